@@ -1,0 +1,292 @@
+// scripts/bench: measures fnd, and a Go peer when FN_PEER names its binary, in alternating rounds.
+//
+// Figures: calls/s and latency from wrk; CPU from /proc/PID/schedstat of the load balancer and the
+// runner; memory from /proc/PID/status. Everything runs on one machine, load generator included.
+import { execFileSync, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import http from 'node:http'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { Fnd, build, freePort, tempDir, until } from '../tests/e2e/lib/node.mjs'
+import { request } from '../tests/e2e/lib/http.mjs'
+
+const ROUNDS = Number(process.env.FND_BENCH_ROUNDS ?? 5)
+const SECONDS = Number(process.env.FND_BENCH_SECONDS ?? 4)
+// Idle containers are paused after a load, by the Go peer through the engine: not in the next one's time.
+const SETTLE_MS = 1500
+const IMAGE = 'fnd/hello:latest'
+const MEMORY_MB = 64
+
+const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)]
+
+// CPU time of a process and its threads in microseconds.
+function cpuMicros(pid) {
+  let ns = 0
+  for (const tid of readdirSync(`/proc/${pid}/task`)) {
+    ns += Number(readFileSync(`/proc/${pid}/task/${tid}/schedstat`, 'utf8').split(' ')[0])
+  }
+  return ns / 1000
+}
+
+function rssMB(pid) {
+  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) / 1024
+}
+
+const wrkScript = path.join(mkdtempSync(path.join(tmpdir(), 'fnd-bench-')), 'post.lua')
+writeFileSync(wrkScript, `wrk.method = "POST"
+wrk.body = '{"name":"benchmark"}'
+wrk.headers["Content-Type"] = "application/json"
+done = function(summary, latency, requests)
+  io.write(string.format("RESULT %d %d %d %d %d %d\\n", summary.requests, summary.duration,
+    latency:percentile(50), latency:percentile(99),
+    summary.errors.status, summary.errors.connect + summary.errors.read + summary.errors.timeout))
+end
+`)
+
+// -> Promise of { rate, p50, p99, errors, requests }, latencies in microseconds.
+function wrk(url, connections, seconds) {
+  return new Promise((resolve, reject) => {
+    const child = spawn('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', wrkScript, url])
+    let text = ''
+    child.stdout.on('data', (d) => { text += d })
+    child.on('error', reject)
+    child.on('close', () => {
+      const m = /RESULT (\d+) (\d+) (\d+) (\d+) (\d+) (\d+)/.exec(text)
+      if (!m) return reject(new Error(`wrk: ${text}`))
+      const [requests, micros, p50, p99, bad, failed] = m.slice(1).map(Number)
+      resolve({ requests, rate: requests / (micros / 1e6), p50, p99, errors: bad + failed })
+    })
+  })
+}
+
+// ---- the two systems ------------------------------------------------------------------------
+
+// grpc: "tcp", or "unix" for nodes that share a machine.
+async function startFnd(grpc = 'tcp') {
+  const [lbPort, runnerPort] = [await freePort(), await freePort()]
+  const address = grpc === 'tcp' ? `127.0.0.1:${await freePort()}` : `unix:${path.join(tempDir(), 'grpc.sock')}`
+  const runner = await Fnd.start('runner', runnerPort, `
+node: pure-runner
+http: { listen: "127.0.0.1:${runnerPort}" }
+grpc: { listen: "${address}" }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins:
+  driver: { use: docker }
+`)
+  const lb = await Fnd.start('lb', lbPort, `
+node: lb
+http: { listen: "127.0.0.1:${lbPort}" }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins:
+  placer: { use: naive }
+  pool: { use: static, runners: ["${address}"] }
+apps:
+  - name: bench
+    functions:
+      - { name: hello, id: 01BENCH0000000000000000000, image: "${IMAGE}", memory: ${MEMORY_MB}, idle_timeout: 600 }
+`)
+  return {
+    name: `fnd, ${grpc}`, pids: [lb.pid, runner.pid], url: lb.url('/invoke/01BENCH0000000000000000000'),
+    stop: async () => { await lb.stop(); await runner.stop() },
+  }
+}
+
+async function startPeer(binary) {
+  const dir = tempDir()
+  const children = []
+  const node = async (type, port, env) => {
+    const child = spawn(binary, [], { stdio: 'ignore', cwd: dir,
+      env: { PATH: process.env.PATH, HOME: dir, FN_NODE_TYPE: type, FN_PORT: String(port), FN_LOG_LEVEL: 'error', ...env } })
+    children.push(child)
+    await until(`${type} answers`, () => request(`http://127.0.0.1:${port}/version`).catch(() => null), 30_000)
+    return child.pid
+  }
+  const [api, lb, runner, grpc] = [await freePort(), await freePort(), await freePort(), await freePort()]
+  await node('api', api, { FN_DB_URL: `sqlite3://${dir}/fn.db` })
+  const runnerPid = await node('pure-runner', runner, { FN_GRPC_PORT: String(grpc), FN_ENABLE_NB_RESOURCE_TRACKER: 'true', FN_IOFS_PATH: dir })
+  const lbPid = await node('lb', lb, { FN_RUNNER_API_URL: `http://127.0.0.1:${api}`, FN_RUNNER_ADDRESSES: `127.0.0.1:${grpc}` })
+  const post = async (p, body) => JSON.parse((await request(`http://127.0.0.1:${api}${p}`,
+    { method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } })).text)
+  const app = await post('/v2/apps', { name: 'bench' })
+  const fn = await post('/v2/fns', { name: 'hello', app_id: app.id, image: IMAGE, memory: MEMORY_MB, idle_timeout: 600 })
+  return {
+    name: 'Go Fn', pids: [lbPid, runnerPid], url: `http://127.0.0.1:${lb}/invoke/${fn.id}`,
+    stop: async () => {
+      for (const child of children) child.kill('SIGTERM')
+      await Promise.all(children.map((c) => new Promise((r) => c.once('close', r))))
+      rmSync(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+async function systems() {
+  const list = [await startFnd('tcp'), await startFnd('unix')]
+  if (process.env.FN_PEER) list.push(await startPeer(path.resolve(process.env.FN_PEER)))
+  for (const s of list) {
+    await until(`${s.name} warm`, async () =>
+      (await request(s.url, { method: 'POST', body: '{"name":"warm"}' })).status === 200, 60_000)
+  }
+  return list
+}
+
+// ---- measurements ----------------------------------------------------------------------------
+
+const rows = []
+function row(what, target, list, figure) {
+  rows.push([what, target, ...list.map(figure)])
+}
+
+async function measurePath() {
+  const list = await systems()
+  const results = new Map(list.map((s) => [s, { 1: [], 8: [], 64: [] }]))
+  try {
+    for (const s of list) await wrk(s.url, 64, 2)
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const c of [1, 8, 64]) {
+        for (const s of list) {
+          const before = s.pids.map(cpuMicros)
+          const r = await wrk(s.url, c, SECONDS)
+          r.cpu = s.pids.map((pid, i) => (cpuMicros(pid) - before[i]) / r.requests)
+          await new Promise((done) => setTimeout(done, SETTLE_MS))
+          results.get(s)[c].push(r)
+        }
+      }
+    }
+    const of = (s, c, f) => median(results.get(s)[c].map(f))
+    for (const c of [8, 64]) {
+      row(`calls/s, c=${c}`, c === 8 ? '>= 18000' : '>= 16000', list, (s) => of(s, c, (r) => r.rate).toFixed(0))
+    }
+    row('CPU per call, LB + runner, c=64', '<= 80 us', list, (s) =>
+      `${of(s, 64, (r) => r.cpu[0] + r.cpu[1]).toFixed(1)} us (${of(s, 64, (r) => r.cpu[0]).toFixed(1)} + ${of(s, 64, (r) => r.cpu[1]).toFixed(1)})`)
+    row('p50, c=1', '<= 250 us', list, (s) => `${of(s, 1, (r) => r.p50)} us`)
+    row('p99, c=8', '<= 3 ms', list, (s) => `${(of(s, 8, (r) => r.p99) / 1000).toFixed(2)} ms`)
+    row('errors, all rounds', '0', list, (s) =>
+      Object.values(results.get(s)).flat().reduce((n, r) => n + r.errors, 0))
+  } finally {
+    for (const s of list) await s.stop()
+  }
+}
+
+async function measureMemory() {
+  const s = await startFnd()
+  try {
+    await until('warm', async () => (await request(s.url, { method: 'POST', body: '{}' })).status === 200, 60_000)
+    let calls = 0
+    let first
+    while (calls < 1_000_000) {
+      calls += (await wrk(s.url, 64, 10)).requests
+      first ??= s.pids.map(rssMB)
+    }
+    const now = s.pids.map(rssMB)
+    row(`resident memory after ${(calls / 1e6).toFixed(2)} M calls (LB, runner)`, '<= 25 MB', [s], () =>
+      now.map((mb, i) => `${mb.toFixed(1)} MB (${(mb - first[i]).toFixed(1)} since the first 10 s)`).join(', '))
+  } finally {
+    await s.stop()
+  }
+}
+
+const docker = (...args) => execFileSync('docker', args, { stdio: ['ignore', 'pipe', 'ignore'] }).toString()
+
+// One call of the Docker Engine API.
+function engineCall(method, p, body) {
+  return new Promise((resolve, reject) => {
+    const req = http.request({ socketPath: '/var/run/docker.sock', method, path: p,
+      headers: body ? { 'Content-Type': 'application/json' } : {} }, (res) => {
+      let text = ''
+      res.on('data', (d) => { text += d })
+      res.on('end', () => (res.statusCode < 300 ? resolve(text && JSON.parse(text)) : reject(new Error(`engine: ${text}`))))
+    })
+    req.on('error', reject)
+    req.end(body && JSON.stringify(body))
+  })
+}
+
+// The engine alone: create and start of the same image with the options that a function gets.
+async function engineStart() {
+  const begin = process.hrtime.bigint()
+  const { Id } = await engineCall('POST', '/containers/create', { Image: IMAGE, User: '1000:1000', HostConfig: {
+    CapDrop: ['ALL'], SecurityOpt: ['no-new-privileges'], Init: true, ReadonlyRootfs: true, PidsLimit: 50,
+    Memory: MEMORY_MB << 20, MemorySwap: MEMORY_MB << 20, LogConfig: { Type: 'none' }, Tmpfs: { '/tmp': '' } } })
+  await engineCall('POST', `/containers/${Id}/start`)
+  const ms = Number(process.hrtime.bigint() - begin) / 1e6
+  await engineCall('DELETE', `/containers/${Id}?force=1`)
+  return ms
+}
+
+async function measureCold() {
+  const s = await startFnd()
+  const engine = []
+  const calls = []
+  try {
+    for (let i = 0; i < Math.max(ROUNDS, 5); i++) {
+      engine.push(await engineStart())
+      for (const id of docker('ps', '-q', '--filter', `ancestor=${IMAGE}`).split('\n').filter(Boolean)) docker('rm', '-f', id)
+      await new Promise((r) => setTimeout(r, 300))
+      const begin = process.hrtime.bigint()
+      const answer = await request(s.url, { method: 'POST', body: '{}' })
+      if (answer.status !== 200) throw new Error(`cold call: ${answer.status} ${answer.text}`)
+      calls.push(Number(process.hrtime.bigint() - begin) / 1e6)
+    }
+    row('cold call, Docker, bridge', 'engine + 10 ms', [s], () =>
+      `${median(calls).toFixed(0)} ms (engine's create+start alone ${median(engine).toFixed(0)} ms)`)
+  } finally {
+    await s.stop()
+  }
+}
+
+// 10 000 calls wait at a load balancer whose only runner refuses all of them.
+async function measureParked() {
+  const port = await freePort()
+  const CALLS = 10_000
+  const lb = await Fnd.start('lb', port, `
+node: lb
+http: { listen: "127.0.0.1:${port}", connections_max: 20000, connections_per_ip_max: 20000 }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins:
+  placer: { use: naive }
+  pool: { use: static, runners: ["127.0.0.1:1"] }
+apps:
+  - name: bench
+    functions:
+      - { name: hello, id: 01BENCH0000000000000000000, image: "${IMAGE}" }
+`)
+  try {
+    const before = rssMB(lb.pid)
+    const { default: net } = await import('node:net')
+    const sockets = []
+    for (let i = 0; i < CALLS; i++) {
+      const socket = net.connect(port, '127.0.0.1')
+      socket.on('error', () => {})
+      socket.write('POST /invoke/01BENCH0000000000000000000 HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{"name":"benchmark"}')
+      sockets.push(socket)
+      if (i % 200 === 0) await new Promise((r) => setImmediate(r))
+    }
+    await until('all parked', async () => (await lb.metric('fn_lb_waiting')) >= CALLS, 25_000)
+    const each = ((rssMB(lb.pid) - before) * 1024) / CALLS
+    const cpu = cpuMicros(lb.pid)
+    await new Promise((r) => setTimeout(r, 2000))
+    const load = (cpuMicros(lb.pid) - cpu) / 2e6
+    rows.push(['10 000 parked calls', '<= 32 KiB each', `${each.toFixed(1)} KiB each, ${(load * 100).toFixed(1)} % of a core`])
+    for (const socket of sockets) socket.destroy()
+  } finally {
+    await lb.stop()
+  }
+}
+
+function measurePlace() {
+  const out = execFileSync(path.join(build, 'bench', 'bench_decide')).toString()
+  for (const line of out.trim().split('\n')) rows.push([line, '', ''])
+}
+
+const measurements = { path: measurePath, cold: measureCold, parked: measureParked, memory: measureMemory, place: measurePlace }
+const wanted = process.argv.slice(2).length ? process.argv.slice(2) : Object.keys(measurements)
+for (const name of wanted) {
+  if (!measurements[name]) throw new Error(`unknown measurement "${name}"; known: ${Object.keys(measurements).join(' ')}`)
+  process.stderr.write(`measuring: ${name}\n`)
+  await measurements[name]()
+}
+const head = ['what', 'must reach', 'fnd', 'fnd, unix socket between the nodes', ...(process.env.FN_PEER ? ['Go Fn'] : [])]
+console.log(`| ${head.join(' | ')} |\n|${head.map(() => '---').join('|')}|`)
+for (const r of rows) console.log(`| ${[...r, '', '', ''].slice(0, head.length).join(' | ')} |`)
+rmSync(path.dirname(wrkScript), { recursive: true, force: true })
+process.exit(0)

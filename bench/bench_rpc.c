@@ -1,0 +1,377 @@
+/* bench_rpc: calls per second and CPU per call of core/rpc alone, client and server in two
+ * processes, over the tables of model/engage.h.
+ *
+ *   bench_rpc [unix|tcp] [seconds] [concurrency ...]
+ *
+ * The exchange of a small call: TryCall of 1.2 KB and an empty body; ResultStart with six headers,
+ * 600 bytes, CallFinished. */
+#include <base/env.h>
+#include <loop/loop.h>
+#include <pthread.h>
+#include <rpc/rpc.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SLOTS_MAX    1024
+#define SAMPLES_MAX  4000000
+
+static double cpu_s(int who)
+{
+    struct rusage u;
+
+    getrusage(who, &u);
+    return (double)u.ru_utime.tv_sec + (double)u.ru_utime.tv_usec / 1e6 +
+           (double)u.ru_stime.tv_sec + (double)u.ru_stime.tv_usec / 1e6;
+}
+
+/* ---- server --------------------------------------------------------------------------------- */
+
+static char answer[600];
+
+static int on_try(void *server_ud, struct engage_session *s, const struct engage_try *t,
+                  int64_t deadline_ns, void **ret_ud)
+{
+    (void)server_ud;
+    (void)t;
+    (void)deadline_ns;
+    *ret_ud = s;
+    rpc_server_table()->session_more(s);
+    return 0;
+}
+
+static void on_body(void *ud, const void *data, size_t len, bool eof)
+{
+    static const struct header headers[] = {
+        { "Content-Type", "application/json" },
+        { "Fn-Http-Status", "200" },
+        { "Fn-Fdk-Version", "fdk-c/0.1.0" },
+        { "Fn-Fdk-Runtime", "c/11" },
+        { "Date", "Sat, 21 Nov 2026 04:17:24 GMT" },
+        { "Content-Length", "600" },
+    };
+    static const struct engage_start start = { .status = 200, .headers = headers, .n_headers = 6 };
+    static const struct engage_finished fin = {
+        .success = true,
+        .details = "01M7Y437YSR00040GZYG000002",
+        .image = "fnproject/hello:0.0.1",
+        .created_at = "2026-11-21T04:17:24.501Z",
+        .started_at = "2026-11-21T04:17:24.501Z",
+        .completed_at = "2026-11-21T04:17:24.502Z",
+        .scheduler_ns = 20000,
+        .execution_ns = 950836,
+    };
+    struct engage_server *table = rpc_server_table();
+    struct engage_session *s = ud;
+
+    (void)data;
+    (void)len;
+    if (!eof) {
+        table->session_more(s);
+        return;
+    }
+    table->send_start(s, &start);
+    table->send_data(s, answer, sizeof(answer));
+    table->finish(s, &fin);
+}
+
+static void on_writable(void *ud)
+{
+    (void)ud;
+}
+
+static void on_gone(void *ud)
+{
+    (void)ud;
+}
+
+static void on_term(void *ud, int signo)
+{
+    (void)signo;
+    loop_stop(ud);
+}
+
+static int serve(const char *address, int ready_fd)
+{
+    static const struct engage_server_cb cb = { on_try, on_body, on_writable, on_gone, NULL };
+    struct rpc_config config = RPC_CONFIG_INIT;
+    struct fn_error err = ERR_INIT;
+    struct rpc_server *server;
+    struct loop *loop;
+    struct rpc *rpc;
+    char line[32];
+
+    if (loop_create(NULL, &loop, &err) < 0 || loop_signal(loop, SIGTERM, on_term, loop, &err) < 0 ||
+        rpc_create(loop, &config, &rpc, &err) < 0 ||
+        rpc_server_open(rpc, address, &cb, NULL, &server, &err) < 0) {
+        fprintf(stderr, "%s\n", err.msg);
+        return 1;
+    }
+    snprintf(line, sizeof(line), "%d\n", rpc_server_port(server));
+    if (write(ready_fd, line, strlen(line)) < 0) {
+        return 1;
+    }
+    loop_run(loop);
+    rpc_destroy(rpc);
+    loop_destroy(loop);
+    return 0;
+}
+
+/* ---- client --------------------------------------------------------------------------------- */
+
+struct slot {
+    struct engage_attempt *attempt;
+    int64_t began_ns;
+    uint64_t bytes;
+    bool success;
+};
+
+static struct loop *loop;
+static struct engage_client *client;
+static struct engage_link *link_;
+static struct slot slots[SLOTS_MAX];
+static char json[1200];
+static struct body *body;
+static bool running;
+static uint32_t open_n;
+static uint64_t done_n, failed_n;
+static uint32_t *samples;
+static size_t samples_n;
+static atomic_bool up;
+
+static const struct engage_client_cb client_cb;
+
+static int64_t clock_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * ENV_S + ts.tv_nsec;
+}
+
+static void start(struct slot *s)
+{
+    struct engage_try t = { .call_json = json, .call_json_len = sizeof(json) - 1,
+                            .slot_hash_id = "" };
+
+    s->began_ns = clock_ns();
+    s->success = false;
+    s->bytes = 0;
+    s->attempt = client->attempt(link_, &t, body, 0, &client_cb, s);
+    open_n++;
+}
+
+static void on_start(void *ud, const struct engage_start *start_)
+{
+    (void)ud;
+    (void)start_;
+}
+
+static void on_data(void *ud, const void *data, size_t len)
+{
+    struct slot *s = ud;
+
+    (void)data;
+    s->bytes += len;
+}
+
+static void on_finished(void *ud, const struct engage_finished *f)
+{
+    struct slot *s = ud;
+
+    s->success = f->success;
+}
+
+static void on_end(void *ud, int status, const char *text, enum engage_proof proof, bool legal)
+{
+    struct slot *s = ud;
+
+    (void)text;
+    (void)proof;
+    client->attempt_close(s->attempt);
+    open_n--;
+    if (status != 0 || !legal || !s->success || s->bytes != sizeof(answer)) {
+        failed_n++;
+    }
+    done_n++;
+    if (samples_n < SAMPLES_MAX) {
+        samples[samples_n++] = (uint32_t)((clock_ns() - s->began_ns) / 100);
+    }
+    if (running) {
+        start(s);
+    }
+}
+
+static const struct engage_client_cb client_cb = { on_start, on_data, on_finished, on_end };
+
+static void on_state(void *ud, bool is_up)
+{
+    (void)ud;
+    atomic_store(&up, is_up);
+}
+
+static void nap(int64_t ns)
+{
+    struct timespec ts = { ns / ENV_S, ns % ENV_S };
+
+    nanosleep(&ts, NULL);
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static double proc_cpu_s(pid_t pid)
+{
+    char path[64];
+    char text[1024];
+    unsigned long user = 0, sys = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    f = fopen(path, "r");
+    if (f && fgets(text, sizeof(text), f)) {
+        sscanf(strrchr(text, ')') + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+               &user, &sys);
+    }
+    if (f) {
+        fclose(f);
+    }
+    return (double)(user + sys) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static void measure(int c, double seconds, pid_t server)
+{
+    double client_cpu, server_cpu, took;
+    int64_t began;
+    uint64_t n;
+
+    loop_enter(loop);
+    running = true;
+    for (int i = 0; i < c; i++) {
+        start(&slots[i]);
+    }
+    loop_leave(loop);
+    nap(ENV_S / 2);
+    loop_enter(loop);
+    samples_n = 0;
+    done_n = 0;
+    began = clock_ns();
+    client_cpu = cpu_s(RUSAGE_SELF);
+    server_cpu = proc_cpu_s(server);
+    loop_leave(loop);
+    nap((int64_t)(seconds * 1e9));
+    loop_enter(loop);
+    took = (double)(clock_ns() - began) / 1e9;
+    client_cpu = cpu_s(RUSAGE_SELF) - client_cpu;
+    server_cpu = proc_cpu_s(server) - server_cpu;
+    n = done_n;
+    running = false;
+    loop_leave(loop);
+    for (uint32_t left = 1; left > 0; nap(ENV_MS)) {
+        loop_enter(loop);
+        left = open_n;
+        loop_leave(loop);
+    }
+    qsort(samples, samples_n, sizeof(samples[0]), compare);
+    printf("%4d  %8.0f/s  p50 %7.1f us  p99 %7.1f us  cpu/call: client %5.1f  server %5.1f  sum "
+           "%5.1f us  failed %llu\n",
+           c, (double)n / took, samples[samples_n / 2] / 10.0,
+           samples[samples_n * 99 / 100] / 10.0, client_cpu / (double)n * 1e6,
+           server_cpu / (double)n * 1e6, (client_cpu + server_cpu) / (double)n * 1e6,
+           (unsigned long long)failed_n);
+    fflush(stdout);
+}
+
+static void *run_loop(void *arg)
+{
+    loop_run(arg);
+    return NULL;
+}
+
+static int drive(const char *address, double seconds, int argc, char **argv, pid_t server)
+{
+    static const struct engage_link_cb link_cb = { on_state };
+    struct rpc_config config = RPC_CONFIG_INIT;
+    struct fn_error err = ERR_INIT;
+    pthread_t thread;
+    struct rpc *rpc;
+    int defaults[] = { 1, 8, 64 };
+
+    samples = malloc(SAMPLES_MAX * sizeof(*samples));
+    memset(json, 'j', sizeof(json) - 1);
+    memset(answer, 'a', sizeof(answer));
+    if (!samples || loop_create(NULL, &loop, &err) < 0 ||
+        rpc_create(loop, &config, &rpc, &err) < 0) {
+        fprintf(stderr, "%s\n", err.msg);
+        return 1;
+    }
+    pthread_create(&thread, NULL, run_loop, loop);
+    loop_enter(loop);
+    body = body_create(NULL, 0);
+    client = rpc_client(rpc);
+    link_ = client->link_open(client, address, NULL, &link_cb, NULL);
+    loop_leave(loop);
+    while (!atomic_load(&up)) {
+        nap(ENV_MS);
+    }
+    for (int i = 0; i < (argc > 0 ? argc : 3); i++) {
+        int c = argc > 0 ? atoi(argv[i]) : defaults[i];
+
+        measure(c < 1 ? 1 : c > SLOTS_MAX ? SLOTS_MAX : c, seconds, server);
+    }
+    loop_enter(loop);
+    client->link_close(link_);
+    body_unref(body);
+    loop_leave(loop);
+    rpc_destroy(rpc);
+    loop_stop(loop);
+    pthread_join(thread, NULL);
+    loop_destroy(loop);
+    free(samples);
+    return failed_n ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    bool tcp = argc > 1 && strcmp(argv[1], "tcp") == 0;
+    double seconds = argc > 2 ? atof(argv[2]) : 3;
+    char address[64];
+    char line[32] = "";
+    int ready[2];
+    pid_t server;
+    int result;
+
+    snprintf(address, sizeof(address), tcp ? "127.0.0.1:0" : "unix:/tmp/bench_rpc.%d", getpid());
+    if (pipe(ready) < 0) {
+        return 1;
+    }
+    server = fork();
+    if (server == 0) {
+        _exit(serve(address, ready[1]));
+    }
+    if (read(ready[0], line, sizeof(line) - 1) <= 0) {
+        return 1;
+    }
+    if (tcp) {
+        snprintf(address, sizeof(address), "127.0.0.1:%d", atoi(line));
+    }
+    printf("%s\n", tcp ? "tcp" : "unix");
+    result = drive(address, seconds, argc - 3, argv + 3, server);
+    kill(server, SIGTERM);
+    waitpid(server, NULL, 0);
+    if (!tcp) {
+        unlink(address + strlen("unix:"));
+    }
+    return result;
+}

@@ -1,0 +1,87 @@
+# Compiler settings and the three functions that the rooms use.
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+add_compile_definitions(_GNU_SOURCE FND_VERSION="${PROJECT_VERSION}")
+add_compile_options(-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+                    -Wformat=2 -Werror -fno-strict-aliasing)
+if(FND_SANITIZE STREQUAL "address")
+    add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined
+                        -fno-omit-frame-pointer -O1)
+    add_link_options(-fsanitize=address,undefined)
+elseif(FND_SANITIZE STREQUAL "thread")
+    add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -O1)
+    add_link_options(-fsanitize=thread)
+elseif(NOT FND_SANITIZE STREQUAL "")
+    message(FATAL_ERROR "FND_SANITIZE, got ${FND_SANITIZE}; expected address or thread")
+else()
+    add_compile_options(-fstack-protector-strong)
+    add_link_options(-Wl,-z,relro,-z,now)
+    if(CMAKE_BUILD_TYPE MATCHES "Rel")
+        add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+    endif()
+endif()
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl)
+pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET grpc)
+pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
+pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
+pkg_check_modules(CHECK IMPORTED_TARGET check)
+
+# fnd_room(name SOURCES ... USES other rooms ... LIBS libraries ...)
+# A static library fnd_<name>; its headers are included as <room>/<header>.h.
+function(fnd_room name)
+    cmake_parse_arguments(ROOM "" "" "SOURCES;USES;LIBS" ${ARGN})
+    add_library(fnd_${name} STATIC ${ROOM_SOURCES})
+    set(stage ${CMAKE_BINARY_DIR}/rooms/${name})
+    file(MAKE_DIRECTORY ${stage})
+    file(CREATE_LINK ${CMAKE_SOURCE_DIR}/core/${name} ${stage}/${name} SYMBOLIC)
+    target_include_directories(fnd_${name} PUBLIC ${stage} ${CMAKE_SOURCE_DIR}/include)
+    foreach(used ${ROOM_USES})
+        target_link_libraries(fnd_${name} PUBLIC fnd_${used})
+    endforeach()
+    target_link_libraries(fnd_${name} PRIVATE ${ROOM_LIBS})
+endfunction()
+
+# fnd_plugin(name SOURCES ...): build/plugins/<name>.so, include/fn only, one exported symbol.
+function(fnd_plugin name)
+    cmake_parse_arguments(PLUGIN "" "" "SOURCES;LIBS" ${ARGN})
+    add_library(${name} MODULE ${PLUGIN_SOURCES})
+    set_target_properties(${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name}
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/plugins)
+    target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/include)
+    target_link_libraries(${name} PRIVATE ${PLUGIN_LIBS})
+    if(FND_SANITIZE STREQUAL "")
+        target_link_options(${name} PRIVATE -Wl,-z,defs -Wl,-z,now)
+    endif()
+    # The loader refuses what group or others may write, which a umask of 002 would make.
+    add_custom_command(TARGET ${name} POST_BUILD
+        COMMAND chmod go-w $<TARGET_FILE:${name}> $<TARGET_FILE_DIR:${name}> VERBATIM)
+endfunction()
+
+# fnd_test(name SOURCES ... USES rooms ... LIBS ...): a Check binary run by ctest.
+function(fnd_test name)
+    if(NOT FND_TESTS)
+        return()
+    endif()
+    cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;USES;LIBS;ENVIRONMENT" ${ARGN})
+    add_executable(test_${name} ${TEST_SOURCES})
+    foreach(used ${TEST_USES})
+        target_link_libraries(test_${name} PRIVATE fnd_${used})
+    endforeach()
+    target_link_libraries(test_${name} PRIVATE ${TEST_LIBS} PkgConfig::CHECK Threads::Threads)
+    set_target_properties(test_${name} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_test(NAME ${name} COMMAND test_${name})
+    if(NOT TEST_TIMEOUT)
+        set(TEST_TIMEOUT 120)
+    endif()
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT}
+        ENVIRONMENT "CK_DEFAULT_TIMEOUT=60;${TEST_ENVIRONMENT}")
+endfunction()

@@ -1,0 +1,116 @@
+#include <base/arena.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK_MIN_BYTES 2048
+#define ALIGN           16
+
+struct arena_chunk {
+    struct arena_chunk *next;
+    size_t size;
+    size_t used;
+    _Alignas(ALIGN) char data[];
+};
+
+void arena_init(struct arena *a, size_t limit_bytes)
+{
+    *a = (struct arena){ .limit_bytes = limit_bytes };
+}
+
+void arena_finish(struct arena *a)
+{
+    struct arena_chunk *next;
+
+    for (struct arena_chunk *c = a->head; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    a->head = NULL;
+    a->used_bytes = 0;
+}
+
+static struct arena_chunk *grow(struct arena *a, size_t need)
+{
+    size_t size = need > CHUNK_MIN_BYTES ? need : CHUNK_MIN_BYTES;
+    struct arena_chunk *c;
+
+    if (a->limit_bytes && a->used_bytes + size > a->limit_bytes) {
+        return NULL;
+    }
+    c = malloc(sizeof(*c) + size);
+    if (!c) {
+        return NULL;
+    }
+    c->size = size;
+    c->used = 0;
+    c->next = a->head;
+    a->head = c;
+    a->used_bytes += size;
+    return c;
+}
+
+/* Unaligned space for text. */
+static char *take(struct arena *a, size_t size, size_t align)
+{
+    struct arena_chunk *c = a->head;
+    size_t at = c ? (c->used + align - 1) / align * align : 0;
+
+    if (!c || at > c->size || c->size - at < size) {
+        c = grow(a, size);
+        if (!c) {
+            return NULL;
+        }
+        at = 0;
+    }
+    c->used = at + size;
+    return c->data + at;
+}
+
+void *arena_alloc(struct arena *a, size_t size)
+{
+    void *p = take(a, size, ALIGN);
+
+    if (p) {
+        memset(p, 0, size);
+    }
+    return p;
+}
+
+char *arena_strndup(struct arena *a, const char *s, size_t n)
+{
+    char *p = take(a, n + 1, 1);
+
+    if (p) {
+        memcpy(p, s, n);
+        p[n] = '\0';
+    }
+    return p;
+}
+
+char *arena_strdup(struct arena *a, const char *s)
+{
+    return arena_strndup(a, s, strlen(s));
+}
+
+char *arena_printf(struct arena *a, const char *fmt, ...)
+{
+    va_list ap;
+    char *p;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n < 0) {
+        return NULL;
+    }
+    p = take(a, (size_t)n + 1, 1);
+    if (p) {
+        va_start(ap, fmt);
+        vsnprintf(p, (size_t)n + 1, fmt, ap);
+        va_end(ap);
+    }
+    return p;
+}

@@ -1,0 +1,27 @@
+/* Arena: memory that dies together, in chunks whose addresses never move.
+ *
+ * A call owns one; everything that belongs to it (headers, ids, texts) is allocated here and freed
+ * in one go. Not thread-safe: belongs to the context of its owner. */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+
+#include <stddef.h>
+#include <stdarg.h>
+
+struct arena_chunk;
+
+struct arena {
+    struct arena_chunk *head;
+    size_t used_bytes; /* of all chunks, for accounting */
+    size_t limit_bytes; /* 0 = none */
+};
+
+void arena_init(struct arena *a, size_t limit_bytes);
+void arena_finish(struct arena *a);
+/* NULL when memory or the limit is exhausted; zeroed; aligned for any type. */
+void *arena_alloc(struct arena *a, size_t size);
+char *arena_strdup(struct arena *a, const char *s);
+char *arena_strndup(struct arena *a, const char *s, size_t n);
+char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,92 @@
+#include <base/headers.h>
+
+#include <ctype.h>
+#include <fn/abi.h>
+#include <string.h>
+#include <strings.h>
+
+#define FIRST_CAP 16
+
+void headers_init(struct headers *h, struct arena *arena)
+{
+    *h = (struct headers){ .arena = arena };
+}
+
+static int grow(struct headers *h)
+{
+    uint32_t cap = h->cap ? h->cap * 2 : FIRST_CAP;
+    struct header *items = arena_alloc(h->arena, cap * sizeof(*items));
+
+    if (!items) {
+        return FN_E_EXHAUSTED;
+    }
+    if (h->n) {
+        memcpy(items, h->items, h->n * sizeof(*items));
+    }
+    h->items = items;
+    h->cap = cap;
+    return 0;
+}
+
+int headers_add_n(struct headers *h, const char *name, size_t name_len, const char *value,
+                  size_t value_len)
+{
+    struct header field;
+
+    if (h->n == h->cap && grow(h) < 0) {
+        return FN_E_EXHAUSTED;
+    }
+    field.name = arena_strndup(h->arena, name, name_len);
+    field.value = arena_strndup(h->arena, value, value_len);
+    if (!field.name || !field.value) {
+        return FN_E_EXHAUSTED;
+    }
+    h->items[h->n++] = field;
+    return 0;
+}
+
+int headers_add(struct headers *h, const char *name, const char *value)
+{
+    return headers_add_n(h, name, strlen(name), value, strlen(value));
+}
+
+int headers_set(struct headers *h, const char *name, const char *value)
+{
+    headers_remove(h, name);
+    return headers_add(h, name, value);
+}
+
+const char *headers_get(const struct headers *h, const char *name)
+{
+    for (uint32_t i = 0; i < h->n; i++) {
+        if (strcasecmp(h->items[i].name, name) == 0) {
+            return h->items[i].value;
+        }
+    }
+    return NULL;
+}
+
+bool headers_remove(struct headers *h, const char *name)
+{
+    uint32_t kept = 0;
+    bool found;
+
+    for (uint32_t i = 0; i < h->n; i++) {
+        if (strcasecmp(h->items[i].name, name) != 0) {
+            h->items[kept++] = h->items[i];
+        }
+    }
+    found = kept != h->n;
+    h->n = kept;
+    return found;
+}
+
+void headers_canonical_name(char *name)
+{
+    bool upper = true;
+
+    for (char *p = name; *p; p++) {
+        *p = (char)(upper ? toupper((unsigned char)*p) : tolower((unsigned char)*p));
+        upper = *p == '-';
+    }
+}

@@ -1,0 +1,35 @@
+/* Headers: an ordered list of HTTP fields, names compared without case, in an arena. */
+#ifndef BASE_HEADERS_H
+#define BASE_HEADERS_H
+
+#include <base/arena.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct header {
+    const char *name;
+    const char *value;
+};
+
+struct headers {
+    struct arena *arena; /* owns names, values and items */
+    struct header *items;
+    uint32_t n;
+    uint32_t cap;
+};
+
+void headers_init(struct headers *h, struct arena *arena);
+/* Copies both texts. 0 or FN_E_EXHAUSTED. */
+int headers_add(struct headers *h, const char *name, const char *value);
+int headers_add_n(struct headers *h, const char *name, size_t name_len, const char *value,
+                  size_t value_len);
+/* Replaces all fields of that name by one. */
+int headers_set(struct headers *h, const char *name, const char *value);
+/* First value or NULL. */
+const char *headers_get(const struct headers *h, const char *name);
+/* Removes all fields of that name; true if there was one. */
+bool headers_remove(struct headers *h, const char *name);
+/* "content-type" -> "Content-Type", the form that Go peers expect; in place. */
+void headers_canonical_name(char *name);
+
+#endif

@@ -1,0 +1,335 @@
+#include <base/log.h>
+
+#include <errno.h>
+#include <fn/abi.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TAIL_ROOM   8 /* what ends a cut line: three dots, quote, brace, newline */
+#define NUM_BUFFERS 16
+#define NUM_BYTES   24
+
+/* A line under construction. Once `cut` is set nothing more is added but the end. */
+struct line {
+    enum log_format format;
+    size_t len;
+    bool cut;
+    char data[LOG_LINE_MAX];
+};
+
+/* Written once by log_setup() before other threads exist; the level may be read at any time. */
+static struct log_config setup = { .level = FN_LOG_INFO, .format = LOG_TEXT, .fd = STDERR_FILENO };
+
+void log_setup(const struct log_config *config)
+{
+    setup = *config;
+}
+
+uint32_t log_level(void)
+{
+    return __atomic_load_n(&setup.level, __ATOMIC_RELAXED);
+}
+
+const uint32_t *log_level_address(void)
+{
+    return &setup.level;
+}
+
+int log_level_parse(const char *text, uint32_t *ret_level)
+{
+    static const struct {
+        const char *word;
+        uint32_t level;
+    } words[] = {
+        { "panic", FN_LOG_ERROR }, { "fatal", FN_LOG_ERROR },  { "error", FN_LOG_ERROR },
+        { "warn", FN_LOG_WARN },   { "warning", FN_LOG_WARN }, { "info", FN_LOG_INFO },
+        { "debug", FN_LOG_DEBUG }, { "trace", FN_LOG_DEBUG },
+    };
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcasecmp(text, words[i].word) == 0) {
+            *ret_level = words[i].level;
+            return 0;
+        }
+    }
+    return FN_E_INVALID;
+}
+
+static const char *level_word(uint32_t level)
+{
+    switch (level) {
+    case FN_LOG_ERROR:
+        return "error";
+    case FN_LOG_WARN:
+        return "warning";
+    case FN_LOG_INFO:
+        return "info";
+    default:
+        return "debug";
+    }
+}
+
+static size_t room(const struct line *l)
+{
+    size_t usable = sizeof(l->data) - TAIL_ROOM;
+
+    return l->len < usable ? usable - l->len : 0;
+}
+
+/* All or nothing, so that no escape sequence and no character is cut in two. */
+static void put(struct line *l, const char *data, size_t len)
+{
+    if (l->cut || len > room(l)) {
+        l->cut = true;
+        return;
+    }
+    memcpy(l->data + l->len, data, len);
+    l->len += len;
+}
+
+static void put_str(struct line *l, const char *s)
+{
+    put(l, s, strlen(s));
+}
+
+/* Bytes of the character at s and its code point, or 0 when it is not UTF-8. */
+static size_t utf8_char(const unsigned char *s, uint32_t *ret_code)
+{
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    size_t len = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
+    uint32_t code = len == 1 ? *s : *s & (0xffu >> (len + 1));
+
+    for (size_t i = 1; i < len; i++) {
+        if (s[i] >> 6 != 2) {
+            return 0; /* also ends at the terminator */
+        }
+        code = code << 6 | (s[i] & 0x3f);
+    }
+    if (len == 0 || code < least[len] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
+        return 0;
+    }
+    *ret_code = code;
+    return len;
+}
+
+/* Characters that would let a foreign text forge lines or confuse a terminal: controls, line
+ * separators, invisible and direction marks. */
+static bool is_dangerous(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code <= 0x9f) || (code >= 0x200b && code <= 0x200f) ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
+           code == 0xfeff;
+}
+
+static void put_escaped_char(struct line *l, uint32_t code)
+{
+    char text[16];
+
+    switch (code) {
+    case '\n':
+        put(l, "\\n", 2);
+        return;
+    case '\r':
+        put(l, "\\r", 2);
+        return;
+    case '\t':
+        put(l, "\\t", 2);
+        return;
+    default:
+        snprintf(text, sizeof(text), code < 0x80 && l->format == LOG_TEXT ? "\\x%02x" : "\\u%04x",
+                 code);
+        put_str(l, text);
+    }
+}
+
+static void put_escaped(struct line *l, const char *s)
+{
+    const unsigned char *p = (const unsigned char *)s;
+    char text[8];
+
+    while (*p && !l->cut) {
+        uint32_t code = 0;
+        size_t len = utf8_char(p, &code);
+
+        if (len == 0 && l->format == LOG_JSON) {
+            put_str(l, "\\ufffd");
+        } else if (len == 0) {
+            snprintf(text, sizeof(text), "\\x%02x", *p);
+            put_str(l, text);
+        } else if (code == '"' || code == '\\') {
+            text[0] = '\\';
+            text[1] = (char)code;
+            put(l, text, 2);
+        } else if (is_dangerous(code)) {
+            put_escaped_char(l, code);
+        } else {
+            put(l, (const char *)p, len);
+        }
+        p += len ? len : 1;
+    }
+}
+
+static void put_quoted(struct line *l, const char *s)
+{
+    put(l, "\"", 1);
+    if (l->cut) {
+        return; /* the caller left room for the empty value */
+    }
+    put_escaped(l, s);
+    if (l->cut) {
+        memcpy(l->data + l->len, "...", 3);
+        l->len += 3;
+    }
+    l->data[l->len++] = '"'; /* room is part of TAIL_ROOM */
+}
+
+static bool is_bare(const char *s)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-._/@^+";
+
+    return *s && s[strspn(s, plain)] == '\0';
+}
+
+static void put_field(struct line *l, const char *key, const char *value)
+{
+    bool json = l->format == LOG_JSON;
+    size_t need = strlen(key) + 6; /* separator, key, its quotes and colon, quote of the value */
+
+    if (l->cut || need > room(l)) {
+        l->cut = true;
+        return;
+    }
+    if (json) {
+        put_str(l, l->len > 1 ? ",\"" : "\"");
+        put_str(l, key);
+        put_str(l, "\":");
+        put_quoted(l, value);
+        return;
+    }
+    if (l->len > 0) {
+        put_str(l, " ");
+    }
+    put_str(l, key);
+    put_str(l, "=");
+    if (is_bare(value) && strcmp(key, "msg") != 0 && strlen(value) <= room(l)) {
+        put_str(l, value);
+    } else {
+        put_quoted(l, value);
+    }
+}
+
+static void put_time(struct line *l, int64_t wall_ns)
+{
+    time_t seconds = (time_t)(wall_ns / 1000000000);
+    char text[64];
+    struct tm tm;
+    size_t n;
+
+    gmtime_r(&seconds, &tm);
+    n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+    if (l->format == LOG_JSON) {
+        snprintf(text + n, sizeof(text) - n, ".%09dZ", (int)(wall_ns % 1000000000));
+    } else {
+        snprintf(text + n, sizeof(text) - n, "Z");
+    }
+    put_field(l, "time", text);
+}
+
+/* One write per line keeps lines of several threads whole. A destination that takes nothing must
+ * not stop the node: the line is lost. */
+static void flush_line(struct line *l, int fd)
+{
+    size_t done = 0;
+
+    if (l->format == LOG_JSON) {
+        l->data[l->len++] = '}';
+    }
+    l->data[l->len++] = '\n';
+    while (done < l->len) {
+        ssize_t n = write(fd, l->data + done, l->len - done);
+
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return;
+        }
+        done += (size_t)n;
+    }
+}
+
+static int64_t wall_now_ns(void)
+{
+    struct timespec ts;
+
+    if (setup.wall_ns) {
+        return setup.wall_ns();
+    }
+    return timespec_get(&ts, TIME_UTC) ? (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec : 0;
+}
+
+void log_write(uint32_t level, const char *msg, ...)
+{
+    struct line l;
+    const char *key;
+    va_list ap;
+    int saved_errno = errno; /* logging is no event for the code that logs */
+
+    if (level > log_level()) {
+        return;
+    }
+    l.format = setup.format;
+    l.len = 0;
+    l.cut = false;
+    if (l.format == LOG_JSON) {
+        put_str(&l, "{");
+    }
+    put_time(&l, wall_now_ns());
+    put_field(&l, "level", level_word(level));
+    put_field(&l, "msg", msg);
+    va_start(ap, msg);
+    while ((key = va_arg(ap, const char *))) {
+        const char *value = va_arg(ap, const char *);
+
+        if (value) {
+            put_field(&l, key, value);
+        }
+    }
+    va_end(ap);
+    flush_line(&l, setup.fd);
+    errno = saved_errno;
+}
+
+const char *log_num(int64_t n)
+{
+    static _Thread_local char buffers[NUM_BUFFERS][NUM_BYTES];
+    static _Thread_local uint32_t next;
+    char *text = buffers[next++ % NUM_BUFFERS];
+
+    snprintf(text, NUM_BYTES, "%" PRId64, n);
+    return text;
+}
+
+bool log_gate_open(struct log_gate *g, int64_t now_ns, int64_t interval_ns, uint32_t burst,
+                   uint32_t *ret_suppressed)
+{
+    if (g->passed == 0 || now_ns - g->window_ns >= interval_ns) {
+        g->window_ns = now_ns;
+        g->passed = 0;
+    }
+    if (g->passed >= burst) {
+        g->suppressed++;
+        return false;
+    }
+    g->passed++;
+    *ret_suppressed = g->suppressed;
+    g->suppressed = 0;
+    return true;
+}

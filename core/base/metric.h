@@ -1,0 +1,50 @@
+/* Metrics: counters, gauges and histograms with bounded label sets, printed as Prometheus text.
+ *
+ * A family is declared once; a series is one combination of label values. Series are made on first
+ * use up to FAMILY_SERIES_MAX per family, after which the values go to one series whose labels all
+ * read "other". Values are updated without locks (atomics), series are looked up under a mutex and
+ * should be kept by the caller. [any] */
+#ifndef BASE_METRIC_H
+#define BASE_METRIC_H
+
+#include <base/buf.h>
+#include <stdint.h>
+
+#define METRIC_SERIES_MAX 1000
+#define METRIC_LABELS_MAX 6
+#define METRIC_BOUNDS_MAX 16
+
+enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
+
+struct metric_family; /* declared once, lives for ever */
+struct metric;        /* one series, lives for ever */
+
+struct metric_def {
+    const char *name; /* full name, "fn_calls" */
+    const char *help; /* one sentence with the unit */
+    enum metric_kind kind;
+    const char *const *labels; /* names, NULL ends; may be NULL */
+    const double *bounds;      /* METRIC_HISTOGRAM: upper bounds, ascending, n_bounds of them */
+    uint32_t n_bounds;
+    double scale; /* printed value = stored integer * scale; 0 = 1 */
+};
+
+/* Same name again returns the first family. Never NULL (aborts when out of memory at start). */
+struct metric_family *metric_declare(const struct metric_def *def);
+/* One value per label, in the order of the names. Never NULL. */
+struct metric *metric_series(struct metric_family *f, const char *const *values);
+/* Declares a family without labels and returns its only series. */
+struct metric *metric_simple(const char *name, enum metric_kind kind, const char *help);
+
+void metric_add(struct metric *m, int64_t n);
+void metric_set(struct metric *m, int64_t n);
+void metric_observe(struct metric *m, int64_t v); /* METRIC_HISTOGRAM */
+int64_t metric_value(const struct metric *m);     /* histogram: count */
+
+/* Appends the Prometheus text of all families. */
+int metric_print(struct buf *out);
+
+/* Upstream's latency bounds, in ms: 1, 10, 50, 100, 250, 500, 1000, 10000, 60000, 120000. */
+extern const double metric_latency_bounds_ms[10];
+
+#endif

@@ -1,0 +1,382 @@
+/* Bind: a map of the tree, defaults and overrides into a conf struct, by an option table. */
+#include <conf/conf_int.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORDS_MAX 256
+#define RULE_MAX  256
+
+/* Who gave the value that is being set, for the message when it is refused. */
+struct giver {
+    const char *code;  /* CFG704, CFG706 */
+    const char *where; /* position, or NULL */
+    const char *key;   /* option or variable */
+    struct conf_problems *problems;
+};
+
+static int refuse(const struct giver *g, const struct fn_opt *o, const char *got)
+{
+    struct buf rule = BUF_INIT(RULE_MAX);
+
+    conf_print_rule(o, &rule);
+    conf_problem(g->problems, g->code, g->where, "%s, got %s; expected %s", g->key, got,
+                 buf_text(&rule));
+    buf_finish(&rule);
+    return FN_E_INVALID;
+}
+
+static bool in_bounds(const struct fn_opt *o, int64_t n)
+{
+    return (o->min == 0 && o->max == 0) || (n >= o->min && n <= o->max);
+}
+
+static bool is_choice(const char *choices, const char *word)
+{
+    size_t len = strlen(word);
+
+    for (const char *at = choices; *at;) {
+        size_t n = strcspn(at, "|");
+
+        if (n == len && n > 0 && memcmp(at, word, n) == 0) {
+            return true;
+        }
+        at += n + (at[n] == '|');
+    }
+    return false;
+}
+
+/* 0 and the number of an INT, DURATION, BYTES or BOOL option. */
+static int parse_number(const struct fn_opt *o, const char *text, int64_t *ret)
+{
+    bool flag;
+    int r;
+
+    switch (o->type) {
+    case FN_OPT_INT:
+        r = conf_parse_int(text, ret);
+        break;
+    case FN_OPT_DURATION:
+        r = conf_parse_duration(text, ret);
+        if (r == 0 && *ret < 0 && o->min >= 0) {
+            r = FN_E_INVALID; /* "never" only where the table says so */
+        }
+        break;
+    case FN_OPT_BYTES:
+        r = conf_parse_bytes(text, ret);
+        break;
+    default:
+        r = conf_parse_bool(text, &flag);
+        if (r == 0) {
+            *ret = flag;
+        }
+        return r;
+    }
+    return r == 0 && !in_bounds(o, *ret) ? FN_E_RANGE : r;
+}
+
+static int set_scalar(struct conf_values *v, const struct fn_opt *o, const char *text,
+                      const struct giver *g)
+{
+    void *field = conf_field(v, o);
+    int64_t n;
+    uint32_t flag;
+
+    if (o->type == FN_OPT_STR || o->type == FN_OPT_CHOICE) {
+        const char *copy = arena_strdup(&v->texts->arena, text);
+        bool good = o->type == FN_OPT_STR ? in_bounds(o, (int64_t)strlen(text))
+                                          : is_choice(o->choices, text);
+
+        if (!good || !copy) {
+            return refuse(g, o, conf_quote(text));
+        }
+        memcpy(field, &copy, sizeof(copy));
+        return 0;
+    }
+    if (parse_number(o, text, &n) < 0) {
+        return refuse(g, o, conf_quote(text));
+    }
+    if (o->type == FN_OPT_BOOL) {
+        flag = (uint32_t)n;
+        memcpy(field, &flag, sizeof(flag));
+    } else {
+        memcpy(field, &n, sizeof(n));
+    }
+    return 0;
+}
+
+/* `items` lives in the arena already. */
+static int set_list(struct conf_values *v, const struct fn_opt *o, const char *const *items,
+                    uint64_t n, const struct giver *g)
+{
+    struct fn_strlist list = { .items = items, .n = n };
+    char got[32];
+
+    if (!in_bounds(o, (int64_t)n)) {
+        snprintf(got, sizeof(got), "%llu items", (unsigned long long)n);
+        return refuse(g, o, got);
+    }
+    memcpy(conf_field(v, o), &list, sizeof(list));
+    return 0;
+}
+
+static int set_list_text(struct conf_values *v, const struct fn_opt *o, const char *text,
+                         const struct giver *g)
+{
+    size_t cap = strlen(text) / 2 + 1;
+    const char **items = arena_alloc(&v->texts->arena, cap * sizeof(*items));
+    uint64_t n = 0;
+
+    for (const char *at = text; items && *at;) {
+        size_t len = strcspn(at, ", \t\n");
+
+        if (len > 0) {
+            items[n++] = arena_strndup(&v->texts->arena, at, len);
+        }
+        at += len;
+        at += strspn(at, ", \t\n");
+    }
+    return set_list(v, o, items, n, g);
+}
+
+static int set_list_node(struct conf_values *v, const struct fn_opt *o,
+                         const struct conf_node *list, const struct giver *g)
+{
+    uint64_t n = 0;
+    const char **items;
+
+    for (const struct conf_node *i = list->first; i; i = i->next) {
+        if (i->type != CONF_SCALAR) {
+            return refuse(g, o, i->type == CONF_MAP ? "a map in the list" : "a list in the list");
+        }
+        n++;
+    }
+    items = arena_alloc(&v->texts->arena, (n + 1) * sizeof(*items));
+    n = 0;
+    for (const struct conf_node *i = list->first; i && items; i = i->next) {
+        items[n] = arena_strdup(&v->texts->arena, i->text);
+        n += items[n] != NULL;
+    }
+    return set_list(v, o, items, n, g);
+}
+
+static int set_text(struct conf_values *v, const struct fn_opt *o, const char *text,
+                    const struct giver *g)
+{
+    return o->type == FN_OPT_STRLIST ? set_list_text(v, o, text, g) : set_scalar(v, o, text, g);
+}
+
+static int set_node(struct conf_values *v, const struct fn_opt *o, const struct conf_node *n,
+                    const struct giver *g)
+{
+    bool list = o->type == FN_OPT_STRLIST;
+
+    if (list && n->type == CONF_LIST) {
+        return set_list_node(v, o, n, g);
+    }
+    if (n->type == CONF_SCALAR && !list) {
+        return set_scalar(v, o, n->text, g);
+    }
+    return refuse(g, o,
+                  n->type == CONF_MAP    ? "a map"
+                  : n->type == CONF_LIST ? "a list"
+                                         : conf_quote(n->text));
+}
+
+/* `key:` with nothing behind it says nothing. */
+static bool is_absent(const struct conf_node *n)
+{
+    return n->type == CONF_SCALAR && !n->quoted && n->text[0] == '\0';
+}
+
+static const struct fn_opt *opt_find(const struct conf_values *v, const char *key, uint32_t *ret_i)
+{
+    for (uint32_t i = 0; i < v->n_opts; i++) {
+        if (strcmp(v->opts[i].key, key) == 0) {
+            *ret_i = i;
+            return &v->opts[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_word(const char *const *words, const char *word)
+{
+    for (; words && *words; words++) {
+        if (strcmp(*words, word) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void conf_unknown_key(const struct conf *c, const struct conf_node *n, const char *const *known,
+                      struct conf_problems *p)
+{
+    const char *where = conf_where_at(c, n->key_line, n->key_column);
+    const char *near = conf_nearest(n->key, known);
+
+    if (near) {
+        conf_problem(p, "CFG702", where, "unknown key %s; did you mean \"%s\"?", conf_quote(n->key),
+                     near);
+    } else {
+        struct buf words = BUF_INIT(1024);
+
+        for (uint32_t i = 0; known[i]; i++) {
+            buf_printf(&words, "%s%s", i ? ", " : "", known[i]);
+        }
+        conf_problem(p, "CFG702", where, "unknown key %s; expected %s", conf_quote(n->key),
+                     words.len ? buf_text(&words) : "no keys here");
+        buf_finish(&words);
+    }
+}
+
+static void unknown_key(const struct conf *c, const struct conf_node *n,
+                        const struct conf_values *v, const char *const *skip,
+                        struct conf_problems *p)
+{
+    const char *known[WORDS_MAX + 1];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < v->n_opts && count < WORDS_MAX; i++) {
+        known[count++] = v->opts[i].key;
+    }
+    for (; skip && *skip && count < WORDS_MAX; skip++) {
+        known[count++] = *skip;
+    }
+    known[count] = NULL;
+    conf_unknown_key(c, n, known, p);
+}
+
+static struct conf_values *values_create(const struct fn_opt *opts, uint32_t conf_size)
+{
+    static const struct fn_opt none[1];
+    struct conf_values *v = calloc(1, sizeof(*v));
+
+    if (!v) {
+        return NULL;
+    }
+    v->opts = opts ? opts : none;
+    while (v->opts[v->n_opts].key) {
+        v->n_opts++;
+    }
+    v->data = calloc(1, conf_size ? conf_size : 1);
+    v->source = calloc(v->n_opts + 1, sizeof(*v->source));
+    v->texts = calloc(1, sizeof(*v->texts));
+    if (!v->data || !v->source || !v->texts) {
+        conf_values_destroy(v);
+        return NULL;
+    }
+    arena_init(&v->texts->arena, 0);
+    return v;
+}
+
+void conf_values_destroy(struct conf_values *v)
+{
+    if (!v) {
+        return;
+    }
+    if (v->texts) {
+        arena_finish(&v->texts->arena);
+    }
+    free(v->texts);
+    free(v->source);
+    free(v->data);
+    free(v);
+}
+
+static void set_defaults(struct conf_values *v, const char *what, struct conf_problems *p)
+{
+    for (uint32_t i = 0; i < v->n_opts; i++) {
+        const struct fn_opt *o = &v->opts[i];
+        struct giver g = { "CFG704", what, o->key, p };
+
+        if (o->dflt && set_text(v, o, o->dflt, &g) == 0) {
+            v->source[i] = "default";
+        }
+    }
+}
+
+static void set_from_map(struct conf_values *v, struct conf *c, const struct conf_node *map,
+                         const char *const *skip, struct conf_problems *p)
+{
+    for (const struct conf_node *n = map->first; n; n = n->next) {
+        uint32_t i;
+        const struct fn_opt *o = opt_find(v, n->key, &i);
+        struct giver g = { "CFG704", NULL, n->key, p };
+
+        if (!o) {
+            if (!is_word(skip, n->key)) {
+                unknown_key(c, n, v, skip, p);
+            }
+            continue;
+        }
+        if (is_absent(n)) {
+            continue;
+        }
+        g.where = conf_where(c, n);
+        set_node(v, o, n, &g);
+        v->source[i] = arena_strdup(&v->texts->arena, conf_where(c, n));
+    }
+}
+
+int conf_override(struct conf_values *v, const char *key, const char *where, const char *text,
+                  struct conf_problems *p)
+{
+    struct giver g = { "CFG706", NULL, where, p };
+    uint32_t i;
+    const struct fn_opt *o = opt_find(v, key, &i);
+
+    if (!o) {
+        return FN_E_NOT_FOUND;
+    }
+    v->source[i] = arena_strdup(&v->texts->arena, where);
+    return set_text(v, o, text, &g);
+}
+
+static void check_required(const struct conf_values *v, const struct conf *c,
+                           const struct conf_node *map, const char *what, struct conf_problems *p)
+{
+    for (uint32_t i = 0; i < v->n_opts; i++) {
+        const struct fn_opt *o = &v->opts[i];
+
+        if (!v->source[i] && !o->dflt && !(o->flags & FN_OPT_MAY_BE_ABSENT)) {
+            conf_problem(p, "CFG709", map ? conf_where(c, map) : NULL,
+                         "%s: key \"%s\" is missing; expected %s", what, o->key, o->doc);
+        }
+    }
+}
+
+int conf_bind_with(struct conf *c, struct conf_node *map, const char *what,
+                   const struct fn_opt *opts, uint32_t conf_size, const char *const *skip,
+                   const struct conf_override *overrides, struct conf_values **ret_values,
+                   struct conf_problems *p)
+{
+    struct conf_values *v = values_create(opts, conf_size);
+
+    *ret_values = v;
+    if (!v) {
+        conf_problem(p, "CFG709", NULL, "%s: out of memory", what);
+        return FN_E_EXHAUSTED;
+    }
+    set_defaults(v, what, p);
+    if (map && map->type == CONF_MAP) {
+        set_from_map(v, c, map, skip, p);
+    } else if (map && !is_absent(map)) {
+        conf_problem(p, "CFG704", conf_where(c, map), "%s, got %s; expected a map of keys", what,
+                     map->type == CONF_LIST ? "a list" : conf_quote(map->text));
+    }
+    for (; overrides && overrides->key; overrides++) {
+        conf_override(v, overrides->key, overrides->where, overrides->text, p);
+    }
+    check_required(v, c, map, what, p);
+    return 0;
+}
+
+int conf_bind(struct conf *c, struct conf_node *map, const char *what, const struct fn_opt *opts,
+              uint32_t conf_size, const char *const *skip, struct conf_values **ret_values,
+              struct conf_problems *p)
+{
+    return conf_bind_with(c, map, what, opts, conf_size, skip, NULL, ret_values, p);
+}

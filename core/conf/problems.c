@@ -1,0 +1,149 @@
+/* Problems: sentences for the operator, collected so that all are seen in one run. */
+#include <conf/conf.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define QUOTE_BYTES_MAX 64
+#define QUOTE_BUFFERS   4
+
+void conf_problems_init(struct conf_problems *p)
+{
+    *p = (struct conf_problems){ .text = BUF_INIT(0) };
+}
+
+void conf_problems_finish(struct conf_problems *p)
+{
+    buf_finish(&p->text);
+}
+
+static void add_line(struct conf_problems *p, const char *code, const char *where, const char *fmt,
+                     va_list ap) __attribute__((format(printf, 4, 0)));
+
+static void add_line(struct conf_problems *p, const char *code, const char *where, const char *fmt,
+                     va_list ap)
+{
+    if (code) {
+        buf_printf(&p->text, "%s ", code);
+    }
+    if (where) {
+        buf_printf(&p->text, "%s: ", where);
+    }
+    buf_vprintf(&p->text, fmt, ap);
+    buf_add_str(&p->text, "\n");
+}
+
+void conf_problem(struct conf_problems *p, const char *code, const char *where, const char *fmt,
+                  ...)
+{
+    va_list ap;
+
+    if (++p->n <= CONF_PROBLEMS_MAX) {
+        va_start(ap, fmt);
+        add_line(p, code, where, fmt, ap);
+        va_end(ap);
+    }
+}
+
+void conf_warning(struct conf_problems *p, const char *code, const char *where, const char *fmt,
+                  ...)
+{
+    va_list ap;
+
+    p->warnings++;
+    if (p->strict) {
+        p->n++;
+    }
+    if (p->warnings <= CONF_PROBLEMS_MAX) {
+        va_start(ap, fmt);
+        add_line(p, code, where, fmt, ap);
+        va_end(ap);
+    }
+}
+
+const char *conf_quote(const char *text)
+{
+    static _Thread_local char buffers[QUOTE_BUFFERS][QUOTE_BYTES_MAX * 4 + 8];
+    static _Thread_local unsigned next;
+    char *ret = buffers[next++ % QUOTE_BUFFERS];
+    char *at = ret;
+    size_t n = 0;
+
+    *at++ = '"';
+    for (; text[n] && n < QUOTE_BYTES_MAX; n++) {
+        unsigned char c = (unsigned char)text[n];
+
+        if (c < 0x20 || c >= 0x7f) {
+            at += snprintf(at, 5, "\\x%02x", c);
+        } else {
+            if (c == '"' || c == '\\') {
+                *at++ = '\\';
+            }
+            *at++ = (char)c;
+        }
+    }
+    snprintf(at, 5, "%s\"", text[n] ? "..." : "");
+    return ret;
+}
+
+/* Optimal string alignment: insert, delete, replace and swap of neighbours cost 1. `cap` ends the
+ * work early for words that cannot be near. */
+static size_t distance(const char *a, const char *b, size_t cap)
+{
+    enum { WORD_MAX = 64 };
+    size_t rows[3][WORD_MAX + 1];
+    size_t *before = rows[0];
+    size_t *above = rows[1];
+    size_t *row = rows[2];
+    size_t la = strlen(a);
+    size_t lb = strlen(b);
+
+    if (la > WORD_MAX || lb > WORD_MAX || (la > lb ? la - lb : lb - la) > cap) {
+        return cap + 1;
+    }
+    for (size_t k = 0; k <= lb; k++) {
+        above[k] = k;
+        before[k] = k;
+    }
+    for (size_t i = 1; i <= la; i++) {
+        size_t *spare = before;
+
+        row[0] = i;
+        for (size_t k = 1; k <= lb; k++) {
+            size_t best = above[k - 1] + (a[i - 1] != b[k - 1]);
+
+            best = above[k] + 1 < best ? above[k] + 1 : best;
+            best = row[k - 1] + 1 < best ? row[k - 1] + 1 : best;
+            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1] &&
+                before[k - 2] + 1 < best) {
+                best = before[k - 2] + 1;
+            }
+            row[k] = best;
+        }
+        before = above;
+        above = row;
+        row = spare;
+    }
+    return above[lb];
+}
+
+const char *conf_nearest(const char *word, const char *const *known)
+{
+    size_t len = strlen(word);
+    size_t limit = len < 4 ? 1 : len / 3 > 2 ? len / 3 : 2;
+    const char *best = NULL;
+
+    for (; *known; known++) {
+        size_t d = distance(word, *known, limit);
+
+        if (d <= limit && d < strlen(*known)) {
+            best = *known;
+            limit = d ? d - 1 : 0;
+            if (d == 0) {
+                break;
+            }
+        }
+    }
+    return best;
+}

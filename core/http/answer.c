@@ -1,0 +1,399 @@
+/* Answers: heads, framing and the http_answer_* calls.
+ *
+ * Framing belongs to the server: fields of the handler that speak of it are dropped, and so is any
+ * field whose name or value could be read as something else than one field (threat T4). */
+#include <http/server_int.h>
+
+#include <http_parser.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#define JSON_TYPE   "application/json; charset=utf-8"
+#define CHUNK_LINE  20 /* 16 digits, CRLF, NUL */
+#define RETRY_AFTER "1"
+
+void request_free(struct request *q)
+{
+    body_unref(q->pub.body);
+    arena_finish(&q->arena);
+    free(q);
+}
+
+/* ---- heads ---------------------------------------------------------------------------------- */
+
+static const char *date(struct http_server *s)
+{
+    int64_t now = env_now_ns(s->env);
+    int64_t wall;
+    struct tm tm;
+    time_t t;
+
+    if (now >= s->date_until_ns) {
+        wall = env_wall_ns(s->env);
+        t = (time_t)(wall / ENV_S);
+        gmtime_r(&t, &tm);
+        strftime(s->date, sizeof(s->date), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
+        s->date_until_ns = now + ENV_S - wall % ENV_S;
+    }
+    return s->date;
+}
+
+static const char *reason(int status)
+{
+    const char *text = http_status_str((enum http_status)status);
+
+    return text[0] == '<' ? "Status" : text;
+}
+
+enum field_kind { FIELD_PASS, FIELD_DROP, FIELD_DATE, FIELD_CONNECTION };
+
+static enum field_kind classify(const struct header *f)
+{
+    static const struct {
+        const char *name;
+        enum field_kind kind;
+    } known[] = {
+        { "Content-Length", FIELD_DROP }, { "Transfer-Encoding", FIELD_DROP },
+        { "Keep-Alive", FIELD_DROP },     { "Proxy-Connection", FIELD_DROP },
+        { "Upgrade", FIELD_DROP },        { "Trailer", FIELD_DROP },
+        { "Date", FIELD_DATE },           { "Connection", FIELD_CONNECTION },
+    };
+
+    if (strchr("CTKPUDctkpud", f->name[0])) {
+        for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+            if (strcasecmp(f->name, known[i].name) == 0) {
+                return known[i].kind;
+            }
+        }
+    }
+    if (!parse_is_token(f->name, strlen(f->name)) || !parse_is_value(f->value, strlen(f->value))) {
+        return FIELD_DROP;
+    }
+    return FIELD_PASS;
+}
+
+static int add_fields(struct buf *b, const struct headers *h, bool *ret_dated, bool *ret_close)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; h && i < h->n; i++) {
+        const struct header *f = &h->items[i];
+        enum field_kind kind = classify(f);
+
+        if (kind == FIELD_CONNECTION) {
+            *ret_close |= strcasecmp(f->value, "close") == 0;
+        }
+        if (kind != FIELD_PASS && (kind != FIELD_DATE || *ret_dated)) {
+            continue;
+        }
+        *ret_dated |= kind == FIELD_DATE;
+        r |= buf_add_str(b, f->name);
+        r |= buf_add(b, ": ", 2);
+        r |= buf_add_str(b, f->value);
+        r |= buf_add(b, "\r\n", 2);
+    }
+    return r;
+}
+
+static int add_number(struct buf *b, const char *before, uint64_t n)
+{
+    char text[24];
+    char *p = text + sizeof(text);
+
+    do {
+        *--p = (char)('0' + n % 10);
+        n /= 10;
+    } while (n > 0);
+    return buf_add_str(b, before) | buf_add(b, p, (size_t)(text + sizeof(text) - p));
+}
+
+static int add_status_line(struct buf *b, int status)
+{
+    int r = add_number(b, "HTTP/1.1 ", (uint64_t)status);
+
+    return r | buf_add(b, " ", 1) | buf_add_str(b, reason(status)) | buf_add(b, "\r\n", 2);
+}
+
+static bool has_no_body(int status)
+{
+    return status == 204 || status == 304;
+}
+
+/* The head of q's answer in the server's scratch. content_length < 0 = not known. */
+static struct buf *compose(struct request *q, int status, const struct headers *h,
+                           int64_t content_length)
+{
+    struct http_server *s = q->c->s;
+    struct buf *b = &s->head;
+    bool dated = false;
+    bool close = false;
+    int r;
+
+    status = status >= 200 && status <= 999 ? status : 500;
+    q->no_body = q->head_only || has_no_body(status);
+    q->left = content_length;
+    q->chunked = content_length < 0 && !q->http10 && !q->no_body;
+    buf_clear(b);
+    r = add_status_line(b, status);
+    r |= add_fields(b, h, &dated, &close);
+    if (!dated) {
+        r |= buf_add_str(b, date(s));
+    }
+    if (q->chunked) {
+        r |= buf_add_str(b, "Transfer-Encoding: chunked\r\n");
+    } else if (content_length >= 0 && !has_no_body(status)) {
+        r |= add_number(b, "Content-Length: ", (uint64_t)content_length) | buf_add(b, "\r\n", 2);
+    } else if (!q->no_body) {
+        q->keep_alive = false; /* HTTP/1.0: the end of the connection is the end of the body */
+    }
+    q->keep_alive = q->keep_alive && !close && !s->draining;
+    if (!q->keep_alive) {
+        r |= buf_add_str(b, "Connection: close\r\n");
+    } else if (q->http10) {
+        r |= buf_add_str(b, "Connection: keep-alive\r\n");
+    }
+    r |= buf_add(b, "\r\n", 2);
+    return r == 0 ? b : NULL;
+}
+
+/* ---- error bodies --------------------------------------------------------------------------- */
+
+static size_t utf8_len(const unsigned char *p)
+{
+    unsigned c = p[0];
+
+    if (c >= 0xc2 && c <= 0xdf && (p[1] & 0xc0) == 0x80) {
+        return 2;
+    }
+    if (c >= 0xe0 && c <= 0xef && (p[1] & 0xc0) == 0x80 && (p[2] & 0xc0) == 0x80 &&
+        !(c == 0xe0 && p[1] < 0xa0) && !(c == 0xed && p[1] >= 0xa0)) {
+        return 3;
+    }
+    if (c >= 0xf0 && c <= 0xf4 && (p[1] & 0xc0) == 0x80 && (p[2] & 0xc0) == 0x80 &&
+        (p[3] & 0xc0) == 0x80 && !(c == 0xf0 && p[1] < 0x90) && !(c == 0xf4 && p[1] >= 0x90)) {
+        return 4;
+    }
+    return 0;
+}
+
+/* text as the inside of a JSON string; bytes that are not UTF-8 become U+FFFD. */
+static int add_json(struct buf *b, const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    int r = 0;
+
+    while (*p) {
+        size_t n = 1;
+
+        if (*p == '"' || *p == '\\') {
+            r |= buf_add(b, "\\", 1) | buf_add(b, p, 1);
+        } else if (*p == '\n') {
+            r |= buf_add(b, "\\n", 2);
+        } else if (*p < 0x20 || *p == 0x7f) {
+            r |= buf_printf(b, "\\u%04x", *p);
+        } else if (*p < 0x80) {
+            r |= buf_add(b, p, 1);
+        } else if ((n = utf8_len(p)) > 0) {
+            r |= buf_add(b, p, n);
+        } else {
+            r |= buf_add(b, "\xef\xbf\xbd", 3);
+            n = 1;
+        }
+        p += n;
+    }
+    return r;
+}
+
+static int error_body(struct buf *b, const char *text, const char *call_id)
+{
+    int r = buf_add_str(b, "{\"message\":\"");
+
+    r |= add_json(b, text);
+    if (call_id) {
+        r |= buf_add_str(b, "\",\"call_id\":\"");
+        r |= add_json(b, call_id);
+    }
+    return r | buf_add_str(b, "\"}\n");
+}
+
+void answer_refusal(struct http_server *s, struct buf *b, const struct refusal *r)
+{
+    struct buf body = BUF_INIT(0);
+
+    error_body(&body, r->text, NULL);
+    add_status_line(b, r->status);
+    buf_add_str(b, "Content-Type: " JSON_TYPE "\r\n");
+    if (r->status == 503 || r->status == 429) {
+        buf_add_str(b, "Retry-After: " RETRY_AFTER "\r\n");
+    }
+    buf_add_str(b, date(s));
+    add_number(b, "Content-Length: ", body.len);
+    buf_add_str(b, "\r\nConnection: close\r\n\r\n");
+    buf_add(b, body.data, body.len);
+    buf_finish(&body);
+}
+
+/* ---- the calls ------------------------------------------------------------------------------ */
+
+static struct request *of(struct http_request *req)
+{
+    return container_of(req, struct request, pub);
+}
+
+/* The last byte of q's answer is in the connection's hands. */
+static void finish(struct request *q)
+{
+    struct conn *c = q->c;
+
+    c->close = c->close || !q->keep_alive;
+    conn_answered(c);
+    request_free(q);
+}
+
+void http_answer(struct http_request *req, int status, const struct headers *h, const void *body,
+                 size_t len)
+{
+    struct request *q = of(req);
+    struct buf *head;
+
+    if (!q->c) {
+        request_free(q);
+        return;
+    }
+    head = compose(q, status, h, (int64_t)len);
+    if (!head) {
+        http_answer_abort(req);
+        return;
+    }
+    conn_push(q->c, head->data, head->len, body, q->no_body ? 0 : len);
+    finish(q);
+}
+
+void http_answer_error(struct http_request *req, int status, const struct headers *h,
+                       const char *text, const char *call_id)
+{
+    struct request *q = of(req);
+    struct buf body = BUF_INIT(0);
+    struct headers with_type;
+    int r = 0;
+
+    headers_init(&with_type, &q->arena);
+    r |= headers_add(&with_type, "Content-Type", JSON_TYPE);
+    for (uint32_t i = 0; h && i < h->n; i++) {
+        if (strcasecmp(h->items[i].name, "Content-Type") != 0) {
+            r |= headers_add(&with_type, h->items[i].name, h->items[i].value);
+        }
+    }
+    r |= error_body(&body, text, call_id);
+    if (r != 0) {
+        buf_clear(&body);
+    }
+    http_answer(req, status, &with_type, body.data, body.len);
+    buf_finish(&body);
+}
+
+void http_answer_head(struct http_request *req, int status, const struct headers *h,
+                      int64_t content_length)
+{
+    struct request *q = of(req);
+    struct buf *head;
+
+    if (!q->c || q->head_sent) {
+        return;
+    }
+    q->head_sent = true;
+    head = compose(q, status, h, content_length);
+    if (head) {
+        conn_put(q->c, head->data, head->len);
+        env_defer(q->c->s->env, &q->c->later); /* the first data usually come along before that */
+    } else {
+        q->c->broken = true;
+        env_defer(q->c->s->env, &q->c->later);
+    }
+}
+
+/* Small pieces wait in `out` for the end of the turn, large ones go out at once. */
+static void send_piece(struct conn *c, const void *data, size_t len)
+{
+    if (conn_pending(c) + len < CORK_BYTES) {
+        conn_put(c, data, len);
+        env_defer(c->s->env, &c->later);
+    } else {
+        conn_push(c, data, len, NULL, 0);
+    }
+}
+
+int http_answer_data(struct http_request *req, const void *data, size_t len)
+{
+    struct request *q = of(req);
+    struct conn *c = q->c;
+    char line[CHUNK_LINE];
+
+    if (!c || c->broken || q->no_body || len == 0) {
+        return 0;
+    }
+    if (q->left >= 0) {
+        len = (uint64_t)len < (uint64_t)q->left ? len : (size_t)q->left;
+        q->left -= (int64_t)len;
+    }
+    if (q->chunked) {
+        conn_put(c, line, (size_t)snprintf(line, sizeof(line), "%zx\r\n", len));
+    }
+    send_piece(c, data, len);
+    if (q->chunked) {
+        conn_put(c, "\r\n", 2);
+        env_defer(c->s->env, &c->later);
+    }
+    if (c->full && (int64_t)conn_pending(c) > c->s->config.limits.out_bytes_high) {
+        q->wants_writable = true;
+        return 1;
+    }
+    return 0;
+}
+
+void http_answer_end(struct http_request *req)
+{
+    struct request *q = of(req);
+
+    if (!q->c) {
+        request_free(q);
+        return;
+    }
+    if (!q->head_sent || (q->left > 0 && !q->no_body)) {
+        http_answer_abort(req);
+        return;
+    }
+    if (q->chunked) {
+        conn_put(q->c, "0\r\n\r\n", 5);
+    }
+    finish(q);
+}
+
+void http_answer_abort(struct http_request *req)
+{
+    struct request *q = of(req);
+    struct conn *c = q->c;
+    bool looks_cut;
+
+    if (!c) {
+        request_free(q);
+        return;
+    }
+    /* Only a missing end chunk or missing bytes show that the answer was cut; the client may then
+     * have what was written so far. In all other cases a reset has to say so. */
+    looks_cut = q->head_sent && !q->no_body && (q->chunked || q->left > 0);
+    q->c = NULL;
+    c->req = NULL;
+    request_free(q);
+    if (!looks_cut) {
+        conn_reset(c);
+    } else {
+        c->close = true;
+        c->linger = true;
+        conn_answered(c);
+    }
+}

@@ -1,0 +1,54 @@
+/* Fetch: the HTTP client of a node, libcurl behind "fn.http" and behind the API node's catalog.
+ *
+ * Exchanges block a worker; each takes a handle from a small pool, last used first, so that kept
+ * connections stay warm. Streams (event and log feeds) share one thread of their own. Cancelling
+ * an operation ends its exchange within FETCH_POLL_MS. */
+#ifndef HTTP_FETCH_H
+#define HTTP_FETCH_H
+
+#include <base/env.h>
+#include <base/err.h>
+
+#define FETCH_POLL_MS         100
+#define FETCH_ANSWER_MAX      (1024 * 1024) /* when a request names no limit */
+#define FETCH_STREAMS_MAX     4096
+#define FETCH_HANDLES_KEPT    16
+#define FETCH_CONNECT_MS      10000
+#define FETCH_GET_TRIES_MAX   6             /* upstream's retry rule of the API client */
+#define FETCH_GET_ANSWER_MAX  (4 * 1024 * 1024)
+
+struct fetch;
+struct fetch_get;
+
+/* [init] env is borrowed. Starts the stream thread on the first stream. */
+int fetch_create(struct env *env, struct fetch **ret, struct fn_error *reterr);
+/* [init] NULL ok. No exchange and no fetch_get() may be under way; open streams end silently. */
+void fetch_destroy(struct fetch *f);
+
+/* Table for plugin_host_offer(h, "fn.http", 1, 0, fetch_if(), f). Its functions find f with
+ * plugin_impl(). */
+const struct fn_http_if *fetch_if(void);
+
+/* Closes every stream of an instance that is being destroyed. [init] */
+void fetch_close_all(struct fetch *f, const struct fn_host *host);
+
+struct fetch_result {
+    uint32_t status;           /* HTTP status; 0 = no complete answer came */
+    const char *body;          /* borrowed, NUL-terminated; "" when there is none */
+    size_t body_len;
+    const struct fn_error *error; /* set when status is 0 */
+};
+
+/* GET base_url + path_and_query on the control lane. No answer and answers >= 500 are tried again,
+ * up to FETCH_GET_TRIES_MAX requests with upstream's random waits, all within timeout_ms (1..). cb
+ * runs on the loop exactly once after 0 was returned, never from inside this call. Returns
+ * FN_E_INVALID for a base_url that is not http:// or https://, FN_E_EXHAUSTED when the lane is
+ * full. ret_get may be NULL. [loop] Upstream: fn-wire-and-api 4.6. */
+int fetch_get(struct fetch *f, const char *base_url, const char *path_and_query,
+              uint32_t timeout_ms, void (*cb)(void *ud, const struct fetch_result *borrowed),
+              void *ud, struct fetch_get **ret_get, struct fn_error *reterr);
+/* Asks it to end early; cb still runs, with FN_E_CANCELLED unless the answer was already there. Not
+ * after cb. [loop] */
+void fetch_get_cancel(struct fetch_get *g);
+
+#endif

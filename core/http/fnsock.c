@@ -1,0 +1,473 @@
+/* The table, the life of one container's object, and the watch for its socket. */
+#include <http/fnsock_int.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <http_parser.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RETRY_NS          (10 * ENV_MS)
+#define IDLE_CLOSE_NS     ENV_S
+#define HEAD_BYTES_MAX    (64 << 10)
+#define STATUS_LINE_MAX   8192
+#define FIELDS_MAX        100
+/* IN_ATTRIB tells of a removed directory: its inode lives on while we hold a descriptor */
+#define WATCH_MASK        (IN_CREATE | IN_MOVED_TO | IN_ATTRIB | IN_MOVE_SELF | IN_ONLYDIR)
+#define EVENTS_BYTES      8192
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static void free_fnsock(struct fnsock *f)
+{
+    buf_finish(&f->x.out);
+    buf_finish(&f->x.in);
+    free(f);
+}
+
+void fnsock_enter(struct fnsock *f)
+{
+    f->busy++;
+}
+
+void fnsock_leave(struct fnsock *f)
+{
+    if (--f->busy == 0 && f->closed) {
+        free_fnsock(f);
+    }
+}
+
+/* ---- the connection ------------------------------------------------------------------------- */
+
+void fnsock_disconnect(struct fnsock *f)
+{
+    if (f->w.fd < 0) {
+        return;
+    }
+    if (f->watched) {
+        loop_fd_remove(f->all->loop, &f->w);
+        f->watched = false;
+    }
+    close(f->w.fd);
+    f->w.fd = -1;
+    f->used = false;
+    f->full = false;
+}
+
+/* A descriptor that is not to be read is not watched: a hang-up would be told without end. */
+void fnsock_interest(struct fnsock *f)
+{
+    uint32_t events = (f->x.paused ? 0 : LOOP_READ) | (f->full ? LOOP_WRITE : 0);
+
+    if (f->w.fd < 0) {
+        return;
+    }
+    if (events == 0 && f->watched) {
+        loop_fd_remove(f->all->loop, &f->w);
+        f->watched = false;
+    } else if (f->watched) {
+        loop_fd_set(f->all->loop, &f->w, events);
+    } else if (events != 0 && loop_fd_add(f->all->loop, &f->w, events, NULL) == 0) {
+        f->watched = true;
+    }
+}
+
+/* Input between two requests: the end, or bytes that nobody asked for (threat T3). */
+static void idle_readable(struct fnsock *f)
+{
+    char byte;
+    ssize_t n = recv(f->w.fd, &byte, 1, MSG_DONTWAIT);
+
+    if (n > 0) {
+        f->tainted = true;
+    }
+    if (n >= 0 || (errno != EAGAIN && errno != EINTR)) {
+        fnsock_disconnect(f);
+    }
+}
+
+static void on_event(struct loop_fd *w, uint32_t events)
+{
+    struct fnsock *f = container_of(w, struct fnsock, w);
+
+    fnsock_enter(f);
+    if (events & LOOP_WRITE && f->full) {
+        fnsock_exchange_writable(&f->x);
+    }
+    if (events & LOOP_READ && f->w.fd >= 0 && !f->closed) {
+        if (fnsock_exchange_active(&f->x)) {
+            fnsock_exchange_readable(&f->x);
+        } else {
+            idle_readable(f);
+        }
+    }
+    fnsock_leave(f);
+}
+
+int fnsock_adopt(struct fnsock *f, int fd)
+{
+    assert(f->w.fd < 0);
+    f->w = (struct loop_fd){ .fd = fd, .cb = on_event };
+    if (loop_fd_add(f->all->loop, &f->w, LOOP_READ, NULL) < 0) {
+        close(fd);
+        f->w.fd = -1;
+        return FN_E_EXHAUSTED;
+    }
+    f->watched = true;
+    f->used = false;
+    f->full = false;
+    return 0;
+}
+
+/* The timer stays where it is when a request comes in between: it looks at the clock itself. */
+void fnsock_idle(struct fnsock *f)
+{
+    int64_t now = env_now_ns(f->all->env);
+
+    f->idle_since_ns = now;
+    if (!env_timer_is_set(&f->idle)) {
+        env_timer_set(f->all->env, &f->idle, now + f->all->config.limits.idle_close_ns);
+    }
+}
+
+static void on_idle(struct env_timer *t)
+{
+    struct fnsock *f = container_of(t, struct fnsock, idle);
+    int64_t close_at = f->idle_since_ns + f->all->config.limits.idle_close_ns;
+
+    if (f->w.fd < 0 || f->x.state != EXCHANGE_NONE) {
+        return;
+    }
+    if (env_now_ns(f->all->env) >= close_at) {
+        fnsock_disconnect(f);
+    } else {
+        env_timer_set(f->all->env, &f->idle, close_at);
+    }
+}
+
+/* ---- waiting for the socket ----------------------------------------------------------------- */
+
+static void unwatch(struct fnsock *f)
+{
+    if (f->watch >= 0) {
+        HASH_DEL(f->all->by_watch, f);
+        inotify_rm_watch(f->all->inotify.fd, f->watch);
+        f->watch = -1;
+    }
+}
+
+static void fail(struct fnsock *f, enum link_outcome outcome, const char *text)
+{
+    struct fn_error err = ERR_INIT;
+
+    unwatch(f);
+    f->state = FNSOCK_FAILED;
+    err_set_http(&err, outcome == LINK_ESCAPE ? FN_E_PERMISSION : FN_E_PRECONDITION, 502,
+                 FN_BLAME_USER, "%s", text);
+    log_warn("container's socket is refused", "dir", f->name, "reason", text, "security",
+             outcome == LINK_ESCAPE ? "yes" : NULL);
+    f->on_ready(f->ud, &err);
+}
+
+static void probe(struct fnsock *f)
+{
+    enum link_outcome outcome;
+    char text[128];
+    int fd;
+
+    outcome = fnsock_link_connect(f, &fd, text, sizeof(text));
+    if (outcome == LINK_OK && fnsock_adopt(f, fd) == 0) {
+        unwatch(f);
+        f->state = FNSOCK_READY;
+        f->used = true;
+        fnsock_idle(f);
+        f->on_ready(f->ud, NULL);
+    } else if (outcome == LINK_ESCAPE || outcome == LINK_BAD) {
+        fail(f, outcome, text);
+    } else { /* nobody accepts yet, or the name is being replaced */
+        env_timer_set(f->all->env, &f->retry,
+                      env_now_ns(f->all->env) + f->all->config.retry_ns);
+    }
+}
+
+/* Something may have been published. */
+static void check(struct fnsock *f)
+{
+    enum link_outcome outcome;
+    char text[128];
+
+    if (f->state != FNSOCK_WAITING) {
+        return;
+    }
+    outcome = fnsock_link_check(f, text, sizeof(text));
+    if (outcome == LINK_ABSENT) {
+        return;
+    }
+    fnsock_enter(f);
+    if (outcome == LINK_OK) {
+        f->state = FNSOCK_PROBING;
+        probe(f);
+    } else {
+        fail(f, outcome, text);
+    }
+    fnsock_leave(f);
+}
+
+static void on_check(struct env_task *t)
+{
+    check(container_of(t, struct fnsock, check_task));
+}
+
+static void on_retry(struct env_timer *t)
+{
+    struct fnsock *f = container_of(t, struct fnsock, retry);
+
+    fnsock_enter(f);
+    if (f->state == FNSOCK_PROBING) {
+        probe(f);
+    } else {
+        fnsock_exchange_retry(&f->x);
+    }
+    fnsock_leave(f);
+}
+
+/* Events were lost, perhaps because one function floods its directory: look at every directory. */
+static void check_all(struct fnsocks *all)
+{
+    struct fnsock *f;
+    struct fnsock *next;
+
+    HASH_ITER(hh, all->by_watch, f, next) {
+        env_defer(all->env, &f->check_task);
+    }
+}
+
+static bool is_removed(const struct fnsock *f)
+{
+    struct stat st;
+
+    return fstat(f->dir_fd, &st) < 0 || st.st_nlink == 0;
+}
+
+static void on_notice(struct fnsocks *all, const struct inotify_event *e)
+{
+    struct fnsock *f;
+
+    if (e->mask & IN_Q_OVERFLOW) {
+        log_warn("notices of socket directories were lost, looking at all of them");
+        check_all(all);
+        return;
+    }
+    HASH_FIND_INT(all->by_watch, &e->wd, f);
+    if (!f) {
+        return;
+    }
+    if (e->mask & (IN_MOVE_SELF | IN_IGNORED) ||
+        (e->mask & IN_ATTRIB && e->len == 0 && is_removed(f))) {
+        fnsock_enter(f);
+        fail(f, LINK_BAD, "the socket directory was removed");
+        fnsock_leave(f);
+    } else if (e->mask & (IN_CREATE | IN_MOVED_TO) && strcmp(e->name, FNSOCK_NAME) == 0) {
+        check(f);
+    }
+}
+
+static void on_inotify(struct loop_fd *w, uint32_t events)
+{
+    struct fnsocks *all = container_of(w, struct fnsocks, inotify);
+    _Alignas(struct inotify_event) char buf[EVENTS_BYTES];
+    ssize_t n = read(w->fd, buf, sizeof(buf));
+
+    (void)events;
+    for (ssize_t at = 0; at < n;) {
+        const struct inotify_event *e = (const void *)(buf + at);
+
+        at += (ssize_t)(sizeof(*e) + e->len);
+        on_notice(all, e);
+    }
+}
+
+/* ---- struct fnsock_if ----------------------------------------------------------------------- */
+
+static void close_fnsock(struct fnsock *f)
+{
+    struct fnsocks *all;
+
+    if (!f) {
+        return;
+    }
+    assert(f->x.state == EXCHANGE_NONE && !f->closed);
+    all = f->all;
+    all->open_n--;
+    fnsock_disconnect(f);
+    unwatch(f);
+    env_undefer(all->env, &f->check_task);
+    env_timer_clear(all->env, &f->retry);
+    env_timer_clear(all->env, &f->idle);
+    fnsock_dir_remove(f);
+    f->closed = true;
+    if (f->busy == 0) {
+        free_fnsock(f);
+    }
+}
+
+static int open_fnsock(void *impl, const char *container_id,
+                       void (*on_ready)(void *ud, const struct fn_error *err), void *ud,
+                       struct fnsock **ret, struct fn_error *reterr)
+{
+    struct fnsocks *all = impl;
+    struct fnsock *f = calloc(1, sizeof(*f));
+    int r;
+
+    if (!f) {
+        return err_set(reterr, FN_E_EXHAUSTED, "iofs: out of memory");
+    }
+    f->all = all;
+    f->x.f = f;
+    f->on_ready = on_ready;
+    f->ud = ud;
+    f->uid = UINT32_MAX;
+    f->w.fd = -1;
+    f->dir_fd = -1;
+    f->watch = -1;
+    f->check_task.cb = on_check;
+    f->retry.cb = on_retry;
+    f->idle.cb = on_idle;
+    all->open_n++;
+    r = fnsock_dir_make(f, container_id, reterr);
+    if (r < 0) {
+        close_fnsock(f);
+        return r;
+    }
+    f->watch = inotify_add_watch(all->inotify.fd, f->dir, WATCH_MASK);
+    if (f->watch < 0) {
+        r = err_set(reterr, err_from_errno(errno), "iofs: cannot watch %s: %s", f->dir,
+                    strerror(errno));
+        close_fnsock(f);
+        return r;
+    }
+    HASH_ADD_INT(all->by_watch, watch, f);
+    r = fnsock_dir_open(f, reterr);
+    if (r < 0) {
+        close_fnsock(f);
+        return r;
+    }
+    env_defer(all->env, &f->check_task);
+    *ret = f;
+    return 0;
+}
+
+static const char *get_dir(const struct fnsock *f)
+{
+    return f->dir;
+}
+
+static const char *get_engine_dir(const struct fnsock *f)
+{
+    return f->engine_dir;
+}
+
+/* A connection made before the uid was known is checked now. */
+static void expect_uid(struct fnsock *f, uint32_t uid)
+{
+    char text[128];
+
+    f->uid = uid;
+    if (f->w.fd >= 0 && !fnsock_link_peer_ok(f, f->w.fd, text, sizeof(text))) {
+        fnsock_disconnect(f);
+    }
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static void set_defaults(struct fnsocks *all)
+{
+    struct fnsock_config *config = &all->config;
+
+    if (!config->limits.answer_header_bytes_max) {
+        config->limits.answer_header_bytes_max = HEAD_BYTES_MAX;
+    }
+    if (!config->limits.answer_headers_max) {
+        config->limits.answer_headers_max = FIELDS_MAX;
+    }
+    if (!config->limits.idle_close_ns) {
+        config->limits.idle_close_ns = IDLE_CLOSE_NS;
+    }
+    if (!config->retry_ns) {
+        config->retry_ns = RETRY_NS;
+    }
+    all->parse_limits.head_bytes_max = config->limits.answer_header_bytes_max;
+    all->parse_limits.line_bytes_max = STATUS_LINE_MAX;
+    all->parse_limits.fields_max = config->limits.answer_headers_max;
+}
+
+static void destroy(struct fnsocks *all)
+{
+    if (all->inotify.fd >= 0) {
+        close(all->inotify.fd);
+    }
+    fnsock_dir_stop(all);
+    free(all);
+}
+
+int fnsock_create(struct loop *loop, const struct fnsock_config *config, struct fnsock_if *ret,
+                  struct fn_error *reterr)
+{
+    struct fnsocks *all = calloc(1, sizeof(*all));
+    int r;
+
+    if (!all) {
+        return err_set(reterr, FN_E_EXHAUSTED, "iofs: out of memory");
+    }
+    all->loop = loop;
+    all->env = loop_env(loop);
+    all->config = *config;
+    all->instance_fd = all->lock_fd = -1;
+    all->inotify = (struct loop_fd){ .fd = -1, .cb = on_inotify };
+    set_defaults(all);
+    http_parser_set_max_header_size(UINT32_MAX); /* our limits rule, not its own */
+    r = fnsock_dir_start(all, reterr);
+    if (r < 0) {
+        destroy(all);
+        return r;
+    }
+    all->inotify.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (all->inotify.fd < 0) {
+        r = err_set(reterr, err_from_errno(errno), "iofs: inotify: %s", strerror(errno));
+        destroy(all);
+        return r;
+    }
+    r = loop_fd_add(loop, &all->inotify, LOOP_READ, reterr);
+    if (r < 0) {
+        destroy(all);
+        return r;
+    }
+    *ret = (struct fnsock_if){ .impl = all,
+                               .open = open_fnsock,
+                               .dir = get_dir,
+                               .engine_dir = get_engine_dir,
+                               .expect_uid = expect_uid,
+                               .close = close_fnsock,
+                               .request = fnsock_request_start,
+                               .send = fnsock_exchange_send,
+                               .pause = fnsock_exchange_pause,
+                               .finish = fnsock_exchange_finish };
+    return 0;
+}
+
+void fnsock_destroy(struct fnsock_if *f)
+{
+    struct fnsocks *all = f->impl;
+
+    if (!all) {
+        return;
+    }
+    assert(all->open_n == 0);
+    loop_fd_remove(all->loop, &all->inotify);
+    destroy(all);
+    f->impl = NULL;
+}

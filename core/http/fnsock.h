@@ -1,0 +1,38 @@
+/* Fnsock over real sockets: the implementation of model/fnsock.h for nodes.
+ *
+ * Directories live in <iofs>/fnd-iofs-<random>/iofs<container>.<random>. The upper one belongs to
+ * one process, which holds a lock on a file in it as long as it lives; so a starting node can tell
+ * what a dead one left behind, and never touches what belongs to a living one.
+ *
+ * pause(): what was read before it may still be delivered, at most 64 KiB. Environment:
+ * fn-runner-and-containers 1.1; FN_IOFS_* upstream. */
+#ifndef HTTP_FNSOCK_H
+#define HTTP_FNSOCK_H
+
+#include <base/err.h>
+#include <loop/loop.h>
+#include <model/fnsock.h>
+
+struct fnsock_config {
+    const char *iofs_path;   /* FN_IOFS_PATH; NULL or "" = $TMPDIR, else /tmp */
+    const char *engine_path; /* FN_IOFS_DOCKER_PATH: iofs_path as the engine sees it; "" = same */
+    bool private_dirs;       /* FN_DISABLE_UNPRIVILEGED_CONTAINERS: mode 0700 instead of 0777 */
+    bool tmpfs;              /* FN_IOFS_TMPFS: mount one on each directory; needs CAP_SYS_ADMIN */
+    uint64_t tmpfs_bytes;    /* 0 = 1 MiB */
+    uint64_t tmpfs_inodes;   /* 0 = 64 */
+    const char *tmpfs_opts;  /* FN_IOFS_OPTS: further mount options; NULL or "" = none */
+    struct fnsock_limits limits; /* zero bytes or fields: 64 KiB and 100; idle 0: 1 s */
+    int64_t retry_ns; /* between connects to a socket nobody listens on yet; 0 = 10 ms (F56) */
+};
+
+/* Texts of config are copied. [init] */
+int fnsock_create(struct loop *loop, const struct fnsock_config *config, struct fnsock_if *ret,
+                  struct fn_error *reterr);
+/* Every fnsock must have been closed. Zeroed: no effect. */
+void fnsock_destroy(struct fnsock_if *f);
+
+/* Removes directories and mounts that dead processes of the same user left under the iofs path. The
+ * number of removed processes' directories, or FN_E_*. Before fnsock_create(). [init] */
+int fnsock_sweep(const struct fnsock_config *config, struct fn_error *reterr);
+
+#endif

@@ -1,0 +1,297 @@
+/* Life of the server, accepting and connection limits. */
+#include <http/server_int.h>
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <http_parser.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ACCEPTS_PER_EVENT 32
+#define STARVED_PAUSE_NS  (100 * ENV_MS)
+#define LOG_INTERVAL_NS   (10 * ENV_S)
+
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+static void describe_peer(const struct sockaddr_storage *addr, char *text, size_t size,
+                          unsigned char key[16])
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+
+    memset(key, 0, 16);
+    if (addr->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *a = (const void *)addr;
+        bool mapped = IN6_IS_ADDR_V4MAPPED(&a->sin6_addr);
+
+        memcpy(key, &a->sin6_addr, 16);
+        inet_ntop(mapped ? AF_INET : AF_INET6, key + (mapped ? 12 : 0), host, sizeof(host));
+        snprintf(text, size, mapped ? "%s:%u" : "[%s]:%u", host, ntohs(a->sin6_port));
+    } else if (addr->ss_family == AF_INET) {
+        const struct sockaddr_in *a = (const void *)addr;
+
+        key[10] = key[11] = 0xff;
+        memcpy(key + 12, &a->sin_addr, 4);
+        inet_ntop(AF_INET, &a->sin_addr, host, sizeof(host));
+        snprintf(text, size, "%s:%u", host, ntohs(a->sin_port));
+    } else {
+        snprintf(text, size, "unix");
+    }
+}
+
+static struct peer_count *peer_count_take(struct http_server *s, const unsigned char key[16])
+{
+    struct peer_count *p;
+
+    HASH_FIND(hh, s->peers, key, 16, p);
+    if (!p) {
+        p = calloc(1, sizeof(*p));
+        if (!p) {
+            return NULL;
+        }
+        memcpy(p->address, key, 16);
+        HASH_ADD(hh, s->peers, address, 16, p);
+    }
+    p->n++;
+    return p;
+}
+
+void peer_count_release(struct http_server *s, struct peer_count *p)
+{
+    if (p && --p->n == 0) {
+        HASH_DEL(s->peers, p);
+        free(p);
+    }
+}
+
+/* ---- accepting ------------------------------------------------------------------------------ */
+
+/* Answers without a struct conn and closes. What the client sent already is read and thrown away:
+ * closing over unread input would turn the answer into a reset. */
+static void turn_away(struct http_server *s, int fd, int status, const char *text)
+{
+    struct refusal r;
+    struct buf b = BUF_INIT(0);
+
+    refuse(&r, status, "%s", text);
+    answer_refusal(s, &b, &r);
+    if (send(fd, b.data, b.len, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+        shutdown(fd, SHUT_WR);
+        while (recv(fd, s->scratch, sizeof(s->scratch), MSG_DONTWAIT) > 0) {
+        }
+    }
+    close(fd);
+    buf_finish(&b);
+}
+
+static void log_gated(struct http_server *s, struct log_gate *g, const char *text,
+                      const char *peer)
+{
+    uint32_t suppressed;
+
+    if (log_gate_open(g, env_now_ns(s->env), LOG_INTERVAL_NS, 1, &suppressed)) {
+        log_warn(text, "listen", s->config.listen, "peer", peer, "suppressed",
+                 log_num(suppressed));
+    }
+}
+
+static void admit(struct http_server *s, int fd, const struct sockaddr_storage *addr)
+{
+    const struct http_limits *limits = &s->config.limits;
+    struct peer_count *p = NULL;
+    unsigned char key[16];
+    char peer[64];
+
+    describe_peer(addr, peer, sizeof(peer), key);
+    if (limits->connections_max && s->conns_n >= limits->connections_max) {
+        log_gated(s, &s->full_gate, "too many connections", peer);
+        turn_away(s, fd, 503, "HTTP116 too many connections to this node");
+        return;
+    }
+    if (addr->ss_family != AF_UNIX) {
+        p = peer_count_take(s, key);
+        if (!p || (limits->connections_per_ip_max && p->n > limits->connections_per_ip_max)) {
+            log_gated(s, &s->full_gate, "too many connections from one address", peer);
+            turn_away(s, fd, 429, "HTTP116 too many connections from this address");
+            peer_count_release(s, p);
+            return;
+        }
+    }
+    conn_create(s, fd, peer, p);
+}
+
+static void listen_pause(struct http_server *s)
+{
+    if (s->listening) {
+        s->listening = false;
+        loop_fd_set(s->loop, &s->listen, 0);
+    }
+}
+
+static void listen_resume(struct http_server *s)
+{
+    if (!s->listening && s->listen.fd >= 0) {
+        s->listening = true;
+        loop_fd_set(s->loop, &s->listen, LOOP_READ);
+    }
+}
+
+static void on_resume(struct env_timer *t)
+{
+    listen_resume(container_of(t, struct http_server, resume));
+}
+
+/* No descriptor is left: the reserve serves to tell one waiting client so; then accepting rests, so
+ * that a full backlog does not keep the loop spinning. */
+static void starve(struct http_server *s)
+{
+    int fd;
+
+    log_gated(s, &s->starved_gate, "out of descriptors, accepting is paused", NULL);
+    if (s->reserve_fd >= 0) {
+        close(s->reserve_fd);
+        fd = accept4(s->listen.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            turn_away(s, fd, 503, "HTTP116 this node is out of descriptors");
+        }
+    }
+    s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    listen_pause(s);
+    env_timer_set(s->env, &s->resume, env_now_ns(s->env) + STARVED_PAUSE_NS);
+}
+
+static void on_accept(struct loop_fd *w, uint32_t events)
+{
+    struct http_server *s = container_of(w, struct http_server, listen);
+
+    (void)events;
+    for (int i = 0; i < ACCEPTS_PER_EVENT; i++) {
+        struct sockaddr_storage addr = { .ss_family = AF_UNSPEC };
+        socklen_t len = sizeof(addr);
+        int fd = accept4(w->fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd >= 0) {
+            addr.ss_family = s->unix_path ? AF_UNIX : addr.ss_family;
+            admit(s, fd, &addr);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            starve(s);
+            return;
+        } else if (errno != ECONNABORTED && errno != EINTR) {
+            return;
+        }
+    }
+}
+
+void server_conn_closed(struct http_server *s)
+{
+    if (s->reserve_fd < 0) {
+        s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    }
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static void listen_stop(struct http_server *s)
+{
+    if (s->listen.fd < 0) {
+        return;
+    }
+    loop_fd_remove(s->loop, &s->listen);
+    close(s->listen.fd);
+    s->listen.fd = -1;
+    s->listening = false;
+    env_timer_clear(s->env, &s->resume);
+    if (s->unix_path) {
+        unlink(s->unix_path);
+    }
+}
+
+int http_server_create(struct loop *loop, const struct http_server_config *config,
+                       struct http_server **ret, struct fn_error *reterr)
+{
+    struct http_server *s = calloc(1, sizeof(*s));
+    const struct http_limits *limits = &config->limits;
+    int r;
+
+    if (!s) {
+        return err_set(reterr, FN_E_EXHAUSTED, "listen: out of memory");
+    }
+    s->loop = loop;
+    s->env = loop_env(loop);
+    s->config = *config;
+    s->parse_limits.head_bytes_max = (size_t)limits->header_bytes_max;
+    s->parse_limits.line_bytes_max = (size_t)limits->request_line_max;
+    s->parse_limits.fields_max = (uint32_t)limits->headers_max;
+    s->resume.cb = on_resume;
+    TAILQ_INIT(&s->conns);
+    http_parser_set_max_header_size(UINT32_MAX); /* the limits above rule, not its own */
+    r = server_listen(config->listen, &s->listen.fd, &s->unix_path, &s->port, reterr);
+    if (r < 0) {
+        free(s);
+        return r;
+    }
+    s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    s->listen.cb = on_accept;
+    s->listening = true;
+    s->config.listen = strdup(config->listen);
+    r = loop_fd_add(loop, &s->listen, LOOP_READ, reterr);
+    if (r < 0 || !s->config.listen) {
+        close(s->listen.fd);
+        s->listen.fd = -1;
+        http_server_destroy(s);
+        return r < 0 ? r : FN_E_EXHAUSTED;
+    }
+    *ret = s;
+    return 0;
+}
+
+void http_server_drain(struct http_server *s)
+{
+    struct conn *next;
+
+    s->draining = true;
+    listen_stop(s);
+    for (struct conn *c = TAILQ_FIRST(&s->conns); c; c = next) {
+        next = TAILQ_NEXT(c, link);
+        if (c->state == CONN_HEAD && c->in.len == 0 && c->busy == 0) {
+            conn_destroy(c);
+        }
+    }
+}
+
+uint32_t http_server_connections(const struct http_server *s)
+{
+    return s->conns_n;
+}
+
+uint16_t http_server_port(const struct http_server *s)
+{
+    return s->port;
+}
+
+void http_server_destroy(struct http_server *s)
+{
+    struct conn *c;
+
+    if (!s) {
+        return;
+    }
+    s->draining = true;
+    listen_stop(s);
+    while ((c = TAILQ_FIRST(&s->conns))) {
+        assert(c->busy == 0); /* not from inside on_request() */
+        conn_gone(c);
+    }
+    if (s->reserve_fd >= 0) {
+        close(s->reserve_fd);
+    }
+    buf_finish(&s->head);
+    free(s->unix_path);
+    free((char *)(uintptr_t)s->config.listen);
+    free(s);
+}

@@ -1,0 +1,88 @@
+/* HTTP/1.1 server: strict parsing under limits, bodies buffered under a budget, answers streamed.
+ *
+ * One struct http_request per request, owned by the server; the handler gets it when the whole body
+ * is there and answers with the http_answer_* calls. Refusals of bad requests (rows 1 to 12 of
+ * reliability 4.5), time limits (2.5) and connection counts are the server's business. Everything
+ * is [loop]. */
+#ifndef HTTP_SERVER_H
+#define HTTP_SERVER_H
+
+#include <base/body.h>
+#include <base/headers.h>
+#include <base/log.h>
+#include <loop/loop.h>
+
+struct http_server;
+struct http_request;
+
+/* Limits of reliability 2.5 and their upstream names; defaults in core/main/config.c. */
+struct http_limits {
+    int64_t header_bytes_max;      /* FN_MAX_REQUEST_HEADER_SIZE; 32 KiB */
+    int64_t headers_max;           /* 100 */
+    int64_t request_line_max;      /* 8 KiB */
+    int64_t body_bytes_max;        /* FN_MAX_REQUEST_SIZE; 6 MiB; 0 = none */
+    int64_t header_timeout_ns;     /* FN_REQUEST_HEADER_READ_TIMEOUT; 10 s, absolute */
+    int64_t body_timeout_ns;       /* FN_REQUEST_BODY_READ_TIMEOUT; 60 s, absolute */
+    int64_t body_rate_min;         /* bytes per second after 10 s; 1 KiB */
+    int64_t write_stall_ns;        /* FN_RESPONSE_WRITE_TIMEOUT; 30 s without progress */
+    int64_t idle_timeout_ns;       /* FN_HTTP_IDLE_TIMEOUT; 60 s */
+    int64_t connections_max;       /* 10 000 */
+    int64_t connections_per_ip_max; /* 256 */
+    int64_t requests_per_connection_max; /* 10 000 */
+    int64_t out_bytes_high;        /* answer bytes buffered per connection before on_writable is
+                                      needed; 64 KiB */
+};
+
+struct http_server_config {
+    const char *listen; /* "host:port", "[::]:port", ":port", "unix:/path" */
+    struct http_limits limits;
+    struct budget *bodies; /* borrowed; memory of all bodies */
+    /* A complete request. The handler sets req->ud and req callbacks, answers now or later. */
+    void (*on_request)(void *ud, struct http_request *req);
+    void *ud;
+};
+
+/* What the handler may read and set. */
+struct http_request {
+    const char *method;  /* "GET" */
+    const char *target;  /* as sent, "/t/app/x?q=1" */
+    const char *path;    /* without query, not decoded */
+    const char *query;   /* without '?', or NULL */
+    const char *host;    /* Host header */
+    struct headers headers; /* names as sent, in canonical form */
+    struct body *body;   /* never NULL; borrowed until the answer ends: body_ref() to keep it */
+    struct arena *arena; /* the request's; freed after the answer ended */
+    char peer[64];       /* "10.0.0.7:51234" */
+    int64_t received_ns; /* header block complete */
+    /* set by the handler: */
+    void *ud;
+    void (*on_gone)(struct http_request *req);     /* client went away; answer calls do nothing */
+    void (*on_writable)(struct http_request *req); /* after http_answer_data() returned 1 */
+};
+
+int http_server_create(struct loop *loop, const struct http_server_config *config,
+                       struct http_server **ret, struct fn_error *reterr);
+/* Stops accepting; idle connections close, running ones end with "Connection: close". */
+void http_server_drain(struct http_server *s);
+/* Connections still open. */
+uint32_t http_server_connections(const struct http_server *s);
+void http_server_destroy(struct http_server *s); /* closes everything at once; NULL ok */
+/* The port that was bound (for listen on port 0). */
+uint16_t http_server_port(const struct http_server *s);
+
+/* The complete answer in one call. Content-Type etc. are in h (NULL = none); Content-Length, Date
+ * and Connection are added. */
+void http_answer(struct http_request *req, int status, const struct headers *h, const void *body,
+                 size_t len);
+/* {"message": text} (and call_id if not NULL) in Fn's shape with a trailing newline. */
+void http_answer_error(struct http_request *req, int status, const struct headers *h,
+                       const char *text, const char *call_id);
+/* Streamed: head (content_length < 0 = chunked), data, end. 1 from data = wait for on_writable. */
+void http_answer_head(struct http_request *req, int status, const struct headers *h,
+                      int64_t content_length);
+int http_answer_data(struct http_request *req, const void *data, size_t len);
+void http_answer_end(struct http_request *req);
+/* The answer cannot be completed: cuts the connection so that it never looks whole. */
+void http_answer_abort(struct http_request *req);
+
+#endif

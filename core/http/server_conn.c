@@ -1,0 +1,735 @@
+/* One connection of the server.
+ *
+ * The quick way: one read() into the server's scratch buffer brings the whole request, the handler
+ * answers from inside on_request() or later, one writev() carries the answer. `in` and `out` are
+ * touched only by what does not fit this.
+ *
+ * Time limits: the timer is moved only when it would fire too late. A deadline that went away or
+ * moved out is found when it fires, so that a request costs no work in the timer heap.
+ *
+ * End of input while a call runs counts as "client gone", as in Go's server, also when only one
+ * direction was shut down: the two look alike and an abandoned call must not hold a container.
+ * Requests that were read ahead are still served first. */
+#include <http/server_int.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define RATE_GRACE_PART 6 /* of the body deadline passes before the rate counts: 10 s of 60 s */
+#define RATE_GRACE_NS   (10 * ENV_S) /* without a body deadline */
+#define RATE_CHECK_NS   ENV_S
+#define TLS_HANDSHAKE   0x16
+#define LOG_INTERVAL_NS (10 * ENV_S)
+
+static void feed(struct conn *c, const char *data, size_t len);
+
+static int64_t now_ns(const struct conn *c)
+{
+    return env_now_ns(c->s->env);
+}
+
+static int64_t after(const struct conn *c, int64_t ns)
+{
+    return ns > 0 ? now_ns(c) + ns : 0;
+}
+
+/* ---- time limits ---------------------------------------------------------------------------- */
+
+static int64_t next_limit(const struct conn *c)
+{
+    if (c->deadline_ns == 0 || (c->stall_ns != 0 && c->stall_ns < c->deadline_ns)) {
+        return c->stall_ns;
+    }
+    return c->deadline_ns;
+}
+
+static void arm(struct conn *c)
+{
+    int64_t at = next_limit(c);
+
+    if (at != 0 && (!env_timer_is_set(&c->timer) || c->timer.at_ns > at)) {
+        env_timer_set(c->s->env, &c->timer, at);
+    }
+}
+
+static void set_deadline(struct conn *c, int64_t at_ns)
+{
+    c->deadline_ns = at_ns;
+    arm(c);
+}
+
+static void refuse_late(struct conn *c, const char *what, int64_t limit_ns)
+{
+    struct refusal r;
+
+    if (limit_ns % ENV_S == 0) {
+        refuse(&r, 408, "%s not complete in %lld s", what, limit_ns / ENV_S);
+    } else {
+        refuse(&r, 408, "%s not complete in %lld ms", what, limit_ns / ENV_MS);
+    }
+    conn_refuse(c, &r);
+}
+
+/* The body is late when its absolute deadline is over or, after a grace time, its mean rate is
+ * below the limit. */
+static void check_body_time(struct conn *c)
+{
+    const struct http_limits *limits = &c->s->config.limits;
+    int64_t now = now_ns(c);
+    int64_t elapsed_ms = (now - c->req->pub.received_ns) / ENV_MS + 1;
+    int64_t rate = (int64_t)c->req->pub.body->bytes.len * 1000 / elapsed_ms;
+    int64_t next = now + RATE_CHECK_NS;
+    struct refusal r;
+
+    if (now >= c->body_deadline_ns) {
+        refuse_late(c, "HTTP114 body", limits->body_timeout_ns);
+    } else if (limits->body_rate_min && rate < limits->body_rate_min) {
+        refuse(&r, 408, "HTTP115 body slower than %" PRId64 " bytes/s", limits->body_rate_min);
+        conn_refuse(c, &r);
+    } else {
+        set_deadline(c, next < c->body_deadline_ns ? next : c->body_deadline_ns);
+    }
+}
+
+static void on_timer(struct env_timer *t)
+{
+    struct conn *c = container_of(t, struct conn, timer);
+    int64_t now = now_ns(c);
+
+    if (c->stall_ns != 0 && now >= c->stall_ns) {
+        log_info("client does not read its answer, connection reset", "peer", c->peer);
+        conn_reset(c);
+        return;
+    }
+    if (c->deadline_ns == 0 || now < c->deadline_ns) {
+        arm(c);
+        return;
+    }
+    c->deadline_ns = 0;
+    switch (c->state) {
+    case CONN_HEAD:
+        if (c->in.len > 0) {
+            refuse_late(c, "HTTP111 header", c->s->config.limits.header_timeout_ns);
+        } else {
+            conn_destroy(c);
+        }
+        break;
+    case CONN_BODY:
+        check_body_time(c);
+        break;
+    default:
+        conn_destroy(c); /* LINGER; the others have no deadline of their own */
+        break;
+    }
+}
+
+/* ---- end of a connection -------------------------------------------------------------------- */
+
+static struct request *let_go(struct conn *c)
+{
+    struct request *q = c->req;
+
+    c->req = NULL;
+    if (!q) {
+        return NULL;
+    }
+    q->c = NULL;
+    if (c->state == CONN_CALL) {
+        return q;
+    }
+    request_free(q);
+    return NULL;
+}
+
+static void conn_free(struct conn *c)
+{
+    buf_finish(&c->in);
+    buf_finish(&c->out);
+    free(c);
+}
+
+void conn_destroy(struct conn *c)
+{
+    struct http_server *s = c->s;
+
+    let_go(c);
+    env_timer_clear(s->env, &c->timer);
+    env_undefer(s->env, &c->later);
+    loop_fd_remove(s->loop, &c->w);
+    close(c->w.fd);
+    TAILQ_REMOVE(&s->conns, c, link);
+    s->conns_n--;
+    peer_count_release(s, c->peer_count);
+    server_conn_closed(s);
+    c->state = CONN_DEAD;
+    if (c->busy == 0) {
+        conn_free(c);
+    }
+}
+
+void conn_gone(struct conn *c)
+{
+    struct request *q = let_go(c);
+
+    conn_destroy(c);
+    if (q && q->pub.on_gone) {
+        q->pub.on_gone(&q->pub);
+    }
+}
+
+void conn_reset(struct conn *c)
+{
+    struct linger hard = { .l_onoff = 1, .l_linger = 0 };
+
+    setsockopt(c->w.fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+    conn_gone(c);
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static void want_events(struct conn *c)
+{
+    bool answering = c->state == CONN_CALL || c->state == CONN_FLUSH;
+    bool read = !c->eof && !(answering && c->in.len >= PIPELINE_MAX);
+
+    loop_fd_set(c->s->loop, &c->w, (read ? LOOP_READ : 0) | (c->full ? LOOP_WRITE : 0));
+}
+
+static void mark_broken(struct conn *c)
+{
+    c->broken = true;
+    env_defer(c->s->env, &c->later);
+}
+
+void conn_put(struct conn *c, const void *data, size_t len)
+{
+    if (!c->broken && buf_add(&c->out, data, len) < 0) {
+        mark_broken(c);
+    }
+}
+
+/* `written` bytes went out, `of_out` of them from the front of `out`. */
+static void note_written(struct conn *c, size_t written, size_t of_out)
+{
+    c->out_off += of_out;
+    if (conn_pending(c) == 0) {
+        c->out_off = 0;
+        buf_clear(&c->out);
+        if (c->out.cap > SMALL_BUF_KEPT) {
+            buf_finish(&c->out);
+        }
+        c->stall_ns = 0;
+    } else if (written > 0 || c->stall_ns == 0) {
+        c->stall_ns = after(c, c->s->config.limits.write_stall_ns);
+        arm(c);
+    }
+}
+
+void conn_push(struct conn *c, const void *a, size_t a_len, const void *b, size_t b_len)
+{
+    size_t pending = conn_pending(c);
+    struct iovec iov[3] = { { c->out.data ? c->out.data + c->out_off : NULL, pending },
+                            { (void *)(uintptr_t)a, a_len },
+                            { (void *)(uintptr_t)b, b_len } };
+    struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 3 };
+    size_t n = 0;
+    ssize_t r;
+
+    if (c->broken || pending + a_len + b_len == 0) {
+        return;
+    }
+    if (!c->full) {
+        r = sendmsg(c->w.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (r < 0 && errno != EAGAIN && errno != EINTR) {
+            mark_broken(c);
+            return;
+        }
+        n = r > 0 ? (size_t)r : 0;
+    }
+    if (n < pending + a_len) {
+        size_t done = n > pending ? n - pending : 0;
+
+        conn_put(c, (const char *)a + done, a_len - done);
+    }
+    if (n < pending + a_len + b_len) {
+        size_t done = n > pending + a_len ? n - pending - a_len : 0;
+
+        conn_put(c, (const char *)b + done, b_len - done);
+    }
+    note_written(c, n, n < pending ? n : pending);
+    if (c->full != (conn_pending(c) > 0)) {
+        c->full = !c->full;
+        want_events(c);
+    }
+}
+
+void conn_flush(struct conn *c)
+{
+    conn_push(c, NULL, 0, NULL, 0);
+}
+
+/* ---- from request to request ---------------------------------------------------------------- */
+
+static void start_linger(struct conn *c)
+{
+    c->state = CONN_LINGER;
+    buf_finish(&c->in);
+    shutdown(c->w.fd, SHUT_WR);
+    set_deadline(c, after(c, LINGER_NS));
+    want_events(c);
+}
+
+/* The answer is out: on to the next request or the end. */
+static void next_request(struct conn *c)
+{
+    if (c->close || (c->s->draining && c->in.len == 0) || (c->eof && c->in.len == 0)) {
+        if (c->linger && !c->eof) {
+            start_linger(c);
+        } else {
+            conn_destroy(c);
+        }
+        return;
+    }
+    c->state = CONN_HEAD;
+    c->seek = (struct parse_seek){ 0 };
+    set_deadline(c, after(c, c->s->config.limits.idle_timeout_ns));
+    if (c->busy == 0) {
+        want_events(c);
+        if (c->in.len > 0) {
+            env_defer(c->s->env, &c->later);
+        }
+    }
+}
+
+void conn_answered(struct conn *c)
+{
+    c->req = NULL;
+    c->state = CONN_FLUSH;
+    conn_flush(c);
+    if (!c->broken && conn_pending(c) == 0) {
+        next_request(c);
+    }
+}
+
+/* What is due after output moved, from events and tasks only. */
+static void after_flush(struct conn *c)
+{
+    struct request *q = c->req;
+
+    if (c->broken) {
+        conn_gone(c);
+    } else if (conn_pending(c) == 0 && c->state == CONN_FLUSH) {
+        next_request(c);
+    } else if (conn_pending(c) == 0 && c->state == CONN_CALL && q->wants_writable) {
+        q->wants_writable = false;
+        if (q->pub.on_writable) {
+            q->pub.on_writable(&q->pub);
+        }
+    }
+}
+
+static void on_later(struct env_task *t)
+{
+    struct conn *c = container_of(t, struct conn, later);
+
+    if (c->broken || conn_pending(c) > 0) {
+        conn_flush(c);
+        after_flush(c);
+    } else if (c->state == CONN_HEAD && c->in.len > 0) {
+        feed(c, NULL, 0);
+    }
+}
+
+void conn_refuse(struct conn *c, const struct refusal *r)
+{
+    struct buf b = BUF_INIT(0);
+
+    log_debug("request refused", "peer", c->peer, "reason", r->text);
+    if (c->req) {
+        c->req->c = NULL;
+        request_free(c->req);
+    }
+    answer_refusal(c->s, &b, r);
+    c->close = true;
+    c->linger = true;
+    c->deadline_ns = 0;
+    c->state = CONN_FLUSH;
+    c->req = NULL;
+    conn_put(c, b.data, b.len);
+    buf_finish(&b);
+    conn_answered(c);
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static void refuse_for_memory(struct conn *c)
+{
+    struct refusal r;
+
+    refuse(&r, 503, "HTTP117 no memory left for request bodies");
+    conn_refuse(c, &r);
+}
+
+static void refuse_big_body(struct conn *c)
+{
+    struct refusal r;
+
+    refuse(&r, 413, "HTTP110 body > %" PRId64 " bytes", c->s->config.limits.body_bytes_max);
+    conn_refuse(c, &r);
+}
+
+static void start_call(struct conn *c)
+{
+    struct http_server *s = c->s;
+    struct request *q = c->req;
+    int64_t max = s->config.limits.requests_per_connection_max;
+
+    c->state = CONN_CALL;
+    c->deadline_ns = 0;
+    c->requests_n++;
+    if ((max && c->requests_n >= max) || s->draining) {
+        q->keep_alive = false;
+    }
+    s->config.on_request(s->config.ud, &q->pub);
+}
+
+static void start_body(struct conn *c, const struct parsed_request *parsed, size_t more)
+{
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    const struct http_limits *limits = &c->s->config.limits;
+    const struct budget *budget = c->s->config.bodies;
+    int64_t grace_ns = limits->body_timeout_ns / RATE_GRACE_PART;
+    uint64_t length = parsed->framing.length;
+
+    if (limits->body_bytes_max && length > (uint64_t)limits->body_bytes_max) {
+        refuse_big_body(c);
+        return;
+    }
+    if (budget && budget->limit_bytes && budget->used_bytes + length > budget->limit_bytes) {
+        refuse_for_memory(c);
+        return;
+    }
+    c->state = CONN_BODY;
+    c->framing = parsed->framing;
+    c->chunked = (struct chunked){ 0 };
+    c->body_left = length;
+    c->body_deadline_ns = limits->body_timeout_ns ? now_ns(c) + limits->body_timeout_ns : INT64_MAX;
+    c->deadline_ns = now_ns(c) + (grace_ns > 0 ? grace_ns : RATE_GRACE_NS);
+    if (parsed->expects_continue && more == 0) {
+        conn_push(c, go_on, sizeof(go_on) - 1, NULL, 0);
+    }
+}
+
+static struct request *request_create(struct conn *c)
+{
+    const struct http_server_config *config = &c->s->config;
+    struct request *q = calloc(1, sizeof(*q));
+
+    if (!q) {
+        return NULL;
+    }
+    arena_init(&q->arena, 0);
+    q->pub.arena = &q->arena;
+    q->pub.body = body_create(config->bodies, (uint64_t)config->limits.body_bytes_max);
+    if (!q->pub.body) {
+        free(q);
+        return NULL;
+    }
+    q->c = c;
+    return q;
+}
+
+static void log_tls(struct conn *c)
+{
+    uint32_t suppressed;
+
+    if (log_gate_open(&c->s->tls_gate, now_ns(c), LOG_INTERVAL_NS, 1, &suppressed)) {
+        log_warn("TLS on a plain port", "peer", c->peer, "listen", c->s->config.listen,
+                 "suppressed", log_num(suppressed));
+    }
+}
+
+/* A complete head of `len` bytes; `more` bytes are there behind it. */
+static void on_head(struct conn *c, const char *data, size_t len, size_t more)
+{
+    struct request *q = c->req = request_create(c);
+    struct parsed_request parsed;
+    struct refusal r;
+    int e = FN_E_EXHAUSTED;
+
+    if (!q || (e = parse_request(&q->arena, data, len, &c->s->parse_limits, &parsed, &r)) < 0) {
+        if (e == FN_E_EXHAUSTED) {
+            refuse_for_memory(c);
+        } else {
+            if (data[0] == TLS_HANDSHAKE) {
+                log_tls(c);
+            }
+            conn_refuse(c, &r);
+        }
+        return;
+    }
+    q->pub.method = parsed.method;
+    q->pub.target = parsed.target;
+    q->pub.path = parsed.path;
+    q->pub.query = parsed.query;
+    q->pub.host = parsed.host;
+    q->pub.headers = parsed.headers;
+    q->pub.received_ns = now_ns(c);
+    memcpy(q->pub.peer, c->peer, sizeof(c->peer));
+    q->http10 = parsed.http10;
+    q->head_only = strcmp(parsed.method, "HEAD") == 0;
+    q->keep_alive = parsed.framing.keep_alive;
+    c->fresh = false;
+    if (parsed.framing.chunked || parsed.framing.length > 0) {
+        start_body(c, &parsed, more);
+    } else {
+        start_call(c);
+    }
+}
+
+/* Consumes a whole head or nothing. */
+static size_t feed_head(struct conn *c, const char *data, size_t len)
+{
+    struct refusal r;
+    int64_t end;
+
+    if (c->seek.from == 0 && data[0] == '\r' && (len == 1 || data[1] == '\n')) {
+        return len == 1 ? 0 : 2; /* an empty line before a request is to be ignored */
+    }
+    end = parse_seek_end(&c->seek, data, len, &c->s->parse_limits, &r);
+    if (end < 0) {
+        conn_refuse(c, &r);
+        return len;
+    }
+    if (end > 0) {
+        on_head(c, data, (size_t)end, len - (size_t)end);
+    }
+    return (size_t)end;
+}
+
+/* false: refused. */
+static bool add_body(struct conn *c, const char *data, size_t len)
+{
+    int e = body_append(c->req->pub.body, data, len);
+
+    if (e == FN_E_RANGE) {
+        refuse_big_body(c);
+    } else if (e < 0) {
+        refuse_for_memory(c);
+    }
+    return e == 0;
+}
+
+static size_t feed_chunked(struct conn *c, const char *data, size_t len)
+{
+    const char *p = data;
+    const char *piece;
+    size_t piece_len;
+    struct refusal r;
+
+    for (;;) {
+        switch (chunked_step(&c->chunked, &p, data + len, &piece, &piece_len)) {
+        case CHUNKED_DATA:
+            if (!add_body(c, piece, piece_len)) {
+                return len;
+            }
+            break;
+        case CHUNKED_END:
+            start_call(c);
+            return (size_t)(p - data);
+        case CHUNKED_MORE:
+            return len;
+        default:
+            refuse(&r, 400, "HTTP104 invalid chunk at byte %" PRIu64, c->chunked.at);
+            conn_refuse(c, &r);
+            return len;
+        }
+    }
+}
+
+static size_t feed_body(struct conn *c, const char *data, size_t len)
+{
+    if (c->framing.chunked) {
+        return feed_chunked(c, data, len);
+    }
+    len = len < c->body_left ? len : (size_t)c->body_left;
+    if (add_body(c, data, len)) {
+        c->body_left -= len;
+        if (c->body_left == 0) {
+            start_call(c);
+        }
+    }
+    return len;
+}
+
+static size_t feed_once(struct conn *c, const char *data, size_t len)
+{
+    if (c->state == CONN_HEAD) {
+        return feed_head(c, data, len);
+    }
+    if (c->state == CONN_BODY) {
+        return feed_body(c, data, len);
+    }
+    return c->state == CONN_LINGER || c->close ? len : 0;
+}
+
+/* Keeps what is left over for later and sets limits and interest for the state that was reached. */
+static void settle(struct conn *c, bool head_was_waiting)
+{
+    bool part_of_head = c->state == CONN_HEAD && c->in.len > 0;
+
+    if (c->in.len == 0 && c->in.cap > SMALL_BUF_KEPT) {
+        buf_finish(&c->in);
+    }
+    if (part_of_head && !head_was_waiting && !c->fresh) {
+        set_deadline(c, after(c, c->s->config.limits.header_timeout_ns));
+    }
+    arm(c);
+    want_events(c);
+    if (c->eof && (c->state == CONN_HEAD || c->state == CONN_BODY ||
+                   (c->state == CONN_CALL && c->in.len == 0))) {
+        conn_gone(c);
+    }
+}
+
+/* Lets the state machine eat `in`, then `data`. */
+static void feed(struct conn *c, const char *data, size_t len)
+{
+    bool head_was_waiting = c->state == CONN_HEAD && c->in.len > 0 && len > 0;
+    bool buffered = c->in.len > 0;
+    size_t used = 0;
+    size_t total;
+
+    if (buffered && buf_add(&c->in, data, len) < 0) {
+        conn_gone(c);
+        return;
+    }
+    c->busy++;
+    data = buffered ? c->in.data : data;
+    total = buffered ? c->in.len : len;
+    while (used < total) {
+        size_t n = feed_once(c, data + used, total - used);
+
+        if (n == 0 || c->state == CONN_DEAD) {
+            break;
+        }
+        head_was_waiting = false;
+        used += n;
+    }
+    c->busy--;
+    if (c->state == CONN_DEAD) {
+        conn_free(c);
+        return;
+    }
+    if (c->state == CONN_LINGER) {
+        used = total;
+    }
+    if (buffered && c->in.data) {
+        buf_consume(&c->in, used);
+    } else if (!buffered && used < total && buf_add(&c->in, data + used, total - used) < 0) {
+        conn_gone(c);
+        return;
+    }
+    settle(c, head_was_waiting);
+}
+
+static void linger(struct conn *c, ssize_t n)
+{
+    c->lingered_bytes += (uint64_t)n;
+    if (c->lingered_bytes > LINGER_BYTES) {
+        conn_destroy(c);
+    }
+}
+
+static void on_eof(struct conn *c)
+{
+    c->eof = true;
+    if (c->state == CONN_FLUSH || (c->state == CONN_CALL && c->in.len > 0)) {
+        want_events(c);
+    } else {
+        conn_gone(c);
+    }
+}
+
+static void on_readable(struct conn *c)
+{
+    struct http_server *s = c->s;
+    ssize_t n = recv(c->w.fd, s->scratch, sizeof(s->scratch), MSG_DONTWAIT);
+
+    if (n > 0 && c->state == CONN_LINGER) {
+        linger(c, n);
+    } else if (n > 0) {
+        feed(c, s->scratch, (size_t)n);
+    } else if (n == 0) {
+        on_eof(c);
+    } else if (errno != EAGAIN && errno != EINTR) {
+        conn_gone(c);
+    }
+}
+
+/* The socket takes bytes again. false: the connection is no more. */
+static bool on_writable(struct conn *c)
+{
+    c->full = false;
+    conn_flush(c);
+    c->busy++;
+    after_flush(c);
+    c->busy--;
+    if (c->state == CONN_DEAD) {
+        conn_free(c);
+        return false;
+    }
+    want_events(c);
+    if (c->state == CONN_HEAD && c->in.len > 0) {
+        env_defer(c->s->env, &c->later);
+    }
+    return true;
+}
+
+static void on_event(struct loop_fd *w, uint32_t events)
+{
+    struct conn *c = container_of(w, struct conn, w);
+
+    if (events & LOOP_WRITE && c->full && !on_writable(c)) {
+        return;
+    }
+    if (events & LOOP_READ && w->events & LOOP_READ) {
+        on_readable(c);
+    } else if (events & LOOP_READ) {
+        conn_gone(c); /* reading is off: only errors and hang-ups are told */
+    }
+}
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+void conn_create(struct http_server *s, int fd, const char *peer, struct peer_count *peer_count)
+{
+    struct conn *c = calloc(1, sizeof(*c));
+
+    if (!c) {
+        goto fail;
+    }
+    c->s = s;
+    c->w = (struct loop_fd){ .fd = fd, .cb = on_event };
+    c->timer.cb = on_timer;
+    c->later.cb = on_later;
+    c->fresh = true;
+    c->peer_count = peer_count;
+    snprintf(c->peer, sizeof(c->peer), "%s", peer);
+    if (loop_fd_add(s->loop, &c->w, LOOP_READ, NULL) < 0) {
+        goto fail;
+    }
+    TAILQ_INSERT_TAIL(&s->conns, c, link);
+    s->conns_n++;
+    set_deadline(c, after(c, s->config.limits.header_timeout_ns));
+    return;
+fail:
+    free(c);
+    close(fd);
+    peer_count_release(s, peer_count);
+}

@@ -1,0 +1,150 @@
+/* Private to the server: its objects and what its files call in each other.
+ *
+ *   server.c        life of the server, accepting, connection limits
+ *   server_conn.c   one connection: reading, time limits, the way from request to request
+ *   server_listen.c addresses and listening sockets
+ *   answer.c        the http_answer_* calls and the answers that the server gives itself
+ *
+ * A connection's states:
+ *
+ *   HEAD -> BODY -> CALL -> FLUSH -> HEAD | LINGER | gone
+ *
+ *   HEAD    waits for, or has part of, a request head; idle when `in` is empty
+ *   BODY    the head was good, the body is being read; req exists, the handler does not know it yet
+ *   CALL    the handler has the request; the answer may be streaming
+ *   FLUSH   the answer is complete, its last bytes wait for the socket
+ *   LINGER  nothing more will be read as a request; input is thrown away until the client closes,
+ *           so that unread input does not turn our close into a reset that eats the answer
+ *   DEAD    closed while one of our functions is still using it; freed when that one returns
+ *
+ * Everything is [loop]. Handlers are called from events and tasks, never from inside answer calls:
+ * a write error there only marks the connection as broken and queues `later`. */
+#ifndef HTTP_SERVER_INT_H
+#define HTTP_SERVER_INT_H
+
+#include <http/parse.h>
+#include <http/server.h>
+#include <sys/uio.h>
+#include <uthash.h>
+
+#define SCRATCH_BYTES  65536
+#define PIPELINE_MAX   65536 /* bytes read ahead while a call runs */
+#define CORK_BYTES     16384 /* smaller pieces of an answer wait for the end of the turn */
+#define LINGER_NS      (2 * ENV_S)
+#define LINGER_BYTES   (16 << 20)
+#define DATE_BYTES     40
+#define SMALL_BUF_KEPT 4096
+
+enum conn_state { CONN_HEAD, CONN_BODY, CONN_CALL, CONN_FLUSH, CONN_LINGER, CONN_DEAD };
+
+struct conn;
+
+/* A request from its head to the end of its answer. The handler may keep it after the connection
+ * went away (c == NULL); the call that ends the answer frees it. */
+struct request {
+    struct http_request pub; /* first: the handler's view */
+    struct arena arena;
+    struct conn *c;
+    bool http10;
+    bool head_only; /* HEAD */
+    bool keep_alive;
+    /* answer: */
+    bool head_sent;
+    bool chunked;
+    bool no_body;
+    bool wants_writable;
+    int64_t left; /* bytes that Content-Length still promises; < 0 = no promise */
+};
+
+/* Connections of one address. */
+struct peer_count {
+    unsigned char address[16];
+    uint32_t n;
+    UT_hash_handle hh;
+};
+
+struct conn {
+    struct loop_fd w;
+    struct http_server *s;
+    TAILQ_ENTRY(conn) link;
+    struct peer_count *peer_count; /* NULL for unix sockets */
+    struct env_timer timer;
+    struct env_task later;
+    enum conn_state state;
+    uint32_t busy;     /* our functions on the stack that use it after calling out */
+    bool broken;       /* a write failed */
+    bool full;         /* the socket took less than it was given */
+    bool eof;          /* the client sends nothing more */
+    bool close;        /* after the running answer */
+    bool linger;       /* ... and there may be unread input */
+    bool fresh;        /* no request yet */
+    uint32_t requests_n;
+    int64_t deadline_ns; /* of the state; 0 = none */
+    int64_t stall_ns;    /* of pending output; 0 = none pending */
+    struct parse_seek seek;
+    struct buf in;  /* read and not yet consumed */
+    struct buf out; /* from out_off on: not yet written */
+    size_t out_off;
+    struct request *req;
+    struct parse_framing framing;
+    struct chunked chunked;
+    uint64_t body_left;
+    int64_t body_deadline_ns;
+    uint64_t lingered_bytes;
+    char peer[64];
+};
+
+TAILQ_HEAD(conn_list, conn);
+
+struct http_server {
+    struct loop *loop;
+    struct env *env;
+    struct http_server_config config;
+    struct parse_limits parse_limits;
+    struct loop_fd listen; /* fd -1 when not listening */
+    bool listening;        /* is watched */
+    bool draining;
+    int reserve_fd; /* given up for a moment when descriptors run out */
+    struct env_timer resume;
+    char *unix_path; /* to be removed, or NULL */
+    uint16_t port;
+    struct conn_list conns;
+    uint32_t conns_n;
+    struct peer_count *peers;
+    struct log_gate full_gate, starved_gate, tls_gate;
+    int64_t date_until_ns;
+    char date[DATE_BYTES];
+    struct buf head; /* scratch of answer heads */
+    char scratch[SCRATCH_BYTES];
+};
+
+/* server_listen.c */
+int server_listen(const char *listen, int *ret_fd, char **ret_unix_path, uint16_t *ret_port,
+                  struct fn_error *reterr);
+
+/* server.c */
+void server_conn_closed(struct http_server *s); /* a descriptor became free */
+
+/* server_conn.c */
+/* Takes the descriptor; closes it when out of memory. */
+void conn_create(struct http_server *s, int fd, const char *peer, struct peer_count *peer_count);
+void conn_destroy(struct conn *c); /* closes; a running request is not told */
+void conn_gone(struct conn *c);    /* closes and tells the handler */
+void conn_reset(struct conn *c);   /* the same, with RST */
+void conn_answered(struct conn *c);       /* the answer is complete and in `out` */
+void conn_put(struct conn *c, const void *data, size_t len);  /* into `out` */
+void conn_push(struct conn *c, const void *a, size_t a_len, const void *b, size_t b_len);
+void conn_flush(struct conn *c);
+void conn_refuse(struct conn *c, const struct refusal *r);
+static inline size_t conn_pending(const struct conn *c)
+{
+    return c->out.len - c->out_off;
+}
+void peer_count_release(struct http_server *s, struct peer_count *p);
+
+/* answer.c */
+void request_free(struct request *q);
+/* Appends head and JSON body of an error to b; the connection closes after it. */
+void answer_refusal(struct http_server *s, struct buf *b, const struct refusal *r);
+
+#endif

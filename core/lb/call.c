@@ -1,0 +1,713 @@
+/* The life of one call.
+ *
+ *   RECEIVED ──found──▶ PLACING ──TRY──▶ OFFERED ──ResultStart──▶ STARTED ──first byte out──▶
+ * STREAMING
+ *      │                  ▲   │             │                        │                          │
+ *      │                  └───┼──with proof─┘                        │                          │
+ *      └──────────────────────┴──────────────────▶ DONE ◀────────────┴──────────────────────────┘
+ *
+ * The answer is held back until it is complete or outgrows response_buffer_bytes, so that a failure
+ * can still become a proper error; from STREAMING on a failure cuts the answer. Memory of the
+ * client's request is used only until the client is answered or gone; a detached call lives on
+ * without it. */
+#include <lb/lb_int.h>
+
+#include <assert.h>
+#include <base/log.h>
+#include <override/override.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GROUP_KEY           "FN_LB_GROUP_ID"
+#define TEXT_BODY_TOO_LARGE "function response body too large"
+
+/* Which state may follow which. */
+static const uint8_t follows[LB_STATES_N] = {
+    [LB_RECEIVED] = 1u << LB_PLACING | 1u << LB_DONE,
+    [LB_PLACING] = 1u << LB_OFFERED | 1u << LB_DONE,
+    [LB_OFFERED] = 1u << LB_PLACING | 1u << LB_STARTED | 1u << LB_DONE,
+    [LB_STARTED] = 1u << LB_STREAMING | 1u << LB_DONE,
+    [LB_STREAMING] = 1u << LB_DONE,
+    [LB_DONE] = 0,
+};
+
+static void enter(struct lb_call *c, enum lb_state state)
+{
+    assert(follows[c->state] & (1u << state));
+    c->state = state;
+}
+
+static bool is_acked(const struct lb_call *c)
+{
+    return c->client_gone || c->answered;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void tell_listeners(struct lb_call *c, enum outcome outcome, int status,
+                           const struct fn_error *e)
+{
+    const struct fn_call_end end = {
+        .size = sizeof(end),
+        .code = e ? e->code : 0,
+        .http_status = (uint32_t)status,
+        .blame = e ? e->blame : 0,
+        .started_ns = c->created_ns,
+        .ended_ns = env_now_ns(c->lb->deps.env),
+        .outcome = outcome_names[outcome],
+    };
+    struct plugin_crumb crumb;
+
+    for (uint32_t i = 0; i < c->listeners_told; i++) {
+        const struct fn_listener_ops *ops = plugin_ops(c->lb->listeners[i]);
+
+        if (ops->after) {
+            plugin_enter(&crumb, c->lb->listeners[i], PLUGIN_LOOP, "after");
+            ops->after(plugin_inst(c->lb->listeners[i]), &c->place.view, &end);
+            plugin_leave(&crumb);
+        }
+    }
+}
+
+static void count_end(struct lb_call *c, enum outcome outcome, int status)
+{
+    struct lb_metrics *m = &c->lb->metrics;
+    uint64_t *counts[OUTCOMES_N] = { &c->lb->counts.ok, &c->lb->counts.failed,
+                                     &c->lb->counts.not_executed, &c->lb->counts.unknown,
+                                     &c->lb->counts.aborted };
+    struct metric *upstream = outcome == OUTCOME_OK        ? m->completed
+                              : outcome == OUTCOME_ABORTED ? m->canceled
+                              : status == 504              ? m->timeouts
+                              : status == 503              ? m->busy
+                                                           : m->errors;
+    int64_t ms = (env_now_ns(c->lb->deps.env) - c->created_ns - c->finished.execution_ns) / ENV_MS;
+
+    ++*counts[outcome];
+    metric_add(m->outcomes[outcome], 1);
+    metric_add(m->in_flight, -1);
+    metric_add(upstream, 1);
+    metric_add(c->state == LB_RECEIVED || c->state == LB_PLACING ? m->queued : m->running, -1);
+    metric_observe(m->call_latency, ms > 0 ? ms : 0);
+    if (c->finished.scheduler_ns) {
+        metric_observe(m->sched_latency, c->finished.scheduler_ns / ENV_MS);
+    }
+    if (c->finished.execution_ns) {
+        metric_observe(m->exec_latency, c->finished.execution_ns / ENV_MS);
+    }
+}
+
+static void log_end(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e)
+{
+    uint32_t level = outcome == OUTCOME_OK || outcome == OUTCOME_ABORTED ? FN_LOG_DEBUG
+                     : e && e->blame == FN_BLAME_USER                   ? FN_LOG_INFO
+                                                                        : FN_LOG_WARN;
+
+    if (log_level() < level) {
+        return;
+    }
+    log_write(level, "call ended", "call_id", c->id, "outcome", outcome_names[outcome], "status",
+              log_num(status), "fn_id", c->fn ? c->fn->fn_id : c->route.fn_id, "app_id",
+              c->fn ? c->fn->app_id : NULL, "runner_addr", c->place.address, "attempts",
+              log_num(c->place.attempts), "error", e ? e->msg : NULL, "fn_request_id",
+              c->request_id, "peer", c->rq.peer, (char *)NULL);
+}
+
+void call_release(struct lb_call *c)
+{
+    struct lb *lb = c->lb;
+
+    TAILQ_REMOVE(&lb->calls, c, link);
+    lb->counts.in_flight--;
+    catalog_fn_unref(c->fn);
+    body_unref(c->body);
+    buf_finish(&c->json);
+    buf_finish(&c->held);
+    arena_finish(&c->arena);
+    free(c);
+    if (lb->drained && lb->counts.in_flight == 0) {
+        env_defer(lb->deps.env, &lb->drained_task);
+    }
+}
+
+/* Every call comes through here exactly once. */
+static void finish(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e)
+{
+    if (c->attempt) {
+        c->lb->deps.client->attempt_close(c->attempt);
+        c->attempt = NULL;
+    }
+    log_end(c, outcome, status, e); /* while the runner's address lives */
+    if (c->place.runner && outcome != OUTCOME_ABORTED) {
+        place_ended(&c->place, outcome == OUTCOME_OK ? FN_DONE_OK : FN_DONE_FAILED);
+    } else if (c->place.place) {
+        place_leave(&c->place);
+    }
+    if (c->answered && c->route.detached && outcome != OUTCOME_OK) {
+        metric_add(c->lb->metrics.detached_broken, 1);
+    }
+    tell_listeners(c, outcome, status, e);
+    count_end(c, outcome, status);
+    enter(c, LB_DONE);
+    if (!c->submitting) {
+        call_release(c);
+    }
+}
+
+/* ---- answers to the client ------------------------------------------------------------------- */
+
+static void add_own_headers(struct lb_call *c, struct headers *h, enum outcome outcome)
+{
+    headers_add(h, "Fn-Call-Id", c->id);
+    if (c->state != LB_STREAMING) {
+        headers_add(h, "Fn-Outcome", outcome_names[outcome]);
+    }
+}
+
+static void fail(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e)
+{
+    struct headers h;
+    int64_t retry_s = (e->retry_after_ns + ENV_S - 1) / ENV_S;
+
+    if (is_acked(c)) {
+        finish(c, outcome, status, e);
+        return;
+    }
+    if (c->state == LB_STREAMING) {
+        c->reply->cut(c->reply_ud);
+    } else {
+        headers_init(&h, &c->arena);
+        add_own_headers(c, &h, outcome);
+        if (status == 503) {
+            headers_add(&h, "Retry-After", log_num(retry_s > 0 ? retry_s : 1));
+        }
+        c->reply->error(c->reply_ud, status, &h, e->msg, c->id);
+    }
+    finish(c, outcome, status, e);
+}
+
+void call_refuse(struct lb_call *c, const struct fn_error *e)
+{
+    fail(c, OUTCOME_NOT_EXECUTED, err_http_status(e), e);
+}
+
+static void refuse_no_memory(struct lb_call *c)
+{
+    struct fn_error e;
+
+    err_set_http(&e, FN_E_EXHAUSTED, 503, FN_BLAME_PLATFORM, "out of memory");
+    call_refuse(c, &e);
+}
+
+/* Head and status of the answer, once ResultStart is there. */
+static int prepare_answer(struct lb_call *c, struct fn_error *reterr)
+{
+    headers_init(&c->answer, &c->arena);
+    if (c->status <= 0) {
+        c->status = c->route.detached ? 202 : 200;
+    }
+    return route_answer_headers(c->route.is_trigger, &c->headers, &c->answer, &c->status, reterr);
+}
+
+static void answer_whole(struct lb_call *c, enum outcome outcome)
+{
+    struct fn_error e;
+
+    if (is_acked(c)) {
+        finish(c, outcome, c->status, NULL);
+        return;
+    }
+    if (prepare_answer(c, &e) < 0) {
+        fail(c, OUTCOME_FAILED, err_http_status(&e), &e);
+        return;
+    }
+    add_own_headers(c, &c->answer, outcome);
+    c->reply->whole(c->reply_ud, c->status, &c->answer, c->held.data, c->held.len);
+    c->answered = true;
+    finish(c, outcome, c->status, NULL);
+}
+
+static void send_held(struct lb_call *c)
+{
+    if (c->held.len > 0 && c->reply->data(c->reply_ud, c->held.data, c->held.len)) {
+        c->paused = true;
+        c->lb->deps.client->attempt_pause(c->attempt, true);
+    }
+    buf_finish(&c->held);
+}
+
+/* The answer outgrew the buffer: its head and what is held go out. */
+static bool start_streaming(struct lb_call *c)
+{
+    struct fn_error e;
+
+    if (prepare_answer(c, &e) < 0) {
+        fail(c, OUTCOME_FAILED, err_http_status(&e), &e);
+        return false;
+    }
+    headers_add(&c->answer, "Fn-Call-Id", c->id);
+    enter(c, LB_STREAMING);
+    c->reply->head(c->reply_ud, c->status, &c->answer, c->declared);
+    send_held(c);
+    return true;
+}
+
+/* ---- the attempt ----------------------------------------------------------------------------- */
+
+static void step(struct lb_call *c);
+
+static void refuse_answer(struct lb_call *c, const char *text)
+{
+    struct fn_error e;
+
+    err_set_http(&e, FN_E_RANGE, 502, FN_BLAME_USER, "%s", text);
+    fail(c, OUTCOME_FAILED, 502, &e);
+}
+
+static bool is_too_large(const struct lb_call *c, int64_t bytes)
+{
+    uint64_t max = c->lb->deps.options.response_bytes_max;
+
+    return max && bytes > 0 && (uint64_t)bytes > max;
+}
+
+/* FN_E_RANGE over the limits of an answer. */
+static int take_headers(struct lb_call *c, const struct engage_start *start)
+{
+    size_t bytes = 0;
+
+    headers_init(&c->headers, &c->arena);
+    for (uint32_t i = 0; i < start->n_headers; i++) {
+        bytes += strlen(start->headers[i].name) + strlen(start->headers[i].value) + 4;
+        if (i >= ANSWER_HEADERS_MAX || bytes > ANSWER_HEADER_BYTES_MAX) {
+            return FN_E_RANGE;
+        }
+        if (headers_add(&c->headers, start->headers[i].name, start->headers[i].value) < 0) {
+            return FN_E_EXHAUSTED;
+        }
+    }
+    return 0;
+}
+
+static void on_start(void *ud, const struct engage_start *start)
+{
+    struct lb_call *c = ud;
+    const char *length;
+    char *end;
+
+    if (c->state != LB_OFFERED) {
+        c->out_of_order = true;
+        return;
+    }
+    enter(c, LB_STARTED);
+    c->status = start->status;
+    if (take_headers(c, start) < 0) {
+        refuse_answer(c, "function response header too large");
+        return;
+    }
+    length = headers_get(&c->headers, "Content-Length");
+    c->declared = length ? strtoll(length, &end, 10) : -1;
+    if (length && (*end || c->declared < 0)) {
+        c->declared = -1;
+    }
+    if (is_too_large(c, c->declared) && !is_acked(c) && !c->route.detached) {
+        refuse_answer(c, TEXT_BODY_TOO_LARGE); /* while it can still be an error */
+        return;
+    }
+    if (c->route.detached && !is_acked(c)) {
+        struct headers h;
+
+        headers_init(&h, &c->arena);
+        headers_add(&h, "Fn-Call-Id", c->id);
+        c->reply->whole(c->reply_ud, start->status > 0 ? start->status : 202, &h, NULL, 0);
+        c->answered = true;
+    }
+}
+
+static void on_data(void *ud, const void *data, size_t len)
+{
+    struct lb_call *c = ud;
+    const struct lb_options *o = &c->lb->deps.options;
+
+    c->received += len;
+    if (c->state == LB_OFFERED) { /* also when nobody waits: output ends every proof */
+        enter(c, LB_STARTED);
+        c->declared = -1;
+        headers_init(&c->headers, &c->arena);
+    }
+    if (is_acked(c)) {
+        return;
+    }
+    if (is_too_large(c, (int64_t)c->received)) {
+        refuse_answer(c, TEXT_BODY_TOO_LARGE);
+        return;
+    }
+    if (c->state != LB_STREAMING && c->held.len + len > o->response_buffer_bytes &&
+        !start_streaming(c)) {
+        return;
+    }
+    if (buf_add(&c->held, data, len) < 0) {
+        refuse_no_memory(c);
+        return;
+    }
+    if (c->state == LB_STREAMING) {
+        send_held(c);
+    }
+}
+
+static void on_finished(void *ud, const struct engage_finished *f)
+{
+    struct lb_call *c = ud;
+
+    c->finished = *f;
+    c->has_finished = true;
+    c->finished.error_text = f->error_text ? arena_strdup(&c->arena, f->error_text) : NULL;
+    c->finished.details = c->finished.image = NULL;
+    c->finished.created_at = c->finished.started_at = c->finished.completed_at = NULL;
+}
+
+static enum seen classify_finished(const struct lb_call *c)
+{
+    const struct engage_finished *f = &c->finished;
+    bool silent = c->state == LB_OFFERED;
+
+    if (f->success) {
+        return SEEN_OK;
+    }
+    if (f->error_code == 503 && !f->error_user) {
+        return silent ? SEEN_NACK : SEEN_NACK_LATE;
+    }
+    if (f->error_user) {
+        return SEEN_FUNCTION_ERROR;
+    }
+    if (silent && ((f->error_code >= 400 && f->error_code < 500) || f->error_code == 501)) {
+        return SEEN_RUNNER_REFUSAL;
+    }
+    return SEEN_RUNNER_ERROR;
+}
+
+static enum seen classify(const struct lb_call *c, int grpc_status, enum engage_proof proof,
+                          bool legal)
+{
+    if (!legal || c->out_of_order) {
+        return SEEN_MALFORMED;
+    }
+    if (proof == ENGAGE_PROOF_NOT_SENT) {
+        return SEEN_NOT_SENT;
+    }
+    if (proof == ENGAGE_PROOF_REFUSED && c->state == LB_OFFERED) {
+        return SEEN_REFUSED;
+    }
+    if (c->has_finished && !c->finished.success) {
+        return classify_finished(c);
+    }
+    if (c->has_finished) {
+        return SEEN_OK; /* the runner confirmed it; how the stream ends after that is idle (F10) */
+    }
+    if (grpc_status == 503 && c->state == LB_OFFERED) {
+        return SEEN_NACK;
+    }
+    return grpc_status == -FN_E_DEADLINE ? SEEN_DEADLINE : SEEN_BROKEN;
+}
+
+static void try_again(struct lb_call *c, uint32_t why)
+{
+    c->lb->deps.client->attempt_close(c->attempt);
+    c->attempt = NULL;
+    c->has_finished = false;
+    metric_add(c->lb->metrics.running, -1);
+    metric_add(c->lb->metrics.queued, 1);
+    enter(c, LB_PLACING);
+    place_refused(&c->place, why, FN_E_UNAVAILABLE);
+    step(c);
+}
+
+static void end_as(struct lb_call *c, enum seen seen, const char *transport_text)
+{
+    const struct rule *rule = &outcome_rules[seen];
+    int status = rule->http_status ? rule->http_status : c->finished.error_code;
+    const char *text = rule->text ? rule->text : c->finished.error_text;
+    bool known = status >= 400 && status <= 599;
+    struct fn_error e;
+
+    if (seen == SEEN_MALFORMED || seen == SEEN_NACK_LATE) {
+        metric_add(c->lb->metrics.strikes, 1);
+    }
+    if (seen == SEEN_BROKEN || !known) {
+        log_warn("the runner's stream ended without a proof", "call_id", c->id, "runner_addr",
+                 c->place.address, "error", known ? transport_text : text);
+    }
+    err_set_http(&e, FN_E_UNKNOWN, known ? status : 500,
+                 seen == SEEN_FUNCTION_ERROR ? FN_BLAME_USER : FN_BLAME_PLATFORM, "%s",
+                 known && text && text[0] ? text : "internal server error");
+    fail(c, rule->outcome, err_http_status(&e), &e);
+}
+
+/* F09: everything that was declared has come, only the runner's confirmation is missing. */
+static bool is_whole(const struct lb_call *c)
+{
+    return (c->state == LB_STARTED || c->state == LB_STREAMING) && c->declared >= 0 &&
+           c->received == (uint64_t)c->declared;
+}
+
+static void end_well(struct lb_call *c, enum outcome outcome)
+{
+    struct fn_error e;
+
+    if (c->declared >= 0 && !is_acked(c) && c->received != (uint64_t)c->declared &&
+        c->state >= LB_STARTED) {
+        err_set_http(&e, FN_E_DATA_LOSS, 502, FN_BLAME_USER,
+                     "FN603 answer ended after %llu of %lld bytes",
+                     (unsigned long long)c->received, (long long)c->declared);
+        fail(c, OUTCOME_FAILED, 502, &e);
+    } else if (c->state == LB_STREAMING && !is_acked(c)) {
+        c->reply->end(c->reply_ud);
+        c->answered = true;
+        finish(c, outcome, c->status, NULL);
+    } else {
+        answer_whole(c, outcome);
+    }
+}
+
+static void on_end(void *ud, int grpc_status, const char *text, enum engage_proof proof, bool legal)
+{
+    struct lb_call *c = ud;
+    enum seen seen = classify(c, grpc_status, proof, legal);
+
+    if (outcome_rules[seen].retry_why) {
+        try_again(c, outcome_rules[seen].retry_why);
+    } else if (seen == SEEN_OK) {
+        end_well(c, OUTCOME_OK);
+    } else if (seen == SEEN_BROKEN && is_whole(c)) {
+        end_well(c, OUTCOME_UNKNOWN);
+    } else {
+        end_as(c, seen, text);
+    }
+}
+
+static const struct engage_client_cb attempt_cb = { on_start, on_data, on_finished, on_end };
+
+/* Sync calls have no deadline of their own on the wire (as upstream): the runner keeps the
+ * function's, and a dead runner is found by its link. */
+static int64_t attempt_deadline_ns(const struct lb_call *c)
+{
+    const struct lb_options *o = &c->lb->deps.options;
+
+    if (!c->route.detached) {
+        return 0;
+    }
+    return c->created_ns + o->detached_placement_timeout_ns + c->timeout_s * ENV_S +
+           o->execution_headroom_ns;
+}
+
+static void offer(struct lb_call *c)
+{
+    const struct engage_try t = {
+        .call_json = buf_text(&c->json),
+        .call_json_len = c->json.len,
+        .slot_hash_id = "",
+        .extensions = c->extensions.items,
+        .n_extensions = c->extensions.n,
+        .request_id = c->request_id,
+    };
+
+    enter(c, LB_OFFERED);
+    metric_add(c->lb->metrics.queued, -1);
+    metric_add(c->lb->metrics.running, 1);
+    c->attempt = c->lb->deps.client->attempt(c->place.link, &t, c->body, attempt_deadline_ns(c),
+                                             &attempt_cb, c);
+    if (!c->attempt) {
+        refuse_no_memory(c);
+    }
+}
+
+static void step(struct lb_call *c)
+{
+    switch (place_next(&c->place)) {
+    case PLACE_TRY:
+        offer(c);
+        break;
+    case PLACE_PARKED:
+        break;
+    case PLACE_GIVE_UP:
+        call_refuse(c, &c->place.error);
+        break;
+    }
+}
+
+static void on_wake(struct place_call *pc)
+{
+    step(container_of(pc, struct lb_call, place));
+}
+
+/* ---- before placement ------------------------------------------------------------------------ */
+
+static const char *url_of(struct lb_call *c)
+{
+    return arena_printf(c->rq.arena, "%s://%s%s", c->rq.scheme, c->rq.host ? c->rq.host : "",
+                        c->rq.target);
+}
+
+/* The function's config is pinned and immutable: shared, not copied. */
+static void share_kvs(struct kvs *k, struct arena *a, const struct fn_kv *items, uint32_t n)
+{
+    kvs_init(k, a);
+    k->items = (struct fn_kv *)(uintptr_t)items;
+    k->n = k->cap = n;
+}
+
+static int build_model(struct lb_call *c, struct call *m)
+{
+    const struct catalog_fn *f = c->fn;
+    const char *url = url_of(c);
+    uint32_t dropped = 0;
+    int r;
+
+    call_init(m, &c->arena);
+    m->id = c->id;
+    m->image = f->image;
+    m->detached = c->route.detached;
+    m->url = url;
+    m->method = c->rq.method;
+    m->timeout_s = f->timeout_s;
+    m->idle_timeout_s = f->idle_timeout_s;
+    m->mem_mb = f->mem_mb;
+    m->syslog_url = f->syslog_url;
+    m->app_id = f->app_id;
+    m->app_name = f->app_name;
+    m->trigger_id = f->trigger_id;
+    m->fn_id = f->fn_id;
+    m->created_wall_ns = m->started_wall_ns = c->started_wall_ns;
+    share_kvs(&m->config, &c->arena, f->config, f->n_config);
+    share_kvs(&m->annotations, &c->arena, f->annotations, f->n_annotations);
+    r = url ? route_request_headers(&c->rq, &c->route, url, &m->headers, &dropped)
+            : FN_E_EXHAUSTED;
+    if (dropped) {
+        metric_add(c->lb->metrics.reserved_dropped, dropped);
+    }
+    return r;
+}
+
+static int ask_listeners(struct lb_call *c, struct fn_error *reterr)
+{
+    struct plugin_crumb crumb;
+    int r = 0;
+
+    for (uint32_t i = 0; i < c->lb->n_listeners && r == 0; i++) {
+        const struct fn_listener_ops *ops = plugin_ops(c->lb->listeners[i]);
+
+        if (ops->before) {
+            plugin_enter(&crumb, c->lb->listeners[i], PLUGIN_LOOP, "before");
+            r = ops->before(plugin_inst(c->lb->listeners[i]), &c->place.view, reterr);
+            plugin_leave(&crumb);
+        }
+        if (r >= 0) {
+            c->listeners_told++;
+            r = 0;
+        } else {
+            reterr->code = r; /* a status that is not given follows from it */
+        }
+    }
+    return r;
+}
+
+static void set_view(struct lb_call *c, const struct call *m)
+{
+    const struct lb_options *o = &c->lb->deps.options;
+    const char *group = kvs_get(&m->config, GROUP_KEY);
+
+    c->mem_mb = m->mem_mb;
+    c->timeout_s = m->timeout_s;
+    c->place.view = (struct fn_call){
+        .hdr = FN_HDR(struct fn_call, FN_MAGIC_CALL),
+        .id = c->id,
+        .fn_id = c->fn->fn_id,
+        .app_id = c->fn->app_id,
+        .lb_group = group && group[0] ? group : FN_GROUP_DEFAULT,
+        .mem_mb = m->mem_mb,
+        .deadline_ns = INT64_MAX,
+        .kind = c->route.detached ? FN_CALL_DETACHED : FN_CALL_SYNC,
+    };
+    c->place.deadline_ns = c->created_ns + (c->route.detached ? o->detached_placement_timeout_ns
+                                                              : o->placement_timeout_ns);
+    c->place.on_wake = on_wake;
+}
+
+static int prepare(struct lb_call *c, struct fn_error *reterr)
+{
+    struct call m;
+    int r = build_model(c, &m);
+
+    if (r < 0) {
+        return err_set(reterr, r, "out of memory");
+    }
+    kvs_init(&c->extensions, &c->arena);
+    r = override_apply(c->lb->overriders, c->lb->n_overriders, &m, &c->extensions, reterr);
+    if (r < 0) {
+        return r;
+    }
+    set_view(c, &m);
+    r = ask_listeners(c, reterr);
+    if (r < 0) {
+        return r;
+    }
+    r = call_to_json(&m, &c->json);
+    return r < 0 ? err_set(reterr, r, "out of memory") : 0;
+}
+
+static void on_found(void *ud, struct catalog_fn *given, const struct fn_error *err)
+{
+    struct lb_call *c = ud;
+    struct fn_error e = ERR_INIT;
+
+    c->query = NULL;
+    if (!given) {
+        call_refuse(c, err);
+        return;
+    }
+    c->fn = given;
+    if (c->route.detached && !c->lb->deps.options.detached) {
+        err_set_http(&e, FN_E_UNIMPLEMENTED, 501, FN_BLAME_PLATFORM,
+                     "Detach call functions are not supported on this server");
+        call_refuse(c, &e);
+        return;
+    }
+    if (prepare(c, &e) < 0) {
+        call_refuse(c, &e);
+        return;
+    }
+    enter(c, LB_PLACING);
+    place_begin(c->lb->deps.place, &c->place);
+    step(c);
+}
+
+void call_run(struct lb_call *c)
+{
+    struct catalog *catalog = c->lb->deps.catalog;
+
+    c->query = c->route.is_trigger
+                   ? catalog_find_trigger(catalog, c->route.app, c->route.source, on_found, c)
+                   : catalog_find_fn(catalog, c->route.fn_id, on_found, c);
+}
+
+/* ---- the client ------------------------------------------------------------------------------ */
+
+void lb_call_gone(struct lb_call *c)
+{
+    c->client_gone = true;
+    if (c->route.detached && c->state > LB_RECEIVED) {
+        return; /* accepted work goes on */
+    }
+    if (c->query) {
+        catalog_cancel(c->query);
+        c->query = NULL;
+    }
+    finish(c, OUTCOME_ABORTED, 444, NULL);
+}
+
+void lb_call_writable(struct lb_call *c)
+{
+    if (c->paused && c->attempt) {
+        c->paused = false;
+        c->lb->deps.client->attempt_pause(c->attempt, false);
+    }
+}

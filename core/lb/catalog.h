@@ -1,0 +1,115 @@
+/* Catalog: which function a request means.
+ *
+ * Two sources: functions and triggers of fn.yaml, fixed at start, and an API node behind a handed
+ * table. Values of the API node are kept for ttl_ns and asked for once however many calls wait
+ * (single flight); while the API node is down the last good value is used up to stale_ns. A
+ * function is counted: calls pin it. [loop] Upstream: api/agent/hybrid/client.go; fn-wire-and-api
+ * 3.6, 4.6. */
+#ifndef LB_CATALOG_H
+#define LB_CATALOG_H
+
+#include <base/env.h>
+#include <base/err.h>
+#include <fn/driver.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct catalog;
+struct catalog_query;
+
+/* A function with what its app adds, ready to be called. Immutable, counted. */
+struct catalog_fn {
+    uint32_t refs;
+    const char *fn_id;
+    const char *app_id;
+    const char *app_name;
+    const char *trigger_id; /* "" for an invoke */
+    const char *image;
+    const char *syslog_url; /* NULL = none */
+    uint64_t mem_mb;
+    int32_t timeout_s;
+    int32_t idle_timeout_s;
+    const struct fn_kv *config; /* app's overlaid by the function's, FN_ keys forced; sorted */
+    uint32_t n_config;
+    const struct fn_kv *annotations; /* JSON texts; sorted */
+    uint32_t n_annotations;
+    void *memory;         /* everything above in one arena */
+};
+
+struct catalog_fn *catalog_fn_ref(struct catalog_fn *f);
+void catalog_fn_unref(struct catalog_fn *f); /* NULL ok */
+
+/* ---- the API node ---------------------------------------------------------------------------- */
+
+struct catalog_source {
+    /* GET base + path; cb exactly once, not from inside. status 0: no answer, error says why. Body
+     * is borrowed, NUL-terminated. FN_E_EXHAUSTED when it cannot be queued. */
+    int (*get)(void *impl, const char *path_and_query,
+               void (*cb)(void *ud, uint32_t status, const char *body, size_t len,
+                          const struct fn_error *err),
+               void *ud);
+    void *impl;
+};
+
+/* ---- functions of fn.yaml -------------------------------------------------------------------- */
+
+struct catalog_trigger_def {
+    const char *id;
+    const char *source; /* begins with '/' */
+};
+
+struct catalog_fn_def {
+    const char *id;
+    const char *image;
+    uint64_t mem_mb;
+    int32_t timeout_s;
+    int32_t idle_timeout_s;
+    const struct fn_kv *config;
+    uint32_t n_config;
+    const struct fn_kv *annotations;
+    uint32_t n_annotations;
+    const struct catalog_trigger_def *triggers;
+    uint32_t n_triggers;
+};
+
+struct catalog_app_def {
+    const char *id;
+    const char *name;
+    const char *syslog_url;
+    const struct fn_kv *config;
+    uint32_t n_config;
+    const struct fn_kv *annotations;
+    uint32_t n_annotations;
+    const struct catalog_fn_def *fns;
+    uint32_t n_fns;
+};
+
+struct catalog_options {
+    int64_t ttl_ns;   /* 5 s */
+    int64_t stale_ns; /* how long after its ttl a value is used while the API node fails */
+    uint32_t entries_max;
+};
+
+/* [init] source NULL = only fn.yaml. */
+int catalog_create(struct env *env, const struct catalog_options *options,
+                   const struct catalog_source *source, struct catalog **ret,
+                   struct fn_error *reterr);
+/* [init] Copies. FN_E_EXISTS when an id, name or source stands twice. */
+int catalog_add_app(struct catalog *c, const struct catalog_app_def *app, struct fn_error *reterr);
+void catalog_destroy(struct catalog *c); /* queries must have ended or been cancelled; NULL ok */
+
+/* cb gets a pinned function (given: catalog_fn_unref()) or an error: FN_E_NOT_FOUND with 404 and
+ * upstream's text, FN_E_UNAVAILABLE with 503 when the API node cannot tell. It runs from inside the
+ * call when the answer is known (then NULL is returned), else later. */
+struct catalog_query *catalog_find_fn(struct catalog *c, const char *fn_id,
+                                      void (*cb)(void *ud, struct catalog_fn *given,
+                                                 const struct fn_error *err),
+                                      void *ud);
+struct catalog_query *catalog_find_trigger(struct catalog *c, const char *app_name,
+                                           const char *source,
+                                           void (*cb)(void *ud, struct catalog_fn *given,
+                                                      const struct fn_error *err),
+                                           void *ud);
+void catalog_cancel(struct catalog_query *q); /* cb is not called any more */
+
+#endif

@@ -1,0 +1,145 @@
+/* The load balancer as a whole: taking requests, draining. */
+#include <lb/lb_int.h>
+
+#include <assert.h>
+#include <stdlib.h>
+
+static void on_drained(struct env_task *t)
+{
+    struct lb *lb = container_of(t, struct lb, drained_task);
+
+    lb->drained(lb->drained_ud);
+}
+
+int lb_create(const struct lb_deps *deps, struct lb **ret, struct fn_error *reterr)
+{
+    struct lb *lb = calloc(1, sizeof(*lb));
+
+    if (!lb) {
+        return err_set(reterr, FN_E_EXHAUSTED, "lb: out of memory");
+    }
+    lb->deps = *deps;
+    TAILQ_INIT(&lb->calls);
+    lb->drained_task.cb = on_drained;
+    metrics_declare(&lb->metrics);
+    *ret = lb;
+    return 0;
+}
+
+void lb_set_plugins(struct lb *lb, struct plugin *const *overriders, uint32_t n_overriders,
+                    struct plugin *const *listeners, uint32_t n_listeners)
+{
+    lb->overriders = overriders;
+    lb->n_overriders = n_overriders;
+    lb->listeners = listeners;
+    lb->n_listeners = n_listeners;
+}
+
+void lb_destroy(struct lb *lb)
+{
+    if (lb) {
+        assert(TAILQ_EMPTY(&lb->calls));
+        env_undefer(lb->deps.env, &lb->drained_task);
+        free(lb);
+    }
+}
+
+void lb_drain(struct lb *lb, void (*done)(void *ud), void *ud)
+{
+    lb->drained = done;
+    lb->drained_ud = ud;
+    if (lb->counts.in_flight == 0) {
+        env_defer(lb->deps.env, &lb->drained_task);
+    }
+}
+
+/* 503 while draining or full. */
+static int admit(const struct lb *lb, struct fn_error *reterr)
+{
+    const char *why = lb->drained ? "LB304 this load balancer is stopping" : NULL;
+
+    if (lb->deps.options.calls_max && lb->counts.in_flight >= lb->deps.options.calls_max) {
+        why = "LB305 too many calls at this load balancer";
+    }
+    return why ? err_set_http(reterr, FN_E_UNAVAILABLE, 503, FN_BLAME_PLATFORM, "%s", why) : 0;
+}
+
+static struct lb_call *call_create(struct lb *lb, const struct lb_request *rq,
+                                   const struct route *route, const struct lb_reply *reply,
+                                   void *ud)
+{
+    struct lb_call *c = calloc(1, sizeof(*c));
+    const char *rid = lb->deps.options.rid_header
+                          ? headers_get(rq->headers, lb->deps.options.rid_header)
+                          : NULL;
+
+    if (!c) {
+        return NULL;
+    }
+    c->lb = lb;
+    arena_init(&c->arena, 0);
+    c->rq = *rq;
+    c->rq.peer = rq->peer ? arena_strdup(&c->arena, rq->peer) : NULL;
+    c->route = *route;
+    c->route.fn_id = route->fn_id ? arena_strdup(&c->arena, route->fn_id) : NULL;
+    c->reply = reply;
+    c->reply_ud = ud;
+    c->body = body_ref(rq->body);
+    c->declared = -1;
+    c->created_ns = env_now_ns(lb->deps.env);
+    c->started_wall_ns = env_wall_ns(lb->deps.env);
+    c->request_id = rid ? arena_strdup(&c->arena, rid) : NULL;
+    id_make(lb->deps.ids, c->started_wall_ns, c->id);
+    TAILQ_INSERT_TAIL(&lb->calls, c, link);
+    lb->counts.received++;
+    lb->counts.in_flight++;
+    metric_add(lb->metrics.calls, 1);
+    metric_add(lb->metrics.in_flight, 1);
+    metric_add(lb->metrics.queued, 1);
+    return c;
+}
+
+static void refuse_request(const struct lb_request *rq, const struct lb_reply *reply, void *ud,
+                           const struct fn_error *e)
+{
+    struct headers h;
+
+    headers_init(&h, rq->arena);
+    headers_add(&h, "Fn-Outcome", outcome_names[OUTCOME_NOT_EXECUTED]);
+    if (err_http_status(e) == 503) {
+        headers_add(&h, "Retry-After", "1");
+    }
+    reply->error(ud, err_http_status(e), &h, e->msg, NULL);
+}
+
+struct lb_call *lb_submit(struct lb *lb, const struct lb_request *rq, const struct lb_reply *reply,
+                          void *ud)
+{
+    struct fn_error e = ERR_INIT;
+    struct route route;
+    struct lb_call *c;
+    int r = admit(lb, &e);
+
+    r = r < 0 ? r : route_match(rq, &route, &e);
+    c = r < 0 ? NULL : call_create(lb, rq, &route, reply, ud);
+    if (!c) {
+        if (r == 0) {
+            err_set_http(&e, FN_E_EXHAUSTED, 503, FN_BLAME_PLATFORM, "out of memory");
+        }
+        refuse_request(rq, reply, ud, &e);
+        return NULL;
+    }
+    c->submitting = true;
+    call_run(c);
+    c->submitting = false;
+    if (c->state == LB_DONE) {
+        call_release(c);
+        return NULL;
+    }
+    return c;
+}
+
+void lb_count(const struct lb *lb, struct lb_counts *ret)
+{
+    *ret = lb->counts;
+}

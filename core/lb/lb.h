@@ -1,0 +1,94 @@
+/* Lb: one state machine per call, from a complete HTTP request to exactly one answer.
+ *
+ * Knows no sockets and no gRPC: requests come in and answers go out through the tables below,
+ * runners are found by core/place, functions by the catalog (catalog.h). Every call ends in one of
+ * five outcomes (ok, failed, not-executed, unknown, aborted), told by the header Fn-Outcome, the
+ * log and a counter; it is sent again only on a proof that nothing ran (reliability 3.1).
+ * Everything is [loop] unless marked. Upstream: api/agent/lb_agent.go; fn-wire-and-api 3.7, 4. */
+#ifndef LB_LB_H
+#define LB_LB_H
+
+#include <base/body.h>
+#include <base/env.h>
+#include <base/headers.h>
+#include <lb/catalog.h>
+#include <model/call.h>
+#include <model/engage.h>
+#include <place/place.h>
+#include <plugin/plugin.h>
+
+struct lb;
+struct lb_call;
+
+struct lb_options {
+    int64_t placement_timeout_ns;
+    int64_t detached_placement_timeout_ns;
+    int64_t execution_headroom_ns; /* FN_EXECUTION_HEADROOM: extra time of detached calls */
+    uint64_t response_buffer_bytes; /* held back so that a failure can still become an error */
+    uint64_t response_bytes_max;    /* 0 = none */
+    uint32_t calls_max;             /* at a time; more are refused; 0 = none */
+    bool detached;                  /* detached calls are accepted */
+    const char *rid_header;         /* header with the caller's request id, or NULL */
+};
+
+/* Everything is borrowed and outlives the lb. */
+struct lb_deps {
+    struct env *env;
+    struct place *place;
+    struct engage_client *client;
+    struct catalog *catalog;
+    struct id_maker *ids;
+    struct lb_options options;
+};
+
+/* [init] */
+int lb_create(const struct lb_deps *deps, struct lb **ret, struct fn_error *reterr);
+/* [init] Borrowed; in the order of fn.yaml. */
+void lb_set_plugins(struct lb *lb, struct plugin *const *overriders, uint32_t n_overriders,
+                    struct plugin *const *listeners, uint32_t n_listeners);
+/* Refuses new calls with 503; done() when the last one ended, not from inside. */
+void lb_drain(struct lb *lb, void (*done)(void *ud), void *ud);
+void lb_destroy(struct lb *lb); /* no call may be left; NULL ok */
+
+/* What came in. Borrowed until the call's last reply callback or lb_call_gone(); body is referenced
+ * where it is needed longer. */
+struct lb_request {
+    struct arena *arena;
+    const char *method;
+    const char *path;   /* not decoded, without query */
+    const char *target; /* with query */
+    const char *scheme; /* "http" */
+    const char *host;
+    const struct headers *headers; /* canonical names */
+    struct body *body;
+    const char *peer;
+};
+
+/* Where the answer goes. Exactly one of: whole() once; head(), data()*, end() or cut(). */
+struct lb_reply {
+    void (*whole)(void *ud, int status, const struct headers *h, const void *data, size_t len);
+    /* {"message": text} and, if not NULL, the call's id. */
+    void (*error)(void *ud, int status, const struct headers *h, const char *text,
+                  const char *call_id);
+    void (*head)(void *ud, int status, const struct headers *h, int64_t content_length);
+    int (*data)(void *ud, const void *data, size_t len); /* 1 = wait for lb_call_writable() */
+    void (*end)(void *ud);
+    void (*cut)(void *ud); /* cannot be completed: must not look whole */
+};
+
+/* True when the path belongs to the lb (/invoke, /t). */
+bool lb_owns_path(const char *path);
+/* Takes a request. NULL when it was answered before this returned. */
+struct lb_call *lb_submit(struct lb *lb, const struct lb_request *rq, const struct lb_reply *reply,
+                          void *ud);
+void lb_call_writable(struct lb_call *c);
+/* The client went away: no reply callback after this. */
+void lb_call_gone(struct lb_call *c);
+
+struct lb_counts {
+    uint64_t received, ok, failed, not_executed, unknown, aborted;
+    uint32_t in_flight;
+};
+void lb_count(const struct lb *lb, struct lb_counts *ret);
+
+#endif

@@ -1,0 +1,149 @@
+/* What the files of this room share. */
+#ifndef LB_LB_INT_H
+#define LB_LB_INT_H
+
+#include <base/metric.h>
+#include <lb/lb.h>
+#include <sys/queue.h>
+
+/* ---- route.c: which function a request means, and the header contract ------------------------ */
+
+#define ROUTE_ID_MAX   255u
+#define ROUTE_NAME_MAX 255u
+
+/* Of a function's answer (reliability 2.5). */
+#define ANSWER_HEADERS_MAX      100u
+#define ANSWER_HEADER_BYTES_MAX (64u * 1024u)
+
+struct route {
+    bool is_trigger;
+    bool detached;
+    const char *fn_id;  /* invoke */
+    const char *app;    /* trigger, decoded */
+    const char *source; /* trigger, decoded, begins with '/' */
+};
+
+/* 0, or an error with its HTTP status (404, 405, 400). Texts live in rq->arena. */
+int route_match(const struct lb_request *rq, struct route *ret, struct fn_error *reterr);
+/* Fills `to` with the headers that the function shall see; counts reserved ones that were dropped.
+ * */
+int route_request_headers(const struct lb_request *rq, const struct route *route, const char *url,
+                          struct headers *to, uint32_t *ret_dropped);
+/* Headers and status of the answer from what the runner sent. FN_E_INVALID: the function named a
+ * status that cannot be sent. */
+int route_answer_headers(bool is_trigger, const struct headers *from, struct headers *to,
+                         int *status, struct fn_error *reterr);
+
+/* ---- outcome.c: how attempts and calls end, as data ------------------------------------------ */
+
+enum outcome { OUTCOME_OK, OUTCOME_FAILED, OUTCOME_NOT_EXECUTED, OUTCOME_UNKNOWN, OUTCOME_ABORTED,
+               OUTCOMES_N };
+extern const char *const outcome_names[OUTCOMES_N];
+
+/* What an attempt showed (reliability 3.1). */
+enum seen {
+    SEEN_OK,             /* Finished{success}, then a clean end */
+    SEEN_NOT_SENT,       /* P-a */
+    SEEN_REFUSED,        /* P-b */
+    SEEN_NACK,           /* P-c: Finished 503 before ResultStart and Data */
+    SEEN_NACK_LATE,      /* the same after ResultStart or Data: a broken promise */
+    SEEN_FUNCTION_ERROR, /* Finished, user error: it was executed */
+    SEEN_RUNNER_REFUSAL, /* Finished 4xx or 501, not the function's fault, before any output */
+    SEEN_RUNNER_ERROR,   /* Finished with anything else */
+    SEEN_DEADLINE,       /* the stream's deadline passed */
+    SEEN_MALFORMED,      /* an order of messages that the protocol forbids */
+    SEEN_BROKEN,         /* any other end of the stream: no proof */
+    SEEN_N
+};
+
+struct rule {
+    uint32_t retry_why; /* FN_WHY_BUSY, FN_WHY_UNREACHABLE; 0 = never sent again */
+    enum outcome outcome;
+    int http_status;    /* 0 = the runner's code */
+    const char *text;   /* NULL = the runner's text */
+};
+extern const struct rule outcome_rules[SEEN_N];
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+enum lb_state {
+    LB_RECEIVED, /* complete request; the catalog is asked */
+    LB_PLACING,  /* no byte of it has been given to a transport */
+    LB_OFFERED,  /* the first byte may have left */
+    LB_STARTED,  /* ResultStart received */
+    LB_STREAMING, /* the client got the first byte of the answer */
+    LB_DONE,
+    LB_STATES_N
+};
+
+struct lb_metrics {
+    struct metric *calls, *in_flight, *queued, *running;
+    struct metric *completed, *canceled, *timeouts, *errors, *busy;
+    struct metric *outcomes[OUTCOMES_N];
+    struct metric *reserved_dropped, *detached_broken, *strikes;
+    struct metric *call_latency, *sched_latency, *exec_latency;
+};
+
+struct lb {
+    struct lb_deps deps;
+    struct plugin *const *overriders;
+    uint32_t n_overriders;
+    struct plugin *const *listeners;
+    uint32_t n_listeners;
+    TAILQ_HEAD(, lb_call) calls;
+    struct lb_counts counts;
+    struct lb_metrics metrics;
+    void (*drained)(void *ud);
+    void *drained_ud;
+    struct env_task drained_task;
+};
+
+struct lb_call {
+    struct lb *lb;
+    TAILQ_ENTRY(lb_call) link;
+    enum lb_state state;
+    struct arena arena; /* what lives as long as the call */
+    struct lb_request rq; /* its memory is the client's: not touched once the call is detached */
+    const struct lb_reply *reply;
+    void *reply_ud; /* meaningless when client_gone */
+    struct body *body;
+    struct route route;
+    char id[CALL_ID_LEN + 1];
+    struct catalog_query *query;
+    struct catalog_fn *fn;
+    uint64_t mem_mb;
+    int32_t timeout_s;
+    struct buf json;
+    struct kvs extensions;
+    const char *request_id;
+
+    struct place_call place;
+    struct engage_attempt *attempt;
+    struct headers headers; /* of ResultStart */
+    struct headers answer;  /* what the client gets */
+    int status;
+    struct buf held;   /* answer bytes that are not sent yet */
+    uint64_t received; /* answer bytes from the runner */
+    int64_t declared;  /* Content-Length of the function, -1 = none */
+    struct engage_finished finished;
+    bool has_finished;
+
+    int64_t created_ns;
+    int64_t started_wall_ns;
+    uint32_t listeners_told; /* whose before() let it through */
+    bool submitting;  /* inside lb_submit(): not freed yet */
+    bool client_gone; /* no reply any more */
+    bool answered;    /* detached: the 202 went out */
+    bool paused;
+    bool out_of_order; /* the runner broke the order of messages */
+};
+
+void metrics_declare(struct lb_metrics *m);
+
+/* call.c */
+void call_run(struct lb_call *c); /* asks the catalog and goes on */
+void call_release(struct lb_call *c); /* a call that is done */
+/* A refusal before anything was sent. */
+void call_refuse(struct lb_call *c, const struct fn_error *e);
+
+#endif

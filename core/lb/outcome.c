@@ -1,0 +1,70 @@
+/* The retry table: what was seen of an attempt, whether it may be sent again, and what it means
+ * when it is not. Only rows with a proof that no function code received a byte have a retry_why
+ * (reliability 3.1). */
+#include <lb/lb_int.h>
+
+const char *const outcome_names[OUTCOMES_N] = { "ok", "failed", "not-executed", "unknown",
+                                                "aborted" };
+
+const struct rule outcome_rules[SEEN_N] = {
+    [SEEN_OK] = { 0, OUTCOME_OK, 0, NULL },
+    [SEEN_NOT_SENT] = { FN_WHY_UNREACHABLE, OUTCOME_NOT_EXECUTED, 503,
+                        "the runner is not reachable" },
+    [SEEN_REFUSED] = { FN_WHY_UNREACHABLE, OUTCOME_NOT_EXECUTED, 503,
+                       "the runner refused the stream" },
+    [SEEN_NACK] = { FN_WHY_BUSY, OUTCOME_NOT_EXECUTED, 503, "Timed out - server too busy" },
+    [SEEN_NACK_LATE] = { 0, OUTCOME_UNKNOWN, 502,
+                         "the runner refused the call after it had begun to answer" },
+    [SEEN_FUNCTION_ERROR] = { 0, OUTCOME_FAILED, 0, NULL },
+    [SEEN_RUNNER_REFUSAL] = { 0, OUTCOME_NOT_EXECUTED, 0, NULL },
+    [SEEN_RUNNER_ERROR] = { 0, OUTCOME_UNKNOWN, 0, NULL },
+    [SEEN_DEADLINE] = { 0, OUTCOME_UNKNOWN, 504,
+                        "Unable to service the request for the reservation period" },
+    [SEEN_MALFORMED] = { 0, OUTCOME_UNKNOWN, 502, "the runner's answer was not understood" },
+    [SEEN_BROKEN] = { 0, OUTCOME_UNKNOWN, 502,
+                      "the connection to the runner was lost; the call may have run once" },
+};
+
+void metrics_declare(struct lb_metrics *m)
+{
+    static const char *const outcome_label[] = { "outcome", NULL };
+    const struct metric_def outcomes = {
+        .name = "fn_call_outcomes",
+        .help = "Ended calls by outcome; their sum and fn_calls_in_flight is fn_calls.",
+        .kind = METRIC_COUNTER,
+        .labels = outcome_label,
+    };
+    struct metric_def latency = {
+        .kind = METRIC_HISTOGRAM,
+        .bounds = metric_latency_bounds_ms,
+        .n_bounds = 10,
+    };
+
+    for (int i = 0; i < OUTCOMES_N; i++) {
+        m->outcomes[i] = metric_series(metric_declare(&outcomes), &outcome_names[i]);
+    }
+    m->calls = metric_simple("fn_calls", METRIC_COUNTER, "Calls received.");
+    m->in_flight = metric_simple("fn_calls_in_flight", METRIC_GAUGE, "Calls without an outcome.");
+    m->queued = metric_simple("fn_queued", METRIC_GAUGE, "Calls that are not placed yet.");
+    m->running = metric_simple("fn_running", METRIC_GAUGE, "Calls at a runner.");
+    m->completed = metric_simple("fn_completed", METRIC_COUNTER, "Calls that ended well.");
+    m->canceled = metric_simple("fn_canceled", METRIC_COUNTER, "Calls whose client went away.");
+    m->timeouts = metric_simple("fn_timeouts", METRIC_COUNTER, "Calls that ended by a time limit.");
+    m->errors = metric_simple("fn_errors", METRIC_COUNTER, "Calls that failed.");
+    m->busy = metric_simple("fn_server_busy", METRIC_COUNTER, "Calls that no runner took.");
+    m->reserved_dropped = metric_simple("fn_reserved_header_dropped", METRIC_COUNTER,
+                                        "Reserved request headers of clients that were dropped.");
+    m->detached_broken = metric_simple("fn_detached_broken", METRIC_COUNTER,
+                                       "Detached calls that failed after their 202.");
+    m->strikes = metric_simple("fn_lb_runner_strikes", METRIC_COUNTER,
+                               "Answers of runners that broke the protocol.");
+    latency.name = "fn_lb_call_latency";
+    latency.help = "Milliseconds of a call without the execution that the runner reported.";
+    m->call_latency = metric_series(metric_declare(&latency), NULL);
+    latency.name = "fn_lb_runner_sched_latency";
+    latency.help = "Milliseconds from arrival to start at the runner, as it reported.";
+    m->sched_latency = metric_series(metric_declare(&latency), NULL);
+    latency.name = "fn_lb_runner_exec_latency";
+    latency.help = "Milliseconds of execution, as the runner reported.";
+    m->exec_latency = metric_series(metric_declare(&latency), NULL);
+}

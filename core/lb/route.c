@@ -1,0 +1,246 @@
+/* Routes and headers: /invoke/{fn_id}, /t/{app}[/source], and what passes in both directions
+ * (fn-wire-and-api 3.7; threats T4, T5). */
+#include <lb/lb_int.h>
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define PREFIX_INVOKE "/invoke/"
+#define PREFIX_T      "/t/"
+#define PREFIX_HEADER "Fn-Http-H-"
+
+bool lb_owns_path(const char *path)
+{
+    return strncmp(path, PREFIX_INVOKE, strlen(PREFIX_INVOKE)) == 0 ||
+           strncmp(path, PREFIX_T, strlen(PREFIX_T)) == 0;
+}
+
+static int not_found(const struct lb_request *rq, struct fn_error *reterr)
+{
+    return err_set_http(reterr, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "Path not found: %.16s %.128s",
+                        rq->method, rq->path);
+}
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c = (char)tolower((unsigned char)c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Percent-decoded copy of `len` bytes, or NULL when it is malformed, holds a NUL or has no memory.
+ * */
+static char *decode(struct arena *a, const char *s, size_t len)
+{
+    char *to = arena_alloc(a, len + 1);
+    size_t n = 0;
+
+    for (size_t i = 0; to && i < len; i++) {
+        int c = (unsigned char)s[i];
+
+        if (c == '%') {
+            if (i + 2 >= len || hex(s[i + 1]) < 0 || hex(s[i + 2]) < 0) {
+                return NULL;
+            }
+            c = hex(s[i + 1]) * 16 + hex(s[i + 2]);
+            i += 2;
+        }
+        if (c == '\0') {
+            return NULL;
+        }
+        to[n++] = (char)c;
+    }
+    return to;
+}
+
+/* What ids and app names may look like, so that no odd text reaches the API node's URL. */
+static bool is_plain(const char *s, size_t max)
+{
+    size_t len = strlen(s);
+
+    return len > 0 && len <= max && header_value_is_clean(s) && !strchr(s, '/');
+}
+
+static int match_invoke(const struct lb_request *rq, struct route *ret, struct fn_error *reterr)
+{
+    const char *rest = rq->path + strlen(PREFIX_INVOKE);
+    const char *type = headers_get(rq->headers, "Fn-Invoke-Type");
+
+    if (!rest[0] || strchr(rest, '/')) {
+        return not_found(rq, reterr);
+    }
+    if (strcmp(rq->method, "POST") != 0) {
+        return err_set_http(reterr, FN_E_INVALID, 405, FN_BLAME_USER,
+                            "Method not allowed: %.16s %.128s", rq->method, rq->path);
+    }
+    ret->fn_id = decode(rq->arena, rest, strlen(rest));
+    if (!ret->fn_id || !is_plain(ret->fn_id, ROUTE_ID_MAX)) {
+        return err_set_http(reterr, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "Fn not found");
+    }
+    if (type && strcmp(type, "sync") != 0 && strcmp(type, "detached") != 0) {
+        return err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_USER,
+                            "FN202 invoke type, got \"%.32s\"; expected sync or detached", type);
+    }
+    ret->detached = type && strcmp(type, "detached") == 0;
+    return 0;
+}
+
+static int match_trigger(const struct lb_request *rq, struct route *ret, struct fn_error *reterr)
+{
+    const char *app = rq->path + strlen(PREFIX_T);
+    size_t len = strcspn(app, "/");
+
+    if (len == 0) {
+        return not_found(rq, reterr);
+    }
+    ret->is_trigger = true;
+    ret->app = decode(rq->arena, app, len);
+    ret->source = app[len] ? decode(rq->arena, app + len, strlen(app + len)) : "/";
+    if (!ret->app || !is_plain(ret->app, ROUTE_NAME_MAX)) {
+        return err_set_http(reterr, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "App not found");
+    }
+    if (!ret->source || !header_value_is_clean(ret->source)) {
+        return err_set_http(reterr, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "Trigger not found");
+    }
+    return 0;
+}
+
+int route_match(const struct lb_request *rq, struct route *ret, struct fn_error *reterr)
+{
+    *ret = (struct route){ 0 };
+    if (strncmp(rq->path, PREFIX_INVOKE, strlen(PREFIX_INVOKE)) == 0) {
+        return match_invoke(rq, ret, reterr);
+    }
+    return match_trigger(rq, ret, reterr);
+}
+
+/* ---- to the function ------------------------------------------------------------------------- */
+
+/* Upstream keeps it apart from the headers; functions find it in Fn-Http-Request-Url. */
+static bool is_host(const char *name)
+{
+    return strcasecmp(name, "Host") == 0;
+}
+
+static int invoke_headers(const struct lb_request *rq, struct headers *to, uint32_t *ret_dropped)
+{
+    for (uint32_t i = 0; i < rq->headers->n; i++) {
+        const struct header *h = &rq->headers->items[i];
+
+        if (header_is_reserved(h->name)) {
+            ++*ret_dropped;
+        } else if (!is_host(h->name) && headers_add(to, h->name, h->value) < 0) {
+            return FN_E_EXHAUSTED;
+        }
+    }
+    return 0;
+}
+
+static int trigger_headers(const struct lb_request *rq, const char *url, struct headers *to)
+{
+    for (uint32_t i = 0; i < rq->headers->n; i++) {
+        const struct header *h = &rq->headers->items[i];
+        const char *name = h->name;
+
+        if (header_is_hop_by_hop(h->name, h->value) || is_host(name)) {
+            continue;
+        }
+        if (strcasecmp(name, "Content-Type") != 0) {
+            name = arena_printf(to->arena, PREFIX_HEADER "%s", name);
+        }
+        if (!name || headers_add(to, name, h->value) < 0) {
+            return FN_E_EXHAUSTED;
+        }
+    }
+    if (headers_add(to, "Fn-Http-Method", rq->method) < 0 ||
+        headers_add(to, "Fn-Http-Request-Url", url) < 0 ||
+        headers_add(to, "Fn-Intent", "httprequest") < 0) {
+        return FN_E_EXHAUSTED;
+    }
+    return 0;
+}
+
+int route_request_headers(const struct lb_request *rq, const struct route *route, const char *url,
+                          struct headers *to, uint32_t *ret_dropped)
+{
+    *ret_dropped = 0;
+    return route->is_trigger ? trigger_headers(rq, url, to) : invoke_headers(rq, to, ret_dropped);
+}
+
+/* ---- to the client --------------------------------------------------------------------------- */
+
+static bool may_be_sent(const char *name, const char *value)
+{
+    return header_name_is_token(name) && header_value_is_clean(value) &&
+           !header_is_framing(name) && !header_is_hop_by_hop(name, value) &&
+           strcasecmp(name, "Fn-Call-Id") != 0 && strcasecmp(name, "Fn-Outcome") != 0;
+}
+
+static int invoke_answer(const struct headers *from, struct headers *to)
+{
+    for (uint32_t i = 0; i < from->n; i++) {
+        const struct header *h = &from->items[i];
+
+        if (may_be_sent(h->name, h->value) && headers_add(to, h->name, h->value) < 0) {
+            return FN_E_EXHAUSTED;
+        }
+    }
+    return 0;
+}
+
+/* A number outside 200..599 cannot be sent; text that is no number is ignored, as upstream does. */
+static int trigger_status(const char *text, int *status, struct fn_error *reterr)
+{
+    char *end;
+    long n;
+
+    if (!text || !isdigit((unsigned char)text[0])) {
+        return 0;
+    }
+    n = strtol(text, &end, 10);
+    if (*end) {
+        return 0;
+    }
+    if (n < 200 || n > 599) {
+        return err_set_http(reterr, FN_E_INVALID, 502, FN_BLAME_USER,
+                            "FN605 function's Fn-Http-Status, got \"%.16s\"; expected 200..599",
+                            text);
+    }
+    *status = (int)n;
+    return 0;
+}
+
+static int trigger_answer(const struct headers *from, struct headers *to)
+{
+    size_t prefix = strlen(PREFIX_HEADER);
+
+    for (uint32_t i = 0; i < from->n; i++) {
+        const struct header *h = &from->items[i];
+        const char *name = h->name;
+
+        if (strncasecmp(name, PREFIX_HEADER, prefix) == 0) {
+            name += prefix;
+        } else if (strcasecmp(name, "Content-Type") != 0) {
+            continue;
+        }
+        if (may_be_sent(name, h->value) && headers_add(to, name, h->value) < 0) {
+            return FN_E_EXHAUSTED;
+        }
+    }
+    return 0;
+}
+
+int route_answer_headers(bool is_trigger, const struct headers *from, struct headers *to,
+                         int *status, struct fn_error *reterr)
+{
+    int r = is_trigger ? trigger_answer(from, to) : invoke_answer(from, to);
+
+    if (r < 0) {
+        return err_set(reterr, r, "out of memory");
+    }
+    return is_trigger ? trigger_status(headers_get(from, "Fn-Http-Status"), status, reterr) : 0;
+}

@@ -1,0 +1,355 @@
+#include <loop/cgroup.h>
+#include <base/err.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROOT           "/sys/fs/cgroup"
+#define FILE_BYTES_MAX 65536
+#define CPU_PERIOD_US  100000
+#define KILL_ROUNDS    50
+#define REMOVE_STEP_MS 5
+
+static const char *const controllers[CGROUP_DIRS_MAX] = { "freezer", "memory", "pids", "cpu" };
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static int put(const char *dir, const char *file, const char *text)
+{
+    char path[CGROUP_PATH_MAX + 64];
+    ssize_t n;
+    int fd;
+    int err;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, file);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return -errno;
+    }
+    n = write(fd, text, strlen(text));
+    err = errno;
+    close(fd);
+    return n < 0 ? -err : 0;
+}
+
+static int put_u64(const char *dir, const char *file, uint64_t value)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%" PRIu64, value);
+    return put(dir, file, text);
+}
+
+/* The file's text, NUL-terminated; "" when it cannot be read. */
+static void get(const char *path, char *ret, size_t cap)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t len = 0;
+    ssize_t n;
+
+    ret[0] = '\0';
+    if (fd < 0) {
+        return;
+    }
+    while (len + 1 < cap && (n = read(fd, ret + len, cap - 1 - len)) > 0) {
+        len += (size_t)n;
+    }
+    ret[len] = '\0';
+    close(fd);
+}
+
+/* ---- what the machine offers ----------------------------------------------------------------- */
+
+static bool is_dir(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The node's own cgroup in the hierarchy of a v1 controller: lines are "4:memory:/path". */
+static void own_path(const char *controller, char *ret, size_t cap)
+{
+    char text[8192];
+    char *line, *next, *names, *path, *word, *save;
+
+    ret[0] = '\0';
+    get("/proc/self/cgroup", text, sizeof(text));
+    for (line = text; *line; line = next) {
+        next = line + strcspn(line, "\n");
+        if (*next) {
+            *next++ = '\0';
+        }
+        names = strchr(line, ':');
+        path = names ? strchr(names + 1, ':') : NULL;
+        if (!path) {
+            continue;
+        }
+        *path++ = '\0';
+        for (word = strtok_r(names + 1, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+            if (strcmp(word, controller) == 0) {
+                snprintf(ret, cap, "%s", strcmp(path, "/") == 0 ? "" : path);
+                return;
+            }
+        }
+    }
+}
+
+static void detect_v1(struct cgroup_base *b)
+{
+    char own[CGROUP_PATH_MAX - 64];
+    char dir[CGROUP_PATH_MAX];
+
+    for (int i = 0; i < CGROUP_DIRS_MAX; i++) {
+        own_path(controllers[i], own, sizeof(own));
+        snprintf(dir, sizeof(dir), ROOT "/%s%s", controllers[i], own);
+        if (!is_dir(dir)) {
+            snprintf(dir, sizeof(dir), ROOT "/%s", controllers[i]);
+        }
+        if (is_dir(dir)) {
+            snprintf(b->dir[i], sizeof(b->dir[i]), "%.*s/fnd", CGROUP_PATH_MAX - 8, dir);
+            if (mkdir(b->dir[i], 0755) < 0 && errno != EEXIST) {
+                b->dir[i][0] = '\0';
+            }
+        }
+    }
+    b->usable = b->dir[CGROUP_FREEZER][0] != '\0' && access(b->dir[CGROUP_FREEZER], W_OK) == 0;
+}
+
+static void detect_v2(struct cgroup_base *b)
+{
+    static const char *const wanted[] = { "+memory", "+pids", "+cpu", NULL };
+
+    b->v2 = true;
+    snprintf(b->dir[0], sizeof(b->dir[0]), ROOT "/fnd");
+    if (mkdir(b->dir[0], 0755) < 0 && errno != EEXIST) {
+        return;
+    }
+    for (const char *const *w = wanted; *w; w++) {
+        put(ROOT, "cgroup.subtree_control", *w);
+        put(b->dir[0], "cgroup.subtree_control", *w);
+    }
+    b->usable = access(b->dir[0], W_OK) == 0;
+}
+
+void cgroup_detect(struct cgroup_base *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    if (access(ROOT "/cgroup.controllers", F_OK) == 0) {
+        detect_v2(ret);
+    } else {
+        detect_v1(ret);
+    }
+}
+
+/* ---- one cgroup ------------------------------------------------------------------------------ */
+
+static bool has_file(const char *dir, const char *file)
+{
+    char path[CGROUP_PATH_MAX + 64];
+
+    snprintf(path, sizeof(path), "%s/%s", dir, file);
+    return access(path, F_OK) == 0;
+}
+
+static int set_v1(struct cgroup *g, const struct fn_proc_spec *s)
+{
+    int r = 0;
+
+    if (g->has_memory && s->mem_bytes) {
+        r = put_u64(g->dir[CGROUP_MEMORY], "memory.limit_in_bytes", s->mem_bytes);
+        put_u64(g->dir[CGROUP_MEMORY], "memory.memsw.limit_in_bytes", s->mem_bytes);
+        put(g->dir[CGROUP_MEMORY], "memory.swappiness", "0");
+    }
+    if (r == 0 && g->dir[CGROUP_PIDS][0] && s->pids_max) {
+        r = put_u64(g->dir[CGROUP_PIDS], "pids.max", s->pids_max);
+    }
+    if (r == 0 && g->dir[CGROUP_CPU][0] && s->cpu_milli) {
+        put_u64(g->dir[CGROUP_CPU], "cpu.cfs_period_us", CPU_PERIOD_US);
+        r = put_u64(g->dir[CGROUP_CPU], "cpu.cfs_quota_us", s->cpu_milli * (CPU_PERIOD_US / 1000));
+    }
+    return r;
+}
+
+static int set_v2(struct cgroup *g, const struct fn_proc_spec *s)
+{
+    char text[64];
+    int r = 0;
+
+    if (g->has_memory && s->mem_bytes) {
+        r = put_u64(g->dir[0], "memory.max", s->mem_bytes);
+        put(g->dir[0], "memory.swap.max", "0");
+    }
+    if (r == 0 && s->pids_max && has_file(g->dir[0], "pids.max")) {
+        r = put_u64(g->dir[0], "pids.max", s->pids_max);
+    }
+    if (r == 0 && s->cpu_milli && has_file(g->dir[0], "cpu.max")) {
+        snprintf(text, sizeof(text), "%" PRIu64 " %d", s->cpu_milli * (CPU_PERIOD_US / 1000),
+                 CPU_PERIOD_US);
+        r = put(g->dir[0], "cpu.max", text);
+    }
+    return r;
+}
+
+static void name_dirs(const struct cgroup_base *base, const char *name, struct cgroup *g)
+{
+    memset(g, 0, sizeof(*g));
+    g->v2 = base->v2;
+    for (int i = 0; i < CGROUP_DIRS_MAX; i++) {
+        if (base->dir[i][0]) {
+            snprintf(g->dir[i], sizeof(g->dir[i]), "%.*s/%s", CGROUP_PATH_MAX - 160, base->dir[i],
+                     name);
+        }
+    }
+}
+
+static bool name_ok(const char *name)
+{
+    size_t n = strlen(name);
+
+    return n > 0 && n <= 128 && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
+}
+
+int cgroup_make(const struct cgroup_base *base, const char *name, const struct fn_proc_spec *spec,
+                struct cgroup *ret, struct fn_error *reterr)
+{
+    struct cgroup g;
+    int r;
+
+    if (!name_ok(name)) {
+        return err_set(reterr, FN_E_INVALID,
+                       "cgroup name, got \"%.60s\"; expected [a-z0-9-]{1,128}", name);
+    }
+    name_dirs(base, name, &g);
+    for (int i = 0; i < CGROUP_DIRS_MAX; i++) {
+        if (g.dir[i][0] && mkdir(g.dir[i], 0755) < 0 && errno != EEXIST) {
+            r = errno;
+            cgroup_remove(&g);
+            return err_set(reterr, err_from_errno(r), "cgroup %.100s: %s", g.dir[i], strerror(r));
+        }
+    }
+    g.has_memory = g.v2 ? has_file(g.dir[0], "memory.max") : g.dir[CGROUP_MEMORY][0] != '\0';
+    r = g.v2 ? set_v2(&g, spec) : set_v1(&g, spec);
+    if (r < 0) {
+        cgroup_remove(&g);
+        return err_set(reterr, err_from_errno(-r), "cgroup %.80s: a limit cannot be set: %s", name,
+                       strerror(-r));
+    }
+    *ret = g;
+    return 0;
+}
+
+/* Sends SIGKILL to every process of a directory; returns how many there were. */
+static int kill_all(const char *dir)
+{
+    char path[CGROUP_PATH_MAX + 64];
+    char *text = malloc(FILE_BYTES_MAX);
+    char *p, *end;
+    long pid;
+    int n = 0;
+
+    if (!text) {
+        return 0;
+    }
+    snprintf(path, sizeof(path), "%s/cgroup.procs", dir);
+    get(path, text, FILE_BYTES_MAX);
+    for (p = text; (pid = strtol(p, &end, 10)) > 0 && end != p; p = end) {
+        kill((pid_t)pid, SIGKILL);
+        n++;
+    }
+    free(text);
+    return n;
+}
+
+/* Frozen processes of v1 die only when thawed. A process may fork while we read: again until none
+ * is left; those that are dying already count, so the rounds are bounded. */
+void cgroup_kill(const struct cgroup *g)
+{
+    if (g->v2 && put(g->dir[0], "cgroup.kill", "1") == 0) {
+        return;
+    }
+    for (int i = 0; i < KILL_ROUNDS && kill_all(g->dir[0]) > 0; i++) {
+        cgroup_freeze(g, false, NULL);
+    }
+}
+
+int cgroup_freeze(const struct cgroup *g, bool on, struct fn_error *reterr)
+{
+    int r = g->v2 ? put(g->dir[0], "cgroup.freeze", on ? "1" : "0")
+                  : put(g->dir[CGROUP_FREEZER], "freezer.state", on ? "FROZEN" : "THAWED");
+
+    return r < 0 ? err_set(reterr, err_from_errno(-r), "cgroup %.100s: cannot %s: %s", g->dir[0],
+                           on ? "freeze" : "thaw", strerror(-r))
+                 : 0;
+}
+
+bool cgroup_oom_killed(const struct cgroup *g)
+{
+    char path[CGROUP_PATH_MAX + 64];
+    char text[1024];
+    char *word;
+
+    if (!g->has_memory) {
+        return false;
+    }
+    snprintf(path, sizeof(path), "%s/%s", g->v2 ? g->dir[0] : g->dir[CGROUP_MEMORY],
+             g->v2 ? "memory.events" : "memory.oom_control");
+    get(path, text, sizeof(text));
+    word = strstr(text, "oom_kill ");
+    return word && strtol(word + strlen("oom_kill "), NULL, 10) > 0;
+}
+
+void cgroup_remove(const struct cgroup *g)
+{
+    const struct timespec step = { 0, REMOVE_STEP_MS * 1000000L };
+    int waited_ms = 0;
+
+    for (int i = 0; i < CGROUP_DIRS_MAX; i++) {
+        while (g->dir[i][0] && rmdir(g->dir[i]) < 0 && errno == EBUSY &&
+               waited_ms < CGROUP_REMOVE_MS) {
+            nanosleep(&step, NULL);
+            waited_ms += REMOVE_STEP_MS;
+        }
+    }
+}
+
+int cgroup_sweep(const struct cgroup_base *base, const char *prefix, const char *keep,
+                 uint32_t *ret_removed, struct fn_error *reterr)
+{
+    struct dirent *e;
+    struct cgroup g;
+    uint32_t n = 0;
+    DIR *d;
+
+    if (!base->usable) {
+        *ret_removed = 0;
+        return 0;
+    }
+    d = opendir(base->dir[0]);
+    if (!d) {
+        return err_set(reterr, err_from_errno(errno), "cgroup %.100s: %s", base->dir[0],
+                       strerror(errno));
+    }
+    while ((e = readdir(d))) {
+        if (!name_ok(e->d_name) || strncmp(e->d_name, prefix, strlen(prefix)) != 0 ||
+            strncmp(e->d_name, keep, strlen(keep)) == 0) {
+            continue;
+        }
+        name_dirs(base, e->d_name, &g);
+        cgroup_kill(&g);
+        cgroup_remove(&g);
+        n++;
+    }
+    closedir(d);
+    *ret_removed = n;
+    return 0;
+}

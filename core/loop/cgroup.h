@@ -1,0 +1,44 @@
+/* Cgroups of child processes, v1 and v2. Private to core/loop (proc.c). Blocking file writes:
+ * worker threads and the proc thread only.
+ *
+ * v1: one directory per controller, <controller>/<the node's own cgroup>/fnd/<name>.
+ * v2: one directory, /sys/fs/cgroup/fnd/<name>; controllers that cannot be delegated are missing,
+ * and then only killing and freezing work. */
+#ifndef LOOP_CGROUP_H
+#define LOOP_CGROUP_H
+
+#include <fn/host.h>
+#include <stdbool.h>
+
+#define CGROUP_DIRS_MAX 4
+#define CGROUP_PATH_MAX 512
+
+enum cgroup_controller { CGROUP_FREEZER, CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU };
+
+/* What this machine offers; constant after cgroup_detect(). */
+struct cgroup_base {
+    bool v2;
+    bool usable;
+    char dir[CGROUP_DIRS_MAX][CGROUP_PATH_MAX]; /* by controller; "" = not there; v2: [0] only */
+};
+
+struct cgroup {
+    char dir[CGROUP_DIRS_MAX][CGROUP_PATH_MAX]; /* "" = none */
+    bool v2;
+    bool has_memory;
+};
+
+void cgroup_detect(struct cgroup_base *ret);
+/* Makes the cgroup `name` with the limits of spec; a limit that cannot be set fails. */
+int cgroup_make(const struct cgroup_base *base, const char *name, const struct fn_proc_spec *spec,
+                struct cgroup *ret, struct fn_error *reterr);
+void cgroup_kill(const struct cgroup *g);
+int cgroup_freeze(const struct cgroup *g, bool on, struct fn_error *reterr);
+bool cgroup_oom_killed(const struct cgroup *g);
+/* Processes must be gone or about to go: waits for them at most CGROUP_REMOVE_MS. */
+#define CGROUP_REMOVE_MS 2000
+void cgroup_remove(const struct cgroup *g);
+int cgroup_sweep(const struct cgroup_base *base, const char *prefix, const char *keep,
+                 uint32_t *ret_removed, struct fn_error *reterr);
+
+#endif

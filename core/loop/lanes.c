@@ -1,0 +1,234 @@
+/* Worker lanes: threads that run blocking operations of plugins and libraries.
+ *
+ * A lane starts threads on demand up to its cap and keeps them. Its queue is bounded: full is an
+ * answer. `lock` protects queue, counts and the link between an operation and its work; the result
+ * is delivered by the worker itself, which enters the loop. */
+#include <loop/loop_int.h>
+
+#include <assert.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define OP_MAGIC 0x46ae0901u
+
+struct fn_op {
+    uint32_t magic;
+    struct lane *lane;
+    struct env_work *work;
+    pthread_cond_t cancelled_cond; /* with lane->lock */
+};
+
+struct lane {
+    struct loop *loop;
+    pthread_mutex_t lock;
+    pthread_cond_t wanted;
+    TAILQ_HEAD(, env_work) queue;
+    uint32_t queued, queue_max;
+    uint32_t threads_n, threads_max, idle;
+    pthread_t *threads;
+    bool stopping;
+};
+
+struct lanes {
+    struct lane lane[ENV_LANES_N];
+};
+
+static void cond_init(pthread_cond_t *c)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+static void run_one(struct lane *lane, struct env_work *w)
+{
+    struct fn_op op = { .magic = OP_MAGIC, .lane = lane, .work = w };
+
+    cond_init(&op.cancelled_cond);
+    w->op = &op;
+    pthread_mutex_unlock(&lane->lock);
+    w->run(w, &op);
+    pthread_mutex_lock(&lane->lock);
+    w->op = NULL;
+    pthread_mutex_unlock(&lane->lock);
+    pthread_cond_destroy(&op.cancelled_cond);
+
+    loop_enter(lane->loop);
+    w->done(w);
+    loop_leave(lane->loop);
+    pthread_mutex_lock(&lane->lock);
+}
+
+static void *worker(void *arg)
+{
+    struct lane *lane = arg;
+    struct env_work *w;
+
+    pthread_mutex_lock(&lane->lock);
+    while (!lane->stopping) {
+        w = TAILQ_FIRST(&lane->queue);
+        if (!w) {
+            lane->idle++;
+            pthread_cond_wait(&lane->wanted, &lane->lock);
+            lane->idle--;
+            continue;
+        }
+        TAILQ_REMOVE(&lane->queue, w, link);
+        lane->queued--;
+        run_one(lane, w);
+    }
+    pthread_mutex_unlock(&lane->lock);
+    return NULL;
+}
+
+/* Signals belong to the loop's thread. */
+static int start_thread(struct lane *lane)
+{
+    sigset_t all, old;
+    int r;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    r = pthread_create(&lane->threads[lane->threads_n], NULL, worker, lane);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (r == 0) {
+        lane->threads_n++;
+    }
+    return r;
+}
+
+int lanes_submit(struct lanes *lanes, struct env_work *w)
+{
+    struct lane *lane = &lanes->lane[w->lane];
+    int r = 0;
+
+    pthread_mutex_lock(&lane->lock);
+    if (lane->queued == lane->queue_max) {
+        r = FN_E_EXHAUSTED;
+    } else if (lane->queued >= lane->idle && lane->threads_n < lane->threads_max &&
+               start_thread(lane) != 0 && lane->threads_n == 0) {
+        r = FN_E_EXHAUSTED; /* no thread can be had at all */
+    } else {
+        __atomic_store_n(&w->cancelled, 0, __ATOMIC_RELAXED);
+        w->op = NULL;
+        TAILQ_INSERT_TAIL(&lane->queue, w, link);
+        lane->queued++;
+        pthread_cond_signal(&lane->wanted);
+    }
+    pthread_mutex_unlock(&lane->lock);
+    return r;
+}
+
+void lanes_cancel(struct lanes *lanes, struct env_work *w)
+{
+    struct lane *lane = &lanes->lane[w->lane];
+
+    __atomic_store_n(&w->cancelled, 1, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&lane->lock);
+    if (w->op) {
+        pthread_cond_broadcast(&w->op->cancelled_cond);
+    }
+    pthread_mutex_unlock(&lane->lock);
+}
+
+int lanes_create(struct loop *l, const struct loop_lanes *config, struct lanes **ret,
+                 struct fn_error *reterr)
+{
+    static const struct loop_lanes defaults = { { 4, 8, 4 }, { 1024, 1024, 1024 } };
+    struct lanes *lanes = calloc(1, sizeof(*lanes));
+
+    if (!lanes) {
+        return err_set(reterr, FN_E_EXHAUSTED, "lanes: out of memory");
+    }
+    config = config ? config : &defaults;
+    for (int i = 0; i < ENV_LANES_N; i++) {
+        struct lane *lane = &lanes->lane[i];
+
+        lane->loop = l;
+        pthread_mutex_init(&lane->lock, NULL);
+        pthread_cond_init(&lane->wanted, NULL);
+        TAILQ_INIT(&lane->queue);
+        lane->queue_max = config->queue_max[i];
+        lane->threads_max = config->threads_max[i];
+        lane->threads = calloc(lane->threads_max, sizeof(*lane->threads));
+        if (!lane->threads) {
+            lanes_destroy(lanes);
+            return err_set(reterr, FN_E_EXHAUSTED, "lanes: out of memory");
+        }
+    }
+    *ret = lanes;
+    return 0;
+}
+
+static void lane_stop(struct lane *lane)
+{
+    pthread_mutex_lock(&lane->lock);
+    lane->stopping = true;
+    pthread_cond_broadcast(&lane->wanted);
+    pthread_mutex_unlock(&lane->lock);
+    for (uint32_t i = 0; i < lane->threads_n; i++) {
+        pthread_join(lane->threads[i], NULL);
+    }
+    free(lane->threads);
+    pthread_cond_destroy(&lane->wanted);
+    pthread_mutex_destroy(&lane->lock);
+}
+
+void lanes_destroy(struct lanes *lanes)
+{
+    if (!lanes) {
+        return;
+    }
+    for (int i = 0; i < ENV_LANES_N; i++) {
+        if (lanes->lane[i].loop) {
+            lane_stop(&lanes->lane[i]);
+        }
+    }
+    free(lanes);
+}
+
+/* ---- fn.op ----------------------------------------------------------------------------------- */
+
+static int64_t op_deadline_ns(const struct fn_op *op)
+{
+    return op->work->deadline_ns ? op->work->deadline_ns : INT64_MAX;
+}
+
+static int op_cancelled(const struct fn_op *op)
+{
+    return __atomic_load_n(&op->work->cancelled, __ATOMIC_RELAXED);
+}
+
+static int op_sleep_until(struct fn_op *op, int64_t at_ns)
+{
+    int64_t deadline_ns = op_deadline_ns(op);
+    int64_t until_ns = at_ns < deadline_ns ? at_ns : deadline_ns;
+    struct timespec ts = { until_ns / ENV_S, until_ns % ENV_S };
+    int r = 0;
+
+    pthread_mutex_lock(&op->lane->lock);
+    while (!op_cancelled(op) && loop_clock_ns() < until_ns) {
+        pthread_cond_timedwait(&op->cancelled_cond, &op->lane->lock, &ts);
+    }
+    pthread_mutex_unlock(&op->lane->lock);
+    if (op_cancelled(op)) {
+        r = FN_E_CANCELLED;
+    } else if (until_ns < at_ns) {
+        r = FN_E_DEADLINE;
+    }
+    return r;
+}
+
+const struct fn_op_if *loop_op_if(void)
+{
+    static const struct fn_op_if table = { FN_HDR(struct fn_op_if, FN_MAGIC_OP), op_deadline_ns,
+                                           op_cancelled, op_sleep_until };
+
+    return &table;
+}

@@ -1,0 +1,595 @@
+/* The loop proper: lock, epoll, timers, deferred tasks.
+ *
+ * Everything in struct loop is protected by `lock` but for `stopping`. The loop's own thread gives
+ * the lock up only while it sleeps in epoll; `sleeping_until_ns` tells others whether a timer that
+ * they set is earlier than its wake-up, in which case they write to `kick_fd`.
+ *
+ * A watched descriptor is named in epoll by slot and generation, not by pointer: an event that was
+ * fetched before its descriptor was removed finds another generation and is dropped. */
+#include <loop/loop_int.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EVENTS_PER_BATCH   256
+#define TASKS_PER_TURN_MAX 100000 /* a task that defers itself for ever must not stop the loop */
+#define SIGNALS_MAX        8
+
+struct slot {
+    struct loop_fd *w; /* NULL = free */
+    uint32_t generation;
+    uint32_t next_free;
+};
+
+struct signal_watch {
+    struct loop_fd w;
+    void (*cb)(void *ud, int signo);
+    void *ud;
+    int signo;
+};
+
+struct loop {
+    struct env env; /* first: the env is the loop */
+    pthread_mutex_t lock;
+    atomic_bool stopping;
+    int epoll_fd;
+    int kick_fd;
+    struct loop_fd kick_watch;
+    int64_t now_ns; /* of the running callback */
+    int64_t sleeping_until_ns;
+
+    struct env_timer **heap;
+    size_t heap_n, heap_cap;
+    uint64_t timer_seq;
+
+    TAILQ_HEAD(, env_task) tasks;
+
+    struct slot *slots;
+    uint32_t slots_n;
+    uint32_t free_slot; /* index + 1; 0 = none */
+
+    struct signal_watch signals[SIGNALS_MAX];
+    uint32_t signals_n;
+    uint64_t random[2];
+    struct lanes *lanes;
+};
+
+/* The loop that this thread is inside of. */
+static _Thread_local struct loop *inside;
+
+int64_t loop_clock_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * ENV_S + ts.tv_nsec;
+}
+
+static struct loop *of(struct env *e)
+{
+    return container_of(e, struct loop, env);
+}
+
+/* ---- timers: a binary heap by (at_ns, seq) -------------------------------------------------- */
+
+static bool earlier(const struct env_timer *a, const struct env_timer *b)
+{
+    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->seq < b->seq;
+}
+
+static void heap_put(struct loop *l, size_t i, struct env_timer *t)
+{
+    l->heap[i] = t;
+    t->heap_slot = i + 1;
+}
+
+static void heap_up(struct loop *l, size_t i, struct env_timer *t)
+{
+    while (i > 0 && earlier(t, l->heap[(i - 1) / 2])) {
+        heap_put(l, i, l->heap[(i - 1) / 2]);
+        i = (i - 1) / 2;
+    }
+    heap_put(l, i, t);
+}
+
+static void heap_down(struct loop *l, size_t i, struct env_timer *t)
+{
+    for (;;) {
+        size_t child = 2 * i + 1;
+
+        if (child >= l->heap_n) {
+            break;
+        }
+        if (child + 1 < l->heap_n && earlier(l->heap[child + 1], l->heap[child])) {
+            child++;
+        }
+        if (!earlier(l->heap[child], t)) {
+            break;
+        }
+        heap_put(l, i, l->heap[child]);
+        i = child;
+    }
+    heap_put(l, i, t);
+}
+
+static void heap_move(struct loop *l, size_t i, struct env_timer *t)
+{
+    if (i > 0 && earlier(t, l->heap[(i - 1) / 2])) {
+        heap_up(l, i, t);
+    } else {
+        heap_down(l, i, t);
+    }
+}
+
+static void kick(struct loop *l)
+{
+    uint64_t one = 1;
+
+    if (write(l->kick_fd, &one, sizeof(one)) < 0) {
+        assert(errno == EAGAIN); /* already kicked 2^64 times */
+    }
+}
+
+static void timer_set(struct env *e, struct env_timer *t, int64_t at_ns)
+{
+    struct loop *l = of(e);
+
+    t->at_ns = at_ns;
+    t->seq = ++l->timer_seq;
+    if (t->heap_slot) {
+        heap_move(l, t->heap_slot - 1, t);
+    } else {
+        if (l->heap_n == l->heap_cap) {
+            size_t cap = l->heap_cap ? l->heap_cap * 2 : 256;
+            struct env_timer **heap = realloc(l->heap, cap * sizeof(*heap));
+
+            if (!heap) {
+                abort(); /* a lost timer is a lost call */
+            }
+            l->heap = heap;
+            l->heap_cap = cap;
+        }
+        heap_up(l, l->heap_n++, t);
+    }
+    if (at_ns < l->sleeping_until_ns) {
+        l->sleeping_until_ns = at_ns;
+        kick(l);
+    }
+}
+
+static void timer_clear(struct env *e, struct env_timer *t)
+{
+    struct loop *l = of(e);
+    size_t i = t->heap_slot;
+    struct env_timer *last;
+
+    if (i == 0) {
+        return;
+    }
+    t->heap_slot = 0;
+    last = l->heap[--l->heap_n];
+    if (last != t) {
+        heap_move(l, i - 1, last);
+    }
+}
+
+static void run_timers(struct loop *l)
+{
+    while (l->heap_n > 0 && l->heap[0]->at_ns <= l->now_ns) {
+        struct env_timer *t = l->heap[0];
+
+        timer_clear(&l->env, t);
+        t->cb(t);
+    }
+}
+
+/* ---- deferred tasks ------------------------------------------------------------------------- */
+
+static void defer(struct env *e, struct env_task *t)
+{
+    if (!t->queued) {
+        t->queued = true;
+        TAILQ_INSERT_TAIL(&of(e)->tasks, t, link);
+    }
+}
+
+static void undefer(struct env *e, struct env_task *t)
+{
+    if (t->queued) {
+        t->queued = false;
+        TAILQ_REMOVE(&of(e)->tasks, t, link);
+    }
+}
+
+static void run_tasks(struct loop *l)
+{
+    struct env_task *t;
+
+    for (int n = 0; n < TASKS_PER_TURN_MAX && (t = TAILQ_FIRST(&l->tasks)); n++) {
+        undefer(&l->env, t);
+        t->cb(t);
+    }
+}
+
+/* ---- entering and leaving -------------------------------------------------------------------- */
+
+static void take(struct loop *l)
+{
+    pthread_mutex_lock(&l->lock);
+    inside = l;
+    l->now_ns = loop_clock_ns();
+}
+
+static void give(struct loop *l)
+{
+    inside = NULL;
+    pthread_mutex_unlock(&l->lock);
+}
+
+void loop_enter(struct loop *l)
+{
+    assert(inside != l);
+    take(l);
+}
+
+void loop_leave(struct loop *l)
+{
+    run_tasks(l);
+    if (!TAILQ_EMPTY(&l->tasks)) {
+        kick(l);
+    }
+    give(l);
+}
+
+static void env_enter(struct env *e)
+{
+    loop_enter(of(e));
+}
+
+static void env_leave(struct env *e)
+{
+    loop_leave(of(e));
+}
+
+/* ---- the rest of env ------------------------------------------------------------------------- */
+
+static int64_t now_ns(struct env *e)
+{
+    struct loop *l = of(e);
+
+    return inside == l ? l->now_ns : loop_clock_ns();
+}
+
+static int64_t wall_ns(struct env *e)
+{
+    struct timespec ts;
+
+    (void)e;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * ENV_S + ts.tv_nsec;
+}
+
+/* xoroshiro128+ (Blackman and Vigna): spread of retries and start indexes, no secrets. */
+static uint64_t random_u64(struct env *e)
+{
+    struct loop *l = of(e);
+    uint64_t a = l->random[0];
+    uint64_t b = l->random[1];
+    uint64_t sum = a + b;
+
+    b ^= a;
+    l->random[0] = ((a << 24) | (a >> 40)) ^ b ^ (b << 16);
+    l->random[1] = (b << 37) | (b >> 27);
+    return sum;
+}
+
+static int submit(struct env *e, struct env_work *w)
+{
+    return lanes_submit(of(e)->lanes, w);
+}
+
+static void cancel(struct env *e, struct env_work *w)
+{
+    lanes_cancel(of(e)->lanes, w);
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+static uint32_t to_epoll(uint32_t events)
+{
+    return (events & LOOP_READ ? EPOLLIN | EPOLLRDHUP : 0) | (events & LOOP_WRITE ? EPOLLOUT : 0);
+}
+
+static int slot_take(struct loop *l, struct loop_fd *w)
+{
+    uint32_t i;
+
+    if (!l->free_slot) {
+        uint32_t n = l->slots_n ? l->slots_n * 2 : 64;
+        struct slot *slots = realloc(l->slots, n * sizeof(*slots));
+
+        if (!slots) {
+            return FN_E_EXHAUSTED;
+        }
+        l->slots = slots;
+        for (i = l->slots_n; i < n; i++) {
+            slots[i] = (struct slot){ .next_free = i + 1 < n ? i + 2 : 0 };
+        }
+        l->free_slot = l->slots_n + 1;
+        l->slots_n = n;
+    }
+    i = l->free_slot - 1;
+    l->free_slot = l->slots[i].next_free;
+    l->slots[i].w = w;
+    w->slot = i;
+    w->generation = l->slots[i].generation;
+    return 0;
+}
+
+static void slot_free(struct loop *l, struct loop_fd *w)
+{
+    struct slot *s = &l->slots[w->slot];
+
+    assert(s->w == w);
+    s->w = NULL;
+    s->generation++;
+    s->next_free = l->free_slot;
+    l->free_slot = w->slot + 1;
+}
+
+static int control(struct loop *l, int op, struct loop_fd *w)
+{
+    struct epoll_event ev = { .events = to_epoll(w->events),
+                              .data.u64 = w->slot | w->generation << 32 };
+
+    return epoll_ctl(l->epoll_fd, op, w->fd, &ev);
+}
+
+int loop_fd_add(struct loop *l, struct loop_fd *w, uint32_t events, struct fn_error *reterr)
+{
+    if (slot_take(l, w) < 0) {
+        return err_set(reterr, FN_E_EXHAUSTED, "loop: out of memory for a descriptor");
+    }
+    w->events = events;
+    if (control(l, EPOLL_CTL_ADD, w) < 0) {
+        int err = errno;
+
+        slot_free(l, w);
+        return err_set(reterr, err_from_errno(err), "loop: cannot watch descriptor %d: %s", w->fd,
+                       strerror(err));
+    }
+    return 0;
+}
+
+void loop_fd_set(struct loop *l, struct loop_fd *w, uint32_t events)
+{
+    if (w->events != events) {
+        w->events = events;
+        if (control(l, EPOLL_CTL_MOD, w) < 0) {
+            abort(); /* only a descriptor that is not watched can fail here */
+        }
+    }
+}
+
+void loop_fd_remove(struct loop *l, struct loop_fd *w)
+{
+    epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
+    slot_free(l, w);
+}
+
+static void dispatch(struct loop *l, const struct epoll_event *ev)
+{
+    struct slot *s = &l->slots[(uint32_t)ev->data.u64];
+    uint32_t events = 0;
+
+    if (!s->w || s->generation != (uint32_t)(ev->data.u64 >> 32)) {
+        return;
+    }
+    if (ev->events & (EPOLLIN | EPOLLRDHUP)) {
+        events |= LOOP_READ;
+    }
+    if (ev->events & EPOLLOUT) {
+        events |= LOOP_WRITE;
+    }
+    if (ev->events & (EPOLLERR | EPOLLHUP)) {
+        events |= LOOP_READ | LOOP_WRITE;
+    }
+    s->w->cb(s->w, events);
+}
+
+/* ---- signals --------------------------------------------------------------------------------- */
+
+static void on_signal(struct loop_fd *w, uint32_t events)
+{
+    struct signal_watch *s = container_of(w, struct signal_watch, w);
+    struct signalfd_siginfo info;
+
+    (void)events;
+    while (read(w->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        s->cb(s->ud, s->signo);
+    }
+}
+
+int loop_signal(struct loop *l, int signo, void (*cb)(void *ud, int signo), void *ud,
+                struct fn_error *reterr)
+{
+    struct signal_watch *s = &l->signals[l->signals_n];
+    sigset_t set;
+    int r;
+
+    if (l->signals_n == SIGNALS_MAX) {
+        return err_set(reterr, FN_E_EXHAUSTED, "loop: more than %d signals", SIGNALS_MAX);
+    }
+    sigemptyset(&set);
+    sigaddset(&set, signo);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    *s = (struct signal_watch){ .cb = cb, .ud = ud, .signo = signo, .w.cb = on_signal };
+    s->w.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (s->w.fd < 0) {
+        return err_set(reterr, err_from_errno(errno), "loop: signalfd: %s", strerror(errno));
+    }
+    r = loop_fd_add(l, &s->w, LOOP_READ, reterr);
+    if (r < 0) {
+        close(s->w.fd);
+        return r;
+    }
+    l->signals_n++;
+    return 0;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void on_kick(struct loop_fd *w, uint32_t events)
+{
+    uint64_t n;
+
+    (void)events;
+    if (read(w->fd, &n, sizeof(n)) < 0) {
+        assert(errno == EAGAIN);
+    }
+}
+
+int loop_create(const struct loop_lanes *lanes, struct loop **ret, struct fn_error *reterr)
+{
+    struct loop *l = calloc(1, sizeof(*l));
+    pthread_mutexattr_t attr;
+    int r;
+
+    if (!l) {
+        return err_set(reterr, FN_E_EXHAUSTED, "loop: out of memory");
+    }
+    l->env = (struct env){ now_ns,  wall_ns, random_u64, timer_set, timer_clear, defer,
+                           undefer, submit,  cancel,     env_enter, env_leave };
+    l->sleeping_until_ns = INT64_MIN;
+    l->now_ns = loop_clock_ns();
+    TAILQ_INIT(&l->tasks);
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(&l->lock, &attr);
+    pthread_mutexattr_destroy(&attr);
+    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    l->kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (l->epoll_fd < 0 || l->kick_fd < 0 ||
+        getrandom(l->random, sizeof(l->random), 0) != (ssize_t)sizeof(l->random)) {
+        r = err_set(reterr, err_from_errno(errno), "loop: %s", strerror(errno));
+        goto fail;
+    }
+    l->kick_watch = (struct loop_fd){ .fd = l->kick_fd, .cb = on_kick };
+    r = loop_fd_add(l, &l->kick_watch, LOOP_READ, reterr);
+    if (r < 0) {
+        goto fail;
+    }
+    r = lanes_create(l, lanes, &l->lanes, reterr);
+    if (r < 0) {
+        goto fail;
+    }
+    *ret = l;
+    return 0;
+fail:
+    loop_destroy(l);
+    return r;
+}
+
+void loop_destroy(struct loop *l)
+{
+    if (!l) {
+        return;
+    }
+    lanes_destroy(l->lanes);
+    for (uint32_t i = 0; i < l->signals_n; i++) {
+        close(l->signals[i].w.fd);
+    }
+    if (l->kick_fd >= 0) {
+        close(l->kick_fd);
+    }
+    if (l->epoll_fd >= 0) {
+        close(l->epoll_fd);
+    }
+    pthread_mutex_destroy(&l->lock);
+    free(l->heap);
+    free(l->slots);
+    free(l);
+}
+
+struct env *loop_env(struct loop *l)
+{
+    return &l->env;
+}
+
+/* How long epoll may sleep; also notes it for timer_set(). */
+static struct timespec *sleep_time(struct loop *l, struct timespec *ts)
+{
+    int64_t wait_ns;
+
+    if (!TAILQ_EMPTY(&l->tasks)) {
+        *ts = (struct timespec){ 0, 0 };
+        return ts;
+    }
+    if (l->heap_n == 0) {
+        l->sleeping_until_ns = INT64_MAX;
+        return NULL;
+    }
+    l->sleeping_until_ns = l->heap[0]->at_ns;
+    wait_ns = l->sleeping_until_ns - loop_clock_ns();
+    if (wait_ns < 0) {
+        wait_ns = 0;
+    }
+    *ts = (struct timespec){ wait_ns / ENV_S, wait_ns % ENV_S };
+    return ts;
+}
+
+static int wait_events(struct loop *l, struct epoll_event *events, const struct timespec *ts)
+{
+    int64_t ms;
+    int n = epoll_pwait2(l->epoll_fd, events, EVENTS_PER_BATCH, ts, NULL);
+
+    if (n >= 0 || errno != ENOSYS) {
+        return n;
+    }
+    ms = ts ? ts->tv_sec * 1000 + (ts->tv_nsec + 999999) / 1000000 : -1;
+    return epoll_wait(l->epoll_fd, events, EVENTS_PER_BATCH, ms > INT_MAX ? INT_MAX : (int)ms);
+}
+
+void loop_run(struct loop *l)
+{
+    struct epoll_event events[EVENTS_PER_BATCH];
+    struct timespec ts;
+    struct timespec *sleep;
+    int n;
+
+    take(l);
+    while (!atomic_load(&l->stopping)) {
+        run_timers(l);
+        run_tasks(l);
+        if (atomic_load(&l->stopping)) {
+            break;
+        }
+        sleep = sleep_time(l, &ts);
+        give(l);
+        n = wait_events(l, events, sleep);
+        take(l);
+        l->sleeping_until_ns = INT64_MIN;
+        for (int i = 0; i < n; i++) {
+            dispatch(l, &events[i]);
+        }
+    }
+    atomic_store(&l->stopping, false);
+    give(l);
+}
+
+void loop_stop(struct loop *l)
+{
+    atomic_store(&l->stopping, true);
+    kick(l);
+}

@@ -1,0 +1,62 @@
+/* Loop: the real clock, timers, sockets, worker lanes and processes of a node.
+ *
+ * One serialised context, many doors. The loop is a lock, not a thread: the thread in loop_run()
+ * takes it for each batch of epoll events and due timers; a foreign thread (gRPC completions, lane
+ * threads) takes it with loop_enter(), runs callbacks and leaves. So a completion is handled by the
+ * thread that has it in its hands, without a hop, and state machines still see one event at a time.
+ * Deferred tasks run before the lock is given up. */
+#ifndef LOOP_LOOP_H
+#define LOOP_LOOP_H
+
+#include <base/env.h>
+#include <base/err.h>
+
+struct loop;
+
+struct loop_lanes {
+    uint32_t threads_max[ENV_LANES_N]; /* defaults: 4, 8, 4 */
+    uint32_t queue_max[ENV_LANES_N];   /* defaults: 1024 each */
+};
+
+int loop_create(const struct loop_lanes *lanes, struct loop **ret, struct fn_error *reterr); /* lanes NULL = defaults */
+void loop_destroy(struct loop *l); /* no thread may be inside */
+struct env *loop_env(struct loop *l);
+
+/* Runs until loop_stop(). The calling thread is the loop's own. */
+void loop_run(struct loop *l);
+void loop_stop(struct loop *l); /* [any] */
+
+void loop_enter(struct loop *l); /* [any] not from the loop */
+void loop_leave(struct loop *l);
+
+/* ---- descriptors -------------------------------------------------------------------------- */
+
+#define LOOP_READ  1u
+#define LOOP_WRITE 2u
+
+/* A watched descriptor, level-triggered unless LOOP_EDGE; embed it. cb gets LOOP_READ | LOOP_WRITE
+ * (errors and hang-ups set both). [loop] */
+struct loop_fd {
+    int fd;
+    uint32_t events;
+    void (*cb)(struct loop_fd *w, uint32_t events);
+    uint64_t generation; /* the loop's own */
+    uint32_t slot;       /* the loop's own */
+};
+
+int loop_fd_add(struct loop *l, struct loop_fd *w, uint32_t events, struct fn_error *reterr);
+void loop_fd_set(struct loop *l, struct loop_fd *w, uint32_t events);
+/* Stops watching; does not close. No callback after this, also not from the running batch. */
+void loop_fd_remove(struct loop *l, struct loop_fd *w);
+
+/* ---- signals ------------------------------------------------------------------------------ */
+
+/* Delivers a blocked signal as a callback on the loop. Before threads start. */
+int loop_signal(struct loop *l, int signo, void (*cb)(void *ud, int signo), void *ud,
+                struct fn_error *reterr);
+
+/* ---- worker side of struct fn_op ------------------------------------------------------------ */
+
+const struct fn_op_if *loop_op_if(void);
+
+#endif

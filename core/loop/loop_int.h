@@ -1,0 +1,18 @@
+/* Private to core/loop. */
+#ifndef LOOP_LOOP_INT_H
+#define LOOP_LOOP_INT_H
+
+#include <loop/loop.h>
+#include <pthread.h>
+
+struct lanes;
+
+int lanes_create(struct loop *l, const struct loop_lanes *config, struct lanes **ret,
+                 struct fn_error *reterr);
+void lanes_destroy(struct lanes *lanes); /* waits for the operations that run; drops queued ones */
+int lanes_submit(struct lanes *lanes, struct env_work *w);
+void lanes_cancel(struct lanes *lanes, struct env_work *w);
+
+int64_t loop_clock_ns(void);
+
+#endif

@@ -1,0 +1,462 @@
+/* Children and the thread that watches them.
+ *
+ * A child is in the map from its spawn until its end was seen; only the thread frees it, so kill
+ * and freeze may use it under `lock`. The thread takes one event at a time: an event of a child
+ * that an earlier event freed cannot be in its hands. */
+#include <loop/proc.h>
+#include <loop/proc_int.h>
+#include <base/err.h>
+#include <plugin/plugin.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uthash.h>
+
+#define READ_CHUNK      65536
+#define LAST_READS_MAX  64 /* of output that is left when a child has ended */
+
+enum watch_kind { WATCH_STOP, WATCH_END, WATCH_OUT, WATCH_ERR };
+
+struct watch {
+    enum watch_kind kind;
+    int fd; /* -1 = closed */
+    struct child *child;
+};
+
+struct child {
+    uint64_t id;
+    UT_hash_handle hh;
+    const struct fn_host *host;
+    struct fn_proc_cb cb;
+    void *ud;
+    pid_t pid;
+    bool has_cgroup;
+    struct cgroup cgroup;
+    struct watch end, out[2]; /* the thread's once watched */
+};
+
+struct proc {
+    pthread_mutex_t lock;
+    struct child *children;
+    uint64_t last_id;
+    bool has_thread;
+    pthread_t thread;
+    int epoll_fd;
+    struct watch stop;
+    /* constant: */
+    uint32_t isolation;
+    struct cgroup_base cgroups;
+};
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static void watch_close(struct proc *p, struct watch *w)
+{
+    if (w->fd >= 0) {
+        /* A child that is just being started may hold a copy of the descriptor, which would keep
+         * the watch alive beyond close(). */
+        epoll_ctl(p->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
+        close(w->fd);
+        w->fd = -1;
+    }
+}
+
+/* Reads once and reports; false when there was nothing. */
+static bool read_output(struct proc *p, struct watch *w, char *chunk)
+{
+    struct child *c = w->child;
+    ssize_t n;
+
+    if (w->fd < 0) {
+        return false;
+    }
+    n = read(w->fd, chunk, READ_CHUNK);
+    if (n > 0) {
+        c->cb.output(c->ud, w->kind == WATCH_OUT ? 1 : 2, chunk, (size_t)n);
+        return true;
+    }
+    if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        watch_close(p, w);
+    }
+    return false;
+}
+
+static void child_free(struct proc *p, struct child *c)
+{
+    watch_close(p, &c->out[0]);
+    watch_close(p, &c->out[1]);
+    watch_close(p, &c->end);
+    free(c);
+}
+
+/* The program has ended but is not reaped, so its process group's number is still its own. */
+static int reap(struct child *c, bool *ret_oom)
+{
+    siginfo_t info = { .si_pid = 0 };
+
+    kill(-c->pid, SIGKILL);
+    if (c->has_cgroup) {
+        cgroup_kill(&c->cgroup);
+        *ret_oom = cgroup_oom_killed(&c->cgroup);
+    }
+    while (waitid(P_PID, (id_t)c->pid, &info, WEXITED) < 0 && errno == EINTR) {
+    }
+    return info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
+}
+
+static void child_ended(struct proc *p, struct child *c, char *chunk)
+{
+    bool oom = false;
+    int code;
+
+    pthread_mutex_lock(&p->lock);
+    HASH_DEL(p->children, c);
+    pthread_mutex_unlock(&p->lock);
+    code = reap(c, &oom);
+    for (int i = 0; i < 2; i++) {
+        for (int n = 0; n < LAST_READS_MAX && read_output(p, &c->out[i], chunk); n++) {
+        }
+    }
+    c->cb.exited(c->ud, code, oom && code == -SIGKILL);
+    if (c->has_cgroup) {
+        cgroup_remove(&c->cgroup);
+    }
+    child_free(p, c);
+}
+
+static void *watch_thread(void *arg)
+{
+    struct proc *p = arg;
+    struct epoll_event ev;
+    struct watch *w;
+    char *chunk = malloc(READ_CHUNK);
+
+    if (!chunk) {
+        abort();
+    }
+    for (;;) {
+        if (epoll_wait(p->epoll_fd, &ev, 1, -1) <= 0) {
+            continue;
+        }
+        w = ev.data.ptr;
+        if (w->kind == WATCH_STOP) {
+            break;
+        }
+        if (w->kind == WATCH_END) {
+            child_ended(p, w->child, chunk);
+        } else {
+            read_output(p, w, chunk);
+        }
+    }
+    free(chunk);
+    return NULL;
+}
+
+/* Signals belong to the loop's thread. Under the lock. */
+static int start_thread(struct proc *p)
+{
+    sigset_t all, old;
+    int r;
+
+    if (p->has_thread) {
+        return 0;
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    r = pthread_create(&p->thread, NULL, watch_thread, p);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    p->has_thread = r == 0;
+    return r == 0 ? 0 : FN_E_EXHAUSTED;
+}
+
+/* ---- spawn ----------------------------------------------------------------------------------- */
+
+static int check_spec(const struct fn_proc_spec *s, const struct fn_proc_cb *cb,
+                      struct fn_error *reterr)
+{
+    if (!s || s->size < sizeof(*s) || !s->argv || !s->argv[0] || s->argv[0][0] != '/' || !s->env) {
+        return err_set(reterr, FN_E_INVALID,
+                       "fn.proc: expected argv with an absolute path, and an environment");
+    }
+    if (!cb || cb->hdr.size < sizeof(*cb) || !cb->output || !cb->exited) {
+        return err_set(reterr, FN_E_INVALID, "fn.proc: callbacks are missing");
+    }
+    if ((s->bind_from != NULL) != (s->bind_to != NULL) ||
+        (s->bind_to && (s->bind_to[0] != '/' ||
+                        strlen(s->bind_to) >= sizeof(((struct launch *)0)->bind_parts)))) {
+        return err_set(reterr, FN_E_INVALID, "fn.proc: bind_from and bind_to are no pair of paths");
+    }
+    return 0;
+}
+
+static int open_pipe(struct watch *w, int *ret_child_fd)
+{
+    int fd[2];
+
+    if (pipe2(fd, O_CLOEXEC) < 0) {
+        return -1;
+    }
+    w->fd = fd[0];
+    *ret_child_fd = fd[1];
+    return fcntl(fd[0], F_SETFL, O_NONBLOCK);
+}
+
+static int launch_prepare(struct proc *p, struct child *c, const struct fn_proc_spec *s,
+                          struct launch *l, struct fn_error *reterr)
+{
+    uint64_t tmp = s->tmp_bytes ? s->tmp_bytes : PROC_TMP_BYTES;
+    int r;
+
+    l->spec = s;
+    l->can_namespaces = (p->isolation & FN_PROC_HAS_NAMESPACES) != 0;
+    l->flags = l->can_namespaces ? s->flags : s->flags & FN_PROC_NO_NEW_PRIVS;
+    snprintf(l->tmp_options, sizeof(l->tmp_options), "mode=1777,size=%llu",
+             (unsigned long long)tmp);
+    snprintf(l->bind_parts, sizeof(l->bind_parts), "%s", s->bind_to ? s->bind_to : "");
+    l->fd[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (l->fd[0] < 0 || open_pipe(&c->out[0], &l->fd[1]) < 0 ||
+        open_pipe(&c->out[1], &l->fd[2]) < 0) {
+        return err_set(reterr, FN_E_EXHAUSTED, "fn.proc: %s", strerror(errno));
+    }
+    if (s->cgroup_name && (p->isolation & FN_PROC_HAS_CGROUP)) {
+        r = cgroup_make(&p->cgroups, s->cgroup_name, s, &c->cgroup, reterr);
+        if (r < 0) {
+            return r;
+        }
+        c->has_cgroup = true;
+        for (int i = 0; i < CGROUP_DIRS_MAX; i++) {
+            if (c->cgroup.dir[i][0]) {
+                snprintf(l->procs[i], sizeof(l->procs[i]), "%s/cgroup.procs", c->cgroup.dir[i]);
+            }
+        }
+    }
+    l->limit_as = s->mem_bytes && !(c->has_cgroup && c->cgroup.has_memory);
+    return 0;
+}
+
+static int watch_add(struct proc *p, struct watch *w)
+{
+    struct epoll_event ev = { .events = EPOLLIN, .data.ptr = w };
+
+    return epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, w->fd, &ev);
+}
+
+/* From here on the thread may see its end. */
+static int child_watch(struct proc *p, struct child *c, uint64_t *ret_id, struct fn_error *reterr)
+{
+    int r = 0;
+
+    pthread_mutex_lock(&p->lock);
+    if (HASH_COUNT(p->children) >= PROC_CHILDREN_MAX || start_thread(p) < 0) {
+        r = err_set(reterr, FN_E_EXHAUSTED, "fn.proc: %d children run, or no thread to be had",
+                    PROC_CHILDREN_MAX);
+    } else if (watch_add(p, &c->out[0]) < 0 || watch_add(p, &c->out[1]) < 0) {
+        r = err_set(reterr, FN_E_EXHAUSTED, "fn.proc: %s", strerror(errno));
+    } else {
+        c->id = ++p->last_id;
+        *ret_id = c->id;
+        HASH_ADD(hh, p->children, id, sizeof(c->id), c);
+        if (watch_add(p, &c->end) < 0) {
+            HASH_DEL(p->children, c);
+            r = err_set(reterr, FN_E_EXHAUSTED, "fn.proc: %s", strerror(errno));
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+    return r;
+}
+
+static void launch_close(struct launch *l)
+{
+    for (int i = 0; i < 3; i++) {
+        if (l->fd[i] >= 0) {
+            close(l->fd[i]);
+        }
+    }
+}
+
+static int proc_spawn(struct proc *p, const struct fn_host *host, const struct fn_proc_spec *s,
+                      const struct fn_proc_cb *cb, void *ud, uint64_t *ret_id,
+                      struct fn_error *reterr)
+{
+    struct launch l = { .fd = { -1, -1, -1 } };
+    struct child *c;
+    bool oom;
+    int r = check_spec(s, cb, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    c = calloc(1, sizeof(*c));
+    if (!c) {
+        return err_set(reterr, FN_E_EXHAUSTED, "fn.proc: out of memory");
+    }
+    c->host = host;
+    c->cb = *cb;
+    c->ud = ud;
+    c->end = (struct watch){ WATCH_END, -1, c };
+    c->out[0] = (struct watch){ WATCH_OUT, -1, c };
+    c->out[1] = (struct watch){ WATCH_ERR, -1, c };
+    r = launch_prepare(p, c, s, &l, reterr);
+    if (r == 0) {
+        r = launch_run(&l, &c->pid, &c->end.fd, reterr);
+    }
+    launch_close(&l);
+    if (r == 0) {
+        r = child_watch(p, c, ret_id, reterr);
+        if (r == 0) {
+            return 0;
+        }
+        kill(c->pid, SIGKILL);
+        reap(c, &oom);
+    }
+    if (c->has_cgroup) {
+        cgroup_remove(&c->cgroup);
+    }
+    child_free(p, c);
+    return r;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static struct proc *of_host(const struct fn_host *host)
+{
+    return plugin_impl(host, "fn.proc");
+}
+
+static uint32_t if_isolation(const struct fn_host *host)
+{
+    return of_host(host)->isolation;
+}
+
+static int if_spawn(const struct fn_host *host, const struct fn_proc_spec *s,
+                    const struct fn_proc_cb *cb, void *ud, uint64_t *ret_id,
+                    struct fn_error *reterr)
+{
+    return proc_spawn(of_host(host), host, s, cb, ud, ret_id, reterr);
+}
+
+/* Under the lock; NULL when it has ended or belongs to another instance. */
+static struct child *find(struct proc *p, const struct fn_host *host, uint64_t id)
+{
+    struct child *c;
+
+    HASH_FIND(hh, p->children, &id, sizeof(id), c);
+    return c && c->host == host ? c : NULL;
+}
+
+static int if_kill(const struct fn_host *host, uint64_t id, struct fn_error *reterr)
+{
+    struct proc *p = of_host(host);
+    struct child *c;
+
+    (void)reterr;
+    pthread_mutex_lock(&p->lock);
+    c = find(p, host, id);
+    if (c) {
+        kill(-c->pid, SIGKILL);
+        kill(c->pid, SIGKILL);
+        if (c->has_cgroup) {
+            cgroup_kill(&c->cgroup);
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+    return 0;
+}
+
+static int if_freeze(const struct fn_host *host, uint64_t id, uint32_t on, struct fn_error *reterr)
+{
+    struct proc *p = of_host(host);
+    struct child *c;
+    int r = 0;
+
+    pthread_mutex_lock(&p->lock);
+    c = find(p, host, id);
+    if (!c) {
+        r = err_set(reterr, FN_E_NOT_FOUND, "fn.proc: the process has ended");
+    } else if (c->has_cgroup) {
+        r = cgroup_freeze(&c->cgroup, on != 0, reterr);
+    } else if (kill(-c->pid, on ? SIGSTOP : SIGCONT) < 0) {
+        r = err_set(reterr, err_from_errno(errno), "fn.proc: cannot stop the process: %s",
+                    strerror(errno));
+    }
+    pthread_mutex_unlock(&p->lock);
+    return r;
+}
+
+static int if_sweep(const struct fn_host *host, const char *prefix, const char *keep,
+                    uint32_t *ret_removed, struct fn_error *reterr)
+{
+    return cgroup_sweep(&of_host(host)->cgroups, prefix, keep, ret_removed, reterr);
+}
+
+const struct fn_proc_if *proc_if(void)
+{
+    static const struct fn_proc_if table = { FN_HDR(struct fn_proc_if, FN_MAGIC_PROC), if_isolation,
+                                             if_spawn, if_kill, if_freeze, if_sweep };
+
+    return &table;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int proc_create(struct proc **ret, struct fn_error *reterr)
+{
+    struct proc *p = calloc(1, sizeof(*p));
+
+    if (!p) {
+        return err_set(reterr, FN_E_EXHAUSTED, "fn.proc: out of memory");
+    }
+    p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    p->stop = (struct watch){ WATCH_STOP, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), NULL };
+    if (p->epoll_fd < 0 || p->stop.fd < 0 || watch_add(p, &p->stop) < 0) {
+        err_set(reterr, err_from_errno(errno), "fn.proc: %s", strerror(errno));
+        close(p->epoll_fd);
+        close(p->stop.fd);
+        free(p);
+        return FN_E_EXHAUSTED;
+    }
+    pthread_mutex_init(&p->lock, NULL);
+    cgroup_detect(&p->cgroups);
+    p->isolation = (launch_can_namespaces() ? FN_PROC_HAS_NAMESPACES : 0) |
+                   (p->cgroups.usable ? FN_PROC_HAS_CGROUP : 0);
+    *ret = p;
+    return 0;
+}
+
+void proc_destroy(struct proc *p)
+{
+    struct child *c, *next;
+    uint64_t one = 1;
+    bool oom;
+
+    if (!p) {
+        return;
+    }
+    if (p->has_thread && write(p->stop.fd, &one, sizeof(one)) == (ssize_t)sizeof(one)) {
+        pthread_join(p->thread, NULL);
+    }
+    HASH_ITER(hh, p->children, c, next) {
+        HASH_DEL(p->children, c);
+        kill(c->pid, SIGKILL);
+        if (c->has_cgroup) {
+            cgroup_kill(&c->cgroup);
+        }
+        reap(c, &oom);
+        if (c->has_cgroup) {
+            cgroup_remove(&c->cgroup);
+        }
+        child_free(p, c);
+    }
+    close(p->stop.fd);
+    close(p->epoll_fd);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}

@@ -1,0 +1,315 @@
+#include <main/cli.h>
+
+#include <dirent.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char usage_text[] =
+    "usage: fnd run [--config FILE] [--strict]\n"
+    "       fnd check [--config FILE] [--strict] | --reference\n"
+    "       fnd plugins [--markdown] FILE|DIRECTORY...\n"
+    "       fnd version\n"
+    "\n"
+    "  run        starts a node; without FILE from FN_ variables alone\n"
+    "  check      starts nothing: tells every mistake, prints the effective configuration\n"
+    "  plugins    tells what plugin files offer\n"
+    "  --strict   warnings are mistakes\n"
+    "  --reference  prints the reference of fn.yaml\n"
+    "\n"
+    "exit codes: 64 usage, 69 something needed is not there, 78 configuration\n";
+
+static int usage(const char *text)
+{
+    if (text) {
+        fprintf(stderr, "fnd: %s\n", text);
+    }
+    fputs(usage_text, stderr);
+    return CLI_USAGE;
+}
+
+static void print_problems(struct conf_problems *p)
+{
+    fputs(buf_text(&p->text), stderr);
+    if (p->n > CONF_PROBLEMS_MAX) {
+        fprintf(stderr, "... and %u more\n", p->n - CONF_PROBLEMS_MAX);
+    }
+}
+
+static int print_out(struct buf *out)
+{
+    bool good = fwrite(buf_text(out), 1, out->len, stdout) == out->len;
+
+    return fflush(stdout) == 0 && good ? CLI_OK : CLI_UNAVAILABLE;
+}
+
+/* ---- run and check
+ * --------------------------------------------------------------------------------- */
+
+static int run_node(const struct cli_options *o,
+                    int (*run)(struct config *, const struct cli_options *))
+{
+    struct conf_problems p;
+    struct config *c = NULL;
+    int r;
+
+    conf_problems_init(&p);
+    p.strict = o->strict;
+    config_load(o->config_path, environ, &c, &p);
+    print_problems(&p);
+    r = p.n > 0 ? CLI_CONFIG : CLI_OK;
+    conf_problems_finish(&p);
+    if (r == CLI_OK) {
+        r = run(c, o);
+    }
+    config_destroy(c);
+    return r;
+}
+
+static int check(const struct cli_options *o)
+{
+    struct plugin_host *h = plugin_host_create(NULL);
+    struct buf out = BUF_INIT(0);
+    struct conf_problems p;
+    struct config *c = NULL;
+    int r;
+
+    if (!h) {
+        return CLI_UNAVAILABLE;
+    }
+    conf_problems_init(&p);
+    p.strict = o->strict;
+    config_load(o->reference ? NULL : o->config_path, environ, &c, &p);
+    if (o->reference) {
+        conf_problems_finish(&p);
+        conf_problems_init(&p);
+        config_print_reference(h, c->top->plugin_dir, &out, &p);
+    } else if (config_is_complete(c)) {
+        config_print(c, h, &out, &p);
+    }
+    print_problems(&p);
+    r = p.n > 0 && !o->reference ? CLI_CONFIG : CLI_OK;
+    if (r == CLI_OK) {
+        r = print_out(&out);
+        r = p.n > 0 ? CLI_CONFIG : r;
+    }
+    conf_problems_finish(&p);
+    buf_finish(&out);
+    config_destroy(c);
+    plugin_host_destroy(h);
+    return r;
+}
+
+/* ---- plugins
+ * --------------------------------------------------------------------------------------- */
+
+struct listing {
+    struct buf *out;
+    const struct fn_manifest *manifest;
+    bool markdown;
+};
+
+static void list_options(const struct listing *l, const struct fn_opt *o)
+{
+    for (; o && o->key; o++) {
+        buf_printf(l->out, "    %s: %s", o->key, o->doc);
+        buf_add_str(l->out, "\n        ");
+        conf_print_rule(o, l->out);
+        if (o->dflt) {
+            buf_printf(l->out, "; default %s\n", o->dflt[0] ? o->dflt : "empty");
+        } else {
+            buf_add_str(l->out, o->flags & FN_OPT_MAY_BE_ABSENT ? "; optional\n" : "; required\n");
+        }
+    }
+}
+
+static void list_factory(void *ud, const struct fn_factory *f)
+{
+    const struct listing *l = ud;
+
+    if (l->markdown) {
+        buf_printf(l->out, "\n### %s `%s` %u.%u\n\n%s\n\n", f->kind, f->name, f->kind_major,
+                   f->kind_minor, f->summary ? f->summary : "");
+        if (f->opts && f->opts->key) {
+            conf_print_reference(f->opts, NULL, NULL, l->out);
+        }
+        return;
+    }
+    buf_printf(l->out, "  %s %s (%s %u.%u): %s\n", f->kind, f->name, f->kind, f->kind_major,
+               f->kind_minor, f->summary ? f->summary : "");
+    list_options(l, f->opts);
+}
+
+static bool list_file(struct plugin_host *h, const char *path, struct listing *l)
+{
+    struct plugin_file *file = NULL;
+    struct fn_error e = ERR_INIT;
+    const struct fn_manifest *m;
+
+    if (plugin_file_open(h, path, &file, &e) < 0) {
+        fprintf(stderr, "%s\n", e.msg);
+        return false;
+    }
+    m = plugin_file_manifest(file);
+    l->manifest = m;
+    buf_printf(l->out,
+               l->markdown ? "\n## %s\n\n%s %s, ABI %u.%u, licence %s\n"
+                           : "%s: %s %s, ABI %u.%u, licence %s\n",
+               path, m->name, m->version, m->abi_major, m->abi_minor, m->license);
+    plugin_file_each(file, list_factory, l);
+    return true;
+}
+
+static int is_plugin_name(const struct dirent *d)
+{
+    const char *end = strrchr(d->d_name, '.');
+
+    return end && strcmp(end, ".so") == 0;
+}
+
+static bool list_directory(struct plugin_host *h, const char *dir, struct listing *l)
+{
+    struct dirent **names = NULL;
+    int n = scandir(dir, &names, is_plugin_name, alphasort);
+    char path[PATH_MAX];
+    bool good = true;
+
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, names[i]->d_name);
+        good = list_file(h, path, l) && good;
+        free(names[i]);
+    }
+    free(names);
+    if (n <= 0) {
+        fprintf(stderr, "PLG901 %s: no plugin files; expected names that end with .so\n", dir);
+        return false;
+    }
+    return good;
+}
+
+static int plugins(const struct cli_options *o, int n, char **paths)
+{
+    struct plugin_host *h = plugin_host_create(NULL);
+    struct buf out = BUF_INIT(0);
+    struct listing l = { .out = &out, .markdown = o->markdown };
+    bool good = true;
+    struct stat st;
+    int r;
+
+    if (!h) {
+        return CLI_UNAVAILABLE;
+    }
+    for (int i = 0; i < n; i++) {
+        bool dir = stat(paths[i], &st) == 0 && S_ISDIR(st.st_mode);
+
+        good = (dir ? list_directory(h, paths[i], &l) : list_file(h, paths[i], &l)) && good;
+    }
+    r = print_out(&out);
+    buf_finish(&out);
+    plugin_host_destroy(h);
+    return good ? r : CLI_CONFIG;
+}
+
+/* ---- arguments
+ * ------------------------------------------------------------------------------------- */
+
+enum flag {
+    FLAG_CONFIG = 'c',
+    FLAG_STRICT = 's',
+    FLAG_REFERENCE = 'r',
+    FLAG_MARKDOWN = 'm',
+    FLAG_HELP = 'h'
+};
+
+/* Options of a command, as letters of enum flag. */
+static int parse(int argc, char **argv, const char *allowed, struct cli_options *o)
+{
+    static const struct option options[] = {
+        { "config", required_argument, NULL, FLAG_CONFIG },
+        { "strict", no_argument, NULL, FLAG_STRICT },
+        { "reference", no_argument, NULL, FLAG_REFERENCE },
+        { "markdown", no_argument, NULL, FLAG_MARKDOWN },
+        { "help", no_argument, NULL, FLAG_HELP },
+        { NULL, 0, NULL, 0 },
+    };
+    int c;
+
+    optind = 1;
+    while ((c = getopt_long(argc, argv, "hc:", options, NULL)) != -1) {
+        if (c == FLAG_HELP) {
+            fputs(usage_text, stdout);
+            exit(CLI_OK);
+        }
+        if (c == '?' || !strchr(allowed, c)) {
+            return usage(c == '?' ? NULL : "this command has no such option");
+        }
+        if (c == FLAG_CONFIG) {
+            o->config_path = optarg;
+        } else if (c == FLAG_STRICT) {
+            o->strict = true;
+        } else if (c == FLAG_REFERENCE) {
+            o->reference = true;
+        } else {
+            o->markdown = true;
+        }
+    }
+    return CLI_OK;
+}
+
+static int version(void)
+{
+    printf("fnd %s, plugin ABI %d.%d\n", FND_VERSION, FN_ABI_MAJOR, FN_ABI_MINOR);
+    return CLI_OK;
+}
+
+int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct cli_options *o))
+{
+    static const struct {
+        const char *name;
+        const char *allowed;
+        bool operands;
+    } commands[] = {
+        { "run", "cs", false },
+        { "check", "csr", false },
+        { "plugins", "m", true },
+        { "version", "", false },
+    };
+    struct cli_options o = { 0 };
+    size_t i = 0;
+
+    if (argc < 2) {
+        return usage("a command is missing");
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        fputs(usage_text, stdout);
+        return CLI_OK;
+    }
+    while (i < 4 && strcmp(argv[1], commands[i].name) != 0) {
+        i++;
+    }
+    if (i == 4) {
+        return strcmp(argv[1], "--version") == 0 ? version() : usage("unknown command");
+    }
+    if (parse(argc - 1, argv + 1, commands[i].allowed, &o) != CLI_OK) {
+        return CLI_USAGE;
+    }
+    argc -= optind + 1;
+    argv += optind + 1;
+    if ((argc > 0) != commands[i].operands) {
+        return usage(argc > 0 ? "too many arguments" : "a file or directory is missing");
+    }
+    switch (i) {
+    case 0:
+        return run_node(&o, run);
+    case 1:
+        return check(&o);
+    case 2:
+        return plugins(&o, argc, argv);
+    default:
+        return version();
+    }
+}

@@ -1,0 +1,25 @@
+/* Cli: the command line of fnd. Exit codes: 0, 64 usage, 69 something needed is not there, 78
+ * configuration. [init] */
+#ifndef MAIN_CLI_H
+#define MAIN_CLI_H
+
+#include <main/config.h>
+
+#define CLI_OK          0
+#define CLI_USAGE       64
+#define CLI_UNAVAILABLE 69
+#define CLI_INTERNAL    70
+#define CLI_CONFIG      78
+
+struct cli_options {
+    const char *config_path; /* NULL = variables only */
+    bool strict;             /* warnings are errors */
+    bool reference;          /* check: print the reference of fn.yaml */
+    bool markdown;           /* plugins: as Markdown */
+};
+
+/* Parses argv and does what it says. `run` gets a configuration without problems (its plugins are
+ * not loaded yet) and gives the exit code; warnings were already written to standard error. */
+int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct cli_options *o));
+
+#endif

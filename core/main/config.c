@@ -1,0 +1,439 @@
+/* Config: from a file and variables to data; what holds between options is checked here. */
+#include <main/config_int.h>
+
+#include <base/log.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define INSTALLED_PLUGIN_DIR "/usr/lib/fnd/plugins"
+#define RULE_LISTEN          "host:port, [ipv6]:port, :port or unix:/path"
+
+struct config_kept {
+    struct conf_values *values;
+    struct config_kept *next;
+};
+
+void *config_alloc(struct config *c, size_t size)
+{
+    void *p = arena_alloc(&c->priv->arena, size);
+
+    if (!p) {
+        abort();
+    }
+    return p;
+}
+
+const char *config_where(const struct config *c, const struct conf_node *n)
+{
+    return arena_strdup(&c->priv->arena, conf_where(c->priv->file, n));
+}
+
+void config_bind_into(struct config *c, struct conf_node *map, const char *what,
+                      const struct fn_opt *opts, void *ret, uint32_t size, const char *const *skip,
+                      struct conf_problems *p)
+{
+    struct config_kept *kept = config_alloc(c, sizeof(*kept));
+
+    if (conf_bind(c->priv->file, map, what, opts, size, skip, &kept->values, p) == 0) {
+        memcpy(ret, kept->values->data, size);
+    }
+    kept->next = c->priv->kept;
+    c->priv->kept = kept;
+}
+
+void config_destroy(struct config *c)
+{
+    if (!c) {
+        return;
+    }
+    for (struct config_kept *k = c->priv->kept; k; k = k->next) {
+        conf_values_destroy(k->values);
+    }
+    for (int i = 0; i < SECTIONS_N; i++) {
+        conf_values_destroy(c->priv->values[i]);
+    }
+    conf_destroy(c->priv->file);
+    arena_finish(&c->priv->arena);
+    free(c->priv);
+    free(c);
+}
+
+/* ---- sections
+ * -------------------------------------------------------------------------------------- */
+
+static void bind_sections(struct config *c, struct conf_problems *p)
+{
+    struct conf_node *root = conf_root(c->priv->file);
+
+    for (int i = 0; i < SECTIONS_N; i++) {
+        const struct config_section_def *s = &config_sections[i];
+        struct conf_node *map = i == SECTION_TOP ? root : conf_get(root, s->key);
+
+        conf_bind_with(c->priv->file, map, i == SECTION_TOP ? "top level" : s->key, s->opts,
+                       s->size, i == SECTION_TOP ? config_top_others : NULL, c->priv->overrides[i],
+                       &c->priv->values[i], p);
+        if (!c->priv->values[i]) {
+            abort();
+        }
+    }
+    c->top = c->priv->values[SECTION_TOP]->data;
+    c->log = c->priv->values[SECTION_LOG]->data;
+    c->http = c->priv->values[SECTION_HTTP]->data;
+    c->grpc = c->priv->values[SECTION_GRPC]->data;
+    c->lb = c->priv->values[SECTION_LB]->data;
+    c->runner = c->priv->values[SECTION_RUNNER]->data;
+}
+
+/* FN_PORT names a port only: the host of the file stays. */
+static void set_port(struct config *c, enum config_section section, const char *listen,
+                     const char *port, const char *variable, struct conf_problems *p)
+{
+    const char *colon = strrchr(listen, ':');
+    size_t host = colon && strncmp(listen, "unix:", 5) != 0 ? (size_t)(colon - listen) : 0;
+    const char *text;
+
+    if (port) {
+        text = arena_printf(&c->priv->arena, "%.*s:%s", (int)host, listen, port);
+        conf_override(c->priv->values[section], "listen", variable, text, p);
+    }
+}
+
+/* Beside the program in a build tree, else where packages put them. */
+static const char *find_plugin_dir(struct config *c)
+{
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    const char *dir;
+    char *slash;
+
+    if (n > 0) {
+        exe[n] = '\0';
+        slash = strrchr(exe, '/');
+        if (slash) {
+            *slash = '\0';
+            dir = arena_printf(&c->priv->arena, "%s/plugins", exe);
+            if (access(dir, X_OK) == 0) {
+                return dir;
+            }
+        }
+    }
+    return INSTALLED_PLUGIN_DIR;
+}
+
+static void set_derived(struct config *c, struct conf_problems *p)
+{
+    set_port(c, SECTION_HTTP, c->http->listen, c->priv->port, "FN_PORT", p);
+    set_port(c, SECTION_GRPC, c->grpc->listen, c->priv->grpc_port, "FN_GRPC_PORT", p);
+    if (!c->top->plugin_dir) {
+        conf_override(c->priv->values[SECTION_TOP], "plugin_dir", "default", find_plugin_dir(c), p);
+    }
+    if (strcmp(c->top->node, "lb") == 0) {
+        c->node = CONFIG_LB;
+    } else if (strcmp(c->top->node, "pure-runner") == 0) {
+        c->node = CONFIG_RUNNER;
+    }
+}
+
+/* ---- rules of values
+ * ------------------------------------------------------------------------------- */
+
+/* Where the value of an option comes from. */
+static const char *source_of(const struct config *c, enum config_section section, const char *key)
+{
+    const struct conf_values *v = c->priv->values[section];
+
+    for (uint32_t i = 0; i < v->n_opts; i++) {
+        if (strcmp(v->opts[i].key, key) == 0) {
+            return v->source[i] ? v->source[i] : "default";
+        }
+    }
+    return "default";
+}
+
+static void refuse(const struct config *c, enum config_section section, const char *key,
+                   const char *got, const char *rule, struct conf_problems *p)
+{
+    const char *source = source_of(c, section, key);
+
+    if (strncmp(source, "FN_", 3) == 0) {
+        conf_problem(p, "CFG706", NULL, "%s, got %s; expected %s", source, conf_quote(got), rule);
+    } else {
+        conf_problem(p, "CFG704", source, "%s, got %s; expected %s", key, conf_quote(got), rule);
+    }
+}
+
+static bool is_listen(const char *text)
+{
+    const char *port = strrchr(text, ':');
+    int64_t n;
+
+    if (strncmp(text, "unix:", 5) == 0) {
+        return text[5] == '/' && text[6] != '\0';
+    }
+    if (!port || conf_parse_int(port + 1, &n) < 0 || n < 0 || n > 65535) {
+        return false;
+    }
+    if (text[0] == '[') {
+        return port > text + 2 && port[-1] == ']';
+    }
+    return memchr(text, ':', (size_t)(port - text)) == NULL && text[strcspn(text, " /")] == '\0';
+}
+
+static void check_listen(struct config *c, struct conf_problems *p)
+{
+    if (!is_listen(c->http->listen)) {
+        refuse(c, SECTION_HTTP, "listen", c->http->listen, RULE_LISTEN, p);
+    }
+    if (!is_listen(c->grpc->listen)) {
+        refuse(c, SECTION_GRPC, "listen", c->grpc->listen, RULE_LISTEN, p);
+    }
+}
+
+static void check_log(struct config *c, struct conf_problems *p)
+{
+    const char *dest = c->log->dest;
+
+    if (strcmp(dest, "stderr") != 0 && strcmp(dest, "stdout") != 0 &&
+        (strncmp(dest, "file:///", 8) != 0 || !dest[8])) {
+        refuse(c, SECTION_LOG, "dest", dest, "stderr, stdout or file:///path", p);
+    }
+}
+
+/* Like upstream the path of the address is dropped. */
+static void check_api_url(struct config *c, struct conf_problems *p)
+{
+    struct config_lb *lb = c->priv->values[SECTION_LB]->data;
+    const char *url = lb->api_url;
+    size_t scheme;
+    size_t host;
+
+    if (!url) {
+        return;
+    }
+    scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
+    host = scheme ? strcspn(url + scheme, "/?#") : 0;
+    if (host == 0 || url[scheme] == ':') {
+        refuse(c, SECTION_LB, "api_url", url, "http://host:port (no host specified for client)", p);
+        return;
+    }
+    lb->api_url = arena_strndup(&c->priv->arena, url, scheme + host);
+}
+
+static void check_order(struct config *c, enum config_section section, const char *low_key,
+                        int64_t low, const char *high_key, int64_t high, struct conf_problems *p)
+{
+    if (low > high) {
+        conf_problem(p, "CFG704", source_of(c, section, high_key),
+                     "%s is shorter than %s; expected "
+                     "at least as much",
+                     high_key, low_key);
+    }
+}
+
+static void check_runner(struct config *c, struct conf_problems *p)
+{
+    const struct config_runner *r = c->runner;
+
+    if (r->owner && r->owner[strspn(r->owner, "abcdefghijklmnopqrstuvwxyz0123456789-")]) {
+        refuse(c, SECTION_RUNNER, "owner", r->owner, "1 to 63 of a-z, 0-9 and -", p);
+    }
+    if (r->iofs_path && r->iofs_path[0] != '/') {
+        refuse(c, SECTION_RUNNER, "iofs_path", r->iofs_path, "an absolute path", p);
+    }
+    if (r->iofs_engine_path && !r->iofs_path) {
+        refuse(c, SECTION_RUNNER, "iofs_engine_path", r->iofs_engine_path,
+               "iofs_path (FN_IOFS_PATH) beside it", p);
+    }
+}
+
+static void check_tls(struct config *c, struct conf_problems *p)
+{
+    const char *names[65] = { NULL };
+
+    if (!c->grpc->tls || config_tls_find(c, c->grpc->tls)) {
+        return;
+    }
+    for (uint32_t i = 0; i < c->n_tls && i < 64; i++) {
+        names[i] = c->tls[i].name;
+    }
+    refuse(c, SECTION_GRPC, "tls", c->grpc->tls,
+           arena_printf(&c->priv->arena, "the name of an entry of tls:%s%s",
+                        conf_nearest(c->grpc->tls, names) ? ", such as " : "",
+                        conf_nearest(c->grpc->tls, names) ? conf_nearest(c->grpc->tls, names) : ""),
+           p);
+}
+
+/* Without a file a node that cannot know any function is a mistake, as it is upstream. */
+static void check_functions(struct config *c, struct conf_problems *p)
+{
+    if (c->node == CONFIG_RUNNER || c->lb->api_url || c->n_apps > 0) {
+        return;
+    }
+    if (c->node == CONFIG_LB && !c->path) {
+        conf_problem(p, "CFG711", NULL, "no FN_RUNNER_API_URL provided for an Fn NuLB node");
+        return;
+    }
+    buf_printf(&p->text,
+               "CFG710 neither apps: nor lb.api_url is given: every call is answered 404\n");
+    p->warnings++;
+}
+
+static void check_values(struct config *c, struct conf_problems *p)
+{
+    const struct config_lb *lb = c->lb;
+    const struct config_grpc *grpc = c->grpc;
+
+    check_listen(c, p);
+    check_log(c, p);
+    check_api_url(c, p);
+    check_order(c, SECTION_LB, "retry_min", lb->retry_min_ns, "retry_max", lb->retry_max_ns, p);
+    check_order(c, SECTION_GRPC, "reconnect_first", grpc->reconnect_first_ns, "reconnect_max",
+                grpc->reconnect_max_ns, p);
+    check_runner(c, p);
+    check_tls(c, p);
+    check_functions(c, p);
+}
+
+/* ---- tls
+ * ------------------------------------------------------------------------------------------- */
+
+#define AT(field) .offset = offsetof(struct config_tls, field)
+const struct fn_opt config_tls_opts[] = {
+    { .key = "cert",
+      .doc = "PEM file with the certificate of this node and those above it.",
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = 1024,
+      .flags = FN_OPT_MAY_BE_ABSENT,
+      AT(cert) },
+    { .key = "key",
+      .doc = "PEM file with its private key, readable by the owner only.",
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = 1024,
+      .flags = FN_OPT_MAY_BE_ABSENT,
+      AT(key) },
+    { .key = "ca",
+      .doc = "PEM file with the authorities that sign peers; a server with it demands a "
+             "certificate from its clients.",
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = 1024,
+      .flags = FN_OPT_MAY_BE_ABSENT,
+      AT(ca) },
+    { .key = NULL },
+};
+
+const struct config_tls *config_tls_find(const struct config *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->n_tls; i++) {
+        if (strcmp(c->tls[i].name, name) == 0) {
+            return &c->tls[i];
+        }
+    }
+    return NULL;
+}
+
+static const char *tls_variable(const struct config *c, const char *key)
+{
+    for (const struct conf_override *o = c->priv->overrides[SECTION_TLS]; o->key; o++) {
+        if (strcmp(o->key, key) == 0) {
+            return o->text;
+        }
+    }
+    return NULL;
+}
+
+/* Upstream's three variables make both ends of gRPC use TLS, only all of them together. */
+static void add_tls_of_variables(struct config *c, struct config_tls *tls, struct conf_problems *p)
+{
+    struct config_tls t = { "FN_NODE_CERT", tls_variable(c, "cert"), tls_variable(c, "key"),
+                            tls_variable(c, "ca") };
+
+    if (t.cert && t.key && t.ca) {
+        tls[c->n_tls++] = t;
+        conf_override(c->priv->values[SECTION_GRPC], "tls", "FN_NODE_CERT", t.name, p);
+    } else if (t.cert || t.key || t.ca) {
+        conf_problem(p, "CFG706", NULL,
+                     "FN_NODE_CERT, FN_NODE_CERT_KEY and FN_NODE_CERT_AUTHORITY; "
+                     "expected all three or none of them");
+    }
+}
+
+void config_tls_read(struct config *c, struct conf_problems *p)
+{
+    struct conf_node *map = conf_get(conf_root(c->priv->file), "tls");
+    struct config_tls *tls;
+    uint32_t n = 1;
+
+    if (map && map->type != CONF_MAP) {
+        conf_problem(p, "CFG704", conf_where(c->priv->file, map),
+                     "tls, got %s; expected a map of names",
+                     map->text ? conf_quote(map->text) : "a list");
+        map = NULL;
+    }
+    for (struct conf_node *i = map ? map->first : NULL; i; i = i->next) {
+        n++;
+    }
+    tls = config_alloc(c, n * sizeof(*tls));
+    c->tls = tls;
+    for (struct conf_node *i = map ? map->first : NULL; i; i = i->next) {
+        struct config_tls *t = &tls[c->n_tls++];
+
+        config_bind_into(c, i, i->key, config_tls_opts, t, sizeof(*t), NULL, p);
+        t->name = i->key;
+        if (!t->cert != !t->key) {
+            conf_problem(p, "CFG704", conf_where(c->priv->file, i),
+                         "%s: cert and key; expected both "
+                         "or none of them",
+                         i->key);
+        }
+    }
+    add_tls_of_variables(c, tls, p);
+}
+
+/* ---- all of it
+ * ------------------------------------------------------------------------------------- */
+
+static struct config *config_create(const char *path)
+{
+    struct config *c = calloc(1, sizeof(*c));
+
+    if (!c || !(c->priv = calloc(1, sizeof(*c->priv)))) {
+        abort();
+    }
+    arena_init(&c->priv->arena, 0);
+    c->path = path ? arena_strdup(&c->priv->arena, path) : NULL;
+    return c;
+}
+
+bool config_is_complete(const struct config *c)
+{
+    return !c->path || c->priv->file;
+}
+
+int config_load(const char *path, char *const *environ_, struct config **ret,
+                struct conf_problems *p)
+{
+    struct config *c = config_create(path);
+
+    if (path) {
+        conf_load(path, &c->priv->file, p);
+    }
+    config_env_read(c, environ_, p);
+    *ret = c;
+    bind_sections(c, p);
+    set_derived(c, p);
+    if (!config_is_complete(c)) {
+        return FN_E_INVALID; /* what the file would have said is unknown: no further sentences */
+    }
+    config_tls_read(c, p);
+    config_apps_read(c, p);
+    config_plugins_read(c, p);
+    check_values(c, p);
+    return p->n > 0 ? FN_E_INVALID : 0;
+}

@@ -1,0 +1,261 @@
+/* Option tables of the sections. A doc sentence names the upstream behaviour where ours differs. */
+#include <main/config_int.h>
+
+#include <stddef.h>
+
+#define MS  1000000LL
+#define S   1000000000LL
+#define MIN (60 * S)
+#define H   (60 * MIN)
+#define KIB 1024LL
+#define MIB (1024 * KIB)
+#define GIB (1024 * MIB)
+
+#define OPT(key_, type_, at_, dflt_, min_, max_, doc_)                                             \
+    {                                                                                              \
+        .key = key_, .doc = doc_, .dflt = dflt_, .min = min_, .max = max_, .type = type_,          \
+        .offset = at_                                                                              \
+    }
+#define OPT_ABSENT(key_, type_, at_, min_, max_, doc_)                                             \
+    {                                                                                              \
+        .key = key_, .doc = doc_, .min = min_, .max = max_, .type = type_, .offset = at_,          \
+        .flags = FN_OPT_MAY_BE_ABSENT                                                              \
+    }
+#define OPT_CHOICE(key_, at_, dflt_, choices_, doc_)                                               \
+    {                                                                                              \
+        .key = key_, .doc = doc_, .dflt = dflt_, .choices = choices_, .type = FN_OPT_CHOICE,       \
+        .offset = at_                                                                              \
+    }
+#define STR      FN_OPT_STR
+#define INT      FN_OPT_INT
+#define DURATION FN_OPT_DURATION
+#define BYTES    FN_OPT_BYTES
+#define BOOL     FN_OPT_BOOL
+#define STRLIST  FN_OPT_STRLIST
+
+#define AT(field) offsetof(struct config_top, field)
+static const struct fn_opt top_opts[] = {
+    OPT_CHOICE("node", AT(node), "full", "full|lb|pure-runner",
+               "What this process is: everything in one, a load balancer, or a runner."),
+    OPT_ABSENT("plugin_dir", STR, AT(plugin_dir), 1, 1024,
+               "Directory of the plugins that `use:` names; when absent `plugins` beside the "
+               "program, else /usr/lib/fnd/plugins."),
+    OPT("drain_timeout", DURATION, AT(drain_timeout_ns), "60s", 0, H,
+        "Time that running calls get after SIGTERM; upstream waits without limit."),
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct config_log, field)
+static const struct fn_opt log_opts[] = {
+    OPT_CHOICE("level", AT(level), "info", "panic|fatal|error|warn|info|debug|trace",
+               "Lowest importance that is written; panic and fatal mean error, trace means debug."),
+    OPT_CHOICE("format", AT(format), "text", "text|json", "Lines as key=value text or as JSON."),
+    OPT("dest", STR, AT(dest), "stderr", 1, 1024,
+        "Where lines go: stderr, stdout or file:///path (mode 0600, appended)."),
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct config_http, field)
+static const struct fn_opt http_opts[] = {
+    OPT("listen", STR, AT(listen), ":8080", 1, 256,
+        "Address of the HTTP port: host:port, [ipv6]:port, :port or unix:/path."),
+    OPT("header_max", BYTES, AT(limits.header_bytes_max), "32KiB", 1 * KIB, 1 * MIB,
+        "Size of a request's header block; upstream allows 1 MiB."),
+    OPT("headers_max", INT, AT(limits.headers_max), "100", 1, 10000,
+        "Number of header fields; upstream has no limit."),
+    OPT("request_line_max", BYTES, AT(limits.request_line_max), "8KiB", 256, 64 * KIB,
+        "Size of the request line."),
+    OPT("body_max", BYTES, AT(limits.body_bytes_max), "6MiB", 0, 4 * GIB,
+        "Size of a request body, 0 = no limit; upstream has none unless told."),
+    OPT("header_timeout", DURATION, AT(limits.header_timeout_ns), "10s", 0, H,
+        "Time for the whole header block, 0 = no limit as upstream."),
+    OPT("body_timeout", DURATION, AT(limits.body_timeout_ns), "60s", 0, 24 * H,
+        "Time for the whole body, 0 = no limit as upstream."),
+    OPT("body_rate_min", BYTES, AT(limits.body_rate_min), "1KiB", 0, 1 * GIB,
+        "Bytes per second that a body must bring after its first 10 s, 0 = no limit."),
+    OPT("write_stall", DURATION, AT(limits.write_stall_ns), "30s", 0, H,
+        "Time without progress after which a client that does not read is cut, 0 = never as "
+        "upstream."),
+    OPT("idle_timeout", DURATION, AT(limits.idle_timeout_ns), "60s", 0, 24 * H,
+        "Time between two requests of a connection, 0 = no limit as upstream."),
+    OPT("connections_max", INT, AT(limits.connections_max), "10000", 1, 1000000,
+        "Open connections; upstream has no limit."),
+    OPT("connections_per_ip_max", INT, AT(limits.connections_per_ip_max), "256", 1, 1000000,
+        "Open connections of one address; upstream has no limit."),
+    OPT("requests_per_connection_max", INT, AT(limits.requests_per_connection_max), "10000", 1,
+        1000000000, "Requests after which a connection is closed."),
+    OPT("output_buffer", BYTES, AT(limits.out_bytes_high), "64KiB", 4 * KIB, 16 * MIB,
+        "Answer bytes that may wait for a slow client before its function is slowed down."),
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct config_grpc, field)
+static const struct fn_opt grpc_opts[] = {
+    OPT("listen", STR, AT(listen), ":9190", 1, 256,
+        "Address of a pure-runner's gRPC port: host:port, [ipv6]:port, :port or unix:/path."),
+    OPT("message_max", BYTES, AT(message_max_bytes), "4MiB", 64 * KIB, 64 * MIB,
+        "Size of a received message."),
+    OPT("streams_max", INT, AT(streams_max), "4096", 1, 1000000,
+        "Calls at a time on one connection of a runner."),
+    OPT("reconnect_first", DURATION, AT(reconnect_first_ns), "100ms", 10 * MS, 10 * S,
+        "Pause after the first failed dial; it doubles up to reconnect_max."),
+    OPT("reconnect_max", DURATION, AT(reconnect_max_ns), "700ms", 10 * MS, 2 * MIN,
+        "Longest pause between two dials; upstream pauses up to 2 minutes."),
+    OPT("connect_timeout", DURATION, AT(connect_timeout_ns), "1s", 10 * MS, MIN,
+        "Time for one dial."),
+    OPT("probe_interval", DURATION, AT(probe_interval_ns), "2s", 0, H,
+        "Silence after which a runner is asked whether it lives, 0 = never."),
+    OPT("probe_timeout", DURATION, AT(probe_timeout_ns), "2s", 10 * MS, MIN,
+        "Time for its answer, after which the connection is given up."),
+    OPT("client_silence", DURATION, AT(client_silence_ns), "10s", 0, H,
+        "Silence after which a runner pings its load balancer, 0 = never."),
+    OPT("send_queue", BYTES, AT(send_queue_bytes), "64KiB", 4 * KIB, 16 * MIB,
+        "Bytes that one call may have waiting to be sent."),
+    OPT_ABSENT(
+        "tls", STR, AT(tls), 1, 64,
+        "Name of the entry of tls: for both ends of gRPC; when absent plain text, as upstream."),
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct config_lb, field)
+static const struct fn_opt lb_opts[] = {
+    OPT_ABSENT(
+        "api_url", STR, AT(api_url), 1, 1024,
+        "API node that knows functions and triggers, http://host:port; those under apps: win."),
+    OPT("api_timeout", DURATION, AT(api_timeout_ns), "5s", 10 * MS, 5 * MIN,
+        "Time for one question to the API node with its retries."),
+    OPT("cache_ttl", DURATION, AT(cache_ttl_ns), "5s", 0, H,
+        "Time that an answer of the API node is used without asking again."),
+    OPT("cache_stale", DURATION, AT(cache_stale_ns), "1h", 0, 1000 * H,
+        "Time that the last good answer is used while the API node is down; upstream fails the "
+        "calls."),
+    OPT("placement_timeout", DURATION, AT(placement_timeout_ns), "30s", MS, H,
+        "Time for a call to find a runner; upstream waits 360 s."),
+    OPT("detached_placement_timeout", DURATION, AT(detached_placement_timeout_ns), "30s", MS, H,
+        "The same for detached calls."),
+    OPT("retry_min", DURATION, AT(retry_min_ns), "10ms", MS, 10 * S,
+        "Shortest pause before a refused call is offered again."),
+    OPT("retry_max", DURATION, AT(retry_max_ns), "1s", MS, MIN,
+        "Longest pause before a refused call is offered again; upstream retries every 10 ms."),
+    OPT("waiting_calls_max", INT, AT(waiting_calls_max), "20000", 1, 10000000,
+        "Calls that wait for a runner; more are answered 503 at once. Upstream has no limit."),
+    OPT("calls_max", INT, AT(calls_max), "100000", 0, 10000000, "Calls at a time, 0 = no limit."),
+    OPT("response_buffer", BYTES, AT(response_buffer_bytes), "64KiB", 0, 64 * MIB,
+        "Part of an answer that is held back, so that a failure still becomes an error; a longer "
+        "one is streamed. Upstream holds all of it."),
+    OPT("response_max", BYTES, AT(response_bytes_max), "6MiB", 0, 64 * GIB,
+        "Size of an answer, 0 = no limit as upstream."),
+    OPT("body_memory", BYTES, AT(body_memory_bytes), "0", 0, INT64_MAX,
+        "Memory of all request bodies together, 0 = a quarter of the machine's; upstream has no "
+        "limit."),
+    OPT("execution_headroom", DURATION, AT(execution_headroom_ns), "6m", 0, 24 * H,
+        "Time beyond its timeout that a detached call is followed."),
+    OPT("detached", BOOL, AT(detached), "true", 0, 0, "Take detached calls (answered 202)."),
+    OPT_ABSENT("rid_header", STR, AT(rid_header), 1, 256,
+               "Request header whose value is written to every log line of the call."),
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct config_runner, field)
+static const struct fn_opt runner_opts[] = {
+    OPT_ABSENT("owner", STR, AT(owner), 1, 63,
+               "Identity of this runner across restarts, [a-z0-9-]; when absent host name and gRPC "
+               "port. Leftover containers of the same owner are removed at the start."),
+    OPT("memory_total", BYTES, AT(memory_total_bytes), "0", 0, INT64_MAX,
+        "Memory for all containers, 0 = what the machine offers."),
+    { .key = "cpu_total",
+      .doc = "CPU for all containers, 0 = what the machine offers.",
+      .dflt = "0",
+      .choices = "thousandths of a CPU",
+      .max = 1000000000,
+      .type = INT,
+      .offset = AT(cpu_total_milli) },
+    { .key = "memory_min",
+      .doc = "Smallest memory of a function; upstream: 1.",
+      .dflt = "16",
+      .choices = "MB",
+      .min = 1,
+      .max = 8192,
+      .type = INT,
+      .offset = AT(memory_min_mb) },
+    OPT("freeze_idle", DURATION, AT(freeze_idle_ns), "50ms", -1, 24 * H,
+        "Idle time after which a container is frozen."),
+    OPT("pull_timeout", DURATION, AT(pull_timeout_ns), "10m", -1, 24 * H,
+        "Time to make an image ready."),
+    OPT("start_timeout", DURATION, AT(start_timeout_ns), "5s", -1, H,
+        "Time from the start of a container until its function listens."),
+    OPT("engine_timeout", DURATION, AT(engine_timeout_ns), "20s", 100 * MS, H,
+        "Time for the engine to create, start or remove a container; upstream has no limit."),
+    OPT("freeze_timeout", DURATION, AT(freeze_timeout_ns), "2s", 10 * MS, MIN,
+        "Time for the engine to freeze or thaw a container; upstream has no limit."),
+    OPT("parallel_starts_max", INT, AT(parallel_starts_max), "4", 1, 1000,
+        "Containers created, started or removed at a time."),
+    OPT("pulls_max", INT, AT(pulls_max), "4", 1, 100, "Images made ready at a time."),
+    OPT("queue_wait", DURATION, AT(queue_wait_ns), "500ms", 0, MIN,
+        "Time that a call waits here for a container before it is handed back to the load "
+        "balancer."),
+    OPT("queue_factor", INT, AT(queue_factor), "2", 1, 1000,
+        "Calls that may wait, per container of their function."),
+    OPT("body_wait", DURATION, AT(body_wait_ns), "10s", 10 * MS, H,
+        "Time until the first part of a call's body."),
+    OPT("max_response_size", BYTES, AT(response_bytes_max), "6MiB", 0, 64 * GIB,
+        "Size of a function's answer, 0 = no limit as upstream."),
+    OPT("max_response_header_size", BYTES, AT(response_header_bytes_max), "64KiB", 1 * KIB,
+        10 * MIB, "Size of an answer's headers; upstream allows 10 MiB."),
+    OPT("log_ring", BYTES, AT(log_ring_bytes), "64KiB", 1 * KIB, 64 * MIB,
+        "Output of a container that is kept for its error texts; upstream keeps 1 MiB per call."),
+    OPT("user_logs", BOOL, AT(user_logs), "true", 0, 0,
+        "Write lines that functions print to the node's log."),
+    OPT("detached", BOOL, AT(detached), "true", 0, 0, "Take detached calls."),
+    OPT_ABSENT("images_allowed", STRLIST, AT(images_allowed), 0, 0,
+               "Patterns with * of images that may run here; when absent all."),
+    OPT_ABSENT("iofs_path", STR, AT(iofs_path), 1, 1024,
+               "Directory for the sockets of functions; when absent one of its own below TMPDIR."),
+    OPT_ABSENT("iofs_engine_path", STR, AT(iofs_engine_path), 1, 1024,
+               "The same directory as the container engine sees it."),
+    OPT("iofs_tmpfs", BOOL, AT(iofs_tmpfs), "false", 0, 0,
+        "Mount a tmpfs for the socket of each container."),
+    OPT_ABSENT("iofs_opts", STR, AT(iofs_opts), 1, 1024, "Mount data of that tmpfs, size=1m."),
+    OPT("fs_size_max", BYTES, AT(fs_bytes), "0", 0, INT64_MAX,
+        "Size of a container's root file system, 0 = no limit."),
+    OPT("tmpfs_inodes_max", INT, AT(tmpfs_inodes), "0", 0, INT64_MAX,
+        "Files in a container's /tmp, 0 = the engine's default."),
+    OPT("pids_max", INT, AT(pids_max), "50", 0, 4194304, "Processes of a container, 0 = no limit."),
+    OPT("nofile_max", INT, AT(nofile_max), "350", 16, 1048576, "Open files of a process."),
+    OPT("memlock_max", BYTES, AT(memlock_bytes), "64KiB", 0, INT64_MAX,
+        "Locked memory of a process."),
+    OPT("sigpending_max", INT, AT(sigpending_max), "5000", 0, 1000000,
+        "Pending signals of a user."),
+    OPT("msgqueue_max", BYTES, AT(msgqueue_bytes), "819200", 0, INT64_MAX,
+        "Bytes in POSIX message queues of a user."),
+    OPT("writable_root", BOOL, AT(writable_root), "false", 0, 0,
+        "Let functions write to their root file system."),
+    OPT("privileged_user", BOOL, AT(privileged), "false", 0, 0,
+        "Run functions as their image's user with the engine's default capabilities."),
+    OPT("volumes", BOOL, AT(volumes), "false", 0, 0, "Allow images that declare volumes."),
+    OPT("no_network", BOOL, AT(no_network), "false", 0, 0, "Give functions no network."),
+    { .key = NULL },
+};
+#undef AT
+
+const struct config_section_def config_sections[SECTIONS_N] = {
+    [SECTION_TOP] = { "", "Top level.", top_opts, sizeof(struct config_top) },
+    [SECTION_LOG] = { "log", "What the node writes about itself.", log_opts,
+                      sizeof(struct config_log) },
+    [SECTION_HTTP] = { "http", "The HTTP port and its limits, every node.", http_opts,
+                       sizeof(struct config_http) },
+    [SECTION_GRPC] = { "grpc", "gRPC between load balancers and runners.", grpc_opts,
+                       sizeof(struct config_grpc) },
+    [SECTION_LB] = { "lb", "Load balancer: nodes `lb` and `full`.", lb_opts,
+                     sizeof(struct config_lb) },
+    [SECTION_RUNNER] = { "runner", "Runner: nodes `pure-runner` and `full`.", runner_opts,
+                         sizeof(struct config_runner) },
+};
+
+const char *const config_top_others[] = { "log", "http", "grpc",    "lb", "runner",
+                                          "tls", "apps", "plugins", NULL };

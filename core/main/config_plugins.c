@@ -1,0 +1,340 @@
+/* Plugins: which ones a node has, from fn.yaml, variables and defaults, and their options. */
+#include <main/config_int.h>
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DOCKER_SOCKET "/var/run/docker.sock"
+
+static const char *const plugin_keys[] = { "use", "file", "name", NULL };
+static const char *const section_keys[] = { "placer",     "pool",      "driver",
+                                            "overriders", "listeners", NULL };
+
+struct plugin_words {
+    const char *use;
+    const char *file;
+    const char *name;
+};
+
+#define AT(field) .offset = offsetof(struct plugin_words, field)
+static const struct fn_opt plugin_opts[] = {
+    { .key = "use",
+      .doc = "Name of the plugin.",
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = 32,
+      AT(use) },
+    { .key = "file",
+      .doc = "Its file; when absent <kind>-<use>.so in plugin_dir.",
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = 1024,
+      .flags = FN_OPT_MAY_BE_ABSENT,
+      AT(file) },
+    { .key = "name",
+      .doc = "Name of this instance; when absent the same as use.",
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = 32,
+      .flags = FN_OPT_MAY_BE_ABSENT,
+      AT(name) },
+    { .key = NULL },
+};
+
+/* All keys of a map but the three: they are the plugin's own. */
+static const char *const *own_keys(struct config *c, const struct conf_node *map)
+{
+    const char **keys;
+    uint32_t n = 0;
+
+    for (const struct conf_node *i = map->first; i; i = i->next) {
+        n++;
+    }
+    keys = config_alloc(c, (n + 1) * sizeof(*keys));
+    n = 0;
+    for (const struct conf_node *i = map->first; i; i = i->next) {
+        keys[n++] = i->key;
+    }
+    return keys;
+}
+
+static void read_plugin(struct config *c, struct conf_node *n, const char *kind,
+                        struct config_plugin *ret, struct conf_problems *p)
+{
+    struct plugin_words words = { NULL, NULL, NULL };
+
+    *ret = (struct config_plugin){ .kind = kind, .where = config_where(c, n) };
+    if (n->type == CONF_SCALAR && n->text[0]) {
+        words.use = n->text;
+    } else if (n->type == CONF_MAP) {
+        config_bind_into(c, n, kind, plugin_opts, &words, sizeof(words), own_keys(c, n), p);
+        ret->node = n;
+    } else {
+        conf_problem(p, "CFG704", ret->where, "%s, got %s; expected {use: <name>, its options}",
+                     kind, n->type == CONF_LIST ? "a list" : "nothing");
+        return;
+    }
+    ret->use = words.use;
+    ret->file = words.file;
+    ret->name = words.name ? words.name : words.use;
+}
+
+/* A list of plugins, or one alone. */
+static void read_list(struct config *c, struct conf_node *n, const char *kind,
+                      struct config_list_plugin *ret, struct conf_problems *p)
+{
+    bool list = n->type == CONF_LIST;
+    uint32_t count = 0;
+
+    for (struct conf_node *i = list ? n->first : n; i; i = list ? i->next : NULL) {
+        count++;
+    }
+    ret->items = config_alloc(c, (count + 1) * sizeof(*ret->items));
+    for (struct conf_node *i = list ? n->first : n; i; i = list ? i->next : NULL) {
+        struct config_plugin *plugin = &ret->items[ret->n];
+
+        read_plugin(c, i, kind, plugin, p);
+        for (uint32_t k = 0; k < ret->n && plugin->name; k++) {
+            if (strcmp(ret->items[k].name, plugin->name) == 0) {
+                conf_problem(p, "CFG703", plugin->where,
+                             "%s already defined at %s; expected a name: "
+                             "of its own",
+                             conf_quote(plugin->name), ret->items[k].where);
+            }
+        }
+        ret->n += plugin->use != NULL;
+    }
+}
+
+static struct config_plugin plugin_default(const char *kind, const char *use, const char *where)
+{
+    return (struct config_plugin){ .kind = kind, .use = use, .name = use, .where = where };
+}
+
+static void read_section(struct config *c, struct conf_node *map, struct conf_problems *p)
+{
+    for (struct conf_node *n = map->first; n; n = n->next) {
+        if (strcmp(n->key, "placer") == 0) {
+            read_plugin(c, n, FN_KIND_PLACER, &c->placer, p);
+        } else if (strcmp(n->key, "pool") == 0) {
+            read_plugin(c, n, FN_KIND_POOL, &c->pool, p);
+        } else if (strcmp(n->key, "driver") == 0) {
+            read_list(c, n, FN_KIND_DRIVER, &c->drivers, p);
+        } else if (strcmp(n->key, "overriders") == 0) {
+            read_list(c, n, FN_KIND_OVERRIDER, &c->overriders, p);
+        } else if (strcmp(n->key, "listeners") == 0) {
+            read_list(c, n, FN_KIND_LISTENER, &c->listeners, p);
+        } else {
+            conf_unknown_key(c->priv->file, n, section_keys, p);
+        }
+    }
+}
+
+/* ---- what the file does not say
+ * -------------------------------------------------------------------- */
+
+static bool is_socket(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISSOCK(st.st_mode) && access(path, R_OK | W_OK) == 0;
+}
+
+/* Docker where it is to be had, else child processes. */
+static const char *default_driver(const struct config *c)
+{
+    for (const struct conf_override *o = c->priv->overrides[SECTION_DRIVER]; o->key; o++) {
+        if (strcmp(o->key, "docker_host") == 0) {
+            return "docker";
+        }
+    }
+    return is_socket(DOCKER_SOCKET) ? "docker" : "process";
+}
+
+static void add_overrides(struct config_plugin *plugin, const struct conf_override *from)
+{
+    uint32_t n = 0;
+
+    for (; from->key && n < CONFIG_OVERRIDES_MAX - 1; from++) {
+        plugin->overrides[n++] = *from;
+    }
+}
+
+static void set_placer(struct config *c)
+{
+    const char *use = c->priv->placer;
+
+    if (use && (!c->placer.use || strcmp(c->placer.use, use) != 0)) {
+        c->placer = plugin_default(FN_KIND_PLACER, use, "FN_PLACER");
+    } else if (!c->placer.use && !c->placer.where) {
+        c->placer = plugin_default(FN_KIND_PLACER, "naive", "default");
+    }
+}
+
+static void set_pool(struct config *c, struct conf_problems *p)
+{
+    static const struct conf_override inside = { "runners", "default", "local:" };
+
+    if (c->node == CONFIG_FULL) {
+        if (c->pool.where) {
+            conf_problem(p, "CFG704", c->pool.where,
+                         "pool: a full node has its runner inside; "
+                         "expected no pool, or node: lb");
+        }
+        c->pool = plugin_default(FN_KIND_POOL, "static", "default");
+        c->pool.overrides[0] = inside;
+        return;
+    }
+    if (c->priv->npm) {
+        c->pool = plugin_default(FN_KIND_POOL, "npm", "FN_NPM_ADDRESS");
+    } else if (!c->pool.where) {
+        c->pool = plugin_default(FN_KIND_POOL, "static", "default");
+    }
+    add_overrides(&c->pool, c->priv->overrides[SECTION_POOL]);
+    if (c->pool.use && strcmp(c->pool.use, "static") == 0 && !c->pool.overrides[0].key &&
+        !conf_get(c->pool.node, "runners")) {
+        conf_problem(p, "CFG711", NULL,
+                     "must provide FN_RUNNER_ADDRESSES  when running in default "
+                     "load-balanced mode, or plugins.pool.runners");
+        c->pool.incomplete = true;
+    }
+}
+
+static void set_drivers(struct config *c)
+{
+    if (c->drivers.n == 0 && !c->drivers.items) {
+        c->drivers.items = config_alloc(c, sizeof(*c->drivers.items));
+        c->drivers.items[0] = plugin_default(FN_KIND_DRIVER, default_driver(c), "default");
+        c->drivers.n = 1;
+    }
+    for (uint32_t i = 0; i < c->drivers.n; i++) {
+        add_overrides(&c->drivers.items[i], c->priv->overrides[SECTION_DRIVER]);
+    }
+}
+
+void config_plugins_read(struct config *c, struct conf_problems *p)
+{
+    struct conf_node *map = conf_get(conf_root(c->priv->file), "plugins");
+
+    if (map && map->type == CONF_MAP) {
+        read_section(c, map, p);
+    } else if (map && (map->type == CONF_LIST || map->text[0])) {
+        conf_problem(p, "CFG704", conf_where(c->priv->file, map),
+                     "plugins, got %s; expected a map of "
+                     "placer, pool, driver, overriders, listeners",
+                     map->text ? conf_quote(map->text) : "a list");
+    }
+    if (c->node == CONFIG_RUNNER) {
+        c->placer.use = NULL;
+        c->pool.use = NULL;
+    } else {
+        set_placer(c);
+        set_pool(c, p);
+    }
+    if (c->node == CONFIG_LB) {
+        c->drivers.n = 0;
+    } else {
+        set_drivers(c);
+    }
+}
+
+/* ---- files and options
+ * ----------------------------------------------------------------------------- */
+
+/* Sentences of the loader and of plugins begin with their own code. */
+static void tell(struct conf_problems *p, const struct config_plugin *plugin,
+                 const struct fn_error *e)
+{
+    size_t letters = strspn(e->msg, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+    if (letters == 3 && strspn(e->msg + letters, "0123456789") >= 3) {
+        conf_problem(p, NULL, NULL, "%s", e->msg);
+    } else {
+        conf_problem(p, "CFG712", plugin->where, "%s %s: %s", plugin->kind, plugin->use, e->msg);
+    }
+}
+
+static void list_factory(void *ud, const struct fn_factory *f)
+{
+    struct buf *out = ud;
+
+    buf_printf(out, "%s%s %s", out->len ? ", " : "", f->kind, f->name);
+}
+
+static int find_factory(struct plugin_file *file, const struct config_plugin *plugin,
+                        const struct fn_factory **ret, struct conf_problems *p)
+{
+    struct buf offers = BUF_INIT(1024);
+
+    *ret = plugin_file_factory(file, plugin->kind, plugin->use);
+    if (*ret) {
+        return 0;
+    }
+    plugin_file_each(file, list_factory, &offers);
+    conf_problem(p, "CFG712", plugin->where, "use, got %s; expected what %s offers: %s",
+                 conf_quote(plugin->use), plugin_file_path(file), buf_text(&offers));
+    buf_finish(&offers);
+    return FN_E_NOT_FOUND;
+}
+
+int config_plugin_bind(const struct config *c, struct plugin_host *h,
+                       const struct config_plugin *plugin, struct plugin_file **ret_file,
+                       const struct fn_factory **ret_factory, struct conf_values **ret_values,
+                       struct conf_problems *p)
+{
+    struct fn_error e = ERR_INIT;
+    char path[PATH_MAX];
+    char what[128];
+    uint32_t before = p->n;
+    int r = 0;
+
+    *ret_values = NULL;
+    if (plugin->file) {
+        snprintf(path, sizeof(path), "%s", plugin->file);
+    } else {
+        r = plugin_path_for(c->top->plugin_dir, plugin->kind, plugin->use, path, sizeof(path));
+        if (r < 0) {
+            err_set(&e, r, "its name, got %s; expected 1 to 32 of a-z, 0-9 and -",
+                    conf_quote(plugin->use));
+        }
+    }
+    r = r < 0 ? r : plugin_file_open(h, path, ret_file, &e);
+    if (r < 0) {
+        tell(p, plugin, &e);
+        return r;
+    }
+    r = find_factory(*ret_file, plugin, ret_factory, p);
+    if (r < 0 || plugin->incomplete) {
+        return r < 0 ? r : FN_E_INVALID;
+    }
+    snprintf(what, sizeof(what), "%s %s", plugin->kind, plugin->use);
+    if ((*ret_factory)->opts || (*ret_factory)->conf_size > 0 || plugin->node) {
+        conf_bind_with(c->priv->file, plugin->node, what, (*ret_factory)->opts,
+                       (*ret_factory)->conf_size, plugin_keys, plugin->overrides, ret_values, p);
+    }
+    return p->n > before ? FN_E_INVALID : 0;
+}
+
+int config_plugin_load(const struct config *c, struct plugin_host *h,
+                       const struct config_plugin *plugin, struct plugin **ret,
+                       struct conf_problems *p)
+{
+    const struct fn_factory *factory = NULL;
+    struct plugin_file *file = NULL;
+    struct conf_values *values = NULL;
+    struct fn_error e = ERR_INIT;
+    int r = config_plugin_bind(c, h, plugin, &file, &factory, &values, p);
+
+    if (r < 0) {
+        conf_values_destroy(values);
+        return r;
+    }
+    r = plugin_create(h, file, factory, plugin->name, values, ret, &e);
+    if (r < 0) {
+        tell(p, plugin, &e);
+    }
+    return r;
+}

@@ -1,0 +1,216 @@
+#include <main/node.h>
+
+#include <arpa/inet.h>
+#include <base/log.h>
+#include <ifaddrs.h>
+#include <loop/exec.h>
+#include <loop/proc.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <override/override.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BODY_SHARE_OF_MEMORY 4 /* a quarter, unless configured */
+
+bool node_has_lb(const struct node *n)
+{
+    return n->config->node != CONFIG_RUNNER;
+}
+
+bool node_has_runner(const struct node *n)
+{
+    return n->config->node != CONFIG_LB;
+}
+
+int node_plugin(struct node *n, const struct config_plugin *section, struct plugin **ret,
+                struct fn_error *reterr)
+{
+    struct plugin **list;
+
+    *ret = NULL;
+    if (!section->use) {
+        return 0;
+    }
+    if (config_plugin_load(n->config, n->host, section, ret, n->problems) < 0) {
+        return err_set(reterr, FN_E_INVALID, "plugin %s could not be loaded", section->use);
+    }
+    list = realloc(n->plugins, (n->n_plugins + 1) * sizeof(*list));
+    if (!list) {
+        plugin_destroy(*ret);
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    }
+    n->plugins = list;
+    n->plugins[n->n_plugins++] = *ret;
+    return 0;
+}
+
+int node_plugins(struct node *n, const struct config_list_plugin *list, struct plugin ***ret,
+                 struct fn_error *reterr)
+{
+    int r;
+
+    *ret = calloc(list->n + 1, sizeof(**ret));
+    if (!*ret) {
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    }
+    for (uint32_t i = 0; i < list->n; i++) {
+        r = node_plugin(n, &list->items[i], &(*ret)[i], reterr);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+/* The first IPv4 address of an interface that is neither lo nor docker0 (fn-wire-and-api 2.5). */
+static void own_ipv4(unsigned char ret[4])
+{
+    struct ifaddrs *list = NULL;
+    bool found = false;
+
+    memcpy(ret, (unsigned char[]){ 127, 0, 0, 1 }, 4);
+    if (getifaddrs(&list) < 0) {
+        return;
+    }
+    for (struct ifaddrs *i = list; i && !found; i = i->ifa_next) {
+        if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET && strcmp(i->ifa_name, "lo") != 0 &&
+            strcmp(i->ifa_name, "docker0") != 0) {
+            struct in_addr a = ((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr;
+
+            found = (ntohl(a.s_addr) >> 24) != 127;
+            if (found) {
+                memcpy(ret, &a.s_addr, 4);
+            }
+        }
+    }
+    freeifaddrs(list);
+}
+
+static uint16_t port_of(const char *listen)
+{
+    const char *colon = strrchr(listen, ':');
+
+    return colon ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
+}
+
+static int open_tls(struct node *n, struct fn_error *reterr)
+{
+    const struct config_tls *t;
+
+    if (!n->config->grpc->tls) {
+        return 0;
+    }
+    t = config_tls_find(n->config, n->config->grpc->tls);
+    if (!t) {
+        return err_set(reterr, FN_E_INVALID, "grpc.tls, got \"%s\"; expected the name of an entry of tls:",
+                       n->config->grpc->tls);
+    }
+    return tls_files_load(t->cert, t->key, t->ca, env_wall_ns(n->env), &n->tls, reterr);
+}
+
+static int open_rpc(struct node *n, struct fn_error *reterr)
+{
+    const struct config_grpc *g = n->config->grpc;
+    struct rpc_config c = RPC_CONFIG_INIT;
+
+    c.message_max_bytes = (uint32_t)g->message_max_bytes;
+    c.streams_max = (uint32_t)g->streams_max;
+    c.reconnect_first_ms = g->reconnect_first_ns / ENV_MS;
+    c.reconnect_max_ms = g->reconnect_max_ns / ENV_MS;
+    c.connect_timeout_ms = g->connect_timeout_ns / ENV_MS;
+    c.probe_interval_ms = g->probe_interval_ns / ENV_MS;
+    c.probe_timeout_ms = g->probe_timeout_ns / ENV_MS;
+    c.client_silence_ms = g->client_silence_ns / ENV_MS;
+    c.send_queue_bytes = (uint32_t)g->send_queue_bytes;
+    c.on_loop = true;
+    c.tls = (struct rpc_tls){ n->tls.cert_pem, n->tls.key_pem, n->tls.ca_pem };
+    return rpc_create(n->loop, &c, &n->rpc, reterr);
+}
+
+static void set_budget(struct node *n)
+{
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+    n->bodies.limit_bytes = n->config->lb->body_memory_bytes
+                                ? (uint64_t)n->config->lb->body_memory_bytes
+                                : memory / BODY_SHARE_OF_MEMORY;
+}
+
+int node_open(struct node *n, struct fn_error *reterr)
+{
+    unsigned char ipv4[4];
+    int r = loop_create(NULL, &n->loop, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    n->env = loop_env(n->loop);
+    n->host = plugin_host_create(n->env);
+    if (!n->host) {
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    }
+    plugin_host_budget(n->host, PLUGIN_BUDGET_LOOP_NS);
+    own_ipv4(ipv4);
+    id_maker_init(&n->ids, ipv4, port_of(n->config->http->listen));
+    set_budget(n);
+    r = fetch_create(n->env, &n->fetch, reterr);
+    r = r < 0 ? r : proc_create(&n->proc, reterr);
+    r = r < 0 ? r : open_tls(n, reterr);
+    r = r < 0 ? r : open_rpc(n, reterr);
+    if (r < 0) {
+        return r;
+    }
+    plugin_host_offer(n->host, "fn.op", 1, 0, loop_op_if(), NULL);
+    plugin_host_offer(n->host, "fn.http", 1, 0, fetch_if(), n->fetch);
+    plugin_host_offer(n->host, "fn.exec", 1, 0, exec_if(), NULL);
+    plugin_host_offer(n->host, "fn.proc", 1, 0, proc_if(), n->proc);
+    override_offer(n->host);
+    r = node_plugins(n, &n->config->overriders, &n->overriders, reterr);
+    r = r < 0 ? r : node_plugins(n, &n->config->listeners, &n->listeners, reterr);
+    if (r < 0) {
+        return r;
+    }
+    r = node_has_runner(n) ? node_runner_open(n, reterr) : 0;
+    return r < 0 || !node_has_lb(n) ? r : node_lb_open(n, reterr);
+}
+
+int node_serve(struct node *n, struct fn_error *reterr)
+{
+    struct web_config web = { .listen = n->config->http->listen,
+                              .limits = n->config->http->limits,
+                              .bodies = &n->bodies,
+                              .lb = n->lb };
+    int r = node_has_runner(n) ? node_runner_serve(n, reterr) : 0;
+
+    r = r < 0 || !node_has_lb(n) ? r : node_lb_start(n, reterr);
+    return r < 0 ? r : web_create(n->loop, &web, &n->web, reterr);
+}
+
+void node_close(struct node *n)
+{
+    if (!n->loop) {
+        return;
+    }
+    loop_enter(n->loop); /* the completion thread still delivers */
+    web_destroy(n->web);
+    node_lb_close(n);
+    node_runner_close(n);
+    loop_leave(n->loop);
+    while (n->n_plugins > 0) {
+        plugin_destroy(n->plugins[--n->n_plugins]);
+    }
+    free(n->plugins);
+    free(n->overriders);
+    free(n->listeners);
+    driver_hub_destroy(n->hub);
+    if (n->rpc) {
+        rpc_destroy(n->rpc);
+    }
+    proc_destroy(n->proc);
+    fetch_destroy(n->fetch);
+    plugin_host_destroy(n->host);
+    loop_destroy(n->loop);
+    tls_files_finish(&n->tls);
+}

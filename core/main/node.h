@@ -1,0 +1,82 @@
+/* Node: the parts of a running node and how they are put together.
+ *
+ * Wiring only: every decision is in the rooms. Parts are made in the order of the fields and destroyed
+ * in the opposite one. node_open() makes everything that needs no peer; node_serve() is called on the
+ * loop when the container engine answered (or there is none) and opens the ports. */
+#ifndef MAIN_NODE_H
+#define MAIN_NODE_H
+
+#include <http/fetch.h>
+#include <lb/lb.h>
+#include <main/config.h>
+#include <main/tls.h>
+#include <main/web.h>
+#include <rpc/local.h>
+#include <rpc/rpc.h>
+#include <runner/runner.h>
+
+struct node {
+    const struct config *config;
+    struct conf_problems *problems; /* while plugins are loaded */
+    struct loop *loop;
+    struct env *env;
+    struct plugin_host *host;
+    struct fetch *fetch;
+    struct rpc *rpc;
+    struct tls_files tls;
+    struct id_maker ids;
+    struct budget bodies;
+
+    struct plugin **plugins; /* all instances, in order of creation */
+    uint32_t n_plugins;
+
+    /* runner side */
+    struct proc *proc; /* child processes of drivers */
+    struct fnsock_if fnsock;
+    struct driver_hub *hub;
+    struct plugin *driver;
+    struct plugin **listeners;
+    struct plugin **overriders;
+    struct runner *runner;
+    struct rpc_server *rpc_server;
+    struct local *local;
+    struct engage_server_cb rpc_cb, local_cb;
+    char owner[64];
+    char instance[33];
+    char hostname[256];
+
+    /* load balancer side */
+    struct place *place;
+    struct catalog *catalog;
+    struct catalog_source api;
+    struct lb *lb;
+    struct plugin *pool;
+    struct web *web;
+};
+
+bool node_has_lb(const struct node *n);
+bool node_has_runner(const struct node *n);
+
+/* [init] FN_E_INVALID: the configuration (lines in *problems or *reterr); else what was missing. */
+int node_open(struct node *n, struct fn_error *reterr);
+/* [loop] Opens the ports. */
+int node_serve(struct node *n, struct fn_error *reterr);
+/* [init] The loop must have ended and everything must have been drained. */
+void node_close(struct node *n);
+
+/* node_lb.c, node_runner.c */
+int node_lb_open(struct node *n, struct fn_error *reterr);
+int node_lb_start(struct node *n, struct fn_error *reterr);
+void node_lb_close(struct node *n);
+int node_runner_open(struct node *n, struct fn_error *reterr);
+int node_runner_serve(struct node *n, struct fn_error *reterr);
+void node_runner_close(struct node *n);
+
+/* Makes the instance of a section; NULL when the node has none. */
+int node_plugin(struct node *n, const struct config_plugin *section, struct plugin **ret,
+                struct fn_error *reterr);
+/* All of a list, in order; *ret is freed with the node. */
+int node_plugins(struct node *n, const struct config_list_plugin *list, struct plugin ***ret,
+                 struct fn_error *reterr);
+
+#endif

@@ -1,0 +1,326 @@
+/* The life of a node process.
+ *
+ *   opening ──engine answers──▶ serving ──SIGTERM, SIGINT──▶ draining ──all gone──▶ ended
+ *      └──no engine, port in use──▶ ended             second signal ──▶ exit at once
+ *
+ * Draining: the HTTP port closes, running calls end, then the runner side removes its containers. At
+ * drain_timeout what is left is cut. */
+#include <main/run.h>
+
+#include <base/log.h>
+#include <fcntl.h>
+#include <main/node.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DRAIN_POLL_NS    (20 * ENV_MS) /* connections have no event of their own for "last one gone" */
+#define PROBE_TIMEOUT_NS (5 * ENV_S)
+#define ARENAS_MAX       2 /* of malloc: lane threads need none of their own, and each keeps memory */
+
+struct run {
+    struct node node;
+    int exit_code;
+    bool serving, draining, clean;
+    bool lb_drained, runner_drained;
+    struct env_timer drain_poll;
+    struct env_timer drain_deadline;
+    struct env_work probe;
+    int probe_result;
+    struct fn_error probe_error;
+    char engine_version[64];
+};
+
+/* ---- log ------------------------------------------------------------------------------------- */
+
+static int64_t wall_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * ENV_S + ts.tv_nsec;
+}
+
+static int open_log(const struct config_log *c, struct fn_error *reterr)
+{
+    struct log_config log = { .level = FN_LOG_INFO, .fd = STDERR_FILENO, .wall_ns = wall_ns };
+    const char *path = strncmp(c->dest, "file://", 7) == 0 ? c->dest + 7 : NULL;
+
+    log_level_parse(c->level, &log.level);
+    log.format = strcmp(c->format, "json") == 0 ? LOG_JSON : LOG_TEXT;
+    if (path) {
+        log.fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        if (log.fd < 0) {
+            return err_set(reterr, FN_E_UNAVAILABLE, "log.dest %s: cannot be opened", c->dest);
+        }
+    } else if (strcmp(c->dest, "stdout") == 0) {
+        log.fd = STDOUT_FILENO;
+    }
+    log_setup(&log);
+    return 0;
+}
+
+/* ---- drain ----------------------------------------------------------------------------------- */
+
+static void drain_step(struct run *run)
+{
+    if (run->lb_drained && run->runner_drained && run->draining &&
+        (!run->node.web || web_connections(run->node.web) == 0)) {
+        run->clean = true;
+        loop_stop(run->node.loop);
+    }
+}
+
+static void on_drain_poll(struct env_timer *t)
+{
+    struct run *run = container_of(t, struct run, drain_poll);
+
+    env_timer_set(run->node.env, t, env_now_ns(run->node.env) + DRAIN_POLL_NS);
+    drain_step(run);
+}
+
+static void on_drain_deadline(struct env_timer *t)
+{
+    struct run *run = container_of(t, struct run, drain_deadline);
+
+    log_warn("the drain deadline passed; what still runs is cut");
+    run->clean = false;
+    loop_stop(run->node.loop);
+}
+
+static void on_runner_drained(void *ud, bool clean)
+{
+    struct run *run = ud;
+
+    if (!clean) {
+        log_warn("the runner did not drain in time; leftovers are removed at the next start");
+    }
+    run->runner_drained = true;
+}
+
+static void drain_runner(struct run *run)
+{
+    struct node *n = &run->node;
+
+    runner_drain(n->runner, env_now_ns(n->env) + n->config->top->drain_timeout_ns,
+                 on_runner_drained, run);
+}
+
+static void on_pool_stopped(void *ud)
+{
+    struct run *run = ud;
+
+    run->lb_drained = true;
+    if (node_has_runner(&run->node)) {
+        drain_runner(run);
+    }
+}
+
+static void on_lb_drained(void *ud)
+{
+    place_stop(((struct run *)ud)->node.place, on_pool_stopped, ud);
+}
+
+static void on_server_drained(void *ud)
+{
+    (void)ud; /* the runner's own drain tells when its calls have ended */
+}
+
+static void begin_drain(struct run *run)
+{
+    struct node *n = &run->node;
+
+    log_info("draining: new calls are refused, running ones end", "timeout_ms",
+             log_num(n->config->top->drain_timeout_ns / ENV_MS));
+    run->draining = true;
+    run->lb_drained = !node_has_lb(n);
+    run->runner_drained = !node_has_runner(n);
+    run->drain_poll.cb = on_drain_poll;
+    run->drain_deadline.cb = on_drain_deadline;
+    env_timer_set(n->env, &run->drain_poll, env_now_ns(n->env));
+    env_timer_set(n->env, &run->drain_deadline,
+                  env_now_ns(n->env) + n->config->top->drain_timeout_ns);
+    if (n->web) {
+        web_drain(n->web);
+    }
+    if (n->rpc_server) {
+        rpc_server_drain(n->rpc_server, on_server_drained, run);
+    }
+    if (node_has_lb(n)) {
+        lb_drain(n->lb, on_lb_drained, run);
+    } else {
+        drain_runner(run);
+    }
+}
+
+static void on_stop_signal(void *ud, int signo)
+{
+    struct run *run = ud;
+
+    if (run->draining) {
+        log_warn("a second signal: ending at once");
+        _exit(128 + signo);
+    }
+    if (!run->serving) {
+        run->exit_code = CLI_OK;
+        loop_stop(run->node.loop);
+        return;
+    }
+    begin_drain(run);
+}
+
+static void on_hangup(void *ud, int signo)
+{
+    (void)ud;
+    (void)signo;
+    log_warn("SIGHUP: configuration is read at the start only; restart the node to change it");
+}
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+static void fail(struct run *run, const struct fn_error *e)
+{
+    log_error(e->msg);
+    run->exit_code = e->code == FN_E_INVALID ? CLI_CONFIG : CLI_UNAVAILABLE;
+    loop_stop(run->node.loop);
+}
+
+static void serve(struct run *run)
+{
+    struct node *n = &run->node;
+    struct fn_error e = ERR_INIT;
+
+    if (node_serve(n, &e) < 0) {
+        fail(run, &e);
+        return;
+    }
+    run->serving = true;
+    log_info("fnd serving", "type", n->config->top->node, "version", FND_VERSION, "http",
+             n->config->http->listen, "grpc", n->rpc_server ? n->config->grpc->listen : NULL,
+             "engine", run->engine_version[0] ? run->engine_version : NULL, "plugins",
+             plugin_host_summary(n->host));
+}
+
+static void probe_run(struct env_work *w, struct fn_op *op)
+{
+    struct run *run = container_of(w, struct run, probe);
+    struct plugin *driver = run->node.driver;
+    const struct fn_driver_ops *ops = plugin_ops(driver);
+    struct plugin_crumb crumb;
+
+    plugin_enter(&crumb, driver, PLUGIN_WORKER, "probe");
+    run->probe_result = ops->probe(plugin_inst(driver), op, run->engine_version,
+                                   sizeof(run->engine_version), &run->probe_error);
+    plugin_leave(&crumb);
+}
+
+static void probe_done(struct env_work *w)
+{
+    struct run *run = container_of(w, struct run, probe);
+
+    if (run->probe_result < 0) {
+        run->probe_error.code = FN_E_UNAVAILABLE;
+        fail(run, &run->probe_error);
+    } else {
+        serve(run);
+    }
+}
+
+/* A runner without its engine must not take calls: ports open when it answered. */
+static void start(struct run *run)
+{
+    struct node *n = &run->node;
+    struct fn_error e = ERR_INIT;
+
+    if (!node_has_runner(n)) {
+        serve(run);
+        return;
+    }
+    run->probe = (struct env_work){ .run = probe_run,
+                                    .done = probe_done,
+                                    .lane = ENV_LANE_FAST,
+                                    .deadline_ns = env_now_ns(n->env) + PROBE_TIMEOUT_NS };
+    if (env_submit(n->env, &run->probe) < 0) {
+        err_set(&e, FN_E_UNAVAILABLE, "no worker thread can be started");
+        fail(run, &e);
+    }
+}
+
+/* Every connection is a descriptor: as many as the system allows. */
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static int open_node(struct run *run, struct conf_problems *problems, struct fn_error *e)
+{
+    struct node *n = &run->node;
+    int r;
+
+    n->problems = problems;
+    r = node_open(n, e);
+    n->problems = NULL;
+    if (r == 0) {
+        r = loop_signal(n->loop, SIGTERM, on_stop_signal, run, e);
+        r = r < 0 ? r : loop_signal(n->loop, SIGINT, on_stop_signal, run, e);
+        r = r < 0 ? r : loop_signal(n->loop, SIGHUP, on_hangup, run, e);
+    }
+    return r;
+}
+
+static void block_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL); /* before the first thread */
+    signal(SIGPIPE, SIG_IGN);
+}
+
+int run_node(struct config *config, const struct cli_options *o)
+{
+    struct run run = { .node.config = config };
+    struct conf_problems problems;
+    struct fn_error e = ERR_INIT;
+
+    (void)o;
+    mallopt(M_ARENA_MAX, ARENAS_MAX);
+    block_signals();
+    raise_descriptors();
+    conf_problems_init(&problems);
+    if (open_log(config->log, &e) < 0) {
+        fprintf(stderr, "%s\n", e.msg);
+        return CLI_UNAVAILABLE;
+    }
+    if (open_node(&run, &problems, &e) < 0) {
+        if (problems.n > 0) {
+            fputs(buf_text(&problems.text), stderr);
+        } else {
+            log_error(e.msg);
+        }
+        conf_problems_finish(&problems);
+        return problems.n > 0 || e.code == FN_E_INVALID ? CLI_CONFIG : CLI_UNAVAILABLE;
+    }
+    conf_problems_finish(&problems);
+    loop_enter(run.node.loop);
+    start(&run);
+    loop_leave(run.node.loop);
+    loop_run(run.node.loop);
+    if (run.draining && !run.clean) {
+        _exit(CLI_OK); /* threads may still be inside plugins */
+    }
+    node_close(&run.node);
+    return run.exit_code;
+}

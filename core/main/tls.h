@@ -1,0 +1,27 @@
+/* Tls: certificate files of a node, checked when it starts.
+ *
+ * A key that others can read, a key of another certificate, a file without PEM and a certificate
+ * outside its dates are configuration errors (rows 35 and 36 of reliability 4.5). [init] */
+#ifndef MAIN_TLS_H
+#define MAIN_TLS_H
+
+#include <base/err.h>
+#include <stdint.h>
+
+#define TLS_FILE_BYTES_MAX (256 * 1024)
+
+/* PEM texts, NUL-terminated; NULL = not configured. */
+struct tls_files {
+    char *cert_pem;
+    char *key_pem;
+    char *ca_pem;
+};
+
+/* Reads and checks the three files; any path may be NULL, cert and key only together. wall_ns is the
+ * time that certificates are checked against. FN_E_INVALID with the sentence in *reterr. */
+int tls_files_load(const char *cert_path, const char *key_path, const char *ca_path,
+                   int64_t wall_ns, struct tls_files *ret, struct fn_error *reterr);
+/* Wipes the key before it is freed. */
+void tls_files_finish(struct tls_files *t);
+
+#endif

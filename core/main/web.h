@@ -1,0 +1,26 @@
+/* Web: the HTTP surface of a node: service pages, and calls handed to the load balancer.
+ *
+ * Translates between core/http's requests and core/lb's, and counts requests. [loop] */
+#ifndef MAIN_WEB_H
+#define MAIN_WEB_H
+
+#include <http/server.h>
+#include <lb/lb.h>
+
+struct web;
+
+struct web_config {
+    const char *listen;
+    struct http_limits limits;
+    struct budget *bodies;
+    struct lb *lb;          /* NULL: the node takes no calls */
+};
+
+int web_create(struct loop *loop, const struct web_config *config, struct web **ret,
+               struct fn_error *reterr);
+/* Stops accepting; connections end with their running request. */
+void web_drain(struct web *w);
+uint32_t web_connections(const struct web *w);
+void web_destroy(struct web *w); /* NULL ok */
+
+#endif

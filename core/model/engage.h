@@ -1,0 +1,140 @@
+/* Engage: one call on its way between a load balancer and a runner.
+ *
+ * The load balancer and the runner know the exchange as plain values and these tables; gRPC and
+ * protobuf stay in core/rpc. Implementations: core/rpc (gRPC), core/rpc/local.c (both ends in one
+ * process) and the simulator. Order on the wire: fn-wire-and-api 1.4.
+ *
+ * Everything is [loop]. Callbacks are never run from inside a call of the same object. */
+#ifndef MODEL_ENGAGE_H
+#define MODEL_ENGAGE_H
+
+#include <base/body.h>
+#include <base/headers.h>
+#include <fn/driver.h>
+#include <stdbool.h>
+
+/* TryCall. Client side: borrowed until open() returned. Server side: until on_try() returned. */
+struct engage_try {
+    const char *call_json;    /* models.Call, see model/call.h; NUL-terminated */
+    size_t call_json_len;
+    const char *slot_hash_id; /* hex or "" */
+    const struct fn_kv *extensions;
+    uint32_t n_extensions;
+    const char *request_id; /* metadata fn_request_id, or NULL */
+};
+
+/* CallResultStart. */
+struct engage_start {
+    int32_t status;
+    const struct header *headers;
+    uint32_t n_headers;
+};
+
+/* CallFinished; texts may be NULL, times are RFC 3339 text or NULL, durations in ns. */
+struct engage_finished {
+    bool success;
+    bool error_user;
+    int32_t error_code;
+    const char *error_text;
+    const char *details;
+    const char *image;
+    const char *created_at;
+    const char *started_at;
+    const char *completed_at;
+    int64_t scheduler_ns;
+    int64_t execution_ns;
+    int64_t image_pull_wait_ns;
+    int64_t ctr_prep_ns;
+    int64_t ctr_create_ns;
+    int64_t init_start_ns;
+};
+
+/* What is known about a failed attempt (reliability 3.1). */
+enum engage_proof {
+    ENGAGE_PROOF_NONE,     /* the runner may have started it: never sent again */
+    ENGAGE_PROOF_NOT_SENT, /* P-a: not a byte of the call left this process */
+    ENGAGE_PROOF_REFUSED,  /* P-b: the transport says that it was not processed */
+};
+
+/* ---- client side: one link per runner address, one attempt per try ------------------------- */
+
+struct engage_link;
+struct engage_attempt;
+
+struct engage_client_cb {
+    void (*on_start)(void *ud, const struct engage_start *start); /* borrowed; at most once */
+    void (*on_data)(void *ud, const void *data, size_t len);      /* borrowed */
+    void (*on_finished)(void *ud, const struct engage_finished *f); /* borrowed; at most once */
+    /* Last callback, exactly once unless cancelled. grpc_status 0 = clean end. `legal` is false
+     * when messages came in an order that the protocol forbids. */
+    void (*on_end)(void *ud, int grpc_status, const char *text, enum engage_proof proof,
+                   bool legal);
+};
+
+/* Told when a link becomes usable or unusable. */
+struct engage_link_cb {
+    void (*on_state)(void *ud, bool up);
+};
+
+struct engage_client {
+    /* A link dials at once and keeps dialling (back-off <= 1 s, so that a restarted runner is used
+     * again within a second). cb may be NULL. NULL when out of memory. */
+    struct engage_link *(*link_open)(struct engage_client *, const char *address,
+                                     const char *tls_name, const struct engage_link_cb *cb,
+                                     void *ud);
+    /* Attempts that run keep going; no link callback after this. */
+    void (*link_close)(struct engage_link *);
+    bool (*link_is_up)(const struct engage_link *);
+    /* Starts an attempt: sends `try`, then body (a reference is taken) in frames, then eof.
+     * deadline_ns 0 = none. NULL when out of memory. A link that is down still answers through
+     * on_end (ENGAGE_PROOF_NOT_SENT). */
+    struct engage_attempt *(*attempt)(struct engage_link *, const struct engage_try *,
+                                      struct body *, int64_t deadline_ns,
+                                      const struct engage_client_cb *, void *ud);
+    /* Stops reading (back-pressure) or goes on. */
+    void (*attempt_pause)(struct engage_attempt *, bool paused);
+    /* Releases the attempt: cancels the stream if it has not ended; no callback after this. Must be
+     * called exactly once, also after on_end. */
+    void (*attempt_close)(struct engage_attempt *);
+};
+
+/* ---- server side: one session per call ------------------------------------------------------ */
+
+struct engage_session;
+
+struct engage_status {
+    int32_t active;
+    uint64_t received;
+    uint64_t handled;
+};
+
+struct engage_server_cb {
+    /* A TryCall came. Return 0 and own the session until finish() or gone; `*ret_ud` is given to
+     * the other callbacks. deadline_ns: the stream's, 0 = none. < 0: ends the stream with that gRPC
+     * status. */
+    int (*on_try)(void *server_ud, struct engage_session *s, const struct engage_try *t,
+                  int64_t deadline_ns, void **ret_ud);
+    /* Body bytes, borrowed; eof exactly once. Further data comes only after session_more(). */
+    void (*on_body)(void *ud, const void *data, size_t len, bool eof);
+    /* send() may be called again after it said full. */
+    void (*on_writable)(void *ud);
+    /* The peer went away; the session must not be used after this returned. Never called after
+     * finish(). */
+    void (*on_gone)(void *ud);
+    void (*on_status)(void *server_ud, struct engage_status *ret);
+};
+
+struct engage_server {
+    /* Asks for the next body message. */
+    void (*session_more)(struct engage_session *);
+    /* Texts and data are copied. */
+    void (*send_start)(struct engage_session *, const struct engage_start *);
+    /* 0, or 1 = taken, but wait for on_writable before sending more. */
+    int (*send_data)(struct engage_session *, const void *data, size_t len);
+    /* Sends CallFinished and ends the stream; releases the session. */
+    void (*finish)(struct engage_session *, const struct engage_finished *);
+    /* Ends the stream with a gRPC status instead (protocol failures); releases the session. */
+    void (*abort)(struct engage_session *, int grpc_status, const char *text);
+};
+
+#endif

@@ -1,0 +1,514 @@
+/* Placement: the ask/answer loop of one call, and the life of a place.
+ *
+ * States of a call: begun, trying (runner != NULL), parked (timer set), left. A call that was
+ * parked once keeps its place in its group's queue until it is over, so that asking again costs no
+ * search for that place.
+ * A round is a walk over one pinned snapshot; a WAIT ends it. Between rounds a call waits longer
+ * and longer, and at least WAIT_PER_ATTEMPT_NS for each attempt of the last round, so that a call
+ * that is refused everywhere costs at most ten attempts a second. */
+#include <place/place_int.h>
+
+#include <assert.h>
+#include <base/log.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAIT_PER_ATTEMPT_NS (100 * ENV_MS)
+#define GROWTH_MAX          16u /* doublings of the first wait */
+#define LOCAL_TRIES_SPARE   16u /* answers of a placer in one turn: runners + this */
+
+/* ---- asking the placer ----------------------------------------------------------------------- */
+
+static int decide(struct place_call *pc, struct fn_answer *answer)
+{
+    struct place *p = pc->place;
+    struct fn_ask ask = {
+        .size = sizeof(ask),
+        .why = pc->why,
+        .now_ns = env_now_ns(p->deps.env),
+        .deadline_ns = pc->deadline_ns,
+        .call = &pc->view,
+        .snap = &pc->snap->view,
+        .inflight = pc->snap->inflight,
+        .session = pc->session,
+        .attempts = pc->attempts,
+        .last_index = pc->last_index,
+        .last_code = pc->last_code,
+        .round = pc->round,
+    };
+    struct plugin_crumb crumb;
+    int r;
+
+    *answer = (struct fn_answer){ .size = sizeof(*answer) };
+    plugin_enter(&crumb, p->placer, PLUGIN_LOOP, "decide");
+    r = p->ops->decide(plugin_inst(p->placer), &ask, answer);
+    plugin_leave(&crumb);
+    return r;
+}
+
+static enum place_verdict give_up(struct place_call *pc, int code)
+{
+    struct place *p = pc->place;
+    uint32_t n = pc->snap ? pc->snap->view.n : pc->group ? pc->group->snap->view.n : 0;
+
+    if (pc->group && n == 0) {
+        err_set_http(&pc->error, code, 503, FN_BLAME_PLATFORM, "LB301 no runner: 0 known");
+        metric_add(p->metrics.empty, 1);
+    } else if (pc->busy > 0 || !pc->group) {
+        err_set_http(&pc->error, code, 503, FN_BLAME_PLATFORM,
+                     "LB302 busy: %u of %u refused", pc->busy, n);
+    } else {
+        err_set_http(&pc->error, code, 503, FN_BLAME_PLATFORM, "LB303 down: %u of %u unreachable",
+                     pc->unreachable, n);
+    }
+    pc->error.flags |= FN_ERR_RETRY;
+    pc->error.retry_after_ns = 1 * ENV_S;
+    return PLACE_GIVE_UP;
+}
+
+/* How long a call waits whose placer said WAIT. */
+static int64_t wait_ns(struct place_call *pc, int64_t asked_ns)
+{
+    struct place *p = pc->place;
+    uint32_t doublings = pc->round < GROWTH_MAX ? pc->round : GROWTH_MAX;
+    int64_t ns = p->deps.options.retry_min_ns << doublings;
+    int64_t per_attempt_ns = pc->round > 0 ? pc->round_attempts * WAIT_PER_ATTEMPT_NS : 0;
+
+    ns = ns > p->deps.options.retry_max_ns ? p->deps.options.retry_max_ns : ns;
+    ns = ns > per_attempt_ns ? ns : per_attempt_ns;
+    ns = ns > asked_ns ? ns : asked_ns;
+    return ns + (int64_t)(env_random_u64(p->deps.env) % (uint64_t)(ns / 4 + 1));
+}
+
+static enum place_verdict park(struct place_call *pc, const struct fn_answer *answer)
+{
+    struct place *p = pc->place;
+    int64_t now_ns = env_now_ns(p->deps.env);
+    int64_t at_ns = now_ns + wait_ns(pc, answer->wait_ns);
+
+    if (p->stopping || now_ns >= pc->deadline_ns) {
+        metric_add(p->metrics.timeout, 1);
+        return give_up(pc, FN_E_DEADLINE);
+    }
+    if (p->waiting_n >= p->deps.options.waiting_max) {
+        return give_up(pc, FN_E_EXHAUSTED);
+    }
+    snapshot_unref(pc->snap);
+    pc->snap = NULL;
+    pc->parked = true;
+    pc->round++;
+    pc->round_attempts = 0;
+    pc->wake_mask = answer->wake_mask;
+    pc->why = FN_WHY_TIMER;
+    env_timer_set(p->deps.env, &pc->timer, at_ns < pc->deadline_ns ? at_ns : pc->deadline_ns);
+    if (!pc->queued) {
+        pc->queued = true;
+        TAILQ_INSERT_TAIL(&pc->group->waiting, pc, link_waiting);
+    }
+    pc->group->waiting_n++;
+    p->waiting_n++;
+    metric_add(p->metrics.waiting, 1);
+    return PLACE_PARKED;
+}
+
+static void unpark(struct place_call *pc)
+{
+    if (pc->parked) {
+        pc->parked = false;
+        env_timer_clear(pc->place->deps.env, &pc->timer);
+        pc->group->waiting_n--;
+        pc->place->waiting_n--;
+        metric_add(pc->place->metrics.waiting, -1);
+    }
+}
+
+static void on_timer(struct env_timer *t)
+{
+    struct place_call *pc = container_of(t, struct place_call, timer);
+
+    unpark(pc);
+    pc->on_wake(pc);
+}
+
+static void set_inflight(struct place_runner *r, uint32_t n)
+{
+    r->inflight = n;
+    if (r->listed) {
+        r->group->snap->inflight[r->index] = n;
+    }
+}
+
+static void count_in_window(struct place_call *pc)
+{
+    int64_t now_ns = env_now_ns(pc->place->deps.env);
+
+    if (now_ns - pc->window_ns >= ENV_S) {
+        pc->window_ns = now_ns;
+        pc->window_attempts = 0;
+    }
+    pc->window_attempts++;
+}
+
+/* Takes the runner that the placer named; false when it cannot be tried now. */
+static bool take_runner(struct place_call *pc, uint32_t index)
+{
+    struct place *p = pc->place;
+    struct place_runner *r = pc->snap->runners[index];
+
+    pc->attempts++;
+    pc->round_attempts++;
+    count_in_window(pc);
+    pc->last_index = index;
+    if ((pc->snap->list[index].flags & FN_RUNNER_DRAINING) ||
+        !p->deps.client->link_is_up(r->link)) {
+        pc->unreachable++;
+        pc->last_code = FN_E_UNAVAILABLE;
+        pc->why = FN_WHY_UNREACHABLE;
+        metric_add(p->metrics.retry_error, 1);
+        return false;
+    }
+    r->refs++;
+    set_inflight(r, r->inflight + 1);
+    pc->runner = r;
+    pc->link = r->link;
+    pc->address = pc->snap->list[index].address;
+    pc->attempt_ns = env_now_ns(p->deps.env);
+    pc->group->trying_n++;
+    return true;
+}
+
+static enum place_verdict bad_answer(struct place_call *pc, const char *what)
+{
+    plugin_bad_answer(pc->place->placer, what);
+    err_set_http(&pc->error, FN_E_INTERNAL, 500, FN_BLAME_PLUGIN,
+                 "the placer gave an answer that the host cannot use");
+    return PLACE_GIVE_UP;
+}
+
+enum place_verdict place_next(struct place_call *pc)
+{
+    struct fn_answer answer;
+    uint32_t turns;
+    int r;
+
+    assert(!pc->runner && !pc->parked);
+    if (!pc->group) {
+        return give_up(pc, FN_E_EXHAUSTED);
+    }
+    if (!pc->snap) {
+        pc->snap = pc->group->snap;
+        pc->snap->refs++;
+        pc->busy = pc->unreachable = 0;
+    }
+    for (turns = pc->snap->view.n + LOCAL_TRIES_SPARE; turns > 0; turns--) {
+        r = decide(pc, &answer);
+        if (r < 0) {
+            return give_up(pc, r);
+        }
+        switch (answer.verdict) {
+        case FN_TRY:
+            if (answer.index >= pc->snap->view.n) {
+                return bad_answer(pc, "decide: index is not in the snapshot");
+            }
+            if (take_runner(pc, answer.index)) {
+                return PLACE_TRY;
+            }
+            break;
+        case FN_WAIT:
+            if (answer.wait_ns < 0) {
+                return bad_answer(pc, "decide: negative wait");
+            }
+            return park(pc, &answer);
+        case FN_GIVE_UP:
+            return give_up(pc, answer.code < 0 ? answer.code : FN_E_UNAVAILABLE);
+        default:
+            return bad_answer(pc, "decide: unknown verdict");
+        }
+    }
+    return park(pc, &(struct fn_answer){ .wake_mask = FN_WAKE_POOL | FN_WAKE_CAPACITY });
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static struct place_group *route(struct place *p, struct place_call *pc)
+{
+    char name[FN_GROUP_NAME_MAX + 1] = "";
+    struct plugin_crumb crumb;
+    int r;
+
+    if (!p->pool_ops || !p->pool_ops->route) {
+        return group_get(p, pc->view.lb_group ? pc->view.lb_group : FN_GROUP_DEFAULT);
+    }
+    plugin_enter(&crumb, p->pool, PLUGIN_LOOP, "route");
+    r = p->pool_ops->route(plugin_inst(p->pool), &pc->view, name, sizeof(name));
+    plugin_leave(&crumb);
+    if (r < 0 || !memchr(name, '\0', sizeof(name)) || !name[0]) {
+        plugin_bad_answer(p->pool, "route: no group name");
+        return NULL;
+    }
+    return group_get(p, name);
+}
+
+void place_begin(struct place *p, struct place_call *pc)
+{
+    pc->place = p;
+    pc->group = route(p, pc);
+    pc->timer.cb = on_timer;
+    pc->why = FN_WHY_START;
+    pc->begun_ns = env_now_ns(p->deps.env);
+    memset(pc->session, 0, p->ops->session_size);
+    if (pc->group) {
+        pc->group->mem_mb += pc->view.mem_mb;
+        pc->counted = true;
+    }
+}
+
+static void release_runner(struct place_call *pc)
+{
+    struct place_runner *r = pc->runner;
+
+    pc->runner = NULL;
+    pc->link = NULL;
+    pc->address = NULL;
+    pc->group->trying_n--;
+    set_inflight(r, r->inflight - 1);
+    runner_unref(r);
+}
+
+static void observe(struct place_call *pc, uint32_t outcome)
+{
+    struct place *p = pc->place;
+    struct fn_placed placed;
+    struct plugin_crumb crumb;
+
+    if (!p->ops->observe) {
+        return;
+    }
+    placed = (struct fn_placed){ sizeof(placed), outcome, pc->snap->list[pc->last_index].id,
+                                 env_now_ns(p->deps.env) - pc->attempt_ns };
+    plugin_enter(&crumb, p->placer, PLUGIN_LOOP, "observe");
+    p->ops->observe(plugin_inst(p->placer), &placed);
+    plugin_leave(&crumb);
+}
+
+void place_refused(struct place_call *pc, uint32_t why, int32_t code)
+{
+    struct place_metrics *m = &pc->place->metrics;
+    bool busy = why == FN_WHY_BUSY;
+
+    assert(pc->runner);
+    observe(pc, busy ? FN_DONE_BUSY : FN_DONE_UNREACHABLE);
+    pc->why = why;
+    pc->last_code = code;
+    pc->busy += busy;
+    pc->unreachable += !busy;
+    metric_add(busy ? m->retry_busy : m->retry_error, 1);
+    release_runner(pc);
+}
+
+/* Leaves the group; a freed place is offered to those who wait. */
+static void uncount(struct place_call *pc)
+{
+    if (pc->counted) {
+        pc->counted = false;
+        pc->group->mem_mb -= pc->view.mem_mb;
+    }
+    if (pc->queued) {
+        pc->queued = false;
+        TAILQ_REMOVE(&pc->group->waiting, pc, link_waiting);
+    }
+    snapshot_unref(pc->snap);
+    pc->snap = NULL;
+}
+
+void place_ended(struct place_call *pc, uint32_t outcome)
+{
+    struct place_metrics *m = &pc->place->metrics;
+
+    assert(pc->runner);
+    observe(pc, outcome);
+    metric_observe(m->attempts, pc->attempts);
+    metric_observe(m->latency, (pc->attempt_ns - pc->begun_ns) / ENV_MS);
+    metric_add(outcome == FN_DONE_OK ? m->placed_ok : m->placed_error, 1);
+    release_runner(pc);
+    group_wake(pc->group, 2, FN_WAKE_CAPACITY);
+    uncount(pc);
+}
+
+void place_leave(struct place_call *pc)
+{
+    unpark(pc);
+    if (pc->runner) {
+        metric_add(pc->place->metrics.client_gone, 1);
+        metric_add(pc->place->metrics.placed_abort, 1);
+        release_runner(pc);
+        group_wake(pc->group, 2, FN_WAKE_CAPACITY);
+    }
+    if (pc->place) {
+        uncount(pc);
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void wake(const struct fn_host *host, const char *group)
+{
+    struct place *p = plugin_impl(host, "fn.wake");
+    const struct plugin_crumb *c = plugin_current();
+    bool foreign = !c || c->context == PLUGIN_WORKER;
+    struct place_group *g, *next;
+
+    if (foreign) {
+        p->deps.env->enter(p->deps.env);
+    }
+    HASH_ITER(hh, p->groups, g, next) {
+        if (!group || strcmp(group, g->name) == 0) {
+            group_wake(g, g->waiting_n, FN_WAKE_PLUGIN);
+        }
+    }
+    if (foreign) {
+        p->deps.env->leave(p->deps.env);
+    }
+}
+
+static const struct fn_wake_if wake_if = { FN_HDR(struct fn_wake_if, FN_MAGIC_WAKE), wake };
+
+static struct metric *latency_histogram(void)
+{
+    static const struct metric_def def = {
+        .name = "fn_lb_placer_latency",
+        .help = "Milliseconds from the start of placement to the start of the attempt that "
+                "counted.",
+        .kind = METRIC_HISTOGRAM,
+        .bounds = metric_latency_bounds_ms,
+        .n_bounds = 10,
+    };
+
+    return metric_series(metric_declare(&def), NULL);
+}
+
+static struct metric *attempts_histogram(void)
+{
+    static const double bounds[] = { 0, 2, 3, 4, 8, 16, 32, 64, 128, 256 };
+    static const struct metric_def def = {
+        .name = "fn_lb_placer_attempt_count",
+        .help = "Attempts per placed call.",
+        .kind = METRIC_HISTOGRAM,
+        .bounds = bounds,
+        .n_bounds = 10,
+    };
+
+    return metric_series(metric_declare(&def), NULL);
+}
+
+static void declare_metrics(struct place_metrics *m)
+{
+    m->attempts = attempts_histogram();
+    m->latency = latency_histogram();
+    m->empty = metric_simple("fn_lb_placer_rp_empty_count", METRIC_COUNTER,
+                             "Calls given up because their group had no runner.");
+    m->pool_error = metric_simple("fn_lb_placer_rp_error_count", METRIC_COUNTER,
+                                  "Failed refreshes of a runner pool.");
+    m->timeout = metric_simple("fn_lb_placer_timeout_count", METRIC_COUNTER,
+                               "Calls whose placement deadline passed.");
+    m->client_gone = metric_simple("fn_lb_placer_client_cancelled_count", METRIC_COUNTER,
+                                   "Calls that left during an attempt.");
+    m->placed_ok = metric_simple("fn_lb_placer_placed_ok_count", METRIC_COUNTER,
+                                 "Attempts that ended well.");
+    m->placed_error = metric_simple("fn_lb_placer_placed_error_count", METRIC_COUNTER,
+                                    "Attempts that a runner took and that failed.");
+    m->placed_abort = metric_simple("fn_lb_placer_placed_abort_count", METRIC_COUNTER,
+                                    "Attempts whose client went away.");
+    m->retry_busy = metric_simple("fn_lb_placer_retry_busy_count", METRIC_COUNTER,
+                                  "Attempts that a runner refused because it is full.");
+    m->retry_error = metric_simple("fn_lb_placer_retry_error_count", METRIC_COUNTER,
+                                   "Attempts that never left because the runner is unreachable.");
+    m->waiting = metric_simple("fn_lb_waiting", METRIC_GAUGE, "Calls that wait for a runner.");
+    m->runners = metric_simple("fn_lb_runners", METRIC_GAUGE, "Runners listed by the pool.");
+    m->runners_up = metric_simple("fn_lb_runners_up", METRIC_GAUGE, "Runners that are connected.");
+}
+
+int place_create(const struct place_deps *deps, struct place **ret, struct fn_error *reterr)
+{
+    struct place *p = calloc(1, sizeof(*p));
+
+    if (!p) {
+        return err_set(reterr, FN_E_EXHAUSTED, "place: out of memory");
+    }
+    p->deps = *deps;
+    declare_metrics(&p->metrics);
+    p->fallback = group_get(p, FN_GROUP_DEFAULT);
+    if (!p->fallback) {
+        free(p);
+        return err_set(reterr, FN_E_EXHAUSTED, "place: out of memory");
+    }
+    plugin_host_offer(deps->host, "fn.snap", 1, 0, &place_snap_if, p);
+    plugin_host_offer(deps->host, "fn.wake", 1, 0, &wake_if, p);
+    *ret = p;
+    return 0;
+}
+
+void place_set_placer(struct place *p, struct plugin *placer)
+{
+    p->placer = placer;
+    p->ops = plugin_ops(placer);
+}
+
+int place_start(struct place *p, struct plugin *pool, struct fn_error *reterr)
+{
+    struct plugin_crumb crumb;
+    int r;
+
+    p->pool = pool;
+    p->pool_ops = plugin_ops(pool);
+    if (p->pool_ops->want) {
+        env_timer_set(p->deps.env, &p->fallback->want_timer, env_now_ns(p->deps.env));
+    }
+    plugin_enter(&crumb, pool, PLUGIN_LOOP, "start");
+    r = p->pool_ops->start(plugin_inst(pool), reterr);
+    plugin_leave(&crumb);
+    return r;
+}
+
+void place_stop(struct place *p, void (*done)(void *ud), void *ud)
+{
+    struct place_group *g, *next;
+    struct plugin_crumb crumb;
+
+    p->stopping = true;
+    HASH_ITER(hh, p->groups, g, next) {
+        group_wake(g, g->waiting_n, FN_WAKE_POOL | FN_WAKE_CAPACITY | FN_WAKE_PLUGIN);
+        env_timer_clear(p->deps.env, &g->want_timer);
+    }
+    plugin_enter(&crumb, p->pool, PLUGIN_LOOP, "stop");
+    p->pool_ops->stop(plugin_inst(p->pool), done, ud);
+    plugin_leave(&crumb);
+}
+
+void place_destroy(struct place *p)
+{
+    struct place_group *g, *next;
+
+    if (!p) {
+        return;
+    }
+    HASH_ITER(hh, p->groups, g, next) {
+        assert(g->waiting_n == 0 && g->trying_n == 0);
+        group_destroy(g);
+    }
+    free(p);
+}
+
+void place_count(const struct place *p, struct place_counts *ret)
+{
+    const struct place_group *g;
+
+    *ret = (struct place_counts){ .waiting = p->waiting_n, .groups = HASH_COUNT(p->groups) };
+    for (g = p->groups; g; g = g->hh.next) {
+        ret->trying += g->trying_n;
+        ret->runners += g->snap->view.n;
+        for (uint32_t i = 0; i < g->snap->view.n; i++) {
+            ret->runners_up += p->deps.client->link_is_up(g->snap->runners[i]->link);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+/* Place: finds a runner for each call.
+ *
+ * Holds the snapshots that pools publish, one link per runner, and the calls that wait. A call is
+ * asked about with place_next(): the answer is a runner to try, "parked" (on_wake() comes later),
+ * or the end. The placer plugin decides; retries, deadlines, back-off, wakes and metrics are
+ * decided here, once for all placers. A waiting call is an entry of its group's queue and a timer.
+ *
+ *   new ──next──▶ TRY ──refused──▶ next ...        place_refused(): nothing ran, on proof only
+ *                  └────ended────▶ done            place_ended(): the attempt is over
+ *       ──next──▶ PARKED ──on_wake──▶ next ...
+ *       ──next──▶ GIVE_UP
+ *
+ * Everything is [loop]; "fn.snap" and "fn.wake" are also called from workers. Upstream:
+ * api/runnerpool; fn-wire-and-api 5. */
+#ifndef PLACE_PLACE_H
+#define PLACE_PLACE_H
+
+#include <base/env.h>
+#include <base/err.h>
+#include <model/engage.h>
+#include <plugin/plugin.h>
+#include <stdbool.h>
+
+#define PLACE_GROUPS_MAX  256u
+#define PLACE_RUNNERS_MAX 65536u
+
+struct place;
+struct place_group;
+struct place_runner;
+struct snapshot;
+
+struct place_options {
+    int64_t retry_min_ns;        /* first wait between two rounds; 10 ms */
+    int64_t retry_max_ns;        /* longest; 1 s */
+    uint32_t waiting_max;        /* calls that wait; more are refused */
+};
+
+struct place_deps {
+    struct env *env;
+    struct plugin_host *host; /* offers fn.snap and fn.wake */
+    struct engage_client *client;
+    struct place_options options;
+};
+
+/* [init] Before the placer and pool instances are made. */
+int place_create(const struct place_deps *deps, struct place **ret, struct fn_error *reterr);
+/* [init] Borrowed; both outlive the place. */
+void place_set_placer(struct place *p, struct plugin *placer);
+/* [loop] Starts the pool: snapshots come through fn.snap. */
+int place_start(struct place *p, struct plugin *pool, struct fn_error *reterr);
+/* [loop] Tells the pool to stop; parked calls are woken and given up. done() is not called from
+ * inside. */
+void place_stop(struct place *p, void (*done)(void *ud), void *ud);
+void place_destroy(struct place *p); /* no call may be left; NULL ok */
+
+/* ---- one call -------------------------------------------------------------------------------- */
+
+enum place_verdict { PLACE_TRY, PLACE_PARKED, PLACE_GIVE_UP };
+
+struct place_call {
+    /* set by the caller before place_begin(): */
+    struct fn_call view;   /* lives as long as this */
+    int64_t deadline_ns;   /* end of placement */
+    void (*on_wake)(struct place_call *pc);
+    /* read by the caller: */
+    struct engage_link *link; /* PLACE_TRY: where to send it */
+    const char *address;      /* of that runner; borrowed until the attempt ended */
+    struct fn_error error;    /* PLACE_GIVE_UP */
+    uint32_t attempts;        /* made so far, unreachable ones included */
+    /* its own: */
+    struct place *place;
+    struct place_group *group;
+    struct snapshot *snap; /* pinned during a round */
+    struct place_runner *runner;
+    struct env_timer timer;
+    TAILQ_ENTRY(place_call) link_waiting;
+    uint32_t wake_mask;
+    uint32_t why;
+    uint32_t last_index;
+    int32_t last_code;
+    uint32_t round;
+    uint32_t round_attempts;
+    uint32_t busy, unreachable; /* of the last round */
+    int64_t begun_ns;
+    int64_t attempt_ns;
+    int64_t window_ns; /* attempts of the running second */
+    uint32_t window_attempts;
+    bool parked;
+    bool queued;
+    bool counted;
+    _Alignas(16) unsigned char session[FN_PLACER_SESSION_MAX];
+};
+
+/* Takes the call into its group. Then place_next(). */
+void place_begin(struct place *p, struct place_call *pc);
+enum place_verdict place_next(struct place_call *pc);
+/* The attempt was refused (FN_WHY_BUSY) or never sent (FN_WHY_UNREACHABLE): a proof that nothing
+ * ran. Then place_next(). */
+void place_refused(struct place_call *pc, uint32_t why, int32_t code);
+/* The attempt is over: FN_DONE_OK or FN_DONE_FAILED. The call is out of the place after this. */
+void place_ended(struct place_call *pc, uint32_t outcome);
+/* Gives the call up in any state; no on_wake() after this. Needed also after PLACE_GIVE_UP. */
+void place_leave(struct place_call *pc);
+
+struct place_counts {
+    uint32_t waiting;
+    uint32_t trying; /* attempts under way */
+    uint32_t groups;
+    uint32_t runners;
+    uint32_t runners_up;
+};
+void place_count(const struct place *p, struct place_counts *ret);
+
+#endif

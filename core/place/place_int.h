@@ -1,0 +1,80 @@
+/* What the files of this room share. */
+#ifndef PLACE_PLACE_INT_H
+#define PLACE_PLACE_INT_H
+
+#include <place/place.h>
+
+#include <base/metric.h>
+#include <uthash.h>
+
+/* A runner of a group across snapshots: one link, one count of attempts. Counted by the snapshots
+ * that list it and by its attempts; the link is closed with the last of them. */
+struct place_runner {
+    char *key; /* "<id> <address>" */
+    struct place_group *group;
+    struct engage_link *link;
+    uint32_t inflight;
+    uint32_t index; /* in the group's current snapshot */
+    uint32_t refs;
+    bool listed; /* by the current snapshot */
+    UT_hash_handle hh;
+};
+
+/* Immutable but for the in-flight counts; counted by its group while it is the current one and by
+ * the calls that are in a round over it. */
+struct snapshot {
+    struct fn_snapshot view;
+    struct place *place;
+    uint32_t refs;
+    struct fn_runner *list;        /* view.n */
+    struct place_runner **runners; /* view.n */
+    uint32_t *inflight;            /* view.n */
+};
+
+struct place_group {
+    char name[FN_GROUP_NAME_MAX + 1];
+    struct place *place;
+    struct snapshot *snap; /* never NULL */
+    struct place_runner *runners;
+    TAILQ_HEAD(place_queue, place_call) waiting; /* parked once and not over, in that order */
+    uint32_t waiting_n, trying_n;                /* parked now; at a runner now */
+    uint64_t mem_mb; /* of waiting and trying calls */
+    uint32_t wakes;  /* parked calls that shall be asked again */
+    uint32_t wake_mask;
+    struct env_task wake_task;
+    struct env_timer want_timer;
+    UT_hash_handle hh;
+};
+
+struct place_metrics {
+    struct metric *attempts, *latency, *empty, *pool_error, *timeout, *client_gone;
+    struct metric *placed_ok, *placed_error, *placed_abort, *retry_busy, *retry_error;
+    struct metric *waiting, *runners, *runners_up;
+};
+
+struct place {
+    struct place_deps deps;
+    struct plugin *placer;
+    const struct fn_placer_ops *ops;
+    struct plugin *pool;
+    const struct fn_pool_ops *pool_ops;
+    struct place_group *groups;
+    struct place_group *fallback; /* "default" */
+    uint32_t waiting_n;
+    bool stopping;
+    struct place_metrics metrics;
+};
+
+/* group.c */
+struct place_group *group_get(struct place *p, const char *name); /* NULL: too many or no memory */
+void group_destroy(struct place_group *g);
+/* Asks up to n parked calls that wait for `mask` again, soon. */
+void group_wake(struct place_group *g, uint32_t n, uint32_t mask);
+void runner_unref(struct place_runner *r);
+
+/* snapshot.c */
+extern const struct fn_snap_if place_snap_if;
+int snapshot_empty(struct place_group *g);
+void snapshot_unref(struct snapshot *s);
+
+#endif

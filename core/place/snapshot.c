@@ -1,0 +1,342 @@
+/* Snapshots: "fn.snap", the lists that pools publish.
+ *
+ * A builder collects copies in an arena; publish() makes one immutable snapshot of them, carries
+ * links and in-flight counts of runners that stay over, and swaps it in. Builders may be filled by
+ * a worker; publish() and fail() enter the loop when they are called from one. */
+#include <place/place_int.h>
+
+#include <base/log.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fn_snap_builder {
+    struct place *place;
+    const struct fn_host *host;
+    char group[FN_GROUP_NAME_MAX + 1];
+    struct arena arena;
+    struct fn_runner *list;
+    uint32_t n, cap;
+};
+
+static bool on_worker(void)
+{
+    const struct plugin_crumb *c = plugin_current();
+
+    return c && c->context == PLUGIN_WORKER;
+}
+
+static void loop_take(struct place *p)
+{
+    if (on_worker()) {
+        p->deps.env->enter(p->deps.env);
+    }
+}
+
+static void loop_give(struct place *p)
+{
+    if (on_worker()) {
+        p->deps.env->leave(p->deps.env);
+    }
+}
+
+/* ---- builders -------------------------------------------------------------------------------- */
+
+static int snap_begin(const struct fn_host *host, const char *group,
+                      struct fn_snap_builder **ret_given)
+{
+    struct fn_snap_builder *b;
+
+    if (!group || !group[0] || strlen(group) > FN_GROUP_NAME_MAX) {
+        return FN_E_INVALID;
+    }
+    b = calloc(1, sizeof(*b));
+    if (!b) {
+        return FN_E_EXHAUSTED;
+    }
+    b->place = plugin_impl(host, "fn.snap");
+    b->host = host;
+    memcpy(b->group, group, strlen(group));
+    arena_init(&b->arena, 0);
+    *ret_given = b;
+    return 0;
+}
+
+static void snap_discard(struct fn_snap_builder *given)
+{
+    if (given) {
+        arena_finish(&given->arena);
+        free(given->list);
+        free(given);
+    }
+}
+
+static int builder_grow(struct fn_snap_builder *b)
+{
+    uint32_t cap = b->cap ? b->cap * 2 : 64;
+    struct fn_runner *list;
+
+    if (b->n < b->cap) {
+        return 0;
+    }
+    if (b->n >= PLACE_RUNNERS_MAX) {
+        return FN_E_EXHAUSTED;
+    }
+    list = realloc(b->list, cap * sizeof(*list));
+    if (!list) {
+        return FN_E_EXHAUSTED;
+    }
+    b->list = list;
+    b->cap = cap;
+    return 0;
+}
+
+static int snap_add(struct fn_snap_builder *b, const struct fn_runner *copied)
+{
+    struct fn_runner r = *copied;
+
+    if (!copied->address || !copied->address[0]) {
+        return FN_E_INVALID;
+    }
+    if (builder_grow(b) < 0) {
+        return FN_E_EXHAUSTED;
+    }
+    r.address = arena_strdup(&b->arena, copied->address);
+    r.tls_name = copied->tls_name ? arena_strdup(&b->arena, copied->tls_name) : NULL;
+    if (!r.address || (copied->tls_name && !r.tls_name)) {
+        return FN_E_EXHAUSTED;
+    }
+    b->list[b->n++] = r;
+    return 0;
+}
+
+/* ---- snapshots ------------------------------------------------------------------------------- */
+
+static char *put_text(char **at, const char *text)
+{
+    size_t len = strlen(text) + 1;
+    char *to = *at;
+
+    memcpy(to, text, len);
+    *at += len;
+    return to;
+}
+
+/* One allocation: struct, lists, texts. */
+static struct snapshot *snapshot_create(struct place_group *g, const struct fn_runner *list,
+                                        uint32_t n)
+{
+    size_t texts = 0;
+    struct snapshot *s;
+    char *at;
+
+    for (uint32_t i = 0; i < n; i++) {
+        texts += strlen(list[i].address) + 1;
+        texts += list[i].tls_name ? strlen(list[i].tls_name) + 1 : 0;
+    }
+    s = calloc(1, sizeof(*s) + n * (sizeof(*s->list) + sizeof(*s->runners) + sizeof(*s->inflight)) +
+                      texts);
+    if (!s) {
+        return NULL;
+    }
+    s->place = g->place;
+    s->refs = 1;
+    s->list = (struct fn_runner *)(void *)(s + 1);
+    s->runners = (struct place_runner **)(void *)(s->list + n);
+    s->inflight = (uint32_t *)(void *)(s->runners + n);
+    at = (char *)(s->inflight + n);
+    for (uint32_t i = 0; i < n; i++) {
+        s->list[i] = list[i];
+        s->list[i].address = put_text(&at, list[i].address);
+        s->list[i].tls_name = list[i].tls_name ? put_text(&at, list[i].tls_name) : NULL;
+    }
+    s->view = (struct fn_snapshot){
+        .hdr = FN_HDR(struct fn_snapshot, FN_MAGIC_SNAPSHOT),
+        .epoch = g->snap ? g->snap->view.epoch + 1 : 0,
+        .made_ns = env_now_ns(g->place->deps.env),
+        .n = n,
+        .stride = sizeof(struct fn_runner),
+        .group = g->name,
+        .runners = s->list,
+    };
+    return s;
+}
+
+static void index_build(struct snapshot *s)
+{
+    struct place *p = s->place;
+    struct plugin_crumb crumb;
+    void *index = NULL;
+
+    if (p->ops && p->ops->index_build) {
+        plugin_enter(&crumb, p->placer, PLUGIN_LOOP, "index_build");
+        if (p->ops->index_build(plugin_inst(p->placer), &s->view, &index) == 0) {
+            s->view.index = index;
+        }
+        plugin_leave(&crumb);
+    }
+}
+
+void snapshot_unref(struct snapshot *s)
+{
+    struct place *p;
+    struct plugin_crumb crumb;
+
+    if (!s || --s->refs > 0) {
+        return;
+    }
+    p = s->place;
+    if (s->view.index) {
+        plugin_enter(&crumb, p->placer, PLUGIN_LOOP, "index_free");
+        p->ops->index_free(plugin_inst(p->placer), (void *)(uintptr_t)s->view.index);
+        plugin_leave(&crumb);
+    }
+    for (uint32_t i = 0; i < s->view.n; i++) {
+        runner_unref(s->runners[i]);
+    }
+    free(s);
+}
+
+int snapshot_empty(struct place_group *g)
+{
+    g->snap = snapshot_create(g, NULL, 0);
+    return g->snap ? 0 : FN_E_EXHAUSTED;
+}
+
+static void on_link_state(void *ud, bool up)
+{
+    struct place_runner *r = ud;
+
+    metric_add(r->group->place->metrics.runners_up, up ? 1 : -1);
+    if (up) {
+        group_wake(r->group, 64, FN_WAKE_POOL);
+    }
+}
+
+/* The group's runner for an entry, opened if it is new. The caller gets a reference. */
+static struct place_runner *runner_get(struct place_group *g, const struct fn_runner *e)
+{
+    static const struct engage_link_cb cb = { on_link_state };
+    struct engage_client *client = g->place->deps.client;
+    struct place_runner *r;
+    char *key;
+
+    if (asprintf(&key, "%llu %s", (unsigned long long)e->id, e->address) < 0) {
+        return NULL;
+    }
+    HASH_FIND_STR(g->runners, key, r);
+    if (r) {
+        free(key);
+        r->refs++;
+        return r;
+    }
+    r = calloc(1, sizeof(*r));
+    if (!r) {
+        free(key);
+        return NULL;
+    }
+    r->key = key;
+    r->group = g;
+    r->refs = 1;
+    r->link = client->link_open(client, e->address, e->tls_name, &cb, r);
+    if (!r->link) {
+        free(key);
+        free(r);
+        return NULL;
+    }
+    HASH_ADD_KEYPTR(hh, g->runners, r->key, strlen(r->key), r);
+    return r;
+}
+
+/* Fills s->runners; FN_E_EXISTS when an entry stands twice. */
+static int runners_bind(struct place_group *g, struct snapshot *s)
+{
+    struct place_runner *r;
+
+    for (uint32_t i = 0; i < s->view.n; i++) {
+        r = runner_get(g, &s->list[i]);
+        if (!r) {
+            s->view.n = i;
+            return FN_E_EXHAUSTED;
+        }
+        s->runners[i] = r;
+    }
+    return 0;
+}
+
+static void runners_carry(struct place_group *g, struct snapshot *s)
+{
+    struct place_runner *r, *next;
+
+    HASH_ITER(hh, g->runners, r, next) {
+        r->listed = false;
+    }
+    for (uint32_t i = 0; i < s->view.n; i++) {
+        r = s->runners[i];
+        r->listed = true;
+        r->index = i;
+        s->inflight[i] = r->inflight;
+    }
+}
+
+static int publish(struct fn_snap_builder *b)
+{
+    struct place_group *g = group_get(b->place, b->group);
+    struct snapshot *s = g ? snapshot_create(g, b->list, b->n) : NULL;
+    struct snapshot *old;
+    int r;
+
+    if (!s) {
+        return FN_E_EXHAUSTED;
+    }
+    r = runners_bind(g, s);
+    if (r < 0) {
+        snapshot_unref(s);
+        return r;
+    }
+    index_build(s);
+    runners_carry(g, s);
+    old = g->snap;
+    g->snap = s;
+    metric_add(b->place->metrics.runners, (int64_t)s->view.n - old->view.n);
+    snapshot_unref(old);
+    group_wake(g, 64, FN_WAKE_POOL);
+    log_info("runners published", "group", g->name, "runners", log_num(s->view.n), "epoch",
+             log_num((int64_t)s->view.epoch));
+    return 0;
+}
+
+static int snap_publish(struct fn_snap_builder *given)
+{
+    struct place *p = given->place;
+    int r;
+
+    loop_take(p);
+    r = publish(given);
+    loop_give(p);
+    snap_discard(given);
+    return r;
+}
+
+static int snap_fail(const struct fn_host *host, const char *group, const struct fn_error *why)
+{
+    struct place *p = plugin_impl(host, "fn.snap");
+    struct place_group *g;
+
+    loop_take(p);
+    g = group_get(p, group);
+    if (g) {
+        g->snap->view.flags |= FN_SNAP_STALE;
+        g->snap->view.err_code = why ? why->code : FN_E_UNAVAILABLE;
+        metric_add(p->metrics.pool_error, 1);
+        log_warn("the pool failed; its last list stays", "group", g->name, "error",
+                 why ? why->msg : NULL);
+    }
+    loop_give(p);
+    return g ? 0 : FN_E_EXHAUSTED;
+}
+
+const struct fn_snap_if place_snap_if = {
+    FN_HDR(struct fn_snap_if, FN_MAGIC_SNAP), snap_begin, snap_add, snap_publish, snap_discard,
+    snap_fail,
+};

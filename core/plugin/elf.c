@@ -1,0 +1,693 @@
+/* Reads just enough of an ELF file to know that the dynamic linker can map it safely and that it
+ * was built for this host. Every offset is checked against the size of the file before it is used;
+ * nothing of the file is mapped or run. What is not covered: damage inside code, data or symbol
+ * contents. */
+#include <plugin/plugin_int.h>
+
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PHDRS_MAX   64
+#define SHDRS_MAX   256
+#define DYNS_MAX    512
+#define NOTES_MAX   65536u
+#define STRTAB_MAX  (16u * 1024u * 1024u)
+#define RELA_MAX    (1u << 20)
+
+#if defined(__x86_64__)
+#define OWN_MACHINE EM_X86_64
+#define OWN_RELATIVE R_X86_64_RELATIVE
+#elif defined(__aarch64__)
+#define OWN_MACHINE EM_AARCH64
+#define OWN_RELATIVE R_AARCH64_RELATIVE
+#else
+#error "expected x86-64 or arm64"
+#endif
+
+struct elf {
+    struct plugin_check *c;
+    int fd;
+    uint64_t size;
+    Elf64_Ehdr eh;
+    Elf64_Phdr ph[PHDRS_MAX];
+    Elf64_Shdr sh[SHDRS_MAX];
+    Elf64_Dyn dyn[DYNS_MAX];
+    uint32_t n_dyn;
+};
+
+static bool read_at(const struct elf *e, uint64_t at, void *ret, size_t len)
+{
+    size_t got = 0;
+    ssize_t n;
+
+    if (at > e->size || len > e->size - at) {
+        return false;
+    }
+    while (got < len) {
+        n = pread(e->fd, (char *)ret + got, len - got, (off_t)(at + got));
+        if (n <= 0) {
+            return false;
+        }
+        got += (size_t)n;
+    }
+    return true;
+}
+
+static bool inside(uint64_t at, uint64_t len, uint64_t limit)
+{
+    return at <= limit && len <= limit - at;
+}
+
+static int damaged(struct elf *e, const char *what, uint64_t got, uint64_t expected)
+{
+    return plugin_problem(e->c, FN_E_INVALID, "PLG906",
+                          "damaged or truncated ELF file: %s, got %llu; expected at most %llu",
+                          what, (unsigned long long)got, (unsigned long long)expected);
+}
+
+static int damaged_text(struct elf *e, const char *what)
+{
+    return plugin_problem(e->c, FN_E_INVALID, "PLG906", "damaged or truncated ELF file: %s", what);
+}
+
+static const char *machine_name(unsigned machine, char *ret, size_t cap)
+{
+    switch (machine) {
+    case EM_X86_64: return "x86-64";
+    case EM_AARCH64: return "aarch64";
+    case EM_386: return "i386";
+    case EM_ARM: return "arm";
+    case EM_RISCV: return "riscv";
+    case EM_PPC64: return "ppc64";
+    case EM_S390: return "s390";
+    default:
+        snprintf(ret, cap, "machine %u", machine);
+        return ret;
+    }
+}
+
+static int check_header(struct elf *e)
+{
+    const Elf64_Ehdr *h = &e->eh;
+    char start[16] = { 0 };
+    char shown[80];
+    char own[32];
+    size_t n = e->size < 16 ? (size_t)e->size : 16;
+
+    if (n == 0) {
+        return plugin_problem(e->c, FN_E_INVALID, "PLG906",
+                              "not ELF, got an empty file; expected a shared object");
+    }
+    if (!read_at(e, 0, start, n) || n < 4 || memcmp(start, ELFMAG, SELFMAG) != 0) {
+        return plugin_problem(e->c, FN_E_INVALID, "PLG906",
+                              "not ELF, starts with %s; expected a shared object",
+                              plugin_quote(start, n, shown, sizeof(shown)));
+    }
+    if (n == 16 && start[EI_CLASS] == ELFCLASS32) {
+        return plugin_problem(e->c, FN_E_UNIMPLEMENTED, "PLG905",
+                              "wrong machine, got 32 bits; expected %s with 64 bits",
+                              machine_name(OWN_MACHINE, own, sizeof(own)));
+    }
+    if (!read_at(e, 0, &e->eh, sizeof(e->eh))) {
+        return damaged(e, "its header needs 64 bytes and ends early", sizeof(e->eh), e->size);
+    }
+    if (h->e_ident[EI_DATA] == ELFDATA2MSB) {
+        return plugin_problem(e->c, FN_E_UNIMPLEMENTED, "PLG905",
+                              "wrong machine, got big-endian; expected little-endian");
+    }
+    if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB ||
+        h->e_ident[EI_VERSION] != EV_CURRENT || h->e_version != EV_CURRENT) {
+        return damaged_text(e, "unknown class, byte order or version in its header");
+    }
+    if (h->e_ident[EI_OSABI] != ELFOSABI_SYSV && h->e_ident[EI_OSABI] != ELFOSABI_GNU) {
+        return plugin_problem(e->c, FN_E_UNIMPLEMENTED, "PLG905",
+                              "wrong system, got OS ABI %u; expected 0 or 3",
+                              h->e_ident[EI_OSABI]);
+    }
+    if (h->e_machine != OWN_MACHINE) {
+        return plugin_problem(e->c, FN_E_UNIMPLEMENTED, "PLG905",
+                              "wrong machine, got %s; expected %s",
+                              machine_name(h->e_machine, shown, sizeof(shown)),
+                              machine_name(OWN_MACHINE, own, sizeof(own)));
+    }
+    if (h->e_type != ET_DYN) {
+        return plugin_problem(e->c, FN_E_INVALID, "PLG906",
+                              "not a shared object, got ELF type %u; expected %d", h->e_type,
+                              ET_DYN);
+    }
+    return 0;
+}
+
+/* Section headers are the last thing in a file: they show most truncations. */
+static int check_tables(struct elf *e)
+{
+    const Elf64_Ehdr *h = &e->eh;
+    uint64_t len = (uint64_t)h->e_phnum * sizeof(Elf64_Phdr);
+
+    if (h->e_ehsize != sizeof(Elf64_Ehdr) || h->e_phentsize != sizeof(Elf64_Phdr)) {
+        return damaged_text(e, "its header gives wrong entry sizes");
+    }
+    if (h->e_phnum == 0 || h->e_phnum > PHDRS_MAX) {
+        return damaged(e, "number of program headers", h->e_phnum, PHDRS_MAX);
+    }
+    if (h->e_phoff < sizeof(Elf64_Ehdr) || h->e_phoff % 8 != 0 ||
+        !inside(h->e_phoff, len, e->size)) {
+        return damaged(e, "end of the program headers", h->e_phoff + len, e->size);
+    }
+    if (h->e_shoff != 0 && h->e_shentsize != sizeof(Elf64_Shdr)) {
+        return damaged_text(e, "its header gives wrong entry sizes");
+    }
+    if (h->e_shoff != 0 &&
+        !inside(h->e_shoff, (uint64_t)h->e_shnum * sizeof(Elf64_Shdr), e->size)) {
+        return damaged(e, "end of the section headers",
+                       h->e_shoff + (uint64_t)h->e_shnum * sizeof(Elf64_Shdr), e->size);
+    }
+    if (!read_at(e, h->e_phoff, e->ph, (size_t)len)) {
+        return damaged_text(e, "its program headers cannot be read");
+    }
+    return 0;
+}
+
+static int check_load(struct elf *e, const Elf64_Phdr *p, const Elf64_Phdr *before)
+{
+    if (!inside(p->p_offset, p->p_filesz, e->size)) {
+        return damaged(e, "end of a segment", p->p_offset + p->p_filesz, e->size);
+    }
+    if (p->p_filesz > p->p_memsz || p->p_memsz > (1ULL << 32) || p->p_vaddr > (1ULL << 40)) {
+        return damaged_text(e, "a segment has impossible sizes");
+    }
+    if (p->p_align > (1ULL << 30) || (p->p_align & (p->p_align - 1)) != 0 ||
+        p->p_align < 4096 || p->p_vaddr % p->p_align != p->p_offset % p->p_align) {
+        return damaged_text(e, "a segment is not aligned");
+    }
+    if (before && p->p_vaddr < before->p_vaddr + before->p_memsz) {
+        return damaged_text(e, "segments overlap or are not in order");
+    }
+    if (before && p->p_vaddr - before->p_vaddr > (1ULL << 33)) {
+        return damaged_text(e, "segments are too far apart");
+    }
+    if ((p->p_flags & ~(uint32_t)(PF_R | PF_W | PF_X)) != 0 || !(p->p_flags & PF_R)) {
+        return damaged_text(e, "a segment has unknown rights");
+    }
+    if ((p->p_flags & PF_W) && (p->p_flags & PF_X)) {
+        return plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
+                              "a segment is writable and executable; expected one of both");
+    }
+    return 0;
+}
+
+/* The loaded segment that holds [vaddr, vaddr + len), in the file (or in memory when mem). */
+static const Elf64_Phdr *load_of(const struct elf *e, uint64_t vaddr, uint64_t len, bool mem)
+{
+    const Elf64_Phdr *p;
+    uint32_t i;
+
+    for (i = 0; i < e->eh.e_phnum; i++) {
+        p = &e->ph[i];
+        if (p->p_type == PT_LOAD && vaddr >= p->p_vaddr &&
+            inside(vaddr - p->p_vaddr, len, mem ? p->p_memsz : p->p_filesz)) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+/* Segments that the dynamic linker looks into must lie where a loaded one puts them. */
+static int check_inner(struct elf *e, const Elf64_Phdr *p, const char *what)
+{
+    bool mem = p->p_type == PT_TLS || p->p_type == PT_GNU_RELRO;
+    const Elf64_Phdr *l = load_of(e, p->p_vaddr, mem ? p->p_filesz : p->p_memsz, mem);
+
+    if (!inside(p->p_offset, p->p_filesz, e->size)) {
+        return damaged(e, what, p->p_offset + p->p_filesz, e->size);
+    }
+    if (!l || p->p_offset - l->p_offset != p->p_vaddr - l->p_vaddr) {
+        return damaged_text(e, what);
+    }
+    if (p->p_type == PT_GNU_RELRO && (p->p_memsz > l->p_memsz + 65536 || !(l->p_flags & PF_W))) {
+        return damaged_text(e, what);
+    }
+    if (p->p_type == PT_TLS && (p->p_memsz > (1u << 20) || p->p_filesz > p->p_memsz ||
+                                p->p_align > 4096 || (p->p_align & (p->p_align - 1)) != 0)) {
+        return damaged_text(e, what);
+    }
+    return 0;
+}
+
+/* Segments and sections describe the same bytes twice. Where they disagree, one of them is
+ * damaged, and the linker would map something else than what was built. */
+static int check_section(struct elf *e, const Elf64_Shdr *sh)
+{
+    const Elf64_Phdr *l;
+
+    if (!(sh->sh_flags & SHF_ALLOC) || (sh->sh_flags & SHF_TLS) || sh->sh_size == 0) {
+        return 0;
+    }
+    l = load_of(e, sh->sh_addr, sh->sh_size, sh->sh_type == SHT_NOBITS);
+    if (!l || (sh->sh_type != SHT_NOBITS &&
+               sh->sh_offset - l->p_offset != sh->sh_addr - l->p_vaddr)) {
+        return damaged_text(e, "its sections and segments disagree about addresses");
+    }
+    if (((sh->sh_flags & SHF_EXECINSTR) && !(l->p_flags & PF_X)) ||
+        ((sh->sh_flags & SHF_WRITE) && !(l->p_flags & PF_W))) {
+        return damaged_text(e, "its sections and segments disagree about rights");
+    }
+    return 0;
+}
+
+static int check_sections(struct elf *e)
+{
+    uint32_t i;
+    int r;
+
+    if (e->eh.e_shoff == 0 || e->eh.e_shnum == 0 || e->eh.e_shnum > SHDRS_MAX) {
+        return damaged(e, "number of section headers", e->eh.e_shnum, SHDRS_MAX);
+    }
+    if (!read_at(e, e->eh.e_shoff, e->sh, e->eh.e_shnum * sizeof(e->sh[0]))) {
+        return damaged_text(e, "its section headers cannot be read");
+    }
+    for (i = 0; i < e->eh.e_shnum; i++) {
+        r = check_section(e, &e->sh[i]);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+static int check_segment(struct elf *e, const Elf64_Phdr *p)
+{
+    switch (p->p_type) {
+    case PT_DYNAMIC:
+        return check_inner(e, p, "the dynamic segment is not inside a loaded one");
+    case PT_NOTE:
+        return check_inner(e, p, "a note segment is not inside a loaded one");
+    case PT_GNU_RELRO:
+        return check_inner(e, p, "the relro segment is not inside a loaded one");
+    case PT_TLS:
+        return check_inner(e, p, "the thread segment is not inside a loaded one");
+    case PT_GNU_PROPERTY:
+        return check_inner(e, p, "the property segment is not inside a loaded one");
+    case PT_GNU_EH_FRAME:
+        return check_inner(e, p, "the unwind segment is not inside a loaded one");
+    case PT_GNU_STACK:
+        if (p->p_flags & PF_X) {
+            return plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
+                                  "asks for an executable stack; expected none");
+        }
+        return 0;
+    case PT_PHDR:
+        return p->p_offset == e->eh.e_phoff ? 0
+                                            : damaged_text(e, "its program headers disagree");
+    default:
+        return 0;
+    }
+}
+
+static int check_segments(struct elf *e, const Elf64_Phdr **ret_dynamic)
+{
+    const Elf64_Phdr *last = NULL;
+    bool stack = false;
+    uint32_t i;
+    int r;
+
+    for (i = 0; i < e->eh.e_phnum; i++) {
+        if (e->ph[i].p_type == PT_LOAD) {
+            r = check_load(e, &e->ph[i], last);
+            if (r < 0) {
+                return r;
+            }
+            last = &e->ph[i];
+        }
+    }
+    if (!last) {
+        return damaged_text(e, "nothing in it is loaded");
+    }
+    for (i = 0; i < e->eh.e_phnum; i++) {
+        r = check_segment(e, &e->ph[i]);
+        if (r < 0) {
+            return r;
+        }
+        stack = stack || e->ph[i].p_type == PT_GNU_STACK;
+        if (e->ph[i].p_type == PT_DYNAMIC) {
+            if (*ret_dynamic) {
+                return damaged_text(e, "two dynamic segments");
+            }
+            *ret_dynamic = &e->ph[i];
+        }
+    }
+    if (!stack) {
+        return plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
+                              "does not refuse an executable stack; expected a GNU_STACK header");
+    }
+    return *ret_dynamic ? check_sections(e) : damaged_text(e, "no dynamic segment");
+}
+
+static uint32_t dyn_count(const struct elf *e, int64_t tag)
+{
+    uint32_t n = 0;
+    uint32_t i;
+
+    for (i = 0; i < e->n_dyn; i++) {
+        n += e->dyn[i].d_tag == tag;
+    }
+    return n;
+}
+
+static uint64_t dyn_value(const struct elf *e, int64_t tag)
+{
+    uint32_t i;
+
+    for (i = 0; i < e->n_dyn; i++) {
+        if (e->dyn[i].d_tag == tag) {
+            return e->dyn[i].d_un.d_val;
+        }
+    }
+    return 0;
+}
+
+struct dyn_rule {
+    int64_t tag;
+    int64_t size_tag; /* 0 = only the address itself */
+    uint64_t least;   /* bytes that are there at least */
+    bool mem;         /* may lie in zero-filled memory */
+    uint32_t flags;   /* the segment must have */
+    bool section;     /* must be the start of a section and, with size_tag, all of it */
+};
+
+static const struct dyn_rule dyn_rules[] = {
+    { DT_STRTAB, DT_STRSZ, 1, false, 0, true },
+    { DT_SYMTAB, 0, 24, false, 0, true },
+    { DT_GNU_HASH, 0, 16, false, 0, true },
+    { DT_HASH, 0, 8, false, 0, true },
+    { DT_RELA, DT_RELASZ, 0, false, 0, false },
+    { DT_RELR, DT_RELRSZ, 0, false, 0, false },
+    { DT_JMPREL, DT_PLTRELSZ, 0, false, 0, false },
+    { DT_INIT_ARRAY, DT_INIT_ARRAYSZ, 0, true, 0, true },
+    { DT_FINI_ARRAY, DT_FINI_ARRAYSZ, 0, true, 0, true },
+    { DT_PREINIT_ARRAY, DT_PREINIT_ARRAYSZ, 0, true, 0, true },
+    { DT_INIT, 0, 1, false, PF_X, true },
+    { DT_FINI, 0, 1, false, PF_X, true },
+    { DT_PLTGOT, 0, 8, true, PF_W, false },
+    { DT_VERSYM, 0, 2, false, 0, true },
+    { DT_VERNEED, 0, 16, false, 0, true },
+    { DT_VERDEF, 0, 20, false, 0, true },
+};
+
+static bool is_section(const struct elf *e, uint64_t at, uint64_t len, bool whole)
+{
+    uint32_t i;
+
+    for (i = 0; i < e->eh.e_shnum; i++) {
+        if ((e->sh[i].sh_flags & SHF_ALLOC) && e->sh[i].sh_addr == at &&
+            (!whole || e->sh[i].sh_size == len)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int check_dyn_addresses(struct elf *e)
+{
+    const struct dyn_rule *rule;
+    const Elf64_Phdr *l;
+    uint64_t at;
+    uint64_t len;
+    size_t i;
+
+    for (i = 0; i < sizeof(dyn_rules) / sizeof(dyn_rules[0]); i++) {
+        rule = &dyn_rules[i];
+        at = dyn_value(e, rule->tag);
+        if (rule->size_tag && dyn_count(e, rule->tag) != dyn_count(e, rule->size_tag)) {
+            return damaged_text(e, "its dynamic section has an address without a size");
+        }
+        if (!dyn_count(e, rule->tag)) {
+            continue;
+        }
+        len = rule->size_tag ? dyn_value(e, rule->size_tag) : 0;
+        len = len < rule->least ? rule->least : len;
+        l = load_of(e, at, len, rule->mem);
+        if (!l || (l->p_flags & rule->flags) != rule->flags) {
+            return damaged_text(e, "an address in its dynamic section lies outside");
+        }
+        if (rule->section && !is_section(e, at, len, rule->size_tag != 0)) {
+            return damaged_text(e, "its dynamic section and its sections disagree");
+        }
+    }
+    return 0;
+}
+
+/* What is made read-only after relocation must end where a section ends, or data behind it could
+ * not be written: also behind the three words that begin .got.plt, or with the last page of its
+ * segment. */
+static bool relro_fits(const struct elf *e, const Elf64_Phdr *relro)
+{
+    uint64_t end = relro->p_vaddr + relro->p_memsz;
+    const Elf64_Phdr *l = load_of(e, relro->p_vaddr, 0, true);
+    uint32_t i;
+
+    for (i = 0; i < e->eh.e_shnum; i++) {
+        if ((e->sh[i].sh_flags & SHF_ALLOC) &&
+            (e->sh[i].sh_addr == end || e->sh[i].sh_addr + e->sh[i].sh_size == end)) {
+            return true;
+        }
+    }
+    return end == dyn_value(e, DT_PLTGOT) + 24 ||
+           (l && end == ((l->p_vaddr + l->p_memsz + 4095) & ~4095ULL));
+}
+
+static int check_relro(struct elf *e)
+{
+    uint32_t i;
+
+    for (i = 0; i < e->eh.e_phnum; i++) {
+        if (e->ph[i].p_type == PT_GNU_RELRO &&
+            !relro_fits(e, &e->ph[i])) {
+            return damaged_text(e, "the relro segment ends inside of a section");
+        }
+    }
+    return 0;
+}
+
+/* Tags that the dynamic linker interprets in a way that a plugin has no use for. */
+static int check_dyn_tag(struct elf *e, const Elf64_Dyn *d)
+{
+    if (d->d_tag < 0 || (d->d_tag >= DT_NUM && d->d_tag < DT_LOOS)) {
+        return damaged_text(e, "an unknown tag in its dynamic section");
+    }
+    if (d->d_tag != DT_NEEDED && dyn_count(e, d->d_tag) > 1) {
+        return damaged_text(e, "a tag comes twice in its dynamic section");
+    }
+    switch (d->d_tag) {
+    case DT_TEXTREL:
+        return plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
+                              "needs relocations of its code; expected position independent code "
+                              "(-fPIC)");
+    case DT_FLAGS:
+        return (d->d_un.d_val & DF_TEXTREL) || d->d_un.d_val > 0x1f
+                   ? damaged_text(e, "unknown flags in its dynamic section")
+                   : 0;
+    case DT_AUDIT:
+    case DT_DEPAUDIT:
+    case DT_FILTER:
+    case DT_AUXILIARY:
+    case DT_REL:
+    case DT_DEBUG:
+        return damaged_text(e, "a tag in its dynamic section has no use in a plugin");
+    case DT_RELAENT:
+        return d->d_un.d_val == sizeof(Elf64_Rela) ? 0 : damaged_text(e, "relocation size");
+    case DT_SYMENT:
+        return d->d_un.d_val == sizeof(Elf64_Sym) ? 0 : damaged_text(e, "symbol size");
+    case DT_PLTREL:
+        return d->d_un.d_val == DT_RELA ? 0 : damaged_text(e, "relocation type");
+    case DT_NEEDED:
+    case DT_SONAME:
+    case DT_RPATH:
+    case DT_RUNPATH:
+        return d->d_un.d_val < dyn_value(e, DT_STRSZ) ? 0 : damaged_text(e, "a library name");
+    default:
+        return 0;
+    }
+}
+
+/* Relocations are written by the dynamic linker without a look at where they point. */
+static int check_relocations(struct elf *e, int64_t tag, int64_t size_tag)
+{
+    uint64_t at = dyn_value(e, tag);
+    uint64_t len = dyn_value(e, size_tag);
+    const Elf64_Phdr *l;
+    const Elf64_Phdr *target;
+    Elf64_Rela rela[64];
+    uint64_t relative = tag == DT_RELA ? dyn_value(e, DT_RELACOUNT) : 0;
+    uint64_t done = 0;
+    uint64_t part;
+    size_t i;
+
+    if (len == 0) {
+        return relative == 0 ? 0 : damaged_text(e, "its count of relative relocations is wrong");
+    }
+    l = load_of(e, at, len, false);
+    if (!l || len % sizeof(Elf64_Rela) != 0 || len / sizeof(Elf64_Rela) > RELA_MAX) {
+        return damaged_text(e, "relocations");
+    }
+    while (done < len) {
+        part = len - done < sizeof(rela) ? len - done : sizeof(rela);
+        if (!read_at(e, l->p_offset + (at - l->p_vaddr) + done, rela, (size_t)part)) {
+            return damaged_text(e, "relocations");
+        }
+        for (i = 0; i < part / sizeof(rela[0]); i++) {
+            target = load_of(e, rela[i].r_offset, 8, true);
+            /* The first ones are taken as relative without a look. */
+            if (relative > 0 && ELF64_R_TYPE(rela[i].r_info) != OWN_RELATIVE) {
+                return damaged_text(e, "its count of relative relocations is wrong");
+            }
+            relative -= relative > 0;
+            if (!target || !(target->p_flags & PF_W) ||
+                (ELF64_R_TYPE(rela[i].r_info) == OWN_RELATIVE &&
+                 !load_of(e, (uint64_t)rela[i].r_addend, 0, true))) {
+                return damaged_text(e, "a relocation points outside of its data");
+            }
+        }
+        done += part;
+    }
+    return relative == 0 ? 0 : damaged_text(e, "its count of relative relocations is wrong");
+}
+
+static int check_dynamic(struct elf *e, const Elf64_Phdr *dynamic)
+{
+    uint64_t n = dynamic->p_filesz / sizeof(Elf64_Dyn);
+    const Elf64_Phdr *l;
+    char last = 1;
+    uint32_t i;
+    int r;
+
+    if (n == 0 || n > DYNS_MAX || dynamic->p_vaddr % 8 != 0 ||
+        !read_at(e, dynamic->p_offset, e->dyn, (size_t)n * sizeof(Elf64_Dyn))) {
+        return damaged(e, "entries of its dynamic section", n, DYNS_MAX);
+    }
+    while (e->n_dyn < n && e->dyn[e->n_dyn].d_tag != DT_NULL) {
+        e->n_dyn++;
+    }
+    if (e->n_dyn == n) {
+        return damaged_text(e, "its dynamic section has no end");
+    }
+    for (i = 0; i < e->n_dyn; i++) {
+        r = check_dyn_tag(e, &e->dyn[i]);
+        if (r < 0) {
+            return r;
+        }
+    }
+    if (!dyn_value(e, DT_STRTAB) || !dyn_value(e, DT_SYMTAB) || !dyn_value(e, DT_STRSZ) ||
+        !dyn_value(e, DT_SYMENT) || !(dyn_value(e, DT_GNU_HASH) || dyn_value(e, DT_HASH)) ||
+        dyn_count(e, DT_RELA) != dyn_count(e, DT_RELAENT) ||
+        dyn_count(e, DT_JMPREL) != dyn_count(e, DT_PLTREL) ||
+        dyn_count(e, DT_VERNEED) != dyn_count(e, DT_VERNEEDNUM) ||
+        dyn_count(e, DT_VERDEF) != dyn_count(e, DT_VERDEFNUM) ||
+        (dyn_count(e, DT_VERNEED) && !dyn_count(e, DT_VERSYM))) {
+        return damaged_text(e, "its dynamic section is not complete");
+    }
+    r = check_dyn_addresses(e);
+    if (r < 0) {
+        return r;
+    }
+    l = load_of(e, dyn_value(e, DT_STRTAB), dyn_value(e, DT_STRSZ), false);
+    if (!l || dyn_value(e, DT_STRSZ) > STRTAB_MAX ||
+        !read_at(e, l->p_offset + (dyn_value(e, DT_STRTAB) - l->p_vaddr) +
+                        dyn_value(e, DT_STRSZ) - 1, &last, 1) || last != '\0') {
+        return damaged_text(e, "its string table has no end");
+    }
+    r = check_relro(e);
+    if (r == 0) {
+        r = check_relocations(e, DT_RELA, DT_RELASZ);
+    }
+    return r < 0 ? r : check_relocations(e, DT_JMPREL, DT_PLTRELSZ);
+}
+
+/* 1 = found, 0 = not here, < 0 = damaged. */
+static int scan_notes(struct elf *e, const Elf64_Phdr *p, struct fn_note *ret)
+{
+    uint64_t align = p->p_align == 8 ? 8 : 4;
+    uint64_t at = 0;
+    uint64_t name_len;
+    uint64_t desc_len;
+    Elf64_Nhdr nh;
+
+    if (p->p_filesz > NOTES_MAX) {
+        return damaged(e, "size of a note segment", p->p_filesz, NOTES_MAX);
+    }
+    while (p->p_filesz - at >= sizeof(nh)) {
+        if (!read_at(e, p->p_offset + at, &nh, sizeof(nh))) {
+            return damaged_text(e, "a note cannot be read");
+        }
+        name_len = ((uint64_t)nh.n_namesz + align - 1) & ~(align - 1);
+        desc_len = ((uint64_t)nh.n_descsz + align - 1) & ~(align - 1);
+        if (sizeof(nh) + name_len + nh.n_descsz > p->p_filesz - at) {
+            return damaged(e, "end of a note", at + sizeof(nh) + name_len + nh.n_descsz,
+                           p->p_filesz);
+        }
+        if (nh.n_namesz == 4 && nh.n_type == FN_NOTE_TYPE && nh.n_descsz >= 8 && align == 4 &&
+            read_at(e, p->p_offset + at, ret, sizeof(*ret)) &&
+            memcmp(ret->name, FN_NOTE_OWNER, 4) == 0) {
+            return 1;
+        }
+        at += sizeof(nh) + name_len + desc_len;
+        if (at > p->p_filesz) {
+            return 0;
+        }
+    }
+    return 0;
+}
+
+static int find_note(struct elf *e, struct fn_note *ret)
+{
+    uint32_t i;
+    int r;
+
+    for (i = 0; i < e->eh.e_phnum; i++) {
+        if (e->ph[i].p_type == PT_NOTE) {
+            r = scan_notes(e, &e->ph[i], ret);
+            if (r != 0) {
+                return r < 0 ? r : 0;
+            }
+        }
+    }
+    return plugin_problem(e->c, FN_E_INVALID, "PLG907",
+                          "has no note of owner \"" FN_NOTE_OWNER "\"; expected a plugin built "
+                          "with FN_PLUGIN_DEFINE");
+}
+
+int plugin_elf_check(struct plugin_check *c, int fd, uint64_t size, struct fn_note *ret_note)
+{
+    struct elf *e = calloc(1, sizeof(*e));
+    const Elf64_Phdr *dynamic = NULL;
+    struct fn_note note;
+    int r;
+
+    if (!e) {
+        return plugin_problem(c, FN_E_EXHAUSTED, "PLG901", "no memory to read it");
+    }
+    e->c = c;
+    e->fd = fd;
+    e->size = size;
+    r = check_header(e);
+    if (r == 0) {
+        r = check_tables(e);
+    }
+    if (r == 0) {
+        r = check_segments(e, &dynamic);
+    }
+    if (r == 0) {
+        r = check_dynamic(e, dynamic);
+    }
+    if (r == 0) {
+        r = find_note(e, &note);
+    }
+    free(e);
+    if (r == 0) {
+        *ret_note = note;
+    }
+    return r;
+}

@@ -1,0 +1,259 @@
+#include <plugin/plugin_int.h>
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int plugin_problem(struct plugin_check *c, int code, const char *id, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (c->n++ == 0) {
+        c->first_code = code;
+        err_set(c->first, code, "%s %s: %s", id, c->path, text);
+    }
+    if (c->lines) {
+        buf_printf(c->lines, "%s %s: %s\n", id, c->path, text);
+    }
+    return code;
+}
+
+static void escape(const void *bytes, size_t len, const char *also, char *ret, size_t cap)
+{
+    const unsigned char *s = bytes;
+    size_t at = 0;
+    size_t i;
+
+    for (i = 0; i < len && at + 8 < cap; i++) {
+        if (s[i] < 0x20 || s[i] > 0x7e || strchr(also, s[i])) {
+            at += (size_t)snprintf(ret + at, cap - at, "\\x%02x", s[i]);
+        } else {
+            ret[at++] = (char)s[i];
+        }
+    }
+    snprintf(ret + at, cap - at, "%s", i < len ? "..." : "");
+}
+
+const char *plugin_quote(const void *bytes, size_t len, char *ret, size_t cap)
+{
+    ret[0] = '"';
+    escape(bytes, len, "\"\\", ret + 1, cap - 2);
+    memcpy(ret + strlen(ret), "\"", 2);
+    return ret;
+}
+
+const char *plugin_clean(const char *text, char *ret, size_t cap)
+{
+    escape(text, strlen(text), "", ret, cap);
+    return ret;
+}
+
+static int check_note(struct plugin_check *c, const struct fn_note *note)
+{
+    if (note->abi_major != FN_ABI_MAJOR || note->host_minor_min > FN_ABI_MINOR) {
+        return plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG904",
+                              "needs plugin ABI %u.%u; host offers %d.0 to %d.%d", note->abi_major,
+                              note->host_minor_min, FN_ABI_MAJOR, FN_ABI_MAJOR, FN_ABI_MINOR);
+    }
+    return 0;
+}
+
+static int check_symbol(struct plugin_check *c, void *handle,
+                        const struct fn_manifest *(**ret_entry)(void))
+{
+    char name[32];
+    void *entry = dlsym(handle, "fn_plugin_v1");
+    int v;
+
+    if (!entry) {
+        for (v = 2; v < 10; v++) {
+            snprintf(name, sizeof(name), "fn_plugin_v%d", v);
+            if (dlsym(handle, name)) {
+                return plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG904",
+                                      "exports %s; host offers plugin ABI 1 (fn_plugin_v1)", name);
+            }
+        }
+        return plugin_problem(c, FN_E_INVALID, "PLG907",
+                              "exports no fn_plugin_v1; expected FN_PLUGIN_DEFINE in one of its "
+                              "source files");
+    }
+    /* dlsym also finds symbols of libraries that the file links. */
+    if (!plugin_mem_code(c->mem, entry) || !plugin_mem_table(c->mem, entry, 1, 1)) {
+        return plugin_problem(c, FN_E_INVALID, "PLG907",
+                              "fn_plugin_v1 is not a function of this file");
+    }
+    memcpy(ret_entry, &entry, sizeof(entry));
+    return 0;
+}
+
+static int take_tables(struct plugin_check *c, struct plugin_file *f)
+{
+    const struct fn_manifest *(*entry)(void) = NULL;
+    int r;
+
+    r = check_symbol(c, f->handle, &entry);
+    if (r < 0) {
+        return r;
+    }
+    r = plugin_manifest_check(c, entry(), &f->manifest);
+    if (r < 0) {
+        return r;
+    }
+    return plugin_factories_check(c, &f->manifest, &f->factories, &f->n_factories);
+}
+
+/* A file that was mapped and is refused afterwards stays mapped: its constructors ran, and nobody
+ * knows what they left behind. */
+static int load(struct plugin_check *c, struct plugin_file *f)
+{
+    const char *why;
+    int r;
+
+    f->handle = dlopen(f->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!f->handle) {
+        why = dlerror();
+        return plugin_problem(c, FN_E_INVALID, "PLG908", "%s; try ldd on it",
+                              why ? why : "dlopen failed");
+    }
+    r = plugin_mem_create(f->handle, &c->mem);
+    if (r < 0) {
+        return plugin_problem(c, r, "PLG908", "its segments are not known to the linker");
+    }
+    r = take_tables(c, f);
+    plugin_mem_destroy(c->mem);
+    c->mem = NULL;
+    return r;
+}
+
+static struct plugin_file *find_open(struct plugin_host *h, const struct plugin_stat *st)
+{
+    struct plugin_file *f;
+
+    LIST_FOREACH(f, &h->files, link) {
+        if (strcmp(f->path, st->path) == 0 || (f->dev == st->dev && f->ino == st->ino)) {
+            return f;
+        }
+    }
+    return NULL;
+}
+
+static int open_new(struct plugin_check *c, const struct plugin_stat *st,
+                    struct plugin_file **ret)
+{
+    struct plugin_file *f = calloc(1, sizeof(*f));
+    int r;
+
+    if (!f || !(f->path = strdup(st->path))) {
+        free(f);
+        return plugin_problem(c, FN_E_EXHAUSTED, "PLG901", "no memory to open it");
+    }
+    f->host = c->host;
+    f->dev = st->dev;
+    f->ino = st->ino;
+    f->mtime_ns = st->mtime_ns;
+    r = load(c, f);
+    if (r < 0) {
+        free(f->path);
+        free(f);
+        return r;
+    }
+    LIST_INSERT_HEAD(&c->host->files, f, link);
+    *ret = f;
+    return 0;
+}
+
+static int open_checked(struct plugin_check *c, struct plugin_file **ret)
+{
+    struct plugin_stat st;
+    struct plugin_file *f;
+    struct fn_note note;
+    int fd;
+    int r;
+
+    fd = plugin_path_open(c, &st);
+    if (fd < 0) {
+        return fd;
+    }
+    f = find_open(c->host, &st);
+    if (f) {
+        close(fd);
+        if (f->ino != st.ino || f->dev != st.dev || f->mtime_ns != st.mtime_ns) {
+            log_warn("plugin file changed on disk; a new process is needed to load it", "plugin",
+                     f->path);
+        }
+        *ret = f;
+        return 0;
+    }
+    r = plugin_elf_check(c, fd, st.size, &note);
+    close(fd);
+    if (r == 0) {
+        r = check_note(c, &note);
+    }
+    return r < 0 ? r : open_new(c, &st, ret);
+}
+
+int plugin_file_check(struct plugin_host *h, const char *path, struct plugin_file **ret,
+                      struct buf *lines, struct fn_error *reterr)
+{
+    struct plugin_check c = { .host = h, .path = path, .lines = lines, .first = reterr };
+
+    return open_checked(&c, ret);
+}
+
+int plugin_file_open(struct plugin_host *h, const char *path, struct plugin_file **ret,
+                     struct fn_error *reterr)
+{
+    return plugin_file_check(h, path, ret, NULL, reterr);
+}
+
+const char *plugin_file_path(const struct plugin_file *f)
+{
+    return f->path;
+}
+
+const struct fn_manifest *plugin_file_manifest(const struct plugin_file *f)
+{
+    return &f->manifest;
+}
+
+const struct fn_factory *plugin_file_factory(const struct plugin_file *f, const char *kind,
+                                             const char *name)
+{
+    uint32_t i;
+
+    for (i = 0; i < f->n_factories; i++) {
+        if (strcmp(f->factories[i].pub.kind, kind) == 0 &&
+            strcmp(f->factories[i].pub.name, name) == 0) {
+            return &f->factories[i].pub;
+        }
+    }
+    return NULL;
+}
+
+void plugin_file_each(const struct plugin_file *f,
+                      void (*cb)(void *ud, const struct fn_factory *factory), void *ud)
+{
+    uint32_t i;
+
+    for (i = 0; i < f->n_factories; i++) {
+        cb(ud, &f->factories[i].pub);
+    }
+}
+
+int plugin_path_for(const char *dir, const char *kind, const char *name, char *ret, size_t cap)
+{
+    const struct plugin_kind *k = plugin_kind_find(kind);
+    int n;
+
+    if (!k || !plugin_name_ok(name, 32)) {
+        return FN_E_INVALID;
+    }
+    n = snprintf(ret, cap, "%s/%s%s.so", dir, k->prefix, name);
+    return n < 0 || (size_t)n >= cap ? FN_E_RANGE : 0;
+}

@@ -1,0 +1,220 @@
+#include <plugin/plugin_int.h>
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct plugin_host *plugin_host_create(struct env *env)
+{
+    struct plugin_host *h = calloc(1, sizeof(*h));
+
+    if (!h) {
+        return NULL;
+    }
+    h->env = env;
+    h->seed = env ? env_random_u64(env) : 0;
+    h->budget_loop_ns = PLUGIN_BUDGET_LOOP_NS;
+    LIST_INIT(&h->files);
+    buf_init(&h->summary, 0);
+    plugin_ticks_sample(h);
+    return h;
+}
+
+void plugin_host_destroy(struct plugin_host *h)
+{
+    struct plugin_file *f;
+
+    if (!h) {
+        return;
+    }
+    assert(h->n_instances == 0);
+    while ((f = LIST_FIRST(&h->files))) {
+        LIST_REMOVE(f, link);
+        free(f->factories);
+        free(f->path);
+        free(f);
+    }
+    buf_finish(&h->summary);
+    free(h);
+}
+
+void plugin_host_budget(struct plugin_host *h, int64_t loop_ns)
+{
+    h->budget_loop_ns = loop_ns;
+}
+
+void plugin_host_offer(struct plugin_host *h, const char *iface, uint16_t major, uint16_t minor,
+                       const void *table, void *impl)
+{
+    const struct plugin_offer *old = plugin_offer_find(h, iface);
+
+    if (old) {
+        assert(old->table == table && old->impl == impl);
+        return;
+    }
+    assert(h->n_offers < PLUGIN_OFFERS_MAX);
+    h->offers[h->n_offers++] = (struct plugin_offer){ iface, major, minor, table, impl };
+}
+
+const char *plugin_host_summary(struct plugin_host *h)
+{
+    const struct plugin_file *f;
+    uint32_t i;
+
+    buf_clear(&h->summary);
+    LIST_FOREACH(f, &h->files, link) {
+        buf_printf(&h->summary, "%s%s %s", h->summary.len ? "; " : "", f->path,
+                   f->manifest.version);
+        for (i = 0; i < f->n_factories; i++) {
+            buf_printf(&h->summary, " %s/%s", f->factories[i].pub.kind, f->factories[i].pub.name);
+        }
+    }
+    return buf_text(&h->summary);
+}
+
+/* ---- instances ------------------------------------------------------------------------------- */
+
+/* What the node does not offer is known only now: tools open files without offering anything. */
+static int check_offers(struct plugin *p, struct fn_error *reterr)
+{
+    const struct fn_need *need;
+
+    for (need = p->factory->needs; need && need->iface; need++) {
+        if (!(need->flags & FN_NEED_OPTIONAL) && !plugin_offer_find(p->owner, need->iface)) {
+            return err_set(reterr, FN_E_PRECONDITION,
+                           "PLG904 %s: %s/%s: needs host interface %s %u.%u; this node offers none",
+                           p->name, p->factory->kind, p->factory->name, need->iface, need->major,
+                           need->minor_min);
+        }
+    }
+    return 0;
+}
+
+/* The plugin's own words, made harmless. */
+static int create_failed(struct plugin *p, int r, struct fn_error *said, struct fn_error *reterr)
+{
+    char text[FN_ERROR_TEXT_MAX * 4 + 8];
+    const char *name = p->name;
+
+    if (r < FN_E_UNAUTHENTICATED) {
+        return err_set(reterr, FN_E_INTERNAL,
+                       "PLG917 %s: %s/%s: create() returned %d; expected 0 or FN_E_*", name,
+                       p->factory->kind, p->factory->name, r);
+    }
+    said->msg[sizeof(said->msg) - 1] = '\0';
+    if (!said->msg[0]) {
+        return err_set(reterr, r, "PLG915 %s: %s/%s: create() failed without a text: %s", name,
+                       p->factory->kind, p->factory->name, err_name(r));
+    }
+    plugin_clean(said->msg, text, sizeof(text));
+    return err_set(reterr, r, "PLG915 %s: %s/%s: %s", name, p->factory->kind, p->factory->name,
+                   text);
+}
+
+static int run_create(struct plugin *p, struct fn_error *reterr)
+{
+    struct fn_error said = ERR_INIT;
+    struct plugin_crumb crumb;
+    void *inst = NULL;
+    int r;
+
+    p->creating = true;
+    plugin_enter(&crumb, p, PLUGIN_INIT, "create");
+    r = p->factory->create(&p->host, p->conf ? p->conf->data : NULL, &inst, &said);
+    plugin_leave(&crumb);
+    p->creating = false;
+    if (r < 0) {
+        return create_failed(p, r, &said, reterr);
+    }
+    p->inst = inst;
+    if (r > 0 || !inst) {
+        return err_set(reterr, FN_E_INTERNAL,
+                       "PLG917 %s: %s/%s: create() returned %d and %s; expected 0 and an instance",
+                       p->name, p->factory->kind, p->factory->name, r,
+                       inst ? "an instance" : "no instance");
+    }
+    return 0;
+}
+
+static void release(struct plugin *p)
+{
+    if (p->host.priv) {
+        plugin_tables_release(p);
+    }
+    conf_values_destroy(p->conf);
+    free(p->name);
+    free(p);
+}
+
+int plugin_create(struct plugin_host *h, struct plugin_file *f, const struct fn_factory *factory,
+                  const char *name, struct conf_values *given_conf, struct plugin **ret,
+                  struct fn_error *reterr)
+{
+    struct plugin *p = calloc(1, sizeof(*p));
+    int r;
+
+    if (!p || !(p->name = strdup(name))) {
+        free(p);
+        conf_values_destroy(given_conf);
+        return err_set(reterr, FN_E_EXHAUSTED, "PLG901 %s: no memory for an instance", name);
+    }
+    p->owner = h;
+    p->file = f;
+    p->factory = factory;
+    p->conf = given_conf;
+    r = check_offers(p, reterr);
+    if (r == 0 && factory->conf_size > 0 && !given_conf) {
+        r = err_set(reterr, FN_E_INVALID, "PLG910 %s: %s/%s: has options, got none; expected a "
+                    "struct of %u bytes", name, factory->kind, factory->name, factory->conf_size);
+    }
+    if (r == 0) {
+        plugin_tables_init(p);
+        r = run_create(p, reterr);
+    }
+    if (r < 0) {
+        release(p);
+        return r;
+    }
+    h->n_instances++;
+    log_info("plugin ready", "plugin", p->name, "kind", factory->kind, "use", factory->name,
+             "version", f->manifest.version, "file", f->path);
+    *ret = p;
+    return 0;
+}
+
+void plugin_destroy(struct plugin *p)
+{
+    struct plugin_crumb crumb;
+
+    if (!p) {
+        return;
+    }
+    /* Its timers must be off first: destroy frees what they point at. */
+    plugin_tables_release(p);
+    plugin_enter(&crumb, p, PLUGIN_INIT, "destroy");
+    p->factory->destroy(p->inst);
+    plugin_leave(&crumb);
+    p->owner->n_instances--;
+    release(p);
+}
+
+const char *plugin_name(const struct plugin *p)
+{
+    return p->name;
+}
+
+const struct fn_factory *plugin_factory(const struct plugin *p)
+{
+    return p->factory;
+}
+
+void *plugin_inst(const struct plugin *p)
+{
+    return p->inst;
+}
+
+const void *plugin_ops(const struct plugin *p)
+{
+    return p->factory->ops;
+}

@@ -1,0 +1,209 @@
+/* Checks option tables, so that binding fn.yaml to them cannot write outside of the conf struct and
+ * every default is known to be good before anybody uses it. */
+#include <plugin/plugin_int.h>
+
+#include <string.h>
+
+#define OPT_KEY_MAX 64
+
+static uint32_t type_size(uint32_t type)
+{
+    switch (type) {
+    case FN_OPT_STR:
+    case FN_OPT_CHOICE:
+        return sizeof(const char *);
+    case FN_OPT_INT:
+    case FN_OPT_DURATION:
+    case FN_OPT_BYTES:
+        return sizeof(int64_t);
+    case FN_OPT_BOOL:
+        return sizeof(uint32_t);
+    case FN_OPT_STRLIST:
+        return sizeof(struct fn_strlist);
+    default:
+        return 0;
+    }
+}
+
+static bool key_ok(const char *s)
+{
+    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+
+    return n > 0 && n <= OPT_KEY_MAX && s[n] == '\0' && s[0] >= 'a' && s[0] <= 'z';
+}
+
+static bool is_choice(const char *choices, const char *word)
+{
+    size_t len = strlen(word);
+    const char *at = choices;
+    size_t n;
+
+    while (*at) {
+        n = strcspn(at, "|");
+        if (n == len && n > 0 && memcmp(at, word, n) == 0) {
+            return true;
+        }
+        at += n + (at[n] == '|');
+    }
+    return false;
+}
+
+/* Why the default is no good, or NULL. */
+static const char *default_fault(const struct fn_opt *o)
+{
+    int64_t v = 0;
+    bool flag;
+    bool bounded = o->min != 0 || o->max != 0;
+
+    switch (o->type) {
+    case FN_OPT_INT:
+        if (conf_parse_int(o->dflt, &v) < 0) {
+            return "a whole number";
+        }
+        break;
+    case FN_OPT_DURATION:
+        if (conf_parse_duration(o->dflt, &v) < 0) {
+            return "a duration like 10ms";
+        }
+        break;
+    case FN_OPT_BYTES:
+        if (conf_parse_bytes(o->dflt, &v) < 0) {
+            return "a size like 64KiB";
+        }
+        break;
+    case FN_OPT_STR:
+        v = (int64_t)strlen(o->dflt);
+        break;
+    case FN_OPT_BOOL:
+        return conf_parse_bool(o->dflt, &flag) < 0 ? "true or false" : NULL;
+    case FN_OPT_CHOICE:
+        return is_choice(o->choices, o->dflt) ? NULL : "one of its choices";
+    default:
+        return NULL;
+    }
+    return bounded && (v < o->min || v > o->max) ? "a value within its bounds" : NULL;
+}
+
+static bool check_texts(struct plugin_check *c, const char *who, uint32_t i,
+                        const struct fn_opt *o)
+{
+    char shown[96];
+
+    if (!plugin_mem_text(c->mem, o->key) || !key_ok(o->key)) {
+        plugin_problem(c, FN_E_INVALID, "PLG910",
+                       "%s: option %u: key, got %s; expected 1 to %d of a-z, 0-9, _ and -", who, i,
+                       plugin_mem_text(c->mem, o->key)
+                           ? plugin_quote(o->key, strlen(o->key), shown, sizeof(shown))
+                           : "no text",
+                       OPT_KEY_MAX);
+        return false;
+    }
+    if (!o->doc || !plugin_mem_text(c->mem, o->doc) || !o->doc[0]) {
+        plugin_problem(c, FN_E_INVALID, "PLG910", "%s: option %s: doc; expected one sentence", who,
+                       o->key);
+        return false;
+    }
+    if ((o->dflt && !plugin_mem_text(c->mem, o->dflt)) ||
+        (o->choices && !plugin_mem_text(c->mem, o->choices))) {
+        plugin_problem(c, FN_E_INVALID, "PLG910",
+                       "%s: option %s: default or choices is not a terminated text", who, o->key);
+        return false;
+    }
+    return true;
+}
+
+static void check_option(struct plugin_check *c, const char *who, const struct fn_factory *f,
+                         const struct fn_opt *o)
+{
+    uint32_t size = type_size(o->type);
+    char shown[96];
+    const char *fault;
+
+    if (size == 0) {
+        plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG910",
+                       "%s: option %s: type, got %u; expected 1 to %u", who, o->key, o->type,
+                       FN_OPT_CHOICE);
+        return;
+    }
+    if (o->offset > f->conf_size || size > f->conf_size - o->offset) {
+        plugin_problem(c, FN_E_INVALID, "PLG910",
+                       "%s: option %s: %u bytes at offset %u; expected an end within conf_size %u",
+                       who, o->key, size, o->offset, f->conf_size);
+    } else if (o->offset % (size == 4 ? 4 : 8) != 0) {
+        plugin_problem(c, FN_E_INVALID, "PLG910",
+                       "%s: option %s: offset, got %u; expected a multiple of %u", who, o->key,
+                       o->offset, size == 4 ? 4u : 8u);
+    }
+    if (o->flags & ~(FN_OPT_MAY_BE_ABSENT | FN_OPT_MAY_BE_SECRET)) {
+        plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG910",
+                       "%s: option %s: flags, got 0x%x; expected known ones", who, o->key,
+                       o->flags);
+    }
+    if (o->min > o->max) {
+        plugin_problem(c, FN_E_INVALID, "PLG910",
+                       "%s: option %s: min %lld is above max %lld", who, o->key,
+                       (long long)o->min, (long long)o->max);
+        return;
+    }
+    if (o->type == FN_OPT_CHOICE && (!o->choices || !o->choices[0])) {
+        plugin_problem(c, FN_E_INVALID, "PLG910", "%s: option %s: choices; expected words", who,
+                       o->key);
+        return;
+    }
+    fault = o->dflt ? default_fault(o) : NULL;
+    if (fault) {
+        plugin_problem(c, FN_E_INVALID, "PLG910", "%s: option %s: default, got %s; expected %s",
+                       who, o->key, plugin_quote(o->dflt, strlen(o->dflt), shown, sizeof(shown)),
+                       fault);
+    }
+}
+
+/* Same key, or two options in the same bytes. */
+static void check_against(struct plugin_check *c, const char *who, const struct fn_opt *o,
+                          const struct fn_opt *other)
+{
+    uint64_t end = (uint64_t)o->offset + type_size(o->type);
+    uint64_t other_end = (uint64_t)other->offset + type_size(other->type);
+
+    if (strcmp(o->key, other->key) == 0) {
+        plugin_problem(c, FN_E_INVALID, "PLG910", "%s: option %s: listed twice", who, o->key);
+    } else if (o->offset < other_end && other->offset < end) {
+        plugin_problem(c, FN_E_INVALID, "PLG910",
+                       "%s: option %s: shares bytes of its conf struct with option %s", who,
+                       o->key, other->key);
+    }
+}
+
+void plugin_opts_check(struct plugin_check *c, const char *who, const struct fn_factory *f)
+{
+    const struct fn_opt *opts = f->opts;
+    uint32_t i;
+    uint32_t j;
+
+    if (f->conf_size > PLUGIN_CONF_MAX) {
+        plugin_problem(c, FN_E_INVALID, "PLG910", "%s: conf_size, got %u; expected at most %d",
+                       who, f->conf_size, PLUGIN_CONF_MAX);
+    }
+    if (!opts) {
+        return;
+    }
+    for (i = 0;; i++) {
+        if (i == PLUGIN_OPTS_MAX || !plugin_mem_table(c->mem, &opts[i], sizeof(opts->key), 8)) {
+            plugin_problem(c, FN_E_INVALID, "PLG910",
+                           "%s: list of options has no end within %d entries of the plugin's data",
+                           who, PLUGIN_OPTS_MAX);
+            return;
+        }
+        if (!opts[i].key) {
+            return;
+        }
+        if (!plugin_mem_table(c->mem, &opts[i], sizeof(opts[i]), 8) ||
+            !check_texts(c, who, i, &opts[i])) {
+            return;
+        }
+        check_option(c, who, f, &opts[i]);
+        for (j = 0; j < i; j++) {
+            check_against(c, who, &opts[i], &opts[j]);
+        }
+    }
+}

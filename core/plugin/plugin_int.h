@@ -1,0 +1,215 @@
+/* What the files of this room share. */
+#ifndef PLUGIN_PLUGIN_INT_H
+#define PLUGIN_PLUGIN_INT_H
+
+#include <base/buf.h>
+#include <base/log.h>
+#include <base/metric.h>
+#include <plugin/plugin.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#define PLUGIN_FILE_BYTES_MAX (64 * 1024 * 1024)
+#define PLUGIN_TABLE_MAX      4096 /* hdr.size of any table */
+#define PLUGIN_TEXT_MAX       1024 /* any string of a manifest */
+#define PLUGIN_FACTORIES_MAX  64
+#define PLUGIN_OPTS_MAX       256
+#define PLUGIN_NEEDS_MAX      32
+#define PLUGIN_CONF_MAX       65536
+#define PLUGIN_OFFERS_MAX     32
+#define PLUGIN_TIMERS_MAX     10000
+#define PLUGIN_METRICS_MAX    32
+#define PLUGIN_LOG_MAX        2048
+
+/* ---- problems: every refusal is a line "PLG904 <path>: <text>" ------------------------------- */
+
+struct plugin_check {
+    struct plugin_host *host;
+    const char *path;
+    struct buf *lines;
+    uint32_t n;
+    int first_code;         /* FN_E_* of the first problem */
+    struct fn_error *first; /* its text; may be NULL */
+    struct plugin_mem *mem; /* what may be read; set once the file is mapped */
+};
+
+/* Adds a line and returns code. */
+int plugin_problem(struct plugin_check *c, int code, const char *id, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* `len` bytes as printable text in quotes, cut to cap. */
+const char *plugin_quote(const void *bytes, size_t len, char *ret, size_t cap);
+/* A text of the plugin with all bytes printable, without quotes. */
+const char *plugin_clean(const char *text, char *ret, size_t cap);
+
+/* ---- path.c: who may have written the file --------------------------------------------------- */
+
+struct plugin_stat {
+    char path[4096]; /* resolved */
+    dev_t dev;
+    ino_t ino;
+    uint64_t size;
+    int64_t mtime_ns;
+};
+
+/* Opens the file of c->path and checks type, owner, mode and size. Returns a descriptor or < 0. */
+int plugin_path_open(struct plugin_check *c, struct plugin_stat *ret);
+
+/* ---- elf.c: the file before any of its code runs --------------------------------------------- */
+
+/* 0 and the ABI note, or < 0 with a problem. Reads with pread() only. */
+int plugin_elf_check(struct plugin_check *c, int fd, uint64_t size, struct fn_note *ret_note);
+
+/* ---- mem.c: pointers that a mapped file gives us --------------------------------------------- */
+
+struct plugin_mem;
+
+/* The segments of all objects of this process; those of `handle` are marked as its own. */
+int plugin_mem_create(void *handle, struct plugin_mem **ret);
+void plugin_mem_destroy(struct plugin_mem *m);
+/* [p, p + len) lies in the plugin's own readable segments and is aligned. */
+bool plugin_mem_table(const struct plugin_mem *m, const void *p, size_t len, size_t align);
+bool plugin_mem_code(const struct plugin_mem *m, const void *p);
+/* A terminated text of at most PLUGIN_TEXT_MAX bytes. */
+bool plugin_mem_text(const struct plugin_mem *m, const char *s);
+/* Byte copies and tests that a sanitizer does not look into: a lying size may point at bytes
+ * between two objects of the plugin, which are mapped and harmless to read. */
+void plugin_mem_copy(void *to, const void *from, size_t n);
+/* Offset of the first byte that is not zero in [from, to), or to. */
+size_t plugin_mem_nonzero(const void *p, size_t from, size_t to);
+
+/* ---- kinds.c: what the host knows of each kind ----------------------------------------------- */
+
+union plugin_ops_copy {
+    struct fn_hdr hdr;
+    struct fn_placer_ops placer;
+    struct fn_pool_ops pool;
+    struct fn_override_ops override;
+    struct fn_listener_ops listener;
+    struct fn_driver_ops driver;
+    struct fn_cplane_ops cplane;
+    struct fn_predictor_ops predictor;
+};
+
+struct plugin_slot {
+    const char *name;
+    uint32_t offset;
+    bool required;
+    const char *pair; /* both or neither */
+};
+
+struct plugin_kind {
+    const char *name;
+    const char *prefix; /* of its file names */
+    uint16_t major;
+    uint16_t minor;
+    uint32_t magic;
+    uint32_t size;     /* as this host knows it */
+    uint32_t size_min; /* of <major>.0 */
+    const struct plugin_slot *slots;
+    uint32_t n_slots;
+    /* Limits of single fields; may be NULL. */
+    void (*limits)(struct plugin_check *c, const char *who, const union plugin_ops_copy *ops);
+};
+
+const struct plugin_kind *plugin_kind_find(const char *name);
+const char *plugin_kind_names(void);
+
+/* An interface that this host knows, offered or not. */
+struct plugin_iface {
+    const char *name;
+    uint16_t major;
+    uint16_t minor;
+};
+const struct plugin_iface *plugin_iface_find(const char *name);
+
+/* ---- check.c: growth rule and validators ----------------------------------------------------- */
+
+struct plugin_factory {
+    struct fn_factory pub; /* .ops points at ops */
+    union plugin_ops_copy ops;
+};
+
+/* Copies a table by the growth rule into ret (`known` bytes, zeroed first). `who` names it in
+ * problems. */
+int plugin_table_copy(struct plugin_check *c, const char *who, const void *table, uint32_t magic,
+                      uint32_t known, uint32_t min, void *ret);
+int plugin_manifest_check(struct plugin_check *c, const void *manifest, struct fn_manifest *ret);
+/* All factories; problems are collected. *ret_factories is malloc'd. */
+int plugin_factories_check(struct plugin_check *c, const struct fn_manifest *m,
+                           struct plugin_factory **ret_factories, uint32_t *ret_n);
+/* options.c */
+void plugin_opts_check(struct plugin_check *c, const char *who, const struct fn_factory *f);
+bool plugin_name_ok(const char *s, size_t max);
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+struct plugin_offer {
+    const char *iface;
+    uint16_t major;
+    uint16_t minor;
+    const void *table;
+    void *impl;
+};
+
+struct plugin_file {
+    LIST_ENTRY(plugin_file) link;
+    struct plugin_host *host;
+    char *path;
+    dev_t dev;
+    ino_t ino;
+    int64_t mtime_ns;
+    void *handle;
+    struct fn_manifest manifest; /* checked copy */
+    struct plugin_factory *factories;
+    uint32_t n_factories;
+};
+
+struct plugin_host {
+    struct env *env; /* may be NULL */
+    uint64_t seed;
+    struct plugin_offer offers[PLUGIN_OFFERS_MAX];
+    uint32_t n_offers;
+    LIST_HEAD(, plugin_file) files;
+    uint32_t n_instances;
+    struct buf summary;
+    int64_t budget_loop_ns; /* 0 = not watched */
+    /* One sample of both clocks, to turn ticks into ns without asking the kernel per call. */
+    uint64_t ticks0;
+    int64_t ticks0_ns;
+};
+
+struct plugin_timer;
+
+struct plugin {
+    struct fn_host host; /* what the plugin sees; .priv = this */
+    struct plugin_host *owner;
+    struct plugin_file *file;
+    const struct fn_factory *factory;
+    char *name;
+    void *inst;
+    struct conf_values *conf;
+    bool creating; /* declare() and get() are [init] */
+    struct plugin_timer *timers; /* uthash by id */
+    uint64_t timer_last;
+    uint32_t n_timers;
+    struct metric *metrics[PLUGIN_METRICS_MAX];
+    uint32_t metric_kinds[PLUGIN_METRICS_MAX];
+    uint32_t n_metrics;
+    uint64_t rng[2];
+    uint64_t loop_calls;   /* written by the loop only */
+    uint64_t other_calls;  /* atomic */
+    uint64_t misses;       /* atomic */
+    struct metric *bad_answers;
+    struct log_gate miss_gate;
+    struct log_gate bad_gate;
+};
+
+/* tables.c */
+void plugin_tables_init(struct plugin *p);
+void plugin_tables_release(struct plugin *p); /* timers off, gauges to 0 */
+const struct plugin_offer *plugin_offer_find(const struct plugin_host *h, const char *iface);
+
+/* crumb.c */
+void plugin_ticks_sample(struct plugin_host *h);
+
+#endif

@@ -1,0 +1,105 @@
+/* Rpc: gRPC behind the tables of model/engage.h.
+ *
+ * One completion queue per object, polled by the loop itself (on_loop) or by a thread that takes the
+ * loop for each batch of completions, so that every callback is [loop]; operations are started by
+ * whoever holds the loop. Wire: fn-wire-and-api 1; proofs: reliability 3.1.
+ *
+ * Liveness. A link that has heard nothing for probe_interval_ms asks its peer with a small call to
+ * a method that does not exist; any answer counts as life, none within probe_timeout_ms drops the
+ * connection and ends its attempts without proof. HTTP/2 pings are not used for that, because a Go
+ * runner closes the connection after the third ping within five minutes without data of its own. */
+#ifndef RPC_RPC_H
+#define RPC_RPC_H
+
+#include <base/err.h>
+#include <loop/loop.h>
+#include <model/engage.h>
+
+struct rpc;
+struct rpc_server;
+
+/* Certificates as PEM texts; all NULL = plain text. With ca_pem a server demands a client
+ * certificate that it signed. */
+struct rpc_tls {
+    const char *cert_pem;
+    const char *key_pem;
+    const char *ca_pem;
+};
+
+struct rpc_config {
+    uint32_t message_max_bytes;   /* received message, 1024..2^31-1 */
+    uint64_t memory_max_bytes;    /* what gRPC may hold of received data; at least 16 MiB */
+    uint32_t streams_max;         /* concurrent streams per connection of a server, 1..2^31-1 */
+    int64_t reconnect_first_ms;   /* back-off after the first failed dial */
+    int64_t reconnect_max_ms;     /* back-off never grows beyond, before jitter of 20 % */
+    int64_t connect_timeout_ms;   /* one dial, with handshakes */
+    int64_t probe_interval_ms;    /* silence after which a link is probed; 0 = never */
+    int64_t probe_timeout_ms;     /* no answer for that long = dead */
+    int64_t client_silence_ms;    /* a server pings a client after that; 0 = never */
+    int64_t end_timeout_ms;       /* between CallFinished and the end of its stream */
+    uint32_t send_queue_bytes;    /* of one session; more makes send_data() say full */
+    bool on_loop; /* the loop polls gRPC itself, where that can be had; one rpc per process */
+    struct rpc_tls tls; /* copied */
+};
+
+#define RPC_CONFIG_INIT                                                                            \
+    ((struct rpc_config){                                                                          \
+        .message_max_bytes = 4u << 20,                                                             \
+        .memory_max_bytes = 256u << 20,                                                            \
+        .streams_max = 4096,                                                                       \
+        .reconnect_first_ms = 100,                                                                 \
+        .reconnect_max_ms = 700,                                                                   \
+        .connect_timeout_ms = 1000,                                                                \
+        .probe_interval_ms = 2000,                                                                 \
+        .probe_timeout_ms = 2000,                                                                  \
+        .client_silence_ms = 10000,                                                                \
+        .end_timeout_ms = 2000,                                                                    \
+        .send_queue_bytes = 64u << 10,                                                             \
+    })
+
+/* [init] Starts the completion thread. */
+int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **ret,
+               struct fn_error *reterr);
+/* [init] Outside of the loop. Ends everything that is left without callbacks, waits for gRPC. */
+void rpc_destroy(struct rpc *r);
+
+/* ---- client --------------------------------------------------------------------------------- */
+
+/* Addresses: host:port, [ipv6]:port, unix:/path. */
+struct engage_client *rpc_client(struct rpc *r);
+
+struct rpc_status_result {
+    int grpc_status; /* 0: the fields below are valid */
+    const char *text;
+    int32_t active;
+    bool failed;
+    uint64_t received;
+    uint64_t handled;
+    int32_t error_code;
+    const char *error_text; /* "" if none */
+};
+
+/* [loop] Asks a runner for its status; cb is called exactly once, unless the rpc is destroyed
+ * first, never from inside. deadline_ns must not be 0. 0, FN_E_EXHAUSTED. */
+int rpc_status(struct engage_link *link, int64_t deadline_ns,
+               void (*cb)(void *ud, const struct rpc_status_result *), void *ud);
+
+/* ---- server --------------------------------------------------------------------------------- */
+
+struct engage_server *rpc_server_table(void);
+
+/* [loop or init] Listens on address (host:port, :port, [ipv6]:port, unix:/path) and serves
+ * RunnerProtocol. FN_E_INVALID: bad address or certificates; FN_E_EXISTS: the address is in use. */
+int rpc_server_open(struct rpc *r, const char *address, const struct engage_server_cb *cb,
+                    void *ud, struct rpc_server **ret, struct fn_error *reterr);
+/* The bound TCP port, 0 for a unix socket. */
+int rpc_server_port(const struct rpc_server *s);
+/* [loop] Stops listening, tells the peers to go away (GOAWAY), lets running calls finish; then
+ * done(ud), never from inside. Once. */
+void rpc_server_drain(struct rpc_server *s, void (*done)(void *ud), void *ud);
+/* [loop] Cancels every running call; on_gone() is told, done() of a drain still comes. */
+void rpc_server_cancel(struct rpc_server *s);
+/* [loop] Cancels, closes and frees without any further callback. */
+void rpc_server_close(struct rpc_server *s);
+
+#endif

@@ -1,0 +1,451 @@
+#include <rpc/wire.h>
+
+#include <assert.h>
+#include <grpc/byte_buffer_reader.h>
+#include <grpc/slice.h>
+#include <stdalign.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runner.pb-c.h"
+
+/* ---- scratch -------------------------------------------------------------------------------- */
+
+#define SCRATCH_BYTES (64u << 10)
+
+struct scratch_more {
+    struct scratch_more *next;
+    alignas(16) char data[];
+};
+
+int scratch_init(struct scratch *s)
+{
+    *s = (struct scratch){ .block = malloc(SCRATCH_BYTES) };
+    return s->block ? 0 : FN_E_EXHAUSTED;
+}
+
+static void scratch_reset(struct scratch *s)
+{
+    while (s->more) {
+        struct scratch_more *next = s->more->next;
+
+        free(s->more);
+        s->more = next;
+    }
+    s->used = 0;
+}
+
+void scratch_finish(struct scratch *s)
+{
+    scratch_reset(s);
+    free(s->block);
+    s->block = NULL;
+}
+
+static void *scratch_alloc(void *ud, size_t size)
+{
+    struct scratch *s = ud;
+    struct scratch_more *more;
+    size_t rounded;
+    void *p;
+
+    if (size > SIZE_MAX / 2) {
+        return NULL;
+    }
+    rounded = (size + 15) & ~(size_t)15;
+    if (rounded <= SCRATCH_BYTES - s->used) {
+        p = s->block + s->used;
+        s->used += rounded;
+        return p;
+    }
+    more = malloc(sizeof(*more) + rounded);
+    if (!more) {
+        return NULL;
+    }
+    more->next = s->more;
+    s->more = more;
+    return more->data;
+}
+
+static void scratch_free(void *ud, void *p)
+{
+    (void)ud;
+    (void)p;
+}
+
+/* ---- texts ---------------------------------------------------------------------------------- */
+
+/* Length of the UTF-8 character at p (RFC 3629: no overlong forms, no surrogates), 0 if invalid.
+ * p is NUL-terminated, so a cut character ends at the NUL. */
+static size_t utf8_char(const unsigned char *p)
+{
+    if (p[0] < 0x80) {
+        return 1;
+    }
+    if (p[0] < 0xc2 || p[0] > 0xf4 || (p[1] & 0xc0) != 0x80) {
+        return 0;
+    }
+    if (p[0] < 0xe0) {
+        return 2;
+    }
+    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[2] & 0xc0) != 0x80) {
+        return 0;
+    }
+    if (p[0] < 0xf0) {
+        return 3;
+    }
+    if ((p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f) || (p[3] & 0xc0) != 0x80) {
+        return 0;
+    }
+    return 4;
+}
+
+static bool utf8_valid(const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+
+    while (*p) {
+        size_t n = utf8_char(p);
+
+        if (n == 0) {
+            return false;
+        }
+        p += n;
+    }
+    return true;
+}
+
+/* text itself, or each of its bytes as a Latin-1 character; never NULL. */
+static char *clean(struct scratch *s, const char *text)
+{
+    unsigned char *out;
+    unsigned char *copy;
+
+    if (!text) {
+        return (char *)protobuf_c_empty_string;
+    }
+    if (utf8_valid(text)) {
+        return (char *)text;
+    }
+    copy = out = scratch_alloc(s, 2 * strlen(text) + 1);
+    if (!out) {
+        return (char *)protobuf_c_empty_string;
+    }
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        if (*p < 0x80) {
+            *out++ = *p;
+        } else {
+            *out++ = 0xc0 | *p >> 6;
+            *out++ = 0x80 | (*p & 0x3f);
+        }
+    }
+    *out = '\0';
+    return (char *)copy;
+}
+
+/* ---- encoding ------------------------------------------------------------------------------- */
+
+static grpc_byte_buffer *pack(const ProtobufCMessage *m)
+{
+    grpc_slice slice = grpc_slice_malloc(protobuf_c_message_get_packed_size(m));
+    grpc_byte_buffer *bb;
+
+    protobuf_c_message_pack(m, GRPC_SLICE_START_PTR(slice));
+    bb = grpc_raw_byte_buffer_create(&slice, 1);
+    grpc_slice_unref(slice);
+    return bb;
+}
+
+grpc_byte_buffer *wire_encode_try(struct scratch *s, const struct engage_try *t)
+{
+    ClientMsg msg = CLIENT_MSG__INIT;
+    TryCall call = TRY_CALL__INIT;
+    TryCall__ExtensionsEntry *entries;
+
+    assert(strlen(t->call_json) == t->call_json_len);
+    scratch_reset(s);
+    call.models_call_json = clean(s, t->call_json);
+    call.slot_hash_id = clean(s, t->slot_hash_id);
+    if (t->n_extensions > 0) {
+        entries = scratch_alloc(s, t->n_extensions * sizeof(*entries));
+        call.extensions = scratch_alloc(s, t->n_extensions * sizeof(*call.extensions));
+        if (!entries || !call.extensions) {
+            return NULL;
+        }
+        for (uint32_t i = 0; i < t->n_extensions; i++) {
+            try_call__extensions_entry__init(&entries[i]);
+            entries[i].key = clean(s, t->extensions[i].key);
+            entries[i].value = clean(s, t->extensions[i].value);
+            call.extensions[i] = &entries[i];
+        }
+        call.n_extensions = t->n_extensions;
+    }
+    msg.body_case = CLIENT_MSG__BODY_TRY;
+    msg.try_ = &call;
+    return pack(&msg.base);
+}
+
+grpc_byte_buffer *wire_encode_client_data(const void *data, size_t len, bool eof)
+{
+    ClientMsg msg = CLIENT_MSG__INIT;
+    DataFrame frame = DATA_FRAME__INIT;
+
+    frame.data.data = (uint8_t *)data;
+    frame.data.len = len;
+    frame.eof = eof;
+    msg.body_case = CLIENT_MSG__BODY_DATA;
+    msg.data = &frame;
+    return pack(&msg.base);
+}
+
+grpc_byte_buffer *wire_encode_start(struct scratch *s, const struct engage_start *start)
+{
+    RunnerMsg msg = RUNNER_MSG__INIT;
+    CallResultStart result = CALL_RESULT_START__INIT;
+    HttpRespMeta http = HTTP_RESP_META__INIT;
+    HttpHeader *headers;
+
+    scratch_reset(s);
+    http.status_code = start->status;
+    if (start->n_headers > 0) {
+        headers = scratch_alloc(s, start->n_headers * sizeof(*headers));
+        http.headers = scratch_alloc(s, start->n_headers * sizeof(*http.headers));
+        if (!headers || !http.headers) {
+            return NULL;
+        }
+        for (uint32_t i = 0; i < start->n_headers; i++) {
+            http_header__init(&headers[i]);
+            headers[i].key = clean(s, start->headers[i].name);
+            headers[i].value = clean(s, start->headers[i].value);
+            http.headers[i] = &headers[i];
+        }
+        http.n_headers = start->n_headers;
+    }
+    result.meta_case = CALL_RESULT_START__META_HTTP;
+    result.http = &http;
+    msg.body_case = RUNNER_MSG__BODY_RESULT_START;
+    msg.result_start = &result;
+    return pack(&msg.base);
+}
+
+grpc_byte_buffer *wire_encode_runner_data(const void *data, size_t len)
+{
+    RunnerMsg msg = RUNNER_MSG__INIT;
+    DataFrame frame = DATA_FRAME__INIT;
+
+    frame.data.data = (uint8_t *)data;
+    frame.data.len = len;
+    msg.body_case = RUNNER_MSG__BODY_DATA;
+    msg.data = &frame;
+    return pack(&msg.base);
+}
+
+grpc_byte_buffer *wire_encode_finished(struct scratch *s, const struct engage_finished *f)
+{
+    RunnerMsg msg = RUNNER_MSG__INIT;
+    CallFinished fin = CALL_FINISHED__INIT;
+
+    scratch_reset(s);
+    fin.success = f->success;
+    fin.erroruser = f->error_user;
+    fin.errorcode = f->error_code;
+    fin.errorstr = clean(s, f->error_text);
+    fin.details = clean(s, f->details);
+    fin.image = clean(s, f->image);
+    fin.createdat = clean(s, f->created_at);
+    fin.startedat = clean(s, f->started_at);
+    fin.completedat = clean(s, f->completed_at);
+    fin.schedulerduration = f->scheduler_ns;
+    fin.executionduration = f->execution_ns;
+    fin.imagepullwaitduration = f->image_pull_wait_ns;
+    fin.ctrprepduration = f->ctr_prep_ns;
+    fin.ctrcreateduration = f->ctr_create_ns;
+    fin.initstarttime = f->init_start_ns;
+    msg.body_case = RUNNER_MSG__BODY_FINISHED;
+    msg.finished = &fin;
+    return pack(&msg.base);
+}
+
+grpc_byte_buffer *wire_encode_status(const struct engage_status *st)
+{
+    RunnerStatus msg = RUNNER_STATUS__INIT;
+
+    msg.active = st->active;
+    msg.requestsreceived = st->received;
+    msg.requestshandled = st->handled;
+    return pack(&msg.base);
+}
+
+grpc_byte_buffer *wire_encode_nothing(void)
+{
+    grpc_slice slice = grpc_empty_slice();
+
+    return grpc_raw_byte_buffer_create(&slice, 1);
+}
+
+/* ---- decoding ------------------------------------------------------------------------------- */
+
+static ProtobufCMessage *unpack(struct scratch *s, grpc_byte_buffer *bb,
+                                const ProtobufCMessageDescriptor *type)
+{
+    ProtobufCAllocator allocator = { scratch_alloc, scratch_free, s };
+    grpc_byte_buffer_reader reader;
+    ProtobufCMessage *m;
+    grpc_slice *one;
+    grpc_slice all;
+
+    scratch_reset(s);
+    if (!grpc_byte_buffer_reader_init(&reader, bb)) {
+        return NULL;
+    }
+    if (grpc_byte_buffer_reader_peek(&reader, &one) &&
+        GRPC_SLICE_LENGTH(*one) == grpc_byte_buffer_length(bb)) {
+        m = protobuf_c_message_unpack(type, &allocator, GRPC_SLICE_LENGTH(*one),
+                                      GRPC_SLICE_START_PTR(*one));
+    } else {
+        grpc_byte_buffer_reader_destroy(&reader);
+        if (!grpc_byte_buffer_reader_init(&reader, bb)) {
+            return NULL;
+        }
+        all = grpc_byte_buffer_reader_readall(&reader);
+        m = protobuf_c_message_unpack(type, &allocator, GRPC_SLICE_LENGTH(all),
+                                      GRPC_SLICE_START_PTR(all));
+        grpc_slice_unref(all);
+    }
+    grpc_byte_buffer_reader_destroy(&reader);
+    return m;
+}
+
+static struct wire_data data_of(const DataFrame *f)
+{
+    return (struct wire_data){ .data = f->data.data, .len = f->data.len, .eof = f->eof };
+}
+
+static bool decode_try(struct scratch *s, const TryCall *call, struct engage_try *ret)
+{
+    struct fn_kv *kv = NULL;
+
+    if (call->n_extensions > 0) {
+        kv = scratch_alloc(s, call->n_extensions * sizeof(*kv));
+        if (!kv) {
+            return false;
+        }
+        for (size_t i = 0; i < call->n_extensions; i++) {
+            kv[i].key = call->extensions[i]->key;
+            kv[i].value = call->extensions[i]->value;
+        }
+    }
+    *ret = (struct engage_try){
+        .call_json = call->models_call_json,
+        .call_json_len = strlen(call->models_call_json),
+        .slot_hash_id = call->slot_hash_id,
+        .extensions = kv,
+        .n_extensions = (uint32_t)call->n_extensions,
+    };
+    return true;
+}
+
+void wire_decode_client(struct scratch *s, grpc_byte_buffer *bb, struct wire_client_msg *ret)
+{
+    ClientMsg *msg = (ClientMsg *)(void *)unpack(s, bb, &client_msg__descriptor);
+
+    ret->kind = WIRE_BAD;
+    if (!msg) {
+        return;
+    }
+    if (msg->body_case == CLIENT_MSG__BODY_TRY) {
+        ret->kind = decode_try(s, msg->try_, &ret->try_call) ? WIRE_TRY : WIRE_BAD;
+    } else if (msg->body_case == CLIENT_MSG__BODY_DATA) {
+        ret->data = data_of(msg->data);
+        ret->kind = WIRE_DATA;
+    } else {
+        ret->kind = WIRE_UNKNOWN;
+    }
+}
+
+static bool decode_start(struct scratch *s, const CallResultStart *start, struct engage_start *ret)
+{
+    struct header *headers;
+
+    *ret = (struct engage_start){ 0 };
+    if (start->meta_case != CALL_RESULT_START__META_HTTP) {
+        return true;
+    }
+    ret->status = start->http->status_code;
+    if (start->http->n_headers == 0) {
+        return true;
+    }
+    headers = scratch_alloc(s, start->http->n_headers * sizeof(*headers));
+    if (!headers) {
+        return false;
+    }
+    for (size_t i = 0; i < start->http->n_headers; i++) {
+        headers[i].name = start->http->headers[i]->key;
+        headers[i].value = start->http->headers[i]->value;
+    }
+    ret->headers = headers;
+    ret->n_headers = (uint32_t)start->http->n_headers;
+    return true;
+}
+
+static void decode_finished(const CallFinished *f, struct engage_finished *ret)
+{
+    *ret = (struct engage_finished){
+        .success = f->success,
+        .error_user = f->erroruser,
+        .error_code = f->errorcode,
+        .error_text = f->errorstr,
+        .details = f->details,
+        .image = f->image,
+        .created_at = f->createdat,
+        .started_at = f->startedat,
+        .completed_at = f->completedat,
+        .scheduler_ns = f->schedulerduration,
+        .execution_ns = f->executionduration,
+        .image_pull_wait_ns = f->imagepullwaitduration,
+        .ctr_prep_ns = f->ctrprepduration,
+        .ctr_create_ns = f->ctrcreateduration,
+        .init_start_ns = f->initstarttime,
+    };
+}
+
+void wire_decode_runner(struct scratch *s, grpc_byte_buffer *bb, struct wire_runner_msg *ret)
+{
+    RunnerMsg *msg = (RunnerMsg *)(void *)unpack(s, bb, &runner_msg__descriptor);
+
+    ret->kind = WIRE_BAD;
+    if (!msg) {
+        return;
+    }
+    switch (msg->body_case) {
+    case RUNNER_MSG__BODY_RESULT_START:
+        ret->kind = decode_start(s, msg->result_start, &ret->start) ? WIRE_START : WIRE_BAD;
+        break;
+    case RUNNER_MSG__BODY_DATA:
+        ret->data = data_of(msg->data);
+        ret->kind = WIRE_DATA;
+        break;
+    case RUNNER_MSG__BODY_FINISHED:
+        decode_finished(msg->finished, &ret->finished);
+        ret->kind = WIRE_FINISHED;
+        break;
+    default:
+        ret->kind = WIRE_UNKNOWN;
+    }
+}
+
+int wire_decode_status(struct scratch *s, grpc_byte_buffer *bb, struct rpc_status_result *ret)
+{
+    RunnerStatus *msg = (RunnerStatus *)(void *)unpack(s, bb, &runner_status__descriptor);
+
+    if (!msg) {
+        return FN_E_INTERNAL;
+    }
+    ret->active = msg->active;
+    ret->failed = msg->failed;
+    ret->received = msg->requestsreceived;
+    ret->handled = msg->requestshandled;
+    ret->error_code = msg->errorcode;
+    ret->error_text = msg->errorstr;
+    return 0;
+}

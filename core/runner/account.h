@@ -1,0 +1,66 @@
+/* Account: memory and CPU of the node, handed out to containers.
+ *
+ * Totals are found once at start from file texts. A container's charge is taken when its creation
+ * begins and given back after its removal, before it counts as gone. [loop], no locks. Source:
+ * fn-runner-and-containers 3; weaknesses W6, W20, W21. */
+#ifndef RUNNER_ACCOUNT_H
+#define RUNNER_ACCOUNT_H
+
+#include <base/err.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MIB (1024ULL * 1024)
+
+#define ACCOUNT_HEADROOM_MIN_BYTES (256 * MIB)
+#define ACCOUNT_HEADROOM_MAX_BYTES (5120 * MIB)
+
+/* Reads a file into ret[cap], NUL-terminated, cut at cap - 1; bytes read, or < 0. */
+struct account_reader {
+    int (*read)(void *ud, const char *path, char *ret, size_t cap);
+    void *ud;
+};
+
+struct account_limits {
+    uint64_t mem_bytes_max; /* FN_MAX_TOTAL_MEMORY_BYTES; 0 = none */
+    uint64_t cpu_milli_max; /* FN_MAX_TOTAL_CPU_MCPUS; 0 = none */
+};
+
+struct account_totals {
+    uint64_t mem_bytes;
+    uint64_t cpu_milli;
+};
+
+/* [init] What containers may use together: available memory under the cgroup's limit (v1 and v2,
+ * also of parents) less headroom, CPUs under the cgroup's quota. FN_E_PRECONDITION when there is
+ * too little memory. */
+int account_detect(const struct account_reader *reader, const struct account_limits *limits,
+                   struct account_totals *ret, struct fn_error *reterr);
+
+struct account_need {
+    uint64_t mem_bytes;
+    uint64_t cpu_milli; /* 0 = not limited and not counted */
+};
+
+struct account {
+    struct account_totals totals;
+    struct account_need used; /* charged to containers, also those being removed */
+};
+
+bool account_could_ever_fit(const struct account *a, const struct account_need *n);
+bool account_fits(const struct account *a, const struct account_need *n);
+void account_take(struct account *a, const struct account_need *n); /* must fit */
+void account_give(struct account *a, const struct account_need *n);
+
+/* What is still missing for `n` when `coming` will be given back and `ahead` is promised to
+ * others. */
+struct account_need account_missing(const struct account *a, const struct account_need *n,
+                                    const struct account_need *ahead,
+                                    const struct account_need *coming);
+static inline bool account_is_zero(const struct account_need *n)
+{
+    return n->mem_bytes == 0 && n->cpu_milli == 0;
+}
+
+#endif

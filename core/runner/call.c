@@ -1,0 +1,507 @@
+/* Calls: from TryCall to the container that runs them.
+ *
+ *   BODY -> WAIT -> TAKEN -> RUN -> ENDING -> DONE
+ *
+ * A call is given to a container only when its first body frame is there. Until the function side
+ * is known to have accepted a byte, everything that was sent is kept, so that another container can
+ * be tried; one accepted byte ends that (reliability 3.1). A refusal (NACK) is only ever sent for a
+ * call of which no byte was accepted.
+ *
+ * When the caller goes away, a call that has not been dispatched is forgotten; one whose whole
+ * request was handed over runs to its end with its answer thrown away. */
+#include <runner/internal.h>
+
+#include <assert.h>
+#include <fnmatch.h>
+#include <override/override.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define REPLAY_BYTES_MAX 65536 /* of body kept until the function accepted a byte */
+
+static void arm_awaiting(struct runner *r)
+{
+    struct rcall *first = TAILQ_FIRST(&r->awaiting);
+
+    if (first && !env_timer_is_set(&r->awaiting_timer)) {
+        env_timer_set(r->env, &r->awaiting_timer, first->created_ns + r->opt.body_wait_ns);
+    }
+}
+
+/* ---- checks -------------------------------------------------------------------------------- */
+
+static int check_image(const struct runner *r, const struct call *c, struct fn_error *err)
+{
+    if (r->opt.n_images_allowed == 0) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < r->opt.n_images_allowed; i++) {
+        if (fnmatch(r->opt.images_allowed[i], c->image, 0) == 0) {
+            return 0;
+        }
+    }
+    return err_set_http(err, FN_E_PERMISSION, 403, FN_BLAME_PLATFORM,
+                        "RUN407 image not allowed here, got \"%.64s\"", c->image);
+}
+
+static int check_room(const struct runner *r, struct rcall *rc, struct fn_error *err)
+{
+    const struct call *c = &rc->call;
+    const struct account_totals *t = &r->account.totals;
+
+    if (c->mem_mb < r->opt.mem_mb_min || c->mem_mb > t->mem_bytes / MIB ||
+        (c->mem_mb + c->tmpfs_mb) > t->mem_bytes / MIB) {
+        return err_set_http(err, FN_E_INVALID, 400, FN_BLAME_PLATFORM,
+                            "RUN405 memory, got %llu; expected %llu..%llu MB "
+                            "(Requested CPU/Memory cannot be allocated)",
+                            (unsigned long long)c->mem_mb,
+                            (unsigned long long)r->opt.mem_mb_min,
+                            (unsigned long long)(t->mem_bytes / MIB));
+    }
+    if (c->cpu_milli > t->cpu_milli) {
+        return err_set_http(err, FN_E_INVALID, 400, FN_BLAME_PLATFORM,
+                            "RUN405 cpus, got %llum; expected at most %llum "
+                            "(Requested CPU/Memory cannot be allocated)",
+                            (unsigned long long)c->cpu_milli, (unsigned long long)t->cpu_milli);
+    }
+    return 0;
+}
+
+static int hex_digit(char ch)
+{
+    if (ch >= '0' && ch <= '9') {
+        return ch - '0';
+    }
+    ch |= 0x20;
+    return ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1;
+}
+
+static int parse_hash_id(const char *hex, unsigned char key[SLOT_KEY_BYTES], struct fn_error *err)
+{
+    size_t len = strlen(hex);
+
+    memset(key, 0, SLOT_KEY_BYTES);
+    for (size_t i = 0; i < len; i++) {
+        int d = hex_digit(hex[i]);
+
+        if (d < 0 || len % 2 || len > 2 * SLOT_KEY_BYTES) {
+            return err_set_http(err, FN_E_INVALID, 400, FN_BLAME_PLATFORM,
+                                "RUN404 slot_hash_id, got \"%.64s\"; expected up to %d hex digits",
+                                hex, 2 * SLOT_KEY_BYTES);
+        }
+        key[i / 2] |= (unsigned char)(i % 2 ? d : d << 4);
+    }
+    return 0;
+}
+
+static int make_key(struct rcall *rc, const char *slot_hash_id, struct fn_error *err)
+{
+    struct runner *r = rc->r;
+    char text[512] = "";
+    int result;
+
+    if (slot_hash_id && *slot_hash_id) {
+        return parse_hash_id(slot_hash_id, rc->key, err);
+    }
+    if (r->ops->slot_key) {
+        struct plugin_crumb crumb;
+
+        plugin_enter(&crumb, r->d.driver, PLUGIN_LOOP, "slot_key");
+        result = r->ops->slot_key(r->inst, rc->extensions.items, rc->extensions.n, text,
+                                  sizeof(text));
+        plugin_leave(&crumb);
+        if (result < 0 || !memchr(text, '\0', sizeof(text))) {
+            return err_set_http(err, FN_E_INVALID, 400, FN_BLAME_PLATFORM,
+                                "extensions are too long for the driver's slot key");
+        }
+    }
+    return call_slot_key(&rc->call, text, rc->key);
+}
+
+/* Everything that can be wrong with a TryCall; err->http_status says what to answer. */
+static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_error *err)
+{
+    struct runner *r = rc->r;
+    struct call *c = &rc->call;
+    int result = call_from_json(c, t->call_json, t->call_json_len, err);
+
+    for (uint32_t i = 0; result == 0 && i < t->n_extensions; i++) {
+        result = kvs_set(&rc->extensions, t->extensions[i].key, t->extensions[i].value);
+    }
+    if (result == 0) {
+        result = override_apply(r->d.overriders, r->d.n_overriders, c, &rc->extensions, err);
+    }
+    if (result == 0) {
+        result = call_check(c, err);
+    }
+    if (result == 0) {
+        result = check_image(r, c, err);
+    }
+    if (result == 0) {
+        result = check_room(r, rc, err);
+    }
+    if (result == 0 && c->detached && !r->opt.detached) {
+        result = err_set_http(err, FN_E_UNIMPLEMENTED, 501, FN_BLAME_PLATFORM,
+                              "Detach call functions are not supported on this server");
+    }
+    if (result == 0 && (kvs_set(&c->config, "FN_LISTENER", "unix:/tmp/iofs/lsnr.sock") < 0 ||
+                        kvs_set(&c->config, "FN_FORMAT", "http-stream") < 0)) {
+        result = err_set(err, FN_E_EXHAUSTED, "call: out of memory");
+    }
+    if (result == 0) {
+        result = make_key(rc, t->slot_hash_id, err);
+    }
+    if (result == 0 && seen_add(&r->seen, c->id ? c->id : "", rc->created_ns, &rc->seen_pos) < 0) {
+        metric_add(r->m.replays, 1);
+        result = err_set_http(err, FN_E_EXISTS, 409, FN_BLAME_PLATFORM,
+                              "RUN408 call id came before, got \"%.64s\"; expected a new one",
+                              c->id);
+    }
+    return result;
+}
+
+/* ---- sessions ------------------------------------------------------------------------------ */
+
+static int on_try(void *server_ud, struct engage_session *s, const struct engage_try *t,
+                  int64_t deadline_ns, void **ret_ud)
+{
+    struct endpoint *ep = server_ud;
+    struct runner *r = ep->r;
+    struct rcall *rc = calloc(1, sizeof(*rc));
+    struct fn_error err = ERR_INIT;
+
+    if (!rc) {
+        return FN_E_EXHAUSTED;
+    }
+    rc->r = r;
+    rc->server = ep->server;
+    rc->session = s;
+    rc->body_complete = true;
+    rc->stream_deadline_ns = deadline_ns;
+    rc->task.cb = rcall_end_task;
+    rc->created_ns = env_now_ns(r->env);
+    arena_init(&rc->arena, r->opt.call_json_arena_max);
+    call_init(&rc->call, &rc->arena);
+    rc->request_id = t->request_id ? arena_strdup(&rc->arena, t->request_id) : NULL;
+    kvs_init(&rc->extensions, &rc->arena);
+    TAILQ_INSERT_TAIL(&r->calls, rc, all);
+    r->n.received++;
+    r->n.in_flight++;
+    metric_add(r->m.received, 1);
+    metric_add(r->m.in_flight, 1);
+    metric_add(r->m.calls, 1);
+    *ret_ud = rc;
+    if (accept_try(rc, t, &err) < 0) {
+        rcall_refuse(rc, &err);
+    } else if (r->draining) {
+        rcall_nack(rc, "shutting down");
+    } else {
+        rc->call.created_wall_ns = env_wall_ns(r->env);
+        rc->call.started_wall_ns = 0;
+        rc->call.completed_wall_ns = 0;
+        rc->state = RC_BODY;
+        TAILQ_INSERT_TAIL(&r->awaiting, rc, link);
+        arm_awaiting(r);
+        rc->server->session_more(s);
+    }
+    return 0;
+}
+
+/* Gives it an idle container, or queues it. */
+static void admit(struct rcall *rc)
+{
+    struct runner *r = rc->r;
+    struct slot_queue *q;
+    struct container *c;
+
+    TAILQ_REMOVE(&r->awaiting, rc, link);
+    q = slots_queue(r, rc->key, &rc->call);
+    if (!q) {
+        rcall_nack(rc, "out of memory");
+        return;
+    }
+    rc->q = q;
+    c = q->n_waiters ? NULL : slots_idle(q);
+    if (c) {
+        container_take(c, rc);
+        return;
+    }
+    slots_wait(q, rc, false);
+    slots_kick(q);
+}
+
+static void keep_body(struct rcall *rc, const void *data, size_t len)
+{
+    if (!rc->body_complete) {
+        return;
+    }
+    if ((rc->body.len + len > REPLAY_BYTES_MAX && rc->state == RC_RUN) ||
+        buf_add(&rc->body, data, len) < 0) {
+        rc->body_complete = false;
+        buf_finish(&rc->body);
+    }
+}
+
+static void send_body(struct rcall *rc, const void *data, size_t len)
+{
+    const struct fnsock_if *fs = rc->r->d.fnsock;
+
+    if (rc->eof) {
+        rc->eof_sent = true;
+    }
+    if (fs->send(rc->ex, data, len, rc->eof)) {
+        rc->fn_full = true;
+    } else if (!rc->eof && rc->session) {
+        rc->server->session_more(rc->session);
+    }
+}
+
+static void on_body(void *ud, const void *data, size_t len, bool eof)
+{
+    struct rcall *rc = ud;
+
+    if (rc->state >= RC_ENDING || rc->eof) {
+        return;
+    }
+    rc->eof = eof;
+    if (rc->state == RC_RUN) {
+        keep_body(rc, data, len);
+        send_body(rc, data, len);
+        return;
+    }
+    if (len && buf_add(&rc->body, data, len) < 0) {
+        if (rc->state == RC_BODY) {
+            TAILQ_REMOVE(&rc->r->awaiting, rc, link);
+            rcall_nack(rc, "out of memory");
+        }
+        return;
+    }
+    if (rc->state == RC_BODY) {
+        admit(rc);
+    }
+}
+
+static void on_session_writable(void *ud)
+{
+    struct rcall *rc = ud;
+
+    if (rc->state == RC_RUN && rc->ex) {
+        rc->r->d.fnsock->pause(rc->ex, false);
+    }
+}
+
+static void on_gone(void *ud)
+{
+    rcall_gone(ud);
+}
+
+static void on_status(void *server_ud, struct engage_status *ret)
+{
+    struct endpoint *ep = server_ud;
+
+    ret->active = (int32_t)ep->r->n.in_flight;
+    ret->received = ep->r->n.received;
+    ret->handled = ep->r->n.handled;
+}
+
+void calls_cb(struct engage_server_cb *ret)
+{
+    *ret = (struct engage_server_cb){ on_try, on_body, on_session_writable, on_gone, on_status };
+}
+
+void calls_awaiting_tick(struct env_timer *t)
+{
+    struct runner *r = container_of(t, struct runner, awaiting_timer);
+    int64_t before = env_now_ns(r->env) - r->opt.body_wait_ns;
+    struct rcall *rc;
+    struct fn_error err = ERR_INIT;
+
+    while ((rc = TAILQ_FIRST(&r->awaiting)) && rc->created_ns <= before) {
+        TAILQ_REMOVE(&r->awaiting, rc, link);
+        err_set_http(&err, FN_E_DEADLINE, 408, FN_BLAME_PLATFORM,
+                     "RUN409 no body frame came; expected one within %lld ms",
+                     (long long)(r->opt.body_wait_ns / ENV_MS));
+        rcall_refuse(rc, &err);
+    }
+    arm_awaiting(r);
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+/* The function has accepted bytes, or answered: no other container may be tried. */
+static void proven(struct rcall *rc)
+{
+    if (rc->body_complete) {
+        rc->body_complete = false;
+        buf_finish(&rc->body);
+    }
+}
+
+static void on_fn_writable(void *ud)
+{
+    struct rcall *rc = ud;
+
+    if (rc->state != RC_RUN || !rc->fn_full) {
+        return;
+    }
+    rc->fn_full = false;
+    proven(rc);
+    if (!rc->eof && rc->session) {
+        rc->server->session_more(rc->session);
+    }
+}
+
+static void send_start(struct rcall *rc, int status, const struct headers *h)
+{
+    struct engage_start start = { .status = status };
+    struct header *passed = NULL;
+
+    if (h && h->n) {
+        passed = arena_alloc(&rc->arena, h->n * sizeof(*passed));
+        for (uint32_t i = 0; passed && i < h->n; i++) {
+            if (!header_is_hop_by_hop(h->items[i].name, h->items[i].value)) {
+                passed[start.n_headers++] = h->items[i];
+            }
+        }
+    }
+    start.headers = passed;
+    rc->start_sent = true;
+    rc->server->send_start(rc->session, &start);
+}
+
+static void on_head(void *ud, int status, const struct headers *h)
+{
+    struct rcall *rc = ud;
+
+    if (rc->state != RC_RUN) {
+        return;
+    }
+    rc->head_seen = true;
+    rc->fn_status = status;
+    proven(rc);
+    if (status == 200 && !rc->eof_sent) {
+        rc->tainted = true;
+        rcall_fail(rc, 502, true, "function invoked write before receiving entire request");
+    } else if (status != 200 && status != 502 && status != 504) {
+        rc->tainted = true;
+        rcall_fail(rc, 502, true, "invalid function response: FN602 function answered %d; the "
+                   "contract allows 200, 502, 504", status);
+    } else if (status == 200 && !rc->discard && !rc->call.detached) {
+        send_start(rc, 200, h);
+    }
+}
+
+static void on_data(void *ud, const void *data, size_t len)
+{
+    struct rcall *rc = ud;
+
+    if (rc->state == RC_RUN && rc->start_sent && !rc->discard && !rc->call.detached &&
+        rc->server->send_data(rc->session, data, len) > 0) {
+        rc->r->d.fnsock->pause(rc->ex, true);
+    }
+}
+
+static void on_end(void *ud, const struct fnsock_result *result)
+{
+    struct rcall *rc = ud;
+
+    rc->end = *result;
+    rc->bytes_to_function += result->request_bytes;
+    rc->ended = true;
+    if (rc->state == RC_RUN) {
+        rcall_ended(rc);
+    }
+}
+
+static const struct fnsock_cb exchange_cb = { on_head, on_data, on_fn_writable, on_end };
+
+/* What the function gets: the call's headers less what belongs to connections, plus id and
+ * deadline. */
+static int fn_headers(struct rcall *rc, struct headers *ret)
+{
+    const struct headers *in = &rc->call.headers;
+    struct header *items = arena_alloc(&rc->arena, (in->n + 2) * sizeof(*items));
+    char *deadline = arena_alloc(&rc->arena, TIME_TEXT_MAX);
+    uint32_t n = 0;
+
+    if (!items || !deadline) {
+        return FN_E_EXHAUSTED;
+    }
+    for (uint32_t i = 0; i < in->n; i++) {
+        const struct header *h = &in->items[i];
+
+        if (!header_is_framing(h->name) && !header_is_hop_by_hop(h->name, h->value) &&
+            strcasecmp(h->name, "Host") != 0 && strcasecmp(h->name, "Fn-Call-Id") != 0 &&
+            strcasecmp(h->name, "Fn-Deadline") != 0) {
+            items[n++] = *h;
+        }
+    }
+    time_print_s(rc->call.created_wall_ns + (rc->deadline_ns - rc->created_ns), deadline);
+    items[n++] = (struct header){ "Fn-Call-Id", rc->call.id ? rc->call.id : "" };
+    items[n++] = (struct header){ "Fn-Deadline", deadline };
+    *ret = (struct headers){ .arena = &rc->arena, .items = items, .n = n, .cap = n };
+    return 0;
+}
+
+static void fill_deadline(struct rcall *rc, int64_t now)
+{
+    rc->deadline_ns = now + (int64_t)rc->call.timeout_s * ENV_S;
+    if (rc->stream_deadline_ns && rc->stream_deadline_ns < rc->deadline_ns) {
+        rc->deadline_ns = rc->stream_deadline_ns;
+    }
+}
+
+static void start_run(struct rcall *rc)
+{
+    struct runner *r = rc->r;
+    struct fnsock_request req;
+    struct headers headers;
+
+    container_arm(rc->c, rc->deadline_ns);
+    if (fn_headers(rc, &headers) < 0) {
+        rc->ex = NULL;
+    } else {
+        req.headers = &headers;
+        rc->ex = r->d.fnsock->request(rc->c->sock, &req, &exchange_cb, rc);
+    }
+    if (!rc->ex) {
+        rcall_fail(rc, 500, false, "out of memory");
+        return;
+    }
+    rc->ended = false;
+    rc->eof_sent = false;
+    rc->fn_full = false;
+    if (rc->call.detached && rc->session && !rc->start_sent) {
+        send_start(rc, 202, NULL);
+    }
+    send_body(rc, rc->body.data, rc->body.len);
+    if (rc->body.len > REPLAY_BYTES_MAX) {
+        proven(rc);
+    }
+}
+
+void rcall_dispatch(struct rcall *rc)
+{
+    struct runner *r = rc->r;
+    struct fn_error err = ERR_INIT;
+    int64_t now = env_now_ns(r->env);
+
+    rc->state = RC_RUN;
+    rc->started_ns = rc->started_ns ? rc->started_ns : now;
+    rc->run_ns = now;
+    r->n.running++;
+    metric_add(r->m.running, 1);
+    fill_deadline(rc, now);
+    if (rc->deadline_ns <= now) {
+        rcall_unrun(rc, true);
+        rcall_nack(rc, "the stream's deadline passed");
+    } else if (!rc->began && listeners_before(rc, &err) < 0) {
+        rc->started_ns = 0;
+        rcall_unrun(rc, true);
+        rcall_refuse(rc, &err);
+    } else {
+        rc->began = true;
+        start_run(rc);
+    }
+}

@@ -1,0 +1,565 @@
+/* How calls end: what the caller is told, what is counted, what becomes of the container. */
+#include <runner/internal.h>
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAIL_BYTES 2048
+
+/* ---- listeners ----------------------------------------------------------------------------- */
+
+static struct fn_call listener_view(const struct rcall *rc)
+{
+    const char *group = kvs_get(&rc->call.config, "FN_LB_GROUP_ID");
+
+    return (struct fn_call){
+        .hdr = FN_HDR(struct fn_call, FN_MAGIC_CALL),
+        .id = rc->call.id ? rc->call.id : "",
+        .fn_id = rc->call.fn_id ? rc->call.fn_id : "",
+        .app_id = rc->call.app_id ? rc->call.app_id : "",
+        .lb_group = group ? group : "default",
+        .mem_mb = rc->call.mem_mb,
+        .deadline_ns = rc->stream_deadline_ns ? rc->stream_deadline_ns : INT64_MAX,
+        .kind = rc->call.detached ? FN_CALL_DETACHED : FN_CALL_SYNC,
+    };
+}
+
+int listeners_before(struct rcall *rc, struct fn_error *reterr)
+{
+    const struct runner_deps *d = &rc->r->d;
+    struct fn_call view;
+    int result = 0;
+
+    if (d->n_listeners == 0) {
+        return 0;
+    }
+    view = listener_view(rc);
+    for (uint32_t i = 0; result >= 0 && i < d->n_listeners; i++) {
+        const struct fn_listener_ops *ops = plugin_ops(d->listeners[i]);
+        struct plugin_crumb crumb;
+
+        if (ops->before) {
+            plugin_enter(&crumb, d->listeners[i], PLUGIN_LOOP, "before");
+            result = ops->before(plugin_inst(d->listeners[i]), &view, reterr);
+            plugin_leave(&crumb);
+        }
+        rc->listeners_passed += result >= 0;
+    }
+    if (result < 0 && reterr) {
+        reterr->code = result; /* a status that is not given follows from it */
+    }
+    return result;
+}
+
+static const char *outcome_name(enum rcall_outcome o)
+{
+    static const char *const names[] = { "", "ok", "failed", "not-executed", "unknown", "aborted" };
+
+    return names[o];
+}
+
+static void listeners_after(struct rcall *rc, int http)
+{
+    const struct runner_deps *d = &rc->r->d;
+    struct fn_call view;
+    struct fn_call_end end = { .size = sizeof(end) };
+
+    if (rc->listeners_passed == 0) {
+        return;
+    }
+    view = listener_view(rc);
+    end.code = http ? (http == 504 ? FN_E_DEADLINE : FN_E_UNKNOWN) : 0;
+    end.http_status = (uint32_t)(http ? http : 200);
+    end.blame = rc->end_user ? FN_BLAME_USER : FN_BLAME_PLATFORM;
+    end.started_ns = rc->started_ns;
+    end.ended_ns = rc->ended_ns;
+    end.outcome = outcome_name(rc->outcome);
+    for (uint32_t i = 0; i < rc->listeners_passed; i++) {
+        const struct fn_listener_ops *ops = plugin_ops(d->listeners[i]);
+        struct plugin_crumb crumb;
+
+        if (ops->after) {
+            plugin_enter(&crumb, d->listeners[i], PLUGIN_LOOP, "after");
+            ops->after(plugin_inst(d->listeners[i]), &view, &end);
+            plugin_leave(&crumb);
+        }
+    }
+    rc->listeners_passed = 0;
+}
+
+/* ---- counting ------------------------------------------------------------------------------ */
+
+static void count_outcome(struct rcall *rc, int http)
+{
+    struct runner *r = rc->r;
+    struct runner_metrics *m = &r->m;
+
+    r->n.in_flight--;
+    metric_add(m->in_flight, -1);
+    metric_add(m->outcome[rc->outcome], 1);
+    r->n.ok += rc->outcome == OUT_OK;
+    r->n.failed += rc->outcome == OUT_FAILED;
+    r->n.not_executed += rc->outcome == OUT_NOT_EXECUTED;
+    r->n.unknown += rc->outcome == OUT_UNKNOWN;
+    r->n.aborted += rc->outcome == OUT_ABORTED;
+    r->n.handled += http != 503;
+    if (rc->outcome == OUT_ABORTED) {
+        metric_add(m->canceled, 1);
+    } else if (http == 0) {
+        metric_add(m->completed, 1);
+    } else if (http == 503) {
+        metric_add(m->server_busy, 1);
+    } else if (http == 504 && rc->started_ns) {
+        metric_add(m->timeouts, 1);
+    } else {
+        metric_add(m->errors, 1);
+    }
+}
+
+static void log_failure(struct rcall *rc, int http, const char *text)
+{
+    struct container *c = rc->c;
+    uint32_t level = http == 503 ? FN_LOG_DEBUG : rc->end_user ? FN_LOG_INFO : FN_LOG_WARN;
+
+    if (level > log_level()) {
+        return;
+    }
+    log_write(level, "call failed", "call_id", rc->call.id, "app_id", rc->call.app_id, "fn_id",
+              rc->call.fn_id, "container_id", c ? c->id : NULL, "code", log_num(http), "error",
+              text, "reason", rc->why, "user", rc->end_user ? "true" : "false", "outcome",
+              outcome_name(rc->outcome), "bytes_to_function",
+              log_num((int64_t)rc->bytes_to_function), "fn_request_id", rc->request_id, "output",
+              c && c->output.ring.len ? output_tail(&c->output, TAIL_BYTES) : NULL, (char *)NULL);
+}
+
+/* ---- the finish message -------------------------------------------------------------------- */
+
+static int64_t wall_of(const struct rcall *rc, int64_t ns)
+{
+    return rc->call.created_wall_ns + (ns - rc->created_ns);
+}
+
+/* Tells the caller, if there is one, and counts: exactly once per call. http 0 = success. */
+static void tell(struct rcall *rc, int http, const char *text)
+{
+    struct engage_finished f = { .success = http == 0 };
+    char created[TIME_TEXT_MAX], started[TIME_TEXT_MAX], completed[TIME_TEXT_MAX];
+    struct engage_session *s = rc->session;
+
+    assert(!(http == 503 && (rc->bytes_to_function > 0 || rc->start_sent)));
+    rc->ended_ns = env_now_ns(rc->r->env);
+    if (http) {
+        f.error_code = http;
+        f.error_text = text;
+        f.error_user = rc->end_user;
+    }
+    if (s) {
+        count_outcome(rc, http);
+    }
+    if (rc->call.created_wall_ns) {
+        f.details = rc->call.id;
+        f.image = rc->call.image;
+        time_print_ms(rc->call.created_wall_ns, created);
+        f.created_at = created;
+    }
+    if (rc->call.created_wall_ns && rc->started_ns) {
+        time_print_ms(wall_of(rc, rc->started_ns), started);
+        time_print_ms(wall_of(rc, rc->ended_ns), completed);
+        f.started_at = started;
+        f.completed_at = completed;
+        f.scheduler_ns = rc->started_ns - rc->created_ns;
+        f.execution_ns = rc->ended_ns - rc->started_ns;
+    }
+    f.image_pull_wait_ns = rc->pull_ns;
+    f.ctr_prep_ns = rc->prep_ns;
+    f.ctr_create_ns = rc->create_ns;
+    f.init_start_ns = rc->init_ns;
+    if (http) {
+        log_failure(rc, http, text);
+    }
+    listeners_after(rc, http);
+    rc->session = NULL;
+    if (s) {
+        rc->server->finish(s, &f);
+    }
+    if (rc->bytes_to_function == 0 && !rc->ex) {
+        seen_forget(&rc->r->seen, rc->seen_pos); /* may come again: nothing happened */
+    }
+}
+
+void rcall_free(struct rcall *rc)
+{
+    struct runner *r = rc->r;
+
+    assert(!rc->session && !rc->ex && !rc->c);
+    env_undefer(r->env, &rc->task);
+    TAILQ_REMOVE(&r->calls, rc, all);
+    buf_finish(&rc->body);
+    arena_finish(&rc->arena);
+    free(rc);
+    runner_drain_check(r);
+}
+
+void rcall_unrun(struct rcall *rc, bool keep)
+{
+    struct container *c = rc->c;
+
+    if (rc->ex) {
+        rc->r->d.fnsock->finish(rc->ex);
+        rc->ex = NULL;
+    }
+    if (c) {
+        rc->c = NULL;
+        slots_ran(c->q, env_now_ns(rc->r->env) - rc->run_ns);
+        rc->r->n.running--;
+        metric_add(rc->r->m.running, -1);
+        container_release(c, keep);
+    }
+}
+
+/* The last act of a call. */
+static void conclude(struct rcall *rc, int http, const char *text, bool keep)
+{
+    rc->state = RC_DONE;
+    tell(rc, http, text);
+    rcall_unrun(rc, keep);
+    rcall_free(rc);
+}
+
+void rcall_end_task(struct env_task *t)
+{
+    struct rcall *rc = container_of(t, struct rcall, task);
+
+    conclude(rc, rc->end_http, rc->end_text ? rc->end_text : "out of memory", false);
+}
+
+static void end_soon(struct rcall *rc, enum rcall_outcome outcome, int http, bool user)
+{
+    rc->state = RC_ENDING;
+    rc->outcome = outcome;
+    rc->end_http = http;
+    rc->end_user = user;
+    env_defer(rc->r->env, &rc->task);
+}
+
+void rcall_nack(struct rcall *rc, const char *why)
+{
+    rc->why = why;
+    rc->end_text = TEXT_BUSY;
+    assert(rc->bytes_to_function == 0);
+    end_soon(rc, OUT_NOT_EXECUTED, 503, false);
+}
+
+void rcall_refuse(struct rcall *rc, const struct fn_error *err)
+{
+    int http = err_http_status(err);
+
+    rc->end_text = arena_strdup(&rc->arena, err->msg);
+    if (http == 503 && err->code != FN_E_UNAVAILABLE && err->code != FN_E_EXHAUSTED) {
+        http = 500;
+    }
+    end_soon(rc, OUT_NOT_EXECUTED, http, err->blame == FN_BLAME_USER);
+}
+
+void rcall_fail(struct rcall *rc, int http_status, bool user, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    rc->end_text = arena_strdup(&rc->arena, text);
+    rc->tainted = true;
+    end_soon(rc, OUT_FAILED, http_status, user);
+}
+
+/* ---- before the run ------------------------------------------------------------------------ */
+
+static bool is_transient(const struct fn_error *e)
+{
+    return e->blame != FN_BLAME_USER &&
+           (e->http_status == 503 || e->code == FN_E_UNAVAILABLE || e->code == FN_E_EXHAUSTED ||
+            e->code == FN_E_DEADLINE || e->code == FN_E_CANCELLED || e->code == FN_E_ABORTED ||
+            (e->code == FN_E_NOT_FOUND && e->http_status == 0));
+}
+
+void rcall_launch_failed(struct rcall *rc, const struct fn_error *why)
+{
+    int http = err_http_status(why);
+
+    rc->why = "container not started";
+    if (is_transient(why)) {
+        rcall_nack(rc, "container not started");
+        return;
+    }
+    if (http == 503) {
+        http = 500;
+    }
+    if (why->blame == FN_BLAME_USER || why->http_status) {
+        rc->end_text = arena_strdup(&rc->arena, why->msg);
+    } else {
+        http = 500;
+        rc->end_text = "internal server error: container could not be started";
+    }
+    end_soon(rc, why->blame == FN_BLAME_USER && http >= 500 ? OUT_FAILED : OUT_NOT_EXECUTED, http,
+             why->blame == FN_BLAME_USER);
+}
+
+void rcall_again(struct rcall *rc, const char *why)
+{
+    struct slot_queue *q = rc->q;
+
+    rc->c = NULL;
+    rc->why = why;
+    if (!rc->session) {
+        listeners_after(rc, 499);
+        rc->state = RC_DONE;
+        rcall_free(rc);
+        return;
+    }
+    assert(rc->bytes_to_function == 0);
+    if (++rc->attempts >= rc->r->opt.attempts_max || (!rc->body_complete && rc->began) ||
+        rc->start_sent || rc->r->draining) {
+        if (rc->start_sent) {
+            rcall_fail(rc, 502, false, "container was lost before the call reached it");
+        } else {
+            rcall_nack(rc, why);
+        }
+        return;
+    }
+    metric_add(rc->r->m.retried_inside, 1);
+    slots_wait(q, rc, true);
+    slots_kick(q);
+}
+
+/* ---- the end of a run ---------------------------------------------------------------------- */
+
+static void conclude_failed(struct rcall *rc, int http, bool user, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void conclude_failed(struct rcall *rc, int http, bool user, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    rc->outcome = OUT_FAILED;
+    rc->end_user = user;
+    conclude(rc, http, text, false);
+}
+
+/* Complete answer: what the function said decides; a healthy container is kept (W15). */
+static void conclude_answered(struct rcall *rc)
+{
+    bool keep = rc->end.reusable && !rc->tainted && !rc->c->exited;
+
+    rc->outcome = OUT_FAILED;
+    rc->end_user = true;
+    if (rc->fn_status == 502) {
+        conclude(rc, 502, "function failed", keep);
+    } else if (rc->fn_status == 504) {
+        conclude(rc, 504, "Timed out", keep);
+    } else {
+        rc->outcome = OUT_OK;
+        rc->end_user = false;
+        conclude(rc, 0, NULL, keep);
+    }
+}
+
+static const char *detail(const struct rcall *rc)
+{
+    return rc->end.text[0] ? rc->end.text : "connection ended";
+}
+
+static void conclude_broken(struct rcall *rc)
+{
+    char text[FN_ERROR_TEXT_MAX];
+
+    switch (rc->end.end) {
+    case FNSOCK_ESCAPE:
+        conclude_failed(rc, 502, true, "error receiving function response: %s%s",
+                        strncmp(rc->end.text, "FN604", 5) == 0 ? "" : "FN604 socket leaves its "
+                        "directory: ", detail(rc));
+        return;
+    case FNSOCK_INVALID:
+        conclude_failed(rc, 502, true, "invalid function response: %s", detail(rc));
+        return;
+    case FNSOCK_HEADERS_TOO_LARGE:
+        conclude_failed(rc, 502, true, "function response header too large");
+        return;
+    case FNSOCK_BODY_TOO_LARGE:
+        conclude_failed(rc, 502, true, "function response body too large");
+        return;
+    case FNSOCK_EARLY_ANSWER:
+        conclude_failed(rc, 502, true, "function invoked write before receiving entire request");
+        return;
+    default:
+        break;
+    }
+    if (rc->c->exited) {
+        container_exit_text(rc->c, text, sizeof(text));
+        conclude_failed(rc, 502, true, "%s%s",
+                        rc->c->exit.reason == FN_EXIT_OOM ? ""
+                                                          : "error receiving function response: ",
+                        text);
+    } else if (rc->end.end == FNSOCK_WRITE_CLOSED) {
+        conclude_failed(rc, 502, true, "function closed pipe while receiving request");
+    } else {
+        conclude_failed(rc, 502, true, "error receiving function response: %s", detail(rc));
+    }
+}
+
+static bool may_be_exit(enum fnsock_end end)
+{
+    return end == FNSOCK_CLOSED_EARLY || end == FNSOCK_WRITE_CLOSED || end == FNSOCK_CUT;
+}
+
+/* Not a byte was accepted and nothing came back: another container may have it. */
+static bool is_untouched(const struct rcall *rc)
+{
+    return rc->bytes_to_function == 0 && !rc->head_seen && rc->end.answer_bytes == 0 &&
+           (rc->end.end == FNSOCK_CONNECT || rc->end.end == FNSOCK_CLOSED_EARLY ||
+            rc->end.end == FNSOCK_WRITE_CLOSED);
+}
+
+static void run_again(struct rcall *rc)
+{
+    rcall_unrun(rc, false);
+    rcall_again(rc, "no connection to the function");
+}
+
+void rcall_ended(struct rcall *rc)
+{
+    struct runner *r = rc->r;
+
+    if (rc->end.end == FNSOCK_OK) {
+        if (rc->fn_status == 200 && !rc->eof_sent) {
+            rc->end.end = FNSOCK_EARLY_ANSWER;
+            conclude_broken(rc);
+        } else {
+            conclude_answered(rc);
+        }
+    } else if (is_untouched(rc)) {
+        run_again(rc);
+    } else if (may_be_exit(rc->end.end) && !rc->c->exited && !rc->waits_exit) {
+        rc->waits_exit = true; /* the reason may be on its way (W17) */
+        container_arm(rc->c, env_now_ns(r->env) + r->opt.exit_wait_ns);
+    } else {
+        conclude_broken(rc);
+    }
+}
+
+void rcall_container_exited(struct rcall *rc)
+{
+    if (rc->state == RC_ENDING) {
+        return;
+    }
+    if (rc->waits_exit) {
+        conclude_broken(rc);
+    } else { /* an answer may still be in the socket */
+        int64_t by = env_now_ns(rc->r->env) + rc->r->opt.exit_wait_ns;
+
+        rc->exit_seen = true;
+        container_arm(rc->c, by < rc->deadline_ns ? by : rc->deadline_ns);
+    }
+}
+
+void rcall_deadline(struct rcall *rc)
+{
+    if (rc->state == RC_ENDING) {
+        return;
+    }
+    if (rc->waits_exit || rc->exit_seen) {
+        rc->end.end = rc->waits_exit ? rc->end.end : FNSOCK_CLOSED_EARLY;
+        conclude_broken(rc);
+        return;
+    }
+    rc->tainted = true;
+    conclude_failed(rc, 504, true, "Timed out");
+}
+
+void rcall_force(struct rcall *rc)
+{
+    switch (rc->state) {
+    case RC_BODY:
+        TAILQ_REMOVE(&rc->r->awaiting, rc, link);
+        rcall_nack(rc, "shutting down");
+        break;
+    case RC_WAIT:
+        slots_unwait(rc);
+        rcall_nack(rc, "shutting down");
+        break;
+    case RC_TAKEN:
+        rc->c->call = NULL;
+        rc->c = NULL;
+        rcall_nack(rc, "shutting down");
+        break;
+    case RC_RUN:
+        rc->outcome = OUT_UNKNOWN;
+        conclude(rc, 502, "runner stopped before the function had answered", false);
+        break;
+    case RC_ENDING:
+    case RC_DONE:
+        break;
+    }
+}
+
+/* ---- the caller went away ------------------------------------------------------------------ */
+
+void rcall_drop(struct rcall *rc)
+{
+    listeners_after(rc, 499);
+    rcall_unrun(rc, false);
+    rc->state = RC_DONE;
+    rcall_free(rc);
+}
+
+/* It will never be dispatched. */
+static void forget(struct rcall *rc)
+{
+    seen_forget(&rc->r->seen, rc->seen_pos);
+    listeners_after(rc, 499);
+    rc->state = RC_DONE;
+    rcall_free(rc);
+}
+
+void rcall_gone(struct rcall *rc)
+{
+    struct slot_queue *q = rc->q;
+
+    rc->session = NULL;
+    rc->outcome = OUT_ABORTED;
+    count_outcome(rc, 0);
+    switch (rc->state) {
+    case RC_BODY:
+        TAILQ_REMOVE(&rc->r->awaiting, rc, link);
+        forget(rc);
+        break;
+    case RC_WAIT:
+        slots_unwait(rc);
+        forget(rc);
+        slots_kick(q);
+        break;
+    case RC_TAKEN:
+        rc->c->call = NULL;
+        rc->c = NULL;
+        forget(rc);
+        break;
+    case RC_RUN:
+        rc->discard = true;
+        if (rc->ended || (rc->eof_sent && (!rc->r->draining || rc->call.detached))) {
+            rc->r->d.fnsock->pause(rc->ex, false); /* runs to its end, unheard */
+            break;
+        }
+        rcall_drop(rc);
+        break;
+    case RC_ENDING:
+    case RC_DONE:
+        break; /* the deferred end frees it */
+    }
+}

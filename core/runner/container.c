@@ -1,0 +1,730 @@
+/* Container: one state machine per container, from image to removal.
+ *
+ *   IMAGE -> RESERVE -> CREATE -> START -> INIT -> IDLE <-> FREEZE -> FROZEN -> THAW -> BUSY
+ *     |         |          |         |       |      |^-----------------------------------|
+ *     +---------+----------+---------+-------+------+---> CLOSE -> GONE
+ *
+ * At most one engine operation runs at a time; a container that is closed while one runs is removed
+ * when it returns. Its charge is given back before it counts as gone (W6). One lazy timer per
+ * container: moving its due time later costs nothing, so that a busy container touches the timer
+ * heap once per freeze_idle_ns at most. */
+#include <runner/internal.h>
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLOSE_BACKOFF_MIN_NS (100 * ENV_MS)
+#define CLOSE_BACKOFF_MAX_NS (30 * ENV_S)
+#define RESERVE_WAIT_NS      (10 * ENV_S)
+#define FREEZE_BACKLOG_MAX   16 /* in flight and waiting; beyond it containers stay as they are */
+#define TAIL_BYTES           2048
+#define SOCKET_INSIDE        "/tmp/iofs"
+#define HINT "please ensure you are using the latest fdk and check the logs"
+
+static void close_next(struct container *c);
+static void tick(struct env_timer *t);
+
+const char *ctr_state_name(enum ctr_state s)
+{
+    static const char *const names[] = {"wait", "wait",   "start",  "start", "start", "idle",
+                                        "idle", "paused", "paused", "busy",  "done",  "done"};
+
+    return names[s];
+}
+
+bool container_is_starting(const struct container *c)
+{
+    return c->state <= CTR_INIT;
+}
+
+/* Several states are one for upstream's metrics. */
+static void count_state(struct container *c, enum ctr_state s, int64_t now)
+{
+    struct queue_metrics *m = &c->q->m;
+    int64_t ms = (now - c->state_ns) / ENV_MS;
+
+    if (m->now[c->state] == m->now[s]) {
+        return;
+    }
+    if (m->now[c->state]) {
+        metric_add(m->now[c->state], -1);
+        metric_observe(m->ms[c->state], ms);
+        metric_observe(m->seconds[c->state], ms);
+    }
+    if (m->now[s]) {
+        metric_add(m->now[s], 1);
+    }
+    c->state_ns = now;
+}
+
+static void set_state(struct container *c, enum ctr_state s)
+{
+    count_state(c, s, env_now_ns(c->r->env));
+    c->q->n_starting += (uint32_t)((s <= CTR_INIT) - (c->state <= CTR_INIT));
+    c->q->n_init += (uint32_t)((s == CTR_INIT) - (c->state == CTR_INIT));
+    c->state = s;
+}
+
+void container_arm(struct container *c, int64_t due_ns)
+{
+    c->due_ns = due_ns;
+    if (due_ns != DUE_NEVER && (!env_timer_is_set(&c->timer) || c->timer.at_ns > due_ns)) {
+        env_timer_set(c->r->env, &c->timer, due_ns);
+    }
+}
+
+const char *container_exit_text(const struct container *c, char *ret, size_t cap)
+{
+    unsigned long long mb = c->task.mem_bytes / MIB;
+
+    if (c->exit.reason == FN_EXIT_OOM) {
+        snprintf(ret, cap,
+                 "container out of memory, you may want to raise fn.memory for this function "
+                 "(default: 128MB): limit %llu MB, exit 137", mb);
+    } else if (c->exit.reason == FN_EXIT_SIGNAL) {
+        snprintf(ret, cap, "container killed by signal %d", c->exit.status);
+    } else if (c->exit.reason == FN_EXIT_REMOVED) {
+        snprintf(ret, cap, "container was removed");
+    } else {
+        snprintf(ret, cap, "container exit code %d", c->exit.status);
+    }
+    return ret;
+}
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+static const struct fn_kv *copy_kvs(struct arena *a, const struct fn_kv *items, uint32_t n)
+{
+    struct fn_kv *copy = arena_alloc(a, (n ? n : 1) * sizeof(*copy));
+
+    for (uint32_t i = 0; copy && i < n; i++) {
+        copy[i].key = arena_strdup(a, items[i].key);
+        copy[i].value = arena_strdup(a, items[i].value);
+        if (!copy[i].key || !copy[i].value) {
+            return NULL;
+        }
+    }
+    return copy;
+}
+
+static void fill_limits(struct fn_task *t, const struct runner_options *o)
+{
+    t->owner = o->owner;
+    t->instance = o->instance;
+    t->hostname = o->hostname;
+    t->iofs_inside = SOCKET_INSIDE;
+    t->fs_bytes = o->fs_bytes;
+    t->pids_max = o->pids_max;
+    t->nofile_max = o->nofile_max;
+    t->memlock_max = o->memlock_max;
+    t->sigpending_max = o->sigpending_max;
+    t->msgqueue_max = o->msgqueue_max;
+    t->tmpfs_inodes = o->tmpfs_inodes;
+    t->flags = o->task_flags;
+}
+
+static const char *dup_or_null(struct arena *a, const char *s)
+{
+    return s && *s ? arena_strdup(a, s) : NULL;
+}
+
+static int fill_task(struct container *c, struct rcall *rc)
+{
+    struct fn_task *t = &c->task;
+    const struct call *call = &rc->call;
+    struct arena *a = &c->arena;
+
+    *t = (struct fn_task){ .hdr = FN_HDR(struct fn_task, FN_MAGIC_TASK) };
+    fill_limits(t, &c->r->opt);
+    t->id = c->id;
+    t->handle = c->handle;
+    t->fn_id = arena_strdup(a, call->fn_id ? call->fn_id : "");
+    t->app_id = arena_strdup(a, call->app_id ? call->app_id : "");
+    t->image = arena_strdup(a, call->image ? call->image : "");
+    t->env = copy_kvs(a, call->config.items, call->config.n);
+    t->n_env = call->config.n;
+    t->extensions = copy_kvs(a, rc->extensions.items, rc->extensions.n);
+    t->n_extensions = rc->extensions.n;
+    t->registry_token = dup_or_null(a, kvs_get(&rc->extensions, "FN_REGISTRY_TOKEN"));
+    t->syslog_url = dup_or_null(a, call->syslog_url);
+    t->mem_bytes = call->mem_mb * MIB;
+    t->cpu_milli = call->cpu_milli;
+    t->tmpfs_bytes = (uint64_t)call->tmpfs_mb * MIB;
+    c->idle_timeout_ns = (int64_t)call->idle_timeout_s * ENV_S;
+    return t->fn_id && t->app_id && t->image && t->env && t->extensions ? 0 : FN_E_EXHAUSTED;
+}
+
+static void fail_now(struct env_task *t)
+{
+    struct container *c = container_of(t, struct container, task_fail);
+
+    container_fail(c, &c->fail_err);
+}
+
+static void fail_soon(struct container *c, const struct fn_error *why)
+{
+    c->fail_err = *why;
+    env_defer(c->r->env, &c->task_fail);
+}
+
+static void gone(struct env_task *t);
+
+struct container *container_launch(struct slot_queue *q, struct rcall *rc)
+{
+    struct runner *r = q->r;
+    struct container *c = calloc(1, sizeof(*c));
+
+    if (!c) {
+        return NULL;
+    }
+    c->r = r;
+    c->q = q;
+    c->handle = ++r->next_handle;
+    c->need = q->need;
+    c->due_ns = DUE_NEVER;
+    c->timer.cb = tick;
+    c->task_fail.cb = fail_now;
+    c->task_gone.cb = gone;
+    arena_init(&c->arena, 0);
+    id_make(r->d.ids, env_wall_ns(r->env), c->id);
+    if (fill_task(c, rc) < 0) {
+        arena_finish(&c->arena);
+        free(c);
+        return NULL;
+    }
+    output_init(&c->output, &r->opt);
+    c->launched_ns = c->state_ns = env_now_ns(r->env);
+    HASH_ADD(hh, r->containers, handle, sizeof(c->handle), c);
+    TAILQ_INSERT_TAIL(&q->containers, c, link);
+    q->n_containers++;
+    q->n_all++;
+    q->n_starting++;
+    c->state = CTR_GONE;
+    count_state(c, CTR_IMAGE, c->launched_ns);
+    c->state = CTR_IMAGE;
+    c->for_call = rc;
+    rc->own_launch = true;
+    slots_plan(c, true);
+    image_want(c);
+    return c;
+}
+
+void container_image_done(struct container *c, int result, const struct fn_error *err)
+{
+    if (c->state != CTR_IMAGE) {
+        return;
+    }
+    if (result < 0) {
+        fail_soon(c, err);
+        return;
+    }
+    c->image_ns = env_now_ns(c->r->env);
+    slots_plan(c, false);
+    set_state(c, CTR_RESERVE);
+    container_arm(c, c->image_ns + RESERVE_WAIT_NS);
+    if (!slots_reserve(c)) {
+        struct slot_queue *q = c->q;
+
+        container_close(c);
+        slots_kick(q);
+    }
+}
+
+void container_unhold(struct container *c)
+{
+    c->image_held = false;
+    if (c->state == CTR_CLOSE) {
+        close_next(c);
+    }
+}
+
+static void initialized(struct container *c);
+
+static void on_ready(void *ud, const struct fn_error *err)
+{
+    struct container *c = ud;
+    struct fn_error why = ERR_INIT;
+
+    if (c->state > CTR_INIT) {
+        return;
+    }
+    if (err) {
+        err_set_http(&why, err->code ? err->code : FN_E_PRECONDITION, 502, FN_BLAME_USER,
+                     "Container failed to initialize, " HINT ": %s", err->msg);
+        log_warn("function socket refused", "error", err->msg, "app_id", c->task.app_id, "fn_id",
+                 c->task.fn_id, "container_id", c->id);
+        fail_soon(c, &why);
+        return;
+    }
+    c->ready = true;
+    if (c->state == CTR_INIT) {
+        initialized(c);
+    }
+}
+
+void container_reserved(struct container *c)
+{
+    struct runner *r = c->r;
+    struct fn_error err = ERR_INIT;
+    int result;
+
+    c->charged = true;
+    set_state(c, CTR_CREATE);
+    container_arm(c, DUE_NEVER);
+    metrics_account(r);
+    c->create_ns = env_now_ns(r->env);
+    result = 0;
+    if (!c->sock) {
+        result = r->d.fnsock->open(r->d.fnsock->impl, c->id, on_ready, c, &c->sock, &err);
+    }
+    if (result < 0) {
+        c->sock = NULL;
+        err.code = err.code ? err.code : result;
+        fail_soon(c, &err);
+        return;
+    }
+    c->task.iofs_dir = r->d.fnsock->dir(c->sock);
+    c->task.iofs_engine_dir = r->d.fnsock->engine_dir(c->sock);
+    engine_call(c, OP_CREATE);
+}
+
+/* The engine did not have the image after all: look it up again, once. */
+static void create_failed(struct container *c)
+{
+    if (c->op.result != FN_E_NOT_FOUND || c->image_retried) {
+        container_fail(c, &c->op.err);
+        return;
+    }
+    c->image_retried = true;
+    image_stale(c);
+    account_give(&c->r->account, &c->need);
+    c->charged = false;
+    set_state(c, CTR_IMAGE);
+    slots_plan(c, true);
+    image_want(c);
+}
+
+static void exit_before_init(struct container *c)
+{
+    struct fn_error err = ERR_INIT;
+    char text[FN_ERROR_TEXT_MAX];
+
+    err_set_http(&err, FN_E_PRECONDITION, 502, FN_BLAME_USER,
+                 "Container failed to initialize, " HINT ": %s",
+                 container_exit_text(c, text, sizeof(text)));
+    container_fail(c, &err);
+}
+
+static void start_done(struct container *c)
+{
+    struct runner *r = c->r;
+
+    c->started = true;
+    c->started_ns = env_now_ns(r->env);
+    set_state(c, CTR_INIT);
+    r->d.fnsock->expect_uid(c->sock, r->ops->uid(r->inst, c->ctr));
+    if (c->exited) {
+        exit_before_init(c);
+    } else if (c->ready) {
+        initialized(c);
+    } else {
+        container_arm(c, c->started_ns + r->opt.start_timeout_ns);
+    }
+}
+
+static void enter_idle(struct container *c)
+{
+    struct runner *r = c->r;
+    int64_t now = env_now_ns(r->env);
+    int64_t due = now + c->idle_timeout_ns;
+
+    set_state(c, CTR_IDLE);
+    c->idle_since_ns = now;
+    slots_idle_add(c);
+    if (r->opt.freeze_idle_ns >= 0 && r->ops->freeze && now + r->opt.freeze_idle_ns < due) {
+        due = now + r->opt.freeze_idle_ns;
+    }
+    container_arm(c, due);
+}
+
+static void to_idle(struct container *c)
+{
+    struct runner *r = c->r;
+
+    if (r->draining || c->exited) {
+        container_close(c);
+        return;
+    }
+    enter_idle(c);
+    if (c->q->n_waiters) {
+        slots_kick(c->q);
+    } else if (!TAILQ_EMPTY(&r->starving)) {
+        slots_room(r);
+    }
+}
+
+static void initialized(struct container *c)
+{
+    struct rcall *rc = c->for_call;
+
+    c->ready_ns = env_now_ns(c->r->env);
+    metric_observe(c->q->m.init_ms[0], (c->ready_ns - c->started_ns) / ENV_MS);
+    if (rc) {
+        rc->pull_ns = c->image_ns - c->launched_ns;
+        rc->prep_ns = c->create_ns - c->image_ns;
+        rc->create_ns = c->started_ns - c->create_ns;
+        rc->init_ns = c->ready_ns - c->started_ns;
+    }
+    to_idle(c);
+}
+
+/* ---- idle, frozen, taken ------------------------------------------------------------------- */
+
+static void run_call(struct container *c)
+{
+    set_state(c, CTR_BUSY);
+    rcall_dispatch(c->call);
+}
+
+static void thaw(struct container *c)
+{
+    set_state(c, CTR_THAW);
+    engine_call(c, OP_THAW);
+}
+
+void container_take(struct container *c, struct rcall *rc)
+{
+    assert(c->in_idle && !c->call);
+    slots_idle_remove(c);
+    c->call = rc;
+    rc->c = c;
+    rc->state = RC_TAKEN;
+    container_arm(c, DUE_NEVER);
+    if (c->state == CTR_IDLE || (c->state == CTR_FREEZE && engine_uncall(c))) {
+        run_call(c);
+    } else if (c->state == CTR_FROZEN) {
+        thaw(c);
+    }
+}
+
+void container_release(struct container *c, bool keep)
+{
+    c->call = NULL;
+    container_arm(c, DUE_NEVER);
+    if (keep && !c->exited) {
+        to_idle(c);
+    } else {
+        container_close(c);
+    }
+}
+
+static bool may_freeze(const struct container *c)
+{
+    const struct engine *e = &c->r->engine;
+
+    return c->r->opt.freeze_idle_ns >= 0 && c->r->ops->freeze && e->state == ENGINE_UP &&
+           e->fast.waiting < FREEZE_BACKLOG_MAX;
+}
+
+static void idle_tick(struct container *c, int64_t now)
+{
+    int64_t idle_end = c->idle_since_ns + c->idle_timeout_ns;
+    int64_t again = now + c->r->opt.freeze_idle_ns + ENV_S;
+
+    if (now >= idle_end) {
+        container_close(c);
+    } else if (may_freeze(c)) {
+        set_state(c, CTR_FREEZE);
+        engine_call(c, OP_FREEZE);
+    } else {
+        container_arm(c, c->r->opt.freeze_idle_ns >= 0 && again < idle_end ? again : idle_end);
+    }
+}
+
+static void freeze_done(struct container *c)
+{
+    struct rcall *rc = c->call;
+    bool ok = c->op.result >= 0 && !c->exited;
+
+    if (!ok) {
+        c->call = NULL;
+        if (c->op.result < 0) {
+            log_warn("freezing failed; container is removed", "error", c->op.err.msg, "app_id",
+                     c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id);
+        }
+        container_close(c); /* before the call looks for another one (W4) */
+        if (rc) {
+            rcall_again(rc, "container could not be frozen and thawed");
+        }
+        return;
+    }
+    set_state(c, CTR_FROZEN);
+    if (rc) {
+        thaw(c);
+        return;
+    }
+    if (!c->in_idle) {
+        slots_idle_add(c);
+    }
+    container_arm(c, c->idle_since_ns + c->idle_timeout_ns);
+}
+
+static void thaw_done(struct container *c)
+{
+    struct rcall *rc = c->call;
+
+    if (c->op.result < 0 || c->exited) {
+        log_warn("container not thawed; it is removed", "error",
+                 c->op.result < 0 ? c->op.err.msg : "it exited", "app_id", c->task.app_id, "fn_id",
+                 c->task.fn_id, "container_id", c->id);
+        c->call = NULL;
+        container_close(c);
+        if (rc) {
+            rcall_again(rc, "container could not be thawed");
+        }
+    } else if (rc) {
+        run_call(c);
+    } else {
+        to_idle(c);
+    }
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+void container_close(struct container *c)
+{
+    struct runner *r = c->r;
+
+    if (c->state >= CTR_CLOSE) {
+        return;
+    }
+    assert(!c->call);
+    if (c->state == CTR_IMAGE) {
+        slots_plan(c, false);
+    }
+    image_unwant(c);
+    slots_unreserve(c);
+    if (c->in_idle) {
+        slots_idle_remove(c);
+    }
+    env_undefer(r->env, &c->task_fail);
+    if (c->for_call) {
+        c->for_call = NULL;
+    }
+    set_state(c, CTR_CLOSE);
+    container_arm(c, DUE_NEVER);
+    c->q->n_containers--;
+    if (c->charged) {
+        r->closing.mem_bytes += c->need.mem_bytes;
+        r->closing.cpu_milli += c->need.cpu_milli;
+    }
+    if (c->op.kind != OP_NONE && !engine_uncall(c)) {
+        env_cancel(r->env, &c->op.work);
+        return;
+    }
+    close_next(c);
+}
+
+static void close_next(struct container *c)
+{
+    if (c->op.kind != OP_NONE || c->image_held) {
+        return;
+    }
+    if (c->ctr_made) {
+        engine_call(c, OP_CLOSE);
+    } else {
+        env_defer(c->r->env, &c->task_gone);
+    }
+}
+
+static void close_done(struct container *c)
+{
+    struct runner *r = c->r;
+
+    if (c->op.result >= 0) {
+        c->ctr_made = false;
+        env_defer(r->env, &c->task_gone);
+        return;
+    }
+    c->close_backoff_ns = c->close_backoff_ns ? c->close_backoff_ns * 2 : CLOSE_BACKOFF_MIN_NS;
+    if (c->close_backoff_ns > CLOSE_BACKOFF_MAX_NS) {
+        c->close_backoff_ns = CLOSE_BACKOFF_MAX_NS;
+    }
+    metric_add(r->m.close_failures, 1);
+    log_warn("container not removed; trying again", "error", c->op.err.msg, "app_id",
+             c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id);
+    container_arm(c, env_now_ns(r->env) + c->close_backoff_ns);
+}
+
+void container_free(struct container *c)
+{
+    struct runner *r = c->r;
+
+    env_timer_clear(r->env, &c->timer);
+    env_undefer(r->env, &c->task_fail);
+    env_undefer(r->env, &c->task_gone);
+    env_undefer(r->env, &c->op.task);
+    r->d.fnsock->close(c->sock);
+    HASH_DELETE(hh, r->containers, c);
+    TAILQ_REMOVE(&c->q->containers, c, link);
+    c->q->n_all--;
+    output_finish(&c->output);
+    arena_finish(&c->arena);
+    free(c);
+}
+
+static void gone(struct env_task *t)
+{
+    struct container *c = container_of(t, struct container, task_gone);
+    struct runner *r = c->r;
+    struct slot_queue *q = c->q;
+    bool charged = c->charged;
+
+    set_state(c, CTR_GONE);
+    if (charged) {
+        account_give(&r->account, &c->need);
+        r->closing.mem_bytes -= c->need.mem_bytes;
+        r->closing.cpu_milli -= c->need.cpu_milli;
+        metrics_account(r);
+    }
+    container_free(c);
+    slots_maybe_destroy(q);
+    if (charged) {
+        slots_room(r);
+    }
+    runner_drain_check(r);
+}
+
+void container_fail(struct container *c, const struct fn_error *why)
+{
+    struct slot_queue *q = c->q;
+    struct fn_error err = *why;
+
+    if (c->state >= CTR_CLOSE) {
+        return;
+    }
+    log_warn("container not started", "error", err.msg, "state", ctr_state_name(c->state), "app_id",
+             c->task.app_id, "fn_id", c->task.fn_id, "image", c->task.image, "container_id", c->id,
+             "call_id", c->for_call ? c->for_call->call.id : NULL, "output",
+             c->output.ring.len ? output_tail(&c->output, TAIL_BYTES) : NULL);
+    slots_launch_failed(q, c, &err);
+}
+
+void container_op_done(struct container *c)
+{
+    enum engine_op_kind kind = c->op.kind;
+
+    c->op.kind = OP_NONE;
+    if (kind == OP_CREATE && c->op.result >= 0) {
+        c->ctr_made = true;
+    }
+    if (c->state == CTR_CLOSE) {
+        if (kind == OP_CLOSE) {
+            close_done(c);
+        } else {
+            close_next(c);
+        }
+        return;
+    }
+    switch (kind) {
+    case OP_CREATE:
+        if (c->op.result < 0) {
+            create_failed(c);
+        } else {
+            set_state(c, CTR_START);
+            engine_call(c, OP_START);
+        }
+        break;
+    case OP_START:
+        if (c->op.result < 0) {
+            container_fail(c, &c->op.err);
+        } else {
+            start_done(c);
+        }
+        break;
+    case OP_FREEZE:
+        freeze_done(c);
+        break;
+    case OP_THAW:
+        thaw_done(c);
+        break;
+    case OP_CLOSE:
+    case OP_NONE:
+        break;
+    }
+}
+
+void container_exited(struct container *c, const struct fn_exit *what)
+{
+    if (c->exited) {
+        return;
+    }
+    c->exited = true;
+    memcpy(&c->exit, what, what->size < sizeof(c->exit) ? what->size : sizeof(c->exit));
+    if (c->state < CTR_CLOSE) {
+        char text[FN_ERROR_TEXT_MAX];
+
+        log_info("hot function terminated", "reason", container_exit_text(c, text, sizeof(text)),
+                 "app_id", c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id, "call_id",
+                 c->call ? c->call->call.id : NULL);
+    }
+    if (c->state == CTR_INIT) {
+        exit_before_init(c);
+    } else if (c->state == CTR_BUSY) {
+        rcall_container_exited(c->call);
+    } else if (c->in_idle) {
+        container_close(c);
+    } /* an operation runs: its end looks at `exited` */
+}
+
+static void init_timeout(struct container *c)
+{
+    struct fn_error err = ERR_INIT;
+
+    metric_observe(c->q->m.init_ms[2], (env_now_ns(c->r->env) - c->started_ns) / ENV_MS);
+    err_set_http(&err, FN_E_DEADLINE, 504, FN_BLAME_USER,
+                 "Container initialization timed out, " HINT);
+    container_fail(c, &err);
+}
+
+static void tick(struct env_timer *t)
+{
+    struct container *c = container_of(t, struct container, timer);
+    int64_t now = env_now_ns(c->r->env);
+
+    if (now < c->due_ns) {
+        if (c->due_ns != DUE_NEVER) {
+            env_timer_set(c->r->env, t, c->due_ns);
+        }
+        return;
+    }
+    c->due_ns = DUE_NEVER;
+    switch (c->state) {
+    case CTR_RESERVE: {
+        struct slot_queue *q = c->q;
+
+        container_close(c);
+        slots_kick(q);
+        break;
+    }
+    case CTR_INIT:
+        init_timeout(c);
+        break;
+    case CTR_IDLE:
+        idle_tick(c, now);
+        break;
+    case CTR_FROZEN:
+        container_close(c);
+        break;
+    case CTR_BUSY:
+        rcall_deadline(c->call);
+        break;
+    case CTR_CLOSE:
+        close_next(c);
+        break;
+    default:
+        break;
+    }
+}

@@ -1,0 +1,116 @@
+/* Driver hub: brings the reports of drivers, which come from any thread, into the loop.
+ *
+ * A report names its container by handle; one that is gone, or of an earlier runner, is ignored. */
+#include <runner/internal.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DRIVERS_MAX 16
+
+struct driver_hub {
+    struct env *env;
+    struct runner *runner; /* [loop] */
+    struct plugin *drivers[DRIVERS_MAX];
+    uint32_t n_drivers;
+};
+
+static struct driver_hub *hub_of(const struct fn_host *host)
+{
+    return plugin_impl(host, "fn.driver");
+}
+
+static struct container *find(struct driver_hub *hub, uint64_t handle)
+{
+    return hub->runner ? runner_container(hub->runner, handle) : NULL;
+}
+
+static void report_exited(const struct fn_host *host, uint64_t handle, const struct fn_exit *what)
+{
+    struct driver_hub *hub = hub_of(host);
+    struct container *c;
+
+    hub->env->enter(hub->env);
+    c = find(hub, handle);
+    if (c) {
+        container_exited(c, what);
+    }
+    hub->env->leave(hub->env);
+}
+
+static void report_output(const struct fn_host *host, uint64_t handle, uint32_t fd,
+                          const void *data, size_t len)
+{
+    struct driver_hub *hub = hub_of(host);
+    struct container *c;
+
+    hub->env->enter(hub->env);
+    c = find(hub, handle);
+    if (c && (fd == 1 || fd == 2)) {
+        container_output(c, fd, data, len);
+    }
+    hub->env->leave(hub->env);
+}
+
+static void report_engine(const struct fn_host *host, uint32_t up, const struct fn_error *why)
+{
+    struct driver_hub *hub = hub_of(host);
+
+    hub->env->enter(hub->env);
+    if (hub->runner) {
+        engine_set(hub->runner, up != 0, why);
+    }
+    hub->env->leave(hub->env);
+}
+
+static int find_inner(const struct fn_host *host, const char *name,
+                      const struct fn_driver_ops **ret_ops, void **ret_inst,
+                      struct fn_error *reterr)
+{
+    struct driver_hub *hub = hub_of(host);
+
+    for (uint32_t i = 0; i < hub->n_drivers; i++) {
+        if (strcmp(plugin_name(hub->drivers[i]), name) == 0) {
+            *ret_ops = plugin_ops(hub->drivers[i]);
+            *ret_inst = plugin_inst(hub->drivers[i]);
+            return 0;
+        }
+    }
+    return err_set(reterr, FN_E_NOT_FOUND,
+                   "inner driver, got \"%s\"; expected the name of a driver above it", name);
+}
+
+static const struct fn_driver_if table = { FN_HDR(struct fn_driver_if, FN_MAGIC_DRIVER_IF),
+                                           report_exited, report_output, report_engine,
+                                           find_inner };
+
+struct driver_hub *driver_hub_create(struct env *env, struct plugin_host *host)
+{
+    struct driver_hub *hub = calloc(1, sizeof(*hub));
+
+    if (hub) {
+        hub->env = env;
+        plugin_host_offer(host, "fn.driver", FN_DRIVER_MAJOR, FN_DRIVER_MINOR, &table, hub);
+    }
+    return hub;
+}
+
+int driver_hub_add(struct driver_hub *hub, struct plugin *driver, struct fn_error *reterr)
+{
+    if (hub->n_drivers == DRIVERS_MAX) {
+        return err_set(reterr, FN_E_RANGE, "drivers, got %d; expected at most %d", DRIVERS_MAX + 1,
+                       DRIVERS_MAX);
+    }
+    hub->drivers[hub->n_drivers++] = driver;
+    return 0;
+}
+
+void driver_hub_set_runner(struct driver_hub *hub, struct runner *r)
+{
+    hub->runner = r;
+}
+
+void driver_hub_destroy(struct driver_hub *hub)
+{
+    free(hub);
+}

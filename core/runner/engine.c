@@ -1,0 +1,480 @@
+/* Engine: the calls to the container driver, through two gates, under one circuit breaker (F39,
+ * F40).
+ *
+ *   UP       operations begin as the gates let them
+ *   SUSPECT  an operation failed to reach the engine or is old; a probe runs, nothing begins
+ *   DOWN     the probe failed, or the driver said so: waiting operations fail at once, except
+ *            removals, which wait; probed every probe_interval_ns
+ *
+ * A gate bounds how many lane threads a hung engine can hold. Removals and starts go before
+ * creates, thaws before freezes. */
+#include <runner/internal.h>
+
+#include <assert.h>
+
+#define PROBE_TIMEOUT_NS      ENV_S
+#define PROBE_OVERDUE_NS      (PROBE_TIMEOUT_NS + ENV_S / 2)
+#define FAST_MAX              3u /* one thread of the fast lane is left for the probe */
+#define SWEEP_TIMEOUT_NS      (60 * ENV_S)
+#define SWEEP_BACKOFF_MAX_NS  (60 * ENV_S)
+
+static void pump(struct runner *r);
+static void probe(struct runner *r);
+
+static struct engine_gate *gate_of(struct container *c, bool *ret_urgent)
+{
+    enum engine_op_kind k = c->op.kind;
+
+    *ret_urgent = k == OP_START || k == OP_CLOSE || k == OP_THAW;
+    return k == OP_FREEZE || k == OP_THAW ? &c->r->engine.fast : &c->r->engine.slow;
+}
+
+static const char *method_of(enum engine_op_kind k)
+{
+    static const char *const names[] = { "", "create", "start", "freeze", "thaw", "close" };
+
+    return names[k];
+}
+
+static void run_op(struct env_work *w, struct fn_op *op)
+{
+    struct container *c = container_of(w, struct container, op.work);
+    struct runner *r = c->r;
+    struct plugin_crumb crumb;
+    struct fn_error *e = &c->op.err;
+
+    plugin_enter(&crumb, r->d.driver, PLUGIN_WORKER, method_of(c->op.kind));
+    switch (c->op.kind) {
+    case OP_CREATE:
+        c->op.result = r->ops->create(r->inst, op, &c->task, &c->ctr, e);
+        break;
+    case OP_START:
+        c->op.result = r->ops->start(r->inst, op, c->ctr, e);
+        break;
+    case OP_FREEZE:
+        c->op.result = r->ops->freeze(r->inst, op, c->ctr, e);
+        break;
+    case OP_THAW:
+        c->op.result = r->ops->thaw(r->inst, op, c->ctr, e);
+        break;
+    case OP_CLOSE:
+        c->op.result = r->ops->close(r->inst, op, c->ctr, e);
+        break;
+    case OP_NONE:
+        break;
+    }
+    plugin_leave(&crumb);
+}
+
+static void arm(struct runner *r, int64_t at_ns)
+{
+    struct env_timer *t = &r->engine.timer;
+
+    if (!env_timer_is_set(t) || t->at_ns > at_ns) {
+        env_timer_set(r->env, t, at_ns);
+    }
+}
+
+void engine_watch(struct runner *r, int64_t begun_ns)
+{
+    arm(r, begun_ns + r->opt.stall_ns);
+}
+
+static void done_op(struct env_work *w)
+{
+    struct container *c = container_of(w, struct container, op.work);
+    struct runner *r = c->r;
+    bool urgent;
+    struct engine_gate *g = gate_of(c, &urgent);
+
+    if (r->abandoned) {
+        return;
+    }
+    TAILQ_REMOVE(&r->engine.flight, c, op.flight_link);
+    c->op.submitted = false;
+    g->in_flight--;
+    r->engine.last_done_ns = env_now_ns(r->env);
+    if (c->op.result < 0 && c->op.err.code == 0) {
+        c->op.err.code = c->op.result;
+    }
+    engine_judge(r, c->op.result, &c->op.err);
+    container_op_done(c);
+    pump(r);
+}
+
+static void fail_task(struct env_task *t)
+{
+    container_op_done(container_of(t, struct container, op.task));
+}
+
+static void fail_soon(struct container *c, const struct fn_error *why)
+{
+    c->op.err = *why;
+    c->op.result = FN_E_UNAVAILABLE;
+    env_defer(c->r->env, &c->op.task);
+}
+
+static void begin(struct container *c, struct engine_gate *g)
+{
+    struct runner *r = c->r;
+    bool fast = g == &r->engine.fast;
+    struct fn_error err = ERR_INIT;
+
+    c->op.begun_ns = env_now_ns(r->env);
+    c->op.err = ERR_INIT;
+    c->op.result = 0;
+    c->op.work.run = run_op;
+    c->op.work.done = done_op;
+    c->op.work.lane = fast ? ENV_LANE_FAST : ENV_LANE_SLOW;
+    c->op.work.deadline_ns =
+        c->op.begun_ns + (fast ? r->opt.freeze_timeout_ns : r->opt.engine_timeout_ns);
+    if (env_submit(r->env, &c->op.work) < 0) {
+        err_set(&err, FN_E_UNAVAILABLE, "engine lane is full");
+        fail_soon(c, &err);
+        return;
+    }
+    c->op.submitted = true;
+    g->in_flight++;
+    TAILQ_INSERT_TAIL(&r->engine.flight, c, op.flight_link);
+    arm(r, c->op.begun_ns + r->opt.stall_ns);
+}
+
+static void pump_gate(struct runner *r, struct engine_gate *g)
+{
+    while (r->engine.state == ENGINE_UP && g->in_flight < g->max) {
+        struct container *c = TAILQ_FIRST(&g->urgent);
+
+        if (c) {
+            TAILQ_REMOVE(&g->urgent, c, op.gate_link);
+        } else {
+            c = TAILQ_FIRST(&g->normal);
+            if (!c) {
+                return;
+            }
+            TAILQ_REMOVE(&g->normal, c, op.gate_link);
+            g->waiting--;
+        }
+        c->op.gated = false;
+        begin(c, g);
+    }
+}
+
+static void pump(struct runner *r)
+{
+    pump_gate(r, &r->engine.slow);
+    pump_gate(r, &r->engine.fast);
+}
+
+void engine_call(struct container *c, enum engine_op_kind kind)
+{
+    struct runner *r = c->r;
+    struct engine_gate *g;
+    bool urgent;
+
+    assert(c->op.kind == OP_NONE);
+    c->op.kind = kind;
+    c->op.task.cb = fail_task;
+    g = gate_of(c, &urgent);
+    if (r->engine.state == ENGINE_DOWN && kind != OP_CLOSE) {
+        fail_soon(c, &r->engine.why);
+        return;
+    }
+    c->op.gated = true;
+    if (urgent) {
+        TAILQ_INSERT_TAIL(&g->urgent, c, op.gate_link);
+    } else {
+        TAILQ_INSERT_TAIL(&g->normal, c, op.gate_link);
+        g->waiting++;
+    }
+    pump_gate(r, g);
+}
+
+bool engine_uncall(struct container *c)
+{
+    bool urgent;
+    struct engine_gate *g = gate_of(c, &urgent);
+
+    if (c->op.submitted) {
+        return false;
+    }
+    if (c->op.gated) {
+        if (urgent) {
+            TAILQ_REMOVE(&g->urgent, c, op.gate_link);
+        } else {
+            TAILQ_REMOVE(&g->normal, c, op.gate_link);
+            g->waiting--;
+        }
+    }
+    env_undefer(c->r->env, &c->op.task);
+    c->op.gated = false;
+    c->op.kind = OP_NONE;
+    return true;
+}
+
+bool engine_accepts(const struct runner *r)
+{
+    return r->engine.state != ENGINE_DOWN;
+}
+
+/* ---- the circuit --------------------------------------------------------------------------- */
+
+static void fail_list(struct container_list *list, const struct fn_error *why)
+{
+    struct container *c, *next;
+
+    for (c = TAILQ_FIRST(list); c; c = next) {
+        next = TAILQ_NEXT(c, op.gate_link);
+        if (c->op.kind != OP_CLOSE) {
+            TAILQ_REMOVE(list, c, op.gate_link);
+            c->op.gated = false;
+            fail_soon(c, why);
+        }
+    }
+}
+
+static void go_down(struct runner *r, const struct fn_error *why)
+{
+    struct engine *e = &r->engine;
+
+    e->why = *why;
+    e->why.code = FN_E_UNAVAILABLE;
+    e->why.http_status = 503;
+    e->why.blame = FN_BLAME_PLATFORM;
+    if (e->state != ENGINE_DOWN) {
+        e->state = ENGINE_DOWN;
+        metric_set(r->m.engine_up, 0);
+        log_error("container engine does not answer; new containers are refused until it does",
+                  "error", why->msg);
+        fail_list(&e->slow.urgent, &e->why);
+        fail_list(&e->slow.normal, &e->why);
+        fail_list(&e->fast.urgent, &e->why);
+        fail_list(&e->fast.normal, &e->why);
+        e->slow.waiting = 0;
+        e->fast.waiting = 0;
+        images_fail(r, &e->why);
+        slots_engine_down(r);
+    }
+    arm(r, env_now_ns(r->env) + r->opt.probe_interval_ns);
+}
+
+static void go_up(struct runner *r)
+{
+    struct engine *e = &r->engine;
+    bool was_down = e->state == ENGINE_DOWN;
+
+    e->state = ENGINE_UP;
+    metric_set(r->m.engine_up, 1);
+    if (was_down) {
+        log_warn("container engine answers again", "version", e->version);
+        slots_kick_all(r);
+    }
+    pump(r);
+}
+
+static void go_suspect(struct runner *r)
+{
+    if (r->engine.state == ENGINE_UP) {
+        r->engine.state = ENGINE_SUSPECT;
+        probe(r);
+    }
+}
+
+void engine_set(struct runner *r, bool up, const struct fn_error *why)
+{
+    struct fn_error unknown = ERR_INIT;
+
+    if (up) {
+        go_up(r);
+        return;
+    }
+    err_set(&unknown, FN_E_UNAVAILABLE, "the driver says that the engine is down");
+    go_down(r, why ? why : &unknown);
+}
+
+void engine_judge(struct runner *r, int result, const struct fn_error *err)
+{
+    bool lost = result == FN_E_UNAVAILABLE || result == FN_E_DEADLINE;
+
+    if (lost && err->blame != FN_BLAME_USER) {
+        go_suspect(r);
+    }
+}
+
+static void run_probe(struct env_work *w, struct fn_op *op)
+{
+    struct engine *e = container_of(w, struct engine, probe);
+    struct runner *r = container_of(e, struct runner, engine);
+    struct plugin_crumb crumb;
+
+    plugin_enter(&crumb, r->d.driver, PLUGIN_WORKER, "probe");
+    e->probe_result = r->ops->probe(r->inst, op, e->version, sizeof(e->version), &e->probe_err);
+    plugin_leave(&crumb);
+}
+
+static void done_probe(struct env_work *w)
+{
+    struct engine *e = container_of(w, struct engine, probe);
+    struct runner *r = container_of(e, struct runner, engine);
+
+    if (r->abandoned) {
+        return;
+    }
+    e->probing = false;
+    if (e->probe_result < 0) {
+        go_down(r, &e->probe_err);
+    } else if (e->state != ENGINE_UP) {
+        go_up(r);
+    }
+    runner_drain_check(r);
+}
+
+static void probe(struct runner *r)
+{
+    struct engine *e = &r->engine;
+
+    if (e->probing) {
+        return;
+    }
+    e->probe.run = run_probe;
+    e->probe.done = done_probe;
+    e->probe.lane = ENV_LANE_FAST;
+    e->probe_err = ERR_INIT;
+    e->probe_begun_ns = env_now_ns(r->env);
+    e->probe.deadline_ns = e->probe_begun_ns + PROBE_TIMEOUT_NS;
+    if (env_submit(r->env, &e->probe) == 0) {
+        e->probing = true;
+        arm(r, e->probe_begun_ns + PROBE_OVERDUE_NS);
+    } else {
+        err_set(&e->probe_err, FN_E_UNAVAILABLE, "engine lane is full");
+        go_down(r, &e->probe_err);
+    }
+}
+
+static void check_stall(struct runner *r, int64_t now)
+{
+    const struct container *c = TAILQ_FIRST(&r->engine.flight);
+    int64_t oldest_ns = images_oldest_ns(r);
+
+    if (c && c->op.begun_ns < oldest_ns) {
+        oldest_ns = c->op.begun_ns;
+    }
+    if (oldest_ns == INT64_MAX) {
+        return;
+    }
+    if (now - oldest_ns >= r->opt.stall_ns &&
+        now - r->engine.last_done_ns >= r->opt.stall_ns) {
+        go_suspect(r);
+    }
+    arm(r, now + r->opt.stall_ns);
+}
+
+static void tick(struct env_timer *t)
+{
+    struct engine *e = container_of(t, struct engine, timer);
+    struct runner *r = container_of(e, struct runner, engine);
+    int64_t now = env_now_ns(r->env);
+    struct fn_error err = ERR_INIT;
+
+    if (e->probing) {
+        if (now - e->probe_begun_ns >= PROBE_OVERDUE_NS) {
+            err_set(&err, FN_E_DEADLINE, "probe of the engine is overdue");
+            go_down(r, &err);
+        } else {
+            arm(r, e->probe_begun_ns + PROBE_OVERDUE_NS);
+        }
+    } else if (e->state != ENGINE_UP) {
+        probe(r);
+    }
+    if (e->state == ENGINE_UP) {
+        check_stall(r, now);
+    }
+}
+
+/* ---- leftovers of a dead process ----------------------------------------------------------- */
+
+static void run_sweep(struct env_work *w, struct fn_op *op)
+{
+    struct engine *e = container_of(w, struct engine, sweep);
+    struct runner *r = container_of(e, struct runner, engine);
+    struct plugin_crumb crumb;
+
+    plugin_enter(&crumb, r->d.driver, PLUGIN_WORKER, "sweep");
+    e->sweep_result = r->ops->sweep(r->inst, op, r->opt.owner, r->opt.instance, &e->sweep_removed,
+                                    &e->sweep_err);
+    plugin_leave(&crumb);
+}
+
+static void done_sweep(struct env_work *w)
+{
+    struct engine *e = container_of(w, struct engine, sweep);
+    struct runner *r = container_of(e, struct runner, engine);
+
+    if (r->abandoned) {
+        return;
+    }
+    e->sweeping = false;
+    if (e->sweep_result < 0) {
+        log_warn("leftover containers not removed; trying again", "error", e->sweep_err.msg);
+        e->sweep_backoff_ns = e->sweep_backoff_ns ? e->sweep_backoff_ns * 2 : ENV_S;
+        if (e->sweep_backoff_ns > SWEEP_BACKOFF_MAX_NS) {
+            e->sweep_backoff_ns = SWEEP_BACKOFF_MAX_NS;
+        }
+        if (!r->draining) {
+            env_timer_set(r->env, &e->sweep_timer, env_now_ns(r->env) + e->sweep_backoff_ns);
+        }
+    } else if (e->sweep_removed) {
+        log_info("leftover containers removed", "count", log_num(e->sweep_removed));
+    }
+    runner_drain_check(r);
+}
+
+static void sweep_again(struct env_timer *t)
+{
+    struct engine *e = container_of(t, struct engine, sweep_timer);
+
+    engine_sweep(container_of(e, struct runner, engine));
+}
+
+void engine_sweep(struct runner *r)
+{
+    struct engine *e = &r->engine;
+
+    if (e->sweeping || r->draining) {
+        return;
+    }
+    e->sweep.run = run_sweep;
+    e->sweep.done = done_sweep;
+    e->sweep.lane = ENV_LANE_SLOW;
+    e->sweep.deadline_ns = env_now_ns(r->env) + SWEEP_TIMEOUT_NS;
+    e->sweep_err = ERR_INIT;
+    e->sweep_removed = 0;
+    e->sweeping = env_submit(r->env, &e->sweep) == 0;
+}
+
+void engine_init(struct runner *r)
+{
+    struct engine *e = &r->engine;
+
+    e->state = ENGINE_UP;
+    e->timer.cb = tick;
+    e->sweep_timer.cb = sweep_again;
+    TAILQ_INIT(&e->flight);
+    TAILQ_INIT(&e->slow.urgent);
+    TAILQ_INIT(&e->slow.normal);
+    TAILQ_INIT(&e->fast.urgent);
+    TAILQ_INIT(&e->fast.normal);
+    e->slow.max = r->opt.parallel_starts_max;
+    e->fast.max = FAST_MAX;
+}
+
+bool engine_is_quiet(const struct runner *r)
+{
+    return TAILQ_EMPTY(&r->engine.flight) && !r->engine.probing && !r->engine.sweeping &&
+           r->pulls == 0;
+}
+
+void engine_finish(struct runner *r)
+{
+    env_timer_clear(r->env, &r->engine.timer);
+    env_timer_clear(r->env, &r->engine.sweep_timer);
+}

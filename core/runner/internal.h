@@ -1,0 +1,325 @@
+/* Private to core/runner: the objects of a runner and who may touch what.
+ *
+ * runner      owns queues, images, containers, calls of its endpoints
+ * slot_queue  one function identity: waiting calls (first in, first out), idle containers (last in,
+ *             first out); dies when it has neither
+ * container   one driver container and its function socket; at most one engine operation and one
+ *             call at a time
+ * rcall       one call of one session; lives until its session and its exchange are both over
+ *
+ * All of it is [loop]. An engine operation (struct engine_op) is the only thing that a lane thread
+ * touches: it reads task and ctr of its container, which do not change meanwhile. */
+#ifndef RUNNER_INTERNAL_H
+#define RUNNER_INTERNAL_H
+
+#include <runner/parts.h>
+
+#define DUE_NEVER INT64_MAX
+#define TEXT_BUSY "Timed out - server too busy"
+
+/* ---- containers (container.c) -------------------------------------------------------------- */
+
+enum ctr_state {
+    CTR_IMAGE,   /* its image is being prepared; nothing is reserved */
+    CTR_RESERVE, /* waits for memory and CPU */
+    CTR_CREATE,
+    CTR_START,
+    CTR_INIT,    /* runs; the function has not published its socket */
+    CTR_IDLE,    /* in q->idle and r->lru */
+    CTR_FREEZE,  /* being frozen; in q->idle unless a call wants it */
+    CTR_FROZEN,  /* in q->idle and r->lru */
+    CTR_THAW,    /* being thawed for c->call */
+    CTR_BUSY,    /* runs c->call */
+    CTR_CLOSE,   /* being removed */
+    CTR_GONE,
+    CTR_STATES_N
+};
+
+struct container {
+    UT_hash_handle hh; /* r->containers by handle */
+    struct runner *r;
+    struct slot_queue *q;
+    TAILQ_ENTRY(container) link;         /* q->containers */
+    TAILQ_ENTRY(container) idle_link;    /* q->idle */
+    TAILQ_ENTRY(container) lru_link;     /* r->lru */
+    TAILQ_ENTRY(container) reserve_link; /* r->reserving */
+    TAILQ_ENTRY(container) image_link;   /* image->waiters */
+    struct arena arena;
+    uint64_t handle;
+    char id[CALL_ID_LEN + 1];
+    enum ctr_state state;
+    int64_t state_ns; /* since */
+    struct fn_task task;
+    struct image *image; /* waited for */
+    struct account_need need;
+    int64_t idle_timeout_ns;
+    void *ctr; /* the driver's */
+    bool charged;
+    bool reserving; /* in r->reserving_list */
+    bool ctr_made;
+    bool in_idle;
+    bool image_held; /* an image's preparation uses its task */
+    bool image_retried;
+    bool ready;   /* the socket is there */
+    bool started; /* start() returned */
+    bool exited;
+    bool evicted;
+    struct fn_exit exit;
+    struct fnsock *sock;
+    struct engine_op op;
+    struct env_timer timer; /* lazy: may fire before due_ns */
+    int64_t due_ns;
+    int64_t idle_since_ns;
+    int64_t close_backoff_ns;
+    struct env_task task_fail; /* reports fail_err from outside the call that found it */
+    struct fn_error fail_err;
+    struct env_task task_gone;
+    struct rcall *call;     /* CTR_THAW, CTR_BUSY, CTR_FREEZE */
+    struct rcall *for_call; /* started for it, while it waits */
+    struct output output;
+    int64_t launched_ns, image_ns, create_ns, started_ns, ready_ns; /* for durations */
+};
+
+/* Starts making a container for `rc` (borrowed). NULL when out of memory. */
+struct container *container_launch(struct slot_queue *q, struct rcall *rc);
+void container_image_done(struct container *c, int result, const struct fn_error *err);
+void container_reserved(struct container *c);
+void container_op_done(struct container *c);
+void container_exited(struct container *c, const struct fn_exit *what);
+/* Gives it to a call: dispatches now, or after a thaw. The container is idle. */
+void container_take(struct container *c, struct rcall *rc);
+/* The call is over; keep = the function is idle and healthy. */
+void container_release(struct container *c, bool keep);
+/* Removes it in whatever state it is; waiting calls are not told. */
+void container_close(struct container *c);
+/* Starting failed: tells the waiting calls and removes it. */
+void container_fail(struct container *c, const struct fn_error *why);
+void container_free(struct container *c);
+void container_arm(struct container *c, int64_t due_ns);
+/* The preparation of an image no longer uses its task. */
+void container_unhold(struct container *c);
+bool container_is_starting(const struct container *c);
+const char *container_exit_text(const struct container *c, char *ret, size_t cap);
+const char *ctr_state_name(enum ctr_state s);
+
+/* ---- slot queues (slots.c) ----------------------------------------------------------------- */
+
+struct queue_metrics {
+    struct metric *now[CTR_STATES_N]; /* gauge use; NULL where upstream has none */
+    struct metric *ms[CTR_STATES_N];
+    struct metric *seconds[CTR_STATES_N];
+    struct metric *init_ms[3]; /* initialized, canceled, timedout */
+};
+
+struct slot_queue {
+    UT_hash_handle hh; /* r->queues by key */
+    struct runner *r;
+    unsigned char key[SLOT_KEY_BYTES];
+    struct rcall_list waiters;
+    struct container_list idle;
+    struct container_list containers;
+    uint32_t n_waiters;
+    uint32_t n_idle;
+    uint32_t n_containers; /* without those being removed */
+    uint32_t n_starting;
+    uint32_t n_init;
+    uint32_t n_all; /* with those being removed */
+    struct account_need need;
+    struct env_task kick;
+    struct env_timer timer;
+    struct queue_metrics m;
+    char *app_id;
+    char *fn_id;
+    char *image;
+    int64_t run_ns; /* of a short run; 0 = none yet */
+    bool starved; /* in r->starving: a launch found no room */
+    TAILQ_ENTRY(slot_queue) starving_link;
+};
+
+/* Finds or makes the queue of a call. NULL when out of memory. */
+struct slot_queue *slots_queue(struct runner *r, const unsigned char key[SLOT_KEY_BYTES],
+                               const struct call *call);
+/* An idle container that can be used now, or NULL. */
+void slots_ran(struct slot_queue *q, int64_t ns); /* a call ran that long */
+struct container *slots_idle(struct slot_queue *q);
+void slots_wait(struct slot_queue *q, struct rcall *rc, bool first);
+void slots_unwait(struct rcall *rc);
+void slots_kick(struct slot_queue *q);     /* soon */
+void slots_maybe_destroy(struct slot_queue *q); /* unused: forgets it */
+void slots_kick_all(struct runner *r);
+/* Resources were given back, or may now be evicted: grants waiting reservations, starts containers
+ * for queues that found no room. */
+void slots_room(struct runner *r);
+/* true = charged now (container_reserved() was called) or soon; false = no room. */
+bool slots_reserve(struct container *c);
+void slots_unreserve(struct container *c); /* waits for room: stops waiting */
+void slots_plan(struct container *c, bool on); /* will want room after its image */
+/* A container of q could not be started; it is being removed already. */
+void slots_launch_failed(struct slot_queue *q, struct container *c, const struct fn_error *why);
+void slots_engine_down(struct runner *r); /* waiting reservations end */
+void slots_idle_add(struct container *c);
+void slots_idle_remove(struct container *c);
+void slots_finish(struct runner *r);
+
+/* ---- calls (call.c) ------------------------------------------------------------------------ */
+
+enum rcall_state {
+    RC_BODY,    /* accepted; waits for the first body frame */
+    RC_WAIT,    /* in q->waiters */
+    RC_TAKEN,   /* has a container that is being thawed */
+    RC_RUN,     /* dispatched */
+    RC_ENDING,  /* dispatched, answer known; waits for a deferred end */
+    RC_DONE
+};
+
+enum rcall_outcome { OUT_NONE, OUT_OK, OUT_FAILED, OUT_NOT_EXECUTED, OUT_UNKNOWN, OUT_ABORTED };
+
+struct rcall {
+    TAILQ_ENTRY(rcall) link; /* r->awaiting (RC_BODY) or q->waiters (RC_WAIT) */
+    TAILQ_ENTRY(rcall) all;  /* r->calls */
+    struct runner *r;
+    const struct engage_server *server;
+    struct engage_session *session; /* NULL once finished or gone */
+    struct arena arena;
+    struct call call;
+    const char *request_id; /* the caller's, for log lines; NULL = none */
+    struct kvs extensions;
+    unsigned char key[SLOT_KEY_BYTES];
+    struct account_need need;
+    enum rcall_state state;
+    enum rcall_outcome outcome;
+    struct slot_queue *q;
+    struct container *c;
+    struct fnsock_exchange *ex;
+    struct buf body;      /* not yet proven to have reached a function */
+    bool body_complete;   /* `body` is everything that came: it can be sent again */
+    bool eof;             /* the last frame came */
+    bool eof_sent;
+    bool fn_full;         /* fnsock said full */
+    bool more_asked;
+    bool head_seen;
+    bool start_sent;
+    bool discard;         /* the answer is not for the caller */
+    bool began;           /* listeners before() passed */
+    bool own_launch;      /* a container was started for it */
+    bool tainted;         /* the container must not be used again */
+    bool ended;           /* on_end came */
+    bool waits_exit;      /* the connection ended; the container's exit may say why */
+    bool exit_seen;       /* the container exited; the answer may still be in the socket */
+    uint32_t attempts;
+    uint32_t listeners_passed;
+    int fn_status;
+    uint64_t bytes_to_function;
+    uint64_t seen_pos;
+    int64_t stream_deadline_ns;
+    int64_t deadline_ns; /* of the run */
+    int64_t queued_ns;
+    int64_t created_ns, started_ns, ended_ns;
+    int64_t run_ns; /* since when its container runs it */
+    struct fnsock_result end;
+    struct env_task task; /* ends the call from outside the callback that found the reason */
+    int end_http;
+    bool end_user;
+    const char *end_text;
+    const char *why; /* for the log */
+    int64_t pull_ns, prep_ns, create_ns, init_ns;
+};
+
+void calls_cb(struct engage_server_cb *ret);
+void calls_awaiting_tick(struct env_timer *t);
+/* The container is ready: run the call on it. */
+void rcall_dispatch(struct rcall *rc);
+
+/* call_end.c. Those marked (soon) end the call through its task. */
+int listeners_before(struct rcall *rc, struct fn_error *reterr);
+/* (soon) Not a byte was sent: refuse so that the load balancer tries elsewhere. `why`: literal. */
+void rcall_nack(struct rcall *rc, const char *why);
+/* (soon) Nothing will be run: the error of a check. */
+void rcall_refuse(struct rcall *rc, const struct fn_error *err);
+/* (soon) Fails and taints the container. */
+void rcall_fail(struct rcall *rc, int http_status, bool user, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* (soon) A waiting call, already out of its queue. */
+void rcall_launch_failed(struct rcall *rc, const struct fn_error *why);
+/* Lost its container with nothing sent: another one, or a refusal. */
+void rcall_again(struct rcall *rc, const char *why);
+void rcall_unrun(struct rcall *rc, bool keep); /* ends the exchange, gives the container back */
+void rcall_ended(struct rcall *rc);
+void rcall_deadline(struct rcall *rc);
+void rcall_container_exited(struct rcall *rc);
+void rcall_gone(struct rcall *rc);
+void rcall_force(struct rcall *rc); /* drain deadline */
+void rcall_drop(struct rcall *rc);  /* runs, and nobody waits for it: ends it now */
+void rcall_free(struct rcall *rc);
+void rcall_end_task(struct env_task *t);
+
+/* ---- metrics (metrics.c) ------------------------------------------------------------------- */
+
+struct runner_metrics {
+    struct metric *calls, *queued, *running, *completed, *canceled, *timeouts, *errors,
+        *server_busy;
+    struct metric *cpu_used, *cpu_avail, *mem_used, *mem_avail;
+    struct metric *outcome[OUT_ABORTED + 1];
+    struct metric *in_flight, *received;
+    struct metric *engine_up, *replays, *retried_inside, *close_failures;
+};
+
+void metrics_init(struct runner_metrics *m, bool upstream_names);
+void metrics_queue(struct slot_queue *q);
+void metrics_evicted(const struct slot_queue *q, enum ctr_state state);
+void metrics_account(struct runner *r);
+
+/* ---- the runner ---------------------------------------------------------------------------- */
+
+#define ENDPOINTS_MAX 4
+
+struct endpoint {
+    struct runner *r;
+    const struct engage_server *server;
+};
+
+struct runner {
+    struct env *env;
+    struct runner_deps d;
+    struct runner_options opt;
+    const struct fn_driver_ops *ops;
+    void *inst;
+    struct account account;
+    struct account_need closing;   /* charged to containers that are being removed */
+    struct account_need reserving; /* wanted by r->reserving_list */
+    struct account_need planned;   /* will be wanted after images are there */
+    struct account_need evictable; /* charged to r->lru */
+    struct container_list reserving_list;
+    TAILQ_HEAD(, slot_queue) starving;
+    struct container_list lru; /* idle and frozen, least recently used first */
+    struct slot_queue *queues;
+    struct container *containers;
+    struct image *images;
+    TAILQ_HEAD(, image) images_waiting;
+    uint32_t pulls;
+    struct rcall_list awaiting; /* RC_BODY, in order of arrival */
+    struct rcall_list calls;
+    struct env_timer awaiting_timer;
+    struct endpoint endpoints[ENDPOINTS_MAX];
+    uint32_t n_endpoints;
+    uint64_t next_handle;
+    struct seen seen;
+    struct engine engine;
+    struct runner_counts n;
+    struct runner_metrics m;
+    bool draining;
+    bool drain_forced;
+    bool abandoned; /* destroyed while operations ran: their ends are ignored */
+    struct env_timer drain_timer;
+    struct env_task drain_task;
+    void (*drain_done)(void *ud, bool clean);
+    void *drain_ud;
+};
+
+/* Something ended: the drain may be complete. */
+void runner_drain_check(struct runner *r);
+
+void driver_hub_set_runner(struct driver_hub *hub, struct runner *r);
+struct container *runner_container(struct runner *r, uint64_t handle);
+
+#endif

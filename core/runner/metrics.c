@@ -1,0 +1,160 @@
+/* Metrics of the runner: upstream's names (fn-runner-and-containers 7), and twins with the right
+ * type or unit where upstream's name promises what its value is not. */
+#include <runner/internal.h>
+
+static const char *const container_labels[] = { "app_id", "fn_id", "image_name", NULL };
+static const char *const evict_labels[] = {"container_state", "app_id", "fn_id", "image_name",
+                                           NULL};
+static const char *const init_labels[] = { "container_uds_state", "app_id", "fn_id", "image_name",
+                                           NULL };
+static const char *const outcome_labels[] = { "outcome", NULL };
+
+static struct metric *counter(const char *name, const char *help)
+{
+    return metric_simple(name, METRIC_COUNTER, help);
+}
+
+static struct metric *gauge(const char *name, const char *help)
+{
+    return metric_simple(name, METRIC_GAUGE, help);
+}
+
+static void init_outcomes(struct runner_metrics *m)
+{
+    static const char *const names[] = { "", "ok", "failed", "not-executed", "unknown", "aborted" };
+    static const struct metric_def def = { .name = "fn_runner_calls_total",
+                                           .help = "Calls that ended on this runner, by outcome.",
+                                           .kind = METRIC_COUNTER,
+                                           .labels = outcome_labels };
+    struct metric_family *f = metric_declare(&def);
+
+    for (int i = OUT_OK; i <= OUT_ABORTED; i++) {
+        const char *const values[] = { names[i] };
+
+        m->outcome[i] = metric_series(f, values);
+    }
+}
+
+/* Upstream's agent counters; under names of our own where somebody else in the process has them. */
+static void init_agent(struct runner_metrics *m, bool own)
+{
+    const struct {
+        struct metric **at;
+        const char *name, *other;
+        enum metric_kind kind;
+        const char *help;
+    } all[] = {
+        { &m->calls, "fn_calls", "fn_runner_calls", METRIC_COUNTER, "Calls submitted." },
+        { &m->queued, "fn_queued", "fn_runner_queued", METRIC_GAUGE,
+          "Calls that wait for a container." },
+        { &m->running, "fn_running", "fn_runner_running", METRIC_GAUGE, "Calls that run." },
+        { &m->completed, "fn_completed", "fn_runner_completed", METRIC_COUNTER,
+          "Calls that ran and succeeded." },
+        { &m->canceled, "fn_canceled", "fn_runner_canceled", METRIC_COUNTER,
+          "Calls whose caller went away." },
+        { &m->timeouts, "fn_timeouts", "fn_runner_timeouts", METRIC_COUNTER,
+          "Calls that ran out of time." },
+        { &m->errors, "fn_errors", "fn_runner_errors", METRIC_COUNTER,
+          "Calls that failed otherwise." },
+        { &m->server_busy, "fn_server_busy", "fn_runner_server_busy", METRIC_COUNTER,
+          "Calls refused for lack of room." },
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        *all[i].at = metric_simple(own ? all[i].name : all[i].other, all[i].kind, all[i].help);
+    }
+}
+
+void metrics_init(struct runner_metrics *m, bool upstream_names)
+{
+    init_agent(m, upstream_names);
+    m->cpu_used = gauge("fn_util_cpu_used", "CPU charged to containers, milli CPU.");
+    m->cpu_avail = gauge("fn_util_cpu_avail", "CPU left for containers, milli CPU.");
+    m->mem_used = gauge("fn_util_mem_used", "Memory charged to containers, bytes.");
+    m->mem_avail = gauge("fn_util_mem_avail", "Memory left for containers, bytes.");
+    m->in_flight = gauge("fn_runner_calls_in_flight", "Calls that have not ended.");
+    m->received = counter("fn_runner_calls_received_total", "Calls that came to this runner.");
+    m->engine_up = gauge("fn_runner_engine_up", "1 while the container engine answers.");
+    m->replays = counter("fn_runner_replays_total", "Calls refused because their id came before.");
+    m->retried_inside = counter("fn_runner_retried_inside_total",
+                                "Calls given to another container because nothing was sent.");
+    m->close_failures = counter("fn_runner_remove_failures_total",
+                                "Attempts to remove a container that failed.");
+    init_outcomes(m);
+}
+
+/* Upstream's states; container.c's states map to these. */
+enum shown { SHOWN_WAIT, SHOWN_START, SHOWN_IDLE, SHOWN_PAUSED, SHOWN_BUSY, SHOWN_N };
+
+static const struct {
+    const char *now, *ms, *seconds;
+} shown_names[SHOWN_N] = {
+    { "fn_container_wait_total", "fn_container_wait_duration_seconds",
+      "fn_runner_container_wait_seconds" },
+    { "fn_container_start_total", "fn_container_start_duration_seconds",
+      "fn_runner_container_start_seconds" },
+    { "fn_container_idle_total", "fn_container_idle_duration_seconds",
+      "fn_runner_container_idle_seconds" },
+    { "fn_container_paused_total", "fn_container_paused_duration_seconds",
+      "fn_runner_container_paused_seconds" },
+    { "fn_container_busy_total", "fn_container_busy_duration_seconds",
+      "fn_runner_container_busy_seconds" },
+};
+
+static const double bounds_s[] = { 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 10, 60, 120 };
+
+static struct metric *series(const char *name, const char *help, enum metric_kind kind,
+                             const char *const *labels, const char *const *values, double scale)
+{
+    struct metric_def def = { .name = name, .help = help, .kind = kind, .labels = labels };
+
+    if (kind == METRIC_HISTOGRAM) {
+        def.bounds = scale > 0 ? bounds_s : metric_latency_bounds_ms;
+        def.n_bounds = 10;
+        def.scale = scale;
+    }
+    return metric_series(metric_declare(&def), values);
+}
+
+void metrics_queue(struct slot_queue *q)
+{
+    static const enum shown of[] = {SHOWN_WAIT, SHOWN_WAIT, SHOWN_START,  SHOWN_START,  SHOWN_START,
+                                    SHOWN_IDLE, SHOWN_IDLE, SHOWN_PAUSED, SHOWN_PAUSED, SHOWN_BUSY};
+    static const char *const init_names[] = { "initialized", "canceled", "timedout" };
+    const char *const values[] = { q->app_id, q->fn_id, q->image };
+
+    for (int s = CTR_IMAGE; s <= CTR_BUSY; s++) {
+        q->m.now[s] = series(shown_names[of[s]].now, "Containers in this state.", METRIC_GAUGE,
+                             container_labels, values, 0);
+        q->m.ms[s] = series(shown_names[of[s]].ms,
+                            "Time spent in this state, milliseconds (upstream's name).",
+                            METRIC_HISTOGRAM, container_labels, values, 0);
+        q->m.seconds[s] = series(shown_names[of[s]].seconds, "Time spent in this state, seconds.",
+                                 METRIC_HISTOGRAM, container_labels, values, 0.001);
+    }
+    for (int i = 0; i < 3; i++) {
+        const char *const init_values[] = { init_names[i], q->app_id, q->fn_id, q->image };
+
+        q->m.init_ms[i] = series("fn_container_uds_init_latency",
+                                 "From start to the function's socket, milliseconds.",
+                                 METRIC_HISTOGRAM, init_labels, init_values, 0);
+    }
+}
+
+void metrics_evicted(const struct slot_queue *q, enum ctr_state state)
+{
+    const char *const values[] = { ctr_state_name(state), q->app_id, q->fn_id, q->image };
+
+    metric_add(series("fn_container_evictions", "Containers removed to make room.", METRIC_COUNTER,
+                      evict_labels, values, 0), 1);
+}
+
+void metrics_account(struct runner *r)
+{
+    const struct account *a = &r->account;
+
+    metric_set(r->m.cpu_used, (int64_t)a->used.cpu_milli);
+    metric_set(r->m.cpu_avail, (int64_t)(a->totals.cpu_milli - a->used.cpu_milli));
+    metric_set(r->m.mem_used, (int64_t)a->used.mem_bytes);
+    metric_set(r->m.mem_avail, (int64_t)(a->totals.mem_bytes - a->used.mem_bytes));
+}

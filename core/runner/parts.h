@@ -1,0 +1,148 @@
+/* Private to core/runner: the parts that containers and queues are made with. See internal.h. */
+#ifndef RUNNER_PARTS_H
+#define RUNNER_PARTS_H
+
+#include <base/log.h>
+#include <base/metric.h>
+#include <runner/runner.h>
+#include <sys/queue.h>
+#include <uthash.h>
+
+struct slot_queue;
+struct container;
+struct rcall;
+
+/* ---- output kept of a container (output.c) ------------------------------------------------- */
+
+struct output {
+    struct buf ring;    /* the newest bytes of both streams */
+    struct buf line[2]; /* unfinished lines of fd 1 and 2 */
+    struct log_gate gate;
+    uint64_t dropped_lines;
+};
+
+void output_init(struct output *o, const struct runner_options *opt);
+void output_finish(struct output *o);
+/* The last `max` bytes as text, borrowed until the next change; "" when there are none. */
+const char *output_tail(struct output *o, size_t max);
+void container_output(struct container *c, uint32_t fd, const void *data, size_t len);
+
+/* ---- replay table (seen.c) ----------------------------------------------------------------- */
+
+struct seen {
+    uint64_t *table; /* open addressing, 0 = empty */
+    uint64_t *ring;  /* fingerprints in order of arrival, 0 = forgotten */
+    int64_t *at_ns;
+    uint64_t seed;
+    uint64_t first, next; /* positions in the ring, growing for ever */
+    uint32_t table_mask;
+    uint32_t max;
+    int64_t keep_ns;
+};
+
+int seen_init(struct seen *s, uint32_t max, int64_t keep_ns, uint64_t seed);
+void seen_finish(struct seen *s);
+/* 0 and a position > 0 for seen_forget(), or FN_E_EXISTS. */
+int seen_add(struct seen *s, const char *id, int64_t now_ns, uint64_t *ret_pos);
+void seen_forget(struct seen *s, uint64_t pos); /* a position that was overwritten is harmless */
+
+/* ---- images (image.c) ---------------------------------------------------------------------- */
+
+enum image_state { IMAGE_UNKNOWN, IMAGE_WAITING, IMAGE_PREPARING, IMAGE_READY };
+
+/* One image name with one set of credentials; prepared once for all who wait. */
+struct image {
+    UT_hash_handle hh;
+    struct runner *r;
+    char *key; /* name, newline, registry token */
+    enum image_state state;
+    int64_t ready_ns; /* IMAGE_READY: since */
+    int64_t begun_ns; /* IMAGE_PREPARING: since */
+    TAILQ_HEAD(, container) waiters;
+    TAILQ_ENTRY(image) link; /* IMAGE_WAITING: in r->images_waiting */
+    struct env_work work;
+    const struct fn_task *task; /* of the first waiter's container, which is held meanwhile */
+    struct container *held;
+    int result;
+    struct fn_error err;
+};
+
+/* Makes the image of `c` ready: container_image_done() is called, from here when it is fresh. */
+void image_want(struct container *c);
+void image_unwant(struct container *c); /* not waiting: no effect */
+void image_stale(struct container *c);  /* the engine did not know it after all */
+/* When the oldest running preparation began, INT64_MAX when none runs. */
+int64_t images_oldest_ns(const struct runner *r);
+void images_fail(struct runner *r, const struct fn_error *why); /* engine is down */
+void images_finish(struct runner *r);
+
+/* ---- engine (engine.c) --------------------------------------------------------------------- */
+
+enum engine_op_kind { OP_NONE, OP_CREATE, OP_START, OP_FREEZE, OP_THAW, OP_CLOSE };
+
+struct engine_op {
+    struct env_work work;
+    enum engine_op_kind kind;
+    bool gated;     /* waits in a gate */
+    bool submitted; /* a lane has it */
+    struct env_task task; /* reports a failure without a lane */
+    int64_t begun_ns;
+    int result;
+    struct fn_error err;
+    TAILQ_ENTRY(container) gate_link;
+    TAILQ_ENTRY(container) flight_link;
+};
+
+TAILQ_HEAD(container_list, container);
+TAILQ_HEAD(rcall_list, rcall);
+
+struct engine_gate {
+    struct container_list urgent;
+    struct container_list normal;
+    uint32_t in_flight;
+    uint32_t waiting; /* in `normal` */
+    uint32_t max;
+};
+
+enum engine_state { ENGINE_UP, ENGINE_SUSPECT, ENGINE_DOWN };
+
+struct engine {
+    enum engine_state state;
+    struct engine_gate slow;
+    struct engine_gate fast;
+    struct container_list flight; /* in order of begin */
+    int64_t last_done_ns;
+    struct env_timer timer; /* lazy: stalls, probes */
+    struct fn_error why;    /* why it is down */
+    struct env_work probe;
+    bool probing;
+    int64_t probe_begun_ns;
+    int probe_result;
+    struct fn_error probe_err;
+    char version[64];
+    struct env_work sweep;
+    struct env_timer sweep_timer;
+    bool sweeping;
+    uint32_t sweep_removed;
+    int64_t sweep_backoff_ns;
+    struct fn_error sweep_err;
+    int sweep_result;
+};
+
+void engine_init(struct runner *r);
+void engine_finish(struct runner *r);
+/* Queues an operation of c; container_op_done() follows, never from inside this call. A removal
+ * waits while the engine is down; everything else fails with FN_E_UNAVAILABLE then. */
+void engine_call(struct container *c, enum engine_op_kind kind);
+/* Takes a queued operation back; false when it already runs. */
+bool engine_uncall(struct container *c);
+void engine_set(struct runner *r, bool up, const struct fn_error *why);
+bool engine_accepts(const struct runner *r);
+/* Something began at begun_ns; while it runs longer than stall_ns, the engine is probed. */
+void engine_watch(struct runner *r, int64_t begun_ns);
+/* Judges the result of any engine operation: opens the circuit when the engine is unreachable. */
+void engine_judge(struct runner *r, int result, const struct fn_error *err);
+void engine_sweep(struct runner *r);
+bool engine_is_quiet(const struct runner *r); /* no lane works for this runner */
+
+#endif

@@ -1,0 +1,277 @@
+/* The runner: wiring of its parts, start, drain, end. */
+#include <runner/internal.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DRAIN_GRACE_NS (3 * ENV_S) /* after the deadline, for removals */
+
+void runner_options_default(struct runner_options *o)
+{
+    *o = (struct runner_options){
+        .owner = "fnd",
+        .instance = "00000000000000000000000000000000",
+        .freeze_idle_ns = 50 * ENV_MS,
+        .pull_timeout_ns = 600 * ENV_S,
+        .start_timeout_ns = 5 * ENV_S,
+        .engine_timeout_ns = 20 * ENV_S,
+        .freeze_timeout_ns = 2 * ENV_S,
+        .probe_interval_ns = 2 * ENV_S,
+        .stall_ns = ENV_S,
+        .queue_wait_ns = 500 * ENV_MS,
+        .start_target_ns = 5 * ENV_MS,
+        .start_patience_ns = 50 * ENV_MS,
+        .body_wait_ns = 10 * ENV_S,
+        .exit_wait_ns = 300 * ENV_MS,
+        .image_fresh_ns = 60 * ENV_S,
+        .queue_factor = 2,
+        .parallel_starts_max = 4,
+        .pulls_max = 4,
+        .attempts_max = 3,
+        .call_json_arena_max = 4 * MIB,
+        .mem_mb_min = 16,
+        .log_ring_bytes = 65536,
+        .user_log_level = FN_LOG_INFO,
+        .user_log_lines_per_s = 200,
+        .seen_max = 100000,
+        .seen_ns = 600 * ENV_S,
+        .count_calls = true,
+        .pids_max = 50,
+        .nofile_max = 350,
+        .memlock_max = 65536,
+        .sigpending_max = 5000,
+        .msgqueue_max = 819200,
+    };
+}
+
+static void drain_over(struct env_timer *t);
+static void drain_tell(struct env_task *t);
+
+int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn_error *reterr)
+{
+    struct runner *r = calloc(1, sizeof(*r));
+
+    if (!r) {
+        return err_set(reterr, FN_E_EXHAUSTED, "runner: out of memory");
+    }
+    r->env = deps->env;
+    r->d = *deps;
+    r->opt = deps->options;
+    r->ops = plugin_ops(deps->driver);
+    r->inst = plugin_inst(deps->driver);
+    r->account.totals = deps->totals;
+    TAILQ_INIT(&r->reserving_list);
+    TAILQ_INIT(&r->starving);
+    TAILQ_INIT(&r->lru);
+    TAILQ_INIT(&r->images_waiting);
+    TAILQ_INIT(&r->awaiting);
+    TAILQ_INIT(&r->calls);
+    r->awaiting_timer.cb = calls_awaiting_tick;
+    r->drain_timer.cb = drain_over;
+    r->drain_task.cb = drain_tell;
+    if (seen_init(&r->seen, r->opt.seen_max, r->opt.seen_ns, env_random_u64(r->env)) < 0) {
+        free(r);
+        return err_set(reterr, FN_E_EXHAUSTED, "runner: out of memory");
+    }
+    engine_init(r);
+    metrics_init(&r->m, r->opt.count_calls);
+    metric_set(r->m.engine_up, 1);
+    metrics_account(r);
+    driver_hub_set_runner(deps->hub, r);
+    *ret = r;
+    return 0;
+}
+
+int runner_attach(struct runner *r, const struct engage_server *server,
+                  struct engage_server_cb *ret_cb, void **ret_ud, struct fn_error *reterr)
+{
+    struct endpoint *ep = &r->endpoints[r->n_endpoints];
+
+    if (r->n_endpoints == ENDPOINTS_MAX) {
+        return err_set(reterr, FN_E_RANGE, "servers of a runner, got %d; expected at most %d",
+                       ENDPOINTS_MAX + 1, ENDPOINTS_MAX);
+    }
+    r->n_endpoints++;
+    ep->r = r;
+    ep->server = server;
+    calls_cb(ret_cb);
+    *ret_ud = ep;
+    return 0;
+}
+
+void runner_start(struct runner *r)
+{
+    engine_sweep(r);
+}
+
+struct container *runner_container(struct runner *r, uint64_t handle)
+{
+    struct container *c;
+
+    HASH_FIND(hh, r->containers, &handle, sizeof(handle), c);
+    return c;
+}
+
+void runner_count(const struct runner *r, struct runner_counts *ret)
+{
+    *ret = r->n;
+    ret->containers = HASH_COUNT(r->containers);
+    ret->queues = HASH_COUNT(r->queues);
+    ret->used.mem_bytes = r->account.used.mem_bytes;
+    ret->used.cpu_milli = r->account.used.cpu_milli;
+    ret->engine_up = r->engine.state != ENGINE_DOWN;
+}
+
+/* ---- drain --------------------------------------------------------------------------------- */
+
+static bool is_clean(const struct runner *r)
+{
+    return TAILQ_EMPTY(&r->calls) && !r->containers && engine_is_quiet(r);
+}
+
+static void drain_tell(struct env_task *t)
+{
+    struct runner *r = container_of(t, struct runner, drain_task);
+    void (*done)(void *, bool) = r->drain_done;
+
+    if (done) {
+        r->drain_done = NULL;
+        env_timer_clear(r->env, &r->drain_timer);
+        done(r->drain_ud, is_clean(r));
+    }
+}
+
+void runner_drain_check(struct runner *r)
+{
+    if (r->draining && r->drain_done && is_clean(r)) {
+        env_defer(r->env, &r->drain_task);
+    }
+}
+
+static void close_unused(struct runner *r)
+{
+    struct container *c, *next;
+
+    HASH_ITER(hh, r->containers, c, next) {
+        if (!c->call) {
+            container_close(c);
+        }
+    }
+}
+
+static void drain_over(struct env_timer *t)
+{
+    struct runner *r = container_of(t, struct runner, drain_timer);
+    struct rcall *rc, *next;
+
+    if (r->drain_forced) {
+        env_defer(r->env, &r->drain_task);
+        return;
+    }
+    r->drain_forced = true;
+    for (rc = TAILQ_FIRST(&r->calls); rc; rc = next) {
+        next = TAILQ_NEXT(rc, all);
+        rcall_force(rc);
+    }
+    close_unused(r);
+    env_timer_set(r->env, &r->drain_timer, env_now_ns(r->env) + DRAIN_GRACE_NS);
+    runner_drain_check(r);
+}
+
+void runner_drain(struct runner *r, int64_t deadline_ns, void (*done)(void *ud, bool clean),
+                  void *ud)
+{
+    struct rcall *rc, *next;
+
+    r->draining = true;
+    r->drain_done = done;
+    r->drain_ud = ud;
+    env_timer_clear(r->env, &r->engine.sweep_timer);
+    for (rc = TAILQ_FIRST(&r->calls); rc; rc = next) {
+        next = TAILQ_NEXT(rc, all);
+        if (rc->state < RC_RUN) {
+            rcall_force(rc);
+        } else if (rc->state == RC_RUN && !rc->session && !rc->call.detached) {
+            rcall_drop(rc);
+        }
+    }
+    close_unused(r);
+    env_timer_set(r->env, &r->drain_timer, deadline_ns);
+    runner_drain_check(r);
+}
+
+/* ---- end ----------------------------------------------------------------------------------- */
+
+static void drop_calls(struct runner *r)
+{
+    struct rcall *rc, *next;
+
+    for (rc = TAILQ_FIRST(&r->calls); rc; rc = next) {
+        next = TAILQ_NEXT(rc, all);
+        rc->session = NULL;
+        if (rc->ex) {
+            r->d.fnsock->finish(rc->ex);
+            rc->ex = NULL;
+        }
+        if (rc->c) {
+            rc->c->call = NULL;
+            rc->c = NULL;
+        }
+        rcall_free(rc);
+    }
+}
+
+/* Nothing of it may run any more. */
+static void forget_timers(struct runner *r)
+{
+    struct container *c, *next;
+    struct slot_queue *q, *q_next;
+
+    HASH_ITER(hh, r->containers, c, next) {
+        env_timer_clear(r->env, &c->timer);
+        env_undefer(r->env, &c->task_fail);
+        env_undefer(r->env, &c->task_gone);
+        env_undefer(r->env, &c->op.task);
+        r->d.fnsock->close(c->sock);
+        c->sock = NULL;
+    }
+    HASH_ITER(hh, r->queues, q, q_next) {
+        env_timer_clear(r->env, &q->timer);
+        env_undefer(r->env, &q->kick);
+    }
+    engine_finish(r);
+    env_timer_clear(r->env, &r->awaiting_timer);
+    env_timer_clear(r->env, &r->drain_timer);
+    env_undefer(r->env, &r->drain_task);
+}
+
+void runner_destroy(struct runner *r)
+{
+    struct container *c, *next;
+
+    if (!r) {
+        return;
+    }
+    driver_hub_set_runner(r->d.hub, NULL);
+    r->drain_done = NULL;
+    drop_calls(r);
+    if (!engine_is_quiet(r)) { /* lane threads still use it: stays, as the process ends */
+        log_warn("container engine still busy at the end; the next start removes what is left");
+        r->abandoned = true;
+        forget_timers(r);
+        return;
+    }
+    HASH_ITER(hh, r->containers, c, next) {
+        log_warn("container left behind; the next start removes it", "container_id", c->id,
+                 "app_id", c->task.app_id, "fn_id", c->task.fn_id);
+        container_free(c);
+    }
+    slots_finish(r);
+    images_finish(r);
+    engine_finish(r);
+    env_timer_clear(r->env, &r->awaiting_timer);
+    env_timer_clear(r->env, &r->drain_timer);
+    env_undefer(r->env, &r->drain_task);
+    seen_finish(&r->seen);
+    free(r);
+}

@@ -1,0 +1,139 @@
+/* Runner: executes calls in hot containers.
+ *
+ * A runner accepts sessions (model/engage.h) through endpoints, finds or starts a container for
+ * each call and answers with CallFinished. It knows no socket, no thread and no engine: sessions,
+ * function sockets (model/fnsock.h) and the container driver (fn/driver.h, on worker lanes) are
+ * tables.
+ *
+ * Order of a node's start: driver_hub_create, plugin_create of the drivers, driver_hub_add of each,
+ * runner_create with the outermost one, runner_attach per server, runner_start. Everything is
+ * [loop] unless marked. Upstream: api/agent; fn-runner-and-containers 2, 3, 5. */
+#ifndef RUNNER_RUNNER_H
+#define RUNNER_RUNNER_H
+
+#include <base/env.h>
+#include <base/err.h>
+#include <model/call.h>
+#include <model/engage.h>
+#include <model/fnsock.h>
+#include <plugin/plugin.h>
+#include <runner/account.h>
+
+struct runner;
+
+/* ---- driver hub: "fn.driver" for the drivers of a node ------------------------------------- */
+
+struct driver_hub;
+
+/* [init] Offers "fn.driver"; before the first driver instance is made. NULL when out of memory. */
+struct driver_hub *driver_hub_create(struct env *env, struct plugin_host *host);
+/* [init] Makes an instance findable by its name for drivers that wrap it, in order of creation. */
+int driver_hub_add(struct driver_hub *hub, struct plugin *driver, struct fn_error *reterr);
+void driver_hub_destroy(struct driver_hub *hub); /* [init] NULL ok; drivers must be gone */
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+/* Times in ns. Texts are borrowed and outlive the runner. Defaults: runner_options_default(). */
+struct runner_options {
+    const char *owner;    /* fn_task.owner: this runner across restarts, [a-z0-9-]{1,63} */
+    const char *instance; /* fn_task.instance: this process, 32 hex digits */
+    const char *hostname; /* of the containers; NULL = left to the engine */
+
+    int64_t freeze_idle_ns;    /* FN_FREEZE_IDLE_MSECS, 50 ms; < 0 = never */
+    int64_t pull_timeout_ns;   /* FN_HOT_PULL_TIMEOUT_MSECS, 600 s */
+    int64_t start_timeout_ns;  /* FN_HOT_START_TIMEOUT_MSECS, 5 s; socket, after start returned */
+    int64_t engine_timeout_ns; /* create, start, remove: 20 s each */
+    int64_t freeze_timeout_ns; /* freeze and thaw: 2 s each */
+    int64_t probe_interval_ns; /* of an engine that does not answer: 2 s */
+    int64_t stall_ns;          /* an engine call this old makes us probe: 1 s */
+    int64_t queue_wait_ns;     /* wait of a call for which nothing is starting: 500 ms */
+    int64_t start_target_ns;   /* containers are started until short calls wait less: 5 ms */
+    int64_t start_patience_ns; /* or, doubling, while calls wait for: 50 ms */
+    int64_t body_wait_ns;      /* from TryCall to the first body frame: 10 s */
+    int64_t exit_wait_ns;      /* for the reason, when a function closed its connection: 300 ms */
+    int64_t image_fresh_ns;    /* an image is not looked up again for: 60 s */
+
+    uint32_t queue_factor;        /* waiting calls per container of a function: 2 */
+    uint32_t parallel_starts_max; /* slow engine calls at a time: 4 */
+    uint32_t pulls_max;           /* images prepared at a time: 4 */
+    uint32_t attempts_max;        /* containers tried for one call with nothing sent: 3 */
+
+    uint64_t answer_bytes_max;        /* FN_MAX_RESPONSE_SIZE, 6 MiB; 0 = none */
+    uint64_t call_json_arena_max;     /* memory of one call model: 4 MiB */
+    uint64_t mem_mb_min;              /* smallest memory of a function: 16 */
+    uint64_t log_ring_bytes;          /* stdout and stderr kept per container: 64 KiB .. 1 MiB */
+    uint32_t user_log_level;          /* FN_LOG_* of lines that functions print; 0 = not logged */
+    uint32_t user_log_lines_per_s;    /* per container: 200 */
+    uint32_t seen_max;                /* call ids remembered against replay: 100 000; 0 = off */
+    int64_t seen_ns;                  /* for 10 min */
+    bool count_calls;                 /* fn_calls ... are ours; false where a balancer in the
+                                         same process counts them (then fn_runner_calls ...) */
+    bool detached;                    /* detached calls are accepted; upstream's stock runner: no */
+    const char *const *images_allowed; /* patterns with '*'; NULL = all */
+    uint32_t n_images_allowed;
+
+    /* Limits of containers, as in fn_task. */
+    uint32_t task_flags;
+    uint64_t fs_bytes;
+    uint64_t pids_max;
+    uint64_t nofile_max;
+    uint64_t memlock_max;
+    uint64_t sigpending_max;
+    uint64_t msgqueue_max;
+    uint64_t tmpfs_inodes;
+};
+
+void runner_options_default(struct runner_options *o);
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+/* Everything is borrowed and outlives the runner; the struct itself is copied. */
+struct runner_deps {
+    struct env *env;
+    const struct fnsock_if *fnsock;
+    struct driver_hub *hub;
+    struct plugin *driver;            /* the outermost one */
+    struct plugin *const *overriders; /* in the order of fn.yaml */
+    uint32_t n_overriders;
+    struct plugin *const *listeners;
+    uint32_t n_listeners;
+    struct id_maker *ids;         /* container ids */
+    struct account_totals totals; /* see account_detect() */
+    struct runner_options options;
+};
+
+int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn_error *reterr);
+/* Lets sessions of `server` in. *ret_cb and *ret_ud are what the server wants; they live as long as
+ * the runner. Up to 4 servers. */
+int runner_attach(struct runner *r, const struct engage_server *server,
+                  struct engage_server_cb *ret_cb, void **ret_ud, struct fn_error *reterr);
+/* Removes what a dead process of the same owner left behind, in the background. */
+void runner_start(struct runner *r);
+/* Refuses new and waiting calls, lets running ones end, removes containers. done() is called once,
+ * not from inside this call: when everything is gone, or soon after the deadline. Calls that still
+ * run at the deadline are answered 502. */
+void runner_drain(struct runner *r, int64_t deadline_ns, void (*done)(void *ud, bool clean),
+                  void *ud);
+/* After drain's done(). When that was not clean and operations still run on lanes, what they use is
+ * left allocated. NULL ok. */
+void runner_destroy(struct runner *r);
+
+struct runner_counts {
+    uint64_t received; /* = ok + failed + not_executed + unknown + aborted + in_flight */
+    uint64_t ok;
+    uint64_t failed;
+    uint64_t not_executed;
+    uint64_t unknown;
+    uint64_t aborted;
+    uint64_t in_flight;
+    uint64_t handled; /* without NACKs */
+    uint32_t waiting;
+    uint32_t running; /* also those whose caller is gone */
+    uint32_t containers;
+    uint32_t queues;
+    struct account_need used;
+    bool engine_up;
+};
+void runner_count(const struct runner *r, struct runner_counts *ret);
+
+#endif

@@ -1,0 +1,547 @@
+/* Slot queues: who gets which container, when to start more, whom to evict, whom to refuse.
+ *
+ * Waiting calls are served first in, first out; idle containers last in, first out. Starts are
+ * driven by events: whenever the number of waiting calls exceeds the containers being started, the
+ * missing ones are started together, as far as memory, CPU and evictable idle containers of others
+ * reach. A waiting call that no starting container covers is refused at once when the function has
+ * no container, else after queue_wait_ns; more than queue_factor such calls per container are
+ * refused at once (W9, W16, W38). */
+#include <runner/internal.h>
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAITERS_MAX 10000 /* of one function, whatever its speed */
+
+static void add(struct account_need *to, const struct account_need *n)
+{
+    to->mem_bytes += n->mem_bytes;
+    to->cpu_milli += n->cpu_milli;
+}
+
+static void sub(struct account_need *to, const struct account_need *n)
+{
+    assert(to->mem_bytes >= n->mem_bytes && to->cpu_milli >= n->cpu_milli);
+    to->mem_bytes -= n->mem_bytes;
+    to->cpu_milli -= n->cpu_milli;
+}
+
+static struct account_need sum(const struct account_need *a, const struct account_need *b)
+{
+    struct account_need s = *a;
+
+    add(&s, b);
+    return s;
+}
+
+/* ---- idle lists ---------------------------------------------------------------------------- */
+
+void slots_idle_add(struct container *c)
+{
+    TAILQ_INSERT_HEAD(&c->q->idle, c, idle_link);
+    TAILQ_INSERT_TAIL(&c->r->lru, c, lru_link);
+    c->in_idle = true;
+    c->q->n_idle++;
+    add(&c->r->evictable, &c->need);
+}
+
+void slots_idle_remove(struct container *c)
+{
+    TAILQ_REMOVE(&c->q->idle, c, idle_link);
+    TAILQ_REMOVE(&c->r->lru, c, lru_link);
+    c->in_idle = false;
+    c->q->n_idle--;
+    sub(&c->r->evictable, &c->need);
+}
+
+struct container *slots_idle(struct slot_queue *q)
+{
+    struct container *c = TAILQ_FIRST(&q->idle);
+
+    if (c && c->state != CTR_IDLE) {
+        struct container *any;
+
+        TAILQ_FOREACH(any, &q->idle, idle_link) { /* a frozen one was put back out of order */
+            if (any->state == CTR_IDLE) {
+                return any;
+            }
+        }
+        if (!engine_accepts(q->r)) {
+            return NULL;
+        }
+    }
+    return c;
+}
+
+/* ---- room ---------------------------------------------------------------------------------- */
+
+void slots_plan(struct container *c, bool on)
+{
+    if (on) {
+        add(&c->r->planned, &c->need);
+    } else {
+        sub(&c->r->planned, &c->need);
+    }
+}
+
+/* Could one more container of q be made, if idle ones of others are evicted? */
+static bool room_for(const struct slot_queue *q)
+{
+    const struct runner *r = q->r;
+    struct account_need ahead = sum(&r->reserving, &r->planned);
+    struct account_need coming = sum(&r->closing, &r->evictable);
+    struct account_need missing = account_missing(&r->account, &q->need, &ahead, &coming);
+
+    return account_is_zero(&missing);
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+static bool helps(const struct container *c, const struct account_need *missing)
+{
+    return (missing->mem_bytes && c->need.mem_bytes) || (missing->cpu_milli && c->need.cpu_milli);
+}
+
+static void evict(struct container *c)
+{
+    metrics_evicted(c->q, c->state);
+    log_debug("container evicted", "app_id", c->task.app_id, "fn_id", c->task.fn_id,
+              "container_id", c->id);
+    container_close(c);
+}
+
+/* Least recently used first, only those that help, and none without which the rest is enough (W22).
+ * Evicts nothing when all together would not do. */
+static bool evict_for(struct runner *r, const struct slot_queue *q, struct account_need missing)
+{
+    struct account_need open = missing;
+    struct account_need freed = { 0, 0 };
+    struct container *c, *before;
+
+    TAILQ_FOREACH(c, &r->lru, lru_link) {
+        c->evicted = false;
+    }
+    TAILQ_FOREACH(c, &r->lru, lru_link) {
+        if (account_is_zero(&open)) {
+            break;
+        }
+        if (c->q != q && helps(c, &open)) {
+            c->evicted = true;
+            add(&freed, &c->need);
+            open.mem_bytes = less(open.mem_bytes, c->need.mem_bytes);
+            open.cpu_milli = less(open.cpu_milli, c->need.cpu_milli);
+        }
+    }
+    if (!account_is_zero(&open)) {
+        return false;
+    }
+    TAILQ_FOREACH_REVERSE(c, &r->lru, container_list, lru_link) {
+        if (c->evicted && freed.mem_bytes - c->need.mem_bytes >= missing.mem_bytes &&
+            freed.cpu_milli - c->need.cpu_milli >= missing.cpu_milli) {
+            c->evicted = false;
+            sub(&freed, &c->need);
+        }
+    }
+    for (c = TAILQ_FIRST(&r->lru); c; c = before) {
+        before = TAILQ_NEXT(c, lru_link);
+        if (c->evicted) {
+            evict(c);
+        }
+    }
+    return true;
+}
+
+bool slots_reserve(struct container *c)
+{
+    struct runner *r = c->r;
+    struct account_need missing;
+
+    if (TAILQ_EMPTY(&r->reserving_list) && account_fits(&r->account, &c->need)) {
+        account_take(&r->account, &c->need);
+        container_reserved(c);
+        return true;
+    }
+    missing = account_missing(&r->account, &c->need, &r->reserving, &r->closing);
+    if (!account_is_zero(&missing) && !evict_for(r, c->q, missing)) {
+        return false;
+    }
+    c->reserving = true;
+    TAILQ_INSERT_TAIL(&r->reserving_list, c, reserve_link);
+    add(&r->reserving, &c->need);
+    return true;
+}
+
+void slots_unreserve(struct container *c)
+{
+    if (c->reserving) {
+        c->reserving = false;
+        TAILQ_REMOVE(&c->r->reserving_list, c, reserve_link);
+        sub(&c->r->reserving, &c->need);
+    }
+}
+
+static void set_starved(struct slot_queue *q, bool on)
+{
+    if (on && !q->starved) {
+        TAILQ_INSERT_TAIL(&q->r->starving, q, starving_link);
+    } else if (!on && q->starved) {
+        TAILQ_REMOVE(&q->r->starving, q, starving_link);
+    }
+    q->starved = on;
+}
+
+void slots_room(struct runner *r)
+{
+    struct container *c;
+    struct slot_queue *q;
+
+    while ((c = TAILQ_FIRST(&r->reserving_list)) && account_fits(&r->account, &c->need)) {
+        slots_unreserve(c);
+        account_take(&r->account, &c->need);
+        container_reserved(c);
+    }
+    TAILQ_FOREACH(q, &r->starving, starving_link) {
+        slots_kick(q);
+    }
+}
+
+void slots_engine_down(struct runner *r)
+{
+    struct container *c;
+
+    while ((c = TAILQ_FIRST(&r->reserving_list))) {
+        struct slot_queue *q = c->q;
+
+        container_close(c);
+        slots_kick(q);
+    }
+    slots_kick_all(r);
+}
+
+/* ---- waiting calls ------------------------------------------------------------------------- */
+
+void slots_wait(struct slot_queue *q, struct rcall *rc, bool first)
+{
+    rc->state = RC_WAIT;
+    rc->q = q;
+    rc->queued_ns = env_now_ns(q->r->env);
+    if (first) {
+        TAILQ_INSERT_HEAD(&q->waiters, rc, link);
+    } else {
+        TAILQ_INSERT_TAIL(&q->waiters, rc, link);
+    }
+    q->n_waiters++;
+    q->r->n.waiting++;
+    metric_add(q->r->m.queued, 1);
+}
+
+void slots_unwait(struct rcall *rc)
+{
+    struct slot_queue *q = rc->q;
+    struct container *c;
+
+    TAILQ_REMOVE(&q->waiters, rc, link);
+    q->n_waiters--;
+    q->r->n.waiting--;
+    metric_add(q->r->m.queued, -1);
+    if (rc->own_launch) {
+        TAILQ_FOREACH(c, &q->containers, link) {
+            if (c->for_call == rc) {
+                c->for_call = NULL;
+            }
+        }
+    }
+}
+
+static void refuse(struct rcall *rc, const char *why)
+{
+    slots_unwait(rc);
+    rcall_nack(rc, why);
+}
+
+static uint32_t covered(const struct slot_queue *q)
+{
+    return engine_accepts(q->r) ? q->n_starting : q->n_init;
+}
+
+/* The call at position i of the queue, or NULL. */
+static struct rcall *waiter_at(struct slot_queue *q, uint32_t i)
+{
+    struct rcall *rc = TAILQ_FIRST(&q->waiters);
+
+    while (rc && i-- > 0) {
+        rc = TAILQ_NEXT(rc, link);
+    }
+    return rc;
+}
+
+static void arm_queue(struct slot_queue *q, int64_t at_ns)
+{
+    if (!env_timer_is_set(&q->timer) || q->timer.at_ns > at_ns) {
+        env_timer_set(q->r->env, &q->timer, at_ns);
+    }
+}
+
+static uint32_t live(const struct slot_queue *q)
+{
+    return q->n_containers - q->n_starting;
+}
+
+/* How many containers to start. Short calls need fewer containers than there are calls waiting: as
+ * many as serve all of them within start_target_ns. When somebody has waited for start_patience_ns
+ * nonetheless, their number is doubled. */
+static uint32_t starts_wanted(struct slot_queue *q)
+{
+    const struct runner *r = q->r;
+    uint32_t missing = q->n_waiters > q->n_starting ? q->n_waiters - q->n_starting : 0;
+    int64_t patient_ns = r->opt.start_patience_ns;
+    int64_t now = env_now_ns(r->env);
+    uint64_t wanted;
+
+    if (missing == 0 || live(q) == 0 || q->run_ns == 0) {
+        return missing;
+    }
+    wanted = (uint64_t)(q->run_ns * (q->n_waiters + live(q)) / r->opt.start_target_ns) + 1;
+    if (wanted >= missing + q->n_containers) {
+        return missing;
+    }
+    if (now - TAILQ_FIRST(&q->waiters)->queued_ns >= patient_ns && q->n_starting == 0) {
+        wanted = wanted > 2 * q->n_containers ? wanted : 2 * q->n_containers;
+    }
+    arm_queue(q, now + patient_ns);
+    wanted = wanted > q->n_containers ? wanted - q->n_containers : 0;
+    return wanted < missing ? (uint32_t)wanted : missing;
+}
+
+/* Nearly the shortest: a busy machine makes runs longer, which more containers would not help. */
+void slots_ran(struct slot_queue *q, int64_t ns)
+{
+    if (q->run_ns == 0 || ns < q->run_ns) {
+        q->run_ns = ns > 0 ? ns : 1;
+    } else {
+        q->run_ns += (ns - q->run_ns) / 64;
+    }
+}
+
+static void launch_missing(struct slot_queue *q)
+{
+    uint32_t n = starts_wanted(q);
+    struct rcall *rc;
+
+    if (n == 0 || !engine_accepts(q->r)) {
+        return;
+    }
+    rc = waiter_at(q, q->n_starting);
+    while (rc && n-- > 0) {
+        if (!room_for(q)) {
+            set_starved(q, true);
+            return;
+        }
+        if (!container_launch(q, rc)) {
+            return;
+        }
+        rc = TAILQ_NEXT(rc, link);
+    }
+}
+
+static const char *full_reason(const struct slot_queue *q)
+{
+    return q->r->draining          ? "shutting down"
+           : !engine_accepts(q->r) ? "container engine is down"
+                                   : "memory or CPU is used up";
+}
+
+/* How many calls may wait: some per container, or as many as can be served in time. */
+static uint32_t waiters_max(const struct slot_queue *q)
+{
+    const struct runner_options *opt = &q->r->opt;
+    uint64_t most = (uint64_t)opt->queue_factor * (live(q) + covered(q));
+    uint64_t in_time = q->run_ns ? (uint64_t)(opt->queue_wait_ns / q->run_ns) * live(q) / 2 : 0;
+
+    most = covered(q) + (in_time > most ? in_time : most);
+    return most < WAITERS_MAX ? (uint32_t)most : WAITERS_MAX;
+}
+
+static void refuse_uncovered(struct slot_queue *q)
+{
+    struct runner *r = q->r;
+    uint32_t most = waiters_max(q);
+    int64_t now = env_now_ns(r->env);
+    struct rcall *rc, *next;
+
+    if (q->n_waiters > most || r->draining) {
+        while (q->n_waiters > (r->draining ? 0 : most)) {
+            refuse(TAILQ_LAST(&q->waiters, rcall_list), full_reason(q));
+        }
+    }
+    for (rc = waiter_at(q, covered(q)); rc; rc = next) {
+        next = TAILQ_NEXT(rc, link);
+        if (now - rc->queued_ns >= r->opt.queue_wait_ns) {
+            refuse(rc, full_reason(q));
+        } else {
+            arm_queue(q, rc->queued_ns + r->opt.queue_wait_ns);
+            break;
+        }
+    }
+}
+
+static void kick(struct env_task *t)
+{
+    struct slot_queue *q = container_of(t, struct slot_queue, kick);
+    struct rcall *rc;
+    struct container *c;
+
+    set_starved(q, false);
+    while ((rc = TAILQ_FIRST(&q->waiters)) && (c = slots_idle(q))) {
+        slots_unwait(rc);
+        container_take(c, rc);
+    }
+    if (q->n_waiters) {
+        if (!q->r->draining) {
+            launch_missing(q);
+        }
+        refuse_uncovered(q);
+    }
+    if (!q->n_waiters) {
+        set_starved(q, false);
+    }
+    slots_maybe_destroy(q);
+}
+
+void slots_kick(struct slot_queue *q)
+{
+    env_defer(q->r->env, &q->kick);
+}
+
+static void wait_over(struct env_timer *t)
+{
+    struct slot_queue *q = container_of(t, struct slot_queue, timer);
+
+    if (q->n_waiters) {
+        slots_kick(q);
+    }
+}
+
+void slots_kick_all(struct runner *r)
+{
+    struct slot_queue *q, *next;
+
+    HASH_ITER(hh, r->queues, q, next) {
+        slots_kick(q);
+    }
+}
+
+/* A container that has not begun with the engine: its start can still be given up. */
+static bool not_begun(const struct container *c)
+{
+    return c->state <= CTR_RESERVE || (c->state == CTR_CREATE && !c->op.submitted);
+}
+
+/* Gives the error to the calls that nothing else will serve. While the function has no container
+ * that works, starts that have not begun are given up too, so that a function that cannot start
+ * fails everyone who waits within one start limit (F53). */
+void slots_launch_failed(struct slot_queue *q, struct container *c, const struct fn_error *why)
+{
+    struct rcall *first = c->for_call;
+    struct container *other, *next;
+    uint32_t n;
+
+    container_close(c);
+    if (q->n_containers == q->n_starting) {
+        for (other = TAILQ_FIRST(&q->containers); other; other = next) {
+            next = TAILQ_NEXT(other, link);
+            if (other->state < CTR_CLOSE && not_begun(other)) {
+                container_close(other);
+            }
+        }
+        n = q->n_waiters > q->n_starting ? q->n_waiters - q->n_starting : 0;
+    } else {
+        n = q->n_waiters > q->n_starting;
+    }
+    while (n-- > 0) {
+        struct rcall *rc = first ? first : TAILQ_FIRST(&q->waiters);
+
+        first = NULL;
+        slots_unwait(rc);
+        rcall_launch_failed(rc, why);
+    }
+    slots_kick(q);
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+static char *text_or_empty(const char *s)
+{
+    return strdup(s ? s : "");
+}
+
+static void queue_free(struct slot_queue *q)
+{
+    free(q->app_id);
+    free(q->fn_id);
+    free(q->image);
+    free(q);
+}
+
+struct slot_queue *slots_queue(struct runner *r, const unsigned char key[SLOT_KEY_BYTES],
+                               const struct call *call)
+{
+    struct slot_queue *q;
+
+    HASH_FIND(hh, r->queues, key, SLOT_KEY_BYTES, q);
+    if (q) {
+        return q;
+    }
+    q = calloc(1, sizeof(*q));
+    if (!q) {
+        return NULL;
+    }
+    q->r = r;
+    memcpy(q->key, key, SLOT_KEY_BYTES);
+    TAILQ_INIT(&q->waiters);
+    TAILQ_INIT(&q->idle);
+    TAILQ_INIT(&q->containers);
+    q->kick.cb = kick;
+    q->timer.cb = wait_over;
+    q->need.mem_bytes = (call->mem_mb + call->tmpfs_mb) * MIB;
+    q->need.cpu_milli = call->cpu_milli;
+    q->app_id = text_or_empty(call->app_id);
+    q->fn_id = text_or_empty(call->fn_id);
+    q->image = text_or_empty(call->image);
+    if (!q->app_id || !q->fn_id || !q->image) {
+        queue_free(q);
+        return NULL;
+    }
+    metrics_queue(q);
+    HASH_ADD(hh, r->queues, key, SLOT_KEY_BYTES, q);
+    return q;
+}
+
+static void queue_destroy(struct slot_queue *q)
+{
+    set_starved(q, false);
+    env_undefer(q->r->env, &q->kick);
+    env_timer_clear(q->r->env, &q->timer);
+    HASH_DELETE(hh, q->r->queues, q);
+    queue_free(q);
+}
+
+void slots_maybe_destroy(struct slot_queue *q)
+{
+    if (q->n_all == 0 && q->n_waiters == 0) {
+        queue_destroy(q);
+    }
+}
+
+void slots_finish(struct runner *r)
+{
+    struct slot_queue *q, *next;
+
+    HASH_ITER(hh, r->queues, q, next) {
+        queue_destroy(q);
+    }
+}

@@ -1,0 +1,4 @@
+// hello again, with the official FDK for Node.
+const fdk = require("@fnproject/fdk");
+
+fdk.handle((input) => ({ message: `Hello ${input?.name || "World"}` }));

@@ -1,0 +1,150 @@
+/* Placer: decides which runner gets a call.
+ *
+ * The plugin never sees a socket, a retry loop or a deadline timer. It is asked, and answers TRY,
+ * WAIT or GIVE_UP. On TRY the host starts the attempt; once a runner has committed to the call the
+ * placer is out of the picture; on a proof that nothing ran it is asked again with `why` set. The
+ * host alone decides what is safe to retry. A parked call costs a queue node and session_size bytes,
+ * no thread. Upstream: api/runnerpool.Placer. */
+#ifndef FN_PLACER_H
+#define FN_PLACER_H
+
+#include <fn/host.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FN_PLACER_MAJOR 1
+#define FN_PLACER_MINOR 0
+#define FN_MAGIC_PLACER   0x464e1001u
+#define FN_MAGIC_SNAPSHOT 0x464e1002u
+#define FN_MAGIC_CALL     0x464e1003u
+
+#define FN_PLACER_SESSION_MAX 256u
+
+/* fn_answer.verdict */
+#define FN_TRY     1u /* send the call to runners[index] */
+#define FN_WAIT    2u /* ask again after wait_ns, or on a wake of wake_mask */
+#define FN_GIVE_UP 3u /* stop; code says why */
+
+/* fn_ask.why */
+#define FN_WHY_START       1u
+#define FN_WHY_BUSY        2u /* last try: the runner refused; nothing ran */
+#define FN_WHY_UNREACHABLE 3u /* last try: no commitment was made; nothing ran */
+#define FN_WHY_TIMER       4u
+#define FN_WHY_WAKE        5u /* pool changed or capacity was freed */
+
+/* fn_answer.wake_mask */
+#define FN_WAKE_POOL     (1u << 0)
+#define FN_WAKE_CAPACITY (1u << 1)
+#define FN_WAKE_PLUGIN   (1u << 2) /* through fn.wake */
+
+/* fn_runner.flags */
+#define FN_RUNNER_DRAINING (1u << 0) /* no new calls: an attempt is refused by the host */
+
+/* Immutable facts only; live load is in fn_ask. */
+struct fn_runner {
+    uint64_t id;          /* stable across snapshots of one pool */
+    const char *address;  /* "host:port" or "unix:/path" */
+    const char *tls_name; /* NULL = host part of address */
+    uint64_t capacity_mb; /* 0 = unknown */
+    uint32_t weight;      /* 1 = normal */
+    uint32_t flags;       /* FN_RUNNER_* */
+};
+
+/* fn_snapshot.flags */
+#define FN_SNAP_STALE (1u << 0) /* the pool failed to refresh; this is its last good list */
+
+struct fn_snapshot {
+    struct fn_hdr hdr; /* FN_MAGIC_SNAPSHOT */
+    uint64_t epoch;    /* grows by 1 with each publish of a group */
+    int64_t made_ns;
+    uint32_t n;
+    uint32_t stride; /* distance of two runners; use fn_snapshot_at() */
+    uint32_t flags;  /* FN_SNAP_* */
+    int32_t err_code; /* why the pool could not refresh, or 0 */
+    const char *group;
+    const void *runners;
+    const void *index; /* made by fn_placer_ops.index_build, or NULL */
+};
+
+static inline const struct fn_runner *fn_snapshot_at(const struct fn_snapshot *s, uint32_t i)
+{
+    return (const struct fn_runner *)(const void *)((const char *)s->runners +
+                                                    (size_t)i * s->stride);
+}
+
+#define FN_CALL_SYNC     0u
+#define FN_CALL_DETACHED 1u
+
+/* Borrowed view of one call. */
+struct fn_call {
+    struct fn_hdr hdr; /* FN_MAGIC_CALL */
+    const char *id;
+    const char *fn_id;
+    const char *app_id;
+    const char *lb_group; /* config FN_LB_GROUP_ID or "default" */
+    uint64_t mem_mb;
+    int64_t deadline_ns; /* the client's; INT64_MAX = none */
+    uint32_t kind;       /* FN_CALL_* */
+    uint32_t reserved0;
+};
+
+/* Host to placer; everything borrowed. */
+struct fn_ask {
+    uint32_t size;
+    uint32_t why; /* FN_WHY_* */
+    int64_t now_ns;
+    int64_t deadline_ns; /* end of placement, not of the call */
+    const struct fn_call *call;
+    const struct fn_snapshot *snap; /* the same one for a whole round; n may be 0 */
+    const uint32_t *inflight;       /* calls of this LB per runner, same index as snap */
+    void *session;                  /* session_size bytes, zeroed at FN_WHY_START */
+    uint32_t attempts;              /* attempts made so far */
+    uint32_t last_index;            /* of the last attempt; valid when attempts > 0 */
+    int32_t last_code;              /* FN_E_* of the last attempt */
+    uint32_t round;                 /* WAITs answered so far */
+};
+
+/* Placer to host; zeroed by the host before the call. */
+struct fn_answer {
+    uint32_t size;
+    uint32_t verdict; /* FN_TRY, FN_WAIT, FN_GIVE_UP */
+    uint32_t index;
+    uint32_t wake_mask; /* FN_WAKE_* */
+    int64_t wait_ns;    /* the host clamps it to [placement.retry_min, deadline] and adds jitter */
+    int32_t code;       /* FN_GIVE_UP: FN_E_* */
+    uint32_t reserved0;
+};
+
+/* How an attempt ended. */
+#define FN_DONE_OK          1u
+#define FN_DONE_FAILED      2u
+#define FN_DONE_BUSY        3u
+#define FN_DONE_UNREACHABLE 4u
+
+struct fn_placed {
+    uint32_t size;
+    uint32_t outcome; /* FN_DONE_* */
+    uint64_t runner_id;
+    int64_t latency_ns; /* from the start of the attempt */
+};
+
+struct fn_placer_ops {
+    struct fn_hdr hdr;     /* FN_MAGIC_PLACER */
+    uint32_t session_size; /* <= FN_PLACER_SESSION_MAX; host memory, no destructor */
+    uint32_t flags;        /* 0 */
+    /* [loop] required, <= 50 us. Returns 0 with *ret filled, or FN_E_*, which ends the call. */
+    int (*decide)(void *inst, const struct fn_ask *ask, struct fn_answer *ret);
+    /* [loop] optional */
+    void (*observe)(void *inst, const struct fn_placed *what);
+    /* [loop] optional, both or neither: derived data of a snapshot, built once when it is
+     * published and freed with its last pin. */
+    int (*index_build)(void *inst, const struct fn_snapshot *snap, void **ret_index);
+    void (*index_free)(void *inst, void *index);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* FN_PLACER_H */

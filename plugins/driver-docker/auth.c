@@ -1,0 +1,208 @@
+#include "auth.h"
+#include "fail.h"
+
+#include <jansson.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define CONFIG_BYTES_MAX (1024 * 1024)
+
+struct auth {
+    json_t *entries; /* host -> entry */
+};
+
+static const char *const hub_names[] = { "index.docker.io", "docker.io", "hub.docker.com",
+                                         "registry-1.docker.io", NULL };
+
+int auth_parse(const char *text, struct auth **ret, struct fn_error *reterr)
+{
+    json_t *root = NULL;
+    json_t *entries;
+    struct auth *a;
+
+    if (strlen(text) <= CONFIG_BYTES_MAX) {
+        root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    }
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return fail_platform(reterr, FN_E_INVALID,
+                             "registry credentials: not a JSON object; expected docker's "
+                             "config.json, at most 1 MiB");
+    }
+    entries = json_object_get(root, "auths");
+    if (!entries) {
+        entries = root;
+    }
+    a = json_is_object(entries) ? calloc(1, sizeof(*a)) : NULL;
+    if (a) {
+        a->entries = json_incref(entries);
+        *ret = a;
+    }
+    json_decref(root);
+    return a ? 0
+             : fail_platform(reterr, FN_E_INVALID,
+                             "registry credentials: \"auths\" is not a JSON object");
+}
+
+void auth_destroy(struct auth *a)
+{
+    if (a) {
+        json_decref(a->entries);
+        free(a);
+    }
+}
+
+/* Host and port of a configured key: scheme and path are left out. */
+static void key_host(const char *key, const char **ret_host, size_t *ret_len)
+{
+    const char *scheme = strstr(key, "://");
+
+    *ret_host = scheme ? scheme + 3 : key;
+    *ret_len = strcspn(*ret_host, "/");
+}
+
+static bool same_host(const char *key, const char *registry)
+{
+    const char *host;
+    size_t len;
+
+    key_host(key, &host, &len);
+    return len == strlen(registry) && strncasecmp(host, registry, len) == 0;
+}
+
+static json_t *find(const struct auth *a, const char *registry)
+{
+    const char *key;
+    json_t *entry;
+
+    json_object_foreach (a->entries, key, entry) {
+        if (json_is_object(entry) && same_host(key, registry)) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+static bool is_hub(const char *registry)
+{
+    for (const char *const *h = hub_names; *h; h++) {
+        if (strcasecmp(*h, registry) == 0) {
+            return true;
+        }
+    }
+    return !*registry;
+}
+
+static json_t *entry_for(const struct auth *a, const char *registry)
+{
+    json_t *entry = NULL;
+
+    if (!is_hub(registry)) {
+        return find(a, registry);
+    }
+    for (const char *const *h = hub_names; !entry && *h; h++) {
+        entry = find(a, *h);
+    }
+    return entry;
+}
+
+/* "user:password" out of base64; given. */
+static char *decode(const char *text)
+{
+    size_t n = strlen(text);
+    char *out = n % 4 == 0 && n > 0 ? calloc(1, n / 4 * 3 + 1) : NULL;
+
+    if (out && EVP_DecodeBlock((unsigned char *)out, (const unsigned char *)text, (int)n) < 0) {
+        free(out);
+        out = NULL;
+    }
+    return out;
+}
+
+static json_t *user_and_password(json_t *entry)
+{
+    const char *user = json_string_value(json_object_get(entry, "username"));
+    const char *password = json_string_value(json_object_get(entry, "password"));
+    const char *packed = json_string_value(json_object_get(entry, "auth"));
+    char *plain = packed ? decode(packed) : NULL;
+    char *colon = plain ? strchr(plain, ':') : NULL;
+    json_t *out = NULL;
+
+    if (colon) {
+        *colon = '\0';
+        out = json_pack("{s:s, s:s}", "username", plain, "password", colon + 1);
+        *colon = ':';
+    } else if (user && password) {
+        out = json_pack("{s:s, s:s}", "username", user, "password", password);
+    }
+    if (plain) {
+        OPENSSL_cleanse(plain, strlen(plain));
+        free(plain);
+    }
+    return out;
+}
+
+static json_t *credentials(json_t *entry, const char *registry)
+{
+    static const char *const tokens[] = { "identitytoken", "registrytoken", NULL };
+    json_t *out;
+
+    for (const char *const *t = tokens; *t; t++) {
+        const char *value = json_string_value(json_object_get(entry, *t));
+
+        if (value && *value) {
+            return json_pack("{s:s}", *t, value);
+        }
+    }
+    out = user_and_password(entry);
+    if (out) {
+        json_object_set_new(out, "serveraddress",
+                            json_string(*registry ? registry : hub_names[0]));
+    }
+    return out;
+}
+
+/* base64url with padding, as the engine decodes it. */
+static char *encode(const char *text)
+{
+    size_t n = strlen(text);
+    char *out = malloc(4 * ((n + 2) / 3) + 1);
+
+    if (!out) {
+        return NULL;
+    }
+    EVP_EncodeBlock((unsigned char *)out, (const unsigned char *)text, (int)n);
+    for (char *p = out; *p; p++) {
+        *p = *p == '+' ? '-' : *p == '/' ? '_' : *p;
+    }
+    return out;
+}
+
+int auth_header(const struct auth *a, const char *registry, const char *registry_token, char **ret)
+{
+    json_t *cred = NULL;
+    json_t *entry;
+    char *text = NULL;
+
+    if (registry_token && *registry_token) {
+        cred = json_pack("{s:s}", "registrytoken", registry_token);
+    } else if (a && (entry = entry_for(a, registry))) {
+        cred = credentials(entry, registry);
+    }
+    *ret = NULL;
+    if (!cred) {
+        return 0;
+    }
+    text = json_dumps(cred, JSON_COMPACT);
+    json_decref(cred);
+    if (text) {
+        *ret = encode(text);
+        OPENSSL_cleanse(text, strlen(text));
+        free(text);
+    }
+    return *ret ? 0 : FN_E_EXHAUSTED;
+}

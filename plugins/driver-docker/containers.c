@@ -1,0 +1,362 @@
+/* One container: create, start, freeze, thaw, close; and the sweep of what a dead node left.
+ *
+ * A container is in the map from before it is started until it is removed, so that no event of it
+ * is missed. A create whose answer was lost may have made a container all the same: its name is
+ * kept as an orphan and removed with the next calls (W19). */
+#include "docker.h"
+#include "fail.h"
+
+#include <stdlib.h>
+
+/* ---- orphans --------------------------------------------------------------------------------- */
+
+static void orphan_keep(struct docker *d, const char *name)
+{
+    pthread_mutex_lock(&d->lock);
+    if (d->orphans_n < ORPHANS_MAX) {
+        snprintf(d->orphans[d->orphans_n++], sizeof(d->orphans[0]), "%s", name);
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* One per call, so that no call pays for all. */
+static void orphan_remove_one(struct docker *d, struct fn_op *op)
+{
+    char name[API_NAME_MAX + 1] = "";
+
+    pthread_mutex_lock(&d->lock);
+    if (d->orphans_n > 0) {
+        memcpy(name, d->orphans[--d->orphans_n], sizeof(name));
+    }
+    pthread_mutex_unlock(&d->lock);
+    if (*name && engine_remove(d, op, name, NULL) < 0) {
+        orphan_keep(d, name);
+    }
+}
+
+/* ---- networks -------------------------------------------------------------------------------- */
+
+/* The least used entry: one bridge takes at most 1023 containers (W33). */
+static int network_take(struct docker *d)
+{
+    uint64_t n = d->conf->networks.n < NETWORKS_MAX ? d->conf->networks.n : NETWORKS_MAX;
+    int best = -1;
+
+    pthread_mutex_lock(&d->lock);
+    for (int i = 0; i < (int)n; i++) {
+        if (best < 0 || d->network_use[i] < d->network_use[best]) {
+            best = i;
+        }
+    }
+    if (best >= 0) {
+        d->network_use[best]++;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return best;
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+static void output_piece(void *ud, uint32_t fd, const void *data, size_t len)
+{
+    struct ctr *c = ud;
+
+    c->d->driver->output(c->d->host, c->handle, fd, data, len);
+}
+
+static void output_data(void *ud, uint32_t status, const void *data, size_t len)
+{
+    struct ctr *c = ud;
+
+    if (status == 200) {
+        api_frames_feed(&c->frames, data, len, output_piece, c);
+    }
+}
+
+static void output_end(void *ud, uint32_t status, const struct fn_error *err)
+{
+    struct ctr *c = ud;
+
+    if (status != 200) {
+        engine_log(c->d, FN_LOG_WARN, "container %s: its output cannot be read: %s", c->name,
+                   err ? err->msg : "the engine refuses");
+    }
+}
+
+/* Attaching before the start is what makes the first lines visible; its round trip overlaps with
+ * the start. */
+static void output_open(struct ctr *c)
+{
+    static const struct fn_http_stream_cb cb = { FN_HDR(struct fn_http_stream_cb, 0), output_data,
+                                                 output_end };
+    struct fn_error err = { .size = sizeof(err) };
+    char path[160];
+
+    snprintf(path, sizeof(path), "/containers/%s/attach?stream=1&stdout=1&stderr=1", c->id);
+    if (engine_stream(c->d, "POST", path, INSPECT_TIMEOUT_MS, &cb, c, &c->output_stream, &err) <
+        0) {
+        c->output_stream = 0;
+        engine_log(c->d, FN_LOG_WARN, "container %s: its output cannot be read: %s", c->name,
+                   err.msg);
+    }
+}
+
+/* ---- create ---------------------------------------------------------------------------------- */
+
+static struct ctr *ctr_new(struct docker *d, const struct fn_task *task)
+{
+    struct ctr *c = calloc(1, sizeof(*c));
+
+    if (c) {
+        c->d = d;
+        c->handle = task->handle;
+        c->privileged_user = (task->flags & FN_TASK_PRIVILEGED_USER) != 0;
+        c->network = task->flags & FN_TASK_NO_NETWORK ? -1 : network_take(d);
+        snprintf(c->name, sizeof(c->name), "%s", task->id);
+        pthread_mutex_lock(&d->lock);
+        HASH_ADD_STR(d->ctrs, name, c);
+        pthread_mutex_unlock(&d->lock);
+    }
+    return c;
+}
+
+void ctr_drop(struct ctr *c)
+{
+    struct docker *d = c->d;
+
+    if (c->output_stream) {
+        d->http->stream_close(d->host, c->output_stream);
+    }
+    pthread_mutex_lock(&d->lock);
+    HASH_DEL(d->ctrs, c);
+    if (c->network >= 0) {
+        d->network_use[c->network]--;
+    }
+    pthread_mutex_unlock(&d->lock);
+    free(c);
+}
+
+static int created(struct ctr *c, const struct fn_http_answer *a, struct fn_error *reterr)
+{
+    int r;
+
+    if (a->status == 201) {
+        return api_parse_created(a->body, a->body_len, c->id, reterr);
+    }
+    r = api_failure("create", a->status, a->body, a->body_len, reterr);
+    if (r == FN_E_NOT_FOUND) {
+        /* The image went away after it was prepared; the next attempt pulls it again (F50). */
+        fail(reterr, FN_E_NOT_FOUND, 503, FN_BLAME_PLATFORM, "create: the image is gone");
+        return fail_retry(reterr, FN_E_NOT_FOUND);
+    }
+    return r;
+}
+
+static int send_create(struct ctr *c, struct fn_op *op, const char *body, struct fn_error *reterr)
+{
+    struct docker *d = c->d;
+    struct fn_http_answer a = { .size = sizeof(a) };
+    char path[128];
+    struct engine_call call = { .method = "POST", .path = path, .body = body,
+                                .body_len = strlen(body), .timeout_ms = CHANGE_TIMEOUT_MS };
+    int r;
+
+    snprintf(path, sizeof(path), "/containers/create?name=%s", c->name);
+    r = engine_call(d, op, &call, &a, reterr);
+    if (r == 0) {
+        r = created(c, &a, reterr);
+    }
+    if (r < 0 && (a.status == 0 || a.status == 201 || a.status >= 500)) {
+        orphan_keep(d, c->name);
+    }
+    d->http->free_answer(&a);
+    return r;
+}
+
+static bool name_ok(const char *s)
+{
+    static const char set[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-";
+    size_t n = s ? strlen(s) : 0;
+
+    return n > 0 && n <= API_NAME_MAX && strspn(s, set) == n;
+}
+
+int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, struct ctr **ret,
+               struct fn_error *reterr)
+{
+    struct api_settings settings = { .label_tag = d->conf->label_tag,
+                                     .attach_output = d->conf->output != 0 };
+    struct ctr *c;
+    char *body = NULL;
+    int r;
+
+    if (!name_ok(task->id)) {
+        return fail_platform(reterr, FN_E_INVALID,
+                             "container id, got \"%.70s\"; expected [A-Za-z0-9-]",
+                             task->id ? task->id : "");
+    }
+    orphan_remove_one(d, op);
+    c = ctr_new(d, task);
+    if (!c) {
+        return fail_platform(reterr, FN_E_EXHAUSTED, "create: out of memory");
+    }
+    pthread_mutex_lock(&d->lock);
+    settings.swappiness = d->info_known && d->info.cgroup_v1;
+    pthread_mutex_unlock(&d->lock);
+    settings.network = c->network >= 0 ? d->conf->networks.items[c->network] : NULL;
+    r = api_create_body(task, &settings, &body, reterr);
+    if (r == 0) {
+        r = send_create(c, op, body, reterr);
+    }
+    free(body);
+    if (r < 0) {
+        ctr_drop(c);
+        return r;
+    }
+    if (d->conf->output) {
+        output_open(c);
+    }
+    *ret = c;
+    return 0;
+}
+
+/* ---- start, freeze, close -------------------------------------------------------------------- */
+
+/* POST /containers/{id}/{what} that answers 204, or 304 when it was so already. */
+static int post(struct ctr *c, struct fn_op *op, const char *what, uint32_t timeout_ms,
+                struct fn_error *reterr)
+{
+    struct docker *d = c->d;
+    struct fn_http_answer a = { .size = sizeof(a) };
+    char path[160];
+    struct engine_call call = { .method = "POST", .path = path, .timeout_ms = timeout_ms };
+    int r;
+
+    snprintf(path, sizeof(path), "/containers/%s/%s", c->id, what);
+    r = engine_call(d, op, &call, &a, reterr);
+    if (r == 0 && a.status != 204 && a.status != 200 && a.status != 304) {
+        r = api_failure(what, a.status, a.body, a.body_len, reterr);
+    }
+    d->http->free_answer(&a);
+    return r;
+}
+
+int ctr_start(struct ctr *c, struct fn_op *op, struct fn_error *reterr)
+{
+    int r = post(c, op, "start", CHANGE_TIMEOUT_MS, reterr);
+
+    if (r == 0) {
+        pthread_mutex_lock(&c->d->lock);
+        c->started_ns = engine_now_ns(c->d);
+        pthread_mutex_unlock(&c->d->lock);
+    }
+    return r;
+}
+
+int ctr_freeze(struct ctr *c, struct fn_op *op, bool on, struct fn_error *reterr)
+{
+    struct docker *d = c->d;
+    bool by_cgroup = strcmp(d->conf->freeze_by, "engine") != 0;
+    int r;
+
+    if (on == (c->frozen != FROZEN_NOT)) {
+        return 0;
+    }
+    if (by_cgroup && c->frozen != FROZEN_BY_ENGINE && freezer_write(d, c->id, on)) {
+        c->frozen = on ? FROZEN_BY_CGROUP : FROZEN_NOT;
+        return 0;
+    }
+    r = post(c, op, on ? "pause" : "unpause", PAUSE_TIMEOUT_MS, reterr);
+    if (r == 0) {
+        c->frozen = on ? FROZEN_BY_ENGINE : FROZEN_NOT;
+    }
+    return r;
+}
+
+int ctr_close(struct ctr *c, struct fn_op *op, struct fn_error *reterr)
+{
+    struct docker *d = c->d;
+    int r;
+
+    /* The processes of a frozen v1 cgroup do not die before they are thawed. */
+    if (c->frozen == FROZEN_BY_CGROUP) {
+        freezer_write(d, c->id, false);
+        c->frozen = FROZEN_NOT;
+    }
+    r = engine_remove(d, op, c->id, reterr);
+    if (r == 0) {
+        ctr_drop(c);
+        orphan_remove_one(d, op);
+    }
+    return r;
+}
+
+/* ---- sweep ----------------------------------------------------------------------------------- */
+
+struct sweep {
+    struct docker *d;
+    struct fn_op *op;
+    const char *owner;
+    const char *instance;
+    uint32_t removed;
+    struct fn_error err; /* of the first removal that failed */
+    int r;
+};
+
+static int sweep_one(void *ud, const struct api_listed *l)
+{
+    struct sweep *s = ud;
+    struct fn_error err = { .size = sizeof(err) };
+    int r;
+
+    if (strcmp(l->owner, s->owner) != 0 || strcmp(l->instance, s->instance) == 0) {
+        return 0;
+    }
+    freezer_write(s->d, l->id, false);
+    r = engine_remove(s->d, s->op, l->id, &err);
+    if (r == 0) {
+        s->removed++;
+    } else if (s->r == 0) {
+        s->r = r;
+        s->err = err;
+    }
+    return 0;
+}
+
+int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char *instance,
+              uint32_t *ret_removed, struct fn_error *reterr)
+{
+    struct sweep s = { .d = d, .op = op, .owner = owner, .instance = instance };
+    struct fn_http_answer a = { .size = sizeof(a) };
+    char escaped[256];
+    char path[512];
+    struct engine_call call = { .method = "GET", .path = path, .timeout_ms = INSPECT_TIMEOUT_MS,
+                                .answer_max = LIST_ANSWER_MAX };
+    int r;
+
+    if (api_escape(owner, escaped, sizeof(escaped)) < 0) {
+        return fail_platform(reterr, FN_E_INVALID, "owner is too long");
+    }
+    snprintf(path, sizeof(path),
+             "/containers/json?all=1&filters=%%7B%%22label%%22%%3A%%5B%%22" API_OWNER_LABEL
+             "%%3D%s%%22%%5D%%7D",
+             escaped);
+    r = engine_call(d, op, &call, &a, reterr);
+    if (r == 0 && a.status != 200) {
+        r = api_failure("list", a.status, a.body, a.body_len, reterr);
+    }
+    if (r == 0) {
+        r = api_parse_list(a.body, a.body_len, sweep_one, &s, reterr);
+    }
+    d->http->free_answer(&a);
+    if (r == 0 && s.r < 0) {
+        r = s.r;
+        if (reterr) {
+            *reterr = s.err;
+        }
+    }
+    if (r == 0) {
+        *ret_removed = s.removed;
+    }
+    return r;
+}

@@ -1,0 +1,273 @@
+/* The create request: the one place that decides what a container may do. */
+#include "docker_api.h"
+#include "fail.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define CPU_PERIOD_US 100000
+
+static bool has_char(const char *s, const char *set)
+{
+    return s[strcspn(s, set)] != '\0';
+}
+
+static int check_mount(const struct fn_task *t, struct fn_error *e)
+{
+    if (!t->iofs_engine_dir || t->iofs_engine_dir[0] != '/' ||
+        has_char(t->iofs_engine_dir, ":\n") || strcmp(t->iofs_engine_dir, "/") == 0 ||
+        strstr(t->iofs_engine_dir, "/..")) {
+        return fail_platform(
+            e, FN_E_INVALID,
+            "iofs directory, got \"%.80s\"; expected an absolute path without \":\"",
+            t->iofs_engine_dir ? t->iofs_engine_dir : "");
+    }
+    if (!t->iofs_inside || t->iofs_inside[0] != '/' || has_char(t->iofs_inside, ":\n")) {
+        return fail_platform(e, FN_E_INVALID, "iofs mount point is not an absolute path");
+    }
+    return 0;
+}
+
+static int check_env(const struct fn_task *t, struct fn_error *e)
+{
+    size_t bytes = 0;
+
+    if (t->n_env > API_ENV_MAX) {
+        return fail_user(e, FN_E_INVALID, 400,
+                         "config, got %" PRIu32 " entries; expected at most %d", t->n_env,
+                         API_ENV_MAX);
+    }
+    for (uint32_t i = 0; i < t->n_env; i++) {
+        const struct fn_kv *kv = &t->env[i];
+
+        if (!kv->key || !*kv->key || strchr(kv->key, '=') || !kv->value) {
+            return fail_user(e, FN_E_INVALID, 400,
+                             "config key, got \"%.60s\"; expected a name without \"=\"",
+                             kv->key ? kv->key : "");
+        }
+        bytes += strlen(kv->key) + strlen(kv->value) + 2;
+    }
+    if (bytes > API_ENV_BYTES_MAX) {
+        return fail_user(e, FN_E_INVALID, 400, "config of %zu bytes; expected at most %d", bytes,
+                         API_ENV_BYTES_MAX);
+    }
+    return 0;
+}
+
+/* Only addresses that the engine reaches over a network: a unix socket or a file of the host is not
+ * for an application to name. */
+static int check_syslog(const struct fn_task *t, struct fn_error *e)
+{
+    static const char *const schemes[] = { "tcp://", "udp://", "tcp+tls://", NULL };
+
+    if (!t->syslog_url || !*t->syslog_url) {
+        return 0;
+    }
+    for (const char *const *s = schemes; *s; s++) {
+        if (strncmp(t->syslog_url, *s, strlen(*s)) == 0) {
+            return 0;
+        }
+    }
+    return fail_user(e, FN_E_INVALID, 400,
+                     "syslog URL, got \"%.60s\"; expected tcp://, udp:// or tcp+tls://",
+                     t->syslog_url);
+}
+
+static int check_limits(const struct fn_task *t, struct fn_error *e)
+{
+    if (t->mem_bytes > INT64_MAX || t->cpu_milli > INT64_MAX / 1000 || t->pids_max > INT64_MAX ||
+        t->tmpfs_bytes > INT64_MAX || t->fs_bytes > INT64_MAX) {
+        return fail_user(e, FN_E_INVALID, 400, "a limit of the function is beyond 2^63");
+    }
+    return 0;
+}
+
+static json_t *env_list(const struct fn_task *t)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < t->n_env; i++) {
+        json_array_append_new(list, json_sprintf("%s=%s", t->env[i].key, t->env[i].value));
+    }
+    return list;
+}
+
+static json_t *labels(const struct fn_task *t, const struct api_settings *s)
+{
+    json_t *o = json_object();
+
+    json_object_set_new(o, API_OWNER_LABEL, json_string(t->owner));
+    json_object_set_new(o, API_INSTANCE_LABEL, json_string(t->instance));
+    if (t->fn_id) {
+        json_object_set_new(o, API_FN_LABEL, json_string(t->fn_id));
+    }
+    if (t->app_id) {
+        json_object_set_new(o, API_APP_LABEL, json_string(t->app_id));
+    }
+    if (s->label_tag && *s->label_tag) {
+        json_object_set_new(o, "fn-agent-classifier", json_string(s->label_tag));
+        json_object_set_new(o, "fn-agent-instance", json_string(t->instance));
+    }
+    return o;
+}
+
+static void add_ulimit(json_t *list, const char *name, uint64_t value)
+{
+    if (value > 0 && value <= INT64_MAX) {
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "Name", name, "Soft",
+                                              (json_int_t)value, "Hard", (json_int_t)value));
+    }
+}
+
+static json_t *ulimits(const struct fn_task *t)
+{
+    json_t *list = json_array();
+
+    add_ulimit(list, "nofile", t->nofile_max);
+    add_ulimit(list, "memlock", t->memlock_max);
+    add_ulimit(list, "sigpending", t->sigpending_max);
+    add_ulimit(list, "msgqueue", t->msgqueue_max);
+    return list;
+}
+
+static json_t *log_config(const struct fn_task *t)
+{
+    json_t *config;
+
+    if (!t->syslog_url || !*t->syslog_url) {
+        return json_pack("{s:s}", "Type", "none");
+    }
+    config = json_pack("{s:s, s:s, s:s}", "syslog-address", t->syslog_url, "syslog-facility",
+                       "user", "syslog-format", "rfc5424");
+    json_object_set_new(config, "tag",
+                        json_sprintf("app_id=%s,fn_id=%s", t->app_id ? t->app_id : "",
+                                     t->fn_id ? t->fn_id : ""));
+    return json_pack("{s:s, s:o}", "Type", "syslog", "Config", config);
+}
+
+static json_t *tmpfs(const struct fn_task *t)
+{
+    char options[96] = "";
+
+    if (t->tmpfs_bytes > 0) {
+        int n =
+            snprintf(options, sizeof(options), "size=%" PRIu64 "k", (t->tmpfs_bytes + 1023) / 1024);
+
+        if (t->tmpfs_inodes > 0) {
+            snprintf(options + n, sizeof(options) - (size_t)n, ",nr_inodes=%" PRIu64,
+                     t->tmpfs_inodes);
+        }
+    }
+    return json_pack("{s:s}", "/tmp", options);
+}
+
+static void add_memory(json_t *host, const struct fn_task *t, const struct api_settings *s)
+{
+    json_int_t bytes = (json_int_t)t->mem_bytes;
+
+    if (bytes > 0) {
+        json_object_set_new(host, "Memory", json_integer(bytes));
+        json_object_set_new(host, "MemorySwap", json_integer(bytes));
+        if (s->swappiness) {
+            json_object_set_new(host, "MemorySwappiness", json_integer(0));
+        }
+    }
+}
+
+static void add_limits(json_t *host, const struct fn_task *t)
+{
+    if (t->cpu_milli > 0) {
+        json_object_set_new(host, "CpuPeriod", json_integer(CPU_PERIOD_US));
+        json_object_set_new(host, "CpuQuota",
+                            json_integer((json_int_t)(t->cpu_milli * (CPU_PERIOD_US / 1000))));
+    }
+    if (t->pids_max > 0) {
+        json_object_set_new(host, "PidsLimit", json_integer((json_int_t)t->pids_max));
+    }
+    if (t->fs_bytes > 0) {
+        json_object_set_new(host, "StorageOpt",
+                            json_pack("{s:o}", "size",
+                                      json_sprintf("%" PRIu64 "M",
+                                                   (t->fs_bytes + 1048575) / 1048576)));
+    }
+    json_object_set_new(host, "Ulimits", ulimits(t));
+}
+
+static json_t *host_config(const struct fn_task *t, const struct api_settings *s)
+{
+    json_t *host = json_object();
+    bool read_only = !(t->flags & FN_TASK_WRITABLE_ROOT);
+
+    json_object_set_new(
+        host, "Binds", json_pack("[o]", json_sprintf("%s:%s", t->iofs_engine_dir, t->iofs_inside)));
+    if (!(t->flags & FN_TASK_PRIVILEGED_USER)) {
+        json_object_set_new(host, "CapDrop", json_pack("[s]", "ALL"));
+        json_object_set_new(host, "SecurityOpt", json_pack("[s]", "no-new-privileges"));
+    }
+    json_object_set_new(host, "Init", json_true());
+    json_object_set_new(host, "ReadonlyRootfs", json_boolean(read_only));
+    json_object_set_new(host, "LogConfig", log_config(t));
+    if (t->flags & FN_TASK_NO_NETWORK) {
+        json_object_set_new(host, "NetworkMode", json_string("none"));
+    } else if (s->network) {
+        json_object_set_new(host, "NetworkMode", json_string(s->network));
+    }
+    if (read_only || t->tmpfs_bytes > 0) {
+        json_object_set_new(host, "Tmpfs", tmpfs(t));
+    }
+    add_memory(host, t, s);
+    add_limits(host, t);
+    return host;
+}
+
+static json_t *container_body(const struct fn_task *t, const struct api_settings *s)
+{
+    json_t *body = json_object();
+
+    json_object_set_new(body, "Image", json_string(t->image));
+    if (t->hostname && !s->network && !(t->flags & FN_TASK_NO_NETWORK)) {
+        json_object_set_new(body, "Hostname", json_string(t->hostname));
+    }
+    if (!(t->flags & FN_TASK_PRIVILEGED_USER)) {
+        json_object_set_new(body, "User", json_string("1000:1000"));
+    }
+    json_object_set_new(body, "AttachStdout", json_boolean(s->attach_output));
+    json_object_set_new(body, "AttachStderr", json_boolean(s->attach_output));
+    json_object_set_new(body, "Env", env_list(t));
+    json_object_set_new(body, "Labels", labels(t, s));
+    json_object_set_new(body, "HostConfig", host_config(t, s));
+    return body;
+}
+
+int api_create_body(const struct fn_task *task, const struct api_settings *settings, char **ret,
+                    struct fn_error *reterr)
+{
+    struct image_name image;
+    json_t *body;
+    int r = image_parse(task->image, &image, reterr);
+
+    if (r == 0) {
+        r = check_mount(task, reterr);
+    }
+    if (r == 0) {
+        r = check_env(task, reterr);
+    }
+    if (r == 0) {
+        r = check_syslog(task, reterr);
+    }
+    if (r == 0) {
+        r = check_limits(task, reterr);
+    }
+    if (r < 0) {
+        return r;
+    }
+    body = container_body(task, settings);
+    /* A text that is not UTF-8 makes jansson refuse the value; then the list is shorter. */
+    if (json_array_size(json_object_get(body, "Env")) != task->n_env) {
+        json_decref(body);
+        return fail_user(reterr, FN_E_INVALID, 400, "config: a value is not UTF-8");
+    }
+    *ret = json_dumps(body, JSON_COMPACT);
+    json_decref(body);
+    return *ret ? 0 : fail_platform(reterr, FN_E_EXHAUSTED, "create: out of memory");
+}

@@ -1,0 +1,173 @@
+/* Private to driver-docker: the instance and its parts.
+ *
+ * One `lock` protects the map of containers, their flags, the use counts of networks, the breaker,
+ * the orphans and the state of the event stream. It is never held across a call of the host. Worker
+ * calls on one container never overlap (driver.h); stream callbacks come on the host's stream
+ * thread and find containers by name. */
+#ifndef DRIVER_DOCKER_H
+#define DRIVER_DOCKER_H
+
+#include "auth.h"
+#include "docker_api.h"
+
+#include <fn/driver.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+#define uthash_fatal(msg) abort() /* out of memory; exit() would run the host's handlers */
+#include <uthash.h>
+
+#define MS 1000000LL
+#define SECOND_NS 1000000000LL
+
+/* Limits of engine calls (reliability 2.5). */
+#define PING_TIMEOUT_MS    1000
+#define INSPECT_TIMEOUT_MS 5000
+#define CHANGE_TIMEOUT_MS  20000 /* create, start, remove */
+#define PAUSE_TIMEOUT_MS   2000
+#define LOAD_TIMEOUT_MS    600000
+#define LIST_ANSWER_MAX    (16 * 1024 * 1024)
+#define PULL_ANSWER_MAX    (16 * 1024 * 1024)
+#define LOAD_FILE_MAX      (4LL * 1024 * 1024 * 1024)
+
+#define BREAKER_CALLS      4                /* calls that may hang at a time */
+#define BREAKER_STUCK_NS   (5 * SECOND_NS)  /* no answer at all for this long = hung */
+#define BREAKER_OPEN_NS    (2 * SECOND_NS)
+#define EVENTS_RETRY_NS    (500 * MS)
+#define EVENTS_OVERLAP_S   15 /* events replayed after a reconnect */
+#define NETWORKS_MAX       64
+#define ORPHANS_MAX        256
+
+struct docker_conf {
+    const char *docker_host;
+    const char *auth;
+    const char *auth_file;
+    const char *load_file;
+    const char *label_tag;
+    const char *freeze_by;
+    struct fn_strlist networks;
+    uint32_t output;
+};
+
+struct breaker {
+    uint32_t inflight;
+    int64_t progress_ns; /* last answer, or start of the first call since then */
+    int64_t open_until_ns;
+    bool tripped;
+};
+
+enum frozen { FROZEN_NOT, FROZEN_BY_CGROUP, FROZEN_BY_ENGINE };
+
+struct ctr {
+    struct docker *d;
+    UT_hash_handle hh; /* by name */
+    char name[API_NAME_MAX + 1];
+    char id[API_ID_MAX + 1];
+    uint64_t handle;
+    int network;         /* index in the option, -1 = none of them */
+    int64_t started_ns;  /* 0 = not yet */
+    bool privileged_user;
+    bool oom, reported, asking; /* asking: an inspection of its end is under way */
+    enum frozen frozen;
+    uint64_t output_stream;
+    struct api_frames frames; /* stream thread only */
+};
+
+struct events {
+    uint64_t stream; /* 0 = none */
+    bool open, list_wanted, list_running;
+    int64_t tried_ns;
+    struct api_lines lines; /* stream thread only */
+    bool engine_up;
+};
+
+struct question; /* events.c: a GET whose answer is collected on the stream thread */
+LIST_HEAD(question_list, question);
+
+struct docker {
+    const struct fn_host *host;
+    const struct fn_http_if *http;
+    const struct fn_driver_if *driver;
+    const struct docker_conf *conf;
+    char unix_path[108]; /* "" = TCP */
+    char base[256];      /* "http://localhost" */
+    struct auth *auth;
+
+    pthread_mutex_t lock;
+    struct ctr *ctrs;
+    uint32_t network_use[NETWORKS_MAX];
+    struct breaker breaker;
+    char orphans[ORPHANS_MAX][API_NAME_MAX + 1];
+    uint32_t orphans_n;
+    struct events events;
+    struct question_list questions;
+    bool stopping;
+    bool info_known, load_done;
+    struct api_info info;
+
+    pthread_mutex_t load_lock; /* one load at a time; held across the engine call */
+    uint64_t timer;            /* [loop] */
+    int freezer;               /* index of the cgroup layout that worked last; racy on purpose */
+};
+
+/* ---- engine.c: calls ------------------------------------------------------------------------- */
+
+int engine_address(struct docker *d, const char *docker_host, struct fn_error *reterr);
+
+struct engine_call {
+    const char *method;
+    const char *path; /* "/containers/..." */
+    const char *header;
+    const void *body; /* JSON unless type says otherwise */
+    uint64_t body_len;
+    const char *type;
+    uint32_t timeout_ms;
+    uint64_t answer_max;
+    bool probing; /* goes through an open breaker */
+    bool slow;    /* waits for others than the engine (a registry): says nothing about the engine */
+};
+
+/* 0 for every HTTP status. All failures may be tried on another runner: no call was executed. */
+int engine_call(struct docker *d, struct fn_op *op, const struct engine_call *c,
+                struct fn_http_answer *ret, struct fn_error *reterr);
+/* Opens a stream of a GET; see fn_http_if.stream_open. */
+int engine_stream(struct docker *d, const char *method, const char *path, uint32_t timeout_ms,
+                  const struct fn_http_stream_cb *cb, void *ud, uint64_t *ret_id,
+                  struct fn_error *reterr);
+int engine_remove(struct docker *d, struct fn_op *op, const char *name, struct fn_error *reterr);
+void engine_log(struct docker *d, uint32_t level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+int64_t engine_now_ns(const struct docker *d);
+
+/* ---- images.c -------------------------------------------------------------------------------- */
+
+int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *task,
+                   struct fn_error *reterr);
+int images_load_file(struct docker *d, struct fn_op *op, struct fn_error *reterr);
+int images_read_auth(struct docker *d, struct fn_error *reterr);
+
+/* ---- events.c -------------------------------------------------------------------------------- */
+
+/* [loop] every EVENTS_RETRY_NS: opens what is not open. */
+void events_tick(struct docker *d);
+/* [init] Ends the event stream and all questions. */
+void events_close(struct docker *d);
+
+/* ---- containers.c ---------------------------------------------------------------------------- */
+
+int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, struct ctr **ret,
+               struct fn_error *reterr);
+int ctr_start(struct ctr *c, struct fn_op *op, struct fn_error *reterr);
+int ctr_freeze(struct ctr *c, struct fn_op *op, bool on, struct fn_error *reterr);
+int ctr_close(struct ctr *c, struct fn_op *op, struct fn_error *reterr);
+int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char *instance,
+              uint32_t *ret_removed, struct fn_error *reterr);
+/* Ends what is left of a container without asking the engine. [init] */
+void ctr_drop(struct ctr *c);
+
+/* ---- freezer.c ------------------------------------------------------------------------------- */
+
+/* 1 when the container's cgroup was found and written, 0 when not. */
+int freezer_write(struct docker *d, const char *id, bool on);
+
+#endif

@@ -1,0 +1,397 @@
+#include "docker_api.h"
+#include "fail.h"
+
+#include <stdlib.h>
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+int api_escape(const char *text, char *ret, size_t cap)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~";
+    static const char hex[] = "0123456789ABCDEF";
+    size_t n = 0;
+
+    for (; *text; text++) {
+        if (n + 4 > cap) {
+            return FN_E_RANGE;
+        }
+        if (strchr(plain, *text)) {
+            ret[n++] = *text;
+        } else {
+            ret[n++] = '%';
+            ret[n++] = hex[(unsigned char)*text >> 4];
+            ret[n++] = hex[(unsigned char)*text & 15];
+        }
+    }
+    if (n >= cap) {
+        return FN_E_RANGE;
+    }
+    ret[n] = '\0';
+    return 0;
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *s = json_string_value(json_object_get(object, key));
+
+    return s ? s : "";
+}
+
+void api_message(const char *body, size_t len, char *ret, size_t cap)
+{
+    json_t *root = json_loadb(body ? body : "", len, 0, NULL);
+    const char *message = text_of(root, "message");
+
+    snprintf(ret, cap, "%s", *message ? message : "no reason given");
+    json_decref(root);
+}
+
+int api_failure(const char *what, uint32_t status, const char *body, size_t len,
+                struct fn_error *reterr)
+{
+    char message[160];
+
+    api_message(body, len, message, sizeof(message));
+    if (status == 404) {
+        return fail_platform(reterr, FN_E_NOT_FOUND, "%s: %s", what, message);
+    }
+    if (status == 409) {
+        return fail_platform(reterr, FN_E_EXISTS, "%s: %s", what, message);
+    }
+    if (status >= 400 && status < 500) {
+        return fail_user(reterr, FN_E_INVALID, 400, "%s: the engine refuses it: %s", what, message);
+    }
+    if (strstr(message, "failed to initialize logging driver")) {
+        return fail_user(reterr, FN_E_INVALID, 500, "Syslog Unavailable");
+    }
+    if (strstr(message, "no space left on device")) {
+        fail_platform(reterr, FN_E_EXHAUSTED, "%s: the engine's disk is full: %s", what, message);
+        return fail_retry(reterr, FN_E_EXHAUSTED);
+    }
+    fail_platform(reterr, FN_E_UNAVAILABLE, "%s: engine error %u: %s", what, status, message);
+    return fail_retry(reterr, FN_E_UNAVAILABLE);
+}
+
+static int malformed(const char *what, struct fn_error *reterr)
+{
+    fail_platform(reterr, FN_E_UNAVAILABLE,
+                  "%s: the engine's answer is malformed; expected the JSON of API 1.40 or newer",
+                  what);
+    return fail_retry(reterr, FN_E_UNAVAILABLE);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static bool is_hex_id(const char *s)
+{
+    size_t n = strlen(s);
+
+    return n >= 12 && n <= API_ID_MAX && strspn(s, "0123456789abcdef") == n;
+}
+
+int api_parse_created(const char *body, size_t len, char ret_id[API_ID_MAX + 1],
+                      struct fn_error *reterr)
+{
+    json_t *root = json_loadb(body, len, 0, NULL);
+    const char *id = text_of(root, "Id");
+    int r = 0;
+
+    if (is_hex_id(id)) {
+        snprintf(ret_id, API_ID_MAX + 1, "%s", id);
+    } else {
+        r = malformed("create", reterr);
+    }
+    json_decref(root);
+    return r;
+}
+
+int api_parse_version(const char *body, size_t len, struct api_version *ret,
+                      struct fn_error *reterr)
+{
+    json_t *root = json_loadb(body, len, 0, NULL);
+    const char *api = text_of(root, "ApiVersion");
+    int major = 0, minor = 0;
+    int r = 0;
+
+    if (sscanf(api, "%3d.%3d", &major, &minor) != 2 || major < 1 || minor < 0 || minor > 99) {
+        r = malformed("version", reterr);
+    } else if (major * 100 + minor < API_VERSION_MIN) {
+        r = fail_platform(reterr, FN_E_PRECONDITION, "DOC1002 engine API %d.%d; need >= %d.%d",
+                          major, minor, API_VERSION_MIN / 100, API_VERSION_MIN % 100);
+    } else {
+        snprintf(ret->version, sizeof(ret->version), "%s", text_of(root, "Version"));
+        snprintf(ret->api, sizeof(ret->api), "%d.%d", major, minor);
+        ret->api_number = major * 100 + minor;
+    }
+    json_decref(root);
+    return r;
+}
+
+static bool has_security_option(const json_t *root, const char *name)
+{
+    json_t *list = json_object_get(root, "SecurityOptions");
+    size_t i;
+    json_t *item;
+
+    json_array_foreach (list, i, item) {
+        const char *s = json_string_value(item);
+        size_t n = strlen(name);
+
+        if (s && strncmp(s, "name=", 5) == 0 && strncmp(s + 5, name, n) == 0 &&
+            (s[5 + n] == '\0' || s[5 + n] == ',')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int api_parse_info(const char *body, size_t len, struct api_info *ret, struct fn_error *reterr)
+{
+    json_t *root = json_loadb(body, len, 0, NULL);
+    int r = 0;
+
+    if (json_is_object(root)) {
+        ret->cgroup_v1 = strcmp(text_of(root, "CgroupVersion"), "1") == 0;
+        ret->userns = has_security_option(root, "userns");
+        ret->seccomp = has_security_option(root, "seccomp");
+    } else {
+        r = malformed("info", reterr);
+    }
+    json_decref(root);
+    return r;
+}
+
+int api_parse_image(const char *body, size_t len, bool *ret_has_volumes, struct fn_error *reterr)
+{
+    json_t *root = json_loadb(body, len, 0, NULL);
+    json_t *config = json_object_get(root, "Config");
+    int r = 0;
+
+    if (*text_of(root, "Id") && (json_is_object(config) || json_is_null(config))) {
+        *ret_has_volumes = json_object_size(json_object_get(config, "Volumes")) > 0;
+    } else {
+        r = malformed("image", reterr);
+    }
+    json_decref(root);
+    return r;
+}
+
+/* ---- pull ------------------------------------------------------------------------------------ */
+
+int api_pull_failure(const char *image, uint32_t status, const char *body, size_t len,
+                     struct fn_error *reterr)
+{
+    char message[128];
+
+    api_message(body, len, message, sizeof(message));
+    if (status >= 400 && status < 500) {
+        return fail_user(reterr, status == 404 ? FN_E_NOT_FOUND : FN_E_INVALID, (int)status,
+                         "Failed to pull image '%.80s': %s", image, message);
+    }
+    return fail_user(reterr, FN_E_UNAVAILABLE, 502, "Failed to pull image '%.80s': %s", image,
+                     message);
+}
+
+int api_parse_pull(const char *image, const char *body, size_t len, struct fn_error *reterr)
+{
+    const char *end = body + len;
+    const char *nl;
+    json_error_t why;
+
+    for (; body < end; body = nl + 1) {
+        json_t *line;
+        const char *text;
+        int r = 0;
+
+        nl = memchr(body, '\n', (size_t)(end - body));
+        nl = nl ? nl : end;
+        if (nl == body || (nl == body + 1 && *body == '\r')) {
+            continue;
+        }
+        line = json_loadb(body, (size_t)(nl - body), 0, &why);
+        text = text_of(line, "error");
+        if (!line) {
+            r = fail_user(reterr, FN_E_UNAVAILABLE, 502,
+                          "Failed to pull image '%.80s': the engine's progress report is malformed",
+                          image);
+        } else if (*text) {
+            r = fail_user(reterr, FN_E_UNAVAILABLE, 502, "Failed to pull image '%.80s': %s", image,
+                          text);
+        }
+        json_decref(line);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+/* ---- lists, states, events ------------------------------------------------------------------- */
+
+int api_parse_list(const char *body, size_t len, int (*cb)(void *ud, const struct api_listed *c),
+                   void *ud, struct fn_error *reterr)
+{
+    json_t *root = json_loadb(body, len, 0, NULL);
+    json_t *item;
+    size_t i;
+    int r = 0;
+
+    if (!json_is_array(root)) {
+        json_decref(root);
+        return malformed("list", reterr);
+    }
+    json_array_foreach (root, i, item) {
+        const char *name = json_string_value(json_array_get(json_object_get(item, "Names"), 0));
+        json_t *marks = json_object_get(item, "Labels");
+        const char *state = text_of(item, "State");
+        struct api_listed c = { .id = text_of(item, "Id"),
+                                .name = name ? name + (*name == '/') : "",
+                                .owner = text_of(marks, API_OWNER_LABEL),
+                                .instance = text_of(marks, API_INSTANCE_LABEL),
+                                .running = strcmp(state, "running") == 0 ||
+                                           strcmp(state, "paused") == 0 };
+
+        if (!is_hex_id(c.id)) {
+            r = malformed("list", reterr);
+        } else {
+            r = cb(ud, &c);
+        }
+        if (r < 0) {
+            break;
+        }
+    }
+    json_decref(root);
+    return r;
+}
+
+int api_parse_state(const char *body, size_t len, struct api_state *ret, struct fn_error *reterr)
+{
+    json_t *root = json_loadb(body, len, 0, NULL);
+    json_t *state = json_object_get(root, "State");
+    int r = 0;
+
+    if (json_is_object(state) && json_is_integer(json_object_get(state, "ExitCode"))) {
+        ret->running = json_is_true(json_object_get(state, "Running"));
+        ret->oom = json_is_true(json_object_get(state, "OOMKilled"));
+        ret->exit_code = (int)json_integer_value(json_object_get(state, "ExitCode"));
+    } else {
+        r = malformed("container state", reterr);
+    }
+    json_decref(root);
+    return r;
+}
+
+int api_parse_event(const char *line, size_t len, struct api_event *ret)
+{
+    json_t *root = json_loadb(line, len, 0, NULL);
+    const char *action = text_of(root, "Action");
+    json_t *attributes = json_object_get(json_object_get(root, "Actor"), "Attributes");
+    int r = json_is_object(root) && *action ? 0 : FN_E_INVALID;
+
+    if (r == 0) {
+        ret->type = API_EVENT_OTHER;
+        if (strcmp(text_of(root, "Type"), "container") != 0) {
+            action = "";
+        }
+        if (strcmp(action, "die") == 0) {
+            ret->type = API_EVENT_DIE;
+        } else if (strcmp(action, "oom") == 0) {
+            ret->type = API_EVENT_OOM;
+        } else if (strcmp(action, "destroy") == 0) {
+            ret->type = API_EVENT_DESTROY;
+        }
+        snprintf(ret->name, sizeof(ret->name), "%s", text_of(attributes, "name"));
+        ret->exit_code = (int)strtol(text_of(attributes, "exitCode"), NULL, 10);
+    }
+    json_decref(root);
+    return r;
+}
+
+/* ---- splitting streams ----------------------------------------------------------------------- */
+
+static int lines_keep(struct api_lines *l, const char *data, size_t len)
+{
+    size_t cap = l->cap ? l->cap : 1024;
+    char *more;
+
+    if (l->skipping || l->len + len > API_EVENT_MAX) {
+        l->skipping = true;
+        l->len = 0;
+        return 0;
+    }
+    while (cap < l->len + len) {
+        cap *= 2;
+    }
+    if (cap != l->cap) {
+        more = realloc(l->data, cap);
+        if (!more) {
+            return FN_E_EXHAUSTED;
+        }
+        l->data = more;
+        l->cap = cap;
+    }
+    memcpy(l->data + l->len, data, len);
+    l->len += len;
+    return 0;
+}
+
+int api_lines_feed(struct api_lines *l, const char *data, size_t len,
+                   void (*cb)(void *ud, const char *line, size_t len), void *ud)
+{
+    const char *nl;
+    size_t n;
+
+    while (len > 0) {
+        nl = memchr(data, '\n', len);
+        n = nl ? (size_t)(nl - data) : len;
+        if (lines_keep(l, data, n) < 0) {
+            return FN_E_EXHAUSTED;
+        }
+        if (!nl) {
+            return 0;
+        }
+        if (!l->skipping && l->len > 0) {
+            cb(ud, l->data, l->len);
+        }
+        l->skipping = false;
+        l->len = 0;
+        data += n + 1;
+        len -= n + 1;
+    }
+    return 0;
+}
+
+void api_lines_finish(struct api_lines *l)
+{
+    free(l->data);
+    *l = (struct api_lines){ .data = NULL };
+}
+
+void api_frames_feed(struct api_frames *f, const void *data, size_t len,
+                     void (*cb)(void *ud, uint32_t fd, const void *data, size_t len), void *ud)
+{
+    const unsigned char *p = data;
+
+    while (len > 0 && !f->broken) {
+        size_t n;
+
+        if (f->left == 0) {
+            f->head[f->head_len++] = *p++;
+            len--;
+            if (f->head_len < sizeof(f->head)) {
+                continue;
+            }
+            f->head_len = 0;
+            f->left = (uint32_t)f->head[4] << 24 | (uint32_t)f->head[5] << 16 |
+                      (uint32_t)f->head[6] << 8 | f->head[7];
+            f->broken = f->head[0] > 2 || f->head[1] || f->head[2] || f->head[3];
+            continue;
+        }
+        n = len < f->left ? len : f->left;
+        cb(ud, f->head[0] == 2 ? 2 : 1, p, n);
+        p += n;
+        len -= n;
+        f->left -= (uint32_t)n;
+    }
+}

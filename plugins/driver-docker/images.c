@@ -1,0 +1,250 @@
+/* Images: inspect, pull with credentials, the load file. */
+#include "docker.h"
+#include "fail.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define AUTH_FILE_MAX (1024 * 1024)
+
+/* 1 when it is there, 0 when not. */
+static int inspect(struct docker *d, struct fn_op *op, const struct fn_task *task,
+                   const struct image_name *image, struct fn_error *reterr)
+{
+    struct fn_http_answer a = { .size = sizeof(a) };
+    struct engine_call c = { .method = "GET", .timeout_ms = INSPECT_TIMEOUT_MS };
+    char path[2 * IMAGE_NAME_MAX + 64];
+    bool volumes = false;
+    int r;
+
+    snprintf(path, sizeof(path), "/images/%s%c%s/json", image->repository,
+             image->by_digest ? '@' : ':', image->tag);
+    c.path = path;
+    r = engine_call(d, op, &c, &a, reterr);
+    if (r == 0 && a.status == 200) {
+        r = api_parse_image(a.body, a.body_len, &volumes, reterr);
+        if (r == 0 && volumes && !(task->flags & FN_TASK_ALLOW_VOLUMES)) {
+            r = fail_user(reterr, FN_E_INVALID, 400,
+                          "image '%.80s' declares volumes; expected an image without VOLUME",
+                          task->image);
+        }
+        r = r == 0 ? 1 : r;
+    } else if (r == 0 && a.status != 404) {
+        r = api_failure("image", a.status, a.body, a.body_len, reterr);
+    }
+    d->http->free_answer(&a);
+    return r;
+}
+
+static int pull_path(const struct image_name *image, char *ret, size_t cap)
+{
+    char repository[3 * IMAGE_NAME_MAX + 1];
+    char tag[512];
+
+    if (api_escape(image->repository, repository, sizeof(repository)) < 0 ||
+        api_escape(image->tag, tag, sizeof(tag)) < 0 ||
+        snprintf(ret, cap, "/images/create?fromImage=%s&tag=%s", repository, tag) >= (int)cap) {
+        return FN_E_RANGE;
+    }
+    return 0;
+}
+
+static int pull(struct docker *d, struct fn_op *op, const struct fn_task *task,
+                const struct image_name *image, struct fn_error *reterr)
+{
+    struct fn_http_answer a = { .size = sizeof(a) };
+    struct engine_call c = { .method = "POST", .answer_max = PULL_ANSWER_MAX, .slow = true };
+    char path[3800];
+    char *cred = NULL;
+    char *header = NULL;
+    int r;
+
+    if (pull_path(image, path, sizeof(path)) < 0) {
+        return fail_user(reterr, FN_E_INVALID, 400, "RUN406 image name is too long");
+    }
+    r = auth_header(d->auth, image->registry, task->registry_token, &cred);
+    if (r == 0 && cred && asprintf(&header, "X-Registry-Auth: %s", cred) < 0) {
+        header = NULL;
+        r = FN_E_EXHAUSTED;
+    }
+    if (r == 0) {
+        c.path = path;
+        c.header = header;
+        r = engine_call(d, op, &c, &a, reterr);
+    }
+    free(header);
+    free(cred);
+    if (r == FN_E_DEADLINE) {
+        r = fail_user(reterr, FN_E_DEADLINE, 504, "Image pull timed out");
+    } else if (r == 0 && a.status != 200) {
+        r = api_pull_failure(task->image, a.status, a.body, a.body_len, reterr);
+    } else if (r == 0) {
+        r = api_parse_pull(task->image, a.body, a.body_len, reterr);
+    }
+    d->http->free_answer(&a);
+    return r;
+}
+
+int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *task,
+                   struct fn_error *reterr)
+{
+    struct image_name image;
+    int r = image_parse(task->image, &image, reterr);
+
+    if (r == 0) {
+        r = images_load_file(d, op, reterr);
+    }
+    if (r == 0) {
+        r = inspect(d, op, task, &image, reterr);
+    }
+    if (r != 0) {
+        return r < 0 ? r : 0;
+    }
+    engine_log(d, FN_LOG_INFO, "pulling image %s", task->image);
+    r = pull(d, op, task, &image, reterr);
+    if (r == 0) {
+        r = inspect(d, op, task, &image, reterr);
+        if (r == 0) {
+            fail(reterr, FN_E_UNAVAILABLE, 503, FN_BLAME_PLATFORM,
+                 "image '%.80s' is gone again after it was pulled", task->image);
+            return fail_retry(reterr, FN_E_UNAVAILABLE);
+        }
+    }
+    return r < 0 ? r : 0;
+}
+
+/* ---- the load file --------------------------------------------------------------------------- */
+
+static int send_file(struct docker *d, struct fn_op *op, int fd, struct fn_error *reterr)
+{
+    struct fn_http_answer a = { .size = sizeof(a) };
+    struct engine_call c = { .method = "POST", .path = "/images/load?quiet=1",
+                             .type = "application/x-tar", .timeout_ms = LOAD_TIMEOUT_MS,
+                             .slow = true };
+    struct stat st;
+    void *data;
+    int r;
+
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0 ||
+        st.st_size > LOAD_FILE_MAX) {
+        return fail_platform(reterr, FN_E_INVALID,
+                             "load_file %.100s: expected a tar file of at most 4 GiB",
+                             d->conf->load_file);
+    }
+    data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) {
+        return fail_platform(reterr, FN_E_EXHAUSTED, "load_file %.100s: %s", d->conf->load_file,
+                             strerror(errno));
+    }
+    c.body = data;
+    c.body_len = (uint64_t)st.st_size;
+    r = engine_call(d, op, &c, &a, reterr);
+    if (r == 0 && a.status != 200) {
+        r = api_failure("load_file", a.status, a.body, a.body_len, reterr);
+    }
+    munmap(data, (size_t)st.st_size);
+    d->http->free_answer(&a);
+    return r;
+}
+
+int images_load_file(struct docker *d, struct fn_op *op, struct fn_error *reterr)
+{
+    int r = 0;
+    int fd;
+
+    if (!d->conf->load_file || !*d->conf->load_file) {
+        return 0;
+    }
+    pthread_mutex_lock(&d->load_lock);
+    if (!d->load_done) {
+        fd = open(d->conf->load_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (fd < 0) {
+            r = fail_platform(reterr, FN_E_PRECONDITION, "load_file %.100s: %s", d->conf->load_file,
+                              strerror(errno));
+        } else {
+            r = send_file(d, op, fd, reterr);
+            close(fd);
+        }
+        d->load_done = r == 0;
+    }
+    pthread_mutex_unlock(&d->load_lock);
+    return r;
+}
+
+/* ---- credentials ----------------------------------------------------------------------------- */
+
+/* Text of a file, given; NULL with errno. */
+static char *read_file(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char *text = NULL;
+    size_t len = 0;
+    ssize_t n = 0;
+
+    if (fd < 0) {
+        return NULL;
+    }
+    text = malloc(AUTH_FILE_MAX + 1);
+    while (text && len < AUTH_FILE_MAX &&
+           ((n = read(fd, text + len, AUTH_FILE_MAX - len)) > 0 || (n < 0 && errno == EINTR))) {
+        len += n > 0 ? (size_t)n : 0;
+    }
+    close(fd);
+    if (text && n < 0) {
+        free(text);
+        return NULL;
+    }
+    if (text) {
+        text[len] = '\0';
+    }
+    return text;
+}
+
+/* Docker's own places, as upstream reads them. */
+static char *default_file(void)
+{
+    const char *dir = getenv("DOCKER_CONFIG");
+    const char *home = getenv("HOME");
+    char *path = NULL;
+    char *text = NULL;
+
+    if (dir && *dir && asprintf(&path, "%s/config.json", dir) >= 0) {
+        text = read_file(path);
+        free(path);
+    }
+    if (!text && home && *home && asprintf(&path, "%s/.docker/config.json", home) >= 0) {
+        text = read_file(path);
+        free(path);
+    }
+    return text;
+}
+
+int images_read_auth(struct docker *d, struct fn_error *reterr)
+{
+    const char *file = d->conf->auth_file;
+    struct fn_error why = { .size = sizeof(why) };
+    char *text;
+    int r = 0;
+
+    if (d->conf->auth && *d->conf->auth) {
+        return auth_parse(d->conf->auth, &d->auth, reterr);
+    }
+    if (file && *file) {
+        text = read_file(file);
+        r = text ? auth_parse(text, &d->auth, reterr)
+                 : fail_platform(reterr, FN_E_PRECONDITION, "auth_file %.100s: %s", file,
+                                 strerror(errno));
+        free(text);
+        return r;
+    }
+    text = default_file();
+    if (text && auth_parse(text, &d->auth, &why) < 0) {
+        engine_log(d, FN_LOG_WARN, "docker's config.json is not used: %s", why.msg);
+    }
+    free(text);
+    return 0;
+}

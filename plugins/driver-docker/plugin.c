@@ -1,0 +1,346 @@
+/* driver/docker: functions in containers of a Docker engine, over its HTTP API.
+ * Upstream: api/agent/drivers/docker; fn-runner-and-containers 2.9, 2.12, 2.13, 4. */
+#include "docker.h"
+#include "fail.h"
+
+#include <stdlib.h>
+
+/* ---- probe ----------------------------------------------------------------------------------- */
+
+/* Sentences of reliability 4.5 row 40 for what an operator has to repair. */
+static int name_fault(struct docker *d, int r, struct fn_error *reterr)
+{
+    struct fn_error why = { .size = sizeof(why) };
+
+    if (!reterr || !*d->unix_path) {
+        return r;
+    }
+    why = *reterr;
+    if (r == FN_E_PERMISSION) {
+        fail_platform(reterr, r, "DOC1001 unix://%s: Permission denied (need group docker)",
+                      d->unix_path);
+    } else if (r == FN_E_NOT_FOUND || r == FN_E_PRECONDITION || r == FN_E_UNAVAILABLE) {
+        fail_platform(reterr, r, "DOC1001 %s", why.msg);
+    }
+    return r < 0 ? fail_retry(reterr, r) : 0;
+}
+
+static int get(struct docker *d, struct fn_op *op, const char *path, uint32_t timeout_ms,
+               struct fn_http_answer *a, struct fn_error *reterr)
+{
+    struct engine_call c = { .method = "GET", .path = path, .timeout_ms = timeout_ms,
+                             .probing = true };
+    int r = engine_call(d, op, &c, a, reterr);
+
+    if (r < 0) {
+        return name_fault(d, r, reterr);
+    }
+    return a->status == 200 ? 0 : api_failure(path + 1, a->status, a->body, a->body_len, reterr);
+}
+
+/* What the engine can do; asked once, and not needed for anything to work. */
+static void learn_info(struct docker *d, struct fn_op *op)
+{
+    struct fn_http_answer a = { .size = sizeof(a) };
+    struct fn_error err = { .size = sizeof(err) };
+    struct api_info info = { .cgroup_v1 = false };
+    int r = get(d, op, "/info", INSPECT_TIMEOUT_MS, &a, &err);
+
+    if (r == 0) {
+        r = api_parse_info(a.body, a.body_len, &info, &err);
+    }
+    d->http->free_answer(&a);
+    if (r < 0) {
+        engine_log(d, FN_LOG_WARN, "container engine: %s", err.msg);
+        return;
+    }
+    if (!info.seccomp) {
+        engine_log(d, FN_LOG_WARN, "container engine: no seccomp profile is in force; functions "
+                                   "may use every system call of the kernel");
+    }
+    pthread_mutex_lock(&d->lock);
+    d->info = info;
+    d->info_known = true;
+    pthread_mutex_unlock(&d->lock);
+}
+
+static int probe(void *inst, struct fn_op *op, char *ret_version, size_t cap,
+                 struct fn_error *reterr)
+{
+    struct docker *d = inst;
+    struct fn_http_answer a = { .size = sizeof(a) };
+    struct api_version v;
+    bool known;
+    int r = get(d, op, "/_ping", PING_TIMEOUT_MS, &a, reterr);
+
+    d->http->free_answer(&a);
+    if (r == 0) {
+        r = get(d, op, "/version", INSPECT_TIMEOUT_MS, &a, reterr);
+    }
+    if (r == 0) {
+        r = api_parse_version(a.body, a.body_len, &v, reterr);
+    }
+    d->http->free_answer(&a);
+    if (r < 0) {
+        return r;
+    }
+    pthread_mutex_lock(&d->lock);
+    known = d->info_known;
+    pthread_mutex_unlock(&d->lock);
+    if (!known) {
+        learn_info(d, op);
+    }
+    snprintf(ret_version, cap, "%s (API %s)", v.version, v.api);
+    return 0;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static int prepare_image(void *inst, struct fn_op *op, const struct fn_task *task,
+                         struct fn_error *reterr)
+{
+    return images_prepare(inst, op, task, reterr);
+}
+
+static int op_create(void *inst, struct fn_op *op, const struct fn_task *task, void **ret_ctr,
+                     struct fn_error *reterr)
+{
+    struct ctr *c = NULL;
+    int r = ctr_create(inst, op, task, &c, reterr);
+
+    if (r == 0) {
+        *ret_ctr = c;
+    }
+    return r;
+}
+
+static int op_start(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
+{
+    (void)inst;
+    return ctr_start(ctr, op, reterr);
+}
+
+static int op_freeze(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
+{
+    (void)inst;
+    return ctr_freeze(ctr, op, true, reterr);
+}
+
+static int op_thaw(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
+{
+    (void)inst;
+    return ctr_freeze(ctr, op, false, reterr);
+}
+
+static int op_close(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
+{
+    (void)inst;
+    return ctr_close(ctr, op, reterr);
+}
+
+static int op_sweep(void *inst, struct fn_op *op, const char *owner, const char *instance,
+                    uint32_t *ret_removed, struct fn_error *reterr)
+{
+    return ctr_sweep(inst, op, owner, instance, ret_removed, reterr);
+}
+
+static uint32_t op_uid(void *inst, void *ctr)
+{
+    struct docker *d = inst;
+    struct ctr *c = ctr;
+
+    uint32_t uid;
+
+    pthread_mutex_lock(&d->lock);
+    uid = c->privileged_user || !d->info_known || d->info.userns ? UINT32_MAX : 1000;
+    pthread_mutex_unlock(&d->lock);
+    return uid;
+}
+
+static const struct fn_driver_ops ops = {
+    .hdr = FN_HDR(struct fn_driver_ops, FN_MAGIC_DRIVER),
+    .prepare_image = prepare_image,
+    .create = op_create,
+    .start = op_start,
+    .freeze = op_freeze,
+    .thaw = op_thaw,
+    .close = op_close,
+    .sweep = op_sweep,
+    .probe = probe,
+    .uid = op_uid,
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void tick(void *ud)
+{
+    struct docker *d = ud;
+
+    events_tick(d);
+    if (d->host->timer->arm(d->host, engine_now_ns(d) + EVENTS_RETRY_NS, tick, d, &d->timer) < 0) {
+        engine_log(d, FN_LOG_ERROR, "no timer: the end of containers will not be noticed");
+        d->timer = 0;
+    }
+}
+
+/* The host's own network and other containers' are not for functions. */
+static int check_networks(const struct fn_strlist *list, struct fn_error *reterr)
+{
+    if (list->n > NETWORKS_MAX) {
+        return fail_platform(reterr, FN_E_INVALID, "networks, got %llu; expected at most %d",
+                             (unsigned long long)list->n, NETWORKS_MAX);
+    }
+    for (uint64_t i = 0; i < list->n; i++) {
+        const char *name = list->items[i];
+
+        if (!*name || strcmp(name, "host") == 0 || strpbrk(name, ": \t/") != NULL) {
+            return fail_platform(reterr, FN_E_INVALID,
+                                 "networks, got \"%.60s\"; expected the name of an engine network "
+                                 "other than host",
+                                 name);
+        }
+    }
+    return 0;
+}
+
+static void destroy(void *inst)
+{
+    struct docker *d = inst;
+    struct ctr *c, *next;
+
+    if (!d) {
+        return;
+    }
+    if (d->timer) {
+        d->host->timer->cancel(d->host, d->timer);
+    }
+    events_close(d);
+    HASH_ITER(hh, d->ctrs, c, next) {
+        ctr_drop(c);
+    }
+    auth_destroy(d->auth);
+    pthread_mutex_destroy(&d->lock);
+    pthread_mutex_destroy(&d->load_lock);
+    free(d);
+}
+
+static int create(const struct fn_host *host, const void *conf, void **ret_inst,
+                  struct fn_error *reterr)
+{
+    struct docker *d = calloc(1, sizeof(*d));
+    int r;
+
+    if (!d) {
+        return fail_platform(reterr, FN_E_EXHAUSTED, "driver docker: out of memory");
+    }
+    d->host = host;
+    d->conf = conf;
+    d->http = host->get(host, "fn.http", 1);
+    d->driver = host->get(host, "fn.driver", 1);
+    d->events.tried_ns = engine_now_ns(d) - EVENTS_RETRY_NS;
+    LIST_INIT(&d->questions);
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->load_lock, NULL);
+    r = engine_address(d, d->conf->docker_host, reterr);
+    if (r == 0) {
+        r = check_networks(&d->conf->networks, reterr);
+    }
+    if (r == 0) {
+        r = images_read_auth(d, reterr);
+    }
+    if (r == 0) {
+        r = host->timer->arm(host, engine_now_ns(d), tick, d, &d->timer);
+    }
+    if (r < 0) {
+        destroy(d);
+        return r;
+    }
+    *ret_inst = d;
+    return 0;
+}
+
+static const struct fn_need needs[] = {
+    { .iface = "fn.http", .major = 1, .minor_min = 0 },
+    { .iface = "fn.driver", .major = 1, .minor_min = 0 },
+    { .iface = NULL },
+};
+
+static const struct fn_opt opts[] = {
+    {.key = "docker_host",
+     .doc = "Address of the Docker Engine API, unix:///path or tcp://host:port (DOCKER_HOST).",
+     .dflt = "unix:///var/run/docker.sock",
+     .type = FN_OPT_STR,
+     .min = 1,
+     .max = 250,
+     .offset = offsetof(struct docker_conf, docker_host)},
+    {.key = "auth",
+     .doc = "Registry credentials: the text of docker's config.json (FN_DOCKER_AUTH).",
+     .type = FN_OPT_STR,
+     .offset = offsetof(struct docker_conf, auth),
+     .flags = FN_OPT_MAY_BE_ABSENT | FN_OPT_MAY_BE_SECRET},
+    {.key = "auth_file",
+     .doc = "File with registry credentials; when absent $DOCKER_CONFIG/config.json or "
+            "$HOME/.docker/config.json.",
+     .type = FN_OPT_STR,
+     .offset = offsetof(struct docker_conf, auth_file),
+     .flags = FN_OPT_MAY_BE_ABSENT},
+    {.key = "networks",
+     .doc = "Engine networks over which containers are spread; when absent the engine's default "
+            "(FN_DOCKER_NETWORKS).",
+     .type = FN_OPT_STRLIST,
+     .offset = offsetof(struct docker_conf, networks),
+     .flags = FN_OPT_MAY_BE_ABSENT},
+    {.key = "load_file",
+     .doc = "Tar file of images that is loaded into the engine at the start (FN_DOCKER_LOAD_FILE).",
+     .type = FN_OPT_STR,
+     .offset = offsetof(struct docker_conf, load_file),
+     .flags = FN_OPT_MAY_BE_ABSENT},
+    {.key = "label_tag",
+     .doc = "Adds upstream's labels fn-agent-classifier and fn-agent-instance with this tag "
+            "(FN_CONTAINER_LABEL_TAG).",
+     .type = FN_OPT_STR,
+     .offset = offsetof(struct docker_conf, label_tag),
+     .flags = FN_OPT_MAY_BE_ABSENT},
+    {.key = "output",
+     .doc = "Read what functions print to standard output and error.",
+     .dflt = "true",
+     .type = FN_OPT_BOOL,
+     .offset = offsetof(struct docker_conf, output)},
+    {.key = "freeze_by",
+     .doc = "How containers are frozen: auto writes their cgroup when it is found on this machine.",
+     .dflt = "auto",
+     .choices = "auto|engine",
+     .type = FN_OPT_CHOICE,
+     .offset = offsetof(struct docker_conf, freeze_by)},
+    {.key = NULL},
+};
+
+static const struct fn_factory factory = {
+    .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
+    .kind = FN_KIND_DRIVER,
+    .name = "docker",
+    .summary = "Functions in containers of a Docker engine.",
+    .kind_major = FN_DRIVER_MAJOR,
+    .kind_minor = FN_DRIVER_MINOR,
+    .conf_size = sizeof(struct docker_conf),
+    .needs = needs,
+    .opts = opts,
+    .ops = &ops,
+    .create = create,
+    .destroy = destroy,
+};
+
+static const struct fn_factory *const factories[] = { &factory, NULL };
+
+static const struct fn_manifest manifest = {
+    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
+    .abi_major = FN_ABI_MAJOR,
+    .abi_minor = FN_ABI_MINOR,
+    .name = "driver-docker",
+    .version = FND_VERSION,
+    .license = "Apache-2.0",
+    .build_tag = FN_BUILD_TAG,
+    .factories = factories,
+};
+
+FN_PLUGIN_DEFINE(driver_docker, manifest)

@@ -1,0 +1,27 @@
+/* What a task becomes as a process: pure, so that it can be tested without starting anything. */
+#ifndef DRIVER_PROCESS_SPEC_H
+#define DRIVER_PROCESS_SPEC_H
+
+#include <fn/driver.h>
+#include <stdbool.h>
+
+#define SPEC_ENV_MAX       4096
+#define SPEC_ENV_BYTES_MAX (1024 * 1024)
+#define SPEC_PATH_MAX      1200
+#define SPEC_NAME_MAX      160
+
+/* Path of the executable: <root>/<last part of the image's path>, tag and digest left out. An image
+ * name that is not one (row 21) is refused, so that no path leads out of root. */
+int spec_program(const char *root, const char *image, char *ret, size_t cap,
+                 struct fn_error *reterr);
+
+/* "<owner>-<start of instance>-<id>" in the alphabet of cgroup names. */
+int spec_cgroup(const char *owner, const char *instance, const char *id, char *ret, size_t cap);
+
+/* Environment, NULL-terminated, given: spec_env_free(). The listener is always ours: inside the
+ * private mount at task->iofs_inside, else at the directory itself. */
+int spec_env(const struct fn_task *task, const char *path, bool private_mount, char ***ret,
+             struct fn_error *reterr);
+void spec_env_free(char **env);
+
+#endif

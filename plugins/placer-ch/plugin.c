@@ -1,0 +1,121 @@
+/* placer/ch. Upstream: api/runnerpool/ch_placer.go. */
+#include "decide.h"
+#include "sip.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct conf {
+    int64_t retry_delay_ns;
+    uint32_t go_variant;
+    uint32_t reserved0;
+};
+
+struct ch {
+    struct conf conf;
+    struct sip *sip;
+};
+
+static int create(const struct fn_host *host, const void *conf, void **ret_inst,
+                  struct fn_error *reterr)
+{
+    struct ch *c = calloc(1, sizeof(*c));
+
+    (void)host;
+    if (!c) {
+        return FN_E_EXHAUSTED;
+    }
+    memcpy(&c->conf, conf, sizeof(c->conf));
+    c->sip = sip_create(CH_KEY_0, CH_KEY_1);
+    if (!c->sip) {
+        free(c);
+        if (reterr) {
+            snprintf(reterr->msg, sizeof(reterr->msg),
+                     "the OpenSSL of this machine has no SipHash");
+        }
+        return FN_E_UNIMPLEMENTED;
+    }
+    *ret_inst = c;
+    return 0;
+}
+
+static void destroy(void *inst)
+{
+    struct ch *c = inst;
+
+    if (c) {
+        sip_destroy(c->sip);
+        free(c);
+    }
+}
+
+static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
+{
+    struct ch *c = inst;
+    struct ch_session *s = ask->session;
+    const char *key = ask->call->fn_id ? ask->call->fn_id : "";
+
+    if (!s->hashed) {
+        if (sip_hash(c->sip, key, strlen(key), &s->hash) < 0) {
+            return FN_E_INTERNAL;
+        }
+        s->hashed = 1;
+    }
+    ch_decide(s, ask, c->conf.go_variant, c->conf.retry_delay_ns, ret);
+    return 0;
+}
+
+static const struct fn_placer_ops ops = {
+    .hdr = FN_HDR(struct fn_placer_ops, FN_MAGIC_PLACER),
+    .session_size = sizeof(struct ch_session),
+    .decide = decide,
+};
+
+static const struct fn_opt opts[] = {
+    { .key = "retry_delay",
+      .doc = "Time after which a call that every runner refused is offered again, if no capacity "
+             "was freed before.",
+      .dflt = "100ms",
+      .min = 1000000,
+      .max = 60000000000,
+      .type = FN_OPT_DURATION,
+      .offset = offsetof(struct conf, retry_delay_ns) },
+    { .key = "go_variant",
+      .doc = "Choose runners as Go load balancers do, whose jump hash never picks the second "
+             "runner first; only for clusters with both kinds.",
+      .dflt = "false",
+      .type = FN_OPT_BOOL,
+      .offset = offsetof(struct conf, go_variant) },
+    { .key = NULL },
+};
+
+static const struct fn_factory factory = {
+    .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
+    .kind = FN_KIND_PLACER,
+    .name = "ch",
+    .summary = "Sends a function to the same runner as long as it has room, then to its "
+               "neighbours.",
+    .kind_major = FN_PLACER_MAJOR,
+    .kind_minor = FN_PLACER_MINOR,
+    .conf_size = sizeof(struct conf),
+    .opts = opts,
+    .ops = &ops,
+    .create = create,
+    .destroy = destroy,
+};
+
+static const struct fn_factory *const factories[] = { &factory, NULL };
+
+static const struct fn_manifest manifest = {
+    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
+    .abi_major = FN_ABI_MAJOR,
+    .abi_minor = FN_ABI_MINOR,
+    .name = "placer-ch",
+    .version = FND_VERSION,
+    .license = "Apache-2.0",
+    .build_tag = FN_BUILD_TAG,
+    .factories = factories,
+};
+
+FN_PLUGIN_DEFINE(placer_ch, manifest)

@@ -1,0 +1,35 @@
+#include "decide.h"
+
+int naive_starts_round(const struct naive_session *s, const struct fn_ask *ask)
+{
+    return ask->why == FN_WHY_START || ask->why == FN_WHY_TIMER || ask->why == FN_WHY_WAKE ||
+           !s->open || s->epoch != ask->snap->epoch;
+}
+
+void naive_decide(struct naive_session *s, const struct fn_ask *ask, uint64_t chance,
+                  int64_t retry_delay_ns, struct fn_answer *ret)
+{
+    const struct fn_snapshot *snap = ask->snap;
+    uint32_t index;
+
+    if (naive_starts_round(s, ask)) {
+        s->epoch = snap->epoch;
+        s->next = snap->n ? (uint32_t)(chance % snap->n) : 0;
+        s->looked = 0;
+        s->open = 1;
+    }
+    while (s->looked < snap->n) {
+        index = s->next;
+        s->next = index + 1 < snap->n ? index + 1 : 0;
+        s->looked++;
+        if (!(fn_snapshot_at(snap, index)->flags & FN_RUNNER_DRAINING)) {
+            ret->verdict = FN_TRY;
+            ret->index = index;
+            return;
+        }
+    }
+    s->open = 0;
+    ret->verdict = FN_WAIT;
+    ret->wake_mask = FN_WAKE_POOL | FN_WAKE_CAPACITY;
+    ret->wait_ns = retry_delay_ns;
+}

@@ -1,0 +1,155 @@
+/* pool/static: a fixed list. Upstream: api/runnerpool/static_pool.go in the agent. */
+#include "list.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct conf {
+    struct fn_strlist runners;
+};
+
+struct pool {
+    const struct fn_host *host;
+    const struct fn_snap_if *snap;
+    const struct conf *conf; /* lives as long as the instance */
+    void (*stopped)(void *ud);
+    void *stopped_ud;
+};
+
+static int create(const struct fn_host *host, const void *conf, void **ret_inst,
+                  struct fn_error *reterr)
+{
+    const struct conf *c = conf;
+    struct pool *p;
+    int r;
+
+    r = list_check(&c->runners, reterr);
+    if (r < 0) {
+        return r;
+    }
+    p = calloc(1, sizeof(*p));
+    if (!p) {
+        return FN_E_EXHAUSTED;
+    }
+    p->host = host;
+    p->conf = c;
+    p->snap = host->get(host, "fn.snap", 1);
+    *ret_inst = p;
+    return 0;
+}
+
+static void destroy(void *inst)
+{
+    free(inst);
+}
+
+static int start(void *inst, struct fn_error *reterr)
+{
+    struct pool *p = inst;
+    struct fn_snap_builder *b = NULL;
+    uint64_t i;
+    int r;
+
+    r = p->snap->begin(p->host, FN_GROUP_DEFAULT, &b);
+    for (i = 0; r == 0 && i < p->conf->runners.n; i++) {
+        struct fn_runner runner = {
+            .id = list_id(p->conf->runners.items[i]),
+            .address = p->conf->runners.items[i],
+            .weight = 1,
+        };
+
+        r = p->snap->add(b, &runner);
+        if (r < 0) {
+            p->snap->discard(b);
+        }
+    }
+    if (r == 0) {
+        r = p->snap->publish(b);
+    }
+    if (r < 0 && reterr) {
+        reterr->code = r;
+        snprintf(reterr->msg, sizeof(reterr->msg), "the list of %llu runners was not taken",
+                 (unsigned long long)p->conf->runners.n);
+    }
+    return r;
+}
+
+/* One list serves every group. */
+static int route(void *inst, const struct fn_call *call, char *ret_group, size_t cap)
+{
+    (void)inst;
+    (void)call;
+    snprintf(ret_group, cap, "%s", FN_GROUP_DEFAULT);
+    return 0;
+}
+
+static void report_stopped(void *ud)
+{
+    struct pool *p = ud;
+
+    p->stopped(p->stopped_ud);
+}
+
+static void stop(void *inst, void (*done)(void *ud), void *ud)
+{
+    struct pool *p = inst;
+    uint64_t id;
+
+    p->stopped = done;
+    p->stopped_ud = ud;
+    /* Completions come from the loop, never from inside the call that asked. */
+    if (p->host->timer->arm(p->host, p->host->clock->now_ns(p->host), report_stopped, p, &id) < 0) {
+        done(ud);
+    }
+}
+
+static const struct fn_pool_ops ops = {
+    .hdr = FN_HDR(struct fn_pool_ops, FN_MAGIC_POOL),
+    .start = start,
+    .route = route,
+    .stop = stop,
+};
+
+static const struct fn_need needs[] = {
+    { .iface = "fn.snap", .major = 1, .minor_min = 0 },
+    { .iface = NULL },
+};
+
+static const struct fn_opt opts[] = {
+    { .key = "runners",
+      .doc = "Addresses of the runners' gRPC ports, host:port, in the order that all load "
+             "balancers share.",
+      .type = FN_OPT_STRLIST,
+      .offset = offsetof(struct conf, runners) },
+    { .key = NULL },
+};
+
+static const struct fn_factory factory = {
+    .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
+    .kind = FN_KIND_POOL,
+    .name = "static",
+    .summary = "A fixed list of runners for every group.",
+    .kind_major = FN_POOL_MAJOR,
+    .kind_minor = FN_POOL_MINOR,
+    .conf_size = sizeof(struct conf),
+    .needs = needs,
+    .opts = opts,
+    .ops = &ops,
+    .create = create,
+    .destroy = destroy,
+};
+
+static const struct fn_factory *const factories[] = { &factory, NULL };
+
+static const struct fn_manifest manifest = {
+    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
+    .abi_major = FN_ABI_MAJOR,
+    .abi_minor = FN_ABI_MINOR,
+    .name = "pool-static",
+    .version = FND_VERSION,
+    .license = "Apache-2.0",
+    .build_tag = FN_BUILD_TAG,
+    .factories = factories,
+};
+
+FN_PLUGIN_DEFINE(pool_static, manifest)

@@ -1,0 +1,177 @@
+#!/bin/sh
+# The arrows between the rooms (docs/architecture.md), read from the sources and from what was built.
+# Usage: check.sh <source folder> <build folder>
+set -u
+root=$1
+build=$2
+failed=0
+n=0
+tmp=$(mktemp)
+trap 'rm -f "$tmp"' EXIT
+
+complain() {
+    echo "FAILED: $*"
+    failed=$((failed + 1))
+}
+
+# What each room may include of other rooms; fn (include/fn) is open to all.
+allowed() {
+    case $1 in
+    base) echo "base" ;;
+    conf) echo "base conf" ;;
+    model) echo "base model" ;;
+    plugin) echo "base conf plugin" ;;
+    place) echo "base model plugin place" ;;
+    override) echo "base model plugin override" ;;
+    lb) echo "base model plugin override place lb" ;;
+    runner) echo "base model plugin override runner" ;;
+    npm) echo "base model plugin npm" ;;
+    api) echo "base model api" ;;
+    http) echo "base model plugin loop http" ;;
+    rpc) echo "base model loop rpc" ;;
+    loop) echo "base plugin loop" ;;
+    main) echo "base conf model plugin override place lb runner npm api http rpc loop main" ;;
+    *) echo "" ;;
+    esac
+}
+
+rooms="base conf model plugin override place lb runner npm api http rpc loop main"
+
+# Lines "file room/header" of all #include lines that name a room.
+includes() {
+    find "$1" -name '*.[ch]' -exec awk '
+        /^[ \t]*#[ \t]*include/ {
+            line = $0
+            sub(/^[ \t]*#[ \t]*include[ \t]*/, "", line)
+            name = substr(line, 2)
+            sub(/[>"].*$/, "", name)
+            print FILENAME, substr(line, 1, 1), name
+        }' {} +
+}
+
+for folder in "$root"/core/*; do
+    n=$((n + 1))
+    case " $rooms " in
+    *" ${folder##*/} "*) ;;
+    *) complain "core/${folder##*/} is no room; expected one of: $rooms" ;;
+    esac
+done
+
+for room in $rooms; do
+    [ -d "$root/core/$room" ] || continue
+    may=" $(allowed "$room") fn "
+    includes "$root/core/$room" >"$tmp"
+    while read -r file kind name; do
+        n=$((n + 1))
+        top=${name%%/*}
+        case " $rooms fn " in
+        *" $top "*)
+            case $name in
+            */*)
+                case $may in
+                *" $top "*) ;;
+                *) complain "$file includes <$name>; room $room may use:$may" ;;
+                esac
+                ;;
+            esac
+            ;;
+        esac
+        # Libraries that belong to one room.
+        case $name in
+        grpc/* | protobuf-c/*)
+            [ "$room" = rpc ] || complain "$file includes <$name>; only core/rpc may" ;;
+        yaml.h)
+            [ "$room" = conf ] || complain "$file includes <$name>; only core/conf may" ;;
+        sys/epoll.h | sys/timerfd.h | sys/signalfd.h | sys/eventfd.h)
+            [ "$room" = loop ] || complain "$file includes <$name>; only core/loop may" ;;
+        curl/* | http_parser.h)
+            [ "$room" = http ] || complain "$file includes <$name>; only core/http may" ;;
+        esac
+        # State machines have no outside of their own.
+        case $room in
+        override | place | lb | runner | npm)
+            case $name in
+            sys/socket.h | netinet/* | arpa/* | pthread.h | time.h | sys/time.h | poll.h | netdb.h)
+                complain "$file includes <$name>; room $room gets its outside as tables" ;;
+            esac
+            ;;
+        esac
+    done <"$tmp"
+done
+
+# Plugins and examples of plugins: <fn/...>, their own headers, the C library and declared libraries.
+for folder in "$root"/plugins/* "$root"/examples/plugins/*; do
+    [ -d "$folder" ] || continue
+    includes "$folder" >"$tmp"
+    while read -r file kind name; do
+        n=$((n + 1))
+        if [ "$kind" = '"' ]; then
+            [ -f "$folder/$name" ] || [ -f "$root/plugins/common/$name" ] ||
+                complain "$file includes \"$name\"; expected a header beside it or in plugins/common"
+            continue
+        fi
+        top=${name%%/*}
+        case " $rooms " in
+        *" $top "*)
+            case $name in
+            */*) complain "$file includes <$name>; a plugin may include <fn/...> only" ;;
+            esac
+            ;;
+        esac
+        case $name in
+        sys/epoll.h | sys/socket.h | time.h | curl/* | grpc/*)
+            complain "$file includes <$name>; a plugin gets that from its host" ;;
+        esac
+    done <"$tmp"
+done
+
+# What the state machines really call. A forbidden name shows up as an undefined symbol.
+forbidden='clock_gettime|gettimeofday|time|nanosleep|usleep|sleep|pthread_create|socket|connect|bind|listen|accept4?|epoll_(create1?|ctl|wait)|poll|select|fork|execve?|rand|random|rand_r|getrandom|read|write|open|openat'
+for room in override place lb runner npm; do
+    lib=$build/core/$room/libfnd_$room.a
+    [ -f "$lib" ] || continue
+    n=$((n + 1))
+    bad=$(nm -u "$lib" 2>/dev/null | awk '{ print $2 }' | sed 's/@.*//' |
+        grep -xE "$forbidden" | sort -u | tr '\n' ' ')
+    [ -z "$bad" ] || complain "core/$room calls $bad; expected only tables"
+done
+
+# The same for plugins, who may lock and read files.
+outside='clock_gettime|gettimeofday|time|nanosleep|usleep|sleep|pthread_create|socket|connect|bind|listen|accept4?|epoll_(create1?|ctl|wait)|poll|select|fork|vfork|posix_spawnp?|execve?|rand|random|rand_r|getrandom|setenv|putenv|chdir|signal|sigaction|exit|_exit|atexit'
+for so in "$build"/plugins/*.so; do
+    [ -f "$so" ] || continue
+    n=$((n + 1))
+    bad=$(nm -D -u "$so" 2>/dev/null | awk '{ print $2 }' | sed 's/@.*//' |
+        grep -xE "$outside" | sort -u | tr '\n' ' ')
+    [ -z "$bad" ] || complain "$so calls $bad; a plugin gets that from its host"
+done
+
+# Functions that nobody may call.
+banned='strcpy|strcat|sprintf|vsprintf|strtok|rand|random|srand|usleep|system|popen|gets|mktemp|tmpnam'
+for lib in "$build"/core/*/libfnd_*.a "$build"/plugins/*.so; do
+    [ -f "$lib" ] || continue
+    n=$((n + 1))
+    bad=$(nm -u "$lib" 2>/dev/null | awk '{ print $2 }' | sed 's/@.*//' | grep -xE "$banned" |
+        sort -u | tr '\n' ' ')
+    [ -z "$bad" ] || complain "$lib calls $bad"
+done
+
+# One exported symbol per plugin, and no variable that outlives an instance.
+for so in "$build"/plugins/*.so; do
+    [ -f "$so" ] || continue
+    n=$((n + 1))
+    out=$(nm -D --defined-only "$so" | awk '{ print $3 }' |
+        grep -vxE '_init|_fini|_edata|_end|__bss_start|__(asan|odr_asan|tsan|ubsan).*' |
+        tr '\n' ' ')
+    [ "$out" = "fn_plugin_v1 " ] || complain "$so exports $out; expected fn_plugin_v1"
+    case $(nm "$so" 2>/dev/null) in
+    *__asan* | *__tsan* | *__ubsan*) continue ;;
+    esac
+    out=$(objdump -t "$so" 2>/dev/null | grep ' O ' |
+        grep -E '[[:space:]]\.(data|bss|tdata|tbss)[[:space:]]' | awk '{ print $NF }' |
+        grep -vE '^(completed\.[0-9]+|__dso_handle|__TMC_END__)$' | tr '\n' ' ')
+    [ -z "$out" ] || complain "$so has variables: $out; expected everything to hang off an instance"
+done
+
+echo "$n checks, $failed failed"
+[ "$failed" -eq 0 ]

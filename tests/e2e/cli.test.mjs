@@ -1,0 +1,147 @@
+// The command line as an operator meets it: mistakes in fn.yaml, variables, ports and plugins get one
+// sentence each and the right exit code; the shipped files are sound (rows 28 to 40).
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import net from 'node:net'
+import path from 'node:path'
+import { describe, it } from 'node:test'
+import { Fnd, build, freePort, root, tempDir } from './lib/node.mjs'
+import { request } from './lib/http.mjs'
+
+const fnd = path.join(build, 'fnd')
+const run = (args, env = {}, options = {}) => spawnSync(fnd, args, { encoding: 'utf8', timeout: 30_000,
+  env: { PATH: process.env.PATH, ...env }, ...options })
+
+function check(yaml, env, args = []) {
+  const file = path.join(tempDir(), 'fn.yaml')
+  writeFileSync(file, yaml)
+  return run(['check', '--config', file, ...args], env)
+}
+
+const base = `node: lb\nplugin_dir: ${path.join(build, 'plugins')}\nplugins:\n  pool: { use: static, runners: ["127.0.0.1:9190"] }\n`
+
+// [what, fn.yaml, code, sentence]
+const rows = [
+  ['28 tab', 'node: lb\nhttp:\n\tlisten: ":1"\n', /CFG701 .*fn\.yaml:3:1: tab in indentation/],
+  ['28 open quote', 'node: "lb\n', /CFG701 .*fn\.yaml:/],
+  ['29 unknown key', `${base}lb: { placement_timeoutt: 3s }\n`, /CFG702 .*fn\.yaml:\d+:\d+: unknown key "placement_timeoutt"; did you mean "placement_timeout"\?/],
+  ['30 duplicate key', `${base}node: lb\n`, /CFG703 .*fn\.yaml:\d+.*"node" already defined at line 1/],
+  ['31 bad unit', `${base}apps:\n  - name: a\n    functions:\n      - { name: f, image: i, memory: 12GB }\n`, /CFG704 .*memory, got "12GB"; expected/],
+  ['31 negative', `${base}apps:\n  - name: a\n    functions:\n      - { name: f, image: i, timeout: -5 }\n`, /CFG704 .*timeout, got "-5"; expected/],
+  ['31 exponent', `${base}apps:\n  - name: a\n    functions:\n      - { name: f, image: i, timeout: 1e3 }\n`, /CFG704 .*timeout, got "1e3"; expected/],
+  ['32 empty', '', /CFG705 .*empty/],
+  ['32 too large', `# ${'x'.repeat(2 * 1024 * 1024)}\n`, /CFG705 .*larger than|CFG705 .*too large/],
+  ['32 NUL', 'node: l\0b\n', /CFG70[15]/],
+  ['32 UTF-16', Buffer.from('\ufeffnode: lb\n', 'utf16le'), /CFG70[15]/],
+  ['32 alias bomb', 'a: &a [x, x]\nb: [*a, *a]\nnode: lb\n', /CFG70[125].*alias/],
+  ['38 plugin missing', `node: lb\nplugin_dir: ${path.join(build, 'plugins')}\nplugins:\n  placer: { use: nowhere }\n`, /PLG901 .*placer-nowhere\.so: No such file/],
+]
+
+describe('fnd check', () => {
+  for (const [what, yaml, sentence] of rows) {
+    it(`${what}: exit 78 and a sentence`, () => {
+      const result = check(yaml)
+      assert.match(result.stderr, sentence)
+      assert.equal(result.status, 78)
+    })
+  }
+
+  it('shows all mistakes of a file in one run', () => {
+    const result = check(`${base}lb: { placement_timeoutt: 3s }\nhttp: { listen: 7, body_max: many }\nloog: {}\n`)
+    assert.equal(result.status, 78)
+    assert.ok(result.stderr.trim().split('\n').filter((l) => /CFG70/.test(l)).length >= 3, result.stderr)
+  })
+
+  it('prints the effective configuration and where each value comes from', () => {
+    const result = check(base, { FN_PORT: '8123' })
+    assert.equal(result.status, 0, result.stderr)
+    assert.match(result.stdout, /FN_PORT/)
+    assert.match(result.stdout, /placement_timeout: 30s/)
+  })
+
+  it('33 refuses bad variables', () => {
+    for (const port of ['70000', 'http']) {
+      const result = check(base, { FN_PORT: port })
+      assert.match(result.stderr, new RegExp(`CFG706 FN_PORT, got "?${port}"?; expected 1..65535`))
+      assert.equal(result.status, 78)
+    }
+  })
+
+  it('34 warns of an unknown variable, refuses it with --strict', () => {
+    const env = { FN_MAX_RESPONS_SIZE: '1' }
+    const result = check(base, env)
+    assert.match(result.stderr, /CFG708 .*FN_MAX_RESPONS_SIZE.*did you mean "?FN_MAX_RESPONSE_SIZE/)
+    assert.equal(result.status, 0)
+    assert.equal(check(base, env, ['--strict']).status, 78)
+  })
+
+  it('38 and 39 refuse unsound plugin files', () => {
+    const dir = tempDir()
+    const use = (name) => check(`node: lb\nplugin_dir: ${dir}\nplugins:\n  placer: { use: ${name} }\n  pool: { use: static, file: ${path.join(build, 'plugins/pool-static.so')}, runners: ["127.0.0.1:1"] }\n`)
+    chmodSync(dir, 0o755)
+    writeFileSync(path.join(dir, 'placer-text.so'), 'not a plugin\n', { mode: 0o644 })
+    assert.match(use('text').stderr, /PLG906 .*not ELF/)
+    copyFileSync(path.join(build, 'plugins/placer-naive.so'), path.join(dir, 'placer-open.so'))
+    chmodSync(path.join(dir, 'placer-open.so'), 0o666)
+    assert.match(use('open').stderr, /PLG902 .*writable/)
+    mkdirSync(path.join(dir, 'placer-dir.so'))
+    assert.equal(use('dir').status, 78)
+  })
+
+  it('finds every file in etc/ sound', () => {
+    for (const name of readdirSync(path.join(root, 'etc')).filter((n) => n.endsWith('.yaml'))) {
+      const result = run(['check', '--config', path.join(root, 'etc', name)], {}, { cwd: root })
+      assert.equal(result.status, 0, `${name}: ${result.stderr}`)
+    }
+  })
+})
+
+describe('fnd', () => {
+  it('says how it is used and exits with 64', () => {
+    for (const args of [[], ['dance'], ['run', '--colour']]) {
+      const result = run(args)
+      assert.equal(result.status, 64)
+      assert.match(result.stderr, /usage|fnd/i)
+    }
+    assert.match(run(['version']).stdout, /\d+\.\d+\.\d+/)
+  })
+
+  it('lists what plugins offer', () => {
+    const result = run(['plugins', path.join(build, 'plugins')])
+    assert.equal(result.status, 0, result.stderr)
+    for (const name of ['naive', 'ch', 'static', 'docker', 'process']) assert.match(result.stdout, new RegExp(`\\b${name}\\b`))
+    assert.match(result.stdout, /1\.0/)
+  })
+
+  it('33 a port in use: exit 69', async () => {
+    const server = net.createServer().listen(0, '127.0.0.1')
+    await new Promise((r) => server.once('listening', r))
+    const file = path.join(tempDir(), 'fn.yaml')
+    writeFileSync(file, `${base}http: { listen: "127.0.0.1:${server.address().port}" }\n`)
+    const result = run(['run', '--config', file])
+    assert.match(result.stderr, /CFG707 .*in use/)
+    assert.equal(result.status, 69)
+    server.close()
+  })
+
+  it('starts from upstream\'s variables alone', async () => {
+    const port = await freePort()
+    const lb = new Fnd('lb', port, tempDir())
+    const { spawn } = await import('node:child_process')
+    const child = spawn(fnd, ['run'], { env: { PATH: process.env.PATH, FN_NODE_TYPE: 'lb', FN_PORT: String(port),
+      FN_RUNNER_API_URL: 'http://127.0.0.1:1', FN_RUNNER_ADDRESSES: '127.0.0.1:2', FN_PLACER: 'ch' }, stdio: 'ignore', cwd: root })
+    await lb.ready()
+    assert.match((await request(lb.url('/'))).text, /world/)
+    child.kill('SIGTERM')
+    await new Promise((r) => child.once('close', r))
+  })
+
+  it('40 no engine: exit 69', () => {
+    const file = path.join(tempDir(), 'fn.yaml')
+    writeFileSync(file, `node: pure-runner\nhttp: { listen: "127.0.0.1:0" }\ngrpc: { listen: "127.0.0.1:0" }\nplugin_dir: ${path.join(build, 'plugins')}\nplugins:\n  driver: { use: docker, docker_host: "unix:///nowhere/docker.sock" }\n`)
+    const result = run(['run', '--config', file])
+    assert.match(result.stderr, /DOC1001 .*docker\.sock/)
+    assert.equal(result.status, 69)
+  })
+})

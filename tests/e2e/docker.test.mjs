@@ -1,0 +1,135 @@
+// The same path with a real container engine: C and Node functions, engine faults, leftovers.
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { fnId, startCluster, startLb, startRunner } from './lib/cluster.mjs'
+import { invoke } from './lib/http.mjs'
+import { Proxy } from './lib/proxy.mjs'
+import { tempDir, until } from './lib/node.mjs'
+
+const engine = spawnSync('docker', ['info', '-f', '{{.ServerVersion}}'], { encoding: 'utf8' })
+const skip = engine.status === 0 ? false : `no container engine: ${engine.stderr?.trim().split('\n')[0]}`
+const docker = (...args) => execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim()
+const socketPath = (process.env.DOCKER_HOST ?? 'unix:///var/run/docker.sock').replace('unix://', '')
+const driver = (socket = socketPath) => `driver: { use: docker, docker_host: "unix://${socket}" }`
+
+const functions = {
+  hello: { image: 'fnd/hello:latest', memory: 64 },
+  echo: { image: 'fnd/echo:latest', memory: 64 },
+  big: { image: 'fnd/big:latest', memory: 64 },
+  node: { image: 'fnd/node-hello:latest', memory: 128 },
+  misbehave: { image: 'fnd/misbehave:latest', memory: 64, timeout: 3 },
+  missing: { image: 'fnd/not-there:latest' },
+  frozen: { image: 'fnd/hello:latest', memory: 65 },
+}
+
+const owner = `e2e-${process.pid}`
+const containers = (who = owner) => docker('ps', '-aq', '--filter', `label=io.fnd.owner=${who}`).split('\n').filter(Boolean)
+
+describe('functions in containers', { skip }, () => {
+  let cluster
+  let lb
+  before(async () => {
+    cluster = await startCluster({ functions, runnerOptions: { driver: driver(), runner: `owner: ${owner}` } })
+    lb = cluster.lb
+  })
+  after(() => cluster?.stop())
+
+  it('runs a C function', async () => {
+    const answer = await invoke(lb, fnId('hello'), '{"name":"C"}')
+    assert.equal(answer.status, 200, answer.text)
+    assert.match(answer.text, /Hello C/)
+  })
+
+  it('runs a function of the Node FDK', async () => {
+    const answer = await invoke(lb, fnId('node'), '{"name":"Node"}', { 'Content-Type': 'application/json' })
+    assert.equal(answer.status, 200, answer.text)
+    assert.match(answer.text, /Node/)
+  })
+
+  it('carries large bodies', async () => {
+    const body = Buffer.alloc(3_000_000, 'x')
+    assert.ok((await invoke(lb, fnId('echo'), body)).body.equals(body))
+  })
+
+  it('contains what it starts', () => {
+    const [spec] = JSON.parse(docker('inspect', containers()[0]))
+    assert.equal(spec.HostConfig.Privileged, false)
+    assert.equal(spec.HostConfig.ReadonlyRootfs, true)
+    assert.deepEqual(spec.HostConfig.CapDrop.map((c) => c.toLowerCase()), ['all'])
+    assert.ok(spec.HostConfig.SecurityOpt.some((o) => o.startsWith('no-new-privileges')))
+    assert.equal(spec.Config.User, '1000:1000')
+    assert.ok(spec.HostConfig.PidsLimit > 0)
+    assert.equal(spec.HostConfig.Memory, spec.HostConfig.MemorySwap)
+    assert.equal(spec.HostConfig.Binds.length, 1)
+  })
+
+  it('F46 names memory as the cause of a kill', async () => {
+    const answer = await invoke(lb, fnId('misbehave'), 'oom 512')
+    assert.equal(answer.status, 502)
+    assert.match(answer.text, /out of memory/)
+  })
+
+  it('F45 a container removed while idle costs the caller nothing', async () => {
+    assert.equal((await invoke(lb, fnId('hello'))).status, 200)
+    for (const id of docker('ps', '-aq', '--filter', 'ancestor=fnd/hello:latest').split('\n').filter(Boolean)) docker('rm', '-f', id)
+    const answer = await invoke(lb, fnId('hello'))
+    assert.equal(answer.status, 200, answer.text)
+  })
+
+  it('freezes an idle container and thaws it for the next call', async () => {
+    assert.equal((await invoke(lb, fnId('frozen'))).status, 200)
+    await until('it is frozen', async () => {
+      const m = await cluster.runners[0].metrics()
+      return [...m].some(([k, v]) => k.startsWith('fn_container_paused_total') && v > 0)
+    })
+    assert.equal((await invoke(lb, fnId('frozen'))).status, 200)
+  })
+
+  it('F49 an image that is not there: its own error, no credentials, no 200', async () => {
+    const answer = await invoke(lb, fnId('missing'))
+    assert.ok(answer.status >= 400, answer.text)
+    assert.match(answer.text, /Failed to pull image 'fnd\/not-there:latest'/)
+  })
+})
+
+describe('a container engine that fails', { skip }, () => {
+  it('F39 stopped: hot calls go on, new starts are refused, it recovers', async () => {
+    const dir = tempDir()
+    const proxy = await Proxy.start({ path: socketPath }, { path: path.join(dir, 'docker.sock') })
+    const runner = await startRunner({ driver: driver(path.join(dir, 'docker.sock')), runner: `owner: ${owner}\nfreeze_idle: -1` })
+    const lb = await startLb({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions, lb: 'placement_timeout: 1s' })
+    assert.equal((await invoke(lb, fnId('hello'))).status, 200)
+    proxy.fault = { kind: 'refuse' }
+    proxy.reset()
+    assert.equal((await invoke(lb, fnId('hello'))).status, 200, 'the hot container needs no engine')
+    const cold = await invoke(lb, fnId('echo'), 'x')
+    assert.equal(cold.status, 503, cold.text)
+    assert.equal(cold.headers['fn-outcome'], 'not-executed')
+    proxy.fault = null
+    await until('it recovers', async () => (await invoke(lb, fnId('echo'), 'x')).status === 200, 8000)
+    await lb.stop()
+    await runner.stop()
+    await proxy.stop()
+  })
+
+  it('F13 leftovers of a killed runner are removed by the next one, others are not touched', async () => {
+    const other = await startRunner({ driver: driver(), runner: 'owner: somebody-else' })
+    const otherLb = await startLb({ addresses: [`127.0.0.1:${other.grpcPort}`], functions })
+    assert.equal((await invoke(otherLb, fnId('hello'))).status, 200)
+    const victim = await startRunner({ driver: driver(), runner: 'owner: the-victim' })
+    const lb = await startLb({ addresses: [`127.0.0.1:${victim.grpcPort}`], functions })
+    assert.equal((await invoke(lb, fnId('hello'))).status, 200)
+    await victim.kill()
+    assert.ok(containers('the-victim').length > 0)
+    await victim.start()
+    await until('leftovers are gone', () => containers('the-victim').length === 0, 20_000)
+    assert.equal((await invoke(otherLb, fnId('hello'))).status, 200)
+    for (const node of [lb, otherLb, victim, other]) await node.stop()
+  })
+
+  it('leaves no container behind', async () => {
+    await until('none left', () => containers().length === 0, 10_000)
+  })
+})

@@ -1,0 +1,260 @@
+// Nodes that die, hang and come back; connections that are cut at every stage. The ledger proves that
+// no call ran twice and that a call said to be not executed was not (F01 to F20, F93, F103).
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import net from 'node:net'
+import { Ledger, fnId, startCluster, startLb, startRunner } from './lib/cluster.mjs'
+import { invoke, raw } from './lib/http.mjs'
+import { freePort, until } from './lib/node.mjs'
+import { Proxy } from './lib/proxy.mjs'
+
+const withLedger = () => {
+  const ledger = new Ledger()
+  return { ledger, functions: { ledger: { config: { LEDGER_FILE: ledger.file } }, hello: {}, big: {}, sleeper: {}, misbehave: { timeout: 20 } } }
+}
+
+// P2 to P4 for one answer: what it says must agree with what the ledger saw.
+function checkAgainstLedger(answer, calls, what) {
+  const id = answer.headers?.['fn-call-id']
+  const entry = calls.get(id)
+  assert.ok((entry?.starts ?? 0) <= 1, `${what}: call ${id} ran ${entry?.starts} times`)
+  if (answer.status === 200 && answer.complete) {
+    assert.equal(entry?.ends, 1, `${what}: a complete 200 without an execution`)
+    assert.ok(answer.text.startsWith(id), `${what}: somebody else's answer`)
+  }
+  if (answer.headers?.['fn-outcome'] === 'not-executed') {
+    assert.equal(entry, undefined, `${what}: said to be not executed, but it ran`)
+  }
+}
+
+describe('a runner that dies', () => {
+  it('F01 before the connection exists: the other one takes the call', async () => {
+    const { ledger, functions } = withLedger()
+    const runner = await startRunner()
+    const lb = await startLb({ addresses: [`127.0.0.1:${await freePort()}`, `127.0.0.1:${runner.grpcPort}`], functions })
+    await invoke(lb, fnId('ledger'), '0 warm')
+    for (let i = 0; i < 20; i++) {
+      const begin = Date.now()
+      const answer = await invoke(lb, fnId('ledger'), `0 ${i}`)
+      assert.equal(answer.status, 200, answer.text)
+      assert.ok(Date.now() - begin < 1000)
+      checkAgainstLedger(answer, ledger.read(), `call ${i}`)
+    }
+    await lb.stop()
+    await runner.stop()
+  })
+
+  it('F04 in mid call: unknown, at once, never sent again; used again within a second of its return', async () => {
+    const { ledger, functions } = withLedger()
+    const runners = [await startRunner(), await startRunner()]
+    const lb = await startLb({ addresses: runners.map((r) => `127.0.0.1:${r.grpcPort}`), functions })
+    await Promise.all([1, 2, 3, 4].map(() => invoke(lb, fnId('ledger'), '200 warm')))
+    const calls = Array.from({ length: 8 }, (_, i) => invoke(lb, fnId('ledger'), `3000 ${i}`))
+    await until('all run', () => [...ledger.read().values()].filter((c) => c.starts > c.ends).length >= 8)
+    const killed = Date.now()
+    await runners[0].kill()
+    const first = await Promise.race(calls)
+    assert.ok(Date.now() - killed < 1500, 'the error is not late')
+    assert.equal(first.status, 502)
+    assert.equal(first.headers['fn-outcome'], 'unknown')
+    const answers = await Promise.all(calls)
+    const seen = ledger.read()
+    for (const answer of answers) checkAgainstLedger(answer, seen, 'F04')
+    assert.ok(answers.some((a) => a.status === 200), 'the other runner was not disturbed')
+    assert.equal((await invoke(lb, fnId('ledger'), '0 next')).status, 200)
+
+    await runners[0].start()
+    const back = Date.now()
+    await until('the returned runner is used', async () => {
+      await Promise.all([1, 2, 3, 4].map(() => invoke(lb, fnId('ledger'), '20 again')))
+      return (await runners[0].metric('fn_calls')) > 0
+    }, 5000)
+    assert.ok(Date.now() - back < 2500)
+    await lb.stop()
+    await Promise.all(runners.map((r) => r.stop()))
+  })
+
+  it('F08 between pieces of the answer: the client sees a cut answer', async () => {
+    const { functions } = withLedger()
+    const cluster = await startCluster({ functions, lbOptions: { lb: 'response_max: 0' }, runnerOptions: { runner: 'max_response_size: 0' } })
+    await invoke(cluster.lb, fnId('big'), '10')
+    const answer = raw(cluster.lb.port, `POST /invoke/${fnId('big')} HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n5000000000`, { waitMs: 10_000 })
+    await until('it streams', async () => (await cluster.runners[0].metric('fn_running')) >= 1)
+    await new Promise((r) => setTimeout(r, 200))
+    await cluster.runners[0].kill()
+    const got = await answer
+    assert.ok(got.closed)
+    assert.ok(got.status === 502 || !got.text.endsWith('0\r\n\r\n'), 'no end of the chunked body')
+    await cluster.stop()
+  })
+
+  it('F12 hangs: its calls end as unknown, the others go on, it comes back after SIGCONT', async () => {
+    const { ledger, functions } = withLedger()
+    const runners = [await startRunner(), await startRunner()]
+    const lb = await startLb({ addresses: runners.map((r) => `127.0.0.1:${r.grpcPort}`), functions })
+    await Promise.all([1, 2, 3, 4].map(() => invoke(lb, fnId('ledger'), '200 warm')))
+    const calls = Array.from({ length: 6 }, (_, i) => invoke(lb, fnId('ledger'), `1000 ${i}`))
+    await until('all run', () => [...ledger.read().values()].filter((c) => c.starts > c.ends).length >= 6)
+    runners[0].signal('SIGSTOP')
+    const begin = Date.now()
+    const answers = await Promise.all(calls)
+    assert.ok(Date.now() - begin < 7000, `in-flight calls ended after ${Date.now() - begin} ms`)
+    assert.ok(answers.every((a) => [200, 502, 504].includes(a.status)))
+    assert.equal((await invoke(lb, fnId('ledger'), '0 next')).status, 200)
+    runners[0].signal('SIGCONT')
+    await until('the runner is idle again', async () => (await runners[0].metric('fn_running').catch(() => 1)) === 0, 15_000)
+    for (const answer of answers) checkAgainstLedger(answer, ledger.read(), 'F12')
+    await lb.stop()
+    await Promise.all(runners.map((r) => r.stop()))
+  })
+})
+
+describe('connections that are cut', () => {
+  it('F02 to F10, F103: at many offsets in both directions, no call runs twice or vanishes', async () => {
+    const { ledger, functions } = withLedger()
+    const runner = await startRunner()
+    const proxy = await Proxy.start({ port: runner.grpcPort, host: '127.0.0.1' })
+    const lb = await startLb({ addresses: [`127.0.0.1:${proxy.port}`], functions, lb: 'placement_timeout: 3s' })
+    const one = (body) => invoke(lb, fnId('ledger'), body)
+    assert.equal((await one('0 warm')).status, 200)
+    const base = { ...proxy.passed }
+    assert.equal((await one('0 measured')).status, 200)
+    const cost = { client: proxy.passed.client - base.client, server: proxy.passed.server - base.server }
+    const outcomes = new Map()
+    for (const from of ['client', 'server']) {
+      const step = Math.max(1, Math.floor(cost[from] / 40))
+      for (let after = 0; after <= cost[from] + step; after += step) {
+        proxy.fault = null
+        await until('the link is back', async () => (await one('0 probe')).status === 200, 10_000)
+        const socket = [...proxy.sockets].find((s) => (from === 'client' ? s.localPort === proxy.port : s.remotePort === runner.grpcPort))
+        assert.ok(socket, 'a connection to cut')
+        proxy.fault = { kind: 'cut', from, after: socket.bytesPassed + after }
+        const answer = await one(`0 cut-${from}-${after}`)
+        proxy.fault = null
+        const outcome = answer.headers['fn-outcome']
+        outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
+        assert.ok([200, 502, 503, 504].includes(answer.status), `${answer.status} ${answer.text}`)
+        assert.ok(outcome, 'an outcome is always named')
+        checkAgainstLedger(answer, ledger.read(), `${from} ${after}`)
+      }
+    }
+    assert.ok((outcomes.get('unknown') ?? 0) > 10, `the cuts hit: ${JSON.stringify([...outcomes])}`)
+    await lb.stop()
+    await proxy.stop()
+    await runner.stop()
+  })
+
+  it('a runner behind a stalled connection is left within its keepalive', async () => {
+    const { ledger, functions } = withLedger()
+    const runners = [await startRunner(), await startRunner()]
+    const proxy = await Proxy.start({ port: runners[0].grpcPort, host: '127.0.0.1' })
+    const lb = await startLb({ addresses: [`127.0.0.1:${proxy.port}`, `127.0.0.1:${runners[1].grpcPort}`], functions })
+    await Promise.all([1, 2, 3, 4].map(() => invoke(lb, fnId('ledger'), '50 warm')))
+    proxy.fault = { kind: 'stall', from: 'server', after: 0 }
+    const answers = await Promise.all(Array.from({ length: 4 }, (_, i) => invoke(lb, fnId('ledger'), `0 ${i}`)))
+    for (const answer of answers) checkAgainstLedger(answer, ledger.read(), 'stall')
+    assert.ok(answers.some((a) => a.status === 200))
+    assert.equal((await invoke(lb, fnId('ledger'), '0 after')).status, 200)
+    await lb.stop()
+    await proxy.stop()
+    await Promise.all(runners.map((r) => r.stop()))
+  })
+})
+
+describe('full runners', () => {
+  it('a full runner says so at once, the other takes the calls, and waiting ones are not hurried', async () => {
+    const { ledger, functions } = withLedger()
+    const small = { runner: 'memory_total: 512MiB\nqueue_wait: 0s' }
+    const runners = [await startRunner(small), await startRunner(small)]
+    const lb = await startLb({ addresses: runners.map((r) => `127.0.0.1:${r.grpcPort}`), functions, placer: '{ use: ch }' })
+    const answers = await Promise.all(Array.from({ length: 24 }, (_, i) => invoke(lb, fnId('ledger'), `300 ${i}`)))
+    const seen = ledger.read()
+    for (const answer of answers) {
+      assert.equal(answer.status, 200, answer.text)
+      checkAgainstLedger(answer, seen, 'full')
+    }
+    for (const r of runners) assert.ok((await r.metric('fn_calls')) > 0, 'both runners worked')
+    await lb.stop()
+    await Promise.all(runners.map((r) => r.stop()))
+  })
+
+  it('no runner at all: 503 with Retry-After at the placement deadline', async () => {
+    const { functions } = withLedger()
+    const lb = await startLb({ addresses: [`127.0.0.1:${await freePort()}`], functions, lb: 'placement_timeout: 1s' })
+    const answer = await invoke(lb, fnId('hello'))
+    assert.equal(answer.status, 503)
+    assert.ok(Number(answer.headers['retry-after']) > 0)
+    assert.equal(answer.headers['fn-outcome'], 'not-executed')
+    assert.match(answer.text, /LB30[123]/)
+    await lb.stop()
+  })
+})
+
+describe('a load balancer that ends', () => {
+  it('F15 killed: the runner lets running calls end and frees its slots', async () => {
+    const { ledger, functions } = withLedger()
+    const cluster = await startCluster({ functions })
+    await invoke(cluster.lb, fnId('ledger'), '0 warm')
+    const calls = Array.from({ length: 3 }, (_, i) => invoke(cluster.lb, fnId('ledger'), `500 ${i}`).catch(() => 'closed'))
+    await until('they run', () => [...ledger.read().values()].filter((c) => c.starts > c.ends).length >= 3)
+    await cluster.lb.kill()
+    assert.deepEqual(await Promise.all(calls), ['closed', 'closed', 'closed'])
+    await until('slots are free', async () => (await cluster.runners[0].metric('fn_running')) === 0, 10_000)
+    for (const [id, entry] of ledger.read()) assert.ok(entry.starts <= 1, id)
+    await cluster.runners[0].stop()
+  })
+
+  it('F16 and F11 stopped: running calls end, exit status 0', async () => {
+    const { functions } = withLedger()
+    const cluster = await startCluster({ functions })
+    await invoke(cluster.lb, fnId('sleeper'), '0')
+    const calls = [1, 2, 3].map(() => invoke(cluster.lb, fnId('sleeper'), '700'))
+    await until('they run', async () => (await cluster.runners[0].metric('fn_running')) >= 3)
+    const runnerEnd = cluster.runners[0].stop()
+    const lbEnd = cluster.lb.stop()
+    for (const answer of await Promise.all(calls)) assert.equal(answer.status, 200, answer.text)
+    assert.equal((await lbEnd).code, 0, cluster.lb.log)
+    assert.equal((await runnerEnd).code, 0, cluster.runners[0].log)
+  })
+
+  it('a second signal ends it at once', async () => {
+    const { functions } = withLedger()
+    const cluster = await startCluster({ functions })
+    const call = invoke(cluster.lb, fnId('sleeper'), '20000').catch(() => 'closed')
+    await until('it runs', async () => (await cluster.runners[0].metric('fn_running')) >= 1)
+    cluster.lb.signal('SIGTERM')
+    await until('it drains', () => /drain/.test(cluster.lb.log))
+    cluster.lb.signal('SIGTERM')
+    await cluster.lb.ended
+    assert.equal(await call, 'closed')
+    await cluster.runners[0].kill()
+  })
+})
+
+describe('clients', () => {
+  it('F19 that stop reading are cut off and their call is cancelled', async () => {
+    const { functions } = withLedger()
+    const cluster = await startCluster({ functions, lbOptions: { http: 'write_stall: 1s', lb: 'response_max: 0' }, runnerOptions: { runner: 'max_response_size: 0' } })
+    const socket = net.connect(cluster.lb.port, '127.0.0.1')
+    socket.on('error', () => {})
+    socket.pause()
+    socket.write(`POST /invoke/${fnId('big')} HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n2000000000`)
+    await until('it streams', async () => (await cluster.runners[0].metric('fn_running')) >= 1)
+    await until('it is cancelled', async () => (await cluster.lb.metric('fn_running')) === 0, 15_000)
+    assert.ok(cluster.lb.rssKiB() < 64 * 1024)
+    socket.destroy()
+    await cluster.stop()
+  })
+
+  it('F93 more than there are descriptors for: no busy loop, and it recovers', async () => {
+    const { functions } = withLedger()
+    const cluster = await startCluster({ functions, lbOptions: { http: 'connections_max: 40' } })
+    const sockets = await Promise.all(Array.from({ length: 120 }, () => new Promise((resolve) => {
+      const s = net.connect(cluster.lb.port, '127.0.0.1', () => resolve(s))
+      s.on('error', () => resolve(s))
+    })))
+    for (const s of sockets) s.destroy()
+    await until('it serves', async () => (await invoke(cluster.lb, fnId('hello')).catch(() => null))?.status === 200)
+    await cluster.stop()
+  })
+})

@@ -1,0 +1,132 @@
+// Starts and stops real fnd processes for the end-to-end tests.
+//
+// A node is started from a fn.yaml text, is ready when it answers GET /version, and is gone when
+// stop() or kill() returned. Its log is kept and shown when something fails.
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import net from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { request } from './http.mjs'
+
+export const root = path.resolve(import.meta.dirname ?? '.', '../../..')
+export const build = path.resolve(root, process.env.FND_BUILD ?? 'build')
+const START_TIMEOUT_MS = 20_000
+const STOP_TIMEOUT_MS = 20_000
+
+export function tempDir() {
+  return mkdtempSync(path.join(tmpdir(), 'fnd-e2e-'))
+}
+
+// A port that was free a moment ago.
+export function freePort() {
+  return new Promise((resolve, reject) => {
+    const server = net.createServer()
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address()
+      server.close(() => resolve(port))
+    })
+  })
+}
+
+// Runs cond() until it gives a truthy value; the deadline is a failure, not a wait.
+export async function until(what, cond, timeoutMs = 10_000) {
+  const end = Date.now() + timeoutMs
+  for (;;) {
+    const value = await cond()
+    if (value) return value
+    if (Date.now() > end) throw new Error(`not within ${timeoutMs} ms: ${what}`)
+    await new Promise((r) => setTimeout(r, 10))
+  }
+}
+
+export class Fnd {
+  constructor(name, port, dir) {
+    Object.assign(this, { name, port, dir, log: '', exit: null })
+  }
+
+  url(p) {
+    return `http://127.0.0.1:${this.port}${p}`
+  }
+
+  // yaml: text of fn.yaml, with the port already in it.
+  static async start(name, port, yaml, { env = {}, args = [], wait = true } = {}) {
+    const dir = tempDir()
+    const file = path.join(dir, 'fn.yaml')
+    writeFileSync(file, yaml, { mode: 0o600 })
+    const fnd = new Fnd(name, port, dir)
+    fnd.start = () => fnd.#spawn(['run', '--config', file, ...args], env, wait)
+    await fnd.start()
+    return fnd
+  }
+
+  async #spawn(args, env, wait) {
+    this.exit = null
+    this.child = spawn(path.join(build, 'fnd'), args, {
+      env: { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR ?? '/tmp', ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    this.pid = this.child.pid
+    for (const stream of [this.child.stdout, this.child.stderr]) {
+      stream.on('data', (data) => { this.log += data })
+    }
+    this.ended = new Promise((resolve) => {
+      this.child.once('close', (code, signal) => {
+        this.exit = { code, signal }
+        resolve(this.exit)
+      })
+    })
+    if (wait) await this.ready()
+  }
+
+  async ready() {
+    await until(`${this.name} answers`, async () => {
+      if (this.exit) throw new Error(`${this.name} ended: ${JSON.stringify(this.exit)}\n${this.log}`)
+      const answer = await request(this.url('/version')).catch(() => null)
+      return answer?.status === 200
+    }, START_TIMEOUT_MS)
+  }
+
+  signal(signo) {
+    if (!this.exit) process.kill(this.pid, signo)
+  }
+
+  async kill() {
+    this.signal('SIGKILL')
+    return this.ended
+  }
+
+  async stop() {
+    this.signal('SIGCONT')
+    this.signal('SIGTERM')
+    const timer = setTimeout(() => this.signal('SIGKILL'), STOP_TIMEOUT_MS)
+    const exit = await this.ended
+    clearTimeout(timer)
+    rmSync(this.dir, { recursive: true, force: true })
+    return exit
+  }
+
+  async metrics() {
+    const text = (await request(this.url('/metrics'))).text
+    const values = new Map()
+    for (const line of text.split('\n')) {
+      const m = /^([a-z_:][^ ]*) (.*)$/i.exec(line)
+      if (m) values.set(m[1], Number(m[2]))
+    }
+    return values
+  }
+
+  // Sum of all series of a family.
+  async metric(name) {
+    let sum = 0
+    for (const [key, value] of await this.metrics()) {
+      if (key === name || key.startsWith(`${name}{`)) sum += value
+    }
+    return sum
+  }
+
+  rssKiB() {
+    return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${this.pid}/status`, 'utf8'))[1])
+  }
+}

@@ -1,0 +1,79 @@
+// A scripted fault proxy for TCP and unix sockets.
+//
+// Each direction counts the bytes that passed on a connection; a fault acts at a byte offset:
+//   cut     reset both sides once `after` bytes went `from` a side ('client' or 'server')
+//   stall   stop forwarding there, keep the connection
+//   refuse  close new connections at once
+//   delay   hold every chunk for delayMs
+import net from 'node:net'
+
+// A unix socket knows no reset.
+function reset(socket) {
+  if (socket.remotePort) socket.resetAndDestroy()
+  else socket.destroy()
+}
+
+export class Proxy {
+  constructor(target) {
+    Object.assign(this, { target, fault: null, sockets: new Set(), connections: 0 })
+    this.passed = { client: 0, server: 0 }
+    this.server = net.createServer((client) => this.#accept(client))
+  }
+
+  // target: { port } or { path }; listen likewise.
+  static async start(target, listen = { port: 0, host: '127.0.0.1' }) {
+    const proxy = new Proxy(target)
+    await new Promise((resolve, reject) => {
+      proxy.server.once('error', reject)
+      proxy.server.listen(listen, resolve)
+    })
+    proxy.port = proxy.server.address().port
+    return proxy
+  }
+
+  #accept(client) {
+    this.connections++
+    if (this.fault?.kind === 'refuse') return client.destroy()
+    const server = net.connect(this.target)
+    for (const [from, to, side] of [[client, server, 'client'], [server, client, 'server']]) {
+      this.sockets.add(from)
+      from.bytesPassed = 0
+      from.on('data', (data) => this.#forward(from, to, side, data))
+      from.on('end', () => to.end())
+      from.on('error', () => to.destroy())
+      from.on('close', () => { this.sockets.delete(from); to.destroy() })
+    }
+  }
+
+  #forward(from, to, side, data) {
+    const f = this.fault
+    const room = f && f.from === side && f.after !== undefined
+      ? Math.max(0, f.after - from.bytesPassed) : Infinity
+    const part = data.subarray(0, Math.min(room, data.length))
+    from.bytesPassed += part.length
+    this.passed[side] += part.length
+    const write = () => { if (part.length) to.write(part) }
+    if (f?.kind === 'delay') setTimeout(write, f.delayMs)
+    else write()
+    if (part.length < data.length) this.#act(f, from, to)
+  }
+
+  #act(f, from, to) {
+    if (f.kind === 'cut') {
+      // The bytes before the cut must arrive, then both ends see a reset.
+      to.end(() => { reset(from); to.destroy() })
+    } else if (f.kind === 'stall') {
+      from.pause()
+    }
+    f.hit = true
+  }
+
+  reset() {
+    for (const s of this.sockets) reset(s)
+  }
+
+  async stop() {
+    for (const s of this.sockets) s.destroy()
+    await new Promise((r) => this.server.close(r))
+  }
+}

@@ -1,0 +1,66 @@
+// What nodes write about themselves: one event per line, as JSON or key=value text, whatever bytes
+// clients and functions send.
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { invoke, raw } from './lib/http.mjs'
+import { until } from './lib/node.mjs'
+
+const functions = { hello: {}, misbehave: { timeout: 2 }, gone: { image: 'not-there' }, early: { image: 'misbehave', config: { FN_MODE: 'exits-early' } } }
+
+// Log lines are one JSON object each: members may not repeat, else one of them is invisible.
+function parse(line) {
+  const value = JSON.parse(line)
+  assert.equal(typeof value, 'object', line)
+  const keys = [...line.matchAll(/[{,]"([^"]+)":/g)].map((m) => m[1])
+  assert.equal(new Set(keys).size, keys.length, `a key stands twice: ${line}`)
+  return value
+}
+
+async function mischief(format) {
+  const options = { plugins: '', env: { FN_LOG_FORMAT: format, FN_LOG_LEVEL: 'debug' } }
+  const runner = await startRunner(options)
+  const lb = await startLb({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions, lb: 'placement_timeout: 1s\nrid_header: X-Rid', env: options.env })
+  const nasty = 'a"b\\c=d\u00e9'
+  const ids = []
+  for (const [name, body] of [['hello', ''], ['misbehave', 'crash'], ['misbehave', 'garbage'], ['misbehave', 'log-flood 200'],
+    ['misbehave', 'fail tell "me" \\ why\u001b[31m'], ['gone', ''], ['early', '']]) {
+    const answer = await invoke(lb, fnId(name), body, { 'X-Rid': Buffer.from(nasty).toString('latin1') })
+    if (answer.status >= 500 && name !== 'gone') ids.push(answer.headers['fn-call-id'])
+  }
+  await raw(lb.port, `POST /invoke/%1b%5b31m%0aforged=line HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`)
+  await raw(lb.port, Buffer.from('POST /t/\xff\xfe/\x01 HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n', 'latin1'))
+  await raw(lb.port, `POST /invoke/${fnId('hello')} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nX-Rid: \t"\\ \x7f\r\nConnection: close\r\n\r\n`)
+  await until('failed calls are in a log', () => ids.every((id) => (lb.log + runner.log).includes(id)))
+  await runner.stop()
+  await invoke(lb, fnId('hello'))
+  await lb.stop()
+  return { lb, runner, ids }
+}
+
+describe('logs', () => {
+  it('as JSON: every line parses, has its level and message, failed calls are named', async () => {
+    const { lb, runner, ids } = await mischief('json')
+    const seen = new Set()
+    for (const node of [lb, runner]) {
+      const lines = node.log.split('\n').filter(Boolean)
+      assert.ok(lines.length > 3)
+      assert.ok(node.log.endsWith('\n'), 'the last line is whole')
+      for (const line of lines) {
+        const value = parse(line)
+        assert.ok(value.level && value.msg && value.time, line)
+        if (value.call_id) seen.add(value.call_id)
+      }
+    }
+    for (const id of ids) assert.ok(seen.has(id), `call ${id} has a line`)
+  })
+
+  it('as text: no foreign control byte, every line begins as a line', async () => {
+    const { lb, runner } = await mischief('text')
+    for (const node of [lb, runner]) {
+      // eslint-disable-next-line no-control-regex
+      assert.doesNotMatch(node.log, /[\x00-\x09\x0b-\x1f\x7f]/)
+      for (const line of node.log.split('\n').filter(Boolean)) assert.match(line, /^time=\S+ level=\w+ msg=/, line)
+    }
+  })
+})

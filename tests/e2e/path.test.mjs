@@ -1,0 +1,113 @@
+// The main path with real processes: client, load balancer, runner, function process.
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { fnId, startCluster, Ledger } from './lib/cluster.mjs'
+import { invoke, raw, request } from './lib/http.mjs'
+import { until } from './lib/node.mjs'
+
+const ledger = new Ledger()
+const functions = {
+  hello: { triggers: ['/hello', '/'] },
+  echo: { triggers: ['/echo'] },
+  big: {},
+  sleeper: { timeout: 2 },
+  misbehave: {},
+  ledger: { config: { LEDGER_FILE: ledger.file } },
+}
+
+describe('lb and runner', () => {
+  let cluster
+  let lb
+  before(async () => {
+    cluster = await startCluster({ functions })
+    lb = cluster.lb
+  })
+  after(() => cluster?.stop())
+
+  it('answers an invoke with the function\'s body and the call headers', async () => {
+    const answer = await invoke(lb, fnId('hello'), '{"name":"x"}', { 'Content-Type': 'application/json' })
+    assert.equal(answer.status, 200)
+    assert.match(answer.text, /Hello x/)
+    assert.match(answer.headers['fn-call-id'], /^[0-9A-HJKMNP-TV-Z]{26}$/)
+    assert.equal(answer.headers['fn-outcome'], 'ok')
+    assert.equal(Number(answer.headers['content-length']), answer.body.length)
+  })
+
+  it('answers a trigger and hides the function\'s own headers', async () => {
+    const answer = await request(lb.url('/t/demo/hello?x=1'), { method: 'POST', body: '{"name":"y"}' })
+    assert.equal(answer.status, 200)
+    assert.match(answer.text, /Hello y/)
+    assert.ok(answer.headers['fn-call-id'])
+    assert.equal(answer.headers['fn-fdk-version'], undefined)
+    assert.equal((await request(lb.url('/t/demo'))).status, 200, 'the root source')
+  })
+
+  it('carries bodies of many sizes both ways', async () => {
+    for (const size of [0, 1, 10_239, 10_240, 10_241, 25_000, 1_000_000, 3_000_000]) {
+      const body = Buffer.alloc(size, 'abcdefghij')
+      const answer = await invoke(lb, fnId('echo'), body)
+      assert.equal(answer.status, 200, `${size} bytes`)
+      assert.ok(answer.body.equals(body), `${size} bytes come back unchanged`)
+    }
+  })
+
+  it('streams a large answer', async () => {
+    const answer = await invoke(lb, fnId('big'), '3000000')
+    assert.equal(answer.status, 200)
+    assert.equal(answer.body.length, 3_000_000)
+  })
+
+  it('keeps answers apart under concurrency', async () => {
+    const answers = await Promise.all(Array.from({ length: 40 }, (_, i) => invoke(lb, fnId('ledger'), `0 mine-${i}`)))
+    answers.forEach((answer, i) => {
+      assert.equal(answer.status, 200, answer.text)
+      assert.ok(answer.text.startsWith(answer.headers['fn-call-id']))
+      assert.match(answer.text, new RegExp(`mine-${i}$`))
+    })
+    for (const [id, entry] of ledger.read()) assert.equal(entry.starts, 1, `call ${id} ran once`)
+  })
+
+  it('says 404 for an unknown function, app and trigger, and 405 for a wrong method', async () => {
+    assert.equal((await invoke(lb, 'nope')).status, 404)
+    assert.equal((await request(lb.url('/t/demo/nope'))).status, 404)
+    assert.equal((await request(lb.url('/t/nope/hello'))).status, 404)
+    assert.equal((await request(lb.url(`/invoke/${fnId('hello')}`))).status, 405)
+    assert.equal((await request(lb.url('/nowhere'))).status, 404)
+  })
+
+  it('ends a call at its time limit with 504 and removes the container', async () => {
+    const answer = await invoke(lb, fnId('sleeper'), '10000')
+    assert.equal(answer.status, 504)
+    assert.equal(answer.headers['fn-outcome'], 'failed')
+    assert.match(answer.text, /Timed out/)
+  })
+
+  it('tells a crash in mid call with its cause', async () => {
+    const answer = await invoke(lb, fnId('misbehave'), 'crash')
+    assert.equal(answer.status, 502)
+    assert.equal(answer.headers['fn-outcome'], 'failed')
+    assert.equal((await invoke(lb, fnId('misbehave'), 'ok')).status, 200, 'the next call gets a new container')
+  })
+
+  it('cancels when the client goes away and counts it', async () => {
+    const before = await lb.metric('fn_canceled')
+    await raw(lb.port, `POST /invoke/${fnId('sleeper')} HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n1500`, { waitMs: 300 })
+    await until('the call is counted as cancelled', async () => (await lb.metric('fn_canceled')) === before + 1)
+  })
+
+  it('serves /, /version and /metrics', async () => {
+    assert.match((await request(lb.url('/'))).text, /"hello":"world!"/)
+    assert.match((await request(lb.url('/version'))).text, /"version":"/)
+    assert.ok((await lb.metric('fn_calls')) > 0)
+    assert.ok((await cluster.runners[0].metric('fn_calls')) > 0)
+  })
+
+  it('keeps its books: received = sum of outcomes + in flight', async () => {
+    await until('balanced', async () => {
+      const m = await lb.metrics()
+      let outcomes = 0
+      for (const [key, value] of m) if (key.startsWith('fn_call_outcomes')) outcomes += value
+      return (m.get('fn_calls') ?? 0) === outcomes
+    })
+  })
+})

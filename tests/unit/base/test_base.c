@@ -1,0 +1,516 @@
+/* The base room: memory, texts, headers, bodies, errors, log lines, metrics. */
+#include <base/arena.h>
+#include <base/body.h>
+#include <base/buf.h>
+#include <base/err.h>
+#include <base/headers.h>
+#include <base/log.h>
+#include <base/metric.h>
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+START_TEST(test_arena_allocations_are_zeroed_aligned_and_stay)
+{
+    struct arena a;
+    char *texts[200];
+
+    arena_init(&a, 0);
+    for (int i = 0; i < 200; i++) {
+        char *p = arena_alloc(&a, 37);
+
+        ck_assert_uint_eq((uintptr_t)p % 16, 0);
+        for (int k = 0; k < 37; k++) {
+            ck_assert_int_eq(p[k], 0);
+        }
+        memset(p, 0xff, 37);
+        texts[i] = arena_printf(&a, "text %d", i);
+    }
+    for (int i = 0; i < 200; i++) {
+        char expected[32];
+
+        snprintf(expected, sizeof(expected), "text %d", i);
+        ck_assert_str_eq(texts[i], expected);
+    }
+    ck_assert_str_eq(arena_strndup(&a, "abcdef", 3), "abc");
+    ck_assert_str_eq(arena_strdup(&a, ""), "");
+    arena_finish(&a);
+    ck_assert_uint_eq(a.used_bytes, 0);
+}
+END_TEST
+
+START_TEST(test_arena_limit_refuses)
+{
+    struct arena a;
+
+    arena_init(&a, 4096);
+    ck_assert_ptr_nonnull(arena_alloc(&a, 3000));
+    ck_assert_ptr_null(arena_alloc(&a, 2000));
+    ck_assert_ptr_null(arena_printf(&a, "%3000s", "x"));
+    arena_finish(&a);
+}
+END_TEST
+
+START_TEST(test_buf_grows_up_to_its_limit)
+{
+    struct buf b = BUF_INIT(1000);
+
+    ck_assert_str_eq(buf_text(&b), "");
+    ck_assert_int_eq(buf_add_str(&b, "hello "), 0);
+    ck_assert_int_eq(buf_printf(&b, "%d", 42), 0);
+    ck_assert_str_eq(buf_text(&b), "hello 42");
+    while (buf_add(&b, "xxxxxxxx", 8) == 0) {
+        ck_assert_uint_le(b.len, 1000);
+    }
+    ck_assert_uint_eq(b.len, 1000);
+    ck_assert_int_eq(buf_add(&b, "y", 1), FN_E_EXHAUSTED);
+    ck_assert_uint_eq(strlen(buf_text(&b)), 1000);
+    buf_consume(&b, 6);
+    ck_assert_int_eq(strncmp(buf_text(&b), "42xx", 4), 0);
+    buf_consume(&b, 5000);
+    ck_assert_uint_eq(b.len, 0);
+    ck_assert_ptr_null(buf_reserve(&b, SIZE_MAX));
+    buf_finish(&b);
+}
+END_TEST
+
+START_TEST(test_headers_compare_without_case)
+{
+    struct arena a;
+    struct headers h;
+    char name[] = "fn-call-ID";
+
+    arena_init(&a, 0);
+    headers_init(&h, &a);
+    for (int i = 0; i < 40; i++) {
+        ck_assert_int_eq(headers_add(&h, "X-Many", "v"), 0);
+    }
+    headers_add(&h, "Content-Type", "text/plain");
+    headers_add_n(&h, "Acceptable", 6, "anything", 3);
+    ck_assert_str_eq(headers_get(&h, "content-type"), "text/plain");
+    ck_assert_str_eq(headers_get(&h, "ACCEPT"), "any");
+    ck_assert_int_eq(headers_set(&h, "x-many", "one"), 0);
+    ck_assert_uint_eq(h.n, 3);
+    ck_assert_str_eq(headers_get(&h, "X-Many"), "one");
+    ck_assert(headers_remove(&h, "X-MANY"));
+    ck_assert(!headers_remove(&h, "X-MANY"));
+    ck_assert_ptr_null(headers_get(&h, "X-Many"));
+    headers_canonical_name(name);
+    ck_assert_str_eq(name, "Fn-Call-Id");
+    arena_finish(&a);
+}
+END_TEST
+
+START_TEST(test_headers_report_exhaustion)
+{
+    struct arena a;
+    struct headers h;
+    int r = 0;
+
+    arena_init(&a, 4096);
+    headers_init(&h, &a);
+    for (int i = 0; i < 1000 && r == 0; i++) {
+        r = headers_add(&h, "Name", "a value of some length");
+    }
+    ck_assert_int_eq(r, FN_E_EXHAUSTED);
+    arena_finish(&a);
+}
+END_TEST
+
+START_TEST(test_body_is_charged_to_its_budget)
+{
+    struct budget budget = { .limit_bytes = 100 };
+    struct body *one = body_create(&budget, 60);
+    struct body *two = body_create(&budget, 60);
+    char data[64] = { 0 };
+
+    ck_assert_int_eq(body_append(one, data, 50), 0);
+    ck_assert_int_eq(body_append(one, data, 11), FN_E_RANGE);
+    ck_assert_int_eq(body_append(two, data, 51), FN_E_EXHAUSTED);
+    ck_assert_int_eq(body_append(two, data, 50), 0);
+    ck_assert_uint_eq(budget.used_bytes, 100);
+    body_ref(one);
+    body_unref(one);
+    ck_assert_uint_eq(budget.used_bytes, 100);
+    body_unref(one);
+    ck_assert_uint_eq(budget.used_bytes, 50);
+    body_unref(two);
+    ck_assert_uint_eq(budget.used_bytes, 0);
+    body_unref(NULL);
+}
+END_TEST
+
+START_TEST(test_errors_carry_code_text_and_status)
+{
+    struct fn_error e;
+    char text[600];
+
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    ck_assert_int_eq(err_set(&e, FN_E_UNAVAILABLE, "runner %s is down", "r1"), FN_E_UNAVAILABLE);
+    ck_assert_str_eq(e.msg, "runner r1 is down");
+    ck_assert_uint_eq(e.size, sizeof(e));
+    ck_assert_int_eq(err_http_status(&e), 503);
+    ck_assert_int_eq(err_set(NULL, FN_E_INVALID, "nobody listens"), FN_E_INVALID);
+    err_set(&e, FN_E_INTERNAL, "%s", text);
+    ck_assert_uint_lt(strlen(e.msg), FN_ERROR_TEXT_MAX);
+    err_set_http(&e, FN_E_UNKNOWN, 502, FN_BLAME_USER, "bad");
+    ck_assert_int_eq(err_http_status(&e), 502);
+    ck_assert_uint_eq(e.blame, FN_BLAME_USER);
+    ck_assert_str_eq(err_name(FN_E_DEADLINE), "DEADLINE_EXCEEDED");
+    ck_assert_str_eq(err_name(-99), "UNKNOWN");
+    ck_assert_int_eq(err_from_errno(ENOENT), FN_E_NOT_FOUND);
+    ck_assert_int_eq(err_from_errno(EADDRINUSE), FN_E_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(test_no_error_is_a_success)
+{
+    for (int code = -40; code <= 40; code++) {
+        for (int status = -1; status < 700; status += 100) {
+            struct fn_error e = { .code = code, .http_status = status };
+
+            ck_assert_int_ge(err_http_status(&e), 300);
+            ck_assert_int_le(err_http_status(&e), 599);
+        }
+    }
+}
+END_TEST
+
+/* ---- log ------------------------------------------------------------------------------------ */
+
+static int log_fd;
+
+static int64_t fixed_wall_ns(void)
+{
+    return 1795234335LL * 1000000000 + 123456789; /* 2026-11-21T04:12:15Z */
+}
+
+static void log_start(enum log_format format, uint32_t level)
+{
+    struct log_config config = { .level = level, .format = format, .wall_ns = fixed_wall_ns };
+
+    log_fd = memfd_create("log", MFD_CLOEXEC);
+    config.fd = log_fd;
+    log_setup(&config);
+}
+
+/* What was logged since log_start(). */
+static const char *log_take(void)
+{
+    static char text[4 * LOG_LINE_MAX];
+    ssize_t n = pread(log_fd, text, sizeof(text) - 1, 0);
+
+    ck_assert_int_ge(n, 0);
+    text[n] = '\0';
+    close(log_fd);
+    return text;
+}
+
+START_TEST(test_log_text_line)
+{
+    log_start(LOG_TEXT, FN_LOG_INFO);
+    log_info("call finished", "call_id", "01H8", "missing", NULL, "empty", "", "n", log_num(-7));
+    log_debug("not written", "a", "b");
+    ck_assert_str_eq(log_take(), "time=\"2026-11-21T04:12:15Z\" level=info msg=\"call finished\" "
+                                 "call_id=01H8 empty=\"\" n=-7\n");
+}
+END_TEST
+
+START_TEST(test_log_json_line)
+{
+    log_start(LOG_JSON, FN_LOG_WARN);
+    log_info("not written");
+    log_warn("slow", "call_id", "01H8");
+    ck_assert_str_eq(log_take(),
+                     "{\"time\":\"2026-11-21T04:12:15.123456789Z\",\"level\":\"warning\","
+                     "\"msg\":\"slow\",\"call_id\":\"01H8\"}\n");
+}
+END_TEST
+
+static const struct {
+    const char *value;
+    const char *text;
+    const char *json;
+} escapes[] = {
+    { "a\r\nlevel=error", "\"a\\r\\nlevel=error\"", "\"a\\r\\nlevel=error\"" },
+    { "\x1b[31mred", "\"\\x1b[31mred\"", "\"\\u001b[31mred\"" },
+    { "say \"hi\" \\o/", "\"say \\\"hi\\\" \\\\o/\"", "\"say \\\"hi\\\" \\\\o/\"" },
+    { "\t\x7f", "\"\\t\\x7f\"", "\"\\t\\u007f\"" },
+    { "gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80", "\"gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80\"",
+      "\"gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80\"" },
+    { "\xc2\x85"
+      "next",
+      "\"\\u0085next\"", "\"\\u0085next\"" },
+    { "rtl\xe2\x80\xae", "\"rtl\\u202e\"", "\"rtl\\u202e\"" },
+    { "bad \xff\xc0\x80 \xed\xa0\x80", "\"bad \\xff\\xc0\\x80 \\xed\\xa0\\x80\"",
+      "\"bad \\ufffd\\ufffd\\ufffd \\ufffd\\ufffd\\ufffd\"" },
+    { "cut \xe2\x82", "\"cut \\xe2\\x82\"", "\"cut \\ufffd\\ufffd\"" },
+    { "a/b.c@d^e+f_g-h", "a/b.c@d^e+f_g-h", "\"a/b.c@d^e+f_g-h\"" },
+    { "k=v", "\"k=v\"", "\"k=v\"" },
+};
+
+START_TEST(test_log_escapes_foreign_text)
+{
+    char expected[300];
+    const char *line;
+
+    for (int json = 0; json <= 1; json++) {
+        log_start(json ? LOG_JSON : LOG_TEXT, FN_LOG_INFO);
+        log_info(escapes[_i].value, "v", escapes[_i].value);
+        line = log_take();
+        if (json) {
+            snprintf(expected, sizeof(expected), "\"v\":%s}\n", escapes[_i].json);
+        } else {
+            snprintf(expected, sizeof(expected), " v=%s\n", escapes[_i].text);
+        }
+        ck_assert_msg(strlen(line) > strlen(expected) &&
+                          strcmp(line + strlen(line) - strlen(expected), expected) == 0,
+                      "got %s, expected it to end with %s", line, expected);
+        ck_assert_ptr_eq(strchr(line, '\n'), line + strlen(line) - 1);
+    }
+}
+END_TEST
+
+START_TEST(test_log_cuts_long_lines)
+{
+    static char value[2 * LOG_LINE_MAX];
+
+    /* Every length near the limit, in both formats: the line stays whole and within bounds. */
+    for (size_t n = LOG_LINE_MAX - 200; n < LOG_LINE_MAX + 10; n++) {
+        for (int json = 0; json <= 1; json++) {
+            const char *line;
+            size_t len;
+
+            memset(value, n % 2 ? 'x' : '"', n);
+            value[n] = '\0';
+            log_start(json ? LOG_JSON : LOG_TEXT, FN_LOG_INFO);
+            log_info("long", "v", value, "last", "two words", "and", "more");
+            line = log_take();
+            len = strlen(line);
+            ck_assert_uint_le(len, LOG_LINE_MAX);
+            ck_assert_int_eq(line[len - 1], '\n');
+            if (json) {
+                ck_assert_str_eq(line + len - 3, "\"}\n");
+            }
+            if (n >= LOG_LINE_MAX) {
+                ck_assert_str_eq(line + len - (json ? 6 : 5), json ? "...\"}\n" : "...\"\n");
+            }
+        }
+    }
+}
+END_TEST
+
+START_TEST(test_log_numbers_rotate)
+{
+    const char *first = log_num(0);
+    const char *text[15];
+
+    for (int i = 0; i < 15; i++) {
+        text[i] = log_num(INT64_MIN + i);
+    }
+    ck_assert_str_eq(first, "0");
+    ck_assert_str_eq(text[0], "-9223372036854775808");
+    ck_assert_str_eq(text[14], "-9223372036854775794");
+}
+END_TEST
+
+START_TEST(test_log_levels_have_upstream_words)
+{
+    static const struct {
+        const char *word;
+        uint32_t level;
+    } rows[] = {
+        { "panic", FN_LOG_ERROR },
+        { "FATAL", FN_LOG_ERROR },
+        { "error", FN_LOG_ERROR },
+        { "warn", FN_LOG_WARN },
+        { "info", FN_LOG_INFO },
+        { "debug", FN_LOG_DEBUG },
+        { "trace", FN_LOG_DEBUG },
+        { "loud", 0 },
+        { "", 0 },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint32_t level = 0;
+
+        ck_assert_int_eq(log_level_parse(rows[i].word, &level), rows[i].level ? 0 : FN_E_INVALID);
+        ck_assert_uint_eq(level, rows[i].level);
+    }
+}
+END_TEST
+
+START_TEST(test_log_gate_counts_what_it_swallows)
+{
+    struct log_gate gate = { 0 };
+    uint32_t suppressed = 99;
+
+    ck_assert(log_gate_open(&gate, 1000, 100, 2, &suppressed));
+    ck_assert_uint_eq(suppressed, 0);
+    ck_assert(log_gate_open(&gate, 1010, 100, 2, &suppressed));
+    ck_assert(!log_gate_open(&gate, 1020, 100, 2, &suppressed));
+    ck_assert(!log_gate_open(&gate, 1099, 100, 2, &suppressed));
+    ck_assert(log_gate_open(&gate, 1100, 100, 2, &suppressed));
+    ck_assert_uint_eq(suppressed, 2);
+    ck_assert(log_gate_open(&gate, 1101, 100, 2, &suppressed));
+    ck_assert_uint_eq(suppressed, 0);
+}
+END_TEST
+
+/* ---- metric --------------------------------------------------------------------------------- */
+
+static char *metrics_text(void)
+{
+    static struct buf out;
+
+    buf_finish(&out);
+    ck_assert_int_eq(metric_print(&out), 0);
+    return (char *)(uintptr_t)buf_text(&out);
+}
+
+START_TEST(test_metric_counter_and_gauge)
+{
+    struct metric *calls = metric_simple("fn_calls", METRIC_COUNTER, "Calls received.");
+    struct metric *used = metric_simple("fn_mem_used", METRIC_GAUGE, "Memory in use, bytes.");
+
+    ck_assert_ptr_eq(calls, metric_simple("fn_calls", METRIC_COUNTER, "again"));
+    metric_add(calls, 3);
+    metric_add(calls, 39);
+    metric_set(used, 5000000000);
+    metric_add(used, -1);
+    ck_assert_int_eq(metric_value(calls), 42);
+    ck_assert_str_eq(metrics_text(), "# HELP fn_calls Calls received.\n# TYPE fn_calls counter\n"
+                                     "fn_calls 42\n# HELP fn_mem_used Memory in use, bytes.\n"
+                                     "# TYPE fn_mem_used gauge\nfn_mem_used 4999999999\n");
+}
+END_TEST
+
+START_TEST(test_metric_histogram_text_and_scale)
+{
+    static const char *const labels[] = { "path", NULL };
+    static const double bounds[] = { 1, 10, 0.5e3 };
+    struct metric_def def = { .name = "fn_latency",
+                              .help = "Latency in ms.",
+                              .kind = METRIC_HISTOGRAM,
+                              .labels = labels,
+                              .bounds = bounds,
+                              .n_bounds = 3,
+                              .scale = 1e-6 };
+    struct metric_family *f = metric_declare(&def);
+    const char *values[] = { "/a\"\\\n\x1b" };
+    struct metric *m = metric_series(f, values);
+
+    metric_observe(m, 10000000); /* equal to a bound: belongs to that bucket */
+    metric_observe(m, 10000001);
+    metric_observe(m, 500000);
+    metric_observe(m, 900000000);
+    ck_assert_int_eq(metric_value(m), 4);
+    ck_assert_str_eq(metrics_text(),
+                     "# HELP fn_latency Latency in ms.\n# TYPE fn_latency histogram\n"
+                     "fn_latency_bucket{path=\"/a\\\"\\\\\\n?\",le=\"1\"} 1\n"
+                     "fn_latency_bucket{path=\"/a\\\"\\\\\\n?\",le=\"10\"} 2\n"
+                     "fn_latency_bucket{path=\"/a\\\"\\\\\\n?\",le=\"500\"} 3\n"
+                     "fn_latency_bucket{path=\"/a\\\"\\\\\\n?\",le=\"+Inf\"} 4\n"
+                     "fn_latency_sum{path=\"/a\\\"\\\\\\n?\"} 920.500001\n"
+                     "fn_latency_count{path=\"/a\\\"\\\\\\n?\"} 4\n");
+}
+END_TEST
+
+START_TEST(test_metric_series_are_bounded)
+{
+    static const char *const labels[] = { "app", "fn", NULL };
+    struct metric_def def = {
+        .name = "fn_many", .help = "Many.", .kind = METRIC_COUNTER, .labels = labels
+    };
+    struct metric_family *f = metric_declare(&def);
+    struct metric *first = NULL;
+    struct metric *over = NULL;
+
+    for (int i = 0; i < METRIC_SERIES_MAX + 50; i++) {
+        char name[32];
+        const char *values[] = { name, NULL };
+        struct metric *m;
+
+        snprintf(name, sizeof(name), "app%d", i);
+        m = metric_series(f, values);
+        metric_add(m, 1);
+        first = i == 0 ? m : first;
+        over = i == METRIC_SERIES_MAX ? m : over;
+    }
+    ck_assert_int_eq(metric_value(over), 50);
+    ck_assert_int_eq(metric_value(first), 1);
+    ck_assert_ptr_eq(metric_series(f, (const char *const[]){ "app0", "" }), first);
+    ck_assert_ptr_eq(metric_series(f, (const char *const[]){ "new", "new" }), over);
+    ck_assert_ptr_nonnull(strstr(metrics_text(), "fn_many{app=\"other\",fn=\"other\"} 50\n"));
+}
+END_TEST
+
+START_TEST(test_metric_values_do_not_run_together)
+{
+    static const char *const labels[] = { "a", "b", NULL };
+    struct metric_def def = {
+        .name = "fn_pair", .help = "Pairs.", .kind = METRIC_COUNTER, .labels = labels
+    };
+    struct metric_family *f = metric_declare(&def);
+
+    ck_assert_ptr_ne(metric_series(f, (const char *const[]){ "xy", "z" }),
+                     metric_series(f, (const char *const[]){ "x", "yz" }));
+}
+END_TEST
+
+START_TEST(test_metric_without_events_prints_nothing)
+{
+    static const char *const labels[] = { "a", NULL };
+    struct metric_def def = {
+        .name = "fn_quiet", .help = "Quiet.", .kind = METRIC_COUNTER, .labels = labels
+    };
+
+    metric_declare(&def);
+    ck_assert_str_eq(metrics_text(), "");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("base");
+    TCase *t = tcase_create("memory");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_test(t, test_arena_allocations_are_zeroed_aligned_and_stay);
+    tcase_add_test(t, test_arena_limit_refuses);
+    tcase_add_test(t, test_buf_grows_up_to_its_limit);
+    tcase_add_test(t, test_headers_compare_without_case);
+    tcase_add_test(t, test_headers_report_exhaustion);
+    tcase_add_test(t, test_body_is_charged_to_its_budget);
+    tcase_add_test(t, test_errors_carry_code_text_and_status);
+    tcase_add_test(t, test_no_error_is_a_success);
+    suite_add_tcase(s, t);
+    t = tcase_create("log");
+    tcase_add_test(t, test_log_text_line);
+    tcase_add_test(t, test_log_json_line);
+    tcase_add_loop_test(t, test_log_escapes_foreign_text, 0,
+                        (int)(sizeof(escapes) / sizeof(escapes[0])));
+    tcase_add_test(t, test_log_cuts_long_lines);
+    tcase_add_test(t, test_log_numbers_rotate);
+    tcase_add_test(t, test_log_levels_have_upstream_words);
+    tcase_add_test(t, test_log_gate_counts_what_it_swallows);
+    suite_add_tcase(s, t);
+    t = tcase_create("metric");
+    tcase_add_test(t, test_metric_counter_and_gauge);
+    tcase_add_test(t, test_metric_histogram_text_and_scale);
+    tcase_add_test(t, test_metric_series_are_bounded);
+    tcase_add_test(t, test_metric_values_do_not_run_together);
+    tcase_add_test(t, test_metric_without_events_prints_nothing);
+    suite_add_tcase(s, t);
+    runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,614 @@
+/* Pure parts of the drivers: image names, credentials, the create body, answers of an engine good
+ * and bad, output frames, process environments. */
+#include "auth.h"
+#include "docker_api.h"
+#include "process_spec.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct fn_error err;
+
+static void clear(void)
+{
+    err = (struct fn_error){ .size = sizeof(err) };
+}
+
+/* ---- image names ----------------------------------------------------------------------------- */
+
+START_TEST(image_names_split)
+{
+    static const struct {
+        const char *name, *registry, *repository, *tag;
+    } rows[] = {
+        { "hello", "", "hello", "latest" },
+        { "fnd/hello:0.1", "", "fnd/hello", "0.1" },
+        { "reg.example:5000/a/b", "reg.example:5000", "reg.example:5000/a/b", "latest" },
+        { "localhost/a:T_1.x", "localhost", "localhost/a", "T_1.x" },
+        { "a__b/c-d.e", "", "a__b/c-d.e", "latest" },
+        { "127.0.0.1:5000/x", "127.0.0.1:5000", "127.0.0.1:5000/x", "latest" },
+    };
+    struct image_name im;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ck_assert_int_eq(image_parse(rows[i].name, &im, NULL), 0);
+        ck_assert_str_eq(im.registry, rows[i].registry);
+        ck_assert_str_eq(im.repository, rows[i].repository);
+        ck_assert_str_eq(im.tag, rows[i].tag);
+    }
+}
+END_TEST
+
+START_TEST(a_digest_wins_over_a_tag)
+{
+    char name[200] = "a/b:1@sha256:";
+    struct image_name im;
+
+    memset(name + strlen(name), 'a', 64);
+    ck_assert_int_eq(image_parse(name, &im, NULL), 0);
+    ck_assert(im.by_digest);
+    ck_assert_str_eq(im.repository, "a/b");
+    ck_assert_int_eq(strncmp(im.tag, "sha256:aa", 9), 0);
+    name[strlen(name) - 1] = '\0';
+    ck_assert_int_lt(image_parse(name, &im, NULL), 0);
+}
+END_TEST
+
+START_TEST(bad_image_names_are_refused)
+{
+    static const char *const names[] = {
+        "",   "-v /:/h", "a:b:c", "../../x", "a/../b",     "/a",   "a/",   "A",   "a b",
+        "a:", "a:-x",    "a@b",   ":80/a",   "h:99999x/a", "a//b", "a/.b", "a\n", "a%2fb"};
+    struct image_name im;
+    char big[5001];
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        clear();
+        ck_assert_msg(image_parse(names[i], &im, &err) == FN_E_INVALID, "%s", names[i]);
+        ck_assert_int_eq(err.http_status, 400);
+        ck_assert_uint_eq(err.blame, FN_BLAME_USER);
+        ck_assert_ptr_nonnull(strstr(err.msg, "RUN406"));
+        ck_assert_ptr_null(strchr(err.msg, '\n'));
+    }
+    memset(big, 'a', sizeof(big) - 1);
+    big[sizeof(big) - 1] = '\0';
+    ck_assert_int_eq(image_parse(big, &im, &err), FN_E_INVALID);
+}
+END_TEST
+
+/* ---- credentials ----------------------------------------------------------------------------- */
+
+static char *header(const char *config, const char *registry, const char *token)
+{
+    struct auth *a = NULL;
+    char *ret = NULL;
+
+    if (config) {
+        ck_assert_int_eq(auth_parse(config, &a, NULL), 0);
+    }
+    ck_assert_int_eq(auth_header(a, registry, token, &ret), 0);
+    auth_destroy(a);
+    return ret;
+}
+
+static void expect_header(const char *config, const char *registry, const char *token,
+                          const char *expected)
+{
+    char *got = header(config, registry, token);
+
+    if (!expected) {
+        ck_assert_msg(!got, "%s got credentials", registry);
+    } else {
+        ck_assert_ptr_nonnull(got);
+        ck_assert_str_eq(got, expected);
+    }
+    free(got);
+}
+
+START_TEST(credentials_go_to_their_own_registry_only)
+{
+    /* dTpw = u:p */
+    static const char config[] = "{\"auths\":{\"https://reg.example:5000/v1/\":{\"auth\":\"dTpw\"},"
+                                 "\"127.0.0.1:5000\":{\"auth\":\"dTpw\"},"
+                                 "\"https://index.docker.io/v1/\":{\"identitytoken\":\"tok\"},"
+                                 "\"no.auth\":{}}}";
+    static const char user[] =
+        "eyJ1c2VybmFtZSI6InUiLCJwYXNzd29yZCI6InAiLCJzZXJ2ZXJhZGRyZXNzIjoicmVn"
+        "LmV4YW1wbGU6NTAwMCJ9";
+    static const char token[] = "eyJpZGVudGl0eXRva2VuIjoidG9rIn0=";
+
+    expect_header(config, "reg.example:5000", NULL, user);
+    expect_header(config, "reg.example", NULL, NULL);
+    expect_header(config, "sub.reg.example:5000", NULL, NULL);
+    expect_header(config, "example:5000", NULL, NULL);
+    expect_header(config, "", NULL, token);
+    expect_header(config, "docker.io", NULL, token);
+    expect_header(config, "no.auth", NULL, NULL);
+    expect_header(NULL, "reg.example", NULL, NULL);
+    free(header(config, "127.0.0.1:5000", NULL)); /* host:port without a scheme works */
+}
+END_TEST
+
+START_TEST(a_token_of_the_call_wins)
+{
+    expect_header("{\"r.x\":{\"auth\":\"dTpw\"}}", "r.x", "t", "eyJyZWdpc3RyeXRva2VuIjoidCJ9");
+    expect_header("{\"r.x\":{\"auth\":\"%%%\"}}", "r.x", NULL, NULL);
+}
+END_TEST
+
+START_TEST(broken_credentials_are_refused_without_being_shown)
+{
+    static const char *const texts[] = { "", "secret", "[1]", "{\"auths\":\"secret\"}", "{" };
+    struct auth *a;
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        clear();
+        ck_assert_int_eq(auth_parse(texts[i], &a, &err), FN_E_INVALID);
+        ck_assert_ptr_null(strstr(err.msg, "secret"));
+    }
+}
+END_TEST
+
+/* ---- the create body ------------------------------------------------------------------------- */
+
+static struct fn_task base_task(void)
+{
+    static const struct fn_kv env[] = { { "A", "1" }, { "B", "x=\"y\"\n" } };
+
+    return (struct fn_task){ .hdr = FN_HDR(struct fn_task, FN_MAGIC_TASK), .id = "01ID",
+                             .owner = "node-1", .instance = "ab", .fn_id = "f", .app_id = "a",
+                             .image = "fnd/hello", .env = env, .n_env = 2, .iofs_dir = "/run/i/1",
+                             .iofs_engine_dir = "/run/i/1", .iofs_inside = "/tmp/iofs",
+                             .hostname = "h", .mem_bytes = 64 << 20, .cpu_milli = 500,
+                             .pids_max = 50, .nofile_max = 350, .memlock_max = UINT64_MAX };
+}
+
+static json_t *body_of(const struct fn_task *t, const struct api_settings *s)
+{
+    char *text = NULL;
+    json_t *body;
+
+    clear();
+    ck_assert_msg(api_create_body(t, s, &text, &err) == 0, "%s", err.msg);
+    body = json_loads(text, 0, NULL);
+    ck_assert_ptr_nonnull(body);
+    free(text);
+    return body;
+}
+
+/* What holds for every container, whatever the task says. */
+static void check_predicate(json_t *body, const struct fn_task *t)
+{
+    static const char *const allowed[] = { "Binds", "CapDrop", "SecurityOpt", "Init",
+                                           "ReadonlyRootfs", "LogConfig", "NetworkMode", "Tmpfs",
+                                           "Memory", "MemorySwap", "MemorySwappiness", "CpuPeriod",
+                                           "CpuQuota", "PidsLimit", "StorageOpt", "Ulimits", NULL };
+    json_t *host = json_object_get(body, "HostConfig");
+    json_t *binds = json_object_get(host, "Binds");
+    const char *mode = json_string_value(json_object_get(host, "NetworkMode"));
+    const char *key, *bind;
+    char expected[256];
+    json_t *value;
+
+    json_object_foreach (host, key, value) {
+        bool known = false;
+
+        for (const char *const *a = allowed; *a; a++) {
+            known = known || strcmp(*a, key) == 0;
+        }
+        ck_assert_msg(known, "HostConfig.%s", key);
+    }
+    ck_assert_uint_eq(json_array_size(binds), 1);
+    bind = json_string_value(json_array_get(binds, 0));
+    snprintf(expected, sizeof(expected), "%s:%s", t->iofs_engine_dir, t->iofs_inside);
+    ck_assert_str_eq(bind, expected);
+    ck_assert(!mode || (strcmp(mode, "host") != 0 && strncmp(mode, "container:", 10) != 0));
+    if (!(t->flags & FN_TASK_PRIVILEGED_USER)) {
+        ck_assert_str_eq(json_string_value(json_object_get(body, "User")), "1000:1000");
+        ck_assert_str_eq(json_string_value(json_array_get(json_object_get(host, "CapDrop"), 0)),
+                         "ALL");
+        ck_assert_str_eq(json_string_value(json_array_get(json_object_get(host, "SecurityOpt"), 0)),
+                         "no-new-privileges");
+    }
+    ck_assert(json_integer_value(json_object_get(host, "Memory")) ==
+              json_integer_value(json_object_get(host, "MemorySwap")));
+    ck_assert_ptr_null(json_object_get(body, "Entrypoint"));
+    ck_assert_ptr_null(json_object_get(body, "Volumes"));
+}
+
+START_TEST(the_create_body_has_the_limits)
+{
+    struct fn_task t = base_task();
+    struct api_settings s = { .label_tag = "blue", .swappiness = true };
+    json_t *body = body_of(&t, &s);
+    json_t *host = json_object_get(body, "HostConfig");
+    json_t *labels = json_object_get(body, "Labels");
+
+    check_predicate(body, &t);
+    ck_assert_int_eq(json_integer_value(json_object_get(host, "Memory")), 64 << 20);
+    ck_assert_int_eq(json_integer_value(json_object_get(host, "CpuQuota")), 50000);
+    ck_assert_int_eq(json_integer_value(json_object_get(host, "PidsLimit")), 50);
+    ck_assert_ptr_nonnull(json_object_get(host, "MemorySwappiness"));
+    ck_assert_uint_eq(json_array_size(json_object_get(host, "Ulimits")), 1);
+    ck_assert(json_is_true(json_object_get(host, "ReadonlyRootfs")));
+    ck_assert_str_eq(json_string_value(json_object_get(labels, "fn-agent-classifier")), "blue");
+    ck_assert_str_eq(json_string_value(json_object_get(labels, API_OWNER_LABEL)), "node-1");
+    ck_assert_ptr_null(json_object_get(host, "KernelMemory"));
+    json_decref(body);
+}
+END_TEST
+
+/* xorshift (Marsaglia), so that a failing number can be run again. */
+static uint64_t next(uint64_t *x)
+{
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    *x ^= *x << 17;
+    return *x;
+}
+
+/* A number of any magnitude. */
+static uint64_t any_number(uint64_t *x)
+{
+    uint64_t bits = next(x);
+
+    return bits >> (next(x) % 64);
+}
+
+/* A small generator of odd tasks; the seed is the loop's number. */
+START_TEST(any_task_keeps_the_predicate)
+{
+    static const char *const odd[] = {
+        "x", "",  "--privileged", "a:b", "/:/h", "host", "\"}],\"Privileged\":true", "CapAdd",
+        "é", "\t"};
+    uint64_t x = (uint64_t)_i * 0x9e3779b97f4a7c15u + 1;
+    struct fn_kv env[8];
+    struct fn_task t = base_task();
+    struct api_settings s = { .attach_output = _i & 1 };
+    json_t *body;
+    char *text = NULL;
+
+    for (int i = 0; i < 8; i++) {
+        env[i].key = i & 1 ? "PATH" : odd[next(&x) % 10];
+        env[i].value = odd[next(&x) % 10];
+    }
+    t.env = env;
+    t.n_env = (uint32_t)(next(&x) % 9);
+    t.fn_id = odd[next(&x) % 10];
+    t.app_id = odd[next(&x) % 10];
+    t.hostname = odd[next(&x) % 10];
+    t.flags = (uint32_t)next(&x);
+    t.mem_bytes = any_number(&x);
+    t.cpu_milli = any_number(&x);
+    t.pids_max = any_number(&x);
+    t.fs_bytes = any_number(&x);
+    t.tmpfs_bytes = any_number(&x);
+    t.nofile_max = any_number(&x);
+    t.syslog_url = next(&x) % 2 ? "tcp://x:1" : odd[next(&x) % 10];
+    t.image = next(&x) % 4 ? "fnd/hello" : odd[next(&x) % 10];
+    clear();
+    if (api_create_body(&t, &s, &text, &err) == 0) {
+        body = json_loads(text, 0, NULL);
+        ck_assert_ptr_nonnull(body);
+        check_predicate(body, &t);
+        json_decref(body);
+    } else {
+        ck_assert_str_ne(err.msg, "");
+    }
+    free(text);
+}
+END_TEST
+
+START_TEST(tasks_that_reach_for_the_host_are_refused)
+{
+    static const char *const dirs[] = { "", "relative", "/", "/a:/b", "/a/../..", NULL };
+    static const char *const syslogs[] = { "unix:///run/docker.sock", "file:///x", "x", NULL };
+    struct api_settings s = { .network = NULL };
+    struct fn_task t;
+    char *text;
+
+    for (int i = 0; dirs[i]; i++) {
+        t = base_task();
+        t.iofs_engine_dir = dirs[i];
+        ck_assert_int_eq(api_create_body(&t, &s, &text, NULL), FN_E_INVALID);
+    }
+    for (int i = 0; syslogs[i]; i++) {
+        t = base_task();
+        t.syslog_url = syslogs[i];
+        ck_assert_int_eq(api_create_body(&t, &s, &text, NULL), FN_E_INVALID);
+    }
+    t = base_task();
+    t.n_env = 1000000;
+    ck_assert_int_eq(api_create_body(&t, &s, &text, NULL), FN_E_INVALID);
+}
+END_TEST
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static int ignore_listed(void *ud, const struct api_listed *c)
+{
+    (void)c;
+    ++*(int *)ud;
+    return 0;
+}
+
+START_TEST(garbage_is_an_error_everywhere)
+{
+    static const char *const bodies[] = { "", "{", "null", "[]", "{\"Id\":5}", "{\"Id\":\"../x\"}",
+                                          "<html>", "\xff\xfe", "{\"Id\":\"abcdef", "12", "\"x\"" };
+    char id[API_ID_MAX + 1];
+    struct api_version v;
+    struct api_state st;
+    struct api_event ev;
+    bool volumes;
+    int n = 0;
+
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        const char *b = bodies[i];
+        size_t len = strlen(b);
+
+        clear();
+        ck_assert_int_eq(api_parse_created(b, len, id, &err), FN_E_UNAVAILABLE);
+        ck_assert_ptr_nonnull(strstr(err.msg, "malformed"));
+        ck_assert_uint_eq(err.flags, FN_ERR_RETRY);
+        ck_assert_int_lt(api_parse_version(b, len, &v, &err), 0);
+        ck_assert_int_lt(api_parse_state(b, len, &st, &err), 0);
+        ck_assert_int_lt(api_parse_image(b, len, &volumes, &err), 0);
+        ck_assert_int_eq(api_parse_event(b, len, &ev), FN_E_INVALID);
+        if (strcmp(b, "[]") != 0) {
+            ck_assert_int_lt(api_parse_list(b, len, ignore_listed, &n, &err), 0);
+        }
+    }
+    ck_assert_int_lt(api_parse_list("[{}]", 4, ignore_listed, &n, &err), 0);
+    ck_assert_int_eq(n, 0);
+}
+END_TEST
+
+START_TEST(engine_failures_have_codes_and_sentences)
+{
+    static const struct {
+        uint32_t status;
+        const char *body;
+        int code, http;
+        const char *text;
+    } rows[] = {
+        {500, "{\"message\":\"boom\"}", FN_E_UNAVAILABLE, 0, "engine error 500: boom"},
+        {500, "junk", FN_E_UNAVAILABLE, 0, "no reason given"},
+        {404, "{\"message\":\"No such image\"}", FN_E_NOT_FOUND, 0, "No such image"},
+        {409, "{\"message\":\"in use\"}", FN_E_EXISTS, 0, "in use"},
+        {400, "{\"message\":\"Minimum memory\"}", FN_E_INVALID, 400, "Minimum memory"},
+        {500, "{\"message\":\"write: no space left on device\"}", FN_E_EXHAUSTED, 0,
+         "disk is full"},
+        {500, "{\"message\":\"failed to initialize logging driver: x\"}", FN_E_INVALID, 500,
+         "Syslog Unavailable"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        clear();
+        ck_assert_int_eq(api_failure("create", rows[i].status, rows[i].body, strlen(rows[i].body),
+                                     &err),
+                         rows[i].code);
+        ck_assert_int_eq(err.http_status, rows[i].http);
+        ck_assert_ptr_nonnull(strstr(err.msg, rows[i].text));
+    }
+}
+END_TEST
+
+START_TEST(the_api_version_is_checked)
+{
+    struct api_version v;
+    static const char good[] = "{\"Version\":\"20.10.24+dfsg1\",\"ApiVersion\":\"1.41\"}";
+    static const char old[] = "{\"Version\":\"17.03\",\"ApiVersion\":\"1.30\"}";
+
+    ck_assert_int_eq(api_parse_version(good, strlen(good), &v, &err), 0);
+    ck_assert_int_eq(v.api_number, 141);
+    ck_assert_str_eq(v.version, "20.10.24+dfsg1");
+    ck_assert_int_eq(api_parse_version(old, strlen(old), &v, &err), FN_E_PRECONDITION);
+    ck_assert_str_eq(err.msg, "DOC1002 engine API 1.30; need >= 1.40");
+}
+END_TEST
+
+START_TEST(pulls_end_in_success_or_one_sentence)
+{
+    static const char good[] = "{\"status\":\"Pulling\"}\r\n{\"status\":\"Done\"}\r\n";
+    static const char bad[] = "{\"status\":\"x\"}\n{\"errorDetail\":{},\"error\":\"denied\"}\n";
+
+    ck_assert_int_eq(api_parse_pull("i", good, strlen(good), &err), 0);
+    ck_assert_int_lt(api_parse_pull("i", bad, strlen(bad), &err), 0);
+    ck_assert_str_eq(err.msg, "Failed to pull image 'i': denied");
+    ck_assert_int_eq(err.http_status, 502);
+    ck_assert_int_lt(api_parse_pull("i", good, strlen(good) - 5, &err), 0); /* cut short */
+    ck_assert_int_lt(api_pull_failure("i", 401, "{\"message\":\"no\"}", 16, &err), 0);
+    ck_assert_int_eq(err.http_status, 401);
+    ck_assert_int_lt(api_pull_failure("i", 500, "", 0, &err), 0);
+    ck_assert_int_eq(err.http_status, 502);
+}
+END_TEST
+
+START_TEST(events_are_recognised)
+{
+    static const char die[] =
+        "{\"status\":\"die\",\"id\":\"a\",\"Type\":\"container\",\"Action\":\"die\",\"Actor\":{"
+        "\"ID\":"
+        "\"a\",\"Attributes\":{\"exitCode\":\"137\",\"name\":\"01X\"}},\"time\":1}";
+    static const char other[] = "{\"Type\":\"network\",\"Action\":\"destroy\"}";
+    struct api_event ev;
+
+    ck_assert_int_eq(api_parse_event(die, strlen(die), &ev), 0);
+    ck_assert_int_eq(ev.type, API_EVENT_DIE);
+    ck_assert_int_eq(ev.exit_code, 137);
+    ck_assert_str_eq(ev.name, "01X");
+    ck_assert_int_eq(api_parse_event(other, strlen(other), &ev), 0);
+    ck_assert_int_eq(ev.type, API_EVENT_OTHER);
+    for (size_t i = 0; i < strlen(die); i++) {
+        ck_assert_int_lt(api_parse_event(die, i, &ev), 0); /* truncated anywhere */
+    }
+}
+END_TEST
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+struct seen {
+    char text[3][64];
+    int lines;
+};
+
+static void see_line(void *ud, const char *line, size_t len)
+{
+    struct seen *s = ud;
+
+    (void)line;
+    ck_assert_uint_gt(len, 0);
+    s->lines++;
+}
+
+START_TEST(lines_are_cut_and_giants_dropped)
+{
+    struct api_lines l = { .data = NULL };
+    struct seen s = { .lines = 0 };
+    char *big = malloc(API_EVENT_MAX + 10);
+
+    ck_assert_ptr_nonnull(big);
+    memset(big, 'x', API_EVENT_MAX + 10);
+    api_lines_feed(&l, "a\nb", 3, see_line, &s);
+    ck_assert_int_eq(s.lines, 1);
+    api_lines_feed(&l, "c\n\n", 3, see_line, &s);
+    ck_assert_int_eq(s.lines, 2);
+    api_lines_feed(&l, big, API_EVENT_MAX + 10, see_line, &s);
+    api_lines_feed(&l, "tail\nd\n", 7, see_line, &s);
+    ck_assert_int_eq(s.lines, 3);
+    api_lines_finish(&l);
+    free(big);
+}
+END_TEST
+
+static void see_output(void *ud, uint32_t fd, const void *data, size_t len)
+{
+    struct seen *s = ud;
+    size_t at = strlen(s->text[fd]);
+
+    ck_assert_uint_lt(at + len, sizeof(s->text[0]));
+    memcpy(s->text[fd] + at, data, len);
+}
+
+START_TEST(frames_are_taken_apart_at_any_cut)
+{
+    static const char bytes[] = "\1\0\0\0\0\0\0\3out\2\0\0\0\0\0\0\4errs\1\0\0\0\0\0\0\0"
+                                "\1\0\0\0\0\0\0\1!";
+    const size_t n = sizeof(bytes) - 1;
+
+    for (size_t step = 1; step <= n; step++) {
+        struct api_frames f = { .left = 0 };
+        struct seen s = { .lines = 0 };
+
+        for (size_t at = 0; at < n; at += step) {
+            api_frames_feed(&f, bytes + at, n - at < step ? n - at : step, see_output, &s);
+        }
+        ck_assert_str_eq(s.text[1], "out!");
+        ck_assert_str_eq(s.text[2], "errs");
+        ck_assert(!f.broken);
+    }
+}
+END_TEST
+
+START_TEST(a_senseless_frame_ends_the_output)
+{
+    struct api_frames f = { .left = 0 };
+    struct seen s = { .lines = 0 };
+
+    api_frames_feed(&f, "hello world, no frames", 22, see_output, &s);
+    ck_assert(f.broken);
+    ck_assert_str_eq(s.text[1], "");
+}
+END_TEST
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+START_TEST(images_become_programs)
+{
+    char path[SPEC_PATH_MAX];
+
+    ck_assert_int_eq(spec_program("/f", "reg.x:5/fnd/hello:1", path, sizeof(path), NULL), 0);
+    ck_assert_str_eq(path, "/f/hello");
+    ck_assert_int_lt(spec_program("/f", "../hello", path, sizeof(path), NULL), 0);
+    ck_assert_int_lt(spec_program("/f", "..", path, sizeof(path), NULL), 0);
+}
+END_TEST
+
+static const char *value_of(char **env, const char *key)
+{
+    size_t n = strlen(key);
+    const char *found = NULL;
+
+    for (; *env; env++) {
+        if (strncmp(*env, key, n) == 0 && (*env)[n] == '=') {
+            ck_assert_ptr_null(found); /* never twice */
+            found = *env + n + 1;
+        }
+    }
+    return found;
+}
+
+START_TEST(the_listener_is_always_ours)
+{
+    static const struct fn_kv kv[] = { { "FN_LISTENER", "unix:/etc/x" }, { "PATH", "/x" } };
+    struct fn_task t = base_task();
+    char **env;
+
+    t.env = kv;
+    t.n_env = 2;
+    ck_assert_int_eq(spec_env(&t, "/bin", true, &env, NULL), 0);
+    ck_assert_str_eq(value_of(env, "FN_LISTENER"), "unix:/tmp/iofs/lsnr.sock");
+    ck_assert_str_eq(value_of(env, "PATH"), "/x");
+    ck_assert_str_eq(value_of(env, "FN_FORMAT"), "http-stream");
+    spec_env_free(env);
+    ck_assert_int_eq(spec_env(&t, "/bin", false, &env, NULL), 0);
+    ck_assert_str_eq(value_of(env, "FN_LISTENER"), "unix:/run/i/1/lsnr.sock");
+    spec_env_free(env);
+}
+END_TEST
+
+START_TEST(cgroup_names_are_of_the_safe_alphabet)
+{
+    char name[SPEC_NAME_MAX];
+
+    ck_assert_int_eq(spec_cgroup("node-1", "0123456789abcdef", "01ABC/..", name, sizeof(name)), 0);
+    ck_assert_str_eq(name, "node-1--0123456789ab-01abc---");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("driver pure parts");
+    TCase *t = tcase_create("pure");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_test(t, image_names_split);
+    tcase_add_test(t, a_digest_wins_over_a_tag);
+    tcase_add_test(t, bad_image_names_are_refused);
+    tcase_add_test(t, credentials_go_to_their_own_registry_only);
+    tcase_add_test(t, a_token_of_the_call_wins);
+    tcase_add_test(t, broken_credentials_are_refused_without_being_shown);
+    tcase_add_test(t, the_create_body_has_the_limits);
+    tcase_add_loop_test(t, any_task_keeps_the_predicate, 0, 500);
+    tcase_add_test(t, tasks_that_reach_for_the_host_are_refused);
+    tcase_add_test(t, garbage_is_an_error_everywhere);
+    tcase_add_test(t, engine_failures_have_codes_and_sentences);
+    tcase_add_test(t, the_api_version_is_checked);
+    tcase_add_test(t, pulls_end_in_success_or_one_sentence);
+    tcase_add_test(t, events_are_recognised);
+    tcase_add_test(t, lines_are_cut_and_giants_dropped);
+    tcase_add_test(t, frames_are_taken_apart_at_any_cut);
+    tcase_add_test(t, a_senseless_frame_ends_the_output);
+    tcase_add_test(t, images_become_programs);
+    tcase_add_test(t, the_listener_is_always_ours);
+    tcase_add_test(t, cgroup_names_are_of_the_safe_alphabet);
+    suite_add_tcase(s, t);
+    runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,407 @@
+/* driver-docker against a scripted engine on a unix socket: what an engine may do wrong. */
+#include "node.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ROUTES_MAX 16
+
+/* The first route whose text is in the request line answers. NULL answer: hold for ever. */
+struct route {
+    const char *match;
+    const char *answer;
+    bool close;       /* after the answer */
+    atomic_int *hits; /* may be NULL */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* routes, last_post */
+static struct route routes[ROUTES_MAX];
+static int listener = -1;
+static char socket_path[64];
+static pthread_t acceptor;
+static struct node *node;
+static char last_post[8192];
+static struct fn_error err;
+
+#define OK(body_len, body) "HTTP/1.1 200 OK\r\nContent-Length: " #body_len "\r\n\r\n" body
+#define STREAM             "HTTP/1.1 200 OK\r\n\r\n"
+#define CREATED                                                                                    \
+    "HTTP/1.1 201 Created\r\nContent-Length: "                                                     \
+    "39\r\n\r\n{\"Id\":\"0123456789abcdef\",\"Warnings\":[]}"
+#define NO_CONTENT "HTTP/1.1 204 No Content\r\n\r\n"
+
+static struct route find(const char *request)
+{
+    size_t line = strcspn(request, "\r\n");
+    struct route found = { .answer = "HTTP/1.1 404 X\r\nContent-Length: 2\r\n\r\n{}" };
+
+    pthread_mutex_lock(&lock);
+    for (const struct route *r = routes; r->match; r++) {
+        if (memmem(request, line, r->match, strlen(r->match))) {
+            found = *r;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static bool read_request(int fd, char *buf, size_t cap)
+{
+    size_t len = 0, want;
+    char *end, *cl;
+    ssize_t n;
+
+    while ((n = read(fd, buf + len, cap - 1 - len)) > 0) {
+        len += (size_t)n;
+        buf[len] = '\0';
+        end = strstr(buf, "\r\n\r\n");
+        if (end) {
+            cl = strcasestr(buf, "content-length:");
+            want = (size_t)(end - buf) + 4 + (cl ? strtoul(cl + 15, NULL, 10) : 0);
+            if (len >= want) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void *serve_one(void *arg)
+{
+    int fd = (int)(intptr_t)arg;
+    char buf[8192];
+
+    while (read_request(fd, buf, sizeof(buf))) {
+        struct route r = find(buf);
+
+        if (strncmp(buf, "POST", 4) == 0) {
+            pthread_mutex_lock(&lock);
+            memcpy(last_post, buf, strlen(buf) + 1);
+            pthread_mutex_unlock(&lock);
+        }
+        if (r.hits) {
+            atomic_fetch_add(r.hits, 1);
+        }
+        if (r.answer && write(fd, r.answer, strlen(r.answer)) < 0) {
+            break;
+        }
+        if (r.close) {
+            break;
+        }
+    }
+    close(fd);
+    return NULL;
+}
+
+static void *serve(void *arg)
+{
+    int fd;
+
+    (void)arg;
+    while ((fd = accept(listener, NULL, NULL)) >= 0) {
+        pthread_t t;
+
+        pthread_create(&t, NULL, serve_one, (void *)(intptr_t)fd);
+        pthread_detach(t);
+    }
+    return NULL;
+}
+
+static void engine_start(void)
+{
+    struct sockaddr_un un = { .sun_family = AF_UNIX };
+
+    snprintf(socket_path, sizeof(socket_path), "/tmp/test-engine-%d.sock", (int)getpid());
+    unlink(socket_path);
+    memcpy(un.sun_path, socket_path, strlen(socket_path) + 1);
+    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&un, sizeof(un)), 0);
+    ck_assert_int_eq(listen(listener, 64), 0);
+    pthread_create(&acceptor, NULL, serve, NULL);
+}
+
+static void driver_start(const char *host, const char *key, const char *value)
+{
+    char file[512], address[128];
+    const char *options[] = { "docker_host", address, key, value, NULL };
+
+    snprintf(file, sizeof(file), "%s/driver-docker.so", getenv("FND_PLUGINS"));
+    snprintf(address, sizeof(address), "unix://%s", host);
+    err = (struct fn_error){ .size = sizeof(err) };
+    node = node_start(file, "docker", options, &err);
+}
+
+static void both(void)
+{
+    engine_start();
+    driver_start(socket_path, NULL, NULL);
+    ck_assert_msg(node != NULL, "%s", err.msg);
+}
+
+static void teardown(void)
+{
+    if (node) {
+        node_stop(node);
+    }
+    if (listener >= 0) {
+        shutdown(listener, SHUT_RDWR);
+        pthread_join(acceptor, NULL);
+        close(listener);
+        unlink(socket_path);
+    }
+}
+
+/* ---- row 40 ---------------------------------------------------------------------------------- */
+
+START_TEST(an_engine_that_is_not_there_is_named)
+{
+    char version[64], file[] = "/tmp/test-engine-file-XXXXXX";
+    int fd = mkstemp(file);
+
+    driver_start("/no/such/docker.sock", NULL, NULL);
+    ck_assert_int_lt(node_probe(node, version, sizeof(version), &err), 0);
+    ck_assert_str_eq(err.msg, "DOC1001 unix:///no/such/docker.sock: No such file or directory");
+    node_stop(node);
+    driver_start(file, NULL, NULL);
+    ck_assert_int_lt(node_probe(node, version, sizeof(version), &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.msg, "DOC1001"));
+    ck_assert_ptr_nonnull(strstr(err.msg, "not a socket"));
+    close(fd);
+    unlink(file);
+}
+END_TEST
+
+START_TEST(an_old_api_is_refused)
+{
+    char version[64];
+
+    routes[0] = (struct route){ "/_ping", OK(2, "OK"), false, NULL };
+    routes[1] = (struct route){ "/version", OK(21, "{\"ApiVersion\":\"1.30\"}"), false, NULL };
+    both();
+    ck_assert_int_eq(node_probe(node, version, sizeof(version), &err), FN_E_PRECONDITION);
+    ck_assert_ptr_nonnull(strstr(err.msg, "DOC1002 engine API 1.30; need >= 1.40"));
+}
+END_TEST
+
+START_TEST(bad_options_are_refused)
+{
+    driver_start("relative", NULL, NULL);
+    ck_assert_ptr_null(node);
+    ck_assert_ptr_nonnull(strstr(err.msg, "docker_host"));
+    driver_start("/x", "networks", "host");
+    ck_assert_ptr_null(node);
+    ck_assert_ptr_nonnull(strstr(err.msg, "networks, got \"host\""));
+    driver_start("/x", "auth", "not json");
+    ck_assert_ptr_null(node);
+    ck_assert_ptr_null(strstr(err.msg, "not json"));
+}
+END_TEST
+
+/* ---- F42 ------------------------------------------------------------------------------------- */
+
+START_TEST(bad_create_answers_can_be_tried_elsewhere)
+{
+    static const char *const answers[] = {
+        "HTTP/1.1 500 X\r\nContent-Length: 18\r\n\r\n{\"message\":\"boom\"}",
+        "HTTP/1.1 201 Created\r\nContent-Length: 5\r\n\r\n{\"Id\"",
+        "HTTP/1.1 201 Created\r\nContent-Length: 500\r\n\r\n{\"Id\"",
+        "nonsense\r\n\r\n",
+        "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}",
+    };
+    static atomic_int removals;
+    struct fn_task t;
+    char dir[64];
+    void *ctr;
+
+    routes[0] = (struct route){ "/containers/create", answers[_i], true, NULL };
+    routes[1] = (struct route){ "DELETE /containers/", NO_CONTENT, false, &removals };
+    both();
+    node_task(&t, "fnd/hello", 1, dir);
+    ck_assert_int_lt(node_create(node, &t, &ctr, &err), 0);
+    ck_assert_uint_eq(err.flags & FN_ERR_RETRY, FN_ERR_RETRY);
+    ck_assert_str_ne(err.msg, "");
+    ck_assert_int_ne(err.http_status, 200);
+    /* What it may have made all the same is removed with the next call. */
+    pthread_mutex_lock(&lock);
+    routes[0].answer = CREATED;
+    routes[0].close = false;
+    pthread_mutex_unlock(&lock);
+    ck_assert_int_eq(node_create(node, &t, &ctr, &err), 0);
+    ck_assert_int_eq(atomic_load(&removals), 1);
+    rmdir(dir);
+}
+END_TEST
+
+START_TEST(an_image_that_went_away_is_not_found)
+{
+    struct fn_task t;
+    char dir[64];
+    void *ctr;
+
+    routes[0] = (struct route){ "/containers/create",
+                                "HTTP/1.1 404 X\r\nContent-Length: 2\r\n\r\n{}", false, NULL };
+    both();
+    node_task(&t, "fnd/hello", 1, dir);
+    ck_assert_int_eq(node_create(node, &t, &ctr, &err), FN_E_NOT_FOUND);
+    ck_assert_int_eq(err.http_status, 503);
+    ck_assert_uint_eq(err.flags, FN_ERR_RETRY);
+    rmdir(dir);
+}
+END_TEST
+
+/* ---- F49 ------------------------------------------------------------------------------------- */
+
+START_TEST(a_pull_sends_its_credentials_and_never_shows_them)
+{
+    struct fn_task t;
+    char dir[64];
+
+    routes[0] = (struct route){"/images/create",
+                               "HTTP/1.1 401 X\r\nContent-Length: 16\r\n\r\n{\"message\":\"no\"}",
+                               false, NULL};
+    both();
+    node_task(&t, "reg.x:5/fnd/hello", 1, dir);
+    t.registry_token = "s3cret";
+    ck_assert_int_lt(node_prepare(node, &t, &err), 0);
+    ck_assert_str_eq(err.msg, "Failed to pull image 'reg.x:5/fnd/hello': no");
+    ck_assert_int_eq(err.http_status, 401);
+    pthread_mutex_lock(&lock);
+    ck_assert_ptr_nonnull(strstr(last_post, "fromImage=reg.x%3A5%2Ffnd%2Fhello&tag=latest"));
+    ck_assert_ptr_nonnull(
+        strstr(last_post, "X-Registry-Auth: eyJyZWdpc3RyeXRva2VuIjoiczNjcmV0In0="));
+    pthread_mutex_unlock(&lock);
+    rmdir(dir);
+}
+END_TEST
+
+START_TEST(a_pull_that_hangs_ends_at_the_deadline)
+{
+    struct fn_task t;
+    char dir[64];
+    void *ctr;
+
+    routes[0] = (struct route){ "/images/create", NULL, false, NULL };
+    both();
+    node_deadline_ms(node, 300);
+    node_task(&t, "fnd/hello", 1, dir);
+    ck_assert_int_eq(node_prepare(node, &t, &err), FN_E_DEADLINE);
+    ck_assert_str_eq(err.msg, "Image pull timed out");
+    ck_assert_int_eq(err.http_status, 504);
+    /* A registry that hangs is no reason to give the engine up. */
+    ck_assert_int_eq(node_create(node, &t, &ctr, &err), FN_E_NOT_FOUND);
+    rmdir(dir);
+}
+END_TEST
+
+START_TEST(images_with_volumes_need_permission)
+{
+    struct fn_task t;
+    char dir[64];
+
+    routes[0] = (struct route){"/images/fnd/hello:latest/json",
+                               OK(48, "{\"Id\":\"sha256:1\",\"Config\":{\"Volumes\":{\"/d\":{}}}}"),
+                               false, NULL};
+    both();
+    node_task(&t, "fnd/hello", 1, dir);
+    ck_assert_int_eq(node_prepare(node, &t, &err), FN_E_INVALID);
+    ck_assert_int_eq(err.http_status, 400);
+    t.flags |= FN_TASK_ALLOW_VOLUMES;
+    ck_assert_int_eq(node_prepare(node, &t, &err), 0);
+    rmdir(dir);
+}
+END_TEST
+
+/* ---- F40 ------------------------------------------------------------------------------------- */
+
+START_TEST(a_hung_engine_fails_fast_after_one_deadline)
+{
+    struct fn_task t;
+    char dir[64];
+    void *ctr;
+
+    routes[0] = (struct route){ "/containers/create", NULL, false, NULL };
+    both();
+    node_task(&t, "fnd/hello", 1, dir);
+    node_deadline_ms(node, 300);
+    ck_assert_int_eq(node_create(node, &t, &ctr, &err), FN_E_DEADLINE);
+    ck_assert_int_eq(node_create(node, &t, &ctr, &err), FN_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(err.msg, "does not answer"));
+    ck_assert_int_lt(node_took_ns(node), 100000000);
+    rmdir(dir);
+}
+END_TEST
+
+/* ---- F45, F48 -------------------------------------------------------------------------------- */
+
+START_TEST(a_broken_event_stream_is_opened_again_and_the_list_is_asked)
+{
+    static atomic_int events;
+    struct fn_task t;
+    struct fn_exit what;
+    char dir[64];
+    void *ctr;
+
+    routes[0] = (struct route){ "/containers/create", CREATED, false, NULL };
+    routes[1] = (struct route){ "/start", NO_CONTENT, false, NULL };
+    routes[2] = (struct route){ "/events", STREAM, true, &events }; /* ends at once, every time */
+    routes[3] = (struct route){ "/containers/json", OK(2, "[]"), false, NULL };
+    routes[4] = (struct route){ "DELETE /containers/", NO_CONTENT, false, NULL };
+    both();
+    node_task(&t, "fnd/hello", 7, dir);
+    ck_assert_int_eq(node_create(node, &t, &ctr, &err), 0);
+    ck_assert_int_eq(node_start_ctr(node, ctr, &err), 0);
+    /* No event says so, but the list after the reconnect does not have it. */
+    ck_assert(node_wait_exit(node, 7, &what));
+    ck_assert_uint_eq(what.reason, FN_EXIT_REMOVED);
+    ck_assert_int_ge(atomic_load(&events), 1);
+    ck_assert_int_eq(node_close(node, ctr, &err), 0);
+    ck_assert_uint_eq(node_exits(node), 1);
+    rmdir(dir);
+}
+END_TEST
+
+START_TEST(the_engine_is_reported_up_and_down)
+{
+    routes[0] = (struct route){ "/events", STREAM, false, NULL };
+    routes[1] = (struct route){ "/containers/json", OK(2, "[]"), false, NULL };
+    both();
+    ck_assert(node_wait_engine(node, true));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("docker driver, scripted engine");
+    TCase *t = tcase_create("engine");
+    SRunner *runner;
+    int failed;
+
+    signal(SIGPIPE, SIG_IGN); /* clients hang up on the scripted engine */
+    tcase_add_checked_fixture(t, NULL, teardown);
+    tcase_add_test(t, an_engine_that_is_not_there_is_named);
+    tcase_add_test(t, an_old_api_is_refused);
+    tcase_add_test(t, bad_options_are_refused);
+    tcase_add_loop_test(t, bad_create_answers_can_be_tried_elsewhere, 0, 5);
+    tcase_add_test(t, an_image_that_went_away_is_not_found);
+    tcase_add_test(t, a_pull_sends_its_credentials_and_never_shows_them);
+    tcase_add_test(t, a_pull_that_hangs_ends_at_the_deadline);
+    tcase_add_test(t, images_with_volumes_need_permission);
+    tcase_add_test(t, a_hung_engine_fails_fast_after_one_deadline);
+    tcase_add_test(t, a_broken_event_stream_is_opened_again_and_the_list_is_asked);
+    tcase_add_test(t, the_engine_is_reported_up_and_down);
+    suite_add_tcase(s, t);
+    runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

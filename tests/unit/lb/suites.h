@@ -1,0 +1,12 @@
+#ifndef TESTS_LB_SUITES_H
+#define TESTS_LB_SUITES_H
+
+#include <check.h>
+
+Suite *call_suite(void);
+Suite *header_suite(void);
+Suite *catalog_suite(void);
+Suite *plugin_suite(void);
+Suite *random_suite(void);
+
+#endif

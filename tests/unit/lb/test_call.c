@@ -1,0 +1,544 @@
+/* The life of a call: the retry table row by row, streaming, limits, detached calls, clients that
+ * go. */
+#include "fixture.h"
+#include "suites.h"
+
+#include <base/metric.h>
+#include <model/call.h>
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void setup(void)
+{
+    lb_opts = (struct lb_options){
+        .placement_timeout_ns = 30 * ENV_S,
+        .detached_placement_timeout_ns = 30 * ENV_S,
+        .execution_headroom_ns = 360 * ENV_S,
+        .response_buffer_bytes = 1000,
+        .response_bytes_max = 100000,
+        .detached = true,
+    };
+    fixture_api = false;
+    lb_setup();
+}
+
+static void finish_ok(struct engage_attempt *a)
+{
+    fake_attempt_finished(a, true, 0, false, NULL);
+    fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
+}
+
+START_TEST(invoke_ok)
+{
+    struct engage_attempt *a;
+    struct client *c;
+    struct arena arena;
+    struct call m;
+
+    PUBLISH("r1:1");
+    c = send_request("POST", "/invoke/" FN_HELLO "?x=1", "body", "Content-Type", "text/plain",
+                     "Fn-Call-Id", "mine", "Accept", "*/*", NULL);
+    a = fake_engage_last(&fe);
+    ck_assert_uint_eq(a->body->bytes.len, 4);
+    ck_assert_int_eq(a->deadline_ns, 0);
+    arena_init(&arena, 0);
+    call_init(&m, &arena);
+    ck_assert_int_eq(call_from_json(&m, a->json, strlen(a->json), NULL), 0);
+    ck_assert_str_eq(m.url, "http://lb:8080/invoke/" FN_HELLO "?x=1");
+    ck_assert_str_eq(m.method, "POST");
+    ck_assert_str_eq(m.image, "fnd/hello:1");
+    ck_assert_str_eq(m.app_name, "demo");
+    ck_assert_int_eq(m.timeout_s, 10);
+    ck_assert_uint_eq(m.mem_mb, 64);
+    ck_assert_str_eq(kvs_get(&m.config, "A"), "app");
+    ck_assert_str_eq(kvs_get(&m.config, "B"), "fn");
+    ck_assert_str_eq(kvs_get(&m.config, "FN_TYPE"), "sync");
+    ck_assert_str_eq(kvs_get(&m.config, "FN_MEMORY"), "64");
+    ck_assert_str_eq(kvs_get(&m.config, "FN_FN_ID"), FN_HELLO);
+    ck_assert_str_eq(kvs_get(&m.config, "FN_APP_ID"), "APP");
+    ck_assert_str_eq(kvs_get(&m.annotations, "k"), "{\"a\":1}");
+    ck_assert_str_eq(headers_get(&m.headers, "Accept"), "*/*");
+    ck_assert_ptr_null(headers_get(&m.headers, "Fn-Call-Id"));
+    fake_attempt_start(a, 200, "Content-Type", "text/plain", "Content-Length", "5", "X-Y", "z",
+                       NULL);
+    fake_attempt_data(a, "hello", 5);
+    ck_assert_int_eq(c->terminal, 0);
+    finish_ok(a);
+    ck_assert_int_eq(c->status, 200);
+    ck_assert_str_eq(body_text(c), "hello");
+    expect_outcome(c, "ok");
+    ck_assert_str_eq(answer_header(c, "Fn-Call-Id"), m.id);
+    ck_assert_str_eq(answer_header(c, "X-Y"), "z");
+    ck_assert_str_eq(answer_header(c, "Content-Length"), "");
+    arena_finish(&arena);
+    client_free(c);
+}
+END_TEST
+
+START_TEST(empty_success)
+{
+    struct client *c;
+
+    PUBLISH("r1:1");
+    c = INVOKE("");
+    finish_ok(fake_engage_last(&fe));
+    ck_assert_int_eq(c->status, 200);
+    expect_outcome(c, "ok");
+    client_free(c);
+}
+END_TEST
+
+/* ---- the retry table ------------------------------------------------------------------------- */
+
+/* Events: S ResultStart, D data, L ResultStart with Content-Length 4 and 4 bytes, T 2000 bytes
+ * (more than the buffer: streaming). */
+static const struct row {
+    const char *what;
+    const char *events;
+    int finished; /* 0 none, 1 success, else the error code */
+    bool user;
+    int grpc;
+    enum engage_proof proof;
+    bool legal;
+    bool retried;
+    int status; /* 0 = a cut answer */
+    const char *outcome;
+    const char *text;
+} rows[] = {
+    { "nothing sent", "", 0, 0, 14, ENGAGE_PROOF_NOT_SENT, 1, 1, 0, "", "" },
+    { "stream refused", "", 0, 0, 14, ENGAGE_PROOF_REFUSED, 1, 1, 0, "", "" },
+    { "refused after output", "S", 0, 0, 14, ENGAGE_PROOF_REFUSED, 1, 0, 502, "unknown", "lost" },
+    { "nack", "", 503, 0, 0, ENGAGE_PROOF_NONE, 1, 1, 0, "", "" },
+    { "nack, then a broken stream", "", 503, 0, 14, ENGAGE_PROOF_NONE, 1, 1, 0, "", "" },
+    { "nack by grpc status 503", "", 0, 0, 503, ENGAGE_PROOF_NONE, 1, 1, 0, "", "" },
+    { "grpc status 503 after output", "S", 0, 0, 503, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown",
+      "lost" },
+    { "nack of the user's fault", "", 503, 1, 0, ENGAGE_PROOF_NONE, 1, 0, 503, "failed", "said" },
+    { "nack after start", "S", 503, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "refused" },
+    { "nack after data", "D", 503, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "refused" },
+    { "nack in mid stream", "ST", 503, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 0, "", "" },
+    { "unavailable", "", 0, 0, 14, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "lost" },
+    { "cancelled by the peer", "", 0, 0, 1, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "lost" },
+    { "broken after start", "S", 0, 0, 14, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "lost" },
+    { "broken after data", "SD", 0, 0, 14, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "lost" },
+    { "F08 broken in mid stream", "ST", 0, 0, 14, ENGAGE_PROOF_NONE, 1, 0, 0, "", "" },
+    { "F09 all data, no Finished", "L", 0, 0, 14, ENGAGE_PROOF_NONE, 1, 0, 200, "unknown", "" },
+    { "F10 after Finished", "L", 1, 0, 14, ENGAGE_PROOF_NONE, 1, 0, 200, "ok", "" },
+    { "deadline", "", 0, 0, 4, ENGAGE_PROOF_NONE, 1, 0, 504, "unknown", "reservation period" },
+    { "function failed", "", 502, 1, 0, ENGAGE_PROOF_NONE, 1, 0, 502, "failed", "said" },
+    { "function timed out", "S", 504, 1, 0, ENGAGE_PROOF_NONE, 1, 0, 504, "failed", "said" },
+    { "function failed in mid stream", "ST", 502, 1, 0, ENGAGE_PROOF_NONE, 1, 0, 0, "", "" },
+    { "runner refuses the model", "", 400, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 400, "not-executed",
+      "said" },
+    { "detached not enabled", "", 501, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 501, "not-executed", "said" },
+    { "runner fails", "", 500, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 500, "unknown", "said" },
+    { "code 0 is never a 200", "", -1, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 500, "unknown", "internal" },
+    { "code 200 is never a 200", "", 200, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 500, "unknown",
+      "internal" },
+    { "code 1000", "", 1000, 1, 0, ENGAGE_PROOF_NONE, 1, 0, 500, "failed", "internal" },
+    { "malformed", "", 0, 0, 2, ENGAGE_PROOF_NONE, 0, 0, 502, "unknown", "not understood" },
+    { "malformed after success", "L", 1, 0, 0, ENGAGE_PROOF_NONE, 0, 0, 502, "unknown",
+      "not understood" },
+    { "malformed with a nack's code", "", 503, 0, 0, ENGAGE_PROOF_NONE, 0, 0, 502, "unknown",
+      "not understood" },
+    { "second start", "SS", 1, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "not understood" },
+    { "start after data", "DS", 1, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown",
+      "not understood" },
+};
+
+static void play(struct engage_attempt *a, const char *events)
+{
+    static char big[2000];
+
+    for (; *events; events++) {
+        switch (*events) {
+        case 'S': fake_attempt_start(a, 200, "X", "y", NULL); break;
+        case 'D': fake_attempt_data(a, "data", 4); break;
+        case 'L':
+            fake_attempt_start(a, 200, "Content-Length", "4", NULL);
+            fake_attempt_data(a, "data", 4);
+            break;
+        default: fake_attempt_data(a, big, sizeof(big)); break;
+        }
+    }
+}
+
+START_TEST(retry_table)
+{
+    const struct row *r = &rows[_i];
+    struct engage_attempt *a;
+    struct client *c;
+
+    PUBLISH("r1:1", "r2:1");
+    c = INVOKE("x");
+    a = fake_engage_last(&fe);
+    ck_assert_str_eq(a->address, "r1:1");
+    play(a, r->events);
+    if (r->finished) {
+        fake_attempt_finished(a, r->finished == 1, r->finished < 0 ? 0 : r->finished, r->user,
+                              "what the runner said");
+    }
+    fake_attempt_end(a, r->grpc, r->proof, r->legal);
+    if (r->retried) {
+        ck_assert_msg(fe.attempts_made == 2, "%s: not tried again", r->what);
+        ck_assert_str_eq(fake_engage_last(&fe)->address, "r2:1");
+        finish_ok(fake_engage_last(&fe));
+        expect_outcome(c, "ok");
+        client_free(c);
+        return;
+    }
+    ck_assert_msg(fe.attempts_made == 1, "%s: tried again without a proof", r->what);
+    ck_assert_msg(c->terminal == 1, "%s: no answer", r->what);
+    if (!r->status) {
+        ck_assert_msg(c->cut, "%s: the answer looks whole", r->what);
+    } else {
+        ck_assert_msg(c->status == r->status, "%s: status %d", r->what, c->status);
+        expect_outcome(c, r->outcome);
+        ck_assert_msg(strstr(buf_text(&c->message), r->text) != NULL, "%s: \"%s\"", r->what,
+                      buf_text(&c->message));
+    }
+    client_free(c);
+}
+END_TEST
+
+/* ---- placement ------------------------------------------------------------------------------- */
+
+START_TEST(no_runner_until_the_deadline)
+{
+    struct client *c = INVOKE("");
+
+    fake_env_advance(env, 29 * ENV_S);
+    ck_assert_int_eq(c->terminal, 0);
+    fake_env_advance(env, 2 * ENV_S);
+    ck_assert_int_eq(c->status, 503);
+    ck_assert_str_eq(buf_text(&c->message), "LB301 no runner: 0 known");
+    ck_assert_str_eq(answer_header(c, "Retry-After"), "1");
+    expect_outcome(c, "not-executed");
+    client_free(c);
+}
+END_TEST
+
+START_TEST(all_busy_then_free)
+{
+    struct client *first;
+    struct client *c;
+    struct engage_attempt *running;
+
+    PUBLISH("r1:1");
+    first = INVOKE("");
+    running = fake_engage_last(&fe);
+    c = INVOKE("");
+    fake_attempt_finished(fake_engage_last(&fe), false, 503, false, "busy");
+    fake_attempt_end(fake_engage_last(&fe), 0, ENGAGE_PROOF_NONE, true);
+    ck_assert_uint_eq(fe.attempts_open, 1);
+    finish_ok(running);
+    fake_env_advance(env, 0);
+    ck_assert_uint_eq(fe.attempts_open, 1);
+    finish_ok(fake_engage_last(&fe));
+    expect_outcome(c, "ok");
+    client_free(first);
+    client_free(c);
+}
+END_TEST
+
+START_TEST(no_memory_for_an_attempt)
+{
+    struct client *c;
+
+    PUBLISH("r1:1");
+    fe.no_memory = true;
+    c = INVOKE("");
+    ck_assert_int_eq(c->status, 503);
+    expect_outcome(c, "not-executed");
+    client_free(c);
+}
+END_TEST
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+START_TEST(streams_beyond_the_buffer)
+{
+    static char data[800];
+    struct engage_attempt *a;
+    struct client *c;
+
+    PUBLISH("r1:1");
+    c = INVOKE("");
+    a = fake_engage_last(&fe);
+    fake_attempt_start(a, 200, "Content-Type", "x/y", NULL);
+    fake_attempt_data(a, data, sizeof(data));
+    ck_assert(!c->streamed);
+    c->full = 1;
+    fake_attempt_data(a, data, sizeof(data));
+    ck_assert(c->streamed);
+    ck_assert(a->paused);
+    ck_assert_int_eq(c->declared, -1);
+    ck_assert_uint_eq(c->body.len, 1600);
+    lb_call_writable(c->call);
+    ck_assert(!a->paused);
+    fake_attempt_data(a, data, sizeof(data));
+    ck_assert_uint_eq(c->body.len, 2400);
+    finish_ok(a);
+    ck_assert(!c->cut);
+    ck_assert_uint_eq(strlen(answer_header(c, "Fn-Call-Id")), CALL_ID_LEN);
+    client_free(c);
+}
+END_TEST
+
+/* Row 25: fewer bytes than declared is never a whole answer. */
+START_TEST(too_few_bytes)
+{
+    static char data[2000];
+    struct engage_attempt *a;
+    struct client *c;
+
+    PUBLISH("r1:1");
+    c = INVOKE("");
+    a = fake_engage_last(&fe);
+    fake_attempt_start(a, 200, "Content-Length", "10", NULL);
+    fake_attempt_data(a, "12345", 5);
+    finish_ok(a);
+    ck_assert_int_eq(c->status, 502);
+    ck_assert_str_eq(buf_text(&c->message), "FN603 answer ended after 5 of 10 bytes");
+    expect_outcome(c, "failed");
+    client_free(c);
+    c = INVOKE("");
+    a = fake_engage_last(&fe);
+    fake_attempt_start(a, 200, "Content-Length", "3000", NULL);
+    fake_attempt_data(a, data, sizeof(data));
+    ck_assert_int_eq(c->declared, 3000);
+    finish_ok(a);
+    ck_assert(c->cut);
+    client_free(c);
+}
+END_TEST
+
+START_TEST(response_limits)
+{
+    static char data[60000];
+    char *value = malloc(70000);
+    struct engage_attempt *a;
+    struct client *c;
+
+    PUBLISH("r1:1");
+    c = INVOKE("");
+    a = fake_engage_last(&fe);
+    fake_attempt_start(a, 200, NULL);
+    fake_attempt_data(a, data, sizeof(data));
+    fake_attempt_data(a, data, sizeof(data));
+    ck_assert(c->cut);
+    client_free(c);
+    c = INVOKE("");
+    fake_attempt_start(fake_engage_last(&fe), 200, "Content-Length", "120000", NULL);
+    ck_assert_int_eq(c->status, 502);
+    ck_assert_str_eq(buf_text(&c->message), "function response body too large");
+    expect_outcome(c, "failed");
+    client_free(c);
+    memset(value, 'v', 69999);
+    value[69999] = '\0';
+    c = INVOKE("");
+    fake_attempt_start(fake_engage_last(&fe), 200, "X", value, NULL);
+    ck_assert_int_eq(c->status, 502);
+    ck_assert_str_eq(buf_text(&c->message), "function response header too large");
+    expect_outcome(c, "failed");
+    client_free(c);
+    free(value);
+}
+END_TEST
+
+/* ---- detached -------------------------------------------------------------------------------- */
+
+static struct client *detached(void)
+{
+    return send_request("POST", "/invoke/" FN_HELLO, "x", "Fn-Invoke-Type", "detached", NULL);
+}
+
+START_TEST(detached_ack)
+{
+    struct engage_attempt *a;
+    struct client *c;
+
+    PUBLISH("r1:1");
+    c = detached();
+    a = fake_engage_last(&fe);
+    ck_assert_ptr_nonnull(strstr(a->json, "\"type\":\"detached\""));
+    ck_assert_int_eq(a->deadline_ns, env->now + 400 * ENV_S);
+    fake_attempt_start(a, 202, NULL);
+    ck_assert_int_eq(c->status, 202);
+    ck_assert_uint_eq(c->body.len, 0);
+    ck_assert_uint_eq(strlen(answer_header(c, "Fn-Call-Id")), CALL_ID_LEN);
+    client_free(c);
+    fake_attempt_data(a, "ignored", 7);
+    ck_assert_uint_eq(fe.attempts_open, 1);
+    finish_ok(a);
+    ck_assert_uint_eq(fe.attempts_open, 0);
+}
+END_TEST
+
+START_TEST(detached_breaks_after_ack)
+{
+    struct metric *broken = metric_simple("fn_detached_broken", METRIC_COUNTER, "");
+    int64_t before = metric_value(broken);
+    struct engage_attempt *a;
+    struct lb_counts n;
+    struct client *c;
+
+    PUBLISH("r1:1", "r2:1");
+    c = detached();
+    a = fake_engage_last(&fe);
+    fake_attempt_start(a, 202, NULL);
+    client_free(c);
+    fake_attempt_end(a, 14, ENGAGE_PROOF_NONE, true);
+    ck_assert_uint_eq(fe.attempts_made, 1);
+    lb_count(lb, &n);
+    ck_assert_uint_eq(n.unknown, 1);
+    ck_assert_int_eq(metric_value(broken), before + 1);
+}
+END_TEST
+
+START_TEST(detached_client_goes)
+{
+    struct engage_attempt *a;
+    struct lb_counts n;
+    struct client *c;
+
+    PUBLISH("r1:1", "r2:1");
+    c = detached();
+    a = fake_engage_last(&fe);
+    client_gone(c);
+    client_free(c);
+    fake_attempt_end(a, 14, ENGAGE_PROOF_NOT_SENT, true);
+    a = fake_engage_last(&fe);
+    ck_assert_str_eq(a->address, "r2:1");
+    fake_attempt_start(a, 202, NULL);
+    finish_ok(a);
+    lb_count(lb, &n);
+    ck_assert_uint_eq(n.ok, 1);
+}
+END_TEST
+
+START_TEST(detached_error_before_ack)
+{
+    struct metric *broken = metric_simple("fn_detached_broken", METRIC_COUNTER, "");
+    int64_t before = metric_value(broken);
+    struct client *c;
+
+    PUBLISH("r1:1");
+    c = detached();
+    fake_attempt_finished(fake_engage_last(&fe), false, 501, false, "Detach call functions are not "
+                                                                    "supported on this server");
+    fake_attempt_end(fake_engage_last(&fe), 0, ENGAGE_PROOF_NONE, true);
+    ck_assert_int_eq(c->status, 501);
+    expect_outcome(c, "not-executed");
+    ck_assert_int_eq(metric_value(broken), before);
+    client_free(c);
+    c = detached();
+    finish_ok(fake_engage_last(&fe));
+    ck_assert_int_eq(c->status, 202);
+    client_free(c);
+}
+END_TEST
+
+/* ---- clients that go away -------------------------------------------------------------------- */
+
+START_TEST(client_goes)
+{
+    static const char *const when[] = { "", "S", "SD", "ST" };
+    struct engage_attempt *a;
+    struct lb_counts n;
+    struct client *c;
+
+    c = INVOKE("");
+    client_gone(c); /* parked */
+    client_free(c);
+    PUBLISH("r1:1");
+    for (int i = 0; i < 4; i++) {
+        c = INVOKE("");
+        a = fake_engage_last(&fe);
+        play(a, when[i]);
+        client_gone(c);
+        ck_assert_uint_eq(fe.attempts_open, 0);
+        client_free(c);
+    }
+    lb_count(lb, &n);
+    ck_assert_uint_eq(n.aborted, 5);
+}
+END_TEST
+
+/* ---- drain ----------------------------------------------------------------------------------- */
+
+static void note(void *ud)
+{
+    ++*(int *)ud;
+}
+
+START_TEST(drains)
+{
+    struct client *running;
+    struct client *c;
+    int drained = 0;
+
+    PUBLISH("r1:1");
+    running = INVOKE("");
+    lb_drain(lb, note, &drained);
+    fake_env_settle(env);
+    ck_assert_int_eq(drained, 0);
+    c = INVOKE("");
+    ck_assert_int_eq(c->status, 503);
+    ck_assert_ptr_nonnull(strstr(buf_text(&c->message), "LB304"));
+    ck_assert_str_ne(answer_header(c, "Retry-After"), "");
+    client_free(c);
+    finish_ok(fake_engage_last(&fe));
+    fake_env_settle(env);
+    ck_assert_int_eq(drained, 1);
+    client_free(running);
+}
+END_TEST
+
+/* ---- ten thousand waiting calls -------------------------------------------------------------- */
+
+START_TEST(parked_memory)
+{
+    enum { N = 10000 };
+    static struct client *clients[N];
+    size_t before = mallinfo2().uordblks;
+    size_t each;
+
+    for (int i = 0; i < N; i++) {
+        clients[i] = INVOKE("a body of thirty-two bytes, here");
+    }
+    each = (mallinfo2().uordblks - before) / N;
+    printf("a parked call: %zu bytes in lb, place and this test's client\n", each);
+#ifndef __SANITIZE_ADDRESS__
+    ck_assert_uint_le(each, 12 * 1024);
+#endif
+    fake_env_advance(env, 31 * ENV_S);
+    for (int i = 0; i < N; i++) {
+        ck_assert_int_eq(clients[i]->status, 503);
+        client_free(clients[i]);
+    }
+}
+END_TEST
+
+Suite *call_suite(void)
+{
+    const TTest *const tests[] = {
+        invoke_ok, empty_success, no_runner_until_the_deadline, all_busy_then_free,
+        no_memory_for_an_attempt, streams_beyond_the_buffer, too_few_bytes, response_limits,
+        detached_ack, detached_breaks_after_ack, detached_client_goes, detached_error_before_ack,
+        client_goes, drains, parked_memory,
+    };
+    Suite *s = suite_create("lb call");
+    TCase *tc = tcase_create("call");
+
+    tcase_add_checked_fixture(tc, setup, lb_teardown);
+    tcase_add_loop_test(tc, retry_table, 0, (int)(sizeof(rows) / sizeof(rows[0])));
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        tcase_add_test(tc, tests[i]);
+    }
+    suite_add_tcase(s, tc);
+    return s;
+}

@@ -1,0 +1,263 @@
+/* The catalog against a scripted API node: paths, single flight, age, stale values, not found. */
+#include "fixture.h"
+#include "suites.h"
+
+#include <model/call.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FN_JSON                                                                                    \
+    "{\"id\":\"F\",\"name\":\"f\",\"app_id\":\"A\",\"image\":\"i\",\"memory\":64,\"timeout\":5,"   \
+    "\"config\":null,\"annotations\":{\"fnproject.io/fn/invokeEndpoint\":\"http:\\/\\/x\"}}"
+#define APP_JSON "{\"id\":\"A\",\"name\":\"demo\",\"config\":{\"X\":\"y\"}}"
+
+static void setup(void)
+{
+    lb_opts = (struct lb_options){ .placement_timeout_ns = ENV_S, .response_buffer_bytes = 65536 };
+    fixture_api = true;
+    lb_setup();
+    PUBLISH("r1:1");
+}
+
+static void teardown(void)
+{
+    for (int i = 0; i < n_api; i++) {
+        ck_assert(api[i].answered);
+    }
+    /* The catalog sweeps for as long as it lives. */
+    catalog_destroy(catalog);
+    catalog = NULL;
+    lb_teardown();
+}
+
+static struct client *invoke(const char *id)
+{
+    char path[600];
+
+    snprintf(path, sizeof(path), "/invoke/%s", id);
+    return send_request("POST", path, "", NULL);
+}
+
+static void done(struct client *c)
+{
+    if (!c->terminal) {
+        client_gone(c);
+    }
+    client_free(c);
+}
+
+/* Loads F and ends the call. */
+static void load(void)
+{
+    struct client *c = invoke("F");
+    int i = n_api - 1;
+
+    api_answer(i, 200, FN_JSON);
+    api_answer(i + 1, 200, APP_JSON);
+    ck_assert_uint_eq(fe.attempts_open, 1);
+    done(c);
+}
+
+START_TEST(two_requests_then_none)
+{
+    struct client *c = invoke("F");
+    struct client *second = invoke("F");
+    struct engage_attempt *a;
+    struct arena arena;
+    struct call m;
+
+    ck_assert_int_eq(n_api, 1);
+    ck_assert_str_eq(api[0].path, "/v2/fns/F");
+    api_answer(0, 200, FN_JSON);
+    ck_assert_int_eq(n_api, 2);
+    ck_assert_str_eq(api[1].path, "/v2/apps/A");
+    api_answer(1, 200, APP_JSON);
+    ck_assert_uint_eq(fe.attempts_open, 2);
+    a = fake_engage_last(&fe);
+    arena_init(&arena, 0);
+    call_init(&m, &arena);
+    ck_assert_int_eq(call_from_json(&m, a->json, strlen(a->json), NULL), 0);
+    ck_assert_str_eq(m.app_name, "demo");
+    ck_assert_str_eq(kvs_get(&m.config, "X"), "y");
+    ck_assert_str_eq(kvs_get(&m.annotations, "fnproject.io/fn/invokeEndpoint"), "\"http://x\"");
+    ck_assert_int_eq(m.idle_timeout_s, 30);
+    arena_finish(&arena);
+    done(c);
+    done(second);
+    done(invoke("F"));
+    ck_assert_int_eq(n_api, 2);
+}
+END_TEST
+
+START_TEST(trigger_path)
+{
+    struct client *c = send_request("GET", "/t/my%20app/p/q%3fr%25", "", NULL);
+
+    ck_assert_str_eq(api[0].path, "/v2/apps?name=my%20app");
+    api_answer(0, 200, "{\"items\":[" APP_JSON "]}");
+    ck_assert_str_eq(api[1].path, "/v2/runner/apps/A/triggerBySource/http//p/q%3Fr%25");
+    api_answer(1, 200, "{\"id\":\"T\",\"app_id\":\"A\",\"fn_id\":\"F\",\"source\":\"/p/q?r%\"}");
+    ck_assert_str_eq(api[2].path, "/v2/fns/F");
+    api_answer(2, 200, FN_JSON);
+    ck_assert_uint_eq(fe.attempts_open, 1);
+    ck_assert_ptr_nonnull(strstr(fake_engage_last(&fe)->json, "\"trigger_id\":\"T\""));
+    done(c);
+}
+END_TEST
+
+START_TEST(refreshed_after_five_seconds)
+{
+    struct client *c;
+
+    load();
+    fake_env_advance(env, 4900 * ENV_MS);
+    done(invoke("F"));
+    ck_assert_int_eq(n_api, 2);
+    fake_env_advance(env, 200 * ENV_MS);
+    c = invoke("F");
+    ck_assert_int_eq(n_api, 3);
+    api_answer(2, 404, "{\"message\":\"Fn not found\"}");
+    ck_assert_int_eq(c->status, 404);
+    done(c);
+}
+END_TEST
+
+/* The last good value is used while the API node is down, up to its age limit. */
+START_TEST(stale_while_down)
+{
+    struct client *c;
+
+    load();
+    fake_env_advance(env, 6 * ENV_S);
+    c = invoke("F");
+    api_answer(2, 0, "");
+    ck_assert_uint_eq(fe.attempts_open, 1);
+    done(c);
+    fake_env_advance(env, 2 * ENV_S);
+    c = invoke("F"); /* asks again without making this one wait */
+    ck_assert_uint_eq(fe.attempts_open, 1);
+    ck_assert_int_eq(n_api, 4);
+    api_answer(3, 503, "{}");
+    done(c);
+    fake_env_advance(env, 70 * ENV_S);
+    c = invoke("F");
+    api_answer(n_api - 1, 0, "");
+    ck_assert_int_eq(c->status, 503);
+    ck_assert_ptr_nonnull(strstr(buf_text(&c->message), "LB306"));
+    expect_outcome(c, "not-executed");
+    done(c);
+}
+END_TEST
+
+START_TEST(cold_and_down)
+{
+    struct client *c = invoke("F");
+
+    api_answer(0, 0, "");
+    ck_assert_int_eq(c->status, 503);
+    ck_assert_str_ne(answer_header(c, "Retry-After"), "");
+    done(c);
+}
+END_TEST
+
+START_TEST(broken_answers)
+{
+    static const char *const bodies[] = { "", "<html>", "[]", "{\"memory\":\"x\"}", "{}",
+                                          "{\"id\":\"F\",\"name\":\"f\",\"app_id\":\"A\"}" };
+    struct client *c;
+
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        c = invoke("F");
+        api_answer(n_api - 1, 200, bodies[i]);
+        if (!c->terminal) {
+            api_answer(n_api - 1, 200, APP_JSON);
+        }
+        ck_assert_msg(c->status == 503, "%s: %d", bodies[i], c->status);
+        done(c);
+    }
+}
+END_TEST
+
+START_TEST(not_found_each)
+{
+    struct client *c = send_request("GET", "/t/nope/x", "", NULL);
+
+    api_answer(0, 200, "{\"items\":[]}");
+    ck_assert_int_eq(c->status, 404);
+    ck_assert_str_eq(buf_text(&c->message), "App not found");
+    done(c);
+    c = send_request("GET", "/t/demo/x", "", NULL);
+    api_answer(1, 200, "{\"items\":[" APP_JSON "]}");
+    api_answer(2, 404, "{\"message\":\"Trigger not found\"}");
+    ck_assert_int_eq(c->status, 404);
+    ck_assert_str_eq(buf_text(&c->message), "Trigger not found");
+    done(c);
+    c = invoke("nope");
+    api_answer(3, 404, "{\"message\":\"Fn not found\"}");
+    ck_assert_str_eq(buf_text(&c->message), "Fn not found");
+    done(c);
+    done(invoke("nope"));
+    ck_assert_int_eq(n_api, 4);
+    fake_env_advance(env, 1100 * ENV_MS);
+    c = invoke("nope");
+    ck_assert_int_eq(n_api, 5);
+    api_answer(4, 404, "");
+    done(c);
+}
+END_TEST
+
+START_TEST(client_goes_while_asking)
+{
+    struct client *c = invoke("F");
+    struct client *stays = invoke("F");
+
+    client_gone(c);
+    client_free(c);
+    api_answer(0, 200, FN_JSON);
+    api_answer(1, 200, APP_JSON);
+    ck_assert_uint_eq(fe.attempts_open, 1);
+    done(stays);
+}
+END_TEST
+
+/* A call keeps the function it began with. */
+START_TEST(changed_meanwhile)
+{
+    struct engage_attempt *a;
+    struct client *c;
+    struct client *next;
+
+    load();
+    c = invoke("F");
+    a = fake_engage_last(&fe);
+    fake_env_advance(env, 6 * ENV_S);
+    next = invoke("F");
+    api_answer(2, 200, "{\"id\":\"F\",\"name\":\"f\",\"app_id\":\"A\",\"image\":\"new\"}");
+    api_answer(3, 200, APP_JSON);
+    ck_assert_ptr_nonnull(strstr(fake_engage_last(&fe)->json, "\"image\":\"new\""));
+    ck_assert_ptr_nonnull(strstr(a->json, "\"image\":\"i\""));
+    fake_attempt_end(a, 14, ENGAGE_PROOF_NOT_SENT, true);
+    ck_assert_int_eq(c->status, 503); /* the placement deadline has passed */
+    done(next);
+    done(c);
+}
+END_TEST
+
+Suite *catalog_suite(void)
+{
+    const TTest *const tests[] = {
+        two_requests_then_none, trigger_path, refreshed_after_five_seconds, stale_while_down,
+        cold_and_down, broken_answers, not_found_each, client_goes_while_asking, changed_meanwhile,
+    };
+    Suite *s = suite_create("lb catalog");
+    TCase *tc = tcase_create("catalog");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        tcase_add_test(tc, tests[i]);
+    }
+    suite_add_tcase(s, tc);
+    return s;
+}

@@ -1,0 +1,150 @@
+/* Overriders and listeners around a call. */
+#include "fixture.h"
+#include "suites.h"
+
+#include <string.h>
+
+static struct plugin *overriders[2] = { &other[0], &other[1] };
+static struct plugin *listeners[2] = { &other[2], &other[3] };
+static int refuse_at; /* overrider or listener that refuses; -1 = none */
+static int befores, afters;
+static struct fn_call_end last_end;
+static char last_outcome[32];
+
+static int apply(void *inst, struct fn_edit *edit, struct fn_error *reterr)
+{
+    const struct fn_edit_if *e = fake_plugin_table("fn.edit");
+    int me = *(const int *)inst;
+
+    ck_assert_str_eq(e->text(edit, FN_TEXT_FN_ID), FN_HELLO);
+    ck_assert_str_eq(e->text(edit, FN_TEXT_METHOD), "POST");
+    ck_assert_str_eq(e->config(edit, "A"), me ? "edited" : "app");
+    ck_assert_int_eq(e->set_u64(edit, FN_FIELD_MEM_MB, 0), FN_E_RANGE);
+    ck_assert_int_eq(e->set_u64(edit, 99, 1), FN_E_INVALID);
+    ck_assert_int_eq(e->set_config(edit, "A", "edited"), 0);
+    ck_assert_int_eq(e->set_config(edit, "B", NULL), 0);
+    ck_assert_int_eq(e->set_extension(edit, me ? "two" : "one", "x"), 0);
+    ck_assert_int_eq(e->set_u64(edit, FN_FIELD_MEM_MB, 256), 0);
+    if (refuse_at == me) {
+        return err_set_http(reterr, FN_E_PERMISSION, 403, FN_BLAME_USER, "not today");
+    }
+    return FN_CHANGED;
+}
+
+static const struct fn_override_ops override_ops = { FN_HDR(struct fn_override_ops,
+                                                            FN_MAGIC_OVERRIDE), apply };
+
+static int before(void *inst, const struct fn_call *call, struct fn_error *reterr)
+{
+    int me = *(const int *)inst;
+
+    ck_assert_str_eq(call->fn_id, FN_HELLO);
+    ck_assert_uint_eq(call->mem_mb, 256);
+    befores++;
+    if (refuse_at == me) {
+        return err_set_http(reterr, FN_E_EXHAUSTED, 429, FN_BLAME_USER,
+                            "Request capacity for user exceeded");
+    }
+    return 0;
+}
+
+static void after(void *inst, const struct fn_call *call, const struct fn_call_end *end)
+{
+    (void)inst;
+    (void)call;
+    afters++;
+    last_end = *end;
+    strncpy(last_outcome, end->outcome, sizeof(last_outcome) - 1);
+}
+
+static const struct fn_listener_ops listener_ops = { FN_HDR(struct fn_listener_ops,
+                                                            FN_MAGIC_LISTENER), before, after };
+
+static void setup(void)
+{
+    static int me[4] = { 0, 1, 2, 3 };
+
+    lb_opts = (struct lb_options){ .placement_timeout_ns = ENV_S, .response_buffer_bytes = 65536 };
+    fixture_api = false;
+    lb_setup();
+    PUBLISH("r1:1");
+    for (int i = 0; i < 4; i++) {
+        fake_plugin_init(&other[i], "other",
+                         i < 2 ? (const void *)&override_ops : (const void *)&listener_ops, &me[i]);
+    }
+    lb_set_plugins(lb, overriders, 2, listeners, 2);
+    refuse_at = -1;
+    befores = afters = 0;
+}
+
+START_TEST(edits_travel)
+{
+    struct client *c = INVOKE("");
+    struct engage_attempt *a = fake_engage_last(&fe);
+
+    ck_assert_str_eq(a->extensions, "one=x,two=x,");
+    ck_assert_ptr_nonnull(strstr(a->json, "\"memory\":256"));
+    ck_assert_ptr_nonnull(strstr(a->json, "\"A\":\"edited\""));
+    ck_assert_ptr_null(strstr(a->json, "\"B\":"));
+    ck_assert_int_eq(befores, 2);
+    ck_assert_int_eq(afters, 0);
+    fake_attempt_finished(a, true, 0, false, NULL);
+    fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
+    ck_assert_int_eq(afters, 2);
+    ck_assert_int_eq(last_end.code, 0);
+    ck_assert_uint_eq(last_end.http_status, 200);
+    ck_assert_str_eq(last_outcome, "ok");
+    client_free(c);
+    /* The function itself was not changed. */
+    c = INVOKE("");
+    client_gone(c);
+    client_free(c);
+    ck_assert_str_eq(last_outcome, "aborted");
+}
+END_TEST
+
+START_TEST(one_refusal_refuses)
+{
+    struct client *c;
+
+    for (refuse_at = 0; refuse_at < 2; refuse_at++) {
+        c = INVOKE("");
+        ck_assert_int_eq(c->status, 403);
+        ck_assert_str_eq(buf_text(&c->message), "not today");
+        expect_outcome(c, "not-executed");
+        client_free(c);
+    }
+    ck_assert_uint_eq(fe.attempts_made, 0);
+    ck_assert_int_eq(befores, 0);
+}
+END_TEST
+
+/* after() comes exactly for those whose before() let the call through. */
+START_TEST(listener_refuses)
+{
+    struct client *c;
+
+    refuse_at = 3;
+    c = INVOKE("");
+    ck_assert_int_eq(c->status, 429);
+    ck_assert_int_eq(befores, 2);
+    ck_assert_int_eq(afters, 1);
+    ck_assert_str_eq(last_outcome, "not-executed");
+    ck_assert_int_eq(last_end.code, FN_E_EXHAUSTED);
+    client_free(c);
+    ck_assert_uint_eq(fe.attempts_made, 0);
+}
+END_TEST
+
+Suite *plugin_suite(void)
+{
+    Suite *s = suite_create("lb plugins");
+    TCase *tc = tcase_create("plugins");
+
+    tcase_add_checked_fixture(tc, setup, lb_teardown);
+    tcase_add_test(tc, edits_travel);
+    tcase_add_test(tc, one_refusal_refuses);
+    tcase_add_test(tc, listener_refuses);
+    suite_add_tcase(s, tc);
+    return s;
+}

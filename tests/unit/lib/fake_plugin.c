@@ -1,0 +1,107 @@
+#include "fake_plugin.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define OFFERS_MAX 16
+
+static struct {
+    const char *iface;
+    const void *table;
+    void *impl;
+} offers[OFFERS_MAX];
+static int n_offers;
+static struct plugin_crumb worker = { .context = PLUGIN_WORKER };
+static struct plugin_crumb on_loop = { .context = PLUGIN_LOOP };
+int fake_plugin_on_worker;
+
+void fake_plugin_init(struct plugin *p, const char *name, const void *ops, void *inst)
+{
+    *p = (struct plugin){ .name = name, .ops = ops, .inst = inst };
+    p->host.priv = p;
+}
+
+void fake_plugin_reset(void)
+{
+    n_offers = 0;
+    fake_plugin_on_worker = 0;
+}
+
+static int find(const char *iface)
+{
+    for (int i = 0; i < n_offers; i++) {
+        if (strcmp(offers[i].iface, iface) == 0) {
+            return i;
+        }
+    }
+    assert(!"offered");
+    return -1;
+}
+
+const void *fake_plugin_table(const char *iface)
+{
+    return offers[find(iface)].table;
+}
+
+void plugin_host_offer(struct plugin_host *h, const char *iface, uint16_t major, uint16_t minor,
+                       const void *table, void *impl)
+{
+    (void)h;
+    (void)major;
+    (void)minor;
+    assert(n_offers < OFFERS_MAX);
+    offers[n_offers].iface = iface;
+    offers[n_offers].table = table;
+    offers[n_offers++].impl = impl;
+}
+
+void *plugin_impl(const struct fn_host *host, const char *iface)
+{
+    (void)host;
+    return offers[find(iface)].impl;
+}
+
+struct plugin *plugin_of(const struct fn_host *host)
+{
+    return host->priv;
+}
+
+const char *plugin_name(const struct plugin *p)
+{
+    return p->name;
+}
+
+const void *plugin_ops(const struct plugin *p)
+{
+    return p->ops;
+}
+
+void *plugin_inst(const struct plugin *p)
+{
+    return p->inst;
+}
+
+void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context context,
+                  const char *method)
+{
+    (void)context;
+    (void)method;
+    c->plugin = p;
+    p->calls++;
+}
+
+void plugin_leave(struct plugin_crumb *c)
+{
+    c->plugin = NULL;
+}
+
+const struct plugin_crumb *plugin_current(void)
+{
+    return fake_plugin_on_worker ? &worker : &on_loop;
+}
+
+void plugin_bad_answer(struct plugin *p, const char *what)
+{
+    (void)what;
+    p->bad_answers++;
+}

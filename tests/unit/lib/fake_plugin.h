@@ -1,0 +1,28 @@
+/* Fake plugins: stands in for core/plugin, so that rooms above it are tested with tables of the
+ * test.
+ *
+ * Defines the functions of plugin/plugin.h that place, override and lb use; a test that links it
+ * must not need the real ones. */
+#ifndef TESTS_FAKE_PLUGIN_H
+#define TESTS_FAKE_PLUGIN_H
+
+#include <plugin/plugin.h>
+
+struct plugin {
+    const char *name;
+    const void *ops;
+    void *inst;
+    uint32_t bad_answers;
+    uint32_t calls;
+    struct fn_host host;
+};
+
+void fake_plugin_init(struct plugin *p, const char *name, const void *ops, void *inst);
+/* Forgets what was offered. */
+void fake_plugin_reset(void);
+/* The table that was offered under that name. */
+const void *fake_plugin_table(const char *iface);
+/* Until the next call: calls come from a worker. */
+extern int fake_plugin_on_worker;
+
+#endif

@@ -1,0 +1,278 @@
+#include <check.h>
+#include <loop/loop.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct loop *loop;
+static struct env *env;
+static char trace[64];
+static size_t trace_n;
+
+static void setup(void)
+{
+    ck_assert_int_eq(loop_create(NULL, &loop, NULL), 0);
+    env = loop_env(loop);
+    trace_n = 0;
+}
+
+static void teardown(void)
+{
+    loop_destroy(loop);
+}
+
+static void note(char c)
+{
+    trace[trace_n++] = c;
+    trace[trace_n] = '\0';
+}
+
+struct named_timer {
+    struct env_timer t;
+    char name;
+};
+
+static void on_named(struct env_timer *t)
+{
+    char name = container_of(t, struct named_timer, t)->name;
+
+    note(name);
+    if (name == 'z') {
+        loop_stop(loop);
+    }
+}
+
+START_TEST(timers_fire_in_order_of_time_then_of_setting)
+{
+    struct named_timer a = { { .cb = on_named }, 'a' }, b = { { .cb = on_named }, 'b' },
+                       c = { { .cb = on_named }, 'c' }, d = { { .cb = on_named }, 'd' },
+                       z = { { .cb = on_named }, 'z' };
+    int64_t now = env_now_ns(env);
+
+    env_timer_set(env, &z.t, now + 5 * ENV_MS);
+    env_timer_set(env, &c.t, now + 3 * ENV_MS);
+    env_timer_set(env, &a.t, now + 1 * ENV_MS);
+    env_timer_set(env, &b.t, now + 1 * ENV_MS);
+    env_timer_set(env, &d.t, now + 2 * ENV_MS);
+    env_timer_clear(env, &c.t);
+    env_timer_clear(env, &c.t);
+    env_timer_set(env, &a.t, now + 4 * ENV_MS);
+    loop_run(loop);
+    ck_assert_str_eq(trace, "bdaz");
+    ck_assert(!env_timer_is_set(&a.t));
+}
+END_TEST
+
+struct task {
+    struct env_task t;
+    struct env_task *then;
+    char name;
+};
+
+static void on_task(struct env_task *t)
+{
+    struct task *k = container_of(t, struct task, t);
+
+    note(k->name);
+    if (k->then) {
+        env_defer(env, k->then);
+    }
+    if (k->name == 'z') {
+        loop_stop(loop);
+    }
+}
+
+START_TEST(deferred_tasks_run_once_in_order)
+{
+    struct task z = { { .cb = on_task }, NULL, 'z' };
+    struct task a = { { .cb = on_task }, &z.t, 'a' };
+    struct task b = { { .cb = on_task }, NULL, 'b' };
+
+    env_defer(env, &a.t);
+    env_defer(env, &b.t);
+    env_defer(env, &a.t);
+    env_undefer(env, &b.t);
+    loop_run(loop);
+    ck_assert_str_eq(trace, "az");
+}
+END_TEST
+
+static void *foreign_sets_timer(void *arg)
+{
+    loop_enter(loop);
+    env_timer_set(env, arg, env_now_ns(env));
+    loop_leave(loop);
+    return NULL;
+}
+
+START_TEST(a_timer_of_a_foreign_thread_wakes_the_sleeping_loop)
+{
+    struct named_timer z = { { .cb = on_named }, 'z' };
+    pthread_t t;
+
+    pthread_create(&t, NULL, foreign_sets_timer, &z.t);
+    loop_run(loop);
+    pthread_join(t, NULL);
+    ck_assert_str_eq(trace, "z");
+}
+END_TEST
+
+struct pipe_watch {
+    struct loop_fd w;
+    struct pipe_watch *removes;
+    char name;
+};
+
+static void on_pipe(struct loop_fd *w, uint32_t events)
+{
+    struct pipe_watch *p = container_of(w, struct pipe_watch, w);
+
+    ck_assert(events & LOOP_READ);
+    note(p->name);
+    if (p->removes) {
+        loop_fd_remove(loop, &p->removes->w);
+    }
+    loop_fd_remove(loop, w);
+    loop_stop(loop);
+}
+
+START_TEST(a_removed_descriptor_gets_no_event_of_the_running_batch)
+{
+    struct pipe_watch a = { .w.cb = on_pipe, .name = 'a' }, b = { .w.cb = on_pipe, .name = 'b' };
+    int p[2][2];
+
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(pipe(p[i]), 0);
+        ck_assert_int_eq(write(p[i][1], "x", 1), 1);
+    }
+    a.w.fd = p[0][0];
+    b.w.fd = p[1][0];
+    a.removes = &b;
+    b.removes = &a;
+    ck_assert_int_eq(loop_fd_add(loop, &a.w, LOOP_READ, NULL), 0);
+    ck_assert_int_eq(loop_fd_add(loop, &b.w, LOOP_READ, NULL), 0);
+    loop_run(loop);
+    ck_assert_uint_eq(trace_n, 1);
+    for (int i = 0; i < 4; i++) {
+        close(p[i / 2][i % 2]);
+    }
+}
+END_TEST
+
+struct job {
+    struct env_work w;
+    int result;
+    char name;
+};
+
+static int jobs_left;
+
+static void job_done(struct env_work *w)
+{
+    struct job *j = container_of(w, struct job, w);
+
+    note(j->name);
+    if (--jobs_left == 0) {
+        loop_stop(loop);
+    }
+}
+
+static void job_sleeps(struct env_work *w, struct fn_op *op)
+{
+    struct job *j = container_of(w, struct job, w);
+
+    j->result = loop_op_if()->sleep_until(op, env_now_ns(env) + 3600 * ENV_S);
+}
+
+static void job_returns(struct env_work *w, struct fn_op *op)
+{
+    (void)op;
+    container_of(w, struct job, w)->result = 42;
+}
+
+START_TEST(lanes_run_work_and_end_sleep_on_cancel_and_deadline)
+{
+    struct job a = { { .run = job_returns, .done = job_done, .lane = ENV_LANE_FAST }, 0, 'a' };
+    struct job b = { { .run = job_sleeps, .done = job_done, .lane = ENV_LANE_SLOW }, 0, 'b' };
+    struct job c = { { .run = job_sleeps, .done = job_done, .lane = ENV_LANE_SLOW }, 0, 'c' };
+
+    jobs_left = 3;
+    b.w.deadline_ns = env_now_ns(env) + 1 * ENV_MS;
+    ck_assert_int_eq(env_submit(env, &a.w), 0);
+    ck_assert_int_eq(env_submit(env, &b.w), 0);
+    ck_assert_int_eq(env_submit(env, &c.w), 0);
+    env_cancel(env, &c.w);
+    loop_run(loop);
+    ck_assert_int_eq(a.result, 42);
+    ck_assert_int_eq(b.result, FN_E_DEADLINE);
+    ck_assert_int_eq(c.result, FN_E_CANCELLED);
+}
+END_TEST
+
+START_TEST(a_full_lane_refuses)
+{
+    struct loop_lanes small = { { 1, 1, 1 }, { 1, 1, 1 } };
+    struct job j[3] = { 0 };
+    int refused = 0;
+
+    loop_destroy(loop);
+    ck_assert_int_eq(loop_create(&small, &loop, NULL), 0);
+    env = loop_env(loop);
+    jobs_left = 0;
+    for (int i = 0; i < 3; i++) {
+        j[i].w = (struct env_work){ .run = job_sleeps, .done = job_done };
+        j[i].name = 'x';
+        if (env_submit(env, &j[i].w) == FN_E_EXHAUSTED) {
+            refused++;
+        } else {
+            jobs_left++;
+        }
+    }
+    ck_assert_int_ge(refused, 1);
+    for (int i = 0; i < 3; i++) {
+        env_cancel(env, &j[i].w);
+    }
+    loop_run(loop);
+}
+END_TEST
+
+static void on_usr1(void *ud, int signo)
+{
+    *(int *)ud = signo;
+    loop_stop(loop);
+}
+
+START_TEST(a_signal_becomes_a_callback)
+{
+    int seen = 0;
+
+    ck_assert_int_eq(loop_signal(loop, SIGUSR1, on_usr1, &seen, NULL), 0);
+    raise(SIGUSR1);
+    loop_run(loop);
+    ck_assert_int_eq(seen, SIGUSR1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("loop");
+    TCase *t = tcase_create("loop");
+    SRunner *r;
+    int failed;
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, timers_fire_in_order_of_time_then_of_setting);
+    tcase_add_test(t, deferred_tasks_run_once_in_order);
+    tcase_add_test(t, a_timer_of_a_foreign_thread_wakes_the_sleeping_loop);
+    tcase_add_test(t, a_removed_descriptor_gets_no_event_of_the_running_batch);
+    tcase_add_test(t, lanes_run_work_and_end_sleep_on_cancel_and_deadline);
+    tcase_add_test(t, a_full_lane_refuses);
+    tcase_add_test(t, a_signal_becomes_a_callback);
+    suite_add_tcase(s, t);
+    r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

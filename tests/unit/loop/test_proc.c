@@ -1,0 +1,351 @@
+/* fn.proc: isolation, limits, ends, freezing, killing. What this machine cannot give (no root) is
+ * left out by isolation(); the tests that need it say so and pass. */
+#include <loop/loop.h>
+#include <loop/proc.h>
+#include <plugin/plugin.h>
+
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WAIT_S 30
+
+static struct proc *proc;
+static const struct fn_proc_if *table;
+static struct fn_host host;
+static struct fn_error err;
+
+/* The plugin host's look-up, for a table without a plugin. */
+void *plugin_impl(const struct fn_host *h, const char *iface)
+{
+    ck_assert_str_eq(iface, "fn.proc");
+    return h->priv;
+}
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    char out[3][65536];
+    size_t len[3];
+    uint64_t bytes;
+    int exits;
+    int32_t code;
+    uint32_t oom;
+} seen;
+
+static void on_output(void *ud, uint32_t fd, const void *data, size_t len)
+{
+    (void)ud;
+    pthread_mutex_lock(&seen.lock);
+    seen.bytes += len;
+    if (len > sizeof(seen.out[0]) - 1 - seen.len[fd]) {
+        len = sizeof(seen.out[0]) - 1 - seen.len[fd];
+    }
+    memcpy(seen.out[fd] + seen.len[fd], data, len);
+    seen.len[fd] += len;
+    pthread_cond_broadcast(&seen.changed);
+    pthread_mutex_unlock(&seen.lock);
+}
+
+static void on_exited(void *ud, int32_t code, uint32_t oom)
+{
+    (void)ud;
+    pthread_mutex_lock(&seen.lock);
+    seen.exits++;
+    seen.code = code;
+    seen.oom = oom;
+    pthread_cond_broadcast(&seen.changed);
+    pthread_mutex_unlock(&seen.lock);
+}
+
+static const struct fn_proc_cb cb = { FN_HDR(struct fn_proc_cb, 0), on_output, on_exited };
+
+static void setup(void)
+{
+    memset(&seen, 0, sizeof(seen));
+    pthread_mutex_init(&seen.lock, NULL);
+    pthread_cond_init(&seen.changed, NULL);
+    ck_assert_int_eq(proc_create(&proc, NULL), 0);
+    table = proc_if();
+    host.priv = proc;
+}
+
+static void teardown(void)
+{
+    proc_destroy(proc);
+}
+
+static bool has(uint32_t what)
+{
+    return (table->isolation(&host) & what) != 0;
+}
+
+static bool wait_exit(void)
+{
+    struct timespec until;
+    bool ok;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += WAIT_S;
+    pthread_mutex_lock(&seen.lock);
+    while (!(ok = seen.exits > 0) &&
+           pthread_cond_timedwait(&seen.changed, &seen.lock, &until) != ETIMEDOUT) {
+    }
+    pthread_mutex_unlock(&seen.lock);
+    return ok;
+}
+
+static bool wait_output(const char *part)
+{
+    struct timespec until;
+    bool ok;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += WAIT_S;
+    pthread_mutex_lock(&seen.lock);
+    while (!(ok = strstr(seen.out[1], part) != NULL) &&
+           pthread_cond_timedwait(&seen.changed, &seen.lock, &until) != ETIMEDOUT) {
+    }
+    pthread_mutex_unlock(&seen.lock);
+    return ok;
+}
+
+/* Whether a child that writes all the time falls silent (quiet) or goes on within WAIT_S. */
+static bool wait_writing(bool quiet)
+{
+    bool ok = false;
+
+    pthread_mutex_lock(&seen.lock);
+    for (int i = 0; !ok && i < WAIT_S * 5; i++) {
+        uint64_t before = seen.bytes;
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 200000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        while (pthread_cond_timedwait(&seen.changed, &seen.lock, &until) != ETIMEDOUT) {
+        }
+        ok = (seen.bytes == before) == quiet;
+    }
+    pthread_mutex_unlock(&seen.lock);
+    return ok;
+}
+
+static const char *const env[] = { "PATH=/usr/bin:/bin", "A=b", NULL };
+
+static int spawn(const char *script, struct fn_proc_spec s, uint64_t *ret_id)
+{
+    const char *const argv[] = { "/bin/sh", "-c", script, NULL };
+
+    s.size = sizeof(s);
+    s.argv = s.argv ? s.argv : argv;
+    s.env = env;
+    err = ERR_INIT;
+    return table->spawn(&host, &s, &cb, NULL, ret_id, &err);
+}
+
+#define SPEC(...) ((struct fn_proc_spec){ .size = 0, ##__VA_ARGS__ })
+
+static void run(const char *script, struct fn_proc_spec s)
+{
+    uint64_t id;
+
+    ck_assert_msg(spawn(script, s, &id) == 0, "%s", err.msg);
+    ck_assert(wait_exit());
+}
+
+START_TEST(output_comes_before_the_end)
+{
+    run("echo out$A; echo err >&2; exit 5", SPEC());
+    ck_assert_int_eq(seen.code, 5);
+    ck_assert_str_eq(seen.out[1], "outb\n");
+    ck_assert_str_eq(seen.out[2], "err\n");
+}
+END_TEST
+
+START_TEST(a_signal_is_a_negative_code)
+{
+    run("kill -SEGV $$", SPEC());
+    ck_assert_int_eq(seen.code, -SIGSEGV);
+    ck_assert_uint_eq(seen.oom, 0);
+}
+END_TEST
+
+START_TEST(a_killed_group_leaves_nobody)
+{
+    uint64_t id;
+    long pid;
+
+    ck_assert_int_eq(spawn("sleep 100 & echo $!; wait", SPEC(), &id), 0);
+    ck_assert(wait_output("\n"));
+    pid = strtol(seen.out[1], NULL, 10);
+    ck_assert_int_eq(table->kill(&host, id, NULL), 0);
+    ck_assert(wait_exit());
+    ck_assert_int_eq(seen.code, -SIGKILL);
+    ck_assert_int_eq(table->kill(&host, id, NULL), 0); /* a stale id is harmless */
+    ck_assert_int_eq(table->freeze(&host, id, 1, NULL), FN_E_NOT_FOUND);
+    ck_assert(pid > 1);
+}
+END_TEST
+
+START_TEST(a_frozen_child_does_nothing_and_can_be_killed)
+{
+    uint64_t id;
+
+    ck_assert_int_eq(spawn("while :; do echo x; done", SPEC(.cgroup_name = "test-freeze"), &id), 0);
+    ck_assert(wait_output("x"));
+    ck_assert_int_eq(table->freeze(&host, id, 1, &err), 0);
+    ck_assert(wait_writing(true));
+    ck_assert_int_eq(table->freeze(&host, id, 0, &err), 0);
+    ck_assert(wait_writing(false));
+    ck_assert_int_eq(table->freeze(&host, id, 1, &err), 0);
+    ck_assert_int_eq(table->kill(&host, id, NULL), 0);
+    ck_assert(wait_exit());
+    ck_assert_int_eq(seen.code, -SIGKILL);
+}
+END_TEST
+
+START_TEST(memory_beyond_the_limit_is_reported)
+{
+    if (!has(FN_PROC_HAS_CGROUP)) {
+        return; /* no cgroups here */
+    }
+    run("exec dd if=/dev/zero of=/dev/null bs=100M count=1",
+        SPEC(.mem_bytes = 16 << 20, .cgroup_name = "test-oom"));
+    ck_assert_int_eq(seen.code, -SIGKILL);
+    ck_assert_uint_eq(seen.oom, 1);
+}
+END_TEST
+
+START_TEST(a_kill_is_not_taken_for_a_lack_of_memory)
+{
+    uint64_t id;
+
+    ck_assert_int_eq(
+        spawn("sleep 100", SPEC(.mem_bytes = 16 << 20, .cgroup_name = "test-kill"), &id), 0);
+    table->kill(&host, id, NULL);
+    ck_assert(wait_exit());
+    ck_assert_uint_eq(seen.oom, 0);
+}
+END_TEST
+
+START_TEST(the_child_sees_its_own_world)
+{
+    char dir[] = "/tmp/test-proc-XXXXXX";
+    char path[64];
+
+    if (!has(FN_PROC_HAS_NAMESPACES)) {
+        return; /* not root */
+    }
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert_int_eq(chmod(dir, 0777), 0);
+    run("echo pid $$; id -u; ls /tmp; touch /tmp/iofs/made && echo bound; touch /tmp/x && echo "
+        "tmp; "
+        "touch /var/x 2>/dev/null || echo ro; grep NoNewPrivs /proc/self/status; "
+        "ls /sys/class/net | grep -v lo; ls /proc | grep -c '^[0-9]*$'",
+        SPEC(.flags = FN_PROC_NEW_PID | FN_PROC_NEW_MOUNT | FN_PROC_NEW_NET | FN_PROC_NEW_IPC |
+                      FN_PROC_NO_NEW_PRIVS | FN_PROC_READONLY,
+             .bind_from = dir, .bind_to = "/tmp/iofs", .uid = 1000, .gid = 1000,
+             .cgroup_name = "test-world"));
+    ck_assert_msg(strstr(seen.out[1], "pid 1\n1000\niofs\nbound\ntmp\nro\n") != NULL, "%s%s",
+                  seen.out[1], seen.out[2]);
+    ck_assert_ptr_nonnull(strstr(seen.out[1], "NoNewPrivs:\t1"));
+    snprintf(path, sizeof(path), "%s/made", dir);
+    ck_assert_int_eq(access(path, F_OK), 0);
+    unlink(path);
+    rmdir(dir);
+}
+END_TEST
+
+START_TEST(the_number_of_processes_is_limited)
+{
+    if (!has(FN_PROC_HAS_CGROUP)) {
+        return;
+    }
+    run("for i in 1 2 3 4 5 6 7 8; do sleep 1 & done; wait",
+        SPEC(.pids_max = 4, .cgroup_name = "test-pids"));
+    ck_assert(seen.code != 0 || strstr(seen.out[2], "fork") != NULL);
+}
+END_TEST
+
+START_TEST(errors_name_the_step)
+{
+    static const char *const missing[] = { "/no/such", NULL };
+    static const char *const relative[] = { "sh", NULL };
+    uint64_t id;
+
+    ck_assert_int_eq(spawn("", SPEC(.argv = missing), &id), FN_E_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/no/such: cannot find the program"));
+    ck_assert_int_eq(spawn("", SPEC(.cwd = "/no/such"), &id), FN_E_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(err.msg, "cannot enter its directory"));
+    ck_assert_int_eq(spawn("", SPEC(.argv = relative), &id), FN_E_INVALID);
+    if (has(FN_PROC_HAS_CGROUP)) {
+        ck_assert_int_eq(spawn("", SPEC(.cgroup_name = "../x"), &id), FN_E_INVALID);
+    }
+    ck_assert_int_eq(seen.exits, 0);
+}
+END_TEST
+
+START_TEST(nothing_is_inherited)
+{
+    int fd = dup2(1, 77);
+
+    ck_assert_int_eq(fd, 77);
+    run("[ -e /proc/self/fd/77 ] && echo leak; trap - PIPE; echo done", SPEC());
+    ck_assert_str_eq(seen.out[1], "done\n");
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_sweep_kills_by_prefix_but_not_what_is_kept)
+{
+    uint64_t a, b;
+    uint32_t removed = 0;
+
+    if (!has(FN_PROC_HAS_CGROUP)) {
+        return;
+    }
+    ck_assert_int_eq(spawn("sleep 100", SPEC(.cgroup_name = "test-sweep--old-1"), &a), 0);
+    ck_assert_int_eq(spawn("sleep 100", SPEC(.cgroup_name = "test-sweep--new-1"), &b), 0);
+    ck_assert_int_eq(table->sweep(&host, "test-sweep--", "test-sweep--new-", &removed, NULL), 0);
+    ck_assert_uint_eq(removed, 1);
+    ck_assert(wait_exit());
+    ck_assert_int_eq(seen.exits, 1);
+    ck_assert_int_eq(table->freeze(&host, b, 1, NULL), 0); /* still there */
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("proc");
+    TCase *t = tcase_create("proc");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, output_comes_before_the_end);
+    tcase_add_test(t, a_signal_is_a_negative_code);
+    tcase_add_test(t, a_killed_group_leaves_nobody);
+    tcase_add_test(t, a_frozen_child_does_nothing_and_can_be_killed);
+    tcase_add_test(t, memory_beyond_the_limit_is_reported);
+    tcase_add_test(t, a_kill_is_not_taken_for_a_lack_of_memory);
+    tcase_add_test(t, the_child_sees_its_own_world);
+    tcase_add_test(t, the_number_of_processes_is_limited);
+    tcase_add_test(t, errors_name_the_step);
+    tcase_add_test(t, nothing_is_inherited);
+    tcase_add_test(t, a_sweep_kills_by_prefix_but_not_what_is_kept);
+    suite_add_tcase(s, t);
+    runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

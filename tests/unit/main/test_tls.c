@@ -1,0 +1,140 @@
+/* Certificate files: each mistake gets its sentence (rows 35 and 36). */
+#include <check.h>
+#include <main/tls.h>
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NOW_S  1800000000LL
+#define NOW_NS (NOW_S * 1000000000LL)
+
+static char dir[] = "/tmp/fnd-tls-XXXXXX";
+static char cert[64], key[64], other_key[64], text[64];
+
+static EVP_PKEY *write_key(const char *path)
+{
+    EVP_PKEY *k = EVP_EC_gen("P-256");
+    FILE *f = fopen(path, "w");
+
+    ck_assert(k && f);
+    ck_assert_int_eq(PEM_write_PrivateKey(f, k, NULL, NULL, 0, NULL, NULL), 1);
+    fclose(f);
+    chmod(path, 0600);
+    return k;
+}
+
+static void write_cert(EVP_PKEY *k, int64_t from_s, int64_t to_s)
+{
+    X509 *x = X509_new();
+    FILE *f = fopen(cert, "w");
+
+    ASN1_INTEGER_set(X509_get_serialNumber(x), 1);
+    ASN1_TIME_set(X509_getm_notBefore(x), from_s);
+    ASN1_TIME_set(X509_getm_notAfter(x), to_s);
+    X509_NAME_add_entry_by_txt(X509_get_subject_name(x), "CN", MBSTRING_ASC,
+                               (const unsigned char *)"runner-1", -1, -1, 0);
+    X509_set_issuer_name(x, X509_get_subject_name(x));
+    X509_set_pubkey(x, k);
+    ck_assert_int_ne(X509_sign(x, k, EVP_sha256()), 0);
+    ck_assert_int_eq(PEM_write_X509(f, x), 1);
+    fclose(f);
+    X509_free(x);
+}
+
+static void setup(void)
+{
+    EVP_PKEY *k, *other;
+    FILE *f;
+
+    memcpy(dir + sizeof(dir) - 7, "XXXXXX", 6);
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(cert, sizeof(cert), "%s/cert.pem", dir);
+    snprintf(key, sizeof(key), "%s/key.pem", dir);
+    snprintf(other_key, sizeof(other_key), "%s/other.pem", dir);
+    snprintf(text, sizeof(text), "%s/text.pem", dir);
+    k = write_key(key);
+    other = write_key(other_key);
+    write_cert(k, NOW_S - 1000, NOW_S + 1000);
+    f = fopen(text, "w");
+    fputs("no certificate\n", f);
+    fclose(f);
+    EVP_PKEY_free(k);
+    EVP_PKEY_free(other);
+}
+
+static void teardown(void)
+{
+    unlink(cert);
+    unlink(key);
+    unlink(other_key);
+    unlink(text);
+    rmdir(dir);
+}
+
+static void expect_refusal(const char *c, const char *k, const char *ca, int64_t now_ns,
+                           const char *sentence)
+{
+    struct tls_files t = { 0 };
+    struct fn_error e = ERR_INIT;
+
+    ck_assert_int_eq(tls_files_load(c, k, ca, now_ns, &t, &e), FN_E_INVALID);
+    ck_assert_msg(strstr(e.msg, sentence), "got: %s", e.msg);
+    ck_assert_ptr_null(t.key_pem);
+}
+
+START_TEST(sound_files_are_loaded)
+{
+    struct tls_files t;
+
+    ck_assert_int_eq(tls_files_load(cert, key, cert, NOW_NS, &t, NULL), 0);
+    ck_assert_ptr_nonnull(strstr(t.cert_pem, "BEGIN CERTIFICATE"));
+    ck_assert_ptr_nonnull(strstr(t.key_pem, "PRIVATE KEY"));
+    ck_assert_ptr_nonnull(t.ca_pem);
+    tls_files_finish(&t);
+    ck_assert_int_eq(tls_files_load(NULL, NULL, NULL, NOW_NS, &t, NULL), 0);
+    ck_assert_ptr_null(t.cert_pem);
+}
+END_TEST
+
+START_TEST(mistakes_are_refused)
+{
+    chmod(key, 0644);
+    expect_refusal(cert, key, NULL, NOW_NS, "mode 0644 lets others read it; expected 0400 or 0600");
+    chmod(key, 0600);
+    expect_refusal(cert, other_key, NULL, NOW_NS, "TLS802");
+    expect_refusal(cert, other_key, NULL, NOW_NS, "CN=runner-1");
+    expect_refusal(text, key, NULL, NOW_NS, "TLS803");
+    expect_refusal(cert, key, text, NOW_NS, "TLS803");
+    expect_refusal(key, key, NULL, NOW_NS, "no certificate in it");
+    expect_refusal(cert, NULL, NULL, NOW_NS, "come only together");
+    expect_refusal("/nowhere.pem", key, NULL, NOW_NS, "TLS800 /nowhere.pem: No such file");
+    expect_refusal(dir, key, NULL, NOW_NS, "expected a regular file");
+    expect_refusal(cert, key, NULL, (NOW_S + 2000) * 1000000000LL, "expired 2027-01-15T08:16:40Z");
+    expect_refusal(cert, key, NULL, (NOW_S - 2000) * 1000000000LL, "not valid before");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("tls");
+    TCase *t = tcase_create("tls");
+    SRunner *r;
+    int failed;
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, sound_files_are_loaded);
+    tcase_add_test(t, mistakes_are_refused);
+    suite_add_tcase(s, t);
+    r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,369 @@
+/* Instances, host tables, breadcrumbs. */
+#include "testing.h"
+
+#include <base/log.h>
+#include <base/metric.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct plugin_host *h;
+static struct plugin *p;
+
+static struct plugin *make(const char *sample, const char *name, struct fn_error *e)
+{
+    struct plugin_file *f = NULL;
+    struct plugin *ret = NULL;
+    struct conf_problems problems;
+    struct conf_values *values = NULL;
+    const struct fn_factory *factory;
+
+    ck_assert_msg(plugin_file_open(h, sample_path(sample), &f, e) == 0, "%s", e->msg);
+    factory = plugin_file_factory(f, "placer", "sample");
+    conf_problems_init(&problems);
+    ck_assert_int_eq(conf_bind(NULL, NULL, name, factory->opts, factory->conf_size, NULL, &values,
+                               &problems), 0);
+    conf_problems_finish(&problems);
+    if (plugin_create(h, f, factory, name, values, &ret, e) < 0) {
+        return NULL;
+    }
+    return ret;
+}
+
+static void setup(void)
+{
+    struct fn_error e = ERR_INIT;
+
+    fake_env_reset();
+    h = plugin_host_create(fake_env());
+    plugin_host_offer(h, "fn.wake", 1, 3, "the table", "the impl");
+    plugin_host_offer(h, "fn.snap", 1, 0, "snap", NULL);
+    p = make("good", "one", &e);
+    ck_assert_msg(p != NULL, "%s", e.msg);
+}
+
+static void teardown(void)
+{
+    plugin_destroy(p);
+    plugin_host_destroy(h);
+    ck_assert_uint_eq(fake_env_timers(), 0);
+}
+
+static const struct fn_host *host(void)
+{
+    /* The first member of an instance is what the plugin sees. */
+    return (const struct fn_host *)(const void *)p;
+}
+
+static void expect_create(const char *sample, int code, const char *text)
+{
+    struct fn_error e = ERR_INIT;
+
+    ck_assert_ptr_null(make(sample, "two", &e));
+    ck_assert_str_eq(e.msg, text);
+    ck_assert_int_eq(e.code, code);
+}
+
+START_TEST(create_refused)
+{
+    static const struct {
+        const char *sample;
+        int code;
+        const char *text;
+    } cases[] = {
+        { "create-fails", FN_E_UNAVAILABLE, "PLG915 two: placer/sample: no licence key" },
+        { "create-empty", FN_E_INTERNAL,
+          "PLG917 two: placer/sample: create() returned 0 and no instance; expected 0 and an "
+          "instance" },
+        { "create-positive", FN_E_INTERNAL,
+          "PLG917 two: placer/sample: create() returned 3 and no instance; expected 0 and an "
+          "instance" },
+        { "create-code", FN_E_INTERNAL,
+          "PLG917 two: placer/sample: create() returned -99; expected 0 or FN_E_*" },
+        { "need-absent", FN_E_PRECONDITION,
+          "PLG904 two: placer/sample: needs host interface fn.proc 1.0; this node offers none" },
+    };
+
+    plugin_destroy(p);
+    p = NULL;
+    plugin_host_destroy(h);
+    fake_env_reset();
+    h = plugin_host_create(fake_env());
+    expect_create(cases[_i].sample, cases[_i].code, cases[_i].text);
+    ck_assert_uint_eq(fake_env_timers(), 0); /* what it took was released */
+}
+END_TEST
+
+START_TEST(create_floods)
+{
+    struct fn_error e = ERR_INIT;
+
+    plugin_destroy(p);
+    p = NULL;
+    plugin_host_destroy(h);
+    h = plugin_host_create(fake_env());
+    ck_assert_ptr_null(make("create-floods", "two", &e));
+    ck_assert_msg(strncmp(e.msg, "PLG915 two: placer/sample: \\x1b\\x1b", 34) == 0, "%s", e.msg);
+    ck_assert_uint_lt(strlen(e.msg), FN_ERROR_TEXT_MAX);
+    ck_assert_ptr_null(strchr(e.msg, '\x1b'));
+}
+END_TEST
+
+START_TEST(tables_are_whole)
+{
+    const struct fn_host *t = host();
+
+    ck_assert_uint_eq(t->hdr.size, sizeof(struct fn_host));
+    ck_assert_uint_eq(t->hdr.magic, FN_MAGIC_HOST);
+    ck_assert_uint_eq(t->clock->hdr.magic, FN_MAGIC_CLOCK);
+    ck_assert_uint_eq(t->timer->hdr.magic, FN_MAGIC_TIMER);
+    ck_assert_uint_eq(t->log->hdr.magic, FN_MAGIC_LOG);
+    ck_assert_uint_eq(t->metric->hdr.magic, FN_MAGIC_METRIC);
+    ck_assert_uint_eq(t->rng->hdr.magic, FN_MAGIC_RNG);
+    ck_assert_int_eq(t->clock->now_ns(t), 1000);
+    ck_assert_int_gt(t->clock->wall_ns(t), 0);
+    ck_assert_ptr_eq(plugin_of(t), p);
+    ck_assert_str_eq(plugin_name(p), "one");
+    ck_assert_ptr_nonnull(plugin_inst(p));
+    ck_assert_ptr_eq(plugin_ops(p), plugin_factory(p)->ops);
+}
+END_TEST
+
+START_TEST(only_listed_interfaces)
+{
+    ck_assert_str_eq(host()->get(host(), "fn.wake", 1), "the table");
+    ck_assert_ptr_null(host()->get(host(), "fn.wake", 2));
+    ck_assert_ptr_null(host()->get(host(), "fn.snap", 1));
+    ck_assert_ptr_null(host()->get(host(), NULL, 1));
+    ck_assert_str_eq(plugin_impl(host(), "fn.wake"), "the impl");
+    ck_assert_ptr_null(plugin_impl(host(), "fn.http"));
+}
+END_TEST
+
+static int fired;
+static uint64_t to_cancel;
+
+static void on_timer(void *ud)
+{
+    const struct plugin_crumb *c = plugin_current();
+
+    ck_assert_ptr_nonnull(c);
+    ck_assert_ptr_eq(c->plugin, p);
+    ck_assert_int_eq(c->context, PLUGIN_LOOP);
+    ck_assert_str_eq(c->method, "timer");
+    fired = fired * 10 + (int)(intptr_t)ud;
+    if (to_cancel) {
+        host()->timer->cancel(host(), to_cancel);
+    }
+}
+
+START_TEST(timers)
+{
+    const struct fn_timer_if *t = host()->timer;
+    uint64_t a;
+    uint64_t b;
+    uint64_t c;
+
+    fired = 0;
+    ck_assert_int_eq(t->arm(host(), 2000, on_timer, (void *)2, &b), 0);
+    ck_assert_int_eq(t->arm(host(), 1500, on_timer, (void *)1, &a), 0);
+    ck_assert_int_eq(t->arm(host(), 9000, on_timer, (void *)9, &c), 0);
+    ck_assert_uint_ne(a, b);
+    fake_env_advance(400);
+    ck_assert_int_eq(fired, 0);
+    fake_env_advance(700);
+    ck_assert_int_eq(fired, 12);
+    t->cancel(host(), a); /* stale: harmless */
+    t->cancel(host(), 12345);
+    to_cancel = c;
+    t->arm(host(), 2200, on_timer, (void *)3, &a);
+    fake_env_advance(100000);
+    ck_assert_int_eq(fired, 123);
+    ck_assert_int_eq(t->arm(host(), 1, NULL, NULL, &a), FN_E_INVALID);
+    t->arm(host(), INT64_MAX, on_timer, NULL, &a); /* teardown releases it */
+    ck_assert_uint_eq(fake_env_timers(), 1);
+    ck_assert_ptr_null(plugin_current());
+}
+END_TEST
+
+START_TEST(metrics_are_init_only_and_named)
+{
+    struct buf out = BUF_INIT(0);
+    uint32_t id = 0;
+
+    ck_assert_int_eq(host()->metric->declare(host(), "late", FN_METRIC_COUNTER, &id),
+                     FN_E_PRECONDITION);
+    host()->metric->add(host(), 0, 5); /* "things", declared by create */
+    host()->metric->add(host(), 99, 5);
+    ck_assert_int_eq(metric_print(&out), 0);
+    ck_assert_ptr_nonnull(
+        strstr(buf_text(&out), "fn_plugin_placer_sample_things{instance=\"one\"} 5"));
+    buf_finish(&out);
+}
+END_TEST
+
+START_TEST(chance_is_a_stream_of_its_own)
+{
+    struct fn_error e = ERR_INIT;
+    uint64_t first = host()->rng->u64(host());
+    uint64_t second = host()->rng->u64(host());
+    struct plugin *other;
+
+    ck_assert_uint_ne(first, second);
+    plugin_destroy(p);
+    plugin_host_destroy(h);
+    fake_env_reset();
+    h = plugin_host_create(fake_env());
+    plugin_host_offer(h, "fn.wake", 1, 3, "the table", "the impl");
+    other = make("good", "another", &e);
+    p = make("good", "one", &e);
+    ck_assert_uint_ne(host()->rng->u64((const struct fn_host *)(const void *)other), first);
+    ck_assert_uint_eq(host()->rng->u64(host()), first); /* the other one shifted nothing */
+    ck_assert_uint_eq(host()->rng->u64(host()), second);
+    plugin_destroy(other);
+}
+END_TEST
+
+START_TEST(without_env_tables_are_harmless)
+{
+    struct fn_error e = ERR_INIT;
+    uint64_t id;
+
+    plugin_destroy(p);
+    plugin_host_destroy(h);
+    h = plugin_host_create(NULL);
+    p = make("good", "one", &e);
+    ck_assert_msg(p != NULL, "%s", e.msg);
+    ck_assert_int_eq(host()->clock->now_ns(host()), 0);
+    ck_assert_int_eq(host()->clock->wall_ns(host()), 0);
+    ck_assert_int_eq(host()->timer->arm(host(), 1, on_timer, NULL, &id), FN_E_UNAVAILABLE);
+    ck_assert_int_eq(host()->timer->cancel(host(), 1), 0);
+    ck_assert_uint_ne(host()->rng->u64(host()), host()->rng->u64(host()));
+    plugin_bad_answer(p, "nothing");
+}
+END_TEST
+
+START_TEST(breadcrumbs_nest)
+{
+    struct plugin_crumb outer;
+    struct plugin_crumb inner;
+    uint64_t calls = plugin_calls(p);
+
+    ck_assert_ptr_null(plugin_current());
+    plugin_enter(&outer, p, PLUGIN_LOOP, "decide");
+    plugin_enter(&inner, p, PLUGIN_WORKER, "create");
+    ck_assert_str_eq(plugin_current()->method, "create");
+    plugin_leave(&inner);
+    ck_assert_str_eq(plugin_current()->method, "decide");
+    plugin_leave(&outer);
+    ck_assert_ptr_null(plugin_current());
+    ck_assert_uint_eq(plugin_calls(p), calls + 2);
+}
+END_TEST
+
+static int64_t real_now_ns(struct env *e)
+{
+    struct timespec t;
+
+    (void)e;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * ENV_S + t.tv_nsec;
+}
+
+static void spin(int64_t ns)
+{
+    int64_t until = real_now_ns(NULL) + ns;
+
+    while (real_now_ns(NULL) < until) {
+    }
+}
+
+START_TEST(slow_calls_are_counted)
+{
+    struct env real = *fake_env();
+    struct plugin_crumb crumb;
+    struct buf out = BUF_INIT(0);
+    struct fn_error e = ERR_INIT;
+
+    plugin_destroy(p);
+    plugin_host_destroy(h);
+    real.now_ns = real_now_ns;
+    h = plugin_host_create(&real);
+    p = make("good", "slow", &e);
+    spin(30 * ENV_MS); /* the tick rate needs a while to be known */
+    plugin_enter(&crumb, p, PLUGIN_LOOP, "decide");
+    plugin_leave(&crumb);
+    ck_assert_uint_eq(plugin_budget_misses(p), 0);
+    plugin_enter(&crumb, p, PLUGIN_LOOP, "decide");
+    spin(3 * ENV_MS);
+    plugin_leave(&crumb);
+    ck_assert_uint_eq(plugin_budget_misses(p), 1);
+    plugin_enter(&crumb, p, PLUGIN_WORKER, "create"); /* may block */
+    spin(3 * ENV_MS);
+    plugin_leave(&crumb);
+    ck_assert_uint_eq(plugin_budget_misses(p), 1);
+    ck_assert_int_eq(metric_print(&out), 0);
+    ck_assert_ptr_nonnull(strstr(buf_text(&out),
+                                 "fn_plugin_budget_misses{plugin=\"slow\",method=\"decide\"} 1"));
+    buf_finish(&out);
+    plugin_host_budget(h, 0);
+    plugin_enter(&crumb, p, PLUGIN_LOOP, "decide");
+    spin(3 * ENV_MS);
+    plugin_leave(&crumb);
+    ck_assert_uint_eq(plugin_budget_misses(p), 1);
+    plugin_destroy(p);
+    p = NULL;
+    plugin_host_destroy(h);
+    h = plugin_host_create(NULL);
+}
+END_TEST
+
+START_TEST(bad_answers_are_counted)
+{
+    struct buf out = BUF_INIT(0);
+
+    plugin_bad_answer(p, "index 9 of 3 runners");
+    plugin_bad_answer(p, "index 9 of 3 runners");
+    ck_assert_int_eq(metric_print(&out), 0);
+    ck_assert_ptr_nonnull(strstr(buf_text(&out), "fn_plugin_bad_answers{plugin=\"one\"} 2"));
+    buf_finish(&out);
+}
+END_TEST
+
+START_TEST(create_and_destroy_many)
+{
+    struct fn_error e = ERR_INIT;
+    struct plugin *many;
+    int i;
+
+    for (i = 0; i < 1000; i++) {
+        many = make("good", "many", &e);
+        ck_assert_msg(many != NULL, "%s", e.msg);
+        plugin_destroy(many);
+    }
+    plugin_destroy(NULL);
+}
+END_TEST
+
+TCase *instance_tests(void)
+{
+    TCase *t = tcase_create("instance");
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_loop_test(t, create_refused, 0, 5);
+    tcase_add_test(t, create_floods);
+    tcase_add_test(t, tables_are_whole);
+    tcase_add_test(t, only_listed_interfaces);
+    tcase_add_test(t, timers);
+    tcase_add_test(t, metrics_are_init_only_and_named);
+    tcase_add_test(t, chance_is_a_stream_of_its_own);
+    tcase_add_test(t, without_env_tables_are_harmless);
+    tcase_add_test(t, breadcrumbs_nest);
+    tcase_add_test(t, slow_calls_are_counted);
+    tcase_add_test(t, bad_answers_are_counted);
+    tcase_add_test(t, create_and_destroy_many);
+    return t;
+}

@@ -1,0 +1,29 @@
+/* What the plugin tests share: a folder of their own for files, and an env whose time they move. */
+#ifndef TEST_PLUGIN_TESTING_H
+#define TEST_PLUGIN_TESTING_H
+
+#include <check.h>
+#include <plugin/plugin.h>
+
+TCase *load_tests(void);
+TCase *damage_tests(void);
+TCase *instance_tests(void);
+TCase *shipped_tests(void);
+
+/* "<samples>/<name>.so", in a rotating buffer. */
+const char *sample_path(const char *name);
+/* A fresh folder; removed at exit. */
+const char *temp_dir(void);
+/* Copies a sample there with mode 0755 and returns its path, in a rotating buffer. */
+const char *sample_copy(const char *name);
+void write_file(const char *path, const void *data, size_t len, unsigned mode);
+/* malloc'd content. */
+char *read_file(const char *path, size_t *ret_len);
+
+struct env *fake_env(void);
+void fake_env_reset(void);
+/* Moves time and runs the timers that are due, in order. */
+void fake_env_advance(int64_t ns);
+size_t fake_env_timers(void);
+
+#endif

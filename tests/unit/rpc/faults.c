@@ -1,0 +1,461 @@
+/* What the client makes of runners that fail or break the protocol, and of their connections. */
+#include "certs.h"
+#include "fakepeer.h"
+#include "suites.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct fixture *f;
+static struct fakepeer *peer;
+
+static void open_with(enum fake_act act, const struct rpc_config *config)
+{
+    struct rpc_config c = RPC_CONFIG_INIT;
+
+    f = fixture_create_with(OVER_UNIX, config ? config : &c);
+    peer = fakepeer_create(f->address + strlen("unix:"), act);
+    fixture_link_open(f, f->address);
+}
+
+static void finish(void)
+{
+    fakepeer_destroy(peer);
+    fixture_destroy(f);
+}
+
+struct expect {
+    enum fake_act act;
+    int status; /* -1: any but 0 */
+    enum engage_proof proof;
+    bool legal;
+    uint32_t starts, finishes;
+    uint64_t bytes;
+};
+
+static const struct expect table[] = {
+    { FAKE_REFUSE, 14, ENGAGE_PROOF_REFUSED, true, 0, 0, 0 },
+    { FAKE_REFUSE_LATE, 14, ENGAGE_PROOF_REFUSED, true, 0, 0, 0 },
+    { FAKE_RST_INTERNAL, 13, ENGAGE_PROOF_NONE, true, 0, 0, 0 },
+    { FAKE_GOAWAY_BELOW, 14, ENGAGE_PROOF_REFUSED, true, 0, 0, 0 },
+    { FAKE_GOAWAY_ABOVE, 14, ENGAGE_PROOF_NONE, true, 0, 0, 0 },
+    { FAKE_CLOSE, 14, ENGAGE_PROOF_NONE, true, 0, 0, 0 },
+    { FAKE_CLOSE_MID, 14, ENGAGE_PROOF_NONE, true, 0, 0, 0 },
+    { FAKE_CLOSE_STARTED, 14, ENGAGE_PROOF_NONE, true, 1, 0, 0 },
+    { FAKE_CLOSE_DATA, 14, ENGAGE_PROOF_NONE, true, 1, 0, 2 },
+    { FAKE_CLOSE_FINISHED, 14, ENGAGE_PROOF_NONE, true, 1, 1, 0 },
+    { FAKE_GARBAGE_LATE, -1, ENGAGE_PROOF_NONE, true, 0, 0, 0 },
+    { FAKE_LIAR, 14, ENGAGE_PROOF_REFUSED, true, 0, 0, 0 },
+    { FAKE_AFTER_FINISHED, 13, ENGAGE_PROOF_NONE, false, 1, 1, 0 },
+    { FAKE_TWO_FINISHED, 13, ENGAGE_PROOF_NONE, false, 1, 1, 0 },
+    { FAKE_UNKNOWN_KIND, 13, ENGAGE_PROOF_NONE, false, 0, 0, 0 },
+    { FAKE_NOT_PROTOBUF, 13, ENGAGE_PROOF_NONE, false, 0, 0, 0 },
+    { FAKE_BIG_FRAME, 13, ENGAGE_PROOF_NONE, false, 1, 0, 0 },
+    { FAKE_NO_TRAILERS, 13, ENGAGE_PROOF_NONE, false, 0, 1, 0 },
+    { FAKE_NO_FINISHED, 13, ENGAGE_PROOF_NONE, true, 1, 0, 0 },
+    { FAKE_BAD_TRAILERS, 13, ENGAGE_PROOF_NONE, true, 0, 1, 0 },
+    { FAKE_FIRST_FINISHED, 0, ENGAGE_PROOF_NONE, true, 0, 1, 0 },
+};
+
+#define TABLE_N ((int)(sizeof(table) / sizeof(table[0])))
+
+static void expect_told(const struct expect *x, const struct told *t)
+{
+    ck_assert_uint_eq(t->ends, 1);
+    if (x->act == FAKE_BIG_FRAME && strstr(t->text, "local window")) {
+        return; /* the fake does not wait for window updates: gRPC refused that first */
+    }
+    if (x->status < 0) {
+        ck_assert_int_ne(t->grpc_status, 0);
+    } else {
+        ck_assert_msg(t->grpc_status == x->status, "case %d: status %d: %s", x->act, t->grpc_status,
+                      t->text);
+    }
+    ck_assert_msg(t->proof == x->proof, "case %d: proof %d: %s", x->act, t->proof, t->text);
+    ck_assert_msg(t->legal == x->legal, "case %d: legal %d: %s", x->act, t->legal, t->text);
+    if (x->status == 14) {
+        /* gRPC may drop what it has not handed over yet when a connection breaks. */
+        ck_assert_uint_le(t->starts, x->starts);
+        ck_assert_uint_le(t->finishes, x->finishes);
+        ck_assert_uint_le(t->data_bytes, x->bytes);
+    } else {
+        ck_assert_uint_eq(t->starts, x->starts);
+        ck_assert_uint_eq(t->finishes, x->finishes);
+        ck_assert_uint_eq(t->data_bytes, x->bytes);
+    }
+}
+
+START_TEST(test_misbehaving_runner)
+{
+    const struct expect *x = &table[_i];
+    struct rpc_config c = RPC_CONFIG_INIT;
+    struct told t = { 0 };
+    size_t len = x->act == FAKE_CLOSE_MID ? 1000000 : 10;
+    char *body = calloc(1, len);
+
+    c.end_timeout_ms = 200;
+    open_with(x->act, &c);
+    WAIT(f, is_up, f);
+    told_run(&t, f, "any", body, len);
+    expect_told(x, &t);
+    free(body);
+    finish();
+}
+END_TEST
+
+/* F06: a NACK and then death. Either the NACK arrived or gRPC dropped it with the connection; then
+ * there is no proof. */
+START_TEST(test_nack_then_death)
+{
+    struct told t = { 0 };
+
+    open_with(FAKE_NACK_CLOSE, NULL);
+    WAIT(f, is_up, f);
+    told_run(&t, f, "any", "x", 1);
+    ck_assert(t.legal);
+    ck_assert_int_eq(t.proof, ENGAGE_PROOF_NONE);
+    ck_assert_uint_eq(t.starts, 0);
+    if (t.grpc_status == 0) {
+        ck_assert_uint_eq(t.finishes, 1);
+        ck_assert_int_eq(t.finished.error_code, 503);
+    }
+    WAIT(f, is_down, f);
+    finish();
+}
+END_TEST
+
+/* Nobody there: at once, and nothing was sent. */
+START_TEST(test_nobody_listens)
+{
+    struct rpc_config c = RPC_CONFIG_INIT;
+    struct told t = { 0 };
+
+    f = fixture_create_with(OVER_UNIX, &c);
+    fixture_link_open(f, f->address);
+    told_run(&t, f, "any", "x", 1);
+    ck_assert_int_eq(t.grpc_status, 14);
+    ck_assert_int_eq(t.proof, ENGAGE_PROOF_NOT_SENT);
+    fixture_destroy(f);
+}
+END_TEST
+
+/* The other side speaks something else: the link never comes up. */
+static bool three_accepted(void *ud)
+{
+    (void)ud;
+    return fakepeer_accepted(peer) >= 3;
+}
+
+static void poke(struct env_timer *t)
+{
+    fixture_notify(f);
+    env_timer_set(f->env, t, env_now_ns(f->env) + 20 * ENV_MS);
+}
+
+static struct env_timer poker = { .cb = poke };
+
+static void poke_start(void)
+{
+    loop_enter(f->loop);
+    poke(&poker);
+    loop_leave(f->loop);
+}
+
+START_TEST(test_peer_is_no_runner)
+{
+    struct told t = { 0 };
+
+    open_with(FAKE_GARBAGE, NULL);
+    poke_start();
+    WAIT(f, three_accepted, NULL);
+    told_run(&t, f, "any", "x", 1);
+    ck_assert_int_eq(t.proof, ENGAGE_PROOF_NOT_SENT);
+    loop_enter(f->loop);
+    ck_assert_uint_eq(f->ups, 0);
+    env_timer_clear(f->env, &poker);
+    loop_leave(f->loop);
+    finish();
+}
+END_TEST
+
+/* F12: a peer that stopped is given up after probe interval and time-out; what ran is unknown. */
+START_TEST(test_hung_peer)
+{
+    struct rpc_config c = RPC_CONFIG_INIT;
+    struct told t = { 0 };
+    int64_t began;
+
+    c.probe_interval_ms = 200;
+    c.probe_timeout_ms = 200;
+    open_with(FAKE_HANG, &c);
+    WAIT(f, is_up, f);
+    began = env_now_ns(f->env);
+    told_run(&t, f, "any", "x", 1);
+    ck_assert_int_eq(t.grpc_status, 14);
+    ck_assert_int_eq(t.proof, ENGAGE_PROOF_NONE);
+    ck_assert_ptr_nonnull(strstr(t.text, "no answer for 200 ms"));
+    ck_assert_int_lt(t.ended_ns - began, 1500 * ENV_MS);
+    WAIT(f, is_down, f);
+    finish();
+}
+END_TEST
+
+/* A peer that answers probes is alive, however long a call takes. */
+START_TEST(test_slow_call_is_not_dead)
+{
+    struct rpc_config c = RPC_CONFIG_INIT;
+    struct told t = { 0 };
+
+    c.probe_interval_ms = 30;
+    c.probe_timeout_ms = 1000;
+    f = fixture_create_with(OVER_UNIX, &c);
+    fixture_server_open(f);
+    fixture_link_open(f, f->address);
+    WAIT(f, is_up, f);
+    told_start_deadline(&t, f, "hold", NULL, 0, 1000);
+    WAIT(f, told_ended, &t);
+    ck_assert_int_eq(t.grpc_status, 4);
+    ck_assert_uint_eq(f->downs, 0);
+    fixture_destroy(f);
+}
+END_TEST
+
+/* A restarted runner is used again within a second, whenever it comes back. */
+START_TEST(test_restart)
+{
+    struct told t = { 0 };
+    struct told after = { 0 };
+    struct timespec pause = { .tv_nsec = _i * 400 * ENV_MS };
+    struct timespec hold = { .tv_sec = _i == 2 ? 3 : 0, .tv_nsec = pause.tv_nsec % ENV_S };
+    int64_t began;
+
+    f = fixture_create(OVER_TCP);
+    told_start(&t, f, "hold", "x", 1);
+    told_close(&t);
+    fixture_server_close(f);
+    WAIT(f, is_down, f);
+    nanosleep(&hold, NULL); /* how long the runner is away is the subject of the test */
+    fixture_server_open(f);
+    began = env_now_ns(f->env);
+    WAIT(f, is_up, f);
+    ck_assert_int_lt(env_now_ns(f->env) - began, 1000 * ENV_MS);
+    told_run(&after, f, "echo", "x", 1);
+    ck_assert_int_eq(after.grpc_status, 0);
+    ck_assert_uint_eq(f->ups, 2);
+    fixture_destroy(f);
+}
+END_TEST
+
+/* F14: no storm of dials at a runner that dies at once. */
+START_TEST(test_few_dials)
+{
+    struct timespec two = { .tv_sec = 3 };
+    int n;
+
+    open_with(FAKE_GARBAGE, NULL);
+    nanosleep(&two, NULL);
+    n = fakepeer_accepted(peer);
+    ck_assert_int_ge(n, 3);
+    ck_assert_int_le(n, 9);
+    finish();
+}
+END_TEST
+
+/* The server goes away while calls run: killed connections, one answer each, no proof. */
+#define RUNNING 100
+
+static struct told running[RUNNING];
+
+static bool all_running(void *ud)
+{
+    (void)ud;
+    return f->tries == RUNNING;
+}
+
+static bool running_ended(void *ud)
+{
+    (void)ud;
+    for (int i = 0; i < RUNNING; i++) {
+        if (running[i].ends != 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+START_TEST(test_server_closed_under_load)
+{
+    memset(running, 0, sizeof(running));
+    f = fixture_create(OVER_UNIX);
+    for (int i = 0; i < RUNNING; i++) {
+        told_start(&running[i], f, "never", "x", 1);
+    }
+    WAIT(f, all_running, NULL);
+    fixture_server_close(f);
+    WAIT(f, running_ended, NULL);
+    for (int i = 0; i < RUNNING; i++) {
+        ck_assert_int_ne(running[i].grpc_status, 0);
+        ck_assert_int_eq(running[i].proof, ENGAGE_PROOF_NONE);
+    }
+    fixture_destroy(f);
+}
+END_TEST
+
+static void on_status(void *ud, const struct rpc_status_result *r)
+{
+    struct rpc_status_result *to = ud;
+
+    *to = *r;
+    to->text = NULL;
+    to->error_text = NULL;
+    f->drained = true;
+    fixture_notify(f);
+}
+
+static bool answered(void *ud)
+{
+    (void)ud;
+    return f->drained;
+}
+
+START_TEST(test_status)
+{
+    struct rpc_status_result r = { .grpc_status = -1 };
+
+    f = fixture_create(OVER_UNIX);
+    loop_enter(f->loop);
+    ck_assert_int_eq(rpc_status(f->link, env_now_ns(f->env) + 5 * ENV_S, on_status, &r), 0);
+    loop_leave(f->loop);
+    WAIT(f, answered, NULL);
+    ck_assert_int_eq(r.grpc_status, 0);
+    ck_assert_int_eq(r.active, 3);
+    f->drained = false;
+    fixture_server_close(f);
+    loop_enter(f->loop);
+    ck_assert_int_eq(rpc_status(f->link, env_now_ns(f->env) + 5 * ENV_S, on_status, &r), 0);
+    loop_leave(f->loop);
+    WAIT(f, answered, NULL);
+    ck_assert_int_eq(r.grpc_status, 14);
+    fixture_destroy(f);
+}
+END_TEST
+
+/* A link that is closed leaves its attempts running. */
+START_TEST(test_link_closed_under_a_call)
+{
+    struct told t = { .pause_at_start = true };
+
+    f = fixture_create(OVER_TCP);
+    told_start(&t, f, "big:3000000", NULL, 0);
+    WAIT(f, told_started, &t);
+    loop_enter(f->loop);
+    f->client->link_close(f->link);
+    f->link = NULL;
+    f->client->attempt_pause(t.attempt, false);
+    loop_leave(f->loop);
+    WAIT(f, told_ended, &t);
+    ck_assert_msg(t.grpc_status == 0, "%d %s", t.grpc_status, t.text);
+    ck_assert_uint_eq(t.data_bytes, 3000000);
+    fixture_destroy(f);
+}
+END_TEST
+
+START_TEST(test_addresses)
+{
+    static const char *const bad[] = { "",          "localhost", "1.2.3.4:",     "1.2.3.4:x",
+                                       ":70000",    "unix:",     "unix:relative", "host:1x",
+                                       "nohost.invalid:1" };
+    struct rpc_config c = RPC_CONFIG_INIT;
+    static const struct engage_server_cb cb;
+    struct rpc_server *s = NULL;
+    struct fn_error err = ERR_INIT;
+    char taken[128];
+
+    f = fixture_create_with(OVER_TCP, &c);
+    loop_enter(f->loop);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        ck_assert_msg(rpc_server_open(f->rpc, bad[i], &cb, NULL, &s, &err) == FN_E_INVALID,
+                      "\"%s\" was taken or said %d", bad[i], err.code);
+        ck_assert_uint_gt(strlen(err.msg), 10);
+    }
+    ck_assert_int_eq(rpc_server_open(f->rpc, "127.0.0.1:0", &cb, NULL, &s, &err), 0);
+    snprintf(taken, sizeof(taken), "127.0.0.1:%d", rpc_server_port(s));
+    ck_assert_int_eq(rpc_server_open(f->rpc, taken, &cb, NULL, &s, &err), FN_E_EXISTS);
+    ck_assert_ptr_nonnull(strstr(err.msg, "is in use"));
+    snprintf(taken, sizeof(taken), "unix:%s/s", f->dir);
+    ck_assert_int_eq(rpc_server_open(f->rpc, taken, &cb, NULL, &s, &err), 0);
+    ck_assert_int_eq(rpc_server_open(f->rpc, taken, &cb, NULL, &s, &err), FN_E_EXISTS);
+    loop_leave(f->loop);
+    fixture_destroy(f);
+}
+END_TEST
+
+/* Mutual TLS: a name that fits, a name that is told, a name that does not fit, a client without a
+ * certificate, a client that trusts another CA, plain text at a TLS port. */
+struct tls_case {
+    const char *ca;
+    bool with_cert;
+    const char *name;
+    bool up;
+};
+
+static const struct tls_case tls_cases[] = {
+    { ca_pem, true, NULL, true },          { ca_pem, true, "runner-1.test", true },
+    { ca_pem, true, "runner-2.test", false }, { ca_pem, false, NULL, false },
+    { other_ca_pem, true, NULL, false },   { NULL, false, NULL, false },
+};
+
+START_TEST(test_tls)
+{
+    const struct tls_case *x = &tls_cases[_i];
+    struct rpc_config c = RPC_CONFIG_INIT;
+    struct fixture *server;
+    struct told t = { 0 };
+
+    c.tls = (struct rpc_tls){ node_pem, node_key, ca_pem };
+    server = fixture_create_with(OVER_TCP, &c);
+    fixture_server_open(server);
+    c.tls = (struct rpc_tls){ x->with_cert ? node_pem : NULL, x->with_cert ? node_key : NULL,
+                              x->ca };
+    f = fixture_create_with(OVER_TCP, &c);
+    fixture_link_open_named(f, server->address, x->name);
+    if (x->up) {
+        WAIT(f, is_up, f);
+        told_run(&t, f, "echo", "x", 1);
+        ck_assert_int_eq(t.grpc_status, 0);
+        ck_assert_uint_eq(server->tries, 1);
+    } else {
+        struct timespec some = { .tv_nsec = 500 * ENV_MS };
+
+        nanosleep(&some, NULL); /* several dials: a client certificate is checked late in TLS 1.3 */
+        told_run(&t, f, "echo", "x", 1);
+        ck_assert_int_ne(t.grpc_status, 0);
+        ck_assert_uint_eq(server->tries, 0);
+    }
+    fixture_destroy(f);
+    fixture_destroy(server);
+}
+END_TEST
+
+TCase *faults_case(void)
+{
+    TCase *tc = tcase_create("faults");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, test_misbehaving_runner, 0, TABLE_N);
+    tcase_add_test(tc, test_nack_then_death);
+    tcase_add_test(tc, test_nobody_listens);
+    tcase_add_test(tc, test_peer_is_no_runner);
+    tcase_add_test(tc, test_hung_peer);
+    tcase_add_test(tc, test_slow_call_is_not_dead);
+    tcase_add_loop_test(tc, test_restart, 0, 3);
+    tcase_add_test(tc, test_few_dials);
+    tcase_add_test(tc, test_server_closed_under_load);
+    tcase_add_test(tc, test_status);
+    tcase_add_test(tc, test_link_closed_under_a_call);
+    tcase_add_test(tc, test_addresses);
+    tcase_add_loop_test(tc, test_tls, 0, (int)(sizeof(tls_cases) / sizeof(tls_cases[0])));
+    return tc;
+}

@@ -1,0 +1,10 @@
+#ifndef TEST_RPC_SUITES_H
+#define TEST_RPC_SUITES_H
+
+#include "fixture.h"
+
+TCase *contract_case(void);
+TCase *faults_case(void);
+TCase *protocol_case(void);
+
+#endif

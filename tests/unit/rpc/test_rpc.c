@@ -1,0 +1,19 @@
+#include "suites.h"
+
+#include <stdlib.h>
+
+int main(void)
+{
+    Suite *suite = suite_create("rpc");
+    SRunner *runner;
+    int failed;
+
+    suite_add_tcase(suite, contract_case());
+    suite_add_tcase(suite, faults_case());
+    suite_add_tcase(suite, protocol_case());
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

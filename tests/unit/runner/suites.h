@@ -1,0 +1,11 @@
+#ifndef TESTS_RUNNER_SUITES_H
+#define TESTS_RUNNER_SUITES_H
+
+#include <check.h>
+
+TCase *account_tests(void);
+TCase *calls_tests(void);
+TCase *slots_tests(void);
+TCase *random_tests(void);
+
+#endif

@@ -1,0 +1,150 @@
+/* Totals from file texts; the replay table. */
+#include "suites.h"
+
+#include <runner/internal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct file {
+    const char *path;
+    const char *text;
+};
+
+static int read_fake(void *ud, const char *path, char *ret, size_t cap)
+{
+    const struct file *f;
+
+    for (f = ud; f->path; f++) {
+        if (strcmp(f->path, path) == 0) {
+            return snprintf(ret, cap, "%s", f->text);
+        }
+    }
+    return -1;
+}
+
+#define MEMINFO(kib) { "/proc/meminfo", "MemTotal: 99999999 kB\nMemAvailable:    " #kib " kB\n" }
+#define CPUS2 { "/proc/cpuinfo", "processor\t: 0\nmodel: x\n\nprocessor\t: 1\nmodel: x\n" }
+
+static int detect(const struct file *files, uint64_t mem_max, uint64_t cpu_max,
+                  struct account_totals *ret, struct fn_error *err)
+{
+    struct account_reader reader = { read_fake, (void *)(uintptr_t)files };
+    struct account_limits limits = { mem_max, cpu_max };
+
+    return account_detect(&reader, &limits, ret, err);
+}
+
+START_TEST(bare)
+{
+    static const struct file files[] = { MEMINFO(10485760), CPUS2, { NULL, NULL } };
+    struct account_totals t;
+
+    ck_assert_int_eq(detect(files, 0, 0, &t, NULL), 0);
+    ck_assert_uint_eq(t.mem_bytes, 10240 * MIB - 1024 * MIB);
+    ck_assert_uint_eq(t.cpu_milli, 2000);
+    ck_assert_int_eq(detect(files, 512 * MIB, 1500, &t, NULL), 0);
+    ck_assert_uint_eq(t.mem_bytes, 512 * MIB);
+    ck_assert_uint_eq(t.cpu_milli, 1500);
+}
+END_TEST
+
+START_TEST(headroom)
+{
+    static const struct file large[] = { MEMINFO(104857600), CPUS2, { NULL, NULL } };
+    static const struct file small[] = { MEMINFO(1048576), CPUS2, { NULL, NULL } };
+    static const struct file tiny[] = { MEMINFO(262144), CPUS2, { NULL, NULL } };
+    static const struct file none[] = { CPUS2, { NULL, NULL } };
+    struct account_totals t;
+    struct fn_error err = ERR_INIT;
+
+    ck_assert_int_eq(detect(large, 0, 0, &t, NULL), 0);
+    ck_assert_uint_eq(t.mem_bytes, 102400 * MIB - 5120 * MIB);
+    ck_assert_int_eq(detect(small, 0, 0, &t, NULL), 0);
+    ck_assert_uint_eq(t.mem_bytes, 1024 * MIB - 256 * MIB);
+    ck_assert_int_eq(detect(tiny, 0, 0, &t, &err), FN_E_PRECONDITION);
+    ck_assert_ptr_nonnull(strstr(err.msg, "got 268435456 bytes"));
+    ck_assert_int_eq(detect(none, 0, 0, &t, &err), FN_E_PRECONDITION);
+}
+END_TEST
+
+START_TEST(cgroup_v2)
+{
+    static const struct file files[] = {
+        MEMINFO(10485760), CPUS2,
+        { "/proc/self/cgroup", "0::/fn/node\n" },
+        { "/sys/fs/cgroup/fn/node/memory.max", "max\n" },
+        { "/sys/fs/cgroup/fn/node/cpu.max", "max 100000\n" },
+        { "/sys/fs/cgroup/fn/memory.max", "2147483648\n" },
+        { "/sys/fs/cgroup/fn/cpu.max", "150000 100000\n" },
+        { NULL, NULL },
+    };
+    struct account_totals t;
+
+    ck_assert_int_eq(detect(files, 0, 0, &t, NULL), 0);
+    ck_assert_uint_eq(t.mem_bytes, 2048 * MIB - 256 * MIB);
+    ck_assert_uint_eq(t.cpu_milli, 1500);
+}
+END_TEST
+
+START_TEST(cgroup_v1)
+{
+    static const struct file files[] = {
+        MEMINFO(10485760), CPUS2,
+        { "/proc/self/cgroup", "5:memory:/a\n4:cpu,cpuacct:/b\n1:name=systemd:/\n" },
+        { "/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1073741824\n" },
+        { "/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n" },
+        { "/sys/fs/cgroup/cpu/b/cpu.cfs_quota_us", "50000\n" },
+        { "/sys/fs/cgroup/cpu/b/cpu.cfs_period_us", "100000\n" },
+        { "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n" },
+        { NULL, NULL },
+    };
+    struct account_totals t;
+
+    ck_assert_int_eq(detect(files, 0, 0, &t, NULL), 0);
+    ck_assert_uint_eq(t.mem_bytes, 1024 * MIB - 256 * MIB);
+    ck_assert_uint_eq(t.cpu_milli, 500);
+}
+END_TEST
+
+START_TEST(seen_ids)
+{
+    struct seen s;
+    uint64_t pos, first;
+    char id[40];
+
+    ck_assert_int_eq(seen_init(&s, 1000, 600 * ENV_S, 42), 0);
+    ck_assert_int_eq(seen_add(&s, "one", 0, &first), 0);
+    ck_assert_int_eq(seen_add(&s, "one", 1, &pos), FN_E_EXISTS);
+    seen_forget(&s, first);
+    ck_assert_int_eq(seen_add(&s, "one", 2, &pos), 0);
+    for (int i = 0; i < 20000; i++) { /* far more than it holds, with random forgetting */
+        snprintf(id, sizeof(id), "id-%d", i);
+        ck_assert_int_eq(seen_add(&s, id, i, &pos), 0);
+        ck_assert_int_eq(seen_add(&s, id, i, &first), FN_E_EXISTS);
+        if (i % 3 == 0) {
+            seen_forget(&s, pos);
+            ck_assert_int_eq(seen_add(&s, id, i, &pos), 0);
+        }
+    }
+    for (int i = 19999; i > 19999 - 500; i--) {
+        snprintf(id, sizeof(id), "id-%d", i);
+        ck_assert_int_eq(seen_add(&s, id, 20000, &pos), FN_E_EXISTS);
+    }
+    ck_assert_int_eq(seen_add(&s, "id-5", 20000, &pos), 0); /* long forgotten */
+    ck_assert_int_eq(seen_add(&s, "id-19999", 20000 + 600 * ENV_S, &pos), 0); /* too old */
+    seen_finish(&s);
+}
+END_TEST
+
+TCase *account_tests(void)
+{
+    TCase *t = tcase_create("account");
+
+    tcase_add_test(t, bare);
+    tcase_add_test(t, headroom);
+    tcase_add_test(t, cgroup_v2);
+    tcase_add_test(t, cgroup_v1);
+    tcase_add_test(t, seen_ids);
+    return t;
+}

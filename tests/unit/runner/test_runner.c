@@ -1,0 +1,35 @@
+#include "suites.h"
+
+#include <base/log.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <time.h>
+
+static int64_t wall_ns(void)
+{
+    return 1795234644501000000LL;
+}
+
+int main(void)
+{
+    Suite *s = suite_create("runner");
+    SRunner *sr;
+    int failed;
+    struct log_config log = { FN_LOG_ERROR, LOG_TEXT, 2, wall_ns };
+
+    if (getenv("RUNNER_TEST_LOG")) {
+        log.level = FN_LOG_DEBUG;
+    } else {
+        log.fd = open("/dev/null", O_WRONLY);
+    }
+    log_setup(&log);
+    suite_add_tcase(s, account_tests());
+    suite_add_tcase(s, calls_tests());
+    suite_add_tcase(s, slots_tests());
+    suite_add_tcase(s, random_tests());
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,660 @@
+/* Many calls, many functions, few resources, bad engines. */
+#include "suites.h"
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void many_starts(struct world *w)
+{
+    w->opt.parallel_starts_max = 1000;
+    w->totals.mem_bytes = 100 * 128 * MIB;
+}
+
+START_TEST(burst_starts_all)
+{
+    struct world *w = world_create(many_starts);
+    struct engage_session *s[100];
+
+    for (int i = 0; i < 100; i++) {
+        s[i] = world_call(w, (struct call_spec){ .what = "ms-200" });
+    }
+    world_run_ms(w, 75); /* image 20, create 20, start 20, boot 5 */
+    ck_assert_uint_eq(w->prepares, 1);
+    ck_assert_uint_eq(w->creates, 100);
+    ck_assert_uint_eq(w->executions, 100);
+    world_run_ms(w, 300);
+    for (int i = 0; i < 100; i++) {
+        ck_assert(s[i]->success);
+    }
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(short_calls_need_few_containers)
+{
+    struct world *w = world_create(many_starts);
+    struct engage_session *s[60];
+
+    world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 100);
+    w->r->opt.start_target_ns = 10 * ENV_MS;
+    for (int i = 0; i < 60; i++) { /* of 1 ms each */
+        s[i] = world_call(w, (struct call_spec){ .what = "ok" });
+    }
+    world_run_ms(w, 200);
+    for (int i = 0; i < 60; i++) {
+        ck_assert(s[i]->success);
+    }
+    ck_assert_uint_le(w->creates, 16);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(a_slow_call_does_not_hold_up_short_ones)
+{
+    struct world *w = world_create(many_starts);
+    struct engage_session *s[10];
+
+    world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 100);
+    w->r->opt.start_target_ns = 100 * ENV_MS;
+    w->r->opt.freeze_idle_ns = -1;
+    world_call(w, (struct call_spec){ .what = "ms-5000" });
+    for (int i = 0; i < 10; i++) {
+        s[i] = world_call(w, (struct call_spec){ .what = "ok" });
+    }
+    world_run_ms(w, 250); /* patience and a start */
+    for (int i = 0; i < 10; i++) {
+        ck_assert(s[i]->success);
+    }
+    world_run_ms(w, 6000);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(parallel_starts_are_bounded)
+{
+    struct world *w = world_create(NULL);
+
+    for (int i = 0; i < 8; i++) {
+        world_call(w, (struct call_spec){ .what = "ms-500" });
+    }
+    world_run_ms(w, 1000);
+    ck_assert_uint_eq(w->executions, 8);
+    ck_assert_uint_le(w->in_flight_max, 5);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(full_is_an_answer)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s[8], *more[40], *other;
+    int refused = 0;
+
+    for (int i = 0; i < 8; i++) { /* 8 x 128 = all there is */
+        s[i] = world_call(w, (struct call_spec){ .what = "ms-3000" });
+    }
+    world_run_ms(w, 500);
+    other = world_call(w, (struct call_spec){ .fn = "f2", .what = "ok" });
+    ck_assert_int_eq(other->code, 503); /* at once: f2 has no container */
+    for (int i = 0; i < 40; i++) {
+        more[i] = world_call(w, (struct call_spec){ .what = "ok" });
+        refused += more[i]->finishes;
+    }
+    ck_assert_int_eq(refused, 40 - 2 * 8); /* bounded queue */
+    world_run_ms(w, 490);
+    for (int i = 0; i < 16; i++) {
+        ck_assert_int_eq(more[i]->finishes, 0);
+    }
+    world_run_ms(w, 20);
+    for (int i = 0; i < 40; i++) {
+        ck_assert_int_eq(more[i]->code, 503);
+    }
+    world_run_ms(w, 4000);
+    for (int i = 0; i < 8; i++) {
+        ck_assert(s[i]->success);
+    }
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(waiters_are_served_in_order)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s[3];
+
+    w->r->account.totals.mem_bytes = 128 * MIB;
+    w->totals.mem_bytes = 128 * MIB;
+    world_call(w, (struct call_spec){ .what = "ms-100" });
+    world_run_ms(w, 90);
+    for (int i = 0; i < 2; i++) {
+        s[i] = world_call(w, (struct call_spec){ .what = "ms-100" });
+    }
+    world_run_ms(w, 100);
+    ck_assert_uint_eq(s[0]->executions, 1);
+    ck_assert_uint_eq(s[1]->executions, 0);
+    world_run_ms(w, 110);
+    ck_assert_uint_eq(s[1]->executions, 1);
+    ck_assert_uint_eq(w->creates, 1);
+    world_destroy(w);
+}
+END_TEST
+
+static void three_places(struct world *w)
+{
+    w->totals.mem_bytes = 384 * MIB;
+}
+
+START_TEST(eviction_takes_the_least_recently_used)
+{
+    struct world *w = world_create(three_places);
+    char oldest[28], middle[28];
+    struct engage_session *s;
+
+    world_call(w, (struct call_spec){ .fn = "a", .what = "ok" });
+    world_run_ms(w, 500);
+    world_call(w, (struct call_spec){ .fn = "b", .what = "ok" });
+    world_run_ms(w, 500);
+    world_call(w, (struct call_spec){ .fn = "c", .what = "ok" });
+    world_run_ms(w, 500);
+    world_call(w, (struct call_spec){ .fn = "a", .what = "ok" }); /* a is fresh again */
+    world_run_ms(w, 500);
+    memcpy(middle, TAILQ_NEXT(TAILQ_FIRST(&w->r->lru), lru_link)->id, 28);
+    memcpy(oldest, TAILQ_FIRST(&w->r->lru)->id, 28);
+    ck_assert_str_eq(TAILQ_FIRST(&w->r->lru)->q->fn_id, "b");
+    s = world_call(w, (struct call_spec){ .fn = "d", .what = "ok" });
+    world_run_ms(w, 500);
+    ck_assert(s->success);
+    ck_assert_uint_eq(w->n_closed, 1);
+    ck_assert_str_eq(w->closed_ids[0], oldest);
+    s = world_call(w, (struct call_spec){ .fn = "e", .what = "ok" });
+    world_run_ms(w, 500);
+    ck_assert_str_eq(w->closed_ids[1], middle);
+    ck_assert_uint_le(w->live_max, 3);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(eviction_takes_the_smallest_useful_set)
+{
+    struct world *w = world_create(three_places);
+    struct engage_session *s;
+
+    /* In order of use: 64, 192, 128 MB. A call of 192 needs only the second. */
+    world_call(w, (struct call_spec){ .fn = "a", .what = "ok", .mem_mb = 64 });
+    world_run_ms(w, 500);
+    world_call(w, (struct call_spec){ .fn = "b", .what = "ok", .mem_mb = 192 });
+    world_run_ms(w, 500);
+    world_call(w, (struct call_spec){ .fn = "c", .what = "ok", .mem_mb = 128 });
+    world_run_ms(w, 500);
+    s = world_call(w, (struct call_spec){ .fn = "d", .what = "ok", .mem_mb = 192 });
+    world_run_ms(w, 500);
+    ck_assert(s->success);
+    ck_assert_uint_eq(w->n_closed, 1); /* only the one of 192 MB */
+    ck_assert_uint_eq(world_counts(w).used.mem_bytes, 384 * MIB);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(busy_ones_are_not_evicted)
+{
+    struct world *w = world_create(three_places);
+    struct engage_session *a, *b;
+
+    a = world_call(w, (struct call_spec){ .fn = "a", .what = "ms-1000", .mem_mb = 384 });
+    world_run_ms(w, 200);
+    b = world_call(w, (struct call_spec){ .fn = "b", .what = "ok" });
+    ck_assert_int_eq(b->code, 503);
+    world_run_ms(w, 1200);
+    ck_assert(a->success);
+    b = world_call(w, (struct call_spec){ .fn = "b", .what = "ok" });
+    world_run_ms(w, 300);
+    ck_assert(b->success);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(nothing_is_reserved_while_pulling)
+{
+    struct world *w = world_create(NULL);
+
+    w->slow_ns = 5 * ENV_S;
+    world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 4000);
+    ck_assert_uint_eq(world_counts(w).used.mem_bytes, 0);
+    world_run_ms(w, 2000);
+    ck_assert_uint_eq(world_counts(w).used.mem_bytes, 128 * MIB);
+    world_run_ms(w, 20000);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(freeze_and_thaw)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s = world_call(w, (struct call_spec){ .what = "ok" });
+
+    world_run_ms(w, 110);
+    ck_assert_uint_eq(w->freezes, 0);
+    world_run_ms(w, 40);
+    ck_assert_uint_eq(w->freezes, 1);
+    ck_assert_ptr_nonnull(world_container(w, CTR_FROZEN));
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    ck_assert_uint_eq(s->executions, 0);
+    world_run_ms(w, 10);
+    ck_assert(s->success);
+    ck_assert_uint_eq(w->thaws, 1);
+    ck_assert_uint_eq(w->creates, 1);
+    world_run_ms(w, 31000);
+    ck_assert_uint_eq(w->live, 0); /* idle timeout goes on while frozen */
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(taken_while_freezing)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s;
+
+    w->r->opt.freeze_idle_ns = 50 * ENV_MS;
+    w->fast_ns = 20 * ENV_MS;
+    world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 125);
+    ck_assert_ptr_nonnull(world_container(w, CTR_FREEZE));
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 60);
+    ck_assert(s->success);
+    ck_assert_uint_eq(w->creates, 1);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(freeze_fails)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s;
+
+    w->fail_method = "freeze";
+    w->fails = 1;
+    err_set(&w->next_error, FN_E_INTERNAL, "no cgroup");
+    world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 200);
+    ck_assert_uint_eq(w->live, 0);
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 200);
+    ck_assert(s->success);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(thaw_fails)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s;
+
+    world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 200);
+    w->fail_method = "thaw";
+    w->fails = 1;
+    err_set(&w->next_error, FN_E_INTERNAL, "no cgroup");
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 300);
+    ck_assert(s->success); /* on another container */
+    ck_assert_uint_eq(w->creates, 2);
+    world_destroy(w);
+}
+END_TEST
+
+static const struct {
+    const char *image;
+    int code;
+    const char *text;
+    int by_ms;
+} bad_starts[] = {
+    {"never-listens", 504, "Container initialization timed out", 5200},
+    {"exits", 502,
+     "Container failed to initialize, please ensure you are using the latest fdk and "
+     "check the logs: container exit code 3",
+     500},
+    {"bad-socket", 502, "FN604 socket leaves its directory", 500},
+};
+
+START_TEST(starts_that_fail)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s[30];
+
+    for (int i = 0; i < 30; i++) {
+        s[i] = world_call(w, (struct call_spec){ .image = bad_starts[_i].image, .mem_mb = 32 });
+    }
+    world_run_ms(w, bad_starts[_i].by_ms + 300);
+    for (int i = 0; i < 30; i++) {
+        ck_assert_msg(s[i]->finishes == 1, "call %d has no answer", i);
+        ck_assert_int_eq(s[i]->code, bad_starts[_i].code);
+        ck_assert_msg(strstr(s[i]->text, bad_starts[_i].text), "got %s", s[i]->text);
+        ck_assert(s[i]->user);
+        ck_assert_uint_eq(s[i]->executions, 0);
+    }
+    world_run_ms(w, 1000);
+    ck_assert_uint_eq(w->live, 0);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(start_error_with_nobody_waiting)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *a, *b;
+
+    /* The first container serves both before the second start fails. */
+    a = world_call(w, (struct call_spec){ .what = "ok" });
+    b = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 65);
+    w->fail_method = "start";
+    w->fails = 0;
+    world_run_ms(w, 300);
+    ck_assert(a->success && b->success);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(pull_fails)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s[5];
+
+    w->fail_method = "prepare_image";
+    w->fails = 1;
+    err_set_http(&w->next_error, FN_E_PERMISSION, 401, FN_BLAME_USER,
+                 "Failed to pull image 'hello': unauthorized");
+    for (int i = 0; i < 5; i++) {
+        s[i] = world_call(w, (struct call_spec){ .what = "ok" });
+    }
+    world_run_ms(w, 100);
+    for (int i = 0; i < 5; i++) {
+        ck_assert_int_eq(s[i]->code, 401);
+        ck_assert_ptr_eq(strstr(s[i]->text, "Failed to pull image "), s[i]->text);
+    }
+    ck_assert_uint_eq(w->prepares, 1);
+    ck_assert_uint_eq(w->creates, 0);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(pull_takes_too_long)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s;
+
+    w->fail_method = "prepare_image";
+    w->fails = 1;
+    err_set(&w->next_error, FN_E_DEADLINE, "registry hangs");
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 100);
+    ck_assert_int_eq(s->code, 504);
+    ck_assert_str_eq(s->text, "Image pull timed out");
+    ck_assert(s->user);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(image_vanished)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s;
+
+    w->image_missing = true;
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 300);
+    ck_assert(s->success);
+    ck_assert_uint_eq(w->prepares, 2);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(raw_engine_error)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s;
+
+    w->fail_method = "create";
+    w->fails = 1;
+    err_set(&w->next_error, FN_E_INTERNAL, "runc: secret path /var/lib/x");
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 300);
+    ck_assert_int_eq(s->code, 500); /* never 0, and nothing internal */
+    ck_assert_ptr_null(strstr(s->text, "secret"));
+    world_destroy(w);
+}
+END_TEST
+
+/* F40: a cold call learns of a hung engine from the probe, not from the time limit of a pull. */
+START_TEST(engine_hung_cold)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *hot, *cold;
+
+    w->r->opt.freeze_idle_ns = -1;
+    world_call(w, (struct call_spec){ .fn = "a", .what = "ok" });
+    world_run_ms(w, 200);
+    w->engine_hung = true;
+    cold = world_call(w, (struct call_spec){ .fn = "b", .image = "other", .what = "ok" });
+    hot = world_call(w, (struct call_spec){ .fn = "a", .what = "ok" });
+    world_run_ms(w, 10);
+    ck_assert(hot->success);
+    world_run_ms(w, 3000);
+    ck_assert_int_eq(cold->code, 503);
+    ck_assert(!world_counts(w).engine_up);
+    w->engine_hung = false;
+    world_run_ms(w, 5000);
+    cold = world_call(w, (struct call_spec){ .fn = "b", .image = "other", .what = "ok" });
+    world_run_ms(w, 300);
+    ck_assert(cold->success);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(engine_down)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *hot, *cold;
+
+    w->r->opt.freeze_idle_ns = -1;
+    world_call(w, (struct call_spec){ .fn = "a", .what = "ok" });
+    world_run_ms(w, 200);
+    w->engine_dead = true;
+    cold = world_call(w, (struct call_spec){ .fn = "b", .what = "ok" });
+    world_run_ms(w, 1000);
+    ck_assert_int_eq(cold->code, 503);
+    ck_assert(!world_counts(w).engine_up);
+    cold = world_call(w, (struct call_spec){ .fn = "b", .what = "ok" });
+    ck_assert_int_eq(cold->code, 503); /* at once */
+    hot = world_call(w, (struct call_spec){ .fn = "a", .what = "ok" });
+    world_run_ms(w, 10);
+    ck_assert(hot->success);
+    world_run_ms(w, 10000);
+    w->engine_dead = false;
+    world_run_ms(w, 5000);
+    ck_assert(world_counts(w).engine_up);
+    cold = world_call(w, (struct call_spec){ .fn = "b", .what = "ok" });
+    world_run_ms(w, 300);
+    ck_assert(cold->success);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(engine_hung)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *hot, *frozen, *s[40];
+
+    world_call(w, (struct call_spec){ .fn = "cold", .what = "ok" });
+    world_run_ms(w, 300);
+    w->r->opt.freeze_idle_ns = -1;
+    world_call(w, (struct call_spec){ .fn = "hot", .what = "ok" });
+    world_run_ms(w, 300);
+    w->engine_hung = true;
+    w->in_flight_max = 0;
+    frozen = world_call(w, (struct call_spec){ .fn = "cold", .what = "ok" });
+    for (int i = 0; i < 40; i++) {
+        char fn[16];
+
+        snprintf(fn, sizeof(fn), "n%d", i);
+        s[i] = world_call(w, (struct call_spec){ .fn = fn, .what = "ok", .mem_mb = 16 });
+    }
+    world_run_ms(w, 3500);
+    ck_assert_int_eq(frozen->code, 503); /* thaw limit, no byte written */
+    for (int i = 0; i < 40; i++) {
+        ck_assert_int_eq(s[i]->code, 503);
+    }
+    hot = world_call(w, (struct call_spec){ .fn = "hot", .what = "ok" });
+    world_run_ms(w, 10);
+    ck_assert(hot->success);
+    ck_assert_uint_le(w->in_flight_max, 4 + 1 + 1);
+    world_run_ms(w, 600000);
+    ck_assert_uint_le(w->in_flight_max, 4 + 1 + 1);
+    w->engine_hung = false;
+    world_run_ms(w, 5000);
+    hot = world_call(w, (struct call_spec){ .fn = "n1", .what = "ok" });
+    world_run_ms(w, 500);
+    ck_assert(hot->success);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(removal_is_retried)
+{
+    struct world *w = world_create(NULL);
+
+    world_call(w, (struct call_spec){ .what = "crash" });
+    w->fail_method = "close";
+    w->fails = 5;
+    err_set(&w->next_error, FN_E_INTERNAL, "device busy");
+    world_run_ms(w, 1000);
+    ck_assert_uint_eq(w->live, 1);
+    ck_assert_uint_eq(world_counts(w).used.mem_bytes, 128 * MIB); /* W6 */
+    world_run_ms(w, 10000);
+    ck_assert_uint_eq(w->live, 0);
+    ck_assert_uint_eq(world_counts(w).used.mem_bytes, 0);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(sweep_at_start)
+{
+    struct world *w = world_create(NULL);
+
+    w->fail_method = "sweep";
+    w->fails = 2;
+    err_set(&w->next_error, FN_E_UNAVAILABLE, "not yet");
+    runner_start(w->r);
+    world_run_ms(w, 10000);
+    ck_assert_uint_eq(w->sweeps, 3);
+    world_destroy(w);
+}
+END_TEST
+
+static void on_drained(void *ud, bool clean)
+{
+    *(int *)ud = clean ? 1 : 2;
+}
+
+START_TEST(drain_waits_for_calls)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *runs, *stays, *late;
+    int state = 0;
+
+    runs = world_call(w, (struct call_spec){ .what = "ms-1000" });
+    stays = world_call(w, (struct call_spec){ .fn = "f2", .what = "never" });
+    world_run_ms(w, 200);
+    runner_drain(w->r, w->f->now + 3 * ENV_S, on_drained, &state);
+    late = world_call(w, (struct call_spec){ .what = "ok" });
+    ck_assert_int_eq(late->code, 503);
+    world_run_ms(w, 2000);
+    ck_assert(runs->success);
+    ck_assert_int_eq(stays->finishes, 0);
+    ck_assert_int_eq(state, 0);
+    world_run_ms(w, 1500);
+    ck_assert_int_eq(stays->code, 502);
+    ck_assert_int_eq(state, 1);
+    ck_assert_uint_eq(w->live, 0);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(drain_does_not_wait_for_orphans)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s = world_call(w, (struct call_spec){ .what = "never" });
+    int state = 0;
+
+    world_run_ms(w, 200);
+    world_gone(w, s);
+    ck_assert_uint_eq(world_counts(w).running, 1);
+    runner_drain(w->r, w->f->now + 60 * ENV_S, on_drained, &state);
+    world_run_ms(w, 200);
+    ck_assert_int_eq(state, 1);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(output_is_kept)
+{
+    struct world *w = world_create(NULL);
+    struct container *c;
+    char line[100];
+
+    world_call(w, (struct call_spec){ .what = "ms-1000" });
+    world_run_ms(w, 200);
+    c = world_container(w, CTR_BUSY);
+    for (int i = 0; i < 5000; i++) {
+        int n = snprintf(line, sizeof(line), "line %d of some length to fill the ring\n", i);
+
+        container_output(c, 1 + (uint32_t)(i % 2), line, (size_t)n);
+        ck_assert_uint_le(c->output.ring.len, w->opt.log_ring_bytes * 3 / 2);
+    }
+    ck_assert_ptr_nonnull(strstr(output_tail(&c->output, 2048), "line 4999"));
+    ck_assert_uint_ge(c->output.ring.len, w->opt.log_ring_bytes / 2);
+    world_run_ms(w, 2000);
+    world_destroy(w);
+}
+END_TEST
+
+TCase *slots_tests(void)
+{
+    TCase *t = tcase_create("slots");
+
+    tcase_add_test(t, burst_starts_all);
+    tcase_add_test(t, short_calls_need_few_containers);
+    tcase_add_test(t, a_slow_call_does_not_hold_up_short_ones);
+    tcase_add_test(t, parallel_starts_are_bounded);
+    tcase_add_test(t, full_is_an_answer);
+    tcase_add_test(t, waiters_are_served_in_order);
+    tcase_add_test(t, eviction_takes_the_least_recently_used);
+    tcase_add_test(t, eviction_takes_the_smallest_useful_set);
+    tcase_add_test(t, busy_ones_are_not_evicted);
+    tcase_add_test(t, nothing_is_reserved_while_pulling);
+    tcase_add_test(t, freeze_and_thaw);
+    tcase_add_test(t, taken_while_freezing);
+    tcase_add_test(t, freeze_fails);
+    tcase_add_test(t, thaw_fails);
+    tcase_add_loop_test(t, starts_that_fail, 0, (int)(sizeof(bad_starts) / sizeof(bad_starts[0])));
+    tcase_add_test(t, start_error_with_nobody_waiting);
+    tcase_add_test(t, pull_fails);
+    tcase_add_test(t, pull_takes_too_long);
+    tcase_add_test(t, image_vanished);
+    tcase_add_test(t, raw_engine_error);
+    tcase_add_test(t, engine_hung_cold);
+    tcase_add_test(t, engine_down);
+    tcase_add_test(t, engine_hung);
+    tcase_add_test(t, removal_is_retried);
+    tcase_add_test(t, sweep_at_start);
+    tcase_add_test(t, drain_waits_for_calls);
+    tcase_add_test(t, drain_does_not_wait_for_orphans);
+    tcase_add_test(t, output_is_kept);
+    return t;
+}

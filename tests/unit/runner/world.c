@@ -1,0 +1,929 @@
+#include "world.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static struct world *the; /* host interfaces have no argument for it */
+
+/* ---- plugins ------------------------------------------------------------------------------- */
+
+void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context context,
+                  const char *method)
+{
+    *c = (struct plugin_crumb){ .plugin = p, .context = context, .method = method };
+}
+
+void plugin_leave(struct plugin_crumb *c)
+{
+    (void)c;
+}
+
+const char *plugin_name(const struct plugin *p)
+{
+    return p->name;
+}
+
+void *plugin_inst(const struct plugin *p)
+{
+    return p->inst;
+}
+
+const void *plugin_ops(const struct plugin *p)
+{
+    return p->ops;
+}
+
+void plugin_bad_answer(struct plugin *p, const char *what)
+{
+    (void)p;
+    ck_abort_msg("bad answer: %s", what);
+}
+
+static const struct fn_driver_if *driver_if;
+static void *driver_if_impl;
+
+void plugin_host_offer(struct plugin_host *h, const char *iface, uint16_t major, uint16_t minor,
+                       const void *table, void *impl)
+{
+    (void)h;
+    (void)major;
+    (void)minor;
+    ck_assert_str_eq(iface, "fn.driver");
+    driver_if = table;
+    driver_if_impl = impl;
+}
+
+void *plugin_impl(const struct fn_host *host, const char *iface)
+{
+    (void)host;
+    (void)iface;
+    return driver_if_impl;
+}
+
+/* ---- lanes: an operation runs when its time is over ---------------------------------------- */
+
+struct job {
+    struct env_timer timer;
+    struct env_work *work;
+    int64_t begun_ns;
+    struct job *next;
+};
+
+static struct job *jobs;
+static struct env_work *running;
+
+static void job_due(struct env_timer *t)
+{
+    struct job *j = container_of(t, struct job, timer), **p;
+    struct env_work *work = j->work;
+    int64_t deadline = work->deadline_ns ? work->deadline_ns : INT64_MAX;
+
+    if (the->engine_hung && the->f->now < deadline && !work->cancelled) {
+        env_timer_set(&the->f->env, t, the->f->now + 10 * ENV_MS);
+        return;
+    }
+    for (p = &jobs; *p != j; p = &(*p)->next) {
+    }
+    *p = j->next;
+    free(j);
+    the->in_flight--;
+    running = work;
+    work->run(work, NULL);
+    running = NULL;
+    work->done(work);
+}
+
+static int submit(struct env *e, struct env_work *work)
+{
+    struct job *j = calloc(1, sizeof(*j));
+
+    work->cancelled = 0;
+    j->timer.cb = job_due;
+    j->work = work;
+    j->begun_ns = the->f->now;
+    j->next = jobs;
+    jobs = j;
+    the->in_flight++;
+    if (the->in_flight > the->in_flight_max) {
+        the->in_flight_max = the->in_flight;
+    }
+    env_timer_set(e, &j->timer,
+                  the->f->now + (work->lane == ENV_LANE_FAST ? the->fast_ns : the->slow_ns));
+    return 0;
+}
+
+/* ---- engine -------------------------------------------------------------------------------- */
+
+struct fctr {
+    char id[28];
+    uint64_t handle;
+    bool started, frozen, exited;
+    char image[64];
+    struct env_timer exit_timer;
+    uint32_t exit_reason;
+    int exit_status;
+    struct fctr *next;
+};
+
+static struct fctr *fctrs;
+
+struct fnsock {
+    char id[28];
+    void (*on_ready)(void *ud, const struct fn_error *err);
+    void *ud;
+    struct env_timer boot;
+    struct fnsock_exchange *ex;
+    struct fnsock *next;
+};
+
+static struct fnsock *socks;
+
+static void report_exit(struct fctr *c)
+{
+    struct fn_exit e = { sizeof(e), c->exit_reason, c->exit_status, 0 };
+
+    c->exited = true;
+    driver_if->exited(NULL, c->handle, &e);
+}
+
+static void exit_due(struct env_timer *t)
+{
+    report_exit(container_of(t, struct fctr, exit_timer));
+}
+
+static void exit_in(struct fctr *c, uint32_t reason, int status, int64_t ns)
+{
+    c->exit_reason = reason;
+    c->exit_status = status;
+    c->exit_timer.cb = exit_due;
+    env_timer_set(&the->f->env, &c->exit_timer, the->f->now + ns);
+}
+
+static struct fctr *fctr_of(const char *id)
+{
+    struct fctr *c;
+
+    for (c = fctrs; c && strcmp(c->id, id) != 0; c = c->next) {
+    }
+    return c;
+}
+
+static int engine_answer(const char *method, struct fn_error *reterr)
+{
+    if (the->fail_method && strcmp(the->fail_method, method) == 0 && the->fails > 0) {
+        the->fails--;
+        if (reterr) {
+            *reterr = the->next_error;
+        }
+        return the->next_error.code;
+    }
+    if (the->engine_dead) {
+        return err_set(reterr, FN_E_UNAVAILABLE, "engine: connection refused");
+    }
+    if (running && running->cancelled) {
+        return err_set(reterr, FN_E_CANCELLED, "cancelled");
+    }
+    if (the->engine_hung) {
+        return err_set(reterr, FN_E_DEADLINE, "engine: no answer");
+    }
+    return 0;
+}
+
+static int d_prepare(void *inst, struct fn_op *op, const struct fn_task *task, struct fn_error *e)
+{
+    (void)inst;
+    (void)op;
+    ck_assert_uint_eq(task->hdr.magic, FN_MAGIC_TASK);
+    the->prepares++;
+    return engine_answer("prepare_image", e);
+}
+
+static int d_create(void *inst, struct fn_op *op, const struct fn_task *task, void **ret_ctr,
+                    struct fn_error *e)
+{
+    struct fctr *c;
+    int r = engine_answer("create", e);
+
+    (void)inst;
+    (void)op;
+    the->creates++;
+    if (r < 0) {
+        return r;
+    }
+    if (the->image_missing) {
+        the->image_missing = false;
+        return err_set(e, FN_E_NOT_FOUND, "No such image");
+    }
+    the->last_env[0] = '\0';
+    for (uint32_t i = 0; i < task->n_env; i++) {
+        size_t at = strlen(the->last_env);
+
+        snprintf(the->last_env + at, sizeof(the->last_env) - at, "%s=%s;", task->env[i].key,
+                 task->env[i].value);
+    }
+    ck_assert_str_eq(task->iofs_inside, "/tmp/iofs");
+    c = calloc(1, sizeof(*c));
+    snprintf(c->id, sizeof(c->id), "%s", task->id);
+    snprintf(c->image, sizeof(c->image), "%s", task->image);
+    c->handle = task->handle;
+    c->next = fctrs;
+    fctrs = c;
+    the->live++;
+    the->live_max = the->live > the->live_max ? the->live : the->live_max;
+    *ret_ctr = c;
+    return 0;
+}
+
+static struct fnsock *sock_of(const char *id)
+{
+    struct fnsock *s;
+
+    for (s = socks; s && strcmp(s->id, id) != 0; s = s->next) {
+    }
+    return s;
+}
+
+static int d_start(void *inst, struct fn_op *op, void *ctr, struct fn_error *e)
+{
+    struct fctr *c = ctr;
+    struct fnsock *s = sock_of(c->id);
+    int r = engine_answer("start", e);
+
+    (void)inst;
+    (void)op;
+    the->starts++;
+    if (r < 0) {
+        return r;
+    }
+    c->started = true;
+    if (strcmp(c->image, "exits") == 0) {
+        driver_if->output(NULL, c->handle, 2, "boom: no such file\n", 19);
+        exit_in(c, FN_EXIT_CODE, 3, 20 * ENV_MS);
+    } else if (strcmp(c->image, "never-listens") != 0) {
+        env_timer_set(&the->f->env, &s->boot, the->f->now + the->boot_ns);
+    }
+    return 0;
+}
+
+static int d_freeze(void *inst, struct fn_op *op, void *ctr, struct fn_error *e)
+{
+    struct fctr *c = ctr;
+    int r = engine_answer("freeze", e);
+
+    (void)inst;
+    (void)op;
+    the->freezes++;
+    c->frozen = r == 0;
+    return r;
+}
+
+static int d_thaw(void *inst, struct fn_op *op, void *ctr, struct fn_error *e)
+{
+    struct fctr *c = ctr;
+    int r = engine_answer("thaw", e);
+
+    (void)inst;
+    (void)op;
+    the->thaws++;
+    c->frozen = r == 0 ? false : c->frozen;
+    return r;
+}
+
+static int d_close(void *inst, struct fn_op *op, void *ctr, struct fn_error *e)
+{
+    struct fctr *c = ctr, **p;
+    int r = engine_answer("close", e);
+
+    (void)inst;
+    (void)op;
+    the->closes++;
+    if (r < 0) {
+        return r;
+    }
+    env_timer_clear(&the->f->env, &c->exit_timer);
+    if (the->n_closed < 512) {
+        memcpy(the->closed_ids[the->n_closed++], c->id, sizeof(c->id));
+    }
+    for (p = &fctrs; *p != c; p = &(*p)->next) {
+    }
+    *p = c->next;
+    free(c);
+    the->live--;
+    return 0;
+}
+
+static int d_sweep(void *inst, struct fn_op *op, const char *owner, const char *instance,
+                   uint32_t *ret_removed, struct fn_error *e)
+{
+    (void)inst;
+    (void)op;
+    (void)owner;
+    (void)instance;
+    the->sweeps++;
+    *ret_removed = 1;
+    return engine_answer("sweep", e);
+}
+
+static int d_probe(void *inst, struct fn_op *op, char *ret_version, size_t cap, struct fn_error *e)
+{
+    (void)inst;
+    (void)op;
+    the->probes++;
+    snprintf(ret_version, cap, "fake 1");
+    return engine_answer("probe", e);
+}
+
+static uint32_t d_uid(void *inst, void *ctr)
+{
+    (void)inst;
+    (void)ctr;
+    return 1000;
+}
+
+static int d_slot_key(void *inst, const struct fn_kv *ext, uint32_t n, char *ret_key, size_t cap)
+{
+    (void)inst;
+    ret_key[0] = '\0';
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(ext[i].key, "pool") == 0) {
+            snprintf(ret_key, cap, "%s", ext[i].value);
+        }
+    }
+    return 0;
+}
+
+static const struct fn_driver_ops driver_ops = {
+    FN_HDR(struct fn_driver_ops, FN_MAGIC_DRIVER), 0, 0, d_slot_key, d_prepare, d_create, d_start,
+    d_freeze, d_thaw, d_close, d_sweep, d_probe, d_uid
+};
+
+void world_exit(struct world *w, const char *container_id, uint32_t reason, int status)
+{
+    struct fctr *c = fctr_of(container_id);
+
+    ck_assert_ptr_nonnull(c);
+    c->exit_reason = reason;
+    c->exit_status = status;
+    report_exit(c);
+    fake_env_settle(w->f);
+}
+
+/* ---- function sockets ---------------------------------------------------------------------- */
+
+struct fnsock_exchange {
+    struct fnsock *s;
+    struct fnsock_cb cb;
+    void *ud;
+    char what[64];
+    struct engage_session *session;
+    struct env_timer timer;
+    struct env_task task;
+    uint64_t body_bytes;
+    bool eof, accepted, ended, full;
+    int step;
+};
+
+static void boot(struct env_timer *t)
+{
+    struct fnsock *s = container_of(t, struct fnsock, boot);
+    struct fctr *c = fctr_of(s->id);
+    struct fn_error err = ERR_INIT;
+
+    if (strcmp(c->image, "bad-socket") == 0) {
+        err_set(&err, FN_E_PRECONDITION, "FN604 socket leaves its directory");
+        s->on_ready(s->ud, &err);
+    } else {
+        s->on_ready(s->ud, NULL);
+    }
+}
+
+static int s_open(void *impl, const char *container_id,
+                  void (*on_ready)(void *ud, const struct fn_error *err), void *ud,
+                  struct fnsock **ret, struct fn_error *reterr)
+{
+    struct fnsock *s = calloc(1, sizeof(*s));
+
+    (void)impl;
+    (void)reterr;
+    snprintf(s->id, sizeof(s->id), "%s", container_id);
+    s->on_ready = on_ready;
+    s->ud = ud;
+    s->boot.cb = boot;
+    s->next = socks;
+    socks = s;
+    the->socks++;
+    *ret = s;
+    return 0;
+}
+
+static const char *s_dir(const struct fnsock *s)
+{
+    return s->id;
+}
+
+static void s_expect_uid(struct fnsock *s, uint32_t uid)
+{
+    (void)s;
+    ck_assert_uint_eq(uid, 1000);
+}
+
+static void s_close(struct fnsock *s)
+{
+    struct fnsock **p;
+
+    if (!s) {
+        return;
+    }
+    ck_assert_ptr_null(s->ex);
+    env_timer_clear(&the->f->env, &s->boot);
+    for (p = &socks; *p != s; p = &(*p)->next) {
+    }
+    *p = s->next;
+    free(s);
+    the->socks--;
+}
+
+static void end(struct fnsock_exchange *x, enum fnsock_end how, bool reusable, const char *text)
+{
+    struct fnsock_result r = { .end = how, .reusable = reusable };
+
+    x->ended = true;
+    r.request_bytes = x->accepted ? 100 + x->body_bytes : 0;
+    snprintf(r.text, sizeof(r.text), "%s", text);
+    x->cb.on_end(x->ud, &r);
+}
+
+static void answer(struct fnsock_exchange *x, int status)
+{
+    struct arena a;
+    struct headers h;
+
+    arena_init(&a, 0);
+    headers_init(&h, &a);
+    headers_add(&h, "Content-Type", "text/plain");
+    headers_add(&h, "Connection", "keep-alive");
+    x->cb.on_head(x->ud, status, &h);
+    arena_finish(&a);
+    if (!x->ended) {
+        x->cb.on_data(x->ud, "hello", 5);
+    }
+}
+
+static bool is(const struct fnsock_exchange *x, const char *what)
+{
+    return strcmp(x->what, what) == 0;
+}
+
+/* The function has the whole request. */
+static void act(struct env_timer *t)
+{
+    struct fnsock_exchange *x = container_of(t, struct fnsock_exchange, timer);
+    struct fctr *c = fctr_of(x->s->id);
+
+    if (is(x, "never")) {
+        return;
+    }
+    if (is(x, "crash") || is(x, "oom") || is(x, "late-exit")) {
+        end(x, FNSOCK_CLOSED_EARLY, false, "FN601 function closed before the end of its headers");
+        if (!is(x, "late-exit")) {
+            exit_in(c, is(x, "oom") ? FN_EXIT_OOM : FN_EXIT_CODE, is(x, "oom") ? 137 : 2,
+                    50 * ENV_MS);
+        }
+    } else if (is(x, "invalid")) {
+        end(x, FNSOCK_INVALID, false, "two Content-Length fields");
+    } else if (is(x, "header-large")) {
+        end(x, FNSOCK_HEADERS_TOO_LARGE, false, "");
+    } else if (is(x, "body-large")) {
+        answer(x, 200);
+        end(x, FNSOCK_BODY_TOO_LARGE, false, "");
+    } else if (is(x, "cut")) {
+        answer(x, 200);
+        end(x, FNSOCK_CUT, false, "FN603 answer ended after 5 of 10 bytes");
+    } else if (is(x, "escape")) {
+        x->accepted = false;
+        end(x, FNSOCK_ESCAPE, false, "link leaves the directory");
+    } else if (is(x, "extra")) {
+        answer(x, 200);
+        end(x, FNSOCK_OK, false, "3 extra bytes after the answer");
+    } else if (is(x, "drip")) {
+        if (x->step++ == 0) {
+            answer(x, 200);
+        } else {
+            x->cb.on_data(x->ud, "x", 1);
+        }
+        env_timer_set(&the->f->env, &x->timer, the->f->now + ENV_S);
+    } else {
+        answer(x, strncmp(x->what, "status-", 7) == 0 ? atoi(x->what + 7) : 200);
+        end(x, FNSOCK_OK, true, "");
+    }
+}
+
+static void refused(struct env_task *t)
+{
+    struct fnsock_exchange *x = container_of(t, struct fnsock_exchange, task);
+
+    end(x, FNSOCK_CONNECT, false, "connection refused");
+}
+
+static void early(struct env_task *t)
+{
+    struct fnsock_exchange *x = container_of(t, struct fnsock_exchange, task);
+
+    answer(x, 200);
+    if (!x->ended) {
+        end(x, FNSOCK_EARLY_ANSWER, false, "answered before receiving the entire request");
+    }
+}
+
+static struct engage_session *session_of(const char *id)
+{
+    struct engage_session *s;
+
+    for (s = the->sessions; s && strcmp(s->id, id) != 0; s = s->next) {
+    }
+    return s;
+}
+
+static struct fnsock_exchange *s_request(struct fnsock *s, const struct fnsock_request *req,
+                                         const struct fnsock_cb *cb, void *ud)
+{
+    struct fnsock_exchange *x = calloc(1, sizeof(*x));
+    const char *what = headers_get(req->headers, "X-Do");
+    struct fctr *c = fctr_of(s->id);
+
+    ck_assert_ptr_null(s->ex); /* one at a time */
+    ck_assert(!c->frozen);
+    x->s = s;
+    x->cb = *cb;
+    x->ud = ud;
+    x->timer.cb = act;
+    snprintf(x->what, sizeof(x->what), "%s", what ? what : "ok");
+    x->session = session_of(headers_get(req->headers, "Fn-Call-Id"));
+    the->last_headers[0] = '\0';
+    for (uint32_t i = 0; i < req->headers->n; i++) {
+        size_t at = strlen(the->last_headers);
+
+        snprintf(the->last_headers + at, sizeof(the->last_headers) - at, "%s: %s\n",
+                 req->headers->items[i].name, req->headers->items[i].value);
+    }
+    s->ex = x;
+    the->exchanges++;
+    if (c->exited || is(x, "refuse") || (is(x, "refuse-once") && x->session->start_status != -7)) {
+        if (is(x, "refuse-once")) {
+            x->session->start_status = -7;
+        }
+        x->task.cb = refused;
+        env_defer(&the->f->env, &x->task);
+        x->full = true;
+    }
+    return x;
+}
+
+static int s_send(struct fnsock_exchange *x, const void *data, size_t len, bool eof)
+{
+    (void)data;
+    ck_assert(!x->eof);
+    x->eof = eof;
+    if (x->full || x->ended) {
+        return 0;
+    }
+    if (!x->accepted) {
+        x->accepted = true;
+        x->session->executions++;
+        the->executions++;
+        ck_assert_uint_le(x->session->executions, 1); /* P3 */
+    }
+    x->body_bytes += len;
+    if (is(x, "early") && !eof) {
+        x->task.cb = early;
+        env_defer(&the->f->env, &x->task);
+    } else if (is(x, "full") && !eof) {
+        return 1;
+    } else if (eof) {
+        int64_t ms = strncmp(x->what, "ms-", 3) == 0 ? atoi(x->what + 3) : 1;
+
+        env_timer_set(&the->f->env, &x->timer, the->f->now + ms * ENV_MS);
+    }
+    return 0;
+}
+
+static void s_pause(struct fnsock_exchange *x, bool paused)
+{
+    (void)x;
+    (void)paused;
+}
+
+static void s_finish(struct fnsock_exchange *x)
+{
+    env_timer_clear(&the->f->env, &x->timer);
+    env_undefer(&the->f->env, &x->task);
+    x->s->ex = NULL;
+    free(x);
+    the->exchanges--;
+}
+
+static const struct fnsock_if fnsock_if = { NULL,    s_open,    s_dir,  s_dir,   s_expect_uid,
+                                            s_close, s_request, s_send, s_pause, s_finish };
+
+/* ---- callers ------------------------------------------------------------------------------- */
+
+static void e_more(struct engage_session *s)
+{
+    ck_assert(!s->gone && !s->finishes);
+    s->more++;
+}
+
+static void e_start(struct engage_session *s, const struct engage_start *start)
+{
+    ck_assert(!s->gone && !s->finishes);
+    ck_assert_int_eq(s->starts++, 0);
+    s->start_status = start->status;
+    for (uint32_t i = 0; i < start->n_headers; i++) {
+        size_t at = strlen(s->start_headers);
+
+        snprintf(s->start_headers + at, sizeof(s->start_headers) - at, "%s: %s\n",
+                 start->headers[i].name, start->headers[i].value);
+    }
+}
+
+static int e_data(struct engage_session *s, const void *data, size_t len)
+{
+    (void)data;
+    ck_assert(!s->gone && !s->finishes && s->starts == 1);
+    s->data_bytes += len;
+    return s->full;
+}
+
+static void copy(char *to, size_t cap, const char *from)
+{
+    snprintf(to, cap, "%s", from ? from : "");
+}
+
+static void e_finish(struct engage_session *s, const struct engage_finished *f)
+{
+    ck_assert(!s->gone);
+    ck_assert_int_eq(s->finishes++, 0);
+    s->success = f->success;
+    s->user = f->error_user;
+    s->code = f->error_code;
+    copy(s->text, sizeof(s->text), f->error_text);
+    copy(s->created, sizeof(s->created), f->created_at);
+    copy(s->started, sizeof(s->started), f->started_at);
+    copy(s->completed, sizeof(s->completed), f->completed_at);
+    copy(s->image, sizeof(s->image), f->image);
+    copy(s->details, sizeof(s->details), f->details);
+    s->scheduler_ns = f->scheduler_ns;
+    s->execution_ns = f->execution_ns;
+    s->create_ns = f->ctr_create_ns;
+    s->init_ns = f->init_start_ns;
+    s->pull_ns = f->image_pull_wait_ns;
+    if (!f->success) {
+        ck_assert_int_ge(s->code, 400); /* never 0, never 2xx */
+        ck_assert_int_lt(s->code, 600);
+        ck_assert_int_gt((int)strlen(s->text), 0);
+    }
+    if (!f->success && s->code == 503) {
+        ck_assert(!s->user);
+        ck_assert_str_eq(s->text, "Timed out - server too busy");
+        ck_assert_uint_eq(s->executions, 0); /* P-c */
+        ck_assert_int_eq(s->starts, 0);
+    }
+}
+
+static void e_abort(struct engage_session *s, int grpc_status, const char *text)
+{
+    (void)s;
+    ck_abort_msg("aborted: %d %s", grpc_status, text);
+}
+
+static const struct engage_server engage_server = { e_more, e_start, e_data, e_finish, e_abort };
+
+struct engage_session *world_call_json(struct world *w, const char *json, const char *hash_id)
+{
+    struct engage_session *s = calloc(1, sizeof(*s));
+    const char *id = strstr(json, "\"id\": \"");
+    struct engage_try t = { .call_json = json, .call_json_len = strlen(json),
+                            .slot_hash_id = hash_id ? hash_id : "" };
+
+    if (id) {
+        snprintf(s->id, sizeof(s->id), "%.*s", (int)strcspn(id + 7, "\""), id + 7);
+    }
+    s->next = w->sessions;
+    w->sessions = s;
+    ck_assert_int_eq(w->cb.on_try(w->cb_ud, s, &t, 0, &s->ud), 0);
+    ck_assert_int_eq(s->finishes, 0); /* never from inside on_try */
+    return s;
+}
+
+struct engage_session *world_call(struct world *w, struct call_spec spec)
+{
+    static uint32_t serial;
+    char json[4096], id[40];
+    struct engage_session *s;
+
+    snprintf(id, sizeof(id), "CALL%022u", ++serial);
+    snprintf(json, sizeof(json),
+             "{\"id\": \"%s\", \"status\":\"running\", \"image\": \"%s\", \"type\":\"%s\","
+             "\"url\":\"http://h/invoke/x\", \"method\":\"POST\", \"timeout\": %d,"
+             "\"idle_timeout\": 30, \"memory\": %d, \"config\": {\"A\":\"b\"},"
+             "\"headers\": {\"X-Do\": [\"%s\"], \"Connection\": [\"close\"], \"Host\": [\"h\"],"
+             "\"Content-Length\": [\"5\"], \"Fn-Call-Id\": [\"forged\"]}, \"app_id\": \"app\","
+             "\"fn_id\": \"%s\" %s}",
+             spec.id ? spec.id : id, spec.image ? spec.image : "hello",
+             spec.detached ? "detached" : "sync",
+             spec.timeout_s ? spec.timeout_s : 30, spec.mem_mb ? spec.mem_mb : 128,
+             spec.what ? spec.what : "ok", spec.fn ? spec.fn : "f1", spec.extra ? spec.extra : "");
+    s = world_call_json(w, json, NULL);
+    if (!spec.no_body) {
+        world_body(w, s, NULL, 0, true);
+    }
+    fake_env_settle(w->f);
+    return s;
+}
+
+void world_body(struct world *w, struct engage_session *s, const void *data, size_t len, bool eof)
+{
+    if (!s->finishes && !s->gone) {
+        w->cb.on_body(s->ud, data, len, eof);
+    }
+}
+
+void world_gone(struct world *w, struct engage_session *s)
+{
+    if (!s->finishes && !s->gone) {
+        s->gone = true;
+        w->cb.on_gone(s->ud);
+    }
+    fake_env_settle(w->f);
+}
+
+void world_run_ms(struct world *w, int64_t ms)
+{
+    fake_env_advance(w->f, ms * ENV_MS);
+    world_check(w);
+}
+
+struct container *world_container(struct world *w, enum ctr_state state)
+{
+    struct container *c, *next;
+
+    HASH_ITER(hh, w->r->containers, c, next) {
+        if (c->state == state) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+struct runner_counts world_counts(struct world *w)
+{
+    struct runner_counts n;
+
+    runner_count(w->r, &n);
+    return n;
+}
+
+void world_check(struct world *w)
+{
+    struct runner_counts n = world_counts(w);
+    struct container *c, *next;
+    struct slot_queue *q, *q_next;
+    uint64_t mem = 0;
+
+    ck_assert_uint_eq(n.received, n.ok + n.failed + n.not_executed + n.unknown + n.aborted +
+                                      n.in_flight); /* P8 */
+    HASH_ITER(hh, w->r->containers, c, next) {
+        mem += c->charged ? c->need.mem_bytes : 0;
+    }
+    ck_assert_uint_eq(mem, n.used.mem_bytes);
+    ck_assert_uint_le(n.used.mem_bytes, w->totals.mem_bytes);
+    HASH_ITER(hh, w->r->queues, q, q_next) {
+        uint32_t starting = 0, alive = 0, all = 0;
+
+        TAILQ_FOREACH(c, &q->containers, link) {
+            starting += c->state <= CTR_INIT;
+            alive += c->state < CTR_CLOSE;
+            all++;
+        }
+        ck_assert_uint_eq(starting, q->n_starting);
+        ck_assert_uint_eq(alive, q->n_containers);
+        ck_assert_uint_eq(all, q->n_all);
+    }
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+static int l_before(void *inst, const struct fn_call *call, struct fn_error *reterr)
+{
+    struct world *w = inst;
+
+    snprintf(w->last_before, sizeof(w->last_before), "%s", call->id);
+    if (w->listener_refuses) {
+        return err_set_http(reterr, FN_E_PERMISSION, 403, FN_BLAME_USER, "not today");
+    }
+    w->before++;
+    return 0;
+}
+
+static void l_after(void *inst, const struct fn_call *call, const struct fn_call_end *end_)
+{
+    struct world *w = inst;
+
+    (void)call;
+    (void)end_;
+    w->after++;
+}
+
+static const struct fn_listener_ops listener_ops = {
+    FN_HDR(struct fn_listener_ops, FN_MAGIC_LISTENER), l_before, l_after
+};
+
+struct world *world_create(void (*tune)(struct world *w))
+{
+    struct world *w = calloc(1, sizeof(*w));
+    struct plugin *listeners[] = { &w->listener };
+    struct runner_deps d = { 0 };
+    struct fn_error err = ERR_INIT;
+    static const unsigned char ip[4] = { 10, 0, 0, 1 };
+    static struct plugin *kept[1];
+
+    the = w;
+    jobs = NULL;
+    fctrs = NULL;
+    socks = NULL;
+    w->f = fake_env_create();
+    w->f->env.submit = submit;
+    w->slow_ns = 20 * ENV_MS;
+    w->fast_ns = 2 * ENV_MS;
+    w->boot_ns = 5 * ENV_MS;
+    w->totals = (struct account_totals){ 1024 * MIB, 4000 };
+    w->driver = (struct plugin){ "fake", &driver_ops, w };
+    w->listener = (struct plugin){ "listener", &listener_ops, w };
+    runner_options_default(&w->opt);
+    w->opt.user_log_level = 0;
+    if (tune) {
+        tune(w);
+    }
+    id_maker_init(&w->ids, ip, 8080);
+    w->hub = driver_hub_create(&w->f->env, NULL);
+    ck_assert_int_eq(driver_hub_add(w->hub, &w->driver, &err), 0);
+    kept[0] = listeners[0];
+    d.env = &w->f->env;
+    d.fnsock = &fnsock_if;
+    d.hub = w->hub;
+    d.driver = &w->driver;
+    d.listeners = kept;
+    d.n_listeners = w->with_listener;
+    d.ids = &w->ids;
+    d.totals = w->totals;
+    d.options = w->opt;
+    ck_assert_int_eq(runner_create(&d, &w->r, &err), 0);
+    ck_assert_int_eq(runner_attach(w->r, &engage_server, &w->cb, &w->cb_ud, &err), 0);
+    return w;
+}
+
+static void drained(void *ud, bool clean)
+{
+    int *state = ud;
+
+    ck_assert_int_eq(*state, 0);
+    *state = clean ? 1 : 2;
+}
+
+void world_destroy(struct world *w)
+{
+    struct engage_session *s, *next;
+    int state = 0;
+
+    w->engine_dead = false;
+    w->engine_hung = false;
+    w->fail_method = NULL;
+    runner_drain(w->r, w->f->now + 400 * ENV_S, drained, &state);
+    fake_env_advance(w->f, 600 * ENV_S);
+    ck_assert_int_eq(state, 1);
+    world_check(w);
+    ck_assert_uint_eq(w->live, 0);
+    ck_assert_uint_eq(w->socks, 0);
+    ck_assert_uint_eq(w->exchanges, 0);
+    ck_assert_uint_eq(world_counts(w).in_flight, 0);
+    ck_assert_uint_eq(world_counts(w).used.mem_bytes, 0);
+    ck_assert_uint_eq(world_counts(w).running, 0);
+    ck_assert_uint_eq(world_counts(w).waiting, 0);
+    ck_assert_uint_eq(world_counts(w).queues, 0);
+    ck_assert_uint_eq(w->r->planned.mem_bytes + w->r->reserving.mem_bytes +
+                          w->r->closing.mem_bytes + w->r->evictable.mem_bytes, 0);
+    runner_destroy(w->r);
+    driver_hub_destroy(w->hub);
+    ck_assert_uint_eq(w->f->n_timers, 0);
+    ck_assert(TAILQ_EMPTY(&w->f->tasks));
+    for (s = w->sessions; s; s = next) {
+        next = s->next;
+        ck_assert_int_eq(s->finishes + s->gone, 1);
+        free(s);
+    }
+    fake_env_destroy(w->f);
+    free(w);
+}

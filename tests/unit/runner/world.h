@@ -1,0 +1,109 @@
+/* World: a runner in virtual time, with a scripted engine, functions and callers.
+ *
+ * Functions are scripted by image name ("hello", "never-listens", "exits", "bad-socket") and by the
+ * X-Do header of each call. A ledger of executions and answers is checked as it is written. */
+#ifndef TESTS_RUNNER_WORLD_H
+#define TESTS_RUNNER_WORLD_H
+
+#include "../lib/fake_env.h"
+
+#include <runner/internal.h>
+
+struct plugin {
+    const char *name;
+    const void *ops;
+    void *inst;
+};
+
+/* A caller's side of one call. */
+struct engage_session {
+    void *ud;
+    char id[40];
+    bool gone;
+    uint32_t more;
+    int starts;
+    int start_status;
+    char start_headers[512];
+    size_t data_bytes;
+    int finishes;
+    bool success;
+    bool user;
+    int code;
+    char text[512];
+    char created[40], started[40], completed[40], image[64], details[64];
+    int64_t scheduler_ns, execution_ns, create_ns, init_ns, pull_ns;
+    uint32_t executions; /* times a function accepted bytes of it */
+    bool full;           /* send_data says wait */
+    struct engage_session *next;
+};
+
+struct world {
+    struct fake_env *f;
+    struct runner *r;
+    struct driver_hub *hub;
+    struct runner_options opt;
+    struct account_totals totals;
+    struct plugin driver;
+    struct plugin listener;
+    bool with_listener;
+    struct id_maker ids;
+    struct engage_server_cb cb;
+    void *cb_ud;
+    struct engage_session *sessions;
+
+    /* engine script */
+    int64_t slow_ns, fast_ns; /* how long operations take */
+    bool engine_dead;         /* answers FN_E_UNAVAILABLE at once */
+    bool engine_hung;         /* nothing returns before its deadline */
+    struct fn_error next_error; /* of the next `fail_method` */
+    const char *fail_method;
+    int fails;
+    int64_t boot_ns;          /* from start to the socket */
+    bool image_missing;       /* next create says so */
+    int64_t pull_ns;
+
+    /* what happened */
+    uint32_t prepares, creates, starts, freezes, thaws, closes, probes, sweeps;
+    uint32_t live, live_max;      /* containers of the engine */
+    uint32_t in_flight, in_flight_max;
+    uint32_t socks;               /* open directories */
+    uint32_t exchanges;
+    char closed_ids[512][28];     /* order of removal */
+    uint32_t n_closed;
+    uint32_t before, after;
+    bool listener_refuses;
+    char last_before[40];
+    char last_headers[2048];      /* of the last request */
+    char last_env[1024];
+    uint32_t executions;
+};
+
+struct world *world_create(void (*tune)(struct world *w));
+/* Ends everything and checks that nothing is left (P7, P8). */
+void world_destroy(struct world *w);
+
+struct call_spec {
+    const char *id;
+    const char *fn;
+    const char *image;
+    const char *what; /* X-Do */
+    const char *extra; /* further JSON members, ", \"k\": v" */
+    int mem_mb;
+    int timeout_s;
+    bool no_body;
+    bool detached;
+};
+
+/* TryCall plus an empty body frame with eof. */
+struct engage_session *world_call(struct world *w, struct call_spec spec);
+struct engage_session *world_call_json(struct world *w, const char *json, const char *hash_id);
+void world_body(struct world *w, struct engage_session *s, const void *data, size_t len, bool eof);
+void world_gone(struct world *w, struct engage_session *s);
+void world_run_ms(struct world *w, int64_t ms);
+void world_exit(struct world *w, const char *container_id, uint32_t reason, int status);
+/* The id of some container in `state`, or NULL. */
+struct container *world_container(struct world *w, enum ctr_state state);
+void world_check(struct world *w); /* invariants */
+struct runner_counts world_counts(struct world *w);
+
+#endif
