@@ -14,14 +14,26 @@ static const char *plugins;
 static const char *functions;
 static struct node *node;
 
+#define ENGINE_DEFAULT "unix:///var/run/docker.sock"
+#define UNIX_SCHEME    "unix://"
+
+static const char *engine_address(void)
+{
+    const char *host = getenv("DOCKER_HOST");
+
+    return host && strncmp(host, UNIX_SCHEME, strlen(UNIX_SCHEME)) == 0 ? host : ENGINE_DEFAULT;
+}
+
 static void setup(void)
 {
     char file[512];
     struct fn_error err = { .size = sizeof(err) };
-    const char *const options[] = { "root", functions, NULL };
+    const char *const process_options[] = { "root", functions, NULL };
+    const char *const docker_options[] = { "docker_host", engine_address(), NULL };
 
     snprintf(file, sizeof(file), "%s/driver-%s.so", plugins, driver);
-    node = node_start(file, driver, strcmp(driver, "process") == 0 ? options : NULL, &err);
+    node = node_start(file, driver,
+                      strcmp(driver, "process") == 0 ? process_options : docker_options, &err);
     ck_assert_msg(node != NULL, "%s", err.msg);
 }
 
@@ -215,16 +227,16 @@ START_TEST(a_sweep_removes_what_another_process_of_this_owner_left)
 }
 END_TEST
 
-#define ENGINE_SOCKET "/var/run/docker.sock"
-
 static bool engine_answers(void)
 {
-    struct sockaddr_un un = { .sun_family = AF_UNIX, .sun_path = ENGINE_SOCKET };
+    struct sockaddr_un un = { .sun_family = AF_UNIX };
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool yes = fd >= 0 && connect(fd, (struct sockaddr *)&un, sizeof(un)) == 0;
+    bool yes;
 
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s", engine_address() + strlen(UNIX_SCHEME));
+    yes = fd >= 0 && connect(fd, (struct sockaddr *)&un, sizeof(un)) == 0;
     if (!yes) {
-        printf("skipped: no container engine at " ENGINE_SOCKET "\n");
+        printf("skipped: no container engine at %s\n", engine_address());
     }
     close(fd);
     return yes;
