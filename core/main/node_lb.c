@@ -152,7 +152,10 @@ static int open_place(struct node *n, struct fn_error *reterr)
     if (r < 0) {
         return r;
     }
-    place_set_placer(n->place, placer);
+    r = place_set_placer(n->place, placer, NULL, NULL);
+    if (r < 0) {
+        return err_set(reterr, r, "out of memory");
+    }
     return node_plugin(n, &n->config->pool, &n->pool, reterr);
 }
 

@@ -21,11 +21,11 @@
 
 static int decide(struct place_call *pc, struct fn_answer *answer)
 {
-    struct place *p = pc->place;
+    struct policy *y = pc->policy;
     struct fn_ask ask = {
         .size = sizeof(ask),
         .why = pc->why,
-        .now_ns = env_now_ns(p->deps.env),
+        .now_ns = env_now_ns(y->place->deps.env),
         .deadline_ns = pc->deadline_ns,
         .call = &pc->view,
         .snap = &pc->snap->view,
@@ -35,13 +35,14 @@ static int decide(struct place_call *pc, struct fn_answer *answer)
         .last_index = pc->last_index,
         .last_code = pc->last_code,
         .round = pc->round,
+        .inflight_total = pc->snap->inflight_total,
     };
     struct plugin_crumb crumb;
     int r;
 
     *answer = (struct fn_answer){ .size = sizeof(*answer) };
-    plugin_enter(&crumb, p->placer, PLUGIN_LOOP, "decide");
-    r = p->ops->decide(plugin_inst(p->placer), &ask, answer);
+    plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "decide");
+    r = y->ops->decide(plugin_inst(y->placer), &ask, answer);
     plugin_leave(&crumb);
     return r;
 }
@@ -132,10 +133,14 @@ static void on_timer(struct env_timer *t)
 
 static void set_inflight(struct place_runner *r, uint32_t n)
 {
-    r->inflight = n;
+    struct snapshot *s = r->group->snap;
+
     if (r->listed) {
-        r->group->snap->inflight[r->index] = n;
+        s->inflight_total += n;
+        s->inflight_total -= r->inflight;
+        s->inflight[r->index] = n;
     }
+    r->inflight = n;
 }
 
 static void count_in_window(struct place_call *pc)
@@ -179,10 +184,24 @@ static bool take_runner(struct place_call *pc, uint32_t index)
 
 static enum place_verdict bad_answer(struct place_call *pc, const char *what)
 {
-    plugin_bad_answer(pc->place->placer, what);
+    plugin_bad_answer(pc->policy->placer, what);
     err_set_http(&pc->error, FN_E_INTERNAL, 500, FN_BLAME_PLUGIN,
                  "the placer gave an answer that the host cannot use");
     return PLACE_GIVE_UP;
+}
+
+/* A call whose placer was replaced while it waited begins anew with the current one. */
+static void session_begin(struct place_call *pc)
+{
+    struct policy *y = pc->snap->policy;
+
+    if (pc->policy == y) {
+        return;
+    }
+    policy_unref(pc->policy);
+    pc->policy = policy_ref(y);
+    pc->why = FN_WHY_START;
+    memset(pc->session, 0, y->ops->session_size);
 }
 
 enum place_verdict place_next(struct place_call *pc)
@@ -199,6 +218,7 @@ enum place_verdict place_next(struct place_call *pc)
         pc->snap = pc->group->snap;
         pc->snap->refs++;
         pc->busy = pc->unreachable = 0;
+        session_begin(pc);
     }
     for (turns = pc->snap->view.n + LOCAL_TRIES_SPARE; turns > 0; turns--) {
         r = decide(pc, &answer);
@@ -256,7 +276,6 @@ void place_begin(struct place *p, struct place_call *pc)
     pc->timer.cb = on_timer;
     pc->why = FN_WHY_START;
     pc->begun_ns = env_now_ns(p->deps.env);
-    memset(pc->session, 0, p->ops->session_size);
     if (pc->group) {
         pc->group->mem_mb += pc->view.mem_mb;
         pc->counted = true;
@@ -277,17 +296,22 @@ static void release_runner(struct place_call *pc)
 
 static void observe(struct place_call *pc, uint32_t outcome)
 {
-    struct place *p = pc->place;
+    struct policy *y = pc->policy;
     struct fn_placed placed;
     struct plugin_crumb crumb;
 
-    if (!p->ops->observe) {
+    if (!y->ops->observe) {
         return;
     }
-    placed = (struct fn_placed){ sizeof(placed), outcome, pc->snap->list[pc->last_index].id,
-                                 env_now_ns(p->deps.env) - pc->attempt_ns };
-    plugin_enter(&crumb, p->placer, PLUGIN_LOOP, "observe");
-    p->ops->observe(plugin_inst(p->placer), &placed);
+    placed = (struct fn_placed){ .size = sizeof(placed),
+                                 .outcome = outcome,
+                                 .runner_id = pc->snap->list[pc->last_index].id,
+                                 .latency_ns = env_now_ns(y->place->deps.env) - pc->attempt_ns,
+                                 .call = &pc->view,
+                                 .snap = &pc->snap->view,
+                                 .index = pc->last_index };
+    plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "observe");
+    y->ops->observe(plugin_inst(y->placer), &placed);
     plugin_leave(&crumb);
 }
 
@@ -319,6 +343,8 @@ static void uncount(struct place_call *pc)
     }
     snapshot_unref(pc->snap);
     pc->snap = NULL;
+    policy_unref(pc->policy);
+    pc->policy = NULL;
 }
 
 void place_ended(struct place_call *pc, uint32_t outcome)
@@ -448,12 +474,6 @@ int place_create(const struct place_deps *deps, struct place **ret, struct fn_er
     return 0;
 }
 
-void place_set_placer(struct place *p, struct plugin *placer)
-{
-    p->placer = placer;
-    p->ops = plugin_ops(placer);
-}
-
 int place_start(struct place *p, struct plugin *pool, struct fn_error *reterr)
 {
     struct plugin_crumb crumb;
@@ -496,6 +516,8 @@ void place_destroy(struct place *p)
         assert(g->waiting_n == 0 && g->trying_n == 0);
         group_destroy(g);
     }
+    policy_unref(p->policy);
+    policies_finish(p);
     free(p);
 }
 

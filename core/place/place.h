@@ -44,8 +44,10 @@ struct place_deps {
 
 /* [init] Before the placer and pool instances are made. */
 int place_create(const struct place_deps *deps, struct place **ret, struct fn_error *reterr);
-/* [init] Borrowed; both outlive the place. */
-void place_set_placer(struct place *p, struct plugin *placer);
+/* [loop] or before place_start(): from now on this placer decides. Borrowed until gone(ud) was called
+ * (may be NULL), later and from the loop, or by place_destroy(). Calls in the middle of a round end
+ * it with the placer that began it; waiting ones begin anew with this one. */
+int place_set_placer(struct place *p, struct plugin *placer, void (*gone)(void *ud), void *ud);
 /* [loop] Starts the pool: snapshots come through fn.snap. */
 int place_start(struct place *p, struct plugin *pool, struct fn_error *reterr);
 /* [loop] Tells the pool to stop; parked calls are woken and given up. done() is not called from
@@ -71,6 +73,7 @@ struct place_call {
     struct place *place;
     struct place_group *group;
     struct snapshot *snap; /* pinned during a round */
+    struct policy *policy; /* whose session this is; counted */
     struct place_runner *runner;
     struct env_timer timer;
     TAILQ_ENTRY(place_call) link_waiting;

@@ -16,8 +16,21 @@ struct place_runner {
     uint32_t inflight;
     uint32_t index; /* in the group's current snapshot */
     uint32_t refs;
-    bool listed; /* by the current snapshot */
+    int64_t since_ns; /* first listed */
+    bool listed;      /* by the current snapshot */
     UT_hash_handle hh;
+};
+
+/* One placer in use (policy.c). */
+struct policy {
+    struct place *place;
+    struct plugin *placer;
+    const struct fn_placer_ops *ops;
+    uint32_t refs;
+    void (*gone)(void *ud);
+    void *ud;
+    struct env_task gone_task;
+    LIST_ENTRY(policy) link_leaving;
 };
 
 /* Immutable but for the in-flight counts; counted by its group while it is the current one and by
@@ -25,7 +38,9 @@ struct place_runner {
 struct snapshot {
     struct fn_snapshot view;
     struct place *place;
+    struct policy *policy; /* built the index; counted; NULL before the first placer */
     uint32_t refs;
+    uint64_t inflight_total;
     struct fn_runner *list;        /* view.n */
     struct place_runner **runners; /* view.n */
     uint32_t *inflight;            /* view.n */
@@ -54,8 +69,8 @@ struct place_metrics {
 
 struct place {
     struct place_deps deps;
-    struct plugin *placer;
-    const struct fn_placer_ops *ops;
+    struct policy *policy; /* current; NULL before the first placer */
+    LIST_HEAD(, policy) leaving;
     struct plugin *pool;
     const struct fn_pool_ops *pool_ops;
     struct place_group *groups;
@@ -75,6 +90,13 @@ void runner_unref(struct place_runner *r);
 /* snapshot.c */
 extern const struct fn_snap_if place_snap_if;
 int snapshot_empty(struct place_group *g);
+/* The same list again, for a new policy. */
+int snapshot_renew(struct place_group *g);
 void snapshot_unref(struct snapshot *s);
+
+/* policy.c */
+struct policy *policy_ref(struct policy *y);
+void policy_unref(struct policy *y); /* NULL ok */
+void policies_finish(struct place *p);
 
 #endif

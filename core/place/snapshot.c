@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of ABI 1.0. */
+#define RUNNER_SIZE_MIN (offsetof(struct fn_runner, since_ns) + sizeof(int64_t))
+
 struct fn_snap_builder {
     struct place *place;
     const struct fn_host *host;
@@ -91,18 +94,23 @@ static int builder_grow(struct fn_snap_builder *b)
     return 0;
 }
 
-static int snap_add(struct fn_snap_builder *b, const struct fn_runner *copied)
+static int snap_add(struct fn_snap_builder *b, const struct fn_runner *copied, uint32_t size)
 {
-    struct fn_runner r = *copied;
+    struct fn_runner r = { 0 };
 
-    if (!copied->address || !copied->address[0]) {
+    if (size < RUNNER_SIZE_MIN) {
+        return FN_E_INVALID;
+    }
+    memcpy(&r, copied, size < sizeof(r) ? size : sizeof(r));
+    if (!r.address || !r.address[0]) {
         return FN_E_INVALID;
     }
     if (builder_grow(b) < 0) {
         return FN_E_EXHAUSTED;
     }
-    r.address = arena_strdup(&b->arena, copied->address);
-    r.tls_name = copied->tls_name ? arena_strdup(&b->arena, copied->tls_name) : NULL;
+    r.since_ns = 0;
+    r.address = arena_strdup(&b->arena, r.address);
+    r.tls_name = r.tls_name ? arena_strdup(&b->arena, r.tls_name) : NULL;
     if (!r.address || (copied->tls_name && !r.tls_name)) {
         return FN_E_EXHAUSTED;
     }
@@ -164,13 +172,14 @@ static struct snapshot *snapshot_create(struct place_group *g, const struct fn_r
 
 static void index_build(struct snapshot *s)
 {
-    struct place *p = s->place;
+    struct policy *y = s->place->policy;
     struct plugin_crumb crumb;
     void *index = NULL;
 
-    if (p->ops && p->ops->index_build) {
-        plugin_enter(&crumb, p->placer, PLUGIN_LOOP, "index_build");
-        if (p->ops->index_build(plugin_inst(p->placer), &s->view, &index) == 0) {
+    s->policy = y ? policy_ref(y) : NULL;
+    if (y && y->ops->index_build) {
+        plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "index_build");
+        if (y->ops->index_build(plugin_inst(y->placer), &s->view, &index) == 0) {
             s->view.index = index;
         }
         plugin_leave(&crumb);
@@ -179,18 +188,19 @@ static void index_build(struct snapshot *s)
 
 void snapshot_unref(struct snapshot *s)
 {
-    struct place *p;
+    struct policy *y;
     struct plugin_crumb crumb;
 
     if (!s || --s->refs > 0) {
         return;
     }
-    p = s->place;
+    y = s->policy;
     if (s->view.index) {
-        plugin_enter(&crumb, p->placer, PLUGIN_LOOP, "index_free");
-        p->ops->index_free(plugin_inst(p->placer), (void *)(uintptr_t)s->view.index);
+        plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "index_free");
+        y->ops->index_free(plugin_inst(y->placer), (void *)(uintptr_t)s->view.index);
         plugin_leave(&crumb);
     }
+    policy_unref(y);
     for (uint32_t i = 0; i < s->view.n; i++) {
         runner_unref(s->runners[i]);
     }
@@ -237,6 +247,7 @@ static struct place_runner *runner_get(struct place_group *g, const struct fn_ru
     }
     r->key = key;
     r->group = g;
+    r->since_ns = env_now_ns(g->place->deps.env);
     r->refs = 1;
     r->link = client->link_open(client, e->address, e->tls_name, &cb, r);
     if (!r->link) {
@@ -260,6 +271,7 @@ static int runners_bind(struct place_group *g, struct snapshot *s)
             return FN_E_EXHAUSTED;
         }
         s->runners[i] = r;
+        s->list[i].since_ns = r->since_ns;
     }
     return 0;
 }
@@ -276,13 +288,14 @@ static void runners_carry(struct place_group *g, struct snapshot *s)
         r->listed = true;
         r->index = i;
         s->inflight[i] = r->inflight;
+        s->inflight_total += r->inflight;
     }
 }
 
-static int publish(struct fn_snap_builder *b)
+/* Makes a list the group's current snapshot. */
+static int swap_in(struct place_group *g, const struct fn_runner *list, uint32_t n)
 {
-    struct place_group *g = group_get(b->place, b->group);
-    struct snapshot *s = g ? snapshot_create(g, b->list, b->n) : NULL;
+    struct snapshot *s = snapshot_create(g, list, n);
     struct snapshot *old;
     int r;
 
@@ -298,11 +311,36 @@ static int publish(struct fn_snap_builder *b)
     runners_carry(g, s);
     old = g->snap;
     g->snap = s;
-    metric_add(b->place->metrics.runners, (int64_t)s->view.n - old->view.n);
+    metric_add(g->place->metrics.runners, (int64_t)s->view.n - old->view.n);
     snapshot_unref(old);
+    return 0;
+}
+
+int snapshot_renew(struct place_group *g)
+{
+    const struct snapshot *s = g->snap;
+    uint32_t flags = s->view.flags;
+    int32_t err_code = s->view.err_code;
+    int r = swap_in(g, s->list, s->view.n);
+
+    if (r == 0) {
+        g->snap->view.flags = flags;
+        g->snap->view.err_code = err_code;
+    }
+    return r;
+}
+
+static int publish(struct fn_snap_builder *b)
+{
+    struct place_group *g = group_get(b->place, b->group);
+    int r = g ? swap_in(g, b->list, b->n) : FN_E_EXHAUSTED;
+
+    if (r < 0) {
+        return r;
+    }
     group_wake(g, 64, FN_WAKE_POOL);
-    log_info("runners published", "group", g->name, "runners", log_num(s->view.n), "epoch",
-             log_num((int64_t)s->view.epoch));
+    log_info("runners published", "group", g->name, "runners", log_num(b->n), "epoch",
+             log_num((int64_t)g->snap->view.epoch));
     return 0;
 }
 

@@ -19,6 +19,7 @@ extern "C" {
 #define FN_MAGIC_PLACER   0x464e1001u
 #define FN_MAGIC_SNAPSHOT 0x464e1002u
 #define FN_MAGIC_CALL     0x464e1003u
+#define FN_MAGIC_PLACERS  0x464e1004u
 
 #define FN_PLACER_SESSION_MAX 256u
 
@@ -50,6 +51,7 @@ struct fn_runner {
     uint64_t capacity_mb; /* 0 = unknown */
     uint32_t weight;      /* 1 = normal */
     uint32_t flags;       /* FN_RUNNER_* */
+    int64_t since_ns;     /* when the group first listed it; set by the host, pools leave 0 */
 };
 
 /* fn_snapshot.flags */
@@ -104,7 +106,10 @@ struct fn_ask {
     uint32_t last_index;            /* of the last attempt; valid when attempts > 0 */
     int32_t last_code;              /* FN_E_* of the last attempt */
     uint32_t round;                 /* WAITs answered so far */
+    uint64_t inflight_total;        /* sum of inflight[] */
 };
+
+#define FN_NOTE_MAX 32u
 
 /* Placer to host; zeroed by the host before the call. */
 struct fn_answer {
@@ -115,6 +120,7 @@ struct fn_answer {
     int64_t wait_ns;    /* the host clamps it to [placement.retry_min, deadline] and adds jitter */
     int32_t code;       /* FN_GIVE_UP: FN_E_* */
     uint32_t reserved0;
+    char note[FN_NOTE_MAX]; /* why, in a word or two for `fnd why`: "home", "jump 2"; may be "" */
 };
 
 /* How an attempt ended. */
@@ -128,6 +134,10 @@ struct fn_placed {
     uint32_t outcome; /* FN_DONE_* */
     uint64_t runner_id;
     int64_t latency_ns; /* from the start of the attempt */
+    const struct fn_call *call; /* borrowed */
+    const struct fn_snapshot *snap; /* borrowed: the list of the attempt, with its index */
+    uint32_t index;         /* of the runner in snap */
+    uint32_t reserved0;
 };
 
 struct fn_placer_ops {
@@ -142,6 +152,18 @@ struct fn_placer_ops {
      * published and freed with its last pin. */
     int (*index_build)(void *inst, const struct fn_snapshot *snap, void **ret_index);
     void (*index_free)(void *inst, void *index);
+};
+
+/* "fn.placer": for placers that wrap another one. The wrapper calls the inner ops itself, from its
+ * own methods of the same name, and gives it a part of its session and of its index: the inner
+ * placer must see `size` set, a zeroed session of its session_size at FN_WHY_START and its own
+ * index. */
+struct fn_placer_if {
+    struct fn_hdr hdr; /* FN_MAGIC_PLACERS */
+    /* [init] Another placer of this node by its name in fn.yaml. Its factory's create() has
+     * succeeded, and it outlives the wrapper. */
+    int (*inner)(const struct fn_host *, const char *name, const struct fn_placer_ops **ret_ops,
+                 void **ret_inst, struct fn_error *reterr);
 };
 
 #ifdef __cplusplus

@@ -36,7 +36,8 @@ struct fn_snap_if {
     struct fn_hdr hdr; /* FN_MAGIC_SNAP */
     /* [init] [loop] [worker] */
     int (*begin)(const struct fn_host *, const char *group, struct fn_snap_builder **ret_given);
-    int (*add)(struct fn_snap_builder *, const struct fn_runner *copied);
+    /* size: sizeof(struct fn_runner) as the plugin knows it. */
+    int (*add)(struct fn_snap_builder *, const struct fn_runner *copied, uint32_t size);
     int (*publish)(struct fn_snap_builder *given); /* one swap, epoch + 1 */
     void (*discard)(struct fn_snap_builder *given);
     /* The last good list stays and is marked FN_SNAP_STALE. */

@@ -58,7 +58,7 @@ static int start(void *inst, struct fn_error *reterr)
             .weight = 1,
         };
 
-        r = p->snap->add(b, &runner);
+        r = p->snap->add(b, &runner, sizeof(runner));
         if (r < 0) {
             p->snap->discard(b);
         }

@@ -17,15 +17,16 @@
 #define FIXED(what, value) _Static_assert((what) == (value), #what)
 #endif
 
-FIXED(sizeof(struct fn_answer), 32);
+FIXED(sizeof(struct fn_answer), 64);
 FIXED(offsetof(struct fn_answer, verdict), 4);
 FIXED(offsetof(struct fn_answer, index), 8);
 FIXED(offsetof(struct fn_answer, wake_mask), 12);
 FIXED(offsetof(struct fn_answer, wait_ns), 16);
 FIXED(offsetof(struct fn_answer, code), 24);
 FIXED(offsetof(struct fn_answer, reserved0), 28);
+FIXED(offsetof(struct fn_answer, note), 32);
 
-FIXED(sizeof(struct fn_ask), 72);
+FIXED(sizeof(struct fn_ask), 80);
 FIXED(offsetof(struct fn_ask, why), 4);
 FIXED(offsetof(struct fn_ask, now_ns), 8);
 FIXED(offsetof(struct fn_ask, deadline_ns), 16);
@@ -37,6 +38,7 @@ FIXED(offsetof(struct fn_ask, attempts), 56);
 FIXED(offsetof(struct fn_ask, last_index), 60);
 FIXED(offsetof(struct fn_ask, last_code), 64);
 FIXED(offsetof(struct fn_ask, round), 68);
+FIXED(offsetof(struct fn_ask, inflight_total), 72);
 
 FIXED(sizeof(struct fn_call), 64);
 FIXED(offsetof(struct fn_call, id), 8);
@@ -260,10 +262,17 @@ FIXED(offsetof(struct fn_opt, reserved0), 60);
 FIXED(sizeof(struct fn_override_ops), 16);
 FIXED(offsetof(struct fn_override_ops, apply), 8);
 
-FIXED(sizeof(struct fn_placed), 24);
+FIXED(sizeof(struct fn_placed), 48);
 FIXED(offsetof(struct fn_placed, outcome), 4);
 FIXED(offsetof(struct fn_placed, runner_id), 8);
 FIXED(offsetof(struct fn_placed, latency_ns), 16);
+FIXED(offsetof(struct fn_placed, call), 24);
+FIXED(offsetof(struct fn_placed, snap), 32);
+FIXED(offsetof(struct fn_placed, index), 40);
+FIXED(offsetof(struct fn_placed, reserved0), 44);
+
+FIXED(sizeof(struct fn_placer_if), 16);
+FIXED(offsetof(struct fn_placer_if, inner), 8);
 
 FIXED(sizeof(struct fn_placer_ops), 48);
 FIXED(offsetof(struct fn_placer_ops, session_size), 8);
@@ -314,12 +323,13 @@ FIXED(offsetof(struct fn_proc_spec, cgroup_name), 96);
 FIXED(sizeof(struct fn_rng_if), 16);
 FIXED(offsetof(struct fn_rng_if, u64), 8);
 
-FIXED(sizeof(struct fn_runner), 40);
+FIXED(sizeof(struct fn_runner), 48);
 FIXED(offsetof(struct fn_runner, address), 8);
 FIXED(offsetof(struct fn_runner, tls_name), 16);
 FIXED(offsetof(struct fn_runner, capacity_mb), 24);
 FIXED(offsetof(struct fn_runner, weight), 32);
 FIXED(offsetof(struct fn_runner, flags), 36);
+FIXED(offsetof(struct fn_runner, since_ns), 40);
 
 FIXED(sizeof(struct fn_snap_if), 48);
 FIXED(offsetof(struct fn_snap_if, begin), 8);

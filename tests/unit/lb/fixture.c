@@ -56,7 +56,7 @@ void publish(const char *const *addresses)
     for (uint64_t id = 1; *addresses; addresses++, id++) {
         struct fn_runner r = { .id = id, .address = *addresses, .weight = 1 };
 
-        ck_assert_int_eq(snap->add(b, &r), 0);
+        ck_assert_int_eq(snap->add(b, &r, sizeof(r)), 0);
     }
     ck_assert_int_eq(snap->publish(b), 0);
 }
@@ -136,7 +136,7 @@ void lb_setup(void)
     }
     pd.env = ld.env = &env->env;
     ck_assert_int_eq(place_create(&pd, &place, &e), 0);
-    place_set_placer(place, &placer);
+    ck_assert_int_eq(place_set_placer(place, &placer, NULL, NULL), 0);
     ck_assert_int_eq(place_start(place, &pool, &e), 0);
     ld.place = place;
     ld.catalog = catalog;

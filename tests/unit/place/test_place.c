@@ -145,7 +145,7 @@ static void setup(void)
     fake_plugin_init(&pool, "pool", &pool_ops, NULL);
     deps.env = &env->env;
     ck_assert_int_eq(place_create(&deps, &place, &e), 0);
-    place_set_placer(place, &placer);
+    ck_assert_int_eq(place_set_placer(place, &placer, NULL, NULL), 0);
     ck_assert_int_eq(place_start(place, &pool, &e), 0);
     fake_env_settle(env);
 }
@@ -167,7 +167,7 @@ static int publish(const char *group, const char *const *addresses)
     for (uint64_t id = 1; *addresses; addresses++, id++) {
         struct fn_runner r = { .id = id, .address = *addresses, .weight = 1 };
 
-        ck_assert_int_eq(snap->add(b, &r), 0);
+        ck_assert_int_eq(snap->add(b, &r, sizeof(r)), 0);
     }
     return snap->publish(b);
 }
@@ -272,7 +272,7 @@ START_TEST(draining_runners_are_refused)
     struct place_call *a;
 
     snap->begin(&pool.host, "default", &b);
-    snap->add(b, &r);
+    snap->add(b, &r, sizeof(r));
     snap->publish(b);
     a = begin();
     ck_assert_int_eq(place_next(a), PLACE_PARKED);
@@ -347,9 +347,9 @@ START_TEST(builders_check)
     ck_assert_int_eq(snap->begin(&pool.host, "", &b), FN_E_INVALID);
     ck_assert_int_eq(snap->begin(&pool.host, name, &b), FN_E_INVALID);
     ck_assert_int_eq(snap->begin(&pool.host, "default", &b), 0);
-    ck_assert_int_eq(snap->add(b, &r), FN_E_INVALID);
+    ck_assert_int_eq(snap->add(b, &r, sizeof(r)), FN_E_INVALID);
     r.address = "";
-    ck_assert_int_eq(snap->add(b, &r), FN_E_INVALID);
+    ck_assert_int_eq(snap->add(b, &r, sizeof(r)), FN_E_INVALID);
     snap->discard(b);
     snap->discard(NULL);
 }
@@ -727,7 +727,7 @@ START_TEST(waiting_limit)
 
     fake_plugin_reset();
     ck_assert_int_eq(place_create(&deps, &small, &e), 0);
-    place_set_placer(small, &placer);
+    ck_assert_int_eq(place_set_placer(small, &placer, NULL, NULL), 0);
     ck_assert_int_eq(place_start(small, &pool, &e), 0);
     for (int i = 0; i < 3; i++) {
         calls[i] = calloc(1, sizeof(*calls[i]));

@@ -29,9 +29,10 @@ static int snap_begin(const struct fn_host *host, const char *group,
     return 0;
 }
 
-static int snap_add(struct fn_snap_builder *b, const struct fn_runner *copied)
+static int snap_add(struct fn_snap_builder *b, const struct fn_runner *copied, uint32_t size)
 {
     (void)b;
+    ck_assert_uint_eq(size, sizeof(*copied));
     note(copied->address);
     ck_assert_uint_eq(copied->weight, 1);
     ck_assert_uint_ne(copied->id, 0);

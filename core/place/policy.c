@@ -1,0 +1,74 @@
+/* Policies: one placer in use, from the moment it is set until nothing remembers it.
+ *
+ * Counted by the place while it is the current one, by the snapshots whose index it built, and by
+ * the calls that have a session of it. A replaced policy therefore serves the rounds that it began,
+ * and its owner hears gone() when the last of them is over. */
+#include <place/place_int.h>
+
+#include <stdlib.h>
+
+static void policy_free(struct policy *y)
+{
+    if (y->gone) {
+        y->gone(y->ud);
+    }
+    free(y);
+}
+
+static void on_gone(struct env_task *t)
+{
+    struct policy *y = container_of(t, struct policy, gone_task);
+
+    LIST_REMOVE(y, link_leaving);
+    policy_free(y);
+}
+
+struct policy *policy_ref(struct policy *y)
+{
+    y->refs++;
+    return y;
+}
+
+void policy_unref(struct policy *y)
+{
+    if (y && --y->refs == 0) {
+        LIST_INSERT_HEAD(&y->place->leaving, y, link_leaving);
+        y->gone_task.cb = on_gone;
+        env_defer(y->place->deps.env, &y->gone_task);
+    }
+}
+
+void policies_finish(struct place *p)
+{
+    struct policy *y;
+
+    while ((y = LIST_FIRST(&p->leaving))) {
+        env_undefer(p->deps.env, &y->gone_task);
+        LIST_REMOVE(y, link_leaving);
+        policy_free(y);
+    }
+}
+
+int place_set_placer(struct place *p, struct plugin *placer, void (*gone)(void *ud), void *ud)
+{
+    struct policy *y = calloc(1, sizeof(*y));
+    struct policy *old = p->policy;
+    struct place_group *g, *next;
+    int r = y ? 0 : FN_E_EXHAUSTED;
+
+    if (!y) {
+        return r;
+    }
+    *y = (struct policy){ .place = p,
+                          .placer = placer,
+                          .ops = plugin_ops(placer),
+                          .refs = 1,
+                          .gone = gone,
+                          .ud = ud };
+    p->policy = y;
+    HASH_ITER(hh, p->groups, g, next) {
+        r = r < 0 ? r : snapshot_renew(g);
+    }
+    policy_unref(old);
+    return r;
+}
