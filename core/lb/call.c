@@ -59,11 +59,12 @@ static void tell_listeners(struct lb_call *c, enum outcome outcome, int status,
     struct plugin_crumb crumb;
 
     for (uint32_t i = 0; i < c->listeners_told; i++) {
-        const struct fn_listener_ops *ops = plugin_ops(c->lb->listeners[i]);
+        struct plugin *listener = c->chain->listeners[i];
+        const struct fn_listener_ops *ops = plugin_ops(listener);
 
         if (ops->after) {
-            plugin_enter(&crumb, c->lb->listeners[i], PLUGIN_LOOP, "after");
-            ops->after(plugin_inst(c->lb->listeners[i]), &c->place.view, &end);
+            plugin_enter(&crumb, listener, PLUGIN_LOOP, "after");
+            ops->after(plugin_inst(listener), &c->place.view, &end);
             plugin_leave(&crumb);
         }
     }
@@ -119,6 +120,7 @@ void call_release(struct lb_call *c)
     TAILQ_REMOVE(&lb->calls, c, link);
     lb->counts.in_flight--;
     catalog_fn_unref(c->fn);
+    chain_unref(c->chain);
     body_unref(c->body);
     buf_finish(&c->json);
     buf_finish(&c->held);
@@ -265,7 +267,7 @@ static void refuse_answer(struct lb_call *c, const char *text)
 
 static bool is_too_large(const struct lb_call *c, int64_t bytes)
 {
-    uint64_t max = c->lb->deps.options.response_bytes_max;
+    uint64_t max = c->options.response_bytes_max;
 
     return max && bytes > 0 && (uint64_t)bytes > max;
 }
@@ -326,7 +328,7 @@ static void on_start(void *ud, const struct engage_start *start)
 static void on_data(void *ud, const void *data, size_t len)
 {
     struct lb_call *c = ud;
-    const struct lb_options *o = &c->lb->deps.options;
+    const struct lb_options *o = &c->options;
 
     c->received += len;
     if (c->state == LB_OFFERED) { /* also when nobody waits: output ends every proof */
@@ -490,7 +492,7 @@ static const struct engage_client_cb attempt_cb = { on_start, on_data, on_finish
  * function's, and a dead runner is found by its link. */
 static int64_t attempt_deadline_ns(const struct lb_call *c)
 {
-    const struct lb_options *o = &c->lb->deps.options;
+    const struct lb_options *o = &c->options;
 
     if (!c->route.detached) {
         return 0;
@@ -592,12 +594,13 @@ static int ask_listeners(struct lb_call *c, struct fn_error *reterr)
     struct plugin_crumb crumb;
     int r = 0;
 
-    for (uint32_t i = 0; i < c->lb->n_listeners && r == 0; i++) {
-        const struct fn_listener_ops *ops = plugin_ops(c->lb->listeners[i]);
+    for (uint32_t i = 0; c->chain && i < c->chain->n_listeners && r == 0; i++) {
+        struct plugin *listener = c->chain->listeners[i];
+        const struct fn_listener_ops *ops = plugin_ops(listener);
 
         if (ops->before) {
-            plugin_enter(&crumb, c->lb->listeners[i], PLUGIN_LOOP, "before");
-            r = ops->before(plugin_inst(c->lb->listeners[i]), &c->place.view, reterr);
+            plugin_enter(&crumb, listener, PLUGIN_LOOP, "before");
+            r = ops->before(plugin_inst(listener), &c->place.view, reterr);
             plugin_leave(&crumb);
         }
         if (r >= 0) {
@@ -612,7 +615,7 @@ static int ask_listeners(struct lb_call *c, struct fn_error *reterr)
 
 static void set_view(struct lb_call *c, const struct call *m)
 {
-    const struct lb_options *o = &c->lb->deps.options;
+    const struct lb_options *o = &c->options;
     const char *group = kvs_get(&m->config, GROUP_KEY);
 
     c->mem_mb = m->mem_mb;
@@ -641,7 +644,9 @@ static int prepare(struct lb_call *c, struct fn_error *reterr)
         return err_set(reterr, r, "out of memory");
     }
     kvs_init(&c->extensions, &c->arena);
-    r = override_apply(c->lb->overriders, c->lb->n_overriders, &m, &c->extensions, reterr);
+    if (c->chain) {
+        r = override_apply(c->chain->overriders, c->chain->n_overriders, &m, &c->extensions, reterr);
+    }
     if (r < 0) {
         return r;
     }
@@ -665,7 +670,7 @@ static void on_found(void *ud, struct catalog_fn *given, const struct fn_error *
         return;
     }
     c->fn = given;
-    if (c->route.detached && !c->lb->deps.options.detached) {
+    if (c->route.detached && !c->options.detached) {
         err_set_http(&e, FN_E_UNIMPLEMENTED, 501, FN_BLAME_PLATFORM,
                      "Detach call functions are not supported on this server");
         call_refuse(c, &e);

@@ -26,13 +26,14 @@ int lb_create(const struct lb_deps *deps, struct lb **ret, struct fn_error *rete
     return 0;
 }
 
-void lb_set_plugins(struct lb *lb, struct plugin *const *overriders, uint32_t n_overriders,
-                    struct plugin *const *listeners, uint32_t n_listeners)
+void lb_set_options(struct lb *lb, const struct lb_options *options)
 {
-    lb->overriders = overriders;
-    lb->n_overriders = n_overriders;
-    lb->listeners = listeners;
-    lb->n_listeners = n_listeners;
+    lb->deps.options = *options;
+}
+
+void lb_set_plugins(struct lb *lb, struct chain *chain)
+{
+    chain_set(&lb->chain, chain);
 }
 
 void lb_destroy(struct lb *lb)
@@ -40,6 +41,7 @@ void lb_destroy(struct lb *lb)
     if (lb) {
         assert(TAILQ_EMPTY(&lb->calls));
         env_undefer(lb->deps.env, &lb->drained_task);
+        chain_unref(lb->chain);
         free(lb);
     }
 }
@@ -77,6 +79,9 @@ static struct lb_call *call_create(struct lb *lb, const struct lb_request *rq,
         return NULL;
     }
     c->lb = lb;
+    c->options = lb->deps.options;
+    c->options.rid_header = NULL;
+    c->chain = lb->chain ? chain_ref(lb->chain) : NULL;
     arena_init(&c->arena, 0);
     c->rq = *rq;
     c->rq.peer = rq->peer ? arena_strdup(&c->arena, rq->peer) : NULL;

@@ -14,6 +14,7 @@
 #include <lb/catalog.h>
 #include <model/call.h>
 #include <model/engage.h>
+#include <override/chain.h>
 #include <place/place.h>
 #include <plugin/plugin.h>
 
@@ -28,7 +29,8 @@ struct lb_options {
     uint64_t response_bytes_max;    /* 0 = none */
     uint32_t calls_max;             /* at a time; more are refused; 0 = none */
     bool detached;                  /* detached calls are accepted */
-    const char *rid_header;         /* header with the caller's request id, or NULL */
+    const char *rid_header;         /* header with the caller's request id, or NULL; borrowed while
+                                       these options are the current ones */
 };
 
 /* Everything is borrowed and outlives the lb. */
@@ -43,9 +45,9 @@ struct lb_deps {
 
 /* [init] */
 int lb_create(const struct lb_deps *deps, struct lb **ret, struct fn_error *reterr);
-/* [init] Borrowed; in the order of fn.yaml. */
-void lb_set_plugins(struct lb *lb, struct plugin *const *overriders, uint32_t n_overriders,
-                    struct plugin *const *listeners, uint32_t n_listeners);
+/* [loop] or [init]: for calls that come from now on; those that run keep what they began with. */
+void lb_set_options(struct lb *lb, const struct lb_options *options);
+void lb_set_plugins(struct lb *lb, struct chain *chain); /* NULL = none */
 /* Refuses new calls with 503; done() when the last one ended, not from inside. */
 void lb_drain(struct lb *lb, void (*done)(void *ud), void *ud);
 void lb_destroy(struct lb *lb); /* no call may be left; NULL ok */

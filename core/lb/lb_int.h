@@ -86,10 +86,7 @@ struct lb_metrics {
 
 struct lb {
     struct lb_deps deps;
-    struct plugin *const *overriders;
-    uint32_t n_overriders;
-    struct plugin *const *listeners;
-    uint32_t n_listeners;
+    struct chain *chain; /* of new calls; NULL = no plugins */
     TAILQ_HEAD(, lb_call) calls;
     struct lb_counts counts;
     struct lb_metrics metrics;
@@ -102,6 +99,8 @@ struct lb_call {
     struct lb *lb;
     TAILQ_ENTRY(lb_call) link;
     enum lb_state state;
+    struct lb_options options; /* those it began with, without rid_header */
+    struct chain *chain;       /* the same; pinned; NULL = no plugins */
     struct arena arena; /* what lives as long as the call */
     struct lb_request rq; /* its memory is the client's: not touched once the call is detached */
     const struct lb_reply *reply;

@@ -60,6 +60,7 @@ struct config_lb {
     int64_t retry_min_ns;
     int64_t retry_max_ns;
     int64_t waiting_calls_max;
+    int64_t pool_grace_ns;
     int64_t calls_max;
     int64_t response_buffer_bytes;
     int64_t response_bytes_max; /* 0 = none */

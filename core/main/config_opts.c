@@ -143,6 +143,8 @@ static const struct fn_opt lb_opts[] = {
         "Longest pause before a refused call is offered again; upstream retries every 10 ms."),
     OPT("waiting_calls_max", INT, AT(waiting_calls_max), "20000", 1, 10000000,
         "Calls that wait for a runner; more are answered 503 at once. Upstream has no limit."),
+    OPT("pool_grace", DURATION, AT(pool_grace_ns), "10s", 0, H,
+        "Time that the runners of a replaced pool are used while the new one lists none."),
     OPT("calls_max", INT, AT(calls_max), "100000", 0, 10000000, "Calls at a time, 0 = no limit."),
     OPT("response_buffer", BYTES, AT(response_buffer_bytes), "64KiB", 0, 64 * MIB,
         "Part of an answer that is held back, so that a failure still becomes an error; a longer "

@@ -172,6 +172,8 @@ int node_open(struct node *n, struct fn_error *reterr)
     if (r < 0) {
         return r;
     }
+    n->chain = (struct chain){ n->overriders, n->config->overriders.n, n->listeners,
+                               n->config->listeners.n, 1, NULL };
     r = node_has_runner(n) ? node_runner_open(n, reterr) : 0;
     return r < 0 || !node_has_lb(n) ? r : node_lb_open(n, reterr);
 }

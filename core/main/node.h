@@ -37,6 +37,7 @@ struct node {
     struct plugin *driver;
     struct plugin **listeners;
     struct plugin **overriders;
+    struct chain chain;
     struct runner *runner;
     struct rpc_server *rpc_server;
     struct local *local;

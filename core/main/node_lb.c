@@ -143,7 +143,8 @@ static int open_place(struct node *n, struct fn_error *reterr)
         .client = client_of(n),
         .options = { .retry_min_ns = c->retry_min_ns,
                      .retry_max_ns = c->retry_max_ns,
-                     .waiting_max = (uint32_t)c->waiting_calls_max },
+                     .waiting_max = (uint32_t)c->waiting_calls_max,
+                     .pool_grace_ns = c->pool_grace_ns },
     };
     struct plugin *placer;
     int r = place_create(&deps, &n->place, reterr);
@@ -187,8 +188,7 @@ int node_lb_open(struct node *n, struct fn_error *reterr)
     if (r < 0) {
         return r;
     }
-    lb_set_plugins(n->lb, n->overriders, n->config->overriders.n, n->listeners,
-                   n->config->listeners.n);
+    lb_set_plugins(n->lb, &n->chain);
     return 0;
 }
 

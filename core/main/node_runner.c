@@ -181,10 +181,6 @@ int node_runner_open(struct node *n, struct fn_error *reterr)
     struct runner_deps deps = {
         .env = n->env,
         .fnsock = &n->fnsock,
-        .overriders = n->overriders,
-        .n_overriders = alone ? n->config->overriders.n : 0,
-        .listeners = n->listeners,
-        .n_listeners = alone ? n->config->listeners.n : 0,
         .ids = &n->ids,
     };
     int r = name_self(n, reterr);
@@ -199,6 +195,9 @@ int node_runner_open(struct node *n, struct fn_error *reterr)
     deps.hub = n->hub;
     deps.driver = n->driver;
     r = runner_create(&deps, &n->runner, reterr);
+    if (r == 0 && alone) {
+        runner_set_plugins(n->runner, &n->chain);
+    }
     return r < 0 || alone ? r : open_local(n, reterr);
 }
 

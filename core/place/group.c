@@ -55,8 +55,8 @@ static void on_want(struct env_timer *t)
     struct fn_demand demand = { sizeof(demand), 0, g->mem_mb, g->waiting_n, g->trying_n };
     struct plugin_crumb crumb;
 
-    plugin_enter(&crumb, p->pool, PLUGIN_LOOP, "want");
-    p->pool_ops->want(plugin_inst(p->pool), g->name, &demand);
+    plugin_enter(&crumb, p->source->pool, PLUGIN_LOOP, "want");
+    p->source->ops->want(plugin_inst(p->source->pool), g->name, &demand);
     plugin_leave(&crumb);
     env_timer_set(p->deps.env, t, env_now_ns(p->deps.env) + WANT_INTERVAL_NS);
 }
@@ -86,7 +86,7 @@ struct place_group *group_get(struct place *p, const char *name)
         return NULL;
     }
     HASH_ADD_STR(p->groups, name, g);
-    if (p->pool_ops && p->pool_ops->want && !p->stopping) {
+    if (p->source && p->source->ops->want && !p->stopping) {
         env_timer_set(p->deps.env, &g->want_timer, env_now_ns(p->deps.env));
     }
     return g;

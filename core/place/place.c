@@ -253,17 +253,18 @@ enum place_verdict place_next(struct place_call *pc)
 static struct place_group *route(struct place *p, struct place_call *pc)
 {
     char name[FN_GROUP_NAME_MAX + 1] = "";
+    const struct source *y = p->source;
     struct plugin_crumb crumb;
     int r;
 
-    if (!p->pool_ops || !p->pool_ops->route) {
+    if (!y || !y->ops->route) {
         return group_get(p, pc->view.lb_group ? pc->view.lb_group : FN_GROUP_DEFAULT);
     }
-    plugin_enter(&crumb, p->pool, PLUGIN_LOOP, "route");
-    r = p->pool_ops->route(plugin_inst(p->pool), &pc->view, name, sizeof(name));
+    plugin_enter(&crumb, y->pool, PLUGIN_LOOP, "route");
+    r = y->ops->route(plugin_inst(y->pool), &pc->view, name, sizeof(name));
     plugin_leave(&crumb);
     if (r < 0 || !memchr(name, '\0', sizeof(name)) || !name[0]) {
-        plugin_bad_answer(p->pool, "route: no group name");
+        plugin_bad_answer(y->pool, "route: no group name");
         return NULL;
     }
     return group_get(p, name);
@@ -380,8 +381,7 @@ void place_leave(struct place_call *pc)
 static void wake(const struct fn_host *host, const char *group)
 {
     struct place *p = plugin_impl(host, "fn.wake");
-    const struct plugin_crumb *c = plugin_current();
-    bool foreign = !c || c->context == PLUGIN_WORKER;
+    bool foreign = !plugin_current() || plugin_is_beside();
     struct place_group *g, *next;
 
     if (foreign) {
@@ -462,6 +462,7 @@ int place_create(const struct place_deps *deps, struct place **ret, struct fn_er
         return err_set(reterr, FN_E_EXHAUSTED, "place: out of memory");
     }
     p->deps = *deps;
+    TAILQ_INIT(&p->held);
     declare_metrics(&p->metrics);
     p->fallback = group_get(p, FN_GROUP_DEFAULT);
     if (!p->fallback) {
@@ -474,35 +475,9 @@ int place_create(const struct place_deps *deps, struct place **ret, struct fn_er
     return 0;
 }
 
-int place_start(struct place *p, struct plugin *pool, struct fn_error *reterr)
+void place_set_options(struct place *p, const struct place_options *options)
 {
-    struct plugin_crumb crumb;
-    int r;
-
-    p->pool = pool;
-    p->pool_ops = plugin_ops(pool);
-    if (p->pool_ops->want) {
-        env_timer_set(p->deps.env, &p->fallback->want_timer, env_now_ns(p->deps.env));
-    }
-    plugin_enter(&crumb, pool, PLUGIN_LOOP, "start");
-    r = p->pool_ops->start(plugin_inst(pool), reterr);
-    plugin_leave(&crumb);
-    return r;
-}
-
-void place_stop(struct place *p, void (*done)(void *ud), void *ud)
-{
-    struct place_group *g, *next;
-    struct plugin_crumb crumb;
-
-    p->stopping = true;
-    HASH_ITER(hh, p->groups, g, next) {
-        group_wake(g, g->waiting_n, FN_WAKE_POOL | FN_WAKE_CAPACITY | FN_WAKE_PLUGIN);
-        env_timer_clear(p->deps.env, &g->want_timer);
-    }
-    plugin_enter(&crumb, p->pool, PLUGIN_LOOP, "stop");
-    p->pool_ops->stop(plugin_inst(p->pool), done, ud);
-    plugin_leave(&crumb);
+    p->deps.options = *options;
 }
 
 void place_destroy(struct place *p)
@@ -518,6 +493,7 @@ void place_destroy(struct place *p)
     }
     policy_unref(p->policy);
     policies_finish(p);
+    sources_finish(p);
     free(p);
 }
 

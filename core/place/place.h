@@ -33,6 +33,7 @@ struct place_options {
     int64_t retry_min_ns;        /* first wait between two rounds; 10 ms */
     int64_t retry_max_ns;        /* longest; 1 s */
     uint32_t waiting_max;        /* calls that wait; more are refused */
+    int64_t pool_grace_ns; /* how long a list of a replaced pool is used when no new one comes; 10 s */
 };
 
 struct place_deps {
@@ -48,10 +49,20 @@ int place_create(const struct place_deps *deps, struct place **ret, struct fn_er
  * (may be NULL), later and from the loop, or by place_destroy(). Calls in the middle of a round end
  * it with the placer that began it; waiting ones begin anew with this one. */
 int place_set_placer(struct place *p, struct plugin *placer, void (*gone)(void *ud), void *ud);
+/* [loop] For decisions from now on. */
+void place_set_options(struct place *p, const struct place_options *options);
 /* [loop] Starts the pool: snapshots come through fn.snap. */
 int place_start(struct place *p, struct plugin *pool, struct fn_error *reterr);
-/* [loop] Tells the pool to stop; parked calls are woken and given up. done() is not called from
- * inside. */
+/* [loop] Starts another pool, which takes over at once, then stops the old one; gone(ud) when that is
+ * done, from the loop or by place_destroy(). < 0: the new one did not start and nothing changed.
+ * Lists of the old pool stay until the new one publishes the same group or pool_grace_ns passed;
+ * links of runners with the same id and address stay. What the old one still publishes is refused. */
+int place_switch_pool(struct place *p, struct plugin *pool, void (*gone)(void *ud), void *ud,
+                      struct fn_error *reterr);
+/* [loop] Drops what a pool published that never became the current one; before it is destroyed. */
+void place_forget_pool(struct place *p, const struct plugin *pool);
+/* [loop] Tells the pool to stop; parked calls are woken and given up. done() when it and those that it
+ * replaced have stopped, not from inside. */
 void place_stop(struct place *p, void (*done)(void *ud), void *ud);
 void place_destroy(struct place *p); /* no call may be left; NULL ok */
 

@@ -4,6 +4,7 @@
 
 #include <place/place.h>
 
+#include <base/arena.h>
 #include <base/metric.h>
 #include <uthash.h>
 
@@ -33,6 +34,30 @@ struct policy {
     LIST_ENTRY(policy) link_leaving;
 };
 
+/* One pool in use (pool.c). */
+struct source {
+    struct place *place;
+    struct plugin *pool;
+    const struct fn_pool_ops *ops;
+    uint64_t seq; /* counts pools; names the one that published a list */
+    bool stopped; /* its stop() is done */
+    void (*gone)(void *ud);
+    void *ud;
+    struct env_task task;
+    LIST_ENTRY(source) link_leaving;
+};
+
+/* A list under construction; may be filled by a worker. */
+struct fn_snap_builder {
+    struct place *place;
+    const struct fn_host *host;
+    char group[FN_GROUP_NAME_MAX + 1];
+    struct arena arena;
+    struct fn_runner *list;
+    uint32_t n, cap;
+    TAILQ_ENTRY(fn_snap_builder) link_held;
+};
+
 /* Immutable but for the in-flight counts; counted by its group while it is the current one and by
  * the calls that are in a round over it. */
 struct snapshot {
@@ -50,6 +75,7 @@ struct place_group {
     char name[FN_GROUP_NAME_MAX + 1];
     struct place *place;
     struct snapshot *snap; /* never NULL */
+    uint64_t published_by; /* source.seq of its list; 0 = none */
     struct place_runner *runners;
     TAILQ_HEAD(place_queue, place_call) waiting; /* parked once and not over, in that order */
     uint32_t waiting_n, trying_n;                /* parked now; at a runner now */
@@ -71,8 +97,14 @@ struct place {
     struct place_deps deps;
     struct policy *policy; /* current; NULL before the first placer */
     LIST_HEAD(, policy) leaving;
-    struct plugin *pool;
-    const struct fn_pool_ops *pool_ops;
+    struct source *source; /* current; NULL before place_start() */
+    LIST_HEAD(, source) sources_leaving;
+    uint64_t source_seq;
+    TAILQ_HEAD(, fn_snap_builder) held; /* published by pools that are not started */
+    uint32_t held_n;
+    struct env_timer grace_timer; /* after a change of the pool */
+    void (*stopped)(void *ud);    /* place_stop()'s done */
+    void *stopped_ud;
     struct place_group *groups;
     struct place_group *fallback; /* "default" */
     uint32_t waiting_n;
@@ -92,7 +124,18 @@ extern const struct fn_snap_if place_snap_if;
 int snapshot_empty(struct place_group *g);
 /* The same list again, for a new policy. */
 int snapshot_renew(struct place_group *g);
+int snapshot_clear(struct place_group *g); /* an empty list now */
 void snapshot_unref(struct snapshot *s);
+/* Makes a builder's list the current one of its group. */
+int snapshot_take(struct place *p, struct fn_snap_builder *b);
+void snapshot_builder_free(struct fn_snap_builder *b);
+
+/* pool.c */
+enum source_word { SOURCE_CURRENT, SOURCE_HELD, SOURCE_REFUSED };
+/* What becomes of a list that this pool publishes now. */
+enum source_word source_judge(const struct place *p, const struct plugin *pool);
+int source_hold(struct place *p, struct fn_snap_builder *given); /* < 0: not taken */
+void sources_finish(struct place *p);
 
 /* policy.c */
 struct policy *policy_ref(struct policy *y);

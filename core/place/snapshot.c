@@ -13,32 +13,16 @@
 /* Of ABI 1.0. */
 #define RUNNER_SIZE_MIN (offsetof(struct fn_runner, since_ns) + sizeof(int64_t))
 
-struct fn_snap_builder {
-    struct place *place;
-    const struct fn_host *host;
-    char group[FN_GROUP_NAME_MAX + 1];
-    struct arena arena;
-    struct fn_runner *list;
-    uint32_t n, cap;
-};
-
-static bool on_worker(void)
-{
-    const struct plugin_crumb *c = plugin_current();
-
-    return c && c->context == PLUGIN_WORKER;
-}
-
 static void loop_take(struct place *p)
 {
-    if (on_worker()) {
+    if (plugin_is_beside()) {
         p->deps.env->enter(p->deps.env);
     }
 }
 
 static void loop_give(struct place *p)
 {
-    if (on_worker()) {
+    if (plugin_is_beside()) {
         p->deps.env->leave(p->deps.env);
     }
 }
@@ -65,13 +49,18 @@ static int snap_begin(const struct fn_host *host, const char *group,
     return 0;
 }
 
+void snapshot_builder_free(struct fn_snap_builder *b)
+{
+    if (b) {
+        arena_finish(&b->arena);
+        free(b->list);
+        free(b);
+    }
+}
+
 static void snap_discard(struct fn_snap_builder *given)
 {
-    if (given) {
-        arena_finish(&given->arena);
-        free(given->list);
-        free(given);
-    }
+    snapshot_builder_free(given);
 }
 
 static int builder_grow(struct fn_snap_builder *b)
@@ -330,18 +319,42 @@ int snapshot_renew(struct place_group *g)
     return r;
 }
 
-static int publish(struct fn_snap_builder *b)
+int snapshot_clear(struct place_group *g)
 {
-    struct place_group *g = group_get(b->place, b->group);
+    return swap_in(g, NULL, 0);
+}
+
+int snapshot_take(struct place *p, struct fn_snap_builder *b)
+{
+    struct place_group *g = group_get(p, b->group);
     int r = g ? swap_in(g, b->list, b->n) : FN_E_EXHAUSTED;
 
     if (r < 0) {
         return r;
     }
+    g->published_by = p->source->seq;
     group_wake(g, 64, FN_WAKE_POOL);
     log_info("runners published", "group", g->name, "runners", log_num(b->n), "epoch",
              log_num((int64_t)g->snap->view.epoch));
     return 0;
+}
+
+/* Takes the builder in any case. */
+static int publish(struct place *p, struct fn_snap_builder *given)
+{
+    enum source_word word = source_judge(p, plugin_of(given->host));
+    int r = FN_E_PRECONDITION; /* another pool is in use by now */
+
+    if (word == SOURCE_HELD) {
+        r = source_hold(p, given);
+        if (r == 0) {
+            return 0;
+        }
+    } else if (word == SOURCE_CURRENT) {
+        r = snapshot_take(p, given);
+    }
+    snapshot_builder_free(given);
+    return r;
 }
 
 static int snap_publish(struct fn_snap_builder *given)
@@ -350,28 +363,36 @@ static int snap_publish(struct fn_snap_builder *given)
     int r;
 
     loop_take(p);
-    r = publish(given);
+    r = publish(p, given);
     loop_give(p);
-    snap_discard(given);
     return r;
+}
+
+static int mark_failed(struct place *p, const char *group, const struct fn_error *why)
+{
+    struct place_group *g = group_get(p, group);
+
+    if (!g) {
+        return FN_E_EXHAUSTED;
+    }
+    g->snap->view.flags |= FN_SNAP_STALE;
+    g->snap->view.err_code = why ? why->code : FN_E_UNAVAILABLE;
+    metric_add(p->metrics.pool_error, 1);
+    log_warn("the pool failed; its last list stays", "group", g->name, "error",
+             why ? why->msg : NULL);
+    return 0;
 }
 
 static int snap_fail(const struct fn_host *host, const char *group, const struct fn_error *why)
 {
     struct place *p = plugin_impl(host, "fn.snap");
-    struct place_group *g;
+    int r;
 
     loop_take(p);
-    g = group_get(p, group);
-    if (g) {
-        g->snap->view.flags |= FN_SNAP_STALE;
-        g->snap->view.err_code = why ? why->code : FN_E_UNAVAILABLE;
-        metric_add(p->metrics.pool_error, 1);
-        log_warn("the pool failed; its last list stays", "group", g->name, "error",
-                 why ? why->msg : NULL);
-    }
+    r = source_judge(p, plugin_of(host)) == SOURCE_REFUSED ? FN_E_PRECONDITION
+                                                           : mark_failed(p, group, why);
     loop_give(p);
-    return g ? 0 : FN_E_EXHAUSTED;
+    return r;
 }
 
 const struct fn_snap_if place_snap_if = {

@@ -91,6 +91,25 @@ static int check_offers(struct plugin *p, struct fn_error *reterr)
     return 0;
 }
 
+static _Thread_local bool beside;
+
+void plugin_beside_begin(void)
+{
+    beside = true;
+}
+
+void plugin_beside_end(void)
+{
+    beside = false;
+}
+
+bool plugin_is_beside(void)
+{
+    const struct plugin_crumb *c = plugin_current();
+
+    return c && (c->context == PLUGIN_WORKER || (c->context == PLUGIN_INIT && beside));
+}
+
 /* The plugin's own words, made harmless. */
 static int create_failed(struct plugin *p, int r, struct fn_error *said, struct fn_error *reterr)
 {
@@ -163,6 +182,7 @@ int plugin_create(struct plugin_host *h, struct plugin_file *f, const struct fn_
     p->file = f;
     p->factory = factory;
     p->conf = given_conf;
+    p->held = beside;
     r = check_offers(p, reterr);
     if (r == 0 && factory->conf_size > 0 && !given_conf) {
         r = err_set(reterr, FN_E_INVALID, "PLG910 %s: %s/%s: has options, got none; expected a "
@@ -176,7 +196,7 @@ int plugin_create(struct plugin_host *h, struct plugin_file *f, const struct fn_
         release(p);
         return r;
     }
-    h->n_instances++;
+    __atomic_fetch_add(&h->n_instances, 1, __ATOMIC_RELAXED);
     log_info("plugin ready", "plugin", p->name, "kind", factory->kind, "use", factory->name,
              "version", f->manifest.version, "file", f->path);
     *ret = p;
@@ -195,7 +215,7 @@ void plugin_destroy(struct plugin *p)
     plugin_enter(&crumb, p, PLUGIN_INIT, "destroy");
     p->factory->destroy(p->inst);
     plugin_leave(&crumb);
-    p->owner->n_instances--;
+    __atomic_fetch_sub(&p->owner->n_instances, 1, __ATOMIC_RELAXED);
     release(p);
 }
 

@@ -73,6 +73,16 @@ int plugin_create(struct plugin_host *h, struct plugin_file *f, const struct fn_
                   struct fn_error *reterr);
 void plugin_destroy(struct plugin *p); /* [init] NULL ok; releases timers and metrics of it */
 
+/* Instances that are made and ended beside a running loop, on a worker: what this thread creates
+ * between begin and end has its timers held back until plugin_go() [loop]; plugin_retire() [loop]
+ * takes the timers away before plugin_destroy() may run on a worker. */
+void plugin_beside_begin(void);
+void plugin_beside_end(void);
+void plugin_go(struct plugin *p);
+void plugin_retire(struct plugin *p);
+/* [any] For host tables: the plugin that calls does not hold the loop. */
+bool plugin_is_beside(void);
+
 const char *plugin_name(const struct plugin *p);
 const struct fn_factory *plugin_factory(const struct plugin *p);
 void *plugin_inst(const struct plugin *p);

@@ -189,11 +189,13 @@ struct plugin {
     void *inst;
     struct conf_values *conf;
     bool creating; /* declare() and get() are [init] */
+    bool held;     /* timers wait for plugin_go(), or it is retired */
     struct plugin_timer *timers; /* uthash by id */
     uint64_t timer_last;
     uint32_t n_timers;
     struct metric *metrics[PLUGIN_METRICS_MAX];
     uint32_t metric_kinds[PLUGIN_METRICS_MAX];
+    int64_t metric_sums[PLUGIN_METRICS_MAX]; /* of gauges: its own part of the series; atomic */
     uint32_t n_metrics;
     uint64_t rng[2];
     uint64_t loop_calls;   /* written by the loop only */
@@ -206,7 +208,7 @@ struct plugin {
 
 /* tables.c */
 void plugin_tables_init(struct plugin *p);
-void plugin_tables_release(struct plugin *p); /* timers off, gauges to 0 */
+void plugin_tables_release(struct plugin *p); /* timers off, its part of gauges taken back */
 const struct plugin_offer *plugin_offer_find(const struct plugin_host *h, const char *iface);
 
 /* crumb.c */

@@ -35,6 +35,7 @@ static const struct fn_clock_if clock_if = { FN_HDR(struct fn_clock_if, FN_MAGIC
 
 struct plugin_timer {
     struct env_timer timer;
+    int64_t at_ns;
     uint64_t id;
     struct plugin *plugin;
     void (*cb)(void *ud);
@@ -89,7 +90,10 @@ static int timer_arm(const struct fn_host *host, int64_t at_ns, void (*cb)(void 
     t->timer.cb = timer_fired;
     HASH_ADD(hh, p->timers, id, sizeof(t->id), t);
     p->n_timers++;
-    env_timer_set(p->owner->env, &t->timer, at_ns);
+    t->at_ns = at_ns;
+    if (!p->held) {
+        env_timer_set(p->owner->env, &t->timer, at_ns);
+    }
     *ret_id = t->id;
     return 0;
 }
@@ -176,6 +180,7 @@ static void metric_add_for(const struct fn_host *host, uint32_t id, int64_t delt
 
     if (id < p->n_metrics && (delta >= 0 || p->metric_kinds[id] == FN_METRIC_GAUGE)) {
         metric_add(p->metrics[id], delta);
+        __atomic_fetch_add(&p->metric_sums[id], delta, __ATOMIC_RELAXED);
     }
 }
 
@@ -297,19 +302,46 @@ void plugin_tables_init(struct plugin *p)
     rng_seed(p);
 }
 
-void plugin_tables_release(struct plugin *p)
+static void timers_off(struct plugin *p)
 {
     struct plugin_timer *t;
     struct plugin_timer *next;
-    uint32_t i;
 
     HASH_ITER(hh, p->timers, t, next) {
-        env_timer_clear(p->owner->env, &t->timer);
+        if (env_timer_is_set(&t->timer)) {
+            env_timer_clear(p->owner->env, &t->timer);
+        }
         timer_forget(t);
     }
+}
+
+void plugin_go(struct plugin *p)
+{
+    struct plugin_timer *t;
+    struct plugin_timer *next;
+
+    p->held = false;
+    HASH_ITER(hh, p->timers, t, next) {
+        if (!env_timer_is_set(&t->timer)) {
+            env_timer_set(p->owner->env, &t->timer, t->at_ns);
+        }
+    }
+}
+
+void plugin_retire(struct plugin *p)
+{
+    p->held = true;
+    timers_off(p);
+}
+
+void plugin_tables_release(struct plugin *p)
+{
+    uint32_t i;
+
+    timers_off(p);
     for (i = 0; i < p->n_metrics; i++) {
         if (p->metric_kinds[i] == FN_METRIC_GAUGE) {
-            metric_set(p->metrics[i], 0);
+            metric_add(p->metrics[i], -__atomic_exchange_n(&p->metric_sums[i], 0, __ATOMIC_RELAXED));
         }
     }
 }

@@ -129,8 +129,9 @@ static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_er
     for (uint32_t i = 0; result == 0 && i < t->n_extensions; i++) {
         result = kvs_set(&rc->extensions, t->extensions[i].key, t->extensions[i].value);
     }
-    if (result == 0) {
-        result = override_apply(r->d.overriders, r->d.n_overriders, c, &rc->extensions, err);
+    if (result == 0 && rc->chain) {
+        result = override_apply(rc->chain->overriders, rc->chain->n_overriders, c, &rc->extensions,
+                                err);
     }
     if (result == 0) {
         result = call_check(c, err);
@@ -175,6 +176,7 @@ static int on_try(void *server_ud, struct engage_session *s, const struct engage
         return FN_E_EXHAUSTED;
     }
     rc->r = r;
+    rc->chain = r->chain ? chain_ref(r->chain) : NULL;
     rc->server = ep->server;
     rc->session = s;
     rc->body_complete = true;

@@ -28,11 +28,11 @@ static struct fn_call listener_view(const struct rcall *rc)
 
 int listeners_before(struct rcall *rc, struct fn_error *reterr)
 {
-    const struct runner_deps *d = &rc->r->d;
+    const struct chain *d = rc->chain;
     struct fn_call view;
     int result = 0;
 
-    if (d->n_listeners == 0) {
+    if (!d || d->n_listeners == 0) {
         return 0;
     }
     view = listener_view(rc);
@@ -62,7 +62,7 @@ static const char *outcome_name(enum rcall_outcome o)
 
 static void listeners_after(struct rcall *rc, int http)
 {
-    const struct runner_deps *d = &rc->r->d;
+    const struct chain *d = rc->chain;
     struct fn_call view;
     struct fn_call_end end = { .size = sizeof(end) };
 
@@ -196,6 +196,7 @@ void rcall_free(struct rcall *rc)
     assert(!rc->session && !rc->ex && !rc->c);
     env_undefer(r->env, &rc->task);
     TAILQ_REMOVE(&r->calls, rc, all);
+    chain_unref(rc->chain);
     buf_finish(&rc->body);
     arena_finish(&rc->arena);
     free(rc);

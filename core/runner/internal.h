@@ -178,6 +178,7 @@ struct rcall {
     TAILQ_ENTRY(rcall) link; /* r->awaiting (RC_BODY) or q->waiters (RC_WAIT) */
     TAILQ_ENTRY(rcall) all;  /* r->calls */
     struct runner *r;
+    struct chain *chain; /* the one it began with; pinned; NULL = no plugins */
     const struct engage_server *server;
     struct engage_session *session; /* NULL once finished or gone */
     struct arena arena;
@@ -282,6 +283,7 @@ struct runner {
     struct env *env;
     struct runner_deps d;
     struct runner_options opt;
+    struct chain *chain; /* of new calls; NULL = no plugins */
     const struct fn_driver_ops *ops;
     void *inst;
     struct account account;

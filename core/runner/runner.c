@@ -82,6 +82,25 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
     return 0;
 }
 
+void runner_set_plugins(struct runner *r, struct chain *chain)
+{
+    chain_set(&r->chain, chain);
+}
+
+void runner_set_options(struct runner *r, const struct runner_options *options)
+{
+    struct runner_options o = *options;
+
+    o.owner = r->opt.owner;
+    o.instance = r->opt.instance;
+    o.hostname = r->opt.hostname;
+    o.count_calls = r->opt.count_calls;
+    o.seen_max = r->opt.seen_max;
+    o.seen_ns = r->opt.seen_ns;
+    r->opt = o;
+    r->engine.slow.max = o.parallel_starts_max;
+}
+
 int runner_attach(struct runner *r, const struct engage_server *server,
                   struct engage_server_cb *ret_cb, void **ret_ud, struct fn_error *reterr)
 {
@@ -273,5 +292,6 @@ void runner_destroy(struct runner *r)
     env_timer_clear(r->env, &r->drain_timer);
     env_undefer(r->env, &r->drain_task);
     seen_finish(&r->seen);
+    chain_unref(r->chain);
     free(r);
 }

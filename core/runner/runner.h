@@ -16,6 +16,7 @@
 #include <model/call.h>
 #include <model/engage.h>
 #include <model/fnsock.h>
+#include <override/chain.h>
 #include <plugin/plugin.h>
 #include <runner/account.h>
 
@@ -93,16 +94,17 @@ struct runner_deps {
     const struct fnsock_if *fnsock;
     struct driver_hub *hub;
     struct plugin *driver;            /* the outermost one */
-    struct plugin *const *overriders; /* in the order of fn.yaml */
-    uint32_t n_overriders;
-    struct plugin *const *listeners;
-    uint32_t n_listeners;
     struct id_maker *ids;         /* container ids */
     struct account_totals totals; /* see account_detect() */
     struct runner_options options;
 };
 
 int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn_error *reterr);
+/* [loop] or [init]: for calls that come from now on; NULL = none. Running calls keep theirs. */
+void runner_set_plugins(struct runner *r, struct chain *chain);
+/* [loop] owner, instance, hostname, count_calls and the replay table keep what runner_create() got.
+ * Containers keep the limits they were made with. */
+void runner_set_options(struct runner *r, const struct runner_options *options);
 /* Lets sessions of `server` in. *ret_cb and *ret_ud are what the server wants; they live as long as
  * the runner. Up to 4 servers. */
 int runner_attach(struct runner *r, const struct engage_server *server,

@@ -6,6 +6,7 @@
 
 static struct plugin *overriders[2] = { &other[0], &other[1] };
 static struct plugin *listeners[2] = { &other[2], &other[3] };
+static struct chain chain;
 static int refuse_at; /* overrider or listener that refuses; -1 = none */
 static int befores, afters;
 static struct fn_call_end last_end;
@@ -72,7 +73,8 @@ static void setup(void)
         fake_plugin_init(&other[i], "other",
                          i < 2 ? (const void *)&override_ops : (const void *)&listener_ops, &me[i]);
     }
-    lb_set_plugins(lb, overriders, 2, listeners, 2);
+    chain = (struct chain){ overriders, 2, listeners, 2, 0, NULL };
+    lb_set_plugins(lb, &chain);
     refuse_at = -1;
     befores = afters = 0;
 }

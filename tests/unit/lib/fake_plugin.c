@@ -100,6 +100,11 @@ const struct plugin_crumb *plugin_current(void)
     return fake_plugin_on_worker ? &worker : &on_loop;
 }
 
+bool plugin_is_beside(void)
+{
+    return fake_plugin_on_worker;
+}
+
 void plugin_bad_answer(struct plugin *p, const char *what)
 {
     (void)what;

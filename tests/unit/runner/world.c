@@ -849,6 +849,7 @@ struct world *world_create(void (*tune)(struct world *w))
     struct fn_error err = ERR_INIT;
     static const unsigned char ip[4] = { 10, 0, 0, 1 };
     static struct plugin *kept[1];
+    static struct chain chain;
 
     the = w;
     jobs = NULL;
@@ -875,12 +876,12 @@ struct world *world_create(void (*tune)(struct world *w))
     d.fnsock = &fnsock_if;
     d.hub = w->hub;
     d.driver = &w->driver;
-    d.listeners = kept;
-    d.n_listeners = w->with_listener;
     d.ids = &w->ids;
     d.totals = w->totals;
     d.options = w->opt;
     ck_assert_int_eq(runner_create(&d, &w->r, &err), 0);
+    chain = (struct chain){ .listeners = kept, .n_listeners = w->with_listener };
+    runner_set_plugins(w->r, &chain);
     ck_assert_int_eq(runner_attach(w->r, &engage_server, &w->cb, &w->cb_ud, &err), 0);
     return w;
 }

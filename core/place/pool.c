@@ -1,0 +1,279 @@
+/* Sources: one pool in use, from its start until its stop() is done.
+ *
+ *   starting ──start() == 0──▶ current ──another one is current──▶ stopping ──done()──▶ gone
+ *      └──start() failed──▶ forgotten: what it published is dropped, the running one stays
+ *
+ * What a pool publishes before its start() returned is held back and taken when it is the current
+ * one; what it publishes after another one took over is refused. Lists of the old pool stay until
+ * the new one publishes a list of the same group, at most pool_grace_ns: then the group is emptied.
+ */
+#include <place/place_int.h>
+
+#include <base/log.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HELD_MAX 512u /* published lists of pools that are not started */
+
+/* ---- lists that came too early --------------------------------------------------------------- */
+
+static void drop_held(struct place *p, const struct plugin *pool)
+{
+    struct fn_snap_builder *b, *next;
+
+    for (b = TAILQ_FIRST(&p->held); b; b = next) {
+        next = TAILQ_NEXT(b, link_held);
+        if (!pool || plugin_of(b->host) == pool) {
+            TAILQ_REMOVE(&p->held, b, link_held);
+            p->held_n--;
+            snapshot_builder_free(b);
+        }
+    }
+}
+
+static int take_held(struct place *p, const struct plugin *pool)
+{
+    struct fn_snap_builder *b, *next;
+    int result = 0;
+
+    for (b = TAILQ_FIRST(&p->held); b; b = next) {
+        int r;
+
+        next = TAILQ_NEXT(b, link_held);
+        if (plugin_of(b->host) != pool) {
+            continue;
+        }
+        TAILQ_REMOVE(&p->held, b, link_held);
+        p->held_n--;
+        r = snapshot_take(p, b);
+        if (r < 0) {
+            log_warn("a list of the new pool was not taken", "group", b->group, "error",
+                     err_name(r));
+        }
+        result = result < 0 ? result : r;
+        snapshot_builder_free(b);
+    }
+    return result;
+}
+
+static bool is_leaving(const struct place *p, const struct plugin *pool)
+{
+    const struct source *s;
+
+    LIST_FOREACH(s, &p->sources_leaving, link_leaving)
+    {
+        if (s->pool == pool) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum source_word source_judge(const struct place *p, const struct plugin *pool)
+{
+    if (p->source && p->source->pool == pool) {
+        return SOURCE_CURRENT;
+    }
+    return is_leaving(p, pool) ? SOURCE_REFUSED : SOURCE_HELD;
+}
+
+int source_hold(struct place *p, struct fn_snap_builder *given)
+{
+    if (p->held_n >= HELD_MAX) {
+        return FN_E_EXHAUSTED;
+    }
+    TAILQ_INSERT_TAIL(&p->held, given, link_held);
+    p->held_n++;
+    return 0;
+}
+
+/* ---- the end of a source --------------------------------------------------------------------- */
+
+static void tell_stopped(struct place *p)
+{
+    void (*stopped)(void *) = p->stopped;
+
+    if (stopped && (!p->source || p->source->stopped) && LIST_EMPTY(&p->sources_leaving)) {
+        p->stopped = NULL;
+        stopped(p->stopped_ud);
+    }
+}
+
+static void on_stopped_task(struct env_task *t)
+{
+    struct source *s = container_of(t, struct source, task);
+    struct place *p = s->place;
+
+    if (s != p->source) {
+        LIST_REMOVE(s, link_leaving);
+        if (s->gone) {
+            s->gone(s->ud);
+        }
+        free(s);
+    }
+    tell_stopped(p);
+}
+
+static void on_stopped(void *ud)
+{
+    struct source *s = ud;
+
+    if (!s->stopped) { /* a pool that tells it twice */
+        s->stopped = true;
+        env_defer(s->place->deps.env, &s->task);
+    }
+}
+
+static void source_stop(struct source *s)
+{
+    struct plugin_crumb crumb;
+
+    plugin_enter(&crumb, s->pool, PLUGIN_LOOP, "stop");
+    s->ops->stop(plugin_inst(s->pool), on_stopped, s);
+    plugin_leave(&crumb);
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+static void set_want_timers(struct place *p)
+{
+    struct place_group *g, *next;
+
+    HASH_ITER(hh, p->groups, g, next)
+    {
+        if (p->source && p->source->ops->want && !p->stopping) {
+            env_timer_set(p->deps.env, &g->want_timer, env_now_ns(p->deps.env));
+        } else {
+            env_timer_clear(p->deps.env, &g->want_timer);
+        }
+    }
+}
+
+static void on_grace(struct env_timer *t)
+{
+    struct place *p = container_of(t, struct place, grace_timer);
+    struct place_group *g, *next;
+
+    HASH_ITER(hh, p->groups, g, next)
+    {
+        if (g->published_by == p->source->seq || g->snap->view.n == 0) {
+            continue;
+        }
+        log_warn("the new pool published no list of this group; it is emptied", "group", g->name,
+                 "runners", log_num(g->snap->view.n));
+        if (snapshot_clear(g) < 0) {
+            env_timer_set(p->deps.env, t, env_now_ns(p->deps.env) + ENV_S);
+        }
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* Starts it beside the one that runs; < 0: nothing changed. */
+static int source_begin(struct place *p, struct plugin *pool, struct source **ret,
+                        struct fn_error *reterr)
+{
+    struct source *s = calloc(1, sizeof(*s));
+    struct plugin_crumb crumb;
+    int r;
+
+    if (!s) {
+        return err_set(reterr, FN_E_EXHAUSTED, "pool: out of memory");
+    }
+    *s = (struct source){.place = p, .pool = pool, .ops = plugin_ops(pool), .seq = ++p->source_seq};
+    s->task.cb = on_stopped_task;
+    plugin_enter(&crumb, pool, PLUGIN_LOOP, "start");
+    r = s->ops->start(plugin_inst(pool), reterr);
+    plugin_leave(&crumb);
+    if (r < 0) {
+        drop_held(p, pool);
+        free(s);
+        return r;
+    }
+    *ret = s;
+    return 0;
+}
+
+int place_start(struct place *p, struct plugin *pool, struct fn_error *reterr)
+{
+    struct source *s;
+    int r = source_begin(p, pool, &s, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    p->source = s;
+    set_want_timers(p);
+    r = take_held(p, pool);
+    return r < 0 ? err_set(reterr, r, "a list of runners could not be taken: %s", err_name(r)) : 0;
+}
+
+int place_switch_pool(struct place *p, struct plugin *pool, void (*gone)(void *ud), void *ud,
+                      struct fn_error *reterr)
+{
+    struct source *old = p->source;
+    struct source *s;
+    int r;
+
+    if (!old || p->stopping) {
+        return err_set(reterr, FN_E_PRECONDITION, "the pool cannot be replaced while the node %s",
+                       p->stopping ? "stops" : "starts");
+    }
+    r = source_begin(p, pool, &s, reterr);
+    if (r < 0) {
+        return r;
+    }
+    old->gone = gone;
+    old->ud = ud;
+    LIST_INSERT_HEAD(&p->sources_leaving, old, link_leaving);
+    p->source = s;
+    set_want_timers(p);
+    take_held(p, pool);
+    p->grace_timer.cb = on_grace;
+    env_timer_set(p->deps.env, &p->grace_timer,
+                  env_now_ns(p->deps.env) + p->deps.options.pool_grace_ns);
+    source_stop(old);
+    return 0;
+}
+
+void place_forget_pool(struct place *p, const struct plugin *pool)
+{
+    drop_held(p, pool);
+}
+
+void place_stop(struct place *p, void (*done)(void *ud), void *ud)
+{
+    struct place_group *g, *next;
+
+    p->stopping = true;
+    p->stopped = done;
+    p->stopped_ud = ud;
+    env_timer_clear(p->deps.env, &p->grace_timer);
+    HASH_ITER(hh, p->groups, g, next)
+    {
+        group_wake(g, g->waiting_n, FN_WAKE_POOL | FN_WAKE_CAPACITY | FN_WAKE_PLUGIN);
+    }
+    set_want_timers(p);
+    source_stop(p->source);
+}
+
+void sources_finish(struct place *p)
+{
+    struct source *s;
+
+    env_timer_clear(p->deps.env, &p->grace_timer);
+    drop_held(p, NULL);
+    while ((s = LIST_FIRST(&p->sources_leaving))) {
+        env_undefer(p->deps.env, &s->task);
+        LIST_REMOVE(s, link_leaving);
+        if (s->gone) {
+            s->gone(s->ud);
+        }
+        free(s);
+    }
+    if (p->source) {
+        env_undefer(p->deps.env, &p->source->task);
+        free(p->source);
+        p->source = NULL;
+    }
+}
