@@ -6,6 +6,7 @@
 #ifndef HTTP_FETCH_H
 #define HTTP_FETCH_H
 
+#include <base/buf.h>
 #include <base/env.h>
 #include <base/err.h>
 
@@ -50,5 +51,10 @@ int fetch_get(struct fetch *f, const char *base_url, const char *path_and_query,
 /* Asks it to end early; cb still runs, with FN_E_CANCELLED unless the answer was already there. Not
  * after cb. [loop] */
 void fetch_get_cancel(struct fetch_get *g);
+
+/* [init] One question to a server on a unix socket; waits for the answer up to timeout_ms. The body
+ * is the caller's to finish, also after an error. */
+int fetch_unix(const char *socket, const char *method, const char *path, int64_t timeout_ms,
+               int *ret_status, struct buf *ret_body, struct fn_error *reterr);
 
 #endif

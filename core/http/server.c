@@ -100,6 +100,16 @@ static void log_gated(struct http_server *s, struct log_gate *g, const char *tex
     }
 }
 
+/* The file's mode keeps others out already; this holds also where somebody changed it. */
+static bool is_owner(int fd)
+{
+    struct ucred peer = { .uid = (uid_t)-1 };
+    socklen_t len = sizeof(peer);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0);
+}
+
 static void admit(struct http_server *s, int fd, const struct sockaddr_storage *addr)
 {
     const struct http_limits *limits = &s->config.limits;
@@ -108,6 +118,11 @@ static void admit(struct http_server *s, int fd, const struct sockaddr_storage *
     char peer[64];
 
     describe_peer(addr, peer, sizeof(peer), key);
+    if (s->config.owner_only && !is_owner(fd)) {
+        log_gated(s, &s->foreign_gate, "another user was turned away", peer);
+        turn_away(s, fd, 403, "HTTP117 this socket is for the user of the node and root");
+        return;
+    }
     if (limits->connections_max && s->conns_n >= limits->connections_max) {
         log_gated(s, &s->full_gate, "too many connections", peer);
         turn_away(s, fd, 503, "HTTP116 too many connections to this node");
@@ -230,7 +245,8 @@ int http_server_create(struct loop *loop, const struct http_server_config *confi
     s->resume.cb = on_resume;
     TAILQ_INIT(&s->conns);
     http_parser_set_max_header_size(UINT32_MAX); /* the limits above rule, not its own */
-    r = server_listen(config->listen, &s->listen.fd, &s->unix_path, &s->port, reterr);
+    r = server_listen(config->listen, config->owner_only, &s->listen.fd, &s->unix_path, &s->port,
+                      reterr);
     if (r < 0) {
         free(s);
         return r;

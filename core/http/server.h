@@ -37,6 +37,7 @@ struct http_server_config {
     const char *listen; /* "host:port", "[::]:port", ":port", "unix:/path" */
     struct http_limits limits;
     struct budget *bodies; /* borrowed; memory of all bodies */
+    bool owner_only; /* "unix:" only: mode 0600, and peers are this user or root (SO_PEERCRED) */
     /* A complete request. The handler sets req->ud and req callbacks, answers now or later. */
     void (*on_request)(void *ud, struct http_request *req);
     void *ud;

@@ -111,7 +111,7 @@ struct http_server {
     struct conn_list conns;
     uint32_t conns_n;
     struct peer_count *peers;
-    struct log_gate full_gate, starved_gate, tls_gate;
+    struct log_gate full_gate, starved_gate, tls_gate, foreign_gate;
     int64_t date_until_ns;
     char date[DATE_BYTES];
     struct buf head; /* scratch of answer heads */
@@ -119,8 +119,9 @@ struct http_server {
 };
 
 /* server_listen.c */
-int server_listen(const char *listen, int *ret_fd, char **ret_unix_path, uint16_t *ret_port,
-                  struct fn_error *reterr);
+/* owner_only: a unix socket is made with mode 0600. */
+int server_listen(const char *listen, bool owner_only, int *ret_fd, char **ret_unix_path,
+                  uint16_t *ret_port, struct fn_error *reterr);
 
 /* server.c */
 void server_conn_closed(struct http_server *s); /* a descriptor became free */

@@ -132,7 +132,8 @@ static int clear_stale(const struct sockaddr_un *addr, struct fn_error *reterr)
     return 0;
 }
 
-static int listen_unix(const char *path, int *ret_fd, char **ret_unix_path,
+/* The mode is set before the name exists: bind() gives the file the mode of the socket. */
+static int listen_unix(const char *path, bool owner_only, int *ret_fd, char **ret_unix_path,
                        struct fn_error *reterr)
 {
     struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -151,8 +152,8 @@ static int listen_unix(const char *path, int *ret_fd, char **ret_unix_path,
         return r;
     }
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ||
-        listen(fd, BACKLOG) < 0) {
+    if (fd < 0 || (owner_only && fchmod(fd, 0600) < 0) ||
+        bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || listen(fd, BACKLOG) < 0) {
         r = err_set(reterr, err_from_errno(errno), "listen: unix:%s: %s", path, strerror(errno));
         if (fd >= 0) {
             close(fd);
@@ -271,11 +272,12 @@ static int listen_tcp(const char *listen_text, int *ret_fd, uint16_t *ret_port,
     return 0;
 }
 
-int server_listen(const char *listen, int *ret_fd, char **ret_unix_path, uint16_t *ret_port,
-                  struct fn_error *reterr)
+int server_listen(const char *listen, bool owner_only, int *ret_fd, char **ret_unix_path,
+                  uint16_t *ret_port, struct fn_error *reterr)
 {
     if (strncmp(listen, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0) {
-        return listen_unix(listen + strlen(UNIX_PREFIX), ret_fd, ret_unix_path, reterr);
+        return listen_unix(listen + strlen(UNIX_PREFIX), owner_only, ret_fd, ret_unix_path,
+                           reterr);
     }
     return listen_tcp(listen, ret_fd, ret_port, reterr);
 }

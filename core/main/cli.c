@@ -13,11 +13,15 @@ static const char usage_text[] =
     "usage: fnd run [--config FILE] [--strict]\n"
     "       fnd check [--config FILE] [--strict] | --reference\n"
     "       fnd plugins [--markdown] FILE|DIRECTORY...\n"
+    "       fnd status [--json] [--socket PATH|--config FILE]\n"
     "       fnd version\n"
     "\n"
     "  run        starts a node; without FILE from FN_ variables alone\n"
     "  check      starts nothing: tells every mistake, prints the effective configuration\n"
     "  plugins    tells what plugin files offer\n"
+    "  status     tells what the running node of that configuration does\n"
+    "  --socket   the node's admin socket, when it is not the configuration's\n"
+    "  --json     the node's answer as it came\n"
     "  --strict   warnings are mistakes\n"
     "  --reference  prints the reference of fn.yaml\n"
     "\n"
@@ -222,6 +226,8 @@ enum flag {
     FLAG_STRICT = 's',
     FLAG_REFERENCE = 'r',
     FLAG_MARKDOWN = 'm',
+    FLAG_SOCKET = 'S',
+    FLAG_JSON = 'j',
     FLAG_HELP = 'h'
 };
 
@@ -233,6 +239,8 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
         { "strict", no_argument, NULL, FLAG_STRICT },
         { "reference", no_argument, NULL, FLAG_REFERENCE },
         { "markdown", no_argument, NULL, FLAG_MARKDOWN },
+        { "socket", required_argument, NULL, FLAG_SOCKET },
+        { "json", no_argument, NULL, FLAG_JSON },
         { "help", no_argument, NULL, FLAG_HELP },
         { NULL, 0, NULL, 0 },
     };
@@ -253,6 +261,10 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
             o->strict = true;
         } else if (c == FLAG_REFERENCE) {
             o->reference = true;
+        } else if (c == FLAG_SOCKET) {
+            o->socket = optarg;
+        } else if (c == FLAG_JSON) {
+            o->json = true;
         } else {
             o->markdown = true;
         }
@@ -266,20 +278,51 @@ static int version(void)
     return CLI_OK;
 }
 
+static int run_check(const struct cli_options *o, int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    return check(o);
+}
+
+static int run_version(const struct cli_options *o, int argc, char **argv)
+{
+    (void)o;
+    (void)argc;
+    (void)argv;
+    return version();
+}
+
+struct command {
+    const char *name;
+    const char *allowed; /* letters of enum flag */
+    int operands_min, operands_max;
+    const char *operands; /* what they are */
+    int (*run)(const struct cli_options *o, int argc, char **argv); /* NULL: run */
+};
+
+static const struct command commands[] = {
+    { "run", "cs", 0, 0, NULL, NULL },
+    { "check", "csr", 0, 0, NULL, run_check },
+    { "plugins", "m", 1, INT_MAX, "a file or directory", plugins },
+    { "status", "cjS", 0, 0, NULL, cli_status },
+    { "version", "", 0, 0, NULL, run_version },
+};
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (strcmp(name, commands[i].name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
 int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct cli_options *o))
 {
-    static const struct {
-        const char *name;
-        const char *allowed;
-        bool operands;
-    } commands[] = {
-        { "run", "cs", false },
-        { "check", "csr", false },
-        { "plugins", "m", true },
-        { "version", "", false },
-    };
     struct cli_options o = { 0 };
-    size_t i = 0;
+    const struct command *c;
 
     if (argc < 2) {
         return usage("a command is missing");
@@ -288,28 +331,21 @@ int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct 
         fputs(usage_text, stdout);
         return CLI_OK;
     }
-    while (i < 4 && strcmp(argv[1], commands[i].name) != 0) {
-        i++;
-    }
-    if (i == 4) {
+    c = find_command(argv[1]);
+    if (!c) {
         return strcmp(argv[1], "--version") == 0 ? version() : usage("unknown command");
     }
-    if (parse(argc - 1, argv + 1, commands[i].allowed, &o) != CLI_OK) {
+    if (parse(argc - 1, argv + 1, c->allowed, &o) != CLI_OK) {
         return CLI_USAGE;
     }
     argc -= optind + 1;
     argv += optind + 1;
-    if ((argc > 0) != commands[i].operands) {
-        return usage(argc > 0 ? "too many arguments" : "a file or directory is missing");
+    if (argc > c->operands_max) {
+        return usage("too many arguments");
     }
-    switch (i) {
-    case 0:
-        return run_node(&o, run);
-    case 1:
-        return check(&o);
-    case 2:
-        return plugins(&o, argc, argv);
-    default:
-        return version();
+    if (argc < c->operands_min) {
+        fprintf(stderr, "fnd: %s is missing\n", c->operands);
+        return usage(NULL);
     }
+    return c->run ? c->run(&o, argc, argv) : run_node(&o, run);
 }

@@ -16,10 +16,15 @@ struct cli_options {
     bool strict;             /* warnings are errors */
     bool reference;          /* check: print the reference of fn.yaml */
     bool markdown;           /* plugins: as Markdown */
+    const char *socket;      /* of a running node; NULL = the configuration's */
+    bool json;               /* answers of a running node as they came */
 };
 
 /* Parses argv and does what it says. `run` gets a configuration without problems (its plugins are
  * not loaded yet) and gives the exit code; warnings were already written to standard error. */
 int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct cli_options *o));
+
+/* cli_admin.c: commands that ask a running node. argv: the operands. */
+int cli_status(const struct cli_options *o, int argc, char **argv);
 
 #endif

@@ -86,6 +86,7 @@ static void bind_sections(struct config *c, struct conf_problems *p)
     c->grpc = c->priv->values[SECTION_GRPC]->data;
     c->lb = c->priv->values[SECTION_LB]->data;
     c->runner = c->priv->values[SECTION_RUNNER]->data;
+    c->admin = c->priv->values[SECTION_ADMIN]->data;
 }
 
 /* FN_PORT names a port only: the host of the file stays. */
@@ -289,6 +290,9 @@ static void check_values(struct config *c, struct conf_problems *p)
 
     check_listen(c, p);
     check_log(c, p);
+    if (c->admin->socket && c->admin->socket[0] != '/' && strcmp(c->admin->socket, "off") != 0) {
+        refuse(c, SECTION_ADMIN, "socket", c->admin->socket, "an absolute path, or off", p);
+    }
     check_api_url(c, p);
     check_order(c, SECTION_LB, "retry_min", lb->retry_min_ns, "retry_max", lb->retry_max_ns, p);
     check_order(c, SECTION_GRPC, "reconnect_first", grpc->reconnect_first_ns, "reconnect_max",

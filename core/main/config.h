@@ -108,6 +108,10 @@ struct config_runner {
     uint32_t no_network;    /* FN_TASK_NO_NETWORK */
 };
 
+struct config_admin {
+    const char *socket; /* absolute path, "off", NULL = admin_socket_path() */
+};
+
 struct config_tls {
     const char *name;
     const char *cert;
@@ -184,6 +188,7 @@ struct config {
     const struct config_grpc *grpc;
     const struct config_lb *lb;
     const struct config_runner *runner;
+    const struct config_admin *admin;
     const struct config_tls *tls;
     uint32_t n_tls;
     struct config_plugin placer;          /* lb, full */

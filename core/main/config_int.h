@@ -12,6 +12,7 @@ enum config_section {
     SECTION_GRPC,
     SECTION_LB,
     SECTION_RUNNER,
+    SECTION_ADMIN,
     SECTIONS_N,
     /* not tables of their own, but places that a variable can go to: */
     SECTION_PLACER,

@@ -245,6 +245,15 @@ static const struct fn_opt runner_opts[] = {
 };
 #undef AT
 
+#define AT(field) offsetof(struct config_admin, field)
+static const struct fn_opt admin_opts[] = {
+    OPT_ABSENT("socket", STR, AT(socket), 1, 107,
+               "Absolute path of the admin socket, or `off`; when absent a file named after "
+               "http.listen in /run/fnd (root), $XDG_RUNTIME_DIR/fnd or /tmp/fnd-<uid>."),
+    { .key = NULL },
+};
+#undef AT
+
 const struct config_section_def config_sections[SECTIONS_N] = {
     [SECTION_TOP] = { "", "Top level.", top_opts, sizeof(struct config_top) },
     [SECTION_LOG] = { "log", "What the node writes about itself.", log_opts,
@@ -257,7 +266,9 @@ const struct config_section_def config_sections[SECTIONS_N] = {
                      sizeof(struct config_lb) },
     [SECTION_RUNNER] = { "runner", "Runner: nodes `pure-runner` and `full`.", runner_opts,
                          sizeof(struct config_runner) },
+    [SECTION_ADMIN] = { "admin", "The admin socket, every node: `fnd status`, `fnd why`.",
+                        admin_opts, sizeof(struct config_admin) },
 };
 
-const char *const config_top_others[] = { "log", "http", "grpc",    "lb", "runner",
-                                          "tls", "apps", "plugins", NULL };
+const char *const config_top_others[] = { "log", "http", "grpc", "lb",      "runner",
+                                          "admin", "tls",  "apps", "plugins", NULL };

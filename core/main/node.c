@@ -147,6 +147,7 @@ int node_open(struct node *n, struct fn_error *reterr)
         return r;
     }
     n->env = loop_env(n->loop);
+    n->opened_ns = env_now_ns(n->env);
     n->host = plugin_host_create(n->env);
     if (!n->host) {
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
@@ -187,7 +188,8 @@ int node_serve(struct node *n, struct fn_error *reterr)
     int r = node_has_runner(n) ? node_runner_serve(n, reterr) : 0;
 
     r = r < 0 || !node_has_lb(n) ? r : node_lb_start(n, reterr);
-    return r < 0 ? r : web_create(n->loop, &web, &n->web, reterr);
+    r = r < 0 ? r : web_create(n->loop, &web, &n->web, reterr);
+    return r < 0 ? r : node_admin_open(n, reterr);
 }
 
 void node_close(struct node *n)
@@ -196,6 +198,7 @@ void node_close(struct node *n)
         return;
     }
     loop_enter(n->loop); /* the completion thread still delivers */
+    admin_destroy(n->admin);
     web_destroy(n->web);
     node_lb_close(n);
     node_runner_close(n);

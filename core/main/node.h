@@ -8,6 +8,7 @@
 
 #include <http/fetch.h>
 #include <lb/lb.h>
+#include <main/admin.h>
 #include <main/config.h>
 #include <main/tls.h>
 #include <main/web.h>
@@ -53,6 +54,11 @@ struct node {
     struct lb *lb;
     struct plugin *pool;
     struct web *web;
+
+    struct admin *admin; /* NULL = off */
+    char admin_path[ADMIN_PATH_MAX + 1];
+    int64_t opened_ns;
+    bool draining;
 };
 
 bool node_has_lb(const struct node *n);
@@ -64,6 +70,10 @@ int node_open(struct node *n, struct fn_error *reterr);
 int node_serve(struct node *n, struct fn_error *reterr);
 /* [init] The loop must have ended and everything must have been drained. */
 void node_close(struct node *n);
+
+/* node_admin.c: the admin socket and GET /status. A default path that cannot be used is logged, one of
+ * fn.yaml and one in use are errors. */
+int node_admin_open(struct node *n, struct fn_error *reterr);
 
 /* node_lb.c, node_runner.c */
 int node_lb_open(struct node *n, struct fn_error *reterr);

@@ -136,7 +136,7 @@ static void begin_drain(struct run *run)
 
     log_info("draining: new calls are refused, running ones end", "timeout_ms",
              log_num(n->config->top->drain_timeout_ns / ENV_MS));
-    run->draining = true;
+    run->draining = n->draining = true;
     run->lb_drained = !node_has_lb(n);
     run->runner_drained = !node_has_runner(n);
     run->drain_poll.cb = on_drain_poll;
@@ -201,7 +201,8 @@ static void serve(struct run *run)
     run->serving = true;
     log_info("fnd serving", "type", n->config->top->node, "version", FND_VERSION, "http",
              n->config->http->listen, "grpc", n->rpc_server ? n->config->grpc->listen : NULL,
-             "engine", run->engine_version[0] ? run->engine_version : NULL, "plugins",
+             "admin",
+             n->admin ? n->admin_path : NULL, "engine", run->engine_version[0] ? run->engine_version : NULL, "plugins",
              plugin_host_summary(n->host));
 }
 

@@ -359,6 +359,11 @@ uint32_t web_connections(const struct web *w)
     return http_server_connections(w->server);
 }
 
+uint16_t web_port(const struct web *w)
+{
+    return http_server_port(w->server);
+}
+
 void web_destroy(struct web *w)
 {
     if (w) {

@@ -21,6 +21,7 @@ int web_create(struct loop *loop, const struct web_config *config, struct web **
 /* Stops accepting; connections end with their running request. */
 void web_drain(struct web *w);
 uint32_t web_connections(const struct web *w);
+uint16_t web_port(const struct web *w); /* the bound one */
 void web_destroy(struct web *w); /* NULL ok */
 
 #endif

@@ -1,0 +1,75 @@
+/* One question to a node's admin socket, asked as a command line does. */
+#include <main/admin.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <http/fetch.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define LISTED_MAX 8u
+
+/* Names of other sockets in the same folder: the operator may have meant one of them. */
+static void list_others(const char *socket, char *ret, size_t size)
+{
+    const char *slash = strrchr(socket, '/');
+    uint32_t n = 0;
+    char dir[ADMIN_PATH_MAX + 1];
+    struct dirent *e;
+    DIR *d;
+
+    *ret = '\0';
+    snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - socket) : 0, socket);
+    d = opendir(dir);
+    while (d && (e = readdir(d)) && n < LISTED_MAX) {
+        const char *end = strrchr(e->d_name, '.');
+        size_t len = strlen(ret);
+
+        if (end && strcmp(end, ".sock") == 0 && strcmp(e->d_name, slash + 1) != 0) {
+            snprintf(ret + len, size - len, "%s%.32s", n++ ? ", " : "; there is ", e->d_name);
+        }
+    }
+    if (d) {
+        closedir(d);
+    }
+}
+
+/* errno of a connect, asked for beforehand because libcurl's texts do not tell. */
+static int probe(const char *socket_path, struct fn_error *reterr)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    char others[LISTED_MAX * 36];
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int err = 0;
+
+    if (strlen(socket_path) > ADMIN_PATH_MAX) {
+        err = ENAMETOOLONG;
+    } else {
+        memcpy(addr.sun_path, socket_path, strlen(socket_path));
+        err = fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ? errno : 0;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (err == 0) {
+        return 0;
+    }
+    if (err == EACCES || err == EPERM) {
+        return err_set(reterr, FN_E_PERMISSION, "%s: %s; expected the user of the node or root",
+                       socket_path, strerror(err));
+    }
+    list_others(socket_path, others, sizeof(others));
+    return err_set(reterr, FN_E_UNAVAILABLE, "no node answers at %s: %s%s", socket_path,
+                   strerror(err), others);
+}
+
+int admin_call(const char *socket, const char *method, const char *path, int64_t timeout_ms,
+               int *ret_status, struct buf *ret_body, struct fn_error *reterr)
+{
+    int r = probe(socket, reterr);
+
+    return r < 0 ? r : fetch_unix(socket, method, path, timeout_ms, ret_status, ret_body, reterr);
+}
