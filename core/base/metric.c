@@ -47,6 +47,8 @@ const double metric_latency_bounds_ms[10] = {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct metric_family *families;
 static struct metric_family **families_end = &families;
+static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before `lock` */
+static struct metric_source *sources;
 
 static void *must(void *p)
 {
@@ -328,10 +330,48 @@ static int print_family(struct buf *out, const struct metric_family *f)
     return r;
 }
 
+void metric_histogram_set(struct metric *m, const int64_t *counts, int64_t sum)
+{
+    for (uint32_t i = 0; i <= m->family->n_bounds; i++) {
+        __atomic_store_n(&m->counts[i], counts[i], __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&m->value, sum, __ATOMIC_RELAXED);
+}
+
+void metric_source_add(struct metric_source *s)
+{
+    pthread_mutex_lock(&sources_lock);
+    s->next = sources;
+    sources = s;
+    pthread_mutex_unlock(&sources_lock);
+}
+
+void metric_source_remove(struct metric_source *s)
+{
+    pthread_mutex_lock(&sources_lock);
+    for (struct metric_source **at = &sources; *at; at = &(*at)->next) {
+        if (*at == s) {
+            *at = s->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&sources_lock);
+}
+
+static void refresh_sources(void)
+{
+    pthread_mutex_lock(&sources_lock);
+    for (struct metric_source *s = sources; s; s = s->next) {
+        s->refresh(s);
+    }
+    pthread_mutex_unlock(&sources_lock);
+}
+
 int metric_print(struct buf *out)
 {
     int r = 0;
 
+    refresh_sources();
     pthread_mutex_lock(&lock);
     for (const struct metric_family *f = families; f && r == 0; f = f->next) {
         r = print_family(out, f);

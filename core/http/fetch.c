@@ -427,6 +427,7 @@ static int if_exchange(const struct fn_host *host, struct fn_op *op,
                        const struct fn_http_request *rq, struct fn_http_answer *ret,
                        struct fn_error *reterr)
 {
+    PLUGIN_HOST_CALL("fn.http.exchange");
     return fetch_exchange(of_host(host), op, rq, ret, reterr);
 }
 
@@ -434,11 +435,13 @@ static int if_stream_open(const struct fn_host *host, const struct fn_http_reque
                           const struct fn_http_stream_cb *cb, void *ud, uint64_t *ret_id,
                           struct fn_error *reterr)
 {
+    PLUGIN_HOST_CALL("fn.http.stream_open");
     return fetch_stream_open(of_host(host)->streams, host, rq, cb, ud, ret_id, reterr);
 }
 
 static void if_stream_close(const struct fn_host *host, uint64_t id)
 {
+    PLUGIN_HOST_CALL("fn.http.stream_close");
     if (id) {
         fetch_stream_close(of_host(host)->streams, host, id);
     }

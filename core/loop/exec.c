@@ -6,6 +6,8 @@
 #include <loop/exec.h>
 #include <loop/loop_int.h>
 
+#include <plugin/plugin.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -285,6 +287,7 @@ void exec_free_result(struct fn_exec_result *given)
 static int if_run(const struct fn_host *host, struct fn_op *op, const struct fn_exec_request *rq,
                   struct fn_exec_result *ret, struct fn_error *reterr)
 {
+    PLUGIN_HOST_CALL("fn.exec.run");
     (void)host;
     return exec_run(op, rq, ret, reterr);
 }

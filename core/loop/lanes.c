@@ -6,6 +6,7 @@
 #include <loop/loop_int.h>
 
 #include <assert.h>
+#include <plugin/plugin.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -207,6 +208,7 @@ static int op_cancelled(const struct fn_op *op)
 
 static int op_sleep_until(struct fn_op *op, int64_t at_ns)
 {
+    PLUGIN_HOST_CALL("fn.op.sleep_until");
     int64_t deadline_ns = op_deadline_ns(op);
     int64_t until_ns = at_ns < deadline_ns ? at_ns : deadline_ns;
     struct timespec ts = { until_ns / ENV_S, until_ns % ENV_S };

@@ -340,6 +340,7 @@ static int if_spawn(const struct fn_host *host, const struct fn_proc_spec *s,
                     const struct fn_proc_cb *cb, void *ud, uint64_t *ret_id,
                     struct fn_error *reterr)
 {
+    PLUGIN_HOST_CALL("fn.proc.spawn");
     return proc_spawn(of_host(host), host, s, cb, ud, ret_id, reterr);
 }
 
@@ -354,6 +355,7 @@ static struct child *find(struct proc *p, const struct fn_host *host, uint64_t i
 
 static int if_kill(const struct fn_host *host, uint64_t id, struct fn_error *reterr)
 {
+    PLUGIN_HOST_CALL("fn.proc.kill");
     struct proc *p = of_host(host);
     struct child *c;
 
@@ -373,6 +375,7 @@ static int if_kill(const struct fn_host *host, uint64_t id, struct fn_error *ret
 
 static int if_freeze(const struct fn_host *host, uint64_t id, uint32_t on, struct fn_error *reterr)
 {
+    PLUGIN_HOST_CALL("fn.proc.freeze");
     struct proc *p = of_host(host);
     struct child *c;
     int r = 0;
@@ -394,6 +397,7 @@ static int if_freeze(const struct fn_host *host, uint64_t id, uint32_t on, struc
 static int if_sweep(const struct fn_host *host, const char *prefix, const char *keep,
                     uint32_t *ret_removed, struct fn_error *reterr)
 {
+    PLUGIN_HOST_CALL("fn.proc.sweep");
     return cgroup_sweep(&of_host(host)->cgroups, prefix, keep, ret_removed, reterr);
 }
 

@@ -151,11 +151,13 @@ static int edit_kvs(struct fn_edit *e, struct kvs *k, bool *own, const char *key
 
 static int edit_set_config(struct fn_edit *e, const char *key, const char *copied)
 {
+    PLUGIN_HOST_CALL("fn.edit.set_config");
     return edit_kvs(e, &e->call.config, &e->own_config, key, copied);
 }
 
 static int edit_set_extension(struct fn_edit *e, const char *key, const char *copied)
 {
+    PLUGIN_HOST_CALL("fn.edit.set_extension");
     return edit_kvs(e, &e->extensions, &e->own_extensions, key, copied);
 }
 

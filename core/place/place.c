@@ -380,6 +380,7 @@ void place_leave(struct place_call *pc)
 
 static void wake(const struct fn_host *host, const char *group)
 {
+    PLUGIN_HOST_CALL("fn.wake");
     struct place *p = plugin_impl(host, "fn.wake");
     bool foreign = !plugin_current() || plugin_is_beside();
     struct place_group *g, *next;

@@ -32,6 +32,7 @@ static void loop_give(struct place *p)
 static int snap_begin(const struct fn_host *host, const char *group,
                       struct fn_snap_builder **ret_given)
 {
+    PLUGIN_HOST_CALL("fn.snap.begin");
     struct fn_snap_builder *b;
 
     if (!group || !group[0] || strlen(group) > FN_GROUP_NAME_MAX) {
@@ -60,6 +61,7 @@ void snapshot_builder_free(struct fn_snap_builder *b)
 
 static void snap_discard(struct fn_snap_builder *given)
 {
+    PLUGIN_HOST_CALL("fn.snap.discard");
     snapshot_builder_free(given);
 }
 
@@ -85,6 +87,7 @@ static int builder_grow(struct fn_snap_builder *b)
 
 static int snap_add(struct fn_snap_builder *b, const struct fn_runner *copied, uint32_t size)
 {
+    PLUGIN_HOST_CALL("fn.snap.add");
     struct fn_runner r = { 0 };
 
     if (size < RUNNER_SIZE_MIN) {
@@ -359,6 +362,7 @@ static int publish(struct place *p, struct fn_snap_builder *given)
 
 static int snap_publish(struct fn_snap_builder *given)
 {
+    PLUGIN_HOST_CALL("fn.snap.publish");
     struct place *p = given->place;
     int r;
 
@@ -385,6 +389,7 @@ static int mark_failed(struct place *p, const char *group, const struct fn_error
 
 static int snap_fail(const struct fn_host *host, const char *group, const struct fn_error *why)
 {
+    PLUGIN_HOST_CALL("fn.snap.fail");
     struct place *p = plugin_impl(host, "fn.snap");
     int r;
 

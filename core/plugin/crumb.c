@@ -6,13 +6,11 @@
  * whose counter is not steady can only make a budget miss wrong, nothing else. */
 #include <plugin/plugin_int.h>
 
-#include <string.h>
+#include <stdlib.h>
 
 #define TICKS_SURELY_SHORT 100000u /* 20 us even at 5 GHz */
 #define RATE_MIN_NS        (20 * ENV_MS)
 #define LOG_INTERVAL_NS    (60 * ENV_S)
-
-static _Thread_local struct plugin_crumb *current;
 
 static inline uint64_t ticks(void)
 {
@@ -28,6 +26,16 @@ static inline uint64_t ticks(void)
 #endif
 }
 
+double plugin_tick_ns(const struct plugin_host *h)
+{
+    int64_t since_ns = h->env && h->budget_loop_ns ? env_now_ns(h->env) - h->ticks0_ns : 0;
+    uint64_t now = ticks();
+
+    return since_ns < RATE_MIN_NS || now <= h->ticks0
+               ? 0
+               : (double)since_ns / (double)(now - h->ticks0);
+}
+
 void plugin_ticks_sample(struct plugin_host *h)
 {
     h->ticks0 = ticks();
@@ -36,14 +44,14 @@ void plugin_ticks_sample(struct plugin_host *h)
 
 static void missed(struct plugin *p, const char *method, int64_t took_ns)
 {
-    static const char *const labels[] = { "plugin", "method", NULL };
+    static const char *const labels[] = { "plugin", "kind", "method", NULL };
     static const struct metric_def def = {
         .name = "fn_plugin_budget_misses",
         .help = "Calls into a plugin on the loop that took longer than 1 ms.",
         .kind = METRIC_COUNTER,
         .labels = labels,
     };
-    const char *values[] = { p->name, method };
+    const char *values[] = { p->name, p->factory->kind, method };
     uint32_t suppressed = 0;
 
     __atomic_fetch_add(&p->misses, 1, __ATOMIC_RELAXED);
@@ -56,60 +64,112 @@ static void missed(struct plugin *p, const char *method, int64_t took_ns)
     }
 }
 
-static void __attribute__((noinline)) judge(const struct plugin_crumb *c, uint64_t now)
+static void __attribute__((noinline)) judge(struct plugin_crumb *c, uint64_t took)
 {
     struct plugin_host *h = c->plugin->owner;
-    uint64_t took = now - c->entered_ticks;
-    int64_t since_ns;
-    int64_t took_ns;
+    int64_t took_ns = (int64_t)((double)took * plugin_tick_ns(h));
 
-    if (!h->env || h->budget_loop_ns == 0) {
-        return;
-    }
-    since_ns = env_now_ns(h->env) - h->ticks0_ns;
-    if (since_ns < RATE_MIN_NS || now <= h->ticks0) {
-        return;
-    }
-    took_ns = (int64_t)((double)took * ((double)since_ns / (double)(now - h->ticks0)));
     if (took_ns > h->budget_loop_ns) {
+        c->missed = true;
         missed(c->plugin, c->method, took_ns);
     }
+}
+
+/* Somebody jumped over a plugin_leave(): whatever the frames in between held is lost. */
+static void __attribute__((noinline, noreturn)) unbalanced(const struct plugin_crumb *c)
+{
+    log_error("a plugin left its call by longjmp or an exception; the node cannot go on", "plugin",
+              c->plugin->name, "kind", c->plugin->factory->kind, "method", c->method);
+    abort();
+}
+
+static inline struct plugin_method *method_of(struct plugin_method *list, const char *name)
+{
+    struct plugin_method *m = list;
+    const char *at;
+
+    while ((at = __atomic_load_n(&m->name, __ATOMIC_RELAXED)) != name) {
+        if (!at || ++m == list + PLUGIN_METHODS_MAX) {
+            return plugin_method_add(list, name);
+        }
+    }
+    return m;
+}
+
+static inline uint32_t bucket_of(uint64_t took)
+{
+    uint32_t top = 63u - (uint32_t)__builtin_clzll(took | 4);
+    uint32_t i = top << 2 | ((uint32_t)(took >> (top - 2)) & 3);
+
+    return i < PLUGIN_BUCKETS ? i : PLUGIN_BUCKETS - 1;
 }
 
 void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context context,
                   const char *method)
 {
+    struct plugin_host *h = p->owner;
+
     c->plugin = p;
     c->context = context;
+    c->missed = false;
     c->method = method;
-    c->outer = current;
-    c->entered_ticks = 0;
+    c->host_call = NULL;
+    c->outer = plugin_crumb_now;
+    c->entered_ticks = ticks();
     if (context == PLUGIN_LOOP) {
-        /* Only the loop writes it, others may read it: no locked add. */
+        /* Only the loop writes these, others may read them: no locked add. */
         __atomic_store_n(&p->loop_calls, p->loop_calls + 1, __ATOMIC_RELAXED);
-        c->entered_ticks = ticks();
+        __atomic_store_n(&h->now.method, method, __ATOMIC_RELAXED);
+        __atomic_store_n(&h->now.entered_ticks, c->entered_ticks, __ATOMIC_RELAXED);
+        __atomic_store_n(&h->now.health, p->health, __ATOMIC_RELAXED);
     } else {
         __atomic_fetch_add(&p->other_calls, 1, __ATOMIC_RELAXED);
     }
-    current = c;
+    plugin_crumb_now = c;
+}
+
+/* Back in the call of a plugin that made a host call, which called this one; or in none. */
+static void __attribute__((noinline)) now_outer(struct plugin_host *h, const struct plugin_crumb *o)
+{
+    __atomic_store_n(&h->now.method, o->method, __ATOMIC_RELAXED);
+    __atomic_store_n(&h->now.entered_ticks, o->entered_ticks, __ATOMIC_RELAXED);
+    __atomic_store_n(&h->now.health, o->plugin->health, __ATOMIC_RELAXED);
+}
+
+static void left_loop(struct plugin_crumb *c, uint64_t took)
+{
+    struct plugin_method *m = method_of(c->plugin->health->loop, c->method);
+    uint64_t *count = &m->counts[bucket_of(took)];
+    struct plugin_host *h = c->plugin->owner;
+
+    __atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&m->ticks, m->ticks + took, __ATOMIC_RELAXED);
+    if (__builtin_expect(c->outer && c->outer->context == PLUGIN_LOOP, 0)) {
+        now_outer(h, c->outer);
+    } else {
+        __atomic_store_n(&h->now.health, NULL, __ATOMIC_RELAXED);
+    }
+    if (took > TICKS_SURELY_SHORT) {
+        judge(c, took);
+    }
 }
 
 void plugin_leave(struct plugin_crumb *c)
 {
-    uint64_t now;
+    uint64_t took = ticks() - c->entered_ticks;
+    struct plugin_method *m;
 
-    current = c->outer;
-    if (c->context == PLUGIN_LOOP) {
-        now = ticks();
-        if (now - c->entered_ticks > TICKS_SURELY_SHORT) {
-            judge(c, now);
-        }
+    if (__builtin_expect(plugin_crumb_now != c, 0)) {
+        unbalanced(plugin_crumb_now ? plugin_crumb_now : c);
     }
-}
-
-const struct plugin_crumb *plugin_current(void)
-{
-    return current;
+    plugin_crumb_now = c->outer;
+    if (c->context == PLUGIN_LOOP) {
+        left_loop(c, took);
+        return;
+    }
+    m = method_of(c->plugin->health->other, c->method);
+    __atomic_fetch_add(&m->counts[bucket_of(took)], 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&m->ticks, took, __ATOMIC_RELAXED);
 }
 
 uint64_t plugin_calls(const struct plugin *p)
@@ -121,24 +181,4 @@ uint64_t plugin_calls(const struct plugin *p)
 uint64_t plugin_budget_misses(const struct plugin *p)
 {
     return __atomic_load_n(&p->misses, __ATOMIC_RELAXED);
-}
-
-void plugin_bad_answer(struct plugin *p, const char *what)
-{
-    static const char *const labels[] = { "plugin", NULL };
-    static const struct metric_def def = {
-        .name = "fn_plugin_bad_answers",
-        .help = "Answers of a plugin that broke the contract of its kind.",
-        .kind = METRIC_COUNTER,
-        .labels = labels,
-    };
-    const char *values[] = { p->name };
-    uint32_t suppressed = 0;
-
-    metric_add(metric_series(metric_declare(&def), values), 1);
-    if (!p->owner->env || log_gate_open(&p->bad_gate, env_now_ns(p->owner->env), LOG_INTERVAL_NS,
-                                        1, &suppressed)) {
-        log_warn("plugin gave a bad answer", "plugin", p->name, "kind", p->factory->kind, "what",
-                 what, "suppressed", log_num(suppressed));
-    }
 }

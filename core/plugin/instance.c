@@ -18,6 +18,7 @@ struct plugin_host *plugin_host_create(struct env *env)
     LIST_INIT(&h->files);
     buf_init(&h->summary, 0);
     plugin_ticks_sample(h);
+    plugin_health_open(h);
     return h;
 }
 
@@ -29,6 +30,7 @@ void plugin_host_destroy(struct plugin_host *h)
         return;
     }
     assert(h->n_instances == 0);
+    plugin_health_close(h);
     while ((f = LIST_FIRST(&h->files))) {
         LIST_REMOVE(f, link);
         free(f->factories);
@@ -173,7 +175,11 @@ int plugin_create(struct plugin_host *h, struct plugin_file *f, const struct fn_
     struct plugin *p = calloc(1, sizeof(*p));
     int r;
 
-    if (!p || !(p->name = strdup(name))) {
+    if (!p || !(p->name = strdup(name)) ||
+        !(p->health = plugin_health_get(h, factory->kind, name))) {
+        if (p) {
+            free(p->name);
+        }
         free(p);
         conf_values_destroy(given_conf);
         return err_set(reterr, FN_E_EXHAUSTED, "PLG901 %s: no memory for an instance", name);

@@ -92,21 +92,36 @@ const void *plugin_ops(const struct plugin *p);
 /* Contexts, for assertions, budgets, crash reports. */
 enum plugin_context { PLUGIN_NONE, PLUGIN_INIT, PLUGIN_LOOP, PLUGIN_WORKER };
 
-/* Around every call into a plugin: sets this thread's breadcrumb, counts the call and, on the loop,
- * measures it and counts a budget miss. Nest only through host calls. Cheap: a few stores and two
- * reads of the tick counter. `method` is a literal. */
+/* Around every call into a plugin: sets this thread's breadcrumb and measures the call; on the loop
+ * it also tells the watchdog and counts a budget miss. Nest only through host calls. Cheap: some
+ * stores and two reads of the tick counter. `method` is a literal. A plugin_leave() that was jumped
+ * over (longjmp, a C++ exception) ends the process at the next one, with the name of the plugin. */
 struct plugin_crumb {
     struct plugin *plugin;
     enum plugin_context context;
+    bool missed; /* after plugin_leave(): the call was over its budget */
     const char *method;
-    uint64_t entered_ticks; /* PLUGIN_LOOP only */
+    const char *host_call; /* the host works for the plugin, in this function; else NULL */
+    uint64_t entered_ticks;
     struct plugin_crumb *outer;
 };
 void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context context,
                   const char *method);
 void plugin_leave(struct plugin_crumb *c);
-/* The running breadcrumb of this thread, or NULL. */
+/* The breadcrumb of this thread, also while the host works for the plugin, or NULL. */
 const struct plugin_crumb *plugin_current(void);
+
+/* Around the body of every function of a host table: what runs now is the host's code, not the
+ * plugin's. A plugin's code runs on this thread only if plugin_running(). `what` is a literal such
+ * as "fn.timer.arm". plugin_suspend() gives what plugin_resume() takes; NULL when no plugin runs. */
+struct plugin_crumb *plugin_suspend(const char *what);
+void plugin_resume(struct plugin_crumb *c);
+bool plugin_running(void);
+static inline void plugin_resume_at(struct plugin_crumb **c) { plugin_resume(*c); }
+/* The same for a whole function, whichever way it returns. */
+#define PLUGIN_HOST_CALL(what)                                                                     \
+    struct plugin_crumb *host_call_ __attribute__((cleanup(plugin_resume_at), unused)) =           \
+        plugin_suspend(what)
 
 uint64_t plugin_calls(const struct plugin *p);         /* [any] */
 uint64_t plugin_budget_misses(const struct plugin *p); /* [any] */

@@ -6,6 +6,7 @@
 #include <base/log.h>
 #include <base/metric.h>
 #include <plugin/plugin.h>
+#include <pthread.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 
@@ -171,11 +172,41 @@ struct plugin_host {
     uint32_t n_offers;
     LIST_HEAD(, plugin_file) files;
     uint32_t n_instances;
+    LIST_HEAD(, plugin_health) healths; /* only grows; `lock` */
+    struct metric_source source;
+    pthread_mutex_t lock;
+    /* What the loop is inside of, for the watchdog's thread: relaxed stores, read one by one. */
+    struct {
+        struct plugin_health *health; /* NULL = no plugin */
+        const char *method;
+        uint64_t entered_ticks;
+    } now;
     struct buf summary;
     int64_t budget_loop_ns; /* 0 = not watched */
     /* One sample of both clocks, to turn ticks into ns without asking the kernel per call. */
     uint64_t ticks0;
     int64_t ticks0_ns;
+};
+
+/* What one method of an instance took. Ticks in a histogram with four buckets per doubling, turned
+ * into seconds when somebody reads it. */
+#define PLUGIN_BUCKETS     192
+#define PLUGIN_METHODS_MAX 10 /* driver has most; the last one takes what finds no place */
+
+struct plugin_method {
+    const char *name; /* literal; compared by address, set once */
+    uint64_t ticks;
+    uint64_t counts[PLUGIN_BUCKETS];
+};
+
+/* What is known of a name in fn.yaml: shared by the instances that bear it one after the other, and
+ * as old as the host, so that other threads may look at it at any time. */
+struct plugin_health {
+    LIST_ENTRY(plugin_health) link;
+    char *name;
+    const char *kind; /* FN_KIND_* literal of this host */
+    struct plugin_method loop[PLUGIN_METHODS_MAX];  /* written by the loop only */
+    struct plugin_method other[PLUGIN_METHODS_MAX]; /* atomic adds */
 };
 
 struct plugin_timer;
@@ -186,6 +217,7 @@ struct plugin {
     struct plugin_file *file;
     const struct fn_factory *factory;
     char *name;
+    struct plugin_health *health;
     void *inst;
     struct conf_values *conf;
     bool creating; /* declare() and get() are [init] */
@@ -201,7 +233,6 @@ struct plugin {
     uint64_t loop_calls;   /* written by the loop only */
     uint64_t other_calls;  /* atomic */
     uint64_t misses;       /* atomic */
-    struct metric *bad_answers;
     struct log_gate miss_gate;
     struct log_gate bad_gate;
 };
@@ -211,7 +242,18 @@ void plugin_tables_init(struct plugin *p);
 void plugin_tables_release(struct plugin *p); /* timers off, its part of gauges taken back */
 const struct plugin_offer *plugin_offer_find(const struct plugin_host *h, const char *iface);
 
+/* current.c */
+extern _Thread_local struct plugin_crumb *plugin_crumb_now;
+
 /* crumb.c */
 void plugin_ticks_sample(struct plugin_host *h);
+/* ns per tick since the host was made; 0 = not known yet, or time is not real. */
+double plugin_tick_ns(const struct plugin_host *h);
+
+/* health.c */
+void plugin_health_open(struct plugin_host *h);
+void plugin_health_close(struct plugin_host *h);
+struct plugin_health *plugin_health_get(struct plugin_host *h, const char *kind, const char *name);
+struct plugin_method *plugin_method_add(struct plugin_method *list, const char *name);
 
 #endif

@@ -16,6 +16,7 @@ static struct plugin *of(const struct fn_host *host)
 
 static int64_t clock_now(const struct fn_host *host)
 {
+    PLUGIN_HOST_CALL("fn.clock.now");
     struct env *env = of(host)->owner->env;
 
     return env ? env_now_ns(env) : 0;
@@ -23,6 +24,7 @@ static int64_t clock_now(const struct fn_host *host)
 
 static int64_t clock_wall(const struct fn_host *host)
 {
+    PLUGIN_HOST_CALL("fn.clock.wall");
     struct env *env = of(host)->owner->env;
 
     return env ? env_wall_ns(env) : 0;
@@ -67,6 +69,7 @@ static void timer_fired(struct env_timer *timer)
 static int timer_arm(const struct fn_host *host, int64_t at_ns, void (*cb)(void *ud), void *ud,
                      uint64_t *ret_id)
 {
+    PLUGIN_HOST_CALL("fn.timer.arm");
     struct plugin *p = of(host);
     struct plugin_timer *t;
 
@@ -100,6 +103,7 @@ static int timer_arm(const struct fn_host *host, int64_t at_ns, void (*cb)(void 
 
 static int timer_cancel(const struct fn_host *host, uint64_t id)
 {
+    PLUGIN_HOST_CALL("fn.timer.cancel");
     struct plugin *p = of(host);
     struct plugin_timer *t;
 
@@ -118,6 +122,7 @@ static const struct fn_timer_if timer_if = { FN_HDR(struct fn_timer_if, FN_MAGIC
 
 static void host_log_write(const struct fn_host *host, uint32_t level, const char *msg, size_t len)
 {
+    PLUGIN_HOST_CALL("fn.log.write");
     struct plugin *p = of(host);
     char text[PLUGIN_LOG_MAX];
 
@@ -144,6 +149,7 @@ static bool metric_name_ok(const char *s)
 static int metric_declare_for(const struct fn_host *host, const char *name, uint32_t kind,
                               uint32_t *ret_id)
 {
+    PLUGIN_HOST_CALL("fn.metric.declare");
     static const char *const labels[] = { "instance", NULL };
     struct plugin *p = of(host);
     const char *values[] = { p->name };
@@ -251,6 +257,7 @@ const struct plugin_offer *plugin_offer_find(const struct plugin_host *h, const 
 
 static const void *host_get(const struct fn_host *host, const char *iface, uint32_t major)
 {
+    PLUGIN_HOST_CALL("fn.get");
     struct plugin *p = of(host);
     const struct fn_need *need = p->factory->needs;
     const struct plugin_offer *offer;

@@ -27,6 +27,7 @@ static struct container *find(struct driver_hub *hub, uint64_t handle)
 
 static void report_exited(const struct fn_host *host, uint64_t handle, const struct fn_exit *what)
 {
+    PLUGIN_HOST_CALL("fn.driver.exited");
     struct driver_hub *hub = hub_of(host);
     struct container *c;
 
@@ -41,6 +42,7 @@ static void report_exited(const struct fn_host *host, uint64_t handle, const str
 static void report_output(const struct fn_host *host, uint64_t handle, uint32_t fd,
                           const void *data, size_t len)
 {
+    PLUGIN_HOST_CALL("fn.driver.output");
     struct driver_hub *hub = hub_of(host);
     struct container *c;
 
@@ -54,6 +56,7 @@ static void report_output(const struct fn_host *host, uint64_t handle, uint32_t 
 
 static void report_engine(const struct fn_host *host, uint32_t up, const struct fn_error *why)
 {
+    PLUGIN_HOST_CALL("fn.driver.engine");
     struct driver_hub *hub = hub_of(host);
 
     hub->env->enter(hub->env);
@@ -67,6 +70,7 @@ static int find_inner(const struct fn_host *host, const char *name,
                       const struct fn_driver_ops **ret_ops, void **ret_inst,
                       struct fn_error *reterr)
 {
+    PLUGIN_HOST_CALL("fn.driver.inner");
     struct driver_hub *hub = hub_of(host);
 
     for (uint32_t i = 0; i < hub->n_drivers; i++) {

@@ -4,6 +4,7 @@
 #include <base/log.h>
 #include <base/metric.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -307,7 +308,7 @@ START_TEST(slow_calls_are_counted)
     ck_assert_uint_eq(plugin_budget_misses(p), 1);
     ck_assert_int_eq(metric_print(&out), 0);
     ck_assert_ptr_nonnull(strstr(buf_text(&out),
-                                 "fn_plugin_budget_misses{plugin=\"slow\",method=\"decide\"} 1"));
+                                 "fn_plugin_budget_misses{plugin=\"slow\",kind=\"placer\",method=\"decide\"} 1"));
     buf_finish(&out);
     plugin_host_budget(h, 0);
     plugin_enter(&crumb, p, PLUGIN_LOOP, "decide");
@@ -321,6 +322,83 @@ START_TEST(slow_calls_are_counted)
 }
 END_TEST
 
+/* The name outlives the instance, and one series is all that a name has. */
+START_TEST(calls_become_histograms)
+{
+    static const char count[] =
+        "fn_plugin_call_seconds_count{plugin=\"timed\",kind=\"placer\",method=\"%s\"} %d\n";
+    struct env real = *fake_env();
+    struct plugin_crumb crumb;
+    struct buf out = BUF_INIT(0);
+    struct fn_error e = ERR_INIT;
+    char line[200];
+
+    plugin_destroy(p);
+    plugin_host_destroy(h);
+    real.now_ns = real_now_ns;
+    h = plugin_host_create(&real);
+    for (int i = 0; i < 2; i++) {
+        p = make("good", "timed", &e);
+        spin(30 * ENV_MS);
+        plugin_enter(&crumb, p, PLUGIN_LOOP, "decide");
+        spin(2 * ENV_MS);
+        plugin_leave(&crumb);
+        ck_assert(crumb.missed);
+        plugin_enter(&crumb, p, PLUGIN_LOOP, "decide");
+        plugin_leave(&crumb);
+        ck_assert(!crumb.missed);
+        plugin_destroy(p);
+    }
+    ck_assert_int_eq(metric_print(&out), 0);
+    snprintf(line, sizeof(line), count, "decide", 4);
+    ck_assert_ptr_nonnull(strstr(buf_text(&out), line));
+    snprintf(line, sizeof(line), count, "create", 2);
+    ck_assert_ptr_nonnull(strstr(buf_text(&out), line));
+    ck_assert_ptr_nonnull(strstr(buf_text(&out), "method=\"decide\",le=\"0.001\"} 2\n"));
+    buf_finish(&out);
+    p = NULL;
+    plugin_host_destroy(h);
+    h = plugin_host_create(NULL);
+}
+END_TEST
+
+START_TEST(host_calls_suspend)
+{
+    struct plugin_crumb crumb;
+    struct plugin_crumb *c;
+
+    ck_assert(!plugin_running());
+    ck_assert_ptr_null(plugin_suspend("fn.log.write"));
+    plugin_resume(NULL);
+    plugin_enter(&crumb, p, PLUGIN_LOOP, "decide");
+    ck_assert(plugin_running());
+    c = plugin_suspend("fn.log.write");
+    ck_assert(!plugin_running());
+    ck_assert_ptr_eq(plugin_current(), &crumb);
+    ck_assert_str_eq(plugin_current()->host_call, "fn.log.write");
+    ck_assert_ptr_null(plugin_suspend("fn.clock.now")); /* inner: no effect */
+    plugin_resume(NULL);
+    ck_assert(!plugin_running());
+    plugin_resume(c);
+    ck_assert(plugin_running());
+    host()->log->write(host(), FN_LOG_INFO, "x", 1);
+    ck_assert(plugin_running());
+    plugin_leave(&crumb);
+}
+END_TEST
+
+/* What the inner call left behind cannot be repaired: named, then the end. */
+START_TEST(jumping_out_is_the_end)
+{
+    struct plugin_crumb outer;
+    struct plugin_crumb inner;
+
+    plugin_enter(&outer, p, PLUGIN_LOOP, "start");
+    plugin_enter(&inner, p, PLUGIN_LOOP, "index_build");
+    plugin_leave(&outer);
+}
+END_TEST
+
 START_TEST(bad_answers_are_counted)
 {
     struct buf out = BUF_INIT(0);
@@ -328,7 +406,7 @@ START_TEST(bad_answers_are_counted)
     plugin_bad_answer(p, "index 9 of 3 runners");
     plugin_bad_answer(p, "index 9 of 3 runners");
     ck_assert_int_eq(metric_print(&out), 0);
-    ck_assert_ptr_nonnull(strstr(buf_text(&out), "fn_plugin_bad_answers{plugin=\"one\"} 2"));
+    ck_assert_ptr_nonnull(strstr(buf_text(&out), "fn_plugin_bad_answers{plugin=\"one\",kind=\"placer\"} 2"));
     buf_finish(&out);
 }
 END_TEST
@@ -363,6 +441,9 @@ TCase *instance_tests(void)
     tcase_add_test(t, without_env_tables_are_harmless);
     tcase_add_test(t, breadcrumbs_nest);
     tcase_add_test(t, slow_calls_are_counted);
+    tcase_add_test(t, calls_become_histograms);
+    tcase_add_test(t, host_calls_suspend);
+    tcase_add_test_raise_signal(t, jumping_out_is_the_end, SIGABRT);
     tcase_add_test(t, bad_answers_are_counted);
     tcase_add_test(t, create_and_destroy_many);
     return t;
