@@ -191,7 +191,8 @@ struct config {
     const struct config_admin *admin;
     const struct config_tls *tls;
     uint32_t n_tls;
-    struct config_plugin placer;          /* lb, full */
+    struct config_list_plugin placers;    /* lb, full: in order of creation; the last one is the
+                                             outermost and decides */
     struct config_plugin pool;            /* lb; full: static with the runner inside ("local:") */
     struct config_list_plugin drivers;    /* pure-runner, full: in order of creation; the last one
                                              is the outermost */

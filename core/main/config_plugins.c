@@ -109,6 +109,18 @@ static void read_list(struct config *c, struct conf_node *n, const char *kind,
     }
 }
 
+/* The same where one at least is needed. */
+static void read_stack(struct config *c, struct conf_node *n, const char *kind,
+                       struct config_list_plugin *ret, struct conf_problems *p)
+{
+    read_list(c, n, kind, ret, p);
+    if (n->type == CONF_LIST && !n->first) {
+        conf_problem(p, "CFG704", conf_where(c->priv->file, n),
+                     "%s, got an empty list; expected {use: <name>, its options} or a list of them",
+                     kind);
+    }
+}
+
 static struct config_plugin plugin_default(const char *kind, const char *use, const char *where)
 {
     return (struct config_plugin){ .kind = kind, .use = use, .name = use, .where = where };
@@ -118,11 +130,11 @@ static void read_section(struct config *c, struct conf_node *map, struct conf_pr
 {
     for (struct conf_node *n = map->first; n; n = n->next) {
         if (strcmp(n->key, "placer") == 0) {
-            read_plugin(c, n, FN_KIND_PLACER, &c->placer, p);
+            read_stack(c, n, FN_KIND_PLACER, &c->placers, p);
         } else if (strcmp(n->key, "pool") == 0) {
             read_plugin(c, n, FN_KIND_POOL, &c->pool, p);
         } else if (strcmp(n->key, "driver") == 0) {
-            read_list(c, n, FN_KIND_DRIVER, &c->drivers, p);
+            read_stack(c, n, FN_KIND_DRIVER, &c->drivers, p);
         } else if (strcmp(n->key, "overriders") == 0) {
             read_list(c, n, FN_KIND_OVERRIDER, &c->overriders, p);
         } else if (strcmp(n->key, "listeners") == 0) {
@@ -163,14 +175,25 @@ static void add_overrides(struct config_plugin *plugin, const struct conf_overri
     }
 }
 
-static void set_placer(struct config *c)
+static void set_only(struct config *c, struct config_list_plugin *list, struct config_plugin plugin)
+{
+    list->items = config_alloc(c, sizeof(*list->items));
+    list->items[0] = plugin;
+    list->n = 1;
+}
+
+static void set_placers(struct config *c)
 {
     const char *use = c->priv->placer;
 
-    if (use && (!c->placer.use || strcmp(c->placer.use, use) != 0)) {
-        c->placer = plugin_default(FN_KIND_PLACER, use, "FN_PLACER");
-    } else if (!c->placer.use && !c->placer.where) {
-        c->placer = plugin_default(FN_KIND_PLACER, "naive", "default");
+    for (uint32_t i = 0; use && i < c->placers.n; i++) {
+        if (strcmp(c->placers.items[i].use, use) == 0) {
+            return; /* the variable agrees with the file, whose options count */
+        }
+    }
+    if (use || !c->placers.items) {
+        set_only(c, &c->placers,
+                 plugin_default(FN_KIND_PLACER, use ? use : "naive", use ? "FN_PLACER" : "default"));
     }
 }
 
@@ -206,9 +229,7 @@ static void set_pool(struct config *c, struct conf_problems *p)
 static void set_drivers(struct config *c)
 {
     if (c->drivers.n == 0 && !c->drivers.items) {
-        c->drivers.items = config_alloc(c, sizeof(*c->drivers.items));
-        c->drivers.items[0] = plugin_default(FN_KIND_DRIVER, default_driver(c), "default");
-        c->drivers.n = 1;
+        set_only(c, &c->drivers, plugin_default(FN_KIND_DRIVER, default_driver(c), "default"));
     }
     for (uint32_t i = 0; i < c->drivers.n; i++) {
         add_overrides(&c->drivers.items[i], c->priv->overrides[SECTION_DRIVER]);
@@ -228,10 +249,10 @@ void config_plugins_read(struct config *c, struct conf_problems *p)
                      map->text ? conf_quote(map->text) : "a list");
     }
     if (c->node == CONFIG_RUNNER) {
-        c->placer.use = NULL;
+        c->placers.n = 0;
         c->pool.use = NULL;
     } else {
-        set_placer(c);
+        set_placers(c);
         set_pool(c, p);
     }
     if (c->node == CONFIG_LB) {

@@ -119,7 +119,7 @@ int config_print(const struct config *c, struct plugin_host *h, struct buf *out,
     }
     print_tls(c, out);
     buf_add_str(out, "plugins:\n");
-    print_plugin(c, h, &c->placer, "placer", false, out, p);
+    print_plugins(c, h, &c->placers, "placer", out, p);
     if (c->node != CONFIG_FULL) {
         print_plugin(c, h, &c->pool, "pool", false, out, p);
     }
@@ -258,8 +258,9 @@ int config_print_reference(struct plugin_host *h, const char *plugin_dir, struct
     reference_lists(out);
     reference_variables(out);
     buf_add_str(out,
-                "\n## `plugins:`\n\n`placer:` and `pool:` (nodes `lb`, `full`), `driver:` (nodes "
-                "`pure-runner`, `full`; one or a list, the last one is the outermost), "
+                "\n## `plugins:`\n\n`placer:` (nodes `lb`, `full`; one or a list, the last one is "
+                "the outermost), `pool:` (nodes `lb`, `full`), `driver:` (nodes `pure-runner`, "
+                "`full`; one or a list like `placer:`), "
                 "`overriders:` and `listeners:` (lists, in order). Each is `{ use: <name> }` with "
                 "optional `file:`, `name:` and the plugin's own options:\n");
     reference_plugins(h, plugin_dir, out, p);

@@ -146,10 +146,13 @@ static int open_place(struct node *n, struct fn_error *reterr)
                      .waiting_max = (uint32_t)c->waiting_calls_max,
                      .pool_grace_ns = c->pool_grace_ns },
     };
-    struct plugin *placer;
+    struct plugin *placer = NULL; /* the outermost */
     int r = place_create(&deps, &n->place, reterr);
 
-    r = r < 0 ? r : node_plugin(n, &n->config->placer, &placer, reterr);
+    for (uint32_t i = 0; r == 0 && i < n->config->placers.n; i++) {
+        r = node_plugin(n, &n->config->placers.items[i], &placer, reterr);
+        r = r < 0 ? r : place_stack_add(n->place, placer, reterr);
+    }
     if (r < 0) {
         return r;
     }

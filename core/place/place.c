@@ -472,6 +472,7 @@ int place_create(const struct place_deps *deps, struct place **ret, struct fn_er
     }
     plugin_host_offer(deps->host, "fn.snap", 1, 0, &place_snap_if, p);
     plugin_host_offer(deps->host, "fn.wake", 1, 0, &wake_if, p);
+    plugin_host_offer(deps->host, "fn.placer", 1, 0, &place_placer_if, p);
     *ret = p;
     return 0;
 }

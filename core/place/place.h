@@ -23,6 +23,7 @@
 
 #define PLACE_GROUPS_MAX  256u
 #define PLACE_RUNNERS_MAX 65536u
+#define PLACE_STACK_MAX   8u
 
 struct place;
 struct place_group;
@@ -38,13 +39,17 @@ struct place_options {
 
 struct place_deps {
     struct env *env;
-    struct plugin_host *host; /* offers fn.snap and fn.wake */
+    struct plugin_host *host; /* offers fn.snap, fn.wake and fn.placer */
     struct engage_client *client;
     struct place_options options;
 };
 
 /* [init] Before the placer and pool instances are made. */
 int place_create(const struct place_deps *deps, struct place **ret, struct fn_error *reterr);
+/* [init] The placers of one configuration for "fn.placer": begin, then each one as soon as it is made,
+ * inner ones first. Borrowed until the next begin. */
+void place_stack_begin(struct place *p);
+int place_stack_add(struct place *p, struct plugin *placer, struct fn_error *reterr);
 /* [loop] or before place_start(): from now on this placer decides. Borrowed until gone(ud) was called
  * (may be NULL), later and from the loop, or by place_destroy(). Calls in the middle of a round end
  * it with the placer that began it; waiting ones begin anew with this one. */

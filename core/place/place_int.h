@@ -97,6 +97,8 @@ struct place {
     struct place_deps deps;
     struct policy *policy; /* current; NULL before the first placer */
     LIST_HEAD(, policy) leaving;
+    struct plugin *stack[PLACE_STACK_MAX]; /* inner ones first (stack.c) */
+    uint32_t stack_n;
     struct source *source; /* current; NULL before place_start() */
     LIST_HEAD(, source) sources_leaving;
     uint64_t source_seq;
@@ -136,6 +138,9 @@ enum source_word { SOURCE_CURRENT, SOURCE_HELD, SOURCE_REFUSED };
 enum source_word source_judge(const struct place *p, const struct plugin *pool);
 int source_hold(struct place *p, struct fn_snap_builder *given); /* < 0: not taken */
 void sources_finish(struct place *p);
+
+/* stack.c */
+extern const struct fn_placer_if place_placer_if;
 
 /* policy.c */
 struct policy *policy_ref(struct policy *y);

@@ -111,8 +111,12 @@ static const struct {
     { "node: full\nplugins: { placr: naive }\n",
       "unknown key \"placr\"; did you mean \"placer\"?\n" },
     { "node: full\nplugins: [a]\n", "plugins, got a list; expected a map of placer" },
-    { "node: full\nplugins: { placer: [a] }\n",
+    { "node: full\nplugins: { placer: [[a]] }\n",
       "placer, got a list; expected {use: <name>, its options}\n" },
+    { "node: full\nplugins: { placer: [] }\n",
+      "placer, got an empty list; expected {use: <name>, its options} or a list of them\n" },
+    { "node: full\nplugins: { placer: [naive, naive] }\n",
+      "\"naive\" already defined at" },
     { "node: full\nplugins: { placer: { file: /x } }\n", "placer: key \"use\" is missing" },
     { "node: full\nplugins: { driver: [ { use: docker }, { use: docker } ] }\n",
       "\"docker\" already defined at " },
@@ -234,7 +238,7 @@ START_TEST(test_plugins_become_data)
              "    - { use: env, inner: engine, file: /x.so }\n  overriders: [tag]\n",
              NULL),
         "");
-    ck_assert_ptr_null(config->placer.use);
+    ck_assert_uint_eq(config->placers.n, 0);
     ck_assert_ptr_null(config->pool.use);
     ck_assert_uint_eq(config->drivers.n, 2);
     ck_assert_str_eq(config->drivers.items[0].name, "engine");
@@ -242,6 +246,26 @@ START_TEST(test_plugins_become_data)
     ck_assert_str_eq(config->drivers.items[1].file, "/x.so");
     ck_assert_uint_eq(config->overriders.n, 1);
     ck_assert_str_eq(config->overriders.items[0].use, "tag");
+}
+END_TEST
+
+START_TEST(test_placers_are_one_or_a_stack)
+{
+    char *const env[] = { "FN_PLACER=p2c", NULL };
+
+    load("node: full\nplugins: { placer: ch }\n", NULL);
+    ck_assert_uint_eq(problems.n, 0);
+    ck_assert_uint_eq(config->placers.n, 1);
+    ck_assert_str_eq(config->placers.items[0].use, "ch");
+    load("node: full\nplugins:\n  placer:\n    - p2c\n    - { use: slowstart, inner: p2c }\n", env);
+    ck_assert_uint_eq(problems.n, 0);
+    ck_assert_uint_eq(config->placers.n, 2); /* the variable agrees */
+    ck_assert_str_eq(config->placers.items[0].name, "p2c");
+    ck_assert_str_eq(config->placers.items[1].use, "slowstart");
+    load("node: full\nplugins: { placer: [ch, { use: slowstart, inner: ch }] }\n", env);
+    ck_assert_uint_eq(config->placers.n, 1);
+    ck_assert_str_eq(config->placers.items[0].use, "p2c");
+    ck_assert_str_eq(config->placers.items[0].where, "FN_PLACER");
 }
 END_TEST
 
@@ -349,7 +373,7 @@ START_TEST(test_variables_alone_make_a_load_balancer)
     ck_assert_str_eq(load(NULL, env), "");
     ck_assert_int_eq(config->node, CONFIG_LB);
     ck_assert_str_eq(config->http->listen, ":8123");
-    ck_assert_str_eq(config->placer.use, "ch");
+    ck_assert_str_eq(config->placers.items[0].use, "ch");
     ck_assert_str_eq(config->pool.use, "static");
     ck_assert_str_eq(config->pool.overrides[0].key, "runners");
     ck_assert_str_eq(config->pool.overrides[0].text, "b:9190,a:9190");
@@ -410,7 +434,7 @@ START_TEST(test_nothing_makes_a_full_node)
     expect(load(NULL, NULL), "CFG710 neither apps: nor lb.api_url is given");
     ck_assert_uint_eq(problems.n, 0);
     ck_assert_int_eq(config->node, CONFIG_FULL);
-    ck_assert_str_eq(config->placer.use, "naive");
+    ck_assert_str_eq(config->placers.items[0].use, "naive");
     ck_assert_str_eq(config->pool.use, "static");
     ck_assert_str_eq(config->pool.overrides[0].text, "local:");
     ck_assert_uint_eq(config->drivers.n, 1);
@@ -434,8 +458,8 @@ START_TEST(test_variables_win_over_the_file)
     ck_assert_str_eq(config->http->listen, "127.0.0.1:8123");
     ck_assert_int_eq(config->http->limits.idle_timeout_ns, 90 * S);
     ck_assert_int_eq(config->http->limits.body_timeout_ns, 90 * S);
-    ck_assert_str_eq(config->placer.use, "ch");
-    ck_assert_str_eq(config->placer.where, "FN_PLACER");
+    ck_assert_str_eq(config->placers.items[0].use, "ch");
+    ck_assert_str_eq(config->placers.items[0].where, "FN_PLACER");
     ck_assert_str_eq(config->pool.overrides[0].text, "z:1");
 }
 END_TEST
@@ -488,6 +512,7 @@ int main(void)
     tcase_add_test(t, test_apps_become_data);
     tcase_add_test(t, test_made_ids_stay);
     tcase_add_test(t, test_plugins_become_data);
+    tcase_add_test(t, test_placers_are_one_or_a_stack);
     suite_add_tcase(s, t);
     t = tcase("variables");
     tcase_add_loop_test(t, test_bad_variable_gets_its_sentence, 0, ROWS(bad_variables));

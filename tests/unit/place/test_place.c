@@ -810,6 +810,41 @@ START_TEST(random_walks)
 }
 END_TEST
 
+/* A wrapper sees the placers of its own configuration, above it in the list. */
+START_TEST(stack_of_placers)
+{
+    const struct fn_placer_if *table = fake_plugin_table("fn.placer");
+    const struct fn_placer_ops *ops = NULL;
+    struct fn_error e = ERR_INIT;
+    struct plugin inner, wrapper, fresh;
+    void *inst = NULL;
+
+    fake_plugin_init(&inner, "p2c", &placer_ops, &inner);
+    fake_plugin_init(&wrapper, "slow", &placer_ops, &wrapper);
+    fake_plugin_init(&fresh, "p2c", &placer_ops, &fresh);
+    ck_assert_int_eq(table->inner(&wrapper.host, "p2c", &ops, &inst, &e), FN_E_NOT_FOUND);
+    ck_assert_str_eq(e.msg,
+                     "inner placer, got \"p2c\"; expected the name of a placer above it");
+    place_stack_begin(place);
+    ck_assert_int_eq(place_stack_add(place, &inner, &e), 0);
+    ck_assert_int_eq(table->inner(&wrapper.host, "p2c", &ops, &inst, &e), 0);
+    ck_assert_ptr_eq(ops, &placer_ops);
+    ck_assert_ptr_eq(inst, &inner);
+    ck_assert_int_eq(table->inner(&wrapper.host, "slow", &ops, &inst, &e), FN_E_NOT_FOUND);
+
+    place_stack_begin(place);
+    ck_assert_int_eq(table->inner(&wrapper.host, "p2c", &ops, &inst, &e), FN_E_NOT_FOUND);
+    ck_assert_int_eq(place_stack_add(place, &fresh, &e), 0);
+    ck_assert_int_eq(table->inner(&wrapper.host, "p2c", &ops, &inst, &e), 0);
+    ck_assert_ptr_eq(inst, &fresh);
+    for (uint32_t i = 1; i < PLACE_STACK_MAX; i++) {
+        ck_assert_int_eq(place_stack_add(place, &wrapper, &e), 0);
+    }
+    ck_assert_int_eq(place_stack_add(place, &wrapper, &e), FN_E_RANGE);
+    ck_assert_str_eq(e.msg, "placers, got 9; expected at most 8");
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -820,6 +855,7 @@ int main(void)
         deadline_says_why,
         bad_answers, stubborn_placer, give_up_with_a_code, groups_are_apart, demand_each_second,
         stop_gives_up_waiting_calls, many_waiting, waiting_limit, random_walks,
+        stack_of_placers,
     };
     Suite *s = suite_create("place");
     TCase *tc = tcase_create("place");
