@@ -35,6 +35,10 @@ static int snap_begin(const struct fn_host *host, const char *group,
     PLUGIN_HOST_CALL("fn.snap.begin");
     struct fn_snap_builder *b;
 
+    /* Publishing asks the placer for an index: from a placer that would be a call into itself. */
+    if (strcmp(plugin_factory(plugin_of(host))->kind, FN_KIND_POOL) != 0) {
+        return FN_E_PRECONDITION;
+    }
     if (!group || !group[0] || strlen(group) > FN_GROUP_NAME_MAX) {
         return FN_E_INVALID;
     }

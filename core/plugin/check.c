@@ -43,13 +43,15 @@ int plugin_table_copy(struct plugin_check *c, const char *who, const void *table
         used = plugin_mem_nonzero(table, known, hdr.size);
         if (used < hdr.size) {
             return plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG904",
-                                  "%s: built for a newer host and uses byte %zu of its table of "
-                                  "%u; this host knows %u bytes",
-                                  who, used, hdr.size, known);
+                                  "%s: built for %s and uses byte %zu of its table of %u; this "
+                                  "host offers %s and knows %u bytes",
+                                  who, c->built_for, used, hdr.size, c->offered, known);
         }
     }
     memset(ret, 0, known);
     plugin_mem_copy(ret, table, hdr.size < known ? hdr.size : known);
+    /* Who is given the copy (wrappers) sees what this host knows, no more and no less. */
+    ((struct fn_hdr *)ret)->size = known;
     return 0;
 }
 
@@ -99,6 +101,9 @@ int plugin_manifest_check(struct plugin_check *c, const void *manifest, struct f
         return plugin_problem(c, FN_E_INVALID, "PLG909",
                               "fn_plugin_v1() returned NULL; expected a manifest");
     }
+    snprintf(c->built_for, sizeof(c->built_for), "plugin ABI %u.%u", c->note.abi_major,
+             c->note.abi_minor);
+    snprintf(c->offered, sizeof(c->offered), "%d.%d", FN_ABI_MAJOR, FN_ABI_MINOR);
     r = plugin_table_copy(c, "manifest", manifest, FN_MAGIC_MANIFEST, sizeof(*ret), MANIFEST_MIN,
                           ret);
     if (r < 0) {
@@ -114,6 +119,18 @@ int plugin_manifest_check(struct plugin_check *c, const void *manifest, struct f
                        "manifest: needs plugin ABI %u.%u; host offers %d.0 to %d.%d",
                        ret->abi_major, ret->host_minor_min, FN_ABI_MAJOR, FN_ABI_MAJOR,
                        FN_ABI_MINOR);
+    }
+    if (ret->flags & ~FN_PLUGIN_HAS_THREADS) {
+        plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG904",
+                       "manifest: flags, got 0x%x; expected 0 or FN_PLUGIN_HAS_THREADS, built for "
+                       "plugin ABI %u.%u; host offers %d.%d",
+                       ret->flags, ret->abi_major, ret->abi_minor, FN_ABI_MAJOR, FN_ABI_MINOR);
+    }
+    if (c->n == before && ret->host_minor_min != c->note.host_minor_min) {
+        plugin_problem(c, FN_E_INVALID, "PLG909",
+                       "manifest: host_minor_min, got %u; expected %u as in its ELF note "
+                       "(FN_HOST_MINOR_MIN)",
+                       ret->host_minor_min, c->note.host_minor_min);
     }
     check_text(c, "manifest", "name", ret->name);
     check_text(c, "manifest", "version", ret->version);
@@ -190,6 +207,9 @@ static void check_ops(struct plugin_check *c, const char *who, struct plugin_fac
                        f->pub.kind_major, f->pub.kind_minor, k->major, k->major, k->minor);
         return;
     }
+    snprintf(c->built_for, sizeof(c->built_for), "%s %u.%u", k->name, f->pub.kind_major,
+             f->pub.kind_minor);
+    snprintf(c->offered, sizeof(c->offered), "%u.%u", k->major, k->minor);
     if (plugin_table_copy(c, who, f->pub.ops, k->magic, k->size, k->size_min, &f->ops) < 0) {
         return;
     }
@@ -300,6 +320,9 @@ static void check_factory(struct plugin_check *c, uint32_t index, const void *ta
     char shown[48];
 
     snprintf(who, sizeof(who), "factory %u", index);
+    snprintf(c->built_for, sizeof(c->built_for), "plugin ABI %u.%u", c->note.abi_major,
+             c->note.abi_minor);
+    snprintf(c->offered, sizeof(c->offered), "%d.%d", FN_ABI_MAJOR, FN_ABI_MINOR);
     if (plugin_table_copy(c, who, table, FN_MAGIC_FACTORY, sizeof(f->pub), FACTORY_MIN,
                           &f->pub) < 0) {
         return;

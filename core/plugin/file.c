@@ -193,6 +193,7 @@ static int open_checked(struct plugin_check *c, struct plugin_file **ret)
     r = plugin_elf_check(c, fd, st.size, &note);
     close(fd);
     if (r == 0) {
+        c->note = note;
         r = check_note(c, &note);
     }
     return r < 0 ? r : open_new(c, &st, ret);

@@ -60,6 +60,14 @@ static void no_flags(struct plugin_check *c, const char *who, uint32_t flags)
     }
 }
 
+static void no_reserved(struct plugin_check *c, const char *who, uint32_t reserved)
+{
+    if (reserved != 0) {
+        plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG910", "%s: reserved0, got 0x%x; expected 0", who,
+                       reserved);
+    }
+}
+
 static void placer_limits(struct plugin_check *c, const char *who,
                           const union plugin_ops_copy *ops)
 {
@@ -74,11 +82,13 @@ static void driver_limits(struct plugin_check *c, const char *who,
                           const union plugin_ops_copy *ops)
 {
     no_flags(c, who, ops->driver.flags);
+    no_reserved(c, who, ops->driver.reserved0);
 }
 
 static void predictor_limits(struct plugin_check *c, const char *who,
                              const union plugin_ops_copy *ops)
 {
+    no_reserved(c, who, ops->predictor.reserved0);
     if (ops->predictor.state_size > FN_PREDICTOR_STATE_MAX) {
         plugin_problem(c, FN_E_INVALID, "PLG910", "%s: state_size, got %u; expected at most %u",
                        who, ops->predictor.state_size, FN_PREDICTOR_STATE_MAX);

@@ -139,6 +139,11 @@ static void check_option(struct plugin_check *c, const char *who, const struct f
                        "%s: option %s: flags, got 0x%x; expected known ones", who, o->key,
                        o->flags);
     }
+    if (o->reserved0 != 0) {
+        plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG910",
+                       "%s: option %s: reserved0, got 0x%x; expected 0", who, o->key,
+                       o->reserved0);
+    }
     if (o->min > o->max) {
         plugin_problem(c, FN_E_INVALID, "PLG910",
                        "%s: option %s: min %lld is above max %lld", who, o->key,

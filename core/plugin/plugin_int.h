@@ -32,6 +32,9 @@ struct plugin_check {
     int first_code;         /* FN_E_* of the first problem */
     struct fn_error *first; /* its text; may be NULL */
     struct plugin_mem *mem; /* what may be read; set once the file is mapped */
+    struct fn_note note;
+    char built_for[64]; /* versions of the table under test: "placer 1.1" */
+    char offered[16];
 };
 
 /* Adds a line and returns code. */

@@ -5,14 +5,22 @@
  * instance is given a host table (host.h) and is called through the ops table of its kind
  * (placer.h, pool.h, override.h, listener.h, driver.h, cplane.h, predictor.h).
  *
- * Change log, newest first.
+ * Change log, newest first. tests/abi of the source tree keeps the headers of each released minor.
  *   1.0  first version.
  *
  * Growth rule. Every table and view that crosses the border starts with its size as the filling
  * side knew it. Fields are only ever appended and 0 always means the old behaviour. The host
  * copies min(host size, plugin size) bytes once at load; bytes of a plugin's table that the host
  * does not know must be zero, else the plugin is refused with a sentence. A view that the host
- * passes may be larger than the plugin knows; the plugin never reads past `size`.
+ * passes may be larger than the plugin knows; the plugin never reads past `size`. A struct that one
+ * side fills for the other (ret_*, *ret) has its size set by the owner before the call, and nothing
+ * is written past it. Fixed for the whole major, because they stand in plain arrays, inside other
+ * structs or on stacks: fn_hdr, fn_error, fn_need, fn_opt, fn_strlist, fn_kv (driver.h), fn_note.
+ *
+ * New values. Fields named reserved must be 0. A flag, type or verdict of a plugin that the host
+ * does not know is refused. A flag, reason or `why` of the host that a plugin does not know is
+ * ignored or treated as the entry that its comment names; the host never relies on a plugin to
+ * obey a value that came later than the kind_minor of its factory.
  *
  * Ownership words:
  *   borrowed  valid until the callback returns; copy what is needed longer
@@ -26,9 +34,20 @@
  *   [worker]  a lane thread; may block until its deadline; one call at a time per object
  *   [any]     any thread, several at once; never blocks
  *
+ * Re-entrancy. A host function never calls back into the instance that called it before it
+ * returns, unless its comment says so: what it sets off comes later, from the loop or from a host
+ * thread. So decide() may wake, log and arm timers, and a timer's callback may arm and cancel
+ * timers, its own id included (it is stale by then). A plugin that holds a lock of its own while it
+ * calls a host function from outside of the loop (fn.wake, fn.snap, fn.driver) and takes the same
+ * lock on the loop can deadlock: release first, then call.
+ *
+ * Several instances of one factory may live at the same time, made and destroyed while others are
+ * in use; they share constants only. No exception and no longjmp leaves a plugin's function.
+ *
  * Errors: int results; 0 ok, > 0 a documented outcome, < 0 FN_E_* (negated gRPC status codes).
  * Details go to a caller-owned struct fn_error, last parameter, may be NULL, written only on
- * failure. ret_* parameters are written only on success. */
+ * failure. ret_* parameters are written only on success. A code outside of FN_E_* breaks the
+ * contract. */
 #ifndef FN_ABI_H
 #define FN_ABI_H
 
@@ -83,8 +102,10 @@ struct fn_hdr {
 
 #define FN_ERROR_TEXT_MAX 216
 
+/* Caller-owned. Whoever reports a failure fills what it knows and leaves the rest 0; the result of
+ * the function counts, not `code`. */
 struct fn_error {
-    uint32_t size;
+    uint32_t size;          /* set by the caller: FN_ERROR_INIT */
     int32_t code;           /* FN_E_* */
     int32_t http_status;    /* 0 = derived from code */
     uint32_t blame;         /* FN_BLAME_* */
@@ -92,6 +113,8 @@ struct fn_error {
     int64_t retry_after_ns; /* 0 = unknown */
     char msg[FN_ERROR_TEXT_MAX]; /* NUL-terminated, one sentence for humans */
 };
+
+#define FN_ERROR_INIT { (uint32_t)sizeof(struct fn_error), 0, 0, 0, 0, 0, { 0 } }
 
 struct fn_host; /* host.h */
 struct fn_op;   /* one blocking operation, host.h */
@@ -104,6 +127,8 @@ struct fn_need {
     uint32_t flags; /* FN_NEED_* */
 };
 
+/* Without it the instance is made only on a node that offers the interface; with it get() answers
+ * NULL where it is missing or too old. */
 #define FN_NEED_OPTIONAL (1u << 0)
 
 /* Option types and what the host stores at conf + offset. */
@@ -153,18 +178,20 @@ struct fn_factory {
     const char *name;  /* what fn.yaml says after `use:`; [a-z0-9-]{1,32} */
     const char *summary;
     uint16_t kind_major; /* must equal the host's major for this kind */
-    uint16_t kind_minor;
+    uint16_t kind_minor; /* compiled against */
     uint32_t conf_size;  /* host allocates, zeroes and fills from opts; <= 64 KiB */
-    uint64_t caps_offered;
-    uint64_t caps_required;
+    uint64_t caps_offered;  /* what it can do beyond its slots; unknown bits are ignored; 0 in 1.0 */
+    uint64_t caps_required; /* what the host must do; an unknown bit is refused; 0 in 1.0 */
     const struct fn_need *needs; /* may be NULL */
     const struct fn_opt *opts;   /* may be NULL */
     const void *ops;             /* struct fn_placer_ops etc.; begins with fn_hdr */
-    /* [init] Strings inside conf live as long as the instance. On failure everything that the
-     * instance took from the host is released by the host. */
+    /* [init] conf and the texts in it, and host, live as long as the instance; conf is NULL when
+     * conf_size is 0. On failure destroy() is not called: create() frees what it made and closes
+     * the streams that it opened, the host takes back timers and metrics. */
     int (*create)(const struct fn_host *host, const void *conf, void **ret_inst,
                   struct fn_error *reterr);
-    /* [init] NULL is accepted. */
+    /* [init] NULL is accepted. No other method runs or comes after, timers are off; streams and
+     * children that are left are ended here. */
     void (*destroy)(void *inst);
 };
 
@@ -175,8 +202,8 @@ struct fn_manifest {
     struct fn_hdr hdr;       /* FN_MAGIC_MANIFEST */
     uint16_t abi_major;      /* compiled against */
     uint16_t abi_minor;
-    uint16_t host_minor_min; /* oldest host minor that this plugin still works on */
-    uint16_t flags;
+    uint16_t host_minor_min; /* FN_HOST_MINOR_MIN; equal to the ELF note's */
+    uint16_t flags;          /* FN_PLUGIN_*; an unknown one is refused */
     const char *name;
     const char *version;
     const char *license;
@@ -184,11 +211,18 @@ struct fn_manifest {
     const struct fn_factory *const *factories; /* array of pointers; NULL ends */
 };
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__has_feature) /* clang */
+#if __has_feature(address_sanitizer)
+#define FN_BUILD_SAN "-asan"
+#elif __has_feature(thread_sanitizer)
+#define FN_BUILD_SAN "-tsan"
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
 #define FN_BUILD_SAN "-asan"
 #elif defined(__SANITIZE_THREAD__)
 #define FN_BUILD_SAN "-tsan"
-#else
+#endif
+#ifndef FN_BUILD_SAN
 #define FN_BUILD_SAN ""
 #endif
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -202,6 +236,12 @@ struct fn_manifest {
 #define FN_BUILD_WORD "ilp32"
 #endif
 #define FN_BUILD_TAG FN_BUILD_WORD "-" FN_BUILD_ENDIAN FN_BUILD_SAN
+
+/* Oldest host minor that a plugin still works on. A plugin that cannot do without something of a
+ * later minor defines it before the first <fn/...> header. */
+#ifndef FN_HOST_MINOR_MIN
+#define FN_HOST_MINOR_MIN 0
+#endif
 
 /* The one exported symbol. No side effects: tools call it in a child process. */
 const struct fn_manifest *fn_plugin_v1(void);
@@ -226,13 +266,19 @@ struct fn_note {
 #ifdef FN_PLUGIN_STATIC /* several plugins in one program, for sanitizers and fuzzers */
 #define FN_ENTRY_JOIN(a, b) a##b
 #define FN_ENTRY_NAME(id)   FN_ENTRY_JOIN(fn_plugin_v1_, id)
+#ifdef __cplusplus
+#define FN_ENTRY_C extern "C"
+#else
+#define FN_ENTRY_C
+#endif
 #define FN_PLUGIN_DEFINE(id, manifest)                                                             \
-    const struct fn_manifest *FN_ENTRY_NAME(id)(void);                                             \
-    const struct fn_manifest *FN_ENTRY_NAME(id)(void) { return &(manifest); }
+    FN_ENTRY_C const struct fn_manifest *FN_ENTRY_NAME(id)(void);                                  \
+    FN_ENTRY_C const struct fn_manifest *FN_ENTRY_NAME(id)(void) { return &(manifest); }
 #else
 #define FN_PLUGIN_DEFINE(id, manifest)                                                             \
     __attribute__((section(".note.fnd"), used, aligned(4))) static const struct fn_note            \
-        fn_note_##id = { 4, 8, FN_NOTE_TYPE, FN_NOTE_OWNER, FN_ABI_MAJOR, FN_ABI_MINOR, 0, 0 };    \
+        fn_note_##id = { 4, 8, FN_NOTE_TYPE, FN_NOTE_OWNER,                                        \
+                         FN_ABI_MAJOR, FN_ABI_MINOR, FN_HOST_MINOR_MIN, 0 };                       \
     __attribute__((visibility("default"))) const struct fn_manifest *fn_plugin_v1(void)            \
     {                                                                                              \
         return &(manifest);                                                                        \

@@ -1,7 +1,9 @@
 /* Control plane: rents machines that run runners, for the node pool manager.
  *
- * All calls run on a worker lane, one at a time per instance and group, with a deadline. Slow,
- * partial and lying clouds are handled by the host. Upstream (2018): poolmanager.ControlPlane. */
+ * All calls run on a worker lane, one at a time per instance and group, with a deadline; different
+ * groups at the same time. Slow, partial and lying clouds are handled by the host: a plugin reports
+ * what it sees and does not retry. A failed or timed-out call says nothing about what happened: the
+ * host lists again. Upstream (2018): poolmanager.ControlPlane. */
 #ifndef FN_CPLANE_H
 #define FN_CPLANE_H
 
@@ -16,6 +18,7 @@ extern "C" {
 #define FN_MAGIC_CPLANE       0x464e1501u
 #define FN_MAGIC_MACHINE_SINK 0x464e1502u
 
+/* fn_machine.state */
 #define FN_MACHINE_STARTING 1u
 #define FN_MACHINE_READY    2u
 #define FN_MACHINE_GONE     3u
@@ -30,17 +33,19 @@ struct fn_machine {
 
 struct fn_machine_sink {
     struct fn_hdr hdr; /* FN_MAGIC_MACHINE_SINK */
+    /* Only inside list(), by its thread. < 0: list() stops and returns that. */
     int (*add)(void *ud, const struct fn_machine *copied);
-    void *ud;
+    void *ud; /* handed to add() */
 };
 
 struct fn_cplane_ops {
     struct fn_hdr hdr; /* FN_MAGIC_CPLANE */
-    /* [worker] required: all machines of a group, a complete list or an error. */
+    /* [worker] required: all machines of a group, a complete list or an error. The host uses the
+     * list only when 0 is returned. */
     int (*list)(void *inst, struct fn_op *, const char *group, const struct fn_machine_sink *out,
                 struct fn_error *reterr);
-    /* [worker] required: ask for n machines; they may appear later in list(). A repeated
-     * request_id buys nothing twice. */
+    /* [worker] required: ask for n machines; *ret_accepted <= n of them will appear in list(), now
+     * or later. A repeated request_id buys nothing twice and answers as the first time. */
     int (*provision)(void *inst, struct fn_op *, const char *group, uint32_t n,
                      uint64_t request_id, uint32_t *ret_accepted, struct fn_error *reterr);
     /* [worker] required: idempotent, by identity; "not there" is success. */

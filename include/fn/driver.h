@@ -24,7 +24,8 @@ struct fn_kv {
     const char *value;
 };
 
-/* fn_task.flags */
+/* fn_task.flags. A flag of a later minor that takes rights away is only set for a driver that
+ * offers the capability to honour it, so that an old driver never runs a container too freely. */
 #define FN_TASK_NO_NETWORK     (1u << 0)
 #define FN_TASK_WRITABLE_ROOT  (1u << 1)
 #define FN_TASK_PRIVILEGED_USER (1u << 2) /* run as the image's user with default capabilities */
@@ -83,14 +84,17 @@ struct fn_driver_ops;
 /* "fn.driver": how a driver reports. */
 struct fn_driver_if {
     struct fn_hdr hdr; /* FN_MAGIC_DRIVER_IF */
-    /* [any] at most once per handle, after start() was called; late reports are ignored. */
+    /* [any] at most once per handle, after start() was called, also from inside it; late reports
+     * are ignored. All three reports may wait for the loop: see Re-entrancy in abi.h for locks. */
     void (*exited)(const struct fn_host *, uint64_t handle, const struct fn_exit *what);
     /* [any] fd 1 or 2; copied. */
     void (*output)(const struct fn_host *, uint64_t handle, uint32_t fd, const void *data,
                    size_t len);
     /* [any] The engine went away (0) or came back (1); calls fail fast meanwhile. */
     void (*engine)(const struct fn_host *, uint32_t up, const struct fn_error *why);
-    /* [init] Another driver of this node by its name in fn.yaml, for drivers that wrap one. */
+    /* [init] Another driver of this node by its name in fn.yaml, for drivers that wrap one; it
+     * outlives the wrapper. *ret_ops is the host's copy: checked, as large as the host knows,
+     * optional slots may be NULL. */
     int (*inner)(const struct fn_host *, const char *name, const struct fn_driver_ops **ret_ops,
                  void **ret_inst, struct fn_error *reterr);
 };
@@ -107,10 +111,11 @@ struct fn_driver_ops {
      * at a time per image and shares the result. */
     int (*prepare_image)(void *inst, struct fn_op *, const struct fn_task *task,
                          struct fn_error *reterr);
-    /* [worker slow] required: create, not start. */
+    /* [worker slow] required: create, not start. On failure nothing is left behind, or sweep() finds
+     * it. */
     int (*create)(void *inst, struct fn_op *, const struct fn_task *borrowed_until_close,
                   void **ret_ctr, struct fn_error *reterr);
-    /* [worker slow] required: returns once it runs. */
+    /* [worker slow] required, once: returns when it runs. After a failure close() follows. */
     int (*start)(void *inst, struct fn_op *, void *ctr, struct fn_error *reterr);
     /* [worker fast] optional, both or neither. */
     int (*freeze)(void *inst, struct fn_op *, void *ctr, struct fn_error *reterr);
@@ -119,10 +124,11 @@ struct fn_driver_ops {
      * host calls again later, with the same ctr. After 0 the ctr is gone. */
     int (*close)(void *inst, struct fn_op *, void *ctr, struct fn_error *reterr);
     /* [worker slow] required: remove everything that `owner` left, except what belongs to the
-     * process `instance`. */
+     * process `instance`. Runs beside calls for containers of this process. */
     int (*sweep)(void *inst, struct fn_op *, const char *owner, const char *instance,
                  uint32_t *ret_removed, struct fn_error *reterr);
-    /* [worker fast] required: can the engine be used now? Names its version in ret_version. */
+    /* [worker fast] required: can the engine be used now? Names its version in ret_version,
+     * NUL-terminated, in cap bytes. */
     int (*probe)(void *inst, struct fn_op *, char *ret_version, size_t cap,
                  struct fn_error *reterr);
     /* [any] required: the uid that the processes of a container have on the node, for the check of

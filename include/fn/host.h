@@ -3,7 +3,10 @@
  * The host table belongs to one instance: the host knows who is calling, so that log lines,
  * metrics, timers and time budgets are attributed without the plugin's help. The same tables have a
  * second implementation in the simulator, which is why a plugin takes time, chance, programs and
- * HTTP from nowhere else. */
+ * HTTP from nowhere else.
+ *
+ * Every interface of 1.0 has version 1.0 of its own. Tables live as long as the process; what get()
+ * returned may be kept as long as the instance. */
 #ifndef FN_HOST_H
 #define FN_HOST_H
 
@@ -26,11 +29,13 @@ extern "C" {
 
 struct fn_clock_if {
     struct fn_hdr hdr;
-    int64_t (*now_ns)(const struct fn_host *);  /* [any] monotonic */
+    int64_t (*now_ns)(const struct fn_host *);  /* [any] monotonic; constant in a loop method */
     int64_t (*wall_ns)(const struct fn_host *); /* [any] since 1970; for logs only, may jump back */
 };
 
-/* Timers are named by ids, so that a stale id is harmless. The contract is "not before at_ns". */
+/* Timers are named by ids, so that a stale id is harmless. They fire once, on the loop, not before
+ * at_ns, never from inside arm(), never before create() has returned or after destroy() has begun.
+ * A time that has passed means soon. At most 10 000 per instance: FN_E_EXHAUSTED. */
 struct fn_timer_if {
     struct fn_hdr hdr;
     int (*arm)(const struct fn_host *, int64_t at_ns, void (*cb)(void *ud), void *ud,
@@ -45,8 +50,9 @@ struct fn_timer_if {
 
 struct fn_log_if {
     struct fn_hdr hdr;
-    const uint32_t *level; /* highest level that is written; read it before formatting */
-    void (*write)(const struct fn_host *, uint32_t level, const char *msg, size_t len); /* [any] */
+    const uint32_t *level; /* highest level that is written, may change; read before formatting */
+    /* [any] One line, copied, without the plugin's name; at most 2 047 bytes are kept. */
+    void (*write)(const struct fn_host *, uint32_t level, const char *msg, size_t len);
 };
 
 #define FN_METRIC_COUNTER 1u
@@ -57,10 +63,12 @@ struct fn_metric_if {
     /* [init] name: [a-z0-9_]{1,48}; exported as fn_plugin_<kind>_<plugin>_<name>; copied. At most 32
      * per instance. */
     int (*declare)(const struct fn_host *, const char *name, uint32_t kind, uint32_t *ret_id);
-    void (*add)(const struct fn_host *, uint32_t id, int64_t delta); /* [any] */
+    /* [any] A counter ignores delta < 0. */
+    void (*add)(const struct fn_host *, uint32_t id, int64_t delta);
 };
 
-/* A stream of its own per instance: adding a plugin shifts nobody else's numbers. */
+/* A stream of its own per instance: adding a plugin shifts nobody else's numbers. Not for
+ * secrets. */
 struct fn_rng_if {
     struct fn_hdr hdr;
     uint64_t (*u64)(const struct fn_host *); /* [init] [loop] */
@@ -74,22 +82,27 @@ struct fn_host {
     const struct fn_log_if *log;
     const struct fn_metric_if *metric;
     const struct fn_rng_if *rng;
-    /* [init] A host interface by name ("fn.http"), or NULL. Only what needs[] lists is given. */
+    /* [init] A host interface by name ("fn.http"), or NULL. Only what needs[] lists, with the same
+     * major, is given. */
     const void *(*get)(const struct fn_host *, const char *iface, uint32_t major);
 };
 
-/* "fn.op": inside a blocking operation, the only legal ways to let time pass. */
+/* "fn.op": inside a blocking operation, the only legal ways to let time pass. The fn_op is borrowed
+ * and used by the thread that was given it. */
 struct fn_op_if {
     struct fn_hdr hdr;
-    int64_t (*deadline_ns)(const struct fn_op *); /* [worker] on the clock of fn_clock_if.now_ns */
+    /* [worker] on the clock of fn_clock_if.now_ns; INT64_MAX = none */
+    int64_t (*deadline_ns)(const struct fn_op *);
     int (*cancelled)(const struct fn_op *);       /* [worker] 1 when the result is not wanted */
     int (*sleep_until)(struct fn_op *, int64_t at_ns); /* [worker] 0, FN_E_CANCELLED, FN_E_DEADLINE */
 };
 
-/* "fn.wake": ask the waiting calls of a placer's group again. */
+/* "fn.wake": ask the waiting calls of a group again that answered with FN_WAKE_PLUGIN. */
 struct fn_wake_if {
     struct fn_hdr hdr;
-    void (*wake)(const struct fn_host *, const char *group); /* [any] NULL = all groups */
+    /* [any] NULL = all groups. Nobody is asked from inside. May wait for the loop: see Re-entrancy
+     * in abi.h for locks. */
+    void (*wake)(const struct fn_host *, const char *group);
 };
 
 /* "fn.http": HTTP exchanges over TCP or a unix socket. Connections are kept and reused. */
@@ -108,7 +121,7 @@ struct fn_http_request {
 };
 
 struct fn_http_answer {
-    uint32_t size;
+    uint32_t size;     /* set by the caller */
     uint32_t status;   /* HTTP status */
     const char *body;  /* given: NUL-terminated after body_len bytes; release with free_answer() */
     uint64_t body_len;
@@ -116,9 +129,9 @@ struct fn_http_answer {
 
 struct fn_http_stream_cb {
     struct fn_hdr hdr; /* magic 0 */
-    /* Both run on the host's stream thread, one at a time per instance, never after close returned.
-     * data: borrowed. end: exactly once; status is the HTTP status or 0, err is NULL on a clean
-     * end. */
+    /* Both run on the host's stream thread, one at a time per instance, never after close returned;
+     * they may call what is marked [any]. data: borrowed. end: exactly once; status is the HTTP
+     * status or 0, err is NULL on a clean end. */
     void (*data)(void *ud, uint32_t status, const void *data, size_t len);
     void (*end)(void *ud, uint32_t status, const struct fn_error *err);
 };
@@ -135,7 +148,8 @@ struct fn_http_if {
     int (*stream_open)(const struct fn_host *, const struct fn_http_request *copied,
                        const struct fn_http_stream_cb *cb, void *ud, uint64_t *ret_id,
                        struct fn_error *reterr);
-    /* [init] [worker] Not from inside a stream callback. A stale id is harmless. */
+    /* [init] [worker] Not from inside a stream callback: it waits for a running one, so the caller
+     * holds no lock that a callback takes. A stale id is harmless. */
     void (*stream_close)(const struct fn_host *, uint64_t id);
 };
 
@@ -152,7 +166,7 @@ struct fn_exec_request {
 };
 
 struct fn_exec_result {
-    uint32_t size;
+    uint32_t size;     /* set by the caller */
     int32_t exit_code; /* 0..255, or -signal */
     char *out;         /* given, NUL-terminated; free_result() */
     char *err;         /* given, NUL-terminated */
@@ -160,8 +174,10 @@ struct fn_exec_result {
 
 struct fn_exec_if {
     struct fn_hdr hdr;
+    /* [worker] 0 for every exit code; < 0 when the program did not start, or was killed at the
+     * deadline. Output beyond output_max is read and dropped. */
     int (*run)(const struct fn_host *, struct fn_op *, const struct fn_exec_request *,
-               struct fn_exec_result *ret, struct fn_error *reterr); /* [worker] */
+               struct fn_exec_result *ret, struct fn_error *reterr);
     void (*free_result)(struct fn_exec_result *given);               /* [any] */
 };
 
@@ -196,21 +212,24 @@ struct fn_proc_spec {
     const char *cgroup_name; /* name of its own cgroup, [a-z0-9-]; NULL = none */
 };
 
-/* Both run on a thread of the host's own, one at a time per instance, never inside the loop. */
+/* Both run on a thread of the host's own, one at a time per instance, never inside the loop; they
+ * may call what is marked [any]. */
 struct fn_proc_cb {
     struct fn_hdr hdr; /* magic 0 */
-    void (*output)(void *ud, uint32_t fd, const void *data, size_t len); /* [any] fd 1 or 2 */
-    /* [any] exactly once; code as fn_exec_result.exit_code; oom is 1 when the memory limit killed
-     * it */
+    void (*output)(void *ud, uint32_t fd, const void *data, size_t len); /* fd 1 or 2; borrowed */
+    /* exactly once; code as fn_exec_result.exit_code; oom is 1 when the memory limit killed it */
     void (*exited)(void *ud, int32_t code, uint32_t oom);
 };
 
 struct fn_proc_if {
     struct fn_hdr hdr;
     uint32_t (*isolation)(const struct fn_host *); /* [any] FN_PROC_HAS_* */
+    /* [worker] spec and cb are copied. The callbacks may run before this returns. */
     int (*spawn)(const struct fn_host *, const struct fn_proc_spec *, const struct fn_proc_cb *cb,
-                 void *ud, uint64_t *ret_id, struct fn_error *reterr); /* [worker] */
-    int (*kill)(const struct fn_host *, uint64_t id, struct fn_error *reterr);  /* [any] whole group */
+                 void *ud, uint64_t *ret_id, struct fn_error *reterr);
+    /* [any] The whole group; FN_E_NOT_FOUND for a stale id. exited() follows. */
+    int (*kill)(const struct fn_host *, uint64_t id, struct fn_error *reterr);
+    /* [worker] on 1 stops the whole group, 0 lets it go on. */
     int (*freeze)(const struct fn_host *, uint64_t id, uint32_t on, struct fn_error *reterr);
     /* [worker] Kills what earlier nodes left: every process in a cgroup whose name begins with
      * `prefix` but not with `keep`. 0 where there are no cgroups. */

@@ -25,9 +25,11 @@ struct fn_call_end {
 
 struct fn_listener_ops {
     struct fn_hdr hdr; /* FN_MAGIC_LISTENER */
-    /* [loop] optional; < 0 refuses the call with *reterr before anything ran. */
+    /* [loop] optional; in the order of fn.yaml; < 0 refuses the call with *reterr before anything
+     * ran, and later listeners are not asked. */
     int (*before)(void *inst, const struct fn_call *call, struct fn_error *reterr);
-    /* [loop] optional; exactly once for each call that before() let through. */
+    /* [loop] optional; exactly once for each call that before() let through, also when a later
+     * listener refused it. */
     void (*after)(void *inst, const struct fn_call *call, const struct fn_call_end *end);
 };
 

@@ -28,7 +28,7 @@ extern "C" {
 #define FN_WAIT    2u /* ask again after wait_ns, or on a wake of wake_mask */
 #define FN_GIVE_UP 3u /* stop; code says why */
 
-/* fn_ask.why */
+/* fn_ask.why; one that a placer does not know is treated as FN_WHY_WAKE */
 #define FN_WHY_START       1u
 #define FN_WHY_BUSY        2u /* last try: the runner refused; nothing ran */
 #define FN_WHY_UNREACHABLE 3u /* last try: no commitment was made; nothing ran */
@@ -54,7 +54,7 @@ struct fn_runner {
     int64_t since_ns;     /* when the group first listed it; set by the host, pools leave 0 */
 };
 
-/* fn_snapshot.flags */
+/* fn_snapshot.flags; may change while the list is in use, as err_code does */
 #define FN_SNAP_STALE (1u << 0) /* the pool failed to refresh; this is its last good list */
 
 struct fn_snapshot {
@@ -67,7 +67,7 @@ struct fn_snapshot {
     int32_t err_code; /* why the pool could not refresh, or 0 */
     const char *group;
     const void *runners;
-    const void *index; /* made by fn_placer_ops.index_build, or NULL */
+    const void *index; /* of fn_placer_ops.index_build, or NULL: none, or it failed */
 };
 
 static inline const struct fn_runner *fn_snapshot_at(const struct fn_snapshot *s, uint32_t i)
@@ -76,6 +76,7 @@ static inline const struct fn_runner *fn_snapshot_at(const struct fn_snapshot *s
                                                     (size_t)i * s->stride);
 }
 
+/* fn_call.kind; one that a plugin does not know is treated as FN_CALL_SYNC */
 #define FN_CALL_SYNC     0u
 #define FN_CALL_DETACHED 1u
 
@@ -100,8 +101,8 @@ struct fn_ask {
     int64_t deadline_ns; /* end of placement, not of the call */
     const struct fn_call *call;
     const struct fn_snapshot *snap; /* the same one for a whole round; n may be 0 */
-    const uint32_t *inflight;       /* calls of this LB per runner, same index as snap */
-    void *session;                  /* session_size bytes, zeroed at FN_WHY_START */
+    const uint32_t *inflight;       /* snap->n numbers: calls of this LB per runner */
+    void *session; /* session_size bytes, aligned to 16, zeroed at FN_WHY_START; the call's own */
     uint32_t attempts;              /* attempts made so far */
     uint32_t last_index;            /* of the last attempt; valid when attempts > 0 */
     int32_t last_code;              /* FN_E_* of the last attempt */
@@ -118,12 +119,12 @@ struct fn_answer {
     uint32_t index;
     uint32_t wake_mask; /* FN_WAKE_* */
     int64_t wait_ns;    /* the host clamps it to [placement.retry_min, deadline] and adds jitter */
-    int32_t code;       /* FN_GIVE_UP: FN_E_* */
+    int32_t code;       /* FN_GIVE_UP: FN_E_*; 0 = FN_E_UNAVAILABLE */
     uint32_t reserved0;
     char note[FN_NOTE_MAX]; /* why, in a word or two for `fnd why`: "home", "jump 2"; may be "" */
 };
 
-/* How an attempt ended. */
+/* How an attempt ended; one that a placer does not know is treated as FN_DONE_FAILED. */
 #define FN_DONE_OK          1u
 #define FN_DONE_FAILED      2u
 #define FN_DONE_BUSY        3u
@@ -144,12 +145,16 @@ struct fn_placer_ops {
     struct fn_hdr hdr;     /* FN_MAGIC_PLACER */
     uint32_t session_size; /* <= FN_PLACER_SESSION_MAX; host memory, no destructor */
     uint32_t flags;        /* 0 */
-    /* [loop] required, <= 50 us. Returns 0 with *ret filled, or FN_E_*, which ends the call. */
+    /* [loop] required, <= 50 us. Returns 0 with *ret filled, or FN_E_*, which ends the call. An
+     * answer outside of the rules ends the call with blame FN_BLAME_PLUGIN. A runner that drains or
+     * is not connected is refused by the host without an attempt, and the placer is asked again with
+     * FN_WHY_UNREACHABLE; after snap->n + 16 such answers in a row the host waits by itself. */
     int (*decide)(void *inst, const struct fn_ask *ask, struct fn_answer *ret);
-    /* [loop] optional */
+    /* [loop] optional: how each attempt ended. Not for TRYs that the host refused without an
+     * attempt, nor for attempts whose client went away; ask->inflight counts right all the same. */
     void (*observe)(void *inst, const struct fn_placed *what);
     /* [loop] optional, both or neither: derived data of a snapshot, built once when it is
-     * published and freed with its last pin. */
+     * published and freed with its last pin. On failure the list is used without an index. */
     int (*index_build)(void *inst, const struct fn_snapshot *snap, void **ret_index);
     void (*index_free)(void *inst, void *index);
 };
@@ -161,7 +166,8 @@ struct fn_placer_ops {
 struct fn_placer_if {
     struct fn_hdr hdr; /* FN_MAGIC_PLACERS */
     /* [init] Another placer of this node by its name in fn.yaml. Its factory's create() has
-     * succeeded, and it outlives the wrapper. */
+     * succeeded, and it outlives the wrapper. *ret_ops is the host's copy: checked, as large as the
+     * host knows, optional slots may be NULL. */
     int (*inner)(const struct fn_host *, const char *name, const struct fn_placer_ops **ret_ops,
                  void **ret_inst, struct fn_error *reterr);
 };

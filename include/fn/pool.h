@@ -20,7 +20,7 @@ extern "C" {
 #define FN_GROUP_DEFAULT  "default"
 #define FN_GROUP_NAME_MAX 64u
 
-struct fn_snap_builder; /* host-owned */
+struct fn_snap_builder; /* host-owned; used by one thread at a time */
 
 /* What the calls of a group need right now. */
 struct fn_demand {
@@ -31,27 +31,34 @@ struct fn_demand {
     uint64_t running; /* placed calls */
 };
 
-/* "fn.snap" */
+/* "fn.snap", for pools; all [any], callbacks of streams and processes included. publish() and
+ * fail() may wait for the loop: see Re-entrancy in abi.h for locks. */
 struct fn_snap_if {
     struct fn_hdr hdr; /* FN_MAGIC_SNAP */
-    /* [init] [loop] [worker] */
+    /* group: 1 to FN_GROUP_NAME_MAX bytes. FN_E_PRECONDITION for an instance that is no pool. */
     int (*begin)(const struct fn_host *, const char *group, struct fn_snap_builder **ret_given);
-    /* size: sizeof(struct fn_runner) as the plugin knows it. */
+    /* size: sizeof(struct fn_runner) as the plugin knows it. On failure the builder is as before.
+     * id and address together name a runner: no two entries have the same. */
     int (*add)(struct fn_snap_builder *, const struct fn_runner *copied, uint32_t size);
-    int (*publish)(struct fn_snap_builder *given); /* one swap, epoch + 1 */
-    void (*discard)(struct fn_snap_builder *given);
+    /* One swap, epoch + 1. The builder is gone, also on failure; then the old list stays. */
+    int (*publish)(struct fn_snap_builder *given);
+    void (*discard)(struct fn_snap_builder *given); /* NULL is accepted */
     /* The last good list stays and is marked FN_SNAP_STALE. */
     int (*fail)(const struct fn_host *, const char *group, const struct fn_error *why);
 };
 
 struct fn_pool_ops {
     struct fn_hdr hdr; /* FN_MAGIC_POOL */
-    int (*start)(void *inst, struct fn_error *reterr); /* [loop] required; begin watching */
-    /* [loop] optional, pure: names the group of a call; absent = call->lb_group. */
+    /* [loop] required; begin watching. Once, before the other slots; a failure ends the node's
+     * start. */
+    int (*start)(void *inst, struct fn_error *reterr);
+    /* [loop] optional, pure: names the group of a call, NUL-terminated, in cap bytes; absent =
+     * call->lb_group. A failure ends the call. */
     int (*route)(void *inst, const struct fn_call *call, char *ret_group, size_t cap);
-    /* [loop] optional: at first use of a group, then each second. */
+    /* [loop] optional: at first use of a group, then each second. The host goes on whatever it says. */
     int (*want)(void *inst, const char *group, const struct fn_demand *demand);
-    /* [loop] required; no publish after done was called. */
+    /* [loop] required, once: calls done(ud) exactly once, [loop], better from a timer than from
+     * inside; publishes nothing after it. */
     void (*stop)(void *inst, void (*done)(void *ud), void *ud);
 };
 

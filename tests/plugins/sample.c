@@ -25,6 +25,9 @@
 #ifndef MANIFEST_HOST_MIN
 #define MANIFEST_HOST_MIN 0
 #endif
+#ifndef MANIFEST_FLAGS
+#define MANIFEST_FLAGS 0
+#endif
 #ifndef MANIFEST_NAME
 #define MANIFEST_NAME "sample"
 #endif
@@ -93,6 +96,9 @@
 #endif
 #ifndef OPT_OFFSET
 #define OPT_OFFSET offsetof(struct conf, limit)
+#endif
+#ifndef OPT_RESERVED
+#define OPT_RESERVED 0
 #endif
 #ifndef OPT_DEFAULT
 #define OPT_DEFAULT "5"
@@ -230,7 +236,7 @@ static const struct fn_need needs[] = {
 
 static const struct fn_opt opts[] = {
     { .key = OPT_KEY, .doc = OPT_DOC, .dflt = OPT_DEFAULT, .min = OPT_MIN, .max = 9,
-      .type = OPT_TYPE, .offset = OPT_OFFSET },
+      .type = OPT_TYPE, .offset = OPT_OFFSET, .reserved0 = OPT_RESERVED },
     { .key = "other", .doc = "Another one.", .dflt = "7", .type = FN_OPT_INT,
       .offset = offsetof(struct conf, other) },
     { .key = NULL },
@@ -270,6 +276,7 @@ static const struct {
         .abi_major = MANIFEST_MAJOR,
         .abi_minor = FN_ABI_MINOR,
         .host_minor_min = MANIFEST_HOST_MIN,
+        .flags = MANIFEST_FLAGS,
         .name = MANIFEST_NAME,
         .version = "1.2.3",
         .license = "Apache-2.0",

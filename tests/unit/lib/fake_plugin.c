@@ -19,6 +19,7 @@ void fake_plugin_init(struct plugin *p, const char *name, const void *ops, void 
 {
     *p = (struct plugin){ .name = name, .ops = ops, .inst = inst };
     p->host.priv = p;
+    p->factory.kind = name;
 }
 
 void fake_plugin_reset(void)
@@ -74,6 +75,11 @@ const char *plugin_name(const struct plugin *p)
 const void *plugin_ops(const struct plugin *p)
 {
     return p->ops;
+}
+
+const struct fn_factory *plugin_factory(const struct plugin *p)
+{
+    return &p->factory;
 }
 
 void *plugin_inst(const struct plugin *p)

@@ -15,8 +15,10 @@ struct plugin {
     uint32_t bad_answers;
     uint32_t calls;
     struct fn_host host;
+    struct fn_factory factory;
 };
 
+/* Its kind is its name. */
 void fake_plugin_init(struct plugin *p, const char *name, const void *ops, void *inst);
 /* Forgets what was offered. */
 void fake_plugin_reset(void);

@@ -344,6 +344,7 @@ START_TEST(builders_check)
 
     memset(name, 'x', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
+    ck_assert_int_eq(snap->begin(&placer.host, "default", &b), FN_E_PRECONDITION);
     ck_assert_int_eq(snap->begin(&pool.host, "", &b), FN_E_INVALID);
     ck_assert_int_eq(snap->begin(&pool.host, name, &b), FN_E_INVALID);
     ck_assert_int_eq(snap->begin(&pool.host, "default", &b), 0);

@@ -260,6 +260,9 @@ static const struct refusal tables[] = {
       "manifest: needs plugin ABI 2.0; host offers 1.0 to 1.0" },
     { "manifest-newer", FN_E_UNIMPLEMENTED, "PLG904",
       "manifest: needs plugin ABI 1.3; host offers 1.0 to 1.0" },
+    { "manifest-flags", FN_E_UNIMPLEMENTED, "PLG904",
+      "manifest: flags, got 0x8; expected 0 or FN_PLUGIN_HAS_THREADS, built for plugin ABI 1.0; host "
+      "offers 1.0" },
     { "manifest-name-null", FN_E_INVALID, "PLG909", "manifest: name is NULL; expected a text" },
     { "manifest-name-wild", FN_E_INVALID, "PLG909",
       "manifest: name is not a terminated text of at most 1024 bytes" },
@@ -296,7 +299,8 @@ static const struct refusal tables[] = {
     { "ops-small", FN_E_INVALID, "PLG910",
       P "table too small, got 40 bytes; expected at least 48" },
     { "ops-tail", FN_E_UNIMPLEMENTED, "PLG904",
-      P "built for a newer host and uses byte 48 of its table of 56; this host knows 48 bytes" },
+      P "built for placer 1.0 and uses byte 48 of its table of 56; this host offers 1.0 and knows 48 "
+        "bytes" },
     { "ops-session", FN_E_INVALID, "PLG910", P "session_size, got 257; expected at most 256" },
     { "slot-missing", FN_E_INVALID, "PLG910",
       P "required slot decide is NULL; expected a function" },
@@ -307,6 +311,8 @@ static const struct refusal tables[] = {
       P "option limit: 8 bytes at offset 16; expected an end within conf_size 16" },
     { "opt-outside", FN_E_INVALID, "PLG910",
       P "option limit: 8 bytes at offset 4294967288; expected an end within conf_size 16" },
+    { "opt-reserved", FN_E_UNIMPLEMENTED, "PLG910",
+      P "option limit: reserved0, got 0x1; expected 0" },
     { "opt-overlap", FN_E_INVALID, "PLG910",
       P "option other: shares bytes of its conf struct with option limit" },
     { "opt-type", FN_E_UNIMPLEMENTED, "PLG910",
