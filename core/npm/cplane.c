@@ -1,0 +1,341 @@
+/* The control plane's side: what it lists, what was asked of it, and which call comes next.
+ *
+ * A list is believed in what it adds, and doubted in what it leaves out. */
+#include <npm/npm_int.h>
+
+#include <string.h>
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+static bool text_ok(const char *s, size_t max)
+{
+    size_t len = s ? strnlen(s, max + 1) : 0;
+
+    if (len == 0 || len > max) {
+        return false;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (s[i] < '!' || s[i] > '~') {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool machine_ok(const struct npm_group *g, const struct fn_machine *m)
+{
+    return text_ok(m->id, NPM_ID_MAX) &&
+           (m->state == FN_MACHINE_STARTING || m->state == FN_MACHINE_READY) &&
+           (m->address ? text_ok(m->address, NPM_ADDRESS_MAX) : m->state == FN_MACHINE_STARTING) &&
+           m->capacity_mb <= g->o.runner_mb_max;
+}
+
+static uint32_t owned_n(const struct npm_group *g)
+{
+    return g->n_hosts - g->state_n[NPM_FOREIGN];
+}
+
+/* An arrival fulfils the oldest request. */
+static void arrived(struct npm_group *g)
+{
+    struct npm_request *oldest = NULL;
+
+    for (uint32_t i = 0; i < NPM_REQUESTS_MAX; i++) {
+        struct npm_request *r = &g->requests[i];
+
+        if (r->n > 0 && (!oldest || r->id < oldest->id)) {
+            oldest = r;
+        }
+    }
+    if (oldest) {
+        asked_take(g, oldest, 1);
+        g->expired = 0;
+    }
+}
+
+static struct npm_host *adopt(struct npm_group *g, const struct fn_machine *m, int64_t now_ns)
+{
+    bool room = owned_n(g) < g->o.runners_max;
+    struct npm_host *h = host_add(g, m->id, room ? NPM_BOOTING : NPM_FOREIGN, now_ns);
+
+    if (!h) {
+        return NULL;
+    }
+    if (room) {
+        arrived(g);
+    }
+    note(g, room ? NPM_NOTE_ADOPTED : NPM_NOTE_FOREIGN, h->id, 0);
+    return h;
+}
+
+static void take_machine(struct npm_group *g, const struct fn_machine *m, uint32_t place,
+                         int64_t now_ns)
+{
+    struct npm_host *h;
+
+    if (m->state == FN_MACHINE_GONE) {
+        return;
+    }
+    if (!machine_ok(g, m)) {
+        note(g, NPM_NOTE_BAD_MACHINE, NULL, place);
+        return;
+    }
+    h = host_find(g, m->id);
+    if (h && h->list_no == g->list_no) {
+        note(g, NPM_NOTE_BAD_MACHINE, h->id, place);
+        return;
+    }
+    h = h ? h : adopt(g, m, now_ns);
+    if (!h) {
+        return;
+    }
+    h->list_no = g->list_no;
+    h->missing = 0;
+    if (m->address && strcmp(m->address, h->address) != 0) {
+        bool moved = h->address[0] != '\0';
+
+        if (!host_set_address(g, h, m->address)) {
+            note(g, NPM_NOTE_BAD_MACHINE, h->id, place);
+        } else if (moved) {
+            note(g, NPM_NOTE_MOVED, h->id, 0);
+        }
+    }
+    if (m->capacity_mb != 0 && h->reported_ns == 0 && m->capacity_mb != h->capacity_mb) {
+        host_set_capacity(g, h, m->capacity_mb);
+    }
+}
+
+static bool may_be_lost(const struct npm_host *h)
+{
+    return h->state == NPM_BOOTING || h->state == NPM_ACTIVE || h->state == NPM_DRAINING;
+}
+
+#define BRAKE_HOSTS_MIN 3u /* of fewer, one is most of them */
+
+static void set_brake(struct npm_group *g, uint32_t missing, uint32_t total)
+{
+    bool brake = total >= BRAKE_HOSTS_MIN && missing * 2 > total;
+
+    if (brake && !g->brake) {
+        note(g, NPM_NOTE_BRAKE, NULL, missing);
+    }
+    g->brake = brake;
+}
+
+static void count_missing(struct npm_group *g, int64_t now_ns)
+{
+    uint32_t missing = 0, total = 0;
+
+    for (uint32_t i = 0; i < g->n_hosts; i++) {
+        struct npm_host *h = host_at(g, i);
+
+        if (h->list_no != g->list_no) {
+            h->missing_ns = h->missing == 0 ? now_ns : h->missing_ns;
+            h->missing++;
+        }
+        total += may_be_lost(h);
+        missing += may_be_lost(h) && h->missing > 0;
+    }
+    set_brake(g, missing, total);
+}
+
+static bool is_gone(const struct npm_group *g, const struct npm_host *h, int64_t now_ns)
+{
+    if (h->missing < g->o.loss_polls) {
+        return false;
+    }
+    return !g->brake || !may_be_lost(h) || now_ns - h->missing_ns >= g->o.loss_brake_ns;
+}
+
+static void drop_gone(struct npm_group *g, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < g->n_hosts;) {
+        struct npm_host *h = host_at(g, i);
+
+        if (!is_gone(g, h, now_ns)) {
+            i++;
+            continue;
+        }
+        /* The text of a dropped host stays until its slot is used again. */
+        note(g,
+             !may_be_lost(h) ? NPM_NOTE_GONE
+             : h->active > 0 ? NPM_NOTE_PULLED
+                             : NPM_NOTE_LOST,
+             h->id, h->active);
+        host_drop(g, h);
+    }
+}
+
+void cplane_listed(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
+{
+    g->list_no++;
+    g->listed = true;
+    g->list_failures = 0;
+    for (uint32_t i = 0; i < e->n; i++) {
+        take_machine(g, &e->machines[i], i, now_ns);
+    }
+    count_missing(g, now_ns);
+    drop_gone(g, now_ns);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static struct npm_request *request_find(struct npm_group *g, uint64_t id)
+{
+    for (uint32_t i = 0; i < NPM_REQUESTS_MAX; i++) {
+        if (g->requests[i].n > 0 && g->requests[i].id == id) {
+            return &g->requests[i];
+        }
+    }
+    return NULL;
+}
+
+static void provision_failed(struct npm_group *g, int64_t now_ns)
+{
+    g->provision_failures++;
+    g->provision_next_ns = now_ns + backoff_ns(g, g->provision_failures);
+}
+
+static void provision_answered(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
+{
+    struct npm_request *r = request_find(g, g->call_request);
+
+    if (e->kind == NPM_PROVISION_FAILED || e->n == 0) {
+        provision_failed(g, now_ns);
+    } else {
+        g->provision_failures = 0;
+    }
+    if (!r) {
+        return; /* it expired, or its runners were faster than the answer */
+    }
+    if (e->kind == NPM_PROVISION_FAILED) {
+        r->unknown |= e->unknown;
+    } else {
+        r->taken = e->n > 0;
+        asked_take(g, r, r->n > e->n ? r->n - e->n : 0);
+    }
+}
+
+static void remove_answered(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
+{
+    struct npm_host *h = host_find(g, g->call_host);
+
+    (void)e; /* a host that was removed stays listed for a while; one that was not, for ever */
+    if (h) {
+        h->tries++;
+        h->remove_ns = now_ns + backoff_ns(g, h->tries + 1);
+    }
+}
+
+void cplane_answered(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
+{
+    enum npm_cplane_call call = g->call;
+
+    g->call = NPM_CALL_NONE;
+    if (call == NPM_CALL_PROVISION) {
+        provision_answered(g, e, now_ns);
+    } else if (call == NPM_CALL_REMOVE) {
+        remove_answered(g, e, now_ns);
+    } else if (e->kind == NPM_LISTED) {
+        cplane_listed(g, e, now_ns);
+    } else {
+        g->list_failures++;
+        g->list_next_ns = now_ns + backoff_ns(g, g->list_failures);
+    }
+}
+
+void cplane_expire(struct npm_group *g, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < NPM_REQUESTS_MAX; i++) {
+        struct npm_request *r = &g->requests[i];
+
+        if (r->n == 0 || now_ns < r->expires_ns) {
+            continue;
+        }
+        note(g, NPM_NOTE_REQUEST_EXPIRED, NULL, r->n);
+        asked_take(g, r, r->n);
+        if (++g->expired >= g->o.expired_max) {
+            note(g, NPM_NOTE_REQUEST_ALARM, NULL, g->expired);
+            g->provision_next_ns = now_ns + g->o.backoff_max_ns;
+        }
+    }
+}
+
+/* ---- the next call --------------------------------------------------------------------------- */
+
+static bool start_list(struct npm_group *g, int64_t now_ns)
+{
+    if (now_ns < g->list_next_ns) {
+        return false;
+    }
+    act(g, NPM_DO_LIST);
+    return true;
+}
+
+static bool start_provision(struct npm_group *g, int64_t now_ns)
+{
+    struct npm_action *a;
+
+    if (now_ns < g->provision_next_ns || !g->listed || now_ns < g->settled_ns) {
+        return false;
+    }
+    for (uint32_t i = 0; i < NPM_REQUESTS_MAX; i++) {
+        const struct npm_request *r = &g->requests[i];
+
+        if (r->n > 0 && !r->taken) {
+            a = act(g, NPM_DO_PROVISION);
+            a->request_id = g->call_request = r->id;
+            a->n = r->n;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool start_remove(struct npm_group *g, int64_t now_ns)
+{
+    struct npm_host *h;
+
+    if (g->state_n[NPM_REMOVING] == 0 || !g->listed || now_ns < g->act_down_ns) {
+        return false;
+    }
+    for (uint32_t i = 0; i < g->n_hosts; i++) {
+        h = host_at(g, i);
+        if (h->state == NPM_REMOVING && h->missing == 0 && now_ns >= h->remove_ns) {
+            act(g, NPM_DO_REMOVE)->id = h->id;
+            memcpy(g->call_host, h->id, sizeof(h->id));
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t cplane_next(struct npm_group *g, int64_t now_ns)
+{
+    static const struct {
+        enum npm_cplane_call call;
+        bool (*start)(struct npm_group *g, int64_t now_ns);
+    } calls[] = {
+        {NPM_CALL_LIST, start_list},
+        {NPM_CALL_PROVISION, start_provision},
+        {NPM_CALL_REMOVE, start_remove},
+    };
+    uint32_t first = (uint32_t)g->call_last % 3; /* the one after the last */
+
+    if (g->call != NPM_CALL_NONE) {
+        return INT64_MAX;
+    }
+    if (now_ns < g->call_next_ns) {
+        return g->call_next_ns;
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t k = (first + i) % 3;
+
+        if (calls[k].start(g, now_ns)) {
+            g->call = g->call_last = calls[k].call;
+            g->call_next_ns = now_ns + g->o.poll_ns;
+            return INT64_MAX;
+        }
+    }
+    return now_ns + g->o.poll_ns;
+}

@@ -1,0 +1,313 @@
+/* Groups: memory, hosts and their sums, actions. */
+#include <npm/npm_int.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const state_names[NPM_STATES_N] = {"booting", "active", "draining", "removing",
+                                                      "foreign"};
+
+static const char *const note_texts[] = {
+    [NPM_NOTE_ADOPTED] = "runner adopted",
+    [NPM_NOTE_ACTIVE] = "runner active",
+    [NPM_NOTE_DRAINING] = "runner draining",
+    [NPM_NOTE_REACTIVATED] = "runner active again",
+    [NPM_NOTE_REMOVING] = "runner empty, removing it",
+    [NPM_NOTE_GONE] = "runner gone",
+    [NPM_NOTE_LOST] = "runner lost: the control plane does not list it any more",
+    [NPM_NOTE_PULLED] = "runner with running calls was taken away by the control plane",
+    [NPM_NOTE_BRAKE] = "most runners left the list at once: not believed yet",
+    [NPM_NOTE_FOREIGN] = "runner beyond the group's maximum is left alone",
+    [NPM_NOTE_BAD_MACHINE] = "the control plane listed a machine that cannot be used",
+    [NPM_NOTE_MOVED] = "runner has a new address",
+    [NPM_NOTE_DRAIN_CUT] = "runner removed at the drain deadline with running calls",
+    [NPM_NOTE_BOOT_FAILED] = "runner never answered after its start, removing it",
+    [NPM_NOTE_SILENT] = "runner does not answer, replacing it",
+    [NPM_NOTE_REQUEST_EXPIRED] = "runners that were asked for did not arrive",
+    [NPM_NOTE_REQUEST_ALARM] = "the control plane takes requests and delivers nothing",
+    [NPM_NOTE_AT_MAX] = "more capacity is wanted than the maximum of runners allows",
+    [NPM_NOTE_DEMAND_CLAMPED] = "demand above the group's maximum is clamped",
+    [NPM_NOTE_LB_GONE] = "load balancer is silent, its demand is forgotten",
+    [NPM_NOTE_LBS_FULL] = "too many load balancers, demand refused",
+    [NPM_NOTE_STALL] = "the node stood still: lists and loads are learnt anew",
+};
+
+const char *npm_state_name(enum npm_host_state state)
+{
+    return state_names[state];
+}
+
+const char *npm_note_text(enum npm_note what)
+{
+    return note_texts[what];
+}
+
+/* ---- actions --------------------------------------------------------------------------------- */
+
+struct npm_action *act(struct npm_group *g, enum npm_action_kind kind)
+{
+    struct npm_action *a;
+
+    if (g->out->n == NPM_ACTIONS_MAX) {
+        return NULL;
+    }
+    a = &g->out->list[g->out->n++];
+    *a = (struct npm_action){.kind = kind};
+    return a;
+}
+
+#define ROOM_FOR_ORDERS 4u /* a list, provision or remove, and a publish always find room */
+
+void note(struct npm_group *g, enum npm_note what, const char *id, uint64_t value)
+{
+    struct npm_action *a;
+
+    if (g->out->n + ROOM_FOR_ORDERS >= NPM_ACTIONS_MAX) {
+        g->out->dropped++;
+        return;
+    }
+    a = act(g, NPM_DO_NOTE);
+    a->note = what;
+    a->id = id;
+    a->value = value;
+}
+
+int64_t backoff_ns(const struct npm_group *g, uint32_t failures)
+{
+    int64_t ns = g->o.backoff_min_ns;
+
+    while (failures > 1 && ns < g->o.backoff_max_ns) {
+        ns *= 2;
+        failures--;
+    }
+    return ns < g->o.backoff_max_ns ? ns : g->o.backoff_max_ns;
+}
+
+/* ---- hosts ----------------------------------------------------------------------------------- */
+
+struct npm_host *host_find(struct npm_group *g, const char *id)
+{
+    uint32_t slot = index_find(&g->host_index, id);
+
+    return slot == INDEX_NONE ? NULL : &g->hosts[slot];
+}
+
+static bool owned(enum npm_host_state state)
+{
+    return state != NPM_FOREIGN;
+}
+
+static void count(struct npm_group *g, const struct npm_host *h, int sign)
+{
+    if (sign > 0) {
+        g->state_n[h->state]++;
+        g->state_mb[h->state] += h->capacity_mb;
+        g->budget->runners += owned(h->state);
+    } else {
+        g->state_n[h->state]--;
+        g->state_mb[h->state] -= h->capacity_mb;
+        g->budget->runners -= owned(h->state);
+    }
+}
+
+struct npm_host *host_add(struct npm_group *g, const char *id, enum npm_host_state state,
+                          int64_t now_ns)
+{
+    struct npm_host *h;
+
+    if (g->n_hosts == g->hosts_max) {
+        return NULL;
+    }
+    h = host_at(g, g->n_hosts);
+    *h = (struct npm_host){.state = state,
+                           .order = ++g->order_last,
+                           .capacity_mb = g->typical_mb,
+                           .since_ns = now_ns,
+                           .status_ns = now_ns};
+    strncpy(h->id, id, NPM_ID_MAX);
+    index_add(&g->host_index, g->slots[g->n_hosts++]);
+    count(g, h, 1);
+    return h;
+}
+
+bool host_set_address(struct npm_group *g, struct npm_host *h, const char *address)
+{
+    if (address[0] && index_find(&g->address_index, address) != INDEX_NONE) {
+        return false;
+    }
+    if (h->address[0]) {
+        index_remove(&g->address_index, (uint32_t)(h - g->hosts));
+    }
+    g->published |= h->state == NPM_ACTIVE;
+    strncpy(h->address, address, NPM_ADDRESS_MAX);
+    if (address[0]) {
+        index_add(&g->address_index, (uint32_t)(h - g->hosts));
+    }
+    return true;
+}
+
+void host_drop(struct npm_group *g, struct npm_host *h)
+{
+    uint32_t slot = (uint32_t)(h - g->hosts);
+    uint32_t i = 0;
+
+    g->published |= h->state == NPM_ACTIVE;
+    count(g, h, -1);
+    host_set_address(g, h, "");
+    index_remove(&g->host_index, slot);
+    while (g->slots[i] != slot) {
+        i++;
+    }
+    memmove(&g->slots[i], &g->slots[i + 1], (g->n_hosts - i - 1) * sizeof(*g->slots));
+    g->slots[--g->n_hosts] = slot;
+}
+
+void host_set_state(struct npm_group *g, struct npm_host *h, enum npm_host_state state,
+                    int64_t now_ns)
+{
+    g->published |= (h->state == NPM_ACTIVE) != (state == NPM_ACTIVE);
+    count(g, h, -1);
+    h->state = state;
+    h->since_ns = now_ns;
+    h->status_ns = now_ns;
+    count(g, h, 1);
+}
+
+void host_set_capacity(struct npm_group *g, struct npm_host *h, uint64_t mb)
+{
+    g->published |= h->state == NPM_ACTIVE && h->capacity_mb != mb;
+    count(g, h, -1);
+    h->capacity_mb = mb;
+    count(g, h, 1);
+    g->typical_mb = mb;
+}
+
+void asked_add(struct npm_group *g, struct npm_request *r, uint32_t n)
+{
+    r->n += n;
+    g->asked_n += n;
+    g->budget->runners += n;
+}
+
+void asked_take(struct npm_group *g, struct npm_request *r, uint32_t n)
+{
+    n = n < r->n ? n : r->n;
+    r->n -= n;
+    g->asked_n -= n;
+    g->budget->runners -= n;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static const char *host_key(const void *ud, uint32_t slot)
+{
+    return ((const struct npm_group *)ud)->hosts[slot].id;
+}
+
+static const char *address_key(const void *ud, uint32_t slot)
+{
+    return ((const struct npm_group *)ud)->hosts[slot].address;
+}
+
+static const char *lb_key(const void *ud, uint32_t slot)
+{
+    return ((const struct npm_group *)ud)->lbs[slot].id;
+}
+
+static int allocate(struct npm_group *g)
+{
+    g->hosts_max = g->o.runners_max + NPM_HOSTS_SPARE;
+    g->hosts = calloc(g->hosts_max, sizeof(*g->hosts));
+    g->slots = calloc(g->hosts_max, sizeof(*g->slots));
+    g->lbs = calloc(g->o.lbs_max, sizeof(*g->lbs));
+    g->lb_slots = calloc(g->o.lbs_max, sizeof(*g->lb_slots));
+    if (!g->hosts || !g->slots || !g->lbs || !g->lb_slots ||
+        index_create(&g->host_index, g->hosts_max, host_key, g) < 0 ||
+        index_create(&g->address_index, g->hosts_max, address_key, g) < 0 ||
+        index_create(&g->lb_index, g->o.lbs_max, lb_key, g) < 0) {
+        return FN_E_EXHAUSTED;
+    }
+    for (uint32_t i = 0; i < g->hosts_max; i++) {
+        g->slots[i] = i;
+    }
+    for (uint32_t i = 0; i < g->o.lbs_max; i++) {
+        g->lb_slots[i] = i;
+    }
+    return 0;
+}
+
+struct npm_group *npm_group_create(const struct npm_options *options, struct npm_budget *budget,
+                                   uint64_t request_base, int64_t now_ns)
+{
+    struct npm_group *g = calloc(1, sizeof(*g));
+
+    if (!g) {
+        return NULL;
+    }
+    g->o = *options;
+    g->budget = budget;
+    g->request_last = request_base;
+    g->typical_mb = options->runner_mb;
+    g->stepped_ns = now_ns;
+    g->settled_ns = now_ns + options->settle_ns;
+    g->act_down_ns = now_ns + options->loss_brake_ns;
+    if (allocate(g) < 0) {
+        npm_group_destroy(g);
+        return NULL;
+    }
+    return g;
+}
+
+void npm_group_destroy(struct npm_group *g)
+{
+    if (!g) {
+        return;
+    }
+    for (uint32_t i = 0; i < g->n_hosts; i++) {
+        count(g, host_at(g, i), -1);
+    }
+    g->budget->runners -= g->asked_n;
+    index_finish(&g->host_index);
+    index_finish(&g->address_index);
+    index_finish(&g->lb_index);
+    free(g->hosts);
+    free(g->slots);
+    free(g->lbs);
+    free(g->lb_slots);
+    free(g);
+}
+
+uint32_t npm_host_count(const struct npm_group *g)
+{
+    return g->n_hosts;
+}
+
+const struct npm_host *npm_host_at(const struct npm_group *g, uint32_t i)
+{
+    return &g->hosts[g->slots[i]];
+}
+
+const struct npm_host *npm_host_find(const struct npm_group *g, const char *id)
+{
+    uint32_t slot = index_find(&g->host_index, id);
+
+    return slot == INDEX_NONE ? NULL : &g->hosts[slot];
+}
+
+void npm_figures(const struct npm_group *g, struct npm_figures *ret)
+{
+    *ret = (struct npm_figures){.version = g->version,
+                                .wanted_mb = g->wanted_mb,
+                                .waiting = g->waiting,
+                                .desired_mb = g->desired_mb,
+                                .asked_n = g->asked_n,
+                                .lbs_n = g->n_lbs,
+                                .cplane_failures = g->list_failures + g->provision_failures,
+                                .settled = g->listed && g->stepped_ns >= g->settled_ns,
+                                .cplane_busy = g->call != NPM_CALL_NONE};
+    memcpy(ret->state_mb, g->state_mb, sizeof(ret->state_mb));
+    memcpy(ret->state_n, g->state_n, sizeof(ret->state_n));
+    for (uint32_t i = 0; i < NPM_REQUESTS_MAX; i++) {
+        ret->requests_n += g->requests[i].n > 0;
+    }
+}

@@ -1,0 +1,148 @@
+/* Hosts: what they report, when they are given up, and when they are asked. */
+#include <npm/npm_int.h>
+
+#include <string.h>
+
+void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
+{
+    struct npm_host *h = host_find(g, e->id);
+
+    if (!h) {
+        return;
+    }
+    h->status_under_way = false;
+    if (e->kind == NPM_SILENT) {
+        h->silent_ns = h->silent_ns ? h->silent_ns : now_ns;
+        h->status_ns = now_ns + g->o.status_busy_ns;
+        return;
+    }
+    h->silent_ns = 0;
+    h->active = e->active;
+    h->reported_ns = now_ns;
+    if (e->mb != 0 && e->mb <= g->o.runner_mb_max && e->mb != h->capacity_mb) {
+        host_set_capacity(g, h, e->mb);
+    }
+    if (h->state == NPM_BOOTING) {
+        host_set_state(g, h, NPM_ACTIVE, now_ns);
+        note(g, NPM_NOTE_ACTIVE, h->id, h->capacity_mb);
+    }
+    h->status_ns = now_ns + (h->state == NPM_ACTIVE ? g->o.status_idle_ns : g->o.status_busy_ns);
+}
+
+void hosts_drain(struct npm_group *g, struct npm_host *h, int64_t now_ns)
+{
+    host_set_state(g, h, NPM_DRAINING, now_ns);
+    note(g, NPM_NOTE_DRAINING, h->id, h->active);
+}
+
+void hosts_operator(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
+{
+    struct npm_host *h = host_find(g, e->id);
+
+    if (!h) {
+        return;
+    }
+    if (e->kind == NPM_DRAIN && (h->state == NPM_ACTIVE || h->state == NPM_DRAINING)) {
+        h->operator_drain = true;
+        if (h->state == NPM_ACTIVE) {
+            hosts_drain(g, h, now_ns);
+        }
+    } else if (e->kind == NPM_UNDRAIN && h->state == NPM_DRAINING) {
+        h->operator_drain = false;
+        host_set_state(g, h, NPM_ACTIVE, now_ns);
+        note(g, NPM_NOTE_REACTIVATED, h->id, 0);
+    }
+}
+
+static void remove_host(struct npm_group *g, struct npm_host *h, enum npm_note why, int64_t now_ns)
+{
+    host_set_state(g, h, NPM_REMOVING, now_ns);
+    h->remove_ns = now_ns;
+    note(g, why, h->id, h->active);
+}
+
+/* Empty is what the host itself said, after every LB had the time to hear of the drain. */
+static bool is_empty(const struct npm_group *g, const struct npm_host *h)
+{
+    return h->active == 0 && h->silent_ns == 0 && h->reported_ns >= h->since_ns + g->o.drain_min_ns;
+}
+
+static void watch_draining(struct npm_group *g, struct npm_host *h, int64_t now_ns)
+{
+    if (h->operator_drain) {
+        return;
+    }
+    if (is_empty(g, h)) {
+        remove_host(g, h, NPM_NOTE_REMOVING, now_ns);
+    } else if (now_ns - h->since_ns >= g->o.drain_max_ns) {
+        remove_host(g, h, h->active > 0 ? NPM_NOTE_DRAIN_CUT : NPM_NOTE_REMOVING, now_ns);
+    }
+}
+
+/* When most hosts are silent it is more likely we who are cut off. */
+static bool silence_is_believed(struct npm_group *g)
+{
+    uint32_t silent = 0;
+
+    for (uint32_t i = 0; i < g->n_hosts; i++) {
+        const struct npm_host *h = host_at(g, i);
+
+        silent += h->state == NPM_ACTIVE && h->silent_ns != 0;
+    }
+    return silent == 1 || silent * 2 <= g->state_n[NPM_ACTIVE];
+}
+
+static void watch_one(struct npm_group *g, struct npm_host *h, int64_t now_ns)
+{
+    if (now_ns < g->act_down_ns || !g->listed) {
+        return;
+    }
+    if (h->state == NPM_DRAINING) {
+        watch_draining(g, h, now_ns);
+    } else if (h->state == NPM_BOOTING && now_ns - h->since_ns >= g->o.boot_max_ns) {
+        remove_host(g, h, NPM_NOTE_BOOT_FAILED, now_ns);
+    } else if (h->state == NPM_ACTIVE && h->silent_ns != 0 &&
+               now_ns - h->silent_ns >= g->o.silent_max_ns && silence_is_believed(g)) {
+        note(g, NPM_NOTE_SILENT, h->id, 0);
+        hosts_drain(g, h, now_ns);
+    }
+}
+
+#define STATUS_OF_STEP_MAX 16u
+
+static bool ask(struct npm_group *g, struct npm_host *h, uint32_t *asked)
+{
+    struct npm_action *a;
+
+    if (*asked == STATUS_OF_STEP_MAX || h->status_under_way || !h->address[0] ||
+        h->state == NPM_REMOVING || h->state == NPM_FOREIGN) {
+        return false;
+    }
+    a = act(g, NPM_DO_STATUS);
+    if (!a) {
+        return false;
+    }
+    (*asked)++;
+    a->id = h->id;
+    a->address = h->address;
+    h->status_under_way = true;
+    return true;
+}
+
+int64_t hosts_watch(struct npm_group *g, int64_t now_ns)
+{
+    int64_t next_ns = now_ns + g->o.poll_ns;
+    uint32_t asked = 0;
+
+    for (uint32_t i = 0; i < g->n_hosts; i++) {
+        struct npm_host *h = host_at(g, i);
+
+        watch_one(g, h, now_ns);
+        if (h->status_ns <= now_ns) {
+            ask(g, h, &asked);
+        } else if (h->status_ns < next_ns) {
+            next_ns = h->status_ns;
+        }
+    }
+    return asked == STATUS_OF_STEP_MAX ? now_ns : next_ns;
+}

@@ -1,0 +1,239 @@
+/* Npm: sizes the runners of one LB group, as one pure step function.
+ *
+ * npm_step(group, event, now) changes the group's state and appends actions for the caller to carry
+ * out: ask the control plane, ask a runner for its load, publish the list. It has no clock, no
+ * thread, no chance and, after npm_group_create(), no allocation, so that the daemon and the
+ * simulator run the same object file and a run repeats from its seed.
+ *
+ * States of a host:
+ *
+ *   listed ──▶ BOOTING ──answers──▶ ACTIVE ──not needed, operator──▶ DRAINING ──empty, deadline──▶
+ *                 │                    ▲                                │      REMOVING ──gone──▶ -
+ *                 └──boot_max──▶ REMOVING   ◀── needed again, undrain ──┘
+ *   listed beyond runners_max ──▶ FOREIGN: not ours, until capacity is short and there is room
+ *
+ * Only ACTIVE hosts are members. A host that the control plane stops listing is believed lost after
+ * loss_polls lists, or after loss_brake when more than half of the hosts go at once. One call to
+ * the control plane is under way at a time, at most one per poll interval. Capacity that was asked
+ * for counts as supply until it arrives or its request expires, so that nothing is bought twice.
+ *
+ * Sources: fn-wire-and-api 6 (the seed, its constants and its 29 defects); reliability 3.3, 3.4
+ * (F21 to F38, F89 to F91), 4.2 (invariants S1 to S14, L1 to L5). Every call: one thread at a time
+ * per group and its budget. */
+#ifndef NPM_NPM_H
+#define NPM_NPM_H
+
+#include <fn/cplane.h>
+#include <fn/predictor.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NPM_ID_MAX 255u
+#define NPM_ADDRESS_MAX 255u
+#define NPM_LB_ID_MAX 63u
+#define NPM_REQUESTS_MAX 16u /* provisions that have not arrived */
+#define NPM_ACTIONS_MAX 64u  /* of one step */
+#define NPM_HOSTS_SPARE 64u  /* foreign and leaving hosts beyond runners_max that are remembered */
+
+struct npm_options {
+    uint32_t runners_min;
+    uint32_t runners_max;
+    uint32_t lbs_max;
+    uint32_t request_max;    /* runners of one provision call */
+    uint32_t loss_polls;     /* lists that must agree that a host is gone */
+    uint32_t expired_max;    /* requests in a row that brought nothing, then an alarm */
+    uint64_t runner_mb;      /* capacity of a runner that nobody knows yet */
+    uint64_t runner_mb_max;  /* larger ones are lies */
+    int64_t poll_ns;         /* between two calls to the control plane */
+    int64_t demand_life_ns;  /* of an LB's last word */
+    int64_t settle_ns;       /* after a start nothing is provisioned */
+    int64_t cooldown_ns;     /* capacity must have been too much for so long */
+    int64_t drain_min_ns;    /* until every LB has the list without the host */
+    int64_t drain_max_ns;    /* longest function timeout and a margin */
+    int64_t request_life_ns; /* until asked capacity is no longer believed in */
+    int64_t boot_max_ns;
+    int64_t backoff_min_ns;
+    int64_t backoff_max_ns;
+    int64_t loss_brake_ns;
+    int64_t stall_ns;       /* a longer gap between two steps counts as a stop of the process */
+    int64_t status_idle_ns; /* between two questions to an active host */
+    int64_t status_busy_ns; /* to a booting or draining one */
+    int64_t silent_max_ns;  /* an active host that does not answer for so long is replaced */
+    /* Demand in MB to capacity in MB; NULL = as much as is wanted. */
+    int (*predict)(void *ud, const struct fn_load *load, uint64_t *ret_desired_mb);
+    void *predict_ud;
+};
+
+#define NPM_OPTIONS_INIT                                                                           \
+    {                                                                                              \
+        .runners_max = 100, .lbs_max = 1000, .request_max = 20, .loss_polls = 3, .expired_max = 3, \
+        .runner_mb = 4096, .runner_mb_max = 16u << 20, .poll_ns = NPM_S,                           \
+        .demand_life_ns = 10 * NPM_S, .settle_ns = 10 * NPM_S, .cooldown_ns = 60 * NPM_S,          \
+        .drain_min_ns = 3 * NPM_S, .drain_max_ns = 310 * NPM_S, .request_life_ns = 300 * NPM_S,    \
+        .boot_max_ns = 600 * NPM_S, .backoff_min_ns = NPM_S, .backoff_max_ns = 60 * NPM_S,         \
+        .loss_brake_ns = 30 * NPM_S, .stall_ns = 10 * NPM_S, .status_idle_ns = 30 * NPM_S,         \
+        .status_busy_ns = NPM_S, .silent_max_ns = 60 * NPM_S,                                      \
+    }
+#define NPM_S 1000000000LL
+
+/* Runners of all groups together; shared by their states. */
+struct npm_budget {
+    uint32_t runners_max;
+    uint32_t runners; /* hosts and asked ones */
+};
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+enum npm_event_kind {
+    NPM_TICK,
+    NPM_DEMAND, /* an LB told what its calls need */
+    NPM_LISTED, /* the control plane's complete list */
+    NPM_LIST_FAILED,
+    NPM_PROVISIONED,      /* n = accepted */
+    NPM_PROVISION_FAILED, /* unknown: it may have happened all the same */
+    NPM_REMOVED,          /* the control plane took the order; the host may be listed for a while */
+    NPM_REMOVE_FAILED,
+    NPM_REPORTED, /* a runner told its load */
+    NPM_SILENT,   /* a runner did not answer */
+    NPM_DRAIN,    /* the operator's wish */
+    NPM_UNDRAIN,
+};
+
+struct npm_event {
+    enum npm_event_kind kind;
+    const char *id;   /* of the LB or host */
+    uint64_t seq;     /* DEMAND: of this LB, growing; 0 = it does not count (historic LBs) */
+    uint64_t mb;      /* DEMAND; REPORTED: capacity, 0 = not told */
+    uint64_t waiting; /* DEMAND: calls without a runner */
+    uint32_t active;  /* REPORTED: calls that run */
+    uint32_t n;       /* LISTED: machines; PROVISIONED: accepted */
+    bool unknown;     /* PROVISION_FAILED */
+    const struct fn_machine *machines; /* LISTED; borrowed */
+};
+
+/* ---- actions --------------------------------------------------------------------------------- */
+
+enum npm_action_kind {
+    NPM_DO_LIST,
+    NPM_DO_PROVISION,
+    NPM_DO_REMOVE,
+    NPM_DO_STATUS,  /* ask the runner at `address` */
+    NPM_DO_PUBLISH, /* members or their order changed: npm_members() */
+    NPM_DO_NOTE,    /* something that an operator wants to read */
+};
+
+enum npm_note {
+    NPM_NOTE_ADOPTED,
+    NPM_NOTE_ACTIVE,
+    NPM_NOTE_DRAINING,
+    NPM_NOTE_REACTIVATED,
+    NPM_NOTE_REMOVING,
+    NPM_NOTE_GONE,
+    NPM_NOTE_LOST,   /* no longer listed, replaced if needed */
+    NPM_NOTE_PULLED, /* the same with calls on it */
+    NPM_NOTE_BRAKE,  /* most hosts went at once: not believed yet */
+    NPM_NOTE_FOREIGN,
+    NPM_NOTE_BAD_MACHINE, /* a list entry that nobody can use; value: its place */
+    NPM_NOTE_MOVED,       /* an id with another address */
+    NPM_NOTE_DRAIN_CUT,   /* removed at the deadline with calls on it */
+    NPM_NOTE_BOOT_FAILED,
+    NPM_NOTE_SILENT,
+    NPM_NOTE_REQUEST_EXPIRED,
+    NPM_NOTE_REQUEST_ALARM,
+    NPM_NOTE_AT_MAX, /* more is wanted than runners_max or the budget allow */
+    NPM_NOTE_DEMAND_CLAMPED,
+    NPM_NOTE_LB_GONE,
+    NPM_NOTE_LBS_FULL,
+    NPM_NOTE_STALL,
+};
+
+const char *npm_note_text(enum npm_note note);
+
+struct npm_action {
+    enum npm_action_kind kind;
+    enum npm_note note;
+    uint64_t request_id;
+    uint64_t value;      /* NOTE: a figure, by note; PROVISION: see n */
+    uint32_t n;          /* PROVISION */
+    const char *id;      /* of the host or LB; lives until the next step */
+    const char *address; /* STATUS */
+};
+
+struct npm_actions {
+    struct npm_action list[NPM_ACTIONS_MAX];
+    uint32_t n;
+    uint32_t dropped; /* notes that did not fit */
+};
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+enum npm_host_state {
+    NPM_BOOTING,
+    NPM_ACTIVE,
+    NPM_DRAINING,
+    NPM_REMOVING,
+    NPM_FOREIGN,
+    NPM_STATES_N
+};
+
+const char *npm_state_name(enum npm_host_state state);
+
+struct npm_host {
+    char id[NPM_ID_MAX + 1];
+    char address[NPM_ADDRESS_MAX + 1]; /* "" while unknown */
+    enum npm_host_state state;
+    bool operator_drain;
+    bool status_under_way;
+    uint64_t order; /* by time of adoption: the order of members */
+    uint64_t capacity_mb;
+    uint32_t active;  /* calls, as last reported */
+    uint32_t missing; /* lists in a row without it */
+    uint64_t list_no; /* last list with it */
+    uint32_t tries;   /* removals */
+    int64_t since_ns; /* in this state */
+    int64_t missing_ns;
+    int64_t reported_ns; /* 0 = never answered */
+    int64_t silent_ns;   /* since the first question without an answer; 0 = it answers */
+    int64_t status_ns;   /* next question */
+    int64_t remove_ns;   /* next try */
+};
+
+struct npm_group;
+
+/* [init] budget: borrowed, outlives the group. request_base: high bits of request ids, another one
+ * after each start. NULL when out of memory. */
+struct npm_group *npm_group_create(const struct npm_options *options, struct npm_budget *budget,
+                                   uint64_t request_base, int64_t now_ns);
+void npm_group_destroy(struct npm_group *g); /* NULL ok */
+
+/* Returns when the next NPM_TICK is due; earlier ones do no harm. *out is emptied first. */
+int64_t npm_step(struct npm_group *g, const struct npm_event *e, int64_t now_ns,
+                 struct npm_actions *out);
+
+/* Hosts in order of adoption; i < npm_host_count(). */
+uint32_t npm_host_count(const struct npm_group *g);
+const struct npm_host *npm_host_at(const struct npm_group *g, uint32_t i);
+const struct npm_host *npm_host_find(const struct npm_group *g, const char *id);
+static inline bool npm_is_member(const struct npm_host *h)
+{
+    return h->state == NPM_ACTIVE;
+}
+
+struct npm_figures {
+    uint64_t version; /* of the members; grows with each change */
+    uint64_t wanted_mb;
+    uint64_t waiting;
+    uint64_t desired_mb; /* by the predictor, within runners_max */
+    uint64_t state_mb[NPM_STATES_N];
+    uint32_t state_n[NPM_STATES_N];
+    uint32_t asked_n; /* runners asked for that have not arrived */
+    uint32_t requests_n;
+    uint32_t lbs_n;
+    uint32_t cplane_failures; /* in a row */
+    bool settled;
+    bool cplane_busy;
+};
+void npm_figures(const struct npm_group *g, struct npm_figures *ret);
+
+#endif

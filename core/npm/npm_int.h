@@ -1,0 +1,138 @@
+/* What the files of this room share. */
+#ifndef NPM_NPM_INT_H
+#define NPM_NPM_INT_H
+
+#include <npm/npm.h>
+
+/* ---- index.c: text to slot without allocation ------------------------------------------------ */
+
+/* Open addressing with linear probing. Keys are borrowed from the slots: key(ud, slot). */
+struct index {
+    uint32_t *cells; /* slot + 1; 0 = free */
+    uint32_t mask;
+    const char *(*key)(const void *ud, uint32_t slot);
+    const void *ud;
+};
+
+#define INDEX_NONE UINT32_MAX
+
+int index_create(struct index *x, uint32_t slots_max,
+                 const char *(*key)(const void *ud, uint32_t slot), const void *ud);
+void index_finish(struct index *x);
+uint32_t index_find(const struct index *x, const char *key); /* INDEX_NONE */
+void index_add(struct index *x, uint32_t slot);              /* its key must not be there */
+void index_remove(struct index *x, uint32_t slot);
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+struct npm_lb {
+    char id[NPM_LB_ID_MAX + 1]; /* "" = free */
+    uint64_t seq;
+    uint64_t mb;
+    uint64_t waiting;
+    int64_t heard_ns;
+};
+
+/* A provision call whose runners have not all arrived. Sent again with the same id until the
+ * control plane took it. */
+struct npm_request {
+    uint64_t id;
+    uint32_t n; /* still to come; 0 = free entry */
+    bool taken;
+    bool unknown; /* the last answer left open whether it was taken */
+    int64_t expires_ns;
+};
+
+enum npm_cplane_call { NPM_CALL_NONE, NPM_CALL_LIST, NPM_CALL_PROVISION, NPM_CALL_REMOVE };
+
+struct npm_group {
+    struct npm_options o;
+    struct npm_budget *budget;
+    uint64_t version;
+    uint64_t order_last;
+    uint64_t request_last;
+
+    /* hosts[slots[0..n_hosts)] in order of adoption; slots[n_hosts..] are free */
+    struct npm_host *hosts;
+    uint32_t *slots;
+    uint32_t hosts_max, n_hosts;
+    struct index host_index, address_index;
+    uint64_t list_no;
+    uint64_t state_mb[NPM_STATES_N];
+    uint32_t state_n[NPM_STATES_N];
+    uint64_t typical_mb; /* of the host that told last */
+
+    struct npm_lb *lbs;
+    uint32_t *lb_slots;
+    uint32_t n_lbs;
+    struct index lb_index;
+    uint64_t wanted_mb, waiting;
+    uint64_t desired_mb;
+
+    struct npm_request requests[NPM_REQUESTS_MAX];
+    uint32_t asked_n;
+    uint32_t expired; /* in a row */
+
+    enum npm_cplane_call call, call_last;
+    uint64_t call_request;
+    char call_host[NPM_ID_MAX + 1];
+    int64_t call_next_ns;
+    int64_t list_next_ns, provision_next_ns; /* back-off */
+    uint32_t list_failures, provision_failures;
+
+    int64_t stepped_ns;
+    int64_t settled_ns;  /* provisions from then on */
+    int64_t act_down_ns; /* drains and removals from then on */
+    bool listed;         /* a complete list since the start or the last stall */
+    bool brake;
+    int64_t low_since_ns;    /* too much capacity since; 0 = not */
+    bool capped;             /* more is wanted than there may be */
+    bool at_max;             /* and that was told */
+    bool published;          /* members changed in this step */
+    struct npm_actions *out; /* of the running step */
+};
+
+/* group.c */
+struct npm_host *host_find(struct npm_group *g, const char *id);
+/* NULL: no room. */
+struct npm_host *host_add(struct npm_group *g, const char *id, enum npm_host_state state,
+                          int64_t now_ns);
+void host_drop(struct npm_group *g, struct npm_host *h);
+void host_set_state(struct npm_group *g, struct npm_host *h, enum npm_host_state state,
+                    int64_t now_ns);
+/* Another address, or "" for none; false: another host has it. */
+bool host_set_address(struct npm_group *g, struct npm_host *h, const char *address);
+void host_set_capacity(struct npm_group *g, struct npm_host *h, uint64_t mb);
+static inline struct npm_host *host_at(struct npm_group *g, uint32_t i)
+{
+    return &g->hosts[g->slots[i]];
+}
+
+struct npm_action *act(struct npm_group *g, enum npm_action_kind kind); /* NULL: no room */
+void note(struct npm_group *g, enum npm_note what, const char *id, uint64_t value);
+int64_t backoff_ns(const struct npm_group *g, uint32_t failures);
+void asked_add(struct npm_group *g, struct npm_request *r, uint32_t n);
+void asked_take(struct npm_group *g, struct npm_request *r, uint32_t n);
+
+/* demand.c */
+void demand_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns);
+void demand_expire(struct npm_group *g, int64_t now_ns);
+
+/* cplane.c */
+void cplane_listed(struct npm_group *g, const struct npm_event *e, int64_t now_ns);
+void cplane_answered(struct npm_group *g, const struct npm_event *e, int64_t now_ns);
+void cplane_expire(struct npm_group *g, int64_t now_ns);
+/* Starts the next call if one is due; returns when to look again. */
+int64_t cplane_next(struct npm_group *g, int64_t now_ns);
+
+/* hosts.c */
+void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns);
+void hosts_operator(struct npm_group *g, const struct npm_event *e, int64_t now_ns);
+void hosts_drain(struct npm_group *g, struct npm_host *h, int64_t now_ns);
+/* Time-outs of all hosts, questions about their load; returns when to look again. */
+int64_t hosts_watch(struct npm_group *g, int64_t now_ns);
+
+/* scale.c */
+int64_t scale(struct npm_group *g, int64_t now_ns);
+
+#endif

@@ -1,0 +1,76 @@
+#include <npm/npm_int.h>
+
+/* A process that stood still knows nothing: not who is alive, not what is wanted (F90). */
+static void check_stall(struct npm_group *g, int64_t now_ns)
+{
+    if (now_ns - g->stepped_ns > g->o.stall_ns) {
+        note(g, NPM_NOTE_STALL, NULL, (uint64_t)(now_ns - g->stepped_ns));
+        g->listed = false;
+        g->settled_ns = now_ns + g->o.settle_ns;
+        g->act_down_ns = now_ns + g->o.loss_brake_ns;
+        g->low_since_ns = 0;
+    }
+    g->stepped_ns = now_ns;
+}
+
+static void handle(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
+{
+    switch (e->kind) {
+    case NPM_TICK:
+        break;
+    case NPM_DEMAND:
+        demand_heard(g, e, now_ns);
+        break;
+    case NPM_LISTED:
+    case NPM_LIST_FAILED:
+    case NPM_PROVISIONED:
+    case NPM_PROVISION_FAILED:
+    case NPM_REMOVED:
+    case NPM_REMOVE_FAILED:
+        cplane_answered(g, e, now_ns);
+        break;
+    case NPM_REPORTED:
+    case NPM_SILENT:
+        hosts_heard(g, e, now_ns);
+        break;
+    case NPM_DRAIN:
+    case NPM_UNDRAIN:
+        hosts_operator(g, e, now_ns);
+        break;
+    }
+}
+
+static void publish(struct npm_group *g, int64_t now_ns)
+{
+    if (g->published && g->listed && now_ns >= g->settled_ns) {
+        g->published = false;
+        g->version++;
+        act(g, NPM_DO_PUBLISH);
+    }
+}
+
+static int64_t earlier(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+int64_t npm_step(struct npm_group *g, const struct npm_event *e, int64_t now_ns,
+                 struct npm_actions *out)
+{
+    int64_t next_ns = now_ns + g->o.poll_ns;
+
+    out->n = out->dropped = 0;
+    g->out = out;
+    check_stall(g, now_ns);
+    handle(g, e, now_ns);
+    if (e->kind != NPM_DEMAND) { /* the frequent one; the rest can wait for the next tick */
+        demand_expire(g, now_ns);
+        cplane_expire(g, now_ns);
+        next_ns = earlier(next_ns, hosts_watch(g, now_ns));
+    }
+    next_ns = earlier(next_ns, scale(g, now_ns));
+    next_ns = earlier(next_ns, cplane_next(g, now_ns));
+    publish(g, now_ns);
+    g->out = NULL;
+    return next_ns;
+}

@@ -1,0 +1,557 @@
+/* One group with a scripted control plane: each test tells a story in virtual seconds. */
+#include <npm/npm.h>
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define S NPM_S
+#define MACHINES_N 64
+#define RUNNER_MB 4096
+
+static struct npm_options options;
+static struct npm_budget budget;
+static struct npm_group *group;
+static struct npm_actions out;
+static int64_t now_ns, next_ns;
+
+/* The cloud: what it lists, what it was asked, how it answers. */
+static struct {
+    struct fn_machine list[MACHINES_N];
+    char ids[MACHINES_N][16], addresses[MACHINES_N][32];
+    uint32_t n, named;
+    uint32_t lists, provisions, removes, publishes;
+    uint32_t asked;
+    uint64_t last_request;
+    bool list_fails, provision_fails, unknown, silent_runners, deaf_remove, lost;
+    uint32_t active;
+    uint32_t deliver_max;
+} cloud;
+
+static uint32_t notes[64];
+
+static void cloud_add(void)
+{
+    uint32_t i = cloud.named++;
+    struct fn_machine *m = &cloud.list[cloud.n++];
+
+    snprintf(cloud.ids[i], sizeof(cloud.ids[i]), "m%u", i);
+    snprintf(cloud.addresses[i], sizeof(cloud.addresses[i]), "10.0.0.%u:9190", i);
+    *m = (struct fn_machine){sizeof(*m), FN_MACHINE_READY, cloud.ids[i], cloud.addresses[i],
+                             RUNNER_MB};
+}
+
+static void cloud_take(const char *id)
+{
+    for (uint32_t i = 0; i < cloud.n; i++) {
+        if (strcmp(cloud.list[i].id, id) == 0) {
+            memmove(&cloud.list[i], &cloud.list[i + 1], (cloud.n - i - 1) * sizeof(cloud.list[0]));
+            cloud.n--;
+            return;
+        }
+    }
+}
+
+static void step(struct npm_event e);
+
+static void answer_provision(const struct npm_action *a)
+{
+    struct npm_event e = {.kind = NPM_PROVISIONED, .n = a->n, .unknown = cloud.unknown};
+
+    cloud.provisions++;
+    cloud.asked += a->n;
+    cloud.last_request = a->request_id;
+    if (cloud.provision_fails) {
+        e.kind = NPM_PROVISION_FAILED;
+    } else if (!cloud.lost) {
+        e.n = a->n < cloud.deliver_max ? a->n : cloud.deliver_max;
+        for (uint32_t i = 0; i < e.n; i++) {
+            cloud_add();
+        }
+    }
+    step(e);
+}
+
+static void answer(const struct npm_action *a)
+{
+    switch (a->kind) {
+    case NPM_DO_LIST:
+        cloud.lists++;
+        step((struct npm_event){.kind = cloud.list_fails ? NPM_LIST_FAILED : NPM_LISTED,
+                                .n = cloud.n,
+                                .machines = cloud.list});
+        break;
+    case NPM_DO_PROVISION:
+        answer_provision(a);
+        break;
+    case NPM_DO_REMOVE:
+        cloud.removes++;
+        if (!cloud.deaf_remove) {
+            cloud_take(a->id);
+        }
+        step((struct npm_event){.kind = NPM_REMOVED});
+        break;
+    case NPM_DO_STATUS:
+        step((struct npm_event){.kind = cloud.silent_runners ? NPM_SILENT : NPM_REPORTED,
+                                .id = a->id,
+                                .active = cloud.active});
+        break;
+    case NPM_DO_PUBLISH:
+        cloud.publishes++;
+        break;
+    case NPM_DO_NOTE:
+        notes[a->note]++;
+        break;
+    }
+}
+
+static void check_sums(void)
+{
+    struct npm_figures f;
+    uint64_t mb[NPM_STATES_N] = {0};
+    uint32_t n[NPM_STATES_N] = {0};
+
+    npm_figures(group, &f);
+    for (uint32_t i = 0; i < npm_host_count(group); i++) {
+        const struct npm_host *h = npm_host_at(group, i);
+
+        mb[h->state] += h->capacity_mb;
+        n[h->state]++;
+    }
+    ck_assert_int_eq(memcmp(mb, f.state_mb, sizeof(mb)), 0);
+    ck_assert_int_eq(memcmp(n, f.state_n, sizeof(n)), 0);
+    ck_assert_uint_eq(budget.runners, npm_host_count(group) - n[NPM_FOREIGN] + f.asked_n);
+    ck_assert_uint_le(budget.runners, budget.runners_max + n[NPM_BOOTING]);
+}
+
+static void step(struct npm_event e)
+{
+    struct npm_actions mine;
+
+    next_ns = npm_step(group, &e, now_ns, &out);
+    check_sums();
+    ck_assert_int_ge(next_ns, now_ns);
+    mine = out;
+    for (uint32_t i = 0; i < mine.n; i++) {
+        answer(&mine.list[i]);
+    }
+}
+
+/* Ticks as asked for, at most a second apart, with the demand told each second. */
+static void pass(int64_t seconds, uint64_t demand_mb)
+{
+    static uint64_t seq;
+
+    for (int64_t s = 0; s < seconds; s++) {
+        step((struct npm_event){.kind = NPM_DEMAND, .id = "lb1", .seq = ++seq, .mb = demand_mb});
+        for (int i = 0; i < 4; i++) {
+            now_ns += S / 4;
+            step((struct npm_event){.kind = NPM_TICK});
+        }
+    }
+}
+
+static struct npm_figures figures(void)
+{
+    struct npm_figures f;
+
+    npm_figures(group, &f);
+    return f;
+}
+
+static void begin(void)
+{
+    group = npm_group_create(&options, &budget, 1000, now_ns);
+    ck_assert_ptr_nonnull(group);
+}
+
+static void setup(void)
+{
+    struct npm_options o = NPM_OPTIONS_INIT;
+
+    options = o;
+    options.runners_max = 10;
+    budget = (struct npm_budget){.runners_max = 20};
+    memset(&cloud, 0, sizeof(cloud));
+    memset(notes, 0, sizeof(notes));
+    cloud.deliver_max = MACHINES_N;
+    now_ns = 1000 * S;
+    begin();
+}
+
+static void teardown(void)
+{
+    npm_group_destroy(group);
+    ck_assert_uint_eq(budget.runners, 0);
+}
+
+START_TEST(nothing_is_bought_before_it_settled)
+{
+    pass(9, 5000);
+    ck_assert_uint_eq(cloud.provisions, 0);
+    pass(4, 5000);
+    ck_assert_uint_eq(cloud.provisions, 1);
+    ck_assert_uint_eq(cloud.asked, 2);
+    pass(3, 5000);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2);
+    ck_assert_uint_ge(cloud.publishes, 1);
+    pass(60, 5000);
+    ck_assert_uint_eq(cloud.asked, 2);
+}
+END_TEST
+
+/* F24, M2: what is there already counts. */
+START_TEST(a_restart_buys_no_second_fleet)
+{
+    cloud_add();
+    cloud_add();
+    pass(60, 2 * RUNNER_MB);
+    ck_assert_uint_eq(cloud.asked, 0);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2);
+}
+END_TEST
+
+START_TEST(it_shrinks_after_the_cooldown_when_the_runners_are_empty)
+{
+    pass(20, 3 * RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 3);
+    cloud.active = 1;
+    pass(59, 0);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 3);
+    pass(20, 0);
+    ck_assert_uint_eq(figures().state_n[NPM_DRAINING], 3);
+    ck_assert_uint_eq(cloud.removes, 0);
+    cloud.active = 0;
+    pass(10, 0);
+    ck_assert_uint_eq(cloud.removes, 3);
+    ck_assert_uint_eq(npm_host_count(group), 0);
+    ck_assert_uint_eq(cloud.n, 0);
+}
+END_TEST
+
+/* M14: calls are waited for, up to the longest function timeout. */
+START_TEST(a_drain_with_calls_ends_at_its_deadline)
+{
+    pass(20, RUNNER_MB);
+    cloud.active = 2;
+    pass(61 + 300, 0);
+    ck_assert_uint_eq(cloud.removes, 0);
+    pass(20, 0);
+    ck_assert_uint_eq(cloud.removes, 1);
+    ck_assert_uint_eq(notes[NPM_NOTE_DRAIN_CUT], 1);
+}
+END_TEST
+
+START_TEST(draining_runners_come_back_before_new_ones_are_bought)
+{
+    pass(20, 2 * RUNNER_MB);
+    cloud.active = 1;
+    pass(65, 0);
+    ck_assert_uint_eq(figures().state_n[NPM_DRAINING], 2);
+    pass(2, RUNNER_MB + 1);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2);
+    ck_assert_uint_eq(cloud.asked, 2);
+    ck_assert_str_eq(npm_host_at(group, 0)->id, "m0");
+}
+END_TEST
+
+/* M4: asked capacity that never comes is asked again, at most expired_max times at full speed. */
+START_TEST(a_request_that_brings_nothing_expires)
+{
+    cloud.lost = true;
+    pass(20, RUNNER_MB);
+    ck_assert_uint_eq(cloud.provisions, 1);
+    pass(280, RUNNER_MB);
+    ck_assert_uint_eq(cloud.provisions, 1);
+    ck_assert_uint_eq(figures().asked_n, 1);
+    pass(30, RUNNER_MB);
+    ck_assert_uint_eq(cloud.provisions, 2);
+    pass(620, RUNNER_MB);
+    ck_assert_uint_eq(notes[NPM_NOTE_REQUEST_ALARM], 1);
+}
+END_TEST
+
+/* F29, F30: the same request again, ever more slowly, under the same id. */
+START_TEST(a_failing_control_plane_is_asked_ever_more_slowly)
+{
+    uint64_t id;
+
+    cloud.provision_fails = cloud.unknown = true;
+    pass(20, RUNNER_MB);
+    id = cloud.last_request;
+    ck_assert_uint_ge(cloud.provisions, 2);
+    pass(270, RUNNER_MB);
+    ck_assert_uint_le(cloud.provisions, 11);
+    ck_assert_uint_eq(cloud.last_request, id);
+    cloud.provision_fails = false;
+    pass(70, RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 1);
+}
+END_TEST
+
+START_TEST(partial_deliveries_are_completed)
+{
+    cloud.deliver_max = 1;
+    pass(30, 3 * RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 3);
+    ck_assert_uint_eq(cloud.n, 3);
+}
+END_TEST
+
+/* F33, M3. */
+START_TEST(a_lost_runner_is_replaced_after_three_lists)
+{
+    pass(20, 2 * RUNNER_MB);
+    cloud_take("m0");
+    pass(2, 2 * RUNNER_MB);
+    ck_assert_ptr_nonnull(npm_host_find(group, "m0"));
+    pass(6, 2 * RUNNER_MB);
+    ck_assert_ptr_null(npm_host_find(group, "m0"));
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2);
+    ck_assert_uint_eq(notes[NPM_NOTE_LOST], 1);
+}
+END_TEST
+
+/* F34, S7. */
+START_TEST(a_mass_loss_is_not_believed_at_once)
+{
+    struct fn_machine all[4];
+
+    pass(20, 4 * RUNNER_MB);
+    ck_assert_uint_eq(cloud.n, 4);
+    memcpy(all, cloud.list, sizeof(all));
+    cloud.n = 1;
+    pass(20, 4 * RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 4);
+    ck_assert_uint_eq(cloud.asked, 4);
+    ck_assert_uint_eq(notes[NPM_NOTE_BRAKE], 1);
+    memcpy(cloud.list, all, sizeof(all));
+    cloud.n = 4;
+    pass(5, 4 * RUNNER_MB);
+    cloud.n = 1;
+    pass(45, 4 * RUNNER_MB);
+    ck_assert_uint_eq(notes[NPM_NOTE_LOST], 3);
+}
+END_TEST
+
+/* F35, M6. */
+START_TEST(a_removal_is_repeated_until_the_runner_is_gone)
+{
+    pass(20, RUNNER_MB);
+    cloud.deaf_remove = true;
+    pass(200, 0);
+    ck_assert_uint_ge(cloud.removes, 4);
+    ck_assert_uint_eq(figures().state_n[NPM_REMOVING], 1);
+    cloud.deaf_remove = false;
+    pass(80, 0);
+    ck_assert_uint_eq(npm_host_count(group), 0);
+}
+END_TEST
+
+/* S1, F32. */
+START_TEST(the_maximum_holds_and_the_rest_is_foreign)
+{
+    pass(30, 1000 * RUNNER_MB);
+    ck_assert_uint_eq(cloud.asked, 10);
+    step((struct npm_event){.kind = NPM_DEMAND, .id = "lb2", .mb = 1});
+    ck_assert_uint_eq(notes[NPM_NOTE_AT_MAX], 1);
+    for (int i = 0; i < 3; i++) {
+        cloud_add();
+    }
+    pass(5, 1000 * RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_FOREIGN], 3);
+    pass(200, 0);
+    ck_assert_uint_eq(cloud.removes, 10);
+}
+END_TEST
+
+START_TEST(the_budget_of_all_groups_holds)
+{
+    budget.runners_max = 3;
+    pass(30, 5 * RUNNER_MB);
+    ck_assert_uint_eq(cloud.asked, 3);
+}
+END_TEST
+
+/* S8, M10, M11. */
+START_TEST(garbage_demand_is_clamped_and_hurts_nobody)
+{
+    static const uint64_t garbage[] = {0, 1, 1ull << 31, (1ull << 63) - 1, 1ull << 63, UINT64_MAX};
+
+    pass(20, 2 * RUNNER_MB);
+    for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
+        step((struct npm_event){.kind = NPM_DEMAND, .id = "mad", .mb = garbage[i]});
+        ck_assert_uint_ge(figures().wanted_mb, 2 * RUNNER_MB);
+        ck_assert_uint_le(figures().wanted_mb, 12 * RUNNER_MB);
+    }
+    ck_assert_uint_ge(notes[NPM_NOTE_DEMAND_CLAMPED], 1);
+    pass(11, 2 * RUNNER_MB); /* the mad one is forgotten */
+    ck_assert_uint_eq(figures().wanted_mb, 2 * RUNNER_MB);
+}
+END_TEST
+
+START_TEST(an_overtaken_word_is_dropped)
+{
+    step((struct npm_event){.kind = NPM_DEMAND, .id = "x", .seq = 5, .mb = 100});
+    step((struct npm_event){.kind = NPM_DEMAND, .id = "x", .seq = 4, .mb = 900});
+    ck_assert_uint_eq(figures().wanted_mb, 100);
+    step((struct npm_event){.kind = NPM_DEMAND, .id = "x", .seq = 0, .mb = 50});
+    ck_assert_uint_eq(figures().wanted_mb, 50);
+}
+END_TEST
+
+/* F38, F37, F23 of the list: what nobody can use. */
+START_TEST(bad_machines_are_refused)
+{
+    static char long_id[300];
+    const struct fn_machine bad[] = {
+        {sizeof(bad[0]), FN_MACHINE_READY, "", "a:1", 1},
+        {sizeof(bad[0]), FN_MACHINE_READY, NULL, "a:1", 1},
+        {sizeof(bad[0]), FN_MACHINE_READY, "x y", "a:1", 1},
+        {sizeof(bad[0]), FN_MACHINE_READY, long_id, "a:1", 1},
+        {sizeof(bad[0]), FN_MACHINE_READY, "b", NULL, 1},
+        {sizeof(bad[0]), FN_MACHINE_READY, "c", "a:1", UINT64_MAX},
+        {sizeof(bad[0]), 77, "d", "a:1", 1},
+    };
+
+    memset(long_id, 'x', sizeof(long_id) - 1);
+    memcpy(cloud.list, bad, sizeof(bad));
+    cloud.n = 7;
+    pass(2, 0);
+    ck_assert_uint_eq(npm_host_count(group), 0);
+    ck_assert_uint_ge(notes[NPM_NOTE_BAD_MACHINE], 7);
+    cloud.n = 0;
+    cloud_add();
+    cloud.list[1] = cloud.list[0]; /* an id twice */
+    cloud.list[2] = cloud.list[0]; /* an address twice */
+    cloud.list[2].id = "other";
+    cloud.n = 3;
+    pass(2, 0);
+    ck_assert_uint_eq(npm_host_count(group), 2);
+    ck_assert_str_eq(npm_host_find(group, "other")->address, "");
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 1);
+}
+END_TEST
+
+START_TEST(an_operator_drains_and_takes_back)
+{
+    pass(20, 2 * RUNNER_MB);
+    step((struct npm_event){.kind = NPM_DRAIN, .id = "m0"});
+    ck_assert_int_eq(npm_host_find(group, "m0")->state, NPM_DRAINING);
+    pass(20, 2 * RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2); /* replaced */
+    pass(400, 2 * RUNNER_MB);
+    ck_assert_int_eq(npm_host_find(group, "m0")->state, NPM_DRAINING); /* never removed */
+    ck_assert_uint_eq(cloud.removes, 0);
+    step((struct npm_event){.kind = NPM_UNDRAIN, .id = "m0"});
+    ck_assert_int_eq(npm_host_find(group, "m0")->state, NPM_ACTIVE);
+    step((struct npm_event){.kind = NPM_DRAIN, .id = "nobody"});
+}
+END_TEST
+
+/* F90: after a long stop nothing is removed or bought on old knowledge. */
+START_TEST(a_long_stop_is_a_new_start)
+{
+    pass(20, 2 * RUNNER_MB);
+    now_ns += 600 * S;
+    pass(8, 6 * RUNNER_MB);
+    ck_assert_uint_eq(notes[NPM_NOTE_STALL], 1);
+    ck_assert_uint_eq(cloud.asked, 2);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2);
+    pass(10, 6 * RUNNER_MB);
+    ck_assert_uint_eq(cloud.asked, 6);
+}
+END_TEST
+
+START_TEST(a_silent_runner_is_replaced_but_not_all_of_them)
+{
+    pass(20, 4 * RUNNER_MB);
+    cloud.silent_runners = true;
+    pass(200, 4 * RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 4); /* it is we who are cut off */
+}
+END_TEST
+
+START_TEST(a_runner_that_never_boots_is_removed)
+{
+    cloud.silent_runners = true;
+    pass(20, RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_BOOTING], 1);
+    pass(610, RUNNER_MB);
+    ck_assert_uint_eq(notes[NPM_NOTE_BOOT_FAILED], 1);
+    ck_assert_uint_ge(cloud.removes, 1);
+}
+END_TEST
+
+static int twice(void *ud, const struct fn_load *load, uint64_t *ret_desired_mb)
+{
+    (void)ud;
+    *ret_desired_mb = load->wanted_mb * 2;
+    return 0;
+}
+
+/* M5: the predictor's figure decides and sizes, up and down. */
+START_TEST(the_predictor_rules)
+{
+    npm_group_destroy(group);
+    options.predict = twice;
+    begin();
+    pass(30, 2 * RUNNER_MB);
+    ck_assert_uint_eq(cloud.asked, 4);
+    pass(100, RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2);
+}
+END_TEST
+
+/* L2: demand around a border, or an LB that comes and goes, moves nothing to and fro. */
+START_TEST(swinging_demand_does_not_flap)
+{
+    pass(20, 2 * RUNNER_MB);
+    for (int i = 0; i < 60; i++) {
+        pass(5, 2 * RUNNER_MB);
+        pass(5, RUNNER_MB - 1);
+    }
+    ck_assert_uint_eq(cloud.asked, 2);
+    ck_assert_uint_eq(cloud.removes, 0);
+    ck_assert_uint_eq(notes[NPM_NOTE_DRAINING], 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("npm");
+    TCase *t = tcase_create("group");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, nothing_is_bought_before_it_settled);
+    tcase_add_test(t, a_restart_buys_no_second_fleet);
+    tcase_add_test(t, it_shrinks_after_the_cooldown_when_the_runners_are_empty);
+    tcase_add_test(t, a_drain_with_calls_ends_at_its_deadline);
+    tcase_add_test(t, draining_runners_come_back_before_new_ones_are_bought);
+    tcase_add_test(t, a_request_that_brings_nothing_expires);
+    tcase_add_test(t, a_failing_control_plane_is_asked_ever_more_slowly);
+    tcase_add_test(t, partial_deliveries_are_completed);
+    tcase_add_test(t, a_lost_runner_is_replaced_after_three_lists);
+    tcase_add_test(t, a_mass_loss_is_not_believed_at_once);
+    tcase_add_test(t, a_removal_is_repeated_until_the_runner_is_gone);
+    tcase_add_test(t, the_maximum_holds_and_the_rest_is_foreign);
+    tcase_add_test(t, the_budget_of_all_groups_holds);
+    tcase_add_test(t, garbage_demand_is_clamped_and_hurts_nobody);
+    tcase_add_test(t, an_overtaken_word_is_dropped);
+    tcase_add_test(t, bad_machines_are_refused);
+    tcase_add_test(t, an_operator_drains_and_takes_back);
+    tcase_add_test(t, a_long_stop_is_a_new_start);
+    tcase_add_test(t, a_silent_runner_is_replaced_but_not_all_of_them);
+    tcase_add_test(t, a_runner_that_never_boots_is_removed);
+    tcase_add_test(t, the_predictor_rules);
+    tcase_add_test(t, swinging_demand_does_not_flap);
+    suite_add_tcase(s, t);
+    runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
