@@ -331,19 +331,24 @@ int snapshot_clear(struct place_group *g)
     return swap_in(g, NULL, 0);
 }
 
-int snapshot_take(struct place *p, struct fn_snap_builder *b)
+int place_publish(struct place *p, const char *group, const struct fn_runner *list, uint32_t n)
 {
-    struct place_group *g = group_get(p, b->group);
-    int r = g ? swap_in(g, b->list, b->n) : FN_E_EXHAUSTED;
+    struct place_group *g = group_get(p, group);
+    int r = g ? swap_in(g, list, n) : FN_E_EXHAUSTED;
 
     if (r < 0) {
         return r;
     }
-    g->published_by = p->source->seq;
+    g->published_by = p->source ? p->source->seq : 0;
     group_wake(g, 64, FN_WAKE_POOL);
-    log_info("runners published", "group", g->name, "runners", log_num(b->n), "epoch",
+    log_info("runners published", "group", g->name, "runners", log_num(n), "epoch",
              log_num((int64_t)g->snap->view.epoch));
     return 0;
+}
+
+int snapshot_take(struct place *p, struct fn_snap_builder *b)
+{
+    return place_publish(p, b->group, b->list, b->n);
 }
 
 /* Takes the builder in any case. */

@@ -31,3 +31,11 @@ bool plugin_running(void)
 {
     return plugin_crumb_now && !plugin_crumb_now->host_call;
 }
+
+struct plugin_crumb *plugin_crumb_swap(struct plugin_crumb *c)
+{
+    struct plugin_crumb *old = plugin_crumb_now;
+
+    plugin_crumb_now = c;
+    return old;
+}

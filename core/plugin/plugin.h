@@ -117,6 +117,8 @@ const struct plugin_crumb *plugin_current(void);
 struct plugin_crumb *plugin_suspend(const char *what);
 void plugin_resume(struct plugin_crumb *c);
 bool plugin_running(void);
+/* For hosts whose workers are fibres: sets this thread's breadcrumb and returns the one before. */
+struct plugin_crumb *plugin_crumb_swap(struct plugin_crumb *c);
 static inline void plugin_resume_at(struct plugin_crumb **c) { plugin_resume(*c); }
 /* The same for a whole function, whichever way it returns. */
 #define PLUGIN_HOST_CALL(what)                                                                     \

@@ -30,12 +30,13 @@ allowed() {
     http) echo "base model plugin loop http" ;;
     rpc) echo "base model loop rpc" ;;
     loop) echo "base plugin loop" ;;
+    sim) echo "base conf model plugin place sim" ;;
     main) echo "base conf model plugin override place lb runner npm api http rpc loop main" ;;
     *) echo "" ;;
     esac
 }
 
-rooms="base conf model plugin override place lb runner npm api http rpc loop main"
+rooms="base conf model plugin override place lb runner npm api http rpc loop main sim"
 
 # Lines "file room/header" of all #include lines that name a room.
 includes() {
@@ -58,9 +59,11 @@ for folder in "$root"/core/*; do
 done
 
 for room in $rooms; do
-    [ -d "$root/core/$room" ] || continue
+    folder=$root/core/$room
+    [ "$room" = sim ] && folder=$root/sim
+    [ -d "$folder" ] || continue
     may=" $(allowed "$room") fn "
-    includes "$root/core/$room" >"$tmp"
+    includes "$folder" >"$tmp"
     while read -r file kind name; do
         n=$((n + 1))
         top=${name%%/*}
@@ -87,9 +90,9 @@ for room in $rooms; do
         curl/* | http_parser.h)
             [ "$room" = http ] || complain "$file includes <$name>; only core/http may" ;;
         esac
-        # State machines have no outside of their own.
+        # State machines and the simulator have no outside of their own.
         case $room in
-        override | place | lb | runner | npm)
+        override | place | lb | runner | npm | sim)
             case $name in
             sys/socket.h | netinet/* | arpa/* | pthread.h | time.h | sys/time.h | poll.h | netdb.h)
                 complain "$file includes <$name>; room $room gets its outside as tables" ;;
@@ -127,8 +130,9 @@ done
 
 # What the state machines really call. A forbidden name shows up as an undefined symbol.
 forbidden='clock_gettime|gettimeofday|time|nanosleep|usleep|sleep|pthread_create|socket|connect|bind|listen|accept4?|epoll_(create1?|ctl|wait)|poll|select|fork|execve?|rand|random|rand_r|getrandom|read|write|open|openat'
-for room in override place lb runner npm; do
+for room in override place lb runner npm sim; do
     lib=$build/core/$room/libfnd_$room.a
+    [ "$room" = sim ] && lib=$build/sim/libfnd_sim.a
     [ -f "$lib" ] || continue
     n=$((n + 1))
     bad=$(nm -u "$lib" 2>/dev/null | awk '{ print $2 }' | sed 's/@.*//' |
@@ -148,7 +152,7 @@ done
 
 # Functions that nobody may call.
 banned='strcpy|strcat|sprintf|vsprintf|strtok|rand|random|srand|usleep|system|popen|gets|mktemp|tmpnam'
-for lib in "$build"/core/*/libfnd_*.a "$build"/plugins/*.so; do
+for lib in "$build"/core/*/libfnd_*.a "$build"/sim/libfnd_sim.a "$build"/plugins/*.so; do
     [ -f "$lib" ] || continue
     n=$((n + 1))
     bad=$(nm -u "$lib" 2>/dev/null | awk '{ print $2 }' | sed 's/@.*//' | grep -xE "$banned" |
