@@ -1,5 +1,6 @@
 /* Exchanges: one request, one whole answer, on the calling worker thread. */
 #include <http/fetch_int.h>
+#include <base/view.h>
 #include <loop/loop.h>
 #include <plugin/plugin.h>
 
@@ -416,6 +417,11 @@ void fetch_free_answer(struct fn_http_answer *given)
     }
 }
 
+/* Sizes in version 1.0 of fn.http. */
+#define REQUEST_MIN   64
+#define ANSWER_MIN    24
+#define STREAM_CB_MIN 24
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static struct fetch *of_host(const struct fn_host *host)
@@ -428,7 +434,20 @@ static int if_exchange(const struct fn_host *host, struct fn_op *op,
                        struct fn_error *reterr)
 {
     PLUGIN_HOST_CALL("fn.http.exchange");
-    return fetch_exchange(of_host(host), op, rq, ret, reterr);
+    struct fn_http_request known;
+    struct fn_http_answer got = { .size = sizeof(got) };
+    int r = view_take(&known, sizeof(known), rq, REQUEST_MIN);
+
+    if (r < 0 || view_can_give(ret, ANSWER_MIN) < 0) {
+        return err_set(reterr, r < 0 ? r : FN_E_INVALID,
+                       "fn.http: size of the %s is none that this host knows",
+                       r < 0 ? "request" : "answer");
+    }
+    r = fetch_exchange(of_host(host), op, &known, &got, reterr);
+    if (r == 0) {
+        view_give(ret, &got, sizeof(got));
+    }
+    return r;
 }
 
 static int if_stream_open(const struct fn_host *host, const struct fn_http_request *rq,
@@ -436,7 +455,18 @@ static int if_stream_open(const struct fn_host *host, const struct fn_http_reque
                           struct fn_error *reterr)
 {
     PLUGIN_HOST_CALL("fn.http.stream_open");
-    return fetch_stream_open(of_host(host)->streams, host, rq, cb, ud, ret_id, reterr);
+    struct fn_http_request known;
+    struct fn_http_stream_cb known_cb;
+    int r = view_take(&known, sizeof(known), rq, REQUEST_MIN);
+
+    if (r == 0) {
+        r = view_take(&known_cb, sizeof(known_cb), cb, STREAM_CB_MIN);
+    }
+    if (r < 0) {
+        return err_set(reterr, r, "fn.http: size of the request or of its callbacks is none that "
+                       "this host knows");
+    }
+    return fetch_stream_open(of_host(host)->streams, host, &known, &known_cb, ud, ret_id, reterr);
 }
 
 static void if_stream_close(const struct fn_host *host, uint64_t id)

@@ -6,6 +6,7 @@
 #include <loop/exec.h>
 #include <loop/loop_int.h>
 
+#include <base/view.h>
 #include <plugin/plugin.h>
 
 #include <errno.h>
@@ -24,6 +25,10 @@
 #define READ_CHUNK     16384
 #define READS_PER_TURN 64
 #define OUTPUT_CEILING (64 * 1024 * 1024)
+
+/* Sizes in version 1.0 of fn.exec. */
+#define REQUEST_MIN 48
+#define RESULT_MIN  24
 
 /* One kept output. */
 struct output {
@@ -288,8 +293,21 @@ static int if_run(const struct fn_host *host, struct fn_op *op, const struct fn_
                   struct fn_exec_result *ret, struct fn_error *reterr)
 {
     PLUGIN_HOST_CALL("fn.exec.run");
+    struct fn_exec_request known;
+    struct fn_exec_result got = { .size = sizeof(got) };
+    int r = view_take(&known, sizeof(known), rq, REQUEST_MIN);
+
     (void)host;
-    return exec_run(op, rq, ret, reterr);
+    if (r < 0 || view_can_give(ret, RESULT_MIN) < 0) {
+        return err_set(reterr, r < 0 ? r : FN_E_INVALID,
+                       "fn.exec: size of the %s is none that this host knows",
+                       r < 0 ? "request" : "result");
+    }
+    r = exec_run(op, &known, &got, reterr);
+    if (r == 0) {
+        view_give(ret, &got, sizeof(got));
+    }
+    return r;
 }
 
 const struct fn_exec_if *exec_if(void)

@@ -6,6 +6,7 @@
 #include <loop/proc.h>
 #include <loop/proc_int.h>
 #include <base/err.h>
+#include <base/view.h>
 #include <plugin/plugin.h>
 
 #include <errno.h>
@@ -324,6 +325,10 @@ static int proc_spawn(struct proc *p, const struct fn_host *host, const struct f
     return r;
 }
 
+/* Sizes in version 1.0 of fn.proc. */
+#define SPEC_MIN 104
+#define CB_MIN   24
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static struct proc *of_host(const struct fn_host *host)
@@ -341,7 +346,18 @@ static int if_spawn(const struct fn_host *host, const struct fn_proc_spec *s,
                     struct fn_error *reterr)
 {
     PLUGIN_HOST_CALL("fn.proc.spawn");
-    return proc_spawn(of_host(host), host, s, cb, ud, ret_id, reterr);
+    struct fn_proc_spec known;
+    struct fn_proc_cb known_cb;
+    int r = view_take(&known, sizeof(known), s, SPEC_MIN);
+
+    if (r == 0) {
+        r = view_take(&known_cb, sizeof(known_cb), cb, CB_MIN);
+    }
+    if (r < 0) {
+        return err_set(reterr, r, "fn.proc: size of the request or of its callbacks is none that "
+                       "this host knows");
+    }
+    return proc_spawn(of_host(host), host, &known, &known_cb, ud, ret_id, reterr);
 }
 
 /* Under the lock; NULL when it has ended or belongs to another instance. */

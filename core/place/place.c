@@ -382,7 +382,7 @@ static void wake(const struct fn_host *host, const char *group)
 {
     PLUGIN_HOST_CALL("fn.wake");
     struct place *p = plugin_impl(host, "fn.wake");
-    bool foreign = !plugin_current() || plugin_is_beside();
+    bool foreign = plugin_is_beside();
     struct place_group *g, *next;
 
     if (foreign) {

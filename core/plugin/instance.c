@@ -109,7 +109,7 @@ bool plugin_is_beside(void)
 {
     const struct plugin_crumb *c = plugin_current();
 
-    return c && (c->context == PLUGIN_WORKER || (c->context == PLUGIN_INIT && beside));
+    return !c || c->context == PLUGIN_WORKER || (c->context == PLUGIN_INIT && beside);
 }
 
 /* The plugin's own words, made harmless. */

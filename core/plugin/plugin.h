@@ -80,7 +80,9 @@ void plugin_beside_begin(void);
 void plugin_beside_end(void);
 void plugin_go(struct plugin *p);
 void plugin_retire(struct plugin *p);
-/* [any] For host tables: the plugin that calls does not hold the loop. */
+/* [any] For host tables: the plugin that calls does not hold the loop. So it is on a lane, beside the
+ * loop, and on the host's threads that run callbacks of streams and processes, which have no
+ * breadcrumb. */
 bool plugin_is_beside(void);
 
 const char *plugin_name(const struct plugin *p);

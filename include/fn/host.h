@@ -227,9 +227,9 @@ struct fn_proc_if {
     /* [worker] spec and cb are copied. The callbacks may run before this returns. */
     int (*spawn)(const struct fn_host *, const struct fn_proc_spec *, const struct fn_proc_cb *cb,
                  void *ud, uint64_t *ret_id, struct fn_error *reterr);
-    /* [any] The whole group; FN_E_NOT_FOUND for a stale id. exited() follows. */
+    /* [any] The whole group; exited() follows. A stale id is harmless. */
     int (*kill)(const struct fn_host *, uint64_t id, struct fn_error *reterr);
-    /* [worker] on 1 stops the whole group, 0 lets it go on. */
+    /* [worker] on 1 stops the whole group, 0 lets it go on; FN_E_NOT_FOUND for a stale id. */
     int (*freeze)(const struct fn_host *, uint64_t id, uint32_t on, struct fn_error *reterr);
     /* [worker] Kills what earlier nodes left: every process in a cgroup whose name begins with
      * `prefix` but not with `keep`. 0 where there are no cgroups. */

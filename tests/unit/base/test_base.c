@@ -6,6 +6,7 @@
 #include <base/headers.h>
 #include <base/log.h>
 #include <base/metric.h>
+#include <base/view.h>
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -475,6 +476,58 @@ START_TEST(test_metric_without_events_prints_nothing)
 }
 END_TEST
 
+/* ---- view: structs of plugins that know less or more than the host ------------------------------ */
+
+struct view_1_0 {
+    uint32_t size, a;
+};
+struct view_1_1 {
+    uint32_t size, a;
+    uint64_t b;
+};
+
+START_TEST(test_view_takes_what_both_sides_know)
+{
+    const struct view_1_0 old = { sizeof(old), 7 };
+    const struct view_1_1 quiet = { sizeof(quiet), 7, 0 };
+    const struct view_1_1 loud = { sizeof(loud), 7, 1u << 31 };
+    const struct view_1_0 small = { 7, 7 };
+    const struct view_1_0 garbage = { 0x80000000u, 7 };
+    struct view_1_1 host = { 0, 0, 99 };
+    struct view_1_0 old_host;
+
+    ck_assert_int_eq(view_take(&host, sizeof(host), &old, sizeof(old)), 0);
+    ck_assert_uint_eq(host.size, sizeof(host));
+    ck_assert_uint_eq(host.a, 7);
+    ck_assert_uint_eq(host.b, 0);
+    ck_assert_int_eq(view_take(&old_host, sizeof(old_host), &quiet, sizeof(old)), 0);
+    ck_assert_uint_eq(old_host.size, sizeof(old_host));
+    ck_assert_int_eq(view_take(&old_host, sizeof(old_host), &loud, sizeof(old)),
+                     FN_E_UNIMPLEMENTED);
+    ck_assert_int_eq(view_take(&host, sizeof(host), &small, sizeof(old)), FN_E_INVALID);
+    ck_assert_int_eq(view_take(&host, sizeof(host), &garbage, sizeof(old)), FN_E_INVALID);
+    ck_assert_int_eq(view_take(&host, sizeof(host), NULL, sizeof(old)), FN_E_INVALID);
+}
+END_TEST
+
+START_TEST(test_view_gives_no_byte_beyond_the_size)
+{
+    const struct view_1_1 got = { sizeof(got), 7, 8 };
+    struct view_1_1 mine = { sizeof(struct view_1_0), 0, 99 };
+
+    ck_assert_int_eq(view_can_give(NULL, 8), FN_E_INVALID);
+    ck_assert_int_eq(view_can_give(&(struct view_1_0){ 0, 0 }, 8), FN_E_INVALID);
+    ck_assert_int_eq(view_can_give(&mine, 8), 0);
+    view_give(&mine, &got, sizeof(got));
+    ck_assert_uint_eq(mine.size, sizeof(struct view_1_0));
+    ck_assert_uint_eq(mine.a, 7);
+    ck_assert_uint_eq(mine.b, 99);
+    mine.size = sizeof(mine);
+    view_give(&mine, &got, sizeof(got));
+    ck_assert_uint_eq(mine.b, 8);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("base");
@@ -490,6 +543,8 @@ int main(void)
     tcase_add_test(t, test_body_is_charged_to_its_budget);
     tcase_add_test(t, test_errors_carry_code_text_and_status);
     tcase_add_test(t, test_no_error_is_a_success);
+    tcase_add_test(t, test_view_takes_what_both_sides_know);
+    tcase_add_test(t, test_view_gives_no_byte_beyond_the_size);
     suite_add_tcase(s, t);
     t = tcase_create("log");
     tcase_add_test(t, test_log_text_line);
