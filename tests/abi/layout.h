@@ -10,6 +10,7 @@
 #include <fn/placer.h>
 #include <fn/pool.h>
 #include <fn/predictor.h>
+#include <fn/rpc.h>
 
 #ifdef __cplusplus
 #define FIXED(what, value) static_assert((what) == (value), #what)
@@ -389,5 +390,22 @@ FIXED(offsetof(struct fn_timer_if, cancel), 16);
 
 FIXED(sizeof(struct fn_wake_if), 16);
 FIXED(offsetof(struct fn_wake_if, wake), 8);
+
+FIXED(sizeof(struct fn_rpc_cb), 24);
+FIXED(offsetof(struct fn_rpc_cb, message), 8);
+FIXED(offsetof(struct fn_rpc_cb, end), 16);
+
+FIXED(sizeof(struct fn_rpc_call), 40);
+FIXED(offsetof(struct fn_rpc_call, timeout_ms), 4);
+FIXED(offsetof(struct fn_rpc_call, channel), 8);
+FIXED(offsetof(struct fn_rpc_call, method), 16);
+FIXED(offsetof(struct fn_rpc_call, message), 24);
+FIXED(offsetof(struct fn_rpc_call, len), 32);
+
+FIXED(sizeof(struct fn_rpc_if), 40);
+FIXED(offsetof(struct fn_rpc_if, open), 8);
+FIXED(offsetof(struct fn_rpc_if, close), 16);
+FIXED(offsetof(struct fn_rpc_if, call), 24);
+FIXED(offsetof(struct fn_rpc_if, cancel), 32);
 
 #endif
