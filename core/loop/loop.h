@@ -55,6 +55,13 @@ void loop_fd_remove(struct loop *l, struct loop_fd *w);
 int loop_signal(struct loop *l, int signo, void (*cb)(void *ud, int signo), void *ud,
                 struct fn_error *reterr);
 
+/* ---- calls that may never return ------------------------------------------------------------- */
+
+/* Runs fn(arg) on a thread of its own, with all signals blocked, and waits. FN_E_DEADLINE: it did not
+ * return within timeout_ns and goes on alone; whatever arg points at stays its own.
+ * FN_E_EXHAUSTED: no thread. [any] */
+int loop_aside(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
+
 /* ---- worker side of struct fn_op ------------------------------------------------------------ */
 
 const struct fn_op_if *loop_op_if(void);

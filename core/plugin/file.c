@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int plugin_problem(struct plugin_check *c, int code, const char *id, const char *fmt, ...)
@@ -108,18 +110,35 @@ static int take_tables(struct plugin_check *c, struct plugin_file *f)
     return plugin_factories_check(c, &f->manifest, &f->factories, &f->n_factories);
 }
 
+/* Where the linker says "/proc/7/fd/9: undefined symbol", the path is told already. */
+static const char *without_name(const char *why, const char *name)
+{
+    size_t n = strlen(name);
+
+    if (!why) {
+        return "dlopen failed";
+    }
+    return strncmp(why, name, n) == 0 && strncmp(why + n, ": ", 2) == 0 ? why + n + 2 : why;
+}
+
 /* A file that was mapped and is refused afterwards stays mapped: its constructors ran, and nobody
  * knows what they left behind. */
 static int load(struct plugin_check *c, struct plugin_file *f)
 {
-    const char *why;
+    char name[64];
+    bool twin;
     int r;
 
-    f->handle = dlopen(f->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    plugin_seal_name(f->fd, name);
+    f->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!f->handle) {
-        why = dlerror();
         return plugin_problem(c, FN_E_INVALID, "PLG908", "%s; try ldd on it",
-                              why ? why : "dlopen failed");
+                              without_name(dlerror(), name));
+    }
+    f->mapping = plugin_mapping_add(f->handle, f->path, &twin);
+    if (twin) {
+        return plugin_problem(c, FN_E_INTERNAL, "PLG908",
+                              "the linker gave the handle of another plugin; expected one of its own");
     }
     r = plugin_mem_create(f->handle, &c->mem);
     if (r < 0) {
@@ -143,7 +162,85 @@ static struct plugin_file *find_open(struct plugin_host *h, const struct plugin_
     return NULL;
 }
 
-static int open_new(struct plugin_check *c, const struct plugin_stat *st,
+/* ---- the steps before any of its code runs --------------------------------------------------- */
+
+static int check_pin(struct plugin_check *c, const char *sha256)
+{
+    if (!c->pin || strcasecmp(c->pin, sha256) == 0) {
+        return 0;
+    }
+    return plugin_problem(c, FN_E_PERMISSION, "PLG903", "sha256 %s; expected %s", sha256, c->pin);
+}
+
+static int check_signature(struct plugin_check *c, struct plugin_file *f)
+{
+    enum plugin_signed verdict;
+    uint32_t key = 0;
+    const char *name;
+    int r = plugin_signature_check(c, f->path, f->fd, f->size, &verdict, &key);
+
+    if (r < 0) {
+        return r;
+    }
+    if (verdict == PLUGIN_SIGNED) {
+        name = strrchr(c->host->keys[key].path, '/');
+        snprintf(f->signature, sizeof(f->signature), "signed by %.60s",
+                 name ? name + 1 : c->host->keys[key].path);
+    } else {
+        snprintf(f->signature, sizeof(f->signature), "%s",
+                 verdict == PLUGIN_UNSIGNED ? "not signed" : "signature not looked at");
+        f->tainted = verdict == PLUGIN_UNSIGNED;
+    }
+    return 0;
+}
+
+/* What passed once passes again: reloads do not pay a second time. */
+static int try_out(struct plugin_check *c, const struct plugin_file *f)
+{
+    struct plugin_host *h = c->host;
+    int r;
+
+    if (!h->trial) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < PLUGIN_TRIALS_KEPT; i++) {
+        if (strcmp(h->trials[i], f->sha256) == 0) {
+            return 0;
+        }
+    }
+    r = plugin_trial(c, f->fd);
+    if (r == 0) {
+        memcpy(h->trials[h->n_trials++ % PLUGIN_TRIALS_KEPT], f->sha256, sizeof(f->sha256));
+    }
+    return r;
+}
+
+static int check_bytes(struct plugin_check *c, struct plugin_file *f)
+{
+    struct fn_note note;
+    int r = plugin_seal_hash(c, f->fd, f->size, f->sha256);
+
+    r = r < 0 ? r : check_pin(c, f->sha256);
+    r = r < 0 ? r : check_signature(c, f);
+    r = r < 0 ? r : plugin_elf_check(c, f->fd, f->size, &note);
+    if (r == 0) {
+        c->note = note;
+        r = check_note(c, &note);
+    }
+    return r < 0 ? r : try_out(c, f);
+}
+
+/* The descriptor of what was mapped stays open, see seal.c. */
+static void forget(struct plugin_file *f)
+{
+    if (f->fd >= 0 && !f->handle) {
+        close(f->fd);
+    }
+    free(f->path);
+    free(f);
+}
+
+static int open_new(struct plugin_check *c, int fd, const struct plugin_stat *st,
                     struct plugin_file **ret)
 {
     struct plugin_file *f = calloc(1, sizeof(*f));
@@ -157,11 +254,19 @@ static int open_new(struct plugin_check *c, const struct plugin_stat *st,
     f->dev = st->dev;
     f->ino = st->ino;
     f->mtime_ns = st->mtime_ns;
-    r = load(c, f);
+    f->size = st->size;
+    f->fd = plugin_seal_copy(c, fd, st);
+    r = f->fd < 0 ? f->fd : check_bytes(c, f);
+    r = r < 0 ? r : load(c, f);
     if (r < 0) {
-        free(f->path);
-        free(f);
+        forget(f);
         return r;
+    }
+    if (f->mapping) {
+        f->mapping->version = f->manifest.version;
+    }
+    if (f->tainted) {
+        plugin_taint(f);
     }
     LIST_INSERT_HEAD(&c->host->files, f, link);
     *ret = f;
@@ -172,7 +277,6 @@ static int open_checked(struct plugin_check *c, struct plugin_file **ret)
 {
     struct plugin_stat st;
     struct plugin_file *f;
-    struct fn_note note;
     int fd;
     int r;
 
@@ -181,22 +285,21 @@ static int open_checked(struct plugin_check *c, struct plugin_file **ret)
         return fd;
     }
     f = find_open(c->host, &st);
-    if (f) {
+    if (!f) {
+        r = open_new(c, fd, &st, ret);
         close(fd);
-        if (f->ino != st.ino || f->dev != st.dev || f->mtime_ns != st.mtime_ns) {
-            log_warn("plugin file changed on disk; a new process is needed to load it", "plugin",
-                     f->path);
-        }
-        *ret = f;
-        return 0;
+        return r;
     }
-    r = plugin_elf_check(c, fd, st.size, &note);
     close(fd);
-    if (r == 0) {
-        c->note = note;
-        r = check_note(c, &note);
+    if (plugin_file_changed(f)) {
+        log_warn("plugin file changed on disk; a new process is needed to load it", "plugin",
+                 f->path);
     }
-    return r < 0 ? r : open_new(c, &st, ret);
+    r = check_pin(c, f->sha256);
+    if (r == 0) {
+        *ret = f;
+    }
+    return r;
 }
 
 int plugin_file_check(struct plugin_host *h, const char *path, struct plugin_file **ret,
@@ -211,6 +314,33 @@ int plugin_file_open(struct plugin_host *h, const char *path, struct plugin_file
                      struct fn_error *reterr)
 {
     return plugin_file_check(h, path, ret, NULL, reterr);
+}
+
+int plugin_file_open_pinned(struct plugin_host *h, const char *path, const char *sha256,
+                            struct plugin_file **ret, struct fn_error *reterr)
+{
+    struct plugin_check c = { .host = h, .path = path, .first = reterr, .pin = sha256 };
+
+    return open_checked(&c, ret);
+}
+
+const char *plugin_file_sha256(const struct plugin_file *f)
+{
+    return f->sha256;
+}
+
+const char *plugin_file_signature(const struct plugin_file *f)
+{
+    return f->signature;
+}
+
+bool plugin_file_changed(const struct plugin_file *f)
+{
+    struct stat st;
+
+    return stat(f->path, &st) < 0 || st.st_ino != f->ino || st.st_dev != f->dev ||
+           (uint64_t)st.st_size != f->size ||
+           st.st_mtim.tv_sec * ENV_S + st.st_mtim.tv_nsec != f->mtime_ns;
 }
 
 const char *plugin_file_path(const struct plugin_file *f)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CREATE_SPILL_BYTES 16384
+
 struct plugin_host *plugin_host_create(struct env *env)
 {
     struct plugin_host *h = calloc(1, sizeof(*h));
@@ -37,6 +39,7 @@ void plugin_host_destroy(struct plugin_host *h)
         free(f->path);
         free(f);
     }
+    plugin_policy_free(h);
     buf_finish(&h->summary);
     free(h);
 }
@@ -56,7 +59,19 @@ void plugin_host_offer(struct plugin_host *h, const char *iface, uint16_t major,
         return;
     }
     assert(h->n_offers < PLUGIN_OFFERS_MAX);
-    h->offers[h->n_offers++] = (struct plugin_offer){ iface, major, minor, table, impl };
+    h->offers[h->n_offers++] = (struct plugin_offer){ iface, major, minor, table, impl, NULL };
+}
+
+void plugin_host_on_release(struct plugin_host *h, const char *iface,
+                            void (*release)(void *impl, const struct fn_host *host))
+{
+    for (uint32_t i = 0; i < h->n_offers; i++) {
+        if (strcmp(h->offers[i].iface, iface) == 0) {
+            h->offers[i].release = release;
+            return;
+        }
+    }
+    assert(!"offered before");
 }
 
 const char *plugin_host_summary(struct plugin_host *h)
@@ -133,35 +148,118 @@ static int create_failed(struct plugin *p, int r, struct fn_error *said, struct 
                    text);
 }
 
-static int run_create(struct plugin *p, struct fn_error *reterr)
+/* One create(), on the heap: when it misses its deadline, it goes on with this. A plugin may write
+ * beyond the end of the error text; `spill` keeps that from the host's own memory. */
+struct creation {
+    struct plugin *p;
+    bool beside; /* of the thread that asked */
+    int r;
+    void *inst;
+    struct fn_error said;
+    char spill[CREATE_SPILL_BYTES];
+};
+
+static uint32_t lost; /* atomic: create() calls that did not return */
+
+uint32_t plugin_lost(void)
 {
-    struct fn_error said = ERR_INIT;
+    return __atomic_load_n(&lost, __ATOMIC_RELAXED);
+}
+
+static void call_create(void *arg)
+{
+    struct creation *c = arg;
+    struct plugin *p = c->p;
     struct plugin_crumb crumb;
-    void *inst = NULL;
+    bool before = beside;
+
+    beside = c->beside;
+    plugin_enter(&crumb, p, PLUGIN_INIT, "create");
+    c->r = p->factory->create(&p->host, p->conf ? p->conf->data : NULL, &c->inst, &c->said);
+    plugin_leave(&crumb);
+    beside = before;
+}
+
+static int call_create_in_time(struct creation *c, struct fn_error *reterr)
+{
+    struct plugin *p = c->p;
+    struct plugin_host *h = p->owner;
     int r;
 
+    if (!h->aside) {
+        call_create(c);
+        return 0;
+    }
+    if (plugin_lost() >= PLUGIN_LOST_MAX) {
+        return err_set(reterr, FN_E_EXHAUSTED,
+                       "PLG914 %s: %s/%s: create() was not called: %u earlier ones never returned; "
+                       "expected a new process",
+                       p->name, p->factory->kind, p->factory->name, plugin_lost());
+    }
+    r = h->aside(call_create, c, h->start_timeout_ns);
+    if (r == FN_E_DEADLINE) {
+        __atomic_add_fetch(&lost, 1, __ATOMIC_RELAXED);
+        return err_set(reterr, r,
+                       "PLG914 %s: %s/%s: create() did not return within %lld ms "
+                       "(plugins.start_timeout)",
+                       p->name, p->factory->kind, p->factory->name,
+                       (long long)(h->start_timeout_ns / ENV_MS));
+    }
+    return r < 0 ? err_set(reterr, r, "PLG901 %s: no thread for create()", p->name) : 0;
+}
+
+/* FN_E_DEADLINE: the instance and `c` belong to the thread that goes on. */
+static int run_create(struct plugin *p, bool *ret_lost, struct fn_error *reterr)
+{
+    struct creation *c = calloc(1, sizeof(*c));
+    int r;
+
+    if (!c) {
+        return err_set(reterr, FN_E_EXHAUSTED, "PLG901 %s: no memory for create()", p->name);
+    }
+    c->p = p;
+    c->beside = beside;
+    c->said = ERR_INIT;
     p->creating = true;
-    plugin_enter(&crumb, p, PLUGIN_INIT, "create");
-    r = p->factory->create(&p->host, p->conf ? p->conf->data : NULL, &inst, &said);
-    plugin_leave(&crumb);
-    p->creating = false;
+    r = call_create_in_time(c, reterr);
+    *ret_lost = r == FN_E_DEADLINE;
     if (r < 0) {
-        return create_failed(p, r, &said, reterr);
+        if (!*ret_lost) {
+            free(c);
+        }
+        return r;
     }
-    p->inst = inst;
-    if (r > 0 || !inst) {
-        return err_set(reterr, FN_E_INTERNAL,
-                       "PLG917 %s: %s/%s: create() returned %d and %s; expected 0 and an instance",
-                       p->name, p->factory->kind, p->factory->name, r,
-                       inst ? "an instance" : "no instance");
+    p->creating = false;
+    p->inst = c->inst;
+    if (c->r < 0) {
+        r = create_failed(p, c->r, &c->said, reterr);
+    } else if (c->r > 0 || !c->inst) {
+        r = err_set(reterr, FN_E_INTERNAL,
+                    "PLG917 %s: %s/%s: create() returned %d and %s; expected 0 and an instance",
+                    p->name, p->factory->kind, p->factory->name, c->r,
+                    c->inst ? "an instance" : "no instance");
     }
-    return 0;
+    free(c);
+    return r;
+}
+
+/* What the implementations of host tables hold for it. */
+static void let_go(struct plugin *p)
+{
+    const struct plugin_host *h = p->owner;
+
+    for (uint32_t i = 0; i < h->n_offers; i++) {
+        if (h->offers[i].release) {
+            h->offers[i].release(h->offers[i].impl, &p->host);
+        }
+    }
 }
 
 static void release(struct plugin *p)
 {
     if (p->host.priv) {
         plugin_tables_release(p);
+        let_go(p);
     }
     conf_values_destroy(p->conf);
     free(p->name);
@@ -173,6 +271,7 @@ int plugin_create(struct plugin_host *h, struct plugin_file *f, const struct fn_
                   struct fn_error *reterr)
 {
     struct plugin *p = calloc(1, sizeof(*p));
+    bool is_lost = false;
     int r;
 
     if (!p || !(p->name = strdup(name)) ||
@@ -196,10 +295,12 @@ int plugin_create(struct plugin_host *h, struct plugin_file *f, const struct fn_
     }
     if (r == 0) {
         plugin_tables_init(p);
-        r = run_create(p, reterr);
+        r = run_create(p, &is_lost, reterr);
     }
     if (r < 0) {
-        release(p);
+        if (!is_lost) {
+            release(p);
+        }
         return r;
     }
     __atomic_fetch_add(&h->n_instances, 1, __ATOMIC_RELAXED);
@@ -216,8 +317,9 @@ void plugin_destroy(struct plugin *p)
     if (!p) {
         return;
     }
-    /* Its timers must be off first: destroy frees what they point at. */
+    /* Its timers and streams must be off first: destroy frees what they point at. */
     plugin_tables_release(p);
+    let_go(p);
     plugin_enter(&crumb, p, PLUGIN_INIT, "destroy");
     p->factory->destroy(p->inst);
     plugin_leave(&crumb);

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #define NO_SANITIZER __attribute__((no_sanitize("address"), no_sanitize("thread"), noinline))
@@ -84,6 +85,26 @@ int plugin_mem_create(void *handle, struct plugin_mem **ret)
     }
     *ret = m;
     return 0;
+}
+
+int plugin_mem_range(void *handle, uintptr_t *ret_from, uintptr_t *ret_to)
+{
+    struct plugin_mem *m = NULL;
+    int r = plugin_mem_create(handle, &m);
+
+    if (r < 0) {
+        return r;
+    }
+    *ret_from = UINTPTR_MAX;
+    *ret_to = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        if (m->segments[i].own) {
+            *ret_from = m->segments[i].from < *ret_from ? m->segments[i].from : *ret_from;
+            *ret_to = m->segments[i].to > *ret_to ? m->segments[i].to : *ret_to;
+        }
+    }
+    plugin_mem_destroy(m);
+    return *ret_to ? 0 : FN_E_INTERNAL;
 }
 
 void plugin_mem_destroy(struct plugin_mem *m)

@@ -42,47 +42,81 @@ static int check_owner_and_mode(struct plugin_check *c, const char *what, const 
     return 0;
 }
 
-/* Whoever can rename a directory above can put another file in our path. That is refused for the
- * directory that holds the file; above it only told, because build machines commonly have such
- * directories near the root and the operator cannot change them. Sticky directories keep the
- * entries of others. */
-static int check_directories(struct plugin_check *c, const char *dir)
+/* The directory lies above our own executable too: whoever may write there can replace that. */
+static bool is_above_us(const char *dir)
+{
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    size_t len = strlen(dir);
+
+    if (n <= 0) {
+        return false;
+    }
+    exe[n] = '\0';
+    return len == 0 || (strncmp(exe, dir, len) == 0 && exe[len] == '/');
+}
+
+/* Whoever can rename a directory of the path can put another file there. Sticky directories keep the
+ * entries of others. What also holds our executable is told only: build machines commonly have
+ * such a directory near the root, and it gives nobody more than he has. */
+static int check_directory(struct plugin_check *c, const char *dir, const struct stat *found,
+                           bool last)
+{
+    char what[PATH_MAX + 32];
+    struct stat st = *found;
+
+    if (st.st_mode & S_ISVTX) {
+        st.st_mode &= (mode_t)~(S_IWGRP | S_IWOTH);
+    }
+    if (!last && is_above_us(dir)) {
+        if (st.st_mode & (S_IWGRP | S_IWOTH)) {
+            log_warn("a directory above a plugin lets others write", "plugin", c->path, "directory",
+                     dir[0] ? dir : "/", "by", writable_by(st.st_mode));
+        }
+        return 0;
+    }
+    snprintf(what, sizeof(what), "%s %s", last ? "its directory" : "the directory",
+             dir[0] ? dir : "/");
+    return check_owner_and_mode(c, what, &st);
+}
+
+/* Opens the directory step by step from the root, no step through a link, and looks at each. The
+ * path is resolved already: a link means that somebody changes it right now. */
+static int walk(struct plugin_check *c, const char *dir)
 {
     char up[PATH_MAX];
-    char what[PATH_MAX + 16];
     struct stat st;
-    char *slash;
-    bool first = true;
-    int r;
+    int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    size_t done = 0;
+    int r = 0;
 
     snprintf(up, sizeof(up), "%s", dir);
     for (;;) {
-        const char *shown = up[0] ? up : "/";
+        char *name = up + done + 1;
+        size_t len = dir[done] ? strcspn(dir + done + 1, "/") : 0;
+        int next;
 
-        if (stat(shown, &st) < 0) {
-            return plugin_problem(c, err_from_errno(errno), "PLG901", "directory %s: %s", shown,
-                                  strerror(errno));
+        up[done] = '\0';
+        if (at < 0 || fstat(at, &st) < 0) {
+            r = plugin_problem(c, err_from_errno(errno), "PLG901", "directory %s: %s",
+                               done ? up : "/", strerror(errno));
+            break;
         }
-        if (st.st_mode & S_ISVTX) {
-            st.st_mode &= (mode_t)~(S_IWGRP | S_IWOTH);
+        r = check_directory(c, up, &st, len == 0);
+        if (r < 0 || len == 0) {
+            break;
         }
-        if (first) {
-            snprintf(what, sizeof(what), "its directory %s", shown);
-            r = check_owner_and_mode(c, what, &st);
-            if (r < 0) {
-                return r;
-            }
-        } else if (st.st_mode & (S_IWGRP | S_IWOTH)) {
-            log_warn("a directory above a plugin lets others write", "plugin", c->path,
-                     "directory", shown, "by", writable_by(st.st_mode));
-        }
-        first = false;
-        slash = strrchr(up, '/');
-        if (!slash || !up[0]) {
-            return 0;
-        }
-        *slash = '\0';
+        name[len] = '\0';
+        next = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        close(at);
+        at = next;
+        up[done] = '/';
+        done += len + 1;
     }
+    if (r < 0 && at >= 0) {
+        close(at);
+    }
+    return r < 0 ? r : at;
 }
 
 /* Resolves the directory; the last component is kept, so that a link there is seen. */
@@ -142,6 +176,7 @@ static int check_file(struct plugin_check *c, int fd, struct plugin_stat *ret)
 int plugin_path_open(struct plugin_check *c, struct plugin_stat *ret)
 {
     char dir[PATH_MAX];
+    int at;
     int fd;
     int r;
 
@@ -149,19 +184,23 @@ int plugin_path_open(struct plugin_check *c, struct plugin_stat *ret)
     if (r < 0) {
         return r;
     }
+    at = walk(c, dir);
+    if (at < 0) {
+        return at;
+    }
     /* Not blocking: a fifo must not stop the node. */
-    fd = open(ret->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    fd = openat(at, strrchr(ret->path, '/') + 1,
+                O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    r = fd < 0 ? errno : 0;
+    close(at);
     if (fd < 0) {
-        if (errno == ELOOP) {
+        if (r == ELOOP) {
             return plugin_problem(c, FN_E_INVALID, "PLG901",
                                   "is a symbolic link; expected a regular file");
         }
-        return plugin_problem(c, err_from_errno(errno), "PLG901", "%s", strerror(errno));
+        return plugin_problem(c, err_from_errno(r), "PLG901", "%s", strerror(r));
     }
     r = check_file(c, fd, ret);
-    if (r == 0) {
-        r = check_directories(c, dir);
-    }
     if (r < 0) {
         close(fd);
         return r;

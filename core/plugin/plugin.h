@@ -1,6 +1,6 @@
 /* Plugin: loads shared objects, checks them, makes instances and calls them.
  *
- * Life: a file is opened and checked (plugin_file_open), its factories are found by kind and name,
+ * Life: a file is opened, copied into sealed memory and checked (plugin_file_open), its factories are found by kind and name,
  * an instance is made of a factory with options from fn.yaml (plugin_create), called through its
  * host-side copy of the ops table between plugin_enter() and plugin_leave(), and destroyed. Files
  * are never unmapped. Nothing that a wrong, old, new, truncated or hostile-looking file contains
@@ -38,21 +38,71 @@ void plugin_host_offer(struct plugin_host *h, const char *iface, uint16_t major,
 void *plugin_impl(const struct fn_host *host, const char *iface);
 struct plugin *plugin_of(const struct fn_host *host);
 
+/* [init] Called with the host table of an instance when it is destroyed and when its create() failed,
+ * so that what an implementation holds for it (streams, say) is let go. `iface` must have been
+ * offered. Any context that plugin_destroy() may have. */
+void plugin_host_on_release(struct plugin_host *h, const char *iface,
+                            void (*release)(void *impl, const struct fn_host *host));
+
+/* ---- how files are judged -------------------------------------------------------------------- */
+
+#define PLUGIN_TRIAL_NS  (5 * ENV_S)
+#define PLUGIN_START_NS  (5 * ENV_S)
+#define PLUGIN_LOST_MAX  2 /* create() calls that never returned, before no further one is tried */
+
+struct plugin_policy {
+    const char *const *keys; /* PEM files with Ed25519 public keys; none = signatures not looked at */
+    uint32_t n_keys;
+    bool unsigned_refused;         /* has a meaning with keys only */
+    const char *const *libraries;  /* that plugins may need, beside those the host always allows */
+    uint32_t n_libraries;
+    bool trial;                    /* load each file in a child process first */
+    int64_t trial_timeout_ns;      /* 0 = PLUGIN_TRIAL_NS */
+    const char *probe; /* program of the trial; NULL = fnd-plugprobe beside the executable or in
+                          ../libexec/fnd */
+};
+/* [init] Copied; before the first file. Without it files are loaded without trial and signatures
+ * are not looked at. FN_E_INVALID: a key file cannot be used (PLG918). */
+int plugin_host_policy(struct plugin_host *h, const struct plugin_policy *policy,
+                       struct fn_error *reterr);
+/* [init] Deadline of create(). `aside` runs fn(arg) on a thread of its own and returns 0 when it
+ * returned, or FN_E_DEADLINE when it did not within timeout_ns and goes on alone. Without it
+ * create() runs on the caller's thread, without deadline. */
+void plugin_host_deadline(struct plugin_host *h,
+                          int (*aside)(void (*fn)(void *arg), void *arg, int64_t timeout_ns),
+                          int64_t timeout_ns);
+/* [any] create() calls of this process that did not return and may still run. */
+uint32_t plugin_lost(void);
+/* [any, async-signal-safe] Files of this process that nobody signed although keys are configured:
+ * not 0 = the node is tainted. */
+uint32_t plugin_tainted(void);
+
 /* Calls on the loop that take longer are counted and logged; 0 = not watched (virtual time). */
 #define PLUGIN_BUDGET_LOOP_NS 1000000
 void plugin_host_budget(struct plugin_host *h, int64_t loop_ns);
 
 /* [init] Opens and checks a file; a file that is already open is returned again. Interfaces must be
  * offered before, if their versions matter. *reterr gets the first problem, `lines` (may be NULL) a
- * line "PLG910 <path>: <what, got, expected>" for each. Codes: 901 the file, 902 rights and owner,
- * 904 versions, 905 machine, 906 ELF, 907 no plugin, 908 linker, 909 manifest, 910 tables,
- * 915 create failed, 916 duplicate, 917 create broke its contract. */
+ * line "PLG910 <path>: <what, got, expected>" for each. Codes, in the order of the checks: 901 the
+ * file, 902 rights and owner, 919 sealed copy, 903 hash, 918 signature, 906 ELF, 905 machine,
+ * 907 no plugin, 904 versions, trial: 920 not possible, 911 crashed, 912 too slow, 913 ended;
+ * 908 linker, 909 manifest, 910 tables, 916 duplicate; create: 914 deadline, 915 failed, 917 broke
+ * its contract. What runs is a sealed copy in memory: changes of the file have no effect. */
 int plugin_file_check(struct plugin_host *h, const char *path, struct plugin_file **ret,
                       struct buf *lines, struct fn_error *reterr);
 /* The same for callers that show one problem. */
 int plugin_file_open(struct plugin_host *h, const char *path, struct plugin_file **ret,
                      struct fn_error *reterr);
+/* The same with a pinned hash: 64 hex digits, NULL = none. Also a file that is open already must
+ * have it. */
+int plugin_file_open_pinned(struct plugin_host *h, const char *path, const char *sha256,
+                            struct plugin_file **ret, struct fn_error *reterr);
 const char *plugin_file_path(const struct plugin_file *f);
+const char *plugin_file_sha256(const struct plugin_file *f); /* 64 hex digits */
+/* "signed by ops.pem", "not signed" (with keys: tainted), "signature not looked at" */
+const char *plugin_file_signature(const struct plugin_file *f);
+/* The file on disk is another one than what runs, or gone. */
+bool plugin_file_changed(const struct plugin_file *f);
 const struct fn_manifest *plugin_file_manifest(const struct plugin_file *f);
 /* Checked host-side copy, or NULL when the file has no such factory. */
 const struct fn_factory *plugin_file_factory(const struct plugin_file *f, const char *kind,
@@ -132,6 +182,30 @@ uint64_t plugin_budget_misses(const struct plugin *p); /* [any] */
 
 /* Counts and logs (once a minute per instance) an answer that breaks the contract. */
 void plugin_bad_answer(struct plugin *p, const char *what);
+
+/* ---- advice, for tools: nothing of the file runs ---------------------------------------------- */
+
+/* Calls cb for each imported function that the host does for its plugins, with the reason. */
+int plugin_lint_imports(const char *path,
+                        void (*cb)(void *ud, const char *symbol, const char *why), void *ud,
+                        struct fn_error *reterr);
+/* Calls cb for each variable that outlives an instance; a stripped file has sizes only. */
+int plugin_lint_statics(const char *path, void (*cb)(void *ud, const char *symbol, uint64_t bytes),
+                        void *ud, struct fn_error *reterr);
+
+/* Where a plugin's code and data lie. Entries stay for ever; the linker knows the file as
+ * /proc/<pid>/fd/<n>, /proc/<pid>/maps as "/memfd:<name>". */
+struct plugin_mapping {
+    uintptr_t from, to;
+    const char *path;
+    const char *version; /* "" until its manifest was read */
+    void *handle;
+};
+/* [any, async-signal-safe] NULL past the end; at most PLUGIN_MAPPINGS_MAX are kept. */
+#define PLUGIN_MAPPINGS_MAX 256
+const struct plugin_mapping *plugin_mapping_get(uint32_t index);
+/* [any, async-signal-safe] The plugin that an address belongs to, or NULL. */
+const struct plugin_mapping *plugin_mapping_at(const void *addr);
 
 /* "file version kinds" of all open files; borrowed until the next call. A crash handler keeps a copy
  * made beforehand. */

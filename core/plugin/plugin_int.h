@@ -31,6 +31,7 @@ struct plugin_check {
     uint32_t n;
     int first_code;         /* FN_E_* of the first problem */
     struct fn_error *first; /* its text; may be NULL */
+    const char *pin;        /* expected SHA-256, may be NULL */
     struct plugin_mem *mem; /* what may be read; set once the file is mapped */
     struct fn_note note;
     char built_for[64]; /* versions of the table under test: "placer 1.1" */
@@ -60,12 +61,49 @@ int plugin_path_open(struct plugin_check *c, struct plugin_stat *ret);
 
 /* ---- elf.c: the file before any of its code runs --------------------------------------------- */
 
-/* 0 and the ABI note, or < 0 with a problem. Reads with pread() only. */
+/* 0 and the ABI note, or < 0 with a problem. Reads with pread() only; `fd` must not change
+ * meanwhile. */
 int plugin_elf_check(struct plugin_check *c, int fd, uint64_t size, struct fn_note *ret_note);
+
+/* ---- seal.c: what was checked is what runs --------------------------------------------------- */
+
+/* Copies the open file into a sealed memfd. Returns its descriptor or < 0. */
+int plugin_seal_copy(struct plugin_check *c, int fd, const struct plugin_stat *st);
+/* SHA-256 of a sealed copy as 64 hex digits and NUL. */
+int plugin_seal_hash(struct plugin_check *c, int fd, uint64_t size, char ret[65]);
+/* "/proc/<pid>/fd/<n>", which debuggers can open too. */
+void plugin_seal_name(int fd, char ret[64]);
+
+/* ---- sign.c ---------------------------------------------------------------------------------- */
+
+enum plugin_signed { PLUGIN_UNCHECKED, PLUGIN_UNSIGNED, PLUGIN_SIGNED };
+
+struct plugin_key {
+    void *pkey; /* EVP_PKEY */
+    char *path;
+};
+
+int plugin_keys_load(const char *const *paths, uint32_t n, struct plugin_key **ret,
+                     struct fn_error *reterr);
+void plugin_keys_free(struct plugin_key *keys, uint32_t n);
+/* Judges "<path>.sig" over the sealed copy. *ret_key is the index of the key. */
+int plugin_signature_check(struct plugin_check *c, const char *path, int fd, uint64_t size,
+                           enum plugin_signed *ret, uint32_t *ret_key);
+
+/* ---- trial.c --------------------------------------------------------------------------------- */
+
+/* Loads the sealed copy in a child process. */
+int plugin_trial(struct plugin_check *c, int fd);
 
 /* ---- mem.c: pointers that a mapped file gives us --------------------------------------------- */
 
 struct plugin_mem;
+
+/* [*ret_from, *ret_to) holds all its segments. */
+int plugin_mem_range(void *handle, uintptr_t *ret_from, uintptr_t *ret_to);
+/* Remembers where it lies, for plugin_mapping_at(). NULL when the table is full, or when `handle` is
+ * known: then *ret_twin is set. */
+struct plugin_mapping *plugin_mapping_add(void *handle, const char *path, bool *ret_twin);
 
 /* The segments of all objects of this process; those of `handle` are marked as its own. */
 int plugin_mem_create(void *handle, struct plugin_mem **ret);
@@ -153,7 +191,10 @@ struct plugin_offer {
     uint16_t minor;
     const void *table;
     void *impl;
+    void (*release)(void *impl, const struct fn_host *host); /* may be NULL */
 };
+
+#define PLUGIN_TRIALS_KEPT 64
 
 struct plugin_file {
     LIST_ENTRY(plugin_file) link;
@@ -162,7 +203,13 @@ struct plugin_file {
     dev_t dev;
     ino_t ino;
     int64_t mtime_ns;
+    uint64_t size;
+    int fd; /* of the sealed copy; stays open: its number is the name that the linker knows */
+    char sha256[65];
+    char signature[80];
+    bool tainted;
     void *handle;
+    struct plugin_mapping *mapping; /* may be NULL */
     struct fn_manifest manifest; /* checked copy */
     struct plugin_factory *factories;
     uint32_t n_factories;
@@ -185,6 +232,21 @@ struct plugin_host {
         uint64_t entered_ticks;
     } now;
     struct buf summary;
+
+    /* policy, all owned */
+    struct plugin_key *keys;
+    uint32_t n_keys;
+    char **libraries;
+    uint32_t n_libraries;
+    bool unsigned_refused;
+    bool trial;
+    int64_t trial_timeout_ns;
+    char *probe;
+    char trials[PLUGIN_TRIALS_KEPT][65]; /* hashes that passed: a ring */
+    uint32_t n_trials;
+    int (*aside)(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
+    int64_t start_timeout_ns;
+
     int64_t budget_loop_ns; /* 0 = not watched */
     /* One sample of both clocks, to turn ticks into ns without asking the kernel per call. */
     uint64_t ticks0;
@@ -239,6 +301,11 @@ struct plugin {
     struct log_gate miss_gate;
     struct log_gate bad_gate;
 };
+
+/* policy.c */
+void plugin_policy_free(struct plugin_host *h);
+/* Counts, tells and shows in the metrics a file that nobody signed. */
+void plugin_taint(const struct plugin_file *f);
 
 /* tables.c */
 void plugin_tables_init(struct plugin *p);

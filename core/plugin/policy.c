@@ -1,0 +1,144 @@
+/* What the operator wants of plugin files, and what of it must be known to the whole process. */
+#include <plugin/plugin_int.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+static void libraries_free(char **list, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        free(list[i]);
+    }
+    free(list);
+}
+
+void plugin_policy_free(struct plugin_host *h)
+{
+    plugin_keys_free(h->keys, h->n_keys);
+    libraries_free(h->libraries, h->n_libraries);
+    free(h->probe);
+}
+
+static char **libraries_copy(const char *const *from, uint32_t n)
+{
+    char **list = calloc(n + 1, sizeof(*list));
+
+    for (uint32_t i = 0; list && i < n; i++) {
+        list[i] = strdup(from[i]);
+        if (!list[i]) {
+            libraries_free(list, n);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+int plugin_host_policy(struct plugin_host *h, const struct plugin_policy *policy,
+                       struct fn_error *reterr)
+{
+    struct plugin_key *keys = NULL;
+    char **libraries;
+    char *probe = policy->probe ? strdup(policy->probe) : NULL;
+    int r;
+
+    r = plugin_keys_load(policy->keys, policy->n_keys, &keys, reterr);
+    if (r < 0) {
+        free(probe);
+        return r;
+    }
+    libraries = libraries_copy(policy->libraries, policy->n_libraries);
+    if (!libraries || (policy->probe && !probe)) {
+        free(probe);
+        libraries_free(libraries, libraries ? policy->n_libraries : 0);
+        plugin_keys_free(keys, policy->n_keys);
+        return err_set(reterr, FN_E_EXHAUSTED, "no memory for the rules of plugins");
+    }
+    plugin_policy_free(h);
+    h->keys = keys;
+    h->n_keys = policy->n_keys;
+    h->libraries = libraries;
+    h->n_libraries = policy->n_libraries;
+    h->probe = probe;
+    h->unsigned_refused = policy->unsigned_refused;
+    h->trial = policy->trial;
+    h->trial_timeout_ns = policy->trial_timeout_ns > 0 ? policy->trial_timeout_ns : PLUGIN_TRIAL_NS;
+    return 0;
+}
+
+void plugin_host_deadline(struct plugin_host *h,
+                          int (*aside)(void (*fn)(void *arg), void *arg, int64_t timeout_ns),
+                          int64_t timeout_ns)
+{
+    h->aside = aside;
+    h->start_timeout_ns = timeout_ns > 0 ? timeout_ns : PLUGIN_START_NS;
+}
+
+/* ---- taint ----------------------------------------------------------------------------------- */
+
+static uint32_t tainted; /* atomic */
+
+uint32_t plugin_tainted(void)
+{
+    return __atomic_load_n(&tainted, __ATOMIC_RELAXED);
+}
+
+void plugin_taint(const struct plugin_file *f)
+{
+    uint32_t n = __atomic_add_fetch(&tainted, 1, __ATOMIC_RELAXED);
+
+    metric_set(metric_simple("fn_plugin_tainted", METRIC_GAUGE,
+                             "Loaded plugin files that nobody signed although plugins.keys names "
+                             "keys."),
+               n);
+    log_warn("plugin is not signed: this node is tainted", "plugin", f->path, "sha256", f->sha256);
+}
+
+/* ---- where plugins lie ----------------------------------------------------------------------- */
+
+/* Entries are written once, before their count is published, by the one thread that loads. */
+static struct plugin_mapping mappings[PLUGIN_MAPPINGS_MAX];
+static uint32_t n_mappings;
+
+const struct plugin_mapping *plugin_mapping_get(uint32_t index)
+{
+    return index < __atomic_load_n(&n_mappings, __ATOMIC_ACQUIRE) ? &mappings[index] : NULL;
+}
+
+const struct plugin_mapping *plugin_mapping_at(const void *addr)
+{
+    const struct plugin_mapping *m;
+    uint32_t i;
+
+    for (i = 0; (m = plugin_mapping_get(i)); i++) {
+        if ((uintptr_t)addr >= m->from && (uintptr_t)addr < m->to) {
+            return m;
+        }
+    }
+    return NULL;
+}
+
+struct plugin_mapping *plugin_mapping_add(void *handle, const char *path, bool *ret_twin)
+{
+    const struct plugin_mapping *known;
+    struct plugin_mapping *m;
+    uint32_t n;
+
+    *ret_twin = false;
+    for (n = 0; (known = plugin_mapping_get(n)); n++) {
+        if (known->handle == handle) {
+            *ret_twin = true;
+            return NULL;
+        }
+    }
+    if (n == PLUGIN_MAPPINGS_MAX) {
+        return NULL;
+    }
+    m = &mappings[n];
+    *m = (struct plugin_mapping){.path = strdup(path), .version = "", .handle = handle};
+    if (!m->path || plugin_mem_range(handle, &m->from, &m->to) < 0) {
+        free((char *)(uintptr_t)m->path);
+        return NULL;
+    }
+    __atomic_store_n(&n_mappings, n + 1, __ATOMIC_RELEASE);
+    return m;
+}
