@@ -13,7 +13,6 @@ struct engage_link {
     struct rpc *rpc;
     LIST_ENTRY(engage_link) entry;
     char *address;
-    char *target; /* the address as gRPC wants it */
     char *tls_name;
     struct chan *chan; /* NULL once closed */
     const struct engage_link_cb *cb;
@@ -27,6 +26,10 @@ struct engage_link {
     struct env_timer probe_timer;
     LIST_HEAD(, engage_attempt) attempts;
 };
+
+/* A channel as this room makes them; tls_name may be NULL. NULL when out of memory. */
+grpc_channel *rpc_channel_create(struct rpc *r, const char *address, const struct rpc_tls *tls,
+                                 const char *tls_name);
 
 void link_ref(struct engage_link *l);
 void link_unref(struct engage_link *l);

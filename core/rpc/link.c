@@ -69,13 +69,19 @@ static grpc_channel_credentials *credentials(const struct rpc_tls *tls)
     return grpc_ssl_credentials_create_ex(tls->ca_pem, tls->cert_pem ? &pair : NULL, NULL, NULL);
 }
 
-static grpc_channel *channel_create(const struct engage_link *l)
+grpc_channel *rpc_channel_create(struct rpc *r, const char *address, const struct rpc_tls *tls,
+                                 const char *tls_name)
 {
-    const struct rpc_config *c = &l->rpc->config;
-    grpc_channel_credentials *creds = credentials(&c->tls);
+    const struct rpc_config *c = &r->config;
+    char *target = target_of(address);
+    grpc_channel_credentials *creds;
     grpc_channel *channel;
     grpc_arg args[20];
     grpc_channel_args list = { .args = args };
+
+    if (!target) {
+        return NULL;
+    }
 
     /* Retries are the load balancer's business: it knows what is safe. */
     args[list.num_args++] = rpc_arg_int(GRPC_ARG_ENABLE_RETRIES, 0);
@@ -95,14 +101,16 @@ static grpc_channel *channel_create(const struct engage_link *l)
     args[list.num_args++] = (grpc_arg){ .type = GRPC_ARG_STRING,
                                         .key = (char *)GRPC_ARG_PRIMARY_USER_AGENT_STRING,
                                         .value.string = (char *)"fnd/" FND_VERSION };
-    args[list.num_args++] = rpc_arg_quota(l->rpc);
-    if (l->tls_name) {
+    args[list.num_args++] = rpc_arg_quota(r);
+    if (tls_name) {
         args[list.num_args++] = (grpc_arg){ .type = GRPC_ARG_STRING,
                                             .key = (char *)GRPC_SSL_TARGET_NAME_OVERRIDE_ARG,
-                                            .value.string = l->tls_name };
+                                            .value.string = (char *)tls_name };
     }
-    channel = grpc_channel_create(l->target, creds, &list);
+    creds = credentials(tls);
+    channel = grpc_channel_create(target, creds, &list);
     grpc_channel_credentials_release(creds);
+    free(target);
     return channel;
 }
 
@@ -152,7 +160,11 @@ static struct chan *chan_create(struct engage_link *l)
     ch->watch.fn = on_watch;
     ch->rpc = l->rpc;
     ch->link = l;
-    ch->channel = channel_create(l);
+    ch->channel = rpc_channel_create(l->rpc, l->address, &l->rpc->config.tls, l->tls_name);
+    if (!ch->channel) {
+        free(ch);
+        return NULL;
+    }
     ch->engage = grpc_channel_register_call(ch->channel, RPC_METHOD_ENGAGE, NULL, NULL);
     rpc_live_add(l->rpc);
     ch->state = grpc_channel_check_connectivity_state(ch->channel, 1);
@@ -268,7 +280,6 @@ void link_unref(struct engage_link *l)
     }
     assert(l->closed && LIST_EMPTY(&l->attempts));
     free(l->address);
-    free(l->target);
     free(l->tls_name);
     free(l);
 }
@@ -288,10 +299,9 @@ static struct engage_link *link_open(struct engage_client *client, const char *a
     l->cb = cb;
     l->ud = ud;
     l->address = strdup(address);
-    l->target = target_of(address);
     l->tls_name = tls_name ? strdup(tls_name) : NULL;
     LIST_INIT(&l->attempts);
-    if (l->address && l->target && (!tls_name || l->tls_name)) {
+    if (l->address && (!tls_name || l->tls_name)) {
         l->chan = chan_create(l);
     }
     if (!l->chan) {

@@ -1,4 +1,5 @@
 /* The completion thread, and what client and server share. */
+#include <rpc/raw.h>
 #include <rpc/rpc_int.h>
 
 #include <assert.h>
@@ -294,6 +295,7 @@ int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **
     r->config.tls.ca_pem = rpc_strdup(config->tls.ca_pem);
     LIST_INIT(&r->links);
     LIST_INIT(&r->servers);
+    LIST_INIT(&r->channels);
     pthread_mutex_init(&r->live_lock, NULL);
     pthread_cond_init(&r->live_none, NULL);
     rpc_client_init(r);
@@ -319,6 +321,7 @@ int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **
 void rpc_destroy(struct rpc *r)
 {
     struct rpc_server *s;
+    struct rpc_channel *ch;
 
     if (!r) {
         return;
@@ -327,6 +330,9 @@ void rpc_destroy(struct rpc *r)
     r->closing = true;
     while ((s = LIST_FIRST(&r->servers))) {
         rpc_server_close(s);
+    }
+    while ((ch = LIST_FIRST(&r->channels))) {
+        rpc_channel_close(ch);
     }
     rpc_client_close_all(r);
     if (r->on_loop) {

@@ -42,6 +42,7 @@ struct rpc {
     struct scratch out; /* what it may encode meanwhile */
     LIST_HEAD(, engage_link) links;
     LIST_HEAD(, rpc_server) servers;
+    LIST_HEAD(, rpc_channel) channels;
     bool closing; /* no callbacks any more */
 
     /* Objects with tags that gRPC still holds; rpc_destroy() waits until none is left. */

@@ -52,7 +52,7 @@ static void maybe_free(struct rpc_server *s)
     if (s->refs > 0 || !s->down || !s->closed) {
         return;
     }
-    assert(LIST_EMPTY(&s->sessions));
+    assert(LIST_EMPTY(&s->sessions) && LIST_EMPTY(&s->incoming));
     grpc_server_destroy(s->server);
     free(s);
     rpc_live_remove(r);
@@ -104,6 +104,7 @@ void rpc_server_close(struct rpc_server *s)
     s->closed = true;
     LIST_REMOVE(s, entry);
     sessions_forget(s);
+    incoming_forget(s);
     server_ref(s);
     if (!s->down) {
         rpc_server_cancel(s);
@@ -172,14 +173,17 @@ static void reply_status(struct rpc_server *s, grpc_call *call)
     reply(s, call, wire_encode_status(&st), GRPC_STATUS_OK, "");
 }
 
-/* Texts as Go servers write them. */
-static void reply_unknown(struct rpc_server *s, const struct request *q)
+/* A method of the node's own service, or an answer in the words of Go servers. */
+static void serve_other(struct rpc_server *s, const struct request *q)
 {
     char path[METHOD_MAX];
     char text[2 * METHOD_MAX];
     char *slash;
 
     rpc_slice_text(q->details.method, path, sizeof(path));
+    if (incoming_begin(s, q->call, path)) {
+        return;
+    }
     slash = strrchr(path, '/');
     if (path[0] != '/' || slash == path) {
         snprintf(text, sizeof(text), "malformed method name: %s", path);
@@ -261,7 +265,7 @@ static void serve(struct request *q)
         reply(s, q->call, NULL, GRPC_STATUS_UNKNOWN, "runner not configured with logStreamer");
         break;
     default:
-        reply_unknown(s, q);
+        serve_other(s, q);
     }
 }
 
@@ -505,6 +509,7 @@ int rpc_server_open(struct rpc *r, const char *address, const struct engage_serv
     s->ud = ud;
     s->down_tag.fn = on_down;
     LIST_INIT(&s->sessions);
+    LIST_INIT(&s->incoming);
     s->server = server_create(r);
     grpc_server_register_completion_queue(s->server, r->cq, NULL);
     for (int m = 0; m < METHOD_OTHER; m++) {

@@ -22,6 +22,8 @@ struct rpc_server {
     void *drained_ud;
     uint32_t refs; /* request tags and calls that are out */
     LIST_HEAD(, engage_session) sessions;
+    const struct rpc_service *service; /* methods beside RunnerProtocol's, or NULL */
+    LIST_HEAD(, rpc_incoming) incoming;
 };
 
 void server_ref(struct rpc_server *s);
@@ -30,6 +32,10 @@ void server_unref(struct rpc_server *s);
 /* Takes over call and payload (may be NULL). */
 void session_begin(struct rpc_server *s, grpc_call *call, grpc_byte_buffer *payload,
                    const char *request_id, int64_t deadline_ns);
+/* service.c: takes over the call if the server has such a method. */
+bool incoming_begin(struct rpc_server *s, grpc_call *call, const char *path);
+void incoming_forget(struct rpc_server *s);
+
 /* Tells every session's owner that the peer is gone and forgets the owner. */
 void sessions_forget(struct rpc_server *s);
 

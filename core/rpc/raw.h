@@ -1,0 +1,71 @@
+/* Raw: gRPC calls whose messages this room does not look into; what "fn.rpc" and the node pool
+ * manager stand on.
+ *
+ * A call sends one message and gets any number: a unary call is a stream of one. Everything is
+ * [loop]; callbacks are never made from inside the function that started the call, and none comes
+ * after the object was closed. */
+#ifndef RPC_RAW_H
+#define RPC_RAW_H
+
+#include <rpc/rpc.h>
+
+/* ---- client ---------------------------------------------------------------------------------- */
+
+struct rpc_channel;
+struct rpc_raw; /* one call */
+
+struct rpc_raw_cb {
+    void (*message)(void *ud, const void *data, size_t len); /* borrowed */
+    void (*end)(void *ud, int grpc_status, const char *text); /* exactly once; the call is gone */
+};
+
+/* Dials at the first call and again whenever the connection broke. tls: NULL = that of the rpc;
+ * otherwise copied. tls_name: the name expected in the certificate, NULL = the address's host. */
+int rpc_channel_open(struct rpc *r, const char *address, const struct rpc_tls *tls,
+                     const char *tls_name, struct rpc_channel **ret, struct fn_error *reterr);
+/* Its calls end without callbacks. NULL ok. */
+void rpc_channel_close(struct rpc_channel *ch);
+
+/* deadline_ns 0 = none. The message is copied. */
+int rpc_raw_start(struct rpc_channel *ch, const char *method, const void *message, size_t len,
+                  int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud,
+                  struct rpc_raw **ret, struct fn_error *reterr);
+/* end() comes with status 1 (cancelled). */
+void rpc_raw_cancel(struct rpc_raw *c);
+/* The same without callbacks. */
+void rpc_raw_close(struct rpc_raw *c);
+
+/* ---- server ---------------------------------------------------------------------------------- */
+
+struct rpc_incoming; /* one call of a peer */
+
+#define RPC_QUEUE_MAX 16 /* messages of one stream that wait to be sent */
+
+struct rpc_method {
+    const char *path; /* "/NodePoolScaler/AdvertiseCapacity"; NULL ends */
+    /* The peer's message, borrowed; NULL when there was none. Answer now or later. */
+    void (*called)(void *ud, struct rpc_incoming *in, const void *data, size_t len);
+};
+
+struct rpc_service {
+    const struct rpc_method *methods;
+    /* The peer ended a call that was not answered; `in` is gone. */
+    void (*gone)(void *ud, struct rpc_incoming *in);
+    void *ud;
+};
+
+/* Methods beside RunnerProtocol's; borrowed, for the life of the server. Once. */
+void rpc_server_serve(struct rpc_server *s, const struct rpc_service *service);
+
+/* FN_E_EXHAUSTED: RPC_QUEUE_MAX messages wait; the peer is slow. */
+int rpc_incoming_send(struct rpc_incoming *in, const void *data, size_t len);
+/* The call is over and `in` gone for its owner. status: gRPC code; text may be NULL. */
+void rpc_incoming_end(struct rpc_incoming *in, int status, const char *text);
+/* The owner's own pointer. */
+void rpc_incoming_set(struct rpc_incoming *in, void *owner);
+void *rpc_incoming_get(const struct rpc_incoming *in);
+/* A name that the peer's certificate proves: its first URI SAN, else its common name. False on a
+ * plain connection or when there is none. */
+bool rpc_incoming_identity(const struct rpc_incoming *in, char *ret, size_t cap);
+
+#endif
