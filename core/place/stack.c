@@ -1,8 +1,8 @@
 /* Stack: "fn.placer", how a placer finds the one that it wraps.
  *
  * fn.yaml lists placers from the inside out. A wrapper asks for its inner one by name while it is
- * being created, so only those that stand before it are known. A reload begins an empty stack: a name
- * means an instance of the same configuration, never one that is being drained. */
+ * being created, so only those that stand before it are known. A reload begins an empty stack: a
+ * name means an instance of the same configuration, never one that is being drained. */
 #include <place/place_int.h>
 
 #include <string.h>
@@ -39,5 +39,5 @@ static int find_inner(const struct fn_host *host, const char *name,
                    "inner placer, got \"%s\"; expected the name of a placer above it", name);
 }
 
-const struct fn_placer_if place_placer_if = { FN_HDR(struct fn_placer_if, FN_MAGIC_PLACERS),
-                                              find_inner };
+const struct fn_placer_if place_placer_if = {FN_HDR(struct fn_placer_if, FN_MAGIC_PLACERS),
+                                             find_inner};

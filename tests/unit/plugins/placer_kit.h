@@ -36,8 +36,7 @@ struct kit {
 int kit_open(struct kit *k, const struct fn_placer_ops *inner_ops, void *inner,
              const char *const *options, struct fn_error *reterr);
 void kit_close(struct kit *k);
-#define KIT_OPEN(k, ...)                                                                           \
-    kit_open((k), NULL, NULL, (const char *const[]){ __VA_ARGS__, NULL }, NULL)
+#define KIT_OPEN(k, ...) kit_open((k), NULL, NULL, (const char *const[]){__VA_ARGS__, NULL}, NULL)
 
 /* A list of n runners with ids of their own, weight 1, no calls; a new epoch. */
 void kit_list(struct kit *k, uint32_t n);
@@ -52,8 +51,8 @@ uint32_t kit_ask(struct kit *k, uint32_t why);
 uint32_t kit_place(struct kit *k, const char *fn_id);
 /* The call at this runner ended. */
 void kit_end(struct kit *k, const char *fn_id, uint32_t index, uint32_t outcome);
-/* A call that is refused by all but `willing` (or by all: UINT32_MAX): rounds until it is placed, or
- * 0 when it was not within `rounds_max`. No runner is named twice in a round. */
+/* A call that is refused by all but `willing` (or by all: UINT32_MAX): rounds until it is placed,
+ * or 0 when it was not within `rounds_max`. No runner is named twice in a round. */
 uint32_t kit_rounds(struct kit *k, const char *fn_id, uint32_t willing, uint32_t rounds_max);
 uint64_t kit_random(uint64_t *seed);
 

@@ -1,6 +1,6 @@
 /* SipHash-2-4 with 64 bits, from OpenSSL; one context, used by one thread at a time. */
-#ifndef PLACER_CH_SIP_H
-#define PLACER_CH_SIP_H
+#ifndef PLACER_SIP_H
+#define PLACER_SIP_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,148 @@
+/* placer/chbl. */
+#include "decide.h"
+#include "sip.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct chbl {
+    struct chbl_options options;
+    struct sip *sip;
+};
+
+static int create(const struct fn_host *host, const void *conf, void **ret_inst,
+                  struct fn_error *reterr)
+{
+    struct chbl *c = calloc(1, sizeof(*c));
+
+    (void)host;
+    if (!c) {
+        return FN_E_EXHAUSTED;
+    }
+    memcpy(&c->options, conf, sizeof(c->options));
+    c->sip = sip_create(CHBL_KEY_0, CHBL_KEY_1);
+    if (!c->sip) {
+        free(c);
+        if (reterr) {
+            snprintf(reterr->msg, sizeof(reterr->msg),
+                     "the OpenSSL of this machine has no SipHash");
+        }
+        return FN_E_UNIMPLEMENTED;
+    }
+    *ret_inst = c;
+    return 0;
+}
+
+static void destroy(void *inst)
+{
+    struct chbl *c = inst;
+
+    if (c) {
+        sip_destroy(c->sip);
+        free(c);
+    }
+}
+
+static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
+{
+    struct chbl *c = inst;
+    struct chbl_session *s = ask->session;
+    const char *key = ask->call->fn_id ? ask->call->fn_id : "";
+
+    if (!s->hashed) {
+        if (sip_hash(c->sip, key, strlen(key), &s->hash) < 0) {
+            return FN_E_INTERNAL;
+        }
+        s->hashed = 1;
+    }
+    /* The index is this plugin's own, and what it remembers is meant to change. */
+    chbl_decide(s, ask, &c->options, (struct homes *)(uintptr_t)ask->snap->index, ret);
+    return 0;
+}
+
+static int index_build(void *inst, const struct fn_snapshot *snap, void **ret_index)
+{
+    struct homes *h = NULL;
+    int r = homes_create(snap, &h);
+
+    (void)inst;
+    if (r == 0) {
+        *ret_index = h;
+    }
+    return r;
+}
+
+static void index_free(void *inst, void *index)
+{
+    (void)inst;
+    homes_destroy(index);
+}
+
+static const struct fn_placer_ops ops = {
+    .hdr = FN_HDR(struct fn_placer_ops, FN_MAGIC_PLACER),
+    .session_size = sizeof(struct chbl_session),
+    .decide = decide,
+    .index_build = index_build,
+    .index_free = index_free,
+};
+
+static const struct fn_opt opts[] = {
+    {.key = "retry_delay",
+     .doc = "Time after which a call that was refused is offered again, if no capacity was freed "
+            "before.",
+     .dflt = "100ms",
+     .min = 1000000,
+     .max = 60000000000,
+     .type = FN_OPT_DURATION,
+     .offset = offsetof(struct chbl_options, retry_delay_ns)},
+    {.key = "bound",
+     .doc =
+         "Load that a runner may have before functions whose home it is go elsewhere, in percent "
+         "of the mean.",
+     .dflt = "125",
+     .choices = "whole percent",
+     .min = 100,
+     .max = 400,
+     .type = FN_OPT_INT,
+     .offset = offsetof(struct chbl_options, bound)},
+    {.key = "tries",
+     .doc = "Runners that may refuse a call before it waits.",
+     .dflt = "16",
+     .min = 2, /* home first in every round: a second one must have a chance */
+     .max = TRIES_MAX,
+     .type = FN_OPT_INT,
+     .offset = offsetof(struct chbl_options, tries)},
+    {.key = NULL},
+};
+
+static const struct fn_factory factory = {
+    .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
+    .kind = FN_KIND_PLACER,
+    .name = "chbl",
+    .summary =
+        "Sends a function to the same runner as long as that has no more than its share of the "
+        "load, else to random others.",
+    .kind_major = FN_PLACER_MAJOR,
+    .kind_minor = FN_PLACER_MINOR,
+    .conf_size = sizeof(struct chbl_options),
+    .opts = opts,
+    .ops = &ops,
+    .create = create,
+    .destroy = destroy,
+};
+
+static const struct fn_factory *const factories[] = {&factory, NULL};
+
+static const struct fn_manifest manifest = {
+    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
+    .abi_major = FN_ABI_MAJOR,
+    .abi_minor = FN_ABI_MINOR,
+    .name = "placer-chbl",
+    .version = FND_VERSION,
+    .license = "Apache-2.0",
+    .build_tag = FN_BUILD_TAG,
+    .factories = factories,
+};
+
+FN_PLUGIN_DEFINE(placer_chbl, manifest)
