@@ -1,0 +1,142 @@
+/* Container driver: makes, starts, freezes and removes containers for a runner.
+ *
+ * All calls run on worker lanes with a deadline, one at a time per container. The end of a container
+ * and its output are reported through "fn.driver", never by a call that blocks until then. Ids come
+ * from the host; a driver labels what it makes with `owner` and the id, so that sweep() can remove
+ * what a dead node left behind. Upstream: api/agent/drivers. */
+#ifndef FN_DRIVER_H
+#define FN_DRIVER_H
+
+#include <fn/host.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FN_DRIVER_MAJOR 1
+#define FN_DRIVER_MINOR 0
+#define FN_MAGIC_DRIVER     0x464e1401u
+#define FN_MAGIC_TASK       0x464e1402u
+#define FN_MAGIC_DRIVER_IF  0x464e1403u
+
+struct fn_kv {
+    const char *key;
+    const char *value;
+};
+
+/* fn_task.flags. A flag of a later minor that takes rights away is only set for a driver that
+ * offers the capability to honour it, so that an old driver never runs a container too freely. */
+#define FN_TASK_NO_NETWORK     (1u << 0)
+#define FN_TASK_WRITABLE_ROOT  (1u << 1)
+#define FN_TASK_PRIVILEGED_USER (1u << 2) /* run as the image's user with default capabilities */
+#define FN_TASK_ALLOW_VOLUMES  (1u << 3)
+
+/* What to run; immutable, lives until close() of the container returned. A driver that wraps
+ * another copies the struct (no more than hdr.size bytes), changes fields and passes its copy. */
+struct fn_task {
+    struct fn_hdr hdr;       /* FN_MAGIC_TASK */
+    const char *id;          /* 26 characters, unique; also the container's name */
+    const char *owner;       /* identity of this runner across restarts, [a-z0-9-]{1,63} */
+    const char *instance;    /* identity of this process, 32 hex digits */
+    const char *fn_id;
+    const char *app_id;
+    const char *image;
+    const struct fn_kv *env;        /* n_env */
+    const struct fn_kv *extensions; /* n_extensions */
+    uint32_t n_env;
+    uint32_t n_extensions;
+    const char *registry_token; /* NULL = none */
+    const char *syslog_url;     /* NULL = none */
+    const char *iofs_dir;    /* directory of the socket as the node sees it, absolute */
+    const char *iofs_engine_dir; /* the same as the container engine sees it */
+    const char *iofs_inside; /* mount point inside the container, "/tmp/iofs" */
+    const char *hostname;
+    uint64_t mem_bytes;      /* 0 = no limit */
+    uint64_t cpu_milli;      /* 0 = no limit */
+    uint64_t tmpfs_bytes;    /* 0 = engine's default for /tmp */
+    uint64_t tmpfs_inodes;   /* 0 = engine's default */
+    uint64_t fs_bytes;       /* 0 = no limit of the root file system */
+    uint64_t pids_max;       /* 0 = no limit */
+    uint64_t nofile_max;
+    uint64_t memlock_max;
+    uint64_t sigpending_max;
+    uint64_t msgqueue_max;
+    uint32_t flags;          /* FN_TASK_* */
+    uint32_t reserved0;
+    uint64_t handle;         /* names the container in fn_driver_if calls */
+};
+
+/* fn_exit.reason */
+#define FN_EXIT_CODE    1u /* status is the exit code */
+#define FN_EXIT_SIGNAL  2u /* status is the signal */
+#define FN_EXIT_OOM     3u /* the memory limit killed it */
+#define FN_EXIT_REMOVED 4u /* somebody removed it */
+
+struct fn_exit {
+    uint32_t size;
+    uint32_t reason; /* FN_EXIT_* */
+    int32_t status;
+    uint32_t reserved0;
+};
+
+struct fn_driver_ops;
+
+/* "fn.driver": how a driver reports. */
+struct fn_driver_if {
+    struct fn_hdr hdr; /* FN_MAGIC_DRIVER_IF */
+    /* [any] at most once per handle, after start() was called, also from inside it; late reports
+     * are ignored. All three reports may wait for the loop: see Re-entrancy in abi.h for locks. */
+    void (*exited)(const struct fn_host *, uint64_t handle, const struct fn_exit *what);
+    /* [any] fd 1 or 2; copied. */
+    void (*output)(const struct fn_host *, uint64_t handle, uint32_t fd, const void *data,
+                   size_t len);
+    /* [any] The engine went away (0) or came back (1); calls fail fast meanwhile. */
+    void (*engine)(const struct fn_host *, uint32_t up, const struct fn_error *why);
+    /* [init] Another driver of this node by its name in fn.yaml, for drivers that wrap one; it
+     * outlives the wrapper. *ret_ops is the host's copy: checked, as large as the host knows,
+     * optional slots may be NULL. */
+    int (*inner)(const struct fn_host *, const char *name, const struct fn_driver_ops **ret_ops,
+                 void **ret_inst, struct fn_error *reterr);
+};
+
+struct fn_driver_ops {
+    struct fn_hdr hdr; /* FN_MAGIC_DRIVER */
+    uint32_t flags;    /* 0 */
+    uint32_t reserved0;
+    /* [loop] optional, pure: text that becomes part of the identity of a container pool; calls with
+     * different texts never share a container. Returns 0 or FN_E_RANGE. */
+    int (*slot_key)(void *inst, const struct fn_kv *extensions, uint32_t n, char *ret_key,
+                    size_t cap);
+    /* [worker slow] required: make the image present; 0 when it was or now is. The host runs one
+     * at a time per image and shares the result. */
+    int (*prepare_image)(void *inst, struct fn_op *, const struct fn_task *task,
+                         struct fn_error *reterr);
+    /* [worker slow] required: create, not start. On failure nothing is left behind, or sweep() finds
+     * it. */
+    int (*create)(void *inst, struct fn_op *, const struct fn_task *borrowed_until_close,
+                  void **ret_ctr, struct fn_error *reterr);
+    /* [worker slow] required, once: returns when it runs. After a failure close() follows. */
+    int (*start)(void *inst, struct fn_op *, void *ctr, struct fn_error *reterr);
+    /* [worker fast] optional, both or neither. */
+    int (*freeze)(void *inst, struct fn_op *, void *ctr, struct fn_error *reterr);
+    int (*thaw)(void *inst, struct fn_op *, void *ctr, struct fn_error *reterr);
+    /* [worker slow] required: stop and remove, idempotent: "not there" is success. On failure the
+     * host calls again later, with the same ctr. After 0 the ctr is gone. */
+    int (*close)(void *inst, struct fn_op *, void *ctr, struct fn_error *reterr);
+    /* [worker slow] required: remove everything that `owner` left, except what belongs to the
+     * process `instance`. Runs beside calls for containers of this process. */
+    int (*sweep)(void *inst, struct fn_op *, const char *owner, const char *instance,
+                 uint32_t *ret_removed, struct fn_error *reterr);
+    /* [worker fast] required: can the engine be used now? Names its version in ret_version,
+     * NUL-terminated, in cap bytes. */
+    int (*probe)(void *inst, struct fn_op *, char *ret_version, size_t cap,
+                 struct fn_error *reterr);
+    /* [any] required: the uid that the processes of a container have on the node, for the check of
+     * socket peers; UINT32_MAX = unknown. */
+    uint32_t (*uid)(void *inst, void *ctr);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* FN_DRIVER_H */
