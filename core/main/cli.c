@@ -14,12 +14,14 @@ static const char usage_text[] =
     "       fnd check [--config FILE] [--strict] | --reference\n"
     "       fnd plugins [--markdown] FILE|DIRECTORY...\n"
     "       fnd status [--json] [--socket PATH|--config FILE]\n"
+    "       fnd why [--json] [--socket PATH|--config FILE] CALL-ID\n"
     "       fnd version\n"
     "\n"
     "  run        starts a node; without FILE from FN_ variables alone\n"
     "  check      starts nothing: tells every mistake, prints the effective configuration\n"
     "  plugins    tells what plugin files offer\n"
     "  status     tells what the running node of that configuration does\n"
+    "  why        tells what a recent call met: runners, refusals, waits\n"
     "  --socket   the node's admin socket, when it is not the configuration's\n"
     "  --json     the node's answer as it came\n"
     "  --strict   warnings are mistakes\n"
@@ -306,6 +308,7 @@ static const struct command commands[] = {
     { "check", "csr", 0, 0, NULL, run_check },
     { "plugins", "m", 1, INT_MAX, "a file or directory", plugins },
     { "status", "cjS", 0, 0, NULL, cli_status },
+    { "why", "cjS", 1, 1, "a call id (the header Fn-Call-Id of the answer)", cli_why },
     { "version", "", 0, 0, NULL, run_version },
 };
 

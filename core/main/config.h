@@ -67,6 +67,7 @@ struct config_lb {
     int64_t body_memory_bytes; /* 0 = a quarter of the node's memory */
     int64_t execution_headroom_ns;
     uint32_t detached; /* detached calls are accepted */
+    int64_t why_calls; /* ended calls that `fnd why` knows */
     const char *rid_header;
 };
 

@@ -177,6 +177,8 @@ int node_lb_open(struct node *n, struct fn_error *reterr)
                      .response_bytes_max = (uint64_t)c->response_bytes_max,
                      .calls_max = (uint32_t)c->calls_max,
                      .detached = c->detached,
+                     .why_calls = (uint32_t)c->why_calls,
+                     .generation = 1,
                      .rid_header = c->rid_header },
     };
     int r = open_place(n, reterr);
