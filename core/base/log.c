@@ -36,6 +36,11 @@ uint32_t log_level(void)
     return __atomic_load_n(&setup.level, __ATOMIC_RELAXED);
 }
 
+void log_set_level(uint32_t level)
+{
+    __atomic_store_n(&setup.level, level, __ATOMIC_RELAXED);
+}
+
 const uint32_t *log_level_address(void)
 {
     return &setup.level;

@@ -24,6 +24,7 @@ struct log_config {
 /* Process-wide; before the first line. Until then lines go to standard error as text. */
 void log_setup(const struct log_config *config);
 uint32_t log_level(void);
+void log_set_level(uint32_t level); /* while lines are being written */
 const uint32_t *log_level_address(void);
 int log_level_parse(const char *text, uint32_t *ret_level); /* upstream's words; FN_E_INVALID */
 

@@ -380,3 +380,62 @@ int conf_bind(struct conf *c, struct conf_node *map, const char *what, const str
 {
     return conf_bind_with(c, map, what, opts, conf_size, skip, NULL, ret_values, p);
 }
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_list(const void *at, const void *bt)
+{
+    struct fn_strlist a, b;
+
+    memcpy(&a, at, sizeof(a));
+    memcpy(&b, bt, sizeof(b));
+    if (a.n != b.n) {
+        return false;
+    }
+    for (uint64_t i = 0; i < a.n; i++) {
+        if (strcmp(a.items[i], b.items[i]) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool conf_same_option(const struct conf_values *a, const struct conf_values *b, uint32_t i)
+{
+    const struct fn_opt *o = &a->opts[i];
+    const void *at = conf_field(a, o);
+    const void *bt = conf_field(b, o);
+    const char *a_text, *b_text;
+
+    switch (o->type) {
+    case FN_OPT_STR:
+    case FN_OPT_CHOICE:
+        memcpy(&a_text, at, sizeof(a_text));
+        memcpy(&b_text, bt, sizeof(b_text));
+        return same_text(a_text, b_text);
+    case FN_OPT_STRLIST:
+        return same_list(at, bt);
+    case FN_OPT_BOOL:
+        return memcmp(at, bt, sizeof(uint32_t)) == 0;
+    default:
+        return memcmp(at, bt, sizeof(int64_t)) == 0;
+    }
+}
+
+bool conf_same(const struct conf_values *a, const struct conf_values *b)
+{
+    if (!a || !b || a->opts != b->opts) {
+        return a == b;
+    }
+    for (uint32_t i = 0; i < a->n_opts; i++) {
+        if (!conf_same_option(a, b, i)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -115,6 +115,12 @@ int conf_parse_bool(const char *text, bool *ret);
 /* Nearest known word (edit distance <= 2 or a third of the length), or NULL. */
 const char *conf_nearest(const char *word, const char *const *known);
 
+/* Whether option i has the same value in both, which must have the same table. */
+bool conf_same_option(const struct conf_values *a, const struct conf_values *b, uint32_t i);
+/* All of them; NULL is equal to NULL only. */
+bool conf_same(const struct conf_values *a, const struct conf_values *b);
+/* The value alone, as YAML; secrets as "***". */
+int conf_print_option(const struct conf_values *v, uint32_t i, struct buf *out);
 /* Effective values as YAML ("key: value  # source"), secrets as "***". */
 int conf_print(const struct conf_values *v, int indent, struct buf *out);
 /* The table as a Markdown table. variable(ud, key) names the FN_ variable of a key or gives NULL;

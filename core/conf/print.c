@@ -116,6 +116,11 @@ static int print_value(struct buf *out, const struct conf_values *v, const struc
     }
 }
 
+int conf_print_option(const struct conf_values *v, uint32_t i, struct buf *out)
+{
+    return print_value(out, v, &v->opts[i]);
+}
+
 int conf_print(const struct conf_values *v, int indent, struct buf *out)
 {
     int r = 0;

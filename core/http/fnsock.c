@@ -405,6 +405,14 @@ static void set_defaults(struct fnsocks *all)
     all->parse_limits.fields_max = config->limits.answer_headers_max;
 }
 
+void fnsock_set_limits(struct fnsock_if *f, const struct fnsock_limits *limits)
+{
+    struct fnsocks *all = f->impl;
+
+    all->config.limits = *limits;
+    set_defaults(all);
+}
+
 static void destroy(struct fnsocks *all)
 {
     if (all->inotify.fd >= 0) {

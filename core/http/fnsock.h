@@ -28,6 +28,8 @@ struct fnsock_config {
 /* Texts of config are copied. [init] */
 int fnsock_create(struct loop *loop, const struct fnsock_config *config, struct fnsock_if *ret,
                   struct fn_error *reterr);
+/* [loop] For answers from now on. */
+void fnsock_set_limits(struct fnsock_if *f, const struct fnsock_limits *limits);
 /* Every fnsock must have been closed. Zeroed: no effect. */
 void fnsock_destroy(struct fnsock_if *f);
 

@@ -226,11 +226,18 @@ static void listen_stop(struct http_server *s)
     }
 }
 
+void http_server_set_limits(struct http_server *s, const struct http_limits *limits)
+{
+    s->config.limits = *limits;
+    s->parse_limits.head_bytes_max = (size_t)limits->header_bytes_max;
+    s->parse_limits.line_bytes_max = (size_t)limits->request_line_max;
+    s->parse_limits.fields_max = (uint32_t)limits->headers_max;
+}
+
 int http_server_create(struct loop *loop, const struct http_server_config *config,
                        struct http_server **ret, struct fn_error *reterr)
 {
     struct http_server *s = calloc(1, sizeof(*s));
-    const struct http_limits *limits = &config->limits;
     int r;
 
     if (!s) {
@@ -239,9 +246,7 @@ int http_server_create(struct loop *loop, const struct http_server_config *confi
     s->loop = loop;
     s->env = loop_env(loop);
     s->config = *config;
-    s->parse_limits.head_bytes_max = (size_t)limits->header_bytes_max;
-    s->parse_limits.line_bytes_max = (size_t)limits->request_line_max;
-    s->parse_limits.fields_max = (uint32_t)limits->headers_max;
+    http_server_set_limits(s, &config->limits);
     s->resume.cb = on_resume;
     TAILQ_INIT(&s->conns);
     http_parser_set_max_header_size(UINT32_MAX); /* the limits above rule, not its own */

@@ -63,6 +63,8 @@ struct http_request {
 
 int http_server_create(struct loop *loop, const struct http_server_config *config,
                        struct http_server **ret, struct fn_error *reterr);
+/* For what begins from now on; open connections stay, also beyond a lower number. */
+void http_server_set_limits(struct http_server *s, const struct http_limits *limits);
 /* Stops accepting; idle connections close, running ones end with "Connection: close". */
 void http_server_drain(struct http_server *s);
 /* Connections still open. */

@@ -268,6 +268,10 @@ static void load_failed(struct entry *e, const char *why)
 {
     int64_t now_ns = env_now_ns(e->catalog->env);
 
+    if (e->fixed) {
+        load_end(e);
+        return;
+    }
     log_warn("the API node cannot tell about a function", "key", e->key, "error", why, "stale",
              e->fn ? "true" : "false");
     if (e->fn && e->stale_until_ns <= now_ns) {
@@ -286,6 +290,10 @@ static void load_missing(struct entry *e, const char *what)
 {
     int64_t now_ns = env_now_ns(e->catalog->env);
 
+    if (e->fixed) {
+        load_end(e);
+        return;
+    }
     catalog_fn_unref(e->fn);
     e->fn = NULL;
     e->failing = false;
@@ -301,6 +309,10 @@ static void load_done(struct entry *e)
     struct fn_error err;
     struct catalog_fn *f;
 
+    if (e->fixed) { /* fn.yaml defined it meanwhile */
+        load_end(e);
+        return;
+    }
     if (fn_def_check(&l->fn, &err) < 0) {
         load_failed(e, err.msg);
         return;
@@ -430,8 +442,13 @@ static void load_next(struct entry *e)
 {
     const struct catalog_source *s = e->catalog->source;
     struct buf path = BUF_INIT(8192);
-    int r = step_path(e, &path);
+    int r;
 
+    if (!s) {
+        load_missing(e, e->fn_id ? "Fn" : "Trigger");
+        return;
+    }
+    r = step_path(e, &path);
     r = r < 0 ? r : s->get(s->impl, buf_text(&path), on_answer, e);
     buf_finish(&path);
     if (r < 0) {
@@ -490,7 +507,7 @@ static struct catalog_query *ask(struct entry *e, catalog_cb *cb, void *ud)
         refuse(cb, ud, "out of memory");
         return NULL;
     }
-    if (e->load && !serve_old) {
+    if (e->load && !serve_old && !e->fixed) {
         return wait_for(e, cb, ud);
     }
     answer(e, cb, ud);
@@ -626,7 +643,62 @@ int catalog_add_app(struct catalog *c, const struct catalog_app_def *def, struct
     return r;
 }
 
+/* The entry of fn.yaml is no more; a running load goes on for those who wait for it. */
+static void unfix(struct entry *e)
+{
+    if (!e->load) {
+        entry_destroy(e);
+        return;
+    }
+    catalog_fn_unref(e->fn);
+    e->fn = NULL;
+    e->fixed = false;
+    e->failing = false;
+    e->fresh_until_ns = e->stale_until_ns = 0;
+}
+
+static void move_in(struct catalog *c, struct entry *given)
+{
+    struct entry *e = entry_find(c, given->key);
+
+    if (e) {
+        catalog_fn_unref(e->fn);
+        e->fn = catalog_fn_ref(given->fn);
+        e->fixed = true;
+        e->failing = false;
+        return;
+    }
+    HASH_DEL(given->catalog->entries, given);
+    given->catalog = c;
+    HASH_ADD_KEYPTR(hh, c->entries, given->key, strlen(given->key), given);
+}
+
+void catalog_replace(struct catalog *c, struct catalog *given)
+{
+    struct entry *e, *next;
+
+    HASH_ITER(hh, c->entries, e, next) {
+        if (e->fixed && !entry_find(given, e->key)) {
+            unfix(e);
+        }
+    }
+    HASH_ITER(hh, given->entries, e, next) {
+        move_in(c, e);
+    }
+    catalog_destroy(given);
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
+
+void catalog_set_options(struct catalog *c, const struct catalog_options *options,
+                         const struct catalog_source *source)
+{
+    c->options = *options;
+    c->source = source;
+    if (source && !env_timer_is_set(&c->sweep)) {
+        env_timer_set(c->env, &c->sweep, env_now_ns(c->env) + SWEEP_INTERVAL_NS);
+    }
+}
 
 int catalog_create(struct env *env, const struct catalog_options *options,
                    const struct catalog_source *source, struct catalog **ret,
@@ -638,12 +710,8 @@ int catalog_create(struct env *env, const struct catalog_options *options,
         return err_set(reterr, FN_E_EXHAUSTED, "catalog: out of memory");
     }
     c->env = env;
-    c->options = *options;
-    c->source = source;
     c->sweep.cb = on_sweep;
-    if (source) {
-        env_timer_set(env, &c->sweep, env_now_ns(env) + SWEEP_INTERVAL_NS);
-    }
+    catalog_set_options(c, options, source);
     *ret = c;
     return 0;
 }
@@ -655,7 +723,9 @@ void catalog_destroy(struct catalog *c)
     if (!c) {
         return;
     }
-    env_timer_clear(c->env, &c->sweep);
+    if (env_timer_is_set(&c->sweep)) { /* else it may never have seen the loop */
+        env_timer_clear(c->env, &c->sweep);
+    }
     HASH_ITER(hh, c->entries, e, next) {
         if (e->load) {
             arena_finish(&e->load->arena);

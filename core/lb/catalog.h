@@ -1,6 +1,6 @@
 /* Catalog: which function a request means.
  *
- * Two sources: functions and triggers of fn.yaml, fixed at start, and an API node behind a handed
+ * Two sources: functions and triggers of fn.yaml, replaced by a reload, and an API node behind a handed
  * table. Values of the API node are kept for ttl_ns and asked for once however many calls wait
  * (single flight); while the API node is down the last good value is used up to stale_ns. A
  * function is counted: calls pin it. [loop] Upstream: api/agent/hybrid/client.go; fn-wire-and-api
@@ -96,6 +96,12 @@ int catalog_create(struct env *env, const struct catalog_options *options,
                    struct fn_error *reterr);
 /* [init] Copies. FN_E_EXISTS when an id, name or source stands twice. */
 int catalog_add_app(struct catalog *c, const struct catalog_app_def *app, struct fn_error *reterr);
+/* [loop] Other functions of fn.yaml: those of `given` (made without a source, destroyed here) instead of
+ * the present ones. Calls that have a function keep it; what the API node told stays. */
+void catalog_replace(struct catalog *c, struct catalog *given);
+/* [loop] source NULL = only fn.yaml from now on; borrowed. */
+void catalog_set_options(struct catalog *c, const struct catalog_options *options,
+                         const struct catalog_source *source);
 void catalog_destroy(struct catalog *c); /* queries must have ended or been cancelled; NULL ok */
 
 /* cb gets a pinned function (given: catalog_fn_unref()) or an error: FN_E_NOT_FOUND with 404 and

@@ -13,7 +13,6 @@ enum config_section {
     SECTION_LB,
     SECTION_RUNNER,
     SECTION_ADMIN,
-    SECTION_PLUGINS,
     SECTIONS_N,
     /* not tables of their own, but places that a variable can go to: */
     SECTION_PLACER,
@@ -32,7 +31,6 @@ struct config_section_def {
 
 extern const struct config_section_def config_sections[SECTIONS_N];
 extern const char *const config_top_others[]; /* keys of the top level that are no options of it */
-extern const char *const config_plugin_kinds[]; /* the same of plugins: */
 
 #define CONFIG_SECTION_OVERRIDES_MAX 32
 
@@ -82,6 +80,12 @@ extern const struct config_variable config_variables[]; /* name NULL ends */
 void config_env_read(struct config *c, char *const *environ_, struct conf_problems *p);
 /* The variable of an option, or NULL. */
 const char *config_variable_of(enum config_section section, const char *key);
+
+/* ---- what a reload may change (config_live.c) ------------------------------------------------ */
+
+bool config_is_live(enum config_section section, const char *key);
+/* Whether the section means anything for this kind of node. */
+bool config_section_applies(const struct config *c, int section);
 
 /* ---- parts of the file
  * --------------------------------------------------------------------------- */

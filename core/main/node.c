@@ -46,24 +46,6 @@ int node_plugin(struct node *n, const struct config_plugin *section, struct plug
     return 0;
 }
 
-int node_plugins(struct node *n, const struct config_list_plugin *list, struct plugin ***ret,
-                 struct fn_error *reterr)
-{
-    int r;
-
-    *ret = calloc(list->n + 1, sizeof(**ret));
-    if (!*ret) {
-        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
-    }
-    for (uint32_t i = 0; i < list->n; i++) {
-        r = node_plugin(n, &list->items[i], &(*ret)[i], reterr);
-        if (r < 0) {
-            return r;
-        }
-    }
-    return 0;
-}
-
 /* The first IPv4 address of an interface that is neither lo nor docker0 (fn-wire-and-api 2.5). */
 static void own_ipv4(unsigned char ret[4])
 {
@@ -138,30 +120,12 @@ static void set_budget(struct node *n)
                                 : memory / BODY_SHARE_OF_MEMORY;
 }
 
-static void close_streams(void *impl, const struct fn_host *host)
-{
-    fetch_close_all(impl, host);
-}
-
-int node_open(struct node *n, struct fn_error *reterr)
+static int open_tables(struct node *n, struct fn_error *reterr)
 {
     unsigned char ipv4[4];
-    int r = loop_create(NULL, &n->loop, reterr);
+    int r;
 
-    if (r < 0) {
-        return r;
-    }
-    n->env = loop_env(n->loop);
-    n->opened_ns = env_now_ns(n->env);
-    n->host = plugin_host_create(n->env);
-    if (!n->host) {
-        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
-    }
     plugin_host_budget(n->host, PLUGIN_BUDGET_LOOP_NS);
-    plugin_host_deadline(n->host, loop_aside, n->config->plugins->start_timeout_ns);
-    if (config_plugin_policy(n->config, n->host, n->problems) < 0) {
-        return err_set(reterr, FN_E_INVALID, "plugins.keys cannot be used");
-    }
     own_ipv4(ipv4);
     id_maker_init(&n->ids, ipv4, port_of(n->config->http->listen));
     set_budget(n);
@@ -174,19 +138,66 @@ int node_open(struct node *n, struct fn_error *reterr)
     }
     plugin_host_offer(n->host, "fn.op", 1, 0, loop_op_if(), NULL);
     plugin_host_offer(n->host, "fn.http", 1, 0, fetch_if(), n->fetch);
-    plugin_host_on_release(n->host, "fn.http", close_streams);
     plugin_host_offer(n->host, "fn.exec", 1, 0, exec_if(), NULL);
     plugin_host_offer(n->host, "fn.proc", 1, 0, proc_if(), n->proc);
     override_offer(n->host);
-    r = node_plugins(n, &n->config->overriders, &n->overriders, reterr);
-    r = r < 0 ? r : node_plugins(n, &n->config->listeners, &n->listeners, reterr);
+    return 0;
+}
+
+/* The parts that plugins need come first, then all of them, so that every mistake is told. */
+static int open_parts(struct node *n, struct config *config, struct fn_error *reterr)
+{
+    int r = node_has_runner(n) ? node_runner_open(n, reterr) : 0;
+    struct generation *g;
+
+    r = r < 0 || !node_has_lb(n) ? r : node_lb_open(n, reterr);
     if (r < 0) {
         return r;
     }
-    n->chain = (struct chain){ n->overriders, n->config->overriders.n, n->listeners,
-                               n->config->listeners.n, 1, NULL };
-    r = node_has_runner(n) ? node_runner_open(n, reterr) : 0;
-    return r < 0 || !node_has_lb(n) ? r : node_lb_open(n, reterr);
+    g = generation_create(n, config, false);
+    if (!g) {
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    }
+    if (generation_load(g, NULL, n->problems) < 0) {
+        return err_set(reterr, FN_E_INVALID, "a plugin could not be loaded");
+    }
+    return generation_adopt(g, reterr);
+}
+
+int node_open(struct node *n, struct config *config, struct fn_error *reterr)
+{
+    int r = loop_create(NULL, &n->loop, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    n->config = config;
+    n->env = loop_env(n->loop);
+    n->opened_ns = env_now_ns(n->env);
+    LIST_INIT(&n->generations);
+    n->host = plugin_host_create(n->env);
+    n->reload = reload_create(n, n->problems->strict);
+    if (!n->host || !n->reload) {
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    }
+    r = open_tables(n, reterr);
+    return r < 0 ? r : open_parts(n, config, reterr);
+}
+
+void node_apply(struct node *n)
+{
+    uint32_t level = FN_LOG_INFO;
+
+    log_level_parse(n->config->log->level, &level);
+    log_set_level(level);
+    set_budget(n);
+    web_set_limits(n->web, &n->config->http->limits);
+    if (node_has_runner(n)) {
+        node_runner_apply(n);
+    }
+    if (node_has_lb(n)) {
+        node_lb_apply(n);
+    }
 }
 
 int node_serve(struct node *n, struct fn_error *reterr)
@@ -213,12 +224,12 @@ void node_close(struct node *n)
     node_lb_close(n);
     node_runner_close(n);
     loop_leave(n->loop);
+    generations_close(n);
+    reload_destroy(n->reload);
     while (n->n_plugins > 0) {
         plugin_destroy(n->plugins[--n->n_plugins]);
     }
     free(n->plugins);
-    free(n->overriders);
-    free(n->listeners);
     driver_hub_destroy(n->hub);
     if (n->rpc) {
         rpc_destroy(n->rpc);

@@ -10,6 +10,8 @@
 #include <lb/lb.h>
 #include <main/admin.h>
 #include <main/config.h>
+#include <main/generation.h>
+#include <main/reload.h>
 #include <main/tls.h>
 #include <main/web.h>
 #include <rpc/local.h>
@@ -17,8 +19,12 @@
 #include <runner/runner.h>
 
 struct node {
-    const struct config *config;
-    struct conf_problems *problems; /* while plugins are loaded */
+    const struct config *config; /* of the current generation */
+    struct generation *gen;      /* current; NULL before node_open() made it */
+    LIST_HEAD(, generation) generations;
+    uint32_t generations_ending; /* a worker destroys their plugins */
+    struct reload *reload;
+    struct conf_problems *problems; /* while plugins are loaded at the start */
     struct loop *loop;
     struct env *env;
     struct plugin_host *host;
@@ -28,7 +34,7 @@ struct node {
     struct id_maker ids;
     struct budget bodies;
 
-    struct plugin **plugins; /* all instances, in order of creation */
+    struct plugin **plugins; /* drivers, in order of creation; the others belong to generations */
     uint32_t n_plugins;
 
     /* runner side */
@@ -36,9 +42,6 @@ struct node {
     struct fnsock_if fnsock;
     struct driver_hub *hub;
     struct plugin *driver;
-    struct plugin **listeners;
-    struct plugin **overriders;
-    struct chain chain;
     struct runner *runner;
     struct rpc_server *rpc_server;
     struct local *local;
@@ -52,20 +55,21 @@ struct node {
     struct catalog *catalog;
     struct catalog_source api;
     struct lb *lb;
-    struct plugin *pool;
     struct web *web;
 
     struct admin *admin; /* NULL = off */
     char admin_path[ADMIN_PATH_MAX + 1];
     int64_t opened_ns;
-    bool draining;
+    bool serving, draining;
 };
 
 bool node_has_lb(const struct node *n);
 bool node_has_runner(const struct node *n);
 
-/* [init] FN_E_INVALID: the configuration (lines in *problems or *reterr); else what was missing. */
-int node_open(struct node *n, struct fn_error *reterr);
+/* [init] Takes `config` as the first generation; borrowed until node_close(). FN_E_INVALID: the configuration (lines in *problems or *reterr); else what was missing. */
+int node_open(struct node *n, struct config *config, struct fn_error *reterr);
+/* [loop] The parts take the settings of the current generation over. */
+void node_apply(struct node *n);
 /* [loop] Opens the ports. */
 int node_serve(struct node *n, struct fn_error *reterr);
 /* [init] The loop must have ended and everything must have been drained. */
@@ -77,17 +81,19 @@ int node_admin_open(struct node *n, struct fn_error *reterr);
 
 /* node_lb.c, node_runner.c */
 int node_lb_open(struct node *n, struct fn_error *reterr);
+void node_lb_apply(struct node *n);
+/* The functions of a configuration as a catalog of their own. [any] */
+int node_functions(struct node *n, const struct config *c, struct catalog **ret,
+                   struct fn_error *reterr);
 int node_lb_start(struct node *n, struct fn_error *reterr);
 void node_lb_close(struct node *n);
 int node_runner_open(struct node *n, struct fn_error *reterr);
+void node_runner_apply(struct node *n);
 int node_runner_serve(struct node *n, struct fn_error *reterr);
 void node_runner_close(struct node *n);
 
-/* Makes the instance of a section; NULL when the node has none. */
+/* Makes the instance of a section that lives as long as the node. */
 int node_plugin(struct node *n, const struct config_plugin *section, struct plugin **ret,
                 struct fn_error *reterr);
-/* All of a list, in order; *ret is freed with the node. */
-int node_plugins(struct node *n, const struct config_list_plugin *list, struct plugin ***ret,
-                 struct fn_error *reterr);
 
 #endif

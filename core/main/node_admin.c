@@ -6,12 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static json_t *plugins_json(const struct node *n)
+static void add_plugins(json_t *list, struct plugin *const *plugins, uint32_t n)
 {
-    json_t *list = json_array();
-
-    for (uint32_t i = 0; i < n->n_plugins; i++) {
-        const struct plugin *p = n->plugins[i];
+    for (uint32_t i = 0; i < n; i++) {
+        const struct plugin *p = plugins[i];
         const struct fn_factory *f = plugin_factory(p);
 
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:I, s:I}", "kind", f->kind, "name",
@@ -19,6 +17,15 @@ static json_t *plugins_json(const struct node *n)
                                               (json_int_t)plugin_calls(p), "budget_misses",
                                               (json_int_t)plugin_budget_misses(p)));
     }
+}
+
+static json_t *plugins_json(const struct node *n)
+{
+    json_t *list = json_array();
+
+    add_plugins(list, n->plugins, n->n_plugins);
+    add_plugins(list, n->gen->plugins, n->gen->n_plugins);
+    add_plugins(list, &n->gen->pool, n->gen->pool != NULL);
     return list;
 }
 
@@ -74,23 +81,6 @@ static void on_status(void *ud, struct admin_request *rq)
     json_decref(root);
 }
 
-static void on_why(void *ud, struct admin_request *rq)
-{
-    const struct node *n = ud;
-    struct buf out = BUF_INIT(0);
-    struct fn_error e = ERR_INIT;
-
-    if (!n->lb) {
-        admin_refuse(rq, 404, "a pure-runner places no calls: ask the load balancer that answered "
-                              "the call");
-    } else if (lb_why(n->lb, rq->rest, &out, &e) < 0) {
-        admin_refuse(rq, e.code == FN_E_NOT_FOUND ? 404 : 500, "%s", e.msg);
-    } else {
-        admin_answer_json(rq, 200, buf_text(&out));
-    }
-    buf_finish(&out);
-}
-
 int node_admin_open(struct node *n, struct fn_error *reterr)
 {
     struct fn_error e = ERR_INIT;
@@ -109,6 +99,6 @@ int node_admin_open(struct node *n, struct fn_error *reterr)
         return 0;
     }
     admin_route(n->admin, "GET", "/status", on_status, n);
-    admin_route(n->admin, "GET", "/why/", on_why, n);
+    reload_routes(n->reload, n->admin);
     return 0;
 }

@@ -86,14 +86,14 @@ static const struct catalog_fn_def *copy_fns(struct arena *a, const struct confi
     return fns;
 }
 
-static int add_apps(struct node *n, struct fn_error *reterr)
+static int add_apps(struct catalog *catalog, const struct config *c, struct fn_error *reterr)
 {
     struct arena a;
     int r = 0;
 
     arena_init(&a, 0);
-    for (uint32_t i = 0; i < n->config->n_apps && r == 0; i++) {
-        const struct config_app *app = &n->config->apps[i];
+    for (uint32_t i = 0; i < c->n_apps && r == 0; i++) {
+        const struct config_app *app = &c->apps[i];
         const struct catalog_app_def def = {
             .id = app->id,
             .name = app->name,
@@ -106,25 +106,37 @@ static int add_apps(struct node *n, struct fn_error *reterr)
             .n_fns = app->n_fns,
         };
 
-        r = catalog_add_app(n->catalog, &def, reterr);
+        r = catalog_add_app(catalog, &def, reterr);
     }
     arena_finish(&a);
     return r;
 }
 
-static int open_catalog(struct node *n, struct fn_error *reterr)
+static struct catalog_options catalog_options_of(const struct config *c)
 {
-    const struct catalog_options options = {
-        .ttl_ns = n->config->lb->cache_ttl_ns,
-        .stale_ns = n->config->lb->cache_stale_ns,
+    return (struct catalog_options){
+        .ttl_ns = c->lb->cache_ttl_ns,
+        .stale_ns = c->lb->cache_stale_ns,
         .entries_max = 100000,
     };
-    int r;
+}
+
+int node_functions(struct node *n, const struct config *c, struct catalog **ret,
+                   struct fn_error *reterr)
+{
+    const struct catalog_options options = catalog_options_of(c);
+    int r = catalog_create(n->env, &options, NULL, ret, reterr);
+
+    return r < 0 ? r : add_apps(*ret, c, reterr);
+}
+
+static int open_catalog(struct node *n, struct fn_error *reterr)
+{
+    const struct catalog_options options = catalog_options_of(n->config);
 
     n->api = (struct catalog_source){ api_get, n };
-    r = catalog_create(n->env, &options, n->config->lb->api_url ? &n->api : NULL, &n->catalog,
-                       reterr);
-    return r < 0 ? r : add_apps(n, reterr);
+    return catalog_create(n->env, &options, n->config->lb->api_url ? &n->api : NULL, &n->catalog,
+                          reterr);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -134,54 +146,45 @@ static struct engage_client *client_of(struct node *n)
     return n->local ? local_client(n->local) : rpc_client(n->rpc);
 }
 
-static int open_place(struct node *n, struct fn_error *reterr)
+static struct place_options place_options_of(const struct config_lb *c)
 {
-    const struct config_lb *c = n->config->lb;
-    const struct place_deps deps = {
-        .env = n->env,
-        .host = n->host,
-        .client = client_of(n),
-        .options = { .retry_min_ns = c->retry_min_ns,
-                     .retry_max_ns = c->retry_max_ns,
-                     .waiting_max = (uint32_t)c->waiting_calls_max,
-                     .pool_grace_ns = c->pool_grace_ns },
+    return (struct place_options){
+        .retry_min_ns = c->retry_min_ns,
+        .retry_max_ns = c->retry_max_ns,
+        .waiting_max = (uint32_t)c->waiting_calls_max,
+        .pool_grace_ns = c->pool_grace_ns,
     };
-    struct plugin *placer = NULL; /* the outermost */
-    int r = place_create(&deps, &n->place, reterr);
+}
 
-    for (uint32_t i = 0; r == 0 && i < n->config->placers.n; i++) {
-        r = node_plugin(n, &n->config->placers.items[i], &placer, reterr);
-        r = r < 0 ? r : place_stack_add(n->place, placer, reterr);
-    }
-    if (r < 0) {
-        return r;
-    }
-    r = place_set_placer(n->place, placer, NULL, NULL);
-    if (r < 0) {
-        return err_set(reterr, r, "out of memory");
-    }
-    return node_plugin(n, &n->config->pool, &n->pool, reterr);
+static struct lb_options lb_options_of(const struct config_lb *c)
+{
+    return (struct lb_options){
+        .placement_timeout_ns = c->placement_timeout_ns,
+        .detached_placement_timeout_ns = c->detached_placement_timeout_ns,
+        .execution_headroom_ns = c->execution_headroom_ns,
+        .response_buffer_bytes = (uint64_t)c->response_buffer_bytes,
+        .response_bytes_max = (uint64_t)c->response_bytes_max,
+        .calls_max = (uint32_t)c->calls_max,
+        .detached = c->detached,
+        .rid_header = c->rid_header,
+    };
 }
 
 int node_lb_open(struct node *n, struct fn_error *reterr)
 {
-    const struct config_lb *c = n->config->lb;
+    const struct place_deps place = {
+        .env = n->env,
+        .host = n->host,
+        .client = client_of(n),
+        .options = place_options_of(n->config->lb),
+    };
     struct lb_deps deps = {
         .env = n->env,
         .client = client_of(n),
         .ids = &n->ids,
-        .options = { .placement_timeout_ns = c->placement_timeout_ns,
-                     .detached_placement_timeout_ns = c->detached_placement_timeout_ns,
-                     .execution_headroom_ns = c->execution_headroom_ns,
-                     .response_buffer_bytes = (uint64_t)c->response_buffer_bytes,
-                     .response_bytes_max = (uint64_t)c->response_bytes_max,
-                     .calls_max = (uint32_t)c->calls_max,
-                     .detached = c->detached,
-                     .why_calls = (uint32_t)c->why_calls,
-                     .generation = 1,
-                     .rid_header = c->rid_header },
+        .options = lb_options_of(n->config->lb),
     };
-    int r = open_place(n, reterr);
+    int r = place_create(&place, &n->place, reterr);
 
     r = r < 0 ? r : open_catalog(n, reterr);
     if (r < 0) {
@@ -189,17 +192,24 @@ int node_lb_open(struct node *n, struct fn_error *reterr)
     }
     deps.place = n->place;
     deps.catalog = n->catalog;
-    r = lb_create(&deps, &n->lb, reterr);
-    if (r < 0) {
-        return r;
-    }
-    lb_set_plugins(n->lb, &n->chain);
-    return 0;
+    return lb_create(&deps, &n->lb, reterr);
+}
+
+void node_lb_apply(struct node *n)
+{
+    const struct config_lb *c = n->config->lb;
+    const struct place_options place = place_options_of(c);
+    const struct lb_options lb = lb_options_of(c);
+    const struct catalog_options catalog = catalog_options_of(n->config);
+
+    place_set_options(n->place, &place);
+    lb_set_options(n->lb, &lb);
+    catalog_set_options(n->catalog, &catalog, c->api_url ? &n->api : NULL);
 }
 
 int node_lb_start(struct node *n, struct fn_error *reterr)
 {
-    return place_start(n->place, n->pool, reterr);
+    return place_start(n->place, n->gen->pool, reterr);
 }
 
 void node_lb_close(struct node *n)

@@ -195,10 +195,21 @@ int node_runner_open(struct node *n, struct fn_error *reterr)
     deps.hub = n->hub;
     deps.driver = n->driver;
     r = runner_create(&deps, &n->runner, reterr);
-    if (r == 0 && alone) {
-        runner_set_plugins(n->runner, &n->chain);
-    }
     return r < 0 || alone ? r : open_local(n, reterr);
+}
+
+void node_runner_apply(struct node *n)
+{
+    const struct config_runner *c = n->config->runner;
+    const struct fnsock_limits limits = {
+        .answer_bytes_max = (uint64_t)c->response_bytes_max,
+        .answer_header_bytes_max = (uint64_t)c->response_header_bytes_max,
+    };
+    struct runner_options options;
+
+    set_options(n, &options);
+    runner_set_options(n->runner, &options);
+    fnsock_set_limits(&n->fnsock, &limits);
 }
 
 int node_runner_serve(struct node *n, struct fn_error *reterr)

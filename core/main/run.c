@@ -3,7 +3,7 @@
  *   opening ──engine answers──▶ serving ──SIGTERM, SIGINT──▶ draining ──all gone──▶ ended
  *      └──no engine, port in use──▶ ended             second signal ──▶ exit at once
  *
- * Draining: the HTTP port closes, running calls end, then the runner side removes its containers. At
+ * SIGHUP reads the configuration again (reload.h). Draining: the HTTP port closes, running calls end, then the runner side removes its containers. At
  * drain_timeout what is left is cut. */
 #include <main/run.h>
 
@@ -25,7 +25,7 @@
 struct run {
     struct node node;
     int exit_code;
-    bool serving, draining, clean;
+    bool draining, clean;
     bool lb_drained, runner_drained;
     struct env_timer drain_poll;
     struct env_timer drain_deadline;
@@ -69,6 +69,7 @@ static int open_log(const struct config_log *c, struct fn_error *reterr)
 static void drain_step(struct run *run)
 {
     if (run->lb_drained && run->runner_drained && run->draining &&
+        reload_is_quiet(run->node.reload) &&
         (!run->node.web || web_connections(run->node.web) == 0)) {
         run->clean = true;
         loop_stop(run->node.loop);
@@ -110,13 +111,18 @@ static void drain_runner(struct run *run)
                  on_runner_drained, run);
 }
 
+static void on_local_drained(void *ud)
+{
+    drain_runner(ud);
+}
+
 static void on_pool_stopped(void *ud)
 {
     struct run *run = ud;
 
     run->lb_drained = true;
-    if (node_has_runner(&run->node)) {
-        drain_runner(run);
+    if (run->node.local) {
+        local_drain(run->node.local, on_local_drained, run); /* no attempt is left: links go down */
     }
 }
 
@@ -137,6 +143,7 @@ static void begin_drain(struct run *run)
     log_info("draining: new calls are refused, running ones end", "timeout_ms",
              log_num(n->config->top->drain_timeout_ns / ENV_MS));
     run->draining = n->draining = true;
+    reload_stop(n->reload);
     run->lb_drained = !node_has_lb(n);
     run->runner_drained = !node_has_runner(n);
     run->drain_poll.cb = on_drain_poll;
@@ -165,7 +172,7 @@ static void on_stop_signal(void *ud, int signo)
         log_warn("a second signal: ending at once");
         _exit(128 + signo);
     }
-    if (!run->serving) {
+    if (!run->node.serving) {
         run->exit_code = CLI_OK;
         loop_stop(run->node.loop);
         return;
@@ -175,9 +182,8 @@ static void on_stop_signal(void *ud, int signo)
 
 static void on_hangup(void *ud, int signo)
 {
-    (void)ud;
     (void)signo;
-    log_warn("SIGHUP: configuration is read at the start only; restart the node to change it");
+    reload_signal(((struct run *)ud)->node.reload);
 }
 
 /* ---- start ----------------------------------------------------------------------------------- */
@@ -198,7 +204,7 @@ static void serve(struct run *run)
         fail(run, &e);
         return;
     }
-    run->serving = true;
+    run->node.serving = true;
     log_info("fnd serving", "type", n->config->top->node, "version", FND_VERSION, "http",
              n->config->http->listen, "grpc", n->rpc_server ? n->config->grpc->listen : NULL,
              "admin",
@@ -262,13 +268,14 @@ static void raise_descriptors(void)
     }
 }
 
-static int open_node(struct run *run, struct conf_problems *problems, struct fn_error *e)
+static int open_node(struct run *run, struct config *config, struct conf_problems *problems,
+                     struct fn_error *e)
 {
     struct node *n = &run->node;
     int r;
 
     n->problems = problems;
-    r = node_open(n, e);
+    r = node_open(n, config, e);
     n->problems = NULL;
     if (r == 0) {
         r = loop_signal(n->loop, SIGTERM, on_stop_signal, run, e);
@@ -292,31 +299,27 @@ static void block_signals(void)
 
 int run_node(struct config *config, const struct cli_options *o)
 {
-    struct run run = { .node.config = config };
+    struct run run = { 0 };
     struct conf_problems problems;
     struct fn_error e = ERR_INIT;
 
-    (void)o;
     mallopt(M_ARENA_MAX, ARENAS_MAX);
     block_signals();
     raise_descriptors();
     conf_problems_init(&problems);
+    problems.strict = o->strict;
     if (open_log(config->log, &e) < 0) {
         fprintf(stderr, "%s\n", e.msg);
         return CLI_UNAVAILABLE;
     }
-    if (open_node(&run, &problems, &e) < 0) {
+    if (open_node(&run, config, &problems, &e) < 0) {
         if (problems.n > 0) {
             fputs(buf_text(&problems.text), stderr);
         } else {
             log_error(e.msg);
         }
-        run.exit_code = problems.n > 0 || e.code == FN_E_INVALID ? CLI_CONFIG : CLI_UNAVAILABLE;
         conf_problems_finish(&problems);
-        if (plugin_lost() > 0) {
-            _exit(run.exit_code); /* a thread is inside of a plugin and uses what exit() tears down */
-        }
-        return run.exit_code;
+        return problems.n > 0 || e.code == FN_E_INVALID ? CLI_CONFIG : CLI_UNAVAILABLE;
     }
     conf_problems_finish(&problems);
     loop_enter(run.node.loop);
@@ -325,9 +328,6 @@ int run_node(struct config *config, const struct cli_options *o)
     loop_run(run.node.loop);
     if (run.draining && !run.clean) {
         _exit(CLI_OK); /* threads may still be inside plugins */
-    }
-    if (plugin_lost() > 0) {
-        _exit(run.exit_code);
     }
     node_close(&run.node);
     return run.exit_code;

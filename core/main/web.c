@@ -291,7 +291,6 @@ static void submit(struct exchange *x)
         .headers = &req->headers,
         .body = req->body,
         .peer = req->peer,
-        .received_ns = req->received_ns,
     };
 
     req->on_gone = on_gone;
@@ -348,6 +347,11 @@ int web_create(struct loop *loop, const struct web_config *config, struct web **
     }
     *ret = w;
     return 0;
+}
+
+void web_set_limits(struct web *w, const struct http_limits *limits)
+{
+    http_server_set_limits(w->server, limits);
 }
 
 void web_drain(struct web *w)

@@ -18,6 +18,7 @@ struct web_config {
 
 int web_create(struct loop *loop, const struct web_config *config, struct web **ret,
                struct fn_error *reterr);
+void web_set_limits(struct web *w, const struct http_limits *limits);
 /* Stops accepting; connections end with their running request. */
 void web_drain(struct web *w);
 uint32_t web_connections(const struct web *w);

@@ -18,7 +18,6 @@
 #include <base/env.h>
 #include <base/err.h>
 #include <model/engage.h>
-#include <place/trace.h>
 #include <plugin/plugin.h>
 #include <stdbool.h>
 
@@ -55,6 +54,8 @@ int place_stack_add(struct place *p, struct plugin *placer, struct fn_error *ret
  * (may be NULL), later and from the loop, or by place_destroy(). Calls in the middle of a round end
  * it with the placer that began it; waiting ones begin anew with this one. */
 int place_set_placer(struct place *p, struct plugin *placer, void (*gone)(void *ud), void *ud);
+/* Whether it decides for new calls now. */
+bool place_uses(const struct place *p, const struct plugin *placer);
 /* [loop] For decisions from now on. */
 void place_set_options(struct place *p, const struct place_options *options);
 /* [loop] Starts the pool: snapshots come through fn.snap. */
@@ -84,7 +85,6 @@ struct place_call {
     struct fn_call view;   /* lives as long as this */
     int64_t deadline_ns;   /* end of placement */
     void (*on_wake)(struct place_call *pc);
-    struct trace *trace; /* NULL = none is kept; lives as long as this */
     /* read by the caller: */
     struct engage_link *link; /* PLACE_TRY: where to send it */
     const char *address;      /* of that runner; borrowed until the attempt ended */
@@ -106,7 +106,6 @@ struct place_call {
     uint32_t round_attempts;
     uint32_t busy, unreachable; /* of the last round */
     int64_t begun_ns;
-    int64_t parked_ns; /* since when, while it is */
     int64_t attempt_ns;
     int64_t window_ns; /* attempts of the running second */
     uint32_t window_attempts;

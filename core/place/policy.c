@@ -72,3 +72,8 @@ int place_set_placer(struct place *p, struct plugin *placer, void (*gone)(void *
     policy_unref(old);
     return r;
 }
+
+bool place_uses(const struct place *p, const struct plugin *placer)
+{
+    return p->policy && p->policy->placer == placer;
+}

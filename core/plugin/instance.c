@@ -124,7 +124,7 @@ bool plugin_is_beside(void)
 {
     const struct plugin_crumb *c = plugin_current();
 
-    return !c || c->context == PLUGIN_WORKER || (c->context == PLUGIN_INIT && beside);
+    return !c || c->context == PLUGIN_WORKER || (c->context == PLUGIN_INIT && c->plugin->held);
 }
 
 /* The plugin's own words, made harmless. */
@@ -325,6 +325,14 @@ void plugin_destroy(struct plugin *p)
     plugin_leave(&crumb);
     __atomic_fetch_sub(&p->owner->n_instances, 1, __ATOMIC_RELAXED);
     release(p);
+}
+
+bool plugin_is_same(const struct plugin *p, const struct plugin_file *f,
+                    const struct fn_factory *factory, const char *name,
+                    const struct conf_values *conf)
+{
+    return p->file == f && p->factory == factory && strcmp(p->name, name) == 0 &&
+           conf_same(p->conf, conf);
 }
 
 const char *plugin_name(const struct plugin *p)

@@ -8,6 +8,5 @@ Suite *header_suite(void);
 Suite *catalog_suite(void);
 Suite *plugin_suite(void);
 Suite *random_suite(void);
-Suite *why_suite(void);
 
 #endif

@@ -1,0 +1,137 @@
+/* Live: which settings a running node takes over, as data, and what a reload may not change.
+ *
+ * A key that is not in the table below needs a restart, so that a new option is refused until
+ * somebody made it live. */
+#include <main/config_int.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    enum config_section section;
+    const char *keys; /* "*" = all, but for those after it */
+    const char *but;
+} live[] = {
+    {SECTION_TOP, "plugin_dir drain_timeout", ""},
+    {SECTION_LOG, "level", ""},
+    {SECTION_HTTP, "*", "listen"},
+    {SECTION_LB, "*", ""},
+    {SECTION_RUNNER, "*",
+     "owner memory_total cpu_total iofs_path iofs_engine_path iofs_tmpfs iofs_opts "
+     "privileged_user"},
+};
+
+static bool has_word(const char *words, const char *word)
+{
+    size_t len = strlen(word);
+
+    for (const char *at = words; (at = strstr(at, word)); at += len) {
+        if ((at == words || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool config_is_live(enum config_section section, const char *key)
+{
+    for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++) {
+        if (live[i].section == section && !has_word(live[i].but, key) &&
+            (live[i].keys[0] == '*' || has_word(live[i].keys, key))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- what differs ---------------------------------------------------------------------------- */
+
+static const char *value_text(const struct conf_values *v, uint32_t i, struct buf *b)
+{
+    buf_clear(b);
+    conf_print_option(v, i, b);
+    return buf_text(b);
+}
+
+static void refuse(const char *section, const char *key, const char *where, const char *got,
+                   const char *running, struct conf_problems *p)
+{
+    conf_problem(p, "CFG720", where,
+                 "%s%s%s cannot change while the node runs, got %s, running %s; restart the node",
+                 section, section[0] ? "." : "", key, got, running);
+}
+
+static void check_section(const struct config *running, const struct config *next, int s,
+                          struct conf_problems *p)
+{
+    const struct conf_values *a = running->priv->values[s];
+    const struct conf_values *b = next->priv->values[s];
+    struct buf got = BUF_INIT(1024);
+    struct buf was = BUF_INIT(1024);
+
+    for (uint32_t i = 0; i < b->n_opts; i++) {
+        const char *key = b->opts[i].key;
+
+        if (!config_is_live((enum config_section)s, key) && !conf_same_option(a, b, i)) {
+            refuse(config_sections[s].key, key, b->source[i], value_text(b, i, &got),
+                   value_text(a, i, &was), p);
+        }
+    }
+    buf_finish(&got);
+    buf_finish(&was);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static void check_tls(const struct config *running, const struct config *next,
+                      struct conf_problems *p)
+{
+    const struct config_tls *a =
+        running->grpc->tls ? config_tls_find(running, running->grpc->tls) : NULL;
+    const struct config_tls *b = a && same_text(running->grpc->tls, next->grpc->tls)
+                                     ? config_tls_find(next, next->grpc->tls)
+                                     : NULL;
+
+    if (!b) {
+        return; /* none, or grpc.tls itself was told */
+    }
+    if (!same_text(a->cert, b->cert) || !same_text(a->key, b->key) || !same_text(a->ca, b->ca)) {
+        conf_problem(p, "CFG720", NULL,
+                     "tls.%s cannot change while the node runs: gRPC uses it; restart the node",
+                     b->name);
+    }
+}
+
+void config_check_live(const struct config *running, const struct config *next,
+                       struct conf_problems *p)
+{
+    for (int s = 0; s < SECTIONS_N; s++) {
+        if (config_section_applies(running, s)) {
+            check_section(running, next, s, p);
+        }
+    }
+    if (config_section_applies(running, SECTION_GRPC)) {
+        check_tls(running, next, p);
+    }
+}
+
+void config_check_drivers(const struct config *next, struct plugin_host *h,
+                          struct plugin *const *running, uint32_t n, struct conf_problems *p)
+{
+    const struct config_list_plugin *list = &next->drivers;
+    bool same = list->n == n;
+
+    if (list->n == 1 && strcmp(list->items[0].where, "default") == 0) {
+        return; /* nobody asked for another one; what the machine offers may have changed */
+    }
+    for (uint32_t i = 0; same && i < n; i++) {
+        same = config_plugin_same(next, h, &list->items[i], running[i], p);
+    }
+    if (!same && p->n == 0) {
+        conf_problem(p, "CFG720", list->n ? list->items[0].where : NULL,
+                     "plugins.driver cannot change while the node runs; restart the node");
+    }
+}

@@ -1,0 +1,164 @@
+// Reload without loss: new generations of the configuration under load, refused ones, what may not change.
+import assert from 'node:assert/strict'
+import { rmSync } from 'node:fs'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { fnId, startRunner } from './lib/cluster.mjs'
+import { invoke } from './lib/http.mjs'
+import { build, until } from './lib/node.mjs'
+import { ReloadLb, lbYaml, load, resources, stampDriver } from './lib/reload.mjs'
+
+const RELOADS = Number(process.env.FND_RELOADS ?? 60)
+const WARM = 10
+const RSS_GROWTH_MAX_KIB = 6 * 1024
+const functions = { echo: {}, sleeper: {} }
+
+describe('reload', () => {
+  let runner
+  let lb
+  let address
+  before(async () => {
+    runner = await startRunner({ driver: stampDriver, runner: 'freeze_idle: never' })
+    address = `127.0.0.1:${runner.grpcPort}`
+    lb = await ReloadLb.start({ addresses: [address], functions })
+  })
+  after(async () => {
+    await lb?.stop()
+    await runner?.stop()
+  })
+
+  const generation = () => lb.node.metric('fn_config_generation')
+  const gone = () => until('old generations are gone', async () => await lb.node.metric('fn_config_generations') === 1)
+
+  it('takes plugins, functions and settings over while it runs', async () => {
+    assert.equal(await lb.mark(), 'a-a')
+    assert.equal((await invoke(lb.node, fnId('hello'))).status, 404)
+    const got = await lb.reload({ mark: 'b', placer: 'ch', functions: { echo: {}, hello: {} }, http: ', body_max: 64KiB' })
+    assert.deepEqual({ code: got.code, err: got.err }, { code: 0, err: '' })
+    assert.match(got.out, /^generation 2 from \d\d:\d\d:\d\d\n$/)
+    assert.equal(await lb.mark(), 'b-b')
+    assert.equal((await invoke(lb.node, fnId('hello'))).status, 200)
+    assert.equal((await invoke(lb.node, fnId('sleeper'))).status, 404, 'a function that is gone')
+    assert.equal((await invoke(lb.node, fnId('hello'), Buffer.alloc(100_000))).status, 413)
+    assert.match(lb.node.log, /pool=kept/, 'its options are the same')
+    assert.equal(await generation(), 2)
+    await gone()
+  })
+
+  it('loses no call and grows nowhere under load', async () => {
+    const calls = load(lb, 8)
+    let first
+    for (let i = 0; i < RELOADS; i++) {
+      if (i === WARM) first = resources(lb.node.pid)
+      const before = calls.marks.size
+      const got = await lb.reload({ mark: i % 2 ? 'odd' : 'even', placer: i % 2 ? 'ch' : 'naive' })
+      assert.equal(got.code, 0, got.err)
+      if (i < 2) await until('a call met it', () => calls.marks.size > before)
+    }
+    const { marks, failures } = await calls.stop()
+    assert.deepEqual(failures, [])
+    assert.deepEqual([...marks.keys()].filter((m) => !['b-b', 'even-even', 'odd-odd'].includes(m)), [], 'a call met two generations')
+    await gone()
+    const last = resources(lb.node.pid)
+    assert.ok(last.fds <= first.fds + 1, `descriptors: ${first.fds} to ${last.fds}`)
+    assert.ok(last.threads <= first.threads, `threads: ${first.threads} to ${last.threads}`)
+    assert.equal(last.maps, first.maps, 'files are mapped once')
+    assert.ok(last.rssKiB <= first.rssKiB + RSS_GROWTH_MAX_KIB, `memory: ${first.rssKiB} to ${last.rssKiB} KiB`)
+    assert.equal(await lb.node.metric('fn_plugin_listener_stamp_wrong'), 0, 'before() and after() met the same instance')
+    assert.ok(await lb.node.metric('fn_plugin_listener_stamp_right') > 0)
+  })
+
+  it('keeps the running generation when anything is wrong, and tells every problem', async () => {
+    await lb.reload({ mark: 'good' })
+    const number = await generation()
+    const cases = [
+      [{ more: 'memmory: 3' }, /CFG702 .*unknown key "memmory"/],
+      [{ placer: 'nonesuch' }, /PLG901 .*placer-nonesuch\.so/],
+      [{ second: ', colour: red' }, /CFG702 .*unknown key "colour"/],
+      [{ second: ', fail: "not today"' }, /PLG915 second: overrider\/stamp: not today/],
+      [{ overriders: `[{ use: stamp, file: ${path.join(build, 'tests/plugins/note-major.so')} }]` }, /PLG904/],
+      [{ pool: '{ use: static, runners: ["no port"] }' }, /PLG915/],
+      [{ port: lb.options.port + 1 }, /CFG720 .*http\.listen cannot change while the node runs, got .*running .*; restart the node/],
+      [{ more: 'grpc: { streams_max: 7 }' }, /CFG720 .*grpc\.streams_max cannot change.*got 7, running 4096/],
+      [{ more: 'lb: { retry_min: 5s }\nlog: { format: json }' }, /CFG704[^]*retry_max/],
+    ]
+    for (const [changes, expected] of cases) {
+      lb.write(lbYaml({ ...lb.options, ...changes }))
+      const got = await lb.command('reload', '--socket', lb.socket())
+      assert.equal(got.code, 78, JSON.stringify(changes) + got.err)
+      assert.match(got.err, expected)
+      assert.match(got.err, new RegExp(`keeping generation ${number} from \\d\\d:\\d\\d:\\d\\d\n$`))
+      assert.equal(await lb.mark(), 'good-good')
+      assert.equal(await lb.node.metric('fn_config_reload_failed'), 1)
+    }
+    for (const text of ['', 'node: lb\n  http: [', '\0', 'a: &x [*x]']) {
+      lb.write(text)
+      const got = await lb.command('reload', '--socket', lb.socket())
+      assert.equal(got.code, 78, got.err)
+      assert.equal(await lb.mark(), 'good-good')
+    }
+    rmSync(lb.file)
+    assert.equal((await lb.command('reload', '--socket', lb.socket())).code, 78)
+    assert.equal(await generation(), number)
+    assert.match(lb.node.log, new RegExp(`keeping generation ${number} from`))
+    assert.equal((await lb.reload({ mark: 'again' })).code, 0)
+    assert.equal(await lb.node.metric('fn_config_reload_failed'), 0)
+    assert.equal(await lb.mark(), 'again-again')
+    await gone()
+  })
+
+  it('a call that goes on keeps its generation; the next ones have the new one', async () => {
+    const slow = invoke(lb.node, fnId('sleeper'), '2000')
+    await until('it runs', async () => await lb.node.metric('fn_calls_in_flight') >= 1)
+    const from = await generation()
+    assert.equal((await lb.reload({ mark: 'later' })).code, 0)
+    assert.equal(await lb.mark(), 'later-later')
+    assert.equal(await lb.node.metric('fn_config_generations'), 2)
+    assert.equal((await slow).status, 200)
+    await gone()
+    assert.equal(await generation(), from + 1)
+    assert.equal(await lb.node.metric('fn_plugin_listener_stamp_wrong'), 0)
+  })
+
+  it('one at a time: the second is told that it is busy; SIGHUP comes again after it', async () => {
+    const from = await generation()
+    const slow = lb.reload({ mark: 'slow', second: ', slow: 300ms' })
+    await until('it is being made', async () => (await lb.command('reload', '--json')).out.includes('"busy, generation'))
+    assert.equal((await lb.command('reload')).code, 69)
+    lb.write(lbYaml({ ...lb.options, mark: 'hup' }))
+    lb.node.signal('SIGHUP')
+    assert.equal((await slow).code, 0)
+    await until('the signal was heard', async () => await generation() === from + 2)
+    assert.equal(await lb.mark(), 'hup-hup')
+    await gone()
+  })
+
+  it('another pool starts beside the old one; connections of runners that stay are kept', async () => {
+    const other = await startRunner({ name: 'other', driver: stampDriver, runner: 'freeze_idle: never' })
+    const calls = load(lb, 4)
+    const both = [address, `127.0.0.1:${other.grpcPort}`]
+    for (const addresses of [both, [both[1]], both, [both[0]]]) {
+      const got = await lb.reload({ addresses })
+      assert.equal(got.code, 0, got.err)
+      await until('the list is there', async () => await lb.node.metric('fn_lb_runners') === addresses.length)
+      await until('and in use', async () => await lb.node.metric('fn_lb_runners_up') === addresses.length)
+    }
+    const { failures } = await calls.stop()
+    assert.deepEqual(failures, [])
+    await gone()
+    await other.stop()
+  })
+
+  it('a reload while the node drains is refused, and the node ends', async () => {
+    const mine = await ReloadLb.start({ addresses: [address], functions })
+    const slow = invoke(mine.node, fnId('sleeper'), '1000')
+    await until('it runs', async () => await mine.node.metric('fn_calls_in_flight') >= 1)
+    mine.node.signal('SIGTERM')
+    await until('it drains', () => mine.node.log.includes('draining'))
+    const got = await mine.command('reload')
+    assert.equal(got.code, 69)
+    assert.match(got.err, /busy, the node is draining/)
+    assert.equal((await slow).status, 200)
+    assert.deepEqual(await mine.node.ended, { code: 0, signal: null })
+  })
+})
