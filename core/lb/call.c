@@ -139,6 +139,7 @@ static void finish(struct lb_call *c, enum outcome outcome, int status, const st
         c->attempt = NULL;
     }
     log_end(c, outcome, status, e); /* while the runner's address lives */
+    note_end(c, outcome, status, e);
     if (c->place.runner && outcome != OUTCOME_ABORTED) {
         place_ended(&c->place, outcome == OUTCOME_OK ? FN_DONE_OK : FN_DONE_FAILED);
     } else if (c->place.place) {
@@ -182,6 +183,7 @@ static void fail(struct lb_call *c, enum outcome outcome, int status, const stru
         if (status == 503) {
             headers_add(&h, "Retry-After", log_num(retry_s > 0 ? retry_s : 1));
         }
+        note_first_byte(c);
         c->reply->error(c->reply_ud, status, &h, e->msg, c->id);
     }
     finish(c, outcome, status, e);
@@ -223,6 +225,7 @@ static void answer_whole(struct lb_call *c, enum outcome outcome)
         return;
     }
     add_own_headers(c, &c->answer, outcome);
+    note_first_byte(c);
     c->reply->whole(c->reply_ud, c->status, &c->answer, c->held.data, c->held.len);
     c->answered = true;
     finish(c, outcome, c->status, NULL);
@@ -248,6 +251,7 @@ static bool start_streaming(struct lb_call *c)
     }
     headers_add(&c->answer, "Fn-Call-Id", c->id);
     enter(c, LB_STREAMING);
+    note_first_byte(c);
     c->reply->head(c->reply_ud, c->status, &c->answer, c->declared);
     send_held(c);
     return true;
@@ -320,6 +324,7 @@ static void on_start(void *ud, const struct engage_start *start)
 
         headers_init(&h, &c->arena);
         headers_add(&h, "Fn-Call-Id", c->id);
+        note_first_byte(c);
         c->reply->whole(c->reply_ud, start->status > 0 ? start->status : 202, &h, NULL, 0);
         c->answered = true;
     }
@@ -363,7 +368,11 @@ static void on_finished(void *ud, const struct engage_finished *f)
     c->finished = *f;
     c->has_finished = true;
     c->finished.error_text = f->error_text ? arena_strdup(&c->arena, f->error_text) : NULL;
-    c->finished.details = c->finished.image = NULL;
+    c->finished.image = NULL;
+    c->finished.details = NULL;
+    if (!f->success && f->error_code == 503 && f->details && strcmp(f->details, c->id) != 0) {
+        c->finished.details = arena_strdup(&c->arena, f->details); /* the reason; Go sends the id */
+    }
     c->finished.created_at = c->finished.started_at = c->finished.completed_at = NULL;
 }
 
@@ -475,6 +484,7 @@ static void on_end(void *ud, int grpc_status, const char *text, enum engage_proo
     struct lb_call *c = ud;
     enum seen seen = classify(c, grpc_status, proof, legal);
 
+    note_attempt(c, seen, grpc_status, text);
     if (outcome_rules[seen].retry_why) {
         try_again(c, outcome_rules[seen].retry_why);
     } else if (seen == SEEN_OK) {
@@ -681,6 +691,7 @@ static void on_found(void *ud, struct catalog_fn *given, const struct fn_error *
         return;
     }
     enter(c, LB_PLACING);
+    note_placing(c);
     place_begin(c->lb->deps.place, &c->place);
     step(c);
 }

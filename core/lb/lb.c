@@ -2,7 +2,9 @@
 #include <lb/lb_int.h>
 
 #include <assert.h>
+#include <base/log.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void on_drained(struct env_task *t)
 {
@@ -19,6 +21,10 @@ int lb_create(const struct lb_deps *deps, struct lb **ret, struct fn_error *rete
         return err_set(reterr, FN_E_EXHAUSTED, "lb: out of memory");
     }
     lb->deps = *deps;
+    if (why_create(deps->options.why_calls, &lb->why) < 0) {
+        free(lb);
+        return err_set(reterr, FN_E_EXHAUSTED, "lb: out of memory");
+    }
     TAILQ_INIT(&lb->calls);
     lb->drained_task.cb = on_drained;
     metrics_declare(&lb->metrics);
@@ -28,6 +34,10 @@ int lb_create(const struct lb_deps *deps, struct lb **ret, struct fn_error *rete
 
 void lb_set_options(struct lb *lb, const struct lb_options *options)
 {
+    if (options->why_calls != lb->deps.options.why_calls &&
+        why_resize(lb->why, options->why_calls) < 0) {
+        log_warn("no memory for lb.why_calls; the old number stays");
+    }
     lb->deps.options = *options;
 }
 
@@ -42,6 +52,7 @@ void lb_destroy(struct lb *lb)
         assert(TAILQ_EMPTY(&lb->calls));
         env_undefer(lb->deps.env, &lb->drained_task);
         chain_unref(lb->chain);
+        why_destroy(lb->why);
         free(lb);
     }
 }
@@ -64,6 +75,22 @@ static int admit(const struct lb *lb, struct fn_error *reterr)
         why = "LB305 too many calls at this load balancer";
     }
     return why ? err_set_http(reterr, FN_E_UNAVAILABLE, 503, FN_BLAME_PLATFORM, "%s", why) : 0;
+}
+
+static void note_begin(struct lb_call *c)
+{
+    struct why_entry *w = why_begin(c->lb->why);
+
+    if (w) {
+        memcpy(w->id, c->id, sizeof(w->id));
+        w->detached = c->route.detached;
+        w->generation = c->options.generation;
+        w->wall_ns = c->started_wall_ns;
+        w->received_ns = c->rq.received_ns;
+        w->created_ns = c->created_ns;
+        c->why = w;
+        c->place.trace = &w->trace;
+    }
 }
 
 static struct lb_call *call_create(struct lb *lb, const struct lb_request *rq,
@@ -95,6 +122,7 @@ static struct lb_call *call_create(struct lb *lb, const struct lb_request *rq,
     c->started_wall_ns = env_wall_ns(lb->deps.env);
     c->request_id = rid ? arena_strdup(&c->arena, rid) : NULL;
     id_make(lb->deps.ids, c->started_wall_ns, c->id);
+    note_begin(c);
     TAILQ_INSERT_TAIL(&lb->calls, c, link);
     lb->counts.received++;
     lb->counts.in_flight++;
@@ -142,6 +170,26 @@ struct lb_call *lb_submit(struct lb *lb, const struct lb_request *rq, const stru
         return NULL;
     }
     return c;
+}
+
+int lb_why(const struct lb *lb, const char *call_id, struct buf *out, struct fn_error *reterr)
+{
+    int64_t now_ns = env_now_ns(lb->deps.env);
+    const struct why_entry *w = why_find(lb->why, call_id);
+    const struct lb_call *c;
+
+    if (!w) {
+        TAILQ_FOREACH(c, &lb->calls, link) {
+            if (c->why && strcmp(c->id, call_id) == 0) {
+                w = c->why;
+                break;
+            }
+        }
+    }
+    if (!w) {
+        return why_unknown(lb->why, call_id, now_ns, reterr);
+    }
+    return why_print(w, now_ns, out) < 0 ? err_set(reterr, FN_E_EXHAUSTED, "out of memory") : 0;
 }
 
 void lb_count(const struct lb *lb, struct lb_counts *ret)

@@ -29,6 +29,8 @@ struct lb_options {
     uint64_t response_bytes_max;    /* 0 = none */
     uint32_t calls_max;             /* at a time; more are refused; 0 = none */
     bool detached;                  /* detached calls are accepted */
+    uint32_t why_calls;             /* ended calls that lb_why() knows; 0 = none */
+    uint32_t generation;            /* of the configuration, for lb_why() */
     const char *rid_header;         /* header with the caller's request id, or NULL; borrowed while
                                        these options are the current ones */
 };
@@ -64,6 +66,7 @@ struct lb_request {
     const struct headers *headers; /* canonical names */
     struct body *body;
     const char *peer;
+    int64_t received_ns; /* its head was complete; 0 = unknown */
 };
 
 /* Where the answer goes. Exactly one of: whole() once; head(), data()*, end() or cut(). */
@@ -86,6 +89,9 @@ struct lb_call *lb_submit(struct lb *lb, const struct lb_request *rq, const stru
 void lb_call_writable(struct lb_call *c);
 /* The client went away: no reply callback after this. */
 void lb_call_gone(struct lb_call *c);
+
+/* What a running or recently ended call met, as one JSON object. FN_E_NOT_FOUND: LB307. */
+int lb_why(const struct lb *lb, const char *call_id, struct buf *out, struct fn_error *reterr);
 
 struct lb_counts {
     uint64_t received, ok, failed, not_executed, unknown, aborted;

@@ -4,6 +4,7 @@
 
 #include <base/metric.h>
 #include <lb/lb.h>
+#include <lb/why.h>
 #include <sys/queue.h>
 
 /* ---- route.c: which function a request means, and the header contract ------------------------ */
@@ -88,6 +89,7 @@ struct lb {
     struct lb_deps deps;
     struct chain *chain; /* of new calls; NULL = no plugins */
     TAILQ_HEAD(, lb_call) calls;
+    struct why *why;
     struct lb_counts counts;
     struct lb_metrics metrics;
     void (*drained)(void *ud);
@@ -117,6 +119,7 @@ struct lb_call {
     const char *request_id;
 
     struct place_call place;
+    struct why_entry *why; /* NULL = not kept */
     struct engage_attempt *attempt;
     struct headers headers; /* of ResultStart */
     struct headers answer;  /* what the client gets */
@@ -142,6 +145,11 @@ void metrics_declare(struct lb_metrics *m);
 /* call.c */
 void call_run(struct lb_call *c); /* asks the catalog and goes on */
 void call_release(struct lb_call *c); /* a call that is done */
+/* Notes in c->why, if there is one. */
+void note_attempt(struct lb_call *c, enum seen seen, int grpc_status, const char *text);
+void note_placing(struct lb_call *c); /* the function is known */
+void note_first_byte(struct lb_call *c);
+void note_end(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e);
 /* A refusal before anything was sent. */
 void call_refuse(struct lb_call *c, const struct fn_error *e);
 

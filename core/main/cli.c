@@ -12,15 +12,17 @@
 static const char usage_text[] =
     "usage: fnd run [--config FILE] [--strict]\n"
     "       fnd check [--config FILE] [--strict] | --reference\n"
-    "       fnd plugins [--markdown] FILE|DIRECTORY...\n"
+    "       fnd plugins [--markdown] [--config FILE] FILE|DIRECTORY...\n"
     "       fnd status [--json] [--socket PATH|--config FILE]\n"
+    "       fnd why [--json] [--socket PATH|--config FILE] CALL-ID\n"
     "       fnd reload [--json] [--socket PATH|--config FILE]\n"
     "       fnd version\n"
     "\n"
     "  run        starts a node; without FILE from FN_ variables alone\n"
     "  check      starts nothing: tells every mistake, prints the effective configuration\n"
-    "  plugins    tells what plugin files offer\n"
+    "  plugins    tells what plugin files offer, judged by the rules of FILE\n"
     "  status     tells what the running node of that configuration does\n"
+    "  why        tells what a recent call met: runners, refusals, waits\n"
     "  reload     makes the running node read its configuration again; mistakes change nothing\n"
     "  --socket   the node's admin socket, when it is not the configuration's\n"
     "  --json     the node's answer as it came\n"
@@ -90,7 +92,9 @@ static int check(const struct cli_options *o)
     conf_problems_init(&p);
     p.strict = o->strict;
     config_load(o->reference ? NULL : o->config_path, environ, &c, &p);
-    if (o->reference) {
+    if (config_is_complete(c) && config_plugin_policy(c, h, &p) < 0) {
+        /* told; without these rules no plugin may be loaded */
+    } else if (o->reference) {
         conf_problems_finish(&p);
         conf_problems_init(&p);
         config_print_reference(h, c->top->plugin_dir, &out, &p);
@@ -153,11 +157,13 @@ static void list_factory(void *ud, const struct fn_factory *f)
 static bool list_file(struct plugin_host *h, const char *path, struct listing *l)
 {
     struct plugin_file *file = NULL;
-    struct fn_error e = ERR_INIT;
+    struct buf lines = BUF_INIT(0);
     const struct fn_manifest *m;
+    int r = plugin_file_check(h, path, &file, &lines, NULL);
 
-    if (plugin_file_open(h, path, &file, &e) < 0) {
-        fprintf(stderr, "%s\n", e.msg);
+    fputs(buf_text(&lines), stderr);
+    buf_finish(&lines);
+    if (r < 0) {
         return false;
     }
     m = plugin_file_manifest(file);
@@ -166,6 +172,10 @@ static bool list_file(struct plugin_host *h, const char *path, struct listing *l
                l->markdown ? "\n## %s\n\n%s %s, ABI %u.%u, licence %s\n"
                            : "%s: %s %s, ABI %u.%u, licence %s\n",
                path, m->name, m->version, m->abi_major, m->abi_minor, m->license);
+    if (!l->markdown) {
+        buf_printf(l->out, "  sha256 %s, %s\n", plugin_file_sha256(file),
+                   plugin_file_signature(file));
+    }
     plugin_file_each(file, list_factory, l);
     return true;
 }
@@ -197,6 +207,32 @@ static bool list_directory(struct plugin_host *h, const char *dir, struct listin
     return good;
 }
 
+/* The rules of the file, else those of a node that is told nothing. */
+static int take_rules(struct plugin_host *h, const struct cli_options *o)
+{
+    static char *const nothing[] = { NULL };
+    struct conf_problems p;
+    struct config *c = NULL;
+    int r;
+
+    conf_problems_init(&p);
+    config_load(o->config_path, nothing, &c, &p);
+    if (!o->config_path) {
+        conf_problems_finish(&p); /* a configuration that nobody wrote has no mistakes */
+        conf_problems_init(&p);
+    }
+    if (p.n == 0) {
+        config_plugin_policy(c, h, &p);
+    }
+    if (p.n > 0) {
+        print_problems(&p);
+    }
+    r = p.n > 0 ? CLI_CONFIG : CLI_OK;
+    conf_problems_finish(&p);
+    config_destroy(c);
+    return r;
+}
+
 static int plugins(const struct cli_options *o, int n, char **paths)
 {
     struct plugin_host *h = plugin_host_create(NULL);
@@ -209,12 +245,13 @@ static int plugins(const struct cli_options *o, int n, char **paths)
     if (!h) {
         return CLI_UNAVAILABLE;
     }
-    for (int i = 0; i < n; i++) {
+    r = take_rules(h, o);
+    for (int i = 0; i < n && r == CLI_OK; i++) {
         bool dir = stat(paths[i], &st) == 0 && S_ISDIR(st.st_mode);
 
         good = (dir ? list_directory(h, paths[i], &l) : list_file(h, paths[i], &l)) && good;
     }
-    r = print_out(&out);
+    r = r == CLI_OK ? print_out(&out) : r;
     buf_finish(&out);
     plugin_host_destroy(h);
     return good ? r : CLI_CONFIG;
@@ -306,8 +343,9 @@ struct command {
 static const struct command commands[] = {
     { "run", "cs", 0, 0, NULL, NULL },
     { "check", "csr", 0, 0, NULL, run_check },
-    { "plugins", "m", 1, INT_MAX, "a file or directory", plugins },
+    { "plugins", "mc", 1, INT_MAX, "a file or directory", plugins },
     { "status", "cjS", 0, 0, NULL, cli_status },
+    { "why", "cjS", 1, 1, "a call id (the header Fn-Call-Id of the answer)", cli_why },
     { "reload", "cjS", 0, 0, NULL, cli_reload },
     { "version", "", 0, 0, NULL, run_version },
 };

@@ -2,6 +2,7 @@
 #include <main/admin.h>
 #include <main/cli.h>
 
+#include <base/log.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,6 +155,156 @@ int cli_status(const struct cli_options *o, int argc, char **argv)
         r = print_json(root);
     } else if (r == CLI_OK) {
         print_status(root);
+        r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+    }
+    json_decref(root);
+    return r;
+}
+
+/* ---- why ------------------------------------------------------------------------------------- */
+
+/* "850 us", "12.3 ms", "4.56 s" into a buffer of the caller. */
+static const char *span(const json_t *us, char ret[32])
+{
+    long long n = (long long)json_integer_value(us);
+
+    if (!us) {
+        snprintf(ret, 32, "-");
+    } else if (n < 1000) {
+        snprintf(ret, 32, "%lld us", n);
+    } else if (n < 1000000) {
+        snprintf(ret, 32, "%lld.%lld ms", n / 1000, n % 1000 / 100);
+    } else {
+        snprintf(ret, 32, "%lld.%02lld s", n / 1000000, n % 1000000 / 10000);
+    }
+    return ret;
+}
+
+static void print_phases(const json_t *phases)
+{
+    static const struct {
+        const char *key;
+        const char *doc;
+    } lines[] = {
+        {"read", "the request's body"},
+        {"lookup", "the function in the catalogue"},
+        {"placement", "from there to the start of the last attempt"},
+        {"queue", "of that: waits in the load balancer's queue"},
+        {"attempt", "the last attempt"},
+        {"runner_wait", "of that: the runner's queue and container, as it reported"},
+        {"execution", "of that: the function, as the runner reported"},
+        {"first_byte", "until the client got the first byte"},
+        {"total", "from the request's head to the end"},
+    };
+    char took[32];
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        const json_t *us = json_object_get(phases, lines[i].key);
+
+        if (us) {
+            printf("  %-12s %10s  %s\n", lines[i].key, span(us, took), lines[i].doc);
+        }
+    }
+}
+
+static int width_of(const json_t *tries, const char *key, const char *title)
+{
+    int width = (int)strlen(title);
+    json_t *t;
+    size_t i;
+
+    json_array_foreach((json_t *)(uintptr_t)tries, i, t)
+    {
+        int n = (int)strlen(text(t, key));
+
+        width = n > width ? n : width;
+    }
+    return width;
+}
+
+static void print_tries(const json_t *root)
+{
+    const json_t *tries = json_object_get(root, "tries");
+    int runner = width_of(tries, "runner", "runner"), how = width_of(tries, "how", "how");
+    int note = width_of(tries, "note", "note");
+    size_t kept = json_array_size(tries), i;
+    char after[32], took[32];
+    json_t *t;
+
+    if (kept == 0) {
+        return;
+    }
+    printf("\n  %4s  %-*s  %10s  %10s  %-*s  %4s  %-*s  %s\n", "", runner, "runner", "after",
+           "took", how, "how", "code", note, "note", "the runner said");
+    json_array_foreach((json_t *)(uintptr_t)tries, i, t)
+    {
+        long long left_out = number(root, "tries_made") - (long long)kept;
+        long long nth = (long long)i + 1 + (i + 1 == kept ? left_out : 0);
+        long long code = number(t, "code");
+
+        if (i + 1 == kept && left_out > 0) {
+            printf("  %4s  (%lld more)\n", "", left_out);
+        }
+        printf("  %4lld  %-*s  %10s  %10s  %-*s  %4s  %-*s  %s\n", nth, runner, text(t, "runner"),
+               span(json_object_get(t, "after_us"), after),
+               span(json_object_get(t, "took_us"), took), how, text(t, "how"),
+               code ? log_num(code) : "-", note, text(t, "note"), text(t, "said"));
+    }
+}
+
+static void print_why(const json_t *root)
+{
+    bool ended = strcmp(text(root, "state"), "ended") == 0;
+
+    printf("call      %s, %s, came %s\n", text(root, "call_id"), text(root, "kind"),
+           text(root, "at"));
+    printf("function  %s\n", text(root, "fn_id"));
+    if (ended) {
+        printf("ended     %s, status %lld\n", text(root, "outcome"), number(root, "status"));
+    } else {
+        printf("ended     not yet, it runs or waits\n");
+    }
+    if (json_object_get(root, "error")) {
+        printf("error     %s\n", text(root, "error"));
+    }
+    if (json_object_get(root, "placer")) {
+        printf("placed    by %s in group %s among %lld runners: %lld attempts, %lld waits; "
+               "configuration %lld\n",
+               text(root, "placer"), text(root, "group"), number(root, "runners"),
+               number(root, "tries_made"), number(root, "waits"), number(root, "generation"));
+    } else {
+        printf("placed    never: it ended before a placer was asked; configuration %lld\n",
+               number(root, "generation"));
+    }
+    if (json_object_get(root, "last_refusal")) {
+        printf("          the placer's last %s: %s\n", text(root, "last_refusal"),
+               text(root, "last_refusal_note"));
+    }
+    print_tries(root);
+    putchar('\n');
+    print_phases(json_object_get(root, "phases"));
+}
+
+int cli_why(const struct cli_options *o, int argc, char **argv)
+{
+    char path[256];
+    json_t *root;
+    int r;
+
+    (void)argc;
+    if (strlen(argv[0]) > 64 ||
+        argv[0]
+            [strspn(argv[0], "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")]) {
+        fprintf(stderr, "fnd: call id, got \"%.64s\"; expected the 26 characters of Fn-Call-Id\n",
+                argv[0]);
+        return CLI_USAGE;
+    }
+    snprintf(path, sizeof(path), "/why/%s", argv[0]);
+    r = ask(o, "GET", path, &root);
+    if (r == CLI_OK && o->json) {
+        r = print_json(root);
+    } else if (r == CLI_OK) {
+        print_why(root);
         r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
     }
     json_decref(root);

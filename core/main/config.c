@@ -72,10 +72,12 @@ static void bind_sections(struct config *c, struct conf_problems *p)
     for (int i = 0; i < SECTIONS_N; i++) {
         const struct config_section_def *s = &config_sections[i];
         struct conf_node *map = i == SECTION_TOP ? root : conf_get(root, s->key);
+        const char *const *others = i == SECTION_TOP       ? config_top_others
+                                    : i == SECTION_PLUGINS ? config_plugin_kinds
+                                                           : NULL;
 
         conf_bind_with(c->priv->file, map, i == SECTION_TOP ? "top level" : s->key, s->opts,
-                       s->size, i == SECTION_TOP ? config_top_others : NULL, c->priv->overrides[i],
-                       &c->priv->values[i], p);
+                       s->size, others, c->priv->overrides[i], &c->priv->values[i], p);
         if (!c->priv->values[i]) {
             abort();
         }
@@ -87,6 +89,7 @@ static void bind_sections(struct config *c, struct conf_problems *p)
     c->lb = c->priv->values[SECTION_LB]->data;
     c->runner = c->priv->values[SECTION_RUNNER]->data;
     c->admin = c->priv->values[SECTION_ADMIN]->data;
+    c->plugins = c->priv->values[SECTION_PLUGINS]->data;
 }
 
 /* FN_PORT names a port only: the host of the file stays. */
@@ -283,6 +286,21 @@ static void check_functions(struct config *c, struct conf_problems *p)
     p->warnings++;
 }
 
+static void check_plugins(struct config *c, struct conf_problems *p)
+{
+    const struct config_plugins *rules = c->plugins;
+
+    if (rules->keys.n == 0 && strcmp(rules->unsigned_files, "refuse") == 0 &&
+        strcmp(source_of(c, SECTION_PLUGINS, "unsigned"), "default") != 0) {
+        refuse(c, SECTION_PLUGINS, "unsigned", "refuse", "keys beside it, or allow", p);
+    }
+    for (uint64_t i = 0; i < rules->keys.n; i++) {
+        if (rules->keys.items[i][0] != '/') {
+            refuse(c, SECTION_PLUGINS, "keys", rules->keys.items[i], "absolute paths", p);
+        }
+    }
+}
+
 static void check_values(struct config *c, struct conf_problems *p)
 {
     const struct config_lb *lb = c->lb;
@@ -299,6 +317,7 @@ static void check_values(struct config *c, struct conf_problems *p)
                 grpc->reconnect_max_ns, p);
     check_runner(c, p);
     check_tls(c, p);
+    check_plugins(c, p);
     check_functions(c, p);
 }
 

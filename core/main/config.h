@@ -67,6 +67,7 @@ struct config_lb {
     int64_t body_memory_bytes; /* 0 = a quarter of the node's memory */
     int64_t execution_headroom_ns;
     uint32_t detached; /* detached calls are accepted */
+    int64_t why_calls; /* ended calls that `fnd why` knows */
     const char *rid_header;
 };
 
@@ -112,6 +113,16 @@ struct config_admin {
     const char *socket; /* absolute path, "off", NULL = admin_socket_path() */
 };
 
+/* How plugin files are judged; see struct plugin_policy. */
+struct config_plugins {
+    struct fn_strlist keys;
+    const char *unsigned_files; /* "refuse", "allow" */
+    struct fn_strlist libraries;
+    uint32_t trial;
+    int64_t trial_timeout_ns;
+    int64_t start_timeout_ns;
+};
+
 struct config_tls {
     const char *name;
     const char *cert;
@@ -126,7 +137,8 @@ struct config_plugin {
     const char *kind;       /* FN_KIND_* */
     const char *use;        /* NULL = this node has none */
     const char *name;       /* of the instance; the same as use unless given */
-    const char *file;       /* NULL = plugin_path_for() */
+    const char *file;       /* absolute; NULL = plugin_path_for() */
+    const char *sha256;     /* pinned: 64 hex digits; NULL = none */
     const char *where;      /* "fn.yaml:7:5" or "default" */
     struct conf_node *node; /* its options; NULL = none given */
     struct conf_override overrides[CONFIG_OVERRIDES_MAX]; /* of FN_ variables; key NULL ends */
@@ -189,6 +201,7 @@ struct config {
     const struct config_lb *lb;
     const struct config_runner *runner;
     const struct config_admin *admin;
+    const struct config_plugins *plugins;
     const struct config_tls *tls;
     uint32_t n_tls;
     struct config_list_plugin placers;    /* lb, full: in order of creation; the last one is the
@@ -214,6 +227,8 @@ void config_destroy(struct config *c); /* NULL ok; plugin instances must be gone
 /* An entry of tls: by name, or NULL. */
 const struct config_tls *config_tls_find(const struct config *c, const char *name);
 
+/* Gives the rules of plugins: to the host; before the first file. */
+int config_plugin_policy(const struct config *c, struct plugin_host *h, struct conf_problems *p);
 /* Opens the plugin's file, finds its factory and binds its options; starts nothing. *ret_values is
  * owned by the caller and NULL when the factory has no options. */
 int config_plugin_bind(const struct config *c, struct plugin_host *h,

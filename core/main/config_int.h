@@ -13,6 +13,7 @@ enum config_section {
     SECTION_LB,
     SECTION_RUNNER,
     SECTION_ADMIN,
+    SECTION_PLUGINS,
     SECTIONS_N,
     /* not tables of their own, but places that a variable can go to: */
     SECTION_PLACER,
@@ -31,6 +32,7 @@ struct config_section_def {
 
 extern const struct config_section_def config_sections[SECTIONS_N];
 extern const char *const config_top_others[]; /* keys of the top level that are no options of it */
+extern const char *const config_plugin_kinds[]; /* the same of plugins: */
 
 #define CONFIG_SECTION_OVERRIDES_MAX 32
 

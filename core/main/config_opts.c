@@ -159,6 +159,8 @@ static const struct fn_opt lb_opts[] = {
     OPT("detached", BOOL, AT(detached), "true", 0, 0, "Take detached calls (answered 202)."),
     OPT_ABSENT("rid_header", STR, AT(rid_header), 1, 256,
                "Request header whose value is written to every log line of the call."),
+    OPT("why_calls", INT, AT(why_calls), "4096", 0, 65536,
+        "Ended calls that `fnd why` can tell about, about 1.6 KB each; 0 = none."),
     { .key = NULL },
 };
 #undef AT
@@ -254,6 +256,28 @@ static const struct fn_opt admin_opts[] = {
 };
 #undef AT
 
+#define AT(field) offsetof(struct config_plugins, field)
+static const struct fn_opt plugins_opts[] = {
+    OPT_ABSENT("keys", STRLIST, AT(keys), 0, 0,
+               "PEM files with Ed25519 public keys; a plugin then needs a signature by one of them "
+               "in the file of its name with .sig behind."),
+    OPT_CHOICE("unsigned", AT(unsigned_files), "refuse", "refuse|allow",
+               "What happens to a plugin without signature when there are keys; allow marks the node "
+               "as tainted."),
+    OPT_ABSENT("libraries", STRLIST, AT(libraries), 0, 0,
+               "Names of libraries that plugins may need, such as libcurl.so.4, beside the C and C++ "
+               "run time, libcrypto and libjansson."),
+    OPT("trial", BOOL, AT(trial), "true", 0, 0,
+        "Load each plugin in a child process first, so that one whose loading crashes, hangs or "
+        "exits does not take the node with it."),
+    OPT("trial_timeout", DURATION, AT(trial_timeout_ns), "5s", 10 * MS, 5 * MIN,
+        "Time for that."),
+    OPT("start_timeout", DURATION, AT(start_timeout_ns), "5s", 10 * MS, 5 * MIN,
+        "Time for the start of an instance; one that takes longer is refused."),
+    { .key = NULL },
+};
+#undef AT
+
 const struct config_section_def config_sections[SECTIONS_N] = {
     [SECTION_TOP] = { "", "Top level.", top_opts, sizeof(struct config_top) },
     [SECTION_LOG] = { "log", "What the node writes about itself.", log_opts,
@@ -268,6 +292,8 @@ const struct config_section_def config_sections[SECTIONS_N] = {
                          sizeof(struct config_runner) },
     [SECTION_ADMIN] = { "admin", "The admin socket, every node: `fnd status`, `fnd why`.",
                         admin_opts, sizeof(struct config_admin) },
+    [SECTION_PLUGINS] = { "plugins", "How plugin files are judged, every node.", plugins_opts,
+                          sizeof(struct config_plugins) },
 };
 
 const char *const config_top_others[] = { "log", "http", "grpc", "lb",      "runner",

@@ -9,14 +9,15 @@
 
 #define DOCKER_SOCKET "/var/run/docker.sock"
 
-static const char *const plugin_keys[] = { "use", "file", "name", NULL };
-static const char *const section_keys[] = { "placer",     "pool",      "driver",
+static const char *const plugin_keys[] = { "use", "file", "name", "sha256", NULL };
+const char *const config_plugin_kinds[] = { "placer",     "pool",      "driver",
                                             "overriders", "listeners", NULL };
 
 struct plugin_words {
     const char *use;
     const char *file;
     const char *name;
+    const char *sha256;
 };
 
 #define AT(field) .offset = offsetof(struct plugin_words, field)
@@ -41,10 +42,17 @@ static const struct fn_opt plugin_opts[] = {
       .max = 32,
       .flags = FN_OPT_MAY_BE_ABSENT,
       AT(name) },
+    { .key = "sha256",
+      .doc = "SHA-256 that its file must have.",
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = 128,
+      .flags = FN_OPT_MAY_BE_ABSENT,
+      AT(sha256) },
     { .key = NULL },
 };
 
-/* All keys of a map but the three: they are the plugin's own. */
+/* All keys of a map but the four: they are the plugin's own. */
 static const char *const *own_keys(struct config *c, const struct conf_node *map)
 {
     const char **keys;
@@ -64,7 +72,7 @@ static const char *const *own_keys(struct config *c, const struct conf_node *map
 static void read_plugin(struct config *c, struct conf_node *n, const char *kind,
                         struct config_plugin *ret, struct conf_problems *p)
 {
-    struct plugin_words words = { NULL, NULL, NULL };
+    struct plugin_words words = { NULL, NULL, NULL, NULL };
 
     *ret = (struct config_plugin){ .kind = kind, .where = config_where(c, n) };
     if (n->type == CONF_SCALAR && n->text[0]) {
@@ -77,8 +85,23 @@ static void read_plugin(struct config *c, struct conf_node *n, const char *kind,
                      kind, n->type == CONF_LIST ? "a list" : "nothing");
         return;
     }
+    if (words.file && words.file[0] != '/') {
+        conf_problem(p, "CFG704", conf_where(c->priv->file, conf_get(n, "file")),
+                     "file, got %s; expected an absolute path, or use: alone for a file in "
+                     "plugin_dir",
+                     conf_quote(words.file));
+        ret->incomplete = true;
+        words.file = NULL;
+    }
+    if (words.sha256 && (strlen(words.sha256) != 64 ||
+                         strspn(words.sha256, "0123456789abcdefABCDEF") != 64)) {
+        conf_problem(p, "CFG704", conf_where(c->priv->file, conf_get(n, "sha256")),
+                     "sha256, got %s; expected 64 hex digits", conf_quote(words.sha256));
+        words.sha256 = NULL;
+    }
     ret->use = words.use;
     ret->file = words.file;
+    ret->sha256 = words.sha256;
     ret->name = words.name ? words.name : words.use;
 }
 
@@ -139,8 +162,6 @@ static void read_section(struct config *c, struct conf_node *map, struct conf_pr
             read_list(c, n, FN_KIND_OVERRIDER, &c->overriders, p);
         } else if (strcmp(n->key, "listeners") == 0) {
             read_list(c, n, FN_KIND_LISTENER, &c->listeners, p);
-        } else {
-            conf_unknown_key(c->priv->file, n, section_keys, p);
         }
     }
 }
@@ -242,11 +263,6 @@ void config_plugins_read(struct config *c, struct conf_problems *p)
 
     if (map && map->type == CONF_MAP) {
         read_section(c, map, p);
-    } else if (map && (map->type == CONF_LIST || map->text[0])) {
-        conf_problem(p, "CFG704", conf_where(c->priv->file, map),
-                     "plugins, got %s; expected a map of "
-                     "placer, pool, driver, overriders, listeners",
-                     map->text ? conf_quote(map->text) : "a list");
     }
     if (c->node == CONFIG_RUNNER) {
         c->placers.n = 0;
@@ -264,6 +280,17 @@ void config_plugins_read(struct config *c, struct conf_problems *p)
 
 /* ---- files and options
  * ----------------------------------------------------------------------------- */
+
+/* Lines of the loader, whole: a struct fn_error has no room for two hashes. */
+static void tell_lines(struct conf_problems *p, struct buf *lines)
+{
+    char *text = (char *)(uintptr_t)buf_text(lines);
+    char *rest = NULL;
+
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        conf_problem(p, NULL, NULL, "%s", line);
+    }
+}
 
 /* Sentences of the loader and of plugins begin with their own code. */
 static void tell(struct conf_problems *p, const struct config_plugin *plugin,
@@ -301,30 +328,65 @@ static int find_factory(struct plugin_file *file, const struct config_plugin *pl
     return FN_E_NOT_FOUND;
 }
 
-int config_plugin_bind(const struct config *c, struct plugin_host *h,
-                       const struct config_plugin *plugin, struct plugin_file **ret_file,
-                       const struct fn_factory **ret_factory, struct conf_values **ret_values,
-                       struct conf_problems *p)
+int config_plugin_policy(const struct config *c, struct plugin_host *h, struct conf_problems *p)
 {
+    const struct config_plugins *rules = c->plugins;
+    struct plugin_policy policy = {
+        .keys = rules->keys.items,
+        .n_keys = (uint32_t)rules->keys.n,
+        .unsigned_refused = strcmp(rules->unsigned_files, "refuse") == 0,
+        .libraries = rules->libraries.items,
+        .n_libraries = (uint32_t)rules->libraries.n,
+        .trial = rules->trial,
+        .trial_timeout_ns = rules->trial_timeout_ns,
+    };
     struct fn_error e = ERR_INIT;
+    int r = plugin_host_policy(h, &policy, &e);
+
+    if (r < 0) {
+        conf_problem(p, NULL, NULL, "%s", e.msg);
+    }
+    return r;
+}
+
+/* The file of an instance, opened and checked. */
+static int open_file(const struct config *c, struct plugin_host *h,
+                     const struct config_plugin *plugin, struct plugin_file **ret,
+                     struct conf_problems *p)
+{
+    struct buf lines = BUF_INIT(0);
     char path[PATH_MAX];
-    char what[128];
-    uint32_t before = p->n;
     int r = 0;
 
-    *ret_values = NULL;
     if (plugin->file) {
         snprintf(path, sizeof(path), "%s", plugin->file);
     } else {
         r = plugin_path_for(c->top->plugin_dir, plugin->kind, plugin->use, path, sizeof(path));
         if (r < 0) {
-            err_set(&e, r, "its name, got %s; expected 1 to 32 of a-z, 0-9 and -",
-                    conf_quote(plugin->use));
+            conf_problem(p, "CFG712", plugin->where,
+                         "%s %s: its name, got %s; expected 1 to 32 of a-z, 0-9 and -",
+                         plugin->kind, plugin->use, conf_quote(plugin->use));
+            return r;
         }
     }
-    r = r < 0 ? r : plugin_file_open(h, path, ret_file, &e);
+    r = plugin_file_open_pinned(h, path, plugin->sha256, ret, &lines, NULL);
+    tell_lines(p, &lines);
+    buf_finish(&lines);
+    return r;
+}
+
+int config_plugin_bind(const struct config *c, struct plugin_host *h,
+                       const struct config_plugin *plugin, struct plugin_file **ret_file,
+                       const struct fn_factory **ret_factory, struct conf_values **ret_values,
+                       struct conf_problems *p)
+{
+    char what[128];
+    uint32_t before = p->n;
+    int r;
+
+    *ret_values = NULL;
+    r = open_file(c, h, plugin, ret_file, p);
     if (r < 0) {
-        tell(p, plugin, &e);
         return r;
     }
     r = find_factory(*ret_file, plugin, ret_factory, p);

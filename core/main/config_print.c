@@ -33,8 +33,10 @@ static void print_plugin(const struct config *c, struct plugin_host *h,
         buf_printf(out, "%*sname: %s\n", indent, "", plugin->name);
     }
     if (file) {
-        buf_printf(out, "%*sfile: %s  # version %s\n", indent, "", plugin_file_path(file),
-                   plugin_file_manifest(file)->version);
+        buf_printf(out, "%*sfile: %s  # version %s, %s\n", indent, "", plugin_file_path(file),
+                   plugin_file_manifest(file)->version, plugin_file_signature(file));
+        buf_printf(out, plugin->sha256 ? "%*ssha256: %s\n" : "%*s# sha256: %s, not pinned\n",
+                   indent, "", plugin_file_sha256(file));
     }
     if (values) {
         conf_print(values, indent, out);
@@ -109,7 +111,7 @@ int config_print(const struct config *c, struct plugin_host *h, struct buf *out,
                  struct conf_problems *p)
 {
     for (int i = 0; i < SECTIONS_N; i++) {
-        if (!config_section_applies(c, i)) {
+        if (!config_section_applies(c, i) || i == SECTION_PLUGINS) {
             continue;
         }
         if (i != SECTION_TOP) {
@@ -119,6 +121,7 @@ int config_print(const struct config *c, struct plugin_host *h, struct buf *out,
     }
     print_tls(c, out);
     buf_add_str(out, "plugins:\n");
+    conf_print(c->priv->values[SECTION_PLUGINS], 2, out);
     print_plugins(c, h, &c->placers, "placer", out, p);
     if (c->node != CONFIG_FULL) {
         print_plugin(c, h, &c->pool, "pool", false, out, p);
@@ -143,6 +146,9 @@ static void reference_sections(struct buf *out)
     for (int i = 0; i < SECTIONS_N; i++) {
         enum config_section section = (enum config_section)i;
 
+        if (i == SECTION_PLUGINS) {
+            continue; /* with the plugins themselves */
+        }
         if (i == SECTION_TOP) {
             buf_add_str(out, "## Top level\n\n");
         } else {
@@ -262,7 +268,10 @@ int config_print_reference(struct plugin_host *h, const char *plugin_dir, struct
                 "the outermost), `pool:` (nodes `lb`, `full`), `driver:` (nodes `pure-runner`, "
                 "`full`; one or a list like `placer:`), "
                 "`overriders:` and `listeners:` (lists, in order). Each is `{ use: <name> }` with "
-                "optional `file:`, `name:` and the plugin's own options:\n");
+                "optional `file:` (absolute path), `name:`, `sha256:` (64 hex digits that the file "
+                "must have) and the plugin's own options. Beside them, how files are judged "
+                "(plugin-security.md):\n\n");
+    conf_print_reference(config_sections[SECTION_PLUGINS].opts, NULL, NULL, out);
     reference_plugins(h, plugin_dir, out, p);
     return 0;
 }

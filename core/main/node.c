@@ -120,12 +120,21 @@ static void set_budget(struct node *n)
                                 : memory / BODY_SHARE_OF_MEMORY;
 }
 
+static void close_streams(void *impl, const struct fn_host *host)
+{
+    fetch_close_all(impl, host);
+}
+
 static int open_tables(struct node *n, struct fn_error *reterr)
 {
     unsigned char ipv4[4];
     int r;
 
     plugin_host_budget(n->host, PLUGIN_BUDGET_LOOP_NS);
+    plugin_host_deadline(n->host, loop_aside, n->config->plugins->start_timeout_ns);
+    if (config_plugin_policy(n->config, n->host, n->problems) < 0) {
+        return err_set(reterr, FN_E_INVALID, "plugins.keys cannot be used");
+    }
     own_ipv4(ipv4);
     id_maker_init(&n->ids, ipv4, port_of(n->config->http->listen));
     set_budget(n);
@@ -138,6 +147,7 @@ static int open_tables(struct node *n, struct fn_error *reterr)
     }
     plugin_host_offer(n->host, "fn.op", 1, 0, loop_op_if(), NULL);
     plugin_host_offer(n->host, "fn.http", 1, 0, fetch_if(), n->fetch);
+    plugin_host_on_release(n->host, "fn.http", close_streams);
     plugin_host_offer(n->host, "fn.exec", 1, 0, exec_if(), NULL);
     plugin_host_offer(n->host, "fn.proc", 1, 0, proc_if(), n->proc);
     override_offer(n->host);

@@ -81,6 +81,23 @@ static void on_status(void *ud, struct admin_request *rq)
     json_decref(root);
 }
 
+static void on_why(void *ud, struct admin_request *rq)
+{
+    const struct node *n = ud;
+    struct buf out = BUF_INIT(0);
+    struct fn_error e = ERR_INIT;
+
+    if (!n->lb) {
+        admin_refuse(rq, 404, "a pure-runner places no calls: ask the load balancer that answered "
+                              "the call");
+    } else if (lb_why(n->lb, rq->rest, &out, &e) < 0) {
+        admin_refuse(rq, e.code == FN_E_NOT_FOUND ? 404 : 500, "%s", e.msg);
+    } else {
+        admin_answer_json(rq, 200, buf_text(&out));
+    }
+    buf_finish(&out);
+}
+
 int node_admin_open(struct node *n, struct fn_error *reterr)
 {
     struct fn_error e = ERR_INIT;
@@ -99,6 +116,7 @@ int node_admin_open(struct node *n, struct fn_error *reterr)
         return 0;
     }
     admin_route(n->admin, "GET", "/status", on_status, n);
+    admin_route(n->admin, "GET", "/why/", on_why, n);
     reload_routes(n->reload, n->admin);
     return 0;
 }

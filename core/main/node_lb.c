@@ -156,7 +156,7 @@ static struct place_options place_options_of(const struct config_lb *c)
     };
 }
 
-static struct lb_options lb_options_of(const struct config_lb *c)
+static struct lb_options lb_options_of(const struct config_lb *c, uint64_t number)
 {
     return (struct lb_options){
         .placement_timeout_ns = c->placement_timeout_ns,
@@ -166,6 +166,8 @@ static struct lb_options lb_options_of(const struct config_lb *c)
         .response_bytes_max = (uint64_t)c->response_bytes_max,
         .calls_max = (uint32_t)c->calls_max,
         .detached = c->detached,
+        .why_calls = (uint32_t)c->why_calls,
+        .generation = (uint32_t)number,
         .rid_header = c->rid_header,
     };
 }
@@ -182,7 +184,7 @@ int node_lb_open(struct node *n, struct fn_error *reterr)
         .env = n->env,
         .client = client_of(n),
         .ids = &n->ids,
-        .options = lb_options_of(n->config->lb),
+        .options = lb_options_of(n->config->lb, 1),
     };
     int r = place_create(&place, &n->place, reterr);
 
@@ -199,7 +201,7 @@ void node_lb_apply(struct node *n)
 {
     const struct config_lb *c = n->config->lb;
     const struct place_options place = place_options_of(c);
-    const struct lb_options lb = lb_options_of(c);
+    const struct lb_options lb = lb_options_of(c, n->gen->number);
     const struct catalog_options catalog = catalog_options_of(n->config);
 
     place_set_options(n->place, &place);

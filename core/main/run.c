@@ -318,8 +318,12 @@ int run_node(struct config *config, const struct cli_options *o)
         } else {
             log_error(e.msg);
         }
+        run.exit_code = problems.n > 0 || e.code == FN_E_INVALID ? CLI_CONFIG : CLI_UNAVAILABLE;
         conf_problems_finish(&problems);
-        return problems.n > 0 || e.code == FN_E_INVALID ? CLI_CONFIG : CLI_UNAVAILABLE;
+        if (plugin_lost() > 0) {
+            _exit(run.exit_code); /* a thread is inside of a plugin and uses what exit() tears down */
+        }
+        return run.exit_code;
     }
     conf_problems_finish(&problems);
     loop_enter(run.node.loop);
@@ -328,6 +332,9 @@ int run_node(struct config *config, const struct cli_options *o)
     loop_run(run.node.loop);
     if (run.draining && !run.clean) {
         _exit(CLI_OK); /* threads may still be inside plugins */
+    }
+    if (plugin_lost() > 0) {
+        _exit(run.exit_code);
     }
     node_close(&run.node);
     return run.exit_code;

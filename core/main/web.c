@@ -291,6 +291,7 @@ static void submit(struct exchange *x)
         .headers = &req->headers,
         .body = req->body,
         .peer = req->peer,
+        .received_ns = req->received_ns,
     };
 
     req->on_gone = on_gone;

@@ -81,6 +81,16 @@ static int64_t wait_ns(struct place_call *pc, int64_t asked_ns)
     return ns + (int64_t)(env_random_u64(p->deps.env) % (uint64_t)(ns / 4 + 1));
 }
 
+static void trace_answer(struct place_call *pc, const struct fn_answer *answer)
+{
+    struct trace *t = pc->trace;
+
+    if (t) {
+        t->verdict = answer->verdict;
+        memcpy(t->note, answer->note, sizeof(t->note));
+    }
+}
+
 static enum place_verdict park(struct place_call *pc, const struct fn_answer *answer)
 {
     struct place *p = pc->place;
@@ -97,6 +107,7 @@ static enum place_verdict park(struct place_call *pc, const struct fn_answer *an
     snapshot_unref(pc->snap);
     pc->snap = NULL;
     pc->parked = true;
+    pc->parked_ns = now_ns;
     pc->round++;
     pc->round_attempts = 0;
     pc->wake_mask = answer->wake_mask;
@@ -116,6 +127,10 @@ static void unpark(struct place_call *pc)
 {
     if (pc->parked) {
         pc->parked = false;
+        if (pc->trace) {
+            pc->trace->waits_n++;
+            pc->trace->parked_ns += env_now_ns(pc->place->deps.env) - pc->parked_ns;
+        }
         env_timer_clear(pc->place->deps.env, &pc->timer);
         pc->group->waiting_n--;
         pc->place->waiting_n--;
@@ -154,18 +169,31 @@ static void count_in_window(struct place_call *pc)
     pc->window_attempts++;
 }
 
+static void trace_down(struct place_call *pc, int64_t now_ns, bool draining)
+{
+    if (pc->trace) {
+        trace_end(pc->trace, now_ns, draining ? TRACE_HOW_DRAINING : TRACE_HOW_DOWN, 0, NULL);
+    }
+}
+
 /* Takes the runner that the placer named; false when it cannot be tried now. */
-static bool take_runner(struct place_call *pc, uint32_t index)
+static bool take_runner(struct place_call *pc, const struct fn_answer *answer)
 {
     struct place *p = pc->place;
+    uint32_t index = answer->index;
     struct place_runner *r = pc->snap->runners[index];
+    bool draining = pc->snap->list[index].flags & FN_RUNNER_DRAINING;
+    int64_t now_ns = env_now_ns(p->deps.env);
 
     pc->attempts++;
     pc->round_attempts++;
     count_in_window(pc);
     pc->last_index = index;
-    if ((pc->snap->list[index].flags & FN_RUNNER_DRAINING) ||
-        !p->deps.client->link_is_up(r->link)) {
+    if (pc->trace) {
+        trace_begin(pc->trace, pc->snap->list[index].address, answer->note, now_ns, pc->round);
+    }
+    if (draining || !p->deps.client->link_is_up(r->link)) {
+        trace_down(pc, now_ns, draining);
         pc->unreachable++;
         pc->last_code = FN_E_UNAVAILABLE;
         pc->why = FN_WHY_UNREACHABLE;
@@ -177,7 +205,7 @@ static bool take_runner(struct place_call *pc, uint32_t index)
     pc->runner = r;
     pc->link = r->link;
     pc->address = pc->snap->list[index].address;
-    pc->attempt_ns = env_now_ns(p->deps.env);
+    pc->attempt_ns = now_ns;
     pc->group->trying_n++;
     return true;
 }
@@ -202,6 +230,9 @@ static void session_begin(struct place_call *pc)
     pc->policy = policy_ref(y);
     pc->why = FN_WHY_START;
     memset(pc->session, 0, y->ops->session_size);
+    if (pc->trace) {
+        trace_copy(pc->trace->placer, sizeof(pc->trace->placer), plugin_name(y->placer));
+    }
 }
 
 enum place_verdict place_next(struct place_call *pc)
@@ -219,6 +250,9 @@ enum place_verdict place_next(struct place_call *pc)
         pc->snap->refs++;
         pc->busy = pc->unreachable = 0;
         session_begin(pc);
+        if (pc->trace) {
+            pc->trace->runners = pc->snap->view.n;
+        }
     }
     for (turns = pc->snap->view.n + LOCAL_TRIES_SPARE; turns > 0; turns--) {
         r = decide(pc, &answer);
@@ -230,7 +264,7 @@ enum place_verdict place_next(struct place_call *pc)
             if (answer.index >= pc->snap->view.n) {
                 return bad_answer(pc, "decide: index is not in the snapshot");
             }
-            if (take_runner(pc, answer.index)) {
+            if (take_runner(pc, &answer)) {
                 return PLACE_TRY;
             }
             break;
@@ -238,8 +272,10 @@ enum place_verdict place_next(struct place_call *pc)
             if (answer.wait_ns < 0) {
                 return bad_answer(pc, "decide: negative wait");
             }
+            trace_answer(pc, &answer);
             return park(pc, &answer);
         case FN_GIVE_UP:
+            trace_answer(pc, &answer);
             return give_up(pc, answer.code < 0 ? answer.code : FN_E_UNAVAILABLE);
         default:
             return bad_answer(pc, "decide: unknown verdict");
@@ -280,6 +316,9 @@ void place_begin(struct place *p, struct place_call *pc)
     if (pc->group) {
         pc->group->mem_mb += pc->view.mem_mb;
         pc->counted = true;
+    }
+    if (pc->trace && pc->group) {
+        trace_copy(pc->trace->group, sizeof(pc->trace->group), pc->group->name);
     }
 }
 

@@ -18,6 +18,7 @@
 #include <base/env.h>
 #include <base/err.h>
 #include <model/engage.h>
+#include <place/trace.h>
 #include <plugin/plugin.h>
 #include <stdbool.h>
 
@@ -85,6 +86,7 @@ struct place_call {
     struct fn_call view;   /* lives as long as this */
     int64_t deadline_ns;   /* end of placement */
     void (*on_wake)(struct place_call *pc);
+    struct trace *trace; /* NULL = none is kept; lives as long as this */
     /* read by the caller: */
     struct engage_link *link; /* PLACE_TRY: where to send it */
     const char *address;      /* of that runner; borrowed until the attempt ended */
@@ -106,6 +108,7 @@ struct place_call {
     uint32_t round_attempts;
     uint32_t busy, unreachable; /* of the last round */
     int64_t begun_ns;
+    int64_t parked_ns; /* since when, while it is */
     int64_t attempt_ns;
     int64_t window_ns; /* attempts of the running second */
     uint32_t window_attempts;

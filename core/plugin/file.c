@@ -317,9 +317,11 @@ int plugin_file_open(struct plugin_host *h, const char *path, struct plugin_file
 }
 
 int plugin_file_open_pinned(struct plugin_host *h, const char *path, const char *sha256,
-                            struct plugin_file **ret, struct fn_error *reterr)
+                            struct plugin_file **ret, struct buf *lines, struct fn_error *reterr)
 {
-    struct plugin_check c = { .host = h, .path = path, .first = reterr, .pin = sha256 };
+    struct plugin_check c = {
+        .host = h, .path = path, .lines = lines, .first = reterr, .pin = sha256
+    };
 
     return open_checked(&c, ret);
 }

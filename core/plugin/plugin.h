@@ -96,7 +96,7 @@ int plugin_file_open(struct plugin_host *h, const char *path, struct plugin_file
 /* The same with a pinned hash: 64 hex digits, NULL = none. Also a file that is open already must
  * have it. */
 int plugin_file_open_pinned(struct plugin_host *h, const char *path, const char *sha256,
-                            struct plugin_file **ret, struct fn_error *reterr);
+                            struct plugin_file **ret, struct buf *lines, struct fn_error *reterr);
 const char *plugin_file_path(const struct plugin_file *f);
 const char *plugin_file_sha256(const struct plugin_file *f); /* 64 hex digits */
 /* "signed by ops.pem", "not signed" (with keys: tainted), "signature not looked at" */

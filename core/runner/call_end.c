@@ -158,8 +158,11 @@ static void tell(struct rcall *rc, int http, const char *text)
     if (s) {
         count_outcome(rc, http);
     }
+    if (http == 503) {
+        f.details = rc->why; /* the reason of a refusal; peers log it */
+    }
     if (rc->call.created_wall_ns) {
-        f.details = rc->call.id;
+        f.details = f.details ? f.details : rc->call.id;
         f.image = rc->call.image;
         time_print_ms(rc->call.created_wall_ns, created);
         f.created_at = created;

@@ -1,5 +1,7 @@
 #include "decide.h"
 
+#include "note.h"
+
 #define LCG 2862933555777941757u
 
 uint32_t ch_jump(uint64_t key, uint32_t n)
@@ -59,11 +61,21 @@ void ch_decide(struct ch_session *s, const struct fn_ask *ask, uint32_t go_varia
         if (!(fn_snapshot_at(snap, index)->flags & FN_RUNNER_DRAINING)) {
             ret->verdict = FN_TRY;
             ret->index = index;
+            if (s->looked == 1) {
+                note(ret, "home");
+            } else {
+                note_number(ret, "after home, ", s->looked - 1);
+            }
             return;
         }
     }
     s->open = 0;
     ret->verdict = FN_WAIT;
+    if (snap->n) {
+        note(ret, "all were asked");
+    } else {
+        note(ret, "no runner listed");
+    }
     ret->wake_mask = FN_WAKE_POOL | FN_WAKE_CAPACITY;
     ret->wait_ns = retry_delay_ns;
 }

@@ -1,5 +1,7 @@
 #include "decide.h"
 
+#include "note.h"
+
 int naive_starts_round(const struct naive_session *s, const struct fn_ask *ask)
 {
     return ask->why == FN_WHY_START || ask->why == FN_WHY_TIMER || ask->why == FN_WHY_WAKE ||
@@ -25,11 +27,21 @@ void naive_decide(struct naive_session *s, const struct fn_ask *ask, uint64_t ch
         if (!(fn_snapshot_at(snap, index)->flags & FN_RUNNER_DRAINING)) {
             ret->verdict = FN_TRY;
             ret->index = index;
+            if (s->looked == 1) {
+                note(ret, "random start");
+            } else {
+                note_number(ret, "after start, ", s->looked - 1);
+            }
             return;
         }
     }
     s->open = 0;
     ret->verdict = FN_WAIT;
+    if (snap->n) {
+        note(ret, "all were asked");
+    } else {
+        note(ret, "no runner listed");
+    }
     ret->wake_mask = FN_WAKE_POOL | FN_WAKE_CAPACITY;
     ret->wait_ns = retry_delay_ns;
 }

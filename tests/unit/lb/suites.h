@@ -8,5 +8,6 @@ Suite *header_suite(void);
 Suite *catalog_suite(void);
 Suite *plugin_suite(void);
 Suite *random_suite(void);
+Suite *why_suite(void);
 
 #endif

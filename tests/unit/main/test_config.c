@@ -110,7 +110,7 @@ static const struct {
       "pool: a full node has its runner inside" },
     { "node: full\nplugins: { placr: naive }\n",
       "unknown key \"placr\"; did you mean \"placer\"?\n" },
-    { "node: full\nplugins: [a]\n", "plugins, got a list; expected a map of placer" },
+    { "node: full\nplugins: [a]\n", "plugins, got a list; expected a map of keys" },
     { "node: full\nplugins: { placer: [[a]] }\n",
       "placer, got a list; expected {use: <name>, its options}\n" },
     { "node: full\nplugins: { placer: [] }\n",

@@ -1,0 +1,73 @@
+/* What a call writes into its entry of the ring. */
+#include <lb/lb_int.h>
+
+#include <string.h>
+
+void note_placing(struct lb_call *c)
+{
+    if (c->why) {
+        c->why->placing_ns = env_now_ns(c->lb->deps.env);
+        trace_copy(c->why->fn_id, sizeof(c->why->fn_id), c->fn->fn_id);
+    }
+}
+
+/* Why a runner refused: its reason where it tells one (`details`), else its text. Texts of failures
+ * beyond that may be the function's own and stay out. */
+static const char *words_of(const struct lb_call *c, enum seen seen, const char *text)
+{
+    switch (seen) {
+    case SEEN_NACK:
+    case SEEN_NACK_LATE:
+    case SEEN_RUNNER_REFUSAL:
+        return c->finished.details ? c->finished.details
+               : c->has_finished   ? c->finished.error_text
+                                   : text;
+    case SEEN_NOT_SENT:
+    case SEEN_REFUSED:
+    case SEEN_MALFORMED:
+    case SEEN_BROKEN:
+        return text;
+    default:
+        return NULL;
+    }
+}
+
+void note_attempt(struct lb_call *c, enum seen seen, int grpc_status, const char *text)
+{
+    bool told = c->has_finished && !c->finished.success;
+
+    if (c->why) {
+        trace_end(&c->why->trace, env_now_ns(c->lb->deps.env), TRACE_HOW_OWN + seen,
+                  told ? c->finished.error_code : grpc_status, words_of(c, seen, text));
+    }
+}
+
+void note_first_byte(struct lb_call *c)
+{
+    if (c->why) {
+        c->why->first_byte_ns = env_now_ns(c->lb->deps.env);
+    }
+}
+
+void note_end(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e)
+{
+    struct why_entry *w = c->why;
+
+    if (!w) {
+        return;
+    }
+    c->why = NULL;
+    c->place.trace = NULL;
+    w->outcome = (uint8_t)outcome;
+    w->status = status;
+    w->ended_ns = env_now_ns(c->lb->deps.env);
+    w->scheduler_ns = c->finished.scheduler_ns;
+    w->execution_ns = c->finished.execution_ns;
+    if (!w->fn_id[0]) {
+        trace_copy(w->fn_id, sizeof(w->fn_id), c->fn ? c->fn->fn_id : c->route.fn_id);
+    }
+    if (e && !(c->has_finished && c->finished.error_user)) {
+        trace_copy(w->error, sizeof(w->error), e->msg);
+    }
+    why_end(c->lb->why, w);
+}

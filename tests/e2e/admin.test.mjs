@@ -1,0 +1,173 @@
+// The admin socket of real nodes: `fnd status`, and `fnd why` telling what a call met.
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { chmodSync, statSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { Ledger, fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { invoke } from './lib/http.mjs'
+import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
+
+const fnd = path.join(build, 'fnd')
+const run = (args, env = {}) => spawnSync(fnd, args, { encoding: 'utf8', timeout: 30_000, env: { PATH: process.env.PATH, ...env } })
+const ask = (node, ...args) => run([...args, '--config', path.join(node.dir, 'fn.yaml')])
+const askJson = (node, ...args) => {
+  const result = ask(node, args[0], '--json', ...args.slice(1))
+  assert.equal(result.status, 0, result.stderr)
+  return JSON.parse(result.stdout)
+}
+
+describe('fnd why', () => {
+  const ledger = new Ledger()
+  const runners = []
+  let lb
+  before(async () => {
+    for (let i = 0; i < 3; i++) {
+      runners.push(await startRunner({ name: `runner${i}`, runner: 'memory_total: 256MiB\nqueue_wait: 0s\nqueue_factor: 1' }))
+    }
+    lb = await startLb({
+      addresses: runners.map((r) => `127.0.0.1:${r.grpcPort}`),
+      placer: '{ use: ch }',
+      functions: { ledger: { memory: 200, timeout: 60, config: { LEDGER_FILE: ledger.file } } },
+      lb: 'why_calls: 50',
+    })
+    await until('all runners are up', async () => (await lb.metric('fn_lb_runners_up')) === 3)
+  })
+  after(async () => {
+    await lb?.stop()
+    await Promise.all(runners.map((r) => r.stop()))
+  })
+
+  it('tells of two runners that refused and the third that ran the call', async () => {
+    const holders = []
+    for (let i = 0; i < 2; i++) {
+      holders.push(invoke(lb, fnId('ledger'), `1500 holder ${i}`))
+      await until('the holder runs', () => ledger.read().size === i + 1)
+    }
+    const answer = await invoke(lb, fnId('ledger'), '0 third')
+    assert.equal(answer.status, 200, answer.text)
+    const id = answer.headers['fn-call-id']
+    const why = askJson(lb, 'why', id)
+    assert.equal(why.call_id, id)
+    assert.equal(why.fn_id, fnId('ledger'))
+    assert.equal(why.outcome, 'ok')
+    assert.equal(why.placer, 'ch')
+    assert.equal(why.runners, 3)
+    assert.equal(why.tries_made, 3)
+    assert.deepEqual(why.tries.map((t) => t.how), ['busy', 'busy', 'ok'])
+    assert.deepEqual(why.tries.map((t) => t.note), ['home', 'after home, 1', 'after home, 2'])
+    assert.equal(new Set(why.tries.map((t) => t.runner)).size, 3)
+    for (const t of why.tries.slice(0, 2)) {
+      assert.equal(t.code, 503)
+      assert.ok(t.said.length > 0, 'the runner gave a reason')
+    }
+    const { phases } = why
+    assert.ok(phases.placement <= phases.total && phases.attempt <= phases.total, JSON.stringify(phases))
+    assert.ok(phases.execution > 0)
+
+    const text = ask(lb, 'why', id)
+    assert.equal(text.status, 0, text.stderr)
+    assert.match(text.stdout, new RegExp(`call +${id}`))
+    assert.match(text.stdout, /1 +127\.0\.0\.1:\d+ .* busy +503 +home +\w/)
+    assert.match(text.stdout, /3 +127\.0\.0\.1:\d+ .* ok +- +after home, 2/)
+
+    const all = JSON.stringify(why) + text.stdout
+    assert.ok(!all.includes('third'), 'no byte of the body')
+    for (const h of await Promise.all(holders)) assert.equal(h.status, 200)
+  })
+
+  it('tells of a call that waits', async () => {
+    const holders = []
+    const before = ledger.read().size
+    for (let i = 0; i < 3; i++) {
+      holders.push(invoke(lb, fnId('ledger'), `1500 wait ${i}`))
+      await until('the holder runs', () => ledger.read().size === before + i + 1)
+    }
+    const answer = await invoke(lb, fnId('ledger'), '0 last')
+    const why = askJson(lb, 'why', answer.headers['fn-call-id'])
+    assert.ok(why.waits >= 1)
+    assert.ok(why.tries_made >= 4)
+    assert.equal(why.tries.at(-1).how, 'ok')
+    assert.equal(why.last_refusal_note, 'all were asked')
+    assert.ok(why.phases.queue > 0 && why.phases.queue <= why.phases.placement, JSON.stringify(why.phases))
+    await Promise.all(holders)
+  })
+
+  it('says why it does not know a call', async () => {
+    const unknown = ask(lb, 'why', '01M7Y437YSR00040GZYG999999')
+    assert.equal(unknown.status, 69)
+    assert.match(unknown.stderr, /LB307 unknown call 01M7Y\w+: .* among the last \d+ that ended, the oldest of them \d+\.\d{3} s ago \(lb\.why_calls keeps 50\)/)
+    const strange = ask(lb, 'why', '../status')
+    assert.equal(strange.status, 64)
+    assert.match(strange.stderr, /call id, got "\.\.\/status"; expected/)
+    assert.equal(ask(lb, 'why').status, 64)
+    const runner = ask(runners[0], 'why', '01M7Y437YSR00040GZYG999999')
+    assert.equal(runner.status, 69)
+    assert.match(runner.stderr, /a pure-runner places no calls: ask the load balancer/)
+  })
+})
+
+describe('the admin socket', () => {
+  const full = async (admin = '') => {
+    const port = await freePort()
+    return Fnd.start('full', port, `
+http: { listen: "127.0.0.1:${port}" }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins:
+  driver: { use: process, root: ${path.join(build, 'functions')} }
+runner: { iofs_path: ${tempDir()}, writable_root: true }
+${admin}
+apps:
+  - name: demo
+    functions: [{ name: hello, id: ${fnId('hello')}, image: hello }]
+`)
+  }
+
+  it('of a full node tells its state and its calls', async () => {
+    const node = await full()
+    const answer = await invoke(node, fnId('hello'))
+    assert.equal(answer.status, 200, answer.text)
+    const status = askJson(node, 'status')
+    assert.equal(status.node, 'full')
+    assert.equal(status.state, 'serving')
+    assert.equal(status.pid, node.pid)
+    assert.equal(status.lb.ok, 1)
+    assert.equal(status.runner.ok, 1)
+    assert.ok(status.plugins.some((p) => p.kind === 'placer' && p.calls > 0))
+    assert.match(ask(node, 'status').stdout, /node +full, fnd .* serving/)
+    const why = askJson(node, 'why', answer.headers['fn-call-id'])
+    assert.deepEqual(why.tries.map((t) => [t.runner, t.how]), [['local:', 'ok']])
+    await node.stop()
+    const gone = ask(node, 'status', '--socket', '/nowhere.sock')
+    assert.equal(gone.status, 69)
+    assert.match(gone.stderr, /no node answers at \/nowhere\.sock: No such file/)
+  })
+
+  it('is taken over from a killed node and not from a living one', async () => {
+    const dir = tempDir()
+    const admin = `admin: { socket: ${dir}/admin.sock }`
+    const node = await full(admin)
+    assert.equal(statSync(`${dir}/admin.sock`).mode & 0o777, 0o600)
+    await node.kill()
+    assert.match(ask(node, 'status').stderr, /no node answers at .*: Connection refused/)
+    await node.start()
+    assert.equal(ask(node, 'status').status, 0)
+
+    const port = await freePort()
+    const file = path.join(tempDir(), 'fn.yaml')
+    const second = (socket) => {
+      writeFileSync(file, `node: lb\nhttp: { listen: "127.0.0.1:${port}" }\nplugin_dir: ${path.join(build, 'plugins')}\nadmin: { socket: ${socket} }\nplugins: { pool: { use: static, runners: ["127.0.0.1:1"] } }\n`)
+      return run(['run', '--config', file])
+    }
+    const inUse = second(`${dir}/admin.sock`)
+    assert.equal(inUse.status, 69)
+    assert.match(inUse.stderr, /CFG707 unix:.*admin\.sock is in use/)
+    chmodSync(dir, 0o777)
+    const open = second(`${dir}/other.sock`)
+    assert.equal(open.status, 69)
+    assert.match(open.stderr, /CFG712 admin\.socket .*has mode 0777; expected/)
+    assert.equal(second('relative.sock').status, 78)
+    assert.equal(ask(node, 'status').status, 0, 'the first one is not disturbed')
+    await node.stop()
+  })
+})
