@@ -39,5 +39,5 @@ static int find_inner(const struct fn_host *host, const char *name,
                    "inner placer, got \"%s\"; expected the name of a placer above it", name);
 }
 
-const struct fn_placer_if place_placer_if = {FN_HDR(struct fn_placer_if, FN_MAGIC_PLACERS),
-                                             find_inner};
+const struct fn_placer_if place_placer_if = { FN_HDR(struct fn_placer_if, FN_MAGIC_PLACERS),
+                                              find_inner };

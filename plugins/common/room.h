@@ -14,8 +14,8 @@
 
 #include <stdlib.h>
 
-#define ROOM_NONE UINT32_MAX
-#define ROOM_SWEEP 4u /* runners looked at again per call */
+#define ROOM_NONE    UINT32_MAX
+#define ROOM_SWEEP   4u /* runners looked at again per call */
 #define ROOM_BUSY_NS 1000000000
 
 struct room {
@@ -85,7 +85,7 @@ static inline int room_init(struct room *r, const struct fn_snapshot *snap)
     uint32_t words = (snap->n + 63) / 64;
     uint32_t i;
 
-    *r = (struct room){.n = snap->n, .words = words};
+    *r = (struct room){ .n = snap->n, .words = words };
     r->bit = calloc(words + (words + 63) / 64 + 1, sizeof(*r->bit));
     r->busy_ns = calloc(snap->n + 1, sizeof(*r->busy_ns));
     if (!r->bit || !r->busy_ns) {

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define GOLDEN 0x9e3779b97f4a7c15u
-#define EMPTY_MAX 64 /* empty buckets met in one jump */
-#define UNIT 0x1p-53 /* of the numbers in (0, 1] */
+#define GOLDEN    0x9e3779b97f4a7c15u
+#define EMPTY_MAX 64      /* empty buckets met in one jump */
+#define UNIT      0x1p-53 /* of the numbers in (0, 1] */
 
 /* Each bit of x moves each bit of the result with even chance. */
 uint64_t homes_mix(uint64_t x)

@@ -12,10 +12,10 @@
 #include <fn/placer.h>
 
 /* Up to here numbers are made afresh: it takes no longer than remembering. */
-#define HOMES_SMALL 64u
+#define HOMES_SMALL   64u
 #define HOMES_BUCKETS 256u
-#define HOMES_WAYS 8u
-#define HOMES_SETS 2048u
+#define HOMES_WAYS    8u
+#define HOMES_SETS    2048u
 
 struct homes_set {
     uint64_t key[HOMES_WAYS]; /* 0 = free */

@@ -88,32 +88,32 @@ static const struct fn_placer_ops ops = {
 };
 
 static const struct fn_opt opts[] = {
-    {.key = "retry_delay",
-     .doc = "Time after which a call that was refused is offered again, if no capacity was freed "
-            "before.",
-     .dflt = "100ms",
-     .min = 1000000,
-     .max = 60000000000,
-     .type = FN_OPT_DURATION,
-     .offset = offsetof(struct chbl_options, retry_delay_ns)},
-    {.key = "bound",
-     .doc =
-         "Load that a runner may have before functions whose home it is go elsewhere, in percent "
-         "of the mean.",
-     .dflt = "125",
-     .choices = "whole percent",
-     .min = 100,
-     .max = 400,
-     .type = FN_OPT_INT,
-     .offset = offsetof(struct chbl_options, bound)},
-    {.key = "tries",
-     .doc = "Runners that may refuse a call before it waits.",
-     .dflt = "16",
-     .min = 2, /* home first in every round: a second one must have a chance */
-     .max = TRIES_MAX,
-     .type = FN_OPT_INT,
-     .offset = offsetof(struct chbl_options, tries)},
-    {.key = NULL},
+    { .key = "retry_delay",
+      .doc = "Time after which a call that was refused is offered again, if no capacity was freed "
+             "before.",
+      .dflt = "100ms",
+      .min = 1000000,
+      .max = 60000000000,
+      .type = FN_OPT_DURATION,
+      .offset = offsetof(struct chbl_options, retry_delay_ns) },
+    { .key = "bound",
+      .doc =
+          "Load that a runner may have before functions whose home it is go elsewhere, in percent "
+          "of the mean.",
+      .dflt = "125",
+      .choices = "whole percent",
+      .min = 100,
+      .max = 400,
+      .type = FN_OPT_INT,
+      .offset = offsetof(struct chbl_options, bound) },
+    { .key = "tries",
+      .doc = "Runners that may refuse a call before it waits.",
+      .dflt = "16",
+      .min = 2, /* home first in every round: a second one must have a chance */
+      .max = TRIES_MAX,
+      .type = FN_OPT_INT,
+      .offset = offsetof(struct chbl_options, tries) },
+    { .key = NULL },
 };
 
 static const struct fn_factory factory = {
@@ -132,7 +132,7 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-static const struct fn_factory *const factories[] = {&factory, NULL};
+static const struct fn_factory *const factories[] = { &factory, NULL };
 
 static const struct fn_manifest manifest = {
     .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),

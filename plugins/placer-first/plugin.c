@@ -76,31 +76,31 @@ static const struct fn_placer_ops ops = {
 };
 
 static const struct fn_opt opts[] = {
-    {.key = "retry_delay",
-     .doc = "Time after which a call that was refused is offered again, if no capacity was freed "
-            "before.",
-     .dflt = "100ms",
-     .min = 1000000,
-     .max = 60000000000,
-     .type = FN_OPT_DURATION,
-     .offset = offsetof(struct first_options, retry_delay_ns)},
-    {.key = "cap",
-     .doc =
-         "Calls of this load balancer up to which a runner of weight 1 is filled before the next "
-         "one is used.",
-     .dflt = "8",
-     .min = 1,
-     .max = 100000,
-     .type = FN_OPT_INT,
-     .offset = offsetof(struct first_options, cap)},
-    {.key = "tries",
-     .doc = "Runners that may refuse a call before it waits.",
-     .dflt = "16",
-     .min = 1,
-     .max = TRIES_MAX,
-     .type = FN_OPT_INT,
-     .offset = offsetof(struct first_options, tries)},
-    {.key = NULL},
+    { .key = "retry_delay",
+      .doc = "Time after which a call that was refused is offered again, if no capacity was freed "
+             "before.",
+      .dflt = "100ms",
+      .min = 1000000,
+      .max = 60000000000,
+      .type = FN_OPT_DURATION,
+      .offset = offsetof(struct first_options, retry_delay_ns) },
+    { .key = "cap",
+      .doc =
+          "Calls of this load balancer up to which a runner of weight 1 is filled before the next "
+          "one is used.",
+      .dflt = "8",
+      .min = 1,
+      .max = 100000,
+      .type = FN_OPT_INT,
+      .offset = offsetof(struct first_options, cap) },
+    { .key = "tries",
+      .doc = "Runners that may refuse a call before it waits.",
+      .dflt = "16",
+      .min = 1,
+      .max = TRIES_MAX,
+      .type = FN_OPT_INT,
+      .offset = offsetof(struct first_options, tries) },
+    { .key = NULL },
 };
 
 static const struct fn_factory factory = {
@@ -117,7 +117,7 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-static const struct fn_factory *const factories[] = {&factory, NULL};
+static const struct fn_factory *const factories[] = { &factory, NULL };
 
 static const struct fn_manifest manifest = {
     .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),

@@ -3,7 +3,7 @@
 #include "note.h"
 
 #define DRAWS_MAX 8 /* pairs drawn before the list is walked */
-#define NONE UINT32_MAX
+#define NONE      UINT32_MAX
 
 static uint32_t scale(uint32_t chance, uint32_t n)
 {

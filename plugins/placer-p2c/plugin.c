@@ -39,7 +39,7 @@ static uint64_t draw(void *ud)
 static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
 {
     const struct p2c *p = inst;
-    const struct p2c_chance chance = {draw, (void *)(uintptr_t)p->host};
+    const struct p2c_chance chance = { draw, (void *)(uintptr_t)p->host };
 
     p2c_decide(ask->session, ask, &p->options, &chance, ret);
     return 0;
@@ -52,22 +52,22 @@ static const struct fn_placer_ops ops = {
 };
 
 static const struct fn_opt opts[] = {
-    {.key = "retry_delay",
-     .doc = "Time after which a call that was refused is offered again, if no capacity was freed "
-            "before.",
-     .dflt = "100ms",
-     .min = 1000000,
-     .max = 60000000000,
-     .type = FN_OPT_DURATION,
-     .offset = offsetof(struct p2c_options, retry_delay_ns)},
-    {.key = "tries",
-     .doc = "Runners that may refuse a call before it waits.",
-     .dflt = "16",
-     .min = 1,
-     .max = TRIES_MAX,
-     .type = FN_OPT_INT,
-     .offset = offsetof(struct p2c_options, tries)},
-    {.key = NULL},
+    { .key = "retry_delay",
+      .doc = "Time after which a call that was refused is offered again, if no capacity was freed "
+             "before.",
+      .dflt = "100ms",
+      .min = 1000000,
+      .max = 60000000000,
+      .type = FN_OPT_DURATION,
+      .offset = offsetof(struct p2c_options, retry_delay_ns) },
+    { .key = "tries",
+      .doc = "Runners that may refuse a call before it waits.",
+      .dflt = "16",
+      .min = 1,
+      .max = TRIES_MAX,
+      .type = FN_OPT_INT,
+      .offset = offsetof(struct p2c_options, tries) },
+    { .key = NULL },
 };
 
 static const struct fn_factory factory = {
@@ -84,7 +84,7 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-static const struct fn_factory *const factories[] = {&factory, NULL};
+static const struct fn_factory *const factories[] = { &factory, NULL };
 
 static const struct fn_manifest manifest = {
     .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),

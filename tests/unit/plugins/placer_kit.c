@@ -54,11 +54,11 @@ static int find_inner(const struct fn_host *host, const char *name,
     return 0;
 }
 
-static const struct fn_rng_if rng_if = {FN_HDR(struct fn_rng_if, FN_MAGIC_RNG), rng_u64};
-static const struct fn_clock_if clock_if = {FN_HDR(struct fn_clock_if, FN_MAGIC_CLOCK), clock_now,
-                                            clock_now};
-static const struct fn_placer_if placer_if = {FN_HDR(struct fn_placer_if, FN_MAGIC_PLACERS),
-                                              find_inner};
+static const struct fn_rng_if rng_if = { FN_HDR(struct fn_rng_if, FN_MAGIC_RNG), rng_u64 };
+static const struct fn_clock_if clock_if = { FN_HDR(struct fn_clock_if, FN_MAGIC_CLOCK), clock_now,
+                                             clock_now };
+static const struct fn_placer_if placer_if = { FN_HDR(struct fn_placer_if, FN_MAGIC_PLACERS),
+                                               find_inner };
 
 static const void *get(const struct fn_host *host, const char *iface, uint32_t major)
 {
@@ -92,16 +92,16 @@ int kit_open(struct kit *k, const struct fn_placer_ops *inner_ops, void *inner,
 {
     int r;
 
-    *k = (struct kit){.seed = 42,
-                      .now_ns = 1000000000000,
-                      .factory = fn_plugin_v1()->factories[0],
-                      .inner_ops = inner_ops,
-                      .inner = inner};
-    k->host = (struct fn_host){.hdr = FN_HDR(struct fn_host, FN_MAGIC_HOST),
-                               .priv = k,
-                               .clock = &clock_if,
-                               .rng = &rng_if,
-                               .get = get};
+    *k = (struct kit){ .seed = 42,
+                       .now_ns = 1000000000000,
+                       .factory = fn_plugin_v1()->factories[0],
+                       .inner_ops = inner_ops,
+                       .inner = inner };
+    k->host = (struct fn_host){ .hdr = FN_HDR(struct fn_host, FN_MAGIC_HOST),
+                                .priv = k,
+                                .clock = &clock_if,
+                                .rng = &rng_if,
+                                .get = get };
     k->ops = k->factory->ops;
     bind(k, options);
     r = k->factory->create(&k->host, k->conf->data, &k->inst, reterr);
@@ -111,7 +111,7 @@ int kit_open(struct kit *k, const struct fn_placer_ops *inner_ops, void *inner,
     }
     k->runners = calloc(KIT_RUNNERS_MAX, sizeof(*k->runners));
     k->inflight = calloc(KIT_RUNNERS_MAX, sizeof(*k->inflight));
-    k->call = (struct fn_call){.hdr = FN_HDR(struct fn_call, FN_MAGIC_CALL), .mem_mb = 128};
+    k->call = (struct fn_call){ .hdr = FN_HDR(struct fn_call, FN_MAGIC_CALL), .mem_mb = 128 };
     kit_list(k, 0);
     return 0;
 }
@@ -142,12 +142,12 @@ void kit_publish(struct kit *k)
     void *index = NULL;
 
     drop_index(k);
-    k->snap = (struct fn_snapshot){.hdr = FN_HDR(struct fn_snapshot, FN_MAGIC_SNAPSHOT),
-                                   .epoch = epoch,
-                                   .n = n,
-                                   .stride = sizeof(struct fn_runner),
-                                   .group = "default",
-                                   .runners = k->runners};
+    k->snap = (struct fn_snapshot){ .hdr = FN_HDR(struct fn_snapshot, FN_MAGIC_SNAPSHOT),
+                                    .epoch = epoch,
+                                    .n = n,
+                                    .stride = sizeof(struct fn_runner),
+                                    .group = "default",
+                                    .runners = k->runners };
     if (k->ops->index_build) {
         must(k->ops->index_build(k->inst, &k->snap, &index) == 0);
         k->snap.index = index;
@@ -159,7 +159,8 @@ void kit_list(struct kit *k, uint32_t n)
     uint64_t seed = 7;
 
     for (uint32_t i = 0; i < n; i++) {
-        k->runners[i] = (struct fn_runner){.id = kit_random(&seed), .address = "a:1", .weight = 1};
+        k->runners[i] =
+            (struct fn_runner){ .id = kit_random(&seed), .address = "a:1", .weight = 1 };
         k->inflight[i] = 0;
     }
     k->snap.n = n;
@@ -174,19 +175,19 @@ void kit_call(struct kit *k, const char *fn_id)
     /* The host promises nothing about what is behind it. */
     memset(k->session + k->ops->session_size, 0xee, sizeof(k->session) - k->ops->session_size);
     k->call.fn_id = fn_id;
-    k->ask = (struct fn_ask){.size = sizeof(k->ask)};
+    k->ask = (struct fn_ask){ .size = sizeof(k->ask) };
 }
 
 static void observe(struct kit *k, const char *fn_id, uint32_t index, uint32_t outcome)
 {
     struct fn_call call = k->call;
-    struct fn_placed placed = {.size = sizeof(placed),
-                               .outcome = outcome,
-                               .runner_id = k->runners[index].id,
-                               .latency_ns = 1000000,
-                               .call = &call,
-                               .snap = &k->snap,
-                               .index = index};
+    struct fn_placed placed = { .size = sizeof(placed),
+                                .outcome = outcome,
+                                .runner_id = k->runners[index].id,
+                                .latency_ns = 1000000,
+                                .call = &call,
+                                .snap = &k->snap,
+                                .index = index };
 
     call.fn_id = fn_id;
     /* An attempt over an older list is told with that list, which the kit does not keep. */
@@ -220,7 +221,7 @@ uint32_t kit_ask(struct kit *k, uint32_t why)
     a->inflight = k->inflight;
     a->inflight_total = total;
     a->session = k->session;
-    k->answer = (struct fn_answer){.size = sizeof(k->answer)};
+    k->answer = (struct fn_answer){ .size = sizeof(k->answer) };
     must(k->ops->decide(k->inst, a, &k->answer) == 0);
     must(memchr(k->answer.note, '\0', FN_NOTE_MAX) && k->answer.note[0]);
     for (size_t i = k->ops->session_size; i < sizeof(k->session); i++) {

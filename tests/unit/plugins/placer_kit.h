@@ -36,7 +36,7 @@ struct kit {
 int kit_open(struct kit *k, const struct fn_placer_ops *inner_ops, void *inner,
              const char *const *options, struct fn_error *reterr);
 void kit_close(struct kit *k);
-#define KIT_OPEN(k, ...) kit_open((k), NULL, NULL, (const char *const[]){__VA_ARGS__, NULL}, NULL)
+#define KIT_OPEN(k, ...) kit_open((k), NULL, NULL, (const char *const[]){ __VA_ARGS__, NULL }, NULL)
 
 /* A list of n runners with ids of their own, weight 1, no calls; a new epoch. */
 void kit_list(struct kit *k, uint32_t n);

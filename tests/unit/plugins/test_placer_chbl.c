@@ -39,9 +39,9 @@ static void note_homes(void)
 
 START_TEST(contract)
 {
-    kit_check_contract(NULL, NULL, (const char *const[]){NULL}, 1);
-    kit_check_contract(NULL, NULL, (const char *const[]){"tries=32", "bound=400", NULL}, 1);
-    kit_check_contract(NULL, NULL, (const char *const[]){"tries=2", "bound=100", NULL}, 0);
+    kit_check_contract(NULL, NULL, (const char *const[]){ NULL }, 1);
+    kit_check_contract(NULL, NULL, (const char *const[]){ "tries=32", "bound=400", NULL }, 1);
+    kit_check_contract(NULL, NULL, (const char *const[]){ "tries=2", "bound=100", NULL }, 0);
 }
 END_TEST
 
@@ -50,7 +50,7 @@ static void check_loss(uint32_t n, uint32_t lost, int drain)
 {
     struct fn_runner *all = malloc(n * sizeof(*all));
     uint64_t gone;
-    uint32_t to[KIT_RUNNERS_MAX] = {0};
+    uint32_t to[KIT_RUNNERS_MAX] = { 0 };
     uint32_t moved = 0;
 
     memcpy(all, k.runners, n * sizeof(*all));
@@ -83,7 +83,7 @@ static void check_loss(uint32_t n, uint32_t lost, int drain)
 
 START_TEST(no_collateral_moves)
 {
-    static const uint32_t sizes[] = {5, 10, 20};
+    static const uint32_t sizes[] = { 5, 10, 20 };
 
     for (int i = 0; i < 6; i++) {
         uint32_t n = sizes[i % 3];
@@ -137,7 +137,7 @@ END_TEST
 
 START_TEST(homes_are_even)
 {
-    uint32_t seen[10] = {0};
+    uint32_t seen[10] = { 0 };
 
     KIT_OPEN(&k, NULL);
     kit_list(&k, 10);
@@ -159,7 +159,7 @@ END_TEST
 
 START_TEST(weights_are_respected)
 {
-    uint32_t seen[7] = {0};
+    uint32_t seen[7] = { 0 };
     uint32_t moved = 0;
 
     KIT_OPEN(&k, NULL);
@@ -225,7 +225,7 @@ static void check_bound(const char *bound, uint32_t percent, uint32_t n, int wei
 
 START_TEST(bound_is_respected)
 {
-    static const uint32_t sizes[] = {2, 10, 63, 65, 500};
+    static const uint32_t sizes[] = { 2, 10, 63, 65, 500 };
 
     for (int i = 0; i < 5; i++) {
         check_bound("bound=125", 125, sizes[i], 0);
@@ -238,7 +238,7 @@ END_TEST
 
 START_TEST(jumps_are_even_and_stay)
 {
-    static const uint32_t sizes[] = {50, 1000};
+    static const uint32_t sizes[] = { 50, 1000 };
     static uint32_t seen[1000];
     struct homes *all, *fewer;
     uint32_t moved = 0;

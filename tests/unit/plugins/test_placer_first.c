@@ -10,8 +10,8 @@ static struct kit k;
 
 START_TEST(contract)
 {
-    kit_check_contract(NULL, NULL, (const char *const[]){NULL}, 1);
-    kit_check_contract(NULL, NULL, (const char *const[]){"cap=1", NULL}, 1);
+    kit_check_contract(NULL, NULL, (const char *const[]){ NULL }, 1);
+    kit_check_contract(NULL, NULL, (const char *const[]){ "cap=1", NULL }, 1);
 }
 END_TEST
 

@@ -8,8 +8,8 @@ static struct kit k;
 
 START_TEST(contract)
 {
-    kit_check_contract(NULL, NULL, (const char *const[]){NULL}, 1);
-    kit_check_contract(NULL, NULL, (const char *const[]){"tries=1", NULL}, 0);
+    kit_check_contract(NULL, NULL, (const char *const[]){ NULL }, 1);
+    kit_check_contract(NULL, NULL, (const char *const[]){ "tries=1", NULL }, 0);
 }
 END_TEST
 

@@ -1,0 +1,150 @@
+#include "decide.h"
+
+#include "note.h"
+
+#define ALL_MAX 128u /* lists up to this are looked through for the least loaded one */
+#define SAMPLE  16u  /* else so many are drawn */
+
+static int is_high(const struct fn_ask *ask, const struct hybrid_world *world)
+{
+    const struct hybrid_options *o = world->options;
+
+    return !world->index ||
+           (unsigned __int128)(ask->inflight_total + 1) * 100 >
+               (unsigned __int128)world->index->weight * (uint64_t)o->cap * (uint64_t)o->high;
+}
+
+/* The best of the runners where the function has an idle container: the fullest one below the cap
+ * when calls are packed, the least loaded one when they are spread. */
+static uint32_t warm_best(const struct hybrid_session *s, const struct fn_ask *ask,
+                          const struct hybrid_world *world, int high)
+{
+    const struct warm_fn *f = warm_of(world->warm, s->fn, ask->now_ns);
+    uint64_t cap = (uint64_t)world->options->cap;
+    uint32_t best = ROOM_NONE;
+
+    for (uint32_t i = 0; f && world->index && i < WARM_PAIRS; i++) {
+        uint32_t at = f->pair[i].idle == 0
+                          ? ROOM_NONE
+                          : hybrid_index_find(world->index, ask->snap, f->pair[i].runner);
+
+        if (at == ROOM_NONE || !tries_may(&s->tries, ask->snap, at) ||
+            (!high && !runner_has_room(ask, at, cap))) {
+            continue;
+        }
+        if (best == ROOM_NONE ||
+            (high ? runner_is_idler(ask, at, best) : runner_is_idler(ask, best, at))) {
+            best = at;
+        }
+    }
+    return best;
+}
+
+static uint32_t idler(const struct hybrid_session *s, const struct fn_ask *ask, uint32_t best,
+                      uint32_t at)
+{
+    if (!tries_may(&s->tries, ask->snap, at)) {
+        return best;
+    }
+    return best == ROOM_NONE || runner_is_idler(ask, at, best) ? at : best;
+}
+
+static uint32_t least_loaded(const struct hybrid_session *s, const struct fn_ask *ask,
+                             const struct hybrid_chance *chance)
+{
+    uint32_t n = ask->snap->n;
+    uint32_t from = (uint32_t)(chance->u64(chance->ud) % n); /* equals take turns */
+    uint32_t best = ROOM_NONE;
+    uint32_t i;
+
+    for (i = 0; n > ALL_MAX && i < SAMPLE; i++) {
+        best = idler(s, ask, best, (uint32_t)(chance->u64(chance->ud) % n));
+    }
+    for (i = 0; best == ROOM_NONE && n > ALL_MAX && i < n; i++) {
+        best = idler(s, ask, best, (from + i) % n);
+    }
+    for (i = 0; n <= ALL_MAX && i < n; i++) {
+        best = idler(s, ask, best, (from + i) % n);
+    }
+    return best;
+}
+
+/* A warm runner is worth one call more than the least loaded one. */
+static int warm_is_worth_it(const struct fn_ask *ask, uint32_t warm, uint32_t least)
+{
+    uint64_t calls = ask->inflight[warm];
+
+    return calls * runner_weight(fn_snapshot_at(ask->snap, least)) <=
+           ((uint64_t)ask->inflight[least] + 1) * runner_weight(fn_snapshot_at(ask->snap, warm));
+}
+
+static uint32_t spread(const struct hybrid_session *s, const struct fn_ask *ask,
+                       const struct hybrid_world *world, struct fn_answer *ret)
+{
+    uint32_t warm = warm_best(s, ask, world, 1);
+    uint32_t least = least_loaded(s, ask, &world->chance);
+
+    if (warm != ROOM_NONE && least != ROOM_NONE && warm_is_worth_it(ask, warm, least)) {
+        note(ret, "spread, warm");
+        return warm;
+    }
+    note(ret, "spread, least loaded");
+    return least;
+}
+
+static uint32_t pack(struct hybrid_session *s, const struct fn_ask *ask,
+                     const struct hybrid_world *world, struct fn_answer *ret)
+{
+    uint64_t cap = (uint64_t)world->options->cap;
+    uint32_t at = warm_best(s, ask, world, 0);
+
+    if (at != ROOM_NONE) {
+        note(ret, "packed, warm");
+        return at;
+    }
+    note(ret, "packed, first with room");
+    while ((at = room_take(&world->index->room, ask, cap, s->next)) != ROOM_NONE) {
+        s->next = at + 1;
+        if (!tries_has(&s->tries, at)) {
+            return at;
+        }
+    }
+    return ROOM_NONE;
+}
+
+static uint32_t choose(struct hybrid_session *s, const struct fn_ask *ask,
+                       const struct hybrid_world *world, struct fn_answer *ret)
+{
+    uint32_t at = is_high(ask, world) ? ROOM_NONE : pack(s, ask, world, ret);
+
+    return at != ROOM_NONE ? at : spread(s, ask, world, ret);
+}
+
+void hybrid_decide(struct hybrid_session *s, const struct fn_ask *ask,
+                   const struct hybrid_world *world, struct fn_answer *ret)
+{
+    const struct hybrid_options *o = world->options;
+    uint32_t index = ROOM_NONE;
+
+    if (!s->hashed) {
+        s->fn = warm_hash(ask->call->fn_id ? ask->call->fn_id : "");
+        s->hashed = 1;
+    }
+    if (tries_starts_round(&s->tries, ask)) {
+        tries_start(&s->tries, ask);
+        s->next = 0;
+        if (world->index) {
+            room_sweep(&world->index->room, ask, (uint64_t)o->cap);
+        }
+    }
+    if (ask->snap->n > 0 && s->tries.n < (uint64_t)o->tries) {
+        index = choose(s, ask, world, ret);
+    }
+    if (index == ROOM_NONE) {
+        note(ret, "all refused");
+        tries_wait(&s->tries, o->retry_delay_ns, ret);
+        return;
+    }
+    warm_take(warm_of(world->warm, s->fn, ask->now_ns), fn_snapshot_at(ask->snap, index)->id);
+    tries_try(&s->tries, index, ret);
+}

@@ -1,0 +1,116 @@
+#include "warm.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IDLE_MAX 255u
+
+struct warm *warm_create(int64_t keep_ns)
+{
+    struct warm *w = calloc(1, sizeof(*w));
+
+    if (w) {
+        w->keep_ns = keep_ns;
+    }
+    return w;
+}
+
+/* FNV-1a: two functions that share a number are warm together, which costs a cold start. */
+uint64_t warm_hash(const char *fn_id)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+
+    for (; *fn_id; fn_id++) {
+        h = (h ^ (unsigned char)*fn_id) * 0x100000001b3u;
+    }
+    return h ^ h >> 32;
+}
+
+static struct warm_fn *find(struct warm *w, uint64_t fn)
+{
+    struct warm_fn *set = w->fn[fn % WARM_SETS];
+
+    for (uint32_t i = 0; i < WARM_WAYS; i++) {
+        if (set[i].fn == fn && set[i].at_ns != 0) {
+            return &set[i];
+        }
+    }
+    return NULL;
+}
+
+struct warm_fn *warm_of(struct warm *w, uint64_t fn, int64_t now_ns)
+{
+    struct warm_fn *f = find(w, fn);
+
+    for (uint32_t i = 0; f && i < WARM_PAIRS; i++) {
+        if (now_ns - f->pair[i].at_ns > w->keep_ns) {
+            f->pair[i].idle = 0;
+        }
+    }
+    return f;
+}
+
+static struct warm_fn *replace_oldest(struct warm *w, uint64_t fn)
+{
+    struct warm_fn *set = w->fn[fn % WARM_SETS];
+    struct warm_fn *oldest = &set[0];
+
+    for (uint32_t i = 1; i < WARM_WAYS; i++) {
+        oldest = set[i].at_ns < oldest->at_ns ? &set[i] : oldest;
+    }
+    memset(oldest, 0, sizeof(*oldest));
+    oldest->fn = fn;
+    return oldest;
+}
+
+void warm_add(struct warm *w, uint64_t fn, uint64_t runner, int64_t now_ns)
+{
+    struct warm_fn *f = warm_of(w, fn, now_ns);
+    struct warm_pair *to = NULL;
+
+    f = f ? f : replace_oldest(w, fn);
+    f->at_ns = now_ns > 0 ? now_ns : 1;
+    for (uint32_t i = 0; i < WARM_PAIRS; i++) {
+        struct warm_pair *p = &f->pair[i];
+
+        if (p->idle > 0 && p->runner == runner) {
+            p->idle += p->idle < IDLE_MAX;
+            p->at_ns = now_ns;
+            return;
+        }
+        /* A free one, else the one that was idle longest. */
+        if (!to || (to->idle > 0 && (p->idle == 0 || p->at_ns < to->at_ns))) {
+            to = p;
+        }
+    }
+    *to = (struct warm_pair){ .runner = runner, .at_ns = now_ns, .idle = 1 };
+}
+
+static struct warm_pair *pair_of(struct warm_fn *f, uint64_t runner)
+{
+    for (uint32_t i = 0; f && i < WARM_PAIRS; i++) {
+        if (f->pair[i].idle > 0 && f->pair[i].runner == runner) {
+            return &f->pair[i];
+        }
+    }
+    return NULL;
+}
+
+void warm_take(struct warm_fn *f, uint64_t runner)
+{
+    struct warm_pair *p = pair_of(f, runner);
+
+    if (p) {
+        p->idle--;
+    }
+}
+
+void warm_forget(struct warm_fn *f, uint64_t runner)
+{
+    struct warm_pair *p = pair_of(f, runner);
+
+    if (p) {
+        p->idle = 0;
+    }
+}
