@@ -1,0 +1,197 @@
+/* placer/slowstart: wraps another placer. */
+#include "slow.h"
+
+#include "fail.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct slowstart {
+    const struct fn_host *host;
+    struct slow_options options;
+    struct slow wrapped;
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static uint64_t draw(void *ud)
+{
+    const struct fn_host *host = ud;
+
+    return host->rng->u64(host);
+}
+
+static int find_inner(struct slowstart *s, struct fn_error *reterr)
+{
+    const struct fn_placer_if *placers = s->host->get(s->host, "fn.placer", FN_PLACER_MAJOR);
+    const char *name = s->options.inner;
+    int r;
+
+    if (!placers) {
+        return fail_platform(reterr, FN_E_PRECONDITION, "this node offers no fn.placer");
+    }
+    r = placers->inner(s->host, name, &s->wrapped.ops, &s->wrapped.inst, reterr);
+    if (r == 0 && s->wrapped.ops->session_size > SLOW_INNER_MAX) {
+        r = fail_platform(reterr, FN_E_RANGE,
+                          "inner placer \"%.64s\" keeps %u bytes per call; expected at most %u",
+                          name, s->wrapped.ops->session_size, SLOW_INNER_MAX);
+    }
+    return r;
+}
+
+static int create(const struct fn_host *host, const void *conf, void **ret_inst,
+                  struct fn_error *reterr)
+{
+    struct slowstart *s = calloc(1, sizeof(*s));
+    int r;
+
+    if (!s) {
+        return FN_E_EXHAUSTED;
+    }
+    s->host = host;
+    memcpy(&s->options, conf, sizeof(s->options));
+    s->wrapped.options = &s->options;
+    s->wrapped.u64 = draw;
+    s->wrapped.ud = (void *)(uintptr_t)host;
+    r = find_inner(s, reterr);
+    if (r < 0) {
+        free(s);
+        return r;
+    }
+    *ret_inst = s;
+    return 0;
+}
+
+static void destroy(void *inst)
+{
+    free(inst);
+}
+
+/* ---- methods: the inner placer sees its own session and index -------------------------------- */
+
+static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
+{
+    const struct slowstart *s = inst;
+
+    return slow_decide(&s->wrapped, ask, ret);
+}
+
+static void observe(void *inst, const struct fn_placed *what)
+{
+    const struct slowstart *s = inst;
+    const struct fn_snapshot view = slow_view(what->snap);
+    struct fn_placed placed = *what;
+
+    if (s->wrapped.ops->observe) {
+        placed.size = sizeof(placed);
+        placed.snap = &view;
+        s->wrapped.ops->observe(s->wrapped.inst, &placed);
+    }
+}
+
+static int index_build(void *inst, const struct fn_snapshot *snap, void **ret_index)
+{
+    const struct slowstart *s = inst;
+    struct slow_index *ix = calloc(1, sizeof(*ix));
+
+    if (!ix) {
+        return FN_E_EXHAUSTED;
+    }
+    ix->oldest_ns = INT64_MAX;
+    for (uint32_t i = 0; i < snap->n; i++) {
+        const struct fn_runner *r = fn_snapshot_at(snap, i);
+
+        if (!(r->flags & FN_RUNNER_DRAINING) && r->since_ns < ix->oldest_ns) {
+            ix->oldest_ns = r->since_ns;
+        }
+    }
+    /* An inner placer without its index is slower, not wrong. */
+    if (s->wrapped.ops->index_build &&
+        s->wrapped.ops->index_build(s->wrapped.inst, snap, &ix->inner) < 0) {
+        ix->inner = NULL;
+    }
+    *ret_index = ix;
+    return 0;
+}
+
+static void index_free(void *inst, void *index)
+{
+    const struct slowstart *s = inst;
+    struct slow_index *ix = index;
+
+    if (ix->inner) {
+        s->wrapped.ops->index_free(s->wrapped.inst, ix->inner);
+    }
+    free(ix);
+}
+
+static const struct fn_placer_ops ops = {
+    .hdr = FN_HDR(struct fn_placer_ops, FN_MAGIC_PLACER),
+    .session_size = FN_PLACER_SESSION_MAX,
+    .decide = decide,
+    .observe = observe,
+    .index_build = index_build,
+    .index_free = index_free,
+};
+
+/* ---- manifest -------------------------------------------------------------------------------- */
+
+static const struct fn_opt opts[] = {
+    { .key = "inner",
+      .doc = "Name of the placer that decides; it stands above this one.",
+      .min = 1,
+      .max = 64,
+      .type = FN_OPT_STR,
+      .offset = offsetof(struct slow_options, inner) },
+    { .key = "window",
+      .doc = "Time after which a new runner gets its whole share of calls.",
+      .dflt = "30s",
+      .min = 1000000,
+      .max = 3600000000000,
+      .type = FN_OPT_DURATION,
+      .offset = offsetof(struct slow_options, window_ns) },
+    { .key = "floor",
+      .doc = "Least share that a new runner gets.",
+      .dflt = "100",
+      .choices = "whole thousandths",
+      .min = 0,
+      .max = 1000,
+      .type = FN_OPT_INT,
+      .offset = offsetof(struct slow_options, floor) },
+    { .key = NULL },
+};
+
+static const struct fn_need needs[] = {
+    { "fn.placer", FN_PLACER_MAJOR, 0, 0 },
+    { NULL, 0, 0, 0 },
+};
+
+static const struct fn_factory factory = {
+    .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
+    .kind = FN_KIND_PLACER,
+    .name = "slowstart",
+    .summary = "Lets another placer decide, but gives new runners their share of calls by and by.",
+    .kind_major = FN_PLACER_MAJOR,
+    .kind_minor = FN_PLACER_MINOR,
+    .conf_size = sizeof(struct slow_options),
+    .opts = opts,
+    .needs = needs,
+    .ops = &ops,
+    .create = create,
+    .destroy = destroy,
+};
+
+static const struct fn_factory *const factories[] = { &factory, NULL };
+
+static const struct fn_manifest manifest = {
+    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
+    .abi_major = FN_ABI_MAJOR,
+    .abi_minor = FN_ABI_MINOR,
+    .name = "placer-slowstart",
+    .version = FND_VERSION,
+    .license = "Apache-2.0",
+    .build_tag = FN_BUILD_TAG,
+    .factories = factories,
+};
+
+FN_PLUGIN_DEFINE(placer_slowstart, manifest)
