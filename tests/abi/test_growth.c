@@ -107,17 +107,20 @@ static int open_plugin(const char *name, struct buf *lines, struct fn_error *e)
     return plugin_file_check(host, path, &file, lines, e);
 }
 
-static struct plugin *make(const char *kind)
+static struct plugin *make(const char *kind, const char *name)
 {
-    const struct fn_factory *f = plugin_file_factory(file, kind, "minimal");
+    const struct fn_factory *f = plugin_file_factory(file, kind, name);
     struct fn_error e = ERR_INIT;
     struct conf_values *values = NULL;
     struct conf_problems problems;
     struct plugin *p = NULL;
 
-    ck_assert_msg(f != NULL, "no %s/minimal", kind);
+    ck_assert_msg(f != NULL, "no %s/%s", kind, name);
     conf_problems_init(&problems);
-    ck_assert_int_eq(conf_bind(NULL, NULL, kind, f->opts, f->conf_size, NULL, &values, &problems), 0);
+    if (f->conf_size > 0) {
+        ck_assert_int_eq(
+            conf_bind(NULL, NULL, kind, f->opts, f->conf_size, NULL, &values, &problems), 0);
+    }
     conf_problems_finish(&problems);
     ck_assert_msg(plugin_create(host, file, f, kind, values, &p, &e) == 0, "%s", e.msg);
     return p;
@@ -289,7 +292,7 @@ static void works(const struct cell *c, char how)
 
     ck_assert_msg(open_plugin(c->plugin, NULL, &e) == 0, "%s: %s", c->plugin, e.msg);
     for (i = 0; i < KINDS_N; i++) {
-        p = make(kinds[i].name);
+        p = make(kinds[i].name, "minimal");
         /* The host's own copy: what it knows, whatever the plugin knew. */
         ck_assert_uint_eq(((const struct fn_hdr *)plugin_ops(p))->size % 8, 0);
         kinds[i].use(plugin_ops(p), plugin_inst(p), how);
@@ -338,6 +341,29 @@ START_TEST(cell)
 }
 END_TEST
 
+/* Same names inside, own libraries: the second file must not bind to the first. */
+START_TEST(twins_use_their_own)
+{
+    static const char *const names[] = { "twin-one", "twin-two" };
+    const struct fn_load load = { .size = sizeof(load) };
+    const struct fn_predictor_ops *ops;
+    struct fn_error e = ERR_INIT;
+    struct plugin *p[2];
+    uint64_t got;
+
+    for (int i = 0; i < 2; i++) {
+        ck_assert_msg(open_plugin(names[i], NULL, &e) == 0, "%s", e.msg);
+        p[i] = make(FN_KIND_PREDICTOR, names[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        ops = plugin_ops(p[i]);
+        ck_assert_int_eq(ops->predict(plugin_inst(p[i]), NULL, &load, &got), 0);
+        ck_assert_uint_eq(got, (uint64_t)i + 1);
+        plugin_destroy(p[i]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("growth");
@@ -348,6 +374,7 @@ int main(void)
     read_matrix(getenv("ABI_MATRIX"));
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, cell, 0, n_cells);
+    tcase_add_test(t, twins_use_their_own);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);
