@@ -118,19 +118,30 @@ void config_check_live(const struct config *running, const struct config *next,
     }
 }
 
-void config_check_drivers(const struct config *next, struct plugin_host *h,
-                          struct plugin *const *running, uint32_t n, struct conf_problems *p)
+static bool same_driver(const struct config *next, const struct config_plugin *a,
+                        const struct config_plugin *b, const struct plugin *running,
+                        struct conf_problems *p)
+{
+    return same_text(a->use, b->use) && same_text(a->name, b->name) &&
+           same_text(a->file, b->file) && same_text(a->sha256, b->sha256) &&
+           config_plugin_same_options(next, b, running, p);
+}
+
+void config_check_drivers(const struct config *running, const struct config *next,
+                          struct plugin *const *drivers, uint32_t n, struct conf_problems *p)
 {
     const struct config_list_plugin *list = &next->drivers;
-    bool same = list->n == n;
+    bool same = list->n == n && running->drivers.n == n;
+    uint32_t told = p->n;
 
-    if (list->n == 1 && strcmp(list->items[0].where, "default") == 0) {
+    if (list->n == 1 && strcmp(list->items[0].where, "default") == 0 && n == 1 &&
+        strcmp(running->drivers.items[0].where, "default") == 0) {
         return; /* nobody asked for another one; what the machine offers may have changed */
     }
     for (uint32_t i = 0; same && i < n; i++) {
-        same = config_plugin_same(next, h, &list->items[i], running[i], p);
+        same = same_driver(next, &running->drivers.items[i], &list->items[i], drivers[i], p);
     }
-    if (!same && p->n == 0) {
+    if (!same && p->n == told) {
         conf_problem(p, "CFG720", list->n ? list->items[0].where : NULL,
                      "plugins.driver cannot change while the node runs; restart the node");
     }

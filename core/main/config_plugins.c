@@ -435,3 +435,21 @@ bool config_plugin_same(const struct config *c, struct plugin_host *h,
     conf_values_destroy(values);
     return same;
 }
+
+bool config_plugin_same_options(const struct config *c, const struct config_plugin *plugin,
+                                const struct plugin *running, struct conf_problems *p)
+{
+    const struct fn_factory *factory = plugin_factory(running);
+    struct conf_values *values = NULL;
+    char what[128];
+    bool same;
+
+    snprintf(what, sizeof(what), "%s %s", plugin->kind, plugin->use);
+    if (factory->opts || factory->conf_size > 0 || plugin->node) {
+        conf_bind_with(c->priv->file, plugin->node, what, factory->opts, factory->conf_size,
+                       plugin_keys, plugin->overrides, &values, p);
+    }
+    same = plugin_is_same(running, NULL, factory, plugin->name, values);
+    conf_values_destroy(values);
+    return same;
+}

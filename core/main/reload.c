@@ -76,7 +76,7 @@ static void make(struct reload *r, struct config *c)
     }
     config_check_live(r->running, c, p);
     if (node_has_runner(n)) {
-        config_check_drivers(c, n->host, n->plugins, n->n_plugins, p);
+        config_check_drivers(r->running, c, n->plugins, n->n_plugins, p);
     }
     if (p->n > 0) {
         config_destroy(c);
@@ -97,6 +97,7 @@ static void run_make(struct env_work *w, struct fn_op *op)
     struct config *c = NULL;
 
     plugin_beside_begin();
+    plugin_host_again(r->node->host);
     if (path) {
         settle(r, path, op);
     }

@@ -306,7 +306,7 @@ static void check_duplicate(struct plugin_check *c, const char *who, const struc
     const struct plugin_file *other;
 
     LIST_FOREACH(other, &c->host->files, link) {
-        if (plugin_file_factory(other, f->kind, f->name)) {
+        if (other->round == c->host->round && plugin_file_factory(other, f->kind, f->name)) {
             plugin_problem(c, FN_E_EXISTS, "PLG916", "%s: already offered by %s", who,
                            other->path);
         }

@@ -150,16 +150,36 @@ static int load(struct plugin_check *c, struct plugin_file *f)
     return r;
 }
 
-static struct plugin_file *find_open(struct plugin_host *h, const struct plugin_stat *st)
+/* The file that was loaded from exactly this one. */
+static struct plugin_file *find_same(struct plugin_host *h, const struct plugin_stat *st)
 {
     struct plugin_file *f;
 
     LIST_FOREACH(f, &h->files, link) {
-        if (strcmp(f->path, st->path) == 0 || (f->dev == st->dev && f->ino == st->ino)) {
+        if (f->dev == st->dev && f->ino == st->ino && f->size == st->size &&
+            f->mtime_ns == st->mtime_ns) {
             return f;
         }
     }
     return NULL;
+}
+
+/* The newest that was loaded under this name. */
+static struct plugin_file *find_path(struct plugin_host *h, const char *path)
+{
+    struct plugin_file *f;
+
+    LIST_FOREACH(f, &h->files, link) {
+        if (strcmp(f->path, path) == 0) {
+            return f;
+        }
+    }
+    return NULL;
+}
+
+void plugin_host_again(struct plugin_host *h)
+{
+    h->round++;
 }
 
 /* ---- the steps before any of its code runs --------------------------------------------------- */
@@ -240,10 +260,46 @@ static void forget(struct plugin_file *f)
     free(f);
 }
 
+static void list_file(struct plugin_file *f)
+{
+    struct plugin_host *h = f->host;
+
+    if (f->mapping) {
+        f->mapping->version = f->manifest.version;
+    }
+    if (f->tainted) {
+        plugin_taint(f);
+    }
+    pthread_mutex_lock(&h->lock);
+    LIST_INSERT_HEAD(&h->files, f, link);
+    h->n_files++;
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void take_stat(struct plugin_file *f, const struct plugin_stat *st)
+{
+    f->dev = st->dev;
+    f->ino = st->ino;
+    f->mtime_ns = st->mtime_ns;
+    f->size = st->size;
+}
+
+/* Written again with the same bytes, as package managers do: what is mapped serves on. */
+static struct plugin_file *find_bytes(struct plugin_check *c, struct plugin_file *fresh)
+{
+    struct plugin_file *old = find_path(c->host, fresh->path);
+
+    return old && plugin_seal_hash(c, fresh->fd, fresh->size, fresh->sha256) == 0 &&
+                   strcmp(old->sha256, fresh->sha256) == 0
+               ? old
+               : NULL;
+}
+
 static int open_new(struct plugin_check *c, int fd, const struct plugin_stat *st,
                     struct plugin_file **ret)
 {
     struct plugin_file *f = calloc(1, sizeof(*f));
+    struct plugin_file *old;
     int r;
 
     if (!f || !(f->path = strdup(st->path))) {
@@ -251,26 +307,46 @@ static int open_new(struct plugin_check *c, int fd, const struct plugin_stat *st
         return plugin_problem(c, FN_E_EXHAUSTED, "PLG901", "no memory to open it");
     }
     f->host = c->host;
-    f->dev = st->dev;
-    f->ino = st->ino;
-    f->mtime_ns = st->mtime_ns;
-    f->size = st->size;
+    f->round = c->host->round;
+    take_stat(f, st);
     f->fd = plugin_seal_copy(c, fd, st);
+    old = f->fd < 0 ? NULL : find_bytes(c, f);
+    if (old) {
+        take_stat(old, st);
+        forget(f);
+        *ret = old;
+        return check_pin(c, old->sha256);
+    }
     r = f->fd < 0 ? f->fd : check_bytes(c, f);
     r = r < 0 ? r : load(c, f);
     if (r < 0) {
         forget(f);
         return r;
     }
-    if (f->mapping) {
-        f->mapping->version = f->manifest.version;
-    }
-    if (f->tainted) {
-        plugin_taint(f);
-    }
-    LIST_INSERT_HEAD(&c->host->files, f, link);
+    list_file(f);
     *ret = f;
     return 0;
+}
+
+static int open_changed(struct plugin_check *c, int fd, const struct plugin_stat *st,
+                        struct plugin_file **ret)
+{
+    struct plugin_file *f = find_path(c->host, st->path);
+
+    if (f && f->round == c->host->round) {
+        log_warn("plugin file changed on disk while it was being loaded; it is loaded anew by the "
+                 "next reload",
+                 "plugin", f->path);
+        *ret = f;
+        return check_pin(c, f->sha256);
+    }
+    if (c->host->n_files >= PLUGIN_FILES_MAX) {
+        return plugin_problem(c, FN_E_EXHAUSTED, "PLG922",
+                              "%u plugin files are mapped already and none is ever unmapped; expected "
+                              "a new process",
+                              c->host->n_files);
+    }
+    return open_new(c, fd, st, ret);
 }
 
 static int open_checked(struct plugin_check *c, struct plugin_file **ret)
@@ -284,19 +360,15 @@ static int open_checked(struct plugin_check *c, struct plugin_file **ret)
     if (fd < 0) {
         return fd;
     }
-    f = find_open(c->host, &st);
-    if (!f) {
-        r = open_new(c, fd, &st, ret);
-        close(fd);
-        return r;
+    f = find_same(c->host, &st);
+    if (f) {
+        r = check_pin(c, f->sha256);
+    } else {
+        r = open_changed(c, fd, &st, &f);
     }
     close(fd);
-    if (plugin_file_changed(f)) {
-        log_warn("plugin file changed on disk; a new process is needed to load it", "plugin",
-                 f->path);
-    }
-    r = check_pin(c, f->sha256);
     if (r == 0) {
+        f->round = c->host->round;
         *ret = f;
     }
     return r;

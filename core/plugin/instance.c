@@ -80,6 +80,7 @@ const char *plugin_host_summary(struct plugin_host *h)
     uint32_t i;
 
     buf_clear(&h->summary);
+    pthread_mutex_lock(&h->lock);
     LIST_FOREACH(f, &h->files, link) {
         buf_printf(&h->summary, "%s%s %s", h->summary.len ? "; " : "", f->path,
                    f->manifest.version);
@@ -87,6 +88,7 @@ const char *plugin_host_summary(struct plugin_host *h)
             buf_printf(&h->summary, " %s/%s", f->factories[i].pub.kind, f->factories[i].pub.name);
         }
     }
+    pthread_mutex_unlock(&h->lock);
     return buf_text(&h->summary);
 }
 
@@ -331,7 +333,7 @@ bool plugin_is_same(const struct plugin *p, const struct plugin_file *f,
                     const struct fn_factory *factory, const char *name,
                     const struct conf_values *conf)
 {
-    return p->file == f && p->factory == factory && strcmp(p->name, name) == 0 &&
+    return (!f || p->file == f) && p->factory == factory && strcmp(p->name, name) == 0 &&
            conf_same(p->conf, conf);
 }
 

@@ -65,6 +65,10 @@ struct plugin_policy {
  * are not looked at. FN_E_INVALID: a key file cannot be used (PLG918). */
 int plugin_host_policy(struct plugin_host *h, const struct plugin_policy *policy,
                        struct fn_error *reterr);
+/* [init] A configuration is read once more: files that changed on disk since they were loaded are
+ * loaded anew, beside the instances that run of the old ones, and only files of the same reading must
+ * not offer the same factory. What is mapped stays mapped: PLG922 when it is too much. */
+void plugin_host_again(struct plugin_host *h);
 /* [init] Deadline of create(). `aside` runs fn(arg) on a thread of its own and returns 0 when it
  * returned, or FN_E_DEADLINE when it did not within timeout_ns and goes on alone. Without it
  * create() runs on the caller's thread, without deadline. */
@@ -135,7 +139,7 @@ void plugin_retire(struct plugin *p);
  * breadcrumb. */
 bool plugin_is_beside(void);
 
-/* Whether plugin_create() would make the same again. */
+/* Whether plugin_create() would make the same again. f NULL: of whatever file. */
 bool plugin_is_same(const struct plugin *p, const struct plugin_file *f,
                     const struct fn_factory *factory, const char *name,
                     const struct conf_values *conf);

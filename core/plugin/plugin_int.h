@@ -13,6 +13,7 @@
 #define PLUGIN_FILE_BYTES_MAX (64 * 1024 * 1024)
 #define PLUGIN_TABLE_MAX      4096 /* hdr.size of any table */
 #define PLUGIN_TEXT_MAX       1024 /* any string of a manifest */
+#define PLUGIN_FILES_MAX      256  /* mapped files: nothing is ever unmapped */
 #define PLUGIN_FACTORIES_MAX  64
 #define PLUGIN_OPTS_MAX       256
 #define PLUGIN_NEEDS_MAX      32
@@ -203,6 +204,7 @@ struct plugin_file {
     dev_t dev;
     ino_t ino;
     int64_t mtime_ns;
+    uint64_t round; /* of the last configuration that named it */
     uint64_t size;
     int fd; /* of the sealed copy; stays open: its number is the name that the linker knows */
     char sha256[65];
@@ -220,7 +222,9 @@ struct plugin_host {
     uint64_t seed;
     struct plugin_offer offers[PLUGIN_OFFERS_MAX];
     uint32_t n_offers;
-    LIST_HEAD(, plugin_file) files;
+    LIST_HEAD(, plugin_file) files; /* newest first; only grows; `lock` to change it or off the worker */
+    uint32_t n_files;
+    uint64_t round; /* of reading a configuration */
     uint32_t n_instances;
     LIST_HEAD(, plugin_health) healths; /* only grows; `lock` */
     struct metric_source source;

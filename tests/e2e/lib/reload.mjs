@@ -10,7 +10,7 @@ export const stamp = path.join(build, 'tests/plugins/stamp.so')
 
 // fn.yaml of a load balancer that stamps `mark` twice into every call.
 export function lbYaml({ port, addresses, mark = 'a', placer = 'naive', functions = { echo: {} }, http = '', more = '',
-  overriders, pool, second = '' }) {
+  overriders, pool, second = '', file = stamp }) {
   return `node: lb
 http: { listen: "127.0.0.1:${port}"${http} }
 plugin_dir: ${path.join(build, 'plugins')}
@@ -18,9 +18,9 @@ plugins:
   placer: { use: ${placer} }
   pool: ${pool ?? `{ use: static, runners: [${addresses.map((a) => `"${a}"`).join(', ')}] }`}
   overriders: ${overriders ?? `
-    - { use: stamp, file: ${stamp}, name: first, mark: ${mark} }
-    - { use: stamp, file: ${stamp}, name: second, mark: ${mark}${second} }`}
-  listeners: [{ use: stamp, file: ${stamp} }]
+    - { use: stamp, file: ${file}, name: first, mark: ${mark} }
+    - { use: stamp, file: ${file}, name: second, mark: ${mark}${second} }`}
+  listeners: [{ use: stamp, file: ${file} }]
 ${more}
 ${appsYaml(functions)}`
 }
