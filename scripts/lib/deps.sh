@@ -7,7 +7,7 @@ deps_build="gcc cmake ninja-build pkg-config ccache libc6-dev libgrpc-dev libpro
     protobuf-c-compiler libyaml-dev libcurl4-openssl-dev libjansson-dev libhttp-parser-dev
     libssl-dev uthash-dev check libsubunit-dev"
 deps_run="curl ca-certificates"
-deps_test="abigail-tools binutils g++ clang libclang-rt-14-dev dpkg-dev docker.io iptables iproute2
+deps_test="abigail-tools binutils g++ clang libclang-rt-14-dev openssl dpkg-dev docker.io iptables iproute2
     xz-utils procps"
 deps_bench="wrk procps"
 

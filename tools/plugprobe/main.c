@@ -125,12 +125,12 @@ static void report_error(const char *why)
     if (strncmp(why, PLUGIN_NAME ": ", skip) == 0) {
         why += skip;
     }
-    (void)snprintf(line, sizeof(line) - 1, "error %s", why);
+    (void)snprintf(line, sizeof(line), "error %s", why);
     for (char *s = line; *s; s++) {
         *s = *s == '\n' ? ' ' : *s;
     }
-    (void)strncat(line, "\n", 1);
     report(line);
+    report("\n");
     _exit(2);
 }
 

@@ -9,6 +9,7 @@
  *   #define EVIL_SESSION_SIZE n
  *   #define EVIL_KIND "placer"
  *   #define EVIL_NO_ENTRY          only the note, no symbol
+ *   #define EVIL_OWN_ENTRY         the same, the file has its own
  */
 #ifndef EVIL_H
 #define EVIL_H
@@ -96,7 +97,7 @@ __attribute__((unused)) static const struct fn_manifest evil_manifest = {
     .factories = evil_factories,
 };
 
-#ifdef EVIL_NO_ENTRY
+#if defined(EVIL_NO_ENTRY) || defined(EVIL_OWN_ENTRY)
 __attribute__((section(".note.fnd"), used, aligned(4))) static const struct fn_note evil_note = {
     4, 8, FN_NOTE_TYPE, FN_NOTE_OWNER, FN_ABI_MAJOR, FN_ABI_MINOR, 0, 0
 };

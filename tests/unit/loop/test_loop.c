@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static struct loop *loop;
@@ -254,6 +255,41 @@ START_TEST(a_signal_becomes_a_callback)
 }
 END_TEST
 
+/* ---- calls that may never return ------------------------------------------------------------- */
+
+static int gate[2]; /* a socket pair: holds a thread back until it is closed */
+
+static void note_thread(void *arg)
+{
+    *(pthread_t *)arg = pthread_self();
+}
+
+static void wait_at_gate(void *arg)
+{
+    char c;
+
+    (void)!read(gate[0], &c, 1);
+    __atomic_store_n((int *)arg, 1, __ATOMIC_RELEASE);
+    (void)!write(gate[0], "x", 1);
+}
+
+START_TEST(a_call_aside_is_waited_for_or_left_alone)
+{
+    static int came_back;
+    pthread_t thread = pthread_self();
+
+    ck_assert_int_eq(loop_aside(note_thread, &thread, ENV_S), 0);
+    ck_assert(!pthread_equal(thread, pthread_self()));
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, gate), 0);
+    ck_assert_int_eq(loop_aside(wait_at_gate, &came_back, 20 * ENV_MS), FN_E_DEADLINE);
+    ck_assert_int_eq(__atomic_load_n(&came_back, __ATOMIC_ACQUIRE), 0);
+    /* It goes on and ends by itself. */
+    ck_assert_int_eq(write(gate[1], "g", 1), 1);
+    ck_assert_int_eq(read(gate[1], &(char){ 0 }, 1), 1);
+    ck_assert_int_eq(__atomic_load_n(&came_back, __ATOMIC_ACQUIRE), 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("loop");
@@ -269,6 +305,7 @@ int main(void)
     tcase_add_test(t, lanes_run_work_and_end_sleep_on_cancel_and_deadline);
     tcase_add_test(t, a_full_lane_refuses);
     tcase_add_test(t, a_signal_becomes_a_callback);
+    tcase_add_test(t, a_call_aside_is_waited_for_or_left_alone);
     suite_add_tcase(s, t);
     r = srunner_create(s);
     srunner_run_all(r, CK_ENV);

@@ -126,6 +126,46 @@ START_TEST(writable_directory)
 }
 END_TEST
 
+/* Whoever may rename a directory further up can put another file in our path. */
+START_TEST(writable_directory_above)
+{
+    char top[512];
+    char dir[600];
+    char path[700];
+    char text[900];
+    size_t len;
+    char *data = read_file(sample_path("good"), &len);
+
+    snprintf(top, sizeof(top), "%s/top", temp_dir());
+    snprintf(dir, sizeof(dir), "%s/below", top);
+    snprintf(path, sizeof(path), "%s/good.so", dir);
+    ck_assert_int_eq(mkdir(top, 0755), 0);
+    ck_assert_int_eq(mkdir(dir, 0755), 0);
+    write_file(path, data, len, 0755);
+    free(data);
+    chmod(top, 0775);
+    snprintf(text, sizeof(text),
+             "the directory %s is writable by group, got mode 0775; expected no write right for group "
+             "and others",
+             top);
+    expect_unrun(path, FN_E_PERMISSION, "PLG902", text);
+    if (geteuid() == 0) {
+        chmod(top, 0755);
+        ck_assert_int_eq(chown(top, 12345, 12345), 0);
+        snprintf(text, sizeof(text),
+                 "the directory %s belongs to uid 12345; expected root, uid 0 of this process or the "
+                 "owner of its executable",
+                 top);
+        expect_unrun(path, FN_E_PERMISSION, "PLG902", text);
+    }
+    chmod(top, 01777); /* sticky: entries of others are safe */
+    ck_assert_int_eq(chown(top, geteuid(), getegid()), 0);
+    chmod(dir, 0755);
+    ck_assert_int_eq(plugin_file_open(host_with_offers(), path, &(struct plugin_file *){ NULL }, NULL),
+                     0);
+}
+END_TEST
+
 START_TEST(foreign_owner)
 {
     const char *path = sample_copy("good");
@@ -514,6 +554,7 @@ TCase *load_tests(void)
     tcase_add_test(t, fifo);
     tcase_add_test(t, writable_file);
     tcase_add_test(t, writable_directory);
+    tcase_add_test(t, writable_directory_above);
     tcase_add_test(t, foreign_owner);
     tcase_add_test(t, not_elf);
     tcase_add_test(t, wrong_machine);

@@ -87,8 +87,9 @@ int main(void)
     SRunner *r;
     int failed;
 
-    if (!getenv("FND_SAMPLES") || !getenv("FND_PLUGINS")) {
-        fprintf(stderr, "FND_SAMPLES and FND_PLUGINS: expected folders with plugins; run ctest\n");
+    if (!getenv("FND_SAMPLES") || !getenv("FND_PLUGINS") || !getenv("FND_PROBE")) {
+        fprintf(stderr, "FND_SAMPLES, FND_PLUGINS, FND_PROBE: expected folders with plugins and the "
+                        "trial's program; run ctest\n");
         return EXIT_FAILURE;
     }
     umask(022);
@@ -103,6 +104,9 @@ int main(void)
     suite_add_tcase(s, damage_tests());
     suite_add_tcase(s, instance_tests());
     suite_add_tcase(s, shipped_tests());
+    suite_add_tcase(s, evil_tests());
+    suite_add_tcase(s, sealed_tests());
+    suite_add_tcase(s, start_tests());
     r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
     failed = srunner_ntests_failed(r);

@@ -9,6 +9,9 @@ TCase *load_tests(void);
 TCase *damage_tests(void);
 TCase *instance_tests(void);
 TCase *shipped_tests(void);
+TCase *evil_tests(void);
+TCase *sealed_tests(void);
+TCase *start_tests(void);
 
 /* "<samples>/<name>.so", in a rotating buffer. */
 const char *sample_path(const char *name);

@@ -1,0 +1,151 @@
+// Plugins that do what no plugin may do, met by the real commands: `fnd check` tells what can be known
+// without starting anything, `fnd run` ends with 78 and the same sentence, within its deadlines.
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, copyFileSync, readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { Fnd, build, freePort, tempDir } from './lib/node.mjs'
+import { request } from './lib/http.mjs'
+
+const fnd = path.join(build, 'fnd')
+const evil = (name) => path.join(build, 'tests/plugins/evil', `${name}.so`)
+const run = (args) => spawnSync(fnd, args, { encoding: 'utf8', timeout: 30_000, env: { PATH: process.env.PATH } })
+
+function yaml({ placer = '{ use: naive }', rules = '', port = 0 }) {
+  return `node: lb
+http: { listen: "127.0.0.1:${port}" }
+admin: { socket: "off" }
+plugin_dir: ${path.join(build, 'plugins')}
+apps: [{ name: a, functions: [{ name: f, image: x }] }]
+plugins:
+  pool: { use: static, runners: ["127.0.0.1:1"] }
+  placer: ${placer}
+${rules}`
+}
+
+function write(text) {
+  const file = path.join(tempDir(), 'fn.yaml')
+  writeFileSync(file, text)
+  return file
+}
+
+// [file, use, sentence, known without starting it]
+const rows = [
+  ['e01_ctor_crashes', 'e01', /^PLG911 \S+e01_ctor_crashes\.so: crashed in the trial \(while it was loaded\): SIGSEGV, Segmentation fault$/m, true],
+  ['e02_ctor_loops', 'e02', /^PLG912 \S+: did not load within 400 ms in the trial \(while it was loaded\); expected constructors that return$/m, true],
+  ['e03_ctor_exits', 'e03', /^PLG913 \S+: ended the trial process \(while it was loaded\) with exit code 0; expected a plugin that never ends its process$/m, true],
+  ['e03_ctor_exits_hard', 'e03', /^PLG913 \S+: ended the trial process/m, true],
+  ['e04_no_entry', 'e04', /^PLG907 \S+: exports no fn_plugin_v1; expected FN_PLUGIN_DEFINE in one of its source files$/m, true],
+  ['e04_wrong_kind', 'e04', /^PLG907 \S+: teapot\/e04: unknown kind; expected one of placer, pool/m, true],
+  ['e05_create_floods', 'e05', /^PLG915 e05: placer\/e05: \\x1b\[31mHACKED\\x1b\[0m.{1,200}$/m, false],
+  ['e06_create_sleeps', 'e06', /^PLG914 e06: placer\/e06: create\(\) did not return within 400 ms \(plugins\.start_timeout\)$/m, false],
+]
+
+describe('evil plugins at load', () => {
+  for (const [file, use, sentence, known] of rows) {
+    it(`${file}: refused with its sentence, nothing else happens`, () => {
+      const config = write(yaml({ placer: `{ use: ${use}, file: ${evil(file)} }`,
+        rules: '  trial_timeout: 400ms\n  start_timeout: 400ms\n' }))
+      const check = run(['check', '--config', config])
+      assert.equal(check.status, known ? 78 : 0, check.stderr)
+      if (known) assert.match(check.stderr, sentence)
+      const start = performance.now()
+      const result = run(['run', '--config', config])
+      assert.equal(result.status, 78, result.stderr)
+      assert.equal(result.signal, null)
+      assert.match(result.stderr, sentence)
+      assert.doesNotMatch(result.stderr, /[\x00-\x08\x0b-\x1f\x7f]/, 'no control bytes reach the terminal')
+      assert.ok(performance.now() - start < 10_000, 'within its deadlines')
+    })
+  }
+
+  it('without the trial a crash in a constructor is the node\'s', () => {
+    const config = write(yaml({ placer: `{ use: e01, file: ${evil('e01_ctor_crashes')} }`, rules: '  trial: false\n' }))
+    assert.equal(run(['check', '--config', config]).signal, 'SIGSEGV')
+  })
+})
+
+describe('hashes and signatures (row 38)', () => {
+  let dir
+  let placer
+  const sha256 = (file) => execFileSync('sha256sum', [file], { encoding: 'utf8' }).slice(0, 64)
+  before(() => {
+    dir = tempDir()
+    chmodSync(dir, 0o755)
+    placer = path.join(dir, 'vendor.so')
+    copyFileSync(path.join(build, 'plugins/placer-naive.so'), placer)
+    chmodSync(placer, 0o755)
+  })
+
+  it('a pinned hash must be the right one', () => {
+    const good = sha256(placer)
+    const wrong = good.replace(/^./, (c) => (c === '0' ? '1' : '0'))
+    const check = (pin) => run(['check', '--config', write(yaml({ placer: `{ use: naive, file: ${placer}, sha256: "${pin}" }` }))])
+    assert.equal(check(good).status, 0)
+    assert.match(check(good).stdout, new RegExp(`^ +sha256: ${good}$`, 'm'))
+    const refused = check(wrong)
+    assert.equal(refused.status, 78)
+    assert.match(refused.stderr, new RegExp(`^PLG903 ${placer}: sha256 ${good}; expected ${wrong}$`, 'm'))
+    assert.match(check('abc').stderr, /CFG704 \S+fn\.yaml:8:\d+: sha256, got "abc"; expected 64 hex digits/)
+  })
+
+  it('the documented openssl commands make a signature that counts', () => {
+    const key = path.join(dir, 'key.pem')
+    const pub = path.join(dir, 'ops.pem')
+    const openssl = (...args) => execFileSync('openssl', args)
+    openssl('genpkey', '-algorithm', 'ed25519', '-out', key)
+    openssl('pkey', '-in', key, '-pubout', '-out', pub)
+    const files = [placer, path.join(dir, 'pool-static.so')]
+    copyFileSync(path.join(build, 'plugins/pool-static.so'), files[1])
+    chmodSync(files[1], 0o755)
+    const config = (rules) => write(`node: lb
+http: { listen: "127.0.0.1:0" }
+plugin_dir: ${dir}
+apps: [{ name: a, functions: [{ name: f, image: x }] }]
+plugins:
+  keys: [${pub}]
+  placer: { use: naive, file: ${placer} }
+  pool: { use: static, runners: ["127.0.0.1:1"] }
+${rules}`)
+    let result = run(['check', '--config', config('')])
+    assert.equal(result.status, 78)
+    assert.match(result.stderr, /^PLG918 \S+vendor\.so: is not signed, got no file \S+vendor\.so\.sig; expected a signature by the key \S+ops\.pem, or plugins\.unsigned: allow$/m)
+    for (const file of files) openssl('pkeyutl', '-sign', '-rawin', '-inkey', key, '-in', file, '-out', `${file}.sig`)
+    result = run(['check', '--config', config('')])
+    assert.equal(result.status, 0, result.stderr)
+    assert.match(result.stdout, /vendor\.so {2}# version \S+, signed by ops\.pem/)
+    result = run(['plugins', '--config', config(''), placer])
+    assert.match(result.stdout, /sha256 [0-9a-f]{64}, signed by ops\.pem/)
+    const bytes = readFileSync(`${placer}.sig`)
+    writeFileSync(`${placer}.sig`, `${bytes.toString('base64')}\n`)
+    assert.equal(run(['check', '--config', config('')]).status, 0)
+    bytes[3] ^= 1
+    writeFileSync(`${placer}.sig`, bytes)
+    for (const rules of ['', '  unsigned: allow\n']) {
+      result = run(['check', '--config', config(rules)])
+      assert.equal(result.status, 78)
+      assert.match(result.stderr, /^PLG918 \S+vendor\.so: signature \S+vendor\.so\.sig is not one of this file; expected one by the key/m)
+    }
+  })
+})
+
+describe('an unsigned plugin that the operator allows', () => {
+  let node
+  before(async () => {
+    const dir = tempDir()
+    const key = path.join(dir, 'key.pem')
+    const pub = path.join(dir, 'ops.pem')
+    execFileSync('openssl', ['genpkey', '-algorithm', 'ed25519', '-out', key])
+    execFileSync('openssl', ['pkey', '-in', key, '-pubout', '-out', pub])
+    const port = await freePort()
+    node = await Fnd.start('lb', port, yaml({ port, rules: `  keys: [${pub}]\n  unsigned: allow\n` }))
+  })
+  after(() => node?.stop())
+
+  it('taints the node, in the log and in the metrics', async () => {
+    assert.match(node.log, /level=warn.*plugin is not signed: this node is tainted.*placer-naive\.so/)
+    const answer = await request(node.url('/metrics'))
+    assert.match(answer.text, /^fn_plugin_tainted 2$/m)
+  })
+})

@@ -1,0 +1,195 @@
+/* Files that must not reach this process: each is refused with its sentence, in the trial or before,
+ * and none of its code ran here. Each test runs in a process of its own. */
+#include "testing.h"
+
+#include <plugin/plugin_int.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+struct refusal {
+    const char *file;
+    int code;
+    const char *id;
+    const char *text;
+};
+
+static const struct refusal refusals[] = {
+    { "e01_ctor_crashes", FN_E_INTERNAL, "PLG911",
+      "crashed in the trial (while it was loaded): SIGSEGV, Segmentation fault" },
+    { "e02_ctor_loops", FN_E_DEADLINE, "PLG912",
+      "did not load within 500 ms in the trial (while it was loaded); expected constructors that "
+      "return" },
+    { "e03_ctor_exits", FN_E_INTERNAL, "PLG913",
+      "ended the trial process (while it was loaded) with exit code 0; expected a plugin that never "
+      "ends its process" },
+    { "e03_ctor_exits_hard", FN_E_INTERNAL, "PLG913",
+      "ended the trial process (while it was loaded) with exit code 0; expected a plugin that never "
+      "ends its process" },
+    { "e04_no_entry", FN_E_INVALID, "PLG907",
+      "exports no fn_plugin_v1; expected FN_PLUGIN_DEFINE in one of its source files" },
+    { "e04_wrong_kind", FN_E_UNIMPLEMENTED, "PLG907",
+      "teapot/e04: unknown kind; expected one of placer, pool, control-plane, overrider, driver, "
+      "predictor, listener" },
+    { "l01_needs_library", FN_E_PERMISSION, "PLG906",
+      "needs library \"libevil-helper.so\"; expected the C library, libstdc++, libcrypto, "
+      "libjansson, or a name in plugins.libraries" },
+    { "l02_runpath", FN_E_PERMISSION, "PLG906",
+      "brings a search path for libraries (DT_RUNPATH); expected none" },
+    { "l03_execstack", FN_E_PERMISSION, "PLG906", "asks for an executable stack; expected none" },
+    { "l04_textrel", FN_E_PERMISSION, "PLG906",
+      "needs relocations of its code; expected position independent code (-fPIC)" },
+    { "l05_unique", FN_E_PERMISSION, "PLG906",
+      "shares symbol \"evil_shared\" with the whole process (GNU unique); expected none, build with "
+      "-fno-gnu-unique or hidden visibility" },
+    { "l06_ifunc", FN_E_PERMISSION, "PLG906",
+      "chooses a function by code that runs while it is linked (IFUNC); expected none" },
+    { "l07_interpose", FN_E_PERMISSION, "PLG906",
+      "asks the linker for special treatment (flags 0x401); expected none but NOW and NODELETE" },
+    { "l08_undefined", FN_E_INVALID, "PLG908", "undefined symbol: SSL_free; try ldd on it" },
+    { "l09_ctor_forks", FN_E_PERMISSION, "PLG911",
+      "made a forbidden system call in the trial (while it was loaded): started a process or touched "
+      "another one; expected none before create()" },
+    { "l10_huge", FN_E_INVALID, "PLG908",
+      "failed to map segment from shared object; try ldd on it" },
+    { "l11_entry_crashes", FN_E_INTERNAL, "PLG911",
+      "crashed in the trial (while fn_plugin_v1() ran): SIGBUS, Bus error" },
+};
+
+#define REFUSALS_N ((int)(sizeof(refusals) / sizeof(refusals[0])))
+
+static struct plugin_host *host_with_trial(const struct plugin_policy *more)
+{
+    struct plugin_host *h = plugin_host_create(NULL);
+    struct plugin_policy policy = *more;
+    struct fn_error e = ERR_INIT;
+
+    policy.trial = true;
+    policy.probe = policy.probe ? policy.probe : getenv("FND_PROBE");
+    ck_assert_msg(plugin_host_policy(h, &policy, &e) == 0, "%s", e.msg);
+    return h;
+}
+
+static const char *evil_path(const char *name)
+{
+    static char path[512];
+
+    snprintf(path, sizeof(path), "%s/evil/%s.so", getenv("FND_SAMPLES"), name);
+    return path;
+}
+
+START_TEST(refused)
+{
+    const struct refusal *r = &refusals[_i];
+    struct plugin_policy policy = { .trial_timeout_ns = 500 * ENV_MS };
+    struct plugin_host *h;
+    struct plugin_file *f = NULL;
+    struct buf lines = BUF_INIT(0);
+    char wanted[1024];
+    bool slow = SANITIZED && strcmp(r->id, "PLG912") != 0;
+
+    if (SANITIZED && strcmp(r->file, "l10_huge") == 0) {
+        return; /* a sanitizer needs terabytes of addresses: no limit there */
+    }
+    policy.trial_timeout_ns = slow ? 10 * ENV_S : policy.trial_timeout_ns;
+    h = host_with_trial(&policy);
+    ck_assert_int_eq(plugin_file_check(h, evil_path(r->file), &f, &lines, NULL), r->code);
+    snprintf(wanted, sizeof(wanted), "%s %s: %s\n", r->id, evil_path(r->file), r->text);
+    ck_assert_str_eq(buf_text(&lines), wanted);
+    buf_finish(&lines);
+    plugin_host_destroy(h);
+}
+END_TEST
+
+START_TEST(a_declared_library_is_allowed)
+{
+    const char *const libraries[] = { "libother.so", "libevil-helper.so" };
+    struct plugin_policy policy = { .libraries = libraries, .n_libraries = 2 };
+    struct plugin_host *h = host_with_trial(&policy);
+    struct plugin_file *f = NULL;
+    struct fn_error e = ERR_INIT;
+
+    /* It is not where the linker looks, and the linker is what says so. */
+    ck_assert_int_lt(plugin_file_open(h, evil_path("l01_needs_library"), &f, &e), 0);
+    ck_assert_ptr_nonnull(strstr(e.msg, "PLG908"));
+    ck_assert_ptr_nonnull(strstr(e.msg, "libevil-helper.so: cannot open shared object file"));
+    plugin_host_destroy(h);
+}
+END_TEST
+
+START_TEST(a_good_file_passes_once)
+{
+    struct plugin_policy policy = { 0 };
+    struct plugin_host *h = host_with_trial(&policy);
+    struct plugin_file *f = NULL;
+    struct fn_error e = ERR_INIT;
+
+    /* Passes the trial, not the check of its tables. */
+    ck_assert_int_lt(plugin_file_open(h, sample_path("manifest-null"), &f, &e), 0);
+    ck_assert_ptr_nonnull(strstr(e.msg, "PLG909"));
+    ck_assert_msg(plugin_file_open(h, sample_path("good"), &f, &e) == 0, "%s", e.msg);
+    /* Now no trial is possible any more, and none is needed for the first two. */
+    policy.probe = "/nowhere/fnd-plugprobe";
+    policy.trial = true;
+    ck_assert_int_eq(plugin_host_policy(h, &policy, &e), 0);
+    ck_assert_int_lt(plugin_file_open(h, sample_copy("manifest-null"), &f, &e), 0);
+    ck_assert_ptr_nonnull(strstr(e.msg, "PLG909"));
+    ck_assert_int_eq(plugin_file_open(h, sample_path("good-tail"), &f, &e), FN_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(e.msg, "PLG920"));
+    ck_assert_ptr_nonnull(strstr(e.msg, ": no trial is possible: /nowhere/fnd-plugprobe: No such "
+                                        "file or directory; expected"));
+    plugin_host_destroy(h);
+}
+END_TEST
+
+START_TEST(the_trial_inherits_nothing)
+{
+    struct plugin_policy policy = { 0 };
+    struct plugin_host *h;
+    struct plugin_file *f = NULL;
+    struct fn_error e = ERR_INIT;
+    const char *path = sample_copy("good");
+    char probe[512];
+    char script[1024];
+    char *seen;
+    size_t len;
+
+    /* A probe of our own: it lists its descriptors, then says that all is well. */
+    snprintf(probe, sizeof(probe), "%s/probe", temp_dir());
+    snprintf(script, sizeof(script),
+             "#!/bin/sh\nls /proc/$$/fd | tr '\\n' ' ' > %s/fds\nprintf 'done\\n' >&4\n",
+             temp_dir());
+    write_file(probe, script, strlen(script), 0755);
+    policy.probe = probe;
+    ck_assert_int_ge(dup(1), 0); /* without CLOEXEC */
+    h = host_with_trial(&policy);
+    ck_assert_msg(plugin_file_open(h, path, &f, &e) == 0, "%s", e.msg);
+    snprintf(probe, sizeof(probe), "%s/fds", temp_dir());
+    seen = read_file(probe, &len);
+    seen[len - 1] = '\0';
+    /* The shell keeps its script on 10 or 255. */
+    ck_assert_msg(strncmp(seen, "0 1 10 2 3 4", 12) == 0 || strncmp(seen, "0 1 2 255 3 4", 13) == 0,
+                  "%s", seen);
+    ck_assert_int_le((int)len, 14);
+    free(seen);
+    plugin_host_destroy(h);
+}
+END_TEST
+
+TCase *evil_tests(void)
+{
+    TCase *t = tcase_create("evil");
+
+    tcase_add_loop_test(t, refused, 0, REFUSALS_N);
+    tcase_add_test(t, a_declared_library_is_allowed);
+    tcase_add_test(t, a_good_file_passes_once);
+    tcase_add_test(t, the_trial_inherits_nothing);
+    return t;
+}
