@@ -101,7 +101,7 @@ static const struct fn_opt opts[] = {
           "Load that a runner may have before functions whose home it is go elsewhere, in percent "
           "of the mean.",
       .dflt = "125",
-      .choices = "whole percent",
+      .choices = "percent",
       .min = 100,
       .max = 400,
       .type = FN_OPT_INT,

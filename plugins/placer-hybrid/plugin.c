@@ -124,7 +124,7 @@ static const struct fn_opt opts[] = {
       .doc = "Load from which calls are spread instead of packed, in percent of all caps together; 0 "
              "spreads always.",
       .dflt = "80",
-      .choices = "whole percent",
+      .choices = "percent",
       .min = 0,
       .max = 100,
       .type = FN_OPT_INT,

@@ -34,6 +34,12 @@ static int is_accepted(const struct slow *w, const struct fn_ask *ask, uint32_t 
     return chance >= 1000 || w->u64(w->ud) % 1000 < chance;
 }
 
+/* `size` stays what the host said. */
+static void answer_clear(struct fn_answer *ret)
+{
+    *ret = (struct fn_answer){ .size = ret->size };
+}
+
 /* Asks the inner placer until it names a runner that is taken, or none. 1 when *ret is the answer.
  */
 static int ask_inner(const struct slow *w, struct slow_session *s, const struct fn_ask *ask,
@@ -49,7 +55,7 @@ static int ask_inner(const struct slow *w, struct slow_session *s, const struct 
     inner.session = s->inner;
     inner.attempts += s->refused;
     for (;;) {
-        *ret = (struct fn_answer){ .size = sizeof(*ret) };
+        answer_clear(ret);
         r = w->ops->decide(w->inst, &inner, ret);
         if (r < 0) {
             return r;
@@ -111,7 +117,7 @@ int slow_decide(const struct slow *w, const struct fn_ask *ask, struct fn_answer
         s->wake_mask = ret->wake_mask;
         s->code = ret->code;
     }
-    *ret = (struct fn_answer){ .size = sizeof(*ret) };
+    answer_clear(ret);
     if (s->skipped_n > 0) {
         ret->verdict = FN_TRY;
         ret->index = take_skipped(s, ask->snap);
