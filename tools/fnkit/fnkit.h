@@ -19,6 +19,7 @@
 
 /* Commands: argv[0] is the command's own name. They return an exit code. */
 int fnkit_inspect(int argc, char **argv);
+int fnkit_sim(int argc, char **argv);
 
 /* ---- child.c: work that may crash or hang ---------------------------------------------------- */
 

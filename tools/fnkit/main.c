@@ -6,9 +6,11 @@
 
 static const char usage_text[] =
     "usage: fnkit inspect [--json] FILE...\n"
+    "       fnkit sim --scenario FILE [--seed N] PLUGIN...\n"
     "       fnkit version\n"
     "\n"
     "  inspect  tells what plugin files are, offer, need and import\n"
+    "  sim      runs placers in a simulated cluster and compares them\n"
     "\n"
     "fnkit COMMAND --help tells more. exit codes: 1 the plugin breaks a rule, 64 usage,\n"
     "69 something needed is not there, 78 the file is refused\n";
@@ -33,7 +35,7 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    { "inspect", fnkit_inspect }, { "version", version }, { "--version", version },
+    { "inspect", fnkit_inspect }, { "sim", fnkit_sim },   { "version", version }, { "--version", version },
     { "help", help },             { "--help", help },     { "-h", help },
 };
 
