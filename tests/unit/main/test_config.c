@@ -54,6 +54,8 @@ static const char *load(const char *yaml, char *const *env)
 {
     static char *const none[] = { NULL };
 
+    config_destroy(config); /* of an earlier load in the same test */
+    config = NULL;
     config_load(yaml ? write_file("fn.yaml", yaml) : NULL, env ? env : none, &config, &problems);
     return buf_text(&problems.text);
 }
