@@ -281,7 +281,7 @@ function measurePlace() {
 const measurements = { path: measurePath, cold: measureCold, parked: measureParked, memory: measureMemory, place: measurePlace }
 const wanted = process.argv.slice(2).length ? process.argv.slice(2) : Object.keys(measurements)
 for (const name of wanted) {
-  if (!measurements[name]) throw new Error(`unknown measurement "${name}"; known: ${Object.keys(measurements).join(' ')}`)
+  if (!measurements[name]) throw new Error(`unknown measurement "${name}"; known: ${Object.keys(measurements).join(" ")}, and plugins alone`)
   process.stderr.write(`measuring: ${name}\n`)
   await measurements[name]()
 }
