@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <plugin/plugin.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +70,7 @@ static void *worker(void *arg)
     struct lane *lane = arg;
     struct env_work *w;
 
+    loop_altstack();
     pthread_mutex_lock(&lane->lock);
     while (!lane->stopping) {
         w = TAILQ_FIRST(&lane->queue);
@@ -88,16 +88,10 @@ static void *worker(void *arg)
     return NULL;
 }
 
-/* Signals belong to the loop's thread. */
 static int start_thread(struct lane *lane)
 {
-    sigset_t all, old;
-    int r;
+    int r = loop_thread(&lane->threads[lane->threads_n], worker, lane);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    r = pthread_create(&lane->threads[lane->threads_n], NULL, worker, lane);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (r == 0) {
         lane->threads_n++;
     }

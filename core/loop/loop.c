@@ -47,6 +47,9 @@ struct loop {
     int kick_fd;
     struct loop_fd kick_watch;
     int64_t now_ns; /* of the running callback */
+    /* For the watchdog's thread, relaxed: somebody is inside, and how many callbacks were begun. */
+    bool busy;
+    uint64_t steps;
     int64_t sleeping_until_ns;
 
     struct env_timer **heap;
@@ -74,6 +77,18 @@ int64_t loop_clock_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (int64_t)ts.tv_sec * ENV_S + ts.tv_nsec;
+}
+
+/* A callback begins: whoever watches sees that the loop moves. */
+static inline void step(struct loop *l)
+{
+    __atomic_store_n(&l->steps, l->steps + 1, __ATOMIC_RELAXED);
+}
+
+bool loop_is_busy(const struct loop *l, uint64_t *ret_steps)
+{
+    *ret_steps = __atomic_load_n(&l->steps, __ATOMIC_RELAXED);
+    return __atomic_load_n(&l->busy, __ATOMIC_RELAXED);
 }
 
 static struct loop *of(struct env *e)
@@ -190,6 +205,7 @@ static void run_timers(struct loop *l)
         struct env_timer *t = l->heap[0];
 
         timer_clear(&l->env, t);
+        step(l);
         t->cb(t);
     }
 }
@@ -218,6 +234,7 @@ static void run_tasks(struct loop *l)
 
     for (int n = 0; n < TASKS_PER_TURN_MAX && (t = TAILQ_FIRST(&l->tasks)); n++) {
         undefer(&l->env, t);
+        step(l);
         t->cb(t);
     }
 }
@@ -226,14 +243,18 @@ static void run_tasks(struct loop *l)
 
 static void take(struct loop *l)
 {
+    loop_altstack();
     pthread_mutex_lock(&l->lock);
     inside = l;
     l->now_ns = loop_clock_ns();
+    __atomic_store_n(&l->busy, true, __ATOMIC_RELAXED);
+    step(l);
 }
 
 static void give(struct loop *l)
 {
     inside = NULL;
+    __atomic_store_n(&l->busy, false, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -405,6 +426,7 @@ static void dispatch(struct loop *l, const struct epoll_event *ev)
     if (ev->events & (EPOLLERR | EPOLLHUP)) {
         events |= LOOP_READ | LOOP_WRITE;
     }
+    step(l);
     s->w->cb(s->w, events);
 }
 

@@ -29,6 +29,10 @@ void loop_stop(struct loop *l); /* [any] */
 void loop_enter(struct loop *l); /* [any] not from the loop */
 void loop_leave(struct loop *l);
 
+/* Gives this thread an alternate stack for signal handlers, with a guard page, until it ends; every
+ * thread that enters the loop and every lane thread has one. [any] */
+void loop_altstack(void);
+
 /* ---- descriptors -------------------------------------------------------------------------- */
 
 #define LOOP_READ  1u

@@ -14,5 +14,9 @@ int lanes_submit(struct lanes *lanes, struct env_work *w);
 void lanes_cancel(struct lanes *lanes, struct env_work *w);
 
 int64_t loop_clock_ns(void);
+/* [any] Somebody is inside; *ret_steps grows with each callback. */
+bool loop_is_busy(const struct loop *l, uint64_t *ret_steps);
+/* A thread that gets no signals but those of its own mistakes. 0 or an errno. */
+int loop_thread(pthread_t *ret, void *(*run)(void *arg), void *arg);
 
 #endif

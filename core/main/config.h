@@ -121,6 +121,8 @@ struct config_plugins {
     uint32_t trial;
     int64_t trial_timeout_ns;
     int64_t start_timeout_ns;
+    int64_t watchdog_ns; /* 0 = never */
+    int64_t audit_ns;    /* 0 = never */
 };
 
 struct config_tls {

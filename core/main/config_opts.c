@@ -274,6 +274,12 @@ static const struct fn_opt plugins_opts[] = {
         "Time for that."),
     OPT("start_timeout", DURATION, AT(start_timeout_ns), "5s", 10 * MS, 5 * MIN,
         "Time for the start of an instance; one that takes longer is refused."),
+    OPT("watchdog", DURATION, AT(watchdog_ns), "1s", 0, H,
+        "Time that one step of the node, such as a call into a plugin, may take before the log names "
+        "it and the node counts as degraded; 0 = not watched."),
+    OPT("audit", DURATION, AT(audit_ns), "10s", 0, H,
+        "How often the process is searched for changes that only plugins can have made: open files, "
+        "threads, signal handlers, working directory and the like; 0 = never."),
     { .key = NULL },
 };
 #undef AT

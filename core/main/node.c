@@ -1,3 +1,4 @@
+#include <main/crash.h>
 #include <main/node.h>
 
 #include <arpa/inet.h>
@@ -130,6 +131,7 @@ static int open_tables(struct node *n, struct fn_error *reterr)
     unsigned char ipv4[4];
     int r;
 
+    plugin_host_on_open(n->host, crash_know);
     plugin_host_budget(n->host, PLUGIN_BUDGET_LOOP_NS);
     plugin_host_deadline(n->host, loop_aside, n->config->plugins->start_timeout_ns);
     if (config_plugin_policy(n->config, n->host, n->problems) < 0) {

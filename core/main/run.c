@@ -9,7 +9,9 @@
 
 #include <base/log.h>
 #include <fcntl.h>
+#include <main/crash.h>
 #include <main/node.h>
+#include <main/watch.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,6 +26,7 @@
 
 struct run {
     struct node node;
+    struct watch *watch;
     int exit_code;
     bool draining, clean;
     bool lb_drained, runner_drained;
@@ -61,6 +64,7 @@ static int open_log(const struct config_log *c, struct fn_error *reterr)
         log.fd = STDOUT_FILENO;
     }
     log_setup(&log);
+    crash_log_to(path ? log.fd : -1);
     return 0;
 }
 
@@ -281,6 +285,7 @@ static int open_node(struct run *run, struct config *config, struct conf_problem
         r = loop_signal(n->loop, SIGTERM, on_stop_signal, run, e);
         r = r < 0 ? r : loop_signal(n->loop, SIGINT, on_stop_signal, run, e);
         r = r < 0 ? r : loop_signal(n->loop, SIGHUP, on_hangup, run, e);
+        r = r < 0 ? r : watch_create(n, &run->watch, e);
     }
     return r;
 }
@@ -312,6 +317,7 @@ int run_node(struct config *config, const struct cli_options *o)
         fprintf(stderr, "%s\n", e.msg);
         return CLI_UNAVAILABLE;
     }
+    crash_install();
     if (open_node(&run, config, &problems, &e) < 0) {
         if (problems.n > 0) {
             fputs(buf_text(&problems.text), stderr);
@@ -336,6 +342,7 @@ int run_node(struct config *config, const struct cli_options *o)
     if (plugin_lost() > 0) {
         _exit(run.exit_code);
     }
+    watch_destroy(run.watch);
     node_close(&run.node);
     return run.exit_code;
 }

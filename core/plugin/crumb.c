@@ -10,6 +10,7 @@
 
 #define TICKS_SURELY_SHORT 100000u /* 20 us even at 5 GHz */
 #define RATE_MIN_NS        (20 * ENV_MS)
+#define RATE_GUESS_NS      0.4 /* until then */
 #define LOG_INTERVAL_NS    (60 * ENV_S)
 
 static inline uint64_t ticks(void)
@@ -26,14 +27,37 @@ static inline uint64_t ticks(void)
 #endif
 }
 
-double plugin_tick_ns(const struct plugin_host *h)
+double plugin_tick_ns(const struct plugin_host *h, uint64_t at)
 {
     int64_t since_ns = h->env && h->budget_loop_ns ? env_now_ns(h->env) - h->ticks0_ns : 0;
+
+    if (since_ns <= 0) {
+        return 0;
+    }
+    /* On the loop time stands still during a callback, so `at` should not be much later. */
+    return since_ns < RATE_MIN_NS || at <= h->ticks0 ? RATE_GUESS_NS
+                                                     : (double)since_ns / (double)(at - h->ticks0);
+}
+
+uint64_t plugin_ticks(void)
+{
+    return ticks();
+}
+
+bool plugin_host_busy(const struct plugin_host *h, struct plugin_busy *ret)
+{
+    const struct plugin_health *hl = __atomic_load_n(&h->now.health, __ATOMIC_RELAXED);
+    uint64_t entered = __atomic_load_n(&h->now.entered_ticks, __ATOMIC_RELAXED);
     uint64_t now = ticks();
 
-    return since_ns < RATE_MIN_NS || now <= h->ticks0
-               ? 0
-               : (double)since_ns / (double)(now - h->ticks0);
+    if (!hl) {
+        return false;
+    }
+    *ret = (struct plugin_busy){ .name = hl->name,
+                                 .kind = hl->kind,
+                                 .method = __atomic_load_n(&h->now.method, __ATOMIC_RELAXED) };
+    ret->for_ns = now > entered ? (int64_t)((double)(now - entered) * plugin_tick_ns(h, now)) : 0;
+    return true;
 }
 
 void plugin_ticks_sample(struct plugin_host *h)
@@ -67,7 +91,7 @@ static void missed(struct plugin *p, const char *method, int64_t took_ns)
 static void __attribute__((noinline)) judge(struct plugin_crumb *c, uint64_t took)
 {
     struct plugin_host *h = c->plugin->owner;
-    int64_t took_ns = (int64_t)((double)took * plugin_tick_ns(h));
+    int64_t took_ns = (int64_t)((double)took * plugin_tick_ns(h, c->entered_ticks));
 
     if (took_ns > h->budget_loop_ns) {
         c->missed = true;

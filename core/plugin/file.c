@@ -324,6 +324,9 @@ static int open_new(struct plugin_check *c, int fd, const struct plugin_stat *st
         return r;
     }
     list_file(f);
+    if (c->host->opened) {
+        c->host->opened(c->host);
+    }
     *ret = f;
     return 0;
 }

@@ -91,7 +91,7 @@ static void publish(const struct plugin_health *hl, const char *name, double tic
 static void refresh(struct metric_source *s)
 {
     struct plugin_host *h = container_of(s, struct plugin_host, source);
-    double tick_ns = plugin_tick_ns(h);
+    double tick_ns = plugin_tick_ns(h, plugin_ticks());
     const struct plugin_health *hl;
 
     if (tick_ns == 0) {
@@ -184,4 +184,18 @@ void plugin_bad_answer(struct plugin *p, const char *what)
         log_warn("plugin gave a bad answer", "plugin", p->name, "kind", p->factory->kind, "what",
                  what, "suppressed", log_num(suppressed));
     }
+}
+
+void plugin_degraded(const char *reason, bool on)
+{
+    static const char *const labels[] = { "reason", NULL };
+    static const struct metric_def def = {
+        .name = "fn_node_degraded",
+        .help = "1 while the node serves, but not as it should.",
+        .kind = METRIC_GAUGE,
+        .labels = labels,
+    };
+    const char *values[] = { reason };
+
+    metric_set(metric_series(metric_declare(&def), values), on);
 }

@@ -1,5 +1,8 @@
 #include <plugin/plugin_int.h>
 
+#include <dlfcn.h>
+#include <link.h>
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +45,24 @@ void plugin_host_destroy(struct plugin_host *h)
     plugin_policy_free(h);
     buf_finish(&h->summary);
     free(h);
+}
+
+const char *plugin_path_at(struct plugin_host *h, uintptr_t base)
+{
+    const struct plugin_file *f;
+    struct link_map *map;
+
+    LIST_FOREACH(f, &h->files, link) {
+        if (f->handle && dlinfo(f->handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_addr == base) {
+            return f->path;
+        }
+    }
+    return NULL;
+}
+
+void plugin_host_on_open(struct plugin_host *h, void (*opened)(struct plugin_host *h))
+{
+    h->opened = opened;
 }
 
 void plugin_host_budget(struct plugin_host *h, int64_t loop_ns)
@@ -340,6 +361,11 @@ bool plugin_is_same(const struct plugin *p, const struct plugin_file *f,
 const char *plugin_name(const struct plugin *p)
 {
     return p->name;
+}
+
+const char *plugin_version(const struct plugin *p)
+{
+    return p->file->manifest.version;
 }
 
 const struct fn_factory *plugin_factory(const struct plugin *p)

@@ -85,6 +85,13 @@ uint32_t plugin_tainted(void);
 #define PLUGIN_BUDGET_LOOP_NS 1000000
 void plugin_host_budget(struct plugin_host *h, int64_t loop_ns);
 
+/* [init] [loop] The path of the file whose mapping has this base address (its name for the linker is
+ * that of a copy), or NULL. */
+const char *plugin_path_at(struct plugin_host *h, uintptr_t base);
+
+/* [init] opened(h) is called after each file that was loaded: before any of its instances is made. */
+void plugin_host_on_open(struct plugin_host *h, void (*opened)(struct plugin_host *h));
+
 /* [init] Opens and checks a file; a file that is already open is returned again. Interfaces must be
  * offered before, if their versions matter. *reterr gets the first problem, `lines` (may be NULL) a
  * line "PLG910 <path>: <what, got, expected>" for each. Codes, in the order of the checks: 901 the
@@ -144,6 +151,7 @@ bool plugin_is_same(const struct plugin *p, const struct plugin_file *f,
                     const struct fn_factory *factory, const char *name,
                     const struct conf_values *conf);
 const char *plugin_name(const struct plugin *p);
+const char *plugin_version(const struct plugin *p); /* of its file */
 const struct fn_factory *plugin_factory(const struct plugin *p);
 void *plugin_inst(const struct plugin *p);
 /* The checked copy of the ops table: every required slot is there, optional ones may be NULL. */
@@ -184,6 +192,19 @@ static inline void plugin_resume_at(struct plugin_crumb **c) { plugin_resume(*c)
 #define PLUGIN_HOST_CALL(what)                                                                     \
     struct plugin_crumb *host_call_ __attribute__((cleanup(plugin_resume_at), unused)) =           \
         plugin_suspend(what)
+
+/* [any] What the loop is inside of now. Texts live as long as the host. */
+struct plugin_busy {
+    const char *name; /* of the instance */
+    const char *kind;
+    const char *method;
+    int64_t for_ns;
+};
+bool plugin_host_busy(const struct plugin_host *h, struct plugin_busy *ret);
+
+/* Sets or clears a reason why the node does not serve as it should, for fn_node_degraded. `reason`
+ * is a literal. [any] */
+void plugin_degraded(const char *reason, bool on);
 
 uint64_t plugin_calls(const struct plugin *p);         /* [any] */
 uint64_t plugin_budget_misses(const struct plugin *p); /* [any] */

@@ -226,6 +226,7 @@ struct plugin_host {
     uint32_t n_files;
     uint64_t round; /* of reading a configuration */
     uint32_t n_instances;
+    void (*opened)(struct plugin_host *h); /* may be NULL */
     LIST_HEAD(, plugin_health) healths; /* only grows; `lock` */
     struct metric_source source;
     pthread_mutex_t lock;
@@ -321,8 +322,9 @@ extern _Thread_local struct plugin_crumb *plugin_crumb_now;
 
 /* crumb.c */
 void plugin_ticks_sample(struct plugin_host *h);
-/* ns per tick since the host was made; 0 = not known yet, or time is not real. */
-double plugin_tick_ns(const struct plugin_host *h);
+/* ns per tick since the host was made, seen at tick `at`; 0 = time is not real. */
+double plugin_tick_ns(const struct plugin_host *h, uint64_t at);
+uint64_t plugin_ticks(void);
 
 /* health.c */
 void plugin_health_open(struct plugin_host *h);

@@ -51,7 +51,8 @@ ${runner ? indent(runner, 2) : ''}
   return node
 }
 
-export async function startLb({ name = 'lb', addresses, functions = {}, lb = '', http = '', plugins = '', placer = '{ use: naive }', env } = {}) {
+// more: further sections of fn.yaml.
+export async function startLb({ name = 'lb', addresses, functions = {}, lb = '', http = '', plugins = '', placer = '{ use: naive }', more = '', args, env } = {}) {
   const port = await freePort()
   return Fnd.start(name, port, `
 node: lb
@@ -64,7 +65,8 @@ plugins:
   pool: { use: static, runners: [${addresses.map((a) => `"${a}"`).join(', ')}] }
 ${plugins ? indent(plugins, 2) : ''}
 ${lb ? `lb:\n${indent(lb, 2)}` : ''}
-${appsYaml(functions)}`, { env })
+${more}
+${appsYaml(functions)}`, { env, args })
 }
 
 // One LB in front of n runners; `stop()` ends all of them.

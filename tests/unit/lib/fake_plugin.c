@@ -132,3 +132,9 @@ bool plugin_running(void)
 {
     return false;
 }
+
+void plugin_degraded(const char *reason, bool on)
+{
+    (void)reason;
+    (void)on;
+}

@@ -1,0 +1,91 @@
+// Plugins that misbehave while they serve (E3 late, E7 to E26): what each must earn. In-process means
+// attribution, not survival: a crash ends the node and names the plugin.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { invoke } from './lib/http.mjs'
+import { build, until } from './lib/node.mjs'
+
+const functions = { hello: {}, evil: { image: 'hello' } }
+const so = (name) => path.join(build, `tests/plugins/evil/${name}.so`)
+const sanitized = readFileSync(path.join(build, 'CMakeCache.txt'), 'utf8').match(/FND_SANITIZE:\w+=(\w*)/)?.[1] ?? ''
+const fast = 'watchdog: 100ms\naudit: 100ms\n'
+const started = []
+let runner
+
+// A load balancer whose placer is file `name`; its factory bears the first word of it.
+async function lbWith(name, { factory = name.split('_')[0], more = '', plugins = '', args } = {}) {
+  const lb = await startLb({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions, plugins: fast + plugins, args, more,
+    placer: `{ use: ${factory}, file: ${so(name)} }` })
+  started.push(lb)
+  return lb
+}
+
+const evil = (lb) => invoke(lb, fnId('evil')).catch((e) => ({ status: 0, text: e.message }))
+const hello = (lb) => invoke(lb, fnId('hello'))
+
+before(async () => { runner = await startRunner() })
+after(async () => {
+  await Promise.all(started.map((lb) => lb.exit ?? lb.kill()))
+  await runner?.stop()
+})
+
+describe('crashes are attributed', () => {
+  const dies = [
+    ['e09_null', 'SIGSEGV', /fnd crashed: SIGSEGV in plugin e09, decide\(\)/],
+    ['e10_stack', 'SIGSEGV', /fnd crashed: SIGSEGV in plugin e10, decide\(\); the stack overflowed/],
+    ['e11_abort', 'SIGABRT', /fnd crashed: SIGABRT in plugin e11, decide\(\)/],
+    ['e11_assert', 'SIGABRT', /4711[^]*fnd crashed: SIGABRT in plugin e11, decide\(\)/],
+    ['e12_double_free', 'SIGABRT', /fnd crashed: SIGABRT in plugin e12, decide\(\)/],
+  ]
+  for (const [name, signal, sentence] of dies) {
+    it(`${name} ends by ${signal}`, async () => {
+      const lb = await lbWith(name)
+      assert.equal((await hello(lb)).status, 200)
+      const answer = await evil(lb)
+      assert.equal(answer.status, 0, 'the connection is cut')
+      const exit = await lb.ended
+      if (sanitized) {
+        assert.match(lb.log, new RegExp(`fnd crashed: .*plugin ${name.split('_')[0]}, decide\\(\\)`))
+        return
+      }
+      assert.equal(exit.signal, signal, lb.log)
+      assert.match(lb.log, sentence)
+      assert.match(lb.log, new RegExp(`plugin: ${name.split('_')[0]} \\(placer/${name.split('_')[0]} 6\\.6\\.6\\), in decide\\(\\) \\[loop\\]`))
+      assert.match(lb.log, /version: fnd \d/)
+      assert.match(lb.log, new RegExp(`plugins: .*${name}\\.so 6\\.6\\.6 placer/`))
+      if (name === 'e09_null') {
+        assert.match(lb.log, /at: 0x[0-9a-f]+ \(.*\/e09_null\.so\+0x[0-9a-f]+\)/)
+        assert.match(lb.log, /address 0x0\n/)
+      }
+    })
+  }
+
+  it('exit() of a plugin is named and is no clean end', async () => {
+    const lb = await lbWith('e03_exits_later', { factory: 'e03-later' })
+    assert.equal((await evil(lb)).status, 0)
+    assert.equal((await lb.ended).code, 70)
+    assert.match(lb.log, /exit\(\) was called in plugin e03-later, decide\(\); a plugin must not end the process/)
+  })
+})
+
+describe('the watchdog', () => {
+  for (const name of ['e07_call_sleeps', 'e08_call_spins']) {
+    it(`names the plugin of a stuck loop: ${name}`, async () => {
+      const lb = await lbWith(name)
+      const use = name.split('_')[0]
+      const answer = await evil(lb)
+      assert.equal(answer.status, 200, answer.text)
+      assert.match(lb.log, new RegExp(`loop stuck: a plugin has not returned.*plugin=${use} kind=placer method=decide for_ms=\\d+`))
+      await until('it moves again', () => /the loop moves again.*plugin=e0/.test(lb.log))
+      assert.equal(await lb.metric('fn_loop_stuck'), 1)
+      const metrics = await lb.metrics()
+      assert.equal(metrics.get('fn_node_degraded{reason="loop-stuck"}'), 1)
+      assert.equal(metrics.get(`fn_plugin_budget_misses{plugin="${use}",kind="placer",method="decide"}`), 1)
+      assert.ok(metrics.get(`fn_plugin_call_seconds_count{plugin="${use}",kind="placer",method="decide"}`) >= 1)
+      assert.equal((await lb.stop()).code, 0)
+    })
+  }
+})
