@@ -115,7 +115,14 @@ static struct ctr *ctr_new(struct docker *d, const struct fn_task *task)
         snprintf(c->name, sizeof(c->name), "%s", task->id);
         pthread_mutex_lock(&d->lock);
         HASH_ADD_STR(d->ctrs, name, c);
+        if (!c->hh.tbl && c->network >= 0) {
+            d->network_use[c->network]--;
+        }
         pthread_mutex_unlock(&d->lock);
+        if (!c->hh.tbl) {
+            free(c);
+            c = NULL;
+        }
     }
     return c;
 }

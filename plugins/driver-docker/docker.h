@@ -14,7 +14,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/queue.h>
-#define uthash_fatal(msg) abort() /* out of memory; exit() would run the host's handlers */
+#define HASH_NONFATAL_OOM 1 /* an element that found no memory has hh.tbl == NULL and is not in */
 #include <uthash.h>
 
 #define MS 1000000LL

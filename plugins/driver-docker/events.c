@@ -196,6 +196,10 @@ static int keep_listed(void *ud, const struct api_listed *c)
         memcpy(l->name, c->name, strlen(c->name) + 1);
         l->running = c->running;
         HASH_ADD_STR(*map, name, l);
+        if (!l->hh.tbl) {
+            free(l);
+            return FN_E_EXHAUSTED;
+        }
     }
     return 0;
 }

@@ -72,8 +72,11 @@ static void destroy(void *inst)
 static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
 {
     const struct slowstart *s = inst;
+    const uint32_t size = ret->size; /* the host's answer may be larger than we know */
+    int r = slow_decide(&s->wrapped, ask, ret);
 
-    return slow_decide(&s->wrapped, ask, ret);
+    ret->size = size;
+    return r;
 }
 
 static void observe(void *inst, const struct fn_placed *what)

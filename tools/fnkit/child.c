@@ -22,7 +22,7 @@ static int64_t now_ms(void)
 /* The child: its last byte on the pipe proves that work() came back. */
 static void run_child(int (*work)(void *ud), void *ud, int fd)
 {
-    const struct rlimit none = { 0, 0 };
+    const struct rlimit none = {0, 0};
     unsigned char result;
 
     setrlimit(RLIMIT_CORE, &none);
@@ -38,7 +38,7 @@ static void run_child(int (*work)(void *ud), void *ud, int fd)
 static int wait_byte(int fd, int timeout_ms, unsigned char *ret)
 {
     int64_t until = now_ms() + timeout_ms;
-    struct pollfd p = { .fd = fd, .events = POLLIN };
+    struct pollfd p = {.fd = fd, .events = POLLIN};
     int64_t left;
     int n;
 
@@ -57,7 +57,7 @@ static int wait_byte(int fd, int timeout_ms, unsigned char *ret)
     }
 }
 
-static void tell(int got, int status, const char *path, int timeout_ms, char *why, size_t cap)
+void child_tell(int got, int status, const char *path, int timeout_ms, char *why, size_t cap)
 {
     if (got < 0) {
         snprintf(why, cap, "PLG912 %s: did not come back within %d ms; expected to load at once",
@@ -106,6 +106,6 @@ int child_run(int (*work)(void *ud), void *ud, const char *path, int timeout_ms,
     if (got == 1) {
         return result;
     }
-    tell(got, status, path, timeout_ms, why, cap);
+    child_tell(got, status, path, timeout_ms, why, cap);
     return -1;
 }

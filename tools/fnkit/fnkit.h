@@ -9,16 +9,17 @@
 #include <base/buf.h>
 #include <plugin/plugin.h>
 
-#define FNKIT_OK          0
-#define FNKIT_BROKEN      1
-#define FNKIT_USAGE       64
+#define FNKIT_OK 0
+#define FNKIT_BROKEN 1
+#define FNKIT_USAGE 64
 #define FNKIT_UNAVAILABLE 69
-#define FNKIT_REFUSED     78
+#define FNKIT_REFUSED 78
 
 #define FNKIT_LOAD_TIMEOUT_MS 5000
 
 /* Commands: argv[0] is the command's own name. They return an exit code. */
 int fnkit_inspect(int argc, char **argv);
+int fnkit_check(int argc, char **argv);
 int fnkit_sim(int argc, char **argv);
 
 /* ---- child.c: work that may crash or hang ---------------------------------------------------- */
@@ -28,8 +29,11 @@ int fnkit_sim(int argc, char **argv);
  * about. Standard streams are the parent's. */
 int child_run(int (*work)(void *ud), void *ud, const char *path, int timeout_ms, char *why,
               size_t cap);
+/* The sentence alone: got < 0 after a timeout, else what waitpid() said. */
+void child_tell(int got, int status, const char *path, int timeout_ms, char *why, size_t cap);
 
-/* ---- symbols.c: what a file imports and which variables it keeps ------------------------------ */
+/* ---- symbols.c: what a file imports and which variables it keeps ------------------------------
+ */
 
 struct symbol {
     const char *name; /* borrowed from the table */
@@ -45,7 +49,8 @@ struct symbols {
     size_t n_imports;
     struct symbol *exports;
     size_t n_exports;
-    struct symbol *variables; /* writable objects but for the compiler's own; needs a symbol table */
+    struct symbol
+        *variables; /* writable objects but for the compiler's own; needs a symbol table */
     size_t n_variables;
     const char **needed; /* names of libraries */
     size_t n_needed;

@@ -13,8 +13,8 @@ struct inspection {
 
 static const char *type_name(uint32_t type)
 {
-    static const char *const names[] = { "?",    "text", "number", "duration",
-                                         "size", "bool", "list",   "choice" };
+    static const char *const names[] = {"?",    "text", "number", "duration",
+                                        "size", "bool", "list",   "choice"};
 
     return names[type <= FN_OPT_CHOICE ? type : 0];
 }
@@ -54,12 +54,12 @@ static json_t *needs_json(const struct fn_need *n)
 static void add_factory(void *ud, const struct fn_factory *f)
 {
     const struct fn_hdr *ops = f->ops;
-    json_t *one = json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:i, s:i, s:i}", "kind", f->kind,
-                            "name", f->name, "summary", f->summary ? f->summary : "",
-                            "kind_major", f->kind_major, "kind_minor", f->kind_minor,
-                            "caps_offered", (json_int_t)f->caps_offered, "caps_required",
-                            (json_int_t)f->caps_required, "table_bytes", ops->size,
-                            "factory_bytes", f->hdr.size, "conf_bytes", f->conf_size);
+    json_t *one =
+        json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:i, s:i, s:i}", "kind", f->kind, "name",
+                  f->name, "summary", f->summary ? f->summary : "", "kind_major", f->kind_major,
+                  "kind_minor", f->kind_minor, "caps_offered", (json_int_t)f->caps_offered,
+                  "caps_required", (json_int_t)f->caps_required, "table_bytes", ops->size,
+                  "factory_bytes", f->hdr.size, "conf_bytes", f->conf_size);
 
     if (strcmp(f->kind, FN_KIND_PLACER) == 0) {
         json_object_set_new(one, "session_bytes",
@@ -106,12 +106,11 @@ static json_t *describe(const struct plugin_file *file, const struct symbols *s,
     const struct fn_manifest *m = plugin_file_manifest(file);
     json_t *factories = json_array();
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:i, s:i, s:i, s:i, s:b}", "file",
-                          plugin_file_path(file), "name", m->name, "version", m->version,
-                          "license", m->license, "sha256", sha256, "bytes",
-                          (json_int_t)s->image_len, "build_tag", m->build_tag, "abi_major",
-                          m->abi_major, "abi_minor", m->abi_minor, "host_minor_min",
-                          m->host_minor_min, "manifest_bytes", m->hdr.size, "threads",
-                          (m->flags & FN_PLUGIN_HAS_THREADS) != 0);
+                          plugin_file_path(file), "name", m->name, "version", m->version, "license",
+                          m->license, "sha256", sha256, "bytes", (json_int_t)s->image_len,
+                          "build_tag", m->build_tag, "abi_major", m->abi_major, "abi_minor",
+                          m->abi_minor, "host_minor_min", m->host_minor_min, "manifest_bytes",
+                          m->hdr.size, "threads", (m->flags & FN_PLUGIN_HAS_THREADS) != 0);
 
     plugin_file_each(file, add_factory, factories);
     json_object_set_new(o, "factories", factories);
@@ -145,7 +144,8 @@ static void print_words(const char *title, const json_t *list)
     const json_t *v;
 
     printf("  %-12s", title);
-    json_array_foreach (list, i, v) {
+    json_array_foreach(list, i, v)
+    {
         const char *word = json_string_value(v);
 
         if (column + strlen(word) > 94) {
@@ -180,11 +180,13 @@ static void print_factory(const json_t *f)
                (unsigned long long)number_of(f, "caps_offered"),
                (unsigned long long)number_of(f, "caps_required"));
     }
-    json_array_foreach (json_object_get(f, "needs"), i, v) {
+    json_array_foreach(json_object_get(f, "needs"), i, v)
+    {
         printf("  needs       %s %lld.%lld%s\n", text_of(v, "interface"), number_of(v, "major"),
                number_of(v, "minor_min"), flag_of(v, "optional") ? ", optional" : "");
     }
-    json_array_foreach (json_object_get(f, "options"), i, v) {
+    json_array_foreach(json_object_get(f, "options"), i, v)
+    {
         printf("  option      %s: %s\n              %s", text_of(v, "key"), text_of(v, "doc"),
                text_of(v, "rule"));
         if (json_object_get(v, "default")) {
@@ -218,7 +220,8 @@ static void print_page(const json_t *o)
     } else {
         print_words("variables", json_object_get(o, "variables"));
     }
-    json_array_foreach (json_object_get(o, "factories"), i, v) {
+    json_array_foreach(json_object_get(o, "factories"), i, v)
+    {
         print_factory(v);
     }
 }
@@ -231,7 +234,7 @@ static int inspect_in_child(void *ud)
     struct plugin_host *h = plugin_host_create(NULL);
     struct buf lines = BUF_INIT(0);
     struct plugin_file *file = NULL;
-    struct symbols s = { 0 };
+    struct symbols s = {0};
     struct fn_error e = ERR_INIT;
     char sha256[65] = "";
     json_t *o;
@@ -274,11 +277,11 @@ static int usage(int code)
 int fnkit_inspect(int argc, char **argv)
 {
     static const struct option options[] = {
-        { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
-    struct inspection in = { .json = false };
+    struct inspection in = {.json = false};
     char why[512];
     int worst = FNKIT_OK;
     int c;

@@ -6,10 +6,12 @@
 
 static const char usage_text[] =
     "usage: fnkit inspect [--json] FILE...\n"
+    "       fnkit check [OPTION...] FILE\n"
     "       fnkit sim --scenario FILE [--seed N] PLUGIN...\n"
     "       fnkit version\n"
     "\n"
     "  inspect  tells what plugin files are, offer, need and import\n"
+    "  check    runs the contract suites against a plugin file\n"
     "  sim      runs placers in a simulated cluster and compares them\n"
     "\n"
     "fnkit COMMAND --help tells more. exit codes: 1 the plugin breaks a rule, 64 usage,\n"
@@ -35,8 +37,14 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    { "inspect", fnkit_inspect }, { "sim", fnkit_sim },   { "version", version }, { "--version", version },
-    { "help", help },             { "--help", help },     { "-h", help },
+    {"inspect", fnkit_inspect},
+    {"check", fnkit_check},
+    {"sim", fnkit_sim},
+    {"version", version},
+    {"--version", version},
+    {"help", help},
+    {"--help", help},
+    {"-h", help},
 };
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
-/* Reads the symbol tables of a plugin file. The loader has checked the file before, yet every offset
- * is checked against the image again: symbol contents are not among what the loader looks at. */
+/* Reads the symbol tables of a plugin file. The loader has checked the file before, yet every
+ * offset is checked against the image again: symbol contents are not among what the loader looks
+ * at. */
 #include "fnkit.h"
 
 #include <elf.h>
@@ -91,8 +92,8 @@ static const Elf64_Shdr *section_of_type(const struct image *m, uint32_t type)
  * (.data.rel.ro) are read-only once the file is loaded. */
 static bool is_state(const char *section)
 {
-    static const char *const names[] = { ".data", ".bss", ".tdata", ".tbss", ".data.rel",
-                                         ".data.rel.local", ".lbss", ".ldata" };
+    static const char *const names[] = {".data",           ".bss",  ".tdata", ".tbss", ".data.rel",
+                                        ".data.rel.local", ".lbss", ".ldata"};
     size_t i;
 
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -119,7 +120,8 @@ static void add(struct symbol *list, size_t *n, const struct symbol *s)
     list[(*n)++] = *s;
 }
 
-static void sort_into(const struct image *m, const Elf64_Shdr *table, struct symbols *s, bool dynamic)
+static void sort_into(const struct image *m, const Elf64_Shdr *table, struct symbols *s,
+                      bool dynamic)
 {
     const Elf64_Sym *sym = (const Elf64_Sym *)(const void *)(m->at + table->sh_offset);
     size_t n = table->sh_size / sizeof(*sym);
@@ -182,8 +184,8 @@ static int take_symbols(const struct image *m, struct symbols *s)
 static int take_needed(const struct image *m, struct symbols *s)
 {
     const Elf64_Shdr *table = section_of_type(m, SHT_DYNAMIC);
-    const Elf64_Dyn *dyn = table ? (const Elf64_Dyn *)(const void *)(m->at + table->sh_offset)
-                                 : NULL;
+    const Elf64_Dyn *dyn =
+        table ? (const Elf64_Dyn *)(const void *)(m->at + table->sh_offset) : NULL;
     size_t n = table ? table->sh_size / sizeof(*dyn) : 0;
     size_t i;
 
@@ -206,14 +208,14 @@ static int take_needed(const struct image *m, struct symbols *s)
 
 int symbols_read(const char *path, struct symbols *ret, struct fn_error *reterr)
 {
-    struct symbols s = { 0 };
+    struct symbols s = {0};
     struct image m;
     int r = read_image(path, &s.image, &s.image_len, reterr);
 
     if (r < 0) {
         return r;
     }
-    m = (struct image){ .at = s.image, .len = s.image_len };
+    m = (struct image){.at = s.image, .len = s.image_len};
     if (!take_headers(&m)) {
         symbols_finish(&s);
         return err_set(reterr, FN_E_INVALID, "PLG906 %s: its sections cannot be read", path);
@@ -233,7 +235,7 @@ void symbols_finish(struct symbols *s)
     free(s->exports);
     free(s->variables);
     free(s->needed);
-    *s = (struct symbols){ 0 };
+    *s = (struct symbols){0};
 }
 
 int file_sha256(const char *path, char ret_hex[65], struct fn_error *reterr)

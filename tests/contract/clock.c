@@ -1,0 +1,151 @@
+/* Virtual time for plugins: moves only when a case moves it. */
+#include "contract.h"
+
+#include <stdlib.h>
+
+#define TIMERS_MAX 20000
+
+static int64_t now = 1000 * ENV_S;
+static struct env_timer *timers[TIMERS_MAX];
+static size_t n_timers;
+static uint64_t seq;
+static bool late;
+
+static int64_t now_ns(struct env *e)
+{
+    (void)e;
+    return now;
+}
+
+static int64_t wall_ns(struct env *e)
+{
+    (void)e;
+    return 1795234644501000000LL + now;
+}
+
+static uint64_t random_u64(struct env *e)
+{
+    (void)e;
+    return chance();
+}
+
+static void timer_clear(struct env *e, struct env_timer *t)
+{
+    (void)e;
+    if (t->heap_slot) {
+        timers[t->heap_slot - 1] = timers[--n_timers];
+        timers[t->heap_slot - 1]->heap_slot = t->heap_slot;
+        t->heap_slot = 0;
+    }
+}
+
+static void timer_set(struct env *e, struct env_timer *t, int64_t at_ns)
+{
+    timer_clear(e, t);
+    if (n_timers == TIMERS_MAX) {
+        abort();
+    }
+    t->at_ns = at_ns;
+    t->seq = ++seq;
+    timers[n_timers] = t;
+    t->heap_slot = ++n_timers;
+}
+
+static void no_task(struct env *e, struct env_task *t)
+{
+    (void)e;
+    (void)t;
+}
+
+static int no_lane(struct env *e, struct env_work *w)
+{
+    (void)e;
+    (void)w;
+    return FN_E_EXHAUSTED;
+}
+
+static void no_cancel(struct env *e, struct env_work *w)
+{
+    (void)e;
+    (void)w;
+}
+
+static void nothing(struct env *e)
+{
+    (void)e;
+}
+
+struct env clock_env = {now_ns,  wall_ns, random_u64, timer_set, timer_clear, no_task,
+                        no_task, no_lane, no_cancel,  nothing,   nothing};
+
+void clock_reset(void)
+{
+    while (n_timers > 0) {
+        timer_clear(&clock_env, timers[0]);
+    }
+    now = 1000 * ENV_S;
+    seq = 0;
+    late = false;
+}
+
+int64_t clock_now(void)
+{
+    return now;
+}
+
+void clock_late(bool on)
+{
+    late = on;
+}
+
+size_t clock_timers(void)
+{
+    return n_timers;
+}
+
+void clock_jump(int64_t ns)
+{
+    now += ns;
+}
+
+/* The next timer that is due by `until`: the earliest, or when late any of them. */
+static struct env_timer *due(int64_t until)
+{
+    struct env_timer *best = NULL;
+    size_t from = late && n_timers ? chance() % n_timers : 0;
+    size_t i;
+
+    for (i = 0; i < n_timers; i++) {
+        struct env_timer *t = timers[(from + i) % n_timers];
+
+        if (t->at_ns > until) {
+            continue;
+        }
+        if (late) {
+            return t;
+        }
+        if (!best || t->at_ns < best->at_ns || (t->at_ns == best->at_ns && t->seq < best->seq)) {
+            best = t;
+        }
+    }
+    return best;
+}
+
+void clock_advance(int64_t ns)
+{
+    int64_t until = now + ns;
+    struct env_timer *t;
+    int fired = 0;
+
+    now = late ? until : now;
+    while ((t = due(until))) {
+        if (t->at_ns > now) {
+            now = t->at_ns;
+        }
+        timer_clear(&clock_env, t);
+        t->cb(t);
+        must(++fired < 1000000, "timers of the plugin re-arm themselves without end at one "
+                                "moment; expected time to pass between two of them");
+    }
+    now = until > now ? until : now;
+}

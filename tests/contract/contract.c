@@ -1,0 +1,467 @@
+#include "contract.h"
+#include "outside.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define NEST_MAX 8
+
+struct contract_subject subject;
+struct contract_shared *shared;
+
+static jmp_buf skipped;
+static _Thread_local bool plugin_runs;
+static _Thread_local uint32_t depth;
+static _Thread_local struct {
+    enum context context;
+    const char *method;
+    int64_t entered_ns;
+} stack[NEST_MAX];
+static char violated[256];
+static uint64_t trace;
+static uint64_t chance_state;
+static unsigned char stack_byte;
+
+int contract_open(void)
+{
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return shared == MAP_FAILED ? FN_E_EXHAUSTED : 0;
+}
+
+/* ---- sentences ------------------------------------------------------------------------------- */
+
+void broken(const char *fmt, ...)
+{
+    char text[700];
+    va_list ap;
+
+    plugin_runs = false;
+    shared->method[0] = '\0';
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    ck_abort_msg("%s", text);
+    abort(); /* not reached: ck_abort_msg() ends this process */
+}
+
+void step(const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(shared->step, sizeof(shared->step), fmt, ap);
+    va_end(ap);
+}
+
+void skip(const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(shared->note, sizeof(shared->note), fmt, ap);
+    va_end(ap);
+    longjmp(skipped, 1);
+}
+
+void violation(const char *fmt, ...)
+{
+    va_list ap;
+
+    if (violated[0]) {
+        return;
+    }
+    va_start(ap, fmt);
+    vsnprintf(violated, sizeof(violated), fmt, ap);
+    va_end(ap);
+}
+
+void must_be_result(const char *method, int r, const struct fn_error *e)
+{
+    must(r <= 0 && r >= FN_E_UNAUTHENTICATED,
+         "%s() returned %d; expected 0 or an error FN_E_* (-16 to -1)", method, r);
+    if (!e) {
+        return;
+    }
+    must(memchr(e->msg, '\0', sizeof(e->msg)),
+         "%s() left a text in reterr that does not end; expected at most %d bytes with the end",
+         method, FN_ERROR_TEXT_MAX);
+    must(r < 0 || (e->msg[0] == '\0' && e->code == 0),
+         "%s() returned 0 and wrote \"%.60s\" to reterr; it is written only on failure", method,
+         e->msg);
+}
+
+/* ---- around calls ---------------------------------------------------------------------------- */
+
+static int64_t monotonic_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * ENV_S + t.tv_nsec;
+}
+
+/* What a method finds in its uninitialised variables. */
+static void __attribute__((noinline)) dirty_stack(void)
+{
+    volatile unsigned char bytes[8192];
+    size_t i;
+
+    for (i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = stack_byte;
+    }
+}
+
+void contract_dirty(unsigned char byte)
+{
+    stack_byte = byte;
+    memory_fill(byte);
+}
+
+void enter(struct instance *in, enum context context, const char *method)
+{
+    (void)in;
+    must(depth < NEST_MAX, "%s() leads to calls of methods without end", method);
+    stack[depth].context = context;
+    stack[depth].method = method;
+    snprintf(shared->method, sizeof(shared->method), "%s", method);
+    if (stack_byte) {
+        dirty_stack();
+    }
+    plugin_runs = true;
+    stack[depth++].entered_ns = monotonic_ns();
+}
+
+static void add_time(const char *method, int64_t took)
+{
+    struct contract_time *t = shared->times;
+    struct contract_time *end = t + CONTRACT_METHODS_MAX;
+
+    while (t < end && t->method[0] && strcmp(t->method, method) != 0) {
+        t++;
+    }
+    if (t == end) {
+        return;
+    }
+    snprintf(t->method, sizeof(t->method), "%s", method);
+    t->calls++;
+    t->total_ns += took;
+    t->longest_ns = took > t->longest_ns ? took : t->longest_ns;
+}
+
+void leave(void)
+{
+    int64_t now = monotonic_ns();
+
+    plugin_runs = false;
+    depth--;
+    add_time(stack[depth].method, now - stack[depth].entered_ns);
+    snprintf(shared->last, sizeof(shared->last), "%s", stack[depth].method);
+    if (depth > 0) {
+        snprintf(shared->method, sizeof(shared->method), "%s", stack[depth - 1].method);
+        plugin_runs = true;
+    } else {
+        shared->method[0] = '\0';
+        must(!violated[0], "%s", violated);
+    }
+}
+
+enum context context_now(void)
+{
+    return depth > 0 ? stack[depth - 1].context : NOWHERE;
+}
+
+const char *context_name(enum context c)
+{
+    static const char *const names[] = {"a thread of its own", "[init]", "[loop]", "[worker]"};
+
+    return names[c];
+}
+
+bool running(void)
+{
+    return plugin_runs;
+}
+
+bool running_suspend(void)
+{
+    bool was = plugin_runs;
+
+    plugin_runs = false;
+    return was;
+}
+
+void running_resume(const bool *was)
+{
+    plugin_runs = *was;
+}
+
+void must_be_in(unsigned allowed, const char *what)
+{
+    enum context c = context_now();
+
+    if (!(allowed & (1u << c))) {
+        violation("%s was called from %s%s%s%s; expected%s%s%s", what, context_name(c),
+                  depth ? ", in " : "", depth ? stack[depth - 1].method : "", depth ? "()" : "",
+                  allowed & IN_INIT ? " [init]" : "", allowed & IN_LOOP ? " [loop]" : "",
+                  allowed & IN_WORKER ? " [worker]" : "");
+    }
+}
+
+/* ---- determinism ----------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t *x)
+{
+    uint64_t z = (*x += 0x9e3779b97f4a7c15u);
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+uint64_t chance(void)
+{
+    return mix(&chance_state);
+}
+
+void chance_reset(uint64_t salt)
+{
+    chance_state = subject.seed * 0x2545f4914f6cdd1du + salt;
+}
+
+void trace_reset(void)
+{
+    trace = 0xcbf29ce484222325u;
+}
+
+void trace_add(const void *data, size_t len)
+{
+    const unsigned char *bytes = data;
+    size_t i;
+
+    for (i = 0; i < len; i++) {
+        trace = (trace ^ bytes[i]) * 0x100000001b3u;
+    }
+}
+
+void trace_u64(uint64_t v)
+{
+    trace_add(&v, sizeof(v));
+}
+
+void trace_text(const char *s)
+{
+    trace_add(s ? s : "(null)", s ? strlen(s) + 1 : 6);
+}
+
+uint64_t trace_value(void)
+{
+    return trace;
+}
+
+/* ---- instances ------------------------------------------------------------------------------- */
+
+struct instance *instance_of(const struct fn_host *host)
+{
+    return host->priv;
+}
+
+const void *instance_ops(const struct instance *in)
+{
+    (void)in;
+    return subject.factory->ops;
+}
+
+static const char *made_up(const struct fn_opt *o, char *ret, size_t cap)
+{
+    if (o->type == FN_OPT_STRLIST) {
+        return "runner-1.contract:9190,runner-2.contract:9190,runner-3.contract:9190";
+    }
+    if (o->type == FN_OPT_STR) {
+        snprintf(ret, cap, "contract");
+        if (o->max > 0 && o->max < 8) {
+            ret[o->max] = '\0';
+        }
+    } else if (o->type == FN_OPT_CHOICE) {
+        snprintf(ret, cap, "%.*s", (int)strcspn(o->choices, "|"), o->choices);
+    } else if (o->type == FN_OPT_DURATION) {
+        snprintf(ret, cap, "%lldns", o->min || o->max ? (long long)o->min : 1000000000LL);
+    } else if (o->type == FN_OPT_BOOL) {
+        return "false";
+    } else {
+        snprintf(ret, cap, "%lld", o->min || o->max ? (long long)o->min : 1LL);
+    }
+    return ret;
+}
+
+static bool is_set(const struct conf_override *sets, const char *key)
+{
+    for (; sets && sets->key; sets++) {
+        if (strcmp(sets->key, key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A list of runners without a default is required by what it says, not by its flags. */
+static bool wants_value(const struct fn_opt *o)
+{
+    return !o->dflt && !(o->flags & FN_OPT_MAY_BE_ABSENT);
+}
+
+int instance_options(const struct conf_override *sets, struct conf_values **ret,
+                     struct conf_problems *p)
+{
+    const struct fn_factory *f = subject.factory;
+    struct conf_override all[600];
+    char texts[256][32];
+    const struct fn_opt *o;
+    uint32_t n = 0;
+    uint32_t i = 0;
+
+    for (o = f->opts; o && o->key; o++, i++) {
+        if (wants_value(o) && !is_set(subject.sets, o->key) && !is_set(sets, o->key)) {
+            all[n++] =
+                (struct conf_override){o->key, "contract", made_up(o, texts[i], sizeof(texts[i]))};
+        }
+    }
+    for (o = f->opts; o && o->key; o++) {
+        const struct conf_override *list = is_set(sets, o->key) ? sets : subject.sets;
+
+        for (; list && list->key; list++) {
+            if (strcmp(list->key, o->key) == 0 && n < 599) {
+                all[n++] = *list;
+            }
+        }
+    }
+    all[n] = (struct conf_override){NULL, NULL, NULL};
+    return conf_bind_with(NULL, NULL, f->name, f->opts, f->conf_size, NULL, all, ret, p);
+}
+
+static void release(struct instance *in)
+{
+    tables_release(in);
+    outside_forget(in);
+    conf_values_destroy(in->conf);
+    free(in);
+}
+
+static struct instance *allocate(struct conf_values *given)
+{
+    struct instance *in = calloc(1, sizeof(*in));
+
+    must(in, "the machine has no memory for the test");
+    in->conf = given;
+    in->rng = subject.seed ^ 0x5ca1ab1e;
+    TAILQ_INIT(&in->timers);
+    tables_attach(in);
+    return in;
+}
+
+int instance_make_with(struct conf_values *given, struct instance **ret, struct fn_error *reterr)
+{
+    static char untouched;
+    struct instance *in = allocate(given);
+    int r;
+
+    in->inst = &untouched;
+    enter(in, INIT, "create");
+    r = subject.factory->create(&in->host, subject.factory->conf_size ? given->data : NULL,
+                                &in->inst, reterr);
+    leave();
+    must_be_result("create", r, reterr);
+    if (r < 0) {
+        must(in->inst == &untouched,
+             "create() returned %d and wrote ret_inst; ret_* parameters are written only on "
+             "success",
+             r);
+        release(in);
+        return r;
+    }
+    must(in->inst && in->inst != &untouched,
+         "create() returned 0 without an instance in ret_inst; expected one");
+    in->alive = true;
+    *ret = in;
+    return 0;
+}
+
+int instance_make(const struct conf_override *sets, struct instance **ret, struct fn_error *reterr)
+{
+    struct conf_values *values = NULL;
+    struct conf_problems p;
+
+    conf_problems_init(&p);
+    instance_options(sets, &values, &p);
+    must(p.n == 0, "the options cannot be set: %.500s", buf_text(&p.text));
+    conf_problems_finish(&p);
+    return instance_make_with(values, ret, reterr);
+}
+
+struct instance *instance_new(void)
+{
+    struct fn_error e = ERR_INIT;
+    struct instance *in = NULL;
+    int r = instance_make(NULL, &in, &e);
+
+    must(r == 0,
+         "create() failed with the default options: %s %.200s; expected an instance (give "
+         "options with --set)",
+         err_name(r), e.msg);
+    return in;
+}
+
+void instance_destroy(struct instance *in)
+{
+    if (!in) {
+        return;
+    }
+    /* As a host does it: its timers are off before destroy() frees what they point at. */
+    tables_release(in);
+    enter(in, INIT, "destroy");
+    subject.factory->destroy(in->inst);
+    leave();
+    release(in);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+exercise_fn exercise_of(const char *kind)
+{
+    static const struct {
+        const char *kind;
+        exercise_fn run;
+    } all[] = {
+        {FN_KIND_PLACER, placer_exercise},        {FN_KIND_POOL, pool_exercise},
+        {FN_KIND_CONTROL_PLANE, cplane_exercise}, {FN_KIND_OVERRIDER, overrider_exercise},
+        {FN_KIND_LISTENER, listener_exercise},    {FN_KIND_DRIVER, driver_exercise},
+        {FN_KIND_PREDICTOR, predictor_exercise},
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (strcmp(all[i].kind, kind) == 0) {
+            return all[i].run;
+        }
+    }
+    return NULL;
+}
+
+void contract_run(const struct contract_case *c)
+{
+    chance_reset(0);
+    trace_reset();
+    clock_reset();
+    published_reset();
+    reported_reset();
+    outside_mode(OUTSIDE_GOOD);
+    violated[0] = '\0';
+    if (setjmp(skipped) == 0) {
+        c->run();
+    }
+    shared->finished = true;
+}

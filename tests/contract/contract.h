@@ -1,0 +1,226 @@
+/* Contract: what include/fn/ promises about plugins, as cases that run against any plugin file.
+ *
+ * Each case runs in a process of its own (Check forks it), over host tables whose clock, timers and
+ * outside belong to the case. A case calls the plugin between enter() and leave() only; both watch
+ * what no single case could: contexts of host calls, the session's neighbours, time per call. What
+ * is wrong is told with must(): one sentence, what the plugin did and what was expected. */
+#ifndef CONTRACT_CONTRACT_H
+#define CONTRACT_CONTRACT_H
+
+#include <check.h>
+#include <conf/conf.h>
+#include <plugin/plugin.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CONTRACT_SANITIZED 1
+#else
+#define CONTRACT_SANITIZED 0
+#endif
+
+struct contract_case {
+    const char *suite; /* "life", or the kind */
+    const char *name;
+    const char *rule; /* what a plugin must do, one sentence for the report */
+    void (*run)(void);
+    int timeout_s;
+    bool real; /* also over the real clock and outside */
+};
+
+/* The cases of a kind, those that every kind shares first; NULL and 0 for an unknown kind. */
+struct contract_list {
+    const struct contract_case *cases;
+    size_t n;
+};
+#define CONTRACT_LISTS 2
+#define CONTRACT_FIRST_CASE "create" /* when it fails, the others have nothing to work on */
+void contract_cases(const char *kind, struct contract_list ret[CONTRACT_LISTS]);
+
+/* What is under test; set before a case is forked. */
+struct contract_subject {
+    const struct fn_factory *factory;
+    const struct conf_override *sets; /* options of the command line, ended by a NULL key */
+    uint64_t seed;
+    bool real;
+};
+extern struct contract_subject subject;
+
+/* ---- written by a case, read by the process that forked it ------------------------------------
+ */
+
+#define CONTRACT_METHODS_MAX 24
+
+struct contract_time {
+    char method[24];
+    uint64_t calls;
+    int64_t total_ns;
+    int64_t longest_ns;
+};
+
+struct contract_shared {
+    char step[192];  /* what the case is about to do */
+    char method[24]; /* of the plugin, while it runs, else "" */
+    char last[24];   /* the method that ran last */
+    char note[192];  /* a case that cannot run says why: it is skipped */
+    bool finished;
+    struct contract_time times[CONTRACT_METHODS_MAX];
+};
+extern struct contract_shared *shared; /* NULL until contract_open() */
+
+int contract_open(void); /* maps `shared` */
+/* Runs the case in this process. Called in the child. */
+void contract_run(const struct contract_case *c);
+
+/* ---- saying what is wrong ----------------------------------------------------------------------
+ */
+
+#define must(cond, ...)                                                                            \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            broken(__VA_ARGS__);                                                                   \
+        }                                                                                          \
+    } while (0)
+void broken(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* What comes next, for the sentence about a crash. */
+void step(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Ends the case as skipped. */
+void skip(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* A host table notes what it was asked against the rules; leave() tells. First one wins. */
+void violation(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* r is 0 or FN_E_*, and a failure has a terminated text. */
+void must_be_result(const char *method, int r, const struct fn_error *e);
+
+/* ---- instances ---------------------------------------------------------------------------------
+ */
+
+#define INSTANCE_TIMERS_MAX 10000u
+#define INSTANCE_METRICS_MAX 32u
+
+struct timer_entry;
+
+struct instance {
+    struct fn_host host; /* what the plugin sees; .priv = this */
+    void *inst;
+    struct conf_values *conf;
+    bool alive;
+    TAILQ_HEAD(, timer_entry) timers;
+    uint32_t n_timers;
+    uint64_t timer_last;
+    uint32_t n_metrics;
+    uint64_t rng;
+};
+
+enum context { NOWHERE, INIT, LOOP, WORKER };
+
+/* Options: those of the command line, then `sets` (may be NULL), then made-up values for required
+ * ones. 0 and an instance, or the plugin's error. `reterr` is passed on as it is. */
+int instance_make(const struct conf_override *sets, struct instance **ret, struct fn_error *reterr);
+/* With values that are given. */
+int instance_make_with(struct conf_values *given, struct instance **ret, struct fn_error *reterr);
+/* The same, and the case fails when the plugin refuses. */
+struct instance *instance_new(void);
+void instance_destroy(struct instance *in);
+const void *instance_ops(const struct instance *in);
+/* Every required option has a value, else a sentence. */
+int instance_options(const struct conf_override *sets, struct conf_values **ret,
+                     struct conf_problems *p);
+
+/* Around each call of a method. `method` is a literal. */
+void enter(struct instance *in, enum context context, const char *method);
+void leave(void);
+/* For tables: where the plugin that calls is; NOWHERE on a thread that no method runs on. */
+enum context context_now(void);
+const char *context_name(enum context c);
+struct instance *instance_of(const struct fn_host *host);
+/* Plugin code runs on this thread right now. Tables suspend it. */
+bool running(void);
+bool running_suspend(void);
+void running_resume(const bool *was);
+#define HOST_CALL() bool was_ __attribute__((cleanup(running_resume), unused)) = running_suspend()
+/* A method may be called from `allowed` (bits 1 << INIT ...), else a violation is noted. */
+void must_be_in(unsigned allowed, const char *what);
+#define IN_INIT (1u << INIT)
+#define IN_LOOP (1u << LOOP)
+#define IN_WORKER (1u << WORKER)
+
+/* ---- determinism -------------------------------------------------------------------------------
+ */
+
+/* Memory and stack of plugins are filled with this byte from now on; 0 = left alone. */
+void contract_dirty(unsigned char byte);
+/* Everything that a plugin answers goes into one number. */
+void trace_reset(void);
+void trace_add(const void *data, size_t len);
+void trace_u64(uint64_t v);
+void trace_text(const char *s);
+uint64_t trace_value(void);
+
+/* The case's own chance: the same for the same seed. */
+uint64_t chance(void);
+void chance_reset(uint64_t salt);
+
+/* A short life of an instance that uses every method; `tolerant` when memory may be missing. All
+ * answers go into the trace. One per kind. */
+typedef void (*exercise_fn)(struct instance *in, bool tolerant);
+exercise_fn exercise_of(const char *kind);
+void placer_exercise(struct instance *in, bool tolerant);
+void pool_exercise(struct instance *in, bool tolerant);
+void cplane_exercise(struct instance *in, bool tolerant);
+void overrider_exercise(struct instance *in, bool tolerant);
+void listener_exercise(struct instance *in, bool tolerant);
+void driver_exercise(struct instance *in, bool tolerant);
+void predictor_exercise(struct instance *in, bool tolerant);
+
+/* ---- clock.c: virtual time ----------------------------------------------------------------------
+ */
+
+extern struct env clock_env;
+void clock_reset(void);
+int64_t clock_now(void);
+/* Moves time; timers that are due fire in order, or late and in any order. */
+void clock_advance(int64_t ns);
+void clock_late(bool late);
+size_t clock_timers(void);
+/* Moves time without firing anything. */
+void clock_jump(int64_t ns);
+
+/* ---- memory.c
+ * ------------------------------------------------------------------------------------ */
+
+/* False where a sanitizer owns malloc. */
+bool memory_watched(void);
+int64_t memory_live_bytes(void);
+int64_t memory_live_blocks(void);
+/* From now on allocations made inside plugin code are counted, and the n-th fails (1..; 0 = none);
+ * with `and_all_after`, each one after it too. */
+void memory_fail_at(uint64_t n, bool and_all_after);
+uint64_t memory_seen(void); /* allocations since memory_fail_at() */
+bool memory_failed(void);   /* one was refused */
+/* New and freed memory of plugins is filled with this byte; 0 = left alone. */
+void memory_fill(unsigned char byte);
+
+/* A region whose last byte is followed by a page that cannot be touched. */
+void *fence_alloc(size_t len, size_t align);
+void fence_read_only(void *at);
+void fence_free(void *at);
+
+/* ---- state.c: what belongs to the process
+ * --------------------------------------------------------- */
+
+struct process_state;
+struct process_state *state_take(void);
+/* NULL, or a sentence about the first difference (static buffer). Frees both. */
+const char *state_compare(struct process_state *before, struct process_state *after);
+uint32_t state_count_fds(void);
+uint32_t state_count_threads(void);
+
+/* ---- tables.c, outside.c: what hosts offer
+ * --------------------------------------------------------- */
+
+void tables_attach(struct instance *in);
+void tables_release(struct instance *in); /* its timers off */
+/* A table by name, or NULL. */
+const void *tables_find(const char *iface);
+/* Needs of the factory that may be absent are absent from now on. */
+void tables_withhold(bool optional);
+
+#endif

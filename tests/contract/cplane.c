@@ -1,0 +1,411 @@
+/* Suite "control-plane": fn/cplane.h. */
+#include "outside.h"
+#include "suites.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TIMEOUT (30 * ENV_S)
+#define MACHINES_MAX 256
+
+struct listing {
+    uint32_t n;
+    int result;
+    uint32_t refuse_at; /* the n-th add() fails; 0 = none */
+    bool closed;
+    char ids[MACHINES_MAX][256];
+};
+
+static int take(void *ud, const struct fn_machine *m)
+{
+    struct listing *l = ud;
+
+    HOST_CALL();
+    must_be_in(IN_WORKER, "the list's add");
+    if (l->closed) {
+        violation("the list's add() was called after list() had returned");
+    }
+    if (!m || m->size < 16 || !m->id || !m->id[0] || strlen(m->id) > 255) {
+        violation("list() reported a machine without a usable id; expected 1 to 255 characters");
+        return FN_E_INVALID;
+    }
+    for (const char *c = m->id; *c; c++) {
+        if (*c < 0x20 || *c > 0x7e) {
+            violation("list() reported an id with byte 0x%02x; expected printable characters",
+                      (unsigned char)*c);
+        }
+    }
+    if (m->state < FN_MACHINE_STARTING || m->state > FN_MACHINE_GONE) {
+        violation("list() reported machine %.40s in state %u; expected 1 to 3", m->id, m->state);
+    }
+    if (m->state == FN_MACHINE_READY && (!m->address || !m->address[0])) {
+        violation("list() reported machine %.40s as ready without an address", m->id);
+    }
+    for (uint32_t i = 0; i < l->n && i < MACHINES_MAX; i++) {
+        if (strcmp(l->ids[i], m->id) == 0) {
+            violation("list() reported machine %.40s twice", m->id);
+        }
+    }
+    if (l->n < MACHINES_MAX) {
+        snprintf(l->ids[l->n], sizeof(l->ids[0]), "%s", m->id);
+    }
+    l->n++;
+    trace_text(m->id);
+    trace_u64(m->state);
+    return l->refuse_at && l->n >= l->refuse_at ? FN_E_EXHAUSTED : 0;
+}
+
+static struct fn_op op_default(void)
+{
+    return op_for(TIMEOUT);
+}
+
+static void check_in_time(const char *method, const struct fn_op *op)
+{
+    int64_t end = op->cancel_at_ns < op->deadline_ns ? op->cancel_at_ns : op->deadline_ns;
+
+    must(clock_now() <= end + ENV_S,
+         "%s() came back %lld s after its operation had ended; expected an end at the deadline or "
+         "on "
+         "cancel",
+         method, (long long)((clock_now() - end) / ENV_S));
+}
+
+static int list(struct instance *in, struct fn_op *op, const char *group, struct listing *l)
+{
+    const struct fn_cplane_ops *ops = instance_ops(in);
+    const struct fn_machine_sink sink = {{sizeof(sink), FN_MAGIC_MACHINE_SINK}, take, l};
+    struct fn_error e = ERR_INIT;
+
+    l->n = 0;
+    l->closed = false;
+    enter(in, WORKER, "list");
+    l->result = ops->list(in->inst, op, group, &sink, &e);
+    leave();
+    l->closed = true;
+    must_be_result("list", l->result, &e);
+    must(l->result == 0 || e.msg[0],
+         "list() failed without a text; expected one sentence in reterr");
+    must(
+        !l->refuse_at || l->n < l->refuse_at || l->result < 0,
+        "list() returned 0 although add() had failed; expected its error: a list is complete or an "
+        "error");
+    check_in_time("list", op);
+    trace_u64((uint64_t)(int64_t)l->result);
+    return l->result;
+}
+
+static int provision(struct instance *in, struct fn_op *op, const char *group, uint32_t n,
+                     uint64_t id, uint32_t *ret)
+{
+    const struct fn_cplane_ops *ops = instance_ops(in);
+    struct fn_error e = ERR_INIT;
+    uint32_t accepted = 0xdeadbeef;
+    int r;
+
+    enter(in, WORKER, "provision");
+    r = ops->provision(in->inst, op, group, n, id, &accepted, &e);
+    leave();
+    must_be_result("provision", r, &e);
+    must(r == 0 || accepted == 0xdeadbeef,
+         "provision() failed and wrote ret_accepted; ret_* parameters are written only on success");
+    must(r != 0 || accepted <= n, "provision() of %u accepted %u; expected at most %u", n, accepted,
+         n);
+    must(r == 0 || e.msg[0], "provision() failed without a text; expected one sentence in reterr");
+    check_in_time("provision", op);
+    trace_u64((uint64_t)(int64_t)r);
+    trace_u64(r == 0 ? accepted : 0);
+    *ret = r == 0 ? accepted : 0;
+    return r;
+}
+
+static int removal(struct instance *in, struct fn_op *op, const char *group, const char *id)
+{
+    const struct fn_cplane_ops *ops = instance_ops(in);
+    struct fn_error e = ERR_INIT;
+    int r;
+
+    enter(in, WORKER, "remove");
+    r = ops->remove(in->inst, op, group, id, &e);
+    leave();
+    must_be_result("remove", r, &e);
+    must(r == 0 || e.msg[0], "remove() failed without a text; expected one sentence in reterr");
+    check_in_time("remove", op);
+    trace_u64((uint64_t)(int64_t)r);
+    return r;
+}
+
+void cplane_exercise(struct instance *in, bool tolerant)
+{
+    struct listing l = {0};
+    struct fn_op op = op_default();
+    uint32_t accepted = 0;
+    uint32_t i;
+
+    (void)tolerant;
+    list(in, &op, "default", &l);
+    for (i = 0; i < 4; i++) {
+        op = op_default();
+        provision(in, &op, i % 2 ? "blue" : "default", i, 100 + i, &accepted);
+        clock_advance(20 * ENV_S);
+    }
+    op = op_default();
+    if (list(in, &op, "default", &l) == 0) {
+        for (i = 0; i < l.n && i < 4; i++) {
+            op = op_default();
+            removal(in, &op, "default", l.ids[i]);
+        }
+    }
+    op = op_default();
+    removal(in, &op, "default", "no-such-machine");
+}
+
+/* Its cloud may need a script: without one, what cannot be bought cannot be tested. */
+static uint32_t buy(struct instance *in, uint32_t n, uint64_t id)
+{
+    struct fn_op op = op_default();
+    uint32_t accepted = 0;
+
+    if (provision(in, &op, "default", n, id, &accepted) < 0 || accepted == 0) {
+        skip("provision() buys nothing here: what it runs has no script");
+    }
+    clock_advance(600 * ENV_S);
+    return accepted;
+}
+
+static uint32_t count(struct instance *in, struct listing *l)
+{
+    struct fn_op op = op_default();
+    int r = list(in, &op, "default", l);
+
+    must(r == 0, "list() failed: %s; expected a list", err_name(r));
+    return l->n;
+}
+
+static void test_request_twice(void)
+{
+    struct instance *in = instance_new();
+    struct listing l = {0};
+    struct fn_op op;
+    uint32_t first = buy(in, 2, 7);
+    uint32_t have = count(in, &l);
+    uint32_t again = 0;
+
+    op = op_default();
+    must(provision(in, &op, "default", 2, 7, &again) == 0,
+         "provision() with a repeated request_id failed; expected the answer of the first time");
+    must(again == first,
+         "provision() with a repeated request_id accepted %u; expected %u as the "
+         "first time",
+         again, first);
+    clock_advance(600 * ENV_S);
+    must(count(in, &l) == have,
+         "a repeated request_id bought %d machines more; expected nothing to be bought twice",
+         (int)(l.n - have));
+    op = op_default();
+    must(provision(in, &op, "default", 1, 8, &again) == 0, "a second request failed");
+    instance_destroy(in);
+}
+
+static void test_appears(void)
+{
+    struct instance *in = instance_new();
+    struct listing l = {0};
+    uint32_t accepted = buy(in, 3, 9);
+
+    must(count(in, &l) >= accepted,
+         "%u machines were accepted, %u are listed 600 s later; expected all of them", accepted,
+         l.n);
+    instance_destroy(in);
+}
+
+static void test_remove_twice(void)
+{
+    struct instance *in = instance_new();
+    struct listing l = {0};
+    struct fn_op op;
+    char id[256];
+
+    buy(in, 2, 11);
+    count(in, &l);
+    must(l.n > 0, "no machine is listed after two were accepted");
+    snprintf(id, sizeof(id), "%s", l.ids[0]);
+    for (int i = 0; i < 3; i++) {
+        int r;
+
+        step("remove() of the same machine, %d. time", i + 1);
+        op = op_default();
+        r = removal(in, &op, "default", id);
+        must(r == 0,
+             "remove() of the same machine failed the %d. time: %s; expected 0, \"not "
+             "there\" is success",
+             i + 1, err_name(r));
+    }
+    clock_advance(600 * ENV_S);
+    count(in, &l);
+    for (uint32_t i = 0; i < l.n; i++) {
+        struct fn_op gone;
+
+        if (strcmp(l.ids[i], id) == 0) {
+            gone = op_default();
+            list(in, &gone, "default", &l);
+            broken("machine %.60s is still listed 600 s after it was removed", id);
+        }
+    }
+    instance_destroy(in);
+}
+
+static void test_remove_unknown(void)
+{
+    static const char *const ids[] = {"no-such-machine", "", "../../etc/passwd", "a b;c"};
+    struct instance *in = instance_new();
+    struct listing l = {0};
+    uint32_t have;
+    struct fn_op op = op_default();
+    int r;
+
+    if (list(in, &op, "default", &l) < 0) {
+        skip("list() fails here: what it runs has no script");
+    }
+    have = l.n;
+    for (size_t i = 0; i < 4; i++) {
+        step("remove() of \"%s\"", ids[i]);
+        op = op_default();
+        r = removal(in, &op, "default", ids[i]);
+        must(r == 0 || i > 0, "remove() of a machine that does not exist failed: %s; expected 0",
+             err_name(r));
+    }
+    must(count(in, &l) == have, "remove() of an unknown machine changed the list from %u to %u",
+         have, l.n);
+    instance_destroy(in);
+}
+
+static void test_groups(void)
+{
+    struct instance *in = instance_new();
+    struct listing l = {0};
+    struct fn_op op;
+
+    buy(in, 2, 21);
+    op = op_default();
+    if (list(in, &op, "another-group", &l) == 0) {
+        must(l.n == 0, "a group that nothing was bought for lists %u machines; expected 0", l.n);
+    }
+    instance_destroy(in);
+}
+
+static void test_list_stops(void)
+{
+    struct instance *in = instance_new();
+    struct listing l = {.refuse_at = 2};
+    struct fn_op op;
+
+    buy(in, 4, 31);
+    op = op_default();
+    step("the second add() fails");
+    list(in, &op, "default", &l);
+    must(l.n <= 2, "list() went on to machine %u after add() had failed; expected it to stop", l.n);
+    instance_destroy(in);
+}
+
+static void test_nothing_bought(void)
+{
+    struct instance *in = instance_new();
+    struct listing l = {0};
+    struct fn_op op = op_default();
+    uint32_t accepted = 0;
+    uint32_t have;
+
+    if (list(in, &op, "default", &l) < 0) {
+        skip("list() fails here: what it runs has no script");
+    }
+    have = l.n;
+    op = op_default();
+    step("provision() of 0 machines");
+    provision(in, &op, "default", 0, 41, &accepted);
+    clock_advance(600 * ENV_S);
+    must(count(in, &l) == have, "provision() of 0 machines changed the list from %u to %u", have,
+         l.n);
+    instance_destroy(in);
+}
+
+static void all_methods(struct instance *in, struct fn_op op, uint64_t id)
+{
+    struct listing l = {0};
+    struct fn_op mine = op;
+    uint32_t accepted = 0;
+
+    list(in, &mine, "default", &l);
+    mine = op_for(0);
+    mine.deadline_ns = op.deadline_ns == INT64_MAX ? INT64_MAX : clock_now() + TIMEOUT;
+    mine.cancel_at_ns = op.cancel_at_ns == INT64_MAX ? INT64_MAX : clock_now() + 5 * ENV_S;
+    provision(in, &mine, "default", 2, id, &accepted);
+    mine.deadline_ns = op.deadline_ns == INT64_MAX ? INT64_MAX : clock_now() + TIMEOUT;
+    mine.cancel_at_ns = op.cancel_at_ns == INT64_MAX ? INT64_MAX : clock_now() + 5 * ENV_S;
+    removal(in, &mine, "default", "machine-1");
+}
+
+static void test_outside(void)
+{
+    for (int mode = 0; mode < OUTSIDE_MODES_N; mode++) {
+        struct instance *in = instance_new();
+
+        step("its cloud %s", outside_mode_names[mode]);
+        outside_mode((enum outside_mode)mode);
+        for (uint64_t i = 0; i < 10; i++) {
+            all_methods(in, op_default(), 50 + i);
+        }
+        must(outside_open_answers() == 0, "%u answers of fn.http or fn.exec were not released",
+             outside_open_answers());
+        instance_destroy(in);
+    }
+}
+
+static void test_deadline(void)
+{
+    struct instance *in = instance_new();
+
+    step("its cloud answers nothing before the deadline");
+    outside_mode(OUTSIDE_SLOW);
+    all_methods(in, op_default(), 60);
+    instance_destroy(in);
+}
+
+static void test_cancel(void)
+{
+    struct instance *in = instance_new();
+    struct fn_op op = op_default();
+
+    step("the operation is cancelled after 5 s");
+    outside_mode(OUTSIDE_SLOW);
+    op.cancel_at_ns = clock_now() + 5 * ENV_S;
+    all_methods(in, op, 70);
+    step("the operation was cancelled before it began");
+    op = op_default();
+    op.cancel_at_ns = clock_now();
+    all_methods(in, op, 71);
+    instance_destroy(in);
+}
+
+static const struct contract_case cases[] = {
+    {"control-plane", "request-twice", "a repeated request_id buys nothing twice",
+     test_request_twice, 10, false},
+    {"control-plane", "appears", "accepted machines appear in list()", test_appears, 10, false},
+    {"control-plane", "remove-twice", "remove() is idempotent", test_remove_twice, 10, false},
+    {"control-plane", "remove-unknown",
+     "remove() of what is not there succeeds and changes nothing", test_remove_unknown, 10, false},
+    {"control-plane", "groups", "groups do not see each other's machines", test_groups, 10, false},
+    {"control-plane", "list-stops", "list() is complete or an error: it stops when add() fails",
+     test_list_stops, 10, false},
+    {"control-plane", "nothing-bought", "provision() of 0 buys nothing", test_nothing_bought, 10,
+     false},
+    {"control-plane", "outside", "its cloud is down, slow, silent or talks garbage", test_outside,
+     30, false},
+    {"control-plane", "deadline", "methods end at their deadline", test_deadline, 10, false},
+    {"control-plane", "cancel", "methods end when they are cancelled", test_cancel, 10, false},
+};
+
+struct contract_list cplane_cases(void)
+{
+    return (struct contract_list){cases, sizeof(cases) / sizeof(cases[0])};
+}

@@ -1,0 +1,306 @@
+/* fn.snap and fn.edit: what pools publish and overriders change. */
+#include "outside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- fn.snap: builders are never given back to malloc, so that a late use is seen ---------------
+ */
+
+#define BUILDERS_MAX 4096
+#define IDS_MAX 20000
+
+struct fn_snap_builder {
+    bool open;
+    uint32_t n;
+    uint64_t hash;
+    uint64_t *ids;
+};
+
+struct published published;
+static struct fn_snap_builder builders[BUILDERS_MAX];
+static uint32_t n_builders;
+
+void published_reset(void)
+{
+    for (uint32_t i = 0; i < n_builders; i++) {
+        free(builders[i].ids);
+    }
+    memset(builders, 0, sizeof(builders));
+    n_builders = 0;
+    published = (struct published){0};
+}
+
+static bool usable(struct fn_snap_builder *b, const char *what)
+{
+    if (b < builders || b >= builders + n_builders || !b->open) {
+        violation("%s was called with a builder that publish() or discard() had taken", what);
+        return false;
+    }
+    return true;
+}
+
+static int snap_begin(const struct fn_host *host, const char *group, struct fn_snap_builder **ret)
+{
+    HOST_CALL();
+    (void)host;
+    if (!group || !group[0] || strlen(group) > FN_GROUP_NAME_MAX || !ret) {
+        violation("fn.snap begin was called with group \"%.80s\"; expected 1 to %u bytes",
+                  group ? group : "NULL", FN_GROUP_NAME_MAX);
+        return FN_E_INVALID;
+    }
+    if (n_builders == BUILDERS_MAX || outside_refuses("fn.snap begin")) {
+        return FN_E_EXHAUSTED;
+    }
+    *ret = &builders[n_builders++];
+    **ret = (struct fn_snap_builder){.open = true, .hash = 0xcbf29ce484222325u};
+    published.builders++;
+    trace_text(group);
+    return 0;
+}
+
+static void hash_text(uint64_t *h, const char *s)
+{
+    for (; s && *s; s++) {
+        *h = (*h ^ (unsigned char)*s) * 0x100000001b3u;
+    }
+    *h = (*h ^ 0xff) * 0x100000001b3u;
+}
+
+/* Id and address together name a runner. */
+static bool is_new(struct fn_snap_builder *b, uint64_t id)
+{
+    if (!b->ids) {
+        b->ids = calloc(IDS_MAX, sizeof(*b->ids));
+    }
+    for (uint32_t i = 0; b->ids && i < b->n; i++) {
+        if (b->ids[i] == id) {
+            return false;
+        }
+    }
+    if (b->ids && b->n < IDS_MAX) {
+        b->ids[b->n] = id;
+    }
+    return true;
+}
+
+static int snap_add(struct fn_snap_builder *b, const struct fn_runner *r, uint32_t size)
+{
+    uint64_t key;
+
+    HOST_CALL();
+    if (!usable(b, "fn.snap add")) {
+        return FN_E_INVALID;
+    }
+    if (!r || size < 16 || size > 4096 || !r->address || !r->address[0] ||
+        strlen(r->address) > 1024) {
+        violation("fn.snap add was given a runner of %u bytes without a usable address", size);
+        return FN_E_INVALID;
+    }
+    key = r->id;
+    hash_text(&key, r->address);
+    if (!is_new(b, key)) {
+        violation("fn.snap add was given id %llu with address %.60s twice in one list; id and "
+                  "address together name a runner",
+                  (unsigned long long)r->id, r->address);
+    }
+    if (b->n >= IDS_MAX || outside_refuses("fn.snap add")) {
+        return FN_E_EXHAUSTED;
+    }
+    b->n++;
+    b->hash = (b->hash ^ r->id) * 0x100000001b3u;
+    hash_text(&b->hash, r->address);
+    hash_text(&b->hash, size > 16 ? r->tls_name : NULL);
+    return 0;
+}
+
+static int snap_publish(struct fn_snap_builder *b)
+{
+    HOST_CALL();
+    if (!usable(b, "fn.snap publish")) {
+        return FN_E_INVALID;
+    }
+    if (published.after_done) {
+        violation("fn.snap publish was called after stop() had reported done");
+    }
+    b->open = false;
+    published.builders--;
+    if (outside_refuses("fn.snap publish")) {
+        return FN_E_EXHAUSTED;
+    }
+    published.publishes++;
+    published.n = b->n;
+    published.list_hash = b->hash;
+    trace_u64(b->hash);
+    return 0;
+}
+
+static void snap_discard(struct fn_snap_builder *b)
+{
+    HOST_CALL();
+    if (b && usable(b, "fn.snap discard")) {
+        b->open = false;
+        published.builders--;
+    }
+}
+
+static int snap_fail(const struct fn_host *host, const char *group, const struct fn_error *why)
+{
+    HOST_CALL();
+    (void)host;
+    if (!group || !why || why->code >= 0 || !memchr(why->msg, '\0', sizeof(why->msg))) {
+        violation(
+            "fn.snap fail was called without a group or without an error with code FN_E_* and "
+            "a text");
+    }
+    if (published.after_done) {
+        violation("fn.snap fail was called after stop() had reported done");
+    }
+    published.fails++;
+    trace_text("fail");
+    return 0;
+}
+
+const struct fn_snap_if snap_table = {FN_HDR(struct fn_snap_if, FN_MAGIC_SNAP),
+                                      snap_begin,
+                                      snap_add,
+                                      snap_publish,
+                                      snap_discard,
+                                      snap_fail};
+
+/* ---- fn.edit -----------------------------------------------------------------------------------
+ */
+
+static bool editable(const struct fn_edit *e, const char *what)
+{
+    must_be_in(IN_LOOP, what);
+    if (!e || !e->open) {
+        violation("%s was called outside of apply()", what);
+        return false;
+    }
+    return true;
+}
+
+static const char *edit_text(const struct fn_edit *e, uint32_t id)
+{
+    HOST_CALL();
+    if (!editable(e, "fn.edit text") || id == 0 || id >= 8) {
+        return "";
+    }
+    return e->texts[id] ? e->texts[id] : "";
+}
+
+static const char *look_up(const struct fn_edit *e, const char *what, const char *key,
+                           const char *value)
+{
+    if (!editable(e, what)) {
+        return NULL;
+    }
+    if (!key) {
+        violation("%s was asked for NULL", what);
+    }
+    return value;
+}
+
+static const char *edit_header(const struct fn_edit *e, const char *name)
+{
+    HOST_CALL();
+    return look_up(e, "fn.edit header", name, e->header_value);
+}
+
+static const char *edit_config(const struct fn_edit *e, const char *key)
+{
+    HOST_CALL();
+    return look_up(e, "fn.edit config", key, e->config_value);
+}
+
+static const char *edit_annotation(const struct fn_edit *e, const char *key)
+{
+    HOST_CALL();
+    return look_up(e, "fn.edit annotation", key, e->annotation_value);
+}
+
+static const char *edit_extension(const struct fn_edit *e, const char *key)
+{
+    HOST_CALL();
+    return look_up(e, "fn.edit extension", key, e->extension_value);
+}
+
+static uint64_t edit_u64(const struct fn_edit *e, uint32_t field)
+{
+    HOST_CALL();
+    return editable(e, "fn.edit u64") && field > 0 && field < EDIT_FIELDS ? e->fields[field] : 0;
+}
+
+static int may_set(struct fn_edit *e, const char *what)
+{
+    if (!editable(e, what)) {
+        return FN_E_PRECONDITION;
+    }
+    if (e->refuse_sets > 0) {
+        e->refuse_sets--;
+        return FN_E_EXHAUSTED;
+    }
+    if (outside_refuses(what)) {
+        return FN_E_EXHAUSTED;
+    }
+    return 0;
+}
+
+static int edit_set_u64(struct fn_edit *e, uint32_t field, uint64_t v)
+{
+    int r;
+
+    HOST_CALL();
+    r = may_set(e, "fn.edit set_u64");
+    if (r == 0 && (field == 0 || field >= EDIT_FIELDS)) {
+        return FN_E_INVALID;
+    }
+    if (r == 0) {
+        e->fields[field] = v;
+        e->sets++;
+        trace_u64(v);
+    }
+    return r;
+}
+
+static int set_text(struct fn_edit *e, const char *what, const char *key, const char *value)
+{
+    int r = may_set(e, what);
+
+    if (r == 0 && (!key || !key[0])) {
+        violation("%s was called without a key", what);
+        return FN_E_INVALID;
+    }
+    if (r == 0) {
+        e->sets++;
+        trace_text(key);
+        trace_text(value);
+    }
+    return r;
+}
+
+static int edit_set_config(struct fn_edit *e, const char *key, const char *value)
+{
+    HOST_CALL();
+    return set_text(e, "fn.edit set_config", key, value);
+}
+
+static int edit_set_extension(struct fn_edit *e, const char *key, const char *value)
+{
+    HOST_CALL();
+    return set_text(e, "fn.edit set_extension", key, value);
+}
+
+const struct fn_edit_if edit_table = {
+    FN_HDR(struct fn_edit_if, FN_MAGIC_EDIT),
+    edit_text,
+    edit_header,
+    edit_config,
+    edit_annotation,
+    edit_extension,
+    edit_u64,
+    edit_set_u64,
+    edit_set_config,
+    edit_set_extension,
+};

@@ -1,0 +1,304 @@
+/* fnkit check: loads a plugin in a child process, judges its file, runs the contract suites. */
+#include "check.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CASE_TIMEOUT_MS (180 * 1000) /* Check ends a case earlier */
+
+static const char usage_text[] =
+    "usage: fnkit check [--kind KIND] [--name NAME] [--set OPTION=VALUE]... [--suite SUITE]\n"
+    "                   [--seed N] [--tap] [--junit FILE] [--verbose] PLUGIN.so\n"
+    "       fnkit check --list\n"
+    "\n"
+    "Loads a plugin in a child process and checks what a host relies on.\n"
+    "  --kind, --name  only factories of this kind, of this name\n"
+    "  --set           gives an option to the instances, as fn.yaml would; more than once\n"
+    "  --suite         only this suite (life) or case (life/destroy-null)\n"
+    "  --seed          of everything that is left to chance; 1 when absent\n"
+    "  --tap           writes TAP to standard output\n"
+    "  --junit         writes JUnit XML to a file\n"
+    "  --verbose       tells every case, not only what failed\n"
+    "  --list          tells suites, cases and their rules\n"
+    "\n"
+    "exit codes: 0 all rules are kept, 1 one is broken, 64 usage, 69 no process or file could be\n"
+    "made, 78 the file is refused\n";
+
+static int usage(const char *fmt, const char *got)
+{
+    if (fmt) {
+        fputs("fnkit check: ", stderr);
+        fprintf(stderr, "%s", fmt);
+        fprintf(stderr, got ? ", got \"%s\"\n" : "%s\n", got ? got : "");
+    }
+    fputs(usage_text, stderr);
+    return FNKIT_USAGE;
+}
+
+/* ---- the child that loads ----------------------------------------------------------------------
+ */
+
+/* 1 = a result, 0 = the child has ended, -1 = time is up. */
+static int next_result(int fd, int timeout_ms, struct report_result *ret)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    size_t got = 0;
+    ssize_t n;
+    int r;
+
+    while (got < sizeof(*ret)) {
+        r = poll(&p, 1, timeout_ms);
+        if (r == 0) {
+            return -1;
+        }
+        if (r < 0 && errno == EINTR) {
+            continue;
+        }
+        n = read(fd, (char *)ret + got, sizeof(*ret) - got);
+        if (n <= 0) {
+            return 0;
+        }
+        got += (size_t)n;
+    }
+    return 1;
+}
+
+static void take(struct report *r, const struct report_result *one, const struct check_options *o)
+{
+    if (strcmp(one->name, CHECK_HEADER) == 0) {
+        snprintf(r->plugin, sizeof(r->plugin), "%.*s", (int)strcspn(one->text, "\n"), one->text);
+        snprintf(r->sha256, sizeof(r->sha256), "%s",
+                 one->text + strcspn(one->text, "\n") + (strchr(one->text, '\n') != NULL));
+        return;
+    }
+    report_add(r, one);
+    if (!o->tap) {
+        report_text_one(one, o->verbose);
+    }
+}
+
+static void load_failed(struct report *r, const struct check_options *o, int got, int status)
+{
+    struct report_result one = {.verdict = REPORT_FAILED,
+                                .factory = "file",
+                                .suite = "file",
+                                .name = "load",
+                                .rule = "loading a plugin has no effect but that it "
+                                        "is there"};
+
+    child_tell(got < 0 ? -1 : 0, status, o->path,
+               r->n == 0 ? FNKIT_LOAD_TIMEOUT_MS : CASE_TIMEOUT_MS, one.text, sizeof(one.text));
+    take(r, &one, o);
+}
+
+/* 0 = the child told all it had to tell. */
+static int collect(int fd, pid_t pid, const struct check_options *o, struct report *r)
+{
+    struct report_result one;
+    int status = 0;
+    bool ended = false;
+    int got;
+
+    while ((got = next_result(fd, r->n == 0 ? FNKIT_LOAD_TIMEOUT_MS : CASE_TIMEOUT_MS, &one)) > 0) {
+        ended = strcmp(one.name, CHECK_END) == 0;
+        if (ended) {
+            break;
+        }
+        take(r, &one, o);
+    }
+    if (!ended && got < 0) {
+        kill(pid, SIGKILL);
+    }
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!ended) {
+        load_failed(r, o, got, status);
+        return -1;
+    }
+    return 0;
+}
+
+static int run(const struct check_options *o, struct report *r)
+{
+    int fds[2];
+    pid_t pid;
+
+    fflush(NULL);
+    if (pipe(fds) < 0) {
+        return FN_E_UNAVAILABLE;
+    }
+    pid = fork();
+    if (pid == 0) {
+        close(fds[0]);
+        check_worker(o, fds[1]);
+        _exit(0);
+    }
+    close(fds[1]);
+    if (pid > 0) {
+        collect(fds[0], pid, o, r);
+    }
+    close(fds[0]);
+    return pid > 0 ? 0 : FN_E_UNAVAILABLE;
+}
+
+/* ---- the command -------------------------------------------------------------------------------
+ */
+
+static int exit_code(const struct report *r)
+{
+    size_t i;
+
+    for (i = 0; i < r->n; i++) {
+        if (r->results[i].verdict == REPORT_FAILED && strcmp(r->results[i].name, "load") == 0) {
+            return FNKIT_REFUSED;
+        }
+    }
+    return r->failed > 0 ? FNKIT_BROKEN : r->n > 0 ? FNKIT_OK : FNKIT_UNAVAILABLE;
+}
+
+static int check_file(const struct check_options *o)
+{
+    struct report r = {0};
+    int code;
+
+    snprintf(r.file, sizeof(r.file), "%s", o->path);
+    if (run(o, &r) < 0) {
+        fprintf(stderr, "fnkit check: no child process: %s\n", strerror(errno));
+        return FNKIT_UNAVAILABLE;
+    }
+    if (o->tap) {
+        report_tap(&r);
+    } else {
+        report_text_end(&r);
+    }
+    code = exit_code(&r);
+    if (o->junit && report_junit(&r, o->junit) < 0) {
+        code = FNKIT_UNAVAILABLE;
+    }
+    report_finish(&r);
+    return code;
+}
+
+static int list_rules(void)
+{
+    static const char *const kinds[] = {FN_KIND_PLACER,    FN_KIND_POOL,     FN_KIND_CONTROL_PLANE,
+                                        FN_KIND_OVERRIDER, FN_KIND_LISTENER, FN_KIND_DRIVER,
+                                        FN_KIND_PREDICTOR};
+    struct contract_list lists[CONTRACT_LISTS];
+    size_t k;
+    size_t i;
+    size_t c;
+
+    puts("file/load: the file can be loaded and its tables keep the rules of fn/abi.h\n"
+         "file/imports: nothing is imported that the host does for its plugins\n"
+         "file/statics: no variable outlives an instance");
+    for (k = 0; k < 7; k++) {
+        contract_cases(kinds[k], lists);
+        for (i = k == 0 ? 0 : 1; i < CONTRACT_LISTS; i++) {
+            for (c = 0; c < lists[i].n; c++) {
+                printf("%s/%s: %s\n", lists[i].cases[c].suite, lists[i].cases[c].name,
+                       lists[i].cases[c].rule);
+            }
+        }
+    }
+    return FNKIT_OK;
+}
+
+static bool add_set(struct check_options *o, char *text)
+{
+    char *equals = strchr(text, '=');
+
+    if (!equals || equals == text || o->n_sets == CHECK_SETS_MAX) {
+        return false;
+    }
+    *equals = '\0';
+    o->sets[o->n_sets++] = (struct conf_override){text, "--set", equals + 1};
+    return true;
+}
+
+static int take_option(struct check_options *o, int c)
+{
+    char *end;
+
+    switch (c) {
+    case 'k':
+        o->kind = optarg;
+        break;
+    case 'n':
+        o->name = optarg;
+        break;
+    case 's':
+        o->suite = optarg;
+        break;
+    case 'j':
+        o->junit = optarg;
+        break;
+    case 't':
+        o->tap = true;
+        break;
+    case 'v':
+        o->verbose = true;
+        break;
+    case 'o':
+        if (!add_set(o, optarg)) {
+            return usage("--set; expected OPTION=VALUE", optarg);
+        }
+        break;
+    case 'r':
+        errno = 0;
+        o->seed = strtoull(optarg, &end, 10);
+        if (errno || end == optarg || *end) {
+            return usage("--seed; expected a whole number", optarg);
+        }
+        break;
+    default:
+        return usage(NULL, NULL);
+    }
+    return FNKIT_OK;
+}
+
+int fnkit_check(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"kind", required_argument, NULL, 'k'},
+        {"name", required_argument, NULL, 'n'},
+        {"set", required_argument, NULL, 'o'},
+        {"suite", required_argument, NULL, 's'},
+        {"seed", required_argument, NULL, 'r'},
+        {"junit", required_argument, NULL, 'j'},
+        {"tap", no_argument, NULL, 't'},
+        {"verbose", no_argument, NULL, 'v'},
+        {"list", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    struct check_options o = {.seed = 1};
+    int c;
+    int r = FNKIT_OK;
+
+    while (r == FNKIT_OK && (c = getopt_long(argc, argv, "hv", options, NULL)) != -1) {
+        if (c == 'h') {
+            fputs(usage_text, stdout);
+            return FNKIT_OK;
+        }
+        if (c == 'l') {
+            return list_rules();
+        }
+        r = take_option(&o, c);
+    }
+    if (r != FNKIT_OK) {
+        return r;
+    }
+    if (argc - optind != 1) {
+        return usage(optind == argc ? "a file is missing" : "more than one file", NULL);
+    }
+    o.path = argv[optind];
+    return check_file(&o);
+}

@@ -1,0 +1,161 @@
+#include "report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int report_add(struct report *r, const struct report_result *one)
+{
+    struct report_result *grown;
+
+    if (r->n == r->cap) {
+        grown = realloc(r->results, (r->cap * 2 + 64) * sizeof(*grown));
+        if (!grown) {
+            return FN_E_EXHAUSTED;
+        }
+        r->results = grown;
+        r->cap = r->cap * 2 + 64;
+    }
+    r->results[r->n++] = *one;
+    r->failed += one->verdict == REPORT_FAILED;
+    r->skipped += one->verdict == REPORT_SKIPPED;
+    return 0;
+}
+
+void report_finish(struct report *r)
+{
+    free(r->results);
+    *r = (struct report){0};
+}
+
+static const char *tables_name(const struct report_result *one)
+{
+    return one->real ? " (real)" : "";
+}
+
+void report_text_one(const struct report_result *one, bool verbose)
+{
+    if (one->verdict == REPORT_FAILED) {
+        printf("FAILED  %s %s/%s%s: %s\n        rule: %s\n", one->factory, one->suite, one->name,
+               tables_name(one), one->text, one->rule);
+    } else if (verbose && one->verdict == REPORT_SKIPPED) {
+        printf("skipped %s %s/%s%s: %s\n", one->factory, one->suite, one->name, tables_name(one),
+               one->text);
+    } else if (verbose) {
+        printf("ok      %s %s/%s%s: %s%s%s (%lld ms)\n", one->factory, one->suite, one->name,
+               tables_name(one), one->rule, one->slowest[0] ? "; " : "", one->slowest,
+               (long long)one->took_ms);
+    }
+    fflush(stdout);
+}
+
+void report_text_end(const struct report *r)
+{
+    printf("%s: %s%s%zu cases, %zu failed, %zu skipped; sha256 %s\n", r->file, r->plugin,
+           r->plugin[0] ? ", " : "", r->n, r->failed, r->skipped,
+           r->sha256[0] ? r->sha256 : "unknown");
+}
+
+/* ---- TAP 13 ---------------------------------------------------------------------------------- */
+
+void report_tap(const struct report *r)
+{
+    size_t i;
+
+    printf("TAP version 13\n1..%zu\n# %s %s sha256 %s\n", r->n, r->file, r->plugin, r->sha256);
+    for (i = 0; i < r->n; i++) {
+        const struct report_result *one = &r->results[i];
+
+        printf("%sok %zu - %s %s/%s%s%s%s\n", one->verdict == REPORT_FAILED ? "not " : "", i + 1,
+               one->factory, one->suite, one->name, tables_name(one),
+               one->verdict == REPORT_SKIPPED ? " # SKIP " : "",
+               one->verdict == REPORT_SKIPPED ? one->text : "");
+        if (one->verdict == REPORT_FAILED) {
+            printf("# %s\n# rule: %s\n", one->text, one->rule);
+        }
+    }
+}
+
+/* ---- JUnit ----------------------------------------------------------------------------------- */
+
+static void xml(FILE *f, const char *s)
+{
+    for (; *s; s++) {
+        switch (*s) {
+        case '&':
+            fputs("&amp;", f);
+            break;
+        case '<':
+            fputs("&lt;", f);
+            break;
+        case '>':
+            fputs("&gt;", f);
+            break;
+        case '"':
+            fputs("&quot;", f);
+            break;
+        default:
+            if ((unsigned char)*s >= 0x20 && (unsigned char)*s < 0x7f) {
+                fputc(*s, f);
+            } else {
+                fprintf(f, "\\x%02x", (unsigned char)*s);
+            }
+        }
+    }
+}
+
+static void junit_case(FILE *f, const struct report_result *one)
+{
+    fputs("  <testcase classname=\"", f);
+    xml(f, one->factory);
+    fputs("\" name=\"", f);
+    xml(f, one->suite);
+    fprintf(f, "/%s%s\" time=\"%lld.%03lld\"", one->name, tables_name(one),
+            (long long)(one->took_ms / 1000), (long long)(one->took_ms % 1000));
+    if (one->verdict == REPORT_PASSED) {
+        fputs("/>\n", f);
+        return;
+    }
+    fputs(one->verdict == REPORT_FAILED ? ">\n    <failure message=\""
+                                        : ">\n    <skipped message=\"",
+          f);
+    xml(f, one->text);
+    fputs("\"", f);
+    if (one->verdict == REPORT_FAILED) {
+        fputs(">rule: ", f);
+        xml(f, one->rule);
+        fputs("</failure>\n  </testcase>\n", f);
+    } else {
+        fputs("/>\n  </testcase>\n", f);
+    }
+}
+
+int report_junit(const struct report *r, const char *path)
+{
+    FILE *f = fopen(path, "we");
+    int64_t ms = 0;
+    size_t i;
+    bool good;
+
+    if (!f) {
+        fprintf(stderr, "fnkit check: %s: %s\n", path, strerror(errno));
+        return FN_E_UNAVAILABLE;
+    }
+    for (i = 0; i < r->n; i++) {
+        ms += r->results[i].took_ms;
+    }
+    fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"fnkit check ", f);
+    xml(f, r->plugin);
+    fprintf(f, "\" tests=\"%zu\" failures=\"%zu\" skipped=\"%zu\" time=\"%lld.%03lld\">\n", r->n,
+            r->failed, r->skipped, (long long)(ms / 1000), (long long)(ms % 1000));
+    fputs("  <properties>\n    <property name=\"file\" value=\"", f);
+    xml(f, r->file);
+    fprintf(f, "\"/>\n    <property name=\"sha256\" value=\"%s\"/>\n  </properties>\n", r->sha256);
+    for (i = 0; i < r->n; i++) {
+        junit_case(f, &r->results[i]);
+    }
+    fputs("</testsuite>\n", f);
+    good = !ferror(f);
+    return fclose(f) == 0 && good ? 0 : FN_E_UNAVAILABLE;
+}

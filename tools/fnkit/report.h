@@ -1,0 +1,42 @@
+/* Results of fnkit check: collected case by case, written as text, TAP and JUnit. */
+#ifndef FNKIT_REPORT_H
+#define FNKIT_REPORT_H
+
+#include "fnkit.h"
+
+#define REPORT_TEXT_MAX 1024
+
+enum report_verdict { REPORT_PASSED, REPORT_FAILED, REPORT_SKIPPED };
+
+/* Also what the child sends through a pipe: fixed size, below PIPE_BUF. */
+struct report_result {
+    enum report_verdict verdict;
+    bool real;        /* over the real clock */
+    char factory[80]; /* "placer/naive", or "file" */
+    char suite[24];
+    char name[40];
+    char rule[160];
+    char text[REPORT_TEXT_MAX]; /* why it failed or was skipped */
+    char slowest[64];           /* "decide() 1.2 us on average" or "" */
+    int64_t took_ms;
+};
+
+struct report {
+    struct report_result *results;
+    size_t n;
+    size_t cap;
+    size_t failed;
+    size_t skipped;
+    char file[1024];
+    char plugin[128]; /* "placer-naive 0.1.0" */
+    char sha256[65];
+};
+
+int report_add(struct report *r, const struct report_result *one);
+void report_finish(struct report *r);
+void report_text_one(const struct report_result *one, bool verbose);
+void report_text_end(const struct report *r);
+void report_tap(const struct report *r);
+int report_junit(const struct report *r, const char *path);
+
+#endif

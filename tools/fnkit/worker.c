@@ -1,0 +1,314 @@
+/* The child of fnkit check: the only process that ever runs the plugin's code, with one more child
+ * for each case, which Check forks, watches and ends. */
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+struct worker {
+    const struct check_options *o;
+    int fd;
+    uint32_t ran;
+    uint32_t factories;
+    struct plugin_file *file;
+};
+
+static const struct contract_case *current;
+
+static void send(struct worker *w, const struct report_result *one)
+{
+    const char *at = (const char *)one;
+    size_t left = sizeof(*one);
+    ssize_t n;
+
+    while (left > 0) {
+        n = write(w->fd, at, left);
+        if (n <= 0) {
+            _exit(FNKIT_UNAVAILABLE); /* nobody listens any more */
+        }
+        at += n;
+        left -= (size_t)n;
+    }
+}
+
+static void send_from_lint(void *ud, const struct report_result *one)
+{
+    send(ud, one);
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---- one case ----------------------------------------------------------------------------------
+ */
+
+START_TEST(run_current)
+{
+    (void)_i;
+    contract_run(current);
+}
+END_TEST
+
+/* Where the plugin was when it went wrong. */
+static void place(char *ret, size_t cap)
+{
+    if (shared->method[0]) {
+        snprintf(ret, cap, "in %s()", shared->method);
+    } else if (shared->last[0]) {
+        snprintf(ret, cap, "after %s()", shared->last);
+    } else {
+        snprintf(ret, cap, "before any call");
+    }
+    if (shared->step[0]) {
+        size_t n = strlen(ret);
+
+        snprintf(ret + n, cap - n, ", at: %s", shared->step);
+    }
+}
+
+static void tell_error(const struct contract_case *c, const char *said, struct report_result *one)
+{
+    const char *open = strchr(said, '(');
+    char where[256];
+
+    place(where, sizeof(where));
+    if (strstr(said, "timeout")) {
+        snprintf(one->text, sizeof(one->text), "did not come back within %d s %s", c->timeout_s,
+                 where);
+    } else if (strstr(said, "signal") && open) {
+        snprintf(one->text, sizeof(one->text), "crashed (%.*s) %s", (int)strcspn(open + 1, ")"),
+                 open + 1, where);
+    } else {
+        snprintf(one->text, sizeof(one->text), "ended the process %s (%s)", where, said);
+    }
+}
+
+static void judge(const struct contract_case *c, SRunner *sr, struct report_result *one)
+{
+    TestResult **results = srunner_results(sr);
+    int n = srunner_ntests_run(sr);
+
+    if (n != 1 || tr_rtype(results[0]) == CK_ERROR) {
+        tell_error(c, n == 1 ? tr_msg(results[0]) : "no result", one);
+        one->verdict = REPORT_FAILED;
+    } else if (tr_rtype(results[0]) == CK_FAILURE) {
+        snprintf(one->text, sizeof(one->text), "%s", tr_msg(results[0]));
+        if (shared->step[0]) {
+            size_t len = strlen(one->text);
+
+            snprintf(one->text + len, sizeof(one->text) - len, " (at: %s)", shared->step);
+        }
+        one->verdict = REPORT_FAILED;
+    } else if (!shared->finished) {
+        tell_error(c, "exit code 0", one);
+        one->verdict = REPORT_FAILED;
+    } else if (shared->note[0]) {
+        snprintf(one->text, sizeof(one->text), "%s", shared->note);
+        one->verdict = REPORT_SKIPPED;
+    }
+    free(results);
+}
+
+static void tell_times(struct report_result *one)
+{
+    const struct contract_time *slowest = NULL;
+    const struct contract_time *t = shared->times;
+
+    for (; t < shared->times + CONTRACT_METHODS_MAX && t->method[0]; t++) {
+        if (!slowest ||
+            t->total_ns / (int64_t)t->calls > slowest->total_ns / (int64_t)slowest->calls) {
+            slowest = t;
+        }
+    }
+    if (slowest) {
+        snprintf(one->slowest, sizeof(one->slowest), "slowest %s(), %.1f us on average",
+                 slowest->method, (double)slowest->total_ns / (double)slowest->calls / 1000.0);
+    }
+}
+
+static bool run_case(struct worker *w, const struct contract_case *c, const char *factory)
+{
+    struct report_result one = {.verdict = REPORT_PASSED};
+    Suite *s = suite_create(c->suite);
+    TCase *tc = tcase_create(c->name);
+    SRunner *sr;
+    int64_t start = now_ms();
+
+    snprintf(one.factory, sizeof(one.factory), "%s", factory);
+    snprintf(one.suite, sizeof(one.suite), "%s", c->suite);
+    snprintf(one.name, sizeof(one.name), "%s", c->name);
+    snprintf(one.rule, sizeof(one.rule), "%s", c->rule);
+    memset(shared, 0, sizeof(*shared));
+    current = c;
+    tcase_set_timeout(tc, CONTRACT_SANITIZED ? c->timeout_s * 4 : c->timeout_s);
+    tcase_add_test(tc, run_current);
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_set_fork_status(sr, CK_FORK);
+    srunner_set_log(sr, NULL);
+    srunner_run_all(sr, CK_SILENT);
+    judge(c, sr, &one);
+    tell_times(&one);
+    srunner_free(sr);
+    one.took_ms = now_ms() - start;
+    w->ran++;
+    send(w, &one);
+    return one.verdict != REPORT_FAILED;
+}
+
+/* ---- one factory -------------------------------------------------------------------------------
+ */
+
+static bool wanted(const struct check_options *o, const struct contract_case *c)
+{
+    char full[80];
+
+    if (!o->suite) {
+        return true;
+    }
+    snprintf(full, sizeof(full), "%s/%s", c->suite, c->name);
+    return strcmp(o->suite, c->suite) == 0 || strcmp(o->suite, full) == 0;
+}
+
+static void run_factory(void *ud, const struct fn_factory *f)
+{
+    struct worker *w = ud;
+    struct contract_list lists[CONTRACT_LISTS];
+    char name[80];
+    size_t i;
+    size_t k;
+
+    if ((w->o->kind && strcmp(w->o->kind, f->kind) != 0) ||
+        (w->o->name && strcmp(w->o->name, f->name) != 0)) {
+        return;
+    }
+    w->factories++;
+    snprintf(name, sizeof(name), "%s/%s", f->kind, f->name);
+    subject = (struct contract_subject){.factory = f, .sets = w->o->sets, .seed = w->o->seed};
+    contract_cases(f->kind, lists);
+    for (i = 0; i < CONTRACT_LISTS; i++) {
+        for (k = 0; k < lists[i].n; k++) {
+            if (wanted(w->o, &lists[i].cases[k]) && !run_case(w, &lists[i].cases[k], name) &&
+                strcmp(lists[i].cases[k].name, CONTRACT_FIRST_CASE) == 0) {
+                return;
+            }
+        }
+    }
+}
+
+/* ---- the file ----------------------------------------------------------------------------------
+ */
+
+static void fail_file(struct worker *w, const char *name, const char *rule, const char *text)
+{
+    struct report_result one = {.verdict = REPORT_FAILED, .factory = "file", .suite = "file"};
+
+    snprintf(one.name, sizeof(one.name), "%s", name);
+    snprintf(one.rule, sizeof(one.rule), "%s", rule);
+    snprintf(one.text, sizeof(one.text), "%s", text);
+    send(w, &one);
+}
+
+static bool load(struct worker *w, struct plugin_host *h)
+{
+    struct report_result one = {.verdict = REPORT_PASSED,
+                                .factory = "file",
+                                .suite = "file",
+                                .name = "load",
+                                .rule = "the file can be loaded and its tables keep the rules of "
+                                        "fn/abi.h"};
+    struct buf lines = BUF_INIT(0);
+    struct fn_error e = ERR_INIT;
+    const struct fn_manifest *m;
+    struct report_result header = {.name = CHECK_HEADER};
+    int r = plugin_file_check(h, w->o->path, &w->file, &lines, &e);
+
+    if (r < 0) {
+        snprintf(one.text, sizeof(one.text), "%s", lines.len ? buf_text(&lines) : e.msg);
+        if (one.text[0] && one.text[strlen(one.text) - 1] == '\n') {
+            one.text[strlen(one.text) - 1] = '\0';
+        }
+        one.verdict = REPORT_FAILED;
+    } else {
+        m = plugin_file_manifest(w->file);
+        snprintf(header.text, sizeof(header.text), "%.60s %.60s\n%s", m->name, m->version,
+                 plugin_file_sha256(w->file));
+        send(w, &header);
+    }
+    buf_finish(&lines);
+    send(w, &one);
+    return r >= 0;
+}
+
+struct search {
+    const char *key;
+    bool found;
+};
+
+static void find_option(void *ud, const struct fn_factory *f)
+{
+    struct search *s = ud;
+    const struct fn_opt *o;
+
+    for (o = f->opts; o && o->key; o++) {
+        s->found = s->found || strcmp(o->key, s->key) == 0;
+    }
+}
+
+static bool sets_known(struct worker *w)
+{
+    char text[256];
+    uint32_t i;
+
+    for (i = 0; i < w->o->n_sets; i++) {
+        struct search s = {.key = w->o->sets[i].key};
+
+        plugin_file_each(w->file, find_option, &s);
+        if (!s.found) {
+            snprintf(text, sizeof(text),
+                     "--set %.60s: no factory of this file has such an option; "
+                     "fnkit inspect tells which there are",
+                     s.key);
+            fail_file(w, "options", "options of the command line are options of the plugin", text);
+            return false;
+        }
+    }
+    return true;
+}
+
+void check_worker(const struct check_options *o, int fd)
+{
+    struct worker w = {.o = o, .fd = fd};
+    const struct report_result end = {.name = CHECK_END};
+    const struct rlimit none = {0, 0};
+    struct plugin_host *h = plugin_host_create(NULL);
+
+    setrlimit(RLIMIT_CORE, &none);
+    if (!h || contract_open() < 0) {
+        _exit(FNKIT_UNAVAILABLE);
+    }
+    if (load(&w, h) && sets_known(&w)) {
+        if (!o->suite || strcmp(o->suite, "file") == 0 || strncmp(o->suite, "file/", 5) == 0) {
+            check_lint(o->path, w.file, send_from_lint, &w);
+            w.ran++;
+        }
+        plugin_file_each(w.file, run_factory, &w);
+        if (w.factories == 0) {
+            fail_file(&w, "factories", "the file offers what is asked for",
+                      "no factory of this --kind and --name; fnkit inspect tells which there are");
+        } else if (w.ran == 0) {
+            fail_file(&w, "suites", "the suite exists",
+                      "no case of this --suite; fnkit check --list tells which there are");
+        }
+    }
+    send(&w, &end);
+}
