@@ -122,23 +122,23 @@ static int check_dir(const char *path, struct fn_error *reterr)
 
     snprintf(dir, sizeof(dir), "%.*s", slash > path ? (int)(slash - path) : 1, path);
     if (mkdir(dir, 0700) < 0 && errno != EEXIST) {
-        return err_set(reterr, err_from_errno(errno), "CFG712 admin.socket %s: %s: %s", path, dir,
+        return err_set(reterr, err_from_errno(errno), "CFG713 admin.socket %s: %s: %s", path, dir,
                        strerror(errno));
     }
     if (stat(dir, &st) < 0 || !S_ISDIR(st.st_mode)) {
-        return err_set(reterr, FN_E_PRECONDITION, "CFG712 admin.socket %s: %s is no folder", path,
+        return err_set(reterr, FN_E_PRECONDITION, "CFG713 admin.socket %s: %s is no folder", path,
                        dir);
     }
     if ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)) {
         return err_set(
             reterr, FN_E_PERMISSION,
-            "CFG712 admin.socket %s: folder %s has mode %04o; expected one that only its "
+            "CFG713 admin.socket %s: folder %s has mode %04o; expected one that only its "
             "owner can write to",
             path, dir, (unsigned)(st.st_mode & 07777));
     }
     if (st.st_uid != geteuid() && st.st_uid != 0) {
         return err_set(reterr, FN_E_PERMISSION,
-                       "CFG712 admin.socket %s: folder %s belongs to user %u; expected user %u or "
+                       "CFG713 admin.socket %s: folder %s belongs to user %u; expected user %u or "
                        "root",
                        path, dir, (unsigned)st.st_uid, (unsigned)geteuid());
     }

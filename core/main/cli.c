@@ -15,6 +15,7 @@ static const char usage_text[] =
     "       fnd plugins [--markdown] [--config FILE] FILE|DIRECTORY...\n"
     "       fnd status [--json] [--socket PATH|--config FILE]\n"
     "       fnd why [--json] [--socket PATH|--config FILE] CALL-ID\n"
+    "       fnd shadow [--json] [--socket PATH|--config FILE] status|swap|back\n"
     "       fnd reload [--json] [--socket PATH|--config FILE]\n"
     "       fnd version\n"
     "\n"
@@ -23,6 +24,7 @@ static const char usage_text[] =
     "  plugins    tells what plugin files offer, judged by the rules of FILE\n"
     "  status     tells what the running node of that configuration does\n"
     "  why        tells what a recent call met: runners, refusals, waits\n"
+    "  shadow     compares the shadow placer with the serving one; swaps them, and back\n"
     "  reload     makes the running node read its configuration again; mistakes change nothing\n"
     "  --socket   the node's admin socket, when it is not the configuration's\n"
     "  --json     the node's answer as it came\n"
@@ -347,6 +349,7 @@ static const struct command commands[] = {
     { "status", "cjS", 0, 0, NULL, cli_status },
     { "why", "cjS", 1, 1, "a call id (the header Fn-Call-Id of the answer)", cli_why },
     { "reload", "cjS", 0, 0, NULL, cli_reload },
+    { "shadow", "cjS", 1, 1, "status, swap or back", cli_shadow },
     { "version", "", 0, 0, NULL, run_version },
 };
 

@@ -311,6 +311,100 @@ int cli_why(const struct cli_options *o, int argc, char **argv)
     return r;
 }
 
+/* ---- shadow ---------------------------------------------------------------------------------- */
+
+static double percent(long long part, long long all)
+{
+    return all > 0 ? 100.0 * (double)part / (double)all : 0;
+}
+
+static void print_shares(const json_t *counts)
+{
+    long long all = 0;
+    const char *key;
+    json_t *n;
+    int i = 0;
+
+    json_object_foreach((json_t *)(uintptr_t)counts, key, n) {
+        all += (long long)json_integer_value(n);
+    }
+    json_object_foreach((json_t *)(uintptr_t)counts, key, n) {
+        printf("%s%s %lld (%.1f %%)", i++ ? ", " : "", key, (long long)json_integer_value(n),
+               percent((long long)json_integer_value(n), all));
+    }
+    putchar('\n');
+}
+
+static void print_roles(const json_t *root)
+{
+    static const struct {
+        const char *key;
+        const char *title;
+    } parts[] = { { "picks", "runners named" }, { "homes", "homes" } };
+
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *a = json_object_get(json_object_get(root, "serving_role"), parts[i].key);
+        const json_t *b = json_object_get(json_object_get(root, "shadow_role"), parts[i].key);
+
+        printf("%-14s %-8s ", parts[i].title, text(root, "serving"));
+        print_shares(a);
+        printf("%-14s %-8s ", "", text(root, "shadow"));
+        print_shares(b);
+    }
+}
+
+static void print_shadow(const json_t *root)
+{
+    long long asked = number(root, "asked");
+    json_t *a;
+    size_t i;
+
+    printf("%-14s %s%s\n", "serving", text(root, "serving"),
+           json_is_true(json_object_get(root, "swapped")) ? " (swapped in; back or a reload undo it)"
+                                                          : "");
+    if (strcmp(text(root, "state"), "none") == 0) {
+        printf("%-14s none; plugins.shadow in fn.yaml names one\n", "shadow");
+        return;
+    }
+    printf("%-14s %s, asked about %lld of 1000 calls for %lld s", "shadow", text(root, "shadow"),
+           number(root, "permille"), number(root, "for_s"));
+    if (json_object_get(root, "off_why")) {
+        printf("; turned off: %s", text(root, "off_why"));
+    }
+    printf("\n%-14s %lld, agree %lld (%.1f %%), disagree %lld\n", "questions", asked,
+           number(root, "agree"), percent(number(root, "agree"), asked), number(root, "disagree"));
+    json_array_foreach(json_object_get(root, "answers"), i, a) {
+        printf("%-14s %s says %s, %s says %s: %lld\n", i == 0 ? "answers" : "",
+               text(root, "serving"), text(a, "serving"), text(root, "shadow"), text(a, "shadow"),
+               number(a, "n"));
+    }
+    print_roles(root);
+}
+
+int cli_shadow(const struct cli_options *o, int argc, char **argv)
+{
+    bool status = strcmp(argv[0], "status") == 0;
+    json_t *root;
+    char path[64];
+    int r;
+
+    (void)argc;
+    if (!status && strcmp(argv[0], "swap") != 0 && strcmp(argv[0], "back") != 0) {
+        fprintf(stderr, "fnd: shadow, got \"%.64s\"; expected status, swap or back\n", argv[0]);
+        return CLI_USAGE;
+    }
+    snprintf(path, sizeof(path), "/shadow/%s", argv[0]);
+    r = ask(o, status ? "GET" : "POST", status ? "/shadow" : path, &root);
+    if (r == CLI_OK && o->json) {
+        r = print_json(root);
+    } else if (r == CLI_OK) {
+        print_shadow(root);
+        r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+    }
+    json_decref(root);
+    return r;
+}
+
 /* ---- reload ---------------------------------------------------------------------------------- */
 
 static void print_lines(FILE *to, const json_t *list)

@@ -68,6 +68,7 @@ struct config_lb {
     int64_t execution_headroom_ns;
     uint32_t detached; /* detached calls are accepted */
     int64_t why_calls; /* ended calls that `fnd why` knows */
+    int64_t shadow_permille;
     const char *rid_header;
 };
 
@@ -206,6 +207,7 @@ struct config {
     const struct config_plugins *plugins;
     const struct config_tls *tls;
     uint32_t n_tls;
+    struct config_list_plugin shadow;     /* lb, full: like placers; n 0 = none */
     struct config_list_plugin placers;    /* lb, full: in order of creation; the last one is the
                                              outermost and decides */
     struct config_plugin pool;            /* lb; full: static with the runner inside ("local:") */

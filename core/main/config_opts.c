@@ -161,6 +161,8 @@ static const struct fn_opt lb_opts[] = {
                "Request header whose value is written to every log line of the call."),
     OPT("why_calls", INT, AT(why_calls), "4096", 0, 65536,
         "Ended calls that `fnd why` can tell about, about 1.6 KB each; 0 = none."),
+    OPT("shadow_permille", INT, AT(shadow_permille), "1000", 1, 1000,
+        "Calls of a thousand that plugins.shadow is asked about."),
     { .key = NULL },
 };
 #undef AT

@@ -10,7 +10,7 @@
 #define DOCKER_SOCKET "/var/run/docker.sock"
 
 static const char *const plugin_keys[] = { "use", "file", "name", "sha256", NULL };
-const char *const config_plugin_kinds[] = { "placer",     "pool",      "driver",
+const char *const config_plugin_kinds[] = { "placer",     "shadow", "pool",      "driver",
                                             "overriders", "listeners", NULL };
 
 struct plugin_words {
@@ -154,6 +154,8 @@ static void read_section(struct config *c, struct conf_node *map, struct conf_pr
     for (struct conf_node *n = map->first; n; n = n->next) {
         if (strcmp(n->key, "placer") == 0) {
             read_stack(c, n, FN_KIND_PLACER, &c->placers, p);
+        } else if (strcmp(n->key, "shadow") == 0) {
+            read_stack(c, n, FN_KIND_PLACER, &c->shadow, p);
         } else if (strcmp(n->key, "pool") == 0) {
             read_plugin(c, n, FN_KIND_POOL, &c->pool, p);
         } else if (strcmp(n->key, "driver") == 0) {
@@ -257,6 +259,20 @@ static void set_drivers(struct config *c)
     }
 }
 
+/* Metrics and `fnd shadow` tell them apart by name. */
+static void check_shadow(const struct config *c, struct conf_problems *p)
+{
+    for (uint32_t i = 0; i < c->shadow.n; i++) {
+        for (uint32_t k = 0; k < c->placers.n; k++) {
+            if (strcmp(c->shadow.items[i].name, c->placers.items[k].name) == 0) {
+                conf_problem(p, "CFG703", c->shadow.items[i].where,
+                             "%s already defined at %s; expected a name: of its own",
+                             conf_quote(c->shadow.items[i].name), c->placers.items[k].where);
+            }
+        }
+    }
+}
+
 void config_plugins_read(struct config *c, struct conf_problems *p)
 {
     struct conf_node *map = conf_get(conf_root(c->priv->file), "plugins");
@@ -265,10 +281,11 @@ void config_plugins_read(struct config *c, struct conf_problems *p)
         read_section(c, map, p);
     }
     if (c->node == CONFIG_RUNNER) {
-        c->placers.n = 0;
+        c->placers.n = c->shadow.n = 0;
         c->pool.use = NULL;
     } else {
         set_placers(c);
+        check_shadow(c, p);
         set_pool(c, p);
     }
     if (c->node == CONFIG_LB) {

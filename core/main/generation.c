@@ -36,7 +36,8 @@ struct generation *generation_create(struct node *n, struct config *config, bool
 {
     struct generation *g = calloc(1, sizeof(*g));
     const time_t now_s = (time_t)(env_wall_ns(n->env) / ENV_S);
-    uint32_t most = config->overriders.n + config->listeners.n + config->placers.n + 1;
+    uint32_t most = config->overriders.n + config->listeners.n + config->placers.n +
+                    config->shadow.n + 1;
     struct tm tm;
 
     if (!g || !(g->plugins = calloc(most, sizeof(*g->plugins)))) {
@@ -82,18 +83,21 @@ static struct plugin **load_list(struct generation *g, const struct config_list_
     return first;
 }
 
-static void load_placers(struct generation *g, struct conf_problems *p)
+/* The outermost one; a list has names of its own. */
+static struct plugin *load_stack(struct generation *g, const struct config_list_plugin *list,
+                                 struct conf_problems *p)
 {
-    const struct config_list_plugin *list = &g->config->placers;
+    struct plugin *outermost = NULL;
     struct fn_error e = ERR_INIT;
 
     place_stack_begin(g->node->place);
     for (uint32_t i = 0; i < list->n; i++) {
-        g->placer = load_one(g, &list->items[i], p);
-        if (g->placer && place_stack_add(g->node->place, g->placer, &e) < 0) {
+        outermost = load_one(g, &list->items[i], p);
+        if (outermost && place_stack_add(g->node->place, outermost, &e) < 0) {
             conf_problem(p, "CFG712", list->items[i].where, "%s", e.msg);
         }
     }
+    return outermost;
 }
 
 static void load_pool(struct generation *g, struct plugin *running, struct conf_problems *p)
@@ -115,7 +119,8 @@ int generation_load(struct generation *g, struct plugin *running, struct conf_pr
     g->overriders = load_list(g, &g->config->overriders, p);
     g->listeners = load_list(g, &g->config->listeners, p);
     if (node_has_lb(g->node)) {
-        load_placers(g, p);
+        g->placer = load_stack(g, &g->config->placers, p);
+        g->shadow = load_stack(g, &g->config->shadow, p);
         load_pool(g, running, p);
         if (node_functions(g->node, g->config, &g->catalog, &e) < 0) {
             conf_problem(p, "CFG703", NULL, "%s", e.msg);
@@ -270,6 +275,19 @@ static int use_placer(struct generation *g)
     return r;
 }
 
+/* The same: the old shadow goes on. */
+static void use_shadow(struct generation *g)
+{
+    struct place *p = g->node->place;
+
+    if (place_set_shadow(p, g->shadow, (uint32_t)g->config->lb->shadow_permille,
+                         g->shadow ? on_part_gone : NULL, g) < 0) {
+        log_error("out of memory: no shadow placer");
+    } else if (g->shadow) {
+        g->refs++;
+    }
+}
+
 static void become_current(struct generation *g)
 {
     struct node *n = g->node;
@@ -294,6 +312,7 @@ int generation_adopt(struct generation *g, struct fn_error *reterr)
         if (use_placer(g) < 0) {
             return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
         }
+        use_shadow(g);
     }
     use_chain(g);
     return 0;
@@ -349,6 +368,7 @@ int generation_switch(struct generation *g, struct fn_error *reterr)
         if (use_placer(g) < 0) {
             log_error("out of memory: not every group of runners got the new placer");
         }
+        use_shadow(g);
     }
     use_chain(g);
     node_apply(n);

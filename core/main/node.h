@@ -78,6 +78,7 @@ void node_close(struct node *n);
 /* node_admin.c: the admin socket and GET /status. A default path that cannot be used is logged, one of
  * fn.yaml and one in use are errors. */
 int node_admin_open(struct node *n, struct fn_error *reterr);
+void node_shadow_routes(struct node *n); /* node_shadow.c */
 
 /* node_lb.c, node_runner.c */
 int node_lb_open(struct node *n, struct fn_error *reterr);

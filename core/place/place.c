@@ -44,6 +44,9 @@ static int decide(struct place_call *pc, struct fn_answer *answer)
     plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "decide");
     r = y->ops->decide(plugin_inst(y->placer), &ask, answer);
     plugin_leave(&crumb);
+    if (pc->snap->shadow && pc->why == FN_WHY_START && pc->attempts == 0) {
+        shadow_ask(pc, &ask, r, answer);
+    }
     return r;
 }
 
@@ -340,7 +343,7 @@ static void observe(struct place_call *pc, uint32_t outcome)
     struct fn_placed placed;
     struct plugin_crumb crumb;
 
-    if (!y->ops->observe) {
+    if (!y->ops->observe && !pc->snap->shadow) {
         return;
     }
     placed = (struct fn_placed){ .size = sizeof(placed),
@@ -350,9 +353,14 @@ static void observe(struct place_call *pc, uint32_t outcome)
                                  .call = &pc->view,
                                  .snap = &pc->snap->view,
                                  .index = pc->last_index };
-    plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "observe");
-    y->ops->observe(plugin_inst(y->placer), &placed);
-    plugin_leave(&crumb);
+    if (y->ops->observe) {
+        plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "observe");
+        y->ops->observe(plugin_inst(y->placer), &placed);
+        plugin_leave(&crumb);
+    }
+    if (pc->snap->shadow) {
+        shadow_observe(pc, &placed);
+    }
 }
 
 void place_refused(struct place_call *pc, uint32_t why, int32_t code)
@@ -362,6 +370,9 @@ void place_refused(struct place_call *pc, uint32_t why, int32_t code)
 
     assert(pc->runner);
     observe(pc, busy ? FN_DONE_BUSY : FN_DONE_UNREACHABLE);
+    if (busy) {
+        pc->runner->refused_ns = env_now_ns(pc->place->deps.env);
+    }
     pc->why = why;
     pc->last_code = code;
     pc->busy += busy;
@@ -533,6 +544,7 @@ void place_destroy(struct place *p)
         group_destroy(g);
     }
     policy_unref(p->policy);
+    policy_unref(p->shadow.policy);
     policies_finish(p);
     sources_finish(p);
     free(p);

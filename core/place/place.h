@@ -77,6 +77,41 @@ void place_forget_pool(struct place *p, const struct plugin *pool);
 void place_stop(struct place *p, void (*done)(void *ud), void *ud);
 void place_destroy(struct place *p); /* no call may be left; NULL ok */
 
+/* ---- a second placer that is only asked (shadow.c) -------------------------------------------- */
+
+enum place_role { PLACE_SERVING, PLACE_SHADOW, PLACE_ROLES_N };
+enum place_pick { PLACE_PICK_FREE, PLACE_PICK_REFUSED, PLACE_PICK_DOWN, PLACE_PICKS_N };
+enum place_home { PLACE_HOME_NEW, PLACE_HOME_SAME, PLACE_HOME_MOVED, PLACE_HOMES_N };
+#define PLACE_VERDICTS_N 3u /* FN_TRY, FN_WAIT, FN_GIVE_UP, minus 1 */
+
+struct place_shadow_counts {
+    uint64_t asked;           /* = agree + disagree + answers that cannot be used */
+    uint64_t agree, disagree; /* same verdict and, when both say TRY, the same runner */
+    uint64_t answers[PLACE_VERDICTS_N][PLACE_VERDICTS_N];  /* [serving][shadow] */
+    uint64_t picks[PLACE_ROLES_N][PLACE_PICKS_N]; /* runners named, by how likely they refuse */
+    uint64_t homes[PLACE_ROLES_N][PLACE_HOMES_N]; /* runners named, against the function's last one */
+};
+
+/* [loop] or before place_start(), after place_set_placer(): this placer is asked the first question
+ * of `permille` of all calls (1..1000) and its answers are counted, never used. NULL = none. Borrowed
+ * as by place_set_placer(). FN_E_EXHAUSTED: nothing changed. */
+int place_set_shadow(struct place *p, struct plugin *placer, uint32_t permille,
+                     void (*gone)(void *ud), void *ud);
+/* [loop] The shadow serves and the serving one becomes the shadow; `back` undoes it. The next
+ * place_set_placer() or place_set_shadow() forgets that they were swapped. FN_E_NOT_FOUND: no shadow.
+ * FN_E_PRECONDITION: swapped already, not swapped, or the shadow was turned off. */
+int place_shadow_swap(struct place *p, bool back, struct fn_error *reterr);
+
+struct place_shadow_status {
+    const char *serving, *shadow; /* names of the instances; shadow NULL = none */
+    const char *off_why;          /* NULL = it is asked; borrowed until the next change */
+    uint32_t permille;
+    bool swapped;
+    int64_t for_ns; /* how long these two have had these roles; the counts are of that time */
+    struct place_shadow_counts n;
+};
+void place_shadow_status(const struct place *p, struct place_shadow_status *ret);
+
 /* ---- one call -------------------------------------------------------------------------------- */
 
 enum place_verdict { PLACE_TRY, PLACE_PARKED, PLACE_GIVE_UP };

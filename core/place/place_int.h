@@ -18,9 +18,12 @@ struct place_runner {
     uint32_t index; /* in the group's current snapshot */
     uint32_t refs;
     int64_t since_ns; /* first listed */
+    int64_t refused_ns; /* when it refused a call last; 0 = never */
     bool listed;      /* by the current snapshot */
     UT_hash_handle hh;
 };
+
+struct home;
 
 /* One placer in use (policy.c). */
 struct policy {
@@ -30,6 +33,7 @@ struct policy {
     uint32_t refs;
     void (*gone)(void *ud);
     void *ud;
+    struct home *homes; /* of functions, while there is a shadow (shadow.c); else NULL */
     struct env_task gone_task;
     LIST_ENTRY(policy) link_leaving;
 };
@@ -64,6 +68,8 @@ struct snapshot {
     struct fn_snapshot view;
     struct place *place;
     struct policy *policy; /* built the index; counted; NULL before the first placer */
+    struct policy *shadow; /* built the index of shadow_view; counted; NULL = none */
+    struct fn_snapshot shadow_view;
     uint32_t refs;
     uint64_t inflight_total;
     struct fn_runner *list;        /* view.n */
@@ -93,9 +99,28 @@ struct place_metrics {
     struct metric *waiting, *runners, *runners_up;
 };
 
+/* shadow.c */
+struct place_shadow {
+    struct policy *policy; /* counted; NULL = none */
+    uint32_t permille;
+    bool swapped;
+    char off_why[40]; /* "" = it is asked */
+    uint32_t strikes;
+    int64_t strikes_ns; /* of the first one */
+    int64_t since_ns;
+    struct place_shadow_counts n;
+    struct {
+        struct metric *asked, *same, *strikes, *on, *swapped;
+        struct metric *answers[PLACE_VERDICTS_N][PLACE_VERDICTS_N];
+        struct metric *picks[PLACE_ROLES_N][PLACE_PICKS_N];
+        struct metric *homes[PLACE_ROLES_N][PLACE_HOMES_N];
+    } m;
+};
+
 struct place {
     struct place_deps deps;
     struct policy *policy; /* current; NULL before the first placer */
+    struct place_shadow shadow;
     LIST_HEAD(, policy) leaving;
     struct plugin *stack[PLACE_STACK_MAX]; /* inner ones first (stack.c) */
     uint32_t stack_n;
@@ -142,7 +167,19 @@ void sources_finish(struct place *p);
 /* stack.c */
 extern const struct fn_placer_if place_placer_if;
 
+/* shadow.c */
+/* After the serving placer was asked a call's first question; nothing has changed since. */
+void shadow_ask(struct place_call *pc, const struct fn_ask *asked, int result,
+                const struct fn_answer *answer);
+void shadow_observe(struct place_call *pc, const struct fn_placed *placed);
+void shadow_index_build(struct snapshot *s);
+void shadow_index_free(struct snapshot *s);
+void shadow_placer_set(struct place *p); /* there is a new serving placer */
+
 /* policy.c */
+/* One count; NULL when out of memory. */
+struct policy *policy_create(struct place *p, struct plugin *placer, void (*gone)(void *ud),
+                             void *ud);
 struct policy *policy_ref(struct policy *y);
 void policy_unref(struct policy *y); /* NULL ok */
 void policies_finish(struct place *p);

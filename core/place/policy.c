@@ -12,6 +12,7 @@ static void policy_free(struct policy *y)
     if (y->gone) {
         y->gone(y->ud);
     }
+    free(y->homes);
     free(y);
 }
 
@@ -49,9 +50,25 @@ void policies_finish(struct place *p)
     }
 }
 
-int place_set_placer(struct place *p, struct plugin *placer, void (*gone)(void *ud), void *ud)
+struct policy *policy_create(struct place *p, struct plugin *placer, void (*gone)(void *ud),
+                             void *ud)
 {
     struct policy *y = calloc(1, sizeof(*y));
+
+    if (y) {
+        *y = (struct policy){ .place = p,
+                              .placer = placer,
+                              .ops = plugin_ops(placer),
+                              .refs = 1,
+                              .gone = gone,
+                              .ud = ud };
+    }
+    return y;
+}
+
+int place_set_placer(struct place *p, struct plugin *placer, void (*gone)(void *ud), void *ud)
+{
+    struct policy *y = policy_create(p, placer, gone, ud);
     struct policy *old = p->policy;
     struct place_group *g, *next;
     int r = y ? 0 : FN_E_EXHAUSTED;
@@ -59,13 +76,8 @@ int place_set_placer(struct place *p, struct plugin *placer, void (*gone)(void *
     if (!y) {
         return r;
     }
-    *y = (struct policy){ .place = p,
-                          .placer = placer,
-                          .ops = plugin_ops(placer),
-                          .refs = 1,
-                          .gone = gone,
-                          .ud = ud };
     p->policy = y;
+    shadow_placer_set(p);
     HASH_ITER(hh, p->groups, g, next) {
         r = r < 0 ? r : snapshot_renew(g);
     }

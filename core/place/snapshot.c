@@ -180,6 +180,7 @@ static void index_build(struct snapshot *s)
         }
         plugin_leave(&crumb);
     }
+    shadow_index_build(s);
 }
 
 void snapshot_unref(struct snapshot *s)
@@ -197,6 +198,7 @@ void snapshot_unref(struct snapshot *s)
         plugin_leave(&crumb);
     }
     policy_unref(y);
+    shadow_index_free(s);
     for (uint32_t i = 0; i < s->view.n; i++) {
         runner_unref(s->runners[i]);
     }

@@ -165,7 +165,7 @@ apps:
     chmodSync(dir, 0o777)
     const open = second(`${dir}/other.sock`)
     assert.equal(open.status, 69)
-    assert.match(open.stderr, /CFG712 admin\.socket .*has mode 0777; expected/)
+    assert.match(open.stderr, /CFG713 admin\.socket .*has mode 0777; expected/)
     assert.equal(second('relative.sock').status, 78)
     assert.equal(ask(node, 'status').status, 0, 'the first one is not disturbed')
     await node.stop()

@@ -93,11 +93,13 @@ void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context 
     (void)context;
     (void)method;
     c->plugin = p;
+    c->missed = false;
     p->calls++;
 }
 
 void plugin_leave(struct plugin_crumb *c)
 {
+    c->missed = c->plugin->slow;
     c->plugin = NULL;
 }
 

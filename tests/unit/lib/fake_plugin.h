@@ -14,6 +14,7 @@ struct plugin {
     void *inst;
     uint32_t bad_answers;
     uint32_t calls;
+    bool slow; /* every call is over its budget */
     struct fn_host host;
     struct fn_factory factory;
 };

@@ -1,0 +1,450 @@
+/* Shadow: a second placer is asked what the serving one is asked, and nothing comes of it.
+ *
+ * It gets the first question of a sampled share of calls, over the same list with an index of its own
+ * and a session that is thrown away, after the serving placer answered and before anything changed;
+ * and it hears how attempts end, as a serving one would, so that it is warm when it takes over.
+ * Swapping exchanges the two policies: calls in the middle of a round end it with the one that began
+ * it. A shadow that is over its budget, or answers nonsense, STRIKES_MAX times within STRIKES_NS is
+ * asked nothing more until it is set again.
+ *
+ * A home is the runner that a placer names first for a function. Homes are kept per policy in a table
+ * of HOMES slots by hash; functions that share a slot push each other out and then count as new. */
+#include <place/place_int.h>
+
+#include <base/log.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOMES        4096u /* a power of two */
+#define STRIKES_MAX  3u
+#define STRIKES_NS   (10 * ENV_S)
+#define REFUSED_NS   (1 * ENV_S)
+#define PERMILLE_ALL 1000u
+
+struct home {
+    uint64_t fn; /* hash of its id, 0 = empty */
+    uint64_t runner;
+};
+
+static const char *const role_names[PLACE_ROLES_N] = { "serving", "shadow" };
+static const char *const verdict_names[PLACE_VERDICTS_N] = { "try", "wait", "give-up" };
+static const char *const runner_names[PLACE_PICKS_N] = { "free", "refused", "down" };
+static const char *const home_names[PLACE_HOMES_N] = { "new", "same", "moved" };
+
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+static struct metric *series(const char *name, const char *help, const char *const *labels,
+                             const char *const *values)
+{
+    const struct metric_def def = { .name = name,
+                                    .help = help,
+                                    .kind = METRIC_COUNTER,
+                                    .labels = labels };
+
+    return metric_series(metric_declare(&def), values);
+}
+
+static void declare_answers(struct place_shadow *s)
+{
+    static const char *const labels[] = { "serving", "shadow", "runner", NULL };
+
+    for (uint32_t a = 0; a < PLACE_VERDICTS_N; a++) {
+        for (uint32_t b = 0; b < PLACE_VERDICTS_N; b++) {
+            const char *values[] = { verdict_names[a], verdict_names[b],
+                                     a == 0 && b == 0 ? "other" : "" };
+
+            s->m.answers[a][b] = series("fn_lb_shadow_answers",
+                                        "First questions by what the serving and the shadow placer "
+                                        "answered, and whether they named the same runner.",
+                                        labels, values);
+        }
+    }
+    s->m.same = series("fn_lb_shadow_answers", "", labels,
+                       (const char *const[]){ verdict_names[0], verdict_names[0], "same" });
+}
+
+static void declare(struct place_shadow *s)
+{
+    static const char *const pick_labels[] = { "role", "runner", NULL };
+    static const char *const home_labels[] = { "role", "home", NULL };
+
+    if (s->m.asked) {
+        return;
+    }
+    declare_answers(s);
+    for (uint32_t r = 0; r < PLACE_ROLES_N; r++) {
+        for (uint32_t i = 0; i < PLACE_PICKS_N; i++) {
+            const char *values[] = { role_names[r], runner_names[i] };
+
+            s->m.picks[r][i] = series("fn_lb_shadow_picks",
+                                      "Runners that were named at the first question: free, or "
+                                      "refused another call within the last second, or down.",
+                                      pick_labels, values);
+        }
+        for (uint32_t i = 0; i < PLACE_HOMES_N; i++) {
+            const char *values[] = { role_names[r], home_names[i] };
+
+            s->m.homes[r][i] = series("fn_lb_shadow_homes",
+                                      "First questions by whether the placer named the runner that "
+                                      "it named the last time for the function.",
+                                      home_labels, values);
+        }
+    }
+    s->m.strikes = metric_simple("fn_lb_shadow_strikes", METRIC_COUNTER,
+                                 "Answers of the shadow placer over its budget or not usable.");
+    s->m.on = metric_simple("fn_lb_shadow_on", METRIC_GAUGE, "1 while a shadow placer is asked.");
+    s->m.swapped =
+        metric_simple("fn_lb_shadow_swapped", METRIC_GAUGE,
+                      "1 while the shadow of fn.yaml serves and the placer of fn.yaml is asked.");
+    s->m.asked = metric_simple("fn_lb_shadow_asked", METRIC_COUNTER,
+                               "First questions that the shadow placer was asked.");
+}
+
+/* ---- strikes --------------------------------------------------------------------------------- */
+
+static void turn_off(struct place *p, const char *why)
+{
+    struct place_shadow *s = &p->shadow;
+
+    snprintf(s->off_why, sizeof(s->off_why), "%s", why);
+    metric_set(s->m.on, 0);
+    log_warn("the shadow placer is off until it is set again", "plugin",
+             plugin_name(s->policy->placer), "strikes", log_num(STRIKES_MAX), "within_s",
+             log_num(STRIKES_NS / ENV_S), "last", why);
+}
+
+static void strike(struct place *p, const char *why)
+{
+    struct place_shadow *s = &p->shadow;
+    int64_t now_ns = env_now_ns(p->deps.env);
+
+    if (now_ns - s->strikes_ns > STRIKES_NS) {
+        s->strikes_ns = now_ns;
+        s->strikes = 0;
+    }
+    metric_add(s->m.strikes, 1);
+    if (++s->strikes == STRIKES_MAX) {
+        turn_off(p, why);
+    }
+}
+
+static bool is_on(const struct place *p)
+{
+    return p->shadow.policy && !p->shadow.off_why[0];
+}
+
+/* ---- judging answers ------------------------------------------------------------------------- */
+
+static uint64_t hash_of(const char *text)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+
+    while (*text) {
+        h = (h ^ (unsigned char)*text++) * 0x100000001b3u;
+    }
+    return h ? h : 1;
+}
+
+static void note_home(struct place_shadow *s, enum place_role role, struct home *homes, uint64_t fn,
+                      uint64_t runner)
+{
+    struct home *h = &homes[(fn ^ fn >> 32) & (HOMES - 1)];
+    enum place_home was = h->fn != fn           ? PLACE_HOME_NEW
+                          : h->runner == runner ? PLACE_HOME_SAME
+                                                : PLACE_HOME_MOVED;
+
+    *h = (struct home){ fn, runner };
+    s->n.homes[role][was]++;
+    metric_add(s->m.homes[role][was], 1);
+}
+
+static void note_pick(struct place_call *pc, enum place_role role, uint32_t index)
+{
+    struct place *p = pc->place;
+    const struct place_runner *r = pc->snap->runners[index];
+    int64_t now_ns = env_now_ns(p->deps.env);
+    enum place_pick pick = PLACE_PICK_FREE;
+
+    if ((pc->snap->list[index].flags & FN_RUNNER_DRAINING) ||
+        !p->deps.client->link_is_up(r->link)) {
+        pick = PLACE_PICK_DOWN;
+    } else if (r->refused_ns && now_ns - r->refused_ns < REFUSED_NS) {
+        pick = PLACE_PICK_REFUSED;
+    }
+    p->shadow.n.picks[role][pick]++;
+    metric_add(p->shadow.m.picks[role][pick], 1);
+}
+
+static void note_try(struct place_call *pc, enum place_role role, struct policy *y, uint64_t fn,
+                     uint32_t index)
+{
+    note_pick(pc, role, index);
+    note_home(&pc->place->shadow, role, y->homes, fn, pc->snap->list[index].id);
+}
+
+/* 0.. of FN_TRY, FN_WAIT, FN_GIVE_UP; PLACE_VERDICTS_N: an answer that cannot be used. */
+static uint32_t verdict_of(const struct place_call *pc, int result, const struct fn_answer *a)
+{
+    if (result < 0) {
+        return FN_GIVE_UP - 1;
+    }
+    if (a->verdict < FN_TRY || a->verdict > FN_GIVE_UP ||
+        (a->verdict == FN_TRY && a->index >= pc->snap->view.n) ||
+        (a->verdict == FN_WAIT && a->wait_ns < 0)) {
+        return PLACE_VERDICTS_N;
+    }
+    return a->verdict - 1;
+}
+
+static void compare(struct place_call *pc, uint32_t serving, uint32_t shadow,
+                    const struct fn_answer *a, const struct fn_answer *b)
+{
+    struct place_shadow *s = &pc->place->shadow;
+    uint64_t fn = hash_of(pc->view.fn_id ? pc->view.fn_id : "");
+    bool both_try = serving == 0 && shadow == 0;
+    bool same = serving == shadow && (!both_try || a->index == b->index);
+
+    s->n.answers[serving][shadow]++;
+    s->n.agree += same;
+    s->n.disagree += !same;
+    metric_add(both_try && same ? s->m.same : s->m.answers[serving][shadow], 1);
+    if (serving == 0) {
+        note_try(pc, PLACE_SERVING, pc->snap->policy, fn, a->index);
+    }
+    if (shadow == 0) {
+        note_try(pc, PLACE_SHADOW, pc->snap->shadow, fn, b->index);
+    }
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static bool is_sampled(struct place *p)
+{
+    return p->shadow.permille >= PERMILLE_ALL ||
+           env_random_u64(p->deps.env) % PERMILLE_ALL < p->shadow.permille;
+}
+
+/* What a pool tells of its list changes after the list was made. */
+static const struct fn_snapshot *view_of(struct snapshot *s)
+{
+    s->shadow_view.flags = s->view.flags;
+    s->shadow_view.err_code = s->view.err_code;
+    return &s->shadow_view;
+}
+
+void shadow_ask(struct place_call *pc, const struct fn_ask *asked, int result,
+                const struct fn_answer *answer)
+{
+    struct place *p = pc->place;
+    struct policy *y = pc->snap->shadow;
+    _Alignas(16) unsigned char session[FN_PLACER_SESSION_MAX];
+    struct fn_answer b = { .size = sizeof(b) };
+    struct fn_ask ask = *asked;
+    struct plugin_crumb crumb;
+    uint32_t serving, shadow;
+    int r;
+
+    if (y != p->shadow.policy || pc->snap->policy != p->policy || !is_on(p) || !is_sampled(p)) {
+        return;
+    }
+    memset(session, 0, y->ops->session_size);
+    ask.session = session;
+    ask.snap = view_of(pc->snap);
+    plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "shadow");
+    r = y->ops->decide(plugin_inst(y->placer), &ask, &b);
+    plugin_leave(&crumb);
+    p->shadow.n.asked++;
+    metric_add(p->shadow.m.asked, 1);
+    if (crumb.missed) {
+        strike(p, "over its budget");
+    }
+    serving = verdict_of(pc, result, answer);
+    shadow = verdict_of(pc, r, &b);
+    if (shadow == PLACE_VERDICTS_N) {
+        plugin_bad_answer(y->placer, "decide as shadow: an answer that the host cannot use");
+        strike(p, "an answer that cannot be used");
+    } else if (serving != PLACE_VERDICTS_N) {
+        compare(pc, serving, shadow, answer, &b);
+    }
+}
+
+void shadow_observe(struct place_call *pc, const struct fn_placed *placed)
+{
+    struct place *p = pc->place;
+    struct policy *y = pc->snap->shadow;
+    struct fn_placed what = *placed;
+    struct plugin_crumb crumb;
+
+    if (y != p->shadow.policy || !is_on(p) || !y->ops->observe) {
+        return;
+    }
+    what.snap = view_of(pc->snap);
+    plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "shadow observe");
+    y->ops->observe(plugin_inst(y->placer), &what);
+    plugin_leave(&crumb);
+    if (crumb.missed) {
+        strike(p, "over its budget");
+    }
+}
+
+/* ---- indexes --------------------------------------------------------------------------------- */
+
+void shadow_index_build(struct snapshot *s)
+{
+    struct place *p = s->place;
+    struct policy *y = p->shadow.policy;
+    struct plugin_crumb crumb;
+    void *index = NULL;
+
+    if (!is_on(p)) {
+        return;
+    }
+    s->shadow = policy_ref(y);
+    s->shadow_view = s->view;
+    s->shadow_view.index = NULL;
+    if (!y->ops->index_build) {
+        return;
+    }
+    plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "index_build");
+    if (y->ops->index_build(plugin_inst(y->placer), &s->shadow_view, &index) == 0) {
+        s->shadow_view.index = index;
+    }
+    plugin_leave(&crumb);
+}
+
+void shadow_index_free(struct snapshot *s)
+{
+    struct policy *y = s->shadow;
+    struct plugin_crumb crumb;
+
+    if (y && s->shadow_view.index) {
+        plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "index_free");
+        y->ops->index_free(plugin_inst(y->placer), (void *)(uintptr_t)s->shadow_view.index);
+        plugin_leave(&crumb);
+    }
+    policy_unref(y);
+}
+
+/* ---- setting and swapping -------------------------------------------------------------------- */
+
+static int renew_all(struct place *p)
+{
+    struct place_group *g, *next;
+    int r = 0;
+
+    HASH_ITER(hh, p->groups, g, next) {
+        int one = snapshot_renew(g);
+
+        r = r < 0 ? r : one;
+    }
+    return r;
+}
+
+/* Counts belong to a pair of roles: with other roles they begin anew. */
+static void begin_counts(struct place *p)
+{
+    p->shadow.since_ns = env_now_ns(p->deps.env);
+    memset(&p->shadow.n, 0, sizeof(p->shadow.n));
+}
+
+static bool homes_make(struct policy *y)
+{
+    y->homes = y->homes ? y->homes : calloc(HOMES, sizeof(*y->homes));
+    return y->homes != NULL;
+}
+
+void shadow_placer_set(struct place *p)
+{
+    p->shadow.swapped = false;
+    if (p->shadow.policy) {
+        begin_counts(p);
+        metric_set(p->shadow.m.swapped, 0);
+        if (!homes_make(p->policy)) {
+            turn_off(p, "out of memory");
+        }
+    }
+}
+
+int place_set_shadow(struct place *p, struct plugin *placer, uint32_t permille,
+                     void (*gone)(void *ud), void *ud)
+{
+    struct place_shadow *s = &p->shadow;
+    struct policy *old = s->policy;
+    struct policy *y = placer ? policy_create(p, placer, gone, ud) : NULL;
+
+    if (placer && (!y || !homes_make(y) || !homes_make(p->policy))) {
+        if (y) {
+            free(y->homes);
+        }
+        free(y);
+        return FN_E_EXHAUSTED;
+    }
+    if (!old && !y) {
+        return 0;
+    }
+    declare(s);
+    s->policy = y;
+    s->permille = permille;
+    s->swapped = false;
+    s->strikes = 0;
+    s->off_why[0] = '\0';
+    begin_counts(p);
+    metric_set(s->m.on, y != NULL);
+    metric_set(s->m.swapped, 0);
+    if (renew_all(p) < 0) {
+        log_warn("out of memory: not every group of runners has the shadow placer's index");
+    }
+    policy_unref(old);
+    return 0;
+}
+
+int place_shadow_swap(struct place *p, bool back, struct fn_error *reterr)
+{
+    struct place_shadow *s = &p->shadow;
+    struct policy *now = s->policy;
+
+    if (!now) {
+        return err_set(reterr, FN_E_NOT_FOUND,
+                       "LB308 no shadow placer; expected plugins.shadow in fn.yaml");
+    }
+    if (back != s->swapped) {
+        return err_set(reterr, FN_E_PRECONDITION,
+                       back ? "LB309 nothing to take back: %s serves, as fn.yaml says"
+                            : "LB309 swapped already: %s serves; expected `back` or a reload",
+                       plugin_name(p->policy->placer));
+    }
+    if (!back && s->off_why[0]) {
+        return err_set(reterr, FN_E_PRECONDITION, "LB310 shadow placer %s was turned off: %s",
+                       plugin_name(now->placer), s->off_why);
+    }
+    s->policy = p->policy;
+    p->policy = now;
+    s->swapped = !back;
+    s->off_why[0] = '\0';
+    s->strikes = 0;
+    begin_counts(p);
+    metric_set(s->m.on, 1);
+    metric_set(s->m.swapped, s->swapped);
+    if (renew_all(p) < 0) {
+        log_error("out of memory: not every group of runners has the new placer");
+    }
+    log_warn(back ? "the placers were swapped back" : "the placers were swapped", "serving",
+             plugin_name(p->policy->placer), "shadow", plugin_name(s->policy->placer));
+    return 0;
+}
+
+void place_shadow_status(const struct place *p, struct place_shadow_status *ret)
+{
+    const struct place_shadow *s = &p->shadow;
+
+    *ret = (struct place_shadow_status){
+        .serving = p->policy ? plugin_name(p->policy->placer) : NULL,
+        .shadow = s->policy ? plugin_name(s->policy->placer) : NULL,
+        .permille = s->permille,
+        .swapped = s->swapped,
+        .off_why = s->off_why[0] ? s->off_why : NULL,
+        .for_ns = s->policy ? env_now_ns(p->deps.env) - s->since_ns : 0,
+        .n = s->n,
+    };
+}

@@ -1,0 +1,115 @@
+// A shadow placer beside the serving one in a real load balancer: asked, compared, swapped in under
+// load without a failed call, and set back by a reload.
+import assert from 'node:assert/strict'
+import { execFile, spawnSync } from 'node:child_process'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { promisify } from 'node:util'
+import { fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { invoke } from './lib/http.mjs'
+import { build, until } from './lib/node.mjs'
+
+const fnd = (node, ...args) => spawnSync(path.join(build, 'fnd'), [...args, '--config', path.join(node.dir, 'fn.yaml')],
+  { encoding: 'utf8', timeout: 30_000, env: { PATH: process.env.PATH } })
+const shadow = (node, word = 'status') => {
+  const result = fnd(node, 'shadow', '--json', word)
+  assert.equal(result.status, 0, result.stderr)
+  return JSON.parse(result.stdout)
+}
+// Beside the load of this process.
+const swap = async (node, word) => JSON.parse((await promisify(execFile)(path.join(build, 'fnd'),
+  ['shadow', '--json', word, '--config', path.join(node.dir, 'fn.yaml')])).stdout)
+const CLIENTS = 8
+const SWAPS = 20
+
+describe('a shadow placer', () => {
+  const runners = []
+  let lb
+  before(async () => {
+    for (let i = 0; i < 3; i++) runners.push(await startRunner({ name: `runner${i}` }))
+    lb = await startLb({
+      addresses: runners.map((r) => `127.0.0.1:${r.grpcPort}`),
+      placer: '{ use: ch }',
+      plugins: 'shadow: { use: p2c, name: next }',
+      functions: { hello: {}, echo: {} },
+    })
+    await until('all runners are up', async () => (await lb.metric('fn_lb_runners_up')) === 3)
+  })
+  after(async () => {
+    await lb?.stop()
+    await Promise.all(runners.map((r) => r.stop()))
+  })
+
+  it('is asked about every call and decides none', async () => {
+    const seen = new Set()
+    for (let i = 0; i < 30; i++) {
+      const answer = await invoke(lb, fnId(i % 2 ? 'hello' : 'echo'))
+      assert.equal(answer.status, 200, answer.text)
+      const why = JSON.parse(fnd(lb, 'why', '--json', answer.headers['fn-call-id']).stdout)
+      assert.equal(why.placer, 'ch')
+      if (i % 2) seen.add(why.tries[0].runner)
+    }
+    assert.equal(seen.size, 1, 'ch keeps a function at its home')
+    const s = shadow(lb)
+    assert.equal(s.serving, 'ch')
+    assert.equal(s.shadow, 'next')
+    assert.equal(s.state, 'on')
+    assert.equal(s.asked, 30)
+    assert.equal(s.agree + s.disagree, 30)
+    assert.equal(s.serving_role.homes.moved, 0)
+    assert.ok(s.shadow_role.homes.moved > 0, 'two choices have no home')
+    assert.equal(await lb.metric('fn_lb_shadow_asked'), 30)
+    const text = fnd(lb, 'shadow', 'status').stdout
+    assert.match(text, /shadow +next, asked about 1000 of 1000 calls/)
+    assert.match(text, /homes +ch +new 2 .*moved 0 \(0\.0 %\)/)
+  })
+
+  it('is swapped in and back under load, and no call fails', async () => {
+    const statuses = new Map()
+    let done = false
+    const clients = Array.from({ length: CLIENTS }, async () => {
+      while (!done) {
+        const { status } = await invoke(lb, fnId('hello'))
+        statuses.set(status, (statuses.get(status) ?? 0) + 1)
+      }
+    })
+    for (let i = 0; i < SWAPS; i++) {
+      const before = statuses.get(200) ?? 0
+      const s = await swap(lb, i % 2 ? 'back' : 'swap')
+      assert.equal(s.serving, i % 2 ? 'ch' : 'next')
+      assert.equal(s.swapped, i % 2 === 0)
+      await until('calls go on', () => (statuses.get(200) ?? 0) > before + CLIENTS)
+    }
+    done = true
+    await Promise.all(clients)
+    assert.deepEqual([...statuses.keys()], [200])
+    assert.ok(statuses.get(200) > SWAPS * CLIENTS)
+  })
+
+  it('serves once swapped in, until a reload', async () => {
+    assert.equal(fnd(lb, 'shadow', 'swap').status, 0)
+    const answer = await invoke(lb, fnId('hello'))
+    assert.equal(JSON.parse(fnd(lb, 'why', '--json', answer.headers['fn-call-id']).stdout).placer, 'next')
+    assert.equal(await lb.metric('fn_lb_shadow_swapped'), 1)
+    const again = fnd(lb, 'shadow', 'swap')
+    assert.equal(again.status, 69)
+    assert.match(again.stderr, /LB309 swapped already: next serves; expected `back` or a reload/)
+    assert.equal(fnd(lb, 'reload').status, 0)
+    const s = shadow(lb)
+    assert.equal(s.serving, 'ch')
+    assert.equal(s.swapped, false)
+    assert.match(fnd(lb, 'shadow', 'back').stderr, /LB309 nothing to take back: ch serves/)
+    assert.match(lb.log, /the placers were swapped.*serving=next.*shadow=ch/)
+  })
+
+  it('is refused where there is none', async () => {
+    const strange = fnd(lb, 'shadow', 'swop')
+    assert.equal(strange.status, 64)
+    assert.match(strange.stderr, /shadow, got "swop"; expected status, swap or back/)
+    assert.match(fnd(runners[0], 'shadow', 'status').stderr, /a pure-runner places no calls/)
+    const plain = await startLb({ addresses: ['127.0.0.1:1'] })
+    assert.equal(shadow(plain).state, 'none')
+    assert.match(fnd(plain, 'shadow', 'swap').stderr, /LB308 no shadow placer; expected plugins\.shadow in fn\.yaml/)
+    await plain.stop()
+  })
+})
