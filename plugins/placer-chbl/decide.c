@@ -4,19 +4,20 @@
 
 #define NONE UINT32_MAX
 
-/* The load with this call is at most `bound` percent of the runner's share of all calls, rounded
- * up: there is always a runner for which that is true. */
-static int is_within(const struct fn_ask *ask, const struct homes *h, uint64_t bound,
+/* The load with this call is at most `least`, or at most `bound` percent of the runner's share of
+ * all calls, rounded up: there is always a runner for which that is true. */
+static int is_within(const struct fn_ask *ask, const struct homes *h, const struct chbl_options *o,
                      uint32_t index)
 {
+    uint64_t weight = runner_weight(fn_snapshot_at(ask->snap, index));
     unsigned __int128 load = (unsigned __int128)ask->inflight[index] * h->weight * 100;
-    unsigned __int128 share = (unsigned __int128)(ask->inflight_total + 1) * bound;
+    unsigned __int128 share = (unsigned __int128)(ask->inflight_total + 1) * (uint64_t)o->bound;
 
-    return load < share * runner_weight(fn_snapshot_at(ask->snap, index));
+    return ask->inflight[index] < (uint64_t)o->least * weight || load < share * weight;
 }
 
-static uint32_t next_jump(struct chbl_session *s, const struct fn_ask *ask, uint64_t bound,
-                          struct homes *h)
+static uint32_t next_jump(struct chbl_session *s, const struct fn_ask *ask,
+                          const struct chbl_options *o, struct homes *h)
 {
     uint32_t index;
 
@@ -25,7 +26,7 @@ static uint32_t next_jump(struct chbl_session *s, const struct fn_ask *ask, uint
         index = s->jump == 0 ? homes_of(h, s->hash)
                              : homes_jump(h, s->hash, ask->round * CHBL_JUMPS + s->jump);
         s->jump++;
-        if (!tries_has(&s->tries, index) && (s->lifted || is_within(ask, h, bound, index))) {
+        if (!tries_has(&s->tries, index) && (s->lifted || is_within(ask, h, o, index))) {
             return index;
         }
     }
@@ -33,8 +34,8 @@ static uint32_t next_jump(struct chbl_session *s, const struct fn_ask *ask, uint
 }
 
 /* Those whom no jump met; only where they are few or somebody must be below the bound. */
-static uint32_t next_step(struct chbl_session *s, const struct fn_ask *ask, uint64_t bound,
-                          const struct homes *h)
+static uint32_t next_step(struct chbl_session *s, const struct fn_ask *ask,
+                          const struct chbl_options *o, const struct homes *h)
 {
     uint32_t from = (uint32_t)(s->hash % h->n);
     uint32_t index;
@@ -45,7 +46,7 @@ static uint32_t next_step(struct chbl_session *s, const struct fn_ask *ask, uint
     while (s->walked < h->n) {
         index = h->at[(from + s->walked) % h->n];
         s->walked++;
-        if (!tries_has(&s->tries, index) && (s->lifted || is_within(ask, h, bound, index))) {
+        if (!tries_has(&s->tries, index) && (s->lifted || is_within(ask, h, o, index))) {
             return index;
         }
     }
@@ -55,7 +56,6 @@ static uint32_t next_step(struct chbl_session *s, const struct fn_ask *ask, uint
 static uint32_t choose(struct chbl_session *s, const struct fn_ask *ask,
                        const struct chbl_options *o, struct homes *h, struct fn_answer *ret)
 {
-    uint64_t bound = (uint64_t)o->bound;
     uint32_t index;
 
     /* Runners below the bound that refuse are smaller than the others: load says little then. */
@@ -64,7 +64,7 @@ static uint32_t choose(struct chbl_session *s, const struct fn_ask *ask,
         s->jump = s->walked = 0;
     }
     for (;;) {
-        index = next_jump(s, ask, bound, h);
+        index = next_jump(s, ask, o, h);
         if (index != NONE) {
             if (s->jump == 1) {
                 note(ret, "home");
@@ -73,7 +73,7 @@ static uint32_t choose(struct chbl_session *s, const struct fn_ask *ask,
             }
             return index;
         }
-        index = next_step(s, ask, bound, h);
+        index = next_step(s, ask, o, h);
         if (index != NONE || s->lifted) {
             note(ret, "no jump met room");
             return index;

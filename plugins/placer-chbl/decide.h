@@ -19,6 +19,7 @@
 struct chbl_options {
     int64_t retry_delay_ns;
     int64_t bound; /* percent of the mean load that a runner may have */
+    int64_t least; /* calls that it may have whatever the mean, per unit of weight */
     int64_t tries; /* per round, 1..TRIES_MAX */
 };
 

@@ -106,6 +106,15 @@ static const struct fn_opt opts[] = {
       .max = 400,
       .type = FN_OPT_INT,
       .offset = offsetof(struct chbl_options, bound) },
+    { .key = "least",
+      .doc =
+          "Calls that a runner of weight 1 may have whatever the mean: where load is low there is "
+          "nothing to balance.",
+      .dflt = "8",
+      .min = 0,
+      .max = 100000,
+      .type = FN_OPT_INT,
+      .offset = offsetof(struct chbl_options, least) },
     { .key = "tries",
       .doc = "Runners that may refuse a call before it waits.",
       .dflt = "16",

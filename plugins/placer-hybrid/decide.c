@@ -92,6 +92,15 @@ static uint32_t spread(const struct hybrid_session *s, const struct fn_ask *ask,
     return least;
 }
 
+/* A cold start there evicts nobody, as far as is known. */
+static int has_free_memory(const struct fn_ask *ask, const struct hybrid_world *world, uint32_t at)
+{
+    const struct fn_runner *r = fn_snapshot_at(ask->snap, at);
+
+    return (uint64_t)ask->inflight[at] + warm_idle(world->warm, r->id) <
+           (uint64_t)world->options->cap * runner_weight(r);
+}
+
 static uint32_t pack(struct hybrid_session *s, const struct fn_ask *ask,
                      const struct hybrid_world *world, struct fn_answer *ret)
 {
@@ -105,7 +114,9 @@ static uint32_t pack(struct hybrid_session *s, const struct fn_ask *ask,
     note(ret, "packed, first with room");
     while ((at = room_take(&world->index->room, ask, cap, s->next)) != ROOM_NONE) {
         s->next = at + 1;
-        if (!tries_has(&s->tries, at)) {
+        if (!has_free_memory(ask, world, at)) {
+            room_clear(&world->index->room, at);
+        } else if (!tries_has(&s->tries, at)) {
             return at;
         }
     }
@@ -133,6 +144,7 @@ void hybrid_decide(struct hybrid_session *s, const struct fn_ask *ask,
     if (tries_starts_round(&s->tries, ask)) {
         tries_start(&s->tries, ask);
         s->next = 0;
+        warm_sweep(world->warm, ask->now_ns);
         if (world->index) {
             room_sweep(&world->index->room, ask, (uint64_t)o->cap);
         }
@@ -145,6 +157,7 @@ void hybrid_decide(struct hybrid_session *s, const struct fn_ask *ask,
         tries_wait(&s->tries, o->retry_delay_ns, ret);
         return;
     }
-    warm_take(warm_of(world->warm, s->fn, ask->now_ns), fn_snapshot_at(ask->snap, index)->id);
+    warm_take(world->warm, warm_of(world->warm, s->fn, ask->now_ns),
+              fn_snapshot_at(ask->snap, index)->id);
     tries_try(&s->tries, index, ret);
 }

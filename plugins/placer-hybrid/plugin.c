@@ -73,7 +73,7 @@ static void observe(void *inst, const struct fn_placed *what)
     if (what->outcome == FN_DONE_OK) {
         warm_add(h->warm, fn, what->runner_id, now_ns);
     } else if (what->outcome != FN_DONE_FAILED) {
-        warm_forget(warm_of(h->warm, fn, now_ns), what->runner_id);
+        warm_forget(h->warm, warm_of(h->warm, fn, now_ns), what->runner_id);
     }
 }
 
@@ -114,15 +114,17 @@ static const struct fn_opt opts[] = {
       .type = FN_OPT_DURATION,
       .offset = offsetof(struct hybrid_options, retry_delay_ns) },
     { .key = "cap",
-      .doc = "Calls of this load balancer up to which a runner of weight 1 is packed.",
+      .doc = "Calls and idle containers of this load balancer up to which a runner of weight 1 is "
+             "packed: the containers that it can hold, divided by the number of load balancers.",
       .dflt = "8",
       .min = 1,
       .max = 100000,
       .type = FN_OPT_INT,
       .offset = offsetof(struct hybrid_options, cap) },
     { .key = "high",
-      .doc = "Load from which calls are spread instead of packed, in percent of all caps together; 0 "
-             "spreads always.",
+      .doc =
+          "Load from which calls are spread instead of packed, in percent of all caps together; 0 "
+          "spreads always.",
       .dflt = "80",
       .choices = "percent",
       .min = 0,
@@ -150,8 +152,9 @@ static const struct fn_factory factory = {
     .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
     .kind = FN_KIND_PLACER,
     .name = "hybrid",
-    .summary = "Packs calls on warm and busy runners while there is room, and spreads them when there "
-               "is little.",
+    .summary =
+        "Packs calls on warm and busy runners while there is room, and spreads them when there "
+        "is little.",
     .kind_major = FN_PLACER_MAJOR,
     .kind_minor = FN_PLACER_MINOR,
     .conf_size = sizeof(struct hybrid_options),

@@ -39,16 +39,50 @@ static struct warm_fn *find(struct warm *w, uint64_t fn)
     return NULL;
 }
 
+static uint16_t *count_of(struct warm *w, uint64_t runner)
+{
+    return &w->idle[(runner ^ runner >> 32) * 0x9e3779b97f4a7c15u >> 48];
+}
+
+/* `n` may be negative. */
+static void change(struct warm *w, struct warm_pair *p, int n)
+{
+    uint16_t *count = count_of(w, p->runner);
+
+    p->idle = (uint32_t)((int)p->idle + n);
+    *count = (uint16_t)(*count + n);
+}
+
+static void expire(struct warm *w, struct warm_fn *f, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < WARM_PAIRS; i++) {
+        if (f->pair[i].idle > 0 && now_ns - f->pair[i].at_ns > w->keep_ns) {
+            change(w, &f->pair[i], -(int)f->pair[i].idle);
+        }
+    }
+}
+
 struct warm_fn *warm_of(struct warm *w, uint64_t fn, int64_t now_ns)
 {
     struct warm_fn *f = find(w, fn);
 
-    for (uint32_t i = 0; f && i < WARM_PAIRS; i++) {
-        if (now_ns - f->pair[i].at_ns > w->keep_ns) {
-            f->pair[i].idle = 0;
-        }
+    if (f) {
+        expire(w, f, now_ns);
     }
     return f;
+}
+
+void warm_sweep(struct warm *w, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < WARM_SWEEP; i++) {
+        w->sweep = (w->sweep + 1) % (WARM_SETS * WARM_WAYS);
+        expire(w, &w->fn[w->sweep / WARM_WAYS][w->sweep % WARM_WAYS], now_ns);
+    }
+}
+
+uint32_t warm_idle(const struct warm *w, uint64_t runner)
+{
+    return *count_of((struct warm *)(uintptr_t)w, runner);
 }
 
 static struct warm_fn *replace_oldest(struct warm *w, uint64_t fn)
@@ -58,6 +92,9 @@ static struct warm_fn *replace_oldest(struct warm *w, uint64_t fn)
 
     for (uint32_t i = 1; i < WARM_WAYS; i++) {
         oldest = set[i].at_ns < oldest->at_ns ? &set[i] : oldest;
+    }
+    for (uint32_t i = 0; i < WARM_PAIRS; i++) {
+        change(w, &oldest->pair[i], -(int)oldest->pair[i].idle);
     }
     memset(oldest, 0, sizeof(*oldest));
     oldest->fn = fn;
@@ -75,7 +112,7 @@ void warm_add(struct warm *w, uint64_t fn, uint64_t runner, int64_t now_ns)
         struct warm_pair *p = &f->pair[i];
 
         if (p->idle > 0 && p->runner == runner) {
-            p->idle += p->idle < IDLE_MAX;
+            change(w, p, p->idle < IDLE_MAX);
             p->at_ns = now_ns;
             return;
         }
@@ -84,7 +121,9 @@ void warm_add(struct warm *w, uint64_t fn, uint64_t runner, int64_t now_ns)
             to = p;
         }
     }
-    *to = (struct warm_pair){ .runner = runner, .at_ns = now_ns, .idle = 1 };
+    change(w, to, -(int)to->idle);
+    *to = (struct warm_pair){ .runner = runner, .at_ns = now_ns };
+    change(w, to, 1);
 }
 
 static struct warm_pair *pair_of(struct warm_fn *f, uint64_t runner)
@@ -97,20 +136,20 @@ static struct warm_pair *pair_of(struct warm_fn *f, uint64_t runner)
     return NULL;
 }
 
-void warm_take(struct warm_fn *f, uint64_t runner)
+void warm_take(struct warm *w, struct warm_fn *f, uint64_t runner)
 {
     struct warm_pair *p = pair_of(f, runner);
 
     if (p) {
-        p->idle--;
+        change(w, p, -1);
     }
 }
 
-void warm_forget(struct warm_fn *f, uint64_t runner)
+void warm_forget(struct warm *w, struct warm_fn *f, uint64_t runner)
 {
     struct warm_pair *p = pair_of(f, runner);
 
     if (p) {
-        p->idle = 0;
+        change(w, p, -(int)p->idle);
     }
 }

@@ -2,15 +2,19 @@
  *
  * A bounded table: WARM_SETS * WARM_WAYS functions with up to WARM_PAIRS runners each. A call that
  * ends well leaves one idle container, a call that is sent takes one, and what was not used for a
- * while is cold. It is a guess: other load balancers send calls too, runners evict. */
+ * while is cold. It is a guess: other load balancers send calls too, runners evict. Idle containers
+ * of known functions are also counted per runner, because a call that is sent where memory is full
+ * of them evicts one. */
 #ifndef PLACER_HYBRID_WARM_H
 #define PLACER_HYBRID_WARM_H
 
 #include <stdint.h>
 
-#define WARM_SETS  512u
-#define WARM_WAYS  4u
-#define WARM_PAIRS 8u
+#define WARM_SETS    512u
+#define WARM_WAYS    4u
+#define WARM_PAIRS   8u
+#define WARM_RUNNERS 65536u /* two runners that share a number look fuller than they are */
+#define WARM_SWEEP   2u     /* functions looked at per call for containers that are cold by now */
 
 struct warm_pair {
     uint64_t runner; /* id */
@@ -27,6 +31,9 @@ struct warm_fn {
 
 struct warm {
     int64_t keep_ns;
+    uint32_t sweep; /* the next function to look at */
+    uint32_t reserved0;
+    uint16_t idle[WARM_RUNNERS]; /* containers per runner, by hash of id */
     struct warm_fn fn[WARM_SETS][WARM_WAYS];
 };
 
@@ -38,7 +45,11 @@ struct warm_fn *warm_of(struct warm *w, uint64_t fn, int64_t now_ns);
 /* A call of it ended well there. */
 void warm_add(struct warm *w, uint64_t fn, uint64_t runner, int64_t now_ns);
 /* A call was sent there, or the runner refused one. */
-void warm_take(struct warm_fn *f, uint64_t runner);
-void warm_forget(struct warm_fn *f, uint64_t runner);
+void warm_take(struct warm *w, struct warm_fn *f, uint64_t runner);
+void warm_forget(struct warm *w, struct warm_fn *f, uint64_t runner);
+/* Idle containers at a runner. */
+uint32_t warm_idle(const struct warm *w, uint64_t runner);
+/* Once per call: frees what is too old. */
+void warm_sweep(struct warm *w, int64_t now_ns);
 
 #endif

@@ -202,7 +202,7 @@ static void check_bound(const char *bound, uint32_t percent, uint32_t n, int wei
     uint32_t jumps = 0;
     uint64_t weight = 0;
 
-    KIT_OPEN(&k, bound);
+    KIT_OPEN(&k, bound, "least=0");
     kit_list(&k, n);
     for (uint32_t i = 0; i < n; i++) {
         k.runners[i].weight = weighted ? 1 + i % 4 : 1;
@@ -233,6 +233,32 @@ START_TEST(bound_is_respected)
         check_bound("bound=150", 150, sizes[i], 1);
         check_bound("bound=400", 400, sizes[i] + 20, 1);
     }
+}
+END_TEST
+
+/* A few calls are nothing to balance: they stay at home, whatever the mean. */
+START_TEST(least_is_always_allowed)
+{
+    uint32_t most = 0;
+
+    KIT_OPEN(&k, "least=3");
+    kit_list(&k, 20);
+    k.runners[7].weight = 2;
+    kit_publish(&k);
+    for (uint32_t f = 0; f < 200; f++) {
+        for (uint32_t i = 0; i < 20; i++) {
+            k.inflight[i] = 0;
+        }
+        for (uint32_t i = 0; i < 7; i++) {
+            uint32_t at = kit_place(&k, name_of(f));
+
+            most = i == 0 ? 3 * k.runners[at].weight : most;
+            if ((strcmp(k.answer.note, "home") == 0) != (i < most)) {
+                ck_abort_msg("function %u, call %u: %s", f, i, k.answer.note);
+            }
+        }
+    }
+    kit_close(&k);
 }
 END_TEST
 
@@ -315,6 +341,7 @@ int main(void)
     tcase_add_test(t, homes_are_even);
     tcase_add_test(t, weights_are_respected);
     tcase_add_test(t, bound_is_respected);
+    tcase_add_test(t, least_is_always_allowed);
     tcase_add_test(t, jumps_are_even_and_stay);
     tcase_add_test(t, refusals_lift_the_bound);
     tcase_add_test(t, without_an_index);

@@ -79,6 +79,27 @@ START_TEST(goes_where_it_is_warm)
 }
 END_TEST
 
+/* Idle containers count as full: a cold start beside them would evict one. */
+START_TEST(cold_starts_evict_nobody)
+{
+    KIT_OPEN(&k, "cap=4");
+    kit_list(&k, 3);
+    for (uint32_t i = 0; i < 4; i++) {
+        k.inflight[0]++;
+        kit_end(&k, i % 2 ? "f" : "g", 0, FN_DONE_OK);
+    }
+    ck_assert_uint_eq(kit_place(&k, "h"), 1);
+    ck_assert_uint_eq(kit_place(&k, "f"), 0);
+    k.now_ns += 31 * S;
+    for (uint32_t i = 0; i < WARM_SETS * WARM_WAYS / WARM_SWEEP; i++) {
+        kit_call(&k, "other");
+        kit_ask(&k, FN_WHY_START);
+    }
+    ck_assert_uint_eq(k.answer.index, 0); /* by now they are gone */
+    kit_close(&k);
+}
+END_TEST
+
 /* Warmth belongs to runners, not to places in a list. */
 START_TEST(warmth_survives_a_new_list)
 {
@@ -140,6 +161,7 @@ START_TEST(warm_table_is_bounded)
     struct warm *w = warm_create(30 * S);
     char id[32];
     uint32_t known = 0;
+    uint32_t idle = 0;
 
     for (uint32_t i = 0; i < 20000; i++) {
         snprintf(id, sizeof(id), "fn-%u", i);
@@ -161,6 +183,16 @@ START_TEST(warm_table_is_bounded)
     }
     ck_assert_uint_ge(known, WARM_SETS * WARM_WAYS * 9 / 10);
     ck_assert_uint_le(known, WARM_SETS * WARM_WAYS);
+    for (uint32_t r = 0; r < 12; r++) { /* what fell out is not counted any more */
+        idle += warm_idle(w, r + 1);
+    }
+    ck_assert_uint_eq(idle, known * WARM_PAIRS);
+    for (uint32_t i = 0; i < WARM_SETS * WARM_WAYS; i++) {
+        warm_sweep(w, 100 * S);
+    }
+    for (uint32_t r = 0; r < 12; r++) {
+        ck_assert_uint_eq(warm_idle(w, r + 1), 0);
+    }
     free(w);
 }
 END_TEST
@@ -189,6 +221,7 @@ int main(void)
     tcase_add_test(t, packs_at_low_load);
     tcase_add_test(t, spreads_at_high_load);
     tcase_add_test(t, goes_where_it_is_warm);
+    tcase_add_test(t, cold_starts_evict_nobody);
     tcase_add_test(t, warmth_survives_a_new_list);
     tcase_add_test(t, warm_and_high_load);
     tcase_add_test(t, a_refusal_is_not_warm);
