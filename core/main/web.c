@@ -281,6 +281,7 @@ static void serve_page(struct exchange *x)
 static void submit(struct exchange *x)
 {
     struct http_request *req = x->req;
+    struct lb_call *call;
     const struct lb_request rq = {
         .arena = req->arena,
         .method = req->method,
@@ -296,7 +297,10 @@ static void submit(struct exchange *x)
 
     req->on_gone = on_gone;
     req->on_writable = on_writable;
-    x->call = lb_submit(x->web->config.lb, &rq, &reply, x);
+    call = lb_submit(x->web->config.lb, &rq, &reply, x);
+    if (call) { /* else it was answered, and x went with the answer */
+        x->call = call;
+    }
 }
 
 static void on_request(void *ud, struct http_request *req)

@@ -65,7 +65,8 @@ describe('reload', () => {
     assert.ok(last.fds <= first.fds + 1, `descriptors: ${first.fds} to ${last.fds}`)
     assert.ok(last.threads <= first.threads + LANE_THREADS, `threads: ${first.threads} to ${last.threads}`)
     assert.equal(last.maps, first.maps, 'files are mapped once')
-    assert.ok(last.rssKiB <= first.rssKiB + RSS_GROWTH_MAX_KIB, `memory: ${first.rssKiB} to ${last.rssKiB} KiB`)
+    const sanitized = /asan|tsan/.test(build) // they keep what was freed
+    assert.ok(sanitized || last.rssKiB <= first.rssKiB + RSS_GROWTH_MAX_KIB, `memory: ${first.rssKiB} to ${last.rssKiB} KiB`)
     assert.equal(await lb.node.metric('fn_plugin_listener_stamp_wrong'), 0, 'before() and after() met the same instance')
     assert.ok(await lb.node.metric('fn_plugin_listener_stamp_right') > 0)
   })

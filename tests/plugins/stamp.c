@@ -1,9 +1,9 @@
 /* Plugins that show which generation of the configuration a call met, for the tests of reload.
  *
- * overrider/stamp appends its `mark` to the extension "mark": two of them in a chain give "a-a", and
- * "a-b" when a call met two generations. listener/stamp keeps the ids of its open calls and complains
- * about an after() of a call that another instance let through, and about calls left at its end.
- * create() fails or takes its time when it is told to. */
+ * overrider/stamp appends its `mark` to the extension "mark": two of them in a chain give "a-a",
+ * and "a-b" when a call met two generations. listener/stamp keeps the ids of its open calls and
+ * complains about an after() of a call that another instance let through, and about calls left at
+ * its end. create() fails or takes its time when it is told to. */
 #include <fn/listener.h>
 #include <fn/override.h>
 
@@ -42,7 +42,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     struct stamp *s;
 
     if (c->slow_ns > 0) {
-        struct timespec t = { c->slow_ns / 1000000000, c->slow_ns % 1000000000 };
+        struct timespec t = {c->slow_ns / 1000000000, c->slow_ns % 1000000000};
 
         nanosleep(&t, NULL);
     }
@@ -134,18 +134,32 @@ static const struct fn_listener_ops listener_ops = {
 };
 
 static const struct fn_need needs[] = {
-    { .iface = "fn.edit", .major = 1 },
-    { .iface = NULL },
+    {.iface = "fn.edit", .major = 1},
+    {.iface = NULL},
 };
 
 static const struct fn_opt opts[] = {
-    { .key = "mark", .doc = "What it stamps.", .dflt = "none", .min = 1, .max = 30,
-      .type = FN_OPT_STR, .offset = offsetof(struct conf, mark) },
-    { .key = "fail", .doc = "create() fails with this text.", .min = 1, .max = 100,
-      .type = FN_OPT_STR, .offset = offsetof(struct conf, fail), .flags = FN_OPT_MAY_BE_ABSENT },
-    { .key = "slow", .doc = "Time that create() takes.", .dflt = "0s", .max = 10000000000,
-      .type = FN_OPT_DURATION, .offset = offsetof(struct conf, slow_ns) },
-    { .key = NULL },
+    {.key = "mark",
+     .doc = "What it stamps.",
+     .dflt = "none",
+     .min = 1,
+     .max = 30,
+     .type = FN_OPT_STR,
+     .offset = offsetof(struct conf, mark)},
+    {.key = "fail",
+     .doc = "create() fails with this text.",
+     .min = 1,
+     .max = 100,
+     .type = FN_OPT_STR,
+     .offset = offsetof(struct conf, fail),
+     .flags = FN_OPT_MAY_BE_ABSENT},
+    {.key = "slow",
+     .doc = "Time that create() takes.",
+     .dflt = "0s",
+     .max = 10000000000,
+     .type = FN_OPT_DURATION,
+     .offset = offsetof(struct conf, slow_ns)},
+    {.key = NULL},
 };
 
 #define FACTORY(kind_, major_, minor_, ops_)                                                       \
@@ -156,12 +170,12 @@ static const struct fn_opt opts[] = {
         .ops = ops_, .create = create, .destroy = destroy,                                         \
     }
 
-static const struct fn_factory overrider = FACTORY(FN_KIND_OVERRIDER, FN_OVERRIDE_MAJOR,
-                                                   FN_OVERRIDE_MINOR, &override_ops);
-static const struct fn_factory listener = FACTORY(FN_KIND_LISTENER, FN_LISTENER_MAJOR,
-                                                  FN_LISTENER_MINOR, &listener_ops);
+static const struct fn_factory overrider =
+    FACTORY(FN_KIND_OVERRIDER, FN_OVERRIDE_MAJOR, FN_OVERRIDE_MINOR, &override_ops);
+static const struct fn_factory listener =
+    FACTORY(FN_KIND_LISTENER, FN_LISTENER_MAJOR, FN_LISTENER_MINOR, &listener_ops);
 
-static const struct fn_factory *const factories[] = { &overrider, &listener, NULL };
+static const struct fn_factory *const factories[] = {&overrider, &listener, NULL};
 
 static const struct fn_manifest manifest = {
     .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),

@@ -11,6 +11,8 @@ import { request } from './http.mjs'
 
 export const root = path.resolve(import.meta.dirname ?? '.', '../../..')
 export const build = path.resolve(root, process.env.FND_BUILD ?? 'build')
+// For builds with a sanitizer.
+const sanitizers = Object.fromEntries(Object.entries(process.env).filter(([name]) => /^[AT]SAN_OPTIONS$/.test(name)))
 const START_TIMEOUT_MS = 20_000
 const STOP_TIMEOUT_MS = 20_000
 
@@ -64,7 +66,7 @@ export class Fnd {
   async #spawn(args, env, wait) {
     this.exit = null
     this.child = spawn(path.join(build, 'fnd'), args, {
-      env: { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR ?? '/tmp', ...env },
+      env: { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR ?? '/tmp', ...sanitizers, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     this.pid = this.child.pid

@@ -245,11 +245,105 @@ START_TEST(changed_meanwhile)
 }
 END_TEST
 
+static struct catalog *of_file(const char *id, const char *image)
+{
+    const struct catalog_options o = { ENV_S, ENV_S, 100 };
+    const struct catalog_trigger_def trigger = { "t", "/x" };
+    const struct catalog_fn_def fn = { .id = id, .image = image, .mem_mb = 64, .timeout_s = 5,
+                                       .idle_timeout_s = 5, .triggers = &trigger,
+                                       .n_triggers = 1 };
+    const struct catalog_app_def app = { .id = "A", .name = "demo", .fns = &fn, .n_fns = id != NULL };
+    struct fn_error e = ERR_INIT;
+    struct catalog *c = NULL;
+
+    ck_assert_int_eq(catalog_create(&env->env, &o, NULL, &c, &e), 0);
+    ck_assert_int_eq(catalog_add_app(c, &app, &e), 0);
+    return c;
+}
+
+static void expect_image(struct engage_attempt *a, const char *image)
+{
+    char text[64];
+
+    snprintf(text, sizeof(text), "\"image\":\"%s\"", image);
+    ck_assert_ptr_nonnull(strstr(a->json, text));
+}
+
+/* A reload: other functions of fn.yaml; what the API node told stays. */
+START_TEST(replaced)
+{
+    struct engage_attempt *a;
+    struct client *c;
+    struct client *next;
+
+    load();
+    catalog_replace(catalog, of_file("G", "one"));
+    c = invoke("G");
+    a = fake_engage_last(&fe);
+    expect_image(a, "one");
+    catalog_replace(catalog, of_file("G", "two"));
+    done(invoke("F"));
+    ck_assert_int_eq(n_api, 2); /* F is still known */
+    expect_image(a, "one");
+    next = send_request("GET", "/t/demo/x", "", NULL);
+    expect_image(fake_engage_last(&fe), "two");
+    done(next);
+    done(c);
+    catalog_replace(catalog, of_file(NULL, NULL));
+    c = invoke("G"); /* the API node may know it */
+    ck_assert_int_eq(n_api, 3);
+    api_answer(2, 404, "");
+    ck_assert_int_eq(c->status, 404);
+    done(c);
+}
+END_TEST
+
+/* fn.yaml defines what is being loaded: those who wait get it, the API node's answer is not used. */
+START_TEST(replaced_while_it_loads)
+{
+    struct client *waits = invoke("F");
+    struct client *c;
+
+    catalog_replace(catalog, of_file("F", "file"));
+    c = invoke("F");
+    expect_image(fake_engage_last(&fe), "file");
+    done(c);
+    catalog_replace(catalog, of_file(NULL, NULL));
+    catalog_replace(catalog, of_file("F", "again"));
+    api_answer(0, 200, FN_JSON);
+    api_answer(1, 200, APP_JSON);
+    expect_image(fake_engage_last(&fe), "again");
+    done(waits);
+    done(invoke("F"));
+    ck_assert_int_eq(n_api, 2);
+}
+END_TEST
+
+START_TEST(the_api_node_is_taken_away)
+{
+    const struct catalog_options o = { 5 * ENV_S, 60 * ENV_S, 100 };
+    struct client *c;
+
+    load();
+    catalog_set_options(catalog, &o, NULL);
+    done(invoke("F"));
+    fake_env_advance(env, 6 * ENV_S);
+    c = invoke("F");
+    ck_assert_int_eq(c->status, 404);
+    done(c);
+    c = invoke("H");
+    ck_assert_int_eq(c->status, 404);
+    done(c);
+    ck_assert_int_eq(n_api, 2);
+}
+END_TEST
+
 Suite *catalog_suite(void)
 {
     const TTest *const tests[] = {
         two_requests_then_none, trigger_path, refreshed_after_five_seconds, stale_while_down,
         cold_and_down, broken_answers, not_found_each, client_goes_while_asking, changed_meanwhile,
+        replaced, replaced_while_it_loads, the_api_node_is_taken_away,
     };
     Suite *s = suite_create("lb catalog");
     TCase *tc = tcase_create("catalog");

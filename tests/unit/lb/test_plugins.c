@@ -105,6 +105,50 @@ START_TEST(edits_travel)
 }
 END_TEST
 
+static int chains_gone;
+
+static void on_chain_gone(struct chain *c)
+{
+    ck_assert_uint_eq(c->refs, 0);
+    chains_gone++;
+}
+
+/* A reload in the middle of a call: it ends with the listeners and limits that it began with. */
+START_TEST(a_call_keeps_its_chain)
+{
+    struct chain none = { .gone = on_chain_gone };
+    struct lb_options small = lb_opts;
+    struct client *c = INVOKE("");
+    struct engage_attempt *a = fake_engage_last(&fe);
+    struct client *next;
+
+    chains_gone = 0;
+    chain.gone = on_chain_gone;
+    small.response_bytes_max = 1;
+    lb_set_options(lb, &small);
+    lb_set_plugins(lb, &none);
+    ck_assert_int_eq(chains_gone, 0);
+    next = INVOKE("");
+    ck_assert_int_eq(befores, 2);
+    ck_assert_str_eq(fake_engage_last(&fe)->extensions, "");
+    fake_attempt_start(fake_engage_last(&fe), 200, NULL);
+    fake_attempt_data(fake_engage_last(&fe), "ab", 2);
+    ck_assert_int_eq(next->status, 502);
+    ck_assert_int_eq(afters, 0);
+    fake_attempt_start(a, 200, NULL);
+    fake_attempt_data(a, "ab", 2);
+    fake_attempt_finished(a, true, 0, false, NULL);
+    fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
+    ck_assert_int_eq(c->status, 200);
+    ck_assert_int_eq(afters, 2);
+    ck_assert_int_eq(chains_gone, 1);
+    client_free(c);
+    client_free(next);
+    lb_set_plugins(lb, NULL);
+    ck_assert_int_eq(chains_gone, 2);
+}
+END_TEST
+
 START_TEST(one_refusal_refuses)
 {
     struct client *c;
@@ -146,6 +190,7 @@ Suite *plugin_suite(void)
     tcase_add_checked_fixture(tc, setup, lb_teardown);
     tcase_add_test(tc, edits_travel);
     tcase_add_test(tc, one_refusal_refuses);
+    tcase_add_test(tc, a_call_keeps_its_chain);
     tcase_add_test(tc, listener_refuses);
     suite_add_tcase(s, tc);
     return s;

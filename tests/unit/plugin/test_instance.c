@@ -190,6 +190,68 @@ START_TEST(timers)
 }
 END_TEST
 
+/* Made and ended beside the loop: timers wait, and are gone before destroy() may run elsewhere. */
+START_TEST(beside_the_loop)
+{
+    struct fn_error e = ERR_INIT;
+    const struct fn_timer_if *t = host()->timer;
+    struct plugin *first = p;
+    struct plugin_crumb crumb;
+    uint64_t id;
+
+    fired = 0;
+    to_cancel = 0;
+    plugin_beside_begin();
+    p = make("good", "two", &e);
+    plugin_beside_end();
+    ck_assert_msg(p != NULL, "%s", e.msg);
+    plugin_enter(&crumb, p, PLUGIN_INIT, "create");
+    ck_assert(plugin_is_beside());
+    plugin_leave(&crumb);
+    plugin_enter(&crumb, first, PLUGIN_INIT, "create");
+    ck_assert(!plugin_is_beside());
+    plugin_leave(&crumb);
+    ck_assert_int_eq(t->arm(host(), 2000, on_timer, (void *)1, &id), 0);
+    fake_env_advance(5000);
+    ck_assert_uint_eq(fake_env_timers(), 0);
+    ck_assert_int_eq(fired, 0);
+    plugin_go(p);
+    fake_env_advance(1);
+    ck_assert_int_eq(fired, 1);
+    ck_assert_int_eq(t->arm(host(), INT64_MAX, on_timer, (void *)1, &id), 0);
+    ck_assert_uint_eq(fake_env_timers(), 1);
+    plugin_retire(p);
+    ck_assert_uint_eq(fake_env_timers(), 0);
+    plugin_beside_begin();
+    plugin_destroy(p);
+    plugin_beside_end();
+    p = first;
+}
+END_TEST
+
+/* Two files with the same factory are refused in one reading of the configuration only. */
+START_TEST(the_same_factory_in_the_next_reading)
+{
+    struct plugin_file *good = NULL;
+    struct plugin_file *f = NULL;
+    struct fn_error e = ERR_INIT;
+
+    ck_assert_int_eq(plugin_file_open(h, sample_path("good"), &good, &e), 0);
+    ck_assert_int_eq(plugin_file_open(h, sample_path("good-tail"), &f, &e), FN_E_EXISTS);
+    ck_assert_ptr_nonnull(strstr(e.msg, "PLG916"));
+    plugin_host_again(h);
+    ck_assert_msg(plugin_file_open(h, sample_path("good-tail"), &f, &e) == 0, "%s", e.msg);
+    ck_assert_ptr_ne(f, good);
+    plugin_host_again(h);
+    f = NULL;
+    ck_assert_int_eq(plugin_file_open(h, sample_path("good"), &f, &e), 0);
+    ck_assert_ptr_eq(f, good); /* nothing is mapped twice */
+    ck_assert(plugin_is_same(p, good, plugin_factory(p), "one", NULL) ==
+              !plugin_factory(p)->conf_size);
+    ck_assert(!plugin_is_same(p, good, plugin_factory(p), "two", NULL));
+}
+END_TEST
+
 START_TEST(metrics_are_init_only_and_named)
 {
     struct buf out = BUF_INIT(0);
@@ -436,6 +498,8 @@ TCase *instance_tests(void)
     tcase_add_test(t, tables_are_whole);
     tcase_add_test(t, only_listed_interfaces);
     tcase_add_test(t, timers);
+    tcase_add_test(t, beside_the_loop);
+    tcase_add_test(t, the_same_factory_in_the_next_reading);
     tcase_add_test(t, metrics_are_init_only_and_named);
     tcase_add_test(t, chance_is_a_stream_of_its_own);
     tcase_add_test(t, without_env_tables_are_harmless);
