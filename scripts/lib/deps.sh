@@ -6,6 +6,7 @@
 deps_build="gcc cmake ninja-build pkg-config ccache libc6-dev libgrpc-dev libprotobuf-c-dev
     protobuf-c-compiler libyaml-dev libcurl4-openssl-dev libjansson-dev libhttp-parser-dev
     libssl-dev uthash-dev check libsubunit-dev"
+deps_kit="dpkg-dev"
 deps_run="curl ca-certificates"
 deps_test="abigail-tools binutils g++ clang libclang-rt-14-dev openssl dpkg-dev docker.io iptables iproute2
     xz-utils procps"
