@@ -1,0 +1,167 @@
+// The kit as a vendor has it: the Debian package unpacked into an empty root, samples built with nothing
+// else, tried with the kit's own fnkit, and run in a node.
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { appsYaml, fnId } from './lib/cluster.mjs'
+import { invoke } from './lib/http.mjs'
+import { Fnd, build, freePort, root, tempDir } from './lib/node.mjs'
+
+const samples = ['placer-p2c', 'cp-exec', 'driver-site', 'override-deadline']
+const inC = samples.slice(0, 3)
+const dir = tempDir()
+const kit = path.join(dir, 'root/usr')
+const fnkit = path.join(kit, 'bin/fnkit')
+const so = (name) => path.join(dir, 'b', name, `${name}.so`)
+
+// Nothing of this machine's settings leads a compiler to the source tree.
+const env = { PATH: process.env.PATH, HOME: dir, LANG: 'C.UTF-8', CMAKE_PREFIX_PATH: kit }
+
+function run(program, args, more = {}) {
+  const r = spawnSync(program, args, { encoding: 'utf8', env, cwd: dir, ...more })
+  return { code: r.status, out: r.stdout, all: `${r.stdout}${r.stderr}` }
+}
+
+function ok(program, args, more) {
+  const r = run(program, args, more)
+  assert.equal(r.code, 0, `${program} ${args.join(' ')}\n${r.all}`)
+  return r.all
+}
+
+const knows = (command) => run(fnkit, ['--help']).all.includes(`fnkit ${command} `)
+
+describe('the kit for plugin vendors', () => {
+  before(() => {
+    const package_ = execFileSync(path.join(root, 'scripts/build-kit'), [build], { encoding: 'utf8' }).trim()
+    ok('dpkg', ['-x', package_, path.join(dir, 'root')])
+    cpSync(path.join(kit, 'share/fnd-dev/samples'), path.join(dir, 'samples'), { recursive: true })
+    for (const name of samples) {
+      ok('cmake', ['-S', `samples/${name}`, '-B', `b/${name}`, '-DCMAKE_EXPORT_COMPILE_COMMANDS=ON'])
+      ok('cmake', ['--build', `b/${name}`])
+    }
+  })
+  after(() => rmSync(dir, { recursive: true, force: true }))
+
+  it('has what it promises and depends on packages of Debian', () => {
+    for (const file of ['include/fn/abi.h', 'bin/fnkit', 'libexec/fnd/fnd-plugprobe',
+      'lib/cmake/fnd-dev/fnd-devConfig.cmake', 'lib/pkgconfig/fnd-dev.pc', 'share/doc/fnd-dev/abi.md', 'share/doc/fnd-dev/copyright']) {
+      assert.ok(existsSync(path.join(kit, file)), file)
+    }
+    const deb = readdirSync(build).find((f) => /^fnd-dev_.*\.deb$/.test(f))
+    const control = ok('dpkg-deb', ['-I', path.join(build, deb), 'control'])
+    assert.match(control, /^Depends: .*libc6 \(>= /m)
+    assert.match(control, /^Depends: .*libyaml-0-2/m)
+  })
+
+  it('each sample is at most 150 lines and was built with the headers of the kit alone', () => {
+    for (const name of samples) {
+      const files = readdirSync(path.join(dir, 'samples', name))
+      const lines = files.reduce((n, f) => n
+        + readFileSync(path.join(dir, 'samples', name, f), 'utf8').split('\n').length - 1, 0)
+      assert.ok(lines <= 150, `${name}: ${lines} lines`)
+      const commands = readFileSync(path.join(dir, 'b', name, 'compile_commands.json'), 'utf8')
+      assert.ok(!commands.includes(root), commands)
+      assert.ok(commands.includes(path.join(kit, 'include')), commands)
+    }
+  })
+
+  it('a plugin exports its entry alone; the static variant has an entry of its own', () => {
+    for (const name of samples) {
+      const names = ok('nm', ['-D', '--defined-only', so(name)]).trim().split('\n').map((l) => l.split(' ').pop())
+      assert.deepEqual(names, ['fn_plugin_v1'], name)
+    }
+    ok('cmake', ['--build', 'b/placer-p2c', '--target', 'placer-p2c_static'])
+    assert.match(ok('nm', ['b/placer-p2c/libplacer-p2c_static.a']), / T fn_plugin_v1_placer_p2c$/m)
+  })
+
+  it('pkg-config and a bare compiler do as well', () => {
+    const more = { env: { ...env, PKG_CONFIG_PATH: path.join(kit, 'lib/pkgconfig') } }
+    const flags = [...ok('pkg-config', ['--cflags', 'fnd-dev'], more).trim().split(/\s+/),
+      ...ok('pkg-config', ['--variable=plugin_flags', 'fnd-dev'], more).trim().split(/\s+/)]
+    ok('gcc', ['-Wall', '-Wextra', '-Werror', ...flags, 'samples/placer-p2c/placer.c', '-o', 'bare.so'])
+    assert.match(ok('nm', ['-D', '--defined-only', 'bare.so']), /^\S+ T fn_plugin_v1$/m)
+    ok(fnkit, ['inspect', 'bare.so'])
+  })
+
+  it('a kit of a later minor than the installed one is asked for in vain', () => {
+    mkdirSync(path.join(dir, 'later'))
+    writeFileSync(path.join(dir, 'later/CMakeLists.txt'),
+      'cmake_minimum_required(VERSION 3.18)\nproject(later C)\nfind_package(fnd-dev 1.99 REQUIRED)\n')
+    const r = run('cmake', ['-S', 'later', '-B', 'b/later'])
+    assert.notEqual(r.code, 0)
+    assert.match(r.all, /compatible with\s+requested version "1.99"/)
+  })
+
+  it('fnkit tells what the samples are', () => {
+    for (const name of samples) {
+      assert.match(ok(fnkit, ['inspect', so(name)]), /^ +exports +fn_plugin_v1 *$/m)
+    }
+  })
+
+  it('fnkit check passes the samples', (t) => {
+    if (!knows('check')) {
+      t.diagnostic('this fnkit has no check yet')
+      return
+    }
+    for (const name of inC) ok(fnkit, ['check', so(name)])
+  })
+
+  describe('in a full node', () => {
+    let node
+    const yaml = (port, more = '') => `
+node: full
+http: { listen: "127.0.0.1:${port}" }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins:
+  placer: { use: p2c, file: ${so('placer-p2c')}, tries: 2 }
+  driver:
+    - { use: process, root: ${path.join(build, 'functions')} }
+    - { use: site, file: ${so('driver-site')}, inner: process, value: harbour }
+  overriders:
+    - { use: deadline, file: ${so('override-deadline')}, longest: 30s }
+${more}
+runner:
+  iofs_path: ${dir}
+  writable_root: true
+${appsYaml({ echo: {} })}`
+    before(async () => {
+      const port = await freePort()
+      node = await Fnd.start('full', port, yaml(port))
+    })
+    after(async () => node?.stop())
+
+    it('the placer places, the driver adds its variable', async () => {
+      for (let i = 0; i < 5; i++) {
+        const answer = await invoke(node, fnId('echo'), '', { 'Echo-Env': 'FN_SITE' })
+        assert.equal(answer.status, 200, answer.text)
+        assert.match(answer.text, / harbour\s*$/)
+      }
+      assert.match(node.log, /plugin ready.*use=p2c version=1\.0 file=\S+placer-p2c\.so/)
+    })
+
+    it('the C++ overrider sets and refuses; its exception ends a call and not the node', async () => {
+      const good = await invoke(node, fnId('echo'), '', { 'Fn-Deadline-S': '5' })
+      assert.equal(good.status, 200, good.text)
+      const long = await invoke(node, fnId('echo'), '', { 'Fn-Deadline-S': '31' })
+      assert.equal(long.status, 400)
+      assert.match(long.text, /Fn-Deadline-S, got 31; expected 1 to 30 seconds/)
+      assert.equal((await invoke(node, fnId('echo'), '', { 'Fn-Deadline-S': 'soon' })).status, 400)
+      assert.equal((await invoke(node, fnId('echo'), '')).status, 200)
+    })
+
+    it('fnd plugins and fnd check know all four', async () => {
+      const fnd = path.join(build, 'fnd')
+      const told = ok(fnd, ['plugins', ...samples.map(so)])
+      for (const word of ['placer p2c', 'control-plane exec', 'driver site', 'overrider deadline']) {
+        assert.ok(told.includes(word), told)
+      }
+      const file = path.join(dir, 'fn.yaml')
+      writeFileSync(file, yaml(await freePort()), { mode: 0o600 })
+      ok(fnd, ['check', '--config', file])
+      writeFileSync(file, yaml(await freePort()).replace('tries: 2', 'tries: 0'), { mode: 0o600 })
+      assert.match(run(fnd, ['check', '--config', file]).all, /tries, got "0"; expected 1\.\.100/)
+    })
+  })
+})
