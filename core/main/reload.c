@@ -69,6 +69,10 @@ static void make(struct reload *r, struct config *c)
     struct node *n = r->node;
     struct conf_problems *p = &r->problems;
 
+    if (config_is_complete(c)) {
+        config_plugin_policy(c, n->host, p);
+        plugin_host_deadline(n->host, loop_aside, c->plugins->start_timeout_ns);
+    }
     if (p->n > 0) {
         check_plugins(r, c);
         config_destroy(c);

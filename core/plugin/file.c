@@ -209,9 +209,25 @@ static int check_signature(struct plugin_check *c, struct plugin_file *f)
     } else {
         snprintf(f->signature, sizeof(f->signature), "%s",
                  verdict == PLUGIN_UNSIGNED ? "not signed" : "signature not looked at");
-        f->tainted = verdict == PLUGIN_UNSIGNED;
     }
+    f->tainted = verdict == PLUGIN_UNSIGNED;
     return 0;
+}
+
+/* A file that is open already is judged by the rules of now: a reload may bring new keys. */
+static int judge_again(struct plugin_check *c, struct plugin_file *f)
+{
+    int r = check_pin(c, f->sha256);
+
+    if (r < 0 || f->policy == c->host->n_policies) {
+        return r;
+    }
+    r = check_signature(c, f);
+    if (r == 0) {
+        f->policy = c->host->n_policies;
+        plugin_taint(f);
+    }
+    return r;
 }
 
 /* What passed once passes again: reloads do not pay a second time. */
@@ -267,9 +283,7 @@ static void list_file(struct plugin_file *f)
     if (f->mapping) {
         f->mapping->version = f->manifest.version;
     }
-    if (f->tainted) {
-        plugin_taint(f);
-    }
+    plugin_taint(f);
     pthread_mutex_lock(&h->lock);
     LIST_INSERT_HEAD(&h->files, f, link);
     h->n_files++;
@@ -308,6 +322,7 @@ static int open_new(struct plugin_check *c, int fd, const struct plugin_stat *st
     }
     f->host = c->host;
     f->round = c->host->round;
+    f->policy = c->host->n_policies;
     take_stat(f, st);
     f->fd = plugin_seal_copy(c, fd, st);
     old = f->fd < 0 ? NULL : find_bytes(c, f);
@@ -315,7 +330,7 @@ static int open_new(struct plugin_check *c, int fd, const struct plugin_stat *st
         take_stat(old, st);
         forget(f);
         *ret = old;
-        return check_pin(c, old->sha256);
+        return judge_again(c, old);
     }
     r = f->fd < 0 ? f->fd : check_bytes(c, f);
     r = r < 0 ? r : load(c, f);
@@ -365,7 +380,7 @@ static int open_checked(struct plugin_check *c, struct plugin_file **ret)
     }
     f = find_same(c->host, &st);
     if (f) {
-        r = check_pin(c, f->sha256);
+        r = judge_again(c, f);
     } else {
         r = open_changed(c, fd, &st, &f);
     }

@@ -61,8 +61,9 @@ struct plugin_policy {
     const char *probe; /* program of the trial; NULL = fnd-plugprobe beside the executable or in
                           ../libexec/fnd */
 };
-/* [init] Copied; before the first file. Without it files are loaded without trial and signatures
- * are not looked at. FN_E_INVALID: a key file cannot be used (PLG918). */
+/* [init] Copied; before the first file, and again before files are opened for a reload: those that
+ * are open are then judged again. Without it files are loaded without trial and signatures are not
+ * looked at. FN_E_INVALID: a key file cannot be used (PLG918). */
 int plugin_host_policy(struct plugin_host *h, const struct plugin_policy *policy,
                        struct fn_error *reterr);
 /* [init] A configuration is read once more: files that changed on disk since they were loaded are

@@ -209,7 +209,9 @@ struct plugin_file {
     int fd; /* of the sealed copy; stays open: its number is the name that the linker knows */
     char sha256[65];
     char signature[80];
-    bool tainted;
+    bool tainted;      /* not signed, with keys */
+    bool taint_told;   /* counted: for ever, its code ran */
+    uint32_t policy;   /* n_policies when it was judged last */
     void *handle;
     struct plugin_mapping *mapping; /* may be NULL */
     struct fn_manifest manifest; /* checked copy */
@@ -241,6 +243,7 @@ struct plugin_host {
     /* policy, all owned */
     struct plugin_key *keys;
     uint32_t n_keys;
+    uint32_t n_policies;
     char **libraries;
     uint32_t n_libraries;
     bool unsigned_refused;
@@ -309,8 +312,8 @@ struct plugin {
 
 /* policy.c */
 void plugin_policy_free(struct plugin_host *h);
-/* Counts, tells and shows in the metrics a file that nobody signed. */
-void plugin_taint(const struct plugin_file *f);
+/* Counts, tells and shows in the metrics a file that nobody signed, once. */
+void plugin_taint(struct plugin_file *f);
 
 /* tables.c */
 void plugin_tables_init(struct plugin *p);

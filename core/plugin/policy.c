@@ -54,6 +54,7 @@ int plugin_host_policy(struct plugin_host *h, const struct plugin_policy *policy
         return err_set(reterr, FN_E_EXHAUSTED, "no memory for the rules of plugins");
     }
     plugin_policy_free(h);
+    h->n_policies++;
     h->keys = keys;
     h->n_keys = policy->n_keys;
     h->libraries = libraries;
@@ -82,9 +83,15 @@ uint32_t plugin_tainted(void)
     return __atomic_load_n(&tainted, __ATOMIC_RELAXED);
 }
 
-void plugin_taint(const struct plugin_file *f)
+void plugin_taint(struct plugin_file *f)
 {
-    uint32_t n = __atomic_add_fetch(&tainted, 1, __ATOMIC_RELAXED);
+    uint32_t n;
+
+    if (!f->tainted || f->taint_told) {
+        return;
+    }
+    f->taint_told = true;
+    n = __atomic_add_fetch(&tainted, 1, __ATOMIC_RELAXED);
 
     metric_set(metric_simple("fn_plugin_tainted", METRIC_GAUGE,
                              "Loaded plugin files that nobody signed although plugins.keys names "

@@ -5,7 +5,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { Fnd, build, freePort, tempDir } from './lib/node.mjs'
+import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
 import { request } from './lib/http.mjs'
 
 const fnd = path.join(build, 'fnd')
@@ -147,5 +147,42 @@ describe('an unsigned plugin that the operator allows', () => {
     assert.match(node.log, /level=warn.*plugin is not signed: this node is tainted.*placer-naive\.so/)
     const answer = await request(node.url('/metrics'))
     assert.match(answer.text, /^fn_plugin_tainted 2$/m)
+  })
+})
+
+describe('evil plugins in a reload', () => {
+  let node
+  const options = { rules: '  start_timeout: 300ms\n  trial_timeout: 300ms\n' }
+  before(async () => {
+    options.port = await freePort()
+    node = await Fnd.start('lb', options.port, yaml(options))
+  })
+  after(() => node?.stop())
+
+  // -> what the log says of the refused reload.
+  async function reload(placer) {
+    const from = node.log.length
+    const refused = await node.metric('fn_config_reloads{result="refused"}')
+    writeFileSync(path.join(node.dir, 'fn.yaml'), yaml({ ...options, placer }))
+    node.signal('SIGHUP')
+    await until('it is refused', async () => await node.metric('fn_config_reloads{result="refused"}') > (refused ?? 0))
+    return node.log.slice(from)
+  }
+
+  it('each is refused, and the node serves on', async () => {
+    for (const [file, use, sentence] of rows) {
+      const log = await reload(`{ use: ${use}, file: ${evil(file)} }`)
+      assert.match(log, new RegExp(`level=error msg="${/PLG\d+/.exec(sentence.source)[0]} `), file)
+      assert.equal((await request(node.url('/version'))).status, 200)
+    }
+  })
+
+  it('a create() that never returns costs one thread, twice; then no further one is tried', async () => {
+    const sleeps = `{ use: e06, file: ${evil('e06_create_sleeps')} }`
+    assert.match(await reload(sleeps), /PLG914 e06: placer\/e06: create\(\) did not return within 300 ms/)
+    assert.match(await reload(sleeps), /PLG914 e06: placer\/e06: create\(\) was not called: 2 earlier ones never returned; expected a new process/)
+    assert.match(await reload('{ use: ch }'), /PLG914 ch: placer\/ch: create\(\) was not called/, 'also of a good one')
+    const { code, signal } = await node.stop()
+    assert.deepEqual({ code, signal }, { code: 0, signal: null }, 'it ends as always')
   })
 })

@@ -285,6 +285,38 @@ START_TEST(unsigned_but_allowed)
 }
 END_TEST
 
+/* A reload may bring other rules for what runs already. */
+START_TEST(open_files_are_judged_by_new_rules)
+{
+    struct plugin_host *h = plugin_host_create(NULL);
+    const char *key = temp_path("ops.pem");
+    EVP_PKEY *ops = make_key("ED25519", key);
+    const char *path = unsigned_copy("good");
+    struct plugin_file *f = open_good(h, path);
+    char wanted[1500];
+
+    ck_assert_str_eq(plugin_file_signature(f), "signature not looked at");
+    plugin_host_again(h);
+    policy_of(h, &key, 1, true);
+    snprintf(wanted, sizeof(wanted),
+             "PLG918 %s: is not signed, got no file %s.sig; expected a signature by the key %s, or "
+             "plugins.unsigned: allow\n",
+             path, path, key);
+    expect_lines(h, path, NULL, FN_E_PERMISSION, wanted);
+    ck_assert_uint_eq(plugin_tainted(), 0);
+    policy_of(h, &key, 1, false);
+    ck_assert_ptr_eq(open_good(h, path), f);
+    ck_assert_uint_eq(plugin_tainted(), 1);
+    sign(ops, path, false);
+    policy_of(h, &key, 1, true);
+    ck_assert_ptr_eq(open_good(h, path), f);
+    ck_assert_str_eq(plugin_file_signature(f), "signed by ops.pem");
+    ck_assert_uint_eq(plugin_tainted(), 1); /* it was; its code ran */
+    EVP_PKEY_free(ops);
+    plugin_host_destroy(h);
+}
+END_TEST
+
 START_TEST(keys_that_are_none)
 {
     struct plugin_host *h = plugin_host_create(NULL);
@@ -366,6 +398,7 @@ TCase *sealed_tests(void)
     tcase_add_test(t, pinned_hash);
     tcase_add_test(t, signatures);
     tcase_add_test(t, unsigned_but_allowed);
+    tcase_add_test(t, open_files_are_judged_by_new_rules);
     tcase_add_test(t, keys_that_are_none);
     tcase_add_test(t, advice);
     return t;
