@@ -140,7 +140,7 @@ static void read_stack(struct config *c, struct conf_node *n, const char *kind,
     if (n->type == CONF_LIST && !n->first) {
         conf_problem(p, "CFG704", conf_where(c->priv->file, n),
                      "%s, got an empty list; expected {use: <name>, its options} or a list of them",
-                     kind);
+                     n->key);
     }
 }
 

@@ -439,6 +439,9 @@ static void wake(const struct fn_host *host, const char *group)
         p->deps.env->enter(p->deps.env);
     }
     HASH_ITER(hh, p->groups, g, next) {
+        if (shadow_is(p, plugin_of(host))) {
+            break; /* nobody waits for what a shadow sees */
+        }
         if (!group || strcmp(group, g->name) == 0) {
             group_wake(g, g->waiting_n, FN_WAKE_PLUGIN);
         }

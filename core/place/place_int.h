@@ -172,6 +172,7 @@ extern const struct fn_placer_if place_placer_if;
 void shadow_ask(struct place_call *pc, const struct fn_ask *asked, int result,
                 const struct fn_answer *answer);
 void shadow_observe(struct place_call *pc, const struct fn_placed *placed);
+bool shadow_is(const struct place *p, const struct plugin *plugin);
 void shadow_index_build(struct snapshot *s);
 void shadow_index_free(struct snapshot *s);
 void shadow_placer_set(struct place *p); /* there is a new serving placer */

@@ -134,6 +134,11 @@ static bool is_on(const struct place *p)
     return p->shadow.policy && !p->shadow.off_why[0];
 }
 
+bool shadow_is(const struct place *p, const struct plugin *plugin)
+{
+    return p->shadow.policy && p->shadow.policy->placer == plugin;
+}
+
 /* ---- judging answers ------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const char *text)

@@ -113,3 +113,36 @@ describe('a shadow placer', () => {
     await plain.stop()
   })
 })
+
+describe('a shadow placer that misbehaves', () => {
+  let runner
+  before(async () => { runner = await startRunner() })
+  after(() => runner?.stop())
+
+  for (const [name, why] of [['e15_wait', 'an answer that cannot be used'], ['e07_call_sleeps', 'over its budget']]) {
+    it(`${name}: is turned off, and every call is answered`, async () => {
+      const lb = await startLb({
+        addresses: [`127.0.0.1:${runner.grpcPort}`],
+        plugins: `shadow: { use: ${name.slice(0, 3)}, file: ${path.join(build, 'tests/plugins/evil', `${name}.so`)} }`,
+        functions: { evil: { image: 'hello' } },
+      })
+      await until('the runner is up', async () => (await lb.metric('fn_lb_runners_up')) === 1)
+      for (let i = 0; i < 6; i++) {
+        const answer = await invoke(lb, fnId('evil'))
+        assert.equal(answer.status, 200, answer.text)
+      }
+      const s = shadow(lb)
+      assert.equal(s.state, 'off')
+      assert.equal(s.off_why, why)
+      assert.equal(s.asked, 3)
+      assert.equal(await lb.metric('fn_lb_shadow_on'), 0)
+      assert.equal(await lb.metric('fn_lb_shadow_strikes'), 3)
+      assert.match(lb.log, /level=warn\w* msg="the shadow placer is off until it is set again"/)
+      assert.match(fnd(lb, 'shadow', 'swap').stderr, /LB310 shadow placer e\d+ was turned off/)
+      assert.match(fnd(lb, 'shadow', 'status').stdout, new RegExp(`turned off: ${why}`))
+      assert.equal(fnd(lb, 'reload').status, 0)
+      assert.equal(shadow(lb).state, 'on')
+      await lb.stop()
+    })
+  }
+})

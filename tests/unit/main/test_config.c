@@ -117,6 +117,12 @@ static const struct {
       "placer, got a list; expected {use: <name>, its options}\n" },
     { "node: full\nplugins: { placer: [] }\n",
       "placer, got an empty list; expected {use: <name>, its options} or a list of them\n" },
+    { "node: full\nplugins: { shadow: [] }\n", "fn.yaml:2:20: shadow, got an empty list; expected" },
+    { "node: full\nplugins: { placer: ch, shadow: ch }\n",
+      "fn.yaml:2:32: \"ch\" already defined at " },
+    { LB "lb: { shadow_permille: 1001 }\n", "shadow_permille, got \"1001\"; expected 1..1000" },
+    { LB "admin: { socket: a.sock }\n",
+      "fn.yaml:3:18: socket, got \"a.sock\"; expected an absolute path, or off" },
     { "node: full\nplugins: { placer: [naive, naive] }\n",
       "\"naive\" already defined at" },
     { "node: full\nplugins: { placer: { file: /x } }\n", "placer: key \"use\" is missing" },
@@ -248,6 +254,21 @@ START_TEST(test_plugins_become_data)
     ck_assert_str_eq(config->drivers.items[1].file, "/x.so");
     ck_assert_uint_eq(config->overriders.n, 1);
     ck_assert_str_eq(config->overriders.items[0].use, "tag");
+}
+END_TEST
+
+START_TEST(test_a_shadow_is_a_placer_of_another_name)
+{
+    load("node: lb\nplugins: { placer: ch, shadow: { use: ch, name: next }, pool: { use: static, "
+         "runners: [\"a:1\"] } }\n",
+         NULL);
+    ck_assert_uint_eq(problems.n, 0);
+    ck_assert_uint_eq(config->shadow.n, 1);
+    ck_assert_str_eq(config->shadow.items[0].name, "next");
+    ck_assert_str_eq(config->shadow.items[0].kind, "placer");
+    ck_assert_int_eq(config->lb->shadow_permille, 1000);
+    load("node: pure-runner\nplugins: { shadow: p2c }\n", NULL);
+    ck_assert_uint_eq(config->shadow.n, 0);
 }
 END_TEST
 
@@ -515,6 +536,7 @@ int main(void)
     tcase_add_test(t, test_made_ids_stay);
     tcase_add_test(t, test_plugins_become_data);
     tcase_add_test(t, test_placers_are_one_or_a_stack);
+    tcase_add_test(t, test_a_shadow_is_a_placer_of_another_name);
     suite_add_tcase(s, t);
     t = tcase("variables");
     tcase_add_loop_test(t, test_bad_variable_gets_its_sentence, 0, ROWS(bad_variables));

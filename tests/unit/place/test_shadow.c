@@ -32,6 +32,7 @@ static struct fake_engage fe;
 static struct brain a, b, c;
 static struct plugin pool;
 static struct place *place;
+static int wakes;
 
 static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
 {
@@ -124,6 +125,7 @@ static void setup(void)
     struct place_deps deps = { .client = &fe.client, .options = { 10 * ENV_MS, ENV_S, 20000, 0 } };
     struct fn_error e = ERR_INIT;
 
+    wakes = 0;
     env = fake_env_create();
     fake_engage_init(&fe);
     fake_plugin_reset();
@@ -166,6 +168,7 @@ static void publish(uint32_t n)
 static void on_wake(struct place_call *pc)
 {
     (void)pc;
+    wakes++;
 }
 
 static struct place_call *begin_for(const char *fn)
@@ -379,6 +382,29 @@ START_TEST(many_functions_need_no_more_memory)
 }
 END_TEST
 
+START_TEST(its_wakes_wake_nobody)
+{
+    const struct fn_wake_if *wake = fake_plugin_table("fn.wake");
+    struct place_call *pc;
+
+    publish(2);
+    shadow(&b, 1000);
+    say(&a, FN_WAIT, 0);
+    a.say.wake_mask = FN_WAKE_PLUGIN;
+    a.say.wait_ns = 5 * ENV_S;
+    pc = begin();
+    ck_assert_int_eq(place_next(pc), PLACE_PARKED);
+    wake->wake(&b.plugin.host, NULL);
+    fake_env_advance(env, ENV_MS);
+    ck_assert_int_eq(wakes, 0);
+    wake->wake(&a.plugin.host, NULL);
+    fake_env_advance(env, ENV_MS);
+    ck_assert_int_eq(wakes, 1);
+    place_leave(pc);
+    free(pc);
+}
+END_TEST
+
 /* ---- the breaker ----------------------------------------------------------------------------- */
 
 START_TEST(a_slow_shadow_is_turned_off)
@@ -569,6 +595,7 @@ int main(void)
         answers_are_compared_by_verdict,
         picks_are_judged_by_what_runners_did_lately,
         moves_of_homes_are_counted_for_both,
+        its_wakes_wake_nobody,
         many_functions_need_no_more_memory,
         a_slow_shadow_is_turned_off,
         a_shadow_that_answers_nonsense_is_turned_off,
