@@ -244,8 +244,7 @@ static int find_placer(const struct plugin_file *file, const char *use,
     if (x.n != 1) {
         return err_set(reterr, x.n ? FN_E_INVALID : FN_E_NOT_FOUND,
                        "SIM102 %s: has %u placers%s%s; expected one%s", plugin_file_path(file), x.n,
-                       use ? " named " : "", use ? use : "",
-                       x.n ? ", name it with --use" : ": only placers are simulated");
+                       use ? " named " : "", use ? use : "", x.n ? ", named by --use" : "");
     }
     *ret = x.factory;
     return 0;

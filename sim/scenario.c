@@ -119,9 +119,9 @@ static const struct fn_opt placement_opts[] = {
 #undef AT
 #define AT(field) offsetof(struct scenario_event, field)
 static const struct fn_opt event_opts[] = {
-    OPT("at", DURATION, AT(at_ns), NULL, 0, 1000 * H, "When, from the start."),
+    OPT("at", DURATION, AT(at_ns), NULL, 0, 1000 * H, "a time from the start, such as 10s."),
     { .key = "what",
-      .doc = "crash: the process dies and its connections are reset; vanish: the machine is gone "
+      .doc = "what happens; crash: the process dies and its connections are reset; vanish: the machine is gone "
              "and nobody says so; leave: taken out of the pool, running calls end; drain: listed "
              "as draining; join: new runners.",
       .choices = "crash|vanish|leave|drain|join",

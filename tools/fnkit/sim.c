@@ -24,6 +24,7 @@
 #define FILES_MAX 16
 #define SETS_MAX  64
 #define HEAP_FILL 0x5a
+#define HEAP_BLOCKS 200
 
 struct run {
     struct cluster_result first;
@@ -62,6 +63,18 @@ static void on_trip(const char *sentence)
     _exit(FNKIT_BROKEN);
 }
 
+/* From now on blocks are filled with another byte and lie elsewhere. The blocks stay: the child ends
+ * soon. */
+static void other_heap(void)
+{
+    mallopt(M_PERTURB, HEAP_FILL);
+    for (size_t i = 0; i < HEAP_BLOCKS; i++) {
+        void *volatile block = malloc(16 + 24 * i);
+
+        (void)block;
+    }
+}
+
 static int simulate(const struct scenario *sc, const struct sim_args *a, struct run *ret)
 {
     struct cluster_result second;
@@ -76,7 +89,7 @@ static int simulate(const struct scenario *sc, const struct sim_args *a, struct 
         struct cluster_options again = a->options;
 
         again.real_ns = NULL;
-        mallopt(M_PERTURB, HEAP_FILL);
+        other_heap();
         r = cluster_run(sc, &again, &second, &p, &e);
         ret->second_hash = second.hash;
     }
