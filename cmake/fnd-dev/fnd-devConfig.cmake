@@ -24,7 +24,8 @@ endif()
 
 # fn_add_plugin(name sources ...)
 # name.so in the build folder: hidden symbols, one export, everything resolved when it is loaded. A C++
-# plugin carries its own C++ library. name_static, built only when something asks for it, has the entry
+# plugin carries its own C++ library, unless FN_SHARED_CXX is set (for fnkit check's look at imports and
+# variables, which cannot tell the library's from the plugin's). name_static, built only when something asks for it, has the entry
 # fn_plugin_v1_<id> instead, so that several plugins fit into one program for sanitizers and fuzzers.
 function(fn_add_plugin name)
     add_library(${name} MODULE ${ARGN})
@@ -32,8 +33,11 @@ function(fn_add_plugin name)
         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
         LINK_DEPENDS ${FN_PLUGIN_MAP})
     target_link_options(${name} PRIVATE -Wl,-z,now -Wl,-z,relro
-        -Wl,--version-script=${FN_PLUGIN_MAP}
-        $<$<LINK_LANGUAGE:CXX>:-static-libstdc++> $<$<LINK_LANGUAGE:CXX>:-static-libgcc>)
+        -Wl,--version-script=${FN_PLUGIN_MAP})
+    if(NOT FN_SHARED_CXX)
+        target_link_options(${name} PRIVATE
+            $<$<LINK_LANGUAGE:CXX>:-static-libstdc++> $<$<LINK_LANGUAGE:CXX>:-static-libgcc>)
+    endif()
     # A sanitizer's functions are in the program, so that a plugin built with one cannot be whole.
     if(NOT "${CMAKE_C_FLAGS} ${CMAKE_CXX_FLAGS}" MATCHES "-fsanitize=")
         target_link_options(${name} PRIVATE -Wl,-z,defs)

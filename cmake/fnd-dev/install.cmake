@@ -19,7 +19,7 @@ install(FILES ${CMAKE_CURRENT_LIST_DIR}/fnd-devConfig.cmake ${CMAKE_CURRENT_LIST
     DESTINATION lib/cmake/fnd-dev COMPONENT fnd-dev)
 install(FILES ${CMAKE_BINARY_DIR}/fnd-dev/fnd-dev.pc DESTINATION lib/pkgconfig COMPONENT fnd-dev)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/samples DESTINATION share/fnd-dev COMPONENT fnd-dev)
-foreach(folder sim/scenarios tools/fnkit/scenarios)
+foreach(folder tests/scenario)
     if(EXISTS ${CMAKE_SOURCE_DIR}/${folder})
         install(DIRECTORY ${CMAKE_SOURCE_DIR}/${folder}/ DESTINATION share/fnd-dev/scenarios
             COMPONENT fnd-dev)

@@ -169,7 +169,8 @@ struct statics {
 static bool is_of_crt(const char *name)
 {
     return strncmp(name, "completed.", 10) == 0 || strcmp(name, "__dso_handle") == 0 ||
-           strcmp(name, "__TMC_END__") == 0;
+           strcmp(name, "__TMC_END__") == 0 ||
+           strncmp(name, "DW.ref.", 7) == 0; /* C++: where an exception's handler is found */
 }
 
 static bool stays_writable(const struct elf *e, const Elf64_Shdr *sh)

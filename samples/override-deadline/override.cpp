@@ -34,9 +34,10 @@ public:
             throw std::out_of_range(header + ", got " + value + "; expected 1 to " +
                                     std::to_string(longest) + " seconds");
         }
-        return edit->set_u64(e, FN_FIELD_TIMEOUT_S, static_cast<uint64_t>(seconds)) == 0
-                   ? FN_CHANGED
-                   : FN_E_RANGE;
+        if (edit->set_u64(e, FN_FIELD_TIMEOUT_S, static_cast<uint64_t>(seconds)) < 0) {
+            throw std::runtime_error("the timeout was not taken");
+        }
+        return FN_CHANGED;
     }
 
 private:

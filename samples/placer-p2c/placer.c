@@ -82,7 +82,7 @@ static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
     if (ask->why != FN_WHY_BUSY && ask->why != FN_WHY_UNREACHABLE) {
         s->tries = 0; /* a new round */
     }
-    if (ask->snap->n > 0 && s->tries < p->conf->tries) {
+    if (s->tries < p->conf->tries && s->tries < ask->snap->n) {
         index = draw(p, ask);
     }
     if (index == NONE) {
