@@ -185,6 +185,8 @@ EXPORTED void free(void *p)
 /* ---- fences ------------------------------------------------------------------------------------
  */
 
+#define QUARANTINE 2048
+
 struct fence {
     void *base;
     size_t mapped;
@@ -230,14 +232,28 @@ void fence_read_only(void *at)
     mprotect(f->base, f->mapped - (size_t)sysconf(_SC_PAGESIZE), PROT_READ);
 }
 
+/* What was borrowed stays unreachable for a while: its place is not given away at once. */
 void fence_free(void *at)
 {
+    static struct {
+        void *base;
+        size_t mapped;
+    } gone[QUARANTINE];
+    static uint32_t turn;
     struct fence **link = find(at);
     struct fence *f = *link;
 
-    if (f) {
-        *link = f->next;
-        munmap(f->base, f->mapped);
-        free(f);
+    if (!f) {
+        return;
     }
+    *link = f->next;
+    madvise(f->base, f->mapped, MADV_DONTNEED);
+    mprotect(f->base, f->mapped, PROT_NONE);
+    if (gone[turn].base) {
+        munmap(gone[turn].base, gone[turn].mapped);
+    }
+    gone[turn].base = f->base;
+    gone[turn].mapped = f->mapped;
+    turn = (turn + 1) % QUARANTINE;
+    free(f);
 }
