@@ -86,6 +86,8 @@ const char *config_variable_of(enum config_section section, const char *key);
 /* ---- what a reload may change (config_live.c) ------------------------------------------------ */
 
 bool config_is_live(enum config_section section, const char *key);
+/* A sentence for the reference. */
+void config_print_live(enum config_section section, struct buf *out);
 /* Whether the section means anything for this kind of node. */
 bool config_section_applies(const struct config *c, int section);
 

@@ -45,6 +45,38 @@ bool config_is_live(enum config_section section, const char *key)
     return false;
 }
 
+/* "`a`, `b`" of the keys that are live, or are not. */
+static uint32_t list_keys(enum config_section section, bool are_live, struct buf *out)
+{
+    uint32_t n = 0;
+
+    for (const struct fn_opt *o = config_sections[section].opts; o->key; o++) {
+        if (config_is_live(section, o->key) == are_live) {
+            buf_printf(out, "%s`%s`", n++ ? ", " : "", o->key);
+        }
+    }
+    return n;
+}
+
+void config_print_live(enum config_section section, struct buf *out)
+{
+    struct buf fixed = BUF_INIT(0);
+    struct buf taken = BUF_INIT(0);
+    uint32_t n_fixed = list_keys(section, false, &fixed);
+    uint32_t n_taken = list_keys(section, true, &taken);
+
+    buf_add_str(out, "\nA reload takes over ");
+    if (n_fixed == 0 || n_taken == 0) {
+        buf_add_str(out, n_taken ? "all of them.\n" : "none of them.\n");
+    } else if (n_fixed <= n_taken) {
+        buf_printf(out, "all but %s.\n", buf_text(&fixed));
+    } else {
+        buf_printf(out, "%s.\n", buf_text(&taken));
+    }
+    buf_finish(&fixed);
+    buf_finish(&taken);
+}
+
 /* ---- what differs ---------------------------------------------------------------------------- */
 
 static const char *value_text(const struct conf_values *v, uint32_t i, struct buf *b)

@@ -156,6 +156,7 @@ static void reference_sections(struct buf *out)
             buf_printf(out, "## `%s:`\n\n%s\n\n", config_sections[i].key, config_sections[i].doc);
         }
         conf_print_reference(config_sections[i].opts, variable_of, &section, out);
+        config_print_live(section, out);
         buf_add_str(out, "\n");
     }
 }
@@ -274,6 +275,7 @@ int config_print_reference(struct plugin_host *h, const char *plugin_dir, struct
                 "must have) and the plugin's own options. Beside them, how files are judged "
                 "(plugin-security.md):\n\n");
     conf_print_reference(config_sections[SECTION_PLUGINS].opts, NULL, NULL, out);
+    config_print_live(SECTION_PLUGINS, out);
     reference_plugins(h, plugin_dir, out, p);
     return 0;
 }

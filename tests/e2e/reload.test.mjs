@@ -110,6 +110,25 @@ describe('reload', () => {
     await gone()
   })
 
+  it('keeps the running generation when a plugin does what no plugin may do', async () => {
+    await lb.reload({ mark: 'sound' })
+    const number = await generation()
+    const evil = { e01_ctor_crashes: /PLG911/, e02_ctor_loops: /PLG912/, e03_ctor_exits: /PLG913/, e04_no_entry: /PLG90/,
+      e05_create_floods: /PLG915/, e06_create_sleeps: /PLG914/, l08_undefined: /PLG908/, l11_entry_crashes: /PLG9/ }
+    const calls = load(lb, 2)
+    for (const [name, expected] of Object.entries(evil)) {
+      const file = path.join(build, 'tests/plugins/evil', `${name}.so`)
+      const got = await lb.reload({ placer: `${name.slice(0, 3)}, file: ${file}` })
+      assert.equal(got.code, 78, name)
+      assert.match(got.err, expected)
+    }
+    const { marks, failures } = await calls.stop()
+    assert.deepEqual(failures, [])
+    assert.deepEqual([...marks.keys()], ['sound-sound'])
+    assert.equal(await generation(), number)
+    await gone()
+  })
+
   it('a plugin file that is overwritten, cut or deleted while it is loaded harms nobody', async () => {
     const file = path.join(tempDir(), 'copy.so')
     copyFileSync(stamp, file)
@@ -167,12 +186,14 @@ describe('reload', () => {
 
   it('one at a time: the second is told that it is busy; SIGHUP comes again after it', async () => {
     const from = await generation()
-    const slow = lb.reload({ mark: 'slow', second: ', slow: 300ms' })
-    await until('it is being made', async () => (await lb.command('reload', '--json')).out.includes('"busy, generation'))
-    assert.equal((await lb.command('reload')).code, 69)
+    lb.write(lbYaml({ ...lb.options, mark: 'slow', second: ', slow: 300ms' }))
+    const both = [lb.command('reload'), lb.command('reload')]
+    const told = await Promise.race(both)
+    assert.equal(told.code, 69, told.err)
+    assert.match(told.err, new RegExp(`busy, generation ${from + 1} is being made`))
     lb.write(lbYaml({ ...lb.options, mark: 'hup' }))
     lb.node.signal('SIGHUP')
-    assert.equal((await slow).code, 0)
+    assert.deepEqual((await Promise.all(both)).map((r) => r.code).sort(), [0, 69])
     await until('the signal was heard', async () => await generation() === from + 2)
     assert.equal(await lb.mark(), 'hup-hup')
     await gone()

@@ -15,6 +15,8 @@ export function lbYaml({ port, addresses, mark = 'a', placer = 'naive', function
 http: { listen: "127.0.0.1:${port}"${http} }
 plugin_dir: ${path.join(build, 'plugins')}
 plugins:
+  trial_timeout: 400ms
+  start_timeout: 400ms
   placer: { use: ${placer} }
   pool: ${pool ?? `{ use: static, runners: [${addresses.map((a) => `"${a}"`).join(', ')}] }`}
   overriders: ${overriders ?? `
