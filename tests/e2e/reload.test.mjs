@@ -1,4 +1,5 @@
 // Reload without loss: new generations of the configuration under load, refused ones, what may not change.
+// FND_LONG=1: a thousand reloads, and a generation that is stuck for half a minute.
 import assert from 'node:assert/strict'
 import { chmodSync, copyFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
@@ -8,12 +9,13 @@ import { invoke } from './lib/http.mjs'
 import { build, tempDir, until } from './lib/node.mjs'
 import { ReloadLb, lbYaml, load, resources, stamp, stampDriver } from './lib/reload.mjs'
 
-const RELOADS = Number(process.env.FND_RELOADS ?? 60)
+const LONG = process.env.FND_LONG === '1'
+const RELOADS = Number(process.env.FND_RELOADS ?? (LONG ? 1000 : 60))
 // Memory of a process grows with its first ten thousand calls: the long form tells more.
 const WARM = Math.floor(RELOADS / 2)
 const RSS_GROWTH_MAX_KIB = RELOADS >= 500 ? 1536 : 10 * 1024
 const LANE_THREADS = 4 // started when two ends of generations meet
-const functions = { echo: {}, sleeper: {} }
+const functions = { echo: {}, sleeper: { timeout: 60 } }
 
 describe('reload', () => {
   let runner
@@ -181,6 +183,20 @@ describe('reload', () => {
     assert.equal((await slow).status, 200)
     await gone()
     assert.equal(await generation(), from + 1)
+    assert.equal(await lb.node.metric('fn_plugin_listener_stamp_wrong'), 0)
+  })
+
+  it('a generation that calls do not leave is reported, and goes with the last of them', { skip: !LONG }, async () => {
+    const stuck = invoke(lb.node, fnId('sleeper'), '36000')
+    await until('it runs', async () => await lb.node.metric('fn_calls_in_flight') >= 1)
+    const number = await generation()
+    assert.equal((await lb.reload({ mark: 'after' })).code, 0)
+    await until('it is reported', async () => await lb.node.metric('fn_config_generations_stuck') === 1, 35_000)
+    assert.match(lb.node.log, new RegExp(`still in use.*generation=${number} .*calls=1`))
+    assert.equal(await lb.node.metric('fn_config_generations'), 2)
+    assert.equal((await stuck).status, 200)
+    await gone()
+    assert.equal(await lb.node.metric('fn_config_generations_stuck'), 0)
     assert.equal(await lb.node.metric('fn_plugin_listener_stamp_wrong'), 0)
   })
 
