@@ -208,6 +208,8 @@ struct config {
     const struct config_tls *tls;
     uint32_t n_tls;
     struct config_list_plugin shadow;     /* lb, full: like placers; n 0 = none */
+    struct config_plugin fallback;        /* lb, full: placer that decides while placers are put aside;
+                                             use NULL = none */
     struct config_list_plugin placers;    /* lb, full: in order of creation; the last one is the
                                              outermost and decides */
     struct config_plugin pool;            /* lb; full: static with the runner inside ("local:") */

@@ -10,7 +10,7 @@
 #define DOCKER_SOCKET "/var/run/docker.sock"
 
 static const char *const plugin_keys[] = { "use", "file", "name", "sha256", NULL };
-const char *const config_plugin_kinds[] = { "placer",     "shadow", "pool",      "driver",
+const char *const config_plugin_kinds[] = { "placer",     "shadow",    "fallback", "pool", "driver",
                                             "overriders", "listeners", NULL };
 
 struct plugin_words {
@@ -156,6 +156,8 @@ static void read_section(struct config *c, struct conf_node *map, struct conf_pr
             read_stack(c, n, FN_KIND_PLACER, &c->placers, p);
         } else if (strcmp(n->key, "shadow") == 0) {
             read_stack(c, n, FN_KIND_PLACER, &c->shadow, p);
+        } else if (strcmp(n->key, "fallback") == 0) {
+            read_plugin(c, n, FN_KIND_PLACER, &c->fallback, p);
         } else if (strcmp(n->key, "pool") == 0) {
             read_plugin(c, n, FN_KIND_POOL, &c->pool, p);
         } else if (strcmp(n->key, "driver") == 0) {
@@ -217,6 +219,18 @@ static void set_placers(struct config *c)
     if (use || !c->placers.items) {
         set_only(c, &c->placers,
                  plugin_default(FN_KIND_PLACER, use ? use : "naive", use ? "FN_PLACER" : "default"));
+    }
+}
+
+/* A second instance of the same name would share its metrics and its place in the stack. */
+static void check_fallback(struct config *c, struct conf_problems *p)
+{
+    for (uint32_t i = 0; c->fallback.use && i < c->placers.n; i++) {
+        if (strcmp(c->placers.items[i].name, c->fallback.name) == 0) {
+            conf_problem(p, "CFG703", c->fallback.where,
+                         "%s already defined at %s; expected another placer, or a name: of its own",
+                         conf_quote(c->fallback.name), c->placers.items[i].where);
+        }
     }
 }
 
@@ -285,6 +299,7 @@ void config_plugins_read(struct config *c, struct conf_problems *p)
         c->pool.use = NULL;
     } else {
         set_placers(c);
+        check_fallback(c, p);
         check_shadow(c, p);
         set_pool(c, p);
     }

@@ -123,6 +123,9 @@ int config_print(const struct config *c, struct plugin_host *h, struct buf *out,
     buf_add_str(out, "plugins:\n");
     conf_print(c->priv->values[SECTION_PLUGINS], 2, out);
     print_plugins(c, h, &c->placers, "placer", out, p);
+    if (c->fallback.use) {
+        print_plugin(c, h, &c->fallback, "fallback", false, out, p);
+    }
     print_plugins(c, h, &c->shadow, "shadow", out, p);
     if (c->node != CONFIG_FULL) {
         print_plugin(c, h, &c->pool, "pool", false, out, p);
@@ -268,7 +271,8 @@ int config_print_reference(struct plugin_host *h, const char *plugin_dir, struct
     buf_add_str(out,
                 "\n## `plugins:`\n\n`placer:` (nodes `lb`, `full`; one or a list, the last one is "
                 "the outermost), `shadow:` (a placer, or a list like `placer:`, that is only asked: "
-                "shadow.md), `pool:` (nodes `lb`, `full`), `driver:` (nodes `pure-runner`, "
+                "shadow.md), `fallback:` (a placer that decides while the placer's decisions are bad or "
+                "slow: plugin-faults.md), `pool:` (nodes `lb`, `full`), `driver:` (nodes `pure-runner`, "
                 "`full`; one or a list like `placer:`), "
                 "`overriders:` and `listeners:` (lists, in order). Each is `{ use: <name> }` with "
                 "optional `file:` (absolute path), `name:`, `sha256:` (64 hex digits that the file "

@@ -37,7 +37,7 @@ struct generation *generation_create(struct node *n, struct config *config, bool
     struct generation *g = calloc(1, sizeof(*g));
     const time_t now_s = (time_t)(env_wall_ns(n->env) / ENV_S);
     uint32_t most = config->overriders.n + config->listeners.n + config->placers.n +
-                    config->shadow.n + 1;
+                    config->shadow.n + 2;
     struct tm tm;
 
     if (!g || !(g->plugins = calloc(most, sizeof(*g->plugins)))) {
@@ -100,6 +100,12 @@ static struct plugin *load_stack(struct generation *g, const struct config_list_
     return outermost;
 }
 
+static void load_fallback(struct generation *g, struct conf_problems *p)
+{
+    place_stack_begin(g->node->place); /* it wraps none of the others */
+    g->fallback = load_one(g, &g->config->fallback, p);
+}
+
 static void load_pool(struct generation *g, struct plugin *running, struct conf_problems *p)
 {
     const struct config_plugin *section = &g->config->pool;
@@ -121,6 +127,7 @@ int generation_load(struct generation *g, struct plugin *running, struct conf_pr
     if (node_has_lb(g->node)) {
         g->placer = load_stack(g, &g->config->placers, p);
         g->shadow = load_stack(g, &g->config->shadow, p);
+        load_fallback(g, p);
         load_pool(g, running, p);
         if (node_functions(g->node, g->config, &g->catalog, &e) < 0) {
             conf_problem(p, "CFG703", NULL, "%s", e.msg);
@@ -271,6 +278,10 @@ static int use_placer(struct generation *g)
 
     if (place_uses(g->node->place, g->placer)) {
         g->refs++;
+    }
+    if (r == 0 && g->fallback) {
+        r = place_set_fallback(g->node->place, g->fallback, on_part_gone, g);
+        g->refs += r == 0;
     }
     return r;
 }

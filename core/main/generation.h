@@ -39,6 +39,7 @@ struct generation {
     uint32_t n_plugins;
     struct plugin **overriders, **listeners;
     struct plugin *placer;   /* the outermost one; NULL: no load balancer */
+    struct plugin *fallback; /* may be NULL */
     struct plugin *shadow;   /* the outermost one; NULL: none */
     struct plugin *pool;     /* NULL: no load balancer, or its successor has it */
     bool keeps_pool;         /* takes the pool of the one before */

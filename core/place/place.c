@@ -47,6 +47,9 @@ static int decide(struct place_call *pc, struct fn_answer *answer)
     if (pc->snap->shadow && pc->why == FN_WHY_START && pc->attempts == 0) {
         shadow_ask(pc, &ask, r, answer);
     }
+    if (crumb.missed) {
+        breaker_strike(y, "decide took longer than 1 ms");
+    }
     return r;
 }
 
@@ -216,6 +219,9 @@ static bool take_runner(struct place_call *pc, const struct fn_answer *answer)
 static enum place_verdict bad_answer(struct place_call *pc, const char *what)
 {
     plugin_bad_answer(pc->policy->placer, what);
+    if (breaker_strike(pc->policy, what)) {
+        return park(pc, &(struct fn_answer){ .wake_mask = FN_WAKE_POOL | FN_WAKE_CAPACITY });
+    }
     err_set_http(&pc->error, FN_E_INTERNAL, 500, FN_BLAME_PLUGIN,
                  "the placer gave an answer that the host cannot use");
     return PLACE_GIVE_UP;
@@ -238,15 +244,30 @@ static void session_begin(struct place_call *pc)
     }
 }
 
-enum place_verdict place_next(struct place_call *pc)
+/* What is wrong with an answer, or NULL. */
+static const char *wrong(const struct place_call *pc, int r, const struct fn_answer *answer)
 {
-    struct fn_answer answer;
-    uint32_t turns;
-    int r;
+    if (r > 0 || r < FN_E_UNAUTHENTICATED) {
+        return "decide: unknown result";
+    }
+    if (r < 0 || answer->verdict == FN_GIVE_UP) {
+        return NULL;
+    }
+    if (answer->verdict == FN_TRY) {
+        return answer->index < pc->snap->view.n ? NULL : "decide: index is not in the snapshot";
+    }
+    if (answer->verdict == FN_WAIT) {
+        return answer->wait_ns >= 0 ? NULL : "decide: negative wait";
+    }
+    return "decide: unknown verdict";
+}
 
-    assert(!pc->runner && !pc->parked);
-    if (!pc->group) {
-        return give_up(pc, FN_E_EXHAUSTED);
+/* Takes the group's snapshot for a round, unless one is under way with a placer that still counts. */
+static void round_begin(struct place_call *pc)
+{
+    if (pc->snap && pc->policy->distrusted) {
+        snapshot_unref(pc->snap);
+        pc->snap = NULL;
     }
     if (!pc->snap) {
         pc->snap = pc->group->snap;
@@ -257,32 +278,40 @@ enum place_verdict place_next(struct place_call *pc)
             pc->trace->runners = pc->snap->view.n;
         }
     }
+}
+
+enum place_verdict place_next(struct place_call *pc)
+{
+    struct fn_answer answer;
+    const char *what;
+    uint32_t turns;
+    int r;
+
+    assert(!pc->runner && !pc->parked);
+    if (!pc->group) {
+        return give_up(pc, FN_E_EXHAUSTED);
+    }
+    round_begin(pc);
     for (turns = pc->snap->view.n + LOCAL_TRIES_SPARE; turns > 0; turns--) {
         r = decide(pc, &answer);
+        what = wrong(pc, r, &answer);
+        if (what) {
+            return bad_answer(pc, what);
+        }
+        breaker_good(pc->policy);
         if (r < 0) {
             return give_up(pc, r);
         }
-        switch (answer.verdict) {
-        case FN_TRY:
-            if (answer.index >= pc->snap->view.n) {
-                return bad_answer(pc, "decide: index is not in the snapshot");
-            }
+        if (answer.verdict == FN_TRY) {
             if (take_runner(pc, &answer)) {
                 return PLACE_TRY;
             }
-            break;
-        case FN_WAIT:
-            if (answer.wait_ns < 0) {
-                return bad_answer(pc, "decide: negative wait");
-            }
-            trace_answer(pc, &answer);
-            return park(pc, &answer);
-        case FN_GIVE_UP:
-            trace_answer(pc, &answer);
-            return give_up(pc, answer.code < 0 ? answer.code : FN_E_UNAVAILABLE);
-        default:
-            return bad_answer(pc, "decide: unknown verdict");
+            continue;
         }
+        trace_answer(pc, &answer);
+        return answer.verdict == FN_WAIT
+                   ? park(pc, &answer)
+                   : give_up(pc, answer.code < 0 ? answer.code : FN_E_UNAVAILABLE);
     }
     return park(pc, &(struct fn_answer){ .wake_mask = FN_WAKE_POOL | FN_WAKE_CAPACITY });
 }
@@ -546,6 +575,7 @@ void place_destroy(struct place *p)
         assert(g->waiting_n == 0 && g->trying_n == 0);
         group_destroy(g);
     }
+    breaker_finish(p);
     policy_unref(p->policy);
     policy_unref(p->shadow.policy);
     policies_finish(p);

@@ -55,6 +55,9 @@ int place_stack_add(struct place *p, struct plugin *placer, struct fn_error *ret
  * (may be NULL), later and from the loop, or by place_destroy(). Calls in the middle of a round end
  * it with the placer that began it; waiting ones begin anew with this one. */
 int place_set_placer(struct place *p, struct plugin *placer, void (*gone)(void *ud), void *ud);
+/* [loop] or before place_start(), after place_set_placer(), which forgets the fallback of the placer
+ * before: who decides while this placer's decisions are bad or slow (breaker.c). The same terms. */
+int place_set_fallback(struct place *p, struct plugin *placer, void (*gone)(void *ud), void *ud);
 /* Whether it decides for new calls now. */
 bool place_uses(const struct place *p, const struct plugin *placer);
 /* [loop] For decisions from now on. */

@@ -36,6 +36,7 @@ struct policy {
     struct home *homes; /* of functions, while there is a shadow (shadow.c); else NULL */
     struct env_task gone_task;
     LIST_ENTRY(policy) link_leaving;
+    bool distrusted; /* the breaker is open: no call goes on with it */
 };
 
 /* One pool in use (pool.c). */
@@ -117,11 +118,28 @@ struct place_shadow {
     } m;
 };
 
+#define BREAKER_STRIKES 3u
+
+enum breaker_state { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_TRIAL };
+
+/* breaker.c */
+struct breaker {
+    enum breaker_state state;
+    struct policy *main;     /* the operator's; counted */
+    struct policy *fallback; /* counted; NULL = there is no breaker */
+    int64_t strikes_ns[BREAKER_STRIKES]; /* ring of the last ones */
+    uint32_t n_strikes;
+    uint32_t good; /* decisions of the trial */
+    int64_t pause_ns; /* of the next opening */
+    struct env_timer timer;
+};
+
 struct place {
     struct place_deps deps;
     struct policy *policy; /* current; NULL before the first placer */
     struct place_shadow shadow;
     LIST_HEAD(, policy) leaving;
+    struct breaker breaker;
     struct plugin *stack[PLACE_STACK_MAX]; /* inner ones first (stack.c) */
     uint32_t stack_n;
     struct source *source; /* current; NULL before place_start() */
@@ -175,14 +193,25 @@ void shadow_observe(struct place_call *pc, const struct fn_placed *placed);
 bool shadow_is(const struct place *p, const struct plugin *plugin);
 void shadow_index_build(struct snapshot *s);
 void shadow_index_free(struct snapshot *s);
-void shadow_placer_set(struct place *p); /* there is a new serving placer */
+void shadow_placer_set(struct place *p); /* there is a new serving placer, of the operator */
+void shadow_policy_used(struct place *p); /* another policy decides */
 
 /* policy.c */
 /* One count; NULL when out of memory. */
 struct policy *policy_create(struct place *p, struct plugin *placer, void (*gone)(void *ud),
                              void *ud);
+/* Makes it the policy in use; < 0: not every group has it. */
+int policy_use(struct place *p, struct policy *y);
 struct policy *policy_ref(struct policy *y);
 void policy_unref(struct policy *y); /* NULL ok */
 void policies_finish(struct place *p);
+
+/* breaker.c */
+void breaker_begin(struct place *p, struct policy *main); /* a new placer, without fallback */
+void breaker_finish(struct place *p);
+void breaker_swapped(struct place *p); /* another policy is the operator's now; same fallback */
+/* A decision was bad or slow; true: the call may be asked about again, by this or another placer. */
+bool breaker_strike(struct policy *y, const char *why);
+void breaker_good(struct policy *y);
 
 #endif

@@ -66,22 +66,33 @@ struct policy *policy_create(struct place *p, struct plugin *placer, void (*gone
     return y;
 }
 
-int place_set_placer(struct place *p, struct plugin *placer, void (*gone)(void *ud), void *ud)
+int policy_use(struct place *p, struct policy *y)
 {
-    struct policy *y = policy_create(p, placer, gone, ud);
     struct policy *old = p->policy;
     struct place_group *g, *next;
-    int r = y ? 0 : FN_E_EXHAUSTED;
+    int r = 0;
 
-    if (!y) {
-        return r;
-    }
-    p->policy = y;
-    shadow_placer_set(p);
+    p->policy = policy_ref(y);
+    shadow_policy_used(p);
     HASH_ITER(hh, p->groups, g, next) {
         r = r < 0 ? r : snapshot_renew(g);
     }
     policy_unref(old);
+    return r;
+}
+
+int place_set_placer(struct place *p, struct plugin *placer, void (*gone)(void *ud), void *ud)
+{
+    struct policy *y = policy_create(p, placer, gone, ud);
+    int r;
+
+    if (!y) {
+        return FN_E_EXHAUSTED;
+    }
+    breaker_begin(p, y);
+    shadow_placer_set(p);
+    r = policy_use(p, y);
+    policy_unref(y);
     return r;
 }
 

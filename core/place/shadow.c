@@ -359,15 +359,19 @@ static bool homes_make(struct policy *y)
     return y->homes != NULL;
 }
 
+void shadow_policy_used(struct place *p)
+{
+    if (p->shadow.policy && !homes_make(p->policy)) {
+        turn_off(p, "out of memory");
+    }
+}
+
 void shadow_placer_set(struct place *p)
 {
     p->shadow.swapped = false;
     if (p->shadow.policy) {
         begin_counts(p);
         metric_set(p->shadow.m.swapped, 0);
-        if (!homes_make(p->policy)) {
-            turn_off(p, "out of memory");
-        }
     }
 }
 
@@ -423,8 +427,15 @@ int place_shadow_swap(struct place *p, bool back, struct fn_error *reterr)
         return err_set(reterr, FN_E_PRECONDITION, "LB310 shadow placer %s was turned off: %s",
                        plugin_name(now->placer), s->off_why);
     }
+    if (p->breaker.state != BREAKER_CLOSED) {
+        return err_set(reterr, FN_E_PRECONDITION,
+                       "LB311 %s was put aside and its fallback decides or it is on trial; expected a "
+                       "swap when it is trusted again",
+                       plugin_name(p->breaker.main->placer));
+    }
     s->policy = p->policy;
     p->policy = now;
+    breaker_swapped(p);
     s->swapped = !back;
     s->off_why[0] = '\0';
     s->strikes = 0;

@@ -71,6 +71,42 @@ describe('crashes are attributed', () => {
   })
 })
 
+describe('the fallback placer', () => {
+  const fallback = 'fallback: { use: naive }'
+  const opened = /put aside after bad or slow decisions; its fallback decides.*plugin=(e\d+) fallback=naive last="decide/
+
+  for (const name of ['e07_call_sleeps', 'e15_index', 'e15_wait', 'e15_verdict', 'e15_code', 'e25_random']) {
+    it(`takes over from ${name}; no call fails`, async () => {
+      const lb = await lbWith(name, { plugins: fallback })
+      for (let i = 0; i < 12; i++) assert.equal((await evil(lb)).status, 200)
+      assert.match(lb.log, opened)
+      assert.equal(await lb.metric('fn_placer_breaker'), 1)
+      assert.equal((await lb.metrics()).get('fn_node_degraded{reason="placer-fallback"}'), 1)
+      assert.equal(await lb.metric('fn_placer_breaker_opened'), 1)
+    })
+  }
+
+  it('without one a bad answer fails its call and no other', async () => {
+    const lb = await lbWith('e15_index')
+    for (let i = 0; i < 4; i++) {
+      const answer = await evil(lb)
+      assert.equal(answer.status, 500, answer.text)
+      assert.equal(answer.headers['fn-outcome'], 'not-executed')
+      assert.equal((await hello(lb)).status, 200)
+    }
+    assert.match(lb.log, /plugin gave a bad answer.*plugin=e15 kind=placer what="decide: index is not in the snapshot"/)
+    assert.equal((await lb.metrics()).get('fn_plugin_bad_answers{plugin="e15",kind="placer"}'), 4)
+  })
+
+  it('stays away from a placer that is only sometimes slower (E26)', async () => {
+    const lb = await lbWith('e26_slow_sometimes', { plugins: fallback })
+    for (let i = 0; i < 60; i++) assert.equal((await evil(lb)).status, 200)
+    const slow = (await lb.metrics()).get('fn_plugin_call_seconds_bucket{plugin="e26",kind="placer",method="decide",le="1.6e-05"}')
+    assert.ok(slow <= 60 - 6, `the slow ones show: ${slow}`)
+    assert.equal(await lb.metric('fn_placer_breaker_opened'), 0)
+  })
+})
+
 describe('the watchdog', () => {
   for (const name of ['e07_call_sleeps', 'e08_call_spins']) {
     it(`names the plugin of a stuck loop: ${name}`, async () => {
