@@ -84,7 +84,7 @@ static int check_symbol(struct elf *e, const Elf64_Sym *sym, uint64_t strings, u
     return plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
                           unique
                               ? "shares symbol %s with the whole process (GNU unique); expected "
-                                "none, build with -fno-gnu-unique or hidden visibility"
+                                "none, link with a version script that exports fn_plugin_v1 alone"
                               : "chooses symbol %s by code that runs while it is linked (IFUNC); "
                                 "expected none",
                           shown);

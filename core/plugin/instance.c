@@ -221,7 +221,9 @@ static int call_create_in_time(struct creation *c, struct fn_error *reterr)
     }
     r = h->aside(call_create, c, h->start_timeout_ns);
     if (r == FN_E_DEADLINE) {
-        __atomic_add_fetch(&lost, 1, __ATOMIC_RELAXED);
+        metric_set(metric_simple("fn_plugin_lost", METRIC_GAUGE,
+                                 "Calls of create() that missed their deadline and may still run."),
+                   __atomic_add_fetch(&lost, 1, __ATOMIC_RELAXED));
         return err_set(reterr, r,
                        "PLG914 %s: %s/%s: create() did not return within %lld ms "
                        "(plugins.start_timeout)",

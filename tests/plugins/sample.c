@@ -292,6 +292,52 @@ __attribute__((section(".note.fnd"), used, aligned(4))) static const struct fn_n
 };
 #endif
 
+#ifdef HEAP
+/* Tables that are built while the plugin runs, where nobody can tell how long they live. */
+enum { HEAP_MANIFEST = 1, HEAP_NAME, HEAP_LIST, HEAP_FACTORY, HEAP_OPS, HEAP_SUMMARY };
+
+static void *heap_copy(const void *from, size_t n)
+{
+    void *copy = malloc(n);
+
+    if (!copy) {
+        abort();
+    }
+    return memcpy(copy, from, n);
+}
+
+static const struct fn_manifest *heap_manifest(void)
+{
+    static struct fn_manifest m;
+    static struct fn_factory f;
+    static const struct fn_factory *list[2] = { &f, NULL };
+
+    m = manifest.table;
+    f = factory;
+    m.factories = list;
+    switch (HEAP) {
+    case HEAP_MANIFEST:
+        return heap_copy(&m, sizeof(m));
+    case HEAP_NAME:
+        m.name = heap_copy("sample", 7);
+        break;
+    case HEAP_LIST:
+        m.factories = heap_copy(list, sizeof(list));
+        break;
+    case HEAP_FACTORY:
+        list[0] = heap_copy(&f, sizeof(f));
+        break;
+    case HEAP_OPS:
+        f.ops = heap_copy(&ops, sizeof(ops));
+        break;
+    default:
+        f.summary = heap_copy("Words.", 7);
+        break;
+    }
+    return &m;
+}
+#endif
+
 const struct fn_manifest *ENTRY(void);
 __attribute__((visibility("default"))) const struct fn_manifest *ENTRY(void)
 {

@@ -47,8 +47,8 @@ static const struct refusal refusals[] = {
     { "l04_textrel", FN_E_PERMISSION, "PLG906",
       "needs relocations of its code; expected position independent code (-fPIC)" },
     { "l05_unique", FN_E_PERMISSION, "PLG906",
-      "shares symbol \"evil_shared\" with the whole process (GNU unique); expected none, build with "
-      "-fno-gnu-unique or hidden visibility" },
+      "shares symbol \"evil_shared\" with the whole process (GNU unique); expected none, link with a "
+      "version script that exports fn_plugin_v1 alone" },
     { "l06_ifunc", FN_E_PERMISSION, "PLG906",
       "chooses a function by code that runs while it is linked (IFUNC); expected none" },
     { "l07_interpose", FN_E_PERMISSION, "PLG906",
