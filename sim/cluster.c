@@ -250,6 +250,23 @@ static int find_placer(const struct plugin_file *file, const char *use,
     return 0;
 }
 
+/* conf_bind_with() leaves overrides of unknown keys to others. */
+static void check_sets(const struct scenario *sc, const struct fn_factory *f,
+                       struct conf_problems *p)
+{
+    for (const struct conf_override *set = sc->placer_overrides; set->key; set++) {
+        const struct fn_opt *o = f->opts;
+
+        while (o && o->key && strcmp(o->key, set->key) != 0) {
+            o++;
+        }
+        if (!o || !o->key) {
+            conf_problem(p, "CFG702", NULL, "%s: no such key; expected an option of placer %s",
+                         set->where, f->name);
+        }
+    }
+}
+
 /* The innermost placers have their defaults; section `placer` is about the one that decides. */
 static int open_plugin(struct lb *lb, const char *path, const char *use, bool outermost,
                        struct fn_error *reterr)
@@ -270,17 +287,18 @@ static int open_plugin(struct lb *lb, const char *path, const char *use, bool ou
     if (r < 0) {
         return r;
     }
+    if (outermost) {
+        check_sets(sc, f, lb->cluster->problems);
+    }
     if (f->opts || f->conf_size > 0 || (outermost && sc->placer)) {
-        uint32_t before = lb->cluster->problems->n;
-
         snprintf(name, sizeof(name), "placer %s", f->name);
         r = conf_bind_with(sc->file, outermost ? sc->placer : NULL, name, f->opts, f->conf_size,
                            NULL, outermost ? sc->placer_overrides : NULL, &values,
                            lb->cluster->problems);
-        if (r < 0 || lb->cluster->problems->n > before) {
-            conf_values_destroy(values);
-            return err_set(reterr, FN_E_INVALID, "the options of placer %s have problems", f->name);
-        }
+    }
+    if (r < 0 || lb->cluster->problems->n > 0) {
+        conf_values_destroy(values);
+        return err_set(reterr, FN_E_INVALID, "the options of placer %s have problems", f->name);
     }
     r = plugin_create(lb->host, file, f, f->name, values, &lb->stack[lb->n_stack], reterr);
     if (r < 0) {

@@ -24,7 +24,7 @@
 #define FILES_MAX 16
 #define SETS_MAX  64
 #define HEAP_FILL 0x5a
-#define HEAP_BLOCKS 200
+#define HEAP_SHIFT (1024 * 1024)
 
 struct run {
     struct cluster_result first;
@@ -63,15 +63,20 @@ static void on_trip(const char *sentence)
     _exit(FNKIT_BROKEN);
 }
 
-/* From now on blocks are filled with another byte and lie elsewhere. The blocks stay: the child ends
- * soon. */
+/* From now on blocks are filled with another byte and lie elsewhere: what the first run gave back is
+ * taken by blocks that stay, until the child ends. */
 static void other_heap(void)
 {
+    size_t left;
+
     mallopt(M_PERTURB, HEAP_FILL);
-    for (size_t i = 0; i < HEAP_BLOCKS; i++) {
-        void *volatile block = malloc(16 + 24 * i);
+    malloc_trim(0);
+    left = mallinfo2().fordblks + HEAP_SHIFT;
+    for (size_t size = 16; left > size; left -= size) {
+        void *volatile block = malloc(size);
 
         (void)block;
+        size = size < 1040 ? size + 16 : 16;
     }
 }
 
