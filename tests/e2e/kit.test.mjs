@@ -44,7 +44,7 @@ describe('the kit for plugin vendors', () => {
   it('has what it promises and depends on packages of Debian', () => {
     for (const file of ['include/fn/abi.h', 'bin/fnkit', 'libexec/fnd/fnd-plugprobe',
       'lib/cmake/fnd-dev/fnd-devConfig.cmake', 'lib/pkgconfig/fnd-dev.pc', 'share/fnd-dev/scenarios/burst.yaml',
-      'share/doc/fnd-dev/abi.md', 'share/doc/fnd-dev/copyright']) {
+      'share/doc/fnd-dev/abi.md', 'share/doc/fnd-dev/plugin-guide.md', 'share/doc/fnd-dev/copyright']) {
       assert.ok(existsSync(path.join(kit, file)), file)
     }
     const deb = readdirSync(build).find((f) => /^fnd-dev_.*\.deb$/.test(f))
@@ -117,6 +117,25 @@ describe('the kit for plugin vendors', () => {
     const first = trace(sim('7'))
     assert.equal(trace(sim('7')), first)
     assert.notEqual(trace(sim('8')), first)
+  })
+
+  it('the guide is right: its files are written, its commands run, in order, in a clean folder', async () => {
+    const guide = readFileSync(path.join(kit, 'share/doc/fnd-dev/plugin-guide.md'), 'utf8')
+    let script = 'set -eu\n'
+    for (const [, language, file, text] of guide.matchAll(/^```(\w*)(?: file=(\S+))?\n([\s\S]*?)^```$/gm)) {
+      if (file) script += `cat > ${file} <<'END_OF_FILE'\n${text}END_OF_FILE\n`
+      else if (language === 'sh') script += text
+    }
+    script = script.replaceAll('/usr/share/', `${kit}/share/`).replaceAll('8080', String(await freePort()))
+    mkdirSync(path.join(dir, 'guide'))
+    const told = ok('bash', ['-c', script], { cwd: path.join(dir, 'guide'), timeout: 60_000, env: { ...env, FND: build,
+      PATH: `${kit}/bin:${env.PATH}`, PKG_CONFIG_PATH: path.join(kit, 'lib/pkgconfig') } })
+    assert.match(told, /placer least \(interface placer 1\./) // inspect
+    assert.match(told, /placer-least 1\.0, \d+ cases, 0 failed/) // check
+    assert.match(told, /trace +[0-9a-f]{16}/) // sim
+    assert.match(told, /\{"message":"Hello Fn"\}/) // the call
+    assert.match(told, /placed +by least.*[\s\S]* 0 in flight/) // why
+    assert.match(told, /fn_plugin_call_seconds_count\{plugin="least",kind="placer",method="decide"\} 2/)
   })
 
   describe('in a full node', () => {
