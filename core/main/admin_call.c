@@ -37,6 +37,21 @@ static void list_others(const char *socket, char *ret, size_t size)
     }
 }
 
+/* Who made a socket below /tmp may not be who it was meant to be. Root may ask anybody's node. */
+static int check_server(int fd, const char *socket_path, struct fn_error *reterr)
+{
+    struct ucred peer = { .uid = 0 };
+    socklen_t len = sizeof(peer);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid == geteuid() ||
+        peer.uid == 0 || geteuid() == 0) {
+        return 0;
+    }
+    return err_set(reterr, FN_E_PERMISSION,
+                   "%s: a process of user %u listens there; expected one of user %u or root",
+                   socket_path, (unsigned)peer.uid, (unsigned)geteuid());
+}
+
 /* errno of a connect, asked for beforehand because libcurl's texts do not tell. */
 static int probe(const char *socket_path, struct fn_error *reterr)
 {
@@ -44,6 +59,7 @@ static int probe(const char *socket_path, struct fn_error *reterr)
     char others[LISTED_MAX * 36];
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int err = 0;
+    int r = 0;
 
     if (strlen(socket_path) > ADMIN_PATH_MAX) {
         err = ENAMETOOLONG;
@@ -51,11 +67,12 @@ static int probe(const char *socket_path, struct fn_error *reterr)
         memcpy(addr.sun_path, socket_path, strlen(socket_path));
         err = fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ? errno : 0;
     }
+    r = err == 0 ? check_server(fd, socket_path, reterr) : 0;
     if (fd >= 0) {
         close(fd);
     }
     if (err == 0) {
-        return 0;
+        return r;
     }
     if (err == EACCES || err == EPERM) {
         return err_set(reterr, FN_E_PERMISSION, "%s: %s; expected the user of the node or root",

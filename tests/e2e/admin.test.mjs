@@ -123,8 +123,9 @@ apps:
 `)
   }
 
-  it('of a full node tells its state and its calls', async () => {
+  it('of a full node tells its state and its calls', async (t) => {
     const node = await full()
+    t.after(() => node.stop())
     const answer = await invoke(node, fnId('hello'))
     assert.equal(answer.status, 200, answer.text)
     const status = askJson(node, 'status')
@@ -137,16 +138,16 @@ apps:
     assert.match(ask(node, 'status').stdout, /node +full, fnd .* serving/)
     const why = askJson(node, 'why', answer.headers['fn-call-id'])
     assert.deepEqual(why.tries.map((t) => [t.runner, t.how]), [['local:', 'ok']])
-    await node.stop()
     const gone = ask(node, 'status', '--socket', '/nowhere.sock')
     assert.equal(gone.status, 69)
     assert.match(gone.stderr, /no node answers at \/nowhere\.sock: No such file/)
   })
 
-  it('is taken over from a killed node and not from a living one', async () => {
+  it('is taken over from a killed node and not from a living one', async (t) => {
     const dir = tempDir()
     const admin = `admin: { socket: ${dir}/admin.sock }`
     const node = await full(admin)
+    t.after(() => node.stop())
     assert.equal(statSync(`${dir}/admin.sock`).mode & 0o777, 0o600)
     await node.kill()
     assert.match(ask(node, 'status').stderr, /no node answers at .*: Connection refused/)
@@ -168,6 +169,5 @@ apps:
     assert.match(open.stderr, /CFG713 admin\.socket .*has mode 0777; expected/)
     assert.equal(second('relative.sock').status, 78)
     assert.equal(ask(node, 'status').status, 0, 'the first one is not disturbed')
-    await node.stop()
   })
 })

@@ -102,15 +102,15 @@ describe('a shadow placer', () => {
     assert.match(lb.log, /the placers were swapped.*serving=next.*shadow=ch/)
   })
 
-  it('is refused where there is none', async () => {
+  it('is refused where there is none', async (t) => {
     const strange = fnd(lb, 'shadow', 'swop')
     assert.equal(strange.status, 64)
     assert.match(strange.stderr, /shadow, got "swop"; expected status, swap or back/)
     assert.match(fnd(runners[0], 'shadow', 'status').stderr, /a pure-runner places no calls/)
     const plain = await startLb({ addresses: ['127.0.0.1:1'] })
+    t.after(() => plain.stop())
     assert.equal(shadow(plain).state, 'none')
     assert.match(fnd(plain, 'shadow', 'swap').stderr, /LB308 no shadow placer; expected plugins\.shadow in fn\.yaml/)
-    await plain.stop()
   })
 })
 
@@ -120,12 +120,13 @@ describe('a shadow placer that misbehaves', () => {
   after(() => runner?.stop())
 
   for (const [name, why] of [['e15_wait', 'an answer that cannot be used'], ['e07_call_sleeps', 'over its budget']]) {
-    it(`${name}: is turned off, and every call is answered`, async () => {
+    it(`${name}: is turned off, and every call is answered`, async (t) => {
       const lb = await startLb({
         addresses: [`127.0.0.1:${runner.grpcPort}`],
         plugins: `shadow: { use: ${name.slice(0, 3)}, file: ${path.join(build, 'tests/plugins/evil', `${name}.so`)} }`,
         functions: { evil: { image: 'hello' } },
       })
+      t.after(() => lb.stop())
       await until('the runner is up', async () => (await lb.metric('fn_lb_runners_up')) === 1)
       for (let i = 0; i < 6; i++) {
         const answer = await invoke(lb, fnId('evil'))
@@ -142,7 +143,6 @@ describe('a shadow placer that misbehaves', () => {
       assert.match(fnd(lb, 'shadow', 'status').stdout, new RegExp(`turned off: ${why}`))
       assert.equal(fnd(lb, 'reload').status, 0)
       assert.equal(shadow(lb).state, 'on')
-      await lb.stop()
     })
   }
 })

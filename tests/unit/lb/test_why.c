@@ -321,6 +321,35 @@ START_TEST(a_detached_call_and_one_whose_client_left)
 }
 END_TEST
 
+static void refuse_with_details(struct engage_attempt *a, const char *details)
+{
+    const struct engage_finished f = { .error_code = 503,
+                                       .error_text = "Timed out - server too busy",
+                                       .details = details };
+
+    a->cb->on_finished(a->ud, &f);
+    fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
+}
+
+START_TEST(a_runner_tells_its_reason_in_details)
+{
+    char id[CALL_ID_LEN + 1];
+    struct engage_attempt *a;
+    struct client *c;
+
+    PUBLISH("r1:1", "r2:1", "r3:1");
+    c = INVOKE("");
+    a = fake_engage_last(&fe);
+    snprintf(id, sizeof(id), "%.26s", strstr(a->json, "\"id\":\"") + 6);
+    refuse_with_details(a, "memory or CPU is used up");
+    refuse_with_details(fake_engage_last(&fe), id); /* as Go's runner does */
+    end_ok();
+    expect(id, "\"said\":\"memory or CPU is used up\"", "\"said\":\"Timed out - server too busy\"",
+           "\"how\":\"ok\"", NULL);
+    client_free(c);
+}
+END_TEST
+
 START_TEST(what_a_function_said_stays_out)
 {
     struct engage_attempt *a;
@@ -356,6 +385,7 @@ Suite *why_suite(void)
     tcase_add_test(calls, a_waiting_call_is_known_while_it_waits);
     tcase_add_test(calls, calls_without_an_answer_are_known_too);
     tcase_add_test(calls, a_detached_call_and_one_whose_client_left);
+    tcase_add_test(calls, a_runner_tells_its_reason_in_details);
     tcase_add_test(calls, what_a_function_said_stays_out);
     suite_add_tcase(s, calls);
     return s;

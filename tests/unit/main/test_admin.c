@@ -4,6 +4,7 @@
 #include <main/admin.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -299,6 +300,61 @@ START_TEST(only_the_nodes_user_and_root_may_speak)
 }
 END_TEST
 
+/* Until it is killed. */
+static void listen_as(uid_t uid)
+{
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    memcpy(addr.sun_path, path, strlen(path));
+    if (setresuid(uid, uid, uid) < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ||
+        chmod(path, 0666) < 0 || listen(fd, 1) < 0) {
+        _exit(1);
+    }
+    for (;;) {
+        pause();
+    }
+}
+
+static int ask_as(uid_t uid)
+{
+    struct buf body = BUF_INIT(0);
+    struct fn_error e = ERR_INIT;
+    int status, r;
+
+    if (setresuid(uid, uid, uid) < 0) {
+        return 1;
+    }
+    do {
+        r = admin_call(path, "GET", "/status", 100, &status, &body, &e);
+    } while (r == FN_E_UNAVAILABLE); /* not there yet */
+    return r == FN_E_PERMISSION && strstr(e.msg, "a process of user 65534 listens there") ? 2 : 3;
+}
+
+START_TEST(a_client_does_not_speak_to_a_stranger)
+{
+    pid_t server, client;
+    int status;
+
+    if (geteuid() != 0) {
+        return; /* cannot become somebody else */
+    }
+    ck_assert_int_eq(chmod(dir, 0777), 0);
+    server = fork();
+    if (server == 0) {
+        listen_as(NOBODY);
+    }
+    client = fork();
+    if (client == 0) {
+        _exit(ask_as(NOBODY - 1));
+    }
+    ck_assert_int_eq(waitpid(client, &status, 0), client);
+    ck_assert_int_eq(WEXITSTATUS(status), 2);
+    kill(server, SIGKILL);
+    ck_assert_int_eq(waitpid(server, &status, 0), server);
+}
+END_TEST
+
 START_TEST(a_client_is_told_why_nobody_answers)
 {
     char other[ADMIN_PATH_MAX + 1];
@@ -371,6 +427,7 @@ int main(void)
     tcase_add_test(t, a_dead_nodes_socket_is_taken_over_a_living_ones_not);
     tcase_add_test(t, a_folder_that_others_write_to_is_refused);
     tcase_add_test(t, only_the_nodes_user_and_root_may_speak);
+    tcase_add_test(t, a_client_does_not_speak_to_a_stranger);
     tcase_add_test(t, a_client_is_told_why_nobody_answers);
     tcase_add_test(t, the_path_follows_from_the_configuration);
     suite_add_tcase(s, t);
