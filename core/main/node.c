@@ -144,6 +144,7 @@ static int open_tables(struct node *n, struct fn_error *reterr)
     r = r < 0 ? r : proc_create(&n->proc, reterr);
     r = r < 0 ? r : open_tls(n, reterr);
     r = r < 0 ? r : open_rpc(n, reterr);
+    r = r < 0 ? r : plugin_rpc_create(n->rpc, n->host, NULL, NULL, &n->plugin_rpc, reterr);
     if (r < 0) {
         return r;
     }
@@ -243,6 +244,7 @@ void node_close(struct node *n)
     }
     free(n->plugins);
     driver_hub_destroy(n->hub);
+    plugin_rpc_destroy(n->plugin_rpc);
     if (n->rpc) {
         rpc_destroy(n->rpc);
     }

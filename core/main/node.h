@@ -15,6 +15,7 @@
 #include <main/tls.h>
 #include <main/web.h>
 #include <rpc/local.h>
+#include <rpc/plugin_rpc.h>
 #include <rpc/rpc.h>
 #include <runner/runner.h>
 
@@ -30,6 +31,7 @@ struct node {
     struct plugin_host *host;
     struct fetch *fetch;
     struct rpc *rpc;
+    struct plugin_rpc *plugin_rpc;
     struct tls_files tls;
     struct id_maker ids;
     struct budget bodies;

@@ -28,7 +28,7 @@ allowed() {
     npm) echo "base model plugin npm" ;;
     api) echo "base model api" ;;
     http) echo "base model plugin loop http" ;;
-    rpc) echo "base model loop rpc" ;;
+    rpc) echo "base model plugin loop rpc" ;;
     loop) echo "base plugin loop" ;;
     sim) echo "base conf model plugin place sim" ;;
     main) echo "base conf model plugin override place lb runner npm api http rpc loop main" ;;
