@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static uint64_t group_max_mb(const struct npm_group *g)
+uint64_t npm_group_max_mb(const struct npm_group *g)
 {
     uint64_t largest = g->o.runner_mb > g->typical_mb ? g->o.runner_mb : g->typical_mb;
 
@@ -50,7 +50,7 @@ static void lb_drop(struct npm_group *g, uint32_t i)
 void demand_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
 {
     struct npm_lb *lb = lb_of(g, e->id);
-    uint64_t max = group_max_mb(g);
+    uint64_t max = npm_group_max_mb(g);
     uint64_t mb = e->mb < max ? e->mb : max;
 
     if (!lb || (e->seq != 0 && e->seq <= lb->seq)) {

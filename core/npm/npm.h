@@ -234,6 +234,8 @@ struct npm_figures {
     bool settled;
     bool cplane_busy;
 };
+/* What one LB's demand is clamped to. */
+uint64_t npm_group_max_mb(const struct npm_group *g);
 void npm_figures(const struct npm_group *g, struct npm_figures *ret);
 
 #endif

@@ -1,0 +1,562 @@
+#include <npm/manager.h>
+
+#include <base/arena.h>
+#include <base/log.h>
+#include <base/metric.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+/* Counted by group; labels are bounded by the configuration. */
+struct figures {
+    struct metric *wanted_mb, *desired_mb, *waiting, *asked, *lbs, *cplane_failures;
+    struct metric *runners[NPM_STATES_N], *capacity_mb[NPM_STATES_N];
+    struct metric *notes; /* drains cut short */
+};
+
+struct mgroup {
+    char name[NPM_GROUP_NAME_MAX + 1];
+    struct npm_manager *manager;
+    struct npm_group *group;
+    struct env_timer timer;
+    unsigned char *predictor_state;
+    struct figures figures;
+
+    /* The control-plane call that is under way. */
+    struct env_work work;
+    bool working;
+    enum npm_action_kind call;
+    uint32_t n;
+    uint64_t request_id;
+    char host[NPM_ID_MAX + 1];
+    int result;
+    uint32_t accepted;
+    struct fn_error error;
+    struct arena arena; /* of the list */
+    struct fn_machine *machines;
+    uint32_t n_machines, cap_machines;
+};
+
+/* A question to a runner that is under way. */
+struct question {
+    uint64_t ticket;
+    struct mgroup *group;
+    char host[NPM_ID_MAX + 1];
+    UT_hash_handle hh;
+};
+
+struct npm_manager {
+    struct npm_deps deps;
+    const struct fn_cplane_ops *ops;
+    struct npm_budget budget;
+    struct mgroup *groups;
+    uint32_t n_groups;
+    uint64_t epoch;
+    uint64_t ticket_last;
+    struct question *questions;
+    uint32_t working; /* groups with a call under way */
+    bool stopping;
+    void (*stopped)(void *ud);
+    void *stopped_ud;
+    struct env_task stopped_task;
+};
+
+static void step(struct mgroup *g, const struct npm_event *e);
+
+/* ---- control-plane calls --------------------------------------------------------------------- */
+
+static int machine_add(void *ud, const struct fn_machine *copied)
+{
+    struct mgroup *g = ud;
+    struct fn_machine *m;
+
+    if (g->n_machines == g->cap_machines) {
+        uint32_t cap = g->cap_machines ? g->cap_machines * 2 : 64;
+
+        m = cap > NPM_MACHINES_MAX ? NULL : realloc(g->machines, cap * sizeof(*m));
+        if (!m) {
+            return FN_E_EXHAUSTED;
+        }
+        g->machines = m;
+        g->cap_machines = cap;
+    }
+    m = &g->machines[g->n_machines];
+    *m = (struct fn_machine){ 0 };
+    memcpy(m, copied, copied->size < sizeof(*m) ? copied->size : sizeof(*m));
+    m->id = m->id ? arena_strdup(&g->arena, m->id) : NULL;
+    m->address = m->address ? arena_strdup(&g->arena, m->address) : NULL;
+    if ((copied->id && !m->id) || (copied->address && !m->address)) {
+        return FN_E_EXHAUSTED;
+    }
+    g->n_machines++;
+    return 0;
+}
+
+/* [worker] */
+static void cplane_run(struct env_work *w, struct fn_op *op)
+{
+    struct mgroup *g = container_of(w, struct mgroup, work);
+    const struct npm_manager *m = g->manager;
+    const struct fn_machine_sink sink = { FN_HDR(struct fn_machine_sink, FN_MAGIC_MACHINE_SINK),
+                                          machine_add, g };
+    void *inst = plugin_inst(m->deps.cplane);
+    struct plugin_crumb crumb;
+
+    if (g->call == NPM_DO_LIST) {
+        plugin_enter(&crumb, m->deps.cplane, PLUGIN_WORKER, "list");
+        g->result = m->ops->list(inst, op, g->name, &sink, &g->error);
+    } else if (g->call == NPM_DO_PROVISION) {
+        plugin_enter(&crumb, m->deps.cplane, PLUGIN_WORKER, "provision");
+        g->result = m->ops->provision(inst, op, g->name, g->n, g->request_id, &g->accepted,
+                                      &g->error);
+    } else {
+        plugin_enter(&crumb, m->deps.cplane, PLUGIN_WORKER, "remove");
+        g->result = m->ops->remove(inst, op, g->name, g->host, &g->error);
+    }
+    plugin_leave(&crumb);
+}
+
+/* Codes after which nobody knows whether the order was taken. */
+static bool is_open(int code)
+{
+    return code == FN_E_DEADLINE || code == FN_E_UNAVAILABLE || code == FN_E_UNKNOWN ||
+           code == FN_E_CANCELLED || code == FN_E_INTERNAL;
+}
+
+static struct npm_event answer_of(const struct mgroup *g)
+{
+    bool ok = g->result >= 0;
+
+    switch (g->call) {
+    case NPM_DO_LIST:
+        return (struct npm_event){ .kind = ok ? NPM_LISTED : NPM_LIST_FAILED,
+                                   .n = g->n_machines,
+                                   .machines = g->machines };
+    case NPM_DO_PROVISION:
+        return (struct npm_event){ .kind = ok ? NPM_PROVISIONED : NPM_PROVISION_FAILED,
+                                   .n = g->accepted,
+                                   .unknown = is_open(g->result) };
+    default:
+        return (struct npm_event){ .kind = ok ? NPM_REMOVED : NPM_REMOVE_FAILED };
+    }
+}
+
+static void maybe_stopped(struct npm_manager *m)
+{
+    if (m->stopping && m->working == 0 && m->stopped) {
+        env_defer(m->deps.env, &m->stopped_task);
+    }
+}
+
+static void cplane_done(struct env_work *w)
+{
+    static const char *const names[] = { [NPM_DO_LIST] = "list",
+                                         [NPM_DO_PROVISION] = "provision",
+                                         [NPM_DO_REMOVE] = "remove" };
+    struct mgroup *g = container_of(w, struct mgroup, work);
+    struct npm_manager *m = g->manager;
+    struct npm_event e = answer_of(g);
+
+    g->working = false;
+    m->working--;
+    if (g->result < 0 && !m->stopping) {
+        log_warn("the control plane failed", "group", g->name, "call", names[g->call], "plugin",
+                 plugin_name(m->deps.cplane), "code", log_num(g->result), "error", g->error.msg);
+    }
+    if (!m->stopping) {
+        step(g, &e);
+    }
+    arena_finish(&g->arena);
+    maybe_stopped(m);
+}
+
+static void cplane_call(struct mgroup *g, const struct npm_action *a)
+{
+    struct npm_manager *m = g->manager;
+
+    g->call = a->kind;
+    g->n = a->n;
+    g->request_id = a->request_id;
+    g->accepted = 0;
+    g->n_machines = 0;
+    if (a->id) {
+        memcpy(g->host, a->id, strlen(a->id) + 1);
+    }
+    g->error = ERR_INIT;
+    arena_init(&g->arena, 0);
+    g->work = (struct env_work){ .run = cplane_run,
+                                 .done = cplane_done,
+                                 .lane = ENV_LANE_CONTROL,
+                                 .deadline_ns =
+                                     env_now_ns(m->deps.env) + m->deps.cplane_timeout_ns };
+    g->working = true;
+    m->working++;
+    if (env_submit(m->deps.env, &g->work) < 0) {
+        struct npm_event e;
+
+        g->working = false;
+        m->working--;
+        g->result = FN_E_EXHAUSTED;
+        arena_finish(&g->arena);
+        e = answer_of(g);
+        step(g, &e);
+    }
+}
+
+/* ---- questions to runners -------------------------------------------------------------------- */
+
+static void ask(struct mgroup *g, const struct npm_action *a)
+{
+    struct npm_manager *m = g->manager;
+    struct question *q = calloc(1, sizeof(*q));
+
+    if (!q) {
+        return; /* the host counts as silent when its time is over */
+    }
+    q->ticket = ++m->ticket_last;
+    q->group = g;
+    memcpy(q->host, a->id, strlen(a->id) + 1);
+    HASH_ADD(hh, m->questions, ticket, sizeof(q->ticket), q);
+    m->deps.ask(m->deps.ud, a->address, q->ticket);
+}
+
+void npm_manager_reported(struct npm_manager *m, uint64_t ticket, bool answered, uint32_t active)
+{
+    struct question *q;
+    struct npm_event e;
+
+    HASH_FIND(hh, m->questions, &ticket, sizeof(ticket), q);
+    if (!q) {
+        return;
+    }
+    HASH_DEL(m->questions, q);
+    e = (struct npm_event){ .kind = answered ? NPM_REPORTED : NPM_SILENT,
+                            .id = q->host,
+                            .active = active };
+    if (!m->stopping) {
+        step(q->group, &e);
+    }
+    free(q);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static uint32_t level_of(enum npm_note what)
+{
+    switch (what) {
+    case NPM_NOTE_LOST:
+    case NPM_NOTE_PULLED:
+    case NPM_NOTE_BRAKE:
+    case NPM_NOTE_BAD_MACHINE:
+    case NPM_NOTE_DRAIN_CUT:
+    case NPM_NOTE_BOOT_FAILED:
+    case NPM_NOTE_SILENT:
+    case NPM_NOTE_REQUEST_EXPIRED:
+    case NPM_NOTE_REQUEST_ALARM:
+    case NPM_NOTE_AT_MAX:
+    case NPM_NOTE_DEMAND_CLAMPED:
+    case NPM_NOTE_LBS_FULL:
+    case NPM_NOTE_STALL:
+        return FN_LOG_WARN;
+    default:
+        return FN_LOG_INFO;
+    }
+}
+
+static void tell(struct mgroup *g, const struct npm_action *a)
+{
+    log_write(level_of(a->note), npm_note_text(a->note), "group", g->name, "id", a->id, "value",
+              log_num((int64_t)a->value), (char *)NULL);
+    if (a->note == NPM_NOTE_DRAIN_CUT) {
+        metric_add(g->figures.notes, (int64_t)a->value);
+    }
+}
+
+static bool is_cplane_call(const struct npm_action *a)
+{
+    return a->kind == NPM_DO_LIST || a->kind == NPM_DO_PROVISION || a->kind == NPM_DO_REMOVE;
+}
+
+static void carry_out(struct mgroup *g, const struct npm_action *a)
+{
+    struct npm_manager *m = g->manager;
+
+    if (a->kind == NPM_DO_STATUS) {
+        ask(g, a);
+    } else if (a->kind == NPM_DO_PUBLISH) {
+        m->deps.published(m->deps.ud, g->name);
+    } else {
+        tell(g, a);
+    }
+}
+
+static void show(struct mgroup *g)
+{
+    const struct figures *x = &g->figures;
+    struct npm_figures f;
+
+    npm_figures(g->group, &f);
+    metric_set(x->wanted_mb, (int64_t)f.wanted_mb);
+    metric_set(x->desired_mb, (int64_t)f.desired_mb);
+    metric_set(x->waiting, (int64_t)f.waiting);
+    metric_set(x->asked, f.asked_n);
+    metric_set(x->lbs, f.lbs_n);
+    metric_set(x->cplane_failures, f.cplane_failures);
+    for (int i = 0; i < NPM_STATES_N; i++) {
+        metric_set(x->runners[i], f.state_n[i]);
+        metric_set(x->capacity_mb[i], (int64_t)f.state_mb[i]);
+    }
+}
+
+static void step(struct mgroup *g, const struct npm_event *e)
+{
+    struct env *env = g->manager->deps.env;
+    struct npm_actions out;
+    int64_t next_ns = npm_step(g->group, e, env_now_ns(env), &out);
+    const struct npm_action *call = NULL;
+
+    env_timer_set(env, &g->timer, next_ns);
+    for (uint32_t i = 0; i < out.n; i++) {
+        if (is_cplane_call(&out.list[i])) {
+            call = &out.list[i];
+        } else {
+            carry_out(g, &out.list[i]);
+        }
+    }
+    if (call) { /* last: when it cannot start, that is an event and a step of its own */
+        cplane_call(g, call);
+    }
+    if (e->kind != NPM_DEMAND) {
+        show(g);
+    }
+}
+
+static void on_timer(struct env_timer *t)
+{
+    static const struct npm_event tick = { .kind = NPM_TICK };
+
+    step(container_of(t, struct mgroup, timer), &tick);
+}
+
+static int predict(void *ud, const struct fn_load *load, uint64_t *ret_desired_mb)
+{
+    struct mgroup *g = ud;
+    struct plugin *p = g->manager->deps.predictor;
+    const struct fn_predictor_ops *ops = plugin_ops(p);
+    struct plugin_crumb crumb;
+    int r;
+
+    plugin_enter(&crumb, p, PLUGIN_LOOP, "predict");
+    r = ops->predict(plugin_inst(p), g->predictor_state, load, ret_desired_mb);
+    plugin_leave(&crumb);
+    return r;
+}
+
+/* ---- from outside ---------------------------------------------------------------------------- */
+
+static struct mgroup *find(const struct npm_manager *m, const char *name)
+{
+    for (uint32_t i = 0; i < m->n_groups; i++) {
+        if (strcmp(m->groups[i].name, name) == 0) {
+            return &m->groups[i];
+        }
+    }
+    return NULL;
+}
+
+int npm_manager_demand(struct npm_manager *m, const char *lb_id, uint64_t seq, const char *group,
+                       uint64_t mb, uint64_t waiting, struct fn_error *ret_note)
+{
+    const struct npm_event e = { .kind = NPM_DEMAND, .id = lb_id, .seq = seq, .mb = mb,
+                                 .waiting = waiting };
+    struct mgroup *g = find(m, group);
+    uint64_t max_mb;
+
+    if (!g) {
+        return err_set(ret_note, FN_E_NOT_FOUND,
+                       "NPM502 group, got \"%.64s\"; expected a group of npm.groups", group);
+    }
+    if (!lb_id[0] || strlen(lb_id) > NPM_LB_ID_MAX) {
+        return err_set(ret_note, FN_E_INVALID,
+                       "NPM504 load balancer id, got \"%.64s\"; expected 1 to %u characters",
+                       lb_id, NPM_LB_ID_MAX);
+    }
+    step(g, &e);
+    max_mb = npm_group_max_mb(g->group);
+    if (mb > max_mb) {
+        err_set(ret_note, FN_E_RANGE, "NPM501 demand above group cap %llu MB, clamped",
+                (unsigned long long)max_mb);
+        return 1;
+    }
+    return 0;
+}
+
+const struct npm_group *npm_manager_group(const struct npm_manager *m, const char *name)
+{
+    const struct mgroup *g = find(m, name);
+
+    return g ? g->group : NULL;
+}
+
+uint64_t npm_manager_epoch(const struct npm_manager *m)
+{
+    return m->epoch;
+}
+
+uint32_t npm_manager_count(const struct npm_manager *m)
+{
+    return m->n_groups;
+}
+
+const char *npm_manager_name_at(const struct npm_manager *m, uint32_t i)
+{
+    return m->groups[i].name;
+}
+
+int npm_manager_drain(struct npm_manager *m, const char *host_id, bool on, struct fn_error *reterr)
+{
+    const struct npm_event e = { .kind = on ? NPM_DRAIN : NPM_UNDRAIN, .id = host_id };
+
+    for (uint32_t i = 0; i < m->n_groups; i++) {
+        if (npm_host_find(m->groups[i].group, host_id)) {
+            step(&m->groups[i], &e);
+            return 0;
+        }
+    }
+    return err_set(reterr, FN_E_NOT_FOUND, "runner, got \"%.64s\"; expected the id of a runner",
+                   host_id);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static struct metric *gauge(const char *name, const char *help, const char *group,
+                            const char *state)
+{
+    static const char *const labels[] = { "group", "state", NULL };
+    static const char *const only_group[] = { "group", NULL };
+    const struct metric_def def = { .name = name,
+                                    .help = help,
+                                    .kind = METRIC_GAUGE,
+                                    .labels = state ? labels : only_group };
+    const char *values[] = { group, state };
+
+    return metric_series(metric_declare(&def), values);
+}
+
+static void declare_figures(struct figures *f, const char *group)
+{
+    f->wanted_mb = gauge("fn_npm_wanted_mb", "Memory that calls need, in MB.", group, NULL);
+    f->desired_mb = gauge("fn_npm_desired_mb", "Capacity that should exist, in MB.", group, NULL);
+    f->waiting = gauge("fn_npm_waiting", "Calls that wait for a runner.", group, NULL);
+    f->asked = gauge("fn_npm_asked", "Runners asked for that have not arrived.", group, NULL);
+    f->lbs = gauge("fn_npm_lbs", "Load balancers that told their demand.", group, NULL);
+    f->cplane_failures = gauge("fn_npm_cplane_failures",
+                               "Calls to the control plane that failed, in a row.", group, NULL);
+    f->notes = gauge("fn_npm_drain_losses", "Calls that ran on a runner when its drain was cut.",
+                     group, NULL);
+    for (int i = 0; i < NPM_STATES_N; i++) {
+        f->runners[i] = gauge("fn_npm_runners", "Runners by state.", group, npm_state_name(i));
+        f->capacity_mb[i] = gauge("fn_npm_capacity_mb", "Capacity of runners by state, in MB.",
+                                  group, npm_state_name(i));
+    }
+}
+
+static int open_group(struct npm_manager *m, struct mgroup *g, const char *name)
+{
+    struct npm_options o = m->deps.options;
+    const struct fn_predictor_ops *ops = m->deps.predictor ? plugin_ops(m->deps.predictor) : NULL;
+    int64_t now_ns = env_now_ns(m->deps.env);
+
+    strncpy(g->name, name, NPM_GROUP_NAME_MAX);
+    g->manager = m;
+    g->timer.cb = on_timer;
+    declare_figures(&g->figures, name);
+    if (ops) {
+        g->predictor_state = calloc(1, ops->state_size + 1);
+        o.predict = predict;
+        o.predict_ud = g;
+        if (!g->predictor_state) {
+            return FN_E_EXHAUSTED;
+        }
+    }
+    g->group = npm_group_create(&o, &m->budget, m->epoch, now_ns);
+    if (!g->group) {
+        return FN_E_EXHAUSTED;
+    }
+    env_timer_set(m->deps.env, &g->timer, now_ns);
+    return 0;
+}
+
+static void on_stopped(struct env_task *t)
+{
+    struct npm_manager *m = container_of(t, struct npm_manager, stopped_task);
+    void (*stopped)(void *ud) = m->stopped;
+
+    m->stopped = NULL;
+    stopped(m->stopped_ud);
+}
+
+int npm_manager_create(const struct npm_deps *deps, struct npm_manager **ret,
+                       struct fn_error *reterr)
+{
+    struct npm_manager *m = calloc(1, sizeof(*m));
+    int r = 0;
+
+    if (!m) {
+        return err_set(reterr, FN_E_EXHAUSTED, "npm: out of memory");
+    }
+    m->deps = *deps;
+    m->ops = plugin_ops(deps->cplane);
+    m->budget.runners_max = deps->runners_max;
+    m->epoch = (uint64_t)env_wall_ns(deps->env);
+    m->stopped_task.cb = on_stopped;
+    m->groups = calloc(deps->n_groups, sizeof(*m->groups));
+    for (uint32_t i = 0; m->groups && r == 0 && i < deps->n_groups; i++) {
+        r = open_group(m, &m->groups[i], deps->groups[i]);
+        m->n_groups++;
+    }
+    if (!m->groups || r < 0) {
+        npm_manager_destroy(m);
+        return err_set(reterr, FN_E_EXHAUSTED, "npm: out of memory");
+    }
+    *ret = m;
+    return 0;
+}
+
+void npm_manager_stop(struct npm_manager *m, void (*done)(void *ud), void *ud)
+{
+    m->stopping = true;
+    m->stopped = done;
+    m->stopped_ud = ud;
+    for (uint32_t i = 0; i < m->n_groups; i++) {
+        env_timer_clear(m->deps.env, &m->groups[i].timer);
+        if (m->groups[i].working) {
+            env_cancel(m->deps.env, &m->groups[i].work);
+        }
+    }
+    maybe_stopped(m);
+}
+
+void npm_manager_destroy(struct npm_manager *m)
+{
+    struct question *q, *next;
+
+    if (!m) {
+        return;
+    }
+    HASH_ITER(hh, m->questions, q, next) {
+        HASH_DEL(m->questions, q);
+        free(q);
+    }
+    for (uint32_t i = 0; i < m->n_groups; i++) {
+        struct mgroup *g = &m->groups[i];
+
+        env_timer_clear(m->deps.env, &g->timer);
+        npm_group_destroy(g->group);
+        free(g->predictor_state);
+        free(g->machines);
+    }
+    env_undefer(m->deps.env, &m->stopped_task);
+    free(m->groups);
+    free(m);
+}
