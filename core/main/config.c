@@ -3,6 +3,7 @@
 
 #include <base/log.h>
 #include <inttypes.h>
+#include <npm/manager.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,7 @@ static void bind_sections(struct config *c, struct conf_problems *p)
     c->grpc = c->priv->values[SECTION_GRPC]->data;
     c->lb = c->priv->values[SECTION_LB]->data;
     c->runner = c->priv->values[SECTION_RUNNER]->data;
+    c->npm = c->priv->values[SECTION_NPM]->data;
     c->admin = c->priv->values[SECTION_ADMIN]->data;
     c->plugins = c->priv->values[SECTION_PLUGINS]->data;
 }
@@ -139,6 +141,8 @@ static void set_derived(struct config *c, struct conf_problems *p)
         c->node = CONFIG_LB;
     } else if (strcmp(c->top->node, "pure-runner") == 0) {
         c->node = CONFIG_RUNNER;
+    } else if (strcmp(c->top->node, "npm") == 0) {
+        c->node = CONFIG_NPM;
     }
 }
 
@@ -274,7 +278,7 @@ static void check_tls(struct config *c, struct conf_problems *p)
 /* Without a file a node that cannot know any function is a mistake, as it is upstream. */
 static void check_functions(struct config *c, struct conf_problems *p)
 {
-    if (c->node == CONFIG_RUNNER || c->lb->api_url || c->n_apps > 0) {
+    if (c->node == CONFIG_RUNNER || c->node == CONFIG_NPM || c->lb->api_url || c->n_apps > 0) {
         return;
     }
     if (c->node == CONFIG_LB && !c->path) {
@@ -301,6 +305,30 @@ static void check_plugins(struct config *c, struct conf_problems *p)
     }
 }
 
+static void check_npm(struct config *c, struct conf_problems *p)
+{
+    struct config_npm *npm = c->priv->values[SECTION_NPM]->data;
+    static const char *const dflt[] = { "default" };
+
+    if (npm->groups.n == 0) {
+        npm->groups = (struct fn_strlist){ dflt, 1 };
+    }
+    for (uint64_t i = 0; i < npm->groups.n; i++) {
+        const char *name = npm->groups.items[i];
+
+        if (!name[0] || strlen(name) > NPM_GROUP_NAME_MAX) {
+            refuse(c, SECTION_NPM, "groups", name, "names of 1 to 63 characters", p);
+        }
+    }
+    if (npm->groups.n > NPM_GROUPS_MAX) {
+        refuse(c, SECTION_NPM, "groups", "more", "at most 1000 names", p);
+    }
+    if (npm->runners_min > npm->group_runners_max) {
+        conf_problem(p, "CFG704", source_of(c, SECTION_NPM, "runners_min"),
+                     "runners_min is more than group_runners_max; expected at most as much");
+    }
+}
+
 static void check_values(struct config *c, struct conf_problems *p)
 {
     const struct config_lb *lb = c->lb;
@@ -318,6 +346,7 @@ static void check_values(struct config *c, struct conf_problems *p)
     check_runner(c, p);
     check_tls(c, p);
     check_plugins(c, p);
+    check_npm(c, p);
     check_functions(c, p);
 }
 

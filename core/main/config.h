@@ -15,12 +15,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum config_node { CONFIG_FULL, CONFIG_LB, CONFIG_RUNNER };
+enum config_node { CONFIG_FULL, CONFIG_LB, CONFIG_RUNNER, CONFIG_NPM };
 
 /* Times in ns; "never" is -1 where the table allows it. Texts NULL = not set. */
 
 struct config_top {
-    const char *node;       /* "full", "lb", "pure-runner"; see config.node */
+    const char *node;       /* "full", "lb", "pure-runner", "npm"; see config.node */
     const char *plugin_dir; /* never NULL */
     int64_t drain_timeout_ns;
 };
@@ -108,6 +108,27 @@ struct config_runner {
     uint32_t privileged;    /* FN_TASK_PRIVILEGED_USER */
     uint32_t volumes;       /* FN_TASK_ALLOW_VOLUMES */
     uint32_t no_network;    /* FN_TASK_NO_NETWORK */
+};
+
+struct config_npm {
+    struct fn_strlist groups;
+    int64_t runners_min; /* of each group */
+    int64_t group_runners_max;
+    int64_t runners_max; /* of all groups */
+    int64_t lbs_max;
+    int64_t request_max;
+    int64_t runner_mb;
+    int64_t poll_ns;
+    int64_t demand_life_ns;
+    int64_t settle_ns;
+    int64_t loss_brake_ns;
+    int64_t cooldown_ns;
+    int64_t drain_max_ns;
+    int64_t request_life_ns;
+    int64_t boot_max_ns;
+    int64_t backoff_max_ns;
+    int64_t silent_max_ns;
+    int64_t cplane_timeout_ns;
 };
 
 struct config_admin {
@@ -203,6 +224,7 @@ struct config {
     const struct config_grpc *grpc;
     const struct config_lb *lb;
     const struct config_runner *runner;
+    const struct config_npm *npm;
     const struct config_admin *admin;
     const struct config_plugins *plugins;
     const struct config_tls *tls;
@@ -212,6 +234,8 @@ struct config {
                                              use NULL = none */
     struct config_list_plugin placers;    /* lb, full: in order of creation; the last one is the
                                              outermost and decides */
+    struct config_plugin cplane;          /* npm */
+    struct config_plugin predictor;       /* npm; use NULL = demand as it is */
     struct config_plugin pool;            /* lb; full: static with the runner inside ("local:") */
     struct config_list_plugin drivers;    /* pure-runner, full: in order of creation; the last one
                                              is the outermost */

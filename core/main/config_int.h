@@ -12,6 +12,7 @@ enum config_section {
     SECTION_GRPC,
     SECTION_LB,
     SECTION_RUNNER,
+    SECTION_NPM,
     SECTION_ADMIN,
     SECTION_PLUGINS,
     SECTIONS_N,

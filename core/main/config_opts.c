@@ -35,8 +35,9 @@
 
 #define AT(field) offsetof(struct config_top, field)
 static const struct fn_opt top_opts[] = {
-    OPT_CHOICE("node", AT(node), "full", "full|lb|pure-runner",
-               "What this process is: everything in one, a load balancer, or a runner."),
+    OPT_CHOICE("node", AT(node), "full", "full|lb|pure-runner|npm",
+               "What this process is: everything in one, a load balancer, a runner, or the manager "
+               "of a pool of runners."),
     OPT_ABSENT("plugin_dir", STR, AT(plugin_dir), 1, 1024,
                "Directory of the plugins that `use:` names; when absent `plugins` beside the "
                "program, else /usr/lib/fnd/plugins."),
@@ -249,6 +250,56 @@ static const struct fn_opt runner_opts[] = {
 };
 #undef AT
 
+#define AT(field) offsetof(struct config_npm, field)
+static const struct fn_opt npm_opts[] = {
+    OPT_ABSENT("groups", STRLIST, AT(groups), 0, 0,
+               "Groups of load balancers that get runners, the values of FN_LB_GROUP_ID; when absent "
+               "only `default`."),
+    OPT("runners_min", INT, AT(runners_min), "0", 0, 10000,
+        "Runners that each group keeps without demand."),
+    OPT("group_runners_max", INT, AT(group_runners_max), "100", 1, 65536,
+        "Most runners of one group; upstream has no limit."),
+    OPT("runners_max", INT, AT(runners_max), "1000", 1, 65536,
+        "Most runners of all groups; upstream has no limit."),
+    OPT("lbs_max", INT, AT(lbs_max), "1000", 1, 65536, "Load balancers of one group."),
+    OPT("request_max", INT, AT(request_max), "20", 1, 1000,
+        "Runners asked for in one call to the control plane."),
+    { .key = "runner_mb",
+      .doc = "Memory of a runner that is not known yet.",
+      .dflt = "4096",
+      .choices = "MB",
+      .min = 1,
+      .max = 16 << 20,
+      .type = INT,
+      .offset = AT(runner_mb) },
+    OPT("poll", DURATION, AT(poll_ns), "1s", 10 * MS, 10 * MIN,
+        "Shortest time between two calls to the control plane for one group."),
+    OPT("demand_life", DURATION, AT(demand_life_ns), "10s", S, H,
+        "Time that the last word of a silent load balancer counts; upstream 5 to 10 s."),
+    OPT("settle", DURATION, AT(settle_ns), "10s", 0, H,
+        "Time after a start in which nothing is asked for."),
+    OPT("loss_brake", DURATION, AT(loss_brake_ns), "30s", 0, H,
+        "Time that the loss of most runners at once is not believed; nothing is removed so long "
+        "after a start."),
+    OPT("cooldown", DURATION, AT(cooldown_ns), "60s", 0, 24 * H,
+        "Time that there must be a runner too many before one is drained; upstream 0."),
+    OPT("drain_timeout", DURATION, AT(drain_max_ns), "310s", 0, 24 * H,
+        "Time that a draining runner gets for its calls; upstream always 50 s."),
+    OPT("request_life", DURATION, AT(request_life_ns), "300s", S, 24 * H,
+        "Time until a runner that was asked for and did not arrive is asked for again; upstream "
+        "never."),
+    OPT("boot_timeout", DURATION, AT(boot_max_ns), "600s", S, 24 * H,
+        "Time that a listed runner gets to answer."),
+    OPT("backoff_max", DURATION, AT(backoff_max_ns), "60s", S, H,
+        "Longest pause after failures of the control plane."),
+    OPT("silence_max", DURATION, AT(silent_max_ns), "60s", S, H,
+        "Time after which a runner that does not answer is replaced."),
+    OPT("cplane_timeout", DURATION, AT(cplane_timeout_ns), "30s", 100 * MS, H,
+        "Time for one call to the control plane; upstream has no limit."),
+    { .key = NULL },
+};
+#undef AT
+
 #define AT(field) offsetof(struct config_admin, field)
 static const struct fn_opt admin_opts[] = {
     OPT_ABSENT("socket", STR, AT(socket), 1, 107,
@@ -298,11 +349,13 @@ const struct config_section_def config_sections[SECTIONS_N] = {
                      sizeof(struct config_lb) },
     [SECTION_RUNNER] = { "runner", "Runner: nodes `pure-runner` and `full`.", runner_opts,
                          sizeof(struct config_runner) },
+    [SECTION_NPM] = { "npm", "Node pool manager: node `npm`.", npm_opts,
+                      sizeof(struct config_npm) },
     [SECTION_ADMIN] = { "admin", "The admin socket, every node: `fnd status`, `fnd why`.",
                         admin_opts, sizeof(struct config_admin) },
     [SECTION_PLUGINS] = { "plugins", "How plugin files are judged, every node.", plugins_opts,
                           sizeof(struct config_plugins) },
 };
 
-const char *const config_top_others[] = { "log", "http", "grpc", "lb",      "runner",
+const char *const config_top_others[] = { "log", "http", "grpc", "lb", "runner", "npm",
                                           "admin", "tls",  "apps", "plugins", NULL };

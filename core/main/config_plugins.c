@@ -10,8 +10,10 @@
 #define DOCKER_SOCKET "/var/run/docker.sock"
 
 static const char *const plugin_keys[] = { "use", "file", "name", "sha256", NULL };
-const char *const config_plugin_kinds[] = { "placer",     "shadow",    "fallback", "pool", "driver",
-                                            "overriders", "listeners", NULL };
+const char *const config_plugin_kinds[] = { "placer",        "shadow",     "fallback",
+                                            "pool",          "driver",     "overriders",
+                                            "listeners",     "control_plane", "predictor",
+                                            NULL };
 
 struct plugin_words {
     const char *use;
@@ -162,6 +164,10 @@ static void read_section(struct config *c, struct conf_node *map, struct conf_pr
             read_plugin(c, n, FN_KIND_POOL, &c->pool, p);
         } else if (strcmp(n->key, "driver") == 0) {
             read_stack(c, n, FN_KIND_DRIVER, &c->drivers, p);
+        } else if (strcmp(n->key, "control_plane") == 0) {
+            read_plugin(c, n, FN_KIND_CONTROL_PLANE, &c->cplane, p);
+        } else if (strcmp(n->key, "predictor") == 0) {
+            read_plugin(c, n, FN_KIND_PREDICTOR, &c->predictor, p);
         } else if (strcmp(n->key, "overriders") == 0) {
             read_list(c, n, FN_KIND_OVERRIDER, &c->overriders, p);
         } else if (strcmp(n->key, "listeners") == 0) {
@@ -287,6 +293,17 @@ static void check_shadow(const struct config *c, struct conf_problems *p)
     }
 }
 
+static void set_npm(struct config *c)
+{
+    if (c->node != CONFIG_NPM) {
+        c->cplane.use = c->predictor.use = NULL;
+        return;
+    }
+    if (!c->cplane.where) {
+        c->cplane = plugin_default(FN_KIND_CONTROL_PLANE, "process", "default");
+    }
+}
+
 void config_plugins_read(struct config *c, struct conf_problems *p)
 {
     struct conf_node *map = conf_get(conf_root(c->priv->file), "plugins");
@@ -294,7 +311,8 @@ void config_plugins_read(struct config *c, struct conf_problems *p)
     if (map && map->type == CONF_MAP) {
         read_section(c, map, p);
     }
-    if (c->node == CONFIG_RUNNER) {
+    set_npm(c);
+    if (c->node == CONFIG_RUNNER || c->node == CONFIG_NPM) {
         c->placers.n = c->shadow.n = 0;
         c->pool.use = NULL;
     } else {
@@ -303,7 +321,7 @@ void config_plugins_read(struct config *c, struct conf_problems *p)
         check_shadow(c, p);
         set_pool(c, p);
     }
-    if (c->node == CONFIG_LB) {
+    if (c->node == CONFIG_LB || c->node == CONFIG_NPM) {
         c->drivers.n = 0;
     } else {
         set_drivers(c);

@@ -97,9 +97,11 @@ bool config_section_applies(const struct config *c, int section)
 {
     switch (section) {
     case SECTION_LB:
-        return c->node != CONFIG_RUNNER;
+        return c->node == CONFIG_FULL || c->node == CONFIG_LB;
     case SECTION_RUNNER:
-        return c->node != CONFIG_LB;
+        return c->node == CONFIG_FULL || c->node == CONFIG_RUNNER;
+    case SECTION_NPM:
+        return c->node == CONFIG_NPM;
     case SECTION_GRPC:
         return c->node != CONFIG_FULL;
     default:
@@ -131,6 +133,10 @@ int config_print(const struct config *c, struct plugin_host *h, struct buf *out,
         print_plugin(c, h, &c->pool, "pool", false, out, p);
     }
     print_plugins(c, h, &c->drivers, "driver", out, p);
+    if (c->node == CONFIG_NPM) {
+        print_plugin(c, h, &c->cplane, "control_plane", false, out, p);
+        print_plugin(c, h, &c->predictor, "predictor", false, out, p);
+    }
     print_plugins(c, h, &c->overriders, "overriders", out, p);
     print_plugins(c, h, &c->listeners, "listeners", out, p);
     print_apps(c, out);

@@ -263,10 +263,11 @@ static void use_chain(struct generation *g)
                               .listeners = g->listeners,
                               .n_listeners = g->config->listeners.n,
                               .gone = on_chain_gone};
-    g->refs++;
     if (node_has_lb(n)) {
+        g->refs++;
         lb_set_plugins(n->lb, &g->chain);
-    } else {
+    } else if (node_has_runner(n)) {
+        g->refs++;
         runner_set_plugins(n->runner, &g->chain);
     }
 }

@@ -17,12 +17,17 @@
 
 bool node_has_lb(const struct node *n)
 {
-    return n->config->node != CONFIG_RUNNER;
+    return n->config->node == CONFIG_FULL || n->config->node == CONFIG_LB;
 }
 
 bool node_has_runner(const struct node *n)
 {
-    return n->config->node != CONFIG_LB;
+    return n->config->node == CONFIG_FULL || n->config->node == CONFIG_RUNNER;
+}
+
+bool node_has_npm(const struct node *n)
+{
+    return n->config->node == CONFIG_NPM;
 }
 
 int node_plugin(struct node *n, const struct config_plugin *section, struct plugin **ret,
@@ -164,6 +169,7 @@ static int open_parts(struct node *n, struct config *config, struct fn_error *re
     struct generation *g;
 
     r = r < 0 || !node_has_lb(n) ? r : node_lb_open(n, reterr);
+    r = r < 0 || !node_has_npm(n) ? r : node_npm_open(n, reterr);
     if (r < 0) {
         return r;
     }
@@ -222,6 +228,7 @@ int node_serve(struct node *n, struct fn_error *reterr)
     int r = node_has_runner(n) ? node_runner_serve(n, reterr) : 0;
 
     r = r < 0 || !node_has_lb(n) ? r : node_lb_start(n, reterr);
+    r = r < 0 || !node_has_npm(n) ? r : node_npm_serve(n, reterr);
     r = r < 0 ? r : web_create(n->loop, &web, &n->web, reterr);
     return r < 0 ? r : node_admin_open(n, reterr);
 }
@@ -236,6 +243,7 @@ void node_close(struct node *n)
     web_destroy(n->web);
     node_lb_close(n);
     node_runner_close(n);
+    node_npm_close(n);
     loop_leave(n->loop);
     generations_close(n);
     reload_destroy(n->reload);

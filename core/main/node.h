@@ -12,6 +12,7 @@
 #include <main/config.h>
 #include <main/generation.h>
 #include <main/reload.h>
+#include <main/npm_service.h>
 #include <main/tls.h>
 #include <main/web.h>
 #include <rpc/local.h>
@@ -59,6 +60,10 @@ struct node {
     struct lb *lb;
     struct web *web;
 
+    /* node pool manager side */
+    struct npm_manager *npm;
+    struct npm_service *npm_service;
+
     struct admin *admin; /* NULL = off */
     char admin_path[ADMIN_PATH_MAX + 1];
     int64_t opened_ns;
@@ -67,6 +72,7 @@ struct node {
 
 bool node_has_lb(const struct node *n);
 bool node_has_runner(const struct node *n);
+bool node_has_npm(const struct node *n);
 
 /* [init] Takes `config` as the first generation; borrowed until node_close(). FN_E_INVALID: the configuration (lines in *problems or *reterr); else what was missing. */
 int node_open(struct node *n, struct config *config, struct fn_error *reterr);
@@ -94,6 +100,13 @@ int node_runner_open(struct node *n, struct fn_error *reterr);
 void node_runner_apply(struct node *n);
 int node_runner_serve(struct node *n, struct fn_error *reterr);
 void node_runner_close(struct node *n);
+
+/* node_npm.c */
+int node_npm_open(struct node *n, struct fn_error *reterr);
+int node_npm_serve(struct node *n, struct fn_error *reterr);
+void node_npm_routes(struct node *n);
+void node_npm_drain(struct node *n, void (*done)(void *ud), void *ud);
+void node_npm_close(struct node *n);
 
 /* Makes the instance of a section that lives as long as the node. */
 int node_plugin(struct node *n, const struct config_plugin *section, struct plugin **ret,

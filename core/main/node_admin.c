@@ -120,5 +120,8 @@ int node_admin_open(struct node *n, struct fn_error *reterr)
     admin_route(n->admin, "GET", "/why/", on_why, n);
     node_shadow_routes(n);
     reload_routes(n->reload, n->admin);
+    if (node_has_npm(n)) {
+        node_npm_routes(n);
+    }
     return 0;
 }

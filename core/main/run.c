@@ -29,7 +29,7 @@ struct run {
     struct watch *watch;
     int exit_code;
     bool draining, clean;
-    bool lb_drained, runner_drained;
+    bool lb_drained, runner_drained, npm_drained;
     struct env_timer drain_poll;
     struct env_timer drain_deadline;
     struct env_work probe;
@@ -72,7 +72,7 @@ static int open_log(const struct config_log *c, struct fn_error *reterr)
 
 static void drain_step(struct run *run)
 {
-    if (run->lb_drained && run->runner_drained && run->draining &&
+    if (run->lb_drained && run->runner_drained && run->npm_drained && run->draining &&
         reload_is_quiet(run->node.reload) &&
         (!run->node.web || web_connections(run->node.web) == 0)) {
         run->clean = true;
@@ -135,6 +135,11 @@ static void on_lb_drained(void *ud)
     place_stop(((struct run *)ud)->node.place, on_pool_stopped, ud);
 }
 
+static void on_npm_drained(void *ud)
+{
+    ((struct run *)ud)->npm_drained = true;
+}
+
 static void on_server_drained(void *ud)
 {
     (void)ud; /* the runner's own drain tells when its calls have ended */
@@ -150,6 +155,7 @@ static void begin_drain(struct run *run)
     reload_stop(n->reload);
     run->lb_drained = !node_has_lb(n);
     run->runner_drained = !node_has_runner(n);
+    run->npm_drained = !node_has_npm(n);
     run->drain_poll.cb = on_drain_poll;
     run->drain_deadline.cb = on_drain_deadline;
     env_timer_set(n->env, &run->drain_poll, env_now_ns(n->env));
@@ -163,8 +169,10 @@ static void begin_drain(struct run *run)
     }
     if (node_has_lb(n)) {
         lb_drain(n->lb, on_lb_drained, run);
-    } else {
+    } else if (node_has_runner(n)) {
         drain_runner(run);
+    } else {
+        node_npm_drain(n, on_npm_drained, run);
     }
 }
 

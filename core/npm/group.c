@@ -138,7 +138,7 @@ bool host_set_address(struct npm_group *g, struct npm_host *h, const char *addre
     if (h->address[0]) {
         index_remove(&g->address_index, (uint32_t)(h - g->hosts));
     }
-    g->published |= h->state == NPM_ACTIVE;
+    g->published |= npm_is_listed(h);
     strncpy(h->address, address, NPM_ADDRESS_MAX);
     if (address[0]) {
         index_add(&g->address_index, (uint32_t)(h - g->hosts));
@@ -151,7 +151,7 @@ void host_drop(struct npm_group *g, struct npm_host *h)
     uint32_t slot = (uint32_t)(h - g->hosts);
     uint32_t i = 0;
 
-    g->published |= h->state == NPM_ACTIVE;
+    g->published |= npm_is_listed(h);
     count(g, h, -1);
     host_set_address(g, h, "");
     index_remove(&g->host_index, slot);
@@ -165,9 +165,10 @@ void host_drop(struct npm_group *g, struct npm_host *h)
 void host_set_state(struct npm_group *g, struct npm_host *h, enum npm_host_state state,
                     int64_t now_ns)
 {
-    g->published |= (h->state == NPM_ACTIVE) != (state == NPM_ACTIVE);
+    g->published |= npm_is_listed(h) && h->state != state;
     count(g, h, -1);
     h->state = state;
+    g->published |= npm_is_listed(h);
     h->since_ns = now_ns;
     h->status_ns = now_ns;
     count(g, h, 1);
@@ -175,7 +176,7 @@ void host_set_state(struct npm_group *g, struct npm_host *h, enum npm_host_state
 
 void host_set_capacity(struct npm_group *g, struct npm_host *h, uint64_t mb)
 {
-    g->published |= h->state == NPM_ACTIVE && h->capacity_mb != mb;
+    g->published |= npm_is_listed(h) && h->capacity_mb != mb;
     count(g, h, -1);
     h->capacity_mb = mb;
     count(g, h, 1);
@@ -250,6 +251,7 @@ struct npm_group *npm_group_create(const struct npm_options *options, struct npm
     g->typical_mb = options->runner_mb;
     g->stepped_ns = now_ns;
     g->settled_ns = now_ns + options->settle_ns;
+    g->published = true; /* the first list, even an empty one, is news */
     g->act_down_ns = now_ns + options->loss_brake_ns;
     if (allocate(g) < 0) {
         npm_group_destroy(g);

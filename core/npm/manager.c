@@ -81,7 +81,7 @@ static int machine_add(void *ud, const struct fn_machine *copied)
         g->cap_machines = cap;
     }
     m = &g->machines[g->n_machines];
-    *m = (struct fn_machine){ 0 };
+    *m = (struct fn_machine){0};
     memcpy(m, copied, copied->size < sizeof(*m) ? copied->size : sizeof(*m));
     m->id = m->id ? arena_strdup(&g->arena, m->id) : NULL;
     m->address = m->address ? arena_strdup(&g->arena, m->address) : NULL;
@@ -97,8 +97,8 @@ static void cplane_run(struct env_work *w, struct fn_op *op)
 {
     struct mgroup *g = container_of(w, struct mgroup, work);
     const struct npm_manager *m = g->manager;
-    const struct fn_machine_sink sink = { FN_HDR(struct fn_machine_sink, FN_MAGIC_MACHINE_SINK),
-                                          machine_add, g };
+    const struct fn_machine_sink sink = {FN_HDR(struct fn_machine_sink, FN_MAGIC_MACHINE_SINK),
+                                         machine_add, g};
     void *inst = plugin_inst(m->deps.cplane);
     struct plugin_crumb crumb;
 
@@ -107,8 +107,8 @@ static void cplane_run(struct env_work *w, struct fn_op *op)
         g->result = m->ops->list(inst, op, g->name, &sink, &g->error);
     } else if (g->call == NPM_DO_PROVISION) {
         plugin_enter(&crumb, m->deps.cplane, PLUGIN_WORKER, "provision");
-        g->result = m->ops->provision(inst, op, g->name, g->n, g->request_id, &g->accepted,
-                                      &g->error);
+        g->result =
+            m->ops->provision(inst, op, g->name, g->n, g->request_id, &g->accepted, &g->error);
     } else {
         plugin_enter(&crumb, m->deps.cplane, PLUGIN_WORKER, "remove");
         g->result = m->ops->remove(inst, op, g->name, g->host, &g->error);
@@ -129,15 +129,14 @@ static struct npm_event answer_of(const struct mgroup *g)
 
     switch (g->call) {
     case NPM_DO_LIST:
-        return (struct npm_event){ .kind = ok ? NPM_LISTED : NPM_LIST_FAILED,
-                                   .n = g->n_machines,
-                                   .machines = g->machines };
+        return (struct npm_event){
+            .kind = ok ? NPM_LISTED : NPM_LIST_FAILED, .n = g->n_machines, .machines = g->machines};
     case NPM_DO_PROVISION:
-        return (struct npm_event){ .kind = ok ? NPM_PROVISIONED : NPM_PROVISION_FAILED,
-                                   .n = g->accepted,
-                                   .unknown = is_open(g->result) };
+        return (struct npm_event){.kind = ok ? NPM_PROVISIONED : NPM_PROVISION_FAILED,
+                                  .n = g->accepted,
+                                  .unknown = is_open(g->result)};
     default:
-        return (struct npm_event){ .kind = ok ? NPM_REMOVED : NPM_REMOVE_FAILED };
+        return (struct npm_event){.kind = ok ? NPM_REMOVED : NPM_REMOVE_FAILED};
     }
 }
 
@@ -150,9 +149,8 @@ static void maybe_stopped(struct npm_manager *m)
 
 static void cplane_done(struct env_work *w)
 {
-    static const char *const names[] = { [NPM_DO_LIST] = "list",
-                                         [NPM_DO_PROVISION] = "provision",
-                                         [NPM_DO_REMOVE] = "remove" };
+    static const char *const names[] = {
+        [NPM_DO_LIST] = "list", [NPM_DO_PROVISION] = "provision", [NPM_DO_REMOVE] = "remove"};
     struct mgroup *g = container_of(w, struct mgroup, work);
     struct npm_manager *m = g->manager;
     struct npm_event e = answer_of(g);
@@ -184,11 +182,10 @@ static void cplane_call(struct mgroup *g, const struct npm_action *a)
     }
     g->error = ERR_INIT;
     arena_init(&g->arena, 0);
-    g->work = (struct env_work){ .run = cplane_run,
-                                 .done = cplane_done,
-                                 .lane = ENV_LANE_CONTROL,
-                                 .deadline_ns =
-                                     env_now_ns(m->deps.env) + m->deps.cplane_timeout_ns };
+    g->work = (struct env_work){.run = cplane_run,
+                                .done = cplane_done,
+                                .lane = ENV_LANE_CONTROL,
+                                .deadline_ns = env_now_ns(m->deps.env) + m->deps.cplane_timeout_ns};
     g->working = true;
     m->working++;
     if (env_submit(m->deps.env, &g->work) < 0) {
@@ -230,9 +227,8 @@ void npm_manager_reported(struct npm_manager *m, uint64_t ticket, bool answered,
         return;
     }
     HASH_DEL(m->questions, q);
-    e = (struct npm_event){ .kind = answered ? NPM_REPORTED : NPM_SILENT,
-                            .id = q->host,
-                            .active = active };
+    e = (struct npm_event){
+        .kind = answered ? NPM_REPORTED : NPM_SILENT, .id = q->host, .active = active};
     if (!m->stopping) {
         step(q->group, &e);
     }
@@ -333,7 +329,7 @@ static void step(struct mgroup *g, const struct npm_event *e)
 
 static void on_timer(struct env_timer *t)
 {
-    static const struct npm_event tick = { .kind = NPM_TICK };
+    static const struct npm_event tick = {.kind = NPM_TICK};
 
     step(container_of(t, struct mgroup, timer), &tick);
 }
@@ -367,8 +363,8 @@ static struct mgroup *find(const struct npm_manager *m, const char *name)
 int npm_manager_demand(struct npm_manager *m, const char *lb_id, uint64_t seq, const char *group,
                        uint64_t mb, uint64_t waiting, struct fn_error *ret_note)
 {
-    const struct npm_event e = { .kind = NPM_DEMAND, .id = lb_id, .seq = seq, .mb = mb,
-                                 .waiting = waiting };
+    const struct npm_event e = {
+        .kind = NPM_DEMAND, .id = lb_id, .seq = seq, .mb = mb, .waiting = waiting};
     struct mgroup *g = find(m, group);
     uint64_t max_mb;
 
@@ -378,8 +374,8 @@ int npm_manager_demand(struct npm_manager *m, const char *lb_id, uint64_t seq, c
     }
     if (!lb_id[0] || strlen(lb_id) > NPM_LB_ID_MAX) {
         return err_set(ret_note, FN_E_INVALID,
-                       "NPM504 load balancer id, got \"%.64s\"; expected 1 to %u characters",
-                       lb_id, NPM_LB_ID_MAX);
+                       "NPM504 load balancer id, got \"%.64s\"; expected 1 to %u characters", lb_id,
+                       NPM_LB_ID_MAX);
     }
     step(g, &e);
     max_mb = npm_group_max_mb(g->group);
@@ -415,7 +411,7 @@ const char *npm_manager_name_at(const struct npm_manager *m, uint32_t i)
 
 int npm_manager_drain(struct npm_manager *m, const char *host_id, bool on, struct fn_error *reterr)
 {
-    const struct npm_event e = { .kind = on ? NPM_DRAIN : NPM_UNDRAIN, .id = host_id };
+    const struct npm_event e = {.kind = on ? NPM_DRAIN : NPM_UNDRAIN, .id = host_id};
 
     for (uint32_t i = 0; i < m->n_groups; i++) {
         if (npm_host_find(m->groups[i].group, host_id)) {
@@ -432,13 +428,11 @@ int npm_manager_drain(struct npm_manager *m, const char *host_id, bool on, struc
 static struct metric *gauge(const char *name, const char *help, const char *group,
                             const char *state)
 {
-    static const char *const labels[] = { "group", "state", NULL };
-    static const char *const only_group[] = { "group", NULL };
-    const struct metric_def def = { .name = name,
-                                    .help = help,
-                                    .kind = METRIC_GAUGE,
-                                    .labels = state ? labels : only_group };
-    const char *values[] = { group, state };
+    static const char *const labels[] = {"group", "state", NULL};
+    static const char *const only_group[] = {"group", NULL};
+    const struct metric_def def = {
+        .name = name, .help = help, .kind = METRIC_GAUGE, .labels = state ? labels : only_group};
+    const char *values[] = {group, state};
 
     return metric_series(metric_declare(&def), values);
 }
@@ -544,7 +538,8 @@ void npm_manager_destroy(struct npm_manager *m)
     if (!m) {
         return;
     }
-    HASH_ITER(hh, m->questions, q, next) {
+    HASH_ITER(hh, m->questions, q, next)
+    {
         HASH_DEL(m->questions, q);
         free(q);
     }

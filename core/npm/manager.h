@@ -13,9 +13,9 @@
 #include <npm/npm.h>
 #include <plugin/plugin.h>
 
-#define NPM_GROUPS_MAX      1000u
-#define NPM_GROUP_NAME_MAX  63u
-#define NPM_MACHINES_MAX    65536u /* of one list */
+#define NPM_GROUPS_MAX 1000u
+#define NPM_GROUP_NAME_MAX 63u
+#define NPM_MACHINES_MAX 65536u /* of one list */
 
 struct npm_manager;
 
@@ -56,7 +56,6 @@ uint32_t npm_manager_count(const struct npm_manager *m);
 const char *npm_manager_name_at(const struct npm_manager *m, uint32_t i);
 
 /* The operator's drain of a runner by its id. FN_E_NOT_FOUND. */
-int npm_manager_drain(struct npm_manager *m, const char *host_id, bool on,
-                      struct fn_error *reterr);
+int npm_manager_drain(struct npm_manager *m, const char *host_id, bool on, struct fn_error *reterr);
 
 #endif

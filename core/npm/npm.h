@@ -12,7 +12,7 @@
  *                 └──boot_max──▶ REMOVING   ◀── needed again, undrain ──┘
  *   listed beyond runners_max ──▶ FOREIGN: not ours, until capacity is short and there is room
  *
- * Only ACTIVE hosts are members. A host that the control plane stops listing is believed lost after
+ * LBs are told of ACTIVE and DRAINING hosts. A host that the control plane stops listing is believed lost after
  * loss_polls lists, or after loss_brake when more than half of the hosts go at once. One call to
  * the control plane is under way at a time, at most one per poll interval. Capacity that was asked
  * for counts as supply until it arrives or its request expires, so that nothing is bought twice.
@@ -215,9 +215,10 @@ int64_t npm_step(struct npm_group *g, const struct npm_event *e, int64_t now_ns,
 uint32_t npm_host_count(const struct npm_group *g);
 const struct npm_host *npm_host_at(const struct npm_group *g, uint32_t i);
 const struct npm_host *npm_host_find(const struct npm_group *g, const char *id);
-static inline bool npm_is_member(const struct npm_host *h)
+/* What LBs are told of: active ones get calls, draining ones keep their place without. */
+static inline bool npm_is_listed(const struct npm_host *h)
 {
-    return h->state == NPM_ACTIVE;
+    return h->state == NPM_ACTIVE || h->state == NPM_DRAINING;
 }
 
 struct npm_figures {

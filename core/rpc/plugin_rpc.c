@@ -7,7 +7,7 @@
 #include <uthash.h>
 
 #define ADDRESS_MAX 255
-#define METHOD_MAX  127
+#define METHOD_MAX 127
 
 struct plugin_rpc {
     struct rpc *rpc;
@@ -113,9 +113,9 @@ static int table_open(const struct fn_host *host, const char *address, const cha
                        address && address[0] ? "more than 255 bytes" : "nothing");
     }
     if (tls && !named) {
-        return err_set(reterr, FN_E_NOT_FOUND,
-                       "fn.rpc open: tls, got \"%.64s\"; expected the name of an entry of tls:",
-                       tls);
+        return err_set(
+            reterr, FN_E_NOT_FOUND,
+            "fn.rpc open: tls, got \"%.64s\"; expected the name of an entry of tls:", tls);
     }
     if (channels_of(p, host) == FN_RPC_CHANNELS_MAX) {
         return err_set(reterr, FN_E_EXHAUSTED, "fn.rpc open: more than %u channels",
@@ -149,7 +149,8 @@ static void channel_close(struct plugin_rpc *p, struct channel *ch)
 {
     struct call *c, *next;
 
-    HASH_ITER(hh, p->calls, c, next) {
+    HASH_ITER(hh, p->calls, c, next)
+    {
         if (c->channel == ch->id) {
             cut(c);
         }
@@ -184,7 +185,8 @@ static int check_call(const struct fn_rpc_call *what, struct fn_error *reterr)
                        what->method ? what->method : "");
     }
     if (what->len > FN_RPC_MESSAGE_MAX) {
-        return err_set(reterr, FN_E_RANGE, "fn.rpc call: message of %llu bytes; expected at most %u",
+        return err_set(reterr, FN_E_RANGE,
+                       "fn.rpc call: message of %llu bytes; expected at most %u",
                        (unsigned long long)what->len, FN_RPC_MESSAGE_MAX);
     }
     return 0;
@@ -204,7 +206,7 @@ static int table_call(const struct fn_host *host, const struct fn_rpc_call *what
                       const struct fn_rpc_cb *cb, void *ud, uint64_t *ret_id,
                       struct fn_error *reterr)
 {
-    static const struct rpc_raw_cb raw_cb = { on_message, on_end };
+    static const struct rpc_raw_cb raw_cb = {on_message, on_end};
     struct plugin_rpc *p = rpc_of(host);
     int r = check_call(what, reterr);
     struct channel *ch = r < 0 ? NULL : channel_find(p, host, what->channel);
@@ -221,8 +223,8 @@ static int table_call(const struct fn_host *host, const struct fn_rpc_call *what
     if (!c) {
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
     }
-    *c = (struct call){ .id = ++p->id_last, .owner = p, .host = host, .channel = ch->id, .cb = cb,
-                        .ud = ud };
+    *c = (struct call){
+        .id = ++p->id_last, .owner = p, .host = host, .channel = ch->id, .cb = cb, .ud = ud};
     r = rpc_raw_start(ch->channel, what->method, what->message, what->len,
                       what->timeout_ms ? env_now_ns(p->env) + what->timeout_ms * ENV_MS : 0,
                       &raw_cb, c, &c->raw, reterr);
@@ -246,8 +248,8 @@ static void table_cancel(const struct fn_host *host, uint64_t id)
     }
 }
 
-static const struct fn_rpc_if table = { FN_HDR(struct fn_rpc_if, FN_MAGIC_RPC), table_open,
-                                        table_close, table_call, table_cancel };
+static const struct fn_rpc_if table = {FN_HDR(struct fn_rpc_if, FN_MAGIC_RPC), table_open,
+                                       table_close, table_call, table_cancel};
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -258,7 +260,8 @@ static void release(void *impl, const struct fn_host *host)
     struct channel *ch, *next_ch;
     struct call *c, *next;
 
-    HASH_ITER(hh, p->calls, c, next) {
+    HASH_ITER(hh, p->calls, c, next)
+    {
         if (c->host == host) {
             if (c->raw) {
                 rpc_raw_close(c->raw);
@@ -268,7 +271,8 @@ static void release(void *impl, const struct fn_host *host)
             free(c);
         }
     }
-    HASH_ITER(hh, p->channels, ch, next_ch) {
+    HASH_ITER(hh, p->channels, ch, next_ch)
+    {
         if (ch->host == host) {
             channel_close(p, ch);
         }
@@ -284,7 +288,7 @@ int plugin_rpc_create(struct rpc *r, struct plugin_host *host,
     if (!p) {
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
     }
-    *p = (struct plugin_rpc){ .rpc = r, .env = r->env, .tls = tls, .ud = ud };
+    *p = (struct plugin_rpc){.rpc = r, .env = r->env, .tls = tls, .ud = ud};
     plugin_host_offer(host, "fn.rpc", FN_RPC_MAJOR, FN_RPC_MINOR, &table, p);
     plugin_host_on_release(host, "fn.rpc", release);
     *ret = p;

@@ -8,8 +8,9 @@
 
 struct plugin_rpc;
 
-/* tls: finds an entry of fn.yaml's tls: by name, NULL when there is none; may be NULL. Offers fn.rpc
- * and releases what a destroyed instance left. The host's instances must be gone before destroy. */
+/* tls: finds an entry of fn.yaml's tls: by name, NULL when there is none; may be NULL. Offers
+ * fn.rpc and releases what a destroyed instance left. The host's instances must be gone before
+ * destroy. */
 int plugin_rpc_create(struct rpc *r, struct plugin_host *host,
                       const struct rpc_tls *(*tls)(void *ud, const char *name), void *ud,
                       struct plugin_rpc **ret, struct fn_error *reterr);

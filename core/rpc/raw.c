@@ -167,16 +167,16 @@ static void on_message(struct rpc_tag *tag, bool ok)
 static void start(struct rpc_raw *c, grpc_byte_buffer *message)
 {
     const grpc_op first[] = {
-        { .op = GRPC_OP_SEND_INITIAL_METADATA },
+        {.op = GRPC_OP_SEND_INITIAL_METADATA},
         rpc_op_send_message(message, 0),
-        { .op = GRPC_OP_SEND_CLOSE_FROM_CLIENT },
-        { .op = GRPC_OP_RECV_INITIAL_METADATA,
-          .data.recv_initial_metadata.recv_initial_metadata = &c->initial_md },
+        {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT},
+        {.op = GRPC_OP_RECV_INITIAL_METADATA,
+         .data.recv_initial_metadata.recv_initial_metadata = &c->initial_md},
     };
-    const grpc_op last = { .op = GRPC_OP_RECV_STATUS_ON_CLIENT,
-                           .data.recv_status_on_client = { .trailing_metadata = &c->trailing_md,
-                                                           .status = &c->status,
-                                                           .status_details = &c->details } };
+    const grpc_op last = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
+                          .data.recv_status_on_client = {.trailing_metadata = &c->trailing_md,
+                                                         .status = &c->status,
+                                                         .status_details = &c->details}};
 
     c->out = 2;
     rpc_batch(c->call, first, 4, &c->start_tag);
@@ -185,8 +185,8 @@ static void start(struct rpc_raw *c, grpc_byte_buffer *message)
 }
 
 int rpc_raw_start(struct rpc_channel *ch, const char *method, const void *message, size_t len,
-                  int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud,
-                  struct rpc_raw **ret, struct fn_error *reterr)
+                  int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud, struct rpc_raw **ret,
+                  struct fn_error *reterr)
 {
     struct rpc_raw *c = calloc(1, sizeof(*c));
     grpc_slice slice, path;
@@ -198,14 +198,14 @@ int rpc_raw_start(struct rpc_channel *ch, const char *method, const void *messag
     slice = grpc_slice_from_copied_buffer(message ? message : "", len);
     path = grpc_slice_from_copied_string(method);
     bb = grpc_raw_byte_buffer_create(&slice, 1);
-    *c = (struct rpc_raw){ .start_tag.fn = on_started,
-                           .message_tag.fn = on_message,
-                           .status_tag.fn = on_status,
-                           .rpc = ch->rpc,
-                           .channel = ch,
-                           .cb = cb,
-                           .ud = ud,
-                           .details = grpc_empty_slice() };
+    *c = (struct rpc_raw){.start_tag.fn = on_started,
+                          .message_tag.fn = on_message,
+                          .status_tag.fn = on_status,
+                          .rpc = ch->rpc,
+                          .channel = ch,
+                          .cb = cb,
+                          .ud = ud,
+                          .details = grpc_empty_slice()};
     c->call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->rpc->cq,
                                        path, NULL, rpc_deadline(ch->rpc, deadline_ns), NULL);
     LIST_INSERT_HEAD(&ch->calls, c, entry);

@@ -15,7 +15,7 @@ struct rpc_channel;
 struct rpc_raw; /* one call */
 
 struct rpc_raw_cb {
-    void (*message)(void *ud, const void *data, size_t len); /* borrowed */
+    void (*message)(void *ud, const void *data, size_t len);  /* borrowed */
     void (*end)(void *ud, int grpc_status, const char *text); /* exactly once; the call is gone */
 };
 
@@ -28,8 +28,8 @@ void rpc_channel_close(struct rpc_channel *ch);
 
 /* deadline_ns 0 = none. The message is copied. */
 int rpc_raw_start(struct rpc_channel *ch, const char *method, const void *message, size_t len,
-                  int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud,
-                  struct rpc_raw **ret, struct fn_error *reterr);
+                  int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud, struct rpc_raw **ret,
+                  struct fn_error *reterr);
 /* end() comes with status 1 (cancelled). */
 void rpc_raw_cancel(struct rpc_raw *c);
 /* The same without callbacks. */

@@ -89,7 +89,7 @@ int rpc_status(struct engage_link *link, int64_t deadline_ns,
 struct engage_server *rpc_server_table(void);
 
 /* [loop or init] Listens on address (host:port, :port, [ipv6]:port, unix:/path) and serves
- * RunnerProtocol. FN_E_INVALID: bad address or certificates; FN_E_EXISTS: the address is in use. */
+ * RunnerProtocol; cb NULL: only what rpc_server_serve() adds. FN_E_INVALID: bad address or certificates; FN_E_EXISTS: the address is in use. */
 int rpc_server_open(struct rpc *r, const char *address, const struct engage_server_cb *cb,
                     void *ud, struct rpc_server **ret, struct fn_error *reterr);
 /* The bound TCP port, 0 for a unix socket. */

@@ -479,8 +479,8 @@ static int server_listen(struct rpc_server *s, const char *address, struct fn_er
 
 static int serve_methods(struct rpc_server *s, void *const registered[METHODS_N])
 {
-    for (int m = 0; m < METHODS_N; m++) {
-        int n = m == METHOD_ENGAGE ? ENGAGE_REQUESTS : 2;
+    for (int m = s->cb ? 0 : METHOD_OTHER; m < METHODS_N; m++) {
+        int n = m == METHOD_ENGAGE || !s->cb ? ENGAGE_REQUESTS : 2;
 
         for (int i = 0; i < n; i++) {
             if (request_create(s, m, registered[m]) < 0) {
@@ -512,7 +512,7 @@ int rpc_server_open(struct rpc *r, const char *address, const struct engage_serv
     LIST_INIT(&s->incoming);
     s->server = server_create(r);
     grpc_server_register_completion_queue(s->server, r->cq, NULL);
-    for (int m = 0; m < METHOD_OTHER; m++) {
+    for (int m = 0; cb && m < METHOD_OTHER; m++) {
         registered[m] = grpc_server_register_method(
             s->server, paths[m], NULL,
             m == METHOD_LOGS ? GRPC_SRM_PAYLOAD_NONE : GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER,

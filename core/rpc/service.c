@@ -77,7 +77,7 @@ static void send_next(struct rpc_incoming *in)
     size_t n = 0;
 
     if (!in->headers_sent) {
-        ops[n++] = (grpc_op){ .op = GRPC_OP_SEND_INITIAL_METADATA };
+        ops[n++] = (grpc_op){.op = GRPC_OP_SEND_INITIAL_METADATA};
         in->headers_sent = true;
     }
     if (in->n > 0) {
@@ -88,9 +88,9 @@ static void send_next(struct rpc_incoming *in)
     }
     if (in->end_wanted && in->n == 0) {
         in->end_sent = true;
-        ops[n++] = (grpc_op){ .op = GRPC_OP_SEND_STATUS_FROM_SERVER,
-                              .data.send_status_from_server = { .status = in->status,
-                                                                .status_details = &details } };
+        ops[n++] = (grpc_op){
+            .op = GRPC_OP_SEND_STATUS_FROM_SERVER,
+            .data.send_status_from_server = {.status = in->status, .status_details = &details}};
     }
     in->sending = true;
     rpc_batch(in->call, ops, n, &in->send_tag);
@@ -159,8 +159,7 @@ static void on_message(struct rpc_tag *tag, bool ok)
         in->owned = false;
         grpc_call_cancel(in->call, NULL);
     } else if (in->owned) {
-        in->method->called(s->service->ud, in,
-                           ok && in->message ? GRPC_SLICE_START_PTR(all) : NULL,
+        in->method->called(s->service->ud, in, ok && in->message ? GRPC_SLICE_START_PTR(all) : NULL,
                            GRPC_SLICE_LENGTH(all));
     }
     grpc_slice_unref(all);
@@ -202,8 +201,8 @@ bool incoming_begin(struct rpc_server *s, grpc_call *call, const char *path)
     LIST_INSERT_HEAD(&s->incoming, in, entry);
     op = rpc_op_recv_message(&in->message);
     rpc_batch(call, &op, 1, &in->message_tag);
-    op = (grpc_op){ .op = GRPC_OP_RECV_CLOSE_ON_SERVER,
-                    .data.recv_close_on_server.cancelled = &in->cancelled };
+    op = (grpc_op){.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
+                   .data.recv_close_on_server.cancelled = &in->cancelled};
     rpc_batch(call, &op, 1, &in->close_tag);
     return true;
 }
@@ -241,8 +240,8 @@ static bool property(const grpc_auth_context *auth, const char *name, char *ret,
     grpc_auth_property_iterator it = grpc_auth_context_find_properties_by_name(auth, name);
     const grpc_auth_property *p = grpc_auth_property_iterator_next(&it);
 
-    if (!p || p->value_length == 0 || p->value_length >= cap || memchr(p->value, '\0',
-                                                                       p->value_length)) {
+    if (!p || p->value_length == 0 || p->value_length >= cap ||
+        memchr(p->value, '\0', p->value_length)) {
         return false;
     }
     memcpy(ret, p->value, p->value_length);

@@ -76,7 +76,7 @@ static const struct {
     const char *yaml;
     const char *sentence;
 } bad_files[] = {
-    { "node: npmm\n", "fn.yaml:1:7: node, got \"npmm\"; expected full, lb or pure-runner\n" },
+    { "node: npmm\n", "fn.yaml:1:7: node, got \"npmm\"; expected full, lb, pure-runner or npm\n" },
     { LB "loog: {}\n", "fn.yaml:3:1: unknown key \"loog\"; did you mean \"log\"?\n" },
     { LB "log: [a]\n", "fn.yaml:3:6: log, got a list; expected a map of keys\n" },
     { LB "http: { listen: 7 }\n",
@@ -305,7 +305,7 @@ static const struct {
     { { "FN_PORT=" }, "CFG706 FN_PORT, got \"\"; expected 1..65535\n", 1 },
     { { "FN_GRPC_PORT=0" }, "CFG706 FN_GRPC_PORT, got \"0\"; expected 1..65535\n", 1 },
     { { "FN_NODE_TYPE=runner" },
-      "CFG706 FN_NODE_TYPE, got \"runner\"; expected full, lb or pure-runner\n",
+      "CFG706 FN_NODE_TYPE, got \"runner\"; expected full, lb, pure-runner or npm\n",
       1 },
     { { "FN_NODE_TYPE=lb", "FN_RUNNER_ADDRESSES=a:1" },
       "CFG711 no FN_RUNNER_API_URL provided for an Fn NuLB node\n",

@@ -1,0 +1,222 @@
+/* The node pool manager side of a node: control plane, manager, its service. */
+#include <main/node.h>
+
+#include <base/log.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ASK_TIMEOUT_NS (2 * ENV_S)
+
+/* ---- questions to runners -------------------------------------------------------------------- */
+
+/* A link for one question: thousands of idle runners would cost more than dialling now and then. */
+struct ask {
+    struct node *node;
+    struct engage_link *link;
+    uint64_t ticket;
+};
+
+static void on_status(void *ud, const struct rpc_status_result *r)
+{
+    struct ask *a = ud;
+    struct engage_client *client = rpc_client(a->node->rpc);
+
+    client->link_close(a->link);
+    npm_manager_reported(a->node->npm, a->ticket, r->grpc_status == 0,
+                         r->active > 0 ? (uint32_t)r->active : 0);
+    free(a);
+}
+
+static void on_late(struct env_task *t);
+
+/* What could not even be asked is answered later all the same. */
+struct late {
+    struct env_task task;
+    struct node *node;
+    uint64_t ticket;
+};
+
+static void on_late(struct env_task *t)
+{
+    struct late *l = container_of(t, struct late, task);
+
+    npm_manager_reported(l->node->npm, l->ticket, false, 0);
+    free(l);
+}
+
+static void fail_later(struct node *n, uint64_t ticket)
+{
+    struct late *l = calloc(1, sizeof(*l));
+
+    if (l) {
+        *l = (struct late){.task.cb = on_late, .node = n, .ticket = ticket};
+        env_defer(n->env, &l->task);
+    }
+}
+
+static void ask_runner(void *ud, const char *address, uint64_t ticket)
+{
+    struct node *n = ud;
+    struct engage_client *client = rpc_client(n->rpc);
+    struct ask *a = calloc(1, sizeof(*a));
+
+    if (a) {
+        *a = (struct ask){n, client->link_open(client, address, NULL, NULL, NULL), ticket};
+    }
+    if (!a || !a->link ||
+        rpc_status(a->link, env_now_ns(n->env) + ASK_TIMEOUT_NS, on_status, a) < 0) {
+        if (a && a->link) {
+            client->link_close(a->link);
+        }
+        free(a);
+        fail_later(n, ticket);
+    }
+}
+
+static void on_published(void *ud, const char *group)
+{
+    npm_service_published(((struct node *)ud)->npm_service, group);
+}
+
+/* ---- admin socket ---------------------------------------------------------------------------- */
+
+static json_t *host_json(const char *group, const struct npm_host *h, int64_t now_ns)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:b, s:I}", "group", group, "id", h->id,
+                     "address", h->address, "state", npm_state_name(h->state), "active",
+                     (int)h->active, "capacity_mb", (json_int_t)h->capacity_mb, "operator_drain",
+                     h->operator_drain, "since_s", (json_int_t)((now_ns - h->since_ns) / ENV_S));
+}
+
+static json_t *group_json(const char *name, const struct npm_group *g)
+{
+    struct npm_figures f;
+
+    npm_figures(g, &f);
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:b}", "name", name, "version",
+                     (json_int_t)f.version, "wanted_mb", (json_int_t)f.wanted_mb, "desired_mb",
+                     (json_int_t)f.desired_mb, "waiting", (json_int_t)f.waiting, "asked",
+                     (int)f.asked_n, "lbs", (int)f.lbs_n, "cplane_failures", (int)f.cplane_failures,
+                     "settled", f.settled);
+}
+
+static void on_runners(void *ud, struct admin_request *rq)
+{
+    struct node *n = ud;
+    json_t *runners = json_array();
+    json_t *groups = json_array();
+    json_t *root;
+    char *text;
+
+    for (uint32_t i = 0; i < npm_manager_count(n->npm); i++) {
+        const char *name = npm_manager_name_at(n->npm, i);
+        const struct npm_group *g = npm_manager_group(n->npm, name);
+
+        json_array_append_new(groups, group_json(name, g));
+        for (uint32_t k = 0; k < npm_host_count(g); k++) {
+            json_array_append_new(runners, host_json(name, npm_host_at(g, k), env_now_ns(n->env)));
+        }
+    }
+    root = json_pack("{s:o, s:o}", "groups", groups, "runners", runners);
+    text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+    admin_answer_json(rq, 200, text);
+    free(text);
+    json_decref(root);
+}
+
+static void set_drain(struct node *n, struct admin_request *rq, bool on)
+{
+    struct fn_error e = ERR_INIT;
+
+    if (npm_manager_drain(n->npm, rq->rest, on, &e) < 0) {
+        admin_refuse(rq, 404, "%s", e.msg);
+    } else {
+        admin_answer_json(rq, 200, "{}");
+    }
+}
+
+static void on_drain(void *ud, struct admin_request *rq)
+{
+    set_drain(ud, rq, true);
+}
+
+static void on_undrain(void *ud, struct admin_request *rq)
+{
+    set_drain(ud, rq, false);
+}
+
+void node_npm_routes(struct node *n)
+{
+    admin_route(n->admin, "GET", "/runners", on_runners, n);
+    admin_route(n->admin, "POST", "/runners/drain/", on_drain, n);
+    admin_route(n->admin, "POST", "/runners/undrain/", on_undrain, n);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void set_options(const struct config_npm *c, struct npm_options *o)
+{
+    struct npm_options init = NPM_OPTIONS_INIT;
+
+    *o = init;
+    o->runners_min = (uint32_t)c->runners_min;
+    o->runners_max = (uint32_t)c->group_runners_max;
+    o->lbs_max = (uint32_t)c->lbs_max;
+    o->request_max = (uint32_t)c->request_max;
+    o->runner_mb = (uint64_t)c->runner_mb;
+    o->poll_ns = c->poll_ns;
+    o->demand_life_ns = c->demand_life_ns;
+    o->settle_ns = c->settle_ns;
+    o->loss_brake_ns = c->loss_brake_ns;
+    o->cooldown_ns = c->cooldown_ns;
+    o->drain_max_ns = c->drain_max_ns;
+    o->request_life_ns = c->request_life_ns;
+    o->boot_max_ns = c->boot_max_ns;
+    o->backoff_max_ns = c->backoff_max_ns;
+    o->silent_max_ns = c->silent_max_ns;
+}
+
+int node_npm_open(struct node *n, struct fn_error *reterr)
+{
+    const struct config_npm *c = n->config->npm;
+    struct npm_deps deps = {.env = n->env,
+                            .ask = ask_runner,
+                            .published = on_published,
+                            .ud = n,
+                            .runners_max = (uint32_t)c->runners_max,
+                            .cplane_timeout_ns = c->cplane_timeout_ns,
+                            .groups = c->groups.items,
+                            .n_groups = (uint32_t)c->groups.n};
+    int r = node_plugin(n, &n->config->cplane, &deps.cplane, reterr);
+
+    r = r < 0 ? r : node_plugin(n, &n->config->predictor, &deps.predictor, reterr);
+    if (r < 0) {
+        return r;
+    }
+    set_options(c, &deps.options);
+    r = npm_manager_create(&deps, &n->npm, reterr);
+    return r < 0 ? r : npm_service_create(n->npm, &n->npm_service, reterr);
+}
+
+int node_npm_serve(struct node *n, struct fn_error *reterr)
+{
+    int r = rpc_server_open(n->rpc, n->config->grpc->listen, NULL, NULL, &n->rpc_server, reterr);
+
+    if (r == 0) {
+        rpc_server_serve(n->rpc_server, npm_service_table(n->npm_service));
+    }
+    return r;
+}
+
+void node_npm_drain(struct node *n, void (*done)(void *ud), void *ud)
+{
+    npm_service_close(n->npm_service);
+    npm_manager_stop(n->npm, done, ud);
+}
+
+void node_npm_close(struct node *n)
+{
+    npm_manager_destroy(n->npm);
+    npm_service_destroy(n->npm_service);
+}

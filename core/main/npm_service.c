@@ -1,0 +1,400 @@
+#include <main/npm_service.h>
+
+#include <base/log.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "pool.pb-c.h"
+#include "poolmanager.pb-c.h"
+
+#define STATUS_INVALID 3
+#define STATUS_NOT_FOUND 5
+#define STATUS_PERMISSION 7
+#define STATUS_EXHAUSTED 8
+#define STATUS_UNAVAILABLE 14
+#define IDENTITY_MAX 256
+#define WATCHES_MAX 4096u
+#define NOTES_MAX 16u /* of one answer */
+
+/* One watching load balancer; its groups are those of the request. */
+struct watch {
+    LIST_ENTRY(watch) link;
+    struct rpc_incoming *in;
+    Fnd__WatchRequest *request;
+};
+
+struct npm_service {
+    struct npm_manager *manager;
+    struct rpc_service table;
+    LIST_HEAD(, watch) watches;
+    uint32_t n_watches;
+};
+
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+static void send_packed(struct rpc_incoming *in, const ProtobufCMessage *m, bool last)
+{
+    size_t len = protobuf_c_message_get_packed_size(m);
+    uint8_t *data = malloc(len + 1);
+    int r = data ? 0 : FN_E_EXHAUSTED;
+
+    if (data) {
+        protobuf_c_message_pack(m, data);
+        r = rpc_incoming_send(in, data, len);
+    }
+    free(data);
+    if (last || r < 0) {
+        rpc_incoming_end(in, r < 0 ? STATUS_EXHAUSTED : 0, r < 0 ? "too slow" : NULL);
+    }
+}
+
+/* Members of a group in order; *ret_n of them. The list is the caller's. */
+static const struct npm_host **members_of(const struct npm_group *g, bool draining, uint32_t *ret_n)
+{
+    uint32_t n = npm_host_count(g);
+    const struct npm_host **list = calloc(n + 1, sizeof(*list));
+
+    *ret_n = 0;
+    for (uint32_t i = 0; list && i < n; i++) {
+        const struct npm_host *h = npm_host_at(g, i);
+
+        if (h->state == NPM_ACTIVE || (draining && npm_is_listed(h))) {
+            list[(*ret_n)++] = h;
+        }
+    }
+    return list;
+}
+
+static bool is_learnt(const struct npm_group *g)
+{
+    struct npm_figures f;
+
+    npm_figures(g, &f);
+    return f.version > 0;
+}
+
+/* False: the watcher is gone. */
+static bool send_membership(struct npm_service *s, struct watch *w, const char *group)
+{
+    const struct npm_group *g = npm_manager_group(s->manager, group);
+    Fnd__Membership m = FND__MEMBERSHIP__INIT;
+    const struct npm_host **hosts;
+    Fnd__Member *members, **list;
+    struct npm_figures f;
+    uint8_t *data = NULL;
+    uint32_t n;
+    int r = FN_E_EXHAUSTED;
+
+    npm_figures(g, &f);
+    hosts = members_of(g, true, &n);
+    members = calloc(n + 1, sizeof(*members));
+    list = calloc(n + 1, sizeof(Fnd__Member *));
+    if (hosts && members && list) {
+        for (uint32_t i = 0; i < n; i++) {
+            fnd__member__init(&members[i]);
+            members[i].id = (char *)(uintptr_t)hosts[i]->id;
+            members[i].address = (char *)(uintptr_t)hosts[i]->address;
+            members[i].capacity_mb = hosts[i]->capacity_mb;
+            members[i].draining = hosts[i]->state == NPM_DRAINING;
+            list[i] = &members[i];
+        }
+        m.epoch = npm_manager_epoch(s->manager);
+        m.version = f.version;
+        m.group = (char *)(uintptr_t)group;
+        m.members = list;
+        m.n_members = n;
+        data = malloc(fnd__membership__get_packed_size(&m) + 1);
+    }
+    if (data) {
+        r = rpc_incoming_send(w->in, data, fnd__membership__pack(&m, data));
+    }
+    free(data);
+    free(list);
+    free(members);
+    free(hosts);
+    return r == 0;
+}
+
+/* ---- watches --------------------------------------------------------------------------------- */
+
+static void watch_free(struct npm_service *s, struct watch *w)
+{
+    LIST_REMOVE(w, link);
+    s->n_watches--;
+    fnd__watch_request__free_unpacked(w->request, NULL);
+    free(w);
+}
+
+static void watch_end(struct npm_service *s, struct watch *w, int status, const char *text)
+{
+    struct rpc_incoming *in = w->in;
+
+    watch_free(s, w);
+    rpc_incoming_end(in, status, text);
+}
+
+static bool watches(const struct watch *w, const char *group)
+{
+    for (size_t i = 0; i < w->request->n_groups; i++) {
+        if (strcmp(w->request->groups[i], group) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void npm_service_published(struct npm_service *s, const char *group)
+{
+    struct watch *w, *next;
+
+    for (w = LIST_FIRST(&s->watches); w; w = next) {
+        next = LIST_NEXT(w, link);
+        if (watches(w, group) && !send_membership(s, w, group)) {
+            log_warn("a load balancer does not read its membership: its watch is ended", "lb",
+                     w->request->lb_id);
+            watch_end(s, w, STATUS_EXHAUSTED, "the watcher is too slow");
+        }
+    }
+}
+
+static void on_watch(void *ud, struct rpc_incoming *in, const void *data, size_t len)
+{
+    struct npm_service *s = ud;
+    Fnd__WatchRequest *q = fnd__watch_request__unpack(NULL, data ? len : 0, data);
+    struct watch *w = q && s->n_watches < WATCHES_MAX ? calloc(1, sizeof(*w)) : NULL;
+
+    if (!w) {
+        rpc_incoming_end(in, q ? STATUS_EXHAUSTED : STATUS_INVALID,
+                         q ? "too many watches" : "not a WatchRequest");
+        fnd__watch_request__free_unpacked(q, NULL);
+        return;
+    }
+    w->in = in;
+    w->request = q;
+    rpc_incoming_set(in, w);
+    LIST_INSERT_HEAD(&s->watches, w, link);
+    s->n_watches++;
+    for (size_t i = 0; i < q->n_groups; i++) {
+        const struct npm_group *g = npm_manager_group(s->manager, q->groups[i]);
+
+        if (!g) {
+            watch_end(s, w, STATUS_NOT_FOUND, "NPM502 a group is not one of npm.groups");
+            return;
+        }
+        if (is_learnt(g) && !send_membership(s, w, q->groups[i])) {
+            watch_end(s, w, STATUS_EXHAUSTED, "out of memory");
+            return;
+        }
+    }
+}
+
+static void on_gone(void *ud, struct rpc_incoming *in)
+{
+    struct watch *w = rpc_incoming_get(in);
+
+    if (w) {
+        watch_free(ud, w);
+    }
+}
+
+/* ---- demand ---------------------------------------------------------------------------------- */
+
+/* The certificate's name, or its last part ("spiffe://fnd/lb/lb-7"), must be the id. */
+static bool may_speak_for(const struct rpc_incoming *in, const char *lb_id, char *ret, size_t cap)
+{
+    const char *slash;
+
+    if (!rpc_incoming_identity(in, ret, cap)) {
+        return true;
+    }
+    slash = strrchr(ret, '/');
+    return strcmp(ret, lb_id) == 0 || (slash && strcmp(slash + 1, lb_id) == 0);
+}
+
+static bool refuse_stranger(struct rpc_incoming *in, const char *lb_id)
+{
+    char name[IDENTITY_MAX];
+    char text[2 * IDENTITY_MAX];
+
+    if (may_speak_for(in, lb_id, name, sizeof(name))) {
+        return false;
+    }
+    snprintf(text, sizeof(text), "NPM503 certificate is %.200s, message says %.64s", name, lb_id);
+    log_warn("demand refused", "error", text);
+    rpc_incoming_end(in, STATUS_PERMISSION, text);
+    return true;
+}
+
+static void on_advertise(void *ud, struct rpc_incoming *in, const void *data, size_t len)
+{
+    struct npm_service *s = ud;
+    Fnd__Demand *d = fnd__demand__unpack(NULL, data ? len : 0, data);
+    Fnd__DemandAnswer answer = FND__DEMAND_ANSWER__INIT;
+    Fnd__DemandNote notes[NOTES_MAX], *list[NOTES_MAX];
+    struct fn_error errors[NOTES_MAX];
+
+    if (!d) {
+        rpc_incoming_end(in, STATUS_INVALID, "not a Demand");
+        return;
+    }
+    if (refuse_stranger(in, d->lb_id)) {
+        fnd__demand__free_unpacked(d, NULL);
+        return;
+    }
+    for (size_t i = 0; i < d->n_groups; i++) {
+        const Fnd__GroupDemand *g = d->groups[i];
+        size_t k = answer.n_notes < NOTES_MAX ? answer.n_notes : NOTES_MAX - 1;
+
+        errors[k] = ERR_INIT;
+        if (npm_manager_demand(s->manager, d->lb_id, d->seq, g->group, g->mem_mb, g->waiting,
+                               &errors[k]) != 0) {
+            fnd__demand_note__init(&notes[k]);
+            notes[k].group = g->group;
+            notes[k].text = errors[k].msg;
+            list[k] = &notes[k];
+            answer.n_notes = k + 1;
+        }
+    }
+    answer.notes = list;
+    send_packed(in, &answer.base, true);
+    fnd__demand__free_unpacked(d, NULL);
+}
+
+/* Historic load balancers: no sequence, and unknown groups are passed over as they cannot be told.
+ */
+static void on_advertise_historic(void *ud, struct rpc_incoming *in, const void *data, size_t len)
+{
+    struct npm_service *s = ud;
+    CapacitySnapshotList *list = capacity_snapshot_list__unpack(NULL, data ? len : 0, data);
+    struct fn_error e = ERR_INIT, first = ERR_INIT;
+
+    if (!list) {
+        rpc_incoming_end(in, STATUS_INVALID, "not a CapacitySnapshotList");
+        return;
+    }
+    if (refuse_stranger(in, list->lb_id)) {
+        capacity_snapshot_list__free_unpacked(list, NULL);
+        return;
+    }
+    for (size_t i = 0; i < list->n_snapshots; i++) {
+        const CapacitySnapshot *c = list->snapshots[i];
+        const char *group = c->group_id ? c->group_id->id : "";
+
+        if (npm_manager_demand(s->manager, list->lb_id, 0, group, c->mem_mb_total, 0, &e) < 0 &&
+            !first.msg[0]) {
+            first = e;
+        }
+    }
+    if (first.msg[0]) {
+        rpc_incoming_end(in, -first.code, first.msg);
+    } else {
+        rpc_incoming_send(in, "", 0); /* google.protobuf.Empty */
+        rpc_incoming_end(in, 0, NULL);
+    }
+    capacity_snapshot_list__free_unpacked(list, NULL);
+}
+
+/* ---- membership, historic -------------------------------------------------------------------- */
+
+static void answer_group(struct npm_service *s, struct rpc_incoming *in, LBGroupId *id)
+{
+    const struct npm_group *g = npm_manager_group(s->manager, id->id);
+    LBGroupMembership m = LBGROUP_MEMBERSHIP__INIT;
+    const struct npm_host **hosts = NULL;
+    Runner *runners = NULL, **list = NULL;
+    uint32_t n = 0;
+
+    if (!g) {
+        rpc_incoming_end(in, STATUS_NOT_FOUND, "NPM502 unknown group; expected one of npm.groups");
+        return;
+    }
+    if (!is_learnt(g)) {
+        /* An empty answer would make a historic load balancer drop every runner. */
+        rpc_incoming_end(in, STATUS_UNAVAILABLE, "NPM505 the group is not learnt yet");
+        return;
+    }
+    hosts = members_of(g, false, &n);
+    runners = calloc(n + 1, sizeof(*runners));
+    list = calloc(n + 1, sizeof(Runner *));
+    if (!hosts || !runners || !list) {
+        rpc_incoming_end(in, STATUS_EXHAUSTED, "out of memory");
+    } else {
+        for (uint32_t i = 0; i < n; i++) {
+            runner__init(&runners[i]);
+            runners[i].address = (char *)(uintptr_t)hosts[i]->address;
+            list[i] = &runners[i];
+        }
+        m.group_id = id;
+        m.runners = list;
+        m.n_runners = n;
+        send_packed(in, &m.base, true);
+    }
+    free(hosts);
+    free(runners);
+    free(list);
+}
+
+static void on_get_group(void *ud, struct rpc_incoming *in, const void *data, size_t len)
+{
+    LBGroupId *id = lbgroup_id__unpack(NULL, data ? len : 0, data);
+
+    if (!id) {
+        rpc_incoming_end(in, STATUS_INVALID, "not an LBGroupId");
+        return;
+    }
+    answer_group(ud, in, id);
+    lbgroup_id__free_unpacked(id, NULL);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static const struct rpc_method methods[] = {
+    {"/fnd.Pool/Advertise", on_advertise},
+    {"/fnd.Pool/Watch", on_watch},
+    {"/NodePoolScaler/AdvertiseCapacity", on_advertise_historic},
+    {"/RunnerManager/GetLBGroup", on_get_group},
+    {NULL, NULL},
+};
+
+int npm_service_create(struct npm_manager *m, struct npm_service **ret, struct fn_error *reterr)
+{
+    struct npm_service *s = calloc(1, sizeof(*s));
+
+    if (!s) {
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    }
+    s->manager = m;
+    s->table = (struct rpc_service){methods, on_gone, s};
+    LIST_INIT(&s->watches);
+    *ret = s;
+    return 0;
+}
+
+const struct rpc_service *npm_service_table(const struct npm_service *s)
+{
+    return &s->table;
+}
+
+void npm_service_close(struct npm_service *s)
+{
+    struct watch *w;
+
+    while ((w = LIST_FIRST(&s->watches))) {
+        watch_end(s, w, STATUS_UNAVAILABLE, "the node pool manager stops");
+    }
+}
+
+void npm_service_destroy(struct npm_service *s)
+{
+    struct watch *w;
+
+    if (!s) {
+        return;
+    }
+    while ((w = LIST_FIRST(&s->watches))) {
+        watch_free(s, w);
+    }
+    free(s);
+}

@@ -1,0 +1,267 @@
+/* control-plane/process: runners as local processes of fnd. The embedded default for trials, demos
+ * and tests: what a cloud does in minutes it does in a second, with the same protocol. Runners live
+ * on when the manager dies, and are found again. */
+#include "script.h"
+
+#include <fn/cplane.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ID_MAX 64
+#define RUNNERS_MAX 64 /* of one provision call */
+#define OUTPUT_MAX (256 * 1024)
+#define GROUP_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+
+struct conf {
+    const char *state;
+    const char *program;
+    const char *base;
+    int64_t capacity_mb;
+};
+
+struct cp {
+    const struct fn_host *host;
+    const struct fn_exec_if *exec;
+    const struct conf *conf;
+};
+
+static int create(const struct fn_host *host, const void *conf, void **ret_inst,
+                  struct fn_error *reterr)
+{
+    const struct conf *c = conf;
+    struct cp *cp;
+
+    if (c->state[0] != '/' || (c->base && c->base[0] != '/')) {
+        if (reterr) {
+            reterr->code = FN_E_INVALID;
+            snprintf(
+                reterr->msg, sizeof(reterr->msg), "%s, got \"%.64s\"; expected an absolute path",
+                c->state[0] != '/' ? "state" : "base", c->state[0] != '/' ? c->state : c->base);
+        }
+        return FN_E_INVALID;
+    }
+    cp = calloc(1, sizeof(*cp));
+    if (!cp) {
+        return FN_E_EXHAUSTED;
+    }
+    cp->host = host;
+    cp->exec = host->get(host, "fn.exec", 1);
+    cp->conf = c;
+    *ret_inst = cp;
+    return 0;
+}
+
+static void destroy(void *inst)
+{
+    free(inst);
+}
+
+/* The group becomes a folder. */
+static int check_group(const char *group, struct fn_error *reterr)
+{
+    if (group[0] && group[strspn(group, GROUP_BYTES)] == '\0') {
+        return 0;
+    }
+    if (reterr) {
+        reterr->code = FN_E_INVALID;
+        snprintf(reterr->msg, sizeof(reterr->msg),
+                 "group, got \"%.64s\"; expected letters, digits, - and _", group);
+    }
+    return FN_E_INVALID;
+}
+
+/* The script with its words; ret->out is the caller's to free when 0 was returned. */
+static int run(struct cp *cp, struct fn_op *op, const char *const *words, uint32_t n,
+               struct fn_exec_result *ret, struct fn_error *reterr)
+{
+    static const char *const env[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:"
+                                      "/sbin:/bin",
+                                      "LC_ALL=C", NULL};
+    const char *argv[8 + 2 + RUNNERS_MAX + 4] = {"/bin/sh", "-c", SCRIPT, "sh"};
+    const struct fn_exec_request rq = {
+        .size = sizeof(rq), .argv = argv, .env = env, .output_max = OUTPUT_MAX};
+    int r;
+
+    memcpy(&argv[4], words, n * sizeof(*words));
+    argv[4 + n] = NULL;
+    *ret = (struct fn_exec_result){.size = sizeof(*ret)};
+    r = cp->exec->run(cp->host, op, &rq, ret, reterr);
+    if (r == 0 && ret->exit_code != 0) {
+        r = FN_E_UNKNOWN;
+        if (reterr) {
+            reterr->code = r;
+            snprintf(reterr->msg, sizeof(reterr->msg), "the shell ended with %d: %.120s",
+                     ret->exit_code, ret->err ? ret->err : "");
+        }
+        cp->exec->free_result(ret);
+    }
+    return r;
+}
+
+/* "ready <id> <address>", "starting <id> -" */
+static int take_line(char *line, const struct conf *c, const struct fn_machine_sink *out)
+{
+    struct fn_machine m = {.size = sizeof(m), .capacity_mb = (uint64_t)c->capacity_mb};
+    char *rest = NULL;
+    const char *state = strtok_r(line, " ", &rest);
+    const char *address;
+
+    m.id = strtok_r(NULL, " ", &rest);
+    address = strtok_r(NULL, " ", &rest);
+    if (!state || !m.id || !address) {
+        return FN_E_INTERNAL;
+    }
+    m.state = strcmp(state, "ready") == 0 ? FN_MACHINE_READY : FN_MACHINE_STARTING;
+    m.address = m.state == FN_MACHINE_READY ? address : NULL;
+    return out->add(out->ud, &m);
+}
+
+static int list(void *inst, struct fn_op *op, const char *group, const struct fn_machine_sink *out,
+                struct fn_error *reterr)
+{
+    struct cp *cp = inst;
+    const char *const words[] = {"list", cp->conf->state, group};
+    struct fn_exec_result result;
+    char *rest = NULL;
+    int r = check_group(group, reterr);
+
+    r = r < 0 ? r : run(cp, op, words, 3, &result, reterr);
+    if (r < 0) {
+        return r;
+    }
+    for (char *line = strtok_r(result.out, "\n", &rest); line && r == 0;
+         line = strtok_r(NULL, "\n", &rest)) {
+        r = take_line(line, cp->conf, out);
+    }
+    cp->exec->free_result(&result);
+    if (r < 0 && reterr) {
+        reterr->code = r;
+        snprintf(reterr->msg, sizeof(reterr->msg), "the list of runners cannot be read");
+    }
+    return r;
+}
+
+static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n,
+                     uint64_t request_id, uint32_t *ret_accepted, struct fn_error *reterr)
+{
+    struct cp *cp = inst;
+    char ids[RUNNERS_MAX][ID_MAX];
+    char memory[24];
+    const char *words[6 + RUNNERS_MAX] = {"provision",
+                                          cp->conf->state,
+                                          group,
+                                          cp->conf->program ? cp->conf->program : "",
+                                          cp->conf->base ? cp->conf->base : "",
+                                          memory};
+    struct fn_exec_result result;
+    int r = check_group(group, reterr);
+
+    n = n < RUNNERS_MAX ? n : RUNNERS_MAX;
+    snprintf(memory, sizeof(memory), "%lld", (long long)cp->conf->capacity_mb);
+    for (uint32_t i = 0; i < n; i++) {
+        snprintf(ids[i], sizeof(ids[i]), "r%llx-%u", (unsigned long long)request_id, i);
+        words[6 + i] = ids[i];
+    }
+    r = r < 0 ? r : run(cp, op, words, 6 + n, &result, reterr);
+    if (r < 0) {
+        return r;
+    }
+    cp->exec->free_result(&result);
+    *ret_accepted = n; /* those of a repeated request are there already */
+    return 0;
+}
+
+/* SIGTERM lets the runner end its calls; it is listed until it is gone. */
+static int remove_machine(void *inst, struct fn_op *op, const char *group, const char *machine_id,
+                          struct fn_error *reterr)
+{
+    struct cp *cp = inst;
+    const char *const words[] = {"remove", cp->conf->state, group, machine_id};
+    struct fn_exec_result result;
+    int r = check_group(group, reterr);
+
+    if (r == 0 && (machine_id[0] != 'r' || machine_id[strspn(machine_id, GROUP_BYTES)] != '\0')) {
+        return 0; /* none of ours: not there */
+    }
+    r = r < 0 ? r : run(cp, op, words, 4, &result, reterr);
+    if (r == 0) {
+        cp->exec->free_result(&result);
+    }
+    return r;
+}
+
+static const struct fn_cplane_ops ops = {
+    .hdr = FN_HDR(struct fn_cplane_ops, FN_MAGIC_CPLANE),
+    .list = list,
+    .provision = provision,
+    .remove = remove_machine,
+};
+
+static const struct fn_need needs[] = {
+    {.iface = "fn.exec", .major = 1, .minor_min = 0},
+    {.iface = NULL},
+};
+
+static const struct fn_opt opts[] = {
+    {.key = "state",
+     .doc = "Folder for the runners' own folders; short, because their sockets are in it.",
+     .dflt = "/tmp/fnd-runners",
+     .min = 1,
+     .max = 48,
+     .type = FN_OPT_STR,
+     .offset = offsetof(struct conf, state)},
+    {.key = "program",
+     .doc = "The fnd that runners run; when absent the manager's own.",
+     .min = 1,
+     .max = 1024,
+     .type = FN_OPT_STR,
+     .offset = offsetof(struct conf, program),
+     .flags = FN_OPT_MAY_BE_ABSENT},
+    {.key = "base",
+     .doc = "File that is appended to each runner's fn.yaml, with all but node, admin, http and "
+            "grpc; it should say runner.memory_total, the same as capacity.",
+     .min = 1,
+     .max = 1024,
+     .type = FN_OPT_STR,
+     .offset = offsetof(struct conf, base),
+     .flags = FN_OPT_MAY_BE_ABSENT},
+    {.key = "capacity",
+     .doc = "Memory for functions that a runner has, in MB.",
+     .dflt = "1024",
+     .min = 16,
+     .max = 16 << 20,
+     .type = FN_OPT_INT,
+     .offset = offsetof(struct conf, capacity_mb)},
+    {.key = NULL},
+};
+
+static const struct fn_factory factory = {
+    .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
+    .kind = FN_KIND_CONTROL_PLANE,
+    .name = "process",
+    .summary = "Runners as local processes of fnd, for trials and tests.",
+    .kind_major = FN_CPLANE_MAJOR,
+    .kind_minor = FN_CPLANE_MINOR,
+    .conf_size = sizeof(struct conf),
+    .needs = needs,
+    .opts = opts,
+    .ops = &ops,
+    .create = create,
+    .destroy = destroy,
+};
+
+static const struct fn_factory *const factories[] = {&factory, NULL};
+
+static const struct fn_manifest manifest = {
+    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
+    .abi_major = FN_ABI_MAJOR,
+    .abi_minor = FN_ABI_MINOR,
+    .name = "cp-process",
+    .version = FND_VERSION,
+    .license = "Apache-2.0",
+    .build_tag = FN_BUILD_TAG,
+    .factories = factories,
+};
+
+FN_PLUGIN_DEFINE(cp_process, manifest)

@@ -1,0 +1,58 @@
+/* What a load balancer knows of its groups: demand to tell, members to publish. Pure, no clock.
+ *
+ * The order of members is kept: those that stay keep their place, new ones come at the end, so that
+ * placers that hash over positions move as few functions as possible. A list that is older than
+ * what is known is dropped. When more than half of the members vanish at once without having been
+ * drained, they are kept for GROUPS_GRACE_NS: a manager that lost its mind must not stop the
+ * traffic (reliability F25, F26). */
+#ifndef POOL_NPM_GROUPS_H
+#define POOL_NPM_GROUPS_H
+
+#include "wire.h"
+
+#include <fn/pool.h>
+
+#define GROUPS_MAX 256u
+#define GROUPS_MEMBERS_MAX 65536u
+#define GROUPS_GRACE_NS 30000000000LL
+#define GROUPS_GRACE_MIN 3u /* members; of fewer, one is most of them */
+
+struct member {
+    struct wire_member wire;
+    uint64_t key;        /* group_runner_id() of the id */
+    int64_t vanished_ns; /* not listed any more since; 0 = listed */
+    int listed;          /* by the list that is being taken */
+};
+
+struct group {
+    char name[WIRE_GROUP_MAX + 1];
+    struct fn_demand demand;
+    uint64_t epoch, version;
+    struct member *members;
+    uint32_t n, cap;
+    uint32_t *cells; /* by key, open addressing: place in members + 1; 2 * cap */
+    int known;       /* a list was taken */
+};
+
+struct groups {
+    struct group *list[GROUPS_MAX];
+    uint32_t n;
+};
+
+void groups_finish(struct groups *gs);
+struct group *groups_find(struct groups *gs, const char *name);
+/* NULL: too many, or no memory. */
+struct group *groups_get(struct groups *gs, const char *name);
+
+/* Between begin and end, group_member() is called for each member. end: 1 = the members changed. */
+void group_list_begin(struct group *g);
+int group_member(struct group *g, const struct wire_member *m); /* < 0: no memory, too many */
+int group_list_end(struct group *g, int64_t now_ns);
+/* Members whose grace is over go. 1 = the members changed. */
+int group_expire(struct group *g, int64_t now_ns);
+/* Whether a list with this epoch and version is news. Epochs grow with the manager's starts. */
+int group_is_news(const struct group *g, uint64_t epoch, uint64_t version);
+/* Of a member's id, the same on every load balancer. */
+uint64_t group_runner_id(const char *id);
+
+#endif

@@ -1,0 +1,315 @@
+#include "link.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MS 1000000LL
+#define S 1000000000LL
+#define WATCH_RETRY_NS (500 * MS)
+#define WATCH_RETRY_MAX 2u /* doublings */
+#define UNIMPLEMENTED FN_E_UNIMPLEMENTED
+
+static int64_t now_ns(const struct link *l)
+{
+    return l->host->clock->now_ns(l->host);
+}
+
+static void say(const struct link *l, uint32_t level, const char *what, const char *why)
+{
+    char text[512];
+    int n = snprintf(text, sizeof(text), "%s: %s", what, why ? why : "no reason given");
+
+    if (level <= *l->host->log->level) {
+        l->host->log->write(l->host, level, text,
+                            (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
+    }
+}
+
+static void fail_all(struct link *l, int32_t code, const char *text)
+{
+    for (uint32_t i = 0; i < l->groups.n; i++) {
+        l->failed(l->ud, l->groups.list[i], code, text);
+    }
+}
+
+static int call(struct link *l, const char *method, struct wire_out *message, int64_t timeout_ns,
+                const struct fn_rpc_cb *cb, uint64_t *ret_id)
+{
+    const struct fn_rpc_call what = {.size = sizeof(what),
+                                     .timeout_ms = (uint32_t)(timeout_ns / MS),
+                                     .channel = l->channel,
+                                     .method = method,
+                                     .message = message->data,
+                                     .len = message->len};
+    int r = message->failed ? FN_E_EXHAUSTED : l->rpc->call(l->host, &what, cb, l, ret_id, NULL);
+
+    wire_finish(message);
+    return r;
+}
+
+/* ---- demand ---------------------------------------------------------------------------------- */
+
+static void on_demand_message(void *ud, const void *data, size_t len)
+{
+    char note[256];
+
+    if (!((struct link *)ud)->historic && wire_read_note(data, len, note, sizeof(note)) == 0 &&
+        note[0]) {
+        say(ud, FN_LOG_WARN, "the node pool manager objects", note);
+    }
+}
+
+static void on_demand_end(void *ud, int32_t code, const char *text)
+{
+    struct link *l = ud;
+
+    l->demand_call = 0;
+    if (code == UNIMPLEMENTED && !l->historic && strcmp(l->conf->protocol, "auto") == 0) {
+        say(l, FN_LOG_INFO, "the node pool manager is a historic one", text);
+        l->historic = 1;
+        l->demand_next_ns = 0;
+    } else if (code < 0) {
+        say(l, FN_LOG_DEBUG, "demand was not taken", text);
+    }
+}
+
+/* Totals of what is, never differences: what gets lost costs a second. One call is under way at a
+ * time, so that a hanging manager piles up nothing. */
+static void send_demand(struct link *l)
+{
+    static const struct fn_rpc_cb cb = {FN_HDR(struct fn_rpc_cb, 0), on_demand_message,
+                                        on_demand_end};
+    struct wire_out o = {NULL, 0, 0, 0};
+
+    if (l->demand_call != 0) {
+        return;
+    }
+    if (l->historic) {
+        wire_capacity_begin(&o, l->lb_id);
+    } else {
+        wire_demand_begin(&o, l->lb_id, ++l->seq);
+    }
+    for (uint32_t i = 0; i < l->groups.n; i++) {
+        const struct group *g = l->groups.list[i];
+        const struct wire_demand d = {g->name, g->demand.mem_mb, g->demand.waiting,
+                                      g->demand.running};
+
+        if (l->historic) {
+            wire_capacity_add(&o, g->name, g->demand.mem_mb);
+        } else {
+            wire_demand_add(&o, &d);
+        }
+    }
+    call(l, l->historic ? "/NodePoolScaler/AdvertiseCapacity" : "/fnd.Pool/Advertise", &o,
+         l->conf->timeout_ns, &cb, &l->demand_call);
+}
+
+/* ---- membership ------------------------------------------------------------------------------ */
+
+static int on_member(void *ud, const struct wire_member *m)
+{
+    return group_member(ud, m);
+}
+
+static int head_only(void *ud, const struct wire_member *m)
+{
+    (void)ud;
+    (void)m;
+    return 0;
+}
+
+static void take_list(struct link *l, const void *data, size_t len)
+{
+    struct wire_membership head = {.member = head_only};
+    struct wire_membership whole = {.member = on_member};
+    struct group *g;
+
+    if (wire_read_membership(data, len, &head) < 0) {
+        say(l, FN_LOG_WARN, "membership", "not readable, it is left out");
+        return;
+    }
+    g = groups_find(&l->groups, head.group);
+    if (!g || !group_is_news(g, head.epoch, head.version)) {
+        return;
+    }
+    whole.ud = g;
+    group_list_begin(g);
+    if (wire_read_membership(data, len, &whole) < 0) {
+        say(l, FN_LOG_WARN, "membership", "too large, it is left out");
+        return;
+    }
+    g->epoch = head.epoch;
+    g->version = head.version;
+    if (group_list_end(g, now_ns(l))) {
+        l->changed(l->ud, g);
+    }
+}
+
+static void on_watch_message(void *ud, const void *data, size_t len)
+{
+    struct link *l = ud;
+
+    l->watch_failures = 0;
+    take_list(l, data, len);
+}
+
+static void on_watch_end(void *ud, int32_t code, const char *text)
+{
+    struct link *l = ud;
+    uint32_t doublings = l->watch_failures < WATCH_RETRY_MAX ? l->watch_failures : WATCH_RETRY_MAX;
+
+    l->watch_call = 0;
+    if (l->watch_ended) {
+        l->watch_ended = 0;
+        l->watch_next_ns = 0;
+        return;
+    }
+    if (l->watch_failures++ == 0 && code != UNIMPLEMENTED) {
+        fail_all(l, code ? code : FN_E_UNAVAILABLE, text); /* which the host logs */
+    }
+    l->watch_next_ns = now_ns(l) + (WATCH_RETRY_NS << doublings);
+}
+
+static void watch(struct link *l)
+{
+    static const struct fn_rpc_cb cb = {FN_HDR(struct fn_rpc_cb, 0), on_watch_message,
+                                        on_watch_end};
+    const char *names[GROUPS_MAX];
+    struct wire_out o = {NULL, 0, 0, 0};
+
+    if (l->watch_call != 0 || l->historic || l->groups.n == 0 || now_ns(l) < l->watch_next_ns) {
+        return;
+    }
+    for (uint32_t i = 0; i < l->groups.n; i++) {
+        names[i] = l->groups.list[i]->name;
+    }
+    wire_watch(&o, l->lb_id, names, l->groups.n);
+    if (call(l, "/fnd.Pool/Watch", &o, 0, &cb, &l->watch_call) < 0) {
+        l->watch_next_ns = now_ns(l) + WATCH_RETRY_NS;
+    }
+}
+
+/* ---- historic -------------------------------------------------------------------------------- */
+
+static void on_poll_message(void *ud, const void *data, size_t len)
+{
+    struct link *l = ud;
+    struct wire_membership m = {.member = on_member, .ud = l->polled};
+
+    group_list_begin(l->polled);
+    if (wire_read_historic(data, len, &m) < 0) {
+        say(l, FN_LOG_WARN, "membership", "not readable, it is left out");
+    } else if (group_list_end(l->polled, now_ns(l))) {
+        l->changed(l->ud, l->polled);
+    }
+}
+
+static void on_poll_end(void *ud, int32_t code, const char *text)
+{
+    struct link *l = ud;
+
+    if (code < 0) {
+        l->failed(l->ud, l->polled, code, text);
+    }
+    l->polled = NULL;
+}
+
+/* One group after the other, so that a slow answer delays none but its own. */
+static void poll_next(struct link *l)
+{
+    static const struct fn_rpc_cb cb = {FN_HDR(struct fn_rpc_cb, 0), on_poll_message, on_poll_end};
+    struct wire_out o = {NULL, 0, 0, 0};
+    uint64_t id;
+
+    if (!l->historic || l->polled || l->groups.n == 0 || now_ns(l) < l->poll_next_ns) {
+        return;
+    }
+    l->polled = l->groups.list[l->poll_next++ % l->groups.n];
+    l->poll_next_ns = now_ns(l) + l->conf->poll_ns / l->groups.n;
+    wire_group_id(&o, l->polled->name);
+    if (call(l, "/RunnerManager/GetLBGroup", &o, l->conf->timeout_ns, &cb, &id) < 0) {
+        l->polled = NULL;
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static void on_timer(void *ud);
+
+static void arm(struct link *l, int64_t at_ns)
+{
+    l->host->timer->arm(l->host, at_ns, on_timer, l, &l->timer);
+}
+
+#define TICK_NS (100 * MS)
+
+static void on_timer(void *ud)
+{
+    struct link *l = ud;
+    int64_t now = now_ns(l);
+
+    if (now >= l->demand_next_ns) {
+        l->demand_next_ns = now + l->conf->interval_ns;
+        send_demand(l);
+    }
+    watch(l);
+    poll_next(l);
+    for (uint32_t i = 0; i < l->groups.n; i++) {
+        if (group_expire(l->groups.list[i], now)) {
+            l->changed(l->ud, l->groups.list[i]);
+        }
+    }
+    arm(l, now + TICK_NS);
+}
+
+void link_want(struct link *l, const char *group, const struct fn_demand *demand)
+{
+    struct group *known = groups_find(&l->groups, group);
+    struct group *g = known ? known : groups_get(&l->groups, group);
+    int urgent;
+
+    if (!g) {
+        say(l, FN_LOG_WARN, "a group gets no runners, there are too many", group);
+        return;
+    }
+    urgent = g->demand.waiting == 0 && demand->waiting > 0;
+    g->demand = *demand;
+    if (!known && l->watch_call != 0) {
+        l->watch_ended = 1;
+        l->rpc->cancel(l->host, l->watch_call);
+    }
+    if (!known || urgent) {
+        l->host->timer->cancel(l->host, l->timer);
+        l->demand_next_ns = 0;
+        arm(l, now_ns(l));
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int link_open(struct link *l, struct fn_error *reterr)
+{
+    int r = l->rpc->open(l->host, l->conf->address, l->conf->tls, &l->channel, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    if (l->conf->lb_id) {
+        snprintf(l->lb_id, sizeof(l->lb_id), "%s", l->conf->lb_id);
+    } else {
+        snprintf(l->lb_id, sizeof(l->lb_id), "lb-%016llx%016llx",
+                 (unsigned long long)l->host->rng->u64(l->host),
+                 (unsigned long long)l->host->rng->u64(l->host));
+    }
+    l->historic = strcmp(l->conf->protocol, "historic") == 0;
+    groups_get(&l->groups, FN_GROUP_DEFAULT);
+    arm(l, now_ns(l));
+    return 0;
+}
+
+void link_close(struct link *l)
+{
+    l->host->timer->cancel(l->host, l->timer);
+    l->watch_ended = 1;
+    l->rpc->close(l->host, l->channel);
+}

@@ -1,0 +1,214 @@
+/* pool/npm: runners as the node pool manager says. Upstream: the gRPC node pool of 2018 (api/agent/
+ * nodepool/grpc), without its defects; fn-wire-and-api 6.2, 6.5. */
+#include "link.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct pool {
+    struct link link;
+    const struct fn_snap_if *snap;
+    void (*stopped)(void *ud);
+    void *stopped_ud;
+};
+
+static void publish(void *ud, struct group *g)
+{
+    struct pool *p = ud;
+    const struct fn_host *host = p->link.host;
+    struct fn_snap_builder *b;
+    int r = p->snap->begin(host, g->name, &b);
+
+    if (r < 0) {
+        return;
+    }
+    for (uint32_t i = 0; r == 0 && i < g->n; i++) {
+        const struct wire_member *m = &g->members[i].wire;
+        const struct fn_runner runner = {.id = group_runner_id(m->id),
+                                         .address = m->address,
+                                         .capacity_mb = m->capacity_mb,
+                                         .weight = 1,
+                                         .flags = m->draining ? FN_RUNNER_DRAINING : 0};
+
+        r = p->snap->add(b, &runner, sizeof(runner));
+    }
+    if (r < 0) {
+        p->snap->discard(b);
+    } else {
+        p->snap->publish(b);
+    }
+}
+
+static void fail(void *ud, struct group *g, int32_t code, const char *text)
+{
+    struct pool *p = ud;
+    struct fn_error why = {.size = sizeof(why), .code = code};
+
+    strncpy(why.msg, text ? text : "the node pool manager is away", sizeof(why.msg) - 1);
+    p->snap->fail(p->link.host, g->name, &why);
+}
+
+static int create(const struct fn_host *host, const void *conf, void **ret_inst,
+                  struct fn_error *reterr)
+{
+    struct pool *p = calloc(1, sizeof(*p));
+
+    (void)reterr;
+    if (!p) {
+        return FN_E_EXHAUSTED;
+    }
+    p->snap = host->get(host, "fn.snap", 1);
+    p->link = (struct link){.host = host,
+                            .rpc = host->get(host, "fn.rpc", 1),
+                            .conf = conf,
+                            .changed = publish,
+                            .failed = fail,
+                            .ud = p};
+    *ret_inst = p;
+    return 0;
+}
+
+static void destroy(void *inst)
+{
+    struct pool *p = inst;
+
+    if (p) {
+        groups_finish(&p->link.groups);
+        free(p);
+    }
+}
+
+static int start(void *inst, struct fn_error *reterr)
+{
+    return link_open(&((struct pool *)inst)->link, reterr);
+}
+
+static int want(void *inst, const char *group, const struct fn_demand *demand)
+{
+    struct fn_demand d = {0};
+
+    memcpy(&d, demand, demand->size < sizeof(d) ? demand->size : sizeof(d));
+    link_want(&((struct pool *)inst)->link, group, &d);
+    return 0;
+}
+
+static void report_stopped(void *ud)
+{
+    struct pool *p = ud;
+
+    p->stopped(p->stopped_ud);
+}
+
+static void stop(void *inst, void (*done)(void *ud), void *ud)
+{
+    struct pool *p = inst;
+    const struct fn_host *host = p->link.host;
+    uint64_t id;
+
+    link_close(&p->link);
+    p->stopped = done;
+    p->stopped_ud = ud;
+    /* Completions come from the loop, never from inside the call that asked. */
+    if (host->timer->arm(host, host->clock->now_ns(host), report_stopped, p, &id) < 0) {
+        done(ud);
+    }
+}
+
+static const struct fn_pool_ops ops = {
+    .hdr = FN_HDR(struct fn_pool_ops, FN_MAGIC_POOL),
+    .start = start,
+    .want = want,
+    .stop = stop,
+};
+
+static const struct fn_need needs[] = {
+    {.iface = "fn.snap", .major = 1, .minor_min = 0},
+    {.iface = "fn.rpc", .major = 1, .minor_min = 0},
+    {.iface = NULL},
+};
+
+#define MS 1000000LL
+#define MIN (60000 * MS)
+
+static const struct fn_opt opts[] = {
+    {.key = "address",
+     .doc = "gRPC port of the node pool manager, host:port (FN_NPM_ADDRESS).",
+     .min = 1,
+     .max = 255,
+     .type = FN_OPT_STR,
+     .offset = offsetof(struct link_conf, address)},
+    {.key = "lb_id",
+     .doc = "Name of this load balancer; with certificates that of its own; when absent another "
+            "one after each start.",
+     .min = 1,
+     .max = LINK_ID_MAX,
+     .type = FN_OPT_STR,
+     .offset = offsetof(struct link_conf, lb_id),
+     .flags = FN_OPT_MAY_BE_ABSENT},
+    {.key = "tls",
+     .doc = "Name of the entry of tls: for this connection; when absent that of grpc.tls.",
+     .min = 1,
+     .max = 64,
+     .type = FN_OPT_STR,
+     .offset = offsetof(struct link_conf, tls),
+     .flags = FN_OPT_MAY_BE_ABSENT},
+    {.key = "protocol",
+     .doc = "What is spoken: fnd.Pool, the protocol of Fn's manager of 2018, or the first with the "
+            "second where it is not known.",
+     .dflt = "auto",
+     .choices = "auto|fnd|historic",
+     .type = FN_OPT_CHOICE,
+     .offset = offsetof(struct link_conf, protocol)},
+    {.key = "interval",
+     .doc = "Time between two words about demand.",
+     .dflt = "1s",
+     .min = 10 * MS,
+     .max = MIN,
+     .type = FN_OPT_DURATION,
+     .offset = offsetof(struct link_conf, interval_ns)},
+    {.key = "poll",
+     .doc = "Time between two questions for a group's members, with a historic manager only.",
+     .dflt = "500ms",
+     .min = 10 * MS,
+     .max = MIN,
+     .type = FN_OPT_DURATION,
+     .offset = offsetof(struct link_conf, poll_ns)},
+    {.key = "timeout",
+     .doc = "Time for one question; upstream has no limit.",
+     .dflt = "2s",
+     .min = 10 * MS,
+     .max = MIN,
+     .type = FN_OPT_DURATION,
+     .offset = offsetof(struct link_conf, timeout_ns)},
+    {.key = NULL},
+};
+
+static const struct fn_factory factory = {
+    .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
+    .kind = FN_KIND_POOL,
+    .name = "npm",
+    .summary = "Runners of each group as the node pool manager provides them.",
+    .kind_major = FN_POOL_MAJOR,
+    .kind_minor = FN_POOL_MINOR,
+    .conf_size = sizeof(struct link_conf),
+    .needs = needs,
+    .opts = opts,
+    .ops = &ops,
+    .create = create,
+    .destroy = destroy,
+};
+
+static const struct fn_factory *const factories[] = {&factory, NULL};
+
+static const struct fn_manifest manifest = {
+    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
+    .abi_major = FN_ABI_MAJOR,
+    .abi_minor = FN_ABI_MINOR,
+    .name = "pool-npm",
+    .version = FND_VERSION,
+    .license = "Apache-2.0",
+    .build_tag = FN_BUILD_TAG,
+    .factories = factories,
+};
+
+FN_PLUGIN_DEFINE(pool_npm, manifest)

@@ -1,0 +1,314 @@
+#include "wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define VARINT_MAX 10
+#define TYPE_VARINT 0u
+#define TYPE_64 1u
+#define TYPE_BYTES 2u
+#define TYPE_32 5u
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+static void put(struct wire_out *o, const void *data, size_t len)
+{
+    size_t cap = o->cap ? o->cap : 256;
+    unsigned char *grown;
+
+    while (cap < o->len + len) {
+        cap *= 2;
+    }
+    if (cap != o->cap && !o->failed) {
+        grown = realloc(o->data, cap);
+        o->failed = !grown;
+        o->data = grown ? grown : o->data;
+        o->cap = grown ? cap : o->cap;
+    }
+    if (!o->failed) {
+        memcpy(o->data + o->len, data, len);
+        o->len += len;
+    }
+}
+
+static void put_varint(struct wire_out *o, uint64_t v)
+{
+    unsigned char bytes[VARINT_MAX];
+    size_t n = 0;
+
+    do {
+        bytes[n++] = (unsigned char)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
+        v >>= 7;
+    } while (v);
+    put(o, bytes, n);
+}
+
+static void put_number(struct wire_out *o, uint32_t field, uint64_t v)
+{
+    if (v != 0) {
+        put_varint(o, field << 3 | TYPE_VARINT);
+        put_varint(o, v);
+    }
+}
+
+static void put_bytes(struct wire_out *o, uint32_t field, const void *data, size_t len)
+{
+    put_varint(o, field << 3 | TYPE_BYTES);
+    put_varint(o, len);
+    put(o, data, len);
+}
+
+static void put_text(struct wire_out *o, uint32_t field, const char *s)
+{
+    put_bytes(o, field, s, strlen(s));
+}
+
+/* A message inside a message; `inner` is finished. */
+static void put_message(struct wire_out *o, uint32_t field, struct wire_out *inner)
+{
+    o->failed |= inner->failed;
+    put_bytes(o, field, inner->data ? (const void *)inner->data : "", inner->len);
+    wire_finish(inner);
+}
+
+void wire_finish(struct wire_out *o)
+{
+    free(o->data);
+    *o = (struct wire_out){NULL, 0, 0, 0};
+}
+
+void wire_demand_begin(struct wire_out *o, const char *lb_id, uint64_t seq)
+{
+    put_text(o, 1, lb_id);
+    put_number(o, 2, seq);
+}
+
+void wire_demand_add(struct wire_out *o, const struct wire_demand *d)
+{
+    struct wire_out inner = {NULL, 0, 0, 0};
+
+    put_text(&inner, 1, d->group);
+    put_number(&inner, 2, d->mem_mb);
+    put_number(&inner, 3, d->waiting);
+    put_number(&inner, 4, d->running);
+    put_message(o, 3, &inner);
+}
+
+void wire_watch(struct wire_out *o, const char *lb_id, const char *const *groups, uint32_t n)
+{
+    put_text(o, 1, lb_id);
+    for (uint32_t i = 0; i < n; i++) {
+        put_text(o, 2, groups[i]);
+    }
+}
+
+void wire_group_id(struct wire_out *o, const char *group)
+{
+    put_text(o, 1, group);
+}
+
+void wire_capacity_begin(struct wire_out *o, const char *lb_id)
+{
+    put_text(o, 2, lb_id);
+}
+
+void wire_capacity_add(struct wire_out *o, const char *group, uint64_t mem_mb)
+{
+    struct wire_out id = {NULL, 0, 0, 0};
+    struct wire_out inner = {NULL, 0, 0, 0};
+
+    wire_group_id(&id, group);
+    put_message(&inner, 1, &id);
+    put_number(&inner, 2, mem_mb);
+    put_message(o, 3, &inner);
+}
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+struct reader {
+    const unsigned char *at, *end;
+};
+
+struct field {
+    uint32_t number, type;
+    uint64_t value;   /* TYPE_VARINT */
+    struct reader in; /* TYPE_BYTES */
+};
+
+static int read_varint(struct reader *r, uint64_t *ret)
+{
+    *ret = 0;
+    for (uint32_t shift = 0; shift < 64 && r->at < r->end; shift += 7) {
+        unsigned char b = *r->at++;
+
+        *ret |= (uint64_t)(b & 0x7f) << shift;
+        if (!(b & 0x80)) {
+            return 0;
+        }
+    }
+    return -1;
+}
+
+static int skip(struct reader *r, size_t n)
+{
+    if ((size_t)(r->end - r->at) < n) {
+        return -1;
+    }
+    r->at += n;
+    return 0;
+}
+
+/* 1: a field, 0: the end, -1: not protobuf. */
+static int next_field(struct reader *r, struct field *f)
+{
+    uint64_t key;
+
+    if (r->at == r->end) {
+        return 0;
+    }
+    if (read_varint(r, &key) < 0 || key >> 3 == 0 || key >> 3 > UINT32_MAX) {
+        return -1;
+    }
+    f->number = (uint32_t)(key >> 3);
+    f->type = (uint32_t)(key & 7);
+    switch (f->type) {
+    case TYPE_VARINT:
+        return read_varint(r, &f->value) < 0 ? -1 : 1;
+    case TYPE_64:
+        return skip(r, 8) < 0 ? -1 : 1;
+    case TYPE_32:
+        return skip(r, 4) < 0 ? -1 : 1;
+    case TYPE_BYTES:
+        if (read_varint(r, &f->value) < 0) {
+            return -1;
+        }
+        f->in = (struct reader){r->at, r->at + f->value};
+        return f->value > (uint64_t)(r->end - r->at) || skip(r, (size_t)f->value) < 0 ? -1 : 1;
+    default:
+        return -1;
+    }
+}
+
+/* A text without NUL of at most cap - 1 bytes. */
+static int take_text(const struct field *f, char *ret, size_t cap)
+{
+    size_t len = (size_t)(f->in.end - f->in.at);
+
+    if (f->type != TYPE_BYTES || len >= cap || (len > 0 && memchr(f->in.at, '\0', len))) {
+        return -1;
+    }
+    memcpy(ret, f->in.at, len);
+    ret[len] = '\0';
+    return 0;
+}
+
+static int read_member(struct reader in, struct wire_member *m)
+{
+    struct field f;
+    int r = 1;
+
+    *m = (struct wire_member){.id = ""};
+    while (r > 0 && (r = next_field(&in, &f)) > 0) {
+        if (f.number == 1) {
+            r = take_text(&f, m->id, sizeof(m->id)) < 0 ? -1 : 1;
+        } else if (f.number == 2) {
+            r = take_text(&f, m->address, sizeof(m->address)) < 0 ? -1 : 1;
+        } else if (f.number == 3 && f.type == TYPE_VARINT) {
+            m->capacity_mb = f.value;
+        } else if (f.number == 4 && f.type == TYPE_VARINT) {
+            m->draining = f.value != 0;
+        }
+    }
+    return r < 0 || !m->id[0] || !m->address[0] ? -1 : 0;
+}
+
+/* Head first, so that members can be judged by it. */
+static int read_head(struct reader in, struct wire_membership *m)
+{
+    struct field f;
+    int r = 1;
+
+    while (r > 0 && (r = next_field(&in, &f)) > 0) {
+        if (f.number == 1 && f.type == TYPE_VARINT) {
+            m->epoch = f.value;
+        } else if (f.number == 2 && f.type == TYPE_VARINT) {
+            m->version = f.value;
+        } else if (f.number == 3) {
+            r = take_text(&f, m->group, sizeof(m->group)) < 0 ? -1 : 1;
+        }
+    }
+    return r;
+}
+
+int wire_read_membership(const void *data, size_t len, struct wire_membership *m)
+{
+    struct reader in = {data, (const unsigned char *)data + len};
+    struct wire_member member;
+    struct field f;
+    int r;
+
+    m->epoch = m->version = 0;
+    m->group[0] = '\0';
+    if (read_head(in, m) < 0) {
+        return -1;
+    }
+    while ((r = next_field(&in, &f)) > 0) {
+        if (f.number == 4 && (f.type != TYPE_BYTES || read_member(f.in, &member) < 0 ||
+                              m->member(m->ud, &member) < 0)) {
+            return -1;
+        }
+    }
+    return r;
+}
+
+static int read_runner(struct reader in, struct wire_member *m)
+{
+    struct field f;
+    int r = 1;
+
+    *m = (struct wire_member){.id = ""};
+    while (r > 0 && (r = next_field(&in, &f)) > 0) {
+        if (f.number == 1) {
+            r = take_text(&f, m->address, sizeof(m->address)) < 0 ? -1 : 1;
+        }
+    }
+    memcpy(m->id, m->address, sizeof(m->id));
+    return r < 0 || !m->address[0] ? -1 : 0;
+}
+
+int wire_read_historic(const void *data, size_t len, struct wire_membership *m)
+{
+    struct reader in = {data, (const unsigned char *)data + len};
+    struct wire_member member;
+    struct field f;
+    int r;
+
+    while ((r = next_field(&in, &f)) > 0) {
+        if (f.number == 2 && (f.type != TYPE_BYTES || read_runner(f.in, &member) < 0 ||
+                              m->member(m->ud, &member) < 0)) {
+            return -1;
+        }
+    }
+    return r;
+}
+
+int wire_read_note(const void *data, size_t len, char *ret, size_t cap)
+{
+    struct reader in = {data, (const unsigned char *)data + len};
+    struct field f;
+    int r;
+
+    ret[0] = '\0';
+    while ((r = next_field(&in, &f)) > 0) {
+        if (f.number == 1 && f.type == TYPE_BYTES && !ret[0]) {
+            struct reader note = f.in;
+
+            while ((r = next_field(&note, &f)) > 0) {
+                if (f.number == 2 && take_text(&f, ret, cap) < 0) {
+                    return -1;
+                }
+            }
+        }
+    }
+    return r;
+}
