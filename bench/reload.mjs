@@ -1,0 +1,154 @@
+// What a reload does to calls: p99 while one is made and switched in, beside p99 without one.
+//
+//   FND_BUILD=build node bench/reload.mjs [--json]
+//
+// A load balancer and a runner with the process driver; this process offers RATE calls/s over plain
+// sockets, open loop: a call that waits for a free connection has been waiting since its turn. Rounds
+// alternate: a stretch without reload, then one reload that changes placer and overriders. Reloads are
+// asked for on the admin socket, so that no process is started while latencies are taken.
+import { renameSync, utimesSync, writeFileSync } from 'node:fs'
+import http from 'node:http'
+import net from 'node:net'
+import { fnId, startRunner } from '../tests/e2e/lib/cluster.mjs'
+import { ReloadLb, lbYaml, stampDriver } from '../tests/e2e/lib/reload.mjs'
+import { until } from '../tests/e2e/lib/node.mjs'
+
+const RATE = Number(process.env.FND_BENCH_RATE ?? 10_000)
+const CONNECTIONS = 64
+const ROUNDS = Number(process.env.FND_BENCH_ROUNDS ?? 20)
+const QUIET_MS = 300
+const AFTER_MS = 50 // the old generation ends
+const TICK_MS = 1
+const json = process.argv.includes('--json')
+
+const now = () => Number(process.hrtime.bigint() / 1000n) // us
+
+class Load {
+  constructor(port) {
+    const body = '{"name":"x"}'
+    Object.assign(this, { port, idle: [], queue: [], done: [], failed: 0, late: 0 })
+    this.bytes = Buffer.from(`POST /invoke/${fnId('hello')} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+  }
+
+  async start() {
+    await Promise.all(Array.from({ length: CONNECTIONS }, () => this.#connect()))
+    this.begun = now()
+    this.sent = 0
+    this.timer = setInterval(() => this.#tick(), TICK_MS)
+  }
+
+  #connect() {
+    return new Promise((resolve) => {
+      const s = net.connect(this.port, '127.0.0.1', () => { this.idle.push(s); resolve() })
+      s.setNoDelay(true)
+      s.on('data', (data) => this.#answer(s, data))
+      s.on('error', () => { this.failed++ })
+      s.on('close', () => { if (this.timer) this.#connect() })
+    })
+  }
+
+  #tick() {
+    const due = Math.floor((now() - this.begun) * RATE / 1e6)
+    for (; this.sent < due; this.sent++) {
+      const s = this.idle.pop()
+      const turn = this.begun + this.sent * 1e6 / RATE
+      if (s) this.#send(s, turn)
+      else this.queue.push(turn)
+    }
+  }
+
+  // Turns are spread within a tick of the timer: that wait is the generator's own.
+  #send(s, turn) {
+    s.turn = Math.max(turn, now() - 1000 * TICK_MS)
+    if (turn < s.turn - 20_000) this.late++
+    s.text = ''
+    s.write(this.bytes)
+  }
+
+  // An answer with a Content-Length may come in pieces.
+  #answer(s, data) {
+    s.text += data.toString('latin1')
+    const head = s.text.indexOf('\r\n\r\n')
+    const length = Number(/content-length: (\d+)/i.exec(s.text)?.[1] ?? 0)
+    if (head < 0 || s.text.length < head + 4 + length) return
+    if (!s.text.startsWith('HTTP/1.1 200')) this.failed++
+    this.done.push([s.turn, now() - s.turn])
+    if (/connection: close/i.test(s.text)) return
+    if (this.queue.length) this.#send(s, this.queue.shift())
+    else this.idle.push(s)
+  }
+
+  stop() {
+    clearInterval(this.timer)
+    this.timer = null
+  }
+}
+
+function p(list, share) {
+  const sorted = [...list].sort((a, b) => a - b)
+  return sorted.length ? sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] : 0
+}
+
+function reload(lb) {
+  return new Promise((resolve, reject) => {
+    const rq = http.request({ socketPath: lb.socket(), method: 'POST', path: '/reload' }, (answer) => {
+      answer.resume()
+      answer.on('end', () => (answer.statusCode === 200 ? resolve() : reject(new Error(`reload: ${answer.statusCode}`))))
+    })
+    rq.on('error', reject)
+    rq.end()
+  })
+}
+
+function replace(lb, text) {
+  writeFileSync(`${lb.file}.new`, text, { mode: 0o600 })
+  utimesSync(`${lb.file}.new`, 1, 1)
+  renameSync(`${lb.file}.new`, lb.file)
+}
+
+const sleep = (ms) => new Promise((r) => setTimeout(r, ms))
+
+const runner = await startRunner({ driver: stampDriver, runner: 'freeze_idle: never\nuser_logs: false' })
+const lb = await ReloadLb.start({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions: { hello: {} } })
+const configs = ['naive', 'ch'].map((placer, i) => lbYaml({ ...lb.options, placer, second: `, slow: ${i}ns` }))
+const load = new Load(lb.options.port)
+await load.start()
+await sleep(3000) // containers and memory are warm
+for (let i = 0; i < 4; i++) {
+  replace(lb, configs[i % 2])
+  await reload(lb)
+}
+const windows = []
+load.done = []
+const begun = now()
+for (let i = 0; i < ROUNDS; i++) {
+  const quiet = now()
+  await sleep(QUIET_MS)
+  replace(lb, configs[i % 2])
+  const begin = now()
+  await reload(lb)
+  const made = now()
+  await sleep(AFTER_MS)
+  windows.push({ quiet, begin, made, end: now() })
+}
+const seconds = (now() - begun) / 1e6
+load.stop()
+const before = []
+const during = []
+for (const [turn, took] of load.done) {
+  const w = windows.find((x) => turn + took >= x.quiet && turn <= x.end)
+  if (!w) continue
+  (turn + took < w.begin ? before : during).push(took)
+}
+const result = {
+  rate: Math.round(load.done.length / seconds), calls_before: before.length, calls_during: during.length,
+  before_p50_us: Math.round(p(before, 0.5)), during_p50_us: Math.round(p(during, 0.5)),
+  before_p99_us: Math.round(p(before, 0.99)), during_p99_us: Math.round(p(during, 0.99)),
+  reload_ms: Number((p(windows.map((w) => w.made - w.begin), 0.5) / 1000).toFixed(1)), late: load.late, failed: load.failed,
+}
+await until('the calls have ended', () => load.idle.length >= CONNECTIONS - 1, 5000).catch(() => {})
+await Promise.race([lb.stop(), sleep(3000)])
+await Promise.race([runner.stop(), sleep(3000)])
+if (!json) console.error(`${ROUNDS} reloads under ${result.rate} calls/s, each ${result.reload_ms} ms`)
+console.log(JSON.stringify(result))
+process.exit(result.failed > 0 ? 1 : 0)
