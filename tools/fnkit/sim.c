@@ -353,6 +353,10 @@ static int reference(void)
 {
     struct buf out = BUF_INIT(0);
 
+    fputs("# Keys of a scenario\n\nWritten by `fnkit sim --reference`; see [simulator.md](simulator.md). "
+          "`--set` names a key as\n`section.key`, one of the top level as `key`. Section `placer` "
+          "holds the options of the placer that decides.\n",
+          stdout);
     scenario_reference(&out);
     fputs(buf_text(&out), stdout);
     buf_finish(&out);
