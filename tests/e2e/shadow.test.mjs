@@ -146,3 +146,41 @@ describe('a shadow placer that misbehaves', () => {
     })
   }
 })
+
+describe('every placer that is shipped', () => {
+  const runners = []
+  before(async () => {
+    for (let i = 0; i < 2; i++) runners.push(await startRunner({ name: `runner${i}` }))
+  })
+  after(() => Promise.all(runners.map((r) => r.stop())))
+
+  const shadows = ['ch', 'p2c', 'chbl', 'first', 'hybrid', '[p2c, { use: slowstart, inner: p2c }]']
+  for (const use of shadows) {
+    it(`is a shadow and then serves: ${use}`, async (t) => {
+      const lb = await startLb({
+        addresses: runners.map((r) => `127.0.0.1:${r.grpcPort}`),
+        plugins: `shadow: ${use}`,
+        functions: { hello: {} },
+      })
+      t.after(() => lb.stop())
+      await until('both runners are up', async () => (await lb.metric('fn_lb_runners_up')) === 2)
+      const calls = async (n) => {
+        for (let i = 0; i < n; i++) assert.equal((await invoke(lb, fnId('hello'))).status, 200)
+      }
+      await calls(40)
+      const s = shadow(lb)
+      assert.equal(s.state, 'on')
+      assert.equal(s.asked, 40)
+      assert.equal(s.agree + s.disagree, 40)
+      assert.equal(s.answers.find((a) => a.shadow === 'try')?.n, 40)
+      const swapped = shadow(lb, 'swap')
+      assert.equal(swapped.serving, s.shadow)
+      await calls(40)
+      const answer = await invoke(lb, fnId('hello'))
+      const why = JSON.parse(fnd(lb, 'why', '--json', answer.headers['fn-call-id']).stdout)
+      assert.equal(why.placer, s.shadow)
+      assert.ok(why.tries[0].note, 'it says why in its note')
+      assert.equal(shadow(lb).asked, 41)
+    })
+  }
+})
