@@ -142,6 +142,12 @@ static void print_status(const json_t *root)
                text(p, "kind"), text(p, "name"), text(p, "use"), number(p, "calls"),
                number(p, "budget_misses"));
     }
+    if (number(root, "tainted") > 0) {
+        printf("%-8s %lld plugin files are not signed\n", "tainted", number(root, "tainted"));
+    }
+    if (number(root, "lost") > 0) {
+        printf("%-8s %lld threads hang in create()\n", "lost", number(root, "lost"));
+    }
 }
 
 int cli_status(const struct cli_options *o, int argc, char **argv)

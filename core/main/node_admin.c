@@ -70,6 +70,10 @@ static void on_status(void *ud, struct admin_request *rq)
         plugin_host_summary(n->host), "port", (int)web_port(n->web), "plugins", plugins_json(n));
     char *text;
 
+    if (root) {
+        json_object_set_new(root, "tainted", json_integer(plugin_tainted()));
+        json_object_set_new(root, "lost", json_integer(plugin_lost()));
+    }
     if (root && n->lb) {
         json_object_set_new(root, "lb", lb_json(n));
     }

@@ -12,10 +12,10 @@ const fnd = path.join(build, 'fnd')
 const evil = (name) => path.join(build, 'tests/plugins/evil', `${name}.so`)
 const run = (args) => spawnSync(fnd, args, { encoding: 'utf8', timeout: 30_000, env: { PATH: process.env.PATH } })
 
-function yaml({ placer = '{ use: naive }', rules = '', port = 0 }) {
+function yaml({ placer = '{ use: naive }', rules = '', port = 0, socket = 'off' }) {
   return `node: lb
 http: { listen: "127.0.0.1:${port}" }
-admin: { socket: "off" }
+admin: { socket: "${socket}" }
 plugin_dir: ${path.join(build, 'plugins')}
 apps: [{ name: a, functions: [{ name: f, image: x }] }]
 plugins:
@@ -139,7 +139,10 @@ describe('an unsigned plugin that the operator allows', () => {
     execFileSync('openssl', ['genpkey', '-algorithm', 'ed25519', '-out', key])
     execFileSync('openssl', ['pkey', '-in', key, '-pubout', '-out', pub])
     const port = await freePort()
-    node = await Fnd.start('lb', port, yaml({ port, rules: `  keys: [${pub}]\n  unsigned: allow\n` }))
+    chmodSync(dir, 0o700)
+    node = await Fnd.start('lb', port, yaml({ port, socket: path.join(dir, 'admin.sock'),
+      rules: `  keys: [${pub}]\n  unsigned: allow\n` }))
+    node.socket = path.join(dir, 'admin.sock')
   })
   after(() => node?.stop())
 
@@ -147,6 +150,7 @@ describe('an unsigned plugin that the operator allows', () => {
     assert.match(node.log, /level=warn.*plugin is not signed: this node is tainted.*placer-naive\.so/)
     const answer = await request(node.url('/metrics'))
     assert.match(answer.text, /^fn_plugin_tainted 2$/m)
+    assert.match(run(['status', '--socket', node.socket]).stdout, /^tainted +2 plugin files are not signed$/m)
   })
 })
 
