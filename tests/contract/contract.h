@@ -57,10 +57,11 @@ struct contract_time {
 };
 
 struct contract_shared {
-    char step[192];  /* what the case is about to do */
-    char method[24]; /* of the plugin, while it runs, else "" */
-    char last[24];   /* the method that ran last */
-    char note[192];  /* a case that cannot run says why: it is skipped */
+    char step[192];       /* what the case is about to do */
+    char method[24];      /* of the plugin, while it runs, else "" */
+    char last[24];        /* the method that ran last */
+    char note[192];       /* a case that cannot run says why: it is skipped */
+    char unscripted[160]; /* the first request to the outside that no script answers */
     bool finished;
     struct contract_time times[CONTRACT_METHODS_MAX];
 };
@@ -69,6 +70,9 @@ extern struct contract_shared *shared; /* NULL until contract_open() */
 int contract_open(void); /* maps `shared` */
 /* Runs the case in this process. Called in the child. */
 void contract_run(const struct contract_case *c);
+
+/* Answers of programs and HTTP servers, from a YAML file; once, before cases run. */
+int script_load(const char *path, struct conf_problems *p);
 
 /* ---- saying what is wrong ----------------------------------------------------------------------
  */

@@ -65,8 +65,8 @@ static void check_in_time(const char *method, const struct fn_op *op)
 static void check_error(const char *method, int r, const struct fn_error *e)
 {
     must_be_result(method, r, e);
-    must(r == 0 || e->msg[0], "%s() failed without a text; expected one sentence in reterr",
-         method);
+    must(r == 0 || e->msg[0] || r == FN_E_EXHAUSTED,
+         "%s() failed without a text; expected one sentence in reterr", method);
     trace_u64((uint64_t)(int64_t)r);
 }
 
@@ -200,7 +200,6 @@ static void slot_key(struct instance *in)
         char *key = fence_alloc(cap, 1);
         int r;
 
-        step("slot_key() of %u extensions into %zu bytes", n, cap);
         memset(key, 'z', cap);
         enter(in, LOOP, "slot_key");
         r = ops->slot_key(in->inst, n ? ext : NULL, n, key, cap);
@@ -370,6 +369,7 @@ static void test_slot_key(void)
     if (!((const struct fn_driver_ops *)instance_ops(in))->slot_key) {
         skip("has no slot_key()");
     }
+    step("slot_key() of two extensions and none, into 512 bytes and less");
     slot_key(in);
     instance_destroy(in);
 }

@@ -183,7 +183,7 @@ static void try_option(const char *key, const char *text)
     conf_problems_finish(&p);
     r = instance_make_with(values, &in, &e);
     if (r < 0) {
-        must(e.msg[0],
+        must(e.msg[0] || r == FN_E_EXHAUSTED,
              "create() refused option %s: %.40s without a text; expected one sentence in "
              "reterr",
              key, text);

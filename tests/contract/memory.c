@@ -27,7 +27,7 @@ void memory_fail_at(uint64_t n, bool and_all_after)
     __atomic_store_n(&fail_at, n, __ATOMIC_RELAXED);
     __atomic_store_n(&seen, 0, __ATOMIC_RELAXED);
     fail_after = and_all_after;
-    failed = false;
+    failed = failed && n == 0; /* the end of a run keeps what it saw */
 }
 
 uint64_t memory_seen(void)

@@ -54,6 +54,18 @@ uint32_t outside_open_answers(void);      /* http answers and exec results not r
 uint32_t outside_open_streams(void);
 uint32_t outside_open_processes(void);
 
+/* ---- script.c: answers of a world that is well ----------------------------------------------- */
+
+struct script_step {
+    const char *match; /* beginning of "GET http://host/path" or "argv0 argv1 ..." */
+    const char *out;   /* body or standard output; may be NULL */
+    int64_t status;    /* HTTP status or exit code */
+    int64_t times;     /* 0 = always */
+};
+/* The first entry that fits, or NULL; then the request is kept for the report. */
+const struct script_step *script_find(bool http, const char *request);
+void script_rewind(void);
+
 /* ---- fn.snap --------------------------------------------------------------------------------- */
 
 struct published {

@@ -15,13 +15,15 @@
 
 static const char usage_text[] =
     "usage: fnkit check [--kind KIND] [--name NAME] [--set OPTION=VALUE]... [--suite SUITE]\n"
-    "                   [--seed N] [--tap] [--junit FILE] [--verbose] PLUGIN.so\n"
+    "                   [--script FILE] [--seed N] [--tap] [--junit FILE] [--verbose]\n"
+    "                   PLUGIN.so\n"
     "       fnkit check --list\n"
     "\n"
     "Loads a plugin in a child process and checks what a host relies on.\n"
     "  --kind, --name  only factories of this kind, of this name\n"
     "  --set           gives an option to the instances, as fn.yaml would; more than once\n"
     "  --suite         only this suite (life) or case (life/destroy-null)\n"
+    "  --script        what programs and HTTP servers answer; without it they say nothing\n"
     "  --seed          of everything that is left to chance; 1 when absent\n"
     "  --tap           writes TAP to standard output\n"
     "  --junit         writes JUnit XML to a file\n"
@@ -223,6 +225,18 @@ static bool add_set(struct check_options *o, char *text)
     return true;
 }
 
+static int take_script(const char *path)
+{
+    struct conf_problems p;
+    int r;
+
+    conf_problems_init(&p);
+    r = script_load(path, &p);
+    fputs(buf_text(&p.text), stderr);
+    conf_problems_finish(&p);
+    return r < 0 ? FNKIT_REFUSED : FNKIT_OK;
+}
+
 static int take_option(struct check_options *o, int c)
 {
     char *end;
@@ -240,6 +254,8 @@ static int take_option(struct check_options *o, int c)
     case 'j':
         o->junit = optarg;
         break;
+    case 'c':
+        return take_script(optarg);
     case 't':
         o->tap = true;
         break;
@@ -267,17 +283,12 @@ static int take_option(struct check_options *o, int c)
 int fnkit_check(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"kind", required_argument, NULL, 'k'},
-        {"name", required_argument, NULL, 'n'},
-        {"set", required_argument, NULL, 'o'},
-        {"suite", required_argument, NULL, 's'},
-        {"seed", required_argument, NULL, 'r'},
-        {"junit", required_argument, NULL, 'j'},
-        {"tap", no_argument, NULL, 't'},
-        {"verbose", no_argument, NULL, 'v'},
-        {"list", no_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"kind", required_argument, NULL, 'k'},  {"name", required_argument, NULL, 'n'},
+        {"set", required_argument, NULL, 'o'},   {"suite", required_argument, NULL, 's'},
+        {"seed", required_argument, NULL, 'r'},  {"script", required_argument, NULL, 'c'},
+        {"junit", required_argument, NULL, 'j'}, {"tap", no_argument, NULL, 't'},
+        {"verbose", no_argument, NULL, 'v'},     {"list", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
     };
     struct check_options o = {.seed = 1};
     int c;

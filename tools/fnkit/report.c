@@ -43,9 +43,10 @@ void report_text_one(const struct report_result *one, bool verbose)
         printf("skipped %s %s/%s%s: %s\n", one->factory, one->suite, one->name, tables_name(one),
                one->text);
     } else if (verbose) {
-        printf("ok      %s %s/%s%s: %s%s%s (%lld ms)\n", one->factory, one->suite, one->name,
+        printf("ok      %s %s/%s%s: %s%s%s (%lld ms)\n%s%s%s", one->factory, one->suite, one->name,
                tables_name(one), one->rule, one->slowest[0] ? "; " : "", one->slowest,
-               (long long)one->took_ms);
+               (long long)one->took_ms, one->text[0] ? "        " : "", one->text,
+               one->text[0] ? "\n" : "");
     }
     fflush(stdout);
 }

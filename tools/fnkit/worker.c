@@ -97,7 +97,11 @@ static void judge(const struct contract_case *c, SRunner *sr, struct report_resu
     TestResult **results = srunner_results(sr);
     int n = srunner_ntests_run(sr);
 
-    if (n != 1 || tr_rtype(results[0]) == CK_ERROR) {
+    if (shared->finished && shared->note[0]) {
+        snprintf(one->text, sizeof(one->text), "%s%s%s", shared->note,
+                 shared->unscripted[0] ? "; first asked for: " : "", shared->unscripted);
+        one->verdict = REPORT_SKIPPED;
+    } else if (n != 1 || tr_rtype(results[0]) == CK_ERROR) {
         tell_error(c, n == 1 ? tr_msg(results[0]) : "no result", one);
         one->verdict = REPORT_FAILED;
     } else if (tr_rtype(results[0]) == CK_FAILURE) {
@@ -111,9 +115,9 @@ static void judge(const struct contract_case *c, SRunner *sr, struct report_resu
     } else if (!shared->finished) {
         tell_error(c, "exit code 0", one);
         one->verdict = REPORT_FAILED;
-    } else if (shared->note[0]) {
-        snprintf(one->text, sizeof(one->text), "%s", shared->note);
-        one->verdict = REPORT_SKIPPED;
+    }
+    if (one->verdict == REPORT_PASSED && shared->unscripted[0]) {
+        snprintf(one->text, sizeof(one->text), "no script answers: %s", shared->unscripted);
     }
     free(results);
 }
