@@ -96,6 +96,7 @@ if have node; then
         try node "$root/tests/abi/frozen.mjs" "$release/include/fn" "$root/include/fn"
     done
     try node "$root/tests/abi/frozen.test.mjs" "$root"
+    try node "$root/tests/abi/documented.mjs" "$root/include/fn" "$root/docs/abi.md"
 else
     echo "no node here: changes of released headers were not looked for"
 fi
