@@ -1,4 +1,5 @@
 #include <main/cli.h>
+#include <main/supervise.h>
 
 #include <dirent.h>
 #include <getopt.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 static const char usage_text[] =
-    "usage: fnd run [--config FILE] [--strict]\n"
+    "usage: fnd run [--config FILE] [--strict] [--supervise]\n"
     "       fnd check [--config FILE] [--strict] | --reference\n"
     "       fnd plugins [--markdown] [--config FILE] FILE|DIRECTORY...\n"
     "       fnd status [--json] [--socket PATH|--config FILE]\n"
@@ -29,9 +30,10 @@ static const char usage_text[] =
     "  --socket   the node's admin socket, when it is not the configuration's\n"
     "  --json     the node's answer as it came\n"
     "  --strict   warnings are mistakes\n"
+    "  --supervise  a parent process starts the node again after a crash\n"
     "  --reference  prints the reference of fn.yaml\n"
     "\n"
-    "exit codes: 64 usage, 69 something needed is not there, 78 configuration\n";
+    "exit codes: 64 usage, 69 something needed is not there, 70 crashed, 78 configuration\n";
 
 static int usage(const char *text)
 {
@@ -74,7 +76,7 @@ static int run_node(const struct cli_options *o,
     r = p.n > 0 ? CLI_CONFIG : CLI_OK;
     conf_problems_finish(&p);
     if (r == CLI_OK) {
-        r = run(c, o);
+        r = o->supervise || c->top->supervise ? supervise(c, o, run) : run(c, o);
     }
     config_destroy(c);
     return r;
@@ -269,6 +271,7 @@ enum flag {
     FLAG_MARKDOWN = 'm',
     FLAG_SOCKET = 'S',
     FLAG_JSON = 'j',
+    FLAG_SUPERVISE = 'p',
     FLAG_HELP = 'h'
 };
 
@@ -281,6 +284,7 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
         { "reference", no_argument, NULL, FLAG_REFERENCE },
         { "markdown", no_argument, NULL, FLAG_MARKDOWN },
         { "socket", required_argument, NULL, FLAG_SOCKET },
+        { "supervise", no_argument, NULL, FLAG_SUPERVISE },
         { "json", no_argument, NULL, FLAG_JSON },
         { "help", no_argument, NULL, FLAG_HELP },
         { NULL, 0, NULL, 0 },
@@ -304,6 +308,8 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
             o->reference = true;
         } else if (c == FLAG_SOCKET) {
             o->socket = optarg;
+        } else if (c == FLAG_SUPERVISE) {
+            o->supervise = true;
         } else if (c == FLAG_JSON) {
             o->json = true;
         } else {
@@ -343,7 +349,7 @@ struct command {
 };
 
 static const struct command commands[] = {
-    { "run", "cs", 0, 0, NULL, NULL },
+    { "run", "csp", 0, 0, NULL, NULL },
     { "check", "csr", 0, 0, NULL, run_check },
     { "plugins", "mc", 1, INT_MAX, "a file or directory", plugins },
     { "status", "cjS", 0, 0, NULL, cli_status },

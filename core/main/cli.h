@@ -1,4 +1,4 @@
-/* Cli: the command line of fnd. Exit codes: 0, 64 usage, 69 something needed is not there, 78
+/* Cli: the command line of fnd. Exit codes: 0, 64 usage, 69 something needed is not there, 70 crashed, 78
  * configuration. [init] */
 #ifndef MAIN_CLI_H
 #define MAIN_CLI_H
@@ -14,6 +14,7 @@
 struct cli_options {
     const char *config_path; /* NULL = variables only */
     bool strict;             /* warnings are errors */
+    bool supervise;          /* run: below a parent process */
     bool reference;          /* check: print the reference of fn.yaml */
     bool markdown;           /* plugins: as Markdown */
     const char *socket;      /* of a running node; NULL = the configuration's */

@@ -23,6 +23,7 @@ struct config_top {
     const char *node;       /* "full", "lb", "pure-runner", "npm"; see config.node */
     const char *plugin_dir; /* never NULL */
     int64_t drain_timeout_ns;
+    uint32_t supervise;
 };
 
 struct config_log {

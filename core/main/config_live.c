@@ -16,7 +16,7 @@ static const struct {
     {SECTION_LOG, "level", ""},
     {SECTION_HTTP, "*", "listen"},
     {SECTION_LB, "*", ""},
-    {SECTION_PLUGINS, "*", ""},
+    {SECTION_PLUGINS, "*", "watchdog audit"},
     {SECTION_RUNNER, "*",
      "owner memory_total cpu_total iofs_path iofs_engine_path iofs_tmpfs iofs_opts "
      "privileged_user"},

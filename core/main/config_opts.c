@@ -43,6 +43,9 @@ static const struct fn_opt top_opts[] = {
                "program, else /usr/lib/fnd/plugins."),
     OPT("drain_timeout", DURATION, AT(drain_timeout_ns), "60s", 0, H,
         "Time that running calls get after SIGTERM; upstream waits without limit."),
+    OPT("supervise", BOOL, AT(supervise), "false", 0, 0,
+        "A small parent process starts the node again after a crash, like `fnd run --supervise`; off "
+        "where systemd or a container platform does that."),
     { .key = NULL },
 };
 #undef AT

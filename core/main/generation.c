@@ -1,4 +1,5 @@
 #include <main/node.h>
+#include <main/supervise.h>
 
 #include <base/log.h>
 #include <base/metric.h>
@@ -308,6 +309,7 @@ static void become_current(struct generation *g)
     n->gen = g;
     n->config = g->config;
     LIST_INSERT_HEAD(&n->generations, g, link);
+    supervise_loaded(g->config->path);
     metric_set(alive_metric(), generations_alive(n));
     metric_set(number_metric(), (int64_t)g->number);
 }

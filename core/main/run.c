@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <main/crash.h>
 #include <main/node.h>
+#include <main/supervise.h>
 #include <main/watch.h>
 #include <malloc.h>
 #include <signal.h>
@@ -180,6 +181,7 @@ static void on_stop_signal(void *ud, int signo)
 {
     struct run *run = ud;
 
+    supervise_ending();
     if (run->draining) {
         log_warn("a second signal: ending at once");
         _exit(128 + signo);

@@ -1,7 +1,7 @@
 // Plugins that misbehave while they serve (E3 late, E7 to E26): what each must earn. In-process means
 // attribution, not survival: a crash ends the node and names the plugin.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
@@ -124,4 +124,53 @@ describe('the watchdog', () => {
       assert.equal((await lb.stop()).code, 0)
     })
   }
+})
+
+describe('supervision', () => {
+  it('brings the port back after a crash, and ends when asked', async () => {
+    const lb = await lbWith('e09_null', { args: ['--supervise'] })
+    for (let i = 1; i <= 2; i++) {
+      assert.equal((await evil(lb)).status, 0)
+      await lb.ready()
+      assert.equal((await hello(lb)).status, 200)
+      assert.equal(await lb.metric('fn_node_restarts'), i)
+    }
+    assert.match(lb.log, /the node crashed and is started again; calls in flight were cut.*signal 11/)
+    assert.deepEqual(await lb.stop(), { code: 0, signal: null })
+  })
+
+  it('gives up after five crashes in a minute', async () => {
+    const lb = await lbWith('e11_abort', { args: ['--supervise'] })
+    for (let i = 0; i < 5; i++) {
+      await lb.ready()
+      await evil(lb)
+    }
+    assert.deepEqual(await lb.ended, { code: 70, signal: null })
+    assert.match(lb.log, /the node crashed 5 times within 60 s and is not started again/)
+  })
+
+  it('goes back to the configuration before a reload that crashes', async () => {
+    const lb = await startLb({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions, args: ['--supervise'] })
+    started.push(lb)
+    const file = path.join(lb.dir, 'fn.yaml')
+    const good = readFileSync(file, 'utf8')
+    writeFileSync(file, good.replace('{ use: naive }', `{ use: e09, file: ${so('e09_null')} }`))
+    lb.signal('SIGHUP')
+    await until('the reload is done', async () => await lb.metric('fn_config_generation') === 2)
+    assert.equal((await evil(lb)).status, 0)
+    await lb.ready()
+    assert.match(lb.log, /it crashed soon after a reload: the configuration before that serves/)
+    assert.equal((await evil(lb)).status, 200)
+    writeFileSync(file, good)
+    lb.signal('SIGHUP')
+    await until('the next reload reads the file again', async () => await lb.metric('fn_config_generation') === 2)
+    assert.equal((await evil(lb)).status, 200)
+    assert.equal((await lb.stop()).code, 0)
+  })
+
+  it('takes the node with it when it is killed', async () => {
+    const lb = await lbWith('e09_null', { args: ['--supervise'] })
+    await lb.kill()
+    await until('nobody answers', () => hello(lb).then(() => false, () => true))
+  })
 })
