@@ -125,6 +125,11 @@ static int check_dir(const char *path, struct fn_error *reterr)
         return err_set(reterr, err_from_errno(errno), "CFG713 admin.socket %s: %s: %s", path, dir,
                        strerror(errno));
     }
+    if (lstat(dir, &st) == 0 && S_ISLNK(st.st_mode) && st.st_uid != geteuid() && st.st_uid != 0) {
+        return err_set(reterr, FN_E_PERMISSION,
+                       "CFG713 admin.socket %s: %s is a link of user %u; expected a folder", path,
+                       dir, (unsigned)st.st_uid);
+    }
     if (stat(dir, &st) < 0 || !S_ISDIR(st.st_mode)) {
         return err_set(reterr, FN_E_PRECONDITION, "CFG713 admin.socket %s: %s is no folder", path,
                        dir);

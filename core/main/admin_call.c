@@ -12,23 +12,60 @@
 
 #define LISTED_MAX 8u
 
-/* Names of other sockets in the same folder: the operator may have meant one of them. */
+/* A descriptor, or -1 with errno. */
+static int connect_to(const char *path)
+{
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    int fd, err;
+
+    if (strlen(path) > ADMIN_PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(addr.sun_path, path, strlen(path));
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+        err = errno;
+        close(fd);
+        errno = err;
+        return -1;
+    }
+    return fd;
+}
+
+static bool is_other(const char *dir, const char *name, const char *asked)
+{
+    const char *end = strrchr(name, '.');
+    char path[ADMIN_PATH_MAX + 260];
+    int fd;
+
+    if (!end || strcmp(end, ".sock") != 0 || strcmp(name, asked) == 0) {
+        return false;
+    }
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    fd = connect_to(path);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd >= 0;
+}
+
+/* Other sockets in the same folder that somebody listens on: the operator may have meant one. */
 static void list_others(const char *socket, char *ret, size_t size)
 {
     const char *slash = strrchr(socket, '/');
-    uint32_t n = 0;
     char dir[ADMIN_PATH_MAX + 1];
     struct dirent *e;
+    uint32_t n = 0;
     DIR *d;
 
     *ret = '\0';
     snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - socket) : 0, socket);
     d = opendir(dir);
     while (d && (e = readdir(d)) && n < LISTED_MAX) {
-        const char *end = strrchr(e->d_name, '.');
         size_t len = strlen(ret);
 
-        if (end && strcmp(end, ".sock") == 0 && strcmp(e->d_name, slash + 1) != 0) {
+        if (is_other(dir, e->d_name, slash + 1)) {
             snprintf(ret + len, size - len, "%s%.32s", n++ ? ", " : "; there is ", e->d_name);
         }
     }
@@ -52,35 +89,26 @@ static int check_server(int fd, const char *socket_path, struct fn_error *reterr
                    socket_path, (unsigned)peer.uid, (unsigned)geteuid());
 }
 
-/* errno of a connect, asked for beforehand because libcurl's texts do not tell. */
-static int probe(const char *socket_path, struct fn_error *reterr)
+/* Asked beforehand, because libcurl's texts do not tell the reason. */
+static int probe(const char *socket, struct fn_error *reterr)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
     char others[LISTED_MAX * 36];
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int err = 0;
-    int r = 0;
+    int fd = connect_to(socket);
+    int err = errno;
+    int r;
 
-    if (strlen(socket_path) > ADMIN_PATH_MAX) {
-        err = ENAMETOOLONG;
-    } else {
-        memcpy(addr.sun_path, socket_path, strlen(socket_path));
-        err = fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ? errno : 0;
-    }
-    r = err == 0 ? check_server(fd, socket_path, reterr) : 0;
     if (fd >= 0) {
+        r = check_server(fd, socket, reterr);
         close(fd);
-    }
-    if (err == 0) {
         return r;
     }
     if (err == EACCES || err == EPERM) {
         return err_set(reterr, FN_E_PERMISSION, "%s: %s; expected the user of the node or root",
-                       socket_path, strerror(err));
+                       socket, strerror(err));
     }
-    list_others(socket_path, others, sizeof(others));
-    return err_set(reterr, FN_E_UNAVAILABLE, "no node answers at %s: %s%s", socket_path,
-                   strerror(err), others);
+    list_others(socket, others, sizeof(others));
+    return err_set(reterr, FN_E_UNAVAILABLE, "no node answers at %s: %s%s", socket, strerror(err),
+                   others);
 }
 
 int admin_call(const char *socket, const char *method, const char *path, int64_t timeout_ms,

@@ -361,6 +361,8 @@ START_TEST(a_client_is_told_why_nobody_answers)
 
     open_admin();
     start();
+    snprintf(other, sizeof(other), "%s/c.sock", dir);
+    ck_assert_int_eq(symlink("/nowhere", other), 0); /* of a dead node: not named */
     snprintf(other, sizeof(other), "%s/b.sock", dir);
     expect_nobody(other, FN_E_UNAVAILABLE, "b.sock: No such file or directory; there is a.sock");
     expect_nobody("/tmp", FN_E_UNAVAILABLE, "no node answers at /tmp");
