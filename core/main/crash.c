@@ -57,18 +57,13 @@ void __sanitizer_set_death_callback(void (*cb)(void)) __attribute__((weak));
 
 /* ---- before ---------------------------------------------------------------------------------- */
 
-struct collect {
-    struct known *known;
-    struct plugin_host *host;
-};
-
 static int add_object(struct dl_phdr_info *info, size_t size, void *ud)
 {
-    struct collect *c = ud;
-    struct known *k = c->known;
-    const char *plugin = c->host ? plugin_path_at(c->host, info->dlpi_addr) : NULL;
+    struct known *k = ud;
+    /* The linker knows plugins by the name of a copy. */
+    const struct plugin_mapping *plugin = plugin_mapping_at((const void *)info->dlpi_addr);
     char own[4096];
-    const char *path = plugin ? plugin : info->dlpi_name;
+    const char *path = plugin ? plugin->path : info->dlpi_name;
     size_t len;
 
     (void)size;
@@ -106,7 +101,7 @@ void crash_know(struct plugin_host *h)
 
     k->n = 0;
     k->paths_len = 0;
-    dl_iterate_phdr(add_object, &(struct collect){ k, h });
+    dl_iterate_phdr(add_object, k);
     len = len < sizeof(k->plugins) ? len : sizeof(k->plugins) - 1;
     memcpy(k->plugins, summary, len);
     k->plugins[len] = '\0';

@@ -1,7 +1,5 @@
 #include <plugin/plugin_int.h>
 
-#include <dlfcn.h>
-#include <link.h>
 
 #include <assert.h>
 #include <stdio.h>
@@ -45,19 +43,6 @@ void plugin_host_destroy(struct plugin_host *h)
     plugin_policy_free(h);
     buf_finish(&h->summary);
     free(h);
-}
-
-const char *plugin_path_at(struct plugin_host *h, uintptr_t base)
-{
-    const struct plugin_file *f;
-    struct link_map *map;
-
-    LIST_FOREACH(f, &h->files, link) {
-        if (f->handle && dlinfo(f->handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_addr == base) {
-            return f->path;
-        }
-    }
-    return NULL;
 }
 
 void plugin_host_on_open(struct plugin_host *h, void (*opened)(struct plugin_host *h))

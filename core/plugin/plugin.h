@@ -86,10 +86,6 @@ uint32_t plugin_tainted(void);
 #define PLUGIN_BUDGET_LOOP_NS 1000000
 void plugin_host_budget(struct plugin_host *h, int64_t loop_ns);
 
-/* [init] [loop] The path of the file whose mapping has this base address (its name for the linker is
- * that of a copy), or NULL. */
-const char *plugin_path_at(struct plugin_host *h, uintptr_t base);
-
 /* [init] opened(h) is called after each file that was loaded: before any of its instances is made. */
 void plugin_host_on_open(struct plugin_host *h, void (*opened)(struct plugin_host *h));
 
