@@ -1,12 +1,12 @@
 // Reload without loss: new generations of the configuration under load, refused ones, what may not change.
 // FND_LONG=1: a thousand reloads, and a generation that is stuck for half a minute.
 import assert from 'node:assert/strict'
-import { chmodSync, copyFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, readFileSync, renameSync, rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { fnId, startRunner } from './lib/cluster.mjs'
+import { appsYaml, fnId, startRunner } from './lib/cluster.mjs'
 import { invoke } from './lib/http.mjs'
-import { build, tempDir, until } from './lib/node.mjs'
+import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
 import { ReloadLb, lbYaml, load, resources, stamp, stampDriver } from './lib/reload.mjs'
 
 const LONG = process.env.FND_LONG === '1'
@@ -200,6 +200,19 @@ describe('reload', () => {
     assert.equal(await lb.node.metric('fn_plugin_listener_stamp_wrong'), 0)
   })
 
+  it('a file that is being written is waited for', async () => {
+    const from = await generation()
+    const text = lbYaml({ ...lb.options, mark: 'whole', functions: { echo: {}, hello: {}, sleeper: {} } })
+    writeFileSync(lb.file, text.slice(0, text.indexOf('      - name: hello')))
+    lb.node.signal('SIGHUP')
+    setTimeout(() => writeFileSync(lb.file, text), 100)
+    await until('it was taken', async () => await generation() === from + 1)
+    assert.equal((await invoke(lb.node, fnId('hello'))).status, 200)
+    assert.equal(await lb.mark(), 'whole-whole')
+    assert.equal((await lb.reload()).code, 0)
+    await gone()
+  })
+
   it('one at a time: the second is told that it is busy; SIGHUP comes again after it', async () => {
     const from = await generation()
     lb.write(lbYaml({ ...lb.options, mark: 'slow', second: ', slow: 300ms' }))
@@ -229,6 +242,62 @@ describe('reload', () => {
     assert.deepEqual(failures, [])
     await gone()
     await other.stop()
+  })
+
+  it('a runner takes its settings and plugins over', async () => {
+    const file = path.join(runner.dir, 'fn.yaml')
+    const text = readFileSync(file, 'utf8')
+    const change = async (more) => {
+      writeFileSync(file, text.replace('freeze_idle: never', `freeze_idle: never\n${more}`))
+      utimesSync(file, 1, 1)
+      const from = await runner.metric('fn_config_generation')
+      runner.signal('SIGHUP')
+      await until('the runner took it', async () => await runner.metric('fn_config_generation') === from + 1)
+    }
+    await change('  images_allowed: ["hello*"]')
+    const refused = await invoke(lb.node, fnId('echo'))
+    assert.equal(refused.status, 403, refused.text)
+    assert.match(refused.text, /RUN407/)
+    await change(`  max_response_size: 1MiB\n`)
+    assert.equal((await invoke(lb.node, fnId('echo'))).status, 200)
+    writeFileSync(file, text.replace('driver:', `listeners: [{ use: stamp, file: ${stamp} }]\n  driver:`))
+    utimesSync(file, 1, 1)
+    runner.signal('SIGHUP')
+    await until('its listener counts', async () => {
+      await lb.mark()
+      return await runner.metric('fn_plugin_listener_stamp_right') > 0
+    })
+    writeFileSync(file, text.replace('use: process,', 'use: process, name: other,').replace('inner: process', 'inner: other'))
+    utimesSync(file, 1, 1)
+    runner.signal('SIGHUP')
+    await until('another driver is refused', () => runner.log.includes('plugins.driver cannot change while the node runs'))
+    assert.equal(await runner.metric('fn_config_reload_failed'), 1)
+    assert.match(await lb.mark(), /./)
+  })
+
+  it('a full node does it too', async () => {
+    const port = await freePort()
+    const yaml = (name, level) => `node: full
+http: { listen: "127.0.0.1:${port}" }
+plugin_dir: ${path.join(build, 'plugins')}
+runner: { iofs_path: ${tempDir()} }
+log: { level: ${level} }
+plugins:
+  driver: { use: process, root: ${path.join(build, 'functions')} }
+  listeners: [{ use: stamp, file: ${stamp} }]
+${appsYaml({ [name]: { image: 'hello' } })}`
+    const first = yaml('one', 'info')
+    const full = await Fnd.start('full', port, first)
+    const file = path.join(full.dir, 'fn.yaml')
+    assert.equal((await invoke(full, fnId('one'))).status, 200)
+    writeFileSync(file, first.replaceAll('one', 'two').replaceAll(fnId('one'), fnId('two')))
+    utimesSync(file, 1, 1)
+    full.signal('SIGHUP')
+    await until('it was taken', async () => (await invoke(full, fnId('two'))).status === 200)
+    assert.equal((await invoke(full, fnId('one'))).status, 404)
+    assert.equal(await full.metric('fn_plugin_listener_stamp_wrong'), 0)
+    assert.match(full.log, /pool=kept/)
+    assert.deepEqual(await full.stop(), { code: 0, signal: null })
   })
 
   it('a reload while the node drains is refused, and the node ends', async () => {
