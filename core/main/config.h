@@ -281,10 +281,10 @@ bool config_plugin_same_options(const struct config *c, const struct config_plug
 /* What `next` changes but a running node cannot take over: a problem for each setting. */
 void config_check_live(const struct config *running, const struct config *next,
                        struct conf_problems *p);
-/* The same for the drivers, given their instances in order. Their files are not looked at: a new one is
- * used by the next process. */
-void config_check_drivers(const struct config *running, const struct config *next,
-                          struct plugin *const *drivers, uint32_t n, struct conf_problems *p);
+/* The same for plugins that live as long as the node (drivers, control plane, predictor), given their
+ * instances in order. Their files are not looked at: a new one is used by the next process. */
+void config_check_kept(const struct config *running, const struct config *next,
+                       struct plugin *const *plugins, uint32_t n, struct conf_problems *p);
 /* Effective configuration as YAML, each value with its source. Binds the plugins of this node on
  * the way and tells their problems. */
 int config_print(const struct config *c, struct plugin_host *h, struct buf *out,

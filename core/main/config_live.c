@@ -151,31 +151,60 @@ void config_check_live(const struct config *running, const struct config *next,
     }
 }
 
-static bool same_driver(const struct config *next, const struct config_plugin *a,
-                        const struct config_plugin *b, const struct plugin *running,
-                        struct conf_problems *p)
+/* The sections whose instances belong to the node and not to a generation, in their order. */
+#define KEPT_MAX 64u
+
+static uint32_t kept_sections(const struct config *c, const struct config_plugin *ret[KEPT_MAX])
 {
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->drivers.n && n < KEPT_MAX - 2; i++) {
+        ret[n++] = &c->drivers.items[i];
+    }
+    if (c->cplane.use) {
+        ret[n++] = &c->cplane;
+    }
+    if (c->predictor.use) {
+        ret[n++] = &c->predictor;
+    }
+    return n;
+}
+
+static bool is_default(const struct config_plugin *plugin)
+{
+    return same_text(plugin->where, "default");
+}
+
+static bool same_section(const struct config *next, const struct config_plugin *a,
+                         const struct config_plugin *b, const struct plugin *running,
+                         struct conf_problems *p)
+{
+    if (is_default(a) && is_default(b)) {
+        return true; /* nobody asked for another one; what the machine offers may have changed */
+    }
     return same_text(a->use, b->use) && same_text(a->name, b->name) &&
            same_text(a->file, b->file) && same_text(a->sha256, b->sha256) &&
            config_plugin_same_options(next, b, running, p);
 }
 
-void config_check_drivers(const struct config *running, const struct config *next,
-                          struct plugin *const *drivers, uint32_t n, struct conf_problems *p)
+void config_check_kept(const struct config *running, const struct config *next,
+                       struct plugin *const *plugins, uint32_t n, struct conf_problems *p)
 {
-    const struct config_list_plugin *list = &next->drivers;
-    bool same = list->n == n && running->drivers.n == n;
-    uint32_t told = p->n;
+    const struct config_plugin *a[KEPT_MAX];
+    const struct config_plugin *b[KEPT_MAX];
+    uint32_t n_a = kept_sections(running, a);
+    uint32_t n_b = kept_sections(next, b);
+    const struct config_plugin *told = n_b > 0 ? b[0] : n_a > 0 ? a[0] : NULL;
+    bool same = n_a == n && n_b == n;
+    uint32_t before = p->n;
 
-    if (list->n == 1 && strcmp(list->items[0].where, "default") == 0 && n == 1 &&
-        strcmp(running->drivers.items[0].where, "default") == 0) {
-        return; /* nobody asked for another one; what the machine offers may have changed */
-    }
     for (uint32_t i = 0; same && i < n; i++) {
-        same = same_driver(next, &running->drivers.items[i], &list->items[i], drivers[i], p);
+        same = same_section(next, a[i], b[i], plugins[i], p);
+        told = b[i];
     }
-    if (!same && p->n == told) {
-        conf_problem(p, "CFG720", list->n ? list->items[0].where : NULL,
-                     "plugins.driver cannot change while the node runs; restart the node");
+    if (!same && told && p->n == before) {
+        conf_problem(p, "CFG720", told->where,
+                     "plugins.%s cannot change while the node runs; restart the node",
+                     same_text(told->kind, FN_KIND_CONTROL_PLANE) ? "control_plane" : told->kind);
     }
 }

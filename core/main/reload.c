@@ -79,9 +79,7 @@ static void make(struct reload *r, struct config *c)
         return;
     }
     config_check_live(r->running, c, p);
-    if (node_has_runner(n)) {
-        config_check_drivers(r->running, c, n->plugins, n->n_plugins, p);
-    }
+    config_check_kept(r->running, c, n->plugins, n->n_plugins, p);
     if (p->n > 0) {
         config_destroy(c);
         return;
