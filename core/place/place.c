@@ -300,6 +300,8 @@ enum place_verdict place_next(struct place_call *pc)
         }
         breaker_good(pc->policy);
         if (r < 0) {
+            answer.verdict = FN_GIVE_UP;
+            trace_answer(pc, &answer);
             return give_up(pc, r);
         }
         if (answer.verdict == FN_TRY) {
