@@ -324,16 +324,25 @@ static double percent(long long part, long long all)
     return all > 0 ? 100.0 * (double)part / (double)all : 0;
 }
 
-static void print_shares(const json_t *counts)
+static long long sum(const json_t *counts)
 {
     long long all = 0;
     const char *key;
     json_t *n;
-    int i = 0;
 
     json_object_foreach((json_t *)(uintptr_t)counts, key, n) {
         all += (long long)json_integer_value(n);
     }
+    return all;
+}
+
+static void print_shares(const json_t *counts)
+{
+    long long all = sum(counts);
+    const char *key;
+    json_t *n;
+    int i = 0;
+
     json_object_foreach((json_t *)(uintptr_t)counts, key, n) {
         printf("%s%s %lld (%.1f %%)", i++ ? ", " : "", key, (long long)json_integer_value(n),
                percent((long long)json_integer_value(n), all));
@@ -341,22 +350,32 @@ static void print_shares(const json_t *counts)
     putchar('\n');
 }
 
+static void print_role(const json_t *root, const char *role, const char *key, const char *title)
+{
+    char part[32];
+    const json_t *r;
+
+    snprintf(part, sizeof(part), "%s_role", role);
+    r = json_object_get(root, part);
+    printf("%-14s %-8s ", title, text(root, role));
+    if (strcmp(key, "inflight") == 0) {
+        long long picks = sum(json_object_get(r, "picks"));
+
+        printf("%.2f calls at the runner named, on average\n",
+               picks ? (double)number(r, key) / (double)picks : 0);
+    } else {
+        print_shares(json_object_get(r, key));
+    }
+}
+
 static void print_roles(const json_t *root)
 {
-    static const struct {
-        const char *key;
-        const char *title;
-    } parts[] = { { "picks", "runners named" }, { "homes", "homes" } };
-
-    for (size_t i = 0; i < 2; i++) {
-        const json_t *a = json_object_get(json_object_get(root, "serving_role"), parts[i].key);
-        const json_t *b = json_object_get(json_object_get(root, "shadow_role"), parts[i].key);
-
-        printf("%-14s %-8s ", parts[i].title, text(root, "serving"));
-        print_shares(a);
-        printf("%-14s %-8s ", "", text(root, "shadow"));
-        print_shares(b);
-    }
+    print_role(root, "serving", "picks", "runners named");
+    print_role(root, "shadow", "picks", "");
+    print_role(root, "serving", "inflight", "in flight");
+    print_role(root, "shadow", "inflight", "");
+    print_role(root, "serving", "homes", "homes");
+    print_role(root, "shadow", "homes", "");
 }
 
 static void print_shadow(const json_t *root)
@@ -376,6 +395,10 @@ static void print_shadow(const json_t *root)
            number(root, "permille"), number(root, "for_s"));
     if (json_object_get(root, "off_why")) {
         printf("; turned off: %s", text(root, "off_why"));
+    }
+    if (asked == 0) {
+        printf("\n%-14s none yet\n", "questions");
+        return;
     }
     printf("\n%-14s %lld, agree %lld (%.1f %%), disagree %lld\n", "questions", asked,
            number(root, "agree"), percent(number(root, "agree"), asked), number(root, "disagree"));

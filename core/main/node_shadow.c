@@ -38,8 +38,8 @@ static json_t *role_json(const struct place_shadow_counts *n, enum place_role ro
     static const char *const picks[] = { "free", "refused", "down" };
     static const char *const homes[] = { "new", "same", "moved" };
 
-    return json_pack("{s:o, s:o}", "picks", counts_json(picks, n->picks[role], PLACE_PICKS_N),
-                     "homes", counts_json(homes, n->homes[role], PLACE_HOMES_N));
+    return json_pack("{s:o, s:I, s:o}", "picks", counts_json(picks, n->picks[role], PLACE_PICKS_N),
+                     "inflight", (json_int_t)n->inflight[role], "homes", counts_json(homes, n->homes[role], PLACE_HOMES_N));
 }
 
 static void answer_status(const struct node *n, struct admin_request *rq)

@@ -92,6 +92,7 @@ struct place_shadow_counts {
     uint64_t agree, disagree; /* same verdict and, when both say TRY, the same runner */
     uint64_t answers[PLACE_VERDICTS_N][PLACE_VERDICTS_N];  /* [serving][shadow] */
     uint64_t picks[PLACE_ROLES_N][PLACE_PICKS_N]; /* runners named, by how likely they refuse */
+    uint64_t inflight[PLACE_ROLES_N]; /* sum of the calls that were at the runners named */
     uint64_t homes[PLACE_ROLES_N][PLACE_HOMES_N]; /* runners named, against the function's last one */
 };
 

@@ -115,6 +115,7 @@ struct place_shadow {
         struct metric *answers[PLACE_VERDICTS_N][PLACE_VERDICTS_N];
         struct metric *picks[PLACE_ROLES_N][PLACE_PICKS_N];
         struct metric *homes[PLACE_ROLES_N][PLACE_HOMES_N];
+        struct metric *inflight[PLACE_ROLES_N];
     } m;
 };
 

@@ -68,12 +68,17 @@ static void declare(struct place_shadow *s)
 {
     static const char *const pick_labels[] = { "role", "runner", NULL };
     static const char *const home_labels[] = { "role", "home", NULL };
+    static const char *const role_labels[] = { "role", NULL };
 
     if (s->m.asked) {
         return;
     }
     declare_answers(s);
     for (uint32_t r = 0; r < PLACE_ROLES_N; r++) {
+        s->m.inflight[r] = series("fn_lb_shadow_pick_inflight",
+                                  "Sum over the runners named at first questions of the calls that "
+                                  "this load balancer had there.",
+                                  role_labels, &role_names[r]);
         for (uint32_t i = 0; i < PLACE_PICKS_N; i++) {
             const char *values[] = { role_names[r], runner_names[i] };
 
@@ -177,6 +182,8 @@ static void note_pick(struct place_call *pc, enum place_role role, uint32_t inde
     } else if (r->refused_ns && now_ns - r->refused_ns < REFUSED_NS) {
         pick = PLACE_PICK_REFUSED;
     }
+    p->shadow.n.inflight[role] += pc->snap->inflight[index];
+    metric_add(p->shadow.m.inflight[role], pc->snap->inflight[index]);
     p->shadow.n.picks[role][pick]++;
     metric_add(p->shadow.m.picks[role][pick], 1);
 }

@@ -342,6 +342,27 @@ START_TEST(picks_are_judged_by_what_runners_did_lately)
 }
 END_TEST
 
+START_TEST(load_at_the_runners_named_is_summed)
+{
+    struct place_call *first, *second;
+
+    publish(2);
+    shadow(&b, 1000);
+    say(&a, FN_TRY, 0);
+    say(&b, FN_TRY, 1);
+    first = begin();
+    ck_assert_int_eq(place_next(first), PLACE_TRY);
+    second = begin();
+    ck_assert_int_eq(place_next(second), PLACE_TRY);
+    say(&b, FN_TRY, 0);
+    call_for("f");
+    ck_assert_uint_eq(status().n.inflight[PLACE_SERVING], 0 + 1 + 2);
+    ck_assert_uint_eq(status().n.inflight[PLACE_SHADOW], 0 + 0 + 2);
+    end(first);
+    end(second);
+}
+END_TEST
+
 START_TEST(moves_of_homes_are_counted_for_both)
 {
     char fn[16];
@@ -594,6 +615,7 @@ int main(void)
         it_sees_what_the_pool_says_of_its_list,
         answers_are_compared_by_verdict,
         picks_are_judged_by_what_runners_did_lately,
+        load_at_the_runners_named_is_summed,
         moves_of_homes_are_counted_for_both,
         its_wakes_wake_nobody,
         many_functions_need_no_more_memory,
