@@ -293,9 +293,10 @@ static void check_functions(struct config *c, struct conf_problems *p)
 static void check_plugins(struct config *c, struct conf_problems *p)
 {
     const struct config_plugins *rules = c->plugins;
+    const struct conf_node *said =
+        conf_get(conf_get(conf_root(c->priv->file), "plugins"), "unsigned");
 
-    if (rules->keys.n == 0 && strcmp(rules->unsigned_files, "refuse") == 0 &&
-        strcmp(source_of(c, SECTION_PLUGINS, "unsigned"), "default") != 0) {
+    if (rules->keys.n == 0 && said && said->text && strcmp(said->text, "refuse") == 0) {
         refuse(c, SECTION_PLUGINS, "unsigned", "refuse", "keys beside it, or allow", p);
     }
     for (uint64_t i = 0; i < rules->keys.n; i++) {

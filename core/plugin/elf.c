@@ -19,7 +19,7 @@
 #error "expected x86-64 or arm64"
 #endif
 
-bool plugin_elf_read(const struct elf *e, uint64_t at, void *ret, size_t len)
+bool elf_read_at(const struct elf *e, uint64_t at, void *ret, size_t len)
 {
     size_t got = 0;
     ssize_t n;
@@ -49,7 +49,7 @@ static int damaged(struct elf *e, const char *what, uint64_t got, uint64_t expec
                           what, (unsigned long long)got, (unsigned long long)expected);
 }
 
-int plugin_elf_damaged(struct elf *e, const char *what)
+int elf_damaged(struct elf *e, const char *what)
 {
     return plugin_problem(e->c, FN_E_INVALID, "PLG906", "damaged or truncated ELF file: %s", what);
 }
@@ -82,7 +82,7 @@ static int check_header(struct elf *e)
         return plugin_problem(e->c, FN_E_INVALID, "PLG906",
                               "not ELF, got an empty file; expected a shared object");
     }
-    if (!plugin_elf_read(e, 0, start, n) || n < 4 || memcmp(start, ELFMAG, SELFMAG) != 0) {
+    if (!elf_read_at(e, 0, start, n) || n < 4 || memcmp(start, ELFMAG, SELFMAG) != 0) {
         return plugin_problem(e->c, FN_E_INVALID, "PLG906",
                               "not ELF, starts with %s; expected a shared object",
                               plugin_quote(start, n, shown, sizeof(shown)));
@@ -92,7 +92,7 @@ static int check_header(struct elf *e)
                               "wrong machine, got 32 bits; expected %s with 64 bits",
                               machine_name(OWN_MACHINE, own, sizeof(own)));
     }
-    if (!plugin_elf_read(e, 0, &e->eh, sizeof(e->eh))) {
+    if (!elf_read_at(e, 0, &e->eh, sizeof(e->eh))) {
         return damaged(e, "its header needs 64 bytes and ends early", sizeof(e->eh), e->size);
     }
     if (h->e_ident[EI_DATA] == ELFDATA2MSB) {
@@ -101,7 +101,7 @@ static int check_header(struct elf *e)
     }
     if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB ||
         h->e_ident[EI_VERSION] != EV_CURRENT || h->e_version != EV_CURRENT) {
-        return plugin_elf_damaged(e, "unknown class, byte order or version in its header");
+        return elf_damaged(e, "unknown class, byte order or version in its header");
     }
     if (h->e_ident[EI_OSABI] != ELFOSABI_SYSV && h->e_ident[EI_OSABI] != ELFOSABI_GNU) {
         return plugin_problem(e->c, FN_E_UNIMPLEMENTED, "PLG905",
@@ -129,7 +129,7 @@ static int check_tables(struct elf *e)
     uint64_t len = (uint64_t)h->e_phnum * sizeof(Elf64_Phdr);
 
     if (h->e_ehsize != sizeof(Elf64_Ehdr) || h->e_phentsize != sizeof(Elf64_Phdr)) {
-        return plugin_elf_damaged(e, "its header gives wrong entry sizes");
+        return elf_damaged(e, "its header gives wrong entry sizes");
     }
     if (h->e_phnum == 0 || h->e_phnum > PHDRS_MAX) {
         return damaged(e, "number of program headers", h->e_phnum, PHDRS_MAX);
@@ -139,15 +139,15 @@ static int check_tables(struct elf *e)
         return damaged(e, "end of the program headers", h->e_phoff + len, e->size);
     }
     if (h->e_shoff != 0 && h->e_shentsize != sizeof(Elf64_Shdr)) {
-        return plugin_elf_damaged(e, "its header gives wrong entry sizes");
+        return elf_damaged(e, "its header gives wrong entry sizes");
     }
     if (h->e_shoff != 0 &&
         !inside(h->e_shoff, (uint64_t)h->e_shnum * sizeof(Elf64_Shdr), e->size)) {
         return damaged(e, "end of the section headers",
                        h->e_shoff + (uint64_t)h->e_shnum * sizeof(Elf64_Shdr), e->size);
     }
-    if (!plugin_elf_read(e, h->e_phoff, e->ph, (size_t)len)) {
-        return plugin_elf_damaged(e, "its program headers cannot be read");
+    if (!elf_read_at(e, h->e_phoff, e->ph, (size_t)len)) {
+        return elf_damaged(e, "its program headers cannot be read");
     }
     return 0;
 }
@@ -158,20 +158,20 @@ static int check_load(struct elf *e, const Elf64_Phdr *p, const Elf64_Phdr *befo
         return damaged(e, "end of a segment", p->p_offset + p->p_filesz, e->size);
     }
     if (p->p_filesz > p->p_memsz || p->p_memsz > (1ULL << 32) || p->p_vaddr > (1ULL << 40)) {
-        return plugin_elf_damaged(e, "a segment has impossible sizes");
+        return elf_damaged(e, "a segment has impossible sizes");
     }
     if (p->p_align > (1ULL << 30) || (p->p_align & (p->p_align - 1)) != 0 ||
         p->p_align < 4096 || p->p_vaddr % p->p_align != p->p_offset % p->p_align) {
-        return plugin_elf_damaged(e, "a segment is not aligned");
+        return elf_damaged(e, "a segment is not aligned");
     }
     if (before && p->p_vaddr < before->p_vaddr + before->p_memsz) {
-        return plugin_elf_damaged(e, "segments overlap or are not in order");
+        return elf_damaged(e, "segments overlap or are not in order");
     }
     if (before && p->p_vaddr - before->p_vaddr > (1ULL << 33)) {
-        return plugin_elf_damaged(e, "segments are too far apart");
+        return elf_damaged(e, "segments are too far apart");
     }
     if ((p->p_flags & ~(uint32_t)(PF_R | PF_W | PF_X)) != 0 || !(p->p_flags & PF_R)) {
-        return plugin_elf_damaged(e, "a segment has unknown rights");
+        return elf_damaged(e, "a segment has unknown rights");
     }
     if ((p->p_flags & PF_W) && (p->p_flags & PF_X)) {
         return plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
@@ -181,7 +181,7 @@ static int check_load(struct elf *e, const Elf64_Phdr *p, const Elf64_Phdr *befo
 }
 
 /* The loaded segment that holds [vaddr, vaddr + len), in the file (or in memory when mem). */
-const Elf64_Phdr *plugin_elf_load_of(const struct elf *e, uint64_t vaddr, uint64_t len, bool mem)
+const Elf64_Phdr *elf_segment_at(const struct elf *e, uint64_t vaddr, uint64_t len, bool mem)
 {
     const Elf64_Phdr *p;
     uint32_t i;
@@ -200,20 +200,20 @@ const Elf64_Phdr *plugin_elf_load_of(const struct elf *e, uint64_t vaddr, uint64
 static int check_inner(struct elf *e, const Elf64_Phdr *p, const char *what)
 {
     bool mem = p->p_type == PT_TLS || p->p_type == PT_GNU_RELRO;
-    const Elf64_Phdr *l = plugin_elf_load_of(e, p->p_vaddr, mem ? p->p_filesz : p->p_memsz, mem);
+    const Elf64_Phdr *l = elf_segment_at(e, p->p_vaddr, mem ? p->p_filesz : p->p_memsz, mem);
 
     if (!inside(p->p_offset, p->p_filesz, e->size)) {
         return damaged(e, what, p->p_offset + p->p_filesz, e->size);
     }
     if (!l || p->p_offset - l->p_offset != p->p_vaddr - l->p_vaddr) {
-        return plugin_elf_damaged(e, what);
+        return elf_damaged(e, what);
     }
     if (p->p_type == PT_GNU_RELRO && (p->p_memsz > l->p_memsz + 65536 || !(l->p_flags & PF_W))) {
-        return plugin_elf_damaged(e, what);
+        return elf_damaged(e, what);
     }
     if (p->p_type == PT_TLS && (p->p_memsz > (1u << 20) || p->p_filesz > p->p_memsz ||
                                 p->p_align > 4096 || (p->p_align & (p->p_align - 1)) != 0)) {
-        return plugin_elf_damaged(e, what);
+        return elf_damaged(e, what);
     }
     return 0;
 }
@@ -227,14 +227,14 @@ static int check_section(struct elf *e, const Elf64_Shdr *sh)
     if (!(sh->sh_flags & SHF_ALLOC) || (sh->sh_flags & SHF_TLS) || sh->sh_size == 0) {
         return 0;
     }
-    l = plugin_elf_load_of(e, sh->sh_addr, sh->sh_size, sh->sh_type == SHT_NOBITS);
+    l = elf_segment_at(e, sh->sh_addr, sh->sh_size, sh->sh_type == SHT_NOBITS);
     if (!l || (sh->sh_type != SHT_NOBITS &&
                sh->sh_offset - l->p_offset != sh->sh_addr - l->p_vaddr)) {
-        return plugin_elf_damaged(e, "its sections and segments disagree about addresses");
+        return elf_damaged(e, "its sections and segments disagree about addresses");
     }
     if (((sh->sh_flags & SHF_EXECINSTR) && !(l->p_flags & PF_X)) ||
         ((sh->sh_flags & SHF_WRITE) && !(l->p_flags & PF_W))) {
-        return plugin_elf_damaged(e, "its sections and segments disagree about rights");
+        return elf_damaged(e, "its sections and segments disagree about rights");
     }
     return 0;
 }
@@ -247,8 +247,8 @@ static int check_sections(struct elf *e)
     if (e->eh.e_shoff == 0 || e->eh.e_shnum == 0 || e->eh.e_shnum > SHDRS_MAX) {
         return damaged(e, "number of section headers", e->eh.e_shnum, SHDRS_MAX);
     }
-    if (!plugin_elf_read(e, e->eh.e_shoff, e->sh, e->eh.e_shnum * sizeof(e->sh[0]))) {
-        return plugin_elf_damaged(e, "its section headers cannot be read");
+    if (!elf_read_at(e, e->eh.e_shoff, e->sh, e->eh.e_shnum * sizeof(e->sh[0]))) {
+        return elf_damaged(e, "its section headers cannot be read");
     }
     for (i = 0; i < e->eh.e_shnum; i++) {
         r = check_section(e, &e->sh[i]);
@@ -282,7 +282,7 @@ static int check_segment(struct elf *e, const Elf64_Phdr *p)
         return 0;
     case PT_PHDR:
         return p->p_offset == e->eh.e_phoff ? 0
-                                            : plugin_elf_damaged(e, "its program headers disagree");
+                                            : elf_damaged(e, "its program headers disagree");
     default:
         return 0;
     }
@@ -305,7 +305,7 @@ static int check_segments(struct elf *e, const Elf64_Phdr **ret_dynamic)
         }
     }
     if (!last) {
-        return plugin_elf_damaged(e, "nothing in it is loaded");
+        return elf_damaged(e, "nothing in it is loaded");
     }
     for (i = 0; i < e->eh.e_phnum; i++) {
         r = check_segment(e, &e->ph[i]);
@@ -315,7 +315,7 @@ static int check_segments(struct elf *e, const Elf64_Phdr **ret_dynamic)
         stack = stack || e->ph[i].p_type == PT_GNU_STACK;
         if (e->ph[i].p_type == PT_DYNAMIC) {
             if (*ret_dynamic) {
-                return plugin_elf_damaged(e, "two dynamic segments");
+                return elf_damaged(e, "two dynamic segments");
             }
             *ret_dynamic = &e->ph[i];
         }
@@ -324,10 +324,10 @@ static int check_segments(struct elf *e, const Elf64_Phdr **ret_dynamic)
         return plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
                               "does not refuse an executable stack; expected a GNU_STACK header");
     }
-    return *ret_dynamic ? check_sections(e) : plugin_elf_damaged(e, "no dynamic segment");
+    return *ret_dynamic ? check_sections(e) : elf_damaged(e, "no dynamic segment");
 }
 
-uint32_t plugin_elf_dyn_count(const struct elf *e, int64_t tag)
+uint32_t elf_count(const struct elf *e, int64_t tag)
 {
     uint32_t n = 0;
     uint32_t i;
@@ -338,7 +338,7 @@ uint32_t plugin_elf_dyn_count(const struct elf *e, int64_t tag)
     return n;
 }
 
-uint64_t plugin_elf_dyn_value(const struct elf *e, int64_t tag)
+uint64_t elf_value(const struct elf *e, int64_t tag)
 {
     uint32_t i;
 
@@ -401,21 +401,21 @@ static int check_dyn_addresses(struct elf *e)
 
     for (i = 0; i < sizeof(dyn_rules) / sizeof(dyn_rules[0]); i++) {
         rule = &dyn_rules[i];
-        at = plugin_elf_dyn_value(e, rule->tag);
-        if (rule->size_tag && plugin_elf_dyn_count(e, rule->tag) != plugin_elf_dyn_count(e, rule->size_tag)) {
-            return plugin_elf_damaged(e, "its dynamic section has an address without a size");
+        at = elf_value(e, rule->tag);
+        if (rule->size_tag && elf_count(e, rule->tag) != elf_count(e, rule->size_tag)) {
+            return elf_damaged(e, "its dynamic section has an address without a size");
         }
-        if (!plugin_elf_dyn_count(e, rule->tag)) {
+        if (!elf_count(e, rule->tag)) {
             continue;
         }
-        len = rule->size_tag ? plugin_elf_dyn_value(e, rule->size_tag) : 0;
+        len = rule->size_tag ? elf_value(e, rule->size_tag) : 0;
         len = len < rule->least ? rule->least : len;
-        l = plugin_elf_load_of(e, at, len, rule->mem);
+        l = elf_segment_at(e, at, len, rule->mem);
         if (!l || (l->p_flags & rule->flags) != rule->flags) {
-            return plugin_elf_damaged(e, "an address in its dynamic section lies outside");
+            return elf_damaged(e, "an address in its dynamic section lies outside");
         }
         if (rule->section && !is_section(e, at, len, rule->size_tag != 0)) {
-            return plugin_elf_damaged(e, "its dynamic section and its sections disagree");
+            return elf_damaged(e, "its dynamic section and its sections disagree");
         }
     }
     return 0;
@@ -427,7 +427,7 @@ static int check_dyn_addresses(struct elf *e)
 static bool relro_fits(const struct elf *e, const Elf64_Phdr *relro)
 {
     uint64_t end = relro->p_vaddr + relro->p_memsz;
-    const Elf64_Phdr *l = plugin_elf_load_of(e, relro->p_vaddr, 0, true);
+    const Elf64_Phdr *l = elf_segment_at(e, relro->p_vaddr, 0, true);
     uint32_t i;
 
     for (i = 0; i < e->eh.e_shnum; i++) {
@@ -436,7 +436,7 @@ static bool relro_fits(const struct elf *e, const Elf64_Phdr *relro)
             return true;
         }
     }
-    return end == plugin_elf_dyn_value(e, DT_PLTGOT) + 24 ||
+    return end == elf_value(e, DT_PLTGOT) + 24 ||
            (l && end == ((l->p_vaddr + l->p_memsz + 4095) & ~4095ULL));
 }
 
@@ -447,7 +447,7 @@ static int check_relro(struct elf *e)
     for (i = 0; i < e->eh.e_phnum; i++) {
         if (e->ph[i].p_type == PT_GNU_RELRO &&
             !relro_fits(e, &e->ph[i])) {
-            return plugin_elf_damaged(e, "the relro segment ends inside of a section");
+            return elf_damaged(e, "the relro segment ends inside of a section");
         }
     }
     return 0;
@@ -457,10 +457,10 @@ static int check_relro(struct elf *e)
 static int check_dyn_tag(struct elf *e, const Elf64_Dyn *d)
 {
     if (d->d_tag < 0 || (d->d_tag >= DT_NUM && d->d_tag < DT_LOOS)) {
-        return plugin_elf_damaged(e, "an unknown tag in its dynamic section");
+        return elf_damaged(e, "an unknown tag in its dynamic section");
     }
-    if (d->d_tag != DT_NEEDED && plugin_elf_dyn_count(e, d->d_tag) > 1) {
-        return plugin_elf_damaged(e, "a tag comes twice in its dynamic section");
+    if (d->d_tag != DT_NEEDED && elf_count(e, d->d_tag) > 1) {
+        return elf_damaged(e, "a tag comes twice in its dynamic section");
     }
     switch (d->d_tag) {
     case DT_TEXTREL:
@@ -469,7 +469,7 @@ static int check_dyn_tag(struct elf *e, const Elf64_Dyn *d)
                               "(-fPIC)");
     case DT_FLAGS:
         return (d->d_un.d_val & DF_TEXTREL) || d->d_un.d_val > 0x1f
-                   ? plugin_elf_damaged(e, "unknown flags in its dynamic section")
+                   ? elf_damaged(e, "unknown flags in its dynamic section")
                    : 0;
     case DT_AUDIT:
     case DT_DEPAUDIT:
@@ -477,13 +477,13 @@ static int check_dyn_tag(struct elf *e, const Elf64_Dyn *d)
     case DT_AUXILIARY:
     case DT_REL:
     case DT_DEBUG:
-        return plugin_elf_damaged(e, "a tag in its dynamic section has no use in a plugin");
+        return elf_damaged(e, "a tag in its dynamic section has no use in a plugin");
     case DT_RELAENT:
-        return d->d_un.d_val == sizeof(Elf64_Rela) ? 0 : plugin_elf_damaged(e, "relocation size");
+        return d->d_un.d_val == sizeof(Elf64_Rela) ? 0 : elf_damaged(e, "relocation size");
     case DT_SYMENT:
-        return d->d_un.d_val == sizeof(Elf64_Sym) ? 0 : plugin_elf_damaged(e, "symbol size");
+        return d->d_un.d_val == sizeof(Elf64_Sym) ? 0 : elf_damaged(e, "symbol size");
     case DT_PLTREL:
-        return d->d_un.d_val == DT_RELA ? 0 : plugin_elf_damaged(e, "relocation type");
+        return d->d_un.d_val == DT_RELA ? 0 : elf_damaged(e, "relocation type");
     case DT_RPATH:
     case DT_RUNPATH:
         return plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
@@ -492,13 +492,13 @@ static int check_dyn_tag(struct elf *e, const Elf64_Dyn *d)
     case DT_FLAGS_1:
         return d->d_un.d_val & ~(uint64_t)(DF_1_NOW | DF_1_NODELETE | DF_1_ORIGIN)
                    ? plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
-                                    "asks the linker for special treatment (flags 0x%llx); expected "
-                                    "none but NOW and NODELETE",
+                                    "asks the linker for special treatment (flags 0x%llx); "
+                                    "expected none but NOW and NODELETE",
                                     (unsigned long long)d->d_un.d_val)
                    : 0;
     case DT_NEEDED:
     case DT_SONAME:
-        return d->d_un.d_val < plugin_elf_dyn_value(e, DT_STRSZ) ? 0 : plugin_elf_damaged(e, "a library name");
+        return d->d_un.d_val < elf_value(e, DT_STRSZ) ? 0 : elf_damaged(e, "a library name");
     default:
         return 0;
     }
@@ -507,44 +507,44 @@ static int check_dyn_tag(struct elf *e, const Elf64_Dyn *d)
 /* Relocations are written by the dynamic linker without a look at where they point. */
 static int check_relocations(struct elf *e, int64_t tag, int64_t size_tag)
 {
-    uint64_t at = plugin_elf_dyn_value(e, tag);
-    uint64_t len = plugin_elf_dyn_value(e, size_tag);
+    uint64_t at = elf_value(e, tag);
+    uint64_t len = elf_value(e, size_tag);
     const Elf64_Phdr *l;
     const Elf64_Phdr *target;
     Elf64_Rela rela[64];
-    uint64_t relative = tag == DT_RELA ? plugin_elf_dyn_value(e, DT_RELACOUNT) : 0;
+    uint64_t relative = tag == DT_RELA ? elf_value(e, DT_RELACOUNT) : 0;
     uint64_t done = 0;
     uint64_t part;
     size_t i;
 
     if (len == 0) {
-        return relative == 0 ? 0 : plugin_elf_damaged(e, "its count of relative relocations is wrong");
+        return relative == 0 ? 0 : elf_damaged(e, "its count of relative relocations is wrong");
     }
-    l = plugin_elf_load_of(e, at, len, false);
+    l = elf_segment_at(e, at, len, false);
     if (!l || len % sizeof(Elf64_Rela) != 0 || len / sizeof(Elf64_Rela) > RELA_MAX) {
-        return plugin_elf_damaged(e, "relocations");
+        return elf_damaged(e, "relocations");
     }
     while (done < len) {
         part = len - done < sizeof(rela) ? len - done : sizeof(rela);
-        if (!plugin_elf_read(e, l->p_offset + (at - l->p_vaddr) + done, rela, (size_t)part)) {
-            return plugin_elf_damaged(e, "relocations");
+        if (!elf_read_at(e, l->p_offset + (at - l->p_vaddr) + done, rela, (size_t)part)) {
+            return elf_damaged(e, "relocations");
         }
         for (i = 0; i < part / sizeof(rela[0]); i++) {
-            target = plugin_elf_load_of(e, rela[i].r_offset, 8, true);
+            target = elf_segment_at(e, rela[i].r_offset, 8, true);
             /* The first ones are taken as relative without a look. */
             if (relative > 0 && ELF64_R_TYPE(rela[i].r_info) != OWN_RELATIVE) {
-                return plugin_elf_damaged(e, "its count of relative relocations is wrong");
+                return elf_damaged(e, "its count of relative relocations is wrong");
             }
             relative -= relative > 0;
             if (!target || !(target->p_flags & PF_W) ||
                 (ELF64_R_TYPE(rela[i].r_info) == OWN_RELATIVE &&
-                 !plugin_elf_load_of(e, (uint64_t)rela[i].r_addend, 0, true))) {
-                return plugin_elf_damaged(e, "a relocation points outside of its data");
+                 !elf_segment_at(e, (uint64_t)rela[i].r_addend, 0, true))) {
+                return elf_damaged(e, "a relocation points outside of its data");
             }
         }
         done += part;
     }
-    return relative == 0 ? 0 : plugin_elf_damaged(e, "its count of relative relocations is wrong");
+    return relative == 0 ? 0 : elf_damaged(e, "its count of relative relocations is wrong");
 }
 
 static int check_dynamic(struct elf *e, const Elf64_Phdr *dynamic)
@@ -556,14 +556,14 @@ static int check_dynamic(struct elf *e, const Elf64_Phdr *dynamic)
     int r;
 
     if (n == 0 || n > DYNS_MAX || dynamic->p_vaddr % 8 != 0 ||
-        !plugin_elf_read(e, dynamic->p_offset, e->dyn, (size_t)n * sizeof(Elf64_Dyn))) {
+        !elf_read_at(e, dynamic->p_offset, e->dyn, (size_t)n * sizeof(Elf64_Dyn))) {
         return damaged(e, "entries of its dynamic section", n, DYNS_MAX);
     }
     while (e->n_dyn < n && e->dyn[e->n_dyn].d_tag != DT_NULL) {
         e->n_dyn++;
     }
     if (e->n_dyn == n) {
-        return plugin_elf_damaged(e, "its dynamic section has no end");
+        return elf_damaged(e, "its dynamic section has no end");
     }
     for (i = 0; i < e->n_dyn; i++) {
         r = check_dyn_tag(e, &e->dyn[i]);
@@ -571,24 +571,24 @@ static int check_dynamic(struct elf *e, const Elf64_Phdr *dynamic)
             return r;
         }
     }
-    if (!plugin_elf_dyn_value(e, DT_STRTAB) || !plugin_elf_dyn_value(e, DT_SYMTAB) || !plugin_elf_dyn_value(e, DT_STRSZ) ||
-        !plugin_elf_dyn_value(e, DT_SYMENT) || !(plugin_elf_dyn_value(e, DT_GNU_HASH) || plugin_elf_dyn_value(e, DT_HASH)) ||
-        plugin_elf_dyn_count(e, DT_RELA) != plugin_elf_dyn_count(e, DT_RELAENT) ||
-        plugin_elf_dyn_count(e, DT_JMPREL) != plugin_elf_dyn_count(e, DT_PLTREL) ||
-        plugin_elf_dyn_count(e, DT_VERNEED) != plugin_elf_dyn_count(e, DT_VERNEEDNUM) ||
-        plugin_elf_dyn_count(e, DT_VERDEF) != plugin_elf_dyn_count(e, DT_VERDEFNUM) ||
-        (plugin_elf_dyn_count(e, DT_VERNEED) && !plugin_elf_dyn_count(e, DT_VERSYM))) {
-        return plugin_elf_damaged(e, "its dynamic section is not complete");
+    if (!elf_value(e, DT_STRTAB) || !elf_value(e, DT_SYMTAB) || !elf_value(e, DT_STRSZ) ||
+        !elf_value(e, DT_SYMENT) || !(elf_value(e, DT_GNU_HASH) || elf_value(e, DT_HASH)) ||
+        elf_count(e, DT_RELA) != elf_count(e, DT_RELAENT) ||
+        elf_count(e, DT_JMPREL) != elf_count(e, DT_PLTREL) ||
+        elf_count(e, DT_VERNEED) != elf_count(e, DT_VERNEEDNUM) ||
+        elf_count(e, DT_VERDEF) != elf_count(e, DT_VERDEFNUM) ||
+        (elf_count(e, DT_VERNEED) && !elf_count(e, DT_VERSYM))) {
+        return elf_damaged(e, "its dynamic section is not complete");
     }
     r = check_dyn_addresses(e);
     if (r < 0) {
         return r;
     }
-    l = plugin_elf_load_of(e, plugin_elf_dyn_value(e, DT_STRTAB), plugin_elf_dyn_value(e, DT_STRSZ), false);
-    if (!l || plugin_elf_dyn_value(e, DT_STRSZ) > STRTAB_MAX ||
-        !plugin_elf_read(e, l->p_offset + (plugin_elf_dyn_value(e, DT_STRTAB) - l->p_vaddr) +
-                        plugin_elf_dyn_value(e, DT_STRSZ) - 1, &last, 1) || last != '\0') {
-        return plugin_elf_damaged(e, "its string table has no end");
+    l = elf_segment_at(e, elf_value(e, DT_STRTAB), elf_value(e, DT_STRSZ), false);
+    if (!l || elf_value(e, DT_STRSZ) > STRTAB_MAX ||
+        !elf_read_at(e, l->p_offset + (elf_value(e, DT_STRTAB) - l->p_vaddr) +
+                        elf_value(e, DT_STRSZ) - 1, &last, 1) || last != '\0') {
+        return elf_damaged(e, "its string table has no end");
     }
     r = check_relro(e);
     if (r == 0) {
@@ -610,8 +610,8 @@ static int scan_notes(struct elf *e, const Elf64_Phdr *p, struct fn_note *ret)
         return damaged(e, "size of a note segment", p->p_filesz, NOTES_MAX);
     }
     while (p->p_filesz - at >= sizeof(nh)) {
-        if (!plugin_elf_read(e, p->p_offset + at, &nh, sizeof(nh))) {
-            return plugin_elf_damaged(e, "a note cannot be read");
+        if (!elf_read_at(e, p->p_offset + at, &nh, sizeof(nh))) {
+            return elf_damaged(e, "a note cannot be read");
         }
         name_len = ((uint64_t)nh.n_namesz + align - 1) & ~(align - 1);
         desc_len = ((uint64_t)nh.n_descsz + align - 1) & ~(align - 1);
@@ -620,7 +620,7 @@ static int scan_notes(struct elf *e, const Elf64_Phdr *p, struct fn_note *ret)
                            p->p_filesz);
         }
         if (nh.n_namesz == 4 && nh.n_type == FN_NOTE_TYPE && nh.n_descsz >= 8 && align == 4 &&
-            plugin_elf_read(e, p->p_offset + at, ret, sizeof(*ret)) &&
+            elf_read_at(e, p->p_offset + at, ret, sizeof(*ret)) &&
             memcmp(ret->name, FN_NOTE_OWNER, 4) == 0) {
             return 1;
         }
@@ -650,12 +650,12 @@ static int find_note(struct elf *e, struct fn_note *ret)
                           "with FN_PLUGIN_DEFINE");
 }
 
-const char *plugin_elf_text(const struct elf *e, uint64_t at, uint64_t limit, char *ret, size_t cap)
+const char *elf_text_at(const struct elf *e, uint64_t at, uint64_t limit, char *ret, size_t cap)
 {
     size_t n = at < limit ? (limit - at < cap ? (size_t)(limit - at) : cap) : 0;
 
     memset(ret, 0, cap);
-    if (n == 0 || !plugin_elf_read(e, at, ret, n)) {
+    if (n == 0 || !elf_read_at(e, at, ret, n)) {
         ret[0] = '\0';
     }
     ret[cap - 1] = '\0';

@@ -25,18 +25,18 @@ struct elf {
 };
 
 /* False when it lies outside of the file. */
-bool plugin_elf_read(const struct elf *e, uint64_t at, void *ret, size_t len);
+bool elf_read_at(const struct elf *e, uint64_t at, void *ret, size_t len);
 /* PLG906 "damaged or truncated ELF file: <what>". */
-int plugin_elf_damaged(struct elf *e, const char *what);
+int elf_damaged(struct elf *e, const char *what);
 /* The loaded segment that holds [vaddr, vaddr + len), in the file (or in memory when mem), or NULL.
  */
-const Elf64_Phdr *plugin_elf_load_of(const struct elf *e, uint64_t vaddr, uint64_t len, bool mem);
-uint32_t plugin_elf_dyn_count(const struct elf *e, int64_t tag);
-uint64_t plugin_elf_dyn_value(const struct elf *e, int64_t tag);
+const Elf64_Phdr *elf_segment_at(const struct elf *e, uint64_t vaddr, uint64_t len, bool mem);
+uint32_t elf_count(const struct elf *e, int64_t tag);
+uint64_t elf_value(const struct elf *e, int64_t tag);
 /* Reads headers, segments, sections and the dynamic section and judges them. */
 int plugin_elf_open(struct elf *e);
 /* A text of at most cap - 1 bytes in the file, `limit` its end. "" when it is none. */
-const char *plugin_elf_text(const struct elf *e, uint64_t at, uint64_t limit, char *ret,
+const char *elf_text_at(const struct elf *e, uint64_t at, uint64_t limit, char *ret,
                             size_t cap);
 
 /* elf_names.c: libraries, symbols and flags; after the dynamic section was judged. */

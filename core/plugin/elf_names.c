@@ -46,9 +46,9 @@ static bool is_allowed(const struct plugin_host *h, const char *name)
 /* All of them are told, so that the operator need not come back for each. */
 static int check_libraries(struct elf *e)
 {
-    uint64_t table = plugin_elf_dyn_value(e, DT_STRTAB);
-    uint64_t size = plugin_elf_dyn_value(e, DT_STRSZ);
-    const Elf64_Phdr *l = plugin_elf_load_of(e, table, size, false);
+    uint64_t table = elf_value(e, DT_STRTAB);
+    uint64_t size = elf_value(e, DT_STRSZ);
+    const Elf64_Phdr *l = elf_segment_at(e, table, size, false);
     uint64_t base = l->p_offset + (table - l->p_vaddr);
     char name[NAME_BYTES];
     char shown[NAME_BYTES];
@@ -58,7 +58,7 @@ static int check_libraries(struct elf *e)
         if (e->dyn[i].d_tag != DT_NEEDED) {
             continue;
         }
-        plugin_elf_text(e, base + e->dyn[i].d_un.d_val, base + size, name, sizeof(name));
+        elf_text_at(e, base + e->dyn[i].d_un.d_val, base + size, name, sizeof(name));
         if (!is_allowed(e->c->host, name)) {
             r = plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
                                "needs library %s; expected the C library, libstdc++, libcrypto, "
@@ -79,7 +79,7 @@ static int check_symbol(struct elf *e, const Elf64_Sym *sym, uint64_t strings, u
     if (!unique && !ifunc) {
         return 0;
     }
-    plugin_elf_text(e, strings + sym->st_name, end, name, sizeof(name));
+    elf_text_at(e, strings + sym->st_name, end, name, sizeof(name));
     plugin_quote(name, strlen(name), shown, sizeof(shown));
     return plugin_problem(e->c, FN_E_PERMISSION, "PLG906",
                           unique
@@ -104,17 +104,16 @@ static int check_symbols(struct elf *e)
             table = &e->sh[i];
         }
     }
-    if (!table || table->sh_addr != plugin_elf_dyn_value(e, DT_SYMTAB) ||
-        table->sh_link >= e->eh.e_shnum || table->sh_size / sizeof(syms[0]) > SYMBOLS_MAX) {
-        return plugin_elf_damaged(e, "its symbol table is not where it should be");
+    if (!table || table->sh_addr != elf_value(e, DT_SYMTAB) || table->sh_link >= e->eh.e_shnum ||
+        table->sh_size / sizeof(syms[0]) > SYMBOLS_MAX) {
+        return elf_damaged(e, "its symbol table is not where it should be");
     }
     strings = &e->sh[table->sh_link];
     for (uint64_t at = 0; at < table->sh_size / sizeof(syms[0]) && r == 0; at += n) {
         n = table->sh_size / sizeof(syms[0]) - at;
         n = n < 64 ? n : 64;
-        if (!plugin_elf_read(e, table->sh_offset + at * sizeof(syms[0]), syms,
-                             n * sizeof(syms[0]))) {
-            return plugin_elf_damaged(e, "its symbol table");
+        if (!elf_read_at(e, table->sh_offset + at * sizeof(syms[0]), syms, n * sizeof(syms[0]))) {
+            return elf_damaged(e, "its symbol table");
         }
         for (uint64_t i = 0; i < n && r == 0; i++) {
             r = check_symbol(e, &syms[i], strings->sh_offset,
@@ -126,17 +125,17 @@ static int check_symbols(struct elf *e)
 
 static int check_ifunc_relocations(struct elf *e, int64_t tag, int64_t size_tag)
 {
-    uint64_t at = plugin_elf_dyn_value(e, tag);
-    uint64_t n = plugin_elf_dyn_value(e, size_tag) / sizeof(Elf64_Rela);
-    const Elf64_Phdr *l = plugin_elf_load_of(e, at, n * sizeof(Elf64_Rela), false);
+    uint64_t at = elf_value(e, tag);
+    uint64_t n = elf_value(e, size_tag) / sizeof(Elf64_Rela);
+    const Elf64_Phdr *l = elf_segment_at(e, at, n * sizeof(Elf64_Rela), false);
     Elf64_Rela rela[64];
     uint64_t part;
 
     for (uint64_t i = 0; l && i < n; i += part) {
         part = n - i < 64 ? n - i : 64;
-        if (!plugin_elf_read(e, l->p_offset + (at - l->p_vaddr) + i * sizeof(rela[0]), rela,
-                             part * sizeof(rela[0]))) {
-            return plugin_elf_damaged(e, "relocations");
+        if (!elf_read_at(e, l->p_offset + (at - l->p_vaddr) + i * sizeof(rela[0]), rela,
+                         part * sizeof(rela[0]))) {
+            return elf_damaged(e, "relocations");
         }
         for (uint64_t k = 0; k < part; k++) {
             if (ELF64_R_TYPE(rela[k].r_info) == OWN_IRELATIVE) {

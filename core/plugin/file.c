@@ -138,7 +138,8 @@ static int load(struct plugin_check *c, struct plugin_file *f)
     f->mapping = plugin_mapping_add(f->handle, f->path, &twin);
     if (twin) {
         return plugin_problem(c, FN_E_INTERNAL, "PLG908",
-                              "the linker gave the handle of another plugin; expected one of its own");
+                              "the linker gave the handle of another plugin; expected one of its "
+                              "own");
     }
     r = plugin_mem_create(f->handle, &c->mem);
     if (r < 0) {
@@ -360,8 +361,8 @@ static int open_changed(struct plugin_check *c, int fd, const struct plugin_stat
     }
     if (c->host->n_files >= PLUGIN_FILES_MAX) {
         return plugin_problem(c, FN_E_EXHAUSTED, "PLG922",
-                              "%u plugin files are mapped already and none is ever unmapped; expected "
-                              "a new process",
+                              "%u plugin files are mapped already and none is ever unmapped; "
+                              "expected a new process",
                               c->host->n_files);
     }
     return open_new(c, fd, st, ret);

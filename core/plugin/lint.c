@@ -116,11 +116,11 @@ static void each_symbol(const struct elf *e, const Elf64_Shdr *table,
     }
     strings = &e->sh[table->sh_link];
     for (uint64_t i = 0; i < table->sh_size / sizeof(sym); i++) {
-        if (!plugin_elf_read(e, table->sh_offset + i * sizeof(sym), &sym, sizeof(sym))) {
+        if (!elf_read_at(e, table->sh_offset + i * sizeof(sym), &sym, sizeof(sym))) {
             return;
         }
-        plugin_elf_text(e, strings->sh_offset + sym.st_name, strings->sh_offset + strings->sh_size,
-                        name, sizeof(name));
+        elf_text_at(e, strings->sh_offset + sym.st_name, strings->sh_offset + strings->sh_size,
+                    name, sizeof(name));
         cb(ud, &sym, name);
     }
 }
@@ -208,8 +208,8 @@ static void judge_sections(const struct elf *e, void (*cb)(void *, const char *,
 {
     for (uint32_t i = 0; i < e->eh.e_shnum; i++) {
         const Elf64_Shdr *sh = &e->sh[i];
-        bool got = sh->sh_addr <= plugin_elf_dyn_value(e, DT_PLTGOT) &&
-                   plugin_elf_dyn_value(e, DT_PLTGOT) < sh->sh_addr + sh->sh_size;
+        bool got = sh->sh_addr <= elf_value(e, DT_PLTGOT) &&
+                   elf_value(e, DT_PLTGOT) < sh->sh_addr + sh->sh_size;
 
         if (stays_writable(e, sh) && !got && sh->sh_size > 16) {
             cb(ud, sh->sh_type == SHT_NOBITS ? "(zeroed data)" : "(data)", sh->sh_size);

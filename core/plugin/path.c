@@ -56,8 +56,8 @@ static bool is_above_us(const char *dir)
     return len == 0 || (strncmp(exe, dir, len) == 0 && exe[len] == '/');
 }
 
-/* Whoever can rename a directory of the path can put another file there. Sticky directories keep the
- * entries of others. What also holds our executable is told only: build machines commonly have
+/* Whoever can rename a directory of the path can put another file there. Sticky directories keep
+ * the entries of others. What also holds our executable is told only: build machines commonly have
  * such a directory near the root, and it gives nobody more than he has. */
 static int check_directory(struct plugin_check *c, const char *dir, const struct stat *found,
                            bool last)

@@ -1,9 +1,9 @@
 /* Plugin: loads shared objects, checks them, makes instances and calls them.
  *
- * Life: a file is opened, copied into sealed memory and checked (plugin_file_open), its factories are found by kind and name,
- * an instance is made of a factory with options from fn.yaml (plugin_create), called through its
- * host-side copy of the ops table between plugin_enter() and plugin_leave(), and destroyed. Files
- * are never unmapped. Nothing that a wrong, old, new, truncated or hostile-looking file contains
+ * Life: a file is opened, copied into sealed memory and checked (plugin_file_open), its factories
+ * are found by kind and name, an instance is made of a factory with options from fn.yaml
+ * (plugin_create), called through its host-side copy of the ops table between plugin_enter() and
+ * plugin_leave(), and destroyed. Files are never unmapped. Nothing that a wrong, old, new, truncated or hostile-looking file contains
  * crashes the host: each refusal is one sentence that names what was found and what was expected
  * (style-and-abi 2.3.4; rows 38 and 39 of reliability 4.5; F67 to F70). */
 #ifndef PLUGIN_PLUGIN_H
@@ -38,9 +38,9 @@ void plugin_host_offer(struct plugin_host *h, const char *iface, uint16_t major,
 void *plugin_impl(const struct fn_host *host, const char *iface);
 struct plugin *plugin_of(const struct fn_host *host);
 
-/* [init] Called with the host table of an instance when it is destroyed and when its create() failed,
- * so that what an implementation holds for it (streams, say) is let go. `iface` must have been
- * offered. Any context that plugin_destroy() may have. */
+/* [init] Called with the host table of an instance when it is destroyed and when its create()
+ * failed, so that what an implementation holds for it (streams, say) is let go. `iface` must have
+ * been offered. Any context that plugin_destroy() may have. */
 void plugin_host_on_release(struct plugin_host *h, const char *iface,
                             void (*release)(void *impl, const struct fn_host *host));
 
@@ -51,7 +51,7 @@ void plugin_host_on_release(struct plugin_host *h, const char *iface,
 #define PLUGIN_LOST_MAX  2 /* create() calls that never returned, before no further one is tried */
 
 struct plugin_policy {
-    const char *const *keys; /* PEM files with Ed25519 public keys; none = signatures not looked at */
+    const char *const *keys; /* PEM files, Ed25519 public keys; none = signatures not looked at */
     uint32_t n_keys;
     bool unsigned_refused;         /* has a meaning with keys only */
     const char *const *libraries;  /* that plugins may need, beside those the host always allows */

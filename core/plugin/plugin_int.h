@@ -102,8 +102,8 @@ struct plugin_mem;
 
 /* [*ret_from, *ret_to) holds all its segments. */
 int plugin_mem_range(void *handle, uintptr_t *ret_from, uintptr_t *ret_to);
-/* Remembers where it lies, for plugin_mapping_at(). NULL when the table is full, or when `handle` is
- * known: then *ret_twin is set. */
+/* Remembers where it lies, for plugin_mapping_at(). NULL when the table is full, or when `handle`
+ * is known: then *ret_twin is set. */
 struct plugin_mapping *plugin_mapping_add(void *handle, const char *path, bool *ret_twin);
 
 /* The segments of all objects of this process; those of `handle` are marked as its own. */
