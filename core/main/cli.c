@@ -17,6 +17,7 @@ static const char usage_text[] =
     "       fnd status [--json] [--socket PATH|--config FILE]\n"
     "       fnd why [--json] [--socket PATH|--config FILE] CALL-ID\n"
     "       fnd shadow [--json] [--socket PATH|--config FILE] status|swap|back\n"
+    "       fnd runners [--json] [--socket PATH|--config FILE] list|drain ID|undrain ID\n"
     "       fnd reload [--json] [--socket PATH|--config FILE]\n"
     "       fnd version\n"
     "\n"
@@ -26,6 +27,7 @@ static const char usage_text[] =
     "  status     tells what the running node of that configuration does\n"
     "  why        tells what a recent call met: runners, refusals, waits\n"
     "  shadow     compares the shadow placer with the serving one; swaps them, and back\n"
+    "  runners    tells what a node pool manager has; drains a runner, takes it back\n"
     "  reload     makes the running node read its configuration again; mistakes change nothing\n"
     "  --socket   the node's admin socket, when it is not the configuration's\n"
     "  --json     the node's answer as it came\n"
@@ -355,6 +357,7 @@ static const struct command commands[] = {
     { "status", "cjS", 0, 0, NULL, cli_status },
     { "why", "cjS", 1, 1, "a call id (the header Fn-Call-Id of the answer)", cli_why },
     { "reload", "cjS", 0, 0, NULL, cli_reload },
+    { "runners", "cjS", 1, 2, "list, drain <id> or undrain <id>", cli_runners },
     { "shadow", "cjS", 1, 1, "status, swap or back", cli_shadow },
     { "version", "", 0, 0, NULL, run_version },
 };

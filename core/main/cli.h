@@ -27,6 +27,7 @@ int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct 
 
 /* cli_admin.c: commands that ask a running node. argv: the operands. */
 int cli_shadow(const struct cli_options *o, int argc, char **argv);
+int cli_runners(const struct cli_options *o, int argc, char **argv);
 int cli_why(const struct cli_options *o, int argc, char **argv);
 int cli_status(const struct cli_options *o, int argc, char **argv);
 int cli_reload(const struct cli_options *o, int argc, char **argv);

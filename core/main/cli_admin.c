@@ -317,6 +317,74 @@ int cli_why(const struct cli_options *o, int argc, char **argv)
     return r;
 }
 
+/* ---- runners --------------------------------------------------------------------------------- */
+
+static const char *state_of(const json_t *runner)
+{
+    if (!json_is_true(json_object_get(runner, "operator_drain"))) {
+        return text(runner, "state");
+    }
+    return number(runner, "active") == 0 ? "drained, empty" : "drained";
+}
+
+static void print_runners(const json_t *root)
+{
+    const json_t *runners = json_object_get(root, "runners");
+    int id = width_of(runners, "id", "runner"), group = width_of(runners, "group", "group");
+    json_t *o;
+    size_t i;
+
+    json_array_foreach(json_object_get(root, "groups"), i, o) {
+        printf("group %s: %lld MB wanted, %lld MB desired, %lld calls wait, %lld runners asked "
+               "for%s\n",
+               text(o, "name"), number(o, "wanted_mb"), number(o, "desired_mb"),
+               number(o, "waiting"), number(o, "asked"),
+               json_is_true(json_object_get(o, "settled")) ? "" : "; still learning");
+    }
+    if (json_array_size(runners) > 0) {
+        printf("\n%-*s  %-*s  %-14s  %5s  %8s  %6s  %s\n", id, "runner", group, "group", "state",
+               "calls", "MB", "for", "address");
+    }
+    json_array_foreach((json_t *)(uintptr_t)runners, i, o) {
+        printf("%-*s  %-*s  %-14s  %5lld  %8lld  %4lld s  %s\n", id, text(o, "id"), group,
+               text(o, "group"), state_of(o), number(o, "active"), number(o, "capacity_mb"),
+               number(o, "since_s"), text(o, "address"));
+    }
+}
+
+int cli_runners(const struct cli_options *o, int argc, char **argv)
+{
+    bool list = strcmp(argv[0], "list") == 0;
+    json_t *root;
+    char path[512];
+    int r;
+
+    if ((!list && strcmp(argv[0], "drain") != 0 && strcmp(argv[0], "undrain") != 0) ||
+        (argc == 1) != list) {
+        fprintf(stderr, "fnd: runners, got \"%.64s\"; expected list, drain <id> or undrain <id>\n",
+                argv[0]);
+        return CLI_USAGE;
+    }
+    if (!list && (!argv[1][0] || strpbrk(argv[1], " /?#%\r\n") || strlen(argv[1]) > 255)) {
+        fprintf(stderr, "fnd: runner, got \"%.64s\"; expected an id of `fnd runners list`\n",
+                argv[1]);
+        return CLI_USAGE;
+    }
+    snprintf(path, sizeof(path), "/runners%s%s%s%s", list ? "" : "/", list ? "" : argv[0],
+             list ? "" : "/", list ? "" : argv[1]);
+    r = ask(o, list ? "GET" : "POST", path, &root);
+    if (r == CLI_OK && list) {
+        if (o->json) {
+            r = print_json(root);
+        } else {
+            print_runners(root);
+            r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+        }
+    }
+    json_decref(root);
+    return r;
+}
+
 /* ---- shadow ---------------------------------------------------------------------------------- */
 
 static double percent(long long part, long long all)

@@ -124,6 +124,7 @@ struct config_npm {
     int64_t settle_ns;
     int64_t loss_brake_ns;
     int64_t cooldown_ns;
+    int64_t drain_min_ns;
     int64_t drain_max_ns;
     int64_t request_life_ns;
     int64_t boot_max_ns;

@@ -286,6 +286,8 @@ static const struct fn_opt npm_opts[] = {
         "after a start."),
     OPT("cooldown", DURATION, AT(cooldown_ns), "60s", 0, 24 * H,
         "Time that there must be a runner too many before one is drained; upstream 0."),
+    OPT("drain_settle", DURATION, AT(drain_min_ns), "3s", 0, H,
+        "Time until every load balancer knows that a runner is draining."),
     OPT("drain_timeout", DURATION, AT(drain_max_ns), "310s", 0, 24 * H,
         "Time that a draining runner gets for its calls; upstream always 50 s."),
     OPT("request_life", DURATION, AT(request_life_ns), "300s", S, 24 * H,

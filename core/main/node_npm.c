@@ -170,6 +170,7 @@ static void set_options(const struct config_npm *c, struct npm_options *o)
     o->settle_ns = c->settle_ns;
     o->loss_brake_ns = c->loss_brake_ns;
     o->cooldown_ns = c->cooldown_ns;
+    o->drain_min_ns = c->drain_min_ns;
     o->drain_max_ns = c->drain_max_ns;
     o->request_life_ns = c->request_life_ns;
     o->boot_max_ns = c->boot_max_ns;

@@ -13,13 +13,31 @@
 
 /* ---- who this runner is ---------------------------------------------------------------------- */
 
-/* "<hostname>-<port>" in the letters of an owner; the same after a restart. */
+/* FNV-1a: a whole path in 16 letters. */
+static uint64_t hash_of(const char *text)
+{
+    uint64_t h = 14695981039346656037u;
+
+    for (; *text; text++) {
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    }
+    return h;
+}
+
+/* "<hostname>-<port>", with a unix socket "<hostname>-<hash of its path>", in the letters of an owner;
+ * the same after a restart, and of no other runner of this machine. */
 static void derive_owner(struct node *n)
 {
-    const char *colon = strrchr(n->config->grpc->listen, ':');
+    const char *listen = n->config->grpc->listen;
+    const char *colon = strrchr(listen, ':');
     size_t len;
 
-    snprintf(n->owner, sizeof(n->owner), "%.40s-%.16s", n->hostname, colon ? colon + 1 : "0");
+    if (strncmp(listen, "unix:", 5) == 0) {
+        snprintf(n->owner, sizeof(n->owner), "%.40s-%016llx", n->hostname,
+                 (unsigned long long)hash_of(listen));
+    } else {
+        snprintf(n->owner, sizeof(n->owner), "%.40s-%.16s", n->hostname, colon ? colon + 1 : "0");
+    }
     len = strlen(n->owner);
     for (size_t i = 0; i < len; i++) {
         n->owner[i] = isalnum((unsigned char)n->owner[i])

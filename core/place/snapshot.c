@@ -208,7 +208,11 @@ void snapshot_unref(struct snapshot *s)
 int snapshot_empty(struct place_group *g)
 {
     g->snap = snapshot_create(g, NULL, 0);
-    return g->snap ? 0 : FN_E_EXHAUSTED;
+    if (!g->snap) {
+        return FN_E_EXHAUSTED;
+    }
+    index_build(g->snap); /* the group may be younger than the placer */
+    return 0;
 }
 
 static void on_link_state(void *ud, bool up)

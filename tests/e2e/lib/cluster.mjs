@@ -52,7 +52,7 @@ ${runner ? indent(runner, 2) : ''}
 }
 
 // more: further sections of fn.yaml.
-export async function startLb({ name = 'lb', addresses, functions = {}, lb = '', http = '', plugins = '', placer = '{ use: naive }', more = '', args, env } = {}) {
+export async function startLb({ name = 'lb', addresses, functions = {}, lb = '', http = '', plugins = '', placer = '{ use: naive }', pool, more = '', args, env } = {}) {
   const port = await freePort()
   return Fnd.start(name, port, `
 node: lb
@@ -62,7 +62,7 @@ ${http ? indent(http, 2) : ''}
 plugin_dir: ${path.join(build, 'plugins')}
 plugins:
   placer: ${placer}
-  pool: { use: static, runners: [${addresses.map((a) => `"${a}"`).join(', ')}] }
+  pool: ${pool ?? `{ use: static, runners: [${addresses.map((a) => `"${a}"`).join(', ')}] }`}
 ${plugins ? indent(plugins, 2) : ''}
 ${lb ? `lb:\n${indent(lb, 2)}` : ''}
 ${more}

@@ -370,6 +370,19 @@ START_TEST(empty_group_waits_for_the_pool)
 }
 END_TEST
 
+/* Its first call makes a group, long after the placer was set: it crashed for want of a policy. */
+START_TEST(a_group_that_nobody_named_before)
+{
+    struct place_call *a;
+
+    t.group = "blue";
+    a = begin();
+    ck_assert_int_eq(place_next(a), PLACE_PARKED);
+    ck_assert_uint_eq(t.last_why, FN_WHY_START);
+    leave(a);
+}
+END_TEST
+
 START_TEST(link_that_comes_up_wakes)
 {
     struct place_call *a;
@@ -964,7 +977,7 @@ int main(void)
     const TTest *const tests[] = {
         tries_in_order_and_counts, down_links_are_not_tried, draining_runners_are_refused,
         snapshots_carry_links, restarted_elsewhere, failing_pool_keeps_its_list, builders_check,
-        empty_group_waits_for_the_pool, link_that_comes_up_wakes, plugin_wakes,
+        empty_group_waits_for_the_pool, a_group_that_nobody_named_before, link_that_comes_up_wakes, plugin_wakes,
         capacity_wakes_the_oldest, no_retry_storm, many_runners_refuse, waits_grow_to_a_second,
         deadline_says_why,
         bad_answers, breaker_saves_the_call, breaker_opens_for_slow_decisions_and_closes,

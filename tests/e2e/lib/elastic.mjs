@@ -1,0 +1,87 @@
+// A node pool manager with local processes as machines, and load balancers that follow it.
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { startLb } from './cluster.mjs'
+import { Fnd, build, freePort, tempDir, until } from './node.mjs'
+
+const run = promisify(execFile)
+const RUNNER_MB = 256
+
+export class Elastic {
+  // groups: names; functions as for startLb; npm: further options of npm:
+  static async start({ lbs = 1, groups = ['default'], functions, npm = '', pool = '' }) {
+    const e = new Elastic()
+    e.state = mkdtempSync('/tmp/fnr-') // short: sockets are in it
+    e.base = path.join(tempDir(), 'base.yaml')
+    writeFileSync(e.base, `runner: { memory_total: ${RUNNER_MB}MiB, iofs_path: ${e.state}, writable_root: true }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins: { driver: { use: process, root: ${path.join(build, 'functions')} } }
+`)
+    e.grpc = await freePort()
+    const port = await freePort()
+    e.socket = path.join(tempDir(), 'admin.sock')
+    e.npm = await Fnd.start('npm', port, `
+node: npm
+http: { listen: "127.0.0.1:${port}" }
+grpc: { listen: "127.0.0.1:${e.grpc}" }
+admin: { socket: ${e.socket} }
+plugin_dir: ${path.join(build, 'plugins')}
+npm:
+  groups: [${groups.join(', ')}]
+  settle: 500ms
+  loss_brake: 500ms
+  cooldown: 1s
+  poll: 200ms
+  drain_settle: 300ms
+  runner_mb: ${RUNNER_MB}
+  group_runners_max: 4
+${npm}
+plugins:
+  control_plane: { use: process, state: ${e.state}, program: ${path.join(build, 'fnd')}, base: ${e.base}, capacity: ${RUNNER_MB} }
+`)
+    e.lbs = []
+    for (let i = 0; i < lbs; i++) {
+      e.lbs.push(await startLb({ name: `lb${i}`, functions, pool: `{ use: npm, address: "127.0.0.1:${e.grpc}", interval: 200ms${pool} }` }))
+    }
+    await until('the manager has learnt', async () => (await e.runners()).groups.every((g) => g.settled))
+    return e
+  }
+
+  async cli(...args) {
+    return run(path.join(build, 'fnd'), [args[0], '--json', '--socket', this.socket, ...args.slice(1)])
+  }
+
+  // { groups, runners } of the manager.
+  async runners() {
+    return JSON.parse((await this.cli('runners', 'list')).stdout)
+  }
+
+  async states(group = 'default') {
+    const count = {}
+    for (const r of (await this.runners()).runners) {
+      if (r.group === group) count[r.state] = (count[r.state] ?? 0) + 1
+    }
+    return count
+  }
+
+  // Runner processes, by their pid files.
+  pids() {
+    return readdirSync(this.state, { withFileTypes: true }).filter((d) => d.isDirectory()).flatMap((g) => {
+      const group = path.join(this.state, g.name)
+      return readdirSync(group).map((id) => path.join(group, id, 'pid'))
+    }).flatMap((file) => {
+      try { return [Number(readFileSync(file, 'utf8'))] } catch { return [] }
+    })
+  }
+
+  async stop() {
+    for (const lb of this.lbs) await lb.stop()
+    await this.npm.stop()
+    for (const pid of this.pids()) {
+      try { process.kill(pid, 'SIGKILL') } catch { /* it is gone */ }
+    }
+    rmSync(this.state, { recursive: true, force: true })
+  }
+}
