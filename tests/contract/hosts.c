@@ -8,13 +8,14 @@
  */
 
 #define BUILDERS_MAX 4096
-#define IDS_MAX 20000
+#define RUNNERS_MAX 65536u /* as a host has it */
+#define KEYS_N 131101u     /* a prime with room */
 
 struct fn_snap_builder {
     bool open;
     uint32_t n;
     uint64_t hash;
-    uint64_t *ids;
+    uint64_t *keys;
 };
 
 struct published published;
@@ -24,7 +25,7 @@ static uint32_t n_builders;
 void published_reset(void)
 {
     for (uint32_t i = 0; i < n_builders; i++) {
-        free(builders[i].ids);
+        free(builders[i].keys);
     }
     memset(builders, 0, sizeof(builders));
     n_builders = 0;
@@ -67,21 +68,30 @@ static void hash_text(uint64_t *h, const char *s)
     *h = (*h ^ 0xff) * 0x100000001b3u;
 }
 
-/* Id and address together name a runner. */
-static bool is_new(struct fn_snap_builder *b, uint64_t id)
+/* Id and address together name a runner: both are in `key`. A table with open addressing. */
+static bool is_new(struct fn_snap_builder *b, uint64_t key)
 {
-    if (!b->ids) {
-        b->ids = calloc(IDS_MAX, sizeof(*b->ids));
+    size_t i = (size_t)(key * 0x9e3779b97f4a7c15u >> 32) % KEYS_N;
+
+    if (!b->keys) {
+        b->keys = calloc(KEYS_N, sizeof(*b->keys));
     }
-    for (uint32_t i = 0; b->ids && i < b->n; i++) {
-        if (b->ids[i] == id) {
+    must(b->keys, "the machine has no memory for the test");
+    for (; b->keys[i]; i = (i + 1) % KEYS_N) {
+        if (b->keys[i] == key) {
             return false;
         }
     }
-    if (b->ids && b->n < IDS_MAX) {
-        b->ids[b->n] = id;
-    }
+    b->keys[i] = key;
     return true;
+}
+
+static void close_builder(struct fn_snap_builder *b)
+{
+    b->open = false;
+    free(b->keys);
+    b->keys = NULL;
+    published.builders--;
 }
 
 static int snap_add(struct fn_snap_builder *b, const struct fn_runner *r, uint32_t size)
@@ -97,15 +107,23 @@ static int snap_add(struct fn_snap_builder *b, const struct fn_runner *r, uint32
         violation("fn.snap add was given a runner of %u bytes without a usable address", size);
         return FN_E_INVALID;
     }
+    for (const char *c = r->address; *c; c++) {
+        if (*c <= 0x20 || *c > 0x7e) {
+            violation("fn.snap add was given an address with byte 0x%02x; expected host:port",
+                      (unsigned char)*c);
+            return FN_E_INVALID;
+        }
+    }
+    if (b->n >= RUNNERS_MAX || outside_refuses("fn.snap add")) {
+        return FN_E_EXHAUSTED;
+    }
     key = r->id;
     hash_text(&key, r->address);
-    if (!is_new(b, key)) {
+    if (!is_new(b, key ? key : 1)) {
         violation("fn.snap add was given id %llu with address %.60s twice in one list; id and "
                   "address together name a runner",
                   (unsigned long long)r->id, r->address);
-    }
-    if (b->n >= IDS_MAX || outside_refuses("fn.snap add")) {
-        return FN_E_EXHAUSTED;
+        return FN_E_INVALID;
     }
     b->n++;
     b->hash = (b->hash ^ r->id) * 0x100000001b3u;
@@ -123,8 +141,7 @@ static int snap_publish(struct fn_snap_builder *b)
     if (published.after_done) {
         violation("fn.snap publish was called after stop() had reported done");
     }
-    b->open = false;
-    published.builders--;
+    close_builder(b);
     if (outside_refuses("fn.snap publish")) {
         return FN_E_EXHAUSTED;
     }
@@ -139,8 +156,7 @@ static void snap_discard(struct fn_snap_builder *b)
 {
     HOST_CALL();
     if (b && usable(b, "fn.snap discard")) {
-        b->open = false;
-        published.builders--;
+        close_builder(b);
     }
 }
 

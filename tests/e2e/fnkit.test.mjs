@@ -1,0 +1,124 @@
+// fnkit as its user sees it: pages, exit codes, reports, and files that want to do harm.
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { after, test } from 'node:test';
+
+const build = resolve(process.env.FND_BUILD ?? 'build');
+const plugin = (name) => join(build, 'plugins', `${name}.so`);
+const evil = (name) => join(build, 'tests', 'plugins', 'evil', `${name}.so`);
+const mutant = (name) => join(build, 'tests', 'plugins', 'mutants', `${name}.so`);
+const dir = mkdtempSync(join(tmpdir(), 'fnkit-'));
+after(() => rmSync(dir, { recursive: true }));
+
+function fnkit(...args) {
+  const r = spawnSync(join(build, 'fnkit'), args, { encoding: 'utf8', timeout: 60000 });
+  return { code: r.status, out: r.stdout, err: r.stderr };
+}
+
+test('inspect tells the same as a page and as JSON', () => {
+  const page = fnkit('inspect', plugin('pool-static'));
+  const json = JSON.parse(fnkit('inspect', '--json', plugin('pool-static')).out);
+  const sum = execFileSync('sha256sum', [plugin('pool-static')], { encoding: 'utf8' }).slice(0, 64);
+  assert.equal(page.code, 0);
+  assert.equal(json.sha256, sum);
+  assert.match(page.out, new RegExp(sum));
+  assert.equal(json.name, 'pool-static');
+  assert.deepEqual(json.factories.map((f) => `${f.kind}/${f.name}`), ['pool/static']);
+  assert.deepEqual(json.factories[0].needs.map((n) => n.interface), ['fn.snap']);
+  assert.equal(json.factories[0].options[0].key, 'runners');
+  assert.ok(json.imports.includes('calloc'));
+  assert.deepEqual(json.exports, ['fn_plugin_v1']);
+  assert.match(page.out, /needs +fn\.snap 1\.0/);
+  assert.match(page.out, /option +runners: /);
+});
+
+test('what is no plugin is refused with its sentence', () => {
+  const text = join(dir, 'text.so');
+  writeFileSync(text, 'hello\n', { mode: 0o755 });
+  for (const command of ['inspect', 'check']) {
+    const missing = fnkit(command, join(dir, 'missing.so'));
+    assert.equal(missing.code, 78);
+    assert.match(missing.out + missing.err, /PLG901 .*missing\.so/);
+    const wrong = fnkit(command, text);
+    assert.equal(wrong.code, 78);
+    assert.match(wrong.out + wrong.err, /PLG906 .*not ELF/);
+  }
+});
+
+test('a file that crashes, loops or exits while it is loaded ends a child, not fnkit', () => {
+  for (const [name, sentence] of [['e01_ctor_crashes', /PLG911 .*crashed/],
+    ['e02_ctor_loops', /PLG912 .*did not come back/], ['e03_ctor_exits', /PLG913 .*ended/]]) {
+    const r = fnkit('check', evil(name));
+    assert.equal(r.code, 78, r.out);
+    assert.match(r.out, sentence);
+  }
+  assert.match(fnkit('inspect', evil('e01_ctor_crashes')).err, /PLG911/);
+});
+
+test('wrong words are answered with the right ones', () => {
+  assert.equal(fnkit().code, 64);
+  assert.match(fnkit('chekc').err, /unknown command, got "chekc"/);
+  assert.match(fnkit('check').err, /a file is missing/);
+  assert.match(fnkit('check', '--set', 'x', plugin('pool-static')).err, /--set.*OPTION=VALUE/);
+  assert.match(fnkit('check', '--seed', 'x1', plugin('pool-static')).err, /--seed.*number/);
+  const unknown = fnkit('check', '--set', 'runnners=a:1', plugin('pool-static'));
+  assert.equal(unknown.code, 1);
+  assert.match(unknown.out, /--set runnners: no factory of this file has such an option/);
+  const value = fnkit('check', '--set', 'runners=nowhere', plugin('pool-static'));
+  assert.equal(value.code, 1);
+  assert.match(value.out, /life\/create: create\(\) failed.*runners\[0\]: got "nowhere"/);
+  assert.match(fnkit('check', '--suite', 'lief', plugin('pool-static')).out, /no case of this --suite/);
+  assert.match(fnkit('check', '--kind', 'placer', plugin('pool-static')).out, /no factory of this --kind/);
+});
+
+test('a script with mistakes is refused with file, line and column', () => {
+  const script = join(dir, 'script.yaml');
+  writeFileSync(script, 'http:\n  - match: GET http://x\n    stauts: 200\nexce: []\n');
+  const r = fnkit('check', '--script', script, plugin('driver-docker'));
+  assert.equal(r.code, 78);
+  assert.match(r.err, /script\.yaml:3:5: unknown key "stauts"; did you mean "status"\?/);
+  assert.match(r.err, /script\.yaml:4:1: unknown key "exce"; did you mean "exec"\?/);
+});
+
+test('TAP and JUnit name the case, the rule and the file', () => {
+  const junit = join(dir, 'report.xml');
+  const r = fnkit('check', '--tap', '--junit', junit, '--suite', 'placer', mutant('placer-1'));
+  assert.equal(r.code, 1);
+  const lines = r.out.split('\n');
+  assert.equal(lines[0], 'TAP version 13');
+  const plan = Number(/^1\.\.(\d+)$/.exec(lines[1])[1]);
+  assert.equal(lines.filter((l) => /^(not )?ok /.test(l)).length, plan);
+  assert.ok(lines.some((l) => /^not ok \d+ - placer\/mutant placer\/legal-answers$/.test(l)), r.out);
+  assert.ok(lines.some((l) => /^# .*expected an index below n/.test(l)));
+  const xml = readFileSync(junit, 'utf8');
+  const failures = Number(/ failures="(\d+)"/.exec(xml)[1]);
+  assert.equal(Number(/ tests="(\d+)"/.exec(xml)[1]), plan);
+  assert.equal(xml.match(/<failure /g).length, failures);
+  assert.ok(failures > 0 && failures < plan);
+  assert.match(xml, /name="sha256" value="[0-9a-f]{64}"/);
+  assert.match(xml, /<testcase classname="placer\/mutant" name="placer\/legal-answers"/);
+  const broken = fnkit('check', '--junit', join(dir, 'no', 'where.xml'), '--suite', 'file', plugin('placer-naive'));
+  assert.equal(broken.code, 69);
+  assert.match(broken.err, /where\.xml: No such file/);
+});
+
+test('the same seed gives the same report, another one may not', () => {
+  const plain = (seed) => fnkit('check', '--seed', seed, '--suite', 'placer', mutant('placer-12')).out;
+  assert.equal(plain('7'), plain('7'));
+  assert.match(plain('7'), /was never tried/);
+});
+
+test('what hangs is given up, and the report comes all the same', () => {
+  const r = fnkit('check', '--suite', 'life/destroy-null', mutant('placer-28'));
+  assert.equal(r.code, 1);
+  assert.match(r.out, /life\/destroy-null: did not come back within 5 s in destroy\(\)/);
+});
+
+test('every case of --list is a case', () => {
+  const rows = fnkit('check', '--list').out.trim().split('\n');
+  assert.ok(rows.length > 70, `${rows.length} rows`);
+  assert.equal(new Set(rows.map((r) => r.split(':')[0])).size, rows.length);
+});
