@@ -432,6 +432,7 @@ static void run(struct cluster *c)
     member_start(c);
     traffic_start(c);
     begun_ns = real_ns(c);
+    c->homes_ns = 0;
     sim_run_until(c->sim, middle_ns);
     c->r->real_ns = real_ns(c) - begun_ns;
     homes_time(c);
@@ -439,7 +440,7 @@ static void run(struct cluster *c)
     while (!c->over || c->active > 0) {
         sim_step(c->sim);
     }
-    c->r->real_ns += real_ns(c) - begun_ns;
+    c->r->real_ns += real_ns(c) - begun_ns - c->homes_ns;
 }
 
 static void conclude(struct cluster *c)

@@ -155,6 +155,7 @@ struct cluster {
     /* homes.c */
     struct lb probe; /* instances of their own, so that looking changes nothing */
     uint64_t views;
+    int64_t homes_ns; /* real time spent */
     uint64_t *homes; /* runner id + 1 per function; 0 = none */
 };
 

@@ -11,6 +11,9 @@
 #define START_NOW_NS  (1000 * ENV_S)
 #define START_WALL_NS 1795234644501000000LL
 #define SETTLE_MAX    10000000
+/* Children of a heap's node: half the levels of a binary heap, and each level moved writes into the
+ * timer, which is cold. */
+#define WAYS 4
 
 static struct sim *of(struct env *e)
 {
@@ -99,9 +102,9 @@ static inline void put(struct sim *s, size_t i, struct sim_due d)
 
 static void sift_up(struct sim *s, size_t i, struct sim_due d)
 {
-    while (i > 0 && before(&d, &s->due[(i - 1) / 2])) {
-        put(s, i, s->due[(i - 1) / 2]);
-        i = (i - 1) / 2;
+    while (i > 0 && before(&d, &s->due[(i - 1) / WAYS])) {
+        put(s, i, s->due[(i - 1) / WAYS]);
+        i = (i - 1) / WAYS;
     }
     put(s, i, d);
 }
@@ -110,15 +113,18 @@ static void sift_down(struct sim *s, size_t i, struct sim_due d)
 {
     size_t child;
 
-    while ((child = 2 * i + 1) < s->n_due) {
-        if (child + 1 < s->n_due && before(&s->due[child + 1], &s->due[child])) {
-            child++;
+    while ((child = WAYS * i + 1) < s->n_due) {
+        size_t end = child + WAYS < s->n_due ? child + WAYS : s->n_due;
+        size_t first = child;
+
+        while (++child < end) {
+            first = before(&s->due[child], &s->due[first]) ? child : first;
         }
-        if (!before(&s->due[child], &d)) {
+        if (!before(&s->due[first], &d)) {
             break;
         }
-        put(s, i, s->due[child]);
-        i = child;
+        put(s, i, s->due[first]);
+        i = first;
     }
     put(s, i, d);
 }
@@ -138,7 +144,7 @@ static void timer_clear(struct env *e, struct env_timer *t)
     if (last.timer == t) {
         return;
     }
-    if (i > 0 && before(&last, &s->due[(i - 1) / 2])) {
+    if (i > 0 && before(&last, &s->due[(i - 1) / WAYS])) {
         sift_up(s, i, last);
     } else {
         sift_down(s, i, last);

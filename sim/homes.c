@@ -140,6 +140,7 @@ void homes_changed(struct cluster *c, const struct fn_runner *old, uint32_t n_ol
 {
     uint64_t sum = 0;
     uint32_t known = 0;
+    int64_t begun_ns = c->o->real_ns ? c->o->real_ns() : 0;
     struct view v;
 
     view_open(c, &v, list, n);
@@ -161,6 +162,7 @@ void homes_changed(struct cluster *c, const struct fn_runner *old, uint32_t n_ol
         c->r->changes++;
     }
     sim_record(c->sim, CLUSTER_HOMES, known, sum);
+    c->homes_ns += c->o->real_ns ? c->o->real_ns() - begun_ns : 0;
 }
 
 /* ---- the time of a decision ------------------------------------------------------------------- */

@@ -46,7 +46,7 @@ struct sim {
     uint64_t hash;
     uint64_t events;
     uint64_t tie;
-    struct sim_due *due; /* binary heap; heap_slot = index + 1 */
+    struct sim_due *due; /* a heap, env.c; heap_slot = index + 1 */
     size_t n_due, cap_due;
     TAILQ_HEAD(, env_task) tasks;
     struct sim_lane lanes[ENV_LANES_N];
