@@ -56,6 +56,10 @@ struct cluster_result {
 int cluster_run(const struct scenario *sc, const struct cluster_options *o,
                 struct cluster_result *ret, struct conf_problems *p, struct fn_error *reterr);
 
+/* Appends a line for each expectation of the scenario that the run did not keep:
+ * "churn.yaml:31:13: cold_max, got 3.14 percent; expected at most 2". Returns their number. */
+uint32_t cluster_expect(const struct scenario *sc, const struct cluster_result *r, struct buf *out);
+
 /* plugin_file_check(), and no plugin that starts threads (FN_PLUGIN_HAS_THREADS): SIM101. */
 int sim_plugin_open(struct plugin_host *h, const char *path, struct plugin_file **ret,
                     struct buf *lines, struct fn_error *reterr);

@@ -117,6 +117,23 @@ static const struct fn_opt placement_opts[] = {
     { .key = NULL },
 };
 #undef AT
+#define EXPECT(key_, type_, at_, max_, unit_, doc_)                                                \
+    {                                                                                              \
+        .key = key_, .doc = doc_, .choices = unit_, .max = max_, .type = type_,                    \
+        .offset = offsetof(struct scenario_expect, at_), .flags = FN_OPT_MAY_BE_ABSENT             \
+    }
+static const struct fn_opt expect_opts[] = {
+    EXPECT("wait_p99_max", DURATION, wait_p99_max_ns, H, NULL, "Longest wait of 99 % of the calls."),
+    EXPECT("slowdown_p99_max", INT, slowdown_p99_max, 1000000, "times",
+           "Largest slowdown of 99 % of the calls."),
+    EXPECT("refused_max", INT, refused_max, 100, "percent", "Share of calls that may be refused."),
+    EXPECT("cold_max", INT, cold_max, 100, "percent", "Share of placed calls that may start cold."),
+    EXPECT("lost_max", INT, lost_max, 1000000000, "calls", "Calls that may be lost with a runner."),
+    EXPECT("collateral_max", INT, collateral_max, 100, "percent",
+           "Share of unaffected functions that a change of membership may move; a placer without "
+           "homes does not keep it."),
+    { .key = NULL },
+};
 #define AT(field) offsetof(struct scenario_event, field)
 static const struct fn_opt event_opts[] = {
     OPT("at", DURATION, AT(at_ns), NULL, 0, 1000 * H, "a time from the start, such as 10s."),
@@ -135,7 +152,7 @@ static const struct fn_opt event_opts[] = {
 };
 #undef AT
 
-enum section { TOP, RUNNERS, FUNCTIONS, ARRIVALS, NETWORK, PLACEMENT, SECTIONS_N };
+enum section { TOP, RUNNERS, FUNCTIONS, ARRIVALS, NETWORK, PLACEMENT, EXPECTED, SECTIONS_N };
 
 static const struct {
     const char *key;
@@ -148,10 +165,12 @@ static const struct {
     [ARRIVALS] = { "arrivals", arrival_opts, sizeof(struct scenario_arrivals) },
     [NETWORK] = { "network", network_opts, sizeof(struct scenario_network) },
     [PLACEMENT] = { "placement", placement_opts, sizeof(struct scenario_placement) },
+    [EXPECTED] = { "expect", expect_opts, sizeof(struct scenario_expect) },
 };
 
 static const char *const top_others[] = { "runners",   "functions", "arrivals", "network",
-                                          "placement", "events",    "placer",   NULL };
+                                          "placement", "expect",    "events",   "placer",
+                                          NULL };
 
 struct scenario_priv {
     struct conf_values *values[SECTIONS_N];
@@ -349,6 +368,7 @@ static void bind(struct scenario *s, struct conf_problems *p)
     s->arrivals = s->priv->values[ARRIVALS]->data;
     s->network = s->priv->values[NETWORK]->data;
     s->placement = s->priv->values[PLACEMENT]->data;
+    s->expect = s->priv->values[EXPECTED];
     s->placer = conf_get(root, "placer");
     s->placer_overrides = s->priv->overrides[SECTIONS_N];
 }

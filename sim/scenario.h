@@ -63,6 +63,16 @@ struct scenario_placement {
     int64_t waiting_max;
 };
 
+/* What a run must reach; keys that are not in the file are not looked at. */
+struct scenario_expect {
+    int64_t wait_p99_max_ns;
+    int64_t slowdown_p99_max;
+    int64_t refused_max; /* percent */
+    int64_t cold_max;    /* percent */
+    int64_t lost_max;
+    int64_t collateral_max; /* percent */
+};
+
 struct scenario_event {
     int64_t at_ns; /* from the start */
     const char *what;
@@ -78,6 +88,7 @@ struct scenario {
     const struct scenario_arrivals *arrivals;
     const struct scenario_network *network;
     const struct scenario_placement *placement;
+    const struct conf_values *expect; /* of struct scenario_expect; source[i] NULL = not set */
     struct scenario_event *events; /* in order of time */
     uint32_t n_events;
     uint32_t n_runners; /* with those that join */

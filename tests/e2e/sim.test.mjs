@@ -86,6 +86,25 @@ describe('fnkit sim', () => {
     })
   }
 
+  it('tells which expectation was not kept', () => {
+    const file = path.join(tempDir(), 'mine.yaml')
+    const yaml = limits => writeFileSync(file, `duration: 10s\nfunctions: {count: 50}\nruns: 1\n`
+      .replace('runs: 1', `events:\n- {at: 5s, what: leave, runner: 0}\nexpect:\n${limits}`))
+    yaml('  cold_max: 1\n  refused_max: 0\n  collateral_max: 10\n  wait_p99_max: 1ms\n')
+    let r = sim('--scenario', file, placer('ch'))
+    assert.equal(r.status, 1, r.stderr)
+    assert.match(r.stderr, /SIM108 .*placer-ch\.so: seed 1 did not bring/)
+    assert.match(r.stderr, /mine\.yaml:6:13: cold_max, got \d+\.\d\d percent; expected at most 1\.00 percent\n/)
+    assert.match(r.stderr, /mine\.yaml:8:19: collateral_max, got \d+\.\d\d percent; expected at most 10\.00 percent\n/)
+    assert.match(r.stderr, /mine\.yaml:9:17: wait_p99_max, got \d+\.\d\d ms; expected at most 1\.00 ms\n/)
+    assert.doesNotMatch(r.stderr, /refused_max/)
+    assert.match(r.stdout, /collateral moves/)
+    assert.match(sim('--scenario', file, placer('naive')).stderr, /collateral_max, got a placer without homes/)
+    yaml('  cold_max: 100\n  collateral_max: 100\n')
+    r = sim('--scenario', file, placer('ch'))
+    assert.equal(r.status, 0, r.stderr)
+  })
+
   it('goes on with the other plugins after a bad one', () => {
     const r = sim(...short, bad('rand'), placer('naive'))
     assert.equal(r.status, 1)

@@ -163,9 +163,17 @@ static int run_one(const struct scenario *sc, const struct sim_args *a, struct r
 }
 
 /* What a run must hold besides having come to its end. */
-static int judge(const struct sim_args *a, const struct run *run)
+static int judge(const struct sim_args *a, const struct scenario *sc, const struct run *run)
 {
+    struct buf lines = BUF_INIT(0);
     int code = FNKIT_OK;
+
+    if (cluster_expect(sc, &run->first, &lines) > 0) {
+        fprintf(stderr, "SIM108 %s: seed %" PRIu64 " did not bring what the scenario expects:\n%s",
+                a->options.path, a->options.seed, buf_text(&lines));
+        code = FNKIT_BROKEN;
+    }
+    buf_finish(&lines);
 
     if (!a->once && run->second_hash != run->first.hash) {
         fprintf(stderr,
@@ -449,7 +457,7 @@ static int run_all(struct sim_args *a, const struct scenario *sc, char **files, 
         code = run_one(sc, a, &run);
         if (code == FNKIT_OK) {
             json_array_append_new(runs, report(a, &run));
-            code = judge(a, &run);
+            code = judge(a, sc, &run);
         }
         worst = code > worst ? code : worst;
     }
