@@ -73,6 +73,7 @@ void contract_run(const struct contract_case *c);
 
 /* Answers of programs and HTTP servers, from a YAML file; once, before cases run. */
 int script_load(const char *path, struct conf_problems *p);
+void script_finish(void);
 
 /* ---- saying what is wrong ----------------------------------------------------------------------
  */

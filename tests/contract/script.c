@@ -8,13 +8,15 @@
 #define STEPS_MAX 256
 
 struct entry {
-    struct script_step step; /* first: bound by the options below */
+    struct script_step step;
+    struct conf_values *values; /* owns its texts */
     uint32_t used;
     bool http;
 };
 
 static struct entry steps[STEPS_MAX];
 static uint32_t n_steps;
+static struct conf *file;
 
 #define AT(field) .offset = offsetof(struct script_step, field)
 #define MATCH                                                                                      \
@@ -79,24 +81,34 @@ static void read_list(struct conf *c, struct conf_node *list, bool http, struct 
         if (conf_bind(c, n, what, http ? http_opts : exec_opts, sizeof(struct script_step), NULL,
                       &v, p) == 0) {
             memcpy(&steps[n_steps].step, v->data, sizeof(struct script_step));
+            steps[n_steps].values = v;
             steps[n_steps++].http = http;
-        } /* the values live as long as the process: steps point into them */
+        }
     }
+}
+
+void script_finish(void)
+{
+    while (n_steps > 0) {
+        conf_values_destroy(steps[--n_steps].values);
+    }
+    conf_destroy(file);
+    file = NULL;
 }
 
 int script_load(const char *path, struct conf_problems *p)
 {
     static const char *const known[] = {"http", "exec", NULL};
-    struct conf *c = NULL;
     struct conf_node *root;
 
-    conf_load(path, &c, p);
-    root = c ? conf_root(c) : NULL;
+    script_finish();
+    conf_load(path, &file, p);
+    root = file ? conf_root(file) : NULL;
     for (struct conf_node *n = root ? root->first : NULL; n; n = n->next) {
         if (strcmp(n->key, "http") == 0 || strcmp(n->key, "exec") == 0) {
-            read_list(c, n, n->key[0] == 'h', p);
+            read_list(file, n, n->key[0] == 'h', p);
         } else {
-            conf_unknown_key(c, n, known, p);
+            conf_unknown_key(file, n, known, p);
         }
     }
     return p->n > 0 ? FN_E_INVALID : 0;

@@ -117,8 +117,13 @@ test('what hangs is given up, and the report comes all the same', () => {
   assert.match(r.out, /life\/destroy-null: did not come back within 5 s in destroy\(\)/);
 });
 
-test('every case of --list is a case', () => {
+test('every case of --list is told once, and in docs/fnkit.md', () => {
   const rows = fnkit('check', '--list').out.trim().split('\n');
   assert.ok(rows.length > 70, `${rows.length} rows`);
   assert.equal(new Set(rows.map((r) => r.split(':')[0])).size, rows.length);
+  const page = readFileSync(join(import.meta.dirname ?? new URL('.', import.meta.url).pathname, '..', '..', 'docs', 'fnkit.md'), 'utf8');
+  for (const row of rows) {
+    const [name, rule] = [row.slice(row.indexOf('/') + 1, row.indexOf(':')), row.slice(row.indexOf(': ') + 2)];
+    assert.ok(page.includes(`| \`${name}\` | ${rule} |`), `docs/fnkit.md has no row for ${row}`);
+  }
 });

@@ -311,5 +311,7 @@ int fnkit_check(int argc, char **argv)
         return usage(optind == argc ? "a file is missing" : "more than one file", NULL);
     }
     o.path = argv[optind];
-    return check_file(&o);
+    r = check_file(&o);
+    script_finish();
+    return r;
 }
