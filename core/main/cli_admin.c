@@ -523,6 +523,9 @@ int cli_reload(const struct cli_options *o, int argc, char **argv)
 
     (void)argc;
     (void)argv;
+    if (r == CLI_CONFIG) {
+        fputs("the running node was not asked and goes on as it is; --socket PATH asks it\n", stderr);
+    }
     if (r != CLI_OK) {
         return r;
     }

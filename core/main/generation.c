@@ -123,6 +123,9 @@ int generation_load(struct generation *g, struct plugin *running, struct conf_pr
     uint32_t told = p->n;
     struct fn_error e = ERR_INIT;
 
+    if (node_has_lb(g->node)) {
+        place_stack_begin(g->node->place); /* nobody finds a placer of the generation before */
+    }
     g->overriders = load_list(g, &g->config->overriders, p);
     g->listeners = load_list(g, &g->config->listeners, p);
     if (node_has_lb(g->node)) {

@@ -115,7 +115,7 @@ describe('reload', () => {
   it('keeps the running generation when a plugin does what no plugin may do', async () => {
     await lb.reload({ mark: 'sound' })
     const number = await generation()
-    const evil = { e01_ctor_crashes: /PLG911/, e02_ctor_loops: /PLG912/, e03_ctor_exits: /PLG913/, e04_no_entry: /PLG90/,
+    const evil = { e01_ctor_crashes: /PLG911/, e02_ctor_loops: /PLG912/, e03_ctor_exits: /PLG91[13]/, e04_no_entry: /PLG90/,
       e05_create_floods: /PLG915/, e06_create_sleeps: /PLG914/, l08_undefined: /PLG908/, l11_entry_crashes: /PLG9/ }
     const calls = load(lb, 2)
     for (const [name, expected] of Object.entries(evil)) {
@@ -198,6 +198,17 @@ describe('reload', () => {
     await gone()
     assert.equal(await lb.node.metric('fn_config_generations_stuck'), 0)
     assert.equal(await lb.node.metric('fn_plugin_listener_stamp_wrong'), 0)
+  })
+
+  it('fallback and shadow placers come and go with their generation', async () => {
+    const calls = load(lb, 4)
+    for (const plugins of ['fallback: { use: naive, name: spare }', 'shadow: { use: ch, name: other }',
+      'fallback: { use: ch, name: spare }\n  shadow: { use: p2c }', '']) {
+      const got = await lb.reload({ plugins })
+      assert.equal(got.code, 0, got.err)
+      await gone()
+    }
+    assert.deepEqual((await calls.stop()).failures, [])
   })
 
   it('a file that is being written is waited for', async () => {

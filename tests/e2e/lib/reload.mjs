@@ -10,7 +10,7 @@ export const stamp = path.join(build, 'tests/plugins/stamp.so')
 
 // fn.yaml of a load balancer that stamps `mark` twice into every call.
 export function lbYaml({ port, addresses, mark = 'a', placer = 'naive', functions = { echo: {} }, http = '', more = '',
-  overriders, pool, second = '', file = stamp }) {
+  overriders, pool, second = '', file = stamp, plugins = '' }) {
   return `node: lb
 http: { listen: "127.0.0.1:${port}"${http} }
 plugin_dir: ${path.join(build, 'plugins')}
@@ -23,6 +23,7 @@ plugins:
     - { use: stamp, file: ${file}, name: first, mark: ${mark} }
     - { use: stamp, file: ${file}, name: second, mark: ${mark}${second} }`}
   listeners: [{ use: stamp, file: ${file} }]
+  ${plugins}
 ${more}
 ${appsYaml(functions)}`
 }
