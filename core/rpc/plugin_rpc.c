@@ -1,6 +1,7 @@
 /* Channels and calls of all instances, by id, so that a stale id is harmless. */
 #include <rpc/plugin_rpc.h>
 
+#include <base/view.h>
 #include <rpc/rpc_int.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ struct call {
     const struct fn_host *host;
     uint64_t channel;
     struct rpc_raw *raw; /* NULL: ended by us, the end is still to be told */
-    const struct fn_rpc_cb *cb;
+    struct fn_rpc_cb cb;
     void *ud;
     struct env_task end_task;
     UT_hash_handle hh;
@@ -51,7 +52,7 @@ static void on_message(void *ud, const void *data, size_t len)
     struct plugin_crumb crumb;
 
     plugin_enter(&crumb, plugin_of(c->host), PLUGIN_LOOP, "rpc message");
-    c->cb->message(c->ud, data, len);
+    c->cb.message(c->ud, data, len);
     plugin_leave(&crumb);
 }
 
@@ -61,7 +62,7 @@ static void tell_end(struct call *c, int32_t code, const char *text)
 
     HASH_DEL(c->owner->calls, c);
     plugin_enter(&crumb, plugin_of(c->host), PLUGIN_LOOP, "rpc end");
-    c->cb->end(c->ud, code, text && text[0] ? text : NULL);
+    c->cb.end(c->ud, code, text && text[0] ? text : NULL);
     plugin_leave(&crumb);
     free(c);
 }
@@ -172,13 +173,10 @@ static void table_close(const struct fn_host *host, uint64_t channel)
 
 /* Of ABI 1.0. */
 #define CALL_SIZE_MIN (offsetof(struct fn_rpc_call, len) + sizeof(uint64_t))
+#define CB_SIZE_MIN   (offsetof(struct fn_rpc_cb, end) + sizeof(void *))
 
 static int check_call(const struct fn_rpc_call *what, struct fn_error *reterr)
 {
-    if (what->size < CALL_SIZE_MIN) {
-        return err_set(reterr, FN_E_INVALID, "fn.rpc call: size, got %u; expected at least %zu",
-                       what->size, CALL_SIZE_MIN);
-    }
     if (!what->method || what->method[0] != '/' || strlen(what->method) > METHOD_MAX) {
         return err_set(reterr, FN_E_INVALID,
                        "fn.rpc call: method, got \"%.64s\"; expected /package.Service/Method",
@@ -202,7 +200,7 @@ static uint32_t calls_of(const struct plugin_rpc *p, const struct fn_host *host)
     return n;
 }
 
-static int table_call(const struct fn_host *host, const struct fn_rpc_call *what,
+static int start_call(const struct fn_host *host, const struct fn_rpc_call *what,
                       const struct fn_rpc_cb *cb, void *ud, uint64_t *ret_id,
                       struct fn_error *reterr)
 {
@@ -224,7 +222,7 @@ static int table_call(const struct fn_host *host, const struct fn_rpc_call *what
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
     }
     *c = (struct call){
-        .id = ++p->id_last, .owner = p, .host = host, .channel = ch->id, .cb = cb, .ud = ud};
+        .id = ++p->id_last, .owner = p, .host = host, .channel = ch->id, .cb = *cb, .ud = ud};
     r = rpc_raw_start(ch->channel, what->method, what->message, what->len,
                       what->timeout_ms ? env_now_ns(p->env) + what->timeout_ms * ENV_MS : 0,
                       &raw_cb, c, &c->raw, reterr);
@@ -235,6 +233,25 @@ static int table_call(const struct fn_host *host, const struct fn_rpc_call *what
     HASH_ADD(hh, p->calls, id, sizeof(c->id), c);
     *ret_id = c->id;
     return 0;
+}
+
+static int table_call(const struct fn_host *host, const struct fn_rpc_call *what,
+                      const struct fn_rpc_cb *cb, void *ud, uint64_t *ret_id,
+                      struct fn_error *reterr)
+{
+    struct fn_rpc_call known;
+    struct fn_rpc_cb known_cb;
+    int r = view_take(&known, sizeof(known), what, CALL_SIZE_MIN);
+
+    if (r < 0) {
+        return err_set(reterr, r, "fn.rpc call: size, got %u; expected at least %zu and no more "
+                       "than this host knows", what ? what->size : 0, CALL_SIZE_MIN);
+    }
+    r = view_take(&known_cb, sizeof(known_cb), cb, CB_SIZE_MIN);
+    if (r < 0 || !known_cb.message || !known_cb.end) {
+        return err_set(reterr, r < 0 ? r : FN_E_INVALID, "fn.rpc call: callbacks are missing");
+    }
+    return start_call(host, &known, &known_cb, ud, ret_id, reterr);
 }
 
 static void table_cancel(const struct fn_host *host, uint64_t id)

@@ -2,7 +2,8 @@
  *
  * For pools and whoever else talks to a service of its own. A channel reconnects by itself. A call
  * ends exactly once through its callbacks, which run on the loop and never from inside the function
- * that started the call. In the simulated host the other side is a script. */
+ * that started the call; none comes after destroy() has begun. In the simulated host the other side
+ * is a script. */
 #ifndef FN_RPC_H
 #define FN_RPC_H
 
@@ -45,7 +46,8 @@ struct fn_rpc_if {
                 uint64_t *ret_channel, struct fn_error *reterr);
     /* [loop] Its calls end with FN_E_CANCELLED. A stale id is harmless. */
     void (*close)(const struct fn_host *, uint64_t channel);
-    /* [loop] < 0: the call did not start and no callback comes. */
+    /* [loop] < 0: the call did not start and no callback comes. The call, its message and cb are
+     * copied. */
     int (*call)(const struct fn_host *, const struct fn_rpc_call *, const struct fn_rpc_cb *cb,
                 void *ud, uint64_t *ret_id, struct fn_error *reterr);
     /* [loop] end() comes with FN_E_CANCELLED, later. A stale id is harmless. */

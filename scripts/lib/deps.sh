@@ -8,8 +8,8 @@ deps_build="gcc cmake ninja-build pkg-config ccache libc6-dev libgrpc-dev libpro
     libssl-dev uthash-dev check libsubunit-dev"
 deps_kit="dpkg-dev"
 deps_run="curl ca-certificates"
-deps_test="abigail-tools binutils g++ clang libclang-rt-14-dev openssl dpkg-dev docker.io iptables iproute2
-    xz-utils procps"
+deps_test="abigail-tools binutils g++ make clang libclang-rt-14-dev openssl dpkg-dev docker.io iptables
+    iproute2 xz-utils procps"
 deps_bench="wrk procps"
 
 deps_missing() {
