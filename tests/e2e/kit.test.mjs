@@ -7,7 +7,7 @@ import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { appsYaml, fnId } from './lib/cluster.mjs'
 import { invoke } from './lib/http.mjs'
-import { Fnd, build, freePort, root, tempDir } from './lib/node.mjs'
+import { Fnd, build, freePort, root, tempDir, until } from './lib/node.mjs'
 
 const samples = ['placer-p2c', 'cp-exec', 'driver-site', 'override-deadline']
 const dir = tempDir()
@@ -136,6 +136,46 @@ describe('the kit for plugin vendors', () => {
     assert.match(told, /\{"message":"Hello Fn"\}/) // the call
     assert.match(told, /placed +by least.*[\s\S]* 0 in flight/) // why
     assert.match(told, /fn_plugin_call_seconds_count\{plugin="least",kind="placer",method="decide"\} 2/)
+  })
+
+  it('the control plane rents machines for a node pool manager', async () => {
+    const program = path.join(dir, 'machines')
+    const state = path.join(dir, 'cloud')
+    mkdirSync(state)
+    writeFileSync(program, `#!/bin/sh
+# A cloud of text files: one with the machines of each group, one for each request that was served.
+cd ${state}
+echo "$@" >> calls
+case $1 in
+list)
+    cat "group-$2" 2>/dev/null || true ;;
+provision)
+    if mkdir "request-$4" 2>/dev/null; then
+        for i in $(seq "$3"); do echo "m$4-$i starting - 4096" >> "group-$2"; done
+    fi
+    echo "$3" ;;
+remove)
+    sed -i "/^$3 /d" "group-$2" ;;
+esac
+`, { mode: 0o755 })
+    const port = await freePort()
+    const node = await Fnd.start('npm', port, `
+node: npm
+http: { listen: "127.0.0.1:${port}" }
+grpc: { listen: "127.0.0.1:${await freePort()}" }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins:
+  control_plane: { use: exec, file: ${so('cp-exec')}, program: ${program} }
+npm: { settle: 0s, runners_min: 2, poll: 50ms }
+`)
+    const text = (file) => (existsSync(path.join(state, file)) ? readFileSync(path.join(state, file), 'utf8') : '')
+    try {
+      await until('two machines were rented', () => text('group-default').split('\n').length === 3)
+      await until('and are listed', () => (text('calls').split('provision').pop().match(/^list default$/gm) ?? []).length > 1)
+      assert.equal((text('calls').match(/^provision default 2 \d+$/gm) ?? []).length, 1, text('calls'))
+    } finally {
+      await node.stop()
+    }
   })
 
   describe('in a full node', () => {
