@@ -123,11 +123,35 @@ static uint32_t pack(struct hybrid_session *s, const struct fn_ask *ask,
     return ROOM_NONE;
 }
 
+/* Memory is full of idle containers everywhere, so one has to go: always at the same few runners
+ * for one function, so that it finds its own again. A call that waited looks further. */
+static uint32_t evict(const struct hybrid_session *s, const struct fn_ask *ask,
+                      const struct hybrid_world *world, struct fn_answer *ret)
+{
+    uint32_t n = ask->snap->n;
+    uint32_t home =
+        (uint32_t)((s->fn + (uint64_t)ask->round * (uint64_t)world->options->tries) % n);
+
+    note(ret, "packed, near its place");
+    for (uint32_t i = 0; i < n && i < ALL_MAX; i++) {
+        uint32_t at = (home + i) % n;
+
+        if (runner_has_room(ask, at, (uint64_t)world->options->cap) && !tries_has(&s->tries, at)) {
+            return at;
+        }
+    }
+    return ROOM_NONE;
+}
+
 static uint32_t choose(struct hybrid_session *s, const struct fn_ask *ask,
                        const struct hybrid_world *world, struct fn_answer *ret)
 {
-    uint32_t at = is_high(ask, world) ? ROOM_NONE : pack(s, ask, world, ret);
+    uint32_t at = ROOM_NONE;
 
+    if (!is_high(ask, world)) {
+        at = pack(s, ask, world, ret);
+        at = at != ROOM_NONE ? at : evict(s, ask, world, ret);
+    }
     return at != ROOM_NONE ? at : spread(s, ask, world, ret);
 }
 

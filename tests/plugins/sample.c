@@ -298,13 +298,12 @@ enum { HEAP_MANIFEST = 1, HEAP_NAME, HEAP_LIST, HEAP_FACTORY, HEAP_OPS, HEAP_SUM
 
 static void *heap_copy(const void *from, size_t n)
 {
-    static void *kept; /* nobody frees it: a refused file stays mapped */
+    void *copy = malloc(n);
 
-    kept = malloc(n);
-    if (!kept) {
+    if (!copy) {
         abort();
     }
-    return memcpy(kept, from, n);
+    return memcpy(copy, from, n);
 }
 
 static const struct fn_manifest *heap_manifest(void)
