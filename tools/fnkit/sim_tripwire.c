@@ -64,16 +64,13 @@ static void tripped(const char *function)
              "SIM103 %s %s: %s() called %s(); expected time, chance, files of devices, sockets, "
              "threads and processes to come from the host's tables",
              plugin_factory(c->plugin)->kind, plugin_name(c->plugin), c->method, function);
-    if (handler) {
-        handler(text);
-    }
-    fprintf(stderr, "%s\n", text);
+    handler(text);
     abort();
 }
 
 static inline void watch(const char *function)
 {
-    if (__builtin_expect(plugin_running(), 0)) {
+    if (__builtin_expect(handler && plugin_running(), 0)) {
         tripped(function);
     }
 }
