@@ -197,6 +197,11 @@ static int op_sleep_until(struct fn_op *op, int64_t at_ns)
 const struct fn_op_if sim_op_if = { FN_HDR(struct fn_op_if, FN_MAGIC_OP), op_deadline_ns,
                                     op_cancelled, op_sleep_until };
 
+const struct fn_op_if *sim_op_table(void)
+{
+    return &sim_op_if;
+}
+
 int sim_op_pause(struct fn_op *op, int64_t ns)
 {
     return op_sleep_until(op, ns > INT64_MAX - op->sim->now_ns ? INT64_MAX : op->sim->now_ns + ns);

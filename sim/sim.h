@@ -124,6 +124,8 @@ uint32_t sim_script_refused(const struct sim *s);
 uint32_t sim_script_left(const struct sim *s);
 /* The last request: "vboxmanage list vms", "POST http://localhost/x {body}"; borrowed. */
 const char *sim_script_last(const struct sim *s);
+/* The table of fn.op, for operations that are no plugin's. */
+const struct fn_op_if *sim_op_table(void);
 /* Offers fn.op, fn.exec, fn.http and fn.proc to the plugins of a host. [init] */
 void sim_script_offer(struct sim *s, struct plugin_host *h);
 /* Ends streams and processes of an instance that is being destroyed, without callbacks. */
