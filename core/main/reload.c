@@ -12,6 +12,8 @@
 #define SETTLE_NS (200 * ENV_MS)
 #define SETTLE_MAX_NS (2 * ENV_S)
 
+#define DRAINING "busy, the node is draining"
+
 struct reload {
     struct node *node;
     bool strict;
@@ -168,35 +170,33 @@ static void taken(struct reload *r)
     tell(r, RELOAD_DONE, buf_text(&r->problems.text));
 }
 
-static bool begin(struct reload *r);
-
 static void done_make(struct env_work *w)
 {
     struct reload *r = container_of(w, struct reload, work);
     struct generation *g = r->next;
     struct fn_error e = ERR_INIT;
 
-    if (r->stopped) {
-        conf_problem(&r->problems, "CFG721", NULL, "the node is draining");
-    }
-    if (r->problems.n == 0 && generation_switch(g, &e) < 0) {
+    if (r->problems.n == 0 && !r->stopped && generation_switch(g, &e) < 0) {
         conf_problem(&r->problems, "CFG712", g->config->pool.where, "pool %s: %s",
                      g->config->pool.use, e.msg);
     }
     r->busy = false;
     r->next = NULL;
-    if (r->problems.n == 0) {
-        taken(r);
-    } else {
-        if (g) {
-            generation_discard(g);
-        }
+    if (g && (r->problems.n > 0 || r->stopped)) {
+        generation_discard(g);
+    }
+    if (r->problems.n > 0) {
         refused(r);
+    } else if (r->stopped) {
+        count(r, "busy");
+        tell(r, RELOAD_BUSY, DRAINING);
+    } else {
+        taken(r);
     }
     conf_problems_finish(&r->problems);
     if (r->again && !r->stopped) {
         r->again = false;
-        begin(r);
+        reload_ask(r, NULL, NULL);
     }
 }
 
@@ -213,7 +213,7 @@ static const char *obstacle(const struct reload *r, char *text, size_t cap)
         return text;
     }
     if (r->stopped || !n->serving) {
-        return r->stopped ? "busy, the node is draining" : "busy, the node is starting";
+        return r->stopped ? DRAINING : "busy, the node is starting";
     }
     if (generations_alive(n) >= GENERATIONS_MAX) {
         snprintf(text, cap,

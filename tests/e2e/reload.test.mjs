@@ -311,6 +311,37 @@ ${appsYaml({ [name]: { image: 'hello' } })}`
     assert.deepEqual(await full.stop(), { code: 0, signal: null })
   })
 
+  it('a reload that is being made when the node drains is thrown away', async () => {
+    const mine = await ReloadLb.start({ addresses: [address], functions })
+    mine.write(lbYaml({ ...mine.options, second: ', slow: 300ms' }))
+    const both = [mine.command('reload'), mine.command('reload')]
+    assert.match((await Promise.race(both)).err, /busy, generation 2 is being made/)
+    mine.node.signal('SIGTERM')
+    assert.deepEqual(await mine.node.ended, { code: 0, signal: null })
+    const told = await Promise.all(both)
+    assert.deepEqual(told.map((r) => r.code), [69, 69])
+    assert.ok(told.some((r) => /busy, the node is draining/.test(r.err)), told[0].err + told[1].err)
+  })
+
+  it('no more than eight generations are alive', async () => {
+    const from = await generation()
+    const calls = []
+    for (let i = 0; i < 7; i++) {
+      calls.push(invoke(lb.node, fnId('sleeper'), '1500'))
+      await until('it runs', async () => await lb.node.metric('fn_calls_in_flight') > i)
+      assert.equal((await lb.reload({ mark: `m${i}` })).code, 0)
+    }
+    const got = await lb.reload({ mark: 'eighth' })
+    assert.equal(got.code, 69)
+    assert.match(got.err, /busy, 8 generations are still in use/)
+    for (const answer of await Promise.all(calls)) assert.equal(answer.status, 200, answer.text)
+    await gone()
+    assert.equal(await generation(), from + 7)
+    assert.equal((await lb.reload({ mark: 'eighth' })).code, 0)
+    assert.equal(await lb.mark(), 'eighth-eighth')
+    await gone()
+  })
+
   it('a reload while the node drains is refused, and the node ends', async () => {
     const mine = await ReloadLb.start({ addresses: [address], functions })
     const slow = invoke(mine.node, fnId('sleeper'), '1000')
