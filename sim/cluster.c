@@ -60,12 +60,27 @@ static void give_up(struct call *call)
     call_free(call);
 }
 
+/* Decisions are free for the plugin's own clock; what they cost delays the call that they are for and
+ * those behind it. */
+static int64_t charge(struct lb *lb, uint32_t decisions)
+{
+    int64_t now_ns = lb->cluster->sim->now_ns;
+    int64_t cost_ns = lb->cluster->sc->placement->decision_cost_ns;
+
+    if (lb->busy_until_ns < now_ns) {
+        lb->busy_until_ns = now_ns;
+    }
+    lb->busy_until_ns += cost_ns * decisions;
+    return lb->busy_until_ns - now_ns;
+}
+
 static void call_step(struct call *call)
 {
     struct cluster *c = call->cluster;
     uint32_t before = call->pc.attempts;
     enum place_verdict v = place_next(&call->pc);
     uint32_t tries = call->pc.attempts - before;
+    int64_t late_ns = charge(call->lb, tries + (v != PLACE_TRY));
 
     c->r->decisions += tries + (v != PLACE_TRY);
     if (counted(call)) {
@@ -78,7 +93,7 @@ static void call_step(struct call *call)
         call->state = CALL_REACHING;
         call->timer.cb = on_reach;
         sim_record(c->sim, CLUSTER_TRY, call->function, call->runner);
-        sim_at(c->sim, &call->timer, c->sim->now_ns + c->sc->network->delay_ns);
+        sim_at(c->sim, &call->timer, c->sim->now_ns + late_ns + c->sc->network->delay_ns);
         return;
     case PLACE_PARKED:
         call->state = CALL_PLACING;

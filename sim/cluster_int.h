@@ -107,6 +107,7 @@ struct lb {
     struct env_timer publish_timer;
     struct fn_runner *list; /* as last published */
     uint32_t n_list;
+    int64_t busy_until_ns; /* decisions cost time: placement.decision_cost */
 };
 
 struct plan { /* one event of the scenario, or its end */

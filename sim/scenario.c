@@ -114,6 +114,8 @@ static const struct fn_opt placement_opts[] = {
     OPT("retry_min", DURATION, AT(retry_min_ns), "10ms", MS, 10 * S, "As lb.retry_min."),
     OPT("retry_max", DURATION, AT(retry_max_ns), "1s", MS, 60 * S, "As lb.retry_max."),
     OPT("waiting_max", INT, AT(waiting_max), "20000", 1, 10000000, "As lb.waiting_calls_max."),
+    OPT("decision_cost", DURATION, AT(decision_cost_ns), "0", 0, S,
+        "Virtual time that a load balancer spends on each decision, one after the other."),
     { .key = NULL },
 };
 #undef AT

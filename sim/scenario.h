@@ -61,6 +61,7 @@ struct scenario_placement {
     int64_t retry_min_ns;
     int64_t retry_max_ns;
     int64_t waiting_max;
+    int64_t decision_cost_ns;
 };
 
 /* What a run must reach; keys that are not in the file are not looked at. */

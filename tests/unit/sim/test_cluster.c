@@ -177,6 +177,20 @@ START_TEST(warm_up_and_calls_max)
 }
 END_TEST
 
+START_TEST(decisions_may_cost_time)
+{
+    static const char text[] = "duration: 10s\nrunners: {count: 10, memory: 64GiB}\n"
+                               "arrivals: {shape: constant, rate: 1000}\nwarm_up: 1s\n"
+                               "placement: {decision_cost: %s}\n";
+    char buf[256];
+
+    snprintf(buf, sizeof(buf), text, "500us"); /* half of the time between two calls */
+    ck_assert_int_le(run(buf, shipped("placer-naive")).wait_p50_ns, 700000);
+    snprintf(buf, sizeof(buf), text, "1100us"); /* more than there is: they pile up */
+    ck_assert_int_gt(run(buf, shipped("placer-naive")).wait_p99_ns, 800 * ENV_MS);
+}
+END_TEST
+
 /* Losing the first of 10 runners: the jump hash over positions moves nearly everybody. */
 START_TEST(homes_and_collateral_moves)
 {
@@ -314,6 +328,7 @@ TCase *cluster_tests(void)
     tcase_add_test(t, a_crash_loses_what_runs_and_no_more);
     tcase_add_test(t, runners_come_back_and_join);
     tcase_add_test(t, warm_up_and_calls_max);
+    tcase_add_test(t, decisions_may_cost_time);
     tcase_add_test(t, homes_and_collateral_moves);
     tcase_add_test(t, shapes_bring_their_rate);
     tcase_add_test(t, the_same_seed_is_the_same_run);
