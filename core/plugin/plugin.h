@@ -94,8 +94,9 @@ void plugin_host_on_open(struct plugin_host *h, void (*opened)(struct plugin_hos
  * line "PLG910 <path>: <what, got, expected>" for each. Codes, in the order of the checks: 901 the
  * file, 902 rights and owner, 919 sealed copy, 903 hash, 918 signature, 906 ELF, 905 machine,
  * 907 no plugin, 904 versions, trial: 920 not possible, 911 crashed, 912 too slow, 913 ended;
- * 908 linker, 909 manifest, 910 tables, 916 duplicate; create: 914 deadline, 915 failed, 917 broke
- * its contract. What runs is a sealed copy in memory: changes of the file have no effect. */
+ * 908 linker, 909 manifest, 910 tables, 916 duplicate, 922 too many; create: 914 deadline,
+ * 915 failed, 917 broke its contract. What runs is a sealed copy in memory: changes of the file
+ * have no effect. */
 int plugin_file_check(struct plugin_host *h, const char *path, struct plugin_file **ret,
                       struct buf *lines, struct fn_error *reterr);
 /* The same for callers that show one problem. */
