@@ -82,7 +82,19 @@ function table(placers) {
   return lines.join('\n')
 }
 
-const tables = { 'naive and ch': table(['naive', 'ch']) }
+// hybrid knows its own containers only: what it does when all of them are its own, and it is told how many.
+const ALONE = [['ch', 'ch', []], ['chbl', 'chbl', []], ['hybrid, cap: 8', 'hybrid', []], ['hybrid, cap: 16', 'hybrid', ['placer.cap=16']]]
+function aloneTable() {
+  const runs = ALONE.map(([, placer, set]) => [1200, 1600, 2000].map((rate) => medians('steady', placer, ['lbs=1', `arrivals.rate=${rate}`, ...set])))
+  const lines = [`| calls/s | | ${ALONE.map(([name]) => name).join(' | ')} |`, `|---|---|${ALONE.map(() => '---:').join('|')}|`]
+  ;[1200, 1600, 2000].forEach((rate, i) => {
+    lines.push(`| ${rate} | cold starts | ${runs.map((r) => percent(r[i]['cold starts'])).join(' | ')} |`)
+    lines.push(`| | slowdown p99 | ${runs.map((r) => times(r[i]['slowdown p99'])).join(' | ')} |`)
+  })
+  return lines.join('\n')
+}
+
+const tables = { 'hybrid alone': aloneTable(), 'naive and ch': table(['naive', 'ch']) }
 for (const name of ['p2c', 'first', 'chbl', 'hybrid']) tables[name] = table(['naive', 'ch', name])
 tables.slowstart = table(['naive', 'ch', 'chbl', 'slowstart'])
 

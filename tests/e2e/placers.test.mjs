@@ -8,6 +8,7 @@ import { after, before, describe, it } from 'node:test'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { invoke } from './lib/http.mjs'
 import { build, tempDir } from './lib/node.mjs'
+import { ReloadLb, lbYaml } from './lib/reload.mjs'
 
 const functions = { hello: {}, echo: {} }
 const placers = {
@@ -39,6 +40,38 @@ describe('placers', () => {
       }
     })
   }
+})
+
+describe('a stack and reload', () => {
+  it('a wrapper finds the placer of its own configuration, and a stack that does not fit changes nothing', async () => {
+    const runner = await startRunner()
+    const lb = await ReloadLb.start({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions, overriders: '[]' })
+    const calls = async () => {
+      for (const a of await Promise.all(Array.from({ length: 20 }, () => invoke(lb.node, fnId('hello'))))) assert.equal(a.status, 200, a.text)
+    }
+    const reload = (placer) => {
+      lb.write(lbYaml(lb.options).replace('placer: { use: naive }', `placer: ${placer}`))
+      return lb.command('reload')
+    }
+    try {
+      await calls()
+      for (const placer of ['[{ use: chbl, name: homes }, { use: slowstart, inner: homes }]', '[{ use: p2c, name: homes }, { use: slowstart, inner: homes }]']) {
+        const said = await reload(placer)
+        assert.equal(said.code, 0, said.err + said.out)
+        await calls()
+      }
+      const refused = await reload('[chbl, { use: slowstart, inner: homes }]') // a name of the generation that serves
+      assert.notEqual(refused.code, 0)
+      assert.match(refused.err + refused.out, /inner placer, got "homes"; expected the name of a placer above it/)
+      await calls()
+      assert.equal((await reload('{ use: naive }')).code, 0)
+      await calls()
+      assert.equal(await lb.node.metric('fn_lb_placer_placed_ok_count'), 100)
+    } finally {
+      await lb.node.stop()
+      await runner.stop()
+    }
+  })
 })
 
 describe('stacks that do not fit together', () => {
