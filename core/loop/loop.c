@@ -9,6 +9,7 @@
 #include <loop/loop_int.h>
 
 #include <assert.h>
+#include <base/log.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -600,6 +601,11 @@ void loop_run(struct loop *l)
         sleep = sleep_time(l, &ts);
         give(l);
         n = wait_events(l, events, sleep);
+        if (n < 0 && errno != EINTR) {
+            log_error("the loop cannot wait for events any more: somebody closed its descriptor",
+                      "error", strerror(errno));
+            abort();
+        }
         take(l);
         l->sleeping_until_ns = INT64_MIN;
         for (int i = 0; i < n; i++) {

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define DRAIN_POLL_NS    (20 * ENV_MS) /* connections have no event of their own for "last one gone" */
+#define DESCRIPTORS_RESERVED 64
 #define PROBE_TIMEOUT_NS (5 * ENV_S)
 #define ARENAS_MAX       2 /* of malloc: lane threads need none of their own, and each keeps memory */
 
@@ -63,6 +64,10 @@ static int open_log(const struct config_log *c, struct fn_error *reterr)
         }
     } else if (strcmp(c->dest, "stdout") == 0) {
         log.fd = STDOUT_FILENO;
+    }
+    log.fd = fcntl(log.fd, F_DUPFD_CLOEXEC, DESCRIPTORS_RESERVED);
+    if (log.fd < 0) {
+        return err_set(reterr, FN_E_UNAVAILABLE, "log.dest %s: no descriptor is free", c->dest);
     }
     log_setup(&log);
     crash_log_to(path ? log.fd : -1);
@@ -282,6 +287,19 @@ static void raise_descriptors(void)
     }
 }
 
+/* A plugin that closes what it did not open begins with low numbers: the host uses none of them. */
+static void reserve_descriptors(void)
+{
+    int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    while (fd >= 0 && fd < DESCRIPTORS_RESERVED) {
+        fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    }
+    if (fd >= DESCRIPTORS_RESERVED) {
+        close(fd);
+    }
+}
+
 static int open_node(struct run *run, struct config *config, struct conf_problems *problems,
                      struct fn_error *e)
 {
@@ -321,6 +339,7 @@ int run_node(struct config *config, const struct cli_options *o)
     mallopt(M_ARENA_MAX, ARENAS_MAX);
     block_signals();
     raise_descriptors();
+    reserve_descriptors();
     conf_problems_init(&problems);
     problems.strict = o->strict;
     if (open_log(config->log, &e) < 0) {

@@ -11,10 +11,16 @@
 
 #define DEGRADED_NS (60 * ENV_S)
 #define CHORE_NS    (1 * ENV_S)
+#define FILES_SLACK_LB     64
+#define FILES_SLACK_RUNNER 4096 /* pipes and process descriptors of containers */
 
 struct watch {
     struct node *node;
     struct watchdog *dog;
+    struct plugin_audit *audit; /* NULL = off */
+    struct env_timer audit_timer;
+    int64_t audit_ns;
+    int64_t audited_ns; /* the process, by the watchdog's thread */
     struct plugin_busy busy; /* of the last report; name NULL = no plugin */
     int64_t degraded_until_ns; /* 0 = not degraded */
 };
@@ -78,16 +84,47 @@ static void chore(void *ud)
         w->degraded_until_ns = 0;
         plugin_degraded("loop-stuck", false);
     }
+    if (w->audit && env_now_ns(w->node->env) - w->audited_ns >= w->audit_ns) {
+        w->audited_ns = env_now_ns(w->node->env);
+        plugin_audit_process(w->audit, NULL);
+    }
+}
+
+static void on_audit(struct env_timer *t)
+{
+    struct watch *w = container_of(t, struct watch, audit_timer);
+
+    plugin_audit_thread(w->audit);
+    env_timer_set(w->node->env, t, env_now_ns(w->node->env) + w->audit_ns);
+}
+
+static void audit_begin(struct watch *w)
+{
+    w->audit_ns = w->node->config->plugins->audit_ns;
+    if (w->audit_ns == 0) {
+        return;
+    }
+    w->audit = plugin_audit_create(w->node->host, node_has_runner(w->node) ? FILES_SLACK_RUNNER
+                                                                           : FILES_SLACK_LB);
+    w->audit_timer.cb = on_audit;
+    w->audited_ns = env_now_ns(w->node->env);
+    if (w->audit) {
+        env_timer_set(w->node->env, &w->audit_timer, w->audited_ns + w->audit_ns);
+    }
+}
+
+static int64_t chore_ns(const struct watch *w)
+{
+    return w->audit_ns && w->audit_ns < CHORE_NS ? w->audit_ns : CHORE_NS;
 }
 
 int watch_create(struct node *n, struct watch **ret, struct fn_error *reterr)
 {
     struct watch *w = calloc(1, sizeof(*w));
-    const struct watchdog_config c = { .limit_ns = n->config->plugins->watchdog_ns,
-                                       .report = report,
-                                       .chore_ns = CHORE_NS,
-                                       .chore = chore,
-                                       .ud = w };
+    struct watchdog_config c = { .limit_ns = n->config->plugins->watchdog_ns,
+                                 .report = report,
+                                 .chore = chore,
+                                 .ud = w };
     int r;
 
     if (!w) {
@@ -95,9 +132,11 @@ int watch_create(struct node *n, struct watch **ret, struct fn_error *reterr)
     }
     w->node = n;
     plugin_degraded("loop-stuck", false);
+    audit_begin(w);
+    c.chore_ns = chore_ns(w);
     r = watchdog_create(n->loop, &c, &w->dog, reterr);
     if (r < 0) {
-        free(w);
+        watch_destroy(w);
         return r;
     }
     *ret = w;
@@ -108,6 +147,8 @@ void watch_destroy(struct watch *w)
 {
     if (w) {
         watchdog_destroy(w->dog);
+        env_timer_clear(w->node->env, &w->audit_timer);
+        plugin_audit_destroy(w->audit);
         free(w);
     }
 }

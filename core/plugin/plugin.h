@@ -238,4 +238,19 @@ const struct plugin_mapping *plugin_mapping_at(const void *addr);
  * made beforehand. */
 const char *plugin_host_summary(struct plugin_host *h);
 
+/* ---- audit: what belongs to the whole process (audit.c) ---------------------------------------- */
+
+struct plugin_audit;
+
+/* [init] What is now is right. The calling thread is the loop's. files_slack: how many open files the
+ * host itself may need beyond those of now, without sockets. NULL: no memory. */
+struct plugin_audit *plugin_audit_create(struct plugin_host *h, uint32_t files_slack);
+void plugin_audit_destroy(struct plugin_audit *a); /* NULL ok */
+/* [any] Looks, tells what changed and who ran since the last look (or `only`, by name), and puts back
+ * working directory, umask, signal handlers and resource limits. Milliseconds with many open files:
+ * not for the loop. */
+void plugin_audit_process(struct plugin_audit *a, const char *only);
+/* [loop] on the thread that made it: rounding mode, signal mask, locale, environment. Microseconds. */
+void plugin_audit_thread(struct plugin_audit *a);
+
 #endif

@@ -280,6 +280,7 @@ struct plugin_health {
     const char *kind; /* FN_KIND_* literal of this host */
     struct plugin_method loop[PLUGIN_METHODS_MAX];  /* written by the loop only */
     struct plugin_method other[PLUGIN_METHODS_MAX]; /* atomic adds */
+    uint64_t seen_process, seen_thread; /* ticks at the last audit; `lock` of the host */
 };
 
 struct plugin_timer;

@@ -1,7 +1,7 @@
 // Plugins that misbehave while they serve (E3 late, E7 to E26): what each must earn. In-process means
 // attribution, not survival: a crash ends the node and names the plugin.
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
@@ -124,6 +124,55 @@ describe('the watchdog', () => {
       assert.equal((await lb.stop()).code, 0)
     })
   }
+})
+
+describe('the audit names what a plugin did to the process', () => {
+  const alarm = (lb, what, plugin) => until(`an alarm: ${what}`, () =>
+    new RegExp(`changed what belongs to the process" what="?${what}"?.*suspects="?[^"]*\\b${plugin}`).test(lb.log))
+
+  it('working directory, umask, locale, signals, rounding mode, and puts them back (E19)', async () => {
+    const lb = await lbWith('e19_process_state')
+    const cwd = readlinkSync(`/proc/${lb.pid}/cwd`)
+    const status = () => readFileSync(`/proc/${lb.pid}/status`, 'utf8')
+    const field = (name) => new RegExp(`^${name}:\\s+(\\w+)`, 'm').exec(status())[1]
+    const before = ['Umask', 'SigBlk', 'SigIgn', 'SigCgt'].map(field)
+    assert.equal((await evil(lb)).status, 200)
+    for (const what of ['working-directory', 'umask', 'signal-handler', 'signal-mask', 'locale', 'floating-point-mode']) {
+      await alarm(lb, what, 'e19')
+    }
+    assert.equal(readlinkSync(`/proc/${lb.pid}/cwd`), cwd)
+    assert.deepEqual(['Umask', 'SigBlk', 'SigIgn', 'SigCgt'].map(field), before)
+    assert.equal((await hello(lb)).status, 200)
+    assert.ok(await lb.metric('fn_plugin_audit_alarms') >= 6)
+  })
+
+  for (const [name, what, calls] of [
+    ['e16_leaks', 'memory-kib', 40], ['e17_leaks', 'open-files', 3],
+    ['e18_threads', 'threads', 1], ['e20_fork', 'fork', 1], ['e20_fork', 'environment', 1]]) {
+    it(`${what} (${name})`, async () => {
+      const lb = await lbWith(name)
+      for (let i = 0; i < calls; i++) assert.equal((await evil(lb)).status, 200)
+      await alarm(lb, what, name.split('_')[0])
+      assert.equal((await hello(lb)).status, 200)
+      assert.equal((await lb.stop()).code, 0)
+    })
+  }
+
+  it('closed descriptors: the node uses none below 64 (E17)', async () => {
+    const lb = await lbWith('e17_closes')
+    assert.equal((await evil(lb)).status, 200)
+    await alarm(lb, 'standard-descriptor', 'e17')
+    assert.equal((await hello(lb)).status, 200)
+    assert.equal((await lb.stop()).code, 0)
+  })
+
+  it('nothing when nothing happened, and handlers at the end are no harm (E23)', async () => {
+    const lb = await lbWith('e23_atexit')
+    for (let i = 0; i < 3; i++) assert.equal((await evil(lb)).status, 200)
+    await new Promise((r) => setTimeout(r, 250)) // two looks
+    assert.doesNotMatch(lb.log, /belongs to the process/)
+    assert.deepEqual(await lb.stop(), { code: 0, signal: null })
+  })
 })
 
 describe('supervision', () => {
