@@ -3,7 +3,6 @@
 #include <loop/loop_int.h>
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -28,6 +27,7 @@ static void *aside_run(void *arg)
     struct aside *a = arg;
     bool abandoned;
 
+    loop_altstack();
     a->fn(a->arg);
     pthread_mutex_lock(&a->lock);
     a->done = true;
@@ -43,15 +43,7 @@ static void *aside_run(void *arg)
 /* Detached later, and not at all when it returns: a sanitizer wants to see it end. */
 static int start(struct aside *a, pthread_t *ret)
 {
-    sigset_t all;
-    sigset_t before;
-    int r;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    r = pthread_create(ret, NULL, aside_run, a);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return r;
+    return loop_thread(ret, aside_run, a);
 }
 
 static struct timespec in(int64_t timeout_ns)

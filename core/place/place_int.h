@@ -20,6 +20,7 @@ struct place_runner {
     int64_t since_ns; /* first listed */
     int64_t refused_ns; /* when it refused a call last; 0 = never */
     bool listed;      /* by the current snapshot */
+    uint64_t bound;   /* number of the last list that took it */
     UT_hash_handle hh;
 };
 
@@ -79,6 +80,7 @@ struct snapshot {
 };
 
 struct place_group {
+    uint64_t lists; /* bound so far */
     char name[FN_GROUP_NAME_MAX + 1];
     struct place *place;
     struct snapshot *snap; /* never NULL */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 /* Of ABI 1.0. */
+#define WORD_MAX 255u
 #define RUNNER_SIZE_MIN (offsetof(struct fn_runner, since_ns) + sizeof(int64_t))
 
 static void loop_take(struct place *p)
@@ -77,9 +78,6 @@ static int builder_grow(struct fn_snap_builder *b)
     if (b->n < b->cap) {
         return 0;
     }
-    if (b->n >= PLACE_RUNNERS_MAX) {
-        return FN_E_EXHAUSTED;
-    }
     list = realloc(b->list, cap * sizeof(*list));
     if (!list) {
         return FN_E_EXHAUSTED;
@@ -89,17 +87,34 @@ static int builder_grow(struct fn_snap_builder *b)
     return 0;
 }
 
+static bool is_word(const char *s)
+{
+    size_t n = 0;
+
+    while (s && n <= WORD_MAX && s[n] > ' ' && s[n] < 0x7f) {
+        n++;
+    }
+    return n > 0 && n <= WORD_MAX && s[n] == '\0';
+}
+
 static int snap_add(struct fn_snap_builder *b, const struct fn_runner *copied, uint32_t size)
 {
     PLUGIN_HOST_CALL("fn.snap.add");
     struct fn_runner r = { 0 };
 
-    if (size < RUNNER_SIZE_MIN) {
+    if (!copied || size < RUNNER_SIZE_MIN) {
+        plugin_bad_answer(plugin_of(b->host), "fn.snap.add: not a runner of ABI 1.0");
         return FN_E_INVALID;
     }
     memcpy(&r, copied, size < sizeof(r) ? size : sizeof(r));
-    if (!r.address || !r.address[0]) {
+    if (!is_word(r.address) || (r.tls_name && !is_word(r.tls_name))) {
+        plugin_bad_answer(plugin_of(b->host), "fn.snap.add: address or tls_name is not 1 to 255 "
+                                              "printable characters without spaces");
         return FN_E_INVALID;
+    }
+    if (b->n >= PLACE_RUNNERS_MAX) {
+        plugin_bad_answer(plugin_of(b->host), "fn.snap.add: more than 65536 runners");
+        return FN_E_EXHAUSTED;
     }
     if (builder_grow(b) < 0) {
         return FN_E_EXHAUSTED;
@@ -261,19 +276,32 @@ static struct place_runner *runner_get(struct place_group *g, const struct fn_ru
     return r;
 }
 
-/* Fills s->runners; FN_E_EXISTS when an entry stands twice. */
+/* Fills s->runners. An entry that stands twice is left out the second time: a runner has one place in
+ * a list. */
 static int runners_bind(struct place_group *g, struct snapshot *s)
 {
+    uint32_t n = s->view.n;
     struct place_runner *r;
 
-    for (uint32_t i = 0; i < s->view.n; i++) {
+    s->view.n = 0;
+    g->lists++;
+    for (uint32_t i = 0; i < n; i++) {
         r = runner_get(g, &s->list[i]);
         if (!r) {
-            s->view.n = i;
             return FN_E_EXHAUSTED;
         }
-        s->runners[i] = r;
-        s->list[i].since_ns = r->since_ns;
+        if (r->bound == g->lists) {
+            runner_unref(r);
+            continue;
+        }
+        r->bound = g->lists;
+        s->runners[s->view.n] = r;
+        s->list[s->view.n] = s->list[i];
+        s->list[s->view.n++].since_ns = r->since_ns;
+    }
+    if (s->view.n < n) {
+        log_warn("the pool listed runners twice; each counts once", "group", g->name, "listed",
+                 log_num(n), "runners", log_num(s->view.n));
     }
     return 0;
 }

@@ -150,6 +150,7 @@ void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context 
         __atomic_fetch_add(&p->other_calls, 1, __ATOMIC_RELAXED);
     }
     plugin_crumb_now = c;
+    plugin_thread_of_host = true;
 }
 
 /* Back in the call of a plugin that made a host call, which called this one; or in none. */

@@ -3,6 +3,7 @@
 #include <plugin/plugin_int.h>
 
 _Thread_local struct plugin_crumb *plugin_crumb_now;
+_Thread_local bool plugin_thread_of_host;
 
 const struct plugin_crumb *plugin_current(void)
 {

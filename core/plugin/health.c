@@ -177,10 +177,16 @@ void plugin_bad_answer(struct plugin *p, const char *what)
     };
     const char *values[] = { p->name, p->factory->kind };
     uint32_t suppressed = 0;
+    bool tell = true;
 
     metric_add(metric_series(metric_declare(&def), values), 1);
-    if (!p->owner->env || log_gate_open(&p->bad_gate, env_now_ns(p->owner->env), LOG_INTERVAL_NS,
-                                        1, &suppressed)) {
+    if (p->owner->env) {
+        pthread_mutex_lock(&p->owner->lock); /* workers and foreign threads come here too */
+        tell = log_gate_open(&p->bad_gate, env_now_ns(p->owner->env), LOG_INTERVAL_NS, 1,
+                             &suppressed);
+        pthread_mutex_unlock(&p->owner->lock);
+    }
+    if (tell) {
         log_warn("plugin gave a bad answer", "plugin", p->name, "kind", p->factory->kind, "what",
                  what, "suppressed", log_num(suppressed));
     }

@@ -22,6 +22,7 @@ struct plugin_host *plugin_host_create(struct env *env)
     buf_init(&h->summary, 0);
     plugin_ticks_sample(h);
     plugin_health_open(h);
+    plugin_thread_of_host = true;
     return h;
 }
 

@@ -323,6 +323,8 @@ const struct plugin_offer *plugin_offer_find(const struct plugin_host *h, const 
 
 /* current.c */
 extern _Thread_local struct plugin_crumb *plugin_crumb_now;
+/* This thread made the host or called a plugin; one that a plugin started never did. */
+extern _Thread_local bool plugin_thread_of_host;
 
 /* crumb.c */
 void plugin_ticks_sample(struct plugin_host *h);

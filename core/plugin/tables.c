@@ -66,6 +66,18 @@ static void timer_fired(struct env_timer *timer)
     plugin_leave(&crumb);
 }
 
+/* The timers belong to the loop: a thread of the plugin's own, or a worker, would tear them apart. */
+static bool on_loop(struct plugin *p, const char *what)
+{
+    const struct plugin_crumb *c = plugin_current();
+
+    if (c ? c->context == PLUGIN_WORKER : !plugin_thread_of_host) {
+        plugin_bad_answer(p, what);
+        return false;
+    }
+    return true;
+}
+
 static int timer_arm(const struct fn_host *host, int64_t at_ns, void (*cb)(void *ud), void *ud,
                      uint64_t *ret_id)
 {
@@ -75,6 +87,9 @@ static int timer_arm(const struct fn_host *host, int64_t at_ns, void (*cb)(void 
 
     if (!cb || !ret_id) {
         return FN_E_INVALID;
+    }
+    if (!on_loop(p, "fn.timer.arm from a thread that is not the loop")) {
+        return FN_E_PRECONDITION;
     }
     if (!p->owner->env) {
         return FN_E_UNAVAILABLE;
@@ -107,6 +122,9 @@ static int timer_cancel(const struct fn_host *host, uint64_t id)
     struct plugin *p = of(host);
     struct plugin_timer *t;
 
+    if (!on_loop(p, "fn.timer.cancel from a thread that is not the loop")) {
+        return FN_E_PRECONDITION;
+    }
     HASH_FIND(hh, p->timers, &id, sizeof(id), t);
     if (t) {
         env_timer_clear(p->owner->env, &t->timer);

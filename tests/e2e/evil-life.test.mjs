@@ -175,6 +175,39 @@ describe('the audit names what a plugin did to the process', () => {
   })
 })
 
+describe('other contracts', () => {
+  it('timers armed by a thread of the plugin are refused and counted (E21)', async () => {
+    const lb = await lbWith('e21_foreign_thread')
+    for (let i = 0; i < 3; i++) assert.equal((await evil(lb)).status, 200)
+    assert.match(lb.log, /plugin gave a bad answer.*plugin=e21.*what="fn.timer.arm from a thread that is not the loop"/)
+    assert.equal(await lb.metric('fn_plugin_bad_answers'), 6)
+  })
+
+  const lbWithPool = async (name) => {
+    const lb = await startLb({ addresses: [], functions, pool: `{ use: ${name.split('_')[0]}, file: ${so(name)} }`,
+      lb: 'placement_timeout: 50ms' })
+    started.push(lb)
+    return lb
+  }
+  it('pools: entries that are none, the same runner twice, runners that do not exist (E24)', async () => {
+    const lb = await lbWithPool('e24_lists')
+    assert.match(lb.log, /the pool listed runners twice; each counts once.*listed=2 runners=1/)
+    assert.match(lb.log, /bad answer.*plugin=e24.*fn\.snap\.add/)
+    assert.equal(await lb.metric('fn_lb_runners'), 1)
+    assert.equal((await hello(lb)).status, 503)
+  })
+  it('pools: a million runners end at the limit (E24)', async () => {
+    const lb = await lbWithPool('e24_million')
+    assert.match(lb.log, /bad answer.*plugin=e24.*more than 65536 runners/)
+    assert.equal((await hello(lb)).status, 503)
+  })
+  it('pools: a group name without end is no group (E14)', async () => {
+    const lb = await lbWithPool('e14_unterminated')
+    assert.equal((await hello(lb)).status, 503)
+    assert.match(lb.log, /bad answer.*plugin=e14.*what="route: no group name"/)
+  })
+})
+
 describe('supervision', () => {
   it('brings the port back after a crash, and ends when asked', async () => {
     const lb = await lbWith('e09_null', { args: ['--supervise'] })

@@ -49,12 +49,12 @@ static __attribute__((unused)) void evil_destroy(void *inst)
     (void)inst;
 }
 
-/* The first runner, once; then it waits. */
+/* The first runner, once in a round; then it waits. */
 static __attribute__((unused)) int evil_decide(void *inst, const struct fn_ask *ask,
                                                struct fn_answer *ret)
 {
     (void)inst;
-    if (ask->why == FN_WHY_START && ask->snap->n > 0) {
+    if (ask->why != FN_WHY_BUSY && ask->why != FN_WHY_UNREACHABLE && ask->snap->n > 0) {
         ret->verdict = FN_TRY;
         ret->index = 0;
         return 0;
