@@ -74,6 +74,8 @@ describe('fnkit sim', () => {
     ['real chance', [...short, bad('rand')], 1, /SIM103 placer outside: decide\(\) called rand\(\)/],
     ['the real clock in create()', [...short, bad('time-create')], 1, /SIM103 placer outside: create\(\) called time\(\)/],
     ['a crash', [...short, bad('crashes')], 1, /SIM104 .*crashes\.so: crashed while it was simulated/],
+    ['an endless loop', [...short, bad('loops')], 1, /SIM109 placer outside: decide\(\) did not come back within 5 s/],
+    ['an endless loop while it is loaded', [...short, path.join(build, 'tests/plugins/evil/e02_ctor_loops.so')], 78, /PLG912 .*did not come back/],
     ['uninitialised memory', [...short, bad('reads-memory')], 1, /SIM105 .*the same seed gave two traces/],
     ['addresses', [...short, bad('reads-address')], 1, /SIM105 .*the same seed gave two traces/],
     ['bad answers', [...short, bad('index-beyond')], 1, /SIM107 .*answers that the host cannot use/],

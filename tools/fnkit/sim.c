@@ -13,16 +13,19 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <malloc.h>
+#include <signal.h>
 #include <sim/cluster.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define FILES_MAX 16
 #define SETS_MAX  64
+#define STUCK_S   5 /* in one call into a plugin */
 #define HEAP_FILL 0x5a
 #define HEAP_SHIFT (1024 * 1024)
 
@@ -80,6 +83,46 @@ static void other_heap(void)
     }
 }
 
+static void stuck(const struct plugin_crumb *c)
+{
+    char text[256];
+    int n = snprintf(text, sizeof(text),
+                     "SIM109 %s %s: %s() did not come back within %d s; expected microseconds\n",
+                     plugin_factory(c->plugin)->kind, plugin_name(c->plugin), c->method, STUCK_S);
+
+    if (write(STDERR_FILENO, text, (size_t)n) < n) {
+        _exit(FNKIT_UNAVAILABLE);
+    }
+    _exit(FNKIT_BROKEN);
+}
+
+/* Each second: is it still the same call into a plugin? */
+static void on_tick(int signo)
+{
+    static const struct plugin *plugin;
+    static uint64_t calls;
+    static int same;
+    const struct plugin_crumb *c = plugin_current();
+
+    (void)signo;
+    if (!c || c->plugin != plugin || plugin_calls(c->plugin) != calls) {
+        same = 0;
+    } else if (++same == STUCK_S) {
+        stuck(c);
+    }
+    plugin = c ? c->plugin : NULL;
+    calls = c ? plugin_calls(c->plugin) : 0;
+}
+
+static void watch_calls(void)
+{
+    const struct sigaction action = { .sa_handler = on_tick, .sa_flags = SA_RESTART };
+    const struct itimerval second = { { 1, 0 }, { 1, 0 } };
+
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &second, NULL);
+}
+
 static int simulate(const struct scenario *sc, const struct sim_args *a, struct run *ret)
 {
     struct cluster_result second;
@@ -89,6 +132,7 @@ static int simulate(const struct scenario *sc, const struct sim_args *a, struct 
 
     conf_problems_init(&p);
     tripwire_handler(on_trip);
+    watch_calls();
     r = cluster_run(sc, &a->options, &ret->first, &p, &e);
     if (r == 0 && !a->once) {
         struct cluster_options again = a->options;
@@ -131,6 +175,38 @@ static int tell_death(const char *path, int status)
                 path, WEXITSTATUS(status));
     }
     return FNKIT_BROKEN;
+}
+
+/* Constructors run while a file is loaded: that must end, before anything waits for it. */
+static int load_in_child(void *ud)
+{
+    const char *path = ud;
+    struct plugin_host *h = plugin_host_create(NULL);
+    struct plugin_file *file;
+    struct buf lines = BUF_INIT(0);
+    struct fn_error e = ERR_INIT;
+
+    if (!h) {
+        return FNKIT_UNAVAILABLE;
+    }
+    if (sim_plugin_open(h, path, &file, &lines, &e) < 0) {
+        fputs(lines.len ? buf_text(&lines) : e.msg, stderr);
+        return FNKIT_REFUSED;
+    }
+    return FNKIT_OK;
+}
+
+static int loads(const char *path)
+{
+    char why[512];
+    int r = child_run(load_in_child, (void *)(uintptr_t)path, path, FNKIT_LOAD_TIMEOUT_MS, why,
+                      sizeof(why));
+
+    if (r < 0) {
+        fprintf(stderr, "%s\n", why);
+        r = FNKIT_REFUSED;
+    }
+    return r;
 }
 
 static int run_one(const struct scenario *sc, const struct sim_args *a, struct run *ret)
@@ -454,7 +530,8 @@ static int run_all(struct sim_args *a, const struct scenario *sc, char **files, 
         int code;
 
         a->options.path = files[i];
-        code = run_one(sc, a, &run);
+        code = loads(files[i]);
+        code = code == FNKIT_OK ? run_one(sc, a, &run) : code;
         if (code == FNKIT_OK) {
             json_array_append_new(runs, report(a, &run));
             code = judge(a, sc, &run);

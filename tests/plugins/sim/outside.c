@@ -40,6 +40,13 @@ struct outside {
     uint32_t *scratch;
 };
 
+static inline int spin(void)
+{
+    for (volatile int go = 1; go;) {
+    }
+    return 0;
+}
+
 /* A tail call: the C library sees the host as its caller. */
 static __attribute__((noinline)) int leave_by_jump(void)
 {
