@@ -1,5 +1,6 @@
 /* Virtual time for plugins: moves only when a case moves it. */
 #include "contract.h"
+#include "real.h"
 
 #include <stdlib.h>
 
@@ -90,7 +91,7 @@ void clock_reset(void)
 
 int64_t clock_now(void)
 {
-    return now;
+    return subject.real ? real_now() : now;
 }
 
 void clock_late(bool on)
@@ -131,7 +132,7 @@ static struct env_timer *due(int64_t until)
     return best;
 }
 
-void clock_advance(int64_t ns)
+static void advance(int64_t ns)
 {
     int64_t until = now + ns;
     struct env_timer *t;
@@ -148,4 +149,13 @@ void clock_advance(int64_t ns)
                                 "moment; expected time to pass between two of them");
     }
     now = until > now ? until : now;
+}
+
+void clock_advance(int64_t ns)
+{
+    if (subject.real) {
+        real_advance(ns);
+        return;
+    }
+    advance(ns);
 }

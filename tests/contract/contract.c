@@ -1,5 +1,6 @@
 #include "contract.h"
 #include "outside.h"
+#include "real.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,6 +21,8 @@ static _Thread_local struct {
     enum context context;
     const char *method;
     int64_t entered_ns;
+    struct plugin *real;
+    struct plugin_crumb crumb;
 } stack[NEST_MAX];
 static char violated[256];
 static uint64_t trace;
@@ -122,9 +125,13 @@ void contract_dirty(unsigned char byte)
     memory_fill(byte);
 }
 
+static enum plugin_context crumb_context(enum context c)
+{
+    return c == INIT ? PLUGIN_INIT : c == LOOP ? PLUGIN_LOOP : PLUGIN_WORKER;
+}
+
 void enter(struct instance *in, enum context context, const char *method)
 {
-    (void)in;
     must(depth < NEST_MAX, "%s() leads to calls of methods without end", method);
     stack[depth].context = context;
     stack[depth].method = method;
@@ -132,8 +139,13 @@ void enter(struct instance *in, enum context context, const char *method)
     if (stack_byte) {
         dirty_stack();
     }
+    stack[depth].real = in->real;
+    stack[depth].entered_ns = monotonic_ns();
+    if (in->real) {
+        plugin_enter(&stack[depth].crumb, in->real, crumb_context(context), method);
+    }
+    depth++;
     plugin_runs = true;
-    stack[depth++].entered_ns = monotonic_ns();
 }
 
 static void add_time(const char *method, int64_t took)
@@ -155,10 +167,14 @@ static void add_time(const char *method, int64_t took)
 
 void leave(void)
 {
-    int64_t now = monotonic_ns();
+    int64_t now;
 
     plugin_runs = false;
     depth--;
+    if (stack[depth].real) {
+        plugin_leave(&stack[depth].crumb);
+    }
+    now = monotonic_ns();
     add_time(stack[depth].method, now - stack[depth].entered_ns);
     snprintf(shared->last, sizeof(shared->last), "%s", stack[depth].method);
     if (depth > 0) {
@@ -172,6 +188,11 @@ void leave(void)
 
 enum context context_now(void)
 {
+    const struct plugin_crumb *c = depth == 0 && subject.real ? plugin_current() : NULL;
+
+    if (c) { /* core/plugin made the call: create(), destroy(), a timer */
+        return c->context == PLUGIN_INIT ? INIT : c->context == PLUGIN_LOOP ? LOOP : WORKER;
+    }
     return depth > 0 ? stack[depth - 1].context : NOWHERE;
 }
 
@@ -366,9 +387,18 @@ static struct instance *allocate(struct conf_values *given)
 int instance_make_with(struct conf_values *given, struct instance **ret, struct fn_error *reterr)
 {
     static char untouched;
-    struct instance *in = allocate(given);
+    struct instance *in = allocate(subject.real ? NULL : given);
     int r;
 
+    if (subject.real) {
+        r = real_make(given, &in->real, reterr);
+        in->inst = r < 0 ? NULL : plugin_inst(in->real);
+        *ret = in;
+        if (r < 0) {
+            release(in);
+        }
+        return r;
+    }
     in->inst = &untouched;
     enter(in, INIT, "create");
     r = subject.factory->create(&in->host, subject.factory->conf_size ? given->data : NULL,
@@ -420,6 +450,11 @@ void instance_destroy(struct instance *in)
     if (!in) {
         return;
     }
+    if (in->real) {
+        plugin_destroy(in->real);
+        release(in);
+        return;
+    }
     /* As a host does it: its timers are off before destroy() frees what they point at. */
     tables_release(in);
     enter(in, INIT, "destroy");
@@ -464,9 +499,15 @@ void contract_run(const struct contract_case *c)
     script_rewind();
     outside_mode(OUTSIDE_GOOD);
     violated[0] = '\0';
+    if (subject.real) {
+        real_open();
+    }
     before = state_take();
     c->run();
     said = state_compare(before, state_take());
     must(!said, "%s; the process belongs to the host", said);
+    if (subject.real) {
+        real_close();
+    }
     shared->finished = true;
 }

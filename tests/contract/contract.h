@@ -37,6 +37,7 @@ void contract_cases(const char *kind, struct contract_list ret[CONTRACT_LISTS]);
 
 /* What is under test; set before a case is forked. */
 struct contract_subject {
+    const char *path;
     const struct fn_factory *factory;
     const struct conf_override *sets; /* options of the command line, ended by a NULL key */
     uint64_t seed;
@@ -104,6 +105,7 @@ struct timer_entry;
 
 struct instance {
     struct fn_host host; /* what the plugin sees; .priv = this */
+    struct plugin *real; /* made by core/plugin instead, over the real clock */
     void *inst;
     struct conf_values *conf;
     bool alive;

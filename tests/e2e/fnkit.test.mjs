@@ -111,6 +111,14 @@ test('the same seed gives the same report, another one may not', () => {
   assert.match(plain('7'), /was never tried/);
 });
 
+test('cases run over virtual time and over the real clock', () => {
+  const lines = (...args) => fnkit('check', '--verbose', '--suite', 'placer/legal-answers', ...args,
+    plugin('placer-naive')).out.split('\n').filter((l) => /legal-answers/.test(l));
+  assert.deepEqual(lines().map((l) => /\(real\)/.test(l)), [false, true]);
+  assert.deepEqual(lines('--sim').map((l) => /\(real\)/.test(l)), [false]);
+  assert.deepEqual(lines('--real').map((l) => /\(real\)/.test(l)), [true]);
+});
+
 test('what hangs is given up, and the report comes all the same', () => {
   const r = fnkit('check', '--suite', 'life/destroy-null', mutant('placer-28'));
   assert.equal(r.code, 1);

@@ -15,7 +15,8 @@
 
 static const char usage_text[] =
     "usage: fnkit check [--kind KIND] [--name NAME] [--set OPTION=VALUE]... [--suite SUITE]\n"
-    "                   [--script FILE] [--seed N] [--tap] [--junit FILE] [--verbose]\n"
+    "                   [--script FILE] [--sim | --real] [--seed N] [--tap] [--junit FILE] "
+    "[--verbose]\n"
     "                   PLUGIN.so\n"
     "       fnkit check --list\n"
     "\n"
@@ -24,6 +25,7 @@ static const char usage_text[] =
     "  --set           gives an option to the instances, as fn.yaml would; more than once\n"
     "  --suite         only this suite (life) or case (life/destroy-null)\n"
     "  --script        what programs and HTTP servers answer; without it they say nothing\n"
+    "  --sim, --real   only over virtual time, only over the real clock; both when absent\n"
     "  --seed          of everything that is left to chance; 1 when absent\n"
     "  --tap           writes TAP to standard output\n"
     "  --junit         writes JUnit XML to a file\n"
@@ -256,6 +258,12 @@ static int take_option(struct check_options *o, int c)
         break;
     case 'c':
         return take_script(optarg);
+    case 'S':
+        o->sim = true;
+        break;
+    case 'R':
+        o->real = true;
+        break;
     case 't':
         o->tap = true;
         break;
@@ -287,13 +295,16 @@ int fnkit_check(int argc, char **argv)
         {"set", required_argument, NULL, 'o'},   {"suite", required_argument, NULL, 's'},
         {"seed", required_argument, NULL, 'r'},  {"script", required_argument, NULL, 'c'},
         {"junit", required_argument, NULL, 'j'}, {"tap", no_argument, NULL, 't'},
+        {"sim", no_argument, NULL, 'S'},         {"real", no_argument, NULL, 'R'},
         {"verbose", no_argument, NULL, 'v'},     {"list", no_argument, NULL, 'l'},
         {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
     };
+    static char self[] = "fnkit check"; /* what getopt_long() calls us */
     struct check_options o = {.seed = 1};
     int c;
     int r = FNKIT_OK;
 
+    argv[0] = self;
     while (r == FNKIT_OK && (c = getopt_long(argc, argv, "hv", options, NULL)) != -1) {
         if (c == 'h') {
             fputs(usage_text, stdout);

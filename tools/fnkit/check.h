@@ -19,6 +19,8 @@ struct check_options {
     const char *junit;
     uint64_t seed;
     bool tap;
+    bool sim;  /* virtual tables only */
+    bool real; /* a node's tables only */
     bool verbose;
     struct conf_override sets[CHECK_SETS_MAX + 1]; /* ended by a NULL key */
     uint32_t n_sets;

@@ -282,11 +282,13 @@ int fnkit_inspect(int argc, char **argv)
         {NULL, 0, NULL, 0},
     };
     struct inspection in = {.json = false};
+    static char self[] = "fnkit inspect"; /* what getopt_long() calls us */
     char why[512];
     int worst = FNKIT_OK;
     int c;
     int r;
 
+    argv[0] = self;
     while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (c != 'j') {
             return usage(c == 'h' ? FNKIT_OK : FNKIT_USAGE);

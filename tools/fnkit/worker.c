@@ -1,6 +1,9 @@
 /* The child of fnkit check: the only process that ever runs the plugin's code, with one more child
  * for each case, which Check forks, watches and ends. */
 #include "check.h"
+#include "real.h"
+
+#include <base/log.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,7 +167,7 @@ static void skip_case(struct worker *w, const struct contract_case *c, const cha
 
 static bool run_case(struct worker *w, const struct contract_case *c, const char *factory)
 {
-    struct report_result one = {.verdict = REPORT_PASSED};
+    struct report_result one = {.verdict = REPORT_PASSED, .real = subject.real};
     Suite *s = suite_create(c->suite);
     TCase *tc = tcase_create(c->name);
     SRunner *sr;
@@ -187,6 +190,19 @@ static bool run_case(struct worker *w, const struct contract_case *c, const char
     w->ran++;
     send(w, &one);
     return one.verdict != REPORT_FAILED;
+}
+
+/* Over our tables, and where it makes sense over a node's. */
+static bool run_both(struct worker *w, const struct contract_case *c, const char *factory)
+{
+    bool good = w->o->real ? true : run_case(w, c, factory);
+
+    if (good && c->real && !w->o->sim && real_possible(subject.factory)) {
+        subject.real = true;
+        good = run_case(w, c, factory);
+        subject.real = false;
+    }
+    return good;
 }
 
 /* ---- one factory -------------------------------------------------------------------------------
@@ -218,7 +234,8 @@ static void run_factory(void *ud, const struct fn_factory *f)
     w->factories++;
     w->stuck = 0;
     snprintf(name, sizeof(name), "%s/%s", f->kind, f->name);
-    subject = (struct contract_subject){.factory = f, .sets = w->o->sets, .seed = w->o->seed};
+    subject = (struct contract_subject){
+        .path = w->o->path, .factory = f, .sets = w->o->sets, .seed = w->o->seed};
     contract_cases(f->kind, lists);
     for (i = 0; i < CONTRACT_LISTS; i++) {
         for (k = 0; k < lists[i].n; k++) {
@@ -227,7 +244,7 @@ static void run_factory(void *ud, const struct fn_factory *f)
             }
             if (w->stuck >= STUCK_MAX) {
                 skip_case(w, &lists[i].cases[k], name);
-            } else if (!run_case(w, &lists[i].cases[k], name) &&
+            } else if (!run_both(w, &lists[i].cases[k], name) &&
                        strcmp(lists[i].cases[k].name, CONTRACT_FIRST_CASE) == 0) {
                 return;
             }
@@ -315,13 +332,22 @@ static bool sets_known(struct worker *w)
     return true;
 }
 
+static int64_t no_wall(void)
+{
+    return 0;
+}
+
 void check_worker(const struct check_options *o, int fd)
 {
+    /* What a node would log of its plugins is in the report. */
+    const struct log_config quiet = {
+        .level = FN_LOG_ERROR, .fd = STDERR_FILENO, .wall_ns = no_wall};
     struct worker w = {.o = o, .fd = fd};
     const struct report_result end = {.name = CHECK_END};
     const struct rlimit none = {0, 0};
     struct plugin_host *h = plugin_host_create(NULL);
 
+    log_setup(&quiet);
     setrlimit(RLIMIT_CORE, &none);
     if (!h || contract_open() < 0) {
         _exit(FNKIT_UNAVAILABLE);
@@ -337,7 +363,8 @@ void check_worker(const struct check_options *o, int fd)
                       "no factory of this --kind and --name; fnkit inspect tells which there are");
         } else if (w.ran == 0) {
             fail_file(&w, "suites", "the suite exists",
-                      "no case of this --suite; fnkit check --list tells which there are");
+                      "no case of this --suite, --sim or --real; fnkit check --list tells which "
+                      "there are");
         }
     }
     send(&w, &end);
