@@ -33,20 +33,20 @@ function write(text) {
 // [file, use, sentence, known without starting it]
 const rows = [
   ['e01_ctor_crashes', 'e01', /^PLG911 \S+e01_ctor_crashes\.so: crashed in the trial \(while it was loaded\): SIGSEGV, Segmentation fault$/m, true],
-  ['e02_ctor_loops', 'e02', /^PLG912 \S+: did not load within 400 ms in the trial \(while it was loaded\); expected constructors that return$/m, true],
+  ['e02_ctor_loops', 'e02', /^PLG912 \S+: did not load within 1000 ms in the trial \(while it was loaded\); expected constructors that return$/m, true],
   ['e03_ctor_exits', 'e03', /^PLG913 \S+: ended the trial process \(while it was loaded\) with exit code 0; expected a plugin that never ends its process$/m, true],
   ['e03_ctor_exits_hard', 'e03', /^PLG913 \S+: ended the trial process/m, true],
   ['e04_no_entry', 'e04', /^PLG907 \S+: exports no fn_plugin_v1; expected FN_PLUGIN_DEFINE in one of its source files$/m, true],
   ['e04_wrong_kind', 'e04', /^PLG907 \S+: teapot\/e04: unknown kind; expected one of placer, pool/m, true],
   ['e05_create_floods', 'e05', /^PLG915 e05: placer\/e05: \\x1b\[31mHACKED\\x1b\[0m.{1,200}$/m, false],
-  ['e06_create_sleeps', 'e06', /^PLG914 e06: placer\/e06: create\(\) did not return within 400 ms \(plugins\.start_timeout\)$/m, false],
+  ['e06_create_sleeps', 'e06', /^PLG914 e06: placer\/e06: create\(\) did not return within 1000 ms \(plugins\.start_timeout\)$/m, false],
 ]
 
 describe('evil plugins at load', () => {
   for (const [file, use, sentence, known] of rows) {
     it(`${file}: refused with its sentence, nothing else happens`, () => {
       const config = write(yaml({ placer: `{ use: ${use}, file: ${evil(file)} }`,
-        rules: '  trial_timeout: 400ms\n  start_timeout: 400ms\n' }))
+        rules: '  trial_timeout: 1s\n  start_timeout: 1s\n' }))
       const check = run(['check', '--config', config])
       assert.equal(check.status, known ? 78 : 0, check.stderr)
       if (known) assert.match(check.stderr, sentence)
@@ -156,7 +156,7 @@ describe('an unsigned plugin that the operator allows', () => {
 
 describe('evil plugins in a reload', () => {
   let node
-  const options = { rules: '  start_timeout: 300ms\n  trial_timeout: 300ms\n' }
+  const options = { rules: '  start_timeout: 600ms\n  trial_timeout: 600ms\n' }
   before(async () => {
     options.port = await freePort()
     node = await Fnd.start('lb', options.port, yaml(options))
@@ -183,7 +183,7 @@ describe('evil plugins in a reload', () => {
 
   it('a create() that never returns costs one thread, twice; then no further one is tried', async () => {
     const sleeps = `{ use: e06, file: ${evil('e06_create_sleeps')} }`
-    assert.match(await reload(sleeps), /PLG914 e06: placer\/e06: create\(\) did not return within 300 ms/)
+    assert.match(await reload(sleeps), /PLG914 e06: placer\/e06: create\(\) did not return within 600 ms/)
     assert.match(await reload(sleeps), /PLG914 e06: placer\/e06: create\(\) was not called: 2 earlier ones never returned; expected a new process/)
     assert.match(await reload('{ use: ch }'), /PLG914 ch: placer\/ch: create\(\) was not called/, 'also of a good one')
     const { code, signal } = await node.stop()
