@@ -126,6 +126,19 @@ static void print_counts(const char *name, const json_t *o)
     putchar('\n');
 }
 
+static void print_config(const json_t *o)
+{
+    const json_t *problems = json_object_get(o, "problems");
+
+    printf("%-8s generation %lld from %s, %lld alive\n", "config", number(o, "generation"),
+           text(o, "from"), number(o, "alive"));
+    if (problems) {
+        printf("%-8s a reload was refused at %s, %zu lines, the first: %s\n", "",
+               text(o, "refused_at"), json_array_size(problems),
+               json_string_value(json_array_get(problems, 0)));
+    }
+}
+
 static void print_status(const json_t *root)
 {
     json_t *p;
@@ -134,6 +147,7 @@ static void print_status(const json_t *root)
     printf("%-8s %s, fnd %s, %s, pid %lld, up %lld s, http %s\n", "node", text(root, "node"),
            text(root, "version"), text(root, "state"), number(root, "pid"),
            number(root, "uptime_s"), text(root, "http"));
+    print_config(json_object_get(root, "config"));
     print_counts("lb", json_object_get(root, "lb"));
     print_counts("runner", json_object_get(root, "runner"));
     json_array_foreach(json_object_get(root, "plugins"), i, p)

@@ -33,13 +33,20 @@ static struct metric *number_metric(void)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
+void generation_clock(struct node *n, char ret[16])
+{
+    const time_t now_s = (time_t)(env_wall_ns(n->env) / ENV_S);
+    struct tm tm;
+
+    gmtime_r(&now_s, &tm);
+    strftime(ret, 16, "%H:%M:%S", &tm);
+}
+
 struct generation *generation_create(struct node *n, struct config *config, bool own_config)
 {
     struct generation *g = calloc(1, sizeof(*g));
-    const time_t now_s = (time_t)(env_wall_ns(n->env) / ENV_S);
     uint32_t most = config->overriders.n + config->listeners.n + config->placers.n +
                     config->shadow.n + 2;
-    struct tm tm;
 
     if (!g || !(g->plugins = calloc(most, sizeof(*g->plugins)))) {
         free(g);
@@ -55,8 +62,7 @@ struct generation *generation_create(struct node *n, struct config *config, bool
     g->end_task.cb = on_end_task;
     g->end_again.cb = on_end_again;
     g->stuck_timer.cb = on_stuck;
-    gmtime_r(&now_s, &tm);
-    strftime(g->loaded_at, sizeof(g->loaded_at), "%H:%M:%S", &tm);
+    generation_clock(n, g->loaded_at);
     return g;
 }
 

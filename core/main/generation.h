@@ -66,6 +66,8 @@ void generation_discard(struct generation *g);
 /* [init] Destroys all that are left; the loop has ended and no part uses them. */
 void generations_close(struct node *n);
 
+/* "10:02:11", UTC, now. [any] */
+void generation_clock(struct node *n, char ret[16]);
 uint32_t generations_alive(const struct node *n);
 /* A worker still ends one. */
 bool generations_are_ending(const struct node *n);

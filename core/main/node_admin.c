@@ -71,6 +71,7 @@ static void on_status(void *ud, struct admin_request *rq)
     char *text;
 
     if (root) {
+        json_object_set_new(root, "config", reload_json(n->reload));
         json_object_set_new(root, "tainted", json_integer(plugin_tainted()));
         json_object_set_new(root, "lost", json_integer(plugin_lost()));
     }

@@ -30,6 +30,8 @@ struct reload {
     struct generation *next; /* NULL: the file is refused */
     struct conf_problems problems;
 
+    struct buf refusal;  /* problems of the last one, "" when it was taken */
+    char refused_at[16]; /* "10:02:11" */
     struct metric *failed; /* gauge: the last one was refused */
     struct metric_family *reloads;
 };
@@ -152,6 +154,9 @@ static void refused(struct reload *r)
     log_lines(FN_LOG_ERROR, buf_text(&r->problems.text));
     log_error("the configuration was not taken", "problems", log_num(r->problems.n), "effect",
               keeping);
+    buf_clear(&r->refusal);
+    buf_add_str(&r->refusal, buf_text(&r->problems.text));
+    generation_clock(r->node, r->refused_at);
     metric_set(r->failed, 1);
     count(r, "refused");
     tell(r, RELOAD_REFUSED, buf_text(&r->problems.text));
@@ -165,6 +170,7 @@ static void taken(struct reload *r)
     log_info("the configuration was taken", "generation", log_num((int64_t)n->gen->number), "pool",
              n->gen->keeps_pool ? "kept" : NULL, "alive", log_num(generations_alive(n)), "took_ms",
              log_num((env_now_ns(n->env) - r->begun_ns) / ENV_MS));
+    buf_clear(&r->refusal);
     metric_set(r->failed, 0);
     count(r, "taken");
     tell(r, RELOAD_DONE, buf_text(&r->problems.text));
@@ -327,6 +333,19 @@ static void on_reload(void *ud, struct admin_request *rq)
     reload_ask(ud, on_reloaded, rq);
 }
 
+json_t *reload_json(struct reload *r)
+{
+    const struct node *n = r->node;
+    json_t *root = json_pack("{s:I, s:s, s:i}", "generation", (json_int_t)n->gen->number, "from",
+                             n->gen->loaded_at, "alive", (int)generations_alive(n));
+
+    if (root && r->refusal.len > 0) {
+        json_object_set_new(root, "refused_at", json_string(r->refused_at));
+        json_object_set_new(root, "problems", lines_json(buf_text(&r->refusal)));
+    }
+    return root;
+}
+
 static void on_generations(void *ud, struct admin_request *rq)
 {
     const struct node *n = ((struct reload *)ud)->node;
@@ -369,6 +388,7 @@ struct reload *reload_create(struct node *n, bool strict)
     if (r) {
         r->node = n;
         r->strict = strict;
+        buf_init(&r->refusal, 0);
         r->failed = metric_simple("fn_config_reload_failed", METRIC_GAUGE,
                                   "1 when the last reload was refused, else 0.");
         r->reloads = metric_declare(&reloads);
@@ -378,7 +398,10 @@ struct reload *reload_create(struct node *n, bool strict)
 
 void reload_destroy(struct reload *r)
 {
-    free(r);
+    if (r) {
+        buf_finish(&r->refusal);
+        free(r);
+    }
 }
 
 void reload_stop(struct reload *r)
