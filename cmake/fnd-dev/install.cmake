@@ -25,7 +25,8 @@ foreach(folder tests/scenario)
             COMPONENT fnd-dev)
     endif()
 endforeach()
-foreach(page plugin-guide.md abi.md placers.md fnkit.md)
+foreach(page plugin-guide.md abi.md fnkit.md simulator.md scenario.md placers.md shadow.md why.md
+        plugin-security.md plugin-faults.md)
     if(EXISTS ${CMAKE_SOURCE_DIR}/docs/${page})
         install(FILES ${CMAKE_SOURCE_DIR}/docs/${page} DESTINATION share/doc/fnd-dev
             COMPONENT fnd-dev)

@@ -22,6 +22,9 @@
 #include <uthash.h>
 
 #define READ_CHUNK      65536
+#define FLAGS_KNOWN                                                                                \
+    (FN_PROC_NEW_PID | FN_PROC_NEW_MOUNT | FN_PROC_NEW_NET | FN_PROC_NEW_IPC | FN_PROC_NEW_UTS |   \
+     FN_PROC_NO_NEW_PRIVS | FN_PROC_READONLY)
 #define LAST_READS_MAX  64 /* of output that is left when a child has ended */
 
 enum watch_kind { WATCH_STOP, WATCH_END, WATCH_OUT, WATCH_ERR };
@@ -186,6 +189,10 @@ static int check_spec(const struct fn_proc_spec *s, const struct fn_proc_cb *cb,
     if (!s || s->size < sizeof(*s) || !s->argv || !s->argv[0] || s->argv[0][0] != '/' || !s->env) {
         return err_set(reterr, FN_E_INVALID,
                        "fn.proc: expected argv with an absolute path, and an environment");
+    }
+    if (s->flags & ~FLAGS_KNOWN) {
+        return err_set(reterr, FN_E_UNIMPLEMENTED, "fn.proc: flags, got 0x%x; expected bits of 0x%x",
+                       s->flags, FLAGS_KNOWN);
     }
     if (!cb || cb->hdr.size < sizeof(*cb) || !cb->output || !cb->exited) {
         return err_set(reterr, FN_E_INVALID, "fn.proc: callbacks are missing");

@@ -257,6 +257,9 @@ static const char *wrong(const struct place_call *pc, int r, const struct fn_ans
         return answer->index < pc->snap->view.n ? NULL : "decide: index is not in the snapshot";
     }
     if (answer->verdict == FN_WAIT) {
+        if (answer->wake_mask & ~(FN_WAKE_POOL | FN_WAKE_CAPACITY | FN_WAKE_PLUGIN)) {
+            return "decide: unknown bits in wake_mask";
+        }
         return answer->wait_ns >= 0 ? NULL : "decide: negative wait";
     }
     return "decide: unknown verdict";

@@ -112,6 +112,10 @@ static int snap_add(struct fn_snap_builder *b, const struct fn_runner *copied, u
                                               "printable characters without spaces");
         return FN_E_INVALID;
     }
+    if (r.flags & ~FN_RUNNER_DRAINING) {
+        plugin_bad_answer(plugin_of(b->host), "fn.snap.add: unknown bits in flags");
+        return FN_E_INVALID;
+    }
     if (b->n >= PLACE_RUNNERS_MAX) {
         plugin_bad_answer(plugin_of(b->host), "fn.snap.add: more than 65536 runners");
         return FN_E_EXHAUSTED;

@@ -1,6 +1,8 @@
 /* placer/slowstart: wraps another placer. */
 #include "slow.h"
 
+#include "view.h"
+
 #include "fail.h"
 
 #include <stdlib.h>
@@ -83,10 +85,10 @@ static void observe(void *inst, const struct fn_placed *what)
 {
     const struct slowstart *s = inst;
     const struct fn_snapshot view = slow_view(what->snap);
-    struct fn_placed placed = *what;
+    struct fn_placed placed;
 
     if (s->wrapped.ops->observe) {
-        placed.size = sizeof(placed);
+        view_copy(&placed, sizeof(placed), what);
         placed.snap = &view;
         s->wrapped.ops->observe(s->wrapped.inst, &placed);
     }

@@ -1,6 +1,7 @@
 #include "slow.h"
 
 #include "note.h"
+#include "view.h"
 
 uint32_t slow_chance(const struct slow_options *o, int64_t age_ns, int64_t oldest_ns)
 {
@@ -17,9 +18,9 @@ uint32_t slow_chance(const struct slow_options *o, int64_t age_ns, int64_t oldes
 struct fn_snapshot slow_view(const struct fn_snapshot *snap)
 {
     const struct slow_index *ix = snap->index;
-    struct fn_snapshot view = *snap;
+    struct fn_snapshot view;
 
-    view.hdr.size = sizeof(view);
+    view_copy(&view, sizeof(view), snap);
     view.index = ix ? ix->inner : NULL;
     return view;
 }
@@ -37,7 +38,7 @@ static int is_accepted(const struct slow *w, const struct fn_ask *ask, uint32_t 
 /* `size` stays what the host said. */
 static void answer_clear(struct fn_answer *ret)
 {
-    *ret = (struct fn_answer){ .size = ret->size };
+    view_clear(ret, sizeof(*ret));
 }
 
 /* Asks the inner placer until it names a runner that is taken, or none. 1 when *ret is the answer.
@@ -46,11 +47,11 @@ static int ask_inner(const struct slow *w, struct slow_session *s, const struct 
                      struct fn_answer *ret)
 {
     const struct fn_snapshot view = slow_view(ask->snap);
-    struct fn_ask inner = *ask;
+    struct fn_ask inner;
     uint32_t skips = 0;
     int r;
 
-    inner.size = sizeof(inner);
+    view_copy(&inner, sizeof(inner), ask);
     inner.snap = &view;
     inner.session = s->inner;
     inner.attempts += s->refused;

@@ -351,6 +351,12 @@ START_TEST(builders_check)
     ck_assert_int_eq(snap->add(b, &r, sizeof(r)), FN_E_INVALID);
     r.address = "";
     ck_assert_int_eq(snap->add(b, &r, sizeof(r)), FN_E_INVALID);
+    r.address = "r1:1";
+    r.flags = 1u << 7;
+    ck_assert_int_eq(snap->add(b, &r, sizeof(r)), FN_E_INVALID);
+    r.flags = FN_RUNNER_DRAINING;
+    ck_assert_int_eq(snap->add(b, &r, sizeof(r) - 1), FN_E_INVALID);
+    ck_assert_int_eq(snap->add(b, &r, sizeof(r)), 0);
     snap->discard(b);
     snap->discard(NULL);
 }
@@ -592,6 +598,7 @@ START_TEST(bad_answers)
         { .verdict = FN_TRY, .index = 1 },
         { .verdict = FN_TRY, .index = UINT32_MAX },
         { .verdict = FN_WAIT, .wait_ns = -1 },
+        { .verdict = FN_WAIT, .wake_mask = 1u << 5 },
         { .verdict = 77 },
     };
     struct place_call *a;
