@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -26,6 +27,7 @@
 #define FILES_MAX 16
 #define SETS_MAX  64
 #define STUCK_S   5 /* in one call into a plugin */
+#define MEMORY_MAX (2048LL * 1024 * 1024)
 #define HEAP_FILL 0x5a
 #define HEAP_SHIFT (1024 * 1024)
 
@@ -150,10 +152,23 @@ static int simulate(const struct scenario *sc, const struct sim_args *a, struct 
     return r == 0 ? FNKIT_OK : FNKIT_REFUSED;
 }
 
+/* A plugin that leaks must not take the machine with it. */
+static void limit_memory(void)
+{
+    const struct rlimit data = { MEMORY_MAX, MEMORY_MAX };
+    const struct rlimit none = { 0, 0 };
+
+    setrlimit(RLIMIT_CORE, &none);
+    if (tripwire_set()) { /* no sanitizer, whose shadow memory would count */
+        setrlimit(RLIMIT_DATA, &data);
+    }
+}
+
 static void run_child(const struct scenario *sc, const struct sim_args *a, int fd)
 {
     struct run run = { .code = FNKIT_OK };
 
+    limit_memory();
     run.code = simulate(sc, a, &run);
     fflush(NULL);
     if (write(fd, &run, sizeof(run)) != sizeof(run)) {
