@@ -28,7 +28,7 @@ struct engage_link {
 };
 
 /* A channel as this room makes them; tls_name may be NULL. NULL when out of memory. */
-grpc_channel *rpc_channel_create(struct rpc *r, const char *address, const struct rpc_tls *tls,
+grpc_channel *rpc_channel_create(struct rpc *r, const char *address, struct identity *identity,
                                  const char *tls_name);
 
 void link_ref(struct engage_link *l);

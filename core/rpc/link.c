@@ -18,6 +18,7 @@ struct chan {
     struct rpc *rpc;
     struct engage_link *link; /* NULL = detached */
     grpc_channel *channel;    /* NULL = destroyed */
+    uint64_t identity;        /* generation of the certificates that it was made with */
     void *engage;             /* registered method */
     grpc_connectivity_state state;
 };
@@ -59,17 +60,7 @@ static char *target_of(const char *address)
 
 /* ---- channel -------------------------------------------------------------------------------- */
 
-static grpc_channel_credentials *credentials(const struct rpc_tls *tls)
-{
-    grpc_ssl_pem_key_cert_pair pair = { tls->key_pem, tls->cert_pem };
-
-    if (!tls->cert_pem && !tls->ca_pem) {
-        return grpc_insecure_credentials_create();
-    }
-    return grpc_ssl_credentials_create_ex(tls->ca_pem, tls->cert_pem ? &pair : NULL, NULL, NULL);
-}
-
-grpc_channel *rpc_channel_create(struct rpc *r, const char *address, const struct rpc_tls *tls,
+grpc_channel *rpc_channel_create(struct rpc *r, const char *address, struct identity *identity,
                                  const char *tls_name)
 {
     const struct rpc_config *c = &r->config;
@@ -102,12 +93,13 @@ grpc_channel *rpc_channel_create(struct rpc *r, const char *address, const struc
                                         .key = (char *)GRPC_ARG_PRIMARY_USER_AGENT_STRING,
                                         .value.string = (char *)"fnd/" FND_VERSION };
     args[list.num_args++] = rpc_arg_quota(r);
+    tls_name = tls_name ? tls_name : identity_server_name(identity);
     if (tls_name) {
         args[list.num_args++] = (grpc_arg){ .type = GRPC_ARG_STRING,
                                             .key = (char *)GRPC_SSL_TARGET_NAME_OVERRIDE_ARG,
                                             .value.string = (char *)tls_name };
     }
-    creds = credentials(tls);
+    creds = identity_client_credentials(identity);
     channel = grpc_channel_create(target, creds, &list);
     grpc_channel_credentials_release(creds);
     free(target);
@@ -133,6 +125,21 @@ static void link_set_up(struct engage_link *l, bool up)
     }
 }
 
+static struct chan *chan_create(struct engage_link *l);
+static void chan_detach(struct chan *ch);
+
+/* False: no memory; the next change of state tries again. */
+static bool chan_replace(struct engage_link *l)
+{
+    struct chan *fresh = chan_create(l);
+
+    if (fresh) {
+        chan_detach(l->chan);
+        l->chan = fresh;
+    }
+    return fresh != NULL;
+}
+
 static void on_watch(struct rpc_tag *tag, bool ok)
 {
     struct chan *ch = container_of(tag, struct chan, watch);
@@ -148,6 +155,9 @@ static void on_watch(struct rpc_tag *tag, bool ok)
     ch->state = grpc_channel_check_connectivity_state(ch->channel, 1);
     watch_again(ch);
     link_set_up(l, ch->state == GRPC_CHANNEL_READY);
+    if (!l->up && !l->closed && ch->identity != identity_generation(r->identity)) {
+        chan_replace(l); /* it would dial with certificates that were renewed */
+    }
 }
 
 static struct chan *chan_create(struct engage_link *l)
@@ -160,7 +170,8 @@ static struct chan *chan_create(struct engage_link *l)
     ch->watch.fn = on_watch;
     ch->rpc = l->rpc;
     ch->link = l;
-    ch->channel = rpc_channel_create(l->rpc, l->address, &l->rpc->config.tls, l->tls_name);
+    ch->identity = identity_generation(l->rpc->identity);
+    ch->channel = rpc_channel_create(l->rpc, l->address, l->rpc->identity, l->tls_name);
     if (!ch->channel) {
         free(ch);
         return NULL;
@@ -198,19 +209,13 @@ grpc_call *link_call_engage(struct engage_link *l, gpr_timespec deadline)
 /* The peer is silent: its connection is given up, and with it what runs on it. */
 static void link_break(struct engage_link *l)
 {
-    struct chan *fresh;
     char text[256];
 
     snprintf(text, sizeof(text), "runner %s: no answer for %lld ms", l->address,
              (long long)l->rpc->config.probe_timeout_ms);
     log_warn("connection given up", "runner_addr", l->address, "error", text);
-    fresh = chan_create(l);
-    if (!fresh) {
-        return; /* the next probe tries again */
-    }
     attempts_break(l, text);
-    chan_detach(l->chan);
-    l->chan = fresh;
+    chan_replace(l);
     link_set_up(l, false);
 }
 

@@ -16,6 +16,9 @@ struct rpc_channel {
     LIST_ENTRY(rpc_channel) entry;
     LIST_HEAD(, rpc_raw) calls;
     grpc_channel *channel;
+    char *address, *tls_name;
+    struct identity *identity;
+    uint64_t generation; /* of the certificates that the channel was made with */
 };
 
 struct rpc_raw {
@@ -37,6 +40,14 @@ struct rpc_raw {
 
 /* ---- channels -------------------------------------------------------------------------------- */
 
+static void channel_free(struct rpc_channel *ch)
+{
+    identity_unref(ch->identity);
+    free(ch->address);
+    free(ch->tls_name);
+    free(ch);
+}
+
 int rpc_channel_open(struct rpc *r, const char *address, const struct rpc_tls *tls,
                      const char *tls_name, struct rpc_channel **ret, struct fn_error *reterr)
 {
@@ -47,14 +58,38 @@ int rpc_channel_open(struct rpc *r, const char *address, const struct rpc_tls *t
     }
     ch->rpc = r;
     LIST_INIT(&ch->calls);
-    ch->channel = rpc_channel_create(r, address, tls ? tls : &r->config.tls, tls_name);
+    ch->address = strdup(address);
+    ch->tls_name = tls_name ? strdup(tls_name) : NULL;
+    ch->identity = tls ? identity_create(tls) : identity_ref(r->identity);
+    if (ch->address && ch->identity && (!tls_name || ch->tls_name)) {
+        ch->generation = identity_generation(ch->identity);
+        ch->channel = rpc_channel_create(r, address, ch->identity, tls_name);
+    }
     if (!ch->channel) {
-        free(ch);
+        channel_free(ch);
         return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
     }
     LIST_INSERT_HEAD(&r->channels, ch, entry);
     *ret = ch;
     return 0;
+}
+
+/* A channel that is not connected would dial with certificates that were renewed. */
+static void channel_refresh(struct rpc_channel *ch)
+{
+    uint64_t generation = identity_generation(ch->identity);
+    grpc_channel *fresh;
+
+    if (generation == ch->generation ||
+        grpc_channel_check_connectivity_state(ch->channel, 0) == GRPC_CHANNEL_READY) {
+        return;
+    }
+    fresh = rpc_channel_create(ch->rpc, ch->address, ch->identity, ch->tls_name);
+    if (fresh) {
+        grpc_channel_destroy(ch->channel);
+        ch->channel = fresh;
+        ch->generation = generation;
+    }
 }
 
 void rpc_channel_close(struct rpc_channel *ch)
@@ -69,7 +104,7 @@ void rpc_channel_close(struct rpc_channel *ch)
     }
     LIST_REMOVE(ch, entry);
     grpc_channel_destroy(ch->channel);
-    free(ch);
+    channel_free(ch);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -195,6 +230,7 @@ int rpc_raw_start(struct rpc_channel *ch, const char *method, const void *messag
     if (!c) {
         return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
     }
+    channel_refresh(ch);
     slice = grpc_slice_from_copied_buffer(message ? message : "", len);
     path = grpc_slice_from_copied_string(method);
     bb = grpc_raw_byte_buffer_create(&slice, 1);

@@ -249,9 +249,10 @@ static int check(const struct rpc_config *c, struct fn_error *reterr)
         return err_set(reterr, FN_E_INVALID,
                        "rpc: concurrent streams, got %u; expected 1 to 2147483647", c->streams_max);
     }
-    if (!c->tls.cert_pem != !c->tls.key_pem) {
-        return err_set(reterr, FN_E_INVALID, "rpc: certificate and key belong together, got only "
-                       "the %s", c->tls.cert_pem ? "certificate" : "key");
+    if (!c->tls.cert_pem != !c->tls.key_pem ||
+        !c->tls_server.cert_pem != !c->tls_server.key_pem) {
+        return err_set(reterr, FN_E_INVALID,
+                       "rpc: certificate and key belong together, got only one of them");
     }
     return 0;
 }
@@ -260,9 +261,8 @@ static void release(struct rpc *r)
 {
     scratch_finish(&r->in);
     scratch_finish(&r->out);
-    free((char *)r->config.tls.cert_pem);
-    free((char *)r->config.tls.key_pem);
-    free((char *)r->config.tls.ca_pem);
+    identity_unref(r->identity);
+    identity_unref(r->server_identity);
     pthread_mutex_destroy(&r->live_lock);
     pthread_cond_destroy(&r->live_none);
     free(r);
@@ -290,9 +290,12 @@ int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **
     r->loop = loop;
     r->env = loop_env(loop);
     r->config = *config;
-    r->config.tls.cert_pem = rpc_strdup(config->tls.cert_pem);
-    r->config.tls.key_pem = rpc_strdup(config->tls.key_pem);
-    r->config.tls.ca_pem = rpc_strdup(config->tls.ca_pem);
+    r->config.tls = r->config.tls_server = (struct rpc_tls){ 0 };
+    r->identity = identity_create(&config->tls);
+    r->server_identity = identity_create(&config->tls_server);
+    if (!r->identity || !r->server_identity) {
+        abort(); /* start-up only */
+    }
     LIST_INIT(&r->links);
     LIST_INIT(&r->servers);
     LIST_INIT(&r->channels);
@@ -316,6 +319,13 @@ int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **
     }
     *ret = r;
     return 0;
+}
+
+int rpc_renew(struct rpc *r, const struct rpc_tls *tls, const struct rpc_tls *tls_server)
+{
+    int result = identity_renew(r->identity, tls);
+
+    return result < 0 ? result : identity_renew(r->server_identity, tls_server);
 }
 
 void rpc_destroy(struct rpc *r)

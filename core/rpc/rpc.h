@@ -19,11 +19,15 @@ struct rpc;
 struct rpc_server;
 
 /* Certificates as PEM texts; all NULL = plain text. With ca_pem a server demands a client
- * certificate that it signed. */
+ * certificate that it signed. Of those only peers whose certificate has a name (URI, DNS, common
+ * name) that matches one of the patterns may call, or be called; no pattern = all. */
 struct rpc_tls {
     const char *cert_pem;
     const char *key_pem;
     const char *ca_pem;
+    const char *server_name; /* client: expected in certificates instead of the address; may be NULL */
+    const char *const *peers;
+    uint32_t n_peers;
 };
 
 struct rpc_config {
@@ -39,7 +43,8 @@ struct rpc_config {
     int64_t end_timeout_ms;       /* between CallFinished and the end of its stream */
     uint32_t send_queue_bytes;    /* of one session; more makes send_data() say full */
     bool on_loop; /* the loop polls gRPC itself, where that can be had; one rpc per process */
-    struct rpc_tls tls; /* copied */
+    struct rpc_tls tls;        /* of its connections to others; copied */
+    struct rpc_tls tls_server; /* of its port */
 };
 
 #define RPC_CONFIG_INIT                                                                            \
@@ -62,6 +67,9 @@ int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **
                struct fn_error *reterr);
 /* [init] Outside of the loop. Ends everything that is left without callbacks, waits for gRPC. */
 void rpc_destroy(struct rpc *r);
+/* [loop] Renewed certificates: later handshakes use them, connections live on. Plain text stays plain
+ * text. FN_E_EXHAUSTED: nothing changed. */
+int rpc_renew(struct rpc *r, const struct rpc_tls *tls, const struct rpc_tls *tls_server);
 
 /* ---- client --------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include <grpc/slice.h>
 #include <pthread.h>
 #include <rpc/rpc.h>
+#include <rpc/tls.h>
 #include <rpc/wire.h>
 
 #define RPC_METHOD_ENGAGE    "/RunnerProtocol/Engage"
@@ -31,7 +32,8 @@ struct rpc {
     struct engage_client client; /* first: the client is the rpc */
     struct loop *loop;
     struct env *env;
-    struct rpc_config config;
+    struct rpc_config config; /* without the texts of tls */
+    struct identity *identity, *server_identity;
     grpc_completion_queue *cq;
     grpc_resource_quota *quota; /* gRPC checks a message's length only when it is complete */
     bool on_loop;         /* the loop polls gRPC; else `thread` does */

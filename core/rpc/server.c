@@ -5,6 +5,7 @@
 #include <rpc/server_int.h>
 
 #include <assert.h>
+#include <base/log.h>
 #include <errno.h>
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc_security.h>
@@ -20,6 +21,7 @@
 #define METADATA_MAX    (32 << 10)
 #define REQUEST_ID_MAX  256
 #define METHOD_MAX      128
+#define PEER_NAME_MAX   256
 #define PING_ANSWER_MS  5000
 #define PING_RECV_MIN_MS 1000 /* a client that pings more often without data is told off */
 
@@ -242,12 +244,36 @@ static void begin_engage(struct request *q)
     q->payload = NULL;
 }
 
+#define LOG_INTERVAL_NS (10 * ENV_S)
+
+/* With a list of peers only they may call. */
+static bool refuse_stranger(struct request *q)
+{
+    struct rpc_server *s = q->server;
+    char name[PEER_NAME_MAX], text[PEER_NAME_MAX + 64];
+    uint32_t suppressed;
+
+    if (identity_allows(s->rpc->server_identity, q->call, name, sizeof(name))) {
+        return false;
+    }
+    snprintf(text, sizeof(text), "TLS805 peer %.200s may not use this port", name[0] ? name : "?");
+    if (log_gate_open(&s->stranger_gate, env_now_ns(s->rpc->env), LOG_INTERVAL_NS, 1,
+                      &suppressed)) {
+        log_warn(text, "suppressed", log_num(suppressed));
+    }
+    reply(s, q->call, NULL, GRPC_STATUS_PERMISSION_DENIED, text);
+    return true;
+}
+
 static void serve(struct request *q)
 {
     struct rpc_server *s = q->server;
 
     if (s->closed) {
         reply(s, q->call, NULL, GRPC_STATUS_UNAVAILABLE, "shutting down");
+        return;
+    }
+    if (refuse_stranger(q)) {
         return;
     }
     switch (q->method) {
@@ -321,20 +347,6 @@ static int request_create(struct rpc_server *s, enum method method, void *regist
 }
 
 /* ---- listening ------------------------------------------------------------------------------ */
-
-static grpc_server_credentials *credentials(const struct rpc_tls *tls)
-{
-    grpc_ssl_pem_key_cert_pair pair = { tls->key_pem, tls->cert_pem };
-
-    if (!tls->cert_pem) {
-        return grpc_insecure_server_credentials_create();
-    }
-    return grpc_ssl_server_credentials_create_ex(
-        tls->ca_pem, &pair, 1,
-        tls->ca_pem ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
-                    : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
-        NULL);
-}
 
 static grpc_server *server_create(struct rpc *r)
 {
@@ -462,7 +474,8 @@ static int server_listen(struct rpc_server *s, const char *address, struct fn_er
     if (r < 0) {
         return r;
     }
-    creds = credentials(&s->rpc->config.tls);
+    s->seen.identity = s->rpc->server_identity;
+    creds = identity_server_credentials(&s->seen);
     if (!creds) {
         return err_set(reterr, FN_E_INVALID, "grpc: certificate or key cannot be read");
     }

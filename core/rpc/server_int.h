@@ -2,6 +2,7 @@
 #ifndef RPC_SERVER_INT_H
 #define RPC_SERVER_INT_H
 
+#include <base/log.h>
 #include <rpc/rpc_int.h>
 
 /* States: open, draining (GOAWAY sent, sessions finish), closed (no callbacks). Freed when gRPC has
@@ -13,6 +14,8 @@ struct rpc_server {
     const struct engage_server_cb *cb;
     void *ud;
     int port;
+    struct identity_seen seen;
+    struct log_gate stranger_gate;
     struct rpc_tag down_tag;
     bool draining;
     bool cancelled;

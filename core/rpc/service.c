@@ -235,26 +235,7 @@ void *rpc_incoming_get(const struct rpc_incoming *in)
     return in->owner;
 }
 
-static bool property(const grpc_auth_context *auth, const char *name, char *ret, size_t cap)
-{
-    grpc_auth_property_iterator it = grpc_auth_context_find_properties_by_name(auth, name);
-    const grpc_auth_property *p = grpc_auth_property_iterator_next(&it);
-
-    if (!p || p->value_length == 0 || p->value_length >= cap ||
-        memchr(p->value, '\0', p->value_length)) {
-        return false;
-    }
-    memcpy(ret, p->value, p->value_length);
-    ret[p->value_length] = '\0';
-    return true;
-}
-
 bool rpc_incoming_identity(const struct rpc_incoming *in, char *ret, size_t cap)
 {
-    grpc_auth_context *auth = grpc_call_auth_context(in->call);
-    bool found = auth && (property(auth, GRPC_PEER_URI_PROPERTY_NAME, ret, cap) ||
-                          property(auth, GRPC_X509_CN_PROPERTY_NAME, ret, cap));
-
-    grpc_auth_context_release(auth);
-    return found;
+    return identity_of_peer(in->call, ret, cap);
 }

@@ -418,11 +418,12 @@ START_TEST(test_tls)
     struct fixture *server;
     struct told t = { 0 };
 
-    c.tls = (struct rpc_tls){ node_pem, node_key, ca_pem };
+    c.tls = c.tls_server = (struct rpc_tls){ .cert_pem = node_pem, .key_pem = node_key, .ca_pem = ca_pem };
     server = fixture_create_with(OVER_TCP, &c);
     fixture_server_open(server);
-    c.tls = (struct rpc_tls){ x->with_cert ? node_pem : NULL, x->with_cert ? node_key : NULL,
-                              x->ca };
+    c.tls = (struct rpc_tls){ .cert_pem = x->with_cert ? node_pem : NULL,
+                              .key_pem = x->with_cert ? node_key : NULL,
+                              .ca_pem = x->ca };
     f = fixture_create_with(OVER_TCP, &c);
     fixture_link_open_named(f, server->address, x->name);
     if (x->up) {

@@ -298,7 +298,8 @@ START_TEST(test_identity)
     struct rpc_config c = RPC_CONFIG_INIT;
     struct heard h;
 
-    c.tls = (struct rpc_tls){node_pem, node_key, ca_pem};
+    c.tls = c.tls_server =
+        (struct rpc_tls){ .cert_pem = node_pem, .key_pem = node_key, .ca_pem = ca_pem };
     gone_n = 0;
     f = fixture_create_with(OVER_TCP, &c);
     fixture_server_open(f);
@@ -310,6 +311,42 @@ START_TEST(test_identity)
     run(&h, "/test.Service/Echo", "x", 5000);
     ck_assert_msg(h.status == 0, "%s", h.why);
     ck_assert_str_ne(identity, "nobody");
+    finish();
+}
+END_TEST
+
+/* Only peers with the right name may call, and be called; renewed lists count for the next call. */
+START_TEST(test_peers)
+{
+    static const char *const us[] = { "nobody-*", "runner-*" };
+    static const char *const others[] = { "lb-*" };
+    const struct rpc_tls any = { .cert_pem = node_pem, .key_pem = node_key, .ca_pem = ca_pem,
+                                 .server_name = "runner-1.test" };
+    struct rpc_tls ours = any, theirs = any;
+    struct rpc_config c = RPC_CONFIG_INIT;
+    struct heard h;
+
+    ours.peers = us;
+    ours.n_peers = 2;
+    theirs.peers = others;
+    theirs.n_peers = 1;
+    c.tls = c.tls_server = ours;
+    open_with(&c, NULL);
+    run(&h, "/test.Service/Echo", "x", 5000);
+    ck_assert_msg(h.status == 0, "%s", h.why);
+    loop_enter(f->loop);
+    ck_assert_int_eq(rpc_renew(f->rpc, &any, &theirs), 0);
+    loop_leave(f->loop);
+    run(&h, "/test.Service/Echo", "x", 5000);
+    ck_assert_int_eq(h.status, 7);
+    ck_assert_ptr_nonnull(strstr(h.why, "may not use this port"));
+    loop_enter(f->loop);
+    ck_assert_int_eq(rpc_renew(f->rpc, &theirs, &any), 0);
+    rpc_channel_close(channel);
+    ck_assert_int_eq(rpc_channel_open(f->rpc, f->address, NULL, NULL, &channel, NULL), 0);
+    loop_leave(f->loop);
+    run(&h, "/test.Service/Echo", "x", 3000);
+    ck_assert_int_ne(h.status, 0); /* the server is none of ours */
     finish();
 }
 END_TEST
@@ -327,5 +364,6 @@ TCase *raw_case(void)
     tcase_add_test(tc, test_nobody_there);
     tcase_add_test(tc, test_destroy_with_calls);
     tcase_add_test(tc, test_identity);
+    tcase_add_test(tc, test_peers);
     return tc;
 }
