@@ -25,6 +25,9 @@ struct cli_options {
  * not loaded yet) and gives the exit code; warnings were already written to standard error. */
 int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct cli_options *o));
 
+/* certs.c: `certs demo DIRECTORY`. */
+int cli_certs(const struct cli_options *o, int argc, char **argv);
+
 /* cli_admin.c: commands that ask a running node. argv: the operands. */
 int cli_shadow(const struct cli_options *o, int argc, char **argv);
 int cli_runners(const struct cli_options *o, int argc, char **argv);

@@ -258,21 +258,41 @@ static void check_runner(struct config *c, struct conf_problems *p)
     }
 }
 
-static void check_tls(struct config *c, struct conf_problems *p)
+static void check_tls_name(struct config *c, const char *key, const char *name,
+                           struct conf_problems *p)
 {
     const char *names[65] = { NULL };
+    const char *nearest;
 
-    if (!c->grpc->tls || config_tls_find(c, c->grpc->tls)) {
+    if (!name || config_tls_find(c, name)) {
         return;
     }
     for (uint32_t i = 0; i < c->n_tls && i < 64; i++) {
         names[i] = c->tls[i].name;
     }
-    refuse(c, SECTION_GRPC, "tls", c->grpc->tls,
+    nearest = conf_nearest(name, names);
+    refuse(c, SECTION_GRPC, key, name,
            arena_printf(&c->priv->arena, "the name of an entry of tls:%s%s",
-                        conf_nearest(c->grpc->tls, names) ? ", such as " : "",
-                        conf_nearest(c->grpc->tls, names) ? conf_nearest(c->grpc->tls, names) : ""),
+                        nearest ? ", such as " : "", nearest ? nearest : ""),
            p);
+}
+
+/* The seed's names need no mention. */
+static const char *tls_or_seed(const struct config *c, const char *name, const char *seed)
+{
+    name = name ? name : c->grpc->tls;
+    return name ? name : config_tls_find(c, seed) ? seed : NULL;
+}
+
+static void check_tls(struct config *c, struct conf_problems *p)
+{
+    struct config_grpc *grpc = c->priv->values[SECTION_GRPC]->data;
+
+    check_tls_name(c, "tls", grpc->tls, p);
+    check_tls_name(c, "server_tls", grpc->server_tls, p);
+    check_tls_name(c, "client_tls", grpc->client_tls, p);
+    grpc->server_tls = tls_or_seed(c, grpc->server_tls, "TLSGRPCServer");
+    grpc->client_tls = tls_or_seed(c, grpc->client_tls, "TLSGRPCClient");
 }
 
 /* Without a file a node that cannot know any function is a mistake, as it is upstream. */
@@ -378,6 +398,19 @@ const struct fn_opt config_tls_opts[] = {
       .max = 1024,
       .flags = FN_OPT_MAY_BE_ABSENT,
       AT(ca) },
+    { .key = "server_name",
+      .doc = "Name that servers' certificates must have, instead of that of their address.",
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = 253,
+      .flags = FN_OPT_MAY_BE_ABSENT,
+      AT(server_name) },
+    { .key = "peers",
+      .doc = "Names that peers' certificates must have one of, as URI, DNS or common name; * stands "
+             "for any text without a slash. When absent every certificate of ca is good.",
+      .type = FN_OPT_STRLIST,
+      .flags = FN_OPT_MAY_BE_ABSENT,
+      AT(peers) },
     { .key = NULL },
 };
 
@@ -404,8 +437,10 @@ static const char *tls_variable(const struct config *c, const char *key)
 /* Upstream's three variables make both ends of gRPC use TLS, only all of them together. */
 static void add_tls_of_variables(struct config *c, struct config_tls *tls, struct conf_problems *p)
 {
-    struct config_tls t = { "FN_NODE_CERT", tls_variable(c, "cert"), tls_variable(c, "key"),
-                            tls_variable(c, "ca") };
+    struct config_tls t = { .name = "FN_NODE_CERT",
+                            .cert = tls_variable(c, "cert"),
+                            .key = tls_variable(c, "key"),
+                            .ca = tls_variable(c, "ca") };
 
     if (t.cert && t.key && t.ca) {
         tls[c->n_tls++] = t;

@@ -49,6 +49,8 @@ struct config_grpc {
     int64_t client_silence_ns; /* 0 = never */
     int64_t send_queue_bytes;
     const char *tls; /* name of an entry of tls:, NULL = plain text */
+    const char *server_tls; /* the same for one end; NULL = tls */
+    const char *client_tls;
 };
 
 struct config_lb {
@@ -154,6 +156,8 @@ struct config_tls {
     const char *cert;
     const char *key;
     const char *ca;
+    const char *server_name;
+    struct fn_strlist peers;
 };
 
 /* One instance of a plugin: `{ use: naive, file: ..., name: ..., its own options }`. */

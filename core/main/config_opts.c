@@ -121,6 +121,10 @@ static const struct fn_opt grpc_opts[] = {
     OPT_ABSENT(
         "tls", STR, AT(tls), 1, 64,
         "Name of the entry of tls: for both ends of gRPC; when absent plain text, as upstream."),
+    OPT_ABSENT("server_tls", STR, AT(server_tls), 1, 64,
+               "The same for this node's port; when absent tls, else an entry named TLSGRPCServer."),
+    OPT_ABSENT("client_tls", STR, AT(client_tls), 1, 64,
+               "The same for its connections; when absent tls, else an entry named TLSGRPCClient."),
     { .key = NULL },
 };
 #undef AT

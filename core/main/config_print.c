@@ -90,6 +90,12 @@ static void print_tls(const struct config *c, struct buf *out)
         if (t->ca) {
             buf_printf(out, "    ca: \"%s\"\n", t->ca);
         }
+        if (t->server_name) {
+            buf_printf(out, "    server_name: \"%s\"\n", t->server_name);
+        }
+        for (uint64_t k = 0; k < t->peers.n; k++) {
+            buf_printf(out, "%s    - \"%s\"\n", k == 0 ? "    peers:\n" : "", t->peers.items[k]);
+        }
     }
 }
 

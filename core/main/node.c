@@ -83,21 +83,6 @@ static uint16_t port_of(const char *listen)
     return colon ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
 }
 
-static int open_tls(struct node *n, struct fn_error *reterr)
-{
-    const struct config_tls *t;
-
-    if (!n->config->grpc->tls) {
-        return 0;
-    }
-    t = config_tls_find(n->config, n->config->grpc->tls);
-    if (!t) {
-        return err_set(reterr, FN_E_INVALID, "grpc.tls, got \"%s\"; expected the name of an entry of tls:",
-                       n->config->grpc->tls);
-    }
-    return tls_files_load(t->cert, t->key, t->ca, env_wall_ns(n->env), &n->tls, reterr);
-}
-
 static int open_rpc(struct node *n, struct fn_error *reterr)
 {
     const struct config_grpc *g = n->config->grpc;
@@ -113,7 +98,8 @@ static int open_rpc(struct node *n, struct fn_error *reterr)
     c.client_silence_ms = g->client_silence_ns / ENV_MS;
     c.send_queue_bytes = (uint32_t)g->send_queue_bytes;
     c.on_loop = true;
-    c.tls = (struct rpc_tls){ n->tls.cert_pem, n->tls.key_pem, n->tls.ca_pem };
+    c.tls = node_tls_of(&n->tls.client);
+    c.tls_server = node_tls_of(&n->tls.server);
     return rpc_create(n->loop, &c, &n->rpc, reterr);
 }
 
@@ -147,7 +133,7 @@ static int open_tables(struct node *n, struct fn_error *reterr)
     set_budget(n);
     r = fetch_create(n->env, &n->fetch, reterr);
     r = r < 0 ? r : proc_create(&n->proc, reterr);
-    r = r < 0 ? r : open_tls(n, reterr);
+    r = r < 0 ? r : node_tls_open(&n->tls, n->env, n->config, reterr);
     r = r < 0 ? r : open_rpc(n, reterr);
     r = r < 0 ? r : plugin_rpc_create(n->rpc, n->host, NULL, NULL, &n->plugin_rpc, reterr);
     if (r < 0) {
@@ -219,6 +205,19 @@ void node_apply(struct node *n)
     }
 }
 
+/* Whoever reaches a gRPC port without TLS may run functions, or size the pool. */
+static void warn_plain(const struct node *n)
+{
+    const char *listen = n->config->grpc->listen;
+
+    if (n->rpc_server && !n->tls.server.config && strncmp(listen, "unix:", 5) != 0 &&
+        strncmp(listen, "127.", 4) != 0 && strncmp(listen, "[::1]", 5) != 0 &&
+        strncmp(listen, "localhost:", 10) != 0) {
+        log_warn("gRPC is in plain text and open to everybody who reaches it; grpc.tls protects it",
+                 "grpc", listen);
+    }
+}
+
 int node_serve(struct node *n, struct fn_error *reterr)
 {
     struct web_config web = { .listen = n->config->http->listen,
@@ -230,6 +229,8 @@ int node_serve(struct node *n, struct fn_error *reterr)
     r = r < 0 || !node_has_lb(n) ? r : node_lb_start(n, reterr);
     r = r < 0 || !node_has_npm(n) ? r : node_npm_serve(n, reterr);
     r = r < 0 ? r : web_create(n->loop, &web, &n->web, reterr);
+    node_tls_watch(&n->tls, n->rpc);
+    warn_plain(n);
     return r < 0 ? r : node_admin_open(n, reterr);
 }
 
@@ -260,5 +261,5 @@ void node_close(struct node *n)
     fetch_destroy(n->fetch);
     plugin_host_destroy(n->host);
     loop_destroy(n->loop);
-    tls_files_finish(&n->tls);
+    node_tls_close(&n->tls);
 }

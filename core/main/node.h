@@ -13,7 +13,7 @@
 #include <main/generation.h>
 #include <main/reload.h>
 #include <main/npm_service.h>
-#include <main/tls.h>
+#include <main/node_tls.h>
 #include <main/web.h>
 #include <rpc/local.h>
 #include <rpc/plugin_rpc.h>
@@ -33,7 +33,7 @@ struct node {
     struct fetch *fetch;
     struct rpc *rpc;
     struct plugin_rpc *plugin_rpc;
-    struct tls_files tls;
+    struct node_tls tls;
     struct id_maker ids;
     struct budget bodies;
 

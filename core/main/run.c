@@ -202,6 +202,7 @@ static void on_stop_signal(void *ud, int signo)
 static void on_hangup(void *ud, int signo)
 {
     (void)signo;
+    node_tls_look(&((struct run *)ud)->node.tls);
     reload_signal(((struct run *)ud)->node.reload);
 }
 

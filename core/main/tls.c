@@ -112,7 +112,20 @@ static int check_dates(const char *path, X509 *cert, int64_t wall_ns, struct fn_
     return 0;
 }
 
-static int check_pair(const char *cert_path, const char *key_path, const struct tls_files *t,
+static int64_t left_ns(X509 *cert, int64_t wall_ns)
+{
+    time_t now = (time_t)(wall_ns / WALL_S);
+    ASN1_TIME *from = ASN1_TIME_set(NULL, now);
+    int days = 0, seconds = 0;
+
+    if (from) {
+        ASN1_TIME_diff(&days, &seconds, from, X509_get0_notAfter(cert));
+        ASN1_TIME_free(from);
+    }
+    return ((int64_t)days * 86400 + seconds) * WALL_S;
+}
+
+static int check_pair(const char *cert_path, const char *key_path, struct tls_files *t,
                       int64_t wall_ns, struct fn_error *reterr)
 {
     X509 *cert = parse_cert(t->cert_pem);
@@ -129,6 +142,7 @@ static int check_pair(const char *cert_path, const char *key_path, const struct 
                     key_path, cert_path, subject);
     } else {
         r = check_dates(cert_path, cert, wall_ns, reterr);
+        t->not_after_ns = wall_ns + left_ns(cert, wall_ns);
     }
     X509_free(cert);
     EVP_PKEY_free(key);

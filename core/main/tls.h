@@ -15,6 +15,7 @@ struct tls_files {
     char *cert_pem;
     char *key_pem;
     char *ca_pem;
+    int64_t not_after_ns; /* of the certificate, wall clock */
 };
 
 /* Reads and checks the three files; any path may be NULL, cert and key only together. wall_ns is the

@@ -39,7 +39,7 @@ static void texts_finish(struct texts *t)
         free(t->peers[i]);
     }
     free(t->peers);
-    *t = (struct texts){ 0 };
+    *t = (struct texts){0};
 }
 
 static bool copy(const char *from, char **to)
@@ -50,7 +50,7 @@ static bool copy(const char *from, char **to)
 
 static int texts_copy(const struct rpc_tls *tls, struct texts *ret)
 {
-    struct texts t = { 0 };
+    struct texts t = {0};
     bool good = copy(tls->cert_pem, &t.cert) && copy(tls->key_pem, &t.key) &&
                 copy(tls->ca_pem, &t.ca) && copy(tls->server_name, &t.server_name);
 
@@ -220,7 +220,7 @@ static void forget(void *ud)
 
 grpc_channel_credentials *identity_client_credentials(struct identity *i)
 {
-    grpc_ssl_verify_peer_options verify = { verify_server, NULL, forget };
+    grpc_ssl_verify_peer_options verify = {verify_server, NULL, forget};
     grpc_ssl_pem_key_cert_pair pair;
     grpc_channel_credentials *creds;
 
@@ -229,7 +229,7 @@ grpc_channel_credentials *identity_client_credentials(struct identity *i)
     }
     verify.verify_peer_callback_userdata = identity_ref(i);
     pthread_mutex_lock(&i->lock);
-    pair = (grpc_ssl_pem_key_cert_pair){ i->t.key, i->t.cert };
+    pair = (grpc_ssl_pem_key_cert_pair){i->t.key, i->t.cert};
     creds = grpc_ssl_credentials_create_ex(i->t.ca, i->t.cert ? &pair : NULL, &verify, NULL);
     pthread_mutex_unlock(&i->lock);
     return creds;
@@ -243,16 +243,15 @@ static grpc_ssl_certificate_config_reload_status fetch(void *ud,
 {
     struct identity_seen *seen = ud;
     struct identity *i = seen->identity;
-    grpc_ssl_certificate_config_reload_status status =
-        GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    grpc_ssl_certificate_config_reload_status status = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
 
     pthread_mutex_lock(&i->lock);
     if (seen->generation != i->generation) {
-        grpc_ssl_pem_key_cert_pair pair = { i->t.key, i->t.cert };
+        grpc_ssl_pem_key_cert_pair pair = {i->t.key, i->t.cert};
 
         *ret = grpc_ssl_server_certificate_config_create(i->t.ca, &pair, 1);
-        status = *ret ? GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW
-                      : GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+        status =
+            *ret ? GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW : GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
         seen->generation = *ret ? i->generation : seen->generation;
     }
     pthread_mutex_unlock(&i->lock);
@@ -278,8 +277,7 @@ grpc_server_credentials *identity_server_credentials(struct identity_seen *seen)
 
 static bool take_property(const grpc_auth_property *p, char *ret, size_t cap)
 {
-    if (p->value_length == 0 || p->value_length >= cap ||
-        memchr(p->value, '\0', p->value_length)) {
+    if (p->value_length == 0 || p->value_length >= cap || memchr(p->value, '\0', p->value_length)) {
         return false;
     }
     memcpy(ret, p->value, p->value_length);
@@ -289,14 +287,13 @@ static bool take_property(const grpc_auth_property *p, char *ret, size_t cap)
 
 bool identity_of_peer(grpc_call *call, char *ret, size_t cap)
 {
-    static const char *const names[] = { GRPC_PEER_URI_PROPERTY_NAME, GRPC_X509_CN_PROPERTY_NAME };
+    static const char *const names[] = {GRPC_PEER_URI_PROPERTY_NAME, GRPC_X509_CN_PROPERTY_NAME};
     grpc_auth_context *auth = grpc_call_auth_context(call);
     bool found = false;
 
     ret[0] = '\0';
     for (size_t k = 0; auth && !found && k < 2; k++) {
-        grpc_auth_property_iterator it =
-            grpc_auth_context_find_properties_by_name(auth, names[k]);
+        grpc_auth_property_iterator it = grpc_auth_context_find_properties_by_name(auth, names[k]);
         const grpc_auth_property *p = grpc_auth_property_iterator_next(&it);
 
         found = p && take_property(p, ret, cap);
@@ -307,8 +304,8 @@ bool identity_of_peer(grpc_call *call, char *ret, size_t cap)
 
 bool identity_allows(struct identity *i, grpc_call *call, char *ret, size_t cap)
 {
-    static const char *const names[] = { GRPC_PEER_URI_PROPERTY_NAME, GRPC_PEER_DNS_PROPERTY_NAME,
-                                         GRPC_X509_CN_PROPERTY_NAME };
+    static const char *const names[] = {GRPC_PEER_URI_PROPERTY_NAME, GRPC_PEER_DNS_PROPERTY_NAME,
+                                        GRPC_X509_CN_PROPERTY_NAME};
     grpc_auth_context *auth;
     const grpc_auth_property *p;
     bool found = i->t.n_peers == 0;
@@ -320,8 +317,7 @@ bool identity_allows(struct identity *i, grpc_call *call, char *ret, size_t cap)
     }
     auth = grpc_call_auth_context(call);
     for (size_t k = 0; auth && !found && k < 3; k++) {
-        grpc_auth_property_iterator it =
-            grpc_auth_context_find_properties_by_name(auth, names[k]);
+        grpc_auth_property_iterator it = grpc_auth_context_find_properties_by_name(auth, names[k]);
 
         while (!found && (p = grpc_auth_property_iterator_next(&it))) {
             found = take_property(p, name, sizeof(name)) && is_peer(i, name);

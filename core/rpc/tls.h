@@ -20,8 +20,8 @@ int identity_renew(struct identity *i, const struct rpc_tls *tls);
 /* Grows with each renewal. */
 uint64_t identity_generation(struct identity *i);
 bool identity_is_plain(struct identity *i); /* no certificates at all */
-/* What is expected in a server's certificate instead of its address; NULL: the address. Borrowed until
- * the identity is renewed: for the loop only. */
+/* What is expected in a server's certificate instead of its address; NULL: the address. Borrowed
+ * until the identity is renewed: for the loop only. */
 const char *identity_server_name(struct identity *i);
 
 grpc_channel_credentials *identity_client_credentials(struct identity *i);

@@ -1,0 +1,164 @@
+#include <main/node_tls.h>
+
+#include <base/log.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define DAY_NS (24 * 3600 * ENV_S)
+
+static const int64_t alarms_days[] = {30, 7, 1};
+
+/* Changes whenever one of the files does. */
+static int64_t stamp_of(const struct config_tls *c)
+{
+    const char *paths[] = {c->cert, c->key, c->ca};
+    int64_t stamp = 0;
+    struct stat st;
+
+    for (size_t i = 0; i < 3; i++) {
+        if (paths[i] && stat(paths[i], &st) == 0) {
+            stamp = stamp * 31 + st.st_mtim.tv_sec * ENV_S + st.st_mtim.tv_nsec +
+                    (int64_t)st.st_ino + st.st_size;
+        }
+    }
+    return stamp;
+}
+
+static int load(struct node_tls_side *side, int64_t wall_ns, struct tls_files *ret,
+                struct fn_error *reterr)
+{
+    const struct config_tls *c = side->config;
+
+    side->stamp = stamp_of(c);
+    return tls_files_load(c->cert, c->key, c->ca, wall_ns, ret, reterr);
+}
+
+static void watch_expiry(struct node_tls *t, struct node_tls_side *side)
+{
+    static const char *const labels[] = {"tls", NULL};
+    static const struct metric_def def = {.name = "fn_tls_days_left",
+                                          .help = "Days until a certificate of this node expires.",
+                                          .kind = METRIC_GAUGE,
+                                          .labels = labels};
+    int64_t left_ns = side->files.not_after_ns - env_wall_ns(t->env);
+    int64_t days = left_ns / DAY_NS;
+
+    if (!side->config || !side->config->cert) {
+        return;
+    }
+    if (!side->days_left) {
+        side->days_left = metric_series(metric_declare(&def), &side->config->name);
+    }
+    metric_set(side->days_left, days);
+    for (size_t i = 3; i > 0; i--) {
+        int64_t alarm = alarms_days[i - 1];
+
+        if (days < alarm && (side->alarm_days == 0 || side->alarm_days > alarm)) {
+            side->alarm_days = alarm;
+            log_warn("a certificate of this node expires soon", "tls", side->config->name, "cert",
+                     side->config->cert, "days_left", log_num(days));
+            return;
+        }
+    }
+}
+
+static int open_side(struct node_tls *t, struct node_tls_side *side, const struct config *c,
+                     const char *name, struct fn_error *reterr)
+{
+    int r = 0;
+
+    if (name) {
+        side->config = config_tls_find(c, name);
+        r = load(side, env_wall_ns(t->env), &side->files, reterr);
+    }
+    if (r == 0) {
+        watch_expiry(t, side);
+    }
+    return r;
+}
+
+int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
+                  struct fn_error *reterr)
+{
+    int r;
+
+    t->env = env;
+    r = open_side(t, &t->server, c, c->grpc->server_tls, reterr);
+    return r < 0 ? r : open_side(t, &t->client, c, c->grpc->client_tls, reterr);
+}
+
+struct rpc_tls node_tls_of(const struct node_tls_side *side)
+{
+    const struct config_tls *c = side->config;
+
+    if (!c) {
+        return (struct rpc_tls){0};
+    }
+    return (struct rpc_tls){.cert_pem = side->files.cert_pem,
+                            .key_pem = side->files.key_pem,
+                            .ca_pem = side->files.ca_pem,
+                            .server_name = c->server_name,
+                            .peers = c->peers.items,
+                            .n_peers = (uint32_t)c->peers.n};
+}
+
+static bool look_at(struct node_tls *t, struct node_tls_side *side)
+{
+    struct fn_error e = ERR_INIT;
+    struct tls_files fresh;
+
+    if (!side->config || stamp_of(side->config) == side->stamp) {
+        return false;
+    }
+    if (load(side, env_wall_ns(t->env), &fresh, &e) < 0) {
+        log_error("renewed certificates cannot be used, the old ones stay", "tls",
+                  side->config->name, "error", e.msg);
+        return false;
+    }
+    tls_files_finish(&side->files);
+    side->files = fresh;
+    side->alarm_days = 0;
+    log_info("certificates renewed", "tls", side->config->name, "cert", side->config->cert);
+    return true;
+}
+
+void node_tls_look(struct node_tls *t)
+{
+    bool server = look_at(t, &t->server);
+    bool client = look_at(t, &t->client);
+    struct rpc_tls mine, port;
+
+    if (t->rpc && (server || client)) {
+        mine = node_tls_of(&t->client);
+        port = node_tls_of(&t->server);
+        if (rpc_renew(t->rpc, &mine, &port) < 0) {
+            log_error("renewed certificates cannot be used: out of memory");
+        }
+    }
+    watch_expiry(t, &t->server);
+    watch_expiry(t, &t->client);
+}
+
+static void on_timer(struct env_timer *timer)
+{
+    struct node_tls *t = container_of(timer, struct node_tls, timer);
+
+    node_tls_look(t);
+    env_timer_set(t->env, timer, env_now_ns(t->env) + NODE_TLS_POLL_NS);
+}
+
+void node_tls_watch(struct node_tls *t, struct rpc *rpc)
+{
+    t->rpc = rpc;
+    t->timer.cb = on_timer;
+    if (t->server.config || t->client.config) {
+        env_timer_set(t->env, &t->timer, env_now_ns(t->env) + NODE_TLS_POLL_NS);
+    }
+}
+
+void node_tls_close(struct node_tls *t)
+{
+    tls_files_finish(&t->server.files);
+    tls_files_finish(&t->client.files);
+}

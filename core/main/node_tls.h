@@ -1,0 +1,41 @@
+/* The certificates of a node: loaded at the start, watched on disk, handed to gRPC when they were
+ * renewed. A renewed file that cannot be used changes nothing and is logged. reliability F84 to
+ * F88. [loop] unless marked. */
+#ifndef MAIN_NODE_TLS_H
+#define MAIN_NODE_TLS_H
+
+#include <base/env.h>
+#include <base/metric.h>
+#include <main/config.h>
+#include <main/tls.h>
+#include <rpc/rpc.h>
+
+#define NODE_TLS_POLL_NS (5 * ENV_S)
+
+/* One entry of tls: in use. */
+struct node_tls_side {
+    const struct config_tls *config; /* NULL = plain text */
+    struct tls_files files;
+    int64_t stamp; /* of the files on disk */
+    struct metric *days_left;
+    int64_t alarm_days; /* told last; 0 = nothing yet */
+};
+
+struct node_tls {
+    struct env *env;
+    struct rpc *rpc; /* NULL until node_tls_watch() */
+    struct node_tls_side server, client;
+    struct env_timer timer;
+};
+
+/* [init] FN_E_INVALID: a file cannot be used. Copies what it keeps of the configuration. */
+int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
+                  struct fn_error *reterr);
+/* Borrowed until the files are renewed. */
+struct rpc_tls node_tls_of(const struct node_tls_side *side);
+void node_tls_watch(struct node_tls *t, struct rpc *rpc);
+/* Looks at the files at once; SIGHUP does so too. */
+void node_tls_look(struct node_tls *t);
+void node_tls_close(struct node_tls *t);
+
+#endif

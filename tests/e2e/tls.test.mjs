@@ -1,0 +1,125 @@
+// Mutual TLS between nodes: who may talk to whom, and certificates that are renewed under load.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { renameSync, copyFileSync } from 'node:fs'
+import path from 'node:path'
+import { test } from 'node:test'
+import { appsYaml, fnId } from './lib/cluster.mjs'
+import { invoke } from './lib/http.mjs'
+import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
+
+function demoCerts() {
+  const dir = path.join(tempDir(), 'certs')
+  execFileSync(path.join(build, 'fnd'), ['certs', 'demo', dir])
+  return dir
+}
+
+const tls = (dir, name, peers) => `tls:
+  node:
+    cert: ${dir}/${name}.pem
+    key: ${dir}/${name}.key
+    ca: ${dir}/ca.pem
+${peers ? `    peers: [${peers.map((p) => `"${p}"`).join(', ')}]` : ''}
+`
+
+async function startRunner(dir, peers, name = 'runner-1') {
+  const port = await freePort()
+  const grpc = await freePort()
+  const node = await Fnd.start('runner', port, `
+node: pure-runner
+http: { listen: "127.0.0.1:${port}" }
+grpc: { listen: "127.0.0.1:${grpc}", tls: node }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins: { driver: { use: process, root: ${path.join(build, 'functions')} } }
+runner: { iofs_path: ${tempDir()}, writable_root: true }
+${tls(dir, name, peers)}`)
+  node.grpcPort = grpc
+  return node
+}
+
+async function startLb(dir, grpcPort, peers, { name = 'lb-1', lb = '' } = {}) {
+  const port = await freePort()
+  return Fnd.start('lb', port, `
+node: lb
+http: { listen: "127.0.0.1:${port}" }
+grpc: { tls: node, reconnect_max: 100ms }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins: { pool: { use: static, runners: ["127.0.0.1:${grpcPort}"] } }
+lb: { placement_timeout: 1s }
+${lb}
+${tls(dir, name, peers)}${appsYaml({ hello: {} })}`)
+}
+
+test('TLS between nodes', async (t) => {
+  await t.test('peers with the right names talk, others are refused on either side', async () => {
+    const dir = demoCerts()
+    const runner = await startRunner(dir, ['spiffe://fnd/lb-*', 'npm-1'])
+    const good = await startLb(dir, runner.grpcPort, ['spiffe://fnd/runner-*'])
+    const stranger = await startLb(dir, runner.grpcPort, undefined, { name: 'runner-1' })
+    const picky = await startLb(dir, runner.grpcPort, ['spiffe://fnd/npm-*'])
+    const foreign = await startLb(demoCerts(), runner.grpcPort)
+    try {
+      assert.equal((await invoke(good, fnId('hello'), '{}')).status, 200)
+      for (const lb of [stranger, picky, foreign]) {
+        const answer = await invoke(lb, fnId('hello'), '{}')
+        assert.ok(answer.status >= 500, `${answer.status}`)
+      }
+      assert.match(runner.log, /TLS805 peer spiffe:\/\/fnd\/runner-1 may not use this port/)
+      assert.match(picky.log, /TLS805 a server's certificate names none of the peers/)
+      assert.equal((await invoke(good, fnId('hello'), '{}')).status, 200)
+    } finally {
+      await Promise.all([good, stranger, picky, foreign].map((n) => n.stop()))
+      await runner.stop()
+    }
+  })
+
+  await t.test('F86: renewed certificates are picked up, no call fails', async () => {
+    const dir = demoCerts()
+    const other = demoCerts() // another authority: only who picked the files up can still connect
+    const runner = await startRunner(dir)
+    const lb = await startLb(dir, runner.grpcPort)
+    try {
+      let failed = 0
+      let stop = false
+      const load = (async () => {
+        while (!stop) failed += (await invoke(lb, fnId('hello'), '{}')).status !== 200
+      })()
+      assert.equal((await invoke(lb, fnId('hello'), '{}')).status, 200)
+      for (const file of ['ca.pem', 'runner-1.pem', 'runner-1.key', 'lb-1.pem', 'lb-1.key']) {
+        copyFileSync(path.join(other, file), path.join(dir, `${file}.new`))
+        renameSync(path.join(dir, `${file}.new`), path.join(dir, file))
+      }
+      runner.signal('SIGHUP')
+      lb.signal('SIGHUP')
+      await until('both have them', () => [runner, lb].every((n) => n.log.includes('certificates renewed')))
+      // Connections live on; now a new one is needed.
+      stop = true
+      await load
+      assert.equal(failed, 0)
+      await runner.kill()
+      await runner.start()
+      await until('a call runs over a new connection', async () => (await invoke(lb, fnId('hello'), '{}')).status === 200)
+    } finally {
+      await lb.stop()
+      await runner.stop()
+    }
+  })
+
+  await t.test('a renewed key that does not fit changes nothing', async () => {
+    const dir = demoCerts()
+    const runner = await startRunner(dir)
+    const lb = await startLb(dir, runner.grpcPort)
+    try {
+      assert.equal((await invoke(lb, fnId('hello'), '{}')).status, 200)
+      copyFileSync(path.join(demoCerts(), 'runner-1.key'), path.join(dir, 'runner-1.key'))
+      runner.signal('SIGHUP')
+      await until('it says so', () => /renewed certificates cannot be used.*TLS802/.test(runner.log))
+      const second = await startLb(dir, runner.grpcPort)
+      assert.equal((await invoke(second, fnId('hello'), '{}')).status, 200)
+      await second.stop()
+    } finally {
+      await lb.stop()
+      await runner.stop()
+    }
+  })
+})
