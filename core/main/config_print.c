@@ -288,7 +288,8 @@ int config_print_reference(struct plugin_host *h, const char *plugin_dir, struct
                 "`full`; one or a list like `placer:`), "
                 "`overriders:` and `listeners:` (lists, in order). Each is `{ use: <name> }` with "
                 "optional `file:` (absolute path), `name:`, `sha256:` (64 hex digits that the file "
-                "must have) and the plugin's own options. Beside them, how files are judged "
+                "must have) and the plugin's own options. `FN_PLACER` names the only placer, unless "
+                "one of the list is of that name already. Beside them, how files are judged "
                 "(plugin-security.md):\n\n");
     conf_print_reference(config_sections[SECTION_PLUGINS].opts, NULL, NULL, out);
     config_print_live(SECTION_PLUGINS, out);
