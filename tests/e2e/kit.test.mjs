@@ -135,6 +135,7 @@ describe('the kit for plugin vendors', () => {
     assert.match(told, /trace +[0-9a-f]{16}/) // sim
     assert.match(told, /\{"message":"Hello Fn"\}/) // the call
     assert.match(told, /placed +by least.*[\s\S]* 0 in flight/) // why
+    assert.match(told, /placer\/least: The runner with the fewest calls/) // the static variant
     assert.match(told, /fn_plugin_call_seconds_count\{plugin="least",kind="placer",method="decide"\} 2/)
   })
 
