@@ -1,7 +1,8 @@
 // Reload without loss: new generations of the configuration under load, refused ones, what may not change.
 // FND_LONG=1: a thousand reloads, and a generation that is stuck for half a minute.
 import assert from 'node:assert/strict'
-import { chmodSync, copyFileSync, readFileSync, renameSync, rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { appsYaml, fnId, startRunner } from './lib/cluster.mjs'
@@ -102,8 +103,14 @@ describe('reload', () => {
       assert.equal(got.code, 78, got.err)
       assert.equal(await lb.mark(), 'good-good')
     }
+    for (const put of [() => {}, () => mkdirSync(lb.file), () => execFileSync('mkfifo', [lb.file])]) {
+      rmSync(lb.file, { recursive: true, force: true })
+      put()
+      const got = await lb.command('reload', '--socket', lb.socket())
+      assert.equal(got.code, 78)
+      assert.match(got.err, /CFG705/)
+    }
     rmSync(lb.file)
-    assert.equal((await lb.command('reload', '--socket', lb.socket())).code, 78)
     assert.equal(await generation(), number)
     const status = await lb.command('status', '--socket', lb.socket())
     assert.match(status.out, new RegExp(`config +generation ${number} from [0-9:]{8}, 1 alive\n +a reload was refused at .*: CFG7`))
