@@ -21,6 +21,7 @@ static _Thread_local struct {
     enum context context;
     const char *method;
     int64_t entered_ns;
+    int64_t entered_cpu_ns;
     struct plugin *real;
     struct plugin_crumb crumb;
 } stack[NEST_MAX];
@@ -100,11 +101,11 @@ void must_be_result(const char *method, int r, const struct fn_error *e)
 
 /* ---- around calls ---------------------------------------------------------------------------- */
 
-static int64_t monotonic_ns(void)
+static int64_t read_ns(clockid_t clock)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (int64_t)t.tv_sec * ENV_S + t.tv_nsec;
 }
 
@@ -140,7 +141,8 @@ void enter(struct instance *in, enum context context, const char *method)
         dirty_stack();
     }
     stack[depth].real = in->real;
-    stack[depth].entered_ns = monotonic_ns();
+    stack[depth].entered_ns = read_ns(CLOCK_MONOTONIC);
+    stack[depth].entered_cpu_ns = read_ns(CLOCK_THREAD_CPUTIME_ID);
     if (in->real) {
         plugin_enter(&stack[depth].crumb, in->real, crumb_context(context), method);
     }
@@ -148,7 +150,7 @@ void enter(struct instance *in, enum context context, const char *method)
     plugin_runs = true;
 }
 
-static void add_time(const char *method, int64_t took)
+static void add_time(const char *method, bool loop, int64_t took, int64_t cpu)
 {
     struct contract_time *t = shared->times;
     struct contract_time *end = t + CONTRACT_METHODS_MAX;
@@ -163,10 +165,14 @@ static void add_time(const char *method, int64_t took)
     t->calls++;
     t->total_ns += took;
     t->longest_ns = took > t->longest_ns ? took : t->longest_ns;
+    t->shortest_ns = t->calls == 1 || took < t->shortest_ns ? took : t->shortest_ns;
+    t->cpu_ns += cpu;
+    t->loop = loop;
 }
 
 void leave(void)
 {
+    int64_t cpu;
     int64_t now;
 
     plugin_runs = false;
@@ -174,8 +180,10 @@ void leave(void)
     if (stack[depth].real) {
         plugin_leave(&stack[depth].crumb);
     }
-    now = monotonic_ns();
-    add_time(stack[depth].method, now - stack[depth].entered_ns);
+    cpu = read_ns(CLOCK_THREAD_CPUTIME_ID);
+    now = read_ns(CLOCK_MONOTONIC);
+    add_time(stack[depth].method, stack[depth].context == LOOP, now - stack[depth].entered_ns,
+             cpu - stack[depth].entered_cpu_ns);
     snprintf(shared->last, sizeof(shared->last), "%s", stack[depth].method);
     if (depth > 0) {
         snprintf(shared->method, sizeof(shared->method), "%s", stack[depth - 1].method);
@@ -367,6 +375,9 @@ int instance_options(const struct conf_override *sets, struct conf_values **ret,
 static void release(struct instance *in)
 {
     tables_release(in);
+    must(outside_left(in) == 0,
+         "%u streams or processes are left after %s; expected the plugin to end them",
+         outside_left(in), in->alive ? "destroy()" : "a failed create()");
     outside_forget(in);
     conf_values_destroy(in->conf);
     free(in);

@@ -55,6 +55,9 @@ struct contract_time {
     uint64_t calls;
     int64_t total_ns;
     int64_t longest_ns;
+    int64_t shortest_ns;
+    int64_t cpu_ns; /* of this thread: who else runs does not matter */
+    bool loop;      /* [loop] */
 };
 
 struct contract_shared {

@@ -86,10 +86,10 @@ static int list(struct instance *in, struct fn_op *op, const char *group, struct
     must_be_result("list", l->result, &e);
     must(l->result == 0 || e.msg[0] || l->result == FN_E_EXHAUSTED,
          "list() failed without a text; expected one sentence in reterr");
-    must(
-        !l->refuse_at || l->n < l->refuse_at || l->result < 0,
-        "list() returned 0 although add() had failed; expected its error: a list is complete or an "
-        "error");
+    must(!l->refuse_at || l->n < l->refuse_at || l->result == FN_E_EXHAUSTED,
+         "list() returned %d although add() had failed with %d; expected list() to return that: a "
+         "list is complete or an error",
+         l->result, FN_E_EXHAUSTED);
     check_in_time("list", op);
     trace_u64((uint64_t)(int64_t)l->result);
     return l->result;

@@ -309,7 +309,6 @@ static void driver_exited(const struct fn_host *host, uint64_t handle, const str
 {
     HOST_CALL();
     (void)host;
-    (void)handle;
     if (!what || what->size < 12 || what->reason < FN_EXIT_CODE || what->reason > FN_EXIT_REMOVED) {
         violation("fn.driver exited was called with reason %u; expected 1 to 4",
                   what ? what->reason : 0);
@@ -317,6 +316,10 @@ static void driver_exited(const struct fn_host *host, uint64_t handle, const str
     if (!reported.started_handle) {
         violation("fn.driver exited was called before start(); expected after it");
     }
+    if (handle == reported.last_handle) {
+        violation("fn.driver exited was called twice for one container; expected at most once");
+    }
+    reported.last_handle = handle;
     reported.exits++;
 }
 

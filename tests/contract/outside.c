@@ -609,6 +609,17 @@ static void pump_call(struct rpc_call *slot)
     leave();
 }
 
+uint32_t outside_left(const struct instance *in)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < STREAMS_MAX; i++) {
+        n += streams[i].id && streams[i].in == in && !streams[i].ended;
+        n += processes[i].id && processes[i].in == in && !processes[i].killed;
+    }
+    return n;
+}
+
 /* What an instance that is gone left open is forgotten. */
 void outside_forget(struct instance *in)
 {

@@ -49,6 +49,8 @@ extern const char *const outside_mode_names[OUTSIDE_MODES_N];
 void outside_mode(enum outside_mode mode);
 /* Runs the callbacks of streams and processes that are due, each as the host's own thread. */
 void outside_pump(void);
+/* Streams and processes of an instance that neither it nor the world has ended. */
+uint32_t outside_left(const struct instance *in);
 void outside_forget(struct instance *in); /* it is gone: its calls, streams, processes too */
 uint32_t outside_open_answers(void);      /* http answers and exec results not released yet */
 uint32_t outside_open_streams(void);
@@ -103,6 +105,7 @@ struct reported {
     uint32_t outputs;
     uint32_t engine;
     uint64_t started_handle; /* 0 = none: an exit would be too early */
+    uint64_t last_handle;    /* of the last exit */
     uint32_t inner_open;     /* containers of the inner driver */
 };
 extern struct reported reported;

@@ -13,6 +13,7 @@ static const char on_the_loop[] =
     "opendir readdir syslog __vfprintf_chk vfprintf getenv secure_getenv syscall ";
 
 struct finding {
+    bool threads; /* the manifest says that it has some */
     struct buf text;
     uint32_t n;
 };
@@ -21,6 +22,9 @@ static void add_import(void *ud, const char *symbol, const char *why)
 {
     struct finding *f = ud;
 
+    if (f->threads && strncmp(why, "threads", 7) == 0) {
+        return;
+    }
     buf_printf(&f->text, "%s%s (%s)", f->n ? ", " : "", symbol, why);
     f->n++;
 }
@@ -65,7 +69,8 @@ static const char *not_its_own(const struct symbols *s)
     for (i = 0; i < s->n_imports; i++) {
         if (strcmp(s->imports[i].name, "_dl_find_object") == 0 ||
             strcmp(s->imports[i].name, "dl_iterate_phdr") == 0) {
-            return "the file carries a C++ library; a build without -static-libstdc++ can be judged";
+            return "the file carries a C++ library; a build without -static-libstdc++ can be "
+                   "judged";
         }
     }
     return s->sanitized ? "the file was built with a sanitizer" : NULL;
@@ -99,6 +104,7 @@ void check_lint(const char *path, const struct plugin_file *file,
     struct fn_error e = ERR_INIT;
     bool loop = true;
 
+    imports.threads = (plugin_file_manifest(file)->flags & FN_PLUGIN_HAS_THREADS) != 0;
     plugin_file_each(file, only_loop, &loop);
     if (symbols_read(path, &s, &e) < 0 || plugin_lint_imports(path, add_import, &imports, &e) < 0 ||
         plugin_lint_statics(path, add_static, &statics, &e) < 0) {

@@ -80,7 +80,7 @@ static int list(void *inst, struct fn_op *op, const char *group, const struct fn
 
         if (m->id[0] && (M(8) || strcmp(m->group, group) == 0)) {
             r = out->add(out->ud, &one);
-            r = M(4) ? 0 : r;
+            r = M(4) ? 0 : M(18) && r < 0 ? FN_E_INTERNAL : r;
             if (M(5) && r == 0) {
                 r = out->add(out->ud, &one);
             }

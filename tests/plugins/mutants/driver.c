@@ -9,11 +9,30 @@ struct driver {
     const struct fn_driver_if *driver;
     const struct fn_task *kept;
     uint32_t keys;
+    uint64_t events;
 };
 
 struct container {
     const struct fn_task *task;
 };
+
+static void on_end(void *ud, uint32_t status, const struct fn_error *err)
+{
+    (void)ud;
+    (void)status;
+    (void)err;
+}
+
+/* The engine's events, for as long as the instance lives. */
+static int watch(struct driver *d, struct fn_error *reterr)
+{
+    static const struct fn_http_stream_cb cb = {.hdr = FN_HDR(struct fn_http_stream_cb, 0),
+                                                .end = on_end};
+    const struct fn_http_request q = {
+        .size = sizeof(q), .method = "GET", .url = "http://localhost/events"};
+
+    return d->http->stream_open(d->host, &q, &cb, d, &d->events, reterr);
+}
 
 static int create(const struct fn_host *host, const void *conf, void **ret_inst,
                   struct fn_error *reterr)
@@ -28,12 +47,21 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     d->op = host->get(host, "fn.op", 1);
     d->http = host->get(host, "fn.http", 1);
     d->driver = host->get(host, "fn.driver", 1);
+    if (watch(d, reterr) < 0) {
+        free(d);
+        return FN_E_EXHAUSTED;
+    }
     *ret_inst = d;
     return 0;
 }
 
 static void destroy(void *inst)
 {
+    struct driver *d = inst;
+
+    if (d && !M(16)) {
+        d->http->stream_close(d->host, d->events);
+    }
     free(inst);
 }
 
@@ -120,6 +148,9 @@ static int start(void *inst, struct fn_op *op, void *ctr, struct fn_error *reter
 
     if (r == 0) {
         d->driver->exited(d->host, ((struct container *)ctr)->task->handle, &what);
+        if (M(15)) {
+            d->driver->exited(d->host, ((struct container *)ctr)->task->handle, &what);
+        }
     }
     return r;
 }

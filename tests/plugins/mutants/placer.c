@@ -175,6 +175,17 @@ static void spoil(struct placer *p, const struct fn_ask *ask, struct fn_answer *
     if (M(32)) {
         ret->size = 1;
     }
+    if (M(42) && ask->call->kind > FN_CALL_DETACHED) {
+        abort();
+    }
+    if (M(43) && ask->snap->flags > FN_SNAP_STALE) {
+        ret->note[0] = 'x';
+    }
+    for (volatile uint32_t i = 0; M(44) && i < 12000000; i++) {
+    }
+    if (M(45)) {
+        usleep(1500);
+    }
 }
 
 static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
