@@ -204,7 +204,7 @@ describe('other contracts', () => {
   it('pools: a group name without end is no group (E14)', async () => {
     const lb = await lbWithPool('e14_unterminated')
     assert.equal((await hello(lb)).status, 503)
-    assert.match(lb.log, /bad answer.*plugin=e14.*what="route: no group name"/)
+    await until('it is told', () => /bad answer.*plugin=e14.*what="route: no group name"/.test(lb.log))
   })
 })
 
