@@ -84,6 +84,7 @@ int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
     int r;
 
     t->env = env;
+    t->config = c;
     r = open_side(t, &t->server, c, c->grpc->server_tls, reterr);
     return r < 0 ? r : open_side(t, &t->client, c, c->grpc->client_tls, reterr);
 }
@@ -101,6 +102,41 @@ struct rpc_tls node_tls_of(const struct node_tls_side *side)
                             .server_name = c->server_name,
                             .peers = c->peers.items,
                             .n_peers = (uint32_t)c->peers.n};
+}
+
+static struct node_tls_side *named(struct node_tls *t, const char *name)
+{
+    struct node_tls_side *side;
+    struct fn_error e = ERR_INIT;
+
+    for (uint32_t i = 0; i < t->n_named; i++) {
+        if (strcmp(t->named[i].config->name, name) == 0) {
+            return &t->named[i];
+        }
+    }
+    side = &t->named[t->n_named];
+    if (t->n_named == NODE_TLS_NAMED_MAX || !config_tls_find(t->config, name)) {
+        return NULL;
+    }
+    if (open_side(t, side, t->config, name, &e) < 0) {
+        log_error("certificates for a plugin cannot be used", "tls", name, "error", e.msg);
+        *side = (struct node_tls_side){ 0 };
+        return NULL;
+    }
+    t->n_named++;
+    return side;
+}
+
+const struct rpc_tls *node_tls_find(void *ud, const char *name)
+{
+    struct node_tls *t = ud;
+    const struct node_tls_side *side = named(t, name);
+
+    if (!side) {
+        return NULL;
+    }
+    t->found = node_tls_of(side);
+    return &t->found;
 }
 
 static bool look_at(struct node_tls *t, struct node_tls_side *side)
@@ -161,4 +197,7 @@ void node_tls_close(struct node_tls *t)
 {
     tls_files_finish(&t->server.files);
     tls_files_finish(&t->client.files);
+    for (uint32_t i = 0; i < t->n_named; i++) {
+        tls_files_finish(&t->named[i].files);
+    }
 }
