@@ -44,6 +44,8 @@ struct env_work {
     void (*done)(struct env_work *w);                  /* [loop] exactly once after submit == 0 */
     enum env_lane lane;
     int64_t deadline_ns; /* told to the operation through fn_op; 0 = none */
+    const char *owner; /* name of the plugin that runs; NULL = none. Borrowed until done(). One that has
+                          too many operations which do not return gets no more: FN_E_EXHAUSTED. */
     /* the implementation's own: */
     TAILQ_ENTRY(env_work) link;
     struct fn_op *op;

@@ -12,13 +12,18 @@
 #include <string.h>
 #include <time.h>
 
-#define OP_MAGIC 0x46ae0901u
+#define OP_MAGIC           0x46ae0901u
+#define REPLACED_MAX       8 /* threads of a lane beyond its own */
+#define LOST_PER_OWNER_MAX 2
 
 struct fn_op {
     uint32_t magic;
     struct lane *lane;
     struct env_work *work;
     pthread_cond_t cancelled_cond; /* with lane->lock */
+    TAILQ_ENTRY(fn_op) link;
+    int64_t begun_ns;
+    bool lost; /* long over its deadline: it does not count as a thread of the lane */
 };
 
 struct lane {
@@ -27,7 +32,8 @@ struct lane {
     pthread_cond_t wanted;
     TAILQ_HEAD(, env_work) queue;
     uint32_t queued, queue_max;
-    uint32_t threads_n, threads_max, idle;
+    TAILQ_HEAD(, fn_op) running;
+    uint32_t threads_n, threads_max, idle, lost;
     pthread_t *threads;
     bool stopping;
 };
@@ -48,14 +54,17 @@ static void cond_init(pthread_cond_t *c)
 
 static void run_one(struct lane *lane, struct env_work *w)
 {
-    struct fn_op op = { .magic = OP_MAGIC, .lane = lane, .work = w };
+    struct fn_op op = { .magic = OP_MAGIC, .lane = lane, .work = w, .begun_ns = loop_clock_ns() };
 
     cond_init(&op.cancelled_cond);
     w->op = &op;
+    TAILQ_INSERT_TAIL(&lane->running, &op, link);
     pthread_mutex_unlock(&lane->lock);
     w->run(w, &op);
     pthread_mutex_lock(&lane->lock);
     w->op = NULL;
+    TAILQ_REMOVE(&lane->running, &op, link);
+    lane->lost -= op.lost;
     pthread_mutex_unlock(&lane->lock);
     pthread_cond_destroy(&op.cancelled_cond);
 
@@ -98,15 +107,34 @@ static int start_thread(struct lane *lane)
     return r;
 }
 
+/* More threads than the lane has by itself: one for each that is lost. */
+static bool may_start(const struct lane *lane)
+{
+    return lane->threads_n < lane->threads_max + lane->lost &&
+           lane->threads_n < lane->threads_max + REPLACED_MAX;
+}
+
+static uint32_t lost_of(const struct lane *lane, const char *owner)
+{
+    const struct fn_op *op;
+    uint32_t n = 0;
+
+    TAILQ_FOREACH(op, &lane->running, link) {
+        n += op->lost && op->work->owner && strcmp(op->work->owner, owner) == 0;
+    }
+    return n;
+}
+
 int lanes_submit(struct lanes *lanes, struct env_work *w)
 {
     struct lane *lane = &lanes->lane[w->lane];
     int r = 0;
 
     pthread_mutex_lock(&lane->lock);
-    if (lane->queued == lane->queue_max) {
+    if (lane->queued == lane->queue_max ||
+        (w->owner && lane->lost && lost_of(lane, w->owner) >= LOST_PER_OWNER_MAX)) {
         r = FN_E_EXHAUSTED;
-    } else if (lane->queued >= lane->idle && lane->threads_n < lane->threads_max &&
+    } else if (lane->queued >= lane->idle && may_start(lane) &&
                start_thread(lane) != 0 && lane->threads_n == 0) {
         r = FN_E_EXHAUSTED; /* no thread can be had at all */
     } else {
@@ -149,9 +177,10 @@ int lanes_create(struct loop *l, const struct loop_lanes *config, struct lanes *
         pthread_mutex_init(&lane->lock, NULL);
         pthread_cond_init(&lane->wanted, NULL);
         TAILQ_INIT(&lane->queue);
+        TAILQ_INIT(&lane->running);
         lane->queue_max = config->queue_max[i];
         lane->threads_max = config->threads_max[i];
-        lane->threads = calloc(lane->threads_max, sizeof(*lane->threads));
+        lane->threads = calloc(lane->threads_max + REPLACED_MAX, sizeof(*lane->threads));
         if (!lane->threads) {
             lanes_destroy(lanes);
             return err_set(reterr, FN_E_EXHAUSTED, "lanes: out of memory");
@@ -159,6 +188,47 @@ int lanes_create(struct loop *l, const struct loop_lanes *config, struct lanes *
     }
     *ret = lanes;
     return 0;
+}
+
+static void look_for_lost(struct lane *lane, int64_t before_ns,
+                          void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud)
+{
+    struct fn_op *op;
+    int64_t now_ns;
+
+    pthread_mutex_lock(&lane->lock);
+    now_ns = loop_clock_ns();
+    TAILQ_FOREACH(op, &lane->running, link) {
+        if (!op->lost && op->work->deadline_ns && op->work->deadline_ns < before_ns) {
+            op->lost = true;
+            lane->lost++;
+            cb(ud, op->work->owner, now_ns - op->begun_ns);
+            if (lane->queued > lane->idle && may_start(lane)) {
+                start_thread(lane);
+            }
+        }
+    }
+    pthread_mutex_unlock(&lane->lock);
+}
+
+void lanes_look(struct lanes *lanes, int64_t grace_ns,
+                void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud)
+{
+    for (int i = 0; i < ENV_LANES_N; i++) {
+        look_for_lost(&lanes->lane[i], loop_clock_ns() - grace_ns, cb, ud);
+    }
+}
+
+uint32_t lanes_lost(struct lanes *lanes)
+{
+    uint32_t n = 0;
+
+    for (int i = 0; i < ENV_LANES_N; i++) {
+        pthread_mutex_lock(&lanes->lane[i].lock);
+        n += lanes->lane[i].lost;
+        pthread_mutex_unlock(&lanes->lane[i].lock);
+    }
+    return n;
 }
 
 static void lane_stop(struct lane *lane)

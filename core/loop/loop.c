@@ -545,6 +545,17 @@ void loop_destroy(struct loop *l)
     free(l);
 }
 
+void loop_look_for_lost(struct loop *l, int64_t grace_ns,
+                        void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud)
+{
+    lanes_look(l->lanes, grace_ns, cb, ud);
+}
+
+uint32_t loop_lost(struct loop *l)
+{
+    return lanes_lost(l->lanes);
+}
+
 struct env *loop_env(struct loop *l)
 {
     return &l->env;

@@ -29,6 +29,13 @@ void loop_stop(struct loop *l); /* [any] */
 void loop_enter(struct loop *l); /* [any] not from the loop */
 void loop_leave(struct loop *l);
 
+/* Lane threads that are inside an operation `grace_ns` after its deadline are lost until they return:
+ * each gets a replacement, and an owner with two of them gets no more work on that lane. cb() is told
+ * once for each, under a lock: it must not submit. [any, blocking a lane for a moment] */
+void loop_look_for_lost(struct loop *l, int64_t grace_ns,
+                        void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud);
+uint32_t loop_lost(struct loop *l); /* [any] now; loop_destroy() would wait for them */
+
 /* Gives this thread an alternate stack for signal handlers, with a guard page, until it ends; every
  * thread that enters the loop and every lane thread has one. [any] */
 void loop_altstack(void);

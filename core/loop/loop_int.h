@@ -11,6 +11,9 @@ int lanes_create(struct loop *l, const struct loop_lanes *config, struct lanes *
                  struct fn_error *reterr);
 void lanes_destroy(struct lanes *lanes); /* waits for the operations that run; drops queued ones */
 int lanes_submit(struct lanes *lanes, struct env_work *w);
+void lanes_look(struct lanes *lanes, int64_t grace_ns,
+                void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud);
+uint32_t lanes_lost(struct lanes *lanes);
 void lanes_cancel(struct lanes *lanes, struct env_work *w);
 
 int64_t loop_clock_ns(void);

@@ -369,7 +369,7 @@ int run_node(struct config *config, const struct cli_options *o)
     if (run.draining && !run.clean) {
         _exit(CLI_OK); /* threads may still be inside plugins */
     }
-    if (plugin_lost() > 0) {
+    if (plugin_lost() > 0 || loop_lost(run.node.loop) > 0) {
         _exit(run.exit_code);
     }
     watch_destroy(run.watch);

@@ -9,6 +9,7 @@
 #include <loop/watchdog.h>
 #include <stdlib.h>
 
+#define LOST_GRACE_NS (5 * ENV_S)
 #define DEGRADED_NS (60 * ENV_S)
 #define CHORE_NS    (1 * ENV_S)
 #define FILES_SLACK_LB     64
@@ -76,10 +77,33 @@ static void report(void *ud, int64_t stuck_ns, bool over)
     plugin_degraded("loop-stuck", true);
 }
 
+static void on_lost(void *ud, const char *owner, int64_t for_ns)
+{
+    (void)ud;
+    metric_add(metric_simple("fn_lane_lost_total", METRIC_COUNTER,
+                             "Worker operations that did not return within 5 s after their deadline."),
+               1);
+    log_error("a worker operation does not return; its thread is replaced, a plugin with two of them "
+              "gets no more work",
+              "plugin", owner, "for_ms", log_num(for_ns / ENV_MS));
+}
+
+static void look_at_lanes(struct watch *w)
+{
+    uint32_t lost;
+
+    loop_look_for_lost(w->node->loop, LOST_GRACE_NS, on_lost, w);
+    lost = loop_lost(w->node->loop);
+    metric_set(metric_simple("fn_lane_lost", METRIC_GAUGE, "Worker threads that do not return."),
+               lost);
+    plugin_degraded("worker-lost", lost > 0);
+}
+
 static void chore(void *ud)
 {
     struct watch *w = ud;
 
+    look_at_lanes(w);
     if (w->degraded_until_ns && env_now_ns(w->node->env) >= w->degraded_until_ns) {
         w->degraded_until_ns = 0;
         plugin_degraded("loop-stuck", false);

@@ -126,6 +126,7 @@ static void begin(struct container *c, struct engine_gate *g)
     c->op.work.run = run_op;
     c->op.work.done = done_op;
     c->op.work.lane = fast ? ENV_LANE_FAST : ENV_LANE_SLOW;
+    c->op.work.owner = plugin_name(c->r->d.driver);
     c->op.work.deadline_ns =
         c->op.begun_ns + (fast ? r->opt.freeze_timeout_ns : r->opt.engine_timeout_ns);
     if (env_submit(r->env, &c->op.work) < 0) {

@@ -85,6 +85,7 @@ static void begin(struct image *im)
     im->work.run = run_prepare;
     im->work.done = done_prepare;
     im->work.lane = ENV_LANE_SLOW;
+    im->work.owner = plugin_name(im->r->d.driver);
     im->begun_ns = env_now_ns(r->env);
     im->work.deadline_ns = im->begun_ns + r->opt.pull_timeout_ns;
     r->pulls++;

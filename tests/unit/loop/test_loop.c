@@ -1,4 +1,6 @@
 #include <check.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <loop/loop.h>
 #include <pthread.h>
 #include <signal.h>
@@ -211,6 +213,64 @@ START_TEST(lanes_run_work_and_end_sleep_on_cancel_and_deadline)
 }
 END_TEST
 
+static sem_t hang;
+
+static void job_hangs(struct env_work *w, struct fn_op *op)
+{
+    (void)w;
+    (void)op;
+    sem_wait(&hang);
+}
+
+static void on_lost(void *ud, const char *owner, int64_t for_ns)
+{
+    ck_assert_str_eq(owner, "bad");
+    ck_assert_int_ge(for_ns, 0);
+    ++*(int *)ud;
+}
+
+/* A lane of one thread: what never returns does not take the lane with it, and its owner gets no third
+ * chance. */
+START_TEST(threads_that_are_lost_are_replaced)
+{
+    struct job hangs[3];
+    struct job good = { .w = { .run = job_returns, .done = job_done, .owner = "good" }, .name = 'g' };
+    struct loop_lanes lanes = { { 1, 1, 1 }, { 8, 8, 8 } };
+    struct fn_error e = ERR_INIT;
+    int lost = 0;
+
+    loop_destroy(loop);
+    ck_assert_int_eq(loop_create(&lanes, &loop, &e), 0);
+    env = loop_env(loop);
+    sem_init(&hang, 0, 0);
+    jobs_left = 3;
+    for (int i = 0; i < 3; i++) {
+        hangs[i] = (struct job){ .w = { .run = job_hangs, .done = job_done, .owner = "bad",
+                                        .deadline_ns = 1 },
+                                 .name = 'x' };
+    }
+    ck_assert_int_eq(env_submit(env, &hangs[0].w), 0);
+    ck_assert_int_eq(env_submit(env, &hangs[1].w), 0);
+    while (lost < 2) {
+        loop_look_for_lost(loop, 0, on_lost, &lost);
+    }
+    ck_assert_uint_eq(loop_lost(loop), 2);
+    ck_assert_int_eq(env_submit(env, &hangs[2].w), FN_E_EXHAUSTED);
+    ck_assert_int_eq(env_submit(env, &good.w), 0);
+    for (int left = 3; left == 3;) {
+        sched_yield();
+        loop_enter(loop);
+        left = jobs_left;
+        loop_leave(loop);
+    }
+    sem_post(&hang);
+    sem_post(&hang);
+    loop_run(loop);
+    ck_assert_uint_eq(loop_lost(loop), 0);
+    ck_assert_int_eq(lost, 2);
+}
+END_TEST
+
 START_TEST(a_full_lane_refuses)
 {
     struct loop_lanes small = { { 1, 1, 1 }, { 1, 1, 1 } };
@@ -303,6 +363,7 @@ int main(void)
     tcase_add_test(t, a_timer_of_a_foreign_thread_wakes_the_sleeping_loop);
     tcase_add_test(t, a_removed_descriptor_gets_no_event_of_the_running_batch);
     tcase_add_test(t, lanes_run_work_and_end_sleep_on_cancel_and_deadline);
+    tcase_add_test(t, threads_that_are_lost_are_replaced);
     tcase_add_test(t, a_full_lane_refuses);
     tcase_add_test(t, a_signal_becomes_a_callback);
     tcase_add_test(t, a_call_aside_is_waited_for_or_left_alone);
