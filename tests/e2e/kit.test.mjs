@@ -104,6 +104,21 @@ describe('the kit for plugin vendors', () => {
     }
   })
 
+  it('fn_check_plugin() makes fnkit check a test of ctest; clang builds as well as gcc', () => {
+    mkdirSync(path.join(dir, 'tested'))
+    writeFileSync(path.join(dir, 'tested/CMakeLists.txt'), `cmake_minimum_required(VERSION 3.18)
+project(tested C)
+enable_testing()
+find_package(fnd-dev 1.0 REQUIRED)
+fn_add_plugin(placer-p2c ../samples/placer-p2c/placer.c)
+fn_check_plugin(placer-p2c --set tries=3)
+`)
+    ok('cmake', ['-S', 'tested', '-B', 'b/tested', '-DCMAKE_C_COMPILER=clang',
+      '-DCMAKE_C_FLAGS=-Wall -Wextra -Wconversion -Wpedantic -Werror'])
+    ok('cmake', ['--build', 'b/tested'])
+    assert.match(ok('ctest', ['--test-dir', 'b/tested']), /fnkit-placer-p2c \.+ +Passed/)
+  })
+
   it('a C++ plugin that uses the C++ library of the system is judged whole', () => {
     ok('cmake', ['-S', 'samples/override-deadline', '-B', 'b/shared', '-DFN_SHARED_CXX=ON'])
     ok('cmake', ['--build', 'b/shared'])
