@@ -23,7 +23,7 @@ struct contract_case {
     const char *rule; /* what a plugin must do, one sentence for the report */
     void (*run)(void);
     int timeout_s;
-    bool real; /* also over the real clock and outside */
+    bool real; /* also over the real clock */
 };
 
 /* The cases of a kind, those that every kind shares first; NULL and 0 for an unknown kind. */
@@ -45,8 +45,7 @@ struct contract_subject {
 };
 extern struct contract_subject subject;
 
-/* ---- written by a case, read by the process that forked it ------------------------------------
- */
+/* ---- written by a case, read by the process that forked it ----------------------------------- */
 
 #define CONTRACT_METHODS_MAX 24
 
@@ -79,8 +78,7 @@ void contract_run(const struct contract_case *c);
 int script_load(const char *path, struct conf_problems *p);
 void script_finish(void);
 
-/* ---- saying what is wrong ----------------------------------------------------------------------
- */
+/* ---- saying what is wrong -------------------------------------------------------------------- */
 
 #define must(cond, ...)                                                                            \
     do {                                                                                           \
@@ -98,8 +96,7 @@ void violation(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* r is 0 or FN_E_*, and a failure has a terminated text. */
 void must_be_result(const char *method, int r, const struct fn_error *e);
 
-/* ---- instances ---------------------------------------------------------------------------------
- */
+/* ---- instances ------------------------------------------------------------------------------- */
 
 #define INSTANCE_TIMERS_MAX 10000u
 #define INSTANCE_METRICS_MAX 32u
@@ -152,8 +149,7 @@ void must_be_in(unsigned allowed, const char *what);
 #define IN_LOOP (1u << LOOP)
 #define IN_WORKER (1u << WORKER)
 
-/* ---- determinism -------------------------------------------------------------------------------
- */
+/* ---- determinism ----------------------------------------------------------------------------- */
 
 /* Memory and stack of plugins are filled with this byte from now on; 0 = left alone. */
 void contract_dirty(unsigned char byte);
@@ -180,8 +176,7 @@ void listener_exercise(struct instance *in, bool tolerant);
 void driver_exercise(struct instance *in, bool tolerant);
 void predictor_exercise(struct instance *in, bool tolerant);
 
-/* ---- clock.c: virtual time ----------------------------------------------------------------------
- */
+/* ---- clock.c: virtual time ------------------------------------------------------------------- */
 
 extern struct env clock_env;
 void clock_reset(void);

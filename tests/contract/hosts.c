@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- fn.snap: builders are never given back to malloc, so that a late use is seen ---------------
- */
+/* ---- fn.snap: builders are never given back to malloc, so that a late use is seen ------------ */
 
 #define BUILDERS_MAX 4096
 #define RUNNERS_MAX 65536u /* as a host has it */
@@ -184,8 +183,7 @@ const struct fn_snap_if snap_table = {FN_HDR(struct fn_snap_if, FN_MAGIC_SNAP),
                                       snap_discard,
                                       snap_fail};
 
-/* ---- fn.edit -----------------------------------------------------------------------------------
- */
+/* ---- fn.edit --------------------------------------------------------------------------------- */
 
 static bool editable(const struct fn_edit *e, const char *what)
 {

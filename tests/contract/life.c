@@ -14,8 +14,7 @@ static exercise_fn exercise(void)
     return exercise_of(subject.factory->kind);
 }
 
-/* ---- the file ----------------------------------------------------------------------------------
- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static void test_destroy_null(void)
 {
@@ -34,8 +33,7 @@ static void test_create(void)
     instance_destroy(instance_new());
 }
 
-/* ---- create and destroy ------------------------------------------------------------------------
- */
+/* ---- create and destroy ---------------------------------------------------------------------- */
 
 static void lives(uint32_t n)
 {
@@ -122,8 +120,7 @@ static void test_many_at_once(void)
     }
 }
 
-/* ---- options ------------------------------------------------------------------------------------
- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static bool text_for(const struct fn_opt *o, int which, char *ret, size_t cap)
 {

@@ -452,7 +452,7 @@ static void with_shape(const struct shape *s, uint32_t calls, taker take)
         struct asking a;
 
         asking_start(&a, in, &l, s->growth);
-        place_call(&a, 8, take);
+        place_call(&a, s->n < BIG ? 8 : 1, take);
         asking_end(&a);
     }
     list_free(in, &l);

@@ -46,8 +46,7 @@ static int usage(const char *fmt, const char *got)
     return FNKIT_USAGE;
 }
 
-/* ---- the child that loads ----------------------------------------------------------------------
- */
+/* ---- the child that loads -------------------------------------------------------------------- */
 
 /* 1 = a result, 0 = the child has ended, -1 = time is up. */
 static int next_result(int fd, int timeout_ms, struct report_result *ret)
@@ -152,8 +151,7 @@ static int run(const struct check_options *o, struct report *r)
     return pid > 0 ? 0 : FN_E_UNAVAILABLE;
 }
 
-/* ---- the command -------------------------------------------------------------------------------
- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int exit_code(const struct report *r)
 {

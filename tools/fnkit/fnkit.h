@@ -32,8 +32,7 @@ int child_run(int (*work)(void *ud), void *ud, const char *path, int timeout_ms,
 /* The sentence alone: got < 0 after a timeout, else what waitpid() said. */
 void child_tell(int got, int status, const char *path, int timeout_ms, char *why, size_t cap);
 
-/* ---- symbols.c: what a file imports and which variables it keeps ------------------------------
- */
+/* ---- symbols.c: what a file imports and which variables it keeps ----------------------------- */
 
 struct symbol {
     const char *name; /* borrowed from the table */

@@ -54,8 +54,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* ---- one case ----------------------------------------------------------------------------------
- */
+/* ---- one case -------------------------------------------------------------------------------- */
 
 START_TEST(run_current)
 {
@@ -205,8 +204,7 @@ static bool run_both(struct worker *w, const struct contract_case *c, const char
     return good;
 }
 
-/* ---- one factory -------------------------------------------------------------------------------
- */
+/* ---- one factory ----------------------------------------------------------------------------- */
 
 static bool wanted(const struct check_options *o, const struct contract_case *c)
 {
@@ -252,8 +250,7 @@ static void run_factory(void *ud, const struct fn_factory *f)
     }
 }
 
-/* ---- the file ----------------------------------------------------------------------------------
- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static void fail_file(struct worker *w, const char *name, const char *rule, const char *text)
 {
