@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 int plugin_problem(struct plugin_check *c, int code, const char *id, const char *fmt, ...)
@@ -425,15 +424,6 @@ const char *plugin_file_sha256(const struct plugin_file *f)
 const char *plugin_file_signature(const struct plugin_file *f)
 {
     return f->signature;
-}
-
-bool plugin_file_changed(const struct plugin_file *f)
-{
-    struct stat st;
-
-    return stat(f->path, &st) < 0 || st.st_ino != f->ino || st.st_dev != f->dev ||
-           (uint64_t)st.st_size != f->size ||
-           st.st_mtim.tv_sec * ENV_S + st.st_mtim.tv_nsec != f->mtime_ns;
 }
 
 const char *plugin_file_path(const struct plugin_file *f)

@@ -110,8 +110,6 @@ const char *plugin_file_path(const struct plugin_file *f);
 const char *plugin_file_sha256(const struct plugin_file *f); /* 64 hex digits */
 /* "signed by ops.pem", "not signed" (with keys: tainted), "signature not looked at" */
 const char *plugin_file_signature(const struct plugin_file *f);
-/* The file on disk is another one than what runs, or gone. */
-bool plugin_file_changed(const struct plugin_file *f);
 const struct fn_manifest *plugin_file_manifest(const struct plugin_file *f);
 /* Checked host-side copy, or NULL when the file has no such factory. */
 const struct fn_factory *plugin_file_factory(const struct plugin_file *f, const char *kind,
