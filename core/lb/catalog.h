@@ -1,8 +1,8 @@
 /* Catalog: which function a request means.
  *
- * Two sources: functions and triggers of fn.yaml, replaced by a reload, and an API node behind a handed
- * table. Values of the API node are kept for ttl_ns and asked for once however many calls wait
- * (single flight); while the API node is down the last good value is used up to stale_ns. A
+ * Two sources: functions and triggers of fn.yaml, replaced by a reload, and an API node behind a
+ * handed table. Values of the API node are kept for ttl_ns and asked for once however many calls
+ * wait (single flight); while the API node is down the last good value is used up to stale_ns. A
  * function is counted: calls pin it. [loop] Upstream: api/agent/hybrid/client.go; fn-wire-and-api
  * 3.6, 4.6. */
 #ifndef LB_CATALOG_H
@@ -96,8 +96,8 @@ int catalog_create(struct env *env, const struct catalog_options *options,
                    struct fn_error *reterr);
 /* [init] Copies. FN_E_EXISTS when an id, name or source stands twice. */
 int catalog_add_app(struct catalog *c, const struct catalog_app_def *app, struct fn_error *reterr);
-/* [loop] Other functions of fn.yaml: those of `given` (made without a source, destroyed here) instead of
- * the present ones. Calls that have a function keep it; what the API node told stays. */
+/* [loop] Other functions of fn.yaml: those of `given` (made without a source, destroyed here)
+ * instead of the present ones. Calls that have a function keep it; what the API node told stays. */
 void catalog_replace(struct catalog *c, struct catalog *given);
 /* [loop] source NULL = only fn.yaml from now on; borrowed. */
 void catalog_set_options(struct catalog *c, const struct catalog_options *options,

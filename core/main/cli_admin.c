@@ -38,7 +38,7 @@ static int find_socket(const struct cli_options *o, char ret[ADMIN_PATH_MAX + 1]
     return r;
 }
 
-/* The node's JSON in *ret (given) and its status, or an exit code and a sentence on standard error. */
+/* The node's JSON in *ret (given) and its status, or an exit code and a sentence on stderr. */
 static int ask_status(const struct cli_options *o, const char *method, const char *path,
                       int64_t timeout_ms, int *ret_status, json_t **ret)
 {
@@ -538,7 +538,8 @@ int cli_reload(const struct cli_options *o, int argc, char **argv)
     (void)argc;
     (void)argv;
     if (r == CLI_CONFIG) {
-        fputs("the running node was not asked and goes on as it is; --socket PATH asks it\n", stderr);
+        fputs("the running node was not asked and goes on as it is; --socket PATH asks it\n",
+              stderr);
     }
     if (r != CLI_OK) {
         return r;

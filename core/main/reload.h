@@ -33,7 +33,7 @@ void reload_signal(struct reload *r);
 /* The node drains: no reload from now on; what is being made is thrown away. */
 void reload_stop(struct reload *r);
 bool reload_is_quiet(const struct reload *r); /* no worker is busy for it */
-/* For GET /status: the generation in use and the problems of the last reload if it was refused. Given. */
+/* For GET /status: the generation in use, and why the last reload was refused if it was. Given. */
 struct json_t *reload_json(struct reload *r);
 /* POST /reload and GET /generations. */
 void reload_routes(struct reload *r, struct admin *a);

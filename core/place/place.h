@@ -35,7 +35,7 @@ struct place_options {
     int64_t retry_min_ns;        /* first wait between two rounds; 10 ms */
     int64_t retry_max_ns;        /* longest; 1 s */
     uint32_t waiting_max;        /* calls that wait; more are refused */
-    int64_t pool_grace_ns; /* how long a list of a replaced pool is used when no new one comes; 10 s */
+    int64_t pool_grace_ns; /* use of a replaced pool's list while no new one comes; 10 s */
 };
 
 struct place_deps {

@@ -224,7 +224,9 @@ struct plugin_host {
     uint64_t seed;
     struct plugin_offer offers[PLUGIN_OFFERS_MAX];
     uint32_t n_offers;
-    LIST_HEAD(, plugin_file) files; /* newest first; only grows; `lock` to change it or off the worker */
+    /* Newest first, only grows. `lock` to change it, or to read it elsewhere than where files are
+     * opened. */
+    LIST_HEAD(, plugin_file) files;
     uint32_t n_files;
     uint64_t round; /* of reading a configuration */
     uint32_t n_instances;
