@@ -65,6 +65,7 @@ struct contract_shared {
     char last[24];        /* the method that ran last */
     char note[192];       /* a case that cannot run says why: it is skipped */
     char unscripted[160]; /* the first request to the outside that no script answers */
+    char dir[32];         /* of the stand-in program; "" = there is none */
     bool finished;
     struct contract_time times[CONTRACT_METHODS_MAX];
 };

@@ -275,6 +275,7 @@ static void one_poor_life(bool with_reterr)
     memory_fail_at(0, false);
     outside_refuse_at(0);
     published_reset();
+    stand_in_clean();
     clock_reset();
 }
 
@@ -366,6 +367,7 @@ static uint64_t trace_of_life(unsigned char dirt)
     chance_reset(5);
     clock_reset();
     published_reset();
+    stand_in_clean();
     trace_reset();
     contract_dirty(dirt);
     in = instance_new();
@@ -411,6 +413,7 @@ static void test_instances_apart(void)
     chance_reset(5);
     clock_reset();
     published_reset();
+    stand_in_clean();
     trace_reset();
     in = instance_new();
     exercise()(in, false);

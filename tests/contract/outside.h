@@ -62,11 +62,16 @@ struct script_step {
     const char *match; /* beginning of "GET http://host/path" or "argv0 argv1 ..." */
     const char *out;   /* body or standard output; may be NULL */
     int64_t status;    /* HTTP status or exit code */
+    const char *run;   /* a program that answers instead; may be NULL */
     int64_t times;     /* 0 = always */
 };
 /* The first entry that fits, or NULL; then the request is kept for the report. */
 const struct script_step *script_find(bool http, const char *request);
 void script_rewind(void);
+/* Runs a program with the arguments of argv; exit code or -signal, texts are malloc'd. It finds a
+ * folder that is the case's own in FNKIT_DIR. */
+int stand_in_run(const char *program, const char *const *argv, char **ret_out, char **ret_err);
+void stand_in_clean(void); /* after the case */
 
 /* ---- fn.snap --------------------------------------------------------------------------------- */
 

@@ -50,6 +50,13 @@ static const struct fn_opt http_opts[] = {
 };
 
 static const struct fn_opt exec_opts[] = {
+    {.key = "run",
+     .doc = "Program that is run in its place, with the same arguments.",
+     .type = FN_OPT_STR,
+     .flags = FN_OPT_MAY_BE_ABSENT,
+     .min = 1,
+     .max = 1024,
+     AT(run)},
     MATCH,
     TIMES,
     OUT("out"),

@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, test } from 'node:test';
 
+// Node.js 18 has no import.meta.dirname.
+const here = new URL('.', import.meta.url).pathname;
 const build = resolve(process.env.FND_BUILD ?? 'build');
 const plugin = (name) => join(build, 'plugins', `${name}.so`);
 const evil = (name) => join(build, 'tests', 'plugins', 'evil', `${name}.so`);
@@ -83,6 +85,21 @@ test('a script with mistakes is refused with file, line and column', () => {
   assert.match(r.err, /script\.yaml:4:1: unknown key "exce"; did you mean "exec"\?/);
 });
 
+test('a stand-in program remembers what a script cannot', () => {
+  const so = join(dir, 'cp-exec.so');
+  const root = join(here, '..', '..');
+  execFileSync('cc', ['-shared', '-fPIC', '-fvisibility=hidden', '-O2', '-I', join(root, 'include'),
+    join(root, 'samples', 'cp-exec', 'cplane.c'), '-o', so]);
+  execFileSync('chmod', ['go-w', so, dir]);
+  const script = join(dir, 'cloud.yaml');
+  writeFileSync(script, `exec:\n  - match: contract\n    run: ${join(root, 'tests', 'fnkit', 'cloud.sh')}\n`);
+  const without = fnkit('check', '--verbose', '--suite', 'control-plane', so);
+  assert.match(without.out, /skipped .*request-twice: .*no script; first asked for: contract provision default 2 7/);
+  const r = fnkit('check', '--script', script, so);
+  assert.equal(r.code, 0, r.out);
+  assert.match(r.out, / 0 failed, 0 skipped/);
+});
+
 test('TAP and JUnit name the case, the rule and the file', () => {
   const junit = join(dir, 'report.xml');
   const r = fnkit('check', '--tap', '--junit', junit, '--suite', 'placer', mutant('placer-1'));
@@ -129,7 +146,7 @@ test('every case of --list is told once, and in docs/fnkit.md', () => {
   const rows = fnkit('check', '--list').out.trim().split('\n');
   assert.ok(rows.length > 70, `${rows.length} rows`);
   assert.equal(new Set(rows.map((r) => r.split(':')[0])).size, rows.length);
-  const page = readFileSync(join(import.meta.dirname ?? new URL('.', import.meta.url).pathname, '..', '..', 'docs', 'fnkit.md'), 'utf8');
+  const page = readFileSync(join(here, '..', '..', 'docs', 'fnkit.md'), 'utf8');
   for (const row of rows) {
     const [name, rule] = [row.slice(row.indexOf('/') + 1, row.indexOf(':')), row.slice(row.indexOf(': ') + 2)];
     assert.ok(page.includes(`| \`${name}\` | ${rule} |`), `docs/fnkit.md has no row for ${row}`);

@@ -1,6 +1,7 @@
 /* The child of fnkit check: the only process that ever runs the plugin's code, with one more child
  * for each case, which Check forks, watches and ends. */
 #include "check.h"
+#include "outside.h"
 #include "real.h"
 
 #include <base/log.h>
@@ -185,6 +186,7 @@ static bool run_case(struct worker *w, const struct contract_case *c, const char
     judge(w, c, sr, &one);
     tell_times(&one);
     srunner_free(sr);
+    stand_in_clean();
     one.took_ms = now_ms() - start;
     w->ran++;
     send(w, &one);
