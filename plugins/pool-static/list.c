@@ -1,64 +1,10 @@
 #include "list.h"
 
+#include "address.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *port_fault(const char *port)
-{
-    size_t n = strspn(port, "0123456789");
-    long v;
-
-    if (n == 0 || n > 5 || port[n] != '\0') {
-        return "a port 1..65535 after the last colon";
-    }
-    v = strtol(port, NULL, 10);
-    return v >= 1 && v <= 65535 ? NULL : "a port 1..65535 after the last colon";
-}
-
-static const char *host_fault(const char *host, size_t len)
-{
-    static const char v6[] = "0123456789abcdefABCDEF:.";
-    static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
-
-    if (len == 0) {
-        return "a host before the port";
-    }
-    if (host[0] == '[') {
-        return len > 3 && host[len - 1] == ']' && strspn(host + 1, v6) == len - 2 &&
-                       memchr(host, ':', len)
-                   ? NULL
-                   : "an IPv6 address between [ and ]";
-    }
-    if (memchr(host, ':', len)) {
-        return "[ and ] around an IPv6 address";
-    }
-    return len <= 253 && strspn(host, name) == len ? NULL : "a host name or an IP address";
-}
-
-/* What is missing, or NULL. */
-static const char *address_fault(const char *a)
-{
-    const char *colon;
-    const char *fault;
-
-    if (strncmp(a, "unix:", 5) == 0) {
-        return a[5] == '/' && strlen(a + 5) < 108 ? NULL
-                                                   : "an absolute path of less than 108 bytes";
-    }
-    if (strcmp(a, "local:") == 0) { /* the runner inside a full node */
-        return NULL;
-    }
-    if (strstr(a, "://")) {
-        return "host:port without a scheme";
-    }
-    colon = strrchr(a, ':');
-    if (!colon) {
-        return "host:port";
-    }
-    fault = host_fault(a, (size_t)(colon - a));
-    return fault ? fault : port_fault(colon + 1);
-}
 
 static int fail(struct fn_error *e, uint64_t index, const char *address, const char *expected)
 {
@@ -126,7 +72,8 @@ int list_check(const struct fn_strlist *runners, struct fn_error *reterr)
         return FN_E_INVALID;
     }
     for (i = 0; i < runners->n; i++) {
-        fault = address_fault(runners->items[i]);
+        /* "local:" is the runner inside a full node. */
+        fault = strcmp(runners->items[i], "local:") ? address_fault(runners->items[i]) : NULL;
         if (fault) {
             return fail(reterr, i, runners->items[i], fault);
         }
