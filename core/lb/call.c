@@ -62,10 +62,14 @@ static void tell_listeners(struct lb_call *c, enum outcome outcome, int status,
         struct plugin *listener = c->chain->listeners[i];
         const struct fn_listener_ops *ops = plugin_ops(listener);
 
-        if (ops->after) {
+        /* One that has a before() may refuse calls: it is never left out. */
+        if (ops->after && (ops->before || !plugin_rests(listener))) {
             plugin_enter(&crumb, listener, PLUGIN_LOOP, "after");
             ops->after(plugin_inst(listener), &c->place.view, &end);
             plugin_leave(&crumb);
+            if (crumb.missed) {
+                plugin_was_slow(listener);
+            }
         }
     }
 }

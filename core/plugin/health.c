@@ -9,6 +9,8 @@
 #include <string.h>
 
 #define LOG_INTERVAL_NS (60 * ENV_S)
+#define SLOW_WITHIN_NS  (10 * ENV_S)
+#define REST_NS         (30 * ENV_S)
 
 static const char *const method_labels[] = { "plugin", "kind", "method", NULL };
 
@@ -190,6 +192,25 @@ void plugin_bad_answer(struct plugin *p, const char *what)
         log_warn("plugin gave a bad answer", "plugin", p->name, "kind", p->factory->kind, "what",
                  what, "suppressed", log_num(suppressed));
     }
+}
+
+void plugin_was_slow(struct plugin *p)
+{
+    const uint32_t max = sizeof(p->slow_ns) / sizeof(p->slow_ns[0]);
+    int64_t now_ns = p->owner->env ? env_now_ns(p->owner->env) : 0;
+
+    p->slow_ns[p->n_slow++ % max] = now_ns;
+    if (p->n_slow >= max && now_ns - p->slow_ns[p->n_slow % max] <= SLOW_WITHIN_NS) {
+        p->rests_until_ns = now_ns + REST_NS;
+        p->n_slow = 0;
+        log_error("plugin is not called for a while: it was slow three times in 10 s", "plugin",
+                  p->name, "kind", p->factory->kind, "for_s", log_num(REST_NS / ENV_S));
+    }
+}
+
+bool plugin_rests(struct plugin *p)
+{
+    return p->rests_until_ns != 0 && env_now_ns(p->owner->env) < p->rests_until_ns;
 }
 
 void plugin_degraded(const char *reason, bool on)

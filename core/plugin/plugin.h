@@ -205,6 +205,11 @@ void plugin_degraded(const char *reason, bool on);
 uint64_t plugin_calls(const struct plugin *p);         /* [any] */
 uint64_t plugin_budget_misses(const struct plugin *p); /* [any] */
 
+/* [loop] For plugins that nobody waits for, such as listeners that only hear of ends: after three calls
+ * over their budget within 10 s one rests for 30 s, with a line in the log. */
+void plugin_was_slow(struct plugin *p);
+bool plugin_rests(struct plugin *p);
+
 /* Counts and logs (once a minute per instance) an answer that breaks the contract. */
 void plugin_bad_answer(struct plugin *p, const char *what);
 

@@ -309,6 +309,9 @@ struct plugin {
     uint64_t loop_calls;   /* written by the loop only */
     uint64_t other_calls;  /* atomic */
     uint64_t misses;       /* atomic */
+    int64_t slow_ns[3]; /* ring: its last calls over budget; loop only */
+    uint32_t n_slow;
+    int64_t rests_until_ns;
     struct log_gate miss_gate;
     struct log_gate bad_gate;
 };

@@ -80,10 +80,14 @@ static void listeners_after(struct rcall *rc, int http)
         const struct fn_listener_ops *ops = plugin_ops(d->listeners[i]);
         struct plugin_crumb crumb;
 
-        if (ops->after) {
+        /* One that has a before() may refuse calls: it is never left out. */
+        if (ops->after && (ops->before || !plugin_rests(d->listeners[i]))) {
             plugin_enter(&crumb, d->listeners[i], PLUGIN_LOOP, "after");
             ops->after(plugin_inst(d->listeners[i]), &view, &end);
             plugin_leave(&crumb);
+            if (crumb.missed) {
+                plugin_was_slow(d->listeners[i]);
+            }
         }
     }
     rc->listeners_passed = 0;

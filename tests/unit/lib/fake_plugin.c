@@ -140,3 +140,14 @@ void plugin_degraded(const char *reason, bool on)
     (void)reason;
     (void)on;
 }
+
+void plugin_was_slow(struct plugin *p)
+{
+    (void)p;
+}
+
+bool plugin_rests(struct plugin *p)
+{
+    (void)p;
+    return false;
+}

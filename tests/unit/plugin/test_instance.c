@@ -424,6 +424,21 @@ START_TEST(calls_become_histograms)
 }
 END_TEST
 
+START_TEST(slow_ones_rest)
+{
+    plugin_was_slow(p);
+    plugin_was_slow(p);
+    fake_env_advance(11 * ENV_S);
+    plugin_was_slow(p);
+    plugin_was_slow(p);
+    ck_assert(!plugin_rests(p));
+    plugin_was_slow(p);
+    ck_assert(plugin_rests(p));
+    fake_env_advance(30 * ENV_S);
+    ck_assert(!plugin_rests(p));
+}
+END_TEST
+
 START_TEST(host_calls_suspend)
 {
     struct plugin_crumb crumb;
@@ -506,6 +521,7 @@ TCase *instance_tests(void)
     tcase_add_test(t, breadcrumbs_nest);
     tcase_add_test(t, slow_calls_are_counted);
     tcase_add_test(t, calls_become_histograms);
+    tcase_add_test(t, slow_ones_rest);
     tcase_add_test(t, host_calls_suspend);
     tcase_add_test_raise_signal(t, jumping_out_is_the_end, SIGABRT);
     tcase_add_test(t, bad_answers_are_counted);

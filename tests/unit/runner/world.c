@@ -42,6 +42,17 @@ void plugin_bad_answer(struct plugin *p, const char *what)
     ck_abort_msg("bad answer: %s", what);
 }
 
+void plugin_was_slow(struct plugin *p)
+{
+    (void)p;
+}
+
+bool plugin_rests(struct plugin *p)
+{
+    (void)p;
+    return false;
+}
+
 struct plugin_crumb *plugin_suspend(const char *what)
 {
     (void)what;
