@@ -109,24 +109,25 @@ static void watch_one(struct npm_group *g, struct npm_host *h, int64_t now_ns)
 }
 
 #define STATUS_OF_STEP_MAX 16u
+#define OVERDUE_NS         (60 * NPM_S) /* a question that nobody answers for so long got lost */
 
-static bool ask(struct npm_group *g, struct npm_host *h, uint32_t *asked)
+static void ask(struct npm_group *g, struct npm_host *h, int64_t now_ns, uint32_t *asked)
 {
+    bool waits = h->status_under_way && now_ns - h->asked_ns < OVERDUE_NS;
     struct npm_action *a;
 
-    if (*asked == STATUS_OF_STEP_MAX || h->status_under_way || !h->address[0] ||
-        h->state == NPM_REMOVING || h->state == NPM_FOREIGN) {
-        return false;
+    if (*asked == STATUS_OF_STEP_MAX || waits || !h->address[0] || h->state == NPM_REMOVING ||
+        h->state == NPM_FOREIGN) {
+        return;
     }
     a = act(g, NPM_DO_STATUS);
-    if (!a) {
-        return false;
+    if (a) {
+        (*asked)++;
+        a->id = h->id;
+        a->address = h->address;
+        h->status_under_way = true;
+        h->asked_ns = now_ns;
     }
-    (*asked)++;
-    a->id = h->id;
-    a->address = h->address;
-    h->status_under_way = true;
-    return true;
 }
 
 int64_t hosts_watch(struct npm_group *g, int64_t now_ns)
@@ -139,7 +140,7 @@ int64_t hosts_watch(struct npm_group *g, int64_t now_ns)
 
         watch_one(g, h, now_ns);
         if (h->status_ns <= now_ns) {
-            ask(g, h, &asked);
+            ask(g, h, now_ns, &asked);
         } else if (h->status_ns < next_ns) {
             next_ns = h->status_ns;
         }

@@ -17,6 +17,7 @@ struct figures {
 struct mgroup {
     char name[NPM_GROUP_NAME_MAX + 1];
     struct npm_manager *manager;
+    UT_hash_handle hh;
     struct npm_group *group;
     struct env_timer timer;
     unsigned char *predictor_state;
@@ -37,12 +38,16 @@ struct mgroup {
     uint32_t n_machines, cap_machines;
 };
 
-/* A question to a runner that is under way. */
+/* Each costs a connection: a fleet is asked bit by bit. */
+#define ASKS_MAX 16u
+
+/* A question to a runner: waiting for its turn, or under way. */
 struct question {
     uint64_t ticket;
     struct mgroup *group;
     char host[NPM_ID_MAX + 1];
-    UT_hash_handle hh;
+    TAILQ_ENTRY(question) link; /* while it waits */
+    UT_hash_handle hh;          /* while it is under way */
 };
 
 struct npm_manager {
@@ -53,7 +58,9 @@ struct npm_manager {
     uint32_t n_groups;
     uint64_t epoch;
     uint64_t ticket_last;
+    TAILQ_HEAD(, question) waiting;
     struct question *questions;
+    struct mgroup *by_name;
     uint32_t working; /* groups with a call under way */
     bool stopping;
     void (*stopped)(void *ud);
@@ -202,19 +209,37 @@ static void cplane_call(struct mgroup *g, const struct npm_action *a)
 
 /* ---- questions to runners -------------------------------------------------------------------- */
 
+static void ask_next(struct npm_manager *m)
+{
+    const struct npm_host *h;
+    struct question *q;
+
+    while (!m->stopping && HASH_COUNT(m->questions) < ASKS_MAX &&
+           (q = TAILQ_FIRST(&m->waiting))) {
+        TAILQ_REMOVE(&m->waiting, q, link);
+        h = npm_host_find(q->group->group, q->host);
+        if (!h || !h->address[0]) {
+            free(q); /* it went while its question waited */
+            continue;
+        }
+        HASH_ADD(hh, m->questions, ticket, sizeof(q->ticket), q);
+        m->deps.ask(m->deps.ud, h->address, q->ticket);
+    }
+}
+
 static void ask(struct mgroup *g, const struct npm_action *a)
 {
     struct npm_manager *m = g->manager;
     struct question *q = calloc(1, sizeof(*q));
 
     if (!q) {
-        return; /* the host counts as silent when its time is over */
+        return; /* it is asked again when the answer is overdue */
     }
     q->ticket = ++m->ticket_last;
     q->group = g;
     memcpy(q->host, a->id, strlen(a->id) + 1);
-    HASH_ADD(hh, m->questions, ticket, sizeof(q->ticket), q);
-    m->deps.ask(m->deps.ud, a->address, q->ticket);
+    TAILQ_INSERT_TAIL(&m->waiting, q, link);
+    ask_next(m);
 }
 
 void npm_manager_reported(struct npm_manager *m, uint64_t ticket, bool answered, uint32_t active)
@@ -233,6 +258,7 @@ void npm_manager_reported(struct npm_manager *m, uint64_t ticket, bool answered,
         step(q->group, &e);
     }
     free(q);
+    ask_next(m);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -311,7 +337,9 @@ static void step(struct mgroup *g, const struct npm_event *e)
     int64_t next_ns = npm_step(g->group, e, env_now_ns(env), &out);
     const struct npm_action *call = NULL;
 
-    env_timer_set(env, &g->timer, next_ns);
+    if (e->kind != NPM_DEMAND || next_ns < g->timer.at_ns) {
+        env_timer_set(env, &g->timer, next_ns);
+    }
     for (uint32_t i = 0; i < out.n; i++) {
         if (is_cplane_call(&out.list[i])) {
             call = &out.list[i];
@@ -352,12 +380,10 @@ static int predict(void *ud, const struct fn_load *load, uint64_t *ret_desired_m
 
 static struct mgroup *find(const struct npm_manager *m, const char *name)
 {
-    for (uint32_t i = 0; i < m->n_groups; i++) {
-        if (strcmp(m->groups[i].name, name) == 0) {
-            return &m->groups[i];
-        }
-    }
-    return NULL;
+    struct mgroup *g;
+
+    HASH_FIND_STR(m->by_name, name, g);
+    return g;
 }
 
 int npm_manager_demand(struct npm_manager *m, const char *lb_id, uint64_t seq, const char *group,
@@ -477,6 +503,7 @@ static int open_group(struct npm_manager *m, struct mgroup *g, const char *name)
     if (!g->group) {
         return FN_E_EXHAUSTED;
     }
+    HASH_ADD_STR(m->by_name, name, g);
     env_timer_set(m->deps.env, &g->timer, now_ns);
     return 0;
 }
@@ -504,6 +531,7 @@ int npm_manager_create(const struct npm_deps *deps, struct npm_manager **ret,
     m->budget.runners_max = deps->runners_max;
     m->epoch = (uint64_t)env_wall_ns(deps->env);
     m->stopped_task.cb = on_stopped;
+    TAILQ_INIT(&m->waiting);
     m->groups = calloc(deps->n_groups, sizeof(*m->groups));
     for (uint32_t i = 0; m->groups && r == 0 && i < deps->n_groups; i++) {
         r = open_group(m, &m->groups[i], deps->groups[i]);
@@ -543,6 +571,11 @@ void npm_manager_destroy(struct npm_manager *m)
         HASH_DEL(m->questions, q);
         free(q);
     }
+    while ((q = TAILQ_FIRST(&m->waiting))) {
+        TAILQ_REMOVE(&m->waiting, q, link);
+        free(q);
+    }
+    HASH_CLEAR(hh, m->by_name);
     for (uint32_t i = 0; i < m->n_groups; i++) {
         struct mgroup *g = &m->groups[i];
 

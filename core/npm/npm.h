@@ -31,7 +31,7 @@
 
 #define NPM_ID_MAX 255u
 #define NPM_ADDRESS_MAX 255u
-#define NPM_LB_ID_MAX 63u
+#define NPM_LB_ID_MAX 39u
 #define NPM_REQUESTS_MAX 16u /* provisions that have not arrived */
 #define NPM_ACTIONS_MAX 64u  /* of one step */
 #define NPM_HOSTS_SPARE 64u  /* foreign and leaving hosts beyond runners_max that are remembered */
@@ -72,7 +72,7 @@ struct npm_options {
         .demand_life_ns = 10 * NPM_S, .settle_ns = 10 * NPM_S, .cooldown_ns = 60 * NPM_S,          \
         .drain_min_ns = 3 * NPM_S, .drain_max_ns = 310 * NPM_S, .request_life_ns = 300 * NPM_S,    \
         .boot_max_ns = 600 * NPM_S, .backoff_min_ns = NPM_S, .backoff_max_ns = 60 * NPM_S,         \
-        .loss_brake_ns = 30 * NPM_S, .stall_ns = 10 * NPM_S, .status_idle_ns = 30 * NPM_S,         \
+        .loss_brake_ns = 30 * NPM_S, .stall_ns = 10 * NPM_S, .status_idle_ns = 60 * NPM_S,         \
         .status_busy_ns = NPM_S, .silent_max_ns = 60 * NPM_S,                                      \
     }
 #define NPM_S 1000000000LL
@@ -196,6 +196,7 @@ struct npm_host {
     int64_t reported_ns; /* 0 = never answered */
     int64_t silent_ns;   /* since the first question without an answer; 0 = it answers */
     int64_t status_ns;   /* next question */
+    int64_t asked_ns;    /* the one under way */
     int64_t remove_ns;   /* next try */
 };
 

@@ -11,7 +11,7 @@
 
 #include <fn/rpc.h>
 
-#define LINK_ID_MAX 63
+#define LINK_ID_MAX 39
 
 struct link_conf {
     const char *address;

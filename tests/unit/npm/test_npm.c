@@ -24,7 +24,7 @@ static struct {
     uint32_t lists, provisions, removes, publishes;
     uint32_t asked;
     uint64_t last_request;
-    bool list_fails, provision_fails, unknown, silent_runners, deaf_remove, lost;
+    bool list_fails, provision_fails, unknown, silent_runners, deaf_remove, lost, deaf_status;
     uint32_t active;
     uint32_t deliver_max;
 } cloud;
@@ -93,6 +93,9 @@ static void answer(const struct npm_action *a)
         step((struct npm_event){.kind = NPM_REMOVED});
         break;
     case NPM_DO_STATUS:
+        if (cloud.deaf_status) {
+            break;
+        }
         step((struct npm_event){.kind = cloud.silent_runners ? NPM_SILENT : NPM_REPORTED,
                                 .id = a->id,
                                 .active = cloud.active});
@@ -484,6 +487,19 @@ START_TEST(a_runner_that_never_boots_is_removed)
 }
 END_TEST
 
+/* Its answer never comes: out of memory where it was carried out. */
+START_TEST(a_lost_question_is_asked_again)
+{
+    pass(20, RUNNER_MB);
+    cloud.deaf_status = true;
+    pass(100, RUNNER_MB);
+    cloud.deaf_status = false;
+    cloud.active = 7;
+    pass(70, RUNNER_MB);
+    ck_assert_uint_eq(npm_host_at(group, 0)->active, 7);
+}
+END_TEST
+
 static int twice(void *ud, const struct fn_load *load, uint64_t *ret_desired_mb)
 {
     (void)ud;
@@ -546,6 +562,7 @@ int main(void)
     tcase_add_test(t, a_long_stop_is_a_new_start);
     tcase_add_test(t, a_silent_runner_is_replaced_but_not_all_of_them);
     tcase_add_test(t, a_runner_that_never_boots_is_removed);
+    tcase_add_test(t, a_lost_question_is_asked_again);
     tcase_add_test(t, the_predictor_rules);
     tcase_add_test(t, swinging_demand_does_not_flap);
     suite_add_tcase(s, t);
