@@ -171,6 +171,9 @@ static uint32_t buy(struct instance *in, uint32_t n, uint64_t id)
     if (provision(in, &op, "default", n, id, &accepted) < 0 || accepted == 0) {
         skip("provision() buys nothing here: what it runs has no script");
     }
+    if (shared->unscripted[0]) {
+        skip("what it runs has no script: nobody knows what it has");
+    }
     clock_advance(600 * ENV_S);
     return accepted;
 }
