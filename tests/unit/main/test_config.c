@@ -189,10 +189,10 @@ START_TEST(test_shipped_file_loads)
 {
     static const char *const names[] = { "fn",     "full-docker", "lb",
                                          "lb-tls", "runner",      "runner-process",
-                                         "lb-slowstart" };
+                                         "lb-slowstart", "lb-npm", "npm" };
     static const enum config_node nodes[] = { CONFIG_FULL, CONFIG_FULL,   CONFIG_LB,
                                               CONFIG_LB,   CONFIG_RUNNER, CONFIG_RUNNER,
-                                              CONFIG_LB };
+                                              CONFIG_LB,   CONFIG_LB,     CONFIG_NPM };
     static char *const none[] = { NULL };
     char path[512];
 
@@ -533,7 +533,7 @@ int main(void)
 
     tcase_add_loop_test(t, test_bad_file_gets_its_sentence, 0, ROWS(bad_files));
     tcase_add_test(t, test_missing_file);
-    tcase_add_loop_test(t, test_shipped_file_loads, 0, 7);
+    tcase_add_loop_test(t, test_shipped_file_loads, 0, 9);
     tcase_add_test(t, test_apps_become_data);
     tcase_add_test(t, test_made_ids_stay);
     tcase_add_test(t, test_plugins_become_data);
