@@ -1,0 +1,508 @@
+/* Books: what the manager must know, reckoned a second time from the events alone, and the safety
+ * invariants S1 to S14 after every step (docs/npm-model.md says what each means here). */
+#include "world.h"
+
+#include <npm/npm_int.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void books_open(struct world *w, struct pool *p)
+{
+    for (uint32_t i = 0; i < p->n_known; i++) {
+        p->machines[p->known[i]].known = false;
+    }
+    p->n_known = 0;
+    p->n_ref = 0;
+    p->ref_wanted_mb = 0;
+    p->peak_n = 0;
+    snap_unref(p->published);
+    p->published = NULL;
+    p->version = 0;
+    p->lists = 0;
+    p->stepped_ns = w->now_ns;
+    p->settled_ns = w->now_ns + w->o.settle_ns;
+    p->called_ns = w->now_ns - MIN;
+    p->last = (struct npm_figures){0};
+}
+
+/* ---- demand (S8) ----------------------------------------------------------------------------- */
+
+static void ref_demand(struct world *w, struct pool *p, const struct npm_event *e, uint32_t key)
+{
+    uint64_t max = npm_group_max_mb(p->g);
+    struct ref_lb *r = NULL;
+
+    for (uint32_t i = 0; i < p->n_ref; i++) {
+        r = p->ref[i].key == key ? &p->ref[i] : r;
+    }
+    if (key == 0 || (!r && p->n_ref == w->o.lbs_max)) {
+        return;
+    }
+    if (!r) {
+        r = &p->ref[p->n_ref++];
+        *r = (struct ref_lb){.key = key};
+    }
+    if (e->seq != 0 && e->seq <= r->seq) {
+        return;
+    }
+    p->ref_wanted_mb -= r->mb;
+    r->seq = e->seq;
+    r->mb = e->mb < max ? e->mb : max;
+    r->heard_ns = w->now_ns;
+    p->ref_wanted_mb += r->mb;
+}
+
+static void ref_expire(struct world *w, struct pool *p)
+{
+    for (uint32_t i = 0; i < p->n_ref;) {
+        if (w->now_ns - p->ref[i].heard_ns > w->o.demand_life_ns) {
+            p->ref_wanted_mb -= p->ref[i].mb;
+            p->ref[i] = p->ref[--p->n_ref];
+        } else {
+            i++;
+        }
+    }
+}
+
+uint64_t books_desired_mb(const struct world *w, const struct pool *p)
+{
+    const struct fn_load load = {.size = sizeof(load), .wanted_mb = p->ref_wanted_mb};
+    uint64_t mb = p->ref_wanted_mb;
+    uint64_t most = npm_group_max_mb(p->g);
+
+    if (w->o.predict) {
+        w->o.predict(w->o.predict_ud, &load, &mb);
+    }
+    return mb < most ? mb : most;
+}
+
+/* Largest desired capacity of the last cool-down. */
+static uint64_t peak_mb(struct world *w, struct pool *p, uint64_t now_mb)
+{
+    struct peak *last;
+
+    while (p->peak_n > 0) {
+        last = &p->peaks[(p->peak_first + p->peak_n - 1) % PEAKS_MAX];
+        if (last->mb > now_mb) {
+            break;
+        }
+        p->peak_n--;
+    }
+    if (p->peak_n < PEAKS_MAX) {
+        p->peaks[(p->peak_first + p->peak_n++) % PEAKS_MAX] = (struct peak){w->now_ns, now_mb};
+    }
+    /* A peak counts from when it began to when the next, lower one did. */
+    while (p->peak_n > 1 &&
+           p->peaks[(p->peak_first + 1) % PEAKS_MAX].at_ns <= w->now_ns - w->o.cooldown_ns) {
+        p->peak_first = (p->peak_first + 1) % PEAKS_MAX;
+        p->peak_n--;
+    }
+    return p->peaks[p->peak_first].mb;
+}
+
+/* ---- lists (S7, S11, S12) -------------------------------------------------------------------- */
+
+static bool usable(const struct world *w, const struct fn_machine *m)
+{
+    return m->id && strlen(m->id) >= 8 && m->id[0] == 'm' && !strchr(m->id, ' ') &&
+           (m->state == FN_MACHINE_READY || m->state == FN_MACHINE_STARTING) &&
+           (m->address || m->state == FN_MACHINE_STARTING) && m->capacity_mb <= w->o.runner_mb_max;
+}
+
+static void ref_list(struct world *w, struct pool *p, const struct npm_event *e)
+{
+    p->lists++;
+    p->list_no++;
+    for (uint32_t i = 0; i < e->n; i++) {
+        if (usable(w, &e->machines[i])) {
+            p->machines[place_of(e->machines[i].id)].listed_no = p->list_no;
+        }
+    }
+    for (uint32_t i = 0; i < p->n_known; i++) {
+        struct machine *m = &p->machines[p->known[i]];
+
+        if (m->listed_no == p->list_no) {
+            m->missing = 0;
+        } else if (m->missing++ == 0) {
+            m->missing_ns = w->now_ns;
+        }
+    }
+}
+
+static bool may_be_lost(enum npm_host_state s)
+{
+    return s == NPM_BOOTING || s == NPM_ACTIVE || s == NPM_DRAINING;
+}
+
+static void check_dropped(struct world *w, const struct pool *p, const struct machine *m,
+                          bool brake, const struct npm_event *e)
+{
+    int which = m->state == NPM_REMOVING ? SAFETY(11) : SAFETY(7);
+
+    if (e->kind != NPM_LISTED) {
+        broken(w, m->state == NPM_REMOVING ? SAFETY(11) : SAFETY(12),
+               "g%u forgot %s without a list", p->no, m->id);
+    } else if (m->missing < 3) {
+        broken(w, which, "g%u forgot %s after %u lists without it", p->no, m->id, m->missing);
+    } else if (brake && may_be_lost(m->state) && w->now_ns - m->missing_ns < 30 * S) {
+        broken(w, SAFETY(7), "g%u believed a mass loss after %lld ms: %s", p->no,
+               (long long)((w->now_ns - m->missing_ns) / MS), m->id);
+    }
+}
+
+/* Hosts that the group knew and knows no more. */
+static void check_losses(struct world *w, struct pool *p, const struct npm_event *e)
+{
+    uint32_t total = p->adopted_n, missing = 0;
+    bool brake;
+
+    for (uint32_t i = 0; i < p->n_known_before; i++) {
+        const struct machine *m = &p->machines[p->known_before[i]];
+
+        total += may_be_lost(m->state);
+        missing += may_be_lost(m->state) && m->missing > 0;
+    }
+    brake = total >= 3 && missing * 2 > total;
+    for (uint32_t i = 0; i < p->n_known_before; i++) {
+        struct machine *m = &p->machines[p->known_before[i]];
+
+        if (m->walk_no != p->walk_no) {
+            check_dropped(w, p, m, brake, e);
+            m->known = false;
+        }
+    }
+}
+
+/* ---- orders (S1, S2, S5, S6, S9) ------------------------------------------------------------- */
+
+static void check_call(struct world *w, struct pool *p, const struct npm_action *a)
+{
+    if (p->last.cplane_busy && w->out.n > 0 && p->calling && w->now_ns != p->called_ns &&
+        p->stepped_ns >= p->called_ns && p->last.cplane_busy) {
+        broken(w, SAFETY(6), "g%u calls the control plane while a call is under way", p->no);
+    }
+    if (w->now_ns - p->called_ns < S) {
+        broken(w, SAFETY(6), "g%u calls the control plane again after %lld ms", p->no,
+               (long long)((w->now_ns - p->called_ns) / MS));
+    }
+    if (a->kind == NPM_DO_PROVISION &&
+        (p->lists == 0 || w->now_ns - w->started_ns < 10 * S || w->now_ns < p->settled_ns)) {
+        broken(w, SAFETY(5), "g%u provisions %lld ms after the start, %llu lists", p->no,
+               (long long)((w->now_ns - w->started_ns) / MS), (unsigned long long)p->lists);
+    }
+    p->called_ns = w->now_ns;
+}
+
+/* S2. What the runner said after every load balancer had the time to hear of the drain counts; a
+ * call that began before that moment must have been seen. */
+static void check_removal(struct world *w, struct pool *p, const struct npm_action *a)
+{
+    struct machine *m = &p->machines[place_of(a->id)];
+    const struct npm_host *h = npm_host_find(p->g, a->id);
+    int64_t heard_ns = m->drain_ns + w->o.drain_min_ns;
+    uint32_t calls = machine_calls(m, w->now_ns, INT64_MAX);
+
+    if (!h || h->state != NPM_REMOVING) {
+        broken(w, SAFETY(3), "g%u removes %s, which is %s", p->no, a->id,
+               h ? npm_state_name(h->state) : "unknown");
+        return;
+    }
+    if (m->ordered_ns == 0) {
+        w->result->calls_cut += calls;
+    }
+    m->ordered_ns = w->now_ns;
+    if (!m->from_drain || w->now_ns - m->drain_ns >= CALL_MAX_NS) {
+        return;
+    }
+    if (m->last_active > 0 || m->last_report_ns < heard_ns) {
+        broken(w, SAFETY(2), "g%u removes %s after %lld ms of drain, last word: %u calls", p->no,
+               m->id, (long long)((w->now_ns - m->drain_ns) / MS), m->last_active);
+    } else if (machine_calls(m, w->now_ns, heard_ns) > 0) {
+        broken(w, SAFETY(2), "g%u removes %s with %u calls that began before the drain was known",
+               p->no, m->id, machine_calls(m, w->now_ns, heard_ns));
+    }
+    w->result->calls_excused += calls;
+}
+
+static void take_snap(struct world *w, struct pool *p)
+{
+    uint32_t n = npm_host_count(p->g);
+    struct snap *s = calloc(1, sizeof(*s) + n * sizeof(s->members[0]));
+    struct npm_figures f;
+
+    if (!s) {
+        fputs("npm_sim: out of memory\n", stderr);
+        exit(70);
+    }
+    npm_figures(p->g, &f);
+    s->refs = 1;
+    s->epoch = w->epoch;
+    s->version = f.version;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct npm_host *h = npm_host_at(p->g, i);
+
+        if (npm_is_listed(h)) {
+            s->members[s->n++] =
+                (struct snap_member){place_of(h->id), h->address[0] ? place_of(h->address) : 0,
+                                     h->capacity_mb, h->state == NPM_DRAINING};
+        }
+    }
+    if (s->version <= p->version) {
+        broken(w, SAFETY(9), "g%u published version %llu after %llu", p->no,
+               (unsigned long long)s->version, (unsigned long long)p->version);
+    }
+    p->version = s->version;
+    snap_unref(p->published);
+    p->published = s;
+}
+
+void books_action(struct world *w, struct pool *p, const struct npm_action *a)
+{
+    switch (a->kind) {
+    case NPM_DO_REMOVE:
+        check_call(w, p, a);
+        check_removal(w, p, a);
+        break;
+    case NPM_DO_LIST:
+    case NPM_DO_PROVISION:
+        check_call(w, p, a);
+        break;
+    case NPM_DO_PUBLISH:
+        take_snap(w, p);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- the walk over the hosts ----------------------------------------------------------------- */
+
+static void check_move(struct world *w, const struct pool *p, const struct machine *m,
+                       enum npm_host_state to)
+{
+    if (m->state == NPM_REMOVING || to == NPM_FOREIGN ||
+        (to == NPM_BOOTING && m->state != NPM_FOREIGN)) {
+        broken(w, SAFETY(3), "g%u moves %s from %s to %s", p->no, m->id, npm_state_name(m->state),
+               npm_state_name(to));
+    }
+}
+
+/* Returns whether the host was drained for want of demand. */
+static bool note_state(struct world *w, struct pool *p, struct machine *m,
+                       const struct npm_host *h, const struct npm_event *e)
+{
+    enum npm_host_state was = m->state;
+
+    if (!m->known) {
+        m->known = true;
+        m->missing = 0;
+        m->ordered_ns = m->drain_ns = 0;
+        m->from_drain = false;
+        m->last_active = 0;
+        m->last_report_ns = 0;
+        m->state = h->state;
+        p->adopted_n += may_be_lost(h->state);
+        return false;
+    }
+    if (was == h->state) {
+        return false;
+    }
+    check_move(w, p, m, h->state);
+    m->from_drain = was == NPM_DRAINING;
+    if (h->state == NPM_DRAINING) {
+        m->drain_ns = w->now_ns;
+        m->last_report_ns = 0;
+    }
+    if (h->state == NPM_ACTIVE && was == NPM_DRAINING && e->kind != NPM_UNDRAIN) {
+        p->turns += p->direction < 0;
+        p->direction = 1;
+    }
+    m->state = h->state;
+    return h->state == NPM_DRAINING && e->kind != NPM_DRAIN && h->silent_ns == 0;
+}
+
+struct walk {
+    uint64_t mb[NPM_STATES_N];
+    uint32_t n[NPM_STATES_N];
+    uint32_t listed, drained;
+    bool as_published;
+};
+
+static void walk_one(struct world *w, struct pool *p, const struct npm_host *h,
+                     const struct npm_event *e, struct walk *ret)
+{
+    uint32_t place = place_of(h->id);
+    struct machine *m = &p->machines[place];
+    uint32_t address_no = h->address[0] ? place_of(h->address) : 0;
+
+    if (m->walk_no == p->walk_no) {
+        broken(w, SAFETY(3), "g%u has %s twice", p->no, h->id);
+    }
+    if (h->address[0] && address_no < 2 * p->machines_max) {
+        if (p->address_walks[address_no] == p->walk_no) {
+            broken(w, SAFETY(3), "g%u has address %s twice", p->no, h->address);
+        }
+        p->address_walks[address_no] = p->walk_no;
+    }
+    m->walk_no = p->walk_no;
+    ret->mb[h->state] += h->capacity_mb;
+    ret->n[h->state]++;
+    ret->drained += note_state(w, p, m, h, e);
+    p->known[p->n_known++] = place;
+    if (npm_is_listed(h)) {
+        const struct snap *s = p->published;
+        const struct snap_member *x = s && ret->listed < s->n ? &s->members[ret->listed] : NULL;
+
+        ret->listed++;
+        ret->as_published &= x && x->place == place && x->address_no == address_no &&
+                             x->capacity_mb == h->capacity_mb &&
+                             x->draining == (h->state == NPM_DRAINING);
+    }
+}
+
+static void walk(struct world *w, struct pool *p, const struct npm_event *e, struct walk *ret)
+{
+    uint32_t *before = p->known;
+    uint32_t n = npm_host_count(p->g);
+
+    p->n_known_before = p->n_known;
+    p->known = p->known_before;
+    p->known_before = before;
+    p->n_known = 0;
+    p->walk_no++;
+    p->adopted_n = 0;
+    *ret = (struct walk){.as_published = true};
+    for (uint32_t i = 0; i < n && !w->result->broken; i++) {
+        walk_one(w, p, npm_host_at(p->g, i), e, ret);
+    }
+    ret->as_published &= p->published && p->published->n == ret->listed;
+    if (!w->result->broken) {
+        check_losses(w, p, e);
+    }
+}
+
+/* ---- after a step ---------------------------------------------------------------------------- */
+
+static void check_walk(struct world *w, struct pool *p, const struct npm_figures *f,
+                       const struct walk *x)
+{
+    if (memcmp(x->mb, f->state_mb, sizeof(x->mb)) != 0 ||
+        memcmp(x->n, f->state_n, sizeof(x->n)) != 0) {
+        broken(w, SAFETY(4), "g%u: sums of capacity or hosts differ from the hosts", p->no);
+    }
+    if (p->lists > 0 && w->now_ns >= p->settled_ns && !x->as_published) {
+        broken(w, f->cplane_busy ? SAFETY(10) : SAFETY(14),
+               "g%u: the published list is not the members%s", p->no,
+               f->cplane_busy ? " while the control plane is asked" : "");
+    }
+}
+
+static void check_bounds(struct world *w, const struct pool *p, const struct npm_figures *f)
+{
+    uint32_t hosts = npm_host_count(p->g), owned = hosts - f->state_n[NPM_FOREIGN], sum = 0;
+
+    if (owned + f->asked_n > w->o.runners_max) {
+        broken(w, SAFETY(1), "g%u: %u runners and %u asked; expected at most %u", p->no, owned,
+               f->asked_n, w->o.runners_max);
+    }
+    if (f->asked_n > p->last.asked_n && w->budget.runners > w->budget.runners_max) {
+        broken(w, SAFETY(1), "g%u asks for runner %u of all groups; expected at most %u", p->no,
+               w->budget.runners, w->budget.runners_max);
+    }
+    if (hosts > w->o.runners_max + NPM_HOSTS_SPARE || f->lbs_n > w->o.lbs_max ||
+        f->requests_n > NPM_REQUESTS_MAX || w->out.n > NPM_ACTIONS_MAX) {
+        broken(w, SAFETY(13), "g%u: %u hosts, %u load balancers, %u requests, %u actions", p->no,
+               hosts, f->lbs_n, f->requests_n, w->out.n);
+    }
+    for (uint32_t i = 0; i < w->n_pools; i++) {
+        struct npm_figures other;
+
+        npm_figures(w->pools[i].g, &other);
+        sum += npm_host_count(w->pools[i].g) - other.state_n[NPM_FOREIGN] + other.asked_n;
+    }
+    if (sum != w->budget.runners) {
+        broken(w, SAFETY(4), "budget counts %u runners; the groups have %u", w->budget.runners,
+               sum);
+    }
+}
+
+static void check_demand(struct world *w, struct pool *p, const struct npm_figures *f,
+                         uint32_t drained)
+{
+    uint64_t desired = books_desired_mb(w, p);
+    uint64_t least = w->o.runners_min * (p->g->typical_mb);
+    uint64_t supply = f->state_mb[NPM_ACTIVE] + f->state_mb[NPM_BOOTING];
+    uint64_t peak;
+
+    desired = desired > least ? desired : least;
+    peak = peak_mb(w, p, desired);
+    if (f->wanted_mb != p->ref_wanted_mb) {
+        broken(w, f->cplane_busy ? SAFETY(10) : SAFETY(8), "g%u wants %llu MB; LBs told %llu MB",
+               p->no, (unsigned long long)f->wanted_mb, (unsigned long long)p->ref_wanted_mb);
+    }
+    if (f->desired_mb != desired) {
+        broken(w, SAFETY(8), "g%u desires %llu MB; expected %llu MB", p->no,
+               (unsigned long long)f->desired_mb, (unsigned long long)desired);
+    }
+    if (f->asked_n > p->last.asked_n) {
+        p->turns += p->direction < 0;
+        p->direction = 1;
+        if (supply + (f->asked_n - 1) * p->g->typical_mb >= desired) {
+            broken(w, SAFETY(5), "g%u asks for %u runners with %llu MB at hand; desired %llu MB",
+                   p->no, f->asked_n, (unsigned long long)supply, (unsigned long long)desired);
+        }
+    }
+    if (drained > 0) {
+        p->turns += p->direction > 0;
+        p->direction = -1;
+        if (f->state_mb[NPM_ACTIVE] < peak) {
+            broken(w, LIVENESS(2), "g%u drains to %llu MB; %llu MB were needed within cooldown",
+                   p->no, (unsigned long long)f->state_mb[NPM_ACTIVE], (unsigned long long)peak);
+        }
+    }
+}
+
+void books_before(struct world *w, struct pool *p, const struct npm_event *e, uint32_t lb_key)
+{
+    if (w->now_ns - p->stepped_ns > w->o.stall_ns) {
+        p->lists = 0;
+        p->settled_ns = w->now_ns + w->o.settle_ns;
+    }
+    p->stepped_ns = w->now_ns;
+    if (e->kind == NPM_DEMAND) {
+        ref_demand(w, p, e, lb_key);
+        return;
+    }
+    if (e->kind == NPM_LISTED) {
+        ref_list(w, p, e);
+    } else if (e->kind == NPM_REPORTED && place_of(e->id) < p->machines_max) {
+        struct machine *m = &p->machines[place_of(e->id)];
+
+        m->last_active = e->active;
+        m->last_report_ns = w->now_ns;
+    }
+    ref_expire(w, p);
+}
+
+void books_after(struct world *w, struct pool *p, const struct npm_event *e)
+{
+    struct npm_figures f;
+    struct walk x = {.drained = 0};
+
+    npm_figures(p->g, &f);
+    if (p->tick_ns > w->now_ns + w->o.poll_ns + 5 * S) {
+        broken(w, SAFETY(10), "g%u wants to sleep for %lld ms", p->no,
+               (long long)((p->tick_ns - w->now_ns) / MS));
+    }
+    /* Demand alone changes hosts only when it also orders or notes something. */
+    if (e->kind != NPM_DEMAND || w->out.n > 0 || w->out.dropped > 0 ||
+        memcmp(f.state_n, p->last.state_n, sizeof(f.state_n)) != 0) {
+        walk(w, p, e, &x);
+        check_walk(w, p, &f, &x);
+        check_bounds(w, p, &f);
+    }
+    check_demand(w, p, &f, x.drained);
+    p->last = f;
+}

@@ -1,0 +1,139 @@
+/* The quiet end of a run: no more faults, steady demand, then none; L1 to L5. */
+#include "world.h"
+
+#include <npm/npm_int.h>
+
+#include <string.h>
+
+void quiet_begin(struct world *w)
+{
+    uint32_t each = w->budget.runners_max / w->n_pools;
+
+    trace(w, "quiet");
+    w->quiet = true;
+    memset(w->chance, 0, sizeof(w->chance));
+    w->stopped_ns = w->now_ns < w->stopped_ns ? w->now_ns : w->stopped_ns;
+    each = each < w->o.runners_max ? each : w->o.runners_max;
+    if (!w->up) {
+        node_start(w);
+    }
+    for (uint32_t i = 0; i < w->n_lbs; i++) {
+        w->lbs[i].cut_in_ns = w->lbs[i].cut_out_ns = 0;
+    }
+    for (uint32_t i = 0; i < w->n_pools; i++) {
+        struct pool *p = &w->pools[i];
+
+        cloud_calm(w, p);
+        p->wish_mb = each * w->o.runner_mb / 10 * (2 + rng_below(&w->rng_fate, 3));
+    }
+}
+
+static void undrain_all(struct world *w)
+{
+    for (uint32_t i = 0; i < w->n_pools; i++) {
+        struct pool *p = &w->pools[i];
+
+        for (uint32_t k = 0; k < npm_host_count(p->g); k++) {
+            char id[24];
+            const struct npm_event e = {.kind = NPM_UNDRAIN, .id = id};
+
+            memcpy(id, npm_host_at(p->g, k)->id, sizeof(id));
+            if (npm_host_at(p->g, k)->operator_drain) {
+                node_step(w, p, &e);
+            }
+        }
+    }
+}
+
+static void check_zombies(struct world *w, const struct pool *p)
+{
+    for (uint32_t i = 0; i < npm_host_count(p->g); i++) {
+        const struct npm_host *h = npm_host_at(p->g, i);
+
+        if (h->state == NPM_REMOVING && w->now_ns - h->since_ns > 10 * MIN) {
+            broken(w, LIVENESS(3), "g%u removes %s since %lld s, %u tries", p->no, h->id,
+                   (long long)((w->now_ns - h->since_ns) / S), h->tries);
+        }
+    }
+}
+
+static void check_views(struct world *w, const struct pool *p)
+{
+    for (uint32_t i = 0; i < w->n_lbs; i++) {
+        const struct snap *s = w->lbs[i].views[p->no];
+
+        if (!s || s->epoch != w->epoch || s->version != p->version) {
+            broken(w, LIVENESS(1), "lb%u has list %llu of g%u; published is %llu", i,
+                   s ? (unsigned long long)s->version : 0, p->no, (unsigned long long)p->version);
+        }
+    }
+}
+
+static void check_supply(struct world *w, const struct pool *p)
+{
+    struct npm_figures f;
+    bool full;
+
+    npm_figures(p->g, &f);
+    full = npm_host_count(p->g) - f.state_n[NPM_FOREIGN] + f.asked_n >= w->o.runners_max ||
+           w->budget.runners >= w->budget.runners_max;
+    if (f.wanted_mb != p->wish_mb / w->n_lbs * w->n_lbs) {
+        broken(w, LIVENESS(1), "g%u wants %llu MB; LBs tell %llu MB", p->no,
+               (unsigned long long)f.wanted_mb, (unsigned long long)p->wish_mb);
+    }
+    if (f.state_mb[NPM_ACTIVE] < books_desired_mb(w, p) && !full) {
+        broken(w, LIVENESS(1), "g%u has %llu MB active after %lld s; desired %llu MB", p->no,
+               (unsigned long long)f.state_mb[NPM_ACTIVE], 1800ll,
+               (unsigned long long)books_desired_mb(w, p));
+    }
+    if (f.asked_n > 0 && !full) {
+        broken(w, LIVENESS(5), "g%u still waits for %u runners", p->no, f.asked_n);
+    }
+}
+
+static void check_empty(struct world *w, const struct pool *p)
+{
+    struct npm_figures f;
+    uint32_t n;
+
+    npm_figures(p->g, &f);
+    n = npm_host_count(p->g) - f.state_n[NPM_FOREIGN];
+    if (n > w->o.runners_min + 1) {
+        broken(w, LIVENESS(4), "g%u keeps %u runners without demand; expected %u", p->no, n,
+               w->o.runners_min);
+    }
+    if (f.asked_n > 0) {
+        broken(w, LIVENESS(5), "g%u waits for %u runners without demand", p->no, f.asked_n);
+    }
+}
+
+void quiet_run(struct world *w)
+{
+    int64_t begin_ns = w->now_ns;
+
+    quiet_begin(w);
+    world_until(w, begin_ns + S);
+    undrain_all(w);
+    world_until(w, begin_ns + 30 * MIN);
+    for (uint32_t i = 0; i < w->n_pools && !w->result->broken; i++) {
+        w->now_ns = begin_ns + 30 * MIN;
+        check_supply(w, &w->pools[i]);
+        check_zombies(w, &w->pools[i]);
+        check_views(w, &w->pools[i]);
+        w->pools[i].turns = 0;
+    }
+    world_until(w, begin_ns + 40 * MIN);
+    for (uint32_t i = 0; i < w->n_pools && !w->result->broken; i++) {
+        if (w->pools[i].turns > 2) {
+            broken(w, LIVENESS(2), "g%u turned %u times in 10 minutes of steady demand", i,
+                   w->pools[i].turns);
+        }
+        w->pools[i].wish_mb = 0;
+    }
+    world_until(w, begin_ns + 65 * MIN);
+    for (uint32_t i = 0; i < w->n_pools && !w->result->broken; i++) {
+        w->now_ns = begin_ns + 65 * MIN;
+        check_empty(w, &w->pools[i]);
+        check_zombies(w, &w->pools[i]);
+    }
+}

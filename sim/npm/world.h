@@ -1,0 +1,371 @@
+/* Npm_sim: load balancers, a network, a control plane and runners around core/npm, in virtual time.
+ *
+ * One world is one run. Everything that happens is an item of the heap or the tick of a group; every
+ * event that reaches npm_step() goes through node_step(), which checks the invariants after it. The
+ * models do not look into the group and the checks do not trust it: they keep books of their own. */
+#ifndef NPM_SIM_WORLD_H
+#define NPM_SIM_WORLD_H
+
+#include "groups.h"
+#include "heap.h"
+#include "rng.h"
+
+#include <npm/npm.h>
+
+#define MS 1000000LL
+#define S NPM_S
+#define MIN (60 * S)
+#define LBS_MAX 8u
+#define POOLS_MAX 4u
+#define ASK_TIMEOUT_NS (2 * S) /* of a question to a runner, as core/main/node_npm.c */
+#define CPLANE_TIMEOUT_NS (30 * S)
+#define CALL_MAX_NS (300 * S) /* longest function timeout */
+#define CALLS_OF_MACHINE 8u
+#define REF_LBS_MAX 64u
+#define REQUESTS_KEPT 64u
+#define PEAKS_MAX 1024u
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+#define FAULTS(X)                                                                                  \
+    X(LB_SILENT, "lb-silent", 20, 1000)                                                            \
+    X(LB_RESTART, "lb-restart", 20, 500)                                                           \
+    X(LB_GARBAGE, "lb-garbage", 100, 10000)                                                        \
+    X(LB_INVENTED, "lb-invented", 20, 2000)                                                        \
+    X(NET_DELAY, "net-delay", 1000, 30000)                                                         \
+    X(NET_DROP, "net-drop", 1000, 50000)                                                           \
+    X(NET_DUPLICATE, "net-duplicate", 1000, 30000)                                                 \
+    X(NET_CUT, "net-cut", 50, 2000)                                                                \
+    X(CP_DELAY, "cp-delay", 3000, 60000)                                                           \
+    X(CP_HANG, "cp-hang", 500, 20000)                                                              \
+    X(CP_ERROR, "cp-error", 3000, 100000)                                                          \
+    X(CP_PARTIAL, "cp-partial", 20000, 300000)                                                     \
+    X(CP_SURPLUS, "cp-surplus", 10000, 200000)                                                     \
+    X(CP_LOST, "cp-lost", 20000, 300000)                                                           \
+    X(CP_LATE, "cp-late", 10000, 200000)                                                           \
+    X(CP_ZOMBIE, "cp-zombie", 20000, 400000)                                                       \
+    X(CP_PULL, "cp-pull", 100, 5000)                                                               \
+    X(LIST_EMPTY, "list-empty", 100, 5000)                                                         \
+    X(LIST_HALF, "list-half", 100, 5000)                                                           \
+    X(LIST_STALE, "list-stale", 1000, 20000)                                                       \
+    X(LIST_SHUFFLE, "list-shuffle", 1000, 50000)                                                   \
+    X(LIST_TWICE, "list-twice", 500, 20000)                                                        \
+    X(LIST_BAD, "list-bad", 500, 20000)                                                            \
+    X(LIST_STRANGER, "list-stranger", 50, 1000)                                                    \
+    X(ID_REUSE, "id-reuse", 50, 2000)                                                              \
+    X(ADDRESS_REUSE, "address-reuse", 10000, 100000)                                               \
+    X(CAPACITY, "capacity", 20000, 200000)                                                         \
+    X(HOST_SLOW_BOOT, "host-slow-boot", 20000, 300000)                                             \
+    X(HOST_DEAD_BOOT, "host-dead-boot", 10000, 100000)                                             \
+    X(HOST_DIES, "host-dies", 20000, 300000)                                                       \
+    X(HOST_MUTE, "host-mute", 1000, 50000)                                                         \
+    X(HOST_STUCK, "host-stuck", 10000, 100000)                                                     \
+    X(NPM_CRASH, "npm-crash", 20, 500)                                                             \
+    X(NPM_STOP, "npm-stop", 50, 1000)                                                              \
+    X(NPM_LATE, "npm-late", 500, 20000)                                                            \
+    X(WALL_JUMP, "wall-jump", 20, 500)                                                             \
+    X(OPERATOR, "operator", 100, 3000)
+
+enum fault {
+#define X(name, text, rare, heavy) F_##name,
+    FAULTS(X)
+#undef X
+    FAULTS_N
+};
+
+/* Chances are per million of the occasions of a fault. */
+struct fault_def {
+    const char *name;
+    uint32_t rare, heavy;
+};
+extern const struct fault_def fault_defs[FAULTS_N];
+
+/* ---- configuration and result ---------------------------------------------------------------- */
+
+struct conf {
+    uint64_t seed;
+    int64_t fault_ns; /* time with faults; the quiet end comes on top */
+    uint32_t lbs, runners, groups; /* 0 = by seed */
+    bool calm;                     /* no faults at all */
+    uint64_t without;              /* fault kinds that never happen, one bit each */
+    bool trace;
+};
+
+enum { BROKEN_NONE, BROKEN_S1 = 1, BROKEN_L1 = 15, BROKEN_N = 20 };
+
+#define SAFETY(n) (n)
+#define LIVENESS(n) (14 + (n))
+
+struct result {
+    uint64_t hash;
+    uint64_t events, steps;
+    int64_t time_ns;
+    uint64_t faults[FAULTS_N];
+    uint64_t actions[NPM_DO_NOTE + 1];
+    uint64_t notes[NPM_NOTE_STALL + 1];
+    uint64_t calls, calls_cut, calls_excused;
+    int broken; /* SAFETY(n), LIVENESS(n) or 0 */
+    int64_t broken_ns;
+    char why[200];
+};
+
+/* ---- machines -------------------------------------------------------------------------------- */
+
+struct call {
+    int64_t start_ns, end_ns;
+};
+
+/* A machine of the cloud, its runner, and what the books say about the host of this id. A place is
+ * used again, with another id, long after its machine went. */
+struct machine {
+    char id[24], address[24]; /* "mNNNNN.gen", "aNNNNN:9190": the number is the place */
+    uint32_t address_no;
+    bool used;
+    uint32_t generation;
+    int64_t visible_ns; /* listed from then on */
+    int64_t named_ns;   /* with an address, READY */
+    int64_t ready_ns;   /* the runner answers */
+    int64_t dead_ns;    /* no more */
+    int64_t gone_ns;    /* not listed any more */
+    uint64_t capacity_mb;
+    bool stuck;      /* says forever that calls run */
+    uint32_t deaf;   /* removals that will change nothing */
+    int64_t mute_ns; /* questions get lost until then */
+    struct call calls[CALLS_OF_MACHINE];
+
+    /* books, of the manager that runs */
+    bool known;
+    enum npm_host_state state;
+    uint32_t missing;
+    int64_t missing_ns;
+    uint64_t listed_no;
+    int64_t drain_ns; /* DRAINING since */
+    bool from_drain;  /* REMOVING after DRAINING */
+    uint32_t last_active;
+    int64_t last_report_ns;
+    int64_t ordered_ns; /* last order to remove it */
+    uint64_t walk_no;
+};
+
+/* ---- lists that were published --------------------------------------------------------------- */
+
+struct snap_member {
+    uint32_t place, address_no;
+    uint64_t capacity_mb;
+    bool draining;
+};
+
+struct snap {
+    uint32_t refs;
+    uint64_t epoch, version;
+    uint32_t n;
+    struct snap_member members[];
+};
+
+/* ---- one group with its cloud ---------------------------------------------------------------- */
+
+/* An LB as the reference model of demand knows it (S8). */
+struct ref_lb {
+    uint32_t key;
+    uint64_t seq, mb;
+    int64_t heard_ns;
+};
+
+struct peak {
+    int64_t at_ns;
+    uint64_t mb;
+};
+
+struct pool {
+    uint32_t no;
+    struct npm_group *g;
+    int64_t tick_ns;
+
+    struct rng rng;
+    struct machine *machines;
+    uint32_t machines_max;
+    uint32_t *alive; /* places of used machines */
+    uint32_t n_alive;
+    uint32_t *owners; /* by address number: place + 1 */
+    uint32_t next_place;
+    struct {
+        uint64_t id;
+        uint32_t accepted;
+    } requests[REQUESTS_KEPT];
+    uint32_t n_requests;
+    uint32_t empty_lists, half_lists; /* still to come */
+
+    /* the call that is under way */
+    enum npm_action_kind call;
+    bool calling, call_fails, call_unknown, call_does, call_done;
+    uint32_t call_n, call_accepted, call_place;
+    uint64_t call_request;
+    int64_t called_ns;
+    struct fn_machine *list;
+    uint32_t n_list, list_cap;
+    bool list_taken;
+
+    /* books */
+    struct ref_lb ref[REF_LBS_MAX];
+    uint32_t n_ref;
+    uint64_t ref_wanted_mb;
+    struct peak peaks[PEAKS_MAX]; /* of the desired capacity, falling */
+    uint32_t peak_first, peak_n;
+    struct snap *published;
+    uint64_t version;
+    uint64_t lists; /* complete ones since the manager's start or stall */
+    int64_t stepped_ns, settled_ns;
+    struct npm_figures last;
+    uint64_t walk_no, list_no;
+    uint32_t *known, *known_before; /* places, in the group's order */
+    uint32_t n_known, n_known_before;
+    uint64_t *address_walks;
+    uint32_t adopted_n; /* in this step */
+    uint64_t wish_mb; /* demand of the quiet end */
+    int direction;    /* of the last change: 1 up, -1 down */
+    uint32_t turns;
+};
+
+/* ---- load balancers -------------------------------------------------------------------------- */
+
+enum shape { SHAPE_ZERO, SHAPE_CONSTANT, SHAPE_RAMP, SHAPE_STEP, SHAPE_SPIKE, SHAPE_SAW, SHAPES_N };
+
+struct wish {
+    enum shape shape;
+    uint64_t mb;
+    int64_t since_ns, until_ns, period_ns;
+};
+
+struct lb {
+    uint32_t no;
+    struct rng rng;
+    uint32_t life; /* part of its id */
+    uint64_t seq;
+    bool same_id;
+    int64_t cut_out_ns, cut_in_ns; /* until */
+    uint32_t connected;            /* to which start of the manager; 0 = not */
+    struct wish wishes[POOLS_MAX];
+    bool real; /* keeps members with pool-npm's code */
+    struct groups groups;
+    struct group light[POOLS_MAX]; /* of the others: epoch and version alone */
+    struct snap *views[POOLS_MAX];
+};
+
+struct message {
+    uint32_t refs;
+    uint32_t key;
+    char id[NPM_LB_ID_MAX + 2];
+    uint64_t seq;
+    uint64_t mb[POOLS_MAX], waiting[POOLS_MAX];
+};
+
+/* ---- the world ------------------------------------------------------------------------------- */
+
+enum item_kind {
+    IT_LB,        /* a = lb */
+    IT_DEMAND,    /* ptr = message, a = lb */
+    IT_MEMBERS,   /* group, a = lb, b = life of the lb, c = start of the manager; ptr = snap */
+    IT_RECONNECT, /* a = lb, b = life */
+    IT_EFFECT,    /* group: what the control plane was asked takes place; c = start */
+    IT_ANSWER,    /* group, c = start */
+    IT_SAMPLE,    /* group, a = place, b = address number, c = start */
+    IT_REPORT,    /* group, a = place, b = active + 1 or 0 = silent, c = start */
+    IT_START,
+    IT_FATE, /* each second: crashes, cuts, the operator */
+};
+
+struct world {
+    struct conf conf;
+    struct result *result;
+    int64_t now_ns;
+    struct heap heap;
+    struct rng rng_net, rng_node, rng_fate;
+    uint32_t chance[FAULTS_N]; /* per 2^32 */
+    bool quiet;
+
+    struct npm_options o;
+    struct npm_budget budget;
+    int predictor; /* 0 none, 1 half more, 2 two thirds */
+    bool up;
+    uint32_t start_no;
+    int64_t started_ns, stopped_ns; /* stands still until */
+    int64_t wall_ns;                /* ahead of the clock */
+    uint64_t epoch;
+    struct npm_actions out;
+
+    struct pool pools[POOLS_MAX];
+    uint32_t n_pools;
+    struct lb lbs[LBS_MAX];
+    uint32_t n_lbs;
+    uint32_t invented;
+};
+
+/* run.c */
+int world_run(const struct conf *conf, struct result *ret);
+bool happens(struct world *w, enum fault f, struct rng *rng); /* and counts */
+void later(struct world *w, int64_t delay_ns, enum item_kind kind, uint32_t group, uint32_t a,
+           uint32_t b, uint32_t c, void *ptr);
+void trace(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void broken(struct world *w, int which, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static inline void hash_add(struct world *w, uint64_t x)
+{
+    w->result->hash = (w->result->hash ^ x) * 0x9e3779b97f4a7c15u;
+    w->result->hash ^= w->result->hash >> 29;
+}
+
+/* cloud.c */
+void cloud_open(struct world *w, struct pool *p);
+void cloud_close(struct pool *p);
+void cloud_call(struct world *w, struct pool *p, const struct npm_action *a);
+void cloud_effect(struct world *w, struct pool *p);
+void cloud_answer(struct world *w, struct pool *p);
+void cloud_fate(struct world *w, struct pool *p);
+void cloud_calm(struct world *w, struct pool *p);
+void cloud_ask(struct world *w, struct pool *p, uint32_t place, uint32_t address_no);
+void cloud_sample(struct world *w, struct pool *p, uint32_t place, uint32_t address_no);
+void cloud_place_call(struct world *w, struct pool *p, uint32_t place, struct rng *rng);
+/* Number of calls that run; of those that began up to begun_ns. */
+uint32_t machine_calls(const struct machine *m, int64_t now_ns, int64_t begun_ns);
+static inline uint32_t place_of(const char *id)
+{
+    uint32_t n = 0;
+
+    for (int i = 1; i <= 5; i++) {
+        n = n * 10 + (uint32_t)(id[i] - '0');
+    }
+    return n;
+}
+
+/* lb.c */
+void lb_open(struct world *w, struct lb *lb);
+void lb_close(struct world *w, struct lb *lb);
+void lb_tick(struct world *w, struct lb *lb);
+void lb_reconnect(struct world *w, struct lb *lb);
+void lb_members(struct world *w, struct lb *lb, const struct item *it);
+void lb_publish(struct world *w, struct pool *p); /* to all that are connected */
+void lb_fate(struct world *w, struct lb *lb);
+struct snap *snap_ref(struct snap *s);
+void snap_unref(struct snap *s);
+
+/* node.c */
+void node_start(struct world *w);
+void node_crash(struct world *w);
+void node_step(struct world *w, struct pool *p, const struct npm_event *e);
+void node_demand(struct world *w, struct message *m);
+
+/* books.c: what is checked after each step; books_before() reads the event. */
+void books_open(struct world *w, struct pool *p); /* a manager starts */
+void books_before(struct world *w, struct pool *p, const struct npm_event *e, uint32_t lb_key);
+void books_action(struct world *w, struct pool *p, const struct npm_action *a);
+void books_after(struct world *w, struct pool *p, const struct npm_event *e);
+uint64_t books_desired_mb(const struct world *w, const struct pool *p);
+
+/* quiet.c: the end without faults, and what must have come true by then. */
+void quiet_begin(struct world *w);
+void quiet_run(struct world *w);
+
+/* run.c: all that happens up to then. */
+void world_until(struct world *w, int64_t until_ns);
+
+#endif
