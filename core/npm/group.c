@@ -97,6 +97,16 @@ static bool owned(enum npm_host_state state)
     return state != NPM_FOREIGN;
 }
 
+/* What a runner that is asked for will bring: the mean of those that told, so that no single odd
+ * one decides for the group. */
+static void learn_typical(struct npm_group *g)
+{
+    uint32_t n = g->state_n[NPM_ACTIVE] + g->state_n[NPM_DRAINING];
+
+    g->typical_mb = n > 0 ? (g->state_mb[NPM_ACTIVE] + g->state_mb[NPM_DRAINING]) / n
+                          : g->o.runner_mb;
+}
+
 static void count(struct npm_group *g, const struct npm_host *h, int sign)
 {
     if (sign > 0) {
@@ -108,6 +118,7 @@ static void count(struct npm_group *g, const struct npm_host *h, int sign)
         g->state_mb[h->state] -= h->capacity_mb;
         g->budget->runners -= owned(h->state);
     }
+    learn_typical(g);
 }
 
 struct npm_host *host_add(struct npm_group *g, const char *id, enum npm_host_state state,
@@ -180,7 +191,6 @@ void host_set_capacity(struct npm_group *g, struct npm_host *h, uint64_t mb)
     count(g, h, -1);
     h->capacity_mb = mb;
     count(g, h, 1);
-    g->typical_mb = mb;
 }
 
 void asked_add(struct npm_group *g, struct npm_request *r, uint32_t n)

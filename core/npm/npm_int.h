@@ -60,7 +60,7 @@ struct npm_group {
     uint64_t list_no;
     uint64_t state_mb[NPM_STATES_N];
     uint32_t state_n[NPM_STATES_N];
-    uint64_t typical_mb; /* of the host that told last */
+    uint64_t typical_mb; /* mean of active and draining hosts */
 
     struct npm_lb *lbs;
     uint32_t *lb_slots;
@@ -86,6 +86,7 @@ struct npm_group {
     bool listed;         /* a complete list since the start or the last stall */
     bool brake;
     int64_t low_since_ns;    /* too much capacity since; 0 = not */
+    uint64_t low_peak_mb;    /* most that was desired since */
     bool capped;             /* more is wanted than there may be */
     bool at_max;             /* and that was told */
     bool published;          /* members changed in this step */

@@ -5,13 +5,6 @@
  * newest first, because the cluster still has them warm. */
 #include <npm/npm_int.h>
 
-static uint64_t max_mb(const struct npm_group *g, uint32_t runners)
-{
-    uint64_t each = g->typical_mb > 0 ? g->typical_mb : g->o.runner_mb;
-
-    return runners * each;
-}
-
 static void predict(struct npm_group *g, int64_t now_ns)
 {
     const struct fn_load load = {.size = sizeof(load),
@@ -21,8 +14,8 @@ static void predict(struct npm_group *g, int64_t now_ns)
                                  .waiting = g->waiting,
                                  .capacity_mb = g->state_mb[NPM_ACTIVE]};
     uint64_t desired = g->wanted_mb;
-    uint64_t most = max_mb(g, g->o.runners_max);
-    uint64_t least = max_mb(g, g->o.runners_min);
+    uint64_t most = npm_group_max_mb(g);
+    uint64_t least = g->o.runners_min * g->typical_mb;
 
     if (g->o.predict && g->o.predict(g->o.predict_ud, &load, &desired) < 0) {
         desired = g->wanted_mb;
@@ -161,26 +154,33 @@ static struct npm_host *newest_active(struct npm_group *g)
     return NULL;
 }
 
-static bool is_too_much(const struct npm_group *g, const struct npm_host *victim)
+static bool is_too_much(const struct npm_group *g, const struct npm_host *victim,
+                        uint64_t needed_mb)
 {
     return victim && g->state_n[NPM_ACTIVE] > g->o.runners_min &&
-           g->desired_mb + victim->capacity_mb <= g->state_mb[NPM_ACTIVE];
+           needed_mb + victim->capacity_mb <= g->state_mb[NPM_ACTIVE];
 }
 
+/* Down to the most that was needed within the cool-down: a load balancer that is cut off for some
+ * seconds at its end must not take the whole group along. */
 static void shrink(struct npm_group *g, int64_t now_ns)
 {
     struct npm_host *victim = newest_active(g);
 
     forget_requests(g);
-    if (!is_too_much(g, victim)) {
+    if (!is_too_much(g, victim, g->desired_mb)) {
         g->low_since_ns = 0;
         return;
     }
-    g->low_since_ns = g->low_since_ns ? g->low_since_ns : now_ns;
+    if (g->low_since_ns == 0) {
+        g->low_since_ns = now_ns;
+        g->low_peak_mb = 0;
+    }
+    g->low_peak_mb = g->low_peak_mb > g->desired_mb ? g->low_peak_mb : g->desired_mb;
     if (now_ns - g->low_since_ns < g->o.cooldown_ns || now_ns < g->act_down_ns) {
         return;
     }
-    while (is_too_much(g, victim)) {
+    while (is_too_much(g, victim, g->low_peak_mb)) {
         hosts_drain(g, victim, now_ns);
         victim = newest_active(g);
     }

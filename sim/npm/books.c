@@ -24,6 +24,7 @@ void books_open(struct world *w, struct pool *p)
     p->stepped_ns = w->now_ns;
     p->settled_ns = w->now_ns + w->o.settle_ns;
     p->called_ns = w->now_ns - MIN;
+    p->node_waits = false;
     p->last = (struct npm_figures){0};
 }
 
@@ -78,24 +79,20 @@ uint64_t books_desired_mb(const struct world *w, const struct pool *p)
     return mb < most ? mb : most;
 }
 
-/* Largest desired capacity of the last cool-down. */
+/* Largest desired capacity of the last cool-down: values fall from first to last, each with the end
+ * of its time; the last one is that of the step before. */
 static uint64_t peak_mb(struct world *w, struct pool *p, uint64_t now_mb)
 {
-    struct peak *last;
-
-    while (p->peak_n > 0) {
-        last = &p->peaks[(p->peak_first + p->peak_n - 1) % PEAKS_MAX];
-        if (last->mb > now_mb) {
-            break;
-        }
+    if (p->peak_n > 0) {
+        p->peaks[(p->peak_first + p->peak_n - 1) % PEAKS_MAX].until_ns = w->now_ns;
+    }
+    while (p->peak_n > 0 &&
+           p->peaks[(p->peak_first + p->peak_n - 1) % PEAKS_MAX].mb <= now_mb) {
         p->peak_n--;
     }
-    if (p->peak_n < PEAKS_MAX) {
-        p->peaks[(p->peak_first + p->peak_n++) % PEAKS_MAX] = (struct peak){w->now_ns, now_mb};
-    }
-    /* A peak counts from when it began to when the next, lower one did. */
-    while (p->peak_n > 1 &&
-           p->peaks[(p->peak_first + 1) % PEAKS_MAX].at_ns <= w->now_ns - w->o.cooldown_ns) {
+    p->peaks[(p->peak_first + p->peak_n) % PEAKS_MAX] = (struct peak){w->now_ns, now_mb};
+    p->peak_n += p->peak_n < PEAKS_MAX - 1;
+    while (p->peak_n > 1 && p->peaks[p->peak_first].until_ns <= w->now_ns - w->o.cooldown_ns) {
         p->peak_first = (p->peak_first + 1) % PEAKS_MAX;
         p->peak_n--;
     }
@@ -179,8 +176,7 @@ static void check_losses(struct world *w, struct pool *p, const struct npm_event
 
 static void check_call(struct world *w, struct pool *p, const struct npm_action *a)
 {
-    if (p->last.cplane_busy && w->out.n > 0 && p->calling && w->now_ns != p->called_ns &&
-        p->stepped_ns >= p->called_ns && p->last.cplane_busy) {
+    if (p->node_waits) {
         broken(w, SAFETY(6), "g%u calls the control plane while a call is under way", p->no);
     }
     if (w->now_ns - p->called_ns < S) {
@@ -193,6 +189,7 @@ static void check_call(struct world *w, struct pool *p, const struct npm_action 
                (long long)((w->now_ns - w->started_ns) / MS), (unsigned long long)p->lists);
     }
     p->called_ns = w->now_ns;
+    p->node_waits = true;
 }
 
 /* S2. What the runner said after every load balancer had the time to hear of the drain counts; a
@@ -215,6 +212,9 @@ static void check_removal(struct world *w, struct pool *p, const struct npm_acti
     m->ordered_ns = w->now_ns;
     if (!m->from_drain || w->now_ns - m->drain_ns >= CALL_MAX_NS) {
         return;
+    }
+    if (!cloud_answers_for(p, m)) {
+        return; /* another machine has its address: nobody can ask it */
     }
     if (m->last_active > 0 || m->last_report_ns < heard_ns) {
         broken(w, SAFETY(2), "g%u removes %s after %lld ms of drain, last word: %u calls", p->no,
@@ -474,6 +474,9 @@ void books_before(struct world *w, struct pool *p, const struct npm_event *e, ui
     if (e->kind == NPM_DEMAND) {
         ref_demand(w, p, e, lb_key);
         return;
+    }
+    if (e->kind >= NPM_LISTED && e->kind <= NPM_REMOVE_FAILED) {
+        p->node_waits = false;
     }
     if (e->kind == NPM_LISTED) {
         ref_list(w, p, e);

@@ -151,14 +151,26 @@ static bool answers(const struct world *w, const struct machine *m)
     return m->used && w->now_ns >= m->ready_ns && w->now_ns < m->dead_ns && w->now_ns < m->gone_ns;
 }
 
-void cloud_place_call(struct world *w, struct pool *p, uint32_t place, struct rng *rng)
+static struct machine *owner(const struct pool *p, uint32_t address_no)
 {
-    struct machine *m = &p->machines[place];
+    bool known = address_no < 2 * p->machines_max && p->owners[address_no];
+
+    return known ? &p->machines[p->owners[address_no] - 1] : NULL;
+}
+
+bool cloud_answers_for(const struct pool *p, const struct machine *m)
+{
+    return owner(p, m->address_no) == m;
+}
+
+void cloud_place_call(struct world *w, struct pool *p, uint32_t address_no, struct rng *rng)
+{
+    struct machine *m = owner(p, address_no);
     uint32_t kind = rng_below(rng, 20);
     int64_t most_ns = kind < 16 ? 5 * S : kind < 19 ? MIN : CALL_MAX_NS;
     int64_t end_ns = w->now_ns + rng_between(rng, MS, most_ns);
 
-    if (!answers(w, m)) {
+    if (!m || !answers(w, m)) {
         return;
     }
     for (uint32_t i = 0; i < CALLS_OF_MACHINE; i++) {
@@ -171,13 +183,6 @@ void cloud_place_call(struct world *w, struct pool *p, uint32_t place, struct rn
 }
 
 /* ---- questions to runners -------------------------------------------------------------------- */
-
-static struct machine *owner(struct pool *p, uint32_t address_no)
-{
-    bool known = address_no < 2 * p->machines_max && p->owners[address_no];
-
-    return known ? &p->machines[p->owners[address_no] - 1] : NULL;
-}
 
 static int64_t leg_ns(struct world *w, struct pool *p)
 {
@@ -395,7 +400,6 @@ void cloud_call(struct world *w, struct pool *p, const struct npm_action *a)
     p->call_accepted = 0;
     p->call_request = a->request_id;
     p->call_place = a->kind == NPM_DO_REMOVE ? place_of(a->id) : 0;
-    p->called_ns = w->now_ns;
     if (happens(w, F_CP_DELAY, r)) {
         effect_ns = rng_between(r, S, 60 * S);
         answer_ns = effect_ns + MS;

@@ -155,7 +155,7 @@ static void place_calls(struct world *w, struct lb *lb)
             const struct snap_member *m = &s->members[rng_below(&lb->rng, s->n)];
 
             if (!m->draining) {
-                cloud_place_call(w, &w->pools[i], m->place, &lb->rng);
+                cloud_place_call(w, &w->pools[i], m->address_no, &lb->rng);
             }
         }
     }

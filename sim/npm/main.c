@@ -114,7 +114,7 @@ static void shrink(const struct conf *c, int which)
            r.why);
     printf("needs:");
     for (uint32_t i = 0; i < FAULTS_N; i++) {
-        if (!(mine.without >> i & 1)) {
+        if (r.faults[i] > 0) {
             printf(" %s", fault_defs[i].name);
         }
     }

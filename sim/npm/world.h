@@ -172,7 +172,7 @@ struct ref_lb {
 };
 
 struct peak {
-    int64_t at_ns;
+    int64_t until_ns;
     uint64_t mb;
 };
 
@@ -200,7 +200,6 @@ struct pool {
     bool calling, call_fails, call_unknown, call_does, call_done;
     uint32_t call_n, call_accepted, call_place;
     uint64_t call_request;
-    int64_t called_ns;
     struct fn_machine *list;
     uint32_t n_list, list_cap;
     bool list_taken;
@@ -215,6 +214,8 @@ struct pool {
     uint64_t version;
     uint64_t lists; /* complete ones since the manager's start or stall */
     int64_t stepped_ns, settled_ns;
+    int64_t called_ns; /* the control plane */
+    bool node_waits;   /* for its answer */
     struct npm_figures last;
     uint64_t walk_no, list_no;
     uint32_t *known, *known_before; /* places, in the group's order */
@@ -324,7 +325,9 @@ void cloud_fate(struct world *w, struct pool *p);
 void cloud_calm(struct world *w, struct pool *p);
 void cloud_ask(struct world *w, struct pool *p, uint32_t place, uint32_t address_no);
 void cloud_sample(struct world *w, struct pool *p, uint32_t place, uint32_t address_no);
-void cloud_place_call(struct world *w, struct pool *p, uint32_t place, struct rng *rng);
+void cloud_place_call(struct world *w, struct pool *p, uint32_t address_no, struct rng *rng);
+/* False: its address leads to another machine. */
+bool cloud_answers_for(const struct pool *p, const struct machine *m);
 /* Number of calls that run; of those that began up to begun_ns. */
 uint32_t machine_calls(const struct machine *m, int64_t now_ns, int64_t begun_ns);
 static inline uint32_t place_of(const char *id)

@@ -31,12 +31,13 @@ allowed() {
     rpc) echo "base model plugin loop rpc" ;;
     loop) echo "base plugin loop" ;;
     sim) echo "base conf model plugin place sim" ;;
+    npm_sim) echo "npm" ;;
     main) echo "base conf model plugin override place lb runner npm api http rpc loop main" ;;
     *) echo "" ;;
     esac
 }
 
-rooms="base conf model plugin override place lb runner npm api http rpc loop main sim"
+rooms="base conf model plugin override place lb runner npm api http rpc loop main sim npm_sim"
 
 # Lines "file room/header" of all #include lines that name a room.
 includes() {
@@ -61,9 +62,11 @@ done
 for room in $rooms; do
     folder=$root/core/$room
     [ "$room" = sim ] && folder=$root/sim
+    [ "$room" = npm_sim ] && folder=$root/sim/npm
     [ -d "$folder" ] || continue
     may=" $(allowed "$room") fn "
     includes "$folder" >"$tmp"
+    [ "$room" = sim ] && sed -i "\\|^$root/sim/npm/|d" "$tmp" # a program of its own
     while read -r file kind name; do
         n=$((n + 1))
         top=${name%%/*}

@@ -534,6 +534,31 @@ START_TEST(swinging_demand_does_not_flap)
 }
 END_TEST
 
+/* Found by npm_sim (L2): a dip at the end of the cool-down took all that was needed a second ago. */
+START_TEST(a_drain_keeps_what_the_cooldown_needed)
+{
+    pass(20, 4 * RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 4);
+    pass(58, 3 * RUNNER_MB);
+    pass(5, 0);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 3);
+    pass(62, 0);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 0);
+}
+END_TEST
+
+/* Found by npm_sim (S8): one runner that tells an odd capacity decided for the whole group. */
+START_TEST(one_odd_capacity_does_not_decide)
+{
+    pass(20, 4 * RUNNER_MB);
+    step((struct npm_event){.kind = NPM_REPORTED, .id = "m0", .mb = 1});
+    pass(70, 4 * RUNNER_MB);
+    ck_assert_uint_eq(figures().desired_mb, 4 * RUNNER_MB);
+    ck_assert_uint_ge(figures().state_n[NPM_ACTIVE], 5);
+    ck_assert_uint_le(figures().state_n[NPM_ACTIVE], 6);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("npm");
@@ -565,6 +590,8 @@ int main(void)
     tcase_add_test(t, a_lost_question_is_asked_again);
     tcase_add_test(t, the_predictor_rules);
     tcase_add_test(t, swinging_demand_does_not_flap);
+    tcase_add_test(t, a_drain_keeps_what_the_cooldown_needed);
+    tcase_add_test(t, one_odd_capacity_does_not_decide);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
