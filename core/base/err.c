@@ -7,14 +7,36 @@
 static void fill(struct fn_error *e, int code, int http_status, uint32_t blame, const char *fmt,
                  va_list ap) __attribute__((format(printf, 5, 0)));
 
+/* Bytes of s (len of them, NUL behind) without a character that was cut at its end. */
+static size_t whole_characters(const char *s, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)s;
+    size_t lead = len;
+    size_t need;
+
+    while (lead > 0 && len - lead < 3 && p[lead - 1] >> 6 == 2) { /* continuation bytes */
+        lead--;
+    }
+    if (lead == 0 || p[lead - 1] < 0xc0) {
+        return len; /* ASCII, or no UTF-8 at all: nothing to keep whole */
+    }
+    need = p[lead - 1] < 0xe0 ? 2 : p[lead - 1] < 0xf0 ? 3 : 4;
+    return len - (lead - 1) < need ? lead - 1 : len;
+}
+
 static void fill(struct fn_error *e, int code, int http_status, uint32_t blame, const char *fmt,
                  va_list ap)
 {
+    int n;
+
     *e = ERR_INIT;
     e->code = code;
     e->http_status = http_status;
     e->blame = blame;
-    vsnprintf(e->msg, sizeof(e->msg), fmt, ap);
+    n = vsnprintf(e->msg, sizeof(e->msg), fmt, ap);
+    if (n >= (int)sizeof(e->msg)) {
+        e->msg[whole_characters(e->msg, sizeof(e->msg) - 1)] = '\0';
+    }
 }
 
 int err_set(struct fn_error *e, int code, const char *fmt, ...)

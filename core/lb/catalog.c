@@ -23,8 +23,11 @@
 
 typedef void catalog_cb(void *ud, struct catalog_fn *given, const struct fn_error *err);
 
+TAILQ_HEAD(query_list, catalog_query);
+
 struct catalog_query {
     struct entry *entry;
+    bool answering; /* in that list of the entry, else in `waiting` */
     catalog_cb *cb;
     void *ud;
     TAILQ_ENTRY(catalog_query) link;
@@ -54,7 +57,11 @@ struct entry {
     int64_t fresh_until_ns;
     int64_t stale_until_ns;
     struct load *load; /* NULL = not loading */
-    TAILQ_HEAD(, catalog_query) waiting;
+    /* Those whose load has ended are answered one by one; a callback may ask for the same key again
+     * (it waits for the next load), cancel others, or replace the catalog. `pins` keeps the entry
+     * until the last one is answered. */
+    uint32_t pins;
+    struct query_list waiting, answering;
     UT_hash_handle hh;
 };
 
@@ -165,7 +172,7 @@ static struct catalog_fn *fn_create(const struct app *app, const struct fn_def *
 
 static void entry_destroy(struct entry *e)
 {
-    assert(TAILQ_EMPTY(&e->waiting) && !e->load);
+    assert(TAILQ_EMPTY(&e->waiting) && TAILQ_EMPTY(&e->answering) && !e->load && !e->pins);
     HASH_DEL(e->catalog->entries, e);
     catalog_fn_unref(e->fn);
     free(e->fn_id);
@@ -205,6 +212,7 @@ static struct entry *entry_create(struct catalog *c, char *given_key, const char
     e->key = given_key;
     e->catalog = c;
     TAILQ_INIT(&e->waiting);
+    TAILQ_INIT(&e->answering);
     e->fn_id = fn_id ? strdup(fn_id) : NULL;
     e->app = app ? strdup(app) : NULL;
     e->source = source ? strdup(source) : NULL;
@@ -222,7 +230,7 @@ static void drop_old(struct catalog *c)
     struct entry *e, *next;
 
     HASH_ITER(hh, c->entries, e, next) {
-        if (!e->fixed && !e->load && e->stale_until_ns < now_ns) {
+        if (!e->fixed && !e->load && !e->pins && e->stale_until_ns < now_ns) {
             entry_destroy(e);
         }
     }
@@ -240,28 +248,41 @@ static void on_sweep(struct env_timer *t)
 
 static void load_next(struct entry *e);
 
+/* The entry may be gone, or hold something else, when cb returns. */
 static void answer(const struct entry *e, catalog_cb *cb, void *ud)
 {
+    struct fn_error missing;
+
     if (e->fn) {
         cb(ud, catalog_fn_ref(e->fn), NULL);
     } else {
-        cb(ud, NULL, &e->missing);
+        missing = e->missing;
+        cb(ud, NULL, &missing);
     }
 }
 
-/* Everyone who waits gets what the entry holds now. */
+/* Everyone who waited for this load gets what it brought. */
 static void load_end(struct entry *e)
 {
+    struct catalog_fn *fn = e->fn ? catalog_fn_ref(e->fn) : NULL;
+    struct fn_error missing = e->missing;
     struct catalog_query *q;
 
     arena_finish(&e->load->arena);
     free(e->load);
     e->load = NULL;
-    while ((q = TAILQ_FIRST(&e->waiting))) {
-        TAILQ_REMOVE(&e->waiting, q, link);
-        answer(e, q->cb, q->ud);
+    e->pins++;
+    TAILQ_FOREACH(q, &e->waiting, link) {
+        q->answering = true;
+    }
+    TAILQ_CONCAT(&e->answering, &e->waiting, link);
+    while ((q = TAILQ_FIRST(&e->answering))) {
+        TAILQ_REMOVE(&e->answering, q, link);
+        q->cb(q->ud, fn ? catalog_fn_ref(fn) : NULL, fn ? NULL : &missing);
         free(q);
     }
+    catalog_fn_unref(fn);
+    e->pins--;
 }
 
 static void load_failed(struct entry *e, const char *why)
@@ -559,7 +580,7 @@ struct catalog_query *catalog_find_trigger(struct catalog *c, const char *app_na
 
 void catalog_cancel(struct catalog_query *q)
 {
-    TAILQ_REMOVE(&q->entry->waiting, q, link);
+    TAILQ_REMOVE(q->answering ? &q->entry->answering : &q->entry->waiting, q, link);
     free(q);
 }
 
@@ -646,7 +667,7 @@ int catalog_add_app(struct catalog *c, const struct catalog_app_def *def, struct
 /* The entry of fn.yaml is no more; a running load goes on for those who wait for it. */
 static void unfix(struct entry *e)
 {
-    if (!e->load) {
+    if (!e->load && !e->pins) {
         entry_destroy(e);
         return;
     }

@@ -192,7 +192,7 @@ static void tell(struct rcall *rc, int http, const char *text)
         rc->server->finish(s, &f);
     }
     if (rc->bytes_to_function == 0 && !rc->ex) {
-        seen_forget(&rc->r->seen, rc->seen_pos); /* may come again: nothing happened */
+        seen_forget(&rc->r->seen, &rc->seen_mark); /* may come again: nothing happened */
     }
 }
 
@@ -530,7 +530,7 @@ void rcall_drop(struct rcall *rc)
 /* It will never be dispatched. */
 static void forget(struct rcall *rc)
 {
-    seen_forget(&rc->r->seen, rc->seen_pos);
+    seen_forget(&rc->r->seen, &rc->seen_mark);
     listeners_after(rc, 499);
     rc->state = RC_DONE;
     rcall_free(rc);

@@ -30,21 +30,27 @@ void container_output(struct container *c, uint32_t fd, const void *data, size_t
 /* ---- replay table (seen.c) ----------------------------------------------------------------- */
 
 struct seen {
-    uint64_t *table; /* open addressing, 0 = empty */
-    uint64_t *ring;  /* fingerprints in order of arrival, 0 = forgotten */
-    int64_t *at_ns;
+    uint64_t *table; /* generation and fingerprint; 0 = empty */
     uint64_t seed;
-    uint64_t first, next; /* positions in the ring, growing for ever */
+    uint64_t gen; /* the running generation, growing for ever */
+    int64_t gen_since_ns;
+    int64_t gen_ns; /* how long a generation runs at most */
+    uint32_t gen_n, gen_max;
     uint32_t table_mask;
-    uint32_t max;
-    int64_t keep_ns;
 };
 
+/* What seen_forget() needs; all zero = nothing was noted. */
+struct seen_mark {
+    uint64_t fingerprint;
+    uint64_t gen;
+};
+
+/* The last `max` ids are known for keep_ns; max 0 = none. */
 int seen_init(struct seen *s, uint32_t max, int64_t keep_ns, uint64_t seed);
 void seen_finish(struct seen *s);
-/* 0 and a position > 0 for seen_forget(), or FN_E_EXISTS. */
-int seen_add(struct seen *s, const char *id, int64_t now_ns, uint64_t *ret_pos);
-void seen_forget(struct seen *s, uint64_t pos); /* a position that was overwritten is harmless */
+/* 0 and a mark for seen_forget(), or FN_E_EXISTS. now_ns never goes back. */
+int seen_add(struct seen *s, const char *id, int64_t now_ns, struct seen_mark *ret);
+void seen_forget(struct seen *s, const struct seen_mark *mark); /* an old mark is harmless */
 
 /* ---- images (image.c) ---------------------------------------------------------------------- */
 

@@ -53,6 +53,20 @@ static bool has(struct driver *d, uint32_t what)
     return (d->proc->isolation(d->host) & what) != 0;
 }
 
+/* Paths of the node are for its log, not for callers. */
+__attribute__((format(printf, 2, 3))) static void log_line(struct driver *d, const char *fmt, ...)
+{
+    char line[SPEC_PATH_MAX + 512];
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(line, sizeof(line), fmt, ap);
+    va_end(ap);
+    d->host->log->write(d->host, FN_LOG_WARN, line,
+                        n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1);
+}
+
 /* ---- images and containers ------------------------------------------------------------------- */
 
 static int prepare_image(void *inst, struct fn_op *op, const struct fn_task *task,
@@ -68,9 +82,10 @@ static int prepare_image(void *inst, struct fn_op *op, const struct fn_task *tas
         return r;
     }
     if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || !(st.st_mode & 0111)) {
+        log_line(d, "image %.200s: no executable file %s", task->image, path);
         return fail_user(reterr, FN_E_NOT_FOUND, 404,
-                         "Failed to pull image '%.60s': no executable file %.100s", task->image,
-                         path);
+                         "Failed to pull image '%.100s': the node has no executable file for it",
+                         task->image);
     }
     return 0;
 }

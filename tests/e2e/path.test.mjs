@@ -1,5 +1,8 @@
 // The main path with real processes: client, load balancer, runner, function process.
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId, startCluster, Ledger } from './lib/cluster.mjs'
 import { invoke, raw, request } from './lib/http.mjs'
@@ -110,4 +113,30 @@ describe('lb and runner', () => {
       return (m.get('fn_calls') ?? 0) === outcomes
     })
   })
+})
+
+describe('driver process: what cannot be run', () => {
+  const dir = mkdtempSync(path.join(tmpdir(), 'fnd-e2e-hidden-'))
+  let cluster
+  before(async () => {
+    writeFileSync(path.join(dir, 'noprogram'), 'neither a program nor a script', { mode: 0o755 })
+    cluster = await startCluster({
+      functions: { absent: { image: 'some/absent:1' }, noprogram: { image: 'some/noprogram:1' } },
+      runnerOptions: { driver: `driver: { use: process, root: ${dir} }` },
+    })
+  })
+  after(async () => {
+    await cluster?.stop()
+    rmSync(dir, { recursive: true })
+  })
+
+  for (const name of ['absent', 'noprogram']) {
+    it(`tells the log the path of ${name}, not the caller`, async () => {
+      const answer = await invoke(cluster.lb, fnId(name), 'x')
+      assert.ok(answer.status >= 400, `status ${answer.status}`)
+      assert.match(answer.text, name === 'absent' ? /'some\/absent:1'/ : /could not be started/)
+      assert.doesNotMatch(answer.text, /hidden/)
+      assert.ok(cluster.runners[0].log.includes(path.join(dir, name)), cluster.runners[0].log)
+    })
+  }
 })

@@ -169,6 +169,37 @@ START_TEST(test_errors_carry_code_text_and_status)
 }
 END_TEST
 
+START_TEST(test_error_texts_end_with_a_whole_character)
+{
+    static const char *const characters[] = { "x", "\xc3\xa4", "\xe2\x82\xac",
+                                              "\xf0\x9f\x98\x80" };
+    struct fn_error e;
+    char text[2 * FN_ERROR_TEXT_MAX];
+
+    for (size_t shift = 0; shift < 4; shift++) {
+        for (size_t k = 0; k < 4; k++) {
+            size_t len = strlen(characters[k]);
+            size_t n = shift;
+
+            memset(text, 'a', shift);
+            while (n + len < sizeof(text)) {
+                memcpy(text + n, characters[k], len);
+                n += len;
+            }
+            text[n] = '\0';
+            err_set(&e, FN_E_INTERNAL, "%s", text);
+            ck_assert_uint_eq((strlen(e.msg) - shift) % len, 0);
+            ck_assert_uint_gt(strlen(e.msg), sizeof(e.msg) - 1 - len);
+            ck_assert_int_eq(memcmp(e.msg, text, strlen(e.msg)), 0);
+        }
+    }
+    memset(text, 0xbf, sizeof(text) - 1); /* no UTF-8: cut anywhere, but cut */
+    text[sizeof(text) - 1] = '\0';
+    err_set(&e, FN_E_INTERNAL, "%s", text);
+    ck_assert_uint_eq(strlen(e.msg), sizeof(e.msg) - 1);
+}
+END_TEST
+
 START_TEST(test_no_error_is_a_success)
 {
     for (int code = -40; code <= 40; code++) {
@@ -542,6 +573,7 @@ int main(void)
     tcase_add_test(t, test_headers_report_exhaustion);
     tcase_add_test(t, test_body_is_charged_to_its_budget);
     tcase_add_test(t, test_errors_carry_code_text_and_status);
+    tcase_add_test(t, test_error_texts_end_with_a_whole_character);
     tcase_add_test(t, test_no_error_is_a_success);
     tcase_add_test(t, test_view_takes_what_both_sides_know);
     tcase_add_test(t, test_view_gives_no_byte_beyond_the_size);

@@ -338,12 +338,126 @@ START_TEST(the_api_node_is_taken_away)
 }
 END_TEST
 
+/* ---- callbacks that come back ---------------------------------------------------------------- */
+
+struct asker {
+    struct catalog *c;
+    const char *then; /* asked for once from inside the callback; NULL = nothing */
+    struct catalog_query *cancels;
+    struct catalog_query *query;
+    int answers;
+    int code; /* of the last answer, 0 = a function */
+};
+
+static void on_fn(void *ud, struct catalog_fn *given, const struct fn_error *err)
+{
+    struct asker *a = ud;
+    const char *then = a->then;
+
+    a->answers++;
+    a->query = NULL;
+    a->then = NULL;
+    if (a->cancels) {
+        catalog_cancel(a->cancels);
+    }
+    if (then) {
+        a->query = catalog_find_fn(a->c, then, on_fn, a);
+    }
+    a->code = given ? 0 : err->code;
+    catalog_fn_unref(given);
+}
+
+static int get_from_fixture(void *impl, const char *path,
+                            void (*cb)(void *ud, uint32_t status, const char *body, size_t len,
+                                       const struct fn_error *err),
+                            void *ud)
+{
+    (void)impl;
+    ck_assert_int_lt(n_api, 64);
+    snprintf(api[n_api].path, sizeof(api[n_api].path), "%s", path);
+    api[n_api].cb = cb;
+    api[n_api].ud = ud;
+    api[n_api++].answered = false;
+    return 0;
+}
+
+static struct catalog *small_catalog(uint32_t entries_max)
+{
+    static const struct catalog_source source = { get_from_fixture, NULL };
+    const struct catalog_options o = { 5 * ENV_S, 60 * ENV_S, entries_max };
+    struct fn_error e = ERR_INIT;
+    struct catalog *c = NULL;
+
+    ck_assert_int_eq(catalog_create(&env->env, &o, &source, &c, &e), 0);
+    return c;
+}
+
+/* Asking again from inside an error answer waits for the next load; it does not turn for ever. */
+START_TEST(asks_again_from_the_answer)
+{
+    struct asker a = { .c = small_catalog(10), .then = "F" };
+    struct asker b = { .c = a.c };
+
+    a.query = catalog_find_fn(a.c, "F", on_fn, &a);
+    b.query = catalog_find_fn(a.c, "F", on_fn, &b);
+    api_answer(0, 0, "");
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert_int_eq(b.answers, 1);
+    ck_assert_ptr_nonnull(a.query);
+    ck_assert_int_eq(n_api, 2);
+    api_answer(1, 200, FN_JSON);
+    api_answer(2, 200, APP_JSON);
+    ck_assert_int_eq(a.answers, 2);
+    ck_assert_int_eq(a.code, 0);
+    catalog_destroy(a.c);
+}
+END_TEST
+
+/* A full catalog drops old entries: not the one whose callers are being answered. */
+START_TEST(full_while_answering)
+{
+    struct asker a = { .c = small_catalog(1), .then = "G" };
+    struct asker b = { .c = a.c };
+
+    a.query = catalog_find_fn(a.c, "F", on_fn, &a);
+    b.query = catalog_find_fn(a.c, "F", on_fn, &b);
+    fake_env_advance(env, ENV_S);
+    api_answer(0, 0, "");
+    ck_assert_int_eq(a.answers, 2); /* the second: no room, told at once */
+    ck_assert_int_eq(b.answers, 1);
+    ck_assert_int_eq(b.code, FN_E_UNAVAILABLE);
+    catalog_destroy(a.c);
+}
+END_TEST
+
+START_TEST(replaced_or_cancelled_while_answering)
+{
+    struct asker a = { .c = small_catalog(10) };
+    struct asker b = { .c = a.c };
+    struct asker last = { .c = a.c };
+
+    a.query = catalog_find_fn(a.c, "F", on_fn, &a);
+    b.query = catalog_find_fn(a.c, "F", on_fn, &b);
+    last.query = catalog_find_fn(a.c, "F", on_fn, &last);
+    a.cancels = last.query;
+    b.then = "F"; /* waits behind one who was cancelled as the last of the list */
+    api_answer(0, 503, "{}");
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert_int_eq(b.answers, 1);
+    ck_assert_int_eq(last.answers, 0);
+    api_answer(1, 404, "");
+    ck_assert_int_eq(b.code, FN_E_NOT_FOUND);
+    catalog_destroy(a.c);
+}
+END_TEST
+
 Suite *catalog_suite(void)
 {
     const TTest *const tests[] = {
         two_requests_then_none, trigger_path, refreshed_after_five_seconds, stale_while_down,
         cold_and_down, broken_answers, not_found_each, client_goes_while_asking, changed_meanwhile,
         replaced, replaced_while_it_loads, the_api_node_is_taken_away,
+        asks_again_from_the_answer, full_while_answering, replaced_or_cancelled_while_answering,
     };
     Suite *s = suite_create("lb catalog");
     TCase *tc = tcase_create("catalog");

@@ -110,29 +110,52 @@ END_TEST
 START_TEST(seen_ids)
 {
     struct seen s;
-    uint64_t pos, first;
+    struct seen_mark pos, first;
     char id[40];
 
     ck_assert_int_eq(seen_init(&s, 1000, 600 * ENV_S, 42), 0);
     ck_assert_int_eq(seen_add(&s, "one", 0, &first), 0);
     ck_assert_int_eq(seen_add(&s, "one", 1, &pos), FN_E_EXISTS);
-    seen_forget(&s, first);
+    seen_forget(&s, &first);
     ck_assert_int_eq(seen_add(&s, "one", 2, &pos), 0);
     for (int i = 0; i < 20000; i++) { /* far more than it holds, with random forgetting */
         snprintf(id, sizeof(id), "id-%d", i);
         ck_assert_int_eq(seen_add(&s, id, i, &pos), 0);
         ck_assert_int_eq(seen_add(&s, id, i, &first), FN_E_EXISTS);
         if (i % 3 == 0) {
-            seen_forget(&s, pos);
+            seen_forget(&s, &pos);
             ck_assert_int_eq(seen_add(&s, id, i, &pos), 0);
         }
     }
-    for (int i = 19999; i > 19999 - 500; i--) {
+    for (int i = 19999; i > 19999 - 1000; i--) {
         snprintf(id, sizeof(id), "id-%d", i);
         ck_assert_int_eq(seen_add(&s, id, 20000, &pos), FN_E_EXISTS);
     }
-    ck_assert_int_eq(seen_add(&s, "id-5", 20000, &pos), 0); /* long forgotten */
-    ck_assert_int_eq(seen_add(&s, "id-19999", 20000 + 600 * ENV_S, &pos), 0); /* too old */
+    ck_assert_int_eq(seen_add(&s, "id-5", 599 * ENV_S, &pos), 0); /* long forgotten */
+    ck_assert_int_eq(seen_add(&s, "id-19998", 599 * ENV_S, &pos), FN_E_EXISTS);
+    ck_assert_int_eq(seen_add(&s, "id-19999", 700 * ENV_S, &pos), 0); /* too old */
+    seen_finish(&s);
+}
+END_TEST
+
+START_TEST(seen_marks)
+{
+    struct seen s;
+    struct seen_mark old, mark;
+
+    ck_assert_int_eq(seen_init(&s, 100000, 600 * ENV_S, 42), 0);
+    ck_assert_uint_le(((size_t)s.table_mask + 1) * sizeof(*s.table), 1024 * 1024);
+    ck_assert_int_eq(seen_add(&s, "one", 5000 * ENV_S, &old), 0);
+    ck_assert_int_eq(seen_add(&s, "one", 5641 * ENV_S, &mark), 0); /* too old: a call of its own */
+    seen_forget(&s, &old);
+    ck_assert_int_eq(seen_add(&s, "one", 5641 * ENV_S, &mark), FN_E_EXISTS);
+    seen_forget(&s, &mark); /* of a refused one: nothing */
+    ck_assert_int_eq(seen_add(&s, "one", 6240 * ENV_S, &mark), FN_E_EXISTS);
+    seen_finish(&s);
+    ck_assert_int_eq(seen_init(&s, 0, 0, 42), 0);
+    ck_assert_int_eq(seen_add(&s, "one", 0, &mark), 0);
+    ck_assert_int_eq(seen_add(&s, "one", 0, &mark), 0);
+    seen_forget(&s, &mark);
     seen_finish(&s);
 }
 END_TEST
@@ -146,5 +169,6 @@ TCase *account_tests(void)
     tcase_add_test(t, cgroup_v2);
     tcase_add_test(t, cgroup_v1);
     tcase_add_test(t, seen_ids);
+    tcase_add_test(t, seen_marks);
     return t;
 }
