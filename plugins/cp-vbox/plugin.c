@@ -1,0 +1,181 @@
+/* control-plane/vbox: runners in VirtualBox machines, cloned by VBoxManage or made by Vagrant.
+ * Upstream (2018): the Vagrant control plane; wire-and-api 6.5, 27 to 29, names what it did wrong. */
+#include "machines.h"
+
+#include "fail.h"
+#include "vbox.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int needs_path(const char *key, const char *value, struct fn_error *reterr)
+{
+    return value && value[0] == '/'
+               ? 0
+               : fail_platform(reterr, FN_E_INVALID,
+                               "%s, got \"%.64s\"; expected an absolute path with mode: vagrant",
+                               key, value ? value : "");
+}
+
+static int check(const struct vbox_conf *c, struct fn_error *reterr)
+{
+    int r = vbox_check_group(c->prefix, NULL);
+
+    if (r < 0) {
+        return fail_platform(reterr, r, "prefix, got \"%.64s\"; expected letters, digits, - _ .",
+                             c->prefix);
+    }
+    if (c->template_[0] == '-') {
+        return fail_platform(reterr, FN_E_INVALID,
+                             "template, got \"%.64s\"; expected a machine or a folder",
+                             c->template_);
+    }
+    if (strcmp(c->mode, "vagrant") == 0) {
+        r = needs_path("template", c->template_, reterr);
+        r = r < 0 ? r : needs_path("work", c->work, reterr);
+        r = r < 0 ? r : needs_path("home", c->home, reterr);
+    }
+    return r;
+}
+
+static int create(const struct fn_host *host, const void *conf, void **ret_inst,
+                  struct fn_error *reterr)
+{
+    const struct vbox_conf *c = conf;
+    struct vbox *v;
+    int r = check(c, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    v = calloc(1, sizeof(*v));
+    if (!v) {
+        return FN_E_EXHAUSTED;
+    }
+    v->host = host;
+    v->exec = host->get(host, "fn.exec", 1);
+    v->op = host->get(host, "fn.op", 1);
+    v->conf = c;
+    v->vagrant = strcmp(c->mode, "vagrant") == 0;
+    v->env[0] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    v->env[1] = "LC_ALL=C";
+    if (c->home) {
+        snprintf(v->home, sizeof(v->home), "HOME=%s", c->home);
+        v->env[2] = v->home;
+    }
+    *ret_inst = v;
+    return 0;
+}
+
+static void destroy(void *inst)
+{
+    free(inst);
+}
+
+static int list(void *inst, struct fn_op *op, const char *group, const struct fn_machine_sink *out,
+                struct fn_error *reterr)
+{
+    return machines_list(inst, op, group, out, reterr);
+}
+
+static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n,
+                     uint64_t request_id, uint32_t *ret_accepted, struct fn_error *reterr)
+{
+    return machines_provision(inst, op, group, n, request_id, ret_accepted, reterr);
+}
+
+static int remove_machine(void *inst, struct fn_op *op, const char *group, const char *machine_id,
+                          struct fn_error *reterr)
+{
+    return machines_remove(inst, op, group, machine_id, reterr);
+}
+
+static const struct fn_cplane_ops ops = {
+    .hdr = FN_HDR(struct fn_cplane_ops, FN_MAGIC_CPLANE),
+    .list = list,
+    .provision = provision,
+    .remove = remove_machine,
+};
+
+static const struct fn_need needs[] = {
+    {.iface = "fn.exec", .major = 1, .minor_min = 0},
+    {.iface = "fn.op", .major = 1, .minor_min = 0},
+    {.iface = NULL},
+};
+
+#define TEXT(key_, field, max_, flags_, dflt_, doc_)                                               \
+    {                                                                                              \
+        .key = key_, .doc = doc_, .dflt = dflt_, .min = 1, .max = max_, .type = FN_OPT_STR,        \
+        .offset = offsetof(struct vbox_conf, field), .flags = flags_                               \
+    }
+#define NUMBER(key_, field, min_, max_, dflt_, doc_)                                               \
+    {                                                                                              \
+        .key = key_, .doc = doc_, .dflt = dflt_, .min = min_, .max = max_, .type = FN_OPT_INT,     \
+        .offset = offsetof(struct vbox_conf, field)                                                \
+    }
+
+static const struct fn_opt opts[] = {
+    {.key = "mode",
+     .doc = "clone = copies of a machine, by VBoxManage alone; vagrant = `vagrant up` in a copy of "
+            "a folder.",
+     .dflt = "clone",
+     .choices = "clone|vagrant",
+     .type = FN_OPT_CHOICE,
+     .offset = offsetof(struct vbox_conf, mode)},
+    TEXT("template", template_, 1024, 0, NULL,
+         "Name of the machine that is cloned, or the folder with the Vagrantfile."),
+    TEXT("snapshot", snapshot, 255, FN_OPT_MAY_BE_ABSENT, NULL,
+         "Snapshot of the template that linked clones are made of; full clones when absent."),
+    TEXT("work", work, 1024, FN_OPT_MAY_BE_ABSENT, NULL,
+         "Folder for the machines' own folders; with vagrant only."),
+    TEXT("home", home, 1024, FN_OPT_MAY_BE_ABSENT, NULL,
+         "HOME of the tools, whose machines are those of this user."),
+    TEXT("prefix", prefix, VBOX_PREFIX_MAX, 0, "fnd-",
+         "Beginning of the machines' names; one per manager: other machines are never touched."),
+    NUMBER("adapter", adapter, 0, 35, "1",
+           "Network interface of the guest, from 0, whose IPv4 address is the runner's."),
+    NUMBER("port", port, 1, 65535, "9190", "The runners' gRPC port."),
+    NUMBER("capacity", capacity_mb, 0, 16 << 20, "0",
+           "Memory for functions that a runner has, in MB; 0 = npm.runner_mb."),
+    {.key = "stop_timeout",
+     .doc = "How long a machine may take to shut down before it is switched off; 0s = at once.",
+     .dflt = "0s",
+     .min = 0,
+     .max = 3600000000000,
+     .type = FN_OPT_DURATION,
+     .offset = offsetof(struct vbox_conf, stop_timeout_ns)},
+    TEXT("vboxmanage", vboxmanage, 1024, 0, "VBoxManage", "Program of VirtualBox."),
+    TEXT("vagrant", vagrant, 1024, 0, "vagrant", "Program of Vagrant."),
+    {.key = NULL},
+};
+
+static const struct fn_factory factory = {
+    .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
+    .kind = FN_KIND_CONTROL_PLANE,
+    .name = "vbox",
+    .summary = "Runners in VirtualBox machines, by VBoxManage or Vagrant.",
+    .kind_major = FN_CPLANE_MAJOR,
+    .kind_minor = FN_CPLANE_MINOR,
+    .conf_size = sizeof(struct vbox_conf),
+    .needs = needs,
+    .opts = opts,
+    .ops = &ops,
+    .create = create,
+    .destroy = destroy,
+};
+
+static const struct fn_factory *const factories[] = {&factory, NULL};
+
+static const struct fn_manifest manifest = {
+    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
+    .abi_major = FN_ABI_MAJOR,
+    .abi_minor = FN_ABI_MINOR,
+    .name = "cp-vbox",
+    .version = FND_VERSION,
+    .license = "Apache-2.0",
+    .build_tag = FN_BUILD_TAG,
+    .factories = factories,
+};
+
+FN_PLUGIN_DEFINE(cp_vbox, manifest)
