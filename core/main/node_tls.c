@@ -10,16 +10,16 @@
 static const int64_t alarms_days[] = {30, 7, 1};
 
 /* Changes whenever one of the files does. */
-static int64_t stamp_of(const struct config_tls *c)
+static uint64_t stamp_of(const struct config_tls *c)
 {
-    const char *paths[] = {c->cert, c->key, c->ca};
-    int64_t stamp = 0;
+    const char *paths[] = { c->cert, c->key, c->ca };
+    uint64_t stamp = 0;
     struct stat st;
 
     for (size_t i = 0; i < 3; i++) {
         if (paths[i] && stat(paths[i], &st) == 0) {
-            stamp = stamp * 31 + st.st_mtim.tv_sec * ENV_S + st.st_mtim.tv_nsec +
-                    (int64_t)st.st_ino + st.st_size;
+            stamp = stamp * 31 + (uint64_t)st.st_mtim.tv_sec * ENV_S +
+                    (uint64_t)st.st_mtim.tv_nsec + st.st_ino + (uint64_t)st.st_size;
         }
     }
     return stamp;

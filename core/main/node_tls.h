@@ -17,7 +17,7 @@
 struct node_tls_side {
     const struct config_tls *config; /* NULL = plain text */
     struct tls_files files;
-    int64_t stamp; /* of the files on disk */
+    uint64_t stamp; /* of the files on disk */
     struct metric *days_left;
     int64_t alarm_days; /* told last; 0 = nothing yet */
 };
