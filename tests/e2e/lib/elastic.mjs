@@ -10,8 +10,8 @@ const run = promisify(execFile)
 const RUNNER_MB = 256
 
 export class Elastic {
-  // groups: names; functions as for startLb; npm: further options of npm:
-  static async start({ lbs = 1, groups = ['default'], functions, npm = '', pool = '' }) {
+  // groups: names; functions as for startLb; npm: further options of npm:; cplane: another control plane
+  static async start({ lbs = 1, groups = ['default'], functions, npm = '', pool = '', cplane }) {
     const e = new Elastic()
     e.state = mkdtempSync('/tmp/fnr-') // short: sockets are in it
     e.base = path.join(tempDir(), 'base.yaml')
@@ -39,7 +39,7 @@ npm:
   group_runners_max: 4
 ${npm}
 plugins:
-  control_plane: { use: process, state: ${e.state}, program: ${path.join(build, 'fnd')}, base: ${e.base}, capacity: ${RUNNER_MB} }
+  control_plane: ${cplane ?? `{ use: process, state: ${e.state}, program: ${path.join(build, 'fnd')}, base: ${e.base}, capacity: ${RUNNER_MB} }`}
 `)
     e.lbs = []
     for (let i = 0; i < lbs; i++) {

@@ -1,0 +1,285 @@
+/* control-plane/swarm: runners as services of a Docker Swarm, for those who outgrow one machine.
+ * All state is the Swarm's: a restarted manager finds its runners by their labels. */
+#include "fail.h"
+#include "options.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define REQUEST_TIMEOUT_MS 10000u
+#define ANSWER_MAX (64u << 20) /* of 10 000 runners */
+#define RUNNERS_MAX 64u        /* of one provision call */
+#define REAP_MAX 8u            /* of one list call */
+#define WHY_MAX 200
+
+struct cp {
+    const struct fn_host *host;
+    const struct fn_http_if *http;
+    const struct swarm_conf *conf;
+    const char *unix_path;     /* NULL = TCP */
+    char base[SWARM_BASE_MAX]; /* scheme and host of the urls */
+    pthread_mutex_t lock;      /* groups are asked at the same time */
+    char why[WHY_MAX];         /* what was last told of a runner that waits; guarded by lock */
+};
+
+/* ---- the engine ------------------------------------------------------------------------------ */
+
+static int call(struct cp *cp, struct fn_op *op, const char *method, const char *path,
+                const char *body, struct fn_http_answer *ret, struct fn_error *reterr)
+{
+    static const char *const json[] = {"Content-Type: application/json", NULL};
+    char url[sizeof(cp->base) + SWARM_PATH_MAX];
+    const struct fn_http_request rq = {.size = sizeof(rq),
+                                       .timeout_ms = REQUEST_TIMEOUT_MS,
+                                       .method = method,
+                                       .unix_path = cp->unix_path,
+                                       .url = url,
+                                       .headers = body ? json : NULL,
+                                       .body = body,
+                                       .body_len = body ? strlen(body) : 0,
+                                       .answer_max = ANSWER_MAX};
+
+    snprintf(url, sizeof(url), "%s%s", cp->base, path);
+    *ret = (struct fn_http_answer){.size = sizeof(*ret)};
+    return cp->http->exchange(cp->host, op, &rq, ret, reterr);
+}
+
+static struct swarm_text text_of(const struct fn_http_answer *a)
+{
+    return (struct swarm_text){a->body, a->body_len};
+}
+
+/* A GET that must answer 200; ret is the caller's to free in any case. */
+static int get(struct cp *cp, struct fn_op *op, const char *what, const char *path,
+               struct fn_http_answer *ret, struct fn_error *reterr)
+{
+    int r = call(cp, op, "GET", path, NULL, ret, reterr);
+
+    return r < 0 || ret->status == 200
+               ? r
+               : swarm_failure(cp->conf, what, ret->status, text_of(ret), reterr);
+}
+
+/* ---- list ------------------------------------------------------------------------------------ */
+
+struct listing {
+    struct cp *cp;
+    const struct fn_machine_sink *out;
+    char ended[REAP_MAX][SWARM_NAME_MAX + 1]; /* services to be taken away */
+    uint32_t n_ended;
+};
+
+/* Once per reason: lists come every second. */
+static void tell_why(struct cp *cp, const struct swarm_runner *r)
+{
+    char line[WHY_MAX];
+    int n =
+        snprintf(line, sizeof(line), "%s %s: %s", r->name, r->ended ? "ended" : "waits", r->why);
+    bool known;
+
+    pthread_mutex_lock(&cp->lock);
+    known = strcmp(cp->why, line) == 0;
+    memcpy(cp->why, line, sizeof(line));
+    pthread_mutex_unlock(&cp->lock);
+    if (!known && *cp->host->log->level >= FN_LOG_WARN) {
+        cp->host->log->write(cp->host, FN_LOG_WARN, line,
+                             n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1);
+    }
+}
+
+static int take_runner(void *ud, const struct swarm_runner *r)
+{
+    struct listing *l = ud;
+    const struct fn_machine m = {.size = sizeof(m),
+                                 .state = r->state,
+                                 .id = r->name,
+                                 .address = r->address,
+                                 .capacity_mb = r->capacity_mb};
+
+    if (r->ended && l->n_ended < REAP_MAX && swarm_is_name(r->name)) {
+        snprintf(l->ended[l->n_ended++], sizeof(l->ended[0]), "%s", r->name);
+        tell_why(l->cp, r);
+    } else if (r->state == FN_MACHINE_STARTING && *r->why) {
+        tell_why(l->cp, r);
+    }
+    return l->out->add(l->out->ud, &m);
+}
+
+static int remove_machine(void *inst, struct fn_op *op, const char *group, const char *machine_id,
+                          struct fn_error *reterr);
+
+static int list(void *inst, struct fn_op *op, const char *group, const struct fn_machine_sink *out,
+                struct fn_error *reterr)
+{
+    struct cp *cp = inst;
+    struct listing l = {.cp = cp, .out = out};
+    struct fn_http_answer services = {.size = sizeof(services)};
+    struct fn_http_answer tasks = {.size = sizeof(tasks)};
+    struct fn_http_answer nodes = {.size = sizeof(nodes)};
+    char path[SWARM_PATH_MAX];
+    int r = swarm_list_path(cp->conf, "services", group, path, reterr);
+
+    r = r < 0 ? r : get(cp, op, "list of services", path, &services, reterr);
+    r = r < 0 ? r : swarm_list_path(cp->conf, "tasks", group, path, reterr);
+    r = r < 0 ? r : get(cp, op, "list of tasks", path, &tasks, reterr);
+    r = r < 0 ? r : get(cp, op, "list of nodes", "/nodes", &nodes, reterr);
+    r = r < 0 ? r
+              : swarm_join(text_of(&services), text_of(&tasks), text_of(&nodes), take_runner, &l,
+                           reterr);
+    cp->http->free_answer(&services);
+    cp->http->free_answer(&tasks);
+    cp->http->free_answer(&nodes);
+    /* A service whose runner ended would stay for ever; if this fails, the next list tries again.
+     */
+    for (uint32_t i = 0; r == 0 && i < l.n_ended; i++) {
+        (void)remove_machine(cp, op, group, l.ended[i], NULL);
+    }
+    return r;
+}
+
+/* ---- provision and remove -------------------------------------------------------------------- */
+
+static int create_service(struct cp *cp, struct fn_op *op, const char *group, uint64_t request_id,
+                          uint32_t index, struct fn_error *reterr)
+{
+    struct fn_http_answer a = {.size = sizeof(a)};
+    char name[SWARM_NAME_MAX + 1];
+    char *body = NULL;
+    int r;
+
+    swarm_name(cp->conf, group, request_id, index, name);
+    r = swarm_create_body(cp->conf, name, group, request_id, &body, reterr);
+    r = r < 0 ? r : call(cp, op, "POST", "/services/create", body, &a, reterr);
+    if (r == 0 && a.status != 201 && a.status != 200 && a.status != 409) { /* 409: it is there */
+        r = swarm_failure(cp->conf, "create", a.status, text_of(&a), reterr);
+    }
+    cp->http->free_answer(&a);
+    free(body);
+    return r;
+}
+
+static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n,
+                     uint64_t request_id, uint32_t *ret_accepted, struct fn_error *reterr)
+{
+    uint32_t done = 0;
+    int r = 0;
+
+    n = n < RUNNERS_MAX ? n : RUNNERS_MAX;
+    while (done < n && (r = create_service(inst, op, group, request_id, done, reterr)) == 0) {
+        done++;
+    }
+    if (r < 0 && done == 0) {
+        return r;
+    }
+    *ret_accepted = done; /* those of a repeated request are there already */
+    return 0;
+}
+
+/* By the id of the service that carries our labels: what else has that name, or an id that begins
+ * like it, is not there for us. */
+static int remove_machine(void *inst, struct fn_op *op, const char *group, const char *machine_id,
+                          struct fn_error *reterr)
+{
+    struct cp *cp = inst;
+    struct fn_http_answer a = {.size = sizeof(a)};
+    char path[32 + SWARM_NAME_MAX + SWARM_ID_MAX];
+    char id[SWARM_ID_MAX + 1];
+    bool gone;
+    int r;
+
+    if (!swarm_is_name(machine_id)) {
+        return 0;
+    }
+    snprintf(path, sizeof(path), "/services/%s", machine_id);
+    r = get(cp, op, "remove", path, &a, reterr);
+    r = r < 0 ? r : swarm_is_ours(text_of(&a), cp->conf, group, machine_id, id, reterr);
+    gone = r == FN_E_NOT_FOUND && a.status == 404;
+    cp->http->free_answer(&a);
+    if (r <= 0) {
+        return gone ? 0 : r;
+    }
+    snprintf(path, sizeof(path), "/services/%s", id);
+    r = call(cp, op, "DELETE", path, NULL, &a, reterr);
+    if (r == 0 && a.status != 200 && a.status != 204 && a.status != 404) {
+        r = swarm_failure(cp->conf, "remove", a.status, text_of(&a), reterr);
+    }
+    cp->http->free_answer(&a);
+    return r;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void destroy(void *inst)
+{
+    struct cp *cp = inst;
+
+    if (cp) {
+        pthread_mutex_destroy(&cp->lock);
+        free(cp);
+    }
+}
+
+static int create(const struct fn_host *host, const void *conf, void **ret_inst,
+                  struct fn_error *reterr)
+{
+    struct cp *cp = calloc(1, sizeof(*cp));
+    int r;
+
+    if (!cp) {
+        return fail_platform(reterr, FN_E_EXHAUSTED, "control plane swarm: out of memory");
+    }
+    pthread_mutex_init(&cp->lock, NULL);
+    cp->host = host;
+    cp->conf = conf;
+    cp->http = host->get(host, "fn.http", 1);
+    r = swarm_address(cp->conf->docker_host, &cp->unix_path, cp->base, reterr);
+    r = r < 0 ? r : swarm_check(cp->conf, reterr);
+    if (r < 0) {
+        destroy(cp);
+        return r;
+    }
+    *ret_inst = cp;
+    return 0;
+}
+
+static const struct fn_cplane_ops ops = {
+    .hdr = FN_HDR(struct fn_cplane_ops, FN_MAGIC_CPLANE),
+    .list = list,
+    .provision = provision,
+    .remove = remove_machine,
+};
+
+static const struct fn_need needs[] = {
+    {.iface = "fn.http", .major = 1, .minor_min = 0},
+    {.iface = NULL},
+};
+
+static const struct fn_factory factory = {
+    .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
+    .kind = FN_KIND_CONTROL_PLANE,
+    .name = "swarm",
+    .summary = "Runners as services of a Docker Swarm.",
+    .kind_major = FN_CPLANE_MAJOR,
+    .kind_minor = FN_CPLANE_MINOR,
+    .conf_size = sizeof(struct swarm_conf),
+    .needs = needs,
+    .opts = swarm_opts,
+    .ops = &ops,
+    .create = create,
+    .destroy = destroy,
+};
+
+static const struct fn_factory *const factories[] = {&factory, NULL};
+
+static const struct fn_manifest manifest = {
+    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
+    .abi_major = FN_ABI_MAJOR,
+    .abi_minor = FN_ABI_MINOR,
+    .name = "cp-swarm",
+    .version = FND_VERSION,
+    .license = "Apache-2.0",
+    .build_tag = FN_BUILD_TAG,
+    .factories = factories,
+};
+
+FN_PLUGIN_DEFINE(cp_swarm, manifest)

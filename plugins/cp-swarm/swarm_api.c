@@ -1,0 +1,595 @@
+#include "swarm_api.h"
+#include "fail.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+
+#define PREFIX "fnd-"
+#define NAME_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+#define GROUP_PLAIN 15 /* longest group that is written as it is; a hash has 16 */
+#define MIB (1024 * 1024)
+#define UNIX_PATH_MAX 107
+#define KEPT_MIN_MB 256
+#define KEPT_MAX_MB 5120
+
+#define LABEL_OWNER "fnd.owner"
+#define LABEL_GROUP "fnd.group"
+#define LABEL_REQUEST "fnd.request"
+#define LABEL_PORT "fnd.port"
+#define LABEL_CAPACITY "fnd.capacity_mb"
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static bool mount_ok(const char *text)
+{
+    const char *target = strchr(text, ':');
+    const char *mode = target ? strchr(target + 1, ':') : NULL;
+
+    return target && target > text && target[1] == '/' &&
+           (!mode || strcmp(mode, ":ro") == 0 || strcmp(mode, ":rw") == 0);
+}
+
+static bool env_ok(const char *text)
+{
+    const char *equals = strchr(text, '=');
+
+    return equals && equals > text;
+}
+
+static bool constraint_ok(const char *text)
+{
+    return strstr(text, "==") || strstr(text, "!=");
+}
+
+static int check_list(const char *key, const struct fn_strlist *list, bool (*ok)(const char *),
+                      const char *expected, struct fn_error *reterr)
+{
+    for (uint64_t i = 0; i < list->n; i++) {
+        if (!ok(list->items[i])) {
+            return fail_platform(reterr, FN_E_INVALID, "%s, got \"%.80s\"; expected %s", key,
+                                 list->items[i], expected);
+        }
+    }
+    return 0;
+}
+
+int swarm_check(const struct swarm_conf *conf, struct fn_error *reterr)
+{
+    int r;
+
+    if (conf->owner[strspn(conf->owner, NAME_BYTES)] != '\0') {
+        return fail_platform(reterr, FN_E_INVALID,
+                             "owner, got \"%.64s\"; expected letters, digits, - and _",
+                             conf->owner);
+    }
+    r = check_list("mounts", &conf->mounts, mount_ok,
+                   "source:/target or source:/target:ro, where source is a path of the node or the "
+                   "name of a volume",
+                   reterr);
+    if (r == 0) {
+        r = check_list("env", &conf->env, env_ok, "NAME=value", reterr);
+    }
+    if (r == 0) {
+        r = check_list("constraints", &conf->constraints, constraint_ok,
+                       "an expression such as node.labels.zone==a or node.role!=manager", reterr);
+    }
+    return r;
+}
+
+int swarm_address(const char *docker_host, const char **ret_unix_path,
+                  char ret_base[SWARM_BASE_MAX], struct fn_error *reterr)
+{
+    static const char unix_scheme[] = "unix://";
+    static const char tcp_scheme[] = "tcp://";
+    const char *rest;
+
+    if (strncmp(docker_host, unix_scheme, sizeof(unix_scheme) - 1) == 0) {
+        rest = docker_host + sizeof(unix_scheme) - 1;
+        if (*rest == '/' && strlen(rest) <= UNIX_PATH_MAX) {
+            *ret_unix_path = rest;
+            snprintf(ret_base, SWARM_BASE_MAX, "http://localhost");
+            return 0;
+        }
+    } else if (strncmp(docker_host, tcp_scheme, sizeof(tcp_scheme) - 1) == 0) {
+        rest = docker_host + sizeof(tcp_scheme) - 1;
+        if (*rest && strlen(rest) < SWARM_BASE_MAX - 8 && !strpbrk(rest, "/ ?#@")) {
+            *ret_unix_path = NULL;
+            snprintf(ret_base, SWARM_BASE_MAX, "http://%s", rest);
+            return 0;
+        }
+    }
+    return fail_platform(reterr, FN_E_INVALID,
+                         "docker_host, got \"%.80s\"; expected unix:///path (at most %d bytes) or "
+                         "tcp://host:port",
+                         docker_host, UNIX_PATH_MAX);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* FNV-1a. */
+static uint64_t hash_of(const char *text)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+
+    for (; *text; text++) {
+        h = (h ^ (unsigned char)*text) * 0x100000001b3u;
+    }
+    return h;
+}
+
+void swarm_name(const struct swarm_conf *conf, const char *group, uint64_t request_id,
+                uint32_t index, char ret[SWARM_NAME_MAX + 1])
+{
+    char short_group[GROUP_PLAIN + 2];
+    size_t len = strlen(group);
+
+    if (len > 0 && len <= GROUP_PLAIN && strspn(group, NAME_BYTES) == len) {
+        memcpy(short_group, group, len + 1);
+    } else {
+        snprintf(short_group, sizeof(short_group), "%016" PRIx64, hash_of(group));
+    }
+    snprintf(ret, SWARM_NAME_MAX + 1, PREFIX "%.16s-%s-r%" PRIx64 "-%u", conf->owner, short_group,
+             request_id, index % 1000);
+}
+
+bool swarm_is_name(const char *name)
+{
+    size_t len = strlen(name);
+
+    return strncmp(name, PREFIX, sizeof(PREFIX) - 1) == 0 && len <= SWARM_NAME_MAX &&
+           strspn(name, NAME_BYTES) == len;
+}
+
+static json_t *strings(const struct fn_strlist *list)
+{
+    json_t *out = json_array();
+
+    for (uint64_t i = 0; i < list->n; i++) {
+        json_array_append_new(out, json_string(list->items[i]));
+    }
+    return out;
+}
+
+/* What the node says of itself, unless the operator's list says it. */
+static void add_env(json_t *env, const struct fn_strlist *list, const char *name, const char *value)
+{
+    size_t len = strlen(name);
+
+    for (uint64_t i = 0; i < list->n; i++) {
+        if (strncmp(list->items[i], name, len) == 0 && list->items[i][len] == '=') {
+            return;
+        }
+    }
+    json_array_append_new(env, json_sprintf("%s=%s", name, value));
+}
+
+static json_t *env_of(const struct swarm_conf *conf)
+{
+    json_t *env = strings(&conf->env);
+    char number[24];
+
+    add_env(env, &conf->env, "FN_NODE_TYPE", "pure-runner");
+    snprintf(number, sizeof(number), "%" PRId64, conf->grpc_port);
+    add_env(env, &conf->env, "FN_GRPC_PORT", number);
+    snprintf(number, sizeof(number), "%" PRId64, conf->capacity_mb * MIB);
+    add_env(env, &conf->env, "FN_MAX_TOTAL_MEMORY_BYTES", number);
+    return env;
+}
+
+static json_t *mounts_of(const struct swarm_conf *conf)
+{
+    json_t *mounts = json_array();
+
+    for (uint64_t i = 0; i < conf->mounts.n; i++) {
+        const char *source = conf->mounts.items[i];
+        const char *target = strchr(source, ':');
+        const char *mode = strchr(target + 1, ':');
+        size_t len = mode ? (size_t)(mode - target - 1) : strlen(target + 1);
+
+        json_array_append_new(
+            mounts, json_pack("{s:s, s:s%, s:s%, s:b}", "Type", *source == '/' ? "bind" : "volume",
+                              "Source", source, (size_t)(target - source), "Target", target + 1,
+                              len, "ReadOnly", mode && strcmp(mode, ":ro") == 0));
+    }
+    return mounts;
+}
+
+static json_t *container_of_runner(const struct swarm_conf *conf)
+{
+    json_t *c = json_object();
+
+    json_object_set_new(c, "Image", json_string(conf->image));
+    json_object_set_new(c, "Env", env_of(conf));
+    json_object_set_new(c, "Mounts", mounts_of(conf));
+    json_object_set_new(c, "Init", json_true());
+    json_object_set_new(c, "StopGracePeriod", json_integer(conf->stop_grace_ns));
+    if (conf->capabilities.n > 0) {
+        json_object_set_new(c, "CapabilityAdd", strings(&conf->capabilities));
+    }
+    return c;
+}
+
+/* A runner keeps a part of its container's memory back: a tenth, within bounds. Less than that on
+ * top of the capacity would be taken from it. */
+static int64_t memory_mb(const struct swarm_conf *conf)
+{
+    int64_t kept = (conf->capacity_mb + 8) / 9;
+
+    if (conf->overhead_mb > 0) {
+        return conf->capacity_mb + conf->overhead_mb;
+    }
+    kept = kept < KEPT_MIN_MB ? KEPT_MIN_MB : kept;
+    kept = kept > KEPT_MAX_MB ? KEPT_MAX_MB : kept;
+    return conf->capacity_mb + kept;
+}
+
+static json_t *task_of(const struct swarm_conf *conf)
+{
+    json_int_t memory = memory_mb(conf) * MIB;
+    json_t *task = json_object();
+
+    json_object_set_new(task, "ContainerSpec", container_of_runner(conf));
+    json_object_set_new(task, "Resources",
+                        json_pack("{s:{s:I}, s:{s:I}}", "Limits", "MemoryBytes", memory,
+                                  "Reservations", "MemoryBytes", memory));
+    json_object_set_new(task, "RestartPolicy", json_pack("{s:s}", "Condition", "none"));
+    json_object_set_new(task, "Placement",
+                        json_pack("{s:o}", "Constraints", strings(&conf->constraints)));
+    if (conf->network) {
+        json_object_set_new(task, "Networks", json_pack("[{s:s}]", "Target", conf->network));
+    }
+    return task;
+}
+
+/* Without a network, the node's engine picks a free port. On the node's own network there is one
+ * runner per node: the port that is named here is what tells the Swarm so. dnsrr and host mode need
+ * neither the routing mesh nor IP_VS. */
+static json_t *endpoint_of(const struct swarm_conf *conf)
+{
+    json_t *endpoint = json_pack("{s:s}", "Mode", "dnsrr");
+    json_t *port;
+
+    if (!conf->network || strcmp(conf->network, "host") == 0) {
+        port = json_pack("{s:s, s:I, s:s}", "Protocol", "tcp", "TargetPort",
+                         (json_int_t)conf->grpc_port, "PublishMode", "host");
+        if (conf->network) {
+            json_object_set_new(port, "PublishedPort", json_integer(conf->grpc_port));
+        }
+        json_object_set_new(endpoint, "Ports", json_pack("[o]", port));
+    }
+    return endpoint;
+}
+
+int swarm_create_body(const struct swarm_conf *conf, const char *name, const char *group,
+                      uint64_t request_id, char **ret, struct fn_error *reterr)
+{
+    json_t *body;
+
+    body = json_pack("{s:s, s:{s:s, s:s, s:o, s:o, s:o}, s:o, s:{s:{s:i}}, s:o}", "Name", name,
+                     "Labels", LABEL_OWNER, conf->owner, LABEL_GROUP, group, LABEL_REQUEST,
+                     json_sprintf("%" PRIx64, request_id), LABEL_PORT,
+                     json_sprintf("%" PRId64, conf->grpc_port), LABEL_CAPACITY,
+                     json_sprintf("%" PRId64, conf->capacity_mb), "TaskTemplate", task_of(conf),
+                     "Mode", "Replicated", "Replicas", 1, "EndpointSpec", endpoint_of(conf));
+    if (!body) {
+        return fail_platform(reterr, FN_E_INVALID, "group, got \"%.64s\"; expected UTF-8", group);
+    }
+    *ret = json_dumps(body, JSON_COMPACT);
+    json_decref(body);
+    return *ret ? 0 : fail_platform(reterr, FN_E_EXHAUSTED, "create: out of memory");
+}
+
+/* Percent-encodes for a query; false when it does not fit. */
+static bool append_escaped(char *ret, size_t cap, const char *text)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~";
+    size_t n = strlen(ret);
+
+    for (; *text; text++) {
+        if (n + 4 > cap) {
+            return false;
+        }
+        n += (size_t)snprintf(ret + n, cap - n, strchr(plain, *text) ? "%c" : "%%%02X",
+                              (unsigned char)*text);
+    }
+    return true;
+}
+
+int swarm_list_path(const struct swarm_conf *conf, const char *what, const char *group,
+                    char ret[SWARM_PATH_MAX], struct fn_error *reterr)
+{
+    json_t *filters = json_pack("{s:[o, o]}", "label", json_sprintf(LABEL_OWNER "=%s", conf->owner),
+                                json_sprintf(LABEL_GROUP "=%s", group));
+    char *text = filters ? json_dumps(filters, JSON_COMPACT) : NULL;
+    bool ok;
+
+    snprintf(ret, SWARM_PATH_MAX, "/%s?filters=", what);
+    ok = text && append_escaped(ret, SWARM_PATH_MAX, text);
+    free(text);
+    json_decref(filters);
+    return ok ? 0
+              : fail_platform(reterr, FN_E_INVALID,
+                              "group, got \"%.64s\"; expected UTF-8 of at most 255 bytes", group);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *s = json_string_value(json_object_get(object, key));
+
+    return s ? s : "";
+}
+
+static int malformed(const char *what, struct fn_error *reterr)
+{
+    return fail_platform(reterr, FN_E_UNAVAILABLE,
+                         "%s: the engine's answer is malformed; expected the JSON of API 1.40 or "
+                         "newer",
+                         what);
+}
+
+static bool desired_running(const json_t *task)
+{
+    const char *desired = text_of(task, "DesiredState");
+
+    return strcmp(desired, "running") == 0 || strcmp(desired, "ready") == 0;
+}
+
+/* Of two tasks of a service, the one that counts. There is one unless an operator updated it. */
+static bool is_newer(const json_t *task, const json_t *than)
+{
+    if (desired_running(task) != desired_running(than)) {
+        return desired_running(task);
+    }
+    return json_integer_value(json_object_get(json_object_get(task, "Version"), "Index")) >
+           json_integer_value(json_object_get(json_object_get(than, "Version"), "Index"));
+}
+
+/* Service id -> the task that counts, or NULL when the list is malformed. */
+static json_t *tasks_by_service(const json_t *tasks)
+{
+    json_t *map = json_object();
+    json_t *task;
+    size_t i;
+
+    json_array_foreach(tasks, i, task)
+    {
+        const char *service = text_of(task, "ServiceID");
+        const json_t *known = json_object_get(map, service);
+
+        if (!*service || !*text_of(json_object_get(task, "Status"), "State")) {
+            json_decref(map);
+            return NULL;
+        }
+        if (!known || is_newer(task, known)) {
+            json_object_set(map, service, task);
+        }
+    }
+    return map;
+}
+
+/* Node id -> node, or NULL when the list is malformed. */
+static json_t *nodes_by_id(const json_t *nodes)
+{
+    json_t *map = json_object();
+    json_t *node;
+    size_t i;
+
+    json_array_foreach(nodes, i, node)
+    {
+        if (!*text_of(node, "ID")) {
+            json_decref(map);
+            return NULL;
+        }
+        json_object_set(map, text_of(node, "ID"), node);
+    }
+    return map;
+}
+
+/* The address under which the node joined. A manager that did not say one is known as 0.0.0.0, and
+ * by the address that the other managers use. */
+static void node_address(const json_t *node, char *ret, size_t cap)
+{
+    const char *addr = text_of(json_object_get(node, "Status"), "Addr");
+    char *colon;
+
+    snprintf(ret, cap, "%s", addr);
+    if (!*addr || strcmp(addr, "0.0.0.0") == 0) {
+        snprintf(ret, cap, "%s", text_of(json_object_get(node, "ManagerStatus"), "Addr"));
+        colon = strrchr(ret, ':');
+        if (colon) {
+            *colon = '\0';
+        }
+    }
+}
+
+/* "10.0.1.7/24" of the first network that gave the task an address. */
+static void attachment_address(const json_t *task, char *ret, size_t cap)
+{
+    json_t *attachment;
+    size_t i;
+
+    *ret = '\0';
+    json_array_foreach(json_object_get(task, "NetworksAttachments"), i, attachment)
+    {
+        const char *address =
+            json_string_value(json_array_get(json_object_get(attachment, "Addresses"), 0));
+
+        if (address) {
+            snprintf(ret, cap, "%.*s", (int)strcspn(address, "/"), address);
+            return;
+        }
+    }
+}
+
+/* A published port of the node, else an address of the task's own, else the node's network. */
+static bool find_address(const json_t *task, const json_t *node, const char *label_port,
+                         char ret[SWARM_ADDRESS_MAX])
+{
+    const json_t *status = json_object_get(task, "Status");
+    const json_t *ports = json_object_get(json_object_get(status, "PortStatus"), "Ports");
+    json_int_t port =
+        json_integer_value(json_object_get(json_array_get(ports, 0), "PublishedPort"));
+    char host[SWARM_ADDRESS_MAX - 16] = "";
+
+    if (port == 0) {
+        port = strtol(label_port, NULL, 10);
+        attachment_address(task, host, sizeof(host));
+    }
+    if (!*host) {
+        node_address(node, host, sizeof(host));
+    }
+    if (!*host || port < 1 || port > 65535) {
+        return false;
+    }
+    snprintf(ret, SWARM_ADDRESS_MAX, strchr(host, ':') && *host != '[' ? "[%s]:%d" : "%s:%d", host,
+             (int)port);
+    return true;
+}
+
+static bool has_ended(const char *state)
+{
+    static const char *const words[] = {"complete", "failed",   "shutdown",
+                                        "rejected", "orphaned", "remove"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(state, words[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void judge(struct swarm_runner *r, const json_t *task, const json_t *nodes,
+                  const char *label_port, char address[SWARM_ADDRESS_MAX])
+{
+    const json_t *status = json_object_get(task, "Status");
+    const char *state = text_of(status, "State");
+    const json_t *node = json_object_get(nodes, text_of(task, "NodeID"));
+
+    r->state = FN_MACHINE_STARTING;
+    r->address = NULL;
+    r->ended = false;
+    r->why = text_of(status, "Err");
+    if (!task) {
+        return; /* the Swarm has not looked at it yet */
+    }
+    if (!desired_running(task) || has_ended(state)) {
+        r->state = FN_MACHINE_GONE;
+        r->ended = has_ended(state);
+        r->why = *r->why ? r->why : text_of(status, "Message");
+    } else if (strcmp(state, "running") == 0 && find_address(task, node, label_port, address)) {
+        r->state = FN_MACHINE_READY;
+        r->address = address;
+    }
+}
+
+static int tell(const json_t *services, const json_t *tasks, const json_t *nodes,
+                int (*cb)(void *ud, const struct swarm_runner *r), void *ud,
+                struct fn_error *reterr)
+{
+    json_t *service;
+    size_t i;
+
+    json_array_foreach(services, i, service)
+    {
+        const json_t *spec = json_object_get(service, "Spec");
+        const json_t *labels = json_object_get(spec, "Labels");
+        const json_t *task = json_object_get(tasks, text_of(service, "ID"));
+        char address[SWARM_ADDRESS_MAX];
+        struct swarm_runner r = {.name = text_of(spec, "Name")};
+        int rc;
+
+        if (!*r.name || !*text_of(service, "ID")) {
+            return malformed("list of services", reterr);
+        }
+        r.capacity_mb = strtoull(text_of(labels, LABEL_CAPACITY), NULL, 10);
+        judge(&r, task, nodes, text_of(labels, LABEL_PORT), address);
+        rc = cb(ud, &r);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+int swarm_join(struct swarm_text services, struct swarm_text tasks, struct swarm_text nodes,
+               int (*cb)(void *ud, const struct swarm_runner *r), void *ud, struct fn_error *reterr)
+{
+    json_t *s = json_loadb(services.body, services.len, 0, NULL);
+    json_t *t = json_loadb(tasks.body, tasks.len, 0, NULL);
+    json_t *n = json_loadb(nodes.body, nodes.len, 0, NULL);
+    json_t *task_of_service = json_is_array(t) ? tasks_by_service(t) : NULL;
+    json_t *node_of_id = json_is_array(n) ? nodes_by_id(n) : NULL;
+    int r;
+
+    if (!json_is_array(s)) {
+        r = malformed("list of services", reterr);
+    } else if (!task_of_service) {
+        r = malformed("list of tasks", reterr);
+    } else if (!node_of_id) {
+        r = malformed("list of nodes", reterr);
+    } else {
+        r = tell(s, task_of_service, node_of_id, cb, ud, reterr);
+    }
+    json_decref(task_of_service);
+    json_decref(node_of_id);
+    json_decref(s);
+    json_decref(t);
+    json_decref(n);
+    return r;
+}
+
+int swarm_is_ours(struct swarm_text service, const struct swarm_conf *conf, const char *group,
+                  const char *name, char ret_id[SWARM_ID_MAX + 1], struct fn_error *reterr)
+{
+    json_t *root = json_loadb(service.body, service.len, 0, NULL);
+    const json_t *spec = json_object_get(root, "Spec");
+    const json_t *labels = json_object_get(spec, "Labels");
+    const char *id = text_of(root, "ID");
+    int r;
+
+    if (!*id || strlen(id) > SWARM_ID_MAX || strspn(id, NAME_BYTES) != strlen(id)) {
+        r = malformed("service", reterr);
+    } else {
+        snprintf(ret_id, SWARM_ID_MAX + 1, "%s", id);
+        r = strcmp(text_of(spec, "Name"), name) == 0 &&
+            strcmp(text_of(labels, LABEL_OWNER), conf->owner) == 0 &&
+            strcmp(text_of(labels, LABEL_GROUP), group) == 0;
+    }
+    json_decref(root);
+    return r;
+}
+
+int swarm_failure(const struct swarm_conf *conf, const char *what, uint32_t status,
+                  struct swarm_text body, struct fn_error *reterr)
+{
+    json_t *root = json_loadb(body.body ? body.body : "", body.len, 0, NULL);
+    char message[160];
+
+    snprintf(message, sizeof(message), "%s", text_of(root, "message"));
+    json_decref(root);
+    if (!*message) {
+        snprintf(message, sizeof(message), "status %u without a reason", status);
+    }
+    if (strstr(message, "not a swarm manager") || strstr(message, "not part of a swarm")) {
+        return fail_platform(reterr, FN_E_PRECONDITION,
+                             "%s: the engine at %.60s is no manager of a Swarm; run `docker swarm "
+                             "init` there, or set docker_host to a manager",
+                             what, conf->docker_host);
+    }
+    if (status == 404) {
+        return fail_platform(reterr, FN_E_NOT_FOUND, "%s: %s", what, message);
+    }
+    if (status == 409) {
+        return fail_platform(reterr, FN_E_EXISTS, "%s: %s", what, message);
+    }
+    if (status >= 400 && status < 500) {
+        return fail_platform(reterr, FN_E_INVALID, "%s: the engine refuses it: %s", what, message);
+    }
+    return fail_platform(reterr, FN_E_UNAVAILABLE, "%s: engine error %u: %s", what, status,
+                         message);
+}

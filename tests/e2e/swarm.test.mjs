@@ -1,0 +1,122 @@
+// Control plane swarm on a real Docker Swarm: runners are services, one for each.
+import assert from 'node:assert/strict'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { fnId } from './lib/cluster.mjs'
+import { Elastic } from './lib/elastic.mjs'
+import { invoke } from './lib/http.mjs'
+import { Fnd, build, freePort, until } from './lib/node.mjs'
+import { Gate, buildImage, docker, hasBridge, impossible, init, leave, services, socketPath } from './lib/swarm.mjs'
+
+const functions = { hello: { memory: 128 }, sleeper: { memory: 128 } }
+const owner = `e2e-${process.pid}`
+let image
+
+const cplane = (socket = socketPath, more = '') =>
+  `{ use: swarm, docker_host: "unix://${socket}", image: "${image}", owner: ${owner}, capacity: 256, stop_grace: 5s${more} }`
+
+const start = (options = {}) => Elastic.start({ functions, cplane: cplane(options.socket, options.more), ...options })
+
+const hello = async (e) => {
+  const answer = await invoke(e.lbs[0], fnId('hello'), '{"name":"Swarm"}')
+  assert.equal(answer.status, 200, answer.text)
+  assert.match(answer.text, /Hello Swarm/)
+}
+
+const given = (e) => until('all runners are given back', async () => Object.keys(await e.states()).length === 0 && services(owner).length === 0, 30_000)
+
+const why = impossible()
+
+describe('runners in a Docker Swarm', () => {
+  if (why) {
+    it(`is not possible here: ${why}`, () => {})
+    return
+  }
+  const bridgeBefore = hasBridge()
+  let inSwarm = false
+  before(() => { image = buildImage() })
+  after(() => { if (inSwarm) leave(bridgeBefore) })
+
+  it('an engine outside of a Swarm: one sentence that says what to do', async () => {
+    const port = await freePort()
+    const npm = await Fnd.start('npm', port, `
+node: npm
+http: { listen: "127.0.0.1:${port}" }
+grpc: { listen: "127.0.0.1:${await freePort()}" }
+admin: { socket: "off" }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins: { control_plane: ${cplane()} }
+`)
+    try {
+      await until('it is said', () => /is no manager of a Swarm; run `docker swarm init`/.test(npm.log))
+    } finally {
+      await npm.stop()
+    }
+    await init()
+    inSwarm = true
+  })
+
+  it('a call makes a service appear, is answered by it, and silence takes it away; others stay', async () => {
+    docker('service', 'create', '--detach', '--quiet', '--name', 'fnd-other', '--label', 'fnd.owner=somebody', '--label', 'fnd.group=default',
+      '--replicas', '0', image)
+    const e = await start()
+    try {
+      assert.deepEqual(services(owner), [])
+      await hello(e)
+      const [name, ...rest] = services(owner)
+      assert.deepEqual(rest, [])
+      const [service] = JSON.parse(docker('service', 'inspect', name))
+      assert.equal(service.Spec.Labels['fnd.group'], 'default')
+      assert.equal(service.Spec.Mode.Replicated.Replicas, 1)
+      assert.equal(service.Spec.TaskTemplate.Resources.Limits.MemoryBytes, (256 + 256) << 20)
+      const { runners } = await e.runners()
+      assert.deepEqual(runners.map((r) => r.id), [name])
+      assert.match(runners[0].address, /^127\.0\.0\.1:\d+$/)
+      await given(e)
+      assert.equal(await e.npm.metric('fn_npm_drain_losses'), 0)
+      assert.deepEqual(services('somebody'), ['fnd-other'])
+    } finally {
+      await e.stop()
+    }
+  })
+
+  it('answers that are lost buy nothing twice; an engine that is away costs no call', async () => {
+    const gate = await Gate.start()
+    const e = await start({ socket: gate.path })
+    try {
+      gate.lose(1)
+      await hello(e)
+      assert.equal(new Set(gate.orders).size, 1)
+      assert.ok(gate.orders.length >= 1)
+      const before = services(owner)
+      assert.equal(before.length, 1)
+      gate.away = true
+      const end = Date.now() + 2000
+      while (Date.now() < end) await hello(e)
+      gate.away = false
+      await hello(e)
+      assert.deepEqual(services(owner), before)
+      await given(e)
+    } finally {
+      await e.stop()
+      await gate.stop()
+    }
+  })
+
+  it('a runner that ends is replaced, and its service is taken away', async () => {
+    const e = await start({ npm: '  runners_min: 1' })
+    try {
+      await until('the smallest pool is there', async () => (await e.states()).active === 1, 20_000)
+      const [name] = services(owner)
+      docker('kill', docker('ps', '-q', '--filter', `label=com.docker.swarm.service.name=${name}`))
+      await until('another one came', async () => {
+        const now = services(owner)
+        return now.length === 1 && now[0] !== name && (await e.states()).active === 1
+      }, 30_000)
+      await hello(e)
+    } finally {
+      await e.stop()
+      for (const s of services(owner)) docker('service', 'rm', s)
+    }
+  })
+})
