@@ -201,6 +201,18 @@ static void check_listen(struct config *c, struct conf_problems *p)
     }
 }
 
+static void check_cors(struct config *c, struct conf_problems *p)
+{
+    const struct fn_strlist *origins = &c->http->cors.origins;
+
+    for (uint64_t i = 0; i < origins->n; i++) {
+        if (cors_origin_check(origins->items[i], i) < 0) {
+            refuse(c, SECTION_HTTP, "cors_origins", origins->items[i],
+                   "http://..., https://..., or * as the first one", p);
+        }
+    }
+}
+
 static void check_log(struct config *c, struct conf_problems *p)
 {
     const char *dest = c->log->dest;
@@ -356,6 +368,7 @@ static void check_values(struct config *c, struct conf_problems *p)
     const struct config_grpc *grpc = c->grpc;
 
     check_listen(c, p);
+    check_cors(c, p);
     check_log(c, p);
     if (c->admin->socket && c->admin->socket[0] != '/' && strcmp(c->admin->socket, "off") != 0) {
         refuse(c, SECTION_ADMIN, "socket", c->admin->socket, "an absolute path, or off", p);

@@ -10,6 +10,7 @@
 
 #include <conf/conf.h>
 #include <fn/abi.h>
+#include <http/cors.h>
 #include <http/server.h>
 #include <plugin/plugin.h>
 #include <stdbool.h>
@@ -35,6 +36,7 @@ struct config_log {
 struct config_http {
     const char *listen; /* "host:port", "[::]:port", ":port", "unix:/path" */
     struct http_limits limits;
+    struct cors cors;
 };
 
 struct config_grpc {

@@ -92,6 +92,12 @@ static const struct fn_opt http_opts[] = {
         1000000000, "Requests after which a connection is closed."),
     OPT("output_buffer", BYTES, AT(limits.out_bytes_high), "64KiB", 4 * KIB, 16 * MIB,
         "Answer bytes that may wait for a slow client before its function is slowed down."),
+    OPT_ABSENT("cors_origins", STRLIST, AT(cors.origins), 0, 0,
+               "Origins whose pages may call from a browser: http://... or https://...; * alone = "
+               "all. Others are answered 403; absent = CORS is off."),
+    OPT_ABSENT("cors_headers", STRLIST, AT(cors.headers), 0, 0,
+               "Request headers that such pages may send; absent = Origin, Content-Length and "
+               "Content-Type."),
     { .key = NULL },
 };
 #undef AT

@@ -197,6 +197,7 @@ void node_apply(struct node *n)
     log_set_level(level);
     set_budget(n);
     web_set_limits(n->web, &n->config->http->limits);
+    web_set_cors(n->web, &n->config->http->cors);
     if (node_has_runner(n)) {
         node_runner_apply(n);
     }
@@ -222,6 +223,7 @@ int node_serve(struct node *n, struct fn_error *reterr)
 {
     struct web_config web = { .listen = n->config->http->listen,
                               .limits = n->config->http->limits,
+                              .cors = n->config->http->cors,
                               .bodies = &n->bodies,
                               .lb = n->lb };
     int r = node_has_runner(n) ? node_runner_serve(n, reterr) : 0;

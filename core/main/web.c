@@ -33,6 +33,7 @@ struct exchange {
     struct http_request *req;
     struct lb_call *call;
     const char *route;
+    const char *origin; /* of a page that may read the answer, or NULL */
     int status;
     int64_t begun_ns;
 };
@@ -140,12 +141,29 @@ static void declare_metrics(struct web *w)
 
 /* ---- answers of the load balancer ------------------------------------------------------------ */
 
+/* h with what a browser must know. Without memory for it the browser hides the answer. */
+static const struct headers *with_cors(const struct exchange *x, const struct headers *h)
+{
+    const struct cors *c = &x->web->config.cors;
+    struct headers *all = x->origin && c->origins.n ? arena_alloc(x->req->arena, sizeof(*all)) : NULL;
+    int r = 0;
+
+    if (!all) {
+        return h;
+    }
+    headers_init(all, x->req->arena);
+    for (uint32_t i = 0; h && i < h->n && r == 0; i++) {
+        r = headers_add(all, h->items[i].name, h->items[i].value);
+    }
+    return r == 0 && cors_add(c, CORS_ALLOWED, x->origin, all) == 0 ? all : h;
+}
+
 static void reply_whole(void *ud, int status, const struct headers *h, const void *data, size_t len)
 {
     struct exchange *x = ud;
 
     count_answer(x, status);
-    http_answer(x->req, status, h, data, len);
+    http_answer(x->req, status, with_cors(x, h), data, len);
 }
 
 static void reply_error(void *ud, int status, const struct headers *h, const char *text,
@@ -154,7 +172,7 @@ static void reply_error(void *ud, int status, const struct headers *h, const cha
     struct exchange *x = ud;
 
     count_answer(x, status);
-    http_answer_error(x->req, status, h, text, call_id);
+    http_answer_error(x->req, status, with_cors(x, h), text, call_id);
 }
 
 static void reply_head(void *ud, int status, const struct headers *h, int64_t content_length)
@@ -162,7 +180,7 @@ static void reply_head(void *ud, int status, const struct headers *h, int64_t co
     struct exchange *x = ud;
 
     x->status = status;
-    http_answer_head(x->req, status, h, content_length);
+    http_answer_head(x->req, status, with_cors(x, h), content_length);
 }
 
 static int reply_data(void *ud, const void *data, size_t len)
@@ -303,6 +321,36 @@ static void submit(struct exchange *x)
     }
 }
 
+/* True when the request ends here: a preflight, or an origin that is not allowed. */
+static bool answer_cors(struct exchange *x)
+{
+    const struct http_request *req = x->req;
+    const struct cors *c = &x->web->config.cors;
+    enum cors_verdict verdict = cors_judge(c, req->method, req->host, &req->headers, &x->origin);
+    struct headers h;
+
+    switch (verdict) {
+    case CORS_REFUSED:
+        x->origin = NULL;
+        reply_whole(x, 403, NULL, NULL, 0);
+        return true;
+    case CORS_PREFLIGHT:
+        headers_init(&h, req->arena);
+        if (cors_add(c, verdict, x->origin, &h) < 0) {
+            reply_error(x, 503, NULL, "out of memory", NULL);
+            return true;
+        }
+        x->origin = NULL; /* its headers are there */
+        reply_whole(x, 200, &h, NULL, 0);
+        return true;
+    case CORS_NONE:
+        x->origin = NULL;
+        return false;
+    default:
+        return false;
+    }
+}
+
 static void on_request(void *ud, struct http_request *req)
 {
     struct web *w = ud;
@@ -318,6 +366,9 @@ static void on_request(void *ud, struct http_request *req)
                             .begun_ns = env_now_ns(loop_env(w->loop)) };
     req->ud = x;
     metric_add(series_of(w, x->route, method_label(req->method), 0)->count, 1);
+    if (answer_cors(x)) {
+        return;
+    }
     if (w->config.lb && lb_owns_path(req->path)) {
         submit(x);
     } else {
@@ -357,6 +408,11 @@ int web_create(struct loop *loop, const struct web_config *config, struct web **
 void web_set_limits(struct web *w, const struct http_limits *limits)
 {
     http_server_set_limits(w->server, limits);
+}
+
+void web_set_cors(struct web *w, const struct cors *cors)
+{
+    w->config.cors = *cors;
 }
 
 void web_drain(struct web *w)

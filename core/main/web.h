@@ -4,6 +4,7 @@
 #ifndef MAIN_WEB_H
 #define MAIN_WEB_H
 
+#include <http/cors.h>
 #include <http/server.h>
 #include <lb/lb.h>
 
@@ -12,6 +13,7 @@ struct web;
 struct web_config {
     const char *listen;
     struct http_limits limits;
+    struct cors cors;       /* its texts are borrowed until the next web_set_cors() */
     struct budget *bodies;
     struct lb *lb;          /* NULL: the node takes no calls */
 };
@@ -19,6 +21,7 @@ struct web_config {
 int web_create(struct loop *loop, const struct web_config *config, struct web **ret,
                struct fn_error *reterr);
 void web_set_limits(struct web *w, const struct http_limits *limits);
+void web_set_cors(struct web *w, const struct cors *cors); /* also for answers under way */
 /* Stops accepting; connections end with their running request. */
 void web_drain(struct web *w);
 uint32_t web_connections(const struct web *w);

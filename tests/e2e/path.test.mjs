@@ -140,3 +140,43 @@ describe('driver process: what cannot be run', () => {
     })
   }
 })
+
+describe('CORS', () => {
+  const page = { Origin: 'http://page.example' }
+  let cluster
+  before(async () => {
+    cluster = await startCluster({
+      functions: { hello: { triggers: ['/hello'] } },
+      lbOptions: { env: { FN_API_CORS_ORIGINS: 'http://page.example, https://other.example', FN_API_CORS_HEADERS: 'Content-Type, X-Mine' } },
+    })
+  })
+  after(() => cluster?.stop())
+
+  it('answers a preflight itself', async () => {
+    const answer = await request(cluster.lb.url(`/invoke/${fnId('hello')}`), { method: 'OPTIONS', headers: page })
+    assert.equal(answer.status, 200)
+    assert.equal(answer.text, '')
+    assert.equal(answer.headers['access-control-allow-origin'], 'http://page.example')
+    assert.equal(answer.headers['access-control-allow-methods'], 'GET,POST,PUT,HEAD,DELETE')
+    assert.equal(answer.headers['access-control-allow-headers'], 'Content-Type,X-Mine')
+    assert.equal(answer.headers['access-control-max-age'], '43200')
+    assert.equal(answer.rawHeaders.filter((h) => h === 'Vary').length, 3)
+    assert.equal((await request(cluster.lb.url('/version'), { method: 'OPTIONS' })).status, 405, 'without an origin')
+  })
+
+  it('lets pages of the list read answers and errors, and refuses others', async () => {
+    for (const [fn, status] of [['hello', 200], ['absent', 404]]) {
+      const answer = await invoke(cluster.lb, fnId(fn), '{"name":"x"}', page)
+      assert.equal(answer.status, status)
+      assert.equal(answer.headers['access-control-allow-origin'], 'http://page.example')
+      assert.equal(answer.headers.vary, 'Origin')
+    }
+    const refused = await invoke(cluster.lb, fnId('hello'), 'x', { Origin: 'http://evil.example' })
+    assert.equal(refused.status, 403)
+    assert.equal(refused.text, '')
+    assert.equal(refused.headers['fn-call-id'], undefined)
+    const plain = await invoke(cluster.lb, fnId('hello'), 'x')
+    assert.equal(plain.status, 200)
+    assert.equal(plain.headers.vary, undefined)
+  })
+})

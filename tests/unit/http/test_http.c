@@ -8,6 +8,7 @@ int main(void)
     SRunner *r;
     int failed;
 
+    add_cors(s);
     add_parse(s);
     add_refusals(s);
     add_server(s);
