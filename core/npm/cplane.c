@@ -91,6 +91,7 @@ static void take_machine(struct npm_group *g, const struct fn_machine *m, uint32
     }
     h->list_no = g->list_no;
     h->missing = 0;
+    h->braked = false;
     if (m->address && strcmp(m->address, h->address) != 0) {
         bool moved = h->address[0] != '\0';
 
@@ -122,6 +123,16 @@ static void set_brake(struct npm_group *g, uint32_t missing, uint32_t total)
     g->brake = brake;
 }
 
+/* The brake stays on a host until it is listed again, whatever becomes of the others. */
+static void brake_missing(struct npm_group *g)
+{
+    for (uint32_t i = 0; g->brake && i < g->n_hosts; i++) {
+        struct npm_host *h = host_at(g, i);
+
+        h->braked |= h->missing > 0;
+    }
+}
+
 static void count_missing(struct npm_group *g, int64_t now_ns)
 {
     uint32_t missing = 0, total = 0;
@@ -137,6 +148,7 @@ static void count_missing(struct npm_group *g, int64_t now_ns)
         missing += may_be_lost(h) && h->missing > 0;
     }
     set_brake(g, missing, total);
+    brake_missing(g);
 }
 
 static bool is_gone(const struct npm_group *g, const struct npm_host *h, int64_t now_ns)
@@ -144,7 +156,7 @@ static bool is_gone(const struct npm_group *g, const struct npm_host *h, int64_t
     if (h->missing < g->o.loss_polls) {
         return false;
     }
-    return !g->brake || !may_be_lost(h) || now_ns - h->missing_ns >= g->o.loss_brake_ns;
+    return !h->braked || !may_be_lost(h) || now_ns - h->missing_ns >= g->o.loss_brake_ns;
 }
 
 static void drop_gone(struct npm_group *g, int64_t now_ns)

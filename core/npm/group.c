@@ -46,23 +46,16 @@ const char *npm_note_text(enum npm_note what)
 
 struct npm_action *act(struct npm_group *g, enum npm_action_kind kind)
 {
-    struct npm_action *a;
-
-    if (g->out->n == NPM_ACTIONS_MAX) {
-        return NULL;
-    }
-    a = &g->out->list[g->out->n++];
+    struct npm_action *a = &g->out->list[g->out->n++];
     *a = (struct npm_action){.kind = kind};
     return a;
 }
-
-#define ROOM_FOR_ORDERS 4u /* a list, provision or remove, and a publish always find room */
 
 void note(struct npm_group *g, enum npm_note what, const char *id, uint64_t value)
 {
     struct npm_action *a;
 
-    if (g->out->n + ROOM_FOR_ORDERS >= NPM_ACTIONS_MAX) {
+    if (!has_room(g)) {
         g->out->dropped++;
         return;
     }

@@ -3,6 +3,12 @@
 
 #include <string.h>
 
+/* What happens next to it depends on its answer. */
+static bool is_busy(const struct npm_host *h)
+{
+    return h->state == NPM_BOOTING || h->state == NPM_DRAINING;
+}
+
 void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
 {
     struct npm_host *h = host_find(g, e->id);
@@ -13,12 +19,14 @@ void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
     h->status_under_way = false;
     if (e->kind == NPM_SILENT) {
         h->silent_ns = h->silent_ns ? h->silent_ns : now_ns;
-        h->status_ns = now_ns + g->o.status_busy_ns;
+        h->status_ns = now_ns + (is_busy(h) || h->state == NPM_ACTIVE ? g->o.status_busy_ns
+                                                                     : g->o.status_idle_ns);
         return;
     }
     h->silent_ns = 0;
     h->active = e->active;
     h->reported_ns = now_ns;
+    h->told_ns = h->asked_ns;
     if (e->mb != 0 && e->mb <= g->o.runner_mb_max && e->mb != h->capacity_mb) {
         host_set_capacity(g, h, e->mb);
     }
@@ -26,7 +34,7 @@ void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
         host_set_state(g, h, NPM_ACTIVE, now_ns);
         note(g, NPM_NOTE_ACTIVE, h->id, h->capacity_mb);
     }
-    h->status_ns = now_ns + (h->state == NPM_ACTIVE ? g->o.status_idle_ns : g->o.status_busy_ns);
+    h->status_ns = now_ns + (is_busy(h) ? g->o.status_busy_ns : g->o.status_idle_ns);
 }
 
 void hosts_drain(struct npm_group *g, struct npm_host *h, int64_t now_ns)
@@ -61,10 +69,11 @@ static void remove_host(struct npm_group *g, struct npm_host *h, enum npm_note w
     note(g, why, h->id, h->active);
 }
 
-/* Empty is what the host itself said, after every LB had the time to hear of the drain. */
+/* Empty is what the host itself said when it was asked after every LB had the time to hear of the
+ * drain: an answer may be older than it arrives. */
 static bool is_empty(const struct npm_group *g, const struct npm_host *h)
 {
-    return h->active == 0 && h->silent_ns == 0 && h->reported_ns >= h->since_ns + g->o.drain_min_ns;
+    return h->active == 0 && h->silent_ns == 0 && h->told_ns >= h->since_ns + g->o.drain_min_ns;
 }
 
 static void watch_draining(struct npm_group *g, struct npm_host *h, int64_t now_ns)
@@ -117,17 +126,15 @@ static void ask(struct npm_group *g, struct npm_host *h, int64_t now_ns, uint32_
     struct npm_action *a;
 
     if (*asked == STATUS_OF_STEP_MAX || waits || !h->address[0] || h->state == NPM_REMOVING ||
-        h->state == NPM_FOREIGN) {
+        !has_room(g)) {
         return;
     }
+    (*asked)++;
     a = act(g, NPM_DO_STATUS);
-    if (a) {
-        (*asked)++;
-        a->id = h->id;
-        a->address = h->address;
-        h->status_under_way = true;
-        h->asked_ns = now_ns;
-    }
+    a->id = h->id;
+    a->address = h->address;
+    h->status_under_way = true;
+    h->asked_ns = now_ns;
 }
 
 int64_t hosts_watch(struct npm_group *g, int64_t now_ns)

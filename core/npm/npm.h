@@ -185,6 +185,7 @@ struct npm_host {
     enum npm_host_state state;
     bool operator_drain;
     bool status_under_way;
+    bool braked;    /* missing together with most others */
     uint64_t order; /* by time of adoption: the order of members */
     uint64_t capacity_mb;
     uint32_t active;  /* calls, as last reported */
@@ -194,6 +195,7 @@ struct npm_host {
     int64_t since_ns; /* in this state */
     int64_t missing_ns;
     int64_t reported_ns; /* 0 = never answered */
+    int64_t told_ns;     /* when that answer was asked for */
     int64_t silent_ns;   /* since the first question without an answer; 0 = it answers */
     int64_t status_ns;   /* next question */
     int64_t asked_ns;    /* the one under way */

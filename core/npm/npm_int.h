@@ -109,7 +109,13 @@ static inline struct npm_host *host_at(struct npm_group *g, uint32_t i)
     return &g->hosts[g->slots[i]];
 }
 
-struct npm_action *act(struct npm_group *g, enum npm_action_kind kind); /* NULL: no room */
+/* A list, provision or remove, and a publish always find room: notes and questions leave it. */
+#define ROOM_FOR_ORDERS 4u
+static inline bool has_room(const struct npm_group *g)
+{
+    return g->out->n + ROOM_FOR_ORDERS < NPM_ACTIONS_MAX;
+}
+struct npm_action *act(struct npm_group *g, enum npm_action_kind kind);
 void note(struct npm_group *g, enum npm_note what, const char *id, uint64_t value);
 int64_t backoff_ns(const struct npm_group *g, uint32_t failures);
 void asked_add(struct npm_group *g, struct npm_request *r, uint32_t n);
@@ -134,6 +140,6 @@ void hosts_drain(struct npm_group *g, struct npm_host *h, int64_t now_ns);
 int64_t hosts_watch(struct npm_group *g, int64_t now_ns);
 
 /* scale.c */
-int64_t scale(struct npm_group *g, int64_t now_ns);
+int64_t scale(struct npm_group *g, bool may_shrink, int64_t now_ns);
 
 #endif

@@ -85,13 +85,14 @@ static struct npm_request *request_open(struct npm_group *g, int64_t now_ns)
     return free_one;
 }
 
-/* A runner that exists already and that nobody asked for is cheaper than a new one. */
+/* A runner that answers already and that nobody asked for is cheaper than a new one. */
 static bool adopt_foreign(struct npm_group *g, int64_t now_ns)
 {
     for (uint32_t i = 0; g->state_n[NPM_FOREIGN] > 0 && room(g) > 0 && i < g->n_hosts; i++) {
         struct npm_host *h = host_at(g, i);
 
-        if (h->state == NPM_FOREIGN && h->missing == 0) {
+        if (h->state == NPM_FOREIGN && h->missing == 0 && h->reported_ns != 0 &&
+            h->silent_ns == 0) {
             host_set_state(g, h, NPM_BOOTING, now_ns);
             note(g, NPM_NOTE_ADOPTED, h->id, 0);
             return true;
@@ -144,58 +145,54 @@ static void forget_requests(struct npm_group *g)
     }
 }
 
-static struct npm_host *newest_active(struct npm_group *g)
+/* Newest active host that is not needed. Of hosts of different size the newest may be too large to
+ * go while an older one is not. */
+static struct npm_host *find_surplus(struct npm_group *g, uint64_t needed_mb)
 {
-    for (uint32_t i = g->n_hosts; i > 0; i--) {
-        if (host_at(g, i - 1)->state == NPM_ACTIVE) {
-            return host_at(g, i - 1);
+    for (uint32_t i = g->n_hosts; i > 0 && g->state_n[NPM_ACTIVE] > g->o.runners_min; i--) {
+        struct npm_host *h = host_at(g, i - 1);
+
+        if (h->state == NPM_ACTIVE && needed_mb + h->capacity_mb <= g->state_mb[NPM_ACTIVE]) {
+            return h;
         }
     }
     return NULL;
-}
-
-static bool is_too_much(const struct npm_group *g, const struct npm_host *victim,
-                        uint64_t needed_mb)
-{
-    return victim && g->state_n[NPM_ACTIVE] > g->o.runners_min &&
-           needed_mb + victim->capacity_mb <= g->state_mb[NPM_ACTIVE];
 }
 
 /* Down to the most that was needed within the cool-down: a load balancer that is cut off for some
  * seconds at its end must not take the whole group along. */
 static void shrink(struct npm_group *g, int64_t now_ns)
 {
-    struct npm_host *victim = newest_active(g);
+    struct npm_host *victim = find_surplus(g, g->desired_mb);
 
     forget_requests(g);
-    if (!is_too_much(g, victim, g->desired_mb)) {
+    if (!victim) {
         g->low_since_ns = 0;
         return;
     }
     if (g->low_since_ns == 0) {
         g->low_since_ns = now_ns;
-        g->low_peak_mb = 0;
+        g->low_peak_mb = g->desired_mb;
     }
-    g->low_peak_mb = g->low_peak_mb > g->desired_mb ? g->low_peak_mb : g->desired_mb;
     if (now_ns - g->low_since_ns < g->o.cooldown_ns || now_ns < g->act_down_ns) {
         return;
     }
-    while (is_too_much(g, victim, g->low_peak_mb)) {
+    while ((victim = find_surplus(g, g->low_peak_mb))) {
         hosts_drain(g, victim, now_ns);
-        victim = newest_active(g);
     }
     g->low_since_ns = 0;
 }
 
-int64_t scale(struct npm_group *g, int64_t now_ns)
+int64_t scale(struct npm_group *g, bool may_shrink, int64_t now_ns)
 {
     predict(g, now_ns);
     if (!g->listed || now_ns < g->settled_ns) {
         return g->settled_ns > now_ns ? g->settled_ns : now_ns + g->o.poll_ns;
     }
+    g->low_peak_mb = g->low_peak_mb > g->desired_mb ? g->low_peak_mb : g->desired_mb;
     if (g->desired_mb > supply_mb(g)) {
         grow(g, now_ns);
-    } else {
+    } else if (may_shrink) {
         shrink(g, now_ns);
     }
     if (g->capped && !g->at_max) {

@@ -68,7 +68,7 @@ int64_t npm_step(struct npm_group *g, const struct npm_event *e, int64_t now_ns,
         cplane_expire(g, now_ns);
         next_ns = earlier(next_ns, hosts_watch(g, now_ns));
     }
-    next_ns = earlier(next_ns, scale(g, now_ns));
+    next_ns = earlier(next_ns, scale(g, e->kind != NPM_DEMAND, now_ns));
     next_ns = earlier(next_ns, cplane_next(g, now_ns));
     publish(g, now_ns);
     g->out = NULL;

@@ -51,7 +51,10 @@ uint64_t group_runner_id(const char *id)
 
 int group_is_news(const struct group *g, uint64_t epoch, uint64_t version)
 {
-    return !g->known || epoch > g->epoch || (epoch == g->epoch && version > g->version);
+    if (!g->known || epoch == g->epoch) {
+        return !g->known || version > g->version;
+    }
+    return g->fresh || epoch > g->epoch;
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */

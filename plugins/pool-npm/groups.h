@@ -32,6 +32,7 @@ struct group {
     uint32_t n, cap;
     uint32_t *cells; /* by key, open addressing: place in members + 1; 2 * cap */
     int known;       /* a list was taken */
+    int fresh;       /* the stream is new: its first list is what the manager knows now */
 };
 
 struct groups {
@@ -50,7 +51,8 @@ int group_member(struct group *g, const struct wire_member *m); /* < 0: no memor
 int group_list_end(struct group *g, int64_t now_ns);
 /* Members whose grace is over go. 1 = the members changed. */
 int group_expire(struct group *g, int64_t now_ns);
-/* Whether a list with this epoch and version is news. Epochs grow with the manager's starts. */
+/* Whether a list with this epoch and version is news. Epochs grow with the manager's starts, unless
+ * its wall clock went back: hence another epoch at the beginning of a stream is news as well. */
 int group_is_news(const struct group *g, uint64_t epoch, uint64_t version);
 /* Of a member's id, the same on every load balancer. */
 uint64_t group_runner_id(const char *id);

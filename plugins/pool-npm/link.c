@@ -138,6 +138,7 @@ static void take_list(struct link *l, const void *data, size_t len)
         say(l, FN_LOG_WARN, "membership", "too large, it is left out");
         return;
     }
+    g->fresh = 0;
     g->epoch = head.epoch;
     g->version = head.version;
     if (group_list_end(g, now_ns(l))) {
@@ -182,6 +183,7 @@ static void watch(struct link *l)
     }
     for (uint32_t i = 0; i < l->groups.n; i++) {
         names[i] = l->groups.list[i]->name;
+        l->groups.list[i]->fresh = 1;
     }
     wire_watch(&o, l->lb_id, names, l->groups.n);
     if (call(l, "/fnd.Pool/Watch", &o, 0, &cb, &l->watch_call) < 0) {

@@ -122,6 +122,7 @@ static void ref_list(struct world *w, struct pool *p, const struct npm_event *e)
 
         if (m->listed_no == p->list_no) {
             m->missing = 0;
+            m->braked = false;
         } else if (m->missing++ == 0) {
             m->missing_ns = w->now_ns;
         }
@@ -134,7 +135,7 @@ static bool may_be_lost(enum npm_host_state s)
 }
 
 static void check_dropped(struct world *w, const struct pool *p, const struct machine *m,
-                          bool brake, const struct npm_event *e)
+                          const struct npm_event *e)
 {
     int which = m->state == NPM_REMOVING ? SAFETY(11) : SAFETY(7);
 
@@ -143,7 +144,7 @@ static void check_dropped(struct world *w, const struct pool *p, const struct ma
                "g%u forgot %s without a list", p->no, m->id);
     } else if (m->missing < 3) {
         broken(w, which, "g%u forgot %s after %u lists without it", p->no, m->id, m->missing);
-    } else if (brake && may_be_lost(m->state) && w->now_ns - m->missing_ns < 30 * S) {
+    } else if (m->braked && may_be_lost(m->state) && w->now_ns - m->missing_ns < 30 * S) {
         broken(w, SAFETY(7), "g%u believed a mass loss after %lld ms: %s", p->no,
                (long long)((w->now_ns - m->missing_ns) / MS), m->id);
     }
@@ -153,20 +154,20 @@ static void check_dropped(struct world *w, const struct pool *p, const struct ma
 static void check_losses(struct world *w, struct pool *p, const struct npm_event *e)
 {
     uint32_t total = p->adopted_n, missing = 0;
-    bool brake;
 
-    for (uint32_t i = 0; i < p->n_known_before; i++) {
-        const struct machine *m = &p->machines[p->known_before[i]];
-
-        total += may_be_lost(m->state);
-        missing += may_be_lost(m->state) && m->missing > 0;
-    }
-    brake = total >= 3 && missing * 2 > total;
     for (uint32_t i = 0; i < p->n_known_before; i++) {
         struct machine *m = &p->machines[p->known_before[i]];
 
+        m->was = m->walk_no == p->walk_no ? m->was : m->state;
+        total += may_be_lost(m->was);
+        missing += may_be_lost(m->was) && m->missing > 0;
+    }
+    for (uint32_t i = 0; i < p->n_known_before; i++) {
+        struct machine *m = &p->machines[p->known_before[i]];
+
+        m->braked |= e->kind == NPM_LISTED && m->missing > 0 && total >= 3 && missing * 2 > total;
         if (m->walk_no != p->walk_no) {
-            check_dropped(w, p, m, brake, e);
+            check_dropped(w, p, m, e);
             m->known = false;
         }
     }
@@ -295,14 +296,16 @@ static bool note_state(struct world *w, struct pool *p, struct machine *m,
 {
     enum npm_host_state was = m->state;
 
+    m->was = was;
     if (!m->known) {
         m->known = true;
         m->missing = 0;
+        m->braked = false;
         m->ordered_ns = m->drain_ns = 0;
         m->from_drain = false;
         m->last_active = 0;
         m->last_report_ns = 0;
-        m->state = h->state;
+        m->state = m->was = h->state;
         p->adopted_n += may_be_lost(h->state);
         return false;
     }
@@ -458,7 +461,7 @@ static void check_demand(struct world *w, struct pool *p, const struct npm_figur
         p->turns += p->direction > 0;
         p->direction = -1;
         if (f->state_mb[NPM_ACTIVE] < peak) {
-            broken(w, LIVENESS(2), "g%u drains to %llu MB; %llu MB were needed within cooldown",
+            broken(w, LIVENESS(2), "g%u drains to %llu MB; %llu MB were needed within the cool-down",
                    p->no, (unsigned long long)f->state_mb[NPM_ACTIVE], (unsigned long long)peak);
         }
     }

@@ -163,6 +163,13 @@ static void place_calls(struct world *w, struct lb *lb)
 
 /* ---- members --------------------------------------------------------------------------------- */
 
+static struct group *group_of(struct lb *lb, const struct pool *p)
+{
+    static const char *const names[POOLS_MAX] = {"default", "g1", "g2", "g3"};
+
+    return lb->real ? groups_get(&lb->groups, names[p->no]) : &lb->light[p->no];
+}
+
 static bool in_snap(const struct snap *s, uint32_t place)
 {
     for (uint32_t i = 0; i < s->n; i++) {
@@ -249,13 +256,6 @@ static void take_real(struct world *w, struct lb *lb, struct pool *p, const stru
     free(before);
 }
 
-static struct group *group_of(struct lb *lb, const struct pool *p)
-{
-    static const char *const names[POOLS_MAX] = {"default", "g1", "g2", "g3"};
-
-    return lb->real ? groups_get(&lb->groups, names[p->no]) : &lb->light[p->no];
-}
-
 static void take(struct world *w, struct lb *lb, struct pool *p, struct snap *s)
 {
     struct group *g = group_of(lb, p);
@@ -264,7 +264,7 @@ static void take(struct world *w, struct lb *lb, struct pool *p, struct snap *s)
     if (!group_is_news(g, s->epoch, s->version)) {
         return;
     }
-    if (g->known && (s->epoch < epoch || (s->epoch == epoch && s->version <= version))) {
+    if (g->known && (s->epoch == epoch ? s->version <= version : s->epoch < epoch && !g->fresh)) {
         broken(w, SAFETY(9), "lb%u took list %llu after %llu", lb->no,
                (unsigned long long)s->version, (unsigned long long)version);
     }
@@ -272,6 +272,7 @@ static void take(struct world *w, struct lb *lb, struct pool *p, struct snap *s)
         take_real(w, lb, p, s, g);
     }
     g->known = 1;
+    g->fresh = 0;
     g->epoch = s->epoch;
     g->version = s->version;
     snap_unref(lb->views[p->no]);
@@ -288,9 +289,9 @@ void lb_members(struct world *w, struct lb *lb, const struct item *it)
 {
     struct snap *s = it->ptr;
 
-    if (lb->life == it->b && lb->connected == it->c && w->now_ns >= lb->cut_in_ns) {
+    if (lb->life == it->b && lb->connected && lb->stream == it->c && w->now_ns >= lb->cut_in_ns) {
         take(w, lb, &w->pools[it->group], s);
-    } else if (lb->life == it->b && lb->connected == it->c) {
+    } else if (lb->life == it->b && lb->connected && lb->stream == it->c) {
         reconnect_later(w, lb); /* a stream that lost something is broken */
     }
     snap_unref(s);
@@ -303,10 +304,10 @@ static void send_members(struct world *w, struct lb *lb, struct pool *p)
         return;
     }
     if (happens(w, F_NET_DUPLICATE, &w->rng_net)) {
-        later(w, leg_ns(w), IT_MEMBERS, p->no, lb->no, lb->life, lb->connected,
+        later(w, leg_ns(w), IT_MEMBERS, p->no, lb->no, lb->life, lb->stream,
               snap_ref(p->published));
     }
-    later(w, leg_ns(w), IT_MEMBERS, p->no, lb->no, lb->life, lb->connected,
+    later(w, leg_ns(w), IT_MEMBERS, p->no, lb->no, lb->life, lb->stream,
           snap_ref(p->published));
 }
 
@@ -330,6 +331,10 @@ void lb_reconnect(struct world *w, struct lb *lb)
         return;
     }
     lb->connected = w->start_no;
+    lb->stream++;
+    for (uint32_t i = 0; i < w->n_pools; i++) {
+        group_of(lb, &w->pools[i])->fresh = 1;
+    }
     for (uint32_t i = 0; i < w->n_pools && lb->connected; i++) {
         if (w->pools[i].version > 0) {
             send_members(w, lb, &w->pools[i]);

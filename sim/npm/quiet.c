@@ -98,9 +98,20 @@ static void check_empty(struct world *w, const struct pool *p)
 
     npm_figures(p->g, &f);
     n = npm_host_count(p->g) - f.state_n[NPM_FOREIGN];
-    if (n > w->o.runners_min + 1) {
-        broken(w, LIVENESS(4), "g%u keeps %u runners without demand; expected %u", p->no, n,
-               w->o.runners_min);
+    /* Strangers beyond what is remembered come in as others go, one by one. */
+    if (n > w->o.runners_min && p->n_alive <= npm_host_count(p->g)) {
+        for (uint32_t i = 0; i < npm_host_count(p->g); i++) {
+            const struct npm_host *h = npm_host_at(p->g, i);
+
+            trace(w, "g%u has %s %s %llu MB, since %lld s, %u calls", p->no, h->id,
+                  npm_state_name(h->state), (unsigned long long)h->capacity_mb,
+                  (long long)((w->now_ns - h->since_ns) / S), h->active);
+        }
+        broken(w, LIVENESS(4),
+               "g%u keeps %u runners without demand: %u booting, %u active, %u draining, %u "
+               "removing; expected %u",
+               p->no, n, f.state_n[NPM_BOOTING], f.state_n[NPM_ACTIVE], f.state_n[NPM_DRAINING],
+               f.state_n[NPM_REMOVING], w->o.runners_min);
     }
     if (f.asked_n > 0) {
         broken(w, LIVENESS(5), "g%u waits for %u runners without demand", p->no, f.asked_n);

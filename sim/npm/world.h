@@ -135,8 +135,9 @@ struct machine {
 
     /* books, of the manager that runs */
     bool known;
-    enum npm_host_state state;
+    enum npm_host_state state, was; /* now and before the step */
     uint32_t missing;
+    bool braked; /* missing with most others */
     int64_t missing_ns;
     uint64_t listed_no;
     int64_t drain_ns; /* DRAINING since */
@@ -245,6 +246,7 @@ struct lb {
     bool same_id;
     int64_t cut_out_ns, cut_in_ns; /* until */
     uint32_t connected;            /* to which start of the manager; 0 = not */
+    uint32_t stream;               /* number of the connection */
     struct wish wishes[POOLS_MAX];
     bool real; /* keeps members with pool-npm's code */
     struct groups groups;
@@ -265,7 +267,7 @@ struct message {
 enum item_kind {
     IT_LB,        /* a = lb */
     IT_DEMAND,    /* ptr = message, a = lb */
-    IT_MEMBERS,   /* group, a = lb, b = life of the lb, c = start of the manager; ptr = snap */
+    IT_MEMBERS,   /* group, a = lb, b = life of the lb, c = its stream; ptr = snap */
     IT_RECONNECT, /* a = lb, b = life */
     IT_EFFECT,    /* group: what the control plane was asked takes place; c = start */
     IT_ANSWER,    /* group, c = start */

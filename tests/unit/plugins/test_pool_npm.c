@@ -97,6 +97,20 @@ START_TEST(older_lists_are_no_news)
 }
 END_TEST
 
+/* Found by npm_sim (L1): after a restart with the wall clock set back every list was too old. */
+START_TEST(another_epoch_begins_a_stream)
+{
+    take("a", S);
+    g->epoch = 5;
+    g->version = 7;
+    g->fresh = 1;
+    ck_assert_int_eq(group_is_news(g, 4, 1), 1);
+    ck_assert_int_eq(group_is_news(g, 5, 6), 0);
+    g->fresh = 0;
+    ck_assert_int_eq(group_is_news(g, 4, 1), 0);
+}
+END_TEST
+
 START_TEST(ten_thousand_members)
 {
     struct wire_member m = {.address = "h:1"};
@@ -218,6 +232,7 @@ int main(void)
     tcase_add_test(t, a_sudden_loss_is_not_believed_at_once);
     tcase_add_test(t, drained_members_go_at_once);
     tcase_add_test(t, older_lists_are_no_news);
+    tcase_add_test(t, another_epoch_begins_a_stream);
     tcase_add_test(t, ten_thousand_members);
     tcase_add_test(t, groups_are_bounded);
     tcase_add_test(t, demand_is_encoded_as_protobuf);
