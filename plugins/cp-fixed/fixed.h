@@ -25,7 +25,7 @@ void fixed_destroy(struct fixed *f); /* NULL ok */
 
 int fixed_list(const struct fixed *f, const char *group, int64_t now_ns, uint64_t capacity_mb,
                const struct fn_machine_sink *out, struct fn_error *reterr);
-/* Gives out min(n, free) addresses, ready at ready_ns, those first that were given back longest ago:
+/* Gives out min(n, free) addresses, ready at ready_ns, those first that rested longest:
  * a machine that did not come up gets its next turn after all others. FN_E_EXHAUSTED when none is
  * free, FN_E_NOT_FOUND for a group without addresses. */
 int fixed_provision(struct fixed *f, const char *group, uint32_t n, uint64_t request_id,

@@ -1,10 +1,10 @@
-/* What the control plane has the shell do. State is the file system's: a folder per runner, so that a
- * restarted manager finds its runners again.
+/* What the control plane has the shell do. State is the file system's: a folder per runner, so that
+ * a restarted manager finds its runners again.
  *
  *   <state>/<group>/<id>/   fn.yaml, log, pid, grpc.sock, http.sock
+ *   <state>/<group>/last.log   of the runner that ended last without being asked
  *
- * An id is made of the request that asked for it, so that a repeated request makes nothing twice: a
- * folder can be made only once. */
+ * An id is made of the request that asked for it, so that a repeated request makes nothing twice. */
 #ifndef CP_PROCESS_SCRIPT_H
 #define CP_PROCESS_SCRIPT_H
 
@@ -12,7 +12,7 @@
 #define SCRIPT                                                                                     \
     "set -u\n"                                                                                     \
     "verb=$1 home=$2/$3\n"                                                                         \
-    /* A pid may have been given to somebody else: it is ours if its command line names the folder.*/ \
+    /* A pid may be somebody else's by now: ours names the folder in its command line. */          \
     "alive() { [ -s \"$1/pid\" ] && pid=$(cat \"$1/pid\") &&\n"                                    \
     "    tr '\\0' '\\n' <\"/proc/$pid/cmdline\" 2>/dev/null | grep -qxF \"$1/fn.yaml\"; }\n"       \
     "case $verb in\n"                                                                              \
@@ -20,7 +20,12 @@
     "    for d in \"$home\"/*/; do\n"                                                              \
     "        d=${d%/}\n"                                                                           \
     "        [ -e \"$d/fn.yaml\" ] || continue\n"                                                  \
-    "        if ! alive \"$d\"; then rm -rf \"$d\"; continue; fi\n"                                \
+    /* What it said last is all that tells why it ended. */                                        \
+    "        if ! alive \"$d\"; then\n"                                                            \
+    "            mv \"$d/log\" \"$home/last.log\" 2>/dev/null\n"                                   \
+    "            rm -rf \"$d\"\n"                                                                  \
+    "            continue\n"                                                                       \
+    "        fi\n"                                                                                 \
     "        if [ -S \"$d/grpc.sock\" ]; then echo \"ready ${d##*/} unix:$d/grpc.sock\"\n"         \
     "        else echo \"starting ${d##*/} -\"; fi\n"                                              \
     "    done ;;\n"                                                                                \
@@ -30,9 +35,12 @@
     "    [ -n \"$program\" ] || program=$(readlink \"/proc/$PPID/exe\")\n"                         \
     "    shift 6\n"                                                                                \
     "    mkdir -p \"$home\" || exit 1\n"                                                           \
+    "    [ -O \"${home%/*}\" ] || { echo \"${home%/*} belongs to another user\" >&2; exit 1; }\n"  \
     "    for id; do\n"                                                                             \
     "        d=$home/$id\n"                                                                        \
-    "        mkdir \"$d\" 2>/dev/null || continue\n"                                               \
+    /* A folder without fn.yaml is of a try that was cut short. */                                 \
+    "        [ ! -e \"$d/fn.yaml\" ] || continue\n"                                                \
+    "        mkdir -p \"$d\" || exit 1\n"                                                          \
     "        { printf 'node: pure-runner\\nadmin: { socket: \"off\" }\\n'\n"                       \
     "          printf 'http: { listen: \"unix:%s/http.sock\" }\\n' \"$d\"\n"                       \
     "          printf 'grpc: { listen: \"unix:%s/grpc.sock\" }\\n' \"$d\"\n"                       \
@@ -40,19 +48,25 @@
     "              printf 'runner: { memory_total: %sMiB }\\n' \"$memory\"; fi\n"                  \
     "        } >\"$d/fn.yaml.new\" || exit 1\n"                                                    \
     "        mv \"$d/fn.yaml.new\" \"$d/fn.yaml\"\n"                                               \
-    "        setsid \"$program\" run --config \"$d/fn.yaml\" </dev/null >\"$d/log\" 2>&1 &\n"      \
-    "        echo $! >\"$d/pid\"\n"                                                                \
-    /* The host ends the shell's process group with the shell: wait until the runner has left it. */ \
+    /* The host ends this process group at a deadline: the runner writes its pid in a session of */\
+    /* its own, so that it is known, or ends because its folder is gone. */                        \
+    "        setsid sh -c 'echo $$ >\"$1/pid.new\" && mv \"$1/pid.new\" \"$1/pid\" &&\n"           \
+    "            exec \"$2\" run --config \"$3\"' sh \"$d\" \"$program\" \"$d/fn.yaml\" \\\n"      \
+    "            </dev/null >\"$d/log\" 2>&1 &\n"                                                  \
     "        tries=0\n"                                                                            \
-    "        while [ \"$(cut -d' ' -f6 /proc/$!/stat 2>/dev/null)\" != $! ]; do\n"                 \
-    "            tries=$((tries + 1)); [ $tries -lt 200 ] || break; sleep 0.01\n"                  \
+    "        until [ -s \"$d/pid\" ] || [ $tries -ge 200 ]; do\n"                                  \
+    "            tries=$((tries + 1))\n"                                                           \
+    "            sleep 0.01\n"                                                                     \
     "        done\n"                                                                               \
     "        echo \"started $id\"\n"                                                               \
     "    done ;;\n"                                                                                \
+    /* remove <id>; asked again and again until it is gone, and not kindly after a minute. */      \
     "remove)\n"                                                                                    \
     "    d=$home/$4\n"                                                                             \
     "    [ -e \"$d\" ] || exit 0\n"                                                                \
-    "    if alive \"$d\"; then kill -TERM \"$pid\"; else rm -rf \"$d\"; fi ;;\n"                   \
+    "    if ! alive \"$d\"; then rm -rf \"$d\"\n"                                                  \
+    "    elif [ -n \"$(find \"$d/removed\" -mmin +1 2>/dev/null)\" ]; then kill -KILL \"$pid\"\n"  \
+    "    else kill -TERM \"$pid\"; [ -e \"$d/removed\" ] || : >\"$d/removed\"; fi ;;\n"            \
     "esac\n"
 
 #endif

@@ -1,5 +1,5 @@
 /* control-plane/vbox: runners in VirtualBox machines, cloned by VBoxManage or made by Vagrant.
- * Upstream (2018): the Vagrant control plane; wire-and-api 6.5, 27 to 29, names what it did wrong. */
+ * Upstream (2018): the Vagrant control plane; fn-wire-and-api 6.5, 27 to 29, its faults. */
 #include "machines.h"
 
 #include "fail.h"

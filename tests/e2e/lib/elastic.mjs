@@ -9,9 +9,12 @@ import { Fnd, build, freePort, tempDir, until } from './node.mjs'
 const run = promisify(execFile)
 const RUNNER_MB = 256
 
+const processes = (e) => `{ use: process, state: ${e.state}, program: ${path.join(build, 'fnd')}, base: ${e.base}, capacity: ${RUNNER_MB} }`
+
 export class Elastic {
-  // groups: names; functions as for startLb; npm: further options of npm:; cplane: another control plane
-  static async start({ lbs = 1, groups = ['default'], functions, npm = '', pool = '', cplane }) {
+  // groups: names; functions as for startLb; npm: further options of npm:; cplane: another control plane,
+  // text or what makes it when everything but the nodes is there.
+  static async start({ lbs = 1, groups = ['default'], functions, npm = '', cooldown = '1s', pool = '', cplane = processes }) {
     const e = new Elastic()
     e.state = mkdtempSync('/tmp/fnr-') // short: sockets are in it
     e.base = path.join(tempDir(), 'base.yaml')
@@ -32,14 +35,14 @@ npm:
   groups: [${groups.join(', ')}]
   settle: 500ms
   loss_brake: 500ms
-  cooldown: 1s
+  cooldown: ${cooldown}
   poll: 200ms
   drain_settle: 300ms
   runner_mb: ${RUNNER_MB}
   group_runners_max: 4
 ${npm}
 plugins:
-  control_plane: ${cplane ?? `{ use: process, state: ${e.state}, program: ${path.join(build, 'fnd')}, base: ${e.base}, capacity: ${RUNNER_MB} }`}
+  control_plane: ${typeof cplane === 'function' ? cplane(e) : cplane}
 `)
     e.lbs = []
     for (let i = 0; i < lbs; i++) {
