@@ -10,7 +10,7 @@
 #define ANSWER_MAX (64u << 20) /* of 10 000 runners */
 #define RUNNERS_MAX 64u        /* of one provision call */
 #define REAP_MAX 8u            /* of one list call */
-#define WHY_MAX 200
+#define TOLD_MAX 256
 
 struct cp {
     const struct fn_host *host;
@@ -19,7 +19,7 @@ struct cp {
     const char *unix_path;     /* NULL = TCP */
     char base[SWARM_BASE_MAX]; /* scheme and host of the urls */
     pthread_mutex_t lock;      /* groups are asked at the same time */
-    char why[WHY_MAX];         /* what was last told of a runner that waits; guarded by lock */
+    char told[TOLD_MAX];       /* the last line in the log; guarded by lock */
 };
 
 /* ---- the engine ------------------------------------------------------------------------------ */
@@ -70,21 +70,25 @@ struct listing {
 };
 
 /* Once per reason: lists come every second. */
-static void tell_why(struct cp *cp, const struct swarm_runner *r)
+static void tell(struct cp *cp, const char *line)
 {
-    char line[WHY_MAX];
-    int n =
-        snprintf(line, sizeof(line), "%s %s: %s", r->name, r->ended ? "ended" : "waits", r->why);
     bool known;
 
     pthread_mutex_lock(&cp->lock);
-    known = strcmp(cp->why, line) == 0;
-    memcpy(cp->why, line, sizeof(line));
+    known = strncmp(cp->told, line, sizeof(cp->told) - 1) == 0;
+    snprintf(cp->told, sizeof(cp->told), "%s", line);
     pthread_mutex_unlock(&cp->lock);
     if (!known && *cp->host->log->level >= FN_LOG_WARN) {
-        cp->host->log->write(cp->host, FN_LOG_WARN, line,
-                             n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1);
+        cp->host->log->write(cp->host, FN_LOG_WARN, line, strlen(line));
     }
+}
+
+static void tell_why(struct cp *cp, const struct swarm_runner *r)
+{
+    char line[TOLD_MAX];
+
+    snprintf(line, sizeof(line), "%s %s: %s", r->name, r->ended ? "ended" : "waits", r->why);
+    tell(cp, line);
 }
 
 static int take_runner(void *ud, const struct swarm_runner *r)
@@ -161,15 +165,20 @@ static int create_service(struct cp *cp, struct fn_op *op, const char *group, ui
 static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n,
                      uint64_t request_id, uint32_t *ret_accepted, struct fn_error *reterr)
 {
+    struct cp *cp = inst;
+    struct fn_error why = {.size = sizeof(why)};
     uint32_t done = 0;
     int r = 0;
 
     n = n < RUNNERS_MAX ? n : RUNNERS_MAX;
-    while (done < n && (r = create_service(inst, op, group, request_id, done, reterr)) == 0) {
+    while (done < n && (r = create_service(cp, op, group, request_id, done, &why)) == 0) {
         done++;
     }
     if (r < 0 && done == 0) {
-        return r;
+        return fail_platform(reterr, r, "%s", why.msg);
+    }
+    if (r < 0) {
+        tell(cp, why.msg);
     }
     *ret_accepted = done; /* those of a repeated request are there already */
     return 0;

@@ -273,7 +273,9 @@ int swarm_create_body(const struct swarm_conf *conf, const char *name, const cha
                      json_sprintf("%" PRId64, conf->capacity_mb), "TaskTemplate", task_of(conf),
                      "Mode", "Replicated", "Replicas", 1, "EndpointSpec", endpoint_of(conf));
     if (!body) {
-        return fail_platform(reterr, FN_E_INVALID, "group, got \"%.64s\"; expected UTF-8", group);
+        return fail_platform(reterr, FN_E_INVALID,
+                             "group, got \"%.64s\"; expected UTF-8, and memory for a request",
+                             group);
     }
     *ret = json_dumps(body, JSON_COMPACT);
     json_decref(body);
