@@ -1,8 +1,9 @@
-// The demo's load, its chart in the terminal and its picture. Usage: demo-elastic.mjs <picture.svg>
+// The demo's load, its chart in the terminal and its picture. Usage: demo-elastic.mjs <picture.svg> [--swarm]
 import { writeFileSync } from 'node:fs'
 import { Elastic } from '../../tests/e2e/lib/elastic.mjs'
 import { fnId } from '../../tests/e2e/lib/cluster.mjs'
 import { invoke } from '../../tests/e2e/lib/http.mjs'
+import { borrow, buildImage, socketPath } from '../../tests/e2e/lib/swarm.mjs'
 
 const STATES = ['active', 'booting', 'draining', 'removing']
 const SAMPLE_MS = 500
@@ -107,9 +108,24 @@ function picture(full) {
 
 // ---- the run -------------------------------------------------------------------------------------
 
+// Control plane swarm on this machine's engine; it is out of the Swarm again afterwards.
+async function swarm() {
+  const giveBack = await borrow()
+  try {
+    const cplane = `{ use: swarm, docker_host: "unix://${socketPath}", image: "${buildImage()}", owner: demo-${process.pid}, capacity: 256, stop_grace: 5s }`
+    return { cplane, giveBack }
+  } catch (error) {
+    giveBack()
+    throw error
+  }
+}
+
 const full = 1280
-const e = await Elastic.start({ lbs: 2, functions: { sleeper: { memory: FUNCTION_MB } } })
-console.log(`a manager, two load balancers, no runner. Legend: = wanted, # active, + booting, - draining, x removing`)
+const { cplane, giveBack } = process.argv[3] === '--swarm' ? await swarm() : { giveBack: () => {} }
+process.on('exit', giveBack)
+process.on('SIGINT', () => process.exit(130))
+const e = await Elastic.start({ lbs: 2, functions: { sleeper: { memory: FUNCTION_MB } }, cplane })
+console.log(`a manager, two load balancers, no runner; runners are ${cplane ? 'services of a Docker Swarm' : 'processes'}. Legend: = wanted, # active, + booting, - draining, x removing`)
 const begin = Date.now()
 let done = false
 const loaded = load(e.lbs).finally(() => { done = true })

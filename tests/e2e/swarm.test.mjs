@@ -6,7 +6,7 @@ import { fnId } from './lib/cluster.mjs'
 import { Elastic } from './lib/elastic.mjs'
 import { invoke } from './lib/http.mjs'
 import { Fnd, build, freePort, until } from './lib/node.mjs'
-import { Gate, buildImage, docker, hasBridge, impossible, init, leave, services, socketPath } from './lib/swarm.mjs'
+import { Gate, borrow, buildImage, docker, impossible, services, socketPath } from './lib/swarm.mjs'
 
 const functions = { hello: { memory: 128 }, sleeper: { memory: 128 } }
 const owner = `e2e-${process.pid}`
@@ -32,10 +32,9 @@ describe('runners in a Docker Swarm', () => {
     it(`is not possible here: ${why}`, () => {})
     return
   }
-  const bridgeBefore = hasBridge()
-  let inSwarm = false
+  let giveBack = () => {}
   before(() => { image = buildImage() })
-  after(() => { if (inSwarm) leave(bridgeBefore) })
+  after(() => giveBack())
 
   it('an engine outside of a Swarm: one sentence that says what to do', async () => {
     const port = await freePort()
@@ -52,8 +51,7 @@ plugins: { control_plane: ${cplane()} }
     } finally {
       await npm.stop()
     }
-    await init()
-    inSwarm = true
+    giveBack = await borrow()
   })
 
   it('a call makes a service appear, is answered by it, and silence takes it away; others stay', async () => {
@@ -103,11 +101,13 @@ plugins: { control_plane: ${cplane()} }
     }
   })
 
-  it('a runner that ends is replaced, and its service is taken away', async () => {
-    const e = await start({ npm: '  runners_min: 1' })
+  it("a runner that ends is replaced, and its service is taken away; on its node's network", async () => {
+    const grpc = await freePort()
+    const e = await start({ npm: '  runners_min: 1', more: `, network: host, grpc_port: ${grpc}, env: ["FN_PORT=${await freePort()}"]` })
     try {
       await until('the smallest pool is there', async () => (await e.states()).active === 1, 20_000)
       const [name] = services(owner)
+      assert.equal((await e.runners()).runners[0].address, `127.0.0.1:${grpc}`)
       docker('kill', docker('ps', '-q', '--filter', `label=com.docker.swarm.service.name=${name}`))
       await until('another one came', async () => {
         const now = services(owner)

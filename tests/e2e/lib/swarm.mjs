@@ -17,20 +17,22 @@ export function impossible() {
   return state === 'inactive' ? '' : `the engine is part of a Swarm already (${state}), which is not the tests' to change`
 }
 
-// Host-mode ports need neither VXLAN nor IP_VS nor iptables.
-export async function init() {
+// Makes the engine a Swarm of its own and returns what undoes it. Ports in host mode need neither VXLAN nor
+// IP_VS nor iptables.
+export async function borrow() {
+  const why = impossible()
+  if (why) throw new Error(why)
+  const bridge = hasBridge()
   docker('swarm', 'init', '--advertise-addr', '127.0.0.1', '--listen-addr', `127.0.0.1:${await freePort()}`)
+  return () => {
+    for (const id of lines(docker('service', 'ls', '-q'))) docker('service', 'rm', id)
+    docker('swarm', 'leave', '--force')
+    for (const id of lines(docker('ps', '-aq', '--filter', 'label=com.docker.swarm.service.id'))) spawnSync('docker', ['rm', '-f', id])
+    if (!bridge) spawnSync('docker', ['network', 'rm', 'docker_gwbridge'])
+  }
 }
 
-// The engine as it was.
-export function leave(bridgeBefore) {
-  for (const id of lines(docker('service', 'ls', '-q'))) docker('service', 'rm', id)
-  docker('swarm', 'leave', '--force')
-  for (const id of lines(docker('ps', '-aq', '--filter', 'label=com.docker.swarm.service.id'))) spawnSync('docker', ['rm', '-f', id])
-  if (!bridgeBefore) spawnSync('docker', ['network', 'rm', 'docker_gwbridge'])
-}
-
-export const hasBridge = () => lines(docker('network', 'ls', '--format', '{{.Name}}')).includes('docker_gwbridge')
+const hasBridge = () => lines(docker('network', 'ls', '--format', '{{.Name}}')).includes('docker_gwbridge')
 
 // The image's id: engines do not try to pull what is named so.
 export function buildImage() {
