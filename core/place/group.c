@@ -100,19 +100,3 @@ void group_destroy(struct place_group *g)
     HASH_DEL(g->place->groups, g);
     free(g);
 }
-
-void runner_unref(struct place_runner *r)
-{
-    struct engage_client *client = r->group->place->deps.client;
-
-    if (--r->refs > 0) {
-        return;
-    }
-    if (client->link_is_up(r->link)) {
-        metric_add(r->group->place->metrics.runners_up, -1);
-    }
-    client->link_close(r->link);
-    HASH_DEL(r->group->runners, r);
-    free(r->key);
-    free(r);
-}

@@ -198,7 +198,7 @@ static bool take_runner(struct place_call *pc, const struct fn_answer *answer)
     if (pc->trace) {
         trace_begin(pc->trace, pc->snap->list[index].address, answer->note, now_ns, pc->round);
     }
-    if (draining || !p->deps.client->link_is_up(r->link)) {
+    if (draining || !runner_is_up(r)) {
         trace_down(pc, now_ns, draining);
         pc->unreachable++;
         pc->last_code = FN_E_UNAVAILABLE;
@@ -551,6 +551,7 @@ int place_create(const struct place_deps *deps, struct place **ret, struct fn_er
     }
     p->deps = *deps;
     TAILQ_INIT(&p->held);
+    links_init(p);
     declare_metrics(&p->metrics);
     p->fallback = group_get(p, FN_GROUP_DEFAULT);
     if (!p->fallback) {
@@ -585,6 +586,7 @@ void place_destroy(struct place *p)
     policy_unref(p->shadow.policy);
     policies_finish(p);
     sources_finish(p);
+    links_finish(p);
     free(p);
 }
 
@@ -597,7 +599,7 @@ void place_count(const struct place *p, struct place_counts *ret)
         ret->trying += g->trying_n;
         ret->runners += g->snap->view.n;
         for (uint32_t i = 0; i < g->snap->view.n; i++) {
-            ret->runners_up += p->deps.client->link_is_up(g->snap->runners[i]->link);
+            ret->runners_up += runner_is_up(g->snap->runners[i]);
         }
     }
 }

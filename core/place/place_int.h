@@ -11,9 +11,9 @@
 /* A runner of a group across snapshots: one link, one count of attempts. Counted by the snapshots
  * that list it and by its attempts; the link is closed with the last of them. */
 struct place_runner {
-    char *key; /* "<id> <address>" */
     struct place_group *group;
-    struct engage_link *link;
+    struct engage_link *link; /* NULL: not opened yet */
+    const char *tls_name;     /* in key, behind the rest; may be NULL */
     uint32_t inflight;
     uint32_t index; /* in the group's current snapshot */
     uint32_t refs;
@@ -21,8 +21,15 @@ struct place_runner {
     int64_t refused_ns; /* when it refused a call last; 0 = never */
     bool listed;      /* by the current snapshot */
     uint64_t bound;   /* number of the last list that took it */
+    TAILQ_ENTRY(place_runner) link_unopened; /* while there is no link */
     UT_hash_handle hh;
+    char key[]; /* id, address */
 };
+
+static inline const char *runner_address(const struct place_runner *r)
+{
+    return r->key + sizeof(uint64_t);
+}
 
 struct home;
 
@@ -157,6 +164,10 @@ struct place {
     struct place_group *fallback; /* "default" */
     uint32_t waiting_n;
     bool stopping;
+    TAILQ_HEAD(, place_runner) unopened;
+    struct env_timer open_timer;
+    int64_t opened_ns; /* the last link */
+    uint32_t opened_n; /* of the running portion */
     struct place_metrics metrics;
 };
 
@@ -165,6 +176,16 @@ struct place_group *group_get(struct place *p, const char *name); /* NULL: too m
 void group_destroy(struct place_group *g);
 /* Asks up to n parked calls that wait for `mask` again, soon. */
 void group_wake(struct place_group *g, uint32_t n, uint32_t mask);
+
+/* links.c */
+#define RUNNER_WORD_MAX 255u /* bytes of an address, of a tls_name: ABI 1.0 */
+void links_init(struct place *p);
+void links_finish(struct place *p);
+/* Opens links of new runners, now and in portions later. */
+void links_open(struct place *p);
+bool runner_is_up(const struct place_runner *r);
+/* The group's runner for an entry, new or known; the caller gets a reference. NULL: no memory. */
+struct place_runner *runner_get(struct place_group *g, const struct fn_runner *e);
 void runner_unref(struct place_runner *r);
 
 /* snapshot.c */

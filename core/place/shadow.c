@@ -176,8 +176,7 @@ static void note_pick(struct place_call *pc, enum place_role role, uint32_t inde
     int64_t now_ns = env_now_ns(p->deps.env);
     enum place_pick pick = PLACE_PICK_FREE;
 
-    if ((pc->snap->list[index].flags & FN_RUNNER_DRAINING) ||
-        !p->deps.client->link_is_up(r->link)) {
+    if ((pc->snap->list[index].flags & FN_RUNNER_DRAINING) || !runner_is_up(r)) {
         pick = PLACE_PICK_DOWN;
     } else if (r->refused_ns && now_ns - r->refused_ns < REFUSED_NS) {
         pick = PLACE_PICK_REFUSED;

@@ -6,12 +6,10 @@
 #include <place/place_int.h>
 
 #include <base/log.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Of ABI 1.0. */
-#define WORD_MAX 255u
 #define RUNNER_SIZE_MIN (offsetof(struct fn_runner, since_ns) + sizeof(int64_t))
 
 static void loop_take(struct place *p)
@@ -91,10 +89,10 @@ static bool is_word(const char *s)
 {
     size_t n = 0;
 
-    while (s && n <= WORD_MAX && s[n] > ' ' && s[n] < 0x7f) {
+    while (s && n <= RUNNER_WORD_MAX && s[n] > ' ' && s[n] < 0x7f) {
         n++;
     }
-    return n > 0 && n <= WORD_MAX && s[n] == '\0';
+    return n > 0 && n <= RUNNER_WORD_MAX && s[n] == '\0';
 }
 
 static int snap_add(struct fn_snap_builder *b, const struct fn_runner *copied, uint32_t size)
@@ -234,52 +232,6 @@ int snapshot_empty(struct place_group *g)
     return 0;
 }
 
-static void on_link_state(void *ud, bool up)
-{
-    struct place_runner *r = ud;
-
-    metric_add(r->group->place->metrics.runners_up, up ? 1 : -1);
-    if (up) {
-        group_wake(r->group, 64, FN_WAKE_POOL);
-    }
-}
-
-/* The group's runner for an entry, opened if it is new. The caller gets a reference. */
-static struct place_runner *runner_get(struct place_group *g, const struct fn_runner *e)
-{
-    static const struct engage_link_cb cb = { on_link_state };
-    struct engage_client *client = g->place->deps.client;
-    struct place_runner *r;
-    char *key;
-
-    if (asprintf(&key, "%llu %s", (unsigned long long)e->id, e->address) < 0) {
-        return NULL;
-    }
-    HASH_FIND_STR(g->runners, key, r);
-    if (r) {
-        free(key);
-        r->refs++;
-        return r;
-    }
-    r = calloc(1, sizeof(*r));
-    if (!r) {
-        free(key);
-        return NULL;
-    }
-    r->key = key;
-    r->group = g;
-    r->since_ns = env_now_ns(g->place->deps.env);
-    r->refs = 1;
-    r->link = client->link_open(client, e->address, e->tls_name, &cb, r);
-    if (!r->link) {
-        free(key);
-        free(r);
-        return NULL;
-    }
-    HASH_ADD_KEYPTR(hh, g->runners, r->key, strlen(r->key), r);
-    return r;
-}
-
 /* Fills s->runners. An entry that stands twice is left out the second time: a runner has one place in
  * a list. */
 static int runners_bind(struct place_group *g, struct snapshot *s)
@@ -343,6 +295,7 @@ static int swap_in(struct place_group *g, const struct fn_runner *list, uint32_t
     }
     index_build(s);
     runners_carry(g, s);
+    links_open(g->place);
     old = g->snap;
     g->snap = s;
     metric_add(g->place->metrics.runners, (int64_t)s->view.n - old->view.n);

@@ -61,6 +61,7 @@ int group_is_news(const struct group *g, uint64_t epoch, uint64_t version)
 
 void group_list_begin(struct group *g)
 {
+    g->unusable = 0;
     for (uint32_t i = 0; i < g->n; i++) {
         g->members[i].listed = 0;
     }
@@ -107,11 +108,26 @@ static int grow(struct group *g)
     return 0;
 }
 
+/* Printable, without spaces: what the host takes for an address. */
+static int is_word(const char *s)
+{
+    size_t n = 0;
+
+    while (s[n] > ' ' && s[n] < 0x7f) {
+        n++;
+    }
+    return n > 0 && s[n] == '\0';
+}
+
 int group_member(struct group *g, const struct wire_member *m)
 {
     uint64_t key = group_runner_id(m->id);
     uint32_t *cell;
 
+    if (!m->id[0] || !is_word(m->address)) {
+        g->unusable++;
+        return 0;
+    }
     if (g->n == g->cap && grow(g) < 0) {
         return FN_E_EXHAUSTED;
     }

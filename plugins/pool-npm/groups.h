@@ -33,6 +33,7 @@ struct group {
     uint32_t *cells; /* by key, open addressing: place in members + 1; 2 * cap */
     int known;       /* a list was taken */
     int fresh;       /* the stream is new: its first list is what the manager knows now */
+    uint32_t unusable; /* entries of the last list that no call could go to */
 };
 
 struct groups {
@@ -45,7 +46,8 @@ struct group *groups_find(struct groups *gs, const char *name);
 /* NULL: too many, or no memory. */
 struct group *groups_get(struct groups *gs, const char *name);
 
-/* Between begin and end, group_member() is called for each member. end: 1 = the members changed. */
+/* Between begin and end, group_member() is called for each member; one without an id or address that
+ * can be used is only counted. end: 1 = the members changed. */
 void group_list_begin(struct group *g);
 int group_member(struct group *g, const struct wire_member *m); /* < 0: no memory, too many */
 int group_list_end(struct group *g, int64_t now_ns);

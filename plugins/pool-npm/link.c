@@ -118,6 +118,17 @@ static int head_only(void *ud, const struct wire_member *m)
     return 0;
 }
 
+static void say_unusable(const struct link *l, const struct group *g)
+{
+    char text[64];
+
+    if (g->unusable > 0) {
+        snprintf(text, sizeof(text), "%u without a usable id or address are left out",
+                 (unsigned)g->unusable);
+        say(l, FN_LOG_WARN, "members of the list", text);
+    }
+}
+
 static void take_list(struct link *l, const void *data, size_t len)
 {
     struct wire_membership head = {.member = head_only};
@@ -141,6 +152,7 @@ static void take_list(struct link *l, const void *data, size_t len)
     g->fresh = 0;
     g->epoch = head.epoch;
     g->version = head.version;
+    say_unusable(l, g);
     if (group_list_end(g, now_ns(l))) {
         l->changed(l->ud, g);
     }

@@ -179,11 +179,11 @@ static int next_field(struct reader *r, struct field *f)
     case TYPE_32:
         return skip(r, 4) < 0 ? -1 : 1;
     case TYPE_BYTES:
-        if (read_varint(r, &f->value) < 0) {
+        if (read_varint(r, &f->value) < 0 || f->value > (uint64_t)(r->end - r->at)) {
             return -1;
         }
         f->in = (struct reader){r->at, r->at + f->value};
-        return f->value > (uint64_t)(r->end - r->at) || skip(r, (size_t)f->value) < 0 ? -1 : 1;
+        return skip(r, (size_t)f->value) < 0 ? -1 : 1;
     default:
         return -1;
     }

@@ -32,7 +32,8 @@ struct engage_attempt {
 struct fake_engage {
     struct engage_client client; /* first */
     bool up_at_once;
-    bool no_memory;
+    bool no_memory; /* for attempts */
+    bool no_links;  /* memory for links */
     uint32_t attempts_made;
     uint32_t attempts_open;
     uint32_t links_open;

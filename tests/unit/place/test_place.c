@@ -979,6 +979,78 @@ START_TEST(stack_of_placers)
 }
 END_TEST
 
+static uint32_t links_n(void)
+{
+    struct engage_link *l;
+    uint32_t n = 0;
+
+    TAILQ_FOREACH(l, &fe.links, link)
+    {
+        n++;
+    }
+    return n;
+}
+
+#define MANY 1000
+
+/* However long a list is, the loop is never held for more than a few links. */
+START_TEST(links_are_opened_in_portions)
+{
+    static char names[MANY][16];
+    static const char *list[MANY + 1];
+    uint32_t before, rounds = 0;
+
+    for (int i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof(names[i]), "r%d:1", i);
+        list[i] = names[i];
+    }
+    publish("default", list);
+    ck_assert_uint_gt(links_n(), 0); /* the first ones at once */
+    ck_assert_uint_le(links_n(), 8);
+    publish("default", list);
+    ck_assert_uint_le(links_n(), 8); /* also when lists follow each other */
+    while (links_n() < MANY) {
+        before = links_n();
+        fake_env_advance(env, 2 * ENV_MS);
+        ck_assert_uint_gt(links_n(), before);
+        ck_assert_uint_le(links_n(), before + 8);
+        rounds++;
+    }
+    ck_assert_uint_eq(rounds, MANY / 8 - 1);
+    publish("default", list + MANY - 1);
+    fake_env_advance(env, 2 * ENV_MS);
+    ck_assert_uint_eq(links_n(), 1);
+}
+END_TEST
+
+/* A runner that goes before its link was opened, and one that nobody has memory for. */
+START_TEST(links_that_are_not_open)
+{
+    const char *list[] = {"r0:1", "r1:1", "r2:1", "r3:1", "r4:1", "r5:1",
+                          "r6:1", "r7:1", "r8:1", "r9:1", NULL};
+    struct place_call *a;
+
+    publish("default", list);
+    ck_assert_ptr_null(fake_engage_link(&fe, "r9:1"));
+    a = begin();
+    while (place_next(a) == PLACE_TRY) {
+        place_refused(a, FN_WHY_BUSY, FN_E_UNAVAILABLE);
+    }
+    leave(a);
+    list[8] = NULL;
+    publish("default", list); /* without r8 and r9 */
+    fake_env_advance(env, 10 * ENV_MS);
+    ck_assert_uint_eq(links_n(), 8);
+    fe.no_links = true;
+    PUBLISH("n1:1");
+    fake_env_advance(env, 10 * ENV_MS);
+    ck_assert_ptr_null(fake_engage_link(&fe, "n1:1"));
+    fe.no_links = false;
+    fake_env_advance(env, 10 * ENV_MS);
+    ck_assert_ptr_nonnull(fake_engage_link(&fe, "n1:1"));
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -990,7 +1062,7 @@ int main(void)
         bad_answers, breaker_saves_the_call, breaker_opens_for_slow_decisions_and_closes,
         breaker_ends_with_its_placer, stubborn_placer, give_up_with_a_code, groups_are_apart, demand_each_second,
         stop_gives_up_waiting_calls, many_waiting, waiting_limit, random_walks,
-        stack_of_placers,
+        stack_of_placers, links_are_opened_in_portions, links_that_are_not_open,
     };
     Suite *s = suite_create("place");
     TCase *tc = tcase_create("place");

@@ -1,0 +1,149 @@
+/* Links: the runners of a group across snapshots, and when their links are opened.
+ *
+ * Opening a link costs gRPC some 60 us and then a dial. A list of ten thousand new runners would hold the
+ * loop, and every call with it, for most of a second: only OPEN_PORTION links are opened within
+ * OPEN_PAUSE_NS, the first of them at once, the others in the order of the lists. A runner whose
+ * link is not open yet is one that cannot be reached. */
+#include <place/place_int.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OPEN_PORTION  8u
+#define OPEN_PAUSE_NS (2 * ENV_MS)
+
+bool runner_is_up(const struct place_runner *r)
+{
+    return r->link && r->group->place->deps.client->link_is_up(r->link);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void on_link_state(void *ud, bool up)
+{
+    struct place_runner *r = ud;
+
+    metric_add(r->group->place->metrics.runners_up, up ? 1 : -1);
+    if (up) {
+        group_wake(r->group, 64, FN_WAKE_POOL);
+    }
+}
+
+static bool open_link(struct place_runner *r)
+{
+    static const struct engage_link_cb cb = {on_link_state};
+    struct engage_client *client = r->group->place->deps.client;
+
+    r->link = client->link_open(client, runner_address(r), r->tls_name, &cb, r);
+    if (!r->link) {
+        return false;
+    }
+    TAILQ_REMOVE(&r->group->place->unopened, r, link_unopened);
+    return true;
+}
+
+/* Without memory the rest is tried again in the next portion. */
+static void open_portion(struct place *p)
+{
+    int64_t now_ns = env_now_ns(p->deps.env);
+    struct place_runner *r;
+
+    if (now_ns - p->opened_ns >= OPEN_PAUSE_NS) {
+        p->opened_n = 0;
+    }
+    while (p->opened_n < OPEN_PORTION && (r = TAILQ_FIRST(&p->unopened))) {
+        p->opened_ns = now_ns;
+        if (!open_link(r)) {
+            break;
+        }
+        p->opened_n++;
+    }
+    if (!TAILQ_EMPTY(&p->unopened)) {
+        env_timer_set(p->deps.env, &p->open_timer, now_ns + OPEN_PAUSE_NS);
+    }
+}
+
+static void on_open_timer(struct env_timer *t)
+{
+    open_portion(container_of(t, struct place, open_timer));
+}
+
+void links_init(struct place *p)
+{
+    TAILQ_INIT(&p->unopened);
+    p->open_timer.cb = on_open_timer;
+}
+
+void links_open(struct place *p)
+{
+    if (!TAILQ_EMPTY(&p->unopened)) {
+        open_portion(p);
+    }
+}
+
+void links_finish(struct place *p)
+{
+    env_timer_clear(p->deps.env, &p->open_timer);
+}
+
+/* ---- runners --------------------------------------------------------------------------------- */
+
+static struct place_runner *runner_create(struct place_group *g, const struct fn_runner *e,
+                                          const char *key, size_t key_len)
+{
+    size_t tls_len = e->tls_name ? strlen(e->tls_name) + 1 : 0;
+    struct place_runner *r = calloc(1, sizeof(*r) + key_len + tls_len);
+
+    if (!r) {
+        return NULL;
+    }
+    memcpy(r->key, key, key_len);
+    if (e->tls_name) {
+        r->tls_name = memcpy(r->key + key_len, e->tls_name, tls_len);
+    }
+    r->group = g;
+    r->since_ns = env_now_ns(g->place->deps.env);
+    r->refs = 1;
+    TAILQ_INSERT_TAIL(&g->place->unopened, r, link_unopened);
+    HASH_ADD_KEYPTR(hh, g->runners, r->key, key_len, r);
+    return r;
+}
+
+struct place_runner *runner_get(struct place_group *g, const struct fn_runner *e)
+{
+    char key[sizeof(e->id) + RUNNER_WORD_MAX + 1];
+    size_t address_len = strlen(e->address);
+    size_t key_len = sizeof(e->id) + address_len + 1;
+    struct place_runner *r;
+
+    if (address_len > RUNNER_WORD_MAX) {
+        return NULL;
+    }
+    memcpy(key, &e->id, sizeof(e->id));
+    memcpy(key + sizeof(e->id), e->address, address_len + 1);
+    HASH_FIND(hh, g->runners, key, key_len, r);
+    if (!r) {
+        return runner_create(g, e, key, key_len);
+    }
+    r->refs++;
+    return r;
+}
+
+void runner_unref(struct place_runner *r)
+{
+    struct place *p = r->group->place;
+
+    if (--r->refs > 0) {
+        return;
+    }
+    if (runner_is_up(r)) {
+        metric_add(p->metrics.runners_up, -1);
+    }
+    if (r->link) {
+        p->deps.client->link_close(r->link);
+    } else {
+        TAILQ_REMOVE(&p->unopened, r, link_unopened);
+    }
+    HASH_DEL(r->group->runners, r);
+    free(r);
+}
