@@ -230,6 +230,14 @@ static void put_field(struct line *l, const char *key, const char *value)
     }
 }
 
+static void end_line(struct line *l)
+{
+    if (l->format == LOG_JSON) {
+        l->data[l->len++] = '}';
+    }
+    l->data[l->len++] = '\n';
+}
+
 static void put_time(struct line *l, int64_t wall_ns)
 {
     time_t seconds = (time_t)(wall_ns / 1000000000);
@@ -249,14 +257,10 @@ static void put_time(struct line *l, int64_t wall_ns)
 
 /* One write per line keeps lines of several threads whole. A destination that takes nothing must
  * not stop the node: the line is lost. */
-static void flush_line(struct line *l, int fd)
+static void flush_line(const struct line *l, int fd)
 {
     size_t done = 0;
 
-    if (l->format == LOG_JSON) {
-        l->data[l->len++] = '}';
-    }
-    l->data[l->len++] = '\n';
     while (done < l->len) {
         ssize_t n = write(fd, l->data + done, l->len - done);
 
@@ -284,19 +288,21 @@ void log_write(uint32_t level, const char *msg, ...)
 {
     struct line l;
     const char *key;
+    int64_t wall_ns;
     va_list ap;
     int saved_errno = errno; /* logging is no event for the code that logs */
 
     if (level > log_level()) {
         return;
     }
+    wall_ns = wall_now_ns();
     l.format = setup.format;
     l.len = 0;
     l.cut = false;
     if (l.format == LOG_JSON) {
         put_str(&l, "{");
     }
-    put_time(&l, wall_now_ns());
+    put_time(&l, wall_ns);
     put_field(&l, "level", level_word(level));
     put_field(&l, "msg", msg);
     va_start(ap, msg);
@@ -308,7 +314,12 @@ void log_write(uint32_t level, const char *msg, ...)
         }
     }
     va_end(ap);
-    flush_line(&l, setup.fd);
+    end_line(&l);
+    if (setup.sink) {
+        setup.sink(level, wall_ns, l.data, l.len);
+    } else {
+        flush_line(&l, setup.fd);
+    }
     errno = saved_errno;
 }
 

@@ -19,6 +19,8 @@ struct log_config {
     enum log_format format;
     int fd;                   /* destination */
     int64_t (*wall_ns)(void); /* the only clock it knows */
+    /* Instead of fd when not NULL: whole lines with their newline; any thread, must not block. */
+    void (*sink)(uint32_t level, int64_t wall_ns, const char *line, size_t len);
 };
 
 /* Process-wide; before the first line. Until then lines go to standard error as text. */

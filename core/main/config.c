@@ -5,12 +5,15 @@
 #include <inttypes.h>
 #include <npm/manager.h>
 #include <limits.h>
+#include <loop/remote_log.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define INSTALLED_PLUGIN_DIR "/usr/lib/fnd/plugins"
+#define TAG_CHARACTERS                                                                             \
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./"
 #define RULE_LISTEN          "host:port, [ipv6]:port, :port or unix:/path"
 
 struct config_kept {
@@ -218,8 +221,12 @@ static void check_log(struct config *c, struct conf_problems *p)
     const char *dest = c->log->dest;
 
     if (strcmp(dest, "stderr") != 0 && strcmp(dest, "stdout") != 0 &&
-        (strncmp(dest, "file:///", 8) != 0 || !dest[8])) {
-        refuse(c, SECTION_LOG, "dest", dest, "stderr, stdout or file:///path", p);
+        (strncmp(dest, "file:///", 8) != 0 || !dest[8]) && remote_log_check(dest) < 0) {
+        refuse(c, SECTION_LOG, "dest", dest,
+               "stderr, stdout, file:///path, udp://host:port, tcp://host:port or unix:///path", p);
+    }
+    if (c->log->prefix[strspn(c->log->prefix, TAG_CHARACTERS)]) {
+        refuse(c, SECTION_LOG, "prefix", c->log->prefix, "letters, digits and -_./", p);
     }
 }
 

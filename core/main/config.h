@@ -30,7 +30,8 @@ struct config_top {
 struct config_log {
     const char *level;  /* upstream's words; see log_level_parse() */
     const char *format; /* "text", "json" */
-    const char *dest;   /* "stderr", "stdout", "file:///path" */
+    const char *dest;   /* "stderr", "stdout", "file:///path", or what remote_log_open() takes */
+    const char *prefix;
 };
 
 struct config_http {

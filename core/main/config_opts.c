@@ -56,7 +56,10 @@ static const struct fn_opt log_opts[] = {
                "Lowest importance that is written; panic and fatal mean error, trace means debug."),
     OPT_CHOICE("format", AT(format), "text", "text|json", "Lines as key=value text or as JSON."),
     OPT("dest", STR, AT(dest), "stderr", 1, 1024,
-        "Where lines go: stderr, stdout or file:///path (mode 0600, appended)."),
+        "Where lines go: stderr, stdout, file:///path (mode 0600, appended), or syslog at "
+        "udp://host:port, tcp://host:port, host:port (udp) or unix:///dev/log; what cannot be sent "
+        "at once goes to stderr."),
+    OPT("prefix", STR, AT(prefix), "fnd", 1, 63, "Tag of lines to syslog."),
     { .key = NULL },
 };
 #undef AT

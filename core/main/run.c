@@ -9,6 +9,7 @@
 
 #include <base/log.h>
 #include <fcntl.h>
+#include <loop/remote_log.h>
 #include <main/crash.h>
 #include <main/node.h>
 #include <main/supervise.h>
@@ -54,6 +55,7 @@ static int open_log(const struct config_log *c, struct fn_error *reterr)
 {
     struct log_config log = { .level = FN_LOG_INFO, .fd = STDERR_FILENO, .wall_ns = wall_ns };
     const char *path = strncmp(c->dest, "file://", 7) == 0 ? c->dest + 7 : NULL;
+    int r;
 
     log_level_parse(c->level, &log.level);
     log.format = strcmp(c->format, "json") == 0 ? LOG_JSON : LOG_TEXT;
@@ -64,6 +66,12 @@ static int open_log(const struct config_log *c, struct fn_error *reterr)
         }
     } else if (strcmp(c->dest, "stdout") == 0) {
         log.fd = STDOUT_FILENO;
+    } else if (strcmp(c->dest, "stderr") != 0) {
+        r = remote_log_open(c->dest, c->prefix, reterr);
+        if (r < 0) {
+            return r;
+        }
+        log.sink = remote_log_write;
     }
     log.fd = fcntl(log.fd, F_DUPFD_CLOEXEC, DESCRIPTORS_RESERVED);
     if (log.fd < 0) {

@@ -1,6 +1,7 @@
 // What nodes write about themselves: one event per line, as JSON or key=value text, whatever bytes
 // clients and functions send.
 import assert from 'node:assert/strict'
+import dgram from 'node:dgram'
 import { describe, it } from 'node:test'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { invoke, raw } from './lib/http.mjs'
@@ -39,6 +40,21 @@ async function mischief(format) {
 }
 
 describe('logs', () => {
+  it('to syslog over udp: every line, under its tag, and none on standard error', async () => {
+    const server = dgram.createSocket('udp4')
+    const lines = []
+    server.on('message', (m) => lines.push(m.toString()))
+    await new Promise((done) => server.bind(0, '127.0.0.1', done))
+    const lb = await startLb({ addresses: ['127.0.0.1:1'], functions: { hello: {} },
+      env: { FN_LOG_DEST: `udp://127.0.0.1:${server.address().port}`, FN_LOG_PREFIX: 'fn-lb' } })
+    const answer = await invoke(lb, 'NOSUCH')
+    await until('the failed call is told', () => lines.some((l) => l.includes(answer.headers['fn-call-id'])))
+    await lb.stop()
+    for (const line of lines) assert.match(line, /^<[3467]>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ \S+ fn-lb\[\d+\]: time="[^"]+" level=\w+ msg="[^]*\n$/)
+    assert.equal(lb.log, '')
+    server.close()
+  })
+
   it('as JSON: every line parses, has its level and message, failed calls are named', async () => {
     const { lb, runner, ids } = await mischief('json')
     const seen = new Set()

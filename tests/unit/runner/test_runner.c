@@ -15,7 +15,7 @@ int main(void)
     Suite *s = suite_create("runner");
     SRunner *sr;
     int failed;
-    struct log_config log = { FN_LOG_ERROR, LOG_TEXT, 2, wall_ns };
+    struct log_config log = { FN_LOG_ERROR, LOG_TEXT, 2, wall_ns, NULL };
 
     if (getenv("RUNNER_TEST_LOG")) {
         log.level = FN_LOG_DEBUG;
