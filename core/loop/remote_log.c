@@ -15,10 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FIRST_DIAL_MS 1000
-#define REDIAL_NS     INT64_C(1000000000)
-#define HEAD_BYTES    256
-#define TAG_BYTES     64
+#define FIRST_DIAL_MS  1000
+#define REDIAL_NS      INT64_C(1000000000)
+#define HEAD_BYTES     256
+#define TAG_BYTES      64
+#define DESCRIPTOR_MIN 64
 
 /* Everything is under the lock. fd < 0 = down, until a line comes after redial_ns. `rest` is the end
  * of a line that a stream took in part: it goes first, so that lines stay whole. */
@@ -133,14 +134,15 @@ static void hang_up(void)
     remote.redial_ns = now_ns() + REDIAL_NS;
 }
 
-/* Above the descriptors that children inherit by number. */
+/* A plugin that closes what it did not open begins with low numbers. */
 static int high(int fd)
 {
-    int moved = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+    int moved = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN) : -1;
 
-    if (fd >= 0) {
-        close(fd);
+    if (moved < 0) {
+        return fd;
     }
+    close(fd);
     return moved;
 }
 
