@@ -139,6 +139,12 @@ void engine_log(struct docker *d, uint32_t level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int64_t engine_now_ns(const struct docker *d);
 
+/* ---- probe.c --------------------------------------------------------------------------------- */
+
+/* The driver's probe: "20.10.24 (API 1.41)", or what an operator has to repair (DOC1001, DOC1002). */
+int engine_probe(struct docker *d, struct fn_op *op, char *ret_version, size_t cap,
+                 struct fn_error *reterr);
+
 /* ---- images.c -------------------------------------------------------------------------------- */
 
 int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *task,

@@ -5,95 +5,6 @@
 
 #include <stdlib.h>
 
-/* ---- probe ----------------------------------------------------------------------------------- */
-
-/* Sentences of reliability 4.5 row 40 for what an operator has to repair. */
-static int name_fault(struct docker *d, int r, struct fn_error *reterr)
-{
-    struct fn_error why = { .size = sizeof(why) };
-
-    if (!reterr || !*d->unix_path) {
-        return r;
-    }
-    why = *reterr;
-    if (r == FN_E_PERMISSION) {
-        fail_platform(reterr, r, "DOC1001 unix://%s: Permission denied (need group docker)",
-                      d->unix_path);
-    } else if (r == FN_E_NOT_FOUND || r == FN_E_PRECONDITION || r == FN_E_UNAVAILABLE) {
-        fail_platform(reterr, r, "DOC1001 %s", why.msg);
-    }
-    return r < 0 ? fail_retry(reterr, r) : 0;
-}
-
-static int get(struct docker *d, struct fn_op *op, const char *path, uint32_t timeout_ms,
-               struct fn_http_answer *a, struct fn_error *reterr)
-{
-    struct engine_call c = { .method = "GET", .path = path, .timeout_ms = timeout_ms,
-                             .probing = true };
-    int r = engine_call(d, op, &c, a, reterr);
-
-    if (r < 0) {
-        return name_fault(d, r, reterr);
-    }
-    return a->status == 200 ? 0 : api_failure(path + 1, a->status, a->body, a->body_len, reterr);
-}
-
-/* What the engine can do; asked once, and not needed for anything to work. */
-static void learn_info(struct docker *d, struct fn_op *op)
-{
-    struct fn_http_answer a = { .size = sizeof(a) };
-    struct fn_error err = { .size = sizeof(err) };
-    struct api_info info = { .cgroup_v1 = false };
-    int r = get(d, op, "/info", INSPECT_TIMEOUT_MS, &a, &err);
-
-    if (r == 0) {
-        r = api_parse_info(a.body, a.body_len, &info, &err);
-    }
-    d->http->free_answer(&a);
-    if (r < 0) {
-        engine_log(d, FN_LOG_WARN, "container engine: %s", err.msg);
-        return;
-    }
-    if (!info.seccomp) {
-        engine_log(d, FN_LOG_WARN, "container engine: no seccomp profile is in force; functions "
-                                   "may use every system call of the kernel");
-    }
-    pthread_mutex_lock(&d->lock);
-    d->info = info;
-    d->info_known = true;
-    pthread_mutex_unlock(&d->lock);
-}
-
-static int probe(void *inst, struct fn_op *op, char *ret_version, size_t cap,
-                 struct fn_error *reterr)
-{
-    struct docker *d = inst;
-    struct fn_http_answer a = { .size = sizeof(a) };
-    struct api_version v;
-    bool known;
-    int r = get(d, op, "/_ping", PING_TIMEOUT_MS, &a, reterr);
-
-    d->http->free_answer(&a);
-    if (r == 0) {
-        r = get(d, op, "/version", INSPECT_TIMEOUT_MS, &a, reterr);
-    }
-    if (r == 0) {
-        r = api_parse_version(a.body, a.body_len, &v, reterr);
-    }
-    d->http->free_answer(&a);
-    if (r < 0) {
-        return r;
-    }
-    pthread_mutex_lock(&d->lock);
-    known = d->info_known;
-    pthread_mutex_unlock(&d->lock);
-    if (!known) {
-        learn_info(d, op);
-    }
-    snprintf(ret_version, cap, "%s (API %s)", v.version, v.api);
-    return 0;
-}
-
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static int prepare_image(void *inst, struct fn_op *op, const struct fn_task *task,
@@ -144,11 +55,16 @@ static int op_sweep(void *inst, struct fn_op *op, const char *owner, const char 
     return ctr_sweep(inst, op, owner, instance, ret_removed, reterr);
 }
 
+static int op_probe(void *inst, struct fn_op *op, char *ret_version, size_t cap,
+                    struct fn_error *reterr)
+{
+    return engine_probe(inst, op, ret_version, cap, reterr);
+}
+
 static uint32_t op_uid(void *inst, void *ctr)
 {
     struct docker *d = inst;
     struct ctr *c = ctr;
-
     uint32_t uid;
 
     pthread_mutex_lock(&d->lock);
@@ -166,7 +82,7 @@ static const struct fn_driver_ops ops = {
     .thaw = op_thaw,
     .close = op_close,
     .sweep = op_sweep,
-    .probe = probe,
+    .probe = op_probe,
     .uid = op_uid,
 };
 

@@ -3,288 +3,19 @@
  * The embedded default where no container engine is at hand: the same function contract, with the
  * node's own file systems (read-only) instead of an image. Isolation is what "fn.proc" can give:
  * namespaces, a user of its own, limits and a cgroup where the node runs as root, a plain process
- * elsewhere.
- *
- * A process's end is reported on the host's thread; close() waits for it, so that nothing refers to
- * a container after its close() returned. */
+ * elsewhere. */
+#include "process.h"
 #include "fail.h"
-#include "process_spec.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#define MS             1000000LL
-#define END_POLL_NS    (1 * MS)
-#define FUNCTION_PATH  "/usr/local/bin:/usr/bin:/bin"
-
-struct conf {
-    const char *root;
-    int64_t uid;
-    int64_t gid;
-};
-
-struct driver {
-    const struct fn_host *host;
-    const struct conf *conf;
-    const struct fn_proc_if *proc;
-    const struct fn_op_if *op;
-    const struct fn_driver_if *driver;
-    char *root; /* absolute, without links */
-    bool as_root;
-};
-
-enum ctr_state { CTR_CREATED, CTR_RUNNING, CTR_ENDED };
-
-struct ctr {
-    struct driver *d;
-    const struct fn_task *task; /* lives until close() returned */
-    uint64_t handle;
-    uint64_t proc;
-    atomic_int state;
-    char program[SPEC_PATH_MAX];
-    char cgroup[SPEC_NAME_MAX];
-};
-
-static bool has(struct driver *d, uint32_t what)
-{
-    return (d->proc->isolation(d->host) & what) != 0;
-}
-
-/* Paths of the node are for its log, not for callers. */
-__attribute__((format(printf, 2, 3))) static void log_line(struct driver *d, const char *fmt, ...)
-{
-    char line[SPEC_PATH_MAX + 512];
-    va_list ap;
-    int n;
-
-    va_start(ap, fmt);
-    n = vsnprintf(line, sizeof(line), fmt, ap);
-    va_end(ap);
-    d->host->log->write(d->host, FN_LOG_WARN, line,
-                        n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1);
-}
-
-/* ---- images and containers ------------------------------------------------------------------- */
-
-static int prepare_image(void *inst, struct fn_op *op, const struct fn_task *task,
-                         struct fn_error *reterr)
-{
-    struct driver *d = inst;
-    char path[SPEC_PATH_MAX];
-    struct stat st;
-    int r = spec_program(d->root, task->image, path, sizeof(path), reterr);
-
-    (void)op;
-    if (r < 0) {
-        return r;
-    }
-    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || !(st.st_mode & 0111)) {
-        log_line(d, "image %.200s: no executable file %s", task->image, path);
-        return fail_user(reterr, FN_E_NOT_FOUND, 404,
-                         "Failed to pull image '%.100s': the node has no executable file for it",
-                         task->image);
-    }
-    return 0;
-}
-
-static int create(void *inst, struct fn_op *op, const struct fn_task *task, void **ret_ctr,
-                  struct fn_error *reterr)
-{
-    struct driver *d = inst;
-    struct ctr *c = calloc(1, sizeof(*c));
-    int r;
-
-    (void)op;
-    if (!c) {
-        return fail_platform(reterr, FN_E_EXHAUSTED, "driver process: out of memory");
-    }
-    c->d = d;
-    c->task = task;
-    c->handle = task->handle;
-    atomic_init(&c->state, CTR_CREATED);
-    r = spec_program(d->root, task->image, c->program, sizeof(c->program), reterr);
-    if (r == 0 && spec_cgroup(task->owner, task->instance, task->id, c->cgroup,
-                              sizeof(c->cgroup)) < 0) {
-        r = fail_platform(reterr, FN_E_INVALID, "driver process: owner or id is too long");
-    }
-    if (r < 0) {
-        free(c);
-        return r;
-    }
-    *ret_ctr = c;
-    return 0;
-}
-
-static void on_output(void *ud, uint32_t fd, const void *data, size_t len)
-{
-    struct ctr *c = ud;
-
-    c->d->driver->output(c->d->host, c->handle, fd, data, len);
-}
-
-static void on_exited(void *ud, int32_t code, uint32_t oom)
-{
-    struct ctr *c = ud;
-    struct fn_exit what = { .size = sizeof(what) };
-
-    what.reason = oom ? FN_EXIT_OOM : code < 0 ? FN_EXIT_SIGNAL : FN_EXIT_CODE;
-    what.status = code < 0 ? (oom ? 128 - code : -code) : code;
-    c->d->driver->exited(c->d->host, c->handle, &what);
-    atomic_store(&c->state, CTR_ENDED); /* the last touch: close() may free it now */
-}
-
-static uint32_t isolation_flags(struct driver *d, const struct fn_task *task)
-{
-    uint32_t flags = FN_PROC_NEW_PID | FN_PROC_NEW_MOUNT | FN_PROC_NEW_IPC | FN_PROC_NO_NEW_PRIVS;
-
-    if (task->flags & FN_TASK_NO_NETWORK) {
-        flags |= FN_PROC_NEW_NET;
-    }
-    if (!(task->flags & FN_TASK_WRITABLE_ROOT)) {
-        flags |= FN_PROC_READONLY;
-    }
-    return has(d, FN_PROC_HAS_NAMESPACES) ? flags : FN_PROC_NO_NEW_PRIVS;
-}
-
-static int start(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
-{
-    static const struct fn_proc_cb cb = { FN_HDR(struct fn_proc_cb, 0), on_output, on_exited };
-    struct driver *d = inst;
-    struct ctr *c = ctr;
-    const struct fn_task *t = c->task;
-    bool private_mount = has(d, FN_PROC_HAS_NAMESPACES);
-    const char *argv[] = { c->program, NULL };
-    struct fn_proc_spec spec = { .size = sizeof(spec), .flags = isolation_flags(d, t), .argv = argv,
-                                 .mem_bytes = t->mem_bytes, .cpu_milli = t->cpu_milli,
-                                 .tmp_bytes = t->tmpfs_bytes, .pids_max = t->pids_max,
-                                 .nofile_max = t->nofile_max, .cgroup_name = c->cgroup };
-    char **env = NULL;
-    int r = spec_env(t, FUNCTION_PATH, private_mount, &env, reterr);
-
-    (void)op;
-    if (r < 0) {
-        return r;
-    }
-    spec.env = (const char *const *)env;
-    if (private_mount) {
-        spec.bind_from = t->iofs_dir;
-        spec.bind_to = t->iofs_inside;
-    }
-    if (d->as_root) {
-        spec.uid = (uint32_t)d->conf->uid;
-        spec.gid = (uint32_t)d->conf->gid;
-    }
-    atomic_store(&c->state, CTR_RUNNING);
-    r = d->proc->spawn(d->host, &spec, &cb, c, &c->proc, reterr);
-    if (r < 0) {
-        atomic_store(&c->state, CTR_CREATED);
-        fail_retry(reterr, r);
-    }
-    spec_env_free(env);
-    return r;
-}
-
-static int freeze(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
-{
-    struct driver *d = inst;
-    struct ctr *c = ctr;
-
-    (void)op;
-    return d->proc->freeze(d->host, c->proc, 1, reterr);
-}
-
-static int thaw(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
-{
-    struct driver *d = inst;
-    struct ctr *c = ctr;
-
-    (void)op;
-    return d->proc->freeze(d->host, c->proc, 0, reterr);
-}
-
-static int close_ctr(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
-{
-    struct driver *d = inst;
-    struct ctr *c = ctr;
-    int r = 0;
-
-    if (atomic_load(&c->state) == CTR_RUNNING) {
-        r = d->proc->kill(d->host, c->proc, reterr);
-    }
-    while (r == 0 && atomic_load(&c->state) == CTR_RUNNING) {
-        r = d->op->sleep_until(op, d->host->clock->now_ns(d->host) + END_POLL_NS);
-    }
-    if (r < 0) {
-        return fail_platform(
-            reterr, r, "process of %.30s: killed, but its end was not seen in time", c->task->id);
-    }
-    free(c);
-    return 0;
-}
-
-static int sweep(void *inst, struct fn_op *op, const char *owner, const char *instance,
-                 uint32_t *ret_removed, struct fn_error *reterr)
-{
-    struct driver *d = inst;
-    char prefix[SPEC_NAME_MAX], keep[SPEC_NAME_MAX];
-
-    (void)op;
-    if (spec_cgroup(owner, "", "", prefix, sizeof(prefix)) < 0 ||
-        spec_cgroup(owner, instance, "", keep, sizeof(keep)) < 0) {
-        return fail_platform(reterr, FN_E_INVALID, "driver process: owner is too long");
-    }
-    prefix[strlen(prefix) - 1] = '\0'; /* "<owner>--": the instance follows */
-    return d->proc->sweep(d->host, prefix, keep, ret_removed, reterr);
-}
-
-static int probe(void *inst, struct fn_op *op, char *ret_version, size_t cap,
-                 struct fn_error *reterr)
-{
-    struct driver *d = inst;
-    struct stat st;
-
-    (void)op;
-    if (stat(d->root, &st) < 0 || !S_ISDIR(st.st_mode)) {
-        return fail_platform(reterr, FN_E_PRECONDITION,
-                             "root, got \"%.100s\"; expected a directory", d->root);
-    }
-    snprintf(ret_version, cap, "processes (%s, %s)",
-             has(d, FN_PROC_HAS_NAMESPACES) ? "namespaces" : "no namespaces",
-             has(d, FN_PROC_HAS_CGROUP) ? "cgroups" : "no cgroups");
-    return 0;
-}
-
-static uint32_t uid(void *inst, void *ctr)
-{
-    struct driver *d = inst;
-
-    (void)ctr;
-    return d->as_root ? (uint32_t)d->conf->uid : (uint32_t)geteuid();
-}
-
-static const struct fn_driver_ops ops = {
-    .hdr = FN_HDR(struct fn_driver_ops, FN_MAGIC_DRIVER),
-    .prepare_image = prepare_image,
-    .create = create,
-    .start = start,
-    .freeze = freeze,
-    .thaw = thaw,
-    .close = close_ctr,
-    .sweep = sweep,
-    .probe = probe,
-    .uid = uid,
-};
-
-/* ---- life ------------------------------------------------------------------------------------ */
 
 static int inst_create(const struct fn_host *host, const void *conf, void **ret_inst,
                        struct fn_error *reterr)
 {
-    const char *root = ((const struct conf *)conf)->root;
-    struct driver *d = calloc(1, sizeof(*d));
+    const char *root = ((const struct process_conf *)conf)->root;
+    struct process_driver *d = calloc(1, sizeof(*d));
 
     if (d) {
         d->root = realpath(root, NULL);
@@ -310,7 +41,7 @@ static int inst_create(const struct fn_host *host, const void *conf, void **ret_
 
 static void inst_destroy(void *inst)
 {
-    struct driver *d = inst;
+    struct process_driver *d = inst;
 
     if (d) {
         free(d->root);
@@ -332,21 +63,21 @@ static const struct fn_opt opts[] = {
       .type = FN_OPT_STR,
       .min = 1,
       .max = 900,
-      .offset = offsetof(struct conf, root) },
+      .offset = offsetof(struct process_conf, root) },
     { .key = "uid",
       .doc = "User that functions run as when the node runs as root.",
       .dflt = "1000",
       .type = FN_OPT_INT,
       .min = 1,
       .max = 65533,
-      .offset = offsetof(struct conf, uid) },
+      .offset = offsetof(struct process_conf, uid) },
     { .key = "gid",
       .doc = "Group that functions run as when the node runs as root.",
       .dflt = "1000",
       .type = FN_OPT_INT,
       .min = 1,
       .max = 65533,
-      .offset = offsetof(struct conf, gid) },
+      .offset = offsetof(struct process_conf, gid) },
     { .key = NULL },
 };
 
@@ -357,10 +88,10 @@ static const struct fn_factory factory = {
     .summary = "Functions as child processes of the node.",
     .kind_major = FN_DRIVER_MAJOR,
     .kind_minor = FN_DRIVER_MINOR,
-    .conf_size = sizeof(struct conf),
+    .conf_size = sizeof(struct process_conf),
     .needs = needs,
     .opts = opts,
-    .ops = &ops,
+    .ops = &process_ops,
     .create = inst_create,
     .destroy = inst_destroy,
 };

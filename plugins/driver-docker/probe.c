@@ -1,0 +1,89 @@
+/* Is there an engine that can be used, and what can it do. */
+#include "docker.h"
+#include "fail.h"
+
+/* Sentences of reliability 4.5 row 40 for what an operator has to repair. */
+static int name_fault(struct docker *d, int r, struct fn_error *reterr)
+{
+    struct fn_error why;
+
+    if (!reterr || !*d->unix_path) {
+        return r;
+    }
+    why = *reterr;
+    if (r == FN_E_PERMISSION) {
+        fail_platform(reterr, r, "DOC1001 unix://%s: Permission denied (need group docker)",
+                      d->unix_path);
+    } else if (r == FN_E_NOT_FOUND || r == FN_E_PRECONDITION || r == FN_E_UNAVAILABLE) {
+        fail_platform(reterr, r, "DOC1001 %s", why.msg);
+    }
+    return r < 0 ? fail_retry(reterr, r) : 0;
+}
+
+static int get(struct docker *d, struct fn_op *op, const char *path, uint32_t timeout_ms,
+               struct fn_http_answer *a, struct fn_error *reterr)
+{
+    struct engine_call c = { .method = "GET", .path = path, .timeout_ms = timeout_ms,
+                             .probing = true };
+    int r = engine_call(d, op, &c, a, reterr);
+
+    if (r < 0) {
+        return name_fault(d, r, reterr);
+    }
+    return a->status == 200 ? 0 : api_failure(path + 1, a->status, a->body, a->body_len, reterr);
+}
+
+/* What the engine can do; asked once, and not needed for anything to work. */
+static void learn_info(struct docker *d, struct fn_op *op)
+{
+    struct fn_http_answer a = { .size = sizeof(a) };
+    struct fn_error err = { .size = sizeof(err) };
+    struct api_info info = { .cgroup_v1 = false };
+    int r = get(d, op, "/info", INSPECT_TIMEOUT_MS, &a, &err);
+
+    if (r == 0) {
+        r = api_parse_info(a.body, a.body_len, &info, &err);
+    }
+    d->http->free_answer(&a);
+    if (r < 0) {
+        engine_log(d, FN_LOG_WARN, "container engine: %s", err.msg);
+        return;
+    }
+    if (!info.seccomp) {
+        engine_log(d, FN_LOG_WARN, "container engine: no seccomp profile is in force; functions "
+                                   "may use every system call of the kernel");
+    }
+    pthread_mutex_lock(&d->lock);
+    d->info = info;
+    d->info_known = true;
+    pthread_mutex_unlock(&d->lock);
+}
+
+int engine_probe(struct docker *d, struct fn_op *op, char *ret_version, size_t cap,
+                 struct fn_error *reterr)
+{
+    struct fn_http_answer a = { .size = sizeof(a) };
+    struct api_version v;
+    bool known;
+    int r = get(d, op, "/_ping", PING_TIMEOUT_MS, &a, reterr);
+
+    d->http->free_answer(&a);
+    if (r == 0) {
+        r = get(d, op, "/version", INSPECT_TIMEOUT_MS, &a, reterr);
+    }
+    if (r == 0) {
+        r = api_parse_version(a.body, a.body_len, &v, reterr);
+    }
+    d->http->free_answer(&a);
+    if (r < 0) {
+        return r;
+    }
+    pthread_mutex_lock(&d->lock);
+    known = d->info_known;
+    pthread_mutex_unlock(&d->lock);
+    if (!known) {
+        learn_info(d, op);
+    }
+    snprintf(ret_version, cap, "%s (API %s)", v.version, v.api);
+    return 0;
+}
