@@ -371,7 +371,7 @@ static void refuse_for_memory(struct conn *c)
 {
     struct refusal r;
 
-    refuse(&r, 503, "HTTP117 no memory left for request bodies");
+    refuse(&r, 503, "HTTP118 no memory left for request bodies");
     conn_refuse(c, &r);
 }
 

@@ -560,7 +560,7 @@ static struct catalog_query *find(struct catalog *c, const char *fn_id, const ch
             ? entry_create(c, key, fn_id, app, source)
             : NULL;
     if (!e) {
-        refuse(cb, ud, "LB307 too many functions are being looked up");
+        refuse(cb, ud, "LB312 too many functions are being looked up");
         return NULL;
     }
     return ask(e, cb, ud);

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The arrows between the rooms (docs/architecture.md), read from the sources and from what was built.
+# The arrows between the rooms (docs/architecture.md), read from the sources and from what was
+# built; sizes; error codes.
 # Usage: check.sh <source folder> <build folder>
 set -u
 root=$1
@@ -179,6 +180,35 @@ for so in "$build"/plugins/*.so; do
         grep -vE '^(completed\.[0-9]+|__dso_handle|__TMC_END__)$' | tr '\n' ' ')
     [ -z "$out" ] || complain "$so has variables: $out; expected everything to hang off an instance"
 done
+
+# Sizes that a reader can hold, in what is shipped.
+find "$root/core" "$root/include" "$root/plugins" "$root/sim" "$root/tools" "$root/samples" \
+    "$root/examples" -name '*.[ch]' | sort >"$tmp"
+n=$((n + 1))
+out=$(xargs awk '
+    function end_of_file() {
+        max = name ~ /\.h$/ ? 400 : name ~ /^.*\/plugins\/[^\/]*\/plugin\.c$/ ? 300 : 1000
+        if (lines > max) print name ": " lines " lines; expected at most " max
+    }
+    FNR == 1 { if (name) end_of_file(); name = FILENAME; from = 0 }
+    { lines = FNR }
+    /^\{/ { from = FNR }
+    /^\}/ {
+        if (from && FNR - from + 1 > 70)
+            print name ":" from ": function of " FNR - from + 1 " lines; expected at most 70"
+        from = 0
+    }
+    END { end_of_file() }' <"$tmp")
+[ -z "$out" ] || complain "$out"
+
+# Each error code that is told stands in the docs, and the other way round.
+n=$((n + 1))
+codes='(CFG|TLS|PLG|HTTP|LB|FN|RUN|NPM|SIM|DOC)[0-9]{3,4}'
+find "$root/core" "$root/plugins" "$root/sim" "$root/tools" -name '*.c' -exec \
+    grep -ohE "\"$codes" {} + | tr -d '"' | sort -u >"$tmp"
+out=$(cat "$root/docs/errors.md" "$root/docs/abi.md" "$root/docs/simulator.md" |
+    grep -oE "^\| $codes " | tr -d '| ' | sort | comm -3 "$tmp" - | tr -d '\t' | tr '\n' ' ')
+[ -z "$out" ] || complain "codes $out: told by the code or by docs/errors.md alone; expected both"
 
 echo "$n checks, $failed failed"
 [ "$failed" -eq 0 ]
