@@ -308,6 +308,9 @@ int wire_read_note(const void *data, size_t len, char *ret, size_t cap)
                     return -1;
                 }
             }
+            if (r < 0) {
+                return -1;
+            }
         }
     }
     return r;
