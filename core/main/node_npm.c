@@ -197,7 +197,7 @@ int node_npm_open(struct node *n, struct fn_error *reterr)
     }
     set_options(c, &deps.options);
     r = npm_manager_create(&deps, &n->npm, reterr);
-    return r < 0 ? r : npm_service_create(n->npm, &n->npm_service, reterr);
+    return r < 0 ? r : npm_service_create(n->env, n->npm, &n->npm_service, reterr);
 }
 
 int node_npm_serve(struct node *n, struct fn_error *reterr)

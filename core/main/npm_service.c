@@ -16,6 +16,7 @@
 #define STATUS_UNAVAILABLE 14
 #define IDENTITY_MAX 256
 #define WATCHES_MAX 4096u
+#define STRANGERS_LOG_NS (10 * ENV_S)
 #define NOTES_MAX 16u /* of one answer */
 
 /* One watching load balancer; its groups are those of the request. */
@@ -26,10 +27,12 @@ struct watch {
 };
 
 struct npm_service {
+    struct env *env;
     struct npm_manager *manager;
     struct rpc_service table;
     LIST_HEAD(, watch) watches;
     uint32_t n_watches;
+    struct log_gate strangers;
 };
 
 /* ---- encoding -------------------------------------------------------------------------------- */
@@ -159,6 +162,8 @@ void npm_service_published(struct npm_service *s, const char *group)
     }
 }
 
+/* Unknown groups are passed over, or one function's word about its group would cost the others
+ * theirs; the answer to demand tells of them. */
 static void on_watch(void *ud, struct rpc_incoming *in, const void *data, size_t len)
 {
     struct npm_service *s = ud;
@@ -179,11 +184,7 @@ static void on_watch(void *ud, struct rpc_incoming *in, const void *data, size_t
     for (size_t i = 0; i < q->n_groups; i++) {
         const struct npm_group *g = npm_manager_group(s->manager, q->groups[i]);
 
-        if (!g) {
-            watch_end(s, w, STATUS_NOT_FOUND, "NPM502 a group is not one of npm.groups");
-            return;
-        }
-        if (is_learnt(g) && !send_membership(s, w, q->groups[i])) {
+        if (g && is_learnt(g) && !send_membership(s, w, q->groups[i])) {
             watch_end(s, w, STATUS_EXHAUSTED, "out of memory");
             return;
         }
@@ -213,16 +214,20 @@ static bool may_speak_for(const struct rpc_incoming *in, const char *lb_id, char
     return strcmp(ret, lb_id) == 0 || (slash && strcmp(slash + 1, lb_id) == 0);
 }
 
-static bool refuse_stranger(struct rpc_incoming *in, const char *lb_id)
+static bool refuse_stranger(struct npm_service *s, struct rpc_incoming *in, const char *lb_id)
 {
     char name[IDENTITY_MAX];
     char text[2 * IDENTITY_MAX];
+    uint32_t suppressed;
 
     if (may_speak_for(in, lb_id, name, sizeof(name))) {
         return false;
     }
     snprintf(text, sizeof(text), "NPM503 certificate is %.200s, message says %.64s", name, lb_id);
-    log_warn("demand refused", "error", text);
+    if (log_gate_open(&s->strangers, env_now_ns(s->env), STRANGERS_LOG_NS, 1,
+                      &suppressed)) {
+        log_warn("demand refused", "error", text, "suppressed", log_num(suppressed));
+    }
     rpc_incoming_end(in, STATUS_PERMISSION, text);
     return true;
 }
@@ -239,7 +244,7 @@ static void on_advertise(void *ud, struct rpc_incoming *in, const void *data, si
         rpc_incoming_end(in, STATUS_INVALID, "not a Demand");
         return;
     }
-    if (refuse_stranger(in, d->lb_id)) {
+    if (refuse_stranger(s, in, d->lb_id)) {
         fnd__demand__free_unpacked(d, NULL);
         return;
     }
@@ -274,7 +279,7 @@ static void on_advertise_historic(void *ud, struct rpc_incoming *in, const void 
         rpc_incoming_end(in, STATUS_INVALID, "not a CapacitySnapshotList");
         return;
     }
-    if (refuse_stranger(in, list->lb_id)) {
+    if (refuse_stranger(s, in, list->lb_id)) {
         capacity_snapshot_list__free_unpacked(list, NULL);
         return;
     }
@@ -358,13 +363,15 @@ static const struct rpc_method methods[] = {
     {NULL, NULL},
 };
 
-int npm_service_create(struct npm_manager *m, struct npm_service **ret, struct fn_error *reterr)
+int npm_service_create(struct env *env, struct npm_manager *m, struct npm_service **ret,
+                       struct fn_error *reterr)
 {
     struct npm_service *s = calloc(1, sizeof(*s));
 
     if (!s) {
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
     }
+    s->env = env;
     s->manager = m;
     s->table = (struct rpc_service){methods, on_gone, s};
     LIST_INIT(&s->watches);

@@ -12,7 +12,8 @@
 
 struct npm_service;
 
-int npm_service_create(struct npm_manager *m, struct npm_service **ret, struct fn_error *reterr);
+int npm_service_create(struct env *env, struct npm_manager *m, struct npm_service **ret,
+                       struct fn_error *reterr);
 const struct rpc_service *npm_service_table(const struct npm_service *s);
 /* The manager's published(): tells the watchers of the group. */
 void npm_service_published(struct npm_service *s, const char *group);

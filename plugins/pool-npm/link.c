@@ -6,6 +6,7 @@
 #define MS 1000000LL
 #define S 1000000000LL
 #define WATCH_RETRY_NS (500 * MS)
+#define OBJECTION_NS (60 * S)
 #define WATCH_RETRY_MAX 2u /* doublings */
 #define UNIMPLEMENTED FN_E_UNIMPLEMENTED
 
@@ -49,13 +50,26 @@ static int call(struct link *l, const char *method, struct wire_out *message, in
 
 /* ---- demand ---------------------------------------------------------------------------------- */
 
+/* Each word about demand may bring the same objection: it is told once, and again after a while. */
+static void object(struct link *l, const char *why)
+{
+    int64_t now = now_ns(l);
+
+    if (strcmp(l->objection, why) == 0 && now < l->objection_next_ns) {
+        return;
+    }
+    snprintf(l->objection, sizeof(l->objection), "%s", why);
+    l->objection_next_ns = now + OBJECTION_NS;
+    say(l, FN_LOG_WARN, "the node pool manager objects", why);
+}
+
 static void on_demand_message(void *ud, const void *data, size_t len)
 {
-    char note[256];
+    char note[LINK_OBJECTION_MAX];
 
     if (!((struct link *)ud)->historic && wire_read_note(data, len, note, sizeof(note)) == 0 &&
         note[0]) {
-        say(ud, FN_LOG_WARN, "the node pool manager objects", note);
+        object(ud, note);
     }
 }
 
@@ -68,6 +82,8 @@ static void on_demand_end(void *ud, int32_t code, const char *text)
         say(l, FN_LOG_INFO, "the node pool manager is a historic one", text);
         l->historic = 1;
         l->demand_next_ns = 0;
+    } else if (code == FN_E_PERMISSION && text) {
+        object(l, text);
     } else if (code < 0) {
         say(l, FN_LOG_DEBUG, "demand was not taken", text);
     }

@@ -12,6 +12,7 @@
 #include <fn/rpc.h>
 
 #define LINK_ID_MAX 39
+#define LINK_OBJECTION_MAX 256
 
 struct link_conf {
     const char *address;
@@ -34,6 +35,8 @@ struct link {
     int historic;
     uint64_t demand_call; /* 0 = none under way */
     uint64_t watch_call;
+    char objection[LINK_OBJECTION_MAX]; /* the last one of the manager */
+    int64_t objection_next_ns;
     int watch_ended; /* by us, to ask for more groups */
     int64_t watch_next_ns;
     uint32_t watch_failures;

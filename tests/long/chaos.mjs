@@ -368,7 +368,7 @@ function reloadWith(name, text, how) {
   })
 }
 const breakages = [
-  (t) => t.replace('placer:', 'placr:'), (t) => t.slice(0, t.length * 0.6), (t) => t.replace(/use: \w+/, 'use: nothing'),
+  (t) => t.replace('placer:', 'placr:'), (t) => t.slice(0, t.indexOf("placer:") + 9), (t) => t.replace(/use: \w+/, 'use: nothing'),
   () => '', () => 'a: [', (t) => t.replace('why_calls: ', 'why_calls: x'), (t) => t.replace(/listen: "[^"]*"/, 'listen: "127.0.0.1:1"'),
   (t) => t.replace(/pool: .*/, `pool: ${evil('e01_ctor_crashes')}`), (t) => t.replace(/overriders: .*/, `overriders: [${stamp}, ${stamp}]`),
   (t) => t.replace(/placer: .*/, `placer: ${evil('e06_create_sleeps')}`), (t) => t.replace(/placer: .*/, `placer: ${evil('e05_create_floods')}`),
