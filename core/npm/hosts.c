@@ -88,17 +88,25 @@ static void watch_draining(struct npm_group *g, struct npm_host *h, int64_t now_
     }
 }
 
-/* When most hosts are silent it is more likely we who are cut off. */
-static bool silence_is_believed(struct npm_group *g)
+#define SILENT_LONG 10 /* times silent_max */
+
+/* When most hosts are silent it is more likely we who are cut off, unless that lasts and others do
+ * answer, or calls find no runner. */
+static bool silence_is_believed(const struct npm_group *g, const struct npm_host *who,
+                                int64_t now_ns)
 {
     uint32_t silent = 0;
 
     for (uint32_t i = 0; i < g->n_hosts; i++) {
-        const struct npm_host *h = host_at(g, i);
+        const struct npm_host *h = npm_host_at(g, i);
 
         silent += h->state == NPM_ACTIVE && h->silent_ns != 0;
     }
-    return silent == 1 || silent * 2 <= g->state_n[NPM_ACTIVE];
+    if (silent == 1 || silent * 2 <= g->state_n[NPM_ACTIVE]) {
+        return true;
+    }
+    return now_ns - who->silent_ns >= SILENT_LONG * g->o.silent_max_ns &&
+           (silent < g->state_n[NPM_ACTIVE] || g->waiting > 0);
 }
 
 static void watch_one(struct npm_group *g, struct npm_host *h, int64_t now_ns)
@@ -111,7 +119,7 @@ static void watch_one(struct npm_group *g, struct npm_host *h, int64_t now_ns)
     } else if (h->state == NPM_BOOTING && now_ns - h->since_ns >= g->o.boot_max_ns) {
         remove_host(g, h, NPM_NOTE_BOOT_FAILED, now_ns);
     } else if (h->state == NPM_ACTIVE && h->silent_ns != 0 &&
-               now_ns - h->silent_ns >= g->o.silent_max_ns && silence_is_believed(g)) {
+               now_ns - h->silent_ns >= g->o.silent_max_ns && silence_is_believed(g, h, now_ns)) {
         note(g, NPM_NOTE_SILENT, h->id, 0);
         hosts_drain(g, h, now_ns);
     }

@@ -86,8 +86,7 @@ static uint64_t peak_mb(struct world *w, struct pool *p, uint64_t now_mb)
     if (p->peak_n > 0) {
         p->peaks[(p->peak_first + p->peak_n - 1) % PEAKS_MAX].until_ns = w->now_ns;
     }
-    while (p->peak_n > 0 &&
-           p->peaks[(p->peak_first + p->peak_n - 1) % PEAKS_MAX].mb <= now_mb) {
+    while (p->peak_n > 0 && p->peaks[(p->peak_first + p->peak_n - 1) % PEAKS_MAX].mb <= now_mb) {
         p->peak_n--;
     }
     p->peaks[(p->peak_first + p->peak_n) % PEAKS_MAX] = (struct peak){w->now_ns, now_mb};
@@ -291,8 +290,8 @@ static void check_move(struct world *w, const struct pool *p, const struct machi
 }
 
 /* Returns whether the host was drained for want of demand. */
-static bool note_state(struct world *w, struct pool *p, struct machine *m,
-                       const struct npm_host *h, const struct npm_event *e)
+static bool note_state(struct world *w, struct pool *p, struct machine *m, const struct npm_host *h,
+                       const struct npm_event *e)
 {
     enum npm_host_state was = m->state;
 
@@ -402,6 +401,17 @@ static void check_walk(struct world *w, struct pool *p, const struct npm_figures
     }
 }
 
+static void check_sizes(struct world *w, const struct pool *p, const struct npm_figures *f)
+{
+    uint32_t hosts = npm_host_count(p->g);
+
+    if (hosts > w->o.runners_max + NPM_HOSTS_SPARE || f->lbs_n > w->o.lbs_max ||
+        f->requests_n > NPM_REQUESTS_MAX || w->out.n > NPM_ACTIONS_MAX) {
+        broken(w, SAFETY(13), "g%u: %u hosts, %u load balancers, %u requests, %u actions", p->no,
+               hosts, f->lbs_n, f->requests_n, w->out.n);
+    }
+}
+
 static void check_bounds(struct world *w, const struct pool *p, const struct npm_figures *f)
 {
     uint32_t hosts = npm_host_count(p->g), owned = hosts - f->state_n[NPM_FOREIGN], sum = 0;
@@ -413,11 +423,6 @@ static void check_bounds(struct world *w, const struct pool *p, const struct npm
     if (f->asked_n > p->last.asked_n && w->budget.runners > w->budget.runners_max) {
         broken(w, SAFETY(1), "g%u asks for runner %u of all groups; expected at most %u", p->no,
                w->budget.runners, w->budget.runners_max);
-    }
-    if (hosts > w->o.runners_max + NPM_HOSTS_SPARE || f->lbs_n > w->o.lbs_max ||
-        f->requests_n > NPM_REQUESTS_MAX || w->out.n > NPM_ACTIONS_MAX) {
-        broken(w, SAFETY(13), "g%u: %u hosts, %u load balancers, %u requests, %u actions", p->no,
-               hosts, f->lbs_n, f->requests_n, w->out.n);
     }
     for (uint32_t i = 0; i < w->n_pools; i++) {
         struct npm_figures other;
@@ -431,11 +436,19 @@ static void check_bounds(struct world *w, const struct pool *p, const struct npm
     }
 }
 
+static uint64_t ref_typical_mb(const struct world *w, const struct npm_figures *f)
+{
+    uint32_t n = f->state_n[NPM_ACTIVE] + f->state_n[NPM_DRAINING];
+
+    return n ? (f->state_mb[NPM_ACTIVE] + f->state_mb[NPM_DRAINING]) / n : w->o.runner_mb;
+}
+
 static void check_demand(struct world *w, struct pool *p, const struct npm_figures *f,
                          uint32_t drained)
 {
     uint64_t desired = books_desired_mb(w, p);
-    uint64_t least = w->o.runners_min * (p->g->typical_mb);
+    uint64_t typical = ref_typical_mb(w, f);
+    uint64_t least = w->o.runners_min * typical;
     uint64_t supply = f->state_mb[NPM_ACTIVE] + f->state_mb[NPM_BOOTING];
     uint64_t peak;
 
@@ -452,7 +465,7 @@ static void check_demand(struct world *w, struct pool *p, const struct npm_figur
     if (f->asked_n > p->last.asked_n) {
         p->turns += p->direction < 0;
         p->direction = 1;
-        if (supply + (f->asked_n - 1) * p->g->typical_mb >= desired) {
+        if (supply + (f->asked_n - 1) * typical >= desired) {
             broken(w, SAFETY(5), "g%u asks for %u runners with %llu MB at hand; desired %llu MB",
                    p->no, f->asked_n, (unsigned long long)supply, (unsigned long long)desired);
         }
@@ -461,8 +474,9 @@ static void check_demand(struct world *w, struct pool *p, const struct npm_figur
         p->turns += p->direction > 0;
         p->direction = -1;
         if (f->state_mb[NPM_ACTIVE] < peak) {
-            broken(w, LIVENESS(2), "g%u drains to %llu MB; %llu MB were needed within the cool-down",
-                   p->no, (unsigned long long)f->state_mb[NPM_ACTIVE], (unsigned long long)peak);
+            broken(w, LIVENESS(2),
+                   "g%u drains to %llu MB; %llu MB were needed within the cool-down", p->no,
+                   (unsigned long long)f->state_mb[NPM_ACTIVE], (unsigned long long)peak);
         }
     }
 }
@@ -498,6 +512,7 @@ void books_after(struct world *w, struct pool *p, const struct npm_event *e)
     struct walk x = {.drained = 0};
 
     npm_figures(p->g, &f);
+    check_sizes(w, p, &f);
     if (p->tick_ns > w->now_ns + w->o.poll_ns + 5 * S) {
         broken(w, SAFETY(10), "g%u wants to sleep for %lld ms", p->no,
                (long long)((p->tick_ns - w->now_ns) / MS));

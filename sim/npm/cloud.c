@@ -163,6 +163,19 @@ bool cloud_answers_for(const struct pool *p, const struct machine *m)
     return owner(p, m->address_no) == m;
 }
 
+uint64_t cloud_true_mb(const struct world *w, const struct pool *p)
+{
+    uint64_t mb = 0;
+
+    for (uint32_t i = 0; i < npm_host_count(p->g); i++) {
+        const struct npm_host *h = npm_host_at(p->g, i);
+        const struct machine *m = h->address[0] ? owner(p, place_of(h->address)) : NULL;
+
+        mb += h->state == NPM_ACTIVE && m && answers(w, m) ? h->capacity_mb : 0;
+    }
+    return mb;
+}
+
 void cloud_place_call(struct world *w, struct pool *p, uint32_t address_no, struct rng *rng)
 {
     struct machine *m = owner(p, address_no);
@@ -235,10 +248,9 @@ static void list_add(struct pool *p, const struct machine *m, int64_t now_ns)
     bool named = now_ns >= m->named_ns;
 
     if (p->n_list < p->list_cap) {
-        p->list[p->n_list++] = (struct fn_machine){sizeof(struct fn_machine),
-                                                   named ? FN_MACHINE_READY : FN_MACHINE_STARTING,
-                                                   m->id, named ? m->address : NULL,
-                                                   m->capacity_mb};
+        p->list[p->n_list++] = (struct fn_machine){
+            sizeof(struct fn_machine), named ? FN_MACHINE_READY : FN_MACHINE_STARTING, m->id,
+            named ? m->address : NULL, m->capacity_mb};
     }
 }
 
@@ -432,7 +444,7 @@ void cloud_answer(struct world *w, struct pool *p)
     switch (p->call) {
     case NPM_DO_LIST:
         e.kind = ok ? NPM_LISTED : NPM_LIST_FAILED;
-        e.n = p->n_list;
+        e.n = ok ? p->n_list : 0;
         e.machines = p->list;
         break;
     case NPM_DO_PROVISION:

@@ -57,7 +57,7 @@ static uint64_t wished_mb(const struct world *w, const struct wish *x)
 
 static uint64_t demand_mb(struct world *w, struct lb *lb, uint32_t pool)
 {
-    static const uint64_t garbage[] = {0,          1,         1ull << 31, (1ull << 63) - 1,
+    static const uint64_t garbage[] = {0,          1,          1ull << 31,       (1ull << 63) - 1,
                                        1ull << 63, UINT64_MAX, UINT64_MAX - 4096};
     struct wish *x = &lb->wishes[pool];
 
@@ -307,8 +307,7 @@ static void send_members(struct world *w, struct lb *lb, struct pool *p)
         later(w, leg_ns(w), IT_MEMBERS, p->no, lb->no, lb->life, lb->stream,
               snap_ref(p->published));
     }
-    later(w, leg_ns(w), IT_MEMBERS, p->no, lb->no, lb->life, lb->stream,
-          snap_ref(p->published));
+    later(w, leg_ns(w), IT_MEMBERS, p->no, lb->no, lb->life, lb->stream, snap_ref(p->published));
 }
 
 void lb_publish(struct world *w, struct pool *p)
@@ -371,8 +370,8 @@ static void expire(struct world *w, struct lb *lb)
         uint32_t due = 0, n = g->n;
 
         for (uint32_t k = 0; k < n; k++) {
-            due += g->members[k].vanished_ns != 0 &&
-                   w->now_ns - g->members[k].vanished_ns >= 30 * S;
+            due +=
+                g->members[k].vanished_ns != 0 && w->now_ns - g->members[k].vanished_ns >= 30 * S;
         }
         group_expire(g, w->now_ns);
         if (g->n != n - due) {
@@ -392,7 +391,9 @@ void lb_tick(struct world *w, struct lb *lb)
         next_ns = rng_between(&lb->rng, S, 60 * S);
     }
     if (happens(w, F_LB_INVENTED, &lb->rng)) {
-        invent(w, lb);
+        for (uint32_t n = 1 + rng_below(&lb->rng, 80); n > 0; n--) {
+            invent(w, lb);
+        }
     }
     advertise(w, lb);
     place_calls(w, lb);

@@ -24,9 +24,9 @@ static const char usage[] =
 
 static const char *name_of(int which)
 {
-    static const char *const names[] = {"",    "S1",  "S2",  "S3",  "S4",  "S5", "S6",
-                                        "S7",  "S8",  "S9",  "S10", "S11", "S12", "S13",
-                                        "S14", "L1",  "L2",  "L3",  "L4",  "L5"};
+    static const char *const names[] = {"",    "S1", "S2", "S3",  "S4",  "S5",  "S6",
+                                        "S7",  "S8", "S9", "S10", "S11", "S12", "S13",
+                                        "S14", "L1", "L2", "L3",  "L4",  "L5"};
 
     return names[which];
 }
@@ -50,6 +50,7 @@ static void add(struct total *t, const struct result *r)
     t->sum.events += r->events;
     t->sum.steps += r->steps;
     t->sum.calls += r->calls;
+    t->sum.crowded += r->crowded;
     t->sum.calls_cut += r->calls_cut;
     t->sum.calls_excused += r->calls_excused;
     t->sum.hash = (t->sum.hash ^ r->hash) * 0x9e3779b97f4a7c15u;
@@ -164,6 +165,8 @@ static void print_total(const struct job *j, const struct total *t, double real_
         printf("note: %s: %llu\n", npm_note_text((enum npm_note)i),
                (unsigned long long)s->notes[i]);
     }
+    printf("groups too crowded with strangers for L1 and L4: %llu\n",
+           (unsigned long long)s->crowded);
     printf("calls: %llu, %llu ran on runners that were removed, of these %llu not seen in time\n",
            (unsigned long long)s->calls, (unsigned long long)s->calls_cut,
            (unsigned long long)s->calls_excused);
@@ -205,8 +208,8 @@ static bool without(const char *text, uint64_t *ret)
         uint32_t i = 0;
 
         len = strcspn(text, ",");
-        while (i < FAULTS_N && (strlen(fault_defs[i].name) != len ||
-                                strncmp(fault_defs[i].name, text, len) != 0)) {
+        while (i < FAULTS_N &&
+               (strlen(fault_defs[i].name) != len || strncmp(fault_defs[i].name, text, len) != 0)) {
             i++;
         }
         if (i == FAULTS_N) {
@@ -217,26 +220,46 @@ static bool without(const char *text, uint64_t *ret)
     return true;
 }
 
-enum { O_SEED, O_SEEDS, O_HOURS, O_LBS, O_RUNNERS, O_GROUPS, O_WITHOUT, O_TRACE, O_SHRINK, O_HASH,
-       O_CALM, O_FAULTS, O_HELP };
+enum {
+    O_SEED,
+    O_SEEDS,
+    O_HOURS,
+    O_LBS,
+    O_RUNNERS,
+    O_GROUPS,
+    O_WITHOUT,
+    O_TRACE,
+    O_SHRINK,
+    O_HASH,
+    O_CALM,
+    O_FAULTS,
+    O_HELP
+};
 
 static const struct option options[] = {
-    {"seed", required_argument, NULL, O_SEED},     {"seeds", required_argument, NULL, O_SEEDS},
-    {"hours", required_argument, NULL, O_HOURS},   {"lbs", required_argument, NULL, O_LBS},
-    {"runners", required_argument, NULL, O_RUNNERS}, {"groups", required_argument, NULL, O_GROUPS},
-    {"without", required_argument, NULL, O_WITHOUT}, {"trace", no_argument, NULL, O_TRACE},
-    {"shrink", no_argument, NULL, O_SHRINK},       {"hash", no_argument, NULL, O_HASH},
-    {"calm", no_argument, NULL, O_CALM},           {"faults", no_argument, NULL, O_FAULTS},
-    {"help", no_argument, NULL, O_HELP},           {NULL, 0, NULL, 0},
+    {"seed", required_argument, NULL, O_SEED},
+    {"seeds", required_argument, NULL, O_SEEDS},
+    {"hours", required_argument, NULL, O_HOURS},
+    {"lbs", required_argument, NULL, O_LBS},
+    {"runners", required_argument, NULL, O_RUNNERS},
+    {"groups", required_argument, NULL, O_GROUPS},
+    {"without", required_argument, NULL, O_WITHOUT},
+    {"trace", no_argument, NULL, O_TRACE},
+    {"shrink", no_argument, NULL, O_SHRINK},
+    {"hash", no_argument, NULL, O_HASH},
+    {"calm", no_argument, NULL, O_CALM},
+    {"faults", no_argument, NULL, O_FAULTS},
+    {"help", no_argument, NULL, O_HELP},
+    {NULL, 0, NULL, 0},
 };
 
 static const struct {
     double low, high;
     const char *expected;
 } ranges[] = {
-    [O_SEED] = {0, 9e15, "a whole number"},   [O_SEEDS] = {1, 1e9, "1..1000000000"},
-    [O_HOURS] = {0, 1e6, "0..1000000"},       [O_LBS] = {1, LBS_MAX, "1..8"},
-    [O_RUNNERS] = {1, 1000, "1..1000"},       [O_GROUPS] = {1, POOLS_MAX, "1..4"},
+    [O_SEED] = {0, 9e15, "a whole number"}, [O_SEEDS] = {1, 1e9, "1..1000000000"},
+    [O_HOURS] = {0, 1e6, "0..1000000"},     [O_LBS] = {1, LBS_MAX, "1..8"},
+    [O_RUNNERS] = {1, 1000, "1..1000"},     [O_GROUPS] = {1, POOLS_MAX, "1..4"},
 };
 
 static int take_number(struct job *j, int o, const char *text)
@@ -273,8 +296,7 @@ static int take_option(struct job *j, int o)
 {
     switch (o) {
     case O_WITHOUT:
-        return without(optarg, &j->conf.without) ? -1
-                                                 : bad("without", optarg, "names of --faults");
+        return without(optarg, &j->conf.without) ? -1 : bad("without", optarg, "names of --faults");
     case O_TRACE:
         j->conf.trace = true;
         return -1;

@@ -135,8 +135,8 @@ static void step(struct world *w, struct pool *p, const struct npm_event *e, uin
         late_ns = rng_between(&w->rng_node, 0, 5 * S);
     }
     p->tick_ns += late_ns;
-    hash_add(w, (uint64_t)w->now_ns ^ ((uint64_t)e->kind << 56) ^ ((uint64_t)p->no << 52) ^
-                    w->out.n);
+    hash_add(w,
+             (uint64_t)w->now_ns ^ ((uint64_t)e->kind << 56) ^ ((uint64_t)p->no << 52) ^ w->out.n);
     for (uint32_t i = 0; i < w->out.n; i++) {
         const struct npm_action *a = &w->out.list[i];
 

@@ -24,6 +24,8 @@ void quiet_begin(struct world *w)
         struct pool *p = &w->pools[i];
 
         cloud_calm(w, p);
+        p->crowded = p->n_alive > w->o.runners_max + NPM_HOSTS_SPARE / 2;
+        w->result->crowded += p->crowded;
         p->wish_mb = each * w->o.runner_mb / 10 * (2 + rng_below(&w->rng_fate, 3));
     }
 }
@@ -75,19 +77,20 @@ static void check_supply(struct world *w, const struct pool *p)
     bool full;
 
     npm_figures(p->g, &f);
-    full = npm_host_count(p->g) - f.state_n[NPM_FOREIGN] + f.asked_n >= w->o.runners_max ||
+    full = p->crowded ||
+           npm_host_count(p->g) - f.state_n[NPM_FOREIGN] + f.asked_n >= w->o.runners_max ||
            w->budget.runners >= w->budget.runners_max;
     if (f.wanted_mb != p->wish_mb / w->n_lbs * w->n_lbs) {
         broken(w, LIVENESS(1), "g%u wants %llu MB; LBs tell %llu MB", p->no,
                (unsigned long long)f.wanted_mb, (unsigned long long)p->wish_mb);
     }
-    if (f.state_mb[NPM_ACTIVE] < books_desired_mb(w, p) && !full) {
-        broken(w, LIVENESS(1), "g%u has %llu MB active after %lld s; desired %llu MB", p->no,
-               (unsigned long long)f.state_mb[NPM_ACTIVE], 1800ll,
-               (unsigned long long)books_desired_mb(w, p));
-    }
     if (f.asked_n > 0 && !full) {
         broken(w, LIVENESS(5), "g%u still waits for %u runners", p->no, f.asked_n);
+    }
+    if (cloud_true_mb(w, p) < books_desired_mb(w, p) && !full) {
+        broken(w, LIVENESS(1), "g%u has %llu MB that answer after 30 minutes; desired %llu MB",
+               p->no, (unsigned long long)cloud_true_mb(w, p),
+               (unsigned long long)books_desired_mb(w, p));
     }
 }
 
@@ -98,8 +101,7 @@ static void check_empty(struct world *w, const struct pool *p)
 
     npm_figures(p->g, &f);
     n = npm_host_count(p->g) - f.state_n[NPM_FOREIGN];
-    /* Strangers beyond what is remembered come in as others go, one by one. */
-    if (n > w->o.runners_min && p->n_alive <= npm_host_count(p->g)) {
+    if (n > w->o.runners_min && !p->crowded) {
         for (uint32_t i = 0; i < npm_host_count(p->g); i++) {
             const struct npm_host *h = npm_host_at(p->g, i);
 

@@ -1,6 +1,6 @@
-/* Chance that repeats: one xoshiro256** stream per component, seeded by splitmix64, so that a change
- * in one model does not move the others (Blackman and Vigna, "Scrambled linear pseudorandom number
- * generators", 2021). Whole numbers only: floating point differs between compilers. */
+/* Chance that repeats: one xoshiro256** stream per component, seeded by splitmix64, so that a
+ * change in one model does not move the others (Blackman and Vigna, "Scrambled linear pseudorandom
+ * number generators", 2021). Whole numbers only: floating point differs between compilers. */
 #ifndef NPM_SIM_RNG_H
 #define NPM_SIM_RNG_H
 

@@ -126,9 +126,8 @@ static void report(struct world *w, const struct item *it)
 {
     struct pool *p = &w->pools[it->group];
     char id[24];
-    const struct npm_event e = {.kind = it->b ? NPM_REPORTED : NPM_SILENT,
-                                .id = id,
-                                .active = it->b ? it->b - 1 : 0};
+    const struct npm_event e = {
+        .kind = it->b ? NPM_REPORTED : NPM_SILENT, .id = id, .active = it->b ? it->b - 1 : 0};
 
     memcpy(id, p->machines[it->a].id, sizeof(id));
     node_step(w, p, &e);

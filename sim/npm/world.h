@@ -1,8 +1,9 @@
 /* Npm_sim: load balancers, a network, a control plane and runners around core/npm, in virtual time.
  *
- * One world is one run. Everything that happens is an item of the heap or the tick of a group; every
- * event that reaches npm_step() goes through node_step(), which checks the invariants after it. The
- * models do not look into the group and the checks do not trust it: they keep books of their own. */
+ * One world is one run. Everything that happens is an item of the heap or the tick of a group;
+ * every event that reaches npm_step() goes through node_step(), which checks the invariants after
+ * it. The models do not look into the group and the checks do not trust it: they keep books of
+ * their own. */
 #ifndef NPM_SIM_WORLD_H
 #define NPM_SIM_WORLD_H
 
@@ -70,7 +71,7 @@ enum fault {
 #define X(name, text, rare, heavy) F_##name,
     FAULTS(X)
 #undef X
-    FAULTS_N
+        FAULTS_N
 };
 
 /* Chances are per million of the occasions of a fault. */
@@ -84,7 +85,7 @@ extern const struct fault_def fault_defs[FAULTS_N];
 
 struct conf {
     uint64_t seed;
-    int64_t fault_ns; /* time with faults; the quiet end comes on top */
+    int64_t fault_ns;              /* time with faults; the quiet end comes on top */
     uint32_t lbs, runners, groups; /* 0 = by seed */
     bool calm;                     /* no faults at all */
     uint64_t without;              /* fault kinds that never happen, one bit each */
@@ -104,6 +105,7 @@ struct result {
     uint64_t actions[NPM_DO_NOTE + 1];
     uint64_t notes[NPM_NOTE_STALL + 1];
     uint64_t calls, calls_cut, calls_excused;
+    uint64_t crowded;
     int broken; /* SAFETY(n), LIVENESS(n) or 0 */
     int64_t broken_ns;
     char why[200];
@@ -223,8 +225,10 @@ struct pool {
     uint32_t n_known, n_known_before;
     uint64_t *address_walks;
     uint32_t adopted_n; /* in this step */
-    uint64_t wish_mb; /* demand of the quiet end */
-    int direction;    /* of the last change: 1 up, -1 down */
+    uint64_t wish_mb;   /* demand of the quiet end */
+    /* More strangers than the group remembers come in one by one as others go: no promise when. */
+    bool crowded;
+    int direction; /* of the last change: 1 up, -1 down */
     uint32_t turns;
 };
 
@@ -330,6 +334,8 @@ void cloud_sample(struct world *w, struct pool *p, uint32_t place, uint32_t addr
 void cloud_place_call(struct world *w, struct pool *p, uint32_t address_no, struct rng *rng);
 /* False: its address leads to another machine. */
 bool cloud_answers_for(const struct pool *p, const struct machine *m);
+/* Of active hosts that do answer. */
+uint64_t cloud_true_mb(const struct world *w, const struct pool *p);
 /* Number of calls that run; of those that began up to begun_ns. */
 uint32_t machine_calls(const struct machine *m, int64_t now_ns, int64_t begun_ns);
 static inline uint32_t place_of(const char *id)

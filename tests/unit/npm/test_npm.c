@@ -560,6 +560,20 @@ START_TEST(one_odd_capacity_does_not_decide)
 }
 END_TEST
 
+/* Found by npm_sim (L1): most runners died and stayed listed, and were waited for without an end. */
+START_TEST(a_long_silence_of_most_is_believed_when_calls_wait)
+{
+    pass(20, 4 * RUNNER_MB);
+    cloud.silent_runners = true;
+    for (int s = 0; s < 700; s++) {
+        step((struct npm_event){.kind = NPM_DEMAND, .id = "lb2", .mb = 1, .waiting = 3});
+        pass(1, 4 * RUNNER_MB - 1);
+    }
+    ck_assert_uint_ge(notes[NPM_NOTE_SILENT], 4);
+    ck_assert_uint_ge(cloud.asked, 8);
+}
+END_TEST
+
 static bool orders(enum npm_action_kind kind)
 {
     for (uint32_t i = 0; i < out.n; i++) {
@@ -693,6 +707,7 @@ int main(void)
     tcase_add_test(t, swinging_demand_does_not_flap);
     tcase_add_test(t, a_drain_keeps_what_the_cooldown_needed);
     tcase_add_test(t, one_odd_capacity_does_not_decide);
+    tcase_add_test(t, a_long_silence_of_most_is_believed_when_calls_wait);
     tcase_add_test(t, orders_find_room_among_many_notes);
     tcase_add_test(t, strangers_that_do_not_answer_are_no_supply);
     tcase_add_test(t, the_brake_stays_on_its_hosts);
