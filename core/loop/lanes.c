@@ -190,6 +190,28 @@ int lanes_create(struct loop *l, const struct loop_lanes *config, struct lanes *
     return 0;
 }
 
+int lanes_set_threads(struct lanes *lanes, enum env_lane which, uint32_t threads_max)
+{
+    struct lane *lane = &lanes->lane[which];
+    pthread_t *threads;
+    uint32_t room;
+
+    pthread_mutex_lock(&lane->lock);
+    room = (threads_max > lane->threads_n ? threads_max : lane->threads_n) + REPLACED_MAX;
+    threads = realloc(lane->threads, room * sizeof(*threads));
+    if (threads) {
+        lane->threads = threads;
+        lane->threads_max = threads_max;
+    }
+    for (uint32_t i = lane->idle; i < lane->queued && may_start(lane); i++) {
+        if (start_thread(lane) != 0) {
+            break; /* those that exist will come to it */
+        }
+    }
+    pthread_mutex_unlock(&lane->lock);
+    return threads ? 0 : FN_E_EXHAUSTED;
+}
+
 static void look_for_lost(struct lane *lane, int64_t before_ns,
                           void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud)
 {

@@ -545,6 +545,11 @@ void loop_destroy(struct loop *l)
     free(l);
 }
 
+int loop_set_threads(struct loop *l, enum env_lane lane, uint32_t threads_max)
+{
+    return lanes_set_threads(l->lanes, lane, threads_max);
+}
+
 void loop_look_for_lost(struct loop *l, int64_t grace_ns,
                         void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud)
 {

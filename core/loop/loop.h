@@ -29,6 +29,10 @@ void loop_stop(struct loop *l); /* [any] */
 void loop_enter(struct loop *l); /* [any] not from the loop */
 void loop_leave(struct loop *l);
 
+/* How many operations a lane runs at a time from now on; threads that exist stay. FN_E_EXHAUSTED:
+ * as many as before. [any] */
+int loop_set_threads(struct loop *l, enum env_lane lane, uint32_t threads_max);
+
 /* Lane threads that are inside an operation `grace_ns` after its deadline are lost until they return:
  * each gets a replacement, and an owner with two of them gets no more work on that lane. cb() is told
  * once for each, under a lock: it must not submit. [any, blocking a lane for a moment] */

@@ -11,6 +11,7 @@ int lanes_create(struct loop *l, const struct loop_lanes *config, struct lanes *
                  struct fn_error *reterr);
 void lanes_destroy(struct lanes *lanes); /* waits for the operations that run; drops queued ones */
 int lanes_submit(struct lanes *lanes, struct env_work *w);
+int lanes_set_threads(struct lanes *lanes, enum env_lane which, uint32_t threads_max);
 void lanes_look(struct lanes *lanes, int64_t grace_ns,
                 void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud);
 uint32_t lanes_lost(struct lanes *lanes);

@@ -11,6 +11,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#define DIRECTORY_REMOVALS_MAX 1u /* at a time; others wait */
+
 /* ---- who this runner is ---------------------------------------------------------------------- */
 
 /* FNV-1a: a whole path in 16 letters. */
@@ -137,6 +139,16 @@ static void set_options(const struct node *n, struct runner_options *o)
     o->tmpfs_inodes = (uint64_t)c->tmpfs_inodes;
 }
 
+/* The slow lane serves the runner, and socket directories that are too full to be removed on the loop. */
+static void set_lanes(const struct node *n, const struct runner_options *o)
+{
+    uint32_t threads = runner_slow_operations_max(o) + DIRECTORY_REMOVALS_MAX;
+
+    if (loop_set_threads(n->loop, ENV_LANE_SLOW, threads) < 0) {
+        log_warn("out of memory for worker threads", "wanted", log_num(threads));
+    }
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static int open_fnsock(struct node *n, struct fn_error *reterr)
@@ -212,6 +224,7 @@ int node_runner_open(struct node *n, struct fn_error *reterr)
     set_options(n, &deps.options);
     deps.hub = n->hub;
     deps.driver = n->driver;
+    set_lanes(n, &deps.options);
     r = runner_create(&deps, &n->runner, reterr);
     return r < 0 || alone ? r : open_local(n, reterr);
 }
@@ -227,6 +240,7 @@ void node_runner_apply(struct node *n)
 
     set_options(n, &options);
     runner_set_options(n->runner, &options);
+    set_lanes(n, &options);
     fnsock_set_limits(&n->fnsock, &limits);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define DRAIN_GRACE_NS (3 * ENV_S) /* after the deadline, for removals */
+#define SWEEPS_MAX     1u              /* engine_sweep() lets one run */
 
 void runner_options_default(struct runner_options *o)
 {
@@ -42,6 +43,11 @@ void runner_options_default(struct runner_options *o)
         .sigpending_max = 5000,
         .msgqueue_max = 819200,
     };
+}
+
+uint32_t runner_slow_operations_max(const struct runner_options *o)
+{
+    return o->parallel_starts_max + o->pulls_max + SWEEPS_MAX;
 }
 
 static void drain_over(struct env_timer *t);

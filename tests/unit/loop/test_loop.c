@@ -271,6 +271,34 @@ START_TEST(threads_that_are_lost_are_replaced)
 }
 END_TEST
 
+/* A lane that grows starts what waits in it at once; a smaller one keeps its threads. */
+START_TEST(a_lane_grows)
+{
+    struct job slow[2] = { { { .run = job_hangs, .done = job_done, .lane = ENV_LANE_SLOW }, 0, 's' },
+                           { { .run = job_hangs, .done = job_done, .lane = ENV_LANE_SLOW }, 0, 's' } };
+    struct job behind = { { .run = job_returns, .done = job_done, .lane = ENV_LANE_SLOW }, 0, 'b' };
+
+    jobs_left = 3;
+    sem_init(&hang, 0, 0);
+    ck_assert_int_eq(loop_set_threads(loop, ENV_LANE_SLOW, 2), 0);
+    ck_assert_int_eq(env_submit(env, &slow[0].w), 0);
+    ck_assert_int_eq(env_submit(env, &slow[1].w), 0);
+    ck_assert_int_eq(env_submit(env, &behind.w), 0);
+    ck_assert_int_eq(loop_set_threads(loop, ENV_LANE_SLOW, 20), 0);
+    for (int left = 3; left == 3;) { /* the hanging ones are let go only after it */
+        sched_yield();
+        loop_enter(loop);
+        left = jobs_left;
+        loop_leave(loop);
+    }
+    ck_assert_int_eq(loop_set_threads(loop, ENV_LANE_SLOW, 1), 0);
+    sem_post(&hang);
+    sem_post(&hang);
+    loop_run(loop);
+    ck_assert_int_eq(behind.result, 42);
+}
+END_TEST
+
 START_TEST(a_full_lane_refuses)
 {
     struct loop_lanes small = { { 1, 1, 1 }, { 1, 1, 1 } };
@@ -364,6 +392,7 @@ int main(void)
     tcase_add_test(t, a_removed_descriptor_gets_no_event_of_the_running_batch);
     tcase_add_test(t, lanes_run_work_and_end_sleep_on_cancel_and_deadline);
     tcase_add_test(t, threads_that_are_lost_are_replaced);
+    tcase_add_test(t, a_lane_grows);
     tcase_add_test(t, a_full_lane_refuses);
     tcase_add_test(t, a_signal_becomes_a_callback);
     tcase_add_test(t, a_call_aside_is_waited_for_or_left_alone);
