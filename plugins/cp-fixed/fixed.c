@@ -13,7 +13,8 @@ struct entry {
     uint32_t group;
     int given;
     int64_t ready_ns;
-    uint64_t turn; /* the free entry with the lowest is next */
+    uint64_t turn;       /* the free entry with the lowest is next */
+    uint64_t rests_till; /* lists of its group */
 };
 
 struct request {
@@ -25,6 +26,7 @@ struct group {
     char name[FIXED_GROUP_MAX + 1];
     uint32_t n;
     uint64_t turn_last;
+    uint64_t lists; /* complete ones */
     struct request requests[FIXED_REQUESTS_MAX]; /* a ring */
     uint32_t next_request;
 };
@@ -158,10 +160,10 @@ void fixed_destroy(struct fixed *f)
 
 /* ---- the three questions --------------------------------------------------------------------- */
 
-int fixed_list(const struct fixed *f, const char *group, int64_t now_ns, uint64_t capacity_mb,
+int fixed_list(struct fixed *f, const char *group, int64_t now_ns, uint64_t capacity_mb,
                const struct fn_machine_sink *out, struct fn_error *reterr)
 {
-    const struct group *g = find(f, group);
+    struct group *g = find(f, group);
     int r = 0;
 
     for (uint32_t i = 0; g && r == 0 && i < f->n; i++) {
@@ -175,6 +177,9 @@ int fixed_list(const struct fixed *f, const char *group, int64_t now_ns, uint64_
         m.address = m.state == FN_MACHINE_READY ? e->address : NULL;
         r = out->add(out->ud, &m);
     }
+    if (g && r == 0) {
+        g->lists++;
+    }
     return r < 0 ? fail_platform(reterr, r, "the list of group \"%.63s\" was not taken", group) : 0;
 }
 
@@ -185,7 +190,8 @@ static struct entry *next_free(struct fixed *f, const struct group *g)
     for (uint32_t i = 0; i < f->n; i++) {
         struct entry *e = &f->entries[i];
 
-        if (&f->groups[e->group] == g && !e->given && (!best || e->turn < best->turn)) {
+        if (&f->groups[e->group] == g && !e->given && e->rests_till <= g->lists &&
+            (!best || e->turn < best->turn)) {
             best = e;
         }
     }
@@ -228,7 +234,7 @@ int fixed_provision(struct fixed *f, const char *group, uint32_t n, uint64_t req
     if (accepted == 0 && n > 0) {
         return fail_platform(reterr, FN_E_EXHAUSTED,
                              "group \"%.63s\": got a request for %u; expected at most 0, all %u "
-                             "addresses are given out",
+                             "addresses are given out or were until a moment ago",
                              group, n, g->n);
     }
     if (accepted > 0) {
@@ -249,6 +255,7 @@ void fixed_remove(struct fixed *f, const char *group, const char *id)
         if (&f->groups[e->group] == g && e->given && strcmp(e->address, id) == 0) {
             e->given = 0;
             e->turn = ++g->turn_last;
+            e->rests_till = g->lists + FIXED_REST_LISTS;
         }
     }
 }

@@ -34,8 +34,9 @@ async function fixed(n, options, more = {}) {
   return { e, runners, stop }
 }
 
-test('cp-fixed', async (t) => {
-  await t.test('an address is given out once, after the delay, and comes back', async () => {
+test('cp-fixed', { concurrency: 2 }, async (t) => {
+  const all = []
+  all.push(t.test('an address is given out once, after the delay, and comes back', async () => {
     const { e, runners, stop } = await fixed(2, 'adopted: none, delay: 300ms')
     try {
       assert.deepEqual(await e.states(), {})
@@ -48,9 +49,9 @@ test('cp-fixed', async (t) => {
     } finally {
       await stop()
     }
-  })
+  }))
 
-  await t.test('more is wanted than there is: one sentence, and the calls wait', async () => {
+  all.push(t.test('more is wanted than there is: one sentence, and the calls wait', async () => {
     const { e, stop } = await fixed(1, 'adopted: none')
     try {
       const calls = Array.from({ length: 4 }, (_, i) => invoke(e.lbs[0], fnId('sleep'), `700 ${i}`))
@@ -60,9 +61,9 @@ test('cp-fixed', async (t) => {
     } finally {
       await stop()
     }
-  })
+  }))
 
-  await t.test('a restarted manager has lost no runner', async () => {
+  all.push(t.test('a restarted manager has lost no runner', async () => {
     const { e, stop } = await fixed(2, 'adopted: all', { npm: '  runners_min: 2' })
     try {
       await states(e, '{"active":2}')
@@ -74,7 +75,8 @@ test('cp-fixed', async (t) => {
     } finally {
       await stop()
     }
-  })
+  }))
+  await Promise.all(all)
 })
 
 // ---- VirtualBox machines
@@ -149,8 +151,9 @@ async function withVbox(options, body) {
   }
 }
 
-test('cp-vbox', async (t) => {
-  await t.test('machines are cloned by need, survive the manager, and are deleted', () => withVbox({ cooldown: '3s' }, async (v, e) => {
+test('cp-vbox', { concurrency: 3 }, async (t) => {
+  const all = []
+  all.push(t.test('machines are cloned by need, survive the manager, and are deleted', () => withVbox({ cooldown: '3s' }, async (v, e) => {
     await hello(e)
     const before = v.ours()
     assert.equal(before.length, 1)
@@ -167,23 +170,23 @@ test('cp-vbox', async (t) => {
     assert.deepEqual(v.ours(), [])
     assert.doesNotMatch(v.log(), /(controlvm|unregistervm|startvm) (template|Windows)/)
     assert.ok(existsSync(path.join(v.dir, 'vms', FOREIGN[0], 'on')), 'a foreign machine was switched off')
-  }))
+  })))
 
-  await t.test('a machine that takes no notice of the button is switched off', () => withVbox({ options: ', stop_timeout: 600ms', files: { deaf: '' } }, async (v, e) => {
+  all.push(t.test('a machine that takes no notice of the button is switched off', () => withVbox({ options: ', stop_timeout: 600ms', files: { deaf: '' } }, async (v, e) => {
     await hello(e)
     await states(e, '{}')
     assert.match(v.log(), /acpipowerbutton[^]*poweroff[^]*unregistervm/)
-  }))
+  })))
 
-  await t.test('one of two cannot be started: the other one works, the rest is asked again', () => withVbox({ files: { 'mode-startvm': 'once' } }, async (v, e) => {
+  all.push(t.test('one of two cannot be started: the other one works, the rest is asked again', () => withVbox({ files: { 'mode-startvm': 'once' } }, async (v, e) => {
     const calls = Array.from({ length: 3 }, (_, i) => invoke(e.lbs[0], fnId('sleep'), `1000 ${i}`))
     await told(e, 'VBoxManage startvm: ended with 1: The object is not ready')
     for (const c of calls) assert.equal((await c).status, 200)
     assert.equal(v.ours().length, 2)
     assert.match(v.log(), /unregistervm fnd-default/)
-  }))
+  })))
 
-  await t.test('VBoxManage fails in five ways: one sentence each, runners stay, later all is well', () => withVbox({ npm: '  cplane_timeout: 500ms\n  backoff_max: 1s', cooldown: '60s' }, async (v, e) => {
+  all.push(t.test('VBoxManage fails in five ways: one sentence each, runners stay, later all is well', () => withVbox({ npm: '  cplane_timeout: 500ms\n  backoff_max: 1s', cooldown: '60s' }, async (v, e) => {
     await hello(e)
     const before = v.ours()
     for (const [mode, sentence] of [
@@ -202,9 +205,9 @@ test('cp-vbox', async (t) => {
       assert.deepEqual(v.ours(), before)
     }
     await hello(e)
-  }))
+  })))
 
-  await t.test('Vagrant: a folder per machine, deleted with it', () => withVbox({ mode: 'vagrant' }, async (v, e) => {
+  all.push(t.test('Vagrant: a folder per machine, deleted with it', () => withVbox({ mode: 'vagrant' }, async (v, e) => {
     await hello(e)
     const [id] = readdirSync(v.work)
     assert.match(id, /^fnd-default-[0-9a-f]+-0$/)
@@ -213,5 +216,6 @@ test('cp-vbox', async (t) => {
     await states(e, '{}')
     assert.deepEqual(v.ours(), [])
     assert.deepEqual(readdirSync(v.work), [])
-  }))
+  })))
+  await Promise.all(all)
 })

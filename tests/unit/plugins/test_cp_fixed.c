@@ -55,6 +55,16 @@ static void assert_list(struct fixed *f, const char *group, int64_t now_ns, cons
     ck_assert_str_eq(s.text, expected);
 }
 
+/* What was given back may be given out again. */
+static void rest(struct fixed *f, const char *group)
+{
+    for (uint32_t i = 0; i < FIXED_REST_LISTS; i++) {
+        struct seen s = {0};
+
+        ck_assert_int_eq(list_at(f, group, NOW, &s), 0);
+    }
+}
+
 static uint32_t buy(struct fixed *f, const char *group, uint32_t n, uint64_t id)
 {
     uint32_t accepted = 99;
@@ -127,6 +137,7 @@ START_TEST(no_more_than_there_are)
     ck_assert_msg(strstr(e.msg, "all 3 addresses are given out") != NULL, "%s", e.msg);
     ck_assert_uint_eq(buy(f, "default", 0, 4), 0);
     fixed_remove(f, "default", "b:1");
+    rest(f, "default");
     ck_assert_uint_eq(buy(f, "default", 1, 3), 1); /* what was refused may be asked again */
     fixed_destroy(f);
 }
@@ -155,6 +166,7 @@ START_TEST(many_requests_are_remembered)
         ck_assert_uint_eq(buy(f, "default", 1, id), 1);
         fixed_remove(f, "default", "a:1");
         fixed_remove(f, "default", "b:1");
+        rest(f, "default");
     }
     ck_assert_uint_eq(buy(f, "default", 1, 1001 - FIXED_REQUESTS_MAX), 1);
     assert_list(f, "default", NOW + 9, "");
@@ -187,8 +199,28 @@ START_TEST(what_was_given_back_goes_to_the_end)
     fixed_remove(f, "default", "a:1");
     buy(f, "default", 1, 2);
     assert_list(f, "default", NOW + 9, "b:1 2 b:1;");
+    rest(f, "default");
     buy(f, "default", 2, 3);
     assert_list(f, "default", NOW + 9, "a:1 2 a:1;b:1 2 b:1;c:1 2 c:1;");
+    fixed_destroy(f);
+}
+END_TEST
+
+/* While it is listed, the manager takes it for the machine that it removed. */
+START_TEST(what_was_given_back_rests_until_the_manager_forgot_it)
+{
+    struct fixed *f = MAKE(0, "a:1");
+    struct seen refused = {.refuse_at = 1};
+    uint32_t accepted = 99;
+
+    buy(f, "default", 1, 1);
+    list_at(f, "default", NOW, &refused); /* a list that was not taken does not count */
+    fixed_remove(f, "default", "a:1");
+    for (uint32_t i = 0; i < FIXED_REST_LISTS; i++) {
+        ck_assert_int_eq(fixed_provision(f, "default", 1, 2, NOW, &accepted, &e), FN_E_EXHAUSTED);
+        assert_list(f, "default", NOW, "");
+    }
+    ck_assert_uint_eq(buy(f, "default", 1, 2), 1);
     fixed_destroy(f);
 }
 END_TEST
@@ -216,6 +248,7 @@ START_TEST(after_a_restart_all_are_given_out)
     assert_list(f, "default", NOW, "a:1 2 a:1;");
     assert_list(f, "blue", NOW, "b:1 2 b:1;");
     fixed_remove(f, "blue", "b:1");
+    rest(f, "blue");
     assert_list(f, "blue", NOW, "");
     ck_assert_uint_eq(buy(f, "blue", 1, 1), 1);
     fixed_destroy(f);
@@ -249,6 +282,7 @@ int main(void)
     tcase_add_test(tc, many_requests_are_remembered);
     tcase_add_test(tc, removal_is_idempotent_and_by_identity);
     tcase_add_test(tc, what_was_given_back_goes_to_the_end);
+    tcase_add_test(tc, what_was_given_back_rests_until_the_manager_forgot_it);
     tcase_add_test(tc, groups_share_nothing);
     tcase_add_test(tc, after_a_restart_all_are_given_out);
     tcase_add_test(tc, a_list_ends_with_the_sink);
