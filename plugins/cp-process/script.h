@@ -66,7 +66,9 @@
     "    [ -e \"$d\" ] || exit 0\n"                                                                \
     "    if ! alive \"$d\"; then rm -rf \"$d\"\n"                                                  \
     "    elif [ -n \"$(find \"$d/removed\" -mmin +1 2>/dev/null)\" ]; then kill -KILL \"$pid\"\n"  \
-    "    else kill -TERM \"$pid\"; [ -e \"$d/removed\" ] || : >\"$d/removed\"; fi ;;\n"            \
+    "    else [ -e \"$d/removed\" ] || touch \"$d/removed\"; kill -TERM \"$pid\"; fi 2>/dev/null\n"\
+    /* It may have ended in between. */                                                            \
+    "    exit 0 ;;\n"                                                                              \
     "esac\n"
 
 #endif

@@ -100,6 +100,26 @@ test('a stand-in program remembers what a script cannot', () => {
   assert.match(r.out, / 0 failed, 0 skipped/);
 });
 
+test('docs/control-planes.md: the cloud of the page passes, and fails where the page says so', () => {
+  const page = readFileSync(join(here, '..', '..', 'docs', 'control-planes.md'), 'utf8');
+  const cloud = join(dir, 'page-cloud.sh');
+  const script = join(dir, 'page-cloud.yaml');
+  const file = (name) => new RegExp(`^\`\`\`\\w+ file=${name}\n([^]*?)^\`\`\`$`, 'm').exec(page)[1];
+  const check = (text) => {
+    writeFileSync(cloud, text, { mode: 0o755 });
+    return fnkit('check', '--set', 'program=my-cloud', '--script', script, join(dir, 'cp-exec.so'));
+  };
+  writeFileSync(script, file('cloud.yaml').replace('./cloud.sh', cloud));
+  const good = check(file('cloud.sh'));
+  assert.equal(good.code, 0, good.out);
+  const promised = /^`(\d+ cases, 0 failed, 0 skipped)`/m.exec(page)[1];
+  assert.ok(good.out.includes(promised), good.out);
+  const bad = check(file('cloud.sh').replace(/^    if .*request-\$4.*\n/m, '').replace(/^    fi\n/m, ''));
+  assert.equal(bad.code, 1);
+  const failure = /^```\n(FAILED[^]*?)^```$/m.exec(page)[1];
+  assert.ok(bad.out.includes(failure), bad.out);
+});
+
 test('TAP and JUnit name the case, the rule and the file', () => {
   const junit = join(dir, 'report.xml');
   const r = fnkit('check', '--tap', '--junit', junit, '--suite', 'placer', mutant('placer-1'));
