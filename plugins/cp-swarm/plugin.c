@@ -2,25 +2,13 @@
  * All state is the Swarm's: a restarted manager finds its runners by their labels. */
 #include "fail.h"
 #include "options.h"
+#include "swarm.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #define REQUEST_TIMEOUT_MS 10000u
 #define ANSWER_MAX (64u << 20) /* of 10 000 runners */
 #define RUNNERS_MAX 64u        /* of one provision call */
-#define REAP_MAX 8u            /* of one list call */
-#define TOLD_MAX 256
-
-struct cp {
-    const struct fn_host *host;
-    const struct fn_http_if *http;
-    const struct swarm_conf *conf;
-    const char *unix_path;     /* NULL = TCP */
-    char base[SWARM_BASE_MAX]; /* scheme and host of the urls */
-    pthread_mutex_t lock;      /* groups are asked at the same time */
-    char told[TOLD_MAX];       /* the last line in the log; guarded by lock */
-};
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
@@ -44,101 +32,14 @@ static int call(struct cp *cp, struct fn_op *op, const char *method, const char 
     return cp->http->exchange(cp->host, op, &rq, ret, reterr);
 }
 
-static struct swarm_text text_of(const struct fn_http_answer *a)
-{
-    return (struct swarm_text){a->body, a->body_len};
-}
-
-/* A GET that must answer 200; ret is the caller's to free in any case. */
-static int get(struct cp *cp, struct fn_op *op, const char *what, const char *path,
-               struct fn_http_answer *ret, struct fn_error *reterr)
+int swarm_get(struct cp *cp, struct fn_op *op, const char *what, const char *path,
+              struct fn_http_answer *ret, struct fn_error *reterr)
 {
     int r = call(cp, op, "GET", path, NULL, ret, reterr);
 
     return r < 0 || ret->status == 200
                ? r
-               : swarm_failure(cp->conf, what, ret->status, text_of(ret), reterr);
-}
-
-/* ---- list ------------------------------------------------------------------------------------ */
-
-struct listing {
-    struct cp *cp;
-    const struct fn_machine_sink *out;
-    char ended[REAP_MAX][SWARM_NAME_MAX + 1]; /* services to be taken away */
-    uint32_t n_ended;
-};
-
-/* Once per reason: lists come every second. */
-static void tell(struct cp *cp, const char *line)
-{
-    bool known;
-
-    pthread_mutex_lock(&cp->lock);
-    known = strncmp(cp->told, line, sizeof(cp->told) - 1) == 0;
-    snprintf(cp->told, sizeof(cp->told), "%s", line);
-    pthread_mutex_unlock(&cp->lock);
-    if (!known && *cp->host->log->level >= FN_LOG_WARN) {
-        cp->host->log->write(cp->host, FN_LOG_WARN, line, strlen(line));
-    }
-}
-
-static void tell_why(struct cp *cp, const struct swarm_runner *r)
-{
-    char line[TOLD_MAX];
-
-    snprintf(line, sizeof(line), "%s %s: %s", r->name, r->ended ? "ended" : "waits", r->why);
-    tell(cp, line);
-}
-
-static int take_runner(void *ud, const struct swarm_runner *r)
-{
-    struct listing *l = ud;
-    const struct fn_machine m = {.size = sizeof(m),
-                                 .state = r->state,
-                                 .id = r->name,
-                                 .address = r->address,
-                                 .capacity_mb = r->capacity_mb};
-
-    if (r->ended && l->n_ended < REAP_MAX && swarm_is_name(r->name)) {
-        snprintf(l->ended[l->n_ended++], sizeof(l->ended[0]), "%s", r->name);
-        tell_why(l->cp, r);
-    } else if (r->state == FN_MACHINE_STARTING && *r->why) {
-        tell_why(l->cp, r);
-    }
-    return l->out->add(l->out->ud, &m);
-}
-
-static int remove_machine(void *inst, struct fn_op *op, const char *group, const char *machine_id,
-                          struct fn_error *reterr);
-
-static int list(void *inst, struct fn_op *op, const char *group, const struct fn_machine_sink *out,
-                struct fn_error *reterr)
-{
-    struct cp *cp = inst;
-    struct listing l = {.cp = cp, .out = out};
-    struct fn_http_answer services = {.size = sizeof(services)};
-    struct fn_http_answer tasks = {.size = sizeof(tasks)};
-    struct fn_http_answer nodes = {.size = sizeof(nodes)};
-    char path[SWARM_PATH_MAX];
-    int r = swarm_list_path(cp->conf, "services", group, path, reterr);
-
-    r = r < 0 ? r : get(cp, op, "list of services", path, &services, reterr);
-    r = r < 0 ? r : swarm_list_path(cp->conf, "tasks", group, path, reterr);
-    r = r < 0 ? r : get(cp, op, "list of tasks", path, &tasks, reterr);
-    r = r < 0 ? r : get(cp, op, "list of nodes", "/nodes", &nodes, reterr);
-    r = r < 0 ? r
-              : swarm_join(text_of(&services), text_of(&tasks), text_of(&nodes), take_runner, &l,
-                           reterr);
-    cp->http->free_answer(&services);
-    cp->http->free_answer(&tasks);
-    cp->http->free_answer(&nodes);
-    /* A service whose runner ended would stay for ever; if this fails, the next list tries again.
-     */
-    for (uint32_t i = 0; r == 0 && i < l.n_ended; i++) {
-        (void)remove_machine(cp, op, group, l.ended[i], NULL);
-    }
-    return r;
+               : swarm_failure(cp->conf, what, ret->status, swarm_text_of(ret), reterr);
 }
 
 /* ---- provision and remove -------------------------------------------------------------------- */
@@ -155,7 +56,7 @@ static int create_service(struct cp *cp, struct fn_op *op, const char *group, ui
     r = swarm_create_body(cp->conf, name, group, request_id, &body, reterr);
     r = r < 0 ? r : call(cp, op, "POST", "/services/create", body, &a, reterr);
     if (r == 0 && a.status != 201 && a.status != 200 && a.status != 409) { /* 409: it is there */
-        r = swarm_failure(cp->conf, "create", a.status, text_of(&a), reterr);
+        r = swarm_failure(cp->conf, "create", a.status, swarm_text_of(&a), reterr);
     }
     cp->http->free_answer(&a);
     free(body);
@@ -178,7 +79,7 @@ static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n
         return fail_platform(reterr, r, "%s", why.msg);
     }
     if (r < 0) {
-        tell(cp, why.msg);
+        swarm_tell(cp, why.msg);
     }
     *ret_accepted = done; /* those of a repeated request are there already */
     return 0;
@@ -186,8 +87,8 @@ static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n
 
 /* By the id of the service that carries our labels: what else has that name, or an id that begins
  * like it, is not there for us. */
-static int remove_machine(void *inst, struct fn_op *op, const char *group, const char *machine_id,
-                          struct fn_error *reterr)
+int swarm_remove(void *inst, struct fn_op *op, const char *group, const char *machine_id,
+                 struct fn_error *reterr)
 {
     struct cp *cp = inst;
     struct fn_http_answer a = {.size = sizeof(a)};
@@ -200,8 +101,8 @@ static int remove_machine(void *inst, struct fn_op *op, const char *group, const
         return 0;
     }
     snprintf(path, sizeof(path), "/services/%s", machine_id);
-    r = get(cp, op, "remove", path, &a, reterr);
-    r = r < 0 ? r : swarm_is_ours(text_of(&a), cp->conf, group, machine_id, id, reterr);
+    r = swarm_get(cp, op, "remove", path, &a, reterr);
+    r = r < 0 ? r : swarm_is_ours(swarm_text_of(&a), cp->conf, group, machine_id, id, reterr);
     gone = r == FN_E_NOT_FOUND && a.status == 404;
     cp->http->free_answer(&a);
     if (r <= 0) {
@@ -210,7 +111,7 @@ static int remove_machine(void *inst, struct fn_op *op, const char *group, const
     snprintf(path, sizeof(path), "/services/%s", id);
     r = call(cp, op, "DELETE", path, NULL, &a, reterr);
     if (r == 0 && a.status != 200 && a.status != 204 && a.status != 404) {
-        r = swarm_failure(cp->conf, "remove", a.status, text_of(&a), reterr);
+        r = swarm_failure(cp->conf, "remove", a.status, swarm_text_of(&a), reterr);
     }
     cp->http->free_answer(&a);
     return r;
@@ -253,9 +154,9 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
 
 static const struct fn_cplane_ops ops = {
     .hdr = FN_HDR(struct fn_cplane_ops, FN_MAGIC_CPLANE),
-    .list = list,
+    .list = swarm_list,
     .provision = provision,
-    .remove = remove_machine,
+    .remove = swarm_remove,
 };
 
 static const struct fn_need needs[] = {

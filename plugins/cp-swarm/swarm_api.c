@@ -107,8 +107,7 @@ int swarm_address(const char *docker_host, const char **ret_unix_path,
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* FNV-1a. */
-static uint64_t hash_of(const char *text)
+uint64_t swarm_hash(const char *text)
 {
     uint64_t h = 0xcbf29ce484222325u;
 
@@ -127,7 +126,7 @@ void swarm_name(const struct swarm_conf *conf, const char *group, uint64_t reque
     if (len > 0 && len <= GROUP_PLAIN && strspn(group, NAME_BYTES) == len) {
         memcpy(short_group, group, len + 1);
     } else {
-        snprintf(short_group, sizeof(short_group), "%016" PRIx64, hash_of(group));
+        snprintf(short_group, sizeof(short_group), "%016" PRIx64, swarm_hash(group));
     }
     snprintf(ret, SWARM_NAME_MAX + 1, PREFIX "%.16s-%s-r%" PRIx64 "-%u", conf->owner, short_group,
              request_id, index % 1000);
@@ -465,6 +464,30 @@ static bool has_ended(const char *state)
     return false;
 }
 
+/* Seconds since 1970 of "2026-11-21T21:28:59.29Z"; 0 for anything else. The days are counted in
+ * years that begin in March, so that a leap day is the last one. */
+static int64_t seconds_of(const char *text)
+{
+    int64_t year, month, day, hour, minute, second, days;
+
+    if (sscanf(text, "%4" SCNd64 "-%2" SCNd64 "-%2" SCNd64 "T%2" SCNd64 ":%2" SCNd64 ":%2" SCNd64,
+               &year, &month, &day, &hour, &minute, &second) != 6 ||
+        year < 1970 || month < 1 || month > 12) {
+        return 0;
+    }
+    year -= month <= 2;
+    month = (month + 9) % 12;
+    days =
+        year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1 - 719468;
+    return ((days * 24 + hour) * 60 + minute) * 60 + second;
+}
+
+static int64_t lived_s(const json_t *task)
+{
+    return seconds_of(text_of(json_object_get(task, "Status"), "Timestamp")) -
+           seconds_of(text_of(task, "CreatedAt"));
+}
+
 static void judge(struct swarm_runner *r, const json_t *task, const json_t *nodes,
                   const char *label_port, char address[SWARM_ADDRESS_MAX])
 {
@@ -474,7 +497,7 @@ static void judge(struct swarm_runner *r, const json_t *task, const json_t *node
 
     r->state = FN_MACHINE_STARTING;
     r->address = NULL;
-    r->ended = false;
+    r->ended = r->stillborn = false;
     r->why = text_of(status, "Err");
     if (!task) {
         return; /* the Swarm has not looked at it yet */
@@ -482,6 +505,8 @@ static void judge(struct swarm_runner *r, const json_t *task, const json_t *node
     if (!desired_running(task) || has_ended(state)) {
         r->state = FN_MACHINE_GONE;
         r->ended = has_ended(state);
+        r->stillborn =
+            r->ended && (strcmp(state, "rejected") == 0 || lived_s(task) < SWARM_STILLBORN_S);
         r->why = *r->why ? r->why : text_of(status, "Message");
     } else if (strcmp(state, "running") == 0 && find_address(task, node, label_port, address)) {
         r->state = FN_MACHINE_READY;

@@ -20,6 +20,7 @@
 #define SWARM_ADDRESS_MAX 128
 #define SWARM_PATH_MAX 2048
 #define SWARM_BASE_MAX 256
+#define SWARM_STILLBORN_S 5
 
 struct swarm_conf {
     const char *docker_host;
@@ -63,6 +64,7 @@ struct swarm_runner {
     const char *address;  /* NULL unless READY */
     uint64_t capacity_mb; /* 0 = the label is gone */
     const char *why;      /* what the Swarm says of a runner that waits or ended; may be "" */
+    bool stillborn;       /* it never ran, or ended within SWARM_STILLBORN_S */
     bool ended;           /* nothing of it runs: the service may be taken away */
 };
 
@@ -82,6 +84,9 @@ int swarm_join(struct swarm_text services, struct swarm_text tasks, struct swarm
  * 0 when it is another's. */
 int swarm_is_ours(struct swarm_text service, const struct swarm_conf *conf, const char *group,
                   const char *name, char ret_id[SWARM_ID_MAX + 1], struct fn_error *reterr);
+
+/* FNV-1a. */
+uint64_t swarm_hash(const char *text);
 
 /* May be the name of a runner of ours. */
 bool swarm_is_name(const char *name);

@@ -4,6 +4,7 @@ import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId } from './lib/cluster.mjs'
 import { Elastic } from './lib/elastic.mjs'
+import { Fleet } from './lib/engines.mjs'
 import { invoke } from './lib/http.mjs'
 import { Fnd, build, freePort, until } from './lib/node.mjs'
 import { Gate, borrow, buildImage, docker, impossible, services, socketPath } from './lib/swarm.mjs'
@@ -108,6 +109,8 @@ plugins: { control_plane: ${cplane()} }
       await until('the smallest pool is there', async () => (await e.states()).active === 1, 20_000)
       const [name] = services(owner)
       assert.equal((await e.runners()).runners[0].address, `127.0.0.1:${grpc}`)
+      const born = Date.parse(JSON.parse(docker('service', 'inspect', name))[0].CreatedAt)
+      await until('it is none that ended as soon as it began', () => Date.now() - born > 6000)
       docker('kill', docker('ps', '-q', '--filter', `label=com.docker.swarm.service.name=${name}`))
       await until('another one came', async () => {
         const now = services(owner)
@@ -117,6 +120,34 @@ plugins: { control_plane: ${cplane()} }
     } finally {
       await e.stop()
       for (const s of services(owner)) docker('service', 'rm', s)
+    }
+  })
+})
+
+// Two engines in network namespaces; a minute, most of it the Swarm's patience with a silent node.
+describe('runners on two nodes of a Swarm', () => {
+  if (why || !process.env.FND_LONG) return
+
+  it('they are spread; a node that is cut off is replaced by the other', async () => {
+    image ??= buildImage()
+    const fleet = await Fleet.start(2)
+    const [manager, worker] = fleet.engines
+    let e
+    try {
+      fleet.join()
+      fleet.load(image)
+      e = await start({ socket: manager.socket, npm: '  runners_min: 2' })
+      const hosts = async () => (await e.runners()).runners.filter((r) => r.state === 'active').map((r) => r.address.split(':')[0]).sort()
+      await until('there is one on each', async () => (await hosts()).join() === [manager.address, worker.address].sort().join(), 30_000)
+      // 3 calls of 128 MB are more than one runner of 256 MB takes.
+      const answers = await Promise.all([1, 2, 3].map(() => invoke(e.lbs[0], fnId('sleeper'), '500')))
+      assert.deepEqual(answers.map((a) => a.status), [200, 200, 200])
+      worker.unplug()
+      await until('both are on the node that is left', async () => (await hosts()).join() === [manager.address, manager.address].join(), 90_000)
+      await hello(e)
+    } finally {
+      await e?.stop()
+      await fleet.stop()
     }
   })
 })

@@ -13,6 +13,7 @@ export function impossible() {
   const info = spawnSync('docker', ['info', '-f', '{{.Swarm.LocalNodeState}} {{.LiveRestoreEnabled}}'], { encoding: 'utf8' })
   if (info.status !== 0) return `no container engine: ${info.stderr?.trim().split('\n')[0]}`
   const [state, live] = info.stdout.trim().split(' ')
+  if (!socketPath.startsWith('/')) return `DOCKER_HOST is ${process.env.DOCKER_HOST}, and not a unix socket of this machine`
   if (live === 'true') return 'the engine has live-restore, which excludes Swarm'
   return state === 'inactive' ? '' : `the engine is part of a Swarm already (${state}), which is not the tests' to change`
 }

@@ -1,5 +1,6 @@
 /* Pure parts of control plane swarm: names, bodies, and answers recorded from Docker 20.10, good,
  * cut short and made up. */
+#include <hold.h>
 #include <swarm_api.h>
 
 #include <check.h>
@@ -283,9 +284,9 @@ static int see(void *ud, const struct swarm_runner *r)
     size_t len = strlen(s->line);
 
     s->n++;
-    snprintf(s->line + len, sizeof(s->line) - len, "%s %s%s %s %llu %s;", r->name,
-             states[r->state & 3], r->ended ? "!" : "", r->address ? r->address : "-",
-             (unsigned long long)r->capacity_mb, r->why);
+    snprintf(s->line + len, sizeof(s->line) - len, "%s %s%s%s %s %llu %s;", r->name,
+             states[r->state & 3], r->ended ? "!" : "", r->stillborn ? "~" : "",
+             r->address ? r->address : "-", (unsigned long long)r->capacity_mb, r->why);
     return s->stop;
 }
 
@@ -334,7 +335,7 @@ static const struct {
                                         "\"Message\":\"finished\"",
                                         "") "]",
      NODES,
-     "a gone! - 256 No such image: fnd/none:latest;b gone! - 256 task: non-zero exit (69);"
+     "a gone!~ - 256 No such image: fnd/none:latest;b gone! - 256 task: non-zero exit (69);"
      "c gone! - 256 finished;"},
     {"[" SERVICE("s1", "a") "]", /* its node went down: something of it may still run there */
      "[" TASK("s1", 1, "shutdown", PUBLISHED, "") "]", NODES, "a gone - 256 started;"},
@@ -411,6 +412,53 @@ START_TEST(who_listens_can_stop)
                                 text("[]"), see, &s, &err),
                      FN_E_EXHAUSTED);
     ck_assert_uint_eq(s.n, 1);
+}
+END_TEST
+
+/* Tasks from birth to end. */
+static const struct {
+    const char *created, *ended;
+    bool stillborn;
+} lives[] = {
+    {"2026-11-21T21:28:59.9Z", "2026-11-21T21:29:03.1Z", true},
+    {"2026-11-21T21:28:59.9Z", "2026-11-21T21:29:04.1Z", false},
+    {"2028-02-28T23:59:59Z", "2028-02-29T00:00:02Z", true},
+    {"2028-02-28T23:59:59Z", "2028-03-01T00:00:00Z", false},
+    {"2027-02-28T23:59:59Z", "2027-03-01T00:00:00Z", true},
+    {"2026-12-31T23:59:59Z", "2027-01-01T00:00:01Z", true},
+    {"nonsense", "2027-01-01T00:00:01Z", false},
+};
+
+START_TEST(who_ends_at_once)
+{
+    char tasks[512];
+    struct seen s = {.stop = 0};
+
+    snprintf(
+        tasks, sizeof(tasks),
+        "[{\"ID\":\"t\",\"ServiceID\":\"s1\",\"CreatedAt\":\"%s\",\"DesiredState\":\"shutdown\","
+        "\"Status\":{\"Timestamp\":\"%s\",\"State\":\"failed\"}}]",
+        lives[_i].created, lives[_i].ended);
+    ck_assert_int_eq(
+        swarm_join(text("[" SERVICE("s1", "a") "]"), text(tasks), text("[]"), see, &s, &err), 0);
+    ck_assert_str_eq(s.line, lives[_i].stillborn ? "a gone!~ - 256 ;" : "a gone! - 256 ;");
+}
+END_TEST
+
+START_TEST(the_stillborn_are_held)
+{
+    struct holds h = {.list[0].id = 0};
+
+    ck_assert(hold(&h, 7, 100));
+    ck_assert(hold(&h, 7, 99 + HOLD_NS));
+    ck_assert(hold(&h, 8, 99 + HOLD_NS));
+    ck_assert(!hold(&h, 7, 100 + HOLD_NS));
+    ck_assert(hold(&h, 8, 100 + HOLD_NS));
+    for (uint64_t id = 9; id < 9 + HOLD_N - 1; id++) {
+        ck_assert(hold(&h, id, 200 + HOLD_NS));
+    }
+    ck_assert(!hold(&h, 1000, 200 + HOLD_NS));    /* full */
+    ck_assert(hold(&h, 1000, 200 + 3 * HOLD_NS)); /* who was removed in between gives way */
 }
 END_TEST
 
@@ -496,6 +544,8 @@ int main(void)
     tcase_add_test(t, a_group_that_is_no_text);
     tcase_add_loop_test(t, lists_are_joined, 0, ROWS(joins));
     tcase_add_loop_test(t, broken_lists_are_errors, 0, ROWS(broken));
+    tcase_add_loop_test(t, who_ends_at_once, 0, ROWS(lives));
+    tcase_add_test(t, the_stillborn_are_held);
     tcase_add_test(t, lists_cut_anywhere_are_errors);
     tcase_add_test(t, who_listens_can_stop);
     tcase_add_test(t, whose_a_service_is);
