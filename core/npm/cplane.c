@@ -77,7 +77,7 @@ static void take_machine(struct npm_group *g, const struct fn_machine *m, uint32
         return;
     }
     if (!machine_ok(g, m)) {
-        note(g, NPM_NOTE_BAD_MACHINE, NULL, place);
+        note(g, NPM_NOTE_BAD_MACHINE, text_ok(m->id, NPM_ID_MAX) ? m->id : NULL, place);
         return;
     }
     h = host_find(g, m->id);

@@ -22,6 +22,8 @@ struct mgroup {
     struct env_timer timer;
     unsigned char *predictor_state;
     struct figures figures;
+    bool lb_refused;     /* by the running step */
+    int64_t full_log_ns; /* next line about it */
 
     /* The control-plane call that is under way. */
     struct env_work work;
@@ -285,8 +287,27 @@ static uint32_t level_of(enum npm_note what)
     }
 }
 
+/* Whoever is refused comes again each second: that is said every ten. */
+static bool is_old_news(struct mgroup *g, const struct npm_action *a)
+{
+    int64_t now_ns = env_now_ns(g->manager->deps.env);
+
+    if (a->note != NPM_NOTE_LBS_FULL) {
+        return false;
+    }
+    g->lb_refused = true;
+    if (now_ns < g->full_log_ns) {
+        return true;
+    }
+    g->full_log_ns = now_ns + 10 * ENV_S;
+    return false;
+}
+
 static void tell(struct mgroup *g, const struct npm_action *a)
 {
+    if (is_old_news(g, a)) {
+        return;
+    }
     log_write(level_of(a->note), npm_note_text(a->note), "group", g->name, "id", a->id, "value",
               log_num((int64_t)a->value), (char *)NULL);
     if (a->note == NPM_NOTE_DRAIN_CUT) {
@@ -403,7 +424,14 @@ int npm_manager_demand(struct npm_manager *m, const char *lb_id, uint64_t seq, c
                        "NPM504 load balancer id, got \"%.64s\"; expected 1 to %u characters", lb_id,
                        NPM_LB_ID_MAX);
     }
+    g->lb_refused = false;
     step(g, &e);
+    if (g->lb_refused) {
+        return err_set(ret_note, FN_E_EXHAUSTED,
+                       "NPM506 load balancers of the group, got more than %u; expected at most "
+                       "npm.lbs_max",
+                       m->deps.options.lbs_max);
+    }
     max_mb = npm_group_max_mb(g->group);
     if (mb > max_mb) {
         err_set(ret_note, FN_E_RANGE, "NPM501 demand above group cap %llu MB, clamped",

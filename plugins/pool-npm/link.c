@@ -150,13 +150,18 @@ static void take_list(struct link *l, const void *data, size_t len)
     struct wire_membership head = {.member = head_only};
     struct wire_membership whole = {.member = on_member};
     struct group *g;
+    int news;
 
     if (wire_read_membership(data, len, &head) < 0) {
         say(l, FN_LOG_WARN, "membership", "not readable, it is left out");
         return;
     }
     g = groups_find(&l->groups, head.group);
-    if (!g || !group_is_news(g, head.epoch, head.version)) {
+    news = g && group_is_news(g, head.epoch, head.version);
+    if (g) {
+        g->fresh = 0;
+    }
+    if (!news) {
         return;
     }
     whole.ud = g;
@@ -165,7 +170,6 @@ static void take_list(struct link *l, const void *data, size_t len)
         say(l, FN_LOG_WARN, "membership", "too large, it is left out");
         return;
     }
-    g->fresh = 0;
     g->epoch = head.epoch;
     g->version = head.version;
     say_unusable(l, g);

@@ -28,8 +28,21 @@ echo "$(date +%s%N) $*" >> calls
 [ "$1" != provision ] || echo 0
 `
 
+const OPTIONS = {
+  groups: '[default]',
+  settle: '0s',
+  loss_brake: '1s',
+  cooldown: '1s',
+  poll: '100ms',
+  demand_life: '60s',
+  drain_settle: '100ms',
+  runner_mb: 256,
+  group_runners_max: 4,
+}
+
 export class Scripted extends Elastic {
-  static async start({ npm = '', grpc = '', more = '' } = {}) {
+  // npm: options of npm:, instead of those below or beside them.
+  static async start({ npm = {}, grpc = '', more = '' } = {}) {
     const s = new Scripted()
     s.lbs = []
     s.state = tempDir() // no runner processes of its own
@@ -46,16 +59,7 @@ grpc: { listen: "127.0.0.1:${s.grpc}"${grpc} }
 admin: { socket: ${s.socket} }
 plugin_dir: ${path.join(build, 'plugins')}
 npm:
-  groups: [default]
-  settle: 0s
-  loss_brake: 1s
-  cooldown: 1s
-  poll: 100ms
-  demand_life: 60s
-  drain_settle: 100ms
-  runner_mb: 256
-  group_runners_max: 4
-${npm}
+${Object.entries({ ...OPTIONS, ...npm }).map(([k, v]) => `  ${k}: ${v}`).join('\n')}
 plugins:
   control_plane: { use: exec, file: ${cpExec()}, program: ${path.join(s.dir, 'cloud')} }
 ${more}`)
