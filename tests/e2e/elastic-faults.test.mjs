@@ -180,7 +180,6 @@ test('demand that no honest load balancer has', async () => {
     assert.equal((await advertise('honest', 1, ['default', 256])).status, 0)
     await until('one runner is asked for', () => e.asked('provision').length > 0)
     assert.equal(e.asked('provision')[0].words[1], '1')
-    const rss = e.npm.rssKiB()
 
     for (const [i, mb] of [0n, 2n ** 31n, 2n ** 63n, 2n ** 64n - 1n].entries()) {
       const a = await advertise('greedy', i + 1, ['default', mb, 2n ** 64n - 1n])
@@ -209,10 +208,14 @@ test('demand that no honest load balancer has', async () => {
     assert.equal((await client.call('/fnd.Pool/Nothing', Buffer.alloc(0))).status, 12)
     assert.notEqual((await other.call('/fnd.Pool/Advertise', demand('b'.repeat(8 << 20), 1, ['default', 1]))).status, 0)
 
-    const many = await Promise.all(Array.from({ length: 2000 }, (_, i) => advertise(`lb-${i}`, 1, ['default', 0])))
+    const invented = (round) => Promise.all(Array.from({ length: 2000 }, (_, i) => advertise(`lb-${round}-${i}`, 1, ['default', 0])))
+    await invented(0) // what gRPC keeps for so many streams at once
+    const rss = e.npm.rssKiB()
+    await invented(1)
+    const many = await invented(2)
     assert.ok(many.every((a) => a.status === 0))
     assert.match(many.at(-1).note, /NPM506 load balancers of the group, got more than 20; expected at most npm.lbs_max/)
-    assert.ok(e.npm.log.match(/too many load balancers/g).length < 5)
+    assert.ok(e.npm.log.match(/too many load balancers/g).length <= 3)
     assert.match((await advertise('one-too-many', 1, ['default', 512])).note, /NPM506/)
     const g = await e.group()
     assert.equal(g.lbs, 20)
@@ -220,7 +223,7 @@ test('demand that no honest load balancer has', async () => {
     assert.equal((await advertise('honest', 2000, ['default', 300])).status, 0)
     assert.equal((await e.group()).wanted_mb, 300)
     assert.equal((await e.runners()).groups.length, 1)
-    assert.ok(e.npm.rssKiB() < rss + 16 * 1024, `${rss} KiB, then ${e.npm.rssKiB()}`)
+    assert.ok(e.npm.rssKiB() < rss + 8 * 1024, `${rss} KiB, then ${e.npm.rssKiB()}`)
     assert.ok(!e.npm.exit)
   } finally {
     client.close()
