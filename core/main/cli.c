@@ -389,7 +389,11 @@ int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct 
     }
     c = find_command(argv[1]);
     if (!c) {
-        return strcmp(argv[1], "--version") == 0 ? version() : usage("unknown command");
+        if (strcmp(argv[1], "--version") == 0) {
+            return version();
+        }
+        fprintf(stderr, "fnd: unknown command, got %s; see fnd --help\n", conf_quote(argv[1]));
+        return CLI_USAGE;
     }
     if (parse(argc - 1, argv + 1, c->allowed, &o) != CLI_OK) {
         return CLI_USAGE;

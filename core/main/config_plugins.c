@@ -1,6 +1,7 @@
 /* Plugins: which ones a node has, from fn.yaml, variables and defaults, and their options. */
 #include <main/config_int.h>
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,8 @@
 #include <unistd.h>
 
 #define DOCKER_SOCKET "/var/run/docker.sock"
+#define NAMES_MAX 64 /* plugins of one kind that a wrong name is compared with */
+#define NAME_MAX_BYTES 33
 
 static const char *const plugin_keys[] = { "use", "file", "name", "sha256", NULL };
 const char *const config_plugin_kinds[] = { "placer",        "shadow",     "fallback",
@@ -399,6 +402,41 @@ int config_plugin_policy(const struct config *c, struct plugin_host *h, struct c
     return r;
 }
 
+/* Where fn.yaml names a plugin that has no file, and what may have been meant: files of `path`'s
+ * folder with the same beginning, "driver-" for a driver. */
+static void tell_missing(const struct config_plugin *plugin, const char *path,
+                         struct conf_problems *p)
+{
+    const char *file = strrchr(path, '/') + 1;
+    size_t head = strlen(file) - strlen(plugin->use) - strlen(".so");
+    char names[NAMES_MAX][NAME_MAX_BYTES], dir[PATH_MAX];
+    const char *known[NAMES_MAX + 1] = { NULL };
+    const struct dirent *e;
+    const char *nearest;
+    uint32_t n = 0;
+    DIR *d;
+
+    snprintf(dir, sizeof(dir), "%.*s", (int)(file - path), path);
+    d = opendir(dir);
+    while (d && n < NAMES_MAX && (e = readdir(d))) {
+        size_t len = strlen(e->d_name);
+
+        if (len > head + 3 && len - head - 3 < NAME_MAX_BYTES &&
+            strncmp(e->d_name, file, head) == 0 && strcmp(e->d_name + len - 3, ".so") == 0) {
+            snprintf(names[n], sizeof(names[n]), "%.*s", (int)(len - head - 3), e->d_name + head);
+            known[n] = names[n];
+            n++;
+        }
+    }
+    if (d) {
+        closedir(d);
+    }
+    nearest = conf_nearest(plugin->use, known);
+    conf_problem(p, "CFG712", plugin->where, "use, got %s%s%s%s", conf_quote(plugin->use),
+                 nearest ? "; did you mean \"" : "; expected the name of a file in plugin_dir",
+                 nearest ? nearest : "", nearest ? "\"?" : "");
+}
+
 /* The file of an instance, opened and checked. */
 static int open_file(const struct config *c, struct plugin_host *h,
                      const struct config_plugin *plugin, struct plugin_file **ret,
@@ -422,6 +460,9 @@ static int open_file(const struct config *c, struct plugin_host *h,
     r = plugin_file_open_pinned(h, path, plugin->sha256, ret, &lines, NULL);
     tell_lines(p, &lines);
     buf_finish(&lines);
+    if (r == FN_E_NOT_FOUND && !plugin->file) {
+        tell_missing(plugin, path, p);
+    }
     return r;
 }
 
