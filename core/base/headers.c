@@ -1,6 +1,5 @@
 #include <base/headers.h>
 
-#include <ctype.h>
 #include <fn/abi.h>
 #include <string.h>
 #include <strings.h>
@@ -79,14 +78,4 @@ bool headers_remove(struct headers *h, const char *name)
     found = kept != h->n;
     h->n = kept;
     return found;
-}
-
-void headers_canonical_name(char *name)
-{
-    bool upper = true;
-
-    for (char *p = name; *p; p++) {
-        *p = (char)(upper ? toupper((unsigned char)*p) : tolower((unsigned char)*p));
-        upper = *p == '-';
-    }
 }

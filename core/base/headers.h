@@ -29,7 +29,5 @@ int headers_set(struct headers *h, const char *name, const char *value);
 const char *headers_get(const struct headers *h, const char *name);
 /* Removes all fields of that name; true if there was one. */
 bool headers_remove(struct headers *h, const char *name);
-/* "content-type" -> "Content-Type", the form that Go peers expect; in place. */
-void headers_canonical_name(char *name);
 
 #endif

@@ -12,7 +12,6 @@
 #include <place/trace.h>
 #include <stdbool.h>
 
-#define WHY_CALLS_MAX 65536u
 #define WHY_ID_MAX 64u
 #define WHY_ERROR_MAX 96u
 

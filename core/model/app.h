@@ -32,7 +32,6 @@ struct fn_def {
     uint32_t tmpfs_mb;  /* fn.yaml only; 0 = engine's default */
     int32_t timeout_s;
     int32_t idle_timeout_s;
-    bool idempotent; /* fn.yaml only: one more attempt after an unknown end is allowed */
     struct kvs config;
     struct kvs annotations;
 };

@@ -31,7 +31,6 @@ int elf_damaged(struct elf *e, const char *what);
 /* The loaded segment that holds [vaddr, vaddr + len), in the file (or in memory when mem), or NULL.
  */
 const Elf64_Phdr *elf_segment_at(const struct elf *e, uint64_t vaddr, uint64_t len, bool mem);
-uint32_t elf_count(const struct elf *e, int64_t tag);
 uint64_t elf_value(const struct elf *e, int64_t tag);
 /* Reads headers, segments, sections and the dynamic section and judges them. */
 int plugin_elf_open(struct elf *e);

@@ -10,7 +10,6 @@
 
 struct local;
 
-#define LOCAL_ADDRESS "local:"
 
 /* [init] NULL when out of memory. cb and ud serve every attempt; they outlive the object. */
 struct local *local_create(struct env *env, const struct engage_server_cb *cb, void *ud);

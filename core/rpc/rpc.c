@@ -205,20 +205,6 @@ grpc_arg rpc_arg_quota(struct rpc *r)
                        .value.pointer = { r->quota, grpc_resource_quota_arg_vtable() } };
 }
 
-char *rpc_strdup(const char *s)
-{
-    char *copy;
-
-    if (!s) {
-        return NULL;
-    }
-    copy = strdup(s);
-    if (!copy) {
-        abort(); /* start-up only */
-    }
-    return copy;
-}
-
 /* What gRPC has to say goes where everything else goes. */
 static void on_grpc_log(gpr_log_func_args *args)
 {

@@ -65,7 +65,6 @@ void rpc_slice_text(grpc_slice s, char *ret, size_t cap);
 /* Channel arguments. */
 grpc_arg rpc_arg_int(const char *key, int64_t value); /* cut to 31 bits */
 grpc_arg rpc_arg_quota(struct rpc *r);
-char *rpc_strdup(const char *s); /* NULL for NULL */
 
 static inline grpc_op rpc_op_send_message(grpc_byte_buffer *bb, uint32_t flags)
 {

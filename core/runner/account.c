@@ -211,11 +211,6 @@ int account_detect(const struct account_reader *reader, const struct account_lim
     return 0;
 }
 
-bool account_could_ever_fit(const struct account *a, const struct account_need *n)
-{
-    return n->mem_bytes <= a->totals.mem_bytes && n->cpu_milli <= a->totals.cpu_milli;
-}
-
 bool account_fits(const struct account *a, const struct account_need *n)
 {
     return n->mem_bytes <= a->totals.mem_bytes - a->used.mem_bytes &&

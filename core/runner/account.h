@@ -48,7 +48,6 @@ struct account {
     struct account_need used; /* charged to containers, also those being removed */
 };
 
-bool account_could_ever_fit(const struct account *a, const struct account_need *n);
 bool account_fits(const struct account *a, const struct account_need *n);
 void account_take(struct account *a, const struct account_need *n); /* must fit */
 void account_give(struct account *a, const struct account_need *n);

@@ -34,11 +34,6 @@ const char *ctr_state_name(enum ctr_state s)
     return names[s];
 }
 
-bool container_is_starting(const struct container *c)
-{
-    return c->state <= CTR_INIT;
-}
-
 /* Several states are one for upstream's metrics. */
 static void count_state(struct container *c, enum ctr_state s, int64_t now)
 {

@@ -98,7 +98,6 @@ void container_free(struct container *c);
 void container_arm(struct container *c, int64_t due_ns);
 /* The preparation of an image no longer uses its task. */
 void container_unhold(struct container *c);
-bool container_is_starting(const struct container *c);
 const char *container_exit_text(const struct container *c, char *ret, size_t cap);
 const char *ctr_state_name(enum ctr_state s);
 
@@ -197,7 +196,6 @@ struct rcall {
     bool eof;             /* the last frame came */
     bool eof_sent;
     bool fn_full;         /* fnsock said full */
-    bool more_asked;
     bool head_seen;
     bool start_sent;
     bool discard;         /* the answer is not for the caller */

@@ -18,7 +18,6 @@ struct output {
     struct buf ring;    /* the newest bytes of both streams */
     struct buf line[2]; /* unfinished lines of fd 1 and 2 */
     struct log_gate gate;
-    uint64_t dropped_lines;
 };
 
 void output_init(struct output *o, const struct runner_options *opt);

@@ -24,7 +24,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FILES_MAX 16
 #define SETS_MAX  64
 #define STUCK_S   5 /* in one call into a plugin */
 #define MEMORY_MAX (2048LL * 1024 * 1024)

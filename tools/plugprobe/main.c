@@ -19,7 +19,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PLUGIN_FD 3
 #define REPORT_FD 4
 #define PLUGIN_NAME "/proc/self/fd/3"
 #define MEMORY_BYTES (256UL * 1024 * 1024)
