@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { Elastic } from '../../tests/e2e/lib/elastic.mjs'
 import { fnId } from '../../tests/e2e/lib/cluster.mjs'
 import { invoke } from '../../tests/e2e/lib/http.mjs'
-import { borrow, buildImage, socketPath } from '../../tests/e2e/lib/swarm.mjs'
+import { borrow, buildImage, impossible, socketPath } from '../../tests/e2e/lib/swarm.mjs'
 
 const STATES = ['active', 'booting', 'draining', 'removing']
 const SAMPLE_MS = 500
@@ -110,6 +110,11 @@ function picture(full) {
 
 // Control plane swarm on this machine's engine; it is out of the Swarm again afterwards.
 async function swarm() {
+  const why = impossible()
+  if (why) {
+    console.error(`demo-elastic: ${why}`)
+    process.exit(69)
+  }
   const giveBack = await borrow()
   try {
     const cplane = `{ use: swarm, docker_host: "unix://${socketPath}", image: "${buildImage()}", owner: demo-${process.pid}, capacity: 256, stop_grace: 5s }`

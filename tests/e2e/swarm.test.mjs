@@ -90,7 +90,7 @@ plugins: { control_plane: ${cplane()} }
       const before = services(owner)
       assert.equal(before.length, 1)
       gate.away = true
-      const end = Date.now() + 2000
+      const end = Date.now() + 1000
       while (Date.now() < end) await hello(e)
       gate.away = false
       await hello(e)

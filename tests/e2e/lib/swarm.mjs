@@ -8,6 +8,16 @@ export const socketPath = (process.env.DOCKER_HOST ?? 'unix:///var/run/docker.so
 export const docker = (...args) => execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim()
 const lines = (text) => text.split('\n').filter(Boolean)
 
+const initArgs = ['swarm', 'init', '--advertise-addr', '127.0.0.1', '--listen-addr', `127.0.0.1:${await freePort()}`]
+const hasBridge = () => lines(docker('network', 'ls', '--format', '{{.Name}}')).includes('docker_gwbridge')
+
+function undo(bridgeBefore) {
+  for (const id of lines(docker('service', 'ls', '-q'))) docker('service', 'rm', id)
+  docker('swarm', 'leave', '--force')
+  for (const id of lines(docker('ps', '-aq', '--filter', 'label=com.docker.swarm.service.id'))) spawnSync('docker', ['rm', '-f', id])
+  if (!bridgeBefore) spawnSync('docker', ['network', 'rm', 'docker_gwbridge'])
+}
+
 // '' when a Swarm can be made of the engine, otherwise the reason.
 export function impossible() {
   const info = spawnSync('docker', ['info', '-f', '{{.Swarm.LocalNodeState}} {{.LiveRestoreEnabled}}'], { encoding: 'utf8' })
@@ -15,25 +25,21 @@ export function impossible() {
   const [state, live] = info.stdout.trim().split(' ')
   if (!socketPath.startsWith('/')) return `DOCKER_HOST is ${process.env.DOCKER_HOST}, and not a unix socket of this machine`
   if (live === 'true') return 'the engine has live-restore, which excludes Swarm'
-  return state === 'inactive' ? '' : `the engine is part of a Swarm already (${state}), which is not the tests' to change`
+  if (state !== 'inactive') return `the engine is part of a Swarm already (${state}), which is left alone`
+  const bridge = hasBridge()
+  const trial = spawnSync('docker', initArgs, { encoding: 'utf8' })
+  if (trial.status !== 0) return `the engine cannot be a Swarm: ${trial.stderr.trim().split('\n')[0]}`
+  undo(bridge)
+  return ''
 }
 
 // Makes the engine a Swarm of its own and returns what undoes it. Ports in host mode need neither VXLAN nor
 // IP_VS nor iptables.
 export async function borrow() {
-  const why = impossible()
-  if (why) throw new Error(why)
   const bridge = hasBridge()
-  docker('swarm', 'init', '--advertise-addr', '127.0.0.1', '--listen-addr', `127.0.0.1:${await freePort()}`)
-  return () => {
-    for (const id of lines(docker('service', 'ls', '-q'))) docker('service', 'rm', id)
-    docker('swarm', 'leave', '--force')
-    for (const id of lines(docker('ps', '-aq', '--filter', 'label=com.docker.swarm.service.id'))) spawnSync('docker', ['rm', '-f', id])
-    if (!bridge) spawnSync('docker', ['network', 'rm', 'docker_gwbridge'])
-  }
+  docker(...initArgs)
+  return () => undo(bridge)
 }
-
-const hasBridge = () => lines(docker('network', 'ls', '--format', '{{.Name}}')).includes('docker_gwbridge')
 
 // The image's id: engines do not try to pull what is named so.
 export function buildImage() {
