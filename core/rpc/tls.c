@@ -285,21 +285,30 @@ static bool take_property(const grpc_auth_property *p, char *ret, size_t cap)
     return true;
 }
 
+static const grpc_auth_property *first_property(const grpc_auth_context *auth, const char *name)
+{
+    grpc_auth_property_iterator it = grpc_auth_context_find_properties_by_name(auth, name);
+
+    return grpc_auth_property_iterator_next(&it);
+}
+
 bool identity_of_peer(grpc_call *call, char *ret, size_t cap)
 {
     static const char *const names[] = {GRPC_PEER_URI_PROPERTY_NAME, GRPC_X509_CN_PROPERTY_NAME};
     grpc_auth_context *auth = grpc_call_auth_context(call);
-    bool found = false;
+    bool certified = auth && first_property(auth, GRPC_X509_PEM_CERT_PROPERTY_NAME);
+    const grpc_auth_property *p;
 
     ret[0] = '\0';
-    for (size_t k = 0; auth && !found && k < 2; k++) {
-        grpc_auth_property_iterator it = grpc_auth_context_find_properties_by_name(auth, names[k]);
-        const grpc_auth_property *p = grpc_auth_property_iterator_next(&it);
-
-        found = p && take_property(p, ret, cap);
+    for (size_t k = 0; certified && !ret[0] && k < 2; k++) {
+        p = first_property(auth, names[k]);
+        if (p && !take_property(p, ret, cap)) {
+            ret[0] = '\0';
+            break; /* a name that cannot be told in full is nobody's */
+        }
     }
     grpc_auth_context_release(auth);
-    return found;
+    return certified;
 }
 
 bool identity_allows(struct identity *i, grpc_call *call, char *ret, size_t cap)

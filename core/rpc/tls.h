@@ -35,7 +35,8 @@ grpc_server_credentials *identity_server_credentials(struct identity_seen *seen)
 /* Whether the peer of a call is one of the identity's peers; its name in ret ("" = none). Without a
  * list of peers everybody with a certificate is. */
 bool identity_allows(struct identity *i, grpc_call *call, char *ret, size_t cap);
-/* The peer's first URI name, else its common name. */
+/* Whether the peer showed a certificate; ret: its first URI name, else its common name, "" when it
+ * has neither. */
 bool identity_of_peer(grpc_call *call, char *ret, size_t cap);
 
 #endif
