@@ -141,7 +141,7 @@ static int open_tables(struct node *n, struct fn_error *reterr)
     }
     plugin_host_offer(n->host, "fn.op", 1, 0, loop_op_if(), NULL);
     plugin_host_offer(n->host, "fn.http", 1, 0, fetch_if(), n->fetch);
-    plugin_host_on_release(n->host, "fn.http", close_streams);
+    plugin_host_on_release(n->host, "fn.http", false, close_streams);
     plugin_host_offer(n->host, "fn.exec", 1, 0, exec_if(), NULL);
     plugin_host_offer(n->host, "fn.proc", 1, 0, proc_if(), n->proc);
     override_offer(n->host);

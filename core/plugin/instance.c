@@ -66,15 +66,16 @@ void plugin_host_offer(struct plugin_host *h, const char *iface, uint16_t major,
         return;
     }
     assert(h->n_offers < PLUGIN_OFFERS_MAX);
-    h->offers[h->n_offers++] = (struct plugin_offer){ iface, major, minor, table, impl, NULL };
+    h->offers[h->n_offers++] = (struct plugin_offer){ iface, major, minor, table, impl, NULL, false };
 }
 
-void plugin_host_on_release(struct plugin_host *h, const char *iface,
+void plugin_host_on_release(struct plugin_host *h, const char *iface, bool on_loop,
                             void (*release)(void *impl, const struct fn_host *host))
 {
     for (uint32_t i = 0; i < h->n_offers; i++) {
         if (strcmp(h->offers[i].iface, iface) == 0) {
             h->offers[i].release = release;
+            h->offers[i].release_on_loop = on_loop;
             return;
         }
     }
@@ -260,8 +261,18 @@ static void let_go(struct plugin *p)
     const struct plugin_host *h = p->owner;
 
     for (uint32_t i = 0; i < h->n_offers; i++) {
-        if (h->offers[i].release) {
-            h->offers[i].release(h->offers[i].impl, &p->host);
+        const struct plugin_offer *o = &h->offers[i];
+        bool enters = beside && o->release_on_loop;
+
+        if (!o->release) {
+            continue;
+        }
+        if (enters) {
+            h->env->enter(h->env);
+        }
+        o->release(o->impl, &p->host);
+        if (enters) {
+            h->env->leave(h->env);
         }
     }
 }

@@ -193,6 +193,7 @@ struct plugin_offer {
     const void *table;
     void *impl;
     void (*release)(void *impl, const struct fn_host *host); /* may be NULL */
+    bool release_on_loop;
 };
 
 #define PLUGIN_TRIALS_KEPT 64
@@ -288,7 +289,8 @@ struct plugin_health {
 struct plugin_timer;
 
 struct plugin {
-    struct fn_host host; /* what the plugin sees; .priv = this */
+    struct fn_host host;
+    struct fn_log_if log_if; /* of its own: others are made while it is used */ /* what the plugin sees; .priv = this */
     struct plugin_host *owner;
     struct plugin_file *file;
     const struct fn_factory *factory;

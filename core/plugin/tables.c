@@ -310,16 +310,14 @@ struct plugin *plugin_of(const struct fn_host *host)
 
 void plugin_tables_init(struct plugin *p)
 {
-    static struct fn_log_if log_if = { FN_HDR(struct fn_log_if, FN_MAGIC_LOG), NULL,
-                                       host_log_write };
-
-    log_if.level = log_level_address();
+    p->log_if = (struct fn_log_if){ FN_HDR(struct fn_log_if, FN_MAGIC_LOG), log_level_address(),
+                                    host_log_write };
     p->host = (struct fn_host){
         .hdr = FN_HDR(struct fn_host, FN_MAGIC_HOST),
         .priv = p,
         .clock = &clock_if,
         .timer = &timer_if,
-        .log = &log_if,
+        .log = &p->log_if,
         .metric = &metric_if,
         .rng = &rng_if,
         .get = host_get,

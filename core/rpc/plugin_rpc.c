@@ -100,10 +100,9 @@ static uint32_t channels_of(const struct plugin_rpc *p, const struct fn_host *ho
     return n;
 }
 
-static int table_open(const struct fn_host *host, const char *address, const char *tls,
-                      uint64_t *ret_channel, struct fn_error *reterr)
+static int open_channel(struct plugin_rpc *p, const struct fn_host *host, const char *address,
+                        const char *tls, uint64_t *ret_channel, struct fn_error *reterr)
 {
-    struct plugin_rpc *p = rpc_of(host);
     const struct rpc_tls *named = tls && p->tls ? p->tls(p->ud, tls) : NULL;
     struct channel *ch;
     int r;
@@ -136,6 +135,24 @@ static int table_open(const struct fn_host *host, const char *address, const cha
     HASH_ADD(hh, p->channels, id, sizeof(ch->id), ch);
     *ret_channel = ch->id;
     return 0;
+}
+
+/* create() may open one, and runs beside the loop during a reload. */
+static int table_open(const struct fn_host *host, const char *address, const char *tls,
+                      uint64_t *ret_channel, struct fn_error *reterr)
+{
+    struct plugin_rpc *p = rpc_of(host);
+    bool enters = plugin_is_beside();
+    int r;
+
+    if (enters) {
+        p->env->enter(p->env);
+    }
+    r = open_channel(p, host, address, tls, ret_channel, reterr);
+    if (enters) {
+        p->env->leave(p->env);
+    }
+    return r;
 }
 
 static struct channel *channel_find(struct plugin_rpc *p, const struct fn_host *host, uint64_t id)
@@ -307,7 +324,7 @@ int plugin_rpc_create(struct rpc *r, struct plugin_host *host,
     }
     *p = (struct plugin_rpc){.rpc = r, .env = r->env, .tls = tls, .ud = ud};
     plugin_host_offer(host, "fn.rpc", FN_RPC_MAJOR, FN_RPC_MINOR, &table, p);
-    plugin_host_on_release(host, "fn.rpc", release);
+    plugin_host_on_release(host, "fn.rpc", true, release);
     *ret = p;
     return 0;
 }

@@ -149,7 +149,7 @@ START_TEST(what_the_host_holds_for_it_is_let_go)
     struct fn_error e = ERR_INIT;
     struct plugin *p = NULL;
 
-    plugin_host_on_release(h, "fn.wake", on_release);
+    plugin_host_on_release(h, "fn.wake", false, on_release);
     ck_assert_int_lt(start(sample_path("create-fails"), "sample", &p, &e), 0);
     ck_assert_int_eq(let_go.n, 1);
     ck_assert_ptr_eq(let_go.impl, &h);
@@ -157,12 +157,77 @@ START_TEST(what_the_host_holds_for_it_is_let_go)
     ck_assert_uint_eq(fake_env_timers(), 0); /* it had armed one */
     plugin_host_destroy(h);
     setup();
-    plugin_host_on_release(h, "fn.wake", on_release);
+    plugin_host_on_release(h, "fn.wake", false, on_release);
     ck_assert_int_eq(start(sample_path("good"), "sample", &p, &e), 0);
     let_go.n = 0;
     plugin_destroy(p);
     ck_assert_int_ge(let_go.n, 1);
     ck_assert_ptr_eq(let_go.of, p);
+}
+END_TEST
+
+static int loops; /* entered and not left */
+
+static void enter(struct env *env)
+{
+    (void)env;
+    loops++;
+}
+
+static void leave(struct env *env)
+{
+    (void)env;
+    loops--;
+}
+
+static int releases_on_loop, releases;
+
+static void on_loop_release(void *impl, const struct fn_host *host)
+{
+    (void)impl;
+    (void)host;
+    releases++;
+    releases_on_loop += loops;
+}
+
+START_TEST(beside_the_loop_it_is_let_go_as_the_loop)
+{
+    struct env *env = fake_env();
+    void (*was_enter)(struct env *) = env->enter, (*was_leave)(struct env *) = env->leave;
+    struct fn_error e = ERR_INIT;
+    struct plugin *p = NULL;
+
+    env->enter = enter;
+    env->leave = leave;
+    plugin_host_on_release(h, "fn.wake", true, on_loop_release);
+    plugin_beside_begin();
+    ck_assert_int_lt(start(sample_path("create-fails"), "sample", &p, &e), 0);
+    plugin_beside_end();
+    ck_assert_int_eq(releases, 1);
+    ck_assert_int_eq(releases_on_loop, 1);
+    plugin_host_destroy(h);
+    setup();
+    env->enter = enter;
+    env->leave = leave;
+    plugin_host_on_release(h, "fn.wake", true, on_loop_release);
+    ck_assert_int_eq(start(sample_path("good"), "sample", &p, &e), 0);
+    plugin_beside_begin();
+    plugin_retire(p);
+    plugin_destroy(p);
+    plugin_beside_end();
+    ck_assert_int_ge(releases, 2);
+    ck_assert_int_eq(releases_on_loop, releases);
+    ck_assert_int_eq(loops, 0);
+    plugin_host_on_release(h, "fn.wake", false, on_loop_release);
+    ck_assert_int_eq(start(sample_path("good"), "sample", &p, &e), 0);
+    releases_on_loop = 0;
+    plugin_beside_begin();
+    plugin_retire(p);
+    plugin_destroy(p);
+    plugin_beside_end();
+    ck_assert_int_eq(releases_on_loop, 0);
+    env->enter = was_enter;
+    env->leave = was_leave;
 }
 END_TEST
 
@@ -175,5 +240,6 @@ TCase *start_tests(void)
     tcase_add_test(t, create_that_never_returns);
     tcase_add_test(t, a_flood_of_words_is_cut_and_made_harmless);
     tcase_add_test(t, what_the_host_holds_for_it_is_let_go);
+    tcase_add_test(t, beside_the_loop_it_is_let_go_as_the_loop);
     return t;
 }
