@@ -68,6 +68,7 @@ struct env {
     void (*leave)(struct env *);
 };
 
+#define ENV_US 1000LL
 #define ENV_MS 1000000LL
 #define ENV_S  1000000000LL
 
