@@ -94,19 +94,21 @@ int swarm_remove(void *inst, struct fn_op *op, const char *group, const char *ma
     struct fn_http_answer a = {.size = sizeof(a)};
     char path[32 + SWARM_NAME_MAX + SWARM_ID_MAX];
     char id[SWARM_ID_MAX + 1];
-    bool gone;
     int r;
 
     if (!swarm_is_name(machine_id)) {
         return 0;
     }
     snprintf(path, sizeof(path), "/services/%s", machine_id);
-    r = swarm_get(cp, op, "remove", path, &a, reterr);
-    r = r < 0 ? r : swarm_is_ours(swarm_text_of(&a), cp->conf, group, machine_id, id, reterr);
-    gone = r == FN_E_NOT_FOUND && a.status == 404;
+    r = call(cp, op, "GET", path, NULL, &a, reterr);
+    if (r == 0 && a.status == 200) {
+        r = swarm_is_ours(swarm_text_of(&a), cp->conf, group, machine_id, id, reterr);
+    } else if (r == 0 && a.status != 404) {
+        r = swarm_failure(cp->conf, "remove", a.status, swarm_text_of(&a), reterr);
+    }
     cp->http->free_answer(&a);
     if (r <= 0) {
-        return gone ? 0 : r;
+        return r; /* 0: it is not there, or another's */
     }
     snprintf(path, sizeof(path), "/services/%s", id);
     r = call(cp, op, "DELETE", path, NULL, &a, reterr);

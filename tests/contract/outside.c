@@ -208,6 +208,29 @@ static bool request_ok(const struct fn_http_request *q)
     return true;
 }
 
+/* The status is its first line, the body the rest. */
+static void http_stand_in(const char *program, const struct fn_http_request *q,
+                          struct fn_http_answer *ret)
+{
+    char *body = calloc(1, (size_t)q->body_len + 1);
+    const char *argv[] = {program, q->method, q->url, body, NULL};
+    char *out, *err, *rest;
+    int code;
+
+    must(body, "the machine has no memory for the test");
+    memcpy(body, q->body ? q->body : "", q->body ? (size_t)q->body_len : 0);
+    code = stand_in_run(program, argv, &out, &err);
+    ret->status = (uint32_t)strtoul(out, &rest, 10);
+    must(code == 0 && ret->status >= 100 && ret->status <= 599,
+         "the stand-in program %s ended with %d and said \"%.60s\"; expected 0 and a line with an "
+         "HTTP status: %.200s",
+         program, code, out, err);
+    ret->body = text_copy(*rest == '\n' ? rest + 1 : rest, &ret->body_len);
+    free(body);
+    free(out);
+    free(err);
+}
+
 static int http_exchange(const struct fn_host *host, struct fn_op *op,
                          const struct fn_http_request *q, struct fn_http_answer *ret,
                          struct fn_error *e)
@@ -230,8 +253,12 @@ static int http_exchange(const struct fn_host *host, struct fn_op *op,
         return r < 0 ? r : err_set(e, FN_E_EXHAUSTED, "too many connections");
     }
     said = how == OUTSIDE_GOOD ? script_find(true, request) : NULL;
-    ret->status = said ? (uint32_t)said->status : how == OUTSIDE_REFUSED ? 500 : 200;
-    ret->body = said ? text_copy(said->out, &ret->body_len) : text_new(how, &ret->body_len);
+    if (said && said->run) {
+        http_stand_in(said->run, q, ret);
+    } else {
+        ret->status = said ? (uint32_t)said->status : how == OUTSIDE_REFUSED ? 500 : 200;
+        ret->body = said ? text_copy(said->out, &ret->body_len) : text_new(how, &ret->body_len);
+    }
     if (q->answer_max && ret->body_len > q->answer_max) {
         free((void *)(uintptr_t)ret->body);
         ret->body = NULL;

@@ -29,6 +29,11 @@ static struct conf *file;
         .key = "times", .doc = "How often it answers; 0 = always.", .dflt = "0",                   \
         .type = FN_OPT_INT, .min = 0, .max = 1000000, AT(times)                                    \
     }
+#define RUN(doc_)                                                                                  \
+    {                                                                                              \
+        .key = "run", .doc = doc_, .type = FN_OPT_STR, .flags = FN_OPT_MAY_BE_ABSENT, .min = 1,    \
+        .max = 1024, AT(run)                                                                       \
+    }
 #define OUT(key_)                                                                                  \
     {                                                                                              \
         .key = key_, .doc = "What it says.", .type = FN_OPT_STR, .flags = FN_OPT_MAY_BE_ABSENT,    \
@@ -36,6 +41,8 @@ static struct conf *file;
     }
 
 static const struct fn_opt http_opts[] = {
+    RUN("Program that answers instead: arguments METHOD, URL and body; prints a line with the "
+        "status, then the body."),
     MATCH,
     TIMES,
     OUT("body"),
@@ -50,13 +57,7 @@ static const struct fn_opt http_opts[] = {
 };
 
 static const struct fn_opt exec_opts[] = {
-    {.key = "run",
-     .doc = "Program that is run in its place, with the same arguments.",
-     .type = FN_OPT_STR,
-     .flags = FN_OPT_MAY_BE_ABSENT,
-     .min = 1,
-     .max = 1024,
-     AT(run)},
+    RUN("Program that is run in its place, with the same arguments."),
     MATCH,
     TIMES,
     OUT("out"),
