@@ -118,10 +118,8 @@ static int find(struct vbox *v, const char *list, const char *group, const char 
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
-/* A machine that does not run is told as starting: the manager gives up on it after boot_timeout or
- * silence_max and removes it, so that its disk is not forgotten. */
 static int add(struct vbox *v, struct fn_op *op, const struct vbox_vm *vm, const char *id,
-               const char *running, const struct fn_machine_sink *out, struct fn_error *reterr)
+               const struct fn_machine_sink *out, struct fn_error *reterr)
 {
     struct fn_machine m = {.size = sizeof(m),
                            .state = FN_MACHINE_STARTING,
@@ -131,17 +129,15 @@ static int add(struct vbox *v, struct fn_op *op, const struct vbox_vm *vm, const
     char key[64];
     char address[32];
     const char *const argv[] = {v->conf->vboxmanage, "guestproperty", "get", vm->uuid, key, NULL};
-    int r = 0;
+    int r;
 
     snprintf(key, sizeof(key), "/VirtualBox/GuestInfo/Net/%lld/V4/IP", (long long)v->conf->adapter);
-    if (vbox_has(running, vm->uuid)) {
-        r = run(v, op, argv, NULL, &result, reterr);
-        if (r < 0) {
-            return r;
-        }
-        r = vbox_address(result.out, v->conf->port, address, sizeof(address), reterr);
-        v->exec->free_result(&result);
+    r = run(v, op, argv, NULL, &result, reterr);
+    if (r < 0) {
+        return r;
     }
+    r = vbox_address(result.out, v->conf->port, address, sizeof(address), reterr);
+    v->exec->free_result(&result);
     if (r < 0) {
         return r;
     }
@@ -153,26 +149,30 @@ static int add(struct vbox *v, struct fn_op *op, const struct vbox_vm *vm, const
     return r < 0 ? fail_platform(reterr, r, "the list of machines was not taken") : 0;
 }
 
+/* Machines that are off are not there: one whose start was cut short is started when its request
+ * comes again, which it would not if the machine had arrived. The others: sweep(). */
 int machines_list(struct vbox *v, struct fn_op *op, const char *group,
                   const struct fn_machine_sink *out, struct fn_error *reterr)
 {
-    struct lists l;
+    const char *const argv[] = {v->conf->vboxmanage, "list", "runningvms", NULL};
+    struct fn_exec_result running;
     struct vbox_vm vm;
     char id[VBOX_NAME_MAX + 1];
     const char *at;
     int r = vbox_check_group(group, reterr);
 
-    r = r < 0 ? r : lists_get(v, op, &l, reterr);
+    r = r < 0 ? r : run(v, op, argv, NULL, &running, reterr);
     if (r < 0) {
         return r;
     }
-    at = l.vms.out;
+    at = running.out;
+    r = check_lines(at, reterr);
     while (r == 0 && vbox_next(&at, &vm, NULL) > 0) {
         if (vbox_id_of(v->conf->prefix, group, v->vagrant, vm.name, vm.name_len, id)) {
-            r = add(v, op, &vm, id, l.running.out, out, reterr);
+            r = add(v, op, &vm, id, out, reterr);
         }
     }
-    lists_free(v, &l);
+    v->exec->free_result(&running);
     return r;
 }
 
@@ -245,6 +245,30 @@ static int make(struct vbox *v, struct fn_op *op, const char *group, const char 
     return there ? start(v, op, vm.uuid, reterr) : make_clone(v, op, name, reterr);
 }
 
+/* Deletes what lies switched off, of other requests than this one: runners that stopped, and tries
+ * that nobody repeats. */
+static void sweep(struct vbox *v, struct fn_op *op, const char *group, uint64_t request_id,
+                  const struct lists *l)
+{
+    const char *at = l->vms.out;
+    struct fn_error e = FN_ERROR_INIT;
+    struct vbox_vm vm;
+    char id[VBOX_NAME_MAX + 1];
+    char ours[VBOX_NAME_MAX + 1];
+    size_t len;
+
+    vbox_name(v->conf->prefix, group, request_id, 0, ours, NULL);
+    len = strlen(ours) - 1;
+    while (vbox_next(&at, &vm, NULL) > 0) {
+        if (vbox_id_of(v->conf->prefix, group, v->vagrant, vm.name, vm.name_len, id) &&
+            strncmp(id, ours, len) != 0 && !vbox_has(l->running.out, vm.uuid) &&
+            machines_remove(v, op, group, id, &e) < 0) {
+            v->host->log->write(v->host, FN_LOG_WARN, e.msg, strlen(e.msg));
+            return;
+        }
+    }
+}
+
 static void log_partial(struct vbox *v, uint32_t made, uint32_t n, const struct fn_error *e)
 {
     char text[FN_ERROR_TEXT_MAX + 64];
@@ -283,6 +307,9 @@ int machines_provision(struct vbox *v, struct fn_op *op, const char *group, uint
         }
         begin_ns = clock->now_ns(v->host) - begin_ns;
         longest_ns = begin_ns > longest_ns ? begin_ns : longest_ns;
+    }
+    if (r == 0 && made == n && n > 0) {
+        sweep(v, op, group, request_id, &l);
     }
     lists_free(v, &l);
     if (r < 0 && made == 0) {

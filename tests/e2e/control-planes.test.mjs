@@ -186,6 +186,25 @@ test('cp-vbox', { concurrency: 3 }, async (t) => {
     assert.match(v.log(), /unregistervm fnd-default/)
   })))
 
+  all.push(t.test('a start that hangs: the request comes again and makes no second machine', () => withVbox({ npm: '  cplane_timeout: 500ms\n  backoff_max: 1s', files: { 'mode-startvm': 'hang' } }, async (v, e) => {
+    const call = hello(e)
+    await told(e, 'VBoxManage startvm: fn.exec:')
+    v.set('startvm')
+    await call
+    assert.equal(v.ours().length, 1)
+    assert.equal(v.log().match(/^clonevm/gm).length, 1)
+  })))
+
+  all.push(t.test('a machine that goes off is replaced, and deleted', () => withVbox({ npm: '  runners_min: 1' }, async (v, e) => {
+    await states(e, '{"active":1}')
+    const [first] = v.ours()
+    process.kill(Number(readFileSync(path.join(v.dir, 'vms', first, 'pid'), 'utf8')), 'SIGKILL')
+    rmSync(path.join(v.dir, 'vms', first, 'on'))
+    await until('another one took its place', () => v.ours().length === 1 && v.ours()[0] !== first, 20_000)
+    await states(e, '{"active":1}')
+    await hello(e)
+  })))
+
   all.push(t.test('VBoxManage fails in five ways: one sentence each, runners stay, later all is well', () => withVbox({ npm: '  cplane_timeout: 500ms\n  backoff_max: 1s', cooldown: '60s' }, async (v, e) => {
     await hello(e)
     const before = v.ours()
