@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -161,23 +162,39 @@ static void on_resume(struct env_timer *t)
     listen_resume(container_of(t, struct http_server, resume));
 }
 
-/* No descriptor is left: the reserve serves to tell one waiting client so; then accepting rests, so
- * that a full backlog does not keep the loop spinning. */
-static void starve(struct http_server *s)
+/* The client is told why; then accepting rests, until a connection ends or for a while, so that a
+ * full backlog does not keep the loop spinning. fd < 0 = none. */
+static void starve(struct http_server *s, int fd)
 {
-    int fd;
-
     log_gated(s, &s->starved_gate, "out of descriptors, accepting is paused", NULL);
+    if (fd >= 0) {
+        turn_away(s, fd, 503, "HTTP116 this node is out of descriptors");
+    }
+    listen_pause(s);
+    env_timer_set(s->env, &s->resume, env_now_ns(s->env) + STARVED_PAUSE_NS);
+}
+
+/* No descriptor is left: the reserve serves to tell one waiting client so. */
+static void starve_at_limit(struct http_server *s)
+{
+    int fd = -1;
+
     if (s->reserve_fd >= 0) {
         close(s->reserve_fd);
         fd = accept4(s->listen.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0) {
-            turn_away(s, fd, 503, "HTTP116 this node is out of descriptors");
-        }
     }
+    starve(s, fd);
     s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    listen_pause(s);
-    env_timer_set(s->env, &s->resume, env_now_ns(s->env) + STARVED_PAUSE_NS);
+}
+
+/* The kernel gives the lowest free number: fd tells how many are in use at least. The last tenth is
+ * for calls that run (links to runners, sockets of functions, files) and for the admin socket. */
+static bool is_of_last_tenth(const struct http_server *s, int fd)
+{
+    struct rlimit limit;
+
+    return !s->config.owner_only && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+           (rlim_t)fd >= limit.rlim_cur / 10 * 9;
 }
 
 static void on_accept(struct loop_fd *w, uint32_t events)
@@ -190,11 +207,15 @@ static void on_accept(struct loop_fd *w, uint32_t events)
         socklen_t len = sizeof(addr);
         int fd = accept4(w->fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
+        if (fd >= 0 && is_of_last_tenth(s, fd)) {
+            starve(s, fd);
+            return;
+        }
         if (fd >= 0) {
             addr.ss_family = s->unix_path ? AF_UNIX : addr.ss_family;
             admit(s, fd, &addr);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            starve(s);
+            starve_at_limit(s);
             return;
         } else if (errno != ECONNABORTED && errno != EINTR) {
             return;
@@ -206,6 +227,10 @@ void server_conn_closed(struct http_server *s)
 {
     if (s->reserve_fd < 0) {
         s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    }
+    if (env_timer_is_set(&s->resume)) { /* accepting rests for want of descriptors: here is one */
+        env_timer_clear(s->env, &s->resume);
+        listen_resume(s);
     }
 }
 

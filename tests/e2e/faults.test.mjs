@@ -1,10 +1,12 @@
 // Nodes that die, hang and come back; connections that are cut at every stage. The ledger proves that
 // no call ran twice and that a call said to be not executed was not (F01 to F20, F93, F103).
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { readFileSync, readdirSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import net from 'node:net'
 import { Ledger, fnId, startCluster, startLb, startRunner } from './lib/cluster.mjs'
-import { invoke, raw } from './lib/http.mjs'
+import { invoke, raw, request } from './lib/http.mjs'
 import { freePort, until } from './lib/node.mjs'
 import { Proxy } from './lib/proxy.mjs'
 
@@ -246,15 +248,37 @@ describe('clients', () => {
     await cluster.stop()
   })
 
-  it('F93 more than there are descriptors for: no busy loop, and it recovers', async () => {
+  it('F93 nine tenths of the descriptors in use: those that are in are served, no busy loop, it recovers', async (t) => {
     const { functions } = withLedger()
-    const cluster = await startCluster({ functions, lbOptions: { http: 'connections_max: 40' } })
-    const sockets = await Promise.all(Array.from({ length: 120 }, () => new Promise((resolve) => {
-      const s = net.connect(cluster.lb.port, '127.0.0.1', () => resolve(s))
-      s.on('error', () => resolve(s))
+    const cluster = await startCluster({ functions, lbOptions: { http: 'connections_per_ip_max: 10000' } })
+    const { lb } = cluster
+    t.after(() => cluster.stop())
+    const first = await invoke(lb, fnId('hello'))
+    assert.equal(first.status, 200)
+    execFileSync('prlimit', ['--pid', String(lb.pid), '--nofile=300:300'])
+    const answers = []
+    const sockets = []
+    t.after(() => sockets.forEach((s) => s.destroy()))
+    await Promise.all(Array.from({ length: 400 }, () => new Promise((resolve) => {
+      const s = net.connect(lb.port, '127.0.0.1', () => resolve())
+      sockets.push(s)
+      s.on('data', (data) => answers.push(data.toString()))
+      s.on('error', () => resolve())
     })))
+    await until('somebody is turned away', () => answers.length > 0)
+    assert.match(answers[0], /^HTTP\/1\.1 503 [^]*Retry-After: [^]*HTTP116 this node is out of descriptors/)
+    const open = readdirSync(`/proc/${lb.pid}/fd`).length
+    assert.ok(open < 280, `${open} of 300 descriptors are in use`)
+    const cpu = () => readFileSync(`/proc/${lb.pid}/stat`, 'utf8').split(' ').slice(13, 15).reduce((a, b) => a + Number(b), 0)
+    const before = cpu()
+    // Beside the hungry ones a client that is connected goes on.
+    const inside = sockets[0]
+    const answer = new Promise((resolve) => inside.once('data', (data) => resolve(data.toString())))
+    inside.write(`POST /invoke/${fnId('hello')} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}`)
+    assert.match(await answer, /^HTTP\/1\.1 200 /)
+    await new Promise((resolve) => setTimeout(resolve, 1000))
+    assert.ok(cpu() - before <= 20, `${cpu() - before} of 100 ticks`)
     for (const s of sockets) s.destroy()
-    await until('it serves', async () => (await invoke(cluster.lb, fnId('hello')).catch(() => null))?.status === 200)
-    await cluster.stop()
+    await until('it serves', async () => (await request(lb.url(`/invoke/${fnId('hello')}`), { method: 'POST', body: '{}', keepAlive: false }).catch(() => null))?.status === 200)
   })
 })
