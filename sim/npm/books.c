@@ -73,8 +73,8 @@ uint64_t books_desired_mb(const struct world *w, const struct pool *p)
     uint64_t mb = p->ref_wanted_mb;
     uint64_t most = npm_group_max_mb(p->g);
 
-    if (w->o.predict) {
-        w->o.predict(w->o.predict_ud, &load, &mb);
+    if (w->o.predict && w->o.predict(w->o.predict_ud, &load, &mb) < 0) {
+        mb = p->ref_wanted_mb;
     }
     return mb < most ? mb : most;
 }

@@ -462,6 +462,16 @@ void cloud_answer(struct world *w, struct pool *p)
 
 /* ---- fate ------------------------------------------------------------------------------------ */
 
+/* Most machines stop at once and stay listed. */
+static void blackout(struct world *w, struct pool *p)
+{
+    for (uint32_t i = 0; i < p->n_alive; i++) {
+        struct machine *m = &p->machines[p->alive[i]];
+
+        m->dead_ns = rng_below(&p->rng, 10) && m->dead_ns > w->now_ns ? w->now_ns : m->dead_ns;
+    }
+}
+
 void cloud_fate(struct world *w, struct pool *p)
 {
     struct rng *r = &p->rng;
@@ -478,6 +488,9 @@ void cloud_fate(struct world *w, struct pool *p)
     m = &p->machines[p->alive[rng_below(r, p->n_alive)]];
     if (happens(w, F_CP_PULL, r)) {
         m->dead_ns = m->gone_ns = w->now_ns;
+    }
+    if (happens(w, F_HOST_BLACKOUT, r)) {
+        blackout(w, p);
     }
     if (happens(w, F_ID_REUSE, r)) {
         uint32_t place = (uint32_t)(m - p->machines);

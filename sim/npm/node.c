@@ -9,6 +9,10 @@ static int predict(void *ud, const struct fn_load *load, uint64_t *ret_desired_m
 {
     const struct world *w = ud;
 
+    if (w->predictor == 3) {
+        *ret_desired_mb = 2 * load->wanted_mb;
+        return load->wanted_mb % 5 == 3 ? FN_E_INTERNAL : 0;
+    }
     *ret_desired_mb = w->predictor == 1 ? load->wanted_mb + load->wanted_mb / 2
                                         : load->wanted_mb - load->wanted_mb / 3;
     return 0;

@@ -118,6 +118,7 @@ static void operator(struct world *w)
         const struct npm_event e = {.kind = rng_below(r, 2) ? NPM_DRAIN : NPM_UNDRAIN, .id = id};
 
         memcpy(id, npm_host_at(p->g, i)->id, sizeof(id));
+        id[0] = rng_below(r, 50) ? id[0] : 'z'; /* a name that nobody has */
         node_step(w, p, &e);
     }
 }
@@ -264,7 +265,8 @@ static void draw(struct world *w)
     w->o.runners_max = w->conf.runners ? w->conf.runners : 3 + rng_below(&r, 28);
     w->o.runners_min = rng_below(&r, 3);
     w->o.lbs_max = LBS_MAX + rng_below(&r, REF_LBS_MAX - LBS_MAX);
-    w->predictor = (int)rng_below(&r, 3);
+    w->predictor = (int)rng_below(&r, 4);
+    w->tells = rng_below(&r, 2);
     w->budget.runners_max = w->o.runners_max * w->n_pools;
     if (rng_below(&r, 2)) {
         w->budget.runners_max -= rng_below(&r, w->budget.runners_max / 4 + 1);

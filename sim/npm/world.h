@@ -59,12 +59,13 @@
     X(HOST_SLOW_BOOT, "host-slow-boot", 20000, 300000)                                             \
     X(HOST_DEAD_BOOT, "host-dead-boot", 10000, 100000)                                             \
     X(HOST_DIES, "host-dies", 20000, 300000)                                                       \
+    X(HOST_BLACKOUT, "host-blackout", 20, 300)                                                     \
     X(HOST_MUTE, "host-mute", 1000, 50000)                                                         \
     X(HOST_STUCK, "host-stuck", 10000, 100000)                                                     \
     X(NPM_CRASH, "npm-crash", 20, 500)                                                             \
     X(NPM_STOP, "npm-stop", 50, 1000)                                                              \
     X(NPM_LATE, "npm-late", 500, 20000)                                                            \
-    X(WALL_JUMP, "wall-jump", 20, 500)                                                             \
+    X(WALL_JUMP, "wall-jump", 50, 3000)                                                            \
     X(OPERATOR, "operator", 100, 3000)
 
 enum fault {
@@ -292,7 +293,8 @@ struct world {
 
     struct npm_options o;
     struct npm_budget budget;
-    int predictor; /* 0 none, 1 half more, 2 two thirds */
+    int predictor; /* 0 none, 1 half more, 2 two thirds, 3 twice and fails at times */
+    bool tells;    /* runners report their capacity */
     bool up;
     uint32_t start_no;
     int64_t started_ns, stopped_ns; /* stands still until */
