@@ -1,8 +1,8 @@
 /* One run: load balancers, the life of a call, the result.
  *
  * A call is asked about (core/place), sent (network.delay), offered to its runner (fleet.c), runs,
- * and ends; a refusal travels back and the placer is asked again. What the load balancer hears of the
- * end of a call it hears at once: the way back is counted in the times, not played. */
+ * and ends; a refusal travels back and the placer is asked again. What the load balancer hears of
+ * the end of a call it hears at once: the way back is counted in the times, not played. */
 #include <sim/cluster_int.h>
 
 #include <stdio.h>
@@ -60,8 +60,8 @@ static void give_up(struct call *call)
     call_free(call);
 }
 
-/* Decisions are free for the plugin's own clock; what they cost delays the call that they are for and
- * those behind it. */
+/* Decisions are free for the plugin's own clock; what they cost delays the call that they are for
+ * and those behind it. */
 static int64_t charge(struct lb *lb, uint32_t decisions)
 {
     int64_t now_ns = lb->cluster->sim->now_ns;

@@ -45,7 +45,7 @@ struct cluster_result {
     uint64_t collateral;  /* of unaffected: moved all the same */
     uint32_t used;        /* runners that ran at least one call */
     int64_t real_ns;      /* real time of the run, without loading and homes */
-    int64_t decide_ns;    /* real time of one decision at the trace's middle, mean; 0 = not measured */
+    int64_t decide_ns; /* real time of one decision at the trace's middle, mean; 0 = not measured */
     uint64_t bad_answers;
     uint64_t events;
     uint64_t hash;

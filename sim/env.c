@@ -338,8 +338,8 @@ struct sim *sim_create(const struct sim_options *o)
     if (!s) {
         return NULL;
     }
-    s->env = (struct env){ now_ns,  wall_ns,          random_u64,       timer_set, timer_clear, defer,
-                           undefer, sim_lanes_submit, sim_lanes_cancel, enter,     leave };
+    s->env = (struct env){ now_ns, wall_ns, random_u64, timer_set, timer_clear, defer, undefer,
+                           sim_lanes_submit, sim_lanes_cancel, enter, leave };
     s->now_ns = START_NOW_NS;
     s->wall_ns = START_WALL_NS;
     s->nasty = o->nasty;

@@ -2,8 +2,8 @@
  *
  * A call gets an idle container of its function (warm), or a new one where memory allows or an idle
  * container of any function can be removed, the longest idle first (cold), or waits in the runner's
- * queue, or is refused. Idle containers end after idle_timeout; that is looked at when the runner is
- * asked. */
+ * queue, or is refused. Idle containers end after idle_timeout; that is looked at when the runner
+ * is asked. */
 #include <sim/cluster_int.h>
 
 #include <stdio.h>

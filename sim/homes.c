@@ -165,7 +165,8 @@ void homes_changed(struct cluster *c, const struct fn_runner *old, uint32_t n_ol
     c->homes_ns += c->o->real_ns ? c->o->real_ns() - begun_ns : 0;
 }
 
-/* ---- the time of a decision ------------------------------------------------------------------- */
+/* ---- the time of a decision
+ * ------------------------------------------------------------------- */
 
 static void load(struct cluster *c, struct view *v, const struct fn_runner *list)
 {

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- engage_client: links only, calls go through cluster.c ------------------------------------- */
+/* ---- engage_client: links only, calls go through cluster.c
+ * ------------------------------------- */
 
 static struct engage_link *link_open(struct engage_client *client, const char *address,
                                      const char *tls_name, const struct engage_link_cb *cb,

@@ -100,8 +100,8 @@ struct scenario {
     struct scenario_priv *priv;
 };
 
-/* Reads a file; `sets` are "section.key=value" texts of --set, n of them. 0 and *ret, or FN_E_INVALID
- * with lines in *p. [init] */
+/* Reads a file; `sets` are "section.key=value" texts of --set, n of them. 0 and *ret, or
+ * FN_E_INVALID with lines in *p. [init] */
 int scenario_load(const char *path, const char *const *sets, uint32_t n, struct scenario **ret,
                   struct conf_problems *p);
 void scenario_destroy(struct scenario *s); /* NULL ok */

@@ -1,9 +1,10 @@
 /* Scripted programs and HTTP: the outside of drivers and control planes.
  *
  * A script is a list of steps; a request takes the first step that fits and is not used up. What
- * comes back arrives later, on the fibre that asked (exec, http) or in an event of its own (streams,
- * processes), never from inside the call. Real counterparts: core/loop/exec.c, core/loop/proc.c,
- * core/http/fetch.c; the sentences of failures are theirs where a plugin can see them. */
+ * comes back arrives later, on the fibre that asked (exec, http) or in an event of its own
+ * (streams, processes), never from inside the call. Real counterparts: core/loop/exec.c,
+ * core/loop/proc.c, core/http/fetch.c; the sentences of failures are theirs where a plugin can see
+ * them. */
 #include <sim/sim_int.h>
 
 #include <assert.h>

@@ -92,7 +92,8 @@ struct sim_rng sim_rng_make(uint64_t seed, uint64_t stream);
 uint64_t sim_rng_u64(struct sim_rng *r);
 uint64_t sim_rng_below(struct sim_rng *r, uint64_t n); /* 0..n-1; 0 for n = 0 */
 
-/* ---- scripted fn.exec, fn.http and fn.proc ---------------------------------------------------- */
+/* ---- scripted fn.exec, fn.http and fn.proc
+ * ---------------------------------------------------- */
 
 enum sim_script_kind { SIM_EXEC, SIM_HTTP, SIM_PROC };
 

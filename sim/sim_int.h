@@ -70,7 +70,8 @@ extern const struct fn_op_if sim_op_if;
 /* Inside an operation: lets `ns` pass. 0, FN_E_CANCELLED or FN_E_DEADLINE. */
 int sim_op_pause(struct fn_op *op, int64_t ns);
 
-/* ---- fibre.c: one stack each, entered and left only by sim ------------------------------------ */
+/* ---- fibre.c: one stack each, entered and left only by sim
+ * ------------------------------------ */
 
 /* Runs fn on a stack of its own until it suspends or returns. NULL when out of memory. */
 struct fibre *fibre_start(struct sim *s, void (*fn)(void *ud), void *ud);

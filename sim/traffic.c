@@ -1,11 +1,12 @@
 /* Traffic: which functions exist and when their calls arrive.
  *
- * The shapes constant, poisson, burst and diurnal are one stream of calls whose function is drawn by
- * popularity. Shape azure gives each function a process of its own. Its numbers follow "Serverless
- * in the Wild" (Shahrad et al., USENIX ATC'20): rates over eight orders of magnitude, where 18.6 % of
- * the applications have 99.6 % of the calls; mean run times log-normal with mu -0.38 and sigma 2.36
- * (seconds); triggers by timer, steady and in bursts. How these three share the functions is our
- * choice. It is a shape, not their data. */
+ * The shapes constant, poisson, burst and diurnal are one stream of calls whose function is drawn
+ * by popularity. Shape azure gives each function a process of its own. Its numbers follow
+ * "Serverless in the Wild" (Shahrad et al., USENIX ATC'20): rates over eight orders of magnitude,
+ * where 18.6 % of the applications have 99.6 % of the calls; mean run times log-normal with mu
+ * -0.38 and sigma
+ * 2.36 (seconds); triggers by timer, steady and in bursts. How these three share the functions is
+ * our choice. It is a shape, not their data. */
 #include <sim/cluster_int.h>
 
 #include <stdio.h>
@@ -207,7 +208,8 @@ static void on_arrival(struct env_timer *t)
     }
 }
 
-/* ---- shape azure: a process per function ------------------------------------------------------ */
+/* ---- shape azure: a process per function
+ * ------------------------------------------------------ */
 
 static void process_next(struct function *f, uint64_t gap_ns)
 {

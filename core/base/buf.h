@@ -26,7 +26,8 @@ char *buf_reserve(struct buf *b, size_t len);
 /* Drops the first `len` bytes. */
 void buf_consume(struct buf *b, size_t len);
 void buf_clear(struct buf *b);
-/* The bytes as NUL-terminated text, "" when empty or out of memory; borrowed until the next change. */
+/* The bytes as NUL-terminated text, "" when empty or out of memory; borrowed until the next
+ * change. */
 const char *buf_text(struct buf *b);
 
 #endif

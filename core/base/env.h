@@ -44,8 +44,8 @@ struct env_work {
     void (*done)(struct env_work *w);                  /* [loop] exactly once after submit == 0 */
     enum env_lane lane;
     int64_t deadline_ns; /* told to the operation through fn_op; 0 = none */
-    const char *owner; /* name of the plugin that runs; NULL = none. Borrowed until done(). One that has
-                          too many operations which do not return gets no more: FN_E_EXHAUSTED. */
+    const char *owner; /* name of the plugin that runs; NULL = none. Borrowed until done(). One that
+                          has too many operations which do not return gets FN_E_EXHAUSTED. */
     /* the implementation's own: */
     TAILQ_ENTRY(env_work) link;
     struct fn_op *op;
@@ -56,7 +56,7 @@ struct env {
     int64_t (*now_ns)(struct env *);  /* [any] monotonic */
     int64_t (*wall_ns)(struct env *); /* [any] since 1970 */
     uint64_t (*random_u64)(struct env *);
-    void (*timer_set)(struct env *, struct env_timer *, int64_t at_ns); /* moves it if already set */
+    void (*timer_set)(struct env *, struct env_timer *, int64_t at_ns); /* moves one that is set */
     void (*timer_clear)(struct env *, struct env_timer *);              /* not set: no effect */
     void (*defer)(struct env *, struct env_task *); /* already queued: no effect */
     void (*undefer)(struct env *, struct env_task *);

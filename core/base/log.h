@@ -47,7 +47,8 @@ const char *log_num(int64_t n);
         }                                                                                          \
     } while (0)
 
-/* At most `burst` lines per interval; the next line that passes carries how many were suppressed. */
+/* At most `burst` lines per interval; the next line that passes carries how many were
+ * suppressed. */
 struct log_gate {
     int64_t window_ns; /* start of the running window, monotonic */
     uint32_t passed;

@@ -41,8 +41,8 @@ void metric_set(struct metric *m, int64_t n);
 void metric_observe(struct metric *m, int64_t v); /* METRIC_HISTOGRAM */
 int64_t metric_value(const struct metric *m);     /* histogram: count */
 
-/* Replaces what a histogram holds: n_bounds + 1 counts, and the sum in stored units. For values that
- * are counted elsewhere and brought here when somebody reads. */
+/* Replaces what a histogram holds: n_bounds + 1 counts, and the sum in stored units. For values
+ * that are counted elsewhere and brought here when somebody reads. */
 void metric_histogram_set(struct metric *m, const int64_t *counts, int64_t sum);
 
 /* Called before each metric_print(), from its thread, to bring such values. Embed it. */

@@ -1,7 +1,7 @@
 /* View: structs that plugins hand to host functions and get back, by the growth rule of fn/abi.h.
  *
- * Such a struct begins with a uint32_t that holds its size as the plugin knows it. The host works on
- * a struct of its own, so that a plugin of an older minor is served by a host that has grown. */
+ * Such a struct begins with a uint32_t that holds its size as the plugin knows it. The host works
+ * on a struct of its own, so that a plugin of an older minor is served by a host that has grown. */
 #ifndef BASE_VIEW_H
 #define BASE_VIEW_H
 

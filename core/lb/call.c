@@ -659,7 +659,8 @@ static int prepare(struct lb_call *c, struct fn_error *reterr)
     }
     kvs_init(&c->extensions, &c->arena);
     if (c->chain) {
-        r = override_apply(c->chain->overriders, c->chain->n_overriders, &m, &c->extensions, reterr);
+        r = override_apply(c->chain->overriders, c->chain->n_overriders, &m, &c->extensions,
+                           reterr);
     }
     if (r < 0) {
         return r;

@@ -18,7 +18,8 @@ struct loop_lanes {
     uint32_t queue_max[ENV_LANES_N];   /* defaults: 1024 each */
 };
 
-int loop_create(const struct loop_lanes *lanes, struct loop **ret, struct fn_error *reterr); /* lanes NULL = defaults */
+/* lanes NULL = defaults */
+int loop_create(const struct loop_lanes *lanes, struct loop **ret, struct fn_error *reterr);
 void loop_destroy(struct loop *l); /* no thread may be inside */
 struct env *loop_env(struct loop *l);
 
@@ -33,9 +34,10 @@ void loop_leave(struct loop *l);
  * as many as before. [any] */
 int loop_set_threads(struct loop *l, enum env_lane lane, uint32_t threads_max);
 
-/* Lane threads that are inside an operation `grace_ns` after its deadline are lost until they return:
- * each gets a replacement, and an owner with two of them gets no more work on that lane. cb() is told
- * once for each, under a lock: it must not submit. [any, blocking a lane for a moment] */
+/* Lane threads that are inside an operation `grace_ns` after its deadline are lost until they
+ * return: each gets a replacement, and an owner with two of them gets no more work on that lane.
+ * cb() is told once for each, under a lock: it must not submit. [any, blocking a lane for a
+ * moment] */
 void loop_look_for_lost(struct loop *l, int64_t grace_ns,
                         void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud);
 uint32_t loop_lost(struct loop *l); /* [any] now; loop_destroy() would wait for them */
@@ -72,8 +74,8 @@ int loop_signal(struct loop *l, int signo, void (*cb)(void *ud, int signo), void
 
 /* ---- calls that may never return ------------------------------------------------------------- */
 
-/* Runs fn(arg) on a thread of its own, with all signals blocked, and waits. FN_E_DEADLINE: it did not
- * return within timeout_ns and goes on alone; whatever arg points at stays its own.
+/* Runs fn(arg) on a thread of its own, with all signals blocked, and waits. FN_E_DEADLINE: it did
+ * not return within timeout_ns and goes on alone; whatever arg points at stays its own.
  * FN_E_EXHAUSTED: no thread. [any] */
 int loop_aside(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
 

@@ -21,8 +21,8 @@
 #define TAG_BYTES      64
 #define DESCRIPTOR_MIN 64
 
-/* Everything is under the lock. fd < 0 = down, until a line comes after redial_ns. `rest` is the end
- * of a line that a stream took in part: it goes first, so that lines stay whole. */
+/* Everything is under the lock. fd < 0 = down, until a line comes after redial_ns. `rest` is the
+ * end of a line that a stream took in part: it goes first, so that lines stay whole. */
 static struct {
     pthread_mutex_t lock;
     struct sockaddr_storage addr;
@@ -270,7 +270,7 @@ static void keep_rest(const struct iovec *iov, size_t sent)
 static bool send_line(uint32_t level, int64_t wall_ns, const char *line, size_t len)
 {
     char head[HEAD_BYTES];
-    struct iovec iov[2] = { { head, make_head(head, level, wall_ns) }, { (void *)(uintptr_t)line, len } };
+    struct iovec iov[2] = {{head, make_head(head, level, wall_ns)}, {(void *)(uintptr_t)line, len}};
     struct msghdr m = { .msg_iov = iov, .msg_iovlen = 2 };
     ssize_t n;
 

@@ -14,8 +14,8 @@
 
 /* "udp://host:port", "tcp://host:port", "host:port" (udp) or "unix:///path". */
 int remote_log_check(const char *dest); /* [any] FN_E_INVALID */
-/* [init] Resolves the host and dials; a stream gets a second, and is dialled again later when it does
- * not answer. tag is copied. FN_E_UNAVAILABLE when the host has no address. */
+/* [init] Resolves the host and dials; a stream gets a second, and is dialled again later when it
+ * does not answer. tag is copied. FN_E_UNAVAILABLE when the host has no address. */
 int remote_log_open(const char *dest, const char *tag, struct fn_error *reterr);
 /* [any] A sink for log_setup(). */
 void remote_log_write(uint32_t level, int64_t wall_ns, const char *line, size_t len);

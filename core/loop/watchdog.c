@@ -1,5 +1,5 @@
-/* Sampling: the loop counts the callbacks that it begins; two equal samples while somebody is inside
- * mean that one of them still runs. `lock` guards `stopping` only. */
+/* Sampling: the loop counts the callbacks that it begins; two equal samples while somebody is
+ * inside mean that one of them still runs. `lock` guards `stopping` only. */
 #include <loop/loop_int.h>
 #include <loop/watchdog.h>
 

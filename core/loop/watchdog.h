@@ -1,8 +1,8 @@
 /* Watchdog: a thread that sees when the loop does not move, and a place for slow chores.
  *
- * The loop begins a callback after the other; when somebody is inside and the same callback runs for
- * `limit_ns`, report() is called, then again after twice the time, and once more when the loop moved
- * again. Nothing of this needs the loop. */
+ * The loop begins a callback after the other; when somebody is inside and the same callback runs
+ * for `limit_ns`, report() is called, then again after twice the time, and once more when the loop
+ * moved again. Nothing of this needs the loop. */
 #ifndef LOOP_WATCHDOG_H
 #define LOOP_WATCHDOG_H
 

@@ -1,5 +1,5 @@
-/* Cli: the command line of fnd. Exit codes: 0, 64 usage, 69 something needed is not there, 70 crashed, 78
- * configuration. [init] */
+/* Cli: the command line of fnd. Exit codes: 0, 64 usage, 69 something needed is not there, 70
+ * crashed, 78 configuration. [init] */
 #ifndef MAIN_CLI_H
 #define MAIN_CLI_H
 

@@ -239,8 +239,8 @@ struct config {
     const struct config_tls *tls;
     uint32_t n_tls;
     struct config_list_plugin shadow;     /* lb, full: like placers; n 0 = none */
-    struct config_plugin fallback;        /* lb, full: placer that decides while placers are put aside;
-                                             use NULL = none */
+    struct config_plugin fallback; /* lb, full: placer that decides while placers are put aside;
+                                      use NULL = none */
     struct config_list_plugin placers;    /* lb, full: in order of creation; the last one is the
                                              outermost and decides */
     struct config_plugin cplane;          /* npm */
@@ -289,8 +289,9 @@ bool config_plugin_same_options(const struct config *c, const struct config_plug
 /* What `next` changes but a running node cannot take over: a problem for each setting. */
 void config_check_live(const struct config *running, const struct config *next,
                        struct conf_problems *p);
-/* The same for plugins that live as long as the node (drivers, control plane, predictor), given their
- * instances in order. Their files are not looked at: a new one is used by the next process. */
+/* The same for plugins that live as long as the node (drivers, control plane, predictor), given
+ * their instances in order. Their files are not looked at: a new one is used by the next
+ * process. */
 void config_check_kept(const struct config *running, const struct config *next,
                        struct plugin *const *plugins, uint32_t n, struct conf_problems *p);
 /* Effective configuration as YAML, each value with its source. Binds the plugins of this node on

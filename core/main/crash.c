@@ -1,7 +1,7 @@
-/* Everything below `report` runs in a signal handler: no allocation, no locks, no stdio, only memory
- * that was filled beforehand. `known` has two halves; crash_know() fills the idle one and then
- * switches, so that a crash meanwhile reads a whole one. A crash inside the report itself writes
- * what is there and dies. */
+/* Everything below `report` runs in a signal handler: no allocation, no locks, no stdio, only
+ * memory that was filled beforehand. `known` has two halves; crash_know() fills the idle one and
+ * then switches, so that a crash meanwhile reads a whole one. A crash inside the report itself
+ * writes what is there and dies. */
 #include <main/crash.h>
 
 #include <errno.h>

@@ -135,7 +135,8 @@ static int open_tables(struct node *n, struct fn_error *reterr)
     r = r < 0 ? r : proc_create(&n->proc, reterr);
     r = r < 0 ? r : node_tls_open(&n->tls, n->env, n->config, reterr);
     r = r < 0 ? r : open_rpc(n, reterr);
-    r = r < 0 ? r : plugin_rpc_create(n->rpc, n->host, node_tls_find, &n->tls, &n->plugin_rpc, reterr);
+    r = r < 0 ? r
+              : plugin_rpc_create(n->rpc, n->host, node_tls_find, &n->tls, &n->plugin_rpc, reterr);
     if (r < 0) {
         return r;
     }

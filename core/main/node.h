@@ -1,8 +1,8 @@
 /* Node: the parts of a running node and how they are put together.
  *
- * Wiring only: every decision is in the rooms. Parts are made in the order of the fields and destroyed
- * in the opposite one. node_open() makes everything that needs no peer; node_serve() is called on the
- * loop when the container engine answered (or there is none) and opens the ports. */
+ * Wiring only: every decision is in the rooms. Parts are made in the order of the fields and
+ * destroyed in the opposite one. node_open() makes everything that needs no peer; node_serve() is
+ * called on the loop when the container engine answered (or there is none) and opens the ports. */
 #ifndef MAIN_NODE_H
 #define MAIN_NODE_H
 
@@ -74,7 +74,8 @@ bool node_has_lb(const struct node *n);
 bool node_has_runner(const struct node *n);
 bool node_has_npm(const struct node *n);
 
-/* [init] Takes `config` as the first generation; borrowed until node_close(). FN_E_INVALID: the configuration (lines in *problems or *reterr); else what was missing. */
+/* [init] Takes `config` as the first generation; borrowed until node_close(). FN_E_INVALID: the
+ * configuration (lines in *problems or *reterr); else what was missing. */
 int node_open(struct node *n, struct config *config, struct fn_error *reterr);
 /* [loop] The parts take the settings of the current generation over. */
 void node_apply(struct node *n);
@@ -83,8 +84,8 @@ int node_serve(struct node *n, struct fn_error *reterr);
 /* [init] The loop must have ended and everything must have been drained. */
 void node_close(struct node *n);
 
-/* node_admin.c: the admin socket and GET /status. A default path that cannot be used is logged, one of
- * fn.yaml and one in use are errors. */
+/* node_admin.c: the admin socket and GET /status. A default path that cannot be used is logged, one
+ * of fn.yaml and one in use are errors. */
 int node_admin_open(struct node *n, struct fn_error *reterr);
 void node_shadow_routes(struct node *n); /* node_shadow.c */
 

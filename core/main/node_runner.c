@@ -26,8 +26,8 @@ static uint64_t hash_of(const char *text)
     return h;
 }
 
-/* "<hostname>-<port>", with a unix socket "<hostname>-<hash of its path>", in the letters of an owner;
- * the same after a restart, and of no other runner of this machine. */
+/* "<hostname>-<port>", with a unix socket "<hostname>-<hash of its path>", in the letters of an
+ * owner; the same after a restart, and of no other runner of this machine. */
 static void derive_owner(struct node *n)
 {
     const char *listen = n->config->grpc->listen;
@@ -139,7 +139,8 @@ static void set_options(const struct node *n, struct runner_options *o)
     o->tmpfs_inodes = (uint64_t)c->tmpfs_inodes;
 }
 
-/* The slow lane serves the runner, and socket directories that are too full to be removed on the loop. */
+/* The slow lane serves the runner, and socket directories that are too full to be removed on the
+ * loop. */
 static void set_lanes(const struct node *n, const struct runner_options *o)
 {
     uint32_t threads = runner_slow_operations_max(o) + DIRECTORY_REMOVALS_MAX;

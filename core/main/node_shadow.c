@@ -39,7 +39,8 @@ static json_t *role_json(const struct place_shadow_counts *n, enum place_role ro
     static const char *const homes[] = { "new", "same", "moved" };
 
     return json_pack("{s:o, s:I, s:o}", "picks", counts_json(picks, n->picks[role], PLACE_PICKS_N),
-                     "inflight", (json_int_t)n->inflight[role], "homes", counts_json(homes, n->homes[role], PLACE_HOMES_N));
+                     "inflight", (json_int_t)n->inflight[role], "homes",
+                     counts_json(homes, n->homes[role], PLACE_HOMES_N));
 }
 
 static void answer_status(const struct node *n, struct admin_request *rq)
@@ -56,8 +57,8 @@ static void answer_status(const struct node *n, struct admin_request *rq)
                                  : "on",
                      "off_why", s.off_why, "swapped", s.swapped, "permille", (int)s.permille,
                      "for_s", (json_int_t)(s.for_ns / ENV_S), "asked", (json_int_t)s.n.asked,
-                     "agree", (json_int_t)s.n.agree, "disagree", (json_int_t)s.n.disagree, "answers",
-                     answers_json(&s.n), "serving_role", role_json(&s.n, PLACE_SERVING),
+                     "agree", (json_int_t)s.n.agree, "disagree", (json_int_t)s.n.disagree,
+                     "answers", answers_json(&s.n), "serving_role", role_json(&s.n, PLACE_SERVING),
                      "shadow_role", role_json(&s.n, PLACE_SHADOW));
     text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     admin_answer_json(rq, 200, text);

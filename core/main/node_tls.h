@@ -38,9 +38,9 @@ int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
                   struct fn_error *reterr);
 /* Borrowed until the files are renewed. */
 struct rpc_tls node_tls_of(const struct node_tls_side *side);
-/* An entry of tls: by name for a plugin's own connections, loaded at the first question; NULL: no such
- * entry, or its files cannot be used, which is logged. Borrowed until the next question. ud: the
- * struct node_tls. */
+/* An entry of tls: by name for a plugin's own connections, loaded at the first question; NULL: no
+ * such entry, or its files cannot be used, which is logged. Borrowed until the next question. ud:
+ * the struct node_tls. */
 const struct rpc_tls *node_tls_find(void *ud, const char *name);
 void node_tls_watch(struct node_tls *t, struct rpc *rpc);
 /* Looks at the files at once; SIGHUP does so too. */

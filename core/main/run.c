@@ -3,8 +3,8 @@
  *   opening ──engine answers──▶ serving ──SIGTERM, SIGINT──▶ draining ──all gone──▶ ended
  *      └──no engine, port in use──▶ ended             second signal ──▶ exit at once
  *
- * SIGHUP reads the configuration again (reload.h). Draining: the HTTP port closes, running calls end, then the runner side removes its containers. At
- * drain_timeout what is left is cut. */
+ * SIGHUP reads the configuration again (reload.h). Draining: the HTTP port closes, running calls
+ * end, then the runner side removes its containers. At drain_timeout what is left is cut. */
 #include <main/run.h>
 
 #include <base/log.h>
@@ -22,10 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DRAIN_POLL_NS    (20 * ENV_MS) /* connections have no event of their own for "last one gone" */
+#define DRAIN_POLL_NS    (20 * ENV_MS) /* connections have no event for "last one gone" */
 #define DESCRIPTORS_RESERVED 64
 #define PROBE_TIMEOUT_NS (5 * ENV_S)
-#define ARENAS_MAX       2 /* of malloc: lane threads need none of their own, and each keeps memory */
+#define ARENAS_MAX       2 /* of malloc: lane threads need none of their own; each keeps memory */
 
 struct run {
     struct node node;
@@ -235,8 +235,8 @@ static void serve(struct run *run)
     run->node.serving = true;
     log_info("fnd serving", "type", n->config->top->node, "version", FND_VERSION, "http",
              n->config->http->listen, "grpc", n->rpc_server ? n->config->grpc->listen : NULL,
-             "admin",
-             n->admin ? n->admin_path : NULL, "engine", run->engine_version[0] ? run->engine_version : NULL, "plugins",
+             "admin", n->admin ? n->admin_path : NULL, "engine",
+             run->engine_version[0] ? run->engine_version : NULL, "plugins",
              plugin_host_summary(n->host));
 }
 
@@ -365,7 +365,8 @@ int run_node(struct config *config, const struct cli_options *o)
         run.exit_code = problems.n > 0 || e.code == FN_E_INVALID ? CLI_CONFIG : CLI_UNAVAILABLE;
         conf_problems_finish(&problems);
         if (plugin_lost() > 0) {
-            _exit(run.exit_code); /* a thread is inside of a plugin and uses what exit() tears down */
+            /* A thread is inside of a plugin and uses what exit() tears down. */
+            _exit(run.exit_code);
         }
         return run.exit_code;
     }

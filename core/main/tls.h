@@ -18,8 +18,8 @@ struct tls_files {
     int64_t not_after_ns; /* of the certificate, wall clock */
 };
 
-/* Reads and checks the three files; any path may be NULL, cert and key only together. wall_ns is the
- * time that certificates are checked against. FN_E_INVALID with the sentence in *reterr. */
+/* Reads and checks the three files; any path may be NULL, cert and key only together. wall_ns is
+ * the time that certificates are checked against. FN_E_INVALID with the sentence in *reterr. */
 int tls_files_load(const char *cert_path, const char *key_path, const char *ca_path,
                    int64_t wall_ns, struct tls_files *ret, struct fn_error *reterr);
 /* Wipes the key before it is freed. */

@@ -1,7 +1,8 @@
 /* What the watchdog sees becomes a sentence, a count and a state.
  *
- * Everything here runs on the watchdog's thread: the loop may never come back. A node that was stuck
- * counts as degraded until a minute passed without it, because nobody can read /metrics meanwhile. */
+ * Everything here runs on the watchdog's thread: the loop may never come back. A node that was
+ * stuck counts as degraded until a minute passed without it, because nobody can read /metrics
+ * meanwhile. */
 #include <main/watch.h>
 
 #include <base/log.h>

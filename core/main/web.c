@@ -78,7 +78,8 @@ static const char *method_label(const char *method)
     return "other";
 }
 
-/* The series of an answer, or with status 0 of a request, looked up once per route, method, status. */
+/* The series of an answer, or with status 0 of a request, looked up once per route, method,
+ * status. */
 static const struct answer_series *series_of(struct web *w, const char *route,
                                              const char *method, int status)
 {
@@ -145,7 +146,8 @@ static void declare_metrics(struct web *w)
 static const struct headers *with_cors(const struct exchange *x, const struct headers *h)
 {
     const struct cors *c = &x->web->config.cors;
-    struct headers *all = x->origin && c->origins.n ? arena_alloc(x->req->arena, sizeof(*all)) : NULL;
+    struct headers *all =
+        x->origin && c->origins.n ? arena_alloc(x->req->arena, sizeof(*all)) : NULL;
     int r = 0;
 
     if (!all) {

@@ -12,10 +12,11 @@
  *                 └──boot_max──▶ REMOVING   ◀── needed again, undrain ──┘
  *   listed beyond runners_max ──▶ FOREIGN: not ours, until capacity is short and there is room
  *
- * LBs are told of ACTIVE and DRAINING hosts. A host that the control plane stops listing is believed lost after
- * loss_polls lists, or after loss_brake when more than half of the hosts go at once. One call to
- * the control plane is under way at a time, at most one per poll interval. Capacity that was asked
- * for counts as supply until it arrives or its request expires, so that nothing is bought twice.
+ * LBs are told of ACTIVE and DRAINING hosts. A host that the control plane stops listing is
+ * believed lost after loss_polls lists, or after loss_brake when more than half of the hosts go at
+ * once. One call to the control plane is under way at a time, at most one per poll interval.
+ * Capacity that was asked for counts as supply until it arrives or its request expires, so that
+ * nothing is bought twice.
  *
  * Sources: fn-wire-and-api 6 (the seed, its constants and its 29 defects); reliability 3.3, 3.4
  * (F21 to F38, F89 to F91), 4.2 (invariants S1 to S14, L1 to L5). Every call: one thread at a time

@@ -265,7 +265,8 @@ static const char *wrong(const struct place_call *pc, int r, const struct fn_ans
     return "decide: unknown verdict";
 }
 
-/* Takes the group's snapshot for a round, unless one is under way with a placer that still counts. */
+/* Takes the group's snapshot for a round, unless one is under way with a placer that still
+ * counts. */
 static void round_begin(struct place_call *pc)
 {
     if (pc->snap && pc->policy->distrusted) {

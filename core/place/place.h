@@ -47,16 +47,17 @@ struct place_deps {
 
 /* [init] Before the placer and pool instances are made. */
 int place_create(const struct place_deps *deps, struct place **ret, struct fn_error *reterr);
-/* [init] The placers of one configuration for "fn.placer": begin, then each one as soon as it is made,
- * inner ones first. Borrowed until the next begin. */
+/* [init] The placers of one configuration for "fn.placer": begin, then each one as soon as it is
+ * made, inner ones first. Borrowed until the next begin. */
 void place_stack_begin(struct place *p);
 int place_stack_add(struct place *p, struct plugin *placer, struct fn_error *reterr);
-/* [loop] or before place_start(): from now on this placer decides. Borrowed until gone(ud) was called
- * (may be NULL), later and from the loop, or by place_destroy(). Calls in the middle of a round end
- * it with the placer that began it; waiting ones begin anew with this one. */
+/* [loop] or before place_start(): from now on this placer decides. Borrowed until gone(ud) was
+ * called (may be NULL), later and from the loop, or by place_destroy(). Calls in the middle of a
+ * round end it with the placer that began it; waiting ones begin anew with this one. */
 int place_set_placer(struct place *p, struct plugin *placer, void (*gone)(void *ud), void *ud);
-/* [loop] or before place_start(), after place_set_placer(), which forgets the fallback of the placer
- * before: who decides while this placer's decisions are bad or slow (breaker.c). The same terms. */
+/* [loop] or before place_start(), after place_set_placer(), which forgets the fallback of the
+ * placer before: who decides while this placer's decisions are bad or slow (breaker.c). The same
+ * terms. */
 int place_set_fallback(struct place *p, struct plugin *placer, void (*gone)(void *ud), void *ud);
 /* Whether it decides for new calls now. */
 bool place_uses(const struct place *p, const struct plugin *placer);
@@ -64,23 +65,25 @@ bool place_uses(const struct place *p, const struct plugin *placer);
 void place_set_options(struct place *p, const struct place_options *options);
 /* [loop] Starts the pool: snapshots come through fn.snap. */
 int place_start(struct place *p, struct plugin *pool, struct fn_error *reterr);
-/* [loop] A list from elsewhere than a pool plugin (the simulator is its own pool): copied, swapped in
- * as the group's next snapshot. */
+/* [loop] A list from elsewhere than a pool plugin (the simulator is its own pool): copied, swapped
+ * in as the group's next snapshot. */
 int place_publish(struct place *p, const char *group, const struct fn_runner *list, uint32_t n);
-/* [loop] Starts another pool, which takes over at once, then stops the old one; gone(ud) when that is
- * done, from the loop or by place_destroy(). < 0: the new one did not start and nothing changed.
+/* [loop] Starts another pool, which takes over at once, then stops the old one; gone(ud) when that
+ * is done, from the loop or by place_destroy(). < 0: the new one did not start and nothing changed.
  * Lists of the old pool stay until the new one publishes the same group or pool_grace_ns passed;
- * links of runners with the same id and address stay. What the old one still publishes is refused. */
+ * links of runners with the same id and address stay. What the old one still publishes is
+ * refused. */
 int place_switch_pool(struct place *p, struct plugin *pool, void (*gone)(void *ud), void *ud,
                       struct fn_error *reterr);
 /* [loop] Drops what a pool published that never became the current one; before it is destroyed. */
 void place_forget_pool(struct place *p, const struct plugin *pool);
-/* [loop] Tells the pool to stop; parked calls are woken and given up. done() when it and those that it
- * replaced have stopped, not from inside. */
+/* [loop] Tells the pool to stop; parked calls are woken and given up. done() when it and those that
+ * it replaced have stopped, not from inside. */
 void place_stop(struct place *p, void (*done)(void *ud), void *ud);
 void place_destroy(struct place *p); /* no call may be left; NULL ok */
 
-/* ---- a second placer that is only asked (shadow.c) -------------------------------------------- */
+/* ---- a second placer that is only asked (shadow.c)
+ * -------------------------------------------- */
 
 enum place_role { PLACE_SERVING, PLACE_SHADOW, PLACE_ROLES_N };
 enum place_pick { PLACE_PICK_FREE, PLACE_PICK_REFUSED, PLACE_PICK_DOWN, PLACE_PICKS_N };
@@ -93,17 +96,17 @@ struct place_shadow_counts {
     uint64_t answers[PLACE_VERDICTS_N][PLACE_VERDICTS_N];  /* [serving][shadow] */
     uint64_t picks[PLACE_ROLES_N][PLACE_PICKS_N]; /* runners named, by how likely they refuse */
     uint64_t inflight[PLACE_ROLES_N]; /* sum of the calls that were at the runners named */
-    uint64_t homes[PLACE_ROLES_N][PLACE_HOMES_N]; /* runners named, against the function's last one */
+    uint64_t homes[PLACE_ROLES_N][PLACE_HOMES_N]; /* runners named, against the last one */
 };
 
 /* [loop] or before place_start(), after place_set_placer(): this placer is asked the first question
- * of `permille` of all calls (1..1000) and its answers are counted, never used. NULL = none. Borrowed
- * as by place_set_placer(). FN_E_EXHAUSTED: nothing changed. */
+ * of `permille` of all calls (1..1000) and its answers are counted, never used. NULL = none.
+ * Borrowed as by place_set_placer(). FN_E_EXHAUSTED: nothing changed. */
 int place_set_shadow(struct place *p, struct plugin *placer, uint32_t permille,
                      void (*gone)(void *ud), void *ud);
 /* [loop] The shadow serves and the serving one becomes the shadow; `back` undoes it. The next
- * place_set_placer() or place_set_shadow() forgets that they were swapped. FN_E_NOT_FOUND: no shadow.
- * FN_E_PRECONDITION: swapped already, not swapped, or the shadow was turned off. */
+ * place_set_placer() or place_set_shadow() forgets that they were swapped. FN_E_NOT_FOUND: no
+ * shadow. FN_E_PRECONDITION: swapped already, not swapped, or the shadow was turned off. */
 int place_shadow_swap(struct place *p, bool back, struct fn_error *reterr);
 
 struct place_shadow_status {

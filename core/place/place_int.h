@@ -234,7 +234,8 @@ void policies_finish(struct place *p);
 void breaker_begin(struct place *p, struct policy *main); /* a new placer, without fallback */
 void breaker_finish(struct place *p);
 void breaker_swapped(struct place *p); /* another policy is the operator's now; same fallback */
-/* A decision was bad or slow; true: the call may be asked about again, by this or another placer. */
+/* A decision was bad or slow; true: the call may be asked about again, by this or another
+ * placer. */
 bool breaker_strike(struct policy *y, const char *why);
 void breaker_good(struct policy *y);
 

@@ -1,14 +1,15 @@
 /* Shadow: a second placer is asked what the serving one is asked, and nothing comes of it.
  *
- * It gets the first question of a sampled share of calls, over the same list with an index of its own
- * and a session that is thrown away, after the serving placer answered and before anything changed;
- * and it hears how attempts end, as a serving one would, so that it is warm when it takes over.
- * Swapping exchanges the two policies: calls in the middle of a round end it with the one that began
- * it. A shadow that is over its budget, or answers nonsense, STRIKES_MAX times within STRIKES_NS is
- * asked nothing more until it is set again.
+ * It gets the first question of a sampled share of calls, over the same list with an index of its
+ * own and a session that is thrown away, after the serving placer answered and before anything
+ * changed; and it hears how attempts end, as a serving one would, so that it is warm when it takes
+ * over. Swapping exchanges the two policies: calls in the middle of a round end it with the one
+ * that began it. A shadow that is over its budget, or answers nonsense, STRIKES_MAX times within
+ * STRIKES_NS is asked nothing more until it is set again.
  *
- * A home is the runner that a placer names first for a function. Homes are kept per policy in a table
- * of HOMES slots by hash; functions that share a slot push each other out and then count as new. */
+ * A home is the runner that a placer names first for a function. Homes are kept per policy in a
+ * table of HOMES slots by hash; functions that share a slot push each other out and then count as
+ * new. */
 #include <place/place_int.h>
 
 #include <base/log.h>

@@ -232,8 +232,8 @@ int snapshot_empty(struct place_group *g)
     return 0;
 }
 
-/* Fills s->runners. An entry that stands twice is left out the second time: a runner has one place in
- * a list. */
+/* Fills s->runners. An entry that stands twice is left out the second time: a runner has one place
+ * in a list. */
 static int runners_bind(struct place_group *g, struct snapshot *s)
 {
     uint32_t n = s->view.n;

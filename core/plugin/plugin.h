@@ -3,9 +3,10 @@
  * Life: a file is opened, copied into sealed memory and checked (plugin_file_open), its factories
  * are found by kind and name, an instance is made of a factory with options from fn.yaml
  * (plugin_create), called through its host-side copy of the ops table between plugin_enter() and
- * plugin_leave(), and destroyed. Files are never unmapped. Nothing that a wrong, old, new, truncated or hostile-looking file contains
- * crashes the host: each refusal is one sentence that names what was found and what was expected
- * (style-and-abi 2.3.4; rows 38 and 39 of reliability 4.5; F67 to F70). */
+ * plugin_leave(), and destroyed. Files are never unmapped. Nothing that a wrong, old, new,
+ * truncated or hostile-looking file contains crashes the host: each refusal is one sentence that
+ * names what was found and what was expected (style-and-abi 2.3.4; rows 38 and 39 of reliability
+ * 4.5; F67 to F70). */
 #ifndef PLUGIN_PLUGIN_H
 #define PLUGIN_PLUGIN_H
 
@@ -68,8 +69,8 @@ struct plugin_policy {
 int plugin_host_policy(struct plugin_host *h, const struct plugin_policy *policy,
                        struct fn_error *reterr);
 /* [init] A configuration is read once more: files that changed on disk since they were loaded are
- * loaded anew, beside the instances that run of the old ones, and only files of the same reading must
- * not offer the same factory. What is mapped stays mapped: PLG922 when it is too much. */
+ * loaded anew, beside the instances that run of the old ones, and only files of the same reading
+ * must not offer the same factory. What is mapped stays mapped: PLG922 when it is too much. */
 void plugin_host_again(struct plugin_host *h);
 /* [init] Deadline of create(). `aside` runs fn(arg) on a thread of its own and returns 0 when it
  * returned, or FN_E_DEADLINE when it did not within timeout_ns and goes on alone. Without it
@@ -87,7 +88,8 @@ uint32_t plugin_tainted(void);
 #define PLUGIN_BUDGET_LOOP_NS 1000000
 void plugin_host_budget(struct plugin_host *h, int64_t loop_ns);
 
-/* [init] opened(h) is called after each file that was loaded: before any of its instances is made. */
+/* [init] opened(h) is called after each file that was loaded: before any of its instances is
+ * made. */
 void plugin_host_on_open(struct plugin_host *h, void (*opened)(struct plugin_host *h));
 
 /* [init] Opens and checks a file; a file that is already open is returned again. Interfaces must be
@@ -138,8 +140,8 @@ void plugin_beside_begin(void);
 void plugin_beside_end(void);
 void plugin_go(struct plugin *p);
 void plugin_retire(struct plugin *p);
-/* [any] For host tables: the plugin that calls does not hold the loop. So it is on a lane, beside the
- * loop, and on the host's threads that run callbacks of streams and processes, which have no
+/* [any] For host tables: the plugin that calls does not hold the loop. So it is on a lane, beside
+ * the loop, and on the host's threads that run callbacks of streams and processes, which have no
  * breadcrumb. */
 bool plugin_is_beside(void);
 
@@ -178,7 +180,8 @@ const struct plugin_crumb *plugin_current(void);
 
 /* Around the body of every function of a host table: what runs now is the host's code, not the
  * plugin's. A plugin's code runs on this thread only if plugin_running(). `what` is a literal such
- * as "fn.timer.arm". plugin_suspend() gives what plugin_resume() takes; NULL when no plugin runs. */
+ * as "fn.timer.arm". plugin_suspend() gives what plugin_resume() takes; NULL when no plugin
+ * runs. */
 struct plugin_crumb *plugin_suspend(const char *what);
 void plugin_resume(struct plugin_crumb *c);
 bool plugin_running(void);
@@ -206,15 +209,16 @@ void plugin_degraded(const char *reason, bool on);
 uint64_t plugin_calls(const struct plugin *p);         /* [any] */
 uint64_t plugin_budget_misses(const struct plugin *p); /* [any] */
 
-/* [loop] For plugins that nobody waits for, such as listeners that only hear of ends: after three calls
- * over their budget within 10 s one rests for 30 s, with a line in the log. */
+/* [loop] For plugins that nobody waits for, such as listeners that only hear of ends: after three
+ * calls over their budget within 10 s one rests for 30 s, with a line in the log. */
 void plugin_was_slow(struct plugin *p);
 bool plugin_rests(struct plugin *p);
 
 /* Counts and logs (once a minute per instance) an answer that breaks the contract. */
 void plugin_bad_answer(struct plugin *p, const char *what);
 
-/* ---- advice, for tools: nothing of the file runs ---------------------------------------------- */
+/* ---- advice, for tools: nothing of the file runs
+ * ---------------------------------------------- */
 
 /* Calls cb for each imported function that the host does for its plugins, with the reason. */
 int plugin_lint_imports(const char *path,
@@ -238,23 +242,25 @@ const struct plugin_mapping *plugin_mapping_get(uint32_t index);
 /* [any, async-signal-safe] The plugin that an address belongs to, or NULL. */
 const struct plugin_mapping *plugin_mapping_at(const void *addr);
 
-/* "file version kinds" of all open files; borrowed until the next call. A crash handler keeps a copy
- * made beforehand. */
+/* "file version kinds" of all open files; borrowed until the next call. A crash handler keeps a
+ * copy made beforehand. */
 const char *plugin_host_summary(struct plugin_host *h);
 
-/* ---- audit: what belongs to the whole process (audit.c) ---------------------------------------- */
+/* ---- audit: what belongs to the whole process (audit.c)
+ * ---------------------------------------- */
 
 struct plugin_audit;
 
-/* [init] What is now is right. The calling thread is the loop's. files_slack: how many open files the
- * host itself may need beyond those of now, without sockets. NULL: no memory. */
+/* [init] What is now is right. The calling thread is the loop's. files_slack: how many open files
+ * the host itself may need beyond those of now, without sockets. NULL: no memory. */
 struct plugin_audit *plugin_audit_create(struct plugin_host *h, uint32_t files_slack);
 void plugin_audit_destroy(struct plugin_audit *a); /* NULL ok */
-/* [any] Looks, tells what changed and who ran since the last look (or `only`, by name), and puts back
- * working directory, umask, signal handlers and resource limits. Milliseconds with many open files:
- * not for the loop. */
+/* [any] Looks, tells what changed and who ran since the last look (or `only`, by name), and puts
+ * back working directory, umask, signal handlers and resource limits. Milliseconds with many open
+ * files: not for the loop. */
 void plugin_audit_process(struct plugin_audit *a, const char *only);
-/* [loop] on the thread that made it: rounding mode, signal mask, locale, environment. Microseconds. */
+/* [loop] on the thread that made it: rounding mode, signal mask, locale, environment.
+ * Microseconds. */
 void plugin_audit_thread(struct plugin_audit *a);
 
 #endif

@@ -66,7 +66,8 @@ static void timer_fired(struct env_timer *timer)
     plugin_leave(&crumb);
 }
 
-/* The timers belong to the loop: a thread of the plugin's own, or a worker, would tear them apart. */
+/* The timers belong to the loop: a thread of the plugin's own, or a worker, would tear them
+ * apart. */
 static bool on_loop(struct plugin *p, const char *what)
 {
     const struct plugin_crumb *c = plugin_current();
@@ -364,7 +365,8 @@ void plugin_tables_release(struct plugin *p)
     timers_off(p);
     for (i = 0; i < p->n_metrics; i++) {
         if (p->metric_kinds[i] == FN_METRIC_GAUGE) {
-            metric_add(p->metrics[i], -__atomic_exchange_n(&p->metric_sums[i], 0, __ATOMIC_RELAXED));
+            metric_add(p->metrics[i],
+                       -__atomic_exchange_n(&p->metric_sums[i], 0, __ATOMIC_RELAXED));
         }
     }
 }

@@ -54,8 +54,8 @@ static void *completions(void *arg)
 
 /* Two threads per node that wake each other cost more than gRPC's own work. gRPC waits on one epoll
  * descriptor per process; when the node's loop watches that one, the loop's thread can poll gRPC
- * whenever there is something to read, and nobody has to be woken. What gRPC completes from its timer
- * threads does not show on the descriptor; a tick picks it up. */
+ * whenever there is something to read, and nobody has to be woken. What gRPC completes from its
+ * timer threads does not show on the descriptor; a tick picks it up. */
 #define TICK_NS (10 * ENV_MS)
 #define FDS_MAX 64
 

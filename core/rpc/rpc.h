@@ -1,8 +1,8 @@
 /* Rpc: gRPC behind the tables of model/engage.h.
  *
- * One completion queue per object, polled by the loop itself (on_loop) or by a thread that takes the
- * loop for each batch of completions, so that every callback is [loop]; operations are started by
- * whoever holds the loop. Wire: fn-wire-and-api 1; proofs: reliability 3.1.
+ * One completion queue per object, polled by the loop itself (on_loop) or by a thread that takes
+ * the loop for each batch of completions, so that every callback is [loop]; operations are started
+ * by whoever holds the loop. Wire: fn-wire-and-api 1; proofs: reliability 3.1.
  *
  * Liveness. A link that has heard nothing for probe_interval_ms asks its peer with a small call to
  * a method that does not exist; any answer counts as life, none within probe_timeout_ms drops the
@@ -25,7 +25,7 @@ struct rpc_tls {
     const char *cert_pem;
     const char *key_pem;
     const char *ca_pem;
-    const char *server_name; /* client: expected in certificates instead of the address; may be NULL */
+    const char *server_name; /* client: expected in certificates instead of the address, or NULL */
     const char *const *peers;
     uint32_t n_peers;
 };
@@ -67,8 +67,8 @@ int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **
                struct fn_error *reterr);
 /* [init] Outside of the loop. Ends everything that is left without callbacks, waits for gRPC. */
 void rpc_destroy(struct rpc *r);
-/* [loop] Renewed certificates: later handshakes use them, connections live on. Plain text stays plain
- * text. FN_E_EXHAUSTED: nothing changed. */
+/* [loop] Renewed certificates: later handshakes use them, connections live on. Plain text stays
+ * plain text. FN_E_EXHAUSTED: nothing changed. */
 int rpc_renew(struct rpc *r, const struct rpc_tls *tls, const struct rpc_tls *tls_server);
 
 /* ---- client --------------------------------------------------------------------------------- */
@@ -97,7 +97,8 @@ int rpc_status(struct engage_link *link, int64_t deadline_ns,
 struct engage_server *rpc_server_table(void);
 
 /* [loop or init] Listens on address (host:port, :port, [ipv6]:port, unix:/path) and serves
- * RunnerProtocol; cb NULL: only what rpc_server_serve() adds. FN_E_INVALID: bad address or certificates; FN_E_EXISTS: the address is in use. */
+ * RunnerProtocol; cb NULL: only what rpc_server_serve() adds. FN_E_INVALID: bad address or
+ * certificates; FN_E_EXISTS: the address is in use. */
 int rpc_server_open(struct rpc *r, const char *address, const struct engage_server_cb *cb,
                     void *ud, struct rpc_server **ret, struct fn_error *reterr);
 /* The bound TCP port, 0 for a unix socket. */

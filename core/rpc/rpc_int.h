@@ -18,9 +18,9 @@
 #define RPC_METHOD_PROBE     "/fnd.Link/Probe"
 #define RPC_REQUEST_ID       "fn_request_id"
 
-/* Receive window of a stream. A fixed one instead of gRPC's bandwidth probes, whose pings cost a packet
- * in each direction per call; what is really held is bounded by pausing (send_queue_bytes, attempt
- * pause). */
+/* Receive window of a stream. A fixed one instead of gRPC's bandwidth probes, whose pings cost a
+ * packet in each direction per call; what is really held is bounded by pausing (send_queue_bytes,
+ * attempt pause). */
 #define RPC_WINDOW_BYTES (1 << 20)
 
 /* Tag of a batch: embedded in its object, called when the batch has completed. */

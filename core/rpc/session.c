@@ -1,8 +1,8 @@
 /* Sessions: one Engage stream of the server.
  *
  * A session has an owner from on_try() until finish(), abort() or on_gone(). What the owner sends
- * is queued as encoded messages; one batch is out at a time: the first carries the headers, the last
- * the status. Messages that are followed by another one are hinted, so that gRPC writes them
+ * is queued as encoded messages; one batch is out at a time: the first carries the headers, the
+ * last the status. Messages that are followed by another one are hinted, so that gRPC writes them
  * together; never in the batch with the headers, whose completion waits for the write.
  *
  * Freed when the call's end was told (RECV_CLOSE) and no batch is out. */

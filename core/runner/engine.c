@@ -400,8 +400,8 @@ static void run_sweep(struct env_work *w, struct fn_op *op)
     struct plugin_crumb crumb;
 
     plugin_enter(&crumb, r->d.driver, PLUGIN_WORKER, "sweep");
-    e->sweep_result = r->ops->sweep(r->inst, op, r->d.options.owner, r->d.options.instance, &e->sweep_removed,
-                                    &e->sweep_err);
+    e->sweep_result = r->ops->sweep(r->inst, op, r->d.options.owner, r->d.options.instance,
+                                    &e->sweep_removed, &e->sweep_err);
     plugin_leave(&crumb);
 }
 

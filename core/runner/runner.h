@@ -85,8 +85,8 @@ struct runner_options {
 };
 
 void runner_options_default(struct runner_options *o);
-/* Operations of a runner that may be on the slow lane at a time: starts and stops, pulls, the sweep.
- * With fewer threads one of them waits behind others, such as pulls of minutes. */
+/* Operations of a runner that may be on the slow lane at a time: starts and stops, pulls, the
+ * sweep. With fewer threads one of them waits behind others, such as pulls of minutes. */
 uint32_t runner_slow_operations_max(const struct runner_options *o);
 
 /* ---- life ---------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* Views of the host that a wrapper hands on, changed. The host may know less of them than this plugin,
- * or more: copies take what both know and say how much that is. */
+/* Views of the host that a wrapper hands on, changed. The host may know less of them than this
+ * plugin, or more: copies take what both know and say how much that is. */
 #ifndef PLUGINS_VIEW_H
 #define PLUGINS_VIEW_H
 

@@ -6,8 +6,8 @@
  *   free ──provision──▶ starting ──delay──▶ ready ──remove──▶ resting ──4 lists──▶ free, at the
  *                                                             end of the queue
  *
- * An address rests because it is its id too: a manager that removed it takes it for the machine that
- * is to go for as long as it is listed, and forgets it when three lists lack it.
+ * An address rests because it is its id too: a manager that removed it takes it for the machine
+ * that is to go for as long as it is listed, and forgets it when three lists lack it.
  *
  * Pure: no clock, no chance. One call at a time per group; different groups at the same time. */
 #ifndef CP_FIXED_FIXED_H

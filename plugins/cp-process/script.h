@@ -4,7 +4,8 @@
  *   <state>/<group>/<id>/   fn.yaml, log, pid, grpc.sock, http.sock
  *   <state>/<group>/last.log   of the runner that ended last without being asked
  *
- * An id is made of the request that asked for it, so that a repeated request makes nothing twice. */
+ * An id is made of the request that asked for it, so that a repeated request makes nothing
+ * twice. */
 #ifndef CP_PROCESS_SCRIPT_H
 #define CP_PROCESS_SCRIPT_H
 

@@ -141,7 +141,8 @@ int64_t engine_now_ns(const struct docker *d);
 
 /* ---- probe.c --------------------------------------------------------------------------------- */
 
-/* The driver's probe: "20.10.24 (API 1.41)", or what an operator has to repair (DOC1001, DOC1002). */
+/* The driver's probe: "20.10.24 (API 1.41)", or what an operator has to repair (DOC1001,
+ * DOC1002). */
 int engine_probe(struct docker *d, struct fn_op *op, char *ret_version, size_t cap,
                  struct fn_error *reterr);
 

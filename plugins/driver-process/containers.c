@@ -32,7 +32,8 @@ static bool has(struct process_driver *d, uint32_t what)
 }
 
 /* Paths of the node are for its log, not for callers. */
-__attribute__((format(printf, 2, 3))) static void log_line(struct process_driver *d, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void log_line(struct process_driver *d,
+                                                           const char *fmt, ...)
 {
     char line[SPEC_PATH_MAX + 512];
     va_list ap;

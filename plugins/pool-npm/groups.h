@@ -46,8 +46,8 @@ struct group *groups_find(struct groups *gs, const char *name);
 /* NULL: too many, or no memory. */
 struct group *groups_get(struct groups *gs, const char *name);
 
-/* Between begin and end, group_member() is called for each member; one without an id or address that
- * can be used is only counted. end: 1 = the members changed. */
+/* Between begin and end, group_member() is called for each member; one without an id or address
+ * that can be used is only counted. end: 1 = the members changed. */
 void group_list_begin(struct group *g);
 int group_member(struct group *g, const struct wire_member *m); /* < 0: no memory, too many */
 int group_list_end(struct group *g, int64_t now_ns);

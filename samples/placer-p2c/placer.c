@@ -1,5 +1,6 @@
 /* placer/p2c: the power of two choices. Draws two runners and takes the one with less in flight per
- * unit of weight, which is close to the best choice at the price of two looks (Mitzenmacher 1996). */
+ * unit of weight, which is close to the best choice at the price of two looks (Mitzenmacher
+ * 1996). */
 #include <fn/placer.h>
 
 #include <stdio.h>

@@ -192,6 +192,12 @@ out=$(xargs awk '
     }
     FNR == 1 { if (name) end_of_file(); name = FILENAME; from = 0 }
     { lines = FNR }
+    length($0) > 100 && !/"/ { # a sentence in quotes stays whole
+        text = $0
+        gsub(/[\200-\277]/, "", text)
+        if (length(text) > 100)
+            print name ":" FNR ": line of " length(text) " columns; expected at most 100"
+    }
     /^\{/ { from = FNR }
     /^\}/ {
         if (from && FNR - from + 1 > 70)

@@ -67,8 +67,8 @@ static void on_trip(const char *sentence)
     _exit(FNKIT_BROKEN);
 }
 
-/* From now on blocks are filled with another byte and lie elsewhere: what the first run gave back is
- * taken by blocks that stay, until the child ends. */
+/* From now on blocks are filled with another byte and lie elsewhere: what the first run gave back
+ * is taken by blocks that stay, until the child ends. */
 static void other_heap(void)
 {
     size_t left;
@@ -461,7 +461,9 @@ static int reference(void)
     return FNKIT_OK;
 }
 
-enum { O_SEED = 1, O_SET, O_USE, O_INNER, O_NASTY, O_BUDGET, O_ONCE, O_JSON, O_SCENARIO, O_REFERENCE };
+enum {
+    O_SEED = 1, O_SET, O_USE, O_INNER, O_NASTY, O_BUDGET, O_ONCE, O_JSON, O_SCENARIO, O_REFERENCE
+};
 
 static const struct option options[] = {
     { "scenario", required_argument, NULL, O_SCENARIO },
