@@ -66,7 +66,9 @@ void plugin_host_offer(struct plugin_host *h, const char *iface, uint16_t major,
         return;
     }
     assert(h->n_offers < PLUGIN_OFFERS_MAX);
-    h->offers[h->n_offers++] = (struct plugin_offer){ iface, major, minor, table, impl, NULL, false };
+    h->offers[h->n_offers++] = (struct plugin_offer){
+        iface, major, minor, table, impl, NULL, false
+    };
 }
 
 void plugin_host_on_release(struct plugin_host *h, const char *iface, bool on_loop,

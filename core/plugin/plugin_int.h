@@ -289,8 +289,8 @@ struct plugin_health {
 struct plugin_timer;
 
 struct plugin {
-    struct fn_host host;
-    struct fn_log_if log_if; /* of its own: others are made while it is used */ /* what the plugin sees; .priv = this */
+    struct fn_host host;     /* what the plugin sees; .priv = this */
+    struct fn_log_if log_if; /* of its own: others are made while it is used */
     struct plugin_host *owner;
     struct plugin_file *file;
     const struct fn_factory *factory;
