@@ -163,7 +163,9 @@ static void cplane_done(struct env_work *w)
     struct mgroup *g = container_of(w, struct mgroup, work);
     struct npm_manager *m = g->manager;
     struct npm_event e = answer_of(g);
+    struct arena told = g->arena; /* the step may begin the next call, whose arena is another one */
 
+    arena_init(&g->arena, 0);
     g->working = false;
     m->working--;
     if (g->result < 0 && !m->stopping) {
@@ -173,7 +175,7 @@ static void cplane_done(struct env_work *w)
     if (!m->stopping) {
         step(g, &e);
     }
-    arena_finish(&g->arena);
+    arena_finish(&told);
     maybe_stopped(m);
 }
 
