@@ -67,6 +67,14 @@ try {
     ['memory', '<= 64 MB', `${rss.toFixed(1)} MB`, rss <= 64],
     ['words about demand that were not taken', '0', `${v.failed + v.late} of ${v.sent}`, v.failed + v.late === 0],
   ]
+  // A load balancer's side: lists of as many runners.
+  const list = Object.fromEntries(execFileSync(path.join(build, 'bench/bench_list'),
+    [path.join(build, 'plugins'), 'naive', String(GROUPS * PER_GROUP), String(RUNNER_PORT)], { encoding: 'utf8' })
+    .trim().split('\n').map((l) => l.split(' ')).map(([k, n]) => [k, Number(n)]))
+  const published = Math.max(list['all-new-us'], list['the-same-us'], list['a-tenth-new-us'])
+  rows.push(
+    [`load balancer: a list of ${GROUPS * PER_GROUP} runners published`, '<= 5 ms', `${(published / 1000).toFixed(2)} ms`, published <= 5000],
+    ['load balancer: loop held by opening links, longest', '<= 1 ms', `${(list['portion-max-us'] / 1000).toFixed(2)} ms (${list['link-us']} us a link)`, list['portion-max-us'] <= 1000])
   for (const [what, limit, value, met] of rows) console.log(`${what.padEnd(72)} ${limit.padStart(8)}  ${value.padStart(22)}  ${met ? 'met' : 'not met'}`)
 } finally {
   manager.kill('SIGKILL')

@@ -1006,17 +1006,17 @@ START_TEST(links_are_opened_in_portions)
     }
     publish("default", list);
     ck_assert_uint_gt(links_n(), 0); /* the first ones at once */
-    ck_assert_uint_le(links_n(), 8);
+    ck_assert_uint_le(links_n(), 4);
     publish("default", list);
-    ck_assert_uint_le(links_n(), 8); /* also when lists follow each other */
+    ck_assert_uint_le(links_n(), 4); /* also when lists follow each other */
     while (links_n() < MANY) {
         before = links_n();
         fake_env_advance(env, 2 * ENV_MS);
         ck_assert_uint_gt(links_n(), before);
-        ck_assert_uint_le(links_n(), before + 8);
+        ck_assert_uint_le(links_n(), before + 4);
         rounds++;
     }
-    ck_assert_uint_eq(rounds, MANY / 8 - 1);
+    ck_assert_uint_eq(rounds, MANY / 4 - 1);
     publish("default", list + MANY - 1);
     fake_env_advance(env, 2 * ENV_MS);
     ck_assert_uint_eq(links_n(), 1);
