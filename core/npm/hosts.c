@@ -93,7 +93,16 @@ static void watch_draining(struct npm_group *g, struct npm_host *h, int64_t now_
 /* When most hosts are silent it is more likely we who are cut off, unless that lasts and others do
  * answer, or calls find no runner. */
 static bool silence_is_believed(const struct npm_group *g, const struct npm_host *who,
-                                int64_t now_ns)
+                                uint32_t silent, int64_t now_ns)
+{
+    if (silent == 1 || silent * 2 <= g->state_n[NPM_ACTIVE]) {
+        return true;
+    }
+    return now_ns - who->silent_ns >= SILENT_LONG * g->o.silent_max_ns &&
+           (silent < g->state_n[NPM_ACTIVE] || g->waiting > 0);
+}
+
+static uint32_t count_silent(const struct npm_group *g)
 {
     uint32_t silent = 0;
 
@@ -102,14 +111,23 @@ static bool silence_is_believed(const struct npm_group *g, const struct npm_host
 
         silent += h->state == NPM_ACTIVE && h->silent_ns != 0;
     }
-    if (silent == 1 || silent * 2 <= g->state_n[NPM_ACTIVE]) {
-        return true;
-    }
-    return now_ns - who->silent_ns >= SILENT_LONG * g->o.silent_max_ns &&
-           (silent < g->state_n[NPM_ACTIVE] || g->waiting > 0);
+    return silent;
 }
 
-static void watch_one(struct npm_group *g, struct npm_host *h, int64_t now_ns)
+/* *silent: reckoned at the first host that needs it; 0 = not yet. */
+static void watch_silent(struct npm_group *g, struct npm_host *h, uint32_t *silent, int64_t now_ns)
+{
+    if (*silent == 0) {
+        *silent = count_silent(g);
+    }
+    if (silence_is_believed(g, h, *silent, now_ns)) {
+        note(g, NPM_NOTE_SILENT, h->id, 0);
+        hosts_drain(g, h, now_ns);
+        --*silent;
+    }
+}
+
+static void watch_one(struct npm_group *g, struct npm_host *h, uint32_t *silent, int64_t now_ns)
 {
     if (now_ns < g->act_down_ns || !g->listed) {
         return;
@@ -119,9 +137,8 @@ static void watch_one(struct npm_group *g, struct npm_host *h, int64_t now_ns)
     } else if (h->state == NPM_BOOTING && now_ns - h->since_ns >= g->o.boot_max_ns) {
         remove_host(g, h, NPM_NOTE_BOOT_FAILED, now_ns);
     } else if (h->state == NPM_ACTIVE && h->silent_ns != 0 &&
-               now_ns - h->silent_ns >= g->o.silent_max_ns && silence_is_believed(g, h, now_ns)) {
-        note(g, NPM_NOTE_SILENT, h->id, 0);
-        hosts_drain(g, h, now_ns);
+               now_ns - h->silent_ns >= g->o.silent_max_ns) {
+        watch_silent(g, h, silent, now_ns);
     }
 }
 
@@ -148,12 +165,12 @@ static void ask(struct npm_group *g, struct npm_host *h, int64_t now_ns, uint32_
 int64_t hosts_watch(struct npm_group *g, int64_t now_ns)
 {
     int64_t next_ns = now_ns + g->o.poll_ns;
-    uint32_t asked = 0;
+    uint32_t asked = 0, silent = 0;
 
     for (uint32_t i = 0; i < g->n_hosts; i++) {
         struct npm_host *h = host_at(g, i);
 
-        watch_one(g, h, now_ns);
+        watch_one(g, h, &silent, now_ns);
         if (h->status_ns <= now_ns) {
             ask(g, h, now_ns, &asked);
         } else if (h->status_ns < next_ns) {

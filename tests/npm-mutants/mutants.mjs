@@ -58,7 +58,7 @@ export const mutants = [
   { name: 'G7', what: 'nothing is learnt before it is bought', file: npm('group.c'), by: ['S5'],
     text: 'g->settled_ns = now_ns + options->settle_ns;', wrong: 'g->settled_ns = now_ns;' },
   { name: 'G8', what: 'a runner that does not answer is supply for ever', file: npm('hosts.c'), by: ['L1'],
-    text: 'now_ns - h->silent_ns >= g->o.silent_max_ns &&', wrong: 'now_ns - h->silent_ns >= 100000 * NPM_S &&' },
+    text: 'now_ns - h->silent_ns >= g->o.silent_max_ns)', wrong: 'now_ns - h->silent_ns >= 100000 * NPM_S)' },
   { name: 'G18', what: 'most runners that do not answer are waited for without an end', file: npm('hosts.c'), by: ['L1'],
     text: 'return now_ns - who->silent_ns >=', wrong: 'return 0 && now_ns - who->silent_ns >=' },
   { name: 'G9', what: 'three runners too many are kept', file: npm('scale.c'), by: ['L4'],
