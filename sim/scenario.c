@@ -1,4 +1,5 @@
 #include <sim/scenario.h>
+#include <base/env.h>
 
 #include <stddef.h>
 #include <stdio.h>
@@ -346,7 +347,10 @@ static void check(struct scenario *s, struct conf_problems *p)
                      "that the mean rate allows for the bursts");
     }
     if (s->top->warm_up_ns >= s->top->duration_ns) {
-        conf_problem(p, "CFG704", NULL, "warm_up is not shorter than duration");
+        conf_problem(p, "CFG704", NULL,
+                     "warm_up, got %lld ms; expected less than duration, %lld ms",
+                     (long long)(s->top->warm_up_ns / ENV_MS),
+                     (long long)(s->top->duration_ns / ENV_MS));
     }
 }
 

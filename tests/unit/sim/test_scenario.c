@@ -105,7 +105,7 @@ START_TEST(what_does_not_fit_together_is_refused)
     expect("runners x functions, got 1000000000; expected at most 20000000");
     expect("functions.memory is larger than runners.memory");
     expect("burst_length x burst_factor is longer than burst_every");
-    expect("warm_up is not shorter than duration");
+    expect("warm_up, got 1000 ms; expected less than duration, 1000 ms");
 }
 END_TEST
 
