@@ -556,9 +556,11 @@ static struct catalog_query *find(struct catalog *c, const char *fn_id, const ch
     if (HASH_COUNT(c->entries) >= c->options.entries_max) {
         drop_old(c);
     }
-    e = key && HASH_COUNT(c->entries) < c->options.entries_max
-            ? entry_create(c, key, fn_id, app, source)
-            : NULL;
+    if (key && HASH_COUNT(c->entries) < c->options.entries_max) {
+        e = entry_create(c, key, fn_id, app, source);
+    } else {
+        free(key);
+    }
     if (!e) {
         refuse(cb, ud, "LB312 too many functions are being looked up");
         return NULL;
