@@ -89,7 +89,7 @@ async function main() {
   for (const m of chosen) {
     const r = results.find((x) => x.name === m.name);
     console.log(`${r.name} ${r.broke ?? 'SURVIVED'} seed ${r.seed ?? '-'} ${r.ms} ms: ${r.what}`);
-    if (rest.includes('--table')) console.log(`| ${r.name} | ${r.what} | ${r.broke} | ${r.seed} | ${r.why} |`);
+    if (rest.includes('--table')) console.log(`| ${r.name} | ${r.what} | ${r.broke} | ${r.seed ?? '–'} | ${r.why} |`);
     if (!r.broke) failures.push(`${r.name} survived ${SEEDS} seeds`);
     else if (!r.by.includes(r.broke)) failures.push(`${r.name} broke ${r.broke} (${r.why}); expected ${r.by.join(' or ')}`);
   }
