@@ -451,7 +451,8 @@ static void read_app(struct config *c, struct conf_node *map, struct config_app 
         read_fn(c, n, app, fns++, p);
     }
     for (const struct config_app *other = c->apps; other < app; other++) {
-        if (same(other->name, app->name) || same(other->id, app->id)) {
+        /* Without a name the id is nobody's, and that was told. */
+        if (app->name && (same(other->name, app->name) || same(other->id, app->id))) {
             told_twice(c, map, app->name, other->where, p);
         }
     }

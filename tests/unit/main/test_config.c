@@ -175,6 +175,13 @@ START_TEST(test_bad_file_gets_its_sentence)
 }
 END_TEST
 
+START_TEST(test_apps_without_names)
+{
+    expect(load(LB "apps: [{}, {}]\n", NULL), "fn.yaml:3:12: app: key \"name\" is missing");
+    ck_assert_uint_eq(problems.n, 2);
+}
+END_TEST
+
 START_TEST(test_missing_file)
 {
     static char *const none[] = { NULL };
@@ -540,6 +547,7 @@ int main(void)
 
     tcase_add_loop_test(t, test_bad_file_gets_its_sentence, 0, ROWS(bad_files));
     tcase_add_test(t, test_missing_file);
+    tcase_add_test(t, test_apps_without_names);
     tcase_add_loop_test(t, test_shipped_file_loads, 0, 9);
     tcase_add_test(t, test_apps_become_data);
     tcase_add_test(t, test_made_ids_stay);
