@@ -176,7 +176,7 @@ static const struct fn_opt lb_opts[] = {
     OPT("detached", BOOL, AT(detached), "true", 0, 0, "Take detached calls (answered 202)."),
     OPT_ABSENT("rid_header", STR, AT(rid_header), 1, 256,
                "Request header whose value is written to every log line of the call."),
-    OPT("why_calls", INT, AT(why_calls), "4096", 0, 65536,
+    OPT("why_calls", INT, AT(why_calls), "1024", 0, 65536,
         "Ended calls that `fnd why` can tell about, about 1.6 KB each; 0 = none."),
     OPT("shadow_permille", INT, AT(shadow_permille), "1000", 1, 1000,
         "Calls of a thousand that plugins.shadow is asked about."),

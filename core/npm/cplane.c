@@ -220,11 +220,17 @@ static void provision_answered(struct npm_group *g, const struct npm_event *e, i
     if (!r) {
         return; /* it expired, or its runners were faster than the answer */
     }
-    if (e->kind == NPM_PROVISION_FAILED) {
-        r->unknown |= e->unknown;
-    } else {
+    if (e->kind == NPM_PROVISION_FAILED && e->unknown) {
+        r->unknown = true;
+    } else if (e->kind == NPM_PROVISION_FAILED && !r->unknown) {
+        r->id = ++g->request_last; /* nothing was made of it: another try may be of another size */
+        r->told = 0;
+    } else if (e->kind == NPM_PROVISIONED) {
+        uint32_t arrived = r->told - r->n;
+        uint32_t left = e->n > arrived ? e->n - arrived : 0;
+
         r->taken = e->n > 0;
-        asked_take(g, r, r->n > e->n ? r->n - e->n : 0);
+        asked_take(g, r, r->n > left ? r->n - left : 0);
     }
 }
 
@@ -292,12 +298,15 @@ static bool start_provision(struct npm_group *g, int64_t now_ns)
         return false;
     }
     for (uint32_t i = 0; i < NPM_REQUESTS_MAX; i++) {
-        const struct npm_request *r = &g->requests[i];
+        struct npm_request *r = &g->requests[i];
 
         if (r->n > 0 && !r->taken) {
+            /* A repeated request is the same to the letter, also when some of it has arrived: a
+             * control plane may name its machines by their place in it. */
+            r->told = r->told ? r->told : r->n;
             a = act(g, NPM_DO_PROVISION);
             a->request_id = g->call_request = r->id;
-            a->n = r->n;
+            a->n = r->told;
             return true;
         }
     }

@@ -37,7 +37,8 @@ struct npm_lb {
  * control plane took it. */
 struct npm_request {
     uint64_t id;
-    uint32_t n; /* still to come; 0 = free entry */
+    uint32_t n;    /* still to come; 0 = free entry */
+    uint32_t told; /* what the control plane was told; 0 = nothing yet, n may change */
     bool taken;
     bool unknown; /* the last answer left open whether it was taken */
     int64_t expires_ns;

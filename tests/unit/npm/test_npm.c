@@ -24,6 +24,7 @@ static struct {
     uint32_t lists, provisions, removes, publishes;
     uint32_t asked;
     uint64_t last_request;
+    uint32_t last_n, made_all_the_same;
     bool list_fails, provision_fails, unknown, silent_runners, deaf_remove, lost, deaf_status;
     uint32_t active;
     uint32_t deliver_max;
@@ -62,8 +63,12 @@ static void answer_provision(const struct npm_action *a)
     cloud.provisions++;
     cloud.asked += a->n;
     cloud.last_request = a->request_id;
+    cloud.last_n = a->n;
     if (cloud.provision_fails) {
         e.kind = NPM_PROVISION_FAILED;
+        if (cloud.unknown && cloud.n < cloud.made_all_the_same) {
+            cloud_add();
+        }
     } else if (!cloud.lost) {
         e.n = a->n < cloud.deliver_max ? a->n : cloud.deliver_max;
         for (uint32_t i = 0; i < e.n; i++) {
@@ -290,6 +295,39 @@ START_TEST(a_failing_control_plane_is_asked_ever_more_slowly)
     cloud.provision_fails = false;
     pass(70, RUNNER_MB);
     ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 1);
+}
+END_TEST
+
+/* It was told to make three, said nothing and made one: asked again, it is told of three again, since it
+ * names its machines by their place in the request. */
+START_TEST(a_repeated_request_is_the_same_to_the_letter)
+{
+    uint64_t id;
+
+    cloud.provision_fails = cloud.unknown = true;
+    cloud.made_all_the_same = 1;
+    pass(12, 3 * RUNNER_MB);
+    id = cloud.last_request;
+    pass(30, 3 * RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 1);
+    ck_assert_uint_eq(cloud.last_request, id);
+    ck_assert_uint_eq(cloud.last_n, 3);
+    ck_assert_uint_eq(figures().asked_n, 2);
+}
+END_TEST
+
+/* A clear no may be followed by a request of another size, under a name of its own. */
+START_TEST(a_refused_request_may_change)
+{
+    uint64_t id;
+
+    cloud.provision_fails = true;
+    pass(12, 3 * RUNNER_MB);
+    id = cloud.last_request;
+    ck_assert_uint_eq(cloud.last_n, 3);
+    pass(60, RUNNER_MB);
+    ck_assert_uint_ne(cloud.last_request, id);
+    ck_assert_uint_eq(cloud.last_n, 1);
 }
 END_TEST
 
@@ -689,6 +727,8 @@ int main(void)
     tcase_add_test(t, draining_runners_come_back_before_new_ones_are_bought);
     tcase_add_test(t, a_request_that_brings_nothing_expires);
     tcase_add_test(t, a_failing_control_plane_is_asked_ever_more_slowly);
+    tcase_add_test(t, a_repeated_request_is_the_same_to_the_letter);
+    tcase_add_test(t, a_refused_request_may_change);
     tcase_add_test(t, partial_deliveries_are_completed);
     tcase_add_test(t, a_lost_runner_is_replaced_after_three_lists);
     tcase_add_test(t, a_mass_loss_is_not_believed_at_once);
