@@ -150,7 +150,7 @@ static void take_list(struct link *l, const void *data, size_t len)
     struct wire_membership head = {.member = head_only};
     struct wire_membership whole = {.member = on_member};
     struct group *g;
-    int news;
+    int news, first;
 
     if (wire_read_membership(data, len, &head) < 0) {
         say(l, FN_LOG_WARN, "membership", "not readable, it is left out");
@@ -158,10 +158,14 @@ static void take_list(struct link *l, const void *data, size_t len)
     }
     g = groups_find(&l->groups, head.group);
     news = g && group_is_news(g, head.epoch, head.version);
+    first = g && g->fresh;
     if (g) {
         g->fresh = 0;
     }
     if (!news) {
+        if (first && head.epoch == g->epoch && head.version == g->version) {
+            l->changed(l->ud, g); /* the same list, but good again: the host holds it for stale */
+        }
         return;
     }
     whole.ud = g;
