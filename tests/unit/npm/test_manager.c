@@ -28,7 +28,7 @@ static int submit(struct env *env, struct env_work *w)
 static int list(void *inst, struct fn_op *op, const char *group, const struct fn_machine_sink *out,
                 struct fn_error *reterr)
 {
-    char id[16], address[32];
+    char id[32], address[32];
     struct fn_machine m = {sizeof(m), FN_MACHINE_READY, id, address, 1024};
 
     (void)inst;
