@@ -59,6 +59,9 @@ function wrk(url, connections, seconds) {
   })
 }
 
+// The engine that scripts/bench started, else the machine's own.
+const DRIVER = process.env.DOCKER_HOST ? `{ use: docker, docker_host: "${process.env.DOCKER_HOST}" }` : '{ use: docker }'
+
 // ---- the two systems ------------------------------------------------------------------------
 
 // grpc: "tcp", or "unix" for nodes that share a machine.
@@ -71,7 +74,7 @@ http: { listen: "127.0.0.1:${runnerPort}" }
 grpc: { listen: "${address}" }
 plugin_dir: ${path.join(build, 'plugins')}
 plugins:
-  driver: { use: docker }
+  driver: ${DRIVER}
 `)
   const lb = await Fnd.start('lb', lbPort, `
 node: lb
@@ -96,7 +99,7 @@ async function startPeer(binary) {
   const children = []
   const node = async (type, port, env) => {
     const child = spawn(binary, [], { stdio: 'ignore', cwd: dir,
-      env: { PATH: process.env.PATH, HOME: dir, FN_NODE_TYPE: type, FN_PORT: String(port), FN_LOG_LEVEL: 'error', ...env } })
+      env: { PATH: process.env.PATH, HOME: dir, ...(process.env.DOCKER_HOST ? { DOCKER_HOST: process.env.DOCKER_HOST } : {}), FN_NODE_TYPE: type, FN_PORT: String(port), FN_LOG_LEVEL: 'error', ...env } })
     children.push(child)
     await until(`${type} answers`, () => request(`http://127.0.0.1:${port}/version`).catch(() => null), 30_000)
     return child.pid
