@@ -28,8 +28,6 @@ static void on_status(void *ud, const struct rpc_status_result *r)
     free(a);
 }
 
-static void on_late(struct env_task *t);
-
 /* What could not even be asked is answered later all the same. */
 struct late {
     struct env_task task;
