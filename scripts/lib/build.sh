@@ -1,10 +1,13 @@
 # Sourced: builds the tree.
 #
-# build_tree DIR [cmake arguments ...]   configures DIR below the project's root and builds all.
+# build_tree DIR [cmake arguments ...]   configures DIR below the project's root and builds all,
+#                                        with the tests unless told otherwise: the quickstart's
+#                                        build without them stays in the cache of the same folder.
 
 build_tree() {
     local dir=$1
     shift
-    cmake -S "$root" -B "$root/$dir" -G Ninja -DCMAKE_C_COMPILER_LAUNCHER=ccache "$@" >/dev/null
+    cmake -S "$root" -B "$root/$dir" -G Ninja -DCMAKE_C_COMPILER_LAUNCHER=ccache \
+        -DFND_TESTS=ON "$@" >/dev/null
     ninja -C "$root/$dir" --quiet
 }
