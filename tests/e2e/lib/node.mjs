@@ -21,14 +21,21 @@ export function tempDir() {
 }
 
 // A port that was free a moment ago.
+// Below the range that the kernel gives to outgoing connections: a port of that one may be in use
+// again before the node listens on it.
+const PORT_FIRST = 10_000
+const PORTS = 22_000
+
 export function freePort() {
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     const server = net.createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
+    const next = () => server.listen(PORT_FIRST + Math.floor(Math.random() * PORTS), '127.0.0.1')
+    server.on('error', next)
+    server.once('listening', () => {
       const { port } = server.address()
       server.close(() => resolve(port))
     })
+    next()
   })
 }
 
