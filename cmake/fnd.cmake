@@ -68,13 +68,15 @@ function(fnd_plugin name)
         COMMAND chmod go-w $<TARGET_FILE:${name}> $<TARGET_FILE_DIR:${name}> VERBATIM)
 endfunction()
 
-# fnd_test(name SOURCES ... USES rooms ... LIBS ...): a Check binary run by ctest.
+# fnd_test(name SOURCES ... USES rooms ... LIBS ... INCLUDES folders ...): a Check binary run by
+# ctest.
 function(fnd_test name)
     if(NOT FND_TESTS)
         return()
     endif()
-    cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;USES;LIBS;ENVIRONMENT" ${ARGN})
+    cmake_parse_arguments(TEST "" "TIMEOUT" "SOURCES;USES;LIBS;INCLUDES;ENVIRONMENT" ${ARGN})
     add_executable(test_${name} ${TEST_SOURCES})
+    target_include_directories(test_${name} PRIVATE ${TEST_INCLUDES})
     foreach(used ${TEST_USES})
         target_link_libraries(test_${name} PRIVATE fnd_${used})
     endforeach()
