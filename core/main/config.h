@@ -135,6 +135,9 @@ struct config_npm {
     int64_t boot_max_ns;
     int64_t backoff_max_ns;
     int64_t silent_max_ns;
+    int64_t stillborn_max_ns;
+    int64_t stillborn_backoff_min_ns;
+    int64_t stillborn_backoff_max_ns;
     int64_t cplane_timeout_ns;
 };
 

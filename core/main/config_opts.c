@@ -312,6 +312,14 @@ static const struct fn_opt npm_opts[] = {
         "Longest pause after failures of the control plane."),
     OPT("silence_max", DURATION, AT(silent_max_ns), "60s", S, H,
         "Time after which a runner that does not answer is replaced."),
+    OPT("stillborn_max", DURATION, AT(stillborn_max_ns), "10s", 0, H,
+        "A runner that goes so soon after its first answer never lived, like one that never "
+        "answered."),
+    OPT("stillborn_backoff_min", DURATION, AT(stillborn_backoff_min_ns), "1s", 0, H,
+        "Pause before more runners are asked for after one that did not live; doubled each time "
+        "until one lives."),
+    OPT("stillborn_backoff_max", DURATION, AT(stillborn_backoff_max_ns), "300s", 0, H,
+        "Longest such pause."),
     OPT("cplane_timeout", DURATION, AT(cplane_timeout_ns), "30s", 100 * MS, H,
         "Time for one call to the control plane; upstream has no limit."),
     { .key = NULL },

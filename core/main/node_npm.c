@@ -174,6 +174,9 @@ static void set_options(const struct config_npm *c, struct npm_options *o)
     o->boot_max_ns = c->boot_max_ns;
     o->backoff_max_ns = c->backoff_max_ns;
     o->silent_max_ns = c->silent_max_ns;
+    o->stillborn_max_ns = c->stillborn_max_ns;
+    o->stillborn_backoff_min_ns = c->stillborn_backoff_min_ns;
+    o->stillborn_backoff_max_ns = c->stillborn_backoff_max_ns;
 }
 
 int node_npm_open(struct node *n, struct fn_error *reterr)

@@ -35,8 +35,8 @@ static uint32_t owned_n(const struct npm_group *g)
     return g->n_hosts - g->state_n[NPM_FOREIGN];
 }
 
-/* An arrival fulfils the oldest request. */
-static void arrived(struct npm_group *g)
+/* An arrival fulfils the oldest request. Returns when that was made; 0 = there is none. */
+static int64_t arrived(struct npm_group *g)
 {
     struct npm_request *oldest = NULL;
 
@@ -47,10 +47,12 @@ static void arrived(struct npm_group *g)
             oldest = r;
         }
     }
-    if (oldest) {
-        asked_take(g, oldest, 1);
-        g->expired = 0;
+    if (!oldest) {
+        return 0;
     }
+    asked_take(g, oldest, 1);
+    g->expired = 0;
+    return oldest->made_ns;
 }
 
 static struct npm_host *adopt(struct npm_group *g, const struct fn_machine *m, int64_t now_ns)
@@ -62,7 +64,7 @@ static struct npm_host *adopt(struct npm_group *g, const struct fn_machine *m, i
         return NULL;
     }
     if (room) {
-        arrived(g);
+        h->asked_for_ns = arrived(g);
     }
     note(g, room ? NPM_NOTE_ADOPTED : NPM_NOTE_FOREIGN, h->id, 0);
     return h;
@@ -101,7 +103,7 @@ static void take_machine(struct npm_group *g, const struct fn_machine *m, uint32
             note(g, NPM_NOTE_MOVED, h->id, 0);
         }
     }
-    if (m->capacity_mb != 0 && h->reported_ns == 0 && m->capacity_mb != h->capacity_mb) {
+    if (m->capacity_mb != 0 && m->capacity_mb != h->capacity_mb) {
         host_set_capacity(g, h, m->capacity_mb);
     }
 }
@@ -168,6 +170,9 @@ static void drop_gone(struct npm_group *g, int64_t now_ns)
             i++;
             continue;
         }
+        if (h->state == NPM_BOOTING || h->state == NPM_ACTIVE) {
+            hosts_lost(g, h, h->missing_ns, now_ns);
+        }
         /* The text of a dropped host stays until its slot is used again. */
         note(g,
              !may_be_lost(h) ? NPM_NOTE_GONE
@@ -202,10 +207,15 @@ static struct npm_request *request_find(struct npm_group *g, uint64_t id)
     return NULL;
 }
 
+static int64_t pause_ns(const struct npm_group *g, uint32_t failures)
+{
+    return backoff_ns(g->o.backoff_min_ns, g->o.backoff_max_ns, failures);
+}
+
 static void provision_failed(struct npm_group *g, int64_t now_ns)
 {
     g->provision_failures++;
-    g->provision_next_ns = now_ns + backoff_ns(g, g->provision_failures);
+    g->provision_next_ns = now_ns + pause_ns(g, g->provision_failures);
 }
 
 static void provision_answered(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
@@ -241,7 +251,7 @@ static void remove_answered(struct npm_group *g, const struct npm_event *e, int6
     (void)e; /* a host that was removed stays listed for a while; one that was not, for ever */
     if (h) {
         h->tries++;
-        h->remove_ns = now_ns + backoff_ns(g, h->tries + 1);
+        h->remove_ns = now_ns + pause_ns(g, h->tries + 1);
     }
 }
 
@@ -258,7 +268,7 @@ void cplane_answered(struct npm_group *g, const struct npm_event *e, int64_t now
         cplane_listed(g, e, now_ns);
     } else {
         g->list_failures++;
-        g->list_next_ns = now_ns + backoff_ns(g, g->list_failures);
+        g->list_next_ns = now_ns + pause_ns(g, g->list_failures);
     }
 }
 

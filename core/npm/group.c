@@ -30,6 +30,7 @@ static const char *const note_texts[] = {
     [NPM_NOTE_LB_GONE] = "load balancer is silent, its demand is forgotten",
     [NPM_NOTE_LBS_FULL] = "too many load balancers, demand refused",
     [NPM_NOTE_STALL] = "the node stood still: lists and loads are learnt anew",
+    [NPM_NOTE_STILLBORN] = "new runner did not live: a pause before more are asked for",
 };
 
 const char *npm_state_name(enum npm_host_state state)
@@ -65,20 +66,20 @@ void note(struct npm_group *g, enum npm_note what, const char *id, uint64_t valu
     a->value = value;
 }
 
-int64_t backoff_ns(const struct npm_group *g, uint32_t failures)
+int64_t backoff_ns(int64_t min_ns, int64_t max_ns, uint32_t failures)
 {
-    int64_t ns = g->o.backoff_min_ns;
+    int64_t ns = min_ns;
 
-    while (failures > 1 && ns < g->o.backoff_max_ns) {
+    while (failures > 1 && ns < max_ns) {
         ns *= 2;
         failures--;
     }
-    return ns < g->o.backoff_max_ns ? ns : g->o.backoff_max_ns;
+    return ns < max_ns ? ns : max_ns;
 }
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
 
-struct npm_host *host_find(struct npm_group *g, const char *id)
+struct npm_host *host_find(const struct npm_group *g, const char *id)
 {
     uint32_t slot = index_find(&g->host_index, id);
 
@@ -289,14 +290,12 @@ uint32_t npm_host_count(const struct npm_group *g)
 
 const struct npm_host *npm_host_at(const struct npm_group *g, uint32_t i)
 {
-    return &g->hosts[g->slots[i]];
+    return host_at(g, i);
 }
 
 const struct npm_host *npm_host_find(const struct npm_group *g, const char *id)
 {
-    uint32_t slot = index_find(&g->host_index, id);
-
-    return slot == INDEX_NONE ? NULL : &g->hosts[slot];
+    return host_find(g, id);
 }
 
 void npm_figures(const struct npm_group *g, struct npm_figures *ret)
@@ -308,6 +307,7 @@ void npm_figures(const struct npm_group *g, struct npm_figures *ret)
                                 .asked_n = g->asked_n,
                                 .lbs_n = g->n_lbs,
                                 .cplane_failures = g->list_failures + g->provision_failures,
+                                .stillborn = g->stillborn,
                                 .settled = g->listed && g->stepped_ns >= g->settled_ns,
                                 .cplane_busy = g->call != NPM_CALL_NONE};
     memcpy(ret->state_mb, g->state_mb, sizeof(ret->state_mb));

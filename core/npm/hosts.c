@@ -27,8 +27,12 @@ void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
     h->active = e->active;
     h->reported_ns = now_ns;
     h->told_ns = h->asked_ns;
-    if (e->mb != 0 && e->mb <= g->o.runner_mb_max && e->mb != h->capacity_mb) {
-        host_set_capacity(g, h, e->mb);
+    if (h->ready_ns == 0) {
+        h->ready_ns = now_ns;
+    } else if (!h->lived && now_ns - h->ready_ns >= g->o.stillborn_max_ns) {
+        h->lived = true;
+        g->stillborn = 0;
+        g->stillborn_next_ns = 0;
     }
     if (h->state == NPM_BOOTING) {
         host_set_state(g, h, NPM_ACTIVE, now_ns);
@@ -37,8 +41,25 @@ void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
     h->status_ns = now_ns + (is_busy(h) ? g->o.status_busy_ns : g->o.status_idle_ns);
 }
 
+/* Hosts that fail within one pause came together and fail together: they are one failure. */
+void hosts_lost(struct npm_group *g, const struct npm_host *h, int64_t well_ns, int64_t now_ns)
+{
+    bool lived = h->lived || (h->ready_ns != 0 && well_ns - h->ready_ns >= g->o.stillborn_max_ns);
+
+    if (lived || now_ns < g->stillborn_next_ns) {
+        return;
+    }
+    g->stillborn++;
+    g->stillborn_next_ns = now_ns + backoff_ns(g->o.stillborn_backoff_min_ns,
+                                               g->o.stillborn_backoff_max_ns, g->stillborn);
+    note(g, NPM_NOTE_STILLBORN, h->id, g->stillborn);
+}
+
 void hosts_drain(struct npm_group *g, struct npm_host *h, int64_t now_ns)
 {
+    if (h->silent_ns != 0) {
+        hosts_lost(g, h, h->silent_ns, now_ns);
+    }
     host_set_state(g, h, NPM_DRAINING, now_ns);
     note(g, NPM_NOTE_DRAINING, h->id, h->active);
 }
@@ -135,6 +156,7 @@ static void watch_one(struct npm_group *g, struct npm_host *h, uint32_t *silent,
     if (h->state == NPM_DRAINING) {
         watch_draining(g, h, now_ns);
     } else if (h->state == NPM_BOOTING && now_ns - h->since_ns >= g->o.boot_max_ns) {
+        hosts_lost(g, h, now_ns, now_ns);
         remove_host(g, h, NPM_NOTE_BOOT_FAILED, now_ns);
     } else if (h->state == NPM_ACTIVE && h->silent_ns != 0 &&
                now_ns - h->silent_ns >= g->o.silent_max_ns) {

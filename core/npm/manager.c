@@ -9,7 +9,7 @@
 
 /* Counted by group; labels are bounded by the configuration. */
 struct figures {
-    struct metric *wanted_mb, *desired_mb, *waiting, *asked, *lbs, *cplane_failures;
+    struct metric *wanted_mb, *desired_mb, *waiting, *asked, *lbs, *cplane_failures, *stillborn;
     struct metric *runners[NPM_STATES_N], *capacity_mb[NPM_STATES_N];
     struct metric *notes; /* drains cut short */
 };
@@ -283,6 +283,7 @@ static uint32_t level_of(enum npm_note what)
     case NPM_NOTE_DEMAND_CLAMPED:
     case NPM_NOTE_LBS_FULL:
     case NPM_NOTE_STALL:
+    case NPM_NOTE_STILLBORN:
         return FN_LOG_WARN;
     default:
         return FN_LOG_INFO;
@@ -347,6 +348,7 @@ static void show(struct mgroup *g)
     metric_set(x->asked, f.asked_n);
     metric_set(x->lbs, f.lbs_n);
     metric_set(x->cplane_failures, f.cplane_failures);
+    metric_set(x->stillborn, f.stillborn);
     for (int i = 0; i < NPM_STATES_N; i++) {
         metric_set(x->runners[i], f.state_n[i]);
         metric_set(x->capacity_mb[i], (int64_t)f.state_mb[i]);
@@ -502,6 +504,8 @@ static void declare_figures(struct figures *f, const char *group)
     f->lbs = gauge("fn_npm_lbs", "Load balancers that told their demand.", group, NULL);
     f->cplane_failures = gauge("fn_npm_cplane_failures",
                                "Calls to the control plane that failed, in a row.", group, NULL);
+    f->stillborn = gauge("fn_npm_stillborn",
+                         "Pauses in a row, because new runners did not live.", group, NULL);
     f->notes = gauge("fn_npm_drain_losses", "Calls that ran on a runner when its drain was cut.",
                      group, NULL);
     for (int i = 0; i < NPM_STATES_N; i++) {

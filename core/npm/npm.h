@@ -16,7 +16,8 @@
  * believed lost after loss_polls lists, or after loss_brake when more than half of the hosts go at
  * once. One call to the control plane is under way at a time, at most one per poll interval.
  * Capacity that was asked for counts as supply until it arrives or its request expires, so that
- * nothing is bought twice.
+ * nothing is bought twice. After hosts that did not live (never answered, or went soon after their
+ * first answer) nothing is asked for during a pause that doubles until a new host lives.
  *
  * Sources: fn-wire-and-api 6 (the seed, its constants and its 29 defects); reliability 3.3, 3.4
  * (F21 to F38, F89 to F91), 4.2 (invariants S1 to S14, L1 to L5). Every call: one thread at a time
@@ -61,6 +62,9 @@ struct npm_options {
     int64_t status_idle_ns; /* between two questions to an active host */
     int64_t status_busy_ns; /* to a booting or draining one */
     int64_t silent_max_ns;  /* an active host that does not answer for so long is replaced */
+    int64_t stillborn_max_ns; /* a host that goes so soon after its first answer never lived */
+    int64_t stillborn_backoff_min_ns; /* nothing is asked for after a stillborn host */
+    int64_t stillborn_backoff_max_ns;
     /* Demand in MB to capacity in MB; NULL = as much as is wanted. */
     int (*predict)(void *ud, const struct fn_load *load, uint64_t *ret_desired_mb);
     void *predict_ud;
@@ -74,7 +78,8 @@ struct npm_options {
         .drain_min_ns = 3 * NPM_S, .drain_max_ns = 310 * NPM_S, .request_life_ns = 300 * NPM_S,    \
         .boot_max_ns = 600 * NPM_S, .backoff_min_ns = NPM_S, .backoff_max_ns = 60 * NPM_S,         \
         .loss_brake_ns = 30 * NPM_S, .stall_ns = 10 * NPM_S, .status_idle_ns = 60 * NPM_S,         \
-        .status_busy_ns = NPM_S, .silent_max_ns = 60 * NPM_S,                                      \
+        .status_busy_ns = NPM_S, .silent_max_ns = 60 * NPM_S, .stillborn_max_ns = 10 * NPM_S,      \
+        .stillborn_backoff_min_ns = NPM_S, .stillborn_backoff_max_ns = 300 * NPM_S,            \
     }
 #define NPM_S 1000000000LL
 
@@ -105,7 +110,7 @@ struct npm_event {
     enum npm_event_kind kind;
     const char *id;   /* of the LB or host */
     uint64_t seq;     /* DEMAND: of this LB, growing; 0 = it does not count (historic LBs) */
-    uint64_t mb;      /* DEMAND; REPORTED: capacity, 0 = not told */
+    uint64_t mb;      /* DEMAND */
     uint64_t waiting; /* DEMAND: calls without a runner */
     uint32_t active;  /* REPORTED: calls that run */
     uint32_t n;       /* LISTED: machines; PROVISIONED: accepted */
@@ -147,6 +152,8 @@ enum npm_note {
     NPM_NOTE_LB_GONE,
     NPM_NOTE_LBS_FULL,
     NPM_NOTE_STALL,
+    NPM_NOTE_STILLBORN, /* value: how often in a row */
+    NPM_NOTES_N
 };
 
 const char *npm_note_text(enum npm_note note);
@@ -187,6 +194,7 @@ struct npm_host {
     bool operator_drain;
     bool status_under_way;
     bool braked;    /* missing together with most others */
+    bool lived;     /* answered for stillborn_max */
     uint64_t order; /* by time of adoption: the order of members */
     uint64_t capacity_mb;
     uint32_t active;  /* calls, as last reported */
@@ -195,7 +203,9 @@ struct npm_host {
     uint32_t tries;   /* removals */
     int64_t since_ns; /* in this state */
     int64_t missing_ns;
-    int64_t reported_ns; /* 0 = never answered */
+    int64_t asked_for_ns; /* when the request that brought it was made; 0 = nobody asked */
+    int64_t ready_ns;     /* first answer; 0 = none */
+    int64_t reported_ns;  /* last answer; 0 = none */
     int64_t told_ns;     /* when that answer was asked for */
     int64_t silent_ns;   /* since the first question without an answer; 0 = it answers */
     int64_t status_ns;   /* next question */
@@ -236,6 +246,7 @@ struct npm_figures {
     uint32_t requests_n;
     uint32_t lbs_n;
     uint32_t cplane_failures; /* in a row */
+    uint32_t stillborn;       /* pauses in a row because hosts did not live */
     bool settled;
     bool cplane_busy;
 };

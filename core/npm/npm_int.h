@@ -41,6 +41,7 @@ struct npm_request {
     uint32_t told; /* what the control plane was told; 0 = nothing yet, n may change */
     bool taken;
     bool unknown; /* the last answer left open whether it was taken */
+    int64_t made_ns;
     int64_t expires_ns;
 };
 
@@ -80,6 +81,8 @@ struct npm_group {
     int64_t call_next_ns;
     int64_t list_next_ns, provision_next_ns; /* back-off */
     uint32_t list_failures, provision_failures;
+    int64_t stillborn_next_ns; /* requests are made from then on */
+    uint32_t stillborn;        /* pauses in a row */
 
     int64_t stepped_ns;
     int64_t settled_ns;  /* provisions from then on */
@@ -95,7 +98,7 @@ struct npm_group {
 };
 
 /* group.c */
-struct npm_host *host_find(struct npm_group *g, const char *id);
+struct npm_host *host_find(const struct npm_group *g, const char *id);
 /* NULL: no room. */
 struct npm_host *host_add(struct npm_group *g, const char *id, enum npm_host_state state,
                           int64_t now_ns);
@@ -105,7 +108,7 @@ void host_set_state(struct npm_group *g, struct npm_host *h, enum npm_host_state
 /* Another address, or "" for none; false: another host has it. */
 bool host_set_address(struct npm_group *g, struct npm_host *h, const char *address);
 void host_set_capacity(struct npm_group *g, struct npm_host *h, uint64_t mb);
-static inline struct npm_host *host_at(struct npm_group *g, uint32_t i)
+static inline struct npm_host *host_at(const struct npm_group *g, uint32_t i)
 {
     return &g->hosts[g->slots[i]];
 }
@@ -118,7 +121,8 @@ static inline bool has_room(const struct npm_group *g)
 }
 struct npm_action *act(struct npm_group *g, enum npm_action_kind kind);
 void note(struct npm_group *g, enum npm_note what, const char *id, uint64_t value);
-int64_t backoff_ns(const struct npm_group *g, uint32_t failures);
+/* min_ns, doubled for each failure after the first, at most max_ns. */
+int64_t backoff_ns(int64_t min_ns, int64_t max_ns, uint32_t failures);
 void asked_add(struct npm_group *g, struct npm_request *r, uint32_t n);
 void asked_take(struct npm_group *g, struct npm_request *r, uint32_t n);
 
@@ -137,6 +141,8 @@ int64_t cplane_next(struct npm_group *g, int64_t now_ns);
 void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns);
 void hosts_operator(struct npm_group *g, const struct npm_event *e, int64_t now_ns);
 void hosts_drain(struct npm_group *g, struct npm_host *h, int64_t now_ns);
+/* h is given up or drained; it was well until well_ns. Counts when it never lived. */
+void hosts_lost(struct npm_group *g, const struct npm_host *h, int64_t well_ns, int64_t now_ns);
 /* Time-outs of all hosts, questions about their load; returns when to look again. */
 int64_t hosts_watch(struct npm_group *g, int64_t now_ns);
 

@@ -80,6 +80,7 @@ static struct npm_request *request_open(struct npm_group *g, int64_t now_ns)
     }
     if (free_one) {
         *free_one = (struct npm_request){.id = ++g->request_last,
+                                         .made_ns = now_ns,
                                          .expires_ns = now_ns + g->o.request_life_ns};
     }
     return free_one;
@@ -109,7 +110,7 @@ static void request(struct npm_group *g, uint64_t short_mb, int64_t now_ns)
 
     g->capped |= n > most;
     n = n < most ? n : most;
-    if (n == 0 || now_ns < g->provision_next_ns) {
+    if (n == 0 || now_ns < g->provision_next_ns || now_ns < g->stillborn_next_ns) {
         return;
     }
     r = request_open(g, now_ns);

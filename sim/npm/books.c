@@ -25,6 +25,8 @@ void books_open(struct world *w, struct pool *p)
     p->settled_ns = w->now_ns + w->o.settle_ns;
     p->called_ns = w->now_ns - MIN;
     p->node_waits = false;
+    p->stillborn = 0;
+    p->stillborn_next_ns = 0;
     p->last = (struct npm_figures){0};
 }
 
@@ -133,6 +135,41 @@ static bool may_be_lost(enum npm_host_state s)
     return s == NPM_BOOTING || s == NPM_ACTIVE || s == NPM_DRAINING;
 }
 
+/* S6: pauses after hosts that did not live; all that fail within one are one failure. */
+static void ref_stillborn(struct world *w, struct pool *p, const struct machine *m, int64_t well_ns)
+{
+    int64_t pause_ns = w->o.stillborn_backoff_min_ns;
+
+    if (m->lived || w->now_ns < p->stillborn_next_ns ||
+        (m->heard_ns && well_ns - m->heard_ns >= w->o.stillborn_max_ns)) {
+        return;
+    }
+    for (uint32_t i = 0; i < p->stillborn && pause_ns < w->o.stillborn_backoff_max_ns; i++) {
+        pause_ns *= 2;
+    }
+    pause_ns = pause_ns < w->o.stillborn_backoff_max_ns ? pause_ns : w->o.stillborn_backoff_max_ns;
+    p->stillborn++;
+    p->stillborn_next_ns = w->now_ns + pause_ns;
+}
+
+static void ref_heard(struct world *w, struct pool *p, struct machine *m, const struct npm_event *e)
+{
+    if (e->kind == NPM_SILENT) {
+        m->silent_ns = m->silent_ns ? m->silent_ns : w->now_ns;
+        return;
+    }
+    m->silent_ns = 0;
+    m->last_active = e->active;
+    m->last_report_ns = w->now_ns;
+    if (m->heard_ns == 0) {
+        m->heard_ns = w->now_ns;
+    } else if (!m->lived && w->now_ns - m->heard_ns >= w->o.stillborn_max_ns) {
+        m->lived = true;
+        p->stillborn = 0;
+        p->stillborn_next_ns = 0;
+    }
+}
+
 static void check_dropped(struct world *w, const struct pool *p, const struct machine *m,
                           const struct npm_event *e)
 {
@@ -167,6 +204,9 @@ static void check_losses(struct world *w, struct pool *p, const struct npm_event
         m->braked |= e->kind == NPM_LISTED && m->missing > 0 && total >= 3 && missing * 2 > total;
         if (m->walk_no != p->walk_no) {
             check_dropped(w, p, m, e);
+            if (m->state == NPM_BOOTING || m->state == NPM_ACTIVE) {
+                ref_stillborn(w, p, m, m->missing_ns);
+            }
             m->known = false;
         }
     }
@@ -304,6 +344,8 @@ static bool note_state(struct world *w, struct pool *p, struct machine *m, const
         m->from_drain = false;
         m->last_active = 0;
         m->last_report_ns = 0;
+        m->heard_ns = m->silent_ns = 0;
+        m->lived = false;
         m->state = m->was = h->state;
         p->adopted_n += may_be_lost(h->state);
         return false;
@@ -313,6 +355,11 @@ static bool note_state(struct world *w, struct pool *p, struct machine *m, const
     }
     check_move(w, p, m, h->state);
     m->from_drain = was == NPM_DRAINING;
+    if (was == NPM_BOOTING && h->state == NPM_REMOVING) {
+        ref_stillborn(w, p, m, w->now_ns);
+    } else if (was == NPM_ACTIVE && h->state == NPM_DRAINING && m->silent_ns != 0) {
+        ref_stillborn(w, p, m, m->silent_ns);
+    }
     if (h->state == NPM_DRAINING) {
         m->drain_ns = w->now_ns;
         m->last_report_ns = 0;
@@ -463,6 +510,10 @@ static void check_demand(struct world *w, struct pool *p, const struct npm_figur
                (unsigned long long)f->desired_mb, (unsigned long long)desired);
     }
     if (f->asked_n > p->last.asked_n) {
+        if (w->now_ns < p->stillborn_next_ns) {
+            broken(w, SAFETY(6), "g%u asks for runners %lld ms before the end of pause %u", p->no,
+                   (long long)((p->stillborn_next_ns - w->now_ns) / MS), p->stillborn);
+        }
         p->turns += p->direction < 0;
         p->direction = 1;
         if (supply + (f->asked_n - 1) * typical >= desired) {
@@ -497,11 +548,9 @@ void books_before(struct world *w, struct pool *p, const struct npm_event *e, ui
     }
     if (e->kind == NPM_LISTED) {
         ref_list(w, p, e);
-    } else if (e->kind == NPM_REPORTED && place_of(e->id) < p->machines_max) {
-        struct machine *m = &p->machines[place_of(e->id)];
-
-        m->last_active = e->active;
-        m->last_report_ns = w->now_ns;
+    } else if ((e->kind == NPM_REPORTED || e->kind == NPM_SILENT) &&
+               place_of(e->id) < p->machines_max) {
+        ref_heard(w, p, &p->machines[place_of(e->id)], e);
     }
     ref_expire(w, p);
 }

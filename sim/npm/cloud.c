@@ -83,7 +83,10 @@ static void boot(struct world *w, struct pool *p, struct machine *m, int64_t fro
     m->named_ns = from_ns + boot_ns / 2;
     m->ready_ns = from_ns + boot_ns;
     m->dead_ns = m->gone_ns = NEVER_NS;
-    if (happens(w, F_HOST_DEAD_BOOT, r)) {
+    if (w->now_ns < p->spoilt_ns) {
+        m->dead_ns = m->ready_ns + (int64_t)rng_below(r, 2) * rng_between(r, 0, 40 * S);
+        m->gone_ns = rng_below(r, 2) ? m->dead_ns + rng_between(r, 0, 10 * S) : NEVER_NS;
+    } else if (happens(w, F_HOST_DEAD_BOOT, r)) {
         m->dead_ns = m->ready_ns;
     } else if (happens(w, F_HOST_DIES, r)) {
         m->dead_ns = m->ready_ns + rng_between(r, 0, 60 * MIN);
@@ -482,6 +485,9 @@ void cloud_fate(struct world *w, struct pool *p)
             add_machine(w, p, w->now_ns);
         }
     }
+    if (happens(w, F_HOST_STILLBORN, r)) { /* a spoilt image */
+        p->spoilt_ns = w->now_ns + rng_between(r, MIN, 60 * MIN);
+    }
     if (p->n_alive == 0) {
         return;
     }
@@ -504,6 +510,7 @@ void cloud_fate(struct world *w, struct pool *p)
 void cloud_calm(struct world *w, struct pool *p)
 {
     p->empty_lists = p->half_lists = 0;
+    p->spoilt_ns = 0;
     for (uint32_t i = 0; i < p->n_alive; i++) {
         struct machine *m = &p->machines[p->alive[i]];
 

@@ -60,7 +60,7 @@ static void add(struct total *t, const struct result *r)
     for (uint32_t i = 0; i <= NPM_DO_NOTE; i++) {
         t->sum.actions[i] += r->actions[i];
     }
-    for (uint32_t i = 0; i <= NPM_NOTE_STALL; i++) {
+    for (uint32_t i = 0; i < NPM_NOTES_N; i++) {
         t->sum.notes[i] += r->notes[i];
     }
 }
@@ -161,7 +161,7 @@ static void print_total(const struct job *j, const struct total *t, double real_
         printf(" %s %llu", actions[i], (unsigned long long)s->actions[i]);
     }
     putchar('\n');
-    for (uint32_t i = 0; i <= NPM_NOTE_STALL; i++) {
+    for (uint32_t i = 0; i < NPM_NOTES_N; i++) {
         printf("note: %s: %llu\n", npm_note_text((enum npm_note)i),
                (unsigned long long)s->notes[i]);
     }

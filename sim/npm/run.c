@@ -266,7 +266,6 @@ static void draw(struct world *w)
     w->o.runners_min = rng_below(&r, 3);
     w->o.lbs_max = LBS_MAX + rng_below(&r, REF_LBS_MAX - LBS_MAX);
     w->predictor = (int)rng_below(&r, 4);
-    w->tells = rng_below(&r, 2);
     w->budget.runners_max = w->o.runners_max * w->n_pools;
     if (rng_below(&r, 2)) {
         w->budget.runners_max -= rng_below(&r, w->budget.runners_max / 4 + 1);

@@ -58,6 +58,7 @@
     X(CAPACITY, "capacity", 20000, 200000)                                                         \
     X(HOST_SLOW_BOOT, "host-slow-boot", 20000, 300000)                                             \
     X(HOST_DEAD_BOOT, "host-dead-boot", 10000, 100000)                                             \
+    X(HOST_STILLBORN, "host-stillborn", 50, 1000)                                                  \
     X(HOST_DIES, "host-dies", 20000, 300000)                                                       \
     X(HOST_BLACKOUT, "host-blackout", 20, 300)                                                     \
     X(HOST_MUTE, "host-mute", 1000, 50000)                                                         \
@@ -104,7 +105,7 @@ struct result {
     int64_t time_ns;
     uint64_t faults[FAULTS_N];
     uint64_t actions[NPM_DO_NOTE + 1];
-    uint64_t notes[NPM_NOTE_STALL + 1];
+    uint64_t notes[NPM_NOTES_N];
     uint64_t calls, calls_cut, calls_excused;
     uint64_t crowded;
     int broken; /* SAFETY(n), LIVENESS(n) or 0 */
@@ -147,6 +148,8 @@ struct machine {
     bool from_drain;  /* REMOVING after DRAINING */
     uint32_t last_active;
     int64_t last_report_ns;
+    int64_t heard_ns, silent_ns; /* first answer; first question without one; 0 = none */
+    bool lived;                        /* answered for stillborn_max */
     int64_t ordered_ns; /* last order to remove it */
     uint64_t walk_no;
 };
@@ -198,6 +201,7 @@ struct pool {
     } requests[REQUESTS_KEPT];
     uint32_t n_requests;
     uint32_t empty_lists, half_lists; /* still to come */
+    int64_t spoilt_ns;                /* new machines die early until then */
 
     /* the call that is under way */
     enum npm_action_kind call;
@@ -220,6 +224,8 @@ struct pool {
     int64_t stepped_ns, settled_ns;
     int64_t called_ns; /* the control plane */
     bool node_waits;   /* for its answer */
+    uint32_t stillborn; /* pauses in a row */
+    int64_t stillborn_next_ns;
     struct npm_figures last;
     uint64_t walk_no, list_no;
     uint32_t *known, *known_before; /* places, in the group's order */
@@ -294,7 +300,6 @@ struct world {
     struct npm_options o;
     struct npm_budget budget;
     int predictor; /* 0 none, 1 half more, 2 two thirds, 3 twice and fails at times */
-    bool tells;    /* runners report their capacity */
     bool up;
     uint32_t start_no;
     int64_t started_ns, stopped_ns; /* stands still until */

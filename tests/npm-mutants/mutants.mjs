@@ -78,6 +78,10 @@ export const mutants = [
     text: '        !has_room(g)) {', wrong: '        g->out->n == NPM_ACTIONS_MAX) {' },
   { name: 'G16', what: 'a list with an older epoch is refused also at the begin of a stream', file: groups, by: ['L1'],
     text: 'return g->fresh || epoch > g->epoch;', wrong: 'return epoch > g->epoch;' },
+  { name: 'G19', what: 'runners that do not live are replaced at full speed', file: npm('scale.c'), by: ['S6'],
+    text: ' || now_ns < g->stillborn_next_ns) {', wrong: ') {' },
+  { name: 'G20', what: 'the pause after runners that do not live never grows', file: npm('hosts.c'), by: ['S6'],
+    text: '    g->stillborn++;', wrong: '    g->stillborn = 1;' },
   { name: 'G17', what: 'an older list is taken', file: groups, by: ['S9'],
     text: 'return !g->known || version > g->version;', wrong: 'return 1;' },
 ];

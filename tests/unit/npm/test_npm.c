@@ -589,7 +589,7 @@ END_TEST
 START_TEST(one_odd_capacity_does_not_decide)
 {
     pass(20, 4 * RUNNER_MB);
-    step((struct npm_event){.kind = NPM_REPORTED, .id = "m0", .mb = 1});
+    cloud.list[0].capacity_mb = 1;
     pass(70, 4 * RUNNER_MB);
     ck_assert_uint_eq(figures().desired_mb, 4 * RUNNER_MB);
     ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 4);
@@ -705,10 +705,79 @@ END_TEST
 START_TEST(a_large_runner_protects_no_small_one)
 {
     pass(20, 3 * RUNNER_MB);
-    step((struct npm_event){.kind = NPM_REPORTED, .id = "m2", .mb = 3 * RUNNER_MB});
+    cloud.list[2].capacity_mb = 3 * RUNNER_MB;
     pass(70, 3 * RUNNER_MB);
     ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 1);
     ck_assert_int_eq(npm_host_find(group, "m2")->state, NPM_ACTIVE);
+}
+END_TEST
+
+/* Runners that never answer: each round waits longer than the one before, and one that lives ends
+ * that. */
+START_TEST(runners_that_never_answer_are_asked_for_ever_more_slowly)
+{
+    static const int64_t pauses[] = {5, 10, 20, 40, 40};
+    int64_t failed_ns;
+
+    options.boot_max_ns = 10 * S;
+    options.stillborn_backoff_min_ns = 5 * S;
+    options.stillborn_backoff_max_ns = 40 * S;
+    npm_group_destroy(group);
+    begin();
+    cloud.silent_runners = true;
+    pass(12, 3 * RUNNER_MB);
+    ck_assert_uint_eq(cloud.asked, 3);
+    for (uint32_t i = 0; i < 5; i++) {
+        while (notes[NPM_NOTE_STILLBORN] == i) {
+            pass(1, 3 * RUNNER_MB);
+        }
+        failed_ns = now_ns;
+        ck_assert_uint_eq(figures().stillborn, i + 1);
+        ck_assert_uint_eq(cloud.asked, 3 * (i + 1));
+        while (cloud.asked == 3 * (i + 1)) {
+            pass(1, 3 * RUNNER_MB);
+        }
+        ck_assert_int_ge(now_ns - failed_ns, pauses[i] * S - S);
+        ck_assert_int_le(now_ns - failed_ns, pauses[i] * S + 3 * S);
+    }
+    cloud.silent_runners = false;
+    pass(130, 3 * RUNNER_MB);
+    ck_assert_uint_eq(figures().stillborn, 0);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 3);
+}
+END_TEST
+
+/* Runners that answer once and are gone: no new ones at full speed. One that lived is replaced. */
+START_TEST(runners_that_die_at_once_are_asked_for_ever_more_slowly)
+{
+    pass(20, RUNNER_MB);
+    for (uint32_t i = 0; i < 600; i++) {
+        if (figures().state_n[NPM_ACTIVE] == 1) {
+            cloud_take(cloud.list[0].id);
+        }
+        pass(1, RUNNER_MB);
+    }
+    ck_assert_uint_le(cloud.asked, 11); /* 1, 2, 4 ... s; without pauses more than 100 */
+    ck_assert_uint_ge(figures().stillborn, 5);
+    pass(400, RUNNER_MB);
+    ck_assert_uint_eq(figures().stillborn, 0);
+    notes[NPM_NOTE_STILLBORN] = 0;
+    cloud.n = 0;
+    pass(10, RUNNER_MB);
+    ck_assert_uint_eq(notes[NPM_NOTE_STILLBORN], 0);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 1);
+}
+END_TEST
+
+START_TEST(a_runner_knows_when_it_was_asked_for)
+{
+    int64_t begin_ns = now_ns;
+
+    cloud_add();
+    pass(20, 2 * RUNNER_MB);
+    ck_assert_int_eq(npm_host_find(group, "m0")->asked_for_ns, 0);
+    ck_assert_int_ge(npm_host_find(group, "m1")->asked_for_ns, begin_ns + 10 * S);
+    ck_assert_int_le(npm_host_find(group, "m1")->asked_for_ns, npm_host_find(group, "m1")->ready_ns);
 }
 END_TEST
 
@@ -753,6 +822,9 @@ int main(void)
     tcase_add_test(t, the_brake_stays_on_its_hosts);
     tcase_add_test(t, an_old_answer_does_not_end_a_drain);
     tcase_add_test(t, a_large_runner_protects_no_small_one);
+    tcase_add_test(t, runners_that_never_answer_are_asked_for_ever_more_slowly);
+    tcase_add_test(t, runners_that_die_at_once_are_asked_for_ever_more_slowly);
+    tcase_add_test(t, a_runner_knows_when_it_was_asked_for);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
