@@ -99,9 +99,18 @@ static void __attribute__((noinline)) judge(struct plugin_crumb *c, uint64_t too
     }
 }
 
+/* The call that this thread entered last, by value: the crumb of a call that somebody jumped out
+ * of is on a stack that is used again. */
+static _Thread_local struct plugin_crumb entered_last;
+
 /* Somebody jumped over a plugin_leave(): whatever the frames in between held is lost. */
-static void __attribute__((noinline, noreturn)) unbalanced(const struct plugin_crumb *c)
+static void __attribute__((noinline, noreturn)) unbalanced(struct plugin_crumb *left)
 {
+    struct plugin_crumb *c = &entered_last;
+
+    c->outer = left;
+    c->host_call = NULL;
+    plugin_crumb_now = c; /* for the crash report */
     log_error("a plugin left its call by longjmp or an exception; the node cannot go on", "plugin",
               c->plugin->name, "kind", c->plugin->factory->kind, "method", c->method);
     abort();
@@ -150,6 +159,9 @@ void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context 
         __atomic_fetch_add(&p->other_calls, 1, __ATOMIC_RELAXED);
     }
     plugin_crumb_now = c;
+    entered_last.plugin = p;
+    entered_last.method = method;
+    entered_last.context = context;
     plugin_thread_of_host = true;
 }
 
@@ -185,7 +197,7 @@ void plugin_leave(struct plugin_crumb *c)
     struct plugin_method *m;
 
     if (__builtin_expect(plugin_crumb_now != c, 0)) {
-        unbalanced(plugin_crumb_now ? plugin_crumb_now : c);
+        unbalanced(c);
     }
     plugin_crumb_now = c->outer;
     if (c->context == PLUGIN_LOOP) {

@@ -39,6 +39,8 @@ describe('crashes are attributed', () => {
     ['e11_abort', 'SIGABRT', /fnd crashed: SIGABRT in plugin e11, decide\(\)/],
     ['e11_assert', 'SIGABRT', /4711[^]*fnd crashed: SIGABRT in plugin e11, decide\(\)/],
     ['e12_double_free', 'SIGABRT', /fnd crashed: SIGABRT in plugin e12, decide\(\)/],
+    ['e22_jumps', 'SIGABRT', /longjmp causes uninitialized stack frame[^]*fnd crashed: SIGABRT in plugin e22, decide\(\)/],
+    ['e22_throws', 'SIGABRT', /terminate called after throwing an instance of 'std::runtime_error'\n +what\(\): +out of the plugin[^]*fnd crashed: SIGABRT in plugin e22, decide\(\)/],
   ]
   for (const [name, signal, sentence] of dies) {
     it(`${name} ends by ${signal}`, async () => {
@@ -60,6 +62,20 @@ describe('crashes are attributed', () => {
         assert.match(lb.log, /at: 0x[0-9a-f]+ \(.*\/e09_null\.so\+0x[0-9a-f]+\)/)
         assert.match(lb.log, /address 0x0\n/)
       }
+    })
+  }
+
+  for (const name of ['e22_jumps_over', 'e22_throws_over']) {
+    it(`${name}: jumps over the host into another call of a plugin; the node ends before it goes on with lost work`, async () => {
+      const file = so(name)
+      const lb = await startLb({ addresses: [], functions, plugins: fast, placer: `{ use: e22, file: ${file} }`,
+        pool: `{ use: e22, file: ${file} }`, lb: 'placement_timeout: 50ms' })
+      started.push(lb)
+      assert.equal((await hello(lb)).status, 503, 'nobody is where the pool points to')
+      assert.equal((await evil(lb)).status, 0, 'the connection is cut')
+      assert.equal((await lb.ended).signal, 'SIGABRT', lb.log)
+      assert.match(lb.log, /level=error msg="a plugin left its call by longjmp or an exception; the node cannot go on" plugin=e22 kind=placer method=index_build/)
+      assert.match(lb.log, /fnd crashed: SIGABRT in plugin e22, index_build\(\)/)
     })
   }
 

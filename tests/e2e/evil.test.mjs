@@ -66,6 +66,16 @@ describe('evil plugins at load', () => {
   })
 })
 
+describe('evil plugins that wait until they are called', () => {
+  for (const file of ['e22_jumps', 'e22_jumps_over', 'e22_throws', 'e22_throws_over']) {
+    it(`${file}: fnd check loads it, calls nothing and survives`, () => {
+      const check = run(['check', '--config', write(yaml({ placer: `{ use: e22, file: ${evil(file)} }` }))])
+      assert.deepEqual([check.status, check.signal], [0, null], check.stderr)
+      assert.match(check.stdout, new RegExp(`${file}\\.so {2}# version 6\\.6\\.6`))
+    })
+  }
+})
+
 describe('hashes and signatures (row 38)', () => {
   let dir
   let placer

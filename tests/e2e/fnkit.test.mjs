@@ -60,6 +60,16 @@ test('a file that crashes, loops or exits while it is loaded ends a child, not f
   assert.match(fnkit('inspect', evil('e01_ctor_crashes')).err, /PLG911/);
 });
 
+test('a plugin that leaves its call by longjmp or an exception (E22) ends a case, not fnkit', () => {
+  for (const [name, method] of [['e22_jumps', 'decide'], ['e22_jumps_over', 'index_build'], ['e22_throws', 'decide'],
+    ['e22_throws_over', 'index_build']]) {
+    const r = fnkit('check', '--kind', 'placer', evil(name));
+    assert.equal(r.code, 1, r.out);
+    assert.match(r.out, new RegExp(`FAILED  placer/e22 \\S+: crashed \\(Aborted\\) in ${method}\\(\\)`));
+    if (name.startsWith('e22_jumps')) assert.match(r.out, /file\/imports: .*longjmp.* \(a jump must not leave a call\)/);
+  }
+});
+
 test('wrong words are answered with the right ones', () => {
   assert.equal(fnkit().code, 64);
   assert.match(fnkit('chekc').err, /unknown command, got "chekc"/);

@@ -5,14 +5,15 @@
  *   #define EVIL_CREATE f          int f(host, conf, ret_inst, reterr)
  *   #define EVIL_DECIDE f          int f(inst, ask, answer)
  *   #define EVIL_OBSERVE f         void f(inst, result)
+ *   #define EVIL_INDEX f           int f(inst, snap, ret_index)
  *   #define EVIL_DESTROY f         void f(inst)
  *   #define EVIL_SESSION_SIZE n
- *   #define EVIL_KIND "placer"
- *   #define EVIL_NO_ENTRY          only the note, no symbol
- *   #define EVIL_OWN_ENTRY         the same, the file has its own
- */
+ *
+ * What file.h knows works too. */
 #ifndef EVIL_H
 #define EVIL_H
+
+#include "factory.h"
 
 #include <fn/placer.h>
 
@@ -30,6 +31,12 @@
 #endif
 #ifndef EVIL_KIND
 #define EVIL_KIND FN_KIND_PLACER
+#endif
+#ifndef EVIL_INDEX
+#define EVIL_INDEX NULL
+#define EVIL_INDEX_FREE NULL
+#else
+#define EVIL_INDEX_FREE evil_index_free
 #endif
 #ifndef EVIL_SESSION_SIZE
 #define EVIL_SESSION_SIZE 0
@@ -65,44 +72,26 @@ static __attribute__((unused)) int evil_decide(void *inst, const struct fn_ask *
     return 0;
 }
 
-static const struct fn_placer_ops evil_ops = {
+static __attribute__((unused)) void evil_index_free(void *inst, void *index)
+{
+    (void)inst;
+    (void)index;
+}
+
+static const struct fn_placer_ops evil_placer_ops = {
     .hdr = FN_HDR(struct fn_placer_ops, FN_MAGIC_PLACER),
     .session_size = EVIL_SESSION_SIZE,
     .decide = EVIL_DECIDE,
     .observe = EVIL_OBSERVE,
+    .index_build = EVIL_INDEX,
+    .index_free = EVIL_INDEX_FREE,
 };
 
-static const struct fn_factory evil_factory = {
-    .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
-    .kind = EVIL_KIND,
-    .name = EVIL_NAME,
-    .summary = "Does one thing that no plugin may do.",
-    .kind_major = FN_PLACER_MAJOR,
-    .kind_minor = FN_PLACER_MINOR,
-    .ops = &evil_ops,
-    .create = EVIL_CREATE,
-    .destroy = EVIL_DESTROY,
-};
+EVIL_FACTORY(evil_placer, EVIL_KIND, FN_PLACER, NULL, &evil_placer_ops, EVIL_CREATE, EVIL_DESTROY);
 
-static const struct fn_factory *const evil_factories[] = { &evil_factory, NULL };
-
-__attribute__((unused)) static const struct fn_manifest evil_manifest = {
-    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
-    .abi_major = FN_ABI_MAJOR,
-    .abi_minor = FN_ABI_MINOR,
-    .name = EVIL_NAME,
-    .version = "6.6.6",
-    .license = "Apache-2.0",
-    .build_tag = FN_BUILD_TAG,
-    .factories = evil_factories,
-};
-
-#if defined(EVIL_NO_ENTRY) || defined(EVIL_OWN_ENTRY)
-__attribute__((section(".note.fnd"), used, aligned(4))) static const struct fn_note evil_note = {
-    4, 8, FN_NOTE_TYPE, FN_NOTE_OWNER, FN_ABI_MAJOR, FN_ABI_MINOR, 0, 0
-};
-#else
-FN_PLUGIN_DEFINE(evil, evil_manifest)
+#ifndef EVIL_PARTS
+#define EVIL_FACTORIES &evil_placer
+#include "file.h"
 #endif
 
 #endif

@@ -2,7 +2,10 @@
  *
  *   #define EVIL_PUBLISH f   int f(host, snap): instead of publishing one runner inside the node
  *   #define EVIL_ROUTE f     int f(inst, call, ret_group, cap)
- */
+ *
+ * What file.h knows works too. */
+#include "factory.h"
+
 #include <fn/pool.h>
 
 #include <stdio.h>
@@ -17,7 +20,7 @@ struct evil_pool {
 #define EVIL_ROUTE NULL
 #endif
 
-static int evil_create(const struct fn_host *host, const void *conf, void **ret_inst,
+static int evil_pool_create(const struct fn_host *host, const void *conf, void **ret_inst,
                        struct fn_error *reterr)
 {
     struct evil_pool *p = calloc(1, sizeof(*p));
@@ -46,7 +49,7 @@ static __attribute__((unused)) int evil_publish(const struct fn_host *host,
     return snap->publish(b);
 }
 
-static int evil_start(void *inst, struct fn_error *reterr)
+static int evil_pool_start(void *inst, struct fn_error *reterr)
 {
     struct evil_pool *p = inst;
 
@@ -55,46 +58,26 @@ static int evil_start(void *inst, struct fn_error *reterr)
     return 0;
 }
 
-static void evil_stop(void *inst, void (*done)(void *ud), void *ud)
+static void evil_pool_stop(void *inst, void (*done)(void *ud), void *ud)
 {
     (void)inst;
     done(ud);
 }
 
-static const struct fn_pool_ops evil_ops = {
+static const struct fn_pool_ops evil_pool_ops = {
     .hdr = FN_HDR(struct fn_pool_ops, FN_MAGIC_POOL),
-    .start = evil_start,
+    .start = evil_pool_start,
     .route = EVIL_ROUTE,
-    .stop = evil_stop,
+    .stop = evil_pool_stop,
 };
 
-static const struct fn_need evil_needs[] = { { .iface = "fn.snap", .major = 1 },
+static const struct fn_need evil_pool_needs[] = { { .iface = "fn.snap", .major = 1 },
                                              { .iface = NULL } };
 
-static const struct fn_factory evil_factory = {
-    .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
-    .kind = FN_KIND_POOL,
-    .name = EVIL_NAME,
-    .summary = "Does one thing that no pool may do.",
-    .kind_major = FN_POOL_MAJOR,
-    .kind_minor = FN_POOL_MINOR,
-    .needs = evil_needs,
-    .ops = &evil_ops,
-    .create = evil_create,
-    .destroy = free,
-};
+EVIL_FACTORY(evil_pool, FN_KIND_POOL, FN_POOL, evil_pool_needs, &evil_pool_ops, evil_pool_create,
+             free);
 
-static const struct fn_factory *const evil_factories[] = { &evil_factory, NULL };
-
-static const struct fn_manifest evil_manifest = {
-    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
-    .abi_major = FN_ABI_MAJOR,
-    .abi_minor = FN_ABI_MINOR,
-    .name = EVIL_NAME,
-    .version = "6.6.6",
-    .license = "Apache-2.0",
-    .build_tag = FN_BUILD_TAG,
-    .factories = evil_factories,
-};
-
-FN_PLUGIN_DEFINE(evil, evil_manifest)
+#ifndef EVIL_PARTS
+#define EVIL_FACTORIES &evil_pool
+#include "file.h"
+#endif
