@@ -1,6 +1,7 @@
 /* control-plane/fixed: machines that exist already, given out by need. Upstream (2018): the noop
  * control plane, which added each address once per runner that was asked for. */
 #include "fixed.h"
+#include "shipped.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -131,17 +132,4 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-static const struct fn_factory *const factories[] = {&factory, NULL};
-
-static const struct fn_manifest manifest = {
-    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
-    .abi_major = FN_ABI_MAJOR,
-    .abi_minor = FN_ABI_MINOR,
-    .name = "cp-fixed",
-    .version = FND_VERSION,
-    .license = "Apache-2.0",
-    .build_tag = FN_BUILD_TAG,
-    .factories = factories,
-};
-
-FN_PLUGIN_DEFINE(cp_fixed, manifest)
+SHIPPED_PLUGIN(cp_fixed, "cp-fixed", &factory)

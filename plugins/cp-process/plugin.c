@@ -2,6 +2,7 @@
  * and tests: what a cloud does in minutes it does in a second, with the same protocol. Runners live
  * on when the manager dies, and are found again. */
 #include "script.h"
+#include "shipped.h"
 
 #include <fn/cplane.h>
 #include <stdio.h>
@@ -251,17 +252,4 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-static const struct fn_factory *const factories[] = {&factory, NULL};
-
-static const struct fn_manifest manifest = {
-    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
-    .abi_major = FN_ABI_MAJOR,
-    .abi_minor = FN_ABI_MINOR,
-    .name = "cp-process",
-    .version = FND_VERSION,
-    .license = "Apache-2.0",
-    .build_tag = FN_BUILD_TAG,
-    .factories = factories,
-};
-
-FN_PLUGIN_DEFINE(cp_process, manifest)
+SHIPPED_PLUGIN(cp_process, "cp-process", &factory)

@@ -2,6 +2,7 @@
  * All state is the Swarm's: a restarted manager finds its runners by their labels. */
 #include "fail.h"
 #include "options.h"
+#include "shipped.h"
 #include "swarm.h"
 
 #include <stdlib.h>
@@ -181,17 +182,4 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-static const struct fn_factory *const factories[] = {&factory, NULL};
-
-static const struct fn_manifest manifest = {
-    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
-    .abi_major = FN_ABI_MAJOR,
-    .abi_minor = FN_ABI_MINOR,
-    .name = "cp-swarm",
-    .version = FND_VERSION,
-    .license = "Apache-2.0",
-    .build_tag = FN_BUILD_TAG,
-    .factories = factories,
-};
-
-FN_PLUGIN_DEFINE(cp_swarm, manifest)
+SHIPPED_PLUGIN(cp_swarm, "cp-swarm", &factory)

@@ -1,8 +1,8 @@
 /* control-plane/vbox: runners in VirtualBox machines, cloned by VBoxManage or made by Vagrant.
  * Upstream (2018): the Vagrant control plane; fn-wire-and-api 6.5, 27 to 29, its faults. */
-#include "machines.h"
-
 #include "fail.h"
+#include "machines.h"
+#include "shipped.h"
 #include "vbox.h"
 
 #include <stdio.h>
@@ -165,17 +165,4 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-static const struct fn_factory *const factories[] = {&factory, NULL};
-
-static const struct fn_manifest manifest = {
-    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
-    .abi_major = FN_ABI_MAJOR,
-    .abi_minor = FN_ABI_MINOR,
-    .name = "cp-vbox",
-    .version = FND_VERSION,
-    .license = "Apache-2.0",
-    .build_tag = FN_BUILD_TAG,
-    .factories = factories,
-};
-
-FN_PLUGIN_DEFINE(cp_vbox, manifest)
+SHIPPED_PLUGIN(cp_vbox, "cp-vbox", &factory)

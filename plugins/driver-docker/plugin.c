@@ -2,6 +2,7 @@
  * Upstream: api/agent/drivers/docker; fn-runner-and-containers 2.9, 2.12, 2.13, 4. */
 #include "docker.h"
 #include "fail.h"
+#include "shipped.h"
 
 #include <stdlib.h>
 
@@ -246,17 +247,4 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-static const struct fn_factory *const factories[] = { &factory, NULL };
-
-static const struct fn_manifest manifest = {
-    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
-    .abi_major = FN_ABI_MAJOR,
-    .abi_minor = FN_ABI_MINOR,
-    .name = "driver-docker",
-    .version = FND_VERSION,
-    .license = "Apache-2.0",
-    .build_tag = FN_BUILD_TAG,
-    .factories = factories,
-};
-
-FN_PLUGIN_DEFINE(driver_docker, manifest)
+SHIPPED_PLUGIN(driver_docker, "driver-docker", &factory)

@@ -4,8 +4,9 @@
  * node's own file systems (read-only) instead of an image. Isolation is what "fn.proc" can give:
  * namespaces, a user of its own, limits and a cgroup where the node runs as root, a plain process
  * elsewhere. */
-#include "process.h"
 #include "fail.h"
+#include "process.h"
+#include "shipped.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -96,17 +97,4 @@ static const struct fn_factory factory = {
     .destroy = inst_destroy,
 };
 
-static const struct fn_factory *const factories[] = { &factory, NULL };
-
-static const struct fn_manifest manifest = {
-    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
-    .abi_major = FN_ABI_MAJOR,
-    .abi_minor = FN_ABI_MINOR,
-    .name = "driver-process",
-    .version = FND_VERSION,
-    .license = "Apache-2.0",
-    .build_tag = FN_BUILD_TAG,
-    .factories = factories,
-};
-
-FN_PLUGIN_DEFINE(driver_process, manifest)
+SHIPPED_PLUGIN(driver_process, "driver-process", &factory)

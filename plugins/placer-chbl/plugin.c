@@ -1,5 +1,6 @@
 /* placer/chbl. */
 #include "decide.h"
+#include "shipped.h"
 #include "sip.h"
 
 #include <stdio.h>
@@ -141,17 +142,4 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-static const struct fn_factory *const factories[] = { &factory, NULL };
-
-static const struct fn_manifest manifest = {
-    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
-    .abi_major = FN_ABI_MAJOR,
-    .abi_minor = FN_ABI_MINOR,
-    .name = "placer-chbl",
-    .version = FND_VERSION,
-    .license = "Apache-2.0",
-    .build_tag = FN_BUILD_TAG,
-    .factories = factories,
-};
-
-FN_PLUGIN_DEFINE(placer_chbl, manifest)
+SHIPPED_PLUGIN(placer_chbl, "placer-chbl", &factory)

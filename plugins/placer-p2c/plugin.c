@@ -1,5 +1,6 @@
 /* placer/p2c. */
 #include "decide.h"
+#include "shipped.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -84,17 +85,4 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-static const struct fn_factory *const factories[] = { &factory, NULL };
-
-static const struct fn_manifest manifest = {
-    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
-    .abi_major = FN_ABI_MAJOR,
-    .abi_minor = FN_ABI_MINOR,
-    .name = "placer-p2c",
-    .version = FND_VERSION,
-    .license = "Apache-2.0",
-    .build_tag = FN_BUILD_TAG,
-    .factories = factories,
-};
-
-FN_PLUGIN_DEFINE(placer_p2c, manifest)
+SHIPPED_PLUGIN(placer_p2c, "placer-p2c", &factory)

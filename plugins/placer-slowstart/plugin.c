@@ -1,9 +1,8 @@
 /* placer/slowstart: wraps another placer. */
-#include "slow.h"
-
-#include "view.h"
-
 #include "fail.h"
+#include "shipped.h"
+#include "slow.h"
+#include "view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -186,17 +185,4 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-static const struct fn_factory *const factories[] = { &factory, NULL };
-
-static const struct fn_manifest manifest = {
-    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
-    .abi_major = FN_ABI_MAJOR,
-    .abi_minor = FN_ABI_MINOR,
-    .name = "placer-slowstart",
-    .version = FND_VERSION,
-    .license = "Apache-2.0",
-    .build_tag = FN_BUILD_TAG,
-    .factories = factories,
-};
-
-FN_PLUGIN_DEFINE(placer_slowstart, manifest)
+SHIPPED_PLUGIN(placer_slowstart, "placer-slowstart", &factory)

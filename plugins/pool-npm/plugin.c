@@ -1,6 +1,7 @@
 /* pool/npm: runners as the node pool manager says. Upstream: the gRPC node pool of 2018 (api/agent/
  * nodepool/grpc), without its defects; fn-wire-and-api 6.2, 6.5. */
 #include "link.h"
+#include "shipped.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -198,17 +199,4 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-static const struct fn_factory *const factories[] = {&factory, NULL};
-
-static const struct fn_manifest manifest = {
-    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
-    .abi_major = FN_ABI_MAJOR,
-    .abi_minor = FN_ABI_MINOR,
-    .name = "pool-npm",
-    .version = FND_VERSION,
-    .license = "Apache-2.0",
-    .build_tag = FN_BUILD_TAG,
-    .factories = factories,
-};
-
-FN_PLUGIN_DEFINE(pool_npm, manifest)
+SHIPPED_PLUGIN(pool_npm, "pool-npm", &factory)

@@ -1,5 +1,6 @@
 /* pool/static: a fixed list. Upstream: api/runnerpool/static_pool.go in the agent. */
 #include "list.h"
+#include "shipped.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,17 +140,4 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-static const struct fn_factory *const factories[] = { &factory, NULL };
-
-static const struct fn_manifest manifest = {
-    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
-    .abi_major = FN_ABI_MAJOR,
-    .abi_minor = FN_ABI_MINOR,
-    .name = "pool-static",
-    .version = FND_VERSION,
-    .license = "Apache-2.0",
-    .build_tag = FN_BUILD_TAG,
-    .factories = factories,
-};
-
-FN_PLUGIN_DEFINE(pool_static, manifest)
+SHIPPED_PLUGIN(pool_static, "pool-static", &factory)

@@ -1,5 +1,7 @@
 /* predictor/conservative: as much as is wanted now, and a share of spare. With spare 0 it is the
  * predictor of Fn's manager of 2018. */
+#include "shipped.h"
+
 #include <fn/predictor.h>
 #include <stdlib.h>
 
@@ -67,17 +69,4 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-static const struct fn_factory *const factories[] = {&factory, NULL};
-
-static const struct fn_manifest manifest = {
-    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
-    .abi_major = FN_ABI_MAJOR,
-    .abi_minor = FN_ABI_MINOR,
-    .name = "predictor-conservative",
-    .version = FND_VERSION,
-    .license = "Apache-2.0",
-    .build_tag = FN_BUILD_TAG,
-    .factories = factories,
-};
-
-FN_PLUGIN_DEFINE(predictor_conservative, manifest)
+SHIPPED_PLUGIN(predictor_conservative, "predictor-conservative", &factory)

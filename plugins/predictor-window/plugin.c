@@ -1,4 +1,5 @@
 /* predictor/window: see window.h. */
+#include "shipped.h"
 #include "window.h"
 
 #include <stdlib.h>
@@ -83,17 +84,4 @@ static const struct fn_factory factory = {
     .destroy = destroy,
 };
 
-static const struct fn_factory *const factories[] = {&factory, NULL};
-
-static const struct fn_manifest manifest = {
-    .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),
-    .abi_major = FN_ABI_MAJOR,
-    .abi_minor = FN_ABI_MINOR,
-    .name = "predictor-window",
-    .version = FND_VERSION,
-    .license = "Apache-2.0",
-    .build_tag = FN_BUILD_TAG,
-    .factories = factories,
-};
-
-FN_PLUGIN_DEFINE(predictor_window, manifest)
+SHIPPED_PLUGIN(predictor_window, "predictor-window", &factory)
