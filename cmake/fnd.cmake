@@ -33,6 +33,7 @@ pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl)
 pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET grpc)
 pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
+pkg_check_modules(SSL REQUIRED IMPORTED_TARGET libssl)
 pkg_check_modules(CHECK IMPORTED_TARGET check)
 
 # fnd_room(name SOURCES ... USES other rooms ... LIBS libraries ... FOLDER where it is)

@@ -34,6 +34,7 @@ enum env_lane {
     ENV_LANE_FAST,    /* freeze, thaw, inspect: milliseconds */
     ENV_LANE_SLOW,    /* pull, create, start, remove: seconds to minutes */
     ENV_LANE_CONTROL, /* control planes, API node: own threads */
+    ENV_LANE_NAMES,   /* names of hosts, which a resolver may take its time for */
     ENV_LANES_N
 };
 

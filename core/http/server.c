@@ -1,11 +1,11 @@
 /* Life of the server, accepting and connection limits. */
 #include <http/server_int.h>
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <http_parser.h>
+#include <net/bind.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,28 +20,15 @@
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
-static void describe_peer(const struct sockaddr_storage *addr, char *text, size_t size,
-                          unsigned char key[16])
+/* What connections of one address are counted under. */
+static void address_key(const struct sockaddr_storage *addr, unsigned char key[16])
 {
-    char host[INET6_ADDRSTRLEN] = "?";
-
     memset(key, 0, 16);
     if (addr->ss_family == AF_INET6) {
-        const struct sockaddr_in6 *a = (const void *)addr;
-        bool mapped = IN6_IS_ADDR_V4MAPPED(&a->sin6_addr);
-
-        memcpy(key, &a->sin6_addr, 16);
-        inet_ntop(mapped ? AF_INET : AF_INET6, key + (mapped ? 12 : 0), host, sizeof(host));
-        snprintf(text, size, mapped ? "%s:%u" : "[%s]:%u", host, ntohs(a->sin6_port));
+        memcpy(key, &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr, 16);
     } else if (addr->ss_family == AF_INET) {
-        const struct sockaddr_in *a = (const void *)addr;
-
         key[10] = key[11] = 0xff;
-        memcpy(key + 12, &a->sin_addr, 4);
-        inet_ntop(AF_INET, &a->sin_addr, host, sizeof(host));
-        snprintf(text, size, "%s:%u", host, ntohs(a->sin_port));
-    } else {
-        snprintf(text, size, "unix");
+        memcpy(key + 12, &((const struct sockaddr_in *)(const void *)addr)->sin_addr, 4);
     }
 }
 
@@ -101,16 +88,6 @@ static void log_gated(struct http_server *s, struct log_gate *g, const char *tex
     }
 }
 
-/* The file's mode keeps others out already; this holds also where somebody changed it. */
-static bool is_owner(int fd)
-{
-    struct ucred peer = { .uid = (uid_t)-1 };
-    socklen_t len = sizeof(peer);
-
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
-           (peer.uid == geteuid() || peer.uid == 0);
-}
-
 static void admit(struct http_server *s, int fd, const struct sockaddr_storage *addr)
 {
     const struct http_limits *limits = &s->config.limits;
@@ -118,8 +95,9 @@ static void admit(struct http_server *s, int fd, const struct sockaddr_storage *
     unsigned char key[16];
     char peer[64];
 
-    describe_peer(addr, peer, sizeof(peer), key);
-    if (s->config.owner_only && !is_owner(fd)) {
+    net_peer_text((const struct sockaddr *)addr, peer, sizeof(peer));
+    address_key(addr, key);
+    if (s->config.owner_only && !net_peer_is_owner(fd)) {
         log_gated(s, &s->foreign_gate, "another user was turned away", peer);
         turn_away(s, fd, 403, "HTTP117 this socket is for the user of the node and root");
         return;
@@ -275,8 +253,8 @@ int http_server_create(struct loop *loop, const struct http_server_config *confi
     s->resume.cb = on_resume;
     TAILQ_INIT(&s->conns);
     http_parser_set_max_header_size(UINT32_MAX); /* the limits above rule, not its own */
-    r = server_listen(config->listen, config->owner_only, &s->listen.fd, &s->unix_path, &s->port,
-                      reterr);
+    r = net_bind(config->listen, config->owner_only, &s->listen.fd, &s->unix_path, &s->port,
+                 reterr);
     if (r < 0) {
         free(s);
         return r;

@@ -1,9 +1,8 @@
 /* Private to the server: its objects and what its files call in each other.
  *
- *   server.c        life of the server, accepting, connection limits
- *   server_conn.c   one connection: reading, time limits, the way from request to request
- *   server_listen.c addresses and listening sockets
- *   answer.c        the http_answer_* calls and the answers that the server gives itself
+ *   server.c      life of the server, accepting, connection limits
+ *   server_conn.c one connection: reading, time limits, the way from request to request
+ *   answer.c      the http_answer_* calls and the answers that the server gives itself
  *
  * A connection's states:
  *
@@ -117,11 +116,6 @@ struct http_server {
     struct buf head; /* scratch of answer heads */
     char scratch[SCRATCH_BYTES];
 };
-
-/* server_listen.c */
-/* owner_only: a unix socket is made with mode 0600. */
-int server_listen(const char *listen, bool owner_only, int *ret_fd, char **ret_unix_path,
-                  uint16_t *ret_port, struct fn_error *reterr);
 
 /* server.c */
 void server_conn_closed(struct http_server *s); /* a descriptor became free */

@@ -28,17 +28,18 @@ allowed() {
     runner) echo "base model plugin override runner" ;;
     npm) echo "base model plugin npm" ;;
     api) echo "base model api" ;;
-    http) echo "base model plugin loop http" ;;
-    rpc) echo "base model plugin loop rpc" ;;
+    net) echo "base loop net" ;;
+    http) echo "base model plugin loop net http" ;;
+    rpc) echo "base model plugin loop net rpc" ;;
     loop) echo "base plugin loop" ;;
     sim) echo "base conf model plugin place sim" ;;
     npm_sim) echo "npm" ;;
-    main) echo "base conf model plugin override place lb runner npm api http rpc loop main" ;;
+    main) echo "base conf model plugin override place lb runner npm api net http rpc loop main" ;;
     *) echo "" ;;
     esac
 }
 
-rooms="base conf model plugin override place lb runner npm api http rpc loop main sim npm_sim"
+rooms="base conf model plugin override place lb runner npm api net http rpc loop main sim npm_sim"
 
 # Lines "file room/header" of all #include lines that name a room.
 includes() {
@@ -71,6 +72,7 @@ for room in $rooms; do
     while read -r file kind name; do
         n=$((n + 1))
         top=${name%%/*}
+        [ "$name" = net/if.h ] && top=system # a header of the system's
         case " $rooms fn " in
         *" $top "*)
             case $name in

@@ -1,5 +1,6 @@
-/* Addresses and listening sockets. */
-#include <http/server_int.h>
+/* Listening sockets. */
+#include <net/bind.h>
+#include <net/net_int.h>
 
 #include <ctype.h>
 #include <dirent.h>
@@ -15,8 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define BACKLOG     4096
-#define UNIX_PREFIX "unix:"
+#define BACKLOG 4096
 
 /* ---- who holds a port: for the sentence of CFG707 only -------------------------------------- */
 
@@ -136,24 +136,23 @@ static int clear_stale(const struct sockaddr_un *addr, struct fn_error *reterr)
 static int listen_unix(const char *path, bool owner_only, int *ret_fd, char **ret_unix_path,
                        struct fn_error *reterr)
 {
-    struct sockaddr_un addr = { .sun_family = AF_UNIX };
-    size_t len = strlen(path);
+    struct sockaddr_storage addr;
+    socklen_t len;
     int fd;
     int r;
 
-    if (len == 0 || len >= sizeof(addr.sun_path)) {
+    if (addr_unix(path, &addr, &len) < 0) {
         return err_set(reterr, FN_E_INVALID,
-                       "listen: path, got %zu characters; expected 1..%zu: unix:%s", len,
-                       sizeof(addr.sun_path) - 1, path);
+                       "listen: path, got %zu characters; expected 1..%zu: unix:%s", strlen(path),
+                       sizeof(((struct sockaddr_un *)0)->sun_path) - 1, path);
     }
-    memcpy(addr.sun_path, path, len);
-    r = clear_stale(&addr, reterr);
+    r = clear_stale((const struct sockaddr_un *)&addr, reterr);
     if (r < 0) {
         return r;
     }
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || (owner_only && fchmod(fd, 0600) < 0) ||
-        bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || listen(fd, BACKLOG) < 0) {
+        bind(fd, (struct sockaddr *)&addr, len) < 0 || listen(fd, BACKLOG) < 0) {
         r = err_set(reterr, err_from_errno(errno), "listen: unix:%s: %s", path, strerror(errno));
         if (fd >= 0) {
             close(fd);
@@ -166,32 +165,6 @@ static int listen_unix(const char *path, bool owner_only, int *ret_fd, char **re
 }
 
 /* ---- TCP ------------------------------------------------------------------------------------ */
-
-static int split(const char *listen, char *host, size_t host_size, char *port, size_t port_size)
-{
-    const char *colon = strrchr(listen, ':');
-    size_t len = colon ? (size_t)(colon - listen) : 0;
-    char *end;
-    unsigned long n;
-
-    if (!colon || len >= host_size || strlen(colon + 1) >= port_size) {
-        return FN_E_INVALID;
-    }
-    n = strtoul(colon + 1, &end, 10);
-    if (!isdigit((unsigned char)colon[1]) || *end || n > 65535) {
-        return FN_E_INVALID;
-    }
-    if (len >= 2 && listen[0] == '[' && listen[len - 1] == ']') {
-        listen++;
-        len -= 2;
-    } else if (memchr(listen, ':', len)) {
-        return FN_E_INVALID;
-    }
-    memcpy(host, listen, len);
-    host[len] = '\0';
-    snprintf(port, port_size, "%s", colon + 1);
-    return 0;
-}
 
 static int listen_at(const struct addrinfo *ai)
 {
@@ -240,7 +213,7 @@ static int listen_tcp(const char *listen_text, int *ret_fd, uint16_t *ret_port,
     int fd = -1;
     int err;
 
-    if (split(listen_text, host, sizeof(host), port, sizeof(port)) < 0) {
+    if (addr_split(listen_text, host, sizeof(host), port, sizeof(port)) < 0) {
         return err_set(reterr, FN_E_INVALID,
                        "listen: address, got \"%.64s\"; expected host:port, :port or unix:/path",
                        listen_text);
@@ -272,12 +245,23 @@ static int listen_tcp(const char *listen_text, int *ret_fd, uint16_t *ret_port,
     return 0;
 }
 
-int server_listen(const char *listen, bool owner_only, int *ret_fd, char **ret_unix_path,
-                  uint16_t *ret_port, struct fn_error *reterr)
+int net_bind(const char *address, bool owner_only, int *ret_fd, char **ret_unix_path,
+             uint16_t *ret_port, struct fn_error *reterr)
 {
-    if (strncmp(listen, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0) {
-        return listen_unix(listen + strlen(UNIX_PREFIX), owner_only, ret_fd, ret_unix_path,
+    *ret_unix_path = NULL;
+    *ret_port = 0;
+    if (strncmp(address, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0) {
+        return listen_unix(address + strlen(UNIX_PREFIX), owner_only, ret_fd, ret_unix_path,
                            reterr);
     }
-    return listen_tcp(listen, ret_fd, ret_port, reterr);
+    return listen_tcp(address, ret_fd, ret_port, reterr);
+}
+
+bool net_peer_is_owner(int fd)
+{
+    struct ucred peer = { .uid = (uid_t)-1 };
+    socklen_t len = sizeof(peer);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0);
 }

@@ -1,0 +1,23 @@
+/* Bind: listening sockets, for net_listen() and for servers that accept by themselves. */
+#ifndef NET_BIND_H
+#define NET_BIND_H
+
+#include <base/err.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* address: host:port, :port, [ipv6]:port, unix:/path. owner_only: a unix socket is made with mode
+ * 0600. The socket listens and does not block. ret_unix_path: malloc'ed, to be removed; NULL for
+ * TCP. [init] A host that is a name is looked up at once. FN_E_INVALID bad address,
+ * FN_E_UNAVAILABLE "CFG707 ... is in use by pid ...". */
+int net_bind(const char *address, bool owner_only, int *ret_fd, char **ret_unix_path,
+             uint16_t *ret_port, struct fn_error *reterr);
+/* Whether who connected to a unix socket is this user or root. The file's mode keeps others out
+ * already; this holds also where somebody changed it. */
+bool net_peer_is_owner(int fd);
+/* "10.0.0.7:51234", "[::1]:80" or "unix". */
+void net_peer_text(const struct sockaddr *addr, char *ret, size_t cap);
+
+#endif

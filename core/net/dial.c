@@ -1,0 +1,384 @@
+/* From an address to a stream.
+ *
+ *   RESOLVE -> CONNECT -> ... -> CONNECT -> SHAKE -> done
+ *
+ * Names are resolved on a lane of their own; a question that nobody waits for any more ends there.
+ * The addresses of a name are tried in turn, each with its part of the time that is left, so that
+ * one that is silent leaves time for the others. `step` is the only way into done() besides events
+ * of the socket and the timer: net_dial() itself never calls it. */
+#include <net/net_int.h>
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HOST_BYTES 256
+#define PORT_BYTES 8
+#define TEXT_BYTES 512
+
+/* Owned by the lane until done(). */
+struct resolving {
+    struct env_work work;
+    struct net_dial *d; /* NULL: nobody waits any more */
+    char host[HOST_BYTES];
+    char port[PORT_BYTES];
+    struct addrinfo *list;
+    int error;
+};
+
+struct net_dial {
+    struct loop *loop;
+    struct env *env;
+    struct net_identity *identity; /* NULL: plain */
+    char *address;
+    char *expected; /* in the certificate */
+    char *alpn;
+    char host[HOST_BYTES];
+    char port[PORT_BYTES];
+    int64_t timeout_ms;
+    int64_t deadline_ns;
+    void (*done)(void *ud, struct net_io *io, const char *error);
+    void *ud;
+    struct env_timer timer;
+    struct env_task step;
+    struct resolving *resolving;
+    struct addrinfo *list; /* of the resolver */
+    struct addrinfo *at;   /* to be tried next */
+    struct addrinfo *tried;
+    struct addrinfo single; /* of a unix socket */
+    struct sockaddr_storage unix_addr;
+    struct loop_fd w; /* while connecting; else fd -1 */
+    struct net_io *io;
+    char text[TEXT_BYTES]; /* why the last address failed */
+};
+
+static void try_next(struct net_dial *d);
+
+/* ---- end ------------------------------------------------------------------------------------- */
+
+static void hang_up(struct net_dial *d)
+{
+    if (d->w.fd >= 0) {
+        loop_fd_remove(d->loop, &d->w);
+        close(d->w.fd);
+        d->w.fd = -1;
+    }
+}
+
+static void dial_free(struct net_dial *d)
+{
+    if (d->resolving) {
+        d->resolving->d = NULL;
+        env_cancel(d->env, &d->resolving->work);
+    }
+    env_timer_clear(d->env, &d->timer);
+    env_undefer(d->env, &d->step);
+    hang_up(d);
+    if (d->list) {
+        freeaddrinfo(d->list);
+    }
+    net_identity_unref(d->identity);
+    free(d->address);
+    free(d->expected);
+    free(d->alpn);
+    free(d);
+}
+
+static void finish(struct net_dial *d, struct net_io *io)
+{
+    void (*done)(void *ud, struct net_io *io, const char *error) = d->done;
+    char text[TEXT_BYTES];
+    void *ud = d->ud;
+
+    memcpy(text, d->text, sizeof(text));
+    if (!io) {
+        net_io_close(d->io);
+    }
+    dial_free(d);
+    done(ud, io, io ? NULL : text);
+}
+
+static void say(struct net_dial *d, const char *what)
+{
+    snprintf(d->text, sizeof(d->text), "%.120s: %.300s", d->address, what);
+}
+
+static void say_late(struct net_dial *d)
+{
+    char what[64];
+
+    snprintf(what, sizeof(what), "%s within %lld ms",
+             d->resolving ? "the name was not resolved" : "no connection",
+             (long long)d->timeout_ms);
+    say(d, what);
+}
+
+/* ---- connected ------------------------------------------------------------------------------- */
+
+static void on_shaken(void *ud, const char *error)
+{
+    struct net_dial *d = ud;
+
+    if (error) {
+        say(d, error);
+        finish(d, NULL);
+        return;
+    }
+    finish(d, d->io);
+}
+
+static void on_connected(struct net_dial *d)
+{
+    int64_t left_ms = (d->deadline_ns - env_now_ns(d->env) + ENV_MS - 1) / ENV_MS;
+    struct net_shake shake = { .identity = d->identity,
+                               .name = d->expected,
+                               .alpn = d->alpn,
+                               .timeout_ms = left_ms > 0 ? left_ms : 1 };
+    struct fn_error e = ERR_INIT;
+    char peer[NET_PEER_BYTES];
+    int fd = d->w.fd;
+
+    net_peer_text(d->tried->ai_addr, peer, sizeof(peer));
+    loop_fd_remove(d->loop, &d->w);
+    d->w.fd = -1;
+    env_timer_clear(d->env, &d->timer);
+    if (net_io_create(d->loop, fd, peer, &d->io, &e) < 0 ||
+        (d->identity && net_io_shake(d->io, &shake, on_shaken, d, &e) < 0)) {
+        say(d, e.msg);
+        finish(d, NULL);
+    } else if (!d->identity) {
+        finish(d, d->io);
+    }
+}
+
+static void on_event(struct loop_fd *w, uint32_t events)
+{
+    struct net_dial *d = container_of(w, struct net_dial, w);
+    socklen_t len = sizeof(int);
+    int err = 0;
+
+    (void)events;
+    if (getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0) {
+        err = errno;
+    }
+    if (err == 0) {
+        on_connected(d);
+        return;
+    }
+    say(d, strerror(err));
+    try_next(d);
+}
+
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+static void begin(struct net_dial *d, const struct addrinfo *ai)
+{
+    int one = 1;
+    int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct fn_error e = ERR_INIT;
+
+    d->w = (struct loop_fd){ .fd = -1, .cb = on_event };
+    if (fd < 0) {
+        say(d, strerror(errno));
+        return;
+    }
+    if (ai->ai_family != AF_UNIX) {
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    }
+    if (connect(fd, ai->ai_addr, ai->ai_addrlen) < 0 && errno != EINPROGRESS) {
+        say(d, errno == EAGAIN ? "too many connections wait there" : strerror(errno));
+        close(fd);
+        return;
+    }
+    d->w.fd = fd;
+    if (loop_fd_add(d->loop, &d->w, LOOP_WRITE, &e) < 0) {
+        d->w.fd = -1;
+        close(fd);
+        say(d, e.msg);
+    }
+}
+
+/* The next address that can be tried at all, with its part of the time. */
+static void try_next(struct net_dial *d)
+{
+    int64_t now = env_now_ns(d->env);
+    int64_t left = 0;
+
+    hang_up(d);
+    while (d->at && d->w.fd < 0 && now < d->deadline_ns) {
+        d->tried = d->at;
+        d->at = d->at->ai_next;
+        begin(d, d->tried);
+    }
+    if (d->w.fd < 0) {
+        finish(d, NULL);
+        return;
+    }
+    for (const struct addrinfo *ai = d->tried; ai; ai = ai->ai_next) {
+        left++;
+    }
+    env_timer_set(d->env, &d->timer, now + (d->deadline_ns - now) / left);
+}
+
+static void on_timer(struct env_timer *t)
+{
+    struct net_dial *d = container_of(t, struct net_dial, timer);
+
+    say_late(d);
+    if (d->resolving) {
+        finish(d, NULL);
+    } else {
+        try_next(d);
+    }
+}
+
+static void on_step(struct env_task *t)
+{
+    try_next(container_of(t, struct net_dial, step));
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static void run_resolve(struct env_work *w, struct fn_op *op)
+{
+    static const struct addrinfo hints = { .ai_flags = AI_NUMERICSERV | AI_ADDRCONFIG,
+                                           .ai_socktype = SOCK_STREAM };
+    struct resolving *q = container_of(w, struct resolving, work);
+
+    (void)op;
+    if (!__atomic_load_n(&w->cancelled, __ATOMIC_RELAXED)) {
+        q->error = getaddrinfo(q->host, q->port, &hints, &q->list);
+    }
+}
+
+static void done_resolve(struct env_work *w)
+{
+    struct resolving *q = container_of(w, struct resolving, work);
+    struct net_dial *d = q->d;
+
+    if (!d && q->list) {
+        freeaddrinfo(q->list);
+    }
+    if (d) {
+        d->resolving = NULL;
+        d->list = d->at = q->list;
+        if (q->error) {
+            say(d, q->error == EAI_SYSTEM ? "the name cannot be resolved" : gai_strerror(q->error));
+        }
+        env_timer_clear(d->env, &d->timer);
+        try_next(d);
+    }
+    free(q);
+}
+
+static int resolve(struct net_dial *d, struct fn_error *reterr)
+{
+    struct resolving *q = calloc(1, sizeof(*q));
+
+    if (!q) {
+        return err_set(reterr, FN_E_EXHAUSTED, "dial: out of memory");
+    }
+    q->work = (struct env_work){ .run = run_resolve,
+                                 .done = done_resolve,
+                                 .lane = ENV_LANE_NAMES,
+                                 .deadline_ns = d->deadline_ns };
+    q->d = d;
+    memcpy(q->host, d->host, sizeof(q->host));
+    memcpy(q->port, d->port, sizeof(q->port));
+    if (env_submit(d->env, &q->work) < 0) {
+        free(q);
+        return err_set(reterr, FN_E_EXHAUSTED, "dial: %.120s: too many names are being resolved",
+                       d->address);
+    }
+    d->resolving = q;
+    env_timer_set(d->env, &d->timer, d->deadline_ns);
+    return 0;
+}
+
+static int find(struct net_dial *d, struct fn_error *reterr)
+{
+    static const struct addrinfo literal = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+                                             .ai_socktype = SOCK_STREAM };
+    const char *path = d->address + strlen(UNIX_PREFIX);
+
+    if (strncmp(d->address, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0) {
+        d->single.ai_family = AF_UNIX;
+        d->single.ai_addr = (struct sockaddr *)&d->unix_addr;
+        if (addr_unix(path, &d->unix_addr, &d->single.ai_addrlen) < 0) {
+            return err_set(reterr, FN_E_INVALID,
+                           "dial: path, got %zu characters; expected 1..107: %.120s", strlen(path),
+                           d->address);
+        }
+        snprintf(d->host, sizeof(d->host), "localhost");
+        d->at = &d->single;
+    } else if (addr_split(d->address, d->host, sizeof(d->host), d->port, sizeof(d->port)) < 0 ||
+               !*d->host) {
+        return err_set(reterr, FN_E_INVALID,
+                       "dial: address, got \"%.120s\"; expected host:port, [ipv6]:port or "
+                       "unix:/path", d->address);
+    } else if (getaddrinfo(d->host, d->port, &literal, &d->list) == 0) {
+        d->at = d->list;
+    } else {
+        return resolve(d, reterr);
+    }
+    env_defer(d->env, &d->step);
+    return 0;
+}
+
+static bool copy(char **to, const char *from)
+{
+    *to = from ? strdup(from) : NULL;
+    return !from || *to;
+}
+
+int net_dial(struct loop *loop, const struct net_dial_config *config,
+             void (*done)(void *ud, struct net_io *io, const char *error), void *ud,
+             struct net_dial **ret, struct fn_error *reterr)
+{
+    struct net_dial *d = calloc(1, sizeof(*d));
+    const char *expected = config->tls_name;
+    int r;
+
+    if (!d) {
+        return err_set(reterr, FN_E_EXHAUSTED, "dial: out of memory");
+    }
+    d->loop = loop;
+    d->env = loop_env(loop);
+    d->w.fd = -1;
+    d->timer.cb = on_timer;
+    d->step.cb = on_step;
+    d->done = done;
+    d->ud = ud;
+    d->timeout_ms = config->timeout_ms;
+    d->deadline_ns = env_now_ns(d->env) + config->timeout_ms * ENV_MS;
+    if (config->identity && !net_identity_is_plain(config->identity)) {
+        d->identity = net_identity_ref(config->identity);
+        expected = expected ? expected : config->identity->server_name;
+    }
+    if (!copy(&d->address, config->address) || !copy(&d->alpn, config->alpn)) {
+        dial_free(d);
+        return err_set(reterr, FN_E_EXHAUSTED, "dial: out of memory");
+    }
+    r = find(d, reterr);
+    if (r == 0 && !copy(&d->expected, expected ? expected : d->host)) {
+        r = err_set(reterr, FN_E_EXHAUSTED, "dial: out of memory");
+    }
+    if (r < 0) {
+        dial_free(d);
+        return r;
+    }
+    *ret = d;
+    return 0;
+}
+
+void net_dial_cancel(struct net_dial *d)
+{
+    if (d) {
+        net_io_close(d->io);
+        dial_free(d);
+    }
+}

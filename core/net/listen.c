@@ -1,0 +1,276 @@
+/* From a port to streams.
+ *
+ * Accepting rests (the listening socket is not watched) while its owner wants none, while as many
+ * handshakes run as may, and for a moment when descriptors or memory ran out: the backlog waits. */
+#include <net/net_int.h>
+
+#include <base/log.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ACCEPTS_PER_EVENT 32
+#define STARVED_PAUSE_NS  (100 * ENV_MS)
+#define LOG_INTERVAL_NS   (10 * ENV_S)
+
+/* A stream during its handshake. */
+struct arriving {
+    struct net_listener *l;
+    struct net_io *io;
+    TAILQ_ENTRY(arriving) link;
+};
+
+struct net_listener {
+    struct loop_fd w;
+    struct loop *loop;
+    struct env *env;
+    struct net_identity *identity; /* NULL: plain */
+    char *address;
+    char *alpn;
+    char *unix_path; /* to be removed, or NULL */
+    uint16_t port;
+    bool owner_only;
+    bool wanted;
+    int64_t handshake_timeout_ms;
+    uint32_t handshakes_max;
+    uint32_t arriving_n;
+    TAILQ_HEAD(, arriving) arriving;
+    struct env_timer resume; /* set: starved */
+    struct log_gate failed_gate, starved_gate, foreign_gate;
+    bool *gone; /* of the accept loop: set when the listener was closed by a callback */
+    void (*accepted)(void *ud, struct net_io *io);
+    void *ud;
+};
+
+static void watch(struct net_listener *l)
+{
+    bool full = l->identity && l->arriving_n >= l->handshakes_max;
+    bool on = l->wanted && !full && !env_timer_is_set(&l->resume);
+
+    loop_fd_set(l->loop, &l->w, on ? LOOP_READ : 0);
+}
+
+static void log_gated(struct net_listener *l, struct log_gate *g, const char *text,
+                      const char *peer, const char *error)
+{
+    uint32_t suppressed;
+
+    if (log_gate_open(g, env_now_ns(l->env), LOG_INTERVAL_NS, 1, &suppressed)) {
+        log_warn(text, "listen", l->address, "peer", peer, "error", error, "suppressed",
+                 log_num(suppressed));
+    }
+}
+
+static void on_resume(struct env_timer *t)
+{
+    watch(container_of(t, struct net_listener, resume));
+}
+
+static void starve(struct net_listener *l, const char *error)
+{
+    log_gated(l, &l->starved_gate, "accepting is paused", NULL, error);
+    env_timer_set(l->env, &l->resume, env_now_ns(l->env) + STARVED_PAUSE_NS);
+}
+
+/* ---- handshakes ------------------------------------------------------------------------------ */
+
+static void arriving_free(struct arriving *a)
+{
+    TAILQ_REMOVE(&a->l->arriving, a, link);
+    a->l->arriving_n--;
+    free(a);
+}
+
+static void on_shaken(void *ud, const char *error)
+{
+    struct arriving *a = ud;
+    struct net_listener *l = a->l;
+    struct net_io *io = a->io;
+
+    arriving_free(a);
+    watch(l);
+    if (error) {
+        log_gated(l, &l->failed_gate, "a handshake failed", net_io_peer(io), error);
+        net_io_close(io);
+    } else {
+        l->accepted(l->ud, io);
+    }
+}
+
+static int shake(struct net_listener *l, struct net_io *io, struct fn_error *reterr)
+{
+    struct net_shake config = { .identity = l->identity,
+                                .alpn = l->alpn,
+                                .timeout_ms = l->handshake_timeout_ms };
+    struct arriving *a = calloc(1, sizeof(*a));
+    int r = a ? net_io_shake(io, &config, on_shaken, a, reterr)
+              : err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+
+    if (r < 0) {
+        free(a);
+        return r;
+    }
+    a->l = l;
+    a->io = io;
+    TAILQ_INSERT_TAIL(&l->arriving, a, link);
+    l->arriving_n++;
+    return 0;
+}
+
+/* ---- accepting ------------------------------------------------------------------------------- */
+
+static void admit(struct net_listener *l, int fd, const struct sockaddr *addr)
+{
+    struct fn_error e = ERR_INIT;
+    char peer[NET_PEER_BYTES];
+    struct net_io *io;
+
+    net_peer_text(addr, peer, sizeof(peer));
+    if (l->owner_only && !net_peer_is_owner(fd)) {
+        log_gated(l, &l->foreign_gate, "another user was turned away", peer, NULL);
+        close(fd);
+        return;
+    }
+    if (net_io_create(l->loop, fd, peer, &io, &e) < 0) {
+        starve(l, e.msg);
+        return;
+    }
+    if (!l->identity) {
+        l->accepted(l->ud, io);
+    } else if (shake(l, io, &e) < 0) {
+        net_io_close(io);
+        starve(l, e.msg);
+    }
+}
+
+static void on_accept(struct loop_fd *w, uint32_t events)
+{
+    struct net_listener *l = container_of(w, struct net_listener, w);
+    bool gone = false;
+
+    (void)events;
+    l->gone = &gone;
+    for (int i = 0; i < ACCEPTS_PER_EVENT && w->events; i++) {
+        struct sockaddr_storage addr = { .ss_family = AF_UNSPEC };
+        socklen_t len = sizeof(addr);
+        int fd = accept4(w->fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd >= 0) {
+            admit(l, fd, (struct sockaddr *)&addr);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            starve(l, strerror(errno));
+        } else if (errno != ECONNABORTED && errno != EINTR) {
+            break;
+        }
+        if (gone) {
+            return;
+        }
+        watch(l);
+    }
+    l->gone = NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int check(const struct net_listen_config *config, struct fn_error *reterr)
+{
+    const struct net_identity *i = config->identity;
+
+    if (i && !net_identity_is_plain(i) && !i->server) {
+        return err_set(reterr, FN_E_INVALID,
+                       "listen: %.120s: an authority without certificate and key; expected all "
+                       "three, or certificate and key", config->address);
+    }
+    return 0;
+}
+
+static void listener_free(struct net_listener *l)
+{
+    if (l->w.fd >= 0) {
+        close(l->w.fd);
+    }
+    if (l->unix_path) {
+        unlink(l->unix_path);
+    }
+    net_identity_unref(l->identity);
+    free(l->unix_path);
+    free(l->address);
+    free(l->alpn);
+    free(l);
+}
+
+int net_listen(struct loop *loop, const struct net_listen_config *config,
+               void (*accepted)(void *ud, struct net_io *io), void *ud, struct net_listener **ret,
+               struct fn_error *reterr)
+{
+    struct net_listener *l;
+    int r = check(config, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    l = calloc(1, sizeof(*l));
+    if (!l) {
+        return err_set(reterr, FN_E_EXHAUSTED, "listen: out of memory");
+    }
+    l->loop = loop;
+    l->env = loop_env(loop);
+    l->w = (struct loop_fd){ .fd = -1, .cb = on_accept };
+    l->owner_only = config->owner_only;
+    l->wanted = true;
+    l->handshake_timeout_ms = config->handshake_timeout_ms;
+    l->handshakes_max = config->handshakes_max;
+    l->resume.cb = on_resume;
+    l->accepted = accepted;
+    l->ud = ud;
+    TAILQ_INIT(&l->arriving);
+    if (config->identity && !net_identity_is_plain(config->identity)) {
+        l->identity = net_identity_ref(config->identity);
+    }
+    l->address = strdup(config->address);
+    l->alpn = config->alpn ? strdup(config->alpn) : NULL;
+    r = !l->address || (config->alpn && !l->alpn)
+            ? err_set(reterr, FN_E_EXHAUSTED, "listen: out of memory")
+            : net_bind(config->address, config->owner_only, &l->w.fd, &l->unix_path, &l->port,
+                       reterr);
+    r = r == 0 ? loop_fd_add(loop, &l->w, LOOP_READ, reterr) : r;
+    if (r < 0) {
+        listener_free(l);
+        return r;
+    }
+    *ret = l;
+    return 0;
+}
+
+int net_listener_port(const struct net_listener *l)
+{
+    return l->port;
+}
+
+void net_listener_want(struct net_listener *l, bool on)
+{
+    l->wanted = on;
+    watch(l);
+}
+
+void net_listener_close(struct net_listener *l)
+{
+    struct arriving *a;
+
+    if (!l) {
+        return;
+    }
+    if (l->gone) {
+        *l->gone = true;
+    }
+    while ((a = TAILQ_FIRST(&l->arriving))) {
+        struct net_io *io = a->io;
+
+        arriving_free(a);
+        net_io_close(io);
+    }
+    env_timer_clear(l->env, &l->resume);
+    loop_fd_remove(l->loop, &l->w);
+    listener_free(l);
+}

@@ -1,0 +1,92 @@
+/* Private to core/net.
+ *
+ *   tls.c    identities: contexts of OpenSSL, names of peers
+ *   io.c     one stream: reading, writing, ending
+ *   shake.c  a stream's TLS handshake
+ *   dial.c   from an address to a stream
+ *   listen.c from a port to streams
+ *   bind.c   listening sockets
+ *   addr.c   addresses as text
+ *
+ * A stream's ways to be told about: events of its socket, and the task `later` for what epoll does
+ * not know: bytes that OpenSSL has read ahead, and a socket that hung up and is not watched. */
+#ifndef NET_NET_INT_H
+#define NET_NET_INT_H
+
+#include <net/bind.h>
+#include <net/io.h>
+#include <netdb.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
+#define NET_PEER_BYTES 64
+#define NET_NAME_BYTES 256  /* longer names are nobody's */
+#define NET_TEXT_BYTES 256  /* one sentence */
+#define NET_STAGE_MAX  16384 /* one record */
+#define UNIX_PREFIX    "unix:"
+
+/* PEM texts are not kept: the contexts hold what was read from them. */
+struct net_identity {
+    uint32_t refs;
+    BIO_METHOD *bio; /* how OpenSSL reads and writes a stream's socket */
+    SSL_CTX *client; /* NULL: plain text */
+    SSL_CTX *server; /* NULL: no certificate to show */
+    char *server_name;
+    char **peers;
+    uint32_t n_peers;
+};
+
+struct shaking;
+
+struct net_io {
+    struct loop_fd w;
+    struct loop *loop;
+    struct env *env;
+    const struct net_io_cb *cb;
+    void *ud;
+    struct net_identity *identity; /* NULL: plain */
+    SSL *ssl;
+    struct shaking *shaking; /* NULL but during the handshake */
+    const char *alpn;
+    char *stage; /* a record that OpenSSL wants to see again; NULL = none */
+    size_t stage_len;
+    struct env_task later;
+    bool *gone; /* of the function that is calling out: set when the stream was closed meanwhile */
+    char *error;
+    int error_no; /* of the socket, while OpenSSL reports it */
+    bool reading;           /* the owner wants to read */
+    bool waits_write;       /* the owner was told NET_AGAIN */
+    bool drained;           /* OpenSSL has nothing more without the socket */
+    bool read_wants_write;  /* TLS has something to say before it can read */
+    bool write_wants_read;  /* and the other way round */
+    bool eof;               /* the socket ended */
+    bool ended;             /* the owner knows that the peer's side ended */
+    bool broken;
+    bool hung;   /* the socket hung up while reading was off: not watched any more */
+    bool ending; /* our side ends once the stage is empty */
+    char peer[NET_PEER_BYTES];
+};
+
+/* tls.c */
+/* Whether one of the certificate's names is a peer; ret: its first name (URI, DNS, common name), ""
+ * = none that can be told in full. */
+bool identity_names_peer(const struct net_identity *i, X509 *cert, char *ret, size_t cap);
+
+/* io.c */
+BIO_METHOD *io_bio_method(void); /* NULL: out of memory */
+int io_break(struct net_io *io, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* OpenSSL's reason for a failed operation, as text for people. */
+void io_tls_reason(struct net_io *io, char *ret, size_t cap);
+void io_event(struct loop_fd *w, uint32_t events);
+void io_watch(struct net_io *io); /* sets what is waited for */
+
+/* shake.c */
+void shaking_cancel(struct net_io *io);
+
+/* addr.c */
+/* "host:port", ":port", "[v6]:port" into its parts. FN_E_INVALID. */
+int addr_split(const char *text, char *host, size_t host_cap, char *port, size_t port_cap);
+/* FN_E_INVALID: empty or too long. */
+int addr_unix(const char *path, struct sockaddr_storage *ret, socklen_t *ret_len);
+
+#endif
