@@ -7,9 +7,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { request } from './http.mjs'
 
-export const root = path.resolve(import.meta.dirname ?? '.', '../../..')
+// Debian's Node.js 18 has no import.meta.dirname.
+export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../..')
 export const build = path.resolve(root, process.env.FND_BUILD ?? 'build')
 // For builds with a sanitizer.
 const sanitizers = Object.fromEntries(Object.entries(process.env).filter(([name]) => /^[AT]SAN_OPTIONS$/.test(name)))
