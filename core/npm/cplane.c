@@ -22,12 +22,18 @@ static bool text_ok(const char *s, size_t max)
     return true;
 }
 
-static bool machine_ok(const struct npm_group *g, const struct fn_machine *m)
+/* h: the host of this id, or NULL. What it is known by was looked at when it came. */
+static bool machine_ok(const struct npm_group *g, const struct fn_machine *m,
+                       const struct npm_host *h, bool same_address)
 {
-    return text_ok(m->id, NPM_ID_MAX) &&
-           (m->state == FN_MACHINE_STARTING || m->state == FN_MACHINE_READY) &&
-           (m->address ? text_ok(m->address, NPM_ADDRESS_MAX) : m->state == FN_MACHINE_STARTING) &&
-           m->capacity_mb <= g->o.runner_mb_max;
+    if ((m->state != FN_MACHINE_STARTING && m->state != FN_MACHINE_READY) ||
+        m->capacity_mb > g->o.runner_mb_max || (!h && !text_ok(m->id, NPM_ID_MAX))) {
+        return false;
+    }
+    if (!m->address) {
+        return m->state == FN_MACHINE_STARTING;
+    }
+    return same_address || text_ok(m->address, NPM_ADDRESS_MAX);
 }
 
 static uint32_t owned_n(const struct npm_group *g)
@@ -73,16 +79,16 @@ static struct npm_host *adopt(struct npm_group *g, const struct fn_machine *m, i
 static void take_machine(struct npm_group *g, const struct fn_machine *m, uint32_t place,
                          int64_t now_ns)
 {
-    struct npm_host *h;
+    struct npm_host *h = m->id ? host_find(g, m->id) : NULL;
+    bool same_address = h && m->address && h->address[0] && strcmp(h->address, m->address) == 0;
 
     if (m->state == FN_MACHINE_GONE) {
         return;
     }
-    if (!machine_ok(g, m)) {
+    if (!machine_ok(g, m, h, same_address)) {
         note(g, NPM_NOTE_BAD_MACHINE, text_ok(m->id, NPM_ID_MAX) ? m->id : NULL, place);
         return;
     }
-    h = host_find(g, m->id);
     if (h && h->list_no == g->list_no) {
         note(g, NPM_NOTE_BAD_MACHINE, h->id, place);
         return;
@@ -94,7 +100,7 @@ static void take_machine(struct npm_group *g, const struct fn_machine *m, uint32
     h->list_no = g->list_no;
     h->missing = 0;
     h->braked = false;
-    if (m->address && strcmp(m->address, h->address) != 0) {
+    if (m->address && !same_address) {
         bool moved = h->address[0] != '\0';
 
         if (!host_set_address(g, h, m->address)) {
@@ -274,7 +280,7 @@ void cplane_answered(struct npm_group *g, const struct npm_event *e, int64_t now
 
 void cplane_expire(struct npm_group *g, int64_t now_ns)
 {
-    for (uint32_t i = 0; i < NPM_REQUESTS_MAX; i++) {
+    for (uint32_t i = 0; g->asked_n > 0 && i < NPM_REQUESTS_MAX; i++) {
         struct npm_request *r = &g->requests[i];
 
         if (r->n == 0 || now_ns < r->expires_ns) {
@@ -307,7 +313,7 @@ static bool start_provision(struct npm_group *g, int64_t now_ns)
     if (now_ns < g->provision_next_ns || !g->listed || now_ns < g->settled_ns) {
         return false;
     }
-    for (uint32_t i = 0; i < NPM_REQUESTS_MAX; i++) {
+    for (uint32_t i = 0; g->asked_n > 0 && i < NPM_REQUESTS_MAX; i++) {
         struct npm_request *r = &g->requests[i];
 
         if (r->n > 0 && !r->taken) {

@@ -70,6 +70,11 @@ void demand_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns
 
 void demand_expire(struct npm_group *g, int64_t now_ns)
 {
+    int64_t oldest_ns = now_ns;
+
+    if (now_ns <= g->lbs_expire_ns) {
+        return;
+    }
     for (uint32_t i = 0; i < g->n_lbs;) {
         const struct npm_lb *lb = &g->lbs[g->lb_slots[i]];
 
@@ -77,7 +82,9 @@ void demand_expire(struct npm_group *g, int64_t now_ns)
             note(g, NPM_NOTE_LB_GONE, lb->id, lb->mb);
             lb_drop(g, i);
         } else {
+            oldest_ns = lb->heard_ns < oldest_ns ? lb->heard_ns : oldest_ns;
             i++;
         }
     }
+    g->lbs_expire_ns = oldest_ns + g->o.demand_life_ns;
 }

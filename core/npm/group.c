@@ -204,21 +204,6 @@ void asked_take(struct npm_group *g, struct npm_request *r, uint32_t n)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static const char *host_key(const void *ud, uint32_t slot)
-{
-    return ((const struct npm_group *)ud)->hosts[slot].id;
-}
-
-static const char *address_key(const void *ud, uint32_t slot)
-{
-    return ((const struct npm_group *)ud)->hosts[slot].address;
-}
-
-static const char *lb_key(const void *ud, uint32_t slot)
-{
-    return ((const struct npm_group *)ud)->lbs[slot].id;
-}
-
 static int allocate(struct npm_group *g)
 {
     g->hosts_max = g->o.runners_max + NPM_HOSTS_SPARE;
@@ -227,9 +212,9 @@ static int allocate(struct npm_group *g)
     g->lbs = calloc(g->o.lbs_max, sizeof(*g->lbs));
     g->lb_slots = calloc(g->o.lbs_max, sizeof(*g->lb_slots));
     if (!g->hosts || !g->slots || !g->lbs || !g->lb_slots ||
-        index_create(&g->host_index, g->hosts_max, host_key, g) < 0 ||
-        index_create(&g->address_index, g->hosts_max, address_key, g) < 0 ||
-        index_create(&g->lb_index, g->o.lbs_max, lb_key, g) < 0) {
+        index_create(&g->host_index, g->hosts_max, g->hosts[0].id, sizeof(*g->hosts)) < 0 ||
+        index_create(&g->address_index, g->hosts_max, g->hosts[0].address, sizeof(*g->hosts)) < 0 ||
+        index_create(&g->lb_index, g->o.lbs_max, g->lbs[0].id, sizeof(*g->lbs)) < 0) {
         return FN_E_EXHAUSTED;
     }
     for (uint32_t i = 0; i < g->hosts_max; i++) {
@@ -312,7 +297,7 @@ void npm_figures(const struct npm_group *g, struct npm_figures *ret)
                                 .cplane_busy = g->call != NPM_CALL_NONE};
     memcpy(ret->state_mb, g->state_mb, sizeof(ret->state_mb));
     memcpy(ret->state_n, g->state_n, sizeof(ret->state_n));
-    for (uint32_t i = 0; i < NPM_REQUESTS_MAX; i++) {
+    for (uint32_t i = 0; g->asked_n > 0 && i < NPM_REQUESTS_MAX; i++) {
         ret->requests_n += g->requests[i].n > 0;
     }
 }

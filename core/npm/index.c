@@ -14,15 +14,19 @@ static uint32_t hash(const char *key)
     return h;
 }
 
-int index_create(struct index *x, uint32_t slots_max,
-                 const char *(*key)(const void *ud, uint32_t slot), const void *ud)
+static const char *key_of(const struct index *x, uint32_t slot)
+{
+    return x->keys + slot * x->stride;
+}
+
+int index_create(struct index *x, uint32_t slots_max, const char *keys, size_t stride)
 {
     uint32_t n = 8;
 
     while (n < slots_max * 2) {
         n *= 2;
     }
-    *x = (struct index){calloc(n, sizeof(*x->cells)), n - 1, key, ud};
+    *x = (struct index){calloc(n, sizeof(*x->cells)), n - 1, keys, stride};
     return x->cells ? 0 : FN_E_EXHAUSTED;
 }
 
@@ -33,9 +37,11 @@ void index_finish(struct index *x)
 
 uint32_t index_find(const struct index *x, const char *key)
 {
-    for (uint32_t i = hash(key) & x->mask; x->cells[i]; i = (i + 1) & x->mask) {
-        if (strcmp(x->key(x->ud, x->cells[i] - 1), key) == 0) {
-            return x->cells[i] - 1;
+    uint32_t h = hash(key);
+
+    for (uint32_t i = h & x->mask; x->cells[i].slot_1; i = (i + 1) & x->mask) {
+        if (x->cells[i].hash == h && strcmp(key_of(x, x->cells[i].slot_1 - 1), key) == 0) {
+            return x->cells[i].slot_1 - 1;
         }
     }
     return INDEX_NONE;
@@ -43,29 +49,28 @@ uint32_t index_find(const struct index *x, const char *key)
 
 void index_add(struct index *x, uint32_t slot)
 {
-    uint32_t i = hash(x->key(x->ud, slot)) & x->mask;
+    uint32_t h = hash(key_of(x, slot));
+    uint32_t i = h & x->mask;
 
-    while (x->cells[i]) {
+    while (x->cells[i].slot_1) {
         i = (i + 1) & x->mask;
     }
-    x->cells[i] = slot + 1;
+    x->cells[i] = (struct index_cell){slot + 1, h};
 }
 
 /* Closes the gap: an entry moves into it unless that would put it before its home. */
 void index_remove(struct index *x, uint32_t slot)
 {
-    uint32_t gap = hash(x->key(x->ud, slot)) & x->mask;
-    uint32_t home;
+    uint32_t gap = hash(key_of(x, slot)) & x->mask;
 
-    while (x->cells[gap] != slot + 1) {
+    while (x->cells[gap].slot_1 != slot + 1) {
         gap = (gap + 1) & x->mask;
     }
-    for (uint32_t i = (gap + 1) & x->mask; x->cells[i]; i = (i + 1) & x->mask) {
-        home = hash(x->key(x->ud, x->cells[i] - 1)) & x->mask;
-        if (((i - home) & x->mask) >= ((i - gap) & x->mask)) {
+    for (uint32_t i = (gap + 1) & x->mask; x->cells[i].slot_1; i = (i + 1) & x->mask) {
+        if (((i - x->cells[i].hash) & x->mask) >= ((i - gap) & x->mask)) {
             x->cells[gap] = x->cells[i];
             gap = i;
         }
     }
-    x->cells[gap] = 0;
+    x->cells[gap].slot_1 = 0;
 }

@@ -187,30 +187,31 @@ enum npm_host_state {
 
 const char *npm_state_name(enum npm_host_state state);
 
+/* What every step reads comes first. */
 struct npm_host {
-    char id[NPM_ID_MAX + 1];
-    char address[NPM_ADDRESS_MAX + 1]; /* "" while unknown */
     enum npm_host_state state;
     bool operator_drain;
     bool status_under_way;
-    bool braked;    /* missing together with most others */
-    bool lived;     /* answered for stillborn_max */
-    uint64_t order; /* by time of adoption: the order of members */
+    bool braked;       /* missing together with most others */
+    bool lived;        /* answered for stillborn_max */
+    int64_t since_ns;  /* in this state */
+    int64_t silent_ns; /* since the first question without an answer; 0 = it answers */
+    int64_t status_ns; /* next question */
+    int64_t asked_ns;  /* the one under way */
+    uint64_t list_no;  /* last list with it */
+    uint32_t missing;  /* lists in a row without it */
+    uint32_t active;   /* calls, as last reported */
     uint64_t capacity_mb;
-    uint32_t active;  /* calls, as last reported */
-    uint32_t missing; /* lists in a row without it */
-    uint64_t list_no; /* last list with it */
-    uint32_t tries;   /* removals */
-    int64_t since_ns; /* in this state */
+    char id[NPM_ID_MAX + 1];
+    char address[NPM_ADDRESS_MAX + 1]; /* "" while unknown */
     int64_t missing_ns;
     int64_t asked_for_ns; /* when the request that brought it was made; 0 = nobody asked */
     int64_t ready_ns;     /* first answer; 0 = none */
     int64_t reported_ns;  /* last answer; 0 = none */
-    int64_t told_ns;     /* when that answer was asked for */
-    int64_t silent_ns;   /* since the first question without an answer; 0 = it answers */
-    int64_t status_ns;   /* next question */
-    int64_t asked_ns;    /* the one under way */
-    int64_t remove_ns;   /* next try */
+    int64_t told_ns;      /* when that answer was asked for */
+    int64_t remove_ns;    /* next try */
+    uint32_t tries;       /* removals */
+    uint64_t order;       /* by time of adoption: the order of members */
 };
 
 struct npm_group;

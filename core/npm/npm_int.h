@@ -6,18 +6,22 @@
 
 /* ---- index.c: text to slot without allocation ------------------------------------------------ */
 
-/* Open addressing with linear probing. Keys are borrowed from the slots: key(ud, slot). */
+/* Open addressing with linear probing. Keys are borrowed from the slots: members of an array. */
+struct index_cell {
+    uint32_t slot_1; /* slot + 1; 0 = free */
+    uint32_t hash;   /* of its key */
+};
+
 struct index {
-    uint32_t *cells; /* slot + 1; 0 = free */
+    struct index_cell *cells;
     uint32_t mask;
-    const char *(*key)(const void *ud, uint32_t slot);
-    const void *ud;
+    const char *keys; /* that of slot 0 */
+    size_t stride;    /* to that of the next slot */
 };
 
 #define INDEX_NONE UINT32_MAX
 
-int index_create(struct index *x, uint32_t slots_max,
-                 const char *(*key)(const void *ud, uint32_t slot), const void *ud);
+int index_create(struct index *x, uint32_t slots_max, const char *keys, size_t stride);
 void index_finish(struct index *x);
 uint32_t index_find(const struct index *x, const char *key); /* INDEX_NONE */
 void index_add(struct index *x, uint32_t slot);              /* its key must not be there */
@@ -68,6 +72,7 @@ struct npm_group {
     uint32_t *lb_slots;
     uint32_t n_lbs;
     struct index lb_index;
+    int64_t lbs_expire_ns; /* no LB is forgotten before */
     uint64_t wanted_mb, waiting;
     uint64_t desired_mb;
 

@@ -135,7 +135,7 @@ static void grow(struct npm_group *g, int64_t now_ns)
 /* Requests that nobody has been told of yet are simply made smaller. */
 static void forget_requests(struct npm_group *g)
 {
-    for (uint32_t i = 0; i < NPM_REQUESTS_MAX; i++) {
+    for (uint32_t i = 0; g->asked_n > 0 && i < NPM_REQUESTS_MAX; i++) {
         struct npm_request *r = &g->requests[i];
         bool calling = g->call == NPM_CALL_PROVISION && g->call_request == r->id;
 

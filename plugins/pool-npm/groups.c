@@ -160,6 +160,7 @@ int group_list_end(struct group *g, int64_t now_ns)
 {
     int sudden = g->known && is_sudden(g);
 
+    g->n_vanished = 0;
     for (uint32_t i = 0; i < g->n;) {
         struct member *m = &g->members[i];
 
@@ -168,6 +169,7 @@ int group_list_end(struct group *g, int64_t now_ns)
             i++;
         } else if (sudden && !m->wire.draining) {
             m->vanished_ns = m->vanished_ns ? m->vanished_ns : now_ns;
+            g->n_vanished++;
             i++;
         } else {
             drop_at(g, i);
@@ -184,11 +186,12 @@ int group_expire(struct group *g, int64_t now_ns)
 {
     int changed = 0;
 
-    for (uint32_t i = 0; i < g->n;) {
+    for (uint32_t i = 0; g->n_vanished > 0 && i < g->n;) {
         const struct member *m = &g->members[i];
 
         if (m->vanished_ns != 0 && now_ns - m->vanished_ns >= GROUPS_GRACE_NS) {
             changed |= drop_at(g, i);
+            g->n_vanished--;
         } else {
             i++;
         }

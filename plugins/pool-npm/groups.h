@@ -33,6 +33,7 @@ struct group {
     uint32_t *cells; /* by key, open addressing: place in members + 1; 2 * cap */
     int known;       /* a list was taken */
     int fresh;       /* the stream is new: its first list is what the manager knows now */
+    uint32_t n_vanished; /* members in their grace */
     uint32_t unusable; /* entries of the last list that no call could go to */
 };
 

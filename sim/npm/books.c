@@ -14,7 +14,10 @@ void books_open(struct world *w, struct pool *p)
         p->machines[p->known[i]].known = false;
     }
     p->n_known = 0;
+    p->walk_due = true;
+    p->n_missing = 0;
     p->n_ref = 0;
+    p->ref_expire_ns = 0;
     p->ref_wanted_mb = 0;
     p->peak_n = 0;
     snap_unref(p->published);
@@ -37,7 +40,7 @@ static void ref_demand(struct world *w, struct pool *p, const struct npm_event *
     uint64_t max = npm_group_max_mb(p->g);
     struct ref_lb *r = NULL;
 
-    for (uint32_t i = 0; i < p->n_ref; i++) {
+    for (uint32_t i = 0; i < p->n_ref && !r; i++) {
         r = p->ref[i].key == key ? &p->ref[i] : r;
     }
     if (key == 0 || (!r && p->n_ref == w->o.lbs_max)) {
@@ -59,14 +62,21 @@ static void ref_demand(struct world *w, struct pool *p, const struct npm_event *
 
 static void ref_expire(struct world *w, struct pool *p)
 {
+    int64_t oldest_ns = w->now_ns;
+
+    if (w->now_ns <= p->ref_expire_ns) {
+        return;
+    }
     for (uint32_t i = 0; i < p->n_ref;) {
         if (w->now_ns - p->ref[i].heard_ns > w->o.demand_life_ns) {
             p->ref_wanted_mb -= p->ref[i].mb;
             p->ref[i] = p->ref[--p->n_ref];
         } else {
+            oldest_ns = p->ref[i].heard_ns < oldest_ns ? p->ref[i].heard_ns : oldest_ns;
             i++;
         }
     }
+    p->ref_expire_ns = oldest_ns + w->o.demand_life_ns;
 }
 
 uint64_t books_desired_mb(const struct world *w, const struct pool *p)
@@ -102,10 +112,18 @@ static uint64_t peak_mb(struct world *w, struct pool *p, uint64_t now_mb)
 
 /* ---- lists (S7, S11, S12) -------------------------------------------------------------------- */
 
+/* The cloud lists a machine's own text, unless it spoils it. */
+static struct machine *machine_of(const struct pool *p, const struct fn_machine *m)
+{
+    uintptr_t at = (uintptr_t)m->id - (uintptr_t)p->machines;
+
+    return at < p->machines_max * sizeof(*p->machines) ? &p->machines[at / sizeof(*p->machines)]
+                                                       : NULL;
+}
+
 static bool usable(const struct world *w, const struct fn_machine *m)
 {
-    return m->id && strlen(m->id) >= 8 && m->id[0] == 'm' && !strchr(m->id, ' ') &&
-           (m->state == FN_MACHINE_READY || m->state == FN_MACHINE_STARTING) &&
+    return (m->state == FN_MACHINE_READY || m->state == FN_MACHINE_STARTING) &&
            (m->address || m->state == FN_MACHINE_STARTING) && m->capacity_mb <= w->o.runner_mb_max;
 }
 
@@ -114,10 +132,13 @@ static void ref_list(struct world *w, struct pool *p, const struct npm_event *e)
     p->lists++;
     p->list_no++;
     for (uint32_t i = 0; i < e->n; i++) {
-        if (usable(w, &e->machines[i])) {
-            p->machines[place_of(e->machines[i].id)].listed_no = p->list_no;
+        struct machine *m = machine_of(p, &e->machines[i]);
+
+        if (m && usable(w, &e->machines[i])) {
+            m->listed_no = p->list_no;
         }
     }
+    p->n_missing = 0;
     for (uint32_t i = 0; i < p->n_known; i++) {
         struct machine *m = &p->machines[p->known[i]];
 
@@ -127,6 +148,7 @@ static void ref_list(struct world *w, struct pool *p, const struct npm_event *e)
         } else if (m->missing++ == 0) {
             m->missing_ns = w->now_ns;
         }
+        p->n_missing += m->missing > 0;
     }
 }
 
@@ -296,6 +318,7 @@ static void take_snap(struct world *w, struct pool *p)
     p->version = s->version;
     snap_unref(p->published);
     p->published = s;
+    p->walk_due = true;
 }
 
 void books_action(struct world *w, struct pool *p, const struct npm_action *a)
@@ -372,12 +395,34 @@ static bool note_state(struct world *w, struct pool *p, struct machine *m, const
     return h->state == NPM_DRAINING && e->kind != NPM_DRAIN && h->silent_ns == 0;
 }
 
-struct walk {
-    uint64_t mb[NPM_STATES_N];
-    uint32_t n[NPM_STATES_N];
-    uint32_t listed, drained;
-    bool as_published;
-};
+static void see(const struct npm_host *h, struct seen *ret)
+{
+    memcpy(ret->id, h->id, TEXT_SEEN);
+    memcpy(ret->address, h->address, TEXT_SEEN);
+    ret->capacity_mb = h->capacity_mb;
+    ret->state = h->state;
+}
+
+/* Whether every host is what it was at the last walk: another walk would find the same. */
+static bool is_as_seen(const struct pool *p)
+{
+    uint32_t n = npm_host_count(p->g);
+
+    if (p->walk_due || n != p->n_known) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct npm_host *h = host_at(p->g, i);
+        const struct seen *s = &p->seen[i];
+
+        if (memcmp(h->id, s->id, TEXT_SEEN) != 0 ||
+            memcmp(h->address, s->address, TEXT_SEEN) != 0 || h->capacity_mb != s->capacity_mb ||
+            h->state != s->state) {
+            return false;
+        }
+    }
+    return true;
+}
 
 static void walk_one(struct world *w, struct pool *p, const struct npm_host *h,
                      const struct npm_event *e, struct walk *ret)
@@ -396,6 +441,7 @@ static void walk_one(struct world *w, struct pool *p, const struct npm_host *h,
         p->address_walks[address_no] = p->walk_no;
     }
     m->walk_no = p->walk_no;
+    see(h, &p->seen[p->n_known]);
     ret->mb[h->state] += h->capacity_mb;
     ret->n[h->state]++;
     ret->drained += note_state(w, p, m, h, e);
@@ -411,8 +457,9 @@ static void walk_one(struct world *w, struct pool *p, const struct npm_host *h,
     }
 }
 
-static void walk(struct world *w, struct pool *p, const struct npm_event *e, struct walk *ret)
+static void walk(struct world *w, struct pool *p, const struct npm_event *e)
 {
+    struct walk *ret = &p->walked;
     uint32_t *before = p->known;
     uint32_t n = npm_host_count(p->g);
 
@@ -427,6 +474,7 @@ static void walk(struct world *w, struct pool *p, const struct npm_event *e, str
         walk_one(w, p, npm_host_at(p->g, i), e, ret);
     }
     ret->as_published &= p->published && p->published->n == ret->listed;
+    p->walk_due = false;
     if (!w->result->broken) {
         check_losses(w, p, e);
     }
@@ -472,10 +520,9 @@ static void check_bounds(struct world *w, const struct pool *p, const struct npm
                w->budget.runners, w->budget.runners_max);
     }
     for (uint32_t i = 0; i < w->n_pools; i++) {
-        struct npm_figures other;
+        const struct npm_figures *x = i == p->no ? f : &w->pools[i].last;
 
-        npm_figures(w->pools[i].g, &other);
-        sum += npm_host_count(w->pools[i].g) - other.state_n[NPM_FOREIGN] + other.asked_n;
+        sum += npm_host_count(w->pools[i].g) - x->state_n[NPM_FOREIGN] + x->asked_n;
     }
     if (sum != w->budget.runners) {
         broken(w, SAFETY(4), "budget counts %u runners; the groups have %u", w->budget.runners,
@@ -558,7 +605,7 @@ void books_before(struct world *w, struct pool *p, const struct npm_event *e, ui
 void books_after(struct world *w, struct pool *p, const struct npm_event *e)
 {
     struct npm_figures f;
-    struct walk x = {.drained = 0};
+    uint32_t drained = 0;
 
     npm_figures(p->g, &f);
     check_sizes(w, p, &f);
@@ -569,10 +616,13 @@ void books_after(struct world *w, struct pool *p, const struct npm_event *e)
     /* Demand alone changes hosts only when it also orders or notes something. */
     if (e->kind != NPM_DEMAND || w->out.n > 0 || w->out.dropped > 0 ||
         memcmp(f.state_n, p->last.state_n, sizeof(f.state_n)) != 0) {
-        walk(w, p, e, &x);
-        check_walk(w, p, &f, &x);
+        if ((e->kind == NPM_LISTED && p->n_missing > 0) || !is_as_seen(p)) {
+            walk(w, p, e);
+            drained = p->walked.drained;
+        }
+        check_walk(w, p, &f, &p->walked);
         check_bounds(w, p, &f);
     }
-    check_demand(w, p, &f, x.drained);
+    check_demand(w, p, &f, drained);
     p->last = f;
 }

@@ -28,6 +28,7 @@ void cloud_open(struct world *w, struct pool *p)
     p->list_cap = p->machines_max + 8;
     p->list = grab(p->list_cap, sizeof(*p->list));
     p->known = grab(p->machines_max, sizeof(*p->known));
+    p->seen = grab(p->machines_max, sizeof(*p->seen));
     p->known_before = grab(p->machines_max, sizeof(*p->known_before));
     p->address_walks = grab(2 * p->machines_max, sizeof(*p->address_walks));
 }
@@ -40,6 +41,7 @@ void cloud_close(struct pool *p)
     free(p->list);
     free(p->known);
     free(p->known_before);
+    free(p->seen);
     free(p->address_walks);
 }
 
@@ -67,7 +69,8 @@ static struct machine *free_place(struct world *w, struct pool *p)
 static void set_address(struct pool *p, struct machine *m, uint32_t no)
 {
     m->address_no = no;
-    snprintf(m->address, sizeof(m->address), "a%05u:9190", no);
+    memcpy(m->address, "a00000:9190", 12);
+    put_place(m->address + 1, no);
     p->owners[no] = (uint32_t)(m - p->machines) + 1;
 }
 

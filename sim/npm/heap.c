@@ -3,58 +3,96 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool before(const struct item *a, const struct item *b)
+#define PLACE_BITS 24
+#define PLACES_MAX (1u << PLACE_BITS)
+#define CHILDREN   4u
+
+static bool before(const struct heap_node *a, const struct heap_node *b)
 {
-    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
+    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order_place < b->order_place;
+}
+
+static void *grown(void *mem, size_t n, size_t size)
+{
+    mem = n <= PLACES_MAX ? realloc(mem, n * size) : NULL;
+    if (!mem) {
+        fputs("npm_sim: out of memory\n", stderr);
+        exit(70);
+    }
+    return mem;
+}
+
+static void grow(struct heap *h)
+{
+    uint32_t cap = h->cap ? h->cap * 2 : 256;
+
+    h->nodes = grown(h->nodes, cap, sizeof(*h->nodes));
+    h->items = grown(h->items, cap, sizeof(*h->items));
+    h->free = grown(h->free, cap, sizeof(*h->free));
+    for (uint32_t i = h->cap; i < cap; i++) {
+        h->free[i] = i;
+    }
+    h->cap = cap;
 }
 
 void heap_push(struct heap *h, const struct item *item)
 {
-    struct item mine = *item;
-    uint32_t i;
+    struct heap_node mine;
+    uint32_t i, place;
 
     if (h->n == h->cap) {
-        h->cap = h->cap ? h->cap * 2 : 256;
-        h->items = realloc(h->items, h->cap * sizeof(*h->items));
-        if (!h->items) {
-            fputs("npm_sim: out of memory\n", stderr);
-            exit(70);
-        }
+        grow(h);
     }
-    mine.order = ++h->order;
-    for (i = h->n++; i > 0 && before(&mine, &h->items[(i - 1) / 2]); i = (i - 1) / 2) {
-        h->items[i] = h->items[(i - 1) / 2];
+    place = h->free[h->n];
+    h->items[place] = *item;
+    mine = (struct heap_node){item->at_ns, ++h->order << PLACE_BITS | place};
+    for (i = h->n++; i > 0 && before(&mine, &h->nodes[(i - 1) / CHILDREN]);
+         i = (i - 1) / CHILDREN) {
+        h->nodes[i] = h->nodes[(i - 1) / CHILDREN];
     }
-    h->items[i] = mine;
+    h->nodes[i] = mine;
+}
+
+static uint32_t first_child(const struct heap *h, uint32_t i)
+{
+    uint32_t child = CHILDREN * i + 1, first = child;
+    uint32_t end = child + CHILDREN < h->n ? child + CHILDREN : h->n;
+
+    while (++child < end) {
+        first = before(&h->nodes[child], &h->nodes[first]) ? child : first;
+    }
+    return first;
 }
 
 bool heap_pop(struct heap *h, struct item *ret)
 {
-    struct item last;
-    uint32_t i = 0;
+    struct heap_node last;
+    uint32_t i = 0, place;
 
     if (h->n == 0) {
         return false;
     }
-    *ret = h->items[0];
-    last = h->items[--h->n];
-    while (2 * i + 1 < h->n) {
-        uint32_t child = 2 * i + 1;
+    place = (uint32_t)h->nodes[0].order_place & (PLACES_MAX - 1);
+    *ret = h->items[place];
+    last = h->nodes[--h->n];
+    h->free[h->n] = place;
+    while (CHILDREN * i + 1 < h->n) {
+        uint32_t child = first_child(h, i);
 
-        child += child + 1 < h->n && before(&h->items[child + 1], &h->items[child]);
-        if (!before(&h->items[child], &last)) {
+        if (!before(&h->nodes[child], &last)) {
             break;
         }
-        h->items[i] = h->items[child];
+        h->nodes[i] = h->nodes[child];
         i = child;
     }
-    h->items[i] = last;
+    h->nodes[i] = last;
     return true;
 }
 
 void heap_finish(struct heap *h)
 {
+    free(h->nodes);
     free(h->items);
-    h->items = NULL;
-    h->n = h->cap = 0;
+    free(h->free);
+    *h = (struct heap){.n = 0};
 }

@@ -73,16 +73,27 @@ static uint64_t demand_mb(struct world *w, struct lb *lb, uint32_t pool)
     return wished_mb(w, x);
 }
 
-static struct message *message_new(const struct world *w)
+static struct message *message_new(struct world *w)
 {
-    struct message *m = calloc(1, sizeof(*m));
+    struct message *m = w->free_messages;
 
-    (void)w;
-    if (!m) {
+    if (m) {
+        w->free_messages = m->next_free;
+    } else if (!(m = malloc(sizeof(*m)))) {
         fputs("npm_sim: out of memory\n", stderr);
         exit(70);
     }
+    m->refs = 1;
+    m->seq = 0;
     return m;
+}
+
+void message_unref(struct world *w, struct message *m)
+{
+    if (--m->refs == 0) {
+        m->next_free = w->free_messages;
+        w->free_messages = m;
+    }
 }
 
 static int64_t leg_ns(struct world *w)
@@ -96,10 +107,9 @@ static int64_t leg_ns(struct world *w)
 static void send(struct world *w, struct lb *lb, struct message *m)
 {
     if (!w->up || w->now_ns < lb->cut_out_ns || happens(w, F_NET_DROP, &w->rng_net)) {
-        free(m);
+        message_unref(w, m);
         return;
     }
-    m->refs = 1;
     if (happens(w, F_NET_DUPLICATE, &w->rng_net)) {
         m->refs++;
         later(w, leg_ns(w), IT_DEMAND, 0, lb->no, 0, w->start_no, m);
@@ -116,6 +126,7 @@ static void invent(struct world *w, struct lb *lb)
     snprintf(m->id, sizeof(m->id), "x%u", w->invented);
     if (kind == 0) {
         memset(m->id, 'x', NPM_LB_ID_MAX + 1); /* too long */
+        m->id[NPM_LB_ID_MAX + 1] = '\0';
         m->key = 0;
     } else if (kind == 1) {
         m->id[0] = '\0';
@@ -133,7 +144,7 @@ static void advertise(struct world *w, struct lb *lb)
     struct message *m = message_new(w);
 
     m->key = (lb->no + 1) << 20 | (lb->same_id ? 0 : lb->life);
-    snprintf(m->id, sizeof(m->id), "lb%u.%u", lb->no, lb->same_id ? 0 : lb->life);
+    memcpy(m->id, lb->id, sizeof(lb->id));
     m->seq = ++lb->seq;
     for (uint32_t i = 0; i < w->n_pools; i++) {
         m->mb[i] = demand_mb(w, lb, i);
@@ -231,6 +242,7 @@ static void take_real(struct world *w, struct lb *lb, struct pool *p, const stru
                       struct group *g)
 {
     struct kept *before = calloc(g->n + 1, sizeof(*before));
+    struct wire_member x = {.address = "a00000:9190"};
     uint32_t n = g->n;
     bool known = g->known;
 
@@ -240,10 +252,11 @@ static void take_real(struct world *w, struct lb *lb, struct pool *p, const stru
     group_list_begin(g);
     for (uint32_t i = 0; i < s->n; i++) {
         const struct snap_member *m = &s->members[i];
-        struct wire_member x = {.capacity_mb = m->capacity_mb, .draining = m->draining};
 
+        x.capacity_mb = m->capacity_mb;
+        x.draining = m->draining;
         memcpy(x.id, p->machines[m->place].id, sizeof(p->machines[0].id));
-        snprintf(x.address, sizeof(x.address), "a%05u:9190", m->address_no);
+        put_place(x.address + 1, m->address_no);
         if (group_member(g, &x) < 0) {
             fputs("npm_sim: out of memory\n", stderr);
             exit(70);
@@ -353,6 +366,11 @@ static void forget(struct lb *lb)
     }
 }
 
+static void name(struct lb *lb)
+{
+    snprintf(lb->id, sizeof(lb->id), "lb%u.%u", lb->no, lb->same_id ? 0 : lb->life);
+}
+
 static void restart(struct world *w, struct lb *lb)
 {
     trace(w, "lb%u restarts", lb->no);
@@ -360,6 +378,7 @@ static void restart(struct world *w, struct lb *lb)
     lb->life++;
     lb->seq = 0;
     lb->same_id = rng_below(&lb->rng, 2);
+    name(lb);
     reconnect_later(w, lb);
 }
 
@@ -415,6 +434,7 @@ void lb_fate(struct world *w, struct lb *lb)
 
 void lb_open(struct world *w, struct lb *lb)
 {
+    name(lb);
     later(w, rng_between(&lb->rng, 0, S), IT_LB, 0, lb->no, 0, 0, NULL);
 }
 

@@ -11,19 +11,10 @@ const struct fault_def fault_defs[FAULTS_N] = {
 #undef X
 };
 
-bool happens(struct world *w, enum fault f, struct rng *rng)
-{
-    if (w->chance[f] == 0 || (uint32_t)(rng_u64(rng) >> 32) >= w->chance[f]) {
-        return false;
-    }
-    w->result->faults[f]++;
-    return true;
-}
-
 void later(struct world *w, int64_t delay_ns, enum item_kind kind, uint32_t group, uint32_t a,
            uint32_t b, uint32_t c, void *ptr)
 {
-    const struct item it = {w->now_ns + delay_ns, 0, (uint16_t)kind, (uint16_t)group, a, b, c, ptr};
+    const struct item it = {w->now_ns + delay_ns, (uint16_t)kind, (uint16_t)group, a, b, c, ptr};
 
     heap_push(&w->heap, &it);
 }
@@ -58,17 +49,10 @@ void broken(struct world *w, int which, const char *format, ...)
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
-static void unref_message(struct message *m)
-{
-    if (--m->refs == 0) {
-        free(m);
-    }
-}
-
-static void drop_item(const struct item *it)
+static void drop_item(struct world *w, const struct item *it)
 {
     if (it->kind == IT_DEMAND) {
-        unref_message(it->ptr);
+        message_unref(w, it->ptr);
     } else if (it->kind == IT_MEMBERS) {
         snap_unref(it->ptr);
     }
@@ -149,7 +133,7 @@ static void for_node(struct world *w, const struct item *it)
             report(w, it);
         }
     }
-    drop_item(it);
+    drop_item(w, it);
 }
 
 static void handle(struct world *w, const struct item *it)
@@ -215,7 +199,7 @@ void world_until(struct world *w, int64_t until_ns)
 
     while (!w->result->broken) {
         struct pool *p = next_tick(w);
-        int64_t heap_ns = w->heap.n > 0 ? w->heap.items[0].at_ns : INT64_MAX;
+        int64_t heap_ns = heap_next_ns(&w->heap);
         int64_t tick_ns = p ? p->tick_ns : INT64_MAX;
 
         if ((heap_ns < tick_ns ? heap_ns : tick_ns) > until_ns) {
@@ -300,10 +284,15 @@ static void open_world(struct world *w)
 
 static void close_world(struct world *w)
 {
+    struct message *m;
     struct item it;
 
     while (heap_pop(&w->heap, &it)) {
-        drop_item(&it);
+        drop_item(w, &it);
+    }
+    while ((m = w->free_messages)) {
+        w->free_messages = m->next_free;
+        free(m);
     }
     heap_finish(&w->heap);
     for (uint32_t i = 0; i < w->n_lbs; i++) {

@@ -183,6 +183,22 @@ struct peak {
     uint64_t mb;
 };
 
+/* A host of the group as the last walk found it. */
+#define TEXT_SEEN 16u /* characters of ids and addresses here, with their end */
+struct seen {
+    char id[TEXT_SEEN], address[TEXT_SEEN];
+    uint64_t capacity_mb;
+    enum npm_host_state state;
+};
+
+/* What a walk over the hosts of a group found. */
+struct walk {
+    uint64_t mb[NPM_STATES_N];
+    uint32_t n[NPM_STATES_N];
+    uint32_t listed, drained;
+    bool as_published;
+};
+
 struct pool {
     uint32_t no;
     struct npm_group *g;
@@ -216,6 +232,7 @@ struct pool {
     struct ref_lb ref[REF_LBS_MAX];
     uint32_t n_ref;
     uint64_t ref_wanted_mb;
+    int64_t ref_expire_ns; /* none is forgotten before */
     struct peak peaks[PEAKS_MAX]; /* of the desired capacity, falling */
     uint32_t peak_first, peak_n;
     struct snap *published;
@@ -228,6 +245,10 @@ struct pool {
     int64_t stillborn_next_ns;
     struct npm_figures last;
     uint64_t walk_no, list_no;
+    struct walk walked;
+    struct seen *seen;    /* of the n_known */
+    bool walk_due;        /* what was walked does not stand: another manager, another list */
+    uint32_t n_missing;   /* of the known ones, by the last list */
     uint32_t *known, *known_before; /* places, in the group's order */
     uint32_t n_known, n_known_before;
     uint64_t *address_walks;
@@ -253,6 +274,7 @@ struct lb {
     uint32_t no;
     struct rng rng;
     uint32_t life; /* part of its id */
+    char id[24];
     uint64_t seq;
     bool same_id;
     int64_t cut_out_ns, cut_in_ns; /* until */
@@ -266,6 +288,7 @@ struct lb {
 };
 
 struct message {
+    struct message *next_free;
     uint32_t refs;
     uint32_t key;
     char id[NPM_LB_ID_MAX + 2];
@@ -312,11 +335,20 @@ struct world {
     struct lb lbs[LBS_MAX];
     uint32_t n_lbs;
     uint32_t invented;
+    struct message *free_messages;
 };
 
 /* run.c */
 int world_run(const struct conf *conf, struct result *ret);
-bool happens(struct world *w, enum fault f, struct rng *rng); /* and counts */
+/* And counts. */
+static inline bool happens(struct world *w, enum fault f, struct rng *rng)
+{
+    if (w->chance[f] == 0 || (uint32_t)(rng_u64(rng) >> 32) >= w->chance[f]) {
+        return false;
+    }
+    w->result->faults[f]++;
+    return true;
+}
 void later(struct world *w, int64_t delay_ns, enum item_kind kind, uint32_t group, uint32_t a,
            uint32_t b, uint32_t c, void *ptr);
 void trace(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -355,6 +387,15 @@ static inline uint32_t place_of(const char *id)
     return n;
 }
 
+/* Five digits. */
+static inline void put_place(char *ret, uint32_t n)
+{
+    for (int i = 4; i >= 0; i--) {
+        ret[i] = (char)('0' + n % 10);
+        n /= 10;
+    }
+}
+
 /* lb.c */
 void lb_open(struct world *w, struct lb *lb);
 void lb_close(struct world *w, struct lb *lb);
@@ -363,6 +404,7 @@ void lb_reconnect(struct world *w, struct lb *lb);
 void lb_members(struct world *w, struct lb *lb, const struct item *it);
 void lb_publish(struct world *w, struct pool *p); /* to all that are connected */
 void lb_fate(struct world *w, struct lb *lb);
+void message_unref(struct world *w, struct message *m);
 struct snap *snap_ref(struct snap *s);
 void snap_unref(struct snap *s);
 
