@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <base/log.h>
 #include <override/override.h>
+#include <plugin/answer.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -616,13 +617,9 @@ static int ask_listeners(struct lb_call *c, struct fn_error *reterr)
             plugin_enter(&crumb, listener, PLUGIN_LOOP, "before");
             r = ops->before(plugin_inst(listener), &c->place.view, reterr);
             plugin_leave(&crumb);
+            r = plugin_answer_result(listener, "before", r, 0, reterr);
         }
-        if (r >= 0) {
-            c->listeners_told++;
-            r = 0;
-        } else {
-            reterr->code = r; /* a status that is not given follows from it */
-        }
+        c->listeners_told += r == 0;
     }
     return r;
 }

@@ -15,6 +15,7 @@
 #include <main/supervise.h>
 #include <main/watch.h>
 #include <malloc.h>
+#include <plugin/answer.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -251,6 +252,9 @@ static void probe_run(struct env_work *w, struct fn_op *op)
     run->probe_result = ops->probe(plugin_inst(driver), op, run->engine_version,
                                    sizeof(run->engine_version), &run->probe_error);
     plugin_leave(&crumb);
+    run->probe_result =
+        plugin_answer_result(driver, "probe", run->probe_result, 0, &run->probe_error);
+    (void)plugin_answer_text(driver, "probe", run->engine_version, sizeof(run->engine_version));
 }
 
 static void probe_done(struct env_work *w)

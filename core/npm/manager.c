@@ -3,6 +3,7 @@
 #include <base/arena.h>
 #include <base/log.h>
 #include <base/metric.h>
+#include <plugin/answer.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -74,15 +75,26 @@ static void step(struct mgroup *g, const struct npm_event *e);
 
 /* ---- control-plane calls --------------------------------------------------------------------- */
 
+static const char *const call_names[] = {
+    [NPM_DO_LIST] = "list", [NPM_DO_PROVISION] = "provision", [NPM_DO_REMOVE] = "remove"};
+
 static int machine_add(void *ud, const struct fn_machine *copied)
 {
     struct mgroup *g = ud;
+    struct plugin *p = g->manager->deps.cplane;
+    struct fn_machine said;
     struct fn_machine *m;
 
+    if (plugin_answer_machine(p, copied, &said) < 0) {
+        return FN_E_INVALID;
+    }
     if (g->n_machines == g->cap_machines) {
         uint32_t cap = g->cap_machines ? g->cap_machines * 2 : 64;
 
         m = cap > NPM_MACHINES_MAX ? NULL : realloc(g->machines, cap * sizeof(*m));
+        if (!m && cap > NPM_MACHINES_MAX) {
+            plugin_bad_answer(p, "list: more than 65536 machines");
+        }
         if (!m) {
             return FN_E_EXHAUSTED;
         }
@@ -90,15 +102,33 @@ static int machine_add(void *ud, const struct fn_machine *copied)
         g->cap_machines = cap;
     }
     m = &g->machines[g->n_machines];
-    *m = (struct fn_machine){0};
-    memcpy(m, copied, copied->size < sizeof(*m) ? copied->size : sizeof(*m));
-    m->id = m->id ? arena_strdup(&g->arena, m->id) : NULL;
-    m->address = m->address ? arena_strdup(&g->arena, m->address) : NULL;
-    if ((copied->id && !m->id) || (copied->address && !m->address)) {
+    *m = said;
+    m->id = said.id ? arena_strdup(&g->arena, said.id) : NULL;
+    m->address = said.address ? arena_strdup(&g->arena, said.address) : NULL;
+    if ((said.id && !m->id) || (said.address && !m->address)) {
         return FN_E_EXHAUSTED;
     }
     g->n_machines++;
     return 0;
+}
+
+/* [worker] Before anybody believes it. */
+static void judge(struct mgroup *g)
+{
+    struct plugin *p = g->manager->deps.cplane;
+    const char **scratch;
+
+    g->result = plugin_answer_result(p, call_names[g->call], g->result, 0, &g->error);
+    if (g->result == 0 && g->call == NPM_DO_PROVISION) {
+        g->result = plugin_answer_accepted(p, g->n, g->accepted, &g->error);
+    }
+    if (g->result == 0 && g->call == NPM_DO_LIST && g->n_machines > 1) {
+        scratch = malloc(g->n_machines * sizeof(*scratch));
+        if (scratch) {
+            plugin_answer_machines(p, g->machines, g->n_machines, scratch);
+        }
+        free(scratch);
+    }
 }
 
 /* [worker] */
@@ -123,6 +153,7 @@ static void cplane_run(struct env_work *w, struct fn_op *op)
         g->result = m->ops->remove(inst, op, g->name, g->host, &g->error);
     }
     plugin_leave(&crumb);
+    judge(g);
 }
 
 /* Codes after which nobody knows whether the order was taken. */
@@ -158,8 +189,6 @@ static void maybe_stopped(struct npm_manager *m)
 
 static void cplane_done(struct env_work *w)
 {
-    static const char *const names[] = {
-        [NPM_DO_LIST] = "list", [NPM_DO_PROVISION] = "provision", [NPM_DO_REMOVE] = "remove"};
     struct mgroup *g = container_of(w, struct mgroup, work);
     struct npm_manager *m = g->manager;
     struct npm_event e = answer_of(g);
@@ -169,7 +198,7 @@ static void cplane_done(struct env_work *w)
     g->working = false;
     m->working--;
     if (g->result < 0 && !m->stopping) {
-        log_warn("the control plane failed", "group", g->name, "call", names[g->call], "plugin",
+        log_warn("the control plane failed", "group", g->name, "call", call_names[g->call], "plugin",
                  plugin_name(m->deps.cplane), "code", log_num(g->result), "error", g->error.msg);
     }
     if (!m->stopping) {
@@ -398,7 +427,7 @@ static int predict(void *ud, const struct fn_load *load, uint64_t *ret_desired_m
     plugin_enter(&crumb, p, PLUGIN_LOOP, "predict");
     r = ops->predict(plugin_inst(p), g->predictor_state, load, ret_desired_mb);
     plugin_leave(&crumb);
-    return r;
+    return plugin_answer_desired(p, r, *ret_desired_mb);
 }
 
 /* ---- from outside ---------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 #include <override/override.h>
 
+#include <plugin/answer.h>
 #include <string.h>
 
 struct fn_edit {
@@ -193,14 +194,10 @@ int override_apply(struct plugin *const *overriders, uint32_t n, struct call *ca
         plugin_enter(&crumb, overriders[i], PLUGIN_LOOP, "apply");
         r = ops->apply(plugin_inst(overriders[i]), &e, &err);
         plugin_leave(&crumb);
-        if (r > FN_CHANGED) {
-            plugin_bad_answer(overriders[i], "apply: unknown outcome");
-            return err_set(reterr, FN_E_INTERNAL, "an overrider gave an answer that cannot be used");
-        }
+        r = plugin_answer_result(overriders[i], "apply", r, FN_CHANGED, &err);
         if (r < 0) {
             if (reterr) {
                 *reterr = err;
-                reterr->code = r;
             }
             return r;
         }

@@ -244,27 +244,6 @@ static void session_begin(struct place_call *pc)
     }
 }
 
-/* What is wrong with an answer, or NULL. */
-static const char *wrong(const struct place_call *pc, int r, const struct fn_answer *answer)
-{
-    if (r > 0 || r < FN_E_UNAUTHENTICATED) {
-        return "decide: unknown result";
-    }
-    if (r < 0 || answer->verdict == FN_GIVE_UP) {
-        return NULL;
-    }
-    if (answer->verdict == FN_TRY) {
-        return answer->index < pc->snap->view.n ? NULL : "decide: index is not in the snapshot";
-    }
-    if (answer->verdict == FN_WAIT) {
-        if (answer->wake_mask & ~(FN_WAKE_POOL | FN_WAKE_CAPACITY | FN_WAKE_PLUGIN)) {
-            return "decide: unknown bits in wake_mask";
-        }
-        return answer->wait_ns >= 0 ? NULL : "decide: negative wait";
-    }
-    return "decide: unknown verdict";
-}
-
 /* Takes the group's snapshot for a round, unless one is under way with a placer that still
  * counts. */
 static void round_begin(struct place_call *pc)
@@ -298,7 +277,7 @@ enum place_verdict place_next(struct place_call *pc)
     round_begin(pc);
     for (turns = pc->snap->view.n + LOCAL_TRIES_SPARE; turns > 0; turns--) {
         r = decide(pc, &answer);
-        what = wrong(pc, r, &answer);
+        what = plugin_answer_decision(r, &answer, pc->snap->view.n);
         if (what) {
             return bad_answer(pc, what);
         }
@@ -337,11 +316,8 @@ static struct place_group *route(struct place *p, struct place_call *pc)
     plugin_enter(&crumb, y->pool, PLUGIN_LOOP, "route");
     r = y->ops->route(plugin_inst(y->pool), &pc->view, name, sizeof(name));
     plugin_leave(&crumb);
-    if (r < 0 || !memchr(name, '\0', sizeof(name)) || !name[0]) {
-        plugin_bad_answer(y->pool, "route: no group name");
-        return NULL;
-    }
-    return group_get(p, name);
+    r = plugin_answer_result(y->pool, "route", r, 0, NULL);
+    return r == 0 && plugin_answer_group(y->pool, "route", name) ? group_get(p, name) : NULL;
 }
 
 void place_begin(struct place *p, struct place_call *pc)

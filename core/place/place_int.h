@@ -6,6 +6,7 @@
 
 #include <base/arena.h>
 #include <base/metric.h>
+#include <plugin/answer.h>
 #include <uthash.h>
 
 /* A runner of a group across snapshots: one link, one count of attempts. Counted by the snapshots
@@ -228,6 +229,9 @@ struct policy *policy_create(struct place *p, struct plugin *placer, void (*gone
 int policy_use(struct place *p, struct policy *y);
 struct policy *policy_ref(struct policy *y);
 void policy_unref(struct policy *y); /* NULL ok */
+/* The placer's index of a list; NULL: it has none. */
+const void *policy_index_build(struct policy *y, const struct fn_snapshot *view);
+void policy_index_free(struct policy *y, const void *index); /* NULL ok */
 void policies_finish(struct place *p);
 
 /* breaker.c */

@@ -39,6 +39,32 @@ void policy_unref(struct policy *y)
     }
 }
 
+const void *policy_index_build(struct policy *y, const struct fn_snapshot *view)
+{
+    struct plugin_crumb crumb;
+    void *index = NULL;
+    int r;
+
+    if (!y->ops->index_build) {
+        return NULL;
+    }
+    plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "index_build");
+    r = y->ops->index_build(plugin_inst(y->placer), view, &index);
+    plugin_leave(&crumb);
+    return plugin_answer_result(y->placer, "index_build", r, 0, NULL) == 0 ? index : NULL;
+}
+
+void policy_index_free(struct policy *y, const void *index)
+{
+    struct plugin_crumb crumb;
+
+    if (index) {
+        plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "index_free");
+        y->ops->index_free(plugin_inst(y->placer), (void *)(uintptr_t)index);
+        plugin_leave(&crumb);
+    }
+}
+
 void policies_finish(struct place *p)
 {
     struct policy *y;

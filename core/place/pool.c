@@ -185,6 +185,7 @@ static int source_begin(struct place *p, struct plugin *pool, struct source **re
     plugin_enter(&crumb, pool, PLUGIN_LOOP, "start");
     r = s->ops->start(plugin_inst(pool), reterr);
     plugin_leave(&crumb);
+    r = plugin_answer_result(pool, "start", r, 0, reterr);
     if (r < 0) {
         drop_held(p, pool);
         free(s);

@@ -198,15 +198,10 @@ static void note_try(struct place_call *pc, enum place_role role, struct policy 
 /* 0.. of FN_TRY, FN_WAIT, FN_GIVE_UP; PLACE_VERDICTS_N: an answer that cannot be used. */
 static uint32_t verdict_of(const struct place_call *pc, int result, const struct fn_answer *a)
 {
-    if (result < 0) {
-        return FN_GIVE_UP - 1;
-    }
-    if (a->verdict < FN_TRY || a->verdict > FN_GIVE_UP ||
-        (a->verdict == FN_TRY && a->index >= pc->snap->view.n) ||
-        (a->verdict == FN_WAIT && a->wait_ns < 0)) {
+    if (plugin_answer_decision(result, a, pc->snap->view.n)) {
         return PLACE_VERDICTS_N;
     }
-    return a->verdict - 1;
+    return (result < 0 ? FN_GIVE_UP : a->verdict) - 1;
 }
 
 static void compare(struct place_call *pc, uint32_t serving, uint32_t shadow,
@@ -305,37 +300,20 @@ void shadow_observe(struct place_call *pc, const struct fn_placed *placed)
 void shadow_index_build(struct snapshot *s)
 {
     struct place *p = s->place;
-    struct policy *y = p->shadow.policy;
-    struct plugin_crumb crumb;
-    void *index = NULL;
 
     if (!is_on(p)) {
         return;
     }
-    s->shadow = policy_ref(y);
+    s->shadow = policy_ref(p->shadow.policy);
     s->shadow_view = s->view;
     s->shadow_view.index = NULL;
-    if (!y->ops->index_build) {
-        return;
-    }
-    plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "index_build");
-    if (y->ops->index_build(plugin_inst(y->placer), &s->shadow_view, &index) == 0) {
-        s->shadow_view.index = index;
-    }
-    plugin_leave(&crumb);
+    s->shadow_view.index = policy_index_build(s->shadow, &s->shadow_view);
 }
 
 void shadow_index_free(struct snapshot *s)
 {
-    struct policy *y = s->shadow;
-    struct plugin_crumb crumb;
-
-    if (y && s->shadow_view.index) {
-        plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "index_free");
-        y->ops->index_free(plugin_inst(y->placer), (void *)(uintptr_t)s->shadow_view.index);
-        plugin_leave(&crumb);
-    }
-    policy_unref(y);
+    policy_index_free(s->shadow, s->shadow_view.index);
+    policy_unref(s->shadow);
 }
 
 /* ---- setting and swapping -------------------------------------------------------------------- */

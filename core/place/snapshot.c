@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of ABI 1.0. */
-#define RUNNER_SIZE_MIN (offsetof(struct fn_runner, since_ns) + sizeof(int64_t))
-
 static void loop_take(struct place *p)
 {
     if (plugin_is_beside()) {
@@ -38,7 +35,11 @@ static int snap_begin(const struct fn_host *host, const char *group,
     if (strcmp(plugin_factory(plugin_of(host))->kind, FN_KIND_POOL) != 0) {
         return FN_E_PRECONDITION;
     }
-    if (!group || !group[0] || strlen(group) > FN_GROUP_NAME_MAX) {
+    if (!plugin_answer_group(plugin_of(host), "fn.snap.begin", group)) {
+        return FN_E_INVALID;
+    }
+    if (!ret_given) {
+        plugin_bad_answer(plugin_of(host), "fn.snap.begin: nowhere to put the builder");
         return FN_E_INVALID;
     }
     b = calloc(1, sizeof(*b));
@@ -85,33 +86,25 @@ static int builder_grow(struct fn_snap_builder *b)
     return 0;
 }
 
-static bool is_word(const char *s)
+/* A builder that nobody began; without it only the running call tells whose fault that is. */
+static bool is_builder(const struct fn_snap_builder *b, const char *what)
 {
-    size_t n = 0;
+    const struct plugin_crumb *c = plugin_current();
 
-    while (s && n <= RUNNER_WORD_MAX && s[n] > ' ' && s[n] < 0x7f) {
-        n++;
+    if (!b && c && c->plugin) {
+        plugin_bad_answer(c->plugin, what);
     }
-    return n > 0 && n <= RUNNER_WORD_MAX && s[n] == '\0';
+    return b != NULL;
 }
 
 static int snap_add(struct fn_snap_builder *b, const struct fn_runner *copied, uint32_t size)
 {
     PLUGIN_HOST_CALL("fn.snap.add");
-    struct fn_runner r = { 0 };
+    struct fn_runner r;
+    bool has_name;
 
-    if (!copied || size < RUNNER_SIZE_MIN) {
-        plugin_bad_answer(plugin_of(b->host), "fn.snap.add: not a runner of ABI 1.0");
-        return FN_E_INVALID;
-    }
-    memcpy(&r, copied, size < sizeof(r) ? size : sizeof(r));
-    if (!is_word(r.address) || (r.tls_name && !is_word(r.tls_name))) {
-        plugin_bad_answer(plugin_of(b->host), "fn.snap.add: address or tls_name is not 1 to 255 "
-                                              "printable characters without spaces");
-        return FN_E_INVALID;
-    }
-    if (r.flags & ~FN_RUNNER_DRAINING) {
-        plugin_bad_answer(plugin_of(b->host), "fn.snap.add: unknown bits in flags");
+    if (!is_builder(b, "fn.snap.add: no builder") ||
+        plugin_answer_runner(plugin_of(b->host), copied, size, &r) < 0) {
         return FN_E_INVALID;
     }
     if (b->n >= PLACE_RUNNERS_MAX) {
@@ -122,9 +115,10 @@ static int snap_add(struct fn_snap_builder *b, const struct fn_runner *copied, u
         return FN_E_EXHAUSTED;
     }
     r.since_ns = 0;
+    has_name = r.tls_name != NULL;
     r.address = arena_strdup(&b->arena, r.address);
     r.tls_name = r.tls_name ? arena_strdup(&b->arena, r.tls_name) : NULL;
-    if (!r.address || (copied->tls_name && !r.tls_name)) {
+    if (!r.address || (has_name && !r.tls_name)) {
         return FN_E_EXHAUSTED;
     }
     b->list[b->n++] = r;
@@ -186,35 +180,21 @@ static struct snapshot *snapshot_create(struct place_group *g, const struct fn_r
 static void index_build(struct snapshot *s)
 {
     struct policy *y = s->place->policy;
-    struct plugin_crumb crumb;
-    void *index = NULL;
 
-    s->policy = y ? policy_ref(y) : NULL;
-    if (y && y->ops->index_build) {
-        plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "index_build");
-        if (y->ops->index_build(plugin_inst(y->placer), &s->view, &index) == 0) {
-            s->view.index = index;
-        }
-        plugin_leave(&crumb);
+    if (y) {
+        s->policy = policy_ref(y);
+        s->view.index = policy_index_build(y, &s->view);
     }
     shadow_index_build(s);
 }
 
 void snapshot_unref(struct snapshot *s)
 {
-    struct policy *y;
-    struct plugin_crumb crumb;
-
     if (!s || --s->refs > 0) {
         return;
     }
-    y = s->policy;
-    if (s->view.index) {
-        plugin_enter(&crumb, y->placer, PLUGIN_LOOP, "index_free");
-        y->ops->index_free(plugin_inst(y->placer), (void *)(uintptr_t)s->view.index);
-        plugin_leave(&crumb);
-    }
-    policy_unref(y);
+    policy_index_free(s->policy, s->view.index);
+    policy_unref(s->policy);
     shadow_index_free(s);
     for (uint32_t i = 0; i < s->view.n; i++) {
         runner_unref(s->runners[i]);
@@ -339,7 +319,13 @@ int place_publish(struct place *p, const char *group, const struct fn_runner *li
 
 int snapshot_take(struct place *p, struct fn_snap_builder *b)
 {
-    return place_publish(p, b->group, b->list, b->n);
+    int r = place_publish(p, b->group, b->list, b->n);
+    const struct place_group *g = r == 0 ? group_get(p, b->group) : NULL;
+
+    if (g && g->snap->view.n < b->n) {
+        plugin_bad_answer(plugin_of(b->host), "fn.snap.publish: a runner is listed twice");
+    }
+    return r;
 }
 
 /* Takes the builder in any case. */
@@ -363,9 +349,13 @@ static int publish(struct place *p, struct fn_snap_builder *given)
 static int snap_publish(struct fn_snap_builder *given)
 {
     PLUGIN_HOST_CALL("fn.snap.publish");
-    struct place *p = given->place;
+    struct place *p;
     int r;
 
+    if (!is_builder(given, "fn.snap.publish: no builder")) {
+        return FN_E_INVALID;
+    }
+    p = given->place;
     loop_take(p);
     r = publish(p, given);
     loop_give(p);
@@ -380,10 +370,11 @@ static int mark_failed(struct place *p, const char *group, const struct fn_error
         return FN_E_EXHAUSTED;
     }
     g->snap->view.flags |= FN_SNAP_STALE;
-    g->snap->view.err_code = why ? why->code : FN_E_UNAVAILABLE;
+    g->snap->view.err_code =
+        why->code < 0 && why->code >= FN_E_UNAUTHENTICATED ? why->code : FN_E_UNAVAILABLE;
     metric_add(p->metrics.pool_error, 1);
     log_warn("the pool failed; its last list stays", "group", g->name, "error",
-             why ? why->msg : NULL);
+             why->msg);
     return 0;
 }
 
@@ -391,11 +382,15 @@ static int snap_fail(const struct fn_host *host, const char *group, const struct
 {
     PLUGIN_HOST_CALL("fn.snap.fail");
     struct place *p = plugin_impl(host, "fn.snap");
+    struct fn_error copy = plugin_answer_error_copy(plugin_of(host), "fn.snap.fail", why);
     int r;
 
+    if (!plugin_answer_group(plugin_of(host), "fn.snap.fail", group)) {
+        return FN_E_INVALID;
+    }
     loop_take(p);
     r = source_judge(p, plugin_of(host)) == SOURCE_REFUSED ? FN_E_PRECONDITION
-                                                           : mark_failed(p, group, why);
+                                                           : mark_failed(p, group, &copy);
     loop_give(p);
     return r;
 }

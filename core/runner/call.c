@@ -111,7 +111,8 @@ static int make_key(struct rcall *rc, const char *slot_hash_id, struct fn_error 
         result = r->ops->slot_key(r->inst, rc->extensions.items, rc->extensions.n, text,
                                   sizeof(text));
         plugin_leave(&crumb);
-        if (result < 0 || !memchr(text, '\0', sizeof(text))) {
+        result = plugin_answer_result(r->d.driver, "slot_key", result, 0, NULL);
+        if (result < 0 || !plugin_answer_text(r->d.driver, "slot_key", text, sizeof(text))) {
             return err_set_http(err, FN_E_INVALID, 400, FN_BLAME_PLATFORM,
                                 "extensions are too long for the driver's slot key");
         }

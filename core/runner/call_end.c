@@ -44,11 +44,9 @@ int listeners_before(struct rcall *rc, struct fn_error *reterr)
             plugin_enter(&crumb, d->listeners[i], PLUGIN_LOOP, "before");
             result = ops->before(plugin_inst(d->listeners[i]), &view, reterr);
             plugin_leave(&crumb);
+            result = plugin_answer_result(d->listeners[i], "before", result, 0, reterr);
         }
         rc->listeners_passed += result >= 0;
-    }
-    if (result < 0 && reterr) {
-        reterr->code = result; /* a status that is not given follows from it */
     }
     return result;
 }

@@ -657,7 +657,7 @@ void container_exited(struct container *c, const struct fn_exit *what)
         return;
     }
     c->exited = true;
-    memcpy(&c->exit, what, what->size < sizeof(c->exit) ? what->size : sizeof(c->exit));
+    c->exit = *what;
     if (c->state < CTR_CLOSE) {
         char text[FN_ERROR_TEXT_MAX];
 

@@ -29,12 +29,13 @@ static void report_exited(const struct fn_host *host, uint64_t handle, const str
 {
     PLUGIN_HOST_CALL("fn.driver.exited");
     struct driver_hub *hub = hub_of(host);
+    struct fn_exit end = plugin_answer_exit(plugin_of(host), what);
     struct container *c;
 
     hub->env->enter(hub->env);
     c = find(hub, handle);
     if (c) {
-        container_exited(c, what);
+        container_exited(c, &end);
     }
     hub->env->leave(hub->env);
 }
@@ -46,9 +47,12 @@ static void report_output(const struct fn_host *host, uint64_t handle, uint32_t 
     struct driver_hub *hub = hub_of(host);
     struct container *c;
 
+    if (!plugin_answer_output(plugin_of(host), fd, data, len)) {
+        return;
+    }
     hub->env->enter(hub->env);
     c = find(hub, handle);
-    if (c && (fd == 1 || fd == 2)) {
+    if (c) {
         container_output(c, fd, data, len);
     }
     hub->env->leave(hub->env);
@@ -58,10 +62,11 @@ static void report_engine(const struct fn_host *host, uint32_t up, const struct 
 {
     PLUGIN_HOST_CALL("fn.driver.engine");
     struct driver_hub *hub = hub_of(host);
+    struct fn_error copy = plugin_answer_error_copy(plugin_of(host), "fn.driver.engine", why);
 
     hub->env->enter(hub->env);
     if (hub->runner) {
-        engine_set(hub->runner, up != 0, why);
+        engine_set(hub->runner, up != 0, why ? &copy : NULL);
     }
     hub->env->leave(hub->env);
 }

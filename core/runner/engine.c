@@ -64,6 +64,8 @@ static void run_op(struct env_work *w, struct fn_op *op)
         break;
     }
     plugin_leave(&crumb);
+    c->op.result =
+        plugin_answer_result(r->d.driver, method_of(c->op.kind), c->op.result, 0, e);
 }
 
 static void arm(struct runner *r, int64_t at_ns)
@@ -94,9 +96,6 @@ static void done_op(struct env_work *w)
     c->op.submitted = false;
     g->in_flight--;
     r->engine.last_done_ns = env_now_ns(r->env);
-    if (c->op.result < 0 && c->op.err.code == 0) {
-        c->op.err.code = c->op.result;
-    }
     engine_judge(r, c->op.result, &c->op.err);
     container_op_done(c);
     pump(r);
@@ -310,6 +309,9 @@ static void run_probe(struct env_work *w, struct fn_op *op)
     plugin_enter(&crumb, r->d.driver, PLUGIN_WORKER, "probe");
     e->probe_result = r->ops->probe(r->inst, op, e->version, sizeof(e->version), &e->probe_err);
     plugin_leave(&crumb);
+    e->probe_result =
+        plugin_answer_result(r->d.driver, "probe", e->probe_result, 0, &e->probe_err);
+    (void)plugin_answer_text(r->d.driver, "probe", e->version, sizeof(e->version));
 }
 
 static void done_probe(struct env_work *w)
@@ -403,6 +405,8 @@ static void run_sweep(struct env_work *w, struct fn_op *op)
     e->sweep_result = r->ops->sweep(r->inst, op, r->d.options.owner, r->d.options.instance,
                                     &e->sweep_removed, &e->sweep_err);
     plugin_leave(&crumb);
+    e->sweep_result =
+        plugin_answer_result(r->d.driver, "sweep", e->sweep_result, 0, &e->sweep_err);
 }
 
 static void done_sweep(struct env_work *w)

@@ -21,6 +21,8 @@ static void run_prepare(struct env_work *w, struct fn_op *op)
     plugin_enter(&crumb, im->r->d.driver, PLUGIN_WORKER, "prepare_image");
     im->result = im->r->ops->prepare_image(im->r->inst, op, im->task, &im->err);
     plugin_leave(&crumb);
+    im->result =
+        plugin_answer_result(im->r->d.driver, "prepare_image", im->result, 0, &im->err);
 }
 
 static void deliver(struct image *im, int result)

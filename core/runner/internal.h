@@ -12,6 +12,7 @@
 #ifndef RUNNER_INTERNAL_H
 #define RUNNER_INTERNAL_H
 
+#include <plugin/answer.h>
 #include <runner/parts.h>
 
 #define DUE_NEVER INT64_MAX

@@ -91,7 +91,7 @@ describe('the fallback placer', () => {
   const fallback = 'fallback: { use: naive }'
   const opened = /put aside after bad or slow decisions; its fallback decides.*plugin=(e\d+) fallback=naive last="decide/
 
-  for (const name of ['e07_call_sleeps', 'e15_index', 'e15_wait', 'e15_verdict', 'e15_code', 'e25_random']) {
+  for (const name of ['e07_call_sleeps', 'e15_index', 'e15_wait', 'e15_verdict', 'e15_code', 'e15_give_up', 'e25_random']) {
     it(`takes over from ${name}; no call fails`, async () => {
       const lb = await lbWith(name, { plugins: fallback })
       for (let i = 0; i < 12; i++) assert.equal((await evil(lb)).status, 200)

@@ -70,6 +70,16 @@ test('a plugin that leaves its call by longjmp or an exception (E22) ends a case
   }
 });
 
+test('wrong answers of every kind (E15) are told by its suite', () => {
+  for (const [name, sentence] of [['override', /apply\(\) returned 2; expected FN_PASS/], ['listener', /before\(\) returned 2; expected 0/],
+    ['predictor', /predict\(\) returned 4; expected 0/], ['cplane', /list\(\) reported a machine without a usable id/],
+    ['driver', /slot_key\(\) left a text that does not end/], ['pool', /fn\.snap begin was called with group "NULL"/]]) {
+    const r = fnkit('check', '--suite', 'life', evil(`e15_${name}`));
+    assert.equal(r.code, 1, r.out);
+    assert.match(r.out, sentence);
+  }
+});
+
 test('wrong words are answered with the right ones', () => {
   assert.equal(fnkit().code, 64);
   assert.match(fnkit('chekc').err, /unknown command, got "chekc"/);

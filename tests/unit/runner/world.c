@@ -90,6 +90,12 @@ void *plugin_impl(const struct fn_host *host, const char *iface)
     return driver_if_impl;
 }
 
+struct plugin *plugin_of(const struct fn_host *host)
+{
+    (void)host;
+    return &the->driver;
+}
+
 /* ---- lanes: an operation runs when its time is over ---------------------------------------- */
 
 struct job {

@@ -1,0 +1,291 @@
+/* One rule for all: a wrong number is refused, a wrong text left out, and the plugin is named. */
+#include <plugin/answer.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHAT_BYTES 192
+
+/* Of ABI 1.0. */
+#define RUNNER_SIZE_MIN  (offsetof(struct fn_runner, since_ns) + sizeof(int64_t))
+#define MACHINE_SIZE_MIN (offsetof(struct fn_machine, capacity_mb) + sizeof(uint64_t))
+#define EXIT_SIZE_MIN    (offsetof(struct fn_exit, status) + sizeof(int32_t))
+#define FLAGS_KNOWN      FN_ERR_RETRY
+#define STATUS_MIN       300 /* of a failure: a redirection may be one */
+#define STATUS_MAX       599
+
+static void bad(struct plugin *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void bad(struct plugin *p, const char *fmt, ...)
+{
+    char what[WHAT_BYTES];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(what, sizeof(what), fmt, ap);
+    va_end(ap);
+    plugin_bad_answer(p, what);
+}
+
+/* ---- results and errors ---------------------------------------------------------------------- */
+
+static void whole_text(struct plugin *p, const char *method, struct fn_error *said)
+{
+    if (!memchr(said->msg, '\0', sizeof(said->msg))) {
+        bad(p, "%s: the text of its error has no end within %zu bytes", method, sizeof(said->msg));
+        said->msg[sizeof(said->msg) - 1] = '\0';
+    }
+}
+
+void plugin_answer_error(struct plugin *p, const char *method, struct fn_error *said)
+{
+    whole_text(p, method, said);
+    if (said->http_status != 0 &&
+        (said->http_status < STATUS_MIN || said->http_status > STATUS_MAX)) {
+        bad(p, "%s: HTTP status of its error, got %d; expected 0 or %d to %d", method,
+            said->http_status, STATUS_MIN, STATUS_MAX);
+        said->http_status = 0;
+    }
+    if (said->blame > FN_BLAME_PLUGIN) {
+        bad(p, "%s: blame of its error, got %u; expected FN_BLAME_*", method, said->blame);
+        said->blame = FN_BLAME_PLUGIN;
+    }
+    if (said->retry_after_ns < 0) {
+        bad(p, "%s: retry_after_ns of its error is negative", method);
+        said->retry_after_ns = 0;
+    }
+    said->flags &= FLAGS_KNOWN;
+    said->size = sizeof(*said);
+}
+
+struct fn_error plugin_answer_error_copy(struct plugin *p, const char *method,
+                                         const struct fn_error *borrowed)
+{
+    struct fn_error copy = ERR_INIT;
+
+    if (borrowed) {
+        memcpy(&copy, borrowed, sizeof(copy));
+        plugin_answer_error(p, method, &copy);
+    }
+    return copy;
+}
+
+int plugin_answer_result(struct plugin *p, const char *method, int r, int most,
+                         struct fn_error *said)
+{
+    if (r > most || r < FN_E_UNAUTHENTICATED) {
+        bad(p, "%s: result, got %d; expected 0%s or FN_E_*", method, r,
+            most > 0 ? ", a documented outcome" : "");
+        return err_set_http(said, FN_E_INTERNAL, 500, FN_BLAME_PLUGIN,
+                            "a plugin gave an answer that cannot be used");
+    }
+    if (r < 0 && said) {
+        plugin_answer_error(p, method, said);
+        said->code = r; /* a status that is not given follows from it */
+    }
+    return r;
+}
+
+bool plugin_answer_text(struct plugin *p, const char *method, char *text, size_t cap)
+{
+    if (memchr(text, '\0', cap)) {
+        return true;
+    }
+    bad(p, "%s: its text has no end within %zu bytes", method, cap);
+    text[0] = '\0';
+    return false;
+}
+
+/* Printable, without spaces; not read further than it may be long. */
+static bool is_word(const char *s)
+{
+    size_t n = 0;
+
+    while (s && n <= PLUGIN_ANSWER_WORD_MAX && s[n] > ' ' && s[n] < 0x7f) {
+        n++;
+    }
+    return n > 0 && n <= PLUGIN_ANSWER_WORD_MAX && s[n] == '\0';
+}
+
+/* ---- placers --------------------------------------------------------------------------------- */
+
+const char *plugin_answer_decision(int r, const struct fn_answer *a, uint32_t n)
+{
+    if (r > 0 || r < FN_E_UNAUTHENTICATED) {
+        return "decide: unknown result";
+    }
+    if (r < 0) {
+        return NULL;
+    }
+    switch (a->verdict) {
+    case FN_GIVE_UP:
+        return a->code <= 0 && a->code >= FN_E_UNAUTHENTICATED ? NULL : "decide: unknown code";
+    case FN_TRY:
+        return a->index < n ? NULL : "decide: index is not in the snapshot";
+    case FN_WAIT:
+        if (a->wake_mask & ~(FN_WAKE_POOL | FN_WAKE_CAPACITY | FN_WAKE_PLUGIN)) {
+            return "decide: unknown bits in wake_mask";
+        }
+        return a->wait_ns >= 0 ? NULL : "decide: negative wait";
+    default:
+        return "decide: unknown verdict";
+    }
+}
+
+/* ---- pools ----------------------------------------------------------------------------------- */
+
+int plugin_answer_runner(struct plugin *p, const struct fn_runner *said, uint32_t size,
+                         struct fn_runner *ret)
+{
+    *ret = (struct fn_runner){ 0 };
+    if (!said || size < RUNNER_SIZE_MIN) {
+        bad(p, "fn.snap.add: not a runner of ABI 1.0");
+        return FN_E_INVALID;
+    }
+    memcpy(ret, said, size < sizeof(*ret) ? size : sizeof(*ret));
+    if (!is_word(ret->address) || (ret->tls_name && !is_word(ret->tls_name))) {
+        bad(p, "fn.snap.add: address or tls_name is not 1 to %u printable characters without "
+               "spaces", PLUGIN_ANSWER_WORD_MAX);
+        return FN_E_INVALID;
+    }
+    if (ret->flags & ~FN_RUNNER_DRAINING) {
+        bad(p, "fn.snap.add: unknown bits in flags");
+        return FN_E_INVALID;
+    }
+    return 0;
+}
+
+bool plugin_answer_group(struct plugin *p, const char *method, const char *group)
+{
+    size_t len = group ? strnlen(group, FN_GROUP_NAME_MAX + 1) : 0;
+
+    if (len == 0 || len > FN_GROUP_NAME_MAX) {
+        bad(p, "%s: no group name", method);
+        return false;
+    }
+    return true;
+}
+
+/* ---- control planes -------------------------------------------------------------------------- */
+
+int plugin_answer_machine(struct plugin *p, const struct fn_machine *said, struct fn_machine *ret)
+{
+    *ret = (struct fn_machine){ 0 };
+    if (!said || said->size < MACHINE_SIZE_MIN) {
+        bad(p, "list: not a machine of ABI 1.0");
+        return FN_E_INVALID;
+    }
+    memcpy(ret, said, said->size < sizeof(*ret) ? said->size : sizeof(*ret));
+    if (!is_word(ret->id)) {
+        bad(p, "list: id is not 1 to %u printable characters without spaces",
+            PLUGIN_ANSWER_WORD_MAX);
+        ret->id = NULL;
+    }
+    if (ret->address && !is_word(ret->address)) {
+        bad(p, "list: address is not 1 to %u printable characters without spaces",
+            PLUGIN_ANSWER_WORD_MAX);
+        ret->address = NULL;
+    } else if (!ret->address && ret->state == FN_MACHINE_READY) {
+        bad(p, "list: a machine that is ready has no address");
+    }
+    if (ret->state < FN_MACHINE_STARTING || ret->state > FN_MACHINE_GONE) {
+        bad(p, "list: state, got %u; expected FN_MACHINE_*", ret->state);
+    }
+    if (ret->capacity_mb > PLUGIN_ANSWER_MB_MAX) {
+        bad(p, "list: capacity_mb, got %llu; expected at most %llu",
+            (unsigned long long)ret->capacity_mb, PLUGIN_ANSWER_MB_MAX);
+    }
+    return 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void count_twice(struct plugin *p, const char *what, const char **texts, uint32_t n)
+{
+    qsort(texts, n, sizeof(*texts), by_text);
+    for (uint32_t i = 1; i < n; i++) {
+        if (strcmp(texts[i - 1], texts[i]) == 0) {
+            bad(p, "list: %s %.64s stands in it twice", what, texts[i]);
+        }
+    }
+}
+
+void plugin_answer_machines(struct plugin *p, const struct fn_machine *list, uint32_t n,
+                            const char **scratch)
+{
+    uint32_t ids = 0;
+    uint32_t addresses = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (list[i].id && list[i].state != FN_MACHINE_GONE) {
+            scratch[ids++] = list[i].id;
+        }
+    }
+    count_twice(p, "id", scratch, ids);
+    for (uint32_t i = 0; i < n; i++) {
+        if (list[i].address && list[i].state != FN_MACHINE_GONE) {
+            scratch[addresses++] = list[i].address;
+        }
+    }
+    count_twice(p, "address", scratch, addresses);
+}
+
+int plugin_answer_accepted(struct plugin *p, uint32_t asked, uint32_t accepted,
+                           struct fn_error *reterr)
+{
+    if (accepted <= asked) {
+        return 0;
+    }
+    bad(p, "provision: accepted, got %u; expected at most the %u asked for", accepted, asked);
+    return err_set(reterr, FN_E_INTERNAL, "accepted %u of %u machines", accepted, asked);
+}
+
+/* ---- drivers --------------------------------------------------------------------------------- */
+
+struct fn_exit plugin_answer_exit(struct plugin *p, const struct fn_exit *said)
+{
+    struct fn_exit e = { .size = sizeof(e), .reason = FN_EXIT_CODE, .status = -1 };
+
+    if (!said || said->size < EXIT_SIZE_MIN) {
+        bad(p, "fn.driver.exited: not an exit of ABI 1.0");
+    } else if (said->reason < FN_EXIT_CODE || said->reason > FN_EXIT_REMOVED) {
+        bad(p, "fn.driver.exited: reason, got %u; expected FN_EXIT_*", said->reason);
+    } else {
+        e.reason = said->reason;
+        e.status = said->status;
+    }
+    return e;
+}
+
+bool plugin_answer_output(struct plugin *p, uint32_t fd, const void *data, size_t len)
+{
+    if (fd != 1 && fd != 2) {
+        bad(p, "fn.driver.output: fd, got %u; expected 1 or 2", fd);
+    } else if (len > PLUGIN_ANSWER_OUTPUT_MAX) {
+        bad(p, "fn.driver.output: length, got %zu; expected at most %u", len,
+            PLUGIN_ANSWER_OUTPUT_MAX);
+    } else if (!data && len > 0) {
+        bad(p, "fn.driver.output: %zu bytes at NULL", len);
+    } else {
+        return len > 0;
+    }
+    return false;
+}
+
+/* ---- predictors ------------------------------------------------------------------------------ */
+
+int plugin_answer_desired(struct plugin *p, int r, uint64_t mb)
+{
+    r = plugin_answer_result(p, "predict", r, 0, NULL);
+    if (r == 0 && mb > PLUGIN_ANSWER_MB_MAX) {
+        bad(p, "predict: got %llu MB; expected at most %llu", (unsigned long long)mb,
+            PLUGIN_ANSWER_MB_MAX);
+        return FN_E_INTERNAL;
+    }
+    return r;
+}
