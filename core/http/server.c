@@ -59,32 +59,38 @@ void peer_count_release(struct http_server *s, struct peer_count *p)
 
 /* ---- accepting ------------------------------------------------------------------------------ */
 
-/* Answers without a struct conn and closes. What the client sent already is read and thrown away:
- * closing over unread input would turn the answer into a reset. */
+void server_send_last(struct http_server *s, int fd, const struct buf *answer)
+{
+    if (send(fd, answer->data, answer->len, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+        shutdown(fd, SHUT_WR);
+        while (recv(fd, s->scratch, sizeof(s->scratch), MSG_DONTWAIT) > 0) {
+        }
+    }
+}
+
+/* Answers without a struct conn and closes; under TLS there is nobody who could read it. */
 static void turn_away(struct http_server *s, int fd, int status, const char *text)
 {
     struct refusal r;
     struct buf b = BUF_INIT(0);
 
-    refuse(&r, status, "%s", text);
-    answer_refusal(s, &b, &r);
-    if (send(fd, b.data, b.len, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
-        shutdown(fd, SHUT_WR);
-        while (recv(fd, s->scratch, sizeof(s->scratch), MSG_DONTWAIT) > 0) {
-        }
+    if (!s->config.identity) {
+        refuse(&r, status, "%s", text);
+        answer_refusal(s, &b, &r);
+        server_send_last(s, fd, &b);
+        buf_finish(&b);
     }
     close(fd);
-    buf_finish(&b);
 }
 
-static void log_gated(struct http_server *s, struct log_gate *g, const char *text,
-                      const char *peer)
+void log_gated(struct http_server *s, struct log_gate *g, const char *text, const char *peer,
+               const char *key, const char *value)
 {
     uint32_t suppressed;
 
     if (log_gate_open(g, env_now_ns(s->env), LOG_INTERVAL_NS, 1, &suppressed)) {
         log_warn(text, "listen", s->config.listen, "peer", peer, "suppressed",
-                 log_num(suppressed));
+                 log_num(suppressed), key ? key : "error", value);
     }
 }
 
@@ -98,19 +104,20 @@ static void admit(struct http_server *s, int fd, const struct sockaddr_storage *
     net_peer_text((const struct sockaddr *)addr, peer, sizeof(peer));
     address_key(addr, key);
     if (s->config.owner_only && !net_peer_is_owner(fd)) {
-        log_gated(s, &s->foreign_gate, "another user was turned away", peer);
+        log_gated(s, &s->foreign_gate, "another user was turned away", peer, NULL, NULL);
         turn_away(s, fd, 403, "HTTP117 this socket is for the user of the node and root");
         return;
     }
     if (limits->connections_max && s->conns_n >= limits->connections_max) {
-        log_gated(s, &s->full_gate, "too many connections", peer);
+        log_gated(s, &s->full_gate, "too many connections", peer, NULL, NULL);
         turn_away(s, fd, 503, "HTTP116 too many connections to this node");
         return;
     }
     if (addr->ss_family != AF_UNIX) {
         p = peer_count_take(s, key);
         if (!p || (limits->connections_per_ip_max && p->n > limits->connections_per_ip_max)) {
-            log_gated(s, &s->full_gate, "too many connections from one address", peer);
+            log_gated(s, &s->full_gate, "too many connections from one address", peer, NULL,
+                      NULL);
             turn_away(s, fd, 429, "HTTP116 too many connections from this address");
             peer_count_release(s, p);
             return;
@@ -144,7 +151,7 @@ static void on_resume(struct env_timer *t)
  * full backlog does not keep the loop spinning. fd < 0 = none. */
 static void starve(struct http_server *s, int fd)
 {
-    log_gated(s, &s->starved_gate, "out of descriptors, accepting is paused", NULL);
+    log_gated(s, &s->starved_gate, "out of descriptors, accepting is paused", NULL, NULL, NULL);
     if (fd >= 0) {
         turn_away(s, fd, 503, "HTTP116 this node is out of descriptors");
     }
@@ -249,6 +256,9 @@ int http_server_create(struct loop *loop, const struct http_server_config *confi
     s->loop = loop;
     s->env = loop_env(loop);
     s->config = *config;
+    s->config.identity = config->identity && !net_identity_is_plain(config->identity)
+                             ? net_identity_ref(config->identity)
+                             : NULL;
     http_server_set_limits(s, &config->limits);
     s->resume.cb = on_resume;
     TAILQ_INIT(&s->conns);
@@ -256,6 +266,7 @@ int http_server_create(struct loop *loop, const struct http_server_config *confi
     r = net_bind(config->listen, config->owner_only, &s->listen.fd, &s->unix_path, &s->port,
                  reterr);
     if (r < 0) {
+        net_identity_unref(s->config.identity);
         free(s);
         return r;
     }
@@ -282,7 +293,8 @@ void http_server_drain(struct http_server *s)
     listen_stop(s);
     for (struct conn *c = TAILQ_FIRST(&s->conns); c; c = next) {
         next = TAILQ_NEXT(c, link);
-        if (c->state == CONN_HEAD && c->in.len == 0 && c->busy == 0) {
+        if (c->state == CONN_SHAKE ||
+            (c->state == CONN_HEAD && c->in.len == 0 && c->busy == 0)) {
             conn_destroy(c);
         }
     }
@@ -315,6 +327,7 @@ void http_server_destroy(struct http_server *s)
         close(s->reserve_fd);
     }
     buf_finish(&s->head);
+    net_identity_unref(s->config.identity);
     free(s->unix_path);
     free((char *)(uintptr_t)s->config.listen);
     free(s);

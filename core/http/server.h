@@ -11,6 +11,7 @@
 #include <base/headers.h>
 #include <base/log.h>
 #include <loop/loop.h>
+#include <net/tls.h>
 
 struct http_server;
 struct http_request;
@@ -38,6 +39,7 @@ struct http_server_config {
     struct http_limits limits;
     struct budget *bodies; /* borrowed; memory of all bodies */
     bool owner_only; /* "unix:" only: mode 0600, and peers are this user or root (SO_PEERCRED) */
+    struct net_identity *identity; /* ref taken; NULL or plain: HTTP, else HTTPS */
     /* A complete request. The handler sets req->ud and req callbacks, answers now or later. */
     void (*on_request)(void *ud, struct http_request *req);
     void *ud;

@@ -12,19 +12,17 @@
  * Requests that were read ahead are still served first. */
 #include <http/server_int.h>
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define RATE_GRACE_PART 6 /* of the body deadline passes before the rate counts: 10 s of 60 s */
 #define RATE_GRACE_NS   (10 * ENV_S) /* without a body deadline */
 #define RATE_CHECK_NS   ENV_S
 #define TLS_HANDSHAKE   0x16
-#define LOG_INTERVAL_NS (10 * ENV_S)
+#define SHAKE_NS        (10 * ENV_S) /* without a limit for headers */
 
 static void feed(struct conn *c, const char *data, size_t len);
 
@@ -102,7 +100,8 @@ static void on_timer(struct env_timer *t)
     int64_t now = now_ns(c);
 
     if (c->stall_ns != 0 && now >= c->stall_ns) {
-        log_info("client does not read its answer, connection reset", "peer", c->peer);
+        log_info("client does not read its answer, connection reset", "peer",
+                 net_io_peer(c->io));
         conn_reset(c);
         return;
     }
@@ -153,15 +152,20 @@ static void conn_free(struct conn *c)
     free(c);
 }
 
-void conn_destroy(struct conn *c)
+/* cut: with a reset, so that nothing looks whole. */
+static void conn_end(struct conn *c, bool cut)
 {
     struct http_server *s = c->s;
 
     let_go(c);
     env_timer_clear(s->env, &c->timer);
     env_undefer(s->env, &c->later);
-    loop_fd_remove(s->loop, &c->w);
-    close(c->w.fd);
+    if (cut) {
+        net_io_reset(c->io);
+    } else {
+        net_io_close(c->io);
+    }
+    c->io = NULL;
     TAILQ_REMOVE(&s->conns, c, link);
     s->conns_n--;
     peer_count_release(s, c->peer_count);
@@ -172,22 +176,29 @@ void conn_destroy(struct conn *c)
     }
 }
 
-void conn_gone(struct conn *c)
+void conn_destroy(struct conn *c)
+{
+    conn_end(c, false);
+}
+
+static void conn_lost(struct conn *c, bool cut)
 {
     struct request *q = let_go(c);
 
-    conn_destroy(c);
+    conn_end(c, cut);
     if (q && q->pub.on_gone) {
         q->pub.on_gone(&q->pub);
     }
 }
 
+void conn_gone(struct conn *c)
+{
+    conn_lost(c, false);
+}
+
 void conn_reset(struct conn *c)
 {
-    struct linger hard = { .l_onoff = 1, .l_linger = 0 };
-
-    setsockopt(c->w.fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
-    conn_gone(c);
+    conn_lost(c, true);
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -195,9 +206,9 @@ void conn_reset(struct conn *c)
 static void want_events(struct conn *c)
 {
     bool answering = c->state == CONN_CALL || c->state == CONN_FLUSH;
-    bool read = !c->eof && !(answering && c->in.len >= PIPELINE_MAX);
 
-    loop_fd_set(c->s->loop, &c->w, (read ? LOOP_READ : 0) | (c->full ? LOOP_WRITE : 0));
+    c->reading = !c->eof && !(answering && c->in.len >= PIPELINE_MAX);
+    net_io_want_read(c->io, c->reading);
 }
 
 static void mark_broken(struct conn *c)
@@ -223,10 +234,33 @@ static void note_written(struct conn *c, size_t written, size_t of_out)
         if (c->out.cap > SMALL_BUF_KEPT) {
             buf_finish(&c->out);
         }
+    }
+    if (conn_is_flushed(c)) {
         c->stall_ns = 0;
     } else if (written > 0 || c->stall_ns == 0) {
         c->stall_ns = after(c, c->s->config.limits.write_stall_ns);
         arm(c);
+    }
+}
+
+/* Until the socket says no, which is when it begins to tell that it takes bytes again. Under TLS
+ * the last record may wait for it although all bytes were taken. */
+static void write_rest(struct conn *c)
+{
+    while (!c->full && !c->broken && conn_pending(c) > 0) {
+        struct iovec iov = { c->out.data + c->out_off, conn_pending(c) };
+        ssize_t n = net_io_writev(c->io, &iov, 1);
+
+        c->full = n == NET_AGAIN;
+        if (n == NET_ERROR) {
+            mark_broken(c);
+        } else {
+            note_written(c, n > 0 ? (size_t)n : 0, n > 0 ? (size_t)n : 0);
+        }
+    }
+    if (!c->full && !c->broken && net_io_writev(c->io, NULL, 0) == NET_AGAIN) {
+        c->full = true;
+        note_written(c, 0, 0);
     }
 }
 
@@ -236,7 +270,6 @@ void conn_push(struct conn *c, const void *a, size_t a_len, const void *b, size_
     struct iovec iov[3] = { { c->out.data ? c->out.data + c->out_off : NULL, pending },
                             { (void *)(uintptr_t)a, a_len },
                             { (void *)(uintptr_t)b, b_len } };
-    struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 3 };
     size_t n = 0;
     ssize_t r;
 
@@ -244,11 +277,12 @@ void conn_push(struct conn *c, const void *a, size_t a_len, const void *b, size_
         return;
     }
     if (!c->full) {
-        r = sendmsg(c->w.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (r < 0 && errno != EAGAIN && errno != EINTR) {
+        r = net_io_writev(c->io, iov, 3);
+        if (r == NET_ERROR) {
             mark_broken(c);
             return;
         }
+        c->full = r == NET_AGAIN;
         n = r > 0 ? (size_t)r : 0;
     }
     if (n < pending + a_len) {
@@ -262,10 +296,7 @@ void conn_push(struct conn *c, const void *a, size_t a_len, const void *b, size_
         conn_put(c, (const char *)b + done, b_len - done);
     }
     note_written(c, n, n < pending ? n : pending);
-    if (c->full != (conn_pending(c) > 0)) {
-        c->full = !c->full;
-        want_events(c);
-    }
+    write_rest(c);
 }
 
 void conn_flush(struct conn *c)
@@ -279,7 +310,7 @@ static void start_linger(struct conn *c)
 {
     c->state = CONN_LINGER;
     buf_finish(&c->in);
-    shutdown(c->w.fd, SHUT_WR);
+    net_io_end(c->io);
     set_deadline(c, after(c, LINGER_NS));
     want_events(c);
 }
@@ -311,7 +342,7 @@ void conn_answered(struct conn *c)
     c->req = NULL;
     c->state = CONN_FLUSH;
     conn_flush(c);
-    if (!c->broken && conn_pending(c) == 0) {
+    if (!c->broken && conn_is_flushed(c)) {
         next_request(c);
     }
 }
@@ -323,9 +354,9 @@ static void after_flush(struct conn *c)
 
     if (c->broken) {
         conn_gone(c);
-    } else if (conn_pending(c) == 0 && c->state == CONN_FLUSH) {
+    } else if (conn_is_flushed(c) && c->state == CONN_FLUSH) {
         next_request(c);
-    } else if (conn_pending(c) == 0 && c->state == CONN_CALL && q->wants_writable) {
+    } else if (conn_is_flushed(c) && c->state == CONN_CALL && q->wants_writable) {
         q->wants_writable = false;
         if (q->pub.on_writable) {
             q->pub.on_writable(&q->pub);
@@ -349,7 +380,7 @@ void conn_refuse(struct conn *c, const struct refusal *r)
 {
     struct buf b = BUF_INIT(0);
 
-    log_debug("request refused", "peer", c->peer, "reason", r->text);
+    log_debug("request refused", "peer", net_io_peer(c->io), "reason", r->text);
     if (c->req) {
         c->req->c = NULL;
         request_free(c->req);
@@ -444,16 +475,6 @@ static struct request *request_create(struct conn *c)
     return q;
 }
 
-static void log_tls(struct conn *c)
-{
-    uint32_t suppressed;
-
-    if (log_gate_open(&c->s->tls_gate, now_ns(c), LOG_INTERVAL_NS, 1, &suppressed)) {
-        log_warn("TLS on a plain port", "peer", c->peer, "listen", c->s->config.listen,
-                 "suppressed", log_num(suppressed));
-    }
-}
-
 /* A complete head of `len` bytes; `more` bytes are there behind it. */
 static void on_head(struct conn *c, const char *data, size_t len, size_t more)
 {
@@ -467,10 +488,16 @@ static void on_head(struct conn *c, const char *data, size_t len, size_t more)
             refuse_for_memory(c);
         } else {
             if (data[0] == TLS_HANDSHAKE) {
-                log_tls(c);
+                log_gated(c->s, &c->s->tls_gate, "TLS on a plain port", net_io_peer(c->io), NULL,
+                          NULL);
             }
             conn_refuse(c, &r);
         }
+        return;
+    }
+    if (c->stranger) {
+        refuse(&r, 403, "TLS805 your certificate names none of the peers that are allowed here");
+        conn_refuse(c, &r);
         return;
     }
     q->pub.method = parsed.method;
@@ -480,7 +507,7 @@ static void on_head(struct conn *c, const char *data, size_t len, size_t more)
     q->pub.host = parsed.host;
     q->pub.headers = parsed.headers;
     q->pub.received_ns = now_ns(c);
-    memcpy(q->pub.peer, c->peer, sizeof(c->peer));
+    snprintf(q->pub.peer, sizeof(q->pub.peer), "%s", net_io_peer(c->io));
     q->http10 = parsed.http10;
     q->head_only = strcmp(parsed.method, "HEAD") == 0;
     q->keep_alive = parsed.framing.keep_alive;
@@ -656,10 +683,12 @@ static void on_eof(struct conn *c)
     }
 }
 
-static void on_readable(struct conn *c)
+/* With reading off only a hang-up is told. */
+static void on_readable(void *ud)
 {
+    struct conn *c = ud;
     struct http_server *s = c->s;
-    ssize_t n = recv(c->w.fd, s->scratch, sizeof(s->scratch), MSG_DONTWAIT);
+    ssize_t n = c->reading ? net_io_read(c->io, s->scratch, sizeof(s->scratch)) : NET_ERROR;
 
     if (n > 0 && c->state == CONN_LINGER) {
         linger(c, n);
@@ -667,69 +696,118 @@ static void on_readable(struct conn *c)
         feed(c, s->scratch, (size_t)n);
     } else if (n == 0) {
         on_eof(c);
-    } else if (errno != EAGAIN && errno != EINTR) {
+    } else if (n != NET_AGAIN) {
         conn_gone(c);
     }
 }
 
-/* The socket takes bytes again. false: the connection is no more. */
-static bool on_writable(struct conn *c)
+/* The socket takes bytes again, which counts as progress. */
+static void on_writable(void *ud)
 {
+    struct conn *c = ud;
+
     c->full = false;
-    conn_flush(c);
+    c->stall_ns = 0;
+    write_rest(c);
     c->busy++;
     after_flush(c);
     c->busy--;
     if (c->state == CONN_DEAD) {
         conn_free(c);
-        return false;
+        return;
     }
     want_events(c);
     if (c->state == CONN_HEAD && c->in.len > 0) {
         env_defer(c->s->env, &c->later);
     }
-    return true;
-}
-
-static void on_event(struct loop_fd *w, uint32_t events)
-{
-    struct conn *c = container_of(w, struct conn, w);
-
-    if (events & LOOP_WRITE && c->full && !on_writable(c)) {
-        return;
-    }
-    if (events & LOOP_READ && w->events & LOOP_READ) {
-        on_readable(c);
-    } else if (events & LOOP_READ) {
-        conn_gone(c); /* reading is off: only errors and hang-ups are told */
-    }
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
+static void begin(struct conn *c)
+{
+    static const struct net_io_cb cb = { on_readable, on_writable };
+
+    c->state = CONN_HEAD;
+    c->reading = true;
+    net_io_set(c->io, &cb, c);
+    set_deadline(c, after(c, c->s->config.limits.header_timeout_ns));
+}
+
+/* Somebody who does not know that this port speaks TLS is told so in plain text. */
+static void tell_plain(struct conn *c)
+{
+    struct refusal r;
+    struct buf b = BUF_INIT(0);
+
+    refuse(&r, 400, "HTTP119 this port speaks HTTPS; the request came without TLS");
+    answer_refusal(c->s, &b, &r);
+    server_send_last(c->s, net_io_fd(c->io), &b);
+    buf_finish(&b);
+}
+
+static void on_shaken(void *ud, const char *error)
+{
+    struct conn *c = ud;
+    char name[256];
+
+    if (!error) {
+        c->stranger = !net_io_peer_allowed(c->io, name, sizeof(name));
+        if (c->stranger) {
+            log_gated(c->s, &c->s->stranger_gate,
+                      "TLS805 a client's certificate names none of the peers that are allowed",
+                      net_io_peer(c->io), "name", name);
+        }
+        begin(c);
+        return;
+    }
+    log_gated(c->s, &c->s->tls_gate, "a handshake failed", net_io_peer(c->io), "error", error);
+    if (net_io_peer_is_plain(c->io)) {
+        tell_plain(c);
+    }
+    conn_destroy(c);
+}
+
+static int shake(struct conn *c)
+{
+    int64_t limit_ns = c->s->config.limits.header_timeout_ns;
+    struct net_shake config = { .identity = c->s->config.identity,
+                                .timeout_ms = (limit_ns ? limit_ns : SHAKE_NS) / ENV_MS + 1 };
+
+    c->state = CONN_SHAKE;
+    return net_io_shake(c->io, &config, on_shaken, c, NULL);
+}
+
 void conn_create(struct http_server *s, int fd, const char *peer, struct peer_count *peer_count)
 {
     struct conn *c = calloc(1, sizeof(*c));
+    struct net_io *io;
 
+    if (net_io_create(s->loop, fd, peer, &io, NULL) < 0) {
+        free(c);
+        peer_count_release(s, peer_count);
+        return;
+    }
     if (!c) {
         goto fail;
     }
     c->s = s;
-    c->w = (struct loop_fd){ .fd = fd, .cb = on_event };
+    c->io = io;
     c->timer.cb = on_timer;
     c->later.cb = on_later;
     c->fresh = true;
     c->peer_count = peer_count;
-    snprintf(c->peer, sizeof(c->peer), "%s", peer);
-    if (loop_fd_add(s->loop, &c->w, LOOP_READ, NULL) < 0) {
+    if (s->config.identity && shake(c) < 0) {
         goto fail;
     }
     TAILQ_INSERT_TAIL(&s->conns, c, link);
     s->conns_n++;
-    set_deadline(c, after(c, s->config.limits.header_timeout_ns));
+    if (!s->config.identity) {
+        begin(c);
+    }
     return;
 fail:
+    net_io_close(io);
     free(c);
-    close(fd);
     peer_count_release(s, peer_count);
 }

@@ -6,8 +6,9 @@
  *
  * A connection's states:
  *
- *   HEAD -> BODY -> CALL -> FLUSH -> HEAD | LINGER | gone
+ *   SHAKE -> HEAD -> BODY -> CALL -> FLUSH -> HEAD | LINGER | gone
  *
+ *   SHAKE   under TLS: the handshake runs
  *   HEAD    waits for, or has part of, a request head; idle when `in` is empty
  *   BODY    the head was good, the body is being read; req exists, the handler does not know it yet
  *   CALL    the handler has the request; the answer may be streaming
@@ -23,6 +24,7 @@
 
 #include <http/parse.h>
 #include <http/server.h>
+#include <net/io.h>
 #include <sys/uio.h>
 #include <uthash.h>
 
@@ -34,7 +36,15 @@
 #define DATE_BYTES     40
 #define SMALL_BUF_KEPT 4096
 
-enum conn_state { CONN_HEAD, CONN_BODY, CONN_CALL, CONN_FLUSH, CONN_LINGER, CONN_DEAD };
+enum conn_state {
+    CONN_SHAKE,
+    CONN_HEAD,
+    CONN_BODY,
+    CONN_CALL,
+    CONN_FLUSH,
+    CONN_LINGER,
+    CONN_DEAD
+};
 
 struct conn;
 
@@ -63,7 +73,7 @@ struct peer_count {
 };
 
 struct conn {
-    struct loop_fd w;
+    struct net_io *io;
     struct http_server *s;
     TAILQ_ENTRY(conn) link;
     struct peer_count *peer_count; /* NULL for unix sockets */
@@ -71,6 +81,8 @@ struct conn {
     struct env_task later;
     enum conn_state state;
     uint32_t busy;     /* our functions on the stack that use it after calling out */
+    bool reading;      /* wants to read */
+    bool stranger;     /* its certificate names no peer */
     bool broken;       /* a write failed */
     bool full;         /* the socket took less than it was given */
     bool eof;          /* the client sends nothing more */
@@ -90,7 +102,6 @@ struct conn {
     uint64_t body_left;
     int64_t body_deadline_ns;
     uint64_t lingered_bytes;
-    char peer[64];
 };
 
 TAILQ_HEAD(conn_list, conn);
@@ -110,7 +121,7 @@ struct http_server {
     struct conn_list conns;
     uint32_t conns_n;
     struct peer_count *peers;
-    struct log_gate full_gate, starved_gate, tls_gate, foreign_gate;
+    struct log_gate full_gate, starved_gate, tls_gate, foreign_gate, stranger_gate;
     int64_t date_until_ns;
     char date[DATE_BYTES];
     struct buf head; /* scratch of answer heads */
@@ -119,6 +130,12 @@ struct http_server {
 
 /* server.c */
 void server_conn_closed(struct http_server *s); /* a descriptor became free */
+/* An answer in plain text to a connection that gets no struct request; what the client sent is read
+ * and thrown away: closing over unread input would turn the answer into a reset. */
+void server_send_last(struct http_server *s, int fd, const struct buf *answer);
+/* At most one line in 10 s. peer, key and value may be NULL. */
+void log_gated(struct http_server *s, struct log_gate *g, const char *text, const char *peer,
+               const char *key, const char *value);
 
 /* server_conn.c */
 /* Takes the descriptor; closes it when out of memory. */
@@ -134,6 +151,11 @@ void conn_refuse(struct conn *c, const struct refusal *r);
 static inline size_t conn_pending(const struct conn *c)
 {
     return c->out.len - c->out_off;
+}
+/* Everything is the kernel's. */
+static inline bool conn_is_flushed(const struct conn *c)
+{
+    return conn_pending(c) == 0 && !c->full;
 }
 void peer_count_release(struct http_server *s, struct peer_count *p);
 

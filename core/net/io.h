@@ -72,6 +72,8 @@ struct net_shake {
  * FN_E_EXHAUSTED; FN_E_INVALID: the identity has no certificate for a server. */
 int net_io_shake(struct net_io *io, const struct net_shake *shake,
                  void (*done)(void *ud, const char *error), void *ud, struct fn_error *reterr);
+/* After a handshake that failed: the peer sent an HTTP request without TLS. */
+bool net_io_peer_is_plain(const struct net_io *io);
 
 /* ---- dialling -------------------------------------------------------------------------------- */
 

@@ -72,6 +72,7 @@ static void step(struct shaking *s)
     } else if (e == SSL_ERROR_WANT_WRITE) {
         loop_fd_set(io->loop, &io->w, LOOP_WRITE);
     } else {
+        io->plain_peer = ERR_GET_REASON(ERR_peek_error()) == SSL_R_HTTP_REQUEST;
         io_tls_reason(io, text, sizeof(text));
         finish(s, text);
     }
@@ -137,6 +138,11 @@ static bool dress(struct net_io *io, const struct net_shake *shake, SSL_CTX *ctx
     }
     SSL_set_connect_state(io->ssl);
     return expect(io, shake->name);
+}
+
+bool net_io_peer_is_plain(const struct net_io *io)
+{
+    return io->plain_peer;
 }
 
 int net_io_shake(struct net_io *io, const struct net_shake *shake,

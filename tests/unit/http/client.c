@@ -1,8 +1,12 @@
 #include "client.h"
 
+#include "../net/certs.h"
+
 #include <errno.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +17,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#define FDS_MAX 64
+
 struct fixture fx;
+
+static SSL *ssl_of[FDS_MAX]; /* by descriptor */
 
 struct stream {
     struct http_request *req;
@@ -164,6 +172,7 @@ void server_start(const char *listen, const struct http_limits *limits)
     struct http_server_config config = { .listen = listen,
                                          .limits = *limits,
                                          .bodies = &fx.bodies,
+                                         .identity = fx.identity,
                                          .on_request = on_request };
     struct fn_error err = ERR_INIT;
     char address[80];
@@ -206,10 +215,83 @@ int dial(void)
     return fd;
 }
 
+static X509 *cert_of(const char *pem)
+{
+    BIO *bio = BIO_new_mem_buf(pem, -1);
+    X509 *cert = PEM_read_bio_X509(bio, NULL, NULL, NULL);
+
+    BIO_free(bio);
+    return cert;
+}
+
+static void show(SSL_CTX *ctx, const struct pair *mine)
+{
+    BIO *bio = BIO_new_mem_buf(mine->key, -1);
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
+    X509 *cert = cert_of(mine->cert);
+
+    ck_assert_int_eq(SSL_CTX_use_certificate(ctx, cert), 1);
+    ck_assert_int_eq(SSL_CTX_use_PrivateKey(ctx, key), 1);
+    EVP_PKEY_free(key);
+    X509_free(cert);
+    BIO_free(bio);
+}
+
+int dial_tls(const char *ca, const struct pair *mine)
+{
+    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    X509 *root = cert_of(ca);
+    int fd = dial();
+    SSL *ssl;
+
+    ck_assert_int_lt(fd, FDS_MAX);
+    X509_STORE_add_cert(SSL_CTX_get_cert_store(ctx), root);
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+    if (mine) {
+        show(ctx, mine);
+    }
+    ssl = SSL_new(ctx);
+    SSL_set_fd(ssl, fd);
+    ssl_of[fd] = ssl;
+    if (SSL_connect(ssl) != 1) {
+        hang_up(fd);
+        fd = -1;
+    }
+    SSL_CTX_free(ctx);
+    X509_free(root);
+    return fd;
+}
+
+void hang_up(int fd)
+{
+    if (ssl_of[fd]) {
+        SSL_free(ssl_of[fd]);
+        ssl_of[fd] = NULL;
+    }
+    close(fd);
+}
+
+/* As recv(2): 0 is an end that was told, -1 one that was not. */
+static ssize_t take(int fd, void *buf, size_t cap)
+{
+    SSL *ssl = fd < FDS_MAX ? ssl_of[fd] : NULL;
+    int n;
+
+    if (!ssl) {
+        return recv(fd, buf, cap, 0);
+    }
+    n = SSL_read(ssl, buf, (int)cap);
+    return n > 0 ? n : SSL_get_error(ssl, n) == SSL_ERROR_ZERO_RETURN ? 0 : -1;
+}
+
 void send_all(int fd, const void *data, size_t len)
 {
     const char *p = data;
 
+    if (fd < FDS_MAX && ssl_of[fd]) {
+        SSL_write(ssl_of[fd], data, (int)len);
+        return;
+    }
     while (len > 0) {
         ssize_t n = send(fd, p, len, MSG_NOSIGNAL);
 
@@ -244,7 +326,7 @@ char *read_to_end(int fd, size_t *ret_len)
     do {
         p = buf_reserve(&b, 65536);
         ck_assert_ptr_nonnull(p);
-        n = recv(fd, p, 65536, 0);
+        n = take(fd, p, 65536);
         b.len += n > 0 ? (size_t)n : 0;
     } while (n > 0);
     buf_text(&b);
@@ -259,7 +341,7 @@ static bool read_line(int fd, struct buf *b)
     char c;
 
     do {
-        if (recv(fd, &c, 1, 0) != 1) {
+        if (take(fd, &c, 1) != 1) {
             return false;
         }
         buf_add(b, &c, 1);
@@ -271,7 +353,7 @@ static bool read_n(int fd, struct buf *b, size_t n)
 {
     while (n > 0) {
         char *p = buf_reserve(b, n);
-        ssize_t r = recv(fd, p, n, 0);
+        ssize_t r = take(fd, p, n);
 
         if (r <= 0) {
             return false;

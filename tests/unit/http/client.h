@@ -26,6 +26,7 @@ struct fixture {
     struct budget bodies;
     pthread_t thread;
     char unix_path[64];
+    struct net_identity *identity; /* NULL: plain HTTP */
     atomic_int requests;
     atomic_int gone;
     atomic_int ended; /* streams that came to their end */
@@ -40,6 +41,11 @@ void server_start(const char *listen, const struct http_limits *limits);
 void server_stop(void);
 
 int dial(void); /* a connection to the server */
+/* The same under TLS; the functions below know it by its descriptor. mine NULL: no certificate. -1:
+ * the handshake failed. */
+struct pair;
+int dial_tls(const char *ca, const struct pair *mine);
+void hang_up(int fd); /* closes either kind */
 void send_all(int fd, const void *data, size_t len);
 void send_text(int fd, const char *text);
 /* Until the server has read everything (unix sockets). */
