@@ -7,6 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { after } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { request } from './http.mjs'
 
@@ -52,6 +53,10 @@ export async function until(what, cond, timeoutMs = 10_000) {
   }
 }
 
+// What a failed test left running ends with its file, which could not end otherwise.
+const running = new Set()
+if (process.env.NODE_TEST_CONTEXT) after(() => Promise.all([...running].map((fnd) => fnd.kill())))
+
 export class Fnd {
   constructor(name, port, dir) {
     Object.assign(this, { name, port, dir, log: '', exit: null })
@@ -79,12 +84,14 @@ export class Fnd {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     this.pid = this.child.pid
+    running.add(this)
     for (const stream of [this.child.stdout, this.child.stderr]) {
       stream.on('data', (data) => { this.log += data })
     }
     this.ended = new Promise((resolve) => {
       this.child.once('close', (code, signal) => {
         this.exit = { code, signal }
+        running.delete(this)
         resolve(this.exit)
       })
     })
