@@ -761,8 +761,12 @@ static void on_shaken(void *ud, const char *error)
         begin(c);
         return;
     }
-    log_gated(c->s, &c->s->tls_gate, "a handshake failed", net_io_peer(c->io), "error", error);
-    if (net_io_peer_is_plain(c->io)) {
+    if (net_io_shake_failure(c->io) == NET_SHAKE_HUNG_UP) {
+        log_debug("a handshake was left", "peer", net_io_peer(c->io));
+    } else {
+        log_gated(c->s, &c->s->tls_gate, "a handshake failed", net_io_peer(c->io), "error", error);
+    }
+    if (net_io_shake_failure(c->io) == NET_SHAKE_PLAIN_HTTP) {
         tell_plain(c);
     }
     conn_destroy(c);

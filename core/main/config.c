@@ -277,8 +277,8 @@ static void check_runner(struct config *c, struct conf_problems *p)
     }
 }
 
-static void check_tls_name(struct config *c, const char *key, const char *name,
-                           struct conf_problems *p)
+static void check_tls_name(struct config *c, enum config_section section, const char *key,
+                           const char *name, struct conf_problems *p)
 {
     const char *names[65] = { NULL };
     const char *nearest;
@@ -290,28 +290,48 @@ static void check_tls_name(struct config *c, const char *key, const char *name,
         names[i] = c->tls[i].name;
     }
     nearest = conf_nearest(name, names);
-    refuse(c, SECTION_GRPC, key, name,
+    refuse(c, section, key, name,
            arena_printf(&c->priv->arena, "the name of an entry of tls:%s%s",
                         nearest ? ", such as " : "", nearest ? nearest : ""),
            p);
 }
 
 /* The seed's names need no mention. */
-static const char *tls_or_seed(const struct config *c, const char *name, const char *seed)
+static const char *or_seed(const struct config *c, const char *name, const char *seed)
 {
-    name = name ? name : c->grpc->tls;
     return name ? name : config_tls_find(c, seed) ? seed : NULL;
+}
+
+/* gRPC C core looks at no revocation lists: who asks for them must not believe that it does. */
+static void check_no_list(struct config *c, const char *key, const char *name,
+                          struct conf_problems *p)
+{
+    const struct config_tls *t = name ? config_tls_find(c, name) : NULL;
+
+    if (t && t->crl && config_section_applies(c, SECTION_GRPC)) {
+        refuse(c, SECTION_GRPC, key, name, "an entry without crl, which gRPC does not look at", p);
+    }
 }
 
 static void check_tls(struct config *c, struct conf_problems *p)
 {
     struct config_grpc *grpc = c->priv->values[SECTION_GRPC]->data;
+    struct config_http *http = c->priv->values[SECTION_HTTP]->data;
+    const struct config_tls *web;
 
-    check_tls_name(c, "tls", grpc->tls, p);
-    check_tls_name(c, "server_tls", grpc->server_tls, p);
-    check_tls_name(c, "client_tls", grpc->client_tls, p);
-    grpc->server_tls = tls_or_seed(c, grpc->server_tls, "TLSGRPCServer");
-    grpc->client_tls = tls_or_seed(c, grpc->client_tls, "TLSGRPCClient");
+    check_tls_name(c, SECTION_GRPC, "tls", grpc->tls, p);
+    check_tls_name(c, SECTION_GRPC, "server_tls", grpc->server_tls, p);
+    check_tls_name(c, SECTION_GRPC, "client_tls", grpc->client_tls, p);
+    check_tls_name(c, SECTION_HTTP, "tls", http->tls, p);
+    grpc->server_tls = or_seed(c, grpc->server_tls ? grpc->server_tls : grpc->tls, "TLSGRPCServer");
+    grpc->client_tls = or_seed(c, grpc->client_tls ? grpc->client_tls : grpc->tls, "TLSGRPCClient");
+    http->tls = or_seed(c, http->tls, "TLSWebServer");
+    check_no_list(c, "server_tls", grpc->server_tls, p);
+    check_no_list(c, "client_tls", grpc->client_tls, p);
+    web = http->tls ? config_tls_find(c, http->tls) : NULL;
+    if (web && !web->cert) {
+        refuse(c, SECTION_HTTP, "tls", http->tls, "an entry with cert and key", p);
+    }
 }
 
 /* Without a file a node that cannot know any function is a mistake, as it is upstream. */
@@ -418,6 +438,14 @@ const struct fn_opt config_tls_opts[] = {
       .max = 1024,
       .flags = FN_OPT_MAY_BE_ABSENT,
       AT(ca) },
+    { .key = "crl",
+      .doc = "PEM file with the current revocation lists of all authorities in ca; peers whose "
+             "certificates they name are refused, and all peers once a list has ended.",
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = 1024,
+      .flags = FN_OPT_MAY_BE_ABSENT,
+      AT(crl) },
     { .key = "server_name",
       .doc = "Name that servers' certificates must have, instead of that of their address.",
       .type = FN_OPT_STR,
@@ -499,6 +527,10 @@ void config_tls_read(struct config *c, struct conf_problems *p)
                          "%s: cert and key; expected both "
                          "or none of them",
                          i->key);
+        }
+        if (t->crl && !t->ca) {
+            conf_problem(p, "CFG704", conf_where(c->priv->file, i),
+                         "%s: crl without ca; expected the authorities whose lists it has", i->key);
         }
     }
     add_tls_of_variables(c, tls, p);

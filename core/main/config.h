@@ -38,6 +38,7 @@ struct config_http {
     const char *listen; /* "host:port", "[::]:port", ":port", "unix:/path" */
     struct http_limits limits;
     struct cors cors;
+    const char *tls; /* name of an entry of tls:, NULL = plain HTTP */
 };
 
 struct config_grpc {
@@ -162,6 +163,7 @@ struct config_tls {
     const char *cert;
     const char *key;
     const char *ca;
+    const char *crl;
     const char *server_name;
     struct fn_strlist peers;
 };

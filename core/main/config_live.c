@@ -14,7 +14,7 @@ static const struct {
 } live[] = {
     {SECTION_TOP, "plugin_dir drain_timeout", ""},
     {SECTION_LOG, "level", ""},
-    {SECTION_HTTP, "*", "listen"},
+    {SECTION_HTTP, "*", "listen tls"},
     {SECTION_LB, "*", ""},
     {SECTION_PLUGINS, "*", "watchdog audit"},
     {SECTION_RUNNER, "*",
@@ -119,22 +119,31 @@ static bool same_text(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-static void check_tls(const struct config *running, const struct config *next,
-                      struct conf_problems *p)
+static bool same_list(const struct fn_strlist *a, const struct fn_strlist *b)
 {
-    const struct config_tls *a =
-        running->grpc->tls ? config_tls_find(running, running->grpc->tls) : NULL;
-    const struct config_tls *b = a && same_text(running->grpc->tls, next->grpc->tls)
-                                     ? config_tls_find(next, next->grpc->tls)
-                                     : NULL;
+    bool same = a->n == b->n;
 
-    if (!b) {
-        return; /* none, or grpc.tls itself was told */
+    for (uint64_t i = 0; same && i < a->n; i++) {
+        same = strcmp(a->items[i], b->items[i]) == 0;
     }
-    if (!same_text(a->cert, b->cert) || !same_text(a->key, b->key) || !same_text(a->ca, b->ca)) {
+    return same;
+}
+
+/* The entry that `was` named and `is` names: what it says belongs to the node. Another name is told
+ * as an option of its own. */
+static void check_entry(const struct config *running, const struct config *next, const char *was,
+                        const char *is, const char *user, struct conf_problems *p)
+{
+    const struct config_tls *a = was && is && strcmp(was, is) == 0 ? config_tls_find(running, was)
+                                                                   : NULL;
+    const struct config_tls *b = a ? config_tls_find(next, is) : NULL;
+
+    if (b && (!same_text(a->cert, b->cert) || !same_text(a->key, b->key) ||
+              !same_text(a->ca, b->ca) || !same_text(a->crl, b->crl) ||
+              !same_text(a->server_name, b->server_name) || !same_list(&a->peers, &b->peers))) {
         conf_problem(p, "CFG720", NULL,
-                     "tls.%s cannot change while the node runs: gRPC uses it; restart the node",
-                     b->name);
+                     "tls.%s cannot change while the node runs: %s uses it; restart the node",
+                     b->name, user);
     }
 }
 
@@ -146,8 +155,14 @@ void config_check_live(const struct config *running, const struct config *next,
             check_section(running, next, s, p);
         }
     }
+    check_entry(running, next, running->http->tls, next->http->tls, "http", p);
     if (config_section_applies(running, SECTION_GRPC)) {
-        check_tls(running, next, p);
+        check_entry(running, next, running->grpc->server_tls, next->grpc->server_tls, "gRPC", p);
+        check_entry(running, next, running->grpc->client_tls,
+                    same_text(running->grpc->server_tls, running->grpc->client_tls)
+                        ? NULL
+                        : next->grpc->client_tls,
+                    "gRPC", p);
     }
 }
 

@@ -68,6 +68,9 @@ static const struct fn_opt log_opts[] = {
 static const struct fn_opt http_opts[] = {
     OPT("listen", STR, AT(listen), ":8080", 1, 256,
         "Address of the HTTP port: host:port, [ipv6]:port, :port or unix:/path."),
+    OPT_ABSENT("tls", STR, AT(tls), 1, 64,
+               "Name of the entry of tls: that makes it HTTPS; when absent an entry named "
+               "TLSWebServer, else plain HTTP."),
     OPT("header_max", BYTES, AT(limits.header_bytes_max), "32KiB", 1 * KIB, 1 * MIB,
         "Size of a request's header block; upstream allows 1 MiB."),
     OPT("headers_max", INT, AT(limits.headers_max), "100", 1, 10000,

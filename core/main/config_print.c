@@ -90,6 +90,9 @@ static void print_tls(const struct config *c, struct buf *out)
         if (t->ca) {
             buf_printf(out, "    ca: \"%s\"\n", t->ca);
         }
+        if (t->crl) {
+            buf_printf(out, "    crl: \"%s\"\n", t->crl);
+        }
         if (t->server_name) {
             buf_printf(out, "    server_name: \"%s\"\n", t->server_name);
         }
@@ -179,7 +182,7 @@ static void reference_sections(struct buf *out)
 static void reference_lists(struct buf *out)
 {
     buf_add_str(out,
-                "## `tls:`\n\nA map of names; `grpc.tls` says which one is used. The variables "
+                "## `tls:`\n\nA map of names; `grpc.tls` and `http.tls` say which one is used. The variables "
                 "`FN_NODE_CERT`, `FN_NODE_CERT_KEY` and `FN_NODE_CERT_AUTHORITY`, all three, "
                 "make an entry of their own and use it.\n\n");
     conf_print_reference(config_tls_opts, NULL, NULL, out);

@@ -12,11 +12,11 @@ static const int64_t alarms_days[] = {30, 7, 1};
 /* Changes whenever one of the files does. */
 static uint64_t stamp_of(const struct config_tls *c)
 {
-    const char *paths[] = { c->cert, c->key, c->ca };
+    const char *paths[] = { c->cert, c->key, c->ca, c->crl };
     uint64_t stamp = 0;
     struct stat st;
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         if (paths[i] && stat(paths[i], &st) == 0) {
             stamp = stamp * 31 + (uint64_t)st.st_mtim.tv_sec * ENV_S +
                     (uint64_t)st.st_mtim.tv_nsec + st.st_ino + (uint64_t)st.st_size;
@@ -31,7 +31,21 @@ static int load(struct node_tls_side *side, int64_t wall_ns, struct tls_files *r
     const struct config_tls *c = side->config;
 
     side->stamp = stamp_of(c);
-    return tls_files_load(c->cert, c->key, c->ca, wall_ns, ret, reterr);
+    return tls_files_load(&(struct tls_paths){ c->cert, c->key, c->ca, c->crl }, wall_ns, ret,
+                          reterr);
+}
+
+/* A list that has ended refuses every peer. */
+static void watch_list(struct node_tls *t, struct node_tls_side *side)
+{
+    int64_t left_ns = side->files.crl_not_after_ns - env_wall_ns(t->env);
+
+    if (side->files.crl_not_after_ns && left_ns < DAY_NS && !side->crl_alarm) {
+        side->crl_alarm = true;
+        log_warn("a revocation list ends soon; no peer is taken after that", "tls",
+                 side->config->name, "crl", side->config->crl, "hours_left",
+                 log_num(left_ns / (3600 * ENV_S)));
+    }
 }
 
 static void watch_expiry(struct node_tls *t, struct node_tls_side *side)
@@ -44,7 +58,11 @@ static void watch_expiry(struct node_tls *t, struct node_tls_side *side)
     int64_t left_ns = side->files.not_after_ns - env_wall_ns(t->env);
     int64_t days = left_ns / DAY_NS;
 
-    if (!side->config || !side->config->cert) {
+    if (!side->config) {
+        return;
+    }
+    watch_list(t, side);
+    if (!side->config->cert) {
         return;
     }
     if (!side->days_left) {
@@ -78,6 +96,32 @@ static int open_side(struct node_tls *t, struct node_tls_side *side, const struc
     return r;
 }
 
+static struct net_tls texts_of(const struct node_tls_side *side)
+{
+    const struct config_tls *c = side->config;
+
+    return (struct net_tls){.cert_pem = side->files.cert_pem,
+                            .key_pem = side->files.key_pem,
+                            .ca_pem = side->files.ca_pem,
+                            .crl_pem = side->files.crl_pem,
+                            .peers = c->peers.items,
+                            .n_peers = (uint32_t)c->peers.n};
+}
+
+static int open_web(struct node_tls *t, struct fn_error *reterr)
+{
+    struct fn_error e = ERR_INIT;
+    struct net_tls tls;
+    int r;
+
+    if (!t->web.config) {
+        return 0;
+    }
+    tls = texts_of(&t->web);
+    r = net_identity_create(&tls, &t->web_identity, &e);
+    return r < 0 ? err_set(reterr, r, "tls.%s: %s", t->web.config->name, e.msg) : 0;
+}
+
 int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
                   struct fn_error *reterr)
 {
@@ -86,7 +130,9 @@ int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
     t->env = env;
     t->config = c;
     r = open_side(t, &t->server, c, c->grpc->server_tls, reterr);
-    return r < 0 ? r : open_side(t, &t->client, c, c->grpc->client_tls, reterr);
+    r = r < 0 ? r : open_side(t, &t->client, c, c->grpc->client_tls, reterr);
+    r = r < 0 ? r : open_side(t, &t->web, c, c->http->tls, reterr);
+    return r < 0 ? r : open_web(t, reterr);
 }
 
 struct rpc_tls node_tls_of(const struct node_tls_side *side)
@@ -155,8 +201,24 @@ static bool look_at(struct node_tls *t, struct node_tls_side *side)
     tls_files_finish(&side->files);
     side->files = fresh;
     side->alarm_days = 0;
+    side->crl_alarm = false;
     log_info("certificates renewed", "tls", side->config->name, "cert", side->config->cert);
     return true;
+}
+
+static void look_at_web(struct node_tls *t)
+{
+    struct fn_error e = ERR_INIT;
+    struct net_tls tls;
+
+    if (look_at(t, &t->web)) {
+        tls = texts_of(&t->web);
+        if (net_identity_renew(t->web_identity, &tls, &e) < 0) {
+            log_error("renewed certificates cannot be used, the old ones stay", "tls",
+                      t->web.config->name, "error", e.msg);
+        }
+    }
+    watch_expiry(t, &t->web);
 }
 
 void node_tls_look(struct node_tls *t)
@@ -174,6 +236,7 @@ void node_tls_look(struct node_tls *t)
     }
     watch_expiry(t, &t->server);
     watch_expiry(t, &t->client);
+    look_at_web(t);
 }
 
 static void on_timer(struct env_timer *timer)
@@ -188,7 +251,7 @@ void node_tls_watch(struct node_tls *t, struct rpc *rpc)
 {
     t->rpc = rpc;
     t->timer.cb = on_timer;
-    if (t->server.config || t->client.config) {
+    if (t->server.config || t->client.config || t->web.config) {
         env_timer_set(t->env, &t->timer, env_now_ns(t->env) + NODE_TLS_POLL_NS);
     }
 }
@@ -197,6 +260,8 @@ void node_tls_close(struct node_tls *t)
 {
     tls_files_finish(&t->server.files);
     tls_files_finish(&t->client.files);
+    tls_files_finish(&t->web.files);
+    net_identity_unref(t->web_identity);
     for (uint32_t i = 0; i < t->n_named; i++) {
         tls_files_finish(&t->named[i].files);
     }

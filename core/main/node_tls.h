@@ -8,6 +8,7 @@
 #include <base/metric.h>
 #include <main/config.h>
 #include <main/tls.h>
+#include <net/tls.h>
 #include <rpc/rpc.h>
 
 #define NODE_TLS_POLL_NS   (5 * ENV_S)
@@ -20,12 +21,14 @@ struct node_tls_side {
     uint64_t stamp; /* of the files on disk */
     struct metric *days_left;
     int64_t alarm_days; /* told last; 0 = nothing yet */
+    bool crl_alarm;     /* told that a revocation list ends */
 };
 
 struct node_tls {
     struct env *env;
     struct rpc *rpc; /* NULL until node_tls_watch() */
-    struct node_tls_side server, client;
+    struct node_tls_side server, client, web;
+    struct net_identity *web_identity; /* of the HTTP port; NULL = plain HTTP */
     struct env_timer timer;
     struct node_tls_side named[NODE_TLS_NAMED_MAX]; /* what plugins asked for by name */
     uint32_t n_named;

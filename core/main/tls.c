@@ -112,14 +112,13 @@ static int check_dates(const char *path, X509 *cert, int64_t wall_ns, struct fn_
     return 0;
 }
 
-static int64_t left_ns(X509 *cert, int64_t wall_ns)
+static int64_t time_left_ns(const ASN1_TIME *until, int64_t wall_ns)
 {
-    time_t now = (time_t)(wall_ns / WALL_S);
-    ASN1_TIME *from = ASN1_TIME_set(NULL, now);
+    ASN1_TIME *from = ASN1_TIME_set(NULL, (time_t)(wall_ns / WALL_S));
     int days = 0, seconds = 0;
 
     if (from) {
-        ASN1_TIME_diff(&days, &seconds, from, X509_get0_notAfter(cert));
+        ASN1_TIME_diff(&days, &seconds, from, until);
         ASN1_TIME_free(from);
     }
     return ((int64_t)days * 86400 + seconds) * WALL_S;
@@ -142,30 +141,146 @@ static int check_pair(const char *cert_path, const char *key_path, struct tls_fi
                     key_path, cert_path, subject);
     } else {
         r = check_dates(cert_path, cert, wall_ns, reterr);
-        t->not_after_ns = wall_ns + left_ns(cert, wall_ns);
+        t->not_after_ns =
+            wall_ns + time_left_ns(X509_get0_notAfter(cert), wall_ns);
     }
     X509_free(cert);
     EVP_PKEY_free(key);
     return r;
 }
 
-int tls_files_load(const char *cert_path, const char *key_path, const char *ca_path,
-                   int64_t wall_ns, struct tls_files *ret, struct fn_error *reterr)
+/* ---- revocation lists ------------------------------------------------------------------------ */
+
+static STACK_OF(X509) *parse_certs(const char *pem)
+{
+    STACK_OF(X509) *all = sk_X509_new_null();
+    BIO *bio = BIO_new_mem_buf(pem, -1);
+    X509 *cert;
+
+    while (all && bio && (cert = PEM_read_bio_X509(bio, NULL, NULL, NULL))) {
+        if (!sk_X509_push(all, cert)) {
+            X509_free(cert);
+        }
+    }
+    BIO_free(bio);
+    return all;
+}
+
+static X509 *issuer_of(const X509_CRL *list, STACK_OF(X509) *authorities)
+{
+    for (int i = 0; i < sk_X509_num(authorities); i++) {
+        X509 *a = sk_X509_value(authorities, i);
+
+        if (X509_NAME_cmp(X509_get_subject_name(a), X509_CRL_get_issuer(list)) == 0 &&
+            X509_CRL_verify((X509_CRL *)(uintptr_t)list, X509_get0_pubkey(a)) == 1) {
+            return a;
+        }
+    }
+    return NULL;
+}
+
+/* A list that has ended, or one that nobody in ca signed although its name is there. Lists of
+ * authorities that peers send along cannot be judged here. */
+static int check_list(const char *path, X509_CRL *list, STACK_OF(X509) *authorities,
+                      int64_t wall_ns, struct tls_files *t, struct fn_error *reterr)
+{
+    const ASN1_TIME *until = X509_CRL_get0_nextUpdate(list);
+    time_t now = (time_t)(wall_ns / WALL_S);
+    char issuer[128], date[32];
+    bool known = false;
+
+    X509_NAME_oneline(X509_CRL_get_issuer(list), issuer, sizeof(issuer));
+    for (int i = 0; i < sk_X509_num(authorities); i++) {
+        known = known || X509_NAME_cmp(X509_get_subject_name(sk_X509_value(authorities, i)),
+                                       X509_CRL_get_issuer(list)) == 0;
+    }
+    if (known && !issuer_of(list, authorities)) {
+        return err_set(reterr, FN_E_INVALID,
+                       "TLS807 %s: the list of %s is not signed by the authority of that name in ca",
+                       path, issuer);
+    }
+    if (until && X509_cmp_time(until, &now) <= 0) {
+        print_date(until, date, sizeof(date));
+        return err_set(reterr, FN_E_INVALID, "TLS807 %s: the list of %s ended %s", path, issuer,
+                       date);
+    }
+    if (until) {
+        int64_t end_ns = wall_ns + time_left_ns(until, wall_ns);
+
+        if (t->crl_not_after_ns == 0 || end_ns < t->crl_not_after_ns) {
+            t->crl_not_after_ns = end_ns;
+        }
+    }
+    return 0;
+}
+
+static int check_missing(const char *path, STACK_OF(X509_CRL) *lists, STACK_OF(X509) *authorities,
+                         struct fn_error *reterr)
+{
+    char name[128];
+
+    for (int i = 0; i < sk_X509_num(authorities); i++) {
+        X509 *a = sk_X509_value(authorities, i);
+        bool found = false;
+
+        for (int k = 0; !found && k < sk_X509_CRL_num(lists); k++) {
+            found = issuer_of(sk_X509_CRL_value(lists, k), authorities) == a;
+        }
+        if (!found) {
+            X509_NAME_oneline(X509_get_subject_name(a), name, sizeof(name));
+            return err_set(reterr, FN_E_INVALID,
+                           "TLS807 %s: no list of %s; expected one of each authority in ca", path,
+                           name);
+        }
+    }
+    return 0;
+}
+
+static int check_lists(const char *path, int64_t wall_ns, struct tls_files *t,
+                       struct fn_error *reterr)
+{
+    STACK_OF(X509) *authorities = parse_certs(t->ca_pem);
+    STACK_OF(X509_CRL) *lists = sk_X509_CRL_new_null();
+    BIO *bio = BIO_new_mem_buf(t->crl_pem, -1);
+    X509_CRL *list;
+    int r = 0;
+
+    while (lists && bio && r == 0 && (list = PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL))) {
+        r = check_list(path, list, authorities, wall_ns, t, reterr);
+        if (!sk_X509_CRL_push(lists, list)) {
+            X509_CRL_free(list);
+        }
+    }
+    r = r == 0 ? check_missing(path, lists, authorities, reterr) : r;
+    BIO_free(bio);
+    sk_X509_CRL_pop_free(lists, X509_CRL_free);
+    sk_X509_pop_free(authorities, X509_free);
+    return r;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+int tls_files_load(const struct tls_paths *paths, int64_t wall_ns, struct tls_files *ret,
+                   struct fn_error *reterr)
 {
     struct tls_files t = { 0 };
     int r = 0;
 
-    if (!cert_path != !key_path) {
+    if (!paths->cert != !paths->key) {
         return err_set(reterr, FN_E_INVALID, "TLS806 %s: certificate and key come only together",
-                       cert_path ? cert_path : key_path);
+                       paths->cert ? paths->cert : paths->key);
     }
-    if (cert_path) {
-        r = read_file(cert_path, false, &t.cert_pem, reterr);
-        r = r == 0 ? read_file(key_path, true, &t.key_pem, reterr) : r;
-        r = r == 0 ? check_pair(cert_path, key_path, &t, wall_ns, reterr) : r;
+    if (paths->cert) {
+        r = read_file(paths->cert, false, &t.cert_pem, reterr);
+        r = r == 0 ? read_file(paths->key, true, &t.key_pem, reterr) : r;
+        r = r == 0 ? check_pair(paths->cert, paths->key, &t, wall_ns, reterr) : r;
     }
-    if (r == 0 && ca_path) {
-        r = read_file(ca_path, false, &t.ca_pem, reterr);
+    if (r == 0 && paths->ca) {
+        r = read_file(paths->ca, false, &t.ca_pem, reterr);
+    }
+    if (r == 0 && paths->crl) {
+        r = read_file(paths->crl, false, &t.crl_pem, reterr);
+        r = r == 0 ? check_lists(paths->crl, wall_ns, &t, reterr) : r;
     }
     if (r < 0) {
         tls_files_finish(&t);
@@ -183,5 +298,6 @@ void tls_files_finish(struct tls_files *t)
     free(t->cert_pem);
     free(t->key_pem);
     free(t->ca_pem);
+    free(t->crl_pem);
     *t = (struct tls_files){ 0 };
 }

@@ -1,7 +1,8 @@
 /* Tls: certificate files of a node, checked when it starts.
  *
  * A key that others can read, a key of another certificate, a file without PEM and a certificate
- * outside its dates are configuration errors (rows 35 and 36 of reliability 4.5). [init] */
+ * outside its dates are configuration errors (rows 35 and 36 of reliability 4.5), and so is a
+ * revocation list that cannot be believed: it would refuse every peer. [init] */
 #ifndef MAIN_TLS_H
 #define MAIN_TLS_H
 
@@ -15,13 +16,23 @@ struct tls_files {
     char *cert_pem;
     char *key_pem;
     char *ca_pem;
-    int64_t not_after_ns; /* of the certificate, wall clock */
+    char *crl_pem;
+    int64_t not_after_ns;     /* of the certificate, wall clock */
+    int64_t crl_not_after_ns; /* of the list that ends first; 0 = none */
 };
 
-/* Reads and checks the three files; any path may be NULL, cert and key only together. wall_ns is
- * the time that certificates are checked against. FN_E_INVALID with the sentence in *reterr. */
-int tls_files_load(const char *cert_path, const char *key_path, const char *ca_path,
-                   int64_t wall_ns, struct tls_files *ret, struct fn_error *reterr);
+/* Any may be NULL, cert and key only together, crl only with ca. */
+struct tls_paths {
+    const char *cert;
+    const char *key;
+    const char *ca;
+    const char *crl;
+};
+
+/* Reads and checks the files. wall_ns is the time that certificates and lists are checked against.
+ * FN_E_INVALID with the sentence in *reterr. */
+int tls_files_load(const struct tls_paths *paths, int64_t wall_ns, struct tls_files *ret,
+                   struct fn_error *reterr);
 /* Wipes the key before it is freed. */
 void tls_files_finish(struct tls_files *t);
 

@@ -307,7 +307,7 @@ static void submit(struct exchange *x)
         .method = req->method,
         .path = req->path,
         .target = req->target,
-        .scheme = "http",
+        .scheme = x->web->config.identity ? "https" : "http",
         .host = req->host,
         .headers = &req->headers,
         .body = req->body,
@@ -396,6 +396,7 @@ int web_create(struct loop *loop, const struct web_config *config, struct web **
     server = (struct http_server_config){ .listen = config->listen,
                                           .limits = config->limits,
                                           .bodies = config->bodies,
+                                          .identity = config->identity,
                                           .on_request = on_request,
                                           .ud = w };
     r = http_server_create(loop, &server, &w->server, reterr);

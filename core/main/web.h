@@ -15,6 +15,7 @@ struct web_config {
     struct http_limits limits;
     struct cors cors;       /* its texts are borrowed until the next web_set_cors() */
     struct budget *bodies;
+    struct net_identity *identity; /* NULL: plain HTTP; the server takes a ref */
     struct lb *lb;          /* NULL: the node takes no calls */
 };
 

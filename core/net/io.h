@@ -72,8 +72,13 @@ struct net_shake {
  * FN_E_EXHAUSTED; FN_E_INVALID: the identity has no certificate for a server. */
 int net_io_shake(struct net_io *io, const struct net_shake *shake,
                  void (*done)(void *ud, const char *error), void *ud, struct fn_error *reterr);
-/* After a handshake that failed: the peer sent an HTTP request without TLS. */
-bool net_io_peer_is_plain(const struct net_io *io);
+/* What a handshake that failed tells about the peer. */
+enum net_shake_failure {
+    NET_SHAKE_REFUSED,    /* one of the two does not want the other */
+    NET_SHAKE_HUNG_UP,    /* it went away: a port scan, a health check */
+    NET_SHAKE_PLAIN_HTTP, /* it sent an HTTP request without TLS */
+};
+enum net_shake_failure net_io_shake_failure(const struct net_io *io);
 
 /* ---- dialling -------------------------------------------------------------------------------- */
 

@@ -90,7 +90,10 @@ static void on_shaken(void *ud, const char *error)
 
     arriving_free(a);
     watch(l);
-    if (error) {
+    if (error && net_io_shake_failure(io) == NET_SHAKE_HUNG_UP) {
+        log_debug("a handshake was left", "listen", l->address, "peer", net_io_peer(io));
+        net_io_close(io);
+    } else if (error) {
         log_gated(l, &l->failed_gate, "a handshake failed", net_io_peer(io), error);
         net_io_close(io);
     } else {

@@ -62,7 +62,7 @@ struct net_io {
     bool eof;               /* the socket ended */
     bool ended;             /* the owner knows that the peer's side ended */
     bool broken;
-    bool plain_peer; /* it sent an HTTP request without TLS */
+    enum net_shake_failure shake_failure;
     bool hung;   /* the socket hung up while reading was off: not watched any more */
     bool ending; /* our side ends once the stage is empty */
     char peer[NET_PEER_BYTES];

@@ -72,7 +72,11 @@ static void step(struct shaking *s)
     } else if (e == SSL_ERROR_WANT_WRITE) {
         loop_fd_set(io->loop, &io->w, LOOP_WRITE);
     } else {
-        io->plain_peer = ERR_GET_REASON(ERR_peek_error()) == SSL_R_HTTP_REQUEST;
+        if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_HTTP_REQUEST) {
+            io->shake_failure = NET_SHAKE_PLAIN_HTTP;
+        } else if ((io->eof || io->error_no) && SSL_get_verify_result(io->ssl) == X509_V_OK) {
+            io->shake_failure = NET_SHAKE_HUNG_UP;
+        }
         io_tls_reason(io, text, sizeof(text));
         finish(s, text);
     }
@@ -140,9 +144,9 @@ static bool dress(struct net_io *io, const struct net_shake *shake, SSL_CTX *ctx
     return expect(io, shake->name);
 }
 
-bool net_io_peer_is_plain(const struct net_io *io)
+enum net_shake_failure net_io_shake_failure(const struct net_io *io)
 {
-    return io->plain_peer;
+    return io->shake_failure;
 }
 
 int net_io_shake(struct net_io *io, const struct net_shake *shake,

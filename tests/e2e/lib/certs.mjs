@@ -53,6 +53,16 @@ export class Pki {
       '-startdate', start, '-enddate', '20491231235959Z', '-extfile', `${base}.ext`, '-notext', '-out', `${base}.own`)
   }
 
+  // A current list of what `by` revoked, as text; days < 0: one that has ended.
+  list(by = this.ca, revoked = [], days = 10) {
+    const base = path.join(this.dir, `l${this.n++}`)
+    const serial = (c) => this.openssl('x509', '-in', c.own, '-noout', '-serial').toString().trim().replace('serial=', '')
+    writeFileSync(`${base}.db`, revoked.map((c) => `R\t491231235959Z\t251101000000Z\t${serial(c)}\tunknown\t/CN=x\n`).join(''))
+    writeFileSync(`${base}.cnf`, `[ca]\ndefault_ca=d\n[d]\ndatabase=${base}.db\ndefault_md=sha256\n`)
+    const dates = days < 0 ? ['-crl_lastupdate', '20250101000000Z', '-crl_nextupdate', '20250102000000Z'] : ['-crldays', String(days)]
+    return this.openssl('ca', '-gencrl', '-config', `${base}.cnf`, '-cert', by.own, '-keyfile', by.key, ...dates).toString()
+  }
+
   // What a node of `role` may show, by case; `dns` is in each that has names, because servers are dialled by it.
   cases(role, dns) {
     const uri = (name) => `spiffe://fnd/${name}`

@@ -96,6 +96,15 @@ static const struct {
     { LB "grpc: { tls: nods }\ntls: { nodes: { ca: /ca } }\n",
       "tls, got \"nods\"; expected the name of an entry of "
       "tls:, such as nodes\n" },
+    { LB "http: { tls: nods }\ntls: { nodes: { ca: /ca } }\n",
+      "tls, got \"nods\"; expected the name of an entry of "
+      "tls:, such as nodes\n" },
+    { LB "http: { tls: nodes }\ntls: { nodes: { ca: /ca } }\n",
+      "tls, got \"nodes\"; expected an entry with cert and key\n" },
+    { LB "tls: { TLSWebServer: { ca: /ca } }\n",
+      "tls, got \"TLSWebServer\"; expected an entry with cert and key\n" },
+    { LB "tls: { nodes: { cert: /c, key: /k, crl: /l } }\n",
+      "nodes: crl without ca; expected the authorities whose lists it has\n" },
     { LB "tls: { nodes: { cert: /c } }\n", "nodes: cert and key; expected both or none of them\n" },
     { LB "tls: { nodes: { crt: /c } }\n", "unknown key \"crt\"; did you mean \"cert\"?\n" },
     { LB "tls: [a]\n", "tls, got a list; expected a map of names\n" },

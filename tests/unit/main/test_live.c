@@ -80,6 +80,15 @@ static const struct {
     {LB "tls: { t: { ca: /a } }\ngrpc: { tls: t }\n",
      LB "tls: { t: { ca: /b } }\ngrpc: { tls: t }\n",
      "tls.t cannot change while the node runs: gRPC uses it; restart the node"},
+    {LB "tls: { t: { ca: /a } }\ngrpc: { client_tls: t }\n",
+     LB "tls: { t: { ca: /a, peers: [x] } }\ngrpc: { client_tls: t }\n",
+     "tls.t cannot change while the node runs: gRPC uses it; restart the node"},
+    {LB "tls: { t: { cert: /c, key: /k, ca: /a, crl: /l } }\nhttp: { tls: t }\n",
+     LB "tls: { t: { cert: /c, key: /k, ca: /a } }\nhttp: { tls: t }\n",
+     "tls.t cannot change while the node runs: http uses it; restart the node"},
+    {LB, LB "tls: { TLSWebServer: { cert: /c, key: /k } }\n",
+     "http.tls cannot change while the node runs, got TLSWebServer, running \"\"; restart the "
+     "node"},
     {LB "tls: { t: { ca: /a }, u: { ca: /a } }\ngrpc: { tls: t }\n",
      LB "tls: { t: { ca: /a }, u: { ca: /b } }\ngrpc: { tls: t }\n", NULL},
 };

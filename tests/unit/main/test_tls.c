@@ -1,4 +1,6 @@
 /* Certificate files: each mistake gets its sentence (rows 35 and 36). */
+#include "../net/certs.h"
+
 #include <check.h>
 #include <main/tls.h>
 
@@ -10,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NOW_S  1800000000LL
@@ -84,7 +87,8 @@ static void expect_refusal(const char *c, const char *k, const char *ca, int64_t
     struct tls_files t = { 0 };
     struct fn_error e = ERR_INIT;
 
-    ck_assert_int_eq(tls_files_load(c, k, ca, now_ns, &t, &e), FN_E_INVALID);
+    ck_assert_int_eq(tls_files_load(&(struct tls_paths){ c, k, ca, NULL }, now_ns, &t, &e),
+                     FN_E_INVALID);
     ck_assert_msg(strstr(e.msg, sentence), "got: %s", e.msg);
     ck_assert_ptr_null(t.key_pem);
 }
@@ -93,12 +97,13 @@ START_TEST(sound_files_are_loaded)
 {
     struct tls_files t;
 
-    ck_assert_int_eq(tls_files_load(cert, key, cert, NOW_NS, &t, NULL), 0);
+    ck_assert_int_eq(tls_files_load(&(struct tls_paths){ cert, key, cert, NULL }, NOW_NS, &t, NULL),
+                     0);
     ck_assert_ptr_nonnull(strstr(t.cert_pem, "BEGIN CERTIFICATE"));
     ck_assert_ptr_nonnull(strstr(t.key_pem, "PRIVATE KEY"));
     ck_assert_ptr_nonnull(t.ca_pem);
     tls_files_finish(&t);
-    ck_assert_int_eq(tls_files_load(NULL, NULL, NULL, NOW_NS, &t, NULL), 0);
+    ck_assert_int_eq(tls_files_load(&(struct tls_paths){ 0 }, NOW_NS, &t, NULL), 0);
     ck_assert_ptr_null(t.cert_pem);
 }
 END_TEST
@@ -121,6 +126,67 @@ START_TEST(mistakes_are_refused)
 }
 END_TEST
 
+static void write_texts(const char *path, const char *a, const char *b)
+{
+    FILE *f = fopen(path, "w");
+
+    fputs(a, f);
+    fputs(b, f);
+    fclose(f);
+}
+
+/* Loads the lists a and b beside the authorities x and y. */
+static int load_lists(const struct authority *x, const struct authority *y, const char *a,
+                      const char *b, struct tls_files *ret, struct fn_error *e)
+{
+    write_texts(cert, x->pem, y ? y->pem : "");
+    write_texts(text, a, b);
+    return tls_files_load(&(struct tls_paths){ .ca = cert, .crl = text },
+                          (int64_t)time(NULL) * 1000000000LL, ret, e);
+}
+
+START_TEST(revocation_lists_are_believed_only_whole_and_current)
+{
+    struct fn_error e = ERR_INIT;
+    struct authority x, y, imposter;
+    struct tls_files t = { 0 };
+    char *list, *of_y, *ended, *forged;
+
+    authority_make(&x, "first");
+    authority_make(&y, "second");
+    authority_make(&imposter, "first");
+    list = list_make(&x, 7, 5);
+    of_y = list_make(&y, -1, 3);
+    ended = list_make(&x, -1, -1);
+    forged = list_make(&imposter, -1, 5);
+    ck_assert_msg(load_lists(&x, &y, list, of_y, &t, &e) == 0, "%s", e.msg);
+    ck_assert_ptr_nonnull(strstr(t.crl_pem, "BEGIN X509 CRL"));
+    ck_assert_int_eq((t.crl_not_after_ns / 1000000000LL - (int64_t)time(NULL) + 3600) / 86400, 3);
+    tls_files_finish(&t);
+    /* of an authority that is not there: for those that peers send along */
+    ck_assert_int_eq(load_lists(&x, NULL, list, of_y, &t, &e), 0);
+    tls_files_finish(&t);
+    ck_assert_int_eq(load_lists(&x, &y, list, "", &t, &e), FN_E_INVALID);
+    ck_assert_msg(strstr(e.msg, "TLS807") && strstr(e.msg, "no list of /CN=second"), "%s", e.msg);
+    ck_assert_int_eq(load_lists(&x, NULL, ended, "", &t, &e), FN_E_INVALID);
+    ck_assert_msg(strstr(e.msg, "TLS807") && strstr(e.msg, "the list of /CN=first ended 20"), "%s",
+                  e.msg);
+    ck_assert_int_eq(load_lists(&x, NULL, forged, "", &t, &e), FN_E_INVALID);
+    ck_assert_msg(strstr(e.msg, "not signed by"), "%s", e.msg);
+    ck_assert_int_eq(load_lists(&x, NULL, x.pem, "", &t, &e), FN_E_INVALID);
+    ck_assert_msg(strstr(e.msg, "no list of /CN=first"), "%s", e.msg);
+    ck_assert_int_eq(load_lists(&x, NULL, "nothing", "", &t, &e), FN_E_INVALID);
+    ck_assert_msg(strstr(e.msg, "TLS803"), "%s", e.msg);
+    free(list);
+    free(of_y);
+    free(ended);
+    free(forged);
+    authority_free(&x);
+    authority_free(&y);
+    authority_free(&imposter);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("tls");
@@ -131,6 +197,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, sound_files_are_loaded);
     tcase_add_test(t, mistakes_are_refused);
+    tcase_add_test(t, revocation_lists_are_believed_only_whole_and_current);
     suite_add_tcase(s, t);
     r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
