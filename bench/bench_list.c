@@ -166,7 +166,6 @@ static void open_place(const char *dir, const char *placer)
     struct fn_error e = ERR_INIT;
     struct rpc *rpc;
 
-    c.on_loop = true;
     if (loop_create(NULL, &loop, &e) < 0 || rpc_create(loop, &c, &rpc, &e) < 0) {
         die(&e);
     }

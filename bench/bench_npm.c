@@ -30,7 +30,6 @@ static void open_rpc(void)
 {
     struct rpc_config c = RPC_CONFIG_INIT;
 
-    c.on_loop = true;
     if (loop_create(NULL, &loop, NULL) < 0 || rpc_create(loop, &c, &rpc, NULL) < 0) {
         exit(69);
     }

@@ -30,11 +30,15 @@ find_package(Threads REQUIRED)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl)
-pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET grpc)
+pkg_check_modules(NGHTTP2 REQUIRED IMPORTED_TARGET libnghttp2)
 pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
 pkg_check_modules(SSL REQUIRED IMPORTED_TARGET libssl)
 pkg_check_modules(CHECK IMPORTED_TARGET check)
+if(FND_TESTS)
+    # A peer that is not ours, for tests/unit/rpc.
+    pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET grpc)
+endif()
 
 # fnd_room(name SOURCES ... USES other rooms ... LIBS libraries ... FOLDER where it is)
 # A static library fnd_<name>; its headers are included as <room>/<header>.h.

@@ -1,8 +1,8 @@
 /* Loop: the real clock, timers, sockets, worker lanes and processes of a node.
  *
  * One serialised context, many doors. The loop is a lock, not a thread: the thread in loop_run()
- * takes it for each batch of epoll events and due timers; a foreign thread (gRPC completions, lane
- * threads) takes it with loop_enter(), runs callbacks and leaves. So a completion is handled by the
+ * takes it for each batch of epoll events and due timers; a lane thread takes it with
+ * loop_enter(), runs callbacks and leaves. So a completion is handled by the
  * thread that has it in its hands, without a hop, and state machines still see one event at a time.
  * Deferred tasks run before the lock is given up. */
 #ifndef LOOP_LOOP_H

@@ -97,7 +97,6 @@ static int open_rpc(struct node *n, struct fn_error *reterr)
     c.probe_timeout_ms = g->probe_timeout_ns / ENV_MS;
     c.client_silence_ms = g->client_silence_ns / ENV_MS;
     c.send_queue_bytes = (uint32_t)g->send_queue_bytes;
-    c.on_loop = true;
     c.tls = node_tls_of(&n->tls.client);
     c.tls_server = node_tls_of(&n->tls.server);
     return rpc_create(n->loop, &c, &n->rpc, reterr);
@@ -243,7 +242,7 @@ void node_close(struct node *n)
     if (!n->loop) {
         return;
     }
-    loop_enter(n->loop); /* the completion thread still delivers */
+    loop_enter(n->loop); /* lane threads still deliver */
     admin_destroy(n->admin);
     web_destroy(n->web);
     node_lb_close(n);

@@ -96,14 +96,18 @@ static int open_side(struct node_tls *t, struct node_tls_side *side, const struc
     return r;
 }
 
-static struct net_tls texts_of(const struct node_tls_side *side)
+struct net_tls node_tls_of(const struct node_tls_side *side)
 {
     const struct config_tls *c = side->config;
 
+    if (!c) {
+        return (struct net_tls){0};
+    }
     return (struct net_tls){.cert_pem = side->files.cert_pem,
                             .key_pem = side->files.key_pem,
                             .ca_pem = side->files.ca_pem,
                             .crl_pem = side->files.crl_pem,
+                            .server_name = c->server_name,
                             .peers = c->peers.items,
                             .n_peers = (uint32_t)c->peers.n};
 }
@@ -117,7 +121,7 @@ static int open_web(struct node_tls *t, struct fn_error *reterr)
     if (!t->web.config) {
         return 0;
     }
-    tls = texts_of(&t->web);
+    tls = node_tls_of(&t->web);
     r = net_identity_create(&tls, &t->web_identity, &e);
     return r < 0 ? err_set(reterr, r, "tls.%s: %s", t->web.config->name, e.msg) : 0;
 }
@@ -133,21 +137,6 @@ int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
     r = r < 0 ? r : open_side(t, &t->client, c, c->grpc->client_tls, reterr);
     r = r < 0 ? r : open_side(t, &t->web, c, c->http->tls, reterr);
     return r < 0 ? r : open_web(t, reterr);
-}
-
-struct rpc_tls node_tls_of(const struct node_tls_side *side)
-{
-    const struct config_tls *c = side->config;
-
-    if (!c) {
-        return (struct rpc_tls){0};
-    }
-    return (struct rpc_tls){.cert_pem = side->files.cert_pem,
-                            .key_pem = side->files.key_pem,
-                            .ca_pem = side->files.ca_pem,
-                            .server_name = c->server_name,
-                            .peers = c->peers.items,
-                            .n_peers = (uint32_t)c->peers.n};
 }
 
 static struct node_tls_side *named(struct node_tls *t, const char *name)
@@ -173,7 +162,7 @@ static struct node_tls_side *named(struct node_tls *t, const char *name)
     return side;
 }
 
-const struct rpc_tls *node_tls_find(void *ud, const char *name)
+const struct net_tls *node_tls_find(void *ud, const char *name)
 {
     struct node_tls *t = ud;
     const struct node_tls_side *side = named(t, name);
@@ -212,7 +201,7 @@ static void look_at_web(struct node_tls *t)
     struct net_tls tls;
 
     if (look_at(t, &t->web)) {
-        tls = texts_of(&t->web);
+        tls = node_tls_of(&t->web);
         if (net_identity_renew(t->web_identity, &tls, &e) < 0) {
             log_error("renewed certificates cannot be used, the old ones stay", "tls",
                       t->web.config->name, "error", e.msg);
@@ -225,13 +214,14 @@ void node_tls_look(struct node_tls *t)
 {
     bool server = look_at(t, &t->server);
     bool client = look_at(t, &t->client);
-    struct rpc_tls mine, port;
+    struct fn_error e = ERR_INIT;
+    struct net_tls mine, port;
 
     if (t->rpc && (server || client)) {
         mine = node_tls_of(&t->client);
         port = node_tls_of(&t->server);
-        if (rpc_renew(t->rpc, &mine, &port) < 0) {
-            log_error("renewed certificates cannot be used: out of memory");
+        if (rpc_renew(t->rpc, &mine, &port, &e) < 0) {
+            log_error("renewed certificates cannot be used", "error", e.msg);
         }
     }
     watch_expiry(t, &t->server);

@@ -32,7 +32,7 @@ struct node_tls {
     struct env_timer timer;
     struct node_tls_side named[NODE_TLS_NAMED_MAX]; /* what plugins asked for by name */
     uint32_t n_named;
-    struct rpc_tls found;
+    struct net_tls found;
     const struct config *config;
 };
 
@@ -40,11 +40,11 @@ struct node_tls {
 int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
                   struct fn_error *reterr);
 /* Borrowed until the files are renewed. */
-struct rpc_tls node_tls_of(const struct node_tls_side *side);
+struct net_tls node_tls_of(const struct node_tls_side *side);
 /* An entry of tls: by name for a plugin's own connections, loaded at the first question; NULL: no
  * such entry, or its files cannot be used, which is logged. Borrowed until the next question. ud:
  * the struct node_tls. */
-const struct rpc_tls *node_tls_find(void *ud, const char *name);
+const struct net_tls *node_tls_find(void *ud, const char *name);
 void node_tls_watch(struct node_tls *t, struct rpc *rpc);
 /* Looks at the files at once; SIGHUP does so too. */
 void node_tls_look(struct node_tls *t);

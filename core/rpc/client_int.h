@@ -1,49 +1,66 @@
-/* Client side of this room: links (link.c), attempts (attempt.c), small unary calls (unary.c). */
+/* Client side of this room: whom we dial (peer.c), links (link.c), attempts (attempt.c), raw calls
+ * (raw.c), small unary calls (unary.c). */
 #ifndef RPC_CLIENT_INT_H
 #define RPC_CLIENT_INT_H
 
+#include <rpc/raw.h>
 #include <rpc/rpc_int.h>
 
-struct chan;
-struct unary;
+/* ---- peers ----------------------------------------------------------------------------------- */
 
-/* States: dialling (up false) and up. A link lives until its owner closed it and the last attempt,
- * unary call and channel that name it are gone. */
+/* States: idle (nothing is set), pausing (timer), dialling (dial), settling (conn, timer), up
+ * (conn). Embedded in a link, which keeps it up (eager), or in a channel, which wants it for calls
+ * only. */
+struct peer {
+    struct rpc *rpc;
+    char *address;
+    char *tls_name;
+    struct net_identity *identity;
+    /* It came up or went down; the last touch, the peer may be closed inside. */
+    void (*changed)(struct peer *p, bool up);
+    bool eager;
+    bool up;
+    struct net_dial *dial;
+    struct h2_conn *conn;
+    struct env_timer timer;
+    int64_t pause_ms;    /* before the next dial, counted from the last one */
+    int64_t next_ns;     /* no dial earlier */
+    int64_t up_since_ns;
+    char why[256];       /* the last failure */
+};
+
+/* tls_name NULL ok; texts copied, identity: ref taken. FN_E_EXHAUSTED. */
+int peer_open(struct peer *p, struct rpc *r, const char *address, const char *tls_name,
+              struct net_identity *identity, bool eager, void (*changed)(struct peer *p, bool up));
+/* No callback. What runs on its connection goes on. */
+void peer_close(struct peer *p);
+/* False: it is down and not to be dialled yet; `why` says the reason. Else up or on the way. */
+bool peer_want(struct peer *p);
+bool peer_takes_calls(const struct peer *p);
+/* The connection is of no use: what runs on it ends with this text. */
+void peer_break(struct peer *p, const char *why);
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+/* A link lives until its owner closed it and the last attempt and unary call that name it are
+ * gone. */
 struct engage_link {
     struct rpc *rpc;
     LIST_ENTRY(engage_link) entry;
-    char *address;
-    char *tls_name;
-    struct chan *chan; /* NULL once closed */
+    struct peer peer; /* closed with the link */
     const struct engage_link_cb *cb;
     void *ud;
     uint32_t refs;
-    bool up;
     bool closed;
-    int64_t heard_ns; /* when something last came from the peer */
     int64_t probe_started_ns;
     bool probing;
     struct env_timer probe_timer;
     LIST_HEAD(, engage_attempt) attempts;
 };
 
-/* A channel as this room makes them; tls_name may be NULL. NULL when out of memory. */
-grpc_channel *rpc_channel_create(struct rpc *r, const char *address, struct identity *identity,
-                                 const char *tls_name);
-
 void link_ref(struct engage_link *l);
 void link_unref(struct engage_link *l);
-/* A call on the link's channel, NULL when it has none. `method` as RPC_METHOD_*. */
-grpc_call *link_call(struct engage_link *l, const char *method, gpr_timespec deadline);
-grpc_call *link_call_engage(struct engage_link *l, gpr_timespec deadline);
 
-static inline void link_heard(struct engage_link *l)
-{
-    l->heard_ns = env_now_ns(l->rpc->env);
-}
-
-/* The connection is dead: every attempt that runs ends with this text. */
-void attempts_break(struct engage_link *l, const char *text);
 void attempts_close(struct engage_link *l);
 
 struct engage_attempt *attempt_open(struct engage_link *, const struct engage_try *, struct body *,
@@ -51,13 +68,26 @@ struct engage_attempt *attempt_open(struct engage_link *, const struct engage_tr
 void attempt_pause(struct engage_attempt *a, bool paused);
 void attempt_close(struct engage_attempt *a);
 
+/* ---- raw calls ------------------------------------------------------------------------------- */
+
+/* rpc_raw_start() for any peer. */
+int raw_start(struct peer *p, const char *method, const void *message, size_t len,
+              int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud, struct rpc_raw **ret,
+              struct fn_error *reterr);
+/* For peer.c: calls that wait for it begin, or end with UNAVAILABLE. No callback from inside. */
+void raws_begin(struct peer *p);
+void raws_fail(struct peer *p, const char *why);
+void raws_leave(struct peer *p); /* it is closed; calls that run go on */
+
 /* ---- unary calls ---------------------------------------------------------------------------- */
 
 /* answer is NULL unless grpc_status is 0; text and answer are borrowed. [loop] */
-typedef void unary_done_fn(void *ud, int grpc_status, const char *text, grpc_byte_buffer *answer);
+typedef void unary_done_fn(void *ud, int grpc_status, const char *text, const void *answer,
+                           size_t len);
 
-/* Sends an empty message. done is called exactly once unless the rpc is closing. */
+/* Sends an empty message. done is called exactly once unless the rpc is destroyed; `owned` is freed
+ * in either case. */
 int unary_start(struct engage_link *l, const char *method, int64_t deadline_ns,
-                unary_done_fn *done, void *ud);
+                unary_done_fn *done, void *ud, void *owned);
 
 #endif

@@ -1,207 +1,26 @@
-/* Links: one channel per runner address, dialled for ever, watched, probed.
- *
- * struct chan is the channel with its connectivity watch. gRPC hands the watch back only some time
- * after the channel was destroyed, so a link that drops its channel (peer does not answer, link
- * closed) detaches the chan, which then frees itself. */
+/* Links: one peer per runner address, dialled for ever, watched, probed. */
 #include <rpc/client_int.h>
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <base/log.h>
-#include <grpc/grpc_security.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct chan {
-    struct rpc_tag watch;
-    struct rpc *rpc;
-    struct engage_link *link; /* NULL = detached */
-    grpc_channel *channel;    /* NULL = destroyed */
-    uint64_t identity;        /* generation of the certificates that it was made with */
-    void *engage;             /* registered method */
-    grpc_connectivity_state state;
-};
-
 #define LATE_NS ENV_S /* a probe timer this late says more about this process than about the peer */
 
-/* ---- addresses ------------------------------------------------------------------------------ */
-
-/* The form that gRPC takes. Literal addresses name their scheme, so that no resolver is asked. */
-static char *target_of(const char *address)
+static int64_t heard_ns(const struct engage_link *l)
 {
-    struct in6_addr bytes;
-    char host[256];
-    const char *colon = strrchr(address, ':');
-    char *target = NULL;
-    size_t len;
-    int n;
-
-    if (strncmp(address, "unix:", 5) == 0) {
-        n = asprintf(&target, "unix://%s", address + 5);
-        return n < 0 ? NULL : target;
-    }
-    len = colon ? (size_t)(colon - address) : strlen(address);
-    if (len >= sizeof(host)) {
-        len = sizeof(host) - 1;
-    }
-    memcpy(host, address, len);
-    host[len] = '\0';
-    if (colon && inet_pton(AF_INET, host, &bytes) == 1) {
-        n = asprintf(&target, "ipv4:///%s", address);
-    } else if (colon && host[0] == '[' && host[len - 1] == ']') {
-        host[len - 1] = '\0';
-        n = asprintf(&target, "ipv6:///%%5B%s%%5D%s", host + 1, colon);
-    } else {
-        n = asprintf(&target, "dns:///%s", address);
-    }
-    return n < 0 ? NULL : target;
+    return l->peer.up ? h2_conn_heard_ns(l->peer.conn) : 0;
 }
 
-/* ---- channel -------------------------------------------------------------------------------- */
-
-grpc_channel *rpc_channel_create(struct rpc *r, const char *address, struct identity *identity,
-                                 const char *tls_name)
+static void on_changed(struct peer *p, bool up)
 {
-    const struct rpc_config *c = &r->config;
-    char *target = target_of(address);
-    grpc_channel_credentials *creds;
-    grpc_channel *channel;
-    grpc_arg args[20];
-    grpc_channel_args list = { .args = args };
+    struct engage_link *l = container_of(p, struct engage_link, peer);
 
-    if (!target) {
-        return NULL;
-    }
-
-    /* Retries are the load balancer's business: it knows what is safe. */
-    args[list.num_args++] = rpc_arg_int(GRPC_ARG_ENABLE_RETRIES, 0);
-    args[list.num_args++] = rpc_arg_int(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-    args[list.num_args++] = rpc_arg_int(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    args[list.num_args++] = rpc_arg_int(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    args[list.num_args++] = rpc_arg_int(GRPC_ARG_ENABLE_CHANNELZ, 0);
-    args[list.num_args++] = rpc_arg_int(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-    args[list.num_args++] = rpc_arg_int(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, RPC_WINDOW_BYTES);
-    args[list.num_args++] = rpc_arg_int(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, c->message_max_bytes);
-    args[list.num_args++] =
-        rpc_arg_int(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, c->reconnect_first_ms);
-    args[list.num_args++] = rpc_arg_int(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, c->reconnect_max_ms);
-    /* Despite its name the shortest time that a dial is given. */
-    args[list.num_args++] = rpc_arg_int(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, c->connect_timeout_ms);
-    args[list.num_args++] = rpc_arg_int(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
-    args[list.num_args++] = (grpc_arg){ .type = GRPC_ARG_STRING,
-                                        .key = (char *)GRPC_ARG_PRIMARY_USER_AGENT_STRING,
-                                        .value.string = (char *)"fnd/" FND_VERSION };
-    args[list.num_args++] = rpc_arg_quota(r);
-    tls_name = tls_name ? tls_name : identity_server_name(identity);
-    if (tls_name) {
-        args[list.num_args++] = (grpc_arg){ .type = GRPC_ARG_STRING,
-                                            .key = (char *)GRPC_SSL_TARGET_NAME_OVERRIDE_ARG,
-                                            .value.string = (char *)tls_name };
-    }
-    creds = identity_client_credentials(identity);
-    channel = grpc_channel_create(target, creds, &list);
-    grpc_channel_credentials_release(creds);
-    free(target);
-    return channel;
-}
-
-static void watch_again(struct chan *ch)
-{
-    grpc_channel_watch_connectivity_state(ch->channel, ch->state,
-                                          gpr_inf_future(GPR_CLOCK_MONOTONIC), ch->rpc->cq,
-                                          &ch->watch);
-}
-
-static void link_set_up(struct engage_link *l, bool up)
-{
-    if (l->closed || l->up == up) {
-        return;
-    }
-    l->up = up;
-    link_heard(l);
-    if (l->cb && l->cb->on_state && !l->rpc->closing) {
+    if (l->cb && l->cb->on_state && !l->closed) {
         l->cb->on_state(l->ud, up);
     }
-}
-
-static struct chan *chan_create(struct engage_link *l);
-static void chan_detach(struct chan *ch);
-
-/* False: no memory; the next change of state tries again. */
-static bool chan_replace(struct engage_link *l)
-{
-    struct chan *fresh = chan_create(l);
-
-    if (fresh) {
-        chan_detach(l->chan);
-        l->chan = fresh;
-    }
-    return fresh != NULL;
-}
-
-static void on_watch(struct rpc_tag *tag, bool ok)
-{
-    struct chan *ch = container_of(tag, struct chan, watch);
-    struct engage_link *l = ch->link;
-    struct rpc *r = ch->rpc;
-
-    (void)ok;
-    if (!l) {
-        free(ch);
-        rpc_live_remove(r);
-        return;
-    }
-    ch->state = grpc_channel_check_connectivity_state(ch->channel, 1);
-    watch_again(ch);
-    link_set_up(l, ch->state == GRPC_CHANNEL_READY);
-    if (!l->up && !l->closed && ch->identity != identity_generation(r->identity)) {
-        chan_replace(l); /* it would dial with certificates that were renewed */
-    }
-}
-
-static struct chan *chan_create(struct engage_link *l)
-{
-    struct chan *ch = calloc(1, sizeof(*ch));
-
-    if (!ch) {
-        return NULL;
-    }
-    ch->watch.fn = on_watch;
-    ch->rpc = l->rpc;
-    ch->link = l;
-    ch->identity = identity_generation(l->rpc->identity);
-    ch->channel = rpc_channel_create(l->rpc, l->address, l->rpc->identity, l->tls_name);
-    if (!ch->channel) {
-        free(ch);
-        return NULL;
-    }
-    ch->engage = grpc_channel_register_call(ch->channel, RPC_METHOD_ENGAGE, NULL, NULL);
-    rpc_live_add(l->rpc);
-    ch->state = grpc_channel_check_connectivity_state(ch->channel, 1);
-    watch_again(ch);
-    return ch;
-}
-
-static void chan_detach(struct chan *ch)
-{
-    ch->link = NULL;
-    grpc_channel_destroy(ch->channel);
-    ch->channel = NULL;
-}
-
-grpc_call *link_call(struct engage_link *l, const char *method, gpr_timespec deadline)
-{
-    assert(l->chan);
-    return grpc_channel_create_call(l->chan->channel, NULL, GRPC_PROPAGATE_DEFAULTS, l->rpc->cq,
-                                    grpc_slice_from_static_string(method), NULL, deadline, NULL);
-}
-
-grpc_call *link_call_engage(struct engage_link *l, gpr_timespec deadline)
-{
-    assert(l->chan);
-    return grpc_channel_create_registered_call(l->chan->channel, NULL, GRPC_PROPAGATE_DEFAULTS,
-                                               l->rpc->cq, l->chan->engage, deadline, NULL);
 }
 
 /* ---- probe ---------------------------------------------------------------------------------- */
@@ -211,12 +30,10 @@ static void link_break(struct engage_link *l)
 {
     char text[256];
 
-    snprintf(text, sizeof(text), "runner %s: no answer for %lld ms", l->address,
+    snprintf(text, sizeof(text), "runner %.120s: no answer for %lld ms", l->peer.address,
              (long long)l->rpc->config.probe_timeout_ms);
-    log_warn("connection given up", "runner_addr", l->address, "error", text);
-    attempts_break(l, text);
-    chan_replace(l);
-    link_set_up(l, false);
+    log_warn("connection given up", "runner_addr", l->peer.address, "error", text);
+    peer_break(&l->peer, text);
 }
 
 static void probe_again(struct engage_link *l, int64_t at_ns)
@@ -226,7 +43,7 @@ static void probe_again(struct engage_link *l, int64_t at_ns)
     }
 }
 
-static void on_probed(void *ud, int grpc_status, const char *text, grpc_byte_buffer *answer)
+static void on_probed(void *ud, int grpc_status, const char *text, const void *answer, size_t len)
 {
     struct engage_link *l = ud;
     const struct rpc_config *c = &l->rpc->config;
@@ -234,17 +51,16 @@ static void on_probed(void *ud, int grpc_status, const char *text, grpc_byte_buf
 
     (void)text;
     (void)answer;
+    (void)len;
     l->probing = false;
     if (l->closed) {
         return;
     }
-    if (grpc_status != GRPC_STATUS_DEADLINE_EXCEEDED) {
-        link_heard(l);
-    } else if (l->up && l->heard_ns < l->probe_started_ns &&
-               now - l->probe_started_ns < c->probe_timeout_ms * ENV_MS + LATE_NS) {
+    probe_again(l, now + c->probe_interval_ms * ENV_MS);
+    if (grpc_status == H2_DEADLINE && l->peer.up && heard_ns(l) < l->probe_started_ns &&
+        now - l->probe_started_ns < c->probe_timeout_ms * ENV_MS + LATE_NS) {
         link_break(l);
     }
-    probe_again(l, now + c->probe_interval_ms * ENV_MS);
 }
 
 static void on_probe_timer(struct env_timer *t)
@@ -254,17 +70,17 @@ static void on_probe_timer(struct env_timer *t)
     int64_t interval = c->probe_interval_ms * ENV_MS;
     int64_t now = env_now_ns(l->rpc->env);
 
-    if (!l->up || l->probing || now - t->at_ns > LATE_NS) {
+    if (!l->peer.up || l->probing || now - t->at_ns > LATE_NS) {
         probe_again(l, now + interval);
         return;
     }
-    if (now - l->heard_ns < interval) {
-        probe_again(l, l->heard_ns + interval);
+    if (now - heard_ns(l) < interval) {
+        probe_again(l, heard_ns(l) + interval);
         return;
     }
     l->probe_started_ns = now;
-    l->probing = unary_start(l, RPC_METHOD_PROBE, now + c->probe_timeout_ms * ENV_MS, on_probed,
-                             l) == 0;
+    l->probing = unary_start(l, RPC_METHOD_PROBE, now + c->probe_timeout_ms * ENV_MS, on_probed, l,
+                             NULL) == 0;
     if (!l->probing) {
         probe_again(l, now + interval);
     }
@@ -284,8 +100,6 @@ void link_unref(struct engage_link *l)
         return;
     }
     assert(l->closed && LIST_EMPTY(&l->attempts));
-    free(l->address);
-    free(l->tls_name);
     free(l);
 }
 
@@ -303,15 +117,9 @@ static struct engage_link *link_open(struct engage_client *client, const char *a
     l->refs = 1;
     l->cb = cb;
     l->ud = ud;
-    l->address = strdup(address);
-    l->tls_name = tls_name ? strdup(tls_name) : NULL;
     LIST_INIT(&l->attempts);
-    if (l->address && (!tls_name || l->tls_name)) {
-        l->chan = chan_create(l);
-    }
-    if (!l->chan) {
-        l->closed = true;
-        link_unref(l);
+    if (peer_open(&l->peer, r, address, tls_name, r->identity, true, on_changed) < 0) {
+        free(l);
         return NULL;
     }
     LIST_INSERT_HEAD(&r->links, l, entry);
@@ -324,17 +132,15 @@ static void link_close(struct engage_link *l)
 {
     assert(!l->closed);
     l->closed = true;
-    l->up = false;
     env_timer_clear(l->rpc->env, &l->probe_timer);
     LIST_REMOVE(l, entry);
-    chan_detach(l->chan);
-    l->chan = NULL;
+    peer_close(&l->peer);
     link_unref(l);
 }
 
 static bool link_is_up(const struct engage_link *l)
 {
-    return l->up;
+    return l->peer.up;
 }
 
 void rpc_client_init(struct rpc *r)

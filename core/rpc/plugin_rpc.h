@@ -12,7 +12,7 @@ struct plugin_rpc;
  * fn.rpc and releases what a destroyed instance left. The host's instances must be gone before
  * destroy. */
 int plugin_rpc_create(struct rpc *r, struct plugin_host *host,
-                      const struct rpc_tls *(*tls)(void *ud, const char *name), void *ud,
+                      const struct net_tls *(*tls)(void *ud, const char *name), void *ud,
                       struct plugin_rpc **ret, struct fn_error *reterr);
 void plugin_rpc_destroy(struct plugin_rpc *p); /* NULL ok */
 

@@ -1,266 +1,256 @@
-/* Client side of raw calls. A call is freed when its three batches (start, messages, status) have
- * come back; until then `closed` keeps it silent. */
+/* Client side of raw calls.
+ *
+ * States: waiting (for the peer to come up), running (stream), ending (the task tells an end that
+ * is known without a stream). Freed when the end was told, or closed. */
 #include <rpc/client_int.h>
-#include <rpc/raw.h>
 
-#include <grpc/byte_buffer.h>
-#include <grpc/byte_buffer_reader.h>
-#include <grpc/grpc_security.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_MAX 512
+#define TEXT_MAX  256
+#define LOW_BYTES (64u << 10)
 
 struct rpc_channel {
     struct rpc *rpc;
     LIST_ENTRY(rpc_channel) entry;
-    LIST_HEAD(, rpc_raw) calls;
-    grpc_channel *channel;
-    char *address, *tls_name;
-    struct identity *identity;
-    uint64_t generation; /* of the certificates that the channel was made with */
+    struct peer peer;
+    struct net_identity *identity; /* of its own, or the rpc's */
 };
 
 struct rpc_raw {
-    struct rpc_tag start_tag, message_tag, status_tag;
     struct rpc *rpc;
-    struct rpc_channel *channel; /* NULL once closed */
     LIST_ENTRY(rpc_raw) entry;
-    grpc_call *call;
+    struct peer *peer; /* NULL: closed; only to be compared, but while waiting */
+    struct h2_stream *stream;
     const struct rpc_raw_cb *cb;
     void *ud;
-    grpc_metadata_array initial_md, trailing_md;
-    grpc_byte_buffer *message;
-    grpc_status_code status;
-    grpc_slice details;
-    uint32_t out; /* batches that gRPC holds */
-    bool read;    /* all messages were read */
-    bool ended;   /* the status came */
+    bool waiting;
+    struct env_task task;
+    struct env_timer timer; /* the deadline while waiting */
+    int64_t deadline_ns;
+    char *method;
+    struct buf message;
+    int status;
+    char text[TEXT_MAX];
 };
 
 /* ---- channels -------------------------------------------------------------------------------- */
 
-static void channel_free(struct rpc_channel *ch)
-{
-    identity_unref(ch->identity);
-    free(ch->address);
-    free(ch->tls_name);
-    free(ch);
-}
-
-int rpc_channel_open(struct rpc *r, const char *address, const struct rpc_tls *tls,
+int rpc_channel_open(struct rpc *r, const char *address, const struct net_tls *tls,
                      const char *tls_name, struct rpc_channel **ret, struct fn_error *reterr)
 {
     struct rpc_channel *ch = calloc(1, sizeof(*ch));
+    int result = 0;
 
     if (!ch) {
         return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
     }
     ch->rpc = r;
-    LIST_INIT(&ch->calls);
-    ch->address = strdup(address);
-    ch->tls_name = tls_name ? strdup(tls_name) : NULL;
-    ch->identity = tls ? identity_create(tls) : identity_ref(r->identity);
-    if (ch->address && ch->identity && (!tls_name || ch->tls_name)) {
-        ch->generation = identity_generation(ch->identity);
-        ch->channel = rpc_channel_create(r, address, ch->identity, tls_name);
+    if (tls) {
+        result = net_identity_create(tls, &ch->identity, reterr);
+    } else {
+        ch->identity = net_identity_ref(r->identity);
     }
-    if (!ch->channel) {
-        channel_free(ch);
-        return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
+    if (result == 0 &&
+        peer_open(&ch->peer, r, address, tls_name, ch->identity, false, NULL) < 0) {
+        result = err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
+    }
+    if (result < 0) {
+        net_identity_unref(ch->identity);
+        free(ch);
+        return result;
     }
     LIST_INSERT_HEAD(&r->channels, ch, entry);
     *ret = ch;
     return 0;
 }
 
-/* A channel that is not connected would dial with certificates that were renewed. */
-static void channel_refresh(struct rpc_channel *ch)
-{
-    uint64_t generation = identity_generation(ch->identity);
-    grpc_channel *fresh;
-
-    if (generation == ch->generation ||
-        grpc_channel_check_connectivity_state(ch->channel, 0) == GRPC_CHANNEL_READY) {
-        return;
-    }
-    fresh = rpc_channel_create(ch->rpc, ch->address, ch->identity, ch->tls_name);
-    if (fresh) {
-        grpc_channel_destroy(ch->channel);
-        ch->channel = fresh;
-        ch->generation = generation;
-    }
-}
-
 void rpc_channel_close(struct rpc_channel *ch)
 {
-    struct rpc_raw *c;
+    struct rpc_raw *c, *next;
 
     if (!ch) {
         return;
     }
-    while ((c = LIST_FIRST(&ch->calls))) {
-        rpc_raw_close(c);
+    for (c = LIST_FIRST(&ch->rpc->raws); c; c = next) {
+        next = LIST_NEXT(c, entry);
+        if (c->peer == &ch->peer) {
+            rpc_raw_close(c);
+        }
     }
     LIST_REMOVE(ch, entry);
-    grpc_channel_destroy(ch->channel);
-    channel_free(ch);
+    peer_close(&ch->peer);
+    net_identity_unref(ch->identity);
+    free(ch);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static void detach(struct rpc_raw *c)
+static void stop(struct rpc_raw *c)
 {
-    if (c->channel) {
-        LIST_REMOVE(c, entry);
-        c->channel = NULL;
+    c->waiting = false;
+    env_timer_clear(c->rpc->env, &c->timer);
+    if (c->stream) {
+        h2_stream_close(c->stream);
+        c->stream = NULL;
     }
 }
 
-static void release(struct rpc_raw *c)
+void rpc_raw_close(struct rpc_raw *c)
 {
-    struct rpc *r = c->rpc;
-
-    grpc_metadata_array_destroy(&c->initial_md);
-    grpc_metadata_array_destroy(&c->trailing_md);
-    grpc_byte_buffer_destroy(c->message);
-    grpc_slice_unref(c->details);
-    grpc_call_unref(c->call);
+    stop(c);
+    env_undefer(c->rpc->env, &c->task);
+    LIST_REMOVE(c, entry);
+    buf_finish(&c->message);
+    free(c->method);
     free(c);
-    rpc_live_remove(r);
 }
 
-/* After each batch: tells the end once everything was read, frees when nothing is out. */
-static void settle(struct rpc_raw *c)
+static void tell_end(struct rpc_raw *c, int status, const char *text)
 {
+    const struct rpc_raw_cb *cb = c->cb;
+    void *ud = c->ud;
+
+    rpc_raw_close(c);
+    cb->end(ud, status, text);
+}
+
+static void on_task(struct env_task *t)
+{
+    struct rpc_raw *c = container_of(t, struct rpc_raw, task);
     char text[TEXT_MAX];
 
-    c->out--;
-    if (c->channel && c->read && c->ended && !c->rpc->closing) {
-        detach(c);
-        rpc_slice_text(c->details, text, sizeof(text));
-        c->cb->end(c->ud, (int)c->status, text);
-    }
-    if (c->out == 0) {
-        detach(c);
-        release(c);
-    }
+    memcpy(text, c->text, sizeof(text));
+    tell_end(c, c->status, text);
 }
 
-static void on_started(struct rpc_tag *tag, bool ok)
+/* The end comes from the loop. */
+static void fail(struct rpc_raw *c, int status, const char *text)
 {
-    (void)ok; /* a failure shows in the status */
-    settle(container_of(tag, struct rpc_raw, start_tag));
+    stop(c);
+    c->status = status;
+    snprintf(c->text, sizeof(c->text), "%s", text);
+    env_defer(c->rpc->env, &c->task);
 }
 
-static void on_status(struct rpc_tag *tag, bool ok)
+static void on_timer(struct env_timer *t)
 {
-    struct rpc_raw *c = container_of(tag, struct rpc_raw, status_tag);
-
-    (void)ok;
-    c->ended = true;
-    settle(c);
+    fail(container_of(t, struct rpc_raw, timer), H2_DEADLINE, "deadline exceeded");
 }
 
-static void read_next(struct rpc_raw *c)
+void rpc_raw_cancel(struct rpc_raw *c)
 {
-    grpc_op op = rpc_op_recv_message(&c->message);
-
-    c->out++;
-    rpc_batch(c->call, &op, 1, &c->message_tag);
+    fail(c, H2_CANCELLED, "cancelled");
 }
 
-static void deliver(struct rpc_raw *c)
+static void on_message(void *ud, const void *data, size_t len)
 {
-    grpc_byte_buffer_reader reader;
-    grpc_slice all;
+    struct rpc_raw *c = ud;
 
-    if (!c->channel || c->rpc->closing || !grpc_byte_buffer_reader_init(&reader, c->message)) {
+    c->cb->message(c->ud, data, len);
+}
+
+static void on_ended(void *ud, int status, const char *text, bool refused)
+{
+    (void)refused;
+    tell_end(ud, status, text);
+}
+
+static const struct h2_stream_cb stream_cb = { .message = on_message, .ended = on_ended };
+
+static void begin(struct rpc_raw *c)
+{
+    struct h2_call call = { .path = c->method,
+                            .deadline_ns = c->deadline_ns,
+                            .low_mark = LOW_BYTES };
+
+    c->waiting = false;
+    env_timer_clear(c->rpc->env, &c->timer);
+    c->stream = h2_stream_open(c->peer->conn, &call, &stream_cb, c);
+    if (!c->stream || h2_stream_send(c->stream, c->message.data, c->message.len) < 0) {
+        fail(c, H2_EXHAUSTED, "out of memory");
         return;
     }
-    all = grpc_byte_buffer_reader_readall(&reader);
-    grpc_byte_buffer_reader_destroy(&reader);
-    c->cb->message(c->ud, GRPC_SLICE_START_PTR(all), GRPC_SLICE_LENGTH(all));
-    grpc_slice_unref(all);
+    h2_stream_half_close(c->stream);
+    buf_finish(&c->message);
 }
 
-static void on_message(struct rpc_tag *tag, bool ok)
+void raws_begin(struct peer *p)
 {
-    struct rpc_raw *c = container_of(tag, struct rpc_raw, message_tag);
+    struct rpc_raw *c;
 
-    if (!ok || !c->message) {
-        c->read = true;
-    } else {
-        deliver(c);
-        grpc_byte_buffer_destroy(c->message);
-        c->message = NULL;
-        read_next(c);
+    LIST_FOREACH(c, &p->rpc->raws, entry) {
+        if (c->waiting && c->peer == p) {
+            begin(c);
+        }
     }
-    settle(c);
 }
 
-static void start(struct rpc_raw *c, grpc_byte_buffer *message)
+void raws_fail(struct peer *p, const char *why)
 {
-    const grpc_op first[] = {
-        {.op = GRPC_OP_SEND_INITIAL_METADATA},
-        rpc_op_send_message(message, 0),
-        {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT},
-        {.op = GRPC_OP_RECV_INITIAL_METADATA,
-         .data.recv_initial_metadata.recv_initial_metadata = &c->initial_md},
-    };
-    const grpc_op last = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
-                          .data.recv_status_on_client = {.trailing_metadata = &c->trailing_md,
-                                                         .status = &c->status,
-                                                         .status_details = &c->details}};
+    struct rpc_raw *c;
 
-    c->out = 2;
-    rpc_batch(c->call, first, 4, &c->start_tag);
-    rpc_batch(c->call, &last, 1, &c->status_tag);
-    read_next(c);
+    LIST_FOREACH(c, &p->rpc->raws, entry) {
+        if (c->waiting && c->peer == p) {
+            fail(c, H2_UNAVAILABLE, why);
+        }
+    }
+}
+
+void raws_leave(struct peer *p)
+{
+    struct rpc_raw *c;
+
+    LIST_FOREACH(c, &p->rpc->raws, entry) {
+        c->peer = c->peer == p ? NULL : c->peer;
+    }
+}
+
+static bool fill(struct rpc_raw *c, const char *method, const void *message, size_t len)
+{
+    c->method = strdup(method);
+    return c->method && buf_add(&c->message, message, len) == 0;
+}
+
+int raw_start(struct peer *p, const char *method, const void *message, size_t len,
+              int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud, struct rpc_raw **ret,
+              struct fn_error *reterr)
+{
+    struct rpc_raw *c = calloc(1, sizeof(*c));
+
+    if (!c) {
+        return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
+    }
+    *c = (struct rpc_raw){ .rpc = p->rpc,
+                           .peer = p,
+                           .cb = cb,
+                           .ud = ud,
+                           .task.cb = on_task,
+                           .timer.cb = on_timer,
+                           .deadline_ns = deadline_ns };
+    LIST_INSERT_HEAD(&p->rpc->raws, c, entry);
+    if (!fill(c, method, message, len)) {
+        rpc_raw_close(c);
+        return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
+    }
+    if (!peer_want(p)) {
+        fail(c, H2_UNAVAILABLE, p->why);
+    } else if (peer_takes_calls(p)) {
+        begin(c);
+    } else {
+        c->waiting = true;
+        if (deadline_ns) {
+            env_timer_set(p->rpc->env, &c->timer, deadline_ns);
+        }
+    }
+    *ret = c;
+    return 0;
 }
 
 int rpc_raw_start(struct rpc_channel *ch, const char *method, const void *message, size_t len,
                   int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud, struct rpc_raw **ret,
                   struct fn_error *reterr)
 {
-    struct rpc_raw *c = calloc(1, sizeof(*c));
-    grpc_slice slice, path;
-    grpc_byte_buffer *bb;
-
-    if (!c) {
-        return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
-    }
-    channel_refresh(ch);
-    slice = grpc_slice_from_copied_buffer(message ? message : "", len);
-    path = grpc_slice_from_copied_string(method);
-    bb = grpc_raw_byte_buffer_create(&slice, 1);
-    *c = (struct rpc_raw){.start_tag.fn = on_started,
-                          .message_tag.fn = on_message,
-                          .status_tag.fn = on_status,
-                          .rpc = ch->rpc,
-                          .channel = ch,
-                          .cb = cb,
-                          .ud = ud,
-                          .details = grpc_empty_slice()};
-    c->call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->rpc->cq,
-                                       path, NULL, rpc_deadline(ch->rpc, deadline_ns), NULL);
-    LIST_INSERT_HEAD(&ch->calls, c, entry);
-    rpc_live_add(ch->rpc);
-    start(c, bb);
-    grpc_byte_buffer_destroy(bb);
-    grpc_slice_unref(slice);
-    grpc_slice_unref(path);
-    *ret = c;
-    return 0;
-}
-
-void rpc_raw_cancel(struct rpc_raw *c)
-{
-    grpc_call_cancel(c->call, NULL);
-}
-
-void rpc_raw_close(struct rpc_raw *c)
-{
-    detach(c);
-    grpc_call_cancel(c->call, NULL);
+    return raw_start(&ch->peer, method, message, len, deadline_ns, cb, ud, ret, reterr);
 }

@@ -21,7 +21,7 @@ struct rpc_raw_cb {
 
 /* Dials at the first call and again whenever the connection broke. tls: NULL = that of the rpc;
  * otherwise copied. tls_name: the name expected in the certificate, NULL = the address's host. */
-int rpc_channel_open(struct rpc *r, const char *address, const struct rpc_tls *tls,
+int rpc_channel_open(struct rpc *r, const char *address, const struct net_tls *tls,
                      const char *tls_name, struct rpc_channel **ret, struct fn_error *reterr);
 /* Its calls end without callbacks. NULL ok. */
 void rpc_channel_close(struct rpc_channel *ch);

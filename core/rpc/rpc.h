@@ -1,8 +1,7 @@
-/* Rpc: gRPC behind the tables of model/engage.h.
+/* Rpc: gRPC behind the tables of model/engage.h, on the loop's own thread.
  *
- * One completion queue per object, polled by the loop itself (on_loop) or by a thread that takes
- * the loop for each batch of completions, so that every callback is [loop]; operations are started
- * by whoever holds the loop. Wire: fn-wire-and-api 1; proofs: reliability 3.1.
+ * HTTP/2 is nghttp2's (h2.h), sockets and TLS are core/net's, the gRPC in between is ours. Wire:
+ * fn-wire-and-api 1; proofs: reliability 3.1.
  *
  * Liveness. A link that has heard nothing for probe_interval_ms asks its peer with a small call to
  * a method that does not exist; any answer counts as life, none within probe_timeout_ms drops the
@@ -14,25 +13,14 @@
 #include <base/err.h>
 #include <loop/loop.h>
 #include <model/engage.h>
+#include <net/tls.h>
 
 struct rpc;
 struct rpc_server;
 
-/* Certificates as PEM texts; all NULL = plain text. With ca_pem a server demands a client
- * certificate that it signed. Of those only peers whose certificate has a name (URI, DNS, common
- * name) that matches one of the patterns may call, or be called; no pattern = all. */
-struct rpc_tls {
-    const char *cert_pem;
-    const char *key_pem;
-    const char *ca_pem;
-    const char *server_name; /* client: expected in certificates instead of the address, or NULL */
-    const char *const *peers;
-    uint32_t n_peers;
-};
-
 struct rpc_config {
     uint32_t message_max_bytes;   /* received message, 1024..2^31-1 */
-    uint64_t memory_max_bytes;    /* what gRPC may hold of received data; at least 16 MiB */
+    uint64_t memory_max_bytes;    /* received and not yet handed over; at least 16 MiB */
     uint32_t streams_max;         /* concurrent streams per connection of a server, 1..2^31-1 */
     int64_t reconnect_first_ms;   /* back-off after the first failed dial */
     int64_t reconnect_max_ms;     /* back-off never grows beyond, before jitter of 20 % */
@@ -42,9 +30,8 @@ struct rpc_config {
     int64_t client_silence_ms;    /* a server pings a client after that; 0 = never */
     int64_t end_timeout_ms;       /* between CallFinished and the end of its stream */
     uint32_t send_queue_bytes;    /* of one session; more makes send_data() say full */
-    bool on_loop; /* the loop polls gRPC itself, where that can be had; one rpc per process */
-    struct rpc_tls tls;        /* of its connections to others; copied */
-    struct rpc_tls tls_server; /* of its port */
+    struct net_tls tls;        /* of its connections to others; copied */
+    struct net_tls tls_server; /* of its port */
 };
 
 #define RPC_CONFIG_INIT                                                                            \
@@ -62,14 +49,15 @@ struct rpc_config {
         .send_queue_bytes = 64u << 10,                                                             \
     })
 
-/* [init] Starts the completion thread. */
+/* [init] FN_E_INVALID: a limit or a certificate. */
 int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **ret,
                struct fn_error *reterr);
-/* [init] Outside of the loop. Ends everything that is left without callbacks, waits for gRPC. */
+/* [init] Outside of the loop. Ends everything that is left without callbacks. */
 void rpc_destroy(struct rpc *r);
 /* [loop] Renewed certificates: later handshakes use them, connections live on. Plain text stays
- * plain text. FN_E_EXHAUSTED: nothing changed. */
-int rpc_renew(struct rpc *r, const struct rpc_tls *tls, const struct rpc_tls *tls_server);
+ * plain text. FN_E_INVALID, FN_E_EXHAUSTED: that side stays as it was. */
+int rpc_renew(struct rpc *r, const struct net_tls *tls, const struct net_tls *tls_server,
+              struct fn_error *reterr);
 
 /* ---- client --------------------------------------------------------------------------------- */
 

@@ -1,29 +1,39 @@
-/* Server side of this room: listening and unary methods (server.c), Engage sessions (session.c). */
+/* Server side of this room: listening and dispatch (server.c), Engage sessions (session.c), all
+ * other methods (service.c). */
 #ifndef RPC_SERVER_INT_H
 #define RPC_SERVER_INT_H
 
 #include <base/log.h>
+#include <rpc/raw.h>
 #include <rpc/rpc_int.h>
 
-/* States: open, draining (GOAWAY sent, sessions finish), closed (no callbacks). Freed when gRPC has
- * given back the shutdown tag, every request tag and every call. */
+struct engage_session;
+
+/* A client's connection. */
+struct server_conn {
+    LIST_ENTRY(server_conn) entry;
+    struct rpc_server *server;
+    struct h2_conn *conn;
+};
+
+/* States: open, draining (GOAWAY sent, calls finish), closed (no callbacks). Freed when it is
+ * closed and no call of it is on the stack. */
 struct rpc_server {
     struct rpc *rpc;
     LIST_ENTRY(rpc_server) entry;
-    grpc_server *server;
+    struct net_listener *listener;
     const struct engage_server_cb *cb;
     void *ud;
     int port;
-    struct identity_seen seen;
     struct log_gate stranger_gate;
-    struct rpc_tag down_tag;
     bool draining;
     bool cancelled;
-    bool down; /* shutdown has completed */
     bool closed;
     void (*drained)(void *ud);
     void *drained_ud;
-    uint32_t refs; /* request tags and calls that are out */
+    struct env_task drained_task, cancel_task;
+    uint32_t refs; /* sessions, incoming calls, our own frames */
+    LIST_HEAD(, server_conn) conns;
     LIST_HEAD(, engage_session) sessions;
     const struct rpc_service *service; /* methods beside RunnerProtocol's, or NULL */
     LIST_HEAD(, rpc_incoming) incoming;
@@ -32,14 +42,16 @@ struct rpc_server {
 void server_ref(struct rpc_server *s);
 void server_unref(struct rpc_server *s);
 
-/* Takes over call and payload (may be NULL). */
-void session_begin(struct rpc_server *s, grpc_call *call, grpc_byte_buffer *payload,
-                   const char *request_id, int64_t deadline_ns);
-/* service.c: takes over the call if the server has such a method. */
-bool incoming_begin(struct rpc_server *s, grpc_call *call, const char *path);
-void incoming_forget(struct rpc_server *s);
+/* Takes the stream over. */
+void session_begin(struct rpc_server *s, struct h2_stream *st, const char *request_id);
+/* The methods of a table; takes the stream over if one of them has this path. ud: for called(). */
+bool incoming_begin(struct rpc_server *s, struct h2_stream *st, const char *path,
+                    const struct rpc_method *methods, void *ud);
 
-/* Tells every session's owner that the peer is gone and forgets the owner. */
+/* Ends the calls of all owners: with a word to both sides, or silently. */
+void sessions_cancel(struct rpc_server *s, const char *text);
+void incoming_cancel(struct rpc_server *s, const char *text);
 void sessions_forget(struct rpc_server *s);
+void incoming_forget(struct rpc_server *s);
 
 #endif

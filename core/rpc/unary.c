@@ -1,81 +1,81 @@
-/* Unary calls of the client: the probe and Status. One batch each, freed by its completion. */
+/* Unary calls of a link: the probe and Status. Freed when the end was told. */
 #include <rpc/client_int.h>
 
-#include <grpc/byte_buffer.h>
 #include <stdlib.h>
 
-#define TEXT_MAX 512
-
 struct unary {
-    struct rpc_tag tag;
     struct engage_link *link;
-    grpc_call *call;
+    LIST_ENTRY(unary) entry;
+    struct rpc_raw *call; /* NULL once its end came */
     unary_done_fn *done;
     void *ud;
-    grpc_metadata_array initial_md;
-    grpc_metadata_array trailing_md;
-    grpc_byte_buffer *answer;
-    grpc_status_code status;
-    grpc_slice details;
+    void *owned;
+    bool answered;
+    struct buf answer;
 };
 
-static void on_done(struct rpc_tag *tag, bool ok)
+static void release(struct unary *u)
 {
-    struct unary *u = container_of(tag, struct unary, tag);
-    struct rpc *r = u->link->rpc;
-    char text[TEXT_MAX];
-    int status = (int)u->status;
-
-    (void)ok;
-    if (status == GRPC_STATUS_OK && !u->answer) {
-        status = GRPC_STATUS_INTERNAL;
-    }
-    rpc_slice_text(u->details, text, sizeof(text));
-    if (!r->closing) {
-        u->done(u->ud, status, text, u->answer);
-    }
-    grpc_metadata_array_destroy(&u->initial_md);
-    grpc_metadata_array_destroy(&u->trailing_md);
-    grpc_byte_buffer_destroy(u->answer);
-    grpc_slice_unref(u->details);
-    grpc_call_unref(u->call);
+    LIST_REMOVE(u, entry);
+    buf_finish(&u->answer);
     link_unref(u->link);
+    free(u->owned);
     free(u);
-    rpc_live_remove(r);
 }
 
+static void on_message(void *ud, const void *data, size_t len)
+{
+    struct unary *u = ud;
+
+    u->answered = !u->answered && buf_add(&u->answer, data, len) == 0;
+}
+
+static void on_end(void *ud, int status, const char *text)
+{
+    struct unary *u = ud;
+
+    u->call = NULL;
+    if (status == H2_OK && !u->answered) {
+        status = H2_INTERNAL;
+        text = "expected one message in answer";
+    }
+    u->done(u->ud, status, text, status == H2_OK ? u->answer.data : NULL, u->answer.len);
+    release(u);
+}
+
+static const struct rpc_raw_cb raw_cb = { on_message, on_end };
+
 int unary_start(struct engage_link *l, const char *method, int64_t deadline_ns,
-                unary_done_fn *done, void *ud)
+                unary_done_fn *done, void *ud, void *owned)
 {
     struct unary *u = calloc(1, sizeof(*u));
-    grpc_byte_buffer *question = wire_encode_nothing();
-    grpc_op ops[6] = { { .op = GRPC_OP_SEND_INITIAL_METADATA } };
 
-    if (!u || !question) {
-        free(u);
-        grpc_byte_buffer_destroy(question);
+    if (!u) {
         return FN_E_EXHAUSTED;
     }
-    u->tag.fn = on_done;
     u->link = l;
     u->done = done;
     u->ud = ud;
-    u->details = grpc_empty_slice();
-    u->call = link_call(l, method, rpc_deadline(l->rpc, deadline_ns));
+    if (raw_start(&l->peer, method, NULL, 0, deadline_ns, &raw_cb, u, &u->call, NULL) < 0) {
+        free(u);
+        return FN_E_EXHAUSTED;
+    }
+    u->owned = owned;
     link_ref(l);
-    rpc_live_add(l->rpc);
-    ops[1] = rpc_op_send_message(question, 0);
-    ops[2] = (grpc_op){ .op = GRPC_OP_SEND_CLOSE_FROM_CLIENT };
-    ops[3] = (grpc_op){ .op = GRPC_OP_RECV_INITIAL_METADATA,
-                        .data.recv_initial_metadata.recv_initial_metadata = &u->initial_md };
-    ops[4] = rpc_op_recv_message(&u->answer);
-    ops[5] = (grpc_op){ .op = GRPC_OP_RECV_STATUS_ON_CLIENT,
-                        .data.recv_status_on_client = { .trailing_metadata = &u->trailing_md,
-                                                        .status = &u->status,
-                                                        .status_details = &u->details } };
-    rpc_batch(u->call, ops, 6, &u->tag);
-    grpc_byte_buffer_destroy(question);
+    LIST_INSERT_HEAD(&l->rpc->unaries, u, entry);
     return 0;
+}
+
+void unary_close_all(struct rpc *r)
+{
+    struct unary *u;
+
+    while ((u = LIST_FIRST(&r->unaries))) {
+        if (u->call) {
+            rpc_raw_close(u->call);
+        }
+        release(u);
+    }
 }
 
 /* ---- Status --------------------------------------------------------------------------------- */
@@ -86,17 +86,16 @@ struct status_ask {
     void *ud;
 };
 
-static void on_status(void *ud, int grpc_status, const char *text, grpc_byte_buffer *answer)
+static void on_status(void *ud, int grpc_status, const char *text, const void *answer, size_t len)
 {
     struct status_ask *ask = ud;
     struct rpc_status_result result = { .grpc_status = grpc_status, .text = text };
 
-    if (grpc_status == 0 && wire_decode_status(&ask->rpc->in, answer, &result) < 0) {
-        result = (struct rpc_status_result){ .grpc_status = GRPC_STATUS_INTERNAL,
+    if (grpc_status == 0 && wire_decode_status(&ask->rpc->in, answer, len, &result) < 0) {
+        result = (struct rpc_status_result){ .grpc_status = H2_INTERNAL,
                                              .text = "the answer is not a RunnerStatus" };
     }
     ask->cb(ask->ud, &result);
-    free(ask);
 }
 
 int rpc_status(struct engage_link *link, int64_t deadline_ns,
@@ -108,7 +107,7 @@ int rpc_status(struct engage_link *link, int64_t deadline_ns,
         return FN_E_EXHAUSTED;
     }
     *ask = (struct status_ask){ .rpc = link->rpc, .cb = cb, .ud = ud };
-    if (unary_start(link, RPC_METHOD_STATUS, deadline_ns, on_status, ask) < 0) {
+    if (unary_start(link, RPC_METHOD_STATUS, deadline_ns, on_status, ask, ask) < 0) {
         free(ask);
         return FN_E_EXHAUSTED;
     }

@@ -1,8 +1,6 @@
 #include <rpc/wire.h>
 
 #include <assert.h>
-#include <grpc/byte_buffer_reader.h>
-#include <grpc/slice.h>
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,18 +143,26 @@ static char *clean(struct scratch *s, const char *text)
 
 /* ---- encoding ------------------------------------------------------------------------------- */
 
-static grpc_byte_buffer *pack(const ProtobufCMessage *m)
+/* Appends the message behind its prefix: a byte for "not compressed" and the length. */
+static int pack(const ProtobufCMessage *m, struct buf *out)
 {
-    grpc_slice slice = grpc_slice_malloc(protobuf_c_message_get_packed_size(m));
-    grpc_byte_buffer *bb;
+    size_t len = protobuf_c_message_get_packed_size(m);
+    uint8_t *p = (uint8_t *)buf_reserve(out, WIRE_PREFIX_BYTES + len);
 
-    protobuf_c_message_pack(m, GRPC_SLICE_START_PTR(slice));
-    bb = grpc_raw_byte_buffer_create(&slice, 1);
-    grpc_slice_unref(slice);
-    return bb;
+    if (!p) {
+        return FN_E_EXHAUSTED;
+    }
+    p[0] = 0;
+    p[1] = (uint8_t)(len >> 24);
+    p[2] = (uint8_t)(len >> 16);
+    p[3] = (uint8_t)(len >> 8);
+    p[4] = (uint8_t)len;
+    protobuf_c_message_pack(m, p + WIRE_PREFIX_BYTES);
+    out->len += WIRE_PREFIX_BYTES + len;
+    return 0;
 }
 
-grpc_byte_buffer *wire_encode_try(struct scratch *s, const struct engage_try *t)
+int wire_encode_try(struct scratch *s, const struct engage_try *t, struct buf *out)
 {
     ClientMsg msg = CLIENT_MSG__INIT;
     TryCall call = TRY_CALL__INIT;
@@ -170,7 +176,7 @@ grpc_byte_buffer *wire_encode_try(struct scratch *s, const struct engage_try *t)
         entries = scratch_alloc(s, t->n_extensions * sizeof(*entries));
         call.extensions = scratch_alloc(s, t->n_extensions * sizeof(*call.extensions));
         if (!entries || !call.extensions) {
-            return NULL;
+            return FN_E_EXHAUSTED;
         }
         for (uint32_t i = 0; i < t->n_extensions; i++) {
             try_call__extensions_entry__init(&entries[i]);
@@ -182,10 +188,10 @@ grpc_byte_buffer *wire_encode_try(struct scratch *s, const struct engage_try *t)
     }
     msg.body_case = CLIENT_MSG__BODY_TRY;
     msg.try_ = &call;
-    return pack(&msg.base);
+    return pack(&msg.base, out);
 }
 
-grpc_byte_buffer *wire_encode_client_data(const void *data, size_t len, bool eof)
+int wire_encode_client_data(const void *data, size_t len, bool eof, struct buf *out)
 {
     ClientMsg msg = CLIENT_MSG__INIT;
     DataFrame frame = DATA_FRAME__INIT;
@@ -195,10 +201,10 @@ grpc_byte_buffer *wire_encode_client_data(const void *data, size_t len, bool eof
     frame.eof = eof;
     msg.body_case = CLIENT_MSG__BODY_DATA;
     msg.data = &frame;
-    return pack(&msg.base);
+    return pack(&msg.base, out);
 }
 
-grpc_byte_buffer *wire_encode_start(struct scratch *s, const struct engage_start *start)
+int wire_encode_start(struct scratch *s, const struct engage_start *start, struct buf *out)
 {
     RunnerMsg msg = RUNNER_MSG__INIT;
     CallResultStart result = CALL_RESULT_START__INIT;
@@ -211,7 +217,7 @@ grpc_byte_buffer *wire_encode_start(struct scratch *s, const struct engage_start
         headers = scratch_alloc(s, start->n_headers * sizeof(*headers));
         http.headers = scratch_alloc(s, start->n_headers * sizeof(*http.headers));
         if (!headers || !http.headers) {
-            return NULL;
+            return FN_E_EXHAUSTED;
         }
         for (uint32_t i = 0; i < start->n_headers; i++) {
             http_header__init(&headers[i]);
@@ -225,10 +231,10 @@ grpc_byte_buffer *wire_encode_start(struct scratch *s, const struct engage_start
     result.http = &http;
     msg.body_case = RUNNER_MSG__BODY_RESULT_START;
     msg.result_start = &result;
-    return pack(&msg.base);
+    return pack(&msg.base, out);
 }
 
-grpc_byte_buffer *wire_encode_runner_data(const void *data, size_t len)
+int wire_encode_runner_data(const void *data, size_t len, struct buf *out)
 {
     RunnerMsg msg = RUNNER_MSG__INIT;
     DataFrame frame = DATA_FRAME__INIT;
@@ -237,10 +243,10 @@ grpc_byte_buffer *wire_encode_runner_data(const void *data, size_t len)
     frame.data.len = len;
     msg.body_case = RUNNER_MSG__BODY_DATA;
     msg.data = &frame;
-    return pack(&msg.base);
+    return pack(&msg.base, out);
 }
 
-grpc_byte_buffer *wire_encode_finished(struct scratch *s, const struct engage_finished *f)
+int wire_encode_finished(struct scratch *s, const struct engage_finished *f, struct buf *out)
 {
     RunnerMsg msg = RUNNER_MSG__INIT;
     CallFinished fin = CALL_FINISHED__INIT;
@@ -263,57 +269,28 @@ grpc_byte_buffer *wire_encode_finished(struct scratch *s, const struct engage_fi
     fin.initstarttime = f->init_start_ns;
     msg.body_case = RUNNER_MSG__BODY_FINISHED;
     msg.finished = &fin;
-    return pack(&msg.base);
+    return pack(&msg.base, out);
 }
 
-grpc_byte_buffer *wire_encode_status(const struct engage_status *st)
+int wire_encode_status(const struct engage_status *st, struct buf *out)
 {
     RunnerStatus msg = RUNNER_STATUS__INIT;
 
     msg.active = st->active;
     msg.requestsreceived = st->received;
     msg.requestshandled = st->handled;
-    return pack(&msg.base);
-}
-
-grpc_byte_buffer *wire_encode_nothing(void)
-{
-    grpc_slice slice = grpc_empty_slice();
-
-    return grpc_raw_byte_buffer_create(&slice, 1);
+    return pack(&msg.base, out);
 }
 
 /* ---- decoding ------------------------------------------------------------------------------- */
 
-static ProtobufCMessage *unpack(struct scratch *s, grpc_byte_buffer *bb,
+static ProtobufCMessage *unpack(struct scratch *s, const void *data, size_t len,
                                 const ProtobufCMessageDescriptor *type)
 {
     ProtobufCAllocator allocator = { scratch_alloc, scratch_free, s };
-    grpc_byte_buffer_reader reader;
-    ProtobufCMessage *m;
-    grpc_slice *one;
-    grpc_slice all;
 
     scratch_reset(s);
-    if (!grpc_byte_buffer_reader_init(&reader, bb)) {
-        return NULL;
-    }
-    if (grpc_byte_buffer_reader_peek(&reader, &one) &&
-        GRPC_SLICE_LENGTH(*one) == grpc_byte_buffer_length(bb)) {
-        m = protobuf_c_message_unpack(type, &allocator, GRPC_SLICE_LENGTH(*one),
-                                      GRPC_SLICE_START_PTR(*one));
-    } else {
-        grpc_byte_buffer_reader_destroy(&reader);
-        if (!grpc_byte_buffer_reader_init(&reader, bb)) {
-            return NULL;
-        }
-        all = grpc_byte_buffer_reader_readall(&reader);
-        m = protobuf_c_message_unpack(type, &allocator, GRPC_SLICE_LENGTH(all),
-                                      GRPC_SLICE_START_PTR(all));
-        grpc_slice_unref(all);
-    }
-    grpc_byte_buffer_reader_destroy(&reader);
-    return m;
+    return protobuf_c_message_unpack(type, &allocator, len, data);
 }
 
 static struct wire_data data_of(const DataFrame *f)
@@ -345,9 +322,10 @@ static bool decode_try(struct scratch *s, const TryCall *call, struct engage_try
     return true;
 }
 
-void wire_decode_client(struct scratch *s, grpc_byte_buffer *bb, struct wire_client_msg *ret)
+void wire_decode_client(struct scratch *s, const void *data, size_t len,
+                        struct wire_client_msg *ret)
 {
-    ClientMsg *msg = (ClientMsg *)(void *)unpack(s, bb, &client_msg__descriptor);
+    ClientMsg *msg = (ClientMsg *)(void *)unpack(s, data, len, &client_msg__descriptor);
 
     ret->kind = WIRE_BAD;
     if (!msg) {
@@ -409,9 +387,10 @@ static void decode_finished(const CallFinished *f, struct engage_finished *ret)
     };
 }
 
-void wire_decode_runner(struct scratch *s, grpc_byte_buffer *bb, struct wire_runner_msg *ret)
+void wire_decode_runner(struct scratch *s, const void *data, size_t len,
+                        struct wire_runner_msg *ret)
 {
-    RunnerMsg *msg = (RunnerMsg *)(void *)unpack(s, bb, &runner_msg__descriptor);
+    RunnerMsg *msg = (RunnerMsg *)(void *)unpack(s, data, len, &runner_msg__descriptor);
 
     ret->kind = WIRE_BAD;
     if (!msg) {
@@ -434,9 +413,10 @@ void wire_decode_runner(struct scratch *s, grpc_byte_buffer *bb, struct wire_run
     }
 }
 
-int wire_decode_status(struct scratch *s, grpc_byte_buffer *bb, struct rpc_status_result *ret)
+int wire_decode_status(struct scratch *s, const void *data, size_t len,
+                       struct rpc_status_result *ret)
 {
-    RunnerStatus *msg = (RunnerStatus *)(void *)unpack(s, bb, &runner_status__descriptor);
+    RunnerStatus *msg = (RunnerStatus *)(void *)unpack(s, data, len, &runner_status__descriptor);
 
     if (!msg) {
         return FN_E_INTERNAL;

@@ -1,16 +1,17 @@
-/* Wire: protobuf messages of RunnerProtocol as gRPC byte buffers, and back.
+/* Wire: protobuf messages of RunnerProtocol with gRPC's prefix, and back.
  *
- * Encoding packs straight into one slice. Decoding unpacks into a scratch block that is reused for
- * the next message: what a decoder returns is borrowed until the next wire_* call with the same
- * scratch. Texts that are not UTF-8 would make a Go peer end the call, so they are re-coded as
- * Latin-1 on the way out. [loop] */
+ * Encoding packs straight behind what is in the buffer. Decoding unpacks into a scratch block that
+ * is reused for the next message: what a decoder returns is borrowed until the next wire_* call
+ * with the same scratch. Texts that are not UTF-8 would make a Go peer end the call, so they are
+ * re-coded as Latin-1 on the way out. [loop] */
 #ifndef RPC_WIRE_H
 #define RPC_WIRE_H
 
-#include <grpc/byte_buffer.h>
+#include <base/buf.h>
 #include <model/engage.h>
 #include <rpc/rpc.h>
 
+#define WIRE_PREFIX_BYTES    5u          /* compressed flag, length */
 #define WIRE_FRAME_BYTES     10240u      /* data per frame that we send */
 #define WIRE_FRAME_MAX_BYTES (64u << 10) /* data per frame that we accept */
 
@@ -25,14 +26,13 @@ struct scratch {
 int scratch_init(struct scratch *s); /* FN_E_EXHAUSTED */
 void scratch_finish(struct scratch *s);
 
-/* NULL when out of memory. The caller destroys the buffer. */
-grpc_byte_buffer *wire_encode_try(struct scratch *s, const struct engage_try *t);
-grpc_byte_buffer *wire_encode_client_data(const void *data, size_t len, bool eof);
-grpc_byte_buffer *wire_encode_start(struct scratch *s, const struct engage_start *start);
-grpc_byte_buffer *wire_encode_runner_data(const void *data, size_t len);
-grpc_byte_buffer *wire_encode_finished(struct scratch *s, const struct engage_finished *f);
-grpc_byte_buffer *wire_encode_status(const struct engage_status *st);
-grpc_byte_buffer *wire_encode_nothing(void); /* Empty, ConfigStatus */
+/* Appends one message. FN_E_EXHAUSTED: nothing was appended. */
+int wire_encode_try(struct scratch *s, const struct engage_try *t, struct buf *out);
+int wire_encode_client_data(const void *data, size_t len, bool eof, struct buf *out);
+int wire_encode_start(struct scratch *s, const struct engage_start *start, struct buf *out);
+int wire_encode_runner_data(const void *data, size_t len, struct buf *out);
+int wire_encode_finished(struct scratch *s, const struct engage_finished *f, struct buf *out);
+int wire_encode_status(const struct engage_status *st, struct buf *out);
 
 enum wire_kind {
     WIRE_BAD,     /* not protobuf */
@@ -62,9 +62,13 @@ struct wire_runner_msg {
     struct engage_finished finished;
 };
 
-void wire_decode_client(struct scratch *s, grpc_byte_buffer *bb, struct wire_client_msg *ret);
-void wire_decode_runner(struct scratch *s, grpc_byte_buffer *bb, struct wire_runner_msg *ret);
+/* data: one message without its prefix. */
+void wire_decode_client(struct scratch *s, const void *data, size_t len,
+                        struct wire_client_msg *ret);
+void wire_decode_runner(struct scratch *s, const void *data, size_t len,
+                        struct wire_runner_msg *ret);
 /* FN_E_INTERNAL when it is not a RunnerStatus. */
-int wire_decode_status(struct scratch *s, grpc_byte_buffer *bb, struct rpc_status_result *ret);
+int wire_decode_status(struct scratch *s, const void *data, size_t len,
+                       struct rpc_status_result *ret);
 
 #endif

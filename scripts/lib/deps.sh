@@ -3,12 +3,12 @@
 # deps_ensure build|test|bench ...   each set of packages is installed once; root or sudo needed
 # only when something is missing.
 
-deps_build="gcc cmake ninja-build pkg-config ccache libc6-dev libgrpc-dev libprotobuf-c-dev
+deps_build="gcc cmake ninja-build pkg-config ccache libc6-dev libnghttp2-dev libprotobuf-c-dev
     protobuf-c-compiler libyaml-dev libcurl4-openssl-dev libjansson-dev libhttp-parser-dev
     libssl-dev uthash-dev check libsubunit-dev"
 deps_kit="dpkg-dev"
 deps_run="curl ca-certificates"
-deps_test="abigail-tools binutils g++ make clang libclang-rt-14-dev openssl dpkg-dev docker.io iptables
+deps_test="libgrpc-dev abigail-tools binutils g++ make clang libclang-rt-14-dev openssl dpkg-dev docker.io iptables
     iproute2 xz-utils procps"
 deps_bench="wrk procps"
 

@@ -87,7 +87,9 @@ for room in $rooms; do
         esac
         # Libraries that belong to one room.
         case $name in
-        grpc/* | protobuf-c/*)
+        grpc/*)
+            complain "$file includes <$name>; only a test may, as a peer" ;;
+        nghttp2/* | protobuf-c/*)
             [ "$room" = rpc ] || complain "$file includes <$name>; only core/rpc may" ;;
         yaml.h)
             [ "$room" = conf ] || complain "$file includes <$name>; only core/conf may" ;;
@@ -128,7 +130,7 @@ for folder in "$root"/plugins/* "$root"/examples/plugins/*; do
             ;;
         esac
         case $name in
-        sys/epoll.h | sys/socket.h | time.h | curl/* | grpc/*)
+        sys/epoll.h | sys/socket.h | time.h | curl/* | grpc/* | nghttp2/*)
             complain "$file includes <$name>; a plugin gets that from its host" ;;
         esac
     done <"$tmp"

@@ -3,7 +3,6 @@
  * drivers) is left to tests with a real one. */
 #include "real.h"
 #include "outside.h"
-#include "world.h"
 
 #include <loop/loop.h>
 #include <string.h>
@@ -31,7 +30,7 @@ static bool offered(const char *iface)
             return true;
         }
     }
-    return subject.world && world_offers(iface);
+    return false;
 }
 
 static void find_factory(void)
@@ -65,13 +64,10 @@ void real_open(void)
     host = plugin_host_create(loop_env(loop));
     must(host, "the machine has no memory for the test");
     for (need = subject.factory->needs; need && need->iface; need++) {
-        if (offered(need->iface) && !(subject.world && world_offers(need->iface))) {
+        if (offered(need->iface)) {
             plugin_host_offer(host, need->iface, need->major, need->minor_min,
                               tables_find(need->iface), NULL);
         }
-    }
-    if (subject.world) {
-        world_open(host, loop_env(loop));
     }
     must_work(plugin_file_open(host, subject.path, &file, &e), "load", &e);
     find_factory();
@@ -81,27 +77,12 @@ void real_close(void)
 {
     plugin_host_destroy(host);
     loop_leave(loop);
-    if (subject.world) {
-        world_close();
-    }
     loop_destroy(loop);
 }
 
 int real_make(struct conf_values *given, struct plugin **ret, struct fn_error *reterr)
 {
     return plugin_create(host, file, subject.factory, "contract", given, ret, reterr);
-}
-
-/* Streams of the world that end meanwhile may wait for the loop. */
-void real_destroy(struct plugin *p)
-{
-    if (subject.world) {
-        loop_leave(loop);
-    }
-    plugin_destroy(p);
-    if (subject.world) {
-        loop_enter(loop);
-    }
 }
 
 int64_t real_now(void)
@@ -115,28 +96,14 @@ static void on_stop(struct env_timer *t)
     loop_stop(loop);
 }
 
-void real_turn(int64_t ns)
-{
-    struct env_timer t = {.cb = on_stop};
-
-    env_timer_set(loop_env(loop), &t, real_now() + ns);
-    real_wait();
-    env_timer_clear(loop_env(loop), &t);
-}
-
 void real_advance(int64_t ns)
 {
-    real_turn(ns / TIMES_FASTER < TURN_NS ? ns / TIMES_FASTER : TURN_NS);
-}
+    struct env_timer t = {.cb = on_stop};
+    int64_t turn = ns / TIMES_FASTER < TURN_NS ? ns / TIMES_FASTER : TURN_NS;
 
-void real_wait(void)
-{
+    env_timer_set(loop_env(loop), &t, real_now() + turn);
     loop_leave(loop);
     loop_run(loop);
     loop_enter(loop);
-}
-
-void real_wake(void)
-{
-    loop_stop(loop);
+    env_timer_clear(loop_env(loop), &t);
 }

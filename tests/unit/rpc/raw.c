@@ -121,7 +121,7 @@ static void call(struct heard *h, const char *method, const char *text, int64_t 
                      0);
 }
 
-static void open_with(const struct rpc_config *c, const struct rpc_tls *tls)
+static void open_with(const struct rpc_config *c, const struct net_tls *tls)
 {
     gone_n = 0;
     held = NULL;
@@ -299,7 +299,7 @@ START_TEST(test_identity)
     struct heard h;
 
     c.tls = c.tls_server =
-        (struct rpc_tls){ .cert_pem = node_pem, .key_pem = node_key, .ca_pem = ca_pem };
+        (struct net_tls){ .cert_pem = node_pem, .key_pem = node_key, .ca_pem = ca_pem };
     gone_n = 0;
     f = fixture_create_with(OVER_TCP, &c);
     fixture_server_open(f);
@@ -320,9 +320,9 @@ START_TEST(test_peers)
 {
     static const char *const us[] = { "nobody-*", "runner-*" };
     static const char *const others[] = { "lb-*" };
-    const struct rpc_tls any = { .cert_pem = node_pem, .key_pem = node_key, .ca_pem = ca_pem,
+    const struct net_tls any = { .cert_pem = node_pem, .key_pem = node_key, .ca_pem = ca_pem,
                                  .server_name = "runner-1.test" };
-    struct rpc_tls ours = any, theirs = any;
+    struct net_tls ours = any, theirs = any;
     struct rpc_config c = RPC_CONFIG_INIT;
     struct heard h;
 
@@ -335,13 +335,13 @@ START_TEST(test_peers)
     run(&h, "/test.Service/Echo", "x", 5000);
     ck_assert_msg(h.status == 0, "%s", h.why);
     loop_enter(f->loop);
-    ck_assert_int_eq(rpc_renew(f->rpc, &any, &theirs), 0);
+    ck_assert_int_eq(rpc_renew(f->rpc, &any, &theirs, NULL), 0);
     loop_leave(f->loop);
     run(&h, "/test.Service/Echo", "x", 5000);
     ck_assert_int_eq(h.status, 7);
     ck_assert_ptr_nonnull(strstr(h.why, "may not use this port"));
     loop_enter(f->loop);
-    ck_assert_int_eq(rpc_renew(f->rpc, &theirs, &any), 0);
+    ck_assert_int_eq(rpc_renew(f->rpc, &theirs, &any, NULL), 0);
     rpc_channel_close(channel);
     ck_assert_int_eq(rpc_channel_open(f->rpc, f->address, NULL, NULL, &channel, NULL), 0);
     loop_leave(f->loop);

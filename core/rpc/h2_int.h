@@ -1,0 +1,138 @@
+/* What the files of the transport share: h2.c (connections), h2_recv.c (what nghttp2 tells),
+ * h2_stream.c (streams), h2_text.c (texts of headers). */
+#ifndef RPC_H2_INT_H
+#define RPC_H2_INT_H
+
+#include <nghttp2/nghttp2.h>
+#include <rpc/h2.h>
+
+#define H2_IN_BYTES  (64u << 10)
+#define H2_OUT_BYTES (128u << 10)
+#define H2_FRAME_MAX (20u << 10) /* larger than any piece that nghttp2 hands out */
+#define H2_PREFIX_BYTES 5u       /* of a gRPC message: compressed flag, length */
+
+struct h2 {
+    struct env *env;
+    struct h2_limits limits;
+    nghttp2_session_callbacks *callbacks;
+    nghttp2_option *option;
+    LIST_HEAD(, h2_conn) conns;
+    uint64_t held_bytes; /* in the reassembly buffers of all streams */
+    /* One turn's input and output; only one connection uses them at a time. */
+    unsigned char in[H2_IN_BYTES];
+    unsigned char out[H2_OUT_BYTES];
+    size_t out_len;
+};
+
+/* States: open; going (client: GOAWAY came; server: draining); dead (io of no use, `death` is
+ * queued). Owned by itself: freed by death, which the loop runs, or by h2_conn_close(). */
+struct h2_conn {
+    struct h2 *h;
+    LIST_ENTRY(h2_conn) entry;
+    struct net_io *io;
+    nghttp2_session *session;
+    const struct h2_conn_cb *cb; /* NULL: nobody listens */
+    void *ud;
+    char *authority; /* NULL: server */
+    bool tls;
+    bool ready, going, left, dead, doomed;
+    bool draining, goaway_final;
+    bool blocked;  /* the socket is full; writable() comes */
+    bool flushing; /* second leg of a flush */
+    bool out_full; /* `out` had no room for a frame */
+    bool pinged;   /* a ping of ours is not answered */
+    char *why;
+    uint32_t entered;    /* nghttp2 or an owner is on the stack: no freeing */
+    uint32_t streams_n;
+    LIST_HEAD(, h2_stream) streams;
+    struct env_task flush, death;
+    struct env_timer timer; /* client: settings; server: silence; draining: the rest */
+    int64_t heard_ns;
+    uint64_t produced; /* bytes that nghttp2 made */
+    uint64_t written;  /* of these, given to the socket */
+    struct buf pending; /* produced and not written */
+    size_t pending_off;
+    int64_t window_ns; /* start of the second that is counted */
+    uint32_t controls, resets;
+    struct h2_head head; /* of the header block that comes in; one at a time by protocol */
+};
+
+/* States: running; over (the peer's end is known; `told` once the owner knows). Owned by its owner
+ * until h2_stream_close() or the finishing functions (cb NULL), and by nghttp2 as long as conn is
+ * set; freed when neither has it. */
+struct h2_stream {
+    struct h2 *h;
+    struct h2_conn *conn;
+    LIST_ENTRY(h2_stream) entry;
+    int32_t id; /* 0: no frame may be sent on it any more */
+    const struct h2_stream_cb *cb;
+    void *ud;
+    struct env_task task;      /* goes on after a pause, tells writable */
+    struct env_timer deadline; /* at_ns is its time */
+    int64_t deadline_ns;
+    uint32_t entered;
+    bool server;
+    bool paused, delivering;
+    bool half, half_told;   /* the peer's side is closed */
+    bool headers_in;        /* the peer's first headers came */
+    bool headers_out;       /* server: ours went */
+    bool asleep;            /* nghttp2 waits for more to send */
+    bool end_wanted;        /* our side ends behind what is queued */
+    bool was_full;          /* writable is owed */
+    bool over, told, refused;
+    bool was_sent;          /* answer of h2_stream_is_sent() once the connection is gone */
+    int status; /* the peer's end */
+    char *text;
+    int http_status;
+    int end_status; /* server: our end */
+    char *end_text;
+    size_t low_mark;
+    struct buf in;
+    uint32_t unconsumed; /* received, not yet given back to the peer's window */
+    struct buf out;
+    size_t out_off;
+    uint64_t out_total;   /* bytes taken from `out` so far */
+    uint64_t mark;        /* in out_total; 0 = none */
+    uint64_t mark_wire;   /* in the connection's produced; 0 = not there yet */
+};
+
+/* h2.c */
+void conn_touch(struct h2_conn *c); /* something may have to be written */
+void conn_fail(struct h2_conn *c, const char *why);
+void conn_idle(struct h2_conn *c); /* a stream has gone */
+void conn_drain_heard(struct h2_conn *c);            /* the client has read the first GOAWAY */
+void conn_ids_used(struct h2_conn *c, int32_t id); /* client: leaves it before they run out */
+
+/* h2_recv.c */
+nghttp2_session_callbacks *recv_callbacks(void);
+
+/* h2_stream.c */
+struct h2_stream *stream_create(struct h2_conn *c, int32_t id);
+void stream_set_deadline(struct h2_stream *st, int64_t deadline_ns);
+void stream_input(struct h2_stream *st, const unsigned char *data, size_t len);
+void stream_half(struct h2_stream *st);
+/* The peer's end: trailers, a reset, the loss of the connection. The first one counts. */
+void stream_over(struct h2_stream *st, int status, const char *text, bool refused);
+void stream_forgotten(struct h2_stream *st); /* nghttp2 has closed it */
+void stream_orphan(struct h2_stream *st, const char *why); /* its connection is gone */
+void stream_drop(struct h2_stream *st); /* the same, silently */
+ssize_t stream_provide(struct h2_stream *st, size_t room, uint32_t *flags);
+void stream_take(struct h2_stream *st, unsigned char *to, size_t len, uint64_t produced);
+
+/* h2_text.c */
+void text_percent_encode(const char *text, char *ret, size_t cap);
+void text_percent_decode(const unsigned char *text, size_t len, char *ret, size_t cap);
+void text_timeout(int64_t ns, char ret[24]);
+int64_t text_timeout_parse(const unsigned char *text, size_t len); /* 0: none or not legal */
+int text_status_of_http(int http_status);
+int text_status_of_reset(uint32_t code);
+void head_take(struct h2_head *head, const unsigned char *name, size_t name_len,
+               const unsigned char *value, size_t len);
+
+static inline nghttp2_nv text_nv(const char *name, size_t name_len, const char *value, size_t len,
+                                 uint8_t flags)
+{
+    return (nghttp2_nv){ (uint8_t *)name, (uint8_t *)value, name_len, len, flags };
+}
+
+#endif

@@ -1,0 +1,335 @@
+/* What nghttp2 tells about a connection, and the limits on what a peer may do. */
+#include <rpc/h2_int.h>
+
+#include <base/log.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+static int calm(struct h2_conn *c, const char *why)
+{
+    char peer[64];
+
+    if (!c->dead) {
+        snprintf(peer, sizeof(peer), "%s", net_io_peer(c->io));
+        nghttp2_session_terminate_session(c->session, NGHTTP2_ENHANCE_YOUR_CALM);
+        conn_touch(c);
+        log_warn("connection ended, its peer does too much", "peer", peer, "error", why);
+    }
+    return 0;
+}
+
+/* An owner closed the connection inside of a callback: its streams are gone, nghttp2 must stop. */
+static int go_on(const struct h2_conn *c)
+{
+    return c->doomed ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+static bool too_many(struct h2_conn *c, uint32_t *n, uint32_t max)
+{
+    int64_t now = env_now_ns(c->h->env);
+
+    if (now - c->window_ns >= ENV_S) {
+        c->window_ns = now;
+        c->controls = c->resets = 0;
+    }
+    return ++*n == max;
+}
+
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *ud)
+{
+    struct h2_conn *c = ud;
+
+    (void)session;
+    switch (hd->type) {
+    case NGHTTP2_HEADERS:
+    case NGHTTP2_WINDOW_UPDATE:
+        return 0;
+    case NGHTTP2_RST_STREAM:
+        return too_many(c, &c->resets, H2_RESETS_MAX) ? calm(c, "resets") : 0;
+    case NGHTTP2_DATA:
+        if (hd->length > 0 || hd->flags & NGHTTP2_FLAG_END_STREAM) {
+            return 0;
+        }
+        /* fall through */
+    default:
+        return too_many(c, &c->controls, H2_CONTROLS_MAX) ? calm(c, "control frames") : 0;
+    }
+}
+
+/* ---- headers --------------------------------------------------------------------------------- */
+
+static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
+{
+    return nghttp2_session_get_stream_user_data(session, id);
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *ud)
+{
+    struct h2_conn *c = ud;
+    struct h2_stream *st;
+
+    memset(&c->head, 0, offsetof(struct h2_head, path));
+    c->head.path[0] = c->head.request_id[0] = c->head.message[0] = '\0';
+    c->head.grpc_status = -1;
+    if (c->authority || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+        return 0;
+    }
+    st = stream_create(c, frame->hd.stream_id);
+    if (!st) {
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    }
+    nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, st);
+    return 0;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                     size_t name_len, const uint8_t *value, size_t len, uint8_t flags, void *ud)
+{
+    struct h2_conn *c = ud;
+
+    (void)session;
+    (void)frame;
+    (void)flags;
+    head_take(&c->head, name, name_len, value, len);
+    if (c->head.bytes > H2_HEADERS_BREAK_BYTES) {
+        calm(c, "headers");
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    }
+    return 0;
+}
+
+static void on_request(struct h2_conn *c, struct h2_stream *st)
+{
+    const struct h2_head *head = &c->head;
+
+    st->headers_in = true;
+    if (!c->cb) {
+        h2_stream_abort(st, H2_UNAVAILABLE, "shutting down");
+    } else if (head->too_big) {
+        h2_stream_abort(st, H2_EXHAUSTED, "RUN402 headers are larger than 32 KiB");
+    } else if (!head->is_post) {
+        h2_stream_refuse(st, "405");
+    } else if (!head->is_grpc) {
+        h2_stream_refuse(st, "415");
+    } else {
+        if (head->timeout_ns > 0) {
+            stream_set_deadline(st, env_now_ns(c->h->env) + head->timeout_ns);
+        }
+        c->cb->request(c->ud, st, head);
+    }
+}
+
+static void on_answer(struct h2_conn *c, struct h2_stream *st, bool last)
+{
+    const struct h2_head *head = &c->head;
+    char text[64];
+
+    if (head->http_status / 100 == 1 || st->over) {
+        return;
+    }
+    if (!st->headers_in) {
+        st->headers_in = true;
+        st->http_status = head->http_status;
+    }
+    if (head->too_big) {
+        stream_over(st, H2_EXHAUSTED, "headers of the answer are larger than 32 KiB", false);
+    } else if (last && head->grpc_status >= 0) {
+        stream_over(st, head->grpc_status, head->message, false);
+    } else if (st->http_status != 200) {
+        snprintf(text, sizeof(text), "HTTP status %d instead of a gRPC answer", st->http_status);
+        stream_over(st, text_status_of_http(st->http_status), text, false);
+    } else if (last) {
+        stream_over(st, H2_INTERNAL, "the stream ended without grpc-status", false);
+    } else if (!head->is_grpc) {
+        stream_over(st, H2_UNKNOWN, "the answer is not application/grpc", false);
+    }
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+static void on_headers(struct h2_conn *c, nghttp2_session *session, const nghttp2_frame *frame)
+{
+    struct h2_stream *st = stream_of(session, frame->hd.stream_id);
+    bool last = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+
+    if (!st) {
+        return;
+    }
+    if (c->authority) {
+        on_answer(c, st, last);
+        return;
+    }
+    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+        on_request(c, st);
+        if (c->doomed) {
+            return;
+        }
+    }
+    if (st && last) {
+        stream_half(st);
+    }
+}
+
+static void on_data_end(struct h2_conn *c, nghttp2_session *session, int32_t id)
+{
+    struct h2_stream *st = stream_of(session, id);
+
+    if (st && !c->authority) {
+        stream_half(st);
+    } else if (st && !st->over) {
+        stream_over(st, H2_INTERNAL, "the stream ended without grpc-status", false);
+    }
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *ud)
+{
+    struct h2_conn *c = ud;
+
+    switch (frame->hd.type) {
+    case NGHTTP2_HEADERS:
+        on_headers(c, session, frame);
+        break;
+    case NGHTTP2_DATA:
+        if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) {
+            on_data_end(c, session, frame->hd.stream_id);
+        }
+        break;
+    case NGHTTP2_SETTINGS:
+        if (!(frame->hd.flags & NGHTTP2_FLAG_ACK) && !c->ready) {
+            c->ready = true;
+            if (c->authority && c->cb) {
+                c->cb->ready(c->ud);
+            } else if (!c->authority) {
+                env_timer_set(c->h->env, &c->timer, c->heard_ns); /* silence is counted from now */
+            }
+        }
+        break;
+    case NGHTTP2_GOAWAY:
+        if (c->authority && !c->going) {
+            c->going = true;
+            if (c->cb) {
+                c->cb->going(c->ud);
+            }
+        }
+        break;
+    case NGHTTP2_PING:
+        if (frame->hd.flags & NGHTTP2_FLAG_ACK) {
+            conn_drain_heard(c);
+        }
+        break;
+    default:
+        break;
+    }
+    return go_on(c);
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data,
+                   size_t len, void *ud)
+{
+    struct h2_stream *st = stream_of(session, id);
+
+    (void)flags;
+    nghttp2_session_consume_connection(session, len);
+    if (st) {
+        stream_input(st, data, len);
+    } else {
+        nghttp2_session_consume_stream(session, id, len);
+    }
+    return go_on(ud);
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *ud)
+{
+    struct h2_stream *st = stream_of(session, id);
+    char text[96];
+
+    if (!st) {
+        return 0;
+    }
+    st->id = 0;
+    if (!st->over) {
+        snprintf(text, sizeof(text), "the stream was reset: %s", nghttp2_http2_strerror(code));
+        stream_over(st, text_status_of_reset(code), text, code == NGHTTP2_REFUSED_STREAM);
+    }
+    if (!((struct h2_conn *)ud)->doomed) {
+        stream_forgotten(st);
+    }
+    return go_on(ud);
+}
+
+static int on_not_sent(nghttp2_session *session, const nghttp2_frame *frame, int code, void *ud)
+{
+    struct h2_conn *c = ud;
+    struct h2_stream *st;
+
+    if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+        return 0;
+    }
+    LIST_FOREACH(st, &c->streams, entry) {
+        if (st->id == frame->hd.stream_id) {
+            nghttp2_session_set_stream_user_data(session, st->id, NULL);
+            st->id = 0;
+            stream_over(st, H2_UNAVAILABLE, nghttp2_strerror(code), true);
+            if (!c->doomed) {
+                stream_forgotten(st);
+            }
+            break;
+        }
+    }
+    return go_on(c);
+}
+
+/* A server that has answered before the client's side ended says that it needs no more of it. */
+static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *ud)
+{
+    struct h2_conn *c = ud;
+
+    if (!c->authority && frame->hd.type == NGHTTP2_HEADERS &&
+        frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
+        nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0) {
+        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
+                                  NGHTTP2_NO_ERROR);
+    }
+    return 0;
+}
+
+/* The bytes that stream_provide() promised. */
+static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *frame_head,
+                        size_t len, nghttp2_data_source *source, void *ud)
+{
+    struct h2_conn *c = ud;
+    struct h2 *h = c->h;
+
+    (void)session;
+    (void)frame;
+    if (H2_OUT_BYTES - h->out_len < 9 + len) {
+        c->out_full = true;
+        return NGHTTP2_ERR_WOULDBLOCK;
+    }
+    memcpy(h->out + h->out_len, frame_head, 9);
+    c->produced += 9 + len;
+    stream_take(source->ptr, h->out + h->out_len + 9, len, c->produced);
+    h->out_len += 9 + len;
+    return 0;
+}
+
+nghttp2_session_callbacks *recv_callbacks(void)
+{
+    nghttp2_session_callbacks *cb;
+
+    if (nghttp2_session_callbacks_new(&cb) != 0) {
+        return NULL;
+    }
+    nghttp2_session_callbacks_set_on_begin_frame_callback(cb, on_begin_frame);
+    nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
+    nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
+    nghttp2_session_callbacks_set_on_frame_not_send_callback(cb, on_not_sent);
+    nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_sent);
+    nghttp2_session_callbacks_set_send_data_callback(cb, on_send_data);
+    return cb;
+}

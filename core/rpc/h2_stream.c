@@ -1,0 +1,663 @@
+/* Streams: gRPC's framing on an HTTP/2 stream.
+ *
+ * Receiving: a message that lies whole in what was read is handed over in place; otherwise, and
+ * while the stream is paused, bytes are kept in `in`. It is bounded by the limit of a message, with
+ * which the length prefix is compared before memory is taken, by the stream's window, which is not
+ * given back while the stream is paused, and by the memory that all streams share.
+ *
+ * Sending: messages are appended to `out` and taken from it when nghttp2 asks for DATA, straight
+ * into the connection's output.
+ *
+ * The end as the owner sees it is in order behind the messages at a client; a server's owner hears
+ * at once that its peer is gone. */
+#include <rpc/h2_int.h>
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OUT_COMPACT_BYTES (32u << 10)
+#define TEXT_MAX          512
+#define NAME_VALUE(n, v)  text_nv((n), sizeof(n) - 1, (v), sizeof(v) - 1, STATIC_NV)
+#define STATIC_NV         (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
+#define VARYING_NV        (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_INDEX)
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void keep_none(struct h2_stream *st)
+{
+    st->h->held_bytes -= st->in.len;
+    buf_finish(&st->in);
+}
+
+static void maybe_free(struct h2_stream *st)
+{
+    if (st->cb || st->conn || st->entered > 0) {
+        return;
+    }
+    env_undefer(st->h->env, &st->task);
+    env_timer_clear(st->h->env, &st->deadline);
+    keep_none(st);
+    buf_finish(&st->out);
+    free(st->text);
+    free(st->end_text);
+    free(st);
+}
+
+static void enter(struct h2_stream *st)
+{
+    st->entered++;
+}
+
+static void leave(struct h2_stream *st)
+{
+    st->entered--;
+    maybe_free(st);
+}
+
+static void reset(struct h2_stream *st, uint32_t code)
+{
+    struct h2_conn *c = st->conn;
+
+    if (c && !c->dead && st->id > 0) {
+        nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, st->id, code);
+        conn_touch(c);
+    }
+}
+
+/* nghttp2 does not know it any more. */
+static void detach(struct h2_stream *st, bool was_sent)
+{
+    struct h2_conn *c = st->conn;
+
+    LIST_REMOVE(st, entry);
+    c->streams_n--;
+    st->conn = NULL;
+    st->was_sent = was_sent;
+    env_timer_clear(st->h->env, &st->deadline);
+    if (!st->cb) {
+        env_undefer(st->h->env, &st->task);
+    }
+}
+
+void stream_forgotten(struct h2_stream *st)
+{
+    struct h2_conn *c = st->conn;
+
+    detach(st, h2_stream_is_sent(st));
+    conn_idle(c);
+    maybe_free(st);
+}
+
+void stream_orphan(struct h2_stream *st, const char *why)
+{
+    enter(st);
+    detach(st, h2_stream_is_sent(st));
+    stream_over(st, H2_UNAVAILABLE, why, false);
+    leave(st);
+}
+
+void stream_drop(struct h2_stream *st)
+{
+    st->cb = NULL;
+    detach(st, h2_stream_is_sent(st));
+    maybe_free(st);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* In order behind the messages; an owner that reads nothing at the moment hears of it later, a
+ * server's at once. */
+static void tell_end(struct h2_stream *st)
+{
+    if (!st->over || st->told || !st->cb || st->delivering || (st->paused && !st->server)) {
+        return;
+    }
+    st->told = true;
+    keep_none(st);
+    st->cb->ended(st->ud, st->status, st->text ? st->text : "", st->refused);
+}
+
+void stream_over(struct h2_stream *st, int status, const char *text, bool refused)
+{
+    bool local_open;
+
+    if (st->over) {
+        return;
+    }
+    enter(st);
+    st->over = true;
+    st->status = status;
+    st->refused = refused;
+    free(st->text);
+    st->text = text[0] ? strdup(text) : NULL;
+    env_timer_clear(st->h->env, &st->deadline);
+    local_open = st->conn && !st->conn->dead && st->id > 0 &&
+                 nghttp2_session_get_stream_local_close(st->conn->session, st->id) == 0;
+    if (!st->server && local_open) {
+        reset(st, NGHTTP2_NO_ERROR);
+    }
+    tell_end(st);
+    leave(st);
+}
+
+/* Our own verdict about a stream that the peer thinks is running. */
+static void stream_fail(struct h2_stream *st, int status, const char *text)
+{
+    enter(st);
+    keep_none(st);
+    st->paused = false;
+    if (st->server) {
+        const struct h2_stream_cb *cb = st->cb;
+
+        st->cb = NULL;
+        h2_stream_abort(st, status, text);
+        st->cb = cb;
+    } else {
+        reset(st, NGHTTP2_CANCEL);
+    }
+    stream_over(st, status, text, false);
+    leave(st);
+}
+
+static void on_deadline(struct env_timer *t)
+{
+    struct h2_stream *st = container_of(t, struct h2_stream, deadline);
+
+    enter(st);
+    reset(st, NGHTTP2_CANCEL);
+    stream_over(st, H2_DEADLINE, "deadline exceeded", false);
+    leave(st);
+}
+
+void stream_set_deadline(struct h2_stream *st, int64_t deadline_ns)
+{
+    st->deadline_ns = deadline_ns;
+    env_timer_set(st->h->env, &st->deadline, deadline_ns);
+}
+
+void h2_stream_close(struct h2_stream *st)
+{
+    assert(st->cb);
+    enter(st);
+    st->cb = NULL;
+    env_undefer(st->h->env, &st->task);
+    if (!st->over) {
+        reset(st, NGHTTP2_CANCEL);
+    }
+    if (!st->delivering) {
+        keep_none(st);
+    }
+    leave(st);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------- */
+
+static void give_window_back(struct h2_stream *st)
+{
+    struct h2_conn *c = st->conn;
+
+    if (st->unconsumed > 0 && c && !c->dead && st->id > 0) {
+        nghttp2_session_consume_stream(c->session, st->id, st->unconsumed);
+        conn_touch(c);
+    }
+    st->unconsumed = 0;
+}
+
+static bool listens(const struct h2_stream *st)
+{
+    return st->cb && !st->paused && !st->told && !(st->server && st->over);
+}
+
+/* The length of the message that begins at `data`, or the reason against it. */
+static bool check_prefix(struct h2_stream *st, const unsigned char *data, uint32_t *ret)
+{
+    uint32_t max = st->h->limits.message_max_bytes;
+    uint32_t n = (uint32_t)data[1] << 24 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 8 |
+                 data[4];
+    char text[96];
+
+    if (data[0] != 0) {
+        stream_fail(st, st->server ? H2_UNIMPLEMENTED : H2_INTERNAL,
+                    "a message is compressed; expected identity");
+        return false;
+    }
+    if (n > max) {
+        snprintf(text, sizeof(text), "RUN402 received message larger than max (%u vs. %u)", n, max);
+        stream_fail(st, H2_EXHAUSTED, text);
+        return false;
+    }
+    *ret = n;
+    return true;
+}
+
+/* Hands over whole messages; how many bytes were taken. */
+static size_t deliver(struct h2_stream *st, const unsigned char *data, size_t len)
+{
+    size_t off = 0;
+    uint32_t n;
+
+    while (listens(st) && len - off >= H2_PREFIX_BYTES) {
+        if (!check_prefix(st, data + off, &n)) {
+            return len;
+        }
+        if (len - off - H2_PREFIX_BYTES < n) {
+            break;
+        }
+        off += H2_PREFIX_BYTES + n;
+        st->cb->message(st->ud, data + off - n, n);
+    }
+    return off;
+}
+
+static void keep(struct h2_stream *st, const unsigned char *data, size_t len)
+{
+    struct h2 *h = st->h;
+
+    if (h->held_bytes + len > h->limits.memory_max_bytes) {
+        stream_fail(st, H2_EXHAUSTED, "too much memory is held by received messages");
+    } else if (buf_add(&st->in, data, len) < 0) {
+        stream_fail(st, H2_EXHAUSTED, "out of memory");
+    } else {
+        h->held_bytes += len;
+    }
+}
+
+/* Behind the messages: the peer's half-close and its end. */
+static void deliver_ends(struct h2_stream *st)
+{
+    if (st->half && !st->half_told && listens(st)) {
+        st->half_told = true;
+        if (st->in.len > 0) {
+            stream_fail(st, H2_INTERNAL, "the stream ended inside of a message");
+        } else if (st->cb->half_closed) {
+            st->cb->half_closed(st->ud);
+        }
+    }
+    tell_end(st);
+}
+
+static void deliver_kept(struct h2_stream *st)
+{
+    /* Apart, so that the bytes stay where they are whatever the owner does. */
+    struct buf all = st->in;
+    size_t taken;
+
+    if (all.len == 0 || !listens(st)) {
+        return;
+    }
+    st->in = BUF_INIT(0);
+    st->delivering = true;
+    taken = deliver(st, (const unsigned char *)all.data, all.len);
+    st->delivering = false;
+    st->h->held_bytes -= taken;
+    buf_consume(&all, taken);
+    st->in = all;
+    if (!st->cb || st->in.len == 0) {
+        keep_none(st);
+    }
+}
+
+void stream_input(struct h2_stream *st, const unsigned char *data, size_t len)
+{
+    size_t taken = 0;
+
+    st->unconsumed += (uint32_t)len;
+    if (!st->cb || st->over) {
+        give_window_back(st);
+        return;
+    }
+    enter(st);
+    if (st->in.len == 0) {
+        st->delivering = true;
+        taken = deliver(st, data, len);
+        st->delivering = false;
+    }
+    if (taken < len && st->cb && !st->over) {
+        keep(st, data + taken, len - taken);
+        deliver_kept(st);
+    }
+    if (!st->paused) {
+        give_window_back(st);
+    }
+    tell_end(st);
+    leave(st);
+}
+
+void stream_half(struct h2_stream *st)
+{
+    enter(st);
+    st->half = true;
+    deliver_ends(st);
+    leave(st);
+}
+
+void h2_stream_pause(struct h2_stream *st, bool paused)
+{
+    st->paused = paused;
+    if (!paused && !st->delivering &&
+        (st->in.len > 0 || st->unconsumed > 0 || (st->half && !st->half_told) ||
+         (st->over && !st->told))) {
+        env_defer(st->h->env, &st->task);
+    }
+}
+
+/* After a pause, and when the owner may send again. */
+static void on_task(struct env_task *t)
+{
+    struct h2_stream *st = container_of(t, struct h2_stream, task);
+
+    enter(st);
+    deliver_kept(st);
+    if (!st->paused) {
+        give_window_back(st);
+    }
+    deliver_ends(st);
+    if (st->was_full && st->cb && !st->over && h2_stream_queued(st) <= st->low_mark) {
+        st->was_full = false;
+        if (st->cb->writable) {
+            st->cb->writable(st->ud);
+        }
+    }
+    leave(st);
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+size_t h2_stream_queued(const struct h2_stream *st)
+{
+    return st->out.len - st->out_off;
+}
+
+struct buf *h2_stream_out(struct h2_stream *st)
+{
+    if (st->out_off == st->out.len) {
+        buf_clear(&st->out);
+        st->out_off = 0;
+    } else if (st->out_off > OUT_COMPACT_BYTES && st->out_off > st->out.len / 2) {
+        buf_consume(&st->out, st->out_off);
+        st->out_off = 0;
+    }
+    return &st->out;
+}
+
+/* DATA of which so much is ready; nghttp2 asks stream_take() for it. */
+ssize_t stream_provide(struct h2_stream *st, size_t room, uint32_t *flags)
+{
+    size_t ready = h2_stream_queued(st);
+    size_t n = ready < room ? ready : room;
+
+    if (n == 0 && !st->end_wanted) {
+        st->asleep = true;
+        return NGHTTP2_ERR_DEFERRED;
+    }
+    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (n == ready && st->end_wanted) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF | (st->server ? NGHTTP2_DATA_FLAG_NO_END_STREAM : 0);
+    }
+    return (ssize_t)n;
+}
+
+void stream_take(struct h2_stream *st, unsigned char *to, size_t len, uint64_t produced)
+{
+    memcpy(to, st->out.data ? st->out.data + st->out_off : "", len);
+    st->out_off += len;
+    st->out_total += len;
+    if (st->mark > 0 && st->mark_wire == 0 && st->out_total >= st->mark) {
+        st->mark_wire = produced - (st->out_total - st->mark);
+    }
+    if (st->was_full && st->cb && h2_stream_queued(st) <= st->low_mark) {
+        env_defer(st->h->env, &st->task);
+    }
+}
+
+/* grpc-status and, when there is a text, grpc-message; how many. */
+static size_t status_headers(const struct h2_stream *st, nghttp2_nv nv[2], char code[16],
+                             char text[3 * TEXT_MAX])
+{
+    size_t n = 0;
+
+    snprintf(code, 16, "%d", st->end_status);
+    nv[n++] = text_nv("grpc-status", 11, code, strlen(code), NGHTTP2_NV_FLAG_NO_COPY_NAME);
+    if (st->end_text) {
+        text_percent_encode(st->end_text, text, 3 * TEXT_MAX);
+        nv[n++] = text_nv("grpc-message", 12, text, strlen(text), VARYING_NV);
+    }
+    return n;
+}
+
+static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *buf, size_t room,
+                       uint32_t *flags, nghttp2_data_source *source, void *ud)
+{
+    struct h2_stream *st = source->ptr;
+    ssize_t n = stream_provide(st, room, flags);
+
+    (void)buf;
+    (void)ud;
+    if (st->server && n >= 0 && *flags & NGHTTP2_DATA_FLAG_EOF) {
+        char code[16], text[3 * TEXT_MAX];
+        nghttp2_nv nv[2];
+
+        nghttp2_submit_trailer(session, id, nv, status_headers(st, nv, code, text));
+    }
+    return n;
+}
+
+static bool is_live(const struct h2_stream *st)
+{
+    return st->conn && !st->conn->dead;
+}
+
+/* Response headers; with the status when there is nothing else to send. */
+static void send_headers(struct h2_stream *st)
+{
+    nghttp2_data_provider provider = { .source.ptr = st, .read_callback = on_read };
+    bool only = st->end_wanted && h2_stream_queued(st) == 0;
+    nghttp2_nv nv[4] = { NAME_VALUE(":status", "200"),
+                         NAME_VALUE("content-type", "application/grpc") };
+    char code[16], text[3 * TEXT_MAX];
+    size_t n = 2;
+
+    if (only) {
+        n += status_headers(st, nv + 2, code, text);
+    }
+    st->headers_out = true;
+    nghttp2_submit_response(st->conn->session, st->id, nv, n, only ? NULL : &provider);
+}
+
+/* There is more to send, or the end. */
+static void send_more(struct h2_stream *st)
+{
+    if (!is_live(st)) {
+        return;
+    }
+    if (st->server && !st->headers_out) {
+        send_headers(st);
+    } else if (st->asleep) {
+        st->asleep = false;
+        nghttp2_session_resume_data(st->conn->session, st->id);
+    }
+    conn_touch(st->conn);
+}
+
+void h2_stream_wrote(struct h2_stream *st)
+{
+    st->was_full = st->was_full || h2_stream_queued(st) > st->low_mark;
+    send_more(st);
+}
+
+int h2_stream_send(struct h2_stream *st, const void *data, size_t len)
+{
+    struct buf *out = h2_stream_out(st);
+    char *p = buf_reserve(out, H2_PREFIX_BYTES + len);
+
+    if (!p) {
+        return FN_E_EXHAUSTED;
+    }
+    p[0] = 0;
+    p[1] = (char)(len >> 24);
+    p[2] = (char)(len >> 16);
+    p[3] = (char)(len >> 8);
+    p[4] = (char)len;
+    if (len > 0) {
+        memcpy(p + H2_PREFIX_BYTES, data, len);
+    }
+    out->len += H2_PREFIX_BYTES + len;
+    h2_stream_wrote(st);
+    return 0;
+}
+
+void h2_stream_mark(struct h2_stream *st)
+{
+    st->mark = st->out_total + h2_stream_queued(st);
+}
+
+/* What is produced and not written yet goes out as long as the connection lives. */
+bool h2_stream_is_sent(const struct h2_stream *st)
+{
+    const struct h2_conn *c = st->conn;
+
+    if (!c) {
+        return st->was_sent;
+    }
+    return st->mark_wire > 0 && (!c->dead || c->written >= st->mark_wire);
+}
+
+void h2_stream_half_close(struct h2_stream *st)
+{
+    st->end_wanted = true;
+    send_more(st);
+}
+
+void h2_stream_finish(struct h2_stream *st, int status, const char *text)
+{
+    enter(st);
+    st->cb = NULL;
+    env_undefer(st->h->env, &st->task);
+    if (!st->end_wanted) {
+        st->end_wanted = true;
+        st->end_status = status;
+        st->end_text = text && text[0] ? strdup(text) : NULL;
+        send_more(st);
+    }
+    leave(st);
+}
+
+void h2_stream_abort(struct h2_stream *st, int status, const char *text)
+{
+    buf_clear(&st->out);
+    st->out_off = 0;
+    h2_stream_finish(st, status, text);
+}
+
+void h2_stream_refuse(struct h2_stream *st, const char *http_status)
+{
+    nghttp2_nv nv[1] = { text_nv(":status", 7, http_status, strlen(http_status),
+                                 NGHTTP2_NV_FLAG_NO_COPY_NAME) };
+
+    assert(st->server && !st->headers_out);
+    st->end_wanted = st->headers_out = true;
+    if (is_live(st)) {
+        nghttp2_submit_response(st->conn->session, st->id, nv, 1, NULL);
+        conn_touch(st->conn);
+    }
+    h2_stream_finish(st, H2_OK, NULL);
+}
+
+/* ---- the beginning --------------------------------------------------------------------------- */
+
+struct h2_stream *stream_create(struct h2_conn *c, int32_t id)
+{
+    struct h2_stream *st = calloc(1, sizeof(*st));
+
+    if (st) {
+        st->h = c->h;
+        st->conn = c;
+        st->id = id;
+        st->server = !c->authority;
+        st->task.cb = on_task;
+        st->deadline.cb = on_deadline;
+        LIST_INSERT_HEAD(&c->streams, st, entry);
+        c->streams_n++;
+    }
+    return st;
+}
+
+void h2_stream_adopt(struct h2_stream *st, const struct h2_stream_cb *cb, void *ud,
+                     size_t low_mark)
+{
+    st->cb = cb;
+    st->ud = ud;
+    st->low_mark = low_mark;
+}
+
+static bool is_printable(const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        if (*p < 0x20 || *p > 0x7e) {
+            return false;
+        }
+    }
+    return text[0] != '\0';
+}
+
+static int32_t submit(struct h2_stream *st, const struct h2_call *call)
+{
+    struct h2_conn *c = st->conn;
+    nghttp2_data_provider provider = { .source.ptr = st, .read_callback = on_read };
+    char timeout[24];
+    nghttp2_nv nv[10] = {
+        NAME_VALUE(":method", "POST"),
+        text_nv(":scheme", 7, c->tls ? "https" : "http", c->tls ? 5 : 4, STATIC_NV),
+        text_nv(":path", 5, call->path, strlen(call->path), NGHTTP2_NV_FLAG_NO_COPY_NAME),
+        text_nv(":authority", 10, c->authority, strlen(c->authority), STATIC_NV),
+        NAME_VALUE("te", "trailers"),
+        NAME_VALUE("content-type", "application/grpc"),
+        NAME_VALUE("user-agent", "fnd/" FND_VERSION),
+    };
+    size_t n = 7;
+
+    if (call->deadline_ns) {
+        text_timeout(call->deadline_ns - env_now_ns(st->h->env), timeout);
+        nv[n++] = text_nv("grpc-timeout", 12, timeout, strlen(timeout), VARYING_NV);
+    }
+    if (call->request_id && is_printable(call->request_id)) {
+        nv[n++] = text_nv("fn_request_id", 13, call->request_id, strlen(call->request_id),
+                          VARYING_NV);
+    }
+    return nghttp2_submit_request(c->session, NULL, nv, n, &provider, st);
+}
+
+struct h2_stream *h2_stream_open(struct h2_conn *c, const struct h2_call *call,
+                                 const struct h2_stream_cb *cb, void *ud)
+{
+    struct h2_stream *st = stream_create(c, 0);
+
+    assert(h2_conn_takes_calls(c));
+    if (!st) {
+        return NULL;
+    }
+    st->id = submit(st, call);
+    if (st->id < 0) {
+        stream_drop(st);
+        return NULL;
+    }
+    h2_stream_adopt(st, cb, ud, call->low_mark);
+    if (call->deadline_ns) {
+        stream_set_deadline(st, call->deadline_ns);
+    }
+    conn_ids_used(c, st->id);
+    conn_touch(c);
+    return st;
+}
+
+int64_t h2_stream_deadline_ns(const struct h2_stream *st)
+{
+    return st->deadline_ns;
+}
+
+const struct net_io *h2_stream_io(const struct h2_stream *st)
+{
+    return st->conn ? st->conn->io : NULL;
+}

@@ -1,0 +1,223 @@
+/* Peers: who is dialled, and when again.
+ *
+ * Dials are at least a pause apart, counted from one to the next; the pause grows from
+ * reconnect_first to reconnect_max with a jitter of 20 %, and is short again once a connection has
+ * stood for reconnect_max. So a runner that comes back is used within that time, and one that takes
+ * connections and drops them sees no storm. A connection counts as up when its settings came. */
+#include <rpc/client_int.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAUSE_FACTOR_10 16 /* tenths */
+
+static int64_t now_of(const struct peer *p)
+{
+    return env_now_ns(p->rpc->env);
+}
+
+/* ---- pauses ---------------------------------------------------------------------------------- */
+
+static void note_dial(struct peer *p)
+{
+    const struct rpc_config *c = &p->rpc->config;
+    int64_t jitter = (int64_t)(env_random_u64(p->rpc->env) % 401) - 200; /* per mille */
+    int64_t next;
+
+    p->next_ns = now_of(p) + p->pause_ms * ENV_MS / 1000 * (1000 + jitter);
+    next = p->pause_ms * PAUSE_FACTOR_10 / 10;
+    p->pause_ms = next < c->reconnect_max_ms ? next : c->reconnect_max_ms;
+}
+
+static void dial_later(struct peer *p)
+{
+    if (p->eager) {
+        env_timer_set(p->rpc->env, &p->timer, p->next_ns);
+    }
+}
+
+/* ---- the connection -------------------------------------------------------------------------- */
+
+static void failed(struct peer *p, const char *why)
+{
+    snprintf(p->why, sizeof(p->why), "%s", why);
+    raws_fail(p, p->why);
+    dial_later(p);
+}
+
+/* Down again, or never up. The last touch. */
+static void lost(struct peer *p, const char *why)
+{
+    const struct rpc_config *c = &p->rpc->config;
+    bool was_up = p->up;
+
+    p->conn = NULL;
+    p->up = false;
+    env_timer_clear(p->rpc->env, &p->timer);
+    if (was_up && now_of(p) - p->up_since_ns >= c->reconnect_max_ms * ENV_MS) {
+        p->pause_ms = c->reconnect_first_ms;
+    }
+    failed(p, why);
+    if (was_up && p->changed) {
+        p->changed(p, false);
+    }
+}
+
+static void on_ready(void *ud)
+{
+    struct peer *p = ud;
+
+    env_timer_clear(p->rpc->env, &p->timer);
+    p->up = true;
+    p->up_since_ns = now_of(p);
+    raws_begin(p);
+    if (p->changed) {
+        p->changed(p, true);
+    }
+}
+
+static void on_going(void *ud)
+{
+    struct peer *p = ud;
+
+    h2_conn_leave(p->conn);
+    lost(p, "the peer goes away (GOAWAY)");
+}
+
+static void on_closed(void *ud, const char *why)
+{
+    lost(ud, why);
+}
+
+static const struct h2_conn_cb conn_cb = { .ready = on_ready,
+                                           .going = on_going,
+                                           .closed = on_closed };
+
+static const char *authority_of(const struct peer *p)
+{
+    if (p->tls_name) {
+        return p->tls_name;
+    }
+    return strncmp(p->address, "unix:", 5) == 0 ? "localhost" : p->address;
+}
+
+static void on_dialled(void *ud, struct net_io *io, const char *error)
+{
+    struct peer *p = ud;
+    bool tls = !net_identity_is_plain(p->identity);
+
+    p->dial = NULL;
+    if (!io) {
+        failed(p, error);
+        return;
+    }
+    p->conn = h2_conn_create(p->rpc->h2, io, authority_of(p), tls, &conn_cb, p);
+    if (!p->conn) {
+        failed(p, "out of memory");
+        return;
+    }
+    env_timer_set(p->rpc->env, &p->timer,
+                  now_of(p) + p->rpc->config.connect_timeout_ms * ENV_MS);
+}
+
+static void dial(struct peer *p)
+{
+    struct net_dial_config config = { .address = p->address,
+                                      .identity = p->identity,
+                                      .tls_name = p->tls_name,
+                                      .alpn = "h2",
+                                      .timeout_ms = p->rpc->config.connect_timeout_ms };
+    struct fn_error e = ERR_INIT;
+
+    note_dial(p);
+    if (net_dial(p->rpc->loop, &config, on_dialled, p, &p->dial, &e) < 0) {
+        p->dial = NULL;
+        failed(p, e.msg);
+    }
+}
+
+static void on_timer(struct env_timer *t)
+{
+    struct peer *p = container_of(t, struct peer, timer);
+    char why[128];
+
+    if (p->conn) {
+        snprintf(why, sizeof(why), "no HTTP/2 settings within %lld ms",
+                 (long long)p->rpc->config.connect_timeout_ms);
+        h2_conn_break(p->conn, why);
+    } else {
+        dial(p);
+    }
+}
+
+/* ---- what the owners call -------------------------------------------------------------------- */
+
+bool peer_want(struct peer *p)
+{
+    if (p->up || p->dial || p->conn) {
+        return true;
+    }
+    if (p->eager || now_of(p) < p->next_ns) {
+        return false;
+    }
+    dial(p);
+    return p->dial != NULL;
+}
+
+bool peer_takes_calls(const struct peer *p)
+{
+    return p->up && h2_conn_takes_calls(p->conn);
+}
+
+void peer_break(struct peer *p, const char *why)
+{
+    struct h2_conn *c = p->conn;
+
+    if (c) {
+        h2_conn_break(c, why);
+        h2_conn_leave(c);
+        lost(p, why);
+    }
+}
+
+int peer_open(struct peer *p, struct rpc *r, const char *address, const char *tls_name,
+              struct net_identity *identity, bool eager, void (*changed)(struct peer *p, bool up))
+{
+    *p = (struct peer){ .rpc = r,
+                        .eager = eager,
+                        .changed = changed,
+                        .timer.cb = on_timer,
+                        .pause_ms = r->config.reconnect_first_ms,
+                        .address = strdup(address),
+                        .tls_name = tls_name ? strdup(tls_name) : NULL };
+    if (!p->address || (tls_name && !p->tls_name)) {
+        free(p->address);
+        free(p->tls_name);
+        return FN_E_EXHAUSTED;
+    }
+    p->identity = net_identity_ref(identity);
+    snprintf(p->why, sizeof(p->why), "not connected");
+    if (eager) {
+        dial(p);
+    }
+    return 0;
+}
+
+void peer_close(struct peer *p)
+{
+    env_timer_clear(p->rpc->env, &p->timer);
+    net_dial_cancel(p->dial);
+    p->dial = NULL;
+    if (p->conn) {
+        h2_conn_leave(p->conn);
+        p->conn = NULL;
+    }
+    p->up = false;
+    raws_fail(p, "the link was closed");
+    raws_leave(p);
+    net_identity_unref(p->identity);
+    free(p->address);
+    free(p->tls_name);
+    p->address = p->tls_name = NULL;
+}
