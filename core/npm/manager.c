@@ -13,6 +13,7 @@ struct figures {
     struct metric *wanted_mb, *desired_mb, *waiting, *asked, *lbs, *cplane_failures, *stillborn;
     struct metric *runners[NPM_STATES_N], *capacity_mb[NPM_STATES_N];
     struct metric *notes; /* drains cut short */
+    struct metric *provision_latency;
 };
 
 struct mgroup {
@@ -335,6 +336,15 @@ static bool is_old_news(struct mgroup *g, const struct npm_action *a)
     return false;
 }
 
+static void time_provision(struct mgroup *g, const struct npm_action *a)
+{
+    const struct npm_host *h = npm_host_find(g->group, a->id);
+
+    if (h && h->asked_for_ns != 0) {
+        metric_observe(g->figures.provision_latency, (h->ready_ns - h->asked_for_ns) / ENV_MS);
+    }
+}
+
 static void tell(struct mgroup *g, const struct npm_action *a)
 {
     if (is_old_news(g, a)) {
@@ -344,6 +354,8 @@ static void tell(struct mgroup *g, const struct npm_action *a)
               log_num((int64_t)a->value), (char *)NULL);
     if (a->note == NPM_NOTE_DRAIN_CUT) {
         metric_add(g->figures.notes, (int64_t)a->value);
+    } else if (a->note == NPM_NOTE_ACTIVE) {
+        time_provision(g, a);
     }
 }
 
@@ -524,8 +536,25 @@ static struct metric *gauge(const char *name, const char *help, const char *grou
     return metric_series(metric_declare(&def), values);
 }
 
+static struct metric *provision_histogram(const char *group)
+{
+    static const char *const labels[] = {"group", NULL};
+    static const double bounds_ms[] = {500,   1000,  2000,   5000,   10000, 20000,
+                                       30000, 60000, 120000, 300000, 600000};
+    static const struct metric_def def = {
+        .name = "fn_npm_provision_latency",
+        .help = "Milliseconds from the request for a runner to its first answer.",
+        .kind = METRIC_HISTOGRAM,
+        .labels = labels,
+        .bounds = bounds_ms,
+        .n_bounds = sizeof(bounds_ms) / sizeof(bounds_ms[0])};
+
+    return metric_series(metric_declare(&def), &group);
+}
+
 static void declare_figures(struct figures *f, const char *group)
 {
+    f->provision_latency = provision_histogram(group);
     f->wanted_mb = gauge("fn_npm_wanted_mb", "Memory that calls need, in MB.", group, NULL);
     f->desired_mb = gauge("fn_npm_desired_mb", "Capacity that should exist, in MB.", group, NULL);
     f->waiting = gauge("fn_npm_waiting", "Calls that wait for a runner.", group, NULL);

@@ -48,6 +48,52 @@ void group_wake(struct place_group *g, uint32_t n, uint32_t mask)
     env_defer(g->place->deps.env, &g->wake_task);
 }
 
+/* ---- how long new runners take --------------------------------------------------------------- */
+
+static struct metric *new_runner_histogram(const char *group)
+{
+    static const char *const labels[] = { "group", NULL };
+    static const double bounds_ms[] = { 500,   1000,  2000,  3000,   5000,   10000,
+                                        20000, 30000, 60000, 120000, 300000, 600000 };
+    static const struct metric_def def = {
+        .name = "fn_lb_new_runner_latency",
+        .help = "Milliseconds from the first waiting call to the first placement on a runner that "
+                "was listed since.",
+        .kind = METRIC_HISTOGRAM,
+        .labels = labels,
+        .bounds = bounds_ms,
+        .n_bounds = sizeof(bounds_ms) / sizeof(bounds_ms[0]),
+    };
+
+    return metric_series(metric_declare(&def), &group);
+}
+
+void group_queue(struct place_group *g, struct place_call *pc)
+{
+    if (TAILQ_EMPTY(&g->waiting)) {
+        g->waited_ns = env_now_ns(g->place->deps.env);
+    }
+    TAILQ_INSERT_TAIL(&g->waiting, pc, link_waiting);
+}
+
+void group_unqueue(struct place_group *g, struct place_call *pc)
+{
+    TAILQ_REMOVE(&g->waiting, pc, link_waiting);
+    if (TAILQ_EMPTY(&g->waiting)) {
+        g->waited_ns = 0;
+    }
+}
+
+void group_placed(struct place_group *g, const struct place_call *pc)
+{
+    if (g->waited_ns != 0 && pc->runner->since_ns > g->waited_ns) {
+        metric_observe(g->new_runner, (pc->attempt_ns - g->waited_ns) / ENV_MS);
+        g->waited_ns = 0;
+    }
+}
+
+/* ---- demand ---------------------------------------------------------------------------------- */
+
 static void on_want(struct env_timer *t)
 {
     struct place_group *g = container_of(t, struct place_group, want_timer);
@@ -81,6 +127,7 @@ struct place_group *group_get(struct place *p, const char *name)
     TAILQ_INIT(&g->waiting);
     g->wake_task.cb = on_wake_task;
     g->want_timer.cb = on_want;
+    g->new_runner = new_runner_histogram(g->name);
     if (snapshot_empty(g) < 0) {
         free(g);
         return NULL;

@@ -121,7 +121,7 @@ static enum place_verdict park(struct place_call *pc, const struct fn_answer *an
     env_timer_set(p->deps.env, &pc->timer, at_ns < pc->deadline_ns ? at_ns : pc->deadline_ns);
     if (!pc->queued) {
         pc->queued = true;
-        TAILQ_INSERT_TAIL(&pc->group->waiting, pc, link_waiting);
+        group_queue(pc->group, pc);
     }
     pc->group->waiting_n++;
     p->waiting_n++;
@@ -401,7 +401,7 @@ static void uncount(struct place_call *pc)
     }
     if (pc->queued) {
         pc->queued = false;
-        TAILQ_REMOVE(&pc->group->waiting, pc, link_waiting);
+        group_unqueue(pc->group, pc);
     }
     snapshot_unref(pc->snap);
     pc->snap = NULL;
@@ -418,6 +418,7 @@ void place_ended(struct place_call *pc, uint32_t outcome)
     metric_observe(m->attempts, pc->attempts);
     metric_observe(m->latency, (pc->attempt_ns - pc->begun_ns) / ENV_MS);
     metric_add(outcome == FN_DONE_OK ? m->placed_ok : m->placed_error, 1);
+    group_placed(pc->group, pc);
     release_runner(pc);
     group_wake(pc->group, 2, FN_WAKE_CAPACITY);
     uncount(pc);

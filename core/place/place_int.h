@@ -97,6 +97,8 @@ struct place_group {
     TAILQ_HEAD(place_queue, place_call) waiting; /* parked once and not over, in that order */
     uint32_t waiting_n, trying_n;                /* parked now; at a runner now */
     uint64_t mem_mb; /* of waiting and trying calls */
+    struct metric *new_runner;
+    int64_t waited_ns; /* calls wait since, and no new runner took one; 0 = neither */
     uint32_t wakes;  /* parked calls that shall be asked again */
     uint32_t wake_mask;
     struct env_task wake_task;
@@ -175,6 +177,10 @@ struct place {
 /* group.c */
 struct place_group *group_get(struct place *p, const char *name); /* NULL: too many or no memory */
 void group_destroy(struct place_group *g);
+void group_queue(struct place_group *g, struct place_call *pc);
+void group_unqueue(struct place_group *g, struct place_call *pc);
+/* A runner took the call. */
+void group_placed(struct place_group *g, const struct place_call *pc);
 /* Asks up to n parked calls that wait for `mask` again, soon. */
 void group_wake(struct place_group *g, uint32_t n, uint32_t mask);
 

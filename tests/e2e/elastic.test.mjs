@@ -37,6 +37,9 @@ test('elastic pools', async (t) => {
       }
       assertOnce(ledger, answers)
       assert.equal(await e.npm.metric('fn_npm_drain_losses'), 0)
+      assert.ok(await e.npm.metric('fn_npm_provision_latency_count') >= 3 * ROUNDS)
+      const waits = await Promise.all(e.lbs.map((lb) => lb.metric('fn_lb_new_runner_latency_count')))
+      assert.deepEqual(waits, waits.map(() => ROUNDS))
     } finally {
       await e.stop()
     }

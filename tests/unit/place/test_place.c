@@ -3,6 +3,7 @@
 #include "../lib/fake_env.h"
 #include "../lib/fake_plugin.h"
 
+#include <base/metric.h>
 #include <place/place.h>
 
 #include <check.h>
@@ -404,6 +405,45 @@ START_TEST(link_that_comes_up_wakes)
     ck_assert_int_eq(place_next(a), PLACE_TRY);
     ck_assert_uint_eq(t.last_why, FN_WHY_WAKE);
     end(a);
+}
+END_TEST
+
+static int64_t new_runners(const char *group)
+{
+    static const char *const labels[] = { "group", NULL };
+    const struct metric_def def = {
+        .name = "fn_lb_new_runner_latency", .kind = METRIC_HISTOGRAM, .labels = labels };
+
+    return metric_value(metric_series(metric_declare(&def), &group));
+}
+
+/* Counted once for the calls that wait together, and only when a runner is new to them. */
+START_TEST(new_runners_are_timed)
+{
+    struct place_call *a = begin(), *b = begin();
+    int64_t before = new_runners("default");
+
+    ck_assert_int_eq(place_next(a), PLACE_PARKED);
+    env->now += ENV_S;
+    ck_assert_int_eq(place_next(b), PLACE_PARKED);
+    env->now += ENV_S;
+    PUBLISH("r1:1");
+    fake_env_advance(env, 0);
+    ck_assert_int_eq(place_next(a), PLACE_TRY);
+    ck_assert_int_eq(place_next(b), PLACE_TRY);
+    ck_assert_int_eq(new_runners("default"), before);
+    end(a);
+    ck_assert_int_eq(new_runners("default"), before + 1);
+    end(b);
+    ck_assert_int_eq(new_runners("default"), before + 1);
+    a = begin(); /* a known runner that is busy for a while */
+    ck_assert_int_eq(place_next(a), PLACE_TRY);
+    place_refused(a, FN_WHY_BUSY, 0);
+    ck_assert_int_eq(place_next(a), PLACE_PARKED);
+    fake_env_advance(env, 5 * ENV_S);
+    ck_assert_int_eq(place_next(a), PLACE_TRY);
+    end(a);
+    ck_assert_int_eq(new_runners("default"), before + 1);
 }
 END_TEST
 
@@ -1056,7 +1096,8 @@ int main(void)
     const TTest *const tests[] = {
         tries_in_order_and_counts, down_links_are_not_tried, draining_runners_are_refused,
         snapshots_carry_links, restarted_elsewhere, failing_pool_keeps_its_list, builders_check,
-        empty_group_waits_for_the_pool, a_group_that_nobody_named_before, link_that_comes_up_wakes, plugin_wakes,
+        empty_group_waits_for_the_pool, a_group_that_nobody_named_before, link_that_comes_up_wakes,
+        new_runners_are_timed, plugin_wakes,
         capacity_wakes_the_oldest, no_retry_storm, many_runners_refuse, waits_grow_to_a_second,
         deadline_says_why,
         bad_answers, breaker_saves_the_call, breaker_opens_for_slow_decisions_and_closes,
