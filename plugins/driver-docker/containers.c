@@ -250,8 +250,12 @@ static int post(struct ctr *c, struct fn_op *op, const char *what, uint32_t time
 
 int ctr_start(struct ctr *c, struct fn_op *op, struct fn_error *reterr)
 {
-    int r = post(c, op, "start", CHANGE_TIMEOUT_MS, reterr);
+    int r;
 
+    pthread_mutex_lock(&c->d->lock);
+    c->begun = true;
+    pthread_mutex_unlock(&c->d->lock);
+    r = post(c, op, "start", CHANGE_TIMEOUT_MS, reterr);
     if (r == 0) {
         pthread_mutex_lock(&c->d->lock);
         c->started_ns = engine_now_ns(c->d);

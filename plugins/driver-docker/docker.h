@@ -67,6 +67,7 @@ struct ctr {
     int network;         /* index in the option, -1 = none of them */
     int64_t started_ns;  /* 0 = not yet */
     bool privileged_user;
+    bool begun; /* start() was called: ends are of interest */
     bool oom, reported, asking; /* asking: an inspection of its end is under way */
     enum frozen frozen;
     uint64_t output_stream;

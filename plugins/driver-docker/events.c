@@ -36,7 +36,7 @@ static void report(struct docker *d, const char *name, const struct fn_exit *wha
 
     pthread_mutex_lock(&d->lock);
     HASH_FIND_STR(d->ctrs, name, c);
-    if (c && !c->reported) {
+    if (c && c->begun && !c->reported) {
         c->reported = true;
         handle = c->handle;
         found = true;

@@ -23,8 +23,11 @@ struct contract_case {
     const char *rule; /* what a plugin must do, one sentence for the report */
     void (*run)(void);
     int timeout_s;
-    bool real; /* also over the real clock */
+    unsigned also; /* ALSO_* */
 };
+#define ALSO_REAL  1u /* over the real clock */
+#define ALSO_WORLD 2u /* over all tables of a node, with what is really there behind them */
+#define ONLY_WORLD 6u
 
 /* The cases of a kind, those that every kind shares first; NULL and 0 for an unknown kind. */
 struct contract_list {
@@ -42,6 +45,8 @@ struct contract_subject {
     const struct conf_override *sets; /* options of the command line, ended by a NULL key */
     uint64_t seed;
     bool real;
+    bool world;        /* real, too */
+    const char *image; /* what containers of the world run; NULL = none was named */
 };
 extern struct contract_subject subject;
 
@@ -135,6 +140,11 @@ int instance_options(const struct conf_override *sets, struct conf_values **ret,
 /* Around each call of a method. `method` is a literal. */
 void enter(struct instance *in, enum context context, const char *method);
 void leave(void);
+/* A method that runs on workers: here, or in the world on a lane of the loop with an operation of
+ * the loop's. `run` makes the one call. */
+struct fn_op;
+void on_worker(struct instance *in, const char *method, struct fn_op *op,
+               void (*run)(void *ud, struct fn_op *op), void *ud);
 /* For tables: where the plugin that calls is; NOWHERE on a thread that no method runs on. */
 enum context context_now(void);
 const char *context_name(enum context c);

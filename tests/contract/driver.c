@@ -2,18 +2,47 @@
  * tests must show; here is what must hold when it does not. */
 #include "outside.h"
 #include "suites.h"
+#include "world.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define TIMEOUT (30 * ENV_S)
 #define CLOSES 40 /* attempts before a container counts as stuck */
+#define WORLD_CONTAINERS 3
+#define WORLD_TURNS      300 /* that a function of the world has to listen, a container to end */
+#define INSTANCE         "0123456789abcdef0123456789abcdef"
+#define WORLD_OWNER      "fnkit-world"
 
 struct container {
     struct fn_task *task;
     void *ctr;
     bool made;
 };
+
+/* What a runner would ask for, of the image of the command line. */
+static void fill_world(struct fn_task *t)
+{
+    static const struct fn_kv env[] = {{"FN_FORMAT", "http-stream"},
+                                       {"FN_LISTENER", "unix:/tmp/iofs/lsnr.sock"},
+                                       {"FN_MEMORY", "128"}};
+    char *id;
+
+    if (!subject.image) {
+        skip("no image to run; name one that this engine has with --image");
+    }
+    must(asprintf(&id, "01FNKIT%019llu", (unsigned long long)world_unique(t->handle)) == 26,
+         "no memory for an id");
+    t->id = id;
+    t->owner = WORLD_OWNER;
+    t->image = subject.image;
+    t->env = env;
+    t->n_env = 3;
+    t->iofs_dir = t->iofs_engine_dir = world_socket_dir();
+    t->mem_bytes = 128u << 20;
+    t->nofile_max = 1024;
+    t->flags = FN_TASK_WRITABLE_ROOT;
+}
 
 static struct fn_task *task_new(uint32_t salt)
 {
@@ -26,7 +55,7 @@ static struct fn_task *task_new(uint32_t salt)
         .hdr = FN_HDR(struct fn_task, FN_MAGIC_TASK),
         .id = "01CONTRACT0000000000000001",
         .owner = "contract-1",
-        .instance = "0123456789abcdef0123456789abcdef",
+        .instance = INSTANCE,
         .fn_id = "01FN",
         .app_id = "01APP",
         .image = salt % 5 ? "fnproject/hello:0.0.2" : "no/such image:??",
@@ -47,8 +76,18 @@ static struct fn_task *task_new(uint32_t salt)
         t->env = NULL;
         t->extensions = NULL;
     }
+    if (subject.world) {
+        fill_world(t);
+    }
     fence_read_only(t);
     return t;
+}
+
+/* In the world every method has to do what it is for. */
+static void must_succeed(const char *method, int r, const struct fn_error *e)
+{
+    must(!subject.world || r == 0, "%s() failed: %s %.200s; expected it to work in this world",
+         method, err_name(r), e->msg);
 }
 
 static void check_in_time(const char *method, const struct fn_op *op)
@@ -80,33 +119,88 @@ static struct fn_op op_new(const struct fn_op *like)
     return op;
 }
 
+/* One call of a method, with its arguments and answers. */
+typedef int (*method_fn)(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr);
+
+struct call {
+    struct instance *in;
+    const struct fn_task *task;
+    void *ctr;
+    method_fn method;
+    const char *owner, *instance;
+    uint32_t removed;
+    char *version;
+    size_t cap;
+    int result;
+    struct fn_error error;
+};
+
+static void call_prepare(void *ud, struct fn_op *op)
+{
+    const struct fn_driver_ops *ops = subject.factory->ops;
+    struct call *c = ud;
+
+    c->result = ops->prepare_image(c->in->inst, op, c->task, &c->error);
+}
+
+static void call_create(void *ud, struct fn_op *op)
+{
+    const struct fn_driver_ops *ops = subject.factory->ops;
+    struct call *c = ud;
+
+    c->result = ops->create(c->in->inst, op, c->task, &c->ctr, &c->error);
+}
+
+static void call_method(void *ud, struct fn_op *op)
+{
+    struct call *c = ud;
+
+    c->result = c->method(c->in->inst, op, c->ctr, &c->error);
+}
+
+static void call_sweep(void *ud, struct fn_op *op)
+{
+    const struct fn_driver_ops *ops = subject.factory->ops;
+    struct call *c = ud;
+
+    c->result = ops->sweep(c->in->inst, op, c->owner, c->instance, &c->removed, &c->error);
+}
+
+static void call_probe(void *ud, struct fn_op *op)
+{
+    const struct fn_driver_ops *ops = subject.factory->ops;
+    struct call *c = ud;
+
+    c->result = ops->probe(c->in->inst, op, c->version, c->cap, &c->error);
+}
+
+static int run(const char *name, struct call *c, struct fn_op *op,
+               void (*call)(void *ud, struct fn_op *op))
+{
+    c->error = ERR_INIT;
+    on_worker(c->in, name, op, call, c);
+    check_error(name, c->result, &c->error);
+    check_in_time(name, op);
+    if (op->cancel_at_ns == INT64_MAX) {
+        must_succeed(name, c->result, &c->error);
+    }
+    return c->result;
+}
+
 static int prepare(struct instance *in, const struct container *c, struct fn_op op)
 {
-    const struct fn_driver_ops *ops = instance_ops(in);
-    struct fn_error e = ERR_INIT;
-    int r;
+    struct call call = {.in = in, .task = c->task};
 
-    enter(in, WORKER, "prepare_image");
-    r = ops->prepare_image(in->inst, &op, c->task, &e);
-    leave();
-    check_error("prepare_image", r, &e);
-    check_in_time("prepare_image", &op);
-    return r;
+    return run("prepare_image", &call, &op, call_prepare);
 }
 
 static int make(struct instance *in, struct container *c, struct fn_op op)
 {
-    const struct fn_driver_ops *ops = instance_ops(in);
-    struct fn_error e = ERR_INIT;
     static char untouched;
-    int r;
+    struct call call = {.in = in, .task = c->task, .ctr = &untouched};
+    int r = run("create", &call, &op, call_create);
 
-    c->ctr = &untouched;
-    enter(in, WORKER, "create");
-    r = ops->create(in->inst, &op, c->task, &c->ctr, &e);
-    leave();
-    check_error("create", r, &e);
-    check_in_time("create", &op);
+    c->ctr = call.ctr;
     must(r == 0 || c->ctr == &untouched,
          "create() of a container failed and wrote ret_ctr; ret_* parameters are written only on "
          "success");
@@ -115,23 +209,21 @@ static int make(struct instance *in, struct container *c, struct fn_op op)
     return r;
 }
 
-typedef int (*method_fn)(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr);
-
-static int method(struct instance *in, const char *name, method_fn run, struct container *c,
+static int method(struct instance *in, const char *name, method_fn fn, struct container *c,
                   struct fn_op op)
 {
-    struct fn_error e = ERR_INIT;
-    int r;
+    struct call call = {.in = in, .ctr = c->ctr, .method = fn};
 
-    if (!run) {
-        return 0;
+    return fn ? run(name, &call, &op, call_method) : 0;
+}
+
+/* The folder of its socket is the case's own. */
+static void task_free(struct fn_task *t)
+{
+    if (subject.world) {
+        world_remove_dir(t->iofs_dir);
     }
-    enter(in, WORKER, name);
-    r = run(in->inst, &op, c->ctr, &e);
-    leave();
-    check_error(name, r, &e);
-    check_in_time(name, &op);
-    return r;
+    fence_free(t);
 }
 
 /* As the host: again with the same ctr until it answers 0; the world gets well in between. */
@@ -154,36 +246,38 @@ static void close_for_good(struct instance *in, struct container *c)
          "close() failed %d times, %d of them with an engine that answers; expected it to "
          "succeed at last",
          CLOSES, CLOSES / 2);
-    fence_free(c->task);
+    task_free(c->task);
+}
+
+static uint32_t sweep(struct instance *in, struct fn_op op, const char *owner,
+                      const char *instance)
+{
+    struct call call = {.in = in, .owner = owner, .instance = instance, .removed = 0xdeadbeef};
+    int r = run("sweep", &call, &op, call_sweep);
+
+    must((r == 0) == (call.removed != 0xdeadbeef),
+         "sweep() returned %d and %s ret_removed; it is written on success and only then", r,
+         call.removed != 0xdeadbeef ? "wrote" : "did not write");
+    return r == 0 ? call.removed : 0;
+}
+
+static int probe(struct instance *in, struct fn_op op)
+{
+    struct call call = {.in = in, .version = fence_alloc(24, 1), .cap = 24};
+    int r;
+
+    memset(call.version, 'z', 24);
+    r = run("probe", &call, &op, call_probe);
+    must(r != 0 || memchr(call.version, '\0', 24),
+         "probe() left a version that does not end within 24 bytes");
+    fence_free(call.version);
+    return r;
 }
 
 static void others(struct instance *in, struct fn_op op)
 {
-    const struct fn_driver_ops *ops = instance_ops(in);
-    struct fn_error e = ERR_INIT;
-    uint32_t removed = 0xdeadbeef;
-    char *version = fence_alloc(24, 1);
-    int r;
-
-    enter(in, WORKER, "sweep");
-    r = ops->sweep(in->inst, &op, "contract-1", "0123456789abcdef0123456789abcdef", &removed, &e);
-    leave();
-    check_error("sweep", r, &e);
-    check_in_time("sweep", &op);
-    must((r == 0) == (removed != 0xdeadbeef),
-         "sweep() returned %d and %s ret_removed; it is written on success and only then", r,
-         removed != 0xdeadbeef ? "wrote" : "did not write");
-    op = op_new(&op);
-    e = ERR_INIT;
-    memset(version, 'z', 24);
-    enter(in, WORKER, "probe");
-    r = ops->probe(in->inst, &op, version, 24, &e);
-    leave();
-    check_error("probe", r, &e);
-    check_in_time("probe", &op);
-    must(r != 0 || memchr(version, '\0', 24),
-         "probe() left a version that does not end within 24 bytes");
-    fence_free(version);
+    sweep(in, op, subject.world ? WORLD_OWNER : "contract-1", INSTANCE);
+    probe(in, op_new(&op));
 }
 
 static void slot_key(struct instance *in)
@@ -220,6 +314,38 @@ static void slot_key(struct instance *in)
     }
 }
 
+/* In the world, what was started is a function, which makes its socket. */
+static void must_listen(const struct container *c)
+{
+    for (int i = 0; subject.world && !world_listens(c->task->iofs_dir); i++) {
+        must(i < WORLD_TURNS,
+             "start() returned 0, and no socket of the function is in %s 30 s later; expected it "
+             "to run with %s mounted at %s",
+             c->task->iofs_dir, c->task->iofs_dir, c->task->iofs_inside);
+        must(!world_exited(c->task->handle), "its container ended at once; is %s a function?",
+             c->task->image);
+        world_pause();
+    }
+}
+
+/* An instance; one whose engine is not there has nothing to show in the world. */
+static struct instance *begin(void)
+{
+    struct call call = {.version = (char[64]){0}, .cap = 64, .error = ERR_INIT};
+    struct fn_op op = op_for(TIMEOUT);
+
+    if (!subject.world) {
+        return instance_new();
+    }
+    call.in = world_instance();
+    on_worker(call.in, "probe", &op, call_probe, &call);
+    if (call.result < 0) {
+        skip("not in this world: probe(): %s %.150s", err_name(call.result), call.error.msg);
+    }
+    sweep(call.in, op_new(NULL), WORLD_OWNER, INSTANCE); /* what a failed case left */
+    return call.in;
+}
+
 /* A container from its image to its end. `cancel`: operations are cancelled on the way. */
 static void whole_life(struct instance *in, uint32_t salt, bool cancel)
 {
@@ -232,7 +358,9 @@ static void whole_life(struct instance *in, uint32_t salt, bool cancel)
     prepare(in, &c, op_new(&like));
     if (make(in, &c, op_new(&like)) == 0) {
         reported.started_handle = c.task->handle;
-        method(in, "start", ops->start, &c, op_new(&like));
+        if (method(in, "start", ops->start, &c, op_new(&like)) == 0 && !cancel) {
+            must_listen(&c);
+        }
         outside_pump();
         method(in, "freeze", ops->freeze, &c, op_new(&like));
         method(in, "thaw", ops->thaw, &c, op_new(&like));
@@ -260,9 +388,9 @@ void driver_exercise(struct instance *in, bool tolerant)
 
 static void with_world(enum outside_mode mode, bool cancel)
 {
-    struct instance *in = instance_new();
+    struct instance *in = begin();
 
-    for (uint32_t i = 0; i < 12; i++) {
+    for (uint32_t i = 0; i < (subject.world ? WORLD_CONTAINERS : 12); i++) {
         outside_mode(mode);
         step("its engine %s, container %u%s", outside_mode_names[mode], i,
              cancel ? ", operations are cancelled" : "");
@@ -315,40 +443,44 @@ static void test_many(void)
 {
     enum { N = 24 };
     struct container all[N];
-    struct instance *in = instance_new();
+    struct instance *in = begin();
     const struct fn_driver_ops *ops = instance_ops(in);
+    const uint32_t n = subject.world ? 2 * WORLD_CONTAINERS : N;
     uint32_t i;
 
-    step("%d containers at the same time, closed in another order", N);
+    step("%u containers at the same time, closed in another order", n);
     reported.started_handle = 1;
-    for (i = 0; i < N; i++) {
+    for (i = 0; i < n; i++) {
         all[i] = (struct container){.task = task_new(i)};
+        prepare(in, &all[i], op_new(NULL));
         if (make(in, &all[i], op_new(NULL)) == 0) {
             method(in, "start", ops->start, &all[i], op_new(NULL));
         }
     }
     outside_pump();
-    for (i = 0; i < N; i++) {
-        close_for_good(in, &all[i * 7 % N]);
+    for (i = 0; i < n; i++) {
+        close_for_good(in, &all[i * 7 % n]);
     }
     instance_destroy(in);
 }
 
 static void test_not_started(void)
 {
-    struct instance *in = instance_new();
+    struct instance *in = begin();
     struct container c = {.task = task_new(1)};
+    const uint64_t handle = c.task->handle;
 
     step("close() of a container that was never started");
+    prepare(in, &c, op_new(NULL));
     make(in, &c, op_new(NULL));
     close_for_good(in, &c);
-    must(reported.exits == 0, "an exit was reported for a container that was never started");
+    must(reported.exits == 0 && !world_exited(handle), "an exit was reported for a container that was never started");
     instance_destroy(in);
 }
 
 static void test_forgets(void)
 {
-    struct instance *in = instance_new();
+    struct instance *in = begin();
     int64_t blocks = 0;
 
     for (uint32_t i = 0; i < 60; i++) {
@@ -364,7 +496,7 @@ static void test_forgets(void)
 
 static void test_slot_key(void)
 {
-    struct instance *in = instance_new();
+    struct instance *in = begin();
 
     if (!((const struct fn_driver_ops *)instance_ops(in))->slot_key) {
         skip("has no slot_key()");
@@ -376,7 +508,7 @@ static void test_slot_key(void)
 
 static void test_task_growth(void)
 {
-    struct instance *in = instance_new();
+    struct instance *in = begin();
     struct container c = {.task = fence_alloc(sizeof(*c.task) + 24, 8)};
     struct fn_task *from = task_new(3);
     struct fn_task *t = c.task;
@@ -393,23 +525,48 @@ static void test_task_growth(void)
     instance_destroy(in);
 }
 
+/* The runner dies, its successor sweeps. */
+static void test_left_behind(void)
+{
+    struct instance *in = begin();
+    struct container c = {.task = task_new(1)};
+    const struct fn_driver_ops *ops = instance_ops(in);
+
+    step("sweep() by another process of the same owner, of a container that runs");
+    prepare(in, &c, op_new(NULL));
+    make(in, &c, op_new(NULL));
+    method(in, "start", ops->start, &c, op_new(NULL));
+    must_listen(&c);
+    must(sweep(in, op_new(NULL), WORLD_OWNER, INSTANCE) == 0,
+         "sweep() removed what belongs to the process that asks");
+    must(sweep(in, op_new(NULL), "fnkit-other", "another") == 0,
+         "sweep() removed what belongs to another owner");
+    sweep(in, op_new(NULL), WORLD_OWNER, "fedcba9876543210fedcba9876543210");
+    close_for_good(in, &c);
+    must(sweep(in, op_new(NULL), WORLD_OWNER, "fedcba9876543210fedcba9876543210") == 0,
+         "sweep() finds something after close(); expected nothing to be left");
+    instance_destroy(in);
+}
+
 static const struct contract_case cases[] = {
     {"driver", "life", "image, create, start, freeze, thaw, close with an engine that answers",
-     test_good, 20, false},
-    {"driver", "engine-down", "the engine is not there", test_down, 20, false},
+     test_good, 20, ALSO_WORLD},
+    {"driver", "engine-down", "the engine is not there", test_down, 20, 0},
     {"driver", "garbage", "the engine talks garbage, nothing or without end", test_garbage, 30,
-     false},
-    {"driver", "refuses", "the engine refuses", test_refuses, 20, false},
-    {"driver", "deadline", "methods end at their deadline", test_deadline, 20, false},
-    {"driver", "cancel", "methods end when they are cancelled", test_cancel, 20, false},
+     0},
+    {"driver", "refuses", "the engine refuses", test_refuses, 20, 0},
+    {"driver", "deadline", "methods end at their deadline", test_deadline, 20, 0},
+    {"driver", "cancel", "methods end when they are cancelled", test_cancel, 20, ALSO_WORLD},
     {"driver", "many", "many containers at the same time, closed in any order", test_many, 20,
-     false},
+     ALSO_WORLD},
     {"driver", "not-started", "a container may be closed before it was started", test_not_started,
-     10, false},
-    {"driver", "forgets", "closed containers leave no memory behind", test_forgets, 20, false},
+     10, ALSO_WORLD},
+    {"driver", "left-behind", "sweep() removes what other processes of the owner left, only that",
+     test_left_behind, 20, ONLY_WORLD},
+    {"driver", "forgets", "closed containers leave no memory behind", test_forgets, 20, 0},
     {"driver", "slot-key", "slot_key() is pure, ends its text within cap or says FN_E_RANGE",
-     test_slot_key, 10, false},
-    {"driver", "task-growth", "a task of a later host is larger", test_task_growth, 10, false},
+     test_slot_key, 10, ALSO_WORLD},
+    {"driver", "task-growth", "a task of a later host is larger", test_task_growth, 10, 0},
 };
 
 struct contract_list driver_cases(void)

@@ -3,6 +3,7 @@
  * drivers) is left to tests with a real one. */
 #include "real.h"
 #include "outside.h"
+#include "world.h"
 
 #include <loop/loop.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static bool offered(const char *iface)
             return true;
         }
     }
-    return false;
+    return subject.world && world_offers(iface);
 }
 
 static void find_factory(void)
@@ -64,10 +65,13 @@ void real_open(void)
     host = plugin_host_create(loop_env(loop));
     must(host, "the machine has no memory for the test");
     for (need = subject.factory->needs; need && need->iface; need++) {
-        if (offered(need->iface)) {
+        if (offered(need->iface) && !(subject.world && world_offers(need->iface))) {
             plugin_host_offer(host, need->iface, need->major, need->minor_min,
                               tables_find(need->iface), NULL);
         }
+    }
+    if (subject.world) {
+        world_open(host, loop_env(loop));
     }
     must_work(plugin_file_open(host, subject.path, &file, &e), "load", &e);
     find_factory();
@@ -77,12 +81,27 @@ void real_close(void)
 {
     plugin_host_destroy(host);
     loop_leave(loop);
+    if (subject.world) {
+        world_close();
+    }
     loop_destroy(loop);
 }
 
 int real_make(struct conf_values *given, struct plugin **ret, struct fn_error *reterr)
 {
     return plugin_create(host, file, subject.factory, "contract", given, ret, reterr);
+}
+
+/* Streams of the world that end meanwhile may wait for the loop. */
+void real_destroy(struct plugin *p)
+{
+    if (subject.world) {
+        loop_leave(loop);
+    }
+    plugin_destroy(p);
+    if (subject.world) {
+        loop_enter(loop);
+    }
 }
 
 int64_t real_now(void)
@@ -96,14 +115,28 @@ static void on_stop(struct env_timer *t)
     loop_stop(loop);
 }
 
-void real_advance(int64_t ns)
+void real_turn(int64_t ns)
 {
     struct env_timer t = {.cb = on_stop};
-    int64_t turn = ns / TIMES_FASTER < TURN_NS ? ns / TIMES_FASTER : TURN_NS;
 
-    env_timer_set(loop_env(loop), &t, real_now() + turn);
+    env_timer_set(loop_env(loop), &t, real_now() + ns);
+    real_wait();
+    env_timer_clear(loop_env(loop), &t);
+}
+
+void real_advance(int64_t ns)
+{
+    real_turn(ns / TIMES_FASTER < TURN_NS ? ns / TIMES_FASTER : TURN_NS);
+}
+
+void real_wait(void)
+{
     loop_leave(loop);
     loop_run(loop);
     loop_enter(loop);
-    env_timer_clear(loop_env(loop), &t);
+}
+
+void real_wake(void)
+{
+    loop_stop(loop);
 }

@@ -10,8 +10,13 @@ bool real_possible(const struct fn_factory *f);
 void real_open(void);
 void real_close(void);
 int real_make(struct conf_values *given, struct plugin **ret, struct fn_error *reterr);
+void real_destroy(struct plugin *p);
 int64_t real_now(void);
 /* Lets timers run; only a thousandth of `ns` passes. */
 void real_advance(int64_t ns);
+void real_turn(int64_t ns); /* all of it */
+/* Lets the loop run until real_wake(). [any] */
+void real_wait(void);
+void real_wake(void);
 
 #endif

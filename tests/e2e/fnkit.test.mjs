@@ -80,6 +80,24 @@ test('wrong answers of every kind (E15) are told by its suite', () => {
   }
 });
 
+test('--world: real tables, real machines, nothing left; what is not there is skipped with its sentence', () => {
+  const good = fnkit('check', '--world', '--verbose', '--set', 'adopted=none', '--set', 'addresses=fnkit=a:1,fnkit=b:1,fnkit=c:1,fnkit=d:1',
+    '--suite', 'control-plane/remove-twice', plugin('cp-fixed'));
+  assert.equal(good.code, 0, good.out);
+  assert.match(good.out, /ok {6}control-plane\/fixed control-plane\/remove-twice \(world\)/);
+  const bad = fnkit('check', '--world', '--suite', 'control-plane/appears', evil('e15_cplane'));
+  assert.equal(bad.code, 1);
+  assert.match(bad.out, /appears \(world\): list\(\) reported a machine without a usable id/);
+  const absent = fnkit('check', '--world', '--verbose', '--set', 'docker_host=unix:///nowhere', plugin('driver-docker'));
+  assert.equal(absent.code, 0, absent.out);
+  assert.match(absent.out, /skipped driver\/docker driver\/life \(world\): not in this world: probe\(\): .*DOC1001 unix:\/\/\/nowhere/);
+  const image = fnkit('check', '--world', '--image', 'no/such', '--set', `root=${join(build, 'functions')}`, plugin('driver-process'));
+  assert.equal(image.code, 1);
+  assert.match(image.out, /prepare_image\(\) failed: NOT_FOUND .*no\/such.*; expected it to work in this world/);
+  assert.equal(fnkit('check', '--world', '--sim', plugin('cp-fixed')).code, 64);
+  assert.match(fnkit('check', '--world', plugin('placer-naive')).out, /no case of this --suite, --sim, --real or --world/);
+});
+
 test('wrong words are answered with the right ones', () => {
   assert.equal(fnkit().code, 64);
   assert.match(fnkit('chekc').err, /unknown command, got "chekc"/);

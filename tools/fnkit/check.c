@@ -18,6 +18,8 @@ static const char usage_text[] =
     "                   [--script FILE] [--sim | --real] [--seed N] [--tap] [--junit FILE] "
     "[--verbose]\n"
     "                   PLUGIN.so\n"
+    "       fnkit check --world [--image NAME] [--kind KIND] [--name NAME] [--set OPTION=VALUE]...\n"
+    "                   [--suite SUITE] [--tap] [--junit FILE] [--verbose] PLUGIN.so\n"
     "       fnkit check --list\n"
     "\n"
     "Loads a plugin in a child process and checks what a host relies on.\n"
@@ -26,6 +28,9 @@ static const char usage_text[] =
     "  --suite         only this suite (life) or case (life/destroy-null)\n"
     "  --script        what programs and HTTP servers answer; without it they say nothing\n"
     "  --sim, --real   only over virtual time, only over the real clock; both when absent\n"
+    "  --world         drivers and control planes, over the tables of a node and what is really\n"
+    "                  behind them: containers run, machines are rented and given back\n"
+    "  --image         what containers of the world run, a function that their engine has\n"
     "  --seed          of everything that is left to chance; 1 when absent\n"
     "  --tap           writes TAP to standard output\n"
     "  --junit         writes JUnit XML to a file\n"
@@ -262,6 +267,12 @@ static int take_option(struct check_options *o, int c)
     case 'R':
         o->real = true;
         break;
+    case 'W':
+        o->world = true;
+        break;
+    case 'i':
+        o->image = optarg;
+        break;
     case 't':
         o->tap = true;
         break;
@@ -294,6 +305,7 @@ int fnkit_check(int argc, char **argv)
         {"seed", required_argument, NULL, 'r'},  {"script", required_argument, NULL, 'c'},
         {"junit", required_argument, NULL, 'j'}, {"tap", no_argument, NULL, 't'},
         {"sim", no_argument, NULL, 'S'},         {"real", no_argument, NULL, 'R'},
+        {"world", no_argument, NULL, 'W'},       {"image", required_argument, NULL, 'i'},
         {"verbose", no_argument, NULL, 'v'},     {"list", no_argument, NULL, 'l'},
         {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
     };
@@ -315,6 +327,9 @@ int fnkit_check(int argc, char **argv)
     }
     if (r != FNKIT_OK) {
         return r;
+    }
+    if (o.world && (o.sim || o.real)) {
+        return usage("--world goes with neither --sim nor --real", NULL);
     }
     if (argc - optind != 1) {
         return usage(optind == argc ? "a file is missing" : "more than one file", NULL);

@@ -21,6 +21,8 @@ struct check_options {
     bool tap;
     bool sim;  /* virtual tables only */
     bool real; /* a node's tables only */
+    bool world; /* a node's tables and what is really behind them, nothing else */
+    const char *image; /* that containers of the world run; NULL = none */
     bool verbose;
     struct conf_override sets[CHECK_SETS_MAX + 1]; /* ended by a NULL key */
     uint32_t n_sets;

@@ -31,7 +31,7 @@ void report_finish(struct report *r)
 
 static const char *tables_name(const struct report_result *one)
 {
-    return one->real ? " (real)" : "";
+    return one->world ? " (world)" : one->real ? " (real)" : "";
 }
 
 void report_text_one(const struct report_result *one, bool verbose)

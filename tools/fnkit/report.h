@@ -12,6 +12,7 @@ enum report_verdict { REPORT_PASSED, REPORT_FAILED, REPORT_SKIPPED };
 struct report_result {
     enum report_verdict verdict;
     bool real;        /* over the real clock */
+    bool world;       /* and over the real world */
     char factory[80]; /* "placer/naive", or "file" */
     char suite[24];
     char name[40];

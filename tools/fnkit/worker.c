@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define WORLD_TIMEOUT_S 150 /* below CASE_TIMEOUT_MS of check.c */
 #define STUCK_MAX 2 /* then the rest of a factory is skipped */
 
 struct worker {
@@ -165,9 +166,15 @@ static void skip_case(struct worker *w, const struct contract_case *c, const cha
     send(w, &one);
 }
 
+static int timeout_of(const struct contract_case *c)
+{
+    return subject.world ? WORLD_TIMEOUT_S : CONTRACT_SANITIZED ? c->timeout_s * 4 : c->timeout_s;
+}
+
 static bool run_case(struct worker *w, const struct contract_case *c, const char *factory)
 {
-    struct report_result one = {.verdict = REPORT_PASSED, .real = subject.real};
+    struct report_result one = {.verdict = REPORT_PASSED, .real = subject.real,
+                                .world = subject.world};
     Suite *s = suite_create(c->suite);
     TCase *tc = tcase_create(c->name);
     SRunner *sr;
@@ -176,7 +183,7 @@ static bool run_case(struct worker *w, const struct contract_case *c, const char
     name_case(&one, c, factory);
     memset(shared, 0, sizeof(*shared));
     current = c;
-    tcase_set_timeout(tc, CONTRACT_SANITIZED ? c->timeout_s * 4 : c->timeout_s);
+    tcase_set_timeout(tc, timeout_of(c));
     tcase_add_test(tc, run_current);
     suite_add_tcase(s, tc);
     sr = srunner_create(s);
@@ -193,12 +200,19 @@ static bool run_case(struct worker *w, const struct contract_case *c, const char
     return one.verdict != REPORT_FAILED;
 }
 
-/* Over our tables, and where it makes sense over a node's. */
+/* Over our tables, and where it makes sense over a node's; or over the world. */
 static bool run_both(struct worker *w, const struct contract_case *c, const char *factory)
 {
-    bool good = w->o->real ? true : run_case(w, c, factory);
+    bool good = true;
 
-    if (good && c->real && !w->o->sim && real_possible(subject.factory)) {
+    if (w->o->world) {
+        return (c->also & ALSO_WORLD) == 0 || run_case(w, c, factory);
+    }
+    if ((c->also & ONLY_WORLD) == ONLY_WORLD) {
+        return true;
+    }
+    good = w->o->real || run_case(w, c, factory);
+    if (good && (c->also & ALSO_REAL) && !w->o->sim && real_possible(subject.factory)) {
         subject.real = true;
         good = run_case(w, c, factory);
         subject.real = false;
@@ -219,6 +233,38 @@ static bool wanted(const struct check_options *o, const struct contract_case *c)
     return strcmp(o->suite, c->suite) == 0 || strcmp(o->suite, full) == 0;
 }
 
+static bool has_option(const struct fn_factory *f, const char *key)
+{
+    for (const struct fn_opt *o = f->opts; o && o->key; o++) {
+        if (strcmp(o->key, key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The options of the command line; in the world the engine is the one that docker would take. */
+static const struct conf_override *sets_of(const struct check_options *o,
+                                           const struct fn_factory *f)
+{
+    static struct conf_override all[CHECK_SETS_MAX + 2];
+    char *engine = getenv("DOCKER_HOST");
+    uint32_t n = 0;
+
+    if (!o->world || !engine || !engine[0] || !has_option(f, "docker_host")) {
+        return o->sets;
+    }
+    all[n++] = (struct conf_override){"docker_host", "DOCKER_HOST", engine};
+    for (uint32_t i = 0; i < o->n_sets; i++) {
+        if (strcmp(o->sets[i].key, "docker_host") == 0) {
+            return o->sets;
+        }
+        all[n++] = o->sets[i];
+    }
+    all[n] = (struct conf_override){NULL, NULL, NULL};
+    return all;
+}
+
 static void run_factory(void *ud, const struct fn_factory *f)
 {
     struct worker *w = ud;
@@ -235,7 +281,13 @@ static void run_factory(void *ud, const struct fn_factory *f)
     w->stuck = 0;
     snprintf(name, sizeof(name), "%s/%s", f->kind, f->name);
     subject = (struct contract_subject){
-        .path = w->o->path, .factory = f, .sets = w->o->sets, .seed = w->o->seed};
+        .path = w->o->path,
+        .factory = f,
+        .sets = sets_of(w->o, f),
+        .seed = w->o->seed,
+        .real = w->o->world,
+        .world = w->o->world,
+        .image = w->o->image};
     contract_cases(f->kind, lists);
     for (i = 0; i < CONTRACT_LISTS; i++) {
         for (k = 0; k < lists[i].n; k++) {
@@ -352,7 +404,9 @@ void check_worker(const struct check_options *o, int fd)
         _exit(FNKIT_UNAVAILABLE);
     }
     if (load(&w, h) && sets_known(&w)) {
-        if (!o->suite || strcmp(o->suite, "file") == 0 || strncmp(o->suite, "file/", 5) == 0) {
+        if (o->world) {
+            ; /* the file is the same as without it */
+        } else if (!o->suite || strcmp(o->suite, "file") == 0 || strncmp(o->suite, "file/", 5) == 0) {
             check_lint(o->path, w.file, send_from_lint, &w);
             w.ran++;
         }
@@ -362,8 +416,8 @@ void check_worker(const struct check_options *o, int fd)
                       "no factory of this --kind and --name; fnkit inspect tells which there are");
         } else if (w.ran == 0) {
             fail_file(&w, "suites", "the suite exists",
-                      "no case of this --suite, --sim or --real; fnkit check --list tells which "
-                      "there are");
+                      "no case of this --suite, --sim, --real or --world; fnkit check --list "
+                      "tells which there are");
         }
     }
     send(&w, &end);
