@@ -170,7 +170,7 @@ void host_drop(struct npm_group *g, struct npm_host *h)
 void host_set_state(struct npm_group *g, struct npm_host *h, enum npm_host_state state,
                     int64_t now_ns)
 {
-    g->published |= npm_is_listed(h) && h->state != state;
+    g->published |= npm_is_listed(h);
     count(g, h, -1);
     h->state = state;
     g->published |= npm_is_listed(h);
@@ -181,7 +181,7 @@ void host_set_state(struct npm_group *g, struct npm_host *h, enum npm_host_state
 
 void host_set_capacity(struct npm_group *g, struct npm_host *h, uint64_t mb)
 {
-    g->published |= npm_is_listed(h) && h->capacity_mb != mb;
+    g->published |= npm_is_listed(h);
     count(g, h, -1);
     h->capacity_mb = mb;
     count(g, h, 1);

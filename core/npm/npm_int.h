@@ -108,6 +108,7 @@ struct npm_host *host_find(const struct npm_group *g, const char *id);
 struct npm_host *host_add(struct npm_group *g, const char *id, enum npm_host_state state,
                           int64_t now_ns);
 void host_drop(struct npm_group *g, struct npm_host *h);
+/* Another one than now, as is the capacity. */
 void host_set_state(struct npm_group *g, struct npm_host *h, enum npm_host_state state,
                     int64_t now_ns);
 /* Another address, or "" for none; false: another host has it. */

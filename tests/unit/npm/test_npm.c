@@ -25,7 +25,8 @@ static struct {
     uint32_t asked;
     uint64_t last_request;
     uint32_t last_n, made_all_the_same;
-    bool list_fails, provision_fails, unknown, silent_runners, deaf_remove, lost, deaf_status;
+    bool list_fails, provision_fails, unknown, silent_runners, deaf_remove, lost, deaf_status,
+        deaf_provision;
     uint32_t active;
     uint32_t deliver_max;
 } cloud;
@@ -64,6 +65,9 @@ static void answer_provision(const struct npm_action *a)
     cloud.asked += a->n;
     cloud.last_request = a->request_id;
     cloud.last_n = a->n;
+    if (cloud.deaf_provision) {
+        return;
+    }
     if (cloud.provision_fails) {
         e.kind = NPM_PROVISION_FAILED;
         if (cloud.unknown && cloud.n < cloud.made_all_the_same) {
@@ -454,14 +458,16 @@ START_TEST(bad_machines_are_refused)
         {sizeof(bad[0]), FN_MACHINE_READY, "b", NULL, 1},
         {sizeof(bad[0]), FN_MACHINE_READY, "c", "a:1", UINT64_MAX},
         {sizeof(bad[0]), 77, "d", "a:1", 1},
+        {sizeof(bad[0]), FN_MACHINE_READY, "d\x7f", "a:1", 1},
+        {sizeof(bad[0]), FN_MACHINE_READY, "e", "a 1", 1},
     };
 
     memset(long_id, 'x', sizeof(long_id) - 1);
     memcpy(cloud.list, bad, sizeof(bad));
-    cloud.n = 7;
+    cloud.n = 9;
     pass(2, 0);
     ck_assert_uint_eq(npm_host_count(group), 0);
-    ck_assert_uint_ge(notes[NPM_NOTE_BAD_MACHINE], 7);
+    ck_assert_uint_ge(notes[NPM_NOTE_BAD_MACHINE], 9);
     cloud.n = 0;
     cloud_add();
     cloud.list[1] = cloud.list[0]; /* an id twice */
@@ -781,6 +787,84 @@ START_TEST(a_runner_knows_when_it_was_asked_for)
 }
 END_TEST
 
+/* A provision call that outlasts its request: what expired is no supply, and its entry is not used
+ * again before the answer. */
+START_TEST(a_request_that_expires_under_way)
+{
+    struct npm_event answer = {.kind = NPM_PROVISIONED, .n = 3};
+
+    options.request_life_ns = 2 * S;
+    npm_group_destroy(group);
+    begin();
+    cloud.deaf_provision = true;
+    pass(14, 3 * RUNNER_MB);
+    ck_assert_uint_eq(cloud.provisions, 1);
+    ck_assert_uint_ge(notes[NPM_NOTE_REQUEST_EXPIRED], 1);
+    ck_assert(figures().cplane_busy);
+    cloud.deaf_provision = false;
+    step(answer);
+    pass(20, 3 * RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 3);
+}
+END_TEST
+
+START_TEST(open_requests_are_bounded)
+{
+    npm_group_destroy(group);
+    options.runners_max = 40;
+    options.request_max = 1;
+    budget.runners_max = 40;
+    begin();
+    cloud.lost = true;
+    pass(120, 40 * RUNNER_MB);
+    ck_assert_uint_eq(figures().requests_n, NPM_REQUESTS_MAX);
+    ck_assert_uint_eq(figures().asked_n, NPM_REQUESTS_MAX);
+    ck_assert_uint_eq(cloud.asked, NPM_REQUESTS_MAX);
+}
+END_TEST
+
+/* Nothing is taken away so soon after a start, however short the cool-down is. */
+START_TEST(the_first_drain_waits_for_the_brake)
+{
+    options.cooldown_ns = 2 * S;
+    npm_group_destroy(group);
+    cloud_add();
+    begin();
+    pass(29, 0);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 1);
+    pass(5, 0);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 0);
+}
+END_TEST
+
+/* Their hashes are equal. */
+START_TEST(names_may_collide)
+{
+    cloud_add();
+    cloud_add();
+    cloud.list[0].id = "costarring";
+    cloud.list[1].id = "liquid";
+    pass(3, 0);
+    ck_assert_uint_eq(npm_host_count(group), 2);
+    ck_assert_str_eq(npm_host_find(group, "costarring")->id, "costarring");
+    ck_assert_str_eq(npm_host_find(group, "liquid")->id, "liquid");
+}
+END_TEST
+
+START_TEST(states_have_names_and_nothing_is_destroyed)
+{
+    static const char *const names[] = {"booting", "active", "draining", "removing", "foreign"};
+
+    for (uint32_t i = 0; i < NPM_STATES_N; i++) {
+        ck_assert_str_eq(npm_state_name((enum npm_host_state)i), names[i]);
+    }
+    for (uint32_t i = 0; i < NPM_NOTES_N; i++) {
+        ck_assert_uint_gt(strlen(npm_note_text((enum npm_note)i)), 10);
+    }
+    npm_group_destroy(NULL);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("npm");
@@ -825,6 +909,11 @@ int main(void)
     tcase_add_test(t, runners_that_never_answer_are_asked_for_ever_more_slowly);
     tcase_add_test(t, runners_that_die_at_once_are_asked_for_ever_more_slowly);
     tcase_add_test(t, a_runner_knows_when_it_was_asked_for);
+    tcase_add_test(t, a_request_that_expires_under_way);
+    tcase_add_test(t, open_requests_are_bounded);
+    tcase_add_test(t, the_first_drain_waits_for_the_brake);
+    tcase_add_test(t, names_may_collide);
+    tcase_add_test(t, states_have_names_and_nothing_is_destroyed);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
