@@ -6,19 +6,29 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TIMEOUT (30 * ENV_S)
 #define CLOSES 40 /* attempts before a container counts as stuck */
 #define WORLD_CONTAINERS 3
 #define WORLD_TURNS      300 /* that a function of the world has to listen, a container to end */
 #define INSTANCE         "0123456789abcdef0123456789abcdef"
-#define WORLD_OWNER      "fnkit-world"
+#define SUCCESSOR        "fedcba9876543210fedcba9876543210"
 
 struct container {
     struct fn_task *task;
     void *ctr;
     bool made;
 };
+
+/* Of this run of fnkit: another one beside it must not sweep its containers. */
+static const char *owner(void)
+{
+    static char text[32];
+
+    snprintf(text, sizeof(text), "fnkit-world-%d", (int)getppid());
+    return subject.world ? text : "contract-1";
+}
 
 /* What a runner would ask for, of the image of the command line. */
 static void fill_world(struct fn_task *t)
@@ -34,7 +44,6 @@ static void fill_world(struct fn_task *t)
     must(asprintf(&id, "01FNKIT%019llu", (unsigned long long)world_unique(t->handle)) == 26,
          "no memory for an id");
     t->id = id;
-    t->owner = WORLD_OWNER;
     t->image = subject.image;
     t->env = env;
     t->n_env = 3;
@@ -54,7 +63,7 @@ static struct fn_task *task_new(uint32_t salt)
     *t = (struct fn_task){
         .hdr = FN_HDR(struct fn_task, FN_MAGIC_TASK),
         .id = "01CONTRACT0000000000000001",
-        .owner = "contract-1",
+        .owner = owner(),
         .instance = INSTANCE,
         .fn_id = "01FN",
         .app_id = "01APP",
@@ -276,7 +285,7 @@ static int probe(struct instance *in, struct fn_op op)
 
 static void others(struct instance *in, struct fn_op op)
 {
-    sweep(in, op, subject.world ? WORLD_OWNER : "contract-1", INSTANCE);
+    sweep(in, op, owner(), INSTANCE);
     probe(in, op_new(&op));
 }
 
@@ -342,7 +351,7 @@ static struct instance *begin(void)
     if (call.result < 0) {
         skip("not in this world: probe(): %s %.150s", err_name(call.result), call.error.msg);
     }
-    sweep(call.in, op_new(NULL), WORLD_OWNER, INSTANCE); /* what a failed case left */
+    sweep(call.in, op_new(NULL), owner(), SUCCESSOR); /* what a failed case left */
     return call.in;
 }
 
@@ -537,13 +546,13 @@ static void test_left_behind(void)
     make(in, &c, op_new(NULL));
     method(in, "start", ops->start, &c, op_new(NULL));
     must_listen(&c);
-    must(sweep(in, op_new(NULL), WORLD_OWNER, INSTANCE) == 0,
+    must(sweep(in, op_new(NULL), owner(), INSTANCE) == 0,
          "sweep() removed what belongs to the process that asks");
     must(sweep(in, op_new(NULL), "fnkit-other", "another") == 0,
          "sweep() removed what belongs to another owner");
-    sweep(in, op_new(NULL), WORLD_OWNER, "fedcba9876543210fedcba9876543210");
+    sweep(in, op_new(NULL), owner(), SUCCESSOR);
     close_for_good(in, &c);
-    must(sweep(in, op_new(NULL), WORLD_OWNER, "fedcba9876543210fedcba9876543210") == 0,
+    must(sweep(in, op_new(NULL), owner(), SUCCESSOR) == 0,
          "sweep() finds something after close(); expected nothing to be left");
     instance_destroy(in);
 }
