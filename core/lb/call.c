@@ -145,6 +145,7 @@ static void finish(struct lb_call *c, enum outcome outcome, int status, const st
     }
     log_end(c, outcome, status, e); /* while the runner's address lives */
     note_end(c, outcome, status, e);
+    c->place.execution_ns = c->has_finished ? c->finished.execution_ns : 0;
     if (c->place.runner && outcome != OUTCOME_ABORTED) {
         place_ended(&c->place, outcome == OUTCOME_OK ? FN_DONE_OK : FN_DONE_FAILED);
     } else if (c->place.place) {

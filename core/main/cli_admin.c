@@ -450,6 +450,27 @@ static void print_role(const json_t *root, const char *role, const char *key, co
     }
 }
 
+static double real(const json_t *o, const char *key)
+{
+    return json_number_value(json_object_get(o, key));
+}
+
+static void print_waits(const json_t *root)
+{
+    const json_t *w = json_object_get(root, "waits");
+
+    if (number(w, "predicted") == 0) {
+        printf("%-14s none yet: no call that ended well has told how long it waited\n",
+               "predicted wait");
+        return;
+    }
+    printf("%-14s %-8s %.2f ms on average, over %lld questions\n", "predicted wait",
+           text(root, "serving"), real(w, "serving_ms"), number(w, "predicted"));
+    printf("%-14s %-8s %.2f ms on average\n", "", text(root, "shadow"), real(w, "shadow_ms"));
+    printf("%-14s %.2f ms on average, over %lld calls\n", "measured wait", real(w, "measured_ms"),
+           number(w, "measured"));
+}
+
 static void print_roles(const json_t *root)
 {
     print_role(root, "serving", "picks", "runners named");
@@ -458,6 +479,7 @@ static void print_roles(const json_t *root)
     print_role(root, "shadow", "inflight", "");
     print_role(root, "serving", "homes", "homes");
     print_role(root, "shadow", "homes", "");
+    print_waits(root);
 }
 
 static void print_shadow(const json_t *root)

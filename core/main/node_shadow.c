@@ -33,6 +33,20 @@ static json_t *answers_json(const struct place_shadow_counts *n)
     return list;
 }
 
+static double mean_ms(int64_t sum_ns, uint64_t n)
+{
+    return n ? (double)sum_ns / (double)n / 1e6 : 0;
+}
+
+/* Means in milliseconds, over how many. */
+static json_t *waits_json(const struct place_shadow_counts *n)
+{
+    return json_pack("{s:I, s:f, s:f, s:I, s:f}", "predicted", (json_int_t)n->predicted, "serving_ms",
+                     mean_ms(n->wait_ns[PLACE_SERVING], n->predicted), "shadow_ms",
+                     mean_ms(n->wait_ns[PLACE_SHADOW], n->predicted), "measured",
+                     (json_int_t)n->measured, "measured_ms", mean_ms(n->measured_ns, n->measured));
+}
+
 static json_t *role_json(const struct place_shadow_counts *n, enum place_role role)
 {
     static const char *const picks[] = { "free", "refused", "down" };
@@ -50,7 +64,7 @@ static void answer_status(const struct node *n, struct admin_request *rq)
     char *text;
 
     place_shadow_status(n->place, &s);
-    root = json_pack("{s:s, s:s*, s:s, s:s*, s:b, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o}",
+    root = json_pack("{s:s, s:s*, s:s, s:s*, s:b, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
                      "serving", s.serving, "shadow", s.shadow, "state",
                      !s.shadow   ? "none"
                      : s.off_why ? "off"
@@ -59,7 +73,7 @@ static void answer_status(const struct node *n, struct admin_request *rq)
                      "for_s", (json_int_t)(s.for_ns / ENV_S), "asked", (json_int_t)s.n.asked,
                      "agree", (json_int_t)s.n.agree, "disagree", (json_int_t)s.n.disagree,
                      "answers", answers_json(&s.n), "serving_role", role_json(&s.n, PLACE_SERVING),
-                     "shadow_role", role_json(&s.n, PLACE_SHADOW));
+                     "shadow_role", role_json(&s.n, PLACE_SHADOW), "waits", waits_json(&s.n));
     text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     admin_answer_json(rq, 200, text);
     free(text);

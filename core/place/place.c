@@ -207,11 +207,12 @@ static bool take_runner(struct place_call *pc, const struct fn_answer *answer)
         return false;
     }
     r->refs++;
+    pc->attempt_ns = now_ns;
+    shadow_attempt(pc, index);
     set_inflight(r, r->inflight + 1);
     pc->runner = r;
     pc->link = r->link;
     pc->address = pc->snap->list[index].address;
-    pc->attempt_ns = now_ns;
     pc->group->trying_n++;
     return true;
 }
@@ -415,6 +416,9 @@ void place_ended(struct place_call *pc, uint32_t outcome)
 
     assert(pc->runner);
     observe(pc, outcome);
+    if (outcome == FN_DONE_OK) {
+        shadow_attempt_ended(pc);
+    }
     metric_observe(m->attempts, pc->attempts);
     metric_observe(m->latency, (pc->attempt_ns - pc->begun_ns) / ENV_MS);
     metric_add(outcome == FN_DONE_OK ? m->placed_ok : m->placed_error, 1);
@@ -562,6 +566,7 @@ void place_destroy(struct place *p)
     breaker_finish(p);
     policy_unref(p->policy);
     policy_unref(p->shadow.policy);
+    waits_destroy(p->shadow.waits);
     policies_finish(p);
     sources_finish(p);
     links_finish(p);

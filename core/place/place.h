@@ -97,6 +97,10 @@ struct place_shadow_counts {
     uint64_t picks[PLACE_ROLES_N][PLACE_PICKS_N]; /* runners named, by how likely they refuse */
     uint64_t inflight[PLACE_ROLES_N]; /* sum of the calls that were at the runners named */
     uint64_t homes[PLACE_ROLES_N][PLACE_HOMES_N]; /* runners named, against the last one */
+    uint64_t predicted;                   /* questions with a wait predicted for both */
+    int64_t wait_ns[PLACE_ROLES_N];       /* sums of these waits */
+    uint64_t measured;                    /* waits of calls that ended well, sampled or not */
+    int64_t measured_ns;
 };
 
 /* [loop] or before place_start(), after place_set_placer(): this placer is asked the first question
@@ -123,12 +127,20 @@ void place_shadow_status(const struct place *p, struct place_shadow_status *ret)
 
 enum place_verdict { PLACE_TRY, PLACE_PARKED, PLACE_GIVE_UP };
 
+/* What is known of a runner when it is named (waits.c). */
+struct waits_class {
+    uint8_t load; /* class of the calls that are there */
+    bool warm;
+};
+
 struct place_call {
     /* set by the caller before place_begin(): */
     struct fn_call view;   /* lives as long as this */
     int64_t deadline_ns;   /* end of placement */
     void (*on_wake)(struct place_call *pc);
     struct trace *trace; /* NULL = none is kept; lives as long as this */
+    /* set by the caller before place_ended(): */
+    int64_t execution_ns; /* that the runner reported; 0 = unknown */
     /* read by the caller: */
     struct engage_link *link; /* PLACE_TRY: where to send it */
     const char *address;      /* of that runner; borrowed until the attempt ended */
@@ -157,6 +169,8 @@ struct place_call {
     bool parked;
     bool queued;
     bool counted;
+    bool class_known;         /* of this attempt */
+    struct waits_class class; /* at its begin */
     _Alignas(16) unsigned char session[FN_PLACER_SESSION_MAX];
 };
 

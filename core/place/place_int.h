@@ -33,6 +33,33 @@ static inline const char *runner_address(const struct place_runner *r)
 }
 
 struct home;
+struct waits;
+
+/* ---- waits.c
+ * ------------------------------------------------------------------------------------ */
+
+#define WAITS_LOADS 8u
+
+struct waits_mean {
+    int64_t ns;
+    int64_t n; /* calls in it, at most those that count */
+};
+
+struct waits_means {
+    struct waits_mean of[2][WAITS_LOADS]; /* [warm][load] */
+};
+
+struct waits *waits_create(void); /* NULL: no memory */
+void waits_destroy(struct waits *w);
+struct waits_class waits_class_of(const struct waits *w, uint64_t fn, uint64_t runner,
+                                  uint32_t inflight, int64_t now_ns);
+void waits_learn(struct waits *w, struct waits_means *m, struct waits_class class, uint64_t fn,
+                 uint64_t runner, int64_t wait_ns, int64_t now_ns);
+/* -1: nothing is known. */
+int64_t waits_predict(const struct waits_means *m, struct waits_class class);
+
+/* ---- what exists
+ * -------------------------------------------------------------------------------- */
 
 /* One placer in use (policy.c). */
 struct policy {
@@ -103,6 +130,7 @@ struct place_group {
     uint32_t wake_mask;
     struct env_task wake_task;
     struct env_timer want_timer;
+    struct waits_means means; /* learnt while there is a shadow */
     UT_hash_handle hh;
 };
 
@@ -128,7 +156,9 @@ struct place_shadow {
         struct metric *picks[PLACE_ROLES_N][PLACE_PICKS_N];
         struct metric *homes[PLACE_ROLES_N][PLACE_HOMES_N];
         struct metric *inflight[PLACE_ROLES_N];
+        struct metric *predicted[PLACE_ROLES_N], *unpredicted, *measured;
     } m;
+    struct waits *waits; /* since the first shadow was set */
 };
 
 #define BREAKER_STRIKES 3u
@@ -221,6 +251,9 @@ extern const struct fn_placer_if place_placer_if;
 void shadow_ask(struct place_call *pc, const struct fn_ask *asked, int result,
                 const struct fn_answer *answer);
 void shadow_observe(struct place_call *pc, const struct fn_placed *placed);
+/* An attempt begins at a runner, before it is counted there; it ended well. */
+void shadow_attempt(struct place_call *pc, uint32_t index);
+void shadow_attempt_ended(struct place_call *pc);
 bool shadow_is(const struct place *p, const struct plugin *plugin);
 void shadow_index_build(struct snapshot *s);
 void shadow_index_free(struct snapshot *s);

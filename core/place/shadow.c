@@ -65,6 +65,43 @@ static void declare_answers(struct place_shadow *s)
                        (const char *const[]){ verdict_names[0], verdict_names[0], "same" });
 }
 
+static const double wait_bounds_ms[] = { 0.25, 0.5, 1,   2,   4,    8,    16,   32,
+                                         64,   128, 256, 512, 1000, 4000, 16000 };
+
+static struct metric *waits_series(const char *name, const char *help, const char *const *labels,
+                                   const char *const *values)
+{
+    const struct metric_def def = { .name = name,
+                                    .help = help,
+                                    .kind = METRIC_HISTOGRAM,
+                                    .labels = labels,
+                                    .bounds = wait_bounds_ms,
+                                    .n_bounds = sizeof(wait_bounds_ms) / sizeof(wait_bounds_ms[0]),
+                                    .scale = 1e-6 };
+
+    return metric_series(metric_declare(&def), values);
+}
+
+static void declare_waits(struct place_shadow *s)
+{
+    static const char *const labels[] = { "role", NULL };
+
+    for (uint32_t r = 0; r < PLACE_ROLES_N; r++) {
+        s->m.predicted[r] =
+            waits_series("fn_lb_shadow_predicted_wait_milliseconds",
+                         "First questions by the wait predicted for the runner that the placer "
+                         "named, milliseconds; where both named one that something is known of.",
+                         labels, &role_names[r]);
+    }
+    s->m.measured = waits_series("fn_lb_shadow_measured_wait_milliseconds",
+                                 "Calls that ended well by their time at the runner without the "
+                                 "execution, milliseconds; what predictions are made of.",
+                                 NULL, NULL);
+    s->m.unpredicted = metric_simple("fn_lb_shadow_unpredicted", METRIC_COUNTER,
+                                     "First questions at which both placers named a runner, and "
+                                     "nothing is known yet of the wait at one of them.");
+}
+
 static void declare(struct place_shadow *s)
 {
     static const char *const pick_labels[] = { "role", "runner", NULL };
@@ -75,6 +112,7 @@ static void declare(struct place_shadow *s)
         return;
     }
     declare_answers(s);
+    declare_waits(s);
     for (uint32_t r = 0; r < PLACE_ROLES_N; r++) {
         s->m.inflight[r] = series("fn_lb_shadow_pick_inflight",
                                   "Sum over the runners named at first questions of the calls that "
@@ -195,6 +233,69 @@ static void note_try(struct place_call *pc, enum place_role role, struct policy 
     note_home(&pc->place->shadow, role, y->homes, fn, pc->snap->list[index].id);
 }
 
+/* ---- waits ----------------------------------------------------------------------------------- */
+
+static uint64_t fn_of(const struct place_call *pc)
+{
+    return hash_of(pc->view.fn_id ? pc->view.fn_id : "");
+}
+
+static struct waits_class class_of(const struct place_call *pc, uint32_t index)
+{
+    return waits_class_of(pc->place->shadow.waits, fn_of(pc), pc->snap->list[index].id,
+                          pc->snap->inflight[index], env_now_ns(pc->place->deps.env));
+}
+
+void shadow_attempt(struct place_call *pc, uint32_t index)
+{
+    pc->class_known = pc->snap->shadow && pc->place->shadow.waits;
+    if (pc->class_known) {
+        pc->class = class_of(pc, index);
+    }
+}
+
+void shadow_attempt_ended(struct place_call *pc)
+{
+    struct place_shadow *s = &pc->place->shadow;
+    int64_t now_ns = env_now_ns(pc->place->deps.env);
+    int64_t wait_ns = now_ns - pc->attempt_ns - pc->execution_ns;
+
+    if (!pc->class_known || pc->execution_ns <= 0) {
+        return;
+    }
+    wait_ns = wait_ns > 0 ? wait_ns : 0; /* two clocks */
+    waits_learn(s->waits, &pc->group->means, pc->class, fn_of(pc),
+                pc->snap->list[pc->last_index].id, wait_ns, now_ns);
+    s->n.measured++;
+    s->n.measured_ns += wait_ns;
+    metric_observe(s->m.measured, wait_ns);
+}
+
+/* Both or none: a mean over other questions than the other's says nothing about the two. */
+static void note_waits(struct place_call *pc, uint32_t serving, uint32_t shadow)
+{
+    struct place_shadow *s = &pc->place->shadow;
+    const struct waits_means *m = &pc->group->means;
+    int64_t wait_ns[PLACE_ROLES_N];
+
+    if (!s->waits) {
+        return;
+    }
+    wait_ns[PLACE_SERVING] = waits_predict(m, class_of(pc, serving));
+    wait_ns[PLACE_SHADOW] = waits_predict(m, class_of(pc, shadow));
+    if (wait_ns[PLACE_SERVING] < 0 || wait_ns[PLACE_SHADOW] < 0) {
+        metric_add(s->m.unpredicted, 1);
+        return;
+    }
+    s->n.predicted++;
+    for (uint32_t r = 0; r < PLACE_ROLES_N; r++) {
+        s->n.wait_ns[r] += wait_ns[r];
+        metric_observe(s->m.predicted[r], wait_ns[r]);
+    }
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
 /* 0.. of FN_TRY, FN_WAIT, FN_GIVE_UP; PLACE_VERDICTS_N: an answer that cannot be used. */
 static uint32_t verdict_of(const struct place_call *pc, int result, const struct fn_answer *a)
 {
@@ -208,7 +309,7 @@ static void compare(struct place_call *pc, uint32_t serving, uint32_t shadow,
                     const struct fn_answer *a, const struct fn_answer *b)
 {
     struct place_shadow *s = &pc->place->shadow;
-    uint64_t fn = hash_of(pc->view.fn_id ? pc->view.fn_id : "");
+    uint64_t fn = fn_of(pc);
     bool both_try = serving == 0 && shadow == 0;
     bool same = serving == shadow && (!both_try || a->index == b->index);
 
@@ -216,6 +317,9 @@ static void compare(struct place_call *pc, uint32_t serving, uint32_t shadow,
     s->n.agree += same;
     s->n.disagree += !same;
     metric_add(both_try && same ? s->m.same : s->m.answers[serving][shadow], 1);
+    if (both_try) {
+        note_waits(pc, a->index, b->index);
+    }
     if (serving == 0) {
         note_try(pc, PLACE_SERVING, pc->snap->policy, fn, a->index);
     }
@@ -378,6 +482,7 @@ int place_set_shadow(struct place *p, struct plugin *placer, uint32_t permille,
         return 0;
     }
     declare(s);
+    s->waits = s->waits || !y ? s->waits : waits_create();
     s->policy = y;
     s->permille = permille;
     s->swapped = false;

@@ -374,7 +374,7 @@ static int mark_failed(struct place *p, const char *group, const struct fn_error
         why->code < 0 && why->code >= FN_E_UNAUTHENTICATED ? why->code : FN_E_UNAVAILABLE;
     metric_add(p->metrics.pool_error, 1);
     log_warn("the pool failed; its last list stays", "group", g->name, "error",
-             why->msg);
+             why->msg[0] ? why->msg : NULL);
     return 0;
 }
 

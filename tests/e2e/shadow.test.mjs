@@ -59,7 +59,17 @@ describe('a shadow placer', () => {
     assert.equal(s.serving_role.homes.moved, 0)
     assert.ok(s.shadow_role.homes.moved > 0, 'two choices have no home')
     assert.equal(await lb.metric('fn_lb_shadow_asked'), 30)
+    assert.equal(s.waits.measured, 30, 'runners report the execution of each call')
+    assert.ok(s.waits.measured_ms > 0)
+    assert.ok(s.waits.predicted > 0 && s.waits.predicted < 30, 'all but those before anything was known')
+    assert.ok(s.waits.serving_ms > 0 && s.waits.shadow_ms > 0)
+    const metrics = await lb.metrics()
+    for (const role of ['serving', 'shadow']) {
+      assert.equal(metrics.get(`fn_lb_shadow_predicted_wait_milliseconds_count{role="${role}"}`), s.waits.predicted)
+    }
+    assert.equal(await lb.metric('fn_lb_shadow_measured_wait_milliseconds_count'), 30)
     const text = fnd(lb, 'shadow', 'status').stdout
+    assert.match(text, /predicted wait ch +\d+\.\d\d ms on average, over \d+ questions\n +next +\d+\.\d\d ms on average\nmeasured wait +\d+\.\d\d ms on average, over 30 calls/)
     assert.match(text, /shadow +next, asked about 1000 of 1000 calls/)
     assert.match(text, /homes +ch +new 2 .*moved 0 \(0\.0 %\)/)
   })

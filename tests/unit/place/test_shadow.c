@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SESSION 64u
+#define SESSION   64u
+#define PREDICTED "fn_lb_shadow_predicted_wait_milliseconds"
 
 static const unsigned char zeros[SESSION];
 
@@ -535,6 +536,118 @@ START_TEST(a_parked_call_begins_anew_with_the_one_swapped_in)
 }
 END_TEST
 
+/* Ends a call whose attempt took `took` ms, of which the runner reported `run` as execution. */
+static void end_after(struct place_call *pc, int64_t took, int64_t run)
+{
+    fake_env_advance(env, took * ENV_MS);
+    pc->execution_ns = run * ENV_MS;
+    end(pc);
+}
+
+static struct place_call *try_now(void)
+{
+    struct place_call *pc = begin();
+
+    ck_assert_int_eq(place_next(pc), PLACE_TRY);
+    return pc;
+}
+
+static bool exported(const char *line)
+{
+    struct buf out = BUF_INIT(0);
+    bool found;
+
+    ck_assert_int_eq(metric_print(&out), 0);
+    found = strstr(buf_text(&out), line) != NULL;
+    buf_finish(&out);
+    return found;
+}
+
+START_TEST(waits_are_predicted_from_what_was_measured)
+{
+    publish(2);
+    shadow(&b, 1000);
+    say(&a, FN_TRY, 0);
+    say(&b, FN_TRY, 1);
+    end_after(try_now(), 30, 10); /* idle, cold: 20 ms */
+    ck_assert_uint_eq(status().n.measured, 1);
+    ck_assert_int_eq(status().n.measured_ns, 20 * ENV_MS);
+    ck_assert_uint_eq(status().n.predicted, 0); /* nothing was known then */
+    end_after(try_now(), 12, 10); /* idle, warm: 2 ms */
+    ck_assert_uint_eq(status().n.predicted, 0);
+    end_after(try_now(), 12, 10);
+    ck_assert_uint_eq(status().n.predicted, 1);
+    ck_assert_int_eq(status().n.wait_ns[PLACE_SERVING], 2 * ENV_MS);
+    ck_assert_int_eq(status().n.wait_ns[PLACE_SHADOW], 20 * ENV_MS);
+    ck_assert(exported("\n" PREDICTED "_bucket{role=\"serving\",le=\"2\"} 1\n"));
+    ck_assert(exported("\n" PREDICTED "_bucket{role=\"shadow\",le=\"16\"} 0\n"));
+    ck_assert(exported("\n" PREDICTED "_sum{role=\"shadow\"} 20\n"));
+    ck_assert(exported("\nfn_lb_shadow_measured_wait_milliseconds_sum 24\n"));
+    ck_assert(exported("\nfn_lb_shadow_unpredicted 2\n"));
+    /* A container that was idle for longer than that is gone. */
+    fake_env_advance(env, 31 * ENV_S);
+    end_after(try_now(), 12, 10);
+    ck_assert_int_eq(status().n.wait_ns[PLACE_SERVING], (2 + 20) * ENV_MS);
+}
+END_TEST
+
+START_TEST(waits_depend_on_the_load)
+{
+    struct place_call *calls[6];
+
+    publish(2);
+    shadow(&b, 1000);
+    say(&a, FN_TRY, 0);
+    say(&b, FN_TRY, 1);
+    end_after(try_now(), 11, 10); /* both runners are known: 1 ms */
+    say(&a, FN_TRY, 1);
+    end_after(try_now(), 11, 10);
+    say(&a, FN_TRY, 0);
+    end_after(try_now(), 11, 10); /* idle, warm */
+    for (int i = 0; i < 6; i++) {
+        calls[i] = try_now(); /* loads 0, 1, 2, 3-4, 5-8 */
+    }
+    fake_env_advance(env, 100 * ENV_MS);
+    for (int i = 0; i < 6; i++) {
+        calls[i]->execution_ns = (100 - 10 * i) * ENV_MS; /* waits 0, 10, 20 ... */
+        end(calls[i]);
+    }
+    for (int i = 0; i < 5; i++) {
+        calls[i] = try_now();
+    }
+    shadow(&c, 1000); /* counts begin anew, what was learnt stays */
+    say(&c, FN_TRY, 1);
+    calls[5] = try_now();
+    ck_assert_uint_eq(status().n.predicted, 1);
+    ck_assert_int_eq(status().n.wait_ns[PLACE_SERVING], 50 * ENV_MS);
+    ck_assert_int_le(status().n.wait_ns[PLACE_SHADOW], 1 * ENV_MS);
+    for (int i = 0; i < 6; i++) {
+        end(calls[i]);
+    }
+}
+END_TEST
+
+/* Nothing is learnt of calls that failed, whose runner tells no execution, or without a shadow. */
+START_TEST(waits_are_learnt_of_good_calls_only)
+{
+    struct place_call *pc;
+
+    publish(1);
+    end_after(try_now(), 30, 10);
+    shadow(&b, 1000);
+    end_after(try_now(), 30, 0);
+    pc = try_now();
+    fake_env_advance(env, 30 * ENV_MS);
+    pc->execution_ns = ENV_MS;
+    place_ended(pc, FN_DONE_FAILED);
+    free(pc);
+    ck_assert_uint_eq(status().n.measured, 0);
+    end_after(try_now(), 10, 30); /* a runner whose clock is fast */
+    ck_assert_uint_eq(status().n.measured, 1);
+    ck_assert_int_eq(status().n.measured_ns, 0);
+}
+END_TEST
+
 /* What a reload does: new ones while a call of the old ones runs, also when they were swapped. */
 START_TEST(owners_hear_when_the_last_round_is_over)
 {
@@ -623,6 +736,8 @@ int main(void)
         a_shadow_that_answers_nonsense_is_turned_off,
         swap_and_back,
         a_parked_call_begins_anew_with_the_one_swapped_in,
+        waits_are_predicted_from_what_was_measured, waits_depend_on_the_load,
+        waits_are_learnt_of_good_calls_only,
         owners_hear_when_the_last_round_is_over,
         random_walks,
     };
