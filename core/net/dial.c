@@ -2,7 +2,8 @@
  *
  *   RESOLVE -> CONNECT -> ... -> CONNECT -> SHAKE -> done
  *
- * Names are resolved on a lane of their own; a question that nobody waits for any more ends there.
+ * Names are resolved on a lane of their own, and there aside: a resolver may take half a minute to
+ * say no, which neither the next name nor the end of the node waits for.
  * The addresses of a name are tried in turn, each with its part of the time that is left, so that
  * one that is silent leaves time for the others. `step` is the only way into done() besides events
  * of the socket and the timer: net_dial() itself never calls it. */
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +22,24 @@
 #define PORT_BYTES 8
 #define TEXT_BYTES 512
 
-/* Owned by the lane until done(). */
-struct resolving {
-    struct env_work work;
-    struct net_dial *d; /* NULL: nobody waits any more */
+/* Of the thread that asks and the lane together: whoever comes last frees it. */
+struct question {
     char host[HOST_BYTES];
     char port[PORT_BYTES];
     struct addrinfo *list;
     int error;
+    atomic_bool one_left; /* one of the two is done with it */
+};
+
+/* Owned by the lane until done(). */
+struct resolving {
+    struct env_work work;
+    struct env *env;
+    struct net_dial *d; /* NULL: nobody waits any more */
+    struct question *q;
+    struct addrinfo *list;
+    int error; /* of getaddrinfo() */
+    bool late; /* no answer in time */
 };
 
 struct net_dial {
@@ -243,58 +255,105 @@ static void on_step(struct env_task *t)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-static void run_resolve(struct env_work *w, struct fn_op *op)
+static void let_go(struct question *q)
+{
+    if (atomic_exchange(&q->one_left, true)) {
+        if (q->list) {
+            freeaddrinfo(q->list);
+        }
+        free(q);
+    }
+}
+
+/* [any] A thread of its own. */
+static void ask(void *arg)
 {
     static const struct addrinfo hints = { .ai_flags = AI_NUMERICSERV | AI_ADDRCONFIG,
                                            .ai_socktype = SOCK_STREAM };
-    struct resolving *q = container_of(w, struct resolving, work);
+    struct question *q = arg;
+
+    q->error = getaddrinfo(q->host, q->port, &hints, &q->list);
+    let_go(q);
+}
+
+/* [worker] */
+static void run_resolve(struct env_work *w, struct fn_op *op)
+{
+    struct resolving *r = container_of(w, struct resolving, work);
+    int64_t left_ns = w->deadline_ns - env_now_ns(r->env);
 
     (void)op;
-    if (!__atomic_load_n(&w->cancelled, __ATOMIC_RELAXED)) {
-        q->error = getaddrinfo(q->host, q->port, &hints, &q->list);
+    if (__atomic_load_n(&w->cancelled, __ATOMIC_RELAXED) || left_ns <= 0) {
+        atomic_store(&r->q->one_left, true); /* nobody asked */
+        r->late = true;
+    } else {
+        switch (loop_aside(ask, r->q, left_ns)) {
+        case 0:
+            r->error = r->q->error;
+            r->list = r->q->list;
+            r->q->list = NULL;
+            break;
+        case FN_E_DEADLINE:
+            r->late = true;
+            break;
+        default:
+            atomic_store(&r->q->one_left, true); /* no thread: nobody asked */
+            r->error = EAI_MEMORY;
+            break;
+        }
     }
+    let_go(r->q);
 }
 
 static void done_resolve(struct env_work *w)
 {
-    struct resolving *q = container_of(w, struct resolving, work);
-    struct net_dial *d = q->d;
+    struct resolving *r = container_of(w, struct resolving, work);
+    struct net_dial *d = r->d;
 
-    if (!d && q->list) {
-        freeaddrinfo(q->list);
+    if (!d && r->list) {
+        freeaddrinfo(r->list);
     }
     if (d) {
+        if (r->late) {
+            say_late(d);
+        }
         d->resolving = NULL;
-        d->list = d->at = q->list;
-        if (q->error) {
-            say(d, q->error == EAI_SYSTEM ? "the name cannot be resolved" : gai_strerror(q->error));
+        d->list = d->at = r->list;
+        if (r->error) {
+            say(d, r->error == EAI_SYSTEM ? "the name cannot be resolved" : gai_strerror(r->error));
         }
         env_timer_clear(d->env, &d->timer);
         try_next(d);
     }
-    free(q);
+    free(r);
 }
 
 static int resolve(struct net_dial *d, struct fn_error *reterr)
 {
-    struct resolving *q = calloc(1, sizeof(*q));
+    struct resolving *r = calloc(1, sizeof(*r));
+    struct question *q = calloc(1, sizeof(*q));
 
-    if (!q) {
+    if (!r || !q) {
+        free(r);
+        free(q);
         return err_set(reterr, FN_E_EXHAUSTED, "dial: out of memory");
     }
-    q->work = (struct env_work){ .run = run_resolve,
+    r->work = (struct env_work){ .run = run_resolve,
                                  .done = done_resolve,
                                  .lane = ENV_LANE_NAMES,
                                  .deadline_ns = d->deadline_ns };
-    q->d = d;
+    r->env = d->env;
+    r->d = d;
+    r->q = q;
     memcpy(q->host, d->host, sizeof(q->host));
     memcpy(q->port, d->port, sizeof(q->port));
-    if (env_submit(d->env, &q->work) < 0) {
+    if (env_submit(d->env, &r->work) < 0) {
+        free(r);
         free(q);
         return err_set(reterr, FN_E_EXHAUSTED, "dial: %.120s: too many names are being resolved",
                        d->address);
     }
-    d->resolving = q;
+    d->resolving = r;
     env_timer_set(d->env, &d->timer, d->deadline_ns);
     return 0;
 }
