@@ -103,6 +103,36 @@ START_TEST(a_slow_reader_gets_everything)
 }
 END_TEST
 
+/* Both sides write at once through small sockets, and stop reading now and then. */
+START_TEST(both_sides_write_at_once)
+{
+    struct end *ends[] = { &rig.client, &rig.server };
+    unsigned *data = malloc(BIG);
+    int small = 8192;
+
+    for (unsigned i = 0; i < BIG / sizeof(*data); i++) {
+        data[i] = i * 2654435761u;
+    }
+    rig_listen(NULL, kind(_i), NULL);
+    rig_connect(kind(_i));
+    for (int k = 0; k < 2; k++) {
+        setsockopt(net_io_fd(ends[k]->io), SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+        end_send(ends[k], data, BIG / 4);
+    }
+    for (unsigned turn = 1; rig.client.in.len < BIG / 4 || rig.server.in.len < BIG / 4; turn++) {
+        net_io_want_read(rig.client.io, turn % 3 != 0);
+        net_io_want_read(rig.server.io, turn % 5 != 0);
+        rig_turn();
+        ck_assert_uint_lt(turn, 30000);
+    }
+    for (int k = 0; k < 2; k++) {
+        ck_assert_uint_eq(ends[k]->in.len, BIG / 4);
+        ck_assert_int_eq(memcmp(ends[k]->in.data, data, BIG / 4), 0);
+    }
+    free(data);
+}
+END_TEST
+
 /* The client ends its side behind a lot of data; the answer comes after that. */
 START_TEST(one_side_ends_before_the_other)
 {
@@ -513,6 +543,7 @@ static Suite *net_suite(void)
     tcase_add_loop_test(streams, bytes_go_both_ways, 0, 2);
     tcase_add_loop_test(streams, unix_sockets_too, 0, 2);
     tcase_add_loop_test(streams, a_slow_reader_gets_everything, 0, 2);
+    tcase_add_loop_test(streams, both_sides_write_at_once, 0, 2);
     tcase_add_loop_test(streams, one_side_ends_before_the_other, 0, 2);
     tcase_add_loop_test(streams, a_reset_is_an_error, 0, 2);
     tcase_add_loop_test(streams, a_hang_up_is_told_once_while_reading_is_off, 0, 2);
