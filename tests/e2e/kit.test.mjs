@@ -1,5 +1,5 @@
-// The kit as a vendor has it: the Debian package unpacked into an empty root, samples built with nothing
-// else, tried with the kit's own fnkit, and run in a node.
+// The kit as a vendor has it: the Debian package installed by apt into a root without the source tree and
+// without network, samples built there with nothing else, tried with the kit's fnkit, and run in a node.
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -8,18 +8,21 @@ import { after, before, describe, it } from 'node:test'
 import { appsYaml, fnId } from './lib/cluster.mjs'
 import { invoke } from './lib/http.mjs'
 import { Fnd, build, freePort, root, tempDir, until } from './lib/node.mjs'
+import { Room, noRoom } from './lib/room.mjs'
 
 const samples = ['placer-p2c', 'cp-exec', 'driver-site', 'override-deadline']
 const dir = tempDir()
-const kit = path.join(dir, 'root/usr')
-const fnkit = path.join(kit, 'bin/fnkit')
+const kit = '/usr'
+const operator = path.join(dir, 'fnd') // what an operator has: the program and its plugins
+let room
+let installed
 const so = (name) => path.join(dir, 'b', name, `${name}.so`)
 
 // Nothing of this machine's settings leads a compiler to the source tree.
-const env = { PATH: process.env.PATH, HOME: dir, LANG: 'C.UTF-8', CMAKE_PREFIX_PATH: kit }
+const env = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', HOME: dir, LANG: 'C.UTF-8' }
 
 function run(program, args, more = {}) {
-  const r = spawnSync(program, args, { encoding: 'utf8', env, cwd: dir, ...more })
+  const r = room.run(program, args, { env, ...more })
   return { code: r.status, out: r.stdout, all: `${r.stdout}${r.stderr}` }
 }
 
@@ -29,26 +32,48 @@ function ok(program, args, more) {
   return r.all
 }
 
-describe('the kit for plugin vendors', () => {
-  before(() => {
+// On the machine, where the nodes of these tests run.
+const outside = (...args) => spawnSync(path.join(build, 'fnd'), args, { encoding: 'utf8', env })
+
+describe('the kit for plugin vendors', { skip: noRoom() }, () => {
+  before(async () => {
     const package_ = execFileSync(path.join(root, 'scripts/build-kit'), [build], { encoding: 'utf8' }).trim()
-    ok('dpkg', ['-x', package_, path.join(dir, 'root')])
-    cpSync(path.join(kit, 'share/fnd-dev/samples'), path.join(dir, 'samples'), { recursive: true })
+    room = await Room.open(dir)
+    cpSync(package_, path.join(dir, path.basename(package_)))
+    for (const file of ['fnd', 'fnd-plugprobe', 'plugins', 'functions']) {
+      cpSync(path.join(build, file), path.join(operator, file), { recursive: true })
+    }
+    installed = ok('apt-get', ['install', '-y', '--no-install-recommends', `./${path.basename(package_)}`],
+      { env: { ...env, DEBIAN_FRONTEND: 'noninteractive' } })
+    ok('cp', ['-r', '/usr/share/fnd-dev/samples', dir])
     for (const name of samples) {
       ok('cmake', ['-S', `samples/${name}`, '-B', `b/${name}`, '-DCMAKE_EXPORT_COMPILE_COMMANDS=ON'])
       ok('cmake', ['--build', `b/${name}`])
     }
   })
-  after(() => rmSync(dir, { recursive: true, force: true }))
+  after(async () => {
+    await room?.close()
+    rmSync(dir, { recursive: true, force: true })
+  })
+
+  it('is installed by apt, whole, in a root where the source tree is not', () => {
+    assert.match(installed, /Setting up fnd-dev \(/)
+    assert.match(ok('dpkg', ['-s', 'fnd-dev']), /^Status: install ok installed$/m)
+    assert.equal(ok('dpkg', ['--verify', 'fnd-dev']), '')
+    assert.deepEqual(ok('ls', ['-A', root]), '')
+    assert.equal(run('test', ['-e', build]).code, 1)
+    assert.equal(existsSync('/usr/bin/fnkit'), false, 'nothing of the machine was changed')
+    assert.match(ok('fnkit', ['--help']), /usage: fnkit/)
+  })
 
   it('has what it promises and depends on packages of Debian', () => {
     for (const file of ['include/fn/abi.h', 'bin/fnkit', 'libexec/fnd/fnd-plugprobe',
       'lib/cmake/fnd-dev/fnd-devConfig.cmake', 'lib/pkgconfig/fnd-dev.pc', 'share/fnd-dev/scenarios/burst.yaml',
       'share/doc/fnd-dev/abi.md', 'share/doc/fnd-dev/plugin-guide.md', 'share/doc/fnd-dev/copyright']) {
-      assert.ok(existsSync(path.join(kit, file)), file)
+      ok('test', ['-e', path.join(kit, file)])
     }
     const deb = readdirSync(build).find((f) => /^fnd-dev_.*\.deb$/.test(f))
-    const control = ok('dpkg-deb', ['-I', path.join(build, deb), 'control'])
+    const control = execFileSync('dpkg-deb', ['-I', path.join(build, deb), 'control'], { encoding: 'utf8' })
     assert.match(control, /^Depends: .*libc6 \(>= /m)
     assert.match(control, /^Depends: .*libyaml-0-2/m)
   })
@@ -61,7 +86,7 @@ describe('the kit for plugin vendors', () => {
       assert.ok(lines <= 150, `${name}: ${lines} lines`)
       const commands = readFileSync(path.join(dir, 'b', name, 'compile_commands.json'), 'utf8')
       assert.ok(!commands.includes(root), commands)
-      assert.ok(commands.includes(path.join(kit, 'include')), commands)
+      assert.doesNotMatch(commands, / -I(?!\/usr\/include )/, 'the headers of /usr/include are enough')
     }
   })
 
@@ -75,12 +100,11 @@ describe('the kit for plugin vendors', () => {
   })
 
   it('pkg-config and a bare compiler do as well', () => {
-    const more = { env: { ...env, PKG_CONFIG_PATH: path.join(kit, 'lib/pkgconfig') } }
-    const flags = [...ok('pkg-config', ['--cflags', 'fnd-dev'], more).trim().split(/\s+/),
-      ...ok('pkg-config', ['--variable=plugin_flags', 'fnd-dev'], more).trim().split(/\s+/)]
+    const words = (text) => text.split(/\s+/).filter(Boolean)
+    const flags = [...words(ok('pkg-config', ['--cflags', 'fnd-dev'])), ...words(ok('pkg-config', ['--variable=plugin_flags', 'fnd-dev']))]
     ok('gcc', ['-Wall', '-Wextra', '-Werror', ...flags, 'samples/placer-p2c/placer.c', '-o', 'bare.so'])
     assert.match(ok('nm', ['-D', '--defined-only', 'bare.so']), /^\S+ T fn_plugin_v1$/m)
-    ok(fnkit, ['inspect', 'bare.so'])
+    ok('fnkit', ['inspect', 'bare.so'])
   })
 
   it('a kit of a later minor than the installed one is asked for in vain', () => {
@@ -94,13 +118,13 @@ describe('the kit for plugin vendors', () => {
 
   it('fnkit tells what the samples are', () => {
     for (const name of samples) {
-      assert.match(ok(fnkit, ['inspect', so(name)]), /^ +exports +fn_plugin_v1 *$/m)
+      assert.match(ok('fnkit', ['inspect', so(name)]), /^ +exports +fn_plugin_v1 *$/m)
     }
   })
 
   it('fnkit check passes the samples', () => {
     for (const name of samples) {
-      assert.match(ok(fnkit, ['check', so(name)]), / 0 failed/, name)
+      assert.match(ok('fnkit', ['check', so(name)]), / 0 failed/, name)
     }
   })
 
@@ -122,29 +146,27 @@ fn_check_plugin(placer-p2c --set tries=3)
   it('a C++ plugin that uses the C++ library of the system is judged whole', () => {
     ok('cmake', ['-S', 'samples/override-deadline', '-B', 'b/shared', '-DFN_SHARED_CXX=ON'])
     ok('cmake', ['--build', 'b/shared'])
-    assert.match(ok(fnkit, ['check', 'b/shared/override-deadline.so']), / 0 failed, 0 skipped/)
+    assert.match(ok('fnkit', ['check', 'b/shared/override-deadline.so']), / 0 failed, 0 skipped/)
   })
 
   it('fnkit sim runs the sample placer; a seed gives the same trace again', () => {
     const scenario = path.join(kit, 'share/fnd-dev/scenarios/burst.yaml')
-    const sim = (seed) => ok(fnkit, ['sim', '--scenario', scenario, '--seed', seed, '--json', so('placer-p2c')])
+    const sim = (seed) => ok('fnkit', ['sim', '--scenario', scenario, '--seed', seed, '--json', so('placer-p2c')])
     const trace = (text) => /"trace": ?"?([0-9a-f]+)/.exec(text)?.[1] ?? assert.fail(text)
     const first = trace(sim('7'))
     assert.equal(trace(sim('7')), first)
     assert.notEqual(trace(sim('8')), first)
   })
 
-  it('the guide is right: its files are written, its commands run, in order, in a clean folder', async () => {
-    const guide = readFileSync(path.join(kit, 'share/doc/fnd-dev/plugin-guide.md'), 'utf8')
+  it('the guide is right: its files are written, its commands run, in order, in a clean folder', () => {
+    const guide = ok('cat', ['/usr/share/doc/fnd-dev/plugin-guide.md'])
     let script = 'set -eu\n'
     for (const [, language, file, text] of guide.matchAll(/^```(\w*)(?: file=(\S+))?\n([\s\S]*?)^```$/gm)) {
       if (file) script += `cat > ${file} <<'END_OF_FILE'\n${text}END_OF_FILE\n`
       else if (language === 'sh') script += text
     }
-    script = script.replaceAll('/usr/share/', `${kit}/share/`).replaceAll('8080', String(await freePort()))
     mkdirSync(path.join(dir, 'guide'))
-    const told = ok('bash', ['-c', script], { cwd: path.join(dir, 'guide'), timeout: 60_000, env: { ...env, FND: build,
-      PATH: `${kit}/bin:${env.PATH}`, PKG_CONFIG_PATH: path.join(kit, 'lib/pkgconfig') } })
+    const told = ok('bash', ['-c', script], { cwd: path.join(dir, 'guide'), timeout: 60_000, env: { ...env, FND: operator } })
     assert.match(told, /placer least \(interface placer 1\./) // inspect
     assert.match(told, /placer-least 1\.0, \d+ cases, 0 failed/) // check
     assert.match(told, /trace +[0-9a-f]{16}/) // sim
@@ -238,16 +260,22 @@ ${appsYaml({ echo: {} })}`
     })
 
     it('fnd plugins and fnd check know all four', async () => {
-      const fnd = path.join(build, 'fnd')
-      const told = ok(fnd, ['plugins', ...samples.map(so)])
+      const told = outside('plugins', ...samples.map(so)).stdout
       for (const word of ['placer p2c', 'control-plane exec', 'driver site', 'overrider deadline']) {
         assert.ok(told.includes(word), told)
       }
       const file = path.join(dir, 'fn.yaml')
       writeFileSync(file, yaml(await freePort()), { mode: 0o600 })
-      ok(fnd, ['check', '--config', file])
+      assert.equal(outside('check', '--config', file).status, 0)
       writeFileSync(file, yaml(await freePort()).replace('tries: 2', 'tries: 0'), { mode: 0o600 })
-      assert.match(run(fnd, ['check', '--config', file]).all, /tries, got "0"; expected 1\.\.100/)
+      assert.match(outside('check', '--config', file).stderr, /tries, got "0"; expected 1\.\.100/)
     })
+  })
+
+  it('apt takes it away whole', () => {
+    const files = ok('dpkg', ['-L', 'fnd-dev']).trim().split('\n').filter((f) => /fnd|fnkit|\/fn\//.test(f))
+    assert.ok(files.length > 20, files.join('\n'))
+    ok('apt-get', ['purge', '-y', 'fnd-dev'], { env: { ...env, DEBIAN_FRONTEND: 'noninteractive' } })
+    for (const file of files) assert.equal(run('test', ['-e', file]).code, 1, file)
   })
 })
