@@ -19,7 +19,6 @@
 #define TEXT_MAX        512
 #define SEND_HIGH_BYTES (64u << 10) /* frames are made up to here ... */
 #define SEND_LOW_BYTES  (32u << 10) /* ... and again from here */
-#define ADDRESS_MAX     160
 
 struct engage_attempt {
     struct rpc *rpc;
@@ -30,7 +29,6 @@ struct engage_attempt {
     void *ud;
     struct env_task task; /* ends an attempt that never began */
     struct env_timer end_timer;
-    char address[ADDRESS_MAX]; /* for texts; the link may be closed before */
 
     struct body *body;
     size_t sent;
@@ -120,7 +118,7 @@ static void give_up(struct engage_attempt *a, const char *why)
     char text[TEXT_MAX];
 
     a->illegal = true;
-    snprintf(text, sizeof(text), "runner %s: %s", a->address, why);
+    snprintf(text, sizeof(text), "runner %s: %s", a->link->peer.address, why);
     end(a, H2_INTERNAL, text, false);
 }
 
@@ -140,7 +138,7 @@ static void on_ended(void *ud, int status, const char *text, bool refused)
 
     enter(a);
     if (status == H2_OK && !a->finished) {
-        snprintf(own, sizeof(own), "runner %s: the stream ended without CallFinished", a->address);
+        snprintf(own, sizeof(own), "runner %s: the stream ended without CallFinished", a->link->peer.address);
         end(a, H2_INTERNAL, own, false);
     } else {
         end(a, status, text, refused);
@@ -209,7 +207,7 @@ static void on_task(struct env_task *t)
     char text[TEXT_MAX];
 
     enter(a);
-    snprintf(text, sizeof(text), "runner %s: not connected", a->address);
+    snprintf(text, sizeof(text), "runner %s: not connected", a->link->peer.address);
     end(a, H2_UNAVAILABLE, text, false);
     leave(a);
 }
@@ -294,7 +292,6 @@ struct engage_attempt *attempt_open(struct engage_link *l, const struct engage_t
     a->link = l;
     a->cb = cb;
     a->ud = ud;
-    snprintf(a->address, sizeof(a->address), "%s", l->peer.address);
     link_ref(l);
     LIST_INSERT_HEAD(&l->attempts, a, entry);
     if (!peer_takes_calls(&l->peer)) {

@@ -34,6 +34,7 @@ int peer_open(struct peer *p, struct rpc *r, const char *address, const char *tl
               struct net_identity *identity, bool eager, void (*changed)(struct peer *p, bool up));
 /* No callback. What runs on its connection goes on. */
 void peer_close(struct peer *p);
+void peer_finish(struct peer *p); /* after that: frees its texts */
 /* False: it is down and not to be dialled yet; `why` says the reason. Else up or on the way. */
 bool peer_want(struct peer *p);
 bool peer_takes_calls(const struct peer *p);

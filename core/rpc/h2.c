@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PREFACE_MS       (2 * H2_ANSWER_MS)
+#define PREFACE_MS       H2_ANSWER_MS
 #define SILENCE_NS(c)    ((c)->h->limits.client_silence_ms * ENV_MS)
 #define STREAM_IDS_SPARE 1000
 
@@ -283,7 +283,7 @@ static void flush(struct h2_conn *c)
 {
     enter(c);
     write_now(c);
-    if (!c->dead && !c->doomed && !c->draining && !c->blocked &&
+    if (!c->dead && !c->doomed && (!c->draining || c->calmed) && !c->blocked &&
         !nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session)) {
         conn_fail(c, "the connection was ended by GOAWAY");
     }

@@ -24,7 +24,7 @@
 #define H2_PART_MS             1000 /* a drained client's time to close its side */
 
 /* Frames of a peer per second; more of them end its connection. */
-#define H2_CONTROLS_MAX 5000  /* SETTINGS, PING, PRIORITY, unknown ones, empty DATA */
+#define H2_CONTROLS_MAX 5000  /* SETTINGS, PING, PRIORITY, empty DATA */
 #define H2_RESETS_MAX   20000 /* RST_STREAM */
 
 enum { H2_OK = 0, H2_CANCELLED = 1, H2_UNKNOWN = 2, H2_INVALID = 3, H2_DEADLINE = 4,

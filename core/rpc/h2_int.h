@@ -37,6 +37,7 @@ struct h2_conn {
     bool tls;
     bool ready, going, left, dead, doomed;
     bool draining, goaway_final;
+    bool calmed; /* its peer did too much: it ends */
     bool blocked;  /* the socket is full; writable() comes */
     bool flushing; /* second leg of a flush */
     bool out_full; /* `out` had no room for a frame */

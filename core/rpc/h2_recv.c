@@ -11,7 +11,8 @@ static int calm(struct h2_conn *c, const char *why)
 {
     char peer[64];
 
-    if (!c->dead) {
+    if (!c->dead && !c->calmed) {
+        c->calmed = true;
         snprintf(peer, sizeof(peer), "%s", net_io_peer(c->io));
         nghttp2_session_terminate_session(c->session, NGHTTP2_ENHANCE_YOUR_CALM);
         conn_touch(c);

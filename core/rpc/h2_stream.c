@@ -418,7 +418,11 @@ static size_t status_headers(const struct h2_stream *st, nghttp2_nv nv[2], char 
 {
     size_t n = 0;
 
-    snprintf(code, 16, "%d", st->end_status);
+    if (st->end_status == H2_OK) {
+        memcpy(code, "0", 2);
+    } else {
+        snprintf(code, 16, "%d", st->end_status);
+    }
     nv[n++] = text_nv("grpc-status", 11, code, strlen(code), NGHTTP2_NV_FLAG_NO_COPY_NAME);
     if (st->end_text) {
         text_percent_encode(st->end_text, text, 3 * TEXT_MAX);

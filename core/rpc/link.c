@@ -100,6 +100,7 @@ void link_unref(struct engage_link *l)
         return;
     }
     assert(l->closed && LIST_EMPTY(&l->attempts));
+    peer_finish(&l->peer);
     free(l);
 }
 

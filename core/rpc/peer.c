@@ -217,6 +217,11 @@ void peer_close(struct peer *p)
     raws_fail(p, "the link was closed");
     raws_leave(p);
     net_identity_unref(p->identity);
+    p->identity = NULL;
+}
+
+void peer_finish(struct peer *p)
+{
     free(p->address);
     free(p->tls_name);
     p->address = p->tls_name = NULL;

@@ -81,6 +81,7 @@ void rpc_channel_close(struct rpc_channel *ch)
     }
     LIST_REMOVE(ch, entry);
     peer_close(&ch->peer);
+    peer_finish(&ch->peer);
     net_identity_unref(ch->identity);
     free(ch);
 }

@@ -65,9 +65,22 @@ static void on_cancel(struct env_task *t)
     struct rpc_server *s = container_of(t, struct rpc_server, cancel_task);
 
     server_ref(s);
+    env_timer_set(s->rpc->env, &s->cancel_timer,
+                  env_now_ns(s->rpc->env) + 2 * H2_PART_MS * ENV_MS);
     sessions_cancel(s, "shutting down");
     incoming_cancel(s, "shutting down");
     server_unref(s);
+}
+
+/* Clients that have not read that by now do not read at all. */
+static void on_cancel_timer(struct env_timer *t)
+{
+    struct rpc_server *s = container_of(t, struct rpc_server, cancel_timer);
+    struct server_conn *sc;
+
+    LIST_FOREACH(sc, &s->conns, entry) {
+        h2_conn_break(sc->conn, "shutting down");
+    }
 }
 
 void rpc_server_cancel(struct rpc_server *s)
@@ -95,6 +108,7 @@ void rpc_server_close(struct rpc_server *s)
     LIST_REMOVE(s, entry);
     env_undefer(s->rpc->env, &s->drained_task);
     env_undefer(s->rpc->env, &s->cancel_task);
+    env_timer_clear(s->rpc->env, &s->cancel_timer);
     net_listener_close(s->listener);
     sessions_forget(s);
     incoming_forget(s);
@@ -278,6 +292,7 @@ int rpc_server_open(struct rpc *r, const char *address, const struct engage_serv
     s->ud = ud;
     s->drained_task.cb = on_drained;
     s->cancel_task.cb = on_cancel;
+    s->cancel_timer.cb = on_cancel_timer;
     LIST_INIT(&s->conns);
     LIST_INIT(&s->sessions);
     LIST_INIT(&s->incoming);

@@ -32,6 +32,7 @@ struct rpc_server {
     void (*drained)(void *ud);
     void *drained_ud;
     struct env_task drained_task, cancel_task;
+    struct env_timer cancel_timer;
     uint32_t refs; /* sessions, incoming calls, our own frames */
     LIST_HEAD(, server_conn) conns;
     LIST_HEAD(, engage_session) sessions;

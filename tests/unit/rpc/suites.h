@@ -7,5 +7,6 @@ TCase *contract_case(void);
 TCase *faults_case(void);
 TCase *protocol_case(void);
 TCase *raw_case(void);
+TCase *hostile_case(void);
 
 #endif

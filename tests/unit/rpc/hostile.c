@@ -1,0 +1,390 @@
+/* Clients that mean harm, with raw HTTP/2 frames: their own connection ends, or costs a bounded
+ * amount; everybody else is served. docs/operating.md has the table of the limits. */
+#include "suites.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { DATA, HEADERS, PRIORITY, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION };
+
+#define ACK         1u
+#define END_STREAM  1u
+#define END_HEADERS 4u
+#define FRAMES_MAX  200000 /* sent by a flood at most; the limits are far below */
+
+static struct fixture *f;
+
+/* ---- a client -------------------------------------------------------------------------------- */
+
+static int dial(void)
+{
+    struct sockaddr_un un = { .sun_family = AF_UNIX };
+    struct timeval patience = { .tv_sec = 20 };
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s", f->address + strlen("unix:"));
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    return fd;
+}
+
+/* False: the server has closed the connection. */
+static bool put(int fd, const void *data, size_t len)
+{
+    const char *p = data;
+
+    while (len > 0) {
+        ssize_t n = send(fd, p, len, MSG_NOSIGNAL);
+
+        if (n < 0) {
+            ck_assert_msg(errno == EPIPE || errno == ECONNRESET, "send: %s", strerror(errno));
+            return false;
+        }
+        p += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+static bool frame(int fd, unsigned type, unsigned flags, uint32_t stream, const void *data,
+                  size_t len)
+{
+    unsigned char h[9] = { (unsigned char)(len >> 16), (unsigned char)(len >> 8),
+                           (unsigned char)len, (unsigned char)type, (unsigned char)flags,
+                           (unsigned char)(stream >> 24), (unsigned char)(stream >> 16),
+                           (unsigned char)(stream >> 8), (unsigned char)stream };
+
+    return put(fd, h, sizeof(h)) && (len == 0 || put(fd, data, len));
+}
+
+static int greet(const void *settings, size_t len)
+{
+    int fd = dial();
+
+    ck_assert(put(fd, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24));
+    ck_assert(frame(fd, SETTINGS, 0, 0, settings, len));
+    ck_assert(frame(fd, SETTINGS, ACK, 0, NULL, 0)); /* the server's are sent when it accepts */
+    return fd;
+}
+
+/* One that is not indexed; value of any length below 16 384. */
+static size_t field(unsigned char *out, const char *name, const char *value, size_t len)
+{
+    size_t n = 0;
+
+    out[n++] = 0x00;
+    out[n++] = (unsigned char)strlen(name);
+    memcpy(out + n, name, strlen(name));
+    n += strlen(name);
+    if (len < 127) {
+        out[n++] = (unsigned char)len;
+    } else {
+        out[n++] = 127;
+        out[n++] = (unsigned char)(0x80 | ((len - 127) & 0x7f));
+        out[n++] = (unsigned char)((len - 127) >> 7);
+    }
+    memcpy(out + n, value, len);
+    return n + len;
+}
+
+static size_t request(unsigned char *out)
+{
+    static const char *const fields[][2] = {
+        { ":method", "POST" },  { ":scheme", "http" },
+        { ":path", "/RunnerProtocol/Engage" }, { ":authority", "x" },
+        { "te", "trailers" },   { "content-type", "application/grpc" },
+    };
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        n += field(out + n, fields[i][0], fields[i][1], strlen(fields[i][1]));
+    }
+    return n;
+}
+
+static bool call(int fd, uint32_t stream)
+{
+    unsigned char b[512];
+
+    return frame(fd, HEADERS, END_HEADERS, stream, b, request(b));
+}
+
+static bool try_call(int fd, uint32_t stream, const char *json)
+{
+    unsigned char b[64] = { 0, 0, 0, 0, (unsigned char)(strlen(json) + 4), 0x0a,
+                            (unsigned char)(strlen(json) + 2), 0x0a,
+                            (unsigned char)strlen(json) };
+
+    memcpy(b + 9, json, strlen(json));
+    return call(fd, stream) && frame(fd, DATA, 0, stream, b, 9 + strlen(json));
+}
+
+static bool take(int fd, void *data, size_t len)
+{
+    char *p = data;
+
+    while (len > 0) {
+        ssize_t n = recv(fd, p, len, 0);
+
+        ck_assert_msg(n >= 0 || errno == ECONNRESET, "recv: %s", strerror(errno));
+        if (n <= 0) {
+            return false;
+        }
+        p += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+/* Reads until such a frame of the stream comes. False: the connection ended. */
+static bool wait_frame(int fd, unsigned type, unsigned flags, uint32_t stream)
+{
+    unsigned char h[9];
+    char rest[16384];
+
+    while (take(fd, h, 9)) {
+        size_t len = (size_t)h[0] << 16 | (size_t)h[1] << 8 | h[2];
+        uint32_t id = (uint32_t)h[5] << 24 | (uint32_t)h[6] << 16 | (uint32_t)h[7] << 8 | h[8];
+
+        ck_assert_uint_le(len, sizeof(rest));
+        if (!take(fd, rest, len)) {
+            return false;
+        }
+        if (h[3] == type && (h[4] & flags) == flags && id == stream) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void others_are_served(void)
+{
+    struct told t = { 0 };
+
+    told_run(&t, f, "echo", "abc", 3);
+    ck_assert_msg(t.grpc_status == 0, "status %d: %s", t.grpc_status, t.text);
+    ck_assert_uint_eq(t.data_bytes, 3);
+}
+
+static bool nothing_held(void *ud)
+{
+    (void)ud;
+    return f->gone + f->finished == f->tries;
+}
+
+static void finish(int fd)
+{
+    others_are_served();
+    close(fd);
+    WAIT(f, nothing_held, NULL);
+    fixture_destroy(f);
+}
+
+/* ---- floods ---------------------------------------------------------------------------------- */
+
+struct flood {
+    const char *what;
+    unsigned type, flags;
+    uint32_t stream; /* 1: of a call that was begun */
+    const char *data;
+    size_t len;
+};
+
+static const struct flood floods[] = {
+    { "SETTINGS", SETTINGS, 0, 0, "\0\4\0\1\0\0", 6 },
+    { "empty SETTINGS", SETTINGS, 0, 0, NULL, 0 },
+    { "PING", PING, 0, 0, "12345678", 8 },
+    { "PRIORITY", PRIORITY, 0, 5, "\0\0\0\0\20", 5 },
+    { "empty DATA", DATA, 0, 1, NULL, 0 },
+    { "RST_STREAM", RST, 0, 1, "\0\0\0\10", 4 },
+    { "CONTINUATION", CONTINUATION, 0, 7, "\0\1x\1y", 5 },
+};
+
+START_TEST(test_flood)
+{
+    const struct flood *x = &floods[_i];
+    unsigned char b[512];
+    bool open = true;
+    int fd;
+
+    f = fixture_create(OVER_UNIX);
+    fd = greet(NULL, 0);
+    ck_assert(call(fd, 1));
+    if (x->type == CONTINUATION) {
+        frame(fd, HEADERS, 0, x->stream, b, request(b));
+    }
+    for (int i = 0; i < FRAMES_MAX && open; i++) {
+        open = frame(fd, x->type, x->flags, x->stream, x->data, x->len);
+    }
+    ck_assert_msg(!wait_frame(fd, GOAWAY, 0xff, 0), "%s", x->what); /* until it is closed */
+    finish(fd);
+}
+END_TEST
+
+/* Calls that are cancelled at once, as fast as they come. */
+START_TEST(test_rapid_reset)
+{
+    bool open = true;
+    int fd;
+
+    f = fixture_create(OVER_UNIX);
+    fd = greet(NULL, 0);
+    for (uint32_t i = 0; i < 20000 && open; i++) {
+        open = try_call(fd, 2 * i + 1, "hold") && frame(fd, RST, 0, 2 * i + 1, "\0\0\0\10", 4);
+    }
+    finish(fd);
+}
+END_TEST
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* A header list above 32 KiB is refused, the connection goes on; one without an end ends it. */
+START_TEST(test_large_headers)
+{
+    char *big = malloc(8000);
+    unsigned char *b = malloc(16384);
+    bool open = true;
+    size_t n;
+    int fd;
+
+    memset(big, 'x', 8000);
+    f = fixture_create(OVER_UNIX);
+    fd = greet(NULL, 0);
+    n = request(b);
+    n += field(b + n, "big", big, 8000);
+    ck_assert(frame(fd, HEADERS, 0, 1, b, n));
+    for (int i = 0; i < 4; i++) {
+        n = field(b, "big", big, 8000);
+        ck_assert(frame(fd, CONTINUATION, i == 3 ? END_HEADERS : 0, 1, b, n));
+    }
+    ck_assert(wait_frame(fd, HEADERS, END_STREAM, 1));
+    n = field(b, "big", big, 8000);
+    n += field(b + n, "big", big, 8000);
+    open = frame(fd, HEADERS, 0, 3, b, request(b));
+    for (int i = 0; i < 1000 && open; i++) {
+        n = field(b, "big", big, 8000);
+        open = frame(fd, CONTINUATION, 0, 3, b, n);
+    }
+    ck_assert(!wait_frame(fd, GOAWAY, 0xff, 0));
+    ck_assert_uint_eq(f->tries, 0);
+    free(big);
+    free(b);
+    finish(fd);
+}
+END_TEST
+
+/* The length alone is the end of the stream; no memory is taken for it. */
+START_TEST(test_message_of_four_gigabytes)
+{
+    int fd;
+
+    f = fixture_create(OVER_UNIX);
+    fd = greet(NULL, 0);
+    ck_assert(call(fd, 1));
+    ck_assert(frame(fd, DATA, 0, 1, "\0\377\377\377\377", 5));
+    ck_assert(wait_frame(fd, HEADERS, END_STREAM, 1));
+    ck_assert(wait_frame(fd, RST, 0, 1));
+    ck_assert(call(fd, 3));
+    ck_assert(frame(fd, DATA, 0, 3, "\1\0\0\0\4", 5)); /* compressed */
+    ck_assert(wait_frame(fd, HEADERS, END_STREAM, 3));
+    finish(fd);
+}
+END_TEST
+
+/* Many calls whose bodies nobody wants: what is held is bounded by all together. */
+START_TEST(test_held_memory)
+{
+    struct rpc_config config = RPC_CONFIG_INIT;
+    char *chunk = calloc(1, 16384);
+    bool refused = false;
+    int fd;
+
+    config.memory_max_bytes = 16u << 20;
+    f = fixture_create_with(OVER_UNIX, &config);
+    fixture_server_open(f);
+    fixture_link_open(f, f->address);
+    WAIT(f, is_up, f);
+    fd = greet(NULL, 0);
+    for (uint32_t i = 0; i < 24 && !refused; i++) { /* 1 MB each, which is their window */
+        ck_assert(try_call(fd, 2 * i + 1, "never"));
+        for (int k = 0; k < 60; k++) {
+            ck_assert(frame(fd, DATA, 0, 2 * i + 1, chunk, 16384));
+        }
+    }
+    ck_assert(wait_frame(fd, HEADERS, END_STREAM, 2 * 17 + 1));
+    free(chunk);
+    finish(fd);
+}
+END_TEST
+
+/* ---- stalls ---------------------------------------------------------------------------------- */
+
+static bool all_full(void *ud)
+{
+    (void)ud;
+    return f->tries == 50;
+}
+
+/* A client that never opens its window keeps what waits for it, and no more. */
+START_TEST(test_window_of_zero)
+{
+    int fd;
+
+    f = fixture_create(OVER_UNIX);
+    fd = greet("\0\4\0\0\0\0", 6);
+    for (uint32_t i = 0; i < 50; i++) {
+        ck_assert(try_call(fd, 2 * i + 1, "big:30000000"));
+        ck_assert(frame(fd, DATA, 0, 2 * i + 1, "\0\0\0\0\4\22\2\20\1", 9)); /* eof */
+    }
+    WAIT(f, all_full, NULL);
+    others_are_served();
+    loop_enter(f->loop);
+    ck_assert_uint_eq(f->writables, 0);
+    loop_leave(f->loop);
+    finish(fd);
+}
+END_TEST
+
+/* One that never says a word, and one that does not answer pings. */
+START_TEST(test_half_open)
+{
+    struct rpc_config config = RPC_CONFIG_INIT;
+    int mute, deaf;
+
+    config.client_silence_ms = 50;
+    f = fixture_create_with(OVER_UNIX, &config);
+    fixture_server_open(f);
+    fixture_link_open(f, f->address);
+    WAIT(f, is_up, f);
+    mute = dial();
+    deaf = greet(NULL, 0);
+    ck_assert(try_call(deaf, 1, "hold"));
+    ck_assert(wait_frame(deaf, PING, 0, 0));
+    ck_assert(!wait_frame(deaf, GOAWAY, 0xff, 0));
+    ck_assert(!wait_frame(mute, GOAWAY, 0xff, 0));
+    close(mute);
+    finish(deaf);
+}
+END_TEST
+
+TCase *hostile_case(void)
+{
+    TCase *tc = tcase_create("hostile");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, test_flood, 0, (int)(sizeof(floods) / sizeof(floods[0])));
+    tcase_add_test(tc, test_rapid_reset);
+    tcase_add_test(tc, test_large_headers);
+    tcase_add_test(tc, test_message_of_four_gigabytes);
+    tcase_add_test(tc, test_held_memory);
+    tcase_add_test(tc, test_window_of_zero);
+    tcase_add_test(tc, test_half_open);
+    return tc;
+}
