@@ -75,6 +75,7 @@ int err_from_errno(int err)
     case EACCES:
     case EPERM:
         return FN_E_PERMISSION;
+    case EAGAIN:
     case ENOMEM:
     case EMFILE:
     case ENFILE:

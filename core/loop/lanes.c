@@ -34,8 +34,10 @@ struct lane {
     uint32_t queued, queue_max;
     TAILQ_HEAD(, fn_op) running;
     uint32_t threads_n, threads_max, idle, lost;
+    uint32_t ended; /* threads that will not touch anything any more */
+    pthread_cond_t all_ended;
     pthread_t *threads;
-    bool stopping;
+    bool stopping; /* nothing begins any more */
 };
 
 struct lanes {
@@ -93,6 +95,9 @@ static void *worker(void *arg)
         lane->queued--;
         run_one(lane, w);
     }
+    if (++lane->ended == lane->threads_n) {
+        pthread_cond_broadcast(&lane->all_ended);
+    }
     pthread_mutex_unlock(&lane->lock);
     return NULL;
 }
@@ -131,7 +136,7 @@ int lanes_submit(struct lanes *lanes, struct env_work *w)
     int r = 0;
 
     pthread_mutex_lock(&lane->lock);
-    if (lane->queued == lane->queue_max ||
+    if (lane->stopping || lane->queued == lane->queue_max ||
         (w->owner && lane->lost && lost_of(lane, w->owner) >= LOST_PER_OWNER_MAX)) {
         r = FN_E_EXHAUSTED;
     } else if (lane->queued >= lane->idle && may_start(lane) &&
@@ -177,6 +182,7 @@ int lanes_create(struct loop *l, const struct loop_lanes *config, struct lanes *
         lane->loop = l;
         pthread_mutex_init(&lane->lock, NULL);
         pthread_cond_init(&lane->wanted, NULL);
+        cond_init(&lane->all_ended);
         TAILQ_INIT(&lane->queue);
         TAILQ_INIT(&lane->running);
         lane->queue_max = config->queue_max[i];
@@ -254,17 +260,64 @@ uint32_t lanes_lost(struct lanes *lanes)
     return n;
 }
 
-static void lane_stop(struct lane *lane)
+static void lane_begin_stop(struct lane *lane)
 {
     pthread_mutex_lock(&lane->lock);
     lane->stopping = true;
     pthread_cond_broadcast(&lane->wanted);
     pthread_mutex_unlock(&lane->lock);
+}
+
+static void lane_cancel_all(struct lane *lane)
+{
+    struct fn_op *op;
+
+    pthread_mutex_lock(&lane->lock);
+    TAILQ_FOREACH(op, &lane->running, link) {
+        __atomic_store_n(&op->work->cancelled, 1, __ATOMIC_RELAXED);
+        pthread_cond_broadcast(&op->cancelled_cond);
+    }
+    pthread_mutex_unlock(&lane->lock);
+}
+
+static bool lane_wait(struct lane *lane, int64_t deadline_ns)
+{
+    const struct timespec ts = {deadline_ns / ENV_S, deadline_ns % ENV_S};
+    bool all;
+    int r = 0;
+
+    pthread_mutex_lock(&lane->lock);
+    while (lane->ended < lane->threads_n && r == 0) {
+        r = pthread_cond_timedwait(&lane->all_ended, &lane->lock, &ts);
+    }
+    all = lane->ended == lane->threads_n;
+    pthread_mutex_unlock(&lane->lock);
+    return all;
+}
+
+bool lanes_settle(struct lanes *lanes, int64_t deadline_ns)
+{
+    bool all = true;
+
+    for (int i = 0; i < ENV_LANES_N; i++) {
+        lane_begin_stop(&lanes->lane[i]);
+        lane_cancel_all(&lanes->lane[i]);
+    }
+    for (int i = 0; i < ENV_LANES_N; i++) {
+        all = lane_wait(&lanes->lane[i], deadline_ns) && all;
+    }
+    return all;
+}
+
+static void lane_stop(struct lane *lane)
+{
+    lane_begin_stop(lane);
     for (uint32_t i = 0; i < lane->threads_n; i++) {
         pthread_join(lane->threads[i], NULL);
     }
     free(lane->threads);
     pthread_cond_destroy(&lane->wanted);
+    pthread_cond_destroy(&lane->all_ended);
     pthread_mutex_destroy(&lane->lock);
 }
 

@@ -556,6 +556,11 @@ void loop_look_for_lost(struct loop *l, int64_t grace_ns,
     lanes_look(l->lanes, grace_ns, cb, ud);
 }
 
+bool loop_settle(struct loop *l, int64_t deadline_ns)
+{
+    return lanes_settle(l->lanes, deadline_ns);
+}
+
 uint32_t loop_lost(struct loop *l)
 {
     return lanes_lost(l->lanes);

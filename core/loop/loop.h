@@ -42,6 +42,11 @@ void loop_look_for_lost(struct loop *l, int64_t grace_ns,
                         void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud);
 uint32_t loop_lost(struct loop *l); /* [any] now; loop_destroy() would wait for them */
 
+/* The lanes begin nothing any more and refuse what is submitted; what runs is cancelled and waited
+ * for until deadline_ns. true: no lane thread is left. false: one is still inside an operation, and
+ * nothing that the operation may use can be taken away. [init], when loop_run() has returned */
+bool loop_settle(struct loop *l, int64_t deadline_ns);
+
 /* Gives this thread an alternate stack for signal handlers, with a guard page, until it ends; every
  * thread that enters the loop and every lane thread has one. [any] */
 void loop_altstack(void);

@@ -10,6 +10,7 @@ struct lanes;
 int lanes_create(struct loop *l, const struct loop_lanes *config, struct lanes **ret,
                  struct fn_error *reterr);
 void lanes_destroy(struct lanes *lanes); /* waits for the operations that run; drops queued ones */
+bool lanes_settle(struct lanes *lanes, int64_t deadline_ns);
 int lanes_submit(struct lanes *lanes, struct env_work *w);
 int lanes_set_threads(struct lanes *lanes, enum env_lane which, uint32_t threads_max);
 void lanes_look(struct lanes *lanes, int64_t grace_ns,

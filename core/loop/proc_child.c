@@ -254,6 +254,7 @@ IN_CHILD static int child(void *arg)
         syscall(SYS_execve, s->argv[0], s->argv, s->env);
     }
     step(l, "run the program", -1);
+    l->not_a_program = true;
     child_exit(FAILED_EXIT);
 }
 
@@ -288,6 +289,17 @@ static pid_t clone_child(int (*fn)(void *), void *arg, int flags, int *ret_pidfd
     return pid < 0 ? -err : pid;
 }
 
+/* A file that is not executable for us, no program, or one without its interpreter stays so. */
+static int launch_code(const struct launch *l)
+{
+    int code = err_from_errno(l->err);
+
+    if (!l->not_a_program || code == FN_E_EXHAUSTED) {
+        return code;
+    }
+    return l->err == ETXTBSY ? FN_E_UNAVAILABLE : FN_E_PRECONDITION;
+}
+
 int launch_run(struct launch *l, pid_t *ret_pid, int *ret_pidfd, struct fn_error *reterr)
 {
     int pidfd = -1;
@@ -295,6 +307,7 @@ int launch_run(struct launch *l, pid_t *ret_pid, int *ret_pidfd, struct fn_error
 
     l->step = NULL;
     l->err = 0;
+    l->not_a_program = false;
     pid = clone_child(child, l, l->can_namespaces ? clone_flags(l->flags) : 0, &pidfd);
     if (pid < 0) {
         return err_set(reterr, err_from_errno(-pid), "%.100s: cannot start a process: %s",
@@ -304,7 +317,7 @@ int launch_run(struct launch *l, pid_t *ret_pid, int *ret_pidfd, struct fn_error
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
         }
         close(pidfd);
-        return err_set(reterr, err_from_errno(l->err), "%.100s: cannot %s: %s", l->spec->argv[0],
+        return err_set(reterr, launch_code(l), "%.100s: cannot %s: %s", l->spec->argv[0],
                        l->step, strerror(l->err));
     }
     *ret_pid = pid;

@@ -22,6 +22,7 @@ struct launch {
     /* what the child leaves when it fails: */
     const char *step;
     int err;
+    bool not_a_program; /* everything is ready, but this file is none that runs here */
 };
 
 /* Starts the program; 0 with pid and pidfd, or FN_E_* with a sentence. The child is gone on error.

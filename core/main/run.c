@@ -26,6 +26,7 @@
 #define DRAIN_POLL_NS    (20 * ENV_MS) /* connections have no event for "last one gone" */
 #define DESCRIPTORS_RESERVED 64
 #define PROBE_TIMEOUT_NS (5 * ENV_S)
+#define SETTLE_NS        ENV_S /* for workers to come back when the node ends */
 #define ARENAS_MAX       2 /* of malloc: lane threads need none of their own; each keeps memory */
 
 struct run {
@@ -33,6 +34,7 @@ struct run {
     struct watch *watch;
     int exit_code;
     bool draining, clean;
+    bool given_up; /* asked to end before it served */
     bool lb_drained, runner_drained, npm_drained;
     struct env_timer drain_poll;
     struct env_timer drain_deadline;
@@ -202,6 +204,7 @@ static void on_stop_signal(void *ud, int signo)
     }
     if (!run->node.serving) {
         run->exit_code = CLI_OK;
+        run->given_up = true;
         loop_stop(run->node.loop);
         return;
     }
@@ -261,6 +264,9 @@ static void probe_done(struct env_work *w)
 {
     struct run *run = container_of(w, struct run, probe);
 
+    if (run->given_up) {
+        return;
+    }
     if (run->probe_result < 0) {
         run->probe_error.code = FN_E_UNAVAILABLE;
         fail(run, &run->probe_error);
@@ -382,7 +388,9 @@ int run_node(struct config *config, const struct cli_options *o)
     if (run.draining && !run.clean) {
         _exit(CLI_OK); /* threads may still be inside plugins */
     }
-    if (plugin_lost() > 0 || loop_lost(run.node.loop) > 0) {
+    /* A hung engine holds workers inside of the driver, which could not be destroyed under them. */
+    if (plugin_lost() > 0 || loop_lost(run.node.loop) > 0 ||
+        !loop_settle(run.node.loop, env_now_ns(run.node.env) + SETTLE_NS)) {
         _exit(run.exit_code);
     }
     watch_destroy(run.watch);

@@ -287,9 +287,9 @@ void rcall_fail(struct rcall *rc, int http_status, bool user, const char *fmt, .
 static bool is_transient(const struct fn_error *e)
 {
     return e->blame != FN_BLAME_USER &&
-           (e->http_status == 503 || e->code == FN_E_UNAVAILABLE || e->code == FN_E_EXHAUSTED ||
-            e->code == FN_E_DEADLINE || e->code == FN_E_CANCELLED || e->code == FN_E_ABORTED ||
-            (e->code == FN_E_NOT_FOUND && e->http_status == 0));
+           (e->flags & FN_ERR_RETRY || e->http_status == 503 || e->code == FN_E_UNAVAILABLE ||
+            e->code == FN_E_EXHAUSTED || e->code == FN_E_DEADLINE || e->code == FN_E_CANCELLED ||
+            e->code == FN_E_ABORTED || (e->code == FN_E_NOT_FOUND && e->http_status == 0));
 }
 
 void rcall_launch_failed(struct rcall *rc, const struct fn_error *why)

@@ -1,38 +1,11 @@
 /* One container: create, start, freeze, thaw, close; and the sweep of what a dead node left.
  *
  * A container is in the map from before it is started until it is removed, so that no event of it
- * is missed. A create whose answer was lost may have made a container all the same: its name is
- * kept as an orphan and removed with the next calls (W19). */
+ * is missed. */
 #include "docker.h"
 #include "fail.h"
 
 #include <stdlib.h>
-
-/* ---- orphans --------------------------------------------------------------------------------- */
-
-static void orphan_keep(struct docker *d, const char *name)
-{
-    pthread_mutex_lock(&d->lock);
-    if (d->orphans_n < ORPHANS_MAX) {
-        snprintf(d->orphans[d->orphans_n++], sizeof(d->orphans[0]), "%s", name);
-    }
-    pthread_mutex_unlock(&d->lock);
-}
-
-/* One per call, so that no call pays for all. */
-static void orphan_remove_one(struct docker *d, struct fn_op *op)
-{
-    char name[API_NAME_MAX + 1] = "";
-
-    pthread_mutex_lock(&d->lock);
-    if (d->orphans_n > 0) {
-        memcpy(name, d->orphans[--d->orphans_n], sizeof(name));
-    }
-    pthread_mutex_unlock(&d->lock);
-    if (*name && engine_remove(d, op, name, NULL) < 0) {
-        orphan_keep(d, name);
-    }
-}
 
 /* ---- networks -------------------------------------------------------------------------------- */
 
@@ -174,7 +147,7 @@ static int send_create(struct ctr *c, struct fn_op *op, const char *body, struct
         r = created(c, &a, reterr);
     }
     if (r < 0 && (a.status == 0 || a.status == 201 || a.status >= 500)) {
-        orphan_keep(d, c->name);
+        orphans_keep(d, c->name);
     }
     d->http->free_answer(&a);
     return r;
@@ -202,7 +175,7 @@ int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, s
                              "container id, got \"%.70s\"; expected [A-Za-z0-9-]",
                              task->id ? task->id : "");
     }
-    orphan_remove_one(d, op);
+    orphans_remove_one(d, op);
     c = ctr_new(d, task);
     if (!c) {
         return fail_platform(reterr, FN_E_EXHAUSTED, "create: out of memory");
@@ -294,10 +267,10 @@ int ctr_close(struct ctr *c, struct fn_op *op, struct fn_error *reterr)
         freezer_write(d, c->id, false);
         c->frozen = FROZEN_NOT;
     }
-    r = engine_remove(d, op, c->id, reterr);
+    r = engine_remove(d, op, c->id, NULL, reterr);
     if (r == 0) {
         ctr_drop(c);
-        orphan_remove_one(d, op);
+        orphans_remove_one(d, op);
     }
     return r;
 }
@@ -324,7 +297,7 @@ static int sweep_one(void *ud, const struct api_listed *l)
         return 0;
     }
     freezer_write(s->d, l->id, false);
-    r = engine_remove(s->d, s->op, l->id, &err);
+    r = engine_remove(s->d, s->op, l->id, NULL, &err);
     if (r == 0) {
         s->removed++;
     } else if (s->r == 0) {

@@ -37,6 +37,10 @@
 #define EVENTS_OVERLAP_S   15 /* events replayed after a reconnect */
 #define NETWORKS_MAX       64
 #define ORPHANS_MAX        256
+#define ORPHANS_ASKED_MAX  4
+#define ORPHAN_ASIDE_NS    (2 * SECOND_NS)  /* left to the next calls for so long */
+#define ORPHAN_AGAIN_NS    (2 * SECOND_NS)  /* between two tries */
+#define ORPHAN_LIFE_NS     (60 * SECOND_NS) /* "not there" is believed after it */
 
 struct docker_conf {
     const char *docker_host;
@@ -82,6 +86,15 @@ struct events {
     bool engine_up;
 };
 
+/* A container that may have been made although nobody was told so. */
+struct orphan {
+    char name[API_NAME_MAX + 1]; /* "" = free */
+    bool asking;
+    bool tried;
+    int64_t next_ns;
+    int64_t missing_ns; /* since when the engine says "not there", 0 = it has not */
+};
+
 struct question; /* events.c: a GET whose answer is collected on the stream thread */
 LIST_HEAD(question_list, question);
 
@@ -98,8 +111,7 @@ struct docker {
     struct ctr *ctrs;
     uint32_t network_use[NETWORKS_MAX];
     struct breaker breaker;
-    char orphans[ORPHANS_MAX][API_NAME_MAX + 1];
-    uint32_t orphans_n;
+    struct orphan orphans[ORPHANS_MAX];
     struct events events;
     struct question_list questions;
     bool stopping;
@@ -135,7 +147,9 @@ int engine_call(struct docker *d, struct fn_op *op, const struct engine_call *c,
 int engine_stream(struct docker *d, const char *method, const char *path, uint32_t timeout_ms,
                   const struct fn_http_stream_cb *cb, void *ud, uint64_t *ret_id,
                   struct fn_error *reterr);
-int engine_remove(struct docker *d, struct fn_op *op, const char *name, struct fn_error *reterr);
+/* "Not there" is success. ret_status may be NULL; 0 = no answer. */
+int engine_remove(struct docker *d, struct fn_op *op, const char *name, uint32_t *ret_status,
+                  struct fn_error *reterr);
 void engine_log(struct docker *d, uint32_t level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int64_t engine_now_ns(const struct docker *d);
@@ -160,6 +174,19 @@ int images_read_auth(struct docker *d, struct fn_error *reterr);
 void events_tick(struct docker *d);
 /* [init] Ends the event stream and all questions. */
 void events_close(struct docker *d);
+
+/* [any] Asks the engine to remove an orphan; orphans_answered() follows unless it returns < 0. */
+int events_ask_removal(struct docker *d, const char *name);
+
+/* ---- orphans.c ------------------------------------------------------------------------------- */
+
+void orphans_keep(struct docker *d, const char *name);
+/* Removes one of them, so that no call pays for all. */
+void orphans_remove_one(struct docker *d, struct fn_op *op);
+/* [loop] every EVENTS_RETRY_NS: those that no call came for. */
+void orphans_tick(struct docker *d);
+/* [any] status 0 = no answer. */
+void orphans_answered(struct docker *d, const char *name, uint32_t status);
 
 /* ---- containers.c ---------------------------------------------------------------------------- */
 

@@ -152,8 +152,9 @@ int engine_stream(struct docker *d, const char *method, const char *path, uint32
     return d->http->stream_open(d->host, &rq, cb, ud, ret_id, reterr);
 }
 
-/* "Not there" is success. 409 means that another removal runs: the host asks again. */
-int engine_remove(struct docker *d, struct fn_op *op, const char *name, struct fn_error *reterr)
+/* 409 means that another removal runs: the host asks again. */
+int engine_remove(struct docker *d, struct fn_op *op, const char *name, uint32_t *ret_status,
+                  struct fn_error *reterr)
 {
     struct fn_http_answer a = { .size = sizeof(a) };
     struct engine_call c = { .method = "DELETE", .timeout_ms = CHANGE_TIMEOUT_MS };
@@ -165,6 +166,9 @@ int engine_remove(struct docker *d, struct fn_op *op, const char *name, struct f
     r = engine_call(d, op, &c, &a, reterr);
     if (r == 0 && a.status != 204 && a.status != 200 && a.status != 404) {
         r = api_failure("remove", a.status, a.body, a.body_len, reterr);
+    }
+    if (ret_status) {
+        *ret_status = a.status;
     }
     d->http->free_answer(&a);
     return r;

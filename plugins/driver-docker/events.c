@@ -4,7 +4,8 @@
  * EVENTS_RETRY_NS, with the last EVENTS_OVERLAP_S seconds replayed (ids are never used twice, so a
  * replay is harmless), and all containers are listed: what ended meanwhile is reported from the
  * list (F48). Exit 137 without an "oom" event is asked for, because the engine may send the two in
- * either order. Everything here runs on the host's stream thread but for events_tick(). */
+ * either order. Everything here runs on the host's stream thread but for events_tick() and
+ * events_ask_removal(). */
 #include "docker.h"
 #include "fail.h"
 
@@ -12,7 +13,7 @@
 
 #define KILLED_EXIT 137
 
-/* A GET whose whole answer is collected on the stream thread. */
+/* A request whose whole answer is collected on the stream thread. */
 struct question {
     struct docker *d;
     LIST_ENTRY(question) link; /* under the lock */
@@ -114,12 +115,13 @@ static struct question *question_new(struct docker *d)
 }
 
 /* Sends it. After 0 it belongs to its callbacks, which may have run already. */
-static int question_send(struct question *q, const char *path, const struct fn_http_stream_cb *cb)
+static int question_send(struct question *q, const char *method, const char *path,
+                         const struct fn_http_stream_cb *cb)
 {
     struct docker *d = q->d;
     struct question *known;
     uint64_t id;
-    int r = engine_stream(d, "GET", path, INSPECT_TIMEOUT_MS, cb, q, &id, NULL);
+    int r = engine_stream(d, method, path, INSPECT_TIMEOUT_MS, cb, q, &id, NULL);
 
     if (r < 0) {
         question_free(q);
@@ -167,11 +169,37 @@ static void ask_state(struct docker *d, const char *name, int exit_code)
     if (q) {
         q->exit_code = exit_code;
         snprintf(q->name, sizeof(q->name), "%s", name);
-        r = question_send(q, path, &cb);
+        r = question_send(q, "GET", path, &cb);
     }
     if (r < 0 && exit_code >= 0) {
         report_code(d, name, exit_code, false);
     }
+}
+
+static void removal_end(void *ud, uint32_t status, const struct fn_error *err)
+{
+    struct question *q = ud;
+    struct docker *d = q->d;
+    char name[API_NAME_MAX + 1];
+
+    memcpy(name, q->name, sizeof(name));
+    question_free(q);
+    orphans_answered(d, name, err ? 0 : status);
+}
+
+int events_ask_removal(struct docker *d, const char *name)
+{
+    static const struct fn_http_stream_cb cb = { FN_HDR(struct fn_http_stream_cb, 0), question_data,
+                                                 removal_end };
+    struct question *q = question_new(d);
+    char path[160];
+
+    if (!q) {
+        return FN_E_EXHAUSTED;
+    }
+    snprintf(path, sizeof(path), "/containers/%s?force=1&v=1", name);
+    snprintf(q->name, sizeof(q->name), "%s", name);
+    return question_send(q, "DELETE", path, &cb);
 }
 
 /* ---- the list after a reconnect -------------------------------------------------------------- */
@@ -284,7 +312,7 @@ static void ask_list(struct docker *d)
     if (q) {
         q->asked_ns = engine_now_ns(d);
     }
-    if (!q || question_send(q, path, &cb) < 0) {
+    if (!q || question_send(q, "GET", path, &cb) < 0) {
         pthread_mutex_lock(&d->lock);
         d->events.list_running = false;
         pthread_mutex_unlock(&d->lock);

@@ -94,6 +94,7 @@ static void tick(void *ud)
     struct docker *d = ud;
 
     events_tick(d);
+    orphans_tick(d);
     if (d->host->timer->arm(d->host, engine_now_ns(d) + EVENTS_RETRY_NS, tick, d, &d->timer) < 0) {
         engine_log(d, FN_LOG_ERROR, "no timer: the end of containers will not be noticed");
         d->timer = 0;

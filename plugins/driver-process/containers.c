@@ -128,6 +128,21 @@ static uint32_t isolation_flags(struct process_driver *d, const struct fn_task *
     return has(d, FN_PROC_HAS_NAMESPACES) ? flags : FN_PROC_NO_NEW_PRIVS;
 }
 
+/* Another node may have room for it; one that has the same file cannot run it either. */
+static int not_started(struct ctr *c, int r, struct fn_error *reterr)
+{
+    if (r == FN_E_EXHAUSTED || r == FN_E_UNAVAILABLE) {
+        return fail_retry(reterr, r);
+    }
+    if (r == FN_E_PRECONDITION) {
+        log_line(c->d, "image %.200s: %.200s", c->task->image, reterr ? reterr->msg : "");
+        return fail_user(reterr, r, 502,
+                         "Container failed to initialize: the node cannot run the program of image "
+                         "'%.100s'", c->task->image);
+    }
+    return r;
+}
+
 static int start(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
 {
     static const struct fn_proc_cb cb = { FN_HDR(struct fn_proc_cb, 0), on_output, on_exited };
@@ -160,7 +175,7 @@ static int start(void *inst, struct fn_op *op, void *ctr, struct fn_error *reter
     r = d->proc->spawn(d->host, &spec, &cb, c, &c->proc, reterr);
     if (r < 0) {
         atomic_store(&c->state, CTR_CREATED);
-        fail_retry(reterr, r);
+        r = not_started(c, r, reterr);
     }
     spec_env_free(env);
     return r;

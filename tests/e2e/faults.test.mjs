@@ -15,20 +15,6 @@ const withLedger = () => {
   return { ledger, functions: { ledger: { config: { LEDGER_FILE: ledger.file } }, hello: {}, big: {}, sleeper: {}, misbehave: { timeout: 20 } } }
 }
 
-// P2 to P4 for one answer: what it says must agree with what the ledger saw.
-function checkAgainstLedger(answer, calls, what) {
-  const id = answer.headers?.['fn-call-id']
-  const entry = calls.get(id)
-  assert.ok((entry?.starts ?? 0) <= 1, `${what}: call ${id} ran ${entry?.starts} times`)
-  if (answer.status === 200 && answer.complete) {
-    assert.equal(entry?.ends, 1, `${what}: a complete 200 without an execution`)
-    assert.ok(answer.text.startsWith(id), `${what}: somebody else's answer`)
-  }
-  if (answer.headers?.['fn-outcome'] === 'not-executed') {
-    assert.equal(entry, undefined, `${what}: said to be not executed, but it ran`)
-  }
-}
-
 describe('a runner that dies', () => {
   it('F01 before the connection exists: the other one takes the call', async () => {
     const { ledger, functions } = withLedger()
@@ -40,7 +26,7 @@ describe('a runner that dies', () => {
       const answer = await invoke(lb, fnId('ledger'), `0 ${i}`)
       assert.equal(answer.status, 200, answer.text)
       assert.ok(Date.now() - begin < 1000)
-      checkAgainstLedger(answer, ledger.read(), `call ${i}`)
+      ledger.check(answer, `call ${i}`)
     }
     await lb.stop()
     await runner.stop()
@@ -61,7 +47,7 @@ describe('a runner that dies', () => {
     assert.equal(first.headers['fn-outcome'], 'unknown')
     const answers = await Promise.all(calls)
     const seen = ledger.read()
-    for (const answer of answers) checkAgainstLedger(answer, seen, 'F04')
+    for (const answer of answers) ledger.check(answer, 'F04', seen)
     assert.ok(answers.some((a) => a.status === 200), 'the other runner was not disturbed')
     assert.equal((await invoke(lb, fnId('ledger'), '0 next')).status, 200)
 
@@ -105,7 +91,7 @@ describe('a runner that dies', () => {
     assert.equal((await invoke(lb, fnId('ledger'), '0 next')).status, 200)
     runners[0].signal('SIGCONT')
     await until('the runner is idle again', async () => (await runners[0].metric('fn_running').catch(() => 1)) === 0, 15_000)
-    for (const answer of answers) checkAgainstLedger(answer, ledger.read(), 'F12')
+    for (const answer of answers) ledger.check(answer, 'F12')
     await lb.stop()
     await Promise.all(runners.map((r) => r.stop()))
   })
@@ -137,7 +123,7 @@ describe('connections that are cut', () => {
         outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
         assert.ok([200, 502, 503, 504].includes(answer.status), `${answer.status} ${answer.text}`)
         assert.ok(outcome, 'an outcome is always named')
-        checkAgainstLedger(answer, ledger.read(), `${from} ${after}`)
+        ledger.check(answer, `${from} ${after}`)
       }
     }
     assert.ok((outcomes.get('unknown') ?? 0) > 10, `the cuts hit: ${JSON.stringify([...outcomes])}`)
@@ -154,7 +140,7 @@ describe('connections that are cut', () => {
     await Promise.all([1, 2, 3, 4].map(() => invoke(lb, fnId('ledger'), '50 warm')))
     proxy.fault = { kind: 'stall', from: 'server', after: 0 }
     const answers = await Promise.all(Array.from({ length: 4 }, (_, i) => invoke(lb, fnId('ledger'), `0 ${i}`)))
-    for (const answer of answers) checkAgainstLedger(answer, ledger.read(), 'stall')
+    for (const answer of answers) ledger.check(answer, 'stall')
     assert.ok(answers.some((a) => a.status === 200))
     assert.equal((await invoke(lb, fnId('ledger'), '0 after')).status, 200)
     await lb.stop()
@@ -173,7 +159,7 @@ describe('full runners', () => {
     const seen = ledger.read()
     for (const answer of answers) {
       assert.equal(answer.status, 200, answer.text)
-      checkAgainstLedger(answer, seen, 'full')
+      ledger.check(answer, 'full', seen)
     }
     for (const r of runners) assert.ok((await r.metric('fn_calls')) > 0, 'both runners worked')
     await lb.stop()

@@ -1,10 +1,12 @@
 // Functions that break the contract: each gets its status, sentence and outcome, nobody else notices,
 // and the next call gets a sound container (F45, F46, F53 to F64; rows 23 to 27).
 import assert from 'node:assert/strict'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { fnId, startCluster } from './lib/cluster.mjs'
+import { fnId, startCluster, startLb, startRunner } from './lib/cluster.mjs'
 import { invoke, request } from './lib/http.mjs'
-import { until } from './lib/node.mjs'
+import { tempDir, until } from './lib/node.mjs'
 
 const functions = {
   hello: {},
@@ -149,5 +151,28 @@ describe('functions that break the contract', () => {
 
   it('leaves nothing behind: no call, no container in use', async () => {
     await until('the runner is idle', async () => (await cluster.runners[0].metric('fn_running')) === 0)
+  })
+})
+
+describe('a program that cannot run at all', () => {
+  it('is the function\'s failure: said at once, tried nowhere else', async () => {
+    const root = path.join(tempDir(), 'functions')
+    mkdirSync(root)
+    for (const [name, text] of [['no-program', 'neither ELF nor #!\n'], ['no-interpreter', '#!/no/such/interpreter\n']]) {
+      writeFileSync(path.join(root, name), text)
+      chmodSync(path.join(root, name), 0o755)
+    }
+    const runners = []
+    for (let i = 0; i < 2; i++) runners.push(await startRunner({ driver: `driver: { use: process, root: ${root} }` }))
+    const lb = await startLb({ addresses: runners.map((r) => `127.0.0.1:${r.grpcPort}`), functions: { 'no-program': {}, 'no-interpreter': {} } })
+    for (const name of ['no-program', 'no-interpreter']) {
+      const answer = await invoke(lb, fnId(name))
+      assert.equal(answer.status, 502, answer.text)
+      assert.match(answer.text, new RegExp(`Container failed to initialize: the node cannot run the program of image '${name}'`))
+      assert.doesNotMatch(answer.text, /\/tmp/)
+      assert.equal(answer.headers['fn-outcome'], 'failed')
+    }
+    assert.equal(await runners[0].metric('fn_runner_calls_received_total') + await runners[1].metric('fn_runner_calls_received_total'), 2)
+    for (const node of [lb, ...runners]) assert.equal((await node.stop()).code, 0)
   })
 })

@@ -1,4 +1,5 @@
 // A load balancer and runners from fn.yaml texts, with one function per sample.
+import assert from 'node:assert/strict'
 import { chmodSync, existsSync, mkdtempSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { Fnd, build, freePort, tempDir } from './node.mjs'
@@ -31,11 +32,12 @@ export function appsYaml(functions) {
 // Function processes may write outside of /tmp: the ledger.
 const processDriver = () => `driver: { use: process, root: ${path.join(build, 'functions')} }`
 
-export async function startRunner({ name = 'runner', driver = processDriver(), runner = '', grpcPort, plugins = '', env } = {}) {
+export async function startRunner({ name = 'runner', driver = processDriver(), runner = '', grpcPort, plugins = '', more = '', env } = {}) {
   const port = await freePort()
   const grpc = grpcPort ?? await freePort()
   const node = await Fnd.start(name, port, `
 node: pure-runner
+${more}
 http: { listen: "127.0.0.1:${port}" }
 grpc: { listen: "127.0.0.1:${grpc}" }
 plugin_dir: ${path.join(build, 'plugins')}
@@ -100,5 +102,19 @@ export class Ledger {
       calls.set(id, entry)
     }
     return calls
+  }
+
+  // P2 to P4 for one answer: what it says must agree with what the functions wrote down.
+  check(answer, what, calls = this.read()) {
+    const id = answer.headers?.['fn-call-id']
+    const entry = calls.get(id)
+    assert.ok((entry?.starts ?? 0) <= 1, `${what}: call ${id} ran ${entry?.starts} times`)
+    if (answer.status === 200 && answer.complete) {
+      assert.equal(entry?.ends, 1, `${what}: a complete 200 without an execution`)
+      assert.ok(answer.text.startsWith(id), `${what}: somebody else's answer`)
+    }
+    if (answer.headers?.['fn-outcome'] === 'not-executed') {
+      assert.equal(entry, undefined, `${what}: said to be not executed, but it ran`)
+    }
   }
 }

@@ -1,28 +1,26 @@
-// Docker engines as machines of their own: each in a network namespace, wired to a switch that this machine is
-// wired to as well. The switch has a namespace too, where no firewall of this machine applies. Root only. Containers are reached through the engines' own proxies, so that no firewall rules are needed.
+// Docker engines as machines of their own, each in a network namespace. Root only. Those of a fleet are wired to a
+// switch that this machine is wired to as well; the switch has a namespace too, where no firewall of this machine
+// applies. Containers are reached through the engines' own proxies, so that no firewall rules are needed.
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { until } from './node.mjs'
 
-const sh = (...argv) => execFileSync(argv[0], argv.slice(1), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim()
-const quietly = (...argv) => spawnSync(argv[0], argv.slice(1), { stdio: 'ignore' })
+const sh = (...argv) => execFileSync(argv[0], argv.slice(1), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], timeout: COMMAND_TIMEOUT_MS }).trim()
+const quietly = (...argv) => spawnSync(argv[0], argv.slice(1), { stdio: 'ignore', timeout: COMMAND_TIMEOUT_MS })
 // Not `ip netns exec`, which would hide the cgroups below a /sys of its own.
 const inside = (namespace, ...argv) => sh('nsenter', `--net=/run/netns/${namespace}`, ...argv)
 const START_TIMEOUT_MS = 60_000
+const COMMAND_TIMEOUT_MS = 60_000
 
 class Engine {
-  constructor(fleet, n) {
-    Object.assign(this, { n, namespace: `${fleet.name}${n}`, address: `${fleet.net}.${n + 1}` })
+  constructor(namespace) {
+    this.namespace = namespace
     this.dir = mkdtempSync('/var/lib/fnd-engine-')
     this.socket = path.join(this.dir, 'docker.sock')
-    sh('ip', 'netns', 'add', this.namespace)
-    fleet.inside('ip', 'link', 'add', `port${n}`, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', this.namespace)
-    fleet.inside('ip', 'link', 'set', `port${n}`, 'master', 'switch', 'up')
+    sh('ip', 'netns', 'add', namespace)
     this.inside('ip', 'link', 'set', 'lo', 'up')
-    this.inside('ip', 'addr', 'add', `${this.address}/24`, 'dev', 'eth0')
-    this.inside('ip', 'link', 'set', 'eth0', 'up')
-    this.inside('ip', 'route', 'add', 'default', 'via', `${fleet.net}.1`)
   }
 
   inside(...argv) {
@@ -33,26 +31,63 @@ class Engine {
     return sh('docker', '--host', `unix://${this.socket}`, ...argv)
   }
 
-  async start(storage) {
+  // Also after kill(). more: further options of dockerd.
+  async start(storage, more = []) {
     const log = openSync(path.join(this.dir, 'log'), 'a')
     this.child = spawn('nsenter', [`--net=/run/netns/${this.namespace}`, 'dockerd', '--host', `unix://${this.socket}`,
       '--data-root', path.join(this.dir, 'data'), '--exec-root', path.join(this.dir, 'exec'), '--pidfile', path.join(this.dir, 'pid'),
-      '--storage-driver', storage, '--iptables=false', '--ip6tables=false', '--ip-masq=false'], { stdio: ['ignore', log, log], detached: true })
+      '--storage-driver', storage, '--iptables=false', '--ip6tables=false', '--ip-masq=false', ...more],
+    { stdio: ['ignore', log, log], detached: true })
     this.ended = new Promise((resolve) => { this.child.once('close', resolve) })
-    await until(`engine ${this.n} answers`, () => {
+    await until(`engine ${this.namespace} answers`, () => {
       if (this.child.exitCode !== null) throw new Error(readFileSync(path.join(this.dir, 'log'), 'utf8').slice(-2000))
       return quietly('docker', '--host', `unix://${this.socket}`, 'version').status === 0
     }, START_TIMEOUT_MS)
   }
 
-  // The cable, as it were.
+  // The cable, as it were; of a fleet.
   unplug() {
     this.inside('ip', 'link', 'set', 'eth0', 'down')
   }
 
+  alive() {
+    return Boolean(this.child) && this.child.exitCode === null && this.child.signalCode === null
+  }
+
+  signal(signo) {
+    process.kill(this.child.pid, signo)
+  }
+
+  // It makes and removes containers, but starts and kills them through another process, which may hang alone.
+  signalContainerd(signo) {
+    process.kill(Number(readFileSync(this.#containerdPid(), 'utf8')), signo)
+  }
+
+  wake() {
+    this.signalContainerd('SIGCONT')
+    this.signal('SIGCONT')
+  }
+
+  #containerdPid() {
+    return path.join(this.dir, 'exec/containerd/containerd.pid')
+  }
+
+  // Containers go on until the next start(), which ends them unless it was given --live-restore.
+  async kill() {
+    this.signalContainerd('SIGKILL') // at once, rather than by its parent's death a moment later
+    this.signal('SIGKILL')
+    await this.ended
+    // The next one takes a number of a dead process for a process that lives.
+    rmSync(path.join(this.dir, 'pid'), { force: true })
+    rmSync(this.#containerdPid(), { force: true })
+  }
+
   async stop() {
-    if (this.child) {
-      for (const id of spawnSync('docker', ['--host', `unix://${this.socket}`, 'ps', '-aq'], { encoding: 'utf8' }).stdout.split('\n').filter(Boolean)) {
+    this.background?.kill('SIGKILL')
+    if (this.alive()) this.wake()
+    if (this.child && !this.alive()) await this.restart?.().catch(() => {})
+    if (this.alive()) {
+      for (const id of spawnSync('docker', ['--host', `unix://${this.socket}`, 'ps', '-aq'], { encoding: 'utf8', timeout: COMMAND_TIMEOUT_MS }).stdout.split('\n').filter(Boolean)) {
         quietly('docker', '--host', `unix://${this.socket}`, 'rm', '-f', id)
       }
       this.child.kill('SIGTERM')
@@ -63,6 +98,54 @@ class Engine {
     quietly('ip', 'netns', 'delete', this.namespace)
     rmSync(this.dir, { recursive: true, force: true })
   }
+}
+
+// From the engine of the tests.
+function load(engine, image) {
+  sh('sh', '-c', 'set -e; docker save "$1" | docker --host "unix://$2" load', 'sh', image, engine.socket)
+}
+
+// '' when this machine can have engines of a test's own, otherwise the reason.
+export function impossible() {
+  if (process.getuid() !== 0) return 'only root can start an engine'
+  const info = spawnSync('docker', ['info', '-f', '{{.ServerVersion}}'], { encoding: 'utf8' })
+  if (info.status !== 0) return `no container engine: ${info.stderr?.trim().split('\n')[0]}`
+  if (quietly('dockerd', '--version').status !== 0) return 'dockerd is not installed'
+  return ''
+}
+
+// What functions send to a ledger of another machine (LEDGER_ADDR) is appended to a file of this one.
+const KEEPER = `
+const [file, port] = process.argv.slice(1)
+require('net').createServer((s) => {
+  let text = ''
+  s.on('error', () => {})
+  s.on('data', (d) => {
+    text += d
+    const end = text.lastIndexOf('\\n') + 1
+    require('fs').appendFileSync(file, text.slice(0, end))
+    text = text.slice(end)
+  })
+}).listen(Number(port), '0.0.0.0', () => console.log('ready'))`
+const KEEPER_PORT = 7777
+let engines = 0
+
+// One engine for a test to hurt, with images of the engine of the tests. Its containers write to the ledger at
+// engine.ledgerAddress.
+export async function startEngine({ images, ledger, options = [] }) {
+  const engine = new Engine(`fnd-e${process.pid % 100000}-${++engines}`)
+  engine.ledgerAddress = `172.17.0.1:${KEEPER_PORT}` // the bridge that every engine makes
+  engine.restart = (more = options) => engine.start(sh('docker', 'info', '-f', '{{.Driver}}'), more)
+  try {
+    await engine.restart()
+    for (const image of images) load(engine, image)
+    engine.background = spawn('nsenter', [`--net=/run/netns/${engine.namespace}`, process.execPath, '-e', KEEPER, ledger.file, KEEPER_PORT])
+    await once(engine.background.stdout, 'data')
+  } catch (error) {
+    await engine.stop()
+    throw error
+  }
+  return engine
 }
 
 export class Fleet {
@@ -80,8 +163,9 @@ export class Fleet {
       sh('ip', 'link', 'set', fleet.name, 'up')
       const storage = sh('docker', 'info', '-f', '{{.Driver}}')
       for (let i = 1; i <= n; i++) {
-        const engine = new Engine(fleet, i)
+        const engine = new Engine(`${fleet.name}${i}`)
         fleet.engines.push(engine)
+        fleet.#wire(engine, i)
         await engine.start(storage)
       }
     } catch (error) {
@@ -89,6 +173,15 @@ export class Fleet {
       throw error
     }
     return fleet
+  }
+
+  #wire(engine, n) {
+    engine.address = `${this.net}.${n + 1}`
+    this.inside('ip', 'link', 'add', `port${n}`, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', engine.namespace)
+    this.inside('ip', 'link', 'set', `port${n}`, 'master', 'switch', 'up')
+    engine.inside('ip', 'addr', 'add', `${engine.address}/24`, 'dev', 'eth0')
+    engine.inside('ip', 'link', 'set', 'eth0', 'up')
+    engine.inside('ip', 'route', 'add', 'default', 'via', `${this.net}.1`)
   }
 
   inside(...argv) {
@@ -103,11 +196,8 @@ export class Fleet {
     for (const w of workers) w.docker('swarm', 'join', '--advertise-addr', w.address, '--token', token, `${manager.address}:2377`)
   }
 
-  // From the engine of the tests.
   load(image) {
-    for (const e of this.engines) {
-      sh('sh', '-c', 'set -e; docker save "$1" | docker --host "unix://$2" load', 'sh', image, e.socket)
-    }
+    for (const e of this.engines) load(e, image)
   }
 
   async stop() {

@@ -5,6 +5,7 @@
 //   stall   stop forwarding there, keep the connection
 //   refuse  close new connections at once
 //   delay   hold every chunk for delayMs
+// match: { text, fault } makes a fault of the moment when a client sends text; `matched` counts.
 import net from 'node:net'
 
 // A unix socket knows no reset.
@@ -15,7 +16,7 @@ function reset(socket) {
 
 export class Proxy {
   constructor(target) {
-    Object.assign(this, { target, fault: null, sockets: new Set(), connections: 0 })
+    Object.assign(this, { target, fault: null, match: null, matched: 0, sockets: new Set(), connections: 0 })
     this.passed = { client: 0, server: 0 }
     this.server = net.createServer((client) => this.#accept(client))
   }
@@ -28,6 +29,7 @@ export class Proxy {
       proxy.server.listen(listen, resolve)
     })
     proxy.port = proxy.server.address().port
+    proxy.path = listen.path
     return proxy
   }
 
@@ -46,6 +48,10 @@ export class Proxy {
   }
 
   #forward(from, to, side, data) {
+    if (this.match && side === 'client' && data.includes(this.match.text)) {
+      this.matched++
+      this.fault = this.match.fault
+    }
     const f = this.fault
     const room = f && f.from === side && f.after !== undefined
       ? Math.max(0, f.after - from.bytesPassed) : Infinity

@@ -241,6 +241,31 @@ START_TEST(bad_create_answers_can_be_tried_elsewhere)
 }
 END_TEST
 
+/* The answer is lost and no call follows: it is asked for all the same, again when the engine, which may
+ * not have come to the create, says that there is nothing. */
+START_TEST(an_orphan_is_removed_without_a_call)
+{
+    static atomic_int asked;
+    struct fn_task t;
+    char dir[64];
+    void *ctr;
+
+    routes[0] = (struct route){ "/containers/create", "nonsense\r\n\r\n", true, NULL };
+    routes[1] = (struct route){ "/events", STREAM, false, NULL };
+    routes[2] = (struct route){ "/containers/json", OK(2, "[]"), false, NULL };
+    routes[3] = (struct route){ "DELETE /containers/",
+                                "HTTP/1.1 404 X\r\nContent-Length: 2\r\n\r\n{}", false, &asked };
+    both();
+    node_task(&t, "fnd/hello", 1, dir);
+    ck_assert_int_lt(node_create(node, &t, &ctr, &err), 0);
+    for (int i = 0; i < 6000 && atomic_load(&asked) < 2; i++) {
+        usleep(5000);
+    }
+    ck_assert_int_eq(atomic_load(&asked), 2);
+    rmdir(dir);
+}
+END_TEST
+
 START_TEST(an_image_that_went_away_is_not_found)
 {
     struct fn_task t;
@@ -395,6 +420,7 @@ int main(void)
     tcase_add_test(t, an_old_api_is_refused);
     tcase_add_test(t, bad_options_are_refused);
     tcase_add_loop_test(t, bad_create_answers_can_be_tried_elsewhere, 0, 5);
+    tcase_add_test(t, an_orphan_is_removed_without_a_call);
     tcase_add_test(t, an_image_that_went_away_is_not_found);
     tcase_add_test(t, a_pull_sends_its_credentials_and_never_shows_them);
     tcase_add_test(t, a_pull_that_hangs_ends_at_the_deadline);

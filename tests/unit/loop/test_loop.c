@@ -170,6 +170,7 @@ struct job {
 };
 
 static int jobs_left;
+static int jobs_begun; /* of those that wait; atomic */
 
 static void job_done(struct env_work *w)
 {
@@ -185,6 +186,7 @@ static void job_sleeps(struct env_work *w, struct fn_op *op)
 {
     struct job *j = container_of(w, struct job, w);
 
+    __atomic_fetch_add(&jobs_begun, 1, __ATOMIC_RELAXED);
     j->result = loop_op_if()->sleep_until(op, env_now_ns(env) + 3600 * ENV_S);
 }
 
@@ -219,6 +221,7 @@ static void job_hangs(struct env_work *w, struct fn_op *op)
 {
     (void)w;
     (void)op;
+    __atomic_fetch_add(&jobs_begun, 1, __ATOMIC_RELAXED);
     sem_wait(&hang);
 }
 
@@ -326,6 +329,31 @@ START_TEST(a_full_lane_refuses)
 }
 END_TEST
 
+/* What looks at its operation comes back, and its end is told; what does not is not waited for. */
+START_TEST(lanes_settle_or_say_that_they_do_not)
+{
+    struct job looks = { { .run = job_sleeps, .done = job_done, .lane = ENV_LANE_SLOW }, 0, 'l' };
+    struct job hangs = { { .run = job_hangs, .done = job_done, .lane = ENV_LANE_FAST }, 0, 'h' };
+    struct job late = { { .run = job_returns, .done = job_done, .lane = ENV_LANE_SLOW }, 0, 'x' };
+
+    jobs_left = 2;
+    jobs_begun = 0;
+    sem_init(&hang, 0, 0);
+    ck_assert_int_eq(env_submit(env, &looks.w), 0);
+    ck_assert_int_eq(env_submit(env, &hangs.w), 0);
+    for (int begun = 0; begun < 2;) { /* queued ones would not begin any more */
+        sched_yield();
+        begun = __atomic_load_n(&jobs_begun, __ATOMIC_RELAXED);
+    }
+    ck_assert(!loop_settle(loop, env_now_ns(env) + 20 * ENV_MS));
+    ck_assert_int_eq(env_submit(env, &late.w), FN_E_EXHAUSTED);
+    sem_post(&hang);
+    ck_assert(loop_settle(loop, env_now_ns(env) + 60 * ENV_S));
+    ck_assert_int_eq(jobs_left, 0);
+    ck_assert_int_eq(looks.result, FN_E_CANCELLED);
+}
+END_TEST
+
 static void on_usr1(void *ud, int signo)
 {
     *(int *)ud = signo;
@@ -394,6 +422,7 @@ int main(void)
     tcase_add_test(t, threads_that_are_lost_are_replaced);
     tcase_add_test(t, a_lane_grows);
     tcase_add_test(t, a_full_lane_refuses);
+    tcase_add_test(t, lanes_settle_or_say_that_they_do_not);
     tcase_add_test(t, a_signal_becomes_a_callback);
     tcase_add_test(t, a_call_aside_is_waited_for_or_left_alone);
     suite_add_tcase(s, t);

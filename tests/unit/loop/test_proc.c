@@ -280,12 +280,15 @@ START_TEST(errors_name_the_step)
 {
     static const char *const missing[] = { "/no/such", NULL };
     static const char *const relative[] = { "sh", NULL };
+    static const char *const no_program[] = { "/etc/passwd", NULL };
     uint64_t id;
 
     ck_assert_int_eq(spawn("", SPEC(.argv = missing), &id), FN_E_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(err.msg, "/no/such: cannot find the program"));
     ck_assert_int_eq(spawn("", SPEC(.cwd = "/no/such"), &id), FN_E_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(err.msg, "cannot enter its directory"));
+    ck_assert_int_eq(spawn("", SPEC(.argv = no_program), &id), FN_E_PRECONDITION);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/etc/passwd: cannot run the program"));
     ck_assert_int_eq(spawn("", SPEC(.argv = relative), &id), FN_E_INVALID);
     if (has(FN_PROC_HAS_CGROUP)) {
         ck_assert_int_eq(spawn("", SPEC(.cgroup_name = "../x"), &id), FN_E_INVALID);

@@ -543,6 +543,28 @@ START_TEST(removal_is_retried)
 }
 END_TEST
 
+/* An engine that ends while it is asked leaves half an answer: nothing ran, so another runner may. */
+START_TEST(what_the_driver_says_may_be_tried_elsewhere_is_refused)
+{
+    static const char *const methods[] = { "prepare_image", "create", "start" };
+
+    for (size_t i = 0; i < 6; i++) {
+        struct world *w = world_create(NULL);
+        struct engage_session *s;
+        bool retry = i < 3;
+
+        w->fail_method = methods[i % 3];
+        w->fails = 1;
+        err_set(&w->next_error, FN_E_DATA_LOSS, "answer is cut short");
+        w->next_error.flags = retry ? FN_ERR_RETRY : 0;
+        s = world_call(w, (struct call_spec){ .what = "ok" });
+        world_run_ms(w, 500);
+        ck_assert_int_eq(s->code, retry ? 503 : 500);
+        world_destroy(w);
+    }
+}
+END_TEST
+
 START_TEST(sweep_at_start)
 {
     struct world *w = world_create(NULL);
@@ -652,6 +674,7 @@ TCase *slots_tests(void)
     tcase_add_test(t, engine_down);
     tcase_add_test(t, engine_hung);
     tcase_add_test(t, removal_is_retried);
+    tcase_add_test(t, what_the_driver_says_may_be_tried_elsewhere_is_refused);
     tcase_add_test(t, sweep_at_start);
     tcase_add_test(t, drain_waits_for_calls);
     tcase_add_test(t, drain_does_not_wait_for_orphans);
