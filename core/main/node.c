@@ -204,6 +204,9 @@ void node_apply(struct node *n)
     if (node_has_lb(n)) {
         node_lb_apply(n);
     }
+    if (node_has_npm(n)) {
+        node_npm_apply(n);
+    }
 }
 
 /* Whoever reaches a gRPC port without TLS may run functions, or size the pool. */

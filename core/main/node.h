@@ -104,6 +104,7 @@ void node_runner_close(struct node *n);
 
 /* node_npm.c */
 int node_npm_open(struct node *n, struct fn_error *reterr);
+void node_npm_apply(struct node *n);
 int node_npm_serve(struct node *n, struct fn_error *reterr);
 void node_npm_routes(struct node *n);
 void node_npm_drain(struct node *n, void (*done)(void *ud), void *ud);

@@ -201,6 +201,15 @@ int node_npm_open(struct node *n, struct fn_error *reterr)
     return r < 0 ? r : npm_service_create(n->env, n->npm, &n->npm_service, reterr);
 }
 
+void node_npm_apply(struct node *n)
+{
+    const struct config_npm *c = n->config->npm;
+    struct npm_options options;
+
+    set_options(c, &options);
+    npm_manager_set_options(n->npm, &options, (uint32_t)c->runners_max, c->cplane_timeout_ns);
+}
+
 int node_npm_serve(struct node *n, struct fn_error *reterr)
 {
     int r = rpc_server_open(n->rpc, n->config->grpc->listen, NULL, NULL, &n->rpc_server, reterr);

@@ -268,6 +268,19 @@ void npm_group_destroy(struct npm_group *g)
     free(g);
 }
 
+void npm_group_set_options(struct npm_group *g, const struct npm_options *options)
+{
+    struct npm_options o = *options;
+
+    o.runners_max = g->o.runners_max; /* there is memory for so many */
+    o.lbs_max = g->o.lbs_max;
+    o.predict = g->o.predict;
+    o.predict_ud = g->o.predict_ud;
+    g->o = o;
+    g->lbs_expire_ns = 0;
+    learn_typical(g);
+}
+
 uint32_t npm_host_count(const struct npm_group *g)
 {
     return g->n_hosts;

@@ -637,6 +637,21 @@ int npm_manager_create(const struct npm_deps *deps, struct npm_manager **ret,
     return 0;
 }
 
+void npm_manager_set_options(struct npm_manager *m, const struct npm_options *options,
+                             uint32_t runners_max, int64_t cplane_timeout_ns)
+{
+    m->budget.runners_max = runners_max;
+    m->deps.cplane_timeout_ns = cplane_timeout_ns;
+    for (uint32_t i = 0; i < m->n_groups; i++) {
+        struct mgroup *g = &m->groups[i];
+
+        npm_group_set_options(g->group, options);
+        if (!m->stopping) { /* what was far away may be due */
+            env_timer_set(m->deps.env, &g->timer, env_now_ns(m->deps.env));
+        }
+    }
+}
+
 void npm_manager_stop(struct npm_manager *m, void (*done)(void *ud), void *ud)
 {
     m->stopping = true;

@@ -38,6 +38,9 @@ struct npm_deps {
 
 int npm_manager_create(const struct npm_deps *deps, struct npm_manager **ret,
                        struct fn_error *reterr);
+/* Other limits and times for the groups that there are; see npm_group_set_options(). */
+void npm_manager_set_options(struct npm_manager *m, const struct npm_options *options,
+                             uint32_t runners_max, int64_t cplane_timeout_ns);
 /* Stops asking; done() when no control-plane call is under way, never from inside. */
 void npm_manager_stop(struct npm_manager *m, void (*done)(void *ud), void *ud);
 void npm_manager_destroy(struct npm_manager *m); /* after stop's done(); NULL ok */

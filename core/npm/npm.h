@@ -221,6 +221,9 @@ struct npm_group;
 struct npm_group *npm_group_create(const struct npm_options *options, struct npm_budget *budget,
                                    uint64_t request_base, int64_t now_ns);
 void npm_group_destroy(struct npm_group *g); /* NULL ok */
+/* Other limits and times; runners_max, lbs_max and the predictor stay as they were created. What
+ * has begun keeps its time. */
+void npm_group_set_options(struct npm_group *g, const struct npm_options *options);
 
 /* Returns when the next NPM_TICK is due; earlier ones do no harm. *out is emptied first. */
 int64_t npm_step(struct npm_group *g, const struct npm_event *e, int64_t now_ns,

@@ -1,6 +1,7 @@
 // Elastic pools: no runners at the start; calls make the node pool manager rent them, silence makes
 // it give them back. The ledger proves that no call is lost and none runs twice.
 import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { Ledger, fnId } from './lib/cluster.mjs'
 import { Elastic } from './lib/elastic.mjs'
@@ -74,6 +75,22 @@ test('elastic pools', async (t) => {
       process.kill(pid, 'SIGKILL')
       await until('another one came', async () => e.pids().some((p) => p !== pid) && (await e.states()).active === 1, 20_000)
       assert.equal((await invoke(e.lbs[0], fnId('hello'), '{}')).status, 200)
+    } finally {
+      await e.stop()
+    }
+  })
+
+  await t.test('a reload changes what the manager goes by; what it has memory for is refused', async () => {
+    const { functions } = withLedger()
+    const e = await Elastic.start({ functions, npm: '  runners_min: 0' })
+    try {
+      assert.deepEqual(await e.states(), {})
+      const edit = (from, to) => writeFileSync(`${e.npm.dir}/fn.yaml`, readFileSync(`${e.npm.dir}/fn.yaml`, 'utf8').replace(from, to))
+      edit('runners_min: 0', 'runners_min: 2')
+      await e.cli('reload')
+      await until('the new minimum is there', async () => (await e.states()).active === 2, 20_000)
+      edit('group_runners_max: 4', 'group_runners_max: 5')
+      await assert.rejects(e.cli('reload'), (x) => x.code === 78 && /npm.group_runners_max cannot change/.test(x.stdout + x.stderr))
     } finally {
       await e.stop()
     }

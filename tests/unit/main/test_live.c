@@ -49,6 +49,7 @@ static struct config *load(char name, const char *yaml)
 
 #define LB "node: lb\nplugins: { pool: { use: static, runners: [\"r:1\"] } }\n"
 #define RUNNER "node: pure-runner\n"
+#define NPM "node: npm\nplugins: { control_plane: { use: fixed, addresses: [\"r:1\"] } }\n"
 
 static const struct {
     const char *running, *next;
@@ -67,6 +68,12 @@ static const struct {
     {LB "http: { listen: \":81\" }\n", LB,
      "default: http.listen cannot change while the node runs, got \":8080\", running \":81\"; "
      "restart the node\n"},
+    {NPM, NPM "npm: { cooldown: 5s, runners_min: 2, runners_max: 7, poll: 2s }\n", NULL},
+    {NPM, NPM "npm: { group_runners_max: 7 }\n",
+     "npm.group_runners_max cannot change while the node runs, got 7, running 100; restart the "
+     "node"},
+    {NPM, NPM "npm: { groups: [a] }\n", "npm.groups cannot change while the node runs"},
+    {NPM, NPM "npm: { lbs_max: 7 }\n", "npm.lbs_max cannot change while the node runs"},
     {LB, "node: full\n",
      ":1:7: node cannot change while the node runs, got full, running lb; restart the node\n"},
     {LB, LB "log: { format: json }\n",

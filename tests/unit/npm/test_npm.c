@@ -837,6 +837,32 @@ START_TEST(the_first_drain_waits_for_the_brake)
 }
 END_TEST
 
+START_TEST(options_change_while_it_runs)
+{
+    struct npm_options o;
+
+    pass(20, 2 * RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2);
+    o = options;
+    o.runners_max = 1000; /* stays */
+    o.lbs_max = 1;        /* stays */
+    o.predict = NULL;
+    o.cooldown_ns = 5 * S;
+    o.runners_min = 1;
+    o.runner_mb = 1024;
+    o.demand_life_ns = 3 * S;
+    npm_group_set_options(group, &o);
+    ck_assert_uint_eq(npm_group_max_mb(group), 10 * RUNNER_MB); /* known runners tell */
+    step((struct npm_event){.kind = NPM_DEMAND, .id = "lb2", .mb = 1});
+    ck_assert_uint_eq(figures().lbs_n, 2);
+    now_ns += 4 * S;
+    step((struct npm_event){.kind = NPM_TICK});
+    ck_assert_uint_eq(figures().lbs_n, 0); /* sooner than it was promised */
+    pass(30, 0);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 1);
+}
+END_TEST
+
 /* Their hashes are equal. */
 START_TEST(names_may_collide)
 {
@@ -912,6 +938,7 @@ int main(void)
     tcase_add_test(t, a_request_that_expires_under_way);
     tcase_add_test(t, open_requests_are_bounded);
     tcase_add_test(t, the_first_drain_waits_for_the_brake);
+    tcase_add_test(t, options_change_while_it_runs);
     tcase_add_test(t, names_may_collide);
     tcase_add_test(t, states_have_names_and_nothing_is_destroyed);
     suite_add_tcase(s, t);
