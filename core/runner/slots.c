@@ -291,28 +291,40 @@ static uint32_t live(const struct slot_queue *q)
     return q->n_containers - q->n_starting;
 }
 
-/* How many containers to start. Short calls need fewer containers than there are calls waiting: as
- * many as serve all of them within start_target_ns. When somebody has waited for start_patience_ns
- * nonetheless, their number is doubled. */
+/* Containers that serve everybody who waits within start_target_ns; short calls need fewer than
+ * there are calls. */
+static uint64_t enough(const struct slot_queue *q)
+{
+    return (uint64_t)(q->run_ns * (q->n_waiters + live(q)) / q->r->opt.start_target_ns) + 1;
+}
+
+/* Somebody waits in spite of that. */
+static bool in_need(const struct slot_queue *q)
+{
+    const struct rcall *first = TAILQ_FIRST(&q->waiters);
+    const struct runner *r = q->r;
+
+    return first && env_now_ns(r->env) - first->queued_ns >= r->opt.start_patience_ns;
+}
+
+/* How many containers to start: as many as are enough, or, while somebody is in need, as many again
+ * as there are. */
 static uint32_t starts_wanted(struct slot_queue *q)
 {
-    const struct runner *r = q->r;
     uint32_t missing = q->n_waiters > q->n_starting ? q->n_waiters - q->n_starting : 0;
-    int64_t patient_ns = r->opt.start_patience_ns;
-    int64_t now = env_now_ns(r->env);
     uint64_t wanted;
 
     if (missing == 0 || live(q) == 0 || q->run_ns == 0) {
         return missing;
     }
-    wanted = (uint64_t)(q->run_ns * (q->n_waiters + live(q)) / r->opt.start_target_ns) + 1;
+    wanted = enough(q);
     if (wanted >= missing + q->n_containers) {
         return missing;
     }
-    if (now - TAILQ_FIRST(&q->waiters)->queued_ns >= patient_ns && q->n_starting == 0) {
+    if (in_need(q) && q->n_starting == 0) {
         wanted = wanted > 2 * q->n_containers ? wanted : 2 * q->n_containers;
     }
-    arm_queue(q, now + patient_ns);
+    arm_queue(q, env_now_ns(q->r->env) + q->r->opt.start_patience_ns);
     wanted = wanted > q->n_containers ? wanted - q->n_containers : 0;
     return wanted < missing ? (uint32_t)wanted : missing;
 }
@@ -389,6 +401,41 @@ static void refuse_uncovered(struct slot_queue *q)
     }
 }
 
+/* A container that has not begun with the engine: its start can still be given up. */
+static bool not_begun(const struct container *c)
+{
+    return c->state <= CTR_RESERVE || (c->state == CTR_CREATE && !c->op.submitted);
+}
+
+/* The newest first. */
+static void give_up_starts(struct slot_queue *q, uint64_t most)
+{
+    struct container *c, *before;
+
+    for (c = TAILQ_LAST(&q->containers, container_list); c && most > 0; c = before) {
+        before = TAILQ_PREV(c, container_list, link);
+        if (c->state < CTR_CLOSE && not_begun(c)) {
+            container_close(c);
+            most--;
+        }
+    }
+}
+
+/* A burst at a function without containers starts one for each call; when the first of them shows
+ * how short the calls are, what has not begun yet is mostly not needed any more. */
+static void give_up_surplus(struct slot_queue *q)
+{
+    uint64_t wanted;
+
+    if (live(q) == 0 || q->run_ns == 0 || in_need(q)) {
+        return;
+    }
+    wanted = enough(q);
+    if (wanted < q->n_containers) {
+        give_up_starts(q, q->n_containers - wanted);
+    }
+}
+
 static void kick(struct env_task *t)
 {
     struct slot_queue *q = container_of(t, struct slot_queue, kick);
@@ -400,6 +447,7 @@ static void kick(struct env_task *t)
         slots_unwait(rc);
         container_take(c, rc);
     }
+    give_up_surplus(q);
     if (q->n_waiters) {
         if (!q->r->draining) {
             launch_missing(q);
@@ -435,29 +483,17 @@ void slots_kick_all(struct runner *r)
     }
 }
 
-/* A container that has not begun with the engine: its start can still be given up. */
-static bool not_begun(const struct container *c)
-{
-    return c->state <= CTR_RESERVE || (c->state == CTR_CREATE && !c->op.submitted);
-}
-
 /* Gives the error to the calls that nothing else will serve. While the function has no container
  * that works, starts that have not begun are given up too, so that a function that cannot start
  * fails everyone who waits within one start limit (F53). */
 void slots_launch_failed(struct slot_queue *q, struct container *c, const struct fn_error *why)
 {
     struct rcall *first = c->for_call;
-    struct container *other, *next;
     uint32_t n;
 
     container_close(c);
     if (q->n_containers == q->n_starting) {
-        for (other = TAILQ_FIRST(&q->containers); other; other = next) {
-            next = TAILQ_NEXT(other, link);
-            if (other->state < CTR_CLOSE && not_begun(other)) {
-                container_close(other);
-            }
-        }
+        give_up_starts(q, UINT64_MAX);
         n = q->n_waiters > q->n_starting ? q->n_waiters - q->n_starting : 0;
     } else {
         n = q->n_waiters > q->n_starting;

@@ -52,6 +52,29 @@ START_TEST(short_calls_need_few_containers)
 }
 END_TEST
 
+static void four_at_a_time(struct world *w)
+{
+    many_starts(w);
+    w->opt.parallel_starts_max = 4;
+}
+
+START_TEST(starts_of_a_burst_end_when_its_calls_prove_short)
+{
+    struct world *w = world_create(four_at_a_time);
+    struct engage_session *s[60];
+
+    for (int i = 0; i < 60; i++) { /* of 1 ms each, at a function without containers */
+        s[i] = world_call(w, (struct call_spec){ .what = "ok" });
+    }
+    world_run_ms(w, 1000);
+    for (int i = 0; i < 60; i++) {
+        ck_assert(s[i]->success);
+    }
+    ck_assert_uint_le(w->creates, 12);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(a_slow_call_does_not_hold_up_short_ones)
 {
     struct world *w = world_create(many_starts);
@@ -652,6 +675,7 @@ TCase *slots_tests(void)
 
     tcase_add_test(t, burst_starts_all);
     tcase_add_test(t, short_calls_need_few_containers);
+    tcase_add_test(t, starts_of_a_burst_end_when_its_calls_prove_short);
     tcase_add_test(t, a_slow_call_does_not_hold_up_short_ones);
     tcase_add_test(t, parallel_starts_are_bounded);
     tcase_add_test(t, full_is_an_answer);
