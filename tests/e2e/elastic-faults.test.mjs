@@ -1,14 +1,15 @@
 // Faults of elastic pools: a manager that fails, hangs or lies, a control plane that does, and a load
 // balancer that is cut off. What must hold stands in docs/elastic-pools.md.
 import assert from 'node:assert/strict'
-import { readdirSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { Ledger, fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { Scripted } from './lib/cplane.mjs'
 import { Elastic } from './lib/elastic.mjs'
 import { Client, FakeManager, demand, membership } from './lib/grpc.mjs'
 import { invoke } from './lib/http.mjs'
-import { until } from './lib/node.mjs'
+import { build, tempDir, until } from './lib/node.mjs'
 import { Proxy } from './lib/proxy.mjs'
 
 const functions = { hello: { memory: 128 } }
@@ -228,6 +229,50 @@ test('demand that no honest load balancer has', async () => {
   } finally {
     client.close()
     other.close()
+    await e.stop()
+  }
+})
+
+const YEAR_S = 365.25 * 86400
+const jumps = { 'an hour ahead': 3600, 'an hour back': -3600, 'ten years ahead': 10 * YEAR_S, 'ten years back': -10 * YEAR_S, 'a leap second back': -1, 'where it was': 0 }
+
+test('F89: a wall clock that jumps moves nothing', async () => {
+  const file = path.join(tempDir(), 'clock')
+  const jump = (s) => {
+    const ns = Buffer.alloc(8)
+    ns.writeBigInt64LE(BigInt(s) * 1_000_000_000n)
+    writeFileSync(file, ns, { flag: 'r+' })
+  }
+  writeFileSync(file, Buffer.alloc(8))
+  const e = await Elastic.start({ functions, npm: '  runners_min: 2\n  demand_life: 1s', cooldown: '1s',
+    env: { LD_PRELOAD: path.join(build, 'tests/test-clock.so'), FND_TEST_CLOCK: file,
+      ASAN_OPTIONS: `${process.env.ASAN_OPTIONS ?? ''}:verify_asan_link_order=0` } })
+  const lb = e.lbs[0]
+  const lines = () => e.npm.log.split('\n').filter((l) => /runner|provision|load balancer|stood still|machine/.test(l))
+  try {
+    await until('two runners', async () => (await e.states()).active === 2 && (await lb.metric('fn_lb_runners_up')) === 2, 20_000)
+    const pids = e.pids()
+    const version = (await e.runners()).groups[0].version
+    const told = lines().length
+    for (const [what, s] of Object.entries(jumps)) {
+      jump(s)
+      for (const node of [e.npm, lb]) {
+        await until(`${what} at ${node.name}`, async () => {
+          const date = Date.parse((await fetch(node.url('/metrics'))).headers.get('date'))
+          return Math.abs(date - Date.now() - s * 1000) < 30_000
+        })
+      }
+      const end = Date.now() + 1500 // longer than demand_life, cooldown and loss_brake
+      while (Date.now() < end) {
+        const answer = await invoke(lb, fnId('hello'), '{}')
+        assert.equal(answer.status, 200, `${what}: ${answer.text}`)
+      }
+      assert.deepEqual(e.pids(), pids, what)
+      const [g] = (await e.runners()).groups
+      assert.deepEqual([g.version, g.lbs], [version, 1], what)
+      assert.deepEqual(lines().slice(told), [], what)
+    }
+  } finally {
     await e.stop()
   }
 })
