@@ -96,6 +96,7 @@ int io_break(struct net_io *io, const char *fmt, ...)
 
     if (!io->broken) {
         io->broken = true;
+        free(io->error);
         va_start(ap, fmt);
         if (vasprintf(&io->error, fmt, ap) < 0) {
             io->error = NULL;
@@ -342,6 +343,15 @@ static ssize_t tls_writev(struct net_io *io, const struct iovec *iov, int n)
     return taken > 0 ? (ssize_t)taken : r;
 }
 
+/* What the peer sent before it hung up may still be read. */
+static ssize_t write_failed(struct net_io *io, int err)
+{
+    if (!io->error) {
+        io->error = strdup(strerror(err));
+    }
+    return NET_ERROR;
+}
+
 static ssize_t plain_writev(struct net_io *io, const struct iovec *iov, int n)
 {
     struct msghdr msg = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
@@ -351,7 +361,7 @@ static ssize_t plain_writev(struct net_io *io, const struct iovec *iov, int n)
     if (r >= 0) {
         return r;
     }
-    return errno == EAGAIN || errno == EINTR ? NET_AGAIN : io_break(io, "%s", strerror(errno));
+    return errno == EAGAIN || errno == EINTR ? NET_AGAIN : write_failed(io, errno);
 }
 
 ssize_t net_io_writev(struct net_io *io, const struct iovec *iov, int n)

@@ -451,7 +451,10 @@ void conn_drain_heard(struct h2_conn *c)
 
 void conn_ids_used(struct h2_conn *c, int32_t id)
 {
-    if (id > INT32_MAX - STREAM_IDS_SPARE && !c->going) {
+    uint32_t calls_max = c->h->limits.calls_max;
+
+    if (!c->going && (id > INT32_MAX - STREAM_IDS_SPARE ||
+                      (calls_max > 0 && (uint32_t)id / 2 + 1 >= calls_max))) {
         c->going = true;
         env_timer_set(c->h->env, &c->timer, env_now_ns(c->h->env));
     }

@@ -40,6 +40,7 @@ struct h2_limits {
     uint64_t memory_max_bytes; /* received and not yet taken, of all connections */
     uint32_t streams_max;      /* of a client's connection */
     int64_t client_silence_ms; /* a server pings a client after that; 0 = never */
+    uint32_t calls_max;        /* of ours on one connection; 0 = as many as HTTP/2 has ids for */
 };
 
 int h2_create(struct env *env, const struct h2_limits *limits, struct h2 **ret);

@@ -43,7 +43,8 @@ static int prepare(struct rpc *r, const struct rpc_config *c, struct fn_error *r
     struct h2_limits limits = { .message_max_bytes = c->message_max_bytes,
                                 .memory_max_bytes = c->memory_max_bytes,
                                 .streams_max = c->streams_max,
-                                .client_silence_ms = c->client_silence_ms };
+                                .client_silence_ms = c->client_silence_ms,
+                                .calls_max = c->calls_max };
     int result;
 
     if (scratch_init(&r->in) < 0 || scratch_init(&r->out) < 0 ||

@@ -29,6 +29,7 @@ struct rpc_config {
     int64_t probe_timeout_ms;     /* no answer for that long = dead */
     int64_t client_silence_ms;    /* a server pings a client after that; 0 = never */
     int64_t end_timeout_ms;       /* between CallFinished and the end of its stream */
+    uint32_t calls_max;           /* on one connection before another is dialled; 0 = 2^30 */
     uint32_t send_queue_bytes;    /* of one session; more makes send_data() say full */
     struct net_tls tls;        /* of its connections to others; copied */
     struct net_tls tls_server; /* of its port */

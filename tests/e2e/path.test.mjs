@@ -136,7 +136,7 @@ describe('driver process: what cannot be run', () => {
       assert.ok(answer.status >= 400, `status ${answer.status}`)
       assert.match(answer.text, name === 'absent' ? /'some\/absent:1'/ : /could not be started/)
       assert.doesNotMatch(answer.text, /hidden/)
-      assert.ok(cluster.runners[0].log.includes(path.join(dir, name)), cluster.runners[0].log)
+      await until(`the runner's log has the path of ${name}`, () => cluster.runners[0].log.includes(path.join(dir, name)))
     })
   }
 })

@@ -35,7 +35,7 @@ static const char node_key[] =
     "EKSMTNuPQ0dCNXZq0YAI4Lhx8MmooFkzGZOET+wVvZDEMYjygNT9OFfZ\n"
     "-----END PRIVATE KEY-----\n";
 
-static const char other_ca_pem[] =
+static const char other_ca_pem[] __attribute__((unused)) =
     "-----BEGIN CERTIFICATE-----\n"
     "MIIBfTCCASOgAwIBAgIUcwLBunleOlwlPP0V79dbvxlXc3kwCgYIKoZIzj0EAwIw\n"
     "EzERMA8GA1UEAwwIb3RoZXItY2EwIBcNMjYxMTIxMDkzMTMwWhgPMjA1MTA3MTMw\n"

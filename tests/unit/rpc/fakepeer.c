@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { H2_DATA, H2_HEADERS, H2_PRIORITY, H2_RST, H2_SETTINGS, H2_PUSH, H2_PING, H2_GOAWAY,
@@ -22,6 +23,7 @@ struct fakepeer {
     int stop[2];
     atomic_int act;
     atomic_int accepted;
+    atomic_int closed;
     pthread_t thread;
     /* of the connection */
     int fd;
@@ -210,6 +212,9 @@ static void on_headers(struct fakepeer *p, uint32_t s)
         }
         p->over = true;
         break;
+    case FAKE_NACK_SLAM:
+        nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+        /* fall through */
     case FAKE_NACK_CLOSE:
         headers(p, s);
         SAY(p, s, msg_nack);
@@ -323,8 +328,11 @@ static void *run(void *arg)
         p->fd = accept(p->listen_fd, NULL, NULL);
         atomic_fetch_add(&p->accepted, 1);
         serve(p);
-        part(p);
+        if (atomic_load(&p->act) != FAKE_NACK_SLAM) {
+            part(p);
+        }
         close(p->fd);
+        atomic_fetch_add(&p->closed, 1);
     }
 }
 
@@ -352,6 +360,11 @@ void fakepeer_set(struct fakepeer *p, enum fake_act act)
 int fakepeer_accepted(struct fakepeer *p)
 {
     return atomic_load(&p->accepted);
+}
+
+int fakepeer_closed(struct fakepeer *p)
+{
+    return atomic_load(&p->closed);
 }
 
 void fakepeer_destroy(struct fakepeer *p)

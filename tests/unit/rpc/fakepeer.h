@@ -18,6 +18,7 @@ enum fake_act {
     FAKE_CLOSE_DATA,    /* ResultStart and data, then close */
     FAKE_CLOSE_FINISHED, /* ResultStart and Finished, then close without trailers */
     FAKE_NACK_CLOSE,    /* NACK, trailers, close */
+    FAKE_NACK_SLAM,     /* NACK and trailers after 100 ms, then closes without reading on */
     FAKE_HANG,          /* accepts, settles, then never reads again */
     FAKE_GARBAGE,       /* bytes that are not HTTP/2 instead of settings */
     FAKE_GARBAGE_LATE,  /* the same after HEADERS */
@@ -40,5 +41,6 @@ struct fakepeer *fakepeer_create(const char *path, enum fake_act act);
 void fakepeer_set(struct fakepeer *p, enum fake_act act);
 void fakepeer_destroy(struct fakepeer *p);
 int fakepeer_accepted(struct fakepeer *p);
+int fakepeer_closed(struct fakepeer *p); /* connections */
 
 #endif

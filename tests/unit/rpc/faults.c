@@ -115,6 +115,108 @@ START_TEST(test_nack_then_death)
 }
 END_TEST
 
+/* A write that fails does not lose what came before the peer closed. */
+START_TEST(test_nack_before_a_failed_write)
+{
+    const struct engage_try try_call = { .call_json = "any", .call_json_len = 3,
+                                         .slot_hash_id = "" };
+    struct told t = { 0 };
+    struct told late = { 0 };
+
+    open_with(FAKE_NACK_SLAM, NULL);
+    WAIT(f, is_up, f);
+    told_start(&t, f, "any", "x", 1);
+    loop_enter(f->loop); /* it reads nothing until we leave; the second call is written then */
+    while (fakepeer_closed(peer) == 0) {
+        usleep(1000);
+    }
+    late.f = f;
+    late.attempt = f->client->attempt(f->link, &try_call, NULL, 0, told_cb(), &late);
+    loop_leave(f->loop);
+    WAIT(f, told_ended, &t);
+    WAIT(f, told_ended, &late);
+    ck_assert_msg(t.grpc_status == 0, "status %d: %s", t.grpc_status, t.text);
+    ck_assert_int_eq(t.finished.error_code, 503);
+    ck_assert_int_eq(late.grpc_status, 14);
+    ck_assert_int_eq(late.proof, ENGAGE_PROOF_NOT_SENT);
+    finish();
+}
+END_TEST
+
+/* TryCall in part is no call: the peer's window takes 64 KiB, and it does not read on. */
+START_TEST(test_try_in_part)
+{
+    static const size_t sizes[] = { 60000, 100000 };
+    static const enum engage_proof proofs[] = { ENGAGE_PROOF_NONE, ENGAGE_PROOF_NOT_SENT };
+    struct rpc_config c = RPC_CONFIG_INIT;
+    struct told t = { 0 };
+    char *json = malloc(sizes[_i] + 1);
+
+    memset(json, 'x', sizes[_i]);
+    json[sizes[_i]] = '\0';
+    c.probe_interval_ms = 200;
+    c.probe_timeout_ms = 200;
+    open_with(FAKE_HANG, &c);
+    WAIT(f, is_up, f);
+    told_run(&t, f, json, "x", 1);
+    ck_assert_int_eq(t.grpc_status, 14);
+    ck_assert_int_eq(t.proof, proofs[_i]);
+    free(json);
+    finish();
+}
+END_TEST
+
+/* The same with a deadline: the connection goes on. */
+START_TEST(test_try_in_part_at_the_deadline)
+{
+    struct rpc_config c = RPC_CONFIG_INIT;
+    struct told t = { 0 };
+    char *json = malloc(100001);
+
+    memset(json, 'x', 100000);
+    json[100000] = '\0';
+    open_with(FAKE_SILENT, &c);
+    WAIT(f, is_up, f);
+    told_start_deadline(&t, f, json, "x", 1, 100);
+    WAIT(f, told_ended, &t);
+    ck_assert_int_eq(t.grpc_status, 4);
+    ck_assert_int_eq(t.proof, ENGAGE_PROOF_NOT_SENT);
+    ck_assert_uint_eq(f->downs, 0);
+    free(json);
+    finish();
+}
+END_TEST
+
+/* A connection has ids for 2^30 calls; the next ones go over another, none is lost. */
+START_TEST(test_ids_run_out)
+{
+    struct rpc_config c = RPC_CONFIG_INIT;
+    struct told held = { 0 };
+    int served = 0;
+
+    c.calls_max = 10;
+    c.reconnect_first_ms = c.reconnect_max_ms = 10;
+    f = fixture_create_with(OVER_UNIX, &c);
+    fixture_server_open(f);
+    fixture_link_open(f, f->address);
+    WAIT(f, is_up, f);
+    told_start_deadline(&held, f, "hold", "x", 1, 0);
+    for (int i = 0; i < 100 && served < 35; i++) {
+        struct told t = { 0 };
+
+        WAIT(f, is_up, f);
+        told_run(&t, f, "echo", "x", 1);
+        ck_assert(t.grpc_status == 0 || t.proof == ENGAGE_PROOF_NOT_SENT);
+        served += t.grpc_status == 0;
+    }
+    ck_assert_int_eq(served, 35);
+    ck_assert_uint_ge(f->ups, 4);
+    ck_assert_uint_eq(held.ends, 0);
+    told_close(&held);
+    fixture_destroy(f);
+}
+END_TEST
+
 /* Nobody there: at once, and nothing was sent. */
 START_TEST(test_nobody_listens)
 {
@@ -436,6 +538,10 @@ TCase *faults_case(void)
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, test_misbehaving_runner, 0, TABLE_N);
     tcase_add_test(tc, test_nack_then_death);
+    tcase_add_test(tc, test_nack_before_a_failed_write);
+    tcase_add_loop_test(tc, test_try_in_part, 0, 2);
+    tcase_add_test(tc, test_try_in_part_at_the_deadline);
+    tcase_add_test(tc, test_ids_run_out);
     tcase_add_test(tc, test_nobody_listens);
     tcase_add_test(tc, test_peer_is_no_runner);
     tcase_add_test(tc, test_hung_peer);

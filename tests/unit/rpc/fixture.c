@@ -1,3 +1,4 @@
+#include "certs.h"
 #include "fixture.h"
 
 #include <base/buf.h>
@@ -360,6 +361,11 @@ static void on_end(void *ud, int grpc_status, const char *text, enum engage_proo
 
 static const struct engage_client_cb client_cb = { on_start, on_data, on_finished, on_end };
 
+const struct engage_client_cb *told_cb(void)
+{
+    return &client_cb;
+}
+
 void told_start_deadline(struct told *t, struct fixture *f, const char *json, const void *body,
                          size_t len, int64_t timeout_ms)
 {
@@ -446,7 +452,7 @@ void fixture_server_open(struct fixture *f)
     loop_enter(f->loop);
     ck_assert_msg(rpc_server_open(f->rpc, f->address, &server_cb, f, &f->server, &err) == 0, "%s",
                   err.msg);
-    if (f->transport == OVER_TCP) {
+    if (f->transport == OVER_TCP || f->transport == OVER_TLS) {
         snprintf(f->address, sizeof(f->address), "127.0.0.1:%d", rpc_server_port(f->server));
     }
     loop_leave(f->loop);
@@ -510,8 +516,14 @@ struct fixture *fixture_create_with(enum transport t, const struct rpc_config *c
 struct fixture *fixture_create(enum transport t)
 {
     struct rpc_config config = RPC_CONFIG_INIT;
-    struct fixture *f = fixture_create_with(t, &config);
+    struct fixture *f;
 
+    if (t == OVER_TLS) {
+        config.tls = config.tls_server = (struct net_tls){ .cert_pem = node_pem,
+                                                           .key_pem = node_key,
+                                                           .ca_pem = ca_pem };
+    }
+    f = fixture_create_with(t, &config);
     if (t != OVER_LOCAL) {
         fixture_server_open(f);
     }

@@ -1,4 +1,4 @@
-/* A loop with a client and a server on it, over gRPC (unix socket, TCP) or in process, a server
+/* A loop with a client and a server on it, over gRPC (unix socket, TCP, TLS) or in process, a server
  * whose behaviour is named by the call, and a client that writes down what it is told. */
 #ifndef TEST_RPC_FIXTURE_H
 #define TEST_RPC_FIXTURE_H
@@ -11,7 +11,7 @@
 #include <rpc/local.h>
 #include <rpc/rpc.h>
 
-enum transport { OVER_UNIX, OVER_TCP, OVER_LOCAL, TRANSPORTS_N };
+enum transport { OVER_UNIX, OVER_TCP, OVER_TLS, OVER_LOCAL, TRANSPORTS_N };
 
 struct fixture {
     enum transport transport;
@@ -87,6 +87,7 @@ void told_start(struct told *t, struct fixture *f, const char *json, const void 
 void told_start_deadline(struct told *t, struct fixture *f, const char *json, const void *body,
                          size_t len, int64_t timeout_ms);
 void told_close(struct told *t);
+const struct engage_client_cb *told_cb(void);
 bool told_ended(void *t);
 bool told_started(void *t);
 void told_run(struct told *t, struct fixture *f, const char *json, const void *body, size_t len);
