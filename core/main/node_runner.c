@@ -89,15 +89,15 @@ static int read_file(void *ud, const char *path, char *ret, size_t cap)
     return (int)len;
 }
 
-static int find_totals(struct node *n, struct account_totals *ret, struct fn_error *reterr)
+static int find_totals(struct node *n, const struct account_reader *reader,
+                       struct account_totals *ret, struct fn_error *reterr)
 {
-    const struct account_reader reader = { read_file, NULL };
     const struct account_limits limits = {
         .mem_bytes_max = (uint64_t)n->config->runner->memory_total_bytes,
         .cpu_milli_max = (uint64_t)n->config->runner->cpu_total_milli,
     };
 
-    return account_detect(&reader, &limits, ret, reterr);
+    return account_detect(reader, &limits, ret, reterr);
 }
 
 static void set_options(const struct node *n, struct runner_options *o)
@@ -213,10 +213,11 @@ int node_runner_open(struct node *n, struct fn_error *reterr)
         .env = n->env,
         .fnsock = &n->fnsock,
         .ids = &n->ids,
+        .reader = { read_file, NULL },
     };
     int r = name_self(n, reterr);
 
-    r = r < 0 ? r : find_totals(n, &deps.totals, reterr);
+    r = r < 0 ? r : find_totals(n, &deps.reader, &deps.totals, reterr);
     r = r < 0 ? r : open_fnsock(n, reterr);
     r = r < 0 ? r : open_drivers(n, reterr);
     if (r < 0) {

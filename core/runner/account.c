@@ -211,6 +211,45 @@ int account_detect(const struct account_reader *reader, const struct account_lim
     return 0;
 }
 
+/* ---- spare processor time -------------------------------------------------------------------- */
+
+static bool read_ticks(const struct account_reader *reader, uint64_t *ret_total,
+                       uint64_t *ret_spare)
+{
+    unsigned long long user, nice, system, idle, iowait, irq, softirq, steal;
+    char text[512];
+
+    if (!reader->read || reader->read(reader->ud, "/proc/stat", text, sizeof(text)) < 0 ||
+        sscanf(text, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle,
+               &iowait, &irq, &softirq, &steal) != 8) {
+        return false;
+    }
+    *ret_spare = nice + idle + iowait;
+    *ret_total = *ret_spare + user + system + irq + softirq + steal;
+    return true;
+}
+
+bool account_cpu_spare(struct account_cpu *cpu, const struct account_reader *reader,
+                       int64_t now_ns)
+{
+    const struct account_cpu before = *cpu;
+    int64_t since_ns = now_ns - before.seen_ns;
+
+    if (before.total_ticks > 0 && since_ns < ACCOUNT_CPU_WINDOW_NS) {
+        return before.spare;
+    }
+    if (!read_ticks(reader, &cpu->total_ticks, &cpu->spare_ticks)) {
+        return true;
+    }
+    cpu->seen_ns = now_ns;
+    cpu->spare = before.total_ticks > 0 && since_ns < ACCOUNT_CPU_MEMORY_NS &&
+                 (int64_t)(cpu->spare_ticks - before.spare_ticks) * 100 >=
+                     (int64_t)(cpu->total_ticks - before.total_ticks) * ACCOUNT_SPARE_PERCENT;
+    return cpu->spare;
+}
+
+/* ---- charging -------------------------------------------------------------------------------- */
+
 bool account_fits(const struct account *a, const struct account_need *n)
 {
     return n->mem_bytes <= a->totals.mem_bytes - a->used.mem_bytes &&

@@ -38,6 +38,28 @@ struct account_totals {
 int account_detect(const struct account_reader *reader, const struct account_limits *limits,
                    struct account_totals *ret, struct fn_error *reterr);
 
+/* ---- spare processor time -------------------------------------------------------------------- */
+
+#define ACCOUNT_SPARE_PERCENT   10
+#define ACCOUNT_CPU_WINDOW_NS   INT64_C(100000000)  /* shorter ones say little: ticks of 10 ms */
+#define ACCOUNT_CPU_MEMORY_NS   INT64_C(1000000000) /* longer ones say nothing about now */
+
+/* What was seen of /proc/stat last; zero to begin with. */
+struct account_cpu {
+    int64_t seen_ns;
+    uint64_t total_ticks;
+    uint64_t spare_ticks; /* idle, waiting for a disk, or given to niced programs */
+    bool spare;
+};
+
+/* Whether the machine had ACCOUNT_SPARE_PERCENT of its processors to spare over the last window.
+ * False when there was no look within ACCOUNT_CPU_MEMORY_NS: the next one knows. True where it
+ * cannot be known. */
+bool account_cpu_spare(struct account_cpu *cpu, const struct account_reader *reader,
+                       int64_t now_ns);
+
+/* ---- charging -------------------------------------------------------------------------------- */
+
 struct account_need {
     uint64_t mem_bytes;
     uint64_t cpu_milli; /* 0 = not limited and not counted */

@@ -132,6 +132,7 @@ struct slot_queue {
     char *fn_id;
     char *image;
     int64_t run_ns; /* of a short run; 0 = none yet */
+    int64_t ran_ns; /* when a run ended last */
     bool starved; /* in r->starving: a launch found no room */
     TAILQ_ENTRY(slot_queue) starving_link;
 };
@@ -286,6 +287,7 @@ struct runner {
     const struct fn_driver_ops *ops;
     void *inst;
     struct account account;
+    struct account_cpu cpu;
     struct account_need closing;   /* charged to containers that are being removed */
     struct account_need reserving; /* wanted by r->reserving_list */
     struct account_need planned;   /* will be wanted after images are there */

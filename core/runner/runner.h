@@ -99,6 +99,7 @@ struct runner_deps {
     struct plugin *driver;            /* the outermost one */
     struct id_maker *ids;         /* container ids */
     struct account_totals totals; /* see account_detect() */
+    struct account_reader reader; /* see account_cpu_spare(); zero = not known */
     struct runner_options options;
 };
 

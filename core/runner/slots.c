@@ -5,7 +5,8 @@
  * missing ones are started together, as far as memory, CPU and evictable idle containers of others
  * reach. A waiting call that no starting container covers is refused at once when the function has
  * no container, else after queue_wait_ns; more than queue_factor such calls per container are
- * refused at once (W9, W16, W38). */
+ * refused at once (W9, W16, W38). A function with short calls gets as many containers as serve them
+ * soon, not one for each call (enough(), more_help(), give_up_surplus()). */
 #include <runner/internal.h>
 
 #include <assert.h>
@@ -307,8 +308,21 @@ static bool in_need(const struct slot_queue *q)
     return first && env_now_ns(r->env) - first->queued_ns >= r->opt.start_patience_ns;
 }
 
-/* How many containers to start: as many as are enough, or, while somebody is in need, as many again
- * as there are. */
+/* Whether more containers help those in need: they do when all are held by long calls, so that
+ * nothing has ended since the first one began to wait. When calls end all the time and it waits
+ * nonetheless, they help only if there are processors for them; on a machine that is used up each
+ * would make all of them slower, and the next wait longer. */
+static bool more_help(struct slot_queue *q)
+{
+    const struct rcall *first = TAILQ_FIRST(&q->waiters);
+    struct runner *r = q->r;
+
+    return q->ran_ns < first->queued_ns ||
+           account_cpu_spare(&r->cpu, &r->d.reader, env_now_ns(r->env));
+}
+
+/* How many containers to start: as many as are enough, or, while somebody is in need and it helps,
+ * as many again as there are. */
 static uint32_t starts_wanted(struct slot_queue *q)
 {
     uint32_t missing = q->n_waiters > q->n_starting ? q->n_waiters - q->n_starting : 0;
@@ -321,7 +335,7 @@ static uint32_t starts_wanted(struct slot_queue *q)
     if (wanted >= missing + q->n_containers) {
         return missing;
     }
-    if (in_need(q) && q->n_starting == 0) {
+    if (in_need(q) && q->n_starting == 0 && more_help(q)) {
         wanted = wanted > 2 * q->n_containers ? wanted : 2 * q->n_containers;
     }
     arm_queue(q, env_now_ns(q->r->env) + q->r->opt.start_patience_ns);
@@ -332,6 +346,7 @@ static uint32_t starts_wanted(struct slot_queue *q)
 /* Nearly the shortest: a busy machine makes runs longer, which more containers would not help. */
 void slots_ran(struct slot_queue *q, int64_t ns)
 {
+    q->ran_ns = env_now_ns(q->r->env);
     if (q->run_ns == 0 || ns < q->run_ns) {
         q->run_ns = ns > 0 ? ns : 1;
     } else {

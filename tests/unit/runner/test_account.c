@@ -107,6 +107,30 @@ START_TEST(cgroup_v1)
 }
 END_TEST
 
+/* The processors over four looks: spare or not, not known, nearly none, some. */
+START_TEST(spare_processors)
+{
+    struct file stat[] = { { "/proc/stat", "cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 1\n" },
+                           { NULL, NULL } };
+    const struct account_reader reader = { read_fake, stat };
+    const struct account_reader none = { NULL, NULL };
+    struct account_cpu cpu = { 0 };
+    int64_t ms = INT64_C(1000000);
+
+    ck_assert(account_cpu_spare(&cpu, &none, 5000 * ms)); /* not to be known */
+    ck_assert(!account_cpu_spare(&cpu, &reader, 5000 * ms)); /* the first look */
+    stat[0].text = "cpu  110 0 109 801 0 0 0 0 0 0\n";
+    ck_assert(!account_cpu_spare(&cpu, &reader, 5050 * ms)); /* too soon for another */
+    ck_assert(!account_cpu_spare(&cpu, &reader, 5100 * ms)); /* 1 of 20 ticks */
+    stat[0].text = "cpu  118 1 109 801 1 0 0 0 0 0\n";
+    ck_assert(account_cpu_spare(&cpu, &reader, 5200 * ms)); /* 2 of 10: a niced one, a disk */
+    stat[0].text = "cpu  118 1 109 901 1 0 0 0 0 0\n";
+    ck_assert(!account_cpu_spare(&cpu, &reader, 6300 * ms)); /* the last look was long ago */
+    stat[0].text = "nonsense";
+    ck_assert(account_cpu_spare(&cpu, &reader, 6500 * ms));
+}
+END_TEST
+
 START_TEST(seen_ids)
 {
     struct seen s;
@@ -168,6 +192,7 @@ TCase *account_tests(void)
     tcase_add_test(t, headroom);
     tcase_add_test(t, cgroup_v2);
     tcase_add_test(t, cgroup_v1);
+    tcase_add_test(t, spare_processors);
     tcase_add_test(t, seen_ids);
     tcase_add_test(t, seen_marks);
     return t;

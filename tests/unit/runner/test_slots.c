@@ -97,6 +97,74 @@ START_TEST(a_slow_call_does_not_hold_up_short_ones)
 }
 END_TEST
 
+/* A machine whose processors are all in use. */
+static int read_busy(void *ud, const char *path, char *ret, size_t cap)
+{
+    unsigned *ticks = ud;
+
+    ck_assert_str_eq(path, "/proc/stat");
+    *ticks += 20;
+    return snprintf(ret, cap, "cpu  %u 0 0 5 0 0 0 0 0 0\n", *ticks);
+}
+
+/* As many short calls as keep one container busy for longer than anybody's patience. */
+static unsigned creates_for_short_calls(const struct account_reader *reader)
+{
+    struct world *w = world_create(many_starts);
+    struct engage_session *s[150];
+    unsigned creates;
+
+    world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 100);
+    w->r->opt.start_target_ns = 1000 * ENV_MS;
+    w->r->d.reader = *reader;
+    for (int i = 0; i < 150; i++) { /* of 1 ms each */
+        s[i] = world_call(w, (struct call_spec){ .what = "ok" });
+    }
+    world_run_ms(w, 400);
+    for (int i = 0; i < 150; i++) {
+        ck_assert(s[i]->success);
+    }
+    creates = w->creates;
+    world_destroy(w);
+    return creates;
+}
+
+START_TEST(a_machine_that_is_used_up_gets_no_more_containers)
+{
+    unsigned ticks = 0;
+    const struct account_reader idle = { NULL, NULL }, busy = { read_busy, &ticks };
+
+    ck_assert_uint_gt(creates_for_short_calls(&idle), 1);
+    ck_assert_uint_eq(creates_for_short_calls(&busy), 1);
+    ck_assert_uint_gt(ticks, 0);
+}
+END_TEST
+
+START_TEST(a_slow_call_on_a_machine_that_is_used_up_does_not_hold_up_short_ones)
+{
+    struct world *w = world_create(many_starts);
+    struct engage_session *s[10];
+    unsigned ticks = 0;
+
+    world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 100);
+    w->r->opt.start_target_ns = 100 * ENV_MS;
+    w->r->opt.freeze_idle_ns = -1;
+    w->r->d.reader = (struct account_reader){ read_busy, &ticks };
+    world_call(w, (struct call_spec){ .what = "ms-5000" });
+    for (int i = 0; i < 10; i++) {
+        s[i] = world_call(w, (struct call_spec){ .what = "ok" });
+    }
+    world_run_ms(w, 250); /* patience and a start */
+    for (int i = 0; i < 10; i++) {
+        ck_assert(s[i]->success);
+    }
+    world_run_ms(w, 6000);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(parallel_starts_are_bounded)
 {
     struct world *w = world_create(NULL);
@@ -677,6 +745,8 @@ TCase *slots_tests(void)
     tcase_add_test(t, short_calls_need_few_containers);
     tcase_add_test(t, starts_of_a_burst_end_when_its_calls_prove_short);
     tcase_add_test(t, a_slow_call_does_not_hold_up_short_ones);
+    tcase_add_test(t, a_machine_that_is_used_up_gets_no_more_containers);
+    tcase_add_test(t, a_slow_call_on_a_machine_that_is_used_up_does_not_hold_up_short_ones);
     tcase_add_test(t, parallel_starts_are_bounded);
     tcase_add_test(t, full_is_an_answer);
     tcase_add_test(t, waiters_are_served_in_order);
