@@ -208,8 +208,9 @@ static void call_for(const char *fn)
 
 static void shadow(struct brain *y, uint32_t permille)
 {
-    ck_assert_int_eq(place_set_shadow(place, y ? &y->plugin : NULL, permille, y ? on_gone : NULL, y),
-                     0);
+    struct plugin *plugin = y ? &y->plugin : NULL;
+
+    ck_assert_int_eq(place_set_shadow(place, plugin, permille, y ? on_gone : NULL, y), 0);
 }
 
 static struct place_shadow_status status(void)

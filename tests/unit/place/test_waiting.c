@@ -1,0 +1,298 @@
+/* Placement: calls that wait: parking, wakes, retries, deadlines, limits. */
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+START_TEST(plugin_wakes)
+{
+    const struct fn_wake_if *w = fake_plugin_table("fn.wake");
+    struct place_call *a = begin();
+
+    place_next(a);
+    woken = 0;
+    w->wake(&placer.host, "other");
+    fake_env_advance(env, 0);
+    ck_assert_int_eq(woken, 0);
+    fake_plugin_on_worker = 1;
+    w->wake(&placer.host, "default");
+    fake_plugin_on_worker = 0;
+    fake_env_advance(env, 0);
+    ck_assert_int_eq(woken, 1);
+    leave(a);
+}
+END_TEST
+
+/* Freed capacity wakes a few calls, oldest first. */
+static struct place_call *order[64];
+static int n_order;
+
+static void note(struct place_call *pc)
+{
+    order[n_order++] = pc;
+}
+
+START_TEST(capacity_wakes_the_oldest)
+{
+    struct place_call *running;
+    struct place_call *waiting[10];
+
+    PUBLISH("r1:1");
+    running = begin();
+    ck_assert_int_eq(place_next(running), PLACE_TRY);
+    for (int i = 0; i < 10; i++) {
+        waiting[i] = begin();
+        waiting[i]->on_wake = note;
+        ck_assert_int_eq(place_next(waiting[i]), PLACE_TRY);
+        place_refused(waiting[i], FN_WHY_BUSY, FN_E_UNAVAILABLE);
+        ck_assert_int_eq(place_next(waiting[i]), PLACE_PARKED);
+    }
+    n_order = 0;
+    end(running);
+    fake_env_advance(env, 0);
+    ck_assert_int_eq(n_order, 2);
+    ck_assert_ptr_eq(order[0], waiting[0]);
+    ck_assert_ptr_eq(order[1], waiting[1]);
+    /* The first one fails again: it stays first. */
+    ck_assert_int_eq(place_next(waiting[0]), PLACE_TRY);
+    place_refused(waiting[0], FN_WHY_BUSY, FN_E_UNAVAILABLE);
+    ck_assert_int_eq(place_next(waiting[0]), PLACE_PARKED);
+    ck_assert_int_eq(place_next(waiting[1]), PLACE_TRY);
+    n_order = 0;
+    place_ended(waiting[1], FN_DONE_OK);
+    fake_env_advance(env, 0);
+    ck_assert_int_eq(n_order, 2);
+    ck_assert_ptr_eq(order[0], waiting[0]);
+    ck_assert_ptr_eq(order[1], waiting[2]);
+    for (int i = 0; i < 10; i++) {
+        leave(waiting[i]);
+    }
+}
+END_TEST
+
+/* What a refused call costs: at most ten attempts a second, however many runners and wakes. */
+START_TEST(no_retry_storm)
+{
+    static const char *const three[] = { "r1:1", "r2:1", "r3:1", NULL };
+    struct place_call *a;
+    uint32_t before = 0;
+
+    publish("default", three);
+    a = begin();
+    a->deadline_ns = env->now + 3600 * ENV_S;
+    woken = 1;
+    for (int ms = 0; ms < 20000; ms += 5) {
+        if (woken) {
+            woken = 0;
+            while (place_next(a) == PLACE_TRY) {
+                place_refused(a, FN_WHY_BUSY, FN_E_UNAVAILABLE);
+            }
+        }
+        if (ms == 1000) {
+            before = a->attempts;
+        }
+        if (ms >= 1000) { /* somebody else's call ends all the time */
+            struct place_call *other = begin();
+
+            ck_assert_int_eq(place_next(other), PLACE_TRY);
+            end(other);
+        }
+        fake_env_advance(env, 5 * ENV_MS);
+    }
+    ck_assert_uint_le(a->attempts - before, 19 * 12);
+    leave(a);
+}
+END_TEST
+
+/* The bound holds also when one round alone has more attempts than that. */
+START_TEST(many_runners_refuse)
+{
+    char names[40][16];
+    const char *list[41] = { NULL };
+    struct place_call *a;
+
+    for (int i = 0; i < 40; i++) {
+        snprintf(names[i], sizeof(names[i]), "r%d:1", i);
+        list[i] = names[i];
+    }
+    publish("default", list);
+    a = begin();
+    a->deadline_ns = env->now + 3600 * ENV_S;
+    woken = 1;
+    for (int ms = 0; ms < 60000; ms += 10) {
+        if (woken) {
+            woken = 0;
+            while (place_next(a) == PLACE_TRY) {
+                place_refused(a, FN_WHY_BUSY, FN_E_UNAVAILABLE);
+            }
+        }
+        fake_env_advance(env, 10 * ENV_MS);
+    }
+    ck_assert_uint_ge(a->attempts, 60 * 6);
+    ck_assert_uint_le(a->attempts, 80 + 60 * 10);
+    leave(a);
+}
+END_TEST
+
+START_TEST(waits_grow_to_a_second)
+{
+    struct place_call *a = begin();
+    uint32_t before = 0;
+
+    a->deadline_ns = env->now + 3600 * ENV_S;
+    woken = 1;
+    for (int i = 0; i < 1000; i++) {
+        if (woken) {
+            woken = 0;
+            place_next(a);
+        }
+        fake_env_advance(env, 10 * ENV_MS);
+    }
+    before = t.decisions;
+    ck_assert_uint_ge(before, 5 + 7);
+    ck_assert_uint_le(before, 10 + 12);
+    leave(a);
+}
+END_TEST
+
+START_TEST(deadline_says_why)
+{
+    struct place_call *a = begin();
+
+    a->on_wake = ask_again;
+    last_verdict = place_next(a);
+    fake_env_advance(env, 29900 * ENV_MS);
+    ck_assert_int_eq(last_verdict, PLACE_PARKED);
+    fake_env_advance(env, 200 * ENV_MS);
+    ck_assert_int_eq(last_verdict, PLACE_GIVE_UP);
+    ck_assert_str_eq(a->error.msg, "LB301 no runner: 0 known");
+    ck_assert_int_eq(a->error.http_status, 503);
+    ck_assert_int_gt(a->error.retry_after_ns, 0);
+    leave(a);
+    PUBLISH("r1:1", "r2:1");
+    a = begin();
+    fake_env_advance(env, 31 * ENV_S);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(place_next(a), PLACE_TRY);
+        place_refused(a, FN_WHY_BUSY, FN_E_UNAVAILABLE);
+    }
+    ck_assert_int_eq(place_next(a), PLACE_GIVE_UP);
+    ck_assert_str_eq(a->error.msg, "LB302 busy: 2 of 2 refused");
+    leave(a);
+    fake_engage_up(&fe, "r1:1", false);
+    fake_engage_up(&fe, "r2:1", false);
+    a = begin();
+    fake_env_advance(env, 31 * ENV_S);
+    ck_assert_int_eq(place_next(a), PLACE_GIVE_UP);
+    ck_assert_str_eq(a->error.msg, "LB303 down: 2 of 2 unreachable");
+    leave(a);
+}
+END_TEST
+
+START_TEST(demand_each_second)
+{
+    struct place_call *a = begin();
+    struct place_call *b;
+
+    a->on_wake = ask_again;
+    place_next(a);
+    fake_env_advance(env, 10 * ENV_S);
+    ck_assert_uint_ge(t.wants, 10);
+    ck_assert_uint_eq(t.demand.mem_mb, 128);
+    ck_assert_uint_eq(t.demand.waiting, 1);
+    PUBLISH("r1:1");
+    b = begin();
+    place_next(b);
+    leave(a);
+    fake_env_advance(env, 2 * ENV_S);
+    ck_assert_uint_eq(t.demand.waiting, 0);
+    ck_assert_uint_eq(t.demand.running, 1);
+    end(b);
+    fake_env_advance(env, 2 * ENV_S);
+    ck_assert_uint_eq(t.demand.mem_mb, 0);
+}
+END_TEST
+
+static void on_stopped(void *ud)
+{
+    ++*(int *)ud;
+}
+
+START_TEST(stop_gives_up_waiting_calls)
+{
+    struct place_call *a = begin();
+    int stopped = 0;
+
+    place_next(a);
+    woken = 0;
+    place_stop(place, on_stopped, &stopped);
+    fake_env_advance(env, 0);
+    ck_assert_int_eq(stopped, 1);
+    ck_assert_int_eq(woken, 1);
+    ck_assert_int_eq(place_next(a), PLACE_GIVE_UP);
+    leave(a);
+}
+END_TEST
+
+/* Ten thousand waiting calls: memory of each, and the cost of asking them again. */
+START_TEST(many_waiting)
+{
+    enum { N = 10000 };
+    static struct place_call *calls[N];
+    struct place_counts n;
+
+    PUBLISH("r1:1");
+    for (int i = 0; i < N; i++) {
+        calls[i] = begin();
+        calls[i]->deadline_ns = env->now + 3600 * ENV_S;
+        ck_assert_int_eq(place_next(calls[i]), PLACE_TRY);
+        place_refused(calls[i], FN_WHY_BUSY, FN_E_UNAVAILABLE);
+        ck_assert_int_eq(place_next(calls[i]), PLACE_PARKED);
+    }
+    ck_assert_uint_le(sizeof(struct place_call), 1024);
+    place_count(place, &n);
+    ck_assert_uint_eq(n.waiting, N);
+    for (int i = 0; i < N; i++) {
+        leave(calls[i]);
+    }
+}
+END_TEST
+
+START_TEST(waiting_limit)
+{
+    struct place_call *calls[3];
+    struct place_deps deps = { .env = &env->env, .client = &fe.client,
+                               .options = { 10 * ENV_MS, ENV_S, 2 } };
+    struct place *small;
+    struct fn_error e = ERR_INIT;
+
+    fake_plugin_reset();
+    ck_assert_int_eq(place_create(&deps, &small, &e), 0);
+    ck_assert_int_eq(place_set_placer(small, &placer, NULL, NULL), 0);
+    ck_assert_int_eq(place_start(small, &pool, &e), 0);
+    for (int i = 0; i < 3; i++) {
+        calls[i] = calloc(1, sizeof(*calls[i]));
+        calls[i]->view = (struct fn_call){ .lb_group = "default" };
+        calls[i]->deadline_ns = env->now + ENV_S;
+        calls[i]->on_wake = on_wake;
+        place_begin(small, calls[i]);
+        ck_assert_int_eq(place_next(calls[i]), i < 2 ? PLACE_PARKED : PLACE_GIVE_UP);
+    }
+    ck_assert_int_eq(calls[2]->error.http_status, 503);
+    for (int i = 0; i < 3; i++) {
+        leave(calls[i]);
+    }
+    place_destroy(small);
+}
+END_TEST
+
+TCase *waiting_tests(void)
+{
+    const TTest *const tests[] = {
+        plugin_wakes, capacity_wakes_the_oldest, no_retry_storm, many_runners_refuse,
+        waits_grow_to_a_second, deadline_says_why, demand_each_second,
+        stop_gives_up_waiting_calls, many_waiting, waiting_limit,
+    };
+
+    return world_case("waiting", tests, sizeof(tests) / sizeof(tests[0]));
+}
