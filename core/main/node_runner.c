@@ -1,6 +1,7 @@
 /* The runner side of a node: driver, function sockets, slots, the gRPC port. */
 #include <main/node.h>
 
+#include <base/hash.h>
 #include <base/log.h>
 #include <ctype.h>
 #include <fcntl.h>
@@ -15,17 +16,6 @@
 
 /* ---- who this runner is ---------------------------------------------------------------------- */
 
-/* FNV-1a: a whole path in 16 letters. */
-static uint64_t hash_of(const char *text)
-{
-    uint64_t h = 14695981039346656037u;
-
-    for (; *text; text++) {
-        h = (h ^ (unsigned char)*text) * 1099511628211u;
-    }
-    return h;
-}
-
 /* "<hostname>-<port>", with a unix socket "<hostname>-<hash of its path>", in the letters of an
  * owner; the same after a restart, and of no other runner of this machine. */
 static void derive_owner(struct node *n)
@@ -36,7 +26,7 @@ static void derive_owner(struct node *n)
 
     if (strncmp(listen, "unix:", 5) == 0) {
         snprintf(n->owner, sizeof(n->owner), "%.40s-%016llx", n->hostname,
-                 (unsigned long long)hash_of(listen));
+                 (unsigned long long)hash_text(HASH_INIT, listen));
     } else {
         snprintf(n->owner, sizeof(n->owner), "%.40s-%.16s", n->hostname, colon ? colon + 1 : "0");
     }

@@ -12,6 +12,7 @@
  * new. */
 #include <place/place_int.h>
 
+#include <base/hash.h>
 #include <base/log.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,13 +186,11 @@ bool shadow_is(const struct place *p, const struct plugin *plugin)
 
 /* ---- judging answers ------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const char *text)
+/* Never 0, which is an empty slot. */
+static uint64_t fn_of(const struct place_call *pc)
 {
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = hash_text(HASH_INIT, pc->view.fn_id ? pc->view.fn_id : "");
 
-    while (*text) {
-        h = (h ^ (unsigned char)*text++) * 0x100000001b3u;
-    }
     return h ? h : 1;
 }
 
@@ -234,11 +233,6 @@ static void note_try(struct place_call *pc, enum place_role role, struct policy 
 }
 
 /* ---- waits ----------------------------------------------------------------------------------- */
-
-static uint64_t fn_of(const struct place_call *pc)
-{
-    return hash_of(pc->view.fn_id ? pc->view.fn_id : "");
-}
 
 static struct waits_class class_of(const struct place_call *pc, uint32_t index)
 {

@@ -7,6 +7,7 @@
  * Reliability 5.5, F74, F76. */
 #include <plugin/plugin_int.h>
 
+#include <base/hash.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <fenv.h>
@@ -264,13 +265,10 @@ void plugin_audit_process(struct plugin_audit *a, const char *only)
 
 static uint64_t sum_environment(void)
 {
-    uint64_t sum = 0xcbf29ce484222325u;
+    uint64_t sum = HASH_INIT;
 
     for (char **e = environ; e && *e; e++) {
-        for (const char *s = *e; *s; s++) {
-            sum = (sum ^ (unsigned char)*s) * 0x100000001b3u;
-        }
-        sum = (sum ^ 0xff) * 0x100000001b3u;
+        sum = hash_byte(hash_text(sum, *e), 0xff);
     }
     return sum;
 }

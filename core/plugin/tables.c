@@ -2,6 +2,7 @@
  * harmlessly: time stands still, timers are refused. */
 #include <plugin/plugin_int.h>
 
+#include <base/hash.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -247,13 +248,10 @@ static void rng_seed(struct plugin *p)
 {
     uint64_t x = p->owner->seed;
     const char *texts[] = { p->factory->kind, p->factory->name, p->name };
-    const char *s;
     size_t i;
 
     for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        for (s = texts[i]; *s; s++) {
-            x = (x ^ (unsigned char)*s) * 0x100000001b3u;
-        }
+        x = hash_text(x, texts[i]);
         x = rng_mix(&x);
     }
     p->rng[0] = rng_mix(&x);

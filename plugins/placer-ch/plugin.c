@@ -1,5 +1,6 @@
 /* placer/ch. Upstream: api/runnerpool/ch_placer.go. */
 #include "decide.h"
+#include "placer.h"
 #include "shipped.h"
 #include "sip.h"
 
@@ -74,14 +75,7 @@ static const struct fn_placer_ops ops = {
 };
 
 static const struct fn_opt opts[] = {
-    { .key = "retry_delay",
-      .doc = "Time after which a call that every runner refused is offered again, if no capacity "
-             "was freed before.",
-      .dflt = "100ms",
-      .min = 1000000,
-      .max = 60000000000,
-      .type = FN_OPT_DURATION,
-      .offset = offsetof(struct conf, retry_delay_ns) },
+    PLACER_OPT_RETRY_DELAY(struct conf, "every runner refused"),
     { .key = "go_variant",
       .doc = "Choose runners as Go load balancers do, whose jump hash never picks the second "
              "runner first; only for clusters with both kinds.",

@@ -1,5 +1,6 @@
 /* placer/chbl. */
 #include "decide.h"
+#include "placer.h"
 #include "shipped.h"
 #include "sip.h"
 
@@ -89,14 +90,7 @@ static const struct fn_placer_ops ops = {
 };
 
 static const struct fn_opt opts[] = {
-    { .key = "retry_delay",
-      .doc = "Time after which a call that was refused is offered again, if no capacity was freed "
-             "before.",
-      .dflt = "100ms",
-      .min = 1000000,
-      .max = 60000000000,
-      .type = FN_OPT_DURATION,
-      .offset = offsetof(struct chbl_options, retry_delay_ns) },
+    PLACER_OPT_RETRY_DELAY(struct chbl_options, "was refused"),
     { .key = "bound",
       .doc =
           "Load that a runner may have before functions whose home it is go elsewhere, in percent "
@@ -116,13 +110,8 @@ static const struct fn_opt opts[] = {
       .max = 100000,
       .type = FN_OPT_INT,
       .offset = offsetof(struct chbl_options, least) },
-    { .key = "tries",
-      .doc = "Runners that may refuse a call before it waits.",
-      .dflt = "16",
-      .min = 2, /* home first in every round: a second one must have a chance */
-      .max = TRIES_MAX,
-      .type = FN_OPT_INT,
-      .offset = offsetof(struct chbl_options, tries) },
+    /* Home first in every round: a second one must have a chance. */
+    PLACER_OPT_TRIES(struct chbl_options, 2),
     { .key = NULL },
 };
 

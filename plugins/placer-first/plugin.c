@@ -1,5 +1,6 @@
 /* placer/first. */
 #include "decide.h"
+#include "placer.h"
 #include "shipped.h"
 
 #include <stdlib.h>
@@ -77,14 +78,7 @@ static const struct fn_placer_ops ops = {
 };
 
 static const struct fn_opt opts[] = {
-    { .key = "retry_delay",
-      .doc = "Time after which a call that was refused is offered again, if no capacity was freed "
-             "before.",
-      .dflt = "100ms",
-      .min = 1000000,
-      .max = 60000000000,
-      .type = FN_OPT_DURATION,
-      .offset = offsetof(struct first_options, retry_delay_ns) },
+    PLACER_OPT_RETRY_DELAY(struct first_options, "was refused"),
     { .key = "cap",
       .doc =
           "Calls of this load balancer up to which a runner of weight 1 is filled before the next "
@@ -94,13 +88,7 @@ static const struct fn_opt opts[] = {
       .max = 100000,
       .type = FN_OPT_INT,
       .offset = offsetof(struct first_options, cap) },
-    { .key = "tries",
-      .doc = "Runners that may refuse a call before it waits.",
-      .dflt = "16",
-      .min = 1,
-      .max = TRIES_MAX,
-      .type = FN_OPT_INT,
-      .offset = offsetof(struct first_options, tries) },
+    PLACER_OPT_TRIES(struct first_options, 1),
     { .key = NULL },
 };
 

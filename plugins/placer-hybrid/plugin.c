@@ -1,5 +1,6 @@
 /* placer/hybrid. */
 #include "decide.h"
+#include "placer.h"
 #include "shipped.h"
 
 #include <stdlib.h>
@@ -41,13 +42,6 @@ static void destroy(void *inst)
     }
 }
 
-static uint64_t draw(void *ud)
-{
-    const struct fn_host *host = ud;
-
-    return host->rng->u64(host);
-}
-
 static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
 {
     const struct hybrid *h = inst;
@@ -56,7 +50,7 @@ static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
         &h->options,
         h->warm,
         (struct hybrid_index *)(uintptr_t)ask->snap->index,
-        { draw, (void *)(uintptr_t)h->host },
+        { placer_draw, (void *)(uintptr_t)h->host },
     };
 
     hybrid_decide(ask->session, ask, &world, ret);
@@ -106,14 +100,7 @@ static const struct fn_placer_ops ops = {
 };
 
 static const struct fn_opt opts[] = {
-    { .key = "retry_delay",
-      .doc = "Time after which a call that was refused is offered again, if no capacity was freed "
-             "before.",
-      .dflt = "100ms",
-      .min = 1000000,
-      .max = 60000000000,
-      .type = FN_OPT_DURATION,
-      .offset = offsetof(struct hybrid_options, retry_delay_ns) },
+    PLACER_OPT_RETRY_DELAY(struct hybrid_options, "was refused"),
     { .key = "cap",
       .doc = "Calls and idle containers of this load balancer up to which a runner of weight 1 is "
              "packed: the containers that it can hold, divided by the number of load balancers.",
@@ -139,13 +126,7 @@ static const struct fn_opt opts[] = {
       .max = 3600000000000,
       .type = FN_OPT_DURATION,
       .offset = offsetof(struct hybrid_options, warm_ns) },
-    { .key = "tries",
-      .doc = "Runners that may refuse a call before it waits.",
-      .dflt = "16",
-      .min = 1,
-      .max = TRIES_MAX,
-      .type = FN_OPT_INT,
-      .offset = offsetof(struct hybrid_options, tries) },
+    PLACER_OPT_TRIES(struct hybrid_options, 1),
     { .key = NULL },
 };
 

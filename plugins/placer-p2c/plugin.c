@@ -1,5 +1,6 @@
 /* placer/p2c. */
 #include "decide.h"
+#include "placer.h"
 #include "shipped.h"
 
 #include <stdlib.h>
@@ -30,17 +31,10 @@ static void destroy(void *inst)
     free(inst);
 }
 
-static uint64_t draw(void *ud)
-{
-    const struct fn_host *host = ud;
-
-    return host->rng->u64(host);
-}
-
 static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
 {
     const struct p2c *p = inst;
-    const struct p2c_chance chance = { draw, (void *)(uintptr_t)p->host };
+    const struct p2c_chance chance = { placer_draw, (void *)(uintptr_t)p->host };
 
     p2c_decide(ask->session, ask, &p->options, &chance, ret);
     return 0;
@@ -53,21 +47,8 @@ static const struct fn_placer_ops ops = {
 };
 
 static const struct fn_opt opts[] = {
-    { .key = "retry_delay",
-      .doc = "Time after which a call that was refused is offered again, if no capacity was freed "
-             "before.",
-      .dflt = "100ms",
-      .min = 1000000,
-      .max = 60000000000,
-      .type = FN_OPT_DURATION,
-      .offset = offsetof(struct p2c_options, retry_delay_ns) },
-    { .key = "tries",
-      .doc = "Runners that may refuse a call before it waits.",
-      .dflt = "16",
-      .min = 1,
-      .max = TRIES_MAX,
-      .type = FN_OPT_INT,
-      .offset = offsetof(struct p2c_options, tries) },
+    PLACER_OPT_RETRY_DELAY(struct p2c_options, "was refused"),
+    PLACER_OPT_TRIES(struct p2c_options, 1),
     { .key = NULL },
 };
 

@@ -2,6 +2,7 @@
 #include "fail.h"
 #include "shipped.h"
 #include "slow.h"
+#include "placer.h"
 #include "view.h"
 
 #include <stdlib.h>
@@ -14,13 +15,6 @@ struct slowstart {
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */
-
-static uint64_t draw(void *ud)
-{
-    const struct fn_host *host = ud;
-
-    return host->rng->u64(host);
-}
 
 static int find_inner(struct slowstart *s, struct fn_error *reterr)
 {
@@ -52,7 +46,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     s->host = host;
     memcpy(&s->options, conf, sizeof(s->options));
     s->wrapped.options = &s->options;
-    s->wrapped.u64 = draw;
+    s->wrapped.u64 = placer_draw;
     s->wrapped.ud = (void *)(uintptr_t)host;
     r = find_inner(s, reterr);
     if (r < 0) {

@@ -3,6 +3,7 @@
 #include "real.h"
 #include "world.h"
 
+#include <base/hash.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,17 +294,12 @@ void chance_reset(uint64_t salt)
 
 void trace_reset(void)
 {
-    trace = 0xcbf29ce484222325u;
+    trace = HASH_INIT;
 }
 
 void trace_add(const void *data, size_t len)
 {
-    const unsigned char *bytes = data;
-    size_t i;
-
-    for (i = 0; i < len; i++) {
-        trace = (trace ^ bytes[i]) * 0x100000001b3u;
-    }
+    trace = hash_bytes(trace, data, len);
 }
 
 void trace_u64(uint64_t v)

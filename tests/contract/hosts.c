@@ -1,6 +1,7 @@
 /* fn.snap and fn.edit: what pools publish and overriders change. */
 #include "outside.h"
 
+#include <base/hash.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,18 +54,15 @@ static int snap_begin(const struct fn_host *host, const char *group, struct fn_s
         return FN_E_EXHAUSTED;
     }
     *ret = &builders[n_builders++];
-    **ret = (struct fn_snap_builder){.open = true, .hash = 0xcbf29ce484222325u};
+    **ret = (struct fn_snap_builder){.open = true, .hash = HASH_INIT};
     published.builders++;
     trace_text(group);
     return 0;
 }
 
-static void hash_text(uint64_t *h, const char *s)
+static void add_text(uint64_t *h, const char *s)
 {
-    for (; s && *s; s++) {
-        *h = (*h ^ (unsigned char)*s) * 0x100000001b3u;
-    }
-    *h = (*h ^ 0xff) * 0x100000001b3u;
+    *h = hash_byte(hash_text(*h, s ? s : ""), 0xff);
 }
 
 /* Id and address together name a runner: both are in `key`. A table with open addressing. */
@@ -117,7 +115,7 @@ static int snap_add(struct fn_snap_builder *b, const struct fn_runner *r, uint32
         return FN_E_EXHAUSTED;
     }
     key = r->id;
-    hash_text(&key, r->address);
+    add_text(&key, r->address);
     if (!is_new(b, key ? key : 1)) {
         violation("fn.snap add was given id %llu with address %.60s twice in one list; id and "
                   "address together name a runner",
@@ -126,8 +124,8 @@ static int snap_add(struct fn_snap_builder *b, const struct fn_runner *r, uint32
     }
     b->n++;
     b->hash = (b->hash ^ r->id) * 0x100000001b3u;
-    hash_text(&b->hash, r->address);
-    hash_text(&b->hash, size > 16 ? r->tls_name : NULL);
+    add_text(&b->hash, r->address);
+    add_text(&b->hash, size > 16 ? r->tls_name : NULL);
     return 0;
 }
 

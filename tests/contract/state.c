@@ -2,6 +2,7 @@
  */
 #include "contract.h"
 
+#include <base/hash.h>
 #include <dirent.h>
 #include <fenv.h>
 #include <locale.h>
@@ -85,16 +86,12 @@ static void add_limits(struct process_state *s)
 
 static void add_environment(struct process_state *s)
 {
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = HASH_INIT;
     char text[32];
     char **e;
-    const char *c;
 
     for (e = environ; e && *e; e++) {
-        for (c = *e; *c; c++) {
-            h = (h ^ (unsigned char)*c) * 0x100000001b3u;
-        }
-        h = (h ^ 0xff) * 0x100000001b3u;
+        h = hash_byte(hash_text(h, *e), 0xff);
     }
     snprintf(text, sizeof(text), "%016llx", (unsigned long long)h);
     add(s, "the environment (its hash)", text);
