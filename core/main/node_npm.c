@@ -28,48 +28,24 @@ static void on_status(void *ud, const struct rpc_status_result *r)
     free(a);
 }
 
-/* What could not even be asked is answered later all the same. */
-struct late {
-    struct env_task task;
-    struct node *node;
-    uint64_t ticket;
-};
-
-static void on_late(struct env_task *t)
-{
-    struct late *l = container_of(t, struct late, task);
-
-    npm_manager_reported(l->node->npm, l->ticket, false, 0);
-    free(l);
-}
-
-static void fail_later(struct node *n, uint64_t ticket)
-{
-    struct late *l = calloc(1, sizeof(*l));
-
-    if (l) {
-        *l = (struct late){.task.cb = on_late, .node = n, .ticket = ticket};
-        env_defer(n->env, &l->task);
-    }
-}
-
-static void ask_runner(void *ud, const char *address, uint64_t ticket)
+static int ask_runner(void *ud, const char *address, uint64_t ticket)
 {
     struct node *n = ud;
     struct engage_client *client = rpc_client(n->rpc);
     struct ask *a = calloc(1, sizeof(*a));
 
-    if (a) {
-        *a = (struct ask){n, client->link_open(client, address, NULL, NULL, NULL), ticket};
+    if (!a) {
+        return FN_E_EXHAUSTED;
     }
-    if (!a || !a->link ||
-        rpc_status(a->link, env_now_ns(n->env) + ASK_TIMEOUT_NS, on_status, a) < 0) {
-        if (a && a->link) {
+    *a = (struct ask){n, client->link_open(client, address, NULL, NULL, NULL), ticket};
+    if (!a->link || rpc_status(a->link, env_now_ns(n->env) + ASK_TIMEOUT_NS, on_status, a) < 0) {
+        if (a->link) {
             client->link_close(a->link);
         }
         free(a);
-        fail_later(n, ticket);
+        return FN_E_EXHAUSTED;
     }
+    return 0;
 }
 
 static void on_published(void *ud, const char *group)

@@ -256,8 +256,11 @@ static void ask_next(struct npm_manager *m)
             free(q); /* it went while its question waited */
             continue;
         }
+        if (m->deps.ask(m->deps.ud, h->address, q->ticket) < 0) {
+            free(q);
+            continue;
+        }
         HASH_ADD(hh, m->questions, ticket, sizeof(q->ticket), q);
-        m->deps.ask(m->deps.ud, h->address, q->ticket);
     }
 }
 

@@ -24,8 +24,9 @@ struct npm_deps {
     struct plugin *cplane;
     struct plugin *predictor; /* NULL = demand as it is */
     /* Asks the runner at address how many calls it runs: npm_manager_reported() must follow, never
-     * from inside. `ticket` is opaque. */
-    void (*ask)(void *ud, const char *address, uint64_t ticket);
+     * from inside. `ticket` is opaque. < 0: no memory, nothing follows; it is asked again when the
+     * answer is overdue. */
+    int (*ask)(void *ud, const char *address, uint64_t ticket);
     /* The members of a group changed, or were learnt. */
     void (*published)(void *ud, const char *group);
     void *ud;

@@ -43,11 +43,17 @@ static int list(void *inst, struct fn_op *op, const char *group, const struct fn
     return 0;
 }
 
-static void no_ask(void *ud, const char *address, uint64_t ticket)
+static bool no_memory;
+static uint32_t asks;
+static uint64_t tickets[MACHINES_N];
+
+/* Nobody answers. */
+static int ask(void *ud, const char *address, uint64_t ticket)
 {
     (void)ud;
     (void)address;
-    (void)ticket;
+    tickets[asks++ % MACHINES_N] = ticket;
+    return no_memory ? FN_E_EXHAUSTED : 0;
 }
 
 static void no_news(void *ud, const char *group)
@@ -61,13 +67,15 @@ static void on_stopped(void *ud)
     *(int *)ud = 1;
 }
 
-START_TEST(each_answer_has_memory_of_its_own)
+static const struct fn_cplane_ops ops = {.list = list};
+static struct plugin cplane;
+static struct npm_manager *m;
+
+static void setup(void)
 {
-    static const struct fn_cplane_ops ops = {.list = list};
     static const char *const groups[] = {"default"};
-    struct plugin cplane;
     struct npm_deps d = {.cplane = &cplane,
-                         .ask = no_ask,
+                         .ask = ask,
                          .published = no_news,
                          .options = NPM_OPTIONS_INIT,
                          .runners_max = 10,
@@ -75,15 +83,35 @@ START_TEST(each_answer_has_memory_of_its_own)
                          .groups = groups,
                          .n_groups = 1};
     struct fn_error e = ERR_INIT;
-    struct npm_manager *m;
-    uint32_t inside = 0;
-    int stopped = 0;
 
     f = fake_env_create();
     f->env.submit = submit;
     d.env = &f->env;
+    d.options.boot_max_ns = 3600 * ENV_S;
+    asks = runs = 0;
+    ran = NULL;
     fake_plugin_init(&cplane, "control-plane", &ops, NULL);
     ck_assert_int_eq(npm_manager_create(&d, &m, &e), 0);
+}
+
+static void teardown(void)
+{
+    int stopped = 0;
+
+    npm_manager_stop(m, on_stopped, &stopped);
+    if (ran) {
+        ran->done(ran);
+    }
+    fake_env_settle(f);
+    ck_assert_int_eq(stopped, 1);
+    npm_manager_destroy(m);
+    fake_env_destroy(f);
+}
+
+START_TEST(each_answer_has_memory_of_its_own)
+{
+    uint32_t inside = 0;
+
     mallopt(M_PERTURB, 0x5a); /* what was freed cannot be read */
     for (int i = 0; i < 100; i++) {
         struct env_work *w = ran;
@@ -105,14 +133,47 @@ START_TEST(each_answer_has_memory_of_its_own)
         snprintf(id, sizeof(id), "machine-%u", i);
         ck_assert_ptr_nonnull(npm_host_find(npm_manager_group(m, "default"), id));
     }
-    npm_manager_stop(m, on_stopped, &stopped);
-    if (ran) {
-        ran->done(ran);
+}
+END_TEST
+
+static uint32_t active_n(void)
+{
+    struct npm_figures x;
+
+    npm_figures(npm_manager_group(m, "default"), &x);
+    return x.state_n[NPM_ACTIVE];
+}
+
+static void pass(int seconds)
+{
+    for (int i = 0; i < seconds; i++) {
+        struct env_work *w = ran;
+
+        ran = NULL;
+        if (w) {
+            w->done(w);
+        }
+        fake_env_advance(f, ENV_S);
     }
-    fake_env_settle(f);
-    ck_assert_int_eq(stopped, 1);
-    npm_manager_destroy(m);
-    fake_env_destroy(f);
+}
+
+/* More questions than may be under way cannot be asked: none of them takes a place for ever. */
+START_TEST(what_cannot_be_asked_is_asked_again)
+{
+    no_memory = true;
+    pass(600);
+    ck_assert_uint_ge(asks, 20);
+    ck_assert_uint_eq(active_n(), 0);
+    no_memory = false;
+    asks = 0;
+    for (int i = 0; i < 70 && asks < MACHINES_N; i++) {
+        pass(1);
+    }
+    ck_assert_uint_eq(asks, MACHINES_N);
+    for (int i = 0; i < MACHINES_N; i++) {
+        npm_manager_reported(m, tickets[i], true, 0);
+    }
+    ck_assert_uint_eq(active_n(), MACHINES_N);
 }
 END_TEST
 
@@ -123,6 +184,8 @@ int main(void)
     SRunner *sr;
     int failed;
 
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, what_cannot_be_asked_is_asked_again);
     tcase_add_test(t, each_answer_has_memory_of_its_own);
     suite_add_tcase(s, t);
     sr = srunner_create(s);
