@@ -181,7 +181,9 @@ START_TEST(test_try_in_part_at_the_deadline)
     WAIT(f, told_ended, &t);
     ck_assert_int_eq(t.grpc_status, 4);
     ck_assert_int_eq(t.proof, ENGAGE_PROOF_NOT_SENT);
+    loop_enter(f->loop);
     ck_assert_uint_eq(f->downs, 0);
+    loop_leave(f->loop);
     free(json);
     finish();
 }
@@ -210,8 +212,10 @@ START_TEST(test_ids_run_out)
         served += t.grpc_status == 0;
     }
     ck_assert_int_eq(served, 35);
+    loop_enter(f->loop);
     ck_assert_uint_ge(f->ups, 4);
     ck_assert_uint_eq(held.ends, 0);
+    loop_leave(f->loop);
     told_close(&held);
     fixture_destroy(f);
 }
