@@ -302,17 +302,6 @@ static const char *or_seed(const struct config *c, const char *name, const char 
     return name ? name : config_tls_find(c, seed) ? seed : NULL;
 }
 
-/* gRPC C core looks at no revocation lists: who asks for them must not believe that it does. */
-static void check_no_list(struct config *c, const char *key, const char *name,
-                          struct conf_problems *p)
-{
-    const struct config_tls *t = name ? config_tls_find(c, name) : NULL;
-
-    if (t && t->crl && config_section_applies(c, SECTION_GRPC)) {
-        refuse(c, SECTION_GRPC, key, name, "an entry without crl, which gRPC does not look at", p);
-    }
-}
-
 static void check_tls(struct config *c, struct conf_problems *p)
 {
     struct config_grpc *grpc = c->priv->values[SECTION_GRPC]->data;
@@ -326,8 +315,6 @@ static void check_tls(struct config *c, struct conf_problems *p)
     grpc->server_tls = or_seed(c, grpc->server_tls ? grpc->server_tls : grpc->tls, "TLSGRPCServer");
     grpc->client_tls = or_seed(c, grpc->client_tls ? grpc->client_tls : grpc->tls, "TLSGRPCClient");
     http->tls = or_seed(c, http->tls, "TLSWebServer");
-    check_no_list(c, "server_tls", grpc->server_tls, p);
-    check_no_list(c, "client_tls", grpc->client_tls, p);
     web = http->tls ? config_tls_find(c, http->tls) : NULL;
     if (web && !web->cert) {
         refuse(c, SECTION_HTTP, "tls", http->tls, "an entry with cert and key", p);

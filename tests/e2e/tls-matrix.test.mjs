@@ -34,6 +34,7 @@ const TABLE = {
   'intermediate sent along': { port: true, dial: true },
   'RSA of 1024 bits': {},
   'signed with SHA-1': {},
+  'revoked': {},
   'none': {},
 }
 const NAME = 'peer.test'
@@ -43,11 +44,13 @@ const pki = new Pki()
 const ca = readFileSync(pki.ca.cert)
 const ours = (role) => pki.issue({ cn: `${role}-1`, by: pki.ca, ext: [`subjectAltName=URI:spiffe://fnd/${role}-1,DNS:${NAME}`] })
 const files = (c) => (c ? { cert: readFileSync(c.cert), key: readFileSync(c.key) } : {})
-const tlsYaml = (own, role) => `tls:
+// lists: "" for who knows nothing of revoked ones.
+const tlsYaml = (own, role, lists = `crl: ${pki.lists()}`) => `tls:
   node:
     cert: ${own.cert}
     key: ${own.key}
     ca: ${pki.ca.cert}
+    ${lists}
     server_name: ${NAME}
     peers: ["spiffe://fnd/${role}-*", "${role}-*"]
 `
@@ -120,9 +123,9 @@ async function fakes() {
   return out
 }
 
-async function checkDials(all) {
-  await until('all were dialled twice, the good ones reached', () => Object.entries(all).every(([what, f]) => (TABLE[what].dial ? f.seen > 0 : f.dials >= 2)), 20_000)
-  for (const [what, f] of Object.entries(all)) assert.equal(f.seen > 0, !!TABLE[what].dial, what)
+async function checkDials(all, table = TABLE) {
+  await until('all were dialled twice, the good ones reached', () => Object.entries(all).every(([what, f]) => (table[what].dial ? f.seen > 0 : f.dials >= 2)), 20_000)
+  for (const [what, f] of Object.entries(all)) assert.equal(f.seen > 0, !!table[what].dial, what)
 }
 
 test('servers that a load balancer dials', async () => {
@@ -143,7 +146,7 @@ test('a manager\'s port, and the runners that it dials', async () => {
   const certs = pki.cases('lb', NAME)
   const all = await fakes()
   const e = await Scripted.start({ npm: { group_runners_max: 100, boot_timeout: '1h' }, grpc: ', server_tls: node, client_tls: runners',
-    more: `${tlsYaml(ours('npm'), 'lb')}${tlsYaml(ours('npm'), 'runner').split('\n').slice(1).join('\n').replace('node:', 'runners:')}` })
+    more: `${tlsYaml(ours('npm'), 'lb')}${tlsYaml(ours('npm'), 'runner', '').split('\n').slice(1).join('\n').replace('node:', 'runners:')}` })
   try {
     e.list(...Object.values(all).map((f, i) => [`m-${i}`, f.address]))
     for (const [what, expected] of Object.entries(TABLE)) {
@@ -161,7 +164,7 @@ test('a manager\'s port, and the runners that it dials', async () => {
     const nameless = pki.issue({ cn: '', by: pki.ca, ext: ['subjectAltName=DNS:lb-9.test'] })
     const a = await ask(e.grpc, nameless, (c) => c.call('/fnd.Pool/Advertise', demand('lb-1', 2, ['default', 1])))
     assert.equal(a.status, 7, a.text)
-    await checkDials(all)
+    await checkDials(all, { ...TABLE, revoked: { dial: true } })
   } finally {
     await e.stop()
     for (const f of Object.values(all)) f.server.close()

@@ -1,9 +1,10 @@
 // Mutual TLS between nodes: who may talk to whom, and certificates that are renewed under load.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { renameSync, copyFileSync } from 'node:fs'
+import { renameSync, copyFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
+import { Pki } from './lib/certs.mjs'
 import { appsYaml, fnId } from './lib/cluster.mjs'
 import { invoke } from './lib/http.mjs'
 import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
@@ -22,7 +23,7 @@ const tls = (dir, name, peers) => `tls:
 ${peers ? `    peers: [${peers.map((p) => `"${p}"`).join(', ')}]` : ''}
 `
 
-async function startRunner(dir, peers, name = 'runner-1') {
+async function startRunner(dir, peers, name = 'runner-1', entry = '') {
   const port = await freePort()
   const grpc = await freePort()
   const node = await Fnd.start('runner', port, `
@@ -32,7 +33,7 @@ grpc: { listen: "127.0.0.1:${grpc}", tls: node }
 plugin_dir: ${path.join(build, 'plugins')}
 plugins: { driver: { use: process, root: ${path.join(build, 'functions')} } }
 runner: { iofs_path: ${tempDir()}, writable_root: true }
-${tls(dir, name, peers)}`)
+${tls(dir, name, peers)}${entry}`)
   node.grpcPort = grpc
   return node
 }
@@ -101,6 +102,39 @@ test('TLS between nodes', async (t) => {
       await until('a call runs over a new connection', async () => (await invoke(lb, fnId('hello'), '{}')).status === 200)
     } finally {
       await lb.stop()
+      await runner.stop()
+    }
+  })
+
+  await t.test('a renewed list refuses who is on it from the next connection on', async () => {
+    const pki = new Pki()
+    const dir = tempDir()
+    const put = (name, c) => {
+      copyFileSync(c.cert, path.join(dir, `${name}.pem`))
+      if (c.key) copyFileSync(c.key, path.join(dir, `${name}.key`))
+      return c
+    }
+    const leaf = (cn) => put(cn, pki.issue({ cn, by: pki.ca, ext: [`subjectAltName=URI:spiffe://fnd/${cn},IP:127.0.0.1`] }))
+    put('ca', { cert: pki.ca.cert })
+    leaf('runner-1')
+    leaf('lb-2')
+    const revoked = leaf('lb-1')
+    writeFileSync(path.join(dir, 'crl.pem'), pki.list())
+    const runner = await startRunner(dir, undefined, 'runner-1', `    crl: ${dir}/crl.pem`)
+    const lb = await startLb(dir, runner.grpcPort)
+    const more = []
+    try {
+      assert.equal((await invoke(lb, fnId('hello'), '{}')).status, 200)
+      writeFileSync(path.join(dir, 'crl.pem'), pki.list(pki.ca, [revoked]))
+      runner.signal('SIGHUP')
+      await until('it has the list', () => runner.log.includes('certificates renewed'))
+      more.push(await startLb(dir, runner.grpcPort), await startLb(dir, runner.grpcPort, undefined, { name: 'lb-2' }))
+      assert.equal((await invoke(more[1], fnId('hello'), '{}')).status, 200)
+      assert.ok((await invoke(more[0], fnId('hello'), '{}')).status >= 500)
+      assert.match(runner.log, /certificate revoked/)
+      assert.equal((await invoke(lb, fnId('hello'), '{}')).status, 200) // over its old connection
+    } finally {
+      await Promise.all([lb, ...more].map((n) => n.stop()))
       await runner.stop()
     }
   })

@@ -12,6 +12,7 @@ export class Pki {
   constructor() {
     this.dir = tempDir()
     this.n = 0
+    this.revoked = []
     this.key = this.newKey('ec', 'EC', '-pkeyopt', 'ec_paramgen_curve:P-256')
     this.ca = this.issue({ cn: 'test authority', ext: ['basicConstraints=critical,CA:TRUE'] })
     this.path0 = this.issue({ cn: 'last authority', by: this.ca, ext: ['basicConstraints=critical,CA:TRUE,pathlen:0'] })
@@ -63,12 +64,21 @@ export class Pki {
     return this.openssl('ca', '-gencrl', '-config', `${base}.cnf`, '-cert', by.own, '-keyfile', by.key, ...dates).toString()
   }
 
+  // A file with the lists of all authorities of cases(), by which its 'revoked' ones are.
+  lists() {
+    const file = path.join(this.dir, `lists${this.n++}.pem`)
+    writeFileSync(file, this.list(this.ca, this.revoked) + this.list(this.path0) + this.list(this.deep))
+    return file
+  }
+
   // What a node of `role` may show, by case; `dns` is in each that has names, because servers are dialled by it.
   cases(role, dns) {
     const uri = (name) => `spiffe://fnd/${name}`
     const san = (...uris) => [`subjectAltName=${uris.map((u) => `URI:${u}`).join(',')},DNS:${dns}`]
     const leaf = (more) => this.issue({ cn: `${role}-1`, by: this.ca, ext: san(uri(`${role}-1`)), ...more })
     const own = san(uri(`${role}-1`))
+    const revoked = leaf()
+    this.revoked.push(revoked)
     return {
       'valid': leaf(),
       'expired': leaf({ days: -1 }),
@@ -91,6 +101,7 @@ export class Pki {
       'intermediate sent along': leaf({ by: this.path0, chain: [this.path0] }),
       'RSA of 1024 bits': leaf({ key: this.rsa1024 }),
       'signed with SHA-1': leaf({ md: 'sha1' }),
+      revoked,
       'none': null,
     }
   }
