@@ -52,7 +52,7 @@ struct engage_finished {
 /* What is known about a failed attempt (reliability 3.1). */
 enum engage_proof {
     ENGAGE_PROOF_NONE,     /* the runner may have started it: never sent again */
-    ENGAGE_PROOF_NOT_SENT, /* P-a: not a byte of the call left this process */
+    ENGAGE_PROOF_NOT_SENT, /* P-a: no whole TryCall left this process */
     ENGAGE_PROOF_REFUSED,  /* P-b: the transport says that it was not processed */
 };
 

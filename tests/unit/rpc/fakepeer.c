@@ -89,6 +89,17 @@ static void headers(struct fakepeer *p, uint32_t stream)
     frame(p, H2_HEADERS, END_HEADERS, stream, b, (uint32_t)n);
 }
 
+/* An answer that is not gRPC's. */
+static void web_page(struct fakepeer *p, uint32_t stream, const char *status)
+{
+    unsigned char b[128];
+    size_t n = field(b, ":status", status);
+
+    n += field(b + n, "content-type", "text/html");
+    frame(p, H2_HEADERS, END_HEADERS, stream, b, (uint32_t)n);
+    frame(p, H2_DATA, END_STREAM, stream, "<html>", 6);
+}
+
 static void trailers(struct fakepeer *p, uint32_t stream, bool only, const char *status,
                      const char *message)
 {
@@ -161,6 +172,10 @@ static void on_headers_bad_messages(struct fakepeer *p, uint32_t s, enum fake_ac
     } else if (act == FAKE_BIG_FRAME) {
         SAY(p, s, msg_start);
         big_frame(p, s);
+    } else if (act == FAKE_HUGE_LENGTH) {
+        frame(p, H2_DATA, 0, s, "\0\377\377\377\377", 5);
+    } else if (act == FAKE_COMPRESSED) {
+        frame(p, H2_DATA, 0, s, "\1\0\0\0\1x", 6);
     } else if (act == FAKE_NO_TRAILERS) {
         SAY(p, s, msg_finished);
     } else if (act == FAKE_NO_FINISHED) {
@@ -226,6 +241,12 @@ static void on_headers(struct fakepeer *p, uint32_t s)
         break;
     case FAKE_LIAR:
         trailers(p, s, true, "14", "Received RST_STREAM with error code 7");
+        break;
+    case FAKE_HTTP_503:
+        web_page(p, s, "503");
+        break;
+    case FAKE_HTML:
+        web_page(p, s, "200");
         break;
     default:
         on_headers_bad_messages(p, s, act);

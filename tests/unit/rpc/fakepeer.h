@@ -32,6 +32,10 @@ enum fake_act {
     FAKE_NO_FINISHED,   /* OK trailers without Finished */
     FAKE_BAD_TRAILERS,  /* Finished success, trailers with status 13 */
     FAKE_FIRST_FINISHED, /* Finished success without ResultStart: legal */
+    FAKE_HUGE_LENGTH,   /* a message of 4 GiB - 1, as its prefix says */
+    FAKE_COMPRESSED,
+    FAKE_HTTP_503,      /* what a proxy in between would say */
+    FAKE_HTML,
     FAKE_SILENT,        /* reads and acknowledges, never answers */
 };
 

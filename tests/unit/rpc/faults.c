@@ -56,6 +56,10 @@ static const struct expect table[] = {
     { FAKE_NO_TRAILERS, 13, ENGAGE_PROOF_NONE, false, 0, 1, 0 },
     { FAKE_NO_FINISHED, 13, ENGAGE_PROOF_NONE, true, 1, 0, 0 },
     { FAKE_BAD_TRAILERS, 13, ENGAGE_PROOF_NONE, true, 0, 1, 0 },
+    { FAKE_HUGE_LENGTH, 8, ENGAGE_PROOF_NONE, true, 0, 0, 0 },
+    { FAKE_COMPRESSED, 13, ENGAGE_PROOF_NONE, true, 0, 0, 0 },
+    { FAKE_HTTP_503, 14, ENGAGE_PROOF_NONE, true, 0, 0, 0 },
+    { FAKE_HTML, 2, ENGAGE_PROOF_NONE, true, 0, 0, 0 },
     { FAKE_FIRST_FINISHED, 0, ENGAGE_PROOF_NONE, true, 0, 1, 0 },
 };
 

@@ -94,12 +94,12 @@ static size_t field(unsigned char *out, const char *name, const char *value, siz
     return n + len;
 }
 
-static size_t request(unsigned char *out)
+static size_t request_as(unsigned char *out, const char *method, const char *type)
 {
-    static const char *const fields[][2] = {
-        { ":method", "POST" },  { ":scheme", "http" },
+    const char *const fields[][2] = {
+        { ":method", method },  { ":scheme", "http" },
         { ":path", "/RunnerProtocol/Engage" }, { ":authority", "x" },
-        { "te", "trailers" },   { "content-type", "application/grpc" },
+        { "te", "trailers" },   { "content-type", type },
     };
     size_t n = 0;
 
@@ -107,6 +107,11 @@ static size_t request(unsigned char *out)
         n += field(out + n, fields[i][0], fields[i][1], strlen(fields[i][1]));
     }
     return n;
+}
+
+static size_t request(unsigned char *out)
+{
+    return request_as(out, "POST", "application/grpc");
 }
 
 static bool call(int fd, uint32_t stream)
@@ -298,6 +303,30 @@ START_TEST(test_message_of_four_gigabytes)
 }
 END_TEST
 
+/* What is not gRPC is answered in HTTP, and the connection goes on. */
+START_TEST(test_no_grpc)
+{
+    unsigned char b[512];
+    int fd;
+
+    f = fixture_create(OVER_UNIX);
+    fd = greet(NULL, 0);
+    ck_assert(frame(fd, HEADERS, END_HEADERS | END_STREAM, 1, b,
+                    request_as(b, "GET", "application/grpc")));
+    ck_assert(wait_frame(fd, HEADERS, END_STREAM, 1));
+    ck_assert(frame(fd, HEADERS, END_HEADERS, 3, b, request_as(b, "POST", "text/plain")));
+    ck_assert(wait_frame(fd, HEADERS, END_STREAM, 3));
+    ck_assert(frame(fd, HEADERS, END_HEADERS, 5, b, request_as(b, "POST", "application/grpcx")));
+    ck_assert(wait_frame(fd, HEADERS, END_STREAM, 5));
+    ck_assert(try_call(fd, 7, "nack"));
+    ck_assert(wait_frame(fd, HEADERS, END_STREAM, 7));
+    loop_enter(f->loop);
+    ck_assert_uint_eq(f->tries, 1);
+    loop_leave(f->loop);
+    finish(fd);
+}
+END_TEST
+
 /* Many calls whose bodies nobody wants: what is held is bounded by all together. */
 START_TEST(test_held_memory)
 {
@@ -383,6 +412,7 @@ TCase *hostile_case(void)
     tcase_add_test(tc, test_rapid_reset);
     tcase_add_test(tc, test_large_headers);
     tcase_add_test(tc, test_message_of_four_gigabytes);
+    tcase_add_test(tc, test_no_grpc);
     tcase_add_test(tc, test_held_memory);
     tcase_add_test(tc, test_window_of_zero);
     tcase_add_test(tc, test_half_open);
