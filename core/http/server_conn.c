@@ -776,6 +776,8 @@ static int shake(struct conn *c)
 {
     int64_t limit_ns = c->s->config.limits.header_timeout_ns;
     struct net_shake config = { .identity = c->s->config.identity,
+                                .alpn = "http/1.1",
+                                .alpn_optional = true,
                                 .timeout_ms = (limit_ns ? limit_ns : SHAKE_NS) / ENV_MS + 1 };
 
     c->state = CONN_SHAKE;

@@ -65,6 +65,7 @@ struct net_shake {
     struct net_identity *identity; /* ref taken; not plain */
     const char *name; /* of the server, expected in its certificate; NULL: we are the server */
     const char *alpn; /* as in net_dial, borrowed until done; NULL = none */
+    bool alpn_optional; /* chosen where it is offered, and not demanded */
     int64_t timeout_ms;
 };
 /* Shakes hands on a stream whose owner has not used it yet; done(ud, error) once, never from

@@ -47,7 +47,8 @@ struct net_io {
     struct net_identity *identity; /* NULL: plain */
     SSL *ssl;
     struct shaking *shaking; /* NULL but during the handshake */
-    const char *alpn;
+    const char *alpn; /* during the handshake */
+    bool alpn_optional;
     char *stage; /* a record that OpenSSL wants to see again; NULL = none */
     size_t stage_len;
     struct env_task later;

@@ -46,7 +46,7 @@ static bool chose_alpn(const struct net_io *io)
     const unsigned char *chosen = NULL;
     unsigned len = 0;
 
-    if (!io->alpn) {
+    if (!io->alpn || io->alpn_optional) {
         return true;
     }
     SSL_get0_alpn_selected(io->ssl, &chosen, &len);
@@ -78,6 +78,9 @@ static void step(struct shaking *s)
             io->shake_failure = NET_SHAKE_HUNG_UP;
         }
         io_tls_reason(io, text, sizeof(text));
+        if (io->shake_failure == NET_SHAKE_PLAIN_HTTP) {
+            snprintf(text, sizeof(text), "an HTTP request without TLS");
+        }
         finish(s, text);
     }
 }
@@ -136,6 +139,7 @@ static bool dress(struct net_io *io, const struct net_shake *shake, SSL_CTX *ctx
     SSL_set_bio(io->ssl, bio, bio);
     SSL_set_app_data(io->ssl, io);
     io->alpn = shake->alpn;
+    io->alpn_optional = shake->alpn_optional;
     if (!shake->name) {
         SSL_set_accept_state(io->ssl);
         return true;

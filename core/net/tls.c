@@ -154,7 +154,7 @@ static int choose_alpn(SSL *ssl, const unsigned char **ret, unsigned char *ret_l
             return SSL_TLSEXT_ERR_OK;
         }
     }
-    return SSL_TLSEXT_ERR_ALERT_FATAL;
+    return io->alpn_optional ? SSL_TLSEXT_ERR_NOACK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
 /* Sessions are not resumed: each connection shows its certificate to what is in force now. */

@@ -73,6 +73,12 @@ test('HTTPS', async (t) => {
       await assert.rejects(call(node, { ca: readFileSync(pki.other.cert) }), /certificate|signature/)
       await assert.rejects(ask(node, { servername: 'elsewhere.test', checkServerIdentity: tls.checkServerIdentity }), /elsewhere/)
       for (const maxVersion of ['TLSv1', 'TLSv1.1']) await assert.rejects(ask(node, { minVersion: maxVersion, maxVersion, ciphers: 'DEFAULT@SECLEVEL=0' }))
+      for (const [offered, chosen] of [[['h2', 'http/1.1'], 'http/1.1'], [['h2'], false], [undefined, false]]) {
+        const s = tls.connect({ port: node.port, host: '127.0.0.1', ca, ALPNProtocols: offered })
+        await new Promise((resolve, reject) => s.on('secureConnect', resolve).on('error', reject))
+        assert.equal(s.alpnProtocol, chosen)
+        s.destroy()
+      }
       const plain = await raw(node.port, 'GET /version HTTP/1.1\r\nHost: a\r\n\r\n')
       assert.equal(plain.status, 400)
       assert.match(plain.text, /HTTP119 this port speaks HTTPS/)
