@@ -1,4 +1,5 @@
 #include <main/cli.h>
+#include <main/node_tls.h>
 #include <main/supervise.h>
 
 #include <dirent.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char usage_text[] =
@@ -108,6 +110,7 @@ static int check(const struct cli_options *o)
         config_print_reference(h, c->top->plugin_dir, &out, &p);
     } else if (config_is_complete(c)) {
         config_print(c, h, &out, &p);
+        node_tls_check(c, (int64_t)time(NULL) * ENV_S, &p);
     }
     print_problems(&p);
     r = p.n > 0 && !o->reference ? CLI_CONFIG : CLI_OK;

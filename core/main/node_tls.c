@@ -139,6 +139,34 @@ int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
     return r < 0 ? r : open_web(t, reterr);
 }
 
+void node_tls_check(const struct config *c, int64_t wall_ns, struct conf_problems *p)
+{
+    const char *names[] = { c->grpc->server_tls, c->grpc->client_tls, c->http->tls };
+    struct tls_files files;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct node_tls_side side = { .config = names[i] ? config_tls_find(c, names[i]) : NULL };
+        struct fn_error e = ERR_INIT;
+        bool seen = false;
+
+        for (size_t k = 0; k < i && names[i]; k++) {
+            seen = seen || (names[k] && strcmp(names[k], names[i]) == 0);
+        }
+        if (!side.config || seen) {
+            continue;
+        }
+        if (load(&side, wall_ns, &files, &e) < 0) {
+            bool absent = strncmp(e.msg, "TLS800", 6) == 0;
+
+            buf_printf(&p->text, "%s\n", e.msg);
+            p->n += !absent || p->strict;
+            p->warnings += absent;
+        } else {
+            tls_files_finish(&files);
+        }
+    }
+}
+
 static struct node_tls_side *named(struct node_tls *t, const char *name)
 {
     struct node_tls_side *side;

@@ -39,6 +39,9 @@ struct node_tls {
 /* [init] FN_E_INVALID: a file cannot be used. Copies what it keeps of the configuration. */
 int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
                   struct fn_error *reterr);
+/* [init] The same for a configuration that nobody runs: every file that cannot be used is a problem
+ * of its own; one that is not there, where secrets may not be, is a warning. */
+void node_tls_check(const struct config *c, int64_t wall_ns, struct conf_problems *p);
 /* Borrowed until the files are renewed. */
 struct net_tls node_tls_of(const struct node_tls_side *side);
 /* An entry of tls: by name for a plugin's own connections, loaded at the first question; NULL: no

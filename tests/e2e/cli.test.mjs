@@ -1,7 +1,7 @@
 // The command line as an operator meets it: mistakes in fn.yaml, variables, ports and plugins get one
 // sentence each and the right exit code; the shipped files are sound (rows 28 to 40).
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, copyFileSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
@@ -46,6 +46,29 @@ describe('fnd check', () => {
       assert.equal(result.status, 78)
     })
   }
+
+  it('35 certificates: a key that others read, of another certificate, no PEM, missing; each has its sentence', () => {
+    const dir = tempDir()
+    const file = (name) => path.join(dir, name)
+    for (const name of ['good', 'other']) {
+      execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '1',
+        '-keyout', file(`${name}.key`), '-out', file(`${name}.crt`), '-subj', '/CN=x'], { stdio: 'ignore' })
+      chmodSync(file(`${name}.key`), 0o600)
+    }
+    writeFileSync(file('text.key'), 'hello\n', { mode: 0o600 })
+    copyFileSync(file('good.key'), file('open.key'))
+    chmodSync(file('open.key'), 0o644)
+    const with_ = (key) => check(`${base}http: { tls: web }\ngrpc: { tls: node }\ntls:\n${['web', 'node'].map((name) =>
+      `  ${name}: { cert: ${file('good.crt')}, key: ${file(key)}, ca: ${file('good.crt')} }\n`).join('')}`)
+    assert.equal(with_('good.key').status, 0, with_('good.key').stderr)
+    for (const [key, sentence] of [['open.key', /^TLS801 \S+open\.key: mode 0644 lets others read it; expected 0400 or 0600$/gm],
+      ['other.key', /^TLS802 \S+other\.key: key does not belong to \S+good\.crt \(subject \/CN=x\)$/gm],
+      ['text.key', /^TLS803 \S+text\.key: no PEM block$/gm], ['absent.key', /^TLS800 \S+absent\.key: No such file/gm]]) {
+      const result = with_(key)
+      assert.equal(result.status, key === 'absent.key' ? 0 : 78, 'where secrets are not, the rest can be checked')
+      assert.equal(result.stderr.match(sentence)?.length, 2, `both entries are told: ${result.stderr}`)
+    }
+  })
 
   it('shows all mistakes of a file in one run', () => {
     const result = check(`${base}lb: { placement_timeoutt: 3s }\nhttp: { listen: 7, body_max: many }\nloog: {}\n`)
