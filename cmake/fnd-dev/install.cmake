@@ -25,12 +25,10 @@ foreach(folder tests/scenario)
             COMPONENT fnd-dev)
     endif()
 endforeach()
-foreach(page plugin-guide.md abi.md fnkit.md simulator.md scenario.md placers.md shadow.md why.md
-        plugin-security.md plugin-faults.md)
-    if(EXISTS ${CMAKE_SOURCE_DIR}/docs/${page})
-        install(FILES ${CMAKE_SOURCE_DIR}/docs/${page} DESTINATION share/doc/fnd-dev
-            COMPONENT fnd-dev)
-    endif()
-endforeach()
+# All pages, because they name each other, but those about the making of fnd itself.
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION share/doc/fnd-dev COMPONENT fnd-dev
+    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg"
+    PATTERN "architecture.md" EXCLUDE PATTERN "decisions.md" EXCLUDE
+    PATTERN "dependencies.md" EXCLUDE)
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION share/doc/fnd-dev RENAME copyright
     COMPONENT fnd-dev)

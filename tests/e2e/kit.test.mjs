@@ -78,6 +78,18 @@ describe('the kit for plugin vendors', { skip: noRoom() }, () => {
     assert.match(control, /^Depends: .*libyaml-0-2/m)
   })
 
+  it('has pages whose links lead to pages that are there', () => {
+    const folder = '/usr/share/doc/fnd-dev'
+    const pages = ok('sh', ['-c', `cd ${folder} && ls *.md`]).trim().split('\n')
+    assert.ok(pages.length > 15 && !pages.includes('decisions.md'), pages.join(' '))
+    for (const page of pages) {
+      const text = ok('cat', [path.join(folder, page)]).replace(/^```[^]*?^```$/gm, '')
+      for (const [, target] of text.matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)) {
+        assert.equal(run('test', ['-e', path.join(folder, target)]).code, 0, `${page}: ${target}`)
+      }
+    }
+  })
+
   it('each sample is at most 150 lines and was built with the headers of the kit alone', () => {
     for (const name of samples) {
       const files = readdirSync(path.join(dir, 'samples', name))
