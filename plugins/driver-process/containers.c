@@ -137,8 +137,8 @@ static int not_started(struct ctr *c, int r, struct fn_error *reterr)
     if (r == FN_E_PRECONDITION) {
         log_line(c->d, "image %.200s: %.200s", c->task->image, reterr ? reterr->msg : "");
         return fail_user(reterr, r, 502,
-                         "Container failed to initialize: the node cannot run the program of image "
-                         "'%.100s'", c->task->image);
+                         "Container failed to initialize: the program of image '%.100s' could not be "
+                         "started", c->task->image);
     }
     return r;
 }

@@ -160,6 +160,18 @@ describe('fnd', () => {
     await new Promise((r) => child.once('close', r))
   })
 
+  it('F92 no random bytes, of which all ids are made: it does not start', () => {
+    const dir = tempDir()
+    const file = path.join(dir, 'fn.yaml')
+    writeFileSync(file, base)
+    writeFileSync(path.join(dir, 'none.c'), '#include <errno.h>\n#include <stddef.h>\nlong getrandom(void *b, size_t n, unsigned f)\n{\n    (void)b, (void)n, (void)f;\n    errno = EIO;\n    return -1;\n}\n')
+    const cc = spawnSync('cc', ['-shared', '-fPIC', '-o', path.join(dir, 'none.so'), path.join(dir, 'none.c')], { encoding: 'utf8' })
+    assert.equal(cc.status, 0, cc.stderr)
+    const result = run(['run', '--config', file], { LD_PRELOAD: path.join(dir, 'none.so') })
+    assert.equal(result.status, 69, result.stderr)
+    assert.match(result.stderr, /loop: Input\/output error/)
+  })
+
   it('40 no engine: exit 69', () => {
     const file = path.join(tempDir(), 'fn.yaml')
     writeFileSync(file, `node: pure-runner\nhttp: { listen: "127.0.0.1:0" }\ngrpc: { listen: "127.0.0.1:0" }\nplugin_dir: ${path.join(build, 'plugins')}\nplugins:\n  driver: { use: docker, docker_host: "unix:///nowhere/docker.sock" }\n`)

@@ -1,6 +1,7 @@
 // The same path with a real container engine: C and Node functions, engine faults, leftovers.
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
+import { readFileSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId, startCluster, startLb, startRunner } from './lib/cluster.mjs'
@@ -119,12 +120,14 @@ describe('a container engine that fails', { skip }, () => {
     const otherLb = await startLb({ addresses: [`127.0.0.1:${other.grpcPort}`], functions })
     assert.equal((await invoke(otherLb, fnId('hello'))).status, 200)
     const victim = await startRunner({ driver: driver(), runner: 'owner: the-victim' })
+    const iofs = /iofs_path: (.*)/.exec(readFileSync(path.join(victim.dir, 'fn.yaml'), 'utf8'))[1]
     const lb = await startLb({ addresses: [`127.0.0.1:${victim.grpcPort}`], functions })
     assert.equal((await invoke(lb, fnId('hello'))).status, 200)
     await victim.kill()
     assert.ok(containers('the-victim').length > 0)
     await victim.start()
     await until('leftovers are gone', () => containers('the-victim').length === 0, 20_000)
+    assert.equal(readdirSync(iofs).filter((f) => f.startsWith('fnd-iofs-')).length, 1, 'its socket directories too')
     assert.equal((await invoke(otherLb, fnId('hello'))).status, 200)
     for (const node of [lb, otherLb, victim, other]) await node.stop()
   })

@@ -62,6 +62,34 @@ describe('a runner that dies', () => {
     await Promise.all(runners.map((r) => r.stop()))
   })
 
+  it('F05 in mid request body: unknown, at once, and nothing of it ran twice', async () => {
+    const { ledger, functions } = withLedger()
+    const runner = await startRunner()
+    const proxy = await Proxy.start({ port: runner.grpcPort, host: '127.0.0.1' })
+    const lb = await startLb({ addresses: [`127.0.0.1:${proxy.port}`], functions, lb: 'placement_timeout: 3s' })
+    assert.equal((await invoke(lb, fnId('ledger'), '0 warm')).status, 200)
+    const passed = proxy.passed.client
+    proxy.fault = { kind: 'stall', from: 'client', after: 200_000 }
+    const call = invoke(lb, fnId('ledger'), `0 ${'x'.repeat(4_000_000)}`)
+    await until('a part of the body has passed', () => proxy.fault.hit)
+    assert.ok(proxy.passed.client - passed < 4_000_000)
+    const killed = Date.now()
+    await runner.kill()
+    proxy.reset()
+    const answer = await call
+    assert.ok(Date.now() - killed < 2000, 'the error is not late')
+    assert.equal(answer.status, 502, answer.text)
+    assert.equal(answer.headers['fn-outcome'], 'unknown')
+    ledger.check(answer, 'F05')
+    proxy.fault = null
+    await runner.start()
+    await until('the returned runner is used', async () => (await invoke(lb, fnId('ledger'), '0 next')).status === 200)
+    for (const [id, entry] of ledger.read()) assert.ok(entry.starts <= 1, id)
+    await lb.stop()
+    await proxy.stop()
+    await runner.stop()
+  })
+
   it('F08 between pieces of the answer: the client sees a cut answer', async () => {
     const { functions } = withLedger()
     const cluster = await startCluster({ functions, lbOptions: { lb: 'response_max: 0' }, runnerOptions: { runner: 'max_response_size: 0' } })

@@ -168,7 +168,7 @@ describe('a program that cannot run at all', () => {
     for (const name of ['no-program', 'no-interpreter']) {
       const answer = await invoke(lb, fnId(name))
       assert.equal(answer.status, 502, answer.text)
-      assert.match(answer.text, new RegExp(`Container failed to initialize: the node cannot run the program of image '${name}'`))
+      assert.match(answer.text, new RegExp(`Container failed to initialize: the program of image '${name}' could not be started`))
       assert.doesNotMatch(answer.text, /\/tmp/)
       assert.equal(answer.headers['fn-outcome'], 'failed')
     }

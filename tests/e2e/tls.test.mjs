@@ -1,7 +1,7 @@
 // Mutual TLS between nodes: who may talk to whom, and certificates that are renewed under load.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { renameSync, copyFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
 import { Pki } from './lib/certs.mjs'
@@ -154,6 +154,71 @@ test('TLS between nodes', async (t) => {
     } finally {
       await lb.stop()
       await runner.stop()
+    }
+  })
+
+  // A directory as of demoCerts(), with the certificates of `own` instead.
+  const withCerts = (own) => {
+    const dir = demoCerts()
+    for (const [name, { cert, key, ca }] of Object.entries(own)) {
+      copyFileSync(cert, path.join(dir, `${name}.pem`))
+      copyFileSync(key, path.join(dir, `${name}.key`))
+      writeFileSync(path.join(dir, 'ca.pem'), ca)
+    }
+    return dir
+  }
+  const names = (name) => [`subjectAltName=URI:spiffe://fnd/${name},IP:127.0.0.1,DNS:localhost`]
+
+  await t.test('F84: an expired certificate is refused at the start, with its file and date', async () => {
+    const pki = new Pki()
+    const dir = withCerts({ 'runner-1': { ...pki.issue({ cn: 'runner-1', by: pki.ca, ext: names('runner-1'), days: -1 }), ca: readFileSync(pki.ca.cert) } })
+    await assert.rejects(startRunner(dir), (error) => {
+      assert.match(error.message, /"code":78/)
+      assert.match(error.message, /runner-1\.pem.*expired \d{4}-\d\d-\d\dT/)
+      return true
+    })
+  })
+
+  await t.test('F85: a certificate that expires is told before; connections live on, new ones are refused', async () => {
+    const pki = new Pki()
+    const ca = readFileSync(pki.ca.cert)
+    const ends = Date.now() + 8000
+    const end = `${new Date(ends).toISOString().replace(/[-:T]/g, '').slice(0, 14)}Z`
+    const dir = withCerts({
+      'runner-1': { ...pki.issue({ cn: 'runner-1', by: pki.ca, ext: names('runner-1'), end }), ca },
+      'lb-1': { ...pki.issue({ cn: 'lb-1', by: pki.ca, ext: names('lb-1') }), ca },
+    })
+    const runner = await startRunner(dir)
+    const lb = await startLb(dir, runner.grpcPort)
+    let late
+    try {
+      assert.match(runner.log, /a certificate of this node expires soon.*days_left=0/)
+      assert.equal((await invoke(lb, fnId('hello'), '{}')).status, 200)
+      await until('it has expired', () => Date.now() > ends + 1000, 15_000)
+      assert.equal((await invoke(lb, fnId('hello'), '{}')).status, 200, 'the connection lives on')
+      late = await startLb(dir, runner.grpcPort)
+      const refused = await invoke(late, fnId('hello'), '{}')
+      assert.equal(refused.status, 503)
+      await until('the reason is told', () => /a handshake failed.*certificate expired/.test(runner.log))
+    } finally {
+      for (const node of [lb, late, runner]) await node?.stop()
+    }
+  })
+
+  await t.test('F87: while two authorities are listed, certificates of both are good', async () => {
+    const pki = new Pki()
+    const next = pki.issue({ cn: 'next authority', ext: ['basicConstraints=critical,CA:TRUE'], key: pki.newKey('next', 'EC', '-pkeyopt', 'ec_paramgen_curve:P-256') })
+    const ca = Buffer.concat([readFileSync(pki.ca.cert), readFileSync(next.cert)])
+    const own = (by, name) => ({ ...pki.issue({ cn: name, by, ext: names(name) }), ca })
+    const runner = await startRunner(withCerts({ 'runner-1': own(next, 'runner-1') }))
+    const lbs = []
+    try {
+      for (const by of [pki.ca, next]) {
+        lbs.push(await startLb(withCerts({ 'lb-1': own(by, 'lb-1') }), runner.grpcPort))
+        assert.equal((await invoke(lbs.at(-1), fnId('hello'), '{}')).status, 200)
+      }
+    } finally {
+      for (const node of [...lbs, runner]) await node.stop()
     }
   })
 })

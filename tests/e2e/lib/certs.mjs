@@ -33,12 +33,12 @@ export class Pki {
   }
 
   // { cert, key } as files; by: its issuer, itself without.
-  issue({ cn, ext = [], by, key = this.key, days = 30, md = 'sha256', start, chain = [] }) {
+  issue({ cn, ext = [], by, key = this.key, days = 30, md = 'sha256', start, end, chain = [] }) {
     const base = path.join(this.dir, `c${this.n++}`)
     const subject = cn ? `/CN=${cn}` : '/'
     writeFileSync(`${base}.ext`, `${ext.join('\n')}\n`)
     this.openssl('req', '-new', '-key', key, '-subj', subject, '-out', `${base}.csr`)
-    if (start) this.#issueLater(base, by, start)
+    if (start || end) this.#issueBetween(base, by, start ?? '20200101000000Z', end ?? '20491231235959Z')
     else {
       this.openssl('x509', '-req', '-in', `${base}.csr`, ...(by ? ['-CA', by.own, '-CAkey', by.key, '-CAcreateserial'] : ['-signkey', key]),
         '-days', String(days), `-${md}`, '-extfile', `${base}.ext`, '-out', `${base}.own`)
@@ -47,11 +47,11 @@ export class Pki {
     return { cert: `${base}.pem`, own: `${base}.own`, key }
   }
 
-  #issueLater(base, by, start) {
+  #issueBetween(base, by, start, end) {
     writeFileSync(`${base}.db`, '')
     writeFileSync(`${base}.cnf`, `[ca]\ndefault_ca=d\n[d]\ndatabase=${base}.db\nnew_certs_dir=${this.dir}\nrand_serial=yes\npolicy=p\n[p]\ncommonName=optional\n`)
     this.openssl('ca', '-batch', '-config', `${base}.cnf`, '-cert', by.own, '-keyfile', by.key, '-in', `${base}.csr`, '-md', 'sha256',
-      '-startdate', start, '-enddate', '20491231235959Z', '-extfile', `${base}.ext`, '-notext', '-out', `${base}.own`)
+      '-startdate', start, '-enddate', end, '-extfile', `${base}.ext`, '-notext', '-out', `${base}.own`)
   }
 
   // A current list of what `by` revoked, as text; days < 0: one that has ended.

@@ -32,14 +32,14 @@ export function appsYaml(functions) {
 // Function processes may write outside of /tmp: the ledger.
 const processDriver = () => `driver: { use: process, root: ${path.join(build, 'functions')} }`
 
-export async function startRunner({ name = 'runner', driver = processDriver(), runner = '', grpcPort, plugins = '', more = '', env } = {}) {
+export async function startRunner({ name = 'runner', driver = processDriver(), runner = '', grpcPort, plugins = '', more = '', env, within, host = '127.0.0.1' } = {}) {
   const port = await freePort()
   const grpc = grpcPort ?? await freePort()
   const node = await Fnd.start(name, port, `
 node: pure-runner
 ${more}
-http: { listen: "127.0.0.1:${port}" }
-grpc: { listen: "127.0.0.1:${grpc}" }
+http: { listen: "${host}:${port}" }
+grpc: { listen: "${host}:${grpc}" }
 plugin_dir: ${path.join(build, 'plugins')}
 plugins:
 ${indent(driver, 2)}
@@ -48,8 +48,9 @@ runner:
   iofs_path: ${tempDir()}
   writable_root: ${driver.includes('use: process')}
 ${runner ? indent(runner, 2) : ''}
-`, { env })
+`, { env, within, host })
   node.grpcPort = grpc
+  node.address = `${host}:${grpc}`
   return node
 }
 

@@ -63,23 +63,25 @@ export class Fnd {
   }
 
   url(p) {
-    return `http://127.0.0.1:${this.port}${p}`
+    return `http://${this.host ?? '127.0.0.1'}:${this.port}${p}`
   }
 
   // yaml: text of fn.yaml, with the port already in it.
-  static async start(name, port, yaml, { env = {}, args = [], wait = true } = {}) {
+  // within: a command that runs it elsewhere, where `host` is its address.
+  static async start(name, port, yaml, { env = {}, args = [], wait = true, within = [], host } = {}) {
     const dir = tempDir()
     const file = path.join(dir, 'fn.yaml')
     writeFileSync(file, yaml, { mode: 0o600 })
     const fnd = new Fnd(name, port, dir)
-    fnd.start = () => fnd.#spawn(['run', '--config', file, ...args], env, wait)
+    fnd.host = host
+    fnd.start = () => fnd.#spawn([...within, path.join(build, 'fnd'), 'run', '--config', file, ...args], env, wait)
     await fnd.start()
     return fnd
   }
 
-  async #spawn(args, env, wait) {
+  async #spawn([program, ...args], env, wait) {
     this.exit = null
-    this.child = spawn(path.join(build, 'fnd'), args, {
+    this.child = spawn(program, args, {
       env: { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR ?? '/tmp', ...sanitizers, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })

@@ -5,6 +5,7 @@
 //   stall   stop forwarding there, keep the connection
 //   refuse  close new connections at once
 //   delay   hold every chunk for delayMs
+//   narrow  let bytesPerS pass in each direction, delayMs late
 // match: { text, fault } makes a fault of the moment when a client sends text; `matched` counts.
 import net from 'node:net'
 
@@ -60,8 +61,16 @@ export class Proxy {
     this.passed[side] += part.length
     const write = () => { if (part.length) to.write(part) }
     if (f?.kind === 'delay') setTimeout(write, f.delayMs)
+    else if (f?.kind === 'narrow') this.#narrow(f, from, write, part.length)
     else write()
     if (part.length < data.length) this.#act(f, from, to)
+  }
+
+  // The sender is held back, as by a link that takes no more.
+  #narrow(f, from, write, length) {
+    from.pause()
+    setTimeout(() => from.resume(), 1000 * length / f.bytesPerS)
+    setTimeout(write, f.delayMs)
   }
 
   #act(f, from, to) {
