@@ -54,7 +54,7 @@ struct engage_link {
     uint32_t refs;
     bool closed;
     int64_t probe_started_ns;
-    bool probing;
+    enum { PROBE_NONE, PROBE_CALL, PROBE_PING } probing;
     struct env_timer probe_timer;
     LIST_HEAD(, engage_attempt) attempts;
 };

@@ -533,6 +533,18 @@ int64_t h2_conn_heard_ns(const struct h2_conn *c)
     return c->heard_ns;
 }
 
+bool h2_conn_is_full(const struct h2_conn *c)
+{
+    return c->streams_n >= nghttp2_session_get_remote_settings(
+                               c->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+}
+
+void h2_conn_ping(struct h2_conn *c)
+{
+    nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
+    conn_touch(c);
+}
+
 const struct net_io *h2_conn_io(const struct h2_conn *c)
 {
     return c->io;

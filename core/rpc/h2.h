@@ -77,6 +77,9 @@ struct h2_conn *h2_conn_create(struct h2 *h, struct net_io *io, const char *auth
                                const struct h2_conn_cb *cb, void *ud);
 bool h2_conn_takes_calls(const struct h2_conn *c); /* client: ready and not going */
 int64_t h2_conn_heard_ns(const struct h2_conn *c); /* when bytes last came */
+/* Client: as many calls run as the peer lets in; another one would wait for the end of one. */
+bool h2_conn_is_full(const struct h2_conn *c);
+void h2_conn_ping(struct h2_conn *c); /* the answer counts as heard */
 const struct net_io *h2_conn_io(const struct h2_conn *c);
 /* The connection is of no use: its streams end with UNAVAILABLE and this text, then closed(). */
 void h2_conn_break(struct h2_conn *c, const char *why);

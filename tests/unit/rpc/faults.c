@@ -225,6 +225,34 @@ START_TEST(test_ids_run_out)
 }
 END_TEST
 
+/* Silent calls take all that the runner lets in; the probe finds another way, and the link lives. */
+START_TEST(test_a_full_link_is_probed)
+{
+    struct rpc_config c = RPC_CONFIG_INIT;
+    struct told held[2] = { 0 }, waits = { 0 };
+
+    c.streams_max = 2;
+    c.probe_interval_ms = c.probe_timeout_ms = 50;
+    f = fixture_create_with(OVER_UNIX, &c);
+    fixture_server_open(f);
+    fixture_link_open(f, f->address);
+    WAIT(f, is_up, f);
+    told_start_deadline(&held[0], f, "hold", "x", 1, 0);
+    told_start_deadline(&held[1], f, "hold", "x", 1, 0);
+    told_start_deadline(&waits, f, "hold", "x", 1, 500);
+    WAIT(f, told_ended, &waits);
+    ck_assert_int_eq(waits.grpc_status, 4);
+    ck_assert_int_eq(waits.proof, ENGAGE_PROOF_NOT_SENT);
+    loop_enter(f->loop);
+    ck_assert_uint_eq(f->downs, 0);
+    ck_assert_uint_eq(held[0].ends + held[1].ends, 0);
+    loop_leave(f->loop);
+    told_close(&held[0]);
+    told_close(&held[1]);
+    fixture_destroy(f);
+}
+END_TEST
+
 /* Nobody there: at once, and nothing was sent. */
 START_TEST(test_nobody_listens)
 {
@@ -556,6 +584,7 @@ TCase *faults_case(void)
     tcase_add_test(tc, test_slow_call_is_not_dead);
     tcase_add_loop_test(tc, test_restart, 0, 3);
     tcase_add_test(tc, test_few_dials);
+    tcase_add_test(tc, test_a_full_link_is_probed);
     tcase_add_test(tc, test_server_closed_under_load);
     tcase_add_test(tc, test_status);
     tcase_add_test(tc, test_link_closed_under_a_call);
