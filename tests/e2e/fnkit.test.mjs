@@ -60,6 +60,15 @@ test('a file that crashes, loops or exits while it is loaded ends a child, not f
   assert.match(fnkit('inspect', evil('e01_ctor_crashes')).err, /PLG911/);
 });
 
+test('what the trial of a node refuses is refused, whatever fnkit has loaded for itself', () => {
+  for (const [name, sentence] of [['l08_undefined', /PLG908 \S+: undefined symbol: SSL_free/],
+    ['l09_ctor_forks', /PLG911 \S+: made a forbidden system call in the trial/], ['l10_huge', /PLG908 \S+: failed to map/]]) {
+    const r = fnkit('check', evil(name));
+    assert.equal(r.code, 78, r.out);
+    assert.match(r.out, sentence);
+  }
+});
+
 test('a plugin that leaves its call by longjmp or an exception (E22) ends a case, not fnkit', () => {
   for (const [name, method] of [['e22_jumps', 'decide'], ['e22_jumps_over', 'index_build'], ['e22_throws', 'decide'],
     ['e22_throws_over', 'index_build']]) {

@@ -316,6 +316,21 @@ static void fail_file(struct worker *w, const char *name, const char *rule, cons
     send(w, &one);
 }
 
+/* What this process has loaded for itself, OpenSSL for one, is no node's: the trial of a node, in a
+ * program that has the C library alone, tells what a node would miss. Without that program, where
+ * fnkit was copied alone, there is none. */
+static int try_as_node(const char *path, struct fn_error *reterr)
+{
+    const struct plugin_policy policy = {.trial = true};
+    struct plugin_host *h = plugin_host_create(NULL);
+    struct plugin_file *file;
+    int r = h ? plugin_host_policy(h, &policy, reterr) : FN_E_UNAVAILABLE;
+
+    r = r < 0 ? r : plugin_file_open(h, path, &file, reterr);
+    plugin_host_destroy(h);
+    return r == FN_E_UNAVAILABLE ? 0 : r;
+}
+
 static bool load(struct worker *w, struct plugin_host *h)
 {
     struct report_result one = {.verdict = REPORT_PASSED,
@@ -329,6 +344,8 @@ static bool load(struct worker *w, struct plugin_host *h)
     const struct fn_manifest *m;
     struct report_result header = {.name = CHECK_HEADER};
     int r = plugin_file_check(h, w->o->path, &w->file, &lines, &e);
+
+    r = r < 0 ? r : try_as_node(w->o->path, &e);
 
     if (r < 0) {
         snprintf(one.text, sizeof(one.text), "%s", lines.len ? buf_text(&lines) : e.msg);
