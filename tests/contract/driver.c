@@ -231,6 +231,8 @@ static void task_free(struct fn_task *t)
 {
     if (subject.world) {
         world_remove_dir(t->iofs_dir);
+        free((void *)(uintptr_t)t->iofs_dir);
+        free((void *)(uintptr_t)t->id);
     }
     fence_free(t);
 }
