@@ -438,11 +438,11 @@ static void check_root(struct builder *b)
     struct conf_node *root = b->conf->root;
 
     if (!root || (root->type == CONF_SCALAR && !root->quoted && !*root->text)) {
-        conf_problem(b->problems, "CFG705", b->conf->name, "empty; expected keys such as \"node\"");
+        conf_problem(b->problems, "CFG705", b->conf->name, "empty; expected keys with values");
         b->failed = true;
     } else if (root->type != CONF_MAP) {
         conf_problem(b->problems, "CFG701", conf_where(b->conf, root),
-                     "got a %s; expected keys such as \"node: full\"",
+                     "got a %s; expected keys with values",
                      root->type == CONF_LIST ? "list" : "text");
         b->failed = true;
     }
