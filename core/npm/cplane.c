@@ -340,6 +340,7 @@ static bool start_remove(struct npm_group *g, int64_t now_ns)
         h = host_at(g, i);
         if (h->state == NPM_REMOVING && h->missing == 0 && now_ns >= h->remove_ns) {
             act(g, NPM_DO_REMOVE)->id = h->id;
+            h->ordered = true;
             memcpy(g->call_host, h->id, sizeof(h->id));
             return true;
         }

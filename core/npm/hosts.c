@@ -3,10 +3,16 @@
 
 #include <string.h>
 
+/* Empty, but its removal is still to be ordered: an LB that is cut off may bring a call. */
+static bool may_stay(const struct npm_host *h)
+{
+    return h->state == NPM_REMOVING && h->emptied && !h->ordered;
+}
+
 /* What happens next to it depends on its answer. */
 static bool is_busy(const struct npm_host *h)
 {
-    return h->state == NPM_BOOTING || h->state == NPM_DRAINING;
+    return h->state == NPM_BOOTING || h->state == NPM_DRAINING || may_stay(h);
 }
 
 void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
@@ -37,6 +43,9 @@ void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
     if (h->state == NPM_BOOTING) {
         host_set_state(g, h, NPM_ACTIVE, now_ns);
         note(g, NPM_NOTE_ACTIVE, h->id, h->capacity_mb);
+    } else if (may_stay(h) && h->active > 0) {
+        host_set_state(g, h, NPM_DRAINING, now_ns);
+        note(g, NPM_NOTE_DRAINING, h->id, h->active);
     }
     h->status_ns = now_ns + (is_busy(h) ? g->o.status_busy_ns : g->o.status_idle_ns);
 }
@@ -87,6 +96,7 @@ static void remove_host(struct npm_group *g, struct npm_host *h, enum npm_note w
 {
     host_set_state(g, h, NPM_REMOVING, now_ns);
     h->remove_ns = now_ns;
+    h->emptied = false;
     note(g, why, h->id, h->active);
 }
 
@@ -104,6 +114,7 @@ static void watch_draining(struct npm_group *g, struct npm_host *h, int64_t now_
     }
     if (is_empty(g, h)) {
         remove_host(g, h, NPM_NOTE_REMOVING, now_ns);
+        h->emptied = true;
     } else if (now_ns - h->since_ns >= g->o.drain_max_ns) {
         remove_host(g, h, h->active > 0 ? NPM_NOTE_DRAIN_CUT : NPM_NOTE_REMOVING, now_ns);
     }
@@ -172,8 +183,8 @@ static void ask(struct npm_group *g, struct npm_host *h, int64_t now_ns, uint32_
     bool waits = h->status_under_way && now_ns - h->asked_ns < OVERDUE_NS;
     struct npm_action *a;
 
-    if (*asked == STATUS_OF_STEP_MAX || waits || !h->address[0] || h->state == NPM_REMOVING ||
-        !has_room(g)) {
+    if (*asked == STATUS_OF_STEP_MAX || waits || !h->address[0] ||
+        (h->state == NPM_REMOVING && !may_stay(h)) || !has_room(g)) {
         return;
     }
     (*asked)++;

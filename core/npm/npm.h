@@ -194,6 +194,8 @@ struct npm_host {
     bool status_under_way;
     bool braked;       /* missing together with most others */
     bool lived;        /* answered for stillborn_max */
+    bool emptied;      /* REMOVING because it said so */
+    bool ordered;      /* its removal, once at least */
     int64_t since_ns;  /* in this state */
     int64_t silent_ns; /* since the first question without an answer; 0 = it answers */
     int64_t status_ns; /* next question */

@@ -268,9 +268,10 @@ static void check_removal(struct world *w, struct pool *p, const struct npm_acti
                h ? npm_state_name(h->state) : "unknown");
         return;
     }
-    if (m->ordered_ns == 0) {
-        w->result->calls_cut += calls;
+    if (m->ordered_ns != 0) {
+        return; /* S11: said again, whatever came in between */
     }
+    w->result->calls_cut += calls;
     m->ordered_ns = w->now_ns;
     if (!m->from_drain || w->now_ns - m->drain_ns >= CALL_MAX_NS) {
         return;
@@ -343,9 +344,13 @@ void books_action(struct world *w, struct pool *p, const struct npm_action *a)
 /* ---- the walk over the hosts ----------------------------------------------------------------- */
 
 static void check_move(struct world *w, const struct pool *p, const struct machine *m,
-                       enum npm_host_state to)
+                       enum npm_host_state to, const struct npm_event *e)
 {
-    if (m->state == NPM_REMOVING || to == NPM_FOREIGN ||
+    /* With a call before the order; and needed again, perhaps in the same step. */
+    bool stays = (to == NPM_DRAINING || to == NPM_ACTIVE) && m->from_drain && m->ordered_ns == 0 &&
+                 e->kind == NPM_REPORTED && e->active > 0;
+
+    if ((m->state == NPM_REMOVING && !stays) || to == NPM_FOREIGN ||
         (to == NPM_BOOTING && m->state != NPM_FOREIGN)) {
         broken(w, SAFETY(3), "g%u moves %s from %s to %s", p->no, m->id, npm_state_name(m->state),
                npm_state_name(to));
@@ -376,7 +381,7 @@ static bool note_state(struct world *w, struct pool *p, struct machine *m, const
     if (was == h->state) {
         return false;
     }
-    check_move(w, p, m, h->state);
+    check_move(w, p, m, h->state, e);
     m->from_drain = was == NPM_DRAINING;
     if (was == NPM_BOOTING && h->state == NPM_REMOVING) {
         ref_stillborn(w, p, m, w->now_ns);
@@ -387,12 +392,14 @@ static bool note_state(struct world *w, struct pool *p, struct machine *m, const
         m->drain_ns = w->now_ns;
         m->last_report_ns = 0;
     }
-    if (h->state == NPM_ACTIVE && was == NPM_DRAINING && e->kind != NPM_UNDRAIN) {
+    if (h->state == NPM_ACTIVE && (was == NPM_DRAINING || was == NPM_REMOVING) &&
+        e->kind != NPM_UNDRAIN) {
         p->turns += p->direction < 0;
         p->direction = 1;
     }
     m->state = h->state;
-    return h->state == NPM_DRAINING && e->kind != NPM_DRAIN && h->silent_ns == 0;
+    return h->state == NPM_DRAINING && was != NPM_REMOVING && e->kind != NPM_DRAIN &&
+           h->silent_ns == 0;
 }
 
 static void see(const struct npm_host *h, struct seen *ret)

@@ -75,7 +75,7 @@ export const mutants = [
   { name: 'G14', what: 'a dip at the end of the cool-down takes what was needed', file: npm('scale.c'), by: ['L2'],
     text: '(victim = find_surplus(g, g->low_peak_mb))', wrong: '(victim = find_surplus(g, g->desired_mb))' },
   { name: 'G15', what: 'questions take the room of orders', file: npm('hosts.c'), by: ['S14', 'S10', 'crash'],
-    text: '        !has_room(g)) {', wrong: '        g->out->n == NPM_ACTIONS_MAX) {' },
+    text: '|| !has_room(g)) {', wrong: '|| g->out->n == NPM_ACTIONS_MAX) {' },
   { name: 'G16', what: 'a list with an older epoch is refused also at the begin of a stream', file: groups, by: ['L1'],
     text: 'return g->fresh || epoch > g->epoch;', wrong: 'return epoch > g->epoch;' },
   { name: 'G19', what: 'runners that do not live are replaced at full speed', file: npm('scale.c'), by: ['S6'],

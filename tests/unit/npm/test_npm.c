@@ -26,7 +26,7 @@ static struct {
     uint64_t last_request;
     uint32_t last_n, made_all_the_same;
     bool list_fails, provision_fails, unknown, silent_runners, deaf_remove, lost, deaf_status,
-        deaf_provision;
+        deaf_provision, deaf_list;
     uint32_t active;
     uint32_t deliver_max;
 } cloud;
@@ -87,6 +87,9 @@ static void answer(const struct npm_action *a)
     switch (a->kind) {
     case NPM_DO_LIST:
         cloud.lists++;
+        if (cloud.deaf_list) {
+            break;
+        }
         step((struct npm_event){.kind = cloud.list_fails ? NPM_LIST_FAILED : NPM_LISTED,
                                 .n = cloud.n,
                                 .machines = cloud.list});
@@ -787,6 +790,31 @@ START_TEST(a_runner_knows_when_it_was_asked_for)
 }
 END_TEST
 
+/* Found by npm_sim (S2): a runner that was found empty got a call of a load balancer that was cut
+ * off, said so, and was removed all the same. */
+START_TEST(a_call_before_the_order_keeps_its_runner)
+{
+    pass(20, RUNNER_MB);
+    cloud.active = 1;
+    pass(70, 0);
+    ck_assert_uint_eq(figures().state_n[NPM_DRAINING], 1);
+    cloud.deaf_list = true;
+    pass(5, 0);
+    cloud.active = 0;
+    pass(5, 0); /* it says that it is empty while the control plane is busy */
+    cloud.active = 1;
+    pass(2, 0);
+    cloud.deaf_list = false;
+    step((struct npm_event){.kind = NPM_LISTED, .n = cloud.n, .machines = cloud.list});
+    pass(20, 0);
+    ck_assert_uint_eq(cloud.removes, 0);
+    ck_assert_uint_eq(figures().state_n[NPM_DRAINING], 1);
+    cloud.active = 0;
+    pass(5, 0);
+    ck_assert_uint_eq(cloud.removes, 1);
+}
+END_TEST
+
 /* A provision call that outlasts its request: what expired is no supply, and its entry is not used
  * again before the answer. */
 START_TEST(a_request_that_expires_under_way)
@@ -935,6 +963,7 @@ int main(void)
     tcase_add_test(t, runners_that_never_answer_are_asked_for_ever_more_slowly);
     tcase_add_test(t, runners_that_die_at_once_are_asked_for_ever_more_slowly);
     tcase_add_test(t, a_runner_knows_when_it_was_asked_for);
+    tcase_add_test(t, a_call_before_the_order_keeps_its_runner);
     tcase_add_test(t, a_request_that_expires_under_way);
     tcase_add_test(t, open_requests_are_bounded);
     tcase_add_test(t, the_first_drain_waits_for_the_brake);
