@@ -285,19 +285,35 @@ int http_server_create(struct loop *loop, const struct http_server_config *confi
     return 0;
 }
 
-void http_server_drain(struct http_server *s)
+void http_server_drain(struct http_server *s, int64_t grace_ns)
 {
     struct conn *next;
 
+    if (grace_ns > 0 && s->listening) {
+        on_accept(&s->listen, LOOP_READ); /* closing the port resets those that nobody accepted */
+    }
     s->draining = true;
+    s->drain_until_ns = env_now_ns(s->env) + grace_ns;
     listen_stop(s);
     for (struct conn *c = TAILQ_FIRST(&s->conns); c; c = next) {
         next = TAILQ_NEXT(c, link);
-        if (c->state == CONN_SHAKE ||
-            (c->state == CONN_HEAD && c->in.len == 0 && c->busy == 0)) {
-            conn_destroy(c);
+        conn_drain(c);
+    }
+}
+
+bool http_server_is_calm(const struct http_server *s)
+{
+    const struct conn *c;
+
+    if (env_now_ns(s->env) >= s->drain_until_ns) {
+        return true;
+    }
+    TAILQ_FOREACH(c, &s->conns, link) {
+        if (c->state == CONN_SHAKE || c->state == CONN_HEAD || c->state == CONN_BODY) {
+            return false;
         }
     }
+    return true;
 }
 
 uint32_t http_server_connections(const struct http_server *s)

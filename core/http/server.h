@@ -67,8 +67,11 @@ int http_server_create(struct loop *loop, const struct http_server_config *confi
                        struct http_server **ret, struct fn_error *reterr);
 /* For what begins from now on; open connections stay, also beyond a lower number. */
 void http_server_set_limits(struct http_server *s, const struct http_limits *limits);
-/* Stops accepting; idle connections close, running ones end with "Connection: close". */
-void http_server_drain(struct http_server *s);
+/* Stops accepting; running connections end with "Connection: close". A request may be on its way on
+ * an idle one: it is closed when none came within grace_ns, at once when that is 0. */
+void http_server_drain(struct http_server *s, int64_t grace_ns);
+/* Draining: no connection can bring a request that is to be served. */
+bool http_server_is_calm(const struct http_server *s);
 /* Connections still open. */
 uint32_t http_server_connections(const struct http_server *s);
 void http_server_destroy(struct http_server *s); /* closes everything at once; NULL ok */

@@ -61,6 +61,16 @@ static void set_deadline(struct conn *c, int64_t at_ns)
     arm(c);
 }
 
+/* Draining: for a request that is on its way. */
+static void wait_briefly(struct conn *c)
+{
+    int64_t until_ns = c->s->drain_until_ns;
+
+    if (c->deadline_ns == 0 || c->deadline_ns > until_ns) {
+        set_deadline(c, until_ns);
+    }
+}
+
 static void refuse_late(struct conn *c, const char *what, int64_t limit_ns)
 {
     struct refusal r;
@@ -315,10 +325,18 @@ static void start_linger(struct conn *c)
     want_events(c);
 }
 
+static bool is_over(const struct conn *c)
+{
+    const struct http_server *s = c->s;
+
+    return c->close ||
+           (c->in.len == 0 && (c->eof || (s->draining && now_ns(c) >= s->drain_until_ns)));
+}
+
 /* The answer is out: on to the next request or the end. */
 static void next_request(struct conn *c)
 {
-    if (c->close || (c->s->draining && c->in.len == 0) || (c->eof && c->in.len == 0)) {
+    if (is_over(c)) {
         if (c->linger && !c->eof) {
             start_linger(c);
         } else {
@@ -329,11 +347,26 @@ static void next_request(struct conn *c)
     c->state = CONN_HEAD;
     c->seek = (struct parse_seek){ 0 };
     set_deadline(c, after(c, c->s->config.limits.idle_timeout_ns));
+    if (c->s->draining) {
+        wait_briefly(c); /* the answer went out before, and did not say that it was the last */
+    }
     if (c->busy == 0) {
         want_events(c);
         if (c->in.len > 0) {
             env_defer(c->s->env, &c->later);
         }
+    }
+}
+
+void conn_drain(struct conn *c)
+{
+    if (c->state != CONN_SHAKE && (c->state != CONN_HEAD || c->in.len > 0 || c->busy > 0)) {
+        return;
+    }
+    if (now_ns(c) < c->s->drain_until_ns) {
+        wait_briefly(c);
+    } else {
+        conn_destroy(c);
     }
 }
 

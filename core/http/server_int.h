@@ -114,6 +114,7 @@ struct http_server {
     struct loop_fd listen; /* fd -1 when not listening */
     bool listening;        /* is watched */
     bool draining;
+    int64_t drain_until_ns; /* requests that come before are served */
     int reserve_fd; /* given up for a moment when descriptors run out */
     struct env_timer resume;
     char *unix_path; /* to be removed, or NULL */
@@ -140,6 +141,7 @@ void log_gated(struct http_server *s, struct log_gate *g, const char *text, cons
 /* server_conn.c */
 /* Takes the descriptor; closes it when out of memory. */
 void conn_create(struct http_server *s, int fd, const char *peer, struct peer_count *peer_count);
+void conn_drain(struct conn *c);   /* nothing runs on it: closes now, or when no request comes */
 void conn_destroy(struct conn *c); /* closes; a running request is not told */
 void conn_gone(struct conn *c);    /* closes and tells the handler */
 void conn_reset(struct conn *c);   /* the same, with RST */

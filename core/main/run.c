@@ -26,6 +26,7 @@
 #define DRAIN_POLL_NS    (20 * ENV_MS) /* connections have no event for "last one gone" */
 #define DESCRIPTORS_RESERVED 64
 #define PROBE_TIMEOUT_NS (5 * ENV_S)
+#define LAST_REQUESTS_NS ENV_S /* clients send on connections that they have, until they are told */
 #define SETTLE_NS        ENV_S /* for workers to come back when the node ends */
 #define ARENAS_MAX       2 /* of malloc: lane threads need none of their own; each keeps memory */
 
@@ -35,6 +36,7 @@ struct run {
     int exit_code;
     bool draining, clean;
     bool given_up; /* asked to end before it served */
+    bool lb_waits; /* for the last requests */
     bool lb_drained, runner_drained, npm_drained;
     struct env_timer drain_poll;
     struct env_timer drain_deadline;
@@ -97,14 +99,6 @@ static void drain_step(struct run *run)
     }
 }
 
-static void on_drain_poll(struct env_timer *t)
-{
-    struct run *run = container_of(t, struct run, drain_poll);
-
-    env_timer_set(run->node.env, t, env_now_ns(run->node.env) + DRAIN_POLL_NS);
-    drain_step(run);
-}
-
 static void on_drain_deadline(struct env_timer *t)
 {
     struct run *run = container_of(t, struct run, drain_deadline);
@@ -152,6 +146,18 @@ static void on_lb_drained(void *ud)
     place_stop(((struct run *)ud)->node.place, on_pool_stopped, ud);
 }
 
+static void on_drain_poll(struct env_timer *t)
+{
+    struct run *run = container_of(t, struct run, drain_poll);
+
+    env_timer_set(run->node.env, t, env_now_ns(run->node.env) + DRAIN_POLL_NS);
+    if (run->lb_waits && (!run->node.web || web_is_calm(run->node.web))) {
+        run->lb_waits = false;
+        lb_drain(run->node.lb, on_lb_drained, run);
+    }
+    drain_step(run);
+}
+
 static void on_npm_drained(void *ud)
 {
     ((struct run *)ud)->npm_drained = true;
@@ -179,13 +185,13 @@ static void begin_drain(struct run *run)
     env_timer_set(n->env, &run->drain_deadline,
                   env_now_ns(n->env) + n->config->top->drain_timeout_ns);
     if (n->web) {
-        web_drain(n->web);
+        web_drain(n->web, node_has_lb(n) ? LAST_REQUESTS_NS : 0);
     }
     if (n->rpc_server) {
         rpc_server_drain(n->rpc_server, on_server_drained, run);
     }
     if (node_has_lb(n)) {
-        lb_drain(n->lb, on_lb_drained, run);
+        run->lb_waits = true;
     } else if (node_has_runner(n)) {
         drain_runner(run);
     } else {

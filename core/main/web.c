@@ -418,9 +418,14 @@ void web_set_cors(struct web *w, const struct cors *cors)
     w->config.cors = *cors;
 }
 
-void web_drain(struct web *w)
+void web_drain(struct web *w, int64_t grace_ns)
 {
-    http_server_drain(w->server);
+    http_server_drain(w->server, grace_ns);
+}
+
+bool web_is_calm(const struct web *w)
+{
+    return http_server_is_calm(w->server);
 }
 
 uint32_t web_connections(const struct web *w)

@@ -24,7 +24,8 @@ int web_create(struct loop *loop, const struct web_config *config, struct web **
 void web_set_limits(struct web *w, const struct http_limits *limits);
 void web_set_cors(struct web *w, const struct cors *cors); /* also for answers under way */
 /* Stops accepting; connections end with their running request. */
-void web_drain(struct web *w);
+void web_drain(struct web *w, int64_t grace_ns);
+bool web_is_calm(const struct web *w); /* draining: nobody can bring a call any more */
 uint32_t web_connections(const struct web *w);
 uint16_t web_port(const struct web *w); /* the bound one */
 void web_destroy(struct web *w); /* NULL ok */

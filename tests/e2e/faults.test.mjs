@@ -233,6 +233,37 @@ describe('a load balancer that ends', () => {
     assert.equal((await runnerEnd).code, 0, cluster.runners[0].log)
   })
 
+  it('F16 stopped under load: whoever sent a request has its answer, and is told not to send another', async () => {
+    const cluster = await startCluster({ functions: { hello: {} } })
+    await Promise.all(Array.from({ length: 8 }, () => invoke(cluster.lb, fnId('hello'))))
+    const request = `POST /invoke/${fnId('hello')} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}`
+    let answered = 0
+    // One connection that always has a request under way, until it is told that it ends. -> what went wrong
+    const client = () => new Promise((resolve) => {
+      const socket = net.connect(cluster.lb.port, '127.0.0.1', () => socket.write(request))
+      let text = ''
+      socket.on('data', (data) => {
+        text += data
+        const head = text.indexOf('\r\n\r\n')
+        if (head < 0 || text.length < head + 4 + Number(/content-length: (\d+)/i.exec(text)[1])) return
+        const [answer, last] = [text, /^connection: close\r$/im.test(text.slice(0, head + 2))]
+        text = ''
+        answered++
+        if (!answer.startsWith('HTTP/1.1 200 ')) resolve(answer)
+        else if (last) resolve(null)
+        else socket.write(request)
+      })
+      socket.on('error', (error) => resolve(`${error.code} after ${text.length} bytes of an answer`))
+      socket.on('close', () => resolve('closed with a request under way'))
+    })
+    const clients = Array.from({ length: 16 }, client)
+    await until('they call', () => answered > 500)
+    const stopped = cluster.lb.stop()
+    for (const failure of await Promise.all(clients)) assert.equal(failure, null)
+    assert.equal((await stopped).code, 0, cluster.lb.log)
+    await cluster.runners[0].stop()
+  })
+
   it('a second signal ends it at once', async () => {
     const { functions } = withLedger()
     const cluster = await startCluster({ functions })

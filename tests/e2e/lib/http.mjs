@@ -4,6 +4,13 @@ import net from 'node:net'
 
 export const agent = new http.Agent({ keepAlive: true, maxSockets: 1024 })
 
+// What this process keeps open to a node and does not use.
+export function closeIdle(port) {
+  for (const [name, sockets] of Object.entries(agent.freeSockets)) {
+    if (name.split(':')[1] === String(port)) sockets.forEach((s) => s.destroy())
+  }
+}
+
 // -> { status, headers, body (Buffer), text, complete }; rejects when no head came.
 export function request(url, { method = 'GET', headers = {}, body, timeoutMs = 60_000, keepAlive = true } = {}) {
   return new Promise((resolve, reject) => {

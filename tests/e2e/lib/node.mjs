@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { request } from './http.mjs'
+import { closeIdle, request } from './http.mjs'
 
 // Debian's Node.js 18 has no import.meta.dirname.
 export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../..')
@@ -118,6 +118,7 @@ export class Fnd {
   }
 
   async stop() {
+    closeIdle(this.port) // the node would wait for a last request
     this.signal('SIGCONT')
     this.signal('SIGTERM')
     const timer = setTimeout(() => this.signal('SIGKILL'), STOP_TIMEOUT_MS)

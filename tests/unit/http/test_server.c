@@ -487,7 +487,7 @@ START_TEST(draining_ends_idle_connections_and_finishes_running_calls)
     send_text(running, GET("/length?n=30000000"));
     await(&fx.waits, 1);
     loop_enter(fx.loop);
-    http_server_drain(fx.server);
+    http_server_drain(fx.server, 0);
     ck_assert_uint_eq(http_server_connections(fx.server), 1);
     loop_leave(fx.loop);
     ck_assert_int_eq(recv(idle, &byte, 1, 0), 0);
@@ -497,6 +497,40 @@ START_TEST(draining_ends_idle_connections_and_finishes_running_calls)
     free(body);
     close(idle);
     close(running);
+    server_stop();
+}
+END_TEST
+
+/* A request that was sent before its client could know is served, and told that it was the last. */
+START_TEST(draining_waits_for_requests_that_are_on_their_way)
+{
+    char *head, *body, byte;
+    int idle, late;
+
+    server_start(NULL, &limits);
+    idle = dial();
+    send_text(idle, GET("/plain"));
+    expect_answer(idle, "200", "ok");
+    late = dial();
+    send_text(late, GET("/plain"));
+    expect_answer(late, "200", "ok");
+    loop_enter(fx.loop);
+    http_server_drain(fx.server, 2 * ENV_S);
+    ck_assert_uint_eq(http_server_connections(fx.server), 2);
+    ck_assert(!http_server_is_calm(fx.server));
+    loop_leave(fx.loop);
+    send_text(late, GET("/plain"));
+    ck_assert(read_answer(late, &head, &body, NULL));
+    ck_assert_ptr_nonnull(strcasestr(head, "\r\nconnection: close\r\n"));
+    ck_assert_int_eq(recv(late, &byte, 1, 0), 0);
+    ck_assert_int_eq(recv(idle, &byte, 1, 0), 0);
+    loop_enter(fx.loop);
+    ck_assert(http_server_is_calm(fx.server));
+    loop_leave(fx.loop);
+    free(head);
+    free(body);
+    close(idle);
+    close(late);
     server_stop();
 }
 END_TEST
@@ -524,5 +558,6 @@ void add_server(Suite *s)
     tcase_add_test(t, a_port_in_use_is_named);
     tcase_add_test(t, stale_unix_sockets_are_replaced_and_living_ones_are_not);
     tcase_add_test(t, draining_ends_idle_connections_and_finishes_running_calls);
+    tcase_add_test(t, draining_waits_for_requests_that_are_on_their_way);
     suite_add_tcase(s, t);
 }
