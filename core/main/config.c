@@ -403,43 +403,20 @@ static void check_values(struct config *c, struct conf_problems *p)
 
 #define AT(field) .offset = offsetof(struct config_tls, field)
 const struct fn_opt config_tls_opts[] = {
-    { .key = "cert",
-      .doc = "PEM file with the certificate of this node and those above it.",
-      .type = FN_OPT_STR,
-      .min = 1,
-      .max = 1024,
-      .flags = FN_OPT_MAY_BE_ABSENT,
-      AT(cert) },
-    { .key = "key",
-      .doc = "PEM file with its private key, readable by the owner only.",
-      .type = FN_OPT_STR,
-      .min = 1,
-      .max = 1024,
-      .flags = FN_OPT_MAY_BE_ABSENT,
-      AT(key) },
-    { .key = "ca",
-      .doc = "PEM file with the authorities that sign peers; a server with it demands a "
-             "certificate from its clients.",
-      .type = FN_OPT_STR,
-      .min = 1,
-      .max = 1024,
-      .flags = FN_OPT_MAY_BE_ABSENT,
-      AT(ca) },
-    { .key = "crl",
-      .doc = "PEM file with the current revocation lists of all authorities in ca; peers whose "
-             "certificates they name are refused, and all peers once a list has ended.",
-      .type = FN_OPT_STR,
-      .min = 1,
-      .max = 1024,
-      .flags = FN_OPT_MAY_BE_ABSENT,
-      AT(crl) },
-    { .key = "server_name",
-      .doc = "Name that servers' certificates must have, instead of that of their address.",
-      .type = FN_OPT_STR,
-      .min = 1,
-      .max = 253,
-      .flags = FN_OPT_MAY_BE_ABSENT,
-      AT(server_name) },
+    CONFIG_TEXT_OR_NONE("cert", 1024, AT(cert),
+                        "PEM file with the certificate of this node and those above it."),
+    CONFIG_TEXT_OR_NONE("key", 1024, AT(key),
+                        "PEM file with its private key, readable by the owner only."),
+    CONFIG_TEXT_OR_NONE("ca", 1024, AT(ca),
+                        "PEM file with the authorities that sign peers; a server with it demands "
+                        "a certificate from its clients."),
+    CONFIG_TEXT_OR_NONE("crl", 1024, AT(crl),
+                        "PEM file with the current revocation lists of all authorities in ca; "
+                        "peers whose certificates they name are refused, and all peers once a "
+                        "list has ended."),
+    CONFIG_TEXT_OR_NONE("server_name", 253, AT(server_name),
+                        "Name that servers' certificates must have, instead of that of their "
+                        "address."),
     { .key = "peers",
       .doc = "Names that peers' certificates must have one of, as URI, DNS or common name; * stands "
              "for any text without a slash. When absent every certificate of ca is good.",
