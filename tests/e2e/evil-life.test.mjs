@@ -114,16 +114,19 @@ describe('the fallback placer', () => {
     assert.equal((await lb.metrics()).get('fn_plugin_bad_answers{plugin="e15",kind="placer"}'), 4)
   })
 
-  it('stays away from a placer that is only sometimes slower (E26)', async (t) => {
-    const lb = await lbWith('e26_slow_sometimes', { plugins: fallback })
-    for (let i = 0; i < 60; i++) assert.equal((await evil(lb)).status, 200)
-    const metrics = await lb.metrics()
-    const quick = metrics.get('fn_plugin_call_seconds_bucket{plugin="e26",kind="placer",method="decide",le="1.6e-05"}')
-    assert.ok(quick <= 60 - 6, `the slow ones show: ${quick}`)
-    // Its slow ones take 50 us. What took a millisecond waited for a processor, and three of those are strikes.
-    const late = metrics.get('fn_plugin_budget_misses{plugin="e26",kind="placer",method="decide"}') ?? 0
-    if (late < 3) assert.equal(await lb.metric('fn_placer_breaker_opened'), 0)
-    else t.skip(`${late} of 60 decisions waited for a processor: this machine is too busy to tell`)
+  // Its slow decisions take 50 us. One that took a millisecond waited for a processor, and three of
+  // those are strikes: such a round says nothing about the placer, and there is another.
+  it('stays away from a placer that is only sometimes slower (E26)', async () => {
+    for (let round = 0; round < 5; round++) {
+      const lb = await lbWith('e26_slow_sometimes', { plugins: fallback })
+      for (let i = 0; i < 60; i++) assert.equal((await evil(lb)).status, 200)
+      const metrics = await lb.metrics()
+      const quick = metrics.get('fn_plugin_call_seconds_bucket{plugin="e26",kind="placer",method="decide",le="1.6e-05"}')
+      assert.ok(quick <= 60 - 6, `the slow ones show: ${quick}`)
+      const late = metrics.get('fn_plugin_budget_misses{plugin="e26",kind="placer",method="decide"}') ?? 0
+      if (late < 3) return assert.equal(await lb.metric('fn_placer_breaker_opened'), 0)
+    }
+    assert.fail('three decisions of each round waited for a processor')
   })
 })
 
