@@ -319,6 +319,7 @@ static void take_snap(struct world *w, struct pool *p)
     p->version = s->version;
     snap_unref(p->published);
     p->published = s;
+    p->published_ns = w->now_ns;
     p->walk_due = true;
 }
 

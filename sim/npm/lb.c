@@ -101,7 +101,7 @@ static int64_t leg_ns(struct world *w)
     if (happens(w, F_NET_DELAY, &w->rng_net)) {
         return rng_between(&w->rng_net, 10 * MS, 30 * S);
     }
-    return rng_between(&w->rng_net, MS / 2, 5 * MS);
+    return rng_between(&w->rng_net, MS / 2, LEG_MAX_NS);
 }
 
 static void send(struct world *w, struct lb *lb, struct message *m)

@@ -59,8 +59,17 @@ static void check_zombies(struct world *w, const struct pool *p)
     }
 }
 
+/* A list that is still on its way is waited for. */
 static void check_views(struct world *w, const struct pool *p)
 {
+    int64_t end_ns = w->now_ns + S;
+
+    while (w->now_ns - p->published_ns <= LEG_MAX_NS && w->now_ns < end_ns && !w->result->broken) {
+        int64_t at_ns = p->published_ns + LEG_MAX_NS + 1;
+
+        world_until(w, at_ns);
+        w->now_ns = at_ns;
+    }
     for (uint32_t i = 0; i < w->n_lbs; i++) {
         const struct snap *s = w->lbs[i].views[p->no];
 
@@ -132,8 +141,10 @@ void quiet_run(struct world *w)
         w->now_ns = begin_ns + 30 * MIN;
         check_supply(w, &w->pools[i]);
         check_zombies(w, &w->pools[i]);
-        check_views(w, &w->pools[i]);
         w->pools[i].turns = 0;
+    }
+    for (uint32_t i = 0; i < w->n_pools && !w->result->broken; i++) {
+        check_views(w, &w->pools[i]);
     }
     world_until(w, begin_ns + 40 * MIN);
     for (uint32_t i = 0; i < w->n_pools && !w->result->broken; i++) {

@@ -20,6 +20,7 @@
 #define LBS_MAX 8u
 #define POOLS_MAX 4u
 #define ASK_TIMEOUT_NS (2 * S) /* of a question to a runner, as core/main/node_npm.c */
+#define LEG_MAX_NS (5 * MS) /* of a message, without faults */
 #define CPLANE_TIMEOUT_NS (30 * S)
 #define CALL_MAX_NS (300 * S) /* longest function timeout */
 #define CALLS_OF_MACHINE 8u
@@ -150,6 +151,7 @@ struct pool {
     struct peak peaks[PEAKS_MAX]; /* of the desired capacity, falling */
     uint32_t peak_first, peak_n;
     struct snap *published;
+    int64_t published_ns;
     uint64_t version;
     uint64_t lists; /* complete ones since the manager's start or stall */
     int64_t stepped_ns, settled_ns;
