@@ -131,7 +131,9 @@ struct slot_queue {
     char *app_id;
     char *fn_id;
     char *image;
-    int64_t run_ns; /* of a short run; 0 = none yet */
+    int64_t run_ns;  /* the shortest run of late; 0 = none yet */
+    int64_t mean_ns; /* of all runs, the last 64 more than others; 0 = none yet */
+    int64_t window_ns, window_run_ns, before_ns; /* what run_ns is made of */
     int64_t ran_ns; /* when a run ended last */
     bool starved; /* in r->starving: a launch found no room */
     TAILQ_ENTRY(slot_queue) starving_link;

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WAITERS_MAX 10000 /* of one function, whatever its speed */
+#define WAITERS_MAX   10000 /* of one function, whatever its speed */
+#define RUN_WINDOW_NS (5 * ENV_S)
 
 static void add(struct account_need *to, const struct account_need *n)
 {
@@ -343,15 +344,29 @@ static uint32_t starts_wanted(struct slot_queue *q)
     return wanted < missing ? (uint32_t)wanted : missing;
 }
 
-/* Nearly the shortest: a busy machine makes runs longer, which more containers would not help. */
+/* The shortest run of this window and the one before: a busy machine makes runs longer, which more
+ * containers would make longer still. */
+static void note_shortest(struct slot_queue *q, int64_t ns, int64_t now)
+{
+    if (now - q->window_ns >= RUN_WINDOW_NS) {
+        bool late = q->run_ns == 0 || now - q->window_ns >= 2 * RUN_WINDOW_NS;
+
+        q->before_ns = late ? ns : q->window_run_ns;
+        q->window_run_ns = ns;
+        q->window_ns = now;
+    }
+    q->window_run_ns = ns < q->window_run_ns ? ns : q->window_run_ns;
+    q->run_ns = q->window_run_ns < q->before_ns ? q->window_run_ns : q->before_ns;
+}
+
 void slots_ran(struct slot_queue *q, int64_t ns)
 {
-    q->ran_ns = env_now_ns(q->r->env);
-    if (q->run_ns == 0 || ns < q->run_ns) {
-        q->run_ns = ns > 0 ? ns : 1;
-    } else {
-        q->run_ns += (ns - q->run_ns) / 64;
-    }
+    int64_t now = env_now_ns(q->r->env);
+
+    ns = ns > 0 ? ns : 1;
+    note_shortest(q, ns, now);
+    q->mean_ns += q->mean_ns == 0 ? ns : (ns - q->mean_ns) / 64;
+    q->ran_ns = now;
 }
 
 static void launch_missing(struct slot_queue *q)
@@ -387,7 +402,7 @@ static uint32_t waiters_max(const struct slot_queue *q)
 {
     const struct runner_options *opt = &q->r->opt;
     uint64_t most = (uint64_t)opt->queue_factor * (live(q) + covered(q));
-    uint64_t in_time = q->run_ns ? (uint64_t)(opt->queue_wait_ns / q->run_ns) * live(q) / 2 : 0;
+    uint64_t in_time = q->mean_ns ? (uint64_t)(opt->queue_wait_ns / q->mean_ns) * live(q) / 2 : 0;
 
     most = covered(q) + (in_time > most ? in_time : most);
     return most < WAITERS_MAX ? (uint32_t)most : WAITERS_MAX;

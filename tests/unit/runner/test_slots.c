@@ -141,6 +141,29 @@ START_TEST(a_machine_that_is_used_up_gets_no_more_containers)
 }
 END_TEST
 
+/* Runs that take twenty times as long as they did because there are too many at a time. */
+START_TEST(runs_that_a_busy_machine_makes_longer_get_no_more_containers)
+{
+    struct world *w = world_create(many_starts);
+    struct engage_session *s[60];
+    unsigned ticks = 0;
+
+    world_call(w, (struct call_spec){ .what = "ok" }); /* 1 ms */
+    world_run_ms(w, 100);
+    w->r->opt.start_target_ns = 10 * ENV_MS;
+    w->r->d.reader = (struct account_reader){ read_busy, &ticks };
+    for (int i = 0; i < 60; i++) {
+        s[i] = world_call(w, (struct call_spec){ .what = "ms-20" });
+    }
+    world_run_ms(w, 600);
+    for (int i = 0; i < 60; i++) {
+        ck_assert(s[i]->success);
+    }
+    ck_assert_uint_le(w->creates, 8);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(a_slow_call_on_a_machine_that_is_used_up_does_not_hold_up_short_ones)
 {
     struct world *w = world_create(many_starts);
@@ -746,6 +769,7 @@ TCase *slots_tests(void)
     tcase_add_test(t, starts_of_a_burst_end_when_its_calls_prove_short);
     tcase_add_test(t, a_slow_call_does_not_hold_up_short_ones);
     tcase_add_test(t, a_machine_that_is_used_up_gets_no_more_containers);
+    tcase_add_test(t, runs_that_a_busy_machine_makes_longer_get_no_more_containers);
     tcase_add_test(t, a_slow_call_on_a_machine_that_is_used_up_does_not_hold_up_short_ones);
     tcase_add_test(t, parallel_starts_are_bounded);
     tcase_add_test(t, full_is_an_answer);
