@@ -168,8 +168,7 @@ static int check_text(struct builder *b, const char *name)
     return 0;
 }
 
-/* ---- events to tree
- * ------------------------------------------------------------------------------ */
+/* ---- events to tree -------------------------------------------------------------------------- */
 
 static void fail_at(struct builder *b, const yaml_mark_t *mark, const char *code, const char *fmt,
                     ...) __attribute__((format(printf, 4, 5)));
@@ -481,8 +480,7 @@ int conf_parse(const char *name, const char *text, size_t len, struct conf **ret
     return p->n > before ? FN_E_INVALID : 0;
 }
 
-/* ---- file
- * ------------------------------------------------------------------------------------------ */
+/* ---- file ------------------------------------------------------------------------------------ */
 
 static const char *kind_of(mode_t mode)
 {

@@ -65,8 +65,7 @@ static int print_out(struct buf *out)
     return fflush(stdout) == 0 && good ? CLI_OK : CLI_UNAVAILABLE;
 }
 
-/* ---- run and check
- * --------------------------------------------------------------------------------- */
+/* ---- run and check --------------------------------------------------------------------------- */
 
 static int run_node(const struct cli_options *o,
                     int (*run)(struct config *, const struct cli_options *))
@@ -125,8 +124,7 @@ static int check(const struct cli_options *o)
     return r;
 }
 
-/* ---- plugins
- * --------------------------------------------------------------------------------------- */
+/* ---- plugins --------------------------------------------------------------------------------- */
 
 struct listing {
     struct buf *out;
@@ -268,8 +266,7 @@ static int plugins(const struct cli_options *o, int n, char **paths)
     return good ? r : CLI_CONFIG;
 }
 
-/* ---- arguments
- * ------------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 enum flag {
     FLAG_CONFIG = 'c',

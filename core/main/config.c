@@ -66,8 +66,7 @@ void config_destroy(struct config *c)
     free(c);
 }
 
-/* ---- sections
- * -------------------------------------------------------------------------------------- */
+/* ---- sections -------------------------------------------------------------------------------- */
 
 static void bind_sections(struct config *c, struct conf_problems *p)
 {
@@ -149,8 +148,7 @@ static void set_derived(struct config *c, struct conf_problems *p)
     }
 }
 
-/* ---- rules of values
- * ------------------------------------------------------------------------------- */
+/* ---- rules of values ------------------------------------------------------------------------- */
 
 /* Where the value of an option comes from. */
 static const char *source_of(const struct config *c, enum config_section section, const char *key)
@@ -398,8 +396,7 @@ static void check_values(struct config *c, struct conf_problems *p)
     check_functions(c, p);
 }
 
-/* ---- tls
- * ------------------------------------------------------------------------------------------- */
+/* ---- tls ------------------------------------------------------------------------------------- */
 
 #define AT(field) .offset = offsetof(struct config_tls, field)
 const struct fn_opt config_tls_opts[] = {
@@ -500,8 +497,7 @@ void config_tls_read(struct config *c, struct conf_problems *p)
     add_tls_of_variables(c, tls, p);
 }
 
-/* ---- all of it
- * ------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static struct config *config_create(const char *path)
 {

@@ -120,8 +120,7 @@ static void check_name(const struct config *c, const struct conf_node *map, cons
     }
 }
 
-/* ---- config and annotations
- * ------------------------------------------------------------------------ */
+/* ---- config and annotations ------------------------------------------------------------------ */
 
 static const struct conf_node *pairs_of(const struct config *c, const struct conf_node *map,
                                         const char *key, uint32_t *ret_n, struct conf_problems *p)
@@ -236,8 +235,7 @@ static const struct config_kv *read_annotations(struct config *c, const struct c
     return kv;
 }
 
-/* ---- lists
- * ----------------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 /* The items of a list of maps below `key`; NULL when there are none. */
 static struct conf_node *items_of(const struct config *c, const struct conf_node *map,

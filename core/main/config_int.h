@@ -50,8 +50,7 @@ struct config_private {
     struct config_kept *kept; /* values of small maps, see config_bind_into() */
 };
 
-/* ---- variables (config_env.c)
- * -------------------------------------------------------------------- */
+/* ---- variables (config_env.c) ---------------------------------------------------------------- */
 
 /* How the text of a variable becomes the text of an option. */
 enum config_form {
@@ -92,8 +91,7 @@ void config_print_live(enum config_section section, struct buf *out);
 /* Whether the section means anything for this kind of node. */
 bool config_section_applies(const struct config *c, int section);
 
-/* ---- parts of the file
- * --------------------------------------------------------------------------- */
+/* ---- parts of the file ----------------------------------------------------------------------- */
 
 void config_plugins_read(struct config *c, struct conf_problems *p);
 void config_apps_read(struct config *c, struct conf_problems *p);

@@ -179,8 +179,7 @@ static void read_section(struct config *c, struct conf_node *map, struct conf_pr
     }
 }
 
-/* ---- what the file does not say
- * -------------------------------------------------------------------- */
+/* ---- what the file does not say -------------------------------------------------------------- */
 
 static bool is_socket(const char *path)
 {
@@ -331,8 +330,7 @@ void config_plugins_read(struct config *c, struct conf_problems *p)
     }
 }
 
-/* ---- files and options
- * ----------------------------------------------------------------------------- */
+/* ---- files and options ----------------------------------------------------------------------- */
 
 /* Lines of the loader, whole: a struct fn_error has no room for two hashes. */
 static void tell_lines(struct conf_problems *p, struct buf *lines)

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- effective configuration
- * ----------------------------------------------------------------------- */
+/* ---- effective configuration ----------------------------------------------------------------- */
 
 static void print_plugin(const struct config *c, struct plugin_host *h,
                          const struct config_plugin *plugin, const char *key, bool item,
@@ -152,8 +151,7 @@ int config_print(const struct config *c, struct plugin_host *h, struct buf *out,
     return 0;
 }
 
-/* ---- reference
- * ------------------------------------------------------------------------------------- */
+/* ---- reference ------------------------------------------------------------------------------- */
 
 static const char *variable_of(void *ud, const char *key)
 {

@@ -82,8 +82,7 @@ void place_forget_pool(struct place *p, const struct plugin *pool);
 void place_stop(struct place *p, void (*done)(void *ud), void *ud);
 void place_destroy(struct place *p); /* no call may be left; NULL ok */
 
-/* ---- a second placer that is only asked (shadow.c)
- * -------------------------------------------- */
+/* ---- a second placer that is only asked (shadow.c) ------------------------------------------- */
 
 enum place_role { PLACE_SERVING, PLACE_SHADOW, PLACE_ROLES_N };
 enum place_pick { PLACE_PICK_FREE, PLACE_PICK_REFUSED, PLACE_PICK_DOWN, PLACE_PICKS_N };

@@ -35,8 +35,7 @@ static inline const char *runner_address(const struct place_runner *r)
 struct home;
 struct waits;
 
-/* ---- waits.c
- * ------------------------------------------------------------------------------------ */
+/* ---- waits.c --------------------------------------------------------------------------------- */
 
 #define WAITS_LOADS 8u
 
@@ -58,8 +57,7 @@ void waits_learn(struct waits *w, struct waits_means *m, struct waits_class clas
 /* -1: nothing is known. */
 int64_t waits_predict(const struct waits_means *m, struct waits_class class);
 
-/* ---- what exists
- * -------------------------------------------------------------------------------- */
+/* ---- what exists ----------------------------------------------------------------------------- */
 
 /* One placer in use (policy.c). */
 struct policy {

@@ -217,8 +217,7 @@ bool plugin_rests(struct plugin *p);
 /* Counts and logs (once a minute per instance) an answer that breaks the contract. */
 void plugin_bad_answer(struct plugin *p, const char *what);
 
-/* ---- advice, for tools: nothing of the file runs
- * ---------------------------------------------- */
+/* ---- advice, for tools: nothing of the file runs --------------------------------------------- */
 
 /* Calls cb for each imported function that the host does for its plugins, with the reason. */
 int plugin_lint_imports(const char *path,
@@ -246,8 +245,7 @@ const struct plugin_mapping *plugin_mapping_at(const void *addr);
  * copy made beforehand. */
 const char *plugin_host_summary(struct plugin_host *h);
 
-/* ---- audit: what belongs to the whole process (audit.c)
- * ---------------------------------------- */
+/* ---- audit: what belongs to the whole process (audit.c) -------------------------------------- */
 
 struct plugin_audit;
 
