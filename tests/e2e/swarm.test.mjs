@@ -1,5 +1,6 @@
 // Control plane swarm on a real Docker Swarm: runners are services, one for each.
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId } from './lib/cluster.mjs'
@@ -121,6 +122,13 @@ plugins: { control_plane: ${cplane()} }
       await e.stop()
       for (const s of services(owner)) docker('service', 'rm', s)
     }
+  })
+
+  it("keeps its contract: fnkit's cases over a real Swarm", () => {
+    const out = execFileSync(path.join(build, 'fnkit'), ['check', '--world', '--verbose',
+      '--set', `docker_host=unix://${socketPath}`, '--set', `image=${image}`, '--set', 'stop_grace=1s',
+      path.join(build, 'plugins/cp-swarm.so')], { encoding: 'utf8', timeout: 120_000 })
+    assert.doesNotMatch(out, /not in this world/)
   })
 })
 
