@@ -60,16 +60,21 @@ done = function(summary, latency, requests)
 end
 `)
 
+// A node that answers nothing any more would hold the generator for ever.
+const LOAD_LATE_MS = 20_000
+const STOP_MS = 10_000
+
 // -> Promise of { rate, p50, p99, errors, requests }, latencies in microseconds.
 function wrk(url, connections, seconds) {
   return new Promise((resolve, reject) => {
-    const child = spawn('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', wrkScript, url])
+    const child = spawn('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', wrkScript, url],
+      { timeout: seconds * 1000 + LOAD_LATE_MS, killSignal: 'SIGKILL' })
     let text = ''
     child.stdout.on('data', (d) => { text += d })
     child.on('error', reject)
     child.on('close', () => {
       const m = /RESULT (\d+) (\d+) (\d+) (\d+) (\d+) (\d+)/.exec(text)
-      if (!m) return reject(new Error(`wrk: ${text}`))
+      if (!m) return reject(new Error(`wrk at ${url}: ${text || `no end within ${LOAD_LATE_MS / 1000} s`}`))
       const [requests, micros, p50, p99, bad, failed] = m.slice(1).map(Number)
       resolve({ requests, rate: requests / (micros / 1e6), p50, p99, errors: bad + failed })
     })
@@ -145,8 +150,11 @@ async function startPeer(binary) {
   return {
     name: 'Go Fn', pids: [lbPid, runnerPid], url: `http://127.0.0.1:${lb}/invoke/${fn.id}`,
     stop: async () => {
+      const gone = Promise.all(children.map((c) => new Promise((r) => c.once('close', r))))
       for (const child of children) child.kill('SIGTERM')
-      await Promise.all(children.map((c) => new Promise((r) => c.once('close', r))))
+      const late = setTimeout(() => children.forEach((c) => c.kill('SIGKILL')), STOP_MS)
+      await gone
+      clearTimeout(late)
       rmSync(dir, { recursive: true, force: true })
     },
   }

@@ -135,6 +135,7 @@ struct slot_queue {
     int64_t mean_ns; /* of all runs, the last 64 more than others; 0 = none yet */
     int64_t window_ns, window_run_ns, before_ns; /* what run_ns is made of */
     int64_t ran_ns; /* when a run ended last */
+    double backlog; /* calls that wait when a run ends, at the last 64 more than at others */
     bool starved; /* in r->starving: a launch found no room */
     TAILQ_ENTRY(slot_queue) starving_link;
 };

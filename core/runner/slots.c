@@ -16,6 +16,12 @@
 #define WAITERS_MAX   10000 /* of one function, whatever its speed */
 #define RUN_WINDOW_NS (5 * ENV_S)
 
+/* Calls that run for each processor: while the runner takes the answer of one and sends its
+ * container the next, the other keeps the processor busy. Measured with calls of 20 us, 64 at a
+ * time, on two processors: 12 700 calls a second with one container, 20 400 with two, 22 400 with
+ * four. */
+#define RUNS_PER_PROCESSOR 2
+
 static void add(struct account_need *to, const struct account_need *n)
 {
     to->mem_bytes += n->mem_bytes;
@@ -293,11 +299,26 @@ static uint32_t live(const struct slot_queue *q)
     return q->n_containers - q->n_starting;
 }
 
+/* Containers with which calls that come one after the other use all processors that other
+ * functions leave. */
+static uint64_t processors_use(const struct slot_queue *q)
+{
+    uint64_t most = RUNS_PER_PROCESSOR * ((q->r->account.totals.cpu_milli + 999) / 1000);
+    uint64_t others = q->r->n.running + q->n_idle;
+
+    others = others > live(q) ? others - live(q) : 0;
+    return most > others ? most - others : 0;
+}
+
 /* Containers that serve everybody who waits within start_target_ns; short calls need fewer than
  * there are calls. */
 static uint64_t enough(const struct slot_queue *q)
 {
-    return (uint64_t)(q->run_ns * (q->n_waiters + live(q)) / q->r->opt.start_target_ns) + 1;
+    uint64_t in_time = (uint64_t)(q->run_ns * (q->n_waiters + live(q)) /
+                                  q->r->opt.start_target_ns) + 1;
+    uint64_t used = q->backlog >= 1 ? processors_use(q) : 0;
+
+    return used > in_time ? used : in_time;
 }
 
 /* Somebody waits in spite of that. */
@@ -365,6 +386,7 @@ void slots_ran(struct slot_queue *q, int64_t ns)
 
     ns = ns > 0 ? ns : 1;
     note_shortest(q, ns, now);
+    q->backlog += q->mean_ns == 0 ? q->n_waiters : (q->n_waiters - q->backlog) / 64;
     q->mean_ns += q->mean_ns == 0 ? ns : (ns - q->mean_ns) / 64;
     q->ran_ns = now;
 }

@@ -85,10 +85,17 @@ static int read_busy(void *ud, const char *path, char *ret, size_t cap)
     return snprintf(ret, cap, "cpu  %u 0 0 5 0 0 0 0 0 0\n", *ticks);
 }
 
-/* As many short calls as keep one container busy for longer than anybody's patience. */
+static void one_processor(struct world *w)
+{
+    many_starts(w);
+    w->totals.cpu_milli = 1000;
+}
+
+/* As many short calls as keep the two containers of one processor busy for longer than anybody's
+ * patience. */
 static unsigned creates_for_short_calls(const struct account_reader *reader)
 {
-    struct world *w = world_create(many_starts);
+    struct world *w = world_create(one_processor);
     struct engage_session *s[150];
     unsigned creates;
 
@@ -113,9 +120,48 @@ START_TEST(a_machine_that_is_used_up_gets_no_more_containers)
     unsigned ticks = 0;
     const struct account_reader idle = { NULL, NULL }, busy = { read_busy, &ticks };
 
-    ck_assert_uint_gt(creates_for_short_calls(&idle), 1);
-    ck_assert_uint_eq(creates_for_short_calls(&busy), 1);
+    ck_assert_uint_gt(creates_for_short_calls(&idle), 2);
+    ck_assert_uint_eq(creates_for_short_calls(&busy), 2);
     ck_assert_uint_gt(ticks, 0);
+}
+END_TEST
+
+static void two_processors(struct world *w)
+{
+    many_starts(w);
+    w->totals.cpu_milli = 2000;
+}
+
+/* Rounds of `calls` calls of 1 ms at a time, on a machine without processor time to spare. */
+static unsigned creates_for_rounds(int rounds, int calls)
+{
+    struct world *w = world_create(two_processors);
+    unsigned ticks = 0, creates;
+
+    world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 100);
+    w->r->opt.start_target_ns = 1000 * ENV_MS;
+    w->r->d.reader = (struct account_reader){ read_busy, &ticks };
+    for (int i = 0; i < rounds; i++) {
+        for (int k = 0; k < calls; k++) {
+            world_call(w, (struct call_spec){ .what = "ok" });
+        }
+        world_run_ms(w, 40);
+    }
+    creates = w->creates;
+    world_destroy(w);
+    return creates;
+}
+
+START_TEST(calls_back_to_back_get_two_containers_for_each_processor)
+{
+    ck_assert_uint_eq(creates_for_rounds(4, 30), 4);
+}
+END_TEST
+
+START_TEST(calls_that_meet_now_and_then_share_a_container)
+{
+    ck_assert_uint_eq(creates_for_rounds(50, 2), 1);
 }
 END_TEST
 
@@ -756,6 +802,8 @@ TCase *slots_tests(void)
     tcase_add_test(t, starts_of_a_burst_end_when_its_calls_prove_short);
     tcase_add_test(t, a_slow_call_does_not_hold_up_short_ones);
     tcase_add_test(t, a_machine_that_is_used_up_gets_no_more_containers);
+    tcase_add_test(t, calls_back_to_back_get_two_containers_for_each_processor);
+    tcase_add_test(t, calls_that_meet_now_and_then_share_a_container);
     tcase_add_test(t, runs_that_a_busy_machine_makes_longer_get_no_more_containers);
     tcase_add_test(t, parallel_starts_are_bounded);
     tcase_add_test(t, full_is_an_answer);
