@@ -83,6 +83,16 @@ function wrk(url, connections, seconds) {
 
 const docker = (...args) => execFileSync('docker', args, { stdio: ['ignore', 'pipe', 'ignore'] }).toString()
 
+function removeContainers() {
+  const ids = docker('ps', '-aq', '--filter', `ancestor=${IMAGE}`).split('\n').filter(Boolean)
+  if (ids.length) docker('rm', '-f', ...ids)
+}
+
+function warm(s) {
+  return until(`${s.name} warm`, async () =>
+    (await request(s.url, { method: 'POST', body: '{"name":"warm"}' })).status === 200, 60_000)
+}
+
 // Loads of 64 connections until one of them has started no container: starts cost more than calls.
 const SETTLE_LOADS = 12
 async function settle(url) {
@@ -160,15 +170,8 @@ async function startPeer(binary) {
   }
 }
 
-async function systems() {
-  const list = [await startFnd('tcp'), await startFnd('unix')]
-  if (process.env.FN_PEER) list.push(await startPeer(path.resolve(process.env.FN_PEER)))
-  for (const s of list) {
-    await until(`${s.name} warm`, async () =>
-      (await request(s.url, { method: 'POST', body: '{"name":"warm"}' })).status === 200, 60_000)
-  }
-  return list
-}
+const systems = [['fnd, tcp', () => startFnd('tcp')], ['fnd, unix', () => startFnd('unix')]]
+if (process.env.FN_PEER) systems.push(['Go Fn', () => startPeer(path.resolve(process.env.FN_PEER))])
 
 // ---- measurements ----------------------------------------------------------------------------
 
@@ -177,41 +180,47 @@ function row(what, target, list, figure) {
   rows.push([what, target, ...list.map(figure)])
 }
 
+async function measureLoads(s, results) {
+  await warm(s)
+  await settle(s.url)
+  for (const c of [1, 8, 64]) {
+    await quiet()
+    const before = s.pids.map(cpuMicros)
+    const r = await wrk(s.url, c, SECONDS)
+    r.cpu = s.pids.map((pid, i) => (cpuMicros(pid) - before[i]) / r.requests)
+    results[c].push(r)
+  }
+}
+
+// One system at a time: fifty idle containers of another cost a tenth of the calls and double the p99.
 async function measurePath() {
-  const list = await systems()
-  const results = new Map(list.map((s) => [s, { 1: [], 8: [], 64: [] }]))
-  try {
-    for (const s of list) await settle(s.url)
-    for (let round = 0; round < ROUNDS; round++) {
-      for (const c of [1, 8, 64]) {
-        for (const s of list) {
-          const before = s.pids.map(cpuMicros)
-          const r = await wrk(s.url, c, SECONDS)
-          r.cpu = s.pids.map((pid, i) => (cpuMicros(pid) - before[i]) / r.requests)
-          await quiet()
-          results.get(s)[c].push(r)
-        }
+  const list = systems.map(([name, start]) => ({ name, start, results: { 1: [], 8: [], 64: [] } }))
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const { start, results } of list) {
+      const s = await start()
+      try {
+        await measureLoads(s, results)
+      } finally {
+        await s.stop()
+        removeContainers()
       }
     }
-    const of = (s, c, f) => median(results.get(s)[c].map(f))
-    for (const c of [8, 64]) {
-      row(`calls/s, c=${c}`, c === 8 ? '>= 18000' : '>= 16000', list, (s) => of(s, c, (r) => r.rate).toFixed(0))
-    }
-    row('CPU per call, LB + runner, c=64', '<= 80 us', list, (s) =>
-      `${of(s, 64, (r) => r.cpu[0] + r.cpu[1]).toFixed(1)} us (${of(s, 64, (r) => r.cpu[0]).toFixed(1)} + ${of(s, 64, (r) => r.cpu[1]).toFixed(1)})`)
-    row('p50, c=1', '<= 250 us', list, (s) => `${of(s, 1, (r) => r.p50)} us`)
-    row('p99, c=8', '<= 3 ms', list, (s) => `${(of(s, 8, (r) => r.p99) / 1000).toFixed(2)} ms`)
-    row('errors, all rounds', '0', list, (s) =>
-      Object.values(results.get(s)).flat().reduce((n, r) => n + r.errors, 0))
-  } finally {
-    for (const s of list) await s.stop()
   }
+  const of = (s, c, f) => median(s.results[c].map(f))
+  for (const c of [8, 64]) {
+    row(`calls/s, c=${c}`, c === 8 ? '>= 18000' : '>= 16000', list, (s) => of(s, c, (r) => r.rate).toFixed(0))
+  }
+  row('CPU per call, LB + runner, c=64', '<= 80 us', list, (s) =>
+    `${of(s, 64, (r) => r.cpu[0] + r.cpu[1]).toFixed(1)} us (${of(s, 64, (r) => r.cpu[0]).toFixed(1)} + ${of(s, 64, (r) => r.cpu[1]).toFixed(1)})`)
+  row('p50, c=1', '<= 250 us', list, (s) => `${of(s, 1, (r) => r.p50)} us`)
+  row('p99, c=8', '<= 3 ms', list, (s) => `${(of(s, 8, (r) => r.p99) / 1000).toFixed(2)} ms`)
+  row('errors, all rounds', '0', list, (s) => Object.values(s.results).flat().reduce((n, r) => n + r.errors, 0))
 }
 
 async function measureMemory() {
   const s = await startFnd()
   try {
-    await until('warm', async () => (await request(s.url, { method: 'POST', body: '{}' })).status === 200, 60_000)
+    await warm(s)
     let calls = 0
     let first
     while (calls < 1_000_000) {
@@ -259,7 +268,7 @@ async function measureCold() {
   try {
     for (let i = 0; i < Math.max(ROUNDS, 5); i++) {
       engine.push(await engineStart())
-      for (const id of docker('ps', '-q', '--filter', `ancestor=${IMAGE}`).split('\n').filter(Boolean)) docker('rm', '-f', id)
+      removeContainers()
       await new Promise((r) => setTimeout(r, 300))
       const begin = process.hrtime.bigint()
       const answer = await request(s.url, { method: 'POST', body: '{}' })
