@@ -28,7 +28,7 @@ struct fn_predictor_ops {
     struct fn_hdr hdr;   /* FN_MAGIC_PREDICTOR */
     uint32_t state_size; /* per group, host memory, aligned to 16, zeroed; <= ..._STATE_MAX */
     uint32_t reserved0;
-    /* [loop] required, pure but for *state. On failure the capacity stays as it is. */
+    /* [loop] required, pure but for *state. On failure the group gets what is wanted now. */
     int (*predict)(void *inst, void *state, const struct fn_load *load, uint64_t *ret_desired_mb);
 };
 

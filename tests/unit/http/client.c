@@ -419,6 +419,33 @@ bool read_answer(int fd, char **ret_head, char **ret_body, size_t *ret_len)
     return ok;
 }
 
+void expect_answer(int fd, const char *status, const char *body)
+{
+    char *head, *got;
+
+    ck_assert(read_answer(fd, &head, &got, NULL));
+    ck_assert_msg(strncmp(head + 9, status, 3) == 0 && strcmp(got, body) == 0, "%s%s", head, got);
+    free(head);
+    free(got);
+}
+
+void expect_slow_reader_is_waited_for(int fd, int by)
+{
+    char *head, *body;
+    size_t len;
+
+    send_text(fd, by ? GET("/length?n=30000000") : GET("/stream?n=30000000"));
+    await(&fx.waits, 1);
+    ck_assert_int_eq(atomic_load(&fx.ended), 0);
+    ck_assert(read_answer(fd, &head, &body, &len));
+    ck_assert_uint_eq(len, 30000000);
+    await(&fx.ended, 1);
+    free(head);
+    free(body);
+    send_text(fd, GET("/plain"));
+    expect_answer(fd, "200", "ok");
+}
+
 void drop_date(char *head)
 {
     char *line;

@@ -54,6 +54,11 @@ void wait_consumed(int fd);
 char *read_to_end(int fd, size_t *ret_len);
 /* Reads one answer with Content-Length or chunked; false when the connection ends before. */
 bool read_answer(int fd, char **ret_head, char **ret_body, size_t *ret_len);
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
+void expect_answer(int fd, const char *status, const char *body);
+/* An answer of 30 MB that its reader does not take is not made before he does, and then is whole;
+ * by=0 a stream, else one with Content-Length. */
+void expect_slow_reader_is_waited_for(int fd, int by);
 /* Removes the Date line. */
 void drop_date(char *head);
 void await(atomic_int *n, int expected);

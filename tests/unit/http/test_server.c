@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #define BIG    3000000
-#define GET(p) "GET " p " HTTP/1.1\r\nHost: a\r\n\r\n"
 
 static struct http_limits limits;
 
@@ -23,16 +22,6 @@ static void setup(void)
 {
     memset(&fx, 0, sizeof(fx));
     limits = default_limits();
-}
-
-static void expect_answer(int fd, const char *status, const char *body)
-{
-    char *head, *got;
-
-    ck_assert(read_answer(fd, &head, &got, NULL));
-    ck_assert_msg(strncmp(head + 9, status, 3) == 0 && strcmp(got, body) == 0, "%s%s", head, got);
-    free(head);
-    free(got);
 }
 
 static char *big_echo_request(bool chunked, size_t *ret_len)
@@ -80,23 +69,11 @@ END_TEST
 
 START_TEST(streams_hold_back_for_slow_readers)
 {
-    const char *paths[] = { GET("/stream?n=30000000"), GET("/length?n=30000000") };
-    char *head, *body;
-    size_t len;
     int fd;
 
     server_start("127.0.0.1:0", &limits);
     fd = dial();
-    send_text(fd, paths[_i]);
-    await(&fx.waits, 1);
-    ck_assert_int_eq(atomic_load(&fx.ended), 0);
-    ck_assert(read_answer(fd, &head, &body, &len));
-    ck_assert_uint_eq(len, 30000000);
-    await(&fx.ended, 1);
-    free(head);
-    free(body);
-    send_text(fd, GET("/plain"));
-    expect_answer(fd, "200", "ok");
+    expect_slow_reader_is_waited_for(fd, _i);
     close(fd);
     server_stop();
 }
