@@ -228,7 +228,7 @@ int node_serve(struct node *n, struct fn_error *reterr)
                               .limits = n->config->http->limits,
                               .cors = n->config->http->cors,
                               .bodies = &n->bodies,
-                              .identity = n->tls.web_identity,
+                              .identity = n->tls.web.identity,
                               .lb = n->lb };
     int r = node_has_runner(n) ? node_runner_serve(n, reterr) : 0;
 

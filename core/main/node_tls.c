@@ -35,6 +35,32 @@ static int load(struct node_tls_side *side, int64_t wall_ns, struct tls_files *r
                           reterr);
 }
 
+/* Both sides of gRPC and the port for HTTP, then what plugins named. */
+enum { SIDES_FIXED = 3 };
+
+static uint32_t sides_n(const struct node_tls *t)
+{
+    return SIDES_FIXED + t->n_named;
+}
+
+static struct node_tls_side *side_at(struct node_tls *t, uint32_t i)
+{
+    struct node_tls_side *fixed[SIDES_FIXED] = { &t->server, &t->client, &t->web };
+
+    return i < SIDES_FIXED ? fixed[i] : &t->named[i - SIDES_FIXED];
+}
+
+/* One entry may serve several sides; what there is to say of it is said once. */
+static bool speaks(struct node_tls *t, const struct node_tls_side *side)
+{
+    for (uint32_t i = 0; i < sides_n(t) && side_at(t, i) != side; i++) {
+        if (side_at(t, i)->config == side->config) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* A list that has ended refuses every peer. */
 static void watch_list(struct node_tls *t, struct node_tls_side *side)
 {
@@ -58,7 +84,7 @@ static void watch_expiry(struct node_tls *t, struct node_tls_side *side)
     int64_t left_ns = side->files.not_after_ns - env_wall_ns(t->env);
     int64_t days = left_ns / DAY_NS;
 
-    if (!side->config) {
+    if (!side->config || !speaks(t, side)) {
         return;
     }
     watch_list(t, side);
@@ -112,18 +138,20 @@ struct net_tls node_tls_of(const struct node_tls_side *side)
                             .n_peers = (uint32_t)c->peers.n};
 }
 
-static int open_web(struct node_tls *t, struct fn_error *reterr)
+/* A side whose connections no rpc makes. */
+static int open_own(struct node_tls *t, struct node_tls_side *side, const char *name,
+                    struct fn_error *reterr)
 {
     struct fn_error e = ERR_INIT;
     struct net_tls tls;
-    int r;
+    int r = open_side(t, side, t->config, name, reterr);
 
-    if (!t->web.config) {
-        return 0;
+    if (r < 0 || !side->config) {
+        return r;
     }
-    tls = node_tls_of(&t->web);
-    r = net_identity_create(&tls, &t->web_identity, &e);
-    return r < 0 ? err_set(reterr, r, "tls.%s: %s", t->web.config->name, e.msg) : 0;
+    tls = node_tls_of(side);
+    r = net_identity_create(&tls, &side->identity, &e);
+    return r < 0 ? err_set(reterr, r, "tls.%s: %s", name, e.msg) : 0;
 }
 
 int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
@@ -135,8 +163,7 @@ int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
     t->config = c;
     r = open_side(t, &t->server, c, c->grpc->server_tls, reterr);
     r = r < 0 ? r : open_side(t, &t->client, c, c->grpc->client_tls, reterr);
-    r = r < 0 ? r : open_side(t, &t->web, c, c->http->tls, reterr);
-    return r < 0 ? r : open_web(t, reterr);
+    return r < 0 ? r : open_own(t, &t->web, c->http->tls, reterr);
 }
 
 void node_tls_check(const struct config *c, int64_t wall_ns, struct conf_problems *p)
@@ -181,8 +208,9 @@ static struct node_tls_side *named(struct node_tls *t, const char *name)
     if (t->n_named == NODE_TLS_NAMED_MAX || !config_tls_find(t->config, name)) {
         return NULL;
     }
-    if (open_side(t, side, t->config, name, &e) < 0) {
+    if (open_own(t, side, name, &e) < 0) {
         log_error("certificates for a plugin cannot be used", "tls", name, "error", e.msg);
+        tls_files_finish(&side->files);
         *side = (struct node_tls_side){ 0 };
         return NULL;
     }
@@ -190,16 +218,19 @@ static struct node_tls_side *named(struct node_tls *t, const char *name)
     return side;
 }
 
-const struct net_tls *node_tls_find(void *ud, const char *name)
+struct net_identity *node_tls_find(void *ud, const char *name)
 {
-    struct node_tls *t = ud;
-    const struct node_tls_side *side = named(t, name);
+    const struct node_tls_side *side = named(ud, name);
 
-    if (!side) {
-        return NULL;
+    return side ? side->identity : NULL;
+}
+
+static void refused(struct node_tls *t, const struct node_tls_side *side, const struct fn_error *e)
+{
+    if (speaks(t, side)) {
+        log_error("renewed certificates cannot be used, the old ones stay", "tls",
+                  side->config->name, "error", e->msg);
     }
-    t->found = node_tls_of(side);
-    return &t->found;
 }
 
 static bool look_at(struct node_tls *t, struct node_tls_side *side)
@@ -211,31 +242,30 @@ static bool look_at(struct node_tls *t, struct node_tls_side *side)
         return false;
     }
     if (load(side, env_wall_ns(t->env), &fresh, &e) < 0) {
-        log_error("renewed certificates cannot be used, the old ones stay", "tls",
-                  side->config->name, "error", e.msg);
+        refused(t, side, &e);
         return false;
     }
     tls_files_finish(&side->files);
     side->files = fresh;
     side->alarm_days = 0;
     side->crl_alarm = false;
-    log_info("certificates renewed", "tls", side->config->name, "cert", side->config->cert);
+    if (speaks(t, side)) {
+        log_info("certificates renewed", "tls", side->config->name, "cert", side->config->cert);
+    }
     return true;
 }
 
-static void look_at_web(struct node_tls *t)
+static void look_at_own(struct node_tls *t, struct node_tls_side *side)
 {
     struct fn_error e = ERR_INIT;
     struct net_tls tls;
 
-    if (look_at(t, &t->web)) {
-        tls = node_tls_of(&t->web);
-        if (net_identity_renew(t->web_identity, &tls, &e) < 0) {
-            log_error("renewed certificates cannot be used, the old ones stay", "tls",
-                      t->web.config->name, "error", e.msg);
+    if (look_at(t, side)) {
+        tls = node_tls_of(side);
+        if (net_identity_renew(side->identity, &tls, &e) < 0) {
+            refused(t, side, &e);
         }
     }
-    watch_expiry(t, &t->web);
 }
 
 void node_tls_look(struct node_tls *t)
@@ -252,9 +282,12 @@ void node_tls_look(struct node_tls *t)
             log_error("renewed certificates cannot be used", "error", e.msg);
         }
     }
-    watch_expiry(t, &t->server);
-    watch_expiry(t, &t->client);
-    look_at_web(t);
+    for (uint32_t i = 0; i < sides_n(t); i++) {
+        if (side_at(t, i)->identity) {
+            look_at_own(t, side_at(t, i));
+        }
+        watch_expiry(t, side_at(t, i));
+    }
 }
 
 static void on_timer(struct env_timer *timer)
@@ -269,18 +302,15 @@ void node_tls_watch(struct node_tls *t, struct rpc *rpc)
 {
     t->rpc = rpc;
     t->timer.cb = on_timer;
-    if (t->server.config || t->client.config || t->web.config) {
+    if (t->config->n_tls > 0) {
         env_timer_set(t->env, &t->timer, env_now_ns(t->env) + NODE_TLS_POLL_NS);
     }
 }
 
 void node_tls_close(struct node_tls *t)
 {
-    tls_files_finish(&t->server.files);
-    tls_files_finish(&t->client.files);
-    tls_files_finish(&t->web.files);
-    net_identity_unref(t->web_identity);
-    for (uint32_t i = 0; i < t->n_named; i++) {
-        tls_files_finish(&t->named[i].files);
+    for (uint32_t i = 0; i < sides_n(t); i++) {
+        tls_files_finish(&side_at(t, i)->files);
+        net_identity_unref(side_at(t, i)->identity);
     }
 }

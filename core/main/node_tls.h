@@ -22,17 +22,16 @@ struct node_tls_side {
     struct metric *days_left;
     int64_t alarm_days; /* told last; 0 = nothing yet */
     bool crl_alarm;     /* told that a revocation list ends */
+    struct net_identity *identity; /* NULL: of the two sides of gRPC, whose rpc has them */
 };
 
 struct node_tls {
     struct env *env;
     struct rpc *rpc; /* NULL until node_tls_watch() */
     struct node_tls_side server, client, web;
-    struct net_identity *web_identity; /* of the HTTP port; NULL = plain HTTP */
     struct env_timer timer;
     struct node_tls_side named[NODE_TLS_NAMED_MAX]; /* what plugins asked for by name */
     uint32_t n_named;
-    struct net_tls found;
     const struct config *config;
 };
 
@@ -44,10 +43,10 @@ int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
 void node_tls_check(const struct config *c, int64_t wall_ns, struct conf_problems *p);
 /* Borrowed until the files are renewed. */
 struct net_tls node_tls_of(const struct node_tls_side *side);
-/* An entry of tls: by name for a plugin's own connections, loaded at the first question; NULL: no
- * such entry, or its files cannot be used, which is logged. Borrowed until the next question. ud:
- * the struct node_tls. */
-const struct net_tls *node_tls_find(void *ud, const char *name);
+/* [loop] An entry of tls: by name for a plugin's own connections, loaded at the first question and
+ * renewed like the node's; NULL: no such entry, or its files cannot be used, which is logged.
+ * Borrowed. ud: the struct node_tls. */
+struct net_identity *node_tls_find(void *ud, const char *name);
 void node_tls_watch(struct node_tls *t, struct rpc *rpc);
 /* Looks at the files at once; SIGHUP does so too. */
 void node_tls_look(struct node_tls *t);

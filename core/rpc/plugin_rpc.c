@@ -13,7 +13,7 @@
 struct plugin_rpc {
     struct rpc *rpc;
     struct env *env;
-    const struct net_tls *(*tls)(void *ud, const char *name);
+    struct net_identity *(*tls)(void *ud, const char *name);
     void *ud;
     struct channel *channels;
     struct call *calls;
@@ -103,7 +103,7 @@ static uint32_t channels_of(const struct plugin_rpc *p, const struct fn_host *ho
 static int open_channel(struct plugin_rpc *p, const struct fn_host *host, const char *address,
                         const char *tls, uint64_t *ret_channel, struct fn_error *reterr)
 {
-    const struct net_tls *named = tls && p->tls ? p->tls(p->ud, tls) : NULL;
+    struct net_identity *named = tls && p->tls ? p->tls(p->ud, tls) : NULL;
     struct channel *ch;
     int r;
 
@@ -314,7 +314,7 @@ static void release(void *impl, const struct fn_host *host)
 }
 
 int plugin_rpc_create(struct rpc *r, struct plugin_host *host,
-                      const struct net_tls *(*tls)(void *ud, const char *name), void *ud,
+                      struct net_identity *(*tls)(void *ud, const char *name), void *ud,
                       struct plugin_rpc **ret, struct fn_error *reterr)
 {
     struct plugin_rpc *p = calloc(1, sizeof(*p));

@@ -8,11 +8,11 @@
 
 struct plugin_rpc;
 
-/* tls: finds an entry of fn.yaml's tls: by name, NULL when there is none; may be NULL. Offers
- * fn.rpc and releases what a destroyed instance left. The host's instances must be gone before
- * destroy. */
+/* tls: finds the identity of an entry of fn.yaml's tls: by name, borrowed, NULL when there is none;
+ * may be NULL. Offers fn.rpc and releases what a destroyed instance left. The host's instances must
+ * be gone before destroy. */
 int plugin_rpc_create(struct rpc *r, struct plugin_host *host,
-                      const struct net_tls *(*tls)(void *ud, const char *name), void *ud,
+                      struct net_identity *(*tls)(void *ud, const char *name), void *ud,
                       struct plugin_rpc **ret, struct fn_error *reterr);
 void plugin_rpc_destroy(struct plugin_rpc *p); /* NULL ok */
 

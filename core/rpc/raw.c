@@ -15,7 +15,7 @@ struct rpc_channel {
     struct rpc *rpc;
     LIST_ENTRY(rpc_channel) entry;
     struct peer peer;
-    struct net_identity *identity; /* of its own, or the rpc's */
+    struct net_identity *identity; /* ref */
 };
 
 struct rpc_raw {
@@ -37,29 +37,20 @@ struct rpc_raw {
 
 /* ---- channels -------------------------------------------------------------------------------- */
 
-int rpc_channel_open(struct rpc *r, const char *address, const struct net_tls *tls,
+int rpc_channel_open(struct rpc *r, const char *address, struct net_identity *identity,
                      const char *tls_name, struct rpc_channel **ret, struct fn_error *reterr)
 {
     struct rpc_channel *ch = calloc(1, sizeof(*ch));
-    int result = 0;
 
     if (!ch) {
         return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
     }
     ch->rpc = r;
-    if (tls) {
-        result = net_identity_create(tls, &ch->identity, reterr);
-    } else {
-        ch->identity = net_identity_ref(r->identity);
-    }
-    if (result == 0 &&
-        peer_open(&ch->peer, r, address, tls_name, ch->identity, false, NULL) < 0) {
-        result = err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
-    }
-    if (result < 0) {
+    ch->identity = net_identity_ref(identity ? identity : r->identity);
+    if (peer_open(&ch->peer, r, address, tls_name, ch->identity, false, NULL) < 0) {
         net_identity_unref(ch->identity);
         free(ch);
-        return result;
+        return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
     }
     LIST_INSERT_HEAD(&r->channels, ch, entry);
     *ret = ch;

@@ -1,11 +1,12 @@
 // Mutual TLS between nodes: who may talk to whom, and certificates that are renewed under load.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
 import { Pki } from './lib/certs.mjs'
 import { appsYaml, fnId } from './lib/cluster.mjs'
+import { Scripted } from './lib/cplane.mjs'
 import { invoke } from './lib/http.mjs'
 import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
 
@@ -13,6 +14,14 @@ function demoCerts() {
   const dir = path.join(tempDir(), 'certs')
   execFileSync(path.join(build, 'fnd'), ['certs', 'demo', dir])
   return dir
+}
+
+// By rename, as docs/tls.md says.
+function replaceCerts(dir, by) {
+  for (const file of readdirSync(by)) {
+    copyFileSync(path.join(by, file), path.join(dir, `${file}.new`))
+    renameSync(path.join(dir, `${file}.new`), path.join(dir, file))
+  }
 }
 
 const tls = (dir, name, peers) => `tls:
@@ -86,10 +95,7 @@ test('TLS between nodes', async (t) => {
         while (!stop) failed += (await invoke(lb, fnId('hello'), '{}')).status !== 200
       })()
       assert.equal((await invoke(lb, fnId('hello'), '{}')).status, 200)
-      for (const file of ['ca.pem', 'runner-1.pem', 'runner-1.key', 'lb-1.pem', 'lb-1.key']) {
-        copyFileSync(path.join(other, file), path.join(dir, `${file}.new`))
-        renameSync(path.join(dir, `${file}.new`), path.join(dir, file))
-      }
+      replaceCerts(dir, other)
       runner.signal('SIGHUP')
       lb.signal('SIGHUP')
       await until('both have them', () => [runner, lb].every((n) => n.log.includes('certificates renewed')))
@@ -103,6 +109,32 @@ test('TLS between nodes', async (t) => {
     } finally {
       await lb.stop()
       await runner.stop()
+    }
+  })
+
+  await t.test('an entry that a plugin names is renewed like the node\'s own', async () => {
+    const dir = demoCerts()
+    const e = await Scripted.start({ grpc: ', tls: node', more: tls(dir, 'npm-1') })
+    const port = await freePort()
+    const lb = await Fnd.start('lb', port, `
+node: lb
+http: { listen: "127.0.0.1:${port}" }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins: { pool: { use: npm, address: "127.0.0.1:${e.grpc}", tls: manager, lb_id: lb-1, interval: 100ms } }
+${tls(dir, 'lb-1').replace('node:', 'manager:')}${appsYaml({ hello: {} })}`)
+    const known = async () => (await e.npm.metric('fn_npm_lbs')) === 1
+    try {
+      invoke(lb, fnId('hello'), '{}').catch(() => {})
+      await until('the manager knows it', known)
+      replaceCerts(dir, demoCerts()) // another authority
+      lb.signal('SIGHUP')
+      await until('it has them', () => lb.log.includes('certificates renewed'))
+      await e.npm.kill()
+      await e.npm.start()
+      await until('the manager knows it again', known)
+    } finally {
+      await lb.kill() // a call waits there for a runner
+      await e.stop()
     }
   })
 

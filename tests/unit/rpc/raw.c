@@ -121,7 +121,7 @@ static void call(struct heard *h, const char *method, const char *text, int64_t 
                      0);
 }
 
-static void open_with(const struct rpc_config *c, const struct net_tls *tls)
+static void open_with(const struct rpc_config *c)
 {
     gone_n = 0;
     held = NULL;
@@ -129,7 +129,7 @@ static void open_with(const struct rpc_config *c, const struct net_tls *tls)
     fixture_server_open(f);
     loop_enter(f->loop);
     rpc_server_serve(f->server, &service);
-    ck_assert_int_eq(rpc_channel_open(f->rpc, f->address, tls, NULL, &channel, NULL), 0);
+    ck_assert_int_eq(rpc_channel_open(f->rpc, f->address, NULL, NULL, &channel, NULL), 0);
     loop_leave(f->loop);
 }
 
@@ -137,7 +137,7 @@ static void open_plain(void)
 {
     struct rpc_config c = RPC_CONFIG_INIT;
 
-    open_with(&c, NULL);
+    open_with(&c);
 }
 
 static void finish(void)
@@ -331,7 +331,7 @@ START_TEST(test_peers)
     theirs.peers = others;
     theirs.n_peers = 1;
     c.tls = c.tls_server = ours;
-    open_with(&c, NULL);
+    open_with(&c);
     run(&h, "/test.Service/Echo", "x", 5000);
     ck_assert_msg(h.status == 0, "%s", h.why);
     loop_enter(f->loop);
