@@ -19,9 +19,9 @@ struct rpc_raw_cb {
     void (*end)(void *ud, int grpc_status, const char *text); /* exactly once; the call is gone */
 };
 
-/* Dials at the first call and again whenever the connection broke. identity: NULL = that of the rpc;
- * ref taken, so that a renewed one is for the next handshake. tls_name: the name expected in the
- * certificate, NULL = the address's host. */
+/* Dials at the first call and again whenever the connection broke. identity: NULL = that of the
+ * rpc; ref taken, so that a renewed one is for the next handshake. tls_name: the name expected in
+ * the certificate, NULL = the address's host. */
 int rpc_channel_open(struct rpc *r, const char *address, struct net_identity *identity,
                      const char *tls_name, struct rpc_channel **ret, struct fn_error *reterr);
 /* Its calls end without callbacks. NULL ok. */
