@@ -93,15 +93,22 @@ void slots_plan(struct container *c, bool on)
     }
 }
 
-/* Could one more container of q be made, if idle ones of others are evicted? */
-static bool room_for(const struct slot_queue *q)
+/* Could one more container of q be made with what is free, and what is coming? */
+static bool room_with(const struct slot_queue *q, const struct account_need *coming)
 {
     const struct runner *r = q->r;
     struct account_need ahead = sum(&r->reserving, &r->planned);
-    struct account_need coming = sum(&r->closing, &r->evictable);
-    struct account_need missing = account_missing(&r->account, &q->need, &ahead, &coming);
+    struct account_need missing = account_missing(&r->account, &q->need, &ahead, coming);
 
     return account_is_zero(&missing);
+}
+
+/* If idle ones of others are evicted? */
+static bool room_for(const struct slot_queue *q)
+{
+    struct account_need coming = sum(&q->r->closing, &q->r->evictable);
+
+    return room_with(q, &coming);
 }
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -300,14 +307,15 @@ static uint32_t live(const struct slot_queue *q)
 }
 
 /* Containers with which calls that come one after the other use all processors that other
- * functions leave. */
+ * functions leave. It is no reason to evict a container of theirs. */
 static uint64_t processors_use(const struct slot_queue *q)
 {
     uint64_t most = RUNS_PER_PROCESSOR * ((q->r->account.totals.cpu_milli + 999) / 1000);
-    uint64_t others = q->r->n.running + q->n_idle;
+    uint64_t others = less(q->r->n.running + q->n_idle, live(q));
+    uint64_t there = q->n_containers + room_with(q, &q->r->closing);
 
-    others = others > live(q) ? others - live(q) : 0;
-    return most > others ? most - others : 0;
+    most = less(most, others);
+    return most < there ? most : there;
 }
 
 /* Containers that serve everybody who waits within start_target_ns; short calls need fewer than

@@ -165,6 +165,30 @@ START_TEST(calls_that_meet_now_and_then_share_a_container)
 }
 END_TEST
 
+/* Three idle containers of another function fill the rest of the memory. */
+START_TEST(calls_back_to_back_evict_nobody)
+{
+    struct world *w = world_create(two_processors);
+    unsigned ticks = 0;
+
+    world_call(w, (struct call_spec){ .what = "ok" });
+    for (int i = 0; i < 3; i++) {
+        world_call(w, (struct call_spec){ .what = "ms-20", .fn = "other" });
+    }
+    world_run_ms(w, 200);
+    ck_assert_uint_eq(w->creates, 4);
+    w->r->account.totals.mem_bytes = w->r->account.used.mem_bytes;
+    w->r->opt.start_target_ns = 1000 * ENV_MS;
+    w->r->d.reader = (struct account_reader){ read_busy, &ticks };
+    for (int i = 0; i < 4 * 30; i++) {
+        world_call(w, (struct call_spec){ .what = "ok" });
+    }
+    world_run_ms(w, 200);
+    ck_assert_uint_eq(w->creates, 4);
+    world_destroy(w);
+}
+END_TEST
+
 /* Runs that take twenty times as long as they did because there are too many at a time. */
 START_TEST(runs_that_a_busy_machine_makes_longer_get_no_more_containers)
 {
@@ -803,6 +827,7 @@ TCase *slots_tests(void)
     tcase_add_test(t, a_slow_call_does_not_hold_up_short_ones);
     tcase_add_test(t, a_machine_that_is_used_up_gets_no_more_containers);
     tcase_add_test(t, calls_back_to_back_get_two_containers_for_each_processor);
+    tcase_add_test(t, calls_back_to_back_evict_nobody);
     tcase_add_test(t, calls_that_meet_now_and_then_share_a_container);
     tcase_add_test(t, runs_that_a_busy_machine_makes_longer_get_no_more_containers);
     tcase_add_test(t, parallel_starts_are_bounded);
