@@ -516,10 +516,19 @@ void container_close(struct container *c)
         r->closing.cpu_milli += c->need.cpu_milli;
     }
     if (c->op.kind != OP_NONE && !engine_uncall(c)) {
-        env_cancel(r->env, &c->op.work);
+        if (!r->draining) {
+            container_hurry(c);
+        }
         return;
     }
     close_next(c);
+}
+
+void container_hurry(struct container *c)
+{
+    if (c->state == CTR_CLOSE && c->op.kind != OP_NONE && c->op.kind != OP_CLOSE) {
+        env_cancel(c->r->env, &c->op.work);
+    }
 }
 
 static void close_next(struct container *c)

@@ -93,6 +93,10 @@ void container_take(struct container *c, struct rcall *rc);
 void container_release(struct container *c, bool keep);
 /* Removes it in whatever state it is; waiting calls are not told. */
 void container_close(struct container *c);
+/* Gives up what a closed container still waits for. A creation that is given up may have made a
+ * container all the same, which the driver removes later; a drain therefore waits as long as it
+ * can, since it has no later. */
+void container_hurry(struct container *c);
 /* Starting failed: tells the waiting calls and removes it. */
 void container_fail(struct container *c, const struct fn_error *why);
 void container_free(struct container *c);

@@ -187,6 +187,7 @@ static void close_unused(struct runner *r)
 static void drain_over(struct env_timer *t)
 {
     struct runner *r = container_of(t, struct runner, drain_timer);
+    struct container *c, *next_c;
     struct rcall *rc, *next;
 
     if (r->drain_forced) {
@@ -199,6 +200,9 @@ static void drain_over(struct env_timer *t)
         rcall_force(rc);
     }
     close_unused(r);
+    HASH_ITER(hh, r->containers, c, next_c) {
+        container_hurry(c);
+    }
     env_timer_set(r->env, &r->drain_timer, env_now_ns(r->env) + DRAIN_GRACE_NS);
     runner_drain_check(r);
 }

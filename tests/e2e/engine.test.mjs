@@ -118,7 +118,7 @@ describe('a container engine under stress', { skip }, () => {
       return (await received(runners[0])) > before
     })
     await lb.stop()
-    await Promise.all(runners.map((r) => r.stop()))
-    for (const n of [4, 5]) assert.deepEqual(containers(n), [])
+    for (const { code } of await Promise.all(runners.map((r) => r.stop()))) assert.equal(code, 0)
+    for (const n of [4, 5]) assert.deepEqual(containers(n), [], runners[n - 4].log)
   })
 })

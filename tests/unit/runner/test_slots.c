@@ -795,6 +795,32 @@ START_TEST(drain_does_not_wait_for_orphans)
 }
 END_TEST
 
+/* A drain while the engine makes containers; one that hangs is waited for until the deadline. */
+static void drain_in_mid_create(bool hung)
+{
+    struct world *w = world_create(NULL);
+    int state = 0;
+
+    world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 25); /* image 20, create 20 */
+    w->engine_hung = hung;
+    runner_drain(w->r, w->f->now + 3 * ENV_S, on_drained, &state);
+    world_run_ms(w, 1000);
+    ck_assert_int_eq(state, hung ? 0 : 1);
+    world_run_ms(w, 7000);
+    ck_assert_int_ne(state, 0);
+    ck_assert_uint_eq(w->creates, 1);
+    ck_assert_uint_eq(w->lost_creates, hung);
+    ck_assert_uint_eq(w->live, 0);
+    world_destroy(w);
+}
+
+START_TEST(drain_leaves_no_container_in_the_making)
+{
+    drain_in_mid_create(_i);
+}
+END_TEST
+
 START_TEST(output_is_kept)
 {
     struct world *w = world_create(NULL);
@@ -855,6 +881,7 @@ TCase *slots_tests(void)
     tcase_add_test(t, sweep_at_start);
     tcase_add_test(t, drain_waits_for_calls);
     tcase_add_test(t, drain_does_not_wait_for_orphans);
+    tcase_add_loop_test(t, drain_leaves_no_container_in_the_making, 0, 2);
     tcase_add_test(t, output_is_kept);
     return t;
 }

@@ -243,6 +243,7 @@ static int d_create(void *inst, struct fn_op *op, const struct fn_task *task, vo
     (void)inst;
     (void)op;
     the->creates++;
+    the->lost_creates += running && running->cancelled;
     if (r < 0) {
         return r;
     }

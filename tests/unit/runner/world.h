@@ -63,6 +63,7 @@ struct world {
     int64_t pull_ns;
 
     /* what happened */
+    uint32_t lost_creates; /* given up while the engine worked: it made a container all the same */
     uint32_t prepares, creates, starts, freezes, thaws, closes, probes, sweeps;
     uint32_t live, live_max;      /* containers of the engine */
     uint32_t in_flight, in_flight_max;
