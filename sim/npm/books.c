@@ -358,6 +358,14 @@ static void check_move(struct world *w, const struct pool *p, const struct machi
     }
 }
 
+/* The operator took back a runner that is silent: it was active and is drained again, all in one
+ * step, and its silence counts. */
+static bool drained_again(const struct machine *m, const struct npm_event *e)
+{
+    return e->kind == NPM_UNDRAIN && m->state == NPM_DRAINING && m->silent_ns != 0 &&
+           strcmp(e->id, m->id) == 0;
+}
+
 /* Returns whether the host was drained for want of demand. */
 static bool note_state(struct world *w, struct pool *p, struct machine *m, const struct npm_host *h,
                        const struct npm_event *e)
@@ -380,6 +388,9 @@ static bool note_state(struct world *w, struct pool *p, struct machine *m, const
         return false;
     }
     if (was == h->state) {
+        if (drained_again(m, e)) {
+            ref_stillborn(w, p, m, m->silent_ns);
+        }
         return false;
     }
     check_move(w, p, m, h->state, e);
