@@ -170,8 +170,9 @@ async function startPeer(binary) {
   }
 }
 
-const systems = [['fnd, tcp', () => startFnd('tcp')], ['fnd, unix', () => startFnd('unix')]]
-if (process.env.FN_PEER) systems.push(['Go Fn', () => startPeer(path.resolve(process.env.FN_PEER))])
+// How each of them starts, in the order of the table's columns.
+const systems = [() => startFnd('tcp'), () => startFnd('unix')]
+if (process.env.FN_PEER) systems.push(() => startPeer(path.resolve(process.env.FN_PEER)))
 
 // ---- measurements ----------------------------------------------------------------------------
 
@@ -194,7 +195,7 @@ async function measureLoads(s, results) {
 
 // One system at a time: fifty idle containers of another cost a tenth of the calls and double the p99.
 async function measurePath() {
-  const list = systems.map(([name, start]) => ({ name, start, results: { 1: [], 8: [], 64: [] } }))
+  const list = systems.map((start) => ({ start, results: { 1: [], 8: [], 64: [] } }))
   for (let round = 0; round < ROUNDS; round++) {
     for (const { start, results } of list) {
       const s = await start()

@@ -50,7 +50,7 @@ static struct node_tls_side *side_at(struct node_tls *t, uint32_t i)
     return i < SIDES_FIXED ? fixed[i] : &t->named[i - SIDES_FIXED];
 }
 
-/* One entry may serve several sides; what there is to say of it is said once. */
+/* One entry may serve several sides; its news and its end are told once. */
 static bool speaks(struct node_tls *t, const struct node_tls_side *side)
 {
     for (uint32_t i = 0; i < sides_n(t) && side_at(t, i) != side; i++) {
@@ -225,12 +225,11 @@ struct net_identity *node_tls_find(void *ud, const char *name)
     return side ? side->identity : NULL;
 }
 
-static void refused(struct node_tls *t, const struct node_tls_side *side, const struct fn_error *e)
+/* Said for each side: one may refuse what another takes. */
+static void refused(const struct node_tls_side *side, const struct fn_error *e)
 {
-    if (speaks(t, side)) {
-        log_error("renewed certificates cannot be used, the old ones stay", "tls",
-                  side->config->name, "error", e->msg);
-    }
+    log_error("renewed certificates cannot be used, the old ones stay", "tls", side->config->name,
+              "error", e->msg);
 }
 
 static bool look_at(struct node_tls *t, struct node_tls_side *side)
@@ -242,7 +241,7 @@ static bool look_at(struct node_tls *t, struct node_tls_side *side)
         return false;
     }
     if (load(side, env_wall_ns(t->env), &fresh, &e) < 0) {
-        refused(t, side, &e);
+        refused(side, &e);
         return false;
     }
     tls_files_finish(&side->files);
@@ -263,7 +262,7 @@ static void look_at_own(struct node_tls *t, struct node_tls_side *side)
     if (look_at(t, side)) {
         tls = node_tls_of(side);
         if (net_identity_renew(side->identity, &tls, &e) < 0) {
-            refused(t, side, &e);
+            refused(side, &e);
         }
     }
 }

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BIG    3000000
+#define BIG 3000000
 
 static struct http_limits limits;
 

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BIG    3000000
+#define BIG 3000000
 
 static struct authority ca, other;
 static struct pair node, caller;
