@@ -85,13 +85,19 @@ async function measureManager() {
   }
 }
 
-// A load balancer's side: lists of as many runners.
+// A load balancer's side: pool-npm takes lists of as many runners and the place publishes them. A call that
+// comes meanwhile waits for the running turn of the loop: the longest one is what it can lose.
 function measureLists() {
   const list = figures(execFileSync(path.join(build, 'bench/bench_list'),
     [path.join(build, 'plugins'), 'naive', String(GROUPS * PER_GROUP), String(RUNNER_PORT)], { encoding: 'utf8' }))
-  const published = Math.max(list['all-new-us'], list['the-same-us'], list['a-tenth-new-us'])
-  row(`load balancer: a list of ${GROUPS * PER_GROUP} runners published`, '<= 5 ms', `${(published / 1000).toFixed(2)} ms`, published <= 5000)
-  row('load balancer: loop held by opening links, longest', '<= 1 ms', `${(list['portion-max-us'] / 1000).toFixed(2)} ms (${list['link-us']} us a link)`, list['portion-max-us'] <= 1000)
+  const kinds = ['all-new', 'the-same', 'a-tenth-new']
+  const ms = (us) => (us / 1000).toFixed(2)
+  const most = Math.max(...kinds.map((kind) => list[`${kind}-us`]))
+  const longest = Math.max(...kinds.map((kind) => list[`${kind}-longest-us`]))
+  row(`load balancer: a list of ${GROUPS * PER_GROUP} runners taken and published`, '<= 5 ms', `${ms(most)} ms`, most <= 5000)
+  row('load balancer: longest delay of a call by it', '<= 1 ms', `${ms(longest)} ms`, longest <= 1000)
+  const links = Math.max(list['opening-longest-us'], list['closing-longest-us'])
+  row(`load balancer: longest delay by opening and closing ${GROUPS * PER_GROUP} links`, '<= 1 ms', `${ms(links)} ms (${list['link-us']} us a link)`, links <= 1000)
 }
 
 function measureSimulator() {

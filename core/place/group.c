@@ -128,7 +128,7 @@ struct place_group *group_get(struct place *p, const char *name)
     g->wake_task.cb = on_wake_task;
     g->want_timer.cb = on_want;
     g->new_runner = new_runner_histogram(g->name);
-    if (snapshot_empty(g) < 0) {
+    if (listing_clear(g) < 0) {
         free(g);
         return NULL;
     }
@@ -143,7 +143,9 @@ void group_destroy(struct place_group *g)
 {
     env_undefer(g->place->deps.env, &g->wake_task);
     env_timer_clear(g->place->deps.env, &g->want_timer);
+    listing_forget(g);
     snapshot_unref(g->snap);
+    listings_finish(g->place);
     HASH_DEL(g->place->groups, g);
     free(g);
 }

@@ -59,7 +59,7 @@ static void open_portion(struct place *p)
         p->opened_n++;
     }
     if (!TAILQ_EMPTY(&p->unopened)) {
-        env_timer_set(p->deps.env, &p->open_timer, now_ns + OPEN_PAUSE_NS);
+        env_timer_set(p->deps.env, &p->open_timer, p->opened_ns + OPEN_PAUSE_NS);
     }
 }
 
@@ -109,13 +109,23 @@ static struct place_runner *runner_create(struct place_group *g, const struct fn
     return r;
 }
 
-struct place_runner *runner_get(struct place_group *g, const struct fn_runner *e)
+static bool is_runner_of(const struct place_runner *r, const struct fn_runner *e)
+{
+    return memcmp(r->key, &e->id, sizeof(e->id)) == 0 && strcmp(runner_address(r), e->address) == 0;
+}
+
+struct place_runner *runner_get(struct place_group *g, struct place_runner *guess,
+                                const struct fn_runner *e)
 {
     char key[sizeof(e->id) + RUNNER_WORD_MAX + 1];
     size_t address_len = strlen(e->address);
     size_t key_len = sizeof(e->id) + address_len + 1;
     struct place_runner *r;
 
+    if (guess && is_runner_of(guess, e)) {
+        guess->refs++;
+        return guess;
+    }
     if (address_len > RUNNER_WORD_MAX) {
         return NULL;
     }
@@ -129,21 +139,24 @@ struct place_runner *runner_get(struct place_group *g, const struct fn_runner *e
     return r;
 }
 
-void runner_unref(struct place_runner *r)
+bool runner_unref(struct place_runner *r)
 {
     struct place *p = r->group->place;
+    bool closes = false;
 
     if (--r->refs > 0) {
-        return;
+        return false;
     }
     if (runner_is_up(r)) {
         metric_add(p->metrics.runners_up, -1);
     }
     if (r->link) {
         p->deps.client->link_close(r->link);
+        closes = true;
     } else {
         TAILQ_REMOVE(&p->unopened, r, link_unopened);
     }
     HASH_DEL(r->group->runners, r);
     free(r);
+    return closes;
 }

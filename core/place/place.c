@@ -35,7 +35,7 @@ static int decide(struct place_call *pc, struct fn_answer *answer)
         .last_index = pc->last_index,
         .last_code = pc->last_code,
         .round = pc->round,
-        .inflight_total = pc->snap->inflight_total,
+        .inflight_total = pc->snap->listing->inflight_total,
     };
     struct plugin_crumb crumb;
     int r;
@@ -152,18 +152,6 @@ static void on_timer(struct env_timer *t)
     pc->on_wake(pc);
 }
 
-static void set_inflight(struct place_runner *r, uint32_t n)
-{
-    struct snapshot *s = r->group->snap;
-
-    if (r->listed) {
-        s->inflight_total += n;
-        s->inflight_total -= r->inflight;
-        s->inflight[r->index] = n;
-    }
-    r->inflight = n;
-}
-
 static void count_in_window(struct place_call *pc)
 {
     int64_t now_ns = env_now_ns(pc->place->deps.env);
@@ -209,7 +197,7 @@ static bool take_runner(struct place_call *pc, const struct fn_answer *answer)
     r->refs++;
     pc->attempt_ns = now_ns;
     shadow_attempt(pc, index);
-    set_inflight(r, r->inflight + 1);
+    runner_set_inflight(r, r->inflight + 1);
     pc->runner = r;
     pc->link = r->link;
     pc->address = pc->snap->list[index].address;
@@ -345,7 +333,7 @@ static void release_runner(struct place_call *pc)
     pc->link = NULL;
     pc->address = NULL;
     pc->group->trying_n--;
-    set_inflight(r, r->inflight - 1);
+    runner_set_inflight(r, r->inflight - 1);
     runner_unref(r);
 }
 
@@ -534,6 +522,7 @@ int place_create(const struct place_deps *deps, struct place **ret, struct fn_er
     p->deps = *deps;
     TAILQ_INIT(&p->held);
     links_init(p);
+    listings_init(p);
     declare_metrics(&p->metrics);
     p->fallback = group_get(p, FN_GROUP_DEFAULT);
     if (!p->fallback) {

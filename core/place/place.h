@@ -65,8 +65,8 @@ bool place_uses(const struct place *p, const struct plugin *placer);
 void place_set_options(struct place *p, const struct place_options *options);
 /* [loop] Starts the pool: snapshots come through fn.snap. */
 int place_start(struct place *p, struct plugin *pool, struct fn_error *reterr);
-/* [loop] A list from elsewhere than a pool plugin (the simulator is its own pool): copied, swapped
- * in as the group's next snapshot. */
+/* [loop] A list from elsewhere than a pool plugin (the simulator is its own pool): copied, and
+ * published as a pool's is. */
 int place_publish(struct place *p, const char *group, const struct fn_runner *list, uint32_t n);
 /* [loop] Starts another pool, which takes over at once, then stops the old one; gone(ud) when that
  * is done, from the loop or by place_destroy(). < 0: the new one did not start and nothing changed.

@@ -9,19 +9,23 @@
 #include <plugin/answer.h>
 #include <uthash.h>
 
-/* A runner of a group across snapshots: one link, one count of attempts. Counted by the snapshots
- * that list it and by its attempts; the link is closed with the last of them. */
+/* A runner's place in a listing. */
+struct seat {
+    uint64_t listing_no; /* 0 = in none */
+    uint32_t index;
+};
+
+/* A runner of a group across listings: one link, one count of attempts. Counted by the listings
+ * that have it and by its attempts; the link is closed with the last of them. */
 struct place_runner {
     struct place_group *group;
     struct engage_link *link; /* NULL: not opened yet */
     const char *tls_name;     /* in key, behind the rest; may be NULL */
     uint32_t inflight;
-    uint32_t index; /* in the group's current snapshot */
     uint32_t refs;
+    struct seat seats[2]; /* by the parity of a listing's number */
     int64_t since_ns; /* first listed */
     int64_t refused_ns; /* when it refused a call last; 0 = never */
-    bool listed;      /* by the current snapshot */
-    uint64_t bound;   /* number of the last list that took it */
     TAILQ_ENTRY(place_runner) link_unopened; /* while there is no link */
     UT_hash_handle hh;
     char key[]; /* id, address */
@@ -86,10 +90,10 @@ struct source {
     LIST_ENTRY(source) link_leaving;
 };
 
-/* A list under construction; may be filled by a worker. */
+/* A list under construction; may be filled by a worker. Then the memory of a listing. */
 struct fn_snap_builder {
     struct place *place;
-    const struct fn_host *host;
+    const struct fn_host *host; /* not for use once it is published; NULL: no plugin's */
     char group[FN_GROUP_NAME_MAX + 1];
     struct arena arena;
     struct fn_runner *list;
@@ -97,8 +101,26 @@ struct fn_snap_builder {
     TAILQ_ENTRY(fn_snap_builder) link_held;
 };
 
-/* Immutable but for the in-flight counts; counted by its group while it is the current one and by
- * the calls that are in a round over it. */
+/* A pool's list with the group's runners (listing.c); counted by the snapshots over it and by its
+ * group while it is bound. The in-flight counts follow those of the runners while it is bound and
+ * while it is the current snapshot's. */
+struct listing {
+    struct place_group *group;
+    uint64_t no; /* of its group, of another parity than the one that it replaces */
+    uint32_t refs;
+    uint32_t looked_at; /* entries; n of them have a runner */
+    uint32_t guess;     /* place in the current listing of the next entry's runner, if order is kept */
+    uint32_t n;
+    struct fn_snap_builder *given; /* owned; its entries */
+    struct fn_runner *list;        /* n */
+    struct place_runner **runners; /* n, each counted */
+    uint32_t *inflight;            /* n */
+    uint64_t inflight_total;
+    TAILQ_ENTRY(listing) link; /* place.binding or place.ended */
+};
+
+/* A listing with the indexes of the placers in use; counted by its group while it is the current one
+ * and by the calls that are in a round over it. */
 struct snapshot {
     struct fn_snapshot view;
     struct place *place;
@@ -106,17 +128,19 @@ struct snapshot {
     struct policy *shadow; /* built the index of shadow_view; counted; NULL = none */
     struct fn_snapshot shadow_view;
     uint32_t refs;
-    uint64_t inflight_total;
-    struct fn_runner *list;        /* view.n */
-    struct place_runner **runners; /* view.n */
-    uint32_t *inflight;            /* view.n */
+    struct listing *listing;       /* counted */
+    struct fn_runner *list;        /* view.n, all three the listing's */
+    struct place_runner **runners;
+    uint32_t *inflight;
 };
 
 struct place_group {
-    uint64_t lists; /* bound so far */
     char name[FN_GROUP_NAME_MAX + 1];
     struct place *place;
     struct snapshot *snap; /* never NULL */
+    uint64_t listings;     /* the last one's number */
+    struct listing *binding;      /* becomes the next snapshot; NULL = none; counted */
+    struct fn_snap_builder *next; /* waits for it to end; NULL = none */
     uint64_t published_by; /* source.seq of its list; 0 = none */
     struct place_runner *runners;
     TAILQ_HEAD(place_queue, place_call) waiting; /* parked once and not over, in that order */
@@ -195,6 +219,8 @@ struct place {
     struct place_group *fallback; /* "default" */
     uint32_t waiting_n;
     bool stopping;
+    TAILQ_HEAD(listing_queue, listing) binding, ended;
+    struct env_timer listing_timer; /* the next portion of these */
     TAILQ_HEAD(, place_runner) unopened;
     struct env_timer open_timer;
     int64_t opened_ns; /* the last link */
@@ -219,20 +245,37 @@ void links_finish(struct place *p);
 /* Opens links of new runners, now and in portions later. */
 void links_open(struct place *p);
 bool runner_is_up(const struct place_runner *r);
-/* The group's runner for an entry, new or known; the caller gets a reference. NULL: no memory. */
-struct place_runner *runner_get(struct place_group *g, const struct fn_runner *e);
-void runner_unref(struct place_runner *r);
+/* The group's runner for an entry, new or known; the caller gets a reference. guess: may be it, which
+ * saves the search; NULL = none. NULL: no memory. */
+struct place_runner *runner_get(struct place_group *g, struct place_runner *guess,
+                                const struct fn_runner *e);
+bool runner_unref(struct place_runner *r); /* true: that closed its link */
+
+/* builder.c */
+extern const struct fn_snap_if place_snap_if;
+struct fn_snap_builder *builder_create(struct place *p, const char *group); /* NULL: no memory */
+void builder_free(struct fn_snap_builder *b); /* NULL ok */
+
+/* listing.c */
+void listings_init(struct place *p);
+/* Makes a list its group's current snapshot: before it returns or, when it is long, soon. Takes the
+ * builder in any case. */
+int listing_publish(struct place *p, struct fn_snap_builder *given);
+int listing_clear(struct place_group *g); /* an empty list, now */
+struct listing *listing_ref(struct listing *l);
+void listing_unref(struct listing *l);
+/* Drops what is on its way to be the group's snapshot. */
+void listing_forget(struct place_group *g);
+/* Lets go of all runners of listings that ended; before a group is freed. */
+void listings_finish(struct place *p);
+void runner_set_inflight(struct place_runner *r, uint32_t n);
 
 /* snapshot.c */
-extern const struct fn_snap_if place_snap_if;
-int snapshot_empty(struct place_group *g);
-/* The same list again, for a new policy. */
+/* The group's current snapshot from now on is one over this listing. */
+int snapshot_swap(struct place_group *g, struct listing *l);
+/* The same listing again, for a new policy. */
 int snapshot_renew(struct place_group *g);
-int snapshot_clear(struct place_group *g); /* an empty list now */
 void snapshot_unref(struct snapshot *s);
-/* Makes a builder's list the current one of its group. */
-int snapshot_take(struct place *p, struct fn_snap_builder *b);
-void snapshot_builder_free(struct fn_snap_builder *b);
 
 /* pool.c */
 enum source_word { SOURCE_CURRENT, SOURCE_HELD, SOURCE_REFUSED };

@@ -26,7 +26,7 @@ static void drop_held(struct place *p, const struct plugin *pool)
         if (!pool || plugin_of(b->host) == pool) {
             TAILQ_REMOVE(&p->held, b, link_held);
             p->held_n--;
-            snapshot_builder_free(b);
+            builder_free(b);
         }
     }
 }
@@ -45,13 +45,11 @@ static int take_held(struct place *p, const struct plugin *pool)
         }
         TAILQ_REMOVE(&p->held, b, link_held);
         p->held_n--;
-        r = snapshot_take(p, b);
+        r = listing_publish(p, b);
         if (r < 0) {
-            log_warn("a list of the new pool was not taken", "group", b->group, "error",
-                     err_name(r));
+            log_warn("a list of the new pool was not taken", "error", err_name(r));
         }
         result = result < 0 ? result : r;
-        snapshot_builder_free(b);
     }
     return result;
 }
@@ -161,7 +159,7 @@ static void on_grace(struct env_timer *t)
         }
         log_warn("the new pool published no list of this group; it is emptied", "group", g->name,
                  "runners", log_num(g->snap->view.n));
-        if (snapshot_clear(g) < 0) {
+        if (listing_clear(g) < 0) {
             env_timer_set(p->deps.env, t, env_now_ns(p->deps.env) + ENV_S);
         }
     }

@@ -6,6 +6,9 @@
 void groups_finish(struct groups *gs)
 {
     for (uint32_t i = 0; i < gs->n; i++) {
+        for (uint32_t k = 0; k < gs->list[i]->n; k++) {
+            free(gs->list[i]->members[k].id);
+        }
         free(gs->list[i]->members);
         free(gs->list[i]->cells);
         free(gs->list[i]);
@@ -62,9 +65,12 @@ int group_is_news(const struct group *g, uint64_t epoch, uint64_t version)
 void group_list_begin(struct group *g)
 {
     g->unusable = 0;
-    for (uint32_t i = 0; i < g->n; i++) {
-        g->members[i].listed = 0;
-    }
+    g->list_no++;
+}
+
+static int is_listed(const struct group *g, const struct member *m)
+{
+    return m->list_no == g->list_no;
 }
 
 static uint32_t *cell_of(const struct group *g, uint64_t key, const char *id)
@@ -73,7 +79,7 @@ static uint32_t *cell_of(const struct group *g, uint64_t key, const char *id)
     uint32_t i = (uint32_t)key & mask;
 
     while (g->cells[i] && (g->members[g->cells[i] - 1].key != key ||
-                           strcmp(g->members[g->cells[i] - 1].wire.id, id) != 0)) {
+                           strcmp(g->members[g->cells[i] - 1].id, id) != 0)) {
         i = (i + 1) & mask;
     }
     return &g->cells[i];
@@ -83,7 +89,7 @@ static void cells_fill(struct group *g)
 {
     memset(g->cells, 0, 2 * g->cap * sizeof(*g->cells));
     for (uint32_t i = 0; i < g->n; i++) {
-        *cell_of(g, g->members[i].key, g->members[i].wire.id) = i + 1;
+        *cell_of(g, g->members[i].key, g->members[i].id) = i + 1;
     }
 }
 
@@ -119,21 +125,42 @@ static int is_word(const char *s)
     return n > 0 && s[n] == '\0';
 }
 
+/* Id and address in one piece, at ret->id. */
+static int set_words(struct member *ret, const struct wire_member *m)
+{
+    size_t id_size = strlen(m->id) + 1, address_size = strlen(m->address) + 1;
+
+    ret->id = malloc(id_size + address_size);
+    if (!ret->id) {
+        return FN_E_EXHAUSTED;
+    }
+    memcpy(ret->id, m->id, id_size);
+    ret->address = memcpy(ret->id + id_size, m->address, address_size);
+    return 0;
+}
+
 int group_member(struct group *g, const struct wire_member *m)
 {
-    uint64_t key = group_runner_id(m->id);
+    struct member set = {.key = group_runner_id(m->id),
+                         .capacity_mb = m->capacity_mb,
+                         .draining = m->draining,
+                         .list_no = g->list_no};
     uint32_t *cell;
 
     if (!m->id[0] || !is_word(m->address)) {
         g->unusable++;
         return 0;
     }
-    if (g->n == g->cap && grow(g) < 0) {
+    if ((g->n == g->cap && grow(g) < 0) || set_words(&set, m) < 0) {
         return FN_E_EXHAUSTED;
     }
-    cell = cell_of(g, key, m->id);
-    *cell = *cell ? *cell : ++g->n;
-    g->members[*cell - 1] = (struct member){.wire = *m, .key = key, .listed = 1};
+    cell = cell_of(g, set.key, m->id);
+    if (*cell) {
+        free(g->members[*cell - 1].id);
+    } else {
+        *cell = ++g->n;
+    }
+    g->members[*cell - 1] = set;
     return 0;
 }
 
@@ -143,61 +170,68 @@ static int is_sudden(const struct group *g)
     uint32_t gone = 0, all = 0;
 
     for (uint32_t i = 0; i < g->n; i++) {
-        all += !g->members[i].wire.draining;
-        gone += !g->members[i].wire.draining && !g->members[i].listed;
+        all += !g->members[i].draining;
+        gone += !g->members[i].draining && !is_listed(g, &g->members[i]);
     }
     return all >= GROUPS_GRACE_MIN && gone * 2 > all;
 }
 
-static int drop_at(struct group *g, uint32_t i)
+/* Those that stay close ranks. 1 = some went. */
+static int drop_if(struct group *g,
+                   int (*goes)(const struct group *, const struct member *, int64_t),
+                   int64_t now_ns)
 {
-    memmove(&g->members[i], &g->members[i + 1], (g->n - i - 1) * sizeof(g->members[0]));
-    g->n--;
-    return 1;
+    uint32_t n = 0, before = g->n;
+
+    for (uint32_t i = 0; i < before; i++) {
+        if (goes(g, &g->members[i], now_ns)) {
+            free(g->members[i].id);
+        } else {
+            g->members[n++] = g->members[i];
+        }
+    }
+    g->n = n;
+    if (n < before) {
+        cells_fill(g);
+    }
+    return n < before;
 }
 
-int group_list_end(struct group *g, int64_t now_ns)
+static int has_left(const struct group *g, const struct member *m, int64_t now_ns)
+{
+    (void)now_ns;
+    return !is_listed(g, m) && m->vanished_ns == 0;
+}
+
+static int grace_is_over(const struct group *g, const struct member *m, int64_t now_ns)
+{
+    (void)g;
+    return m->vanished_ns != 0 && now_ns - m->vanished_ns >= GROUPS_GRACE_NS;
+}
+
+void group_list_end(struct group *g, int64_t now_ns)
 {
     int sudden = g->known && is_sudden(g);
 
     g->n_vanished = 0;
-    for (uint32_t i = 0; i < g->n;) {
+    for (uint32_t i = 0; i < g->n; i++) {
         struct member *m = &g->members[i];
+        int in_grace = sudden && !is_listed(g, m) && !m->draining;
 
-        if (m->listed) {
-            m->vanished_ns = 0;
-            i++;
-        } else if (sudden && !m->wire.draining) {
-            m->vanished_ns = m->vanished_ns ? m->vanished_ns : now_ns;
-            g->n_vanished++;
-            i++;
-        } else {
-            drop_at(g, i);
-        }
+        m->vanished_ns = !in_grace ? 0 : m->vanished_ns ? m->vanished_ns : now_ns;
+        g->n_vanished += in_grace;
     }
-    if (g->cap > 0) {
-        cells_fill(g);
-    }
+    drop_if(g, has_left, now_ns);
     g->known = 1;
-    return 1;
 }
 
 int group_expire(struct group *g, int64_t now_ns)
 {
-    int changed = 0;
+    uint32_t before = g->n;
 
-    for (uint32_t i = 0; g->n_vanished > 0 && i < g->n;) {
-        const struct member *m = &g->members[i];
-
-        if (m->vanished_ns != 0 && now_ns - m->vanished_ns >= GROUPS_GRACE_NS) {
-            changed |= drop_at(g, i);
-            g->n_vanished--;
-        } else {
-            i++;
-        }
+    if (g->n_vanished > 0 && drop_if(g, grace_is_over, now_ns)) {
+        g->n_vanished -= before - g->n;
+        return 1;
     }
-    if (changed) {
-        cells_fill(g);
-    }
-    return changed;
+    return 0;
 }

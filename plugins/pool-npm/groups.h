@@ -18,16 +18,20 @@
 #define GROUPS_GRACE_MIN 3u /* members; of fewer, one is most of them */
 
 struct member {
-    struct wire_member wire;
+    char *id;            /* owned; the address stands behind it */
+    const char *address;
+    uint64_t capacity_mb;
     uint64_t key;        /* group_runner_id() of the id */
+    uint64_t list_no;    /* the last list that has it */
     int64_t vanished_ns; /* not listed any more since; 0 = listed */
-    int listed;          /* by the list that is being taken */
+    int draining;
 };
 
 struct group {
     char name[WIRE_GROUP_MAX + 1];
     struct fn_demand demand;
     uint64_t epoch, version;
+    uint64_t list_no; /* lists begun so far */
     struct member *members;
     uint32_t n, cap;
     uint32_t *cells; /* by key, open addressing: place in members + 1; 2 * cap */
@@ -48,10 +52,10 @@ struct group *groups_find(struct groups *gs, const char *name);
 struct group *groups_get(struct groups *gs, const char *name);
 
 /* Between begin and end, group_member() is called for each member; one without an id or address
- * that can be used is only counted. end: 1 = the members changed. */
+ * that can be used is only counted. */
 void group_list_begin(struct group *g);
 int group_member(struct group *g, const struct wire_member *m); /* < 0: no memory, too many */
-int group_list_end(struct group *g, int64_t now_ns);
+void group_list_end(struct group *g, int64_t now_ns);
 /* Members whose grace is over go. 1 = the members changed. */
 int group_expire(struct group *g, int64_t now_ns);
 /* Whether a list with this epoch and version is news. Epochs grow with the manager's starts, unless

@@ -1,5 +1,7 @@
 #include "link.h"
 
+#include "say.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -13,17 +15,6 @@
 static int64_t now_ns(const struct link *l)
 {
     return l->host->clock->now_ns(l->host);
-}
-
-static void say(const struct link *l, uint32_t level, const char *what, const char *why)
-{
-    char text[512];
-    int n = snprintf(text, sizeof(text), "%s: %s", what, why ? why : "no reason given");
-
-    if (level <= *l->host->log->level) {
-        l->host->log->write(l->host, level, text,
-                            (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
-    }
 }
 
 static void fail_all(struct link *l, int32_t code, const char *text)
@@ -60,7 +51,7 @@ static void object(struct link *l, const char *why)
     }
     snprintf(l->objection, sizeof(l->objection), "%s", why);
     l->objection_next_ns = now + OBJECTION_NS;
-    say(l, FN_LOG_WARN, "the node pool manager objects", why);
+    say(l->host, FN_LOG_WARN, "the node pool manager objects", why);
 }
 
 static void on_demand_message(void *ud, const void *data, size_t len)
@@ -79,13 +70,13 @@ static void on_demand_end(void *ud, int32_t code, const char *text)
 
     l->demand_call = 0;
     if (code == UNIMPLEMENTED && !l->historic && strcmp(l->conf->protocol, "auto") == 0) {
-        say(l, FN_LOG_INFO, "the node pool manager is a historic one", text);
+        say(l->host, FN_LOG_INFO, "the node pool manager is a historic one", text);
         l->historic = 1;
         l->demand_next_ns = 0;
     } else if (code == FN_E_PERMISSION && text) {
         object(l, text);
     } else if (code < 0) {
-        say(l, FN_LOG_DEBUG, "demand was not taken", text);
+        say(l->host, FN_LOG_DEBUG, "demand was not taken", text);
     }
 }
 
@@ -122,63 +113,18 @@ static void send_demand(struct link *l)
 
 /* ---- membership ------------------------------------------------------------------------------ */
 
-static int on_member(void *ud, const struct wire_member *m)
-{
-    return group_member(ud, m);
-}
-
-static int head_only(void *ud, const struct wire_member *m)
-{
-    (void)ud;
-    (void)m;
-    return 0;
-}
-
-static void say_unusable(const struct link *l, const struct group *g)
-{
-    char text[64];
-
-    if (g->unusable > 0) {
-        snprintf(text, sizeof(text), "%u without a usable id or address are left out",
-                 (unsigned)g->unusable);
-        say(l, FN_LOG_WARN, "members of the list", text);
-    }
-}
-
 static void take_list(struct link *l, const void *data, size_t len)
 {
-    struct wire_membership head = {.member = head_only};
-    struct wire_membership whole = {.member = on_member};
+    struct wire_head head;
     struct group *g;
-    int news, first;
 
-    if (wire_read_membership(data, len, &head) < 0) {
-        say(l, FN_LOG_WARN, "membership", "not readable, it is left out");
+    if (wire_read_head(data, len, &head) < 0) {
+        say(l->host, FN_LOG_WARN, "membership", "not readable, it is left out");
         return;
     }
     g = groups_find(&l->groups, head.group);
-    news = g && group_is_news(g, head.epoch, head.version);
-    first = g && g->fresh;
     if (g) {
-        g->fresh = 0;
-    }
-    if (!news) {
-        if (first && head.epoch == g->epoch && head.version == g->version) {
-            l->changed(l->ud, g); /* the same list, but good again: the host holds it for stale */
-        }
-        return;
-    }
-    whole.ud = g;
-    group_list_begin(g);
-    if (wire_read_membership(data, len, &whole) < 0) {
-        say(l, FN_LOG_WARN, "membership", "too large, it is left out");
-        return;
-    }
-    g->epoch = head.epoch;
-    g->version = head.version;
-    say_unusable(l, g);
-    if (group_list_end(g, now_ns(l))) {
-        l->changed(l->ud, g);
+        intake_message(&l->intake, g, &head, data, len);
     }
 }
 
@@ -232,14 +178,8 @@ static void watch(struct link *l)
 static void on_poll_message(void *ud, const void *data, size_t len)
 {
     struct link *l = ud;
-    struct wire_membership m = {.member = on_member, .ud = l->polled};
 
-    group_list_begin(l->polled);
-    if (wire_read_historic(data, len, &m) < 0) {
-        say(l, FN_LOG_WARN, "membership", "not readable, it is left out");
-    } else if (group_list_end(l->polled, now_ns(l))) {
-        l->changed(l->ud, l->polled);
-    }
+    intake_message(&l->intake, l->polled, NULL, data, len);
 }
 
 static void on_poll_end(void *ud, int32_t code, const char *text)
@@ -293,8 +233,10 @@ static void on_timer(void *ud)
     watch(l);
     poll_next(l);
     for (uint32_t i = 0; i < l->groups.n; i++) {
-        if (group_expire(l->groups.list[i], now)) {
-            l->changed(l->ud, l->groups.list[i]);
+        struct group *g = l->groups.list[i];
+
+        if (!intake_is_busy(&l->intake, g) && group_expire(g, now)) {
+            intake_publish(&l->intake, g);
         }
     }
     arm(l, now + TICK_NS);
@@ -307,7 +249,7 @@ void link_want(struct link *l, const char *group, const struct fn_demand *demand
     int urgent;
 
     if (!g) {
-        say(l, FN_LOG_WARN, "a group gets no runners, there are too many", group);
+        say(l->host, FN_LOG_WARN, "a group gets no runners, there are too many", group);
         return;
     }
     urgent = g->demand.waiting == 0 && demand->waiting > 0;
@@ -350,4 +292,5 @@ void link_close(struct link *l)
     l->host->timer->cancel(l->host, l->timer);
     l->watch_ended = 1;
     l->rpc->close(l->host, l->channel);
+    intake_finish(&l->intake);
 }

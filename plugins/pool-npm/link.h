@@ -7,7 +7,7 @@
 #ifndef POOL_NPM_LINK_H
 #define POOL_NPM_LINK_H
 
-#include "groups.h"
+#include "intake.h"
 
 #include <fn/rpc.h>
 
@@ -29,6 +29,7 @@ struct link {
     const struct fn_rpc_if *rpc;
     const struct link_conf *conf;
     struct groups groups;
+    struct intake intake; /* publishes their members */
     char lb_id[LINK_ID_MAX + 1];
     uint64_t seq;
     uint64_t channel;
@@ -44,13 +45,12 @@ struct link {
     uint32_t poll_next;
     uint64_t timer;
     int64_t demand_next_ns, poll_next_ns;
-    /* Publishes a group's members; fails it. */
-    void (*changed)(void *ud, struct group *g);
+    /* The last list of a group is stale. */
     void (*failed)(void *ud, struct group *g, int32_t code, const char *text);
     void *ud;
 };
 
-int link_open(struct link *l, struct fn_error *reterr); /* host, rpc, conf, changed... are set */
+int link_open(struct link *l, struct fn_error *reterr); /* host, rpc, conf, intake, failed are set */
 void link_close(struct link *l);
 /* A group's demand; a new group is asked for at once, and so is help for its first waiting call. */
 void link_want(struct link *l, const char *group, const struct fn_demand *demand);

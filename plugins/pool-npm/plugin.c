@@ -8,37 +8,9 @@
 
 struct pool {
     struct link link;
-    const struct fn_snap_if *snap;
     void (*stopped)(void *ud);
     void *stopped_ud;
 };
-
-static void publish(void *ud, struct group *g)
-{
-    struct pool *p = ud;
-    const struct fn_host *host = p->link.host;
-    struct fn_snap_builder *b;
-    int r = p->snap->begin(host, g->name, &b);
-
-    if (r < 0) {
-        return;
-    }
-    for (uint32_t i = 0; r == 0 && i < g->n; i++) {
-        const struct wire_member *m = &g->members[i].wire;
-        const struct fn_runner runner = {.id = group_runner_id(m->id),
-                                         .address = m->address,
-                                         .capacity_mb = m->capacity_mb,
-                                         .weight = 1,
-                                         .flags = m->draining ? FN_RUNNER_DRAINING : 0};
-
-        r = p->snap->add(b, &runner, sizeof(runner));
-    }
-    if (r < 0) {
-        p->snap->discard(b);
-    } else {
-        p->snap->publish(b);
-    }
-}
 
 static void fail(void *ud, struct group *g, int32_t code, const char *text)
 {
@@ -46,7 +18,7 @@ static void fail(void *ud, struct group *g, int32_t code, const char *text)
     struct fn_error why = {.size = sizeof(why), .code = code};
 
     strncpy(why.msg, text ? text : "the node pool manager is away", sizeof(why.msg) - 1);
-    p->snap->fail(p->link.host, g->name, &why);
+    p->link.intake.snap->fail(p->link.host, g->name, &why);
 }
 
 static int create(const struct fn_host *host, const void *conf, void **ret_inst,
@@ -58,11 +30,10 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     if (!p) {
         return FN_E_EXHAUSTED;
     }
-    p->snap = host->get(host, "fn.snap", 1);
     p->link = (struct link){.host = host,
                             .rpc = host->get(host, "fn.rpc", 1),
                             .conf = conf,
-                            .changed = publish,
+                            .intake = {.host = host, .snap = host->get(host, "fn.snap", 1)},
                             .failed = fail,
                             .ud = p};
     *ret_inst = p;
@@ -74,6 +45,7 @@ static void destroy(void *inst)
     struct pool *p = inst;
 
     if (p) {
+        intake_finish(&p->link.intake);
         groups_finish(&p->link.groups);
         free(p);
     }

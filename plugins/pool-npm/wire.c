@@ -222,40 +222,20 @@ static int read_member(struct reader in, struct wire_member *m)
     return r < 0 || !m->id[0] || !m->address[0] ? -1 : 0;
 }
 
-/* Head first, so that members can be judged by it. */
-static int read_head(struct reader in, struct wire_membership *m)
+int wire_read_head(const void *data, size_t len, struct wire_head *ret)
 {
+    struct reader in = {data, (const unsigned char *)data + len};
     struct field f;
     int r = 1;
 
+    *ret = (struct wire_head){.group = ""};
     while (r > 0 && (r = next_field(&in, &f)) > 0) {
         if (f.number == 1 && f.type == TYPE_VARINT) {
-            m->epoch = f.value;
+            ret->epoch = f.value;
         } else if (f.number == 2 && f.type == TYPE_VARINT) {
-            m->version = f.value;
+            ret->version = f.value;
         } else if (f.number == 3) {
-            r = take_text(&f, m->group, sizeof(m->group)) < 0 ? -1 : 1;
-        }
-    }
-    return r;
-}
-
-int wire_read_membership(const void *data, size_t len, struct wire_membership *m)
-{
-    struct reader in = {data, (const unsigned char *)data + len};
-    struct wire_member member;
-    struct field f;
-    int r;
-
-    m->epoch = m->version = 0;
-    m->group[0] = '\0';
-    if (read_head(in, m) < 0) {
-        return -1;
-    }
-    while ((r = next_field(&in, &f)) > 0) {
-        if (f.number == 4 && (f.type != TYPE_BYTES || read_member(f.in, &member) < 0 ||
-                              m->member(m->ud, &member) < 0)) {
-            return -1;
+            r = take_text(&f, ret->group, sizeof(ret->group)) < 0 ? -1 : 1;
         }
     }
     return r;
@@ -276,20 +256,28 @@ static int read_runner(struct reader in, struct wire_member *m)
     return r < 0 || !m->address[0] ? -1 : 0;
 }
 
-int wire_read_historic(const void *data, size_t len, struct wire_membership *m)
+struct wire_members wire_members(const void *data, size_t len, int historic)
 {
-    struct reader in = {data, (const unsigned char *)data + len};
-    struct wire_member member;
-    struct field f;
-    int r;
+    return (struct wire_members){data, (const unsigned char *)data + len, historic};
+}
 
-    while ((r = next_field(&in, &f)) > 0) {
-        if (f.number == 2 && (f.type != TYPE_BYTES || read_runner(f.in, &member) < 0 ||
-                              m->member(m->ud, &member) < 0)) {
-            return -1;
-        }
+int wire_next_member(struct wire_members *in, struct wire_member *ret)
+{
+    const uint32_t number = in->historic ? 2 : 4;
+    struct reader r = {in->at, in->end};
+    struct field f;
+    int found;
+
+    while ((found = next_field(&r, &f)) > 0 && f.number != number) {
     }
-    return r;
+    in->at = r.at;
+    if (found <= 0) {
+        return found;
+    }
+    if (f.type != TYPE_BYTES) {
+        return -1;
+    }
+    return (in->historic ? read_runner(f.in, ret) : read_member(f.in, ret)) < 0 ? -1 : 1;
 }
 
 int wire_read_note(const void *data, size_t len, char *ret, size_t cap)

@@ -46,19 +46,24 @@ struct wire_member {
     int draining;
 };
 
-struct wire_membership {
+struct wire_head {
     uint64_t epoch, version;
     char group[WIRE_GROUP_MAX + 1];
-    /* Called for each member in order while reading; < 0 ends it. */
-    int (*member)(void *ud, const struct wire_member *m);
-    void *ud;
 };
 
-/* fnd.Membership; members are told after epoch, version and group were read. 0, or -1 when it is no
- * such message or a text is too long. */
-int wire_read_membership(const void *data, size_t len, struct wire_membership *m);
-/* LBGroupMembership: addresses are ids too; epoch and version stay. */
-int wire_read_historic(const void *data, size_t len, struct wire_membership *m);
+/* A place among the members of a message, which is borrowed. */
+struct wire_members {
+    const unsigned char *at, *end;
+    int historic;
+};
+
+/* fnd.Membership without its members: 0, or -1 when it is no such message. */
+int wire_read_head(const void *data, size_t len, struct wire_head *ret);
+/* Before the first member of a fnd.Membership or, historic, of an LBGroupMembership, whose addresses
+ * are ids too. */
+struct wire_members wire_members(const void *data, size_t len, int historic);
+/* The next member in order: 1, 0 after the last, -1 when it is no member or a text is too long. */
+int wire_next_member(struct wire_members *in, struct wire_member *ret);
 /* The first note of a DemandAnswer, or "". */
 int wire_read_note(const void *data, size_t len, char *ret, size_t cap);
 

@@ -211,19 +211,19 @@ static void check_members(struct world *w, const struct lb *lb, const struct gro
     all += gone;
     for (uint32_t i = 0; i < g->n; i++) {
         const struct member *m = &g->members[i];
-        uint32_t place = place_of(m->wire.id), k = 0;
+        uint32_t place = place_of(m->id), k = 0;
 
         while (k < s->n && s->members[k].place != place) {
             k++;
         }
         kept += k == s->n;
-        if (k < s->n && (m->wire.draining != s->members[k].draining ||
-                         m->wire.capacity_mb != s->members[k].capacity_mb ||
-                         place_of(m->wire.address) != s->members[k].address_no)) {
-            broken(w, SAFETY(14), "lb%u has %s otherwise than published", lb->no, m->wire.id);
+        if (k < s->n && (m->draining != s->members[k].draining ||
+                         m->capacity_mb != s->members[k].capacity_mb ||
+                         place_of(m->address) != s->members[k].address_no)) {
+            broken(w, SAFETY(14), "lb%u has %s otherwise than published", lb->no, m->id);
         }
-        if (k == s->n && m->wire.draining) {
-            broken(w, SAFETY(14), "lb%u keeps %s, drained and not listed", lb->no, m->wire.id);
+        if (k == s->n && m->draining) {
+            broken(w, SAFETY(14), "lb%u keeps %s, drained and not listed", lb->no, m->id);
         }
     }
     if (g->n != s->n + kept) {
@@ -247,7 +247,7 @@ static void take_real(struct world *w, struct lb *lb, struct pool *p, const stru
     bool known = g->known;
 
     for (uint32_t i = 0; before && i < n; i++) {
-        before[i] = (struct kept){place_of(g->members[i].wire.id), g->members[i].wire.draining};
+        before[i] = (struct kept){place_of(g->members[i].id), g->members[i].draining};
     }
     group_list_begin(g);
     for (uint32_t i = 0; i < s->n; i++) {

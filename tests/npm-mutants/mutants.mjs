@@ -37,9 +37,9 @@ export const mutants = [
   { name: 'M14', what: 'a drain ends after 50 s', file: npm('hosts.c'), by: ['S2'],
     text: 'now_ns - h->since_ns >= g->o.drain_max_ns', wrong: 'now_ns - h->since_ns >= 50 * NPM_S' },
   { name: 'M15', what: 'the state of one member sticks to the next one', file: groups, by: ['S14'],
-    text: '= (struct member){.wire = *m, .key = key, .listed = 1};',
-    wrong: '= (struct member){.wire = *m, .key = key, .listed = 1};\n' +
-      '    g->members[*cell - 1].wire.draining |= *cell > 1 && g->members[*cell - 2].wire.draining;' },
+    text: 'g->members[*cell - 1] = set;',
+    wrong: 'g->members[*cell - 1] = set;\n' +
+      '    g->members[*cell - 1].draining |= *cell > 1 && g->members[*cell - 2].draining;' },
   { name: 'M16', what: 'demand that stops takes the runners along at once', file: npm('scale.c'), by: ['L2'],
     text: 'now_ns - g->low_since_ns < g->o.cooldown_ns || now_ns', wrong: 'now_ns' },
 

@@ -179,6 +179,7 @@ int main(void)
 
     suite_add_tcase(s, world_case("place", tests, sizeof(tests) / sizeof(tests[0])));
     suite_add_tcase(s, lists_tests());
+    suite_add_tcase(s, long_lists_tests());
     suite_add_tcase(s, waiting_tests());
     suite_add_tcase(s, distrust_tests());
     sr = srunner_create(s);

@@ -49,6 +49,7 @@ void leave(struct place_call *pc);
 /* A case of tests, each with a world of its own. */
 TCase *world_case(const char *name, const TTest *const *tests, size_t n);
 TCase *lists_tests(void);
+TCase *long_lists_tests(void);
 TCase *waiting_tests(void);
 TCase *distrust_tests(void);
 

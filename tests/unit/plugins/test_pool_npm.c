@@ -1,5 +1,5 @@
 /* The pure parts of pool/npm: the wire and what a group makes of lists. */
-#include <groups.h>
+#include <intake.h>
 
 #include <check.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static void take(const char *list, int64_t now_ns)
         snprintf(m.id, sizeof(m.id), "%.*s", (int)strcspn(id, "*"), id);
         ck_assert_int_eq(group_member(g, &m), 0);
     }
-    ck_assert_int_eq(group_list_end(g, now_ns), 1);
+    group_list_end(g, now_ns);
 }
 
 static const char *now_listed(void)
@@ -46,7 +46,7 @@ static const char *now_listed(void)
     text[0] = '\0';
     for (uint32_t i = 0; i < g->n; i++) {
         strcat(text, i ? " " : "");
-        strcat(text, g->members[i].wire.id);
+        strcat(text, g->members[i].id);
     }
     return text;
 }
@@ -127,6 +127,27 @@ START_TEST(ten_thousand_members)
 }
 END_TEST
 
+/* Each that goes may not cost a move of all others: it was seconds on the loop. */
+START_TEST(a_tenth_goes_the_rest_keeps_its_order)
+{
+    struct wire_member m = {.address = "h:1"};
+
+    for (int round = 0; round < 2; round++) {
+        group_list_begin(g);
+        for (int i = 0; i < 60000; i++) {
+            snprintf(m.id, sizeof(m.id), "machine-%d", i);
+            if (round == 0 || i % 10 != 3) {
+                ck_assert_int_eq(group_member(g, &m), 0);
+            }
+        }
+        group_list_end(g, S);
+    }
+    ck_assert_uint_eq(g->n, 54000);
+    ck_assert_str_eq(g->members[3].id, "machine-4");
+    ck_assert_str_eq(g->members[53999].id, "machine-59999");
+}
+END_TEST
+
 START_TEST(groups_are_bounded)
 {
     char name[WIRE_GROUP_MAX + 3];
@@ -164,33 +185,42 @@ END_TEST
 static const unsigned char membership[] = "\x08\x07\x10\x09\x1a\x07"
                                           "default\x22\x0e\x0a\x02m1\x12\x03h:1\x18\x80\x20\x20\x01"
                                           "\x22\x09\x0a\x02m2\x12\x03h:2";
-static struct wire_member got[4];
-static int got_n;
-
-static int on_member(void *ud, const struct wire_member *m)
-{
-    (void)ud;
-    got[got_n++] = *m;
-    return 0;
-}
 
 START_TEST(a_membership_is_read)
 {
-    struct wire_membership m = {.member = on_member};
+    struct wire_members in = wire_members(membership, sizeof(membership) - 1, 0);
+    struct wire_head head;
+    struct wire_member m;
 
-    got_n = 0;
-    ck_assert_int_eq(wire_read_membership(membership, sizeof(membership) - 1, &m), 0);
-    ck_assert_uint_eq(m.epoch, 7);
-    ck_assert_uint_eq(m.version, 9);
-    ck_assert_str_eq(m.group, "default");
-    ck_assert_int_eq(got_n, 2);
-    ck_assert_str_eq(got[0].id, "m1");
-    ck_assert_str_eq(got[0].address, "h:1");
-    ck_assert_uint_eq(got[0].capacity_mb, 4096);
-    ck_assert_int_eq(got[0].draining, 1);
-    ck_assert_int_eq(got[1].draining, 0);
+    ck_assert_int_eq(wire_read_head(membership, sizeof(membership) - 1, &head), 0);
+    ck_assert_uint_eq(head.epoch, 7);
+    ck_assert_uint_eq(head.version, 9);
+    ck_assert_str_eq(head.group, "default");
+    ck_assert_int_eq(wire_next_member(&in, &m), 1);
+    ck_assert_str_eq(m.id, "m1");
+    ck_assert_str_eq(m.address, "h:1");
+    ck_assert_uint_eq(m.capacity_mb, 4096);
+    ck_assert_int_eq(m.draining, 1);
+    ck_assert_int_eq(wire_next_member(&in, &m), 1);
+    ck_assert_str_eq(m.id, "m2");
+    ck_assert_int_eq(m.draining, 0);
+    ck_assert_int_eq(wire_next_member(&in, &m), 0);
 }
 END_TEST
+
+static void read_whole(const unsigned char *data, size_t len)
+{
+    struct wire_members in = wire_members(data, len, 0);
+    struct wire_head head;
+    struct wire_member m;
+    int n = 0;
+
+    wire_read_head(data, len, &head);
+    while (wire_next_member(&in, &m) > 0) {
+        n++;
+    }
+    ck_assert_int_le(n, 4);
+}
 
 /* Every cut and every changed byte: read or refused, nothing else. */
 START_TEST(broken_memberships_are_refused)
@@ -198,25 +228,251 @@ START_TEST(broken_memberships_are_refused)
     size_t len = sizeof(membership) - 1;
 
     for (size_t cut = 0; cut < len; cut++) {
-        struct wire_membership m = {.member = on_member};
         unsigned char *copy = malloc(cut + 1);
 
         memcpy(copy, membership, cut);
-        got_n = 0;
-        wire_read_membership(copy, cut, &m);
+        read_whole(copy, cut);
         free(copy);
     }
     for (size_t i = 0; i < len * 256; i++) {
-        struct wire_membership m = {.member = on_member};
         unsigned char *copy = malloc(len);
 
         memcpy(copy, membership, len);
         copy[i / 256] = (unsigned char)i;
-        got_n = 0;
-        wire_read_membership(copy, len, &m);
-        ck_assert_int_le(got_n, 4);
+        read_whole(copy, len);
         free(copy);
     }
+}
+END_TEST
+
+/* ---- intake: with a host that only has a clock, a timer, a log and a list -------------------- */
+
+static struct {
+    struct fn_host host;
+    struct intake intake;
+    void (*due)(void *ud); /* the timer */
+    void *due_ud;
+    uint32_t begun, adding, published, last_n, warned;
+    uint64_t last_ids; /* sum of the ids of the last list */
+    uint64_t ids;
+} h;
+
+static int64_t h_now(const struct fn_host *host)
+{
+    (void)host;
+    return S;
+}
+
+static int h_arm(const struct fn_host *host, int64_t at_ns, void (*cb)(void *ud), void *ud,
+                 uint64_t *ret_id)
+{
+    (void)host;
+    ck_assert_int_gt(at_ns, S); /* not in this turn */
+    ck_assert_ptr_null(h.due);
+    h.due = cb;
+    h.due_ud = ud;
+    *ret_id = 1;
+    return 0;
+}
+
+static int h_cancel(const struct fn_host *host, uint64_t id)
+{
+    (void)host;
+    ck_assert_uint_eq(id, 1);
+    h.due = NULL;
+    return 0;
+}
+
+static void h_write(const struct fn_host *host, uint32_t level, const char *msg, size_t len)
+{
+    (void)host;
+    (void)msg;
+    (void)len;
+    h.warned += level == FN_LOG_WARN;
+}
+
+static int h_begin(const struct fn_host *host, const char *group, struct fn_snap_builder **ret)
+{
+    (void)host;
+    ck_assert_str_eq(group, "default");
+    h.begun++;
+    h.adding = 0;
+    h.ids = 0;
+    *ret = (struct fn_snap_builder *)(void *)&h;
+    return 0;
+}
+
+static int h_add(struct fn_snap_builder *b, const struct fn_runner *r, uint32_t size)
+{
+    (void)b;
+    (void)size;
+    h.adding++;
+    h.ids += r->id;
+    return 0;
+}
+
+static int h_publish(struct fn_snap_builder *b)
+{
+    (void)b;
+    h.published++;
+    h.last_n = h.adding;
+    h.last_ids = h.ids;
+    return 0;
+}
+
+static void h_discard(struct fn_snap_builder *b)
+{
+    (void)b;
+}
+
+static void intake_setup(void)
+{
+    static const struct fn_clock_if clock = {.now_ns = h_now};
+    static const struct fn_timer_if timer = {.arm = h_arm, .cancel = h_cancel};
+    static const uint32_t level = FN_LOG_INFO;
+    static const struct fn_log_if log = {.level = &level, .write = h_write};
+    static const struct fn_snap_if snap = {
+        .begin = h_begin, .add = h_add, .publish = h_publish, .discard = h_discard};
+
+    setup();
+    memset(&h, 0, sizeof(h));
+    h.host = (struct fn_host){.clock = &clock, .timer = &timer, .log = &log};
+    h.intake = (struct intake){.host = &h.host, .snap = &snap};
+}
+
+static void intake_teardown(void)
+{
+    intake_finish(&h.intake);
+    teardown();
+}
+
+/* One turn of the loop; 0: there is nothing left to do. */
+static int turn(void)
+{
+    void (*due)(void *) = h.due;
+
+    h.due = NULL;
+    if (due) {
+        due(h.due_ud);
+    }
+    return due != NULL;
+}
+
+/* Members "m<first>" and on; cut: without its last bytes. */
+static void tell(uint64_t version, uint32_t first, uint32_t n, size_t cut)
+{
+    const struct wire_head head = {.epoch = 1, .version = version, .group = "default"};
+    unsigned char *data = malloc(n * 32);
+    size_t len = 0;
+
+    for (uint32_t i = first; i < first + n; i++) {
+        char id[16];
+        unsigned char size = (unsigned char)snprintf(id, sizeof(id), "m%u", i);
+
+        data[len++] = 0x22;
+        data[len++] = (unsigned char)(2 + size + 5);
+        data[len++] = 0x0a;
+        data[len++] = size;
+        memcpy(data + len, id, size);
+        len += size;
+        memcpy(data + len, "\x12\x03h:1", 5);
+        len += 5;
+    }
+    intake_message(&h.intake, g, &head, data, len - cut);
+    free(data);
+}
+
+static uint64_t ids_of(uint32_t first, uint32_t n)
+{
+    uint64_t sum = 0;
+    char id[16];
+
+    for (uint32_t i = first; i < first + n; i++) {
+        snprintf(id, sizeof(id), "m%u", i);
+        sum += group_runner_id(id);
+    }
+    return sum;
+}
+
+START_TEST(a_short_list_is_published_at_once)
+{
+    tell(1, 0, 3, 0);
+    ck_assert_uint_eq(h.published, 1);
+    ck_assert_uint_eq(h.last_n, 3);
+    ck_assert_uint_eq(g->version, 1);
+    tell(1, 0, 3, 0); /* no news */
+    ck_assert_uint_eq(h.published, 1);
+    g->fresh = 1; /* another stream: good again */
+    tell(1, 0, 3, 0);
+    ck_assert_uint_eq(h.published, 2);
+    ck_assert_int_eq(turn(), 0);
+}
+END_TEST
+
+START_TEST(a_long_list_is_taken_in_portions)
+{
+    uint32_t turns = 0, before = 0;
+
+    tell(1, 0, 10000, 0);
+    do {
+        ck_assert_uint_le(g->n, before + INTAKE_PORTION);
+        before = g->n;
+        turns++;
+    } while (turn());
+    ck_assert_uint_eq(h.published, 1);
+    ck_assert_uint_eq(h.last_ids, ids_of(0, 10000));
+    ck_assert_uint_ge(turns, 3 * 10000 / INTAKE_PORTION);
+    ck_assert_uint_le(turns, 3 * 10000 / INTAKE_PORTION + 3);
+}
+END_TEST
+
+/* Of those that wait behind the one that is taken only the newest counts. */
+START_TEST(the_newest_list_waits)
+{
+    tell(1, 0, 1000, 0);
+    tell(2, 500, 1000, 0);
+    tell(3, 900, 1000, 0);
+    while (turn()) {
+    }
+    ck_assert_uint_eq(h.published, 2);
+    ck_assert_uint_eq(g->version, 3);
+    ck_assert_uint_eq(h.last_ids, ids_of(900, 1000));
+    tell(4, 900, 1000, 0);
+    intake_publish(&h.intake, g); /* after it, not instead of it */
+    while (turn()) {
+    }
+    ck_assert_uint_eq(h.published, 4);
+    ck_assert_uint_eq(g->version, 4);
+}
+END_TEST
+
+/* A member that cannot be read at the very end: nothing of the list counts. */
+START_TEST(a_broken_long_list_changes_nothing)
+{
+    tell(1, 0, 1000, 0);
+    while (turn()) {
+    }
+    tell(2, 500, 1000, 1);
+    while (turn()) {
+    }
+    ck_assert_uint_eq(h.published, 1);
+    ck_assert_uint_eq(h.warned, 1);
+    ck_assert_uint_eq(g->version, 1);
+    ck_assert_uint_eq(g->n, 1000);
+}
+END_TEST
+
+START_TEST(a_pool_ends_in_the_middle)
+{
+    tell(1, 0, 10000, 0);
+    for (int i = 0; i < 100; i++) {
+        ck_assert_int_eq(turn(), 1);
+    }
+    ck_assert_int_eq(intake_is_busy(&h.intake, g), 1);
+    tell(2, 0, 10000, 0);
+    intake_finish(&h.intake);
+    ck_assert_int_eq(turn(), 0);
+    ck_assert_uint_eq(h.published, 0);
 }
 END_TEST
 
@@ -224,6 +480,7 @@ int main(void)
 {
     Suite *s = suite_create("pool npm");
     TCase *t = tcase_create("pool npm");
+    TCase *in = tcase_create("intake");
     SRunner *runner;
     int failed;
 
@@ -234,11 +491,19 @@ int main(void)
     tcase_add_test(t, older_lists_are_no_news);
     tcase_add_test(t, another_epoch_begins_a_stream);
     tcase_add_test(t, ten_thousand_members);
+    tcase_add_test(t, a_tenth_goes_the_rest_keeps_its_order);
     tcase_add_test(t, groups_are_bounded);
     tcase_add_test(t, demand_is_encoded_as_protobuf);
     tcase_add_test(t, a_membership_is_read);
     tcase_add_test(t, broken_memberships_are_refused);
     suite_add_tcase(s, t);
+    tcase_add_checked_fixture(in, intake_setup, intake_teardown);
+    tcase_add_test(in, a_short_list_is_published_at_once);
+    tcase_add_test(in, a_long_list_is_taken_in_portions);
+    tcase_add_test(in, the_newest_list_waits);
+    tcase_add_test(in, a_broken_long_list_changes_nothing);
+    tcase_add_test(in, a_pool_ends_in_the_middle);
+    suite_add_tcase(s, in);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);
