@@ -1,6 +1,6 @@
 /* Listings: a pool's list on its way to be its group's snapshot, and on its way out.
  *
- *   binding ──each entry has its runner──▶ bound: a snapshot ──the last one over it is gone──▶ ended
+ *   binding ──each entry has its runner──▶ a snapshot's ──the last one over it is gone──▶ ended
  *      └──a newer list, no memory──▶ ended ──each runner is let go──▶ freed
  *
  * Ten thousand runners take milliseconds to bind and to let go, and every call would wait that long.

@@ -3,12 +3,64 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- words ----------------------------------------------------------------------------------- */
+
+#define WORDS_BYTES (32u * 1024)
+
+struct words {
+    struct words *next;
+    size_t used;
+    char text[WORDS_BYTES];
+};
+
+static void words_free(struct words **list)
+{
+    struct words *w;
+
+    while ((w = *list)) {
+        *list = w->next;
+        free(w);
+    }
+}
+
+/* A copy; NULL: no memory. */
+static const char *words_add(struct words **list, const char *word)
+{
+    size_t size = strlen(word) + 1;
+    struct words *w = *list;
+    char *at;
+
+    if (!w || sizeof(w->text) - w->used < size) {
+        w = malloc(sizeof(*w));
+        if (!w) {
+            return NULL;
+        }
+        w->next = *list;
+        w->used = 0;
+        *list = w;
+    }
+    at = w->text + w->used;
+    w->used += size;
+    return memcpy(at, word, size);
+}
+
+/* The words of `from` behind those of `to`. */
+static void words_join(struct words **to, struct words **from)
+{
+    while (*to) {
+        to = &(*to)->next;
+    }
+    *to = *from;
+    *from = NULL;
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
 void groups_finish(struct groups *gs)
 {
     for (uint32_t i = 0; i < gs->n; i++) {
-        for (uint32_t k = 0; k < gs->list[i]->n; k++) {
-            free(gs->list[i]->members[k].id);
-        }
+        words_free(&gs->list[i]->words);
+        words_free(&gs->list[i]->new_words);
         free(gs->list[i]->members);
         free(gs->list[i]->cells);
         free(gs->list[i]);
@@ -66,6 +118,7 @@ void group_list_begin(struct group *g)
 {
     g->unusable = 0;
     g->list_no++;
+    words_join(&g->words, &g->new_words); /* of a list that was given up half way */
 }
 
 static int is_listed(const struct group *g, const struct member *m)
@@ -125,20 +178,6 @@ static int is_word(const char *s)
     return n > 0 && s[n] == '\0';
 }
 
-/* Id and address in one piece, at ret->id. */
-static int set_words(struct member *ret, const struct wire_member *m)
-{
-    size_t id_size = strlen(m->id) + 1, address_size = strlen(m->address) + 1;
-
-    ret->id = malloc(id_size + address_size);
-    if (!ret->id) {
-        return FN_E_EXHAUSTED;
-    }
-    memcpy(ret->id, m->id, id_size);
-    ret->address = memcpy(ret->id + id_size, m->address, address_size);
-    return 0;
-}
-
 int group_member(struct group *g, const struct wire_member *m)
 {
     struct member set = {.key = group_runner_id(m->id),
@@ -151,15 +190,13 @@ int group_member(struct group *g, const struct wire_member *m)
         g->unusable++;
         return 0;
     }
-    if ((g->n == g->cap && grow(g) < 0) || set_words(&set, m) < 0) {
+    set.id = words_add(&g->new_words, m->id);
+    set.address = words_add(&g->new_words, m->address);
+    if (!set.id || !set.address || (g->n == g->cap && grow(g) < 0)) {
         return FN_E_EXHAUSTED;
     }
     cell = cell_of(g, set.key, m->id);
-    if (*cell) {
-        free(g->members[*cell - 1].id);
-    } else {
-        *cell = ++g->n;
-    }
+    *cell = *cell ? *cell : ++g->n;
     g->members[*cell - 1] = set;
     return 0;
 }
@@ -184,9 +221,7 @@ static int drop_if(struct group *g,
     uint32_t n = 0, before = g->n;
 
     for (uint32_t i = 0; i < before; i++) {
-        if (goes(g, &g->members[i], now_ns)) {
-            free(g->members[i].id);
-        } else {
+        if (!goes(g, &g->members[i], now_ns)) {
             g->members[n++] = g->members[i];
         }
     }
@@ -209,6 +244,30 @@ static int grace_is_over(const struct group *g, const struct member *m, int64_t 
     return m->vanished_ns != 0 && now_ns - m->vanished_ns >= GROUPS_GRACE_NS;
 }
 
+/* Old words go; those of a member in its grace are copied, and when there is no memory for that they
+ * stay with all others. */
+static void renew_words(struct group *g)
+{
+    for (uint32_t i = 0; i < g->n; i++) {
+        struct member *m = &g->members[i];
+        const char *id, *address;
+
+        if (is_listed(g, m)) {
+            continue;
+        }
+        id = words_add(&g->new_words, m->id);
+        address = words_add(&g->new_words, m->address);
+        if (!id || !address) {
+            words_join(&g->words, &g->new_words);
+            return;
+        }
+        m->id = id;
+        m->address = address;
+    }
+    words_free(&g->words);
+    words_join(&g->words, &g->new_words);
+}
+
 void group_list_end(struct group *g, int64_t now_ns)
 {
     int sudden = g->known && is_sudden(g);
@@ -222,6 +281,7 @@ void group_list_end(struct group *g, int64_t now_ns)
         g->n_vanished += in_grace;
     }
     drop_if(g, has_left, now_ns);
+    renew_words(g);
     g->known = 1;
 }
 

@@ -18,8 +18,7 @@
 #define GROUPS_GRACE_MIN 3u /* members; of fewer, one is most of them */
 
 struct member {
-    char *id;            /* owned; the address stands behind it */
-    const char *address;
+    const char *id, *address; /* in the group's words */
     uint64_t capacity_mb;
     uint64_t key;        /* group_runner_id() of the id */
     uint64_t list_no;    /* the last list that has it */
@@ -27,11 +26,14 @@ struct member {
     int draining;
 };
 
+struct words; /* texts that are freed together */
+
 struct group {
     char name[WIRE_GROUP_MAX + 1];
     struct fn_demand demand;
     uint64_t epoch, version;
     uint64_t list_no; /* lists begun so far */
+    struct words *words, *new_words; /* of all members; of the list that is taken */
     struct member *members;
     uint32_t n, cap;
     uint32_t *cells; /* by key, open addressing: place in members + 1; 2 * cap */

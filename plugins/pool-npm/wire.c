@@ -207,7 +207,9 @@ static int read_member(struct reader in, struct wire_member *m)
     struct field f;
     int r = 1;
 
-    *m = (struct wire_member){.id = ""};
+    m->id[0] = m->address[0] = '\0'; /* the rest of the texts is left as it is: half a KiB */
+    m->capacity_mb = 0;
+    m->draining = 0;
     while (r > 0 && (r = next_field(&in, &f)) > 0) {
         if (f.number == 1) {
             r = take_text(&f, m->id, sizeof(m->id)) < 0 ? -1 : 1;
@@ -246,13 +248,15 @@ static int read_runner(struct reader in, struct wire_member *m)
     struct field f;
     int r = 1;
 
-    *m = (struct wire_member){.id = ""};
+    m->address[0] = '\0';
+    m->capacity_mb = 0;
+    m->draining = 0;
     while (r > 0 && (r = next_field(&in, &f)) > 0) {
         if (f.number == 1) {
             r = take_text(&f, m->address, sizeof(m->address)) < 0 ? -1 : 1;
         }
     }
-    memcpy(m->id, m->address, sizeof(m->id));
+    memcpy(m->id, m->address, strlen(m->address) + 1);
     return r < 0 || !m->address[0] ? -1 : 0;
 }
 
