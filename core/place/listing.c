@@ -3,7 +3,7 @@
  *   binding ──each entry has its runner──▶ a snapshot's ──the last one over it is gone──▶ ended
  *      └──a newer list, no memory──▶ ended ──each runner is let go──▶ freed
  *
- * Ten thousand runners take milliseconds to bind and to let go, and every call would wait that long.
+ * Ten thousand runners take milliseconds to bind and to let go, and calls would wait that long.
  * So a turn of the loop does a portion of it, whose price is bounded: PORTION entries, of which one
  * that closes its runner's link counts for CLOSE_PRICE. Calls go on with the snapshot that is.
  *
