@@ -109,7 +109,7 @@ struct listing {
     uint64_t no; /* of its group, of another parity than the one that it replaces */
     uint32_t refs;
     uint32_t looked_at; /* entries; n of them have a runner */
-    uint32_t guess;     /* place in the current listing of the next entry's runner, if order is kept */
+    uint32_t guess;     /* where the next entry's runner may sit in the current listing */
     uint32_t n;
     struct fn_snap_builder *given; /* owned; its entries */
     struct fn_runner *list;        /* n */
@@ -119,8 +119,8 @@ struct listing {
     TAILQ_ENTRY(listing) link; /* place.binding or place.ended */
 };
 
-/* A listing with the indexes of the placers in use; counted by its group while it is the current one
- * and by the calls that are in a round over it. */
+/* A listing with the indexes of the placers in use; counted by its group while it is the current
+ * one and by the calls that are in a round over it. */
 struct snapshot {
     struct fn_snapshot view;
     struct place *place;
@@ -245,8 +245,8 @@ void links_finish(struct place *p);
 /* Opens links of new runners, now and in portions later. */
 void links_open(struct place *p);
 bool runner_is_up(const struct place_runner *r);
-/* The group's runner for an entry, new or known; the caller gets a reference. guess: may be it, which
- * saves the search; NULL = none. NULL: no memory. */
+/* The group's runner for an entry, new or known; the caller gets a reference. guess: may be it,
+ * which saves the search; NULL = none. NULL: no memory. */
 struct place_runner *runner_get(struct place_group *g, struct place_runner *guess,
                                 const struct fn_runner *e);
 bool runner_unref(struct place_runner *r); /* true: that closed its link */

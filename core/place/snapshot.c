@@ -1,4 +1,4 @@
-/* Snapshots: a listing and what the placers in use derived of it; one is each group's current one. */
+/* Snapshots: a listing and what the placers in use derived of it; each group has a current one. */
 #include <place/place_int.h>
 
 #include <stdlib.h>
