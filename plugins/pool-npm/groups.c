@@ -244,8 +244,8 @@ static int grace_is_over(const struct group *g, const struct member *m, int64_t 
     return m->vanished_ns != 0 && now_ns - m->vanished_ns >= GROUPS_GRACE_NS;
 }
 
-/* Old words go; those of a member in its grace are copied, and when there is no memory for that they
- * stay with all others. */
+/* Old words go; those of a member in its grace are copied. When there is no memory for that, all
+ * stay. */
 static void renew_words(struct group *g)
 {
     for (uint32_t i = 0; i < g->n; i++) {
