@@ -23,7 +23,7 @@ struct intake_task {
     unsigned char message[];
 };
 
-/* ---- steps: each takes members from `*portion`; 1 = the step is over, < 0 = the task is ------- */
+/* ---- steps: each takes members from `*portion`; 1 = the step is over, < 0 = the task is ----- */
 
 static int is_historic(const struct intake_task *t)
 {

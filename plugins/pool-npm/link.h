@@ -50,7 +50,8 @@ struct link {
     void *ud;
 };
 
-int link_open(struct link *l, struct fn_error *reterr); /* host, rpc, conf, intake, failed are set */
+/* host, rpc, conf, intake and failed are set. */
+int link_open(struct link *l, struct fn_error *reterr);
 void link_close(struct link *l);
 /* A group's demand; a new group is asked for at once, and so is help for its first waiting call. */
 void link_want(struct link *l, const char *group, const struct fn_demand *demand);

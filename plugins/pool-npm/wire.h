@@ -59,8 +59,8 @@ struct wire_members {
 
 /* fnd.Membership without its members: 0, or -1 when it is no such message. */
 int wire_read_head(const void *data, size_t len, struct wire_head *ret);
-/* Before the first member of a fnd.Membership or, historic, of an LBGroupMembership, whose addresses
- * are ids too. */
+/* Before the first member of a fnd.Membership or, historic, of an LBGroupMembership, whose
+ * addresses are ids too. */
 struct wire_members wire_members(const void *data, size_t len, int historic);
 /* The next member in order: 1, 0 after the last, -1 when it is no member or a text is too long. */
 int wire_next_member(struct wire_members *in, struct wire_member *ret);
