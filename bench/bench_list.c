@@ -5,14 +5,14 @@
  * A thread plays the node pool manager; pool/npm takes its lists and the place publishes them, as in
  * a node: runners that are all new, the same list again, and one with a tenth of it changed. Then
  * the links of the last ones are opened, and closed by another list. Figures are processor time of
- * the loop's thread: of all its turns that did something, and of the longest one, which a call could
- * wait for; medians of ROUNDS. Prints "name value" lines. The runners' port is answered on every
- * address of 127/8. */
+ * the loop's thread, medians of ROUNDS: until the pool publishes, from there until the list is in
+ * use, until the old one is gone, and of the longest turn, which a call could wait for. Prints
+ * "name value" lines. The runners' port is answered on every address of 127/8. */
 #include <base/env.h>
 #include <base/log.h>
 #include <conf/conf.h>
 #include <loop/loop.h>
-#include <place/place.h>
+#include <place/place_int.h>
 #include <plugin/plugin.h>
 #include <pthread.h>
 #include <rpc/plugin_rpc.h>
@@ -27,8 +27,8 @@
 #include "pool.pb-c.h"
 
 #define US        1000LL
-#define IDLE_NS   (20 * US) /* processor time of a turn that had nothing to do, at most */
-#define LIST_NS   (200 * ENV_MS)
+#define IDLE_NS   (8 * US) /* processor time of a turn that had nothing to do, at most */
+#define LIST_NS   (10 * ENV_S)
 #define CLOSE_NS  (1 * ENV_S)
 #define LINKS_NS  (60 * ENV_S)
 #define ROUNDS    5
@@ -213,21 +213,50 @@ static struct engage_link *counted_open(struct engage_client *c, const char *add
     return l;
 }
 
-/* What the turns of the loop took since the last record(). */
+/* A list's way, as seen at the end of a turn. */
+enum stage { TAKING, PUBLISHING, LETTING_GO, STAGES, OVER = STAGES };
+
 static struct turns {
-    int64_t last_ns; /* processor time at the last turn */
-    int64_t total_ns, longest_ns;
+    int64_t cpu_ns; /* of the thread at the end of the last turn */
+    enum stage stage;
+    uint64_t listings, epoch; /* before the list */
+    int64_t total_ns[STAGES + 1];
+    int64_t longest_ns;
 } turns;
 
 static struct sample {
-    int64_t total_us[ROUNDS], longest_us[ROUNDS];
+    int64_t total_us[STAGES][ROUNDS], longest_us[ROUNDS];
 } samples[KINDS];
 
-static void record(int64_t *ret_total_us, int64_t *ret_longest_us)
+static enum stage stage_now(void)
 {
-    *ret_total_us = turns.total_ns / US;
-    *ret_longest_us = turns.longest_ns / US;
-    turns.total_ns = turns.longest_ns = 0;
+    const struct place_group *g = place->fallback;
+
+    if (g->snap->view.epoch > turns.epoch) {
+        return TAILQ_EMPTY(&place->ended) ? OVER : LETTING_GO;
+    }
+    return g->listings > turns.listings ? PUBLISHING : TAKING;
+}
+
+static void turns_begin(void)
+{
+    const struct place_group *g = place->fallback;
+
+    turns = (struct turns){
+        .cpu_ns = cpu_ns(), .listings = g->listings, .epoch = g->snap->view.epoch};
+}
+
+/* The turn in which the pool publishes is one of the publishing. */
+static void turns_count(int64_t took_ns)
+{
+    enum stage now = stage_now();
+    enum stage of = turns.stage == TAKING && now == PUBLISHING ? now : turns.stage;
+
+    turns.stage = now;
+    if (took_ns > IDLE_NS) {
+        turns.total_ns[of] += took_ns;
+        turns.longest_ns = took_ns > turns.longest_ns ? took_ns : turns.longest_ns;
+    }
 }
 
 static int compare(const void *a, const void *b)
@@ -246,20 +275,25 @@ static long long median(int64_t list[ROUNDS])
 static void report_lists(void)
 {
     static const char *const kinds[KINDS] = {"all-new", "the-same", "a-tenth-new"};
+    static const char *const stages[STAGES] = {"taken", "published", "let-go"};
 
     for (int i = 0; i < KINDS; i++) {
-        printf("%s-us %lld\n", kinds[i], median(samples[i].total_us));
+        for (int k = 0; k < STAGES; k++) {
+            printf("%s-%s-us %lld\n", kinds[i], stages[k], median(samples[i].total_us[k]));
+        }
         printf("%s-longest-us %lld\n", kinds[i], median(samples[i].longest_us));
     }
 }
 
 static void report_links(const char *what)
 {
-    int64_t total_us, longest_us;
+    int64_t total_ns = 0;
 
-    record(&total_us, &longest_us);
-    printf("%s-us %lld\n%s-longest-us %lld\n", what, (long long)total_us, what,
-           (long long)longest_us);
+    for (int k = 0; k <= STAGES; k++) {
+        total_ns += turns.total_ns[k];
+    }
+    printf("%s-us %lld\n%s-longest-us %lld\n", what, (long long)(total_ns / US), what,
+           (long long)(turns.longest_ns / US));
 }
 
 static void check_list(void)
@@ -283,6 +317,7 @@ static void next_list(int64_t now_ns)
     phase = ++list_wanted == LISTS ? CLOSING : LISTING;
     phase_ns = now_ns;
     may_open = false;
+    turns_begin();
 }
 
 static void listed(int64_t now_ns)
@@ -290,7 +325,10 @@ static void listed(int64_t now_ns)
     uint32_t i = (list_wanted - 1) / KINDS;
     struct sample *s = &samples[(list_wanted - 1) % KINDS];
 
-    record(&s->total_us[i], &s->longest_us[i]);
+    for (int k = 0; k < STAGES; k++) {
+        s->total_us[k][i] = turns.total_ns[k] / US;
+    }
+    s->longest_us[i] = turns.longest_ns / US;
     check_list();
     if (list_wanted < LISTS - 1) {
         next_list(now_ns);
@@ -300,6 +338,7 @@ static void listed(int64_t now_ns)
     phase = OPENING;
     phase_ns = now_ns;
     may_open = true;
+    turns_begin();
 }
 
 static void opened(int64_t now_ns)
@@ -318,8 +357,11 @@ static void phases(int64_t now_ns)
 {
     int64_t for_ns = now_ns - phase_ns;
 
-    if (phase == LISTING && for_ns >= LIST_NS) {
+    if (phase == LISTING && turns.stage == OVER) {
         listed(now_ns);
+    } else if (phase == LISTING && for_ns >= LIST_NS) {
+        fprintf(stderr, "bench_list: list %u did not come\n", list_wanted);
+        exit(69);
     } else if (phase == OPENING && opened_n >= n) {
         opened(now_ns);
     } else if (phase == OPENING && for_ns >= LINKS_NS) {
@@ -335,15 +377,11 @@ static void phases(int64_t now_ns)
 /* Once in each turn of the loop, which never sleeps. */
 static void on_turn(struct env_timer *t)
 {
-    int64_t now_ns = env_now_ns(env), cpu = cpu_ns();
-    int64_t took_ns = cpu - turns.last_ns;
+    int64_t now_ns = env_now_ns(env);
 
-    if (took_ns > IDLE_NS) {
-        turns.total_ns += took_ns;
-        turns.longest_ns = took_ns > turns.longest_ns ? took_ns : turns.longest_ns;
-    }
+    turns_count(cpu_ns() - turns.cpu_ns);
     phases(now_ns);
-    turns.last_ns = cpu_ns();
+    turns.cpu_ns = cpu_ns();
     env_timer_set(env, t, now_ns + 1);
 }
 
@@ -404,7 +442,6 @@ int main(int argc, char **argv)
     loop_enter(loop);
     start_pool(argv[1]);
     next_list(env_now_ns(env));
-    turns.last_ns = cpu_ns();
     env_timer_set(env, &timer, 0);
     loop_leave(loop);
     loop_run(loop);
