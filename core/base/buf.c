@@ -1,9 +1,7 @@
 #include <base/buf.h>
 
-#include <fn/abi.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define GROW_MIN_BYTES 256
 
@@ -18,7 +16,7 @@ void buf_finish(struct buf *b)
     *b = BUF_INIT(b->limit);
 }
 
-char *buf_reserve(struct buf *b, size_t len)
+char *buf_grow(struct buf *b, size_t len)
 {
     size_t cap = b->cap ? b->cap : GROW_MIN_BYTES;
     char *p;
@@ -26,40 +24,19 @@ char *buf_reserve(struct buf *b, size_t len)
     if (len > SIZE_MAX / 4 || (b->limit && (len > b->limit || b->len > b->limit - len))) {
         return NULL;
     }
-    if (b->cap - b->len >= len && b->data) {
-        return b->data + b->len;
-    }
     while (cap - b->len < len) {
         cap *= 2;
     }
-    p = realloc(b->data, cap);
+    if (b->limit && cap > b->limit) {
+        cap = b->limit;
+    }
+    p = realloc(b->data, cap + 1);
     if (!p) {
         return NULL;
     }
     b->data = p;
     b->cap = cap;
     return b->data + b->len;
-}
-
-int buf_add(struct buf *b, const void *data, size_t len)
-{
-    char *p;
-
-    if (len == 0) {
-        return 0;
-    }
-    p = buf_reserve(b, len);
-    if (!p) {
-        return FN_E_EXHAUSTED;
-    }
-    memcpy(p, data, len);
-    b->len += len;
-    return 0;
-}
-
-int buf_add_str(struct buf *b, const char *s)
-{
-    return buf_add(b, s, strlen(s));
 }
 
 int buf_vprintf(struct buf *b, const char *fmt, va_list ap)
@@ -111,15 +88,9 @@ void buf_clear(struct buf *b)
 
 const char *buf_text(struct buf *b)
 {
-    size_t limit = b->limit;
-    char *p;
-
-    b->limit = 0; /* the terminator is not content */
-    p = buf_reserve(b, 1);
-    b->limit = limit;
-    if (!p) {
+    if (!b->data) {
         return "";
     }
-    *p = '\0';
+    b->data[b->len] = '\0';
     return b->data;
 }

@@ -1,12 +1,62 @@
 #include <model/json.h>
 
+#include <endian.h>
 #include <fn/abi.h>
 #include <string.h>
 
-void jr_init(struct jr *r, const char *text, size_t len, struct arena *arena)
+/* ---- runs of bytes that stand for themselves ------------------------------------------------- */
+
+/* Nearly all texts are plain ASCII: they are looked at eight bytes at a time. In each of these
+ * results the highest bit of a byte is set where it says yes; beyond the first such byte there may
+ * be wrong ones. */
+#define EACH(byte) (0x0101010101010101u * (byte))
+
+static inline uint64_t equals(uint64_t eight, unsigned char c)
 {
-    *r = (struct jr){ .text = text, .p = text, .end = text + len, .arena = arena };
+    uint64_t diff = eight ^ EACH(c);
+
+    return (diff - EACH(1)) & ~diff;
 }
+
+static inline uint64_t is_control_or_high(uint64_t eight)
+{
+    return eight | ((eight - EACH(0x20)) & ~eight);
+}
+
+static inline uint64_t ends_reading(uint64_t eight)
+{
+    return is_control_or_high(eight) | equals(eight, '"') | equals(eight, '\\');
+}
+
+/* The pairs '<' and '>', '"' and '&' differ in one bit. */
+static inline uint64_t ends_writing(uint64_t eight)
+{
+    return is_control_or_high(eight) | equals(eight | EACH('<' ^ '>'), '>') |
+           equals(eight | EACH('"' ^ '&'), '&') | equals(eight, '\\');
+}
+
+/* The first byte from p on that ends a run, or `end`. */
+static inline const char *run_end(const char *p, const char *end, uint64_t ends(uint64_t eight))
+{
+    uint64_t eight;
+    uint64_t at;
+
+    for (; p < end; p += sizeof(eight)) {
+        if ((size_t)(end - p) >= sizeof(eight)) {
+            memcpy(&eight, p, sizeof(eight));
+        } else {
+            eight = 0; /* a control byte ends it */
+            memcpy(&eight, p, (size_t)(end - p));
+        }
+        at = ends(le64toh(eight)) & EACH(0x80);
+        if (at) {
+            return p + __builtin_ctzll(at) / 8;
+        }
+    }
+    return end;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
 
 int jr_fail(struct jr *r, const char *problem)
 {
@@ -22,6 +72,16 @@ static int no_memory(struct jr *r)
     jr_fail(r, "too large");
     r->failed = FN_E_EXHAUSTED;
     return r->failed;
+}
+
+void jr_init(struct jr *r, const char *text, size_t len, struct arena *arena)
+{
+    char *copy = arena_strndup(arena, text, len);
+
+    *r = (struct jr){ .text = copy, .p = copy, .end = copy ? copy + len : NULL, .arena = arena };
+    if (!copy) {
+        no_memory(r);
+    }
 }
 
 void jr_where(const struct jr *r, uint32_t *ret_line, uint32_t *ret_column)
@@ -278,12 +338,6 @@ static int escape(struct jr *r, char *to)
     return 1;
 }
 
-/* Bytes until the closing quote that stand for themselves; one table look-up each. */
-static bool is_plain(unsigned char c)
-{
-    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
-}
-
 /* Decodes from r->p (behind the quote) into `to`; an invalid byte takes three there, and no
  * escape grows. */
 static int decode(struct jr *r, char *to, size_t *ret_len)
@@ -295,10 +349,7 @@ static int decode(struct jr *r, char *to, size_t *ret_len)
     while (r->p < r->end && *r->p != '"') {
         unsigned char c = (unsigned char)*r->p;
 
-        if (is_plain(c)) {
-            *out++ = (char)c;
-            r->p++;
-        } else if (c == '\\') {
+        if (c == '\\') {
             w = escape(r, out);
             if (w < 0) {
                 return w;
@@ -357,23 +408,19 @@ static int slow_string(struct jr *r, const char *start, const char **ret)
 int jr_string(struct jr *r, const char **ret)
 {
     const char *start;
-    const char *q;
+    const char *end;
 
     if (jr_peek(r) != JR_STRING) {
         return wrong_kind(r, "expected a text");
     }
-    start = q = r->p + 1;
-    while (q < r->end && is_plain((unsigned char)*q)) {
-        q++;
-    }
-    if (q == r->end || *q != '"') {
+    start = r->p + 1;
+    end = run_end(start, r->end, ends_reading);
+    if (end == r->end || *end != '"') {
         return slow_string(r, start, ret);
     }
-    *ret = arena_strndup(r->arena, start, (size_t)(q - start));
-    if (!*ret) {
-        return no_memory(r);
-    }
-    r->p = q + 1;
+    r->text[end - r->text] = '\0';
+    *ret = start;
+    r->p = end + 1;
     return 0;
 }
 
@@ -613,11 +660,6 @@ static size_t escape_of(const char *p, const char *end, char ret[6], uint32_t *r
     return 0;
 }
 
-static bool writes_itself(unsigned char c)
-{
-    return is_plain(c) && c != '<' && c != '>' && c != '&';
-}
-
 int jw_string_n(struct buf *out, const char *s, size_t len)
 {
     const char *end = s + len;
@@ -632,11 +674,7 @@ int jw_string_n(struct buf *out, const char *s, size_t len)
     }
     *to = '"';
     out->len++;
-    while (s < end) {
-        if (writes_itself((unsigned char)*s)) {
-            s++;
-            continue;
-        }
+    while ((s = run_end(s, end, ends_writing)) < end) {
         n = escape_of(s, end, esc, &used);
         if (n > 0) {
             if (buf_add(out, run, (size_t)(s - run)) < 0 || buf_add(out, esc, n) < 0) {

@@ -2,9 +2,9 @@
  *
  * Models are read and written once per call and node. jansson takes 11 us to load a call of 1 KB
  * (and 5 us to dump it) because every value becomes an object of its own; it also changes the bytes
- * of annotations, which are part of a container pool's identity. This reader visits a text in
- * place, copies only strings into the arena and hands raw spans out. jansson is the oracle of its
- * tests.
+ * of annotations, which are part of a container pool's identity. This reader copies a text into the
+ * arena once and hands its strings out where they lie, each ended by a NUL over its closing quote;
+ * the others are spans of the copy. jansson is the oracle of its tests.
  *
  * What Go's encoding/json accepts is accepted, except: NUL in strings, duplicate keys in one
  * object, nesting deeper than JR_DEPTH_MAX. Numbers are integers where an integer is asked for.
@@ -22,10 +22,10 @@
 /* Every function returns FN_E_INVALID or FN_E_EXHAUSTED after the first problem; `problem` is its
  * sentence part, `p` where it is. */
 struct jr {
-    const char *text;
+    char *text; /* the copy */
     const char *p;
     const char *end;
-    struct arena *arena; /* receives decoded strings */
+    struct arena *arena; /* receives strings that are longer than in the text */
     uint32_t depth;
     bool first; /* no member or element of the innermost container was read yet */
     int failed; /* 0 or the code */
@@ -42,6 +42,7 @@ enum jr_kind {
     JR_OBJECT,
 };
 
+/* Out of memory: the first read says so. */
 void jr_init(struct jr *r, const char *text, size_t len, struct arena *arena);
 int jr_fail(struct jr *r, const char *problem); /* FN_E_INVALID; the first one stays */
 /* Line and column (both from 1) of the reader's place. */
