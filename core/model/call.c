@@ -12,6 +12,7 @@
 #define IMAGE_MAX       512
 #define CPU_MILLI_MAX   1024000
 #define SORT_ON_STACK   64
+#define SORT_BY_INSERTION 32
 
 /* ---- kvs ------------------------------------------------------------------------------------- */
 
@@ -101,19 +102,25 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const struct fn_kv *)a)->key, ((const struct fn_kv *)b)->key);
 }
 
-static bool is_sorted(const struct kvs *k)
+/* Few keys, most of them in order. */
+static void insertion_sort(struct kvs *k)
 {
     for (uint32_t i = 1; i < k->n; i++) {
-        if (strcmp(k->items[i - 1].key, k->items[i].key) > 0) {
-            return false;
+        struct fn_kv moved = k->items[i];
+        uint32_t at = i;
+
+        for (; at > 0 && by_key(&k->items[at - 1], &moved) > 0; at--) {
+            k->items[at] = k->items[at - 1];
         }
+        k->items[at] = moved;
     }
-    return true;
 }
 
 void kvs_sort(struct kvs *k)
 {
-    if (!is_sorted(k)) {
+    if (k->n <= SORT_BY_INSERTION) {
+        insertion_sort(k);
+    } else {
         qsort(k->items, k->n, sizeof(*k->items), by_key);
     }
 }
@@ -632,22 +639,22 @@ static int key_map(struct buf *b, const struct kvs *k)
     return 0;
 }
 
-int call_slot_key(const struct call *c, const char *extension, unsigned char ret[SLOT_KEY_BYTES])
+int call_identity(const struct call *c, const char *extension, struct buf *out)
 {
-    struct buf b = BUF_INIT(0);
     int r = 0;
 
-    r |= key_text(&b, c->app_id) | key_text(&b, c->syslog_url) | key_text(&b, c->fn_id);
-    r |= key_text(&b, c->image) | key_number(&b, (uint32_t)c->timeout_s, 4);
-    r |= key_number(&b, (uint32_t)c->idle_timeout_s, 4) | key_number(&b, c->tmpfs_mb, 4);
-    r |= key_number(&b, c->mem_mb, 8) | key_number(&b, c->cpu_milli, 8) | key_number(&b, 0, 1);
-    r |= key_map(&b, &c->config) | key_number(&b, 0, 1) | key_map(&b, &c->annotations);
+    r |= key_text(out, c->app_id) | key_text(out, c->syslog_url) | key_text(out, c->fn_id);
+    r |= key_text(out, c->image) | key_number(out, (uint32_t)c->timeout_s, 4);
+    r |= key_number(out, (uint32_t)c->idle_timeout_s, 4) | key_number(out, c->tmpfs_mb, 4);
+    r |= key_number(out, c->mem_mb, 8) | key_number(out, c->cpu_milli, 8) | key_number(out, 0, 1);
+    r |= key_map(out, &c->config) | key_number(out, 0, 1) | key_map(out, &c->annotations);
     if (*extension) {
-        r |= key_text(&b, extension);
+        r |= key_text(out, extension);
     }
-    if (r == 0) {
-        SHA256((const unsigned char *)b.data, b.len, ret);
-    }
-    buf_finish(&b);
     return r == 0 ? 0 : FN_E_EXHAUSTED;
+}
+
+void call_slot_key(const struct buf *identity, unsigned char ret[SLOT_KEY_BYTES])
+{
+    SHA256((const unsigned char *)identity->data, identity->len, ret);
 }

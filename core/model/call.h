@@ -66,10 +66,11 @@ int call_from_json(struct call *c, const char *json, size_t len, struct fn_error
  * RUN406). */
 int call_check(const struct call *c, struct fn_error *reterr);
 
-/* Who shares a hot container: SHA-256 over the fields of fn-runner-and-containers 2.3. `extension`
- * is the driver's text or "". */
+/* Who shares a hot container: the fields of fn-runner-and-containers 2.3, appended to `out`.
+ * `extension` is the driver's text or "". The key of a slot is their SHA-256. */
 #define SLOT_KEY_BYTES 32
-int call_slot_key(const struct call *c, const char *extension, unsigned char ret[SLOT_KEY_BYTES]);
+int call_identity(const struct call *c, const char *extension, struct buf *out);
+void call_slot_key(const struct buf *identity, unsigned char ret[SLOT_KEY_BYTES]);
 
 /* Ids: 48-bit ms, 48-bit machine (IPv4 and port), 32-bit counter, base 32 (fn-wire-and-api 2.5). */
 struct id_maker {

@@ -392,7 +392,7 @@ static int slow_string(struct jr *r, const char *start, const char **ret)
             room++;
         }
     }
-    to = arena_alloc(r->arena, room + 1);
+    to = arena_alloc(r->arena, room + 1); /* the text keeps its lines for jr_where() */
     if (!to) {
         return no_memory(r);
     }

@@ -3,8 +3,8 @@
  * Models are read and written once per call and node. jansson takes 11 us to load a call of 1 KB
  * (and 5 us to dump it) because every value becomes an object of its own; it also changes the bytes
  * of annotations, which are part of a container pool's identity. This reader copies a text into the
- * arena once and hands its strings out where they lie, each ended by a NUL over its closing quote;
- * the others are spans of the copy. jansson is the oracle of its tests.
+ * arena once and hands its strings out where they lie, each ended by a NUL over its closing quote.
+ * jansson is the oracle of its tests.
  *
  * What Go's encoding/json accepts is accepted, except: NUL in strings, duplicate keys in one
  * object, nesting deeper than JR_DEPTH_MAX. Numbers are integers where an integer is asked for.
@@ -25,7 +25,7 @@ struct jr {
     char *text; /* the copy */
     const char *p;
     const char *end;
-    struct arena *arena; /* receives strings that are longer than in the text */
+    struct arena *arena; /* receives the copy, and strings with escapes */
     uint32_t depth;
     bool first; /* no member or element of the innermost container was read yet */
     int failed; /* 0 or the code */

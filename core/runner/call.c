@@ -117,7 +117,7 @@ static int make_key(struct rcall *rc, const char *slot_hash_id, struct fn_error 
                                 "extensions are too long for the driver's slot key");
         }
     }
-    return call_slot_key(&rc->call, text, rc->key);
+    return keys_find(&r->keys, &rc->call, text, rc->key);
 }
 
 /* Everything that can be wrong with a TryCall; err->http_status says what to answer. */

@@ -314,6 +314,7 @@ struct runner {
     uint32_t n_endpoints;
     uint64_t next_handle;
     struct seen seen;
+    struct keys keys;
     struct engine engine;
     struct runner_counts n;
     struct runner_metrics m;

@@ -51,6 +51,24 @@ void seen_finish(struct seen *s);
 int seen_add(struct seen *s, const char *id, int64_t now_ns, struct seen_mark *ret);
 void seen_forget(struct seen *s, const struct seen_mark *mark); /* an old mark is harmless */
 
+/* ---- slot keys (keys.c) -------------------------------------------------------------------- */
+
+#define KEYS_KEPT 64
+
+/* Keys of the identities that came lately, at places that their functions choose. */
+struct keys {
+    struct {
+        struct buf identity; /* empty: nothing is kept here */
+        unsigned char key[SLOT_KEY_BYTES];
+    } kept[KEYS_KEPT];
+    struct buf identity; /* of the call at hand */
+};
+
+void keys_finish(struct keys *k);
+/* The slot key of a call, see call_identity(). 0 or FN_E_EXHAUSTED. */
+int keys_find(struct keys *k, const struct call *c, const char *extension,
+              unsigned char ret[SLOT_KEY_BYTES]);
+
 /* ---- images (image.c) ---------------------------------------------------------------------- */
 
 enum image_state { IMAGE_UNKNOWN, IMAGE_WAITING, IMAGE_PREPARING, IMAGE_READY };

@@ -302,6 +302,7 @@ void runner_destroy(struct runner *r)
     env_timer_clear(r->env, &r->drain_timer);
     env_undefer(r->env, &r->drain_task);
     seen_finish(&r->seen);
+    keys_finish(&r->keys);
     chain_unref(r->chain);
     free(r);
 }

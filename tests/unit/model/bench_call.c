@@ -66,7 +66,13 @@ int main(void)
            strcmp(buf_text(&out), doc) == 0 ? "yes" : "no");
     t0 = us();
     for (int i = 0; i < n; i++) {
-        call_slot_key(&c, "", key);
+        buf_clear(&out);
+        call_identity(&c, "", &out);
+    }
+    printf("call_identity %.2f us\n", (us() - t0) / n);
+    t0 = us();
+    for (int i = 0; i < n; i++) {
+        call_slot_key(&out, key);
     }
     printf("call_slot_key %.2f us\n", (us() - t0) / n);
     arena_finish(&arena);

@@ -131,6 +131,38 @@ START_TEST(spare_processors)
 }
 END_TEST
 
+/* A key is the hash of its identity, kept or not: whatever came before, whatever the size. */
+START_TEST(slot_keys_kept)
+{
+    struct keys keys = { 0 };
+    struct buf identity = BUF_INIT(0);
+    struct arena arena;
+    struct call c;
+    char fn[24];
+    char *large = calloc(1, 100001);
+    unsigned char expected[SLOT_KEY_BYTES], got[SLOT_KEY_BYTES];
+
+    memset(large, 'x', 100000);
+    arena_init(&arena, 0);
+    call_init(&c, &arena);
+    c.fn_id = fn;
+    for (uint32_t i = 0; i < 4000; i++) {
+        snprintf(fn, sizeof(fn), "fn-%u", i / 4 % 300); /* each twice and once more later */
+        kvs_set(&c.config, "version", i % 2 ? "1" : "2");
+        c.syslog_url = i % 1000 == 999 ? large : "";
+        buf_clear(&identity);
+        ck_assert_int_eq(call_identity(&c, "x", &identity), 0);
+        call_slot_key(&identity, expected);
+        ck_assert_int_eq(keys_find(&keys, &c, "x", got), 0);
+        ck_assert_mem_eq(got, expected, sizeof(got));
+    }
+    keys_finish(&keys);
+    buf_finish(&identity);
+    arena_finish(&arena);
+    free(large);
+}
+END_TEST
+
 START_TEST(seen_ids)
 {
     struct seen s;
@@ -193,6 +225,7 @@ TCase *account_tests(void)
     tcase_add_test(t, cgroup_v2);
     tcase_add_test(t, cgroup_v1);
     tcase_add_test(t, spare_processors);
+    tcase_add_test(t, slot_keys_kept);
     tcase_add_test(t, seen_ids);
     tcase_add_test(t, seen_marks);
     return t;
