@@ -94,6 +94,30 @@ char *arena_strdup(struct arena *a, const char *s)
     return arena_strndup(a, s, strlen(s));
 }
 
+char *arena_join(struct arena *a, const char *first, ...)
+{
+    size_t len = 0;
+    va_list ap;
+    char *text;
+    char *end;
+
+    va_start(ap, first);
+    for (const char *s = first; s; s = va_arg(ap, const char *)) {
+        len += strlen(s);
+    }
+    va_end(ap);
+    text = end = take(a, len + 1, 1);
+    if (!text) {
+        return NULL;
+    }
+    va_start(ap, first);
+    for (const char *s = first; s; s = va_arg(ap, const char *)) {
+        end = stpcpy(end, s);
+    }
+    va_end(ap);
+    return text;
+}
+
 char *arena_printf(struct arena *a, const char *fmt, ...)
 {
     va_list ap;

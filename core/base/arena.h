@@ -22,6 +22,8 @@ void arena_finish(struct arena *a);
 void *arena_alloc(struct arena *a, size_t size);
 char *arena_strdup(struct arena *a, const char *s);
 char *arena_strndup(struct arena *a, const char *s, size_t n);
+/* The texts behind each other; the last argument is (char *)NULL. */
+char *arena_join(struct arena *a, const char *first, ...) __attribute__((sentinel));
 char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -13,7 +13,6 @@
 #include <time.h>
 
 #define JSON_TYPE   "application/json; charset=utf-8"
-#define CHUNK_LINE  20 /* 16 digits, CRLF, NUL */
 #define RETRY_AFTER "1"
 
 void request_free(struct request *q)
@@ -331,7 +330,7 @@ int http_answer_data(struct http_request *req, const void *data, size_t len)
 {
     struct request *q = of(req);
     struct conn *c = q->c;
-    char line[CHUNK_LINE];
+    char line[CHUNK_LINE_BYTES];
 
     if (!c || c->broken || q->no_body || len == 0) {
         return 0;
@@ -341,7 +340,7 @@ int http_answer_data(struct http_request *req, const void *data, size_t len)
         q->left -= (int64_t)len;
     }
     if (q->chunked) {
-        conn_put(c, line, (size_t)snprintf(line, sizeof(line), "%zx\r\n", len));
+        conn_put(c, line, chunked_line(line, len));
     }
     send_piece(c, data, len);
     if (q->chunked) {

@@ -20,7 +20,6 @@
 #include <sys/uio.h>
 
 #define INTERIM_MAX     8 /* 1xx answers per request */
-#define CHUNK_LINE      20
 #define SMALL_BUF_KEPT  4096
 #define HTTP_OK         200
 #define HTTP_BAD        502
@@ -67,17 +66,10 @@ static void on_end_task(struct env_task *t)
 }
 
 /* Fixes the result. on_end follows from the event that is being handled, or from a task. */
-static void end(struct fnsock_exchange *x, enum fnsock_end how, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void end(struct fnsock_exchange *x, enum fnsock_end how, const char *fmt, ...)
+static void fix_end(struct fnsock_exchange *x, enum fnsock_end how)
 {
     struct fnsock *f = x->f;
-    va_list ap;
 
-    va_start(ap, fmt);
-    vsnprintf(x->result.text, sizeof(x->result.text), fmt, ap);
-    va_end(ap);
     x->result.end = how;
     x->state = EXCHANGE_ENDED;
     env_timer_clear(env_of(x), &f->retry);
@@ -88,6 +80,19 @@ static void end(struct fnsock_exchange *x, enum fnsock_end how, const char *fmt,
     }
 }
 
+static void end(struct fnsock_exchange *x, enum fnsock_end how, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void end(struct fnsock_exchange *x, enum fnsock_end how, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(x->result.text, sizeof(x->result.text), fmt, ap);
+    va_end(ap);
+    fix_end(x, how);
+}
+
 static void end_ok(struct fnsock_exchange *x, size_t extra)
 {
     x->result.reusable = handed_over(x) && extra == 0;
@@ -96,7 +101,7 @@ static void end_ok(struct fnsock_exchange *x, size_t extra)
     } else if (!handed_over(x)) {
         end(x, FNSOCK_OK, "answered before receiving the entire request");
     } else {
-        end(x, FNSOCK_OK, "%s", "");
+        fix_end(x, FNSOCK_OK);
     }
 }
 
@@ -379,9 +384,9 @@ struct fnsock_exchange *fnsock_request_start(struct fnsock *f, const struct fnso
 
 int fnsock_exchange_send(struct fnsock_exchange *x, const void *data, size_t len, bool eof)
 {
-    char line[CHUNK_LINE];
+    char line[CHUNK_LINE_BYTES];
     const char *tail = len > 0 ? (eof ? "\r\n0\r\n\r\n" : "\r\n") : last_chunk;
-    int line_len = 0;
+    size_t line_len = 0;
 
     if (x->state == EXCHANGE_ENDED || x->write_closed || x->eof_given || (len == 0 && !eof)) {
         x->eof_given |= eof;
@@ -389,10 +394,10 @@ int fnsock_exchange_send(struct fnsock_exchange *x, const void *data, size_t len
     }
     x->eof_given = eof;
     if (len > 0) {
-        line_len = snprintf(line, sizeof(line), "%zx\r\n", len);
+        line_len = chunked_line(line, len);
     }
     env_undefer(env_of(x), &x->flush_task);
-    flush(x, line, (size_t)line_len, data, len, tail, strlen(tail));
+    flush(x, line, line_len, data, len, tail, strlen(tail));
     if (pending(x) >= FNSOCK_HIGH_BYTES) {
         x->wants_writable = true;
         return 1;

@@ -93,6 +93,10 @@ struct chunked {
     uint64_t at;         /* bytes of the body consumed; of the bad byte after an error */
 };
 
+/* The line before a chunk of len bytes; its length. */
+#define CHUNK_LINE_BYTES 18 /* 16 digits, CRLF */
+size_t chunked_line(char ret[CHUNK_LINE_BYTES], size_t len);
+
 enum chunked_outcome { CHUNKED_INVALID = -1, CHUNKED_MORE, CHUNKED_DATA, CHUNKED_END };
 
 /* Consumes from *p up to end. CHUNKED_DATA: the bytes at *ret_data are body; call again. MORE: all

@@ -3,6 +3,8 @@
  * line feeds inside extensions, which other parsers take for the end of the line. */
 #include <http/parse.h>
 
+#include <string.h>
+
 #define DIGITS_MAX        16
 #define EXTENSION_MAX     256
 #define TRAILER_BYTES_MAX 8192
@@ -148,4 +150,18 @@ enum chunked_outcome chunked_step(struct chunked *c, const char **p, const char 
         c->at++;
     }
     return c->state == END ? CHUNKED_END : CHUNKED_MORE;
+}
+
+size_t chunked_line(char ret[CHUNK_LINE_BYTES], size_t len)
+{
+    int digits = 1;
+
+    while (digits < DIGITS_MAX && len >> 4 * digits) {
+        digits++;
+    }
+    for (int i = 0; i < digits; i++) {
+        ret[i] = "0123456789abcdef"[len >> 4 * (digits - 1 - i) & 15];
+    }
+    memcpy(ret + digits, "\r\n", 2);
+    return (size_t)digits + 2;
 }

@@ -540,7 +540,7 @@ static void on_head(struct conn *c, const char *data, size_t len, size_t more)
     q->pub.host = parsed.host;
     q->pub.headers = parsed.headers;
     q->pub.received_ns = now_ns(c);
-    snprintf(q->pub.peer, sizeof(q->pub.peer), "%s", net_io_peer(c->io));
+    memccpy(q->pub.peer, net_io_peer(c->io), '\0', sizeof(q->pub.peer) - 1);
     q->http10 = parsed.http10;
     q->head_only = strcmp(parsed.method, "HEAD") == 0;
     q->keep_alive = parsed.framing.keep_alive;

@@ -561,8 +561,8 @@ static void on_wake(struct place_call *pc)
 
 static const char *url_of(struct lb_call *c)
 {
-    return arena_printf(c->rq.arena, "%s://%s%s", c->rq.scheme, c->rq.host ? c->rq.host : "",
-                        c->rq.target);
+    return arena_join(c->rq.arena, c->rq.scheme, "://", c->rq.host ? c->rq.host : "",
+                      c->rq.target, (char *)NULL);
 }
 
 /* The function's config is pinned and immutable: shared, not copied. */

@@ -70,6 +70,7 @@ struct catalog {
     struct catalog_options options;
     const struct catalog_source *source;
     struct entry *entries;
+    struct buf key; /* of the question at hand */
     struct env_timer sweep;
 };
 
@@ -190,26 +191,32 @@ static struct entry *entry_find(struct catalog *c, const char *key)
     return e;
 }
 
-static char *key_of(const char *fn_id, const char *app, const char *source)
+/* Borrowed until the next one; NULL when out of memory. */
+static const char *key_of(struct catalog *c, const char *fn_id, const char *app,
+                          const char *source)
 {
-    char *key = NULL;
+    struct buf *key = &c->key;
+    int r;
 
+    buf_clear(key);
     if (fn_id) {
-        return asprintf(&key, "f:%s", fn_id) < 0 ? NULL : key;
+        r = buf_add_str(key, "f:") | buf_add_str(key, fn_id);
+    } else {
+        r = buf_add_str(key, "t:") | buf_add_str(key, app ? app : "") | buf_add_str(key, " ") |
+            buf_add_str(key, source ? source : "");
     }
-    return asprintf(&key, "t:%s %s", app ? app : "", source ? source : "") < 0 ? NULL : key;
+    return r == 0 ? buf_text(key) : NULL;
 }
 
-static struct entry *entry_create(struct catalog *c, char *given_key, const char *fn_id,
+static struct entry *entry_create(struct catalog *c, const char *key, const char *fn_id,
                                   const char *app, const char *source)
 {
     struct entry *e = calloc(1, sizeof(*e));
 
-    if (!e) {
-        free(given_key);
+    if (!e || !(e->key = strdup(key))) {
+        free(e);
         return NULL;
     }
-    e->key = given_key;
     e->catalog = c;
     TAILQ_INIT(&e->waiting);
     TAILQ_INIT(&e->answering);
@@ -538,16 +545,14 @@ static struct catalog_query *ask(struct entry *e, catalog_cb *cb, void *ud)
 static struct catalog_query *find(struct catalog *c, const char *fn_id, const char *app,
                                   const char *source, catalog_cb *cb, void *ud)
 {
-    char *key = key_of(fn_id, app, source);
+    const char *key = key_of(c, fn_id, app, source);
     struct entry *e = key ? entry_find(c, key) : NULL;
     struct fn_error err;
 
     if (e) {
-        free(key);
         return ask(e, cb, ud);
     }
     if (!c->source) {
-        free(key);
         err_set_http(&err, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "%s not found",
                      fn_id ? "Fn" : "Trigger");
         cb(ud, NULL, &err);
@@ -558,8 +563,6 @@ static struct catalog_query *find(struct catalog *c, const char *fn_id, const ch
     }
     if (key && HASH_COUNT(c->entries) < c->options.entries_max) {
         e = entry_create(c, key, fn_id, app, source);
-    } else {
-        free(key);
     }
     if (!e) {
         refuse(cb, ud, "LB312 too many functions are being looked up");
@@ -591,11 +594,10 @@ void catalog_cancel(struct catalog_query *q)
 static int add_fixed(struct catalog *c, const struct app *app, const struct fn_def *fn,
                      const struct catalog_trigger_def *t, struct fn_error *reterr)
 {
-    char *key = t ? key_of(NULL, app->name, t->source) : key_of(fn->id, NULL, NULL);
+    const char *key = t ? key_of(c, NULL, app->name, t->source) : key_of(c, fn->id, NULL, NULL);
     struct entry *e;
 
     if (key && entry_find(c, key)) {
-        free(key);
         return err_set(reterr, FN_E_EXISTS, "%s \"%s\" of app \"%s\" stands twice",
                        t ? "trigger source" : "function id", t ? t->source : fn->id, app->name);
     }
@@ -757,5 +759,6 @@ void catalog_destroy(struct catalog *c)
         }
         entry_destroy(e);
     }
+    buf_finish(&c->key);
     free(c);
 }

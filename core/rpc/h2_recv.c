@@ -244,14 +244,16 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *ud)
 {
     struct h2_stream *st = stream_of(session, id);
-    char text[96];
+    char text[96] = "";
 
     if (!st) {
         return 0;
     }
     st->id = 0;
     if (!st->over) {
-        snprintf(text, sizeof(text), "the stream was reset: %s", nghttp2_http2_strerror(code));
+        if (st->cb) { /* else nobody hears of it: a server's stream that ended well */
+            snprintf(text, sizeof(text), "the stream was reset: %s", nghttp2_http2_strerror(code));
+        }
         stream_over(st, text_status_of_reset(code), text, code == NGHTTP2_REFUSED_STREAM);
     }
     if (!((struct h2_conn *)ud)->doomed) {

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct conf {
     struct fn_strlist runners;
@@ -80,7 +81,9 @@ static int route(void *inst, const struct fn_call *call, char *ret_group, size_t
 {
     (void)inst;
     (void)call;
-    snprintf(ret_group, cap, "%s", FN_GROUP_DEFAULT);
+    if (!memccpy(ret_group, FN_GROUP_DEFAULT, '\0', cap)) {
+        return FN_E_RANGE;
+    }
     return 0;
 }
 
