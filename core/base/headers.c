@@ -27,21 +27,20 @@ static int grow(struct headers *h)
     return 0;
 }
 
+int headers_add_borrowed(struct headers *h, const char *name, const char *value)
+{
+    if (!name || !value || (h->n == h->cap && grow(h) < 0)) {
+        return FN_E_EXHAUSTED;
+    }
+    h->items[h->n++] = (struct header){ name, value };
+    return 0;
+}
+
 int headers_add_n(struct headers *h, const char *name, size_t name_len, const char *value,
                   size_t value_len)
 {
-    struct header field;
-
-    if (h->n == h->cap && grow(h) < 0) {
-        return FN_E_EXHAUSTED;
-    }
-    field.name = arena_strndup(h->arena, name, name_len);
-    field.value = arena_strndup(h->arena, value, value_len);
-    if (!field.name || !field.value) {
-        return FN_E_EXHAUSTED;
-    }
-    h->items[h->n++] = field;
-    return 0;
+    return headers_add_borrowed(h, arena_strndup(h->arena, name, name_len),
+                                arena_strndup(h->arena, value, value_len));
 }
 
 int headers_add(struct headers *h, const char *name, const char *value)

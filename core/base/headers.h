@@ -5,6 +5,7 @@
 #include <base/arena.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <strings.h>
 
 struct header {
     const char *name;
@@ -12,17 +13,32 @@ struct header {
 };
 
 struct headers {
-    struct arena *arena; /* owns names, values and items */
+    struct arena *arena; /* owns items, names and values but for borrowed ones */
     struct header *items;
     uint32_t n;
     uint32_t cap;
 };
+
+/* A name to compare with: nearly all others differ in length. */
+struct header_name {
+    const char *text;
+    size_t len;
+};
+
+#define HEADER_NAME(literal) { literal, sizeof(literal) - 1 }
+
+static inline bool header_name_is(const struct header_name *n, const char *name, size_t len)
+{
+    return n->len == len && strcasecmp(n->text, name) == 0;
+}
 
 void headers_init(struct headers *h, struct arena *arena);
 /* Copies both texts. 0 or FN_E_EXHAUSTED. */
 int headers_add(struct headers *h, const char *name, const char *value);
 int headers_add_n(struct headers *h, const char *name, size_t name_len, const char *value,
                   size_t value_len);
+/* Borrows both texts, which must live as long as the list. */
+int headers_add_borrowed(struct headers *h, const char *name, const char *value);
 /* Replaces all fields of that name by one. */
 int headers_set(struct headers *h, const char *name, const char *value);
 /* First value or NULL. */

@@ -50,29 +50,29 @@ static const char *reason(int status)
 
 enum field_kind { FIELD_PASS, FIELD_DROP, FIELD_DATE, FIELD_CONNECTION };
 
-static enum field_kind classify(const struct header *f)
+static enum field_kind classify(const struct header *f, size_t name_len, size_t value_len)
 {
     static const struct {
-        const char *name;
+        struct header_name name;
         enum field_kind kind;
     } known[] = {
-        { "Content-Length", FIELD_DROP }, { "Transfer-Encoding", FIELD_DROP },
-        { "Keep-Alive", FIELD_DROP },     { "Proxy-Connection", FIELD_DROP },
-        { "Upgrade", FIELD_DROP },        { "Trailer", FIELD_DROP },
-        { "Date", FIELD_DATE },           { "Connection", FIELD_CONNECTION },
+        { HEADER_NAME("Content-Length"), FIELD_DROP },
+        { HEADER_NAME("Transfer-Encoding"), FIELD_DROP },
+        { HEADER_NAME("Keep-Alive"), FIELD_DROP },
+        { HEADER_NAME("Proxy-Connection"), FIELD_DROP },
+        { HEADER_NAME("Upgrade"), FIELD_DROP },
+        { HEADER_NAME("Trailer"), FIELD_DROP },
+        { HEADER_NAME("Date"), FIELD_DATE },
+        { HEADER_NAME("Connection"), FIELD_CONNECTION },
     };
 
-    if (strchr("CTKPUDctkpud", f->name[0])) {
-        for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-            if (strcasecmp(f->name, known[i].name) == 0) {
-                return known[i].kind;
-            }
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (header_name_is(&known[i].name, f->name, name_len)) {
+            return known[i].kind;
         }
     }
-    if (!parse_is_token(f->name, strlen(f->name)) || !parse_is_value(f->value, strlen(f->value))) {
-        return FIELD_DROP;
-    }
-    return FIELD_PASS;
+    return parse_is_token(f->name, name_len) && parse_is_value(f->value, value_len) ? FIELD_PASS
+                                                                                    : FIELD_DROP;
 }
 
 static int add_fields(struct buf *b, const struct headers *h, bool *ret_dated, bool *ret_close)
@@ -81,7 +81,9 @@ static int add_fields(struct buf *b, const struct headers *h, bool *ret_dated, b
 
     for (uint32_t i = 0; h && i < h->n; i++) {
         const struct header *f = &h->items[i];
-        enum field_kind kind = classify(f);
+        size_t name_len = strlen(f->name);
+        size_t value_len = strlen(f->value);
+        enum field_kind kind = classify(f, name_len, value_len);
 
         if (kind == FIELD_CONNECTION) {
             *ret_close |= strcasecmp(f->value, "close") == 0;
@@ -90,9 +92,9 @@ static int add_fields(struct buf *b, const struct headers *h, bool *ret_dated, b
             continue;
         }
         *ret_dated |= kind == FIELD_DATE;
-        r |= buf_add_str(b, f->name);
+        r |= buf_add(b, f->name, name_len);
         r |= buf_add(b, ": ", 2);
-        r |= buf_add_str(b, f->value);
+        r |= buf_add(b, f->value, value_len);
         r |= buf_add(b, "\r\n", 2);
     }
     return r;

@@ -300,17 +300,19 @@ void fnsock_exchange_retry(struct fnsock_exchange *x)
 /* ---- the request ---------------------------------------------------------------------------- */
 
 /* Fields that speak of the framing are ours; what is no proper field never reaches a function. */
-static bool passes(const struct header *h)
+static bool passes(const struct header *h, size_t name_len, size_t value_len)
 {
-    static const char *const ours[] = { "Host", "Content-Length", "Transfer-Encoding",
-                                        "Connection" };
+    static const struct header_name ours[] = {
+        HEADER_NAME("Host"), HEADER_NAME("Content-Length"), HEADER_NAME("Transfer-Encoding"),
+        HEADER_NAME("Connection"),
+    };
 
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
-        if (strcasecmp(h->name, ours[i]) == 0) {
+        if (header_name_is(&ours[i], h->name, name_len)) {
             return false;
         }
     }
-    return parse_is_token(h->name, strlen(h->name)) && parse_is_value(h->value, strlen(h->value));
+    return parse_is_token(h->name, name_len) && parse_is_value(h->value, value_len);
 }
 
 static int compose(struct buf *b, const struct headers *h)
@@ -318,10 +320,13 @@ static int compose(struct buf *b, const struct headers *h)
     int r = buf_add(b, request_line, sizeof(request_line) - 1);
 
     for (uint32_t i = 0; h && i < h->n; i++) {
-        if (passes(&h->items[i])) {
-            r |= buf_add_str(b, h->items[i].name);
+        size_t name_len = strlen(h->items[i].name);
+        size_t value_len = strlen(h->items[i].value);
+
+        if (passes(&h->items[i], name_len, value_len)) {
+            r |= buf_add(b, h->items[i].name, name_len);
             r |= buf_add(b, ": ", 2);
-            r |= buf_add_str(b, h->items[i].value);
+            r |= buf_add(b, h->items[i].value, value_len);
             r |= buf_add(b, "\r\n", 2);
         }
     }

@@ -5,6 +5,7 @@
  * the untouched original. */
 #include <http/parse.h>
 
+#include <base/runs.h>
 #include <fn/abi.h>
 #include <http_parser.h>
 #include <stdarg.h>
@@ -50,16 +51,19 @@ bool parse_is_token(const char *s, size_t len)
     return len > 0;
 }
 
+static inline uint64_t is_control(uint64_t eight)
+{
+    return run_control(eight) | run_equal(eight, 0x7f);
+}
+
 bool parse_is_value(const char *s, size_t len)
 {
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)s[i];
+    const char *end = s + len;
 
-        if ((c < 0x20 && c != '\t') || c == 0x7f) {
-            return false;
-        }
+    while ((s = run_end(s, end, is_control)) < end && *s == '\t') {
+        s++;
     }
-    return true;
+    return s == end;
 }
 
 /* ---- the end of the head -------------------------------------------------------------------- */

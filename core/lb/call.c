@@ -166,9 +166,9 @@ static void finish(struct lb_call *c, enum outcome outcome, int status, const st
 
 static void add_own_headers(struct lb_call *c, struct headers *h, enum outcome outcome)
 {
-    headers_add(h, "Fn-Call-Id", c->id);
+    headers_add_borrowed(h, "Fn-Call-Id", c->id);
     if (c->state != LB_STREAMING) {
-        headers_add(h, "Fn-Outcome", outcome_names[outcome]);
+        headers_add_borrowed(h, "Fn-Outcome", outcome_names[outcome]);
     }
 }
 
@@ -255,7 +255,7 @@ static bool start_streaming(struct lb_call *c)
         fail(c, OUTCOME_FAILED, err_http_status(&e), &e);
         return false;
     }
-    headers_add(&c->answer, "Fn-Call-Id", c->id);
+    headers_add_borrowed(&c->answer, "Fn-Call-Id", c->id);
     enter(c, LB_STREAMING);
     note_first_byte(c);
     c->reply->head(c->reply_ud, c->status, &c->answer, c->declared);
@@ -289,11 +289,15 @@ static int take_headers(struct lb_call *c, const struct engage_start *start)
 
     headers_init(&c->headers, &c->arena);
     for (uint32_t i = 0; i < start->n_headers; i++) {
-        bytes += strlen(start->headers[i].name) + strlen(start->headers[i].value) + 4;
+        const struct header *h = &start->headers[i];
+        size_t name_len = strlen(h->name);
+        size_t value_len = strlen(h->value);
+
+        bytes += name_len + value_len + 4;
         if (i >= ANSWER_HEADERS_MAX || bytes > ANSWER_HEADER_BYTES_MAX) {
             return FN_E_RANGE;
         }
-        if (headers_add(&c->headers, start->headers[i].name, start->headers[i].value) < 0) {
+        if (headers_add_n(&c->headers, h->name, name_len, h->value, value_len) < 0) {
             return FN_E_EXHAUSTED;
         }
     }
@@ -329,7 +333,7 @@ static void on_start(void *ud, const struct engage_start *start)
         struct headers h;
 
         headers_init(&h, &c->arena);
-        headers_add(&h, "Fn-Call-Id", c->id);
+        headers_add_borrowed(&h, "Fn-Call-Id", c->id);
         note_first_byte(c);
         c->reply->whole(c->reply_ud, start->status > 0 ? start->status : 202, &h, NULL, 0);
         c->answered = true;

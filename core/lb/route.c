@@ -133,7 +133,7 @@ static int invoke_headers(const struct lb_request *rq, struct headers *to, uint3
 
         if (header_is_reserved(h->name)) {
             ++*ret_dropped;
-        } else if (!is_host(h->name) && headers_add(to, h->name, h->value) < 0) {
+        } else if (!is_host(h->name) && headers_add_borrowed(to, h->name, h->value) < 0) {
             return FN_E_EXHAUSTED;
         }
     }
@@ -152,13 +152,13 @@ static int trigger_headers(const struct lb_request *rq, const char *url, struct 
         if (strcasecmp(name, "Content-Type") != 0) {
             name = arena_printf(to->arena, PREFIX_HEADER "%s", name);
         }
-        if (!name || headers_add(to, name, h->value) < 0) {
+        if (headers_add_borrowed(to, name, h->value) < 0) {
             return FN_E_EXHAUSTED;
         }
     }
-    if (headers_add(to, "Fn-Http-Method", rq->method) < 0 ||
-        headers_add(to, "Fn-Http-Request-Url", url) < 0 ||
-        headers_add(to, "Fn-Intent", "httprequest") < 0) {
+    if (headers_add_borrowed(to, "Fn-Http-Method", rq->method) < 0 ||
+        headers_add_borrowed(to, "Fn-Http-Request-Url", url) < 0 ||
+        headers_add_borrowed(to, "Fn-Intent", "httprequest") < 0) {
         return FN_E_EXHAUSTED;
     }
     return 0;
@@ -185,7 +185,7 @@ static int invoke_answer(const struct headers *from, struct headers *to)
     for (uint32_t i = 0; i < from->n; i++) {
         const struct header *h = &from->items[i];
 
-        if (may_be_sent(h->name, h->value) && headers_add(to, h->name, h->value) < 0) {
+        if (may_be_sent(h->name, h->value) && headers_add_borrowed(to, h->name, h->value) < 0) {
             return FN_E_EXHAUSTED;
         }
     }
@@ -227,7 +227,7 @@ static int trigger_answer(const struct headers *from, struct headers *to)
         } else if (strcasecmp(name, "Content-Type") != 0) {
             continue;
         }
-        if (may_be_sent(name, h->value) && headers_add(to, name, h->value) < 0) {
+        if (may_be_sent(name, h->value) && headers_add_borrowed(to, name, h->value) < 0) {
             return FN_E_EXHAUSTED;
         }
     }

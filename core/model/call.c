@@ -429,7 +429,6 @@ static int add_header(struct decode *d, const char *name)
 {
     struct headers *h = &d->c->headers;
     const char *value;
-    struct header *items;
 
     if (jr_peek(&d->r) == JR_NULL) {
         value = "";
@@ -443,21 +442,7 @@ static int add_header(struct decode *d, const char *name)
     if (h->n == HEADERS_MAX) {
         return jr_fail(&d->r, "more than 1024 header fields");
     }
-    if (h->n == h->cap) {
-        uint32_t cap = h->cap ? h->cap * 2 : 16;
-
-        items = arena_alloc(h->arena, cap * sizeof(*items));
-        if (!items) {
-            return FN_E_EXHAUSTED;
-        }
-        if (h->n) {
-            memcpy(items, h->items, h->n * sizeof(*items));
-        }
-        h->items = items;
-        h->cap = cap;
-    }
-    h->items[h->n++] = (struct header){ name, value };
-    return 0;
+    return headers_add_borrowed(h, name, value);
 }
 
 static int read_headers(struct decode *d)
@@ -513,6 +498,9 @@ static int read_field(struct decode *d, const struct field *f)
 
 static const struct field *field_of(const char *key, size_t guess)
 {
+    if (guess < FIELDS_N && strcmp(fields[guess].key, key) == 0) {
+        return &fields[guess];
+    }
     for (size_t i = 0; i < FIELDS_N; i++) {
         const struct field *f = &fields[(guess + i) % FIELDS_N];
 

@@ -1,59 +1,21 @@
 #include <model/json.h>
 
-#include <endian.h>
+#include <base/runs.h>
 #include <fn/abi.h>
 #include <string.h>
 
-/* ---- runs of bytes that stand for themselves ------------------------------------------------- */
-
-/* Nearly all texts are plain ASCII: they are looked at eight bytes at a time. In each of these
- * results the highest bit of a byte is set where it says yes; beyond the first such byte there may
- * be wrong ones. */
-#define EACH(byte) (0x0101010101010101u * (byte))
-
-static inline uint64_t equals(uint64_t eight, unsigned char c)
-{
-    uint64_t diff = eight ^ EACH(c);
-
-    return (diff - EACH(1)) & ~diff;
-}
-
-static inline uint64_t is_control_or_high(uint64_t eight)
-{
-    return eight | ((eight - EACH(0x20)) & ~eight);
-}
+/* ---- bytes that do not stand for themselves -------------------------------------------------- */
 
 static inline uint64_t ends_reading(uint64_t eight)
 {
-    return is_control_or_high(eight) | equals(eight, '"') | equals(eight, '\\');
+    return eight | run_control(eight) | run_equal(eight, '"') | run_equal(eight, '\\');
 }
 
 /* The pairs '<' and '>', '"' and '&' differ in one bit. */
 static inline uint64_t ends_writing(uint64_t eight)
 {
-    return is_control_or_high(eight) | equals(eight | EACH('<' ^ '>'), '>') |
-           equals(eight | EACH('"' ^ '&'), '&') | equals(eight, '\\');
-}
-
-/* The first byte from p on that ends a run, or `end`. */
-static inline const char *run_end(const char *p, const char *end, uint64_t ends(uint64_t eight))
-{
-    uint64_t eight;
-    uint64_t at;
-
-    for (; p < end; p += sizeof(eight)) {
-        if ((size_t)(end - p) >= sizeof(eight)) {
-            memcpy(&eight, p, sizeof(eight));
-        } else {
-            eight = 0; /* a control byte ends it */
-            memcpy(&eight, p, (size_t)(end - p));
-        }
-        at = ends(le64toh(eight)) & EACH(0x80);
-        if (at) {
-            return p + __builtin_ctzll(at) / 8;
-        }
-    }
-    return end;
+    return eight | run_control(eight) | run_equal(eight | RUN_EACH('<' ^ '>'), '>') |
+           run_equal(eight | RUN_EACH('"' ^ '&'), '&') | run_equal(eight, '\\');
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include <model/call.h>
 #include <model/json.h>
 
+#include <base/runs.h>
 #include <string.h>
 #include <strings.h>
 
@@ -218,45 +219,55 @@ void id_make(struct id_maker *m, int64_t wall_ns, char ret[CALL_ID_LEN + 1])
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
-static bool is_one_of(const char *name, const char *const *names)
+static bool is_one_of(const char *name, const struct header_name *names, size_t n)
 {
-    for (; *names; names++) {
-        if ((**names ^ *name) % 32 == 0 && strcasecmp(*names, name) == 0) {
+    size_t len = strlen(name);
+
+    for (size_t i = 0; i < n; i++) {
+        if (header_name_is(&names[i], name, len)) {
             return true;
         }
     }
     return false;
 }
 
+#define IS_ONE_OF(name, names) is_one_of(name, names, sizeof(names) / sizeof(names[0]))
+
 bool header_is_hop_by_hop(const char *name, const char *value)
 {
-    static const char *const names[] = { "Connection", "Proxy-Connection", "Keep-Alive",
-                                         "Proxy-Authenticate", "Proxy-Authorization", "Te",
-                                         "Trailer", "Transfer-Encoding", "Upgrade", NULL };
+    static const struct header_name names[] = {
+        HEADER_NAME("Connection"), HEADER_NAME("Proxy-Connection"), HEADER_NAME("Keep-Alive"),
+        HEADER_NAME("Proxy-Authenticate"), HEADER_NAME("Proxy-Authorization"),
+        HEADER_NAME("Trailer"), HEADER_NAME("Transfer-Encoding"), HEADER_NAME("Upgrade"),
+    };
 
     if ((name[0] | 0x20) == 't' && strcasecmp(name, "Te") == 0) {
         return !value || strcasecmp(value, "trailers") != 0;
     }
-    return is_one_of(name, names);
+    return IS_ONE_OF(name, names);
 }
 
 bool header_is_framing(const char *name)
 {
-    static const char *const names[] = { "Content-Length", "Transfer-Encoding", "Connection",
-                                         "Keep-Alive", "Proxy-Connection", "Trailer", "Upgrade",
-                                         "Te", NULL };
+    static const struct header_name names[] = {
+        HEADER_NAME("Content-Length"), HEADER_NAME("Transfer-Encoding"), HEADER_NAME("Connection"),
+        HEADER_NAME("Keep-Alive"), HEADER_NAME("Proxy-Connection"), HEADER_NAME("Trailer"),
+        HEADER_NAME("Upgrade"), HEADER_NAME("Te"),
+    };
 
-    return is_one_of(name, names);
+    return IS_ONE_OF(name, names);
 }
 
 bool header_is_reserved(const char *name)
 {
-    static const char *const names[] = { "Fn-Call-Id", "Fn-Deadline", "Fn-Intent", NULL };
+    static const struct header_name names[] = {
+        HEADER_NAME("Fn-Call-Id"), HEADER_NAME("Fn-Deadline"), HEADER_NAME("Fn-Intent"),
+    };
 
     if ((name[0] | 0x20) != 'f') {
         return false;
     }
-    return is_one_of(name, names) || strncasecmp(name, "Fn-Http-", 8) == 0;
+    return IS_ONE_OF(name, names) || strncasecmp(name, "Fn-Http-", 8) == 0;
 }
 
 bool header_name_is_token(const char *name)
@@ -272,18 +283,19 @@ bool header_name_is_token(const char *name)
     return *name != '\0';
 }
 
+static inline uint64_t is_odd(uint64_t eight)
+{
+    return eight | run_control(eight) | run_equal(eight, 0x7f);
+}
+
 bool header_value_is_clean(const char *value)
 {
     const char *end = value + strlen(value);
+    const char *p = value;
     uint32_t n;
 
-    for (const char *p = value; p < end; p += n) {
-        unsigned char c = (unsigned char)*p;
-
-        if ((c < 0x20 && c != '\t') || c == 0x7f) {
-            return false;
-        }
-        n = utf8_sequence(p, end);
+    for (; (p = run_end(p, end, is_odd)) < end; p += n) {
+        n = *p == '\t' ? 1 : (unsigned char)*p >= 0x80 ? utf8_sequence(p, end) : 0;
         if (n == 0) {
             return false;
         }

@@ -1,6 +1,7 @@
 #include <rpc/wire.h>
 
 #include <assert.h>
+#include <base/runs.h>
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,27 +99,16 @@ static size_t utf8_char(const unsigned char *p)
     return 4;
 }
 
-/* Nearly all texts are ASCII: eight characters at a time until one is not. */
-static size_t ascii_run(const char *text, size_t len)
+static inline uint64_t is_high(uint64_t eight)
 {
-    size_t i = 0;
-    uint64_t eight;
-
-    while (i + sizeof(eight) <= len) {
-        memcpy(&eight, text + i, sizeof(eight));
-        if (eight & 0x8080808080808080u) {
-            break;
-        }
-        i += sizeof(eight);
-    }
-    return i;
+    return eight;
 }
 
 static bool utf8_valid(const char *text)
 {
-    const unsigned char *p = (const unsigned char *)text;
+    const unsigned char *p =
+        (const unsigned char *)run_end(text, text + strlen(text), is_high);
 
-    p += ascii_run(text, strlen(text));
     while (*p) {
         size_t n = utf8_char(p);
 
