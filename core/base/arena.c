@@ -1,11 +1,11 @@
 #include <base/arena.h>
 
+#include <base/alloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_MIN_BYTES 2048
-#define ALIGN           16
+#define ALIGN 16
 
 struct arena_chunk {
     struct arena_chunk *next;
@@ -13,6 +13,8 @@ struct arena_chunk {
     size_t used;
     _Alignas(ALIGN) char data[];
 };
+
+#define CHUNK_MIN_BYTES (ALLOC_QUICK_BYTES - sizeof(struct arena_chunk))
 
 void arena_init(struct arena *a, size_t limit_bytes)
 {
@@ -31,9 +33,8 @@ void arena_finish(struct arena *a)
     a->used_bytes = 0;
 }
 
-static struct arena_chunk *grow(struct arena *a, size_t need)
+static struct arena_chunk *grow(struct arena *a, size_t size)
 {
-    size_t size = need > CHUNK_MIN_BYTES ? need : CHUNK_MIN_BYTES;
     struct arena_chunk *c;
 
     if (a->limit_bytes && a->used_bytes + size > a->limit_bytes) {
@@ -58,7 +59,7 @@ static char *take(struct arena *a, size_t size, size_t align)
     size_t at = c ? (c->used + align - 1) / align * align : 0;
 
     if (!c || at > c->size || c->size - at < size) {
-        c = grow(a, size);
+        c = grow(a, size > CHUNK_MIN_BYTES ? size : CHUNK_MIN_BYTES);
         if (!c) {
             return NULL;
         }
@@ -76,6 +77,11 @@ void *arena_alloc(struct arena *a, size_t size)
         memset(p, 0, size);
     }
     return p;
+}
+
+void *arena_alloc_owner(struct arena *a, size_t size, size_t more)
+{
+    return grow(a, size + more) ? arena_alloc(a, size) : NULL;
 }
 
 char *arena_strndup(struct arena *a, const char *s, size_t n)

@@ -1,7 +1,7 @@
 /* Arena: memory that dies together, in chunks whose addresses never move.
  *
- * A call owns one; everything that belongs to it (headers, ids, texts) is allocated here and freed
- * in one go. Not thread-safe: belongs to the context of its owner. */
+ * A call lives in one; everything that belongs to it (headers, ids, texts) is allocated here and
+ * freed in one go. Not thread-safe: belongs to the context of its owner. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 
@@ -18,6 +18,9 @@ struct arena {
 
 void arena_init(struct arena *a, size_t limit_bytes);
 void arena_finish(struct arena *a);
+/* The first allocation of an arena whose owner lives in it: `size` bytes, and room for `more` that
+ * will be asked for soon. To end the owner, finish a copy of the arena. */
+void *arena_alloc_owner(struct arena *a, size_t size, size_t more);
 /* NULL when memory or the limit is exhausted; zeroed; aligned for any type. */
 void *arena_alloc(struct arena *a, size_t size);
 char *arena_strdup(struct arena *a, const char *s);

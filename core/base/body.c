@@ -1,11 +1,12 @@
 #include <base/body.h>
 
+#include <base/alloc.h>
 #include <fn/abi.h>
 #include <stdlib.h>
 
 struct body *body_create(struct budget *budget, uint64_t limit_bytes)
 {
-    struct body *b = calloc(1, sizeof(*b));
+    struct body *b = alloc_zeroed(sizeof(*b));
 
     if (b) {
         buf_init(&b->bytes, limit_bytes);

@@ -17,9 +17,10 @@
 
 void request_free(struct request *q)
 {
+    struct arena arena = q->arena;
+
     body_unref(q->pub.body);
-    arena_finish(&q->arena);
-    free(q);
+    arena_finish(&arena);
 }
 
 /* ---- heads ---------------------------------------------------------------------------------- */

@@ -492,16 +492,19 @@ static void start_body(struct conn *c, const struct parsed_request *parsed, size
 static struct request *request_create(struct conn *c)
 {
     const struct http_server_config *config = &c->s->config;
-    struct request *q = calloc(1, sizeof(*q));
+    struct arena arena;
+    struct request *q;
 
+    arena_init(&arena, 0);
+    q = arena_alloc(&arena, sizeof(*q));
     if (!q) {
         return NULL;
     }
-    arena_init(&q->arena, 0);
+    q->arena = arena;
     q->pub.arena = &q->arena;
     q->pub.body = body_create(config->bodies, (uint64_t)config->limits.body_bytes_max);
     if (!q->pub.body) {
-        free(q);
+        arena_finish(&arena);
         return NULL;
     }
     q->c = c;

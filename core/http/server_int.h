@@ -52,7 +52,7 @@ struct conn;
  * went away (c == NULL); the call that ends the answer frees it. */
 struct request {
     struct http_request pub; /* first: the handler's view */
-    struct arena arena;
+    struct arena arena; /* in which it lives */
     struct conn *c;
     bool http10;
     bool head_only; /* HEAD */

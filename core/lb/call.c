@@ -20,6 +20,7 @@
 #include <string.h>
 
 #define GROUP_KEY           "FN_LB_GROUP_ID"
+#define JSON_KEPT_BYTES     (64u << 10)
 #define TEXT_BODY_TOO_LARGE "function response body too large"
 
 /* Which state may follow which. */
@@ -121,16 +122,15 @@ static void log_end(struct lb_call *c, enum outcome outcome, int status, const s
 void call_release(struct lb_call *c)
 {
     struct lb *lb = c->lb;
+    struct arena arena = c->arena;
 
     TAILQ_REMOVE(&lb->calls, c, link);
     lb->counts.in_flight--;
     catalog_fn_unref(c->fn);
     chain_unref(c->chain);
     body_unref(c->body);
-    buf_finish(&c->json);
     buf_finish(&c->held);
-    arena_finish(&c->arena);
-    free(c);
+    arena_finish(&arena);
     if (lb->drained && lb->counts.in_flight == 0) {
         env_defer(lb->deps.env, &lb->drained_task);
     }
@@ -524,8 +524,8 @@ static int64_t attempt_deadline_ns(const struct lb_call *c)
 static void offer(struct lb_call *c)
 {
     const struct engage_try t = {
-        .call_json = buf_text(&c->json),
-        .call_json_len = c->json.len,
+        .call_json = c->json,
+        .call_json_len = c->json_len,
         .slot_hash_id = "",
         .extensions = c->extensions.items,
         .n_extensions = c->extensions.n,
@@ -651,6 +651,21 @@ static void set_view(struct lb_call *c, const struct call *m)
     c->place.on_wake = on_wake;
 }
 
+static int write_model(struct lb_call *c, const struct call *m)
+{
+    struct buf *json = &c->lb->json;
+
+    buf_clear(json);
+    if (call_to_json(m, json) == 0) {
+        c->json = arena_strndup(&c->arena, json->data, json->len);
+        c->json_len = json->len;
+    }
+    if (json->cap > JSON_KEPT_BYTES) {
+        buf_finish(json);
+    }
+    return c->json ? 0 : FN_E_EXHAUSTED;
+}
+
 static int prepare(struct lb_call *c, struct fn_error *reterr)
 {
     struct call m;
@@ -672,7 +687,7 @@ static int prepare(struct lb_call *c, struct fn_error *reterr)
     if (r < 0) {
         return r;
     }
-    r = call_to_json(&m, &c->json);
+    r = write_model(c, &m);
     return r < 0 ? err_set(reterr, r, "out of memory") : 0;
 }
 

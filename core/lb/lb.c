@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CALL_BYTES_USUAL 2048 /* of model, headers and texts */
+
 static void on_drained(struct env_task *t)
 {
     struct lb *lb = container_of(t, struct lb, drained_task);
@@ -53,6 +55,7 @@ void lb_destroy(struct lb *lb)
         env_undefer(lb->deps.env, &lb->drained_task);
         chain_unref(lb->chain);
         why_destroy(lb->why);
+        buf_finish(&lb->json);
         free(lb);
     }
 }
@@ -97,19 +100,22 @@ static struct lb_call *call_create(struct lb *lb, const struct lb_request *rq,
                                    const struct route *route, const struct lb_reply *reply,
                                    void *ud)
 {
-    struct lb_call *c = calloc(1, sizeof(*c));
     const char *rid = lb->deps.options.rid_header
                           ? headers_get(rq->headers, lb->deps.options.rid_header)
                           : NULL;
+    struct lb_call *c;
+    struct arena arena;
 
+    arena_init(&arena, 0);
+    c = arena_alloc_owner(&arena, sizeof(*c), CALL_BYTES_USUAL);
     if (!c) {
         return NULL;
     }
+    c->arena = arena;
     c->lb = lb;
     c->options = lb->deps.options;
     c->options.rid_header = NULL;
     c->chain = lb->chain ? chain_ref(lb->chain) : NULL;
-    arena_init(&c->arena, 0);
     c->rq = *rq;
     c->rq.peer = rq->peer ? arena_strdup(&c->arena, rq->peer) : NULL;
     c->route = *route;

@@ -90,6 +90,7 @@ struct lb {
     struct chain *chain; /* of new calls; NULL = no plugins */
     TAILQ_HEAD(, lb_call) calls;
     struct why *why;
+    struct buf json; /* scratch: the model that is being written */
     struct lb_counts counts;
     struct lb_metrics metrics;
     void (*drained)(void *ud);
@@ -103,7 +104,7 @@ struct lb_call {
     enum lb_state state;
     struct lb_options options; /* those it began with, without rid_header */
     struct chain *chain;       /* the same; pinned; NULL = no plugins */
-    struct arena arena; /* what lives as long as the call */
+    struct arena arena; /* what lives as long as the call, and the call */
     struct lb_request rq; /* its memory is the client's: not touched once the call is detached */
     const struct lb_reply *reply;
     void *reply_ud; /* meaningless when client_gone */
@@ -114,7 +115,8 @@ struct lb_call {
     struct catalog_fn *fn;
     uint64_t mem_mb;
     int32_t timeout_s;
-    struct buf json;
+    const char *json; /* the model as it travels */
+    size_t json_len;
     struct kvs extensions;
     const char *request_id;
 

@@ -10,6 +10,7 @@
 #define KVS_MAX         1024 /* keys of one object of a call model */
 #define HEADERS_MAX     1024
 #define IMAGE_MAX       512
+#define USUAL_BYTES     1000 /* of a model without much of its own */
 #define CPU_MILLI_MAX   1024000
 #define SORT_ON_STACK   64
 #define SORT_BY_INSERTION 32
@@ -233,7 +234,7 @@ int call_to_json(const struct call *c, struct buf *out)
     size_t before = out->len;
 
     /* One reservation for the usual call; buf_add() can still fail, which the end check finds. */
-    if (!buf_reserve(out, 1536)) {
+    if (!buf_reserve(out, USUAL_BYTES)) {
         return FN_E_EXHAUSTED;
     }
     PUT(out, "{\"id\":");

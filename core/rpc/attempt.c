@@ -12,6 +12,7 @@
 #include <rpc/client_int.h>
 
 #include <assert.h>
+#include <base/alloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,7 +282,7 @@ struct engage_attempt *attempt_open(struct engage_link *l, const struct engage_t
                                     struct body *body, int64_t deadline_ns,
                                     const struct engage_client_cb *cb, void *ud)
 {
-    struct engage_attempt *a = calloc(1, sizeof(*a));
+    struct engage_attempt *a = alloc_zeroed(sizeof(*a));
 
     if (!a) {
         return NULL;

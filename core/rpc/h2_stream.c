@@ -13,6 +13,7 @@
 #include <rpc/h2_int.h>
 
 #include <assert.h>
+#include <base/alloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -573,7 +574,7 @@ void h2_stream_refuse(struct h2_stream *st, const char *http_status)
 
 struct h2_stream *stream_create(struct h2_conn *c, int32_t id)
 {
-    struct h2_stream *st = calloc(1, sizeof(*st));
+    struct h2_stream *st = alloc_zeroed(sizeof(*st));
 
     if (st) {
         st->h = c->h;

@@ -8,6 +8,7 @@
 #include <rpc/server_int.h>
 
 #include <assert.h>
+#include <base/alloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,7 +286,7 @@ static const struct h2_stream_cb stream_cb = { .message = on_message,
 
 void session_begin(struct rpc_server *s, struct h2_stream *st, const char *request_id)
 {
-    struct engage_session *e = calloc(1, sizeof(*e));
+    struct engage_session *e = alloc_zeroed(sizeof(*e));
 
     if (e && request_id) {
         e->request_id = strdup(request_id);

@@ -18,7 +18,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define REPLAY_BYTES_MAX 65536 /* of body kept until the function accepted a byte */
+#define RCALL_BYTES_USUAL 2560  /* of model, headers and texts */
+#define REPLAY_BYTES_MAX  65536 /* of body kept until the function accepted a byte */
 
 static void arm_awaiting(struct runner *r)
 {
@@ -170,12 +171,16 @@ static int on_try(void *server_ud, struct engage_session *s, const struct engage
 {
     struct endpoint *ep = server_ud;
     struct runner *r = ep->r;
-    struct rcall *rc = calloc(1, sizeof(*rc));
     struct fn_error err = ERR_INIT;
+    struct arena arena;
+    struct rcall *rc;
 
+    arena_init(&arena, r->opt.call_json_arena_max);
+    rc = arena_alloc_owner(&arena, sizeof(*rc), RCALL_BYTES_USUAL);
     if (!rc) {
         return FN_E_EXHAUSTED;
     }
+    rc->arena = arena;
     rc->r = r;
     rc->chain = r->chain ? chain_ref(r->chain) : NULL;
     rc->server = ep->server;
@@ -184,7 +189,6 @@ static int on_try(void *server_ud, struct engage_session *s, const struct engage
     rc->stream_deadline_ns = deadline_ns;
     rc->task.cb = rcall_end_task;
     rc->created_ns = env_now_ns(r->env);
-    arena_init(&rc->arena, r->opt.call_json_arena_max);
     call_init(&rc->call, &rc->arena);
     rc->request_id = t->request_id ? arena_strdup(&rc->arena, t->request_id) : NULL;
     kvs_init(&rc->extensions, &rc->arena);

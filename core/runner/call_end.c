@@ -197,14 +197,14 @@ static void tell(struct rcall *rc, int http, const char *text)
 void rcall_free(struct rcall *rc)
 {
     struct runner *r = rc->r;
+    struct arena arena = rc->arena;
 
     assert(!rc->session && !rc->ex && !rc->c);
     env_undefer(r->env, &rc->task);
     TAILQ_REMOVE(&r->calls, rc, all);
     chain_unref(rc->chain);
     buf_finish(&rc->body);
-    arena_finish(&rc->arena);
-    free(rc);
+    arena_finish(&arena);
     runner_drain_check(r);
 }
 
