@@ -1,8 +1,9 @@
 /* Runs: the first byte of some kind in a text. Nearly all texts are plain ASCII, so eight bytes are
  * looked at together.
  *
- * A kind takes eight bytes and returns them with the highest bit set of those that are of it.
- * Beyond the first such byte there may be wrong ones. */
+ * A kind takes eight bytes and returns them with the highest bit set of those that are of it;
+ * beyond the first one there may be wrong ones. The kinds here are right for ASCII: one that is
+ * made of them adds `eight` to stop at other bytes, or takes it away to pass them. */
 #ifndef BASE_RUNS_H
 #define BASE_RUNS_H
 
@@ -15,15 +16,13 @@
 
 static inline uint64_t run_equal(uint64_t eight, unsigned char c)
 {
-    uint64_t diff = eight ^ RUN_EACH(c);
-
-    return (diff - RUN_EACH(1)) & ~diff;
+    return (eight ^ RUN_EACH(c)) - RUN_EACH(1);
 }
 
 /* Bytes below 0x20. */
 static inline uint64_t run_control(uint64_t eight)
 {
-    return (eight - RUN_EACH(0x20)) & ~eight;
+    return eight - RUN_EACH(0x20);
 }
 
 /* The first byte from p on that is of the kind, or `end`. */

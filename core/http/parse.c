@@ -36,6 +36,14 @@ static const bool token_chars[256] = {
     ['a' ... 'z'] = true,
 };
 
+/* RFC 3986 3.2.2, with a port */
+static const bool host_chars[256] = {
+    ['-'] = true, ['.'] = true,  ['_'] = true, ['~'] = true, ['%'] = true, ['!'] = true,
+    ['$'] = true, ['&'] = true,  ['\''] = true, ['('] = true, [')'] = true, ['*'] = true,
+    ['+'] = true, [','] = true,  [';'] = true, ['='] = true, [':'] = true, ['['] = true,
+    [']'] = true, ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true,
+};
+
 bool parse_is_token_char(char c)
 {
     return token_chars[(unsigned char)c];
@@ -53,7 +61,7 @@ bool parse_is_token(const char *s, size_t len)
 
 static inline uint64_t is_control(uint64_t eight)
 {
-    return run_control(eight) | run_equal(eight, 0x7f);
+    return (run_control(eight) | run_equal(eight, 0x7f)) & ~eight;
 }
 
 bool parse_is_value(const char *s, size_t len)
@@ -446,8 +454,10 @@ static int cut_request_line(char *line, char *lf, struct parsed_request *q, bool
 
 static bool is_host(const char *s)
 {
-    return s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                       "-._~%!$&'()*+,;=:[]")] == '\0';
+    while (host_chars[(unsigned char)*s]) {
+        s++;
+    }
+    return *s == '\0';
 }
 
 static int check_special(const struct special *s, struct parsed_request *q, struct refusal *r)

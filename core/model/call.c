@@ -499,13 +499,12 @@ static int read_field(struct decode *d, const struct field *f)
 
 static const struct field *field_of(const char *key, size_t guess)
 {
-    if (guess < FIELDS_N && strcmp(fields[guess].key, key) == 0) {
-        return &fields[guess];
-    }
     for (size_t i = 0; i < FIELDS_N; i++) {
-        const struct field *f = &fields[(guess + i) % FIELDS_N];
+        size_t at = guess + i;
+        const struct field *f = &fields[at < FIELDS_N ? at : at - FIELDS_N];
 
-        if ((f->key[0] ^ key[0]) % 32 == 0 && strcasecmp(f->key, key) == 0) {
+        if ((f->key[0] ^ key[0]) % 32 == 0 &&
+            (strcmp(f->key, key) == 0 || strcasecmp(f->key, key) == 0)) {
             return f;
         }
     }

@@ -60,28 +60,26 @@ void jr_where(const struct jr *r, uint32_t *ret_line, uint32_t *ret_column)
     }
 }
 
+/* The copy ends with a NUL, which is no blank. */
 static void blanks(struct jr *r)
 {
-    while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r')) {
+    while (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r') {
         r->p++;
     }
 }
 
 enum jr_kind jr_peek(struct jr *r)
 {
-    blanks(r);
-    if (r->failed || r->p == r->end) {
+    static const unsigned char kinds[256] = {
+        ['{'] = JR_OBJECT, ['['] = JR_ARRAY, ['"'] = JR_STRING, ['n'] = JR_NULL, ['t'] = JR_BOOL,
+        ['f'] = JR_BOOL,   ['-'] = JR_NUMBER, ['0' ... '9'] = JR_NUMBER,
+    };
+
+    if (r->failed) {
         return JR_NOTHING;
     }
-    switch (*r->p) {
-    case '{': return JR_OBJECT;
-    case '[': return JR_ARRAY;
-    case '"': return JR_STRING;
-    case 'n': return JR_NULL;
-    case 't':
-    case 'f': return JR_BOOL;
-    default: return *r->p == '-' || (*r->p >= '0' && *r->p <= '9') ? JR_NUMBER : JR_NOTHING;
-    }
+    blanks(r);
+    return (enum jr_kind)kinds[(unsigned char)*r->p];
 }
 
 /* The value is of another kind than the field. */
@@ -372,7 +370,11 @@ int jr_string(struct jr *r, const char **ret)
     const char *start;
     const char *end;
 
-    if (jr_peek(r) != JR_STRING) {
+    if (r->failed) {
+        return r->failed;
+    }
+    blanks(r);
+    if (*r->p != '"') {
         return wrong_kind(r, "expected a text");
     }
     start = r->p + 1;
