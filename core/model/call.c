@@ -54,6 +54,17 @@ static int kvs_append(struct kvs *k, const char *key, const char *value)
     return 0;
 }
 
+int kvs_set_borrowed(struct kvs *k, const char *key, const char *value)
+{
+    struct fn_kv *old = kvs_find(k, key);
+
+    if (old) {
+        old->value = value;
+        return 0;
+    }
+    return kvs_append(k, key, value);
+}
+
 int kvs_set(struct kvs *k, const char *key, const char *value)
 {
     struct fn_kv *old = kvs_find(k, key);

@@ -25,6 +25,8 @@ struct kvs {
 
 void kvs_init(struct kvs *k, struct arena *arena);
 int kvs_set(struct kvs *k, const char *key, const char *value); /* copies; replaces */
+/* The same with texts that live as long as the set. */
+int kvs_set_borrowed(struct kvs *k, const char *key, const char *value);
 void kvs_remove(struct kvs *k, const char *key);
 const char *kvs_get(const struct kvs *k, const char *key); /* or NULL */
 int kvs_copy(struct kvs *to, const struct kvs *from);

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_MAX 256
+#define TEXT_MAX           256
+#define ANSWER_BYTES_USUAL 500 /* head, a short body and CallFinished */
 
 struct engage_session {
     struct rpc_server *server;
@@ -113,8 +114,11 @@ static void must(int r)
 
 static void send_start(struct engage_session *e, const struct engage_start *start)
 {
+    struct buf *out = h2_stream_out(e->stream);
+
     assert(e->owned);
-    must(wire_encode_start(&e->server->rpc->out, start, h2_stream_out(e->stream)));
+    buf_reserve(out, ANSWER_BYTES_USUAL); /* else it grows with what follows */
+    must(wire_encode_start(&e->server->rpc->out, start, out));
     h2_stream_wrote(e->stream);
 }
 

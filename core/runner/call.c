@@ -19,6 +19,8 @@
 #include <strings.h>
 
 #define RCALL_BYTES_USUAL 2560  /* of model, headers and texts */
+#define LISTENER          "unix:/tmp/iofs/lsnr.sock"
+#define FORMAT            "http-stream"
 #define REPLAY_BYTES_MAX  65536 /* of body kept until the function accepted a byte */
 
 static void arm_awaiting(struct runner *r)
@@ -148,8 +150,8 @@ static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_er
         result = err_set_http(err, FN_E_UNIMPLEMENTED, 501, FN_BLAME_PLATFORM,
                               "Detach call functions are not supported on this server");
     }
-    if (result == 0 && (kvs_set(&c->config, "FN_LISTENER", "unix:/tmp/iofs/lsnr.sock") < 0 ||
-                        kvs_set(&c->config, "FN_FORMAT", "http-stream") < 0)) {
+    if (result == 0 && (kvs_set_borrowed(&c->config, "FN_LISTENER", LISTENER) < 0 ||
+                        kvs_set_borrowed(&c->config, "FN_FORMAT", FORMAT) < 0)) {
         result = err_set(err, FN_E_EXHAUSTED, "call: out of memory");
     }
     if (result == 0) {
