@@ -56,6 +56,7 @@ static void four_at_a_time(struct world *w)
 {
     many_starts(w);
     w->opt.parallel_starts_max = 4;
+    w->totals.cpu_milli = 2000;
 }
 
 START_TEST(starts_of_a_burst_end_when_its_calls_prove_short)
@@ -91,7 +92,7 @@ static void one_processor(struct world *w)
     w->totals.cpu_milli = 1000;
 }
 
-/* As many short calls as keep the two containers of one processor busy for longer than anybody's
+/* As many short calls as keep the four containers of one processor busy for longer than anybody's
  * patience. */
 static unsigned creates_for_short_calls(const struct account_reader *reader)
 {
@@ -120,8 +121,8 @@ START_TEST(a_machine_that_is_used_up_gets_no_more_containers)
     unsigned ticks = 0;
     const struct account_reader idle = { NULL, NULL }, busy = { read_busy, &ticks };
 
-    ck_assert_uint_gt(creates_for_short_calls(&idle), 2);
-    ck_assert_uint_eq(creates_for_short_calls(&busy), 2);
+    ck_assert_uint_gt(creates_for_short_calls(&idle), 4);
+    ck_assert_uint_eq(creates_for_short_calls(&busy), 4);
     ck_assert_uint_gt(ticks, 0);
 }
 END_TEST
@@ -153,9 +154,9 @@ static unsigned creates_for_rounds(int rounds, int calls)
     return creates;
 }
 
-START_TEST(calls_back_to_back_get_two_containers_for_each_processor)
+START_TEST(calls_back_to_back_get_four_containers_for_each_processor)
 {
-    ck_assert_uint_eq(creates_for_rounds(4, 30), 4);
+    ck_assert_uint_eq(creates_for_rounds(4, 30), 8);
 }
 END_TEST
 
@@ -192,7 +193,7 @@ END_TEST
 /* Runs that take twenty times as long as they did because there are too many at a time. */
 START_TEST(runs_that_a_busy_machine_makes_longer_get_no_more_containers)
 {
-    struct world *w = world_create(many_starts);
+    struct world *w = world_create(two_processors);
     struct engage_session *s[60];
     unsigned ticks = 0;
 
@@ -852,7 +853,7 @@ TCase *slots_tests(void)
     tcase_add_test(t, starts_of_a_burst_end_when_its_calls_prove_short);
     tcase_add_test(t, a_slow_call_does_not_hold_up_short_ones);
     tcase_add_test(t, a_machine_that_is_used_up_gets_no_more_containers);
-    tcase_add_test(t, calls_back_to_back_get_two_containers_for_each_processor);
+    tcase_add_test(t, calls_back_to_back_get_four_containers_for_each_processor);
     tcase_add_test(t, calls_back_to_back_evict_nobody);
     tcase_add_test(t, calls_that_meet_now_and_then_share_a_container);
     tcase_add_test(t, runs_that_a_busy_machine_makes_longer_get_no_more_containers);
