@@ -109,8 +109,8 @@ const DRIVER = process.env.DOCKER_HOST ? `{ use: docker, docker_host: "${process
 
 // ---- the two systems ------------------------------------------------------------------------
 
-// grpc: "tcp", or "unix" for nodes that share a machine.
-async function startFnd(grpc = 'tcp') {
+// grpc: "tcp", or "unix" for nodes that share a machine. more: lines of both nodes' fn.yaml.
+async function startFnd(grpc = 'tcp', more = '') {
   const [lbPort, runnerPort] = [await freePort(), await freePort()]
   const address = grpc === 'tcp' ? `127.0.0.1:${await freePort()}` : `unix:${path.join(tempDir(), 'grpc.sock')}`
   const runner = await Fnd.start('runner', runnerPort, `
@@ -118,6 +118,7 @@ node: pure-runner
 http: { listen: "127.0.0.1:${runnerPort}" }
 grpc: { listen: "${address}" }
 plugin_dir: ${path.join(build, 'plugins')}
+${more}
 plugins:
   driver: ${DRIVER}
 `)
@@ -125,6 +126,7 @@ plugins:
 node: lb
 http: { listen: "127.0.0.1:${lbPort}" }
 plugin_dir: ${path.join(build, 'plugins')}
+${more}
 plugins:
   placer: { use: naive }
   pool: { use: static, runners: ["${address}"] }
@@ -171,7 +173,7 @@ async function startPeer(binary) {
 }
 
 // How each of them starts, in the order of the table's columns.
-const systems = [() => startFnd('tcp'), () => startFnd('unix')]
+const systems = [() => startFnd('tcp'), () => startFnd('unix'), () => startFnd('tcp', 'processors_awake: true')]
 if (process.env.FN_PEER) systems.push(() => startPeer(path.resolve(process.env.FN_PEER)))
 
 // ---- measurements ----------------------------------------------------------------------------
@@ -334,8 +336,8 @@ for (const name of wanted) {
   process.stderr.write(`measuring: ${name}\n`)
   await measurements[name]()
 }
-const head = ['what', 'must reach', 'fnd', 'fnd, unix socket between the nodes', ...(process.env.FN_PEER ? ['Go Fn'] : [])]
+const head = ['what', 'must reach', 'fnd', 'fnd, unix socket between the nodes', 'fnd, processors_awake', ...(process.env.FN_PEER ? ['Go Fn'] : [])]
 console.log(`| ${head.join(' | ')} |\n|${head.map(() => '---').join('|')}|`)
-for (const r of rows) console.log(`| ${[...r, '', '', ''].slice(0, head.length).join(' | ')} |`)
+for (const r of rows) console.log(`| ${[...r, '', '', '', ''].slice(0, head.length).join(' | ')} |`)
 rmSync(path.dirname(wrkScript), { recursive: true, force: true })
 process.exit(0)

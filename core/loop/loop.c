@@ -51,6 +51,7 @@ struct loop {
     /* For the watchdog's thread, relaxed: somebody is inside, and how many callbacks were begun. */
     bool busy;
     uint64_t steps;
+    uint64_t waits; /* for other threads, relaxed: begun so far */
     int64_t sleeping_until_ns;
 
     struct env_timer **heap;
@@ -90,6 +91,11 @@ bool loop_is_busy(const struct loop *l, uint64_t *ret_steps)
 {
     *ret_steps = __atomic_load_n(&l->steps, __ATOMIC_RELAXED);
     return __atomic_load_n(&l->busy, __ATOMIC_RELAXED);
+}
+
+uint64_t loop_waits(const struct loop *l)
+{
+    return __atomic_load_n(&l->waits, __ATOMIC_RELAXED);
 }
 
 static struct loop *of(struct env *e)
@@ -620,6 +626,7 @@ void loop_run(struct loop *l)
             break;
         }
         sleep = sleep_time(l, &ts);
+        __atomic_store_n(&l->waits, l->waits + 1, __ATOMIC_RELAXED);
         give(l);
         n = wait_events(l, events, sleep);
         if (n < 0 && errno != EINTR) {

@@ -30,6 +30,9 @@ void loop_stop(struct loop *l); /* [any] */
 void loop_enter(struct loop *l); /* [any] not from the loop */
 void loop_leave(struct loop *l);
 
+/* How often it waited for events so far. [any] */
+uint64_t loop_waits(const struct loop *l);
+
 /* How many operations a lane runs at a time from now on; threads that exist stay. FN_E_EXHAUSTED:
  * as many as before. [any] */
 int loop_set_threads(struct loop *l, enum env_lane lane, uint32_t threads_max);

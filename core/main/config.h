@@ -25,6 +25,7 @@ struct config_top {
     const char *plugin_dir; /* never NULL */
     int64_t drain_timeout_ns;
     uint32_t supervise;
+    uint32_t processors_awake;
 };
 
 struct config_log {

@@ -46,6 +46,9 @@ static const struct fn_opt top_opts[] = {
     OPT("supervise", BOOL, AT(supervise), "false", 0, 0,
         "A small parent process starts the node again after a crash, like `fnd run --supervise`; off "
         "where systemd or a container platform does that."),
+    OPT("processors_awake", BOOL, AT(processors_awake), "false", 0, 0,
+        "Keep the machine's processors from sleeping while the node is busy, as root; on virtual "
+        "machines a call takes half of the time. Costs power."),
     { .key = NULL },
 };
 #undef AT

@@ -7,6 +7,7 @@
 
 #include <base/log.h>
 #include <base/metric.h>
+#include <loop/awake.h>
 #include <loop/watchdog.h>
 #include <stdlib.h>
 
@@ -25,6 +26,7 @@ struct watch {
     int64_t audited_ns; /* the process, by the watchdog's thread */
     struct plugin_busy busy; /* of the last report; name NULL = no plugin */
     int64_t degraded_until_ns; /* 0 = not degraded */
+    struct awake awake; /* of the watchdog's thread; device NULL = not wanted */
 };
 
 static void count(const struct plugin_busy *b)
@@ -100,11 +102,23 @@ static void look_at_lanes(struct watch *w)
     plugin_degraded("worker-lost", lost > 0);
 }
 
+static void look_at_processors(struct watch *w)
+{
+    bool awake = awake_look(&w->awake, loop_waits(w->node->loop), env_now_ns(w->node->env));
+
+    metric_set(metric_simple("fn_node_awake", METRIC_GAUGE,
+                             "1 while this node keeps processors from sleeping."),
+               awake);
+}
+
 static void chore(void *ud)
 {
     struct watch *w = ud;
 
     look_at_lanes(w);
+    if (w->awake.device) {
+        look_at_processors(w);
+    }
     if (w->degraded_until_ns && env_now_ns(w->node->env) >= w->degraded_until_ns) {
         w->degraded_until_ns = 0;
         plugin_degraded("loop-stuck", false);
@@ -156,6 +170,8 @@ int watch_create(struct node *n, struct watch **ret, struct fn_error *reterr)
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
     }
     w->node = n;
+    w->awake = (struct awake){ .device = n->config->top->processors_awake ? AWAKE_DEVICE : NULL,
+                               .fd = -1 };
     plugin_degraded("loop-stuck", false);
     audit_begin(w);
     c.chore_ns = chore_ns(w);
@@ -172,6 +188,7 @@ void watch_destroy(struct watch *w)
 {
     if (w) {
         watchdog_destroy(w->dog);
+        awake_finish(&w->awake);
         env_timer_clear(w->node->env, &w->audit_timer);
         plugin_audit_destroy(w->audit);
         free(w);

@@ -1,12 +1,12 @@
 // The main path with real processes: client, load balancer, runner, function process.
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId, startCluster, Ledger } from './lib/cluster.mjs'
 import { invoke, raw, request } from './lib/http.mjs'
-import { until } from './lib/node.mjs'
+import { Fnd, build, freePort, until } from './lib/node.mjs'
 
 const ledger = new Ledger()
 const functions = {
@@ -178,5 +178,46 @@ describe('CORS', () => {
     const plain = await invoke(cluster.lb, fnId('hello'), 'x')
     assert.equal(plain.status, 200)
     assert.equal(plain.headers.vary, undefined)
+  })
+})
+
+describe('processors_awake', () => {
+  const device = '/dev/cpu_dma_latency'
+  const holds = (fnd) => readdirSync(`/proc/${fnd.pid}/fd`).some((fd) => {
+    try {
+      return readlinkSync(`/proc/${fnd.pid}/fd/${fd}`) === device
+    } catch {
+      return false // closed meanwhile
+    }
+  })
+
+  it('holds the device while the node is busy, and no longer; without it the log says so', async () => {
+    const port = await freePort()
+    const lb = await Fnd.start('lb', port, `
+node: lb
+processors_awake: true
+http: { listen: "127.0.0.1:${port}", requests_per_connection_max: 1000000 }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins: { pool: { use: static, runners: ["127.0.0.1:1"] } }
+`)
+    let over = false
+    const ask = async () => {
+      while (!over) await request(lb.url('/version'))
+    }
+    assert.ok(!holds(lb))
+    const callers = [ask(), ask(), ask()]
+    try {
+      if (existsSync(device)) {
+        await until('it is held', () => holds(lb), 30_000)
+        assert.equal(await lb.metric('fn_node_awake'), 1)
+      } else {
+        await until('the log says why not', () => lb.log.includes('processors sleep as they do'), 30_000)
+      }
+    } finally {
+      over = true
+      await Promise.all(callers)
+    }
+    await until('it is let go', () => !holds(lb), 30_000)
+    await lb.stop()
   })
 })

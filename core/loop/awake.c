@@ -1,0 +1,48 @@
+#include <loop/awake.h>
+
+#include <base/env.h>
+#include <base/log.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static void hold(struct awake *a)
+{
+    const int32_t latency_us = 0;
+
+    a->fd = open(a->device, O_WRONLY | O_CLOEXEC);
+    if (a->fd >= 0 &&
+        write(a->fd, &latency_us, sizeof(latency_us)) == (ssize_t)sizeof(latency_us)) {
+        return;
+    }
+    a->refused = true;
+    log_warn("processors_awake: the device cannot be used, processors sleep as they do", "device",
+             a->device, "error", strerror(errno));
+    awake_finish(a);
+}
+
+bool awake_look(struct awake *a, uint64_t waits, int64_t now_ns)
+{
+    double for_s = (double)(now_ns - a->looked_ns) / ENV_S;
+
+    if (a->looked_ns != 0 && (double)(waits - a->waits) >= AWAKE_WAITS * for_s) {
+        a->busy_ns = now_ns;
+        if (a->fd < 0 && !a->refused) {
+            hold(a);
+        }
+    } else if (now_ns - a->busy_ns >= AWAKE_LINGER_NS) {
+        awake_finish(a);
+    }
+    a->waits = waits;
+    a->looked_ns = now_ns;
+    return a->fd >= 0;
+}
+
+void awake_finish(struct awake *a)
+{
+    if (a->fd >= 0) {
+        close(a->fd);
+        a->fd = -1;
+    }
+}
