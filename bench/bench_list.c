@@ -29,7 +29,7 @@
 #define US        1000LL
 #define IDLE_NS   (8 * US) /* processor time of a turn that had nothing to do, at most */
 #define LIST_NS   (10 * ENV_S)
-#define CLOSE_NS  (1 * ENV_S)
+#define CLOSE_NS  (2 * ENV_S)
 #define LINKS_NS  (60 * ENV_S)
 #define ROUNDS    5
 #define KINDS     3

@@ -5,7 +5,8 @@
  *
  * Ten thousand runners take milliseconds to bind and to let go, and calls would wait that long.
  * So a turn of the loop does a portion of it, whose price is bounded: PORTION entries, of which one
- * that closes its runner's link counts for CLOSE_PRICE. Calls go on with the snapshot that is.
+ * that closes its runner's link counts for CLOSE_PRICE; closing is in no hurry and pauses after
+ * each portion. Calls go on with the snapshot that is.
  *
  * A list of at most PORTION entries is the snapshot when listing_publish() returns, whatever is on
  * its way then. Of longer ones one is bound at a time and one waits, the newest; so a pool that
@@ -18,8 +19,9 @@
 #include <base/log.h>
 #include <stdlib.h>
 
-#define PORTION     256u
-#define CLOSE_PRICE 32u
+#define PORTION        256u
+#define CLOSE_PRICE    32u
+#define CLOSE_PAUSE_NS ENV_MS
 
 /* ---- the way out ----------------------------------------------------------------------------- */
 
@@ -32,26 +34,32 @@ static void listing_free(struct listing *l)
     free(l);
 }
 
-/* Frees it with its last runner. */
-static void let_go(struct listing *l, uint32_t portion)
+/* One portion; frees it with its last runner. Returns when to go on. */
+static int64_t let_go(struct listing *l)
 {
+    int64_t pause_ns = 1;
+    uint32_t portion = PORTION;
+
     while (l->n > 0 && portion > 0) {
-        uint32_t price = runner_unref(l->runners[--l->n]) ? CLOSE_PRICE : 1;
+        bool closed = runner_unref(l->runners[--l->n]);
+        uint32_t price = closed ? CLOSE_PRICE : 1;
 
         portion -= price < portion ? price : portion;
+        pause_ns = closed ? CLOSE_PAUSE_NS : pause_ns;
     }
     if (l->n == 0) {
         listing_free(l);
     }
+    return pause_ns;
 }
 
-/* The next turn of the loop, with other events before it. */
-static void go_on_soon(struct place *p)
+/* Not in this turn of the loop: other events come first. */
+static void go_on_after(struct place *p, int64_t ns)
 {
     bool idle = TAILQ_EMPTY(&p->binding) && TAILQ_EMPTY(&p->ended);
 
     if (!idle && !env_timer_is_set(&p->listing_timer)) {
-        env_timer_set(p->deps.env, &p->listing_timer, env_now_ns(p->deps.env) + 1);
+        env_timer_set(p->deps.env, &p->listing_timer, env_now_ns(p->deps.env) + ns);
     }
 }
 
@@ -69,10 +77,7 @@ void listing_unref(struct listing *l)
         return;
     }
     TAILQ_INSERT_TAIL(&p->ended, l, link);
-    if (l->n <= PORTION) {
-        let_go(l, PORTION);
-    }
-    go_on_soon(p);
+    go_on_after(p, l->n <= PORTION ? let_go(l) : 1);
 }
 
 /* ---- seats ----------------------------------------------------------------------------------- */
@@ -269,14 +274,15 @@ static void go_on_binding(struct place_group *g)
 static void on_turn(struct env_timer *t)
 {
     struct place *p = container_of(t, struct place, listing_timer);
+    int64_t pause_ns = 1;
 
     if (!TAILQ_EMPTY(&p->binding)) {
         go_on_binding(TAILQ_FIRST(&p->binding)->group);
         links_open(p);
     } else if (!TAILQ_EMPTY(&p->ended)) {
-        let_go(TAILQ_FIRST(&p->ended), PORTION);
+        pause_ns = let_go(TAILQ_FIRST(&p->ended));
     }
-    go_on_soon(p);
+    go_on_after(p, pause_ns);
 }
 
 /* ---- publishing ------------------------------------------------------------------------------ */
@@ -309,7 +315,7 @@ int listing_publish(struct place *p, struct fn_snap_builder *given)
     r = begin(g, given);
     r = r < 0 ? r : bind(g);
     links_open(p);
-    go_on_soon(p);
+    go_on_after(p, 1);
     return r;
 }
 
@@ -338,6 +344,6 @@ void listings_finish(struct place *p)
 {
     env_timer_clear(p->deps.env, &p->listing_timer);
     while (!TAILQ_EMPTY(&p->ended)) {
-        let_go(TAILQ_FIRST(&p->ended), PORTION);
+        let_go(TAILQ_FIRST(&p->ended));
     }
 }

@@ -243,7 +243,7 @@ START_TEST(links_are_opened_in_portions)
     }
     ck_assert_uint_eq(rounds, MANY / 4 - 1);
     publish("default", list + MANY - 1);
-    fake_env_advance(env, 2 * ENV_MS);
+    fake_env_advance(env, ENV_S);
     ck_assert_uint_eq(links_n(), 1);
 }
 END_TEST
