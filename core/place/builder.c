@@ -42,7 +42,7 @@ void builder_free(struct fn_snap_builder *b)
 {
     if (b) {
         arena_finish(&b->arena);
-        free(b->list);
+        free(b->block);
         free(b);
     }
 }
@@ -82,16 +82,16 @@ static void snap_discard(struct fn_snap_builder *given)
 static int builder_grow(struct fn_snap_builder *b)
 {
     uint32_t cap = b->cap ? b->cap * 2 : 64;
-    struct fn_runner *list;
+    struct runner_block *block;
 
     if (b->n < b->cap) {
         return 0;
     }
-    list = realloc(b->list, cap * sizeof(*list));
-    if (!list) {
+    block = realloc(b->block, sizeof(*block) + cap * sizeof(block->runners[0]));
+    if (!block) {
         return FN_E_EXHAUSTED;
     }
-    b->list = list;
+    b->block = block;
     b->cap = cap;
     return 0;
 }
@@ -109,7 +109,7 @@ static int builder_add(struct fn_snap_builder *b, const struct fn_runner *copied
     if (!r.address || (copied->tls_name && !r.tls_name)) {
         return FN_E_EXHAUSTED;
     }
-    b->list[b->n++] = r;
+    b->block->runners[b->n++] = r;
     return 0;
 }
 

@@ -149,7 +149,7 @@ static struct listing *listing_create(struct place_group *g, struct fn_snap_buil
     l->no = next_number(g);
     l->refs = 1;
     l->given = given;
-    l->list = given ? given->list : NULL;
+    l->list = n > 0 ? given->block->runners : NULL;
     return l;
 }
 

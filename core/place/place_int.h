@@ -90,13 +90,20 @@ struct source {
     LIST_ENTRY(source) link_leaving;
 };
 
+/* Plugins see the runners: one that frees them frees no block of the heap, which the C library
+ * notices. */
+struct runner_block {
+    _Alignas(16) char head[16];
+    struct fn_runner runners[];
+};
+
 /* A list under construction; may be filled by a worker. Then the memory of a listing. */
 struct fn_snap_builder {
     struct place *place;
     const struct fn_host *host; /* not for use once it is published; NULL: no plugin's */
     char group[FN_GROUP_NAME_MAX + 1];
     struct arena arena;
-    struct fn_runner *list;
+    struct runner_block *block;
     uint32_t n, cap;
     TAILQ_ENTRY(fn_snap_builder) link_held;
 };

@@ -300,20 +300,19 @@ describe('reload', () => {
 
   it('a full node does it too', async () => {
     const port = await freePort()
-    const yaml = (name, level) => `node: full
+    const iofs = tempDir()
+    const yaml = (name) => `node: full
 http: { listen: "127.0.0.1:${port}" }
 plugin_dir: ${path.join(build, 'plugins')}
-runner: { iofs_path: ${tempDir()} }
-log: { level: ${level} }
+runner: { iofs_path: ${iofs} }
 plugins:
   driver: { use: process, root: ${path.join(build, 'functions')} }
   listeners: [{ use: stamp, file: ${stamp} }]
 ${appsYaml({ [name]: { image: 'hello' } })}`
-    const first = yaml('one', 'info')
-    const full = await Fnd.start('full', port, first)
+    const full = await Fnd.start('full', port, yaml('one'))
     const file = path.join(full.dir, 'fn.yaml')
     assert.equal((await invoke(full, fnId('one'))).status, 200)
-    writeFileSync(file, first.replaceAll('one', 'two').replaceAll(fnId('one'), fnId('two')))
+    writeFileSync(file, yaml('two'))
     utimesSync(file, 1, 1)
     full.signal('SIGHUP')
     await until('it was taken', async () => (await invoke(full, fnId('two'))).status === 200)
