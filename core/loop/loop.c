@@ -61,7 +61,7 @@ struct loop {
     TAILQ_HEAD(, env_task) tasks;
 
     struct slot *slots;
-    uint32_t slots_n;
+    uint32_t slots_n, slots_cap; /* used at least once; there is room for */
     uint32_t free_slot; /* index + 1; 0 = none */
 
     struct signal_watch signals[SIGNALS_MAX];
@@ -339,26 +339,35 @@ static uint32_t to_epoll(uint32_t events)
     return (events & LOOP_READ ? EPOLLIN | EPOLLRDHUP : 0) | (events & LOOP_WRITE ? EPOLLOUT : 0);
 }
 
+/* Memory behind slots_n is not touched before it is needed: with ten thousand descriptors that
+ * would hold the loop for longer than opening one of them. */
+static int slots_grow(struct loop *l)
+{
+    uint32_t cap = l->slots_cap ? l->slots_cap * 2 : 64;
+    struct slot *slots = realloc(l->slots, cap * sizeof(*slots));
+
+    if (!slots) {
+        return FN_E_EXHAUSTED;
+    }
+    l->slots = slots;
+    l->slots_cap = cap;
+    return 0;
+}
+
 static int slot_take(struct loop *l, struct loop_fd *w)
 {
     uint32_t i;
 
-    if (!l->free_slot) {
-        uint32_t n = l->slots_n ? l->slots_n * 2 : 64;
-        struct slot *slots = realloc(l->slots, n * sizeof(*slots));
-
-        if (!slots) {
+    if (l->free_slot) {
+        i = l->free_slot - 1;
+        l->free_slot = l->slots[i].next_free;
+    } else {
+        if (l->slots_n == l->slots_cap && slots_grow(l) < 0) {
             return FN_E_EXHAUSTED;
         }
-        l->slots = slots;
-        for (i = l->slots_n; i < n; i++) {
-            slots[i] = (struct slot){ .next_free = i + 1 < n ? i + 2 : 0 };
-        }
-        l->free_slot = l->slots_n + 1;
-        l->slots_n = n;
+        i = l->slots_n++;
+        l->slots[i] = (struct slot){ .w = NULL };
     }
-    i = l->free_slot - 1;
-    l->free_slot = l->slots[i].next_free;
     l->slots[i].w = w;
     w->slot = i;
     w->generation = l->slots[i].generation;
