@@ -158,6 +158,7 @@ async function measureAbsence() {
 const runner = start(bench, ['runner', `0.0.0.0:${RUNNER_PORT}`])
 try {
   await measureManager()
+  await pause(5000) // a thousand connections close
   measureLists()
 } finally {
   runner.kill('SIGKILL')
