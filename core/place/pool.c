@@ -37,6 +37,7 @@ static int take_held(struct place *p, const struct plugin *pool)
     int result = 0;
 
     for (b = TAILQ_FIRST(&p->held); b; b = next) {
+        char group[sizeof(b->group)];
         int r;
 
         next = TAILQ_NEXT(b, link_held);
@@ -45,9 +46,10 @@ static int take_held(struct place *p, const struct plugin *pool)
         }
         TAILQ_REMOVE(&p->held, b, link_held);
         p->held_n--;
+        memcpy(group, b->group, sizeof(group));
         r = listing_publish(p, b);
         if (r < 0) {
-            log_warn("a list of the new pool was not taken", "error", err_name(r));
+            log_warn("a list of the new pool was not taken", "group", group, "error", err_name(r));
         }
         result = result < 0 ? result : r;
     }
