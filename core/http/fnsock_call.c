@@ -472,6 +472,7 @@ static void start_body(struct fnsock_exchange *x, const struct parsed_answer *a)
         x->body_to_end = !a->framing.chunked && !a->framing.has_length;
         x->keep_alive = a->framing.keep_alive && !x->body_to_end;
         x->left = a->framing.length;
+        x->bytes_max = max;
         x->state = EXCHANGE_BODY;
         x->cb.on_head(x->ud, a->status, &a->headers);
     }
@@ -513,7 +514,7 @@ static int64_t feed_head(struct fnsock_exchange *x, const char *data, size_t len
 /* Passes body bytes on, within the limit. false: stop, the exchange ended or is gone. */
 static bool pass(struct fnsock_exchange *x, const char *data, size_t len)
 {
-    uint64_t max = x->f->all->config.limits.answer_bytes_max;
+    uint64_t max = x->bytes_max;
     uint64_t room = max ? max - x->result.answer_bytes : UINT64_MAX;
     uint32_t serial = x->serial;
     bool over = len > room;

@@ -70,6 +70,7 @@ struct fnsock_exchange {
     struct parse_framing framing;
     struct chunked chunked;
     uint64_t left;
+    uint64_t bytes_max; /* of the body, 0 = any; what counted when it began, whatever is reloaded */
     struct fnsock_result result;
     struct env_task end_task;
     struct env_task flush_task;

@@ -412,7 +412,7 @@ static enum seen classify(const struct lb_call *c, int grpc_status, enum engage_
     if (!legal || c->out_of_order) {
         return SEEN_MALFORMED;
     }
-    if (proof == ENGAGE_PROOF_NOT_SENT) {
+    if (proof == ENGAGE_PROOF_NOT_SENT && c->state == LB_OFFERED) {
         return SEEN_NOT_SENT;
     }
     if (proof == ENGAGE_PROOF_REFUSED && c->state == LB_OFFERED) {

@@ -96,9 +96,10 @@ void attempts_close(struct engage_link *l)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
+/* A runner that has answered may have run the call, whatever it has read of it. */
 static enum engage_proof proof_of(const struct engage_attempt *a, bool refused)
 {
-    if (!a->stream || !h2_stream_is_sent(a->stream)) {
+    if (!a->heard && (!a->stream || !h2_stream_is_sent(a->stream))) {
         return ENGAGE_PROOF_NOT_SENT;
     }
     return refused && !a->heard ? ENGAGE_PROOF_REFUSED : ENGAGE_PROOF_NONE;

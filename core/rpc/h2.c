@@ -16,7 +16,6 @@
 #include <string.h>
 
 #define PREFACE_MS       H2_ANSWER_MS
-#define SILENCE_NS(c)    ((c)->h->limits.client_silence_ms * ENV_MS)
 #define STREAM_IDS_SPARE 1000
 
 /* ---- what all share -------------------------------------------------------------------------- */
@@ -155,11 +154,23 @@ void h2_conn_break(struct h2_conn *c, const char *why)
     conn_fail(c, why);
 }
 
+static int64_t next_ping_ns(const struct h2_conn *c)
+{
+    const struct h2_limits *l = &c->h->limits;
+    int64_t silent = c->heard_ns + (c->left ? l->left_silence_ms : l->client_silence_ms) * ENV_MS;
+    int64_t apart = c->pinged_ns ? c->pinged_ns + H2_PINGS_APART_MS * ENV_MS : 0;
+
+    return c->left && apart > silent ? apart : silent;
+}
+
 void h2_conn_leave(struct h2_conn *c)
 {
     c->cb = NULL;
     c->left = true;
     conn_idle(c);
+    if (!c->dead && c->h->limits.left_silence_ms > 0) {
+        env_timer_set(c->h->env, &c->timer, next_ping_ns(c));
+    }
 }
 
 void conn_idle(struct h2_conn *c)
@@ -383,19 +394,21 @@ static void look_at_silence(struct h2_conn *c)
 {
     struct env *env = c->h->env;
     int64_t now = env_now_ns(env);
-    int64_t limit = SILENCE_NS(c);
 
     if (!c->ready) {
         conn_fail(c, "no HTTP/2 preface came");
     } else if (c->pinged) {
-        conn_fail(c, "the client does not answer a ping");
-    } else if (limit > 0 && now - c->heard_ns >= limit) {
+        conn_fail(c, "the peer does not answer a ping");
+    } else if (!c->left && c->h->limits.client_silence_ms == 0) {
+        return;
+    } else if (now >= next_ping_ns(c)) {
         c->pinged = true;
+        c->pinged_ns = now;
         nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
         conn_touch(c);
         env_timer_set(env, &c->timer, now + H2_ANSWER_MS * ENV_MS);
-    } else if (limit > 0) {
-        env_timer_set(env, &c->timer, c->heard_ns + limit);
+    } else {
+        env_timer_set(env, &c->timer, next_ping_ns(c));
     }
 }
 
@@ -404,7 +417,9 @@ static void on_timer(struct env_timer *t)
     struct h2_conn *c = container_of(t, struct h2_conn, timer);
 
     enter(c);
-    if (c->authority) { /* out of stream ids */
+    if (c->left) {
+        look_at_silence(c);
+    } else if (c->authority) { /* out of stream ids */
         if (c->cb && c->cb->going) {
             c->cb->going(c->ud);
         }

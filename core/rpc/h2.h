@@ -22,6 +22,7 @@
 #define H2_HEADERS_BREAK_BYTES (256u << 10) /* a list of this size ends its connection */
 #define H2_ANSWER_MS           5000 /* of a ping, and between connection and SETTINGS */
 #define H2_PART_MS             1000 /* a drained client's time to close its side */
+#define H2_PINGS_APART_MS      310000 /* of a client: Go's servers count those within 5 minutes */
 
 /* Frames of a peer per second; more of them end its connection. */
 #define H2_CONTROLS_MAX 5000  /* SETTINGS, PING, PRIORITY, empty DATA */
@@ -40,6 +41,7 @@ struct h2_limits {
     uint64_t memory_max_bytes; /* received and not yet taken, of all connections */
     uint32_t streams_max;      /* of a client's connection */
     int64_t client_silence_ms; /* a server pings a client after that; 0 = never */
+    int64_t left_silence_ms;   /* the same of a client's connection that is left with calls on it */
     uint32_t calls_max;        /* of ours on one connection; 0 = as many as HTTP/2 has ids for */
 };
 
@@ -83,7 +85,8 @@ void h2_conn_ping(struct h2_conn *c); /* the answer counts as heard */
 const struct net_io *h2_conn_io(const struct h2_conn *c);
 /* The connection is of no use: its streams end with UNAVAILABLE and this text, then closed(). */
 void h2_conn_break(struct h2_conn *c, const char *why);
-/* The owner lets it go: no callbacks; it is closed behind its last stream. */
+/* The owner lets it go: no callbacks; it is closed behind its last stream. Nobody probes it any
+ * more, so it looks at the peer's silence itself. */
 void h2_conn_leave(struct h2_conn *c);
 /* Server: GOAWAY; closed() comes when the last stream has ended and the client has read it. */
 void h2_conn_drain(struct h2_conn *c);

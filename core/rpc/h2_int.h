@@ -47,8 +47,10 @@ struct h2_conn {
     uint32_t streams_n;
     LIST_HEAD(, h2_stream) streams;
     struct env_task flush, death;
-    struct env_timer timer; /* client: settings; server: silence; draining: the rest */
+    /* Client: stream ids, left: silence. Server: silence, draining: the rest. */
+    struct env_timer timer;
     int64_t heard_ns;
+    int64_t pinged_ns; /* client: its last ping; 0 = none */
     uint64_t produced; /* bytes that nghttp2 made */
     uint64_t written;  /* of these, given to the socket */
     struct buf pending; /* produced and not written */
@@ -92,6 +94,7 @@ struct h2_stream {
     uint32_t unconsumed; /* received, not yet given back to the peer's window */
     struct buf out;
     size_t out_off;
+    size_t promised;      /* of `out`: the length of a DATA frame that is begun and not made */
     uint64_t out_total;   /* bytes taken from `out` so far */
     uint64_t mark;        /* in out_total; 0 = none */
     uint64_t mark_wire;   /* in the connection's produced; 0 = not there yet */

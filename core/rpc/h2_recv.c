@@ -298,7 +298,8 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
     return 0;
 }
 
-/* The bytes that stream_provide() promised. */
+/* The bytes that stream_provide() promised. nghttp2 asks for one frame after the other without
+ * coming back to produce(): behind the last there is still room for a piece of its own. */
 static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *frame_head,
                         size_t len, nghttp2_data_source *source, void *ud)
 {
@@ -307,7 +308,7 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const ui
 
     (void)session;
     (void)frame;
-    if (H2_OUT_BYTES - h->out_len < 9 + len) {
+    if (h->out_len + 9 + len > H2_OUT_BYTES - H2_FRAME_MAX) {
         c->out_full = true;
         return NGHTTP2_ERR_WOULDBLOCK;
     }

@@ -108,11 +108,12 @@ void stream_drop(struct h2_stream *st)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* In order behind the messages; an owner that reads nothing at the moment hears of it later, a
- * server's at once. */
+/* In order behind the messages; an owner that reads nothing at the moment, or whose task has yet to
+ * hand over what was kept, hears of it later, a server's at once. */
 static void tell_end(struct h2_stream *st)
 {
-    if (!st->over || st->told || !st->cb || st->delivering || (st->paused && !st->server)) {
+    if (!st->over || st->told || !st->cb || st->delivering ||
+        (!st->server && (st->paused || st->task.queued))) {
         return;
     }
     st->told = true;
@@ -268,7 +269,7 @@ static void keep(struct h2_stream *st, const unsigned char *data, size_t len)
 /* Behind the messages: the peer's half-close and its end. */
 static void deliver_ends(struct h2_stream *st)
 {
-    if (st->half && !st->half_told && listens(st)) {
+    if (st->half && !st->half_told && !st->task.queued && listens(st)) {
         st->half_told = true;
         if (st->in.len > 0) {
             stream_fail(st, H2_INTERNAL, "the stream ended inside of a message");
@@ -393,6 +394,7 @@ ssize_t stream_provide(struct h2_stream *st, size_t room, uint32_t *flags)
         st->asleep = true;
         return NGHTTP2_ERR_DEFERRED;
     }
+    st->promised = n;
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
     if (n == ready && st->end_wanted) {
         *flags |= NGHTTP2_DATA_FLAG_EOF | (st->server ? NGHTTP2_DATA_FLAG_NO_END_STREAM : 0);
@@ -404,6 +406,7 @@ void stream_take(struct h2_stream *st, unsigned char *to, size_t len, uint64_t p
 {
     memcpy(to, st->out.data ? st->out.data + st->out_off : "", len);
     st->out_off += len;
+    st->promised = 0;
     st->out_total += len;
     if (st->mark > 0 && st->mark_wire == 0 && st->out_total >= st->mark) {
         st->mark_wire = produced - (st->out_total - st->mark);
@@ -551,8 +554,7 @@ void h2_stream_finish(struct h2_stream *st, int status, const char *text)
 
 void h2_stream_abort(struct h2_stream *st, int status, const char *text)
 {
-    buf_clear(&st->out);
-    st->out_off = 0;
+    st->out.len = st->out_off + st->promised; /* that frame's header may be out */
     h2_stream_finish(st, status, text);
 }
 

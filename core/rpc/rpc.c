@@ -44,6 +44,7 @@ static int prepare(struct rpc *r, const struct rpc_config *c, struct fn_error *r
                                 .memory_max_bytes = c->memory_max_bytes,
                                 .streams_max = c->streams_max,
                                 .client_silence_ms = c->client_silence_ms,
+                                .left_silence_ms = c->probe_interval_ms,
                                 .calls_max = c->calls_max };
     int result;
 

@@ -7,7 +7,8 @@
  * a method that does not exist; any answer counts as life, none within probe_timeout_ms drops the
  * connection and ends its attempts without proof. HTTP/2 pings are not used for that, because a Go
  * runner closes the connection after the third ping within five minutes without data of its own;
- * but a peer that lets no further call in is pinged. */
+ * but a peer that lets no further call in is pinged, and so, every five minutes, is one that has
+ * said GOAWAY and still runs calls. */
 #ifndef RPC_RPC_H
 #define RPC_RPC_H
 

@@ -128,6 +128,37 @@ static const struct {
       "." LONG "vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv", "answer body > 100 bytes" },
 };
 
+/* A reload in the middle of an answer: it goes on under the limit that it began with. */
+START_TEST(a_smaller_limit_is_for_the_next_answer)
+{
+    enum { BODY_BYTES = 300000 };
+    struct fnsock_limits larger = { BODY_BYTES, 4096, 20, 60 * ENV_S };
+    struct fnsock_limits smaller = { 100, 4096, 20, 60 * ENV_S };
+    char *answer = malloc(BODY_BYTES + 100);
+    int head = snprintf(answer, 100, OK_HEAD "Content-Length: %d\r\n\r\n", BODY_BYTES);
+    struct function f = { .answer = answer, .answer_len = (size_t)head + BODY_BYTES };
+    struct fnsock_exchange *x;
+
+    memset(answer + head, 'a', BODY_BYTES);
+    rig_open();
+    fnsock_set_limits(&io, &larger);
+    function_start(&f);
+    x = rig_begin(NULL);
+    rig_give(x, NULL, 0, true);
+    while (got.body.len == 0) {
+        rig_run_for(1000);
+    }
+    ck_assert_uint_lt(got.body.len, BODY_BYTES);
+    fnsock_set_limits(&io, &smaller);
+    rig_wait(&got.ended);
+    ck_assert_int_eq(got.result.end, FNSOCK_OK);
+    ck_assert_uint_eq(got.body.len, BODY_BYTES);
+    rig_finish(x);
+    function_stop(&f);
+    free(answer);
+}
+END_TEST
+
 START_TEST(answers_end_as_they_must)
 {
     struct function f = { .answer = answers[_i].answer,
@@ -384,6 +415,7 @@ void add_fnsock(Suite *s)
 
     tcase_add_checked_fixture(t, rig_start, rig_stop);
     tcase_add_test(t, the_request_is_what_the_contract_says);
+    tcase_add_test(t, a_smaller_limit_is_for_the_next_answer);
     tcase_add_loop_test(t, answers_end_as_they_must, 0,
                         (int)(sizeof(answers) / sizeof(answers[0])));
     tcase_add_test(t, a_second_answer_is_never_taken_for_the_next_calls);

@@ -111,6 +111,8 @@ static const struct row {
     { "nothing sent", "", 0, 0, 14, ENGAGE_PROOF_NOT_SENT, 1, 1, 0, "", "" },
     { "stream refused", "", 0, 0, 14, ENGAGE_PROOF_REFUSED, 1, 1, 0, "", "" },
     { "refused after output", "S", 0, 0, 14, ENGAGE_PROOF_REFUSED, 1, 0, 502, "unknown", "lost" },
+    { "not sent after output", "S", 0, 0, 14, ENGAGE_PROOF_NOT_SENT, 1, 0, 502, "unknown", "lost" },
+    { "not sent in mid stream", "ST", 0, 0, 14, ENGAGE_PROOF_NOT_SENT, 1, 0, 0, "", "" },
     { "nack", "", 503, 0, 0, ENGAGE_PROOF_NONE, 1, 1, 0, "", "" },
     { "nack, then a broken stream", "", 503, 0, 14, ENGAGE_PROOF_NONE, 1, 1, 0, "", "" },
     { "nack by grpc status 503", "", 0, 0, 503, ENGAGE_PROOF_NONE, 1, 1, 0, "", "" },

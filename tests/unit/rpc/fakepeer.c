@@ -28,14 +28,29 @@ struct fakepeer {
     /* of the connection */
     int fd;
     uint64_t data_bytes;
+    uint32_t first; /* stream of the first call */
     bool over;
+    bool gathers; /* what is put goes out in one piece, with put_gathered() */
+    char gathered[4096];
+    size_t gathered_len;
 };
 
 static void put(struct fakepeer *p, const void *data, size_t len)
 {
-    if (send(p->fd, data, len, MSG_NOSIGNAL) != (ssize_t)len) {
+    if (p->gathers) {
+        ck_assert_uint_le(p->gathered_len + len, sizeof(p->gathered));
+        memcpy(p->gathered + p->gathered_len, data, len);
+        p->gathered_len += len;
+    } else if (send(p->fd, data, len, MSG_NOSIGNAL) != (ssize_t)len) {
         p->over = true;
     }
+}
+
+static void put_gathered(struct fakepeer *p)
+{
+    p->gathers = false;
+    put(p, p->gathered, p->gathered_len);
+    p->gathered_len = 0;
 }
 
 static void frame(struct fakepeer *p, uint8_t type, uint8_t flags, uint32_t stream,
@@ -61,7 +76,8 @@ static void rst(struct fakepeer *p, uint32_t stream, unsigned char code)
 
 static void goaway(struct fakepeer *p, uint32_t last)
 {
-    unsigned char b[8] = { 0, 0, 0, (unsigned char)last, 0, 0, 0, 0 };
+    unsigned char b[8] = { (unsigned char)(last >> 24), (unsigned char)(last >> 16),
+                           (unsigned char)(last >> 8), (unsigned char)last };
 
     frame(p, H2_GOAWAY, 0, 0, b, 8);
 }
@@ -190,10 +206,35 @@ static void on_headers_bad_messages(struct fakepeer *p, uint32_t s, enum fake_ac
     }
 }
 
+static void answer(struct fakepeer *p, uint32_t s)
+{
+    headers(p, s);
+    SAY(p, s, msg_start);
+    SAY(p, s, msg_data);
+    SAY(p, s, msg_finished);
+    trailers(p, s, false, "0", "");
+}
+
+static void on_headers_of_pair(struct fakepeer *p, uint32_t s)
+{
+    if (s == p->first) {
+        headers(p, s);
+        SAY(p, s, msg_start);
+        SAY(p, s, msg_data);
+        SAY(p, s, msg_finished);
+        return;
+    }
+    p->gathers = true;
+    answer(p, s);
+    trailers(p, p->first, false, "0", "");
+    put_gathered(p);
+}
+
 static void on_headers(struct fakepeer *p, uint32_t s)
 {
     enum fake_act act = (enum fake_act)atomic_load(&p->act);
 
+    p->first = p->first ? p->first : s;
     switch (act) {
     case FAKE_REFUSE_LATE:
         headers(p, s);
@@ -238,6 +279,18 @@ static void on_headers(struct fakepeer *p, uint32_t s)
         break;
     case FAKE_GARBAGE_LATE:
         put(p, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", 47);
+        break;
+    case FAKE_EARLY:
+        headers(p, s);
+        SAY(p, s, msg_start);
+        trailers(p, s, false, "14", "");
+        break;
+    case FAKE_GOAWAY_HANG:
+    case FAKE_GOAWAY_PINGED:
+        goaway(p, INT32_MAX);
+        break;
+    case FAKE_PAIR:
+        on_headers_of_pair(p, s);
         break;
     case FAKE_LIAR:
         trailers(p, s, true, "14", "Received RST_STREAM with error code 7");
@@ -290,6 +343,7 @@ static void serve(struct fakepeer *p)
 
     p->over = false;
     p->data_bytes = 0;
+    p->first = 0;
     if (atomic_load(&p->act) == FAKE_GARBAGE) {
         put(p, "SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u2\r\n", 40);
     }
@@ -297,7 +351,9 @@ static void serve(struct fakepeer *p)
         return;
     }
     if (atomic_load(&p->act) != FAKE_GARBAGE) {
-        frame(p, H2_SETTINGS, 0, 0, NULL, 0);
+        static const char no_window[] = "\0\4\0\0\0\0";
+
+        frame(p, H2_SETTINGS, 0, 0, no_window, atomic_load(&p->act) == FAKE_EARLY ? 6 : 0);
     }
     while (!p->over && take(p, h, 9)) {
         uint32_t len = (uint32_t)h[0] << 16 | (uint32_t)h[1] << 8 | h[2];
@@ -310,9 +366,12 @@ static void serve(struct fakepeer *p)
             frame(p, H2_SETTINGS, ACK, 0, NULL, 0);
         } else if (h[3] == H2_PING && !(h[4] & ACK)) {
             frame(p, H2_PING, ACK, 0, body, 8);
+            if (atomic_load(&p->act) == FAKE_GOAWAY_PINGED) {
+                answer(p, p->first);
+            }
         } else if (h[3] == H2_HEADERS) {
             on_headers(p, stream);
-            if (atomic_load(&p->act) == FAKE_HANG) {
+            if (atomic_load(&p->act) == FAKE_HANG || atomic_load(&p->act) == FAKE_GOAWAY_HANG) {
                 hang(p);
                 return;
             }

@@ -37,6 +37,10 @@ enum fake_act {
     FAKE_HTTP_503,      /* what a proxy in between would say */
     FAKE_HTML,
     FAKE_SILENT,        /* reads and acknowledges, never answers */
+    FAKE_EARLY,         /* lets no DATA in; ResultStart, then trailers with status 14 */
+    FAKE_GOAWAY_HANG,   /* GOAWAY that takes all calls, then never reads again */
+    FAKE_GOAWAY_PINGED, /* the same, but answers the call when a ping comes */
+    FAKE_PAIR,          /* the first call's trailers in one piece with the second call's answer */
 };
 
 struct fakepeer;

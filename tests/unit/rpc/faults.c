@@ -60,6 +60,7 @@ static const struct expect table[] = {
     { FAKE_COMPRESSED, 13, ENGAGE_PROOF_NONE, true, 0, 0, 0 },
     { FAKE_HTTP_503, 14, ENGAGE_PROOF_NONE, true, 0, 0, 0 },
     { FAKE_HTML, 2, ENGAGE_PROOF_NONE, true, 0, 0, 0 },
+    { FAKE_EARLY, 14, ENGAGE_PROOF_NONE, true, 1, 0, 0 },
     { FAKE_FIRST_FINISHED, 0, ENGAGE_PROOF_NONE, true, 0, 1, 0 },
 };
 
@@ -96,6 +97,45 @@ START_TEST(test_misbehaving_runner)
     told_run(&t, f, "any", body, len);
     expect_told(x, &t);
     free(body);
+    finish();
+}
+END_TEST
+
+/* The rest of an answer that was kept while its call was paused is handed over before its end, also
+ * when that end and the reason to go on come in one read. */
+START_TEST(test_end_behind_a_pause)
+{
+    struct told first = { .pause_at_start = true };
+    struct told second = { .resume_at_start = &first };
+
+    open_with(FAKE_PAIR, NULL);
+    WAIT(f, is_up, f);
+    told_start(&first, f, "any", "x", 1);
+    WAIT(f, told_started, &first);
+    told_run(&second, f, "any", "x", 1);
+    WAIT(f, told_ended, &first);
+    ck_assert_msg(first.grpc_status == 0, "status %d: %s", first.grpc_status, first.text);
+    ck_assert_uint_eq(first.data_bytes, 2);
+    ck_assert_uint_eq(first.finishes, 1);
+    finish();
+}
+END_TEST
+
+/* Calls that stay on a connection behind a GOAWAY: who answers a ping may go on, silence is death. */
+START_TEST(test_silence_after_goaway)
+{
+    struct rpc_config c = RPC_CONFIG_INIT;
+    struct told t = { 0 };
+
+    c.probe_interval_ms = 50;
+    open_with(_i == 0 ? FAKE_GOAWAY_PINGED : FAKE_GOAWAY_HANG, &c);
+    WAIT(f, is_up, f);
+    told_run(&t, f, "any", "x", 1);
+    ck_assert(t.legal);
+    ck_assert_int_eq(t.proof, ENGAGE_PROOF_NONE);
+    ck_assert_msg(t.grpc_status == (_i == 0 ? 0 : 14), "status %d: %s", t.grpc_status, t.text);
+    ck_assert_uint_eq(t.finishes, _i == 0 ? 1 : 0);
+    ck_assert_str_eq(t.text, _i == 0 ? "" : "the peer does not answer a ping");
     finish();
 }
 END_TEST
@@ -573,6 +613,8 @@ TCase *faults_case(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, test_misbehaving_runner, 0, TABLE_N);
+    tcase_add_test(tc, test_end_behind_a_pause);
+    tcase_add_loop_test(tc, test_silence_after_goaway, 0, 2);
     tcase_add_test(tc, test_nack_then_death);
     tcase_add_test(tc, test_nack_before_a_failed_write);
     tcase_add_loop_test(tc, test_try_in_part, 0, 2);

@@ -76,6 +76,7 @@ bool is_down(void *ud)
  *   holddata    the same after ResultStart and 100 bytes
  *   wrongorder  data without start
  *   twostarts   two starts
+ *   resume      lets the one that holds its call read its body, then echoes
  *   never       does not read its body */
 struct served {
     LIST_ENTRY(served) entry;
@@ -196,6 +197,9 @@ static bool served_at_once(struct served *v)
             f->table->send_data(v->s, v->what, 8);
         }
         f->held = v;
+    } else if (strcmp(v->what, "resume") == 0) {
+        f->table->session_more(f->held->s);
+        return false;
     } else {
         return strcmp(v->what, "never") == 0;
     }
@@ -313,6 +317,9 @@ static void on_start(void *ud, const struct engage_start *start)
     }
     if (t->pause_at_start) {
         t->f->client->attempt_pause(t->attempt, true);
+    }
+    if (t->resume_at_start) {
+        t->f->client->attempt_pause(t->resume_at_start->attempt, false);
     }
     fixture_notify(t->f);
 }

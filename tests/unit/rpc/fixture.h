@@ -77,6 +77,7 @@ struct told {
     enum engage_proof proof;
     bool legal;
     bool pause_at_start;
+    struct told *resume_at_start; /* another one, which was paused */
     uint64_t close_after_bytes; /* 0 = never */
     bool close_on_finished;
     int64_t ended_ns;

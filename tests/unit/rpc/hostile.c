@@ -16,6 +16,7 @@ enum { DATA, HEADERS, PRIORITY, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTI
 #define ACK         1u
 #define END_STREAM  1u
 #define END_HEADERS 4u
+#define ANY         UINT32_MAX /* stream */
 #define FRAMES_MAX  200000 /* sent by a flood at most; the limits are far below */
 
 static struct fixture *f;
@@ -162,7 +163,8 @@ static bool wait_frame(int fd, unsigned type, unsigned flags, uint32_t stream)
         if (!take(fd, rest, len)) {
             return false;
         }
-        if (h[3] == type && (h[4] & flags) == flags && id == stream) {
+        if (h[3] == type && (h[4] & flags) == flags &&
+            (id == stream || stream == ANY)) {
             return true;
         }
     }
@@ -355,10 +357,9 @@ END_TEST
 
 /* ---- stalls ---------------------------------------------------------------------------------- */
 
-static bool all_full(void *ud)
+static bool has_tries(void *ud)
 {
-    (void)ud;
-    return f->tries == 50;
+    return f->tries == (uintptr_t)ud;
 }
 
 /* A client that never opens its window keeps what waits for it, and no more. */
@@ -372,10 +373,69 @@ START_TEST(test_window_of_zero)
         ck_assert(try_call(fd, 2 * i + 1, "big:30000000"));
         ck_assert(frame(fd, DATA, 0, 2 * i + 1, "\0\0\0\0\4\22\2\20\1", 9)); /* eof */
     }
-    WAIT(f, all_full, NULL);
+    WAIT(f, has_tries, (void *)(uintptr_t)50);
     others_are_served();
     loop_enter(f->loop);
     ck_assert_uint_eq(f->writables, 0);
+    loop_leave(f->loop);
+    finish(fd);
+}
+END_TEST
+
+static bool has_gone(void *ud)
+{
+    return f->gone == (uintptr_t)ud;
+}
+
+/* One that does not read while its calls are cancelled: of what was queued it gets the frame that was
+ * begun, then the ends, and nothing that was not meant for it. */
+START_TEST(test_cancelled_while_blocked)
+{
+    enum { CALLS = 8 };
+    int fd;
+
+    f = fixture_create(OVER_UNIX);
+    fd = greet("\0\4\177\377\377\377", 6);
+    ck_assert(frame(fd, WINDOW, 0, 0, "\177\0\0\0", 4));
+    loop_enter(f->loop); /* all of it is one read */
+    for (uint32_t i = 0; i < CALLS; i++) {
+        ck_assert(try_call(fd, 2 * i + 1, "big:30000000"));
+        ck_assert(frame(fd, DATA, 0, 2 * i + 1, "\0\0\0\0\4\22\2\20\1", 9)); /* eof */
+    }
+    loop_leave(f->loop);
+    WAIT(f, has_tries, (void *)(uintptr_t)CALLS);
+    loop_enter(f->loop);
+    rpc_server_cancel(f->server);
+    loop_leave(f->loop);
+    WAIT(f, has_gone, (void *)(uintptr_t)CALLS);
+    for (uint32_t i = 0; i < CALLS; i++) {
+        ck_assert(wait_frame(fd, HEADERS, END_STREAM, ANY));
+    }
+    close(fd);
+    fixture_destroy(f);
+}
+END_TEST
+
+/* A half-close in one read with what lets its call go on: the body that was kept comes first. */
+START_TEST(test_half_close_behind_a_pause)
+{
+    static const char body[] = "\0\0\0\0\7\22\5\12\1x\20\1"; /* Data{"x", eof} */
+    int fd;
+
+    f = fixture_create(OVER_UNIX);
+    fd = greet(NULL, 0);
+    loop_enter(f->loop); /* all of it is one read */
+    ck_assert(try_call(fd, 1, "hold"));
+    ck_assert(frame(fd, DATA, 0, 1, body, sizeof(body) - 1));
+    ck_assert(try_call(fd, 3, "resume"));
+    ck_assert(frame(fd, DATA, END_STREAM, 1, NULL, 0));
+    ck_assert(frame(fd, DATA, END_STREAM, 3, body, sizeof(body) - 1));
+    loop_leave(f->loop);
+    ck_assert(wait_frame(fd, HEADERS, END_STREAM, ANY));
+    ck_assert(wait_frame(fd, HEADERS, END_STREAM, ANY));
+    loop_enter(f->loop);
+    ck_assert_uint_eq(f->finished, 2);
+    ck_assert_uint_eq(f->gone, 0);
     loop_leave(f->loop);
     finish(fd);
 }
@@ -415,6 +475,8 @@ TCase *hostile_case(void)
     tcase_add_test(tc, test_no_grpc);
     tcase_add_test(tc, test_held_memory);
     tcase_add_test(tc, test_window_of_zero);
+    tcase_add_test(tc, test_cancelled_while_blocked);
+    tcase_add_test(tc, test_half_close_behind_a_pause);
     tcase_add_test(tc, test_half_open);
     return tc;
 }

@@ -179,6 +179,25 @@ START_TEST(test_unary)
 }
 END_TEST
 
+/* Messages that end where the connection's output does, with trailers behind them. */
+START_TEST(test_every_size_around_a_write)
+{
+    enum { FROM = 130800, TO = 131200 };
+    char *text = malloc(TO + 1);
+    struct heard h;
+
+    open_plain();
+    for (size_t len = FROM; len < TO; len++) {
+        memset(text, 'a', len);
+        text[len] = '\0';
+        run(&h, "/test.Service/Echo", text, 5000);
+        ck_assert_msg(h.status == 0 && h.messages == 1, "%zu bytes: %d %s", len, h.status, h.why);
+    }
+    free(text);
+    finish();
+}
+END_TEST
+
 START_TEST(test_stream)
 {
     struct heard h = {0};
@@ -357,6 +376,7 @@ TCase *raw_case(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_unary);
+    tcase_add_test(tc, test_every_size_around_a_write);
     tcase_add_test(tc, test_stream);
     tcase_add_test(tc, test_cancelled_by_the_caller);
     tcase_add_test(tc, test_closed_channel_is_silent);
