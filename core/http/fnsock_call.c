@@ -630,6 +630,9 @@ void fnsock_exchange_readable(struct fnsock_exchange *x)
         end_cut(x);
     }
     if (x->serial == serial) {
+        tell_writable(x); /* a connection that replaced a stale one took what was kept */
+    }
+    if (x->serial == serial) {
         tell_end(x);
     }
 }
