@@ -59,6 +59,9 @@ static void run_one(struct lane *lane, struct env_work *w)
     struct fn_op op = { .magic = OP_MAGIC, .lane = lane, .work = w, .begun_ns = loop_clock_ns() };
 
     cond_init(&op.cancelled_cond);
+    if (w->timeout_ns > 0) {
+        w->deadline_ns = op.begun_ns + w->timeout_ns;
+    }
     w->op = &op;
     TAILQ_INSERT_TAIL(&lane->running, &op, link);
     pthread_mutex_unlock(&lane->lock);

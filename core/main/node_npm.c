@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CPLANE_THREADS_MAX 64u
+#define OTHER_THREADS      4u
 #define ASK_TIMEOUT_NS (2 * ENV_S)
 
 /* ---- questions to runners -------------------------------------------------------------------- */
@@ -155,6 +157,15 @@ static void set_options(const struct config_npm *c, struct npm_options *o)
     o->stillborn_backoff_max_ns = c->stillborn_backoff_max_ns;
 }
 
+/* One for each group, whose calls may hang for cplane_timeout, and some for everybody else:
+ * reloads, the end of an old configuration. */
+static uint32_t cplane_threads(const struct config_npm *c)
+{
+    uint32_t groups = (uint32_t)c->groups.n;
+
+    return OTHER_THREADS + (groups < CPLANE_THREADS_MAX ? groups : CPLANE_THREADS_MAX);
+}
+
 int node_npm_open(struct node *n, struct fn_error *reterr)
 {
     const struct config_npm *c = n->config->npm;
@@ -173,6 +184,9 @@ int node_npm_open(struct node *n, struct fn_error *reterr)
         return r;
     }
     set_options(c, &deps.options);
+    if (loop_set_threads(n->loop, ENV_LANE_CONTROL, cplane_threads(c)) < 0) {
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory for the control plane's threads");
+    }
     r = npm_manager_create(&deps, &n->npm, reterr);
     return r < 0 ? r : npm_service_create(n->env, n->npm, &n->npm_service, reterr);
 }

@@ -120,6 +120,20 @@ static bool send_membership(struct npm_service *s, struct watch *w, const char *
     return r == 0;
 }
 
+/* A message's groups are gone through on the loop; none has to name more than there can be. */
+static bool refuse_many(struct rpc_incoming *in, size_t n_groups)
+{
+    char text[96];
+
+    if (n_groups <= NPM_GROUPS_MAX) {
+        return false;
+    }
+    snprintf(text, sizeof(text), "NPM507 the message names %zu groups; expected at most %u",
+             n_groups, NPM_GROUPS_MAX);
+    rpc_incoming_end(in, STATUS_INVALID, text);
+    return true;
+}
+
 /* ---- watches --------------------------------------------------------------------------------- */
 
 static void watch_free(struct npm_service *s, struct watch *w)
@@ -162,29 +176,49 @@ void npm_service_published(struct npm_service *s, const char *group)
     }
 }
 
+/* What a watch keeps, for as long as its load balancer likes. */
+static void keep_known(struct npm_service *s, Fnd__WatchRequest *q)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < q->n_groups; i++) {
+        if (npm_manager_group(s->manager, q->groups[i])) {
+            q->groups[n++] = q->groups[i];
+        } else {
+            free(q->groups[i]);
+        }
+    }
+    q->n_groups = n;
+}
+
 /* Unknown groups are passed over, or one function's word about its group would cost the others
  * theirs; the answer to demand tells of them. */
 static void on_watch(void *ud, struct rpc_incoming *in, const void *data, size_t len)
 {
     struct npm_service *s = ud;
     Fnd__WatchRequest *q = fnd__watch_request__unpack(NULL, data ? len : 0, data);
-    struct watch *w = q && s->n_watches < WATCHES_MAX ? calloc(1, sizeof(*w)) : NULL;
+    struct watch *w;
 
+    if (q && refuse_many(in, q->n_groups)) {
+        fnd__watch_request__free_unpacked(q, NULL);
+        return;
+    }
+    w = q && s->n_watches < WATCHES_MAX ? calloc(1, sizeof(*w)) : NULL;
     if (!w) {
         rpc_incoming_end(in, q ? STATUS_EXHAUSTED : STATUS_INVALID,
                          q ? "too many watches" : "not a WatchRequest");
         fnd__watch_request__free_unpacked(q, NULL);
         return;
     }
+    keep_known(s, q);
     w->in = in;
     w->request = q;
     rpc_incoming_set(in, w);
     LIST_INSERT_HEAD(&s->watches, w, link);
     s->n_watches++;
     for (size_t i = 0; i < q->n_groups; i++) {
-        const struct npm_group *g = npm_manager_group(s->manager, q->groups[i]);
-
-        if (g && is_learnt(g) && !send_membership(s, w, q->groups[i])) {
+        if (is_learnt(npm_manager_group(s->manager, q->groups[i])) &&
+            !send_membership(s, w, q->groups[i])) {
             watch_end(s, w, STATUS_EXHAUSTED, "out of memory");
             return;
         }
@@ -244,7 +278,7 @@ static void on_advertise(void *ud, struct rpc_incoming *in, const void *data, si
         rpc_incoming_end(in, STATUS_INVALID, "not a Demand");
         return;
     }
-    if (refuse_stranger(s, in, d->lb_id)) {
+    if (refuse_many(in, d->n_groups) || refuse_stranger(s, in, d->lb_id)) {
         fnd__demand__free_unpacked(d, NULL);
         return;
     }
@@ -279,7 +313,7 @@ static void on_advertise_historic(void *ud, struct rpc_incoming *in, const void 
         rpc_incoming_end(in, STATUS_INVALID, "not a CapacitySnapshotList");
         return;
     }
-    if (refuse_stranger(s, in, list->lb_id)) {
+    if (refuse_many(in, list->n_snapshots) || refuse_stranger(s, in, list->lb_id)) {
         capacity_snapshot_list__free_unpacked(list, NULL);
         return;
     }

@@ -226,7 +226,7 @@ static void cplane_call(struct mgroup *g, const struct npm_action *a)
     g->work = (struct env_work){.run = cplane_run,
                                 .done = cplane_done,
                                 .lane = ENV_LANE_CONTROL,
-                                .deadline_ns = env_now_ns(m->deps.env) + m->deps.cplane_timeout_ns};
+                                .timeout_ns = m->deps.cplane_timeout_ns};
     g->working = true;
     m->working++;
     if (env_submit(m->deps.env, &g->work) < 0) {

@@ -138,6 +138,20 @@ static int question_send(struct question *q, const char *method, const char *pat
     return 0;
 }
 
+/* Nobody could say how it ended: the list is asked again, and then its inspection. */
+static void ask_later(struct docker *d, const char *name)
+{
+    struct ctr *c;
+
+    pthread_mutex_lock(&d->lock);
+    HASH_FIND_STR(d->ctrs, name, c);
+    if (c) {
+        c->asking = false;
+        d->events.list_wanted = true;
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
 static void state_end(void *ud, uint32_t status, const struct fn_error *err)
 {
     struct question *q = ud;
@@ -147,11 +161,15 @@ static void state_end(void *ud, uint32_t status, const struct fn_error *err)
         report_removed(q->d, q->name);
     } else if (!err && status == 200 && !q->broken &&
                api_parse_state(q->data, q->len, &state, NULL) == 0) {
-        if (!state.running) {
+        if (state.running) {
+            ask_later(q->d, q->name);
+        } else {
             report_code(q->d, q->name, state.exit_code, state.oom);
         }
     } else if (q->exit_code >= 0) {
         report_code(q->d, q->name, q->exit_code, false);
+    } else {
+        ask_later(q->d, q->name);
     }
     question_free(q);
 }
@@ -173,6 +191,8 @@ static void ask_state(struct docker *d, const char *name, int exit_code)
     }
     if (r < 0 && exit_code >= 0) {
         report_code(d, name, exit_code, false);
+    } else if (r < 0) {
+        ask_later(d, name);
     }
 }
 
@@ -282,6 +302,9 @@ static void list_end(void *ud, uint32_t status, const struct fn_error *err)
               api_parse_list(q->data, q->len, keep_listed, &map, NULL) == 0;
     bool came_up;
 
+    pthread_mutex_lock(&d->lock);
+    d->events.list_wanted = !ok; /* or again, when a question that follows cannot be asked */
+    pthread_mutex_unlock(&d->lock);
     if (ok) {
         reconcile(q, map);
     }
@@ -291,7 +314,6 @@ static void list_end(void *ud, uint32_t status, const struct fn_error *err)
     }
     pthread_mutex_lock(&d->lock);
     d->events.list_running = false;
-    d->events.list_wanted = !ok;
     came_up = ok && d->events.open && !d->events.engine_up;
     d->events.engine_up = d->events.engine_up || came_up;
     pthread_mutex_unlock(&d->lock);

@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test'
 import { Ledger, fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { Scripted } from './lib/cplane.mjs'
 import { Elastic } from './lib/elastic.mjs'
-import { Client, FakeManager, demand, membership } from './lib/grpc.mjs'
+import { Client, FakeManager, demand, membership, message } from './lib/grpc.mjs'
 import { invoke } from './lib/http.mjs'
 import { build, tempDir, until } from './lib/node.mjs'
 import { Proxy } from './lib/proxy.mjs'
@@ -205,6 +205,11 @@ test('demand that no honest load balancer has', async () => {
         const a = await client.call(path, bytes)
         assert.ok([3, 5].includes(a.status) || (a.status === 0 && !a.note), `${path}: ${a.status} ${a.text}`)
       }
+    }
+    const names = Array.from({ length: 1001 }, () => ['default', 0])
+    for (const a of [await advertise('honest', 200, ...names), await client.call('/fnd.Pool/Watch', message([1, 'w'], ...names.map(([g]) => [2, g])))]) {
+      assert.equal(a.status, 3)
+      assert.match(a.text, /NPM507 the message names 1001 groups; expected at most 1000/)
     }
     assert.equal((await client.call('/fnd.Pool/Nothing', Buffer.alloc(0))).status, 12)
     assert.notEqual((await other.call('/fnd.Pool/Advertise', demand('b'.repeat(8 << 20), 1, ['default', 1]))).status, 0)

@@ -83,7 +83,7 @@ static void *serve_one(void *arg)
     while (read_request(fd, buf, sizeof(buf))) {
         struct route r = find(buf);
 
-        if (strncmp(buf, "POST", 4) == 0) {
+        if (strncmp(buf, "POST", 4) == 0 && !strstr(buf, "/attach?")) { /* comes by itself */
             pthread_mutex_lock(&lock);
             memcpy(last_post, buf, strlen(buf) + 1);
             pthread_mutex_unlock(&lock);
@@ -398,6 +398,52 @@ START_TEST(a_broken_event_stream_is_opened_again_and_the_list_is_asked)
 }
 END_TEST
 
+/* The inspection that tells how a container ended may fail; it is asked for again. */
+START_TEST(an_exit_is_told_though_its_inspection_failed)
+{
+    static atomic_int inspections;
+    static char list[512], inspected[256];
+    char name[128], path[160];
+    struct fn_task t;
+    struct fn_exit what;
+    char dir[64];
+    void *ctr;
+
+    routes[0] = (struct route){ "/containers/create", CREATED, false, NULL };
+    routes[1] = (struct route){ "/start", NO_CONTENT, false, NULL };
+    routes[2] = (struct route){ "/events", STREAM, true, NULL }; /* ends at once, every time */
+    routes[3] = (struct route){ "DELETE /containers/", NO_CONTENT, false, NULL };
+    both();
+    node_task(&t, "fnd/hello", 7, dir);
+    ck_assert_int_eq(node_create(node, &t, &ctr, &err), 0);
+    pthread_mutex_lock(&lock);
+    ck_assert_int_eq(sscanf(strstr(last_post, "?name="), "?name=%127[^ &]", name), 1);
+    snprintf(inspected, sizeof(inspected), "[{\"Id\":\"0123456789abcdef\",\"Names\":[\"/%s\"],"
+             "\"State\":\"exited\"}]", name);
+    snprintf(list, sizeof(list), "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s",
+             strlen(inspected), inspected);
+    snprintf(path, sizeof(path), "/%s/json", name);
+    routes[4] = (struct route){ "/containers/json", list, false, NULL };
+    routes[5] = (struct route){ path, "HTTP/1.1 500 X\r\nContent-Length: 2\r\n\r\n{}", false,
+                                &inspections };
+    pthread_mutex_unlock(&lock);
+    ck_assert_int_eq(node_start_ctr(node, ctr, &err), 0);
+    for (int i = 0; i < 4000 && atomic_load(&inspections) == 0; i++) {
+        usleep(5000);
+    }
+    ck_assert_int_ge(atomic_load(&inspections), 1);
+    ck_assert_uint_eq(node_exits(node), 0);
+    pthread_mutex_lock(&lock);
+    routes[5].answer = OK(30, "{\"State\":{\"ExitCode\":3,\"x\":0}}");
+    pthread_mutex_unlock(&lock);
+    ck_assert(node_wait_exit(node, 7, &what));
+    ck_assert_uint_eq(what.reason, FN_EXIT_CODE);
+    ck_assert_int_eq(what.status, 3);
+    ck_assert_int_eq(node_close(node, ctr, &err), 0);
+    rmdir(dir);
+}
+END_TEST
+
 START_TEST(the_engine_is_reported_up_and_down)
 {
     routes[0] = (struct route){ "/events", STREAM, false, NULL };
@@ -427,6 +473,7 @@ int main(void)
     tcase_add_test(t, images_with_volumes_need_permission);
     tcase_add_test(t, a_hung_engine_fails_fast_after_one_deadline);
     tcase_add_test(t, a_broken_event_stream_is_opened_again_and_the_list_is_asked);
+    tcase_add_test(t, an_exit_is_told_though_its_inspection_failed);
     tcase_add_test(t, the_engine_is_reported_up_and_down);
     suite_add_tcase(s, t);
     runner = srunner_create(s);

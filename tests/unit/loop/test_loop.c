@@ -274,6 +274,39 @@ START_TEST(threads_that_are_lost_are_replaced)
 }
 END_TEST
 
+static void job_tells_time_left(struct env_work *w, struct fn_op *op)
+{
+    container_of(w, struct job, w)->result =
+        (int)((loop_op_if()->deadline_ns(op) - env_now_ns(env)) / ENV_S);
+}
+
+/* The time that work waits for a thread is not taken from it. */
+START_TEST(a_timeout_counts_from_the_beginning)
+{
+    struct job first = { { .run = job_sleeps, .done = job_done, .timeout_ns = 50 * ENV_MS }, 0, 'f' };
+    struct job behind = { { .run = job_sleeps, .done = job_done, .timeout_ns = 50 * ENV_MS }, 0, 'b' };
+    struct job last = { { .run = job_tells_time_left, .done = job_done, .timeout_ns = 100 * ENV_S },
+                        0, 'l' };
+    struct loop_lanes lanes = { { 1, 1, 1 }, { 8, 8, 8 } };
+    struct fn_error e = ERR_INIT;
+    int64_t begun_ns;
+
+    loop_destroy(loop);
+    ck_assert_int_eq(loop_create(&lanes, &loop, &e), 0);
+    env = loop_env(loop);
+    begun_ns = env_now_ns(env);
+    jobs_left = 3;
+    ck_assert_int_eq(env_submit(env, &first.w), 0);
+    ck_assert_int_eq(env_submit(env, &behind.w), 0);
+    ck_assert_int_eq(env_submit(env, &last.w), 0);
+    loop_run(loop);
+    ck_assert_int_eq(first.result, FN_E_DEADLINE);
+    ck_assert_int_eq(behind.result, FN_E_DEADLINE);
+    ck_assert_int_ge(env_now_ns(env) - begun_ns, 100 * ENV_MS);
+    ck_assert_int_ge(last.result, 90);
+}
+END_TEST
+
 /* A lane that grows starts what waits in it at once; a smaller one keeps its threads. */
 START_TEST(a_lane_grows)
 {
@@ -421,6 +454,7 @@ int main(void)
     tcase_add_test(t, lanes_run_work_and_end_sleep_on_cancel_and_deadline);
     tcase_add_test(t, threads_that_are_lost_are_replaced);
     tcase_add_test(t, a_lane_grows);
+    tcase_add_test(t, a_timeout_counts_from_the_beginning);
     tcase_add_test(t, a_full_lane_refuses);
     tcase_add_test(t, lanes_settle_or_say_that_they_do_not);
     tcase_add_test(t, a_signal_becomes_a_callback);
