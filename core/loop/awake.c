@@ -4,8 +4,34 @@
 #include <base/log.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+static bool halts_cost(const char *driver)
+{
+    char name[32] = "";
+    FILE *f = fopen(driver, "re");
+
+    if (f) {
+        (void)!fgets(name, sizeof(name), f);
+        fclose(f);
+    }
+    return strcmp(name, "haltpoll\n") == 0;
+}
+
+struct awake awake_make(const char *wish, const char *device, const char *driver)
+{
+    struct awake a = { .fd = -1, .waits_min = AWAKE_WAITS };
+
+    if (strcmp(wish, "true") == 0) {
+        a.device = device;
+    } else if (strcmp(wish, "auto") == 0 && halts_cost(driver) && access(device, W_OK) == 0) {
+        a.device = device;
+        a.waits_min *= (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    }
+    return a;
+}
 
 static void hold(struct awake *a)
 {
@@ -26,7 +52,7 @@ bool awake_look(struct awake *a, uint64_t waits, int64_t now_ns)
 {
     double for_s = (double)(now_ns - a->looked_ns) / ENV_S;
 
-    if (a->looked_ns != 0 && (double)(waits - a->waits) >= AWAKE_WAITS * for_s) {
+    if (a->looked_ns != 0 && (double)(waits - a->waits) >= (double)a->waits_min * for_s) {
         a->busy_ns = now_ns;
         if (a->fd < 0 && !a->refused) {
             hold(a);

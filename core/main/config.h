@@ -25,7 +25,7 @@ struct config_top {
     const char *plugin_dir; /* never NULL */
     int64_t drain_timeout_ns;
     uint32_t supervise;
-    uint32_t processors_awake;
+    const char *processors_awake; /* see awake_make() */
 };
 
 struct config_log {

@@ -46,9 +46,10 @@ static const struct fn_opt top_opts[] = {
     OPT("supervise", BOOL, AT(supervise), "false", 0, 0,
         "A small parent process starts the node again after a crash, like `fnd run --supervise`; off "
         "where systemd or a container platform does that."),
-    OPT("processors_awake", BOOL, AT(processors_awake), "false", 0, 0,
-        "Keep the machine's processors from sleeping while the node is busy, as root; on virtual "
-        "machines a call takes half of the time. Costs power."),
+    OPT_CHOICE("processors_awake", AT(processors_awake), "auto", "auto|true|false",
+               "Keep the machine's processors from sleeping while the node is busy, as root: a call "
+               "on a virtual machine takes half of the time, and an idle processor costs power. "
+               "auto: on virtual machines, when woken 1000 times a second for each processor."),
     { .key = NULL },
 };
 #undef AT

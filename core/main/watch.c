@@ -170,8 +170,7 @@ int watch_create(struct node *n, struct watch **ret, struct fn_error *reterr)
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
     }
     w->node = n;
-    w->awake = (struct awake){ .device = n->config->top->processors_awake ? AWAKE_DEVICE : NULL,
-                               .fd = -1 };
+    w->awake = awake_make(n->config->top->processors_awake, AWAKE_DEVICE, AWAKE_DRIVER);
     plugin_degraded("loop-stuck", false);
     audit_begin(w);
     c.chore_ns = chore_ns(w);

@@ -1,6 +1,6 @@
 // The main path with real processes: client, load balancer, runner, function process.
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -191,33 +191,56 @@ describe('processors_awake', () => {
     }
   })
 
-  it('holds the device while the node is busy, and no longer; without it the log says so', async () => {
-    const port = await freePort()
-    const lb = await Fnd.start('lb', port, `
+  const start = (port, wish) => Fnd.start('lb', port, `
 node: lb
-processors_awake: true
+${wish}
 http: { listen: "127.0.0.1:${port}", requests_per_connection_max: 1000000 }
 plugin_dir: ${path.join(build, 'plugins')}
 plugins: { pool: { use: static, runners: ["127.0.0.1:1"] } }
 `)
+  const busy = async (lb, done) => {
     let over = false
     const ask = async () => {
       while (!over) await request(lb.url('/version'))
     }
-    assert.ok(!holds(lb))
     const callers = [ask(), ask(), ask()]
     try {
+      await done()
+    } finally {
+      over = true
+      await Promise.all(callers)
+    }
+  }
+
+  it('holds the device while the node is busy, and no longer; without it the log says so', async () => {
+    const port = await freePort()
+    const lb = await start(port, 'processors_awake: true')
+    assert.ok(!holds(lb))
+    await busy(lb, async () => {
       if (existsSync(device)) {
         await until('it is held', () => holds(lb), 30_000)
         assert.equal(await lb.metric('fn_node_awake'), 1)
       } else {
         await until('the log says why not', () => lb.log.includes('processors sleep as they do'), 30_000)
       }
-    } finally {
-      over = true
-      await Promise.all(callers)
-    }
+    })
     await until('it is let go', () => !holds(lb), 30_000)
     await lb.stop()
+  })
+
+  it('is looked for on virtual machines only, unless told otherwise', async () => {
+    const driver = '/sys/devices/system/cpu/cpuidle/current_driver'
+    const halts = existsSync(driver) && readFileSync(driver, 'utf8') === 'haltpoll\n'
+    for (const [wish, looks] of [['', halts && existsSync(device)], ['processors_awake: false', false]]) {
+      const port = await freePort()
+      const lb = await start(port, wish)
+      // The gauge stands there from the first look, held or not; lanes are looked at just before.
+      const tells = async (name) => (await request(lb.url('/metrics'))).text.includes(name)
+      await until('the watchdog was there', () => tells('fn_lane_lost '), 30_000)
+      if (looks) await until('it looks', () => tells('fn_node_awake'), 30_000)
+      else assert.ok(!await tells('fn_node_awake'))
+      assert.ok(!holds(lb))
+      await lb.stop()
+    }
   })
 })

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 static char path[] = "/tmp/fnd-awake-XXXXXX";
+static char driver[] = "/tmp/fnd-driver-XXXXXX";
 static struct awake a;
 static uint64_t waits;
 static int64_t now_ns;
@@ -18,7 +19,10 @@ static void setup(void)
 
     ck_assert_int_ge(fd, 0);
     close(fd);
-    a = (struct awake){.device = path, .fd = -1};
+    fd = mkstemp(driver);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    a = awake_make("true", path, "/nonexistent/current_driver");
     waits = 0;
     now_ns = ENV_S;
     ck_assert(!awake_look(&a, waits, now_ns));
@@ -28,6 +32,7 @@ static void teardown(void)
 {
     awake_finish(&a);
     unlink(path);
+    unlink(driver);
 }
 
 /* A second with so many waits. */
@@ -72,6 +77,33 @@ START_TEST(without_the_device)
 }
 END_TEST
 
+static void idle_driver(const char *name)
+{
+    FILE *f = fopen(driver, "w");
+
+    fputs(name, f);
+    fclose(f);
+}
+
+START_TEST(by_itself_on_virtual_machines)
+{
+    uint64_t processors = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+
+    idle_driver("haltpoll\n");
+    a = awake_make("auto", path, driver);
+    ck_assert_str_eq(a.device, path);
+    ck_assert(!awake_look(&a, waits, now_ns));
+    ck_assert(!second(AWAKE_WAITS * processors - 1));
+    ck_assert(second(AWAKE_WAITS * processors));
+    awake_finish(&a);
+    ck_assert_ptr_null(awake_make("false", path, driver).device);
+    ck_assert_ptr_null(awake_make("auto", "/nonexistent/cpu_dma_latency", driver).device);
+    idle_driver("intel_idle\n");
+    ck_assert_ptr_null(awake_make("auto", path, driver).device);
+    ck_assert_ptr_null(awake_make("auto", path, "/nonexistent/current_driver").device);
+}
+END_TEST
+
 START_TEST(a_late_look)
 {
     waits += 3 * AWAKE_WAITS;
@@ -91,6 +123,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, while_the_loop_is_woken_often);
     tcase_add_test(t, without_the_device);
+    tcase_add_test(t, by_itself_on_virtual_machines);
     tcase_add_test(t, a_late_look);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
