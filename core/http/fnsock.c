@@ -173,6 +173,11 @@ static void fail(struct fnsock *f, enum link_outcome outcome, const char *text)
     f->on_ready(f->ud, &err);
 }
 
+static void try_again(struct fnsock *f)
+{
+    env_timer_set(f->all->env, &f->retry, env_now_ns(f->all->env) + f->all->config.retry_ns);
+}
+
 static void probe(struct fnsock *f)
 {
     enum link_outcome outcome;
@@ -189,8 +194,7 @@ static void probe(struct fnsock *f)
     } else if (outcome == LINK_ESCAPE || outcome == LINK_BAD) {
         fail(f, outcome, text);
     } else { /* nobody accepts yet, or the name is being replaced */
-        env_timer_set(f->all->env, &f->retry,
-                      env_now_ns(f->all->env) + f->all->config.retry_ns);
+        try_again(f);
     }
 }
 
@@ -205,6 +209,10 @@ static void check(struct fnsock *f)
     }
     outcome = fnsock_link_check(f, text, sizeof(text));
     if (outcome == LINK_ABSENT) {
+        return;
+    }
+    if (outcome == LINK_LATER) {
+        try_again(f);
         return;
     }
     fnsock_enter(f);
@@ -227,7 +235,9 @@ static void on_retry(struct env_timer *t)
     struct fnsock *f = container_of(t, struct fnsock, retry);
 
     fnsock_enter(f);
-    if (f->state == FNSOCK_PROBING) {
+    if (f->state == FNSOCK_WAITING) {
+        check(f);
+    } else if (f->state == FNSOCK_PROBING) {
         probe(f);
     } else {
         fnsock_exchange_retry(&f->x);

@@ -148,7 +148,7 @@ static void take_connection(struct fnsock_exchange *x)
             x->state = EXCHANGE_HEAD;
         }
         break;
-    case LINK_BACKLOG:
+    case LINK_LATER:
         env_timer_set(env_of(x), &f->retry, env_now_ns(env_of(x)) + f->all->config.retry_ns);
         break;
     case LINK_ESCAPE:

@@ -26,6 +26,7 @@
 #define LOCK_NAME       ".lock"
 #define ID_MAX          64
 #define QUICK_ENTRIES   16
+#define ALL_ENTRIES     UINT64_MAX
 #define MOVED_NAME      ".gone%" PRIu64
 
 #define TMPFS_BYTES  (1 << 20)
@@ -50,8 +51,9 @@ static bool is_dots(const char *name)
 }
 
 /* Removes `name` in `top`, a directory's content being moved into `top` first. true: something was
- * moved, so that another round is needed. `names` makes the new names differ. */
-static bool remove_entry(int top_fd, const char *name, uint64_t *names)
+ * moved, so that another round is needed. `names` makes the new names differ; `left` counts down
+ * the entries that may still be looked at. */
+static bool remove_entry(int top_fd, const char *name, uint64_t *names, uint64_t *left)
 {
     char moved[32];
     struct dirent *e;
@@ -62,7 +64,8 @@ static bool remove_entry(int top_fd, const char *name, uint64_t *names)
         return false;
     }
     d = open_dir(top_fd, name);
-    while (d && (e = readdir(d))) {
+    while (d && *left > 0 && (e = readdir(d))) {
+        --*left;
         if (is_dots(e->d_name) || unlinkat(dirfd(d), e->d_name, 0) == 0) {
             continue;
         }
@@ -76,13 +79,12 @@ static bool remove_entry(int top_fd, const char *name, uint64_t *names)
     return any;
 }
 
-/* Removes the directory `name` with all it holds. entries_max 0 = no limit. 0, or FN_E_ABORTED when
- * there is more than that or something could not be removed. */
-static int remove_tree(int parent_fd, const char *name, unsigned entries_max)
+/* Removes the directory `name` with all it holds. 0, or FN_E_ABORTED when it holds more than `left`
+ * entries, at any depth, or something could not be removed. */
+static int remove_tree(int parent_fd, const char *name, uint64_t left)
 {
     uint64_t names = 0;
     struct dirent *e;
-    unsigned n = 0;
     bool lock_too = false;
     bool moved, again;
     DIR *top;
@@ -97,15 +99,15 @@ static int remove_tree(int parent_fd, const char *name, unsigned entries_max)
     do {
         moved = false;
         rewinddir(top);
-        while ((e = readdir(top)) && (entries_max == 0 || n <= entries_max)) {
+        while (left > 0 && (e = readdir(top))) {
+            left--;
             if (!is_dots(e->d_name) && (lock_too || strcmp(e->d_name, LOCK_NAME) != 0)) {
-                moved |= remove_entry(dirfd(top), e->d_name, &names);
-                n++;
+                moved |= remove_entry(dirfd(top), e->d_name, &names, &left);
             }
         }
         again = moved || !lock_too;
         lock_too = !moved; /* last: whoever finds the rest must know it for ours */
-    } while (again && (entries_max == 0 || n <= entries_max));
+    } while (again && left > 0);
     closedir(top);
     return unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 ? 0 : FN_E_ABORTED;
 }
@@ -121,7 +123,7 @@ static void removal_run(struct env_work *w, struct fn_op *op)
     struct removal *r = container_of(w, struct removal, work);
 
     (void)op;
-    if (remove_tree(r->parent_fd, r->name, 0) < 0) {
+    if (remove_tree(r->parent_fd, r->name, ALL_ENTRIES) < 0) {
         log_warn("socket directory was not removed", "dir", r->name);
     }
 }
@@ -189,12 +191,18 @@ static int mount_tmpfs(struct fnsock *f, struct fn_error *reterr)
 {
     const struct fnsock_config *config = &f->all->config;
     const char *more = f->all->tmpfs_opts;
-    char opts[512];
+    char *opts;
+    int r;
 
-    snprintf(opts, sizeof(opts), "mode=0700,size=%" PRIu64 ",nr_inodes=%" PRIu64 "%s%s",
-             config->tmpfs_bytes ? config->tmpfs_bytes : TMPFS_BYTES,
-             config->tmpfs_inodes ? config->tmpfs_inodes : TMPFS_INODES, *more ? "," : "", more);
-    if (mount("tmpfs", f->dir, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, opts) < 0) {
+    if (asprintf(&opts, "mode=0700,size=%" PRIu64 ",nr_inodes=%" PRIu64 "%s%s",
+                 config->tmpfs_bytes ? config->tmpfs_bytes : TMPFS_BYTES,
+                 config->tmpfs_inodes ? config->tmpfs_inodes : TMPFS_INODES, *more ? "," : "",
+                 more) < 0) {
+        return err_set(reterr, FN_E_EXHAUSTED, "iofs: out of memory");
+    }
+    r = mount("tmpfs", f->dir, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, opts);
+    free(opts);
+    if (r < 0) {
         return err_set(reterr, err_from_errno(errno), "iofs: cannot mount a tmpfs on %s: %s",
                        f->dir, strerror(errno));
     }
@@ -337,7 +345,7 @@ void fnsock_dir_stop(struct fnsocks *all)
     if (all->instance_dir) {
         base_fd = open(all->iofs_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (base_fd >= 0) {
-            remove_tree(base_fd, all->instance, 0);
+            remove_tree(base_fd, all->instance, ALL_ENTRIES);
             close(base_fd);
         }
     }
@@ -391,7 +399,7 @@ static bool sweep_one(const char *base, int base_fd, const char *name)
     }
     if (dead) {
         unmount_below(base, name, fd);
-        dead = remove_tree(base_fd, name, 0) == 0;
+        dead = remove_tree(base_fd, name, ALL_ENTRIES) == 0;
     }
     if (lock_fd >= 0) {
         close(lock_fd);

@@ -42,7 +42,7 @@ struct fnsocks {
 
 enum exchange_state {
     EXCHANGE_NONE,
-    EXCHANGE_CONNECT, /* waits until the function's backlog has room */
+    EXCHANGE_CONNECT, /* waits until a connection can be had */
     EXCHANGE_HEAD,
     EXCHANGE_BODY,
     EXCHANGE_ENDED, /* result is there; on_end was or will be called */
@@ -119,7 +119,7 @@ enum link_outcome {
     LINK_OK,
     LINK_ABSENT,  /* no such name */
     LINK_NOBODY,  /* a socket, but nobody accepts (any more) */
-    LINK_BACKLOG, /* the queue of connections is full */
+    LINK_LATER,   /* the queue of connections is full, or this node is out of something */
     LINK_BAD,     /* not a socket, or it cannot be used */
     LINK_ESCAPE,  /* leaves its directory or belongs to somebody else */
 };

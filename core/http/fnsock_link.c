@@ -19,6 +19,12 @@
 
 #define RESOLVE_TRIES 8 /* openat2 says EAGAIN when something was renamed meanwhile */
 
+/* What is no fault of the function's. */
+static bool is_for_later(int err)
+{
+    return err == EAGAIN || err == EMFILE || err == ENFILE || err == ENOMEM || err == ENOBUFS;
+}
+
 /* O_PATH descriptor of the socket. */
 static enum link_outcome resolve(const struct fnsock *f, int *ret_fd, char *text, size_t size)
 {
@@ -34,7 +40,9 @@ static enum link_outcome resolve(const struct fnsock *f, int *ret_fd, char *text
         }
     }
     if (fd < 0) {
-        switch (errno) {
+        int err = errno;
+
+        switch (err) {
         case ENOENT:
             snprintf(text, size, "no " FNSOCK_NAME);
             return LINK_ABSENT;
@@ -43,8 +51,8 @@ static enum link_outcome resolve(const struct fnsock *f, int *ret_fd, char *text
             snprintf(text, size, "FN604 socket leaves its directory");
             return LINK_ESCAPE;
         default:
-            snprintf(text, size, FNSOCK_NAME ": %s", strerror(errno));
-            return LINK_BAD;
+            snprintf(text, size, FNSOCK_NAME ": %s", strerror(err));
+            return is_for_later(err) ? LINK_LATER : LINK_BAD;
         }
     }
     if (fstat((int)fd, &st) < 0 || !S_ISSOCK(st.st_mode)) {
@@ -142,5 +150,5 @@ enum link_outcome fnsock_link_connect(const struct fnsock *f, int *ret_fd, char 
         close(fd);
     }
     snprintf(text, size, "connect: %s", strerror(err));
-    return err == ECONNREFUSED ? LINK_NOBODY : err == EAGAIN ? LINK_BACKLOG : LINK_BAD;
+    return err == ECONNREFUSED ? LINK_NOBODY : is_for_later(err) ? LINK_LATER : LINK_BAD;
 }

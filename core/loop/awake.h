@@ -31,7 +31,8 @@ struct awake {
  * for each processor, because each polls while the device is held. The paths are borrowed. */
 struct awake awake_make(const char *wish, const char *device, const char *driver);
 
-/* Only if a->device. waits: loop_waits(), a second or more after the last look. Whether they are kept awake now. */
+/* Whether they are kept awake now. Only if a->device; waits: loop_waits(), a second or more after
+ * the last look. */
 bool awake_look(struct awake *a, uint64_t waits, int64_t now_ns);
 void awake_finish(struct awake *a);
 

@@ -24,8 +24,8 @@ struct mgroup {
     struct env_timer timer;
     unsigned char *predictor_state;
     struct figures figures;
-    bool lb_refused;     /* by the running step */
-    int64_t full_log_ns; /* next line about it */
+    bool lb_refused; /* by the running step */
+    int64_t log_ns[NPM_NOTES_N]; /* next line, of those that come again and again */
 
     /* The control-plane call that is under way. */
     struct env_work work;
@@ -42,16 +42,31 @@ struct mgroup {
     uint32_t n_machines, cap_machines;
 };
 
-/* Each costs a connection: a fleet is asked bit by bit. */
-#define ASKS_MAX 16u
+/* Each costs a connection: a fleet is asked bit by bit. A runner that does not answer holds its
+ * place for seconds, so some places are for those that do, or have not been asked yet. */
+#define ASKS_MAX        64u
+#define ASKS_SILENT_MAX 48u
 
-/* A question to a runner: waiting for its turn, or under way. */
-struct question {
-    uint64_t ticket;
+/* Who is asked first. */
+enum urgency {
+    ASK_AT_ONCE, /* it answered last time, or was not asked yet */
+    ASK_BOOTING, /* it has not come up yet */
+    ASK_SILENT,  /* it fell silent */
+    URGENCIES_N
+};
+
+struct subject {
     struct mgroup *group;
     char host[NPM_ID_MAX + 1];
-    TAILQ_ENTRY(question) link; /* while it waits */
-    UT_hash_handle hh;          /* while it is under way */
+};
+
+/* A question to a runner: waiting for its turn, or under way. Of each runner one at most waits. */
+struct question {
+    uint64_t ticket;
+    enum urgency urgency;
+    struct subject about;
+    TAILQ_ENTRY(question) link; /* while it waits, in `queued` too */
+    UT_hash_handle hh;          /* in `queued` by subject, or in `under_way` by ticket */
 };
 
 struct npm_manager {
@@ -62,8 +77,10 @@ struct npm_manager {
     uint32_t n_groups;
     uint64_t epoch;
     uint64_t ticket_last;
-    TAILQ_HEAD(, question) waiting;
-    struct question *questions;
+    TAILQ_HEAD(, question) waiting[URGENCIES_N];
+    struct question *queued;
+    struct question *under_way;
+    uint32_t n_silent; /* under way and not ASK_AT_ONCE */
     struct mgroup *by_name;
     uint32_t working; /* groups with a call under way */
     bool stopping;
@@ -199,8 +216,9 @@ static void cplane_done(struct env_work *w)
     g->working = false;
     m->working--;
     if (g->result < 0 && !m->stopping) {
-        log_warn("the control plane failed", "group", g->name, "call", call_names[g->call], "plugin",
-                 plugin_name(m->deps.cplane), "code", log_num(g->result), "error", g->error.msg);
+        log_warn("the control plane failed", "group", g->name, "call", call_names[g->call],
+                 "plugin", plugin_name(m->deps.cplane), "code", log_num(g->result), "error",
+                 g->error.msg);
     }
     if (!m->stopping) {
         step(g, &e);
@@ -243,15 +261,37 @@ static void cplane_call(struct mgroup *g, const struct npm_action *a)
 
 /* ---- questions to runners -------------------------------------------------------------------- */
 
+static enum urgency urgency_of(const struct npm_host *h)
+{
+    if (h->silent_ns == 0) {
+        return ASK_AT_ONCE;
+    }
+    return h->state == NPM_BOOTING ? ASK_BOOTING : ASK_SILENT;
+}
+
+static struct question *next_question(struct npm_manager *m)
+{
+    int n = m->n_silent < ASKS_SILENT_MAX ? URGENCIES_N : ASK_AT_ONCE + 1;
+
+    for (int i = 0; i < n; i++) {
+        struct question *q = TAILQ_FIRST(&m->waiting[i]);
+
+        if (q) {
+            TAILQ_REMOVE(&m->waiting[i], q, link);
+            HASH_DEL(m->queued, q);
+            return q;
+        }
+    }
+    return NULL;
+}
+
 static void ask_next(struct npm_manager *m)
 {
     const struct npm_host *h;
     struct question *q;
 
-    while (!m->stopping && HASH_COUNT(m->questions) < ASKS_MAX &&
-           (q = TAILQ_FIRST(&m->waiting))) {
-        TAILQ_REMOVE(&m->waiting, q, link);
-        h = npm_host_find(q->group->group, q->host);
+    while (!m->stopping && HASH_COUNT(m->under_way) < ASKS_MAX && (q = next_question(m))) {
+        h = npm_host_find(q->about.group->group, q->about.host);
         if (!h || !h->address[0]) {
             free(q); /* it went while its question waited */
             continue;
@@ -260,22 +300,27 @@ static void ask_next(struct npm_manager *m)
             free(q);
             continue;
         }
-        HASH_ADD(hh, m->questions, ticket, sizeof(q->ticket), q);
+        m->n_silent += q->urgency != ASK_AT_ONCE;
+        HASH_ADD(hh, m->under_way, ticket, sizeof(q->ticket), q);
     }
 }
 
 static void ask(struct mgroup *g, const struct npm_action *a)
 {
     struct npm_manager *m = g->manager;
-    struct question *q = calloc(1, sizeof(*q));
+    struct subject about = {.group = g};
+    struct question *q;
 
-    if (!q) {
+    memcpy(about.host, a->id, strlen(a->id) + 1);
+    HASH_FIND(hh, m->queued, &about, sizeof(about), q);
+    if (q || !(q = calloc(1, sizeof(*q)))) {
         return; /* it is asked again when the answer is overdue */
     }
     q->ticket = ++m->ticket_last;
-    q->group = g;
-    memcpy(q->host, a->id, strlen(a->id) + 1);
-    TAILQ_INSERT_TAIL(&m->waiting, q, link);
+    q->about = about;
+    q->urgency = urgency_of(npm_host_find(g->group, a->id));
+    HASH_ADD(hh, m->queued, about, sizeof(about), q);
+    TAILQ_INSERT_TAIL(&m->waiting[q->urgency], q, link);
     ask_next(m);
 }
 
@@ -284,15 +329,16 @@ void npm_manager_reported(struct npm_manager *m, uint64_t ticket, bool answered,
     struct question *q;
     struct npm_event e;
 
-    HASH_FIND(hh, m->questions, &ticket, sizeof(ticket), q);
+    HASH_FIND(hh, m->under_way, &ticket, sizeof(ticket), q);
     if (!q) {
         return;
     }
-    HASH_DEL(m->questions, q);
+    HASH_DEL(m->under_way, q);
+    m->n_silent -= q->urgency != ASK_AT_ONCE;
     e = (struct npm_event){
-        .kind = answered ? NPM_REPORTED : NPM_SILENT, .id = q->host, .active = active};
+        .kind = answered ? NPM_REPORTED : NPM_SILENT, .id = q->about.host, .active = active};
     if (!m->stopping) {
-        step(q->group, &e);
+        step(q->about.group, &e);
     }
     free(q);
     ask_next(m);
@@ -323,19 +369,18 @@ static uint32_t level_of(enum npm_note what)
     }
 }
 
-/* Whoever is refused comes again each second: that is said every ten. */
-static bool is_old_news(struct mgroup *g, const struct npm_action *a)
+/* Load balancers come again each second with what was refused or clamped: said every ten. */
+static bool is_old_news(struct mgroup *g, enum npm_note what)
 {
     int64_t now_ns = env_now_ns(g->manager->deps.env);
 
-    if (a->note != NPM_NOTE_LBS_FULL) {
+    if (what != NPM_NOTE_LBS_FULL && what != NPM_NOTE_DEMAND_CLAMPED && what != NPM_NOTE_AT_MAX) {
         return false;
     }
-    g->lb_refused = true;
-    if (now_ns < g->full_log_ns) {
+    if (now_ns < g->log_ns[what]) {
         return true;
     }
-    g->full_log_ns = now_ns + 10 * ENV_S;
+    g->log_ns[what] = now_ns + 10 * ENV_S;
     return false;
 }
 
@@ -350,7 +395,8 @@ static void time_provision(struct mgroup *g, const struct npm_action *a)
 
 static void tell(struct mgroup *g, const struct npm_action *a)
 {
-    if (is_old_news(g, a)) {
+    g->lb_refused |= a->note == NPM_NOTE_LBS_FULL;
+    if (is_old_news(g, a->note)) {
         return;
     }
     log_write(level_of(a->note), npm_note_text(a->note), "group", g->name, "id", a->id, "value",
@@ -626,7 +672,9 @@ int npm_manager_create(const struct npm_deps *deps, struct npm_manager **ret,
     m->budget.runners_max = deps->runners_max;
     m->epoch = (uint64_t)env_wall_ns(deps->env);
     m->stopped_task.cb = on_stopped;
-    TAILQ_INIT(&m->waiting);
+    for (int i = 0; i < URGENCIES_N; i++) {
+        TAILQ_INIT(&m->waiting[i]);
+    }
     m->groups = calloc(deps->n_groups, sizeof(*m->groups));
     for (uint32_t i = 0; m->groups && r == 0 && i < deps->n_groups; i++) {
         r = open_group(m, &m->groups[i], deps->groups[i]);
@@ -676,13 +724,13 @@ void npm_manager_destroy(struct npm_manager *m)
     if (!m) {
         return;
     }
-    HASH_ITER(hh, m->questions, q, next)
+    HASH_ITER(hh, m->under_way, q, next)
     {
-        HASH_DEL(m->questions, q);
+        HASH_DEL(m->under_way, q);
         free(q);
     }
-    while ((q = TAILQ_FIRST(&m->waiting))) {
-        TAILQ_REMOVE(&m->waiting, q, link);
+    m->n_silent = 0;
+    while ((q = next_question(m))) {
         free(q);
     }
     HASH_CLEAR(hh, m->by_name);

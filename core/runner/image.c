@@ -25,9 +25,10 @@ static void run_prepare(struct env_work *w, struct fn_op *op)
         plugin_answer_result(im->r->d.driver, "prepare_image", im->result, 0, &im->err);
 }
 
-static void deliver(struct image *im, int result)
+/* A container that is told may begin the next preparation, which clears the image's own error. */
+static void deliver(struct image *im, int result, const struct fn_error *why)
 {
-    struct fn_error err = im->err;
+    struct fn_error err = *why;
     struct container *c;
 
     while ((c = TAILQ_FIRST(&im->waiters))) {
@@ -69,7 +70,7 @@ static void done_prepare(struct env_work *w)
     if (im->result == FN_E_DEADLINE) {
         err_set_http(&im->err, FN_E_DEADLINE, 504, FN_BLAME_USER, "Image pull timed out");
     }
-    deliver(im, im->result);
+    deliver(im, im->result, &im->err);
     begin_next(r);
     runner_drain_check(r);
 }
@@ -230,7 +231,6 @@ void images_fail(struct runner *r, const struct fn_error *why)
     struct image *im, *next;
 
     HASH_ITER(hh, r->images, im, next) {
-        im->err = *why;
         if (im->state == IMAGE_WAITING) {
             TAILQ_REMOVE(&r->images_waiting, im, link);
             im->state = IMAGE_UNKNOWN;
@@ -238,7 +238,7 @@ void images_fail(struct runner *r, const struct fn_error *why)
         if (im->state == IMAGE_PREPARING) {
             env_cancel(r->env, &im->work);
         }
-        deliver(im, FN_E_UNAVAILABLE);
+        deliver(im, FN_E_UNAVAILABLE, why); /* im->err is the lane's while it prepares */
     }
 }
 

@@ -5,9 +5,15 @@
 
 #define LINE_BYTES_MAX 4096
 
+/* Half as much again, so that a third is moved at a time and not something for each piece. */
+static size_t ring_limit(const struct runner_options *opt)
+{
+    return opt->log_ring_bytes + opt->log_ring_bytes / 2;
+}
+
 void output_init(struct output *o, const struct runner_options *opt)
 {
-    *o = (struct output){ .ring = BUF_INIT(opt->log_ring_bytes + opt->log_ring_bytes / 2) };
+    *o = (struct output){ .ring = BUF_INIT(ring_limit(opt)) };
     buf_init(&o->line[0], LINE_BYTES_MAX);
     buf_init(&o->line[1], LINE_BYTES_MAX);
 }
@@ -80,7 +86,8 @@ void container_output(struct container *c, uint32_t fd, const void *data, size_t
         p += len - opt->log_ring_bytes;
         len = opt->log_ring_bytes;
     }
-    if (ring->len + len > ring->limit) { /* moves a third at a time, not for each piece */
+    ring->limit = ring_limit(opt); /* a reload may have changed it */
+    if (ring->len + len > ring->limit) {
         buf_consume(ring, ring->len + len - opt->log_ring_bytes);
     }
     buf_add(ring, p, len);

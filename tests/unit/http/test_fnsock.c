@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -323,6 +325,114 @@ START_TEST(a_stale_connection_is_replaced_unseen)
 }
 END_TEST
 
+static int unread(int fd)
+{
+    int n = 0;
+
+    ck_assert_int_eq(ioctl(fd, FIONREAD, &n), 0);
+    return n;
+}
+
+/* Pieces of one byte that a connection takes while nobody reads; the first call is cut for it. */
+static int count_pieces(int listen_fd)
+{
+    struct fnsock_exchange *x = rig_begin(NULL);
+    int fd = accept(listen_fd, NULL, NULL);
+    int pieces = 0, before;
+
+    do {
+        before = unread(fd);
+        rig_give(x, "x", 1, false);
+    } while (unread(fd) > before && ++pieces);
+    rig_finish(x);
+    close(fd);
+    return pieces;
+}
+
+/* A connection was kept whose buffer is full to the brim, so that nothing of the next call went out
+ * when the function closes it: the new connection takes all, and whoever sends must hear of it. */
+START_TEST(a_call_goes_on_when_a_full_connection_was_stale)
+{
+    static char piece[100000];
+    struct fnsock_exchange *x;
+    int listen_fd, fd, n;
+
+    rig_open();
+    listen_fd = publish();
+    rig_wait(&got.ready);
+    n = count_pieces(listen_fd);
+    ck_assert_int_gt(n, 10);
+    x = rig_begin(NULL);
+    for (int i = 0; i < n - 1; i++) {
+        ck_assert_int_eq(rig_give(x, "x", 1, false), 0);
+    }
+    rig_give(x, NULL, 0, true);
+    fd = accept(listen_fd, NULL, NULL);
+    put(fd, OK_ANSWER, sizeof(OK_ANSWER) - 1, false);
+    rig_wait(&got.ended);
+    ck_assert_int_eq(got.result.end, FNSOCK_OK);
+    rig_finish(x);
+    x = rig_begin(NULL);
+    ck_assert_int_eq(rig_give(x, piece, sizeof(piece), false), 1);
+    ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+    while (got.writables == 0) {
+        loop_run(loop);
+    }
+    close(fd);
+    fd = accept(listen_fd, NULL, NULL);
+    ck_assert_int_gt(unread(fd), (int)sizeof(piece));
+    rig_give(x, NULL, 0, true);
+    put(fd, OK_ANSWER, sizeof(OK_ANSWER) - 1, false);
+    rig_wait(&got.ended);
+    ck_assert_int_eq(got.result.end, FNSOCK_OK);
+    rig_finish(x);
+    close(fd);
+    close(listen_fd);
+}
+END_TEST
+
+static void descriptors(bool any)
+{
+    struct rlimit l;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &l), 0);
+    l.rlim_cur = any ? l.rlim_max : 0;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &l), 0);
+}
+
+START_TEST(calls_wait_while_the_node_is_out_of_descriptors)
+{
+    struct fnsock_exchange *x;
+    int listen_fd, fd;
+
+    rig_open();
+    listen_fd = bind_at(io.dir(sock), "phonylsnr.sock", true);
+    descriptors(false);
+    link_to("phonylsnr.sock");
+    rig_run_for(30 * ENV_MS);
+    ck_assert_msg(!got.ready, "%s", got.ready_text);
+    descriptors(true);
+    rig_wait(&got.ready);
+    ck_assert_str_eq(got.ready_text, "");
+    close(accept(listen_fd, NULL, NULL));
+    rig_run_for(10 * ENV_MS); /* the runner sees that it is closed */
+    descriptors(false);
+    x = rig_begin(NULL);
+    rig_give(x, "a", 1, true);
+    rig_run_for(30 * ENV_MS);
+    ck_assert_msg(!got.ended, "%s", got.result.text);
+    descriptors(true);
+    rig_run_for(30 * ENV_MS);
+    fd = accept(listen_fd, NULL, NULL);
+    put(fd, OK_ANSWER, sizeof(OK_ANSWER) - 1, false);
+    rig_wait(&got.ended);
+    ck_assert_int_eq(got.result.end, FNSOCK_OK);
+    rig_finish(x);
+    close(fd);
+    close(listen_fd);
+}
+END_TEST
+
 START_TEST(an_idle_connection_is_closed_in_time)
 {
     struct function f = { .answer = OK_ANSWER, .answer_len = sizeof(OK_ANSWER) - 1 };
@@ -424,6 +534,8 @@ void add_fnsock(Suite *s)
     tcase_add_loop_test(t, a_function_that_stops_reading_is_told_apart, 0, 2);
     tcase_add_test(t, a_connection_closed_before_a_byte_proves_that_nothing_ran);
     tcase_add_test(t, a_stale_connection_is_replaced_unseen);
+    tcase_add_test(t, a_call_goes_on_when_a_full_connection_was_stale);
+    tcase_add_test(t, calls_wait_while_the_node_is_out_of_descriptors);
     tcase_add_test(t, an_idle_connection_is_closed_in_time);
     tcase_add_test(t, big_bodies_both_ways_with_back_pressure);
     suite_add_tcase(s, t);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -277,6 +278,50 @@ START_TEST(whatever_a_function_leaves_is_removed)
 }
 END_TEST
 
+/* Few entries are removed at once, on the loop; entries count wherever they are. */
+START_TEST(a_full_subdirectory_does_not_hold_the_loop)
+{
+    char path[200], sub[240], file[280];
+
+    rig_open();
+    snprintf(path, sizeof(path), "%s", io.dir(sock));
+    snprintf(sub, sizeof(sub), "%s/sub", path);
+    ck_assert_int_eq(mkdir(sub, 0777), 0);
+    for (int i = 0; i < 100; i++) {
+        snprintf(file, sizeof(file), "%s/%d", sub, i);
+        close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
+    }
+    loop_enter(loop);
+    io.close(sock);
+    sock = NULL;
+    ck_assert_int_eq(access(path, F_OK), 0);
+    loop_leave(loop);
+    while (access(path, F_OK) == 0) {
+        rig_run_for(ENV_MS);
+    }
+}
+END_TEST
+
+START_TEST(mount_options_may_be_long)
+{
+    struct statvfs st;
+    char opts[1024] = "";
+
+    if (geteuid() != 0) {
+        return;
+    }
+    for (size_t i = 0; i < 90; i++) {
+        strcat(opts, "mode=0700,");
+    }
+    strcat(opts, "size=65536");
+    config.tmpfs = true;
+    config.tmpfs_opts = opts;
+    rig_open();
+    ck_assert_int_eq(statvfs(io.dir(sock), &st), 0);
+    ck_assert_uint_eq(st.f_blocks * st.f_frsize, 65536);
+}
+END_TEST
+
 START_TEST(a_tmpfs_bounds_what_a_function_can_write)
 {
     static char data[1 << 16];
@@ -357,6 +402,8 @@ void add_fnsock_dir(Suite *s)
     tcase_add_test(t, a_socket_of_another_uid_is_refused);
     tcase_add_test(t, the_directory_is_open_to_the_function_and_known_to_the_engine);
     tcase_add_test(t, whatever_a_function_leaves_is_removed);
+    tcase_add_test(t, a_full_subdirectory_does_not_hold_the_loop);
+    tcase_add_test(t, mount_options_may_be_long);
     tcase_add_test(t, a_tmpfs_bounds_what_a_function_can_write);
     tcase_add_test(t, the_sweep_takes_what_the_dead_left_and_nothing_else);
     suite_add_tcase(s, t);

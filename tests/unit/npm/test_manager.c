@@ -1,6 +1,7 @@
 /* The manager around the step: what belongs to which call of the control plane. */
 #include <npm/manager.h>
 
+#include <base/log.h>
 #include <check.h>
 #include <fake_env.h>
 #include <fake_plugin.h>
@@ -9,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MACHINES_N 3
+#define MACHINES_N   3
+#define MACHINES_MAX 301
 
 static struct fake_env *f;
 static struct env_work *ran; /* and not done */
 static uint32_t runs;
+static int machines_n;
 
 /* A worker that is as fast as can be: the call has run before the loop goes on. */
 static int submit(struct env *env, struct env_work *w)
@@ -35,24 +38,36 @@ static int list(void *inst, struct fn_op *op, const char *group, const struct fn
     (void)op;
     (void)group;
     (void)reterr;
-    for (int i = 0; i < MACHINES_N; i++) {
+    for (int i = 0; i < machines_n; i++) {
         snprintf(id, sizeof(id), "machine-%d", i);
-        snprintf(address, sizeof(address), "10.0.0.%d:9190", i);
+        snprintf(address, sizeof(address), "10.0.0.1:%d", i);
         out->add(out->ud, &m);
     }
     return 0;
 }
 
+static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n,
+                     uint64_t request_id, uint32_t *ret_accepted, struct fn_error *reterr)
+{
+    (void)inst;
+    (void)op;
+    (void)group;
+    (void)n;
+    (void)request_id;
+    *ret_accepted = 0;
+    return err_set(reterr, FN_E_EXHAUSTED, "no machine is left");
+}
+
 static bool no_memory;
 static uint32_t asks;
-static uint64_t tickets[MACHINES_N];
+static uint64_t tickets[MACHINES_MAX]; /* the last one of each machine */
 
 /* Nobody answers. */
 static int ask(void *ud, const char *address, uint64_t ticket)
 {
     (void)ud;
-    (void)address;
-    tickets[asks++ % MACHINES_N] = ticket;
+    asks++;
+    tickets[atoi(strchr(address, ':') + 1)] = ticket;
     return no_memory ? FN_E_EXHAUSTED : 0;
 }
 
@@ -67,7 +82,7 @@ static void on_stopped(void *ud)
     *(int *)ud = 1;
 }
 
-static const struct fn_cplane_ops ops = {.list = list};
+static const struct fn_cplane_ops ops = {.list = list, .provision = provision};
 static struct plugin cplane;
 static struct npm_manager *m;
 
@@ -78,7 +93,7 @@ static void setup(void)
                          .ask = ask,
                          .published = no_news,
                          .options = NPM_OPTIONS_INIT,
-                         .runners_max = 10,
+                         .runners_max = MACHINES_MAX,
                          .cplane_timeout_ns = ENV_S,
                          .groups = groups,
                          .n_groups = 1};
@@ -88,7 +103,11 @@ static void setup(void)
     f->env.submit = submit;
     d.env = &f->env;
     d.options.boot_max_ns = 3600 * ENV_S;
+    d.options.runners_max = MACHINES_MAX;
     asks = runs = 0;
+    memset(tickets, 0, sizeof(tickets));
+    machines_n = MACHINES_N;
+    no_memory = false;
     ran = NULL;
     fake_plugin_init(&cplane, "control-plane", &ops, NULL);
     ck_assert_int_eq(npm_manager_create(&d, &m, &e), 0);
@@ -177,6 +196,77 @@ START_TEST(what_cannot_be_asked_is_asked_again)
 }
 END_TEST
 
+static void answer(int machine, bool answered)
+{
+    uint64_t ticket = tickets[machine];
+
+    tickets[machine] = 0;
+    npm_manager_reported(m, ticket, answered, 0);
+}
+
+/* Runners that went without a word hold their places for as long as nobody says that they did; a
+ * new one is asked nonetheless, and so are those that answer. */
+START_TEST(silent_runners_delay_nobody)
+{
+    int new = MACHINES_MAX - 1, well = 0, waiting = 0;
+
+    machines_n = new;
+    for (int i = 0; i < 5; i++) {
+        pass(1);
+        for (int j = 0; j < new; j++) {
+            if (tickets[j] && j != well) {
+                answer(j, false);
+            }
+        }
+    }
+    answer(well, true);
+    pass(60); /* all of them are asked again, and nobody comes back */
+    for (int j = 1; j < new; j++) {
+        waiting += tickets[j] != 0;
+    }
+    ck_assert_int_gt(waiting, 30);
+    ck_assert_int_lt(waiting, 64);
+    machines_n = MACHINES_MAX;
+    pass(10);
+    ck_assert_uint_ne(tickets[new], 0);
+    answer(new, true);
+    ck_assert_uint_ne(tickets[well], 0);
+    ck_assert_int_eq(npm_host_find(npm_manager_group(m, "default"), "machine-300")->state,
+                     NPM_ACTIVE);
+}
+END_TEST
+
+static int lines; /* each test is a process of its own */
+
+static int64_t no_time(void)
+{
+    return 0;
+}
+
+static void count_line(uint32_t level, int64_t wall_ns, const char *line, size_t len)
+{
+    (void)level;
+    (void)wall_ns;
+    (void)len;
+    lines += strstr(line, "demand above the group's maximum is clamped") != NULL;
+}
+
+START_TEST(what_comes_each_second_is_said_each_ten)
+{
+    struct fn_error e = ERR_INIT;
+
+    log_setup(&(struct log_config){
+        .level = FN_LOG_WARN, .fd = -1, .wall_ns = no_time, .sink = count_line});
+    for (uint64_t seq = 1; seq <= 60; seq += 2) { /* clamped, and not, in turn */
+        ck_assert_int_eq(npm_manager_demand(m, "lb", seq, "default", UINT64_MAX / 4, 0, &e), 1);
+        ck_assert_int_eq(npm_manager_demand(m, "lb", seq + 1, "default", 1, 0, &e), 0);
+        pass(1);
+    }
+    ck_assert_int_ge(lines, 3);
+    ck_assert_int_le(lines, 4);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("npm_manager");
@@ -186,6 +276,8 @@ int main(void)
 
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, what_cannot_be_asked_is_asked_again);
+    tcase_add_test(t, silent_runners_delay_nobody);
+    tcase_add_test(t, what_comes_each_second_is_said_each_ten);
     tcase_add_test(t, each_answer_has_memory_of_its_own);
     suite_add_tcase(s, t);
     sr = srunner_create(s);
