@@ -6,6 +6,7 @@
 #include <loop/proc.h>
 #include <loop/proc_int.h>
 #include <base/err.h>
+#include <base/log.h>
 #include <base/view.h>
 #include <plugin/plugin.h>
 
@@ -257,7 +258,8 @@ static int watch_add(struct proc *p, struct watch *w)
     return epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, w->fd, &ev);
 }
 
-/* From here on the thread may see its end. */
+/* From here on the thread may see its end. A child whose output cannot be watched is killed, and
+ * that end reported like any other: once the thread knows it, it cannot be taken back. */
 static int child_watch(struct proc *p, struct child *c, uint64_t *ret_id, struct fn_error *reterr)
 {
     int r = 0;
@@ -266,15 +268,16 @@ static int child_watch(struct proc *p, struct child *c, uint64_t *ret_id, struct
     if (HASH_COUNT(p->children) >= PROC_CHILDREN_MAX || start_thread(p) < 0) {
         r = err_set(reterr, FN_E_EXHAUSTED, "fn.proc: %d children run, or no thread to be had",
                     PROC_CHILDREN_MAX);
-    } else if (watch_add(p, &c->out[0]) < 0 || watch_add(p, &c->out[1]) < 0) {
+    } else if (watch_add(p, &c->end) < 0) {
         r = err_set(reterr, FN_E_EXHAUSTED, "fn.proc: %s", strerror(errno));
     } else {
         c->id = ++p->last_id;
         *ret_id = c->id;
-        HASH_ADD(hh, p->children, id, sizeof(c->id), c);
-        if (watch_add(p, &c->end) < 0) {
-            HASH_DEL(p->children, c);
-            r = err_set(reterr, FN_E_EXHAUSTED, "fn.proc: %s", strerror(errno));
+        HASH_ADD(hh, p->children, id, sizeof(c->id), c); /* the thread needs the lock for its end */
+        if (watch_add(p, &c->out[0]) < 0 || watch_add(p, &c->out[1]) < 0) {
+            log_warn("fn.proc: a child's output cannot be watched, it is killed", "error",
+                     strerror(errno));
+            kill(c->pid, SIGKILL);
         }
     }
     pthread_mutex_unlock(&p->lock);

@@ -419,6 +419,7 @@ static void offer(struct pair *p)
     if (r < 0) {
         assert(s->state == SESSION_OWNED);
         s->state = SESSION_OVER;
+        env_timer_clear(l->env, &p->attempt.deadline);
         put_end(p, -r, ENGAGE_PROOF_NONE, err_name(r));
     }
 }
@@ -513,10 +514,12 @@ static int send_data(struct engage_session *s, const void *data, size_t len)
     return s->full ? 1 : 0;
 }
 
+/* What is queued may be read at any time: the deadline is one of the session. */
 static void session_end(struct pair *p, int status, const char *text)
 {
     assert(p->session.state == SESSION_OWNED || p->session.state == SESSION_GONE);
     p->session.state = SESSION_OVER;
+    env_timer_clear(p->local->env, &p->attempt.deadline);
     put_end(p, status, ENGAGE_PROOF_NONE, text);
     maybe_release(p);
 }

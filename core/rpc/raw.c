@@ -173,8 +173,10 @@ void raws_begin(struct peer *p)
     struct rpc_raw *c;
 
     LIST_FOREACH(c, &p->rpc->raws, entry) {
-        if (c->waiting && c->peer == p) {
+        if (c->waiting && c->peer == p && peer_takes_calls(p)) {
             begin(c);
+        } else if (c->waiting && c->peer == p) { /* the call before took the last stream's number */
+            fail(c, H2_UNAVAILABLE, "the connection takes no more calls");
         }
     }
 }

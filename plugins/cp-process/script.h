@@ -34,6 +34,8 @@
     "provision)\n"                                                                                 \
     "    program=$4 base=$5 memory=$6\n"                                                           \
     "    [ -n \"$program\" ] || program=$(readlink \"/proc/$PPID/exe\")\n"                         \
+    /* Of a manager whose file was replaced, by an upgrade: new runners are of the new one. */     \
+    "    program=${program%' (deleted)'}\n"                                                       \
     "    shift 6\n"                                                                                \
     "    mkdir -p \"$home\" || exit 1\n"                                                           \
     "    [ -O \"${home%/*}\" ] || { echo \"${home%/*} belongs to another user\" >&2; exit 1; }\n"  \

@@ -116,7 +116,7 @@ int group_is_news(const struct group *g, uint64_t epoch, uint64_t version)
 
 void group_list_begin(struct group *g)
 {
-    g->unusable = 0;
+    g->unusable = g->listed = 0;
     g->list_no++;
     words_join(&g->words, &g->new_words); /* of a list that was given up half way */
 }
@@ -152,7 +152,7 @@ static int grow(struct group *g)
     struct member *members;
     uint32_t *cells;
 
-    if (cap > GROUPS_MEMBERS_MAX) {
+    if (cap > 2 * GROUPS_MEMBERS_MAX) { /* those of the list before are still there */
         return FN_E_EXHAUSTED;
     }
     members = realloc(g->members, cap * sizeof(*members));
@@ -189,6 +189,9 @@ int group_member(struct group *g, const struct wire_member *m)
     if (!m->id[0] || !is_word(m->address)) {
         g->unusable++;
         return 0;
+    }
+    if (g->listed++ == GROUPS_MEMBERS_MAX) {
+        return FN_E_EXHAUSTED;
     }
     set.id = words_add(&g->new_words, m->id);
     set.address = words_add(&g->new_words, m->address);

@@ -13,7 +13,7 @@
 #include <fn/pool.h>
 
 #define GROUPS_MAX 256u
-#define GROUPS_MEMBERS_MAX 65536u
+#define GROUPS_MEMBERS_MAX 65536u /* of a list */
 #define GROUPS_GRACE_NS 30000000000LL
 #define GROUPS_GRACE_MIN 3u /* members; of fewer, one is most of them */
 
@@ -40,7 +40,7 @@ struct group {
     int known;       /* a list was taken */
     int fresh;       /* the stream is new: its first list is what the manager knows now */
     uint32_t n_vanished; /* members in their grace */
-    uint32_t unusable; /* entries of the last list that no call could go to */
+    uint32_t listed, unusable; /* entries of the last list; those that no call could go to */
 };
 
 struct groups {

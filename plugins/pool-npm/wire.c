@@ -202,6 +202,15 @@ static int take_text(const struct field *f, char *ret, size_t cap)
     return 0;
 }
 
+/* The same for a part of a member: what cannot be used is "", and the rest of the list is not
+ * lost with it. */
+static void take_part(const struct field *f, char *ret, size_t cap)
+{
+    if (take_text(f, ret, cap) < 0) {
+        ret[0] = '\0';
+    }
+}
+
 static int read_member(struct reader in, struct wire_member *m)
 {
     struct field f;
@@ -212,16 +221,16 @@ static int read_member(struct reader in, struct wire_member *m)
     m->draining = 0;
     while (r > 0 && (r = next_field(&in, &f)) > 0) {
         if (f.number == 1) {
-            r = take_text(&f, m->id, sizeof(m->id)) < 0 ? -1 : 1;
+            take_part(&f, m->id, sizeof(m->id));
         } else if (f.number == 2) {
-            r = take_text(&f, m->address, sizeof(m->address)) < 0 ? -1 : 1;
+            take_part(&f, m->address, sizeof(m->address));
         } else if (f.number == 3 && f.type == TYPE_VARINT) {
             m->capacity_mb = f.value;
         } else if (f.number == 4 && f.type == TYPE_VARINT) {
             m->draining = f.value != 0;
         }
     }
-    return r < 0 || !m->id[0] || !m->address[0] ? -1 : 0;
+    return r;
 }
 
 int wire_read_head(const void *data, size_t len, struct wire_head *ret)
@@ -253,11 +262,11 @@ static int read_runner(struct reader in, struct wire_member *m)
     m->draining = 0;
     while (r > 0 && (r = next_field(&in, &f)) > 0) {
         if (f.number == 1) {
-            r = take_text(&f, m->address, sizeof(m->address)) < 0 ? -1 : 1;
+            take_part(&f, m->address, sizeof(m->address));
         }
     }
     memcpy(m->id, m->address, strlen(m->address) + 1);
-    return r < 0 || !m->address[0] ? -1 : 0;
+    return r;
 }
 
 struct wire_members wire_members(const void *data, size_t len, int historic)

@@ -1,12 +1,13 @@
 // Elastic pools: no runners at the start; calls make the node pool manager rent them, silence makes
 // it give them back. The ledger proves that no call is lost and none runs twice.
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, readlinkSync, renameSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
 import { test } from 'node:test'
 import { Ledger, fnId } from './lib/cluster.mjs'
 import { Elastic } from './lib/elastic.mjs'
 import { invoke } from './lib/http.mjs'
-import { until } from './lib/node.mjs'
+import { build, tempDir, until } from './lib/node.mjs'
 
 const ROUNDS = process.env.FND_LONG ? 50 : 2
 
@@ -61,6 +62,24 @@ test('elastic pools', async (t) => {
       assertOnce(ledger, answers)
       assert.deepEqual(e.pids(), before)
       assert.equal((await e.states()).active, 1)
+    } finally {
+      await e.stop()
+    }
+  })
+
+  await t.test('a manager whose program was replaced starts runners of the new one', async () => {
+    const { functions } = withLedger()
+    const program = path.join(tempDir(), 'fnd')
+    copyFileSync(path.join(build, 'fnd'), program)
+    copyFileSync(path.join(build, 'fnd-plugprobe'), path.join(path.dirname(program), 'fnd-plugprobe'))
+    const cplane = (e) => `{ use: process, state: ${e.state}, base: ${e.base}, capacity: 256 }`
+    const e = await Elastic.start({ functions, program, cplane })
+    try {
+      copyFileSync(path.join(build, 'fnd'), `${program}.new`)
+      renameSync(`${program}.new`, program)
+      assert.match(readlinkSync(`/proc/${e.npm.pid}/exe`), / \(deleted\)$/)
+      assert.equal((await invoke(e.lbs[0], fnId('hello'), '{}')).status, 200)
+      assert.equal(readlinkSync(`/proc/${e.pids()[0]}/exe`), program)
     } finally {
       await e.stop()
     }

@@ -67,14 +67,14 @@ export class Fnd {
   }
 
   // yaml: text of fn.yaml, with the port already in it.
-  // within: a command that runs it elsewhere, where `host` is its address.
-  static async start(name, port, yaml, { env = {}, args = [], wait = true, within = [], host } = {}) {
+  // within: a command that runs it elsewhere, where `host` is its address. program: a copy of fnd.
+  static async start(name, port, yaml, { env = {}, args = [], wait = true, within = [], host, program = path.join(build, 'fnd') } = {}) {
     const dir = tempDir()
     const file = path.join(dir, 'fn.yaml')
     writeFileSync(file, yaml, { mode: 0o600 })
     const fnd = new Fnd(name, port, dir)
     fnd.host = host
-    fnd.start = () => fnd.#spawn([...within, path.join(build, 'fnd'), 'run', '--config', file, ...args], env, wait)
+    fnd.start = () => fnd.#spawn([...within, program, 'run', '--config', file, ...args], env, wait)
     await fnd.start()
     return fnd
   }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -137,6 +138,20 @@ static bool wait_writing(bool quiet)
     }
     pthread_mutex_unlock(&seen.lock);
     return ok;
+}
+
+static int watches; /* the how-manieth from now on is refused; 0 = none */
+
+int __real_epoll_ctl(int fd, int op, int of, struct epoll_event *e);
+int __wrap_epoll_ctl(int fd, int op, int of, struct epoll_event *e);
+
+int __wrap_epoll_ctl(int fd, int op, int of, struct epoll_event *e)
+{
+    if (op == EPOLL_CTL_ADD && watches > 0 && --watches == 0) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return __real_epoll_ctl(fd, op, of, e);
 }
 
 static const char *const env[] = { "PATH=/usr/bin:/bin", "A=b", NULL };
@@ -297,6 +312,27 @@ START_TEST(errors_name_the_step)
 }
 END_TEST
 
+/* Of its end and its two outputs: refused at once, or ended like any other, never both. */
+START_TEST(a_child_that_cannot_be_watched_is_killed)
+{
+    uint64_t id;
+    int r;
+
+    watches = _i;
+    r = spawn("echo x; sleep 100", SPEC(), &id);
+    ck_assert_int_eq(watches, 0);
+    if (_i == 1) {
+        ck_assert_int_eq(r, FN_E_EXHAUSTED);
+        ck_assert_str_eq(err.msg, "fn.proc: No space left on device");
+    } else {
+        ck_assert_int_eq(r, 0);
+        ck_assert(wait_exit());
+        ck_assert_int_eq(seen.code, -SIGKILL);
+    }
+    ck_assert_int_eq(seen.exits, _i > 1);
+}
+END_TEST
+
 START_TEST(nothing_is_inherited)
 {
     int fd = dup2(1, 77);
@@ -343,6 +379,7 @@ int main(void)
     tcase_add_test(t, the_child_sees_its_own_world);
     tcase_add_test(t, the_number_of_processes_is_limited);
     tcase_add_test(t, errors_name_the_step);
+    tcase_add_loop_test(t, a_child_that_cannot_be_watched_is_killed, 1, 4);
     tcase_add_test(t, nothing_is_inherited);
     tcase_add_test(t, a_sweep_kills_by_prefix_but_not_what_is_kept);
     suite_add_tcase(s, t);

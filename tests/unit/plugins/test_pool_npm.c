@@ -127,6 +127,36 @@ START_TEST(ten_thousand_members)
 }
 END_TEST
 
+static int take_many(int first, int n)
+{
+    struct wire_member m = {.address = "h:1"};
+    int r = 0;
+
+    group_list_begin(g);
+    for (int i = first; r == 0 && i < first + n; i++) {
+        snprintf(m.id, sizeof(m.id), "machine-%d", i);
+        r = group_member(g, &m);
+    }
+    if (r == 0) {
+        group_list_end(g, S);
+    }
+    return r;
+}
+
+/* The limit is one of the list: members of the one before take nobody's place. */
+START_TEST(as_many_others_as_may_be)
+{
+    const int max = (int)GROUPS_MEMBERS_MAX;
+
+    ck_assert_int_eq(take_many(0, max), 0);
+    ck_assert_int_eq(take_many(1, max), 0);
+    ck_assert_uint_eq(g->n, GROUPS_MEMBERS_MAX);
+    ck_assert_int_eq(take_many(0, max + 1), FN_E_EXHAUSTED);
+    ck_assert_int_eq(take_many(2, max), 0);
+    ck_assert_uint_eq(g->n, GROUPS_MEMBERS_MAX);
+}
+END_TEST
+
 /* Each that goes may not cost a move of all others: it was seconds on the loop. */
 START_TEST(a_tenth_goes_the_rest_keeps_its_order)
 {
@@ -446,6 +476,23 @@ START_TEST(the_newest_list_waits)
 }
 END_TEST
 
+START_TEST(a_member_that_cannot_be_used_is_left_out)
+{
+    static const char list[] = "\x22\x09\x0a\x02m1\x12\x03h:1"
+                               "\x22\x04\x0a\x02m2"            /* no address */
+                               "\x22\x09\x0a\x02m3\x12\x03h\0b" /* none that can be one */
+                               "\x22\x05\x12\x03h:4"           /* no id */
+                               "\x22\x09\x0a\x02m5\x12\x03h:5";
+    const struct wire_head head = {.epoch = 1, .version = 1, .group = "default"};
+
+    intake_message(&h.intake, g, &head, list, sizeof(list) - 1);
+    ck_assert_uint_eq(h.published, 1);
+    ck_assert_uint_eq(h.last_n, 2);
+    ck_assert_uint_eq(h.last_ids, group_runner_id("m1") + group_runner_id("m5"));
+    ck_assert_uint_eq(h.warned, 1);
+}
+END_TEST
+
 /* A member that cannot be read at the very end: nothing of the list counts. */
 START_TEST(a_broken_long_list_changes_nothing)
 {
@@ -492,6 +539,7 @@ int main(void)
     tcase_add_test(t, another_epoch_begins_a_stream);
     tcase_add_test(t, ten_thousand_members);
     tcase_add_test(t, a_tenth_goes_the_rest_keeps_its_order);
+    tcase_add_test(t, as_many_others_as_may_be);
     tcase_add_test(t, groups_are_bounded);
     tcase_add_test(t, demand_is_encoded_as_protobuf);
     tcase_add_test(t, a_membership_is_read);
@@ -501,6 +549,7 @@ int main(void)
     tcase_add_test(in, a_short_list_is_published_at_once);
     tcase_add_test(in, a_long_list_is_taken_in_portions);
     tcase_add_test(in, the_newest_list_waits);
+    tcase_add_test(in, a_member_that_cannot_be_used_is_left_out);
     tcase_add_test(in, a_broken_long_list_changes_nothing);
     tcase_add_test(in, a_pool_ends_in_the_middle);
     suite_add_tcase(s, in);

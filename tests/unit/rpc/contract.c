@@ -360,6 +360,40 @@ static void drain(void)
     loop_leave(f->loop);
 }
 
+static bool finished_one(void *ud)
+{
+    (void)ud;
+    return f->finished > 0;
+}
+
+/* A whole answer that waits for a slow client is not lost to the deadline of its call. */
+START_TEST(test_deadline_behind_a_pause)
+{
+    const int64_t timeout_ms = 200;
+    struct told t = { .pause_at_start = true };
+    int64_t past_ns;
+
+    f = fixture_create(_i);
+    past_ns = env_now_ns(f->env) + 2 * timeout_ms * ENV_MS;
+    told_start_deadline(&t, f, "big:100", NULL, 0, timeout_ms);
+    WAIT(f, told_started, &t);
+    WAIT(f, finished_one, NULL);
+    while (env_now_ns(f->env) < past_ns) {
+        struct told other = { 0 };
+
+        told_run(&other, f, "echo", "x", 1);
+        assert_ok(&other);
+    }
+    loop_enter(f->loop);
+    f->client->attempt_pause(t.attempt, false);
+    loop_leave(f->loop);
+    WAIT(f, told_ended, &t);
+    assert_ok(&t);
+    assert_big(&t, 100);
+    fixture_destroy(f);
+}
+END_TEST
+
 START_TEST(test_drain)
 {
     struct told t = { 0 };
@@ -451,6 +485,7 @@ TCase *contract_case(void)
     tcase_add_loop_test(tc, test_answer_before_the_body_ends, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_big_answer, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_pause_holds_the_server_back, 0, TRANSPORTS_N);
+    tcase_add_loop_test(tc, test_deadline_behind_a_pause, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_client_cancels, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_client_cancels_inside_a_callback, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_server_aborts, 0, TRANSPORTS_N);
