@@ -325,6 +325,14 @@ START_TEST(a_stale_connection_is_replaced_unseen)
 }
 END_TEST
 
+static void answer_one(struct fnsock_exchange *x, int fd)
+{
+    put(fd, OK_ANSWER, sizeof(OK_ANSWER) - 1, false);
+    rig_wait(&got.ended);
+    ck_assert_int_eq(got.result.end, FNSOCK_OK);
+    rig_finish(x);
+}
+
 static int unread(int fd)
 {
     int n = 0;
@@ -368,10 +376,7 @@ START_TEST(a_call_goes_on_when_a_full_connection_was_stale)
     }
     rig_give(x, NULL, 0, true);
     fd = accept(listen_fd, NULL, NULL);
-    put(fd, OK_ANSWER, sizeof(OK_ANSWER) - 1, false);
-    rig_wait(&got.ended);
-    ck_assert_int_eq(got.result.end, FNSOCK_OK);
-    rig_finish(x);
+    answer_one(x, fd);
     x = rig_begin(NULL);
     ck_assert_int_eq(rig_give(x, piece, sizeof(piece), false), 1);
     ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
@@ -382,10 +387,7 @@ START_TEST(a_call_goes_on_when_a_full_connection_was_stale)
     fd = accept(listen_fd, NULL, NULL);
     ck_assert_int_gt(unread(fd), (int)sizeof(piece));
     rig_give(x, NULL, 0, true);
-    put(fd, OK_ANSWER, sizeof(OK_ANSWER) - 1, false);
-    rig_wait(&got.ended);
-    ck_assert_int_eq(got.result.end, FNSOCK_OK);
-    rig_finish(x);
+    answer_one(x, fd);
     close(fd);
     close(listen_fd);
 }
@@ -424,10 +426,7 @@ START_TEST(calls_wait_while_the_node_is_out_of_descriptors)
     descriptors(true);
     rig_run_for(30 * ENV_MS);
     fd = accept(listen_fd, NULL, NULL);
-    put(fd, OK_ANSWER, sizeof(OK_ANSWER) - 1, false);
-    rig_wait(&got.ended);
-    ck_assert_int_eq(got.result.end, FNSOCK_OK);
-    rig_finish(x);
+    answer_one(x, fd);
     close(fd);
     close(listen_fd);
 }
