@@ -729,16 +729,36 @@ void call_run(struct lb_call *c)
 
 /* ---- the client ------------------------------------------------------------------------------ */
 
+static void forget_query(struct lb_call *c)
+{
+    if (c->query) {
+        catalog_cancel(c->query);
+        c->query = NULL;
+    }
+}
+
+void call_cut(struct lb_call *c)
+{
+    struct fn_error e;
+
+    forget_query(c);
+    if (c->state == LB_RECEIVED || c->state == LB_PLACING) {
+        err_set_http(&e, FN_E_UNAVAILABLE, 503, FN_BLAME_PLATFORM, "%s", lb_stopping_text);
+        call_refuse(c, &e);
+    } else {
+        err_set_http(&e, FN_E_UNKNOWN, 502, FN_BLAME_PLATFORM,
+                     "LB313 this load balancer stopped before the call ended");
+        fail(c, OUTCOME_UNKNOWN, 502, &e);
+    }
+}
+
 void lb_call_gone(struct lb_call *c)
 {
     c->client_gone = true;
     if (c->route.detached && c->state > LB_RECEIVED) {
         return; /* accepted work goes on */
     }
-    if (c->query) {
-        catalog_cancel(c->query);
-        c->query = NULL;
-    }
+    forget_query(c);
     finish(c, OUTCOME_ABORTED, 444, NULL);
 }
 

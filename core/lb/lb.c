@@ -69,10 +69,22 @@ void lb_drain(struct lb *lb, void (*done)(void *ud), void *ud)
     }
 }
 
+const char lb_stopping_text[] = "LB304 this load balancer is stopping";
+
+void lb_cut(struct lb *lb)
+{
+    struct lb_call *c;
+
+    assert(lb->drained);
+    while ((c = TAILQ_FIRST(&lb->calls))) {
+        call_cut(c);
+    }
+}
+
 /* 503 while draining or full. */
 static int admit(const struct lb *lb, struct fn_error *reterr)
 {
-    const char *why = lb->drained ? "LB304 this load balancer is stopping" : NULL;
+    const char *why = lb->drained ? lb_stopping_text : NULL;
 
     if (lb->deps.options.calls_max && lb->counts.in_flight >= lb->deps.options.calls_max) {
         why = "LB305 too many calls at this load balancer";

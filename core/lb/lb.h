@@ -52,6 +52,9 @@ void lb_set_options(struct lb *lb, const struct lb_options *options);
 void lb_set_plugins(struct lb *lb, struct chain *chain); /* NULL = none */
 /* Refuses new calls with 503; done() when the last one ended, not from inside. */
 void lb_drain(struct lb *lb, void (*done)(void *ud), void *ud);
+/* After lb_drain(), when there is no more time: ends every call that is left, with 503 when no
+ * runner has it yet, else with 502 and outcome unknown. */
+void lb_cut(struct lb *lb);
 void lb_destroy(struct lb *lb); /* no call may be left; NULL ok */
 
 /* What came in. Borrowed until the call's last reply callback or lb_call_gone(); body is referenced

@@ -154,5 +154,7 @@ void note_first_byte(struct lb_call *c);
 void note_end(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e);
 /* A refusal before anything was sent. */
 void call_refuse(struct lb_call *c, const struct fn_error *e);
+extern const char lb_stopping_text[];
+void call_cut(struct lb_call *c); /* the node ends */
 
 #endif

@@ -279,6 +279,23 @@ enum flag {
     FLAG_HELP = 'h'
 };
 
+/* The first that is none, or NULL. getopt_long() takes "--supervis" for "--supervise". */
+static const char *unknown_option(int argc, char **argv, const struct option *options)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        size_t len = strcspn(argv[i], "=");
+        const struct option *o = options;
+
+        while (o->name && (strlen(o->name) + 2 != len || strncmp(argv[i] + 2, o->name, len - 2))) {
+            o++;
+        }
+        if (strncmp(argv[i], "--", 2) == 0 && !o->name) {
+            return argv[i];
+        }
+    }
+    return NULL;
+}
+
 /* Options of a command, as letters of enum flag. */
 static int parse(int argc, char **argv, const char *allowed, struct cli_options *o)
 {
@@ -293,8 +310,13 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
         { "help", no_argument, NULL, FLAG_HELP },
         { NULL, 0, NULL, 0 },
     };
+    const char *unknown = unknown_option(argc, argv, options);
     int c;
 
+    if (unknown) {
+        fprintf(stderr, "fnd: no such option: %s\n", unknown);
+        return usage(NULL);
+    }
     optind = 1;
     while ((c = getopt_long(argc, argv, "hc:", options, NULL)) != -1) {
         if (c == FLAG_HELP) {

@@ -193,6 +193,7 @@ struct config_trigger {
     const char *name;
     const char *source; /* begins with '/' */
     const char *id;
+    const char *where;
 };
 
 struct config_fn {

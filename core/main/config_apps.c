@@ -269,11 +269,11 @@ static int line_of(const char *where)
     return line ? (int)strtol(line, NULL, 10) : 0;
 }
 
-static void told_twice(const struct config *c, const struct conf_node *n, const char *text,
-                       const char *first, struct conf_problems *p)
+static void told_twice(const char *where, const char *text, const char *first,
+                       struct conf_problems *p)
 {
-    conf_problem(p, "CFG703", conf_where(c->priv->file, n), "%s already defined at line %d",
-                 conf_quote(text), line_of(first));
+    conf_problem(p, "CFG703", where, "%s already defined at line %d", conf_quote(text),
+                 line_of(first));
 }
 
 static bool same(const char *a, const char *b)
@@ -291,6 +291,7 @@ static void read_triggers(struct config *c, const struct conf_node *map,
     fn->triggers = t;
     for (uint32_t i = 0; n; n = n->next, i++) {
         config_bind_into(c, n, "trigger", config_trigger_opts, &t[i], sizeof(t[i]), NULL, p);
+        t[i].where = config_where(c, n);
         check_name(c, n, "name", t[i].name, "_-", "letters, digits, _ and -", p);
         if (t[i].source && t[i].source[0] != '/') {
             refuse(c, conf_get(n, "source"), "source", t[i].source, "a path that begins with /", p);
@@ -300,15 +301,14 @@ static void read_triggers(struct config *c, const struct conf_node *map,
         }
         for (uint32_t k = 0; k < i; k++) {
             if (same(t[k].name, t[i].name)) {
-                told_twice(c, n, t[i].name, fn->where, p);
+                told_twice(t[i].where, t[i].name, t[k].where, p);
             }
         }
     }
 }
 
 /* One source leads to one function of the app. */
-static void check_sources(const struct config *c, const struct config_app *app,
-                          const struct config_fn *fn, const struct conf_node *map,
+static void check_sources(const struct config_app *app, const struct config_fn *fn,
                           struct conf_problems *p)
 {
     for (uint32_t i = 0; i < fn->n_triggers; i++) {
@@ -316,8 +316,10 @@ static void check_sources(const struct config *c, const struct config_app *app,
             uint32_t end = other == fn ? i : other->n_triggers;
 
             for (uint32_t k = 0; k < end; k++) {
-                if (same(other->triggers[k].source, fn->triggers[i].source)) {
-                    told_twice(c, map, fn->triggers[i].source, other->where, p);
+                const struct config_trigger *first = &other->triggers[k];
+
+                if (same(first->source, fn->triggers[i].source)) {
+                    told_twice(fn->triggers[i].where, first->source, first->where, p);
                 }
             }
         }
@@ -356,16 +358,16 @@ static void read_fn(struct config *c, struct conf_node *map, const struct config
     } else {
         twin = fn_by_id(c, fn->id, fn);
         if (twin) {
-            told_twice(c, map, fn->id, twin->where, p);
+            told_twice(fn->where, fn->id, twin->where, p);
         }
     }
     fn->config = read_config(c, map, &fn->n_config, p);
     fn->annotations = read_annotations(c, map, &fn->n_annotations, p);
     read_triggers(c, map, app, fn, p);
-    check_sources(c, app, fn, map, p);
+    check_sources(app, fn, p);
     for (const struct config_fn *other = app->fns; other < fn; other++) {
         if (same(other->name, fn->name)) {
-            told_twice(c, map, fn->name, other->where, p);
+            told_twice(fn->where, fn->name, other->where, p);
         }
     }
 }
@@ -410,7 +412,7 @@ static void read_app(struct config *c, struct conf_node *map, struct config_app 
     for (const struct config_app *other = c->apps; other < app; other++) {
         /* Without a name the id is nobody's, and that was told. */
         if (app->name && (same(other->name, app->name) || same(other->id, app->id))) {
-            told_twice(c, map, app->name, other->where, p);
+            told_twice(app->where, app->name, other->where, p);
         }
     }
 }

@@ -48,7 +48,7 @@ static const struct fn_opt top_opts[] = {
         "where systemd or a container platform does that."),
     OPT_CHOICE("processors_awake", AT(processors_awake), "auto", "auto|true|false",
                "Keep the machine's processors from sleeping while the node is busy, as root: a call "
-               "on a virtual machine takes half of the time, and an idle processor costs power. "
+               "on a virtual machine takes a third of the time, and an idle processor costs power. "
                "auto: on virtual machines, when woken 1000 times a second for each processor."),
     { .key = NULL },
 };

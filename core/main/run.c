@@ -27,6 +27,7 @@
 #define DESCRIPTORS_RESERVED 64
 #define PROBE_TIMEOUT_NS (5 * ENV_S)
 #define LAST_REQUESTS_NS ENV_S /* clients send on connections that they have, until they are told */
+#define LAST_WORDS_NS    ENV_S /* for the answers of calls that are cut to reach their clients */
 #define SETTLE_NS        ENV_S /* for workers to come back when the node ends */
 #define ARENAS_MAX       2 /* of malloc: lane threads need none of their own; each keeps memory */
 
@@ -35,6 +36,7 @@ struct run {
     struct watch *watch;
     int exit_code;
     bool draining, clean;
+    bool cut; /* the drain deadline passed */
     bool given_up; /* asked to end before it served */
     bool lb_waits; /* for the last requests */
     bool lb_drained, runner_drained, npm_drained;
@@ -99,15 +101,6 @@ static void drain_step(struct run *run)
     }
 }
 
-static void on_drain_deadline(struct env_timer *t)
-{
-    struct run *run = container_of(t, struct run, drain_deadline);
-
-    log_warn("the drain deadline passed; what still runs is cut");
-    run->clean = false;
-    loop_stop(run->node.loop);
-}
-
 static void on_runner_drained(void *ud, bool clean)
 {
     struct run *run = ud;
@@ -146,14 +139,51 @@ static void on_lb_drained(void *ud)
     place_stop(((struct run *)ud)->node.place, on_pool_stopped, ud);
 }
 
+static void drain_lb(struct run *run)
+{
+    if (run->lb_waits) {
+        run->lb_waits = false;
+        lb_drain(run->node.lb, on_lb_drained, run);
+    }
+}
+
+/* Each call that the load balancer still has is answered and told in the log. */
+static void cut_calls(struct run *run, const char *why)
+{
+    struct lb_counts counts = { 0 };
+
+    if (node_has_lb(&run->node)) {
+        drain_lb(run);
+        lb_count(run->node.lb, &counts);
+    }
+    log_warn(why, "calls", counts.in_flight ? log_num((int64_t)counts.in_flight) : NULL);
+    if (counts.in_flight > 0) {
+        lb_cut(run->node.lb);
+    }
+}
+
+static void on_drain_deadline(struct env_timer *t)
+{
+    struct run *run = container_of(t, struct run, drain_deadline);
+
+    if (!run->cut && node_has_lb(&run->node)) {
+        run->cut = true;
+        cut_calls(run, "the drain deadline passed; what still runs is cut");
+        env_timer_set(run->node.env, t, env_now_ns(run->node.env) + LAST_WORDS_NS);
+        return;
+    }
+    log_warn("the node ends with work left; what it leaves behind is removed at the next start");
+    run->clean = false;
+    loop_stop(run->node.loop);
+}
+
 static void on_drain_poll(struct env_timer *t)
 {
     struct run *run = container_of(t, struct run, drain_poll);
 
     env_timer_set(run->node.env, t, env_now_ns(run->node.env) + DRAIN_POLL_NS);
-    if (run->lb_waits && (!run->node.web || web_is_calm(run->node.web))) {
-        run->lb_waits = false;
-        lb_drain(run->node.lb, on_lb_drained, run);
+    if (!run->node.web || web_is_calm(run->node.web)) {
+        drain_lb(run);
     }
     drain_step(run);
 }
@@ -205,7 +235,7 @@ static void on_stop_signal(void *ud, int signo)
 
     supervise_ending();
     if (run->draining) {
-        log_warn("a second signal: ending at once");
+        cut_calls(run, "a second signal: ending at once");
         _exit(128 + signo);
     }
     if (!run->node.serving) {

@@ -104,7 +104,8 @@ static void look_at_lanes(struct watch *w)
 
 static void look_at_processors(struct watch *w)
 {
-    bool awake = awake_look(&w->awake, loop_waits(w->node->loop), env_now_ns(w->node->env));
+    bool awake = w->awake.device &&
+                 awake_look(&w->awake, loop_waits(w->node->loop), env_now_ns(w->node->env));
 
     metric_set(metric_simple("fn_node_awake", METRIC_GAUGE,
                              "1 while this node keeps processors from sleeping."),
@@ -116,9 +117,7 @@ static void chore(void *ud)
     struct watch *w = ud;
 
     look_at_lanes(w);
-    if (w->awake.device) {
-        look_at_processors(w);
-    }
+    look_at_processors(w);
     if (w->degraded_until_ns && env_now_ns(w->node->env) >= w->degraded_until_ns) {
         w->degraded_until_ns = 0;
         plugin_degraded("loop-stuck", false);

@@ -281,8 +281,10 @@ static int check_segment(struct elf *e, const Elf64_Phdr *p)
         }
         return 0;
     case PT_PHDR:
-        return p->p_offset == e->eh.e_phoff ? 0
-                                            : elf_damaged(e, "its program headers disagree");
+        if (p->p_offset != e->eh.e_phoff || p->p_filesz != e->eh.e_phnum * sizeof(e->ph[0])) {
+            return elf_damaged(e, "its program headers disagree");
+        }
+        return check_inner(e, p, "its program headers are not inside a loaded segment");
     default:
         return 0;
     }
@@ -505,6 +507,25 @@ static int check_dyn_tag(struct elf *e, const Elf64_Dyn *d)
 }
 
 /* Relocations are written by the dynamic linker without a look at where they point. */
+/* The sections' word for where the symbols are must be the linker's, and the only one. */
+static int find_symbols(struct elf *e)
+{
+    for (uint32_t i = 0; i < e->eh.e_shnum; i++) {
+        if (e->sh[i].sh_type == SHT_DYNSYM && e->symbols) {
+            return elf_damaged(e, "two symbol tables");
+        }
+        if (e->sh[i].sh_type == SHT_DYNSYM) {
+            e->symbols = &e->sh[i];
+        }
+    }
+    e->n_symbols = e->symbols ? e->symbols->sh_size / sizeof(Elf64_Sym) : 0;
+    if (e->n_symbols == 0 || e->n_symbols > SYMBOLS_MAX || !(e->symbols->sh_flags & SHF_ALLOC) ||
+        e->symbols->sh_addr != elf_value(e, DT_SYMTAB) || e->symbols->sh_link >= e->eh.e_shnum) {
+        return elf_damaged(e, "its symbol table is not where it should be");
+    }
+    return 0;
+}
+
 static int check_relocations(struct elf *e, int64_t tag, int64_t size_tag)
 {
     uint64_t at = elf_value(e, tag);
@@ -537,6 +558,7 @@ static int check_relocations(struct elf *e, int64_t tag, int64_t size_tag)
             }
             relative -= relative > 0;
             if (!target || !(target->p_flags & PF_W) ||
+                ELF64_R_SYM(rela[i].r_info) >= e->n_symbols ||
                 (ELF64_R_TYPE(rela[i].r_info) == OWN_RELATIVE &&
                  !elf_segment_at(e, (uint64_t)rela[i].r_addend, 0, true))) {
                 return elf_damaged(e, "a relocation points outside of its data");
@@ -591,9 +613,8 @@ static int check_dynamic(struct elf *e, const Elf64_Phdr *dynamic)
         return elf_damaged(e, "its string table has no end");
     }
     r = check_relro(e);
-    if (r == 0) {
-        r = check_relocations(e, DT_RELA, DT_RELASZ);
-    }
+    r = r < 0 ? r : find_symbols(e);
+    r = r < 0 ? r : check_relocations(e, DT_RELA, DT_RELASZ);
     return r < 0 ? r : check_relocations(e, DT_JMPREL, DT_PLTRELSZ);
 }
 

@@ -12,6 +12,7 @@
 #define NOTES_MAX 65536u
 #define STRTAB_MAX (16u * 1024u * 1024u)
 #define RELA_MAX (1u << 20)
+#define SYMBOLS_MAX (1u << 20)
 
 struct elf {
     struct plugin_check *c;
@@ -22,6 +23,8 @@ struct elf {
     Elf64_Shdr sh[SHDRS_MAX];
     Elf64_Dyn dyn[DYNS_MAX];
     uint32_t n_dyn;
+    const Elf64_Shdr *symbols; /* the one .dynsym */
+    uint64_t n_symbols;
 };
 
 /* False when it lies outside of the file. */

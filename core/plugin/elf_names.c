@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define NAME_BYTES 256
-#define SYMBOLS_MAX (1u << 20)
 
 #if defined(__x86_64__)
 #define OWN_IRELATIVE R_X86_64_IRELATIVE
@@ -93,24 +92,15 @@ static int check_symbol(struct elf *e, const Elf64_Sym *sym, uint64_t strings, u
 /* The first one is told: a C++ file has hundreds of the kind, or none. */
 static int check_symbols(struct elf *e)
 {
-    const Elf64_Shdr *table = NULL;
+    const Elf64_Shdr *table = e->symbols;
     const Elf64_Shdr *strings;
     Elf64_Sym syms[64];
     uint64_t n;
     int r = 0;
 
-    for (uint32_t i = 0; i < e->eh.e_shnum; i++) {
-        if (e->sh[i].sh_type == SHT_DYNSYM) {
-            table = &e->sh[i];
-        }
-    }
-    if (!table || table->sh_addr != elf_value(e, DT_SYMTAB) || table->sh_link >= e->eh.e_shnum ||
-        table->sh_size / sizeof(syms[0]) > SYMBOLS_MAX) {
-        return elf_damaged(e, "its symbol table is not where it should be");
-    }
     strings = &e->sh[table->sh_link];
-    for (uint64_t at = 0; at < table->sh_size / sizeof(syms[0]) && r == 0; at += n) {
-        n = table->sh_size / sizeof(syms[0]) - at;
+    for (uint64_t at = 0; at < e->n_symbols && r == 0; at += n) {
+        n = e->n_symbols - at;
         n = n < 64 ? n : 64;
         if (!elf_read_at(e, table->sh_offset + at * sizeof(syms[0]), syms, n * sizeof(syms[0]))) {
             return elf_damaged(e, "its symbol table");

@@ -157,7 +157,7 @@ static struct plugin_file *find_same(struct plugin_host *h, const struct plugin_
 
     LIST_FOREACH(f, &h->files, link) {
         if (f->dev == st->dev && f->ino == st->ino && f->size == st->size &&
-            f->mtime_ns == st->mtime_ns) {
+            f->mtime_ns == st->mtime_ns && f->ctime_ns == st->ctime_ns) {
             return f;
         }
     }
@@ -214,15 +214,18 @@ static int check_signature(struct plugin_check *c, struct plugin_file *f)
     return 0;
 }
 
-/* A file that is open already is judged by the rules of now: a reload may bring new keys. */
+/* A file that is open already is judged by the rules of now: a reload may bring new keys and other
+ * libraries. */
 static int judge_again(struct plugin_check *c, struct plugin_file *f)
 {
+    struct fn_note note;
     int r = check_pin(c, f->sha256);
 
     if (r < 0 || f->policy == c->host->n_policies) {
         return r;
     }
     r = check_signature(c, f);
+    r = r < 0 ? r : plugin_elf_check(c, f->fd, f->size, &note);
     if (r == 0) {
         f->policy = c->host->n_policies;
         plugin_taint(f);
@@ -295,6 +298,7 @@ static void take_stat(struct plugin_file *f, const struct plugin_stat *st)
     f->dev = st->dev;
     f->ino = st->ino;
     f->mtime_ns = st->mtime_ns;
+    f->ctime_ns = st->ctime_ns;
     f->size = st->size;
 }
 

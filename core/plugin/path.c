@@ -170,6 +170,7 @@ static int check_file(struct plugin_check *c, int fd, struct plugin_stat *ret)
     ret->ino = st.st_ino;
     ret->size = (uint64_t)st.st_size;
     ret->mtime_ns = st.st_mtim.tv_sec * ENV_S + st.st_mtim.tv_nsec;
+    ret->ctime_ns = st.st_ctim.tv_sec * ENV_S + st.st_ctim.tv_nsec;
     return 0;
 }
 

@@ -54,7 +54,7 @@ struct plugin_stat {
     dev_t dev;
     ino_t ino;
     uint64_t size;
-    int64_t mtime_ns;
+    int64_t mtime_ns, ctime_ns; /* a copy may keep the first */
 };
 
 /* Opens the file of c->path and checks type, owner, mode and size. Returns a descriptor or < 0. */
@@ -204,7 +204,7 @@ struct plugin_file {
     char *path;
     dev_t dev;
     ino_t ino;
-    int64_t mtime_ns;
+    int64_t mtime_ns, ctime_ns;
     uint64_t round; /* of the last configuration that named it */
     uint64_t size;
     int fd; /* of the sealed copy; stays open: its number is the name that the linker knows */

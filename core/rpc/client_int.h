@@ -20,6 +20,7 @@ struct peer {
     void (*changed)(struct peer *p, bool up);
     bool eager;
     bool up;
+    bool told_down; /* that the eager one cannot be reached; said once until it is up */
     struct net_dial *dial;
     struct h2_conn *conn;
     struct env_timer timer;

@@ -32,7 +32,6 @@ static void link_break(struct engage_link *l)
 
     snprintf(text, sizeof(text), "runner %.120s: no answer for %lld ms", l->peer.address,
              (long long)l->rpc->config.probe_timeout_ms);
-    log_warn("connection given up", "runner_addr", l->peer.address, "error", text);
     peer_break(&l->peer, text);
 }
 

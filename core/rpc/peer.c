@@ -6,9 +6,12 @@
  * connections and drops them sees no storm. A connection counts as up when its settings came. */
 #include <rpc/client_int.h>
 
+#include <base/log.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define PEER_LINES_MAX 50 /* a second */
 
 #define PAUSE_FACTOR_10 16 /* tenths */
 
@@ -37,11 +40,31 @@ static void dial_later(struct peer *p)
     }
 }
 
+/* ---- what an operator reads ------------------------------------------------------------------ */
+
+/* A fleet that comes or goes at once is a few lines, and how many were left out. */
+static void tell(struct peer *p, bool up, const char *why)
+{
+    uint32_t level = up ? FN_LOG_INFO : FN_LOG_WARN;
+    uint32_t suppressed;
+
+    if (!p->eager || (!up && p->told_down)) {
+        return;
+    }
+    p->told_down = !up;
+    if (log_gate_open(&p->rpc->peers_gate, now_of(p), ENV_S, PEER_LINES_MAX, &suppressed)) {
+        log_write(level, up ? "runner connected" : "runner not connected", "runner_addr",
+                  p->address, "error", why, "suppressed",
+                  suppressed ? log_num(suppressed) : NULL, (char *)NULL);
+    }
+}
+
 /* ---- the connection -------------------------------------------------------------------------- */
 
 static void failed(struct peer *p, const char *why)
 {
     snprintf(p->why, sizeof(p->why), "%s", why);
+    tell(p, false, p->why);
     raws_fail(p, p->why);
     dial_later(p);
 }
@@ -71,6 +94,7 @@ static void on_ready(void *ud)
     env_timer_clear(p->rpc->env, &p->timer);
     p->up = true;
     p->up_since_ns = now_of(p);
+    tell(p, true, NULL);
     raws_begin(p);
     if (p->changed) {
         p->changed(p, true);

@@ -3,6 +3,7 @@
 #define RPC_RPC_INT_H
 
 #include <base/env.h>
+#include <base/log.h>
 #include <rpc/h2.h>
 #include <rpc/rpc.h>
 #include <rpc/wire.h>
@@ -28,6 +29,7 @@ struct rpc {
     LIST_HEAD(, rpc_channel) channels;
     LIST_HEAD(, rpc_raw) raws;
     LIST_HEAD(, unary) unaries;
+    struct log_gate peers_gate; /* lines about peers that come and go */
 };
 
 void rpc_client_init(struct rpc *r);

@@ -246,6 +246,27 @@ describe('a load balancer that ends', () => {
     assert.equal((await runnerEnd).code, 0, cluster.runners[0].log)
   })
 
+  it('F16 at its drain deadline or a second signal: what still runs is answered and told', async () => {
+    const { functions } = withLedger()
+    for (const signals of [1, 2]) {
+      const runner = await startRunner()
+      const lb = await startLb({ addresses: [runner.address], functions, more: `drain_timeout: ${signals === 1 ? '500ms' : '60s'}` })
+      await invoke(lb, fnId('sleeper'), '0')
+      const call = invoke(lb, fnId('sleeper'), '20000')
+      await until('it runs', async () => (await runner.metric('fn_running')) === 1)
+      lb.signal('SIGTERM')
+      await until('it drains', () => lb.log.includes('draining: new calls are refused'))
+      if (signals === 2) lb.signal('SIGTERM')
+      const answer = await call
+      assert.deepEqual([answer.status, answer.headers['fn-outcome']], [502, 'unknown'], answer.text)
+      assert.match(answer.text, /LB313 this load balancer stopped before the call ended/)
+      assert.deepEqual(await lb.ended, { code: signals === 1 ? 0 : 143, signal: null }, lb.log)
+      assert.match(lb.log, new RegExp(`msg="call ended" call_id=${answer.headers['fn-call-id']} outcome=unknown`))
+      assert.match(lb.log, signals === 1 ? /the drain deadline passed; what still runs is cut" calls=1/ : /a second signal: ending at once" calls=1/)
+      await runner.stop()
+    }
+  })
+
   it('F16 stopped under load: whoever sent a request has its answer, and is told not to send another', async () => {
     const cluster = await startCluster({ functions: { hello: {} } })
     await Promise.all(Array.from({ length: 8 }, () => invoke(cluster.lb, fnId('hello'))))

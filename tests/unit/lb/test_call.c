@@ -500,6 +500,44 @@ START_TEST(drains)
 }
 END_TEST
 
+/* At the drain deadline nobody is left without an answer: one that a runner has, one that waits, one
+ * whose answer has begun. */
+START_TEST(cuts_what_a_drain_leaves)
+{
+    struct client *running, *parked, *streaming;
+    static char data[2000];
+    struct lb_counts n;
+    int drained = 0;
+
+    parked = INVOKE("");
+    lb_count(lb, &n);
+    ck_assert_uint_eq(n.in_flight, 1); /* no runner is listed */
+    PUBLISH("r1:1");
+    running = INVOKE("");
+    streaming = INVOKE("");
+    fake_attempt_start(fake_engage_last(&fe), 200, NULL);
+    fake_attempt_data(fake_engage_last(&fe), data, sizeof(data));
+    ck_assert(streaming->streamed);
+    lb_drain(lb, note, &drained);
+    lb_cut(lb);
+    ck_assert_int_eq(running->status, 502);
+    ck_assert_str_eq(answer_header(running, "Fn-Outcome"), "unknown");
+    ck_assert_ptr_nonnull(strstr(buf_text(&running->message), "LB313"));
+    ck_assert_int_eq(parked->status, 503);
+    ck_assert_str_eq(answer_header(parked, "Fn-Outcome"), "not-executed");
+    ck_assert_ptr_nonnull(strstr(buf_text(&parked->message), "LB304"));
+    ck_assert(streaming->cut);
+    fake_env_settle(env);
+    ck_assert_int_eq(drained, 1);
+    lb_count(lb, &n);
+    ck_assert_uint_eq(n.unknown, 2);
+    ck_assert_uint_eq(n.not_executed, 1);
+    client_free(running);
+    client_free(parked);
+    client_free(streaming);
+}
+END_TEST
+
 /* ---- ten thousand waiting calls -------------------------------------------------------------- */
 
 START_TEST(parked_memory)
@@ -531,7 +569,7 @@ Suite *call_suite(void)
         invoke_ok, empty_success, no_runner_until_the_deadline, all_busy_then_free,
         no_memory_for_an_attempt, streams_beyond_the_buffer, too_few_bytes, response_limits,
         detached_ack, detached_breaks_after_ack, detached_client_goes, detached_error_before_ack,
-        client_goes, drains, parked_memory,
+        client_goes, drains, cuts_what_a_drain_leaves, parked_memory,
     };
     Suite *s = suite_create("lb call");
     TCase *tc = tcase_create("call");

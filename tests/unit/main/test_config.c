@@ -170,6 +170,12 @@ static const struct {
     { APP FN ", triggers: [ { name: t } ] }\n", "trigger: key \"source\" is missing" },
     { APP FN ", triggers: [ { name: t, source: /x }, { name: u, source: /x } ] }\n",
       "\"/x\" already defined at line 6\n" },
+    { APP FN ", triggers: [ { name: t, source: /x },\n          { name: t, source: /y },\n"
+             "          { name: u, source: /z } ] }\n",
+      "fn.yaml:7:11: \"t\" already defined at line 6\n" },
+    { APP FN ", triggers: [ { name: t, source: /x },\n          { name: s, source: /y },\n"
+             "          { name: u, source: /y } ] }\n",
+      "fn.yaml:8:11: \"/y\" already defined at line 7\n" },
     { APP FN
       ", triggers: [ { name: t, source: /x } ] }\n      - { name: g, image: i, triggers: [ { "
       "name: t, "

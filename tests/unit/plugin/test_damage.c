@@ -179,6 +179,88 @@ START_TEST(bent_dynamic_section)
 }
 END_TEST
 
+static Elf64_Shdr *section(uint32_t type, uint64_t flags)
+{
+    const Elf64_Ehdr *eh = (const Elf64_Ehdr *)(void *)good;
+    Elf64_Shdr *sh = (Elf64_Shdr *)(void *)(good + eh->e_shoff);
+
+    for (unsigned i = 1; i < eh->e_shnum; i++) {
+        if (sh[i].sh_type == type && sh[i].sh_flags == flags) {
+            return &sh[i];
+        }
+    }
+    ck_abort_msg("no section of type %u", type);
+    return NULL;
+}
+
+/* A second table without symbols would hide those of the first from every rule about symbols. */
+static void add_symbol_table(void)
+{
+    Elf64_Shdr *sh = section(SHT_STRTAB, 0);
+
+    *sh = *section(SHT_DYNSYM, SHF_ALLOC);
+    sh->sh_flags = 0;
+    sh->sh_size = 0;
+}
+
+static void move_symbol_table(void)
+{
+    section(SHT_DYNSYM, SHF_ALLOC)->sh_flags = 0;
+}
+
+static void name_no_symbol(void)
+{
+    const Elf64_Shdr *sh = section(SHT_RELA, SHF_ALLOC);
+    Elf64_Rela *rela = (Elf64_Rela *)(void *)(good + sh->sh_offset);
+
+    while (ELF64_R_SYM(rela->r_info) == 0) {
+        rela++;
+    }
+    rela->r_info = ELF64_R_INFO(0x7fffff0, ELF64_R_TYPE(rela->r_info));
+}
+
+static void move_program_headers(void)
+{
+    const Elf64_Ehdr *eh = (const Elf64_Ehdr *)(void *)good;
+    Elf64_Phdr *ph = (Elf64_Phdr *)(void *)(good + eh->e_phoff);
+    uint64_t len = eh->e_phnum * sizeof(*ph);
+
+    while (ph->p_type != PT_GNU_EH_FRAME) {
+        ph++;
+    }
+    *ph = (Elf64_Phdr){ .p_type = PT_PHDR, .p_flags = PF_R, .p_offset = eh->e_phoff,
+                        .p_vaddr = 0x500000000000, .p_paddr = 0x500000000000, .p_filesz = len,
+                        .p_memsz = len, .p_align = 8 };
+}
+
+static const struct {
+    void (*bend)(void);
+    const char *what;
+} lies[] = {
+    { add_symbol_table, "two symbol tables" },
+    { move_symbol_table, "its dynamic section and its sections disagree" },
+    { name_no_symbol, "a relocation points outside of its data" },
+    { move_program_headers, "its program headers are not inside a loaded segment" },
+};
+
+/* What one byte does not bring about. */
+START_TEST(headers_that_lie)
+{
+    const char *path = damaged_path();
+    struct fn_error e = ERR_INIT;
+    struct plugin_check c = { .path = path, .first = &e };
+    struct fn_note note;
+    int fd;
+
+    lies[_i].bend();
+    write_file(path, good, good_len, 0755);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    ck_assert_int_lt(plugin_elf_check(&c, fd, good_len, &note), 0);
+    ck_assert_msg(strstr(e.msg, lies[_i].what) != NULL, "%s", e.msg);
+    close(fd);
+}
+END_TEST
+
 TCase *damage_tests(void)
 {
     TCase *t = tcase_create("damage");
@@ -190,5 +272,6 @@ TCase *damage_tests(void)
     tcase_add_test(t, bent_program_headers);
     tcase_add_test(t, bent_notes);
     tcase_add_test(t, bent_dynamic_section);
+    tcase_add_loop_test(t, headers_that_lie, 0, (int)(sizeof(lies) / sizeof(lies[0])));
     return t;
 }

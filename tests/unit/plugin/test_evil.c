@@ -2,6 +2,7 @@
  * and none of its code ran here. Each test runs in a process of its own. */
 #include "testing.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <plugin/plugin_int.h>
@@ -162,6 +163,52 @@ START_TEST(a_good_file_passes_once)
 }
 END_TEST
 
+static uint32_t gnu_hash(const char *name)
+{
+    uint32_t h = 5381;
+
+    for (; *name; name++) {
+        h = h * 33 + (unsigned char)*name;
+    }
+    return h;
+}
+
+/* A table of names that is sound for fn_plugin_v1, which is not in it, and leads elsewhere for
+ * another name that the host looks for then: the trial must meet it first. */
+START_TEST(the_trial_looks_for_what_the_host_looks_for)
+{
+    struct plugin_policy policy = { 0 };
+    struct plugin_host *h = host_with_trial(&policy);
+    struct plugin_file *f = NULL;
+    struct fn_error e = ERR_INIT;
+    size_t len;
+    char *file = read_file(sample_path("good"), &len);
+    const Elf64_Ehdr *eh = (const Elf64_Ehdr *)(void *)file;
+    const Elf64_Shdr *sh = (const Elf64_Shdr *)(void *)(file + eh->e_shoff);
+    uint32_t hash = gnu_hash("fn_plugin_v3");
+    uint32_t *table; /* buckets, first symbol, words, shift; the words; the buckets */
+    uint64_t *words;
+    char path[512];
+
+    while (sh->sh_type != SHT_GNU_HASH) {
+        sh++;
+    }
+    table = (uint32_t *)(void *)(file + sh->sh_offset);
+    words = (uint64_t *)(void *)(table + 4);
+    memset(words, 0, table[2] * sizeof(*words));
+    words[hash / 64 % table[2]] = 1ull << hash % 64 | 1ull << (hash >> table[3]) % 64;
+    for (uint32_t i = 0; i < table[0]; i++) {
+        ((uint32_t *)(void *)(words + table[2]))[i] = 0x7ffffff0;
+    }
+    snprintf(path, sizeof(path), "%s/names.so", temp_dir());
+    write_file(path, file, len, 0755);
+    ck_assert_int_lt(plugin_file_open(h, path, &f, &e), 0);
+    ck_assert_msg(strstr(e.msg, "PLG911") != NULL, "%s", e.msg);
+    free(file);
+    plugin_host_destroy(h);
+}
+END_TEST
+
 START_TEST(the_trial_inherits_nothing)
 {
     struct plugin_policy policy = { 0 };
@@ -203,5 +250,6 @@ TCase *evil_tests(void)
     tcase_add_test(t, a_declared_library_is_allowed);
     tcase_add_test(t, a_good_file_passes_once);
     tcase_add_test(t, the_trial_inherits_nothing);
+    tcase_add_test(t, the_trial_looks_for_what_the_host_looks_for);
     return t;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -249,6 +250,37 @@ START_TEST(the_same_factory_in_the_next_reading)
     ck_assert(plugin_is_same(p, good, plugin_factory(p), "one", NULL) ==
               !plugin_factory(p)->conf_size);
     ck_assert(!plugin_is_same(p, good, plugin_factory(p), "two", NULL));
+}
+END_TEST
+
+/* Written over in place with another of its size, its time of change kept, as cp -p does. */
+START_TEST(another_file_of_the_same_size_and_time)
+{
+    const char *path = sample_copy("good-tail");
+    struct plugin_file *f = NULL;
+    struct fn_error e = ERR_INIT;
+    struct stat before, after;
+    size_t len;
+    char *bytes = read_file(path, &len);
+    FILE *file;
+
+    ck_assert_int_eq(stat(path, &before), 0);
+    plugin_host_again(h);
+    ck_assert_msg(plugin_file_open(h, path, &f, &e) == 0, "%s", e.msg);
+    bytes[0] = 'x';
+    file = fopen(path, "r+");
+    ck_assert_uint_eq(fwrite(bytes, 1, len, file), len);
+    fclose(file);
+    free(bytes);
+    do {
+        ck_assert_int_eq(utimensat(AT_FDCWD, path,
+                                   (struct timespec[]){ before.st_atim, before.st_mtim }, 0), 0);
+        ck_assert_int_eq(stat(path, &after), 0);
+    } while (after.st_ctim.tv_sec == before.st_ctim.tv_sec &&
+             after.st_ctim.tv_nsec == before.st_ctim.tv_nsec);
+    plugin_host_again(h);
+    ck_assert_int_lt(plugin_file_open(h, path, &f, &e), 0);
+    ck_assert_ptr_nonnull(strstr(e.msg, "PLG906"));
 }
 END_TEST
 
@@ -515,6 +547,7 @@ TCase *instance_tests(void)
     tcase_add_test(t, timers);
     tcase_add_test(t, beside_the_loop);
     tcase_add_test(t, the_same_factory_in_the_next_reading);
+    tcase_add_test(t, another_file_of_the_same_size_and_time);
     tcase_add_test(t, metrics_are_init_only_and_named);
     tcase_add_test(t, chance_is_a_stream_of_its_own);
     tcase_add_test(t, without_env_tables_are_harmless);
