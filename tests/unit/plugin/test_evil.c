@@ -203,7 +203,8 @@ START_TEST(the_trial_looks_for_what_the_host_looks_for)
     snprintf(path, sizeof(path), "%s/names.so", temp_dir());
     write_file(path, file, len, 0755);
     ck_assert_int_lt(plugin_file_open(h, path, &f, &e), 0);
-    ck_assert_msg(strstr(e.msg, "PLG911") != NULL, "%s", e.msg);
+    /* Crashed, or, where a sanitizer takes the signal, ended. */
+    ck_assert_msg(strstr(e.msg, "(while fn_plugin_v1() ran)") != NULL, "%s", e.msg);
     free(file);
     plugin_host_destroy(h);
 }
