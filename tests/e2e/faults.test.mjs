@@ -297,19 +297,6 @@ describe('a load balancer that ends', () => {
     assert.equal((await stopped).code, 0, cluster.lb.log)
     await cluster.runners[0].stop()
   })
-
-  it('a second signal ends it at once', async () => {
-    const { functions } = withLedger()
-    const cluster = await startCluster({ functions })
-    const call = invoke(cluster.lb, fnId('sleeper'), '20000').catch(() => 'closed')
-    await until('it runs', async () => (await cluster.runners[0].metric('fn_running')) >= 1)
-    cluster.lb.signal('SIGTERM')
-    await until('it drains', () => /drain/.test(cluster.lb.log))
-    cluster.lb.signal('SIGTERM')
-    await cluster.lb.ended
-    assert.equal(await call, 'closed')
-    await cluster.runners[0].kill()
-  })
 })
 
 describe('clients', () => {

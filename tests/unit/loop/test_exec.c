@@ -121,12 +121,11 @@ START_TEST(a_grandchild_that_keeps_the_pipe_does_not_hold_the_run)
 
         snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
         f = fopen(path, "r");
-        if (!f) {
-            break;
+        if (f) {
+            (void)!fgets(state, sizeof(state), f); /* nothing once it is reaped */
+            fclose(f);
         }
-        ck_assert_ptr_nonnull(fgets(state, sizeof(state), f));
-        fclose(f);
-        if (strstr(state, ") Z")) {
+        if (!state[0] || strstr(state, ") Z")) {
             break;
         }
         ck_assert_int_lt(i, 999);
