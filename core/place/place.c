@@ -53,20 +53,34 @@ static int decide(struct place_call *pc, struct fn_answer *answer)
     return r;
 }
 
-static enum place_verdict give_up(struct place_call *pc, int code)
+/* What the last round met, in the words of the caller's error. */
+static void name_reason(struct place_call *pc, int code)
 {
-    struct place *p = pc->place;
-    uint32_t n = pc->snap ? pc->snap->view.n : pc->group ? pc->group->snap->view.n : 0;
+    struct fn_error *e = &pc->error;
+    uint32_t n = pc->snap ? pc->snap->view.n : pc->group->snap->view.n;
 
-    if (pc->group && n == 0) {
-        err_set_http(&pc->error, code, 503, FN_BLAME_PLATFORM, "LB301 no runner: 0 known");
-        metric_add(p->metrics.empty, 1);
-    } else if (pc->busy > 0 || !pc->group) {
-        err_set_http(&pc->error, code, 503, FN_BLAME_PLATFORM,
-                     "LB302 busy: %u of %u refused", pc->busy, n);
-    } else {
-        err_set_http(&pc->error, code, 503, FN_BLAME_PLATFORM, "LB303 down: %u of %u unreachable",
+    if (n == 0) {
+        err_set_http(e, code, 503, FN_BLAME_PLATFORM, "LB301 no runner: 0 known");
+        metric_add(pc->place->metrics.empty, 1);
+    } else if (pc->busy > 0) {
+        err_set_http(e, code, 503, FN_BLAME_PLATFORM, "LB302 busy: %u of %u refused%s%s%s",
+                     pc->busy, n, pc->refusal ? " (" : "", pc->refusal ? pc->refusal : "",
+                     pc->refusal ? ")" : "");
+    } else if (pc->unreachable > 0) {
+        err_set_http(e, code, 503, FN_BLAME_PLATFORM, "LB303 down: %u of %u unreachable",
                      pc->unreachable, n);
+    } else {
+        err_set_http(e, code, 503, FN_BLAME_PLATFORM, "LB302 busy: the placer tried none of %u", n);
+    }
+}
+
+/* why is the error's text; NULL = what the last round met. */
+static enum place_verdict give_up(struct place_call *pc, int code, const char *why)
+{
+    if (why) {
+        err_set_http(&pc->error, code, 503, FN_BLAME_PLATFORM, "%s", why);
+    } else {
+        name_reason(pc, code);
     }
     pc->error.flags |= FN_ERR_RETRY;
     pc->error.retry_after_ns = 1 * ENV_S;
@@ -105,10 +119,10 @@ static enum place_verdict park(struct place_call *pc, const struct fn_answer *an
 
     if (p->stopping || now_ns >= pc->deadline_ns) {
         metric_add(p->metrics.timeout, 1);
-        return give_up(pc, FN_E_DEADLINE);
+        return give_up(pc, FN_E_DEADLINE, NULL);
     }
     if (p->waiting_n >= p->deps.options.waiting_max) {
-        return give_up(pc, FN_E_EXHAUSTED);
+        return give_up(pc, FN_E_EXHAUSTED, "LB305 too many calls wait for a runner");
     }
     snapshot_unref(pc->snap);
     pc->snap = NULL;
@@ -261,7 +275,8 @@ enum place_verdict place_next(struct place_call *pc)
 
     assert(!pc->runner && !pc->parked);
     if (!pc->group) {
-        return give_up(pc, FN_E_EXHAUSTED);
+        return give_up(pc, FN_E_EXHAUSTED,
+                       "LB301 no runner: the pool names no group for this call");
     }
     round_begin(pc);
     for (turns = pc->snap->view.n + LOCAL_TRIES_SPARE; turns > 0; turns--) {
@@ -274,7 +289,7 @@ enum place_verdict place_next(struct place_call *pc)
         if (r < 0) {
             answer.verdict = FN_GIVE_UP;
             trace_answer(pc, &answer);
-            return give_up(pc, r);
+            return give_up(pc, r, NULL);
         }
         if (answer.verdict == FN_TRY) {
             if (take_runner(pc, &answer)) {
@@ -285,7 +300,7 @@ enum place_verdict place_next(struct place_call *pc)
         trace_answer(pc, &answer);
         return answer.verdict == FN_WAIT
                    ? park(pc, &answer)
-                   : give_up(pc, answer.code < 0 ? answer.code : FN_E_UNAVAILABLE);
+                   : give_up(pc, answer.code < 0 ? answer.code : FN_E_UNAVAILABLE, NULL);
     }
     return park(pc, &(struct fn_answer){ .wake_mask = FN_WAKE_POOL | FN_WAKE_CAPACITY });
 }

@@ -140,6 +140,8 @@ struct place_call {
     struct trace *trace; /* NULL = none is kept; lives as long as this */
     /* set by the caller before place_ended(): */
     int64_t execution_ns; /* that the runner reported; 0 = unknown */
+    /* set by the caller before place_refused(): */
+    const char *refusal; /* the runner's reason; NULL = none; lives as long as this */
     /* read by the caller: */
     struct engage_link *link; /* PLACE_TRY: where to send it */
     const char *address;      /* of that runner; borrowed until the attempt ended */

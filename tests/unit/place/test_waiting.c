@@ -174,10 +174,11 @@ START_TEST(deadline_says_why)
     fake_env_advance(env, 31 * ENV_S);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(place_next(a), PLACE_TRY);
+        a->refusal = "memory or CPU is used up";
         place_refused(a, FN_WHY_BUSY, FN_E_UNAVAILABLE);
     }
     ck_assert_int_eq(place_next(a), PLACE_GIVE_UP);
-    ck_assert_str_eq(a->error.msg, "LB302 busy: 2 of 2 refused");
+    ck_assert_str_eq(a->error.msg, "LB302 busy: 2 of 2 refused (memory or CPU is used up)");
     leave(a);
     fake_engage_up(&fe, "r1:1", false);
     fake_engage_up(&fe, "r2:1", false);
@@ -185,6 +186,32 @@ START_TEST(deadline_says_why)
     fake_env_advance(env, 31 * ENV_S);
     ck_assert_int_eq(place_next(a), PLACE_GIVE_UP);
     ck_assert_str_eq(a->error.msg, "LB303 down: 2 of 2 unreachable");
+    leave(a);
+}
+END_TEST
+
+/* Where no runner was tried, none is blamed. */
+START_TEST(what_was_never_tried_is_not_blamed)
+{
+    struct place_call *a;
+
+    PUBLISH("r1:1", "r2:1");
+    t.fixed.verdict = FN_GIVE_UP;
+    a = begin();
+    ck_assert_int_eq(place_next(a), PLACE_GIVE_UP);
+    ck_assert_str_eq(a->error.msg, "LB302 busy: the placer tried none of 2");
+    leave(a);
+    t.fixed.verdict = FN_WAIT;
+    place_set_options(place, &(struct place_options){ .retry_min_ns = 10 * ENV_MS,
+                                                       .retry_max_ns = ENV_S });
+    a = begin();
+    ck_assert_int_eq(place_next(a), PLACE_GIVE_UP);
+    ck_assert_str_eq(a->error.msg, "LB305 too many calls wait for a runner");
+    leave(a);
+    t.group = ""; /* of a pool: no group */
+    a = begin();
+    ck_assert_int_eq(place_next(a), PLACE_GIVE_UP);
+    ck_assert_str_eq(a->error.msg, "LB301 no runner: the pool names no group for this call");
     leave(a);
 }
 END_TEST
@@ -290,8 +317,8 @@ TCase *waiting_tests(void)
 {
     const TTest *const tests[] = {
         plugin_wakes, capacity_wakes_the_oldest, no_retry_storm, many_runners_refuse,
-        waits_grow_to_a_second, deadline_says_why, demand_each_second,
-        stop_gives_up_waiting_calls, many_waiting, waiting_limit,
+        waits_grow_to_a_second, deadline_says_why, what_was_never_tried_is_not_blamed,
+        demand_each_second, stop_gives_up_waiting_calls, many_waiting, waiting_limit,
     };
 
     return world_case("waiting", tests, sizeof(tests) / sizeof(tests[0]));
