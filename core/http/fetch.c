@@ -117,6 +117,7 @@ int fetch_setup(CURL *easy, const struct fn_http_request *rq, struct curl_slist 
         return err_set(reterr, FN_E_EXHAUSTED, "fn.http: out of memory");
     }
     curl_easy_setopt(easy, CURLOPT_URL, rq->url);
+    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L); /* "/a/../b" is not "/b" */
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);

@@ -434,6 +434,9 @@ static void try_again(struct lb_call *c, uint32_t why)
 {
     c->lb->deps.client->attempt_close(c->attempt);
     c->attempt = NULL;
+    if (c->has_finished) {
+        c->place.refusal = c->finished.details;
+    }
     c->has_finished = false;
     metric_add(c->lb->metrics.running, -1);
     metric_add(c->lb->metrics.queued, 1);
@@ -563,8 +566,12 @@ static void on_wake(struct place_call *pc)
 
 /* ---- before placement ------------------------------------------------------------------------ */
 
+/* A client that takes this node for a proxy has sent all of it. */
 static const char *url_of(struct lb_call *c)
 {
+    if (c->rq.target[0] != '/') {
+        return c->rq.target;
+    }
     return arena_join(c->rq.arena, c->rq.scheme, "://", c->rq.host ? c->rq.host : "",
                       c->rq.target, (char *)NULL);
 }

@@ -292,7 +292,12 @@ static void load_end(struct entry *e)
     e->pins--;
 }
 
-static void load_failed(struct entry *e, const char *why)
+/* What callers read of it; `why` is for the log. */
+static const char unreachable[] = "LB306 the API node cannot be reached";
+static const char unusable[] = "LB306 the API node gave no usable answer";
+static const char not_asked[] = "LB306 this load balancer could not ask the API node";
+
+static void load_failed(struct entry *e, const char *text, const char *why)
 {
     int64_t now_ns = env_now_ns(e->catalog->env);
 
@@ -308,8 +313,7 @@ static void load_failed(struct entry *e, const char *why)
     }
     e->failing = e->fn != NULL;
     e->fresh_until_ns = e->fn ? now_ns + RETRY_NS : 0;
-    err_set_http(&e->missing, FN_E_UNAVAILABLE, 503, FN_BLAME_PLATFORM,
-                 "LB306 the API node cannot be reached");
+    err_set_http(&e->missing, FN_E_UNAVAILABLE, 503, FN_BLAME_PLATFORM, "%s", text);
     e->missing.retry_after_ns = RETRY_NS;
     load_end(e);
 }
@@ -330,6 +334,18 @@ static void load_missing(struct entry *e, const char *what)
     load_end(e);
 }
 
+/* No function gets another app's configuration, whatever the API node says. */
+static int check_owner(const struct load *l, struct fn_error *reterr)
+{
+    if (strcmp(l->fn.app_id, l->app.id) != 0 ||
+        (l->trigger.fn_id[0] && strcmp(l->trigger.app_id, l->app.id) != 0)) {
+        return err_set(reterr, FN_E_INVALID, "function %s of app %s, trigger %s of app %s; "
+                       "expected app %s", l->fn.id, l->fn.app_id, l->trigger.id,
+                       l->trigger.app_id, l->app.id);
+    }
+    return 0;
+}
+
 static void load_done(struct entry *e)
 {
     struct load *l = e->load;
@@ -341,13 +357,13 @@ static void load_done(struct entry *e)
         load_end(e);
         return;
     }
-    if (fn_def_check(&l->fn, &err) < 0) {
-        load_failed(e, err.msg);
+    if (fn_def_check(&l->fn, &err) < 0 || check_owner(l, &err) < 0) {
+        load_failed(e, unusable, err.msg);
         return;
     }
     f = fn_create(&l->app, &l->fn, l->trigger.id ? l->trigger.id : "");
     if (!f) {
-        load_failed(e, "out of memory");
+        load_failed(e, not_asked, "out of memory");
         return;
     }
     catalog_fn_unref(e->fn);
@@ -411,12 +427,12 @@ static void on_answer(void *ud, uint32_t status, const char *body, size_t len,
     }
     if (status != 200) {
         text = status ? api_message(&l->arena, body, len) : err ? err->msg : NULL;
-        load_failed(e, text ? text : "an answer that is not 200");
+        load_failed(e, status ? unusable : unreachable, text ? text : "an answer that is not 200");
         return;
     }
     r = load_take(l, body, len, &local);
     if (r < 0) {
-        load_failed(e, local.msg);
+        load_failed(e, unusable, local.msg);
     } else if (r > 0) {
         load_missing(e, step_noun(step));
     } else if (l->has_fn && l->has_app) {
@@ -480,7 +496,7 @@ static void load_next(struct entry *e)
     r = r < 0 ? r : s->get(s->impl, buf_text(&path), on_answer, e);
     buf_finish(&path);
     if (r < 0) {
-        load_failed(e, "the request could not be queued");
+        load_failed(e, not_asked, "the request could not be queued");
     }
 }
 

@@ -57,12 +57,28 @@ static char *decode(struct arena *a, const char *s, size_t len)
     return to;
 }
 
+/* Whether a segment of a path is "." or "..": in the API node's URL it would name something that
+ * nobody asked for, another app's trigger or another part of the API. */
+static bool has_dot_segment(const char *s)
+{
+    while (*s) {
+        size_t len = strcspn(s, "/");
+
+        if ((len == 1 || len == 2) && strspn(s, ".") == len) {
+            return true;
+        }
+        s += len + (s[len] == '/');
+    }
+    return false;
+}
+
 /* What ids and app names may look like, so that no odd text reaches the API node's URL. */
 static bool is_plain(const char *s, size_t max)
 {
     size_t len = strlen(s);
 
-    return len > 0 && len <= max && header_value_is_clean(s) && !strchr(s, '/');
+    return len > 0 && len <= max && header_value_is_clean(s) && !strchr(s, '/') &&
+           !has_dot_segment(s);
 }
 
 static int match_invoke(const struct lb_request *rq, struct route *ret, struct fn_error *reterr)
@@ -103,7 +119,7 @@ static int match_trigger(const struct lb_request *rq, struct route *ret, struct 
     if (!ret->app || !is_plain(ret->app, ROUTE_NAME_MAX)) {
         return err_set_http(reterr, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "App not found");
     }
-    if (!ret->source || !header_value_is_clean(ret->source)) {
+    if (!ret->source || !header_value_is_clean(ret->source) || has_dot_segment(ret->source)) {
         return err_set_http(reterr, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "Trigger not found");
     }
     return 0;

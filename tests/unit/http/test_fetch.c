@@ -184,6 +184,16 @@ static int exchange(struct fn_http_request rq)
 #define RQ(...) ((struct fn_http_request){ .size = 0, ##__VA_ARGS__ })
 #define OK_TWO  "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
+START_TEST(a_path_goes_out_as_it_is)
+{
+    server.answers[0] = OK_TWO;
+    server_start(false);
+    ck_assert_int_eq(exchange(RQ(.url = "http://localhost/a/../b/./%2e%2e/c")), 0);
+    fetch_free_answer(&answer);
+    ck_assert_ptr_nonnull(strstr(last(), "GET /a/../b/./%2e%2e/c HTTP/1.1\r\n"));
+}
+END_TEST
+
 START_TEST(answers_are_whole_and_connections_are_kept)
 {
     static const char *const headers[] = { "X-A: b", "Content-Type: application/json", NULL };
@@ -627,6 +637,7 @@ int main(void)
 
     signal(SIGPIPE, SIG_IGN); /* clients hang up on the scripted server */
     tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, a_path_goes_out_as_it_is);
     tcase_add_test(t, answers_are_whole_and_connections_are_kept);
     tcase_add_test(t, an_empty_post_says_that_it_is_empty);
     tcase_add_test(t, a_kept_connection_that_died_is_replaced);

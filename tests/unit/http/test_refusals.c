@@ -68,6 +68,7 @@ static const struct {
     { TEXT("GET a HTTP/1.1\r\nHost: a\r\n\r\n"), 400, "HTTP108 request line" },
     { TEXT("GET * HTTP/1.1\r\nHost: a\r\n\r\n"), 400, "HTTP108 request line" },
     { TEXT("GET http://u@h/ HTTP/1.1\r\nHost: a\r\n\r\n"), 400, "HTTP108 request line" },
+    { TEXT("GET http://h#x/ HTTP/1.1\r\nHost: a\r\n\r\n"), 400, "HTTP108 request line" },
     { TEXT("GET /a\r\n\r\n"), 400, "HTTP108 request line" },
     { TEXT("GET /a HTTP/1.1\nHost: a\r\n\r\n"), 400, "HTTP108 request line" },
     { TEXT("GET /a HTTP/1.1 \r\nHost: a\r\n\r\n"), 400, "HTTP108 request line" },

@@ -254,9 +254,13 @@ struct client *send_request(const char *method, const char *path, const char *te
     struct body *body = body_create(NULL, 0);
     struct lb_request rq;
     struct lb_call *call;
+    const char *target = path;
     const char *name;
     va_list ap;
 
+    if (strncmp(target, "http://", 7) == 0) { /* as to a proxy */
+        path = strchr(target + 7, '/');
+    }
     c->live = true;
     c->declared = -2;
     arena_init(&c->arena, 0);
@@ -271,7 +275,7 @@ struct client *send_request(const char *method, const char *path, const char *te
         .arena = &c->arena,
         .method = arena_strdup(&c->arena, method),
         .path = arena_strndup(&c->arena, path, strcspn(path, "?")),
-        .target = arena_strdup(&c->arena, path),
+        .target = arena_strdup(&c->arena, target),
         .scheme = "http",
         .host = arena_strdup(&c->arena, "lb:8080"),
         .headers = &c->headers,

@@ -107,6 +107,51 @@ START_TEST(trigger_path)
 }
 END_TEST
 
+/* Beneath "/v2/runner/apps/A/triggerBySource/http/" dots would climb to another app's trigger. */
+START_TEST(dots_do_not_reach_the_api_node)
+{
+    static const char *const paths[] = { "/t/demo/../../x", "/t/demo/%2e%2e/x", "/t/demo/a/..",
+                                         "/t/demo/.", "/t/%2e%2e/x", "/t/./x" };
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        struct client *c = send_request("GET", paths[i], "", NULL);
+
+        ck_assert_msg(c->status == 404, "%s: %d", paths[i], c->status);
+        done(c);
+    }
+    done(invoke(".."));
+    ck_assert_int_eq(n_api, 0);
+    done(send_request("GET", "/t/.../..a", "", NULL));
+    ck_assert_str_eq(api[0].path, "/v2/apps?name=...");
+    api_answer(0, 200, "{\"items\":[]}");
+}
+END_TEST
+
+START_TEST(no_function_gets_the_config_of_another_app)
+{
+    static const char *const triggers[] = {
+        "{\"id\":\"T\",\"app_id\":\"B\",\"fn_id\":\"F\",\"source\":\"/x\"}",
+        "{\"id\":\"T\",\"app_id\":\"C\",\"fn_id\":\"F\",\"source\":\"/x\"}",
+    };
+    struct client *c;
+
+    for (int i = 0; i < 2; i++) { /* the function's app is A */
+        c = send_request("GET", i ? "/t/c/x" : "/t/b/x", "", NULL);
+        api_answer(n_api - 1, 200, "{\"items\":[{\"id\":\"B\",\"name\":\"b\"}]}");
+        api_answer(n_api - 1, 200, triggers[i]);
+        api_answer(n_api - 1, 200, FN_JSON);
+        ck_assert_int_eq(c->status, 503);
+        done(c);
+    }
+    c = invoke("F");
+    api_answer(n_api - 1, 200, FN_JSON);
+    api_answer(n_api - 1, 200, "{\"id\":\"B\",\"name\":\"b\"}");
+    ck_assert_int_eq(c->status, 503);
+    done(c);
+    ck_assert_uint_eq(fe.attempts_made, 0);
+}
+END_TEST
+
 START_TEST(refreshed_after_five_seconds)
 {
     struct client *c;
@@ -157,6 +202,7 @@ START_TEST(cold_and_down)
 
     api_answer(0, 0, "");
     ck_assert_int_eq(c->status, 503);
+    ck_assert_str_eq(buf_text(&c->message), "LB306 the API node cannot be reached");
     ck_assert_str_ne(answer_header(c, "Retry-After"), "");
     done(c);
 }
@@ -175,6 +221,7 @@ START_TEST(broken_answers)
             api_answer(n_api - 1, 200, APP_JSON);
         }
         ck_assert_msg(c->status == 503, "%s: %d", bodies[i], c->status);
+        ck_assert_str_eq(buf_text(&c->message), "LB306 the API node gave no usable answer");
         done(c);
     }
 }
@@ -454,7 +501,8 @@ END_TEST
 Suite *catalog_suite(void)
 {
     const TTest *const tests[] = {
-        two_requests_then_none, trigger_path, refreshed_after_five_seconds, stale_while_down,
+        two_requests_then_none, trigger_path, dots_do_not_reach_the_api_node,
+        no_function_gets_the_config_of_another_app, refreshed_after_five_seconds, stale_while_down,
         cold_and_down, broken_answers, not_found_each, client_goes_while_asking, changed_meanwhile,
         replaced, replaced_while_it_loads, the_api_node_is_taken_away,
         asks_again_from_the_answer, full_while_answering, replaced_or_cancelled_while_answering,

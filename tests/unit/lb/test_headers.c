@@ -50,6 +50,13 @@ static const struct {
     { "GET", "/t/", 404, "Path not found: GET /t/" },
     { "GET", "/t//hello", 404, "Path not found" },
     { "GET", "/t/%ff/hello", 404, "App not found" },
+    { "POST", "/invoke/..", 404, "Fn not found" },
+    { "POST", "/invoke/%2e", 404, "Fn not found" },
+    { "GET", "/t/../hello", 404, "App not found" },
+    { "GET", "/t/demo/../hello", 404, "Trigger not found" },
+    { "GET", "/t/demo/x/%2e%2E/hello", 404, "Trigger not found" },
+    { "GET", "/t/demo/%2e%2e%2fhello", 404, "Trigger not found" },
+    { "GET", "/t/demo/hello/.", 404, "Trigger not found" },
 };
 
 START_TEST(route_table)
@@ -174,6 +181,17 @@ static void check_seen(const char *name, const char *value, const char *want, bo
     client_gone(c);
     client_free(c);
 }
+
+START_TEST(the_url_of_a_request_to_a_proxy)
+{
+    struct client *c = send_request("GET", "http://other:1/t/demo/hello?q=/x", "", NULL);
+
+    ck_assert_ptr_nonnull(strstr(fake_engage_last(&fe)->json,
+                                 "\"Fn-Http-Request-Url\":[\"http://other:1/t/demo/hello?q=/x\"]"));
+    client_gone(c);
+    client_free(c);
+}
+END_TEST
 
 START_TEST(request_headers)
 {
@@ -339,6 +357,7 @@ Suite *header_suite(void)
     tcase_add_loop_test(tc, route_table, 0, COUNT(routes));
     tcase_add_test(tc, long_id);
     tcase_add_test(tc, invoke_types);
+    tcase_add_test(tc, the_url_of_a_request_to_a_proxy);
     tcase_add_loop_test(tc, request_headers, 0, COUNT(up));
     tcase_add_test(tc, reserved_are_counted);
     tcase_add_loop_test(tc, answer_headers, 0, COUNT(down));
