@@ -276,14 +276,16 @@ static int flush_stage(struct net_io *io)
     return 0;
 }
 
-/* All of it is taken: what the socket has no room for waits in the stage. */
-static int put_record(struct net_io *io, const char *data, size_t len)
+/* What the socket has no room for waits in the stage. *taken grows by what this or the stage took:
+ * on NET_ERROR by what the peer may have read. */
+static int put_record(struct net_io *io, const char *data, size_t len, size_t *taken)
 {
     ssize_t n = 0;
 
     while (len > 0 && (n = write_record(io, data, len)) > 0) {
         data += n;
         len -= (size_t)n;
+        *taken += (size_t)n;
     }
     if (len == 0 || n == NET_ERROR) {
         return n == NET_ERROR ? NET_ERROR : 0;
@@ -294,6 +296,7 @@ static int put_record(struct net_io *io, const char *data, size_t len)
     }
     memcpy(io->stage, data, len);
     io->stage_len = len;
+    *taken += len;
     return NET_AGAIN;
 }
 
@@ -334,11 +337,7 @@ static ssize_t tls_writev(struct net_io *io, const struct iovec *iov, int n)
     size_t len;
 
     while (r == 0 && (len = gather(&source, record, sizeof(record))) > 0) {
-        r = put_record(io, record, len);
-        taken += r == NET_ERROR ? 0 : len;
-    }
-    if (r == NET_ERROR) {
-        return NET_ERROR;
+        r = put_record(io, record, len, &taken);
     }
     return taken > 0 ? (ssize_t)taken : r;
 }

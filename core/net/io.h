@@ -34,8 +34,10 @@ ssize_t net_io_read(struct net_io *io, void *buf, size_t cap);
 /* > 0 bytes taken (may be fewer: the caller asks again until NET_AGAIN), NET_AGAIN (writable()
  * comes once), NET_ERROR. Under TLS the iovec is copied into records; what was reported as taken is
  * taken: up to one record waits here for the socket. With nothing to write (n 0) it answers whether
- * such a record waits: 0 none, else NET_AGAIN. Closing loses it, net_io_end() does not. After
- * NET_ERROR a stream without TLS can be read on: what the peer sent before it hung up is there. */
+ * such a record waits: 0 none, else NET_AGAIN. Closing loses it, net_io_end() does not. What was
+ * not reported as taken when NET_ERROR came has not left: the proof that a call never ran rests on
+ * it. After NET_ERROR a stream without TLS can be read on: what the peer sent before it hung up is
+ * there. */
 ssize_t net_io_writev(struct net_io *io, const struct iovec *iov, int n);
 /* Ends our side once everything that was taken is out: TLS's close_notify, then FIN. */
 void net_io_end(struct net_io *io);
