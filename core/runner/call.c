@@ -280,10 +280,7 @@ static void on_body(void *ud, const void *data, size_t len, bool eof)
         return;
     }
     if (len && buf_add(&rc->body, data, len) < 0) {
-        if (rc->state == RC_BODY) {
-            TAILQ_REMOVE(&rc->r->awaiting, rc, link);
-            rcall_nack(rc, "out of memory");
-        }
+        rcall_take_back(rc, "out of memory");
         return;
     }
     if (rc->state == RC_BODY) {
@@ -478,7 +475,7 @@ static void start_run(struct rcall *rc)
         rcall_fail(rc, 500, false, "out of memory");
         return;
     }
-    rc->ended = false;
+    rc->ended = rc->waits_exit = rc->exit_seen = false; /* of an exchange before */
     rc->eof_sent = false;
     rc->fn_full = false;
     if (rc->call.detached && rc->session && !rc->start_sent) {

@@ -489,29 +489,31 @@ void rcall_deadline(struct rcall *rc)
     conclude_failed(rc, 504, true, "Timed out");
 }
 
-void rcall_force(struct rcall *rc)
+void rcall_take_back(struct rcall *rc, const char *why)
 {
     switch (rc->state) {
     case RC_BODY:
         TAILQ_REMOVE(&rc->r->awaiting, rc, link);
-        rcall_nack(rc, "shutting down");
         break;
     case RC_WAIT:
         slots_unwait(rc);
-        rcall_nack(rc, "shutting down");
         break;
-    case RC_TAKEN:
+    default:
+        assert(rc->state == RC_TAKEN);
         rc->c->call = NULL;
         rc->c = NULL;
-        rcall_nack(rc, "shutting down");
         break;
-    case RC_RUN:
+    }
+    rcall_nack(rc, why);
+}
+
+void rcall_force(struct rcall *rc)
+{
+    if (rc->state < RC_RUN) {
+        rcall_take_back(rc, "shutting down");
+    } else if (rc->state == RC_RUN) {
         rc->outcome = OUT_UNKNOWN;
         conclude(rc, 502, "runner stopped before the function had answered", false);
-        break;
-    case RC_ENDING:
-    case RC_DONE:
-        break;
     }
 }
 

@@ -256,6 +256,8 @@ void rcall_ended(struct rcall *rc);
 void rcall_deadline(struct rcall *rc);
 void rcall_container_exited(struct rcall *rc);
 void rcall_gone(struct rcall *rc);
+/* (soon) Not at a function yet: out of where it waits, and refused as by rcall_nack(). */
+void rcall_take_back(struct rcall *rc, const char *why);
 void rcall_force(struct rcall *rc); /* drain deadline */
 void rcall_drop(struct rcall *rc);  /* runs, and nobody waits for it: ends it now */
 void rcall_free(struct rcall *rc);

@@ -517,7 +517,11 @@ static void act(struct env_timer *t)
     struct fnsock_exchange *x = container_of(t, struct fnsock_exchange, timer);
     struct fctr *c = fctr_of(x->s->id);
 
-    if (is(x, "never")) {
+    if (is(x, "never") || (is(x, "exit-first") && !x->full)) {
+        return;
+    }
+    if (is(x, "exit-first")) {
+        end(x, FNSOCK_CONNECT, false, "connection refused");
         return;
     }
     if (is(x, "crash") || is(x, "oom") || is(x, "late-exit")) {
@@ -605,7 +609,12 @@ static struct fnsock_exchange *s_request(struct fnsock *s, const struct fnsock_r
     }
     s->ex = x;
     the->exchanges++;
-    if (c->exited || is(x, "refuse") || (is(x, "refuse-once") && x->session->start_status != -7)) {
+    if (is(x, "exit-first") && x->session->start_status != -7) {
+        x->session->start_status = -7;
+        exit_in(c, FN_EXIT_CODE, 1, 5 * ENV_MS);
+        env_timer_set(&the->f->env, &x->timer, the->f->now + 20 * ENV_MS);
+        x->full = true;
+    } else if (c->exited || is(x, "refuse") || (is(x, "refuse-once") && x->session->start_status != -7)) {
         if (is(x, "refuse-once")) {
             x->session->start_status = -7;
         }
