@@ -57,6 +57,7 @@ struct h2_head {
     bool too_big;
     bool is_post;
     bool is_grpc; /* content-type */
+    bool encoded; /* grpc-encoding is not identity */
     int http_status;
     int grpc_status; /* -1: none */
     int64_t timeout_ns; /* 0: none */

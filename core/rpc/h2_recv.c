@@ -114,6 +114,8 @@ static void on_request(struct h2_conn *c, struct h2_stream *st)
         h2_stream_refuse(st, "405");
     } else if (!head->is_grpc) {
         h2_stream_refuse(st, "415");
+    } else if (head->encoded) {
+        h2_stream_abort(st, H2_UNIMPLEMENTED, "messages are compressed; expected identity");
     } else {
         if (head->timeout_ns > 0) {
             stream_set_deadline(st, env_now_ns(c->h->env) + head->timeout_ns);

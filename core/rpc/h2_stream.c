@@ -221,8 +221,7 @@ static bool check_prefix(struct h2_stream *st, const unsigned char *data, uint32
     char text[96];
 
     if (data[0] != 0) {
-        stream_fail(st, st->server ? H2_UNIMPLEMENTED : H2_INTERNAL,
-                    "a message is compressed; expected identity");
+        stream_fail(st, H2_INTERNAL, "RUN403 a message is compressed; expected identity");
         return false;
     }
     if (n > max) {

@@ -190,6 +190,8 @@ void head_take(struct h2_head *head, const unsigned char *name, size_t name_len,
         head->http_status = number(value, len);
     } else if (IS("content-type")) {
         head->is_grpc = is_grpc(value, len);
+    } else if (IS("grpc-encoding")) {
+        head->encoded = len != 8 || memcmp(value, "identity", 8) != 0;
     } else if (IS("grpc-status")) {
         int status = number(value, len);
 

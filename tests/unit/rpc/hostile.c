@@ -3,6 +3,7 @@
 #include "suites.h"
 
 #include <errno.h>
+#include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,26 +150,88 @@ static bool take(int fd, void *data, size_t len)
     return true;
 }
 
+struct got {
+    unsigned type, flags;
+    uint32_t stream;
+    size_t len;
+    unsigned char payload[16384];
+};
+
+static bool take_frame(int fd, struct got *ret)
+{
+    unsigned char h[9];
+
+    if (!take(fd, h, 9)) {
+        return false;
+    }
+    ret->len = (size_t)h[0] << 16 | (size_t)h[1] << 8 | h[2];
+    ret->type = h[3];
+    ret->flags = h[4];
+    ret->stream = (uint32_t)h[5] << 24 | (uint32_t)h[6] << 16 | (uint32_t)h[7] << 8 | h[8];
+    ck_assert_uint_le(ret->len, sizeof(ret->payload));
+    return take(fd, ret->payload, ret->len);
+}
+
 /* Reads until such a frame of the stream comes. False: the connection ended. */
 static bool wait_frame(int fd, unsigned type, unsigned flags, uint32_t stream)
 {
-    unsigned char h[9];
-    char rest[16384];
+    struct got g;
 
-    while (take(fd, h, 9)) {
-        size_t len = (size_t)h[0] << 16 | (size_t)h[1] << 8 | h[2];
-        uint32_t id = (uint32_t)h[5] << 24 | (uint32_t)h[6] << 16 | (uint32_t)h[7] << 8 | h[8];
-
-        ck_assert_uint_le(len, sizeof(rest));
-        if (!take(fd, rest, len)) {
-            return false;
-        }
-        if (h[3] == type && (h[4] & flags) == flags &&
-            (id == stream || stream == ANY)) {
+    while (take_frame(fd, &g)) {
+        if (g.type == type && (g.flags & flags) == flags &&
+            (g.stream == stream || stream == ANY)) {
             return true;
         }
     }
     return false;
+}
+
+struct end {
+    char status[16]; /* grpc-status, grpc-message; "" when absent */
+    char text[256];
+};
+
+/* The inflater has to see every header block of the connection. */
+static void take_end(nghttp2_hd_inflater *hd, const struct got *g, struct end *ret)
+{
+    const unsigned char *at = g->payload;
+    size_t left = g->len;
+    nghttp2_nv nv;
+    int flags = 0;
+
+    memset(ret, 0, sizeof(*ret));
+    while (!(flags & NGHTTP2_HD_INFLATE_FINAL)) {
+        ssize_t n = nghttp2_hd_inflate_hd2(hd, &nv, &flags, at, left, 1);
+
+        ck_assert_int_ge(n, 0);
+        at += n;
+        left -= (size_t)n;
+        if (!(flags & NGHTTP2_HD_INFLATE_EMIT)) {
+            continue;
+        }
+        if (nv.namelen == 11 && memcmp(nv.name, "grpc-status", 11) == 0) {
+            snprintf(ret->status, sizeof(ret->status), "%.*s", (int)nv.valuelen, nv.value);
+        } else if (nv.namelen == 12 && memcmp(nv.name, "grpc-message", 12) == 0) {
+            snprintf(ret->text, sizeof(ret->text), "%.*s", (int)nv.valuelen, nv.value);
+        }
+    }
+    nghttp2_hd_inflate_end_headers(hd);
+}
+
+static void expect_end(int fd, nghttp2_hd_inflater *hd, uint32_t stream, const char *status,
+                       const char *text)
+{
+    struct end end;
+    struct got g;
+
+    do {
+        ck_assert(take_frame(fd, &g));
+        if (g.type == HEADERS) {
+            take_end(hd, &g, &end);
+        }
+    } while (g.stream != stream || g.type != HEADERS || !(g.flags & END_STREAM));
+    ck_assert_str_eq(end.status, status);
+    ck_assert_str_eq(end.text, text);
 }
 
 static void others_are_served(void)
@@ -288,19 +351,34 @@ START_TEST(test_large_headers)
 END_TEST
 
 /* The length alone is the end of the stream; no memory is taken for it. */
-START_TEST(test_message_of_four_gigabytes)
+/* Each ends its call alone; the connection serves the next. */
+START_TEST(test_messages_that_cannot_be_read)
 {
+    unsigned char b[512];
+    nghttp2_hd_inflater *hd;
+    size_t n;
     int fd;
 
+    ck_assert_int_eq(nghttp2_hd_inflate_new(&hd), 0);
     f = fixture_create(OVER_UNIX);
     fd = greet(NULL, 0);
     ck_assert(call(fd, 1));
     ck_assert(frame(fd, DATA, 0, 1, "\0\377\377\377\377", 5));
-    ck_assert(wait_frame(fd, HEADERS, END_STREAM, 1));
+    expect_end(fd, hd, 1, "8", "RUN402 received message larger than max (4294967295 vs. 4194304)");
     ck_assert(wait_frame(fd, RST, 0, 1));
     ck_assert(call(fd, 3));
-    ck_assert(frame(fd, DATA, 0, 3, "\1\0\0\0\4", 5)); /* compressed */
-    ck_assert(wait_frame(fd, HEADERS, END_STREAM, 3));
+    ck_assert(frame(fd, DATA, 0, 3, "\1\0\0\0\4", 5));
+    expect_end(fd, hd, 3, "13", "RUN403 a message is compressed; expected identity");
+    n = request(b);
+    n += field(b + n, "grpc-encoding", "gzip", 4);
+    ck_assert(frame(fd, HEADERS, END_HEADERS, 5, b, n));
+    expect_end(fd, hd, 5, "12", "messages are compressed; expected identity");
+    n = request(b);
+    n += field(b + n, "grpc-encoding", "identity", 8);
+    ck_assert(frame(fd, HEADERS, END_HEADERS, 7, b, n));
+    ck_assert(frame(fd, DATA, 0, 7, "\1\0\0\0\4", 5));
+    expect_end(fd, hd, 7, "13", "RUN403 a message is compressed; expected identity");
+    nghttp2_hd_inflate_del(hd);
     finish(fd);
 }
 END_TEST
@@ -471,7 +549,7 @@ TCase *hostile_case(void)
     tcase_add_loop_test(tc, test_flood, 0, (int)(sizeof(floods) / sizeof(floods[0])));
     tcase_add_test(tc, test_rapid_reset);
     tcase_add_test(tc, test_large_headers);
-    tcase_add_test(tc, test_message_of_four_gigabytes);
+    tcase_add_test(tc, test_messages_that_cannot_be_read);
     tcase_add_test(tc, test_no_grpc);
     tcase_add_test(tc, test_held_memory);
     tcase_add_test(tc, test_window_of_zero);
