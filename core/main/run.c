@@ -12,6 +12,7 @@
 #include <loop/remote_log.h>
 #include <main/crash.h>
 #include <main/node.h>
+#include <main/process_metrics.h>
 #include <main/supervise.h>
 #include <main/watch.h>
 #include <malloc.h>
@@ -402,6 +403,7 @@ int run_node(struct config *config, const struct cli_options *o)
         return CLI_UNAVAILABLE;
     }
     crash_install();
+    process_metrics_declare();
     if (open_node(&run, config, &problems, &e) < 0) {
         if (problems.n > 0) {
             fputs(buf_text(&problems.text), stderr);

@@ -6,8 +6,7 @@ import { chmodSync, copyFileSync, mkdirSync, readdirSync, writeFileSync } from '
 import net from 'node:net'
 import path from 'node:path'
 import { describe, it } from 'node:test'
-import { Fnd, build, freePort, root, tempDir } from './lib/node.mjs'
-import { request } from './lib/http.mjs'
+import { build, root, tempDir } from './lib/node.mjs'
 
 const fnd = path.join(build, 'fnd')
 const run = (args, env = {}, options = {}) => spawnSync(fnd, args, { encoding: 'utf8', timeout: 30_000,
@@ -146,18 +145,6 @@ describe('fnd', () => {
     assert.match(result.stderr, /CFG707 .*in use/)
     assert.equal(result.status, 69)
     server.close()
-  })
-
-  it('starts from upstream\'s variables alone', async () => {
-    const port = await freePort()
-    const lb = new Fnd('lb', port, tempDir())
-    const { spawn } = await import('node:child_process')
-    const child = spawn(fnd, ['run'], { env: { PATH: process.env.PATH, FN_NODE_TYPE: 'lb', FN_PORT: String(port),
-      FN_RUNNER_API_URL: 'http://127.0.0.1:1', FN_RUNNER_ADDRESSES: '127.0.0.1:2', FN_PLACER: 'ch' }, stdio: 'ignore', cwd: root })
-    await lb.ready()
-    assert.match((await request(lb.url('/'))).text, /world/)
-    child.kill('SIGTERM')
-    await new Promise((r) => child.once('close', r))
   })
 
   it('F92 no random bytes, of which all ids are made: it does not start', () => {

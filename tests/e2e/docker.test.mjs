@@ -4,10 +4,11 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { ApiNode } from './lib/api.mjs'
 import { fnId, startCluster, startLb, startRunner } from './lib/cluster.mjs'
-import { invoke } from './lib/http.mjs'
+import { invoke, request } from './lib/http.mjs'
 import { Proxy } from './lib/proxy.mjs'
-import { tempDir, until } from './lib/node.mjs'
+import { Fnd, freePort, root, tempDir, until } from './lib/node.mjs'
 
 const engine = spawnSync('docker', ['info', '-f', '{{.ServerVersion}}'], { encoding: 'utf8' })
 const skip = engine.status === 0 ? false : `no container engine: ${engine.stderr?.trim().split('\n')[0]}`
@@ -93,6 +94,51 @@ describe('functions in containers', { skip }, () => {
     const answer = await invoke(lb, fnId('missing'))
     assert.ok(answer.status >= 400, answer.text)
     assert.match(answer.text, /Failed to pull image 'fnd\/not-there:latest'/)
+  })
+})
+
+describe('nodes as an operator puts them up', { skip }, () => {
+  const start = async (name, env, args = []) => {
+    const port = await freePort()
+    return Fnd.start(name, port, null, { env: { FN_PORT: String(port), DOCKER_HOST: `unix://${socketPath}`, ...env }, args })
+  }
+
+  it('from Go\'s variables alone: a load balancer and a runner for the functions of an API node', async () => {
+    const api = await ApiNode.start()
+    const grpcPort = String(await freePort())
+    const runner = await start('runner', { FN_NODE_TYPE: 'pure-runner', FN_GRPC_PORT: grpcPort, FN_MAX_TOTAL_MEMORY_BYTES: String(1 << 30) })
+    const lb = await start('lb', { FN_NODE_TYPE: 'lb', FN_RUNNER_API_URL: `http://127.0.0.1:${api.port}`,
+      FN_RUNNER_ADDRESSES: `127.0.0.1:${grpcPort}`, FN_PLACER: 'ch', FN_MAX_REQUEST_SIZE: '1000' })
+    const answer = await invoke(lb, fnId('hello'), '{"name":"Go"}')
+    assert.equal(answer.status, 200, answer.text)
+    assert.match(answer.text, /Hello Go/)
+    assert.equal((await request(lb.url('/t/demo/hello'), { method: 'POST', body: '{}' })).status, 200)
+    assert.equal((await invoke(lb, fnId('echo'), 'x'.repeat(1001))).status, 413)
+    for (const node of [lb, runner]) assert.equal((await node.stop()).code, 0, node.log)
+    await api.stop()
+  })
+
+  it('from the files in etc/: one of three runners is killed, every call after it is answered', async () => {
+    const ports = [await freePort(), await freePort(), await freePort()].map(String)
+    const runners = []
+    for (const port of ports) runners.push(await start('runner', { FN_GRPC_PORT: port }, ['--config', path.join(root, 'etc/runner.yaml')]))
+    const lb = await start('lb', { FN_RUNNER_ADDRESSES: ports.map((p) => `127.0.0.1:${p}`).join(',') }, ['--config', path.join(root, 'etc/lb.yaml')])
+    const call = async () => {
+      const answer = await request(lb.url('/t/demo/hello'), { method: 'POST', body: '{}' })
+      assert.equal(answer.status, 200, answer.text)
+    }
+    await call()
+    const busy = await until('one has run it', async () => {
+      for (const runner of runners) if (await runner.metric('fn_runner_calls_total{outcome="ok"}') > 0) return runner
+    })
+    const owner = docker('ps', '--format', '{{.Label "io.fnd.owner"}}').split('\n').find((o) => o.endsWith(`-${ports[runners.indexOf(busy)]}`))
+    const [left] = containers(owner)
+    await busy.kill()
+    for (let i = 0; i < 10; i++) await call()
+    await busy.start()
+    await until('what it left is gone', () => !containers(owner).includes(left), 20_000)
+    await call()
+    for (const node of [lb, ...runners]) assert.equal((await node.stop()).code, 0, node.log)
   })
 })
 

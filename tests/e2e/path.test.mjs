@@ -105,6 +105,42 @@ describe('lb and runner', () => {
     assert.ok((await cluster.runners[0].metric('fn_calls')) > 0)
   })
 
+  it('metrics have upstream\'s names, types and units', async () => {
+    const runner = cluster.runners[0]
+    const sum = (m, name) => [...m].reduce((n, [key, value]) => (key === name || key.startsWith(`${name}{`) ? n + value : n), 0)
+    const before = { lb: await lb.metrics(), runner: await runner.metrics() }
+    assert.equal((await invoke(lb, fnId('sleeper'), '200')).status, 200)
+    assert.equal((await request(lb.url('/t/demo/hello'))).status, 200)
+    const families = [
+      [lb, 'counter', ['fn_api_request_count', 'fn_api_response_count', 'fn_calls', 'fn_completed', 'fn_canceled', 'fn_timeouts', 'fn_errors',
+        'fn_server_busy', 'fn_lb_placer_rp_error_count', 'fn_lb_placer_rp_empty_count', 'fn_lb_placer_client_cancelled_count',
+        'fn_lb_placer_timeout_count', 'fn_lb_placer_placed_ok_count', 'fn_lb_placer_placed_error_count', 'fn_lb_placer_placed_abort_count',
+        'fn_lb_placer_retry_busy_count', 'fn_lb_placer_retry_error_count', 'fn_process_cpu_seconds_total']],
+      [lb, 'gauge', ['fn_queued', 'fn_running', 'fn_process_resident_memory_bytes']],
+      [lb, 'histogram', ['fn_api_latency', 'fn_lb_call_latency', 'fn_lb_runner_sched_latency', 'fn_lb_runner_exec_latency',
+        'fn_lb_placer_attempt_count', 'fn_lb_placer_latency']],
+      [runner, 'counter', ['fn_calls', 'fn_completed', 'fn_errors']],
+      [runner, 'gauge', ['fn_util_cpu_used', 'fn_util_cpu_avail', 'fn_util_mem_used', 'fn_util_mem_avail', 'fn_container_wait_total',
+        'fn_container_start_total', 'fn_container_idle_total', 'fn_container_busy_total', 'fn_process_start_time_seconds']],
+      [runner, 'histogram', ['fn_container_wait_duration_seconds', 'fn_container_start_duration_seconds', 'fn_container_idle_duration_seconds',
+        'fn_container_busy_duration_seconds', 'fn_container_uds_init_latency', 'fn_runner_container_busy_seconds']],
+    ]
+    const after = { lb: await lb.metrics(), runner: await runner.metrics() }
+    for (const [node, type, names] of families) {
+      const text = (await request(node.url('/metrics'))).text
+      for (const name of names) assert.ok(text.includes(`# TYPE ${name} ${type}\n`), `${name} is no ${type} of the ${node.name}`)
+    }
+    const grown = (who, name) => sum(after[who], name) - sum(before[who], name)
+    const took = (value, unit) => assert.ok(value >= 200 * unit && value < 5000 * unit, `${value}`)
+    for (const name of ['fn_api_latency_sum', 'fn_lb_runner_exec_latency_sum']) took(grown('lb', name), 1)
+    took(grown('runner', 'fn_container_busy_duration_seconds_sum'), 1) // milliseconds, whatever its name says
+    took(grown('runner', 'fn_runner_container_busy_seconds_sum'), 0.001)
+    assert.ok(grown('lb', 'fn_lb_call_latency_sum') < 200, 'without the execution')
+    assert.ok(sum(after.runner, 'fn_util_mem_avail') > 1 << 20, 'bytes')
+    assert.ok(Math.abs(sum(after.lb, 'fn_process_resident_memory_bytes') / 1024 - lb.rssKiB()) < 4096, 'bytes')
+    assert.ok(Math.abs(sum(after.lb, 'fn_process_start_time_seconds') - Date.now() / 1000) < 600, 'seconds')
+  })
+
   it('keeps its books: received = sum of outcomes + in flight', async () => {
     await until('balanced', async () => {
       const m = await lb.metrics()

@@ -206,7 +206,7 @@ ${tls(dir, 'lb-1').replace('node:', 'manager:')}${appsYaml({ hello: {} })}`)
     const dir = withCerts({ 'runner-1': { ...pki.issue({ cn: 'runner-1', by: pki.ca, ext: names('runner-1'), days: -1 }), ca: readFileSync(pki.ca.cert) } })
     await assert.rejects(startRunner(dir), (error) => {
       assert.match(error.message, /"code":78/)
-      assert.match(error.message, /runner-1\.pem.*expired \d{4}-\d\d-\d\dT/)
+      assert.match(error.message, /TLS804 .*runner-1\.pem: expired \d{4}-\d\d-\d\dT/)
       return true
     })
   })

@@ -66,15 +66,15 @@ export class Fnd {
     return `http://${this.host ?? '127.0.0.1'}:${this.port}${p}`
   }
 
-  // yaml: text of fn.yaml, with the port already in it.
+  // yaml: text of fn.yaml, with the port already in it; null: what env and args say is all.
   // within: a command that runs it elsewhere, where `host` is its address. program: a copy of fnd.
   static async start(name, port, yaml, { env = {}, args = [], wait = true, within = [], host, program = path.join(build, 'fnd') } = {}) {
     const dir = tempDir()
     const file = path.join(dir, 'fn.yaml')
-    writeFileSync(file, yaml, { mode: 0o600 })
+    if (yaml !== null) writeFileSync(file, yaml, { mode: 0o600 })
     const fnd = new Fnd(name, port, dir)
     fnd.host = host
-    fnd.start = () => fnd.#spawn([...within, program, 'run', '--config', file, ...args], env, wait)
+    fnd.start = () => fnd.#spawn([...within, program, 'run', ...(yaml === null ? [] : ['--config', file]), ...args], env, wait)
     await fnd.start()
     return fnd
   }

@@ -121,7 +121,9 @@ START_TEST(mistakes_are_refused)
     expect_refusal(cert, NULL, NULL, NOW_NS, "come only together");
     expect_refusal("/nowhere.pem", key, NULL, NOW_NS, "TLS800 /nowhere.pem: No such file");
     expect_refusal(dir, key, NULL, NOW_NS, "expected a regular file");
+    expect_refusal(cert, key, NULL, (NOW_S + 2000) * 1000000000LL, "TLS804");
     expect_refusal(cert, key, NULL, (NOW_S + 2000) * 1000000000LL, "expired 2027-01-15T08:16:40Z");
+    expect_refusal(cert, key, NULL, (NOW_S - 2000) * 1000000000LL, "TLS804");
     expect_refusal(cert, key, NULL, (NOW_S - 2000) * 1000000000LL, "not valid before");
 }
 END_TEST
