@@ -15,11 +15,9 @@
 #include <assert.h>
 #include <base/log.h>
 #include <override/override.h>
-#include <plugin/answer.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define GROUP_KEY           "FN_LB_GROUP_ID"
 #define JSON_KEPT_BYTES     (64u << 10)
 #define TEXT_BODY_TOO_LARGE "function response body too large"
 
@@ -49,31 +47,15 @@ static bool is_acked(const struct lb_call *c)
 static void tell_listeners(struct lb_call *c, enum outcome outcome, int status,
                            const struct fn_error *e)
 {
-    const struct fn_call_end end = {
-        .size = sizeof(end),
+    struct fn_call_end end = {
         .code = e ? e->code : 0,
         .http_status = (uint32_t)status,
         .blame = e ? e->blame : 0,
         .started_ns = c->created_ns,
         .ended_ns = env_now_ns(c->lb->deps.env),
-        .outcome = outcome_names[outcome],
     };
-    struct plugin_crumb crumb;
 
-    for (uint32_t i = 0; i < c->listeners_told; i++) {
-        struct plugin *listener = c->chain->listeners[i];
-        const struct fn_listener_ops *ops = plugin_ops(listener);
-
-        /* One that has a before() may refuse calls: it is never left out. */
-        if (ops->after && (ops->before || !plugin_rests(listener))) {
-            plugin_enter(&crumb, listener, PLUGIN_LOOP, "after");
-            ops->after(plugin_inst(listener), &c->place.view, &end);
-            plugin_leave(&crumb);
-            if (crumb.missed) {
-                plugin_was_slow(listener);
-            }
-        }
-    }
+    chain_after(c->chain, c->listeners_passed, &c->place.view, outcome, &end);
 }
 
 static void count_end(struct lb_call *c, enum outcome outcome, int status)
@@ -616,43 +598,13 @@ static int build_model(struct lb_call *c, struct call *m)
     return r;
 }
 
-static int ask_listeners(struct lb_call *c, struct fn_error *reterr)
-{
-    struct plugin_crumb crumb;
-    int r = 0;
-
-    for (uint32_t i = 0; c->chain && i < c->chain->n_listeners && r == 0; i++) {
-        struct plugin *listener = c->chain->listeners[i];
-        const struct fn_listener_ops *ops = plugin_ops(listener);
-
-        if (ops->before) {
-            plugin_enter(&crumb, listener, PLUGIN_LOOP, "before");
-            r = ops->before(plugin_inst(listener), &c->place.view, reterr);
-            plugin_leave(&crumb);
-            r = plugin_answer_result(listener, "before", r, 0, reterr);
-        }
-        c->listeners_told += r == 0;
-    }
-    return r;
-}
-
 static void set_view(struct lb_call *c, const struct call *m)
 {
     const struct lb_options *o = &c->options;
-    const char *group = kvs_get(&m->config, GROUP_KEY);
 
     c->mem_mb = m->mem_mb;
     c->timeout_s = m->timeout_s;
-    c->place.view = (struct fn_call){
-        .hdr = FN_HDR(struct fn_call, FN_MAGIC_CALL),
-        .id = c->id,
-        .fn_id = c->fn->fn_id,
-        .app_id = c->fn->app_id,
-        .lb_group = group && group[0] ? group : FN_GROUP_DEFAULT,
-        .mem_mb = m->mem_mb,
-        .deadline_ns = INT64_MAX,
-        .kind = c->route.detached ? FN_CALL_DETACHED : FN_CALL_SYNC,
-    };
+    c->place.view = call_view(m, INT64_MAX);
     c->place.deadline_ns = c->created_ns + (c->route.detached ? o->detached_placement_timeout_ns
                                                               : o->placement_timeout_ns);
     c->place.on_wake = on_wake;
@@ -690,7 +642,7 @@ static int prepare(struct lb_call *c, struct fn_error *reterr)
         return r;
     }
     set_view(c, &m);
-    r = ask_listeners(c, reterr);
+    r = chain_before(c->chain, &c->place.view, &c->listeners_passed, reterr);
     if (r < 0) {
         return r;
     }

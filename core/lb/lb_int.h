@@ -37,10 +37,6 @@ int route_answer_headers(bool is_trigger, const struct headers *from, struct hea
 
 /* ---- outcome.c: how attempts and calls end, as data ------------------------------------------ */
 
-enum outcome { OUTCOME_OK, OUTCOME_FAILED, OUTCOME_NOT_EXECUTED, OUTCOME_UNKNOWN, OUTCOME_ABORTED,
-               OUTCOMES_N };
-extern const char *const outcome_names[OUTCOMES_N];
-
 /* What an attempt showed (reliability 3.1). */
 enum seen {
     SEEN_OK,             /* Finished{success}, then a clean end */
@@ -134,7 +130,7 @@ struct lb_call {
 
     int64_t created_ns;
     int64_t started_wall_ns;
-    uint32_t listeners_told; /* whose before() let it through */
+    uint32_t listeners_passed; /* whose before() let it through */
     bool submitting;  /* inside lb_submit(): not freed yet */
     bool client_gone; /* no reply any more */
     bool answered;    /* detached: the 202 went out */

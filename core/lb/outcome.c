@@ -3,9 +3,6 @@
  * (reliability 3.1). */
 #include <lb/lb_int.h>
 
-const char *const outcome_names[OUTCOMES_N] = { "ok", "failed", "not-executed", "unknown",
-                                                "aborted" };
-
 const struct rule outcome_rules[SEEN_N] = {
     [SEEN_OK] = { 0, OUTCOME_OK, 0, NULL },
     [SEEN_NOT_SENT] = { FN_WHY_UNREACHABLE, OUTCOME_NOT_EXECUTED, 503,

@@ -1,6 +1,7 @@
 #include <model/call.h>
 #include <model/json.h>
 
+#include <fn/pool.h>
 #include <openssl/sha.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,6 +148,22 @@ void call_init(struct call *c, struct arena *arena)
     kvs_init(&c->config, arena);
     kvs_init(&c->annotations, arena);
     headers_init(&c->headers, arena);
+}
+
+struct fn_call call_view(const struct call *c, int64_t deadline_ns)
+{
+    const char *group = kvs_get(&c->config, "FN_LB_GROUP_ID");
+
+    return (struct fn_call){
+        .hdr = FN_HDR(struct fn_call, FN_MAGIC_CALL),
+        .id = c->id ? c->id : "",
+        .fn_id = c->fn_id ? c->fn_id : "",
+        .app_id = c->app_id ? c->app_id : "",
+        .lb_group = group && group[0] ? group : FN_GROUP_DEFAULT,
+        .mem_mb = c->mem_mb,
+        .deadline_ns = deadline_ns,
+        .kind = c->detached ? FN_CALL_DETACHED : FN_CALL_SYNC,
+    };
 }
 
 #define PUT(out, literal) buf_add(out, "" literal, sizeof(literal) - 1)

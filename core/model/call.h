@@ -10,6 +10,7 @@
 #include <base/err.h>
 #include <base/headers.h>
 #include <fn/driver.h>
+#include <fn/placer.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -58,6 +59,8 @@ struct call {
 };
 
 void call_init(struct call *c, struct arena *arena);
+/* What placers and listeners are shown; its texts are the call's. deadline_ns: INT64_MAX = none. */
+struct fn_call call_view(const struct call *c, int64_t deadline_ns);
 /* models.Call as JSON; key order and escapes as Go writes them. 0 or FN_E_EXHAUSTED. */
 int call_to_json(const struct call *c, struct buf *out);
 /* Accepts what Go accepts (case-insensitive keys, unknown keys ignored, null = unset, cpus as text)

@@ -7,7 +7,13 @@
 #ifndef OVERRIDE_CHAIN_H
 #define OVERRIDE_CHAIN_H
 
+#include <fn/listener.h>
 #include <plugin/plugin.h>
+
+/* How a call ended; outcome_names are those of fn_call_end, of metrics and of Fn-Outcome. */
+enum outcome { OUTCOME_OK, OUTCOME_FAILED, OUTCOME_NOT_EXECUTED, OUTCOME_UNKNOWN, OUTCOME_ABORTED,
+               OUTCOMES_N };
+extern const char *const outcome_names[OUTCOMES_N];
 
 struct chain {
     struct plugin *const *overriders; /* borrowed until gone() */
@@ -40,5 +46,13 @@ static inline void chain_set(struct chain **at, struct chain *next)
     *at = next ? chain_ref(next) : NULL;
     chain_unref(old);
 }
+
+/* before() of the listeners in their order. 0, or the first refusal with its error; *ret_passed
+ * counts those that let the call through. `c` may be NULL. */
+int chain_before(const struct chain *c, const struct fn_call *call, uint32_t *ret_passed,
+                 struct fn_error *reterr);
+/* after() of the first `passed` listeners; fills size and outcome of *end. */
+void chain_after(const struct chain *c, uint32_t passed, const struct fn_call *call,
+                 enum outcome outcome, struct fn_call_end *end);
 
 #endif

@@ -12,82 +12,28 @@
 
 static struct fn_call listener_view(const struct rcall *rc)
 {
-    const char *group = kvs_get(&rc->call.config, "FN_LB_GROUP_ID");
-
-    return (struct fn_call){
-        .hdr = FN_HDR(struct fn_call, FN_MAGIC_CALL),
-        .id = rc->call.id ? rc->call.id : "",
-        .fn_id = rc->call.fn_id ? rc->call.fn_id : "",
-        .app_id = rc->call.app_id ? rc->call.app_id : "",
-        .lb_group = group ? group : "default",
-        .mem_mb = rc->call.mem_mb,
-        .deadline_ns = rc->stream_deadline_ns ? rc->stream_deadline_ns : INT64_MAX,
-        .kind = rc->call.detached ? FN_CALL_DETACHED : FN_CALL_SYNC,
-    };
+    return call_view(&rc->call, rc->stream_deadline_ns ? rc->stream_deadline_ns : INT64_MAX);
 }
 
 int listeners_before(struct rcall *rc, struct fn_error *reterr)
 {
-    const struct chain *d = rc->chain;
-    struct fn_call view;
-    int result = 0;
+    const struct fn_call view = listener_view(rc);
 
-    if (!d || d->n_listeners == 0) {
-        return 0;
-    }
-    view = listener_view(rc);
-    for (uint32_t i = 0; result >= 0 && i < d->n_listeners; i++) {
-        const struct fn_listener_ops *ops = plugin_ops(d->listeners[i]);
-        struct plugin_crumb crumb;
-
-        if (ops->before) {
-            plugin_enter(&crumb, d->listeners[i], PLUGIN_LOOP, "before");
-            result = ops->before(plugin_inst(d->listeners[i]), &view, reterr);
-            plugin_leave(&crumb);
-            result = plugin_answer_result(d->listeners[i], "before", result, 0, reterr);
-        }
-        rc->listeners_passed += result >= 0;
-    }
-    return result;
-}
-
-static const char *outcome_name(enum rcall_outcome o)
-{
-    static const char *const names[] = { "", "ok", "failed", "not-executed", "unknown", "aborted" };
-
-    return names[o];
+    return chain_before(rc->chain, &view, &rc->listeners_passed, reterr);
 }
 
 static void listeners_after(struct rcall *rc, int http)
 {
-    const struct chain *d = rc->chain;
-    struct fn_call view;
-    struct fn_call_end end = { .size = sizeof(end) };
+    const struct fn_call view = listener_view(rc);
+    struct fn_call_end end = {
+        .code = http ? (http == 504 ? FN_E_DEADLINE : FN_E_UNKNOWN) : 0,
+        .http_status = (uint32_t)(http ? http : 200),
+        .blame = rc->end_user ? FN_BLAME_USER : FN_BLAME_PLATFORM,
+        .started_ns = rc->started_ns,
+        .ended_ns = rc->ended_ns,
+    };
 
-    if (rc->listeners_passed == 0) {
-        return;
-    }
-    view = listener_view(rc);
-    end.code = http ? (http == 504 ? FN_E_DEADLINE : FN_E_UNKNOWN) : 0;
-    end.http_status = (uint32_t)(http ? http : 200);
-    end.blame = rc->end_user ? FN_BLAME_USER : FN_BLAME_PLATFORM;
-    end.started_ns = rc->started_ns;
-    end.ended_ns = rc->ended_ns;
-    end.outcome = outcome_name(rc->outcome);
-    for (uint32_t i = 0; i < rc->listeners_passed; i++) {
-        const struct fn_listener_ops *ops = plugin_ops(d->listeners[i]);
-        struct plugin_crumb crumb;
-
-        /* One that has a before() may refuse calls: it is never left out. */
-        if (ops->after && (ops->before || !plugin_rests(d->listeners[i]))) {
-            plugin_enter(&crumb, d->listeners[i], PLUGIN_LOOP, "after");
-            ops->after(plugin_inst(d->listeners[i]), &view, &end);
-            plugin_leave(&crumb);
-            if (crumb.missed) {
-                plugin_was_slow(d->listeners[i]);
-            }
-        }
-    }
+    chain_after(rc->chain, rc->listeners_passed, &view, rc->outcome, &end);
     rc->listeners_passed = 0;
 }
 
@@ -101,13 +47,13 @@ static void count_outcome(struct rcall *rc, int http)
     r->n.in_flight--;
     metric_add(m->in_flight, -1);
     metric_add(m->outcome[rc->outcome], 1);
-    r->n.ok += rc->outcome == OUT_OK;
-    r->n.failed += rc->outcome == OUT_FAILED;
-    r->n.not_executed += rc->outcome == OUT_NOT_EXECUTED;
-    r->n.unknown += rc->outcome == OUT_UNKNOWN;
-    r->n.aborted += rc->outcome == OUT_ABORTED;
+    r->n.ok += rc->outcome == OUTCOME_OK;
+    r->n.failed += rc->outcome == OUTCOME_FAILED;
+    r->n.not_executed += rc->outcome == OUTCOME_NOT_EXECUTED;
+    r->n.unknown += rc->outcome == OUTCOME_UNKNOWN;
+    r->n.aborted += rc->outcome == OUTCOME_ABORTED;
     r->n.handled += http != 503;
-    if (rc->outcome == OUT_ABORTED) {
+    if (rc->outcome == OUTCOME_ABORTED) {
         metric_add(m->canceled, 1);
     } else if (http == 0) {
         metric_add(m->completed, 1);
@@ -131,7 +77,7 @@ static void log_failure(struct rcall *rc, int http, const char *text)
     log_write(level, "call failed", "call_id", rc->call.id, "app_id", rc->call.app_id, "fn_id",
               rc->call.fn_id, "container_id", c ? c->id : NULL, "code", log_num(http), "error",
               text, "reason", rc->why, "user", rc->end_user ? "true" : "false", "outcome",
-              outcome_name(rc->outcome), "bytes_to_function",
+              outcome_names[rc->outcome], "bytes_to_function",
               log_num((int64_t)rc->bytes_to_function), "fn_request_id", rc->request_id, "output",
               c && c->output.ring.len ? output_tail(&c->output, TAIL_BYTES) : NULL, (char *)NULL);
 }
@@ -241,7 +187,7 @@ void rcall_end_task(struct env_task *t)
     conclude(rc, rc->end_http, rc->end_text ? rc->end_text : "out of memory", false);
 }
 
-static void end_soon(struct rcall *rc, enum rcall_outcome outcome, int http, bool user)
+static void end_soon(struct rcall *rc, enum outcome outcome, int http, bool user)
 {
     rc->state = RC_ENDING;
     rc->outcome = outcome;
@@ -255,7 +201,7 @@ void rcall_nack(struct rcall *rc, const char *why)
     rc->why = why;
     rc->end_text = TEXT_BUSY;
     assert(rc->bytes_to_function == 0);
-    end_soon(rc, OUT_NOT_EXECUTED, 503, false);
+    end_soon(rc, OUTCOME_NOT_EXECUTED, 503, false);
 }
 
 void rcall_refuse(struct rcall *rc, const struct fn_error *err)
@@ -266,7 +212,7 @@ void rcall_refuse(struct rcall *rc, const struct fn_error *err)
     if (http == 503 && err->code != FN_E_UNAVAILABLE && err->code != FN_E_EXHAUSTED) {
         http = 500;
     }
-    end_soon(rc, OUT_NOT_EXECUTED, http, err->blame == FN_BLAME_USER);
+    end_soon(rc, OUTCOME_NOT_EXECUTED, http, err->blame == FN_BLAME_USER);
 }
 
 void rcall_fail(struct rcall *rc, int http_status, bool user, const char *fmt, ...)
@@ -279,7 +225,7 @@ void rcall_fail(struct rcall *rc, int http_status, bool user, const char *fmt, .
     va_end(ap);
     rc->end_text = arena_strdup(&rc->arena, text);
     rc->tainted = true;
-    end_soon(rc, OUT_FAILED, http_status, user);
+    end_soon(rc, OUTCOME_FAILED, http_status, user);
 }
 
 /* ---- before the run ------------------------------------------------------------------------ */
@@ -294,6 +240,7 @@ static bool is_transient(const struct fn_error *e)
 
 void rcall_launch_failed(struct rcall *rc, const struct fn_error *why)
 {
+    bool user = why->blame == FN_BLAME_USER;
     int http = err_http_status(why);
 
     rc->why = "container not started";
@@ -304,14 +251,13 @@ void rcall_launch_failed(struct rcall *rc, const struct fn_error *why)
     if (http == 503) {
         http = 500;
     }
-    if (why->blame == FN_BLAME_USER || why->http_status) {
+    if (user || why->http_status) {
         rc->end_text = arena_strdup(&rc->arena, why->msg);
     } else {
         http = 500;
         rc->end_text = "internal server error: container could not be started";
     }
-    end_soon(rc, why->blame == FN_BLAME_USER && http >= 500 ? OUT_FAILED : OUT_NOT_EXECUTED, http,
-             why->blame == FN_BLAME_USER);
+    end_soon(rc, user && http >= 500 ? OUTCOME_FAILED : OUTCOME_NOT_EXECUTED, http, user);
 }
 
 void rcall_again(struct rcall *rc, const char *why)
@@ -354,7 +300,7 @@ static void conclude_failed(struct rcall *rc, int http, bool user, const char *f
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    rc->outcome = OUT_FAILED;
+    rc->outcome = OUTCOME_FAILED;
     rc->end_user = user;
     conclude(rc, http, text, false);
 }
@@ -364,14 +310,14 @@ static void conclude_answered(struct rcall *rc)
 {
     bool keep = rc->end.reusable && !rc->tainted && !rc->c->exited;
 
-    rc->outcome = OUT_FAILED;
+    rc->outcome = OUTCOME_FAILED;
     rc->end_user = true;
     if (rc->fn_status == 502) {
         conclude(rc, 502, "function failed", keep);
     } else if (rc->fn_status == 504) {
         conclude(rc, 504, "Timed out", keep);
     } else {
-        rc->outcome = OUT_OK;
+        rc->outcome = OUTCOME_OK;
         rc->end_user = false;
         conclude(rc, 0, NULL, keep);
     }
@@ -512,7 +458,7 @@ void rcall_force(struct rcall *rc)
     if (rc->state < RC_RUN) {
         rcall_take_back(rc, "shutting down");
     } else if (rc->state == RC_RUN) {
-        rc->outcome = OUT_UNKNOWN;
+        rc->outcome = OUTCOME_UNKNOWN;
         conclude(rc, 502, "runner stopped before the function had answered", false);
     }
 }
@@ -541,7 +487,7 @@ void rcall_gone(struct rcall *rc)
     struct slot_queue *q = rc->q;
 
     rc->session = NULL;
-    rc->outcome = OUT_ABORTED;
+    rc->outcome = OUTCOME_ABORTED;
     count_outcome(rc, 0);
     switch (rc->state) {
     case RC_BODY:

@@ -180,8 +180,6 @@ enum rcall_state {
     RC_DONE
 };
 
-enum rcall_outcome { OUT_NONE, OUT_OK, OUT_FAILED, OUT_NOT_EXECUTED, OUT_UNKNOWN, OUT_ABORTED };
-
 struct rcall {
     TAILQ_ENTRY(rcall) link; /* r->awaiting (RC_BODY) or q->waiters (RC_WAIT) */
     TAILQ_ENTRY(rcall) all;  /* r->calls */
@@ -196,7 +194,7 @@ struct rcall {
     unsigned char key[SLOT_KEY_BYTES];
     struct account_need need;
     enum rcall_state state;
-    enum rcall_outcome outcome;
+    enum outcome outcome;
     struct slot_queue *q;
     struct container *c;
     struct fnsock_exchange *ex;
@@ -269,7 +267,7 @@ struct runner_metrics {
     struct metric *calls, *queued, *running, *completed, *canceled, *timeouts, *errors,
         *server_busy;
     struct metric *cpu_used, *cpu_avail, *mem_used, *mem_avail;
-    struct metric *outcome[OUT_ABORTED + 1];
+    struct metric *outcome[OUTCOMES_N];
     struct metric *in_flight, *received;
     struct metric *engine_up, *replays, *retried_inside, *close_failures;
 };

@@ -21,17 +21,14 @@ static struct metric *gauge(const char *name, const char *help)
 
 static void init_outcomes(struct runner_metrics *m)
 {
-    static const char *const names[] = { "", "ok", "failed", "not-executed", "unknown", "aborted" };
     static const struct metric_def def = { .name = "fn_runner_calls_total",
                                            .help = "Calls that ended on this runner, by outcome.",
                                            .kind = METRIC_COUNTER,
                                            .labels = outcome_labels };
     struct metric_family *f = metric_declare(&def);
 
-    for (int i = OUT_OK; i <= OUT_ABORTED; i++) {
-        const char *const values[] = { names[i] };
-
-        m->outcome[i] = metric_series(f, values);
+    for (int i = 0; i < OUTCOMES_N; i++) {
+        m->outcome[i] = metric_series(f, &outcome_names[i]);
     }
 }
 

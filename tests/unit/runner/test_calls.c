@@ -532,14 +532,21 @@ START_TEST(listeners)
     ck_assert_uint_eq(w->before, 1);
     ck_assert_uint_eq(w->after, 1);
     ck_assert_str_eq(w->last_before, s->id);
+    ck_assert_str_eq(w->last_group, "default");
+    world_call(w, (struct call_spec){ .config = ", \"FN_LB_GROUP_ID\": \"gold\"" });
+    world_run_ms(w, 200);
+    ck_assert_str_eq(w->last_group, "gold");
+    world_call(w, (struct call_spec){ .config = ", \"FN_LB_GROUP_ID\": \"\"" });
+    world_run_ms(w, 200);
+    ck_assert_str_eq(w->last_group, "default");
+    ck_assert_uint_eq(w->after, 3);
     w->listener_refuses = true;
     s = world_call(w, (struct call_spec){ .what = "ok" });
     world_run_ms(w, 200);
     ck_assert_int_eq(s->code, 403);
     ck_assert_str_eq(s->text, "not today");
     ck_assert_uint_eq(s->executions, 0);
-    ck_assert_uint_eq(w->after, 1);
-    ck_assert_uint_eq(w->live, 1);
+    ck_assert_uint_eq(w->after, 3);
     world_destroy(w);
 }
 END_TEST

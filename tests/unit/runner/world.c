@@ -771,13 +771,14 @@ struct engage_session *world_call(struct world *w, struct call_spec spec)
     snprintf(json, sizeof(json),
              "{\"id\": \"%s\", \"status\":\"running\", \"image\": \"%s\", \"type\":\"%s\","
              "\"url\":\"http://h/invoke/x\", \"method\":\"POST\", \"timeout\": %d,"
-             "\"idle_timeout\": 30, \"memory\": %d, \"config\": {\"A\":\"b\"},"
+             "\"idle_timeout\": 30, \"memory\": %d, \"config\": {\"A\":\"b\" %s},"
              "\"headers\": {\"X-Do\": [\"%s\"], \"Connection\": [\"close\"], \"Host\": [\"h\"],"
              "\"Content-Length\": [\"5\"], \"Fn-Call-Id\": [\"forged\"]}, \"app_id\": \"app\","
              "\"fn_id\": \"%s\" %s}",
              spec.id ? spec.id : id, spec.image ? spec.image : "hello",
              spec.detached ? "detached" : "sync",
              spec.timeout_s ? spec.timeout_s : 30, spec.mem_mb ? spec.mem_mb : 128,
+             spec.config ? spec.config : "",
              spec.what ? spec.what : "ok", spec.fn ? spec.fn : "f1", spec.extra ? spec.extra : "");
     s = world_call_json(w, json, NULL);
     if (!spec.no_body) {
@@ -864,6 +865,7 @@ static int l_before(void *inst, const struct fn_call *call, struct fn_error *ret
     struct world *w = inst;
 
     snprintf(w->last_before, sizeof(w->last_before), "%s", call->id);
+    snprintf(w->last_group, sizeof(w->last_group), "%s", call->lb_group);
     if (w->listener_refuses) {
         return err_set_http(reterr, FN_E_PERMISSION, 403, FN_BLAME_USER, "not today");
     }

@@ -74,6 +74,7 @@ struct world {
     uint32_t before, after;
     bool listener_refuses;
     char last_before[40];
+    char last_group[40];
     char last_headers[2048];      /* of the last request */
     char last_env[1024];
     uint32_t executions;
@@ -89,6 +90,7 @@ struct call_spec {
     const char *image;
     const char *what; /* X-Do */
     const char *extra; /* further JSON members, ", \"k\": v" */
+    const char *config; /* the same, of config */
     int mem_mb;
     int timeout_s;
     bool no_body;

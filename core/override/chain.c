@@ -1,0 +1,51 @@
+#include <override/chain.h>
+
+#include <plugin/answer.h>
+
+const char *const outcome_names[OUTCOMES_N] = { "ok", "failed", "not-executed", "unknown",
+                                                "aborted" };
+
+int chain_before(const struct chain *c, const struct fn_call *call, uint32_t *ret_passed,
+                 struct fn_error *reterr)
+{
+    struct plugin_crumb crumb;
+    int r = 0;
+
+    *ret_passed = 0;
+    for (uint32_t i = 0; c && i < c->n_listeners && r == 0; i++) {
+        struct plugin *listener = c->listeners[i];
+        const struct fn_listener_ops *ops = plugin_ops(listener);
+
+        if (ops->before) {
+            plugin_enter(&crumb, listener, PLUGIN_LOOP, "before");
+            r = ops->before(plugin_inst(listener), call, reterr);
+            plugin_leave(&crumb);
+            r = plugin_answer_result(listener, "before", r, 0, reterr);
+        }
+        *ret_passed += r == 0;
+    }
+    return r;
+}
+
+void chain_after(const struct chain *c, uint32_t passed, const struct fn_call *call,
+                 enum outcome outcome, struct fn_call_end *end)
+{
+    struct plugin_crumb crumb;
+
+    end->size = sizeof(*end);
+    end->outcome = outcome_names[outcome];
+    for (uint32_t i = 0; i < passed; i++) {
+        struct plugin *listener = c->listeners[i];
+        const struct fn_listener_ops *ops = plugin_ops(listener);
+
+        /* One that has a before() may refuse calls: it is never left out. */
+        if (ops->after && (ops->before || !plugin_rests(listener))) {
+            plugin_enter(&crumb, listener, PLUGIN_LOOP, "after");
+            ops->after(plugin_inst(listener), call, end);
+            plugin_leave(&crumb);
+            if (crumb.missed) {
+                plugin_was_slow(listener);
+            }
+        }
+    }
+}
