@@ -718,7 +718,7 @@ void lb_call_gone(struct lb_call *c)
         return; /* accepted work goes on */
     }
     forget_query(c);
-    finish(c, OUTCOME_ABORTED, 444, NULL);
+    finish(c, OUTCOME_ABORTED, STATUS_CLIENT_GONE, NULL);
 }
 
 void lb_call_writable(struct lb_call *c)

@@ -213,7 +213,7 @@ static void on_gone(struct http_request *req)
 {
     struct exchange *x = req->ud;
 
-    count_answer(x, 444);
+    count_answer(x, STATUS_CLIENT_GONE);
     if (x->call) {
         lb_call_gone(x->call);
     }

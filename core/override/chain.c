@@ -34,6 +34,11 @@ void chain_after(const struct chain *c, uint32_t passed, const struct fn_call *c
 
     end->size = sizeof(*end);
     end->outcome = outcome_names[outcome];
+    if (outcome == OUTCOME_ABORTED) {
+        end->code = FN_E_CANCELLED;
+        end->http_status = STATUS_CLIENT_GONE;
+        end->blame = FN_BLAME_USER;
+    }
     for (uint32_t i = 0; i < passed; i++) {
         struct plugin *listener = c->listeners[i];
         const struct fn_listener_ops *ops = plugin_ops(listener);

@@ -15,6 +15,8 @@ enum outcome { OUTCOME_OK, OUTCOME_FAILED, OUTCOME_NOT_EXECUTED, OUTCOME_UNKNOWN
                OUTCOMES_N };
 extern const char *const outcome_names[OUTCOMES_N];
 
+#define STATUS_CLIENT_GONE 444 /* of OUTCOME_ABORTED, as upstream; nobody is left to get it */
+
 struct chain {
     struct plugin *const *overriders; /* borrowed until gone() */
     uint32_t n_overriders;
@@ -51,7 +53,8 @@ static inline void chain_set(struct chain **at, struct chain *next)
  * counts those that let the call through. `c` may be NULL. */
 int chain_before(const struct chain *c, const struct fn_call *call, uint32_t *ret_passed,
                  struct fn_error *reterr);
-/* after() of the first `passed` listeners; fills size and outcome of *end. */
+/* after() of the first `passed` listeners; fills size and outcome of *end, and all that is said of
+ * an aborted call but its times. */
 void chain_after(const struct chain *c, uint32_t passed, const struct fn_call *call,
                  enum outcome outcome, struct fn_call_end *end);
 

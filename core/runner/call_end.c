@@ -22,6 +22,7 @@ int listeners_before(struct rcall *rc, struct fn_error *reterr)
     return chain_before(rc->chain, &view, &rc->listeners_passed, reterr);
 }
 
+/* http 0 = success, or aborted. */
 static void listeners_after(struct rcall *rc, int http)
 {
     const struct fn_call view = listener_view(rc);
@@ -30,7 +31,7 @@ static void listeners_after(struct rcall *rc, int http)
         .http_status = (uint32_t)(http ? http : 200),
         .blame = rc->end_user ? FN_BLAME_USER : FN_BLAME_PLATFORM,
         .started_ns = rc->started_ns,
-        .ended_ns = rc->ended_ns,
+        .ended_ns = env_now_ns(rc->r->env),
     };
 
     chain_after(rc->chain, rc->listeners_passed, &view, rc->outcome, &end);
@@ -267,7 +268,7 @@ void rcall_again(struct rcall *rc, const char *why)
     rc->c = NULL;
     rc->why = why;
     if (!rc->session) {
-        listeners_after(rc, 499);
+        listeners_after(rc, 0);
         rc->state = RC_DONE;
         rcall_free(rc);
         return;
@@ -467,7 +468,7 @@ void rcall_force(struct rcall *rc)
 
 void rcall_drop(struct rcall *rc)
 {
-    listeners_after(rc, 499);
+    listeners_after(rc, 0);
     rcall_unrun(rc, false);
     rc->state = RC_DONE;
     rcall_free(rc);
@@ -477,7 +478,7 @@ void rcall_drop(struct rcall *rc)
 static void forget(struct rcall *rc)
 {
     seen_forget(&rc->r->seen, &rc->seen_mark);
-    listeners_after(rc, 499);
+    listeners_after(rc, 0);
     rc->state = RC_DONE;
     rcall_free(rc);
 }

@@ -13,10 +13,13 @@ extern "C" {
 #define FN_LISTENER_MINOR 0
 #define FN_MAGIC_LISTENER 0x464e1301u
 
+/* A call whose client went away is "aborted" on both sides: FN_E_CANCELLED, status 444, blame
+ * FN_BLAME_USER. One that its runner lets run to its end all the same ends there as its function
+ * did. */
 struct fn_call_end {
     uint32_t size;
     int32_t code;           /* 0 or FN_E_* */
-    uint32_t http_status;
+    uint32_t http_status;   /* the answer's; 444: nobody was left to get one */
     uint32_t blame;         /* FN_BLAME_* when code < 0 */
     int64_t started_ns;     /* monotonic */
     int64_t ended_ns;

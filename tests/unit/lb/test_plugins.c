@@ -102,6 +102,9 @@ START_TEST(edits_travel)
     client_gone(c);
     client_free(c);
     ck_assert_str_eq(last_outcome, "aborted");
+    ck_assert_int_eq(last_end.code, FN_E_CANCELLED);
+    ck_assert_uint_eq(last_end.http_status, 444);
+    ck_assert_uint_eq(last_end.blame, FN_BLAME_USER);
 }
 END_TEST
 

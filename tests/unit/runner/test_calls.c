@@ -551,6 +551,33 @@ START_TEST(listeners)
 }
 END_TEST
 
+/* As the load balancer says it. */
+START_TEST(listeners_of_an_aborted_call)
+{
+    struct world *w = world_create(with_listener);
+    struct engage_session *s = world_call(w, (struct call_spec){ .what = "ok", .no_body = true });
+
+    world_body(w, s, "abc", 3, false);
+    world_run_ms(w, 200);
+    world_gone(w, s);
+    world_run_ms(w, 100);
+    ck_assert_uint_eq(w->after, 1);
+    ck_assert_str_eq(w->last_end.outcome, "aborted");
+    ck_assert_int_eq(w->last_end.code, FN_E_CANCELLED);
+    ck_assert_uint_eq(w->last_end.http_status, 444);
+    ck_assert_uint_eq(w->last_end.blame, FN_BLAME_USER);
+    ck_assert_int_ge(w->last_end.ended_ns, w->last_end.started_ns + 100 * ENV_MS);
+    s = world_call(w, (struct call_spec){ .what = "ms-500" });
+    world_run_ms(w, 200);
+    world_gone(w, s);
+    world_run_ms(w, 600);
+    ck_assert_uint_eq(w->after, 2);
+    ck_assert_str_eq(w->last_end.outcome, "ok");
+    ck_assert_int_eq(w->last_end.code, 0);
+    world_destroy(w);
+}
+END_TEST
+
 static void detached(struct world *w)
 {
     w->opt.detached = true;
@@ -623,6 +650,7 @@ TCase *calls_tests(void)
     tcase_add_test(t, caller_gone_with_half_a_body);
     tcase_add_test(t, caller_gone_while_waiting);
     tcase_add_test(t, listeners);
+    tcase_add_test(t, listeners_of_an_aborted_call);
     tcase_add_test(t, detached_call);
     tcase_add_test(t, status);
     return t;

@@ -878,7 +878,7 @@ static void l_after(void *inst, const struct fn_call *call, const struct fn_call
     struct world *w = inst;
 
     (void)call;
-    (void)end_;
+    w->last_end = *end_;
     w->after++;
 }
 
