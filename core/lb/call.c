@@ -409,7 +409,7 @@ static enum seen classify(const struct lb_call *c, int grpc_status, enum engage_
     if (grpc_status == 503 && c->state == LB_OFFERED) {
         return SEEN_NACK;
     }
-    return grpc_status == -FN_E_DEADLINE ? SEEN_DEADLINE : SEEN_BROKEN;
+    return grpc_status == GRPC_DEADLINE ? SEEN_DEADLINE : SEEN_BROKEN;
 }
 
 static void try_again(struct lb_call *c, uint32_t why)

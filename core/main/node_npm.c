@@ -25,7 +25,7 @@ static void on_status(void *ud, const struct rpc_status_result *r)
     struct engage_client *client = rpc_client(a->node->rpc);
 
     client->link_close(a->link);
-    npm_manager_reported(a->node->npm, a->ticket, r->grpc_status == 0,
+    npm_manager_reported(a->node->npm, a->ticket, r->grpc_status == GRPC_OK,
                          r->active > 0 ? (uint32_t)r->active : 0);
     free(a);
 }

@@ -9,11 +9,6 @@
 #include "pool.pb-c.h"
 #include "poolmanager.pb-c.h"
 
-#define STATUS_INVALID 3
-#define STATUS_NOT_FOUND 5
-#define STATUS_PERMISSION 7
-#define STATUS_EXHAUSTED 8
-#define STATUS_UNAVAILABLE 14
 #define IDENTITY_MAX 256
 #define WATCHES_MAX 4096u
 #define STRANGERS_LOG_NS (10 * ENV_S)
@@ -49,7 +44,7 @@ static void send_packed(struct rpc_incoming *in, const ProtobufCMessage *m, bool
     }
     free(data);
     if (last || r < 0) {
-        rpc_incoming_end(in, r < 0 ? STATUS_EXHAUSTED : 0, r < 0 ? "too slow" : NULL);
+        rpc_incoming_end(in, r < 0 ? GRPC_EXHAUSTED : GRPC_OK, r < 0 ? "too slow" : NULL);
     }
 }
 
@@ -130,7 +125,7 @@ static bool refuse_many(struct rpc_incoming *in, size_t n_groups)
     }
     snprintf(text, sizeof(text), "NPM507 the message names %zu groups; expected at most %u",
              n_groups, NPM_GROUPS_MAX);
-    rpc_incoming_end(in, STATUS_INVALID, text);
+    rpc_incoming_end(in, GRPC_INVALID, text);
     return true;
 }
 
@@ -171,7 +166,7 @@ void npm_service_published(struct npm_service *s, const char *group)
         if (watches(w, group) && !send_membership(s, w, group)) {
             log_warn("a load balancer does not read its membership: its watch is ended", "lb",
                      w->request->lb_id);
-            watch_end(s, w, STATUS_EXHAUSTED, "the watcher is too slow");
+            watch_end(s, w, GRPC_EXHAUSTED, "the watcher is too slow");
         }
     }
 }
@@ -205,7 +200,7 @@ static void on_watch(void *ud, struct rpc_incoming *in, const void *data, size_t
     }
     w = q && s->n_watches < WATCHES_MAX ? calloc(1, sizeof(*w)) : NULL;
     if (!w) {
-        rpc_incoming_end(in, q ? STATUS_EXHAUSTED : STATUS_INVALID,
+        rpc_incoming_end(in, q ? GRPC_EXHAUSTED : GRPC_INVALID,
                          q ? "too many watches" : "not a WatchRequest");
         fnd__watch_request__free_unpacked(q, NULL);
         return;
@@ -219,7 +214,7 @@ static void on_watch(void *ud, struct rpc_incoming *in, const void *data, size_t
     for (size_t i = 0; i < q->n_groups; i++) {
         if (is_learnt(npm_manager_group(s->manager, q->groups[i])) &&
             !send_membership(s, w, q->groups[i])) {
-            watch_end(s, w, STATUS_EXHAUSTED, "out of memory");
+            watch_end(s, w, GRPC_EXHAUSTED, "out of memory");
             return;
         }
     }
@@ -262,7 +257,7 @@ static bool refuse_stranger(struct npm_service *s, struct rpc_incoming *in, cons
                       &suppressed)) {
         log_warn("demand refused", "error", text, "suppressed", log_num(suppressed));
     }
-    rpc_incoming_end(in, STATUS_PERMISSION, text);
+    rpc_incoming_end(in, GRPC_PERMISSION, text);
     return true;
 }
 
@@ -275,7 +270,7 @@ static void on_advertise(void *ud, struct rpc_incoming *in, const void *data, si
     struct fn_error errors[NOTES_MAX];
 
     if (!d) {
-        rpc_incoming_end(in, STATUS_INVALID, "not a Demand");
+        rpc_incoming_end(in, GRPC_INVALID, "not a Demand");
         return;
     }
     if (refuse_many(in, d->n_groups) || refuse_stranger(s, in, d->lb_id)) {
@@ -310,7 +305,7 @@ static void on_advertise_historic(void *ud, struct rpc_incoming *in, const void 
     struct fn_error e = ERR_INIT, first = ERR_INIT;
 
     if (!list) {
-        rpc_incoming_end(in, STATUS_INVALID, "not a CapacitySnapshotList");
+        rpc_incoming_end(in, GRPC_INVALID, "not a CapacitySnapshotList");
         return;
     }
     if (refuse_many(in, list->n_snapshots) || refuse_stranger(s, in, list->lb_id)) {
@@ -330,7 +325,7 @@ static void on_advertise_historic(void *ud, struct rpc_incoming *in, const void 
         rpc_incoming_end(in, -first.code, first.msg);
     } else {
         rpc_incoming_send(in, "", 0); /* google.protobuf.Empty */
-        rpc_incoming_end(in, 0, NULL);
+        rpc_incoming_end(in, GRPC_OK, NULL);
     }
     capacity_snapshot_list__free_unpacked(list, NULL);
 }
@@ -346,19 +341,19 @@ static void answer_group(struct npm_service *s, struct rpc_incoming *in, LBGroup
     uint32_t n = 0;
 
     if (!g) {
-        rpc_incoming_end(in, STATUS_NOT_FOUND, "NPM502 unknown group; expected one of npm.groups");
+        rpc_incoming_end(in, GRPC_NOT_FOUND, "NPM502 unknown group; expected one of npm.groups");
         return;
     }
     if (!is_learnt(g)) {
         /* An empty answer would make a historic load balancer drop every runner. */
-        rpc_incoming_end(in, STATUS_UNAVAILABLE, "NPM505 the group is not learnt yet");
+        rpc_incoming_end(in, GRPC_UNAVAILABLE, "NPM505 the group is not learnt yet");
         return;
     }
     hosts = members_of(g, false, &n);
     runners = calloc(n + 1, sizeof(*runners));
     list = calloc(n + 1, sizeof(Runner *));
     if (!hosts || !runners || !list) {
-        rpc_incoming_end(in, STATUS_EXHAUSTED, "out of memory");
+        rpc_incoming_end(in, GRPC_EXHAUSTED, "out of memory");
     } else {
         for (uint32_t i = 0; i < n; i++) {
             runner__init(&runners[i]);
@@ -380,7 +375,7 @@ static void on_get_group(void *ud, struct rpc_incoming *in, const void *data, si
     LBGroupId *id = lbgroup_id__unpack(NULL, data ? len : 0, data);
 
     if (!id) {
-        rpc_incoming_end(in, STATUS_INVALID, "not an LBGroupId");
+        rpc_incoming_end(in, GRPC_INVALID, "not an LBGroupId");
         return;
     }
     answer_group(ud, in, id);
@@ -423,7 +418,7 @@ void npm_service_close(struct npm_service *s)
     struct watch *w;
 
     while ((w = LIST_FIRST(&s->watches))) {
-        watch_end(s, w, STATUS_UNAVAILABLE, "the node pool manager stops");
+        watch_end(s, w, GRPC_UNAVAILABLE, "the node pool manager stops");
     }
 }
 

@@ -11,6 +11,7 @@
 #include <base/body.h>
 #include <base/headers.h>
 #include <fn/driver.h>
+#include <model/grpc.h>
 #include <stdbool.h>
 
 /* TryCall. Client side: borrowed until open() returned. Server side: until on_try() returned. */
@@ -65,8 +66,8 @@ struct engage_client_cb {
     void (*on_start)(void *ud, const struct engage_start *start); /* borrowed; at most once */
     void (*on_data)(void *ud, const void *data, size_t len);      /* borrowed */
     void (*on_finished)(void *ud, const struct engage_finished *f); /* borrowed; at most once */
-    /* Last callback, exactly once unless cancelled. grpc_status 0 = clean end. `legal` is false
-     * when messages came in an order that the protocol forbids. */
+    /* Last callback, exactly once unless cancelled; a clean end is GRPC_OK. `legal` is false when
+     * messages came in an order that the protocol forbids. */
     void (*on_end)(void *ud, int grpc_status, const char *text, enum engage_proof proof,
                    bool legal);
 };

@@ -121,7 +121,7 @@ static void give_up(struct engage_attempt *a, const char *why)
 
     a->illegal = true;
     snprintf(text, sizeof(text), "runner %s: %s", a->link->peer.address, why);
-    end(a, H2_INTERNAL, text, false);
+    end(a, GRPC_INTERNAL, text, false);
 }
 
 static void on_end_timer(struct env_timer *t)
@@ -139,9 +139,9 @@ static void on_ended(void *ud, int status, const char *text, bool refused)
     char own[TEXT_MAX];
 
     enter(a);
-    if (status == H2_OK && !a->finished) {
+    if (status == GRPC_OK && !a->finished) {
         snprintf(own, sizeof(own), "runner %s: the stream ended without CallFinished", a->link->peer.address);
-        end(a, H2_INTERNAL, own, false);
+        end(a, GRPC_INTERNAL, own, false);
     } else {
         end(a, status, text, refused);
     }
@@ -210,7 +210,7 @@ static void on_task(struct env_task *t)
 
     enter(a);
     snprintf(text, sizeof(text), "runner %s: not connected", a->link->peer.address);
-    end(a, H2_UNAVAILABLE, text, false);
+    end(a, GRPC_UNAVAILABLE, text, false);
     leave(a);
 }
 
@@ -255,7 +255,7 @@ static void on_writable(void *ud)
 
     enter(a);
     if (a->sent != SIZE_MAX && !send_frames(a)) {
-        end(a, H2_EXHAUSTED, "out of memory", false);
+        end(a, GRPC_EXHAUSTED, "out of memory", false);
     }
     leave(a);
 }

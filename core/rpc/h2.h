@@ -12,6 +12,7 @@
 #include <base/buf.h>
 #include <base/env.h>
 #include <base/err.h>
+#include <model/grpc.h>
 #include <net/io.h>
 
 /* Receive windows. A stream's bounds what a paused one holds; the connection's only says how much
@@ -27,10 +28,6 @@
 /* Frames of a peer per second; more of them end its connection. */
 #define H2_CONTROLS_MAX 5000  /* SETTINGS, PING, PRIORITY, empty DATA */
 #define H2_RESETS_MAX   20000 /* RST_STREAM */
-
-enum { H2_OK = 0, H2_CANCELLED = 1, H2_UNKNOWN = 2, H2_INVALID = 3, H2_DEADLINE = 4,
-       H2_PERMISSION = 7, H2_EXHAUSTED = 8, H2_UNIMPLEMENTED = 12, H2_INTERNAL = 13,
-       H2_UNAVAILABLE = 14, H2_UNAUTHENTICATED = 16 };
 
 struct h2; /* what the connections of an rpc share */
 struct h2_conn;

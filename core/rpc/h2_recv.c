@@ -107,15 +107,15 @@ static void on_request(struct h2_conn *c, struct h2_stream *st)
 
     st->headers_in = true;
     if (!c->cb) {
-        h2_stream_abort(st, H2_UNAVAILABLE, "shutting down");
+        h2_stream_abort(st, GRPC_UNAVAILABLE, "shutting down");
     } else if (head->too_big) {
-        h2_stream_abort(st, H2_EXHAUSTED, "RUN402 headers are larger than 32 KiB");
+        h2_stream_abort(st, GRPC_EXHAUSTED, "RUN402 headers are larger than 32 KiB");
     } else if (!head->is_post) {
         h2_stream_refuse(st, "405");
     } else if (!head->is_grpc) {
         h2_stream_refuse(st, "415");
     } else if (head->encoded) {
-        h2_stream_abort(st, H2_UNIMPLEMENTED, "messages are compressed; expected identity");
+        h2_stream_abort(st, GRPC_UNIMPLEMENTED, "messages are compressed; expected identity");
     } else {
         if (head->timeout_ns > 0) {
             stream_set_deadline(st, env_now_ns(c->h->env) + head->timeout_ns);
@@ -137,16 +137,16 @@ static void on_answer(struct h2_conn *c, struct h2_stream *st, bool last)
         st->http_status = head->http_status;
     }
     if (head->too_big) {
-        stream_over(st, H2_EXHAUSTED, "headers of the answer are larger than 32 KiB", false);
+        stream_over(st, GRPC_EXHAUSTED, "headers of the answer are larger than 32 KiB", false);
     } else if (last && head->grpc_status >= 0) {
         stream_over(st, head->grpc_status, head->message, false);
     } else if (st->http_status != 200) {
         snprintf(text, sizeof(text), "HTTP status %d instead of a gRPC answer", st->http_status);
         stream_over(st, text_status_of_http(st->http_status), text, false);
     } else if (last) {
-        stream_over(st, H2_INTERNAL, "the stream ended without grpc-status", false);
+        stream_over(st, GRPC_INTERNAL, "the stream ended without grpc-status", false);
     } else if (!head->is_grpc) {
-        stream_over(st, H2_UNKNOWN, "the answer is not application/grpc", false);
+        stream_over(st, GRPC_UNKNOWN, "the answer is not application/grpc", false);
     }
 }
 
@@ -182,7 +182,7 @@ static void on_data_end(struct h2_conn *c, nghttp2_session *session, int32_t id)
     if (st && !c->authority) {
         stream_half(st);
     } else if (st && !st->over) {
-        stream_over(st, H2_INTERNAL, "the stream ended without grpc-status", false);
+        stream_over(st, GRPC_INTERNAL, "the stream ended without grpc-status", false);
     }
 }
 
@@ -276,7 +276,7 @@ static int on_not_sent(nghttp2_session *session, const nghttp2_frame *frame, int
         if (st->id == frame->hd.stream_id) {
             nghttp2_session_set_stream_user_data(session, st->id, NULL);
             st->id = 0;
-            stream_over(st, H2_UNAVAILABLE, nghttp2_strerror(code), true);
+            stream_over(st, GRPC_UNAVAILABLE, nghttp2_strerror(code), true);
             if (!c->doomed) {
                 stream_forgotten(st);
             }

@@ -95,7 +95,7 @@ void stream_orphan(struct h2_stream *st, const char *why)
 {
     enter(st);
     detach(st, h2_stream_is_sent(st));
-    stream_over(st, H2_UNAVAILABLE, why, false);
+    stream_over(st, GRPC_UNAVAILABLE, why, false);
     leave(st);
 }
 
@@ -169,7 +169,7 @@ static void on_deadline(struct env_timer *t)
 
     enter(st);
     reset(st, NGHTTP2_CANCEL);
-    stream_over(st, H2_DEADLINE, "deadline exceeded", false);
+    stream_over(st, GRPC_DEADLINE, "deadline exceeded", false);
     leave(st);
 }
 
@@ -221,12 +221,12 @@ static bool check_prefix(struct h2_stream *st, const unsigned char *data, uint32
     char text[96];
 
     if (data[0] != 0) {
-        stream_fail(st, H2_INTERNAL, "RUN403 a message is compressed; expected identity");
+        stream_fail(st, GRPC_INTERNAL, "RUN403 a message is compressed; expected identity");
         return false;
     }
     if (n > max) {
         snprintf(text, sizeof(text), "RUN402 received message larger than max (%u vs. %u)", n, max);
-        stream_fail(st, H2_EXHAUSTED, text);
+        stream_fail(st, GRPC_EXHAUSTED, text);
         return false;
     }
     *ret = n;
@@ -257,9 +257,9 @@ static void keep(struct h2_stream *st, const unsigned char *data, size_t len)
     struct h2 *h = st->h;
 
     if (h->held_bytes + len > h->limits.memory_max_bytes) {
-        stream_fail(st, H2_EXHAUSTED, "too much memory is held by received messages");
+        stream_fail(st, GRPC_EXHAUSTED, "too much memory is held by received messages");
     } else if (buf_add(&st->in, data, len) < 0) {
-        stream_fail(st, H2_EXHAUSTED, "out of memory");
+        stream_fail(st, GRPC_EXHAUSTED, "out of memory");
     } else {
         h->held_bytes += len;
     }
@@ -271,7 +271,7 @@ static void deliver_ends(struct h2_stream *st)
     if (st->half && !st->half_told && !st->task.queued && listens(st)) {
         st->half_told = true;
         if (st->in.len > 0) {
-            stream_fail(st, H2_INTERNAL, "the stream ended inside of a message");
+            stream_fail(st, GRPC_INTERNAL, "the stream ended inside of a message");
         } else if (st->cb->half_closed) {
             st->cb->half_closed(st->ud);
         }
@@ -421,7 +421,7 @@ static size_t status_headers(const struct h2_stream *st, nghttp2_nv nv[2], char 
 {
     size_t n = 0;
 
-    if (st->end_status == H2_OK) {
+    if (st->end_status == GRPC_OK) {
         memcpy(code, "0", 2);
     } else {
         snprintf(code, 16, "%d", st->end_status);
@@ -568,7 +568,7 @@ void h2_stream_refuse(struct h2_stream *st, const char *http_status)
         nghttp2_submit_response(st->conn->session, st->id, nv, 1, NULL);
         conn_touch(st->conn);
     }
-    h2_stream_finish(st, H2_OK, NULL);
+    h2_stream_finish(st, GRPC_OK, NULL);
 }
 
 /* ---- the beginning --------------------------------------------------------------------------- */

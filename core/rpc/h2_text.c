@@ -102,20 +102,20 @@ int text_status_of_http(int http_status)
 {
     switch (http_status) {
     case 400:
-        return H2_INTERNAL;
+        return GRPC_INTERNAL;
     case 401:
-        return H2_UNAUTHENTICATED;
+        return GRPC_UNAUTHENTICATED;
     case 403:
-        return H2_PERMISSION;
+        return GRPC_PERMISSION;
     case 404:
-        return H2_UNIMPLEMENTED;
+        return GRPC_UNIMPLEMENTED;
     case 429:
     case 502:
     case 503:
     case 504:
-        return H2_UNAVAILABLE;
+        return GRPC_UNAVAILABLE;
     default:
-        return H2_UNKNOWN;
+        return GRPC_UNKNOWN;
     }
 }
 
@@ -124,15 +124,15 @@ int text_status_of_reset(uint32_t code)
 {
     switch (code) {
     case NGHTTP2_REFUSED_STREAM:
-        return H2_UNAVAILABLE;
+        return GRPC_UNAVAILABLE;
     case NGHTTP2_CANCEL:
-        return H2_CANCELLED;
+        return GRPC_CANCELLED;
     case NGHTTP2_ENHANCE_YOUR_CALM:
-        return H2_EXHAUSTED;
+        return GRPC_EXHAUSTED;
     case NGHTTP2_INADEQUATE_SECURITY:
-        return H2_PERMISSION;
+        return GRPC_PERMISSION;
     default:
-        return H2_INTERNAL;
+        return GRPC_INTERNAL;
     }
 }
 
@@ -195,7 +195,7 @@ void head_take(struct h2_head *head, const unsigned char *name, size_t name_len,
     } else if (IS("grpc-status")) {
         int status = number(value, len);
 
-        head->grpc_status = status < 0 ? H2_UNKNOWN : status;
+        head->grpc_status = status < 0 ? GRPC_UNKNOWN : status;
     } else if (IS("grpc-message")) {
         text_percent_decode(value, len, head->message, sizeof(head->message));
     } else if (IS("grpc-timeout")) {

@@ -66,7 +66,7 @@ static void on_probed(void *ud, int grpc_status, const char *text, const void *a
     if (l->closed) {
         return;
     }
-    if (grpc_status == H2_DEADLINE) {
+    if (grpc_status == GRPC_DEADLINE) {
         probe_judge(l);
     } else {
         probe_again(l, env_now_ns(l->rpc->env) + l->rpc->config.probe_interval_ms * ENV_MS);

@@ -234,7 +234,7 @@ static void deliver(struct pair *p, struct event *ev)
     illegal = tell(a, ev);
     if (illegal && !a->closed) {
         session_lose(p);
-        tell_end(a, -FN_E_INTERNAL, ENGAGE_PROOF_NONE, illegal, false);
+        tell_end(a, GRPC_INTERNAL, ENGAGE_PROOF_NONE, illegal, false);
         return;
     }
     a->queued_bytes -= ev->len;
@@ -265,7 +265,7 @@ static void on_deadline(struct env_timer *t)
 {
     struct pair *p = of_attempt(container_of(t, struct engage_attempt, deadline));
 
-    break_off(p, -FN_E_DEADLINE, ENGAGE_PROOF_NONE, "Deadline Exceeded");
+    break_off(p, GRPC_DEADLINE, ENGAGE_PROOF_NONE, "Deadline Exceeded");
 }
 
 /* ---- client table --------------------------------------------------------------------------- */
@@ -374,7 +374,7 @@ static struct engage_attempt *attempt_open(struct engage_link *k, const struct e
     LIST_INSERT_HEAD(&l->pairs, p, entry);
     if (!k->up || l->draining) {
         p->session.state = SESSION_OVER;
-        put_end(p, -FN_E_UNAVAILABLE, ENGAGE_PROOF_NOT_SENT, "runner local: not connected");
+        put_end(p, GRPC_UNAVAILABLE, ENGAGE_PROOF_NOT_SENT, "runner local: not connected");
         return &p->attempt;
     }
     if (deadline_ns != 0) {
@@ -623,7 +623,7 @@ void local_cancel(struct local *l)
     l->draining = true;
     LIST_FOREACH(p, &l->pairs, entry) {
         if (p->session.state == SESSION_OFFER || p->session.state == SESSION_OWNED) {
-            break_off(p, -FN_E_UNAVAILABLE,
+            break_off(p, GRPC_UNAVAILABLE,
                       p->session.state == SESSION_OFFER ? ENGAGE_PROOF_NOT_SENT
                                                         : ENGAGE_PROOF_NONE,
                       "runner local: shutting down");

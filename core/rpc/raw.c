@@ -128,12 +128,12 @@ static void fail(struct rpc_raw *c, int status, const char *text)
 
 static void on_timer(struct env_timer *t)
 {
-    fail(container_of(t, struct rpc_raw, timer), H2_DEADLINE, "deadline exceeded");
+    fail(container_of(t, struct rpc_raw, timer), GRPC_DEADLINE, "deadline exceeded");
 }
 
 void rpc_raw_cancel(struct rpc_raw *c)
 {
-    fail(c, H2_CANCELLED, "cancelled");
+    fail(c, GRPC_CANCELLED, "cancelled");
 }
 
 static void on_message(void *ud, const void *data, size_t len)
@@ -161,7 +161,7 @@ static void begin(struct rpc_raw *c)
     env_timer_clear(c->rpc->env, &c->timer);
     c->stream = h2_stream_open(c->peer->conn, &call, &stream_cb, c);
     if (!c->stream || h2_stream_send(c->stream, c->message.data, c->message.len) < 0) {
-        fail(c, H2_EXHAUSTED, "out of memory");
+        fail(c, GRPC_EXHAUSTED, "out of memory");
         return;
     }
     h2_stream_half_close(c->stream);
@@ -176,7 +176,7 @@ void raws_begin(struct peer *p)
         if (c->waiting && c->peer == p && peer_takes_calls(p)) {
             begin(c);
         } else if (c->waiting && c->peer == p) { /* the call before took the last stream's number */
-            fail(c, H2_UNAVAILABLE, "the connection takes no more calls");
+            fail(c, GRPC_UNAVAILABLE, "the connection takes no more calls");
         }
     }
 }
@@ -187,7 +187,7 @@ void raws_fail(struct peer *p, const char *why)
 
     LIST_FOREACH(c, &p->rpc->raws, entry) {
         if (c->waiting && c->peer == p) {
-            fail(c, H2_UNAVAILABLE, why);
+            fail(c, GRPC_UNAVAILABLE, why);
         }
     }
 }
@@ -229,7 +229,7 @@ int raw_start(struct peer *p, const char *method, const void *message, size_t le
         return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
     }
     if (!peer_want(p)) {
-        fail(c, H2_UNAVAILABLE, p->why);
+        fail(c, GRPC_UNAVAILABLE, p->why);
     } else if (peer_takes_calls(p)) {
         begin(c);
     } else {

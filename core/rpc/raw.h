@@ -60,7 +60,7 @@ void rpc_server_serve(struct rpc_server *s, const struct rpc_service *service);
 
 /* FN_E_EXHAUSTED: RPC_QUEUE_MAX messages wait; the peer is slow. */
 int rpc_incoming_send(struct rpc_incoming *in, const void *data, size_t len);
-/* The call is over and `in` gone for its owner. status: gRPC code; text may be NULL. */
+/* The call is over and `in` gone for its owner. status: enum grpc_status; text may be NULL. */
 void rpc_incoming_end(struct rpc_incoming *in, int status, const char *text);
 /* The owner's own pointer. */
 void rpc_incoming_set(struct rpc_incoming *in, void *owner);

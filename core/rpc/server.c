@@ -141,7 +141,7 @@ static void on_status(void *ud, struct rpc_incoming *in, const void *data, size_
         r = rpc_incoming_send(in, out.data + WIRE_PREFIX_BYTES, out.len - WIRE_PREFIX_BYTES);
     }
     buf_finish(&out);
-    rpc_incoming_end(in, r < 0 ? H2_EXHAUSTED : H2_OK, r < 0 ? "out of memory" : NULL);
+    rpc_incoming_end(in, r < 0 ? GRPC_EXHAUSTED : GRPC_OK, r < 0 ? "out of memory" : NULL);
 }
 
 static void on_configure(void *ud, struct rpc_incoming *in, const void *data, size_t len)
@@ -150,7 +150,7 @@ static void on_configure(void *ud, struct rpc_incoming *in, const void *data, si
     (void)data;
     (void)len;
     rpc_incoming_send(in, "", 0);
-    rpc_incoming_end(in, H2_OK, NULL);
+    rpc_incoming_end(in, GRPC_OK, NULL);
 }
 
 static const struct rpc_method runner_methods[] = {
@@ -182,7 +182,7 @@ static void refuse_unknown(struct h2_stream *st, const char *method)
             snprintf(text, sizeof(text), "unknown service %s", path + 1);
         }
     }
-    h2_stream_finish(st, H2_UNIMPLEMENTED, text);
+    h2_stream_finish(st, GRPC_UNIMPLEMENTED, text);
 }
 
 /* With a list of peers only they may call. */
@@ -199,7 +199,7 @@ static bool refuse_stranger(struct rpc_server *s, struct h2_stream *st)
                       &suppressed)) {
         log_warn(text, "suppressed", log_num(suppressed));
     }
-    h2_stream_finish(st, H2_PERMISSION, text);
+    h2_stream_finish(st, GRPC_PERMISSION, text);
     return true;
 }
 
@@ -209,13 +209,13 @@ static void on_request(void *ud, struct h2_stream *st, const struct h2_head *hea
     struct rpc_server *s = sc->server;
 
     if (s->cancelled) {
-        h2_stream_finish(st, H2_UNAVAILABLE, "shutting down");
+        h2_stream_finish(st, GRPC_UNAVAILABLE, "shutting down");
     } else if (refuse_stranger(s, st)) {
         return;
     } else if (s->cb && strcmp(head->path, RPC_METHOD_ENGAGE) == 0) {
         session_begin(s, st, head->request_id[0] ? head->request_id : NULL);
     } else if (s->cb && strcmp(head->path, RPC_METHOD_LOGS) == 0) {
-        h2_stream_finish(st, H2_UNKNOWN, "runner not configured with logStreamer");
+        h2_stream_finish(st, GRPC_UNKNOWN, "runner not configured with logStreamer");
     } else if (!(s->cb && incoming_begin(s, st, head->path, runner_methods, s)) &&
                !(s->service &&
                  incoming_begin(s, st, head->path, s->service->methods, s->service->ud))) {

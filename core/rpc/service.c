@@ -76,7 +76,7 @@ void incoming_cancel(struct rpc_server *s, const char *text)
         enter(in);
         gone(in);
         if (in->stream) {
-            h2_stream_abort(in->stream, H2_UNAVAILABLE, text);
+            h2_stream_abort(in->stream, GRPC_UNAVAILABLE, text);
             in->stream = NULL;
         }
         leave(in);
@@ -175,7 +175,7 @@ bool incoming_begin(struct rpc_server *s, struct h2_stream *st, const char *path
     }
     in = calloc(1, sizeof(*in));
     if (!in) {
-        h2_stream_finish(st, H2_EXHAUSTED, "out of memory");
+        h2_stream_finish(st, GRPC_EXHAUSTED, "out of memory");
         return true;
     }
     in->server = s;

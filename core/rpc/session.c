@@ -94,7 +94,7 @@ void sessions_cancel(struct rpc_server *s, const char *text)
         enter(e);
         gone(e);
         if (e->stream) {
-            h2_stream_abort(e->stream, H2_UNAVAILABLE, text);
+            h2_stream_abort(e->stream, GRPC_UNAVAILABLE, text);
             e->stream = NULL;
         }
         leave(e);
@@ -146,13 +146,13 @@ static void finish(struct engage_session *e, const struct engage_finished *f)
     enter(e);
     must(wire_encode_finished(&e->server->rpc->out, f, h2_stream_out(e->stream)));
     h2_stream_wrote(e->stream);
-    end(e, H2_OK, NULL);
+    end(e, GRPC_OK, NULL);
     leave(e);
 }
 
 static void abort_session(struct engage_session *e, int grpc_status, const char *text)
 {
-    assert(e->owned && grpc_status != 0);
+    assert(e->owned && grpc_status != GRPC_OK);
     enter(e);
     h2_stream_abort(e->stream, grpc_status, text);
     e->stream = NULL;
@@ -201,9 +201,9 @@ static void on_first(struct engage_session *e, struct wire_client_msg *m)
     if (m->kind == WIRE_TRY) {
         offer(e, m);
     } else if (m->kind == WIRE_BAD) {
-        end(e, H2_INTERNAL, "RUN403 a message cannot be decoded");
+        end(e, GRPC_INTERNAL, "RUN403 a message cannot be decoded");
     } else {
-        end(e, H2_INVALID,
+        end(e, GRPC_INVALID,
             "RUN401 expected TryCall first (Protocol failure: expected ClientMsg_Try)");
     }
 }
@@ -213,13 +213,13 @@ static void on_body(struct engage_session *e, const struct wire_client_msg *m)
     char text[TEXT_MAX];
 
     if (m->kind == WIRE_BAD) {
-        refuse(e, H2_INTERNAL, "RUN403 a message cannot be decoded");
+        refuse(e, GRPC_INTERNAL, "RUN403 a message cannot be decoded");
     } else if (m->kind != WIRE_DATA) {
-        refuse(e, H2_INVALID, "Protocol failure: expected ClientMsg_Data");
+        refuse(e, GRPC_INVALID, "Protocol failure: expected ClientMsg_Data");
     } else if (m->data.len > WIRE_FRAME_MAX_BYTES) {
         snprintf(text, sizeof(text), "RUN402 data frame %zu > %u", m->data.len,
                  WIRE_FRAME_MAX_BYTES);
-        refuse(e, H2_EXHAUSTED, text);
+        refuse(e, GRPC_EXHAUSTED, text);
     } else {
         e->body_end = m->data.eof;
         e->server->cb->on_body(e->ud, m->data.data, m->data.len, m->data.eof);
@@ -249,10 +249,10 @@ static void on_half_closed(void *ud)
 
     enter(e);
     if (!e->tried) {
-        end(e, H2_INVALID,
+        end(e, GRPC_INVALID,
             "RUN401 expected TryCall first (Protocol failure: expected ClientMsg_Try)");
     } else {
-        refuse(e, H2_INVALID,
+        refuse(e, GRPC_INVALID,
                "Protocol failure: expected ClientMsg_Data, the client closed its side");
     }
     leave(e);
@@ -297,7 +297,7 @@ void session_begin(struct rpc_server *s, struct h2_stream *st, const char *reque
     }
     if (!e || (request_id && !e->request_id)) {
         free(e);
-        h2_stream_finish(st, H2_EXHAUSTED, "out of memory");
+        h2_stream_finish(st, GRPC_EXHAUSTED, "out of memory");
         return;
     }
     e->server = s;

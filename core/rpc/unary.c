@@ -35,11 +35,11 @@ static void on_end(void *ud, int status, const char *text)
     struct unary *u = ud;
 
     u->call = NULL;
-    if (status == H2_OK && !u->answered) {
-        status = H2_INTERNAL;
+    if (status == GRPC_OK && !u->answered) {
+        status = GRPC_INTERNAL;
         text = "expected one message in answer";
     }
-    u->done(u->ud, status, text, status == H2_OK ? u->answer.data : NULL, u->answer.len);
+    u->done(u->ud, status, text, status == GRPC_OK ? u->answer.data : NULL, u->answer.len);
     release(u);
 }
 
@@ -91,8 +91,8 @@ static void on_status(void *ud, int grpc_status, const char *text, const void *a
     struct status_ask *ask = ud;
     struct rpc_status_result result = { .grpc_status = grpc_status, .text = text };
 
-    if (grpc_status == 0 && wire_decode_status(&ask->rpc->in, answer, len, &result) < 0) {
-        result = (struct rpc_status_result){ .grpc_status = H2_INTERNAL,
+    if (grpc_status == GRPC_OK && wire_decode_status(&ask->rpc->in, answer, len, &result) < 0) {
+        result = (struct rpc_status_result){ .grpc_status = GRPC_INTERNAL,
                                              .text = "the answer is not a RunnerStatus" };
     }
     ask->cb(ask->ud, &result);
