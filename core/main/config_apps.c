@@ -3,6 +3,7 @@
 #include <main/config_int.h>
 
 #include <jansson.h>
+#include <model/app.h>
 #include <openssl/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ const struct fn_opt config_fn_opts[] = {
       .dflt = "128",
       .choices = "MB",
       .min = 1,
-      .max = 8192,
+      .max = MODEL_MEM_MB_MAX,
       .type = FN_OPT_INT,
       AT(memory_mb) },
     { .key = "timeout",
@@ -49,7 +50,7 @@ const struct fn_opt config_fn_opts[] = {
       .dflt = "30",
       .choices = "seconds",
       .min = 1,
-      .max = 300,
+      .max = MODEL_TIMEOUT_S_MAX,
       .type = FN_OPT_INT,
       AT(timeout_s) },
     { .key = "idle_timeout",
@@ -57,7 +58,7 @@ const struct fn_opt config_fn_opts[] = {
       .dflt = "30",
       .choices = "seconds",
       .min = 1,
-      .max = 3600,
+      .max = MODEL_IDLE_S_MAX,
       .type = FN_OPT_INT,
       AT(idle_timeout_s) },
     { .key = NULL },

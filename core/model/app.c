@@ -14,9 +14,9 @@ void app_init(struct app *a, struct arena *arena)
 void fn_def_init(struct fn_def *f, struct arena *arena)
 {
     *f = (struct fn_def){ .id = "", .name = "", .app_id = "", .image = "" };
-    f->mem_mb = FN_MEM_MB_DEFAULT;
-    f->timeout_s = FN_TIMEOUT_S_DEFAULT;
-    f->idle_timeout_s = FN_IDLE_S_DEFAULT;
+    f->mem_mb = MODEL_MEM_MB_DEFAULT;
+    f->timeout_s = MODEL_TIMEOUT_S_DEFAULT;
+    f->idle_timeout_s = MODEL_IDLE_S_DEFAULT;
     kvs_init(&f->config, arena);
     kvs_init(&f->annotations, arena);
 }
@@ -323,13 +323,13 @@ int fn_def_check(const struct fn_def *f, struct fn_error *reterr)
     if (!*f->image) {
         return bad(reterr, "Missing image on Fn");
     }
-    if (f->mem_mb < 1 || f->mem_mb > FN_MEM_MB_MAX) {
+    if (f->mem_mb < 1 || f->mem_mb > MODEL_MEM_MB_MAX) {
         return bad(reterr, "memory value is out of range. It should be between 0 and 8192");
     }
-    if (f->timeout_s < 1 || f->timeout_s > FN_TIMEOUT_S_MAX) {
+    if (f->timeout_s < 1 || f->timeout_s > MODEL_TIMEOUT_S_MAX) {
         return bad(reterr, "timeout value is out of range, must be between 0 and 300");
     }
-    if (f->idle_timeout_s < 1 || f->idle_timeout_s > FN_IDLE_S_MAX) {
+    if (f->idle_timeout_s < 1 || f->idle_timeout_s > MODEL_IDLE_S_MAX) {
         return bad(reterr, "idle_timeout value is out of range, must be between 0 and 3600");
     }
     return check_annotations(&f->annotations, reterr);

@@ -6,13 +6,11 @@
 
 #include <model/call.h>
 
-#define FN_MEM_MB_DEFAULT     128
-#define FN_MEM_MB_MAX         8192
-#define FN_TIMEOUT_S_DEFAULT  30
-#define FN_TIMEOUT_S_MAX      300
-#define FN_IDLE_S_DEFAULT     30
-#define FN_IDLE_S_MAX         3600
-#define MODEL_NAME_MAX        255 /* bytes */
+#define MODEL_MEM_MB_DEFAULT    128
+#define MODEL_MEM_MB_MAX        8192
+#define MODEL_TIMEOUT_S_DEFAULT 30
+#define MODEL_IDLE_S_DEFAULT    30
+#define MODEL_NAME_MAX          255 /* bytes */
 
 struct app {
     const char *id;

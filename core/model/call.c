@@ -12,7 +12,6 @@
 #define HEADERS_MAX     1024
 #define IMAGE_MAX       512
 #define USUAL_BYTES     1000 /* of a model without much of its own */
-#define CPU_MILLI_MAX   1024000
 #define SORT_ON_STACK   64
 #define SORT_BY_INSERTION 32
 
@@ -418,10 +417,10 @@ static int read_cpus(struct decode *d)
     if (*end) {
         return jr_fail(&d->r, "expected cpus as \"250m\" or \"0.25\"");
     }
-    if (!(v >= 0 && v <= CPU_MILLI_MAX)) {
+    if (!(v >= 0 && v <= MODEL_CPU_MILLI_MAX)) {
         d->range = true;
-        return err_set(d->err, FN_E_INVALID, "RUN405 cpus, got \"%.40s\"; expected 0m..1024000m",
-                       text);
+        return err_set(d->err, FN_E_INVALID, "RUN405 cpus, got \"%.40s\"; expected 0m..%dm", text,
+                       MODEL_CPU_MILLI_MAX);
     }
     d->c->cpu_milli = (uint64_t)(v + 0.5);
     return 0;
@@ -608,21 +607,22 @@ int call_check(const struct call *c, struct fn_error *reterr)
         return err_set(reterr, FN_E_INVALID,
                        "RUN406 image name, got \"%.64s\"; expected registry/name:tag", c->image);
     }
-    if (c->timeout_s < 1 || c->timeout_s > 300) {
+    if (c->timeout_s < 1 || c->timeout_s > MODEL_TIMEOUT_S_MAX) {
         return err_set(reterr, FN_E_INVALID,
-                       "RUN405 timeout, got %d; expected whole seconds 1..300", c->timeout_s);
+                       "RUN405 timeout, got %d; expected whole seconds 1..%d", c->timeout_s,
+                       MODEL_TIMEOUT_S_MAX);
     }
-    if (c->idle_timeout_s < 1 || c->idle_timeout_s > 3600) {
+    if (c->idle_timeout_s < 1 || c->idle_timeout_s > MODEL_IDLE_S_MAX) {
         return err_set(reterr, FN_E_INVALID,
-                       "RUN405 idle_timeout, got %d; expected whole seconds 1..3600",
-                       c->idle_timeout_s);
+                       "RUN405 idle_timeout, got %d; expected whole seconds 1..%d",
+                       c->idle_timeout_s, MODEL_IDLE_S_MAX);
     }
     if (c->mem_mb < 1) {
         return err_set(reterr, FN_E_INVALID, "RUN405 memory, got 0; expected 1 MB or more");
     }
-    if (c->cpu_milli > CPU_MILLI_MAX) {
-        return err_set(reterr, FN_E_INVALID, "RUN405 cpus, got %llum; expected 0m..1024000m",
-                       (unsigned long long)c->cpu_milli);
+    if (c->cpu_milli > MODEL_CPU_MILLI_MAX) {
+        return err_set(reterr, FN_E_INVALID, "RUN405 cpus, got %llum; expected 0m..%dm",
+                       (unsigned long long)c->cpu_milli, MODEL_CPU_MILLI_MAX);
     }
     return 0;
 }

@@ -16,6 +16,11 @@
 
 #define CALL_ID_LEN 26
 
+/* Of functions and of their calls. */
+#define MODEL_TIMEOUT_S_MAX 300
+#define MODEL_IDLE_S_MAX    3600
+#define MODEL_CPU_MILLI_MAX 1024000
+
 /* Ordered set of texts by key (config, annotations, extensions). */
 struct kvs {
     struct arena *arena;
@@ -67,8 +72,7 @@ int call_to_json(const struct call *c, struct buf *out);
  * and nothing deeper or larger than the limits. FN_E_INVALID: `RUN404 call model: line:col reason`.
  * */
 int call_from_json(struct call *c, const char *json, size_t len, struct fn_error *reterr);
-/* Ranges that do not depend on the node: timeout 1..300, idle 1..3600, image syntax ... (RUN405,
- * RUN406). */
+/* Ranges that do not depend on the node: timeouts, cpus, image syntax ... (RUN405, RUN406). */
 int call_check(const struct call *c, struct fn_error *reterr);
 
 /* Who shares a hot container: the fields of fn-runner-and-containers 2.3, appended to `out`.

@@ -15,9 +15,11 @@ static const struct {
     uint32_t field;
     uint64_t min, max;
 } fields[] = {
-    { FN_FIELD_MEM_MB, 1, 1u << 20 },     { FN_FIELD_CPU_MILLI, 0, 1024000 },
-    { FN_FIELD_TMPFS_MB, 0, 1u << 20 },   { FN_FIELD_TIMEOUT_S, 1, 300 },
-    { FN_FIELD_IDLE_TIMEOUT_S, 1, 3600 },
+    { FN_FIELD_MEM_MB, 1, 1u << 20 },
+    { FN_FIELD_CPU_MILLI, 0, MODEL_CPU_MILLI_MAX },
+    { FN_FIELD_TMPFS_MB, 0, 1u << 20 },
+    { FN_FIELD_TIMEOUT_S, 1, MODEL_TIMEOUT_S_MAX },
+    { FN_FIELD_IDLE_TIMEOUT_S, 1, MODEL_IDLE_S_MAX },
 };
 
 static const char *edit_text(const struct fn_edit *e, uint32_t text_id)
