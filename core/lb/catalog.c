@@ -101,7 +101,6 @@ static int force_keys(struct kvs *config, const char *app_id, const struct fn_de
         kvs_set(config, "FN_FN_ID", fn->id) < 0 || kvs_set(config, "FN_APP_ID", app_id) < 0) {
         return FN_E_EXHAUSTED;
     }
-    kvs_sort(config);
     return 0;
 }
 
@@ -112,7 +111,6 @@ static int overlay(struct kvs *to, const struct kvs *app, const struct kvs *fn)
     for (uint32_t i = 0; r == 0 && i < fn->n; i++) {
         r = kvs_set(to, fn->items[i].key, fn->items[i].value);
     }
-    kvs_sort(to);
     return r;
 }
 

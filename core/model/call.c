@@ -13,7 +13,6 @@
 #define IMAGE_MAX       512
 #define USUAL_BYTES     1000 /* of a model without much of its own */
 #define SORT_ON_STACK   64
-#define SORT_BY_INSERTION 32
 
 /* ---- kvs ------------------------------------------------------------------------------------- */
 
@@ -22,19 +21,35 @@ void kvs_init(struct kvs *k, struct arena *arena)
     *k = (struct kvs){ .arena = arena };
 }
 
-static struct fn_kv *kvs_find(const struct kvs *k, const char *key)
+/* Where `key` is, or belongs. */
+static uint32_t kvs_place(const struct kvs *k, const char *key)
 {
-    for (uint32_t i = 0; i < k->n; i++) {
-        if (strcmp(k->items[i].key, key) == 0) {
-            return &k->items[i];
+    uint32_t low = 0;
+    uint32_t high = k->n;
+
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+
+        if (strcmp(k->items[middle].key, key) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
-    return NULL;
+    return low;
 }
 
-/* Appends texts that already live in the arena (or longer). */
-static int kvs_append(struct kvs *k, const char *key, const char *value)
+static struct fn_kv *kvs_find(const struct kvs *k, const char *key)
 {
+    uint32_t at = kvs_place(k, key);
+
+    return at < k->n && strcmp(k->items[at].key, key) == 0 ? &k->items[at] : NULL;
+}
+
+/* Adds texts that already live in the arena (or longer); the key is new. */
+static int kvs_add(struct kvs *k, const char *key, const char *value)
+{
+    uint32_t at = kvs_place(k, key);
     struct fn_kv *items;
     uint32_t cap;
 
@@ -50,7 +65,9 @@ static int kvs_append(struct kvs *k, const char *key, const char *value)
         k->items = items;
         k->cap = cap;
     }
-    k->items[k->n++] = (struct fn_kv){ key, value };
+    memmove(&k->items[at + 1], &k->items[at], (k->n - at) * sizeof(*k->items));
+    k->items[at] = (struct fn_kv){ key, value };
+    k->n++;
     return 0;
 }
 
@@ -62,7 +79,7 @@ int kvs_set_borrowed(struct kvs *k, const char *key, const char *value)
         old->value = value;
         return 0;
     }
-    return kvs_append(k, key, value);
+    return kvs_add(k, key, value);
 }
 
 int kvs_set(struct kvs *k, const char *key, const char *value)
@@ -79,7 +96,7 @@ int kvs_set(struct kvs *k, const char *key, const char *value)
         return 0;
     }
     name = arena_strdup(k->arena, key);
-    return name ? kvs_append(k, name, v) : FN_E_EXHAUSTED;
+    return name ? kvs_add(k, name, v) : FN_E_EXHAUSTED;
 }
 
 void kvs_remove(struct kvs *k, const char *key)
@@ -107,34 +124,6 @@ int kvs_copy(struct kvs *to, const struct kvs *from)
         }
     }
     return 0;
-}
-
-static int by_key(const void *a, const void *b)
-{
-    return strcmp(((const struct fn_kv *)a)->key, ((const struct fn_kv *)b)->key);
-}
-
-/* Few keys, most of them in order. */
-static void insertion_sort(struct kvs *k)
-{
-    for (uint32_t i = 1; i < k->n; i++) {
-        struct fn_kv moved = k->items[i];
-        uint32_t at = i;
-
-        for (; at > 0 && by_key(&k->items[at - 1], &moved) > 0; at--) {
-            k->items[at] = k->items[at - 1];
-        }
-        k->items[at] = moved;
-    }
-}
-
-void kvs_sort(struct kvs *k)
-{
-    if (k->n <= SORT_BY_INSERTION) {
-        insertion_sort(k);
-    } else {
-        qsort(k->items, k->n, sizeof(*k->items), by_key);
-    }
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -183,15 +172,12 @@ static void int_field(struct buf *out, const char *head, uint64_t value)
     }
 }
 
-/* Key order as Go writes maps: by bytes. Sorted in place when the caller's order is not. */
+/* In the order of the set, which is Go's of maps. */
 static void map_field(struct buf *out, const char *head, const struct kvs *k, bool raw)
 {
-    struct kvs *sorted = (struct kvs *)(uintptr_t)k;
-
     if (!k->n) {
         return;
     }
-    kvs_sort(sorted);
     buf_add_str(out, head);
     for (uint32_t i = 0; i < k->n; i++) {
         buf_add(out, i ? "," : "{", 1);
@@ -446,7 +432,7 @@ static int read_map(struct decode *d, struct kvs *to, bool raw)
         } else {
             more = raw ? jr_raw(&d->r, &value) : jr_string(&d->r, &value);
         }
-        if (more == 0 && value && kvs_append(to, key, value) < 0) {
+        if (more == 0 && value && kvs_add(to, key, value) < 0) {
             return FN_E_EXHAUSTED;
         }
     }
@@ -646,7 +632,6 @@ static int key_number(struct buf *b, uint64_t v, size_t bytes)
 
 static int key_map(struct buf *b, const struct kvs *k)
 {
-    kvs_sort((struct kvs *)(uintptr_t)k);
     for (uint32_t i = 0; i < k->n; i++) {
         if (key_text(b, k->items[i].key) < 0 || key_text(b, k->items[i].value) < 0) {
             return FN_E_EXHAUSTED;

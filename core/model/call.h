@@ -21,7 +21,7 @@
 #define MODEL_IDLE_S_MAX    3600
 #define MODEL_CPU_MILLI_MAX 1024000
 
-/* Ordered set of texts by key (config, annotations, extensions). */
+/* Texts by key (config, annotations, extensions), in the order of the keys' bytes. */
 struct kvs {
     struct arena *arena;
     struct fn_kv *items;
@@ -36,7 +36,6 @@ int kvs_set_borrowed(struct kvs *k, const char *key, const char *value);
 void kvs_remove(struct kvs *k, const char *key);
 const char *kvs_get(const struct kvs *k, const char *key); /* or NULL */
 int kvs_copy(struct kvs *to, const struct kvs *from);
-void kvs_sort(struct kvs *k); /* by key, bytewise */
 
 struct call {
     struct arena *arena;

@@ -75,6 +75,34 @@ START_TEST(written_as_read)
 }
 END_TEST
 
+/* So that nobody sorts a set that is not its own. */
+START_TEST(sets_are_in_order)
+{
+    static const char *const keys[] = { "m", "z", "a", "B", "zz", "", "n" };
+    struct kvs k;
+    struct kvs copy;
+
+    kvs_init(&k, &arena);
+    kvs_init(&copy, &arena);
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < 7; i++) {
+            ck_assert_int_eq(kvs_set(&k, keys[i], round ? "two" : "one"), 0);
+        }
+        ck_assert_uint_eq(k.n, 7);
+    }
+    kvs_remove(&k, "n");
+    kvs_remove(&k, "nn");
+    ck_assert_int_eq(kvs_copy(&copy, &k), 0);
+    ck_assert_uint_eq(copy.n, 6);
+    for (uint32_t i = 0; i < copy.n; i++) {
+        ck_assert(i == 0 || strcmp(copy.items[i - 1].key, copy.items[i].key) < 0);
+        ck_assert_str_eq(kvs_get(&k, copy.items[i].key), "two");
+    }
+    ck_assert_ptr_null(kvs_get(&k, "n"));
+    ck_assert_ptr_null(kvs_get(&k, "zzz"));
+}
+END_TEST
+
 /* Maps come out sorted, lists of one name together, texts escaped as Go does. */
 START_TEST(writes_like_go)
 {
@@ -535,9 +563,9 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        captured_vector, written_as_read, writes_like_go, no_room_is_an_error, lenient_where_go_is,
-        bad_models, too_deep_and_nul, memory_limit, checks, slot_keys, jansson_agrees, times, ids,
-        header_tables, api_objects, rules,
+        captured_vector, written_as_read, sets_are_in_order, writes_like_go, no_room_is_an_error,
+        lenient_where_go_is, bad_models, too_deep_and_nul, memory_limit, checks, slot_keys,
+        jansson_agrees, times, ids, header_tables, api_objects, rules,
     };
     Suite *s = suite_create("model");
     TCase *tc = tcase_create("call");
