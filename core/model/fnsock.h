@@ -36,11 +36,13 @@ struct fnsock_result {
     uint64_t answer_bytes;   /* of the body */
     bool reusable;           /* the function is idle: whole request read, whole answer received,
                                 not a byte more */
-    char text[128];          /* detail for the log and for FN6xx sentences */
+    char text[128];          /* detail for the log and for what the caller is told */
 };
 
 struct fnsock_cb {
-    void (*on_head)(void *ud, int status, const struct headers *h); /* borrowed; at most once */
+    /* Borrowed; at most once. An answer of the contract: 200 behind the whole request, or 502 or
+     * 504; another one ends as FNSOCK_EARLY_ANSWER or FNSOCK_INVALID without a head. */
+    void (*on_head)(void *ud, int status, const struct headers *h);
     void (*on_data)(void *ud, const void *data, size_t len);        /* borrowed */
     void (*on_writable)(void *ud); /* send() may be called again after it said full */
     void (*on_end)(void *ud, const struct fnsock_result *r); /* exactly once unless cancelled */

@@ -349,7 +349,7 @@ static void conclude_broken(struct rcall *rc)
         conclude_failed(rc, 502, true, "function response body too large");
         return;
     case FNSOCK_EARLY_ANSWER:
-        conclude_failed(rc, 502, true, "function invoked write before receiving entire request");
+        conclude_failed(rc, 502, true, "%s", detail(rc));
         return;
     default:
         break;
@@ -391,12 +391,7 @@ void rcall_ended(struct rcall *rc)
     struct runner *r = rc->r;
 
     if (rc->end.end == FNSOCK_OK) {
-        if (rc->fn_status == 200 && !rc->eof_sent) {
-            rc->end.end = FNSOCK_EARLY_ANSWER;
-            conclude_broken(rc);
-        } else {
-            conclude_answered(rc);
-        }
+        conclude_answered(rc);
     } else if (is_untouched(rc)) {
         run_again(rc);
     } else if (may_be_exit(rc->end.end) && !rc->c->exited && !rc->waits_exit) {

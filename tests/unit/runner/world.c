@@ -516,6 +516,7 @@ static void act(struct env_timer *t)
 {
     struct fnsock_exchange *x = container_of(t, struct fnsock_exchange, timer);
     struct fctr *c = fctr_of(x->s->id);
+    char text[80];
 
     if (is(x, "never") || (is(x, "exit-first") && !x->full)) {
         return;
@@ -554,8 +555,16 @@ static void act(struct env_timer *t)
         }
         env_timer_set(&the->f->env, &x->timer, the->f->now + ENV_S);
     } else {
-        answer(x, strncmp(x->what, "status-", 7) == 0 ? atoi(x->what + 7) : 200);
-        end(x, FNSOCK_OK, true, "");
+        int status = strncmp(x->what, "status-", 7) == 0 ? atoi(x->what + 7) : 200;
+
+        if (status == 200 || status == 502 || status == 504) {
+            answer(x, status);
+            end(x, FNSOCK_OK, true, "");
+        } else {
+            snprintf(text, sizeof(text),
+                     "FN602 function answered %d; the contract allows 200, 502, 504", status);
+            end(x, FNSOCK_INVALID, false, text);
+        }
     }
 }
 
@@ -570,10 +579,8 @@ static void early(struct env_task *t)
 {
     struct fnsock_exchange *x = container_of(t, struct fnsock_exchange, task);
 
-    answer(x, 200);
-    if (!x->ended) {
-        end(x, FNSOCK_EARLY_ANSWER, false, "answered before receiving the entire request");
-    }
+    end(x, FNSOCK_EARLY_ANSWER, false,
+        "function invoked write before receiving entire request");
 }
 
 static struct engage_session *session_of(const char *id)
