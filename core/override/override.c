@@ -1,6 +1,7 @@
 #include <override/override.h>
 
 #include <plugin/answer.h>
+#include <stddef.h>
 #include <string.h>
 
 struct fn_edit {
@@ -10,17 +11,31 @@ struct fn_edit {
     bool own_extensions;
 };
 
-/* Ranges of the fields that may be set; what a node can really give is its own check. */
-static const struct {
-    uint32_t field;
+/* The fields that may be set, with ranges; what a node can really give is its own check. */
+#define FIELD(id, member, min, max) \
+    { id, offsetof(struct call, member), sizeof(((struct call *)NULL)->member), min, max }
+static const struct field {
+    uint32_t id;
+    size_t offset, size; /* 4 or 8 bytes of struct call */
     uint64_t min, max;
 } fields[] = {
-    { FN_FIELD_MEM_MB, 1, 1u << 20 },
-    { FN_FIELD_CPU_MILLI, 0, MODEL_CPU_MILLI_MAX },
-    { FN_FIELD_TMPFS_MB, 0, 1u << 20 },
-    { FN_FIELD_TIMEOUT_S, 1, MODEL_TIMEOUT_S_MAX },
-    { FN_FIELD_IDLE_TIMEOUT_S, 1, MODEL_IDLE_S_MAX },
+    FIELD(FN_FIELD_MEM_MB, mem_mb, 1, 1u << 20),
+    FIELD(FN_FIELD_CPU_MILLI, cpu_milli, 0, MODEL_CPU_MILLI_MAX),
+    FIELD(FN_FIELD_TMPFS_MB, tmpfs_mb, 0, 1u << 20),
+    FIELD(FN_FIELD_TIMEOUT_S, timeout_s, 1, MODEL_TIMEOUT_S_MAX),
+    FIELD(FN_FIELD_IDLE_TIMEOUT_S, idle_timeout_s, 1, MODEL_IDLE_S_MAX),
 };
+#undef FIELD
+
+static const struct field *find_field(uint32_t id)
+{
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        if (fields[i].id == id) {
+            return &fields[i];
+        }
+    }
+    return NULL;
+}
 
 static const char *edit_text(const struct fn_edit *e, uint32_t text_id)
 {
@@ -77,55 +92,38 @@ static const char *edit_extension(const struct fn_edit *e, const char *key)
 
 static uint64_t edit_u64(const struct fn_edit *e, uint32_t field)
 {
-    switch (field) {
-    case FN_FIELD_MEM_MB:
-        return e->call.mem_mb;
-    case FN_FIELD_CPU_MILLI:
-        return e->call.cpu_milli;
-    case FN_FIELD_TMPFS_MB:
-        return e->call.tmpfs_mb;
-    case FN_FIELD_TIMEOUT_S:
-        return (uint64_t)e->call.timeout_s;
-    case FN_FIELD_IDLE_TIMEOUT_S:
-        return (uint64_t)e->call.idle_timeout_s;
-    default:
+    const struct field *f = find_field(field);
+    uint64_t wide;
+    uint32_t narrow;
+
+    if (!f) {
         return 0;
     }
-}
-
-static void field_store(struct call *c, uint32_t field, uint64_t v)
-{
-    switch (field) {
-    case FN_FIELD_MEM_MB:
-        c->mem_mb = v;
-        break;
-    case FN_FIELD_CPU_MILLI:
-        c->cpu_milli = v;
-        break;
-    case FN_FIELD_TMPFS_MB:
-        c->tmpfs_mb = (uint32_t)v;
-        break;
-    case FN_FIELD_TIMEOUT_S:
-        c->timeout_s = (int32_t)v;
-        break;
-    default:
-        c->idle_timeout_s = (int32_t)v;
-        break;
+    if (f->size == sizeof(narrow)) {
+        memcpy(&narrow, (const char *)&e->call + f->offset, sizeof(narrow));
+        return narrow;
     }
+    memcpy(&wide, (const char *)&e->call + f->offset, sizeof(wide));
+    return wide;
 }
 
 static int edit_set_u64(struct fn_edit *e, uint32_t field, uint64_t v)
 {
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-        if (fields[i].field == field) {
-            if (v < fields[i].min || v > fields[i].max) {
-                return FN_E_RANGE;
-            }
-            field_store(&e->call, field, v);
-            return 0;
-        }
+    const struct field *f = find_field(field);
+    uint32_t narrow = (uint32_t)v;
+
+    if (!f) {
+        return FN_E_INVALID;
     }
-    return FN_E_INVALID;
+    if (v < f->min || v > f->max) {
+        return FN_E_RANGE;
+    }
+    if (f->size == sizeof(narrow)) {
+        memcpy((char *)&e->call + f->offset, &narrow, sizeof(narrow));
+    } else {
+        memcpy((char *)&e->call + f->offset, &v, sizeof(v));
+    }
+    return 0;
 }
 
 /* Sets or deletes in `k`, which is copied before its first change. */

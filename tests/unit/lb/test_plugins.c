@@ -12,6 +12,30 @@ static int befores, afters;
 static struct fn_call_end last_end;
 static char last_outcome[32];
 
+/* Each field takes its range, and reads as it was set. */
+static void set_all(const struct fn_edit_if *e, struct fn_edit *edit)
+{
+    static const struct {
+        uint32_t field;
+        uint64_t min, max;
+    } of[] = { { FN_FIELD_MEM_MB, 1, 1u << 20 },      { FN_FIELD_CPU_MILLI, 0, 1024000 },
+               { FN_FIELD_TMPFS_MB, 0, 1u << 20 },    { FN_FIELD_TIMEOUT_S, 1, 300 },
+               { FN_FIELD_IDLE_TIMEOUT_S, 1, 3600 } };
+    uint64_t was[5];
+
+    for (size_t i = 0; i < 5; i++) {
+        was[i] = e->u64(edit, of[i].field);
+        ck_assert_int_eq(e->set_u64(edit, of[i].field, of[i].max + 1), FN_E_RANGE);
+        ck_assert_int_eq(e->set_u64(edit, of[i].field, of[i].min - 1), FN_E_RANGE);
+        ck_assert_int_eq(e->set_u64(edit, of[i].field, of[i].max), 0);
+    }
+    for (size_t i = 0; i < 5; i++) {
+        ck_assert_uint_eq(e->u64(edit, of[i].field), of[i].max);
+        ck_assert_int_eq(e->set_u64(edit, of[i].field, was[i]), 0);
+    }
+    ck_assert_uint_eq(e->u64(edit, 99), 0);
+}
+
 static int apply(void *inst, struct fn_edit *edit, struct fn_error *reterr)
 {
     const struct fn_edit_if *e = fake_plugin_table("fn.edit");
@@ -20,7 +44,7 @@ static int apply(void *inst, struct fn_edit *edit, struct fn_error *reterr)
     ck_assert_str_eq(e->text(edit, FN_TEXT_FN_ID), FN_HELLO);
     ck_assert_str_eq(e->text(edit, FN_TEXT_METHOD), "POST");
     ck_assert_str_eq(e->config(edit, "A"), me ? "edited" : "app");
-    ck_assert_int_eq(e->set_u64(edit, FN_FIELD_MEM_MB, 0), FN_E_RANGE);
+    set_all(e, edit);
     ck_assert_int_eq(e->set_u64(edit, 99, 1), FN_E_INVALID);
     ck_assert_int_eq(e->set_config(edit, "A", "edited"), 0);
     ck_assert_int_eq(e->set_config(edit, "B", NULL), 0);
