@@ -409,6 +409,20 @@ static void run_sweep(struct env_work *w, struct fn_op *op)
         plugin_answer_result(r->d.driver, "sweep", e->sweep_result, 0, &e->sweep_err);
 }
 
+static void sweep_later(struct runner *r)
+{
+    struct engine *e = &r->engine;
+
+    log_warn("leftover containers not removed; trying again", "error", e->sweep_err.msg);
+    e->sweep_backoff_ns = e->sweep_backoff_ns ? e->sweep_backoff_ns * 2 : ENV_S;
+    if (e->sweep_backoff_ns > SWEEP_BACKOFF_MAX_NS) {
+        e->sweep_backoff_ns = SWEEP_BACKOFF_MAX_NS;
+    }
+    if (!r->draining) {
+        env_timer_set(r->env, &e->sweep_timer, env_now_ns(r->env) + e->sweep_backoff_ns);
+    }
+}
+
 static void done_sweep(struct env_work *w)
 {
     struct engine *e = container_of(w, struct engine, sweep);
@@ -419,14 +433,7 @@ static void done_sweep(struct env_work *w)
     }
     e->sweeping = false;
     if (e->sweep_result < 0) {
-        log_warn("leftover containers not removed; trying again", "error", e->sweep_err.msg);
-        e->sweep_backoff_ns = e->sweep_backoff_ns ? e->sweep_backoff_ns * 2 : ENV_S;
-        if (e->sweep_backoff_ns > SWEEP_BACKOFF_MAX_NS) {
-            e->sweep_backoff_ns = SWEEP_BACKOFF_MAX_NS;
-        }
-        if (!r->draining) {
-            env_timer_set(r->env, &e->sweep_timer, env_now_ns(r->env) + e->sweep_backoff_ns);
-        }
+        sweep_later(r);
     } else if (e->sweep_removed) {
         log_info("leftover containers removed", "count", log_num(e->sweep_removed));
     }
@@ -454,6 +461,10 @@ void engine_sweep(struct runner *r)
     e->sweep_err = ERR_INIT;
     e->sweep_removed = 0;
     e->sweeping = env_submit(r->env, &e->sweep) == 0;
+    if (!e->sweeping) {
+        err_set(&e->sweep_err, FN_E_EXHAUSTED, "engine lane is full");
+        sweep_later(r);
+    }
 }
 
 void engine_init(struct runner *r)

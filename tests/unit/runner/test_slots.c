@@ -751,6 +751,21 @@ START_TEST(sweep_at_start)
 }
 END_TEST
 
+START_TEST(a_sweep_that_finds_the_lane_full_comes_later)
+{
+    struct world *w = world_create(NULL);
+
+    w->lanes_full = 2;
+    runner_start(w->r);
+    world_run_ms(w, 2900);
+    ck_assert_int_eq(w->lanes_full, 0);
+    ck_assert_uint_eq(w->sweeps, 0);
+    world_run_ms(w, 200);
+    ck_assert_uint_eq(w->sweeps, 1);
+    world_destroy(w);
+}
+END_TEST
+
 static void on_drained(void *ud, bool clean)
 {
     *(int *)ud = clean ? 1 : 2;
@@ -889,6 +904,7 @@ TCase *slots_tests(void)
     tcase_add_test(t, removal_is_retried);
     tcase_add_test(t, what_the_driver_says_may_be_tried_elsewhere_is_refused);
     tcase_add_test(t, sweep_at_start);
+    tcase_add_test(t, a_sweep_that_finds_the_lane_full_comes_later);
     tcase_add_test(t, drain_waits_for_calls);
     tcase_add_test(t, drain_does_not_wait_for_orphans);
     tcase_add_loop_test(t, drain_leaves_no_container_in_the_making, 0, 2);

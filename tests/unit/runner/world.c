@@ -131,8 +131,13 @@ static void job_due(struct env_timer *t)
 
 static int submit(struct env *e, struct env_work *work)
 {
-    struct job *j = calloc(1, sizeof(*j));
+    struct job *j;
 
+    if (the->lanes_full > 0) {
+        the->lanes_full--;
+        return FN_E_EXHAUSTED;
+    }
+    j = calloc(1, sizeof(*j));
     work->cancelled = 0;
     j->timer.cb = job_due;
     j->work = work;

@@ -58,6 +58,7 @@ struct world {
     struct fn_error next_error; /* of the next `fail_method` */
     const char *fail_method;
     int fails;
+    int lanes_full;           /* operations that find no place in a queue */
     int64_t boot_ns;          /* from start to the socket */
     bool image_missing;       /* next create says so */
     int64_t pull_ns;
