@@ -1,6 +1,10 @@
 /* Calls: from TryCall to the container that runs them.
  *
- *   BODY -> WAIT -> TAKEN -> RUN -> ENDING -> DONE
+ *   BODY -> WAIT -> TAKEN -> RUN -> DONE
+ *   BODY -> TAKEN              a container is idle
+ *   TAKEN, RUN -> WAIT         the container was lost before it accepted a byte: another one
+ *   each of them -> ENDING     refused, or failed inside of a callback; a task makes it DONE
+ *   each of them -> DONE       the caller went away
  *
  * A call is given to a container only when its first body frame is there. Until the function side
  * is known to have accepted a byte, everything that was sent is kept, so that another container can

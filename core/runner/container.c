@@ -1,8 +1,12 @@
 /* Container: one state machine per container, from image to removal.
  *
- *   IMAGE -> RESERVE -> CREATE -> START -> INIT -> IDLE <-> FREEZE -> FROZEN -> THAW -> BUSY
- *     |         |          |         |       |      |^-----------------------------------|
- *     +---------+----------+---------+-------+------+---> CLOSE -> GONE
+ *   IMAGE -> RESERVE -> CREATE -> START -> INIT -> IDLE
+ *   CREATE -> IMAGE              the engine had lost the image; once
+ *   IDLE -> FREEZE -> FROZEN     not wanted for a while
+ *   IDLE, FREEZE -> BUSY         taken; from FREEZE when the engine had not begun
+ *   FROZEN -> THAW -> BUSY       taken, or wanted while it was being frozen
+ *   BUSY, THAW -> IDLE           the call is over; it went away while its container thawed
+ *   each of them -> CLOSE -> GONE
  *
  * At most one engine operation runs at a time; a container that is closed while one runs is removed
  * when it returns. Its charge is given back before it counts as gone (W6). One lazy timer per

@@ -147,8 +147,8 @@ struct slot_queue {
 /* Finds or makes the queue of a call. NULL when out of memory. */
 struct slot_queue *slots_queue(struct runner *r, const unsigned char key[SLOT_KEY_BYTES],
                                const struct call *call);
-/* An idle container that can be used now, or NULL. */
 void slots_ran(struct slot_queue *q, int64_t ns); /* a call ran that long */
+/* An idle container that can be used now, or NULL. */
 struct container *slots_idle(struct slot_queue *q);
 void slots_wait(struct slot_queue *q, struct rcall *rc, bool first);
 void slots_unwait(struct rcall *rc);
@@ -176,7 +176,7 @@ enum rcall_state {
     RC_WAIT,    /* in q->waiters */
     RC_TAKEN,   /* has a container that is being thawed */
     RC_RUN,     /* dispatched */
-    RC_ENDING,  /* dispatched, answer known; waits for a deferred end */
+    RC_ENDING,  /* what the caller is told is known, dispatched or not; rc->task ends it */
     RC_DONE
 };
 
