@@ -114,12 +114,12 @@ static int make_key(struct rcall *rc, const char *slot_hash_id, struct fn_error 
     if (r->ops->slot_key) {
         struct plugin_crumb crumb;
 
-        plugin_enter(&crumb, r->d.driver, PLUGIN_LOOP, "slot_key");
+        plugin_enter(&crumb, r->deps.driver, PLUGIN_LOOP, "slot_key");
         result = r->ops->slot_key(r->inst, rc->extensions.items, rc->extensions.n, text,
                                   sizeof(text));
         plugin_leave(&crumb);
-        result = plugin_answer_result(r->d.driver, "slot_key", result, 0, NULL);
-        if (result < 0 || !plugin_answer_text(r->d.driver, "slot_key", text, sizeof(text))) {
+        result = plugin_answer_result(r->deps.driver, "slot_key", result, 0, NULL);
+        if (result < 0 || !plugin_answer_text(r->deps.driver, "slot_key", text, sizeof(text))) {
             return err_set_http(err, FN_E_INVALID, 400, FN_BLAME_PLATFORM,
                                 "extensions are too long for the driver's slot key");
         }
@@ -162,7 +162,7 @@ static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_er
         result = make_key(rc, t->slot_hash_id, err);
     }
     if (result == 0 && seen_add(&r->seen, c->id ? c->id : "", rc->created_ns, &rc->seen_mark) < 0) {
-        metric_add(r->m.replays, 1);
+        metric_add(r->metrics.replays, 1);
         result = err_set_http(err, FN_E_EXISTS, 409, FN_BLAME_PLATFORM,
                               "RUN408 call id came before, got \"%.64s\"; expected a new one",
                               c->id);
@@ -199,11 +199,11 @@ static int on_try(void *server_ud, struct engage_session *s, const struct engage
     rc->request_id = t->request_id ? arena_strdup(&rc->arena, t->request_id) : NULL;
     kvs_init(&rc->extensions, &rc->arena);
     TAILQ_INSERT_TAIL(&r->calls, rc, all);
-    r->n.received++;
-    r->n.in_flight++;
-    metric_add(r->m.received, 1);
-    metric_add(r->m.in_flight, 1);
-    metric_add(r->m.calls, 1);
+    r->counts.received++;
+    r->counts.in_flight++;
+    metric_add(r->metrics.received, 1);
+    metric_add(r->metrics.in_flight, 1);
+    metric_add(r->metrics.calls, 1);
     *ret_ud = rc;
     if (accept_try(rc, t, &err) < 0) {
         rcall_refuse(rc, &err);
@@ -258,7 +258,7 @@ static void keep_body(struct rcall *rc, const void *data, size_t len)
 
 static void send_body(struct rcall *rc, const void *data, size_t len)
 {
-    const struct fnsock_if *fs = rc->r->d.fnsock;
+    const struct fnsock_if *fs = rc->r->deps.fnsock;
 
     if (rc->eof) {
         rc->eof_sent = true;
@@ -297,7 +297,7 @@ static void on_session_writable(void *ud)
     struct rcall *rc = ud;
 
     if (rc->state == RC_RUN && rc->ex) {
-        rc->r->d.fnsock->pause(rc->ex, false);
+        rc->r->deps.fnsock->pause(rc->ex, false);
     }
 }
 
@@ -310,9 +310,9 @@ static void on_status(void *server_ud, struct engage_status *ret)
 {
     struct endpoint *ep = server_ud;
 
-    ret->active = (int32_t)ep->r->n.in_flight;
-    ret->received = ep->r->n.received;
-    ret->handled = ep->r->n.handled;
+    ret->active = (int32_t)ep->r->counts.in_flight;
+    ret->received = ep->r->counts.received;
+    ret->handled = ep->r->counts.handled;
 }
 
 void calls_cb(struct engage_server_cb *ret)
@@ -402,7 +402,7 @@ static void on_data(void *ud, const void *data, size_t len)
 
     if (rc->state == RC_RUN && rc->start_sent && !rc->discard && !rc->call.detached &&
         rc->server->send_data(rc->session, data, len) > 0) {
-        rc->r->d.fnsock->pause(rc->ex, true);
+        rc->r->deps.fnsock->pause(rc->ex, true);
     }
 }
 
@@ -467,7 +467,7 @@ static void start_run(struct rcall *rc)
         rc->ex = NULL;
     } else {
         req.headers = &headers;
-        rc->ex = r->d.fnsock->request(rc->c->sock, &req, &exchange_cb, rc);
+        rc->ex = r->deps.fnsock->request(rc->c->sock, &req, &exchange_cb, rc);
     }
     if (!rc->ex) {
         rcall_fail(rc, 500, false, "out of memory");
@@ -494,8 +494,8 @@ void rcall_dispatch(struct rcall *rc)
     rc->state = RC_RUN;
     rc->started_ns = rc->started_ns ? rc->started_ns : now;
     rc->run_ns = now;
-    r->n.running++;
-    metric_add(r->m.running, 1);
+    r->counts.running++;
+    metric_add(r->metrics.running, 1);
     fill_deadline(rc, now);
     if (rc->deadline_ns <= now) {
         rcall_unrun(rc, true);

@@ -43,17 +43,17 @@ static void listeners_after(struct rcall *rc, int http)
 static void count_outcome(struct rcall *rc, int http)
 {
     struct runner *r = rc->r;
-    struct runner_metrics *m = &r->m;
+    struct runner_metrics *m = &r->metrics;
 
-    r->n.in_flight--;
+    r->counts.in_flight--;
     metric_add(m->in_flight, -1);
     metric_add(m->outcome[rc->outcome], 1);
-    r->n.ok += rc->outcome == OUTCOME_OK;
-    r->n.failed += rc->outcome == OUTCOME_FAILED;
-    r->n.not_executed += rc->outcome == OUTCOME_NOT_EXECUTED;
-    r->n.unknown += rc->outcome == OUTCOME_UNKNOWN;
-    r->n.aborted += rc->outcome == OUTCOME_ABORTED;
-    r->n.handled += http != 503;
+    r->counts.ok += rc->outcome == OUTCOME_OK;
+    r->counts.failed += rc->outcome == OUTCOME_FAILED;
+    r->counts.not_executed += rc->outcome == OUTCOME_NOT_EXECUTED;
+    r->counts.unknown += rc->outcome == OUTCOME_UNKNOWN;
+    r->counts.aborted += rc->outcome == OUTCOME_ABORTED;
+    r->counts.handled += http != 503;
     if (rc->outcome == OUTCOME_ABORTED) {
         metric_add(m->canceled, 1);
     } else if (http == 0) {
@@ -160,14 +160,14 @@ void rcall_unrun(struct rcall *rc, bool keep)
     struct container *c = rc->c;
 
     if (rc->ex) {
-        rc->r->d.fnsock->finish(rc->ex);
+        rc->r->deps.fnsock->finish(rc->ex);
         rc->ex = NULL;
     }
     if (c) {
         rc->c = NULL;
         slots_ran(c->q, env_now_ns(rc->r->env) - rc->run_ns);
-        rc->r->n.running--;
-        metric_add(rc->r->m.running, -1);
+        rc->r->counts.running--;
+        metric_add(rc->r->metrics.running, -1);
         container_release(c, keep);
     }
 }
@@ -283,7 +283,7 @@ void rcall_again(struct rcall *rc, const char *why)
         }
         return;
     }
-    metric_add(rc->r->m.retried_inside, 1);
+    metric_add(rc->r->metrics.retried_inside, 1);
     slots_wait(q, rc, true);
     slots_kick(q);
 }
@@ -503,7 +503,7 @@ void rcall_gone(struct rcall *rc)
     case RC_RUN:
         rc->discard = true;
         if (rc->ended || (rc->eof_sent && (!rc->r->draining || rc->call.detached))) {
-            rc->r->d.fnsock->pause(rc->ex, false); /* runs to its end, unheard */
+            rc->r->deps.fnsock->pause(rc->ex, false); /* runs to its end, unheard */
             break;
         }
         rcall_drop(rc);

@@ -41,7 +41,7 @@ const char *ctr_state_name(enum ctr_state s)
 /* Several states are one for upstream's metrics. */
 static void count_state(struct container *c, enum ctr_state s, int64_t now)
 {
-    struct queue_metrics *m = &c->q->m;
+    struct queue_metrics *m = &c->q->metrics;
     int64_t ms = (now - c->state_ns) / ENV_MS;
 
     if (m->now[c->state] == m->now[s]) {
@@ -187,7 +187,7 @@ struct container *container_launch(struct slot_queue *q, struct rcall *rc)
     c->task_fail.cb = fail_now;
     c->task_gone.cb = gone;
     arena_init(&c->arena, 0);
-    id_make(r->d.ids, env_wall_ns(r->env), c->id);
+    id_make(r->deps.ids, env_wall_ns(r->env), c->id);
     if (fill_task(c, rc) < 0) {
         arena_finish(&c->arena);
         free(c);
@@ -276,7 +276,7 @@ void container_reserved(struct container *c)
     c->create_ns = env_now_ns(r->env);
     result = 0;
     if (!c->sock) {
-        result = r->d.fnsock->open(r->d.fnsock->impl, c->id, on_ready, c, &c->sock, &err);
+        result = r->deps.fnsock->open(r->deps.fnsock->impl, c->id, on_ready, c, &c->sock, &err);
     }
     if (result < 0) {
         c->sock = NULL;
@@ -284,8 +284,8 @@ void container_reserved(struct container *c)
         fail_soon(c, &err);
         return;
     }
-    c->task.iofs_dir = r->d.fnsock->dir(c->sock);
-    c->task.iofs_engine_dir = r->d.fnsock->engine_dir(c->sock);
+    c->task.iofs_dir = r->deps.fnsock->dir(c->sock);
+    c->task.iofs_engine_dir = r->deps.fnsock->engine_dir(c->sock);
     engine_call(c, OP_CREATE);
 }
 
@@ -323,7 +323,7 @@ static void start_done(struct container *c)
     c->started = true;
     c->started_ns = env_now_ns(r->env);
     set_state(c, CTR_INIT);
-    r->d.fnsock->expect_uid(c->sock, r->ops->uid(r->inst, c->ctr));
+    r->deps.fnsock->expect_uid(c->sock, r->ops->uid(r->inst, c->ctr));
     if (c->exited) {
         exit_before_init(c);
     } else if (c->ready) {
@@ -369,7 +369,7 @@ static void initialized(struct container *c)
     struct rcall *rc = c->for_call;
 
     c->ready_ns = env_now_ns(c->r->env);
-    metric_observe(c->q->m.init_ms[0], (c->ready_ns - c->started_ns) / ENV_MS);
+    metric_observe(c->q->metrics.init_ms[0], (c->ready_ns - c->started_ns) / ENV_MS);
     if (rc) {
         rc->pull_ns = c->image_ns - c->launched_ns;
         rc->prep_ns = c->create_ns - c->image_ns;
@@ -509,9 +509,7 @@ void container_close(struct container *c)
         slots_idle_remove(c);
     }
     env_undefer(r->env, &c->task_fail);
-    if (c->for_call) {
-        c->for_call = NULL;
-    }
+    c->for_call = NULL;
     set_state(c, CTR_CLOSE);
     container_arm(c, DUE_NEVER);
     c->q->n_containers--;
@@ -560,7 +558,7 @@ static void close_done(struct container *c)
     if (c->close_backoff_ns > CLOSE_BACKOFF_MAX_NS) {
         c->close_backoff_ns = CLOSE_BACKOFF_MAX_NS;
     }
-    metric_add(r->m.close_failures, 1);
+    metric_add(r->metrics.close_failures, 1);
     log_warn("container not removed; trying again", "error", c->op.err.msg, "app_id",
              c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id);
     container_arm(c, env_now_ns(r->env) + c->close_backoff_ns);
@@ -574,7 +572,7 @@ void container_free(struct container *c)
     env_undefer(r->env, &c->task_fail);
     env_undefer(r->env, &c->task_gone);
     env_undefer(r->env, &c->op.task);
-    r->d.fnsock->close(c->sock);
+    r->deps.fnsock->close(c->sock);
     HASH_DELETE(hh, r->containers, c);
     TAILQ_REMOVE(&c->q->containers, c, link);
     c->q->n_all--;
@@ -691,7 +689,7 @@ static void init_timeout(struct container *c)
 {
     struct fn_error err = ERR_INIT;
 
-    metric_observe(c->q->m.init_ms[2], (env_now_ns(c->r->env) - c->started_ns) / ENV_MS);
+    metric_observe(c->q->metrics.init_ms[2], (env_now_ns(c->r->env) - c->started_ns) / ENV_MS);
     err_set_http(&err, FN_E_DEADLINE, 504, FN_BLAME_USER,
                  "Container initialization timed out, " HINT);
     container_fail(c, &err);

@@ -43,7 +43,7 @@ static void run_op(struct env_work *w, struct fn_op *op)
     struct plugin_crumb crumb;
     struct fn_error *e = &c->op.err;
 
-    plugin_enter(&crumb, r->d.driver, PLUGIN_WORKER, method_of(c->op.kind));
+    plugin_enter(&crumb, r->deps.driver, PLUGIN_WORKER, method_of(c->op.kind));
     switch (c->op.kind) {
     case OP_CREATE:
         c->op.result = r->ops->create(r->inst, op, &c->task, &c->ctr, e);
@@ -65,7 +65,7 @@ static void run_op(struct env_work *w, struct fn_op *op)
     }
     plugin_leave(&crumb);
     c->op.result =
-        plugin_answer_result(r->d.driver, method_of(c->op.kind), c->op.result, 0, e);
+        plugin_answer_result(r->deps.driver, method_of(c->op.kind), c->op.result, 0, e);
 }
 
 static void arm(struct runner *r, int64_t at_ns)
@@ -125,7 +125,7 @@ static void begin(struct container *c, struct engine_gate *g)
     c->op.work.run = run_op;
     c->op.work.done = done_op;
     c->op.work.lane = fast ? ENV_LANE_FAST : ENV_LANE_SLOW;
-    c->op.work.owner = plugin_name(c->r->d.driver);
+    c->op.work.owner = plugin_name(c->r->deps.driver);
     c->op.work.deadline_ns =
         c->op.begun_ns + (fast ? r->opt.freeze_timeout_ns : r->opt.engine_timeout_ns);
     if (env_submit(r->env, &c->op.work) < 0) {
@@ -242,7 +242,7 @@ static void go_down(struct runner *r, const struct fn_error *why)
     e->why.blame = FN_BLAME_PLATFORM;
     if (e->state != ENGINE_DOWN) {
         e->state = ENGINE_DOWN;
-        metric_set(r->m.engine_up, 0);
+        metric_set(r->metrics.engine_up, 0);
         log_error("container engine does not answer; new containers are refused until it does",
                   "error", why->msg);
         fail_list(&e->slow.urgent, &e->why);
@@ -263,7 +263,7 @@ static void go_up(struct runner *r)
     bool was_down = e->state == ENGINE_DOWN;
 
     e->state = ENGINE_UP;
-    metric_set(r->m.engine_up, 1);
+    metric_set(r->metrics.engine_up, 1);
     if (was_down) {
         log_warn("container engine answers again", "version", e->version);
         slots_kick_all(r);
@@ -306,12 +306,12 @@ static void run_probe(struct env_work *w, struct fn_op *op)
     struct runner *r = container_of(e, struct runner, engine);
     struct plugin_crumb crumb;
 
-    plugin_enter(&crumb, r->d.driver, PLUGIN_WORKER, "probe");
+    plugin_enter(&crumb, r->deps.driver, PLUGIN_WORKER, "probe");
     e->probe_result = r->ops->probe(r->inst, op, e->version, sizeof(e->version), &e->probe_err);
     plugin_leave(&crumb);
     e->probe_result =
-        plugin_answer_result(r->d.driver, "probe", e->probe_result, 0, &e->probe_err);
-    (void)plugin_answer_text(r->d.driver, "probe", e->version, sizeof(e->version));
+        plugin_answer_result(r->deps.driver, "probe", e->probe_result, 0, &e->probe_err);
+    (void)plugin_answer_text(r->deps.driver, "probe", e->version, sizeof(e->version));
 }
 
 static void done_probe(struct env_work *w)
@@ -401,12 +401,12 @@ static void run_sweep(struct env_work *w, struct fn_op *op)
     struct runner *r = container_of(e, struct runner, engine);
     struct plugin_crumb crumb;
 
-    plugin_enter(&crumb, r->d.driver, PLUGIN_WORKER, "sweep");
-    e->sweep_result = r->ops->sweep(r->inst, op, r->d.options.owner, r->d.options.instance,
+    plugin_enter(&crumb, r->deps.driver, PLUGIN_WORKER, "sweep");
+    e->sweep_result = r->ops->sweep(r->inst, op, r->deps.options.owner, r->deps.options.instance,
                                     &e->sweep_removed, &e->sweep_err);
     plugin_leave(&crumb);
     e->sweep_result =
-        plugin_answer_result(r->d.driver, "sweep", e->sweep_result, 0, &e->sweep_err);
+        plugin_answer_result(r->deps.driver, "sweep", e->sweep_result, 0, &e->sweep_err);
 }
 
 static void sweep_later(struct runner *r)

@@ -18,11 +18,11 @@ static void run_prepare(struct env_work *w, struct fn_op *op)
     struct image *im = container_of(w, struct image, work);
     struct plugin_crumb crumb;
 
-    plugin_enter(&crumb, im->r->d.driver, PLUGIN_WORKER, "prepare_image");
+    plugin_enter(&crumb, im->r->deps.driver, PLUGIN_WORKER, "prepare_image");
     im->result = im->r->ops->prepare_image(im->r->inst, op, im->task, &im->err);
     plugin_leave(&crumb);
     im->result =
-        plugin_answer_result(im->r->d.driver, "prepare_image", im->result, 0, &im->err);
+        plugin_answer_result(im->r->deps.driver, "prepare_image", im->result, 0, &im->err);
 }
 
 /* A container that is told may begin the next preparation, which clears the image's own error. */
@@ -88,7 +88,7 @@ static void begin(struct image *im)
     im->work.run = run_prepare;
     im->work.done = done_prepare;
     im->work.lane = ENV_LANE_SLOW;
-    im->work.owner = plugin_name(im->r->d.driver);
+    im->work.owner = plugin_name(im->r->deps.driver);
     im->begun_ns = env_now_ns(r->env);
     im->work.deadline_ns = im->begun_ns + r->opt.pull_timeout_ns;
     r->pulls++;

@@ -131,7 +131,7 @@ struct slot_queue {
     struct account_need need;
     struct env_task kick;
     struct env_timer timer;
-    struct queue_metrics m;
+    struct queue_metrics metrics;
     char *app_id;
     char *fn_id;
     char *image;
@@ -288,7 +288,7 @@ struct endpoint {
 
 struct runner {
     struct env *env;
-    struct runner_deps d;
+    struct runner_deps deps;
     struct runner_options opt;
     struct chain *chain; /* of new calls; NULL = no plugins */
     const struct fn_driver_ops *ops;
@@ -316,8 +316,8 @@ struct runner {
     struct seen seen;
     struct keys keys;
     struct engine engine;
-    struct runner_counts n;
-    struct runner_metrics m;
+    struct runner_counts counts;
+    struct runner_metrics metrics;
     bool draining;
     bool drain_forced;
     bool abandoned; /* destroyed while operations ran: their ends are ignored */

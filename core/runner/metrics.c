@@ -119,22 +119,23 @@ void metrics_queue(struct slot_queue *q)
                                     SHOWN_IDLE, SHOWN_IDLE, SHOWN_PAUSED, SHOWN_PAUSED, SHOWN_BUSY};
     static const char *const init_names[] = { "initialized", "canceled", "timedout" };
     const char *const values[] = { q->app_id, q->fn_id, q->image };
+    struct queue_metrics *m = &q->metrics;
 
     for (int s = CTR_IMAGE; s <= CTR_BUSY; s++) {
-        q->m.now[s] = series(shown_names[of[s]].now, "Containers in this state.", METRIC_GAUGE,
-                             container_labels, values, 0);
-        q->m.ms[s] = series(shown_names[of[s]].ms,
-                            "Time spent in this state, milliseconds (upstream's name).",
-                            METRIC_HISTOGRAM, container_labels, values, 0);
-        q->m.seconds[s] = series(shown_names[of[s]].seconds, "Time spent in this state, seconds.",
-                                 METRIC_HISTOGRAM, container_labels, values, 0.001);
+        m->now[s] = series(shown_names[of[s]].now, "Containers in this state.", METRIC_GAUGE,
+                           container_labels, values, 0);
+        m->ms[s] = series(shown_names[of[s]].ms,
+                          "Time spent in this state, milliseconds (upstream's name).",
+                          METRIC_HISTOGRAM, container_labels, values, 0);
+        m->seconds[s] = series(shown_names[of[s]].seconds, "Time spent in this state, seconds.",
+                               METRIC_HISTOGRAM, container_labels, values, 0.001);
     }
     for (int i = 0; i < 3; i++) {
         const char *const init_values[] = { init_names[i], q->app_id, q->fn_id, q->image };
 
-        q->m.init_ms[i] = series("fn_container_uds_init_latency",
-                                 "From start to the function's socket, milliseconds.",
-                                 METRIC_HISTOGRAM, init_labels, init_values, 0);
+        m->init_ms[i] = series("fn_container_uds_init_latency",
+                               "From start to the function's socket, milliseconds.",
+                               METRIC_HISTOGRAM, init_labels, init_values, 0);
     }
 }
 
@@ -150,8 +151,8 @@ void metrics_account(struct runner *r)
 {
     const struct account *a = &r->account;
 
-    metric_set(r->m.cpu_used, (int64_t)a->used.cpu_milli);
-    metric_set(r->m.cpu_avail, (int64_t)(a->totals.cpu_milli - a->used.cpu_milli));
-    metric_set(r->m.mem_used, (int64_t)a->used.mem_bytes);
-    metric_set(r->m.mem_avail, (int64_t)(a->totals.mem_bytes - a->used.mem_bytes));
+    metric_set(r->metrics.cpu_used, (int64_t)a->used.cpu_milli);
+    metric_set(r->metrics.cpu_avail, (int64_t)(a->totals.cpu_milli - a->used.cpu_milli));
+    metric_set(r->metrics.mem_used, (int64_t)a->used.mem_bytes);
+    metric_set(r->metrics.mem_avail, (int64_t)(a->totals.mem_bytes - a->used.mem_bytes));
 }

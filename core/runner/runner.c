@@ -61,7 +61,7 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
         return err_set(reterr, FN_E_EXHAUSTED, "runner: out of memory");
     }
     r->env = deps->env;
-    r->d = *deps;
+    r->deps = *deps;
     r->opt = deps->options;
     r->ops = plugin_ops(deps->driver);
     r->inst = plugin_inst(deps->driver);
@@ -80,8 +80,8 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
         return err_set(reterr, FN_E_EXHAUSTED, "runner: out of memory");
     }
     engine_init(r);
-    metrics_init(&r->m, r->opt.count_calls);
-    metric_set(r->m.engine_up, 1);
+    metrics_init(&r->metrics, r->opt.count_calls);
+    metric_set(r->metrics.engine_up, 1);
     metrics_account(r);
     driver_hub_set_runner(deps->hub, r);
     *ret = r;
@@ -139,7 +139,7 @@ struct container *runner_container(struct runner *r, uint64_t handle)
 
 void runner_count(const struct runner *r, struct runner_counts *ret)
 {
-    *ret = r->n;
+    *ret = r->counts;
     ret->containers = HASH_COUNT(r->containers);
     ret->queues = HASH_COUNT(r->queues);
     ret->used.mem_bytes = r->account.used.mem_bytes;
@@ -239,7 +239,7 @@ static void drop_calls(struct runner *r)
         next = TAILQ_NEXT(rc, all);
         rc->session = NULL;
         if (rc->ex) {
-            r->d.fnsock->finish(rc->ex);
+            r->deps.fnsock->finish(rc->ex);
             rc->ex = NULL;
         }
         if (rc->c) {
@@ -261,7 +261,7 @@ static void forget_timers(struct runner *r)
         env_undefer(r->env, &c->task_fail);
         env_undefer(r->env, &c->task_gone);
         env_undefer(r->env, &c->op.task);
-        r->d.fnsock->close(c->sock);
+        r->deps.fnsock->close(c->sock);
         c->sock = NULL;
     }
     HASH_ITER(hh, r->queues, q, q_next) {
@@ -281,7 +281,7 @@ void runner_destroy(struct runner *r)
     if (!r) {
         return;
     }
-    driver_hub_set_runner(r->d.hub, NULL);
+    driver_hub_set_runner(r->deps.hub, NULL);
     r->drain_done = NULL;
     drop_calls(r);
     if (!engine_is_quiet(r)) { /* lane threads still use it: stays, as the process ends */

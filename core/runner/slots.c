@@ -112,7 +112,7 @@ static bool room_for(const struct slot_queue *q)
     return room_with(q, &coming);
 }
 
-static uint64_t less(uint64_t a, uint64_t b)
+static uint64_t minus_or_zero(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : 0;
 }
@@ -148,8 +148,8 @@ static bool evict_for(struct runner *r, const struct slot_queue *q, struct accou
         if (c->q != q && helps(c, &open)) {
             c->evicted = true;
             add(&freed, &c->need);
-            open.mem_bytes = less(open.mem_bytes, c->need.mem_bytes);
-            open.cpu_milli = less(open.cpu_milli, c->need.cpu_milli);
+            open.mem_bytes = minus_or_zero(open.mem_bytes, c->need.mem_bytes);
+            open.cpu_milli = minus_or_zero(open.cpu_milli, c->need.cpu_milli);
         }
     }
     if (!account_is_zero(&open)) {
@@ -251,8 +251,8 @@ void slots_wait(struct slot_queue *q, struct rcall *rc, bool first)
         TAILQ_INSERT_TAIL(&q->waiters, rc, link);
     }
     q->n_waiters++;
-    q->r->n.waiting++;
-    metric_add(q->r->m.queued, 1);
+    q->r->counts.waiting++;
+    metric_add(q->r->metrics.queued, 1);
 }
 
 void slots_unwait(struct rcall *rc)
@@ -262,8 +262,8 @@ void slots_unwait(struct rcall *rc)
 
     TAILQ_REMOVE(&q->waiters, rc, link);
     q->n_waiters--;
-    q->r->n.waiting--;
-    metric_add(q->r->m.queued, -1);
+    q->r->counts.waiting--;
+    metric_add(q->r->metrics.queued, -1);
     if (rc->own_launch) {
         TAILQ_FOREACH(c, &q->containers, link) {
             if (c->for_call == rc) {
@@ -312,10 +312,10 @@ static uint32_t live(const struct slot_queue *q)
 static uint64_t processors_use(const struct slot_queue *q)
 {
     uint64_t most = RUNS_PER_PROCESSOR * ((q->r->account.totals.cpu_milli + 999) / 1000);
-    uint64_t others = less(q->r->n.running + q->n_idle, live(q));
+    uint64_t others = minus_or_zero(q->r->counts.running + q->n_idle, live(q));
     uint64_t there = q->n_containers + room_with(q, &q->r->closing);
 
-    most = less(most, others);
+    most = minus_or_zero(most, others);
     return most < there ? most : there;
 }
 
@@ -349,7 +349,7 @@ static bool more_help(struct slot_queue *q)
     struct runner *r = q->r;
 
     return q->ran_ns < first->queued_ns ||
-           account_cpu_spare(&r->cpu, &r->d.reader, env_now_ns(r->env));
+           account_cpu_spare(&r->cpu, &r->deps.reader, env_now_ns(r->env));
 }
 
 /* How many containers to start: as many as are enough, or, while somebody is in need and it helps,

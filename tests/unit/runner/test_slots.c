@@ -103,7 +103,7 @@ static unsigned creates_for_short_calls(const struct account_reader *reader)
     world_call(w, (struct call_spec){ .what = "ok" });
     world_run_ms(w, 100);
     w->r->opt.start_target_ns = 1000 * ENV_MS;
-    w->r->d.reader = *reader;
+    w->r->deps.reader = *reader;
     for (int i = 0; i < 150; i++) { /* of 1 ms each */
         s[i] = world_call(w, (struct call_spec){ .what = "ok" });
     }
@@ -142,7 +142,7 @@ static unsigned creates_for_rounds(int rounds, int calls)
     world_call(w, (struct call_spec){ .what = "ok" });
     world_run_ms(w, 100);
     w->r->opt.start_target_ns = 1000 * ENV_MS;
-    w->r->d.reader = (struct account_reader){ read_busy, &ticks };
+    w->r->deps.reader = (struct account_reader){ read_busy, &ticks };
     for (int i = 0; i < rounds; i++) {
         for (int k = 0; k < calls; k++) {
             world_call(w, (struct call_spec){ .what = "ok" });
@@ -180,7 +180,7 @@ START_TEST(calls_back_to_back_evict_nobody)
     ck_assert_uint_eq(w->creates, 4);
     w->r->account.totals.mem_bytes = w->r->account.used.mem_bytes;
     w->r->opt.start_target_ns = 1000 * ENV_MS;
-    w->r->d.reader = (struct account_reader){ read_busy, &ticks };
+    w->r->deps.reader = (struct account_reader){ read_busy, &ticks };
     for (int i = 0; i < 4 * 30; i++) {
         world_call(w, (struct call_spec){ .what = "ok" });
     }
@@ -200,7 +200,7 @@ START_TEST(runs_that_a_busy_machine_makes_longer_get_no_more_containers)
     world_call(w, (struct call_spec){ .what = "ok" }); /* 1 ms */
     world_run_ms(w, 100);
     w->r->opt.start_target_ns = 10 * ENV_MS;
-    w->r->d.reader = (struct account_reader){ read_busy, &ticks };
+    w->r->deps.reader = (struct account_reader){ read_busy, &ticks };
     for (int i = 0; i < 60; i++) {
         s[i] = world_call(w, (struct call_spec){ .what = "ms-20" });
     }
@@ -223,7 +223,7 @@ static void short_calls_behind_a_slow_one(const struct account_reader *reader)
     world_run_ms(w, 100);
     w->r->opt.start_target_ns = 100 * ENV_MS;
     w->r->opt.freeze_idle_ns = -1;
-    w->r->d.reader = *reader;
+    w->r->deps.reader = *reader;
     world_call(w, (struct call_spec){ .what = "ms-5000" });
     for (int i = 0; i < 10; i++) {
         s[i] = world_call(w, (struct call_spec){ .what = "ok" });
