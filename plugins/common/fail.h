@@ -1,6 +1,6 @@
 /* Filling struct fn_error inside a plugin. */
-#ifndef DRIVER_FAIL_H
-#define DRIVER_FAIL_H
+#ifndef PLUGINS_FAIL_H
+#define PLUGINS_FAIL_H
 
 #include <fn/abi.h>
 #include <stdarg.h>

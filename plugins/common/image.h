@@ -1,7 +1,7 @@
 /* Image names: what is allowed, and how a name splits into registry, repository and tag.
  * Shared by the drivers. Pure. */
-#ifndef DRIVER_IMAGE_H
-#define DRIVER_IMAGE_H
+#ifndef PLUGINS_IMAGE_H
+#define PLUGINS_IMAGE_H
 
 #include <fn/abi.h>
 #include <stdbool.h>

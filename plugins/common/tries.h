@@ -17,10 +17,16 @@ struct tries {
     uint32_t index[TRIES_MAX];
 };
 
-static inline int tries_starts_round(const struct tries *t, const struct fn_ask *ask)
+/* 1 when this ask starts a round: `open` while one runs, `epoch` of the list that it walks. */
+static inline int round_starts(uint32_t open, uint64_t epoch, const struct fn_ask *ask)
 {
     return ask->why == FN_WHY_START || ask->why == FN_WHY_TIMER || ask->why == FN_WHY_WAKE ||
-           !t->open || t->epoch != ask->snap->epoch;
+           !open || epoch != ask->snap->epoch;
+}
+
+static inline int tries_starts_round(const struct tries *t, const struct fn_ask *ask)
+{
+    return round_starts(t->open, t->epoch, ask);
 }
 
 static inline void tries_start(struct tries *t, const struct fn_ask *ask)

@@ -1,6 +1,8 @@
 /* The list of a group's runners, and what is done about those that ended. */
 #include "swarm.h"
 
+#include "hash.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +22,7 @@ struct listing {
 
 void swarm_tell(struct cp *cp, const char *line)
 {
-    uint64_t hash = swarm_hash(line);
+    uint64_t hash = text_hash(line);
     bool known = false;
 
     pthread_mutex_lock(&cp->lock);
@@ -41,7 +43,7 @@ static bool is_held(struct cp *cp, const struct swarm_runner *r)
     bool held;
 
     pthread_mutex_lock(&cp->lock);
-    held = r->stillborn && hold(&cp->holds, swarm_hash(r->name), cp->host->clock->now_ns(cp->host));
+    held = r->stillborn && hold(&cp->holds, text_hash(r->name), cp->host->clock->now_ns(cp->host));
     pthread_mutex_unlock(&cp->lock);
     return held;
 }

@@ -1,5 +1,8 @@
 #include "swarm_api.h"
+
+#include "engine_json.h"
 #include "fail.h"
+#include "hash.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -107,16 +110,6 @@ int swarm_address(const char *docker_host, const char **ret_unix_path,
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-uint64_t swarm_hash(const char *text)
-{
-    uint64_t h = 0xcbf29ce484222325u;
-
-    for (; *text; text++) {
-        h = (h ^ (unsigned char)*text) * 0x100000001b3u;
-    }
-    return h;
-}
-
 void swarm_name(const struct swarm_conf *conf, const char *group, uint64_t request_id,
                 uint32_t index, char ret[SWARM_NAME_MAX + 1])
 {
@@ -126,7 +119,7 @@ void swarm_name(const struct swarm_conf *conf, const char *group, uint64_t reque
     if (len > 0 && len <= GROUP_PLAIN && strspn(group, NAME_BYTES) == len) {
         memcpy(short_group, group, len + 1);
     } else {
-        snprintf(short_group, sizeof(short_group), "%016" PRIx64, swarm_hash(group));
+        snprintf(short_group, sizeof(short_group), "%016" PRIx64, text_hash(group));
     }
     snprintf(ret, SWARM_NAME_MAX + 1, PREFIX "%.16s-%s-r%" PRIx64 "-%u", conf->owner, short_group,
              request_id, index % 1000);
@@ -281,33 +274,15 @@ int swarm_create_body(const struct swarm_conf *conf, const char *name, const cha
     return *ret ? 0 : fail_platform(reterr, FN_E_EXHAUSTED, "create: out of memory");
 }
 
-/* Percent-encodes for a query; false when it does not fit. */
-static bool append_escaped(char *ret, size_t cap, const char *text)
-{
-    static const char plain[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~";
-    size_t n = strlen(ret);
-
-    for (; *text; text++) {
-        if (n + 4 > cap) {
-            return false;
-        }
-        n += (size_t)snprintf(ret + n, cap - n, strchr(plain, *text) ? "%c" : "%%%02X",
-                              (unsigned char)*text);
-    }
-    return true;
-}
-
 int swarm_list_path(const struct swarm_conf *conf, const char *what, const char *group,
                     char ret[SWARM_PATH_MAX], struct fn_error *reterr)
 {
     json_t *filters = json_pack("{s:[o, o]}", "label", json_sprintf(LABEL_OWNER "=%s", conf->owner),
                                 json_sprintf(LABEL_GROUP "=%s", group));
     char *text = filters ? json_dumps(filters, JSON_COMPACT) : NULL;
-    bool ok;
+    int n = snprintf(ret, SWARM_PATH_MAX, "/%s?filters=", what);
+    bool ok = text && engine_escape(text, ret + n, SWARM_PATH_MAX - (size_t)n) == 0;
 
-    snprintf(ret, SWARM_PATH_MAX, "/%s?filters=", what);
-    ok = text && append_escaped(ret, SWARM_PATH_MAX, text);
     free(text);
     json_decref(filters);
     return ok ? 0
@@ -317,24 +292,9 @@ int swarm_list_path(const struct swarm_conf *conf, const char *what, const char 
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *s = json_string_value(json_object_get(object, key));
-
-    return s ? s : "";
-}
-
-static int malformed(const char *what, struct fn_error *reterr)
-{
-    return fail_platform(reterr, FN_E_UNAVAILABLE,
-                         "%s: the engine's answer is malformed; expected the JSON of API 1.40 or "
-                         "newer",
-                         what);
-}
-
 static bool desired_running(const json_t *task)
 {
-    const char *desired = text_of(task, "DesiredState");
+    const char *desired = engine_text(task, "DesiredState");
 
     return strcmp(desired, "running") == 0 || strcmp(desired, "ready") == 0;
 }
@@ -358,10 +318,10 @@ static json_t *tasks_by_service(const json_t *tasks)
 
     json_array_foreach(tasks, i, task)
     {
-        const char *service = text_of(task, "ServiceID");
+        const char *service = engine_text(task, "ServiceID");
         const json_t *known = json_object_get(map, service);
 
-        if (!*service || !*text_of(json_object_get(task, "Status"), "State")) {
+        if (!*service || !*engine_text(json_object_get(task, "Status"), "State")) {
             json_decref(map);
             return NULL;
         }
@@ -381,11 +341,11 @@ static json_t *nodes_by_id(const json_t *nodes)
 
     json_array_foreach(nodes, i, node)
     {
-        if (!*text_of(node, "ID")) {
+        if (!*engine_text(node, "ID")) {
             json_decref(map);
             return NULL;
         }
-        json_object_set(map, text_of(node, "ID"), node);
+        json_object_set(map, engine_text(node, "ID"), node);
     }
     return map;
 }
@@ -394,12 +354,12 @@ static json_t *nodes_by_id(const json_t *nodes)
  * by the address that the other managers use. */
 static void node_address(const json_t *node, char *ret, size_t cap)
 {
-    const char *addr = text_of(json_object_get(node, "Status"), "Addr");
+    const char *addr = engine_text(json_object_get(node, "Status"), "Addr");
     char *colon;
 
     snprintf(ret, cap, "%s", addr);
     if (!*addr || strcmp(addr, "0.0.0.0") == 0) {
-        snprintf(ret, cap, "%s", text_of(json_object_get(node, "ManagerStatus"), "Addr"));
+        snprintf(ret, cap, "%s", engine_text(json_object_get(node, "ManagerStatus"), "Addr"));
         colon = strrchr(ret, ':');
         if (colon) {
             *colon = '\0';
@@ -484,21 +444,21 @@ static int64_t seconds_of(const char *text)
 
 static int64_t lived_s(const json_t *task)
 {
-    return seconds_of(text_of(json_object_get(task, "Status"), "Timestamp")) -
-           seconds_of(text_of(task, "CreatedAt"));
+    return seconds_of(engine_text(json_object_get(task, "Status"), "Timestamp")) -
+           seconds_of(engine_text(task, "CreatedAt"));
 }
 
 static void judge(struct swarm_runner *r, const json_t *task, const json_t *nodes,
                   const char *label_port, char address[SWARM_ADDRESS_MAX])
 {
     const json_t *status = json_object_get(task, "Status");
-    const char *state = text_of(status, "State");
-    const json_t *node = json_object_get(nodes, text_of(task, "NodeID"));
+    const char *state = engine_text(status, "State");
+    const json_t *node = json_object_get(nodes, engine_text(task, "NodeID"));
 
     r->state = FN_MACHINE_STARTING;
     r->address = NULL;
     r->ended = r->stillborn = false;
-    r->why = text_of(status, "Err");
+    r->why = engine_text(status, "Err");
     if (!task) {
         return; /* the Swarm has not looked at it yet */
     }
@@ -507,7 +467,7 @@ static void judge(struct swarm_runner *r, const json_t *task, const json_t *node
         r->ended = has_ended(state);
         r->stillborn =
             r->ended && (strcmp(state, "rejected") == 0 || lived_s(task) < SWARM_STILLBORN_S);
-        r->why = *r->why ? r->why : text_of(status, "Message");
+        r->why = *r->why ? r->why : engine_text(status, "Message");
     } else if (strcmp(state, "running") == 0 && find_address(task, node, label_port, address)) {
         r->state = FN_MACHINE_READY;
         r->address = address;
@@ -525,16 +485,16 @@ static int tell(const json_t *services, const json_t *tasks, const json_t *nodes
     {
         const json_t *spec = json_object_get(service, "Spec");
         const json_t *labels = json_object_get(spec, "Labels");
-        const json_t *task = json_object_get(tasks, text_of(service, "ID"));
+        const json_t *task = json_object_get(tasks, engine_text(service, "ID"));
         char address[SWARM_ADDRESS_MAX];
-        struct swarm_runner r = {.name = text_of(spec, "Name")};
+        struct swarm_runner r = {.name = engine_text(spec, "Name")};
         int rc;
 
-        if (!*r.name || !*text_of(service, "ID")) {
-            return malformed("list of services", reterr);
+        if (!*r.name || !*engine_text(service, "ID")) {
+            return engine_malformed("list of services", reterr);
         }
-        r.capacity_mb = strtoull(text_of(labels, LABEL_CAPACITY), NULL, 10);
-        judge(&r, task, nodes, text_of(labels, LABEL_PORT), address);
+        r.capacity_mb = strtoull(engine_text(labels, LABEL_CAPACITY), NULL, 10);
+        judge(&r, task, nodes, engine_text(labels, LABEL_PORT), address);
         rc = cb(ud, &r);
         if (rc < 0) {
             return rc;
@@ -554,11 +514,11 @@ int swarm_join(struct swarm_text services, struct swarm_text tasks, struct swarm
     int r;
 
     if (!json_is_array(s)) {
-        r = malformed("list of services", reterr);
+        r = engine_malformed("list of services", reterr);
     } else if (!task_of_service) {
-        r = malformed("list of tasks", reterr);
+        r = engine_malformed("list of tasks", reterr);
     } else if (!node_of_id) {
-        r = malformed("list of nodes", reterr);
+        r = engine_malformed("list of nodes", reterr);
     } else {
         r = tell(s, task_of_service, node_of_id, cb, ud, reterr);
     }
@@ -576,16 +536,16 @@ int swarm_is_ours(struct swarm_text service, const struct swarm_conf *conf, cons
     json_t *root = json_loadb(service.body, service.len, 0, NULL);
     const json_t *spec = json_object_get(root, "Spec");
     const json_t *labels = json_object_get(spec, "Labels");
-    const char *id = text_of(root, "ID");
+    const char *id = engine_text(root, "ID");
     int r;
 
     if (!*id || strlen(id) > SWARM_ID_MAX || strspn(id, NAME_BYTES) != strlen(id)) {
-        r = malformed("service", reterr);
+        r = engine_malformed("service", reterr);
     } else {
         snprintf(ret_id, SWARM_ID_MAX + 1, "%s", id);
-        r = strcmp(text_of(spec, "Name"), name) == 0 &&
-            strcmp(text_of(labels, LABEL_OWNER), conf->owner) == 0 &&
-            strcmp(text_of(labels, LABEL_GROUP), group) == 0;
+        r = strcmp(engine_text(spec, "Name"), name) == 0 &&
+            strcmp(engine_text(labels, LABEL_OWNER), conf->owner) == 0 &&
+            strcmp(engine_text(labels, LABEL_GROUP), group) == 0;
     }
     json_decref(root);
     return r;
@@ -597,7 +557,7 @@ int swarm_failure(const struct swarm_conf *conf, const char *what, uint32_t stat
     json_t *root = json_loadb(body.body ? body.body : "", body.len, 0, NULL);
     char message[160];
 
-    snprintf(message, sizeof(message), "%s", text_of(root, "message"));
+    snprintf(message, sizeof(message), "%s", engine_text(root, "message"));
     json_decref(root);
     if (!*message) {
         snprintf(message, sizeof(message), "status %u without a reason", status);

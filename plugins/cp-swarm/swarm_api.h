@@ -85,9 +85,6 @@ int swarm_join(struct swarm_text services, struct swarm_text tasks, struct swarm
 int swarm_is_ours(struct swarm_text service, const struct swarm_conf *conf, const char *group,
                   const char *name, char ret_id[SWARM_ID_MAX + 1], struct fn_error *reterr);
 
-/* FNV-1a. */
-uint64_t swarm_hash(const char *text);
-
 /* May be the name of a runner of ours. */
 bool swarm_is_name(const char *name);
 

@@ -3,6 +3,7 @@
  * A container is in the map from before it is started until it is removed, so that no event of it
  * is missed. */
 #include "docker.h"
+#include "engine_json.h"
 #include "fail.h"
 
 #include <stdlib.h>
@@ -318,7 +319,7 @@ int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char 
                                 .answer_max = LIST_ANSWER_MAX };
     int r;
 
-    if (api_escape(owner, escaped, sizeof(escaped)) < 0) {
+    if (engine_escape(owner, escaped, sizeof(escaped)) < 0) {
         return fail_platform(reterr, FN_E_INVALID, "owner is too long");
     }
     snprintf(path, sizeof(path),

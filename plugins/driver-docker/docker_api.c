@@ -1,47 +1,14 @@
 #include "docker_api.h"
+
+#include "engine_json.h"
 #include "fail.h"
 
 #include <stdlib.h>
 
-/* ---- texts ----------------------------------------------------------------------------------- */
-
-int api_escape(const char *text, char *ret, size_t cap)
-{
-    static const char plain[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~";
-    static const char hex[] = "0123456789ABCDEF";
-    size_t n = 0;
-
-    for (; *text; text++) {
-        if (n + 4 > cap) {
-            return FN_E_RANGE;
-        }
-        if (strchr(plain, *text)) {
-            ret[n++] = *text;
-        } else {
-            ret[n++] = '%';
-            ret[n++] = hex[(unsigned char)*text >> 4];
-            ret[n++] = hex[(unsigned char)*text & 15];
-        }
-    }
-    if (n >= cap) {
-        return FN_E_RANGE;
-    }
-    ret[n] = '\0';
-    return 0;
-}
-
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *s = json_string_value(json_object_get(object, key));
-
-    return s ? s : "";
-}
-
 void api_message(const char *body, size_t len, char *ret, size_t cap)
 {
     json_t *root = json_loadb(body ? body : "", len, 0, NULL);
-    const char *message = text_of(root, "message");
+    const char *message = engine_text(root, "message");
 
     snprintf(ret, cap, "%s", *message ? message : "no reason given");
     json_decref(root);
@@ -75,10 +42,7 @@ int api_failure(const char *what, uint32_t status, const char *body, size_t len,
 
 static int malformed(const char *what, struct fn_error *reterr)
 {
-    fail_platform(reterr, FN_E_UNAVAILABLE,
-                  "%s: the engine's answer is malformed; expected the JSON of API 1.40 or newer",
-                  what);
-    return fail_retry(reterr, FN_E_UNAVAILABLE);
+    return fail_retry(reterr, engine_malformed(what, reterr));
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -94,7 +58,7 @@ int api_parse_created(const char *body, size_t len, char ret_id[API_ID_MAX + 1],
                       struct fn_error *reterr)
 {
     json_t *root = json_loadb(body, len, 0, NULL);
-    const char *id = text_of(root, "Id");
+    const char *id = engine_text(root, "Id");
     int r = 0;
 
     if (is_hex_id(id)) {
@@ -110,7 +74,7 @@ int api_parse_version(const char *body, size_t len, struct api_version *ret,
                       struct fn_error *reterr)
 {
     json_t *root = json_loadb(body, len, 0, NULL);
-    const char *api = text_of(root, "ApiVersion");
+    const char *api = engine_text(root, "ApiVersion");
     int major = 0, minor = 0;
     int r = 0;
 
@@ -120,7 +84,7 @@ int api_parse_version(const char *body, size_t len, struct api_version *ret,
         r = fail_platform(reterr, FN_E_PRECONDITION, "DOC1002 engine API %d.%d; need >= %d.%d",
                           major, minor, API_VERSION_MIN / 100, API_VERSION_MIN % 100);
     } else {
-        snprintf(ret->version, sizeof(ret->version), "%s", text_of(root, "Version"));
+        snprintf(ret->version, sizeof(ret->version), "%s", engine_text(root, "Version"));
         snprintf(ret->api, sizeof(ret->api), "%d.%d", major, minor);
         ret->api_number = major * 100 + minor;
     }
@@ -152,7 +116,7 @@ int api_parse_info(const char *body, size_t len, struct api_info *ret, struct fn
     int r = 0;
 
     if (json_is_object(root)) {
-        ret->cgroup_v1 = strcmp(text_of(root, "CgroupVersion"), "1") == 0;
+        ret->cgroup_v1 = strcmp(engine_text(root, "CgroupVersion"), "1") == 0;
         ret->userns = has_security_option(root, "userns");
         ret->seccomp = has_security_option(root, "seccomp");
     } else {
@@ -168,7 +132,7 @@ int api_parse_image(const char *body, size_t len, bool *ret_has_volumes, struct 
     json_t *config = json_object_get(root, "Config");
     int r = 0;
 
-    if (*text_of(root, "Id") && (json_is_object(config) || json_is_null(config))) {
+    if (*engine_text(root, "Id") && (json_is_object(config) || json_is_null(config))) {
         *ret_has_volumes = json_object_size(json_object_get(config, "Volumes")) > 0;
     } else {
         r = malformed("image", reterr);
@@ -210,7 +174,7 @@ int api_parse_pull(const char *image, const char *body, size_t len, struct fn_er
             continue;
         }
         line = json_loadb(body, (size_t)(nl - body), 0, &why);
-        text = text_of(line, "error");
+        text = engine_text(line, "error");
         if (!line) {
             r = fail_user(reterr, FN_E_UNAVAILABLE, 502,
                           "Failed to pull image '%.80s': the engine's progress report is malformed",
@@ -244,11 +208,11 @@ int api_parse_list(const char *body, size_t len, int (*cb)(void *ud, const struc
     json_array_foreach (root, i, item) {
         const char *name = json_string_value(json_array_get(json_object_get(item, "Names"), 0));
         json_t *marks = json_object_get(item, "Labels");
-        const char *state = text_of(item, "State");
-        struct api_listed c = { .id = text_of(item, "Id"),
+        const char *state = engine_text(item, "State");
+        struct api_listed c = { .id = engine_text(item, "Id"),
                                 .name = name ? name + (*name == '/') : "",
-                                .owner = text_of(marks, API_OWNER_LABEL),
-                                .instance = text_of(marks, API_INSTANCE_LABEL),
+                                .owner = engine_text(marks, API_OWNER_LABEL),
+                                .instance = engine_text(marks, API_INSTANCE_LABEL),
                                 .running = strcmp(state, "running") == 0 ||
                                            strcmp(state, "paused") == 0 };
 
@@ -285,13 +249,13 @@ int api_parse_state(const char *body, size_t len, struct api_state *ret, struct 
 int api_parse_event(const char *line, size_t len, struct api_event *ret)
 {
     json_t *root = json_loadb(line, len, 0, NULL);
-    const char *action = text_of(root, "Action");
+    const char *action = engine_text(root, "Action");
     json_t *attributes = json_object_get(json_object_get(root, "Actor"), "Attributes");
     int r = json_is_object(root) && *action ? 0 : FN_E_INVALID;
 
     if (r == 0) {
         ret->type = API_EVENT_OTHER;
-        if (strcmp(text_of(root, "Type"), "container") != 0) {
+        if (strcmp(engine_text(root, "Type"), "container") != 0) {
             action = "";
         }
         if (strcmp(action, "die") == 0) {
@@ -301,8 +265,8 @@ int api_parse_event(const char *line, size_t len, struct api_event *ret)
         } else if (strcmp(action, "destroy") == 0) {
             ret->type = API_EVENT_DESTROY;
         }
-        snprintf(ret->name, sizeof(ret->name), "%s", text_of(attributes, "name"));
-        ret->exit_code = (int)strtol(text_of(attributes, "exitCode"), NULL, 10);
+        snprintf(ret->name, sizeof(ret->name), "%s", engine_text(attributes, "name"));
+        ret->exit_code = (int)strtol(engine_text(attributes, "exitCode"), NULL, 10);
     }
     json_decref(root);
     return r;

@@ -39,10 +39,6 @@ struct api_settings {
 int api_create_body(const struct fn_task *task, const struct api_settings *settings, char **ret,
                     struct fn_error *reterr);
 
-/* Percent-encodes what a path segment or query value cannot hold. FN_E_RANGE when ret is too small.
- */
-int api_escape(const char *text, char *ret, size_t cap);
-
 /* The engine's {"message": "..."}, else "no reason given". */
 void api_message(const char *body, size_t len, char *ret, size_t cap);
 

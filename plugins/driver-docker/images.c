@@ -1,5 +1,6 @@
 /* Images: inspect, pull with credentials, the load file. */
 #include "docker.h"
+#include "engine_json.h"
 #include "fail.h"
 
 #include <errno.h>
@@ -45,8 +46,8 @@ static int pull_path(const struct image_name *image, char *ret, size_t cap)
     char repository[3 * IMAGE_NAME_MAX + 1];
     char tag[512];
 
-    if (api_escape(image->repository, repository, sizeof(repository)) < 0 ||
-        api_escape(image->tag, tag, sizeof(tag)) < 0 ||
+    if (engine_escape(image->repository, repository, sizeof(repository)) < 0 ||
+        engine_escape(image->tag, tag, sizeof(tag)) < 0 ||
         snprintf(ret, cap, "/images/create?fromImage=%s&tag=%s", repository, tag) >= (int)cap) {
         return FN_E_RANGE;
     }

@@ -1,6 +1,7 @@
 #include "decide.h"
 
 #include "note.h"
+#include "tries.h"
 
 #define LCG 2862933555777941757u
 
@@ -33,19 +34,13 @@ uint32_t ch_jump_go(uint64_t key, uint32_t n)
     return (uint32_t)b;
 }
 
-static int starts_round(const struct ch_session *s, const struct fn_ask *ask)
-{
-    return ask->why == FN_WHY_START || ask->why == FN_WHY_TIMER || ask->why == FN_WHY_WAKE ||
-           !s->open || s->epoch != ask->snap->epoch;
-}
-
 void ch_decide(struct ch_session *s, const struct fn_ask *ask, uint32_t go_variant,
                int64_t retry_delay_ns, struct fn_answer *ret)
 {
     const struct fn_snapshot *snap = ask->snap;
     uint32_t index;
 
-    if (starts_round(s, ask)) {
+    if (round_starts(s->open, s->epoch, ask)) {
         s->epoch = snap->epoch;
         s->next = 0;
         if (snap->n) {

@@ -1,5 +1,7 @@
 #include "warm.h"
 
+#include "hash.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +18,11 @@ struct warm *warm_create(int64_t keep_ns)
     return w;
 }
 
-/* FNV-1a: two functions that share a number are warm together, which costs a cold start. */
+/* Two functions that share a number are warm together, which costs a cold start. */
 uint64_t warm_hash(const char *fn_id)
 {
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = text_hash(fn_id);
 
-    for (; *fn_id; fn_id++) {
-        h = (h ^ (unsigned char)*fn_id) * 0x100000001b3u;
-    }
     return h ^ h >> 32;
 }
 

@@ -1,12 +1,7 @@
 #include "decide.h"
 
 #include "note.h"
-
-int naive_starts_round(const struct naive_session *s, const struct fn_ask *ask)
-{
-    return ask->why == FN_WHY_START || ask->why == FN_WHY_TIMER || ask->why == FN_WHY_WAKE ||
-           !s->open || s->epoch != ask->snap->epoch;
-}
+#include "tries.h"
 
 void naive_decide(struct naive_session *s, const struct fn_ask *ask, uint64_t chance,
                   int64_t retry_delay_ns, struct fn_answer *ret)
@@ -14,7 +9,7 @@ void naive_decide(struct naive_session *s, const struct fn_ask *ask, uint64_t ch
     const struct fn_snapshot *snap = ask->snap;
     uint32_t index;
 
-    if (naive_starts_round(s, ask)) {
+    if (round_starts(s->open, s->epoch, ask)) {
         s->epoch = snap->epoch;
         s->next = snap->n ? (uint32_t)(chance % snap->n) : 0;
         s->looked = 0;

@@ -13,10 +13,8 @@ struct naive_session {
     uint32_t reserved0;
 };
 
-/* `chance` is used once, when a round starts. */
+/* `chance` is used once, when a round starts (tries.h, round_starts()). */
 void naive_decide(struct naive_session *s, const struct fn_ask *ask, uint64_t chance,
                   int64_t retry_delay_ns, struct fn_answer *ret);
-/* 1 when this ask starts a round, so that the caller needs a random number. */
-int naive_starts_round(const struct naive_session *s, const struct fn_ask *ask);
 
 #endif

@@ -1,5 +1,7 @@
 #include "groups.h"
 
+#include "hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,16 +96,6 @@ struct group *groups_get(struct groups *gs, const char *name)
     return g;
 }
 
-uint64_t group_runner_id(const char *id)
-{
-    uint64_t h = 14695981039346656037u; /* FNV-1a */
-
-    for (; *id; id++) {
-        h = (h ^ (unsigned char)*id) * 1099511628211u;
-    }
-    return h;
-}
-
 int group_is_news(const struct group *g, uint64_t epoch, uint64_t version)
 {
     if (!g->known || epoch == g->epoch) {
@@ -180,7 +172,7 @@ static int is_word(const char *s)
 
 int group_member(struct group *g, const struct wire_member *m)
 {
-    struct member set = {.key = group_runner_id(m->id),
+    struct member set = {.key = text_hash(m->id),
                          .capacity_mb = m->capacity_mb,
                          .draining = m->draining,
                          .list_no = g->list_no};

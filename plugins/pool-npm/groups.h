@@ -20,7 +20,7 @@
 struct member {
     const char *id, *address; /* in the group's words */
     uint64_t capacity_mb;
-    uint64_t key;        /* group_runner_id() of the id */
+    uint64_t key;        /* text_hash() of the id */
     uint64_t list_no;    /* the last list that has it */
     int64_t vanished_ns; /* not listed any more since; 0 = listed */
     int draining;
@@ -63,7 +63,5 @@ int group_expire(struct group *g, int64_t now_ns);
 /* Whether a list with this epoch and version is news. Epochs grow with the manager's starts, unless
  * its wall clock went back: hence another epoch at the beginning of a stream is news as well. */
 int group_is_news(const struct group *g, uint64_t epoch, uint64_t version);
-/* Of a member's id, the same on every load balancer. */
-uint64_t group_runner_id(const char *id);
 
 #endif

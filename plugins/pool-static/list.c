@@ -80,14 +80,3 @@ int list_check(const struct fn_strlist *runners, struct fn_error *reterr)
     }
     return check_twice(runners, reterr);
 }
-
-/* FNV-1a: ids must be stable and different, not hard to guess. */
-uint64_t list_id(const char *address)
-{
-    uint64_t h = 0xcbf29ce484222325u;
-
-    for (; *address; address++) {
-        h = (h ^ (unsigned char)*address) * 0x100000001b3u;
-    }
-    return h;
-}

@@ -8,7 +8,5 @@
 
 /* 0, or FN_E_INVALID with a sentence: "host:port", "[v6]:port" or "unix:/path", none twice. */
 int list_check(const struct fn_strlist *runners, struct fn_error *reterr);
-/* The same for the same address, also after a restart. */
-uint64_t list_id(const char *address);
 
 #endif

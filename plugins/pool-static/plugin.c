@@ -1,4 +1,5 @@
 /* pool/static: a fixed list. Upstream: api/runnerpool/static_pool.go in the agent. */
+#include "hash.h"
 #include "list.h"
 #include "shipped.h"
 
@@ -55,7 +56,7 @@ static int start(void *inst, struct fn_error *reterr)
     r = p->snap->begin(p->host, FN_GROUP_DEFAULT, &b);
     for (i = 0; r == 0 && i < p->conf->runners.n; i++) {
         struct fn_runner runner = {
-            .id = list_id(p->conf->runners.items[i]),
+            .id = text_hash(p->conf->runners.items[i]),
             .address = p->conf->runners.items[i],
             .weight = 1,
         };

@@ -30,7 +30,7 @@ function run(command, args) {
 }
 
 const flags = (from) => ['-O1', '-std=gnu11', '-D_GNU_SOURCE', `-I${path.join(work, 'rooms')}`, `-I${root}/include`,
-  `-I${root}/plugins/pool-npm`, `-I${path.dirname(path.join(root, from))}`];
+  `-I${root}/plugins/pool-npm`, `-I${root}/plugins/common`, `-I${path.dirname(path.join(root, from))}`];
 
 async function compile(from, text, object) {
   const copy = object.replace(/\.o$/, '.c');
