@@ -1,5 +1,6 @@
 #include <base/log.h>
 
+#include <base/utf8.h>
 #include <errno.h>
 #include <fn/abi.h>
 #include <inttypes.h>
@@ -103,26 +104,6 @@ static void put_str(struct line *l, const char *s)
     put(l, s, strlen(s));
 }
 
-/* Bytes of the character at s and its code point, or 0 when it is not UTF-8. */
-static size_t utf8_char(const unsigned char *s, uint32_t *ret_code)
-{
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t len = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
-    uint32_t code = len == 1 ? *s : *s & (0xffu >> (len + 1));
-
-    for (size_t i = 1; i < len; i++) {
-        if (s[i] >> 6 != 2) {
-            return 0; /* also ends at the terminator */
-        }
-        code = code << 6 | (s[i] & 0x3f);
-    }
-    if (len == 0 || code < least[len] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
-        return 0;
-    }
-    *ret_code = code;
-    return len;
-}
-
 /* Characters that would let a foreign text forge lines or confuse a terminal: controls, line
  * separators, invisible and direction marks. */
 static bool is_dangerous(uint32_t code)
@@ -155,17 +136,17 @@ static void put_escaped_char(struct line *l, uint32_t code)
 
 static void put_escaped(struct line *l, const char *s)
 {
-    const unsigned char *p = (const unsigned char *)s;
+    const char *end = s + strlen(s);
     char text[8];
 
-    while (*p && !l->cut) {
-        uint32_t code = 0;
-        size_t len = utf8_char(p, &code);
+    while (s < end && !l->cut) {
+        uint32_t len = utf8_sequence(s, end);
+        uint32_t code = utf8_code(s, len);
 
         if (len == 0 && l->format == LOG_JSON) {
             put_str(l, "\\ufffd");
         } else if (len == 0) {
-            snprintf(text, sizeof(text), "\\x%02x", *p);
+            snprintf(text, sizeof(text), "\\x%02x", (unsigned char)*s);
             put_str(l, text);
         } else if (code == '"' || code == '\\') {
             text[0] = '\\';
@@ -174,9 +155,9 @@ static void put_escaped(struct line *l, const char *s)
         } else if (is_dangerous(code)) {
             put_escaped_char(l, code);
         } else {
-            put(l, (const char *)p, len);
+            put(l, s, len);
         }
-        p += len ? len : 1;
+        s += len ? len : 1;
     }
 }
 

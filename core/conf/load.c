@@ -5,6 +5,7 @@
 #include <conf/conf_int.h>
 
 #include <base/arena.h>
+#include <base/utf8.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -105,33 +106,13 @@ static void position_of(const char *text, size_t at, int *ret_line, int *ret_col
 /* Index of the first byte that is not part of UTF-8, or len. */
 static size_t utf8_fault(const char *text, size_t len)
 {
-    const unsigned char *s = (const unsigned char *)text;
     size_t i = 0;
+    uint32_t n;
 
-    while (i < len) {
-        static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-        size_t n = s[i] < 0x80       ? 1
-                   : s[i] >> 5 == 6  ? 2
-                   : s[i] >> 4 == 14 ? 3
-                   : s[i] >> 3 == 30 ? 4
-                                     : 0;
-        uint32_t code = n == 1 ? s[i] : s[i] & (0xffu >> (n + 1));
-
-        if (n == 0 || n > len - i) {
-            return i;
-        }
-        for (size_t k = 1; k < n; k++) {
-            if (s[i + k] >> 6 != 2) {
-                return i;
-            }
-            code = code << 6 | (s[i + k] & 0x3f);
-        }
-        if (code < least[n] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
-            return i;
-        }
+    while (i < len && (n = utf8_sequence(text + i, text + len)) > 0) {
         i += n;
     }
-    return len;
+    return i;
 }
 
 static int check_text(struct builder *b, const char *name)

@@ -4,6 +4,7 @@
  * field whose name or value could be read as something else than one field (threat T4). */
 #include <http/server_int.h>
 
+#include <base/utf8.h>
 #include <http_parser.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -164,48 +165,27 @@ static struct buf *compose(struct request *q, int status, const struct headers *
 
 /* ---- error bodies --------------------------------------------------------------------------- */
 
-static size_t utf8_len(const unsigned char *p)
-{
-    unsigned c = p[0];
-
-    if (c >= 0xc2 && c <= 0xdf && (p[1] & 0xc0) == 0x80) {
-        return 2;
-    }
-    if (c >= 0xe0 && c <= 0xef && (p[1] & 0xc0) == 0x80 && (p[2] & 0xc0) == 0x80 &&
-        !(c == 0xe0 && p[1] < 0xa0) && !(c == 0xed && p[1] >= 0xa0)) {
-        return 3;
-    }
-    if (c >= 0xf0 && c <= 0xf4 && (p[1] & 0xc0) == 0x80 && (p[2] & 0xc0) == 0x80 &&
-        (p[3] & 0xc0) == 0x80 && !(c == 0xf0 && p[1] < 0x90) && !(c == 0xf4 && p[1] >= 0x90)) {
-        return 4;
-    }
-    return 0;
-}
-
 /* text as the inside of a JSON string; bytes that are not UTF-8 become U+FFFD. */
 static int add_json(struct buf *b, const char *text)
 {
-    const unsigned char *p = (const unsigned char *)text;
+    const char *end = text + strlen(text);
     int r = 0;
 
-    while (*p) {
-        size_t n = 1;
+    while (text < end) {
+        uint32_t n = utf8_sequence(text, end);
 
-        if (*p == '"' || *p == '\\') {
-            r |= buf_add(b, "\\", 1) | buf_add(b, p, 1);
-        } else if (*p == '\n') {
-            r |= buf_add(b, "\\n", 2);
-        } else if (*p < 0x20 || *p == 0x7f) {
-            r |= buf_printf(b, "\\u%04x", *p);
-        } else if (*p < 0x80) {
-            r |= buf_add(b, p, 1);
-        } else if ((n = utf8_len(p)) > 0) {
-            r |= buf_add(b, p, n);
-        } else {
+        if (n == 0) {
             r |= buf_add(b, "\xef\xbf\xbd", 3);
-            n = 1;
+        } else if (*text == '"' || *text == '\\') {
+            r |= buf_add(b, "\\", 1) | buf_add(b, text, 1);
+        } else if (*text == '\n') {
+            r |= buf_add(b, "\\n", 2);
+        } else if ((unsigned char)*text < 0x20 || *text == 0x7f) {
+            r |= buf_printf(b, "\\u%04x", (unsigned char)*text);
+        } else {
+            r |= buf_add(b, text, n);
         }
-        p += n;
+        text += n ? n : 1;
     }
     return r;
 }

@@ -1,6 +1,7 @@
 #include <model/json.h>
 
 #include <base/runs.h>
+#include <base/utf8.h>
 #include <fn/abi.h>
 #include <string.h>
 
@@ -164,40 +165,6 @@ int jr_element(struct jr *r)
 }
 
 /* ---- strings --------------------------------------------------------------------------------- */
-
-uint32_t utf8_sequence(const char *p, const char *end)
-{
-    const unsigned char *s = (const unsigned char *)p;
-    size_t left = (size_t)(end - p);
-    uint32_t n;
-
-    if (s[0] < 0x80) {
-        return 1;
-    }
-    if (s[0] >= 0xc2 && s[0] <= 0xdf) {
-        n = 2;
-    } else if ((s[0] & 0xf0) == 0xe0) {
-        n = 3;
-    } else if (s[0] >= 0xf0 && s[0] <= 0xf4) {
-        n = 4;
-    } else {
-        return 0;
-    }
-    if (left < n) {
-        return 0;
-    }
-    for (uint32_t i = 1; i < n; i++) {
-        if ((s[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    /* Overlong forms, surrogates and values above U+10FFFF. */
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f)) {
-        return 0;
-    }
-    return n;
-}
 
 static size_t utf8_put(char *to, uint32_t cp)
 {

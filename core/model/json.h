@@ -66,7 +66,5 @@ int jw_string(struct buf *out, const char *s);
 int jw_string_n(struct buf *out, const char *s, size_t len);
 int jw_int(struct buf *out, int64_t n);
 
-/* Length of the valid UTF-8 sequence at p (1..4), or 0. */
-uint32_t utf8_sequence(const char *p, const char *end);
 
 #endif

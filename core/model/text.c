@@ -1,8 +1,8 @@
 /* Times, ids and header tables of the call model. */
 #include <model/call.h>
-#include <model/json.h>
 
 #include <base/runs.h>
+#include <base/utf8.h>
 #include <string.h>
 #include <strings.h>
 

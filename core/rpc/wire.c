@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <base/runs.h>
+#include <base/utf8.h>
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,31 +75,6 @@ static void scratch_free(void *ud, void *p)
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-/* Length of the UTF-8 character at p (RFC 3629: no overlong forms, no surrogates), 0 if invalid.
- * p is NUL-terminated, so a cut character ends at the NUL. */
-static size_t utf8_char(const unsigned char *p)
-{
-    if (p[0] < 0x80) {
-        return 1;
-    }
-    if (p[0] < 0xc2 || p[0] > 0xf4 || (p[1] & 0xc0) != 0x80) {
-        return 0;
-    }
-    if (p[0] < 0xe0) {
-        return 2;
-    }
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[2] & 0xc0) != 0x80) {
-        return 0;
-    }
-    if (p[0] < 0xf0) {
-        return 3;
-    }
-    if ((p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f) || (p[3] & 0xc0) != 0x80) {
-        return 0;
-    }
-    return 4;
-}
-
 static inline uint64_t is_high(uint64_t eight)
 {
     return eight;
@@ -106,18 +82,14 @@ static inline uint64_t is_high(uint64_t eight)
 
 static bool utf8_valid(const char *text)
 {
-    const unsigned char *p =
-        (const unsigned char *)run_end(text, text + strlen(text), is_high);
+    const char *end = text + strlen(text);
+    const char *p = run_end(text, end, is_high);
+    uint32_t n = 1;
 
-    while (*p) {
-        size_t n = utf8_char(p);
-
-        if (n == 0) {
-            return false;
-        }
-        p += n;
+    for (; p < end && n > 0; p += n) {
+        n = utf8_sequence(p, end);
     }
-    return true;
+    return n > 0;
 }
 
 /* text itself, or each of its bytes as a Latin-1 character; never NULL. */

@@ -6,6 +6,7 @@
 #include <base/headers.h>
 #include <base/log.h>
 #include <base/metric.h>
+#include <base/utf8.h>
 #include <base/view.h>
 #include <check.h>
 #include <errno.h>
@@ -556,6 +557,51 @@ START_TEST(test_view_gives_no_byte_beyond_the_size)
 }
 END_TEST
 
+static const struct {
+    const char *text;
+    uint32_t len; /* 0: no UTF-8 */
+    uint32_t code;
+} sequences[] = {
+    { "a", 1, 'a' },
+    { "\x7f", 1, 0x7f },
+    { "\x80", 0, 0 },                 /* a tail without its head */
+    { "\xc1\xbf", 0, 0 },             /* U+007F, overlong */
+    { "\xc2\x80", 2, 0x80 },
+    { "\xdf\xbf", 2, 0x7ff },
+    { "\xc3(", 0, 0 },
+    { "\xe0\x9f\xbf", 0, 0 },         /* U+07FF, overlong */
+    { "\xe0\xa0\x80", 3, 0x800 },
+    { "\xed\x9f\xbf", 3, 0xd7ff },
+    { "\xed\xa0\x80", 0, 0 },         /* the first surrogate */
+    { "\xed\xbf\xbf", 0, 0 },         /* and the last one */
+    { "\xee\x80\x80", 3, 0xe000 },
+    { "\xef\xbf\xbf", 3, 0xffff },
+    { "\xe2\x82", 0, 0 },             /* cut */
+    { "\xe2\x82(", 0, 0 },
+    { "\xf0\x8f\xbf\xbf", 0, 0 },     /* U+FFFF, overlong */
+    { "\xf0\x90\x80\x80", 4, 0x10000 },
+    { "\xf4\x8f\xbf\xbf", 4, 0x10ffff },
+    { "\xf4\x90\x80\x80", 0, 0 },     /* U+110000 */
+    { "\xf5\x80\x80\x80", 0, 0 },
+    { "\xf8\x88\x80\x80\x80", 0, 0 }, /* five bytes */
+    { "\xff", 0, 0 },
+};
+
+START_TEST(test_utf8_is_the_rfc_s)
+{
+    const char *text = sequences[_i].text;
+    uint32_t len = utf8_sequence(text, text + strlen(text));
+
+    ck_assert_uint_eq(len, sequences[_i].len);
+    if (len > 0) {
+        ck_assert_uint_eq(utf8_code(text, len), sequences[_i].code);
+    }
+    if (len > 1) {
+        ck_assert_uint_eq(utf8_sequence(text, text + len - 1), 0); /* nothing is read behind it */
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("base");
@@ -574,6 +620,8 @@ int main(void)
     tcase_add_test(t, test_no_error_is_a_success);
     tcase_add_test(t, test_view_takes_what_both_sides_know);
     tcase_add_test(t, test_view_gives_no_byte_beyond_the_size);
+    tcase_add_loop_test(t, test_utf8_is_the_rfc_s, 0,
+                        (int)(sizeof(sequences) / sizeof(sequences[0])));
     suite_add_tcase(s, t);
     t = tcase_create("log");
     tcase_add_test(t, test_log_text_line);

@@ -1,0 +1,36 @@
+#include <base/utf8.h>
+
+uint32_t utf8_sequence(const char *p, const char *end)
+{
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    unsigned char c = (unsigned char)*p;
+    uint32_t n = c < 0x80 ? 1 : c >> 5 == 6 ? 2 : c >> 4 == 14 ? 3 : c >> 3 == 30 ? 4 : 0;
+    uint32_t code;
+
+    if (n <= 1) {
+        return n;
+    }
+    if (n > (size_t)(end - p)) {
+        return 0;
+    }
+    for (uint32_t i = 1; i < n; i++) {
+        if ((unsigned char)p[i] >> 6 != 2) {
+            return 0;
+        }
+    }
+    code = utf8_code(p, n);
+    return code >= least[n] && code <= 0x10ffff && code >> 11 != 0x1b ? n : 0;
+}
+
+uint32_t utf8_code(const char *p, uint32_t n)
+{
+    uint32_t code = (unsigned char)*p;
+
+    if (n > 1) {
+        code &= 0xffu >> (n + 1);
+    }
+    for (uint32_t i = 1; i < n; i++) {
+        code = code << 6 | ((unsigned char)p[i] & 0x3f);
+    }
+    return code;
+}
