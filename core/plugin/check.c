@@ -92,6 +92,16 @@ static void check_build_tag(struct plugin_check *c, const char *tag)
     }
 }
 
+int plugin_check_abi(struct plugin_check *c, const char *what, uint32_t major, uint32_t minor_min)
+{
+    if (major == FN_ABI_MAJOR && minor_min <= FN_ABI_MINOR) {
+        return 0;
+    }
+    return plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG904",
+                          "%sneeds plugin ABI %u.%u; host offers %d.0 to %d.%d", what, major,
+                          minor_min, FN_ABI_MAJOR, FN_ABI_MAJOR, FN_ABI_MINOR);
+}
+
 int plugin_manifest_check(struct plugin_check *c, const void *manifest, struct fn_manifest *ret)
 {
     uint32_t before = c->n;
@@ -109,17 +119,7 @@ int plugin_manifest_check(struct plugin_check *c, const void *manifest, struct f
     if (r < 0) {
         return r;
     }
-    if (ret->abi_major != FN_ABI_MAJOR) {
-        plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG904",
-                       "manifest: needs plugin ABI %u.%u; host offers %d.0 to %d.%d",
-                       ret->abi_major, ret->host_minor_min, FN_ABI_MAJOR, FN_ABI_MAJOR,
-                       FN_ABI_MINOR);
-    } else if (ret->host_minor_min > FN_ABI_MINOR) {
-        plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG904",
-                       "manifest: needs plugin ABI %u.%u; host offers %d.0 to %d.%d",
-                       ret->abi_major, ret->host_minor_min, FN_ABI_MAJOR, FN_ABI_MAJOR,
-                       FN_ABI_MINOR);
-    }
+    plugin_check_abi(c, "manifest: ", ret->abi_major, ret->host_minor_min);
     if (ret->flags & ~FN_PLUGIN_HAS_THREADS) {
         plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG904",
                        "manifest: flags, got 0x%x; expected 0 or FN_PLUGIN_HAS_THREADS, built for "

@@ -55,16 +55,6 @@ const char *plugin_clean(const char *text, char *ret, size_t cap)
     return ret;
 }
 
-static int check_note(struct plugin_check *c, const struct fn_note *note)
-{
-    if (note->abi_major != FN_ABI_MAJOR || note->host_minor_min > FN_ABI_MINOR) {
-        return plugin_problem(c, FN_E_UNIMPLEMENTED, "PLG904",
-                              "needs plugin ABI %u.%u; host offers %d.0 to %d.%d", note->abi_major,
-                              note->host_minor_min, FN_ABI_MAJOR, FN_ABI_MAJOR, FN_ABI_MINOR);
-    }
-    return 0;
-}
-
 static int check_symbol(struct plugin_check *c, void *handle,
                         const struct fn_manifest *(**ret_entry)(void))
 {
@@ -264,7 +254,7 @@ static int check_bytes(struct plugin_check *c, struct plugin_file *f)
     r = r < 0 ? r : plugin_elf_check(c, f->fd, f->size, &note);
     if (r == 0) {
         c->note = note;
-        r = check_note(c, &note);
+        r = plugin_check_abi(c, "", note.abi_major, note.host_minor_min);
     }
     return r < 0 ? r : try_out(c, f);
 }

@@ -176,6 +176,9 @@ struct plugin_factory {
  * problems. */
 int plugin_table_copy(struct plugin_check *c, const char *who, const void *table, uint32_t magic,
                       uint32_t known, uint32_t min, void *ret);
+/* PLG904 unless this host speaks to plugins of that major which need that minor; `what`: "" or with
+ * a colon and a blank. */
+int plugin_check_abi(struct plugin_check *c, const char *what, uint32_t major, uint32_t minor_min);
 int plugin_manifest_check(struct plugin_check *c, const void *manifest, struct fn_manifest *ret);
 /* All factories; problems are collected. *ret_factories is malloc'd. */
 int plugin_factories_check(struct plugin_check *c, const struct fn_manifest *m,
