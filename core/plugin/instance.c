@@ -341,7 +341,8 @@ void plugin_destroy(struct plugin *p)
     if (!p) {
         return;
     }
-    /* Its timers and streams must be off first: destroy frees what they point at. */
+    /* Its timers and streams must be off first: destroy frees what they point at. release() does
+     * it again for what a destroy() opened against the rules. */
     plugin_tables_release(p);
     let_go(p);
     plugin_enter(&crumb, p, PLUGIN_INIT, "destroy");

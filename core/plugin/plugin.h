@@ -39,10 +39,10 @@ void plugin_host_offer(struct plugin_host *h, const char *iface, uint16_t major,
 void *plugin_impl(const struct fn_host *host, const char *iface);
 struct plugin *plugin_of(const struct fn_host *host);
 
-/* [init] Called with the host table of an instance when it is destroyed and when its create()
- * failed, so that what an implementation holds for it (streams, say) is let go. `iface` must have
- * been offered. on_loop: it is called as the loop, also where an instance ends beside it; else in
- * any context that plugin_destroy() may have. */
+/* [init] Called with the host table of an instance when it is destroyed, before its destroy() and
+ * again behind it, and when its create() failed, so that what an implementation holds for it
+ * (streams, say) is let go. `iface` must have been offered. on_loop: it is called as the loop, also
+ * where an instance ends beside it; else in any context that plugin_destroy() may have. */
 void plugin_host_on_release(struct plugin_host *h, const char *iface, bool on_loop,
                             void (*release)(void *impl, const struct fn_host *host));
 
