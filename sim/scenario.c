@@ -1,31 +1,11 @@
 #include <sim/scenario.h>
 #include <base/env.h>
+#include <conf/opts.h>
 
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MS  1000000LL
-#define S   1000000000LL
-#define H   (3600 * S)
-#define MIB (1024LL * 1024)
-#define GIB (1024 * MIB)
-
-#define OPT(key_, type_, at_, dflt_, min_, max_, doc_)                                             \
-    {                                                                                              \
-        .key = key_, .doc = doc_, .dflt = dflt_, .min = min_, .max = max_, .type = type_,          \
-        .offset = at_                                                                              \
-    }
-#define OPT_CHOICE(key_, at_, dflt_, choices_, doc_)                                               \
-    {                                                                                              \
-        .key = key_, .doc = doc_, .dflt = dflt_, .choices = choices_, .type = FN_OPT_CHOICE,       \
-        .offset = at_                                                                              \
-    }
-#define STR      FN_OPT_STR
-#define INT      FN_OPT_INT
-#define DURATION FN_OPT_DURATION
-#define BYTES    FN_OPT_BYTES
 
 #define AT(field) offsetof(struct scenario_top, field)
 static const struct fn_opt top_opts[] = {

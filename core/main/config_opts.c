@@ -1,37 +1,8 @@
 /* Option tables of the sections. A doc sentence names the upstream behaviour where ours differs. */
 #include <main/config_int.h>
 
+#include <conf/opts.h>
 #include <stddef.h>
-
-#define MS  1000000LL
-#define S   1000000000LL
-#define MIN (60 * S)
-#define H   (60 * MIN)
-#define KIB 1024LL
-#define MIB (1024 * KIB)
-#define GIB (1024 * MIB)
-
-#define OPT(key_, type_, at_, dflt_, min_, max_, doc_)                                             \
-    {                                                                                              \
-        .key = key_, .doc = doc_, .dflt = dflt_, .min = min_, .max = max_, .type = type_,          \
-        .offset = at_                                                                              \
-    }
-#define OPT_ABSENT(key_, type_, at_, min_, max_, doc_)                                             \
-    {                                                                                              \
-        .key = key_, .doc = doc_, .min = min_, .max = max_, .type = type_, .offset = at_,          \
-        .flags = FN_OPT_MAY_BE_ABSENT                                                              \
-    }
-#define OPT_CHOICE(key_, at_, dflt_, choices_, doc_)                                               \
-    {                                                                                              \
-        .key = key_, .doc = doc_, .dflt = dflt_, .choices = choices_, .type = FN_OPT_CHOICE,       \
-        .offset = at_                                                                              \
-    }
-#define STR      FN_OPT_STR
-#define INT      FN_OPT_INT
-#define DURATION FN_OPT_DURATION
-#define BYTES    FN_OPT_BYTES
-#define BOOL     FN_OPT_BOOL
-#define STRLIST  FN_OPT_STRLIST
 
 #define AT(field) offsetof(struct config_top, field)
 static const struct fn_opt top_opts[] = {
