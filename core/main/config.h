@@ -10,6 +10,7 @@
 
 #include <conf/conf.h>
 #include <fn/abi.h>
+#include <fn/driver.h>
 #include <http/cors.h>
 #include <http/server.h>
 #include <plugin/plugin.h>
@@ -184,11 +185,6 @@ struct config_plugin {
     bool incomplete; /* a problem was already told; binding would repeat it */
 };
 
-struct config_kv {
-    const char *key;
-    const char *value; /* annotations: JSON text */
-};
-
 struct config_trigger {
     const char *name;
     const char *source; /* begins with '/' */
@@ -203,9 +199,9 @@ struct config_fn {
     int64_t memory_mb;
     int64_t timeout_s;
     int64_t idle_timeout_s;
-    const struct config_kv *config;
+    const struct fn_kv *config;
     uint32_t n_config;
-    const struct config_kv *annotations;
+    const struct fn_kv *annotations; /* values: JSON text */
     uint32_t n_annotations;
     const struct config_trigger *triggers;
     uint32_t n_triggers;
@@ -216,9 +212,9 @@ struct config_app {
     const char *id;
     const char *name;
     const char *syslog_url;
-    const struct config_kv *config;
+    const struct fn_kv *config;
     uint32_t n_config;
-    const struct config_kv *annotations;
+    const struct fn_kv *annotations; /* values: JSON text */
     uint32_t n_annotations;
     const struct config_fn *fns;
     uint32_t n_fns;

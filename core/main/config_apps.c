@@ -142,14 +142,14 @@ static const struct conf_node *pairs_of(const struct config *c, const struct con
     return n->first;
 }
 
-static const struct config_kv *read_config(struct config *c, const struct conf_node *map,
-                                           uint32_t *ret_n, struct conf_problems *p)
+static const struct fn_kv *read_config(struct config *c, const struct conf_node *map,
+                                       uint32_t *ret_n, struct conf_problems *p)
 {
     const struct conf_node *n = pairs_of(c, map, "config", ret_n, p);
-    struct config_kv *kv = config_alloc(c, (*ret_n + 1) * sizeof(*kv));
+    struct fn_kv *kv = config_alloc(c, (*ret_n + 1) * sizeof(*kv));
 
     for (uint32_t i = 0; n; n = n->next, i++) {
-        kv[i] = (struct config_kv){ n->key, n->text ? n->text : "" };
+        kv[i] = (struct fn_kv){ n->key, n->text ? n->text : "" };
         if (n->type != CONF_SCALAR) {
             refuse(c, n, n->key, n->type == CONF_MAP ? "a map" : "a list", "a text", p);
         }
@@ -206,11 +206,11 @@ static bool is_annotation_key(const char *key)
     return n >= 1 && n <= ANNOTATION_KEY_MAX;
 }
 
-static const struct config_kv *read_annotations(struct config *c, const struct conf_node *map,
-                                                uint32_t *ret_n, struct conf_problems *p)
+static const struct fn_kv *read_annotations(struct config *c, const struct conf_node *map,
+                                            uint32_t *ret_n, struct conf_problems *p)
 {
     const struct conf_node *n = pairs_of(c, map, "annotations", ret_n, p);
-    struct config_kv *kv = config_alloc(c, (*ret_n + 1) * sizeof(*kv));
+    struct fn_kv *kv = config_alloc(c, (*ret_n + 1) * sizeof(*kv));
 
     if (*ret_n > ANNOTATIONS_MAX) {
         refuse(c, map, "annotations", "more than 100", "at most 100", p);
@@ -219,7 +219,7 @@ static const struct config_kv *read_annotations(struct config *c, const struct c
         json_t *json = node_json(n);
         char *text = json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
 
-        kv[i] = (struct config_kv){ n->key, arena_strdup(&c->priv->arena, text ? text : "{}") };
+        kv[i] = (struct fn_kv){ n->key, arena_strdup(&c->priv->arena, text ? text : "{}") };
         if (!is_annotation_key(n->key)) {
             refuse(c, n, "annotations", n->key, "a key of 1 to 128 printable ASCII characters", p);
         }

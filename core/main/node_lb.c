@@ -41,17 +41,6 @@ static int api_get(void *impl, const char *path_and_query,
 
 /* ---- functions of fn.yaml -------------------------------------------------------------------- */
 
-/* config's and the catalog's pairs have the same members; copied, because they are other types. */
-static struct fn_kv *copy_kvs(struct arena *a, const struct config_kv *from, uint32_t n)
-{
-    struct fn_kv *to = arena_alloc(a, (n + 1) * sizeof(*to));
-
-    for (uint32_t i = 0; to && i < n; i++) {
-        to[i] = (struct fn_kv){ from[i].key, from[i].value };
-    }
-    return to;
-}
-
 static const struct catalog_trigger_def *copy_triggers(struct arena *a, const struct config_fn *f)
 {
     struct catalog_trigger_def *t = arena_alloc(a, (f->n_triggers + 1) * sizeof(*t));
@@ -75,9 +64,9 @@ static const struct catalog_fn_def *copy_fns(struct arena *a, const struct confi
             .mem_mb = (uint64_t)f->memory_mb,
             .timeout_s = (int32_t)f->timeout_s,
             .idle_timeout_s = (int32_t)f->idle_timeout_s,
-            .config = copy_kvs(a, f->config, f->n_config),
+            .config = f->config,
             .n_config = f->n_config,
-            .annotations = copy_kvs(a, f->annotations, f->n_annotations),
+            .annotations = f->annotations,
             .n_annotations = f->n_annotations,
             .triggers = copy_triggers(a, f),
             .n_triggers = f->n_triggers,
@@ -98,9 +87,9 @@ static int add_apps(struct catalog *catalog, const struct config *c, struct fn_e
             .id = app->id,
             .name = app->name,
             .syslog_url = app->syslog_url,
-            .config = copy_kvs(&a, app->config, app->n_config),
+            .config = app->config,
             .n_config = app->n_config,
-            .annotations = copy_kvs(&a, app->annotations, app->n_annotations),
+            .annotations = app->annotations,
             .n_annotations = app->n_annotations,
             .fns = copy_fns(&a, app),
             .n_fns = app->n_fns,
