@@ -187,7 +187,7 @@ static int start_thread(struct proc *p)
 static int check_spec(const struct fn_proc_spec *s, const struct fn_proc_cb *cb,
                       struct fn_error *reterr)
 {
-    if (!s || s->size < sizeof(*s) || !s->argv || !s->argv[0] || s->argv[0][0] != '/' || !s->env) {
+    if (!s->argv || !s->argv[0] || s->argv[0][0] != '/' || !s->env) {
         return err_set(reterr, FN_E_INVALID,
                        "fn.proc: expected argv with an absolute path, and an environment");
     }
@@ -195,7 +195,7 @@ static int check_spec(const struct fn_proc_spec *s, const struct fn_proc_cb *cb,
         return err_set(reterr, FN_E_UNIMPLEMENTED, "fn.proc: flags, got 0x%x; expected bits of 0x%x",
                        s->flags, FLAGS_KNOWN);
     }
-    if (!cb || cb->hdr.size < sizeof(*cb) || !cb->output || !cb->exited) {
+    if (!cb->output || !cb->exited) {
         return err_set(reterr, FN_E_INVALID, "fn.proc: callbacks are missing");
     }
     if ((s->bind_from != NULL) != (s->bind_to != NULL) ||
@@ -440,6 +440,7 @@ const struct fn_proc_if *proc_if(void)
 int proc_create(struct proc **ret, struct fn_error *reterr)
 {
     struct proc *p = calloc(1, sizeof(*p));
+    int r;
 
     if (!p) {
         return err_set(reterr, FN_E_EXHAUSTED, "fn.proc: out of memory");
@@ -447,11 +448,11 @@ int proc_create(struct proc **ret, struct fn_error *reterr)
     p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     p->stop = (struct watch){ WATCH_STOP, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), NULL };
     if (p->epoll_fd < 0 || p->stop.fd < 0 || watch_add(p, &p->stop) < 0) {
-        err_set(reterr, err_from_errno(errno), "fn.proc: %s", strerror(errno));
+        r = err_set(reterr, err_from_errno(errno), "fn.proc: %s", strerror(errno));
         close(p->epoll_fd);
         close(p->stop.fd);
         free(p);
-        return FN_E_EXHAUSTED;
+        return r;
     }
     pthread_mutex_init(&p->lock, NULL);
     cgroup_detect(&p->cgroups);
