@@ -25,6 +25,8 @@ struct intake_task {
 
 /* ---- steps: each takes members from `*portion`; 1 = the step is over, < 0 = the task is ----- */
 
+#define TASK_OVER (-1) /* published, or there is nothing to publish; errors are over as well */
+
 static int is_historic(const struct intake_task *t)
 {
     return t->head.group[0] == '\0';
@@ -124,7 +126,7 @@ static int list(struct intake *in, struct intake_task *t, uint32_t *portion)
     if (r < 0) {
         say(in->host, FN_LOG_WARN, "membership", "the node did not take it, the last one stays");
     }
-    return FN_E_NOT_FOUND; /* no further step */
+    return TASK_OVER;
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
@@ -136,7 +138,7 @@ static void task_free(struct intake *in, struct intake_task *t)
 }
 
 /* A list that is known already is published again when it is the first of a stream: the host holds
- * it for stale. < 0: nothing is to be done. */
+ * it for stale. 0 or TASK_OVER. */
 static int begin(struct intake_task *t)
 {
     struct group *g = t->group;
@@ -152,7 +154,7 @@ static int begin(struct intake_task *t)
     news = group_is_news(g, t->head.epoch, t->head.version);
     g->fresh = 0;
     enter(t, news ? STEP_CHECK : STEP_LIST);
-    return news || (t->fresh && known) ? 0 : -1;
+    return news || (t->fresh && known) ? 0 : TASK_OVER;
 }
 
 static int step(struct intake *in, struct intake_task *t, uint32_t *portion)
@@ -160,7 +162,7 @@ static int step(struct intake *in, struct intake_task *t, uint32_t *portion)
     static int (*const steps[])(struct intake *, struct intake_task *, uint32_t *) = {
         [STEP_CHECK] = check, [STEP_TAKE] = take, [STEP_LIST] = list};
 
-    return !t->begun && begin(t) < 0 ? -1 : steps[t->step](in, t, portion);
+    return !t->begun && begin(t) < 0 ? TASK_OVER : steps[t->step](in, t, portion);
 }
 
 static void work(void *ud)
