@@ -13,7 +13,7 @@
 #define FRAME_BYTES     10240u
 #define QUEUE_BYTES_MAX (64u << 10)
 
-enum event_kind { EVENT_START, EVENT_DATA, EVENT_FINISHED, EVENT_END };
+enum event_kind { EVENT_START, EVENT_DATA, EVENT_FINISHED };
 
 struct event {
     STAILQ_ENTRY(event) entry;
@@ -22,11 +22,6 @@ struct event {
     union {
         struct engage_start start;
         struct engage_finished finished;
-        struct {
-            int status;
-            enum engage_proof proof;
-            const char *text;
-        } end;
     };
     char data[];
 };
@@ -47,6 +42,12 @@ struct engage_attempt {
     struct env_timer deadline;
     STAILQ_HEAD(, event) events;
     size_t queued_bytes;
+    struct {
+        bool is_set;
+        int status;
+        enum engage_proof proof;
+        const char *text;
+    } end; /* comes behind the events; takes no memory of its own, so that it cannot be lost */
     bool paused;
     bool started;
     bool finished;
@@ -118,6 +119,7 @@ static void drop_events(struct engage_attempt *a)
         free(ev);
     }
     a->queued_bytes = 0;
+    a->end.is_set = false;
 }
 
 static void maybe_release(struct pair *p)
@@ -142,37 +144,37 @@ static void maybe_release(struct pair *p)
 
 /* ---- events to the client ------------------------------------------------------------------- */
 
+/* Behind the end nothing is told any more. */
 static void put(struct pair *p, struct event *ev)
 {
-    STAILQ_INSERT_TAIL(&p->attempt.events, ev, entry);
-    if (!p->attempt.closed) {
-        env_defer(p->local->env, &p->attempt.task);
+    struct engage_attempt *a = &p->attempt;
+
+    if (a->end.is_set) {
+        free(ev);
+        return;
+    }
+    STAILQ_INSERT_TAIL(&a->events, ev, entry);
+    a->queued_bytes += ev->len;
+    if (!a->closed) {
+        env_defer(p->local->env, &a->task);
     }
 }
 
-static struct event *event_new(enum event_kind kind, const void *data, size_t len)
-{
-    struct event *ev = calloc(1, sizeof(*ev) + len);
-
-    if (!ev) {
-        abort(); /* a message lost in the middle of an answer would make a cut answer look whole */
-    }
-    ev->kind = kind;
-    ev->len = len;
-    if (len > 0) {
-        memcpy(ev->data, data, len);
-    }
-    return ev;
-}
-
+/* The first one counts: what a session that was broken off still says comes too late. */
 static void put_end(struct pair *p, int status, enum engage_proof proof, const char *text)
 {
-    struct event *ev = event_new(EVENT_END, NULL, 0);
+    struct engage_attempt *a = &p->attempt;
 
-    ev->end.status = status;
-    ev->end.proof = proof;
-    ev->end.text = text;
-    put(p, ev);
+    if (a->end.is_set) {
+        return;
+    }
+    a->end.is_set = true;
+    a->end.status = status;
+    a->end.proof = proof;
+    a->end.text = text;
+    if (!a->closed) {
+        env_defer(p->local->env, &a->task);
+    }
 }
 
 /* The server's half learns that nobody listens any more. */
@@ -191,6 +193,29 @@ static void break_off(struct pair *p, int status, enum engage_proof proof, const
     session_lose(p);
     drop_events(&p->attempt);
     put_end(p, status, proof, text);
+}
+
+/* A message lost in the middle of an answer would make a cut answer look whole. */
+static void out_of_memory(struct pair *p)
+{
+    break_off(p, -FN_E_EXHAUSTED, ENGAGE_PROOF_NONE, "runner local: out of memory");
+}
+
+/* NULL: the call is broken off. */
+static struct event *event_new(struct pair *p, enum event_kind kind, const void *data, size_t len)
+{
+    struct event *ev = calloc(1, sizeof(*ev) + len);
+
+    if (!ev) {
+        out_of_memory(p);
+        return NULL;
+    }
+    ev->kind = kind;
+    ev->len = len;
+    if (len > 0) {
+        memcpy(ev->data, data, len);
+    }
+    return ev;
 }
 
 static const char *tell(struct engage_attempt *a, const struct event *ev)
@@ -227,10 +252,6 @@ static void deliver(struct pair *p, struct event *ev)
     struct engage_session *s = &p->session;
     const char *illegal;
 
-    if (ev->kind == EVENT_END) {
-        tell_end(a, ev->end.status, ev->end.proof, ev->end.text, true);
-        return;
-    }
     illegal = tell(a, ev);
     if (illegal && !a->closed) {
         session_lose(p);
@@ -256,6 +277,9 @@ static void on_attempt_task(struct env_task *t)
         STAILQ_REMOVE_HEAD(&a->events, entry);
         deliver(p, ev);
         free(ev);
+    }
+    if (!a->closed && !a->paused && !a->ended && a->end.is_set) {
+        tell_end(a, a->end.status, a->end.proof, a->end.text, true);
     }
     a->entered--;
     maybe_release(p);
@@ -387,7 +411,7 @@ static struct engage_attempt *attempt_open(struct engage_link *k, const struct e
 static void attempt_pause(struct engage_attempt *a, bool paused)
 {
     a->paused = paused;
-    if (!paused && !STAILQ_EMPTY(&a->events) && !a->closed) {
+    if (!paused && (!STAILQ_EMPTY(&a->events) || a->end.is_set) && !a->closed) {
         env_defer(of_attempt(a)->local->env, &a->task);
     }
 }
@@ -479,9 +503,12 @@ static const char *copied(struct arena *a, const char *text)
 static void send_start(struct engage_session *s, const struct engage_start *start)
 {
     struct pair *p = of_session(s);
-    struct event *ev = event_new(EVENT_START, NULL, 0);
+    struct event *ev = event_new(p, EVENT_START, NULL, 0);
     struct header *h = NULL;
 
+    if (!ev) {
+        return;
+    }
     if (start->n_headers > 0) {
         h = arena_alloc(&p->arena, start->n_headers * sizeof(*h));
     }
@@ -489,7 +516,9 @@ static void send_start(struct engage_session *s, const struct engage_start *star
     for (uint32_t i = 0; i < start->n_headers; i++) {
         if (!h || !(h[i].name = arena_strdup(&p->arena, start->headers[i].name)) ||
             !(h[i].value = arena_strdup(&p->arena, start->headers[i].value))) {
-            abort(); /* as in event_new() */
+            free(ev);
+            out_of_memory(p);
+            return;
         }
     }
     ev->start.headers = h;
@@ -501,12 +530,15 @@ static int send_data(struct engage_session *s, const void *data, size_t len)
 {
     struct pair *p = of_session(s);
     const char *bytes = data;
+    struct event *ev;
 
     while (len > 0) {
         size_t n = len < FRAME_BYTES ? len : FRAME_BYTES;
 
-        put(p, event_new(EVENT_DATA, bytes, n));
-        p->attempt.queued_bytes += n;
+        if (!(ev = event_new(p, EVENT_DATA, bytes, n))) {
+            break;
+        }
+        put(p, ev);
         bytes += n;
         len -= n;
     }
@@ -527,16 +559,18 @@ static void session_end(struct pair *p, int status, const char *text)
 static void finish(struct engage_session *s, const struct engage_finished *f)
 {
     struct pair *p = of_session(s);
-    struct event *ev = event_new(EVENT_FINISHED, NULL, 0);
+    struct event *ev = event_new(p, EVENT_FINISHED, NULL, 0);
 
-    ev->finished = *f;
-    ev->finished.error_text = copied(&p->arena, f->error_text);
-    ev->finished.details = copied(&p->arena, f->details);
-    ev->finished.image = copied(&p->arena, f->image);
-    ev->finished.created_at = copied(&p->arena, f->created_at);
-    ev->finished.started_at = copied(&p->arena, f->started_at);
-    ev->finished.completed_at = copied(&p->arena, f->completed_at);
-    put(p, ev);
+    if (ev) {
+        ev->finished = *f;
+        ev->finished.error_text = copied(&p->arena, f->error_text);
+        ev->finished.details = copied(&p->arena, f->details);
+        ev->finished.image = copied(&p->arena, f->image);
+        ev->finished.created_at = copied(&p->arena, f->created_at);
+        ev->finished.started_at = copied(&p->arena, f->started_at);
+        ev->finished.completed_at = copied(&p->arena, f->completed_at);
+        put(p, ev);
+    }
     session_end(p, 0, "");
 }
 

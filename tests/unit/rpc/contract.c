@@ -1,6 +1,7 @@
 /* What every implementation of model/engage.h owes its users; run over each of them. */
 #include "suites.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -471,6 +472,29 @@ START_TEST(test_texts_stay_valid)
 }
 END_TEST
 
+/* In process: a message that cannot be kept ends the call, however far it came; a cut answer never
+ * looks whole. */
+START_TEST(test_no_memory_ends_the_call)
+{
+    char what[32];
+    struct told t = { 0 };
+
+    f = fixture_create(OVER_LOCAL);
+    snprintf(what, sizeof(what), "%s:%d", _i % 2 ? "nomemend" : "nomem", _i / 2);
+    told_run(&t, f, what, NULL, 0);
+    ck_assert_int_eq(t.grpc_status, -FN_E_EXHAUSTED);
+    ck_assert_str_eq(t.text, "runner local: out of memory");
+    ck_assert_int_eq(t.proof, ENGAGE_PROOF_NONE);
+    ck_assert_uint_eq(t.ends, 1);
+    ck_assert_uint_eq(t.finishes, 0);
+    if (_i % 2 == 0) {
+        WAIT(f, one_gone, NULL);
+    }
+    echo(65536);
+    fixture_destroy(f);
+}
+END_TEST
+
 TCase *contract_case(void)
 {
     TCase *tc = tcase_create("contract");
@@ -495,5 +519,6 @@ TCase *contract_case(void)
     tcase_add_loop_test(tc, test_drain, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_server_cancels, 0, 3 * TRANSPORTS_N);
     tcase_add_loop_test(tc, test_texts_stay_valid, 0, TRANSPORTS_N);
+    tcase_add_loop_test(tc, test_no_memory_ends_the_call, 0, 2 * 4);
     return tc;
 }

@@ -9,6 +9,30 @@
 #include <time.h>
 #include <unistd.h>
 
+/* ---- memory --------------------------------------------------------------------------------- */
+
+_Thread_local long fixture_allocations = -1;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+static bool is_granted(void)
+{
+    return fixture_allocations < 0 || (fixture_allocations > 0 && fixture_allocations--);
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return is_granted() ? __real_malloc(size) : NULL;
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return is_granted() ? __real_calloc(n, size) : NULL;
+}
+
 /* ---- waiting -------------------------------------------------------------------------------- */
 
 void fixture_notify(struct fixture *f)
@@ -76,6 +100,8 @@ bool is_down(void *ud)
  *   holddata    the same after ResultStart and 100 bytes
  *   wrongorder  data without start
  *   twostarts   two starts
+ *   nomem:N     start, 25000 bytes; refused after N allocations: nothing more
+ *   nomemend:N  the same, then Finished
  *   resume      lets the one that holds its call read its body, then echoes
  *   never       does not read its body */
 struct served {
@@ -167,6 +193,19 @@ static void served_answer(struct served *v)
     }
 }
 
+static void served_without_memory(struct served *v)
+{
+    static char chunk[25000];
+
+    fixture_allocations = v->n;
+    served_headers(v);
+    v->f->table->send_data(v->s, chunk, sizeof(chunk));
+    if (strcmp(v->what, "nomemend") == 0) {
+        served_finish(v, true, 0, NULL);
+    }
+    fixture_allocations = -1;
+}
+
 /* What can be done before the body; false = it is to be read. */
 static bool served_at_once(struct served *v)
 {
@@ -197,6 +236,8 @@ static bool served_at_once(struct served *v)
             f->table->send_data(v->s, v->what, 8);
         }
         f->held = v;
+    } else if (strncmp(v->what, "nomem", 5) == 0) {
+        served_without_memory(v);
     } else if (strcmp(v->what, "resume") == 0) {
         f->table->session_more(f->held->s);
         return false;

@@ -44,6 +44,9 @@ struct fixture {
     LIST_HEAD(, served) served;
 };
 
+/* Of the calling thread: allocations that are granted before all are refused; -1 = all. */
+extern _Thread_local long fixture_allocations;
+
 struct fixture *fixture_create(enum transport t);
 struct fixture *fixture_create_with(enum transport t, const struct rpc_config *config);
 void fixture_destroy(struct fixture *f);
