@@ -4,6 +4,7 @@
  * others, unless it is sticky, because who can rename the socket can put another in its place. */
 #include <main/admin.h>
 
+#include <assert.h>
 #include <base/arena.h>
 #include <errno.h>
 #include <stdio.h>
@@ -243,9 +244,7 @@ static void on_request(void *ud, struct http_request *http)
 void admin_route(struct admin *a, const char *method, const char *prefix, admin_handler handler,
                  void *ud)
 {
-    if (a->n_routes == ADMIN_ROUTES_MAX) {
-        abort();
-    }
+    assert(a->n_routes < ADMIN_ROUTES_MAX);
     a->routes[a->n_routes++] = (struct admin_entry){method, prefix, handler, ud};
 }
 

@@ -42,7 +42,7 @@ int admin_create(struct loop *loop, const char *path, struct admin **ret, struct
 /* Requests that were not answered end; nobody may answer them after this. NULL ok. */
 void admin_destroy(struct admin *a);
 /* The longest prefix wins. method and prefix are literals: "/status" is that path alone, "/why/"
- * all that begins so. Aborts when ADMIN_ROUTES_MAX is reached. */
+ * all that begins so. At most ADMIN_ROUTES_MAX. */
 #define ADMIN_ROUTES_MAX 32u
 void admin_route(struct admin *a, const char *method, const char *prefix, admin_handler handler,
                  void *ud);

@@ -21,12 +21,18 @@ struct config_kept {
     struct config_kept *next;
 };
 
+static _Noreturn void out_of_memory(void)
+{
+    log_error("out of memory for the configuration");
+    abort();
+}
+
 void *config_alloc(struct config *c, size_t size)
 {
     void *p = arena_alloc(&c->priv->arena, size);
 
     if (!p) {
-        abort();
+        out_of_memory();
     }
     return p;
 }
@@ -82,7 +88,7 @@ static void bind_sections(struct config *c, struct conf_problems *p)
         conf_bind_with(c->priv->file, map, i == SECTION_TOP ? "top level" : s->key, s->opts,
                        s->size, others, c->priv->overrides[i], &c->priv->values[i], p);
         if (!c->priv->values[i]) {
-            abort();
+            out_of_memory();
         }
     }
     c->top = c->priv->values[SECTION_TOP]->data;
@@ -504,7 +510,7 @@ static struct config *config_create(const char *path)
     struct config *c = calloc(1, sizeof(*c));
 
     if (!c || !(c->priv = calloc(1, sizeof(*c->priv)))) {
-        abort();
+        out_of_memory();
     }
     arena_init(&c->priv->arena, 0);
     c->path = path ? arena_strdup(&c->priv->arena, path) : NULL;
