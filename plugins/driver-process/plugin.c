@@ -6,6 +6,7 @@
  * elsewhere. */
 #include "fail.h"
 #include "process.h"
+#include "process_spec.h"
 #include "shipped.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@ static int inst_create(const struct fn_host *host, const void *conf, void **ret_
 {
     const char *root = ((const struct process_conf *)conf)->root;
     struct process_driver *d = calloc(1, sizeof(*d));
+    char lacks[SPEC_LACKS_MAX];
 
     if (d) {
         d->root = realpath(root, NULL);
@@ -36,6 +38,9 @@ static int inst_create(const struct fn_host *host, const void *conf, void **ret_
     d->op = host->get(host, "fn.op", 1);
     d->driver = host->get(host, "fn.driver", 1);
     d->as_root = geteuid() == 0;
+    if (spec_lacks(d->proc->isolation(host), d->as_root, lacks)) {
+        host->log->write(host, FN_LOG_WARN, lacks, strlen(lacks));
+    }
     *ret_inst = d;
     return 0;
 }

@@ -52,6 +52,27 @@ int spec_cgroup(const char *owner, const char *instance, const char *id, char *r
     return 0;
 }
 
+bool spec_lacks(uint32_t isolation, bool own_user, char ret[SPEC_LACKS_MAX])
+{
+    const char *ns = isolation & FN_PROC_HAS_NAMESPACES
+                         ? ""
+                         : ", namespaces (no_network has no effect)";
+    const char *cgroup = isolation & FN_PROC_HAS_CGROUP
+                             ? ""
+                             : ", a cgroup (CPU and processes have no limit)";
+    const char *user = own_user ? "" : ", a user of their own";
+    char what[SPEC_LACKS_MAX / 2];
+
+    snprintf(what, sizeof(what), "%s%s%s", ns, cgroup, user);
+    if (!*what) {
+        return false;
+    }
+    snprintf(ret, SPEC_LACKS_MAX,
+             "functions lack on this machine:%s; see docs/operating.md, The process driver",
+             what + 1); /* without the first comma */
+    return true;
+}
+
 /* ---- environment ----------------------------------------------------------------------------- */
 
 static bool is_ours(const char *key)

@@ -9,6 +9,7 @@
 #define SPEC_ENV_BYTES_MAX (1024 * 1024)
 #define SPEC_PATH_MAX      1200
 #define SPEC_NAME_MAX      160
+#define SPEC_LACKS_MAX     256
 
 /* Path of the executable: <root>/<last part of the image's path>, tag and digest left out. An image
  * name that is not one (row 21) is refused, so that no path leads out of root. */
@@ -17,6 +18,10 @@ int spec_program(const char *root, const char *image, char *ret, size_t cap,
 
 /* "<owner>-<start of instance>-<id>" in the alphabet of cgroup names. */
 int spec_cgroup(const char *owner, const char *instance, const char *id, char *ret, size_t cap);
+
+/* The line for the log that names what functions lack here; false: nothing. `isolation`:
+ * FN_PROC_HAS_*; own_user: they run as another user than the node. */
+bool spec_lacks(uint32_t isolation, bool own_user, char ret[SPEC_LACKS_MAX]);
 
 /* Environment, NULL-terminated, given: spec_env_free(). The listener is always ours: inside the
  * private mount at task->iofs_inside, else at the directory itself. */

@@ -578,6 +578,24 @@ START_TEST(cgroup_names_are_of_the_safe_alphabet)
 }
 END_TEST
 
+START_TEST(what_a_machine_cannot_give_is_named)
+{
+    static const uint32_t all = FN_PROC_HAS_NAMESPACES | FN_PROC_HAS_CGROUP;
+    char line[SPEC_LACKS_MAX];
+
+    ck_assert(!spec_lacks(all, true, line));
+    ck_assert(spec_lacks(0, false, line));
+    ck_assert_str_eq(line, "functions lack on this machine: namespaces (no_network has no effect), "
+                           "a cgroup (CPU and processes have no limit), a user of their own; see "
+                           "docs/operating.md, The process driver");
+    ck_assert(spec_lacks(FN_PROC_HAS_NAMESPACES, true, line));
+    ck_assert_ptr_null(strstr(line, "namespaces"));
+    ck_assert_ptr_nonnull(strstr(line, "machine: a cgroup (CPU and processes have no limit); see"));
+    ck_assert(spec_lacks(all, false, line));
+    ck_assert_ptr_nonnull(strstr(line, "machine: a user of their own; see"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("driver pure parts");
@@ -605,6 +623,7 @@ int main(void)
     tcase_add_test(t, images_become_programs);
     tcase_add_test(t, the_listener_is_always_ours);
     tcase_add_test(t, cgroup_names_are_of_the_safe_alphabet);
+    tcase_add_test(t, what_a_machine_cannot_give_is_named);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -199,6 +199,28 @@ START_TEST(image_names_of_row_21_are_refused)
 }
 END_TEST
 
+/* The line that a node without rights logs when it loads the driver. */
+START_TEST(a_node_without_root_says_what_functions_lack)
+{
+    char text[4096] = "";
+    FILE *log = tmpfile();
+
+    if (strcmp(driver, "process") != 0) {
+        fclose(log);
+        return;
+    }
+    ck_assert(getuid() != 0 || setuid(65534) == 0);
+    ck_assert_int_ge(dup2(fileno(log), STDERR_FILENO), 0);
+    setup();
+    teardown();
+    rewind(log);
+    ck_assert_uint_gt(fread(text, 1, sizeof(text) - 1, log), 0);
+    fclose(log);
+    ck_assert_msg(strstr(text, "functions lack on this machine: namespaces") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, ", a user of their own; see") != NULL, "%s", text);
+}
+END_TEST
+
 START_TEST(a_sweep_removes_what_another_process_of_this_owner_left)
 {
     struct fn_task t, mine;
@@ -272,6 +294,9 @@ int main(void)
     tcase_add_test(t, a_program_or_image_that_is_not_there_is_a_user_error);
     tcase_add_test(t, image_names_of_row_21_are_refused);
     tcase_add_test(t, a_sweep_removes_what_another_process_of_this_owner_left);
+    suite_add_tcase(s, t);
+    t = tcase_create("without a node");
+    tcase_add_test(t, a_node_without_root_says_what_functions_lack);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
