@@ -13,6 +13,7 @@
 
 #include <assert.h>
 #include <base/log.h>
+#include <model/call.h>
 #include <override/override.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,8 +12,8 @@
 #include <base/env.h>
 #include <base/headers.h>
 #include <lb/catalog.h>
-#include <model/call.h>
 #include <model/engage.h>
+#include <model/ids.h>
 #include <override/chain.h>
 #include <place/place.h>
 #include <plugin/plugin.h>

@@ -5,6 +5,7 @@
 #include <base/metric.h>
 #include <lb/lb.h>
 #include <lb/why.h>
+#include <model/kvs.h>
 #include <sys/queue.h>
 
 /* ---- route.c: which function a request means, and the header contract ------------------------ */

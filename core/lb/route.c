@@ -3,6 +3,7 @@
 #include <lb/lb_int.h>
 
 #include <ctype.h>
+#include <model/header_rules.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

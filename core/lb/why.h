@@ -8,7 +8,8 @@
 #define LB_WHY_H
 
 #include <base/buf.h>
-#include <model/call.h>
+#include <base/err.h>
+#include <model/ids.h>
 #include <place/trace.h>
 #include <stdbool.h>
 

@@ -2,6 +2,7 @@
 #include <lb/lb_int.h>
 
 #include <model/json.h>
+#include <model/time_text.h>
 
 static const char *how_name(uint32_t how)
 {

@@ -4,13 +4,11 @@
 #ifndef MODEL_APP_H
 #define MODEL_APP_H
 
-#include <model/call.h>
-
-#define MODEL_MEM_MB_DEFAULT    128
-#define MODEL_MEM_MB_MAX        8192
-#define MODEL_TIMEOUT_S_DEFAULT 30
-#define MODEL_IDLE_S_DEFAULT    30
-#define MODEL_NAME_MAX          255 /* bytes */
+#include <base/buf.h>
+#include <base/err.h>
+#include <model/kvs.h>
+#include <model/limits.h>
+#include <stdbool.h>
 
 struct app {
     const char *id;

@@ -1,5 +1,6 @@
 #include <model/call.h>
 #include <model/json.h>
+#include <model/time_text.h>
 
 #include <fn/pool.h>
 #include <openssl/sha.h>
@@ -7,124 +8,11 @@
 #include <string.h>
 #include <strings.h>
 
-#define KVS_FIRST_CAP   8
 #define KVS_MAX         1024 /* keys of one object of a call model */
 #define HEADERS_MAX     1024
 #define IMAGE_MAX       512
 #define USUAL_BYTES     1000 /* of a model without much of its own */
 #define SORT_ON_STACK   64
-
-/* ---- kvs ------------------------------------------------------------------------------------- */
-
-void kvs_init(struct kvs *k, struct arena *arena)
-{
-    *k = (struct kvs){ .arena = arena };
-}
-
-/* Where `key` is, or belongs. */
-static uint32_t kvs_place(const struct kvs *k, const char *key)
-{
-    uint32_t low = 0;
-    uint32_t high = k->n;
-
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-
-        if (strcmp(k->items[middle].key, key) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-static struct fn_kv *kvs_find(const struct kvs *k, const char *key)
-{
-    uint32_t at = kvs_place(k, key);
-
-    return at < k->n && strcmp(k->items[at].key, key) == 0 ? &k->items[at] : NULL;
-}
-
-/* Adds texts that already live in the arena (or longer); the key is new. */
-static int kvs_add(struct kvs *k, const char *key, const char *value)
-{
-    uint32_t at = kvs_place(k, key);
-    struct fn_kv *items;
-    uint32_t cap;
-
-    if (k->n == k->cap) {
-        cap = k->cap ? k->cap * 2 : KVS_FIRST_CAP;
-        items = arena_alloc(k->arena, cap * sizeof(*items));
-        if (!items) {
-            return FN_E_EXHAUSTED;
-        }
-        if (k->n) {
-            memcpy(items, k->items, k->n * sizeof(*items));
-        }
-        k->items = items;
-        k->cap = cap;
-    }
-    memmove(&k->items[at + 1], &k->items[at], (k->n - at) * sizeof(*k->items));
-    k->items[at] = (struct fn_kv){ key, value };
-    k->n++;
-    return 0;
-}
-
-int kvs_set_borrowed(struct kvs *k, const char *key, const char *value)
-{
-    struct fn_kv *old = kvs_find(k, key);
-
-    if (old) {
-        old->value = value;
-        return 0;
-    }
-    return kvs_add(k, key, value);
-}
-
-int kvs_set(struct kvs *k, const char *key, const char *value)
-{
-    struct fn_kv *old = kvs_find(k, key);
-    const char *v = arena_strdup(k->arena, value);
-    const char *name;
-
-    if (!v) {
-        return FN_E_EXHAUSTED;
-    }
-    if (old) {
-        old->value = v;
-        return 0;
-    }
-    name = arena_strdup(k->arena, key);
-    return name ? kvs_add(k, name, v) : FN_E_EXHAUSTED;
-}
-
-void kvs_remove(struct kvs *k, const char *key)
-{
-    struct fn_kv *at = kvs_find(k, key);
-
-    if (at) {
-        memmove(at, at + 1, (size_t)(&k->items[k->n] - (at + 1)) * sizeof(*at));
-        k->n--;
-    }
-}
-
-const char *kvs_get(const struct kvs *k, const char *key)
-{
-    const struct fn_kv *at = kvs_find(k, key);
-
-    return at ? at->value : NULL;
-}
-
-int kvs_copy(struct kvs *to, const struct kvs *from)
-{
-    for (uint32_t i = 0; i < from->n; i++) {
-        if (kvs_set(to, from->items[i].key, from->items[i].value) < 0) {
-            return FN_E_EXHAUSTED;
-        }
-    }
-    return 0;
-}
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -420,7 +308,7 @@ static int read_map(struct decode *d, struct kvs *to, bool raw)
     int more = jr_open(&d->r, JR_OBJECT);
 
     while (more >= 0 && (more = jr_member(&d->r, &key)) == 1) {
-        if (kvs_find(to, key)) {
+        if (kvs_get(to, key)) {
             return jr_fail(&d->r, "duplicate key");
         }
         if (to->n == KVS_MAX) {
@@ -432,7 +320,7 @@ static int read_map(struct decode *d, struct kvs *to, bool raw)
         } else {
             more = raw ? jr_raw(&d->r, &value) : jr_string(&d->r, &value);
         }
-        if (more == 0 && value && kvs_add(to, key, value) < 0) {
+        if (more == 0 && value && kvs_add_borrowed(to, key, value) < 0) {
             return FN_E_EXHAUSTED;
         }
     }

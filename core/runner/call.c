@@ -17,6 +17,8 @@
 
 #include <assert.h>
 #include <fnmatch.h>
+#include <model/header_rules.h>
+#include <model/time_text.h>
 #include <override/override.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #include <runner/internal.h>
 
 #include <assert.h>
+#include <model/time_text.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

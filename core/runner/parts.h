@@ -4,6 +4,7 @@
 
 #include <base/log.h>
 #include <base/metric.h>
+#include <model/call.h>
 #include <runner/runner.h>
 #include <sys/queue.h>
 #include <uthash.h>

@@ -13,9 +13,9 @@
 
 #include <base/env.h>
 #include <base/err.h>
-#include <model/call.h>
 #include <model/engage.h>
 #include <model/fnsock.h>
+#include <model/ids.h>
 #include <override/chain.h>
 #include <plugin/plugin.h>
 #include <runner/account.h>

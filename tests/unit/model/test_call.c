@@ -1,7 +1,10 @@
 /* Call models: what Go sends is read, what is written is what Go writes, bad texts are refused. */
 #include <model/app.h>
 #include <model/call.h>
+#include <model/header_rules.h>
+#include <model/ids.h>
 #include <model/json.h>
+#include <model/time_text.h>
 
 #include <check.h>
 #include <jansson.h>

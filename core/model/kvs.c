@@ -1,0 +1,114 @@
+#include <model/kvs.h>
+
+#include <string.h>
+
+#define FIRST_CAP 8
+
+void kvs_init(struct kvs *k, struct arena *arena)
+{
+    *k = (struct kvs){ .arena = arena };
+}
+
+/* Where `key` is, or belongs. */
+static uint32_t place_of(const struct kvs *k, const char *key)
+{
+    uint32_t low = 0;
+    uint32_t high = k->n;
+
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+
+        if (strcmp(k->items[middle].key, key) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static struct fn_kv *find(const struct kvs *k, const char *key)
+{
+    uint32_t at = place_of(k, key);
+
+    return at < k->n && strcmp(k->items[at].key, key) == 0 ? &k->items[at] : NULL;
+}
+
+int kvs_add_borrowed(struct kvs *k, const char *key, const char *value)
+{
+    uint32_t at = place_of(k, key);
+    struct fn_kv *items;
+    uint32_t cap;
+
+    if (k->n == k->cap) {
+        cap = k->cap ? k->cap * 2 : FIRST_CAP;
+        items = arena_alloc(k->arena, cap * sizeof(*items));
+        if (!items) {
+            return FN_E_EXHAUSTED;
+        }
+        if (k->n) {
+            memcpy(items, k->items, k->n * sizeof(*items));
+        }
+        k->items = items;
+        k->cap = cap;
+    }
+    memmove(&k->items[at + 1], &k->items[at], (k->n - at) * sizeof(*k->items));
+    k->items[at] = (struct fn_kv){ key, value };
+    k->n++;
+    return 0;
+}
+
+int kvs_set_borrowed(struct kvs *k, const char *key, const char *value)
+{
+    struct fn_kv *old = find(k, key);
+
+    if (old) {
+        old->value = value;
+        return 0;
+    }
+    return kvs_add_borrowed(k, key, value);
+}
+
+int kvs_set(struct kvs *k, const char *key, const char *value)
+{
+    struct fn_kv *old = find(k, key);
+    const char *v = arena_strdup(k->arena, value);
+    const char *name;
+
+    if (!v) {
+        return FN_E_EXHAUSTED;
+    }
+    if (old) {
+        old->value = v;
+        return 0;
+    }
+    name = arena_strdup(k->arena, key);
+    return name ? kvs_add_borrowed(k, name, v) : FN_E_EXHAUSTED;
+}
+
+void kvs_remove(struct kvs *k, const char *key)
+{
+    struct fn_kv *at = find(k, key);
+
+    if (at) {
+        memmove(at, at + 1, (size_t)(&k->items[k->n] - (at + 1)) * sizeof(*at));
+        k->n--;
+    }
+}
+
+const char *kvs_get(const struct kvs *k, const char *key)
+{
+    const struct fn_kv *at = find(k, key);
+
+    return at ? at->value : NULL;
+}
+
+int kvs_copy(struct kvs *to, const struct kvs *from)
+{
+    for (uint32_t i = 0; i < from->n; i++) {
+        if (kvs_set(to, from->items[i].key, from->items[i].value) < 0) {
+            return FN_E_EXHAUSTED;
+        }
+    }
+    return 0;
+}

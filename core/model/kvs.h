@@ -1,0 +1,26 @@
+/* Texts by key (config, annotations, extensions), in the order of the keys' bytes. */
+#ifndef MODEL_KVS_H
+#define MODEL_KVS_H
+
+#include <base/arena.h>
+#include <fn/driver.h>
+#include <stdint.h>
+
+struct kvs {
+    struct arena *arena;
+    struct fn_kv *items;
+    uint32_t n;
+    uint32_t cap;
+};
+
+void kvs_init(struct kvs *k, struct arena *arena);
+int kvs_set(struct kvs *k, const char *key, const char *value); /* copies; replaces */
+/* The same with texts that live as long as the set. */
+int kvs_set_borrowed(struct kvs *k, const char *key, const char *value);
+/* The same for a key that the set does not have. */
+int kvs_add_borrowed(struct kvs *k, const char *key, const char *value);
+void kvs_remove(struct kvs *k, const char *key);
+const char *kvs_get(const struct kvs *k, const char *key); /* or NULL */
+int kvs_copy(struct kvs *to, const struct kvs *from);
+
+#endif

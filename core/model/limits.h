@@ -1,0 +1,14 @@
+/* What functions and their calls may ask for, and what they get unasked; as upstream. */
+#ifndef MODEL_LIMITS_H
+#define MODEL_LIMITS_H
+
+#define MODEL_MEM_MB_DEFAULT    128
+#define MODEL_MEM_MB_MAX        8192
+#define MODEL_CPU_MILLI_MAX     1024000
+#define MODEL_TIMEOUT_S_DEFAULT 30
+#define MODEL_TIMEOUT_S_MAX     300
+#define MODEL_IDLE_S_DEFAULT    30
+#define MODEL_IDLE_S_MAX        3600
+#define MODEL_NAME_MAX          255 /* bytes */
+
+#endif
