@@ -43,10 +43,10 @@ describe('a container engine of its own that fails', { skip }, () => {
   }
 
   // socket: of a proxy in front of the engine.
-  async function start({ socket = engine.socket, runner: section = 'freeze_idle: never', options = '', more } = {}) {
+  async function start({ socket = engine.socket, runner: section = 'freeze_idle: never', options = '', more, placement = '2s' } = {}) {
     owners++
     runner = await startRunner({ driver: driver(socket, options), runner: `owner: ${owner()}\n${section}`, more })
-    lb = await startLb({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions: functions(), lb: 'placement_timeout: 2s' })
+    lb = await startLb({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions: functions(), lb: `placement_timeout: ${placement}` })
   }
 
   // Lines of the ledger come over a network: those of a complete answer may still be on their way.
@@ -251,7 +251,7 @@ runner: { iofs_path: ${tempDir()} }
 
   it('F41 slow: starts take longer, hot calls do not', async () => {
     const proxy = await Proxy.start({ path: engine.socket }, { path: path.join(tempDir(), 'docker.sock') })
-    await start({ socket: proxy.path })
+    await start({ socket: proxy.path, placement: '10s' })
     const answers = [await first('hot')]
     const slowest = (calls) => Math.max(...calls.map((a) => a.ms))
     proxy.fault = { kind: 'delay', delayMs: 300 }
