@@ -27,19 +27,18 @@ allowed() {
     lb) echo "base model plugin override place lb" ;;
     runner) echo "base model plugin override runner" ;;
     npm) echo "base model plugin npm" ;;
-    api) echo "base model api" ;;
+    loop) echo "base plugin loop" ;;
     net) echo "base loop net" ;;
     http) echo "base model plugin loop net http" ;;
     rpc) echo "base model plugin loop net rpc" ;;
-    loop) echo "base plugin loop" ;;
+    main) echo "base conf model plugin place override lb runner npm loop net http rpc main" ;;
     sim) echo "base conf model plugin place sim" ;;
     npm_sim) echo "npm" ;;
-    main) echo "base conf model plugin override place lb runner npm api net http rpc loop main" ;;
     *) echo "" ;;
     esac
 }
 
-rooms="base conf model plugin override place lb runner npm api net http rpc loop main sim npm_sim"
+rooms="base conf model plugin place override lb runner npm loop net http rpc main sim npm_sim"
 
 # Lines "file room/header" of all #include lines that name a room.
 includes() {
