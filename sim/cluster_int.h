@@ -175,7 +175,7 @@ void fleet_destroy(struct cluster *c);
 bool fleet_offer(struct cluster *c, struct call *call);
 /* Its work is done. */
 void fleet_release(struct cluster *c, struct call *call);
-/* Loses everything: calls go to call_lost(). */
+/* Loses everything: calls go to call_lose(). */
 void fleet_kill(struct cluster *c, struct runner *r, int64_t told_ns);
 
 /* cluster.c */

@@ -1,7 +1,7 @@
 /* Metrics: counters, gauges and histograms with bounded label sets, printed as Prometheus text.
  *
  * A family is declared once; a series is one combination of label values. Series are made on first
- * use up to FAMILY_SERIES_MAX per family, after which the values go to one series whose labels all
+ * use up to METRIC_SERIES_MAX per family, after which the values go to one series whose labels all
  * read "other". Values are updated without locks (atomics), series are looked up under a mutex and
  * should be kept by the caller. [any] */
 #ifndef BASE_METRIC_H

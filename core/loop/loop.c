@@ -1,8 +1,9 @@
 /* The loop proper: lock, epoll, timers, deferred tasks.
  *
- * Everything in struct loop is protected by `lock` but for `stopping`. The loop's own thread gives
- * the lock up only while it sleeps in epoll; `sleeping_until_ns` tells others whether a timer that
- * they set is earlier than its wake-up, in which case they write to `kick_fd`.
+ * Everything in struct loop is protected by `lock` but for `stopping`, and for `busy`, `steps` and
+ * `waits`, which are written under it and read without. The loop's own thread gives the lock up
+ * only while it sleeps in epoll; `sleeping_until_ns` tells others whether a timer that they set is
+ * earlier than its wake-up, in which case they write to `kick_fd`.
  *
  * A watched descriptor is named in epoll by slot and generation, not by pointer: an event that was
  * fetched before its descriptor was removed finds another generation and is dropped. */
@@ -48,10 +49,10 @@ struct loop {
     int kick_fd;
     struct loop_fd kick_watch;
     int64_t now_ns; /* of the running callback */
-    /* For the watchdog's thread, relaxed: somebody is inside, and how many callbacks were begun. */
+    /* For other threads, relaxed: somebody is inside; callbacks and waits that were begun. */
     bool busy;
     uint64_t steps;
-    uint64_t waits; /* for other threads, relaxed: begun so far */
+    uint64_t waits;
     int64_t sleeping_until_ns;
 
     struct env_timer **heap;

@@ -59,7 +59,7 @@ void loop_altstack(void);
 #define LOOP_READ  1u
 #define LOOP_WRITE 2u
 
-/* A watched descriptor, level-triggered unless LOOP_EDGE; embed it. cb gets LOOP_READ | LOOP_WRITE
+/* A watched descriptor, level-triggered; embed it. cb gets LOOP_READ | LOOP_WRITE
  * (errors and hang-ups set both). [loop] */
 struct loop_fd {
     int fd;

@@ -57,7 +57,7 @@ static const struct fn_opt plugin_opts[] = {
     { .key = NULL },
 };
 
-/* All keys of a map but the four: they are the plugin's own. */
+/* All keys of a map: those that plugin_opts does not name are the plugin's own. */
 static const char *const *own_keys(struct config *c, const struct conf_node *map)
 {
     const char **keys;

@@ -300,7 +300,8 @@ static int read_cpus(struct decode *d)
     return 0;
 }
 
-/* Objects of texts or raw values. A null value: skipped, as Go's runner would crash on one. */
+/* Objects of texts or raw values. A null is the empty text, as in Go; a raw one is skipped, as Go's
+ * runner would crash on it. */
 static int read_map(struct decode *d, struct kvs *to, bool raw)
 {
     const char *key;

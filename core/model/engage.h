@@ -14,7 +14,7 @@
 #include <model/grpc.h>
 #include <stdbool.h>
 
-/* TryCall. Client side: borrowed until open() returned. Server side: until on_try() returned. */
+/* TryCall. Client side: borrowed until attempt() returned. Server side: until on_try() returned. */
 struct engage_try {
     const char *call_json;    /* models.Call, see model/call.h; NUL-terminated */
     size_t call_json_len;
@@ -117,7 +117,7 @@ struct engage_server_cb {
                   int64_t deadline_ns, void **ret_ud);
     /* Body bytes, borrowed; eof exactly once. Further data comes only after session_more(). */
     void (*on_body)(void *ud, const void *data, size_t len, bool eof);
-    /* send() may be called again after it said full. */
+    /* send_data() said full; it may be called again. */
     void (*on_writable)(void *ud);
     /* The peer went away; the session must not be used after this returned. Never called after
      * finish(). */

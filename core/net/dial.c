@@ -5,8 +5,8 @@
  * Names are resolved on a lane of their own, and there aside: a resolver may take half a minute to
  * say no, which neither the next name nor the end of the node waits for.
  * The addresses of a name are tried in turn, each with its part of the time that is left, so that
- * one that is silent leaves time for the others. `step` is the only way into done() besides events
- * of the socket and the timer: net_dial() itself never calls it. */
+ * one that is silent leaves time for the others. Events of the socket, the timer, the resolver's
+ * answer and, for addresses that need none, `step` lead to done(): net_dial() itself never does. */
 #include <net/net_int.h>
 
 #include <errno.h>

@@ -12,7 +12,7 @@
 struct figures {
     struct metric *wanted_mb, *desired_mb, *waiting, *asked, *lbs, *cplane_failures, *stillborn;
     struct metric *runners[NPM_STATES_N], *capacity_mb[NPM_STATES_N];
-    struct metric *notes; /* drains cut short */
+    struct metric *drain_losses;
     struct metric *provision_latency;
 };
 
@@ -402,7 +402,7 @@ static void tell(struct mgroup *g, const struct npm_action *a)
     log_write(level_of(a->note), npm_note_text(a->note), "group", g->name, "id", a->id, "value",
               log_num((int64_t)a->value), (char *)NULL);
     if (a->note == NPM_NOTE_DRAIN_CUT) {
-        metric_add(g->figures.notes, (int64_t)a->value);
+        metric_add(g->figures.drain_losses, (int64_t)a->value);
     } else if (a->note == NPM_NOTE_ACTIVE) {
         time_provision(g, a);
     }
@@ -613,8 +613,8 @@ static void declare_figures(struct figures *f, const char *group)
                                "Calls to the control plane that failed, in a row.", group, NULL);
     f->stillborn = gauge("fn_npm_stillborn",
                          "Pauses in a row, because new runners did not live.", group, NULL);
-    f->notes = gauge("fn_npm_drain_losses", "Calls that ran on a runner when its drain was cut.",
-                     group, NULL);
+    f->drain_losses = gauge("fn_npm_drain_losses",
+                            "Calls that ran on a runner when its drain was cut.", group, NULL);
     for (int i = 0; i < NPM_STATES_N; i++) {
         f->runners[i] = gauge("fn_npm_runners", "Runners by state.", group, npm_state_name(i));
         f->capacity_mb[i] = gauge("fn_npm_capacity_mb", "Capacity of runners by state, in MB.",

@@ -125,7 +125,7 @@ enum npm_action_kind {
     NPM_DO_PROVISION,
     NPM_DO_REMOVE,
     NPM_DO_STATUS,  /* ask the runner at `address` */
-    NPM_DO_PUBLISH, /* members or their order changed: npm_members() */
+    NPM_DO_PUBLISH, /* members or their order changed: npm_is_listed() */
     NPM_DO_NOTE,    /* something that an operator wants to read */
 };
 

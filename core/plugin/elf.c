@@ -506,7 +506,6 @@ static int check_dyn_tag(struct elf *e, const Elf64_Dyn *d)
     }
 }
 
-/* Relocations are written by the dynamic linker without a look at where they point. */
 /* The sections' word for where the symbols are must be the linker's, and the only one. */
 static int find_symbols(struct elf *e)
 {
@@ -526,6 +525,7 @@ static int find_symbols(struct elf *e)
     return 0;
 }
 
+/* Relocations are written by the dynamic linker without a look at where they point. */
 static int check_relocations(struct elf *e, int64_t tag, int64_t size_tag)
 {
     uint64_t at = elf_value(e, tag);

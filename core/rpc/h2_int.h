@@ -24,8 +24,8 @@ struct h2 {
     size_t out_len;
 };
 
-/* States: open; going (client: GOAWAY came; server: draining); dead (io of no use, `death` is
- * queued). Owned by itself: freed by death, which the loop runs, or by h2_conn_close(). */
+/* States: begun, ready, dead. Owned by itself: freed by death, which the loop runs, or by
+ * h2_conn_close(). */
 struct h2_conn {
     struct h2 *h;
     LIST_ENTRY(h2_conn) entry;
@@ -35,9 +35,13 @@ struct h2_conn {
     void *ud;
     char *authority; /* NULL: server */
     bool tls;
-    bool ready, going, left, dead, doomed;
-    bool draining, goaway_final;
+    bool ready;  /* the peer's settings came */
+    bool going;  /* client: takes no more calls: GOAWAY came, or the stream ids run out */
+    bool left;   /* client: its owner let it go; it ends behind its last stream */
+    bool draining, goaway_final; /* server: the first GOAWAY was sent; the one that refuses */
     bool calmed; /* its peer did too much: it ends */
+    bool dead;   /* of no use: `death` is queued or runs */
+    bool doomed; /* freed as soon as nobody is inside of it */
     bool blocked;  /* the socket is full; writable() comes */
     bool flushing; /* second leg of a flush */
     bool out_full; /* `out` had no room for a frame */
