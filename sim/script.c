@@ -348,20 +348,6 @@ static struct feed *feed_find(struct sim *s, const struct fn_host *host, uint64_
     return NULL;
 }
 
-void sim_script_close_all(struct sim *s, const struct fn_host *host)
-{
-    struct feed *f = LIST_FIRST(&s->script->feeds);
-
-    while (f) {
-        struct feed *next = LIST_NEXT(f, link);
-
-        if (f->host == host) {
-            feed_end(f);
-        }
-        f = next;
-    }
-}
-
 /* ---- fn.http --------------------------------------------------------------------------------- */
 
 static void print_request(struct sim *s, const struct fn_http_request *rq)

@@ -129,7 +129,5 @@ const char *sim_script_last(const struct sim *s);
 const struct fn_op_if *sim_op_table(void);
 /* Offers fn.op, fn.exec, fn.http and fn.proc to the plugins of a host. [init] */
 void sim_script_offer(struct sim *s, struct plugin_host *h);
-/* Ends streams and processes of an instance that is being destroyed, without callbacks. */
-void sim_script_close_all(struct sim *s, const struct fn_host *host);
 
 #endif

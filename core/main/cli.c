@@ -128,7 +128,6 @@ static int check(const struct cli_options *o)
 
 struct listing {
     struct buf *out;
-    const struct fn_manifest *manifest;
     bool markdown;
 };
 
@@ -176,7 +175,6 @@ static bool list_file(struct plugin_host *h, const char *path, struct listing *l
         return false;
     }
     m = plugin_file_manifest(file);
-    l->manifest = m;
     buf_printf(l->out,
                l->markdown ? "\n## %s\n\n%s %s, ABI %u.%u, licence %s\n"
                            : "%s: %s %s, ABI %u.%u, licence %s\n",

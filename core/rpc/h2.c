@@ -559,8 +559,3 @@ void h2_conn_ping(struct h2_conn *c)
     nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
     conn_touch(c);
 }
-
-const struct net_io *h2_conn_io(const struct h2_conn *c)
-{
-    return c->io;
-}

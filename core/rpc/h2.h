@@ -80,7 +80,6 @@ int64_t h2_conn_heard_ns(const struct h2_conn *c); /* when bytes last came */
 /* Client: as many calls run as the peer lets in; another one would wait for the end of one. */
 bool h2_conn_is_full(const struct h2_conn *c);
 void h2_conn_ping(struct h2_conn *c); /* the answer counts as heard */
-const struct net_io *h2_conn_io(const struct h2_conn *c);
 /* The connection is of no use: its streams end with UNAVAILABLE and this text, then closed(). */
 void h2_conn_break(struct h2_conn *c, const char *why);
 /* The owner lets it go: no callbacks; it is closed behind its last stream. Nobody probes it any
