@@ -11,7 +11,7 @@
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static bool slab_add(struct cluster *c)
+static void slab_add(struct cluster *c)
 {
     struct call *slab = calloc(SLAB_CALLS, sizeof(*slab));
     struct call **slabs = realloc(c->slabs, (c->n_slabs + 1) * sizeof(struct call *));
@@ -24,7 +24,6 @@ static bool slab_add(struct cluster *c)
     for (uint32_t i = SLAB_CALLS; i-- > 0;) {
         TAILQ_INSERT_HEAD(&c->free_calls, &slab[i], link);
     }
-    return true;
 }
 
 static void call_free(struct call *call)

@@ -252,7 +252,8 @@ void sim_settle(struct sim *s)
         t->queued = false;
         s->events++;
         t->cb(t);
-        assert(++n < SETTLE_MAX);
+        n++;
+        assert(n < SETTLE_MAX);
     }
 }
 
