@@ -154,6 +154,12 @@ void h2_conn_break(struct h2_conn *c, const char *why)
     conn_fail(c, why);
 }
 
+void conn_set_timer(struct h2_conn *c, enum conn_timer what, int64_t at_ns)
+{
+    c->timer_for = what;
+    env_timer_set(c->h->env, &c->timer, at_ns);
+}
+
 static int64_t next_ping_ns(const struct h2_conn *c)
 {
     const struct h2_limits *l = &c->h->limits;
@@ -169,14 +175,12 @@ void h2_conn_leave(struct h2_conn *c)
     c->left = true;
     conn_idle(c);
     if (!c->dead && c->h->limits.left_silence_ms > 0) {
-        env_timer_set(c->h->env, &c->timer, next_ping_ns(c));
+        conn_set_timer(c, CONN_SILENCE, next_ping_ns(c));
     }
 }
 
 void conn_idle(struct h2_conn *c)
 {
-    struct env *env = c->h->env;
-
     if (c->streams_n > 0 || c->dead) {
         return;
     }
@@ -185,7 +189,7 @@ void conn_idle(struct h2_conn *c)
     } else if (c->goaway_final) {
         /* The client closes when it has read everything; a connection that we close first could
          * lose what is on its way. */
-        env_timer_set(env, &c->timer, env_now_ns(env) + H2_PART_MS * ENV_MS);
+        conn_set_timer(c, CONN_PART, env_now_ns(c->h->env) + H2_PART_MS * ENV_MS);
     }
 }
 
@@ -392,8 +396,7 @@ static void final_goaway(struct h2_conn *c)
 
 static void look_at_silence(struct h2_conn *c)
 {
-    struct env *env = c->h->env;
-    int64_t now = env_now_ns(env);
+    int64_t now = env_now_ns(c->h->env);
 
     if (!c->ready) {
         conn_fail(c, "no HTTP/2 preface came");
@@ -406,9 +409,9 @@ static void look_at_silence(struct h2_conn *c)
         c->pinged_ns = now;
         nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
         conn_touch(c);
-        env_timer_set(env, &c->timer, now + H2_ANSWER_MS * ENV_MS);
+        conn_set_timer(c, CONN_SILENCE, now + H2_ANSWER_MS * ENV_MS);
     } else {
-        env_timer_set(env, &c->timer, next_ping_ns(c));
+        conn_set_timer(c, CONN_SILENCE, next_ping_ns(c));
     }
 }
 
@@ -417,21 +420,24 @@ static void on_timer(struct env_timer *t)
     struct h2_conn *c = container_of(t, struct h2_conn, timer);
 
     enter(c);
-    if (c->left) {
-        look_at_silence(c);
-    } else if (c->authority) { /* out of stream ids */
+    switch (c->timer_for) {
+    case CONN_IDS_OUT:
         if (c->cb && c->cb->going) {
             c->cb->going(c->ud);
         }
-    } else if (c->goaway_final && c->streams_n == 0) {
+        break;
+    case CONN_PART:
         conn_fail(c, "drained");
-    } else {
-        if (c->draining && !c->goaway_final) {
-            final_goaway(c);
+        break;
+    case CONN_DRAIN:
+        conn_drain_heard(c); /* it said nothing, but had its time */
+        if (env_timer_is_set(&c->timer)) {
+            break; /* CONN_PART */
         }
-        if (!env_timer_is_set(&c->timer)) {
-            look_at_silence(c);
-        }
+        /* fall through */
+    case CONN_SILENCE:
+        look_at_silence(c);
+        break;
     }
     leave(c);
 }
@@ -439,7 +445,6 @@ static void on_timer(struct env_timer *t)
 void h2_conn_drain(struct h2_conn *c)
 {
     static const uint8_t mark[8] = "drain";
-    struct env *env = c->h->env;
 
     if (c->dead || c->draining) {
         return;
@@ -454,7 +459,7 @@ void h2_conn_drain(struct h2_conn *c)
     nghttp2_submit_shutdown_notice(c->session);
     nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, mark);
     conn_touch(c);
-    env_timer_set(env, &c->timer, env_now_ns(env) + H2_PART_MS * ENV_MS);
+    conn_set_timer(c, CONN_DRAIN, env_now_ns(c->h->env) + H2_PART_MS * ENV_MS);
 }
 
 void conn_drain_heard(struct h2_conn *c)
@@ -471,7 +476,7 @@ void conn_ids_used(struct h2_conn *c, int32_t id)
     if (!c->going && (id > INT32_MAX - STREAM_IDS_SPARE ||
                       (calls_max > 0 && (uint32_t)id / 2 + 1 >= calls_max))) {
         c->going = true;
-        env_timer_set(c->h->env, &c->timer, env_now_ns(c->h->env));
+        conn_set_timer(c, CONN_IDS_OUT, env_now_ns(c->h->env));
     }
 }
 
@@ -485,11 +490,11 @@ static int settle(struct h2_conn *c)
     size_t n = 0;
     int r;
 
-    if (c->authority) {
-        iv[n++] = (nghttp2_settings_entry){ NGHTTP2_SETTINGS_ENABLE_PUSH, 0 };
-    } else {
+    if (c->server) {
         iv[n++] = (nghttp2_settings_entry){ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
                                             c->h->limits.streams_max };
+    } else {
+        iv[n++] = (nghttp2_settings_entry){ NGHTTP2_SETTINGS_ENABLE_PUSH, 0 };
     }
     iv[n++] = (nghttp2_settings_entry){ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE,
                                         H2_STREAM_WINDOW_BYTES };
@@ -515,6 +520,7 @@ struct h2_conn *h2_conn_create(struct h2 *h, struct net_io *io, const char *auth
     c->io = io;
     c->tls = tls;
     c->ud = ud;
+    c->server = !authority;
     c->authority = authority ? strdup(authority) : NULL;
     c->flush.cb = on_flush;
     c->death.cb = on_death;
@@ -522,9 +528,9 @@ struct h2_conn *h2_conn_create(struct h2 *h, struct net_io *io, const char *auth
     c->heard_ns = env_now_ns(h->env);
     LIST_INIT(&c->streams);
     LIST_INSERT_HEAD(&h->conns, c, entry);
-    if (!authority) {
+    if (c->server) {
         r = nghttp2_session_server_new2(&c->session, h->callbacks, c, h->option);
-        env_timer_set(h->env, &c->timer, c->heard_ns + PREFACE_MS * ENV_MS);
+        conn_set_timer(c, CONN_SILENCE, c->heard_ns + PREFACE_MS * ENV_MS);
     } else if (c->authority) {
         r = nghttp2_session_client_new2(&c->session, h->callbacks, c, h->option);
     }

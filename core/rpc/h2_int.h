@@ -24,6 +24,14 @@ struct h2 {
     size_t out_len;
 };
 
+/* What a connection's timer is for: one thing at a time. */
+enum conn_timer {
+    CONN_SILENCE, /* a preface, the answer to a ping, a look at how long the peer is silent */
+    CONN_IDS_OUT, /* client: the owner is told at once */
+    CONN_DRAIN,   /* server: the client's answer to the first GOAWAY's ping */
+    CONN_PART,    /* server: the client's time to close, after the last stream */
+};
+
 /* States: begun, ready, dead. Owned by itself: freed by death, which the loop runs, or by
  * h2_conn_close(). */
 struct h2_conn {
@@ -33,8 +41,8 @@ struct h2_conn {
     nghttp2_session *session;
     const struct h2_conn_cb *cb; /* NULL: nobody listens */
     void *ud;
-    char *authority; /* NULL: server */
-    bool tls;
+    char *authority; /* client */
+    bool server, tls;
     bool ready;  /* the peer's settings came */
     bool going;  /* client: takes no more calls: GOAWAY came, or the stream ids run out */
     bool left;   /* client: its owner let it go; it ends behind its last stream */
@@ -51,8 +59,8 @@ struct h2_conn {
     uint32_t streams_n;
     LIST_HEAD(, h2_stream) streams;
     struct env_task flush, death;
-    /* Client: stream ids, left: silence. Server: silence, draining: the rest. */
     struct env_timer timer;
+    enum conn_timer timer_for;
     int64_t heard_ns;
     int64_t pinged_ns; /* client: its last ping; 0 = none */
     uint64_t produced; /* bytes that nghttp2 made */
@@ -108,6 +116,7 @@ struct h2_stream {
 void conn_touch(struct h2_conn *c); /* something may have to be written */
 void conn_fail(struct h2_conn *c, const char *why);
 void conn_idle(struct h2_conn *c); /* a stream has gone */
+void conn_set_timer(struct h2_conn *c, enum conn_timer what, int64_t at_ns);
 void conn_drain_heard(struct h2_conn *c);            /* the client has read the first GOAWAY */
 void conn_ids_used(struct h2_conn *c, int32_t id); /* client: leaves it before they run out */
 

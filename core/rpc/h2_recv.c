@@ -74,7 +74,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     memset(&c->head, 0, offsetof(struct h2_head, path));
     c->head.path[0] = c->head.request_id[0] = c->head.message[0] = '\0';
     c->head.grpc_status = -1;
-    if (c->authority || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+    if (!c->server || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
         return 0;
     }
     st = stream_create(c, frame->hd.stream_id);
@@ -160,7 +160,7 @@ static void on_headers(struct h2_conn *c, nghttp2_session *session, const nghttp
     if (!st) {
         return;
     }
-    if (c->authority) {
+    if (!c->server) {
         on_answer(c, st, last);
         return;
     }
@@ -179,7 +179,7 @@ static void on_data_end(struct h2_conn *c, nghttp2_session *session, int32_t id)
 {
     struct h2_stream *st = stream_of(session, id);
 
-    if (st && !c->authority) {
+    if (st && c->server) {
         stream_half(st);
     } else if (st && !st->over) {
         stream_over(st, GRPC_INTERNAL, "the stream ended without grpc-status", false);
@@ -202,15 +202,15 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     case NGHTTP2_SETTINGS:
         if (!(frame->hd.flags & NGHTTP2_FLAG_ACK) && !c->ready) {
             c->ready = true;
-            if (c->authority && c->cb) {
+            if (c->server) {
+                conn_set_timer(c, CONN_SILENCE, c->heard_ns); /* it is counted from now */
+            } else if (c->cb) {
                 c->cb->ready(c->ud);
-            } else if (!c->authority) {
-                env_timer_set(c->h->env, &c->timer, c->heard_ns); /* silence is counted from now */
             }
         }
         break;
     case NGHTTP2_GOAWAY:
-        if (c->authority && !c->going) {
+        if (!c->server && !c->going) {
             c->going = true;
             if (c->cb) {
                 c->cb->going(c->ud);
@@ -291,7 +291,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
 {
     struct h2_conn *c = ud;
 
-    if (!c->authority && frame->hd.type == NGHTTP2_HEADERS &&
+    if (c->server && frame->hd.type == NGHTTP2_HEADERS &&
         frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
         nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0) {
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,

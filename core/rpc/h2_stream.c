@@ -581,7 +581,7 @@ struct h2_stream *stream_create(struct h2_conn *c, int32_t id)
         st->h = c->h;
         st->conn = c;
         st->id = id;
-        st->server = !c->authority;
+        st->server = c->server;
         st->task.cb = on_task;
         st->deadline.cb = on_deadline;
         LIST_INSERT_HEAD(&c->streams, st, entry);
