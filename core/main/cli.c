@@ -67,8 +67,8 @@ static int print_out(struct buf *out)
 
 /* ---- run and check --------------------------------------------------------------------------- */
 
-static int run_node(const struct cli_options *o,
-                    int (*run)(struct config *, const struct cli_options *))
+static int load_and_run(const struct cli_options *o,
+                        int (*run)(struct config *, const struct cli_options *))
 {
     struct conf_problems p;
     struct config *c = NULL;
@@ -87,6 +87,23 @@ static int run_node(const struct cli_options *o,
     return r;
 }
 
+/* What the configuration, or the reference, is: to `out`. Mistakes go to `p`. */
+static void describe(const struct cli_options *o, struct config *c, struct plugin_host *h,
+                     struct buf *out, struct conf_problems *p)
+{
+    if (config_is_complete(c) && config_plugin_policy(c, h, p) < 0) {
+        return; /* told; without these rules no plugin may be loaded */
+    }
+    if (o->reference) {
+        conf_problems_finish(p);
+        conf_problems_init(p);
+        config_print_reference(h, c->top->plugin_dir, out, p);
+    } else if (config_is_complete(c)) {
+        config_print(c, h, out, p);
+        node_tls_check(c, (int64_t)time(NULL) * ENV_S, p);
+    }
+}
+
 static int check(const struct cli_options *o)
 {
     struct plugin_host *h = plugin_host_create(NULL);
@@ -101,21 +118,11 @@ static int check(const struct cli_options *o)
     conf_problems_init(&p);
     p.strict = o->strict;
     config_load(o->reference ? NULL : o->config_path, environ, &c, &p);
-    if (config_is_complete(c) && config_plugin_policy(c, h, &p) < 0) {
-        /* told; without these rules no plugin may be loaded */
-    } else if (o->reference) {
-        conf_problems_finish(&p);
-        conf_problems_init(&p);
-        config_print_reference(h, c->top->plugin_dir, &out, &p);
-    } else if (config_is_complete(c)) {
-        config_print(c, h, &out, &p);
-        node_tls_check(c, (int64_t)time(NULL) * ENV_S, &p);
-    }
+    describe(o, c, h, &out, &p);
     print_problems(&p);
-    r = p.n > 0 && !o->reference ? CLI_CONFIG : CLI_OK;
-    if (r == CLI_OK) {
-        r = print_out(&out);
-        r = p.n > 0 ? CLI_CONFIG : r;
+    r = p.n == 0 || o->reference ? print_out(&out) : CLI_CONFIG;
+    if (p.n > 0) {
+        r = CLI_CONFIG;
     }
     conf_problems_finish(&p);
     buf_finish(&out);
@@ -427,5 +434,5 @@ int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct 
         fprintf(stderr, "fnd: %s is missing\n", c->operands);
         return usage(NULL);
     }
-    return c->run ? c->run(&o, argc, argv) : run_node(&o, run);
+    return c->run ? c->run(&o, argc, argv) : load_and_run(&o, run);
 }

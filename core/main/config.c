@@ -360,6 +360,7 @@ static void check_npm(struct config *c, struct conf_problems *p)
 {
     struct config_npm *npm = c->priv->values[SECTION_NPM]->data;
     static const char *const dflt[] = { "default" };
+    char got[32];
 
     if (npm->groups.n == 0) {
         npm->groups = (struct fn_strlist){ dflt, 1 };
@@ -372,7 +373,8 @@ static void check_npm(struct config *c, struct conf_problems *p)
         }
     }
     if (npm->groups.n > NPM_GROUPS_MAX) {
-        refuse(c, SECTION_NPM, "groups", "more", "at most 1000 names", p);
+        snprintf(got, sizeof(got), "%" PRIu64 " names", npm->groups.n);
+        refuse(c, SECTION_NPM, "groups", got, "at most 1000 names", p);
     }
     if (npm->runners_min > npm->group_runners_max) {
         conf_problem(p, "CFG704", source_of(c, SECTION_NPM, "runners_min"),

@@ -275,8 +275,9 @@ static void serve(struct run *run)
     }
     run->node.serving = true;
     log_info("fnd serving", "type", n->config->top->node, "version", FND_VERSION, "http",
-             n->config->http->listen, "http_tls", n->config->http->tls, "grpc", n->rpc_server ? n->config->grpc->listen : NULL,
-             "admin", n->admin ? n->admin_path : NULL, "engine",
+             n->config->http->listen, "http_tls", n->config->http->tls, "grpc",
+             n->rpc_server ? n->config->grpc->listen : NULL, "admin",
+             n->admin ? n->admin_path : NULL, "engine",
              run->engine_version[0] ? run->engine_version : NULL, "plugins",
              plugin_host_summary(n->host));
 }

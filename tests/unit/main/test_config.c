@@ -197,6 +197,19 @@ START_TEST(test_apps_without_names)
 }
 END_TEST
 
+START_TEST(test_too_many_groups_are_counted)
+{
+    char yaml[16 << 10];
+    size_t len = (size_t)snprintf(yaml, sizeof(yaml), "node: npm\nnpm:\n  groups: [g0");
+
+    for (int i = 1; i <= 1000; i++) {
+        len += (size_t)snprintf(yaml + len, sizeof(yaml) - len, ", g%d", i);
+    }
+    snprintf(yaml + len, sizeof(yaml) - len, "]\n");
+    expect(load(yaml, NULL), "groups, got \"1001 names\"; expected at most 1000 names\n");
+}
+END_TEST
+
 START_TEST(test_missing_file)
 {
     static char *const none[] = { NULL };
@@ -561,6 +574,7 @@ int main(void)
     int failed;
 
     tcase_add_loop_test(t, test_bad_file_gets_its_sentence, 0, ROWS(bad_files));
+    tcase_add_test(t, test_too_many_groups_are_counted);
     tcase_add_test(t, test_missing_file);
     tcase_add_test(t, test_apps_without_names);
     tcase_add_loop_test(t, test_shipped_file_loads, 0, 9);
