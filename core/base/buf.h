@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/uio.h>
 
 struct buf {
     char *data; /* NULL while empty; not NUL-terminated unless buf_text() was called */
@@ -38,6 +39,20 @@ static inline int buf_add(struct buf *b, const void *data, size_t len)
         b->len += len;
     }
     return p || len == 0 ? 0 : FN_E_EXHAUSTED;
+}
+
+/* What is left of `n` pieces behind their first `done` bytes. */
+static inline int buf_add_rest(struct buf *b, const struct iovec *pieces, size_t n, size_t done)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < n && r == 0; i++) {
+        size_t skip = done < pieces[i].iov_len ? done : pieces[i].iov_len;
+
+        r = buf_add(b, (const char *)pieces[i].iov_base + skip, pieces[i].iov_len - skip);
+        done -= skip;
+    }
+    return r;
 }
 
 static inline int buf_add_str(struct buf *b, const char *s)

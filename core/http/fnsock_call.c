@@ -129,8 +129,7 @@ static void end_cut(struct fnsock_exchange *x)
 
 /* ---- connecting and writing ----------------------------------------------------------------- */
 
-static void flush(struct fnsock_exchange *x, const char *a, size_t a_len, const char *b,
-                  size_t b_len, const char *c, size_t c_len);
+static void flush(struct fnsock_exchange *x);
 
 /* Gets a connection, or ends the exchange, or waits for the next retry. */
 static void take_connection(struct fnsock_exchange *x)
@@ -162,13 +161,6 @@ static void take_connection(struct fnsock_exchange *x)
     }
 }
 
-static void keep(struct fnsock_exchange *x, const char *data, size_t len)
-{
-    if (x->state != EXCHANGE_ENDED && buf_add(&x->out, data, len) < 0) {
-        end(x, FNSOCK_CLOSED_EARLY, "out of memory for the request");
-    }
-}
-
 /* true: a kept connection was stale and is replaced, or that failed and ended the exchange. */
 static bool replace_stale(struct fnsock_exchange *x)
 {
@@ -179,7 +171,7 @@ static bool replace_stale(struct fnsock_exchange *x)
     fnsock_disconnect(x->f);
     take_connection(x);
     if (x->state == EXCHANGE_HEAD) {
-        flush(x, NULL, 0, NULL, 0, NULL, 0);
+        flush(x);
     }
     return true;
 }
@@ -210,38 +202,31 @@ static void note_written(struct fnsock_exchange *x, size_t n, size_t of_out)
     }
 }
 
-/* Writes what is pending and then three more pieces; keeps what the socket does not take. */
-static void flush(struct fnsock_exchange *x, const char *a, size_t a_len, const char *b,
-                  size_t b_len, const char *c, size_t c_len)
+/* Writes what is pending, for which the first piece is left free, and then the other pieces; keeps
+ * what the socket does not take. */
+static void push(struct fnsock_exchange *x, struct iovec *iov, size_t n_iov)
 {
-    struct iovec iov[4] = { { x->out.data ? x->out.data + x->out_off : NULL, pending(x) },
-                            { (void *)(uintptr_t)a, a_len },
-                            { (void *)(uintptr_t)b, b_len },
-                            { (void *)(uintptr_t)c, c_len } };
-    struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 4 };
+    struct msghdr msg = { .msg_iov = iov, .msg_iovlen = n_iov };
     bool may_write = x->state != EXCHANGE_CONNECT && !x->f->full;
     bool failed = false;
-    size_t n = 0;
+    size_t of_out, n = 0;
     ssize_t r;
 
     if (x->state == EXCHANGE_ENDED || x->write_closed) {
         return;
     }
-    if (may_write && pending(x) + a_len + b_len + c_len > 0) {
+    iov[0] = (struct iovec){ x->out.data ? x->out.data + x->out_off : NULL, pending(x) };
+    if (may_write && (iov[0].iov_len > 0 || n_iov > 1)) {
         r = sendmsg(x->f->w.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
         failed = r < 0 && errno != EAGAIN && errno != EINTR;
         n = r > 0 ? (size_t)r : 0;
     }
-    for (size_t i = 1, done = n > iov[0].iov_len ? n - iov[0].iov_len : 0; i < 4; i++) {
-        size_t of_piece = done < iov[i].iov_len ? done : iov[i].iov_len;
-
-        done -= of_piece;
-        keep(x, (const char *)iov[i].iov_base + of_piece, iov[i].iov_len - of_piece);
-    }
-    if (x->state == EXCHANGE_ENDED) {
+    of_out = n < iov[0].iov_len ? n : iov[0].iov_len;
+    if (buf_add_rest(&x->out, iov + 1, n_iov - 1, n - of_out) < 0) {
+        end(x, FNSOCK_CLOSED_EARLY, "out of memory for the request");
         return;
     }
-    note_written(x, n, n < iov[0].iov_len ? n : iov[0].iov_len);
+    note_written(x, n, of_out);
     if (failed) {
         on_write_error(x);
     } else if (may_write && x->f->full != (pending(x) > 0)) {
@@ -250,9 +235,16 @@ static void flush(struct fnsock_exchange *x, const char *a, size_t a_len, const 
     }
 }
 
+static void flush(struct fnsock_exchange *x)
+{
+    struct iovec iov;
+
+    push(x, &iov, 1);
+}
+
 static void on_flush_task(struct env_task *t)
 {
-    flush(container_of(t, struct fnsock_exchange, flush_task), NULL, 0, NULL, 0, NULL, 0);
+    flush(container_of(t, struct fnsock_exchange, flush_task));
 }
 
 static void tell_writable(struct fnsock_exchange *x)
@@ -271,7 +263,7 @@ void fnsock_exchange_writable(struct fnsock_exchange *x)
 
     x->f->full = false;
     if (fnsock_exchange_active(x)) {
-        flush(x, NULL, 0, NULL, 0, NULL, 0);
+        flush(x);
     }
     fnsock_interest(x->f);
     tell_writable(x);
@@ -289,7 +281,7 @@ void fnsock_exchange_retry(struct fnsock_exchange *x)
     }
     take_connection(x);
     if (x->state == EXCHANGE_HEAD) {
-        flush(x, NULL, 0, NULL, 0, NULL, 0);
+        flush(x);
         tell_writable(x);
     }
     if (x->serial == serial) {
@@ -391,18 +383,17 @@ int fnsock_exchange_send(struct fnsock_exchange *x, const void *data, size_t len
 {
     char line[CHUNK_LINE_BYTES];
     const char *tail = len > 0 ? (eof ? "\r\n0\r\n\r\n" : "\r\n") : last_chunk;
-    size_t line_len = 0;
+    struct iovec iov[4] = { [1] = { line, len > 0 ? chunked_line(line, len) : 0 },
+                            [2] = { (void *)(uintptr_t)data, len },
+                            [3] = { (void *)(uintptr_t)tail, strlen(tail) } };
 
     if (x->state == EXCHANGE_ENDED || x->write_closed || x->eof_given || (len == 0 && !eof)) {
         x->eof_given |= eof;
         return 0;
     }
     x->eof_given = eof;
-    if (len > 0) {
-        line_len = chunked_line(line, len);
-    }
     env_undefer(env_of(x), &x->flush_task);
-    flush(x, line, line_len, data, len, tail, strlen(tail));
+    push(x, iov, 4);
     if (pending(x) >= FNSOCK_HIGH_BYTES) {
         x->wants_writable = true;
         return 1;

@@ -280,7 +280,7 @@ void conn_push(struct conn *c, const void *a, size_t a_len, const void *b, size_
     struct iovec iov[3] = { { c->out.data ? c->out.data + c->out_off : NULL, pending },
                             { (void *)(uintptr_t)a, a_len },
                             { (void *)(uintptr_t)b, b_len } };
-    size_t n = 0;
+    size_t of_out, n = 0;
     ssize_t r;
 
     if (c->broken || pending + a_len + b_len == 0) {
@@ -295,17 +295,11 @@ void conn_push(struct conn *c, const void *a, size_t a_len, const void *b, size_
         c->full = r == NET_AGAIN;
         n = r > 0 ? (size_t)r : 0;
     }
-    if (n < pending + a_len) {
-        size_t done = n > pending ? n - pending : 0;
-
-        conn_put(c, (const char *)a + done, a_len - done);
+    of_out = n < pending ? n : pending;
+    if (n < pending + a_len + b_len && buf_add_rest(&c->out, iov + 1, 2, n - of_out) < 0) {
+        mark_broken(c);
     }
-    if (n < pending + a_len + b_len) {
-        size_t done = n > pending + a_len ? n - pending - a_len : 0;
-
-        conn_put(c, (const char *)b + done, b_len - done);
-    }
-    note_written(c, n, n < pending ? n : pending);
+    note_written(c, n, of_out);
     write_rest(c);
 }
 

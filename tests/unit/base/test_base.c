@@ -80,6 +80,22 @@ START_TEST(test_buf_grows_up_to_its_limit)
 }
 END_TEST
 
+START_TEST(test_buf_takes_the_rest_of_pieces)
+{
+    const struct iovec pieces[] = { { (char *)"abc", 3 }, { NULL, 0 }, { (char *)"def", 3 } };
+    struct buf b = BUF_INIT(4);
+
+    for (size_t done = 6; done >= 2; done--) {
+        buf_clear(&b);
+        ck_assert_int_eq(buf_add_rest(&b, pieces, 3, done), 0);
+        ck_assert_str_eq(buf_text(&b), &"abcdef"[done]);
+    }
+    buf_clear(&b);
+    ck_assert_int_eq(buf_add_rest(&b, pieces, 3, 1), FN_E_EXHAUSTED);
+    buf_finish(&b);
+}
+END_TEST
+
 START_TEST(test_headers_compare_without_case)
 {
     struct arena a;
@@ -612,6 +628,7 @@ int main(void)
     tcase_add_test(t, test_arena_allocations_are_zeroed_aligned_and_stay);
     tcase_add_test(t, test_arena_limit_refuses);
     tcase_add_test(t, test_buf_grows_up_to_its_limit);
+    tcase_add_test(t, test_buf_takes_the_rest_of_pieces);
     tcase_add_test(t, test_headers_compare_without_case);
     tcase_add_test(t, test_headers_report_exhaustion);
     tcase_add_test(t, test_body_is_charged_to_its_budget);
