@@ -13,8 +13,8 @@
  *
  * A blocking operation (a worker method of a driver or control plane) runs on a fibre:
  * fn_op.sleep_until(), fn.exec and fn.http suspend it and time goes on. A plugin may hold no mutex
- * and no thread-local state over such a call. Weaknesses of the idea and their repairs:
- * style-and-abi 2.6; docs/simulator.md says what is modelled and what is not. */
+ * and no thread-local state over such a call. docs/simulator.md says what is modelled and what is
+ * not. */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 

@@ -2,7 +2,7 @@
  *
  * Every foreign byte is escaped; a field key is written as given. A line is formatted on the stack
  * (LOG_LINE_MAX, cut with "...") and written with one write(2). Lines of one place in the code may
- * be rate limited with LOG_EVERY. Upstream: fn-wire-and-api 9.1. */
+ * be rate limited with LOG_EVERY. Upstream: logrus, whose lines these are. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

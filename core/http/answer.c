@@ -1,7 +1,7 @@
 /* Answers: heads, framing and the http_answer_* calls.
  *
  * Framing belongs to the server: fields of the handler that speak of it are dropped, and so is any
- * field whose name or value could be read as something else than one field (threat T4). */
+ * field whose name or value could be read as something else than one field. */
 #include <http/server_int.h>
 
 #include <base/utf8.h>

@@ -1,8 +1,8 @@
 /* Cors: which origins may call from a browser, and the headers that tell it so.
  *
- * Upstream: fn-wire-and-api 3.8, with two differences. A page of the node's own origin is let
- * through as if it had sent none. And a function's own Access-Control-Allow-Origin is replaced: two
- * of them would be none for a browser. [any] */
+ * As Go Fn does for FN_API_CORS_ORIGINS, with two differences. A page of the node's own origin is
+ * let through as if it had sent none. And a function's own Access-Control-Allow-Origin is replaced:
+ * two of them would be none for a browser. [any] */
 #ifndef HTTP_CORS_H
 #define HTTP_CORS_H
 

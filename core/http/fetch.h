@@ -44,7 +44,7 @@ struct fetch_result {
  * up to FETCH_GET_TRIES_MAX requests with upstream's random waits, all within timeout_ms (1..). cb
  * runs on the loop exactly once after 0 was returned, never from inside this call. Returns
  * FN_E_INVALID for a base_url that is not http:// or https://, FN_E_EXHAUSTED when the lane is
- * full. ret_get may be NULL. [loop] Upstream: fn-wire-and-api 4.6. */
+ * full. ret_get may be NULL. [loop] Upstream: api/agent/hybrid/client.go. */
 int fetch_get(struct fetch *f, const char *base_url, const char *path_and_query,
               uint32_t timeout_ms, void (*cb)(void *ud, const struct fetch_result *borrowed),
               void *ud, struct fetch_get **ret_get, struct fn_error *reterr);

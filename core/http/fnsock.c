@@ -76,7 +76,8 @@ void fnsock_interest(struct fnsock *f)
     }
 }
 
-/* Input between two requests: the end, or bytes that nobody asked for (threat T3). */
+/* Input between two requests: the end, or bytes that nobody asked for, which the next call would
+ * take for its answer. */
 static void idle_readable(struct fnsock *f)
 {
     char byte;

@@ -1,4 +1,4 @@
-/* From the name lsnr.sock to a connection that is safe to use (threat T1).
+/* From the name lsnr.sock to a connection that is safe to use.
  *
  * The directory belongs to the function: at any moment the name may become a link to the container
  * engine's socket or to another function's directory, and the runner is a more powerful process

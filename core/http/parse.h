@@ -1,9 +1,8 @@
 /* Parse: heads of HTTP/1.1 requests and answers under strict rules, and the chunked coding.
  *
- * A head is scanned line by line by our own rules, which know what each refusal is called (rows 1
- * to 9 and 12 of reliability 4.5), and then has to please http-parser too: where the two disagree
- * the input is refused. No I/O, no clock; the outcome depends on the bytes alone, not on how they
- * were split. Private to core/http. */
+ * A head is scanned line by line by our own rules, which know what each refusal is called, and then
+ * has to please http-parser too: where the two disagree the input is refused. No I/O, no clock; the
+ * outcome depends on the bytes alone, not on how they were split. Private to core/http. */
 #ifndef HTTP_PARSE_H
 #define HTTP_PARSE_H
 

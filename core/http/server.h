@@ -1,9 +1,8 @@
 /* HTTP/1.1 server: strict parsing under limits, bodies buffered under a budget, answers streamed.
  *
  * One struct http_request per request, owned by the server; the handler gets it when the whole body
- * is there and answers with the http_answer_* calls. Refusals of bad requests (rows 1 to 12 of
- * reliability 4.5), time limits (2.5) and connection counts are the server's business. Everything
- * is [loop]. */
+ * is there and answers with the http_answer_* calls. Refusals of bad requests, time limits and
+ * connection counts are the server's business. Everything is [loop]. */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
@@ -16,7 +15,7 @@
 struct http_server;
 struct http_request;
 
-/* Limits of reliability 2.5 and their upstream names; defaults in core/main/config.c. */
+/* Limits, their upstream names and defaults, which core/main/config_opts.c sets. */
 struct http_limits {
     int64_t header_bytes_max;      /* FN_MAX_REQUEST_HEADER_SIZE; 32 KiB */
     int64_t headers_max;           /* 100 */

@@ -3,8 +3,7 @@
  * A line is one datagram, or one line of a stream, with the head that Go's log/syslog writes:
  * "<severity>time host tag[pid]: " (facility 0, as upstream). Nothing waits: a line that cannot be
  * sent at once goes to standard error, as does everything while a stream is down; it is dialled
- * again once a second, when there is something to say. One per process. Upstream:
- * fn-wire-and-api 9.1. */
+ * again once a second, when there is something to say. One per process. Upstream: FN_LOG_DEST. */
 #ifndef LOOP_REMOTE_LOG_H
 #define LOOP_REMOTE_LOG_H
 

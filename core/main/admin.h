@@ -3,7 +3,7 @@
  * HTTP/1.1 over a unix socket with mode 0600; peers must be the node's user or root, by the
  * credentials that the kernel gives. Parts of a node register routes; a handler answers with one of
  * the admin_answer calls, at once or later. Nothing here is reachable over the network. [loop]
- * unless marked. Threat T16 of reliability 2.3. */
+ * unless marked. */
 #ifndef MAIN_ADMIN_H
 #define MAIN_ADMIN_H
 

@@ -3,8 +3,7 @@
  * Every section is an option table (struct fn_opt): it parses, checks, prints and documents itself.
  * A variable of Go Fn overrides the file; each value remembers where it came from. Without a file
  * the variables alone give the node that Go's fnserver would start. Plugins' own options are bound
- * when the plugin's file is loaded (config_plugin_bind). [init] Upstream: fn-wire-and-api 7,
- * fn-runner-and-containers 6. */
+ * when the plugin's file is loaded (config_plugin_bind). [init] */
 #ifndef MAIN_CONFIG_H
 #define MAIN_CONFIG_H
 

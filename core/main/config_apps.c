@@ -1,5 +1,4 @@
-/* Apps: functions and triggers that fn.yaml defines, by upstream's rules (fn-wire-and-api 2.2 to
- * 2.7). */
+/* Apps: functions and triggers that fn.yaml defines, by the rules of upstream's api/models. */
 #include <main/config_int.h>
 
 #include <jansson.h>

@@ -3,7 +3,7 @@
  * Attribution, not survival: the block names the signal, the address and the file it lies in, the
  * plugin that ran on this thread with its version, kind, method and context, and all plugins; then
  * the process dies by the same signal, so that a core dump and the parent's exit status are the
- * real ones. Reliability 5.5, F73, F76. */
+ * real ones. */
 #ifndef MAIN_CRASH_H
 #define MAIN_CRASH_H
 

@@ -1,14 +1,13 @@
 /* Generation: one state of the configuration with the plugin instances that were made from it.
  *
- *   making ──generation_load()──▶ made ──generation_switch()──▶ current ──another one──▶ draining
- * ──▶ gone └────────problems───────────┴──────generation_discard()──────────────────────────────▶
- * gone
+ *   making ──load──▶ made ──switch──▶ current ──another one──▶ draining ──▶ gone
+ *     └────problems────┴──discard───────────────────────────────────────────▶ gone
  *
  * It owns its placers, overriders, listeners and its pool; drivers belong to the node, because
  * their containers outlive a reload. A pool with the same options goes over to the next generation.
  * Counted: by the node while it is the current one, and by each part that may still call its
  * plugins (the chain that calls pin, the placer of rounds and snapshots, the pool until it has
- * stopped). With the last count its plugins are destroyed on a worker. reliability 5.7. */
+ * stopped). With the last count its plugins are destroyed on a worker. */
 #ifndef MAIN_GENERATION_H
 #define MAIN_GENERATION_H
 

@@ -52,7 +52,7 @@ int node_plugin(struct node *n, const struct config_plugin *section, struct plug
     return 0;
 }
 
-/* The first IPv4 address of an interface that is neither lo nor docker0 (fn-wire-and-api 2.5). */
+/* The first IPv4 address of an interface that is neither lo nor docker0, as Go Fn takes for ids. */
 static void own_ipv4(unsigned char ret[4])
 {
     struct ifaddrs *list = NULL;

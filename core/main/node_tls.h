@@ -1,6 +1,6 @@
 /* The certificates of a node: loaded at the start, watched on disk, handed to gRPC when they were
- * renewed. A renewed file that cannot be used changes nothing and is logged. reliability F84 to
- * F88. [loop] unless marked. */
+ * renewed. A renewed file that cannot be used changes nothing and is logged (F84 to F88). [loop]
+ * unless marked. */
 #ifndef MAIN_NODE_TLS_H
 #define MAIN_NODE_TLS_H
 

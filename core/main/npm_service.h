@@ -2,8 +2,7 @@
  * (proto/poolmanager.proto, proto/pool.proto).
  *
  * Answers come from what the manager knows, at once. A watcher that does not read is cut off and
- * comes back. With certificates, a load balancer may speak for itself only (NPM503). [loop]
- * Upstream: fn-wire-and-api 1.3, 6. */
+ * comes back. With certificates, a load balancer may speak for itself only (NPM503). [loop] */
 #ifndef MAIN_NPM_SERVICE_H
 #define MAIN_NPM_SERVICE_H
 

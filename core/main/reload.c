@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A file that somebody is writing is read when it was left alone for a moment (F81). */
+/* A file that somebody is writing is read when it was left alone for a moment. */
 #define SETTLE_NS (200 * ENV_MS)
 #define SETTLE_MAX_NS (2 * ENV_S)
 

@@ -3,8 +3,7 @@
  * Everything that can be wrong is found before anything changes: on a worker the file is read and
  * checked as `fnd check` does it, compared with what a running node can take over, and all plugin
  * instances are made. Only a complete generation is switched in, in one step of the loop. One
- * reload at a time; a second one is answered "busy". [loop] unless marked. reliability 5.7, F79 to
- * F83. */
+ * reload at a time; a second one is answered "busy". [loop] unless marked. */
 #ifndef MAIN_RELOAD_H
 #define MAIN_RELOAD_H
 

@@ -6,9 +6,7 @@
  *
  * A crash is an end by a signal or with a code that a node does not choose. Calls in flight are
  * cut; the port comes back with the next process. fn.yaml is read again at each start; when it
- * cannot be used, or the crash came within 60 s of a reload, the configuration before it serves.
- * Reliability
- * 5.5, F73, R8. */
+ * cannot be used, or the crash came within 60 s of a reload, the configuration before it serves. */
 #ifndef MAIN_SUPERVISE_H
 #define MAIN_SUPERVISE_H
 

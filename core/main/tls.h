@@ -1,8 +1,8 @@
 /* Tls: certificate files of a node, checked when it starts.
  *
  * A key that others can read, a key of another certificate, a file without PEM and a certificate
- * outside its dates are configuration errors (rows 35 and 36 of reliability 4.5), and so is a
- * revocation list that cannot be believed: it would refuse every peer. [init] */
+ * outside its dates are configuration errors, and so is a revocation list that cannot be believed:
+ * it would refuse every peer. [init] */
 #ifndef MAIN_TLS_H
 #define MAIN_TLS_H
 

@@ -1,6 +1,6 @@
 /* App, fn, trigger: what the catalog knows, from fn.yaml or from an API node's JSON.
  *
- * Texts live in the arena of their owner. Source: fn-wire-and-api 2.2 to 2.4, 2.7. */
+ * Texts live in the arena of their owner. Upstream: api/models. */
 #ifndef MODEL_APP_H
 #define MODEL_APP_H
 

@@ -1,7 +1,7 @@
 /* Call: one invocation as it travels, with its JSON form (models.Call).
  *
  * All texts live in the call's arena or are borrowed from something that outlives it (a pinned
- * function). Source: fn-wire-and-api 2.1, 2.6; limits: reliability 4.5 rows 19 to 21. */
+ * function). Upstream: api/models/call.go. */
 #ifndef MODEL_CALL_H
 #define MODEL_CALL_H
 
@@ -51,7 +51,7 @@ int call_from_json(struct call *c, const char *json, size_t len, struct fn_error
 /* Ranges that do not depend on the node: timeouts, cpus, image syntax ... (RUN405, RUN406). */
 int call_check(const struct call *c, struct fn_error *reterr);
 
-/* Who shares a hot container: the fields of fn-runner-and-containers 2.3, appended to `out`.
+/* Who shares a hot container, appended to `out`: the fields that Go's runner hashes, in its order.
  * `extension` is the driver's text or "". The key of a slot is their SHA-256. */
 #define SLOT_KEY_BYTES 32
 int call_identity(const struct call *c, const char *extension, struct buf *out);

@@ -2,7 +2,9 @@
  *
  * The load balancer and the runner know the exchange as plain values and these tables; gRPC and
  * protobuf stay in core/rpc. Implementations: core/rpc (gRPC), core/rpc/local.c (both ends in one
- * process) and the simulator. Order on the wire: fn-wire-and-api 1.4.
+ * process) and the simulator. On the wire, as Go Fn does: TryCall, then the body, whose last frame
+ * says eof; back come at most one CallResultStart, data, and exactly one CallFinished, which may be
+ * the first.
  *
  * Everything is [loop]. Callbacks are never run from inside a call of the same object. */
 #ifndef MODEL_ENGAGE_H
@@ -50,11 +52,11 @@ struct engage_finished {
     int64_t init_start_ns;
 };
 
-/* What is known about a failed attempt (reliability 3.1). */
+/* What is known about a failed attempt: only a proof lets the call be sent again. */
 enum engage_proof {
-    ENGAGE_PROOF_NONE,     /* the runner may have started it: never sent again */
-    ENGAGE_PROOF_NOT_SENT, /* P-a: no whole TryCall left this process */
-    ENGAGE_PROOF_REFUSED,  /* P-b: the transport says that it was not processed */
+    ENGAGE_PROOF_NONE,     /* the runner may have started it */
+    ENGAGE_PROOF_NOT_SENT, /* no whole TryCall left this process */
+    ENGAGE_PROOF_REFUSED,  /* the transport says that it was not processed */
 };
 
 /* ---- client side: one link per runner address, one attempt per try ------------------------- */

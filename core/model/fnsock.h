@@ -2,8 +2,8 @@
  *
  * A directory is made per container and watched until the function publishes lsnr.sock there; then
  * requests go over it, one at a time. Every connect resolves the link beneath the directory and
- * checks that it is a socket of the container's uid (threat T1). Contract: fn-runner-and-containers
- * 1.1 to 1.7. Implementations: core/http/fnsock.c and the simulator.
+ * checks that it is a socket of the container's uid: the function owns the directory and may point
+ * elsewhere. Implementations: core/http/fnsock.c and the simulator.
  *
  * Everything is [loop]; callbacks are never run from inside a call of the same object. */
 #ifndef MODEL_FNSOCK_H

@@ -3,8 +3,8 @@
  * Feeds each group's npm_step() with demand, ticks, answers of the control plane and reports of
  * runners, and carries out what it orders: control-plane calls on worker lanes, one per group at a
  * time, questions to runners through a function of the node's. Nothing that an LB asks ever waits
- * for the control plane (S10). Groups are those of the configuration; any other name allocates
- * nothing (S13). Everything is [loop]. */
+ * for the control plane. Groups are those of the configuration; any other name allocates
+ * nothing. Everything is [loop]. */
 #ifndef NPM_MANAGER_H
 #define NPM_MANAGER_H
 

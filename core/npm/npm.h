@@ -19,9 +19,8 @@
  * nothing is bought twice. After hosts that did not live (never answered, or went soon after their
  * first answer) nothing is asked for during a pause that doubles until a new host lives.
  *
- * Sources: fn-wire-and-api 6 (the seed, its constants and its 29 defects); reliability 3.3, 3.4
- * (F21 to F38, F89 to F91), 4.2 (invariants S1 to S14, L1 to L5). Every call: one thread at a time
- * per group and its budget. */
+ * What must hold is in docs/npm-model.md (S1 to S14, L1 to L5) and docs/faults.md (F21 to F38, F89
+ * to F91). Every call: one thread at a time per group and its budget. */
 #ifndef NPM_NPM_H
 #define NPM_NPM_H
 

@@ -7,7 +7,7 @@
  * A strike is a decision over its time budget or an answer that breaks the contract. While it is
  * open the fallback is the policy in use, with indexes and sessions of its own; each change is one
  * line in the log. Without a fallback there is no breaker: a bad answer fails its call, a slow
- * decision is counted. A fallback that misbehaves has none behind it. Reliability 5.5, F72. */
+ * decision is counted. A fallback that misbehaves has none behind it. */
 #include <place/place_int.h>
 
 #include <base/log.h>

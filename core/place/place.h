@@ -11,7 +11,7 @@
  *       ──next──▶ GIVE_UP
  *
  * Everything is [loop]; "fn.snap" and "fn.wake" are also called from workers. Upstream:
- * api/runnerpool; fn-wire-and-api 5. */
+ * api/runnerpool. */
 #ifndef PLACE_PLACE_H
 #define PLACE_PLACE_H
 

@@ -3,8 +3,7 @@
  * Nothing keeps a plugin from calling chdir(); but somebody looks, names those who ran since the
  * last look, and puts back what can be put back. The part of the process is looked at by the
  * watchdog's thread and after each create(), the part of a thread by the loop itself. Numbers that
- * also move without plugins (open files, threads, memory) are alarms only beyond a slack.
- * Reliability 5.5, F74, F76. */
+ * also move without plugins (open files, threads, memory) are alarms only beyond a slack. */
 #include <plugin/plugin_int.h>
 
 #include <base/hash.h>

@@ -5,8 +5,7 @@
  * (plugin_create), called through its host-side copy of the ops table between plugin_enter() and
  * plugin_leave(), and destroyed. Files are never unmapped. Nothing that a wrong, old, new,
  * truncated or hostile-looking file contains crashes the host: each refusal is one sentence that
- * names what was found and what was expected (style-and-abi 2.3.4; rows 38 and 39 of reliability
- * 4.5; F67 to F70). */
+ * names what was found and what was expected (F67 to F70). */
 #ifndef PLUGIN_PLUGIN_H
 #define PLUGIN_PLUGIN_H
 

@@ -4,7 +4,7 @@
  * half-close; the next frames are made when those before have gone to the connection. Receiving:
  * messages as they come; the end comes behind them.
  *
- * What is known about a failed attempt (reliability 3.1): the stream knows whether the last byte of
+ * What is known about a failed attempt: the stream knows whether the last byte of
  * TryCall was given to the socket, and whether the transport refused it (RST_STREAM with
  * REFUSED_STREAM, GOAWAY with a lower stream id).
  *

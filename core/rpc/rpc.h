@@ -1,7 +1,6 @@
 /* Rpc: gRPC behind the tables of model/engage.h, on the loop's own thread.
  *
- * HTTP/2 is nghttp2's (h2.h), sockets and TLS are core/net's, the gRPC in between is ours. Wire:
- * fn-wire-and-api 1; proofs: reliability 3.1.
+ * HTTP/2 is nghttp2's (h2.h), sockets and TLS are core/net's, the gRPC in between is ours.
  *
  * Liveness. A link that has heard nothing for probe_interval_ms asks its peer with a small call to
  * a method that does not exist; any answer counts as life, none within probe_timeout_ms drops the

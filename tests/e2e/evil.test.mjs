@@ -76,7 +76,7 @@ describe('evil plugins that wait until they are called', () => {
   }
 })
 
-describe('hashes and signatures (row 38)', () => {
+describe('hashes and signatures', () => {
   let dir
   let placer
   const sha256 = (file) => execFileSync('sha256sum', [file], { encoding: 'utf8' }).slice(0, 64)

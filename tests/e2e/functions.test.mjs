@@ -1,5 +1,5 @@
 // Functions that break the contract: each gets its status, sentence and outcome, nobody else notices,
-// and the next call gets a sound container (F45, F46, F53 to F64; rows 23 to 27).
+// and the next call gets a sound container (F45, F46, F53 to F64).
 import assert from 'node:assert/strict'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'

@@ -4,7 +4,7 @@
  * executable, where the dynamic linker finds them before the library's own. A call that comes while
  * a plugin's breadcrumb is set and no host function runs is the plugin's, or that of a library it
  * uses: it gets one sentence and the run ends. Return addresses would miss `return time(NULL)`,
- * which is a jump and looks like the host calling; the breadcrumb does not (style-and-abi 2.6, 3).
+ * which is a jump and looks like the host calling; the breadcrumb does not.
  * Direct system calls and rdtsc pass unseen; two runs with unequal hashes show those.
  *
  * Left out under sanitizers, which put their own functions in the same places. */

@@ -160,7 +160,7 @@ static void teardown(void)
     }
 }
 
-/* ---- row 40 ---------------------------------------------------------------------------------- */
+/* ---- no engine to speak with ----------------------------------------------------------------- */
 
 START_TEST(an_engine_that_is_not_there_is_named)
 {
@@ -365,7 +365,7 @@ START_TEST(a_hung_engine_fails_fast_after_one_deadline)
 }
 END_TEST
 
-/* ---- F45, F48 -------------------------------------------------------------------------------- */
+/* ---- the event stream (F45) ------------------------------------------------------------------ */
 
 START_TEST(a_broken_event_stream_is_opened_again_and_the_list_is_asked)
 {

@@ -1,4 +1,4 @@
-/* Directories, what functions publish there, and threat T1. */
+/* Directories, what functions publish there, and links that are swapped. */
 #include "fnsock_rig.h"
 #include "suites.h"
 
@@ -106,7 +106,7 @@ START_TEST(bad_sockets_are_named)
 }
 END_TEST
 
-/* ---- threat T1 ------------------------------------------------------------------------------ */
+/* ---- swapped links -------------------------------------------------------------------------- */
 
 START_TEST(a_link_swapped_between_calls_reaches_nothing_outside)
 {

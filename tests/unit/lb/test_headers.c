@@ -1,4 +1,4 @@
-/* Routes and headers, both ways (rows 13 to 15, 27; threats T4, T5). */
+/* Routes and headers, both ways: reserved names and what could break the framing do not pass. */
 #include "fixture.h"
 #include "suites.h"
 

@@ -1,4 +1,4 @@
-/* Certificate files: each mistake gets its sentence (rows 35 and 36). */
+/* Certificate files: each mistake gets its sentence. */
 #include "../net/certs.h"
 
 #include <check.h>

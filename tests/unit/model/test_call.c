@@ -24,7 +24,7 @@ static void teardown(void)
     arena_finish(&arena);
 }
 
-/* Captured from Go's load balancer (fn-wire-and-api A), with whole ids. */
+/* Captured from Go's load balancer, with whole ids. */
 static const char *const captured =
     "{\"id\":\"01M7Y55GGNR00040KE2M00000R\",\"status\":\"running\",\"image\":\"i\","
     "\"type\":\"sync\","

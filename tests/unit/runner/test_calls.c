@@ -485,7 +485,7 @@ START_TEST(caller_gone_while_running)
     ck_assert_uint_eq(world_counts(w).running, 1);
     world_run_ms(w, 600);
     ck_assert_uint_eq(world_counts(w).running, 0);
-    ck_assert_uint_eq(w->live, 1); /* healthy: kept (W14) */
+    ck_assert_uint_eq(w->live, 1); /* healthy: kept */
     world_destroy(w);
 }
 END_TEST

@@ -743,7 +743,7 @@ static void e_finish(struct engage_session *s, const struct engage_finished *f)
     if (!f->success && s->code == 503) {
         ck_assert(!s->user);
         ck_assert_str_eq(s->text, "Timed out - server too busy");
-        ck_assert_uint_eq(s->executions, 0); /* P-c */
+        ck_assert_uint_eq(s->executions, 0); /* nothing ran */
         ck_assert_int_eq(s->starts, 0);
     }
 }

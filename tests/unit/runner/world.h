@@ -83,7 +83,7 @@ struct world {
 };
 
 struct world *world_create(void (*tune)(struct world *w));
-/* Ends everything and checks that nothing is left (P7, P8). */
+/* Ends everything and checks that nothing is left and every call was counted once. */
 void world_destroy(struct world *w);
 
 struct call_spec {
