@@ -106,7 +106,8 @@ static const struct fn_opt placement_opts[] = {
         .offset = offsetof(struct scenario_expect, at_), .flags = FN_OPT_MAY_BE_ABSENT             \
     }
 static const struct fn_opt expect_opts[] = {
-    EXPECT("wait_p99_max", DURATION, wait_p99_max_ns, H, NULL, "Longest wait of 99 % of the calls."),
+    EXPECT("wait_p99_max", DURATION, wait_p99_max_ns, H, NULL,
+           "Longest wait of 99 % of the calls."),
     EXPECT("slowdown_p99_max", INT, slowdown_p99_max, 1000000, "times",
            "Largest slowdown of 99 % of the calls."),
     EXPECT("refused_max", INT, refused_max, 100, "percent", "Share of calls that may be refused."),

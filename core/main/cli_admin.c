@@ -489,8 +489,9 @@ static void print_shadow(const json_t *root)
     size_t i;
 
     printf("%-14s %s%s\n", "serving", text(root, "serving"),
-           json_is_true(json_object_get(root, "swapped")) ? " (swapped in; back or a reload undo it)"
-                                                          : "");
+           json_is_true(json_object_get(root, "swapped"))
+               ? " (swapped in; back or a reload undo it)"
+               : "");
     if (strcmp(text(root, "state"), "none") == 0) {
         printf("%-14s none; plugins.shadow in fn.yaml names one\n", "shadow");
         return;

@@ -226,7 +226,8 @@ static void set_placers(struct config *c)
     }
     if (use || !c->placers.items) {
         set_only(c, &c->placers,
-                 plugin_default(FN_KIND_PLACER, use ? use : "naive", use ? "FN_PLACER" : "default"));
+                 plugin_default(FN_KIND_PLACER, use ? use : "naive",
+                                use ? "FN_PLACER" : "default"));
     }
 }
 

@@ -162,7 +162,12 @@ static void put_place(uintptr_t address)
 
 static const char *context_word(enum plugin_context c)
 {
-    return c == PLUGIN_INIT ? "init" : c == PLUGIN_LOOP ? "loop" : c == PLUGIN_WORKER ? "worker" : "";
+    switch (c) {
+    case PLUGIN_INIT: return "init";
+    case PLUGIN_LOOP: return "loop";
+    case PLUGIN_WORKER: return "worker";
+    default: return "";
+    }
 }
 
 static void put_plugin(void)

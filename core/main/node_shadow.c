@@ -41,8 +41,8 @@ static double mean_ms(int64_t sum_ns, uint64_t n)
 /* Means in milliseconds, over how many. */
 static json_t *waits_json(const struct place_shadow_counts *n)
 {
-    return json_pack("{s:I, s:f, s:f, s:I, s:f}", "predicted", (json_int_t)n->predicted, "serving_ms",
-                     mean_ms(n->wait_ns[PLACE_SERVING], n->predicted), "shadow_ms",
+    return json_pack("{s:I, s:f, s:f, s:I, s:f}", "predicted", (json_int_t)n->predicted,
+                     "serving_ms", mean_ms(n->wait_ns[PLACE_SERVING], n->predicted), "shadow_ms",
                      mean_ms(n->wait_ns[PLACE_SHADOW], n->predicted), "measured",
                      (json_int_t)n->measured, "measured_ms", mean_ms(n->measured_ns, n->measured));
 }

@@ -175,10 +175,11 @@ static void judge_signals(struct plugin_audit *a, struct process_state *now)
         struct sigaction *was = &a->process.actions[i];
 
         if (now->actions[i].sa_handler != was->sa_handler) {
+            const char *name = sigabbrev_np(i);
             bool good = sigaction(i, was, NULL) == 0;
 
-            alarm_of("signal-handler", sigabbrev_np(i) ? sigabbrev_np(i) : number((uint64_t)i, 10, from),
-                     "another one", good, a->suspects);
+            alarm_of("signal-handler", name ? name : number((uint64_t)i, 10, from), "another one",
+                     good, a->suspects);
             now->actions[i] = *was;
         }
     }

@@ -140,7 +140,8 @@ static void on_ended(void *ud, int status, const char *text, bool refused)
 
     enter(a);
     if (status == GRPC_OK && !a->finished) {
-        snprintf(own, sizeof(own), "runner %s: the stream ended without CallFinished", a->link->peer.address);
+        snprintf(own, sizeof(own), "runner %s: the stream ended without CallFinished",
+                 a->link->peer.address);
         end(a, GRPC_INTERNAL, own, false);
     } else {
         end(a, status, text, refused);

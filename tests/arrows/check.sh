@@ -196,7 +196,7 @@ out=$(xargs awk '
     FNR == 1 { if (name) end_of_file(); name = FILENAME; from = 0 }
     { lines = FNR }
     # A sentence in quotes stays whole, and so do the released headers.
-    length($0) > 100 && !/"/ && name !~ /\/include\/fn\// {
+    length($0) > 100 && !/^[^"]*"([^"\\]|\\.)*"[);,]*$/ && name !~ /\/include\/fn\// {
         text = $0
         gsub(/[\200-\277]/, "", text)
         if (length(text) > 100)

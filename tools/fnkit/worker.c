@@ -423,7 +423,8 @@ void check_worker(const struct check_options *o, int fd)
     if (load(&w, h) && sets_known(&w)) {
         if (o->world) {
             ; /* the file is the same as without it */
-        } else if (!o->suite || strcmp(o->suite, "file") == 0 || strncmp(o->suite, "file/", 5) == 0) {
+        } else if (!o->suite || strcmp(o->suite, "file") == 0 ||
+                   strncmp(o->suite, "file/", 5) == 0) {
             check_lint(o->path, w.file, send_from_lint, &w);
             w.ran++;
         }
