@@ -120,8 +120,8 @@ static void on_manager_tick(struct env_timer *t)
 static void *manage(void *arg)
 {
     static const struct rpc_method methods[] = {
-        {"/fnd.Pool/Watch", on_watch}, {"/fnd.Pool/Advertise", on_advertise}, {NULL, NULL}};
-    static const struct rpc_service service = {methods, on_gone, NULL};
+        { "/fnd.Pool/Watch", on_watch }, { "/fnd.Pool/Advertise", on_advertise }, { NULL, NULL } };
+    static const struct rpc_service service = { methods, on_gone, NULL };
     struct rpc_config c = RPC_CONFIG_INIT;
     struct rpc_server *server;
     struct rpc *rpc;
@@ -243,7 +243,7 @@ static void turns_begin(void)
     const struct place_group *g = place->fallback;
 
     turns = (struct turns){
-        .cpu_ns = cpu_ns(), .listings = g->listings, .epoch = g->snap->view.epoch};
+        .cpu_ns = cpu_ns(), .listings = g->listings, .epoch = g->snap->view.epoch };
 }
 
 /* The turn in which the pool publishes is one of the publishing. */
@@ -274,8 +274,8 @@ static long long median(int64_t list[ROUNDS])
 
 static void report_lists(void)
 {
-    static const char *const kinds[KINDS] = {"all-new", "the-same", "a-tenth-new"};
-    static const char *const stages[STAGES] = {"taken", "published", "let-go"};
+    static const char *const kinds[KINDS] = { "all-new", "the-same", "a-tenth-new" };
+    static const char *const stages[STAGES] = { "taken", "published", "let-go" };
 
     for (int i = 0; i < KINDS; i++) {
         for (int k = 0; k < STAGES; k++) {
@@ -387,7 +387,7 @@ static void on_turn(struct env_timer *t)
 
 static void open_place(const char *dir, const char *placer)
 {
-    struct place_deps deps = {.options = {10 * ENV_MS, ENV_S, 20000, 10 * ENV_S}};
+    struct place_deps deps = { .options = { 10 * ENV_MS, ENV_S, 20000, 10 * ENV_S } };
     struct rpc_config c = RPC_CONFIG_INIT;
     struct fn_error e = ERR_INIT;
     struct plugin_rpc *plugin_rpc;
@@ -413,7 +413,7 @@ static void open_place(const char *dir, const char *placer)
 static void start_pool(const char *dir)
 {
     char manager[32];
-    const struct conf_override overrides[] = {{"address", "bench_list", manager}, {NULL}};
+    const struct conf_override overrides[] = { { "address", "bench_list", manager }, { NULL } };
     struct fn_error e = ERR_INIT;
 
     snprintf(manager, sizeof(manager), "127.0.0.1:%d", manager_port);
@@ -424,7 +424,7 @@ static void start_pool(const char *dir)
 
 int main(int argc, char **argv)
 {
-    static struct env_timer timer = {.cb = on_turn};
+    static struct env_timer timer = { .cb = on_turn };
     pthread_t manager;
 
     if (argc != 5) {

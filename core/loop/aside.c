@@ -50,7 +50,7 @@ static struct timespec in(int64_t timeout_ns)
 {
     int64_t at = loop_clock_ns() + timeout_ns;
 
-    return (struct timespec){at / ENV_S, at % ENV_S};
+    return (struct timespec){ at / ENV_S, at % ENV_S };
 }
 
 int loop_aside(void (*fn)(void *arg), void *arg, int64_t timeout_ns)

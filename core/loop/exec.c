@@ -247,7 +247,8 @@ static int64_t deadline_of(struct fn_op *op, uint32_t timeout_ms)
 int exec_run(struct fn_op *op, const struct fn_exec_request *rq, struct fn_exec_result *ret,
              struct fn_error *reterr)
 {
-    struct run run = {.pidfd = -1, .child_fd = {-1, -1, -1}, .out = {{.fd = -1}, {.fd = -1}}};
+    struct run run = { .pidfd = -1, .child_fd = { -1, -1, -1 },
+                       .out = { { .fd = -1 }, { .fd = -1 } } };
     int64_t deadline_ns;
     int status = 0;
     int r;

@@ -285,7 +285,7 @@ static void lane_cancel_all(struct lane *lane)
 
 static bool lane_wait(struct lane *lane, int64_t deadline_ns)
 {
-    const struct timespec ts = {deadline_ns / ENV_S, deadline_ns % ENV_S};
+    const struct timespec ts = { deadline_ns / ENV_S, deadline_ns % ENV_S };
     bool all;
     int r = 0;
 

@@ -270,7 +270,8 @@ static void keep_rest(const struct iovec *iov, size_t sent)
 static bool send_line(uint32_t level, int64_t wall_ns, const char *line, size_t len)
 {
     char head[HEAD_BYTES];
-    struct iovec iov[2] = {{head, make_head(head, level, wall_ns)}, {(void *)(uintptr_t)line, len}};
+    struct iovec iov[2] = { { head, make_head(head, level, wall_ns) },
+                            { (void *)(uintptr_t)line, len } };
     struct msghdr m = { .msg_iov = iov, .msg_iovlen = 2 };
     ssize_t n;
 

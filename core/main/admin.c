@@ -231,12 +231,12 @@ static void on_request(void *ud, struct http_request *http)
         http_answer_error(http, 503, NULL, "out of memory", NULL);
         return;
     }
-    *x = (struct admin_exchange){.rq = {.method = http->method,
-                                        .path = http->path,
-                                        .query = http->query,
-                                        .body = http->body,
-                                        .arena = http->arena,
-                                        .http = http}};
+    *x = (struct admin_exchange){ .rq = { .method = http->method,
+                                          .path = http->path,
+                                          .query = http->query,
+                                          .body = http->body,
+                                          .arena = http->arena,
+                                          .http = http } };
     LIST_INSERT_HEAD(&a->open, x, link);
     dispatch(a, &x->rq);
 }
@@ -245,7 +245,7 @@ void admin_route(struct admin *a, const char *method, const char *prefix, admin_
                  void *ud)
 {
     assert(a->n_routes < ADMIN_ROUTES_MAX);
-    a->routes[a->n_routes++] = (struct admin_entry){method, prefix, handler, ud};
+    a->routes[a->n_routes++] = (struct admin_entry){ method, prefix, handler, ud };
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -254,7 +254,7 @@ int admin_create(struct loop *loop, const char *path, struct admin **ret, struct
 {
     char listen[ADMIN_PATH_MAX + 8];
     struct http_server_config server = {
-        .listen = listen, .limits = limits, .owner_only = true, .on_request = on_request};
+        .listen = listen, .limits = limits, .owner_only = true, .on_request = on_request };
     struct admin *a;
     int r = check_dir(path, reterr);
 

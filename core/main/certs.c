@@ -56,7 +56,7 @@ static bool issue(const char *name, const struct pair *by, struct pair *ret)
     char names[512];
     bool good;
 
-    *ret = (struct pair){X509_new(), EVP_EC_gen("P-256")};
+    *ret = (struct pair){ X509_new(), EVP_EC_gen("P-256") };
     if (!ret->cert || !ret->key) {
         return false;
     }
@@ -121,7 +121,7 @@ static void tell(const char *dir)
 
 int cli_certs(const struct cli_options *o, int argc, char **argv)
 {
-    static const char *const nodes[] = {"lb-1", "runner-1", "npm-1"};
+    static const char *const nodes[] = { "lb-1", "runner-1", "npm-1" };
     const char *dir = argv[1];
     struct pair ca, node;
     bool good;

@@ -206,15 +206,15 @@ static void print_phases(const json_t *phases)
         const char *key;
         const char *doc;
     } lines[] = {
-        {"read", "the request's body"},
-        {"lookup", "the function in the catalogue"},
-        {"placement", "from there to the start of the last attempt"},
-        {"queue", "of that: waits in the load balancer's queue"},
-        {"attempt", "the last attempt"},
-        {"runner_wait", "of that: the runner's queue and container, as it reported"},
-        {"execution", "of that: the function, as the runner reported"},
-        {"first_byte", "until the client got the first byte"},
-        {"total", "from the request's head to the end"},
+        { "read", "the request's body" },
+        { "lookup", "the function in the catalogue" },
+        { "placement", "from there to the start of the last attempt" },
+        { "queue", "of that: waits in the load balancer's queue" },
+        { "attempt", "the last attempt" },
+        { "runner_wait", "of that: the runner's queue and container, as it reported" },
+        { "execution", "of that: the function, as the runner reported" },
+        { "first_byte", "until the client got the first byte" },
+        { "total", "from the request's head to the end" },
     };
     char took[32];
 

@@ -12,15 +12,15 @@ static const struct {
     const char *keys; /* "*" = all, but for those after it */
     const char *but;
 } live[] = {
-    {SECTION_TOP, "plugin_dir drain_timeout", ""},
-    {SECTION_LOG, "level", ""},
-    {SECTION_HTTP, "*", "listen tls"},
-    {SECTION_LB, "*", ""},
-    {SECTION_PLUGINS, "*", "watchdog audit"},
-    {SECTION_NPM, "*", "groups group_runners_max lbs_max"},
-    {SECTION_RUNNER, "*",
-     "owner memory_total cpu_total iofs_path iofs_engine_path iofs_tmpfs iofs_opts "
-     "privileged_user"},
+    { SECTION_TOP, "plugin_dir drain_timeout", "" },
+    { SECTION_LOG, "level", "" },
+    { SECTION_HTTP, "*", "listen tls" },
+    { SECTION_LB, "*", "" },
+    { SECTION_PLUGINS, "*", "watchdog audit" },
+    { SECTION_NPM, "*", "groups group_runners_max lbs_max" },
+    { SECTION_RUNNER, "*",
+      "owner memory_total cpu_total iofs_path iofs_engine_path iofs_tmpfs iofs_opts "
+      "privileged_user" },
 };
 
 static bool has_word(const char *words, const char *word)

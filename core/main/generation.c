@@ -195,7 +195,7 @@ static void end_begin(struct generation *g)
 {
     struct env *env = g->node->env;
 
-    g->end_work = (struct env_work){.run = end_run, .done = end_done, .lane = ENV_LANE_CONTROL};
+    g->end_work = (struct env_work){ .run = end_run, .done = end_done, .lane = ENV_LANE_CONTROL };
     if (env_submit(env, &g->end_work) < 0) {
         env_timer_set(env, &g->end_again, env_now_ns(env) + END_AGAIN_NS);
         return;
@@ -268,11 +268,11 @@ static void use_chain(struct generation *g)
 {
     struct node *n = g->node;
 
-    g->chain = (struct chain){.overriders = g->overriders,
-                              .n_overriders = g->config->overriders.n,
-                              .listeners = g->listeners,
-                              .n_listeners = g->config->listeners.n,
-                              .gone = on_chain_gone};
+    g->chain = (struct chain){ .overriders = g->overriders,
+                               .n_overriders = g->config->overriders.n,
+                               .listeners = g->listeners,
+                               .n_listeners = g->config->listeners.n,
+                               .gone = on_chain_gone };
     if (node_has_lb(n)) {
         g->refs++;
         lb_set_plugins(n->lb, &g->chain);

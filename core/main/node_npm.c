@@ -39,7 +39,7 @@ static int ask_runner(void *ud, const char *address, uint64_t ticket)
     if (!a) {
         return FN_E_EXHAUSTED;
     }
-    *a = (struct ask){n, client->link_open(client, address, NULL, NULL, NULL), ticket};
+    *a = (struct ask){ n, client->link_open(client, address, NULL, NULL, NULL), ticket };
     if (!a->link || rpc_status(a->link, env_now_ns(n->env) + ASK_TIMEOUT_NS, on_status, a) < 0) {
         if (a->link) {
             client->link_close(a->link);
@@ -169,14 +169,14 @@ static uint32_t cplane_threads(const struct config_npm *c)
 int node_npm_open(struct node *n, struct fn_error *reterr)
 {
     const struct config_npm *c = n->config->npm;
-    struct npm_deps deps = {.env = n->env,
-                            .ask = ask_runner,
-                            .published = on_published,
-                            .ud = n,
-                            .runners_max = (uint32_t)c->runners_max,
-                            .cplane_timeout_ns = c->cplane_timeout_ns,
-                            .groups = c->groups.items,
-                            .n_groups = (uint32_t)c->groups.n};
+    struct npm_deps deps = { .env = n->env,
+                             .ask = ask_runner,
+                             .published = on_published,
+                             .ud = n,
+                             .runners_max = (uint32_t)c->runners_max,
+                             .cplane_timeout_ns = c->cplane_timeout_ns,
+                             .groups = c->groups.items,
+                             .n_groups = (uint32_t)c->groups.n };
     int r = node_plugin(n, &n->config->cplane, &deps.cplane, reterr);
 
     r = r < 0 ? r : node_plugin(n, &n->config->predictor, &deps.predictor, reterr);

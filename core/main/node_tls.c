@@ -7,7 +7,7 @@
 
 #define DAY_NS (24 * 3600 * ENV_S)
 
-static const int64_t alarms_days[] = {30, 7, 1};
+static const int64_t alarms_days[] = { 30, 7, 1 };
 
 /* Changes whenever one of the files does. */
 static uint64_t stamp_of(const struct config_tls *c)
@@ -76,11 +76,11 @@ static void watch_list(struct node_tls *t, struct node_tls_side *side)
 
 static void watch_expiry(struct node_tls *t, struct node_tls_side *side)
 {
-    static const char *const labels[] = {"tls", NULL};
-    static const struct metric_def def = {.name = "fn_tls_days_left",
-                                          .help = "Days until a certificate of this node expires.",
-                                          .kind = METRIC_GAUGE,
-                                          .labels = labels};
+    static const char *const labels[] = { "tls", NULL };
+    static const struct metric_def def = { .name = "fn_tls_days_left",
+                                           .help = "Days until a certificate of this node expires.",
+                                           .kind = METRIC_GAUGE,
+                                           .labels = labels };
     int64_t left_ns = side->files.not_after_ns - env_wall_ns(t->env);
     int64_t days = left_ns / DAY_NS;
 
@@ -127,15 +127,15 @@ struct net_tls node_tls_of(const struct node_tls_side *side)
     const struct config_tls *c = side->config;
 
     if (!c) {
-        return (struct net_tls){0};
+        return (struct net_tls){ 0 };
     }
-    return (struct net_tls){.cert_pem = side->files.cert_pem,
-                            .key_pem = side->files.key_pem,
-                            .ca_pem = side->files.ca_pem,
-                            .crl_pem = side->files.crl_pem,
-                            .server_name = c->server_name,
-                            .peers = c->peers.items,
-                            .n_peers = (uint32_t)c->peers.n};
+    return (struct net_tls){ .cert_pem = side->files.cert_pem,
+                             .key_pem = side->files.key_pem,
+                             .ca_pem = side->files.ca_pem,
+                             .crl_pem = side->files.crl_pem,
+                             .server_name = c->server_name,
+                             .peers = c->peers.items,
+                             .n_peers = (uint32_t)c->peers.n };
 }
 
 /* A side whose connections no rpc makes. */

@@ -385,11 +385,11 @@ static void on_get_group(void *ud, struct rpc_incoming *in, const void *data, si
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static const struct rpc_method methods[] = {
-    {"/fnd.Pool/Advertise", on_advertise},
-    {"/fnd.Pool/Watch", on_watch},
-    {"/NodePoolScaler/AdvertiseCapacity", on_advertise_historic},
-    {"/RunnerManager/GetLBGroup", on_get_group},
-    {NULL, NULL},
+    { "/fnd.Pool/Advertise", on_advertise },
+    { "/fnd.Pool/Watch", on_watch },
+    { "/NodePoolScaler/AdvertiseCapacity", on_advertise_historic },
+    { "/RunnerManager/GetLBGroup", on_get_group },
+    { NULL, NULL },
 };
 
 int npm_service_create(struct env *env, struct npm_manager *m, struct npm_service **ret,
@@ -402,7 +402,7 @@ int npm_service_create(struct env *env, struct npm_manager *m, struct npm_servic
     }
     s->env = env;
     s->manager = m;
-    s->table = (struct rpc_service){methods, on_gone, s};
+    s->table = (struct rpc_service){ methods, on_gone, s };
     LIST_INIT(&s->watches);
     *ret = s;
     return 0;

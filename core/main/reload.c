@@ -116,7 +116,7 @@ static void run_make(struct env_work *w, struct fn_op *op)
 
 static void count(struct reload *r, const char *result)
 {
-    metric_add(metric_series(r->reloads, (const char *[]){result}), 1);
+    metric_add(metric_series(r->reloads, (const char *[]){ result }), 1);
 }
 
 static void log_lines(uint32_t level, const char *text)
@@ -135,7 +135,7 @@ static void log_lines(uint32_t level, const char *text)
 static void tell(struct reload *r, enum reload_word word, const char *text)
 {
     const struct generation *g = r->node->gen;
-    const struct reload_result result = {word, g->number, g->loaded_at, text};
+    const struct reload_result result = { word, g->number, g->loaded_at, text };
     void (*done)(void *, const struct reload_result *) = r->done;
 
     r->done = NULL;
@@ -240,7 +240,7 @@ static bool begin(struct reload *r)
     r->running_pool = n->gen->pool;
     conf_problems_init(&r->problems);
     r->problems.strict = r->strict;
-    r->work = (struct env_work){.run = run_make, .done = done_make, .lane = ENV_LANE_CONTROL};
+    r->work = (struct env_work){ .run = run_make, .done = done_make, .lane = ENV_LANE_CONTROL };
     if (env_submit(n->env, &r->work) < 0) {
         r->busy = false;
         conf_problems_finish(&r->problems);
@@ -252,9 +252,9 @@ static bool begin(struct reload *r)
 void reload_ask(struct reload *r, void (*done)(void *ud, const struct reload_result *result),
                 void *ud)
 {
-    struct reload_result result = {.word = RELOAD_BUSY,
-                                   .generation = r->node->gen->number + r->busy,
-                                   .loaded_at = r->node->gen->loaded_at};
+    struct reload_result result = { .word = RELOAD_BUSY,
+                                    .generation = r->node->gen->number + r->busy,
+                                    .loaded_at = r->node->gen->loaded_at };
     char text[160];
 
     result.text = obstacle(r, text, sizeof(text));
@@ -315,9 +315,9 @@ static void on_reloaded(void *ud, const struct reload_result *result)
         int status;
         const char *message;
     } answers[] = {
-        [RELOAD_DONE] = {200, "taken"},
-        [RELOAD_REFUSED] = {422, "the configuration was not taken"},
-        [RELOAD_BUSY] = {409, NULL},
+        [RELOAD_DONE] = { 200, "taken" },
+        [RELOAD_REFUSED] = { 422, "the configuration was not taken" },
+        [RELOAD_BUSY] = { 409, NULL },
     };
     const char *message = answers[result->word].message;
     bool busy = result->word == RELOAD_BUSY;
@@ -376,7 +376,7 @@ void reload_routes(struct reload *r, struct admin *a)
 
 struct reload *reload_create(struct node *n, bool strict)
 {
-    static const char *const labels[] = {"result", NULL};
+    static const char *const labels[] = { "result", NULL };
     static const struct metric_def reloads = {
         .name = "fn_config_reloads",
         .help = "Reloads of the configuration by result: taken, refused, busy.",

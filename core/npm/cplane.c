@@ -354,9 +354,9 @@ int64_t cplane_next(struct npm_group *g, int64_t now_ns)
         enum npm_cplane_call call;
         bool (*start)(struct npm_group *g, int64_t now_ns);
     } calls[] = {
-        {NPM_CALL_LIST, start_list},
-        {NPM_CALL_PROVISION, start_provision},
-        {NPM_CALL_REMOVE, start_remove},
+        { NPM_CALL_LIST, start_list },
+        { NPM_CALL_PROVISION, start_provision },
+        { NPM_CALL_REMOVE, start_remove },
     };
     uint32_t first = (uint32_t)g->call_last % 3; /* the one after the last */
 

@@ -28,7 +28,7 @@ static struct npm_lb *lb_of(struct npm_group *g, const char *id)
     }
     slot = g->lb_slots[g->n_lbs++];
     lb = &g->lbs[slot];
-    *lb = (struct npm_lb){.seq = 0};
+    *lb = (struct npm_lb){ .seq = 0 };
     strncpy(lb->id, id, NPM_LB_ID_MAX);
     index_add(&g->lb_index, slot);
     return lb;

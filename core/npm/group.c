@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const state_names[NPM_STATES_N] = {"booting", "active", "draining", "removing",
-                                                      "foreign"};
+static const char *const state_names[NPM_STATES_N] = { "booting", "active", "draining", "removing",
+                                                       "foreign" };
 
 static const char *const note_texts[] = {
     [NPM_NOTE_ADOPTED] = "runner adopted",
@@ -48,7 +48,7 @@ const char *npm_note_text(enum npm_note what)
 struct npm_action *act(struct npm_group *g, enum npm_action_kind kind)
 {
     struct npm_action *a = &g->out->list[g->out->n++];
-    *a = (struct npm_action){.kind = kind};
+    *a = (struct npm_action){ .kind = kind };
     return a;
 }
 
@@ -124,11 +124,11 @@ struct npm_host *host_add(struct npm_group *g, const char *id, enum npm_host_sta
         return NULL;
     }
     h = host_at(g, g->n_hosts);
-    *h = (struct npm_host){.state = state,
-                           .order = ++g->order_last,
-                           .capacity_mb = g->typical_mb,
-                           .since_ns = now_ns,
-                           .status_ns = now_ns};
+    *h = (struct npm_host){ .state = state,
+                            .order = ++g->order_last,
+                            .capacity_mb = g->typical_mb,
+                            .since_ns = now_ns,
+                            .status_ns = now_ns };
     strncpy(h->id, id, NPM_ID_MAX);
     index_add(&g->host_index, g->slots[g->n_hosts++]);
     count(g, h, 1);
@@ -298,16 +298,16 @@ const struct npm_host *npm_host_find(const struct npm_group *g, const char *id)
 
 void npm_figures(const struct npm_group *g, struct npm_figures *ret)
 {
-    *ret = (struct npm_figures){.version = g->version,
-                                .wanted_mb = g->wanted_mb,
-                                .waiting = g->waiting,
-                                .desired_mb = g->desired_mb,
-                                .asked_n = g->asked_n,
-                                .lbs_n = g->n_lbs,
-                                .cplane_failures = g->list_failures + g->provision_failures,
-                                .stillborn = g->stillborn,
-                                .settled = g->listed && g->stepped_ns >= g->settled_ns,
-                                .cplane_busy = g->call != NPM_CALL_NONE};
+    *ret = (struct npm_figures){ .version = g->version,
+                                 .wanted_mb = g->wanted_mb,
+                                 .waiting = g->waiting,
+                                 .desired_mb = g->desired_mb,
+                                 .asked_n = g->asked_n,
+                                 .lbs_n = g->n_lbs,
+                                 .cplane_failures = g->list_failures + g->provision_failures,
+                                 .stillborn = g->stillborn,
+                                 .settled = g->listed && g->stepped_ns >= g->settled_ns,
+                                 .cplane_busy = g->call != NPM_CALL_NONE };
     memcpy(ret->state_mb, g->state_mb, sizeof(ret->state_mb));
     memcpy(ret->state_n, g->state_n, sizeof(ret->state_n));
     for (uint32_t i = 0; g->asked_n > 0 && i < NPM_REQUESTS_MAX; i++) {

@@ -26,7 +26,7 @@ int index_create(struct index *x, uint32_t slots_max, const char *keys, size_t s
     while (n < slots_max * 2) {
         n *= 2;
     }
-    *x = (struct index){calloc(n, sizeof(*x->cells)), n - 1, keys, stride};
+    *x = (struct index){ calloc(n, sizeof(*x->cells)), n - 1, keys, stride };
     return x->cells ? 0 : FN_E_EXHAUSTED;
 }
 
@@ -55,7 +55,7 @@ void index_add(struct index *x, uint32_t slot)
     while (x->cells[i].slot_1) {
         i = (i + 1) & x->mask;
     }
-    x->cells[i] = (struct index_cell){slot + 1, h};
+    x->cells[i] = (struct index_cell){ slot + 1, h };
 }
 
 /* Closes the gap: an entry moves into it unless that would put it before its home. */

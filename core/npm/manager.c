@@ -94,7 +94,7 @@ static void step(struct mgroup *g, const struct npm_event *e);
 /* ---- control-plane calls --------------------------------------------------------------------- */
 
 static const char *const call_names[] = {
-    [NPM_DO_LIST] = "list", [NPM_DO_PROVISION] = "provision", [NPM_DO_REMOVE] = "remove"};
+    [NPM_DO_LIST] = "list", [NPM_DO_PROVISION] = "provision", [NPM_DO_REMOVE] = "remove" };
 
 static int machine_add(void *ud, const struct fn_machine *copied)
 {
@@ -154,8 +154,8 @@ static void cplane_run(struct env_work *w, struct fn_op *op)
 {
     struct mgroup *g = container_of(w, struct mgroup, work);
     const struct npm_manager *m = g->manager;
-    const struct fn_machine_sink sink = {FN_HDR(struct fn_machine_sink, FN_MAGIC_MACHINE_SINK),
-                                         machine_add, g};
+    const struct fn_machine_sink sink = { FN_HDR(struct fn_machine_sink, FN_MAGIC_MACHINE_SINK),
+                                          machine_add, g };
     void *inst = plugin_inst(m->deps.cplane);
     struct plugin_crumb crumb;
 
@@ -187,14 +187,15 @@ static struct npm_event answer_of(const struct mgroup *g)
 
     switch (g->call) {
     case NPM_DO_LIST:
-        return (struct npm_event){
-            .kind = ok ? NPM_LISTED : NPM_LIST_FAILED, .n = g->n_machines, .machines = g->machines};
+        return (struct npm_event){ .kind = ok ? NPM_LISTED : NPM_LIST_FAILED,
+                                   .n = g->n_machines,
+                                   .machines = g->machines };
     case NPM_DO_PROVISION:
-        return (struct npm_event){.kind = ok ? NPM_PROVISIONED : NPM_PROVISION_FAILED,
-                                  .n = g->accepted,
-                                  .unknown = is_open(g->result)};
+        return (struct npm_event){ .kind = ok ? NPM_PROVISIONED : NPM_PROVISION_FAILED,
+                                   .n = g->accepted,
+                                   .unknown = is_open(g->result) };
     default:
-        return (struct npm_event){.kind = ok ? NPM_REMOVED : NPM_REMOVE_FAILED};
+        return (struct npm_event){ .kind = ok ? NPM_REMOVED : NPM_REMOVE_FAILED };
     }
 }
 
@@ -241,10 +242,10 @@ static void cplane_call(struct mgroup *g, const struct npm_action *a)
     }
     g->error = ERR_INIT;
     arena_init(&g->arena, 0);
-    g->work = (struct env_work){.run = cplane_run,
-                                .done = cplane_done,
-                                .lane = ENV_LANE_CONTROL,
-                                .timeout_ns = m->deps.cplane_timeout_ns};
+    g->work = (struct env_work){ .run = cplane_run,
+                                 .done = cplane_done,
+                                 .lane = ENV_LANE_CONTROL,
+                                 .timeout_ns = m->deps.cplane_timeout_ns };
     g->working = true;
     m->working++;
     if (env_submit(m->deps.env, &g->work) < 0) {
@@ -308,7 +309,7 @@ static void ask_next(struct npm_manager *m)
 static void ask(struct mgroup *g, const struct npm_action *a)
 {
     struct npm_manager *m = g->manager;
-    struct subject about = {.group = g};
+    struct subject about = { .group = g };
     struct question *q;
 
     memcpy(about.host, a->id, strlen(a->id) + 1);
@@ -336,7 +337,7 @@ void npm_manager_reported(struct npm_manager *m, uint64_t ticket, bool answered,
     HASH_DEL(m->under_way, q);
     m->n_silent -= q->urgency != ASK_AT_ONCE;
     e = (struct npm_event){
-        .kind = answered ? NPM_REPORTED : NPM_SILENT, .id = q->about.host, .active = active};
+        .kind = answered ? NPM_REPORTED : NPM_SILENT, .id = q->about.host, .active = active };
     if (!m->stopping) {
         step(q->about.group, &e);
     }
@@ -472,7 +473,7 @@ static void step(struct mgroup *g, const struct npm_event *e)
 
 static void on_timer(struct env_timer *t)
 {
-    static const struct npm_event tick = {.kind = NPM_TICK};
+    static const struct npm_event tick = { .kind = NPM_TICK };
 
     step(container_of(t, struct mgroup, timer), &tick);
 }
@@ -505,7 +506,7 @@ int npm_manager_demand(struct npm_manager *m, const char *lb_id, uint64_t seq, c
                        uint64_t mb, uint64_t waiting, struct fn_error *ret_note)
 {
     const struct npm_event e = {
-        .kind = NPM_DEMAND, .id = lb_id, .seq = seq, .mb = mb, .waiting = waiting};
+        .kind = NPM_DEMAND, .id = lb_id, .seq = seq, .mb = mb, .waiting = waiting };
     struct mgroup *g = find(m, group);
     uint64_t max_mb;
 
@@ -559,7 +560,7 @@ const char *npm_manager_name_at(const struct npm_manager *m, uint32_t i)
 
 int npm_manager_drain(struct npm_manager *m, const char *host_id, bool on, struct fn_error *reterr)
 {
-    const struct npm_event e = {.kind = on ? NPM_DRAIN : NPM_UNDRAIN, .id = host_id};
+    const struct npm_event e = { .kind = on ? NPM_DRAIN : NPM_UNDRAIN, .id = host_id };
 
     for (uint32_t i = 0; i < m->n_groups; i++) {
         if (npm_host_find(m->groups[i].group, host_id)) {
@@ -576,27 +577,27 @@ int npm_manager_drain(struct npm_manager *m, const char *host_id, bool on, struc
 static struct metric *gauge(const char *name, const char *help, const char *group,
                             const char *state)
 {
-    static const char *const labels[] = {"group", "state", NULL};
-    static const char *const only_group[] = {"group", NULL};
+    static const char *const labels[] = { "group", "state", NULL };
+    static const char *const only_group[] = { "group", NULL };
     const struct metric_def def = {
-        .name = name, .help = help, .kind = METRIC_GAUGE, .labels = state ? labels : only_group};
-    const char *values[] = {group, state};
+        .name = name, .help = help, .kind = METRIC_GAUGE, .labels = state ? labels : only_group };
+    const char *values[] = { group, state };
 
     return metric_series(metric_declare(&def), values);
 }
 
 static struct metric *provision_histogram(const char *group)
 {
-    static const char *const labels[] = {"group", NULL};
-    static const double bounds_ms[] = {500,   1000,  2000,   5000,   10000, 20000,
-                                       30000, 60000, 120000, 300000, 600000};
+    static const char *const labels[] = { "group", NULL };
+    static const double bounds_ms[] = { 500,   1000,  2000,   5000,   10000, 20000,
+                                        30000, 60000, 120000, 300000, 600000 };
     static const struct metric_def def = {
         .name = "fn_npm_provision_latency",
         .help = "Milliseconds from the request for a runner to its first answer.",
         .kind = METRIC_HISTOGRAM,
         .labels = labels,
         .bounds = bounds_ms,
-        .n_bounds = sizeof(bounds_ms) / sizeof(bounds_ms[0])};
+        .n_bounds = sizeof(bounds_ms) / sizeof(bounds_ms[0]) };
 
     return metric_series(metric_declare(&def), &group);
 }

@@ -7,12 +7,12 @@
 
 static void predict(struct npm_group *g, int64_t now_ns)
 {
-    const struct fn_load load = {.size = sizeof(load),
-                                 .runners_ready = g->state_n[NPM_ACTIVE],
-                                 .now_ns = now_ns,
-                                 .wanted_mb = g->wanted_mb,
-                                 .waiting = g->waiting,
-                                 .capacity_mb = g->state_mb[NPM_ACTIVE]};
+    const struct fn_load load = { .size = sizeof(load),
+                                  .runners_ready = g->state_n[NPM_ACTIVE],
+                                  .now_ns = now_ns,
+                                  .wanted_mb = g->wanted_mb,
+                                  .waiting = g->waiting,
+                                  .capacity_mb = g->state_mb[NPM_ACTIVE] };
     uint64_t desired = g->wanted_mb;
     uint64_t most = npm_group_max_mb(g);
     uint64_t least = g->o.runners_min * g->typical_mb;
@@ -79,9 +79,9 @@ static struct npm_request *request_open(struct npm_group *g, int64_t now_ns)
         }
     }
     if (free_one) {
-        *free_one = (struct npm_request){.id = ++g->request_last,
-                                         .made_ns = now_ns,
-                                         .expires_ns = now_ns + g->o.request_life_ns};
+        *free_one = (struct npm_request){ .id = ++g->request_last,
+                                          .made_ns = now_ns,
+                                          .expires_ns = now_ns + g->o.request_life_ns };
     }
     return free_one;
 }

@@ -31,7 +31,7 @@ static void on_link_state(void *ud, bool up)
 
 static bool open_link(struct place_runner *r)
 {
-    static const struct engage_link_cb cb = {on_link_state};
+    static const struct engage_link_cb cb = { on_link_state };
     struct engage_client *client = r->group->place->deps.client;
 
     r->link = client->link_open(client, runner_address(r), r->tls_name, &cb, r);

@@ -180,7 +180,9 @@ static int source_begin(struct place *p, struct plugin *pool, struct source **re
     if (!s) {
         return err_set(reterr, FN_E_EXHAUSTED, "pool: out of memory");
     }
-    *s = (struct source){.place = p, .pool = pool, .ops = plugin_ops(pool), .seq = ++p->source_seq};
+    *s = (struct source){
+        .place = p, .pool = pool, .ops = plugin_ops(pool), .seq = ++p->source_seq
+    };
     s->task.cb = on_stopped_task;
     plugin_enter(&crumb, pool, PLUGIN_LOOP, "start");
     r = s->ops->start(plugin_inst(pool), reterr);

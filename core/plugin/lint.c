@@ -17,30 +17,30 @@ struct lint_rule {
 };
 
 static const struct lint_rule rules[] = {
-    {"time comes from host->clock",
-     " clock_gettime gettimeofday time times clock timespec_get clock_getres "},
-    {"waiting is done with host->timer; a plugin on the loop never blocks",
-     " sleep usleep nanosleep clock_nanosleep alarm setitimer timer_create timer_settime poll "
-     "ppoll "
-     "select pselect epoll_create epoll_create1 epoll_wait pause sigwait "},
-    {"chance comes from host->rng",
-     " rand rand_r srand random srandom random_r drand48 lrand48 mrand48 getrandom getentropy "
-     "arc4random "},
-    {"the network is reached through fn.http",
-     " socket connect bind listen accept accept4 send sendto sendmsg recv recvfrom recvmsg "
-     "getaddrinfo gethostbyname "},
-    {"threads belong to the host", " pthread_create thrd_create pthread_detach pthread_exit "},
-    {"programs are run through fn.exec or fn.proc",
-     " fork vfork clone posix_spawn posix_spawnp execl execle execlp execv execve execvp execvpe "
-     "system popen wait waitpid kill "},
-    {"a plugin never ends its process", " exit _exit _Exit quick_exit abort atexit on_exit "},
-    {"the state of the process belongs to the host",
-     " chdir fchdir chroot umask setlocale uselocale setenv putenv unsetenv clearenv setrlimit "
-     "prctl setuid setgid dup2 fesetround tzset "},
-    {"signals belong to the host",
-     " signal sigaction sigprocmask pthread_sigmask sigaltstack raise "},
-    {"code of others comes through the host", " dlopen dlmopen dlsym mprotect "},
-    {"a jump must not leave a call", " longjmp siglongjmp __longjmp_chk "},
+    { "time comes from host->clock",
+      " clock_gettime gettimeofday time times clock timespec_get clock_getres " },
+    { "waiting is done with host->timer; a plugin on the loop never blocks",
+      " sleep usleep nanosleep clock_nanosleep alarm setitimer timer_create timer_settime poll "
+      "ppoll "
+      "select pselect epoll_create epoll_create1 epoll_wait pause sigwait " },
+    { "chance comes from host->rng",
+      " rand rand_r srand random srandom random_r drand48 lrand48 mrand48 getrandom getentropy "
+      "arc4random " },
+    { "the network is reached through fn.http",
+      " socket connect bind listen accept accept4 send sendto sendmsg recv recvfrom recvmsg "
+      "getaddrinfo gethostbyname " },
+    { "threads belong to the host", " pthread_create thrd_create pthread_detach pthread_exit " },
+    { "programs are run through fn.exec or fn.proc",
+      " fork vfork clone posix_spawn posix_spawnp execl execle execlp execv execve execvp execvpe "
+      "system popen wait waitpid kill " },
+    { "a plugin never ends its process", " exit _exit _Exit quick_exit abort atexit on_exit " },
+    { "the state of the process belongs to the host",
+      " chdir fchdir chroot umask setlocale uselocale setenv putenv unsetenv clearenv setrlimit "
+      "prctl setuid setgid dup2 fesetround tzset " },
+    { "signals belong to the host",
+      " signal sigaction sigprocmask pthread_sigmask sigaltstack raise " },
+    { "code of others comes through the host", " dlopen dlmopen dlsym mprotect " },
+    { "a jump must not leave a call", " longjmp siglongjmp __longjmp_chk " },
 };
 
 static const char *why_not(const char *name)
@@ -59,7 +59,7 @@ static const char *why_not(const char *name)
 /* An opened and judged file. */
 static int lint_open(const char *path, struct elf **ret, struct fn_error *reterr)
 {
-    struct plugin_check c = {.path = path, .first = reterr};
+    struct plugin_check c = { .path = path, .first = reterr };
     struct elf *e = calloc(1, sizeof(*e));
     struct stat st;
     int r = FN_E_INVALID;
@@ -145,7 +145,7 @@ static void judge_import(void *ud, const Elf64_Sym *sym, const char *name)
 int plugin_lint_imports(const char *path, void (*cb)(void *ud, const char *symbol, const char *why),
                         void *ud, struct fn_error *reterr)
 {
-    struct imports i = {cb, ud};
+    struct imports i = { cb, ud };
     struct elf *e;
     int r = lint_open(path, &e, reterr);
 
@@ -221,7 +221,7 @@ int plugin_lint_statics(const char *path, void (*cb)(void *ud, const char *symbo
                         void *ud, struct fn_error *reterr)
 {
     struct elf *e;
-    struct statics s = {NULL, cb, ud};
+    struct statics s = { NULL, cb, ud };
     const Elf64_Shdr *names;
     int r = lint_open(path, &e, reterr);
 

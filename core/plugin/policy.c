@@ -141,7 +141,7 @@ struct plugin_mapping *plugin_mapping_add(void *handle, const char *path, bool *
         return NULL;
     }
     m = &mappings[n];
-    *m = (struct plugin_mapping){.path = strdup(path), .version = "", .handle = handle};
+    *m = (struct plugin_mapping){ .path = strdup(path), .version = "", .handle = handle };
     if (!m->path || plugin_mem_range(handle, &m->from, &m->to) < 0) {
         free((char *)(uintptr_t)m->path);
         return NULL;

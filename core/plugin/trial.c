@@ -72,7 +72,7 @@ static bool find_probe(const struct plugin_host *h, char *ret, size_t cap)
 
 static int spawn(const char *probe, int copy, int report, pid_t *ret)
 {
-    char *const argv[] = {(char *)(uintptr_t)PROBE_NAME, NULL};
+    char *const argv[] = { (char *)(uintptr_t)PROBE_NAME, NULL };
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
     sigset_t none;
@@ -156,7 +156,7 @@ static bool ended_well(const struct trial *t)
 /* Reads until the hand-shake, the end of the pipe, or the deadline. False at the deadline. */
 static bool read_report(struct trial *t)
 {
-    struct pollfd p = {.fd = t->report, .events = POLLIN};
+    struct pollfd p = { .fd = t->report, .events = POLLIN };
     ssize_t n;
 
     while (t->waited_ms < t->timeout_ms) {
@@ -243,7 +243,7 @@ static int refuse(struct trial *t, bool in_time, int status)
 
 int plugin_trial(struct plugin_check *c, int fd)
 {
-    struct trial t = {.c = c, .fd = fd, .timeout_ms = c->host->trial_timeout_ns / ENV_MS};
+    struct trial t = { .c = c, .fd = fd, .timeout_ms = c->host->trial_timeout_ns / ENV_MS };
     bool in_time;
     int status = 0;
     int r;

@@ -221,7 +221,7 @@ static int start_call(const struct fn_host *host, const struct fn_rpc_call *what
                       const struct fn_rpc_cb *cb, void *ud, uint64_t *ret_id,
                       struct fn_error *reterr)
 {
-    static const struct rpc_raw_cb raw_cb = {on_message, on_end};
+    static const struct rpc_raw_cb raw_cb = { on_message, on_end };
     struct plugin_rpc *p = rpc_of(host);
     int r = check_call(what, reterr);
     struct channel *ch = r < 0 ? NULL : channel_find(p, host, what->channel);
@@ -239,7 +239,7 @@ static int start_call(const struct fn_host *host, const struct fn_rpc_call *what
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
     }
     *c = (struct call){
-        .id = ++p->id_last, .owner = p, .host = host, .channel = ch->id, .cb = *cb, .ud = ud};
+        .id = ++p->id_last, .owner = p, .host = host, .channel = ch->id, .cb = *cb, .ud = ud };
     r = rpc_raw_start(ch->channel, what->method, what->message, what->len,
                       what->timeout_ms ? env_now_ns(p->env) + what->timeout_ms * ENV_MS : 0,
                       &raw_cb, c, &c->raw, reterr);
@@ -282,8 +282,8 @@ static void table_cancel(const struct fn_host *host, uint64_t id)
     }
 }
 
-static const struct fn_rpc_if table = {FN_HDR(struct fn_rpc_if, FN_MAGIC_RPC), table_open,
-                                       table_close, table_call, table_cancel};
+static const struct fn_rpc_if table = { FN_HDR(struct fn_rpc_if, FN_MAGIC_RPC), table_open,
+                                        table_close, table_call, table_cancel };
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -322,7 +322,7 @@ int plugin_rpc_create(struct rpc *r, struct plugin_host *host,
     if (!p) {
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
     }
-    *p = (struct plugin_rpc){.rpc = r, .env = r->env, .tls = tls, .ud = ud};
+    *p = (struct plugin_rpc){ .rpc = r, .env = r->env, .tls = tls, .ud = ud };
     plugin_host_offer(host, "fn.rpc", FN_RPC_MAJOR, FN_RPC_MINOR, &table, p);
     plugin_host_on_release(host, "fn.rpc", true, release);
     *ret = p;

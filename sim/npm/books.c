@@ -30,7 +30,7 @@ void books_open(struct world *w, struct pool *p)
     p->node_waits = false;
     p->stillborn = 0;
     p->stillborn_next_ns = 0;
-    p->last = (struct npm_figures){0};
+    p->last = (struct npm_figures){ 0 };
 }
 
 /* ---- demand (S8) ----------------------------------------------------------------------------- */
@@ -48,7 +48,7 @@ static void ref_demand(struct world *w, struct pool *p, const struct npm_event *
     }
     if (!r) {
         r = &p->ref[p->n_ref++];
-        *r = (struct ref_lb){.key = key};
+        *r = (struct ref_lb){ .key = key };
     }
     if (e->seq != 0 && e->seq <= r->seq) {
         return;
@@ -81,7 +81,7 @@ static void ref_expire(struct world *w, struct pool *p)
 
 uint64_t books_desired_mb(const struct world *w, const struct pool *p)
 {
-    const struct fn_load load = {.size = sizeof(load), .wanted_mb = p->ref_wanted_mb};
+    const struct fn_load load = { .size = sizeof(load), .wanted_mb = p->ref_wanted_mb };
     uint64_t mb = p->ref_wanted_mb;
     uint64_t most = npm_group_max_mb(p->g);
 
@@ -101,7 +101,7 @@ static uint64_t peak_mb(struct world *w, struct pool *p, uint64_t now_mb)
     while (p->peak_n > 0 && p->peaks[(p->peak_first + p->peak_n - 1) % PEAKS_MAX].mb <= now_mb) {
         p->peak_n--;
     }
-    p->peaks[(p->peak_first + p->peak_n) % PEAKS_MAX] = (struct peak){w->now_ns, now_mb};
+    p->peaks[(p->peak_first + p->peak_n) % PEAKS_MAX] = (struct peak){ w->now_ns, now_mb };
     p->peak_n += p->peak_n < PEAKS_MAX - 1;
     while (p->peak_n > 1 && p->peaks[p->peak_first].until_ns <= w->now_ns - w->o.cooldown_ns) {
         p->peak_first = (p->peak_first + 1) % PEAKS_MAX;
@@ -308,8 +308,8 @@ static void take_snap(struct world *w, struct pool *p)
 
         if (npm_is_listed(h)) {
             s->members[s->n++] =
-                (struct snap_member){place_of(h->id), h->address[0] ? place_of(h->address) : 0,
-                                     h->capacity_mb, h->state == NPM_DRAINING};
+                (struct snap_member){ place_of(h->id), h->address[0] ? place_of(h->address) : 0,
+                                      h->capacity_mb, h->state == NPM_DRAINING };
         }
     }
     if (s->version <= p->version) {
@@ -488,7 +488,7 @@ static void walk(struct world *w, struct pool *p, const struct npm_event *e)
     p->n_known = 0;
     p->walk_no++;
     p->adopted_n = 0;
-    *ret = (struct walk){.as_published = true};
+    *ret = (struct walk){ .as_published = true };
     for (uint32_t i = 0; i < n && !w->result->broken; i++) {
         walk_one(w, p, npm_host_at(p->g, i), e, ret);
     }

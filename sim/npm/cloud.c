@@ -102,7 +102,7 @@ static void boot(struct world *w, struct pool *p, struct machine *m, int64_t fro
 
 static uint64_t capacity(struct world *w, struct pool *p)
 {
-    static const uint64_t odd[] = {0, 1024, 2048, 8192, 16384, 1, 1ull << 63, UINT64_MAX, 3000};
+    static const uint64_t odd[] = { 0, 1024, 2048, 8192, 16384, 1, 1ull << 63, UINT64_MAX, 3000 };
 
     return happens(w, F_CAPACITY, &p->rng) ? odd[rng_below(&p->rng, 9)] : w->o.runner_mb;
 }
@@ -116,7 +116,7 @@ static void add_machine(struct world *w, struct pool *p, int64_t visible_ns)
         return;
     }
     place = (uint32_t)(m - p->machines);
-    *m = (struct machine){.used = true, .generation = m->generation + 1};
+    *m = (struct machine){ .used = true, .generation = m->generation + 1 };
     snprintf(m->id, sizeof(m->id), "m%05u.%u", place, m->generation);
     set_address(p, m, place);
     if (p->n_alive > 0 && happens(w, F_ADDRESS_REUSE, &p->rng)) {
@@ -194,7 +194,7 @@ void cloud_place_call(struct world *w, struct pool *p, uint32_t address_no, stru
     }
     for (uint32_t i = 0; i < CALLS_OF_MACHINE; i++) {
         if (m->calls[i].end_ns <= w->now_ns) {
-            m->calls[i] = (struct call){w->now_ns, end_ns};
+            m->calls[i] = (struct call){ w->now_ns, end_ns };
             w->result->calls++;
             return;
         }
@@ -256,7 +256,7 @@ static void list_add(struct pool *p, const struct machine *m, int64_t now_ns)
     if (p->n_list < p->list_cap) {
         p->list[p->n_list++] = (struct fn_machine){
             sizeof(struct fn_machine), named ? FN_MACHINE_READY : FN_MACHINE_STARTING, m->id,
-            named ? m->address : NULL, m->capacity_mb};
+            named ? m->address : NULL, m->capacity_mb };
     }
 }
 
@@ -273,7 +273,7 @@ static void shuffle(struct pool *p)
 
 static void spoil(struct world *w, struct pool *p)
 {
-    static const char *const texts[] = {"", NULL, "two words", "m\x01"};
+    static const char *const texts[] = { "", NULL, "two words", "m\x01" };
     struct fn_machine bad;
 
     if (p->n_list == 0) {
@@ -444,7 +444,7 @@ void cloud_call(struct world *w, struct pool *p, const struct npm_action *a)
 
 void cloud_answer(struct world *w, struct pool *p)
 {
-    struct npm_event e = {.n = p->call_accepted, .unknown = p->call_unknown};
+    struct npm_event e = { .n = p->call_accepted, .unknown = p->call_unknown };
     bool ok = !p->call_fails && p->call_done;
 
     switch (p->call) {

@@ -45,7 +45,7 @@ void heap_push(struct heap *h, const struct item *item)
     }
     place = h->free[h->n];
     h->items[place] = *item;
-    mine = (struct heap_node){item->at_ns, ++h->order << PLACE_BITS | place};
+    mine = (struct heap_node){ item->at_ns, ++h->order << PLACE_BITS | place };
     for (i = h->n++; i > 0 && before(&mine, &h->nodes[(i - 1) / CHILDREN]);
          i = (i - 1) / CHILDREN) {
         h->nodes[i] = h->nodes[(i - 1) / CHILDREN];
@@ -94,5 +94,5 @@ void heap_finish(struct heap *h)
     free(h->nodes);
     free(h->items);
     free(h->free);
-    *h = (struct heap){.n = 0};
+    *h = (struct heap){ .n = 0 };
 }

@@ -24,7 +24,7 @@ void snap_unref(struct snap *s)
 
 static void new_wish(struct world *w, struct lb *lb, struct wish *x)
 {
-    static const int64_t periods[] = {10 * S, 60 * S, 310 * S, 20 * S};
+    static const int64_t periods[] = { 10 * S, 60 * S, 310 * S, 20 * S };
     uint64_t most_mb = (uint64_t)w->o.runners_max * w->o.runner_mb / w->n_lbs;
 
     x->shape = (enum shape)rng_below(&lb->rng, SHAPES_N);
@@ -57,8 +57,8 @@ static uint64_t wished_mb(const struct world *w, const struct wish *x)
 
 static uint64_t demand_mb(struct world *w, struct lb *lb, uint32_t pool)
 {
-    static const uint64_t garbage[] = {0,          1,          1ull << 31,       (1ull << 63) - 1,
-                                       1ull << 63, UINT64_MAX, UINT64_MAX - 4096};
+    static const uint64_t garbage[] = { 0,          1,          1ull << 31,       (1ull << 63) - 1,
+                                        1ull << 63, UINT64_MAX, UINT64_MAX - 4096 };
     struct wish *x = &lb->wishes[pool];
 
     if (w->quiet) {
@@ -176,7 +176,7 @@ static void place_calls(struct world *w, struct lb *lb)
 
 static struct group *group_of(struct lb *lb, const struct pool *p)
 {
-    static const char *const names[POOLS_MAX] = {"default", "g1", "g2", "g3"};
+    static const char *const names[POOLS_MAX] = { "default", "g1", "g2", "g3" };
 
     return lb->real ? groups_get(&lb->groups, names[p->no]) : &lb->light[p->no];
 }
@@ -242,12 +242,12 @@ static void take_real(struct world *w, struct lb *lb, struct pool *p, const stru
                       struct group *g)
 {
     struct kept *before = calloc(g->n + 1, sizeof(*before));
-    struct wire_member x = {.address = "a00000:9190"};
+    struct wire_member x = { .address = "a00000:9190" };
     uint32_t n = g->n;
     bool known = g->known;
 
     for (uint32_t i = 0; before && i < n; i++) {
-        before[i] = (struct kept){place_of(g->members[i].id), g->members[i].draining};
+        before[i] = (struct kept){ place_of(g->members[i].id), g->members[i].draining };
     }
     group_list_begin(g);
     for (uint32_t i = 0; i < s->n; i++) {

@@ -24,9 +24,9 @@ static const char usage[] =
 
 static const char *name_of(int which)
 {
-    static const char *const names[] = {"",    "S1", "S2", "S3",  "S4",  "S5",  "S6",
-                                        "S7",  "S8", "S9", "S10", "S11", "S12", "S13",
-                                        "S14", "L1", "L2", "L3",  "L4",  "L5"};
+    static const char *const names[] = { "",    "S1", "S2", "S3",  "S4",  "S5",  "S6",
+                                         "S7",  "S8", "S9", "S10", "S11", "S12", "S13",
+                                         "S14", "L1", "L2", "L3",  "L4",  "L5" };
 
     return names[which];
 }
@@ -146,7 +146,8 @@ static void run_one(const struct job *j, uint32_t k, struct total *t)
 
 static void print_total(const struct job *j, const struct total *t, double real_s)
 {
-    static const char *const actions[] = {"list", "provision", "remove", "ask", "publish", "note"};
+    static const char *const actions[] = { "list", "provision", "remove",
+                                           "ask",  "publish",   "note" };
     const struct result *s = &t->sum;
     double time_s = (double)s->time_ns / (double)S;
     uint64_t faults = 0;
@@ -237,29 +238,29 @@ enum {
 };
 
 static const struct option options[] = {
-    {"seed", required_argument, NULL, O_SEED},
-    {"seeds", required_argument, NULL, O_SEEDS},
-    {"hours", required_argument, NULL, O_HOURS},
-    {"lbs", required_argument, NULL, O_LBS},
-    {"runners", required_argument, NULL, O_RUNNERS},
-    {"groups", required_argument, NULL, O_GROUPS},
-    {"without", required_argument, NULL, O_WITHOUT},
-    {"trace", no_argument, NULL, O_TRACE},
-    {"shrink", no_argument, NULL, O_SHRINK},
-    {"hash", no_argument, NULL, O_HASH},
-    {"calm", no_argument, NULL, O_CALM},
-    {"faults", no_argument, NULL, O_FAULTS},
-    {"help", no_argument, NULL, O_HELP},
-    {NULL, 0, NULL, 0},
+    { "seed", required_argument, NULL, O_SEED },
+    { "seeds", required_argument, NULL, O_SEEDS },
+    { "hours", required_argument, NULL, O_HOURS },
+    { "lbs", required_argument, NULL, O_LBS },
+    { "runners", required_argument, NULL, O_RUNNERS },
+    { "groups", required_argument, NULL, O_GROUPS },
+    { "without", required_argument, NULL, O_WITHOUT },
+    { "trace", no_argument, NULL, O_TRACE },
+    { "shrink", no_argument, NULL, O_SHRINK },
+    { "hash", no_argument, NULL, O_HASH },
+    { "calm", no_argument, NULL, O_CALM },
+    { "faults", no_argument, NULL, O_FAULTS },
+    { "help", no_argument, NULL, O_HELP },
+    { NULL, 0, NULL, 0 },
 };
 
 static const struct {
     double low, high;
     const char *expected;
 } ranges[] = {
-    [O_SEED] = {0, 9e15, "a whole number"}, [O_SEEDS] = {1, 1e9, "1..1000000000"},
-    [O_HOURS] = {0, 1e6, "0..1000000"},     [O_LBS] = {1, LBS_MAX, "1..8"},
-    [O_RUNNERS] = {1, 1000, "1..1000"},     [O_GROUPS] = {1, POOLS_MAX, "1..4"},
+    [O_SEED] = { 0, 9e15, "a whole number" }, [O_SEEDS] = { 1, 1e9, "1..1000000000" },
+    [O_HOURS] = { 0, 1e6, "0..1000000" },     [O_LBS] = { 1, LBS_MAX, "1..8" },
+    [O_RUNNERS] = { 1, 1000, "1..1000" },     [O_GROUPS] = { 1, POOLS_MAX, "1..4" },
 };
 
 static int take_number(struct job *j, int o, const char *text)
@@ -328,8 +329,8 @@ static int take_option(struct job *j, int o)
 
 int main(int argc, char **argv)
 {
-    struct job j = {.conf = {.seed = 1, .fault_ns = 2 * HOUR_NS}, .seeds = 1};
-    struct total t = {.runs = 0};
+    struct job j = { .conf = { .seed = 1, .fault_ns = 2 * HOUR_NS }, .seeds = 1 };
+    struct total t = { .runs = 0 };
     double begin_s = real_now();
     int o;
 

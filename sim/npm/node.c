@@ -90,11 +90,11 @@ static void tell_event(struct world *w, const struct pool *p, const struct npm_e
 
 static void tell_action(struct world *w, const struct pool *p, const struct npm_action *a)
 {
-    static const char *const names[] = {[NPM_DO_LIST] = "list",
-                                        [NPM_DO_PROVISION] = "provision",
-                                        [NPM_DO_REMOVE] = "remove",
-                                        [NPM_DO_STATUS] = "ask",
-                                        [NPM_DO_PUBLISH] = "publish"};
+    static const char *const names[] = { [NPM_DO_LIST] = "list",
+                                         [NPM_DO_PROVISION] = "provision",
+                                         [NPM_DO_REMOVE] = "remove",
+                                         [NPM_DO_STATUS] = "ask",
+                                         [NPM_DO_PUBLISH] = "publish" };
 
     if (!w->conf.trace) {
         return;
@@ -164,11 +164,11 @@ void node_step(struct world *w, struct pool *p, const struct npm_event *e)
 void node_demand(struct world *w, struct message *m)
 {
     for (uint32_t i = 0; i < w->n_pools && w->up && !w->result->broken; i++) {
-        const struct npm_event e = {.kind = NPM_DEMAND,
-                                    .id = m->id,
-                                    .seq = m->seq,
-                                    .mb = m->mb[i],
-                                    .waiting = m->waiting[i]};
+        const struct npm_event e = { .kind = NPM_DEMAND,
+                                     .id = m->id,
+                                     .seq = m->seq,
+                                     .mb = m->mb[i],
+                                     .waiting = m->waiting[i] };
 
         step(w, &w->pools[i], &e, m->key);
     }

@@ -37,7 +37,7 @@ static void undrain_all(struct world *w)
 
         for (uint32_t k = 0; k < npm_host_count(p->g); k++) {
             char id[24];
-            const struct npm_event e = {.kind = NPM_UNDRAIN, .id = id};
+            const struct npm_event e = { .kind = NPM_UNDRAIN, .id = id };
 
             memcpy(id, npm_host_at(p->g, k)->id, sizeof(id));
             if (npm_host_at(p->g, k)->operator_drain) {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 const struct fault_def fault_defs[FAULTS_N] = {
-#define X(name, text, rare, heavy) {text, rare, heavy},
+#define X(name, text, rare, heavy) { text, rare, heavy },
     FAULTS(X)
 #undef X
 };
@@ -14,7 +14,7 @@ const struct fault_def fault_defs[FAULTS_N] = {
 void later(struct world *w, int64_t delay_ns, enum item_kind kind, uint32_t group, uint32_t a,
            uint32_t b, uint32_t c, void *ptr)
 {
-    const struct item it = {w->now_ns + delay_ns, (uint16_t)kind, (uint16_t)group, a, b, c, ptr};
+    const struct item it = { w->now_ns + delay_ns, (uint16_t)kind, (uint16_t)group, a, b, c, ptr };
 
     heap_push(&w->heap, &it);
 }
@@ -99,7 +99,7 @@ static void operator(struct world *w)
         happens(w, F_OPERATOR, r)) {
         uint32_t i = rng_below(r, npm_host_count(p->g));
         char id[24];
-        const struct npm_event e = {.kind = rng_below(r, 2) ? NPM_DRAIN : NPM_UNDRAIN, .id = id};
+        const struct npm_event e = { .kind = rng_below(r, 2) ? NPM_DRAIN : NPM_UNDRAIN, .id = id };
 
         memcpy(id, npm_host_at(p->g, i)->id, sizeof(id));
         id[0] = rng_below(r, 50) ? id[0] : 'z'; /* a name that nobody has */
@@ -112,7 +112,7 @@ static void report(struct world *w, const struct item *it)
     struct pool *p = &w->pools[it->group];
     char id[24];
     const struct npm_event e = {
-        .kind = it->b ? NPM_REPORTED : NPM_SILENT, .id = id, .active = it->b ? it->b - 1 : 0};
+        .kind = it->b ? NPM_REPORTED : NPM_SILENT, .id = id, .active = it->b ? it->b - 1 : 0 };
 
     memcpy(id, p->machines[it->a].id, sizeof(id));
     node_step(w, p, &e);
@@ -194,7 +194,7 @@ static struct pool *next_tick(struct world *w)
 
 void world_until(struct world *w, int64_t until_ns)
 {
-    static const struct npm_event tick = {.kind = NPM_TICK};
+    static const struct npm_event tick = { .kind = NPM_TICK };
     struct item it;
 
     while (!w->result->broken) {
@@ -314,7 +314,7 @@ int world_run(const struct conf *conf, struct result *ret)
         fputs("npm_sim: out of memory\n", stderr);
         exit(70);
     }
-    *ret = (struct result){0};
+    *ret = (struct result){ 0 };
     w->conf = *conf;
     w->result = ret;
     open_world(w);

@@ -56,7 +56,7 @@ static int usage(const char *fmt, const char *got)
 /* 1 = a result, 0 = the child has ended, -1 = time is up. */
 static int next_result(int fd, int timeout_ms, struct report_result *ret)
 {
-    struct pollfd p = {.fd = fd, .events = POLLIN};
+    struct pollfd p = { .fd = fd, .events = POLLIN };
     size_t got = 0;
     ssize_t n;
     int r;
@@ -94,12 +94,12 @@ static void take(struct report *r, const struct report_result *one, const struct
 
 static void load_failed(struct report *r, const struct check_options *o, int got, int status)
 {
-    struct report_result one = {.verdict = REPORT_FAILED,
-                                .factory = "file",
-                                .suite = "file",
-                                .name = "load",
-                                .rule = "loading a plugin has no effect but that it "
-                                        "is there"};
+    struct report_result one = { .verdict = REPORT_FAILED,
+                                 .factory = "file",
+                                 .suite = "file",
+                                 .name = "load",
+                                 .rule = "loading a plugin has no effect but that it "
+                                        "is there" };
 
     child_tell(got < 0 ? -1 : 0, status, o->path,
                r->n == 0 ? FNKIT_LOAD_TIMEOUT_MS : CASE_TIMEOUT_MS, one.text, sizeof(one.text));
@@ -172,7 +172,7 @@ static int exit_code(const struct report *r)
 
 static int check_file(const struct check_options *o)
 {
-    struct report r = {0};
+    struct report r = { 0 };
     int code;
 
     snprintf(r.file, sizeof(r.file), "%s", o->path);
@@ -195,9 +195,9 @@ static int check_file(const struct check_options *o)
 
 static int list_rules(void)
 {
-    static const char *const kinds[] = {FN_KIND_PLACER,    FN_KIND_POOL,     FN_KIND_CONTROL_PLANE,
-                                        FN_KIND_OVERRIDER, FN_KIND_LISTENER, FN_KIND_DRIVER,
-                                        FN_KIND_PREDICTOR};
+    static const char *const kinds[] = { FN_KIND_PLACER,    FN_KIND_POOL,     FN_KIND_CONTROL_PLANE,
+                                         FN_KIND_OVERRIDER, FN_KIND_LISTENER, FN_KIND_DRIVER,
+                                         FN_KIND_PREDICTOR };
     struct contract_list lists[CONTRACT_LISTS];
     size_t k;
     size_t i;
@@ -226,7 +226,7 @@ static bool add_set(struct check_options *o, char *text)
         return false;
     }
     *equals = '\0';
-    o->sets[o->n_sets++] = (struct conf_override){text, "--set", equals + 1};
+    o->sets[o->n_sets++] = (struct conf_override){ text, "--set", equals + 1 };
     return true;
 }
 
@@ -300,17 +300,17 @@ static int take_option(struct check_options *o, int c)
 int fnkit_check(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"kind", required_argument, NULL, 'k'},  {"name", required_argument, NULL, 'n'},
-        {"set", required_argument, NULL, 'o'},   {"suite", required_argument, NULL, 's'},
-        {"seed", required_argument, NULL, 'r'},  {"script", required_argument, NULL, 'c'},
-        {"junit", required_argument, NULL, 'j'}, {"tap", no_argument, NULL, 't'},
-        {"sim", no_argument, NULL, 'S'},         {"real", no_argument, NULL, 'R'},
-        {"world", no_argument, NULL, 'W'},       {"image", required_argument, NULL, 'i'},
-        {"verbose", no_argument, NULL, 'v'},     {"list", no_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
+        { "kind", required_argument, NULL, 'k' },  { "name", required_argument, NULL, 'n' },
+        { "set", required_argument, NULL, 'o' },   { "suite", required_argument, NULL, 's' },
+        { "seed", required_argument, NULL, 'r' },  { "script", required_argument, NULL, 'c' },
+        { "junit", required_argument, NULL, 'j' }, { "tap", no_argument, NULL, 't' },
+        { "sim", no_argument, NULL, 'S' },         { "real", no_argument, NULL, 'R' },
+        { "world", no_argument, NULL, 'W' },       { "image", required_argument, NULL, 'i' },
+        { "verbose", no_argument, NULL, 'v' },     { "list", no_argument, NULL, 'l' },
+        { "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 },
     };
     static char self[] = "fnkit check"; /* what getopt_long() calls us */
-    struct check_options o = {.seed = 1};
+    struct check_options o = { .seed = 1 };
     int c;
     int r = FNKIT_OK;
 

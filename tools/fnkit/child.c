@@ -22,7 +22,7 @@ static int64_t now_ms(void)
 /* The child: its last byte on the pipe proves that work() came back. */
 static void run_child(int (*work)(void *ud), void *ud, int fd)
 {
-    const struct rlimit none = {0, 0};
+    const struct rlimit none = { 0, 0 };
     unsigned char result;
 
     setrlimit(RLIMIT_CORE, &none);
@@ -38,7 +38,7 @@ static void run_child(int (*work)(void *ud), void *ud, int fd)
 static int wait_byte(int fd, int timeout_ms, unsigned char *ret)
 {
     int64_t until = now_ms() + timeout_ms;
-    struct pollfd p = {.fd = fd, .events = POLLIN};
+    struct pollfd p = { .fd = fd, .events = POLLIN };
     int64_t left;
     int n;
 

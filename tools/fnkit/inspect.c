@@ -13,8 +13,8 @@ struct inspection {
 
 static const char *type_name(uint32_t type)
 {
-    static const char *const names[] = {"?",    "text", "number", "duration",
-                                        "size", "bool", "list",   "choice"};
+    static const char *const names[] = { "?",    "text", "number", "duration",
+                                         "size", "bool", "list",   "choice" };
 
     return names[type <= FN_OPT_CHOICE ? type : 0];
 }
@@ -234,7 +234,7 @@ static int inspect_in_child(void *ud)
     struct plugin_host *h = plugin_host_create(NULL);
     struct buf lines = BUF_INIT(0);
     struct plugin_file *file = NULL;
-    struct symbols s = {0};
+    struct symbols s = { 0 };
     struct fn_error e = ERR_INIT;
     char sha256[65] = "";
     json_t *o;
@@ -277,11 +277,11 @@ static int usage(int code)
 int fnkit_inspect(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
     };
-    struct inspection in = {.json = false};
+    struct inspection in = { .json = false };
     static char self[] = "fnkit inspect"; /* what getopt_long() calls us */
     char why[512];
     int worst = FNKIT_OK;

@@ -80,7 +80,7 @@ static void conclude(const char *name, const char *rule, const char *expected, s
                      const char *skip, void (*add)(void *ud, const struct report_result *one),
                      void *ud)
 {
-    struct report_result one = {.verdict = REPORT_PASSED, .factory = "file", .suite = "file"};
+    struct report_result one = { .verdict = REPORT_PASSED, .factory = "file", .suite = "file" };
 
     snprintf(one.name, sizeof(one.name), "%s", name);
     snprintf(one.rule, sizeof(one.rule), "%s", rule);
@@ -98,9 +98,9 @@ static void conclude(const char *name, const char *rule, const char *expected, s
 void check_lint(const char *path, const struct plugin_file *file,
                 void (*add)(void *ud, const struct report_result *one), void *ud)
 {
-    struct finding imports = {.text = BUF_INIT(900)};
-    struct finding statics = {.text = BUF_INIT(900)};
-    struct symbols s = {0};
+    struct finding imports = { .text = BUF_INIT(900) };
+    struct finding statics = { .text = BUF_INIT(900) };
+    struct symbols s = { 0 };
     struct fn_error e = ERR_INIT;
     bool loop = true;
 

@@ -37,14 +37,14 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"inspect", fnkit_inspect},
-    {"check", fnkit_check},
-    {"sim", fnkit_sim},
-    {"version", version},
-    {"--version", version},
-    {"help", help},
-    {"--help", help},
-    {"-h", help},
+    { "inspect", fnkit_inspect },
+    { "check", fnkit_check },
+    { "sim", fnkit_sim },
+    { "version", version },
+    { "--version", version },
+    { "help", help },
+    { "--help", help },
+    { "-h", help },
 };
 
 int main(int argc, char **argv)

@@ -26,7 +26,7 @@ int report_add(struct report *r, const struct report_result *one)
 void report_finish(struct report *r)
 {
     free(r->results);
-    *r = (struct report){0};
+    *r = (struct report){ 0 };
 }
 
 static const char *tables_name(const struct report_result *one)

@@ -92,8 +92,8 @@ static const Elf64_Shdr *section_of_type(const struct image *m, uint32_t type)
  * (.data.rel.ro) are read-only once the file is loaded. */
 static bool is_state(const char *section)
 {
-    static const char *const names[] = {".data",           ".bss",  ".tdata", ".tbss", ".data.rel",
-                                        ".data.rel.local", ".lbss", ".ldata"};
+    static const char *const names[] = { ".data",           ".bss",  ".tdata", ".tbss", ".data.rel",
+                                         ".data.rel.local", ".lbss", ".ldata" };
     size_t i;
 
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -208,14 +208,14 @@ static int take_needed(const struct image *m, struct symbols *s)
 
 int symbols_read(const char *path, struct symbols *ret, struct fn_error *reterr)
 {
-    struct symbols s = {0};
+    struct symbols s = { 0 };
     struct image m;
     int r = read_image(path, &s.image, &s.image_len, reterr);
 
     if (r < 0) {
         return r;
     }
-    m = (struct image){.at = s.image, .len = s.image_len};
+    m = (struct image){ .at = s.image, .len = s.image_len };
     if (!take_headers(&m)) {
         symbols_finish(&s);
         return err_set(reterr, FN_E_INVALID, "PLG906 %s: its sections cannot be read", path);
@@ -235,7 +235,7 @@ void symbols_finish(struct symbols *s)
     free(s->exports);
     free(s->variables);
     free(s->needed);
-    *s = (struct symbols){0};
+    *s = (struct symbols){ 0 };
 }
 
 int file_sha256(const char *path, char ret_hex[65], struct fn_error *reterr)

@@ -159,7 +159,7 @@ static void name_case(struct report_result *one, const struct contract_case *c, 
 
 static void skip_case(struct worker *w, const struct contract_case *c, const char *factory)
 {
-    struct report_result one = {.verdict = REPORT_SKIPPED};
+    struct report_result one = { .verdict = REPORT_SKIPPED };
 
     name_case(&one, c, factory);
     snprintf(one.text, sizeof(one.text), "%d cases before did not come back", STUCK_MAX);
@@ -173,8 +173,8 @@ static int timeout_of(const struct contract_case *c)
 
 static bool run_case(struct worker *w, const struct contract_case *c, const char *factory)
 {
-    struct report_result one = {.verdict = REPORT_PASSED, .real = subject.real,
-                                .world = subject.world};
+    struct report_result one = { .verdict = REPORT_PASSED, .real = subject.real,
+                                 .world = subject.world };
     Suite *s = suite_create(c->suite);
     TCase *tc = tcase_create(c->name);
     SRunner *sr;
@@ -254,14 +254,14 @@ static const struct conf_override *sets_of(const struct check_options *o,
     if (!o->world || !engine || !engine[0] || !has_option(f, "docker_host")) {
         return o->sets;
     }
-    all[n++] = (struct conf_override){"docker_host", "DOCKER_HOST", engine};
+    all[n++] = (struct conf_override){ "docker_host", "DOCKER_HOST", engine };
     for (uint32_t i = 0; i < o->n_sets; i++) {
         if (strcmp(o->sets[i].key, "docker_host") == 0) {
             return o->sets;
         }
         all[n++] = o->sets[i];
     }
-    all[n] = (struct conf_override){NULL, NULL, NULL};
+    all[n] = (struct conf_override){ NULL, NULL, NULL };
     return all;
 }
 
@@ -287,7 +287,7 @@ static void run_factory(void *ud, const struct fn_factory *f)
         .seed = w->o->seed,
         .real = w->o->world,
         .world = w->o->world,
-        .image = w->o->image};
+        .image = w->o->image };
     contract_cases(f->kind, lists);
     for (i = 0; i < CONTRACT_LISTS; i++) {
         for (k = 0; k < lists[i].n; k++) {
@@ -308,7 +308,7 @@ static void run_factory(void *ud, const struct fn_factory *f)
 
 static void fail_file(struct worker *w, const char *name, const char *rule, const char *text)
 {
-    struct report_result one = {.verdict = REPORT_FAILED, .factory = "file", .suite = "file"};
+    struct report_result one = { .verdict = REPORT_FAILED, .factory = "file", .suite = "file" };
 
     snprintf(one.name, sizeof(one.name), "%s", name);
     snprintf(one.rule, sizeof(one.rule), "%s", rule);
@@ -321,7 +321,7 @@ static void fail_file(struct worker *w, const char *name, const char *rule, cons
  * fnkit was copied alone, there is none. */
 static int try_as_node(const char *path, struct fn_error *reterr)
 {
-    const struct plugin_policy policy = {.trial = true};
+    const struct plugin_policy policy = { .trial = true };
     struct plugin_host *h = plugin_host_create(NULL);
     struct plugin_file *file;
     int r = h ? plugin_host_policy(h, &policy, reterr) : FN_E_UNAVAILABLE;
@@ -333,16 +333,16 @@ static int try_as_node(const char *path, struct fn_error *reterr)
 
 static bool load(struct worker *w, struct plugin_host *h)
 {
-    struct report_result one = {.verdict = REPORT_PASSED,
-                                .factory = "file",
-                                .suite = "file",
-                                .name = "load",
-                                .rule = "the file can be loaded and its tables keep the rules of "
-                                        "fn/abi.h"};
+    struct report_result one = { .verdict = REPORT_PASSED,
+                                 .factory = "file",
+                                 .suite = "file",
+                                 .name = "load",
+                                 .rule = "the file can be loaded and its tables keep the rules of "
+                                        "fn/abi.h" };
     struct buf lines = BUF_INIT(0);
     struct fn_error e = ERR_INIT;
     const struct fn_manifest *m;
-    struct report_result header = {.name = CHECK_HEADER};
+    struct report_result header = { .name = CHECK_HEADER };
     int r = plugin_file_check(h, w->o->path, &w->file, &lines, &e);
 
     r = r < 0 ? r : try_as_node(w->o->path, &e);
@@ -385,7 +385,7 @@ static bool sets_known(struct worker *w)
     uint32_t i;
 
     for (i = 0; i < w->o->n_sets; i++) {
-        struct search s = {.key = w->o->sets[i].key};
+        struct search s = { .key = w->o->sets[i].key };
 
         plugin_file_each(w->file, find_option, &s);
         if (!s.found) {
@@ -409,10 +409,10 @@ void check_worker(const struct check_options *o, int fd)
 {
     /* What a node would log of its plugins is in the report. */
     const struct log_config quiet = {
-        .level = FN_LOG_ERROR, .fd = STDERR_FILENO, .wall_ns = no_wall};
-    struct worker w = {.o = o, .fd = fd};
-    const struct report_result end = {.name = CHECK_END};
-    const struct rlimit none = {0, 0};
+        .level = FN_LOG_ERROR, .fd = STDERR_FILENO, .wall_ns = no_wall };
+    struct worker w = { .o = o, .fd = fd };
+    const struct report_result end = { .name = CHECK_END };
+    const struct rlimit none = { 0, 0 };
     struct plugin_host *h = plugin_host_create(NULL);
 
     log_setup(&quiet);

@@ -50,7 +50,7 @@ static void report(const char *line)
 
 static void limit(int what, rlim_t value)
 {
-    struct rlimit l = {value, value};
+    struct rlimit l = { value, value };
 
     (void)setrlimit(what, &l);
 }
@@ -117,7 +117,7 @@ static void set_filter(void)
         DIE,
         ANSWER(SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {sizeof(rules) / sizeof(rules[0]), rules};
+    struct sock_fprog program = { sizeof(rules) / sizeof(rules[0]), rules };
 
     (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
 }

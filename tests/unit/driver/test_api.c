@@ -59,7 +59,7 @@ START_TEST(bad_image_names_are_refused)
 {
     static const char *const names[] = {
         "",   "-v /:/h", "a:b:c", "../../x", "a/../b",     "/a",   "a/",   "A",   "a b",
-        "a:", "a:-x",    "a@b",   ":80/a",   "h:99999x/a", "a//b", "a/.b", "a\n", "a%2fb"};
+        "a:", "a:-x",    "a@b",   ":80/a",   "h:99999x/a", "a//b", "a/.b", "a\n", "a%2fb" };
     struct image_name im;
     char big[5001];
 
@@ -261,7 +261,7 @@ START_TEST(any_task_keeps_the_predicate)
 {
     static const char *const odd[] = {
         "x", "",  "--privileged", "a:b", "/:/h", "host", "\"}],\"Privileged\":true", "CapAdd",
-        "é", "\t"};
+        "é", "\t" };
     uint64_t x = (uint64_t)_i * 0x9e3779b97f4a7c15u + 1;
     struct fn_kv env[8];
     struct fn_task t = base_task();
@@ -373,15 +373,15 @@ START_TEST(engine_failures_have_codes_and_sentences)
         int code, http;
         const char *text;
     } rows[] = {
-        {500, "{\"message\":\"boom\"}", FN_E_UNAVAILABLE, 0, "engine error 500: boom"},
-        {500, "junk", FN_E_UNAVAILABLE, 0, "no reason given"},
-        {404, "{\"message\":\"No such image\"}", FN_E_NOT_FOUND, 0, "No such image"},
-        {409, "{\"message\":\"in use\"}", FN_E_EXISTS, 0, "in use"},
-        {400, "{\"message\":\"Minimum memory\"}", FN_E_INVALID, 400, "Minimum memory"},
-        {500, "{\"message\":\"write: no space left on device\"}", FN_E_EXHAUSTED, 0,
-         "disk is full"},
-        {500, "{\"message\":\"failed to initialize logging driver: x\"}", FN_E_INVALID, 500,
-         "Syslog Unavailable"},
+        { 500, "{\"message\":\"boom\"}", FN_E_UNAVAILABLE, 0, "engine error 500: boom" },
+        { 500, "junk", FN_E_UNAVAILABLE, 0, "no reason given" },
+        { 404, "{\"message\":\"No such image\"}", FN_E_NOT_FOUND, 0, "No such image" },
+        { 409, "{\"message\":\"in use\"}", FN_E_EXISTS, 0, "in use" },
+        { 400, "{\"message\":\"Minimum memory\"}", FN_E_INVALID, 400, "Minimum memory" },
+        { 500, "{\"message\":\"write: no space left on device\"}", FN_E_EXHAUSTED, 0,
+          "disk is full" },
+        { 500, "{\"message\":\"failed to initialize logging driver: x\"}", FN_E_INVALID, 500,
+          "Syslog Unavailable" },
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -290,9 +290,9 @@ START_TEST(a_pull_sends_its_credentials_and_never_shows_them)
     struct fn_task t;
     char dir[64];
 
-    routes[0] = (struct route){"/images/create",
-                               "HTTP/1.1 401 X\r\nContent-Length: 16\r\n\r\n{\"message\":\"no\"}",
-                               false, NULL};
+    routes[0] = (struct route){ "/images/create",
+                                "HTTP/1.1 401 X\r\nContent-Length: 16\r\n\r\n{\"message\":\"no\"}",
+                                false, NULL };
     both();
     node_task(&t, "reg.x:5/fnd/hello", 1, dir);
     t.registry_token = "s3cret";
@@ -332,9 +332,9 @@ START_TEST(images_with_volumes_need_permission)
     struct fn_task t;
     char dir[64];
 
-    routes[0] = (struct route){"/images/fnd/hello:latest/json",
-                               OK(48, "{\"Id\":\"sha256:1\",\"Config\":{\"Volumes\":{\"/d\":{}}}}"),
-                               false, NULL};
+    routes[0] = (struct route){ "/images/fnd/hello:latest/json",
+                                OK(48, "{\"Id\":\"sha256:1\",\"Config\":{\"Volumes\":{\"/d\":{}}}}"),
+                                false, NULL };
     both();
     node_task(&t, "fnd/hello", 1, dir);
     ck_assert_int_eq(node_prepare(node, &t, &err), FN_E_INVALID);

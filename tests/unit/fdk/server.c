@@ -19,7 +19,7 @@
 
 void server_prepare(struct server *server)
 {
-    *server = (struct server){.dir = "/tmp/fdk-test-XXXXXX"};
+    *server = (struct server){ .dir = "/tmp/fdk-test-XXXXXX" };
     ck_assert_ptr_nonnull(mkdtemp(server->dir));
     (void)snprintf(server->socket_path, sizeof(server->socket_path), "%s/lsnr.sock", server->dir);
 }
@@ -42,7 +42,7 @@ static void child_run(const struct server *server, const char *executable, fdk_h
 static void socket_await(int inotify_fd)
 {
     _Alignas(struct inotify_event) char events[4096];
-    struct pollfd poll_fd = {.fd = inotify_fd, .events = POLLIN};
+    struct pollfd poll_fd = { .fd = inotify_fd, .events = POLLIN };
 
     for (;;) {
         ssize_t len;
@@ -77,7 +77,7 @@ void server_start(struct server *server, const char *executable, fdk_handler *ha
 
 void server_finish(struct server *server)
 {
-    static const char *const names[] = {"lsnr.sock", "lsnr.sock.fdk", "ledger"};
+    static const char *const names[] = { "lsnr.sock", "lsnr.sock.fdk", "ledger" };
     char path[128];
 
     (void)kill(server->pid, SIGKILL);
@@ -91,7 +91,7 @@ void server_finish(struct server *server)
 
 int client_connect(const struct server *server)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
     (void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", server->socket_path);
@@ -133,7 +133,7 @@ int client_receive(int fd, struct answer *ret_answer)
         }
         ck_assert_msg(got == 1 && ++len < HEAD_MAX_BYTES, "head ends after \"%s\"", head);
     }
-    *ret_answer = (struct answer){.head = head};
+    *ret_answer = (struct answer){ .head = head };
     ck_assert_int_eq(sscanf(head, "HTTP/1.1 %d ", &ret_answer->status), 1);
     length = strcasestr(head, "\r\nContent-Length: ");
     ck_assert_ptr_nonnull(length);
@@ -166,5 +166,5 @@ void answer_finish(struct answer *answer)
 {
     free(answer->head);
     free(answer->body);
-    *answer = (struct answer){0};
+    *answer = (struct answer){ 0 };
 }

@@ -31,9 +31,9 @@ static int headers_list(struct fdk_call *call)
 static int headers_refuse(struct fdk_call *call)
 {
     static const char *const bad[][2] = {
-        {"", "x"},         {"A B", "x"},      {"A:", "x"},
-        {"A", "x\r\nB: y"}, {"A", "x\ny"},    {"content-length", "5"},
-        {"Connection", "close"}, {"Transfer-Encoding", "chunked"},
+        { "", "x" },         { "A B", "x" },      { "A:", "x" },
+        { "A", "x\r\nB: y" }, { "A", "x\ny" },    { "content-length", "5" },
+        { "Connection", "close" }, { "Transfer-Encoding", "chunked" },
     };
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -77,7 +77,7 @@ static int serve(struct fdk_call *call, void *ud)
 
 static void setup(void)
 {
-    server = (struct server){0};
+    server = (struct server){ 0 };
     server_start(&server, NULL, serve);
     fd = client_connect(&server);
 }
@@ -129,7 +129,7 @@ END_TEST
 
 START_TEST(socket_replaces_leftovers)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
     struct server second;
     int stale = socket(AF_UNIX, SOCK_STREAM, 0);
 
@@ -269,11 +269,11 @@ END_TEST
 START_TEST(deadline_is_read_in_any_zone)
 {
     static const char *const rows[][2] = {
-        {"Fn-Deadline: 2026-01-02T03:04:05Z\r\n", "1767323045000"},
-        {"Fn-Deadline: 2026-01-02T05:04:05+02:00\r\n", "1767323045000"},
-        {"Fn-Deadline: 2026-01-01T21:34:05-05:30\r\n", "1767323045000"},
-        {"Fn-Deadline: soon\r\n", "9223372036854775807"},
-        {"", "9223372036854775807"},
+        { "Fn-Deadline: 2026-01-02T03:04:05Z\r\n", "1767323045000" },
+        { "Fn-Deadline: 2026-01-02T05:04:05+02:00\r\n", "1767323045000" },
+        { "Fn-Deadline: 2026-01-01T21:34:05-05:30\r\n", "1767323045000" },
+        { "Fn-Deadline: soon\r\n", "9223372036854775807" },
+        { "", "9223372036854775807" },
     };
     char headers[128];
 
@@ -324,11 +324,11 @@ START_TEST(wrong_requests_are_refused)
         const char *request;
         int status;
     } rows[] = {
-        {"GET /call HTTP/1.1\r\nHost: x\r\n\r\n", 405},
-        {"POST /other HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
-        {"\x16\x03\x01 nonsense\r\n\r\n", 400},
-        {"POST /call HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
-        {"POST /call HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", 400},
+        { "GET /call HTTP/1.1\r\nHost: x\r\n\r\n", 405 },
+        { "POST /other HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404 },
+        { "\x16\x03\x01 nonsense\r\n\r\n", 400 },
+        { "POST /call HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400 },
+        { "POST /call HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", 400 },
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

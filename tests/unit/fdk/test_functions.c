@@ -20,7 +20,7 @@ static void start(const char *name)
 
     ck_assert_msg(dir != NULL, "FND_FUNCTIONS must name the directory of the functions");
     (void)snprintf(executable, sizeof(executable), "%s/%s", dir, name);
-    server = (struct server){0};
+    server = (struct server){ 0 };
     server_start(&server, executable, NULL);
     fd = client_connect(&server);
 }
@@ -88,7 +88,7 @@ END_TEST
 
 START_TEST(big_answers_any_size)
 {
-    static const char *const sizes[] = {"0", "1", "65521", "3000000", "20000000"};
+    static const char *const sizes[] = { "0", "1", "65521", "3000000", "20000000" };
 
     start("big");
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {

@@ -299,7 +299,8 @@ static struct catalog *of_file(const char *id, const char *image)
     const struct catalog_fn_def fn = { .id = id, .image = image, .mem_mb = 64, .timeout_s = 5,
                                        .idle_timeout_s = 5, .triggers = &trigger,
                                        .n_triggers = 1 };
-    const struct catalog_app_def app = { .id = "A", .name = "demo", .fns = &fn, .n_fns = id != NULL };
+    const struct catalog_app_def app = { .id = "A", .name = "demo", .fns = &fn,
+                                         .n_fns = id != NULL };
     struct fn_error e = ERR_INIT;
     struct catalog *c = NULL;
 

@@ -237,7 +237,8 @@ static void on_lost(void *ud, const char *owner, int64_t for_ns)
 START_TEST(threads_that_are_lost_are_replaced)
 {
     struct job hangs[3];
-    struct job good = { .w = { .run = job_returns, .done = job_done, .owner = "good" }, .name = 'g' };
+    struct job good = { .w = { .run = job_returns, .done = job_done, .owner = "good" },
+                        .name = 'g' };
     struct loop_lanes lanes = { { 1, 1, 1 }, { 8, 8, 8 } };
     struct fn_error e = ERR_INIT;
     int lost = 0;
@@ -283,8 +284,10 @@ static void job_tells_time_left(struct env_work *w, struct fn_op *op)
 /* The time that work waits for a thread is not taken from it. */
 START_TEST(a_timeout_counts_from_the_beginning)
 {
-    struct job first = { { .run = job_sleeps, .done = job_done, .timeout_ns = 50 * ENV_MS }, 0, 'f' };
-    struct job behind = { { .run = job_sleeps, .done = job_done, .timeout_ns = 50 * ENV_MS }, 0, 'b' };
+    struct job first = { { .run = job_sleeps, .done = job_done, .timeout_ns = 50 * ENV_MS },
+                         0, 'f' };
+    struct job behind = { { .run = job_sleeps, .done = job_done, .timeout_ns = 50 * ENV_MS },
+                          0, 'b' };
     struct job last = { { .run = job_tells_time_left, .done = job_done, .timeout_ns = 100 * ENV_S },
                         0, 'l' };
     struct loop_lanes lanes = { { 1, 1, 1 }, { 8, 8, 8 } };
@@ -310,8 +313,10 @@ END_TEST
 /* A lane that grows starts what waits in it at once; a smaller one keeps its threads. */
 START_TEST(a_lane_grows)
 {
-    struct job slow[2] = { { { .run = job_hangs, .done = job_done, .lane = ENV_LANE_SLOW }, 0, 's' },
-                           { { .run = job_hangs, .done = job_done, .lane = ENV_LANE_SLOW }, 0, 's' } };
+    struct job slow[2] = {
+        { { .run = job_hangs, .done = job_done, .lane = ENV_LANE_SLOW }, 0, 's' },
+        { { .run = job_hangs, .done = job_done, .lane = ENV_LANE_SLOW }, 0, 's' },
+    };
     struct job behind = { { .run = job_returns, .done = job_done, .lane = ENV_LANE_SLOW }, 0, 'b' };
 
     jobs_left = 3;

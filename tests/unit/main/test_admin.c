@@ -211,7 +211,7 @@ END_TEST
 
 START_TEST(a_dead_nodes_socket_is_taken_over_a_living_ones_not)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct fn_error e = ERR_INIT;
     struct admin *second = NULL;
@@ -248,7 +248,7 @@ END_TEST
 /* In a child, system calls only. */
 static int speak_as(uid_t uid)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
     char text[512];
     size_t n = 0;
     ssize_t r;
@@ -374,7 +374,7 @@ static void expect_path(const char *yaml, const char *xdg, uint16_t port, const 
     char file[96], got[ADMIN_PATH_MAX + 1] = "";
     struct conf_problems p;
     struct config *c = NULL;
-    char *none[] = {NULL};
+    char *none[] = { NULL };
     FILE *f;
 
     snprintf(file, sizeof(file), "%s/fn.yaml", dir);

@@ -29,7 +29,7 @@ static void teardown(void)
 
 static struct config *load(char name, const char *yaml)
 {
-    static char *const none[] = {NULL};
+    static char *const none[] = { NULL };
     struct conf_problems p;
     struct config *c = NULL;
     char path[128];
@@ -55,49 +55,49 @@ static const struct {
     const char *running, *next;
     const char *text; /* NULL = is taken over */
 } cases[] = {
-    {LB, LB, NULL},
-    {LB, LB "lb: { retry_min: 20ms, calls_max: 7, api_url: \"http://x:1\" }\n", NULL},
-    {LB, LB "http: { body_max: 1KiB, idle_timeout: 5s }\nlog: { level: debug }\n", NULL},
-    {LB, LB "drain_timeout: 5s\nplugin_dir: /x\n", NULL},
-    {LB, LB "runner: { memory_total: 1GiB }\n", NULL}, /* no matter for this node */
-    {RUNNER, RUNNER "runner: { freeze_idle: never, images_allowed: [\"a*\"] }\n", NULL},
-    {RUNNER, RUNNER "lb: { retry_min: 20ms }\n", NULL},
-    {LB, LB "http: { listen: \":81\" }\n",
-     ":3:17: http.listen cannot change while the node runs, got \":81\", running \":8080\"; "
-     "restart the node\n"},
-    {LB "http: { listen: \":81\" }\n", LB,
-     "default: http.listen cannot change while the node runs, got \":8080\", running \":81\"; "
-     "restart the node\n"},
-    {NPM, NPM "npm: { cooldown: 5s, runners_min: 2, runners_max: 7, poll: 2s }\n", NULL},
-    {NPM, NPM "npm: { group_runners_max: 7 }\n",
-     "npm.group_runners_max cannot change while the node runs, got 7, running 100; restart the "
-     "node"},
-    {NPM, NPM "npm: { groups: [a] }\n", "npm.groups cannot change while the node runs"},
-    {NPM, NPM "npm: { lbs_max: 7 }\n", "npm.lbs_max cannot change while the node runs"},
-    {LB, "node: full\n",
-     ":1:7: node cannot change while the node runs, got full, running lb; restart the node\n"},
-    {LB, LB "log: { format: json }\n",
-     "log.format cannot change while the node runs, got json, running text; restart the node\n"},
-    {LB, LB "grpc: { message_max: 1MiB }\n",
-     "grpc.message_max cannot change while the node runs, got 1MiB, running 4MiB; restart"},
-    {RUNNER, RUNNER "runner: { memory_total: 1GiB }\n",
-     "runner.memory_total cannot change while the node runs, got 1GiB, running 0; restart"},
-    {RUNNER "runner: { owner: a }\n", RUNNER "runner: { owner: b }\n",
-     "runner.owner cannot change while the node runs, got b, running a; restart the node"},
-    {LB "tls: { t: { ca: /a } }\ngrpc: { tls: t }\n",
-     LB "tls: { t: { ca: /b } }\ngrpc: { tls: t }\n",
-     "tls.t cannot change while the node runs: gRPC uses it; restart the node"},
-    {LB "tls: { t: { ca: /a } }\ngrpc: { client_tls: t }\n",
-     LB "tls: { t: { ca: /a, peers: [x] } }\ngrpc: { client_tls: t }\n",
-     "tls.t cannot change while the node runs: gRPC uses it; restart the node"},
-    {LB "tls: { t: { cert: /c, key: /k, ca: /a, crl: /l } }\nhttp: { tls: t }\n",
-     LB "tls: { t: { cert: /c, key: /k, ca: /a } }\nhttp: { tls: t }\n",
-     "tls.t cannot change while the node runs: http uses it; restart the node"},
-    {LB, LB "tls: { TLSWebServer: { cert: /c, key: /k } }\n",
-     "http.tls cannot change while the node runs, got TLSWebServer, running \"\"; restart the "
-     "node"},
-    {LB "tls: { t: { ca: /a }, u: { ca: /a } }\ngrpc: { tls: t }\n",
-     LB "tls: { t: { ca: /a }, u: { ca: /b } }\ngrpc: { tls: t }\n", NULL},
+    { LB, LB, NULL },
+    { LB, LB "lb: { retry_min: 20ms, calls_max: 7, api_url: \"http://x:1\" }\n", NULL },
+    { LB, LB "http: { body_max: 1KiB, idle_timeout: 5s }\nlog: { level: debug }\n", NULL },
+    { LB, LB "drain_timeout: 5s\nplugin_dir: /x\n", NULL },
+    { LB, LB "runner: { memory_total: 1GiB }\n", NULL }, /* no matter for this node */
+    { RUNNER, RUNNER "runner: { freeze_idle: never, images_allowed: [\"a*\"] }\n", NULL },
+    { RUNNER, RUNNER "lb: { retry_min: 20ms }\n", NULL },
+    { LB, LB "http: { listen: \":81\" }\n",
+      ":3:17: http.listen cannot change while the node runs, got \":81\", running \":8080\"; "
+      "restart the node\n" },
+    { LB "http: { listen: \":81\" }\n", LB,
+      "default: http.listen cannot change while the node runs, got \":8080\", running \":81\"; "
+      "restart the node\n" },
+    { NPM, NPM "npm: { cooldown: 5s, runners_min: 2, runners_max: 7, poll: 2s }\n", NULL },
+    { NPM, NPM "npm: { group_runners_max: 7 }\n",
+      "npm.group_runners_max cannot change while the node runs, got 7, running 100; restart the "
+      "node" },
+    { NPM, NPM "npm: { groups: [a] }\n", "npm.groups cannot change while the node runs" },
+    { NPM, NPM "npm: { lbs_max: 7 }\n", "npm.lbs_max cannot change while the node runs" },
+    { LB, "node: full\n",
+      ":1:7: node cannot change while the node runs, got full, running lb; restart the node\n" },
+    { LB, LB "log: { format: json }\n",
+      "log.format cannot change while the node runs, got json, running text; restart the node\n" },
+    { LB, LB "grpc: { message_max: 1MiB }\n",
+      "grpc.message_max cannot change while the node runs, got 1MiB, running 4MiB; restart" },
+    { RUNNER, RUNNER "runner: { memory_total: 1GiB }\n",
+      "runner.memory_total cannot change while the node runs, got 1GiB, running 0; restart" },
+    { RUNNER "runner: { owner: a }\n", RUNNER "runner: { owner: b }\n",
+      "runner.owner cannot change while the node runs, got b, running a; restart the node" },
+    { LB "tls: { t: { ca: /a } }\ngrpc: { tls: t }\n",
+      LB "tls: { t: { ca: /b } }\ngrpc: { tls: t }\n",
+      "tls.t cannot change while the node runs: gRPC uses it; restart the node" },
+    { LB "tls: { t: { ca: /a } }\ngrpc: { client_tls: t }\n",
+      LB "tls: { t: { ca: /a, peers: [x] } }\ngrpc: { client_tls: t }\n",
+      "tls.t cannot change while the node runs: gRPC uses it; restart the node" },
+    { LB "tls: { t: { cert: /c, key: /k, ca: /a, crl: /l } }\nhttp: { tls: t }\n",
+      LB "tls: { t: { cert: /c, key: /k, ca: /a } }\nhttp: { tls: t }\n",
+      "tls.t cannot change while the node runs: http uses it; restart the node" },
+    { LB, LB "tls: { TLSWebServer: { cert: /c, key: /k } }\n",
+      "http.tls cannot change while the node runs, got TLSWebServer, running \"\"; restart the "
+      "node" },
+    { LB "tls: { t: { ca: /a }, u: { ca: /a } }\ngrpc: { tls: t }\n",
+      LB "tls: { t: { ca: /a }, u: { ca: /b } }\ngrpc: { tls: t }\n", NULL },
 };
 
 START_TEST(taken_or_told)

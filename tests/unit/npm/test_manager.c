@@ -32,7 +32,7 @@ static int list(void *inst, struct fn_op *op, const char *group, const struct fn
                 struct fn_error *reterr)
 {
     char id[32], address[32];
-    struct fn_machine m = {sizeof(m), FN_MACHINE_READY, id, address, 1024};
+    struct fn_machine m = { sizeof(m), FN_MACHINE_READY, id, address, 1024 };
 
     (void)inst;
     (void)op;
@@ -82,21 +82,21 @@ static void on_stopped(void *ud)
     *(int *)ud = 1;
 }
 
-static const struct fn_cplane_ops ops = {.list = list, .provision = provision};
+static const struct fn_cplane_ops ops = { .list = list, .provision = provision };
 static struct plugin cplane;
 static struct npm_manager *m;
 
 static void setup(void)
 {
-    static const char *const groups[] = {"default"};
-    struct npm_deps d = {.cplane = &cplane,
-                         .ask = ask,
-                         .published = no_news,
-                         .options = NPM_OPTIONS_INIT,
-                         .runners_max = MACHINES_MAX,
-                         .cplane_timeout_ns = ENV_S,
-                         .groups = groups,
-                         .n_groups = 1};
+    static const char *const groups[] = { "default" };
+    struct npm_deps d = { .cplane = &cplane,
+                          .ask = ask,
+                          .published = no_news,
+                          .options = NPM_OPTIONS_INIT,
+                          .runners_max = MACHINES_MAX,
+                          .cplane_timeout_ns = ENV_S,
+                          .groups = groups,
+                          .n_groups = 1 };
     struct fn_error e = ERR_INIT;
 
     f = fake_env_create();
@@ -256,7 +256,7 @@ START_TEST(what_comes_each_second_is_said_each_ten)
     struct fn_error e = ERR_INIT;
 
     log_setup(&(struct log_config){
-        .level = FN_LOG_WARN, .fd = -1, .wall_ns = no_time, .sink = count_line});
+        .level = FN_LOG_WARN, .fd = -1, .wall_ns = no_time, .sink = count_line });
     for (uint64_t seq = 1; seq <= 60; seq += 2) { /* clamped, and not, in turn */
         ck_assert_int_eq(npm_manager_demand(m, "lb", seq, "default", UINT64_MAX / 4, 0, &e), 1);
         ck_assert_int_eq(npm_manager_demand(m, "lb", seq + 1, "default", 1, 0, &e), 0);

@@ -40,8 +40,8 @@ static void cloud_add(void)
 
     snprintf(cloud.ids[i], sizeof(cloud.ids[i]), "m%u", i);
     snprintf(cloud.addresses[i], sizeof(cloud.addresses[i]), "10.0.0.%u:9190", i);
-    *m = (struct fn_machine){sizeof(*m), FN_MACHINE_READY, cloud.ids[i], cloud.addresses[i],
-                             RUNNER_MB};
+    *m = (struct fn_machine){ sizeof(*m), FN_MACHINE_READY, cloud.ids[i], cloud.addresses[i],
+                              RUNNER_MB };
 }
 
 static void cloud_take(const char *id)
@@ -59,7 +59,7 @@ static void step(struct npm_event e);
 
 static void answer_provision(const struct npm_action *a)
 {
-    struct npm_event e = {.kind = NPM_PROVISIONED, .n = a->n, .unknown = cloud.unknown};
+    struct npm_event e = { .kind = NPM_PROVISIONED, .n = a->n, .unknown = cloud.unknown };
 
     cloud.provisions++;
     cloud.asked += a->n;
@@ -90,9 +90,9 @@ static void answer(const struct npm_action *a)
         if (cloud.deaf_list) {
             break;
         }
-        step((struct npm_event){.kind = cloud.list_fails ? NPM_LIST_FAILED : NPM_LISTED,
-                                .n = cloud.n,
-                                .machines = cloud.list});
+        step((struct npm_event){ .kind = cloud.list_fails ? NPM_LIST_FAILED : NPM_LISTED,
+                                 .n = cloud.n,
+                                 .machines = cloud.list });
         break;
     case NPM_DO_PROVISION:
         answer_provision(a);
@@ -102,15 +102,15 @@ static void answer(const struct npm_action *a)
         if (!cloud.deaf_remove) {
             cloud_take(a->id);
         }
-        step((struct npm_event){.kind = NPM_REMOVED});
+        step((struct npm_event){ .kind = NPM_REMOVED });
         break;
     case NPM_DO_STATUS:
         if (cloud.deaf_status) {
             break;
         }
-        step((struct npm_event){.kind = cloud.silent_runners ? NPM_SILENT : NPM_REPORTED,
-                                .id = a->id,
-                                .active = cloud.active});
+        step((struct npm_event){ .kind = cloud.silent_runners ? NPM_SILENT : NPM_REPORTED,
+                                 .id = a->id,
+                                 .active = cloud.active });
         break;
     case NPM_DO_PUBLISH:
         cloud.publishes++;
@@ -124,8 +124,8 @@ static void answer(const struct npm_action *a)
 static void check_sums(void)
 {
     struct npm_figures f;
-    uint64_t mb[NPM_STATES_N] = {0};
-    uint32_t n[NPM_STATES_N] = {0};
+    uint64_t mb[NPM_STATES_N] = { 0 };
+    uint32_t n[NPM_STATES_N] = { 0 };
 
     npm_figures(group, &f);
     for (uint32_t i = 0; i < npm_host_count(group); i++) {
@@ -159,10 +159,10 @@ static void pass(int64_t seconds, uint64_t demand_mb)
     static uint64_t seq;
 
     for (int64_t s = 0; s < seconds; s++) {
-        step((struct npm_event){.kind = NPM_DEMAND, .id = "lb1", .seq = ++seq, .mb = demand_mb});
+        step((struct npm_event){ .kind = NPM_DEMAND, .id = "lb1", .seq = ++seq, .mb = demand_mb });
         for (int i = 0; i < 4; i++) {
             now_ns += S / 4;
-            step((struct npm_event){.kind = NPM_TICK});
+            step((struct npm_event){ .kind = NPM_TICK });
         }
     }
 }
@@ -187,7 +187,7 @@ static void setup(void)
 
     options = o;
     options.runners_max = 10;
-    budget = (struct npm_budget){.runners_max = 20};
+    budget = (struct npm_budget){ .runners_max = 20 };
     memset(&cloud, 0, sizeof(cloud));
     memset(notes, 0, sizeof(notes));
     cloud.deliver_max = MACHINES_N;
@@ -402,7 +402,7 @@ START_TEST(the_maximum_holds_and_the_rest_is_foreign)
 {
     pass(30, 1000 * RUNNER_MB);
     ck_assert_uint_eq(cloud.asked, 10);
-    step((struct npm_event){.kind = NPM_DEMAND, .id = "lb2", .mb = 1});
+    step((struct npm_event){ .kind = NPM_DEMAND, .id = "lb2", .mb = 1 });
     ck_assert_uint_eq(notes[NPM_NOTE_AT_MAX], 1);
     for (int i = 0; i < 3; i++) {
         cloud_add();
@@ -425,11 +425,12 @@ END_TEST
 /* S8, M10, M11. */
 START_TEST(garbage_demand_is_clamped_and_hurts_nobody)
 {
-    static const uint64_t garbage[] = {0, 1, 1ull << 31, (1ull << 63) - 1, 1ull << 63, UINT64_MAX};
+    static const uint64_t garbage[] = { 0, 1, 1ull << 31, (1ull << 63) - 1, 1ull << 63,
+                                        UINT64_MAX };
 
     pass(20, 2 * RUNNER_MB);
     for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
-        step((struct npm_event){.kind = NPM_DEMAND, .id = "mad", .mb = garbage[i]});
+        step((struct npm_event){ .kind = NPM_DEMAND, .id = "mad", .mb = garbage[i] });
         ck_assert_uint_ge(figures().wanted_mb, 2 * RUNNER_MB);
         ck_assert_uint_le(figures().wanted_mb, 12 * RUNNER_MB);
     }
@@ -441,10 +442,10 @@ END_TEST
 
 START_TEST(an_overtaken_word_is_dropped)
 {
-    step((struct npm_event){.kind = NPM_DEMAND, .id = "x", .seq = 5, .mb = 100});
-    step((struct npm_event){.kind = NPM_DEMAND, .id = "x", .seq = 4, .mb = 900});
+    step((struct npm_event){ .kind = NPM_DEMAND, .id = "x", .seq = 5, .mb = 100 });
+    step((struct npm_event){ .kind = NPM_DEMAND, .id = "x", .seq = 4, .mb = 900 });
     ck_assert_uint_eq(figures().wanted_mb, 100);
-    step((struct npm_event){.kind = NPM_DEMAND, .id = "x", .seq = 0, .mb = 50});
+    step((struct npm_event){ .kind = NPM_DEMAND, .id = "x", .seq = 0, .mb = 50 });
     ck_assert_uint_eq(figures().wanted_mb, 50);
 }
 END_TEST
@@ -454,15 +455,15 @@ START_TEST(bad_machines_are_refused)
 {
     static char long_id[300];
     const struct fn_machine bad[] = {
-        {sizeof(bad[0]), FN_MACHINE_READY, "", "a:1", 1},
-        {sizeof(bad[0]), FN_MACHINE_READY, NULL, "a:1", 1},
-        {sizeof(bad[0]), FN_MACHINE_READY, "x y", "a:1", 1},
-        {sizeof(bad[0]), FN_MACHINE_READY, long_id, "a:1", 1},
-        {sizeof(bad[0]), FN_MACHINE_READY, "b", NULL, 1},
-        {sizeof(bad[0]), FN_MACHINE_READY, "c", "a:1", UINT64_MAX},
-        {sizeof(bad[0]), 77, "d", "a:1", 1},
-        {sizeof(bad[0]), FN_MACHINE_READY, "d\x7f", "a:1", 1},
-        {sizeof(bad[0]), FN_MACHINE_READY, "e", "a 1", 1},
+        { sizeof(bad[0]), FN_MACHINE_READY, "", "a:1", 1 },
+        { sizeof(bad[0]), FN_MACHINE_READY, NULL, "a:1", 1 },
+        { sizeof(bad[0]), FN_MACHINE_READY, "x y", "a:1", 1 },
+        { sizeof(bad[0]), FN_MACHINE_READY, long_id, "a:1", 1 },
+        { sizeof(bad[0]), FN_MACHINE_READY, "b", NULL, 1 },
+        { sizeof(bad[0]), FN_MACHINE_READY, "c", "a:1", UINT64_MAX },
+        { sizeof(bad[0]), 77, "d", "a:1", 1 },
+        { sizeof(bad[0]), FN_MACHINE_READY, "d\x7f", "a:1", 1 },
+        { sizeof(bad[0]), FN_MACHINE_READY, "e", "a 1", 1 },
     };
 
     memset(long_id, 'x', sizeof(long_id) - 1);
@@ -487,16 +488,16 @@ END_TEST
 START_TEST(an_operator_drains_and_takes_back)
 {
     pass(20, 2 * RUNNER_MB);
-    step((struct npm_event){.kind = NPM_DRAIN, .id = "m0"});
+    step((struct npm_event){ .kind = NPM_DRAIN, .id = "m0" });
     ck_assert_int_eq(npm_host_find(group, "m0")->state, NPM_DRAINING);
     pass(20, 2 * RUNNER_MB);
     ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2); /* replaced */
     pass(400, 2 * RUNNER_MB);
     ck_assert_int_eq(npm_host_find(group, "m0")->state, NPM_DRAINING); /* never removed */
     ck_assert_uint_eq(cloud.removes, 0);
-    step((struct npm_event){.kind = NPM_UNDRAIN, .id = "m0"});
+    step((struct npm_event){ .kind = NPM_UNDRAIN, .id = "m0" });
     ck_assert_int_eq(npm_host_find(group, "m0")->state, NPM_ACTIVE);
-    step((struct npm_event){.kind = NPM_DRAIN, .id = "nobody"});
+    step((struct npm_event){ .kind = NPM_DRAIN, .id = "nobody" });
 }
 END_TEST
 
@@ -613,7 +614,7 @@ START_TEST(a_long_silence_of_most_is_believed_when_calls_wait)
     pass(20, 4 * RUNNER_MB);
     cloud.silent_runners = true;
     for (int s = 0; s < 700; s++) {
-        step((struct npm_event){.kind = NPM_DEMAND, .id = "lb2", .mb = 1, .waiting = 3});
+        step((struct npm_event){ .kind = NPM_DEMAND, .id = "lb2", .mb = 1, .waiting = 3 });
         pass(1, 4 * RUNNER_MB - 1);
     }
     ck_assert_uint_ge(notes[NPM_NOTE_SILENT], 4);
@@ -641,12 +642,12 @@ START_TEST(orders_find_room_among_many_notes)
     for (int i = 0; i < MACHINES_N; i++) {
         cloud_add();
     }
-    npm_step(group, &(struct npm_event){.kind = NPM_TICK}, now_ns, &out);
+    npm_step(group, &(struct npm_event){ .kind = NPM_TICK }, now_ns, &out);
     ck_assert(orders(NPM_DO_LIST));
     now_ns += 2 * S;
     npm_step(group,
-             &(struct npm_event){.kind = NPM_LISTED, .n = cloud.n, .machines = cloud.list}, now_ns,
-             &out);
+             &(struct npm_event){ .kind = NPM_LISTED, .n = cloud.n, .machines = cloud.list },
+             now_ns, &out);
     ck_assert_uint_gt(out.dropped, 0);
     ck_assert(orders(NPM_DO_LIST));
 }
@@ -701,7 +702,7 @@ START_TEST(an_old_answer_does_not_end_a_drain)
     pass(64, 0);
     ck_assert_uint_eq(figures().state_n[NPM_DRAINING], 1);
     now_ns = npm_host_at(group, 0)->since_ns + 3 * S + S / 10;
-    step((struct npm_event){.kind = NPM_REPORTED, .id = "m0", .active = 0});
+    step((struct npm_event){ .kind = NPM_REPORTED, .id = "m0", .active = 0 });
     ck_assert_uint_eq(figures().state_n[NPM_DRAINING], 1);
     cloud.deaf_status = false;
     cloud.active = 0;
@@ -725,7 +726,7 @@ END_TEST
  * that. */
 START_TEST(runners_that_never_answer_are_asked_for_ever_more_slowly)
 {
-    static const int64_t pauses[] = {5, 10, 20, 40, 40};
+    static const int64_t pauses[] = { 5, 10, 20, 40, 40 };
     int64_t failed_ns;
 
     options.boot_max_ns = 10 * S;
@@ -805,7 +806,7 @@ START_TEST(a_call_before_the_order_keeps_its_runner)
     cloud.active = 1;
     pass(2, 0);
     cloud.deaf_list = false;
-    step((struct npm_event){.kind = NPM_LISTED, .n = cloud.n, .machines = cloud.list});
+    step((struct npm_event){ .kind = NPM_LISTED, .n = cloud.n, .machines = cloud.list });
     pass(20, 0);
     ck_assert_uint_eq(cloud.removes, 0);
     ck_assert_uint_eq(figures().state_n[NPM_DRAINING], 1);
@@ -819,7 +820,7 @@ END_TEST
  * again before the answer. */
 START_TEST(a_request_that_expires_under_way)
 {
-    struct npm_event answer = {.kind = NPM_PROVISIONED, .n = 3};
+    struct npm_event answer = { .kind = NPM_PROVISIONED, .n = 3 };
 
     options.request_life_ns = 2 * S;
     npm_group_destroy(group);
@@ -881,10 +882,10 @@ START_TEST(options_change_while_it_runs)
     o.demand_life_ns = 3 * S;
     npm_group_set_options(group, &o);
     ck_assert_uint_eq(npm_group_max_mb(group), 10 * RUNNER_MB); /* known runners tell */
-    step((struct npm_event){.kind = NPM_DEMAND, .id = "lb2", .mb = 1});
+    step((struct npm_event){ .kind = NPM_DEMAND, .id = "lb2", .mb = 1 });
     ck_assert_uint_eq(figures().lbs_n, 2);
     now_ns += 4 * S;
-    step((struct npm_event){.kind = NPM_TICK});
+    step((struct npm_event){ .kind = NPM_TICK });
     ck_assert_uint_eq(figures().lbs_n, 0); /* sooner than it was promised */
     pass(30, 0);
     ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 1);
@@ -907,7 +908,7 @@ END_TEST
 
 START_TEST(states_have_names_and_nothing_is_destroyed)
 {
-    static const char *const names[] = {"booting", "active", "draining", "removing", "foreign"};
+    static const char *const names[] = { "booting", "active", "draining", "removing", "foreign" };
 
     for (uint32_t i = 0; i < NPM_STATES_N; i++) {
         ck_assert_str_eq(npm_state_name((enum npm_host_state)i), names[i]);

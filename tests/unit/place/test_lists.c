@@ -251,8 +251,8 @@ END_TEST
 /* A runner that goes before its link was opened, and one that nobody has memory for. */
 START_TEST(links_that_are_not_open)
 {
-    const char *list[] = {"r0:1", "r1:1", "r2:1", "r3:1", "r4:1", "r5:1",
-                          "r6:1", "r7:1", "r8:1", "r9:1", NULL};
+    const char *list[] = { "r0:1", "r1:1", "r2:1", "r3:1", "r4:1", "r5:1",
+                           "r6:1", "r7:1", "r8:1", "r9:1", NULL };
     struct place_call *a;
 
     publish("default", list);

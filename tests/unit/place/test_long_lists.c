@@ -107,7 +107,7 @@ START_TEST(counts_follow_while_it_is_bound)
     ck_assert_uint_eq(t.inflight[0], 1);
     end(a);
     c = begin();
-    t.fixed = (struct fn_answer){.verdict = FN_TRY, .index = 1};
+    t.fixed = (struct fn_answer){ .verdict = FN_TRY, .index = 1 };
     ck_assert_int_eq(place_next(c), PLACE_TRY); /* at r1 */
     t.fixed.verdict = 0;
     turns(3);
@@ -186,7 +186,7 @@ START_TEST(listed_twice)
 
     ck_assert_int_eq(snap->begin(&pool.host, "default", &b), 0);
     for (uint32_t i = 0; i < LONG; i++) {
-        struct fn_runner r = {.id = 1 + i % (LONG / 2), .address = "r:1"};
+        struct fn_runner r = { .id = 1 + i % (LONG / 2), .address = "r:1" };
 
         ck_assert_int_eq(snap->add(b, &r, sizeof(r)), 0);
     }

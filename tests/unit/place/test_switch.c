@@ -79,13 +79,13 @@ static void index_free(void *inst, void *index)
     ck_assert_ptr_eq(index, inst);
 }
 
-static const struct fn_placer_ops placer_ops = {FN_HDR(struct fn_placer_ops, FN_MAGIC_PLACER),
-                                                sizeof(struct session),
-                                                0,
-                                                decide,
-                                                observe,
-                                                index_build,
-                                                index_free};
+static const struct fn_placer_ops placer_ops = { FN_HDR(struct fn_placer_ops, FN_MAGIC_PLACER),
+                                                 sizeof(struct session),
+                                                 0,
+                                                 decide,
+                                                 observe,
+                                                 index_build,
+                                                 index_free };
 
 static int publish(struct instance *pool, const char *group, const char *const *addresses)
 {
@@ -94,7 +94,8 @@ static int publish(struct instance *pool, const char *group, const char *const *
 
     ck_assert_int_eq(snap->begin(&pool->plugin.host, group, &b), 0);
     for (; *addresses; addresses++) {
-        struct fn_runner r = {.id = (uint64_t)(*addresses)[1], .address = *addresses, .weight = 1};
+        struct fn_runner r = { .id = (uint64_t)(*addresses)[1], .address = *addresses,
+                               .weight = 1 };
 
         ck_assert_int_eq(snap->add(b, &r, sizeof(r)), 0);
     }
@@ -132,8 +133,8 @@ static int pool_want(void *inst, const char *group, const struct fn_demand *dema
     return 0;
 }
 
-static const struct fn_pool_ops pool_ops = {FN_HDR(struct fn_pool_ops, FN_MAGIC_POOL), pool_start,
-                                            NULL, pool_want, pool_stop};
+static const struct fn_pool_ops pool_ops = { FN_HDR(struct fn_pool_ops, FN_MAGIC_POOL), pool_start,
+                                             NULL, pool_want, pool_stop };
 
 static void init(struct instance *i, const void *ops)
 {
@@ -153,15 +154,15 @@ static void gone(void *ud)
 
 /* ---- fixture --------------------------------------------------------------------------------- */
 
-#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define LIST(...) ((const char *const[]){ __VA_ARGS__, NULL })
 #define GRACE_NS (10 * ENV_S)
 
 static struct instance first_placer, first_pool;
 
 static void setup(void)
 {
-    struct place_deps deps = {.client = &fe.client,
-                              .options = {10 * ENV_MS, ENV_S, 20000, GRACE_NS}};
+    struct place_deps deps = { .client = &fe.client,
+                               .options = { 10 * ENV_MS, ENV_S, 20000, GRACE_NS } };
     struct fn_error e = ERR_INIT;
 
     env = fake_env_create();
@@ -200,12 +201,12 @@ static void on_wake(struct place_call *pc)
 static void begin(struct place_call *pc)
 {
     memset(pc, 0, sizeof(*pc));
-    pc->view = (struct fn_call){.hdr = FN_HDR(struct fn_call, FN_MAGIC_CALL),
-                                .id = "c",
-                                .fn_id = "f",
-                                .app_id = "a",
-                                .lb_group = "default",
-                                .mem_mb = 128};
+    pc->view = (struct fn_call){ .hdr = FN_HDR(struct fn_call, FN_MAGIC_CALL),
+                                 .id = "c",
+                                 .fn_id = "f",
+                                 .app_id = "a",
+                                 .lb_group = "default",
+                                 .mem_mb = 128 };
     pc->deadline_ns = env->now + 3600 * ENV_S;
     pc->on_wake = on_wake;
     place_begin(place, pc);
@@ -366,7 +367,7 @@ START_TEST(many_changes_of_the_placer)
     enum { CHANGES = 100000, CALLS = 16, PLACERS = 64 };
     static struct instance placers[PLACERS];
     static struct place_call calls[CALLS];
-    enum { NONE, TRYING, PARKED } states[CALLS] = {NONE};
+    enum { NONE, TRYING, PARKED } states[CALLS] = { NONE };
     uint32_t alive;
     int used = 0;
 

@@ -161,8 +161,8 @@ START_TEST(writable_directory_above)
     chmod(top, 01777); /* sticky: entries of others are safe */
     ck_assert_int_eq(chown(top, geteuid(), getegid()), 0);
     chmod(dir, 0755);
-    ck_assert_int_eq(plugin_file_open(host_with_offers(), path, &(struct plugin_file *){ NULL }, NULL),
-                     0);
+    ck_assert_int_eq(
+        plugin_file_open(host_with_offers(), path, &(struct plugin_file *){ NULL }, NULL), 0);
 }
 END_TEST
 

@@ -11,7 +11,7 @@ static struct fn_error e;
 
 static struct fixed *make(int adopted, const char *const *items, uint64_t n)
 {
-    struct fn_strlist l = {items, n};
+    struct fn_strlist l = { items, n };
     struct fixed *f = NULL;
 
     memset(&e, 0, sizeof(e));
@@ -20,8 +20,8 @@ static struct fixed *make(int adopted, const char *const *items, uint64_t n)
 }
 
 #define MAKE(adopted, ...)                                                                         \
-    make(adopted, (const char *const[]){__VA_ARGS__},                                              \
-         sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+    make(adopted, (const char *const[]){ __VA_ARGS__ },                                            \
+         sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
 
 struct seen {
     char text[512]; /* "id state address mb;" each */
@@ -41,15 +41,15 @@ static int add(void *ud, const struct fn_machine *m)
 
 static int list_at(struct fixed *f, const char *group, int64_t now_ns, struct seen *s)
 {
-    const struct fn_machine_sink out = {FN_HDR(struct fn_machine_sink, FN_MAGIC_MACHINE_SINK), add,
-                                        s};
+    const struct fn_machine_sink out = { FN_HDR(struct fn_machine_sink, FN_MAGIC_MACHINE_SINK), add,
+                                         s };
 
     return fixed_list(f, group, now_ns, 512, &out, &e);
 }
 
 static void assert_list(struct fixed *f, const char *group, int64_t now_ns, const char *expected)
 {
-    struct seen s = {0};
+    struct seen s = { 0 };
 
     ck_assert_int_eq(list_at(f, group, now_ns, &s), 0);
     ck_assert_str_eq(s.text, expected);
@@ -59,7 +59,7 @@ static void assert_list(struct fixed *f, const char *group, int64_t now_ns, cons
 static void rest(struct fixed *f, const char *group)
 {
     for (uint32_t i = 0; i < FIXED_REST_LISTS; i++) {
-        struct seen s = {0};
+        struct seen s = { 0 };
 
         ck_assert_int_eq(list_at(f, group, NOW, &s), 0);
     }
@@ -77,22 +77,22 @@ static const struct {
     const char *item;
     const char *expected;
 } bad[] = {
-    {"", "addresses[1]: got \"\"; expected host:port"},
-    {"=a:1", "expected a group of 1 to 63"},
-    {"bl ue=a:1", "expected a group of 1 to 63"},
-    {"blue=", "expected host:port"},
-    {"blue=a", "expected host:port"},
-    {"blue=a:0", "expected a port"},
-    {"http://a:1", "without a scheme"},
-    {"local:", "expected a port"},
-    {"ok:1", "got \"ok:1\" twice; expected each address once"},
-    {"blue=ok:1", "got \"ok:1\" twice; expected each address once"},
+    { "", "addresses[1]: got \"\"; expected host:port" },
+    { "=a:1", "expected a group of 1 to 63" },
+    { "bl ue=a:1", "expected a group of 1 to 63" },
+    { "blue=", "expected host:port" },
+    { "blue=a", "expected host:port" },
+    { "blue=a:0", "expected a port" },
+    { "http://a:1", "without a scheme" },
+    { "local:", "expected a port" },
+    { "ok:1", "got \"ok:1\" twice; expected each address once" },
+    { "blue=ok:1", "got \"ok:1\" twice; expected each address once" },
 };
 
 START_TEST(bad_addresses_are_refused)
 {
-    const char *const items[] = {"ok:1", bad[_i].item};
-    struct fn_strlist l = {items, 2};
+    const char *const items[] = { "ok:1", bad[_i].item };
+    struct fn_strlist l = { items, 2 };
     struct fixed *f = NULL;
 
     memset(&e, 0, sizeof(e));
@@ -104,7 +104,7 @@ END_TEST
 
 START_TEST(an_empty_list_is_refused)
 {
-    struct fn_strlist l = {NULL, 0};
+    struct fn_strlist l = { NULL, 0 };
     struct fixed *f = NULL;
 
     ck_assert_int_eq(fixed_create(&l, 0, &f, &e), FN_E_INVALID);
@@ -210,7 +210,7 @@ END_TEST
 START_TEST(what_was_given_back_rests_until_the_manager_forgot_it)
 {
     struct fixed *f = MAKE(0, "a:1");
-    struct seen refused = {.refuse_at = 1};
+    struct seen refused = { .refuse_at = 1 };
     uint32_t accepted = 99;
 
     buy(f, "default", 1, 1);
@@ -258,7 +258,7 @@ END_TEST
 START_TEST(a_list_ends_with_the_sink)
 {
     struct fixed *f = MAKE(1, "a:1", "b:1", "c:1");
-    struct seen s = {.refuse_at = 2};
+    struct seen s = { .refuse_at = 2 };
 
     ck_assert_int_eq(list_at(f, "default", NOW, &s), FN_E_EXHAUSTED);
     ck_assert_uint_eq(s.n, 2);

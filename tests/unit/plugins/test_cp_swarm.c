@@ -12,17 +12,17 @@ static struct fn_error err;
 
 static struct swarm_conf conf(void)
 {
-    return (struct swarm_conf){.docker_host = "unix:///var/run/docker.sock",
-                               .image = "fnd/runner:latest",
-                               .owner = "me",
-                               .grpc_port = 9190,
-                               .capacity_mb = 1024,
-                               .stop_grace_ns = 330000000000};
+    return (struct swarm_conf){ .docker_host = "unix:///var/run/docker.sock",
+                                .image = "fnd/runner:latest",
+                                .owner = "me",
+                                .grpc_port = 9190,
+                                .capacity_mb = 1024,
+                                .stop_grace_ns = 330000000000 };
 }
 
 static struct swarm_text text(const char *s)
 {
-    return (struct swarm_text){s, strlen(s)};
+    return (struct swarm_text){ s, strlen(s) };
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -31,16 +31,16 @@ static const struct {
     const char *mount, *env, *constraint, *owner;
     const char *expected; /* NULL = fine */
 } options[] = {
-    {"/var/run/docker.sock:/var/run/docker.sock", "A=b", "node.role!=manager", "a-b_C9", NULL},
-    {"data:/data:ro", "A=", "node.labels.zone==a", "me", NULL},
-    {"data", "A=b", "a==b", "me", "mounts, got \"data\"; expected source:/target"},
-    {":/x", "A=b", "a==b", "me", "mounts, got"},
-    {"/a:b", "A=b", "a==b", "me", "mounts, got"},
-    {"/a:/b:rx", "A=b", "a==b", "me", "mounts, got"},
-    {"/a:/b", "=b", "a==b", "me", "env, got \"=b\"; expected NAME=value"},
-    {"/a:/b", "A", "a==b", "me", "env, got"},
-    {"/a:/b", "A=b", "zone a", "me", "constraints, got \"zone a\""},
-    {"/a:/b", "A=b", "a==b", "m e", "owner, got \"m e\"; expected letters, digits, - and _"},
+    { "/var/run/docker.sock:/var/run/docker.sock", "A=b", "node.role!=manager", "a-b_C9", NULL },
+    { "data:/data:ro", "A=", "node.labels.zone==a", "me", NULL },
+    { "data", "A=b", "a==b", "me", "mounts, got \"data\"; expected source:/target" },
+    { ":/x", "A=b", "a==b", "me", "mounts, got" },
+    { "/a:b", "A=b", "a==b", "me", "mounts, got" },
+    { "/a:/b:rx", "A=b", "a==b", "me", "mounts, got" },
+    { "/a:/b", "=b", "a==b", "me", "env, got \"=b\"; expected NAME=value" },
+    { "/a:/b", "A", "a==b", "me", "env, got" },
+    { "/a:/b", "A=b", "zone a", "me", "constraints, got \"zone a\"" },
+    { "/a:/b", "A=b", "a==b", "m e", "owner, got \"m e\"; expected letters, digits, - and _" },
 };
 
 START_TEST(options_are_judged)
@@ -48,9 +48,9 @@ START_TEST(options_are_judged)
     struct swarm_conf c = conf();
 
     c.owner = options[_i].owner;
-    c.mounts = (struct fn_strlist){&options[_i].mount, 1};
-    c.env = (struct fn_strlist){&options[_i].env, 1};
-    c.constraints = (struct fn_strlist){&options[_i].constraint, 1};
+    c.mounts = (struct fn_strlist){ &options[_i].mount, 1 };
+    c.env = (struct fn_strlist){ &options[_i].env, 1 };
+    c.constraints = (struct fn_strlist){ &options[_i].constraint, 1 };
     ck_assert_int_eq(swarm_check(&c, &err), options[_i].expected ? FN_E_INVALID : 0);
     if (options[_i].expected) {
         ck_assert_msg(strstr(err.msg, options[_i].expected) != NULL, "%s", err.msg);
@@ -60,8 +60,8 @@ END_TEST
 
 START_TEST(where_the_engine_is)
 {
-    static const char *const bad[] = {"",          "unix://",    "unix://run/x",        "tcp://",
-                                      "tcp://a/b", "http://a:1", "/var/run/docker.sock"};
+    static const char *const bad[] = { "",          "unix://",    "unix://run/x",        "tcp://",
+                                       "tcp://a/b", "http://a:1", "/var/run/docker.sock" };
     const char *path = NULL;
     char base[SWARM_BASE_MAX], big[SWARM_BASE_MAX + 8];
 
@@ -159,7 +159,8 @@ START_TEST(memory_beyond_the_capacity)
 {
     static const int64_t rows[][3] = {
         /* capacity, overhead, limit */
-        {16, 0, 272}, {2304, 0, 2560}, {9000, 0, 10000}, {90000, 0, 95120}, {1024, 64, 1088},
+        { 16, 0, 272 },      { 2304, 0, 2560 },  { 9000, 0, 10000 },
+        { 90000, 0, 95120 }, { 1024, 64, 1088 },
     };
     struct swarm_conf c = conf();
 
@@ -196,15 +197,15 @@ END_TEST
 
 START_TEST(lists_of_the_operator)
 {
-    static const char *const env[] = {"FN_NODE_TYPE=lb", "X=a=b"};
-    static const char *const mounts[] = {"/run/x.sock:/y", "vol:/data:ro"};
-    static const char *const caps[] = {"CAP_SYS_ADMIN"};
+    static const char *const env[] = { "FN_NODE_TYPE=lb", "X=a=b" };
+    static const char *const mounts[] = { "/run/x.sock:/y", "vol:/data:ro" };
+    static const char *const caps[] = { "CAP_SYS_ADMIN" };
     struct swarm_conf c = conf();
     json_t *o;
 
-    c.env = (struct fn_strlist){env, 2};
-    c.mounts = (struct fn_strlist){mounts, 2};
-    c.capabilities = (struct fn_strlist){caps, 1};
+    c.env = (struct fn_strlist){ env, 2 };
+    c.mounts = (struct fn_strlist){ mounts, 2 };
+    c.capabilities = (struct fn_strlist){ caps, 1 };
     o = body_of(&c);
     ck_assert_uint_eq(json_array_size(at(o, "TaskTemplate.ContainerSpec.Env")), 4);
     ck_assert_str_eq(TEXT(o, "TaskTemplate.ContainerSpec.Env.0"), "FN_NODE_TYPE=lb");
@@ -279,7 +280,7 @@ struct seen {
 
 static int see(void *ud, const struct swarm_runner *r)
 {
-    static const char *const states[] = {"?", "starting", "ready", "gone"};
+    static const char *const states[] = { "?", "starting", "ready", "gone" };
     struct seen *s = ud;
     size_t len = strlen(s->line);
 
@@ -294,61 +295,61 @@ static const struct {
     const char *services, *tasks, *nodes;
     const char *expected;
 } joins[] = {
-    {"[]", "[]", "[]", ""},
-    {"[" SERVICE("s1", "a") "]", "[]", NODES, "a starting - 256 ;"},
-    {"[" SERVICE("s1", "a") "]", "[" TASK("s1", 1, "running", PUBLISHED, "") "]", NODES,
-     "a ready 192.0.2.7:32768 256 ;"},
-    {"[" SERVICE("s1", "a") "]", /* its node joined a moment ago */
-     "[" TASK("s1", 1, "running", PUBLISHED, "") "]", "[]", "a starting - 256 ;"},
-    {"[" SERVICE("s1", "a") "]", "[" TASK("s1", 1, "running", PUBLISHED, "") "]",
-     "[{\"ID\":\"n1\",\"Status\":{\"Addr\":\"0.0.0.0\"},"
-     "\"ManagerStatus\":{\"Addr\":\"[2001:db8::1]:2377\"}}]",
-     "a ready [2001:db8::1]:32768 256 ;"},
-    {"[" SERVICE("s1", "a") "]", "[" TASK("s1", 1, "running", PUBLISHED, "") "]",
-     "[{\"ID\":\"n1\",\"Status\":{\"Addr\":\"2001:db8::1\"}}]",
-     "a ready [2001:db8::1]:32768 256 ;"},
-    {"[" SERVICE("s1", "a") "]", /* overlay: the port is the label's */
-     "[" TASK(
+    { "[]", "[]", "[]", "" },
+    { "[" SERVICE("s1", "a") "]", "[]", NODES, "a starting - 256 ;" },
+    { "[" SERVICE("s1", "a") "]", "[" TASK("s1", 1, "running", PUBLISHED, "") "]", NODES,
+      "a ready 192.0.2.7:32768 256 ;" },
+    { "[" SERVICE("s1", "a") "]", /* its node joined a moment ago */
+      "[" TASK("s1", 1, "running", PUBLISHED, "") "]", "[]", "a starting - 256 ;" },
+    { "[" SERVICE("s1", "a") "]", "[" TASK("s1", 1, "running", PUBLISHED, "") "]",
+      "[{\"ID\":\"n1\",\"Status\":{\"Addr\":\"0.0.0.0\"},"
+      "\"ManagerStatus\":{\"Addr\":\"[2001:db8::1]:2377\"}}]",
+      "a ready [2001:db8::1]:32768 256 ;" },
+    { "[" SERVICE("s1", "a") "]", "[" TASK("s1", 1, "running", PUBLISHED, "") "]",
+      "[{\"ID\":\"n1\",\"Status\":{\"Addr\":\"2001:db8::1\"}}]",
+      "a ready [2001:db8::1]:32768 256 ;" },
+    { "[" SERVICE("s1", "a") "]", /* overlay: the port is the label's */
+      "[" TASK(
          "s1", 1, "running", RUNNING "\"PortStatus\":{}",
          ",\"NetworksAttachments\":[{\"Network\":{\"ID\":\"x\"},\"Addresses\":[\"10.0.1.2/24\"]"
          "}]") "]",
-     NODES, "a ready 10.0.1.2:9191 256 ;"},
-    {"[" SERVICE("s1", "a") "]", /* the node's own network */
-     "[" TASK("s1", 1, "running", RUNNING "\"PortStatus\":{}",
-              ",\"NetworksAttachments\":[{\"Network\":{\"ID\":\"x\"}}]") "]",
-     NODES, "a ready 192.0.2.7:9191 256 ;"},
-    {"[" SERVICE("s1", "a") "," SERVICE("s2", "b") "]",
-     "[" TASK("s1", 1, "running",
-              "\"State\":\"pending\",\"Message\":\"pending task scheduling\","
-              "\"Err\":\"no suitable node (insufficient resources on 1 node)\"",
-              "") "," TASK("s2", 2, "running", "\"State\":\"preparing\"", "") "]",
-     NODES,
-     "a starting - 256 no suitable node (insufficient resources on 1 node);b starting - 256 ;"},
-    {"[" SERVICE("s1", "a") "," SERVICE("s2", "b") "," SERVICE("s3", "c") "]",
-     "[" TASK("s1", 1, "shutdown",
-              "\"State\":\"rejected\",\"Err\":\"No such image: fnd/none:latest\"",
-              "") "," TASK("s2", 2, "shutdown",
-                           "\"State\":\"failed\",\"Err\":\"task: non-zero exit"
-                           " (69)\"",
-                           "") "," TASK("s3", 3, "running",
-                                        "\"State\":\"complete\","
-                                        "\"Message\":\"finished\"",
-                                        "") "]",
-     NODES,
-     "a gone!~ - 256 No such image: fnd/none:latest;b gone! - 256 task: non-zero exit (69);"
-     "c gone! - 256 finished;"},
-    {"[" SERVICE("s1", "a") "]", /* its node went down: something of it may still run there */
-     "[" TASK("s1", 1, "shutdown", PUBLISHED, "") "]", NODES, "a gone - 256 started;"},
-    {"[" SERVICE("s1", "a") "]", /* an operator updated the service: in any order */
-     "[" TASK("s1", 9, "shutdown", "\"State\":\"shutdown\"",
-              "") "," TASK("s1", 5, "running", PUBLISHED,
-                           "") "," TASK("s1", 7, "shutdown", "\"State\":\"failed\"", "") "]",
-     NODES, "a ready 192.0.2.7:32768 256 ;"},
+      NODES, "a ready 10.0.1.2:9191 256 ;" },
+    { "[" SERVICE("s1", "a") "]", /* the node's own network */
+      "[" TASK("s1", 1, "running", RUNNING "\"PortStatus\":{}",
+               ",\"NetworksAttachments\":[{\"Network\":{\"ID\":\"x\"}}]") "]",
+      NODES, "a ready 192.0.2.7:9191 256 ;" },
+    { "[" SERVICE("s1", "a") "," SERVICE("s2", "b") "]",
+      "[" TASK("s1", 1, "running",
+               "\"State\":\"pending\",\"Message\":\"pending task scheduling\","
+               "\"Err\":\"no suitable node (insufficient resources on 1 node)\"",
+               "") "," TASK("s2", 2, "running", "\"State\":\"preparing\"", "") "]",
+      NODES,
+      "a starting - 256 no suitable node (insufficient resources on 1 node);b starting - 256 ;" },
+    { "[" SERVICE("s1", "a") "," SERVICE("s2", "b") "," SERVICE("s3", "c") "]",
+      "[" TASK("s1", 1, "shutdown",
+               "\"State\":\"rejected\",\"Err\":\"No such image: fnd/none:latest\"",
+               "") "," TASK("s2", 2, "shutdown",
+                            "\"State\":\"failed\",\"Err\":\"task: non-zero exit"
+                            " (69)\"",
+                            "") "," TASK("s3", 3, "running",
+                                         "\"State\":\"complete\","
+                                         "\"Message\":\"finished\"",
+                                         "") "]",
+      NODES,
+      "a gone!~ - 256 No such image: fnd/none:latest;b gone! - 256 task: non-zero exit (69);"
+      "c gone! - 256 finished;" },
+    { "[" SERVICE("s1", "a") "]", /* its node went down: something of it may still run there */
+      "[" TASK("s1", 1, "shutdown", PUBLISHED, "") "]", NODES, "a gone - 256 started;" },
+    { "[" SERVICE("s1", "a") "]", /* an operator updated the service: in any order */
+      "[" TASK("s1", 9, "shutdown", "\"State\":\"shutdown\"",
+               "") "," TASK("s1", 5, "running", PUBLISHED,
+                            "") "," TASK("s1", 7, "shutdown", "\"State\":\"failed\"", "") "]",
+      NODES, "a ready 192.0.2.7:32768 256 ;" },
 };
 
 START_TEST(lists_are_joined)
 {
-    struct seen s = {.stop = 0};
+    struct seen s = { .stop = 0 };
 
     ck_assert_int_eq(swarm_join(text(joins[_i].services), text(joins[_i].tasks),
                                 text(joins[_i].nodes), see, &s, &err),
@@ -361,21 +362,21 @@ static const struct {
     const char *services, *tasks, *nodes;
     const char *expected;
 } broken[] = {
-    {"", "[]", "[]", "list of services: the engine's answer is malformed"},
-    {"{\"message\":\"x\"}", "[]", "[]", "list of services"},
-    {"[{}]", "[]", "[]", "list of services"},
-    {"[{\"ID\":\"s1\"}]", "[]", "[]", "list of services"},
-    {"[7]", "[]", "[]", "list of services"},
-    {"[]", "[{\"ServiceID\":\"s1\"}]", "[]", "list of tasks"},
-    {"[]", "[{\"Status\":{\"State\":\"running\"}}]", "[]", "list of tasks"},
-    {"[]", "null", "[]", "list of tasks"},
-    {"[]", "[]", "[{}]", "list of nodes"},
-    {"[]", "[]", "[", "list of nodes"},
+    { "", "[]", "[]", "list of services: the engine's answer is malformed" },
+    { "{\"message\":\"x\"}", "[]", "[]", "list of services" },
+    { "[{}]", "[]", "[]", "list of services" },
+    { "[{\"ID\":\"s1\"}]", "[]", "[]", "list of services" },
+    { "[7]", "[]", "[]", "list of services" },
+    { "[]", "[{\"ServiceID\":\"s1\"}]", "[]", "list of tasks" },
+    { "[]", "[{\"Status\":{\"State\":\"running\"}}]", "[]", "list of tasks" },
+    { "[]", "null", "[]", "list of tasks" },
+    { "[]", "[]", "[{}]", "list of nodes" },
+    { "[]", "[]", "[", "list of nodes" },
 };
 
 START_TEST(broken_lists_are_errors)
 {
-    struct seen s = {.stop = 0};
+    struct seen s = { .stop = 0 };
 
     ck_assert_int_eq(swarm_join(text(broken[_i].services), text(broken[_i].tasks),
                                 text(broken[_i].nodes), see, &s, &err),
@@ -388,17 +389,15 @@ START_TEST(lists_cut_anywhere_are_errors)
 {
     static const char services[] = "[" SERVICE("s1", "a") "]";
     static const char tasks[] = "[" TASK("s1", 1, "running", PUBLISHED, "") "]";
-    struct seen s = {.stop = 0};
+    struct seen s = { .stop = 0 };
 
     for (size_t len = 0; len + 1 < sizeof(services); len++) {
-        ck_assert_int_lt(
-            swarm_join((struct swarm_text){services, len}, text(tasks), text(NODES), see, &s, NULL),
-            0);
+        ck_assert_int_lt(swarm_join((struct swarm_text){ services, len }, text(tasks),
+                                    text(NODES), see, &s, NULL), 0);
     }
     for (size_t len = 0; len + 1 < sizeof(tasks); len++) {
-        ck_assert_int_lt(
-            swarm_join(text(services), (struct swarm_text){tasks, len}, text(NODES), see, &s, NULL),
-            0);
+        ck_assert_int_lt(swarm_join(text(services), (struct swarm_text){ tasks, len },
+                                    text(NODES), see, &s, NULL), 0);
     }
     ck_assert_uint_eq(s.n, 0);
 }
@@ -406,7 +405,7 @@ END_TEST
 
 START_TEST(who_listens_can_stop)
 {
-    struct seen s = {.stop = FN_E_EXHAUSTED};
+    struct seen s = { .stop = FN_E_EXHAUSTED };
 
     ck_assert_int_eq(swarm_join(text("[" SERVICE("s1", "a") "," SERVICE("s2", "b") "]"), text("[]"),
                                 text("[]"), see, &s, &err),
@@ -420,19 +419,19 @@ static const struct {
     const char *created, *ended;
     bool stillborn;
 } lives[] = {
-    {"2026-11-21T21:28:59.9Z", "2026-11-21T21:29:03.1Z", true},
-    {"2026-11-21T21:28:59.9Z", "2026-11-21T21:29:04.1Z", false},
-    {"2028-02-28T23:59:59Z", "2028-02-29T00:00:02Z", true},
-    {"2028-02-28T23:59:59Z", "2028-03-01T00:00:00Z", false},
-    {"2027-02-28T23:59:59Z", "2027-03-01T00:00:00Z", true},
-    {"2026-12-31T23:59:59Z", "2027-01-01T00:00:01Z", true},
-    {"nonsense", "2027-01-01T00:00:01Z", false},
+    { "2026-11-21T21:28:59.9Z", "2026-11-21T21:29:03.1Z", true },
+    { "2026-11-21T21:28:59.9Z", "2026-11-21T21:29:04.1Z", false },
+    { "2028-02-28T23:59:59Z", "2028-02-29T00:00:02Z", true },
+    { "2028-02-28T23:59:59Z", "2028-03-01T00:00:00Z", false },
+    { "2027-02-28T23:59:59Z", "2027-03-01T00:00:00Z", true },
+    { "2026-12-31T23:59:59Z", "2027-01-01T00:00:01Z", true },
+    { "nonsense", "2027-01-01T00:00:01Z", false },
 };
 
 START_TEST(who_ends_at_once)
 {
     char tasks[512];
-    struct seen s = {.stop = 0};
+    struct seen s = { .stop = 0 };
 
     snprintf(
         tasks, sizeof(tasks),
@@ -447,7 +446,7 @@ END_TEST
 
 START_TEST(the_stillborn_are_held)
 {
-    struct holds h = {.list[0].id = 0};
+    struct holds h = { .list[0].id = 0 };
 
     ck_assert(hold(&h, 7, 100));
     ck_assert(hold(&h, 7, 99 + HOLD_NS));
@@ -487,30 +486,30 @@ static const struct {
     int code;
     const char *expected;
 } failures[] = {
-    {503,
-     "{\"message\":\"This node is not a swarm manager. Use \\\"docker swarm init\\\" or \\\"docker "
-     "swarm join\\\" to connect this node to swarm and try again.\"}\n",
-     FN_E_PRECONDITION,
-     "create: the engine at unix:///var/run/docker.sock is no manager of a Swarm; run `docker "
-     "swarm init` there, or set docker_host to a manager"},
-    {503,
-     "{\"message\":\"This node is not a swarm manager. Worker nodes can't be used to view or "
-     "modify "
-     "cluster state. Please run this command on a manager node or promote the current node to a "
-     "manager.\"}",
-     FN_E_PRECONDITION, "is no manager of a Swarm"},
-    {404, "{\"message\":\"service nothere not found\"}", FN_E_NOT_FOUND,
-     "create: service nothere not found"},
-    {409,
-     "{\"message\":\"rpc error: code = AlreadyExists desc = name conflicts with an existing "
-     "object: "
-     "service fnd-t-r1-0 already exists\"}",
-     FN_E_EXISTS, "already exists"},
-    {400, "{\"message\":\"invalid mount\"}", FN_E_INVALID,
-     "create: the engine refuses it: invalid mount"},
-    {500, "oh", FN_E_UNAVAILABLE, "create: engine error 500: status 500 without a reason"},
-    {503, "{\"message\":\"The swarm does not have a leader.\"}", FN_E_UNAVAILABLE,
-     "engine error 503: The swarm does not have a leader."},
+    { 503,
+      "{\"message\":\"This node is not a swarm manager. Use \\\"docker swarm init\\\" or \\\"docker "
+      "swarm join\\\" to connect this node to swarm and try again.\"}\n",
+      FN_E_PRECONDITION,
+      "create: the engine at unix:///var/run/docker.sock is no manager of a Swarm; run `docker "
+      "swarm init` there, or set docker_host to a manager" },
+    { 503,
+      "{\"message\":\"This node is not a swarm manager. Worker nodes can't be used to view or "
+      "modify "
+      "cluster state. Please run this command on a manager node or promote the current node to a "
+      "manager.\"}",
+      FN_E_PRECONDITION, "is no manager of a Swarm" },
+    { 404, "{\"message\":\"service nothere not found\"}", FN_E_NOT_FOUND,
+      "create: service nothere not found" },
+    { 409,
+      "{\"message\":\"rpc error: code = AlreadyExists desc = name conflicts with an existing "
+      "object: "
+      "service fnd-t-r1-0 already exists\"}",
+      FN_E_EXISTS, "already exists" },
+    { 400, "{\"message\":\"invalid mount\"}", FN_E_INVALID,
+      "create: the engine refuses it: invalid mount" },
+    { 500, "oh", FN_E_UNAVAILABLE, "create: engine error 500: status 500 without a reason" },
+    { 503, "{\"message\":\"The swarm does not have a leader.\"}", FN_E_UNAVAILABLE,
+      "engine error 503: The swarm does not have a leader." },
 };
 
 START_TEST(failures_are_told)

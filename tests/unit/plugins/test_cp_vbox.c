@@ -43,31 +43,31 @@ static const struct {
     const char *name;
     const char *id; /* NULL = not ours */
 } names[] = {
-    {"fnd-", "default", 0, "fnd-default-7-0", "fnd-default-7-0"},
-    {"fnd-", "default", 0, "fnd-default-abcdef0123456789-19", "fnd-default-abcdef0123456789-19"},
-    {"fnd-", "a", 0, "fnd-a-1f-2-3", NULL},
-    {"fnd-", "a-1f", 0, "fnd-a-1f-2-3", "fnd-a-1f-2-3"},
-    {"fnd-", "default", 0, "fnd-default", NULL},
-    {"fnd-", "default", 0, "fnd-default-", NULL},
-    {"fnd-", "default", 0, "fnd-default-7", NULL},
-    {"fnd-", "default", 0, "fnd-default--0", NULL},
-    {"fnd-", "default", 0, "fnd-default-7-", NULL},
-    {"fnd-", "default", 0, "fnd-default-7-x", NULL},
-    {"fnd-", "default", 0, "fnd-default-G-0", NULL},
-    {"fnd-", "default", 0, "fnd-default-7-0 copy", NULL},
-    {"fnd-", "default", 0, "fnd-default_7-0", NULL},
-    {"fnd-", "default", 0, "end-default-7-0", NULL},
-    {"fnd-", "default", 0, "xfnd-default-7-0", NULL},
-    {"fnd-", "default", 0, "fnd-defaulx-7-0", NULL},
-    {"fnd-", "default", 0, "", NULL},
-    {"fnd-", "default", 0, "7-0", NULL},
-    {"fnd-", "default", 0, "fnd-default-7-0_default_1542182400123_12345", NULL},
-    {"fnd-", "default", 1, "fnd-default-7-0_default_1542182400123_12345", "fnd-default-7-0"},
-    {"fnd-", "a_b", 1, "fnd-a_b-7-0_runner_1542182400123_12345", "fnd-a_b-7-0"},
-    {"fnd-", "default", 1, "fnd-default-7-0", NULL},
-    {"fnd-", "default", 1, "fnd-default-7-0_1542182400123_12345", NULL},
-    {"fnd-", "default", 1, "fnd-default-7-0_default_x_12345", NULL},
-    {"fnd-", "default", 1, "_1_2", NULL},
+    { "fnd-", "default", 0, "fnd-default-7-0", "fnd-default-7-0" },
+    { "fnd-", "default", 0, "fnd-default-abcdef0123456789-19", "fnd-default-abcdef0123456789-19" },
+    { "fnd-", "a", 0, "fnd-a-1f-2-3", NULL },
+    { "fnd-", "a-1f", 0, "fnd-a-1f-2-3", "fnd-a-1f-2-3" },
+    { "fnd-", "default", 0, "fnd-default", NULL },
+    { "fnd-", "default", 0, "fnd-default-", NULL },
+    { "fnd-", "default", 0, "fnd-default-7", NULL },
+    { "fnd-", "default", 0, "fnd-default--0", NULL },
+    { "fnd-", "default", 0, "fnd-default-7-", NULL },
+    { "fnd-", "default", 0, "fnd-default-7-x", NULL },
+    { "fnd-", "default", 0, "fnd-default-G-0", NULL },
+    { "fnd-", "default", 0, "fnd-default-7-0 copy", NULL },
+    { "fnd-", "default", 0, "fnd-default_7-0", NULL },
+    { "fnd-", "default", 0, "end-default-7-0", NULL },
+    { "fnd-", "default", 0, "xfnd-default-7-0", NULL },
+    { "fnd-", "default", 0, "fnd-defaulx-7-0", NULL },
+    { "fnd-", "default", 0, "", NULL },
+    { "fnd-", "default", 0, "7-0", NULL },
+    { "fnd-", "default", 0, "fnd-default-7-0_default_1542182400123_12345", NULL },
+    { "fnd-", "default", 1, "fnd-default-7-0_default_1542182400123_12345", "fnd-default-7-0" },
+    { "fnd-", "a_b", 1, "fnd-a_b-7-0_runner_1542182400123_12345", "fnd-a_b-7-0" },
+    { "fnd-", "default", 1, "fnd-default-7-0", NULL },
+    { "fnd-", "default", 1, "fnd-default-7-0_1542182400123_12345", NULL },
+    { "fnd-", "default", 1, "fnd-default-7-0_default_x_12345", NULL },
+    { "fnd-", "default", 1, "_1_2", NULL },
 };
 
 START_TEST(only_names_of_the_group_are_ours)
@@ -92,8 +92,8 @@ static const char recorded[] =
 
 START_TEST(a_recorded_list_is_read)
 {
-    static const char *const expected[] = {"ubuntu-18.04 base", "<inaccessible>",
-                                           "Windows \"10\" {test}", "fnd-default-7-0"};
+    static const char *const expected[] = { "ubuntu-18.04 base", "<inaccessible>",
+                                            "Windows \"10\" {test}", "fnd-default-7-0" };
     const char *at = recorded;
     struct vbox_vm vm;
 
@@ -146,24 +146,24 @@ static const struct {
     int result;
     const char *address;
 } addresses[] = {
-    {"Value: 192.168.56.101\n", 1, "192.168.56.101:9190"},
-    {"Value: 10.0.2.15\r\n", 1, "10.0.2.15:9190"},
-    {"Value: 255.255.255.254", 1, "255.255.255.254:9190"},
-    {"No value set!\n", 0, ""},
-    {"Value: 0.0.0.0\n", 0, ""},
-    {"", FN_E_DATA_LOSS, ""},
-    {"Value:\n", FN_E_DATA_LOSS, ""},
-    {"Value: \n", FN_E_DATA_LOSS, ""},
-    {"Value: 1.2.3\n", FN_E_DATA_LOSS, ""},
-    {"Value: 1.2.3.\n", FN_E_DATA_LOSS, ""},
-    {"Value: 1.2.3.4.5\n", FN_E_DATA_LOSS, ""},
-    {"Value: 1.2.3.256\n", FN_E_DATA_LOSS, ""},
-    {"Value: 1.2.3.-4\n", FN_E_DATA_LOSS, ""},
-    {"Value: 1..3.4\n", FN_E_DATA_LOSS, ""},
-    {"Value: 0000001.2.3.4\n", FN_E_DATA_LOSS, ""},
-    {"Value: fe80::1\n", FN_E_DATA_LOSS, ""},
-    {"192.168.56.101\n", FN_E_DATA_LOSS, ""},
-    {"\377\376\n", FN_E_DATA_LOSS, ""},
+    { "Value: 192.168.56.101\n", 1, "192.168.56.101:9190" },
+    { "Value: 10.0.2.15\r\n", 1, "10.0.2.15:9190" },
+    { "Value: 255.255.255.254", 1, "255.255.255.254:9190" },
+    { "No value set!\n", 0, "" },
+    { "Value: 0.0.0.0\n", 0, "" },
+    { "", FN_E_DATA_LOSS, "" },
+    { "Value:\n", FN_E_DATA_LOSS, "" },
+    { "Value: \n", FN_E_DATA_LOSS, "" },
+    { "Value: 1.2.3\n", FN_E_DATA_LOSS, "" },
+    { "Value: 1.2.3.\n", FN_E_DATA_LOSS, "" },
+    { "Value: 1.2.3.4.5\n", FN_E_DATA_LOSS, "" },
+    { "Value: 1.2.3.256\n", FN_E_DATA_LOSS, "" },
+    { "Value: 1.2.3.-4\n", FN_E_DATA_LOSS, "" },
+    { "Value: 1..3.4\n", FN_E_DATA_LOSS, "" },
+    { "Value: 0000001.2.3.4\n", FN_E_DATA_LOSS, "" },
+    { "Value: fe80::1\n", FN_E_DATA_LOSS, "" },
+    { "192.168.56.101\n", FN_E_DATA_LOSS, "" },
+    { "\377\376\n", FN_E_DATA_LOSS, "" },
 };
 
 START_TEST(an_answer_becomes_an_address)
@@ -186,28 +186,28 @@ static const struct {
     const char *out, *err;
     const char *text; /* NULL = it went well */
 } ends[] = {
-    {"list", 0, "", "", NULL},
-    {"clonevm", 0, "", "0%...10%...100%\n", NULL},
-    {"clonevm", 1, "",
-     "0%...\nVBoxManage: error: Could not find a registered machine named 'x'\n"
-     "VBoxManage: error: Details: code VBOX_E_OBJECT_NOT_FOUND (0x80bb0001)\n",
-     "VBoxManage clonevm: ended with 1: Could not find a registered machine named 'x'"},
-    {"list", 0, "", "VBoxManage: error: Failed to create the VirtualBox object!\n",
-     "VBoxManage list: ended with 0: Failed to create the VirtualBox object!"},
-    {"startvm", 1, "VM \"a\" has been successfully started.\n", "", NULL},
-    {"clonevm", 1, "VM \"a\" has been successfully started.\n", "",
-     "VBoxManage clonevm: ended with 1"},
-    {"startvm", -9, "", "", "VBoxManage startvm: ended with -9"},
-    {"up", 0, "", "==> default: error: of a provisioner that went on\n", NULL},
-    {"list", 127, "", "VBoxManage: No such\tfile\n", "VBoxManage list: ended with 127: "
-                                                     "VBoxManage: No such?file"},
+    { "list", 0, "", "", NULL },
+    { "clonevm", 0, "", "0%...10%...100%\n", NULL },
+    { "clonevm", 1, "",
+      "0%...\nVBoxManage: error: Could not find a registered machine named 'x'\n"
+      "VBoxManage: error: Details: code VBOX_E_OBJECT_NOT_FOUND (0x80bb0001)\n",
+      "VBoxManage clonevm: ended with 1: Could not find a registered machine named 'x'" },
+    { "list", 0, "", "VBoxManage: error: Failed to create the VirtualBox object!\n",
+      "VBoxManage list: ended with 0: Failed to create the VirtualBox object!" },
+    { "startvm", 1, "VM \"a\" has been successfully started.\n", "", NULL },
+    { "clonevm", 1, "VM \"a\" has been successfully started.\n", "",
+      "VBoxManage clonevm: ended with 1" },
+    { "startvm", -9, "", "", "VBoxManage startvm: ended with -9" },
+    { "up", 0, "", "==> default: error: of a provisioner that went on\n", NULL },
+    { "list", 127, "", "VBoxManage: No such\tfile\n", "VBoxManage list: ended with 127: "
+                                                     "VBoxManage: No such?file" },
 };
 
 START_TEST(how_a_tool_ended)
 {
-    const char *const argv[] = {"/opt/bin/VBoxManage", ends[_i].command, NULL};
+    const char *const argv[] = { "/opt/bin/VBoxManage", ends[_i].command, NULL };
     char out[128], err[256], text[FN_ERROR_TEXT_MAX];
-    struct fn_exec_result result = {sizeof(result), ends[_i].code, out, err};
+    struct fn_exec_result result = { sizeof(result), ends[_i].code, out, err };
     const char *said;
 
     strcpy(out, ends[_i].out);

@@ -32,7 +32,7 @@ static void take(const char *list, int64_t now_ns)
     snprintf(copy, sizeof(copy), "%s", list);
     group_list_begin(g);
     for (char *id = strtok_r(copy, " ", &rest); id; id = strtok_r(NULL, " ", &rest)) {
-        struct wire_member m = {.address = "h:1", .draining = strchr(id, '*') != NULL};
+        struct wire_member m = { .address = "h:1", .draining = strchr(id, '*') != NULL };
 
         snprintf(m.id, sizeof(m.id), "%.*s", (int)strcspn(id, "*"), id);
         ck_assert_int_eq(group_member(g, &m), 0);
@@ -114,7 +114,7 @@ END_TEST
 
 START_TEST(ten_thousand_members)
 {
-    struct wire_member m = {.address = "h:1"};
+    struct wire_member m = { .address = "h:1" };
 
     for (int round = 0; round < 3; round++) {
         group_list_begin(g);
@@ -130,7 +130,7 @@ END_TEST
 
 static int take_many(int first, int n)
 {
-    struct wire_member m = {.address = "h:1"};
+    struct wire_member m = { .address = "h:1" };
     int r = 0;
 
     group_list_begin(g);
@@ -161,7 +161,7 @@ END_TEST
 /* Each that goes may not cost a move of all others: it was seconds on the loop. */
 START_TEST(a_tenth_goes_the_rest_keeps_its_order)
 {
-    struct wire_member m = {.address = "h:1"};
+    struct wire_member m = { .address = "h:1" };
 
     for (int round = 0; round < 2; round++) {
         group_list_begin(g);
@@ -202,8 +202,8 @@ START_TEST(demand_is_encoded_as_protobuf)
 {
     static const unsigned char expected[] = "\x0a\x04lb-7\x10\xac\x02\x1a\x10\x0a\x07"
                                             "default\x10\x80\x01\x18\x03\x20\x01";
-    struct wire_out o = {NULL, 0, 0, 0};
-    const struct wire_demand d = {"default", 128, 3, 1};
+    struct wire_out o = { NULL, 0, 0, 0 };
+    const struct wire_demand d = { "default", 128, 3, 1 };
 
     wire_demand_begin(&o, "lb-7", 300);
     wire_demand_add(&o, &d);
@@ -358,17 +358,17 @@ static void h_discard(struct fn_snap_builder *b)
 
 static void intake_setup(void)
 {
-    static const struct fn_clock_if clock = {.now_ns = h_now};
-    static const struct fn_timer_if timer = {.arm = h_arm, .cancel = h_cancel};
+    static const struct fn_clock_if clock = { .now_ns = h_now };
+    static const struct fn_timer_if timer = { .arm = h_arm, .cancel = h_cancel };
     static const uint32_t level = FN_LOG_INFO;
-    static const struct fn_log_if log = {.level = &level, .write = h_write};
+    static const struct fn_log_if log = { .level = &level, .write = h_write };
     static const struct fn_snap_if snap = {
-        .begin = h_begin, .add = h_add, .publish = h_publish, .discard = h_discard};
+        .begin = h_begin, .add = h_add, .publish = h_publish, .discard = h_discard };
 
     setup();
     memset(&h, 0, sizeof(h));
-    h.host = (struct fn_host){.clock = &clock, .timer = &timer, .log = &log};
-    h.intake = (struct intake){.host = &h.host, .snap = &snap};
+    h.host = (struct fn_host){ .clock = &clock, .timer = &timer, .log = &log };
+    h.intake = (struct intake){ .host = &h.host, .snap = &snap };
 }
 
 static void intake_teardown(void)
@@ -392,7 +392,7 @@ static int turn(void)
 /* Members "m<first>" and on; cut: without its last bytes. */
 static void tell(uint64_t version, uint32_t first, uint32_t n, size_t cut)
 {
-    const struct wire_head head = {.epoch = 1, .version = version, .group = "default"};
+    const struct wire_head head = { .epoch = 1, .version = version, .group = "default" };
     unsigned char *data = malloc(n * 32);
     size_t len = 0;
 
@@ -484,7 +484,7 @@ START_TEST(a_member_that_cannot_be_used_is_left_out)
                                "\x22\x09\x0a\x02m3\x12\x03h\0b" /* none that can be one */
                                "\x22\x05\x12\x03h:4"           /* no id */
                                "\x22\x09\x0a\x02m5\x12\x03h:5";
-    const struct wire_head head = {.epoch = 1, .version = 1, .group = "default"};
+    const struct wire_head head = { .epoch = 1, .version = 1, .group = "default" };
 
     intake_message(&h.intake, g, &head, list, sizeof(list) - 1);
     ck_assert_uint_eq(h.published, 1);

@@ -12,7 +12,7 @@ static int64_t now_s;
 
 static void setup(void)
 {
-    conf = (struct window_conf){60 * S, 10, 200, 100};
+    conf = (struct window_conf){ 60 * S, 10, 200, 100 };
     memset(&state, 0, sizeof(state));
     now_s = 5000;
 }
@@ -23,10 +23,10 @@ static uint64_t pass(int seconds, uint64_t wanted_mb, uint64_t capacity_mb)
     uint64_t desired = 0;
 
     for (int i = 0; i < seconds; i++, now_s++) {
-        const struct fn_load load = {.size = sizeof(load),
-                                     .now_ns = now_s * S,
-                                     .wanted_mb = wanted_mb,
-                                     .capacity_mb = capacity_mb};
+        const struct fn_load load = { .size = sizeof(load),
+                                      .now_ns = now_s * S,
+                                      .wanted_mb = wanted_mb,
+                                      .capacity_mb = capacity_mb };
 
         desired = window_predict(&conf, &state, &load);
     }

@@ -581,7 +581,8 @@ START_TEST(test_tls)
     struct fixture *server;
     struct told t = { 0 };
 
-    c.tls = c.tls_server = (struct net_tls){ .cert_pem = node_pem, .key_pem = node_key, .ca_pem = ca_pem };
+    c.tls = c.tls_server = (struct net_tls){ .cert_pem = node_pem, .key_pem = node_key,
+                                             .ca_pem = ca_pem };
     server = fixture_create_with(OVER_TCP, &c);
     fixture_server_open(server);
     c.tls = (struct net_tls){ .cert_pem = x->with_cert ? node_pem : NULL,

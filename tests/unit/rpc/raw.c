@@ -56,13 +56,13 @@ static void on_gone(void *ud, struct rpc_incoming *in)
 }
 
 static const struct rpc_method methods[] = {
-    {"/test.Service/Echo", on_echo},
-    {"/test.Service/Refuse", on_refuse},
-    {"/test.Service/Watch", on_watch},
-    {NULL, NULL},
+    { "/test.Service/Echo", on_echo },
+    { "/test.Service/Refuse", on_refuse },
+    { "/test.Service/Watch", on_watch },
+    { NULL, NULL },
 };
 
-static const struct rpc_service service = {methods, on_gone, NULL};
+static const struct rpc_service service = { methods, on_gone, NULL };
 
 /* ---- the caller ------------------------------------------------------------------------------ */
 
@@ -94,7 +94,7 @@ static void on_end(void *ud, int grpc_status, const char *text)
     fixture_notify(f);
 }
 
-static const struct rpc_raw_cb heard_cb = {on_message, on_end};
+static const struct rpc_raw_cb heard_cb = { on_message, on_end };
 
 static bool has_ended(void *ud)
 {
@@ -150,7 +150,7 @@ static void finish(void)
 
 static void run(struct heard *h, const char *method, const char *text, int64_t timeout_ms)
 {
-    *h = (struct heard){0};
+    *h = (struct heard){ 0 };
     loop_enter(f->loop);
     call(h, method, text, timeout_ms);
     ck_assert_uint_eq(h->ends, 0); /* never from inside */
@@ -200,7 +200,7 @@ END_TEST
 
 START_TEST(test_stream)
 {
-    struct heard h = {0};
+    struct heard h = { 0 };
 
     open_plain();
     loop_enter(f->loop);
@@ -222,7 +222,7 @@ END_TEST
 
 START_TEST(test_cancelled_by_the_caller)
 {
-    struct heard h = {0};
+    struct heard h = { 0 };
 
     open_plain();
     loop_enter(f->loop);
@@ -241,7 +241,7 @@ END_TEST
 
 START_TEST(test_closed_channel_is_silent)
 {
-    struct heard h = {0};
+    struct heard h = { 0 };
 
     open_plain();
     loop_enter(f->loop);
@@ -261,7 +261,7 @@ END_TEST
 /* A peer that does not read: the queue is bounded, the owner is told. */
 START_TEST(test_queue_is_bounded)
 {
-    struct heard h = {0};
+    struct heard h = { 0 };
     char *big = calloc(1, 1 << 20);
     int r = 0;
     int n;
@@ -300,7 +300,7 @@ END_TEST
 /* Left open on purpose: destroying the rpc ends calls on both sides without callbacks. */
 START_TEST(test_destroy_with_calls)
 {
-    struct heard h = {0};
+    struct heard h = { 0 };
 
     open_plain();
     loop_enter(f->loop);

@@ -238,32 +238,32 @@ static const struct {
     int code;
     const char *text;
 } bad[] = {
-    {"nonsense", NULL, 400, "RUN404 call model"},
-    {"", NULL, 400, "RUN404"},
-    {"{\"id\": 5}", NULL, 400, "RUN404"},
-    {"{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":0}",
-     NULL, 400, "RUN405 memory, got 0"},
-    {"{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":-1}",
-     NULL, 400, "RUN405 memory, got -1"},
-    {"{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":5}",
-     NULL, 400, "RUN405 memory, got 5; expected 16..1024 MB"},
-    {"{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":4096}",
-     NULL, 400, "Requested CPU/Memory cannot be allocated"},
-    {"{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128, "
-     "\"cpus\":\"5000m\"}",
-     NULL, 400, "Requested CPU/Memory cannot be allocated"},
-    {"{\"id\": \"x\", \"image\":\"hello\", \"timeout\":1000000, \"idle_timeout\":30, "
-     "\"memory\":128}",
-     NULL, 400, "RUN405 timeout"},
-    {"{\"id\": \"x\", \"image\":\"\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128}", NULL,
-     400, "RUN406"},
-    {"{\"id\": \"x\", \"image\":\"-v /:/h\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128}",
-     NULL, 400, "RUN406"},
-    {"{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128}",
-     "zz", 400, "RUN404 slot_hash_id, got \"zz\""},
-    {"{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128, "
-     "\"type\":\"detached\"}",
-     NULL, 501, "Detach call functions are not supported"},
+    { "nonsense", NULL, 400, "RUN404 call model" },
+    { "", NULL, 400, "RUN404" },
+    { "{\"id\": 5}", NULL, 400, "RUN404" },
+    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":0}",
+      NULL, 400, "RUN405 memory, got 0" },
+    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":-1}",
+      NULL, 400, "RUN405 memory, got -1" },
+    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":5}",
+      NULL, 400, "RUN405 memory, got 5; expected 16..1024 MB" },
+    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":4096}",
+      NULL, 400, "Requested CPU/Memory cannot be allocated" },
+    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128, "
+      "\"cpus\":\"5000m\"}",
+      NULL, 400, "Requested CPU/Memory cannot be allocated" },
+    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":1000000, \"idle_timeout\":30, "
+      "\"memory\":128}",
+      NULL, 400, "RUN405 timeout" },
+    { "{\"id\": \"x\", \"image\":\"\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128}", NULL,
+      400, "RUN406" },
+    { "{\"id\": \"x\", \"image\":\"-v /:/h\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128}",
+      NULL, 400, "RUN406" },
+    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128}",
+      "zz", 400, "RUN404 slot_hash_id, got \"zz\"" },
+    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128, "
+      "\"type\":\"detached\"}",
+      NULL, 501, "Detach call functions are not supported" },
 };
 
 START_TEST(bad_calls)

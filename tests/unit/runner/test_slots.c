@@ -486,12 +486,12 @@ static const struct {
     const char *text;
     int by_ms;
 } bad_starts[] = {
-    {"never-listens", 504, "Container initialization timed out", 5200},
-    {"exits", 502,
-     "Container failed to initialize, please ensure you are using the latest fdk and "
-     "check the logs: container exit code 3",
-     500},
-    {"bad-socket", 502, "FN604 socket leaves its directory", 500},
+    { "never-listens", 504, "Container initialization timed out", 5200 },
+    { "exits", 502,
+      "Container failed to initialize, please ensure you are using the latest fdk and "
+      "check the logs: container exit code 3",
+      500 },
+    { "bad-socket", 502, "FN604 socket leaves its directory", 500 },
 };
 
 START_TEST(starts_that_fail)

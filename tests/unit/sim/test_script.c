@@ -74,14 +74,12 @@ static void work(void *ud, struct fn_op *op)
 static struct ask run(enum what what, int64_t deadline_ms, int64_t cancel_ms)
 {
     struct ask a = { .what = what };
+    struct sim_op op = { .fn = work, .ud = &a };
     int64_t now = sim_now_ns(sim);
 
-    ck_assert_int_eq(sim_run_op(sim, &(struct sim_op){
-                                         .fn = work,
-                                         .ud = &a,
-                                         .deadline_ns = deadline_ms ? now + deadline_ms * ENV_MS : 0,
-                                         .cancel_at_ns = cancel_ms ? now + cancel_ms * ENV_MS : 0 }),
-                     0);
+    op.deadline_ns = deadline_ms ? now + deadline_ms * ENV_MS : 0;
+    op.cancel_at_ns = cancel_ms ? now + cancel_ms * ENV_MS : 0;
+    ck_assert_int_eq(sim_run_op(sim, &op), 0);
     return a;
 }
 
@@ -121,8 +119,8 @@ END_TEST
 
 START_TEST(failures_delays_and_deadlines)
 {
-    sim_script_add(sim, &(struct sim_step_spec){ .kind = SIM_EXEC, .expect = "", .fail = FN_E_INTERNAL,
-                                                 .text = "no such file" });
+    sim_script_add(sim, &(struct sim_step_spec){ .kind = SIM_EXEC, .expect = "",
+                                                 .fail = FN_E_INTERNAL, .text = "no such file" });
     sim_script_add(sim, &(struct sim_step_spec){ .kind = SIM_EXEC, .expect = "",
                                                  .delay_ns = 100 * ENV_S, .times = 3 });
     ck_assert_str_eq(run(LIST, 0, 0).error.msg, "no such file");
