@@ -32,8 +32,8 @@ static void tick(struct env_timer *t);
 
 const char *ctr_state_name(enum ctr_state s)
 {
-    static const char *const names[] = {"wait", "wait",   "start",  "start", "start", "idle",
-                                        "idle", "paused", "paused", "busy",  "done",  "done"};
+    static const char *const names[] = { "wait", "wait",   "start",  "start", "start", "idle",
+                                         "idle", "paused", "paused", "busy",  "done",  "done" };
 
     return names[s];
 }

@@ -3,8 +3,8 @@
 #include <runner/internal.h>
 
 static const char *const container_labels[] = { "app_id", "fn_id", "image_name", NULL };
-static const char *const evict_labels[] = {"container_state", "app_id", "fn_id", "image_name",
-                                           NULL};
+static const char *const evict_labels[] = { "container_state", "app_id", "fn_id", "image_name",
+                                            NULL };
 static const char *const init_labels[] = { "container_uds_state", "app_id", "fn_id", "image_name",
                                            NULL };
 static const char *const outcome_labels[] = { "outcome", NULL };
@@ -115,8 +115,9 @@ static struct metric *series(const char *name, const char *help, enum metric_kin
 
 void metrics_queue(struct slot_queue *q)
 {
-    static const enum shown of[] = {SHOWN_WAIT, SHOWN_WAIT, SHOWN_START,  SHOWN_START,  SHOWN_START,
-                                    SHOWN_IDLE, SHOWN_IDLE, SHOWN_PAUSED, SHOWN_PAUSED, SHOWN_BUSY};
+    static const enum shown of[] = { SHOWN_WAIT,   SHOWN_WAIT, SHOWN_START, SHOWN_START,
+                                     SHOWN_START,  SHOWN_IDLE, SHOWN_IDLE,  SHOWN_PAUSED,
+                                     SHOWN_PAUSED, SHOWN_BUSY };
     static const char *const init_names[] = { "initialized", "canceled", "timedout" };
     const char *const values[] = { q->app_id, q->fn_id, q->image };
     struct queue_metrics *m = &q->metrics;

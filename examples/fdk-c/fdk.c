@@ -78,7 +78,7 @@ static int buf_add(struct buf *buf, const void *data, size_t len)
 static int send_all(int fd, struct iovec *iov, size_t count)
 {
     while (count) {
-        struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
+        struct msghdr msg = { .msg_iov = iov, .msg_iovlen = count };
         ssize_t sent = sendmsg(fd, &msg, MSG_NOSIGNAL);
 
         if (sent < 0 && errno == EINTR)
@@ -121,7 +121,7 @@ int fdk_header_at(const struct fdk_call *call, size_t index, const char **name, 
 int64_t fdk_deadline_ms(const struct fdk_call *call)
 {
     const char *text = fdk_header(call, "Fn-Deadline");
-    struct tm tm = {0};
+    struct tm tm = { 0 };
     long zone_s;
 
     if (!text || !strptime(text, "%Y-%m-%dT%H:%M:%S%z", &tm))
@@ -153,7 +153,7 @@ int fdk_answer_header(struct fdk_call *call, const char *name, const char *value
 {
     const char *intent = fdk_header(call, "Fn-Intent");
     int prefixed = intent && !strcmp(intent, "httprequest") && strcasecmp(name, "Content-Type");
-    const char *const parts[] = {prefixed ? "Fn-Http-H-" : "", name, ": ", value, "\r\n"};
+    const char *const parts[] = { prefixed ? "Fn-Http-H-" : "", name, ": ", value, "\r\n" };
     int rc = 0;
 
     if (!*name || name[strspn(name, TOKEN_CHARS)] || strpbrk(value, "\r\n") ||
@@ -291,7 +291,7 @@ static const http_parser_settings callbacks = {
 
 static int connection_open(struct fdk_call *call, int listen_fd)
 {
-    static const struct timeval send_timeout = {.tv_sec = SEND_TIMEOUT_S};
+    static const struct timeval send_timeout = { .tv_sec = SEND_TIMEOUT_S };
 
     call->fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
     if (call->fd < 0)
@@ -333,13 +333,13 @@ int fdk_serve(int listen_fd, fdk_handler *handler, void *ud)
     struct pollfd polls[CONNECTIONS_MAX + 1] = {{.fd = listen_fd, .events = POLLIN}};
 
     for (int i = 0; i < CONNECTIONS_MAX; i++) {
-        calls[i] = (struct fdk_call){.fd = -1, .handler = handler, .ud = ud};
+        calls[i] = (struct fdk_call){ .fd = -1, .handler = handler, .ud = ud };
     }
     for (;;) {
         struct fdk_call *vacant = NULL;
 
         for (int i = 0; i < CONNECTIONS_MAX; i++) {
-            polls[i + 1] = (struct pollfd){.fd = calls[i].fd, .events = POLLIN};
+            polls[i + 1] = (struct pollfd){ .fd = calls[i].fd, .events = POLLIN };
             if (calls[i].fd < 0)
                 vacant = &calls[i];
         }
@@ -365,7 +365,7 @@ int fdk_serve(int listen_fd, fdk_handler *handler, void *ud)
  */
 int fdk_listen(const char *listener)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
     const char *path = listener && strncmp(listener, "unix:/", 6) == 0 ? listener + 5 : "";
     int len = snprintf(addr.sun_path, sizeof(addr.sun_path), "%s" BIND_SUFFIX, path);
     int fd, rc;

@@ -31,7 +31,7 @@ struct ledger {
 
 static int ledger_dial(const char *address)
 {
-    struct sockaddr_in addr = {.sin_family = AF_INET};
+    struct sockaddr_in addr = { .sin_family = AF_INET };
     char host[INET_ADDRSTRLEN];
     unsigned port;
     int fd;
@@ -96,7 +96,7 @@ static int ledger_call(struct fdk_call *call, void *ud)
 
 int main(void)
 {
-    struct ledger ledger = {.fd = ledger_open()};
+    struct ledger ledger = { .fd = ledger_open() };
 
     if (ledger.fd < 0) {
         perror("ledger: cannot open");

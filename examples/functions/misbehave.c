@@ -48,7 +48,7 @@ static _Noreturn void wait_for_ever(void)
 /* Until the other side closes or, wrongly, sends a next request. */
 static void hold(int fd)
 {
-    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
 
     (void)poll(&poll_fd, 1, -1);
 }
@@ -402,7 +402,7 @@ static int odd_socket(const char *arg)
 /* The name is there, but nobody listens yet. */
 static int late_listen(const char *arg)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
     (void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%.100s", listener_path());

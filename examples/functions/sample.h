@@ -27,7 +27,8 @@ static inline const char *sample_number(const char *text, uint64_t max, uint64_t
 
 static inline void sample_wait_ms(uint64_t ms)
 {
-    struct timespec left = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    struct timespec left = { .tv_sec = (time_t)(ms / 1000),
+                             .tv_nsec = (long)(ms % 1000) * 1000000 };
 
     while (nanosleep(&left, &left) < 0 && errno == EINTR) {
     }

@@ -168,7 +168,7 @@ int fixed_list(struct fixed *f, const char *group, int64_t now_ns, uint64_t capa
 
     for (uint32_t i = 0; g && r == 0 && i < f->n; i++) {
         const struct entry *e = &f->entries[i];
-        struct fn_machine m = {.size = sizeof(m), .id = e->address, .capacity_mb = capacity_mb};
+        struct fn_machine m = { .size = sizeof(m), .id = e->address, .capacity_mb = capacity_mb };
 
         if (&f->groups[e->group] != g || !e->given) {
             continue;
@@ -238,7 +238,7 @@ int fixed_provision(struct fixed *f, const char *group, uint32_t n, uint64_t req
                              group, n, g->n);
     }
     if (accepted > 0) {
-        g->requests[g->next_request] = (struct request){request_id, accepted};
+        g->requests[g->next_request] = (struct request){ request_id, accepted };
         g->next_request = (g->next_request + 1) % FIXED_REQUESTS_MAX;
     }
     *ret_accepted = accepted;

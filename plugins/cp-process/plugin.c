@@ -76,17 +76,17 @@ static int check_group(const char *group, struct fn_error *reterr)
 static int run(struct cp *cp, struct fn_op *op, const char *const *words, uint32_t n,
                struct fn_exec_result *ret, struct fn_error *reterr)
 {
-    static const char *const env[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:"
-                                      "/sbin:/bin",
-                                      "LC_ALL=C", NULL};
-    const char *argv[8 + 2 + RUNNERS_MAX + 4] = {"/bin/sh", "-c", SCRIPT, "sh"};
+    static const char *const env[] = { "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:"
+                                       "/sbin:/bin",
+                                       "LC_ALL=C", NULL };
+    const char *argv[8 + 2 + RUNNERS_MAX + 4] = { "/bin/sh", "-c", SCRIPT, "sh" };
     const struct fn_exec_request rq = {
         .size = sizeof(rq), .argv = argv, .env = env, .output_max = OUTPUT_MAX};
     int r;
 
     memcpy(&argv[4], words, n * sizeof(*words));
     argv[4 + n] = NULL;
-    *ret = (struct fn_exec_result){.size = sizeof(*ret)};
+    *ret = (struct fn_exec_result){ .size = sizeof(*ret) };
     r = cp->exec->run(cp->host, op, &rq, ret, reterr);
     if (r == 0 && ret->exit_code != 0) {
         r = FN_E_UNKNOWN;
@@ -103,7 +103,7 @@ static int run(struct cp *cp, struct fn_op *op, const char *const *words, uint32
 /* "ready <id> <address>", "starting <id> -" */
 static int take_line(char *line, const struct conf *c, const struct fn_machine_sink *out)
 {
-    struct fn_machine m = {.size = sizeof(m), .capacity_mb = (uint64_t)c->capacity_mb};
+    struct fn_machine m = { .size = sizeof(m), .capacity_mb = (uint64_t)c->capacity_mb };
     char *rest = NULL;
     const char *state = strtok_r(line, " ", &rest);
     const char *address;
@@ -122,7 +122,7 @@ static int list(void *inst, struct fn_op *op, const char *group, const struct fn
                 struct fn_error *reterr)
 {
     struct cp *cp = inst;
-    const char *const words[] = {"list", cp->conf->state, group};
+    const char *const words[] = { "list", cp->conf->state, group };
     struct fn_exec_result result;
     char *rest = NULL;
     int r = check_group(group, reterr);
@@ -149,12 +149,12 @@ static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n
     struct cp *cp = inst;
     char ids[RUNNERS_MAX][ID_MAX];
     char memory[24];
-    const char *words[6 + RUNNERS_MAX] = {"provision",
-                                          cp->conf->state,
-                                          group,
-                                          cp->conf->program ? cp->conf->program : "",
-                                          cp->conf->base ? cp->conf->base : "",
-                                          memory};
+    const char *words[6 + RUNNERS_MAX] = { "provision",
+                                           cp->conf->state,
+                                           group,
+                                           cp->conf->program ? cp->conf->program : "",
+                                           cp->conf->base ? cp->conf->base : "",
+                                           memory };
     struct fn_exec_result result;
     int r = check_group(group, reterr);
 
@@ -178,7 +178,7 @@ static int remove_machine(void *inst, struct fn_op *op, const char *group, const
                           struct fn_error *reterr)
 {
     struct cp *cp = inst;
-    const char *const words[] = {"remove", cp->conf->state, group, machine_id};
+    const char *const words[] = { "remove", cp->conf->state, group, machine_id };
     struct fn_exec_result result;
     int r = check_group(group, reterr);
 

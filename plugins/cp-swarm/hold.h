@@ -41,7 +41,7 @@ static inline bool hold(struct holds *h, uint64_t id, int64_t now_ns)
     if (!place) {
         return false;
     }
-    *place = (struct hold){id, now_ns + HOLD_NS};
+    *place = (struct hold){ id, now_ns + HOLD_NS };
     return true;
 }
 

@@ -68,11 +68,11 @@ static void tell_some(struct cp *cp, const char *group, const struct some *s, co
 static int take_runner(void *ud, const struct swarm_runner *r)
 {
     struct listing *l = ud;
-    struct fn_machine m = {.size = sizeof(m),
-                           .state = r->state,
-                           .id = r->name,
-                           .address = r->address,
-                           .capacity_mb = r->capacity_mb};
+    struct fn_machine m = { .size = sizeof(m),
+                            .state = r->state,
+                            .id = r->name,
+                            .address = r->address,
+                            .capacity_mb = r->capacity_mb };
     char line[LINE_MAX];
 
     if (r->ended && is_held(l->cp, r)) {
@@ -92,10 +92,10 @@ int swarm_list(void *inst, struct fn_op *op, const char *group, const struct fn_
                struct fn_error *reterr)
 {
     struct cp *cp = inst;
-    struct listing l = {.cp = cp, .out = out};
-    struct fn_http_answer services = {.size = sizeof(services)};
-    struct fn_http_answer tasks = {.size = sizeof(tasks)};
-    struct fn_http_answer nodes = {.size = sizeof(nodes)};
+    struct listing l = { .cp = cp, .out = out };
+    struct fn_http_answer services = { .size = sizeof(services) };
+    struct fn_http_answer tasks = { .size = sizeof(tasks) };
+    struct fn_http_answer nodes = { .size = sizeof(nodes) };
     char path[SWARM_PATH_MAX];
     int r = swarm_list_path(cp->conf, "services", group, path, reterr);
 

@@ -16,20 +16,20 @@
 static int call(struct cp *cp, struct fn_op *op, const char *method, const char *path,
                 const char *body, struct fn_http_answer *ret, struct fn_error *reterr)
 {
-    static const char *const json[] = {"Content-Type: application/json", NULL};
+    static const char *const json[] = { "Content-Type: application/json", NULL };
     char url[sizeof(cp->base) + SWARM_PATH_MAX];
-    const struct fn_http_request rq = {.size = sizeof(rq),
-                                       .timeout_ms = REQUEST_TIMEOUT_MS,
-                                       .method = method,
-                                       .unix_path = cp->unix_path,
-                                       .url = url,
-                                       .headers = body ? json : NULL,
-                                       .body = body,
-                                       .body_len = body ? strlen(body) : 0,
-                                       .answer_max = ANSWER_MAX};
+    const struct fn_http_request rq = { .size = sizeof(rq),
+                                        .timeout_ms = REQUEST_TIMEOUT_MS,
+                                        .method = method,
+                                        .unix_path = cp->unix_path,
+                                        .url = url,
+                                        .headers = body ? json : NULL,
+                                        .body = body,
+                                        .body_len = body ? strlen(body) : 0,
+                                        .answer_max = ANSWER_MAX };
 
     snprintf(url, sizeof(url), "%s%s", cp->base, path);
-    *ret = (struct fn_http_answer){.size = sizeof(*ret)};
+    *ret = (struct fn_http_answer){ .size = sizeof(*ret) };
     return cp->http->exchange(cp->host, op, &rq, ret, reterr);
 }
 
@@ -48,7 +48,7 @@ int swarm_get(struct cp *cp, struct fn_op *op, const char *what, const char *pat
 static int create_service(struct cp *cp, struct fn_op *op, const char *group, uint64_t request_id,
                           uint32_t index, struct fn_error *reterr)
 {
-    struct fn_http_answer a = {.size = sizeof(a)};
+    struct fn_http_answer a = { .size = sizeof(a) };
     char name[SWARM_NAME_MAX + 1];
     char *body = NULL;
     int r;
@@ -68,7 +68,7 @@ static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n
                      uint64_t request_id, uint32_t *ret_accepted, struct fn_error *reterr)
 {
     struct cp *cp = inst;
-    struct fn_error why = {.size = sizeof(why)};
+    struct fn_error why = { .size = sizeof(why) };
     uint32_t done = 0;
     int r = 0;
 
@@ -92,7 +92,7 @@ int swarm_remove(void *inst, struct fn_op *op, const char *group, const char *ma
                  struct fn_error *reterr)
 {
     struct cp *cp = inst;
-    struct fn_http_answer a = {.size = sizeof(a)};
+    struct fn_http_answer a = { .size = sizeof(a) };
     char path[32 + SWARM_NAME_MAX + SWARM_ID_MAX];
     char id[SWARM_ID_MAX + 1];
     int r;

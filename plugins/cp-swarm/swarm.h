@@ -23,7 +23,7 @@ struct cp {
 
 static inline struct swarm_text swarm_text_of(const struct fn_http_answer *a)
 {
-    return (struct swarm_text){a->body, a->body_len};
+    return (struct swarm_text){ a->body, a->body_len };
 }
 
 /* A GET that must answer 200; ret is the caller's to free in any case. */

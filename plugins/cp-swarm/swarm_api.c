@@ -413,8 +413,8 @@ static bool find_address(const json_t *task, const json_t *node, const char *lab
 
 static bool has_ended(const char *state)
 {
-    static const char *const words[] = {"complete", "failed",   "shutdown",
-                                        "rejected", "orphaned", "remove"};
+    static const char *const words[] = { "complete", "failed",   "shutdown",
+                                         "rejected", "orphaned", "remove" };
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(state, words[i]) == 0) {
@@ -487,7 +487,7 @@ static int tell(const json_t *services, const json_t *tasks, const json_t *nodes
         const json_t *labels = json_object_get(spec, "Labels");
         const json_t *task = json_object_get(tasks, engine_text(service, "ID"));
         char address[SWARM_ADDRESS_MAX];
-        struct swarm_runner r = {.name = engine_text(spec, "Name")};
+        struct swarm_runner r = { .name = engine_text(spec, "Name") };
         int rc;
 
         if (!*r.name || !*engine_text(service, "ID")) {

@@ -30,7 +30,7 @@ static int run(struct vbox *v, struct fn_op *op, const char *const *argv, const 
     const char *program = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
     int r;
 
-    *ret = (struct fn_exec_result){.size = sizeof(*ret)};
+    *ret = (struct fn_exec_result){ .size = sizeof(*ret) };
     r = v->exec->run(v->host, op, &rq, ret, &e);
     if (r < 0) {
         return fail_platform(reterr, r, "%s %s: %s", program, argv[1],
@@ -74,8 +74,8 @@ static int check_lines(const char *list, struct fn_error *reterr)
 
 static int lists_get(struct vbox *v, struct fn_op *op, struct lists *ret, struct fn_error *reterr)
 {
-    const char *const vms[] = {v->conf->vboxmanage, "list", "vms", NULL};
-    const char *const running[] = {v->conf->vboxmanage, "list", "runningvms", NULL};
+    const char *const vms[] = { v->conf->vboxmanage, "list", "vms", NULL };
+    const char *const running[] = { v->conf->vboxmanage, "list", "runningvms", NULL };
     int r = run(v, op, vms, NULL, &ret->vms, reterr);
 
     if (r < 0) {
@@ -121,14 +121,14 @@ static int find(struct vbox *v, const char *list, const char *group, const char 
 static int add(struct vbox *v, struct fn_op *op, const struct vbox_vm *vm, const char *id,
                const struct fn_machine_sink *out, struct fn_error *reterr)
 {
-    struct fn_machine m = {.size = sizeof(m),
-                           .state = FN_MACHINE_STARTING,
-                           .id = id,
-                           .capacity_mb = (uint64_t)v->conf->capacity_mb};
+    struct fn_machine m = { .size = sizeof(m),
+                            .state = FN_MACHINE_STARTING,
+                            .id = id,
+                            .capacity_mb = (uint64_t)v->conf->capacity_mb };
     struct fn_exec_result result;
     char key[64];
     char address[32];
-    const char *const argv[] = {v->conf->vboxmanage, "guestproperty", "get", vm->uuid, key, NULL};
+    const char *const argv[] = { v->conf->vboxmanage, "guestproperty", "get", vm->uuid, key, NULL };
     int r;
 
     snprintf(key, sizeof(key), "/VirtualBox/GuestInfo/Net/%lld/V4/IP", (long long)v->conf->adapter);
@@ -154,7 +154,7 @@ static int add(struct vbox *v, struct fn_op *op, const struct vbox_vm *vm, const
 int machines_list(struct vbox *v, struct fn_op *op, const char *group,
                   const struct fn_machine_sink *out, struct fn_error *reterr)
 {
-    const char *const argv[] = {v->conf->vboxmanage, "list", "runningvms", NULL};
+    const char *const argv[] = { v->conf->vboxmanage, "list", "runningvms", NULL };
     struct fn_exec_result running;
     struct vbox_vm vm;
     char id[VBOX_NAME_MAX + 1];
@@ -180,22 +180,22 @@ int machines_list(struct vbox *v, struct fn_op *op, const char *group,
 
 static int unregister(struct vbox *v, struct fn_op *op, const char *vm, struct fn_error *reterr)
 {
-    const char *const argv[] = {v->conf->vboxmanage, "unregistervm", vm, "--delete", NULL};
+    const char *const argv[] = { v->conf->vboxmanage, "unregistervm", vm, "--delete", NULL };
 
     return tell(v, op, argv, NULL, reterr);
 }
 
 static int start(struct vbox *v, struct fn_op *op, const char *vm, struct fn_error *reterr)
 {
-    const char *const argv[] = {v->conf->vboxmanage, "startvm", vm, "--type", "headless", NULL};
+    const char *const argv[] = { v->conf->vboxmanage, "startvm", vm, "--type", "headless", NULL };
 
     return tell(v, op, argv, NULL, reterr);
 }
 
 static int make_clone(struct vbox *v, struct fn_op *op, const char *name, struct fn_error *reterr)
 {
-    const char *argv[12] = {v->conf->vboxmanage, "clonevm", v->conf->template_, "--name", name,
-                            "--register"};
+    const char *argv[12] = { v->conf->vboxmanage, "clonevm", v->conf->template_, "--name", name,
+                             "--register" };
     struct fn_error ignored = FN_ERROR_INIT;
     int r;
 
@@ -218,9 +218,9 @@ static int make_vagrant(struct vbox *v, struct fn_op *op, const char *name, stru
 {
     char folder[PATH_BYTES];
     char from[PATH_BYTES];
-    const char *const mkdir_argv[] = {"mkdir", "-p", "--", folder, NULL};
-    const char *const cp_argv[] = {"cp", "-R", "--", from, folder, NULL};
-    const char *const up[] = {v->conf->vagrant, "up", "--provider", "virtualbox", NULL};
+    const char *const mkdir_argv[] = { "mkdir", "-p", "--", folder, NULL };
+    const char *const cp_argv[] = { "cp", "-R", "--", from, folder, NULL };
+    const char *const up[] = { v->conf->vagrant, "up", "--provider", "virtualbox", NULL };
     int r;
 
     snprintf(folder, sizeof(folder), "%s/%s", v->conf->work, name);
@@ -340,7 +340,8 @@ static int runs(struct vbox *v, struct fn_op *op, const char *uuid, struct fn_er
 /* Presses the power button and waits; 0 when the machine is off, 1 when it takes no notice. */
 static int shut_down(struct vbox *v, struct fn_op *op, const char *uuid, struct fn_error *reterr)
 {
-    const char *const button[] = {v->conf->vboxmanage, "controlvm", uuid, "acpipowerbutton", NULL};
+    const char *const button[] = { v->conf->vboxmanage, "controlvm", uuid, "acpipowerbutton",
+                                   NULL };
     const struct fn_clock_if *clock = v->host->clock;
     int64_t end_ns = clock->now_ns(v->host) + v->conf->stop_timeout_ns;
     int r = v->conf->stop_timeout_ns > 0 ? tell(v, op, button, NULL, reterr) : 1;
@@ -360,7 +361,7 @@ static int shut_down(struct vbox *v, struct fn_op *op, const char *uuid, struct 
 static int destroy_vm(struct vbox *v, struct fn_op *op, const char *uuid, int running,
                       struct fn_error *reterr)
 {
-    const char *const poweroff[] = {v->conf->vboxmanage, "controlvm", uuid, "poweroff", NULL};
+    const char *const poweroff[] = { v->conf->vboxmanage, "controlvm", uuid, "poweroff", NULL };
     int r = running ? shut_down(v, op, uuid, reterr) : 0;
 
     r = r > 0 ? tell(v, op, poweroff, NULL, reterr) : r;
@@ -377,7 +378,7 @@ static int destroy_vm(struct vbox *v, struct fn_op *op, const char *uuid, int ru
 static int destroy_vagrant(struct vbox *v, struct fn_op *op, const char *id,
                            struct fn_error *reterr)
 {
-    const char *const argv[] = {v->conf->vagrant, "destroy", "-f", NULL};
+    const char *const argv[] = { v->conf->vagrant, "destroy", "-f", NULL };
     struct fn_error e = FN_ERROR_INIT;
     char folder[PATH_BYTES];
     int r;
@@ -394,7 +395,7 @@ int machines_remove(struct vbox *v, struct fn_op *op, const char *group, const c
                     struct fn_error *reterr)
 {
     char folder[PATH_BYTES];
-    const char *const rm[] = {"rm", "-rf", "--", folder, NULL};
+    const char *const rm[] = { "rm", "-rf", "--", folder, NULL };
     char name[VBOX_NAME_MAX + 1];
     struct lists l;
     struct vbox_vm vm;

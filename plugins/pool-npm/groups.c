@@ -172,10 +172,10 @@ static int is_word(const char *s)
 
 int group_member(struct group *g, const struct wire_member *m)
 {
-    struct member set = {.key = text_hash(m->id),
-                         .capacity_mb = m->capacity_mb,
-                         .draining = m->draining,
-                         .list_no = g->list_no};
+    struct member set = { .key = text_hash(m->id),
+                          .capacity_mb = m->capacity_mb,
+                          .draining = m->draining,
+                          .list_no = g->list_no };
     uint32_t *cell;
 
     if (!m->id[0] || !is_word(m->address)) {

@@ -96,11 +96,11 @@ static int take(struct intake *in, struct intake_task *t, uint32_t *portion)
 static int add(const struct intake *in, struct intake_task *t)
 {
     const struct member *m = &t->group->members[t->listed++];
-    const struct fn_runner runner = {.id = m->key,
-                                     .address = m->address,
-                                     .capacity_mb = m->capacity_mb,
-                                     .weight = 1,
-                                     .flags = m->draining ? FN_RUNNER_DRAINING : 0};
+    const struct fn_runner runner = { .id = m->key,
+                                      .address = m->address,
+                                      .capacity_mb = m->capacity_mb,
+                                      .weight = 1,
+                                      .flags = m->draining ? FN_RUNNER_DRAINING : 0 };
 
     return in->snap->add(t->list, &runner, sizeof(runner));
 }

@@ -27,12 +27,12 @@ static void fail_all(struct link *l, int32_t code, const char *text)
 static int call(struct link *l, const char *method, struct wire_out *message, int64_t timeout_ns,
                 const struct fn_rpc_cb *cb, uint64_t *ret_id)
 {
-    const struct fn_rpc_call what = {.size = sizeof(what),
-                                     .timeout_ms = (uint32_t)(timeout_ns / MS),
-                                     .channel = l->channel,
-                                     .method = method,
-                                     .message = message->data,
-                                     .len = message->len};
+    const struct fn_rpc_call what = { .size = sizeof(what),
+                                      .timeout_ms = (uint32_t)(timeout_ns / MS),
+                                      .channel = l->channel,
+                                      .method = method,
+                                      .message = message->data,
+                                      .len = message->len };
     int r = message->failed ? FN_E_EXHAUSTED : l->rpc->call(l->host, &what, cb, l, ret_id, NULL);
 
     wire_finish(message);
@@ -84,9 +84,9 @@ static void on_demand_end(void *ud, int32_t code, const char *text)
  * time, so that a hanging manager piles up nothing. */
 static void send_demand(struct link *l)
 {
-    static const struct fn_rpc_cb cb = {FN_HDR(struct fn_rpc_cb, 0), on_demand_message,
-                                        on_demand_end};
-    struct wire_out o = {NULL, 0, 0, 0};
+    static const struct fn_rpc_cb cb = { FN_HDR(struct fn_rpc_cb, 0), on_demand_message,
+                                         on_demand_end };
+    struct wire_out o = { NULL, 0, 0, 0 };
 
     if (l->demand_call != 0) {
         return;
@@ -98,8 +98,8 @@ static void send_demand(struct link *l)
     }
     for (uint32_t i = 0; i < l->groups.n; i++) {
         const struct group *g = l->groups.list[i];
-        const struct wire_demand d = {g->name, g->demand.mem_mb, g->demand.waiting,
-                                      g->demand.running};
+        const struct wire_demand d = { g->name, g->demand.mem_mb, g->demand.waiting,
+                                       g->demand.running };
 
         if (l->historic) {
             wire_capacity_add(&o, g->name, g->demand.mem_mb);
@@ -155,10 +155,10 @@ static void on_watch_end(void *ud, int32_t code, const char *text)
 
 static void watch(struct link *l)
 {
-    static const struct fn_rpc_cb cb = {FN_HDR(struct fn_rpc_cb, 0), on_watch_message,
-                                        on_watch_end};
+    static const struct fn_rpc_cb cb = { FN_HDR(struct fn_rpc_cb, 0), on_watch_message,
+                                         on_watch_end };
     const char *names[GROUPS_MAX];
-    struct wire_out o = {NULL, 0, 0, 0};
+    struct wire_out o = { NULL, 0, 0, 0 };
 
     if (l->watch_call != 0 || l->historic || l->groups.n == 0 || now_ns(l) < l->watch_next_ns) {
         return;
@@ -195,8 +195,9 @@ static void on_poll_end(void *ud, int32_t code, const char *text)
 /* One group after the other, so that a slow answer delays none but its own. */
 static void poll_next(struct link *l)
 {
-    static const struct fn_rpc_cb cb = {FN_HDR(struct fn_rpc_cb, 0), on_poll_message, on_poll_end};
-    struct wire_out o = {NULL, 0, 0, 0};
+    static const struct fn_rpc_cb cb = { FN_HDR(struct fn_rpc_cb, 0), on_poll_message,
+                                         on_poll_end };
+    struct wire_out o = { NULL, 0, 0, 0 };
     uint64_t id;
 
     if (!l->historic || l->polled || l->groups.n == 0 || now_ns(l) < l->poll_next_ns) {

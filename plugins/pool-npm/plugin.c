@@ -15,7 +15,7 @@ struct pool {
 static void fail(void *ud, struct group *g, int32_t code, const char *text)
 {
     struct pool *p = ud;
-    struct fn_error why = {.size = sizeof(why), .code = code};
+    struct fn_error why = { .size = sizeof(why), .code = code };
 
     strncpy(why.msg, text ? text : "the node pool manager is away", sizeof(why.msg) - 1);
     p->link.intake.snap->fail(p->link.host, g->name, &why);
@@ -30,12 +30,12 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     if (!p) {
         return FN_E_EXHAUSTED;
     }
-    p->link = (struct link){.host = host,
-                            .rpc = host->get(host, "fn.rpc", 1),
-                            .conf = conf,
-                            .intake = {.host = host, .snap = host->get(host, "fn.snap", 1)},
-                            .failed = fail,
-                            .ud = p};
+    p->link = (struct link){ .host = host,
+                             .rpc = host->get(host, "fn.rpc", 1),
+                             .conf = conf,
+                             .intake = { .host = host, .snap = host->get(host, "fn.snap", 1) },
+                             .failed = fail,
+                             .ud = p };
     *ret_inst = p;
     return 0;
 }
@@ -58,7 +58,7 @@ static int start(void *inst, struct fn_error *reterr)
 
 static int want(void *inst, const char *group, const struct fn_demand *demand)
 {
-    struct fn_demand d = {0};
+    struct fn_demand d = { 0 };
 
     memcpy(&d, demand, demand->size < sizeof(d) ? demand->size : sizeof(d));
     link_want(&((struct pool *)inst)->link, group, &d);

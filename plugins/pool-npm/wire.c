@@ -74,7 +74,7 @@ static void put_message(struct wire_out *o, uint32_t field, struct wire_out *inn
 void wire_finish(struct wire_out *o)
 {
     free(o->data);
-    *o = (struct wire_out){NULL, 0, 0, 0};
+    *o = (struct wire_out){ NULL, 0, 0, 0 };
 }
 
 void wire_demand_begin(struct wire_out *o, const char *lb_id, uint64_t seq)
@@ -85,7 +85,7 @@ void wire_demand_begin(struct wire_out *o, const char *lb_id, uint64_t seq)
 
 void wire_demand_add(struct wire_out *o, const struct wire_demand *d)
 {
-    struct wire_out inner = {NULL, 0, 0, 0};
+    struct wire_out inner = { NULL, 0, 0, 0 };
 
     put_text(&inner, 1, d->group);
     put_number(&inner, 2, d->mem_mb);
@@ -114,8 +114,8 @@ void wire_capacity_begin(struct wire_out *o, const char *lb_id)
 
 void wire_capacity_add(struct wire_out *o, const char *group, uint64_t mem_mb)
 {
-    struct wire_out id = {NULL, 0, 0, 0};
-    struct wire_out inner = {NULL, 0, 0, 0};
+    struct wire_out id = { NULL, 0, 0, 0 };
+    struct wire_out inner = { NULL, 0, 0, 0 };
 
     wire_group_id(&id, group);
     put_message(&inner, 1, &id);
@@ -182,7 +182,7 @@ static int next_field(struct reader *r, struct field *f)
         if (read_varint(r, &f->value) < 0 || f->value > (uint64_t)(r->end - r->at)) {
             return -1;
         }
-        f->in = (struct reader){r->at, r->at + f->value};
+        f->in = (struct reader){ r->at, r->at + f->value };
         return skip(r, (size_t)f->value) < 0 ? -1 : 1;
     default:
         return -1;
@@ -235,11 +235,11 @@ static int read_member(struct reader in, struct wire_member *m)
 
 int wire_read_head(const void *data, size_t len, struct wire_head *ret)
 {
-    struct reader in = {data, (const unsigned char *)data + len};
+    struct reader in = { data, (const unsigned char *)data + len };
     struct field f;
     int r = 1;
 
-    *ret = (struct wire_head){.group = ""};
+    *ret = (struct wire_head){ .group = "" };
     while (r > 0 && (r = next_field(&in, &f)) > 0) {
         if (f.number == 1 && f.type == TYPE_VARINT) {
             ret->epoch = f.value;
@@ -271,13 +271,13 @@ static int read_runner(struct reader in, struct wire_member *m)
 
 struct wire_members wire_members(const void *data, size_t len, int historic)
 {
-    return (struct wire_members){data, (const unsigned char *)data + len, historic};
+    return (struct wire_members){ data, (const unsigned char *)data + len, historic };
 }
 
 int wire_next_member(struct wire_members *in, struct wire_member *ret)
 {
     const uint32_t number = in->historic ? 2 : 4;
-    struct reader r = {in->at, in->end};
+    struct reader r = { in->at, in->end };
     struct field f;
     int found;
 
@@ -295,7 +295,7 @@ int wire_next_member(struct wire_members *in, struct wire_member *ret)
 
 int wire_read_note(const void *data, size_t len, char *ret, size_t cap)
 {
-    struct reader in = {data, (const unsigned char *)data + len};
+    struct reader in = { data, (const unsigned char *)data + len };
     struct field f;
     int r;
 
