@@ -37,8 +37,7 @@ static void die(const struct fn_error *e)
     exit(1);
 }
 
-/* ---- the host that the plugins get: a clock, so that the time budget counts as in a node ------
- */
+/* ---- the host that the plugins get: a clock, so that the time budget counts as in a node ----- */
 
 static int64_t env_clock(struct env *e)
 {
@@ -103,8 +102,7 @@ static struct plugin *load(struct plugin_host *h, const char *dir, const char *n
     return p;
 }
 
-/* ---- a list under load ------------------------------------------------------------------------
- */
+/* ---- a list under load ----------------------------------------------------------------------- */
 
 struct load {
     struct fn_snapshot snap;
@@ -138,8 +136,8 @@ static struct load make_load(uint32_t n)
     return l;
 }
 
-/* Even: 4 calls everywhere, more or less. Uneven: 8 at the first half of the list, 0 to 3 behind.
- */
+/* Even: 4 calls everywhere, more or less. Uneven: 8 at the first half of the list, 0 to 3
+ * behind. */
 static void set_load(struct load *l, int even)
 {
     l->total = 0;
@@ -174,8 +172,7 @@ static void free_index(struct plugin *p, struct load *l)
     }
 }
 
-/* ---- rounds -----------------------------------------------------------------------------------
- */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 /* Decisions for functions number `from` to `from + keys - 1`, over and over. */
 static double round_of(struct plugin *p, const struct load *l, uint64_t decisions, uint32_t from,
@@ -245,8 +242,7 @@ static void print_median(const char *name, double *rounds)
     printf("%-22s %10.1f ns\n", name, rounds[ROUNDS / 2]);
 }
 
-/* ---- cases ------------------------------------------------------------------------------------
- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 struct bench_case {
     const char *name;

@@ -86,8 +86,7 @@ void conf_destroy(struct conf *c)
     }
 }
 
-/* ---- checks of the text before it is parsed ----------------------------------------------------
- */
+/* ---- checks of the text before it is parsed -------------------------------------------------- */
 
 static void position_of(const char *text, size_t at, int *ret_line, int *ret_column)
 {

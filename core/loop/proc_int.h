@@ -25,8 +25,8 @@ struct launch {
     bool not_a_program; /* everything is ready, but this file is none that runs here */
 };
 
-/* Starts the program; 0 with pid and pidfd, or FN_E_* with a sentence. The child is gone on error.
- */
+/* Starts the program; 0 with pid and pidfd, or FN_E_* with a sentence. The child is gone on
+ * error. */
 int launch_run(struct launch *l, pid_t *ret_pid, int *ret_pidfd, struct fn_error *reterr);
 /* Whether namespaces can be made here. */
 bool launch_can_namespaces(void);

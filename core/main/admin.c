@@ -220,8 +220,8 @@ static void dispatch(struct admin *a, struct admin_request *rq)
     }
 }
 
-/* A client that leaves is not told to the handler: its answer goes nowhere and frees the request.
- */
+/* A client that leaves is not told to the handler: its answer goes nowhere and frees the
+ * request. */
 static void on_request(void *ud, struct http_request *http)
 {
     struct admin *a = ud;

@@ -14,8 +14,8 @@
 #define ADMIN_PATH_MAX 107u /* sun_path without its end */
 
 /* Where the socket of a node with this configuration is. `port`: the bound one, used where
- * http.listen says 0. FN_E_NOT_FOUND: admin.socket is off. FN_E_RANGE: the name is too long. [any]
- */
+ * http.listen says 0. FN_E_NOT_FOUND: admin.socket is off. FN_E_RANGE: the name is too long.
+ * [any] */
 int admin_socket_path(const struct config *c, uint16_t port, char ret[ADMIN_PATH_MAX + 1],
                       struct fn_error *reterr);
 

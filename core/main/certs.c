@@ -1,5 +1,5 @@
-/* `fnd certs demo`: an authority and certificates of nodes, for trials. EC P-256, good for a year.
- */
+/* `fnd certs demo`: an authority and certificates of nodes, for trials. EC P-256, good for a
+ * year. */
 #include <main/cli.h>
 
 #include <errno.h>

@@ -300,8 +300,8 @@ void config_check_kept(const struct config *running, const struct config *next,
  * the way and tells their problems. */
 int config_print(const struct config *c, struct plugin_host *h, struct buf *out,
                  struct conf_problems *p);
-/* docs/fn-yaml.md: every section, every variable, and the options of the plugins in `plugin_dir`.
- */
+/* docs/fn-yaml.md: every section, every variable, and the options of the plugins in
+ * `plugin_dir`. */
 int config_print_reference(struct plugin_host *h, const char *plugin_dir, struct buf *out,
                            struct conf_problems *p);
 

@@ -103,8 +103,8 @@ static void refuse(const struct config *c, const struct conf_node *n, const char
                  conf_quote(got), rule);
 }
 
-/* `text` may be NULL: its absence was told already. Bytes above 0x7f are letters of some language.
- */
+/* `text` may be NULL: its absence was told already. Bytes above 0x7f are letters of some
+ * language. */
 static void check_name(const struct config *c, const struct conf_node *map, const char *key,
                        const char *text, const char *others, const char *rule,
                        struct conf_problems *p)

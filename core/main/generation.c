@@ -208,8 +208,8 @@ static void on_end_again(struct env_timer *t)
     end_begin(container_of(t, struct generation, end_again));
 }
 
-/* Nobody calls its plugins any more: their timers go here, the rest may block and goes to a worker.
- */
+/* Nobody calls its plugins any more: their timers go here, the rest may block and goes to a
+ * worker. */
 static void on_end_task(struct env_task *t)
 {
     struct generation *g = container_of(t, struct generation, end_task);

@@ -296,8 +296,8 @@ static void on_advertise(void *ud, struct rpc_incoming *in, const void *data, si
     fnd__demand__free_unpacked(d, NULL);
 }
 
-/* Historic load balancers: no sequence, and unknown groups are passed over as they cannot be told.
- */
+/* Historic load balancers: no sequence, and unknown groups are passed over as they cannot be
+ * told. */
 static void on_advertise_historic(void *ud, struct rpc_incoming *in, const void *data, size_t len)
 {
     struct npm_service *s = ud;

@@ -45,8 +45,8 @@ struct fn_call call_view(const struct call *c, int64_t deadline_ns);
 /* models.Call as JSON; key order and escapes as Go writes them. 0 or FN_E_EXHAUSTED. */
 int call_to_json(const struct call *c, struct buf *out);
 /* Accepts what Go accepts (case-insensitive keys, unknown keys ignored, null = unset, cpus as text)
- * and nothing deeper or larger than the limits. FN_E_INVALID: `RUN404 call model: line:col reason`.
- * */
+ * and nothing deeper or larger than the limits. FN_E_INVALID: `RUN404 call model: line:col
+ * reason`. */
 int call_from_json(struct call *c, const char *json, size_t len, struct fn_error *reterr);
 /* Ranges that do not depend on the node: timeouts, cpus, image syntax ... (RUN405, RUN406). */
 int call_check(const struct call *c, struct fn_error *reterr);

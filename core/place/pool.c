@@ -5,8 +5,8 @@
  *
  * What a pool publishes before its start() returned is held back and taken when it is the current
  * one; what it publishes after another one took over is refused. Lists of the old pool stay until
- * the new one publishes a list of the same group, at most pool_grace_ns: then the group is emptied.
- */
+ * the new one publishes a list of the same group, at most pool_grace_ns: then the group is
+ * emptied. */
 #include <place/place_int.h>
 
 #include <base/log.h>

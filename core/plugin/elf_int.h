@@ -31,8 +31,8 @@ struct elf {
 bool elf_read_at(const struct elf *e, uint64_t at, void *ret, size_t len);
 /* PLG906 "damaged or truncated ELF file: <what>". */
 int elf_damaged(struct elf *e, const char *what);
-/* The loaded segment that holds [vaddr, vaddr + len), in the file (or in memory when mem), or NULL.
- */
+/* The loaded segment that holds [vaddr, vaddr + len), in the file (or in memory when mem), or
+ * NULL. */
 const Elf64_Phdr *elf_segment_at(const struct elf *e, uint64_t vaddr, uint64_t len, bool mem);
 uint64_t elf_value(const struct elf *e, int64_t tag);
 /* Reads headers, segments, sections and the dynamic section and judges them. */

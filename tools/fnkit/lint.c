@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Beyond what core/plugin tells of every plugin: kinds that run on the loop have no files either.
- */
+/* Beyond what core/plugin tells of every plugin: kinds that run on the loop have no files
+ * either. */
 static const char on_the_loop[] =
     " fopen fopen64 fdopen fread fwrite fgets fputs fprintf __fprintf_chk printf __printf_chk "
     "vprintf "

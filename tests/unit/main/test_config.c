@@ -65,8 +65,7 @@ static void expect(const char *said, const char *sentence)
     ck_assert_msg(strstr(said, sentence), "got %s, expected %s", said, sentence);
 }
 
-/* ---- files -------------------------------------------------------------------------------------
- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 #define LB  "node: lb\nplugins: { pool: { use: static, runners: [\"a:1\"] } }\n"
 #define APP LB "apps:\n  - name: demo\n    functions:\n"
@@ -331,8 +330,7 @@ START_TEST(test_placers_are_one_or_a_stack)
 }
 END_TEST
 
-/* ---- variables ---------------------------------------------------------------------------------
- */
+/* ---- variables ------------------------------------------------------------------------------- */
 
 static const struct {
     char *env[ENV_MAX];

@@ -1,5 +1,5 @@
-/* Replacing the pool and the placer while calls are placed; with scripted plugins in virtual time.
- */
+/* Replacing the pool and the placer while calls are placed; with scripted plugins in virtual
+ * time. */
 #include "../lib/fake_engage.h"
 #include "../lib/fake_env.h"
 #include "../lib/fake_plugin.h"
@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- plugins of the test: any number of placers and pools that know whether they may be called --
- */
+/* ---- plugins of the test: placers and pools that know whether they may be called ------------- */
 
 struct instance {
     struct plugin plugin;
