@@ -99,7 +99,7 @@ static void load_failed(struct report *r, const struct check_options *o, int got
                                  .suite = "file",
                                  .name = "load",
                                  .rule = "loading a plugin has no effect but that it "
-                                        "is there" };
+                                         "is there" };
 
     child_tell(got < 0 ? -1 : 0, status, o->path,
                r->n == 0 ? FNKIT_LOAD_TIMEOUT_MS : CASE_TIMEOUT_MS, one.text, sizeof(one.text));

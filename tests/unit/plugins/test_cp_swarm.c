@@ -310,9 +310,9 @@ static const struct {
       "a ready [2001:db8::1]:32768 256 ;" },
     { "[" SERVICE("s1", "a") "]", /* overlay: the port is the label's */
       "[" TASK(
-         "s1", 1, "running", RUNNING "\"PortStatus\":{}",
-         ",\"NetworksAttachments\":[{\"Network\":{\"ID\":\"x\"},\"Addresses\":[\"10.0.1.2/24\"]"
-         "}]") "]",
+          "s1", 1, "running", RUNNING "\"PortStatus\":{}",
+          ",\"NetworksAttachments\":[{\"Network\":{\"ID\":\"x\"},\"Addresses\":[\"10.0.1.2/24\"]"
+          "}]") "]",
       NODES, "a ready 10.0.1.2:9191 256 ;" },
     { "[" SERVICE("s1", "a") "]", /* the node's own network */
       "[" TASK("s1", 1, "running", RUNNING "\"PortStatus\":{}",

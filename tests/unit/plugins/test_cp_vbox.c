@@ -200,7 +200,7 @@ static const struct {
     { "startvm", -9, "", "", "VBoxManage startvm: ended with -9" },
     { "up", 0, "", "==> default: error: of a provisioner that went on\n", NULL },
     { "list", 127, "", "VBoxManage: No such\tfile\n", "VBoxManage list: ended with 127: "
-                                                     "VBoxManage: No such?file" },
+                                                      "VBoxManage: No such?file" },
 };
 
 START_TEST(how_a_tool_ended)
