@@ -1,9 +1,9 @@
 /* The life of one call.
  *
- *   RECEIVED -found-> PLACING -TRY-> OFFERED -ResultStart-> STARTED -first byte out-> STREAMING
- *      |               ^ |              |                      |                         |
- *      |               '-|-with proof---|                      |                         |
- *      '-----------------'--------------'-----------> DONE <---'-------------------------'
+ *   RECEIVED ──found──▶ PLACING ──TRY──▶ OFFERED ──ResultStart──▶ STARTED ──byte out──▶ STREAMING
+ *      │                  ▲   │             │                        │                       │
+ *      │                  └───┼──with proof─┘                        │                       │
+ *      └──────────────────────┴──────────────────▶ DONE ◀────────────┴───────────────────────┘
  *
  * The answer is held back until it is complete or outgrows response_buffer_bytes, so that a failure
  * can still become a proper error; from STREAMING on a failure cuts the answer. Memory of the

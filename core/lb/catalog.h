@@ -3,8 +3,7 @@
  * Two sources: functions and triggers of fn.yaml, replaced by a reload, and an API node behind a
  * handed table. Values of the API node are kept for ttl_ns and asked for once however many calls
  * wait (single flight); while the API node is down the last good value is used up to stale_ns. A
- * function is counted: calls pin it. [loop] Upstream: api/agent/hybrid/client.go; fn-wire-and-api
- * 3.6, 4.6. */
+ * function is counted: calls pin it. [loop] Upstream: api/agent/hybrid/client.go. */
 #ifndef LB_CATALOG_H
 #define LB_CATALOG_H
 

@@ -3,8 +3,8 @@
  * Knows no sockets and no gRPC: requests come in and answers go out through the tables below,
  * runners are found by core/place, functions by the catalog (catalog.h). Every call ends in one of
  * five outcomes (ok, failed, not-executed, unknown, aborted), told by the header Fn-Outcome, the
- * log and a counter; it is sent again only on a proof that nothing ran (reliability 3.1).
- * Everything is [loop] unless marked. Upstream: api/agent/lb_agent.go; fn-wire-and-api 3.7, 4. */
+ * log and a counter; it is sent again only on a proof that nothing ran. Everything is [loop] unless
+ * marked. Upstream: api/agent/lb_agent.go. */
 #ifndef LB_LB_H
 #define LB_LB_H
 

@@ -13,7 +13,7 @@
 #define ROUTE_ID_MAX   255u
 #define ROUTE_NAME_MAX 255u
 
-/* Of a function's answer (reliability 2.5). */
+/* Of a function's answer. */
 #define ANSWER_HEADERS_MAX      100u
 #define ANSWER_HEADER_BYTES_MAX (64u * 1024u)
 
@@ -27,8 +27,8 @@ struct route {
 
 /* 0, or an error with its HTTP status (404, 405, 400). Texts live in rq->arena. */
 int route_match(const struct lb_request *rq, struct route *ret, struct fn_error *reterr);
-/* Fills `to` with the headers that the function shall see; counts reserved ones that were dropped.
- * */
+/* Fills `to` with the headers that the function shall see; counts reserved ones that were
+ * dropped. */
 int route_request_headers(const struct lb_request *rq, const struct route *route, const char *url,
                           struct headers *to, uint32_t *ret_dropped);
 /* Headers and status of the answer from what the runner sent. FN_E_INVALID: the function named a
@@ -38,12 +38,12 @@ int route_answer_headers(bool is_trigger, const struct headers *from, struct hea
 
 /* ---- outcome.c: how attempts and calls end, as data ------------------------------------------ */
 
-/* What an attempt showed (reliability 3.1). */
+/* What an attempt showed; NOT_SENT, REFUSED and NACK prove that nothing ran. */
 enum seen {
     SEEN_OK,             /* Finished{success}, then a clean end */
-    SEEN_NOT_SENT,       /* P-a */
-    SEEN_REFUSED,        /* P-b */
-    SEEN_NACK,           /* P-c: Finished 503 before ResultStart and Data */
+    SEEN_NOT_SENT,       /* ENGAGE_PROOF_NOT_SENT */
+    SEEN_REFUSED,        /* ENGAGE_PROOF_REFUSED */
+    SEEN_NACK,           /* Finished 503 before ResultStart and Data */
     SEEN_NACK_LATE,      /* the same after ResultStart or Data: a broken promise */
     SEEN_FUNCTION_ERROR, /* Finished, user error: it was executed */
     SEEN_RUNNER_REFUSAL, /* Finished 4xx or 501, not the function's fault, before any output */

@@ -1,6 +1,5 @@
 /* The retry table: what was seen of an attempt, whether it may be sent again, and what it means
- * when it is not. Only rows with a proof that no function code received a byte have a retry_why
- * (reliability 3.1). */
+ * when it is not. Only rows with a proof that no function code received a byte have a retry_why. */
 #include <lb/lb_int.h>
 
 const struct rule outcome_rules[SEEN_N] = {

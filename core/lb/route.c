@@ -1,5 +1,5 @@
-/* Routes and headers: /invoke/{fn_id}, /t/{app}[/source], and what passes in both directions
- * (fn-wire-and-api 3.7; threats T4, T5). */
+/* Routes and headers: /invoke/{fn_id}, /t/{app}[/source], and what passes in both directions,
+ * which no caller or function can forge or break. */
 #include <lb/lb_int.h>
 
 #include <ctype.h>
@@ -33,8 +33,8 @@ static int hex(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Percent-decoded copy of `len` bytes, or NULL when it is malformed, holds a NUL or has no memory.
- * */
+/* Percent-decoded copy of `len` bytes, or NULL when it is malformed, holds a NUL or has no
+ * memory. */
 static char *decode(struct arena *a, const char *s, size_t len)
 {
     char *to = arena_alloc(a, len + 1);

@@ -19,7 +19,7 @@
         name_, SECTION_NOWHERE, NULL, FORM_NONE, VARIABLE_MAY_BE_FILE, why                         \
     }
 
-/* In the order of fn-wire-and-api 7. */
+/* The variables of Go Fn. */
 const struct config_variable config_variables[] = {
     { "FN_NODE_TYPE", SECTION_TOP, "node", FORM_AS_IS, TEXT, NULL },
     { "FN_PORT", SECTION_HTTP, "listen", FORM_PORT, NUMBER, NULL },
@@ -258,7 +258,7 @@ static void take(struct config *c, const struct config_variable *v, const char *
         }
         add_override(c, v, name, text);
         if (strcmp(v->name, "FN_MAX_RESPONSE_SIZE") == 0 && conf_parse_bytes(text, &n) == 0) {
-            /* The same limit holds at both ends (reliability 2.5); one sentence is enough. */
+            /* The same limit holds at both ends; one sentence is enough. */
             add_override(c,
                          &(struct config_variable){ .section = SECTION_LB, .key = "response_max" },
                          name, text);

@@ -1,8 +1,7 @@
 /* Account: memory and CPU of the node, handed out to containers.
  *
  * Totals are found once at start from file texts. A container's charge is taken when its creation
- * begins and given back after its removal, before it counts as gone. [loop], no locks. Source:
- * fn-runner-and-containers 3; weaknesses W6, W20, W21. */
+ * begins and given back after its removal, before it counts as gone. [loop], no locks. */
 #ifndef RUNNER_ACCOUNT_H
 #define RUNNER_ACCOUNT_H
 

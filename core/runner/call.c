@@ -8,8 +8,8 @@
  *
  * A call is given to a container only when its first body frame is there. Until the function side
  * is known to have accepted a byte, everything that was sent is kept, so that another container can
- * be tried; one accepted byte ends that (reliability 3.1). A refusal (NACK) is only ever sent for a
- * call of which no byte was accepted.
+ * be tried; one accepted byte ends that. A refusal (NACK) is only ever sent for a call of which no
+ * byte was accepted.
  *
  * When the caller goes away, a call that has not been dispatched is forgotten; one whose whole
  * request was handed over runs to its end with its answer thrown away. */

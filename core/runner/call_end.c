@@ -307,7 +307,7 @@ static void conclude_failed(struct rcall *rc, int http, bool user, const char *f
     conclude(rc, http, text, false);
 }
 
-/* Complete answer: what the function said decides; a healthy container is kept (W15). */
+/* Complete answer: what the function said decides; a healthy container is kept. */
 static void conclude_answered(struct rcall *rc)
 {
     bool keep = rc->end.reusable && !rc->tainted && !rc->c->exited;
@@ -396,7 +396,7 @@ void rcall_ended(struct rcall *rc)
     } else if (is_untouched(rc)) {
         run_again(rc);
     } else if (may_be_exit(rc->end.end) && !rc->c->exited && !rc->waits_exit) {
-        rc->waits_exit = true; /* the reason may be on its way (W17) */
+        rc->waits_exit = true; /* the reason may be on its way */
         container_arm(rc->c, env_now_ns(r->env) + r->opt.exit_wait_ns);
     } else {
         conclude_broken(rc);

@@ -9,7 +9,7 @@
  *   each of them -> CLOSE -> GONE
  *
  * At most one engine operation runs at a time; a container that is closed while one runs is removed
- * when it returns. Its charge is given back before it counts as gone (W6). One lazy timer per
+ * when it returns. Its charge is given back before it counts as gone. One lazy timer per
  * container: moving its due time later costs nothing, so that a busy container touches the timer
  * heap once per freeze_idle_ns at most. */
 #include <runner/internal.h>
@@ -453,7 +453,7 @@ static void freeze_done(struct container *c)
             log_warn("freezing failed; container is removed", "error", c->op.err.msg, "app_id",
                      c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id);
         }
-        container_close(c); /* before the call looks for another one (W4) */
+        container_close(c); /* before the call looks for another one */
         if (rc) {
             rcall_again(rc, "container could not be frozen and thawed");
         }

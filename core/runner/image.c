@@ -1,5 +1,5 @@
 /* Images: one preparation at a time per image and credentials, shared by all containers that wait
- * for it. Memory is reserved only afterwards (W21).
+ * for it. Memory is reserved only afterwards: a pull may take minutes.
  *
  * A preparation holds the container whose task it uses: that container cannot be freed before
  * done(), even when nobody waits any more. */

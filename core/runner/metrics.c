@@ -1,5 +1,5 @@
-/* Metrics of the runner: upstream's names (fn-runner-and-containers 7), and twins with the right
- * type or unit where upstream's name promises what its value is not. */
+/* Metrics of the runner: upstream's names, and twins with the right type or unit where upstream's
+ * name promises what its value is not. */
 #include <runner/internal.h>
 
 static const char *const container_labels[] = { "app_id", "fn_id", "image_name", NULL };

@@ -1,4 +1,4 @@
-/* What functions print: the newest bytes per container, and lines for the node's log (W18). */
+/* What functions print: the newest bytes per container, and lines for the node's log. */
 #include <runner/internal.h>
 
 #include <string.h>

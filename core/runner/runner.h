@@ -7,7 +7,7 @@
  *
  * Order of a node's start: driver_hub_create, plugin_create of the drivers, driver_hub_add of each,
  * runner_create with the outermost one, runner_attach per server, runner_start. Everything is
- * [loop] unless marked. Upstream: api/agent; fn-runner-and-containers 2, 3, 5. */
+ * [loop] unless marked. Upstream: api/agent. */
 #ifndef RUNNER_RUNNER_H
 #define RUNNER_RUNNER_H
 

@@ -1,4 +1,4 @@
-/* Seen: call ids that came lately, so that a replayed TryCall is refused (threat T13).
+/* Seen: call ids that came lately, so that a TryCall that somebody replays is refused.
  *
  * One table of 64-bit words with linear probing and nothing else: 4 bits generation, 60 bits keyed
  * fingerprint; 0 = empty. Ids go into the running generation; it ends when it holds its share of

@@ -5,8 +5,8 @@
  * missing ones are started together, as far as memory, CPU and evictable idle containers of others
  * reach. A waiting call that no starting container covers is refused at once when the function has
  * no container, else after queue_wait_ns; more than queue_factor such calls per container are
- * refused at once (W9, W16, W38). A function with short calls gets as many containers as serve them
- * soon, not one for each call (enough(), more_help(), give_up_surplus()). */
+ * refused at once. A function with short calls gets as many containers as serve them soon, not one
+ * for each call (enough(), more_help(), give_up_surplus()). */
 #include <runner/internal.h>
 
 #include <assert.h>
@@ -130,7 +130,7 @@ static void evict(struct container *c)
     container_close(c);
 }
 
-/* Least recently used first, only those that help, and none without which the rest is enough (W22).
+/* Least recently used first, only those that help, and none without which the rest is enough.
  * Evicts nothing when all together would not do. */
 static bool evict_for(struct runner *r, const struct slot_queue *q, struct account_need missing)
 {

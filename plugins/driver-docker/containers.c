@@ -10,7 +10,7 @@
 
 /* ---- networks -------------------------------------------------------------------------------- */
 
-/* The least used entry: one bridge takes at most 1023 containers (W33). */
+/* The least used entry: one bridge takes at most 1023 containers. */
 static int network_take(struct docker *d)
 {
     uint64_t n = d->conf->networks.n < NETWORKS_MAX ? d->conf->networks.n : NETWORKS_MAX;
@@ -126,7 +126,7 @@ static int created(struct ctr *c, const struct fn_http_answer *a, struct fn_erro
     }
     r = api_failure("create", a->status, a->body, a->body_len, reterr);
     if (r == FN_E_NOT_FOUND) {
-        /* The image went away after it was prepared; the next attempt pulls it again (F50). */
+        /* The image went away after it was prepared; the next attempt pulls it again. */
         fail(reterr, FN_E_NOT_FOUND, 503, FN_BLAME_PLATFORM, "create: the image is gone");
         return fail_retry(reterr, FN_E_NOT_FOUND);
     }

@@ -20,7 +20,7 @@
 #define MS 1000000LL
 #define SECOND_NS 1000000000LL
 
-/* Limits of engine calls (reliability 2.5). */
+/* Limits of engine calls. */
 #define PING_TIMEOUT_MS    1000
 #define INSPECT_TIMEOUT_MS 5000
 #define CHANGE_TIMEOUT_MS  20000 /* create, start, remove */

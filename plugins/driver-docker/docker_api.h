@@ -3,8 +3,7 @@
  * Everything that an engine may answer is untrusted: malformed, truncated and oversized answers end
  * in an error with one sentence. What a task may ask of the engine is fixed here: api_create_body()
  * never asks for privileges, other mounts than the socket directory, capabilities, or the host's
- * network and process namespaces, whatever the task says (reliability T11).
- * Upstream: fn-runner-and-containers 4. */
+ * network and process namespaces, whatever the task says: its author may be another tenant. */
 #ifndef DRIVER_DOCKER_API_H
 #define DRIVER_DOCKER_API_H
 
@@ -34,8 +33,8 @@ struct api_settings {
     bool swappiness; /* the engine understands MemorySwappiness (cgroup v1) */
 };
 
-/* Body of POST /containers/create; given: free(). FN_E_INVALID for a task that cannot be expressed.
- */
+/* Body of POST /containers/create; given: free(). FN_E_INVALID for a task that cannot be
+ * expressed. */
 int api_create_body(const struct fn_task *task, const struct api_settings *settings, char **ret,
                     struct fn_error *reterr);
 

@@ -3,7 +3,7 @@
  * One GET /events, filtered by our label. When it breaks it is opened again at most every
  * EVENTS_RETRY_NS, with the last EVENTS_OVERLAP_S seconds replayed (ids are never used twice, so a
  * replay is harmless), and all containers are listed: what ended meanwhile is reported from the
- * list (F48). Exit 137 without an "oom" event is asked for, because the engine may send the two in
+ * list. Exit 137 without an "oom" event is asked for, because the engine may send the two in
  * either order. Everything here runs on the host's stream thread but for events_tick() and
  * events_ask_removal(). */
 #include "docker.h"

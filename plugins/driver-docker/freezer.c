@@ -1,4 +1,4 @@
-/* Freezing by writing the container's cgroup: microseconds instead of two engine calls (W12).
+/* Freezing by writing the container's cgroup: microseconds instead of two engine calls.
  *
  * Works where the engine runs on this machine with one of the usual layouts; elsewhere nothing is
  * found and the engine is asked. The id is the engine's 64 hex digits, so a path cannot lead

@@ -1,4 +1,4 @@
-/* Orphans: a create whose answer was lost may have made a container all the same (W19).
+/* Orphans: a create whose answer was lost may have made a container all the same.
  *
  * The next calls remove them, one each; those that no call comes for are asked for from the timer,
  * a few at a time. An engine that hung carries out what it had read before, and may do so after it

@@ -2,7 +2,7 @@
 #include "docker.h"
 #include "fail.h"
 
-/* Sentences of reliability 4.5 row 40 for what an operator has to repair. */
+/* Sentences for what an operator has to repair. */
 static int name_fault(struct docker *d, int r, struct fn_error *reterr)
 {
     struct fn_error why;

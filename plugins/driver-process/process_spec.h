@@ -12,7 +12,7 @@
 #define SPEC_LACKS_MAX     256
 
 /* Path of the executable: <root>/<last part of the image's path>, tag and digest left out. An image
- * name that is not one (row 21) is refused, so that no path leads out of root. */
+ * name that is not one is refused, so that no path leads out of root. */
 int spec_program(const char *root, const char *image, char *ret, size_t cap,
                  struct fn_error *reterr);
 

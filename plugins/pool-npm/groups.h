@@ -4,7 +4,7 @@
  * placers that hash over positions move as few functions as possible. A list that is older than
  * what is known is dropped. When more than half of the members vanish at once without having been
  * drained, they are kept for GROUPS_GRACE_NS: a manager that lost its mind must not stop the
- * traffic (reliability F25, F26). */
+ * traffic (F25, F26). */
 #ifndef POOL_NPM_GROUPS_H
 #define POOL_NPM_GROUPS_H
 

@@ -2,8 +2,7 @@
  *
  *   WATCHING: a stream of fnd.Pool brings each change. HISTORIC: the manager does not know
  * fnd.Pool; each group is asked for every 500 ms, as Fn did in 2018. A manager that cannot be
- * reached leaves the last good lists in place, marked stale. [loop] fn-wire-and-api 6.2;
- * reliability F21 to F26. */
+ * reached leaves the last good lists in place, marked stale (F21 to F26). [loop] */
 #ifndef POOL_NPM_LINK_H
 #define POOL_NPM_LINK_H
 

@@ -1,5 +1,5 @@
 /* pool/npm: runners as the node pool manager says. Upstream: the gRPC node pool of 2018 (api/agent/
- * nodepool/grpc), without its defects; fn-wire-and-api 6.2, 6.5. */
+ * nodepool/grpc), without its defects. */
 #include "link.h"
 #include "shipped.h"
 
