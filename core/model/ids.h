@@ -1,4 +1,4 @@
-/* Ids: 48-bit ms, 48-bit machine (IPv4 and port), 32-bit counter, base 32 (fn-wire-and-api 2.5). */
+/* Ids: 48-bit ms, 48-bit machine (IPv4 and port), 32-bit counter, base 32, as Go Fn's. */
 #ifndef MODEL_IDS_H
 #define MODEL_IDS_H
 
