@@ -188,7 +188,8 @@ static bool is_socket(const char *path)
     return stat(path, &st) == 0 && S_ISSOCK(st.st_mode) && access(path, R_OK | W_OK) == 0;
 }
 
-/* Docker where it is to be had, else child processes. */
+/* Docker where it is to be had, else child processes; without a file always Docker, as the node of
+ * Go has it that this one stands in for. */
 static const char *default_driver(const struct config *c)
 {
     for (const struct conf_override *o = c->priv->overrides[SECTION_DRIVER]; o->key; o++) {
@@ -196,7 +197,7 @@ static const char *default_driver(const struct config *c)
             return "docker";
         }
     }
-    return is_socket(DOCKER_SOCKET) ? "docker" : "process";
+    return !c->path || is_socket(DOCKER_SOCKET) ? "docker" : "process";
 }
 
 static void add_overrides(struct config_plugin *plugin, const struct conf_override *from)

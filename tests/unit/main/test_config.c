@@ -504,6 +504,7 @@ START_TEST(test_nothing_makes_a_full_node)
     ck_assert_str_eq(config->pool.use, "static");
     ck_assert_str_eq(config->pool.overrides[0].text, "local:");
     ck_assert_uint_eq(config->drivers.n, 1);
+    ck_assert_str_eq(config->drivers.items[0].use, "docker"); /* with an engine here or without */
     ck_assert_int_eq(config->lb->placement_timeout_ns, 30 * S);
     ck_assert_int_eq(config->http->limits.body_bytes_max, 6 << 20);
     ck_assert_ptr_nonnull(config->top->plugin_dir);
