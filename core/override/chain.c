@@ -38,6 +38,8 @@ void chain_after(const struct chain *c, uint32_t passed, const struct fn_call *c
         end->code = FN_E_CANCELLED;
         end->http_status = STATUS_CLIENT_GONE;
         end->blame = FN_BLAME_USER;
+    } else if (end->code < 0 && end->http_status == 504) {
+        end->code = FN_E_DEADLINE;
     }
     for (uint32_t i = 0; i < passed; i++) {
         struct plugin *listener = c->listeners[i];

@@ -28,7 +28,7 @@ static void listeners_after(struct rcall *rc, int http)
 {
     const struct fn_call view = listener_view(rc);
     struct fn_call_end end = {
-        .code = http ? (http == 504 ? FN_E_DEADLINE : FN_E_UNKNOWN) : 0,
+        .code = http ? FN_E_UNKNOWN : 0,
         .http_status = (uint32_t)(http ? http : 200),
         .blame = rc->end_user ? FN_BLAME_USER : FN_BLAME_PLATFORM,
         .started_ns = rc->started_ns,

@@ -129,6 +129,13 @@ START_TEST(edits_travel)
     ck_assert_int_eq(last_end.code, FN_E_CANCELLED);
     ck_assert_uint_eq(last_end.http_status, 444);
     ck_assert_uint_eq(last_end.blame, FN_BLAME_USER);
+    c = INVOKE("");
+    a = fake_engage_last(&fe);
+    fake_attempt_finished(a, false, 504, true, "Timed out");
+    fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
+    ck_assert_uint_eq(last_end.http_status, 504);
+    ck_assert_int_eq(last_end.code, FN_E_DEADLINE); /* as at the runner */
+    client_free(c);
 }
 END_TEST
 
