@@ -92,6 +92,7 @@ static void question_data(void *ud, uint32_t status, const void *data, size_t le
     q->len += len;
 }
 
+/* The last that its end does: events_close() waits for those that are in the list. */
 static void question_free(struct question *q)
 {
     pthread_mutex_lock(&q->d->lock);
@@ -199,12 +200,9 @@ static void ask_state(struct docker *d, const char *name, int exit_code)
 static void removal_end(void *ud, uint32_t status, const struct fn_error *err)
 {
     struct question *q = ud;
-    struct docker *d = q->d;
-    char name[API_NAME_MAX + 1];
 
-    memcpy(name, q->name, sizeof(name));
+    orphans_answered(q->d, q->name, err ? 0 : status);
     question_free(q);
-    orphans_answered(d, name, err ? 0 : status);
 }
 
 int events_ask_removal(struct docker *d, const char *name)
@@ -427,13 +425,16 @@ static void events_end(void *ud, uint32_t status, const struct fn_error *err)
     pthread_mutex_lock(&d->lock);
     was_up = d->events.engine_up;
     d->events.engine_up = false;
-    d->events.open = false;
-    d->events.stream = 0;
     pthread_mutex_unlock(&d->lock);
     if (was_up) {
         engine_log(d, FN_LOG_WARN, "container engine: %s", why.msg);
         d->driver->engine(d->host, 0, &why);
     }
+    /* Last: events_close() waits for no stream that it does not know. */
+    pthread_mutex_lock(&d->lock);
+    d->events.open = false;
+    d->events.stream = 0;
+    pthread_mutex_unlock(&d->lock);
 }
 
 static void open_events(struct docker *d)
@@ -509,13 +510,18 @@ static void drop_question(struct docker *d, uint64_t stream)
     }
 }
 
+/* One without a stream yet is being asked by the end of another, which has one. */
 static uint64_t any_question(struct docker *d)
 {
     struct question *q;
     uint64_t stream;
 
     pthread_mutex_lock(&d->lock);
-    q = LIST_FIRST(&d->questions);
+    LIST_FOREACH (q, &d->questions, link) {
+        if (q->stream) {
+            break;
+        }
+    }
     stream = q ? q->stream : 0;
     pthread_mutex_unlock(&d->lock);
     return stream;
