@@ -18,23 +18,32 @@ static struct fn_call listener_view(const struct rcall *rc)
 
 int listeners_before(struct rcall *rc, struct fn_error *reterr)
 {
-    const struct fn_call view = listener_view(rc);
+    struct fn_call view;
 
+    if (!rc->chain || rc->chain->n_listeners == 0) {
+        return 0;
+    }
+    view = listener_view(rc);
     return chain_before(rc->chain, &view, &rc->listeners_passed, reterr);
 }
 
 /* http 0 = success, or aborted. */
 static void listeners_after(struct rcall *rc, int http)
 {
-    const struct fn_call view = listener_view(rc);
-    struct fn_call_end end = {
+    struct fn_call_end end;
+    struct fn_call view;
+
+    if (rc->listeners_passed == 0) {
+        return;
+    }
+    view = listener_view(rc);
+    end = (struct fn_call_end){
         .code = http ? FN_E_UNKNOWN : 0,
         .http_status = (uint32_t)(http ? http : 200),
         .blame = rc->end_user ? FN_BLAME_USER : FN_BLAME_PLATFORM,
         .started_ns = rc->started_ns,
         .ended_ns = env_now_ns(rc->r->env),
     };
-
     chain_after(rc->chain, rc->listeners_passed, &view, rc->outcome, &end);
     rc->listeners_passed = 0;
 }
@@ -432,7 +441,8 @@ void rcall_deadline(struct rcall *rc)
     conclude_failed(rc, 504, true, "Timed out");
 }
 
-void rcall_take_back(struct rcall *rc, const char *why)
+/* Out of where it is before a run. */
+static void withdraw(struct rcall *rc)
 {
     switch (rc->state) {
     case RC_BODY:
@@ -447,6 +457,11 @@ void rcall_take_back(struct rcall *rc, const char *why)
         rc->c = NULL;
         break;
     }
+}
+
+void rcall_take_back(struct rcall *rc, const char *why)
+{
+    withdraw(rc);
     rcall_nack(rc, why);
 }
 
@@ -486,31 +501,20 @@ void rcall_gone(struct rcall *rc)
     rc->session = NULL;
     rc->outcome = OUTCOME_ABORTED;
     count_outcome(rc, 0);
-    switch (rc->state) {
-    case RC_BODY:
-        TAILQ_REMOVE(&rc->r->awaiting, rc, link);
+    if (rc->state < RC_RUN) {
+        bool waited = rc->state == RC_WAIT;
+
+        withdraw(rc);
         forget(rc);
-        break;
-    case RC_WAIT:
-        slots_unwait(rc);
-        forget(rc);
-        slots_kick(q);
-        break;
-    case RC_TAKEN:
-        rc->c->call = NULL;
-        rc->c = NULL;
-        forget(rc);
-        break;
-    case RC_RUN:
+        if (waited) {
+            slots_kick(q);
+        }
+    } else if (rc->state == RC_RUN) {
         rc->discard = true;
         if (rc->ended || (rc->eof_sent && (!rc->r->draining || rc->call.detached))) {
             rc->r->deps.fnsock->pause(rc->ex, false); /* runs to its end, unheard */
-            break;
+        } else {
+            rcall_drop(rc);
         }
-        rcall_drop(rc);
-        break;
-    case RC_ENDING:
-    case RC_DONE:
-        break; /* the deferred end frees it */
-    }
+    } /* the deferred end frees the others */
 }
