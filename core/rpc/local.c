@@ -198,7 +198,7 @@ static void break_off(struct pair *p, int status, enum engage_proof proof, const
 /* A message lost in the middle of an answer would make a cut answer look whole. */
 static void out_of_memory(struct pair *p)
 {
-    break_off(p, -FN_E_EXHAUSTED, ENGAGE_PROOF_NONE, "runner local: out of memory");
+    break_off(p, GRPC_EXHAUSTED, ENGAGE_PROOF_NONE, "runner local: out of memory");
 }
 
 /* NULL: the call is broken off. */
@@ -571,7 +571,7 @@ static void finish(struct engage_session *s, const struct engage_finished *f)
         ev->finished.completed_at = copied(&p->arena, f->completed_at);
         put(p, ev);
     }
-    session_end(p, 0, "");
+    session_end(p, GRPC_OK, "");
 }
 
 static void abort_session(struct engage_session *s, int grpc_status, const char *text)
