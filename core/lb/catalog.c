@@ -335,11 +335,13 @@ static void load_missing(struct entry *e, const char *what)
 /* No function gets another app's configuration, whatever the API node says. */
 static int check_owner(const struct load *l, struct fn_error *reterr)
 {
-    if (strcmp(l->fn.app_id, l->app.id) != 0 ||
-        (l->trigger.fn_id[0] && strcmp(l->trigger.app_id, l->app.id) != 0)) {
-        return err_set(reterr, FN_E_INVALID, "function %s of app %s, trigger %s of app %s; "
-                       "expected app %s", l->fn.id, l->fn.app_id, l->trigger.id,
-                       l->trigger.app_id, l->app.id);
+    if (strcmp(l->fn.app_id, l->app.id) != 0) {
+        return err_set(reterr, FN_E_INVALID, "function %s is of app %s; expected app %s", l->fn.id,
+                       l->fn.app_id, l->app.id);
+    }
+    if (l->trigger.fn_id[0] && strcmp(l->trigger.app_id, l->app.id) != 0) {
+        return err_set(reterr, FN_E_INVALID, "trigger %s is of app %s; expected app %s",
+                       l->trigger.id, l->trigger.app_id, l->app.id);
     }
     return 0;
 }
