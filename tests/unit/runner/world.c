@@ -603,6 +603,7 @@ static struct fnsock_exchange *s_request(struct fnsock *s, const struct fnsock_r
     struct fnsock_exchange *x = calloc(1, sizeof(*x));
     const char *what = headers_get(req->headers, "X-Do");
     struct fctr *c = fctr_of(s->id);
+    bool first;
 
     ck_assert_ptr_null(s->ex); /* one at a time */
     ck_assert(!c->frozen);
@@ -621,15 +622,13 @@ static struct fnsock_exchange *s_request(struct fnsock *s, const struct fnsock_r
     }
     s->ex = x;
     the->exchanges++;
-    if (is(x, "exit-first") && x->session->start_status != -7) {
-        x->session->start_status = -7;
+    first = !x->session->requested;
+    x->session->requested = true;
+    if (is(x, "exit-first") && first) {
         exit_in(c, FN_EXIT_CODE, 1, 5 * ENV_MS);
         env_timer_set(&the->f->env, &x->timer, the->f->now + 20 * ENV_MS);
         x->full = true;
-    } else if (c->exited || is(x, "refuse") || (is(x, "refuse-once") && x->session->start_status != -7)) {
-        if (is(x, "refuse-once")) {
-            x->session->start_status = -7;
-        }
+    } else if (c->exited || is(x, "refuse") || (is(x, "refuse-once") && first)) {
         x->task.cb = refused;
         env_defer(&the->f->env, &x->task);
         x->full = true;

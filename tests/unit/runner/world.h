@@ -20,6 +20,7 @@ struct engage_session {
     void *ud;
     char id[40];
     bool gone;
+    bool requested; /* of a function, once at least */
     uint32_t more;
     int starts;
     int start_status;
