@@ -133,25 +133,32 @@ static int next_item(struct jr *r, char closing)
     return 1;
 }
 
-int jr_member(struct jr *r, const char **ret_key)
+/* 1 at the quote of the next key, 0 at the end of the object. */
+static int next_key(struct jr *r)
 {
     int more = next_item(r, '}');
 
-    if (more <= 0) {
-        return more;
-    }
-    if (r->p == r->end || *r->p != '"') {
-        return jr_fail(r, "expected a key in quotes");
-    }
-    if (jr_string(r, ret_key) < 0) {
-        return r->failed;
-    }
+    return more == 1 && *r->p != '"' ? jr_fail(r, "expected a key in quotes") : more;
+}
+
+static int colon(struct jr *r)
+{
     blanks(r);
-    if (r->p == r->end || *r->p != ':') {
+    if (*r->p != ':') {
         return jr_fail(r, "expected : after a key");
     }
     r->p++;
-    return 1;
+    return 0;
+}
+
+int jr_member(struct jr *r, const char **ret_key)
+{
+    int more = next_key(r);
+
+    if (more == 1 && (jr_string(r, ret_key) < 0 || colon(r) < 0)) {
+        return r->failed;
+    }
+    return more;
 }
 
 int jr_element(struct jr *r)
@@ -223,9 +230,6 @@ static int64_t unicode_escape(struct jr *r)
         return jr_fail(r, "bad \\u escape");
     }
     r->p += 4;
-    if (high == 0) {
-        return jr_fail(r, "NUL in a text");
-    }
     if (high < 0xd800 || high > 0xdfff) {
         return high;
     }
@@ -280,6 +284,9 @@ static int decode(struct jr *r, char *to, size_t *ret_len)
             w = escape(r, out);
             if (w < 0) {
                 return w;
+            }
+            if (*out == '\0') {
+                return jr_fail(r, "NUL in a text");
             }
             out += w;
         } else if (c < 0x20) {
@@ -457,6 +464,47 @@ int jr_null(struct jr *r)
     return word(r, "null", 4);
 }
 
+/* ---- escapes --------------------------------------------------------------------------------- */
+
+/* Length of the escape of the byte at p, or 0 when it stands for itself. */
+static size_t escape_of(const char *p, const char *end, char ret[6], uint32_t *ret_used)
+{
+    static const char hex[] = "0123456789abcdef";
+    unsigned char c = (unsigned char)*p;
+
+    *ret_used = 1;
+    if (c == '"' || c == '\\') {
+        ret[0] = '\\';
+        ret[1] = (char)c;
+        return 2;
+    }
+    if (c == '\n' || c == '\r' || c == '\t') {
+        ret[0] = '\\';
+        ret[1] = c == '\n' ? 'n' : c == '\r' ? 'r' : 't';
+        return 2;
+    }
+    if (c < 0x20 || c == '<' || c == '>' || c == '&') {
+        memcpy(ret, "\\u00", 4);
+        ret[4] = hex[c >> 4];
+        ret[5] = hex[c & 15];
+        return 6;
+    }
+    if (c < 0x80) {
+        return 0;
+    }
+    *ret_used = utf8_sequence(p, end);
+    if (*ret_used == 0) {
+        *ret_used = 1;
+        memcpy(ret, "\\ufffd", 6);
+        return 6;
+    }
+    if (*ret_used == 3 && memcmp(p, "\xe2\x80", 2) == 0 && ((unsigned char)p[2] & 0xfe) == 0xa8) {
+        memcpy(ret, p[2] & 1 ? "\\u2029" : "\\u2028", 6);
+        return 6;
+    }
+    return 0;
+}
+
 /* ---- whole values ---------------------------------------------------------------------------- */
 
 /* Copies the value at r->p into out (NULL = only checks it), without blanks between tokens. */
@@ -467,41 +515,69 @@ static int put(struct jr *r, struct buf *out, const char *s, size_t len)
     return out && buf_add(out, s, len) < 0 ? no_memory(r) : 0;
 }
 
+/* The text at r->p as it was written, with its own escapes. What Go's encoder lets nobody write
+ * plainly is escaped. */
 static int walk_string(struct jr *r, struct buf *out)
 {
-    const char *s = NULL;
+    const char *run = r->p++;
+    char code[6];
+    uint32_t used;
+    size_t n;
 
-    if (jr_string(r, &s) < 0) {
+    for (;;) {
+        r->p = run_end(r->p, r->end, ends_writing);
+        if (r->p == r->end || (unsigned char)*r->p < 0x20) {
+            return jr_fail(r, r->p == r->end ? "text without end" : "control byte in a text");
+        }
+        if (*r->p == '"') {
+            r->p++;
+            return put(r, out, run, (size_t)(r->p - run));
+        }
+        if (*r->p == '\\') {
+            if (escape(r, code) < 0) {
+                return r->failed;
+            }
+            continue;
+        }
+        n = escape_of(r->p, r->end, code, &used);
+        if (n > 0) {
+            if (put(r, out, run, (size_t)(r->p - run)) < 0 || put(r, out, code, n) < 0) {
+                return r->failed;
+            }
+            run = r->p + used;
+        }
+        r->p += used;
+    }
+}
+
+/* A key with its colon and the value, or an element. 1, or 0 at the end. */
+static int walk_item(struct jr *r, struct buf *out, enum jr_kind kind, bool first)
+{
+    int more = kind == JR_OBJECT ? next_key(r) : jr_element(r);
+
+    if (more <= 0) {
+        return more;
+    }
+    if (!first && put(r, out, ",", 1) < 0) {
         return r->failed;
     }
-    return out && jw_string(out, s) < 0 ? no_memory(r) : 0;
+    if (kind == JR_OBJECT &&
+        (walk_string(r, out) < 0 || colon(r) < 0 || put(r, out, ":", 1) < 0)) {
+        return r->failed;
+    }
+    return walk(r, out) < 0 ? r->failed : 1;
 }
 
 static int walk_container(struct jr *r, struct buf *out, enum jr_kind kind)
 {
-    const char *key;
     bool first = true;
     int more;
 
     if (jr_open(r, kind) < 0 || put(r, out, kind == JR_OBJECT ? "{" : "[", 1) < 0) {
         return r->failed;
     }
-    for (;;) {
-        more = kind == JR_OBJECT ? jr_member(r, &key) : jr_element(r);
-        if (more <= 0) {
-            break;
-        }
-        if (!first && put(r, out, ",", 1) < 0) {
-            return r->failed;
-        }
+    while ((more = walk_item(r, out, kind, first)) == 1) {
         first = false;
-        if (kind == JR_OBJECT && out &&
-            (jw_string(out, key) < 0 || buf_add(out, ":", 1) < 0)) {
-            return no_memory(r);
-        }
-        if (walk(r, out) < 0) {
-            return r->failed;
-        }
     }
     return more < 0 ? more : put(r, out, kind == JR_OBJECT ? "}" : "]", 1);
 }
@@ -551,45 +627,6 @@ int jr_raw(struct jr *r, const char **ret)
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
-
-/* Length of the escape of the byte at p, or 0 when it stands for itself. */
-static size_t escape_of(const char *p, const char *end, char ret[6], uint32_t *ret_used)
-{
-    static const char hex[] = "0123456789abcdef";
-    unsigned char c = (unsigned char)*p;
-
-    *ret_used = 1;
-    if (c == '"' || c == '\\') {
-        ret[0] = '\\';
-        ret[1] = (char)c;
-        return 2;
-    }
-    if (c == '\n' || c == '\r' || c == '\t') {
-        ret[0] = '\\';
-        ret[1] = c == '\n' ? 'n' : c == '\r' ? 'r' : 't';
-        return 2;
-    }
-    if (c < 0x20 || c == '<' || c == '>' || c == '&') {
-        memcpy(ret, "\\u00", 4);
-        ret[4] = hex[c >> 4];
-        ret[5] = hex[c & 15];
-        return 6;
-    }
-    if (c < 0x80) {
-        return 0;
-    }
-    *ret_used = utf8_sequence(p, end);
-    if (*ret_used == 0) {
-        *ret_used = 1;
-        memcpy(ret, "\\ufffd", 6);
-        return 6;
-    }
-    if (*ret_used == 3 && memcmp(p, "\xe2\x80", 2) == 0 && ((unsigned char)p[2] & 0xfe) == 0xa8) {
-        memcpy(ret, p[2] & 1 ? "\\u2029" : "\\u2028", 6);
-        return 6;
-    }
-    return 0;
-}
 
 int jw_string_n(struct buf *out, const char *s, size_t len)
 {

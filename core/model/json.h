@@ -6,9 +6,9 @@
  * arena once and hands its strings out where they lie, each ended by a NUL over its closing quote.
  * jansson is the oracle of its tests.
  *
- * What Go's encoding/json accepts is accepted, except: NUL in strings, duplicate keys in one
- * object, nesting deeper than JR_DEPTH_MAX. Numbers are integers where an integer is asked for.
- * [any] */
+ * What Go's encoding/json accepts is accepted, except: NUL in strings that are handed out,
+ * duplicate keys in one object, nesting deeper than JR_DEPTH_MAX. Numbers are integers where an
+ * integer is asked for. [any] */
 #ifndef MODEL_JSON_H
 #define MODEL_JSON_H
 
@@ -57,7 +57,8 @@ int jr_integer(struct jr *r, int64_t *ret);    /* FN_E_RANGE beyond int64, not s
 int jr_bool(struct jr *r, bool *ret);
 int jr_null(struct jr *r);
 int jr_skip(struct jr *r); /* checks and skips any value */
-/* Any value, checked, as a compact text in the arena; strings are escaped as Go does. */
+/* Any value, checked, in the arena as it was written, but without blanks between tokens and with
+ * the escapes of jw_string() for what these are needed for: what Go sends of a json.RawMessage. */
 int jr_raw(struct jr *r, const char **ret);
 
 /* Quotes and escapes; `<`, `>`, `&`, U+2028, U+2029 as \u00XX, invalid UTF-8 as \ufffd. 0 or

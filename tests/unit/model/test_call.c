@@ -531,6 +531,48 @@ START_TEST(api_objects)
 }
 END_TEST
 
+/* The spelling of an annotation is part of a slot's identity on Go's runners: it travels as the API
+ * node gave it, as a json.RawMessage does, through model, TryCall and the runner's model. */
+START_TEST(annotations_keep_their_spelling)
+{
+    static const char *const rows[][2] = {
+        { "\"\\u00fc\"", NULL },
+        { "\"\\u00FC\\u0041\\/\\b\\f\"", NULL },
+        { "\"\\ud83d\\ude00\"", NULL },
+        { "\"\\ud83d x\"", NULL }, /* a lone surrogate */
+        { "\"\\u0000\"", NULL },
+        { "\"\\u003c\\u003C\"", NULL },
+        { "\"\xc3\xbc \\\"\"", NULL },
+        { "{\"\\u0061\":{\"a\":1,\"\\/\":[]},\"a\":1.50E+3}", NULL },
+        { "{ \"b\" : [ 1 ,\"x  y\" ] }", "{\"b\":[1,\"x  y\"]}" },
+        { "\"<&>\xe2\x80\xa8\xe2\x80\xa9\"", "\"\\u003c\\u0026\\u003e\\u2028\\u2029\"" },
+        { "{\"<\":true}", "{\"\\u003c\":true}" },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *expected = rows[i][1] ? rows[i][1] : rows[i][0];
+        const char *json = arena_printf(&arena, "{\"annotations\":{\"k\":%s}}", rows[i][0]);
+        struct buf sent = BUF_INIT(0), identity = BUF_INIT(0);
+        struct fn_error e = ERR_INIT;
+        struct fn_def f;
+        struct call c;
+
+        ck_assert_msg(fn_def_from_json(&f, &arena, json, strlen(json), &e) == 0, "%s", e.msg);
+        ck_assert_str_eq(kvs_get(&f.annotations, "k"), expected);
+        call_init(&c, &arena);
+        kvs_set(&c.annotations, "k", kvs_get(&f.annotations, "k"));
+        ck_assert_int_eq(call_to_json(&c, &sent), 0);
+        ck_assert_ptr_nonnull(strstr(buf_text(&sent), expected));
+        ck_assert_int_eq(read_call(&c, buf_text(&sent), &e), 0);
+        ck_assert_str_eq(kvs_get(&c.annotations, "k"), expected);
+        ck_assert_int_eq(call_identity(&c, "", &identity), 0);
+        ck_assert_ptr_nonnull(memmem(identity.data, identity.len, expected, strlen(expected)));
+        buf_finish(&sent);
+        buf_finish(&identity);
+    }
+}
+END_TEST
+
 START_TEST(rules)
 {
     struct fn_error e = ERR_INIT;
@@ -568,7 +610,8 @@ int main(void)
     const TTest *const tests[] = {
         captured_vector, written_as_read, sets_are_in_order, writes_like_go, no_room_is_an_error,
         lenient_where_go_is, bad_models, too_deep_and_nul, memory_limit, checks, slot_keys,
-        jansson_agrees, times, ids, header_tables, api_objects, rules,
+        jansson_agrees, times, ids, header_tables, api_objects,
+        annotations_keep_their_spelling, rules,
     };
     Suite *s = suite_create("model");
     TCase *tc = tcase_create("call");
