@@ -8,6 +8,7 @@
  * A watched descriptor is named in epoll by slot and generation, not by pointer: an event that was
  * fetched before its descriptor was removed finds another generation and is dropped. */
 #include <loop/loop_int.h>
+#include <loop/turn.h>
 
 #include <assert.h>
 #include <base/log.h>
@@ -25,7 +26,10 @@
 #include <unistd.h>
 
 #define EVENTS_PER_BATCH   256
-#define TASKS_PER_TURN_MAX 100000 /* a task that defers itself for ever must not stop the loop */
+/* What sets itself anew for ever, and ten thousand that are due at once, must not keep the loop
+ * from its descriptors and signals. */
+#define TIMERS_PER_TURN_MAX 256
+#define TASKS_PER_TURN_MAX  1024
 #define SIGNALS_MAX        8
 
 struct slot {
@@ -53,7 +57,9 @@ struct loop {
     bool busy;
     uint64_t steps;
     uint64_t waits;
+    struct turn_log turns;
     int64_t sleeping_until_ns;
+    bool in_timers;
 
     struct env_timer **heap;
     size_t heap_n, heap_cap;
@@ -83,9 +89,12 @@ int64_t loop_clock_ns(void)
 }
 
 /* A callback begins: whoever watches sees that the loop moves. */
-static inline void step(struct loop *l)
+static inline void step(struct loop *l, const void *callback)
 {
     __atomic_store_n(&l->steps, l->steps + 1, __ATOMIC_RELAXED);
+    if (__builtin_expect(l->turns.close_until_ns != 0, 0)) {
+        turn_step(&l->turns, callback);
+    }
 }
 
 bool loop_is_busy(const struct loop *l, uint64_t *ret_steps)
@@ -97,6 +106,23 @@ bool loop_is_busy(const struct loop *l, uint64_t *ret_steps)
 uint64_t loop_waits(const struct loop *l)
 {
     return __atomic_load_n(&l->waits, __ATOMIC_RELAXED);
+}
+
+void loop_count_turns(const struct loop *l, struct loop_turns *ret)
+{
+    for (uint32_t i = 0; i <= LOOP_TURN_BOUNDS; i++) {
+        ret->counts[i] = __atomic_load_n(&l->turns.of.counts[i], __ATOMIC_RELAXED);
+    }
+    ret->sum_ns = __atomic_load_n(&l->turns.of.sum_ns, __ATOMIC_RELAXED);
+    ret->longest_ns = __atomic_load_n(&l->turns.of.longest_ns, __ATOMIC_RELAXED);
+}
+
+void loop_on_long_turn(struct loop *l, int64_t limit_ns,
+                       void (*tell)(void *ud, const struct loop_long_turn *t), void *ud)
+{
+    l->turns.told_ns = limit_ns;
+    l->turns.tell = tell;
+    l->turns.ud = ud;
 }
 
 static struct loop *of(struct env *e)
@@ -168,6 +194,9 @@ static void timer_set(struct env *e, struct env_timer *t, int64_t at_ns)
 {
     struct loop *l = of(e);
 
+    if (l->in_timers && at_ns <= l->now_ns) {
+        at_ns = l->now_ns + 1;
+    }
     t->at_ns = at_ns;
     t->seq = ++l->timer_seq;
     if (t->heap_slot) {
@@ -207,15 +236,19 @@ static void timer_clear(struct env *e, struct env_timer *t)
     }
 }
 
+/* Those that were due when the turn began: what they set is due in the next one. */
 static void run_timers(struct loop *l)
 {
-    while (l->heap_n > 0 && l->heap[0]->at_ns <= l->now_ns) {
+    l->in_timers = true;
+    for (int n = 0; n < TIMERS_PER_TURN_MAX && l->heap_n > 0 && l->heap[0]->at_ns <= l->now_ns;
+         n++) {
         struct env_timer *t = l->heap[0];
 
         timer_clear(&l->env, t);
-        step(l);
+        step(l, (const void *)(uintptr_t)t->cb);
         t->cb(t);
     }
+    l->in_timers = false;
 }
 
 /* ---- deferred tasks ------------------------------------------------------------------------- */
@@ -242,7 +275,7 @@ static void run_tasks(struct loop *l)
 
     for (int n = 0; n < TASKS_PER_TURN_MAX && (t = TAILQ_FIRST(&l->tasks)); n++) {
         undefer(&l->env, t);
-        step(l);
+        step(l, (const void *)(uintptr_t)t->cb);
         t->cb(t);
     }
 }
@@ -255,12 +288,14 @@ static void take(struct loop *l)
     pthread_mutex_lock(&l->lock);
     inside = l;
     l->now_ns = loop_clock_ns();
+    turn_begin(&l->turns, l->now_ns, l->steps);
     __atomic_store_n(&l->busy, true, __ATOMIC_RELAXED);
-    step(l);
+    step(l, NULL);
 }
 
-static void give(struct loop *l)
+static void give(struct loop *l, int64_t now_ns)
 {
+    turn_end(&l->turns, now_ns, l->steps);
     inside = NULL;
     __atomic_store_n(&l->busy, false, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&l->lock);
@@ -278,7 +313,7 @@ void loop_leave(struct loop *l)
     if (!TAILQ_EMPTY(&l->tasks)) {
         kick(l);
     }
-    give(l);
+    give(l, loop_clock_ns());
 }
 
 static void env_enter(struct env *e)
@@ -443,7 +478,7 @@ static void dispatch(struct loop *l, const struct epoll_event *ev)
     if (ev->events & (EPOLLERR | EPOLLHUP)) {
         events |= LOOP_READ | LOOP_WRITE;
     }
-    step(l);
+    step(l, (const void *)(uintptr_t)s->w->cb);
     s->w->cb(s->w, events);
 }
 
@@ -588,7 +623,7 @@ struct env *loop_env(struct loop *l)
 }
 
 /* How long epoll may sleep; also notes it for timer_set(). */
-static struct timespec *sleep_time(struct loop *l, struct timespec *ts)
+static struct timespec *sleep_time(struct loop *l, int64_t now_ns, struct timespec *ts)
 {
     int64_t wait_ns;
 
@@ -601,7 +636,7 @@ static struct timespec *sleep_time(struct loop *l, struct timespec *ts)
         return NULL;
     }
     l->sleeping_until_ns = l->heap[0]->at_ns;
-    wait_ns = l->sleeping_until_ns - loop_clock_ns();
+    wait_ns = l->sleeping_until_ns - now_ns;
     if (wait_ns < 0) {
         wait_ns = 0;
     }
@@ -626,6 +661,7 @@ void loop_run(struct loop *l)
     struct epoll_event events[EVENTS_PER_BATCH];
     struct timespec ts;
     struct timespec *sleep;
+    int64_t now_ns;
     int n;
 
     take(l);
@@ -635,9 +671,10 @@ void loop_run(struct loop *l)
         if (atomic_load(&l->stopping)) {
             break;
         }
-        sleep = sleep_time(l, &ts);
+        now_ns = loop_clock_ns();
+        sleep = sleep_time(l, now_ns, &ts);
         __atomic_store_n(&l->waits, l->waits + 1, __ATOMIC_RELAXED);
-        give(l);
+        give(l, now_ns);
         n = wait_events(l, events, sleep);
         if (n < 0 && errno != EINTR) {
             log_error("the loop cannot wait for events any more: somebody closed its descriptor",
@@ -651,7 +688,7 @@ void loop_run(struct loop *l)
         }
     }
     atomic_store(&l->stopping, false);
-    give(l);
+    give(l, loop_clock_ns());
 }
 
 void loop_stop(struct loop *l)

@@ -33,6 +33,29 @@ void loop_leave(struct loop *l);
 /* How often it waited for events so far. [any] */
 uint64_t loop_waits(const struct loop *l);
 
+/* A turn: what ran between taking the loop and giving it up, without what its thread waited for a
+ * processor where that is known (turn.h). */
+#define LOOP_TURN_BOUNDS 12
+extern const double loop_turn_bounds_s[LOOP_TURN_BOUNDS];
+struct loop_turns {
+    uint64_t counts[LOOP_TURN_BOUNDS + 1]; /* by these bounds; the last one beyond */
+    int64_t sum_ns;
+    int64_t longest_ns; /* of the last 30 to 60 s */
+};
+void loop_count_turns(const struct loop *l, struct loop_turns *ret); /* [any] */
+
+struct loop_long_turn {
+    int64_t began_ns; /* the loop's time in it */
+    int64_t took_ns;
+    int64_t waited_ns; /* of these, for a processor */
+    uint64_t steps;    /* callbacks */
+    const void *slowest; /* the longest one and its time; NULL = not timed (the first of a row) */
+    int64_t slowest_ns;
+};
+/* [init] tell() is told of each turn of limit_ns and more, at its end and still as the loop. */
+void loop_on_long_turn(struct loop *l, int64_t limit_ns,
+                       void (*tell)(void *ud, const struct loop_long_turn *t), void *ud);
+
 /* How many operations a lane runs at a time from now on; threads that exist stay. FN_E_EXHAUSTED:
  * as many as before. [any] */
 int loop_set_threads(struct loop *l, enum env_lane lane, uint32_t threads_max);

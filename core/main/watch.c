@@ -9,6 +9,7 @@
 #include <base/metric.h>
 #include <loop/awake.h>
 #include <loop/watchdog.h>
+#include <main/turns.h>
 #include <stdlib.h>
 
 #define LOST_GRACE_NS (5 * ENV_S)
@@ -20,6 +21,7 @@
 struct watch {
     struct node *node;
     struct watchdog *dog;
+    struct turns *turns;
     struct plugin_audit *audit; /* NULL = off */
     struct env_timer audit_timer;
     int64_t audit_ns;
@@ -118,6 +120,7 @@ static void chore(void *ud)
 
     look_at_lanes(w);
     look_at_processors(w);
+    turns_tell(w->turns);
     if (w->degraded_until_ns && env_now_ns(w->node->env) >= w->degraded_until_ns) {
         w->degraded_until_ns = 0;
         plugin_degraded("loop-stuck", false);
@@ -169,6 +172,11 @@ int watch_create(struct node *n, struct watch **ret, struct fn_error *reterr)
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
     }
     w->node = n;
+    w->turns = turns_create(n->loop, n->host);
+    if (!w->turns) {
+        free(w);
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    }
     w->awake = awake_make(n->config->top->processors_awake, AWAKE_DEVICE, AWAKE_DRIVER);
     plugin_degraded("loop-stuck", false);
     audit_begin(w);
@@ -186,6 +194,7 @@ void watch_destroy(struct watch *w)
 {
     if (w) {
         watchdog_destroy(w->dog);
+        turns_destroy(w->turns);
         awake_finish(&w->awake);
         env_timer_clear(w->node->env, &w->audit_timer);
         plugin_audit_destroy(w->audit);

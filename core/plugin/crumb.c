@@ -88,11 +88,36 @@ static void missed(struct plugin *p, const char *method, int64_t took_ns)
     }
 }
 
+bool plugin_host_longest(const struct plugin_host *h, int64_t turn_ns, struct plugin_busy *ret)
+{
+    if (!h->longest.health || h->longest.turn_ns != turn_ns) {
+        return false;
+    }
+    *ret = (struct plugin_busy){ .name = h->longest.health->name,
+                                 .kind = h->longest.health->kind,
+                                 .method = h->longest.method,
+                                 .for_ns = h->longest.took_ns };
+    return true;
+}
+
+static void keep_longest(struct plugin_host *h, const struct plugin_crumb *c, int64_t took_ns)
+{
+    int64_t turn_ns = h->env ? env_now_ns(h->env) : 0;
+
+    if (h->longest.turn_ns != turn_ns || took_ns > h->longest.took_ns) {
+        h->longest.turn_ns = turn_ns;
+        h->longest.took_ns = took_ns;
+        h->longest.health = c->plugin->health;
+        h->longest.method = c->method;
+    }
+}
+
 static void __attribute__((noinline)) judge(struct plugin_crumb *c, uint64_t took)
 {
     struct plugin_host *h = c->plugin->owner;
     int64_t took_ns = (int64_t)((double)took * plugin_tick_ns(h, c->entered_ticks));
 
+    keep_longest(h, c, took_ns);
     if (took_ns > h->budget_loop_ns) {
         c->missed = true;
         missed(c->plugin, c->method, took_ns);

@@ -200,6 +200,9 @@ struct plugin_busy {
     int64_t for_ns;
 };
 bool plugin_host_busy(const struct plugin_host *h, struct plugin_busy *ret);
+/* [loop] Its longest call so far in the turn of the loop that stands at turn_ns; calls of some 20
+ * us and less are not kept. */
+bool plugin_host_longest(const struct plugin_host *h, int64_t turn_ns, struct plugin_busy *ret);
 
 /* Sets or clears a reason why the node does not serve as it should, for fn_node_degraded. `reason`
  * is a literal. [any] */

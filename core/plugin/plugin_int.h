@@ -244,6 +244,13 @@ struct plugin_host {
         const char *method;
         uint64_t entered_ticks;
     } now;
+    /* [loop] The longest call of the last turn that had a long one. */
+    struct {
+        int64_t turn_ns; /* the loop's time of it */
+        int64_t took_ns;
+        const struct plugin_health *health;
+        const char *method;
+    } longest;
     struct buf summary;
 
     /* policy, all owned */

@@ -67,6 +67,143 @@ START_TEST(timers_fire_in_order_of_time_then_of_setting)
 }
 END_TEST
 
+struct again {
+    struct env_timer t;
+    uint32_t n;
+};
+
+static void on_again(struct env_timer *t)
+{
+    container_of(t, struct again, t)->n++;
+    env_timer_set(env, t, env_now_ns(env));
+}
+
+static void on_written(struct loop_fd *w, uint32_t events)
+{
+    (void)events;
+    loop_fd_remove(loop, w);
+    loop_stop(loop);
+}
+
+/* Before, the loop ran it for ever. */
+START_TEST(a_timer_that_sets_itself_for_now_does_not_keep_the_loop)
+{
+    struct again a = { .t.cb = on_again };
+    struct loop_fd w = { .cb = on_written };
+    int fds[2];
+
+    ck_assert_int_eq(pipe(fds), 0);
+    w.fd = fds[0];
+    loop_enter(loop);
+    ck_assert_int_eq(loop_fd_add(loop, &w, LOOP_READ, NULL), 0);
+    env_timer_set(env, &a.t, 0);
+    loop_leave(loop);
+    ck_assert_int_eq(write(fds[1], "x", 1), 1);
+    loop_run(loop);
+    ck_assert_uint_eq(a.n, 1);
+    env_timer_clear(env, &a.t);
+    close(fds[0]);
+    close(fds[1]);
+}
+END_TEST
+
+#define MANY 2000
+
+static void on_one_of_many(struct env_timer *t)
+{
+    (void)t;
+    trace_n++;
+}
+
+static void on_between(struct loop_fd *w, uint32_t events)
+{
+    ck_assert_uint_gt(trace_n, 0);
+    ck_assert_uint_lt(trace_n, MANY);
+    on_written(w, events);
+}
+
+START_TEST(descriptors_have_their_turn_between_many_timers)
+{
+    struct env_timer *many = calloc(MANY, sizeof(*many));
+    struct loop_fd w = { .cb = on_between };
+    int fds[2];
+
+    ck_assert_int_eq(pipe(fds), 0);
+    w.fd = fds[0];
+    loop_enter(loop);
+    ck_assert_int_eq(loop_fd_add(loop, &w, LOOP_READ, NULL), 0);
+    for (uint32_t i = 0; i < MANY; i++) {
+        many[i].cb = on_one_of_many;
+        env_timer_set(env, &many[i], 0);
+    }
+    loop_leave(loop);
+    ck_assert_int_eq(write(fds[1], "x", 1), 1);
+    loop_run(loop);
+    for (uint32_t i = 0; i < MANY; i++) {
+        env_timer_clear(env, &many[i]);
+    }
+    free(many);
+    close(fds[0]);
+    close(fds[1]);
+}
+END_TEST
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+#define SLOW_NS (20 * ENV_MS)
+
+static struct loop_long_turn long_turns[4];
+static uint32_t long_turns_n;
+
+static void on_long_turn(void *ud, const struct loop_long_turn *t)
+{
+    (void)ud;
+    if (long_turns_n < 4) {
+        long_turns[long_turns_n++] = *t;
+    }
+}
+
+static void on_slow(struct env_timer *t)
+{
+    struct timespec ts = { 0, SLOW_NS };
+
+    nanosleep(&ts, NULL);
+    if (long_turns_n < 1) {
+        env_timer_set(env, t, env_now_ns(env) + 1);
+    } else {
+        loop_stop(loop);
+    }
+}
+
+START_TEST(a_long_turn_is_counted_and_told_and_the_next_one_is_looked_at)
+{
+    struct env_timer slow = { .cb = on_slow };
+    struct loop_turns turns;
+    uint64_t short_ones = 0;
+
+    long_turns_n = 0;
+    loop_on_long_turn(loop, 5 * ENV_MS, on_long_turn, NULL);
+    loop_enter(loop);
+    env_timer_set(env, &slow, 0);
+    loop_leave(loop);
+    loop_run(loop);
+    ck_assert_uint_ge(long_turns_n, 2);
+    ck_assert_int_ge(long_turns[0].took_ns - long_turns[0].waited_ns, 5 * ENV_MS);
+    ck_assert_uint_ge(long_turns[0].steps, 1);
+    ck_assert_ptr_null(long_turns[0].slowest);
+    ck_assert_ptr_eq(long_turns[1].slowest, (const void *)(uintptr_t)on_slow);
+    ck_assert_int_ge(long_turns[1].slowest_ns, SLOW_NS);
+
+    loop_count_turns(loop, &turns);
+    ck_assert_int_ge(turns.longest_ns, 5 * ENV_MS);
+    ck_assert_int_ge(turns.sum_ns, 10 * ENV_MS);
+    for (uint32_t i = 0; i < LOOP_TURN_BOUNDS && loop_turn_bounds_s[i] < 5e-3; i++) {
+        short_ones += turns.counts[i];
+    }
+    ck_assert_uint_ge(short_ones, 1);
+}
+END_TEST
+
 struct task {
     struct env_task t;
     struct env_task *then;
@@ -454,6 +591,9 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, timers_fire_in_order_of_time_then_of_setting);
     tcase_add_test(t, deferred_tasks_run_once_in_order);
+    tcase_add_test(t, a_timer_that_sets_itself_for_now_does_not_keep_the_loop);
+    tcase_add_test(t, descriptors_have_their_turn_between_many_timers);
+    tcase_add_test(t, a_long_turn_is_counted_and_told_and_the_next_one_is_looked_at);
     tcase_add_test(t, a_timer_of_a_foreign_thread_wakes_the_sleeping_loop);
     tcase_add_test(t, a_removed_descriptor_gets_no_event_of_the_running_batch);
     tcase_add_test(t, lanes_run_work_and_end_sleep_on_cancel_and_deadline);
