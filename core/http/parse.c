@@ -318,6 +318,22 @@ struct piece {
     size_t len;
 };
 
+/* The same with blanks for tabs, which it refuses around the values of framing fields; NULL: no
+ * memory. Names and the first line have none: they were looked at before. */
+static const char *blanked(struct arena *arena, const char *data, size_t len)
+{
+    char *copy;
+
+    if (!memchr(data, '\t', len)) {
+        return data;
+    }
+    copy = arena_strndup(arena, data, len);
+    for (size_t i = 0; copy && i < len; i++) {
+        copy[i] = copy[i] == '\t' ? ' ' : copy[i];
+    }
+    return copy;
+}
+
 static int agree(enum http_parser_type type, const struct piece *pieces, size_t n,
                  const struct parse_framing *framing, unsigned status, struct refusal *r)
 {
@@ -360,8 +376,8 @@ static int check_version(const char *v, bool *ret_http10, struct refusal *r)
 {
     size_t major;
 
-    if (strcmp(v, "HTTP/1.1") == 0 || strcmp(v, "HTTP/1.0") == 0) {
-        *ret_http10 = v[7] == '0';
+    if (strncmp(v, "HTTP/1.", 7) == 0 && v[7] >= '0' && v[7] <= '9' && v[8] == '\0') {
+        *ret_http10 = v[7] == '0'; /* a higher minor number means what 1.1 does */
         return 0;
     }
     if (strncmp(v, "HTTP/", 5) == 0) {
@@ -482,13 +498,16 @@ static int check_special(const struct special *s, struct parsed_request *q, stru
     return 0;
 }
 
-static int agree_on_request(const char *data, size_t len, const struct parsed_request *q, bool high,
-                            struct refusal *r)
+static int agree_on_request(struct arena *arena, const char *data, size_t len,
+                            const struct parsed_request *q, bool high, struct refusal *r)
 {
-    struct piece pieces[3] = { { data, len } };
+    struct piece pieces[3] = { { data = blanked(arena, data, len), len } };
     size_t method_len = strlen(q->method) + 1;
     size_t n = 1;
 
+    if (!data) {
+        return FN_E_EXHAUSTED;
+    }
     if (high) {
         pieces[0].len = method_len;
         pieces[1] = (struct piece){ "/", 1 };
@@ -531,7 +550,7 @@ int parse_request(struct arena *arena, const char *data, size_t len,
     collect(&q.headers, &s);
     if ((e = frame(&s, q.http10, &q.framing, r)) < 0 || (e = check_special(&s, &q, r)) < 0 ||
         (e = cut_target(arena, &q, r)) < 0 ||
-        (e = agree_on_request(data, len, &q, high, r)) < 0) {
+        (e = agree_on_request(arena, data, len, &q, high, r)) < 0) {
         return e;
     }
     *ret = q;
@@ -562,13 +581,13 @@ int parse_answer(struct arena *arena, const char *data, size_t len,
                  const struct parse_limits *limits, struct parsed_answer *ret, struct refusal *r)
 {
     char *head = arena_strndup(arena, data, len);
-    struct piece piece = { data, len };
+    struct piece piece = { blanked(arena, data, len), len };
     struct parsed_answer a = { 0 };
     struct special s = { 0 };
     char *lf;
     int e;
 
-    if (!head) {
+    if (!head || !piece.data) {
         return FN_E_EXHAUSTED;
     }
     lf = memchr(head, '\n', len);

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <http_parser.h>
 #include <net/bind.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,52 +17,16 @@
 #define STARVED_PAUSE_NS  (100 * ENV_MS)
 #define LOG_INTERVAL_NS   (10 * ENV_S)
 
-/* ---- addresses ------------------------------------------------------------------------------ */
-
-/* What connections of one address are counted under. */
-static void address_key(const struct sockaddr_storage *addr, unsigned char key[16])
-{
-    memset(key, 0, 16);
-    if (addr->ss_family == AF_INET6) {
-        memcpy(key, &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr, 16);
-    } else if (addr->ss_family == AF_INET) {
-        key[10] = key[11] = 0xff;
-        memcpy(key + 12, &((const struct sockaddr_in *)(const void *)addr)->sin_addr, 4);
-    }
-}
-
-static struct peer_count *peer_count_take(struct http_server *s, const unsigned char key[16])
-{
-    struct peer_count *p;
-
-    HASH_FIND(hh, s->peers, key, 16, p);
-    if (!p) {
-        p = calloc(1, sizeof(*p));
-        if (!p) {
-            return NULL;
-        }
-        memcpy(p->address, key, 16);
-        HASH_ADD(hh, s->peers, address, 16, p);
-    }
-    p->n++;
-    return p;
-}
-
-void peer_count_release(struct http_server *s, struct peer_count *p)
-{
-    if (p && --p->n == 0) {
-        HASH_DEL(s->peers, p);
-        free(p);
-    }
-}
-
 /* ---- accepting ------------------------------------------------------------------------------ */
 
 void server_send_last(struct http_server *s, int fd, const struct buf *answer)
 {
     if (send(fd, answer->data, answer->len, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
         shutdown(fd, SHUT_WR);
-        while (recv(fd, s->scratch, sizeof(s->scratch), MSG_DONTWAIT) > 0) {
+        for (int i = 0; i < LAST_READS_MAX; i++) {
+            if (recv(fd, s->scratch, sizeof(s->scratch), MSG_DONTWAIT) <= 0) {
+                break;
+            }
         }
     }
 }
@@ -94,15 +57,35 @@ void log_gated(struct http_server *s, struct log_gate *g, const char *text, cons
     }
 }
 
+/* Whether one more of this address, which is counted already, is too many. A proxy that nobody
+ * named is told before. */
+static bool has_too_many(struct http_server *s, const struct peer_count *p, const char *peer)
+{
+    int64_t max = s->config.limits.connections_per_ip_max;
+
+    if (p->is_proxy || max == 0) {
+        return false;
+    }
+    if (p->n > max) {
+        log_gated(s, &s->full_gate, "too many connections from one address", peer, NULL, NULL);
+        return true;
+    }
+    if (p->n > max / 2) {
+        log_gated(s, &s->half_gate,
+                  "an address has more than half of http.connections_per_ip_max; if it is a proxy, "
+                  "http.proxies lifts the limit for it",
+                  peer, "connections", log_num(p->n));
+    }
+    return false;
+}
+
 static void admit(struct http_server *s, int fd, const struct sockaddr_storage *addr)
 {
     const struct http_limits *limits = &s->config.limits;
     struct peer_count *p = NULL;
-    unsigned char key[16];
     char peer[64];
 
     net_peer_text((const struct sockaddr *)addr, peer, sizeof(peer));
-    address_key(addr, key);
     if (s->config.owner_only && !net_peer_is_owner(fd)) {
         log_gated(s, &s->foreign_gate, "another user was turned away", peer, NULL, NULL);
         turn_away(s, fd, 403, "HTTP117 this socket is for the user of the node and root");
@@ -114,10 +97,8 @@ static void admit(struct http_server *s, int fd, const struct sockaddr_storage *
         return;
     }
     if (addr->ss_family != AF_UNIX) {
-        p = peer_count_take(s, key);
-        if (!p || (limits->connections_per_ip_max && p->n > limits->connections_per_ip_max)) {
-            log_gated(s, &s->full_gate, "too many connections from one address", peer, NULL,
-                      NULL);
+        p = peer_count_take(s, (const struct sockaddr *)addr);
+        if (!p || has_too_many(s, p, peer)) {
             turn_away(s, fd, 429, "HTTP116 too many connections from this address");
             peer_count_release(s, p);
             return;
@@ -242,6 +223,9 @@ void http_server_set_limits(struct http_server *s, const struct http_limits *lim
     s->parse_limits.head_bytes_max = (size_t)limits->header_bytes_max;
     s->parse_limits.line_bytes_max = (size_t)limits->request_line_max;
     s->parse_limits.fields_max = (uint32_t)limits->headers_max;
+    if (peers_set_proxies(s) < 0) {
+        log_warn("no memory for http.proxies; those of before stay");
+    }
 }
 
 int http_server_create(struct loop *loop, const struct http_server_config *config,
@@ -262,11 +246,13 @@ int http_server_create(struct loop *loop, const struct http_server_config *confi
     http_server_set_limits(s, &config->limits);
     s->resume.cb = on_resume;
     TAILQ_INIT(&s->conns);
+    turns_init(s);
     http_parser_set_max_header_size(UINT32_MAX); /* the limits above rule, not its own */
     r = net_bind(config->listen, config->owner_only, &s->listen.fd, &s->unix_path, &s->port,
                  reterr);
     if (r < 0) {
         net_identity_unref(s->config.identity);
+        free(s->proxies);
         free(s);
         return r;
     }
@@ -342,8 +328,10 @@ void http_server_destroy(struct http_server *s)
     if (s->reserve_fd >= 0) {
         close(s->reserve_fd);
     }
+    env_timer_clear(s->env, &s->turn);
     buf_finish(&s->head);
     net_identity_unref(s->config.identity);
+    free(s->proxies);
     free(s->unix_path);
     free((char *)(uintptr_t)s->config.listen);
     free(s);

@@ -10,6 +10,7 @@
 #include <base/headers.h>
 #include <base/log.h>
 #include <loop/loop.h>
+#include <net/network.h>
 #include <net/tls.h>
 
 struct http_server;
@@ -27,7 +28,9 @@ struct http_limits {
     int64_t write_stall_ns;        /* FN_RESPONSE_WRITE_TIMEOUT; 30 s without progress */
     int64_t idle_timeout_ns;       /* FN_HTTP_IDLE_TIMEOUT; 60 s */
     int64_t connections_max;       /* 10 000 */
-    int64_t connections_per_ip_max; /* 256 */
+    int64_t connections_per_ip_max; /* 256; of IPv6 a /64 is one */
+    struct fn_strlist proxies; /* networks that are not held to it; borrowed by
+                                  http_server_set_limits() while that runs */
     int64_t requests_per_connection_max; /* 10 000 */
     int64_t out_bytes_high;        /* answer bytes buffered per connection before on_writable is
                                       needed; 64 KiB */
@@ -55,6 +58,7 @@ struct http_request {
     struct body *body;   /* never NULL; borrowed until the answer ends: body_ref() to keep it */
     struct arena *arena; /* the request's; freed after the answer ended */
     char peer[64];       /* "10.0.0.7:51234" */
+    struct net_address client; /* whom limits per address hold; all zero: nobody in particular */
     int64_t received_ns; /* header block complete */
     /* set by the handler: */
     void *ud;

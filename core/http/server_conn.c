@@ -24,8 +24,6 @@
 #define TLS_HANDSHAKE   0x16
 #define SHAKE_NS        (10 * ENV_S) /* without a limit for headers */
 
-static void feed(struct conn *c, const char *data, size_t len);
-
 static int64_t now_ns(const struct conn *c)
 {
     return env_now_ns(c->s->env);
@@ -162,12 +160,23 @@ static void conn_free(struct conn *c)
     free(c);
 }
 
+/* The bytes of a body no longer count as its address's: it is complete, or thrown away. */
+static void release_body(struct conn *c)
+{
+    if (c->peer_count) {
+        c->peer_count->body_bytes -= c->body_counted;
+    }
+    c->body_counted = 0;
+}
+
 /* cut: with a reset, so that nothing looks whole. */
 static void conn_end(struct conn *c, bool cut)
 {
     struct http_server *s = c->s;
 
     let_go(c);
+    release_body(c);
+    turn_leave(c);
     env_timer_clear(s->env, &c->timer);
     env_undefer(s->env, &c->later);
     if (cut) {
@@ -215,9 +224,9 @@ void conn_reset(struct conn *c)
 
 static void want_events(struct conn *c)
 {
-    bool answering = c->state == CONN_CALL || c->state == CONN_FLUSH;
+    bool behind = c->state == CONN_CALL || c->state == CONN_FLUSH || c->waits_turn;
 
-    c->reading = !c->eof && !(answering && c->in.len >= PIPELINE_MAX);
+    c->reading = !c->eof && !(behind && c->in.len >= PIPELINE_MAX);
     net_io_want_read(c->io, c->reading);
 }
 
@@ -345,10 +354,10 @@ static void next_request(struct conn *c)
         wait_briefly(c); /* the answer went out before, and did not say that it was the last */
     }
     if (c->busy == 0) {
-        want_events(c);
         if (c->in.len > 0) {
-            env_defer(c->s->env, &c->later);
+            turn_await(c);
         }
+        want_events(c);
     }
 }
 
@@ -398,8 +407,6 @@ static void on_later(struct env_task *t)
     if (c->broken || conn_pending(c) > 0) {
         conn_flush(c);
         after_flush(c);
-    } else if (c->state == CONN_HEAD && c->in.len > 0) {
-        feed(c, NULL, 0);
     }
 }
 
@@ -412,6 +419,8 @@ void conn_refuse(struct conn *c, const struct refusal *r)
         c->req->c = NULL;
         request_free(c->req);
     }
+    release_body(c);
+    turn_leave(c);
     answer_refusal(c->s, &b, r);
     c->close = true;
     c->linger = true;
@@ -433,6 +442,14 @@ static void refuse_for_memory(struct conn *c)
     conn_refuse(c, &r);
 }
 
+static void refuse_for_share(struct conn *c)
+{
+    struct refusal r;
+
+    refuse(&r, 503, "HTTP118 request bodies of this address use its share of the memory for them");
+    conn_refuse(c, &r);
+}
+
 static void refuse_big_body(struct conn *c)
 {
     struct refusal r;
@@ -449,6 +466,7 @@ static void start_call(struct conn *c)
 
     c->state = CONN_CALL;
     c->deadline_ns = 0;
+    release_body(c);
     c->requests_n++;
     if ((max && c->requests_n >= max) || s->draining) {
         q->keep_alive = false;
@@ -470,6 +488,10 @@ static void start_body(struct conn *c, const struct parsed_request *parsed, size
     }
     if (budget && budget->limit_bytes && budget->used_bytes + length > budget->limit_bytes) {
         refuse_for_memory(c);
+        return;
+    }
+    if (!peer_may_bring(c->s, c->peer_count, length)) {
+        refuse_for_share(c);
         return;
     }
     c->state = CONN_BODY;
@@ -538,6 +560,9 @@ static void on_head(struct conn *c, const char *data, size_t len, size_t more)
     q->pub.headers = parsed.headers;
     q->pub.received_ns = now_ns(c);
     memccpy(q->pub.peer, net_io_peer(c->io), '\0', sizeof(q->pub.peer) - 1);
+    if (c->peer_count && !c->peer_count->is_proxy) {
+        q->pub.client = c->peer_count->address;
+    }
     q->http10 = parsed.http10;
     q->head_only = strcmp(parsed.method, "HEAD") == 0;
     q->keep_alive = parsed.framing.keep_alive;
@@ -572,12 +597,20 @@ static size_t feed_head(struct conn *c, const char *data, size_t len)
 /* false: refused. */
 static bool add_body(struct conn *c, const char *data, size_t len)
 {
-    int e = body_append(c->req->pub.body, data, len);
+    int e;
 
+    if (c->framing.chunked && !peer_may_bring(c->s, c->peer_count, len)) {
+        refuse_for_share(c);
+        return false;
+    }
+    e = body_append(c->req->pub.body, data, len);
     if (e == FN_E_RANGE) {
         refuse_big_body(c);
     } else if (e < 0) {
         refuse_for_memory(c);
+    } else if (c->peer_count) {
+        c->peer_count->body_bytes += len;
+        c->body_counted += len;
     }
     return e == 0;
 }
@@ -648,10 +681,35 @@ static void settle(struct conn *c, bool head_was_waiting)
     }
     arm(c);
     want_events(c);
-    if (c->eof && (c->state == CONN_HEAD || c->state == CONN_BODY ||
-                   (c->state == CONN_CALL && c->in.len == 0))) {
+    if (c->eof && !c->waits_turn &&
+        (c->state == CONN_HEAD || c->state == CONN_BODY ||
+         (c->state == CONN_CALL && c->in.len == 0))) {
         conn_gone(c);
     }
+}
+
+/* Eats requests from `data` for one turn; what is left is for later. */
+static size_t eat(struct conn *c, const char *data, size_t len)
+{
+    uint32_t heads = 0;
+    size_t used = 0;
+
+    while (used < len) {
+        bool is_head = c->state == CONN_HEAD;
+        size_t n;
+
+        if (is_head && heads == TURN_REQUESTS_MAX) {
+            turn_await(c);
+            break;
+        }
+        n = feed_once(c, data + used, len - used);
+        if (n == 0 || c->state == CONN_DEAD) {
+            break;
+        }
+        heads += is_head;
+        used += n;
+    }
+    return used;
 }
 
 /* Lets the state machine eat `in`, then `data`. */
@@ -659,25 +717,22 @@ static void feed(struct conn *c, const char *data, size_t len)
 {
     bool head_was_waiting = c->state == CONN_HEAD && c->in.len > 0 && len > 0;
     bool buffered = c->in.len > 0;
-    size_t used = 0;
+    size_t used;
     size_t total;
 
     if (buffered && buf_add(&c->in, data, len) < 0) {
         conn_gone(c);
         return;
     }
+    if (c->waits_turn) {
+        want_events(c);
+        return;
+    }
     c->busy++;
     data = buffered ? c->in.data : data;
     total = buffered ? c->in.len : len;
-    while (used < total) {
-        size_t n = feed_once(c, data + used, total - used);
-
-        if (n == 0 || c->state == CONN_DEAD) {
-            break;
-        }
-        head_was_waiting = false;
-        used += n;
-    }
+    used = eat(c, data, total);
+    head_was_waiting = head_was_waiting && used == 0;
     c->busy--;
     if (c->state == CONN_DEAD) {
         conn_free(c);
@@ -695,6 +750,13 @@ static void feed(struct conn *c, const char *data, size_t len)
     settle(c, head_was_waiting);
 }
 
+void conn_have_turn(struct conn *c)
+{
+    if (c->state == CONN_HEAD && c->in.len > 0) {
+        feed(c, NULL, 0);
+    }
+}
+
 static void linger(struct conn *c, ssize_t n)
 {
     c->lingered_bytes += (uint64_t)n;
@@ -706,7 +768,8 @@ static void linger(struct conn *c, ssize_t n)
 static void on_eof(struct conn *c)
 {
     c->eof = true;
-    if (c->state == CONN_FLUSH || (c->state == CONN_CALL && c->in.len > 0)) {
+    if (c->state == CONN_FLUSH || c->waits_turn ||
+        (c->state == CONN_CALL && c->in.len > 0)) {
         want_events(c);
     } else {
         conn_gone(c);
@@ -746,10 +809,10 @@ static void on_writable(void *ud)
         conn_free(c);
         return;
     }
-    want_events(c);
     if (c->state == CONN_HEAD && c->in.len > 0) {
-        env_defer(c->s->env, &c->later);
+        turn_await(c);
     }
+    want_events(c);
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */

@@ -1,8 +1,10 @@
 /* Private to the server: its objects and what its files call in each other.
  *
- *   server.c      life of the server, accepting, connection limits
- *   server_conn.c one connection: reading, time limits, the way from request to request
- *   answer.c      the http_answer_* calls and the answers that the server gives itself
+ *   server.c       life of the server, accepting, connection limits
+ *   server_peers.c what connections of one address hold together
+ *   server_turns.c whose requests are served when many came at once
+ *   server_conn.c  one connection: reading, time limits, the way from request to request
+ *   answer.c       the http_answer_* calls and the answers that the server gives itself
  *
  * A connection's states:
  *
@@ -25,6 +27,7 @@
 #include <http/parse.h>
 #include <http/server.h>
 #include <net/io.h>
+#include <net/network.h>
 #include <sys/uio.h>
 #include <uthash.h>
 
@@ -35,6 +38,14 @@
 #define LINGER_BYTES   (16 << 20)
 #define DATE_BYTES     40
 #define SMALL_BUF_KEPT 4096
+
+/* A connection's requests in a turn of the loop, be they calls or refusals; what was read behind
+ * them waits in the server's ring, of which so many connections have their turn at a time. */
+#define TURN_REQUESTS_MAX    4
+#define TURN_CONNECTIONS_MAX 4
+
+/* Reads of SCRATCH_BYTES from a connection that is turned away, all in one go. */
+#define LAST_READS_MAX 4
 
 enum conn_state {
     CONN_SHAKE,
@@ -65,10 +76,12 @@ struct request {
     int64_t left; /* bytes that Content-Length still promises; < 0 = no promise */
 };
 
-/* Connections of one address. */
+/* The connections of one address; of IPv6 it is the first half, which is what one customer has. */
 struct peer_count {
-    unsigned char address[16];
+    struct net_address address;
     uint32_t n;
+    bool is_proxy; /* of http.proxies: many clients, who are not told apart */
+    uint64_t body_bytes; /* of bodies that are not complete */
     UT_hash_handle hh;
 };
 
@@ -76,6 +89,7 @@ struct conn {
     struct net_io *io;
     struct http_server *s;
     TAILQ_ENTRY(conn) link;
+    TAILQ_ENTRY(conn) turn_link; /* while it waits for its turn */
     struct peer_count *peer_count; /* NULL for unix sockets */
     struct env_timer timer;
     struct env_task later;
@@ -89,6 +103,7 @@ struct conn {
     bool close;        /* after the running answer */
     bool linger;       /* ... and there may be unread input */
     bool fresh;        /* no request yet */
+    bool waits_turn;   /* in the ring; there is something in `in` */
     uint32_t requests_n;
     int64_t deadline_ns; /* of the state; 0 = none */
     int64_t stall_ns;    /* of pending output; 0 = none pending */
@@ -100,6 +115,7 @@ struct conn {
     struct parse_framing framing;
     struct chunked chunked;
     uint64_t body_left;
+    uint64_t body_counted; /* bytes of it that peer_count has */
     int64_t body_deadline_ns;
     uint64_t lingered_bytes;
 };
@@ -122,7 +138,12 @@ struct http_server {
     struct conn_list conns;
     uint32_t conns_n;
     struct peer_count *peers;
-    struct log_gate full_gate, starved_gate, tls_gate, foreign_gate, stranger_gate;
+    struct net_network *proxies; /* of config.limits.proxies */
+    uint32_t proxies_n;
+    struct conn_list ring; /* connections that wait for their turn */
+    uint32_t ring_n;
+    struct env_timer turn;
+    struct log_gate full_gate, half_gate, starved_gate, tls_gate, foreign_gate, stranger_gate;
     int64_t date_until_ns;
     char date[DATE_BYTES];
     struct buf head; /* scratch of answer heads */
@@ -159,7 +180,21 @@ static inline bool conn_is_flushed(const struct conn *c)
 {
     return conn_pending(c) == 0 && !c->full;
 }
-void peer_count_release(struct http_server *s, struct peer_count *p);
+/* Serves up to TURN_REQUESTS_MAX of the requests that were read ahead. */
+void conn_have_turn(struct conn *c);
+
+/* server_peers.c */
+int peers_set_proxies(struct http_server *s); /* those of its limits */
+/* One more connection of this address; NULL: no memory. */
+struct peer_count *peer_count_take(struct http_server *s, const struct sockaddr *addr);
+void peer_count_release(struct http_server *s, struct peer_count *p); /* NULL ok */
+/* Whether connections of this address may bring so many more bytes of bodies. */
+bool peer_may_bring(const struct http_server *s, const struct peer_count *p, uint64_t bytes);
+
+/* server_turns.c */
+void turns_init(struct http_server *s);
+void turn_await(struct conn *c); /* nothing happens when it waits already */
+void turn_leave(struct conn *c); /* the same when it does not wait */
 
 /* answer.c */
 void request_free(struct request *q);

@@ -6,6 +6,7 @@
 #include <npm/manager.h>
 #include <limits.h>
 #include <loop/remote_log.h>
+#include <net/network.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,6 +221,20 @@ static void check_cors(struct config *c, struct conf_problems *p)
     }
 }
 
+static void check_proxies(struct config *c, struct conf_problems *p)
+{
+    const struct fn_strlist *proxies = &c->http->limits.proxies;
+    struct net_network network;
+
+    for (uint64_t i = 0; i < proxies->n; i++) {
+        if (net_network_parse(proxies->items[i], &network) < 0) {
+            refuse(c, SECTION_HTTP, "proxies", proxies->items[i],
+                   "a network such as 10.1.0.0/16, with no bits behind its length, or an address",
+                   p);
+        }
+    }
+}
+
 static void check_log(struct config *c, struct conf_problems *p)
 {
     const char *dest = c->log->dest;
@@ -389,6 +404,7 @@ static void check_values(struct config *c, struct conf_problems *p)
 
     check_listen(c, p);
     check_cors(c, p);
+    check_proxies(c, p);
     check_log(c, p);
     if (c->admin->socket && c->admin->socket[0] != '/' && strcmp(c->admin->socket, "off") != 0) {
         refuse(c, SECTION_ADMIN, "socket", c->admin->socket, "an absolute path, or off", p);

@@ -68,7 +68,10 @@ static const struct fn_opt http_opts[] = {
     OPT("connections_max", INT, AT(limits.connections_max), "10000", 1, 1000000,
         "Open connections; upstream has no limit."),
     OPT("connections_per_ip_max", INT, AT(limits.connections_per_ip_max), "256", 1, 1000000,
-        "Open connections of one address; upstream has no limit."),
+        "Open connections of one address, which of IPv6 is a /64; upstream has no limit."),
+    OPT_ABSENT("proxies", STRLIST, AT(limits.proxies), 0, 0,
+               "Networks of proxies in front of this node, such as 10.1.0.0/16 or fd00::/8: their "
+               "many clients are not held to the limits of one address; absent = none."),
     OPT("requests_per_connection_max", INT, AT(limits.requests_per_connection_max), "10000", 1,
         1000000000, "Requests after which a connection is closed."),
     OPT("output_buffer", BYTES, AT(limits.out_bytes_high), "64KiB", 4 * KIB, 16 * MIB,

@@ -102,6 +102,26 @@ static void on_later(struct env_timer *t)
     http_answer(req, 200, NULL, "ok", 2);
 }
 
+static void on_turn(struct env_timer *t)
+{
+    (void)t;
+    fx.in_turn = 0;
+}
+
+/* A timer that is due in a moment has its turn with the loop's next one. */
+static void count_in_turn(void)
+{
+    struct env *env = loop_env(fx.loop);
+
+    if (++fx.in_turn > atomic_load(&fx.in_turn_max)) {
+        atomic_store(&fx.in_turn_max, fx.in_turn);
+    }
+    fx.turn.cb = on_turn;
+    if (!env_timer_is_set(&fx.turn)) {
+        env_timer_set(env, &fx.turn, env_now_ns(env) + 1);
+    }
+}
+
 static void later_gone(struct http_request *req)
 {
     (void)req;
@@ -136,6 +156,9 @@ static void on_request(void *ud, struct http_request *req)
     headers_init(&h, req->arena);
     if (strcmp(req->path, "/park") == 0) {
         req->on_gone = park_gone;
+    } else if (strcmp(req->path, "/turn") == 0) {
+        count_in_turn();
+        http_answer(req, 200, NULL, "ok", 2);
     } else if (strcmp(req->path, "/plain") == 0) {
         http_answer(req, 200, NULL, "ok", 2);
     } else if (strcmp(req->path, "/abort") == 0) {
@@ -192,6 +215,7 @@ void server_stop(void)
     loop_stop(fx.loop);
     pthread_join(fx.thread, NULL);
     loop_enter(fx.loop);
+    env_timer_clear(loop_env(fx.loop), &fx.turn);
     http_server_destroy(fx.server);
     loop_leave(fx.loop);
     loop_destroy(fx.loop);

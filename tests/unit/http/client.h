@@ -14,6 +14,7 @@
  *   /plain   answers 200 "ok"
  *   /later   answers the same as /plain 5 ms later
  *   /park    never answers
+ *   /turn    answers the same as /plain, and counts how many come in one turn of the loop
  *   /stream  n bytes in pieces of 10000, chunked; ?n=3000000
  *   /length  the same with Content-Length
  *   /abort   begins a chunked answer and aborts it; ?none: before the head
@@ -31,6 +32,9 @@ struct fixture {
     atomic_int gone;
     atomic_int ended; /* streams that came to their end */
     atomic_int waits; /* times that http_answer_data() said wait */
+    int in_turn;      /* /turn in this turn of the loop */
+    atomic_int in_turn_max;
+    struct env_timer turn;
 };
 
 extern struct fixture fx;

@@ -4,6 +4,7 @@
 #include <check.h>
 
 void add_cors(Suite *s);
+void add_fair(Suite *s);
 void add_parse(Suite *s);
 void add_refusals(Suite *s);
 void add_server(Suite *s);

@@ -12,6 +12,7 @@ int main(void)
     add_parse(s);
     add_refusals(s);
     add_server(s);
+    add_fair(s);
     add_tls(s);
     add_fnsock(s);
     add_fnsock_dir(s);

@@ -86,6 +86,14 @@ static const struct {
     { TEXT("BREW / HTTP/1.1\r\nHost: a\r\n\r\n"), 405, "HTTP113 unknown method" },
     { TEXT("get / HTTP/1.1\r\nHost: a\r\n\r\n"), 405, "HTTP113 unknown method" },
     { TEXT(HEAD "Content-Length: 6291457\r\n\r\n"), 413, "HTTP110 body > 6291456 bytes" },
+    { TEXT(HEAD "Content-Length: 1\t0\r\n\r\n"), 400, "HTTP102" },
+    { TEXT(HEAD "Content-Length\t: 1\r\n\r\n"), 400, "HTTP105 invalid header name at line 3" },
+    { TEXT(HEAD "Content-Length: 1\r\n\tTransfer-Encoding: chunked\r\n\r\n"), 400,
+      "HTTP105 invalid header name at line 4" },
+    { TEXT(HEAD "Transfer-Encoding: x\tchunked\r\n\r\n"), 501, "HTTP103" },
+    { TEXT(HEAD "Transfer-Encoding: chunked\t, x\r\n\r\n"), 501, "HTTP103" },
+    { TEXT(HEAD "Content-Length: 5\t\r\nTransfer-Encoding:\tchunked\r\n\r\n"), 400,
+      "HTTP101 both Content-Length and Transfer-Encoding" },
 };
 
 /* Good ones: answered with 200 and what the handler understood; the last asks for the end. */
@@ -111,6 +119,12 @@ static const struct {
            "Connection: Upgrade, HTTP2-Settings, close\r\n\r\n"),
       "\r\n\r\nok" },
     { TEXT("GET /plain HTTP/1.0\r\n\r\n"), "Connection: close\r\n\r\nok" },
+    { TEXT(HEAD "Content-Length:\t5 \t\r\n\r\nhello"
+                "GET /plain HTTP/1.2\r\nHost: b\r\nConnection: close\r\n\r\n"),
+      "\n\nhelloHTTP/1.1 200 OK" },
+    { TEXT(HEAD "Transfer-Encoding: \tchunked\t\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+                "GET /plain HTTP/1.9\r\nHost: b\r\nConnection: close\r\n\r\n"),
+      "\n\nhelloHTTP/1.1 200 OK" },
     { TEXT("GET /plain HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /plain HTTP/1.0\r\n\r\n"),
       "Connection: keep-alive\r\n\r\nokHTTP/1.1 200" },
     { TEXT("HEAD /plain HTTP/1.1\r\nHost: a\r\n\r\n"

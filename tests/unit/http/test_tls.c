@@ -3,6 +3,8 @@
 #include "client.h"
 #include "suites.h"
 
+#include <http/server_int.h>
+
 #include <net/tls.h>
 #include <signal.h>
 #include <stdio.h>
@@ -107,12 +109,13 @@ START_TEST(pipelined_requests_are_all_answered)
     start(false, NULL);
     fd = dial_tls(ca.pem, NULL);
     for (int i = 0; i < 2000; i++) {
-        buf_add_str(&b, i % 50 ? GET("/plain") : GET("/later"));
+        buf_add_str(&b, i % 50 ? GET("/turn") : GET("/later"));
     }
     send_all(fd, b.data, b.len);
     for (int i = 0; i < 2000; i++) {
         expect_answer(fd, "200", "ok");
     }
+    ck_assert_int_le(atomic_load(&fx.in_turn_max), 2 * TURN_REQUESTS_MAX);
     hang_up(fd);
     buf_finish(&b);
     server_stop();

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <net/bind.h>
+#include <net/network.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -564,6 +565,44 @@ START_TEST(no_descriptor_left_is_waited_for_without_turning)
 }
 END_TEST
 
+START_TEST(networks_are_understood)
+{
+    static const struct {
+        const char *network, *inside, *outside; /* inside NULL: not understood */
+    } cases[] = {
+        { "10.1.0.0/16", "10.1.255.255", "10.2.0.0" },
+        { "10.1.2.3", "10.1.2.3", "10.1.2.2" },
+        { "192.168.4.0/22", "192.168.7.1", "192.168.8.0" },
+        { "0.0.0.0/0", "1.2.3.4", "fd00::1" },
+        { "fd00::/8", "fdff::1", "fe00::1" },
+        { "2001:db8::/33", "2001:db8:7fff::", "2001:db8:8000::" },
+        { "::1", "::1", "::2" },
+        { "10.1.2.3/16", NULL, NULL },
+        { "10.1.0.0/33", NULL, NULL },
+        { "10.1.0.0/", NULL, NULL },
+        { "10.1.0.0/+8", NULL, NULL },
+        { "10.1.0.0/8x", NULL, NULL },
+        { "10.1.0/16", NULL, NULL },
+        { "fd00::/129", NULL, NULL },
+        { "proxy.example", NULL, NULL },
+        { "", NULL, NULL },
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct net_network n, in, out;
+        int r = net_network_parse(cases[i].network, &n);
+
+        ck_assert_msg((r == 0) == (cases[i].inside != NULL), "%s", cases[i].network);
+        if (r == 0) {
+            ck_assert_int_eq(net_network_parse(cases[i].inside, &in), 0);
+            ck_assert_int_eq(net_network_parse(cases[i].outside, &out), 0);
+            ck_assert_msg(net_network_has(&n, &in.address), "%s", cases[i].inside);
+            ck_assert_msg(!net_network_has(&n, &out.address), "%s", cases[i].outside);
+        }
+    }
+}
+END_TEST
+
 static Suite *net_suite(void)
 {
     Suite *s = suite_create("net");
@@ -589,6 +628,7 @@ static Suite *net_suite(void)
     tcase_add_test(dialling, the_addresses_of_a_name_are_tried_in_turn);
     tcase_add_test(dialling, a_slow_resolver_holds_nobody_up);
     tcase_add_test(dialling, bad_addresses_are_refused);
+    tcase_add_test(dialling, networks_are_understood);
     tcase_add_test(dialling, a_dial_can_be_cancelled_in_each_state);
     suite_add_tcase(s, dialling);
     tcase_add_checked_fixture(listening, setup, teardown);

@@ -1,0 +1,265 @@
+/* What one connection or one address can take from the others: turns of the loop, time of those
+ * that are turned away, connections, memory of bodies. */
+#include "client.h"
+#include "suites.h"
+
+#include <arpa/inet.h>
+#include <http/server_int.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct http_limits limits;
+
+static void setup(void)
+{
+    memset(&fx, 0, sizeof(fx));
+    limits = default_limits();
+}
+
+static void send_many(int fd, const char *request, int times)
+{
+    struct buf b = BUF_INIT(0);
+
+    for (int i = 0; i < times; i++) {
+        buf_add_str(&b, request);
+    }
+    send_all(fd, b.data, b.len);
+    buf_finish(&b);
+}
+
+/* What came in one read is not served in one turn of the loop. */
+START_TEST(pipelined_requests_have_turns)
+{
+    int fds[20];
+
+    server_start("127.0.0.1:0", &limits);
+    for (int i = 0; i < 20; i++) {
+        fds[i] = dial();
+        send_many(fds[i], GET("/turn"), 1000);
+    }
+    for (int i = 0; i < 20; i++) {
+        for (int k = 0; k < 1000; k++) {
+            expect_answer(fds[i], "200", "ok");
+        }
+        close(fds[i]);
+    }
+    /* the first requests of all, and one turn of the ring */
+    ck_assert_int_le(atomic_load(&fx.in_turn_max),
+                     (20 + TURN_CONNECTIONS_MAX) * TURN_REQUESTS_MAX);
+    server_stop();
+}
+END_TEST
+
+/* An end of input behind them does not lose the requests that were read ahead. */
+START_TEST(the_end_of_input_waits_for_its_turn)
+{
+    char *text;
+    int fd, n = 0;
+
+    server_start(NULL, &limits);
+    fd = dial();
+    send_many(fd, GET("/plain"), 50);
+    shutdown(fd, SHUT_WR);
+    text = read_to_end(fd, NULL);
+    for (const char *p = text; (p = strstr(p, "HTTP/1.1 200 ")); p++) {
+        n++;
+    }
+    ck_assert_int_eq(n, 50);
+    free(text);
+    close(fd);
+    server_stop();
+}
+END_TEST
+
+/* A bad one among them ends the connection in its turn, behind the answers to those before. */
+START_TEST(a_refusal_waits_for_its_turn)
+{
+    char *text;
+    int fd;
+
+    server_start(NULL, &limits);
+    fd = dial();
+    send_many(fd, GET("/plain"), 30);
+    send_text(fd, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n");
+    send_many(fd, GET("/plain"), 30);
+    text = read_to_end(fd, NULL);
+    ck_assert_int_eq(atomic_load(&fx.requests), 30);
+    ck_assert_ptr_nonnull(strstr(text, "HTTP/1.1 405 "));
+    free(text);
+    close(fd);
+    server_stop();
+}
+END_TEST
+
+/* What a connection that is turned away sends is read a little, so that the answer is not lost. */
+START_TEST(who_is_turned_away_is_read_a_little)
+{
+    static struct http_server server;
+    static char much[64 * 1024];
+    struct buf answer = BUF_INIT(0);
+    int size = 16 << 20, pair[2], before = 0, left = 0;
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    if (setsockopt(pair[0], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0) {
+        setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)); /* may be enough */
+    }
+    for (int i = 0; i < 2 * LAST_READS_MAX; i++) {
+        ck_assert_int_gt(send(pair[0], much, sizeof(much), MSG_DONTWAIT), 0);
+    }
+    ck_assert_int_eq(ioctl(pair[1], FIONREAD, &before), 0);
+    buf_add_str(&answer, "no");
+    server_send_last(&server, pair[1], &answer);
+    ck_assert_int_eq(ioctl(pair[1], FIONREAD, &left), 0);
+    ck_assert_int_ge(left, before - LAST_READS_MAX * SCRATCH_BYTES);
+    ck_assert_int_eq(recv(pair[0], much, sizeof(much), 0), 2);
+    buf_finish(&answer);
+    close(pair[0]);
+    close(pair[1]);
+}
+END_TEST
+
+static struct peer_count *take(struct http_server *s, const char *address)
+{
+    struct sockaddr_storage addr = { .ss_family = strchr(address, ':') ? AF_INET6 : AF_INET };
+    void *to = addr.ss_family == AF_INET6
+                   ? (void *)&((struct sockaddr_in6 *)(void *)&addr)->sin6_addr
+                   : (void *)&((struct sockaddr_in *)(void *)&addr)->sin_addr;
+
+    ck_assert_int_eq(inet_pton(addr.ss_family, address, to), 1);
+    return peer_count_take(s, (struct sockaddr *)&addr);
+}
+
+START_TEST(addresses_are_counted_as_customers_have_them)
+{
+    static const struct {
+        const char *a, *b;
+        bool same;
+    } pairs[] = {
+        { "10.0.0.1", "10.0.0.1", true },
+        { "10.0.0.1", "10.0.0.2", false },
+        { "2001:db8:1:2::1", "2001:db8:1:2:ffff:ffff:ffff:ffff", true },
+        { "2001:db8:1:2::1", "2001:db8:1:3::1", false },
+        { "::ffff:10.0.0.1", "10.0.0.1", true },
+        { "::ffff:10.0.0.1", "::ffff:10.0.0.2", false },
+        { "::1", "::2", true },
+    };
+
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        struct http_server s = { 0 };
+        struct peer_count *a = take(&s, pairs[i].a);
+        struct peer_count *b = take(&s, pairs[i].b);
+
+        ck_assert_msg((a == b) == pairs[i].same, "%s and %s", pairs[i].a, pairs[i].b);
+        peer_count_release(&s, a);
+        peer_count_release(&s, b);
+        ck_assert_ptr_null(s.peers);
+    }
+}
+END_TEST
+
+START_TEST(proxies_are_not_held_to_the_limit_of_one_address)
+{
+    static const char *const networks[] = { "127.0.0.0/30", "fd00::/8" };
+    int fds[6];
+
+    limits.connections_per_ip_max = 2;
+    limits.proxies = (struct fn_strlist){ networks, 2 };
+    server_start("127.0.0.1:0", &limits);
+    for (int i = 0; i < 6; i++) {
+        fds[i] = dial();
+        send_text(fds[i], GET("/plain"));
+        expect_answer(fds[i], "200", "ok");
+    }
+    for (int i = 0; i < 6; i++) {
+        close(fds[i]);
+    }
+    server_stop();
+}
+END_TEST
+
+static uint64_t used_bytes(void)
+{
+    uint64_t n;
+
+    loop_enter(fx.loop);
+    n = fx.bodies.used_bytes;
+    loop_leave(fx.loop);
+    return n;
+}
+
+/* The same server, from another address of this machine. */
+static int dial_from(const char *address)
+{
+    struct sockaddr_in from = { .sin_family = AF_INET };
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons(http_server_port(fx.server)),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_eq(inet_pton(AF_INET, address, &from.sin_addr), 1);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+/* One address that brings bodies slowly leaves room for those of others: a part of the body is
+ * never brought. With and without a length. */
+START_TEST(bodies_of_one_address_have_a_share_of_the_memory)
+{
+    static const char length[] = "POST /plain HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n";
+    static const char chunked[] = "POST /plain HTTP/1.1\r\nHost: a\r\n"
+                                  "Transfer-Encoding: chunked\r\n\r\n65\r\n";
+    static const char part[100];
+    int fds[8], fd;
+    char *text;
+
+    fx.bodies.limit_bytes = 1000;
+    server_start("127.0.0.1:0", &limits);
+    for (int i = 0; i < 8; i++) {
+        fds[i] = dial();
+        send_text(fds[i], _i ? chunked : length);
+        send_all(fds[i], part, sizeof(part));
+    }
+    while (used_bytes() < 800) {
+        sched_yield();
+    }
+    fd = dial();
+    send_text(fd, _i ? chunked : length);
+    send_all(fd, part, 1);
+    text = read_to_end(fd, NULL);
+    ck_assert_msg(strstr(text, "HTTP118 request bodies of this address"), "%s", text);
+    ck_assert_ptr_nonnull(strstr(text, "Retry-After: 1\r\n"));
+    free(text);
+    close(fd);
+    fd = dial_from("127.0.0.2");
+    send_text(fd, "POST /plain HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
+    expect_answer(fd, "200", "ok");
+    close(fd);
+    for (int i = 0; i < 8; i++) {
+        close(fds[i]);
+    }
+    server_stop();
+}
+END_TEST
+
+void add_fair(Suite *s)
+{
+    TCase *t = tcase_create("fair");
+
+    tcase_set_timeout(t, 60);
+    tcase_add_checked_fixture(t, setup, NULL);
+    tcase_add_test(t, pipelined_requests_have_turns);
+    tcase_add_test(t, the_end_of_input_waits_for_its_turn);
+    tcase_add_test(t, a_refusal_waits_for_its_turn);
+    tcase_add_test(t, who_is_turned_away_is_read_a_little);
+    tcase_add_test(t, addresses_are_counted_as_customers_have_them);
+    tcase_add_test(t, proxies_are_not_held_to_the_limit_of_one_address);
+    tcase_add_loop_test(t, bodies_of_one_address_have_a_share_of_the_memory, 0, 2);
+    suite_add_tcase(s, t);
+}
