@@ -1,9 +1,13 @@
 #include <base/log.h>
 
+#include <base/metric.h>
 #include <base/utf8.h>
 #include <errno.h>
 #include <fn/abi.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,9 +31,23 @@ struct line {
 /* Written once by log_setup() before other threads exist; the level may be read at any time. */
 static struct log_config setup = { .level = FN_LOG_INFO, .format = LOG_TEXT, .fd = STDERR_FILENO };
 
+static struct metric *log_suppressed_lines(void)
+{
+    static struct metric *_Atomic lines;
+    struct metric *m = lines;
+
+    if (!m) {
+        m = lines = metric_simple("fn_log_suppressed_lines", METRIC_COUNTER,
+                                  "Log lines of one kind that were left out because there were too "
+                                  "many of them.");
+    }
+    return m;
+}
+
 void log_setup(const struct log_config *config)
 {
     setup = *config;
+    log_suppressed_lines(); /* it is there at zero */
 }
 
 uint32_t log_level(void)
@@ -236,23 +254,24 @@ static void put_time(struct line *l, int64_t wall_ns)
     put_field(l, "time", text);
 }
 
-/* One write per line keeps lines of several threads whole. A destination that takes nothing must
- * not stop the node: the line is lost. */
-static void flush_line(const struct line *l, int fd)
+size_t log_put(int fd, const char *data, size_t len, int timeout_ms)
 {
+    struct pollfd p = { .fd = fd, .events = POLLOUT };
     size_t done = 0;
 
-    while (done < l->len) {
-        ssize_t n = write(fd, l->data + done, l->len - done);
+    while (done < len) {
+        size_t piece = len - done < PIPE_BUF ? len - done : PIPE_BUF;
+        ssize_t n = poll(&p, 1, timeout_ms) == 1 ? write(fd, data + done, piece) : 0;
 
         if (n < 0 && errno == EINTR) {
             continue;
         }
         if (n <= 0) {
-            return;
+            break;
         }
         done += (size_t)n;
     }
+    return done;
 }
 
 static int64_t wall_now_ns(void)
@@ -265,18 +284,26 @@ static int64_t wall_now_ns(void)
     return timespec_get(&ts, TIME_UTC) ? (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec : 0;
 }
 
-void log_write(uint32_t level, const char *msg, ...)
+static void put_fields(struct line *l, va_list ap)
 {
-    struct line l;
     const char *key;
-    int64_t wall_ns;
-    va_list ap;
-    int saved_errno = errno; /* logging is no event for the code that logs */
 
-    if (level > log_level()) {
-        return;
+    while ((key = va_arg(ap, const char *))) {
+        const char *value = va_arg(ap, const char *);
+
+        if (value) {
+            put_field(l, key, value);
+        }
     }
-    wall_ns = wall_now_ns();
+}
+
+/* Logging is no event for the code that logs: errno stays. */
+static void write_line(uint32_t level, uint32_t suppressed, const char *msg, va_list ap)
+{
+    int64_t wall_ns = wall_now_ns();
+    int saved_errno = errno;
+    struct line l;
+
     l.format = setup.format;
     l.len = 0;
     l.cut = false;
@@ -286,22 +313,28 @@ void log_write(uint32_t level, const char *msg, ...)
     put_time(&l, wall_ns);
     put_field(&l, "level", level_word(level));
     put_field(&l, "msg", msg);
-    va_start(ap, msg);
-    while ((key = va_arg(ap, const char *))) {
-        const char *value = va_arg(ap, const char *);
-
-        if (value) {
-            put_field(&l, key, value);
-        }
+    if (suppressed > 0) {
+        put_field(&l, "suppressed", log_num(suppressed));
     }
-    va_end(ap);
+    put_fields(&l, ap);
     end_line(&l);
     if (setup.sink) {
         setup.sink(level, wall_ns, l.data, l.len);
     } else {
-        flush_line(&l, setup.fd);
+        log_put(setup.fd, l.data, l.len, LOG_DIRECT_WAIT_MS);
     }
     errno = saved_errno;
+}
+
+void log_write(uint32_t level, const char *msg, ...)
+{
+    va_list ap;
+
+    if (level <= log_level()) {
+        va_start(ap, msg);
+        write_line(level, 0, msg, ap);
+        va_end(ap);
+    }
 }
 
 const char *log_num(int64_t n)
@@ -314,10 +347,11 @@ const char *log_num(int64_t n)
     return text;
 }
 
+/* A clock that was set back begins a new window. */
 bool log_gate_open(struct log_gate *g, int64_t now_ns, int64_t interval_ns, uint32_t burst,
                    uint32_t *ret_suppressed)
 {
-    if (g->passed == 0 || now_ns - g->window_ns >= interval_ns) {
+    if (g->passed == 0 || now_ns < g->window_ns || now_ns - g->window_ns >= interval_ns) {
         g->window_ns = now_ns;
         g->passed = 0;
     }
@@ -329,4 +363,26 @@ bool log_gate_open(struct log_gate *g, int64_t now_ns, int64_t interval_ns, uint
     *ret_suppressed = g->suppressed;
     g->suppressed = 0;
     return true;
+}
+
+void log_write_gated(struct log_gate *g, uint32_t lines, uint32_t level, const char *msg, ...)
+{
+    static pthread_mutex_t gates = PTHREAD_MUTEX_INITIALIZER;
+    uint32_t suppressed = 0;
+    va_list ap;
+    bool open;
+
+    if (level > log_level()) {
+        return;
+    }
+    pthread_mutex_lock(&gates);
+    open = log_gate_open(g, wall_now_ns(), LOG_GATE_NS, lines, &suppressed);
+    pthread_mutex_unlock(&gates);
+    if (!open) {
+        metric_add(log_suppressed_lines(), 1);
+        return;
+    }
+    va_start(ap, msg);
+    write_line(level, suppressed, msg, ap);
+    va_end(ap);
 }

@@ -1,8 +1,13 @@
 /* Log: one line per event, logfmt or JSON, to one destination. [any]
  *
  * Every foreign byte is escaped; a field key is written as given. A line is formatted on the stack
- * (LOG_LINE_MAX, cut with "...") and written with one write(2). Lines of one place in the code may
- * be rate limited with LOG_EVERY. Upstream: logrus, whose lines these are. */
+ * (LOG_LINE_MAX, cut with "...") and given to a sink that does not block: a node's is
+ * loop/log_writer.h. Without one it goes to a descriptor, which is waited for LOG_DIRECT_WAIT_MS.
+ *
+ * Who may cause a line decides how it is written. What the node or its operator does is told with
+ * log_info() and its kin. What a stranger can cause as often as he likes (a client, a function, a
+ * peer, a plugin) is told with log_stranger(), which lets LOG_GATE_LINES of a kind through in
+ * LOG_GATE_NS and counts the others. Upstream: logrus, whose lines these are. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -10,7 +15,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define LOG_LINE_MAX 8192
+#define LOG_LINE_MAX       8192
+#define LOG_DIRECT_WAIT_MS 1000
+#define LOG_GATE_NS        INT64_C(10000000000)
+#define LOG_GATE_LINES     100
 
 enum log_format { LOG_TEXT, LOG_JSON };
 
@@ -47,15 +55,30 @@ const char *log_num(int64_t n);
         }                                                                                          \
     } while (0)
 
-/* At most `burst` lines per interval; the next line that passes carries how many were
- * suppressed. */
+/* A kind of line that is rate limited: one place in the code, or one per object. The next line that
+ * passes carries how many were suppressed; fn_log_suppressed_lines counts all of them. */
 struct log_gate {
-    int64_t window_ns; /* start of the running window, monotonic */
+    int64_t window_ns; /* start of the running window; zeroed = none */
     uint32_t passed;
     uint32_t suppressed;
 };
-/* true = write; *ret_suppressed = lines swallowed since the last one. [loop] */
+
+/* true = write; *ret_suppressed = lines swallowed since the last one. Who calls serialises. */
 bool log_gate_open(struct log_gate *g, int64_t now_ns, int64_t interval_ns, uint32_t burst,
                    uint32_t *ret_suppressed);
+/* log_write() through a gate, at most `lines` in LOG_GATE_NS; adds suppressed=N. [any] */
+void log_write_gated(struct log_gate *g, uint32_t lines, uint32_t level, const char *msg, ...)
+    __attribute__((sentinel));
+
+/* A line that strangers can cause: each place in the code is a kind of its own. [any] */
+#define log_stranger(level, ...)                                                                   \
+    do {                                                                                           \
+        static struct log_gate kind_;                                                              \
+        log_write_gated(&kind_, LOG_GATE_LINES, (level), __VA_ARGS__, (char *)NULL);               \
+    } while (0)
+
+/* Writes what fd takes within timeout_ms, in pieces that a pipe takes whole or not at all. Returns
+ * the bytes that were written. [any, also in signal handlers] */
+size_t log_put(int fd, const char *data, size_t len, int timeout_ms);
 
 #endif

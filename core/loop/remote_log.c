@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,10 +20,9 @@
 #define TAG_BYTES      64
 #define DESCRIPTOR_MIN 64
 
-/* Everything is under the lock. fd < 0 = down, until a line comes after redial_ns. `rest` is the
+/* fd < 0 = down, until a line comes after redial_ns. `rest` is the
  * end of a line that a stream took in part: it goes first, so that lines stay whole. */
 static struct {
-    pthread_mutex_t lock;
     struct sockaddr_storage addr;
     socklen_t addr_len;
     int type; /* SOCK_DGRAM, SOCK_STREAM; 0 = not opened */
@@ -34,7 +32,7 @@ static struct {
     char tag[TAG_BYTES];
     char rest[HEAD_BYTES + LOG_LINE_MAX];
     size_t rest_len;
-} remote = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
+} remote = { .fd = -1 };
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
@@ -177,7 +175,6 @@ int remote_log_open(const char *dest, const char *tag, struct fn_error *reterr)
     if (r < 0) {
         return r;
     }
-    pthread_mutex_lock(&remote.lock);
     remote.type = d.type;
     remote.redial_ns = 0;
     remote.host[0] = '\0';
@@ -190,16 +187,13 @@ int remote_log_open(const char *dest, const char *tag, struct fn_error *reterr)
     if (p.fd >= 0 && remote.type == SOCK_STREAM) {
         poll(&p, 1, FIRST_DIAL_MS);
     }
-    pthread_mutex_unlock(&remote.lock);
     return 0;
 }
 
 void remote_log_close(void)
 {
-    pthread_mutex_lock(&remote.lock);
     hang_up();
     remote.type = 0;
-    pthread_mutex_unlock(&remote.lock);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -298,15 +292,8 @@ static bool send_line(uint32_t level, int64_t wall_ns, const char *line, size_t 
     return n >= 0;
 }
 
-void remote_log_write(uint32_t level, int64_t wall_ns, const char *line, size_t len)
+bool remote_log_send(uint32_t level, int64_t wall_ns, const char *line, size_t len)
 {
-    bool sent;
-
     len = len < LOG_LINE_MAX ? len : LOG_LINE_MAX;
-    pthread_mutex_lock(&remote.lock);
-    sent = remote.type != 0 && send_line(level, wall_ns, line, len);
-    pthread_mutex_unlock(&remote.lock);
-    if (!sent && write(STDERR_FILENO, line, len) < 0) {
-        return; /* nobody left to tell */
-    }
+    return remote.type != 0 && send_line(level, wall_ns, line, len);
 }

@@ -4,8 +4,9 @@
  * writes what is there and dies. */
 #include <main/crash.h>
 
-#include <errno.h>
+#include <base/log.h>
 #include <link.h>
+#include <loop/log_writer.h>
 #include <loop/loop.h>
 #include <main/cli.h>
 #include <signal.h>
@@ -23,7 +24,8 @@
 #define PLUGINS_BYTES  8192
 #define BLOCK_BYTES    16384
 #define STACK_NEAR     (256 * 1024) /* a fault that close to the stack pointer is its overflow */
-#define OTHERS_WAIT_NS 2000000000L
+#define LOG_WAIT_MS    1000
+#define OTHERS_WAIT_NS 4000000000L /* longer than the report may take */
 
 struct segment {
     uintptr_t from, to;
@@ -207,24 +209,15 @@ static void put_known(void)
     put(plugin_tainted() ? "\n  tainted: yes, a plugin was not signed\n" : "\n  tainted: no\n");
 }
 
-static void write_all(int fd)
-{
-    size_t at = 0;
-
-    while (fd >= 0 && at < block_len) {
-        ssize_t n = write(fd, block + at, block_len - at);
-
-        if (n < 0 && errno != EINTR) {
-            break;
-        }
-        at += n > 0 ? (size_t)n : 0;
-    }
-}
-
+/* The lines before it first. A reader that stands still must not keep a crashed node from being
+ * started again. */
 static void write_block(void)
 {
-    write_all(STDERR_FILENO);
-    write_all(log_fd);
+    log_writer_flush(LOG_WAIT_MS);
+    log_put(STDERR_FILENO, block, block_len, LOG_WAIT_MS);
+    if (log_fd >= 0) {
+        log_put(log_fd, block, block_len, LOG_WAIT_MS);
+    }
 }
 
 /* "in plugin placer evil, decide()" or "not in a plugin". */

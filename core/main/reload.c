@@ -3,6 +3,7 @@
 #include <base/log.h>
 #include <base/metric.h>
 #include <jansson.h>
+#include <loop/log_writer.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -330,6 +331,7 @@ static void on_reloaded(void *ud, const struct reload_result *result)
 
 static void on_reload(void *ud, struct admin_request *rq)
 {
+    log_writer_reopen();
     reload_ask(ud, on_reloaded, rq);
 }
 

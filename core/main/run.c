@@ -3,12 +3,14 @@
  *   opening ──engine answers──▶ serving ──SIGTERM, SIGINT──▶ draining ──all gone──▶ ended
  *      └──no engine, port in use──▶ ended             second signal ──▶ exit at once
  *
- * SIGHUP reads the configuration again (reload.h). Draining: the HTTP port closes, running calls
- * end, then the runner side removes its containers. At drain_timeout what is left is cut. */
+ * SIGHUP opens the log file anew and reads the configuration again (reload.h). Draining: the HTTP
+ * port closes, running calls end, then the runner side removes its containers. At drain_timeout
+ * what is left is cut. */
 #include <main/run.h>
 
 #include <base/log.h>
 #include <fcntl.h>
+#include <loop/log_writer.h>
 #include <loop/remote_log.h>
 #include <main/crash.h>
 #include <main/node.h>
@@ -30,6 +32,7 @@
 #define LAST_REQUESTS_NS ENV_S /* clients send on connections that they have, until they are told */
 #define LAST_WORDS_NS    ENV_S /* for the answers of calls that are cut to reach their clients */
 #define SETTLE_NS        ENV_S /* for workers to come back when the node ends */
+#define LOG_FLUSH_MS     1000
 #define ARENAS_MAX       2 /* of malloc: lane threads need none of their own; each keeps memory */
 
 struct run {
@@ -59,35 +62,56 @@ static int64_t wall_ns(void)
     return (int64_t)ts.tv_sec * ENV_S + ts.tv_nsec;
 }
 
-static int open_log(const struct config_log *c, struct fn_error *reterr)
+/* Where lines go, as the writer wants it. */
+static int open_dest(const struct config_log *c, struct log_writer_config *ret,
+                     struct fn_error *reterr)
 {
-    struct log_config log = { .level = FN_LOG_INFO, .fd = STDERR_FILENO, .wall_ns = wall_ns };
-    const char *path = strncmp(c->dest, "file://", 7) == 0 ? c->dest + 7 : NULL;
-    int r;
+    int fd = STDERR_FILENO;
 
-    log_level_parse(c->level, &log.level);
-    log.format = strcmp(c->format, "json") == 0 ? LOG_JSON : LOG_TEXT;
-    if (path) {
-        log.fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-        if (log.fd < 0) {
+    *ret = (struct log_writer_config){ .fd = -1 };
+    if (strncmp(c->dest, "file://", 7) == 0) {
+        ret->path = c->dest + 7;
+        fd = open(ret->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        if (fd < 0) {
             return err_set(reterr, FN_E_UNAVAILABLE, "log.dest %s: cannot be opened", c->dest);
         }
     } else if (strcmp(c->dest, "stdout") == 0) {
-        log.fd = STDOUT_FILENO;
+        fd = STDOUT_FILENO;
     } else if (strcmp(c->dest, "stderr") != 0) {
-        r = remote_log_open(c->dest, c->prefix, reterr);
-        if (r < 0) {
-            return r;
-        }
-        log.sink = remote_log_write;
+        ret->send = remote_log_send;
+        return remote_log_open(c->dest, c->prefix, reterr);
     }
-    log.fd = fcntl(log.fd, F_DUPFD_CLOEXEC, DESCRIPTORS_RESERVED);
-    if (log.fd < 0) {
-        return err_set(reterr, FN_E_UNAVAILABLE, "log.dest %s: no descriptor is free", c->dest);
+    ret->fd = fcntl(fd, F_DUPFD_CLOEXEC, DESCRIPTORS_RESERVED);
+    if (ret->path) {
+        close(fd);
     }
+    return ret->fd < 0 ? err_set(reterr, FN_E_UNAVAILABLE, "log.dest %s: no descriptor is free",
+                                 c->dest)
+                       : 0;
+}
+
+static int open_log(const struct config_log *c, struct fn_error *reterr)
+{
+    struct log_config log = { .level = FN_LOG_INFO, .wall_ns = wall_ns, .sink = log_writer_write };
+    struct log_writer_config writer;
+    int r = open_dest(c, &writer, reterr);
+
+    r = r < 0 ? r : log_writer_start(&writer, reterr);
+    if (r < 0) {
+        return r;
+    }
+    log_level_parse(c->level, &log.level);
+    log.format = strcmp(c->format, "json") == 0 ? LOG_JSON : LOG_TEXT;
     log_setup(&log);
-    crash_log_to(path ? log.fd : -1);
+    crash_log_to(writer.path ? writer.fd : -1);
     return 0;
+}
+
+/* Whoever takes the log may stand still: the end does not wait for him. */
+static _Noreturn void leave(int code)
+{
+    log_writer_flush(LOG_FLUSH_MS);
+    _exit(code);
 }
 
 /* ---- drain ----------------------------------------------------------------------------------- */
@@ -237,7 +261,7 @@ static void on_stop_signal(void *ud, int signo)
     supervise_ending();
     if (run->draining) {
         cut_calls(run, "a second signal: ending at once");
-        _exit(128 + signo);
+        leave(128 + signo);
     }
     if (!run->node.serving) {
         run->exit_code = CLI_OK;
@@ -251,6 +275,7 @@ static void on_stop_signal(void *ud, int signo)
 static void on_hangup(void *ud, int signo)
 {
     (void)signo;
+    log_writer_reopen();
     node_tls_look(&((struct run *)ud)->node.tls);
     reload_signal(((struct run *)ud)->node.reload);
 }
@@ -415,8 +440,9 @@ int run_node(struct config *config, const struct cli_options *o)
         conf_problems_finish(&problems);
         if (plugin_lost() > 0) {
             /* A thread is inside of a plugin and uses what exit() tears down. */
-            _exit(run.exit_code);
+            leave(run.exit_code);
         }
+        log_writer_flush(LOG_FLUSH_MS);
         return run.exit_code;
     }
     conf_problems_finish(&problems);
@@ -425,14 +451,15 @@ int run_node(struct config *config, const struct cli_options *o)
     loop_leave(run.node.loop);
     loop_run(run.node.loop);
     if (run.draining && !run.clean) {
-        _exit(CLI_OK); /* threads may still be inside plugins */
+        leave(CLI_OK); /* threads may still be inside plugins */
     }
     /* A hung engine holds workers inside of the driver, which could not be destroyed under them. */
     if (plugin_lost() > 0 || loop_lost(run.node.loop) > 0 ||
         !loop_settle(run.node.loop, env_now_ns(run.node.env) + SETTLE_NS)) {
-        _exit(run.exit_code);
+        leave(run.exit_code);
     }
     watch_destroy(run.watch);
     node_close(&run.node);
+    log_writer_flush(LOG_FLUSH_MS);
     return run.exit_code;
 }

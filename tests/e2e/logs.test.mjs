@@ -2,10 +2,12 @@
 // clients and functions send.
 import assert from 'node:assert/strict'
 import dgram from 'node:dgram'
+import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import path from 'node:path'
 import { describe, it } from 'node:test'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
-import { invoke, raw } from './lib/http.mjs'
-import { until } from './lib/node.mjs'
+import { closeIdle, invoke, raw } from './lib/http.mjs'
+import { tempDir, until } from './lib/node.mjs'
 
 const functions = { hello: {}, misbehave: { timeout: 2 }, gone: { image: 'not-there' }, early: { image: 'misbehave', config: { FN_MODE: 'exits-early' } } }
 
@@ -78,5 +80,41 @@ describe('logs', () => {
       assert.doesNotMatch(node.log, /[\x00-\x09\x0b-\x1f\x7f]/)
       for (const line of node.log.split('\n').filter(Boolean)) assert.match(line, /^time=\S+ level=\w+ msg=/, line)
     }
+  })
+
+  // At debug level each call is a line: the pipe is full after some 300.
+  it('a reader of stderr that stands still stops no call, and not the end of the node', async () => {
+    const runner = await startRunner()
+    const lb = await startLb({ addresses: [runner.address], functions: { hello: {} }, env: { FN_LOG_LEVEL: 'debug' } })
+    const exited = new Promise((done) => { lb.child.once('exit', (code) => done(code)) })
+    lb.child.stderr.pause()
+    for (let i = 0; i < 1000; i++) assert.equal((await invoke(lb, fnId('hello'))).status, 200)
+    closeIdle(lb.port)
+    lb.signal('SIGTERM')
+    assert.equal(await exited, 0)
+    lb.child.stderr.resume()
+    await lb.ended
+    await Promise.all([lb.stop(), runner.stop()])
+  })
+
+  it('mv and SIGHUP: no line is lost, and each file has its own', async () => {
+    const dir = tempDir()
+    const file = path.join(dir, 'lb.log')
+    const lb = await startLb({ addresses: ['127.0.0.1:1'], functions: {}, env: { FN_LOG_DEST: `file://${file}` } })
+    const ids = []
+    const call = async () => ids.push((await invoke(lb, 'NOSUCH')).headers['fn-call-id'])
+    for (let i = 0; i < 10; i++) await call()
+    renameSync(file, `${file}.1`)
+    await call()
+    lb.signal('SIGHUP')
+    await until('the file is there again', () => existsSync(file))
+    for (let i = 0; i < 10; i++) await call()
+    await until('the configuration was read', () => readFileSync(file, 'utf8').includes('the configuration was taken'))
+    await lb.stop()
+    const texts = [`${file}.1`, file].map((f) => readFileSync(f, 'utf8'))
+    for (const id of ids) assert.equal(texts.filter((t) => t.includes(id)).length, 1, `call ${id} is in one file`)
+    assert.match(texts[0], /fnd serving/)
+    assert.equal(lb.log, '')
+    rmSync(dir, { recursive: true })
   })
 })
