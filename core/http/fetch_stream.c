@@ -10,7 +10,7 @@
 #include <http/fetch_int.h>
 
 #include <assert.h>
-#include <signal.h>
+#include <loop/thread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -230,18 +230,10 @@ static void *stream_thread(void *arg)
     return NULL;
 }
 
-/* Signals belong to the loop's thread. */
 static int start_thread(struct fetch_streams *all)
 {
-    sigset_t full, old;
-    int r;
-
-    sigfillset(&full);
-    pthread_sigmask(SIG_SETMASK, &full, &old);
-    r = pthread_create(&all->thread, NULL, stream_thread, all);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    all->has_thread = r == 0;
-    return r == 0 ? 0 : FN_E_EXHAUSTED;
+    all->has_thread = loop_thread(&all->thread, stream_thread, all) == 0;
+    return all->has_thread ? 0 : FN_E_EXHAUSTED;
 }
 
 /* ---- open and close -------------------------------------------------------------------------- */

@@ -12,6 +12,9 @@
 #include <unistd.h>
 
 #define RETRY_NS          (10 * ENV_MS)
+#define MEASURE_NS        ENV_S
+#define DIR_BYTES         (1 << 20)
+#define DIR_INODES        64
 #define IDLE_CLOSE_NS     ENV_S
 #define HEAD_BYTES_MAX    (64 << 10)
 #define STATUS_LINE_MAX   8192
@@ -169,7 +172,7 @@ static void fail(struct fnsock *f, enum link_outcome outcome, const char *text)
     f->state = FNSOCK_FAILED;
     err_set_http(&err, outcome == LINK_ESCAPE ? FN_E_PERMISSION : FN_E_PRECONDITION, 502,
                  FN_BLAME_USER, "%s", text);
-    log_warn("container's socket is refused", "dir", f->name, "reason", text, "security",
+    log_warn("container's socket is refused", "dir", f->d->name, "reason", text, "security",
              outcome == LINK_ESCAPE ? "yes" : NULL);
     f->on_ready(f->ud, &err);
 }
@@ -188,6 +191,7 @@ static void probe(struct fnsock *f)
     outcome = fnsock_link_connect(f, &fd, text, sizeof(text));
     if (outcome == LINK_OK && fnsock_adopt(f, fd) == 0) {
         unwatch(f);
+        fnsock_dir_seen(f);
         f->state = FNSOCK_READY;
         f->used = true;
         fnsock_idle(f);
@@ -209,7 +213,14 @@ static void check(struct fnsock *f)
         return;
     }
     outcome = fnsock_link_check(f, text, sizeof(text));
+    if (outcome == LINK_ABSENT && fnsock_dir_uncover(f)) {
+        unwatch(f);
+        outcome = fnsock_link_check(f, text, sizeof(text));
+    }
     if (outcome == LINK_ABSENT) {
+        if (f->watch < 0 || f->d->covered_fd >= 0) { /* no event tells of it */
+            try_again(f);
+        }
         return;
     }
     if (outcome == LINK_LATER) {
@@ -261,7 +272,7 @@ static bool is_removed(const struct fnsock *f)
 {
     struct stat st;
 
-    return fstat(f->dir_fd, &st) < 0 || st.st_nlink == 0;
+    return fstat(f->d->fd, &st) < 0 || st.st_nlink == 0;
 }
 
 static void on_notice(struct fnsocks *all, const struct inotify_event *e)
@@ -299,6 +310,46 @@ static void on_inotify(struct loop_fd *w, uint32_t events)
 
         at += (ssize_t)(sizeof(*e) + e->len);
         on_notice(all, e);
+    }
+}
+
+/* ---- directories that nothing bounds -------------------------------------------------------- */
+
+static void outgrown(struct fnsock *f)
+{
+    const struct fnsock_config *config = &f->all->config;
+    struct fn_error err = ERR_INIT;
+
+    if (f->state != FNSOCK_READY) {
+        unwatch(f);
+        env_timer_clear(f->all->env, &f->retry);
+        f->state = FNSOCK_FAILED;
+    }
+    err_set_http(&err, FN_E_EXHAUSTED, 502, FN_BLAME_USER,
+                 "socket directory is full: more than %llu bytes or %llu files in %s",
+                 (unsigned long long)config->dir_bytes_max,
+                 (unsigned long long)config->dir_inodes_max, f->d->name);
+    f->on_ready(f->ud, &err);
+}
+
+static void on_measured(struct env_timer *t)
+{
+    struct fnsocks *all = container_of(t, struct fnsocks, measure);
+    struct fnsock *f = bin_take_overfull(all->bin);
+
+    if (f) {
+        fnsock_enter(f);
+        outgrown(f);
+        fnsock_leave(f);
+    }
+    env_timer_set(all->env, t, env_now_ns(all->env) + (f ? 0 : MEASURE_NS));
+}
+
+void fnsock_measure(struct fnsocks *all, struct iofs_dir *d)
+{
+    bin_watch(all->bin, d);
+    if (!env_timer_is_set(&all->measure)) {
+        env_timer_set(all->env, &all->measure, env_now_ns(all->env) + MEASURE_NS);
     }
 }
 
@@ -343,7 +394,6 @@ static int open_fnsock(void *impl, const char *container_id,
     f->ud = ud;
     f->uid = UINT32_MAX;
     f->w.fd = -1;
-    f->dir_fd = -1;
     f->watch = -1;
     f->check_task.cb = on_check;
     f->retry.cb = on_retry;
@@ -354,9 +404,9 @@ static int open_fnsock(void *impl, const char *container_id,
         close_fnsock(f);
         return r;
     }
-    f->watch = inotify_add_watch(all->inotify.fd, f->dir, WATCH_MASK);
+    f->watch = inotify_add_watch(all->inotify.fd, f->d->path, WATCH_MASK);
     if (f->watch < 0) {
-        r = err_set(reterr, err_from_errno(errno), "iofs: cannot watch %s: %s", f->dir,
+        r = err_set(reterr, err_from_errno(errno), "iofs: cannot watch %s: %s", f->d->path,
                     strerror(errno));
         close_fnsock(f);
         return r;
@@ -374,7 +424,7 @@ static int open_fnsock(void *impl, const char *container_id,
 
 static const char *get_dir(const struct fnsock *f)
 {
-    return f->dir;
+    return f->d->path;
 }
 
 static const char *get_engine_dir(const struct fnsock *f)
@@ -410,6 +460,12 @@ static void set_defaults(struct fnsocks *all)
     }
     if (!config->retry_ns) {
         config->retry_ns = RETRY_NS;
+    }
+    if (!config->dir_bytes_max) {
+        config->dir_bytes_max = DIR_BYTES;
+    }
+    if (!config->dir_inodes_max) {
+        config->dir_inodes_max = DIR_INODES;
     }
     all->parse_limits.head_bytes_max = config->limits.answer_header_bytes_max;
     all->parse_limits.line_bytes_max = STATUS_LINE_MAX;
@@ -447,6 +503,7 @@ int fnsock_create(struct loop *loop, const struct fnsock_config *config, struct 
     all->config = *config;
     all->instance_fd = all->lock_fd = -1;
     all->inotify = (struct loop_fd){ .fd = -1, .cb = on_inotify };
+    all->measure.cb = on_measured;
     set_defaults(all);
     http_parser_set_max_header_size(UINT32_MAX); /* our limits rule, not its own */
     r = fnsock_dir_start(all, reterr);
@@ -487,6 +544,7 @@ void fnsock_destroy(struct fnsock_if *f)
     }
     assert(all->open_n == 0);
     loop_fd_remove(all->loop, &all->inotify);
+    env_timer_clear(all->env, &all->measure);
     destroy(all);
     f->impl = NULL;
 }

@@ -12,13 +12,19 @@
 #include <loop/loop.h>
 #include <model/fnsock.h>
 
+enum fnsock_tmpfs {
+    FNSOCK_TMPFS_OFF,  /* directories are measured now and then, and full ones are told of */
+    FNSOCK_TMPFS_ON,   /* or no socket */
+    FNSOCK_TMPFS_AUTO, /* where the node may mount, and whoever runs functions sees it */
+};
+
 struct fnsock_config {
     const char *iofs_path;   /* FN_IOFS_PATH; NULL or "" = $TMPDIR, else /tmp */
     const char *engine_path; /* FN_IOFS_DOCKER_PATH: iofs_path as the engine sees it; "" = same */
     bool private_dirs;       /* FN_DISABLE_UNPRIVILEGED_CONTAINERS: mode 0700 instead of 0777 */
-    bool tmpfs;              /* FN_IOFS_TMPFS: mount one on each directory; needs CAP_SYS_ADMIN */
-    uint64_t tmpfs_bytes;    /* 0 = 1 MiB */
-    uint64_t tmpfs_inodes;   /* 0 = 64 */
+    enum fnsock_tmpfs tmpfs; /* FN_IOFS_TMPFS: mount one on each directory; needs CAP_SYS_ADMIN */
+    uint64_t dir_bytes_max;  /* of one directory; 0 = 1 MiB */
+    uint64_t dir_inodes_max; /* 0 = 64 */
     const char *tmpfs_opts;  /* FN_IOFS_OPTS: further mount options; NULL or "" = none */
     struct fnsock_limits limits; /* zero bytes or fields: 64 KiB and 100; idle 0: 1 s */
     int64_t retry_ns; /* between connects to a socket nobody listens on yet; 0 = 10 ms (F56) */
@@ -32,8 +38,8 @@ void fnsock_set_limits(struct fnsock_if *f, const struct fnsock_limits *limits);
 /* Every fnsock must have been closed. Zeroed: no effect. */
 void fnsock_destroy(struct fnsock_if *f);
 
-/* Removes directories and mounts that dead processes of the same user left under the iofs path. The
- * number of removed processes' directories, or FN_E_*. Before fnsock_create(). [init] */
-int fnsock_sweep(const struct fnsock_config *config, struct fn_error *reterr);
+/* Removes directories and mounts that dead processes of the same user left under the iofs path; how
+ * many of them. Blocks. What fnsock_create() starts does it every ten seconds. [any] */
+int fnsock_sweep(const struct fnsock_config *config);
 
 #endif

@@ -151,7 +151,7 @@ static void take_connection(struct fnsock_exchange *x)
         env_timer_set(env_of(x), &f->retry, env_now_ns(env_of(x)) + f->all->config.retry_ns);
         break;
     case LINK_ESCAPE:
-        log_warn("container's socket is refused", "dir", f->name, "reason", text, "security",
+        log_warn("container's socket is refused", "dir", f->d->name, "reason", text, "security",
                  "yes");
         end(x, FNSOCK_ESCAPE, "%s", text);
         break;

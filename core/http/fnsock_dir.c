@@ -1,14 +1,14 @@
-/* Directories of the containers' sockets: making, locking, removing, sweeping.
+/* Directories of the containers' sockets: making, mounting, locking.
  *
  * A process makes its own directory under a temporary name, locks a file in it and only then gives
  * the directory its real name: whoever finds a lock that can be taken there has found a dead one.
  *
- * Functions may leave anything behind. Trees are removed without recursion: what is found in a
- * subdirectory is moved up first, so that depth costs neither stack nor descriptors. Anything that
- * is not quickly done happens on a worker lane. */
+ * A tmpfs on each container's directory bounds what its function can write. It only serves where
+ * the engine sees mounts of this node. Nobody can ask an engine that, so until the first socket
+ * appeared in a tmpfs the directory beneath is looked at too: a socket there says that functions do
+ * not see the tmpfs, and with FNSOCK_TMPFS_AUTO the node does without from then on. */
 #include <http/fnsock_int.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,135 +21,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define INSTANCE_PREFIX "fnd-iofs-" /* what begins so and holds a lock file is ours to remove */
-#define NEW_PREFIX      ".fnd-iofs-new-"
-#define LOCK_NAME       ".lock"
-#define ID_MAX          64
-#define QUICK_ENTRIES   16
-#define ALL_ENTRIES     UINT64_MAX
-#define MOVED_NAME      ".gone%" PRIu64
-
-#define TMPFS_BYTES  (1 << 20)
-#define TMPFS_INODES 64
-
-/* ---- removing ------------------------------------------------------------------------------- */
-
-static DIR *open_dir(int parent_fd, const char *name)
-{
-    int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-
-    if (!d && fd >= 0) {
-        close(fd);
-    }
-    return d;
-}
-
-static bool is_dots(const char *name)
-{
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
-/* Removes `name` in `top`, a directory's content being moved into `top` first. true: something was
- * moved, so that another round is needed. `names` makes the new names differ; `left` counts down
- * the entries that may still be looked at. */
-static bool remove_entry(int top_fd, const char *name, uint64_t *names, uint64_t *left)
-{
-    char moved[32];
-    struct dirent *e;
-    bool any = false;
-    DIR *d;
-
-    if (unlinkat(top_fd, name, 0) == 0 || unlinkat(top_fd, name, AT_REMOVEDIR) == 0) {
-        return false;
-    }
-    d = open_dir(top_fd, name);
-    while (d && *left > 0 && (e = readdir(d))) {
-        --*left;
-        if (is_dots(e->d_name) || unlinkat(dirfd(d), e->d_name, 0) == 0) {
-            continue;
-        }
-        snprintf(moved, sizeof(moved), MOVED_NAME, (*names)++);
-        any |= renameat(dirfd(d), e->d_name, top_fd, moved) == 0;
-    }
-    if (d) {
-        closedir(d);
-    }
-    unlinkat(top_fd, name, AT_REMOVEDIR);
-    return any;
-}
-
-/* Removes the directory `name` with all it holds. 0, or FN_E_ABORTED when it holds more than `left`
- * entries, at any depth, or something could not be removed. */
-static int remove_tree(int parent_fd, const char *name, uint64_t left)
-{
-    uint64_t names = 0;
-    struct dirent *e;
-    bool lock_too = false;
-    bool moved, again;
-    DIR *top;
-
-    if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
-        return 0;
-    }
-    top = open_dir(parent_fd, name);
-    if (!top) {
-        return FN_E_ABORTED;
-    }
-    do {
-        moved = false;
-        rewinddir(top);
-        while (left > 0 && (e = readdir(top))) {
-            left--;
-            if (!is_dots(e->d_name) && (lock_too || strcmp(e->d_name, LOCK_NAME) != 0)) {
-                moved |= remove_entry(dirfd(top), e->d_name, &names, &left);
-            }
-        }
-        again = moved || !lock_too;
-        lock_too = !moved; /* last: whoever finds the rest must know it for ours */
-    } while (again && left > 0);
-    closedir(top);
-    return unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 ? 0 : FN_E_ABORTED;
-}
-
-struct removal {
-    struct env_work work;
-    int parent_fd;
-    char name[];
-};
-
-static void removal_run(struct env_work *w, struct fn_op *op)
-{
-    struct removal *r = container_of(w, struct removal, work);
-
-    (void)op;
-    if (remove_tree(r->parent_fd, r->name, ALL_ENTRIES) < 0) {
-        log_warn("socket directory was not removed", "dir", r->name);
-    }
-}
-
-static void removal_done(struct env_work *w)
-{
-    struct removal *r = container_of(w, struct removal, work);
-
-    close(r->parent_fd);
-    free(r);
-}
-
-static void remove_on_lane(struct fnsocks *all, const char *name)
-{
-    struct removal *r = calloc(1, sizeof(*r) + strlen(name) + 1);
-
-    if (!r) {
-        return; /* the next start sweeps it */
-    }
-    memcpy(r->name, name, strlen(name) + 1);
-    r->parent_fd = fcntl(all->instance_fd, F_DUPFD_CLOEXEC, 0);
-    r->work = (struct env_work){ .run = removal_run, .done = removal_done, .lane = ENV_LANE_SLOW };
-    if (r->parent_fd < 0 || env_submit(all->env, &r->work) < 0) {
-        removal_done(&r->work);
-    }
-}
+#define NEW_PREFIX ".fnd-iofs-new-"
+#define ID_MAX     64
 
 /* ---- one container's directory -------------------------------------------------------------- */
 
@@ -187,75 +60,149 @@ static char *dir_name(const char *container_id)
     return name;
 }
 
-static int mount_tmpfs(struct fnsock *f, struct fn_error *reterr)
+static int mount_tmpfs(const struct fnsocks *all, const char *path)
 {
-    const struct fnsock_config *config = &f->all->config;
-    const char *more = f->all->tmpfs_opts;
+    const struct fnsock_config *config = &all->config;
     char *opts;
     int r;
 
     if (asprintf(&opts, "mode=0700,size=%" PRIu64 ",nr_inodes=%" PRIu64 "%s%s",
-                 config->tmpfs_bytes ? config->tmpfs_bytes : TMPFS_BYTES,
-                 config->tmpfs_inodes ? config->tmpfs_inodes : TMPFS_INODES, *more ? "," : "",
-                 more) < 0) {
-        return err_set(reterr, FN_E_EXHAUSTED, "iofs: out of memory");
+                 config->dir_bytes_max, config->dir_inodes_max, *all->tmpfs_opts ? "," : "",
+                 all->tmpfs_opts) < 0) {
+        return -ENOMEM;
     }
-    r = mount("tmpfs", f->dir, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, opts);
+    r = mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, opts) < 0 ? -errno : 0;
     free(opts);
-    if (r < 0) {
-        return err_set(reterr, err_from_errno(errno), "iofs: cannot mount a tmpfs on %s: %s",
-                       f->dir, strerror(errno));
+    return r;
+}
+
+static void no_tmpfs(struct fnsocks *all, const char *why)
+{
+    all->config.tmpfs = FNSOCK_TMPFS_OFF;
+    log_warn("socket directories get no tmpfs: their sizes are only measured, and containers that "
+             "fill theirs are ended", "reason", why, "dir", all->instance_dir);
+}
+
+/* Only a machine that lacks the right or the means does without; a lack of memory is no verdict. */
+static bool cannot_mount(int r)
+{
+    return r == -EPERM || r == -EACCES || r == -ENOSYS || r == -ENODEV;
+}
+
+static int cover(struct fnsock *f, struct fn_error *reterr)
+{
+    struct fnsocks *all = f->all;
+    struct iofs_dir *d = f->d;
+    int r = mount_tmpfs(all, d->path);
+
+    if (r < 0 && all->config.tmpfs == FNSOCK_TMPFS_AUTO && cannot_mount(r)) {
+        no_tmpfs(all, strerror(-r));
+        return 0;
     }
-    f->mounted = true;
+    if (r < 0) {
+        return err_set(reterr, err_from_errno(-r), "iofs: cannot mount a tmpfs on %s: %s", d->path,
+                       strerror(-r));
+    }
+    d->mounted = true;
+    if (all->config.tmpfs == FNSOCK_TMPFS_AUTO && !all->tmpfs_seen) {
+        d->covered_fd = d->fd;
+    } else {
+        close(d->fd);
+    }
+    d->fd = -1;
     return 0;
+}
+
+static int open_dir(struct fnsock *f, struct fn_error *reterr)
+{
+    f->d->fd = openat(f->all->instance_fd, f->d->name,
+                      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return f->d->fd >= 0 ? 0 : err_set(reterr, err_from_errno(errno), "iofs: %s: %s", f->d->path,
+                                       strerror(errno));
 }
 
 int fnsock_dir_make(struct fnsock *f, const char *container_id, struct fn_error *reterr)
 {
     struct fnsocks *all = f->all;
+    struct iofs_dir *d = calloc(1, sizeof(*d));
     int r;
 
-    f->name = dir_name(container_id);
-    if (!f->name || asprintf(&f->dir, "%s/%s", all->instance_dir, f->name) < 0 ||
-        asprintf(&f->engine_dir, "%s/%s/%s", all->engine_path, all->instance, f->name) < 0) {
+    if (!d) {
         return err_set(reterr, FN_E_EXHAUSTED, "iofs: out of memory");
     }
-    if (mkdirat(all->instance_fd, f->name, 0700) < 0) {
-        return err_set(reterr, err_from_errno(errno), "iofs: %s: %s", f->dir, strerror(errno));
+    *d = (struct iofs_dir){ .fd = -1, .covered_fd = -1, .owner = f };
+    d->name = dir_name(container_id);
+    if (!d->name || asprintf(&d->path, "%s/%s", all->instance_dir, d->name) < 0 ||
+        asprintf(&f->engine_dir, "%s/%s/%s", all->engine_path, all->instance, d->name) < 0) {
+        free(d->name);
+        free(d);
+        return err_set(reterr, FN_E_EXHAUSTED, "iofs: out of memory");
     }
-    if (all->config.tmpfs && (r = mount_tmpfs(f, reterr)) < 0) {
-        return r;
+    f->d = d;
+    if (mkdirat(all->instance_fd, d->name, 0700) < 0) {
+        return err_set(reterr, err_from_errno(errno), "iofs: %s: %s", d->path, strerror(errno));
     }
-    f->dir_fd = openat(all->instance_fd, f->name,
-                       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (f->dir_fd < 0) {
-        return err_set(reterr, err_from_errno(errno), "iofs: %s: %s", f->dir, strerror(errno));
+    r = open_dir(f, reterr);
+    if (r == 0 && all->config.tmpfs != FNSOCK_TMPFS_OFF) {
+        r = cover(f, reterr);
     }
-    return 0;
+    if (r == 0 && d->fd < 0) {
+        r = open_dir(f, reterr);
+    }
+    return r;
 }
 
 int fnsock_dir_open(struct fnsock *f, struct fn_error *reterr)
 {
-    if (!f->all->config.private_dirs && fchmod(f->dir_fd, 0777) < 0) {
-        return err_set(reterr, err_from_errno(errno), "iofs: chmod of %s: %s", f->dir,
+    struct iofs_dir *d = f->d;
+
+    if (!f->all->config.private_dirs &&
+        (fchmod(d->fd, 0777) < 0 || (d->covered_fd >= 0 && fchmod(d->covered_fd, 0777) < 0))) {
+        return err_set(reterr, err_from_errno(errno), "iofs: chmod of %s: %s", d->path,
                        strerror(errno));
+    }
+    if (!d->mounted) {
+        fnsock_measure(f->all, d);
     }
     return 0;
 }
 
+bool fnsock_dir_uncover(struct fnsock *f)
+{
+    struct fnsocks *all = f->all;
+    struct iofs_dir *d = f->d;
+    struct stat st;
+
+    if (d->covered_fd < 0 ||
+        fstatat(d->covered_fd, FNSOCK_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        return false;
+    }
+    if (all->config.tmpfs != FNSOCK_TMPFS_OFF) {
+        no_tmpfs(all, "the container engine does not see what this node mounts");
+    }
+    umount2(d->path, MNT_DETACH | UMOUNT_NOFOLLOW); /* empty: nobody sees it */
+    close(d->fd);
+    d->fd = d->covered_fd;
+    d->covered_fd = -1;
+    d->mounted = false;
+    fnsock_measure(all, d);
+    return true;
+}
+
+void fnsock_dir_seen(struct fnsock *f)
+{
+    if (f->d->covered_fd >= 0) {
+        close(f->d->covered_fd);
+        f->d->covered_fd = -1;
+        f->all->tmpfs_seen = true;
+    }
+}
+
 void fnsock_dir_remove(struct fnsock *f)
 {
-    if (f->dir_fd >= 0) {
-        close(f->dir_fd);
+    if (f->d) {
+        bin_put(f->all->bin, f->d);
     }
-    if (f->mounted && umount2(f->dir, MNT_DETACH | UMOUNT_NOFOLLOW) < 0) {
-        log_warn("tmpfs was not unmounted", "dir", f->dir, "error", strerror(errno));
-    }
-    if (f->name && remove_tree(f->all->instance_fd, f->name, QUICK_ENTRIES) < 0) {
-        remove_on_lane(f->all, f->name);
-    }
-    free(f->name);
-    free(f->dir);
     free(f->engine_dir);
 }
 
@@ -291,7 +238,7 @@ static int make_instance(struct fnsocks *all, struct fn_error *reterr)
         all->instance_fd = openat(base_fd, fresh, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     }
     if (all->instance_fd >= 0) {
-        all->lock_fd = openat(all->instance_fd, LOCK_NAME,
+        all->lock_fd = openat(all->instance_fd, IOFS_LOCK_NAME,
                               O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     }
     /* 0711: a function's process that is no container has to pass through */
@@ -305,6 +252,22 @@ static int make_instance(struct fnsocks *all, struct fn_error *reterr)
         return FN_E_UNAVAILABLE;
     }
     close(base_fd);
+    return 0;
+}
+
+static int start_bin(struct fnsocks *all, struct fn_error *reterr)
+{
+    const struct bin_config config = { .base = all->iofs_path,
+                                       .instance = all->instance,
+                                       .instance_fd = all->instance_fd,
+                                       .lock_fd = all->lock_fd,
+                                       .bytes_max = all->config.dir_bytes_max,
+                                       .inodes_max = all->config.dir_inodes_max };
+
+    if (bin_create(&config, &all->bin) < 0) {
+        return err_set(reterr, FN_E_EXHAUSTED, "iofs: no memory or thread to remove directories");
+    }
+    all->lock_fd = -1;
     return 0;
 }
 
@@ -335,20 +298,13 @@ int fnsock_dir_start(struct fnsocks *all, struct fn_error *reterr)
         all->instance_dir = NULL;
         return err_set(reterr, FN_E_EXHAUSTED, "iofs: out of memory");
     }
-    return 0;
+    return start_bin(all, reterr);
 }
 
+/* Without a bin nothing was made but the directory itself, whose lock is free when we are gone. */
 void fnsock_dir_stop(struct fnsocks *all)
 {
-    int base_fd;
-
-    if (all->instance_dir) {
-        base_fd = open(all->iofs_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (base_fd >= 0) {
-            remove_tree(base_fd, all->instance, ALL_ENTRIES);
-            close(base_fd);
-        }
-    }
+    bin_destroy(all->bin);
     if (all->lock_fd >= 0) {
         close(all->lock_fd);
     }
@@ -361,75 +317,7 @@ void fnsock_dir_stop(struct fnsocks *all)
     free(all->tmpfs_opts);
 }
 
-/* ---- sweeping ------------------------------------------------------------------------------- */
-
-static void unmount_below(const char *base, const char *instance, int instance_fd)
+int fnsock_sweep(const struct fnsock_config *config)
 {
-    int fd = openat(instance_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-    struct dirent *e;
-    char path[4096];
-
-    while (d && (e = readdir(d))) {
-        if (!is_dots(e->d_name) && snprintf(path, sizeof(path), "%s/%s/%s", base, instance,
-                                            e->d_name) < (int)sizeof(path)) {
-            umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW); /* no mount there: fails, no matter */
-        }
-    }
-    if (d) {
-        closedir(d);
-    } else if (fd >= 0) {
-        close(fd);
-    }
-}
-
-/* true when the directory belonged to a dead process of ours and is gone now. One without a lock
- * file may be anybody's: it goes only when it is empty. */
-static bool sweep_one(const char *base, int base_fd, const char *name)
-{
-    struct stat st;
-    bool dead = false;
-    int lock_fd = -1;
-    int fd = openat(base_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid()) {
-        lock_fd = openat(fd, LOCK_NAME, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-        dead = lock_fd >= 0 ? flock(lock_fd, LOCK_EX | LOCK_NB) == 0
-                            : unlinkat(base_fd, name, AT_REMOVEDIR) == 0;
-    }
-    if (dead) {
-        unmount_below(base, name, fd);
-        dead = remove_tree(base_fd, name, ALL_ENTRIES) == 0;
-    }
-    if (lock_fd >= 0) {
-        close(lock_fd);
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    return dead;
-}
-
-int fnsock_sweep(const struct fnsock_config *config, struct fn_error *reterr)
-{
-    const char *base = iofs_path(config);
-    DIR *d = opendir(base);
-    struct dirent *e;
-    int removed = 0;
-
-    if (!d && errno == ENOENT) {
-        return 0;
-    }
-    if (!d) {
-        return err_set(reterr, err_from_errno(errno), "iofs: %s: %s", base, strerror(errno));
-    }
-    while ((e = readdir(d))) {
-        if (strncmp(e->d_name, INSTANCE_PREFIX, strlen(INSTANCE_PREFIX)) == 0 &&
-            sweep_one(base, dirfd(d), e->d_name)) {
-            log_info("removed the socket directory of a dead process", "dir", e->d_name);
-            removed++;
-        }
-    }
-    closedir(d);
-    return removed;
+    return sweep_dead(iofs_path(config), NULL);
 }

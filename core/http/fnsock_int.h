@@ -1,7 +1,7 @@
 /* Private to fnsock: its objects and what its files call in each other.
  *
  *   fnsock.c      table, life of one container's object, watching for the socket
- *   fnsock_dir.c  directories: making, locking, removing, sweeping
+ *   fnsock_dir.c  directories: making, mounting, locking (fnsock_dirs.h: and what becomes of them)
  *   fnsock_link.c from the name lsnr.sock to a checked connection
  *   fnsock_call.c one exchange
  *
@@ -17,6 +17,7 @@
 #include <base/buf.h>
 #include <base/log.h>
 #include <http/fnsock.h>
+#include <http/fnsock_dirs.h>
 #include <http/parse.h>
 #include <uthash.h>
 
@@ -33,7 +34,10 @@ struct fnsocks {
     char instance[40];  /* "fnd-iofs-<random>" */
     char *instance_dir; /* absolute */
     int instance_fd;
-    int lock_fd;
+    int lock_fd;        /* -1 = the bin's */
+    struct bin *bin;
+    bool tmpfs_seen;    /* by functions: a socket appeared in one */
+    struct env_timer measure;
     struct loop_fd inotify;
     struct fnsock *by_watch;
     uint32_t open_n;
@@ -81,11 +85,9 @@ enum fnsock_state { FNSOCK_WAITING, FNSOCK_PROBING, FNSOCK_READY, FNSOCK_FAILED 
 struct fnsock {
     struct fnsocks *all;
     enum fnsock_state state;
-    char *name; /* in the instance directory */
-    char *dir, *engine_dir;
-    int dir_fd;
+    struct iofs_dir *d;
+    char *engine_dir;
     int watch; /* inotify's; -1 = none */
-    bool mounted;
     uint32_t uid;
     void (*on_ready)(void *ud, const struct fn_error *err);
     void *ud;
@@ -112,6 +114,10 @@ void fnsock_dir_stop(struct fnsocks *all);
 int fnsock_dir_make(struct fnsock *f, const char *container_id, struct fn_error *reterr);
 /* After the watch is set: lets the function in. */
 int fnsock_dir_open(struct fnsock *f, struct fn_error *reterr);
+/* A socket appeared in the tmpfs: whoever runs functions sees it. */
+void fnsock_dir_seen(struct fnsock *f);
+/* true: the socket appeared beneath the tmpfs, which was taken away. The watch was on it. */
+bool fnsock_dir_uncover(struct fnsock *f);
 void fnsock_dir_remove(struct fnsock *f);
 
 /* fnsock_link.c */
@@ -131,6 +137,8 @@ enum link_outcome fnsock_link_check(const struct fnsock *f, char *text, size_t s
 bool fnsock_link_peer_ok(const struct fnsock *f, int fd, char *text, size_t size);
 
 /* fnsock.c */
+/* Nothing else bounds this directory. */
+void fnsock_measure(struct fnsocks *all, struct iofs_dir *d);
 void fnsock_disconnect(struct fnsock *f);
 int fnsock_adopt(struct fnsock *f, int fd); /* makes fd the connection */
 void fnsock_interest(struct fnsock *f);

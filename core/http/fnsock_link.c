@@ -34,7 +34,7 @@ static enum link_outcome resolve(const struct fnsock *f, int *ret_fd, char *text
     long fd = -1;
 
     for (int i = 0; i < RESOLVE_TRIES; i++) {
-        fd = syscall(SYS_openat2, f->dir_fd, FNSOCK_NAME, &how, sizeof(how));
+        fd = syscall(SYS_openat2, f->d->fd, FNSOCK_NAME, &how, sizeof(how));
         if (fd >= 0 || errno != EAGAIN) {
             break;
         }
@@ -77,7 +77,7 @@ enum link_outcome fnsock_link_check(const struct fnsock *f, char *text, size_t s
     if (outcome == LINK_OK) {
         close(fd);
     }
-    n = readlinkat(f->dir_fd, FNSOCK_NAME, target, sizeof(target) - 1);
+    n = readlinkat(f->d->fd, FNSOCK_NAME, target, sizeof(target) - 1);
     if (n < 0) {
         return outcome; /* no link */
     }
@@ -91,7 +91,7 @@ enum link_outcome fnsock_link_check(const struct fnsock *f, char *text, size_t s
         return outcome;
     }
     /* the rule of the contract: a link to a name in the same directory, once */
-    if (strchr(name, '/') || (fstatat(f->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+    if (strchr(name, '/') || (fstatat(f->d->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
                               S_ISLNK(st.st_mode))) {
         snprintf(text, size, FNSOCK_NAME " is a link to \"%.60s\"; expected a socket beside it",
                  target);

@@ -3,6 +3,7 @@
 #define LOOP_LOOP_INT_H
 
 #include <loop/loop.h>
+#include <loop/thread.h>
 #include <pthread.h>
 
 struct lanes;
@@ -21,7 +22,5 @@ void lanes_cancel(struct lanes *lanes, struct env_work *w);
 int64_t loop_clock_ns(void);
 /* [any] Somebody is inside; *ret_steps grows with each callback. */
 bool loop_is_busy(const struct loop *l, uint64_t *ret_steps);
-/* A thread that gets no signals but those of its own mistakes. 0 or an errno. */
-int loop_thread(pthread_t *ret, void *(*run)(void *arg), void *arg);
 
 #endif

@@ -103,7 +103,9 @@ struct config_runner {
     struct fn_strlist images_allowed; /* n 0 = all */
     const char *iofs_path;            /* NULL = a directory of its own below TMPDIR */
     const char *iofs_engine_path;
-    uint32_t iofs_tmpfs;
+    const char *iofs_tmpfs; /* auto|true|false */
+    int64_t iofs_bytes;
+    int64_t iofs_inodes;
     const char *iofs_opts;
     int64_t fs_bytes; /* 0 = none */
     int64_t tmpfs_inodes;

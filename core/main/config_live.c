@@ -19,7 +19,8 @@ static const struct {
     { SECTION_PLUGINS, "*", "watchdog audit" },
     { SECTION_NPM, "*", "groups group_runners_max lbs_max" },
     { SECTION_RUNNER, "*",
-      "owner memory_total cpu_total iofs_path iofs_engine_path iofs_tmpfs iofs_opts "
+      "owner memory_total cpu_total iofs_path iofs_engine_path iofs_tmpfs "
+      "iofs_size iofs_inodes iofs_opts "
       "privileged_user" },
 };
 

@@ -12,8 +12,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define DIRECTORY_REMOVALS_MAX 1u /* at a time; others wait */
-
 /* ---- who this runner is ---------------------------------------------------------------------- */
 
 /* "<hostname>-<port>", with a unix socket "<hostname>-<hash of its path>", in the letters of an
@@ -129,11 +127,9 @@ static void set_options(const struct node *n, struct runner_options *o)
     o->tmpfs_inodes = (uint64_t)c->tmpfs_inodes;
 }
 
-/* The slow lane serves the runner, and socket directories that are too full to be removed on the
- * loop. */
 static void set_lanes(const struct node *n, const struct runner_options *o)
 {
-    uint32_t threads = runner_slow_operations_max(o) + DIRECTORY_REMOVALS_MAX;
+    uint32_t threads = runner_slow_operations_max(o);
 
     if (loop_set_threads(n->loop, ENV_LANE_SLOW, threads) < 0) {
         log_warn("out of memory for worker threads", "wanted", log_num(threads));
@@ -142,6 +138,13 @@ static void set_lanes(const struct node *n, const struct runner_options *o)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static enum fnsock_tmpfs tmpfs_mode(const char *text)
+{
+    return strcmp(text, "auto") == 0   ? FNSOCK_TMPFS_AUTO
+           : strcmp(text, "true") == 0 ? FNSOCK_TMPFS_ON
+                                       : FNSOCK_TMPFS_OFF;
+}
+
 static int open_fnsock(struct node *n, struct fn_error *reterr)
 {
     const struct config_runner *c = n->config->runner;
@@ -149,19 +152,14 @@ static int open_fnsock(struct node *n, struct fn_error *reterr)
         .iofs_path = c->iofs_path,
         .engine_path = c->iofs_engine_path,
         .private_dirs = c->privileged,
-        .tmpfs = c->iofs_tmpfs,
+        .tmpfs = tmpfs_mode(c->iofs_tmpfs),
+        .dir_bytes_max = (uint64_t)c->iofs_bytes,
+        .dir_inodes_max = (uint64_t)c->iofs_inodes,
         .tmpfs_opts = c->iofs_opts,
         .limits = { .answer_bytes_max = (uint64_t)c->response_bytes_max,
                     .answer_header_bytes_max = (uint64_t)c->response_header_bytes_max },
     };
-    struct fn_error e = ERR_INIT;
-    int removed = fnsock_sweep(&config, &e);
 
-    if (removed < 0) {
-        log_warn("leftover socket directories could not be removed", "error", e.msg);
-    } else if (removed > 0) {
-        log_info("leftover socket directories of dead runners removed", "n", log_num(removed));
-    }
     return fnsock_create(n->loop, &config, &n->fnsock, reterr);
 }
 

@@ -62,7 +62,8 @@ struct fnsock_limits {
 struct fnsock_if {
     void *impl;
     /* Makes and watches the directory of a container. on_ready: the function listens; err NULL. Or
-     * it never will: err says why (bad link, directory unusable). At most one on_ready. */
+     * it never will: err says why (bad link, directory unusable). At most one such; and later at
+     * most one with err: the function filled its directory, so that the container has to go. */
     int (*open)(void *impl, const char *container_id,
                 void (*on_ready)(void *ud, const struct fn_error *err), void *ud,
                 struct fnsock **ret, struct fn_error *reterr);

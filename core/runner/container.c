@@ -241,12 +241,25 @@ void container_unhold(struct container *c)
 
 static void initialized(struct container *c);
 
+/* It runs, and fills the directory of its socket: ended like one that somebody removed. */
+static void outgrown(struct container *c, const struct fn_error *why)
+{
+    const struct fn_exit removed = { .size = sizeof(removed), .reason = FN_EXIT_REMOVED };
+
+    log_warn("container is ended", "error", why->msg, "app_id", c->task.app_id, "fn_id",
+             c->task.fn_id, "container_id", c->id);
+    container_exited(c, &removed);
+}
+
 static void on_ready(void *ud, const struct fn_error *err)
 {
     struct container *c = ud;
     struct fn_error why = ERR_INIT;
 
     if (c->state > CTR_INIT) {
+        if (err) {
+            outgrown(c, err);
+        }
         return;
     }
     if (err) {

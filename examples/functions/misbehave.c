@@ -26,6 +26,7 @@
 #define DRIP_MS 1000
 #define OOM_MAX_MIB 1024 /* without a memory limit the machine itself must survive */
 #define STEP_BYTES (1024u * 1024)
+#define FRAGMENT_STEP_BYTES 16384u
 #define LOG_LINES 1000000u
 #define LOG_LINE_BYTES (1024u * 1024 * 1024)
 #define HEAD_FLOOD_BYTES (11u * 1024 * 1024)
@@ -260,6 +261,27 @@ static int symlink_swap(struct fdk_call *call, const char *arg)
     return sample_send(fdk_connection(call), OK_CLOSE_ANSWER, sizeof(OK_CLOSE_ANSWER) - 1);
 }
 
+/* A file beside the socket whose every extent costs the kernel a step when it is removed. */
+static int fragments(struct fdk_call *call, const char *arg)
+{
+    uint64_t wanted = number_or(arg, 1000000);
+    uint64_t written = 0;
+    char path[PATH_MAX];
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%s.fragments", listener_path());
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
+    while (fd >= 0 && written < wanted &&
+           pwrite(fd, "x", 1, (off_t)(written * FRAGMENT_STEP_BYTES)) == 1) {
+        written++;
+    }
+    if (fd >= 0) {
+        (void)fsync(fd);
+        (void)close(fd);
+    }
+    return fdk_answer_printf(call, "%llu fragments\n", (unsigned long long)written);
+}
+
 static const struct {
     const char *name;
     int (*act)(struct fdk_call *call, const char *arg);
@@ -277,6 +299,7 @@ static const struct {
     {"oom", oom, "[MiB]: allocate that much, or until killed"},
     {"log-flood", log_flood, "[lines]: write that many lines, then answer"},
     {"log-line", log_line, "[bytes]: write one line of that size, then answer"},
+    {"fragments", fragments, "[n]: write that many far bytes of a file beside the socket"},
     {"symlink-swap", symlink_swap, "[target]: re-point the socket, answer, close"},
 };
 
