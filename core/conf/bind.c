@@ -214,7 +214,7 @@ static bool is_word(const char *const *words, const char *word)
 void conf_unknown_key(const struct conf *c, const struct conf_node *n, const char *const *known,
                       struct conf_problems *p)
 {
-    const char *where = conf_where_at(c, n->key_line, n->key_column);
+    const char *where = conf_where_key(c, n);
     const char *near = conf_nearest(n->key, known);
 
     if (near) {
@@ -232,20 +232,27 @@ void conf_unknown_key(const struct conf *c, const struct conf_node *n, const cha
     }
 }
 
+static void known_keys(const struct conf_values *v, const char *const *skip,
+                       const char *ret[WORDS_MAX + 1])
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < v->n_opts && count < WORDS_MAX; i++) {
+        ret[count++] = v->opts[i].key;
+    }
+    for (; skip && *skip && count < WORDS_MAX; skip++) {
+        ret[count++] = *skip;
+    }
+    ret[count] = NULL;
+}
+
 static void unknown_key(const struct conf *c, const struct conf_node *n,
                         const struct conf_values *v, const char *const *skip,
                         struct conf_problems *p)
 {
     const char *known[WORDS_MAX + 1];
-    uint32_t count = 0;
 
-    for (uint32_t i = 0; i < v->n_opts && count < WORDS_MAX; i++) {
-        known[count++] = v->opts[i].key;
-    }
-    for (; skip && *skip && count < WORDS_MAX; skip++) {
-        known[count++] = *skip;
-    }
-    known[count] = NULL;
+    known_keys(v, skip, known);
     conf_unknown_key(c, n, known, p);
 }
 
@@ -335,16 +342,50 @@ int conf_override(struct conf_values *v, const char *key, const char *where, con
     return set_text(v, o, text, &g);
 }
 
-static void check_required(const struct conf_values *v, const struct conf *c,
-                           const struct conf_node *map, const char *what, struct conf_problems *p)
+bool conf_is_misspelt(const struct conf_node *map, const char *const *known, const char *key)
 {
+    for (const struct conf_node *n = map && map->type == CONF_MAP ? map->first : NULL; n;
+         n = n->next) {
+        const char *near = is_word(known, n->key) ? NULL : conf_nearest(n->key, known);
+
+        if (near && strcmp(near, key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "a text of 1 to 255 bytes (name of the app)": the rule, and what the key is for. */
+static void print_need(const struct fn_opt *o, struct buf *out)
+{
+    const char *doc = o->doc;
+    size_t len = strlen(doc);
+    bool word = doc[0] >= 'A' && doc[0] <= 'Z' && doc[1] >= 'a' && doc[1] <= 'z';
+
+    conf_print_rule(o, out);
+    len -= len > 0 && doc[len - 1] == '.';
+    buf_printf(out, " (%c%.*s)", word ? doc[0] + ('a' - 'A') : doc[0], (int)(len - 1), doc + 1);
+}
+
+static void check_required(const struct conf_values *v, const struct conf *c,
+                           const struct conf_node *map, const char *const *skip, const char *what,
+                           struct conf_problems *p)
+{
+    const char *known[WORDS_MAX + 1];
+
+    known_keys(v, skip, known);
     for (uint32_t i = 0; i < v->n_opts; i++) {
         const struct fn_opt *o = &v->opts[i];
+        struct buf need = BUF_INIT(1024);
 
-        if (!v->source[i] && !o->dflt && !(o->flags & FN_OPT_MAY_BE_ABSENT)) {
-            conf_problem(p, "CFG709", map ? conf_where(c, map) : NULL,
-                         "%s: key \"%s\" is missing; expected %s", what, o->key, o->doc);
+        if (v->source[i] || o->dflt || (o->flags & FN_OPT_MAY_BE_ABSENT) ||
+            conf_is_misspelt(map, known, o->key)) {
+            continue; /* there, or told as a key that nobody knows */
         }
+        print_need(o, &need);
+        conf_problem(p, "CFG709", map ? conf_where(c, map) : NULL,
+                     "%s: key \"%s\" is missing; expected %s", what, o->key, buf_text(&need));
+        buf_finish(&need);
     }
 }
 
@@ -370,7 +411,7 @@ int conf_bind_with(struct conf *c, struct conf_node *map, const char *what,
     for (; overrides && overrides->key; overrides++) {
         conf_override(v, overrides->key, overrides->where, overrides->text, p);
     }
-    check_required(v, c, map, what, p);
+    check_required(v, c, map, skip, what, p);
     return 0;
 }
 

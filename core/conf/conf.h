@@ -31,6 +31,9 @@ void conf_problem(struct conf_problems *p, const char *code, const char *where, 
 /* The same for what does not keep a node from starting, unless p->strict. */
 void conf_warning(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                   ...) __attribute__((format(printf, 4, 5)));
+/* The same for what is worth a line and never a mistake. */
+void conf_note(struct conf_problems *p, const char *code, const char *where, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 /* "text" with quotes, escaped, cut at 64 bytes; one of 4 rotating buffers. */
 const char *conf_quote(const char *text);
 
@@ -64,6 +67,8 @@ struct conf_node *conf_root(struct conf *c); /* a map; NULL when the file has no
 struct conf_node *conf_get(const struct conf_node *map, const char *key);
 /* "fn.yaml:7:5" of a node; one of 4 rotating buffers. */
 const char *conf_where(const struct conf *c, const struct conf_node *n);
+/* The same of its key. */
+const char *conf_where_key(const struct conf *c, const struct conf_node *n);
 
 /* A filled option struct. */
 struct conf_values {
@@ -99,6 +104,9 @@ void conf_values_destroy(struct conf_values *v); /* NULL ok */
 /* Tells that nobody knows the key of `n`, with the nearest of `known` (NULL ends). */
 void conf_unknown_key(const struct conf *c, const struct conf_node *n, const char *const *known,
                       struct conf_problems *p);
+
+/* Whether a key of the map that is none of `known` was probably meant to be `key`, one of them. */
+bool conf_is_misspelt(const struct conf_node *map, const char *const *known, const char *key);
 
 /* Overrides one option from text (an FN_ variable). `where` names it in messages. Lists are split
  * at commas and blanks. FN_E_NOT_FOUND: no such key; FN_E_INVALID: told in *p. */

@@ -3,6 +3,7 @@
  * The parser of libyaml gives events; the tree is built without recursion, so that no input makes
  * the stack grow. Aliases are refused, which is why a small file stays a small tree. */
 #include <conf/conf_int.h>
+#include <conf/explain.h>
 
 #include <base/arena.h>
 #include <base/utf8.h>
@@ -14,7 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <yaml.h>
 
 #define WHERE_BUFFERS 4
 #define WHERE_BYTES   512
@@ -60,6 +60,11 @@ const char *conf_where(const struct conf *c, const struct conf_node *n)
     return conf_where_at(c, n->line, n->column);
 }
 
+const char *conf_where_key(const struct conf *c, const struct conf_node *n)
+{
+    return conf_where_at(c, n->key_line, n->key_column);
+}
+
 struct conf_node *conf_root(struct conf *c)
 {
     return c ? c->root : NULL;
@@ -97,7 +102,7 @@ static void position_of(const char *text, size_t at, int *ret_line, int *ret_col
             ++*ret_line;
             *ret_column = 1;
         } else {
-            ++*ret_column;
+            *ret_column += ((unsigned char)text[i] & 0xc0) != 0x80;
         }
     }
 }
@@ -172,44 +177,14 @@ static void stop_at(struct builder *b, const yaml_mark_t *mark, const char *what
     b->failed = true;
 }
 
-/* Column (1..) of a tab in the white space that begins a line (0..), or 0. */
-static int tab_column(const struct builder *b, size_t line)
-{
-    const char *at = b->text;
-    const char *end = b->text + b->len;
-
-    for (; line > 0 && at < end; line--) {
-        const char *nl = memchr(at, '\n', (size_t)(end - at));
-
-        at = nl ? nl + 1 : end;
-    }
-    for (int column = 1; at < end && (*at == ' ' || *at == '\t'); at++, column++) {
-        if (*at == '\t') {
-            return column;
-        }
-    }
-    return 0;
-}
-
 static void parser_failed(struct builder *b, const yaml_parser_t *parser)
 {
-    yaml_mark_t mark = parser->problem_mark;
-    const char *context = parser->context ? parser->context : "";
-    int column = tab_column(b, mark.line);
+    const struct conf_text text = { b->text, b->len };
+    struct conf_fault f;
 
     b->failed = true;
-    if (column > 0) {
-        mark.column = (size_t)column - 1;
-        fail_at(b, &mark, "CFG701", "tab in indentation; expected blanks");
-    } else if (strstr(context, "quoted scalar") && parser->problem &&
-               strstr(parser->problem, "end of stream")) {
-        fail_at(b, &parser->context_mark, "CFG701", "quote is not closed");
-    } else if (parser->error == YAML_MEMORY_ERROR) {
-        fail_at(b, &mark, "CFG701", "out of memory");
-    } else {
-        fail_at(b, &mark, "CFG701", "%s%s%s", parser->problem ? parser->problem : "cannot be read",
-                *context ? " " : "", context);
-    }
+    conf_explain(&text, parser, &f);
+    conf_problem(b->problems, "CFG701", conf_where_at(b->conf, f.line, f.column), "%s", f.text);
 }
 
 static struct level *innermost(struct builder *b)
@@ -295,13 +270,34 @@ static void take_key(struct builder *b, struct level *in, const char *key, const
     const struct conf_node *first = conf_get(in->node, key);
 
     if (first) {
-        fail_at(b, mark, "CFG703", "%s already defined at line %d", conf_quote(key),
-                first->key_line);
+        fail_at(b, mark, "CFG703", "key %s is defined twice, first at line %d; expected it once",
+                conf_quote(key), first->key_line);
         in->duplicate = true;
     }
     in->key = key;
     in->key_line = (int)mark->line + 1;
     in->key_column = (int)mark->column + 1;
+}
+
+/* In a key, or at an end of a value, without quotes: nobody sees it and nobody means it. */
+static void check_blanks(struct builder *b, const yaml_mark_t *mark, const char *text, bool key)
+{
+    const char *end = text + strlen(text);
+    const char *odd = conf_odd_blank(text, end);
+    yaml_mark_t at = *mark;
+    char said[128];
+
+    while (odd && !key && odd != text && odd + utf8_sequence(odd, end) != end) {
+        odd = conf_odd_blank(odd + 1, end);
+    }
+    if (odd) {
+        for (const char *p = text; p < odd; p++) {
+            at.column += ((unsigned char)*p & 0xc0) != 0x80;
+        }
+        conf_odd_blank_text(odd, said, sizeof(said));
+        fail_at(b, &at, "CFG701", "%s", said);
+        b->failed = b->failed || key; /* what it was meant to be would be missed as well */
+    }
 }
 
 static void take_scalar(struct builder *b, const yaml_event_t *event)
@@ -310,12 +306,16 @@ static void take_scalar(struct builder *b, const yaml_event_t *event)
     const char *value = (const char *)event->data.scalar.value;
     bool plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     struct level *in = innermost(b);
+    bool key = in && in->node->type == CONF_MAP && !in->key;
     struct conf_node *n;
     const char *text;
 
     check_decoration(b, mark, event->data.scalar.anchor, event->data.scalar.tag);
     if (strlen(value) != event->data.scalar.length) {
         fail_at(b, mark, "CFG705", "a NUL character in a text; expected none");
+    }
+    if (plain) {
+        check_blanks(b, mark, value, key);
     }
     if (plain && (strcmp(value, "~") == 0 || strcmp(value, "null") == 0)) {
         value = "";
@@ -325,7 +325,7 @@ static void take_scalar(struct builder *b, const yaml_event_t *event)
         stop_at(b, mark, "out of memory");
         return;
     }
-    if (in && in->node->type == CONF_MAP && !in->key) {
+    if (key) {
         take_key(b, in, text, mark);
         return;
     }
@@ -421,8 +421,8 @@ static void check_root(struct builder *b)
         b->failed = true;
     } else if (root->type != CONF_MAP) {
         conf_problem(b->problems, "CFG701", conf_where(b->conf, root),
-                     "got a %s; expected keys with values",
-                     root->type == CONF_LIST ? "list" : "text");
+                     "got %s; expected key: value",
+                     root->type == CONF_LIST ? "a list" : conf_quote(root->text));
         b->failed = true;
     }
 }
@@ -475,7 +475,7 @@ static int read_file(const char *path, struct buf *out, struct conf_problems *p)
     ssize_t n;
 
     if (fd < 0 || fstat(fd, &st) < 0) {
-        conf_problem(p, "CFG705", path, "%s", strerror(errno));
+        conf_problem(p, "CFG705", path, "%s; expected a file that can be read", strerror(errno));
         goto fail;
     }
     if (!S_ISREG(st.st_mode)) {

@@ -46,20 +46,35 @@ void conf_problem(struct conf_problems *p, const char *code, const char *where, 
     }
 }
 
+static void note(struct conf_problems *p, const char *code, const char *where, const char *fmt,
+                 va_list ap) __attribute__((format(printf, 4, 0)));
+
+static void note(struct conf_problems *p, const char *code, const char *where, const char *fmt,
+                 va_list ap)
+{
+    if (++p->warnings <= CONF_PROBLEMS_MAX) {
+        add_line(p, code, where, fmt, ap);
+    }
+}
+
 void conf_warning(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                   ...)
 {
     va_list ap;
 
-    p->warnings++;
-    if (p->strict) {
-        p->n++;
-    }
-    if (p->warnings <= CONF_PROBLEMS_MAX) {
-        va_start(ap, fmt);
-        add_line(p, code, where, fmt, ap);
-        va_end(ap);
-    }
+    p->n += p->strict;
+    va_start(ap, fmt);
+    note(p, code, where, fmt, ap);
+    va_end(ap);
+}
+
+void conf_note(struct conf_problems *p, const char *code, const char *where, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    note(p, code, where, fmt, ap);
+    va_end(ap);
 }
 
 const char *conf_quote(const char *text)

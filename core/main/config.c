@@ -139,6 +139,22 @@ static const char *find_plugin_dir(struct config *c)
     return INSTALLED_PLUGIN_DIR;
 }
 
+/* A value that was refused leaves the default behind. */
+static bool node_is_known(const struct config *c)
+{
+    const struct conf_node *n = conf_get(conf_root(c->priv->file), "node");
+    const struct conf_override *o = c->priv->overrides[SECTION_TOP];
+
+    while (o->key && strcmp(o->key, "node") != 0) {
+        o++;
+    }
+    if (o->key) {
+        return strcmp(o->text, c->top->node) == 0;
+    }
+    return !n || (n->type == CONF_SCALAR &&
+                  (!n->text[0] || strcmp(n->text, c->top->node) == 0));
+}
+
 static void set_derived(struct config *c, struct conf_problems *p)
 {
     set_port(c, SECTION_HTTP, c->http->listen, c->priv->port, "FN_PORT", p);
@@ -146,6 +162,7 @@ static void set_derived(struct config *c, struct conf_problems *p)
     if (!c->top->plugin_dir) {
         conf_override(c->priv->values[SECTION_TOP], "plugin_dir", "default", find_plugin_dir(c), p);
     }
+    c->priv->node_unknown = !node_is_known(c);
     if (strcmp(c->top->node, "lb") == 0) {
         c->node = CONFIG_LB;
     } else if (strcmp(c->top->node, "pure-runner") == 0) {
@@ -155,10 +172,27 @@ static void set_derived(struct config *c, struct conf_problems *p)
     }
 }
 
+/* The sentence behind the code; *code is "" when there is none. */
+static const char *split_code(const char *line, char code[8])
+{
+    size_t len = strcspn(line, " ");
+    bool has = len < 8 && line[len] == ' ';
+
+    snprintf(code, 8, "%.*s", has ? (int)len : 0, line);
+    return has ? line + len + 1 : line;
+}
+
+void config_tell(struct conf_problems *p, const char *where, const char *line)
+{
+    char code[8];
+    const char *text = split_code(line, code);
+
+    conf_problem(p, code[0] ? code : NULL, where, "%s", text);
+}
+
 /* ---- rules of values ------------------------------------------------------------------------- */
 
-/* Where the value of an option comes from. */
-static const char *source_of(const struct config *c, enum config_section section, const char *key)
+const char *config_source_of(const struct config *c, enum config_section section, const char *key)
 {
     const struct conf_values *v = c->priv->values[section];
 
@@ -170,10 +204,10 @@ static const char *source_of(const struct config *c, enum config_section section
     return "default";
 }
 
-static void refuse(const struct config *c, enum config_section section, const char *key,
+void config_refuse(const struct config *c, enum config_section section, const char *key,
                    const char *got, const char *rule, struct conf_problems *p)
 {
-    const char *source = source_of(c, section, key);
+    const char *source = config_source_of(c, section, key);
 
     if (strncmp(source, "FN_", 3) == 0) {
         conf_problem(p, "CFG706", NULL, "%s, got %s; expected %s", source, conf_quote(got), rule);
@@ -202,11 +236,49 @@ static bool is_listen(const char *text)
 static void check_listen(struct config *c, struct conf_problems *p)
 {
     if (!is_listen(c->http->listen)) {
-        refuse(c, SECTION_HTTP, "listen", c->http->listen, RULE_LISTEN, p);
+        config_refuse(c, SECTION_HTTP, "listen", c->http->listen, RULE_LISTEN, p);
     }
     if (!is_listen(c->grpc->listen)) {
-        refuse(c, SECTION_GRPC, "listen", c->grpc->listen, RULE_LISTEN, p);
+        config_refuse(c, SECTION_GRPC, "listen", c->grpc->listen, RULE_LISTEN, p);
     }
+}
+
+/* ":80", "0.0.0.0:80" and "[::]:80" are every address of the machine. */
+static bool is_everywhere(const char *listen)
+{
+    return listen[0] == ':' || strncmp(listen, "0.0.0.0:", 8) == 0 ||
+           strncmp(listen, "[::]:", 5) == 0;
+}
+
+static bool is_same_port(const char *a, const char *b)
+{
+    const char *port_a = strrchr(a, ':');
+    const char *port_b = strrchr(b, ':');
+
+    if (strcmp(a, b) == 0) {
+        return strcmp(port_a, ":0") != 0;
+    }
+    return strncmp(a, "unix:", 5) != 0 && strncmp(b, "unix:", 5) != 0 &&
+           strcmp(port_a, port_b) == 0 && strcmp(port_a, ":0") != 0 &&
+           (is_everywhere(a) || is_everywhere(b));
+}
+
+/* The second one to listen would find the address in use, by this very node. */
+static void check_own_ports(struct config *c, struct conf_problems *p)
+{
+    const char *http = c->http->listen;
+    const char *grpc = c->grpc->listen;
+    bool by_default = strcmp(config_source_of(c, SECTION_GRPC, "listen"), "default") == 0;
+
+    if ((c->node != CONFIG_RUNNER && c->node != CONFIG_NPM) || !is_listen(http) ||
+        !is_listen(grpc) || !is_same_port(http, grpc)) {
+        return;
+    }
+    config_refuse(c, by_default ? SECTION_HTTP : SECTION_GRPC, "listen", by_default ? http : grpc,
+                  arena_printf(&c->priv->arena,
+                               "another address than %s, which this node has for %s",
+                               by_default ? grpc : http, by_default ? "gRPC" : "HTTP"),
+                  p);
 }
 
 static void check_cors(struct config *c, struct conf_problems *p)
@@ -215,7 +287,7 @@ static void check_cors(struct config *c, struct conf_problems *p)
 
     for (uint64_t i = 0; i < origins->n; i++) {
         if (cors_origin_check(origins->items[i], i) < 0) {
-            refuse(c, SECTION_HTTP, "cors_origins", origins->items[i],
+            config_refuse(c, SECTION_HTTP, "cors_origins", origins->items[i],
                    "http://..., https://..., or * as the first one", p);
         }
     }
@@ -228,9 +300,10 @@ static void check_proxies(struct config *c, struct conf_problems *p)
 
     for (uint64_t i = 0; i < proxies->n; i++) {
         if (net_network_parse(proxies->items[i], &network) < 0) {
-            refuse(c, SECTION_HTTP, "proxies", proxies->items[i],
-                   "a network such as 10.1.0.0/16, with no bits behind its length, or an address",
-                   p);
+            config_refuse(c, SECTION_HTTP, "proxies", proxies->items[i],
+                          "a network such as 10.1.0.0/16, with no bits behind its length, or an "
+                          "address",
+                          p);
         }
     }
 }
@@ -241,11 +314,11 @@ static void check_log(struct config *c, struct conf_problems *p)
 
     if (strcmp(dest, "stderr") != 0 && strcmp(dest, "stdout") != 0 &&
         (strncmp(dest, "file:///", 8) != 0 || !dest[8]) && remote_log_check(dest) < 0) {
-        refuse(c, SECTION_LOG, "dest", dest,
+        config_refuse(c, SECTION_LOG, "dest", dest,
                "stderr, stdout, file:///path, udp://host:port, tcp://host:port or unix:///path", p);
     }
     if (c->log->prefix[strspn(c->log->prefix, TAG_CHARACTERS)]) {
-        refuse(c, SECTION_LOG, "prefix", c->log->prefix, "letters, digits and -_./", p);
+        config_refuse(c, SECTION_LOG, "prefix", c->log->prefix, "letters, digits and -_./", p);
     }
 }
 
@@ -263,7 +336,8 @@ static void check_api_url(struct config *c, struct conf_problems *p)
     scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
     host = scheme ? strcspn(url + scheme, "/?#") : 0;
     if (host == 0 || url[scheme] == ':') {
-        refuse(c, SECTION_LB, "api_url", url, "http://host:port (no host specified for client)", p);
+        config_refuse(c, SECTION_LB, "api_url", url,
+                      "http://host:port (no host specified for client)", p);
         return;
     }
     lb->api_url = arena_strndup(&c->priv->arena, url, scheme + host);
@@ -273,10 +347,8 @@ static void check_order(struct config *c, enum config_section section, const cha
                         int64_t low, const char *high_key, int64_t high, struct conf_problems *p)
 {
     if (low > high) {
-        conf_problem(p, "CFG704", source_of(c, section, high_key),
-                     "%s is shorter than %s; expected "
-                     "at least as much",
-                     high_key, low_key);
+        conf_problem(p, "CFG704", config_source_of(c, section, high_key),
+                     "%s is shorter than %s; expected at least as much", high_key, low_key);
     }
 }
 
@@ -285,13 +357,13 @@ static void check_runner(struct config *c, struct conf_problems *p)
     const struct config_runner *r = c->runner;
 
     if (r->owner && r->owner[strspn(r->owner, "abcdefghijklmnopqrstuvwxyz0123456789-")]) {
-        refuse(c, SECTION_RUNNER, "owner", r->owner, "1 to 63 of a-z, 0-9 and -", p);
+        config_refuse(c, SECTION_RUNNER, "owner", r->owner, "1 to 63 of a-z, 0-9 and -", p);
     }
     if (r->iofs_path && r->iofs_path[0] != '/') {
-        refuse(c, SECTION_RUNNER, "iofs_path", r->iofs_path, "an absolute path", p);
+        config_refuse(c, SECTION_RUNNER, "iofs_path", r->iofs_path, "an absolute path", p);
     }
     if (r->iofs_engine_path && !r->iofs_path) {
-        refuse(c, SECTION_RUNNER, "iofs_engine_path", r->iofs_engine_path,
+        config_refuse(c, SECTION_RUNNER, "iofs_engine_path", r->iofs_engine_path,
                "iofs_path (FN_IOFS_PATH) beside it", p);
     }
 }
@@ -309,7 +381,7 @@ static void check_tls_name(struct config *c, enum config_section section, const 
         names[i] = c->tls[i].name;
     }
     nearest = conf_nearest(name, names);
-    refuse(c, section, key, name,
+    config_refuse(c, section, key, name,
            arena_printf(&c->priv->arena, "the name of an entry of tls:%s%s",
                         nearest ? ", such as " : "", nearest ? nearest : ""),
            p);
@@ -336,23 +408,25 @@ static void check_tls(struct config *c, struct conf_problems *p)
     http->tls = or_seed(c, http->tls, "TLSWebServer");
     web = http->tls ? config_tls_find(c, http->tls) : NULL;
     if (web && !web->cert) {
-        refuse(c, SECTION_HTTP, "tls", http->tls, "an entry with cert and key", p);
+        config_refuse(c, SECTION_HTTP, "tls", http->tls, "an entry with cert and key", p);
     }
 }
 
 /* Without a file a node that cannot know any function is a mistake, as it is upstream. */
 static void check_functions(struct config *c, struct conf_problems *p)
 {
-    if (c->node == CONFIG_RUNNER || c->node == CONFIG_NPM || c->lb->api_url || c->n_apps > 0) {
+    if (c->node == CONFIG_RUNNER || c->node == CONFIG_NPM || c->lb->api_url || c->n_apps > 0 ||
+        c->priv->node_unknown) {
         return;
     }
     if (c->node == CONFIG_LB && !c->path) {
-        conf_problem(p, "CFG711", NULL, "no FN_RUNNER_API_URL provided for an Fn NuLB node");
+        conf_problem(p, "CFG711", NULL,
+                     "FN_RUNNER_API_URL is missing; expected the address of an API node, "
+                     "http://host:port");
         return;
     }
-    buf_printf(&p->text,
-               "CFG710 neither apps: nor lb.api_url is given: every call is answered 404\n");
-    p->warnings++;
+    conf_note(p, "CFG710", c->path,
+              "neither apps: nor lb.api_url is given: every call is answered 404");
 }
 
 static void check_plugins(struct config *c, struct conf_problems *p)
@@ -362,13 +436,25 @@ static void check_plugins(struct config *c, struct conf_problems *p)
         conf_get(conf_get(conf_root(c->priv->file), "plugins"), "unsigned");
 
     if (rules->keys.n == 0 && said && said->text && strcmp(said->text, "refuse") == 0) {
-        refuse(c, SECTION_PLUGINS, "unsigned", "refuse", "keys beside it, or allow", p);
+        config_refuse(c, SECTION_PLUGINS, "unsigned", "refuse", "keys beside it, or allow", p);
     }
     for (uint64_t i = 0; i < rules->keys.n; i++) {
         if (rules->keys.items[i][0] != '/') {
-            refuse(c, SECTION_PLUGINS, "keys", rules->keys.items[i], "absolute paths", p);
+            config_refuse(c, SECTION_PLUGINS, "keys", rules->keys.items[i], "absolute paths", p);
         }
     }
+}
+
+/* Groups come from the file only. */
+static const char *where_of_group(const struct config *c, uint64_t index)
+{
+    const struct conf_node *npm = conf_get(conf_root(c->priv->file), "npm");
+    const struct conf_node *n = conf_get(npm, "groups")->first;
+
+    while (index-- > 0) {
+        n = n->next;
+    }
+    return conf_where(c->priv->file, n);
 }
 
 static void check_npm(struct config *c, struct conf_problems *p)
@@ -384,15 +470,23 @@ static void check_npm(struct config *c, struct conf_problems *p)
         const char *name = npm->groups.items[i];
 
         if (!name[0] || strlen(name) > NPM_GROUP_NAME_MAX) {
-            refuse(c, SECTION_NPM, "groups", name, "names of 1 to 63 characters", p);
+            config_refuse(c, SECTION_NPM, "groups", name, "names of 1 to 63 characters", p);
+        }
+        for (uint64_t k = 0; k < i && npm->groups.n <= NPM_GROUPS_MAX; k++) {
+            if (strcmp(npm->groups.items[k], name) == 0) {
+                conf_problem(p, "CFG703", where_of_group(c, i),
+                             "group %s is named twice; expected each group once",
+                             conf_quote(name));
+                break;
+            }
         }
     }
     if (npm->groups.n > NPM_GROUPS_MAX) {
         snprintf(got, sizeof(got), "%" PRIu64 " names", npm->groups.n);
-        refuse(c, SECTION_NPM, "groups", got, "at most 1000 names", p);
+        config_refuse(c, SECTION_NPM, "groups", got, "at most 1000 names", p);
     }
     if (npm->runners_min > npm->group_runners_max) {
-        conf_problem(p, "CFG704", source_of(c, SECTION_NPM, "runners_min"),
+        conf_problem(p, "CFG704", config_source_of(c, SECTION_NPM, "runners_min"),
                      "runners_min is more than group_runners_max; expected at most as much");
     }
 }
@@ -403,11 +497,12 @@ static void check_values(struct config *c, struct conf_problems *p)
     const struct config_grpc *grpc = c->grpc;
 
     check_listen(c, p);
+    check_own_ports(c, p);
     check_cors(c, p);
     check_proxies(c, p);
     check_log(c, p);
     if (c->admin->socket && c->admin->socket[0] != '/' && strcmp(c->admin->socket, "off") != 0) {
-        refuse(c, SECTION_ADMIN, "socket", c->admin->socket, "an absolute path, or off", p);
+        config_refuse(c, SECTION_ADMIN, "socket", c->admin->socket, "an absolute path, or off", p);
     }
     check_api_url(c, p);
     check_order(c, SECTION_LB, "retry_min", lb->retry_min_ns, "retry_max", lb->retry_max_ns, p);
@@ -418,6 +513,7 @@ static void check_values(struct config *c, struct conf_problems *p)
     check_plugins(c, p);
     check_npm(c, p);
     check_functions(c, p);
+    config_effect_check(c, p);
 }
 
 /* ---- tls ------------------------------------------------------------------------------------- */
@@ -455,6 +551,37 @@ const struct config_tls *config_tls_find(const struct config *c, const char *nam
         }
     }
     return NULL;
+}
+
+/* The option whose file a sentence "path: ..." is about. */
+static const char *where_of_file(const struct config *c, const struct config_tls *tls,
+                                 const char *text)
+{
+    static const char *const keys[] = { "cert", "key", "ca", "crl" };
+    const char *const paths[] = { tls->cert, tls->key, tls->ca, tls->crl };
+
+    for (size_t i = 0; tls->node && i < sizeof(keys) / sizeof(keys[0]); i++) {
+        size_t len = paths[i] ? strlen(paths[i]) : 0;
+
+        if (len > 0 && strncmp(text, paths[i], len) == 0 && text[len] == ':') {
+            return conf_where(c->priv->file, conf_get(tls->node, keys[i]));
+        }
+    }
+    return tls->node ? conf_where(c->priv->file, tls->node) : NULL;
+}
+
+void config_tls_tell(const struct config *c, const struct config_tls *tls, const char *sentence,
+                     struct conf_problems *p)
+{
+    char code[8];
+    const char *text = split_code(sentence, code);
+    const char *where = where_of_file(c, tls, text);
+
+    if (strcmp(code, "TLS800") == 0) {
+        conf_warning(p, code, where, "%s", text);
+    } else {
+        conf_problem(p, code, where, "%s", text);
+    }
 }
 
 static const char *tls_variable(const struct config *c, const char *key)
@@ -507,15 +634,16 @@ void config_tls_read(struct config *c, struct conf_problems *p)
 
         config_bind_into(c, i, i->key, config_tls_opts, t, sizeof(*t), NULL, p);
         t->name = i->key;
+        t->node = i;
         if (!t->cert != !t->key) {
             conf_problem(p, "CFG704", conf_where(c->priv->file, i),
-                         "%s: cert and key; expected both "
-                         "or none of them",
-                         i->key);
+                         "%s, got %s alone; expected cert and key, or none of them", i->key,
+                         t->cert ? "cert" : "key");
         }
         if (t->crl && !t->ca) {
             conf_problem(p, "CFG704", conf_where(c->priv->file, i),
-                         "%s: crl without ca; expected the authorities whose lists it has", i->key);
+                         "%s, got crl without ca; expected the authorities whose lists it has",
+                         i->key);
         }
     }
     add_tls_of_variables(c, tls, p);

@@ -169,6 +169,7 @@ struct config_tls {
     const char *crl;
     const char *server_name;
     struct fn_strlist peers;
+    const struct conf_node *node; /* NULL: of variables */
 };
 
 /* One instance of a plugin: `{ use: naive, file: ..., name: ..., its own options }`. */
@@ -269,6 +270,12 @@ void config_destroy(struct config *c); /* NULL ok; plugin instances must be gone
 
 /* An entry of tls: by name, or NULL. */
 const struct config_tls *config_tls_find(const struct config *c, const char *name);
+
+/* Tells a sentence of tls_files_load() about this entry at the option whose file it names. A file
+ * that is not there (TLS800) is a warning: where a configuration is checked, its secrets may not
+ * be. */
+void config_tls_tell(const struct config *c, const struct config_tls *tls, const char *sentence,
+                     struct conf_problems *p);
 
 /* Gives the rules of plugins: to the host; before the first file. */
 int config_plugin_policy(const struct config *c, struct plugin_host *h, struct conf_problems *p);

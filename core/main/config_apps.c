@@ -269,11 +269,11 @@ static int line_of(const char *where)
     return line ? (int)strtol(line, NULL, 10) : 0;
 }
 
-static void told_twice(const char *where, const char *text, const char *first,
-                       struct conf_problems *p)
+static void told_twice(const char *where, const char *what, const char *text, const char *first,
+                       const char *rule, struct conf_problems *p)
 {
-    conf_problem(p, "CFG703", where, "%s already defined at line %d", conf_quote(text),
-                 line_of(first));
+    conf_problem(p, "CFG703", where, "%s %s is defined twice, first at line %d; expected %s", what,
+                 conf_quote(text), line_of(first), rule);
 }
 
 static bool same(const char *a, const char *b)
@@ -301,7 +301,8 @@ static void read_triggers(struct config *c, const struct conf_node *map,
         }
         for (uint32_t k = 0; k < i; k++) {
             if (same(t[k].name, t[i].name)) {
-                told_twice(t[i].where, t[i].name, t[k].where, p);
+                told_twice(t[i].where, "trigger", t[i].name, t[k].where,
+                           "each name once in a function", p);
             }
         }
     }
@@ -319,7 +320,8 @@ static void check_sources(const struct config_app *app, const struct config_fn *
                 const struct config_trigger *first = &other->triggers[k];
 
                 if (same(first->source, fn->triggers[i].source)) {
-                    told_twice(fn->triggers[i].where, first->source, first->where, p);
+                    told_twice(fn->triggers[i].where, "trigger source", first->source,
+                               first->where, "each source once in an app", p);
                 }
             }
         }
@@ -358,7 +360,7 @@ static void read_fn(struct config *c, struct conf_node *map, const struct config
     } else {
         twin = fn_by_id(c, fn->id, fn);
         if (twin) {
-            told_twice(fn->where, fn->id, twin->where, p);
+            told_twice(fn->where, "function id", fn->id, twin->where, "each id once", p);
         }
     }
     fn->config = read_config(c, map, &fn->n_config, p);
@@ -367,7 +369,8 @@ static void read_fn(struct config *c, struct conf_node *map, const struct config
     check_sources(app, fn, p);
     for (const struct config_fn *other = app->fns; other < fn; other++) {
         if (same(other->name, fn->name)) {
-            told_twice(fn->where, fn->name, other->where, p);
+            told_twice(fn->where, "function", fn->name, other->where,
+                       "each name once in an app", p);
         }
     }
 }
@@ -411,8 +414,10 @@ static void read_app(struct config *c, struct conf_node *map, struct config_app 
     }
     for (const struct config_app *other = c->apps; other < app; other++) {
         /* Without a name the id is nobody's, and that was told. */
-        if (app->name && (same(other->name, app->name) || same(other->id, app->id))) {
-            told_twice(app->where, app->name, other->where, p);
+        if (app->name && same(other->name, app->name)) {
+            told_twice(app->where, "app", app->name, other->where, "each name once", p);
+        } else if (app->name && same(other->id, app->id)) {
+            told_twice(app->where, "app id", app->id, other->where, "each id once", p);
         }
     }
 }

@@ -237,8 +237,7 @@ static void take(struct config *c, const struct config_variable *v, const char *
     int64_t n;
 
     if (v->form == FORM_NONE) {
-        buf_printf(&p->text, "CFG710 %s has no effect: %s\n", v->name, v->doc);
-        p->warnings++;
+        conf_note(p, "CFG710", NULL, "%s has no effect: %s", v->name, v->doc);
         return;
     }
     if (says_nothing(v, text)) {

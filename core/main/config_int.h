@@ -47,6 +47,7 @@ struct config_private {
     const char *grpc_port;
     const char *placer;       /* FN_PLACER: name of the plugin */
     const char *npm;          /* FN_NPM_ADDRESS */
+    bool node_unknown; /* what `node` says was refused: nothing that depends on it is judged */
     struct config_kept *kept; /* values of small maps, see config_bind_into() */
 };
 
@@ -93,9 +94,19 @@ bool config_section_applies(const struct config *c, int section);
 
 /* ---- parts of the file ----------------------------------------------------------------------- */
 
+/* What has no effect, or one that nobody means: warnings (config_effect.c). */
+void config_effect_check(const struct config *c, struct conf_problems *p);
 void config_plugins_read(struct config *c, struct conf_problems *p);
 void config_apps_read(struct config *c, struct conf_problems *p);
 void config_tls_read(struct config *c, struct conf_problems *p);
+
+/* A line that begins with its own code, "PLG915 name: text", with the position behind the code. */
+void config_tell(struct conf_problems *p, const char *where, const char *line);
+/* The value of an option is refused, under the code and the place of who gave it. */
+void config_refuse(const struct config *c, enum config_section section, const char *key,
+                   const char *got, const char *rule, struct conf_problems *p);
+/* "fn.yaml:7:5", "FN_PORT" or "default". */
+const char *config_source_of(const struct config *c, enum config_section section, const char *key);
 
 /* Text of `n` as position, in the config's arena. */
 const char *config_where(const struct config *c, const struct conf_node *n);

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -110,6 +111,15 @@ static void read_plugin(struct config *c, struct conf_node *n, const char *kind,
     ret->name = words.name ? words.name : words.use;
 }
 
+/* Metrics, `fnd shadow` and other plugins tell instances of a kind apart by name. */
+static void tell_twice(const struct config_plugin *plugin, const struct config_plugin *first,
+                       struct conf_problems *p)
+{
+    conf_problem(p, "CFG703", plugin->where,
+                 "%s %s is defined twice, first at %s; expected a name: of its own", plugin->kind,
+                 conf_quote(plugin->name), first->where);
+}
+
 /* A list of plugins, or one alone. */
 static void read_list(struct config *c, struct conf_node *n, const char *kind,
                       struct config_list_plugin *ret, struct conf_problems *p)
@@ -127,10 +137,7 @@ static void read_list(struct config *c, struct conf_node *n, const char *kind,
         read_plugin(c, i, kind, plugin, p);
         for (uint32_t k = 0; k < ret->n && plugin->name; k++) {
             if (strcmp(ret->items[k].name, plugin->name) == 0) {
-                conf_problem(p, "CFG703", plugin->where,
-                             "%s already defined at %s; expected a name: "
-                             "of its own",
-                             conf_quote(plugin->name), ret->items[k].where);
+                tell_twice(plugin, &ret->items[k], p);
             }
         }
         ret->n += plugin->use != NULL;
@@ -232,27 +239,44 @@ static void set_placers(struct config *c)
     }
 }
 
-/* A second instance of the same name would share its metrics and its place in the stack. */
 static void check_fallback(struct config *c, struct conf_problems *p)
 {
     for (uint32_t i = 0; c->fallback.use && i < c->placers.n; i++) {
         if (strcmp(c->placers.items[i].name, c->fallback.name) == 0) {
-            conf_problem(p, "CFG703", c->fallback.where,
-                         "%s already defined at %s; expected another placer, or a name: of its own",
-                         conf_quote(c->fallback.name), c->placers.items[i].where);
+            tell_twice(&c->fallback, &c->placers.items[i], p);
         }
     }
+}
+
+/* Where the section plugins: is, else what made this node one that needs it; NULL without file. */
+static const char *where_of_plugins(struct config *c)
+{
+    struct conf_node *root = conf_root(c->priv->file);
+    struct conf_node *n = conf_get(root, "plugins");
+
+    n = n ? n : conf_get(root, "node");
+    return n ? config_where(c, n) : c->path;
+}
+
+/* The pool is there under a name that nobody knows, which is told. */
+static bool meant_pool(const struct config *c)
+{
+    struct conf_node *root = conf_root(c->priv->file);
+
+    return conf_is_misspelt(root, config_top_others, "plugins") ||
+           conf_is_misspelt(conf_get(root, "plugins"), config_plugin_kinds, "pool");
 }
 
 static void set_pool(struct config *c, struct conf_problems *p)
 {
     static const struct conf_override inside = { "runners", "default", "local:" };
+    bool given = c->pool.where || c->priv->npm;
 
     if (c->node == CONFIG_FULL) {
-        if (c->pool.where) {
+        if (c->pool.where && !c->priv->node_unknown) {
             conf_problem(p, "CFG704", c->pool.where,
-                         "pool: a full node has its runner inside; "
-                         "expected no pool, or node: lb");
+                         "pool, got one in a full node, which has its runner inside; expected no "
+                         "pool, or node: lb");
         }
         c->pool = plugin_default(FN_KIND_POOL, "static", "default");
         c->pool.overrides[0] = inside;
@@ -264,13 +288,14 @@ static void set_pool(struct config *c, struct conf_problems *p)
         c->pool = plugin_default(FN_KIND_POOL, "static", "default");
     }
     add_overrides(&c->pool, c->priv->overrides[SECTION_POOL]);
-    if (c->pool.use && strcmp(c->pool.use, "static") == 0 && !c->pool.overrides[0].key &&
-        !conf_get(c->pool.node, "runners")) {
-        conf_problem(p, "CFG711", NULL,
-                     "must provide FN_RUNNER_ADDRESSES  when running in default "
-                     "load-balanced mode, or plugins.pool.runners");
-        c->pool.incomplete = true;
+    if (!given && !c->pool.overrides[0].key && !meant_pool(c)) {
+        conf_problem(p, "CFG711", where_of_plugins(c),
+                     c->path ? "plugins.pool is missing; expected the runners of this load balancer: "
+                               "pool: { use: static, runners: [\"host:port\"] }, or "
+                               "FN_RUNNER_ADDRESSES"
+                             : "FN_RUNNER_ADDRESSES is missing; expected host:port of each runner");
     }
+    c->pool.incomplete = !given && !c->pool.overrides[0].key;
 }
 
 static void set_drivers(struct config *c)
@@ -283,15 +308,12 @@ static void set_drivers(struct config *c)
     }
 }
 
-/* Metrics and `fnd shadow` tell them apart by name. */
 static void check_shadow(const struct config *c, struct conf_problems *p)
 {
     for (uint32_t i = 0; i < c->shadow.n; i++) {
         for (uint32_t k = 0; k < c->placers.n; k++) {
             if (strcmp(c->shadow.items[i].name, c->placers.items[k].name) == 0) {
-                conf_problem(p, "CFG703", c->shadow.items[i].where,
-                             "%s already defined at %s; expected a name: of its own",
-                             conf_quote(c->shadow.items[i].name), c->placers.items[k].where);
+                tell_twice(&c->shadow.items[i], &c->placers.items[k], p);
             }
         }
     }
@@ -335,27 +357,53 @@ void config_plugins_read(struct config *c, struct conf_problems *p)
 /* ---- files and options ----------------------------------------------------------------------- */
 
 /* Lines of the loader, whole: a struct fn_error has no room for two hashes. */
-static void tell_lines(struct conf_problems *p, struct buf *lines)
+static void tell_lines(const struct config_plugin *plugin, struct conf_problems *p,
+                       struct buf *lines)
 {
     char *text = (char *)(uintptr_t)buf_text(lines);
     char *rest = NULL;
 
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        conf_problem(p, NULL, NULL, "%s", line);
+        config_tell(p, plugin->where, line);
     }
 }
 
-/* Sentences of the loader and of plugins begin with their own code. */
-static void tell(struct conf_problems *p, const struct config_plugin *plugin,
-                 const struct fn_error *e)
+/* The value that the sentence of a create() is about: options come first in it, "runners[3]: got
+ * ...". */
+static const char *where_of_option(const struct config *c, const struct config_plugin *plugin,
+                                   const char *text)
 {
-    size_t letters = strspn(e->msg, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    const struct conf_node *n = plugin->node ? plugin->node->first : NULL;
+    uint64_t index = text[len] == '[' ? strtoull(text + len + 1, NULL, 10) + 1 : 0;
 
-    if (letters == 3 && strspn(e->msg + letters, "0123456789") >= 3) {
-        conf_problem(p, NULL, NULL, "%s", e->msg);
-    } else {
-        conf_problem(p, "CFG712", plugin->where, "%s %s: %s", plugin->kind, plugin->use, e->msg);
+    while (n && (strlen(n->key) != len || strncmp(n->key, text, len) != 0)) {
+        n = n->next;
     }
+    if (!n) {
+        return plugin->where;
+    }
+    if (index > 0 && n->type == CONF_LIST) {
+        for (n = n->first; n->next && --index > 0;) {
+            n = n->next;
+        }
+    }
+    return conf_where(c->priv->file, n);
+}
+
+/* Sentences of plugin_create() begin with their own code: "PLG915 name: kind/use: text". */
+static void tell(const struct config *c, struct conf_problems *p,
+                 const struct config_plugin *plugin, const struct fn_error *e)
+{
+    char head[128];
+    int len = snprintf(head, sizeof(head), "PLG915 %s: %s/%s: ", plugin->name, plugin->kind,
+                       plugin->use);
+    const char *where = plugin->where;
+
+    if (len < (int)sizeof(head) && strncmp(e->msg, head, (size_t)len) == 0) {
+        where = where_of_option(c, plugin, e->msg + len);
+    }
+    config_tell(p, where, e->msg);
 }
 
 static void list_factory(void *ud, const struct fn_factory *f)
@@ -375,8 +423,8 @@ static int find_factory(struct plugin_file *file, const struct config_plugin *pl
         return 0;
     }
     plugin_file_each(file, list_factory, &offers);
-    conf_problem(p, "CFG712", plugin->where, "use, got %s; expected what %s offers: %s",
-                 conf_quote(plugin->use), plugin_file_path(file), buf_text(&offers));
+    conf_problem(p, "CFG712", plugin->where, "%s, got %s; expected what %s offers: %s",
+                 plugin->kind, conf_quote(plugin->use), plugin_file_path(file), buf_text(&offers));
     buf_finish(&offers);
     return FN_E_NOT_FOUND;
 }
@@ -404,9 +452,11 @@ int config_plugin_policy(const struct config *c, struct plugin_host *h, struct c
 
 /* Where fn.yaml names a plugin that has no file, and what may have been meant: files of `path`'s
  * folder with the same beginning, "driver-" for a driver. */
-static void tell_missing(const struct config_plugin *plugin, const char *path,
-                         struct conf_problems *p)
+static void tell_missing(const struct config *c, const struct config_plugin *plugin,
+                         const char *path, struct conf_problems *p)
 {
+    const struct conf_node *use = conf_get(plugin->node, "use");
+    const char *where = use ? conf_where(c->priv->file, use) : plugin->where;
     const char *file = strrchr(path, '/') + 1;
     size_t head = strlen(file) - strlen(plugin->use) - strlen(".so");
     char names[NAMES_MAX][NAME_MAX_BYTES], dir[PATH_MAX];
@@ -432,9 +482,13 @@ static void tell_missing(const struct config_plugin *plugin, const char *path,
         closedir(d);
     }
     nearest = conf_nearest(plugin->use, known);
-    conf_problem(p, "CFG712", plugin->where, "use, got %s%s%s%s", conf_quote(plugin->use),
-                 nearest ? "; did you mean \"" : "; expected the name of a file in plugin_dir",
-                 nearest ? nearest : "", nearest ? "\"?" : "");
+    if (nearest) {
+        conf_problem(p, "CFG712", where, "%s, got %s; did you mean \"%s\"?", plugin->kind,
+                     conf_quote(plugin->use), nearest);
+    } else {
+        conf_problem(p, "CFG712", where, "%s, got %s; expected the name of a file %s",
+                     plugin->kind, conf_quote(plugin->use), path);
+    }
 }
 
 /* The file of an instance, opened and checked. */
@@ -458,11 +512,12 @@ static int open_file(const struct config *c, struct plugin_host *h,
         }
     }
     r = plugin_file_open_pinned(h, path, plugin->sha256, ret, &lines, NULL);
-    tell_lines(p, &lines);
-    buf_finish(&lines);
     if (r == FN_E_NOT_FOUND && !plugin->file) {
-        tell_missing(plugin, path, p);
+        tell_missing(c, plugin, path, p);
+    } else {
+        tell_lines(plugin, p, &lines);
     }
+    buf_finish(&lines);
     return r;
 }
 
@@ -508,7 +563,7 @@ int config_plugin_load(const struct config *c, struct plugin_host *h,
     }
     r = plugin_create(h, file, factory, plugin->name, values, ret, &e);
     if (r < 0) {
-        tell(p, plugin, &e);
+        tell(c, p, plugin, &e);
     }
     return r;
 }

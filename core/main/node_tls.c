@@ -183,11 +183,7 @@ void node_tls_check(const struct config *c, int64_t wall_ns, struct conf_problem
             continue;
         }
         if (load(&side, wall_ns, &files, &e) < 0) {
-            bool absent = strncmp(e.msg, "TLS800", 6) == 0;
-
-            buf_printf(&p->text, "%s\n", e.msg);
-            p->n += !absent || p->strict;
-            p->warnings += absent;
+            config_tls_tell(c, side.config, e.msg, p);
         } else {
             tls_files_finish(&files);
         }

@@ -37,29 +37,70 @@ static int read_all(int fd, const char *path, size_t size, char **ret, struct fn
     return 0;
 }
 
-static int read_file(const char *path, bool secret, char **ret, struct fn_error *reterr)
+/* What a file is for, and how its PEM block is called. */
+struct role {
+    const char *what;
+    const char *block;
+    bool secret;
+};
+
+static const struct role role_cert = { "a certificate", "CERTIFICATE-----", false };
+static const struct role role_key = { "a private key", "PRIVATE KEY-----", true };
+static const struct role role_ca = { "the certificates of authorities", "CERTIFICATE-----", false };
+static const struct role role_crl = { "revocation lists", "X509 CRL-----", false };
+
+/* "a certificate": the first block that somebody may have taken for another one. */
+static const char *found_in(const char *text)
 {
-    struct stat st;
+    static const char *const blocks[][2] = {
+        { "PRIVATE KEY-----", "a private key" }, { "CERTIFICATE-----", "a certificate" },
+        { "X509 CRL-----", "a revocation list" }, { "CERTIFICATE REQUEST-----", "a request" },
+        { "PUBLIC KEY-----", "a public key" },
+    };
+
+    for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
+        if (strstr(text, blocks[i][0])) {
+            return blocks[i][1];
+        }
+    }
+    return strstr(text, "-----BEGIN ") ? "another PEM block" : "no PEM block";
+}
+
+/* A file of another kind first: cert and key taken for each other are not to be mended by chmod. */
+static int judge(const char *path, const struct role *role, const char *text, mode_t mode,
+                 struct fn_error *reterr)
+{
+    if (!strstr(text, role->block)) {
+        return err_set(reterr, FN_E_INVALID, "TLS803 %s: got %s; expected %s", path,
+                       found_in(text), role->what);
+    }
+    if (role->secret && (mode & 077)) {
+        return err_set(reterr, FN_E_INVALID,
+                       "TLS801 %s: mode lets others read it, got %04o; expected 0400 or 0600", path,
+                       (unsigned)mode & 07777);
+    }
+    return 0;
+}
+
+static int read_file(const char *path, const struct role *role, char **ret,
+                     struct fn_error *reterr)
+{
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
     int r;
 
     if (fd < 0 || fstat(fd, &st) < 0) {
-        r = err_set(reterr, FN_E_INVALID, "TLS800 %s: %s", path, strerror(errno));
+        r = err_set(reterr, FN_E_INVALID, "TLS800 %s: %s; expected a file with %s", path,
+                    strerror(errno), role->what);
     } else if (!S_ISREG(st.st_mode) || st.st_size > TLS_FILE_BYTES_MAX) {
         r = err_set(reterr, FN_E_INVALID, "TLS800 %s: expected a regular file of at most %d bytes",
                     path, TLS_FILE_BYTES_MAX);
-    } else if (secret && (st.st_mode & 077)) {
-        r = err_set(reterr, FN_E_INVALID,
-                    "TLS801 %s: mode %04o lets others read it; expected 0400 or 0600", path,
-                    (unsigned)st.st_mode & 07777);
     } else {
         r = read_all(fd, path, (size_t)st.st_size, ret, reterr);
+        r = r == 0 ? judge(path, role, *ret, st.st_mode, reterr) : r;
     }
     if (fd >= 0) {
         close(fd);
-    }
-    if (r == 0 && !strstr(*ret, "-----BEGIN ")) {
-        r = err_set(reterr, FN_E_INVALID, "TLS803 %s: no PEM block", path);
     }
     return r;
 }
@@ -101,13 +142,16 @@ static int check_dates(const char *path, X509 *cert, int64_t wall_ns, struct fn_
     strftime(now_text, sizeof(now_text), "%Y-%m-%dT%H:%M:%SZ", &tm);
     if (X509_cmp_time(X509_get0_notAfter(cert), &now) <= 0) {
         print_date(X509_get0_notAfter(cert), date, sizeof(date));
-        return err_set(reterr, FN_E_INVALID, "TLS804 %s: expired %s (now %s)", path, date,
+        return err_set(reterr, FN_E_INVALID,
+                       "TLS804 %s: expired %s (now %s); expected a renewed certificate", path, date,
                        now_text);
     }
     if (X509_cmp_time(X509_get0_notBefore(cert), &now) > 0) {
         print_date(X509_get0_notBefore(cert), date, sizeof(date));
-        return err_set(reterr, FN_E_INVALID, "TLS804 %s: not valid before %s (now %s)", path, date,
-                       now_text);
+        return err_set(reterr, FN_E_INVALID,
+                       "TLS804 %s: not valid before %s (now %s); expected a certificate that is "
+                       "valid",
+                       path, date, now_text);
     }
     return 0;
 }
@@ -133,11 +177,12 @@ static int check_pair(const char *cert_path, const char *key_path, struct tls_fi
     int r;
 
     if (!cert || !key) {
-        r = err_set(reterr, FN_E_INVALID, "TLS803 %s: no %s in it", cert ? key_path : cert_path,
-                    cert ? "private key" : "certificate");
+        r = err_set(reterr, FN_E_INVALID, "TLS803 %s: damaged, got no %s that can be read; expected a PEM file without "
+                    "passphrase",
+                    cert ? key_path : cert_path, cert ? "private key" : "certificate");
     } else if (X509_check_private_key(cert, key) != 1) {
         X509_NAME_oneline(X509_get_subject_name(cert), subject, sizeof(subject));
-        r = err_set(reterr, FN_E_INVALID, "TLS802 %s: key does not belong to %s (subject %s)",
+        r = err_set(reterr, FN_E_INVALID, "TLS802 %s: got the key of another certificate; expected that of %s (subject %s)",
                     key_path, cert_path, subject);
     } else {
         r = check_dates(cert_path, cert, wall_ns, reterr);
@@ -267,19 +312,21 @@ int tls_files_load(const struct tls_paths *paths, int64_t wall_ns, struct tls_fi
     int r = 0;
 
     if (!paths->cert != !paths->key) {
-        return err_set(reterr, FN_E_INVALID, "TLS806 %s: certificate and key come only together",
-                       paths->cert ? paths->cert : paths->key);
+        return err_set(reterr, FN_E_INVALID,
+                       "TLS806 %s: got a %s alone; expected cert and key together",
+                       paths->cert ? paths->cert : paths->key,
+                       paths->cert ? "certificate" : "key");
     }
     if (paths->cert) {
-        r = read_file(paths->cert, false, &t.cert_pem, reterr);
-        r = r == 0 ? read_file(paths->key, true, &t.key_pem, reterr) : r;
+        r = read_file(paths->cert, &role_cert, &t.cert_pem, reterr);
+        r = r == 0 ? read_file(paths->key, &role_key, &t.key_pem, reterr) : r;
         r = r == 0 ? check_pair(paths->cert, paths->key, &t, wall_ns, reterr) : r;
     }
     if (r == 0 && paths->ca) {
-        r = read_file(paths->ca, false, &t.ca_pem, reterr);
+        r = read_file(paths->ca, &role_ca, &t.ca_pem, reterr);
     }
     if (r == 0 && paths->crl) {
-        r = read_file(paths->crl, false, &t.crl_pem, reterr);
+        r = read_file(paths->crl, &role_crl, &t.crl_pem, reterr);
         r = r == 0 ? check_lists(paths->crl, wall_ns, &t, reterr) : r;
     }
     if (r < 0) {

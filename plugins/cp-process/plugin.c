@@ -4,6 +4,7 @@
 #include "script.h"
 #include "shipped.h"
 
+#include <errno.h>
 #include <fn/cplane.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,19 +28,62 @@ struct cp {
     const struct conf *conf;
 };
 
+static int refuse(struct fn_error *e, const char *key, const char *got, const char *why)
+{
+    if (e) {
+        e->code = FN_E_INVALID;
+        snprintf(e->msg, sizeof(e->msg), "%.8s, got \"%.64s\"%.130s", key, got, why);
+    }
+    return FN_E_INVALID;
+}
+
+/* Each runner gets these from the script: a second one would end it at its start. */
+static const char *own_key(const char *line)
+{
+    static const char *const keys[] = { "node:", "admin:", "http:", "grpc:" };
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        if (strncmp(line, keys[i], strlen(keys[i])) == 0) {
+            return keys[i];
+        }
+    }
+    return NULL;
+}
+
+static int check_base(const char *path, struct fn_error *reterr)
+{
+    FILE *f = path[0] == '/' ? fopen(path, "re") : NULL;
+    const char *key = NULL;
+    char line[256], why[160];
+
+    if (!f) {
+        snprintf(why, sizeof(why), "%s%.80s; expected the absolute path of a file",
+                 path[0] == '/' ? ": " : "", path[0] == '/' ? strerror(errno) : "");
+        return refuse(reterr, "base", path, why);
+    }
+    while (!key && fgets(line, sizeof(line), f)) {
+        key = own_key(line);
+    }
+    fclose(f);
+    if (key) {
+        snprintf(why, sizeof(why),
+                 " with %s; expected no node, admin, http and grpc, which each runner gets of its "
+                 "own", key);
+        return refuse(reterr, "base", path, why);
+    }
+    return 0;
+}
+
 static int create(const struct fn_host *host, const void *conf, void **ret_inst,
                   struct fn_error *reterr)
 {
     const struct conf *c = conf;
     struct cp *cp;
 
-    if (c->state[0] != '/' || (c->base && c->base[0] != '/')) {
-        if (reterr) {
-            reterr->code = FN_E_INVALID;
-            snprintf(
-                reterr->msg, sizeof(reterr->msg), "%s, got \"%.64s\"; expected an absolute path",
-                c->state[0] != '/' ? "state" : "base", c->state[0] != '/' ? c->state : c->base);
-        }
+    if (c->state[0] != '/') {
+        return refuse(reterr, "state", c->state, "; expected an absolute path");
+    }
+    if (c->base && check_base(c->base, reterr) < 0) {
         return FN_E_INVALID;
     }
     cp = calloc(1, sizeof(*cp));

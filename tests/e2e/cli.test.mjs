@@ -25,7 +25,7 @@ const rows = [
   ['tab', 'node: lb\nhttp:\n\tlisten: ":1"\n', /CFG701 .*fn\.yaml:3:1: tab in indentation/],
   ['open quote', 'node: "lb\n', /CFG701 .*fn\.yaml:/],
   ['unknown key', `${base}lb: { placement_timeoutt: 3s }\n`, /CFG702 .*fn\.yaml:\d+:\d+: unknown key "placement_timeoutt"; did you mean "placement_timeout"\?/],
-  ['duplicate key', `${base}node: lb\n`, /CFG703 .*fn\.yaml:\d+.*"node" already defined at line 1/],
+  ['duplicate key', `${base}node: lb\n`, /CFG703 .*fn\.yaml:\d+.*key "node" is defined twice, first at line 1; expected it once/],
   ['bad unit', `${base}apps:\n  - name: a\n    functions:\n      - { name: f, image: i, memory: 12GB }\n`, /CFG704 .*memory, got "12GB"; expected/],
   ['negative', `${base}apps:\n  - name: a\n    functions:\n      - { name: f, image: i, timeout: -5 }\n`, /CFG704 .*timeout, got "-5"; expected/],
   ['exponent', `${base}apps:\n  - name: a\n    functions:\n      - { name: f, image: i, timeout: 1e3 }\n`, /CFG704 .*timeout, got "1e3"; expected/],
@@ -34,7 +34,7 @@ const rows = [
   ['NUL', 'node: l\0b\n', /CFG70[15]/],
   ['UTF-16', Buffer.from('\ufeffnode: lb\n', 'utf16le'), /CFG70[15]/],
   ['alias bomb', 'a: &a [x, x]\nb: [*a, *a]\nnode: lb\n', /CFG70[125].*alias/],
-  ['plugin missing', `node: lb\nplugin_dir: ${path.join(build, 'plugins')}\nplugins:\n  placer: { use: nowhere }\n`, /PLG901 .*placer-nowhere\.so: No such file/],
+  ['plugin missing', `node: lb\nplugin_dir: ${path.join(build, 'plugins')}\nplugins:\n  placer: { use: nowhere }\n`, /CFG712 .*fn\.yaml:4:18: placer, got "nowhere"; expected the name of a file .*placer-nowhere\.so/],
 ]
 
 describe('fnd check', () => {
@@ -60,9 +60,9 @@ describe('fnd check', () => {
     const with_ = (key) => check(`${base}http: { tls: web }\ngrpc: { tls: node }\ntls:\n${['web', 'node'].map((name) =>
       `  ${name}: { cert: ${file('good.crt')}, key: ${file(key)}, ca: ${file('good.crt')} }\n`).join('')}`)
     assert.equal(with_('good.key').status, 0, with_('good.key').stderr)
-    for (const [key, sentence] of [['open.key', /^TLS801 \S+open\.key: mode 0644 lets others read it; expected 0400 or 0600$/gm],
-      ['other.key', /^TLS802 \S+other\.key: key does not belong to \S+good\.crt \(subject \/CN=x\)$/gm],
-      ['text.key', /^TLS803 \S+text\.key: no PEM block$/gm], ['absent.key', /^TLS800 \S+absent\.key: No such file/gm]]) {
+    for (const [key, sentence] of [['open.key', /^TLS801 \S+fn\.yaml:\d+:\d+: \S+open\.key: mode lets others read it, got 0644; expected 0400 or 0600$/gm],
+      ['other.key', /^TLS802 \S+: \S+other\.key: got the key of another certificate; expected that of \S+good\.crt \(subject \/CN=x\)$/gm],
+      ['text.key', /^TLS803 \S+: \S+text\.key: got no PEM block; expected a private key$/gm], ['absent.key', /^TLS800 \S+: \S+absent\.key: No such file/gm]]) {
       const result = with_(key)
       assert.equal(result.status, key === 'absent.key' ? 0 : 78, 'where secrets are not, the rest can be checked')
       assert.equal(result.stderr.match(sentence)?.length, 2, `both entries are told: ${result.stderr}`)

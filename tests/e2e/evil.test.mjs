@@ -32,14 +32,14 @@ function write(text) {
 
 // [file, use, sentence, known without starting it]
 const rows = [
-  ['e01_ctor_crashes', 'e01', /^PLG911 \S+e01_ctor_crashes\.so: crashed in the trial \(while it was loaded\): SIGSEGV, Segmentation fault$/m, true],
-  ['e02_ctor_loops', 'e02', /^PLG912 \S+: did not load within 1000 ms in the trial \(while it was loaded\); expected constructors that return$/m, true],
-  ['e03_ctor_exits', 'e03', /^PLG913 \S+: ended the trial process \(while it was loaded\) with exit code 0; expected a plugin that never ends its process$/m, true],
-  ['e03_ctor_exits_hard', 'e03', /^PLG913 \S+: ended the trial process/m, true],
-  ['e04_no_entry', 'e04', /^PLG907 \S+: exports no fn_plugin_v1; expected FN_PLUGIN_DEFINE in one of its source files$/m, true],
-  ['e04_wrong_kind', 'e04', /^PLG907 \S+: teapot\/e04: unknown kind; expected one of placer, pool/m, true],
-  ['e05_create_floods', 'e05', /^PLG915 e05: placer\/e05: \\x1b\[31mHACKED\\x1b\[0m.{1,200}$/m, false],
-  ['e06_create_sleeps', 'e06', /^PLG914 e06: placer\/e06: create\(\) did not return within 1000 ms \(plugins\.start_timeout\)$/m, false],
+  ['e01_ctor_crashes', 'e01', /^PLG911 \S+fn\.yaml:\d+:\d+: \S+e01_ctor_crashes\.so: crashed in the trial \(while it was loaded\): SIGSEGV, Segmentation fault$/m, true],
+  ['e02_ctor_loops', 'e02', /^PLG912 \S+fn\.yaml:\d+:\d+: \S+: did not load within 1000 ms in the trial \(while it was loaded\); expected constructors that return$/m, true],
+  ['e03_ctor_exits', 'e03', /^PLG913 \S+fn\.yaml:\d+:\d+: \S+: ended the trial process \(while it was loaded\) with exit code 0; expected a plugin that never ends its process$/m, true],
+  ['e03_ctor_exits_hard', 'e03', /^PLG913 \S+fn\.yaml:\d+:\d+: \S+: ended the trial process/m, true],
+  ['e04_no_entry', 'e04', /^PLG907 \S+fn\.yaml:\d+:\d+: \S+: exports no fn_plugin_v1; expected FN_PLUGIN_DEFINE in one of its source files$/m, true],
+  ['e04_wrong_kind', 'e04', /^PLG907 \S+fn\.yaml:\d+:\d+: \S+: teapot\/e04: unknown kind; expected one of placer, pool/m, true],
+  ['e05_create_floods', 'e05', /^PLG915 \S+fn\.yaml:\d+:\d+: e05: placer\/e05: \\x1b\[31mHACKED\\x1b\[0m.{1,200}$/m, false],
+  ['e06_create_sleeps', 'e06', /^PLG914 \S+fn\.yaml:\d+:\d+: e06: placer\/e06: create\(\) did not return within 1000 ms \(plugins\.start_timeout\)$/m, false],
 ]
 
 describe('evil plugins at load', () => {
@@ -96,7 +96,7 @@ describe('hashes and signatures', () => {
     assert.match(check(good).stdout, new RegExp(`^ +sha256: ${good}$`, 'm'))
     const refused = check(wrong)
     assert.equal(refused.status, 78)
-    assert.match(refused.stderr, new RegExp(`^PLG903 ${placer}: sha256 ${good}; expected ${wrong}$`, 'm'))
+    assert.match(refused.stderr, new RegExp(`^PLG903 \\S+fn\\.yaml:\\d+:\\d+: ${placer}: sha256 ${good}; expected ${wrong}$`, 'm'))
     assert.match(check('abc').stderr, /CFG704 \S+fn\.yaml:8:\d+: sha256, got "abc"; expected 64 hex digits/)
   })
 
@@ -120,7 +120,7 @@ plugins:
 ${rules}`)
     let result = run(['check', '--config', config('')])
     assert.equal(result.status, 78)
-    assert.match(result.stderr, /^PLG918 \S+vendor\.so: is not signed, got no file \S+vendor\.so\.sig; expected a signature by the key \S+ops\.pem, or plugins\.unsigned: allow$/m)
+    assert.match(result.stderr, /^PLG918 \S+fn\.yaml:\d+:\d+: \S+vendor\.so: is not signed, got no file \S+vendor\.so\.sig; expected a signature by the key \S+ops\.pem, or plugins\.unsigned: allow$/m)
     for (const file of files) openssl('pkeyutl', '-sign', '-rawin', '-inkey', key, '-in', file, '-out', `${file}.sig`)
     result = run(['check', '--config', config('')])
     assert.equal(result.status, 0, result.stderr)
@@ -135,7 +135,7 @@ ${rules}`)
     for (const rules of ['', '  unsigned: allow\n']) {
       result = run(['check', '--config', config(rules)])
       assert.equal(result.status, 78)
-      assert.match(result.stderr, /^PLG918 \S+vendor\.so: signature \S+vendor\.so\.sig is not one of this file; expected one by the key/m)
+      assert.match(result.stderr, /^PLG918 \S+fn\.yaml:\d+:\d+: \S+vendor\.so: signature \S+vendor\.so\.sig is not one of this file; expected one by the key/m)
     }
   })
 })
@@ -193,9 +193,9 @@ describe('evil plugins in a reload', () => {
 
   it('a create() that never returns costs one thread, twice; then no further one is tried', async () => {
     const sleeps = `{ use: e06, file: ${evil('e06_create_sleeps')} }`
-    assert.match(await reload(sleeps), /PLG914 e06: placer\/e06: create\(\) did not return within 600 ms/)
-    assert.match(await reload(sleeps), /PLG914 e06: placer\/e06: create\(\) was not called: 2 earlier ones never returned; expected a new process/)
-    assert.match(await reload('{ use: ch }'), /PLG914 ch: placer\/ch: create\(\) was not called/, 'also of a good one')
+    assert.match(await reload(sleeps), /PLG914 \S+: e06: placer\/e06: create\(\) did not return within 600 ms/)
+    assert.match(await reload(sleeps), /PLG914 \S+: e06: placer\/e06: create\(\) was not called: 2 earlier ones never returned; expected a new process/)
+    assert.match(await reload('{ use: ch }'), /PLG914 \S+: ch: placer\/ch: create\(\) was not called/, 'also of a good one')
     const { code, signal } = await node.stop()
     assert.deepEqual({ code, signal }, { code: 0, signal: null }, 'it ends as always')
   })

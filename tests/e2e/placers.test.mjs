@@ -77,9 +77,9 @@ describe('a stack and reload', () => {
 describe('stacks that do not fit together', () => {
   const rows = [
     ['no inner one', '[p2c, slowstart]', /slowstart: key "inner" is missing/],
-    ['unknown inner one', '[p2c, { use: slowstart, inner: chbl }]', /PLG915 slowstart: placer\/slowstart: inner placer, got "chbl"; expected the name of a placer above it/],
+    ['unknown inner one', '[p2c, { use: slowstart, inner: chbl }]', /PLG915 \S+fn\.yaml:4:42: slowstart: placer\/slowstart: inner placer, got "chbl"; expected the name of a placer above it/],
     ['inner one below', '[{ use: slowstart, inner: p2c }, p2c]', /inner placer, got "p2c"; expected the name of a placer above it/],
-    ['two of one name', '[p2c, { use: slowstart, inner: p2c }, { use: slowstart, inner: p2c }]', /"slowstart" already defined at .*expected a name: of its own/],
+    ['two of one name', '[p2c, { use: slowstart, inner: p2c }, { use: slowstart, inner: p2c }]', /placer "slowstart" is defined twice, first at .*expected a name: of its own/],
     ['a slow start of a slow start', '[p2c, { use: slowstart, inner: p2c }, { use: slowstart, name: twice, inner: slowstart }]', /inner placer "slowstart" keeps 256 bytes per call; expected at most 184/],
     ['nothing', '[]', /placer, got an empty list; expected \{use: <name>, its options\} or a list of them/],
     ['bound', '{ use: chbl, bound: 1.25 }', /bound, got "1\.25"; expected whole percent 100\.\.400/],

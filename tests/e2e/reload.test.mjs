@@ -79,11 +79,11 @@ describe('reload', () => {
     const number = await generation()
     const cases = [
       [{ more: 'memmory: 3' }, /CFG702 .*unknown key "memmory"/],
-      [{ placer: 'nonesuch' }, /PLG901 .*placer-nonesuch\.so/],
+      [{ placer: 'nonesuch' }, /CFG712 .*placer, got "nonesuch"; expected the name of a file .*placer-nonesuch\.so/],
       [{ second: ', colour: red' }, /CFG702 .*unknown key "colour"/],
-      [{ second: ', fail: "not today"' }, /PLG915 second: overrider\/stamp: not today/],
+      [{ second: ', fail: "not today"' }, /PLG915 \S+fn\.yaml:\d+:\d+: second: overrider\/stamp: not today/],
       [{ overriders: `[{ use: stamp, file: ${path.join(build, 'tests/plugins/note-major.so')} }]` }, /PLG904/],
-      [{ pool: '{ use: static, runners: ["no port"] }' }, /PLG915/],
+      [{ pool: '{ use: static, runners: ["no port"] }' }, /PLG915 \S+fn\.yaml:\d+:\d+: static: pool\/static: runners\[0\]: got "no port"/],
       [{ port: lb.options.port + 1 }, /CFG720 .*http\.listen cannot change while the node runs, got .*running .*; restart the node/],
       [{ more: 'grpc: { streams_max: 7 }' }, /CFG720 .*grpc\.streams_max cannot change.*got 7, running 4096/],
       [{ more: 'lb: { retry_min: 5s }\nlog: { format: json }' }, /CFG704[^]*retry_max/],

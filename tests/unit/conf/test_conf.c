@@ -123,14 +123,47 @@ static const struct {
 } bad_texts[] = {
     { "other:\n\ta: 1\n", 0, "CFG701 fn.yaml:2:1: tab in indentation; expected blanks\n" },
     { "other:\n  \ta: 1\n", 0, "CFG701 fn.yaml:2:3: tab in indentation; expected blanks\n" },
-    { "name: \"abc\nmode: fast\n", 0, "CFG701 fn.yaml:1:7: quote is not closed\n" },
-    { "name: 'abc\nmode: fast\n", 0, "CFG701 fn.yaml:1:7: quote is not closed\n" },
+    { "name: \"abc\nmode: fast\n", 0, "CFG701 fn.yaml:1:7: quote is not closed; expected one more behind the text\n" },
+    { "name: 'abc\nmode: fast\n", 0, "CFG701 fn.yaml:1:7: quote is not closed; expected one more behind the text\n" },
     { "other: [1, 2\nmode: fast\n", 0, "CFG701 fn.yaml:" },
     { "other: {a: 1\n", 0, "CFG701 fn.yaml:" },
-    { "name: a: b\n", 0, "CFG701 fn.yaml:1:8: mapping values are not allowed" },
-    { "name abc\n", 0, "CFG701 fn.yaml:1:1: got a text; expected keys with values\n" },
-    { "- name\n", 0, "CFG701 fn.yaml:1:1: got a list; expected keys with values\n" },
-    { "name: @x\n", 0, "CFG701 fn.yaml:1:7: found character that cannot start any token" },
+    { "name: a: b\n", 0,
+      "CFG701 fn.yaml:1:8: a second colon in one line, got \"name: a: b\"; expected one, or quotes "
+      "around the value\n" },
+    { "other: { mode: a: b }\n", 0, "CFG701 fn.yaml:1:17: a second colon in one line, got" },
+    { "name abc\n", 0, "CFG701 fn.yaml:1:1: got \"name abc\"; expected key: value\n" },
+    { "- name\n", 0, "CFG701 fn.yaml:1:1: got a list; expected key: value\n" },
+    { "name: @x\n", 0,
+      "CFG701 fn.yaml:1:7: a value cannot begin so, got \"@x\"; expected it in quotes\n" },
+    { "name: \xc3\xbc\nwait: `x` # y\n", 0,
+      "CFG701 fn.yaml:2:7: a value cannot begin so, got \"`x`\"; expected it in quotes\n" },
+    { "name abc\nmode: fast\n", 0,
+      "CFG701 fn.yaml:1:1: no colon, got \"name abc\"; expected key: value\n" },
+    { "mode: fast\n\nother # these\n# that\n  x: 1\n", 0,
+      "CFG701 fn.yaml:3:1: no colon, got \"other\"; expected key: value\n" },
+    { "mode: fast\r\nother\r\nname: a\r\n", 0,
+      "CFG701 fn.yaml:2:1: no colon, got \"other\"; expected key: value\n" },
+    { "name:abc\nmode: fast\n", 0,
+      "CFG701 fn.yaml:1:1: no blank behind the colon, got \"name:abc\"; expected key: value\n" },
+    { "name: abc\n  mode: fast\n", 0,
+      "CFG701 fn.yaml:2:3: deeper than line 1, which has a value; expected the same "
+      "indentation\n" },
+    { "other:\n  x: 1\n y: 2\n", 0,
+      "CFG701 fn.yaml:3:2: no key, or wrong indentation; expected a key in column 1, as in line "
+      "1\n" },
+    { "hosts:\n  - a\n  b: 2\n", 0,
+      "CFG701 fn.yaml:3:3: no item of the list of line 2, or wrong indentation; expected - in "
+      "column 3\n" },
+    { "name:\xc2\xa0" "abc\nmode: fast\n", 0,
+      "CFG701 fn.yaml:1:6: no-break space, got U+00A0; expected a plain blank\n" },
+    { "other:\n\xc2\xa0 x: 1\n", 0,
+      "CFG701 fn.yaml:2:1: no-break space, got U+00A0; expected a plain blank\n" },
+    { "name: abc\xe2\x80\x8b" REST, 0,
+      "CFG701 fn.yaml:1:10: a character that looks like a blank, got U+200B; expected a plain "
+      "blank\n" },
+    { "name: a\x01\n", 0,
+      "CFG701 fn.yaml:1:8: a control character, got 0x01; expected text\n" },
+    { "neede: x\n", 0, "CFG702 fn.yaml:1:1: unknown key \"neede\"; did you mean \"needed\"?\n" },
     { "a: 1\n---\nb: 2\n", 0, "CFG701 fn.yaml:2:1: a second document; expected one\n" },
     { "? [a, b]\n: c\n", 0, "CFG701 fn.yaml:1:3: a map or list as a key; expected a word\n" },
     { "other: !!python/object x\n" REST, 0, "CFG701 fn.yaml:1:8: tags are not supported" },
@@ -158,8 +191,8 @@ static const struct {
       "size, on, mode, hosts, token, needed, other\n" },
     { "\"\\e[31m\\nlog: forged\": 1" REST, 0,
       "CFG702 fn.yaml:1:1: unknown key \"\\x1b[31m\\x0alog: forged\"" },
-    { "count: 1\n\ncount: 2" REST, 0, "CFG703 fn.yaml:3:1: \"count\" already defined at line 1\n" },
-    { "other:\n  x: 1\n  x: 2" REST, 0, "CFG703 fn.yaml:3:3: \"x\" already defined at line 2\n" },
+    { "count: 1\n\ncount: 2" REST, 0, "CFG703 fn.yaml:3:1: key \"count\" is defined twice, first at line 1; expected it once\n" },
+    { "other:\n  x: 1\n  x: 2" REST, 0, "CFG703 fn.yaml:3:3: key \"x\" is defined twice, first at line 2; expected it once\n" },
     { "count: -5" REST, 0,
       "CFG704 fn.yaml:1:8: count, got \"-5\"; expected whole seconds 1..300\n" },
     { "count: 1e3" REST, 0,
@@ -195,7 +228,7 @@ static const struct {
     { "hosts: a" REST, 0, "CFG704 fn.yaml:1:8: hosts, got \"a\"; expected a list of texts\n" },
     { "hosts: [a, {b: c}]" REST, 0, "CFG704 fn.yaml:1:8: hosts, got a map in the list; expected" },
     { "count: 4\n", 0,
-      "CFG709 fn.yaml:1:1: sample: key \"needed\" is missing; expected what must be there\n" },
+      "CFG709 fn.yaml:1:1: sample: key \"needed\" is missing; expected a text (what must be there)\n" },
 };
 
 START_TEST(test_bad_text_gets_its_sentence)
@@ -217,14 +250,14 @@ START_TEST(test_all_problems_of_a_file_are_told)
 
     ck_assert_str_eq(
         buf_text(&l.problems.text),
-        "CFG703 fn.yaml:4:1: \"name\" already defined at line 3\n"
+        "CFG703 fn.yaml:4:1: key \"name\" is defined twice, first at line 3; expected it once\n"
         "CFG702 fn.yaml:1:1: unknown key \"counnt\"; did you mean \"count\"?\n"
         "CFG704 fn.yaml:2:7: wait, got \"soon\"; expected a duration such as 10ms, 2s or "
         "5m, from 1ms to 1m\n"
         "CFG704 fn.yaml:5:7: size, got \"1TB\"; expected a size such as 64KiB, 6MiB or "
         "1GiB, from 1KiB to 1MiB\n"
-        "CFG709 fn.yaml:1:1: sample: key \"needed\" is missing; expected what must be "
-        "there\n");
+        "CFG709 fn.yaml:1:1: sample: key \"needed\" is missing; expected a text (what must be "
+        "there)\n");
     ck_assert_uint_eq(l.problems.n, 5);
     ck_assert_str_eq(l.sample->mode, "slow");
     ck_assert_str_eq(l.sample->name, "x");
@@ -374,7 +407,7 @@ static void dir_remove(void)
 
 START_TEST(test_files_that_are_none)
 {
-    expect_refusal(file_path("missing.yaml"), "No such file or directory\n");
+    expect_refusal(file_path("missing.yaml"), "No such file or directory; expected a file that can be read\n");
     expect_refusal(dir, "is a directory; expected a regular file\n");
     ck_assert_int_eq(mkfifo(file_path("fifo"), 0600), 0);
     expect_refusal(file_path("fifo"), "is a FIFO; expected a regular file\n");
@@ -548,7 +581,7 @@ START_TEST(test_without_a_map_there_are_defaults)
     ck_assert_uint_eq(s->hosts.n, 2);
     ck_assert_str_eq(s->hosts.items[1], "b");
     ck_assert_str_eq(buf_text(&p.text),
-                     "CFG709 sample: key \"needed\" is missing; expected what must be there\n");
+                     "CFG709 sample: key \"needed\" is missing; expected a text (what must be there)\n");
     conf_values_destroy(v);
     ck_assert_int_eq(conf_bind(NULL, NULL, "none", NULL, 0, NULL, &v, &p), 0);
     conf_values_destroy(v);

@@ -76,6 +76,16 @@ static const struct {
     const char *sentence;
 } bad_files[] = {
     { "node: npmm\n", "fn.yaml:1:7: node, got \"npmm\"; expected full, lb, pure-runner or npm\n" },
+    { "node: npm\nnpm: { groups: [red, blue, blue] }\n",
+      "fn.yaml:2:28: group \"blue\" is named twice; expected each group once\n" },
+    { "node: pure-runner\nhttp: { listen: \"h:7\" }\ngrpc: { listen: \"h:7\" }\n",
+      "fn.yaml:3:17: listen, got \"h:7\"; expected another address than h:7, which this node has for "
+      "HTTP\n" },
+    { "node: npm\nhttp: { listen: \"h:9190\" }\n",
+      "fn.yaml:2:17: listen, got \"h:9190\"; expected another address than :9190, which this node has "
+      "for gRPC\n" },
+    { "node: pure-runner\nhttp: { listen: \"unix:/s\" }\ngrpc: { listen: \"unix:/s\" }\n",
+      "fn.yaml:3:17: listen, got \"unix:/s\"; expected another address than" },
     { LB "loog: {}\n", "fn.yaml:3:1: unknown key \"loog\"; did you mean \"log\"?\n" },
     { LB "log: [a]\n", "fn.yaml:3:6: log, got a list; expected a map of keys\n" },
     { LB "http: { listen: 7 }\n",
@@ -103,8 +113,8 @@ static const struct {
     { LB "tls: { TLSWebServer: { ca: /ca } }\n",
       "tls, got \"TLSWebServer\"; expected an entry with cert and key\n" },
     { LB "tls: { nodes: { cert: /c, key: /k, crl: /l } }\n",
-      "nodes: crl without ca; expected the authorities whose lists it has\n" },
-    { LB "tls: { nodes: { cert: /c } }\n", "nodes: cert and key; expected both or none of them\n" },
+      "nodes, got crl without ca; expected the authorities whose lists it has\n" },
+    { LB "tls: { nodes: { cert: /c } }\n", "nodes, got cert alone; expected cert and key, or none of them\n" },
     { LB "tls: { nodes: { crt: /c } }\n", "unknown key \"crt\"; did you mean \"cert\"?\n" },
     { LB "tls: [a]\n", "tls, got a list; expected a map of names\n" },
     { "node: pure-runner\nrunner: { owner: Me! }\n",
@@ -116,9 +126,9 @@ static const struct {
     { "node: pure-runner\nrunner: { queue_wait: 2h }\n",
       "queue_wait, got \"2h\"; expected a duration" },
     { "node: lb\n",
-      "CFG711 must provide FN_RUNNER_ADDRESSES  when running in default load-balanced mode" },
+      "fn.yaml:1:7: plugins.pool is missing; expected the runners of this load balancer" },
     { "node: full\nplugins: { pool: { use: static, runners: [a] } }\n",
-      "pool: a full node has its runner inside" },
+      "pool, got one in a full node, which has its runner inside; expected no pool, or node: lb\n" },
     { "node: full\nplugins: { placr: naive }\n",
       "unknown key \"placr\"; did you mean \"placer\"?\n" },
     { "node: full\nplugins: [a]\n", "plugins, got a list; expected a map of keys" },
@@ -129,25 +139,25 @@ static const struct {
     { "node: full\nplugins: { shadow: [] }\n",
       "fn.yaml:2:20: shadow, got an empty list; expected" },
     { "node: full\nplugins: { placer: ch, shadow: ch }\n",
-      "fn.yaml:2:32: \"ch\" already defined at " },
+      "fn.yaml:2:32: placer \"ch\" is defined twice, first at " },
     { LB "lb: { shadow_permille: 1001 }\n", "shadow_permille, got \"1001\"; expected 1..1000" },
     { LB "admin: { socket: a.sock }\n",
       "fn.yaml:3:18: socket, got \"a.sock\"; expected an absolute path, or off" },
     { "node: full\nplugins: { placer: [naive, naive] }\n",
-      "\"naive\" already defined at" },
+      "placer \"naive\" is defined twice, first at" },
     { "node: full\nplugins: { placer: { file: /x } }\n", "placer: key \"use\" is missing" },
     { "node: full\nplugins: { driver: [ { use: docker }, { use: docker } ] }\n",
-      "\"docker\" already defined at " },
+      "driver \"docker\" is defined twice, first at " },
     { LB "apps: { name: a }\n",
       "apps, got \"a map\"; expected a list, each item beginning with -\n" },
     { LB "apps:\n  - id: a\n", "app: key \"name\" is missing" },
     { LB "apps:\n  - name: a b\n", "name, got \"a b\"; expected letters, digits, _ and -\n" },
     { LB "apps:\n  - { name: a, syslog_url: \"ftp://x\" }\n",
       "syslog_url, got \"ftp://x\"; expected udp, tcp" },
-    { LB "apps:\n  - name: a\n  - name: a\n", "fn.yaml:5:5: \"a\" already defined at line 4\n" },
-    { APP FN " }\n" FN " }\n", "fn.yaml:7:9: \"f\" already defined at line 6\n" },
+    { LB "apps:\n  - name: a\n  - name: a\n", "fn.yaml:5:5: app \"a\" is defined twice, first at line 4; expected each name once\n" },
+    { APP FN " }\n" FN " }\n", "fn.yaml:7:9: function \"f\" is defined twice, first at line 6; expected each name once in an app\n" },
     { APP FN ", id: X1 }\n      - { name: g, image: i, id: X1 }\n",
-      "\"X1\" already defined at line 6\n" },
+      "function id \"X1\" is defined twice, first at line 6; expected each id once\n" },
     { APP "      - { name: f }\n", "function: key \"image\" is missing" },
     { APP FN ", memory: 12GB }\n", "memory, got \"12GB\"; expected whole MB 1..8192\n" },
     { APP FN ", memory: 0 }\n", "memory, got \"0\"; expected whole MB 1..8192\n" },
@@ -169,18 +179,18 @@ static const struct {
       "source, got \"x\"; expected a path that begins with /\n" },
     { APP FN ", triggers: [ { name: t } ] }\n", "trigger: key \"source\" is missing" },
     { APP FN ", triggers: [ { name: t, source: /x }, { name: u, source: /x } ] }\n",
-      "\"/x\" already defined at line 6\n" },
+      "trigger source \"/x\" is defined twice, first at line 6; expected each source once in an app\n" },
     { APP FN ", triggers: [ { name: t, source: /x },\n          { name: t, source: /y },\n"
              "          { name: u, source: /z } ] }\n",
-      "fn.yaml:7:11: \"t\" already defined at line 6\n" },
+      "fn.yaml:7:11: trigger \"t\" is defined twice, first at line 6; expected each name once in a function\n" },
     { APP FN ", triggers: [ { name: t, source: /x },\n          { name: s, source: /y },\n"
              "          { name: u, source: /y } ] }\n",
-      "fn.yaml:8:11: \"/y\" already defined at line 7\n" },
+      "fn.yaml:8:11: trigger source \"/y\" is defined twice, first at line 7; expected each source once in an app\n" },
     { APP FN
       ", triggers: [ { name: t, source: /x } ] }\n      - { name: g, image: i, triggers: [ { "
       "name: t, "
       "source: /x } ] }\n",
-      "\"/x\" already defined at line 6\n" },
+      "trigger source \"/x\" is defined twice, first at line 6; expected each source once in an app\n" },
 };
 
 START_TEST(test_bad_file_gets_its_sentence)
@@ -210,13 +220,85 @@ START_TEST(test_too_many_groups_are_counted)
 }
 END_TEST
 
+/* One mistake, one sentence: what follows of it is not told. */
+static const struct {
+    const char *yaml;
+    const char *all;
+} one_sentence[] = {
+    { "node: LB\nplugins: { pool: { use: static, runners: [\"a:1\"] } }\n",
+      "fn.yaml:1:7: node, got \"LB\"; expected full, lb, pure-runner or npm\n" },
+    { "node: lb\nplugin: { pool: { use: static, runners: [\"a:1\"] } }\napps: [{ name: a }]\n",
+      "fn.yaml:2:1: unknown key \"plugin\"; did you mean \"plugins\"?\n" },
+    { "node: lb\nplugins: { pol: { use: static, runners: [\"a:1\"] } }\napps: [{ name: a }]\n",
+      "fn.yaml:2:12: unknown key \"pol\"; did you mean \"pool\"?\n" },
+    { LB "apps: [{ nam: a }]\n", "fn.yaml:3:10: unknown key \"nam\"; did you mean \"name\"?\n" },
+    { "node: npm\nplugins: { control_plan: process }\n",
+      "fn.yaml:2:12: unknown key \"control_plan\"; did you mean \"control_plane\"?\n" },
+    { "node: pure-runner\nhttp: { listen: \"h:7\" }\ngrpc: { listen: \"i:7\" }\n", "" },
+    { "node: pure-runner\nhttp: { listen: \":0\" }\ngrpc: { listen: \":0\" }\n", "" },
+    { "node: lb\nhttp: { listen: \":9190\" }\nplugins: { pool: { use: npm, address: \"a:1\" } }\n"
+      "apps: [{ name: a }]\n",
+      "" },
+};
+
+START_TEST(test_one_mistake_is_told_once)
+{
+    const char *said = load(one_sentence[_i].yaml, NULL);
+    const char *file = strstr(said, "fn.yaml");
+
+    ck_assert_str_eq(file ? file : said, one_sentence[_i].all);
+}
+END_TEST
+
+/* Warnings, and mistakes with --strict. FN_NODE_TYPE makes a file one that several nodes share. */
+static const struct {
+    const char *yaml;
+    const char *env;
+    const char *sentence; /* NULL: nothing is said */
+} effects[] = {
+    { LB "runner: { pids_max: 3 }\napps: [{ name: a }]\n", NULL,
+      "fn.yaml:3:1: runner: has no effect, got node: lb; expected it in node: pure-runner or full\n" },
+    { LB "npm: {}\napps: [{ name: a }]\n", NULL, "npm: has no effect, got node: lb; expected it in node: npm" },
+    { "node: pure-runner\napps: [{ name: a }]\n", NULL, "fn.yaml:2:1: apps: has no effect" },
+    { "node: pure-runner\nplugins: { placer: ch }\n", NULL,
+      "fn.yaml:2:12: placer: has no effect, got node: pure-runner; expected it in node: lb or full" },
+    { "node: npm\n", NULL,
+      "fn.yaml: control_plane is missing: runners become processes of this machine; expected" },
+    { "node: lb\ngrpc: { tls: n }\ntls: { n: { cert: /c, key: /k, ca: /a } }\n"
+      "plugins: { pool: { use: npm, address: \"a:1\" } }\napps: [{ name: a }]\n",
+      NULL, "fn.yaml:4:18: pool npm: lb_id is missing" },
+    { "node: lb\nrunner: {}\nnpm: {}\nplugins: { driver: docker }\n", "FN_NODE_TYPE=pure-runner", NULL },
+    { "runner: {}\nlb: {}\ngrpc: {}\napps: [{ name: a }]\n", NULL, NULL },
+};
+
+START_TEST(test_what_has_no_effect_is_told)
+{
+    char *env[] = { (char *)(uintptr_t)effects[_i].env, NULL };
+    const char *said = load(effects[_i].yaml, env);
+
+    ck_assert_uint_eq(problems.n, 0);
+    if (effects[_i].sentence) {
+        expect(said, effects[_i].sentence);
+        ck_assert_uint_eq(problems.warnings, 1);
+        conf_problems_finish(&problems);
+        conf_problems_init(&problems);
+        problems.strict = true;
+        load(effects[_i].yaml, env);
+        ck_assert_uint_eq(problems.n, 1);
+    } else {
+        ck_assert_str_eq(said, "");
+    }
+}
+END_TEST
+
 START_TEST(test_missing_file)
 {
     static char *const none[] = { NULL };
 
     ck_assert_int_eq(config_load("/nowhere/fn.yaml", none, &config, &problems), FN_E_INVALID);
     ck_assert_str_eq(buf_text(&problems.text),
-                     "CFG705 /nowhere/fn.yaml: No such file or directory\n");
+                     "CFG705 /nowhere/fn.yaml: No such file or directory; expected a file that "
+                     "can be read\n");
     ck_assert(!config_is_complete(config));
 }
 END_TEST
@@ -345,11 +427,10 @@ static const struct {
       "CFG706 FN_NODE_TYPE, got \"runner\"; expected full, lb, pure-runner or npm\n",
       1 },
     { { "FN_NODE_TYPE=lb", "FN_RUNNER_ADDRESSES=a:1" },
-      "CFG711 no FN_RUNNER_API_URL provided for an Fn NuLB node\n",
+      "CFG711 FN_RUNNER_API_URL is missing; expected the address of an API node",
       1 },
     { { "FN_NODE_TYPE=lb", "FN_RUNNER_API_URL=http://a" },
-      "CFG711 must provide FN_RUNNER_ADDRESSES  when running in "
-      "default load-balanced mode",
+      "CFG711 FN_RUNNER_ADDRESSES is missing; expected host:port of each runner\n",
       1 },
     { { "FN_NODE_TYPE=lb", "FN_RUNNER_API_URL=localhost:80", "FN_RUNNER_ADDRESSES=a:1" },
       "CFG706 FN_RUNNER_API_URL, got \"localhost:80\"; expected http://host:port (no host "
@@ -576,6 +657,8 @@ int main(void)
     tcase_add_loop_test(t, test_bad_file_gets_its_sentence, 0, ROWS(bad_files));
     tcase_add_test(t, test_too_many_groups_are_counted);
     tcase_add_test(t, test_missing_file);
+    tcase_add_loop_test(t, test_one_mistake_is_told_once, 0, ROWS(one_sentence));
+    tcase_add_loop_test(t, test_what_has_no_effect_is_told, 0, ROWS(effects));
     tcase_add_test(t, test_apps_without_names);
     tcase_add_loop_test(t, test_shipped_file_loads, 0, 9);
     tcase_add_test(t, test_apps_become_data);

@@ -111,14 +111,20 @@ END_TEST
 START_TEST(mistakes_are_refused)
 {
     chmod(key, 0644);
-    expect_refusal(cert, key, NULL, NOW_NS, "mode 0644 lets others read it; expected 0400 or 0600");
+    expect_refusal(cert, key, NULL, NOW_NS, 
+                   "mode lets others read it, got 0644; expected 0400 or 0600");
     chmod(key, 0600);
     expect_refusal(cert, other_key, NULL, NOW_NS, "TLS802");
     expect_refusal(cert, other_key, NULL, NOW_NS, "CN=runner-1");
     expect_refusal(text, key, NULL, NOW_NS, "TLS803");
     expect_refusal(cert, key, text, NOW_NS, "TLS803");
-    expect_refusal(key, key, NULL, NOW_NS, "no certificate in it");
-    expect_refusal(cert, NULL, NULL, NOW_NS, "come only together");
+    expect_refusal(key, key, NULL, NOW_NS, "got a private key; expected a certificate");
+    /* Taken for each other: the mode of a certificate is nobody's mistake. */
+    chmod(cert, 0644);
+    expect_refusal(cert, cert, NULL, NOW_NS, "TLS803");
+    expect_refusal(cert, cert, NULL, NOW_NS, "got a certificate; expected a private key");
+    chmod(cert, 0600);
+    expect_refusal(cert, NULL, NULL, NOW_NS, "got a certificate alone; expected cert and key");
     expect_refusal("/nowhere.pem", key, NULL, NOW_NS, "TLS800 /nowhere.pem: No such file");
     expect_refusal(dir, key, NULL, NOW_NS, "expected a regular file");
     expect_refusal(cert, key, NULL, (NOW_S + 2000) * 1000000000LL, "TLS804");
@@ -176,7 +182,7 @@ START_TEST(revocation_lists_are_believed_only_whole_and_current)
     ck_assert_int_eq(load_lists(&x, NULL, forged, "", &t, &e), FN_E_INVALID);
     ck_assert_msg(strstr(e.msg, "not signed by"), "%s", e.msg);
     ck_assert_int_eq(load_lists(&x, NULL, x.pem, "", &t, &e), FN_E_INVALID);
-    ck_assert_msg(strstr(e.msg, "no list of /CN=first"), "%s", e.msg);
+    ck_assert_msg(strstr(e.msg, "got a certificate; expected revocation lists"), "%s", e.msg);
     ck_assert_int_eq(load_lists(&x, NULL, "nothing", "", &t, &e), FN_E_INVALID);
     ck_assert_msg(strstr(e.msg, "TLS803"), "%s", e.msg);
     free(list);

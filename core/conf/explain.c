@@ -1,0 +1,281 @@
+/* Explain: a text that libyaml refuses, in the operator's words.
+ *
+ * The parser names the place where it gave up, which is often the line behind the mistake: without
+ * its colon a key is the beginning of a text that goes on. The lines around that place tell more.
+ */
+#include <conf/explain.h>
+
+#include <base/utf8.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct line {
+    const char *at;
+    const char *end;
+};
+
+/* Line n, 0..; empty behind the last one. */
+static struct line line_of(const struct conf_text *t, size_t n)
+{
+    const char *end = t->at + t->len;
+    struct line l = { t->at, t->at };
+
+    for (;; n--) {
+        l.end = memchr(l.at, '\n', (size_t)(end - l.at));
+        l.end = l.end ? l.end : end;
+        if (n == 0 || l.end == end) {
+            break;
+        }
+        l.at = l.end + 1;
+    }
+    if (n > 0) {
+        l.at = l.end = end;
+    }
+    l.end -= l.end > l.at && l.end[-1] == '\r';
+    return l;
+}
+
+static const char *skip_blanks(struct line l)
+{
+    while (l.at < l.end && (*l.at == ' ' || *l.at == '\t')) {
+        l.at++;
+    }
+    return l.at;
+}
+
+static bool says_nothing(struct line l)
+{
+    const char *at = skip_blanks(l);
+
+    return at == l.end || *at == '#';
+}
+
+/* The last line before n that says something, or n. */
+static size_t line_before(const struct conf_text *t, size_t n)
+{
+    for (size_t i = n; i-- > 0;) {
+        if (!says_nothing(line_of(t, i))) {
+            return i;
+        }
+    }
+    return n;
+}
+
+static void say(struct conf_fault *f, size_t line, size_t column, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void say(struct conf_fault *f, size_t line, size_t column, const char *fmt, ...)
+{
+    va_list ap;
+
+    f->line = (int)line + 1;
+    f->column = (int)column + 1;
+    va_start(ap, fmt);
+    vsnprintf(f->text, sizeof(f->text), fmt, ap);
+    va_end(ap);
+}
+
+/* What the line says, without blanks and comment, quoted. */
+static const char *words_of(struct line l)
+{
+    char text[80];
+    const char *at = skip_blanks(l);
+
+    for (const char *p = at; p < l.end; p++) {
+        if (*p == '#' && p > at && p[-1] == ' ') {
+            l.end = p;
+        }
+    }
+    while (l.end > at && (l.end[-1] == ' ' || l.end[-1] == '\t')) {
+        l.end--;
+    }
+    snprintf(text, sizeof(text), "%.*s", (int)(l.end - at), at);
+    return conf_quote(text);
+}
+
+/* ---- bytes that look like blanks ------------------------------------------------------------- */
+
+const char *conf_odd_blank(const char *at, const char *end)
+{
+    static const char *const odd[] = { "\xc2\xa0",     "\xe2\x80\x87", "\xe2\x80\xaf",
+                                       "\xe3\x80\x80", "\xe2\x80\x8b", "\xef\xbb\xbf" };
+
+    for (; at < end; at++) {
+        for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+            size_t n = strlen(odd[i]);
+
+            if ((size_t)(end - at) >= n && memcmp(at, odd[i], n) == 0) {
+                return at;
+            }
+        }
+    }
+    return NULL;
+}
+
+void conf_odd_blank_text(const char *at, char *ret, size_t cap)
+{
+    const unsigned char *u = (const unsigned char *)at;
+    unsigned code = u[0] < 0xe0 ? (u[0] & 0x1fu) << 6 | (u[1] & 0x3fu)
+                                : (u[0] & 0x0fu) << 12 | (u[1] & 0x3fu) << 6 | (u[2] & 0x3fu);
+
+    snprintf(ret, cap, "%s, got U+%04X; expected a plain blank",
+             code == 0xa0 ? "no-break space" : "a character that looks like a blank", code);
+}
+
+static bool explain_blanks(const struct conf_text *t, size_t from, size_t to, struct conf_fault *f)
+{
+    for (size_t n = from; n <= to; n++) {
+        struct line l = line_of(t, n);
+        const char *tab = memchr(l.at, '\t', (size_t)(skip_blanks(l) - l.at));
+        const char *odd = conf_odd_blank(l.at, l.end);
+        size_t column = 0;
+
+        if (tab && n == to) {
+            say(f, n, (size_t)(tab - l.at), "tab in indentation; expected blanks");
+            return true;
+        }
+        if (odd) {
+            for (const char *p = l.at; p < odd; p++) {
+                column += ((unsigned char)*p & 0xc0) != 0x80;
+            }
+            say(f, n, column, "%s", "");
+            conf_odd_blank_text(odd, f->text, sizeof(f->text));
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- colons ---------------------------------------------------------------------------------- */
+
+static bool has_key(struct line l)
+{
+    for (const char *p = l.at; p < l.end; p++) {
+        if (*p == ':' && (p + 1 == l.end || p[1] == ' ')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void explain_no_colon(const struct conf_text *t, size_t n, struct conf_fault *f)
+{
+    struct line l = line_of(t, n);
+    size_t column = (size_t)(skip_blanks(l) - l.at);
+
+    if (memchr(l.at, ':', (size_t)(l.end - l.at))) {
+        say(f, n, column, "no blank behind the colon, got %s; expected key: value", words_of(l));
+    } else {
+        say(f, n, column, "no colon, got %s; expected key: value", words_of(l));
+    }
+}
+
+/* "mapping values are not allowed in this context": a key where a value goes on. */
+static void explain_stray_key(const struct conf_text *t, const yaml_mark_t *mark,
+                              struct conf_fault *f)
+{
+    struct line here = line_of(t, mark->line);
+    size_t before = line_before(t, mark->line);
+
+    if (has_key((struct line){ here.at, here.at + mark->column })) {
+        say(f, mark->line, mark->column,
+            "a second colon in one line, got %s; expected one, or quotes around the value",
+            words_of(here));
+    } else if (before < mark->line && !has_key(line_of(t, before))) {
+        explain_no_colon(t, before, f);
+    } else {
+        say(f, mark->line, (size_t)(skip_blanks(here) - here.at),
+            "deeper than line %zu, which has a value; expected the same indentation", before + 1);
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static bool is(const char *said, const char *part)
+{
+    return said && strstr(said, part);
+}
+
+static void explain_rest(const struct conf_text *t, const yaml_parser_t *p, struct conf_fault *f)
+{
+    size_t line = p->context_mark.line + 1;
+    size_t column = p->context_mark.column + 1;
+    struct line here = line_of(t, p->problem_mark.line);
+
+    if (is(p->context, "flow") && p->problem_mark.column < (size_t)(here.end - here.at) &&
+        here.at[p->problem_mark.column] == ':') {
+        explain_stray_key(t, &p->problem_mark, f);
+    } else if (is(p->context, "flow mapping") || is(p->context, "flow sequence")) {
+        say(f, p->problem_mark.line, p->problem_mark.column,
+            "%c of line %zu, column %zu is not closed; expected , or %c",
+            is(p->context, "mapping") ? '{' : '[', line, column,
+            is(p->context, "mapping") ? '}' : ']');
+    } else if (is(p->context, "block mapping") && is(p->problem, "expected key")) {
+        say(f, p->problem_mark.line, p->problem_mark.column,
+            "no key, or wrong indentation; expected a key in column %zu, as in line %zu", column,
+            line);
+    } else if (is(p->context, "block collection")) {
+        say(f, p->problem_mark.line, p->problem_mark.column,
+            "no item of the list of line %zu, or wrong indentation; expected - in column %zu", line,
+            column);
+    } else {
+        say(f, p->problem_mark.line, p->problem_mark.column, "not YAML: %s%s%s",
+            p->problem ? p->problem : "cannot be read", p->context ? " " : "",
+            p->context ? p->context : "");
+    }
+}
+
+static void explain_character(const struct conf_text *t, const yaml_mark_t *mark,
+                              struct conf_fault *f)
+{
+    struct line l = line_of(t, mark->line);
+    const char *at = l.at;
+
+    for (size_t i = 0; i < mark->column && at < l.end; i++) {
+        uint32_t n = utf8_sequence(at, l.end);
+
+        at += n ? n : 1;
+    }
+    say(f, mark->line, mark->column, "a value cannot begin so, got %s; expected it in quotes",
+        words_of((struct line){ at, l.end }));
+}
+
+/* Bytes that no YAML may have: the reader knows their offset only. */
+static void explain_bytes(const struct conf_text *t, const yaml_parser_t *p, struct conf_fault *f)
+{
+    size_t line = 0, column = 0;
+
+    for (size_t i = 0; i < p->problem_offset && i < t->len; i++) {
+        bool nl = t->at[i] == '\n';
+
+        line += nl;
+        column = nl ? 0 : column + (((unsigned char)t->at[i] & 0xc0) != 0x80);
+    }
+    say(f, line, column, "a control character, got 0x%02x; expected text",
+        (unsigned)p->problem_value);
+}
+
+void conf_explain(const struct conf_text *t, const yaml_parser_t *p, struct conf_fault *ret)
+{
+    size_t line = p->problem_mark.line;
+
+    if (p->error == YAML_MEMORY_ERROR) {
+        say(ret, line, p->problem_mark.column, "out of memory");
+    } else if (p->error == YAML_READER_ERROR) {
+        explain_bytes(t, p, ret);
+    } else if (is(p->context, "quoted scalar") && is(p->problem, "end of stream")) {
+        say(ret, p->context_mark.line, p->context_mark.column,
+            "quote is not closed; expected one more behind the text");
+    } else if (explain_blanks(t, line_before(t, line), line, ret)) {
+        return;
+    } else if (is(p->problem, "mapping values are not allowed")) {
+        explain_stray_key(t, &p->problem_mark, ret);
+    } else if (is(p->problem, "could not find expected ':'")) {
+        explain_no_colon(t, p->context_mark.line, ret);
+    } else if (is(p->problem, "cannot start any token")) {
+        explain_character(t, &p->problem_mark, ret);
+    } else {
+        explain_rest(t, p, ret);
+    }
+}
