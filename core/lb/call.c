@@ -682,8 +682,9 @@ void call_run(struct lb_call *c)
     struct catalog *catalog = c->lb->deps.catalog;
 
     c->query = c->route.is_trigger
-                   ? catalog_find_trigger(catalog, c->route.app, c->route.source, on_found, c)
-                   : catalog_find_fn(catalog, c->route.fn_id, on_found, c);
+                   ? catalog_find_trigger(catalog, c->rq.client, c->route.app, c->route.source,
+                                          on_found, c)
+                   : catalog_find_fn(catalog, c->rq.client, c->route.fn_id, on_found, c);
 }
 
 /* ---- the client ------------------------------------------------------------------------------ */

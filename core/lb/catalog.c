@@ -1,11 +1,13 @@
 /* The catalog: one entry per question ("f:<fn id>", "t:<app> <source>") and its loading.
  *
  * An entry is fixed (fn.yaml), or loaded from the API node by a chain of requests (steps below).
- * While it loads, everyone who asks waits in its queue (single flight). Loaded values are fresh for
- * ttl_ns; when a reload fails the last good value is served for stale_ns more, without waiting for
- * the next try. "Not there" is believed for MISSING_TTL_NS, which bounds what a stranger's random
- * ids cost. */
+ * Loaded values are fresh for ttl_ns and loaded again in the last part of it, once; whoever asks
+ * meanwhile gets the value that is there. Past its time everyone waits for the load, single flight,
+ * but no longer than PATIENCE_NS after it began: then the old value serves, up to stale_ns. When a
+ * load failed it serves at once. "Not there" is believed for MISSING_TTL_NS. Of entries without a
+ * function, which strangers make up, the last STRANGERS_MAX are kept. */
 #include <lb/catalog.h>
+#include <lb/lookups.h>
 
 #include <assert.h>
 #include <base/arena.h>
@@ -19,7 +21,11 @@
 
 #define MISSING_TTL_NS    (1 * ENV_S)
 #define RETRY_NS          (1 * ENV_S)
+#define AHEAD_PART        5 /* of its time a value is loaded again before it is over */
+#define PATIENCE_NS       (500 * ENV_MS)
+#define STRANGERS_MAX     4096u
 #define SWEEP_INTERVAL_NS (60 * ENV_S)
+#define SWEEP_FULL_NS     (1 * ENV_S) /* at most so often because there are too many entries */
 
 typedef void catalog_cb(void *ud, struct catalog_fn *given, const struct fn_error *err);
 
@@ -37,6 +43,10 @@ struct catalog_query {
 enum load_step { LOAD_FN, LOAD_APP, LOAD_APP_BY_NAME, LOAD_TRIGGER };
 
 struct load {
+    struct lookup lookup;
+    struct entry *entry;
+    struct env_timer patience; /* set while an old value could serve; begun_ns + PATIENCE_NS */
+    int64_t begun_ns;
     struct arena arena;
     enum load_step step;
     bool has_app, has_fn;
@@ -54,6 +64,9 @@ struct entry {
     bool failing;          /* the last load failed; `fn` is older than its ttl */
     struct catalog_fn *fn; /* NULL = not loaded or not there */
     struct fn_error missing;
+    bool is_stranger;      /* in the catalog's list: no function, not loading */
+    TAILQ_ENTRY(entry) stranger_link;
+    int64_t refresh_at_ns; /* the next load; <= fresh_until_ns */
     int64_t fresh_until_ns;
     int64_t stale_until_ns;
     struct load *load; /* NULL = not loading */
@@ -70,8 +83,12 @@ struct catalog {
     struct catalog_options options;
     const struct catalog_source *source;
     struct entry *entries;
+    struct lookups lookups;
+    TAILQ_HEAD(, entry) strangers; /* the oldest first */
+    uint32_t strangers_n;
     struct buf key; /* of the question at hand */
     struct env_timer sweep;
+    int64_t swept_ns;
 };
 
 /* ---- functions ------------------------------------------------------------------------------- */
@@ -169,9 +186,19 @@ static struct catalog_fn *fn_create(const struct app *app, const struct fn_def *
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
+static void stranger_forget(struct entry *e)
+{
+    if (e->is_stranger) {
+        e->is_stranger = false;
+        TAILQ_REMOVE(&e->catalog->strangers, e, stranger_link);
+        e->catalog->strangers_n--;
+    }
+}
+
 static void entry_destroy(struct entry *e)
 {
     assert(TAILQ_EMPTY(&e->waiting) && TAILQ_EMPTY(&e->answering) && !e->load && !e->pins);
+    stranger_forget(e);
     HASH_DEL(e->catalog->entries, e);
     catalog_fn_unref(e->fn);
     free(e->fn_id);
@@ -234,9 +261,29 @@ static void drop_old(struct catalog *c)
     int64_t now_ns = env_now_ns(c->env);
     struct entry *e, *next;
 
+    c->swept_ns = now_ns;
     HASH_ITER(hh, c->entries, e, next) {
         if (!e->fixed && !e->load && !e->pins && e->stale_until_ns < now_ns) {
             entry_destroy(e);
+        }
+    }
+}
+
+/* An entry without a function; the oldest of them makes room. */
+static void stranger_keep(struct entry *e)
+{
+    struct catalog *c = e->catalog;
+    struct entry *oldest;
+
+    stranger_forget(e);
+    e->is_stranger = true;
+    TAILQ_INSERT_TAIL(&c->strangers, e, stranger_link);
+    if (++c->strangers_n > STRANGERS_MAX) {
+        oldest = TAILQ_FIRST(&c->strangers);
+        if (oldest->pins) {
+            stranger_forget(oldest); /* the sweep takes it */
+        } else {
+            entry_destroy(oldest);
         }
     }
 }
@@ -266,16 +313,13 @@ static void answer(const struct entry *e, catalog_cb *cb, void *ud)
     }
 }
 
-/* Everyone who waited for this load gets what it brought. */
-static void load_end(struct entry *e)
+/* Everyone who waits gets what is there. The entry stays. */
+static void answer_waiting(struct entry *e)
 {
     struct catalog_fn *fn = e->fn ? catalog_fn_ref(e->fn) : NULL;
     struct fn_error missing = e->missing;
     struct catalog_query *q;
 
-    arena_finish(&e->load->arena);
-    free(e->load);
-    e->load = NULL;
     e->pins++;
     TAILQ_FOREACH(q, &e->waiting, link) {
         q->answering = true;
@@ -290,10 +334,50 @@ static void load_end(struct entry *e)
     e->pins--;
 }
 
+static void load_free(struct entry *e)
+{
+    struct load *l = e->load;
+    struct catalog *c = e->catalog;
+
+    e->load = NULL;
+    lookups_end(&c->lookups, &l->lookup);
+    if (env_timer_is_set(&l->patience)) {
+        env_timer_clear(c->env, &l->patience);
+    }
+    arena_finish(&l->arena);
+    free(l);
+}
+
+static void load_end(struct entry *e)
+{
+    load_free(e);
+    answer_waiting(e);
+    if (!e->fn && !e->load && !e->fixed) {
+        stranger_keep(e);
+    }
+}
+
+static bool old_may_serve(const struct entry *e)
+{
+    return e->fn && env_now_ns(e->catalog->env) < e->stale_until_ns;
+}
+
+static void on_patience(struct env_timer *t)
+{
+    struct load *l = container_of(t, struct load, patience);
+
+    if (old_may_serve(l->entry)) {
+        answer_waiting(l->entry);
+    }
+}
+
 /* What callers read of it; `why` is for the log. */
 static const char unreachable[] = "LB306 the API node cannot be reached";
 static const char unusable[] = "LB306 the API node gave no usable answer";
 static const char not_asked[] = "LB306 this load balancer could not ask the API node";
+static const char too_many[] = "LB312 too many unknown functions are being looked up";
+static const char too_many_here[] =
+    "LB312 too many unknown functions are being looked up, for this address or for all";
 
 static void load_failed(struct entry *e, const char *text, const char *why)
 {
@@ -310,7 +394,7 @@ static void load_failed(struct entry *e, const char *text, const char *why)
         e->fn = NULL;
     }
     e->failing = e->fn != NULL;
-    e->fresh_until_ns = e->fn ? now_ns + RETRY_NS : 0;
+    e->refresh_at_ns = e->fresh_until_ns = e->fn ? now_ns + RETRY_NS : 0;
     err_set_http(&e->missing, FN_E_UNAVAILABLE, 503, FN_BLAME_PLATFORM, "%s", text);
     e->missing.retry_after_ns = RETRY_NS;
     load_end(e);
@@ -327,7 +411,7 @@ static void load_missing(struct entry *e, const char *what)
     catalog_fn_unref(e->fn);
     e->fn = NULL;
     e->failing = false;
-    e->fresh_until_ns = e->stale_until_ns = now_ns + MISSING_TTL_NS;
+    e->refresh_at_ns = e->fresh_until_ns = e->stale_until_ns = now_ns + MISSING_TTL_NS;
     err_set_http(&e->missing, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "%s not found", what);
     load_end(e);
 }
@@ -370,6 +454,7 @@ static void load_done(struct entry *e)
     e->fn = f;
     e->failing = false;
     e->fresh_until_ns = now_ns + e->catalog->options.ttl_ns;
+    e->refresh_at_ns = e->fresh_until_ns - e->catalog->options.ttl_ns / AHEAD_PART;
     e->stale_until_ns = e->fresh_until_ns + e->catalog->options.stale_ns;
     load_end(e);
 }
@@ -500,21 +585,44 @@ static void load_next(struct entry *e)
     }
 }
 
-static int load_start(struct entry *e)
+static void on_begin(struct lookup *l)
 {
+    load_next(container_of(l, struct load, lookup)->entry);
+}
+
+static void on_late(struct lookup *l)
+{
+    load_failed(container_of(l, struct load, lookup)->entry, too_many, "no place came free");
+}
+
+/* FN_E_EXHAUSTED: too many; FN_E_INTERNAL: no memory. */
+static int load_start(struct entry *e, const unsigned char *address)
+{
+    struct catalog *c = e->catalog;
     struct load *l = calloc(1, sizeof(*l));
+    int r;
 
     if (!l) {
-        return FN_E_EXHAUSTED;
+        return FN_E_INTERNAL;
     }
+    l->entry = e;
+    l->lookup = (struct lookup){ .kind = e->fn ? LOOKUP_REFRESH : LOOKUP_NEW,
+                                 .begin = on_begin,
+                                 .late = on_late };
+    l->patience.cb = on_patience;
+    l->begun_ns = env_now_ns(c->env);
     arena_init(&l->arena, 4 * 1024 * 1024);
     app_init(&l->app, &l->arena);
     fn_def_init(&l->fn, &l->arena);
     trigger_init(&l->trigger);
     l->step = e->fn_id ? LOAD_FN : LOAD_APP_BY_NAME;
+    stranger_forget(e);
     e->load = l;
-    load_next(e);
-    return 0;
+    r = lookups_start(&c->lookups, &l->lookup, address);
+    if (r < 0) {
+        load_free(e);
+    }
+    return r;
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
@@ -537,36 +645,60 @@ static struct catalog_query *wait_for(struct entry *e, catalog_cb *cb, void *ud)
     }
     *q = (struct catalog_query){ .entry = e, .cb = cb, .ud = ud };
     TAILQ_INSERT_TAIL(&e->waiting, q, link);
+    if (old_may_serve(e) && !env_timer_is_set(&e->load->patience)) {
+        env_timer_set(e->catalog->env, &e->load->patience, e->load->begun_ns + PATIENCE_NS);
+    }
     return q;
 }
 
-static struct catalog_query *ask(struct entry *e, catalog_cb *cb, void *ud)
+/* The value that is there, though it is past its time and a load runs. */
+static bool serves_old(const struct entry *e, int64_t now_ns)
 {
-    struct catalog *c = e->catalog;
-    int64_t now_ns = env_now_ns(c->env);
-    bool fresh = e->fixed || now_ns < e->fresh_until_ns;
-    bool serve_old = e->failing && e->fn && now_ns < e->stale_until_ns;
+    return old_may_serve(e) && (e->failing || now_ns >= e->load->begun_ns + PATIENCE_NS);
+}
 
-    if (!fresh && !e->load && load_start(e) < 0) {
-        refuse(cb, ud, "out of memory");
+static struct catalog_query *ask(struct entry *e, const unsigned char *address, catalog_cb *cb,
+                                 void *ud)
+{
+    int64_t now_ns = env_now_ns(e->catalog->env);
+    int r = 0;
+
+    if (!e->fixed && now_ns >= e->refresh_at_ns && !e->load) {
+        r = load_start(e, address);
+    }
+    if (r < 0 && !old_may_serve(e)) {
+        if (!e->fn && !e->pins) {
+            entry_destroy(e);
+        }
+        refuse(cb, ud, r == FN_E_EXHAUSTED ? too_many_here : "out of memory");
         return NULL;
     }
-    if (e->load && !serve_old && !e->fixed) {
+    if (e->load && !e->fixed && now_ns >= e->fresh_until_ns && !serves_old(e, now_ns)) {
         return wait_for(e, cb, ud);
     }
     answer(e, cb, ud);
     return NULL;
 }
 
-static struct catalog_query *find(struct catalog *c, const char *fn_id, const char *app,
-                                  const char *source, catalog_cb *cb, void *ud)
+static bool has_room(struct catalog *c)
+{
+    if (HASH_COUNT(c->entries) >= c->options.entries_max &&
+        env_now_ns(c->env) - c->swept_ns >= SWEEP_FULL_NS) {
+        drop_old(c);
+    }
+    return HASH_COUNT(c->entries) < c->options.entries_max;
+}
+
+static struct catalog_query *find(struct catalog *c, const unsigned char *address,
+                                  const char *fn_id, const char *app, const char *source,
+                                  catalog_cb *cb, void *ud)
 {
     const char *key = key_of(c, fn_id, app, source);
     struct entry *e = key ? entry_find(c, key) : NULL;
     struct fn_error err;
 
     if (e) {
-        return ask(e, cb, ud);
+        return ask(e, address, cb, ud);
     }
     if (!c->source) {
         err_set_http(&err, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "%s not found",
@@ -574,35 +706,40 @@ static struct catalog_query *find(struct catalog *c, const char *fn_id, const ch
         cb(ud, NULL, &err);
         return NULL;
     }
-    if (HASH_COUNT(c->entries) >= c->options.entries_max) {
-        drop_old(c);
-    }
-    if (key && HASH_COUNT(c->entries) < c->options.entries_max) {
-        e = entry_create(c, key, fn_id, app, source);
-    }
+    e = key && has_room(c) ? entry_create(c, key, fn_id, app, source) : NULL;
     if (!e) {
-        refuse(cb, ud, "LB312 too many functions are being looked up");
+        refuse(cb, ud, "LB312 this load balancer knows too many functions for another one");
         return NULL;
     }
-    return ask(e, cb, ud);
+    return ask(e, address, cb, ud);
 }
 
-struct catalog_query *catalog_find_fn(struct catalog *c, const char *fn_id, catalog_cb *cb,
-                                      void *ud)
+struct catalog_query *catalog_find_fn(struct catalog *c, const unsigned char *address,
+                                      const char *fn_id, catalog_cb *cb, void *ud)
 {
-    return find(c, fn_id, NULL, NULL, cb, ud);
+    return find(c, address, fn_id, NULL, NULL, cb, ud);
 }
 
-struct catalog_query *catalog_find_trigger(struct catalog *c, const char *app_name,
-                                           const char *source, catalog_cb *cb, void *ud)
+struct catalog_query *catalog_find_trigger(struct catalog *c, const unsigned char *address,
+                                           const char *app_name, const char *source,
+                                           catalog_cb *cb, void *ud)
 {
-    return find(c, NULL, app_name, source, cb, ud);
+    return find(c, address, NULL, app_name, source, cb, ud);
 }
 
+/* A load that waits for its place, and that nobody waits for any more, is given up. */
 void catalog_cancel(struct catalog_query *q)
 {
-    TAILQ_REMOVE(q->answering ? &q->entry->answering : &q->entry->waiting, q, link);
+    struct entry *e = q->entry;
+
+    TAILQ_REMOVE(q->answering ? &e->answering : &e->waiting, q, link);
     free(q);
+    if (e->load && e->load->lookup.waits && !e->fn && TAILQ_EMPTY(&e->waiting)) {
+        load_free(e);
+        if (!e->pins && TAILQ_EMPTY(&e->answering)) {
+            entry_destroy(e);
+        }
+    }
 }
 
 /* ---- fn.yaml --------------------------------------------------------------------------------- */
@@ -695,7 +832,7 @@ static void unfix(struct entry *e)
     e->fn = NULL;
     e->fixed = false;
     e->failing = false;
-    e->fresh_until_ns = e->stale_until_ns = 0;
+    e->refresh_at_ns = e->fresh_until_ns = e->stale_until_ns = 0;
 }
 
 static void move_in(struct catalog *c, struct entry *given)
@@ -703,6 +840,7 @@ static void move_in(struct catalog *c, struct entry *given)
     struct entry *e = entry_find(c, given->key);
 
     if (e) {
+        stranger_forget(e);
         catalog_fn_unref(e->fn);
         e->fn = catalog_fn_ref(given->fn);
         e->fixed = true;
@@ -752,6 +890,8 @@ int catalog_create(struct env *env, const struct catalog_options *options,
     }
     c->env = env;
     c->sweep.cb = on_sweep;
+    TAILQ_INIT(&c->strangers);
+    lookups_init(&c->lookups, env);
     catalog_set_options(c, options, source);
     *ret = c;
     return 0;
@@ -769,12 +909,11 @@ void catalog_destroy(struct catalog *c)
     }
     HASH_ITER(hh, c->entries, e, next) {
         if (e->load) {
-            arena_finish(&e->load->arena);
-            free(e->load);
-            e->load = NULL;
+            load_free(e);
         }
         entry_destroy(e);
     }
+    lookups_finish(&c->lookups);
     buf_finish(&c->key);
     free(c);
 }

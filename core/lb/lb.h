@@ -69,6 +69,7 @@ struct lb_request {
     const struct headers *headers; /* canonical names */
     struct body *body;
     const char *peer;
+    const unsigned char *client; /* LOOKUPS_ADDRESS bytes: whom shares of one address hold */
     int64_t received_ns; /* its head was complete; 0 = unknown */
 };
 

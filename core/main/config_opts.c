@@ -127,10 +127,11 @@ static const struct fn_opt lb_opts[] = {
     OPT("api_timeout", DURATION, AT(api_timeout_ns), "5s", 10 * MS, 5 * MIN,
         "Time for one question to the API node with its retries."),
     OPT("cache_ttl", DURATION, AT(cache_ttl_ns), "5s", 0, H,
-        "Time that an answer of the API node is used without asking again."),
+        "Time that an answer of the API node is used; in the last fifth of it the next one is "
+        "fetched while this one serves."),
     OPT("cache_stale", DURATION, AT(cache_stale_ns), "1h", 0, 1000 * H,
-        "Time that the last good answer is used while the API node is down; upstream fails the "
-        "calls."),
+        "Time that the last good answer is used while the API node is down, or takes longer than "
+        "500 ms; upstream fails the calls."),
     OPT("placement_timeout", DURATION, AT(placement_timeout_ns), "30s", MS, H,
         "Time for a call to find a runner; upstream waits 360 s."),
     OPT("detached_placement_timeout", DURATION, AT(detached_placement_timeout_ns), "30s", MS, H,

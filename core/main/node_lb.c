@@ -1,7 +1,10 @@
 /* The load balancer side of a node: catalog, placement, calls. */
 #include <main/node.h>
 
+#include <lb/lookups.h>
 #include <stdlib.h>
+
+#define OTHER_THREADS 4 /* for reloads and the end of an old configuration */
 
 /* ---- the API node behind libcurl ------------------------------------------------------------- */
 
@@ -124,6 +127,9 @@ static int open_catalog(struct node *n, struct fn_error *reterr)
     const struct catalog_options options = catalog_options_of(n->config);
 
     n->api = (struct catalog_source){ api_get, n };
+    if (loop_set_threads(n->loop, ENV_LANE_CONTROL, LOOKUPS_THREADS + OTHER_THREADS) < 0) {
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory for the catalog's threads");
+    }
     return catalog_create(n->env, &options, n->config->lb->api_url ? &n->api : NULL, &n->catalog,
                           reterr);
 }

@@ -312,6 +312,7 @@ static void submit(struct exchange *x)
         .headers = &req->headers,
         .body = req->body,
         .peer = req->peer,
+        .client = req->client.bytes,
         .received_ns = req->received_ns,
     };
 

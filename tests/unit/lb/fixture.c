@@ -14,7 +14,8 @@ struct lb *lb;
 struct catalog *catalog;
 struct lb_options lb_opts;
 bool fixture_api;
-struct api_request api[64];
+unsigned char fixture_client[LOOKUPS_ADDRESS];
+struct api_request api[API_MAX];
 int n_api;
 static struct id_maker ids;
 
@@ -69,7 +70,7 @@ static int api_get(void *impl, const char *path,
                    void *ud)
 {
     (void)impl;
-    ck_assert_int_lt(n_api, 64);
+    ck_assert_int_lt(n_api, API_MAX);
     snprintf(api[n_api].path, sizeof(api[n_api].path), "%s", path);
     api[n_api].cb = cb;
     api[n_api].ud = ud;
@@ -115,7 +116,7 @@ void lb_setup(void)
 {
     static const struct catalog_source source = { api_get, NULL };
     static const unsigned char ip[4] = { 10, 0, 0, 1 };
-    struct catalog_options co = { 5 * ENV_S, 60 * ENV_S, 1000 };
+    struct catalog_options co = { 5 * ENV_S, 60 * ENV_S, 10000 };
     struct place_deps pd = { .client = &fe.client,
                              .options = { 10 * ENV_MS, ENV_S, 20000 } };
     struct lb_deps ld = { .client = &fe.client, .ids = &ids, .options = lb_opts };
@@ -281,6 +282,7 @@ struct client *send_request(const char *method, const char *path, const char *te
         .headers = &c->headers,
         .body = body,
         .peer = arena_strdup(&c->arena, "10.0.0.7:1"),
+        .client = fixture_client,
     };
     call = lb_submit(lb, &rq, &reply, c);
     ck_assert(!call == (c->terminal == 1));

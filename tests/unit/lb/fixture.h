@@ -8,6 +8,7 @@
 #include "../lib/fake_plugin.h"
 
 #include <lb/lb.h>
+#include <lb/lookups.h>
 #include <override/override.h>
 
 #include <check.h>
@@ -38,14 +39,16 @@ extern struct lb *lb;
 extern struct catalog *catalog;
 extern struct lb_options lb_opts; /* set before lb_setup() */
 extern bool fixture_api;          /* functions come from the scripted API node */
+extern unsigned char fixture_client[LOOKUPS_ADDRESS]; /* address of the next requests */
 
+#define API_MAX 5000
 struct api_request {
     char path[512];
     void (*cb)(void *ud, uint32_t status, const char *body, size_t len, const struct fn_error *err);
     void *ud;
     bool answered;
 };
-extern struct api_request api[64];
+extern struct api_request api[API_MAX];
 extern int n_api;
 void api_answer(int i, uint32_t status, const char *body);
 

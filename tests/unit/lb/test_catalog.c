@@ -13,8 +13,11 @@
     "\"config\":null,\"annotations\":{\"fnproject.io/fn/invokeEndpoint\":\"http:\\/\\/x\"}}"
 #define APP_JSON "{\"id\":\"A\",\"name\":\"demo\",\"config\":{\"X\":\"y\"}}"
 
+static const unsigned char nobody[LOOKUPS_ADDRESS];
+
 static void setup(void)
 {
+    memset(fixture_client, 0, sizeof(fixture_client));
     lb_opts = (struct lb_options){ .placement_timeout_ns = ENV_S, .response_buffer_bytes = 65536 };
     fixture_api = true;
     lb_setup();
@@ -81,7 +84,7 @@ START_TEST(two_requests_then_none)
     ck_assert_int_eq(call_from_json(&m, a->json, strlen(a->json), NULL), 0);
     ck_assert_str_eq(m.app_name, "demo");
     ck_assert_str_eq(kvs_get(&m.config, "X"), "y");
-    ck_assert_str_eq(kvs_get(&m.annotations, "fnproject.io/fn/invokeEndpoint"), "\"http://x\"");
+    ck_assert_str_eq(kvs_get(&m.annotations, "fnproject.io/fn/invokeEndpoint"), "\"http:\\/\\/x\"");
     ck_assert_int_eq(m.idle_timeout_s, 30);
     arena_finish(&arena);
     done(c);
@@ -157,10 +160,10 @@ START_TEST(refreshed_after_five_seconds)
     struct client *c;
 
     load();
-    fake_env_advance(env, 4900 * ENV_MS);
+    fake_env_advance(env, 3900 * ENV_MS);
     done(invoke("F"));
     ck_assert_int_eq(n_api, 2);
-    fake_env_advance(env, 200 * ENV_MS);
+    fake_env_advance(env, 1200 * ENV_MS);
     c = invoke("F");
     ck_assert_int_eq(n_api, 3);
     api_answer(2, 404, "{\"message\":\"Fn not found\"}");
@@ -409,7 +412,7 @@ static void on_fn(void *ud, struct catalog_fn *given, const struct fn_error *err
         catalog_cancel(a->cancels);
     }
     if (then) {
-        a->query = catalog_find_fn(a->c, then, on_fn, a);
+        a->query = catalog_find_fn(a->c, nobody, then, on_fn, a);
     }
     a->code = given ? 0 : err->code;
     catalog_fn_unref(given);
@@ -446,8 +449,8 @@ START_TEST(asks_again_from_the_answer)
     struct asker a = { .c = small_catalog(10), .then = "F" };
     struct asker b = { .c = a.c };
 
-    a.query = catalog_find_fn(a.c, "F", on_fn, &a);
-    b.query = catalog_find_fn(a.c, "F", on_fn, &b);
+    a.query = catalog_find_fn(a.c, nobody, "F", on_fn, &a);
+    b.query = catalog_find_fn(a.c, nobody, "F", on_fn, &b);
     api_answer(0, 0, "");
     ck_assert_int_eq(a.answers, 1);
     ck_assert_int_eq(b.answers, 1);
@@ -467,8 +470,8 @@ START_TEST(full_while_answering)
     struct asker a = { .c = small_catalog(1), .then = "G" };
     struct asker b = { .c = a.c };
 
-    a.query = catalog_find_fn(a.c, "F", on_fn, &a);
-    b.query = catalog_find_fn(a.c, "F", on_fn, &b);
+    a.query = catalog_find_fn(a.c, nobody, "F", on_fn, &a);
+    b.query = catalog_find_fn(a.c, nobody, "F", on_fn, &b);
     fake_env_advance(env, ENV_S);
     api_answer(0, 0, "");
     ck_assert_int_eq(a.answers, 2); /* the second: no room, told at once */
@@ -484,9 +487,9 @@ START_TEST(replaced_or_cancelled_while_answering)
     struct asker b = { .c = a.c };
     struct asker last = { .c = a.c };
 
-    a.query = catalog_find_fn(a.c, "F", on_fn, &a);
-    b.query = catalog_find_fn(a.c, "F", on_fn, &b);
-    last.query = catalog_find_fn(a.c, "F", on_fn, &last);
+    a.query = catalog_find_fn(a.c, nobody, "F", on_fn, &a);
+    b.query = catalog_find_fn(a.c, nobody, "F", on_fn, &b);
+    last.query = catalog_find_fn(a.c, nobody, "F", on_fn, &last);
     a.cancels = last.query;
     b.then = "F"; /* waits behind one who was cancelled as the last of the list */
     api_answer(0, 503, "{}");
