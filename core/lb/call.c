@@ -15,6 +15,7 @@
 #include <base/log.h>
 #include <model/call.h>
 #include <override/override.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,6 +249,7 @@ static bool start_streaming(struct lb_call *c)
 /* ---- the attempt ----------------------------------------------------------------------------- */
 
 static void step(struct lb_call *c);
+static void end_as(struct lb_call *c, enum seen seen, const char *transport_text);
 
 static void refuse_answer(struct lb_call *c, const char *text)
 {
@@ -255,6 +257,16 @@ static void refuse_answer(struct lb_call *c, const char *text)
 
     err_set_http(&e, FN_E_RANGE, 502, FN_BLAME_USER, "%s", text);
     fail(c, OUTCOME_FAILED, 502, &e);
+}
+
+/* The function's own fault, as an answer that is too short is. */
+static void refuse_length(struct lb_call *c)
+{
+    char text[96];
+
+    snprintf(text, sizeof(text), "FN603 answer went on after %lld of %lld bytes",
+             (long long)c->received, (long long)c->declared);
+    refuse_answer(c, text);
 }
 
 static bool is_too_large(const struct lb_call *c, int64_t bytes)
@@ -298,6 +310,10 @@ static void on_start(void *ud, const struct engage_start *start)
     }
     enter(c, LB_STARTED);
     c->status = start->status;
+    if (c->status > 0 && (c->status < 200 || c->status > 599)) {
+        end_as(c, SEEN_MALFORMED, "CallResultStart with a status outside of 200 to 599");
+        return;
+    }
     if (take_headers(c, start) < 0) {
         refuse_answer(c, "function response header too large");
         return;
@@ -340,6 +356,10 @@ static void on_data(void *ud, const void *data, size_t len)
         refuse_answer(c, TEXT_BODY_TOO_LARGE);
         return;
     }
+    if (c->declared >= 0 && c->received > (uint64_t)c->declared) {
+        refuse_length(c);
+        return;
+    }
     if (c->state != LB_STREAMING && c->held.len + len > o->response_buffer_bytes &&
         !start_streaming(c)) {
         return;
@@ -348,9 +368,15 @@ static void on_data(void *ud, const void *data, size_t len)
         refuse_no_memory(c);
         return;
     }
-    if (c->state == LB_STREAMING) {
-        send_held(c);
+    if (c->state == LB_STREAMING && c->received != (uint64_t)c->declared) {
+        send_held(c); /* the last piece waits for the end: more may come than was announced */
     }
+}
+
+/* Go's zero date stands for none. */
+static bool is_date(const char *text)
+{
+    return text && text[0] && strncmp(text, "0001-", 5) != 0;
 }
 
 static void on_finished(void *ud, const struct engage_finished *f)
@@ -359,6 +385,7 @@ static void on_finished(void *ud, const struct engage_finished *f)
 
     c->finished = *f;
     c->has_finished = true;
+    c->began = f->execution_ns > 0 || is_date(f->started_at);
     c->finished.error_text = f->error_text ? arena_strdup(&c->arena, f->error_text) : NULL;
     c->finished.image = NULL;
     c->finished.details = NULL;
@@ -377,7 +404,7 @@ static enum seen classify_finished(const struct lb_call *c)
         return SEEN_OK;
     }
     if (f->error_code == 503 && !f->error_user) {
-        return silent ? SEEN_NACK : SEEN_NACK_LATE;
+        return silent && !c->began ? SEEN_NACK : SEEN_NACK_LATE;
     }
     if (f->error_user) {
         return SEEN_FUNCTION_ERROR;
@@ -395,7 +422,7 @@ static enum seen classify(const struct lb_call *c, int grpc_status, enum engage_
         return SEEN_MALFORMED;
     }
     if (proof == ENGAGE_PROOF_NOT_SENT && c->state == LB_OFFERED) {
-        return SEEN_NOT_SENT;
+        return grpc_status == GRPC_EXHAUSTED ? SEEN_FULL : SEEN_NOT_SENT;
     }
     if (proof == ENGAGE_PROOF_REFUSED && c->state == LB_OFFERED) {
         return SEEN_REFUSED;
@@ -406,10 +433,9 @@ static enum seen classify(const struct lb_call *c, int grpc_status, enum engage_
     if (c->has_finished) {
         return SEEN_OK; /* the runner confirmed it; how the stream ends after that is idle (F10) */
     }
-    if (grpc_status == 503 && c->state == LB_OFFERED) {
-        return SEEN_NACK;
-    }
-    return grpc_status == GRPC_DEADLINE ? SEEN_DEADLINE : SEEN_BROKEN;
+    return grpc_status == GRPC_DEADLINE      ? SEEN_DEADLINE
+           : grpc_status == GRPC_UNAVAILABLE ? SEEN_BROKEN
+                                             : SEEN_ABORTED;
 }
 
 static void try_again(struct lb_call *c, uint32_t why)
@@ -419,7 +445,7 @@ static void try_again(struct lb_call *c, uint32_t why)
     if (c->has_finished) {
         c->place.refusal = c->finished.details;
     }
-    c->has_finished = false;
+    c->has_finished = c->began = false;
     metric_add(c->lb->metrics.running, -1);
     metric_add(c->lb->metrics.queued, 1);
     enter(c, LB_PLACING);
@@ -438,7 +464,7 @@ static void end_as(struct lb_call *c, enum seen seen, const char *transport_text
     if (seen == SEEN_MALFORMED || seen == SEEN_NACK_LATE) {
         metric_add(c->lb->metrics.strikes, 1);
     }
-    if (seen == SEEN_BROKEN || !known) {
+    if (seen == SEEN_BROKEN || seen == SEEN_ABORTED || !known) {
         log_warn("the runner's stream ended without a proof", "call_id", c->id, "runner_addr",
                  c->place.address, "error", known ? transport_text : text);
     }
@@ -466,6 +492,7 @@ static void end_well(struct lb_call *c, enum outcome outcome)
                      (unsigned long long)c->received, (long long)c->declared);
         fail(c, OUTCOME_FAILED, 502, &e);
     } else if (c->state == LB_STREAMING && !is_acked(c)) {
+        send_held(c);
         c->reply->end(c->reply_ud);
         c->answered = true;
         finish(c, outcome, c->status, NULL);
@@ -484,7 +511,7 @@ static void on_end(void *ud, int grpc_status, const char *text, enum engage_proo
         try_again(c, outcome_rules[seen].retry_why);
     } else if (seen == SEEN_OK) {
         end_well(c, OUTCOME_OK);
-    } else if (seen == SEEN_BROKEN && is_whole(c)) {
+    } else if ((seen == SEEN_BROKEN || seen == SEEN_ABORTED) && is_whole(c)) {
         end_well(c, OUTCOME_UNKNOWN);
     } else {
         end_as(c, seen, text);

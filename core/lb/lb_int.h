@@ -42,15 +42,17 @@ int route_answer_headers(bool is_trigger, const struct headers *from, struct hea
 enum seen {
     SEEN_OK,             /* Finished{success}, then a clean end */
     SEEN_NOT_SENT,       /* ENGAGE_PROOF_NOT_SENT */
+    SEEN_FULL,           /* the same, because the runner lets in no more calls at a time */
     SEEN_REFUSED,        /* ENGAGE_PROOF_REFUSED */
     SEEN_NACK,           /* Finished 503 before ResultStart and Data */
-    SEEN_NACK_LATE,      /* the same after ResultStart or Data: a broken promise */
+    SEEN_NACK_LATE,      /* the same after them, or with times of a run: a broken promise */
     SEEN_FUNCTION_ERROR, /* Finished, user error: it was executed */
     SEEN_RUNNER_REFUSAL, /* Finished 4xx or 501, not the function's fault, before any output */
     SEEN_RUNNER_ERROR,   /* Finished with anything else */
     SEEN_DEADLINE,       /* the stream's deadline passed */
     SEEN_MALFORMED,      /* an order of messages that the protocol forbids */
-    SEEN_BROKEN,         /* any other end of the stream: no proof */
+    SEEN_ABORTED,        /* the runner ended the stream with another status: no proof */
+    SEEN_BROKEN,         /* the connection is gone: no proof */
     SEEN_N
 };
 
@@ -128,6 +130,7 @@ struct lb_call {
     int64_t declared;  /* Content-Length of the function, -1 = none */
     struct engage_finished finished;
     bool has_finished;
+    bool began; /* what the runner finished, it had begun */
 
     int64_t created_ns;
     int64_t started_wall_ns;

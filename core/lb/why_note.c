@@ -23,8 +23,10 @@ static const char *words_of(const struct lb_call *c, enum seen seen, const char 
                : c->has_finished   ? c->finished.error_text
                                    : text;
     case SEEN_NOT_SENT:
+    case SEEN_FULL:
     case SEEN_REFUSED:
     case SEEN_MALFORMED:
+    case SEEN_ABORTED:
     case SEEN_BROKEN:
         return text;
     default:

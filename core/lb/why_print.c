@@ -9,6 +9,7 @@ static const char *how_name(uint32_t how)
     static const char *const seen[SEEN_N] = {
         [SEEN_OK] = "ok",
         [SEEN_NOT_SENT] = "not-sent",
+        [SEEN_FULL] = "full",
         [SEEN_REFUSED] = "stream-refused",
         [SEEN_NACK] = "busy",
         [SEEN_NACK_LATE] = "busy-after-start",
@@ -17,6 +18,7 @@ static const char *how_name(uint32_t how)
         [SEEN_RUNNER_ERROR] = "runner-error",
         [SEEN_DEADLINE] = "deadline",
         [SEEN_MALFORMED] = "malformed",
+        [SEEN_ABORTED] = "aborted",
         [SEEN_BROKEN] = "lost",
     };
 

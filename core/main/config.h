@@ -95,6 +95,7 @@ struct config_runner {
     int64_t queue_wait_ns;
     int64_t queue_factor;
     int64_t body_wait_ns;
+    int64_t call_memory_bytes;
     int64_t response_bytes_max; /* 0 = none */
     int64_t response_header_bytes_max;
     int64_t log_ring_bytes;

@@ -103,6 +103,7 @@ static void set_options(const struct node *n, struct runner_options *o)
     o->freeze_timeout_ns = c->freeze_timeout_ns;
     o->queue_wait_ns = c->queue_wait_ns;
     o->body_wait_ns = c->body_wait_ns;
+    o->calls_bytes_max = (uint64_t)c->call_memory_bytes;
     o->queue_factor = (uint32_t)c->queue_factor;
     o->parallel_starts_max = (uint32_t)c->parallel_starts_max;
     o->pulls_max = (uint32_t)c->pulls_max;

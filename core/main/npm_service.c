@@ -1,6 +1,7 @@
 #include <main/npm_service.h>
 
 #include <base/log.h>
+#include <rpc/wire_check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +130,20 @@ static bool refuse_many(struct rpc_incoming *in, size_t n_groups)
     return true;
 }
 
+static bool refuse_costly(struct rpc_incoming *in, const ProtobufCMessageDescriptor *type,
+                          const void *data, size_t len)
+{
+    char text[96];
+
+    if (wire_check(type, data, len) == 0) {
+        return false;
+    }
+    snprintf(text, sizeof(text), "a message of more than %u fields, or not a %s", WIRE_FIELDS_MAX,
+             type->short_name);
+    rpc_incoming_end(in, GRPC_INVALID, text);
+    return true;
+}
+
 /* ---- watches --------------------------------------------------------------------------------- */
 
 static void watch_free(struct npm_service *s, struct watch *w)
@@ -191,9 +206,14 @@ static void keep_known(struct npm_service *s, Fnd__WatchRequest *q)
 static void on_watch(void *ud, struct rpc_incoming *in, const void *data, size_t len)
 {
     struct npm_service *s = ud;
-    Fnd__WatchRequest *q = fnd__watch_request__unpack(NULL, data ? len : 0, data);
+    Fnd__WatchRequest *q;
     struct watch *w;
 
+    len = data ? len : 0;
+    if (refuse_costly(in, &fnd__watch_request__descriptor, data, len)) {
+        return;
+    }
+    q = fnd__watch_request__unpack(NULL, len, data);
     if (q && refuse_many(in, q->n_groups)) {
         fnd__watch_request__free_unpacked(q, NULL);
         return;
@@ -264,11 +284,16 @@ static bool refuse_stranger(struct npm_service *s, struct rpc_incoming *in, cons
 static void on_advertise(void *ud, struct rpc_incoming *in, const void *data, size_t len)
 {
     struct npm_service *s = ud;
-    Fnd__Demand *d = fnd__demand__unpack(NULL, data ? len : 0, data);
+    Fnd__Demand *d;
     Fnd__DemandAnswer answer = FND__DEMAND_ANSWER__INIT;
     Fnd__DemandNote notes[NOTES_MAX], *list[NOTES_MAX];
     struct fn_error errors[NOTES_MAX];
 
+    len = data ? len : 0;
+    if (refuse_costly(in, &fnd__demand__descriptor, data, len)) {
+        return;
+    }
+    d = fnd__demand__unpack(NULL, len, data);
     if (!d) {
         rpc_incoming_end(in, GRPC_INVALID, "not a Demand");
         return;
@@ -301,9 +326,14 @@ static void on_advertise(void *ud, struct rpc_incoming *in, const void *data, si
 static void on_advertise_historic(void *ud, struct rpc_incoming *in, const void *data, size_t len)
 {
     struct npm_service *s = ud;
-    CapacitySnapshotList *list = capacity_snapshot_list__unpack(NULL, data ? len : 0, data);
+    CapacitySnapshotList *list;
     struct fn_error e = ERR_INIT, first = ERR_INIT;
 
+    len = data ? len : 0;
+    if (refuse_costly(in, &capacity_snapshot_list__descriptor, data, len)) {
+        return;
+    }
+    list = capacity_snapshot_list__unpack(NULL, len, data);
     if (!list) {
         rpc_incoming_end(in, GRPC_INVALID, "not a CapacitySnapshotList");
         return;
@@ -372,8 +402,13 @@ static void answer_group(struct npm_service *s, struct rpc_incoming *in, LBGroup
 
 static void on_get_group(void *ud, struct rpc_incoming *in, const void *data, size_t len)
 {
-    LBGroupId *id = lbgroup_id__unpack(NULL, data ? len : 0, data);
+    LBGroupId *id;
 
+    len = data ? len : 0;
+    if (refuse_costly(in, &lbgroup_id__descriptor, data, len)) {
+        return;
+    }
+    id = lbgroup_id__unpack(NULL, len, data);
     if (!id) {
         rpc_incoming_end(in, GRPC_INVALID, "not an LBGroupId");
         return;

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define KVS_MAX         1024 /* keys of one object of a call model */
 #define HEADERS_MAX     1024
 #define IMAGE_MAX       512
 #define USUAL_BYTES     1000 /* of a model without much of its own */

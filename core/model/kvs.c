@@ -1,5 +1,7 @@
 #include <model/kvs.h>
 
+#include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FIRST_CAP 8
@@ -84,6 +86,79 @@ int kvs_set(struct kvs *k, const char *key, const char *value)
     }
     name = arena_strdup(k->arena, key);
     return name ? kvs_add_borrowed(k, name, v) : FN_E_EXHAUSTED;
+}
+
+/* ---- many at once --------------------------------------------------------------------------- */
+
+static int check_size(const struct fn_kv *items, uint32_t n, const char *what,
+                      struct fn_error *reterr)
+{
+    size_t bytes = 0;
+
+    if (n > KVS_MAX) {
+        return err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_PLATFORM,
+                            "RUN404 %s, got %u keys; expected at most %d", what, n, KVS_MAX);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        bytes += strlen(items[i].key) + strlen(items[i].value);
+    }
+    return bytes <= KVS_BYTES_MAX
+               ? 0
+               : err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_PLATFORM,
+                              "RUN404 %s of %zu bytes; expected at most %u", what, bytes,
+                              KVS_BYTES_MAX);
+}
+
+/* Of one key in the order of arrival, which the copies' places in their array tell. */
+static int by_key(const void *a, const void *b)
+{
+    const struct fn_kv *const *x = a;
+    const struct fn_kv *const *y = b;
+    int order = strcmp((*x)->key, (*y)->key);
+
+    return order ? order : (*x > *y) - (*x < *y);
+}
+
+static int take_sorted(struct kvs *k, const struct fn_kv *const *sorted, uint32_t n)
+{
+    k->items = arena_alloc(k->arena, n * sizeof(*k->items));
+    k->cap = k->items ? n : 0;
+    for (uint32_t i = 0; i < k->cap; i++) {
+        struct fn_kv *to = &k->items[k->n];
+
+        if (i + 1 < n && strcmp(sorted[i]->key, sorted[i + 1]->key) == 0) {
+            continue;
+        }
+        to->key = arena_strdup(k->arena, sorted[i]->key);
+        to->value = arena_strdup(k->arena, sorted[i]->value);
+        if (!to->key || !to->value) {
+            return FN_E_EXHAUSTED;
+        }
+        k->n++;
+    }
+    return k->items ? 0 : FN_E_EXHAUSTED;
+}
+
+int kvs_fill(struct kvs *k, const struct fn_kv *items, uint32_t n, const char *what,
+             struct fn_error *reterr)
+{
+    const struct fn_kv **sorted;
+    int r = check_size(items, n, what, reterr);
+
+    assert(k->n == 0);
+    if (r < 0 || n == 0) {
+        return r;
+    }
+    sorted = malloc(n * sizeof(*sorted));
+    for (uint32_t i = 0; sorted && i < n; i++) {
+        sorted[i] = &items[i];
+    }
+    if (sorted) {
+        qsort(sorted, n, sizeof(*sorted), by_key);
+    }
+    r = sorted ? take_sorted(k, sorted, n) : FN_E_EXHAUSTED;
+    free(sorted);
+    return r < 0 ? err_set(reterr, r, "%s: out of memory", what) : 0;
 }
 
 void kvs_remove(struct kvs *k, const char *key)

@@ -3,8 +3,13 @@
 #define MODEL_KVS_H
 
 #include <base/arena.h>
+#include <base/err.h>
 #include <fn/driver.h>
 #include <stdint.h>
+
+/* What a stranger may put into one set. */
+#define KVS_MAX       1024        /* keys */
+#define KVS_BYTES_MAX (1u << 20)  /* of keys and values */
 
 struct kvs {
     struct arena *arena;
@@ -19,6 +24,10 @@ int kvs_set(struct kvs *k, const char *key, const char *value); /* copies; repla
 int kvs_set_borrowed(struct kvs *k, const char *key, const char *value);
 /* The same for a key that the set does not have. */
 int kvs_add_borrowed(struct kvs *k, const char *key, const char *value);
+/* Copies all of `items` into an empty set, in any order; of one key the last value counts. `what`
+ * names them in the error. FN_E_INVALID (400): more than KVS_MAX keys or KVS_BYTES_MAX bytes. */
+int kvs_fill(struct kvs *k, const struct fn_kv *items, uint32_t n, const char *what,
+             struct fn_error *reterr);
 void kvs_remove(struct kvs *k, const char *key);
 const char *kvs_get(const struct kvs *k, const char *key); /* or NULL */
 int kvs_copy(struct kvs *to, const struct kvs *from);

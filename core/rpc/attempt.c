@@ -29,6 +29,7 @@ struct engage_attempt {
     const struct engage_client_cb *cb;
     void *ud;
     struct env_task task; /* ends an attempt that never began */
+    bool full;            /* why it did not: the runner lets in no more */
     struct env_timer end_timer;
 
     struct body *body;
@@ -37,6 +38,7 @@ struct engage_attempt {
     bool started;
     bool finished;
     bool illegal;
+    uint32_t unknown; /* messages passed over */
     bool closed;
     uint32_t entered; /* depth of our own frames that still use it */
 };
@@ -96,13 +98,16 @@ void attempts_close(struct engage_link *l)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-/* A runner that has answered may have run the call, whatever it has read of it. */
+/* A runner that has answered may have run the call, whatever it has read of it; response headers
+ * are an answer already. */
 static enum engage_proof proof_of(const struct engage_attempt *a, bool refused)
 {
-    if (!a->heard && (!a->stream || !h2_stream_is_sent(a->stream))) {
+    bool heard = a->heard || (a->stream && h2_stream_is_answered(a->stream));
+
+    if (!heard && (!a->stream || !h2_stream_is_sent(a->stream))) {
         return ENGAGE_PROOF_NOT_SENT;
     }
-    return refused && !a->heard ? ENGAGE_PROOF_REFUSED : ENGAGE_PROOF_NONE;
+    return refused && !heard ? ENGAGE_PROOF_REFUSED : ENGAGE_PROOF_NONE;
 }
 
 static void end(struct engage_attempt *a, int status, const char *text, bool refused)
@@ -124,12 +129,16 @@ static void give_up(struct engage_attempt *a, const char *why)
     end(a, GRPC_INTERNAL, text, false);
 }
 
+/* Nothing is missing but the trailers, which prove nothing. */
 static void on_end_timer(struct env_timer *t)
 {
     struct engage_attempt *a = container_of(t, struct engage_attempt, end_timer);
+    char text[TEXT_MAX];
 
     enter(a);
-    give_up(a, "the stream did not end after CallFinished");
+    snprintf(text, sizeof(text), "runner %s: the stream did not end after CallFinished",
+             a->link->peer.address);
+    end(a, GRPC_INTERNAL, text, false);
     leave(a);
 }
 
@@ -179,8 +188,10 @@ static const char *deliver(struct engage_attempt *a, const struct wire_runner_ms
                       env_now_ns(a->rpc->env) + a->rpc->config.end_timeout_ms * ENV_MS);
         a->cb->on_finished(a->ud, &m->finished);
         return NULL;
-    case WIRE_UNKNOWN:
-        return "a message of unknown kind came";
+    case WIRE_UNKNOWN: /* a newer runner's */
+        return a->unknown++ < WIRE_UNKNOWN_MAX ? NULL : "too many messages of unknown kind came";
+    case WIRE_TOO_MUCH:
+        return "a message of too many fields came";
     default:
         return "a message cannot be decoded";
     }
@@ -210,8 +221,9 @@ static void on_task(struct env_task *t)
     char text[TEXT_MAX];
 
     enter(a);
-    snprintf(text, sizeof(text), "runner %s: not connected", a->link->peer.address);
-    end(a, GRPC_UNAVAILABLE, text, false);
+    snprintf(text, sizeof(text), "runner %s: %s", a->link->peer.address,
+             a->full ? "as many calls run on the connection as it lets in" : "not connected");
+    end(a, a->full ? GRPC_EXHAUSTED : GRPC_UNAVAILABLE, text, false);
     leave(a);
 }
 
@@ -297,7 +309,8 @@ struct engage_attempt *attempt_open(struct engage_link *l, const struct engage_t
     a->ud = ud;
     link_ref(l);
     LIST_INSERT_HEAD(&l->attempts, a, entry);
-    if (!peer_takes_calls(&l->peer)) {
+    a->full = peer_is_full(&l->peer);
+    if (a->full || !peer_takes_calls(&l->peer)) {
         env_defer(l->rpc->env, &a->task);
         return a;
     }

@@ -39,6 +39,8 @@ void peer_finish(struct peer *p); /* after that: frees its texts */
 /* False: it is down and not to be dialled yet; `why` says the reason. Else up or on the way. */
 bool peer_want(struct peer *p);
 bool peer_takes_calls(const struct peer *p);
+/* Takes calls, but as many as it lets in run. */
+bool peer_is_full(const struct peer *p);
 /* The connection is of no use: what runs on it ends with this text. */
 void peer_break(struct peer *p, const char *why);
 

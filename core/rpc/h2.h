@@ -130,6 +130,8 @@ size_t h2_stream_queued(const struct h2_stream *st); /* not given to the connect
 void h2_stream_mark(struct h2_stream *st);
 /* Whether the last byte before the mark was given to the socket. */
 bool h2_stream_is_sent(const struct h2_stream *st);
+/* Client: headers came, and not as the end in place of an answer. */
+bool h2_stream_is_answered(const struct h2_stream *st);
 void h2_stream_half_close(struct h2_stream *st); /* client: nothing more is appended */
 /* Server: ends the stream behind what is queued and releases it. */
 void h2_stream_finish(struct h2_stream *st, int status, const char *text);

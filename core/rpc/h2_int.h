@@ -90,6 +90,7 @@ struct h2_stream {
     bool paused, delivering;
     bool half, half_told;   /* the peer's side is closed */
     bool headers_in;        /* the peer's first headers came */
+    bool answered;          /* these were not the end */
     bool headers_out;       /* server: ours went */
     bool asleep;            /* nghttp2 waits for more to send */
     bool end_wanted;        /* our side ends behind what is queued */

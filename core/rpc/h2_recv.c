@@ -135,6 +135,7 @@ static void on_answer(struct h2_conn *c, struct h2_stream *st, bool last)
     if (!st->headers_in) {
         st->headers_in = true;
         st->http_status = head->http_status;
+        st->answered = !last;
     }
     if (head->too_big) {
         stream_over(st, GRPC_EXHAUSTED, "headers of the answer are larger than 32 KiB", false);

@@ -531,6 +531,11 @@ bool h2_stream_is_sent(const struct h2_stream *st)
     return st->mark_wire > 0 && (!c->dead || c->written >= st->mark_wire);
 }
 
+bool h2_stream_is_answered(const struct h2_stream *st)
+{
+    return st->answered;
+}
+
 void h2_stream_half_close(struct h2_stream *st)
 {
     st->end_wanted = true;

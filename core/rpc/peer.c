@@ -194,6 +194,11 @@ bool peer_takes_calls(const struct peer *p)
     return p->up && h2_conn_takes_calls(p->conn);
 }
 
+bool peer_is_full(const struct peer *p)
+{
+    return peer_takes_calls(p) && h2_conn_is_full(p->conn);
+}
+
 void peer_break(struct peer *p, const char *why)
 {
     struct h2_conn *c = p->conn;

@@ -159,6 +159,10 @@ static void begin(struct rpc_raw *c)
 
     c->waiting = false;
     env_timer_clear(c->rpc->env, &c->timer);
+    if (peer_is_full(c->peer)) {
+        fail(c, GRPC_EXHAUSTED, "as many calls run on the connection as the peer lets in");
+        return;
+    }
     c->stream = h2_stream_open(c->peer->conn, &call, &stream_cb, c);
     if (!c->stream || h2_stream_send(c->stream, c->message.data, c->message.len) < 0) {
         fail(c, GRPC_EXHAUSTED, "out of memory");

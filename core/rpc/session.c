@@ -27,6 +27,7 @@ struct engage_session {
     bool full;  /* the owner was told to wait */
     bool wanted;   /* the owner asked for body */
     bool body_end; /* eof was delivered */
+    uint32_t unknown; /* messages passed over */
     uint32_t entered;
 };
 
@@ -195,14 +196,26 @@ static void offer(struct engage_session *e, struct wire_client_msg *m)
     }
 }
 
+/* What is wrong with a message of any kind. */
+static bool refuse_message(struct engage_session *e, enum wire_kind kind)
+{
+    char text[TEXT_MAX];
+
+    if (kind == WIRE_BAD) {
+        refuse(e, GRPC_INTERNAL, "RUN403 a message cannot be decoded");
+    } else if (kind == WIRE_TOO_MUCH) {
+        snprintf(text, sizeof(text), "RUN402 a message of more than %u fields", WIRE_FIELDS_MAX);
+        refuse(e, GRPC_EXHAUSTED, text);
+    }
+    return kind == WIRE_BAD || kind == WIRE_TOO_MUCH;
+}
+
 static void on_first(struct engage_session *e, struct wire_client_msg *m)
 {
     e->tried = true;
     if (m->kind == WIRE_TRY) {
         offer(e, m);
-    } else if (m->kind == WIRE_BAD) {
-        end(e, GRPC_INTERNAL, "RUN403 a message cannot be decoded");
-    } else {
+    } else if (!refuse_message(e, m->kind)) {
         end(e, GRPC_INVALID,
             "RUN401 expected TryCall first (Protocol failure: expected ClientMsg_Try)");
     }
@@ -212,9 +225,10 @@ static void on_body(struct engage_session *e, const struct wire_client_msg *m)
 {
     char text[TEXT_MAX];
 
-    if (m->kind == WIRE_BAD) {
-        refuse(e, GRPC_INTERNAL, "RUN403 a message cannot be decoded");
-    } else if (m->kind != WIRE_DATA) {
+    if (refuse_message(e, m->kind)) {
+        return;
+    }
+    if (m->kind != WIRE_DATA) {
         refuse(e, GRPC_INVALID, "Protocol failure: expected ClientMsg_Data");
     } else if (m->data.len > WIRE_FRAME_MAX_BYTES) {
         snprintf(text, sizeof(text), "RUN402 data frame %zu > %u", m->data.len,
@@ -226,15 +240,24 @@ static void on_body(struct engage_session *e, const struct wire_client_msg *m)
     }
 }
 
+/* A newer peer's, behind the TryCall; the next one is still wanted. */
+static bool pass_over(struct engage_session *e, enum wire_kind kind)
+{
+    return e->tried && kind == WIRE_UNKNOWN && e->unknown++ < WIRE_UNKNOWN_MAX;
+}
+
 static void on_message(void *ud, const void *data, size_t len)
 {
     struct engage_session *e = ud;
-    struct wire_client_msg m = { .kind = WIRE_BAD };
+    struct wire_client_msg m;
 
+    wire_decode_client(&e->server->rpc->in, data, len, &m);
+    if (pass_over(e, m.kind)) {
+        return;
+    }
     enter(e);
     e->wanted = false;
     h2_stream_pause(e->stream, true);
-    wire_decode_client(&e->server->rpc->in, data, len, &m);
     if (!e->tried) {
         on_first(e, &m);
     } else {

@@ -263,13 +263,23 @@ int wire_encode_status(const struct engage_status *st, struct buf *out)
 
 /* ---- decoding ------------------------------------------------------------------------------- */
 
-static ProtobufCMessage *unpack(struct scratch *s, const void *data, size_t len,
-                                const ProtobufCMessageDescriptor *type)
+/* NULL: *ret_kind says why. */
+static void *unpack(struct scratch *s, const void *data, size_t len,
+                    const ProtobufCMessageDescriptor *type, enum wire_kind *ret_kind)
 {
     ProtobufCAllocator allocator = { scratch_alloc, scratch_free, s };
+    void *msg;
+    int r;
 
     scratch_reset(s);
-    return protobuf_c_message_unpack(type, &allocator, len, data);
+    r = wire_check(type, data, len);
+    if (r < 0) {
+        *ret_kind = r == FN_E_EXHAUSTED ? WIRE_TOO_MUCH : WIRE_BAD;
+        return NULL;
+    }
+    msg = protobuf_c_message_unpack(type, &allocator, len, data);
+    *ret_kind = msg ? WIRE_UNKNOWN : WIRE_BAD;
+    return msg;
 }
 
 static struct wire_data data_of(const DataFrame *f)
@@ -304,9 +314,8 @@ static bool decode_try(struct scratch *s, const TryCall *call, struct engage_try
 void wire_decode_client(struct scratch *s, const void *data, size_t len,
                         struct wire_client_msg *ret)
 {
-    ClientMsg *msg = (ClientMsg *)(void *)unpack(s, data, len, &client_msg__descriptor);
+    ClientMsg *msg = unpack(s, data, len, &client_msg__descriptor, &ret->kind);
 
-    ret->kind = WIRE_BAD;
     if (!msg) {
         return;
     }
@@ -315,8 +324,6 @@ void wire_decode_client(struct scratch *s, const void *data, size_t len,
     } else if (msg->body_case == CLIENT_MSG__BODY_DATA) {
         ret->data = data_of(msg->data);
         ret->kind = WIRE_DATA;
-    } else {
-        ret->kind = WIRE_UNKNOWN;
     }
 }
 
@@ -369,9 +376,8 @@ static void decode_finished(const CallFinished *f, struct engage_finished *ret)
 void wire_decode_runner(struct scratch *s, const void *data, size_t len,
                         struct wire_runner_msg *ret)
 {
-    RunnerMsg *msg = (RunnerMsg *)(void *)unpack(s, data, len, &runner_msg__descriptor);
+    RunnerMsg *msg = unpack(s, data, len, &runner_msg__descriptor, &ret->kind);
 
-    ret->kind = WIRE_BAD;
     if (!msg) {
         return;
     }
@@ -388,14 +394,15 @@ void wire_decode_runner(struct scratch *s, const void *data, size_t len,
         ret->kind = WIRE_FINISHED;
         break;
     default:
-        ret->kind = WIRE_UNKNOWN;
+        break;
     }
 }
 
 int wire_decode_status(struct scratch *s, const void *data, size_t len,
                        struct rpc_status_result *ret)
 {
-    RunnerStatus *msg = (RunnerStatus *)(void *)unpack(s, data, len, &runner_status__descriptor);
+    enum wire_kind kind;
+    RunnerStatus *msg = unpack(s, data, len, &runner_status__descriptor, &kind);
 
     if (!msg) {
         return FN_E_INTERNAL;

@@ -10,10 +10,12 @@
 #include <base/buf.h>
 #include <model/engage.h>
 #include <rpc/rpc.h>
+#include <rpc/wire_check.h>
 
 #define WIRE_PREFIX_BYTES    5u          /* compressed flag, length */
 #define WIRE_FRAME_BYTES     10240u      /* data per frame that we send */
 #define WIRE_FRAME_MAX_BYTES (64u << 10) /* data per frame that we accept */
+#define WIRE_UNKNOWN_MAX     16u /* messages of a newer peer that one call may bring, passed over */
 
 struct scratch_more;
 
@@ -35,8 +37,9 @@ int wire_encode_finished(struct scratch *s, const struct engage_finished *f, str
 int wire_encode_status(const struct engage_status *st, struct buf *out);
 
 enum wire_kind {
-    WIRE_BAD,     /* not protobuf */
-    WIRE_UNKNOWN, /* a member of the oneof that we do not know, or none */
+    WIRE_BAD,      /* not protobuf, or a text with a NUL in it */
+    WIRE_TOO_MUCH, /* more than WIRE_FIELDS_MAX */
+    WIRE_UNKNOWN,  /* a member of the oneof that we do not know, or none */
     WIRE_TRY,
     WIRE_DATA,
     WIRE_START,
@@ -50,13 +53,13 @@ struct wire_data {
 };
 
 struct wire_client_msg {
-    enum wire_kind kind; /* BAD, UNKNOWN, TRY, DATA */
+    enum wire_kind kind; /* BAD, TOO_MUCH, UNKNOWN, TRY, DATA */
     struct engage_try try_call;
     struct wire_data data;
 };
 
 struct wire_runner_msg {
-    enum wire_kind kind; /* BAD, UNKNOWN, START, DATA, FINISHED */
+    enum wire_kind kind; /* BAD, TOO_MUCH, UNKNOWN, START, DATA, FINISHED */
     struct engage_start start;
     struct wire_data data;
     struct engage_finished finished;
@@ -67,7 +70,7 @@ void wire_decode_client(struct scratch *s, const void *data, size_t len,
                         struct wire_client_msg *ret);
 void wire_decode_runner(struct scratch *s, const void *data, size_t len,
                         struct wire_runner_msg *ret);
-/* FN_E_INTERNAL when it is not a RunnerStatus. */
+/* FN_E_INTERNAL when it is not a RunnerStatus, or too much of one. */
 int wire_decode_status(struct scratch *s, const void *data, size_t len,
                        struct rpc_status_result *ret);
 

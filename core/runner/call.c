@@ -28,6 +28,7 @@
 #define LISTENER          "unix:/tmp/iofs/lsnr.sock"
 #define FORMAT            "http-stream"
 #define REPLAY_BYTES_MAX  65536 /* of body kept until the function accepted a byte */
+#define TEXT_NO_ROOM      "memory of waiting calls is used up"
 
 static void arm_awaiting(struct runner *r)
 {
@@ -136,8 +137,8 @@ static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_er
     struct call *c = &rc->call;
     int result = call_from_json(c, t->call_json, t->call_json_len, err);
 
-    for (uint32_t i = 0; result == 0 && i < t->n_extensions; i++) {
-        result = kvs_set(&rc->extensions, t->extensions[i].key, t->extensions[i].value);
+    if (result == 0) {
+        result = kvs_fill(&rc->extensions, t->extensions, t->n_extensions, "extensions", err);
     }
     if (result == 0 && rc->chain) {
         result = override_apply(rc->chain->overriders, rc->chain->n_overriders, c, &rc->extensions,
@@ -170,6 +171,50 @@ static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_er
                               c->id);
     }
     return result;
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+/* What a waiting call holds: its model, which is its peer's to choose, until a container has it,
+ * and its body until a function has it. False: all calls together hold enough. */
+static bool charge(struct rcall *rc, size_t bytes)
+{
+    struct runner *r = rc->r;
+
+    if (r->calls_bytes + bytes > r->opt.calls_bytes_max) {
+        return false;
+    }
+    r->calls_bytes += bytes;
+    rc->charged += bytes;
+    return true;
+}
+
+static void uncharge(struct rcall *rc, size_t bytes)
+{
+    rc->r->calls_bytes -= bytes;
+    rc->charged -= bytes;
+}
+
+/* The reason why not, or NULL. */
+static const char *add_body(struct rcall *rc, const void *data, size_t len)
+{
+    if (len == 0) {
+        return NULL;
+    }
+    if (!charge(rc, len)) {
+        return TEXT_NO_ROOM;
+    }
+    if (buf_add(&rc->body, data, len) < 0) {
+        uncharge(rc, len);
+        return "out of memory";
+    }
+    return NULL;
+}
+
+void rcall_drop_body(struct rcall *rc)
+{
+    uncharge(rc, rc->body.len);
+    buf_finish(&rc->body);
 }
 
 /* ---- sessions ------------------------------------------------------------------------------ */
@@ -211,6 +256,8 @@ static int on_try(void *server_ud, struct engage_session *s, const struct engage
         rcall_refuse(rc, &err);
     } else if (r->draining) {
         rcall_nack(rc, "shutting down");
+    } else if (!charge(rc, rc->arena.used_bytes)) {
+        rcall_nack(rc, TEXT_NO_ROOM);
     } else {
         rc->call.created_wall_ns = env_wall_ns(r->env);
         rc->call.started_wall_ns = 0;
@@ -252,9 +299,9 @@ static void keep_body(struct rcall *rc, const void *data, size_t len)
         return;
     }
     if ((rc->body.len + len > REPLAY_BYTES_MAX && rc->state == RC_RUN) ||
-        buf_add(&rc->body, data, len) < 0) {
+        add_body(rc, data, len)) {
         rc->body_complete = false;
-        buf_finish(&rc->body);
+        rcall_drop_body(rc);
     }
 }
 
@@ -275,6 +322,7 @@ static void send_body(struct rcall *rc, const void *data, size_t len)
 static void on_body(void *ud, const void *data, size_t len, bool eof)
 {
     struct rcall *rc = ud;
+    const char *why;
 
     if (rc->state >= RC_ENDING || rc->eof) {
         return;
@@ -285,8 +333,9 @@ static void on_body(void *ud, const void *data, size_t len, bool eof)
         send_body(rc, data, len);
         return;
     }
-    if (len && buf_add(&rc->body, data, len) < 0) {
-        rcall_take_back(rc, "out of memory");
+    why = add_body(rc, data, len);
+    if (why) {
+        rcall_take_back(rc, why);
         return;
     }
     if (rc->state == RC_BODY) {
@@ -346,7 +395,7 @@ static void proven(struct rcall *rc)
 {
     if (rc->body_complete) {
         rc->body_complete = false;
-        buf_finish(&rc->body);
+        rcall_drop_body(rc);
     }
 }
 
@@ -494,6 +543,7 @@ void rcall_dispatch(struct rcall *rc)
     int64_t now = env_now_ns(r->env);
 
     rc->state = RC_RUN;
+    uncharge(rc, rc->charged - rc->body.len);
     rc->started_ns = rc->started_ns ? rc->started_ns : now;
     rc->run_ns = now;
     r->counts.running++;

@@ -126,7 +126,7 @@ static void tell(struct rcall *rc, int http, const char *text)
         time_print_ms(rc->call.created_wall_ns, created);
         f.created_at = created;
     }
-    if (rc->call.created_wall_ns && rc->started_ns) {
+    if (rc->call.created_wall_ns && rc->started_ns && http != 503) {
         time_print_ms(wall_of(rc, rc->started_ns), started);
         time_print_ms(wall_of(rc, rc->ended_ns), completed);
         f.started_at = started;
@@ -160,7 +160,8 @@ void rcall_free(struct rcall *rc)
     env_undefer(r->env, &rc->task);
     TAILQ_REMOVE(&r->calls, rc, all);
     chain_unref(rc->chain);
-    buf_finish(&rc->body);
+    rcall_drop_body(rc);
+    r->calls_bytes -= rc->charged;
     arena_finish(&arena);
     runner_drain_check(r);
 }

@@ -188,6 +188,7 @@ struct rcall {
     const struct engage_server *server;
     struct engage_session *session; /* NULL once finished or gone */
     struct arena arena;
+    size_t charged; /* of r->calls_bytes */
     struct call call;
     const char *request_id; /* the caller's, for log lines; NULL = none */
     struct kvs extensions;
@@ -233,6 +234,7 @@ struct rcall {
 
 void calls_cb(struct engage_server_cb *ret);
 void calls_awaiting_tick(struct env_timer *t);
+void rcall_drop_body(struct rcall *rc);
 /* The container is ready: run the call on it. */
 void rcall_dispatch(struct rcall *rc);
 
@@ -309,6 +311,7 @@ struct runner {
     uint32_t pulls;
     struct rcall_list awaiting; /* RC_BODY, in order of arrival */
     struct rcall_list calls;
+    uint64_t calls_bytes; /* that those which wait hold */
     struct env_timer awaiting_timer;
     struct endpoint endpoints[ENDPOINTS_MAX];
     uint32_t n_endpoints;

@@ -30,6 +30,7 @@ void runner_options_default(struct runner_options *o)
         .pulls_max = 4,
         .attempts_max = 3,
         .call_json_arena_max = 4 * MIB,
+        .calls_bytes_max = 256 * MIB,
         .mem_mb_min = 16,
         .log_ring_bytes = 65536,
         .user_log_level = FN_LOG_INFO,

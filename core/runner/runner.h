@@ -61,6 +61,7 @@ struct runner_options {
 
     uint64_t answer_bytes_max;        /* FN_MAX_RESPONSE_SIZE, 6 MiB; 0 = none */
     uint64_t call_json_arena_max;     /* memory of one call model: 4 MiB */
+    uint64_t calls_bytes_max;         /* models and bodies of all that wait: 256 MiB */
     uint64_t mem_mb_min;              /* smallest memory of a function: 16 */
     uint64_t log_ring_bytes;          /* stdout and stderr kept per container: 64 KiB .. 1 MiB */
     uint32_t user_log_level;          /* FN_LOG_* of lines that functions print; 0 = not logged */

@@ -94,7 +94,8 @@ END_TEST
 /* ---- the retry table ------------------------------------------------------------------------- */
 
 /* Events: S ResultStart, D data, L ResultStart with Content-Length 4 and 4 bytes, T 2000 bytes
- * (more than the buffer: streaming). */
+ * (more than the buffer: streaming), M that many with a length and as many again, H and h a
+ * status that is none, N, n and Z a NACK with times. */
 static const struct row {
     const char *what;
     const char *events;
@@ -115,15 +116,32 @@ static const struct row {
     { "not sent in mid stream", "ST", 0, 0, 14, ENGAGE_PROOF_NOT_SENT, 1, 0, 0, "", "" },
     { "nack", "", 503, 0, 0, ENGAGE_PROOF_NONE, 1, 1, 0, "", "" },
     { "nack, then a broken stream", "", 503, 0, 14, ENGAGE_PROOF_NONE, 1, 1, 0, "", "" },
-    { "nack by grpc status 503", "", 0, 0, 503, ENGAGE_PROOF_NONE, 1, 1, 0, "", "" },
-    { "grpc status 503 after output", "S", 0, 0, 503, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown",
-      "lost" },
+    { "full", "", 0, 0, 8, ENGAGE_PROOF_NOT_SENT, 1, 1, 0, "", "" },
+    { "full, by its own word", "", 0, 0, 8, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "broke off" },
+    { "a nack's code in trailers", "", 0, 0, 503, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown",
+      "broke off" },
+    { "the same after output", "S", 0, 0, 503, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown",
+      "broke off" },
+    { "internal", "", 0, 0, 13, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "broke off" },
+    { "unimplemented", "", 0, 0, 12, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "broke off" },
+    { "a status above 599", "H", 0, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown",
+      "not understood" },
+    { "a status below 200", "h", 0, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown",
+      "not understood" },
+    { "more than was announced", "LD", 0, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 502, "failed",
+      "FN603 answer went on after 8 of 4 bytes" },
+    { "the same in mid stream", "M", 0, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 0, "", "" },
+    { "nack of a call that began", "N", 0, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown",
+      "after it had begun" },
+    { "nack of a call that took time", "n", 0, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown",
+      "after it had begun" },
+    { "nack with Go's zero date", "Z", 0, 0, 0, ENGAGE_PROOF_NONE, 1, 1, 0, "", "" },
     { "nack of the user's fault", "", 503, 1, 0, ENGAGE_PROOF_NONE, 1, 0, 503, "failed", "said" },
     { "nack after start", "S", 503, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "refused" },
     { "nack after data", "D", 503, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "refused" },
     { "nack in mid stream", "ST", 503, 0, 0, ENGAGE_PROOF_NONE, 1, 0, 0, "", "" },
     { "unavailable", "", 0, 0, 14, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "lost" },
-    { "cancelled by the peer", "", 0, 0, 1, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "lost" },
+    { "cancelled by the peer", "", 0, 0, 1, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "broke off" },
     { "broken after start", "S", 0, 0, 14, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "lost" },
     { "broken after data", "SD", 0, 0, 14, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "lost" },
     { "F08 broken in mid stream", "ST", 0, 0, 14, ENGAGE_PROOF_NONE, 1, 0, 0, "", "" },
@@ -151,6 +169,14 @@ static const struct row {
       "not understood" },
 };
 
+static void nack(struct engage_attempt *a, const char *started_at, int64_t execution_ns)
+{
+    struct engage_finished f = { .error_code = 503, .started_at = started_at,
+                                 .execution_ns = execution_ns };
+
+    a->cb->on_finished(a->ud, &f);
+}
+
 static void play(struct engage_attempt *a, const char *events)
 {
     static char big[2000];
@@ -163,6 +189,16 @@ static void play(struct engage_attempt *a, const char *events)
             fake_attempt_start(a, 200, "Content-Length", "4", NULL);
             fake_attempt_data(a, "data", 4);
             break;
+        case 'H': fake_attempt_start(a, 600, "X", "y", NULL); break;
+        case 'h': fake_attempt_start(a, 199, "X", "y", NULL); break;
+        case 'M':
+            fake_attempt_start(a, 200, "Content-Length", "2000", NULL);
+            fake_attempt_data(a, big, 2000);
+            fake_attempt_data(a, big, 2000);
+            break;
+        case 'N': nack(a, "2026-11-21T04:17:24.501Z", 0); break;
+        case 'n': nack(a, NULL, 1); break;
+        case 'Z': nack(a, "0001-01-01T00:00:00.000Z", 0); break;
         default: fake_attempt_data(a, big, sizeof(big)); break;
         }
     }
@@ -179,11 +215,13 @@ START_TEST(retry_table)
     a = fake_engage_last(&fe);
     ck_assert_str_eq(a->address, "r1:1");
     play(a, r->events);
-    if (r->finished) {
-        fake_attempt_finished(a, r->finished == 1, r->finished < 0 ? 0 : r->finished, r->user,
-                              "what the runner said");
+    if (!c->terminal) {
+        if (r->finished) {
+            fake_attempt_finished(a, r->finished == 1, r->finished < 0 ? 0 : r->finished, r->user,
+                                  "what the runner said");
+        }
+        fake_attempt_end(a, r->grpc, r->proof, r->legal);
     }
-    fake_attempt_end(a, r->grpc, r->proof, r->legal);
     if (r->retried) {
         ck_assert_msg(fe.attempts_made == 2, "%s: not tried again", r->what);
         ck_assert_str_eq(fake_engage_last(&fe)->address, "r2:1");

@@ -129,8 +129,7 @@ end:
         proof = ENGAGE_PROOF_NONE;
     }
     if (!(legal && (proof == ENGAGE_PROOF_NOT_SENT ||
-                    (proof == ENGAGE_PROOF_REFUSED && !s->output) || s->nack ||
-                    (status == 503 && !s->finished && !s->output)))) {
+                    (proof == ENGAGE_PROOF_REFUSED && !s->output) || s->nack))) {
         ck_assert_int_lt(n_spent, 20000);
         id_of(a, spent[n_spent++]);
     }

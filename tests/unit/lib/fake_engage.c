@@ -161,7 +161,7 @@ void fake_attempt_finished(struct engage_attempt *a, bool success, int code, boo
 {
     struct engage_finished f = { .success = success, .error_code = code, .error_user = user,
                                  .error_text = text, .scheduler_ns = 5000000,
-                                 .execution_ns = 3000000 };
+                                 .execution_ns = code == 503 ? 0 : 3000000 };
 
     a->cb->on_finished(a->ud, &f);
 }

@@ -605,6 +605,30 @@ START_TEST(rules)
 }
 END_TEST
 
+/* In any order, of one key the last one, and no more than the limits. */
+START_TEST(sets_are_filled)
+{
+    const struct fn_kv items[] = { { "c", "1" }, { "a", "2" }, { "c", "3" }, { "b", "4" },
+                                   { "c", "5" } };
+    char *big = calloc(1, KVS_BYTES_MAX + 1);
+    struct fn_error e = ERR_INIT;
+    struct kvs k;
+
+    kvs_init(&k, &arena);
+    ck_assert_int_eq(kvs_fill(&k, items, 5, "things", &e), 0);
+    ck_assert_uint_eq(k.n, 3);
+    ck_assert_str_eq(k.items[0].key, "a");
+    ck_assert_str_eq(k.items[1].key, "b");
+    ck_assert_str_eq(kvs_get(&k, "c"), "5");
+    kvs_init(&k, &arena);
+    memset(big, 'x', KVS_BYTES_MAX);
+    ck_assert_int_eq(kvs_fill(&k, &(struct fn_kv){ "k", big }, 1, "things", &e), FN_E_INVALID);
+    ck_assert_str_eq(e.msg, "RUN404 things of 1048577 bytes; expected at most 1048576");
+    ck_assert_int_eq(e.http_status, 400);
+    free(big);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -612,6 +636,7 @@ int main(void)
         lenient_where_go_is, bad_models, too_deep_and_nul, memory_limit, checks, slot_keys,
         jansson_agrees, times, ids, header_tables, api_objects,
         annotations_keep_their_spelling, rules,
+        sets_are_filled,
     };
     Suite *s = suite_create("model");
     TCase *tc = tcase_create("call");

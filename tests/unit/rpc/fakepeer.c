@@ -150,6 +150,7 @@ static void message(struct fakepeer *p, uint32_t stream, const void *data, uint3
 
 /* ResultStart{http{200}}, Data{"hi"}, Finished{success}, Finished{503}. */
 static const char msg_start[] = "\x0a\x06\xa2\x06\x03\x08\xc8\x01";
+static const char msg_nul[] = "\x0a\x0e\xa2\x06\x0b\x08\xc8\x01\x12\x06\x0a\x04X-\0A";
 static const char msg_data[] = "\x12\x04\x0a\x02hi";
 static const char msg_finished[] = "\x1a\x02\x08\x01";
 static const char msg_nack[] = "\x1a\x03\x18\xf7\x03";
@@ -168,6 +169,16 @@ static void big_frame(struct fakepeer *p, uint32_t stream)
     free(m);
 }
 
+static void many_fields(struct fakepeer *p, uint32_t stream)
+{
+    char m[30000];
+
+    for (size_t i = 0; i < sizeof(m); i += 3) {
+        memcpy(m + i, "\x98\x06\x01", 3);
+    }
+    message(p, stream, m, sizeof(m));
+}
+
 static void on_headers_bad_messages(struct fakepeer *p, uint32_t s, enum fake_act act)
 {
     headers(p, s);
@@ -182,7 +193,20 @@ static void on_headers_bad_messages(struct fakepeer *p, uint32_t s, enum fake_ac
         }
         trailers(p, s, false, "0", "");
     } else if (act == FAKE_UNKNOWN_KIND) {
+        for (int i = 0; i < 100; i++) {
+            SAY(p, s, msg_unknown);
+        }
+    } else if (act == FAKE_NEWER) {
         SAY(p, s, msg_unknown);
+        SAY(p, s, msg_start);
+        SAY(p, s, msg_unknown);
+        SAY(p, s, msg_data);
+        SAY(p, s, msg_finished);
+        trailers(p, s, false, "0", "");
+    } else if (act == FAKE_MANY_FIELDS) {
+        many_fields(p, s);
+    } else if (act == FAKE_NUL) {
+        SAY(p, s, msg_nul);
     } else if (act == FAKE_NOT_PROTOBUF) {
         SAY(p, s, msg_broken);
     } else if (act == FAKE_BIG_FRAME) {
@@ -240,6 +264,10 @@ static void on_headers(struct fakepeer *p, uint32_t s)
         headers(p, s);
         rst(p, s, 7);
         break;
+    case FAKE_GOAWAY_LATE:
+        headers(p, s);
+        goaway(p, s - 1);
+        break;
     case FAKE_REFUSE:
         rst(p, s, 7);
         break;
@@ -294,6 +322,9 @@ static void on_headers(struct fakepeer *p, uint32_t s)
         break;
     case FAKE_LIAR:
         trailers(p, s, true, "14", "Received RST_STREAM with error code 7");
+        break;
+    case FAKE_HANG:
+    case FAKE_SILENT:
         break;
     case FAKE_HTTP_503:
         web_page(p, s, "503");
@@ -352,8 +383,11 @@ static void serve(struct fakepeer *p)
     }
     if (atomic_load(&p->act) != FAKE_GARBAGE) {
         static const char no_window[] = "\0\4\0\0\0\0";
+        static const char no_streams[] = "\0\3\0\0\0\0";
+        enum fake_act act = atomic_load(&p->act);
 
-        frame(p, H2_SETTINGS, 0, 0, no_window, atomic_load(&p->act) == FAKE_EARLY ? 6 : 0);
+        frame(p, H2_SETTINGS, 0, 0, act == FAKE_FULL ? no_streams : no_window,
+              act == FAKE_EARLY || act == FAKE_FULL ? 6 : 0);
     }
     while (!p->over && take(p, h, 9)) {
         uint32_t len = (uint32_t)h[0] << 16 | (uint32_t)h[1] << 8 | h[2];

@@ -9,6 +9,7 @@
 enum fake_act {
     FAKE_REFUSE,        /* RST_STREAM(REFUSED_STREAM) on HEADERS */
     FAKE_REFUSE_LATE,   /* response headers, then REFUSED_STREAM */
+    FAKE_GOAWAY_LATE,   /* the same with a GOAWAY as FAKE_GOAWAY_BELOW's */
     FAKE_RST_INTERNAL,  /* RST_STREAM(INTERNAL_ERROR) */
     FAKE_GOAWAY_BELOW,  /* GOAWAY with a last stream id below the call's, connection stays */
     FAKE_GOAWAY_ABOVE,  /* GOAWAY with the call's stream id, then close */
@@ -25,7 +26,10 @@ enum fake_act {
     FAKE_LIAR,          /* trailers that read like a refused stream */
     FAKE_AFTER_FINISHED, /* data after Finished */
     FAKE_TWO_FINISHED,
-    FAKE_UNKNOWN_KIND,
+    FAKE_UNKNOWN_KIND,  /* again and again */
+    FAKE_NEWER,         /* a call that ends well, with messages of unknown kind in it */
+    FAKE_MANY_FIELDS,   /* a message of 10 000 fields of unknown number */
+    FAKE_NUL,           /* ResultStart with a header name that a NUL cuts */
     FAKE_NOT_PROTOBUF,
     FAKE_BIG_FRAME,     /* data frame of 70 000 bytes */
     FAKE_NO_TRAILERS,   /* Finished, and then nothing */
@@ -40,6 +44,7 @@ enum fake_act {
     FAKE_EARLY,         /* lets no DATA in; ResultStart, then trailers with status 14 */
     FAKE_GOAWAY_HANG,   /* GOAWAY that takes all calls, then never reads again */
     FAKE_GOAWAY_PINGED, /* the same, but answers the call when a ping comes */
+    FAKE_FULL,          /* settings that let no call in */
     FAKE_PAIR,          /* the first call's trailers in one piece with the second call's answer */
 };
 

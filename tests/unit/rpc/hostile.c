@@ -383,6 +383,54 @@ START_TEST(test_messages_that_cannot_be_read)
 }
 END_TEST
 
+/* Fields of unknown numbers: cheap to send, dear to unpack. The connection goes on. */
+START_TEST(test_many_fields)
+{
+    enum { FIELDS = 8193 };
+    unsigned char *b = malloc(5 + 2 * FIELDS);
+    nghttp2_hd_inflater *hd;
+    int fd;
+
+    ck_assert_int_eq(nghttp2_hd_inflate_new(&hd), 0);
+    memcpy(b, (unsigned char[]){ 0, 0, 0, 2 * FIELDS / 256, 2 * FIELDS % 256 }, 5);
+    for (int i = 0; i < FIELDS; i++) {
+        b[5 + 2 * i] = 0x78;
+        b[6 + 2 * i] = 0x01;
+    }
+    f = fixture_create(OVER_UNIX);
+    fd = greet(NULL, 0);
+    ck_assert(call(fd, 1));
+    ck_assert(frame(fd, DATA, 0, 1, b, 16384));
+    ck_assert(frame(fd, DATA, 0, 1, b + 16384, 5 + 2 * FIELDS - 16384));
+    expect_end(fd, hd, 1, "8", "RUN402 a message of more than 8192 fields");
+    loop_enter(f->loop);
+    ck_assert_uint_eq(f->tries, 0);
+    loop_leave(f->loop);
+    nghttp2_hd_inflate_del(hd);
+    free(b);
+    finish(fd);
+}
+END_TEST
+
+/* A newer client's messages behind TryCall, without an end. */
+START_TEST(test_unknown_messages_without_end)
+{
+    nghttp2_hd_inflater *hd;
+    int fd;
+
+    ck_assert_int_eq(nghttp2_hd_inflate_new(&hd), 0);
+    f = fixture_create(OVER_UNIX);
+    fd = greet(NULL, 0);
+    ck_assert(try_call(fd, 1, "echo"));
+    for (int i = 0; i < 17; i++) {
+        ck_assert(frame(fd, DATA, 0, 1, "\0\0\0\0\4\x1a\2\10\1", 9));
+    }
+    expect_end(fd, hd, 1, "3", "Protocol failure: expected ClientMsg_Data");
+    nghttp2_hd_inflate_del(hd);
+    finish(fd);
+}
+END_TEST
+
 /* What is not gRPC is answered in HTTP, and the connection goes on. */
 START_TEST(test_no_grpc)
 {
@@ -550,6 +598,8 @@ TCase *hostile_case(void)
     tcase_add_test(tc, test_rapid_reset);
     tcase_add_test(tc, test_large_headers);
     tcase_add_test(tc, test_messages_that_cannot_be_read);
+    tcase_add_test(tc, test_many_fields);
+    tcase_add_test(tc, test_unknown_messages_without_end);
     tcase_add_test(tc, test_no_grpc);
     tcase_add_test(tc, test_held_memory);
     tcase_add_test(tc, test_window_of_zero);

@@ -140,6 +140,7 @@ static const char try_echo[] = "\x0a\x06\x0a\x04" "echo";
 static const char data_x[] = "\x12\x03\x0a\x01x";
 static const char data_eof[] = "\x12\x02\x10\x01";
 static const char unknown[] = "\x1a\x02\x08\x01";
+static const char try_nul[] = "\x0a\x06\x0a\x04" "ec\0o";
 static const char broken[] = "\x0a\x7f\x08";
 
 struct script {
@@ -160,8 +161,9 @@ static const struct script scripts[] = {
     { "not protobuf", { broken }, { sizeof(broken) - 1 }, false, 13, "RUN403" },
     { "try twice", { try_echo, try_echo }, { sizeof(try_echo) - 1, sizeof(try_echo) - 1 }, false,
       3, "Protocol failure: expected ClientMsg_Data" },
-    { "unknown for data", { try_echo, unknown }, { sizeof(try_echo) - 1, sizeof(unknown) - 1 },
-      false, 3, "Protocol failure: expected ClientMsg_Data" },
+    { "unknown before data", { try_echo, unknown, data_eof },
+      { sizeof(try_echo) - 1, sizeof(unknown) - 1, sizeof(data_eof) - 1 }, false, 0, "" },
+    { "NUL in a text", { try_nul }, { sizeof(try_nul) - 1 }, false, 13, "RUN403" },
     { "broken data", { try_echo, broken }, { sizeof(try_echo) - 1, sizeof(broken) - 1 }, false, 13,
       "RUN403" },
     { "half-close before eof", { try_echo, data_x }, { sizeof(try_echo) - 1, sizeof(data_x) - 1 },

@@ -619,6 +619,76 @@ START_TEST(status)
 }
 END_TEST
 
+/* Keys that a peer chose, in the order that costs an insertion most. */
+START_TEST(extensions_are_bounded)
+{
+    enum { MANY = KVS_MAX + 1 };
+    static char keys[MANY][8];
+    struct fn_kv items[MANY];
+    struct world *w = world_create(NULL);
+    struct engage_session *s;
+
+    for (int i = 0; i < MANY; i++) {
+        snprintf(keys[i], sizeof(keys[i]), "%05d", MANY - i);
+        items[i] = (struct fn_kv){ keys[i], "v" };
+    }
+    w->extensions = items;
+    w->n_extensions = MANY;
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 200);
+    ck_assert_int_eq(s->code, 400);
+    ck_assert_str_eq(s->text, "RUN404 extensions, got 1025 keys; expected at most 1024");
+    w->n_extensions = KVS_MAX;
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 200);
+    ck_assert(s->success);
+    world_destroy(w);
+}
+END_TEST
+
+static void little_memory(struct world *w)
+{
+    w->opt.calls_bytes_max = 100000;
+}
+
+/* Calls that send no body hold their models; the next one is the load balancer's to place. */
+START_TEST(waiting_calls_share_a_memory)
+{
+    struct world *w = world_create(little_memory);
+    struct engage_session *s, *first = NULL;
+    int n = 0;
+
+    do {
+        s = world_call(w, (struct call_spec){ .what = "ok", .no_body = true });
+        first = first ? first : s;
+        world_run_ms(w, 1);
+    } while (!s->finishes && ++n < 100);
+    ck_assert_int_gt(n, 1);
+    ck_assert_int_lt(n, 60);
+    ck_assert_int_eq(s->code, 503);
+    ck_assert(!s->user);
+    ck_assert_str_eq(s->details, "memory of waiting calls is used up");
+    world_gone(w, first);
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 200);
+    ck_assert_msg(s->success, "%s", s->text);
+    world_destroy(w);
+}
+END_TEST
+
+/* What runs is bounded by the memory of its containers, and takes nothing from those that wait. */
+START_TEST(running_calls_hold_no_memory)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s = world_call(w, (struct call_spec){ .what = "never" });
+
+    world_run_ms(w, 500);
+    ck_assert_uint_eq(s->executions, 1);
+    ck_assert_uint_eq(w->r->calls_bytes, 0);
+    world_destroy(w);
+}
+END_TEST
+
 TCase *calls_tests(void)
 {
     TCase *t = tcase_create("calls");
@@ -653,5 +723,8 @@ TCase *calls_tests(void)
     tcase_add_test(t, listeners_of_an_aborted_call);
     tcase_add_test(t, detached_call);
     tcase_add_test(t, status);
+    tcase_add_test(t, extensions_are_bounded);
+    tcase_add_test(t, waiting_calls_share_a_memory);
+    tcase_add_test(t, running_calls_hold_no_memory);
     return t;
 }

@@ -760,7 +760,9 @@ struct engage_session *world_call_json(struct world *w, const char *json, const 
     struct engage_session *s = calloc(1, sizeof(*s));
     const char *id = strstr(json, "\"id\": \"");
     struct engage_try t = { .call_json = json, .call_json_len = strlen(json),
-                            .slot_hash_id = hash_id ? hash_id : "" };
+                            .slot_hash_id = hash_id ? hash_id : "",
+                            .extensions = w->extensions,
+                            .n_extensions = w->n_extensions };
 
     if (id) {
         snprintf(s->id, sizeof(s->id), "%.*s", (int)strcspn(id + 7, "\""), id + 7);
@@ -970,6 +972,7 @@ void world_destroy(struct world *w)
     ck_assert_uint_eq(world_counts(w).running, 0);
     ck_assert_uint_eq(world_counts(w).waiting, 0);
     ck_assert_uint_eq(world_counts(w).queues, 0);
+    ck_assert_uint_eq(w->r->calls_bytes, 0);
     ck_assert_uint_eq(w->r->planned.mem_bytes + w->r->reserving.mem_bytes +
                           w->r->closing.mem_bytes + w->r->evictable.mem_bytes, 0);
     runner_destroy(w->r);

@@ -51,6 +51,8 @@ struct world {
     struct engage_server_cb cb;
     void *cb_ud;
     struct engage_session *sessions;
+    const struct fn_kv *extensions; /* of the calls that come */
+    uint32_t n_extensions;
 
     /* engine script */
     int64_t slow_ns, fast_ns; /* how long operations take */
