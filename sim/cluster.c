@@ -383,9 +383,18 @@ static int lbs_create(struct cluster *c, struct fn_error *reterr)
     return c->lbs ? r : FN_E_EXHAUSTED;
 }
 
+static void on_still(void *ud)
+{
+    const struct cluster *c = ud;
+
+    if (c->o->still) {
+        c->o->still(c->sim->now_ns - c->start_ns);
+    }
+}
+
 static int create(struct cluster *c, struct fn_error *reterr)
 {
-    struct sim_options o = { .seed = c->o->seed };
+    struct sim_options o = { .seed = c->o->seed, .still = on_still, .still_ud = c };
     int r;
 
     if (c->o->nasty) {

@@ -20,6 +20,7 @@ struct cluster_options {
     const char *inner[CLUSTER_INNER_MAX]; /* files of placers that it wraps, innermost first */
     uint32_t n_inner;
     int64_t (*real_ns)(void); /* for the time of a decision; NULL = not measured */
+    void (*still)(int64_t at_ns); /* sim_options.still, at that time of the run; NULL = abort() */
 };
 
 /* Counts are of calls that arrived after warm_up, unless said otherwise. */

@@ -10,7 +10,6 @@
 
 #define START_NOW_NS  (1000 * ENV_S)
 #define START_WALL_NS 1795234644501000000LL
-#define SETTLE_MAX    10000000
 /* Children of a heap's node: half the levels of a binary heap, and each level moved writes into the
  * timer, which is cold. */
 #define WAYS 4
@@ -242,18 +241,29 @@ static void leave(struct env *e)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
+static void count_event(struct sim *s)
+{
+    s->events++;
+    if (s->now_ns - s->still_ns >= SIM_STILL_NS) {
+        s->still_ns = s->now_ns;
+        s->still_events = s->events;
+    } else if (s->events - s->still_events > SIM_STILL_EVENTS) {
+        if (s->still) {
+            s->still(s->still_ud);
+        }
+        abort();
+    }
+}
+
 void sim_settle(struct sim *s)
 {
     struct env_task *t;
-    int n = 0;
 
     while ((t = TAILQ_FIRST(&s->tasks))) {
         TAILQ_REMOVE(&s->tasks, t, link);
         t->queued = false;
-        s->events++;
+        count_event(s);
         t->cb(t);
-        n++;
-        assert(n < SETTLE_MAX);
     }
 }
 
@@ -281,7 +291,7 @@ static void fire(struct sim *s)
     if (n->jump_one_in > 0 && sim_rng_below(&s->sched_rng, n->jump_one_in) == 0) {
         sim_jump(s, (int64_t)sim_rng_below(&s->sched_rng, (uint64_t)n->jump_max_ns + 1));
     }
-    s->events++;
+    count_event(s);
     mix(s, (uint64_t)s->now_ns);
     mix(s, ((uint64_t)SIM_TIMER << 56) ^ d.tie);
     d.timer->cb(d.timer);
@@ -344,6 +354,8 @@ struct sim *sim_create(const struct sim_options *o)
     s->now_ns = START_NOW_NS;
     s->wall_ns = START_WALL_NS;
     s->nasty = o->nasty;
+    s->still = o->still;
+    s->still_ud = o->still_ud;
     s->core_rng = sim_rng_make(o->seed, 2);
     s->sched_rng = sim_rng_make(o->seed, 3);
     s->hash = o->seed;

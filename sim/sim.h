@@ -39,9 +39,17 @@ struct sim_nasty {
                                 fn_timer_if promises, not within what env.h promises to the core */
 };
 
+/* So many within so much of virtual time: it does not pass any more. */
+#define SIM_STILL_EVENTS 10000000u
+#define SIM_STILL_NS     (100 * ENV_MS)
+
 struct sim_options {
     uint64_t seed;
     struct sim_nasty nasty;
+    /* Time stands still, or nearly: somebody sets a timer or a task anew for ever. Must not return;
+     * NULL = abort(). */
+    void (*still)(void *ud);
+    void *still_ud;
 };
 
 /* Draws each kind of nastiness for itself (none, rare, heavy), so that some seeds have only one. */

@@ -45,6 +45,10 @@ struct sim {
     struct sim_rng sched_rng; /* nastiness */
     uint64_t hash;
     uint64_t events;
+    int64_t still_ns;      /* since when events are counted for SIM_STILL_EVENTS */
+    uint64_t still_events; /* those before */
+    void (*still)(void *ud);
+    void *still_ud;
     uint64_t tie;
     struct sim_due *due; /* a heap, env.c; heap_slot = index + 1 */
     size_t n_due, cap_due;

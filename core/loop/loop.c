@@ -636,10 +636,7 @@ static struct timespec *sleep_time(struct loop *l, int64_t now_ns, struct timesp
         return NULL;
     }
     l->sleeping_until_ns = l->heap[0]->at_ns;
-    wait_ns = l->sleeping_until_ns - now_ns;
-    if (wait_ns < 0) {
-        wait_ns = 0;
-    }
+    wait_ns = l->sleeping_until_ns > now_ns ? l->sleeping_until_ns - now_ns : 0;
     *ts = (struct timespec){ wait_ns / ENV_S, wait_ns % ENV_S };
     return ts;
 }

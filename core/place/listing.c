@@ -28,6 +28,7 @@
 static void listing_free(struct listing *l)
 {
     TAILQ_REMOVE(&l->group->place->ended, l, link);
+    l->group->listings_n--;
     builder_free(l->given);
     free(l->runners);
     free(l->inflight);
@@ -146,6 +147,7 @@ static struct listing *listing_create(struct place_group *g, struct fn_snap_buil
         return NULL;
     }
     l->group = g;
+    g->listings_n++;
     l->no = next_number(g);
     l->refs = 1;
     l->given = given;

@@ -97,6 +97,7 @@ static int64_t wait_ns(struct place_call *pc, int64_t asked_ns)
 
     ns = ns > p->deps.options.retry_max_ns ? p->deps.options.retry_max_ns : ns;
     ns = ns > per_attempt_ns ? ns : per_attempt_ns;
+    asked_ns = plugin_answer_duration(asked_ns);
     ns = ns > asked_ns ? ns : asked_ns;
     return ns + (int64_t)(env_random_u64(p->deps.env) % (uint64_t)(ns / 4 + 1));
 }
@@ -275,8 +276,7 @@ enum place_verdict place_next(struct place_call *pc)
 
     assert(!pc->runner && !pc->parked);
     if (!pc->group) {
-        return give_up(pc, FN_E_EXHAUSTED,
-                       "LB301 no runner: the pool names no group for this call");
+        return give_up(pc, FN_E_EXHAUSTED, pc->no_group);
     }
     round_begin(pc);
     for (turns = pc->snap->view.n + LOCAL_TRIES_SPARE; turns > 0; turns--) {
@@ -307,6 +307,7 @@ enum place_verdict place_next(struct place_call *pc)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
+/* Without a group, pc->no_group says why. */
 static struct place_group *route(struct place *p, struct place_call *pc)
 {
     char name[FN_GROUP_NAME_MAX + 1] = "";
@@ -315,13 +316,18 @@ static struct place_group *route(struct place *p, struct place_call *pc)
     int r;
 
     if (!y || !y->ops->route) {
-        return group_get(p, pc->view.lb_group ? pc->view.lb_group : FN_GROUP_DEFAULT);
+        return group_for(p, pc->view.lb_group ? pc->view.lb_group : FN_GROUP_DEFAULT,
+                         pc->view.app_id, &pc->no_group);
     }
     plugin_enter(&crumb, y->pool, PLUGIN_LOOP, "route");
     r = y->ops->route(plugin_inst(y->pool), &pc->view, name, sizeof(name));
     plugin_leave(&crumb);
     r = plugin_answer_result(y->pool, "route", r, 0, NULL);
-    return r == 0 && plugin_answer_group(y->pool, "route", name) ? group_get(p, name) : NULL;
+    if (r < 0 || !plugin_answer_group(y->pool, "route", name)) {
+        pc->no_group = "LB301 no runner: the pool names no group for this call";
+        return NULL;
+    }
+    return group_for(p, name, pc->view.app_id, &pc->no_group);
 }
 
 void place_begin(struct place *p, struct place_call *pc)
@@ -333,6 +339,7 @@ void place_begin(struct place *p, struct place_call *pc)
     pc->begun_ns = env_now_ns(p->deps.env);
     if (pc->group) {
         pc->group->mem_mb += pc->view.mem_mb;
+        pc->group->calls++;
         pc->counted = true;
     }
     if (pc->trace && pc->group) {
@@ -399,10 +406,6 @@ void place_refused(struct place_call *pc, uint32_t why, int32_t code)
 /* Leaves the group; a freed place is offered to those who wait. */
 static void uncount(struct place_call *pc)
 {
-    if (pc->counted) {
-        pc->counted = false;
-        pc->group->mem_mb -= pc->view.mem_mb;
-    }
     if (pc->queued) {
         pc->queued = false;
         group_unqueue(pc->group, pc);
@@ -411,6 +414,13 @@ static void uncount(struct place_call *pc)
     pc->snap = NULL;
     policy_unref(pc->policy);
     pc->policy = NULL;
+    if (pc->counted) {
+        pc->counted = false;
+        pc->group->mem_mb -= pc->view.mem_mb;
+        pc->group->calls--;
+        pc->group->used_ns = env_now_ns(pc->place->deps.env);
+        pc->group = NULL;
+    }
 }
 
 void place_ended(struct place_call *pc, uint32_t outcome)
@@ -567,6 +577,7 @@ void place_destroy(struct place *p)
         assert(g->waiting_n == 0 && g->trying_n == 0);
         group_destroy(g);
     }
+    listings_finish(p);
     breaker_finish(p);
     policy_unref(p->policy);
     policy_unref(p->shadow.policy);

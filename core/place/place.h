@@ -22,7 +22,11 @@
 #include <plugin/plugin.h>
 #include <stdbool.h>
 
-#define PLACE_GROUPS_MAX  256u
+/* Whoever sets an app's configuration names groups. Those without runners have half the table, and
+ * an app a share of it, so that nobody's names keep a pool's lists out. */
+#define PLACE_GROUPS_MAX    512u
+#define PLACE_EMPTY_MAX     256u
+#define PLACE_EMPTY_APP_MAX 16u
 #define PLACE_RUNNERS_MAX 65536u
 #define PLACE_STACK_MAX   8u
 
@@ -149,7 +153,8 @@ struct place_call {
     uint32_t attempts;        /* made so far, unreachable ones included */
     /* its own: */
     struct place *place;
-    struct place_group *group;
+    struct place_group *group; /* NULL: none, and before place_begin() and after the end */
+    const char *no_group;      /* the error's text then */
     struct snapshot *snap; /* pinned during a round */
     struct policy *policy; /* whose session this is; counted */
     struct place_runner *runner;

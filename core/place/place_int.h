@@ -153,6 +153,10 @@ struct place_group {
     TAILQ_HEAD(place_queue, place_call) waiting; /* parked once and not over, in that order */
     uint32_t waiting_n, trying_n;                /* parked now; at a runner now */
     uint64_t mem_mb; /* of waiting and trying calls */
+    uint64_t app; /* whose call named it first, as a hash; 0 = nobody's */
+    uint32_t calls; /* begun and not over; one more while the pool looks at it */
+    uint32_t listings_n; /* that exist; the current one is one of them */
+    int64_t used_ns; /* the last call's end, or when it was made */
     struct metric *new_runner;
     int64_t waited_ns; /* calls wait since, and no new runner took one; 0 = neither */
     uint32_t wakes;  /* parked calls that shall be asked again */
@@ -224,6 +228,7 @@ struct place {
     void *stopped_ud;
     struct place_group *groups;
     struct place_group *fallback; /* "default" */
+    uint64_t epochs; /* of a new group: one that is made again goes on behind its old ones */
     uint32_t waiting_n;
     bool stopping;
     TAILQ_HEAD(listing_queue, listing) binding, ended;
@@ -237,6 +242,9 @@ struct place {
 
 /* group.c */
 struct place_group *group_get(struct place *p, const char *name); /* NULL: too many or no memory */
+/* For a call of that app (NULL: of none). NULL: *ret_why is the text of its error. */
+struct place_group *group_for(struct place *p, const char *name, const char *app_id,
+                              const char **ret_why);
 void group_destroy(struct place_group *g);
 void group_queue(struct place_group *g, struct place_call *pc);
 void group_unqueue(struct place_group *g, struct place_call *pc);

@@ -18,7 +18,7 @@ static struct snapshot *snapshot_create(struct place_group *g, struct listing *l
     s->inflight = l->inflight;
     s->view = (struct fn_snapshot){
         .hdr = FN_HDR(struct fn_snapshot, FN_MAGIC_SNAPSHOT),
-        .epoch = g->snap ? g->snap->view.epoch + 1 : 0,
+        .epoch = g->snap ? g->snap->view.epoch + 1 : g->place->epochs,
         .made_ns = env_now_ns(g->place->deps.env),
         .n = l->n,
         .stride = sizeof(struct fn_runner),

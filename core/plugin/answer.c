@@ -29,6 +29,12 @@ static void bad(struct plugin *p, const char *fmt, ...)
     plugin_bad_answer(p, what);
 }
 
+int64_t plugin_answer_duration(int64_t ns)
+{
+    ns = ns > 0 ? ns : 0;
+    return ns < PLUGIN_ANSWER_DURATION_MAX ? ns : PLUGIN_ANSWER_DURATION_MAX;
+}
+
 /* ---- results and errors ---------------------------------------------------------------------- */
 
 static void whole_text(struct plugin *p, const char *method, struct fn_error *said)
@@ -54,8 +60,8 @@ void plugin_answer_error(struct plugin *p, const char *method, struct fn_error *
     }
     if (said->retry_after_ns < 0) {
         bad(p, "%s: retry_after_ns of its error is negative", method);
-        said->retry_after_ns = 0;
     }
+    said->retry_after_ns = plugin_answer_duration(said->retry_after_ns);
     said->flags &= FLAGS_KNOWN;
     said->size = sizeof(*said);
 }

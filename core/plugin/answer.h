@@ -13,6 +13,12 @@
 /* Of an id, an address, a tls_name. */
 #define PLUGIN_ANSWER_WORD_MAX 255u
 
+/* Of a duration: what is longer means "never" (INT64_MAX), and still can be added to a time. */
+#define PLUGIN_ANSWER_DURATION_MAX (366 * 24 * 3600 * ENV_S)
+
+/* Every duration that a plugin gives goes through here: not negative, at most that. */
+int64_t plugin_answer_duration(int64_t ns);
+
 /* What `method` returned: 0 to most, or FN_E_*. Another number becomes FN_E_INTERNAL with a
  * sentence in *said. After a failure *said (NULL ok) is whole and carries its code. -> the result
  * to go on with. */

@@ -125,8 +125,35 @@ static void __attribute__((noinline)) judge(struct plugin_crumb *c, uint64_t too
 }
 
 /* The call that this thread entered last, by value: the crumb of a call that somebody jumped out
- * of is on a stack that is used again. */
+ * of is on a stack that is used again. Its instance may be gone, its health and host are not. */
 static _Thread_local struct plugin_crumb entered_last;
+static _Thread_local const struct plugin_health *last_health;
+static _Thread_local const struct plugin_host *last_host;
+static _Thread_local uint64_t left_ticks; /* 0 = it has not returned */
+
+void plugin_last_forget(const struct plugin_host *h)
+{
+    if (last_host == h) {
+        last_health = NULL;
+    }
+}
+
+bool plugin_last_call(struct plugin_last *ret)
+{
+    double ns;
+
+    if (!last_health) {
+        return false;
+    }
+    *ret = (struct plugin_last){ .name = last_health->name,
+                                 .kind = last_health->kind,
+                                 .method = entered_last.method };
+    if (left_ticks) {
+        ns = (double)(ticks() - left_ticks) * plugin_tick_ns(last_host, left_ticks);
+        ret->ago_ns = (int64_t)ns;
+    }
+    return true;
+}
 
 /* Somebody jumped over a plugin_leave(): whatever the frames in between held is lost. */
 static void __attribute__((noinline, noreturn)) unbalanced(struct plugin_crumb *left)
@@ -187,6 +214,9 @@ void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context 
     entered_last.plugin = p;
     entered_last.method = method;
     entered_last.context = context;
+    last_health = p->health;
+    last_host = h;
+    left_ticks = 0;
     plugin_thread_of_host = true;
 }
 
@@ -218,13 +248,15 @@ static void left_loop(struct plugin_crumb *c, uint64_t took)
 
 void plugin_leave(struct plugin_crumb *c)
 {
-    uint64_t took = ticks() - c->entered_ticks;
+    uint64_t now = ticks();
+    uint64_t took = now - c->entered_ticks;
     struct plugin_method *m;
 
     if (__builtin_expect(plugin_crumb_now != c, 0)) {
         unbalanced(c);
     }
     plugin_crumb_now = c->outer;
+    left_ticks = now;
     if (c->context == PLUGIN_LOOP) {
         left_loop(c, took);
         return;

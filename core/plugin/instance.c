@@ -34,6 +34,7 @@ void plugin_host_destroy(struct plugin_host *h)
         return;
     }
     assert(h->n_instances == 0);
+    plugin_last_forget(h);
     plugin_health_close(h);
     while ((f = LIST_FIRST(&h->files))) {
         LIST_REMOVE(f, link);

@@ -176,6 +176,15 @@ void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context 
 void plugin_leave(struct plugin_crumb *c);
 /* The breadcrumb of this thread, also while the host works for the plugin, or NULL. */
 const struct plugin_crumb *plugin_current(void);
+/* [any, async-signal-safe] The call that this thread made last, over or not; false: none yet. Texts
+ * live as long as the host. */
+struct plugin_last {
+    const char *name; /* of the instance */
+    const char *kind;
+    const char *method;
+    int64_t ago_ns; /* since it returned, roughly; 0 = it has not, or time is not real */
+};
+bool plugin_last_call(struct plugin_last *ret);
 
 /* Around the body of every function of a host table: what runs now is the host's code, not the
  * plugin's. A plugin's code runs on this thread only if plugin_running(). `what` is a literal such

@@ -348,6 +348,8 @@ void plugin_ticks_sample(struct plugin_host *h);
 /* ns per tick since the host was made, seen at tick `at`; 0 = time is not real. */
 double plugin_tick_ns(const struct plugin_host *h, uint64_t at);
 uint64_t plugin_ticks(void);
+/* This thread's last call was one of this host, which goes. */
+void plugin_last_forget(const struct plugin_host *h);
 
 /* health.c */
 void plugin_health_open(struct plugin_host *h);

@@ -118,7 +118,9 @@ struct fn_answer {
     uint32_t verdict; /* FN_TRY, FN_WAIT, FN_GIVE_UP */
     uint32_t index;
     uint32_t wake_mask; /* FN_WAKE_* */
-    int64_t wait_ns;    /* the host clamps it to [placement.retry_min, deadline] and adds jitter */
+    /* The host clamps it to [placement.retry_min, deadline] and adds jitter; INT64_MAX: until a wake
+     * or the deadline. */
+    int64_t wait_ns;
     int32_t code;       /* FN_GIVE_UP: FN_E_*; 0 = FN_E_UNAVAILABLE */
     uint32_t reserved0;
     char note[FN_NOTE_MAX]; /* why, in a word or two for `fnd why`: "home", "jump 2"; may be "" */

@@ -53,7 +53,8 @@ struct fn_pool_ops {
      * start. */
     int (*start)(void *inst, struct fn_error *reterr);
     /* [loop] optional, pure: names the group of a call, NUL-terminated, in cap bytes; absent =
-     * call->lb_group. A failure ends the call. */
+     * call->lb_group. A failure ends the call. At most 512 groups are in use at a time, 256 of them
+     * without runners; one that nobody uses is forgotten. */
     int (*route)(void *inst, const struct fn_call *call, char *ret_group, size_t cap);
     /* [loop] optional: at first use of a group, then each second. The host goes on whatever it says. */
     int (*want)(void *inst, const char *group, const struct fn_demand *demand);

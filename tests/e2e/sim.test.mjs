@@ -75,6 +75,8 @@ describe('fnkit sim', () => {
     ['the real clock in create()', [...short, bad('time-create')], 1, /SIM103 placer outside: create\(\) called time\(\)/],
     ['a crash', [...short, bad('crashes')], 1, /SIM104 .*crashes\.so: crashed while it was simulated/],
     ['an endless loop', [...short, bad('loops')], 1, /SIM109 placer outside: decide\(\) did not come back within 5 s/],
+    ['time that stands still', [...short, bad('stands-still')], 1, /SIM110 placer outside: time stands still at 0\.\d+ s of the run, the last call was timer\(\): 10000000 events within 100 ms/],
+    ['a wait until it is woken', [...short, '--once', bad('waits-for-ever')], 0, /^$/],
     ['an endless loop while it is loaded', [...short, path.join(build, 'tests/plugins/evil/e02_ctor_loops.so')], 78, /PLG912 .*did not come back/],
     ['uninitialised memory', [...short, bad('reads-memory')], 1, /SIM105 .*the same seed gave two traces/],
     ['addresses', [...short, bad('reads-address')], 1, /SIM105 .*the same seed gave two traces/],

@@ -124,6 +124,18 @@ static void watch_calls(void)
     setitimer(ITIMER_REAL, &second, NULL);
 }
 
+static void on_still(int64_t at_ns)
+{
+    struct plugin_last last = { "?", "plugin", "?", 0 };
+
+    plugin_last_call(&last);
+    fprintf(stderr,
+            "SIM110 %s %s: time stands still at %.3f s of the run, the last call was %s(): %u events "
+            "within 100 ms; expected timers and waits that let time pass\n",
+            last.kind, last.name, (double)at_ns / 1e9, last.method, SIM_STILL_EVENTS);
+    _exit(FNKIT_BROKEN);
+}
+
 static int simulate(const struct scenario *sc, const struct sim_args *a, struct run *ret)
 {
     struct cluster_result second;
@@ -567,7 +579,7 @@ static int run_all(struct sim_args *a, const struct scenario *sc, char **files, 
 
 int fnkit_sim(int argc, char **argv)
 {
-    struct sim_args a = { .options = { .seed = 1, .real_ns = real_ns } };
+    struct sim_args a = { .options = { .seed = 1, .real_ns = real_ns, .still = on_still } };
     struct scenario *sc = NULL;
     struct conf_problems p;
     int c, r;

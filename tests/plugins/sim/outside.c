@@ -30,6 +30,12 @@
 #ifndef BEYOND
 #define BEYOND 0
 #endif
+#ifndef AGAIN
+#define AGAIN 0
+#endif
+#ifndef WAIT_NS
+#define WAIT_NS 0
+#endif
 #ifndef INDEX
 #define INDEX 0
 #endif
@@ -55,9 +61,14 @@ static __attribute__((noinline)) int leave_by_jump(void)
 
 static void on_timer(void *ud)
 {
-    (void)ud;
+    const struct outside *o = ud;
+    uint64_t id;
+
     if (WHERE == TIMER) {
         leave_by_jump();
+    }
+    if (AGAIN) {
+        o->host->timer->arm(o->host, o->host->clock->now_ns(o->host), on_timer, ud, &id);
     }
 }
 
@@ -98,6 +109,7 @@ static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
     (void)o;
     if (ask->snap->n == 0 || ask->why != FN_WHY_START) {
         ret->verdict = FN_WAIT;
+        ret->wait_ns = WAIT_NS;
         ret->wake_mask = FN_WAKE_POOL | FN_WAKE_CAPACITY;
         return 0;
     }

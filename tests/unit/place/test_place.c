@@ -181,6 +181,7 @@ int main(void)
     suite_add_tcase(s, lists_tests());
     suite_add_tcase(s, long_lists_tests());
     suite_add_tcase(s, waiting_tests());
+    suite_add_tcase(s, groups_tests());
     suite_add_tcase(s, distrust_tests());
     sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

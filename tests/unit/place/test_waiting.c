@@ -155,6 +155,29 @@ START_TEST(waits_grow_to_a_second)
 }
 END_TEST
 
+/* "Until it is woken": the sum with the time of day was a time in the past, and the loop asked for
+ * ever. */
+START_TEST(the_longest_wait_is_until_the_deadline_or_a_wake)
+{
+    const struct fn_wake_if *w = fake_plugin_table("fn.wake");
+    struct place_call *a = begin();
+
+    a->on_wake = ask_again;
+    t.fixed = (struct fn_answer){ .verdict = FN_WAIT, .wait_ns = INT64_MAX,
+                                  .wake_mask = FN_WAKE_PLUGIN };
+    ck_assert_int_eq(place_next(a), PLACE_PARKED);
+    fake_env_advance(env, 29 * ENV_S);
+    ck_assert_uint_eq(t.decisions, 1);
+    w->wake(&placer.host, "default");
+    fake_env_advance(env, 0);
+    ck_assert_uint_eq(t.decisions, 2);
+    fake_env_advance(env, 2 * ENV_S);
+    ck_assert_uint_eq(t.decisions, 3);
+    ck_assert_int_eq(last_verdict, PLACE_GIVE_UP);
+    leave(a);
+}
+END_TEST
+
 START_TEST(deadline_says_why)
 {
     struct place_call *a = begin();
@@ -317,7 +340,8 @@ TCase *waiting_tests(void)
 {
     const TTest *const tests[] = {
         plugin_wakes, capacity_wakes_the_oldest, no_retry_storm, many_runners_refuse,
-        waits_grow_to_a_second, deadline_says_why, what_was_never_tried_is_not_blamed,
+        waits_grow_to_a_second, the_longest_wait_is_until_the_deadline_or_a_wake, deadline_says_why,
+        what_was_never_tried_is_not_blamed,
         demand_each_second, stop_gives_up_waiting_calls, many_waiting, waiting_limit,
     };
 

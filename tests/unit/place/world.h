@@ -51,6 +51,7 @@ TCase *world_case(const char *name, const TTest *const *tests, size_t n);
 TCase *lists_tests(void);
 TCase *long_lists_tests(void);
 TCase *waiting_tests(void);
+TCase *groups_tests(void);
 TCase *distrust_tests(void);
 
 #endif

@@ -22,7 +22,7 @@ static void note(char c)
 
 static void begin(uint64_t seed, struct sim_nasty nasty)
 {
-    sim = sim_create(&(struct sim_options){ seed, nasty });
+    sim = sim_create(&(struct sim_options){ .seed = seed, .nasty = nasty });
     ck_assert_ptr_nonnull(sim);
     env = sim_env(sim);
     seen[0] = '\0';
@@ -456,6 +456,30 @@ START_TEST(operations_are_alike_under_every_nastiness)
 }
 END_TEST
 
+static void on_still(void *ud)
+{
+    (void)ud;
+    exit(3);
+}
+
+static void set_again(struct env_timer *t)
+{
+    env_timer_set(env, t, env_now_ns(env) + 1);
+}
+
+/* It went on for ever. */
+START_TEST(time_that_stands_still_is_told)
+{
+    struct env_timer t = { .cb = set_again };
+
+    sim_destroy(sim);
+    sim = sim_create(&(struct sim_options){ .seed = 1, .still = on_still });
+    env = sim_env(sim);
+    env_timer_set(env, &t, env_now_ns(env));
+    sim_run_until(sim, sim_now_ns(sim) + ENV_S);
+}
+END_TEST
+
 TCase *env_tests(void)
 {
     TCase *t = tcase_create("env");
@@ -466,6 +490,7 @@ TCase *env_tests(void)
     tcase_add_test(t, many_timers_keep_the_heap);
     tcase_add_test(t, tasks_run_after_the_callback_before_the_next_timer);
     tcase_add_test(t, run_until_stops_between);
+    tcase_add_exit_test(t, time_that_stands_still_is_told, 3);
     tcase_add_test(t, late_timers_are_late_and_never_early);
     tcase_add_test(t, batched_timers_fire_together);
     tcase_add_test(t, the_seed_shuffles_equal_deadlines);

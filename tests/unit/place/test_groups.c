@@ -1,0 +1,138 @@
+/* Placement: which groups exist: made by calls and lists, given up when nobody needs them, and
+ * never so many that one app's names keep the others out. */
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static uint32_t groups(void)
+{
+    struct place_counts n;
+
+    place_count(place, &n);
+    return n.groups;
+}
+
+/* A call of this app to this group. */
+static struct place_call *call_to(const char *app, const char *group)
+{
+    struct place_call *pc = calloc(1, sizeof(*pc));
+
+    pc->view = (struct fn_call){ .hdr = FN_HDR(struct fn_call, FN_MAGIC_CALL), .id = "c",
+                                 .fn_id = "f", .app_id = app, .lb_group = group, .mem_mb = 128 };
+    pc->deadline_ns = env->now + 3600 * ENV_S;
+    pc->on_wake = on_wake;
+    place_begin(place, pc);
+    return pc;
+}
+
+static const char *name(const char *what, uint32_t i)
+{
+    static char text[32];
+
+    snprintf(text, sizeof(text), "%s%u", what, i);
+    return text;
+}
+
+/* Before, 256 names that calls had used once were all there ever were. */
+START_TEST(idle_groups_make_room)
+{
+    for (uint32_t i = 0; i < 2 * PLACE_GROUPS_MAX; i++) {
+        struct place_call *pc = call_to(name("app", i), name("g", i));
+
+        ck_assert_int_eq(place_next(pc), PLACE_PARKED);
+        leave(pc);
+        fake_env_advance(env, ENV_S / 10);
+    }
+    ck_assert_uint_le(groups(), PLACE_EMPTY_MAX);
+}
+END_TEST
+
+START_TEST(groups_in_use_stay)
+{
+    struct place_call *waiting = call_to("a", "w");
+    struct place_call *trying;
+
+    publish("t", (const char *const[]){ "t1:1", NULL });
+    trying = call_to("a", "t");
+    ck_assert_int_eq(place_next(trying), PLACE_TRY);
+    waiting->on_wake = ask_again;
+    ck_assert_int_eq(place_next(waiting), PLACE_PARKED);
+    for (uint32_t i = 0; i < 2 * PLACE_GROUPS_MAX; i++) {
+        leave(call_to(name("app", i), name("g", i)));
+        fake_env_advance(env, ENV_S / 10);
+    }
+    publish("w", (const char *const[]){ "w1:1", NULL });
+    fake_env_advance(env, ENV_S);
+    ck_assert_int_eq(last_verdict, PLACE_TRY);
+    end(waiting);
+    end(trying);
+}
+END_TEST
+
+/* One app's names are no limit of others, and the sentence says what is. */
+START_TEST(an_app_has_a_share_of_the_groups_without_runners)
+{
+    struct place_call *held[PLACE_EMPTY_APP_MAX];
+    struct place_call *pc;
+
+    for (uint32_t i = 0; i < PLACE_EMPTY_APP_MAX; i++) {
+        held[i] = call_to("evil", name("e", i));
+        ck_assert_int_eq(place_next(held[i]), PLACE_PARKED);
+    }
+    pc = call_to("evil", "one-more");
+    ck_assert_int_eq(place_next(pc), PLACE_GIVE_UP);
+    ck_assert_str_eq(pc->error.msg, "LB301 no runner: the call's group is new, and too many groups "
+                                    "without runners are in use by calls of this app");
+    ck_assert_int_eq(pc->error.http_status, 503);
+    leave(pc);
+    pc = call_to("quiet", "one-more");
+    ck_assert_int_eq(place_next(pc), PLACE_PARKED);
+    leave(pc);
+    for (uint32_t i = 0; i < PLACE_EMPTY_APP_MAX; i++) {
+        leave(held[i]);
+    }
+    fake_env_advance(env, 3 * ENV_S);
+    pc = call_to("evil", "another");
+    ck_assert_int_eq(place_next(pc), PLACE_PARKED);
+    leave(pc);
+}
+END_TEST
+
+/* However many apps name groups, a pool's lists find room. */
+START_TEST(lists_have_room_of_their_own)
+{
+    struct place_call *held[PLACE_EMPTY_MAX];
+    struct place_call *pc;
+    uint32_t n = 0;
+
+    while (groups() < PLACE_EMPTY_MAX) {
+        held[n] = call_to(name("app", n), name("g", n));
+        ck_assert_int_eq(place_next(held[n]), PLACE_PARKED);
+        n++;
+    }
+    pc = call_to("late", "late");
+    ck_assert_int_eq(place_next(pc), PLACE_GIVE_UP);
+    ck_assert_str_eq(pc->error.msg, "LB301 no runner: the call's group is new, and too many groups "
+                                    "without runners are in use");
+    leave(pc);
+    for (uint32_t i = 0; groups() < PLACE_GROUPS_MAX; i++) {
+        ck_assert_int_eq(publish(name("listed", i), (const char *const[]){ "r:1", NULL }), 0);
+    }
+    ck_assert_int_eq(publish("listed-late", (const char *const[]){ "r:1", NULL }), FN_E_EXHAUSTED);
+    while (n > 0) {
+        leave(held[--n]);
+    }
+    fake_env_advance(env, 3 * ENV_S);
+    ck_assert_int_eq(publish("listed-late", (const char *const[]){ "r:1", NULL }), 0);
+}
+END_TEST
+
+TCase *groups_tests(void)
+{
+    const TTest *const tests[] = { idle_groups_make_room, groups_in_use_stay,
+                                   an_app_has_a_share_of_the_groups_without_runners,
+                                   lists_have_room_of_their_own };
+
+    return world_case("groups", tests, sizeof(tests) / sizeof(tests[0]));
+}
