@@ -3,7 +3,12 @@
  * A family is declared once; a series is one combination of label values. Series are made on first
  * use up to METRIC_SERIES_MAX per family, after which the values go to one series whose labels all
  * read "other". Values are updated without locks (atomics), series are looked up under a mutex and
- * should be kept by the caller. [any] */
+ * should be kept by the caller.
+ *
+ * Labels that name something of a tenant (an app, a function, its image) are subject labels: there
+ * may be thousands, so a page shows the METRIC_SUBJECTS_DEFAULT that are used most, and the others
+ * as one whose labels read "other". No series ever counts backwards by that. Whoever looked such a
+ * series up gives it back. [any] */
 #ifndef BASE_METRIC_H
 #define BASE_METRIC_H
 
@@ -13,17 +18,19 @@
 #define METRIC_SERIES_MAX 1000
 #define METRIC_LABELS_MAX 6
 #define METRIC_BOUNDS_MAX 16
+#define METRIC_SUBJECTS_DEFAULT 32
 
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
 struct metric_family; /* declared once, lives for ever */
-struct metric;        /* one series, lives for ever */
+struct metric;        /* one series, lives for ever but for metric_release() */
 
 struct metric_def {
     const char *name; /* full name, "fn_calls" */
     const char *help; /* one sentence with the unit */
     enum metric_kind kind;
     const char *const *labels; /* names, NULL ends; may be NULL */
+    uint32_t n_subject_labels; /* how many of them, at the end, are subject labels */
     const double *bounds;      /* METRIC_HISTOGRAM: upper bounds, ascending, n_bounds of them */
     uint32_t n_bounds;
     double scale; /* printed value = stored integer * scale; 0 = 1 */
@@ -33,6 +40,10 @@ struct metric_def {
 struct metric_family *metric_declare(const struct metric_def *def);
 /* One value per label, in the order of the names. Never NULL. */
 struct metric *metric_series(struct metric_family *f, const char *const *values);
+/* Gives a series with subject labels back; it must not be used any more. */
+void metric_release(struct metric *m);
+/* How many subjects a page shows; fn_metrics_folded_series says what it does not. */
+void metric_set_subjects(uint32_t max);
 /* Declares a family without labels and returns its only series. */
 struct metric *metric_simple(const char *name, enum metric_kind kind, const char *help);
 
@@ -53,7 +64,8 @@ struct metric_source {
 void metric_source_add(struct metric_source *s);
 void metric_source_remove(struct metric_source *s); /* no refresh() runs after this */
 
-/* Appends the Prometheus text of all families. */
+/* Appends the Prometheus text of all families. Takes milliseconds for a long page: in a node it
+ * runs on a worker, and those who count meanwhile do not wait for it. */
 int metric_print(struct buf *out);
 
 /* Upstream's latency bounds, in ms: 1, 10, 50, 100, 250, 500, 1000, 10000, 60000, 120000. */

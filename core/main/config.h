@@ -100,6 +100,7 @@ struct config_runner {
     int64_t response_header_bytes_max;
     int64_t log_ring_bytes;
     uint32_t user_logs; /* lines of functions go to the node's log */
+    int64_t metrics_functions_max;
     uint32_t detached;
     struct fn_strlist images_allowed; /* n 0 = all */
     const char *iofs_path;            /* NULL = a directory of its own below TMPDIR */

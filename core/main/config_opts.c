@@ -219,6 +219,9 @@ static const struct fn_opt runner_opts[] = {
         "Output of a container that is kept for its error texts; upstream keeps 1 MiB per call."),
     OPT("user_logs", BOOL, AT(user_logs), "true", 0, 0,
         "Write lines that functions print to the node's log."),
+    OPT("metrics_functions_max", INT, AT(metrics_functions_max), "32", 0, 10000,
+        "Functions that have series of their own on the page of metrics, those that are used most; "
+        "the others are one, under the name other. One takes about 24 KB of the page."),
     OPT("detached", BOOL, AT(detached), "true", 0, 0, "Take detached calls."),
     OPT_ABSENT("images_allowed", STRLIST, AT(images_allowed), 0, 0,
                "Patterns with * of images that may run here; when absent all."),

@@ -3,6 +3,7 @@
 
 #include <base/hash.h>
 #include <base/log.h>
+#include <base/metric.h>
 #include <ctype.h>
 #include <fcntl.h>
 #include <http/fnsock.h>
@@ -216,6 +217,7 @@ int node_runner_open(struct node *n, struct fn_error *reterr)
     deps.hub = n->hub;
     deps.driver = n->driver;
     set_lanes(n, &deps.options);
+    metric_set_subjects((uint32_t)n->config->runner->metrics_functions_max);
     r = runner_create(&deps, &n->runner, reterr);
     return r < 0 || alone ? r : open_local(n, reterr);
 }
@@ -232,6 +234,7 @@ void node_runner_apply(struct node *n)
     set_options(n, &options);
     runner_set_options(n->runner, &options);
     set_lanes(n, &options);
+    metric_set_subjects((uint32_t)c->metrics_functions_max);
     fnsock_set_limits(&n->fnsock, &limits);
 }
 

@@ -5,6 +5,7 @@
 #include <main/web.h>
 
 #include <base/metric.h>
+#include <main/metrics_page.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ struct web {
     struct loop *loop;
     struct web_config config;
     struct http_server *server;
+    struct metrics_pages *pages;
     struct metric_family *requests, *answers, *latency;
     struct answer_series series[SERIES_KEPT + 1]; /* the last one is not kept */
     uint32_t n_series;
@@ -32,6 +34,7 @@ struct exchange {
     struct web *web;
     struct http_request *req;
     struct lb_call *call;
+    struct metrics_reader reader;
     const char *route;
     const char *origin; /* of a page that may read the answer, or NULL */
     int status;
@@ -257,16 +260,55 @@ static void page_version(struct exchange *x)
     answer_page(x, "application/json; charset=utf-8", body, sizeof(body) - 1);
 }
 
+static void metrics_gone(struct http_request *req)
+{
+    struct exchange *x = req->ud;
+
+    metrics_leave(&x->reader);
+    on_gone(req);
+}
+
+static void metrics_go_on(struct http_request *req)
+{
+    struct exchange *x = req->ud;
+    const void *data;
+    size_t n;
+
+    while ((n = metrics_piece(&x->reader, &data)) > 0) {
+        if (reply_data(x, data, n) == 1) {
+            return;
+        }
+    }
+    metrics_leave(&x->reader);
+    reply_end(x);
+}
+
+static void metrics_tell(struct metrics_reader *r, enum metrics_word word)
+{
+    struct exchange *x = container_of(r, struct exchange, reader);
+    struct headers h;
+
+    if (word == METRICS_CUT) {
+        reply_cut(x);
+        return;
+    }
+    headers_init(&h, x->req->arena);
+    if (word == METRICS_FAILED ||
+        headers_add(&h, "Content-Type", "text/plain; version=0.0.4; charset=utf-8") < 0) {
+        metrics_leave(r);
+        reply_error(x, 503, NULL, "out of memory", NULL);
+        return;
+    }
+    reply_head(x, 200, &h, (int64_t)metrics_size(r));
+    metrics_go_on(x->req);
+}
+
 static void page_metrics(struct exchange *x)
 {
-    struct buf out = BUF_INIT(0);
-
-    if (metric_print(&out) < 0) {
-        reply_error(x, 500, NULL, "internal server error", NULL);
-    } else {
-        answer_page(x, "text/plain; version=0.0.4; charset=utf-8", out.data, out.len);
-    }
-    buf_finish(&out);
+    x->req->on_gone = metrics_gone;
+    x->req->on_writable = metrics_go_on;
+    x->reader.tell = metrics_tell;
+    metrics_read(x->web->pages, &x->reader);
 }
 
 static const struct {
@@ -400,8 +442,11 @@ int web_create(struct loop *loop, const struct web_config *config, struct web **
                                           .identity = config->identity,
                                           .on_request = on_request,
                                           .ud = w };
-    r = http_server_create(loop, &server, &w->server, reterr);
+    w->pages = metrics_pages_create(loop_env(loop));
+    r = w->pages ? http_server_create(loop, &server, &w->server, reterr)
+                 : err_set(reterr, FN_E_EXHAUSTED, "web: out of memory");
     if (r < 0) {
+        metrics_pages_destroy(w->pages);
         free(w);
         return r;
     }
@@ -443,6 +488,7 @@ void web_destroy(struct web *w)
 {
     if (w) {
         http_server_destroy(w->server);
+        metrics_pages_destroy(w->pages);
         free(w);
     }
 }

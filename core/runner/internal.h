@@ -276,6 +276,7 @@ struct runner_metrics {
 
 void metrics_init(struct runner_metrics *m, bool upstream_names);
 void metrics_queue(struct slot_queue *q);
+void metrics_queue_gone(struct slot_queue *q);
 void metrics_evicted(const struct slot_queue *q, enum ctr_state state);
 void metrics_account(struct runner *r);
 

@@ -2,6 +2,8 @@
  * name promises what its value is not. */
 #include <runner/internal.h>
 
+#define SUBJECT_LABELS 3 /* app_id, fn_id, image_name */
+
 static const char *const container_labels[] = { "app_id", "fn_id", "image_name", NULL };
 static const char *const evict_labels[] = { "container_state", "app_id", "fn_id", "image_name",
                                             NULL };
@@ -103,7 +105,11 @@ static const double bounds_s[] = { 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 10, 60,
 static struct metric *series(const char *name, const char *help, enum metric_kind kind,
                              const char *const *labels, const char *const *values, double scale)
 {
-    struct metric_def def = { .name = name, .help = help, .kind = kind, .labels = labels };
+    struct metric_def def = { .name = name,
+                              .help = help,
+                              .kind = kind,
+                              .labels = labels,
+                              .n_subject_labels = SUBJECT_LABELS };
 
     if (kind == METRIC_HISTOGRAM) {
         def.bounds = scale > 0 ? bounds_s : metric_latency_bounds_ms;
@@ -140,12 +146,29 @@ void metrics_queue(struct slot_queue *q)
     }
 }
 
+void metrics_queue_gone(struct slot_queue *q)
+{
+    struct queue_metrics *m = &q->metrics;
+
+    for (int s = CTR_IMAGE; s <= CTR_BUSY; s++) {
+        metric_release(m->now[s]);
+        metric_release(m->ms[s]);
+        metric_release(m->seconds[s]);
+    }
+    for (int i = 0; i < 3; i++) {
+        metric_release(m->init_ms[i]);
+    }
+}
+
 void metrics_evicted(const struct slot_queue *q, enum ctr_state state)
 {
     const char *const values[] = { ctr_state_name(state), q->app_id, q->fn_id, q->image };
 
-    metric_add(series("fn_container_evictions", "Containers removed to make room.", METRIC_COUNTER,
-                      evict_labels, values, 0), 1);
+    struct metric *m = series("fn_container_evictions", "Containers removed to make room.",
+                              METRIC_COUNTER, evict_labels, values, 0);
+
+    metric_add(m, 1);
+    metric_release(m);
 }
 
 void metrics_account(struct runner *r)

@@ -624,6 +624,7 @@ static void queue_destroy(struct slot_queue *q)
     env_undefer(q->r->env, &q->kick);
     env_timer_clear(q->r->env, &q->timer);
     HASH_DELETE(hh, q->r->queues, q);
+    metrics_queue_gone(q);
     queue_free(q);
 }
 

@@ -1,0 +1,94 @@
+/* Private to metric*.c: families, series and their lock. */
+#ifndef BASE_METRIC_INT_H
+#define BASE_METRIC_INT_H
+
+#include <base/metric.h>
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <uthash.h>
+
+#define VALUE_BYTES_MAX    256 /* of one label value; longer ones are cut */
+#define SUBJECT_SERIES_MAX 8192 /* of a family with subjects, until the next page sweeps it */
+
+/* Whom the last labels of a series name, the same in all families: a function. The maker of pages
+ * alone uses all but the key and the number of series. */
+struct metric_subject {
+    char *key;
+    size_t key_len;
+    UT_hash_handle hh;
+    uint32_t n_series;
+    uint64_t seq;
+    uint64_t fresh; /* events since the last page */
+    uint64_t score; /* of all pages, older ones count less */
+    bool shown;     /* has series of its own on the page */
+};
+
+/* What happened while a subject is folded belongs to `other` for ever, so that neither of the two
+ * ever counts backwards: `told` is what pages have told of the values so far, `own` the part of it
+ * that was told under the series' own labels. */
+struct metric {
+    struct metric_family *family;
+    char *key; /* label values, each ended by NUL */
+    size_t key_len;
+    struct metric *next; /* in order of creation */
+    UT_hash_handle hh;
+    int64_t value;   /* histogram: sum */
+    int64_t *counts; /* histogram: per bucket, n_bounds + 1 */
+    /* of a family with subjects: */
+    struct metric_subject *subject; /* NULL: it is an `other` */
+    struct metric *other;           /* where it is folded to */
+    uint32_t refs;
+    int64_t told, own;
+    int64_t *told_counts, *own_counts; /* behind counts */
+    int64_t folded; /* `other` of a gauge: what is folded on this page */
+};
+
+struct metric_family {
+    char *name;
+    char *help;
+    enum metric_kind kind;
+    char *labels[METRIC_LABELS_MAX];
+    uint32_t n_labels;
+    uint32_t n_subject_labels; /* of these, at the end */
+    double bounds[METRIC_BOUNDS_MAX];
+    int64_t limits[METRIC_BOUNDS_MAX]; /* bounds in stored units */
+    uint32_t n_bounds;
+    double scale;
+    struct metric *by_key;
+    struct metric *first;
+    struct metric *last;
+    uint32_t n_series;
+    struct metric_family *next;
+};
+
+/* Guards everything here but values. The maker of pages walks the lists without it: they grow at
+ * their ends, what stands in them does not change, and he alone takes series out (with it). */
+extern pthread_mutex_t metric_lock;
+extern struct metric_family *metric_families;
+
+static inline struct metric_family *metric_next_family(struct metric_family *const *at)
+{
+    return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+static inline struct metric *metric_next(struct metric *const *at)
+{
+    return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+/* Under the lock. The subject of a new series: found or made. */
+struct metric_subject *metric_subject_get(const char *key, size_t len);
+void metric_subject_put(struct metric_subject *s); /* one series less */
+/* Takes a series that nobody holds out of its family and frees it; false: somebody does. `before`
+ * is its neighbour, NULL = it is the first. By the maker of pages. */
+bool metric_drop(struct metric *m, struct metric *before);
+
+/* By the maker of pages, one at a time, without the lock: who is shown from now on, and what the
+ * others did since the last page is put under `other`. */
+void metric_fold(void);
+/* What the page says of a series of any family. */
+int64_t metric_told_value(const struct metric *m);
+int64_t metric_told_count(const struct metric *m, uint32_t bucket);
+
+#endif

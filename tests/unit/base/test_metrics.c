@@ -1,0 +1,231 @@
+/* Subjects: which functions have series of their own on a page, and that nothing is lost or counted
+ * backwards by it. */
+#include <base/metric.h>
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const labels[] = { "state", "app", "fn", NULL };
+static const double bounds[] = { 1, 10, 100, 1000, 10000 };
+
+static struct metric_family *family(const char *name, enum metric_kind kind)
+{
+    const struct metric_def def = { .name = name,
+                                    .help = "Something of functions.",
+                                    .kind = kind,
+                                    .labels = labels,
+                                    .n_subject_labels = 2,
+                                    .bounds = bounds,
+                                    .n_bounds = kind == METRIC_HISTOGRAM ? 5 : 0 };
+
+    return metric_declare(&def);
+}
+
+static struct metric *of_app(struct metric_family *f, const char *state, const char *app)
+{
+    return metric_series(f, (const char *const[]){ state, app, "fn" });
+}
+
+static const char *page(void)
+{
+    static struct buf out;
+
+    buf_finish(&out);
+    ck_assert_int_eq(metric_print(&out), 0);
+    return buf_text(&out);
+}
+
+/* The value of a line of `text` that begins with `series`, or -1. */
+static int64_t value_of(const char *text, const char *series)
+{
+    size_t len = strlen(series);
+
+    for (const char *at = text; (at = strstr(at, series)); at += len) {
+        if ((at == text || at[-1] == '\n') && at[len] == ' ') {
+            return strtoll(at + len, NULL, 10);
+        }
+    }
+    return -1;
+}
+
+#define A     "fn_x{state=\"s\",app=\"a\",fn=\"fn\"}"
+#define B     "fn_x{state=\"s\",app=\"b\",fn=\"fn\"}"
+#define OTHER "fn_x{state=\"s\",app=\"other\",fn=\"other\"}"
+
+START_TEST(those_used_most_are_shown)
+{
+    struct metric_family *f = family("fn_x", METRIC_COUNTER);
+    struct metric *a = of_app(f, "s", "a");
+    struct metric *b = of_app(f, "s", "b");
+
+    metric_set_subjects(1);
+    metric_add(a, 10);
+    metric_add(b, 3);
+    ck_assert_int_eq(value_of(page(), A), 10);
+    ck_assert_int_eq(value_of(page(), OTHER), 3);
+    ck_assert_int_eq(value_of(page(), B), -1);
+    ck_assert_int_eq(value_of(page(), "fn_metrics_folded_series"), 1);
+
+    metric_add(b, 1000); /* told of b alone; the 3 stay where they were told */
+    ck_assert_int_eq(value_of(page(), B), 1000);
+    ck_assert_int_eq(value_of(page(), OTHER), 3);
+    ck_assert_int_eq(value_of(page(), A), -1);
+
+    metric_add(a, 7);
+    ck_assert_int_eq(value_of(page(), OTHER), 10);
+    metric_set_subjects(2);
+    metric_add(a, 1);
+    ck_assert_int_eq(value_of(page(), A), 11); /* goes on where it was */
+    ck_assert_int_eq(value_of(page(), B), 1000);
+    ck_assert_int_eq(value_of(page(), OTHER), 10);
+}
+END_TEST
+
+START_TEST(a_small_lead_changes_nothing)
+{
+    struct metric_family *f = family("fn_x", METRIC_COUNTER);
+    struct metric *a = of_app(f, "s", "a");
+    struct metric *b = of_app(f, "s", "b");
+
+    metric_set_subjects(1);
+    metric_add(a, 100);
+    page();
+    for (int i = 0; i < 20; i++) {
+        metric_add(a, 100);
+        metric_add(b, 110);
+        ck_assert_int_ge(value_of(page(), A), 0);
+    }
+}
+END_TEST
+
+START_TEST(gauges_are_summed)
+{
+    struct metric_family *f = family("fn_x", METRIC_GAUGE);
+    struct metric *a = of_app(f, "s", "a");
+    struct metric *b = of_app(f, "s", "b");
+
+    metric_set_subjects(0);
+    metric_set(a, 5);
+    metric_set(b, 2);
+    ck_assert_int_eq(value_of(page(), OTHER), 7);
+    metric_add(a, -5);
+    ck_assert_int_eq(value_of(page(), OTHER), 2);
+    metric_set_subjects(2);
+    ck_assert_int_eq(value_of(page(), A), 0);
+    ck_assert_int_eq(value_of(page(), B), 2);
+    ck_assert_int_eq(value_of(page(), OTHER), -1);
+}
+END_TEST
+
+START_TEST(histograms_are_summed)
+{
+    struct metric_family *f = family("fn_x", METRIC_HISTOGRAM);
+    const char *text;
+
+    metric_set_subjects(0);
+    metric_observe(of_app(f, "s", "a"), 5);
+    metric_observe(of_app(f, "s", "b"), 500);
+    metric_observe(of_app(f, "t", "b"), 7);
+    text = page();
+    ck_assert_int_eq(
+        value_of(text, "fn_x_bucket{state=\"s\",app=\"other\",fn=\"other\",le=\"10\"}"), 1);
+    ck_assert_int_eq(value_of(text, "fn_x_count{state=\"s\",app=\"other\",fn=\"other\"}"), 2);
+    ck_assert_int_eq(value_of(text, "fn_x_sum{state=\"s\",app=\"other\",fn=\"other\"}"), 505);
+    ck_assert_int_eq(value_of(text, "fn_x_count{state=\"t\",app=\"other\",fn=\"other\"}"), 1);
+    metric_set_subjects(2);
+    metric_observe(of_app(f, "s", "a"), 5);
+    text = page();
+    ck_assert_int_eq(value_of(text, "fn_x_sum{state=\"s\",app=\"a\",fn=\"fn\"}"), 5);
+    ck_assert_int_eq(value_of(text, "fn_x_count{state=\"s\",app=\"other\",fn=\"other\"}"), 2);
+}
+END_TEST
+
+/* A function that is gone leaves its count, not its series: 20 000 of them fit where 8 192 do. */
+START_TEST(functions_that_are_gone_take_no_room)
+{
+    struct metric_family *f = family("fn_x", METRIC_COUNTER);
+    struct metric *last;
+
+    metric_set_subjects(1);
+    for (int i = 0; i < 20000; i++) {
+        char app[32];
+        struct metric *m;
+
+        snprintf(app, sizeof(app), "app%d", i);
+        m = of_app(f, "s", app);
+        metric_add(m, 1);
+        metric_release(m);
+        if (i % 5000 == 4999) {
+            page();
+        }
+    }
+    last = of_app(f, "s", "late");
+    metric_add(last, 100000);
+    ck_assert_int_eq(value_of(page(), "fn_x{state=\"s\",app=\"late\",fn=\"fn\"}"), 100000);
+    ck_assert_int_eq(value_of(page(), OTHER) + value_of(page(), A), 20000 - 1 - 1);
+}
+END_TEST
+
+START_TEST(one_who_is_called_other)
+{
+    struct metric_family *f = family("fn_x", METRIC_COUNTER);
+    struct metric *m = metric_series(f, (const char *const[]){ "s", "other", "other" });
+
+    metric_add(m, 2);
+    metric_add(of_app(f, "s", "a"), 1);
+    metric_set_subjects(0);
+    ck_assert_int_eq(value_of(page(), OTHER), 3);
+}
+END_TEST
+
+/* What a runner has of each function: 5 gauges, 13 histograms. */
+START_TEST(a_page_of_a_thousand_functions_is_short)
+{
+    static const char *const states[] = { "wait", "start", "idle", "paused", "busy" };
+
+    for (int i = 0; i < 1001; i++) {
+        char app[32];
+
+        snprintf(app, sizeof(app), "01M84AYEWBR00040J11G0%05d", i);
+        for (int k = 0; k < 5; k++) {
+            char name[64];
+
+            snprintf(name, sizeof(name), "fn_container_%s_total", states[k]);
+            metric_add(of_app(family(name, METRIC_GAUGE), "", app), 1);
+            for (int h = 0; h < 2; h++) {
+                snprintf(name, sizeof(name), "fn_container_%s_duration_seconds%d", states[k], h);
+                metric_observe(of_app(family(name, METRIC_HISTOGRAM), "", app), i);
+            }
+        }
+        metric_observe(of_app(family("fn_container_uds_init_latency", METRIC_HISTOGRAM), "a", app), i);
+    }
+    ck_assert_uint_lt(strlen(page()), 1000 * 1000);
+    metric_set_subjects(2000);
+    ck_assert_uint_gt(strlen(page()), 8 * 1000 * 1000);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("metrics");
+    TCase *t = tcase_create("subjects");
+    SRunner *r;
+    int failed;
+
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, those_used_most_are_shown);
+    tcase_add_test(t, a_small_lead_changes_nothing);
+    tcase_add_test(t, gauges_are_summed);
+    tcase_add_test(t, histograms_are_summed);
+    tcase_add_test(t, functions_that_are_gone_take_no_room);
+    tcase_add_test(t, one_who_is_called_other);
+    tcase_add_test(t, a_page_of_a_thousand_functions_is_short);
+    suite_add_tcase(s, t);
+    r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}
