@@ -177,9 +177,24 @@ static void fail(struct fnsock *f, enum link_outcome outcome, const char *text)
     f->on_ready(f->ud, &err);
 }
 
-static void try_again(struct fnsock *f)
+/* NO_ROOM is no fault of the function's, and not for its start limit to say. */
+static void try_again(struct fnsock *f, enum link_outcome outcome, const char *text)
 {
-    env_timer_set(f->all->env, &f->retry, env_now_ns(f->all->env) + f->all->config.retry_ns);
+    int64_t now_ns = env_now_ns(f->all->env);
+    struct fn_error err = ERR_INIT;
+
+    if (outcome != LINK_NO_ROOM) {
+        f->no_room_ns = 0;
+    } else if (f->no_room_ns == 0) {
+        f->no_room_ns = now_ns;
+    } else if (now_ns - f->no_room_ns >= CONNECT_WAIT_NS) {
+        unwatch(f);
+        f->state = FNSOCK_FAILED;
+        err_set(&err, FN_E_EXHAUSTED, "iofs: no room for a connection: %s", text);
+        f->on_ready(f->ud, &err);
+        return;
+    }
+    env_timer_set(f->all->env, &f->retry, now_ns + f->all->config.retry_ns);
 }
 
 static void probe(struct fnsock *f)
@@ -199,7 +214,8 @@ static void probe(struct fnsock *f)
     } else if (outcome == LINK_ESCAPE || outcome == LINK_BAD) {
         fail(f, outcome, text);
     } else { /* nobody accepts yet, or the name is being replaced */
-        try_again(f);
+        try_again(f, outcome == LINK_OK ? LINK_NO_ROOM : outcome,
+                  outcome == LINK_OK ? "out of memory" : text);
     }
 }
 
@@ -219,16 +235,14 @@ static void check(struct fnsock *f)
     }
     if (outcome == LINK_ABSENT) {
         if (f->watch < 0 || f->d->covered_fd >= 0) { /* no event tells of it */
-            try_again(f);
+            try_again(f, LINK_ABSENT, text);
         }
         return;
     }
-    if (outcome == LINK_LATER) {
-        try_again(f);
-        return;
-    }
     fnsock_enter(f);
-    if (outcome == LINK_OK) {
+    if (outcome == LINK_LATER || outcome == LINK_NO_ROOM) {
+        try_again(f, outcome, text);
+    } else if (outcome == LINK_OK) {
         f->state = FNSOCK_PROBING;
         probe(f);
     } else {
@@ -530,6 +544,7 @@ int fnsock_create(struct loop *loop, const struct fnsock_config *config, struct 
                                .close = close_fnsock,
                                .request = fnsock_request_start,
                                .send = fnsock_exchange_send,
+                               .sent = fnsock_exchange_sent,
                                .pause = fnsock_exchange_pause,
                                .finish = fnsock_exchange_finish };
     return 0;

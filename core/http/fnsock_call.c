@@ -74,6 +74,7 @@ static void fix_end(struct fnsock_exchange *x, enum fnsock_end how)
     x->state = EXCHANGE_ENDED;
     env_timer_clear(env_of(x), &f->retry);
     env_undefer(env_of(x), &x->flush_task);
+    env_undefer(env_of(x), &x->sent_task);
     env_defer(env_of(x), &x->end_task);
     if (how != FNSOCK_OK || !x->result.reusable || !x->keep_alive) {
         fnsock_disconnect(f);
@@ -131,6 +132,17 @@ static void end_cut(struct fnsock_exchange *x)
 
 static void flush(struct fnsock_exchange *x);
 
+static void connect_later(struct fnsock_exchange *x, enum fnsock_end why, const char *text)
+{
+    int64_t now_ns = env_now_ns(env_of(x));
+
+    if (now_ns - x->begun_ns >= CONNECT_WAIT_NS) {
+        end(x, why, "%s", text);
+    } else {
+        env_timer_set(env_of(x), &x->f->retry, now_ns + x->f->all->config.retry_ns);
+    }
+}
+
 /* Gets a connection, or ends the exchange, or waits for the next retry. */
 static void take_connection(struct fnsock_exchange *x)
 {
@@ -142,13 +154,16 @@ static void take_connection(struct fnsock_exchange *x)
     switch (fnsock_link_connect(f, &fd, text, sizeof(text))) {
     case LINK_OK:
         if (fnsock_adopt(f, fd) < 0) {
-            end(x, FNSOCK_CONNECT, "out of memory");
+            end(x, FNSOCK_NO_ROOM, "out of memory");
         } else {
             x->state = EXCHANGE_HEAD;
         }
         break;
     case LINK_LATER:
-        env_timer_set(env_of(x), &f->retry, env_now_ns(env_of(x)) + f->all->config.retry_ns);
+        connect_later(x, FNSOCK_CONNECT, text);
+        break;
+    case LINK_NO_ROOM:
+        connect_later(x, FNSOCK_NO_ROOM, text);
         break;
     case LINK_ESCAPE:
         log_warn("container's socket is refused", "dir", f->d->name, "reason", text, "security",
@@ -191,6 +206,9 @@ static void on_write_error(struct fnsock_exchange *x)
 /* `n` bytes went out, `of_out` of them from the front of `out`. */
 static void note_written(struct fnsock_exchange *x, size_t n, size_t of_out)
 {
+    if (n > 0 && x->result.request_bytes == 0 && x->cb.on_sent) {
+        env_defer(env_of(x), &x->sent_task);
+    }
     x->result.request_bytes += n;
     x->out_off += of_out;
     if (pending(x) == 0) {
@@ -223,7 +241,9 @@ static void push(struct fnsock_exchange *x, struct iovec *iov, size_t n_iov)
     }
     of_out = n < iov[0].iov_len ? n : iov[0].iov_len;
     if (buf_add_rest(&x->out, iov + 1, n_iov - 1, n - of_out) < 0) {
-        end(x, FNSOCK_CLOSED_EARLY, "out of memory for the request");
+        x->result.request_bytes += n;
+        end(x, x->result.request_bytes ? FNSOCK_CLOSED_EARLY : FNSOCK_NO_ROOM,
+            "out of memory for the request");
         return;
     }
     note_written(x, n, of_out);
@@ -240,6 +260,16 @@ static void flush(struct fnsock_exchange *x)
     struct iovec iov;
 
     push(x, &iov, 1);
+}
+
+static void on_sent_task(struct env_task *t)
+{
+    struct fnsock_exchange *x = container_of(t, struct fnsock_exchange, sent_task);
+    struct fnsock *f = x->f;
+
+    fnsock_enter(f);
+    x->cb.on_sent(x->ud);
+    fnsock_leave(f);
 }
 
 static void on_flush_task(struct env_task *t)
@@ -365,6 +395,8 @@ struct fnsock_exchange *fnsock_request_start(struct fnsock *f, const struct fnso
     x->state = EXCHANGE_HEAD;
     x->end_task.cb = on_end_task;
     x->flush_task.cb = on_flush_task;
+    x->sent_task.cb = on_sent_task;
+    x->begun_ns = env_now_ns(env_of(x));
     distrust_kept(f);
     if (f->tainted && f->answered) {
         end(x, FNSOCK_CONNECT, "extra bytes after an earlier answer"); /* not this call's fault */
@@ -401,6 +433,11 @@ int fnsock_exchange_send(struct fnsock_exchange *x, const void *data, size_t len
     return 0;
 }
 
+uint64_t fnsock_exchange_sent(const struct fnsock_exchange *x)
+{
+    return x->result.request_bytes;
+}
+
 void fnsock_exchange_pause(struct fnsock_exchange *x, bool paused)
 {
     if (x->paused != paused && x->state != EXCHANGE_ENDED) {
@@ -420,6 +457,7 @@ void fnsock_exchange_finish(struct fnsock_exchange *x)
     }
     env_undefer(env_of(x), &x->end_task);
     env_undefer(env_of(x), &x->flush_task);
+    env_undefer(env_of(x), &x->sent_task);
     x->state = EXCHANGE_NONE;
     x->serial++;
     x->paused = false;

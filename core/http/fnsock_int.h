@@ -23,6 +23,7 @@
 
 #define FNSOCK_NAME          "lsnr.sock"
 #define FNSOCK_SCRATCH_BYTES 65536
+#define CONNECT_WAIT_NS      ENV_S /* for the function's queue, or a descriptor of ours */
 #define FNSOCK_HIGH_BYTES    65536 /* request bytes kept for a function that does not read */
 
 struct fnsocks {
@@ -76,8 +77,10 @@ struct fnsock_exchange {
     uint64_t left;
     uint64_t bytes_max; /* of the body, 0 = any; what counted when it began, whatever is reloaded */
     struct fnsock_result result;
+    int64_t begun_ns;
     struct env_task end_task;
     struct env_task flush_task;
+    struct env_task sent_task;
 };
 
 enum fnsock_state { FNSOCK_WAITING, FNSOCK_PROBING, FNSOCK_READY, FNSOCK_FAILED };
@@ -93,6 +96,7 @@ struct fnsock {
     void *ud;
     struct env_task check_task;
     struct env_timer retry;
+    int64_t no_room_ns; /* WAITING, PROBING: no descriptor for it since; 0 = there is one */
     /* the connection: */
     struct loop_fd w; /* fd -1 = none */
     bool watched;
@@ -125,7 +129,8 @@ enum link_outcome {
     LINK_OK,
     LINK_ABSENT,  /* no such name */
     LINK_NOBODY,  /* a socket, but nobody accepts (any more) */
-    LINK_LATER,   /* the queue of connections is full, or this node is out of something */
+    LINK_LATER,   /* the queue of connections is full */
+    LINK_NO_ROOM, /* this node is out of descriptors or memory */
     LINK_BAD,     /* not a socket, or it cannot be used */
     LINK_ESCAPE,  /* leaves its directory or belongs to somebody else */
 };
@@ -150,6 +155,7 @@ void fnsock_leave(struct fnsock *f); /* may free f */
 struct fnsock_exchange *fnsock_request_start(struct fnsock *f, const struct fnsock_request *r,
                                              const struct fnsock_cb *cb, void *ud);
 int fnsock_exchange_send(struct fnsock_exchange *x, const void *data, size_t len, bool eof);
+uint64_t fnsock_exchange_sent(const struct fnsock_exchange *x);
 void fnsock_exchange_pause(struct fnsock_exchange *x, bool paused);
 void fnsock_exchange_finish(struct fnsock_exchange *x);
 void fnsock_exchange_retry(struct fnsock_exchange *x); /* the retry timer fired */

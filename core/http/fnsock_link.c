@@ -19,10 +19,21 @@
 
 #define RESOLVE_TRIES 8 /* openat2 says EAGAIN when something was renamed meanwhile */
 
-/* What is no fault of the function's. */
-static bool is_for_later(int err)
+static enum link_outcome outcome_of(int err)
 {
-    return err == EAGAIN || err == EMFILE || err == ENFILE || err == ENOMEM || err == ENOBUFS;
+    switch (err) {
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case ENOBUFS:
+        return LINK_NO_ROOM;
+    case EAGAIN:
+        return LINK_LATER;
+    case ECONNREFUSED:
+        return LINK_NOBODY;
+    default:
+        return LINK_BAD;
+    }
 }
 
 /* O_PATH descriptor of the socket. */
@@ -52,7 +63,7 @@ static enum link_outcome resolve(const struct fnsock *f, int *ret_fd, char *text
             return LINK_ESCAPE;
         default:
             snprintf(text, size, FNSOCK_NAME ": %s", strerror(err));
-            return is_for_later(err) ? LINK_LATER : LINK_BAD;
+            return outcome_of(err);
         }
     }
     if (fstat((int)fd, &st) < 0 || !S_ISSOCK(st.st_mode)) {
@@ -150,5 +161,5 @@ enum link_outcome fnsock_link_connect(const struct fnsock *f, int *ret_fd, char 
         close(fd);
     }
     snprintf(text, size, "connect: %s", strerror(err));
-    return err == ECONNREFUSED ? LINK_NOBODY : is_for_later(err) ? LINK_LATER : LINK_BAD;
+    return outcome_of(err);
 }

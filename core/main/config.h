@@ -90,6 +90,7 @@ struct config_runner {
     int64_t start_timeout_ns;
     int64_t engine_timeout_ns;
     int64_t freeze_timeout_ns;
+    int64_t start_wait_ns;
     int64_t parallel_starts_max;
     int64_t pulls_max;
     int64_t queue_wait_ns;

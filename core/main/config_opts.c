@@ -191,16 +191,22 @@ static const struct fn_opt runner_opts[] = {
     OPT("freeze_idle", DURATION, AT(freeze_idle_ns), "50ms", -1, 24 * H,
         "Idle time after which a container is frozen."),
     OPT("pull_timeout", DURATION, AT(pull_timeout_ns), "10m", -1, 24 * H,
-        "Time to make an image ready."),
+        "Time to make an image ready; a pull that nobody has waited for since a minute ends sooner."),
     OPT("start_timeout", DURATION, AT(start_timeout_ns), "5s", -1, H,
         "Time from the start of a container until its function listens."),
     OPT("engine_timeout", DURATION, AT(engine_timeout_ns), "20s", 100 * MS, H,
         "Time for the engine to create, start or remove a container; upstream has no limit."),
     OPT("freeze_timeout", DURATION, AT(freeze_timeout_ns), "2s", 10 * MS, MIN,
         "Time for the engine to freeze or thaw a container; upstream has no limit."),
-    OPT("parallel_starts_max", INT, AT(parallel_starts_max), "4", 1, 1000,
-        "Containers created, started or removed at a time."),
-    OPT("pulls_max", INT, AT(pulls_max), "4", 1, 100, "Images made ready at a time."),
+    OPT("parallel_starts_max", INT, AT(parallel_starts_max), "8", 1, 1000,
+        "Containers created or started at a time, and as many removed; an app may hold as many "
+        "places as are free, so that half are left to others."),
+    OPT("pulls_max", INT, AT(pulls_max), "8", 1, 100,
+        "Images pulled at a time; the same rule for each app and each registry. An image that is "
+        "there waits for none of them."),
+    OPT("start_wait", DURATION, AT(start_wait_ns), "10s", 100 * MS, H,
+        "Time that a call waits here at most, also while a container is started or an image is "
+        "pulled for it; then it is handed back to the load balancer, and what was begun goes on."),
     OPT("queue_wait", DURATION, AT(queue_wait_ns), "500ms", 0, MIN,
         "Time that a call waits here for a container before it is handed back to the load "
         "balancer."),

@@ -103,6 +103,7 @@ static void set_options(const struct node *n, struct runner_options *o)
     o->engine_timeout_ns = c->engine_timeout_ns;
     o->freeze_timeout_ns = c->freeze_timeout_ns;
     o->queue_wait_ns = c->queue_wait_ns;
+    o->start_wait_ns = c->start_wait_ns;
     o->body_wait_ns = c->body_wait_ns;
     o->calls_bytes_max = (uint64_t)c->call_memory_bytes;
     o->queue_factor = (uint32_t)c->queue_factor;

@@ -20,6 +20,7 @@ struct fnsock_exchange; /* one request on it */
 enum fnsock_end {
     FNSOCK_OK,           /* complete answer */
     FNSOCK_CONNECT,      /* no connection: not a byte was accepted */
+    FNSOCK_NO_ROOM,      /* the same, for want of this node's: descriptors or memory */
     FNSOCK_ESCAPE,       /* the socket is a link out of its directory or belongs to someone else */
     FNSOCK_CLOSED_EARLY, /* reset or end before the end of the answer's headers */
     FNSOCK_INVALID,      /* not HTTP, or HTTP that the contract forbids */
@@ -46,6 +47,8 @@ struct fnsock_cb {
     void (*on_data)(void *ud, const void *data, size_t len);        /* borrowed */
     void (*on_writable)(void *ud); /* send() may be called again after it said full */
     void (*on_end)(void *ud, const struct fnsock_result *r); /* exactly once unless cancelled */
+    void (*on_sent)(void *ud); /* NULL ok. The first byte was accepted; may be left out when another
+                                  callback shows it */
 };
 
 struct fnsock_request {
@@ -79,6 +82,8 @@ struct fnsock_if {
                                        const struct fnsock_cb *, void *ud);
     /* Copied. 0, or 1 = taken, but wait for on_writable before sending more. eof once, last. */
     int (*send)(struct fnsock_exchange *, const void *data, size_t len, bool eof);
+    /* Bytes of the request that the kernel has accepted; 0 proves that nothing was executed. */
+    uint64_t (*sent)(const struct fnsock_exchange *);
     void (*pause)(struct fnsock_exchange *, bool paused); /* stop reading the answer */
     /* Releases the exchange; closes the connection if it has not ended cleanly; no callback after
      * this. Exactly once, also after on_end. */

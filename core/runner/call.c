@@ -11,6 +11,8 @@
  * be tried; one accepted byte ends that. A refusal (NACK) is only ever sent for a call of which no
  * byte was accepted.
  *
+ * A detached call is acknowledged (202) with the first byte that its function accepted.
+ *
  * When the caller goes away, a call that has not been dispatched is forgotten; one whose whole
  * request was handed over runs to its end with its answer thrown away. */
 #include <runner/internal.h>
@@ -431,6 +433,17 @@ static void send_start(struct rcall *rc, int status, const struct headers *h)
     rc->server->send_start(rc->session, &start);
 }
 
+/* The caller of a detached call is told when the function has the first byte, not before: until
+ * then the call can still be given to another container or runner. */
+static void on_sent(void *ud)
+{
+    struct rcall *rc = ud;
+
+    if (rc->state == RC_RUN && rc->call.detached && rc->session && !rc->start_sent) {
+        send_start(rc, 202, NULL);
+    }
+}
+
 static void on_head(void *ud, int status, const struct headers *h)
 {
     struct rcall *rc = ud;
@@ -442,6 +455,7 @@ static void on_head(void *ud, int status, const struct headers *h)
     rc->head_seen = true;
     rc->fn_status = status;
     proven(rc);
+    on_sent(rc);
     if (status == 200 && !rc->discard && !rc->call.detached) {
         send_start(rc, 200, h);
     }
@@ -464,12 +478,16 @@ static void on_end(void *ud, const struct fnsock_result *result)
     rc->end = *result;
     rc->bytes_to_function += result->request_bytes;
     rc->ended = true;
+    if (result->request_bytes > 0) {
+        on_sent(rc);
+    }
     if (rc->state == RC_RUN) {
         rcall_ended(rc);
     }
 }
 
-static const struct fnsock_cb exchange_cb = { on_head, on_data, on_fn_writable, on_end };
+static const struct fnsock_cb exchange_cb = { on_head, on_data, on_fn_writable, on_end, NULL };
+static const struct fnsock_cb detached_cb = { on_head, on_data, on_fn_writable, on_end, on_sent };
 
 /* What the function gets: the call's headers less what belongs to connections, plus id and
  * deadline. */
@@ -518,18 +536,17 @@ static void start_run(struct rcall *rc)
         rc->ex = NULL;
     } else {
         req.headers = &headers;
-        rc->ex = r->deps.fnsock->request(rc->c->sock, &req, &exchange_cb, rc);
+        rc->ex = r->deps.fnsock->request(rc->c->sock, &req,
+                                         rc->call.detached ? &detached_cb : &exchange_cb, rc);
     }
     if (!rc->ex) {
-        rcall_fail(rc, 500, false, "out of memory");
+        rcall_unrun(rc, true);
+        rcall_nack(rc, "out of memory");
         return;
     }
     rc->ended = rc->waits_exit = rc->exit_seen = false; /* of an exchange before */
     rc->eof_sent = false;
     rc->fn_full = false;
-    if (rc->call.detached && rc->session && !rc->start_sent) {
-        send_start(rc, 202, NULL);
-    }
     send_body(rc, rc->body.data, rc->body.len);
     if (rc->body.len > REPLAY_BYTES_MAX) {
         proven(rc);

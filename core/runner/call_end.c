@@ -112,7 +112,8 @@ static void tell(struct rcall *rc, int http, const char *text)
     if (http) {
         f.error_code = http;
         f.error_text = text;
-        f.error_user = rc->end_user;
+        f.error_user = rc->end_user && rc->outcome != OUTCOME_NOT_EXECUTED; /* who blames the
+                                                    function says that it ran */
     }
     if (s) {
         count_outcome(rc, http);
@@ -284,14 +285,10 @@ void rcall_again(struct rcall *rc, const char *why)
         rcall_free(rc);
         return;
     }
-    assert(rc->bytes_to_function == 0);
+    assert(rc->bytes_to_function == 0 && !rc->start_sent);
     if (++rc->attempts >= rc->r->opt.attempts_max || (!rc->body_complete && rc->began) ||
-        rc->start_sent || rc->r->draining) {
-        if (rc->start_sent) {
-            rcall_fail(rc, 502, false, "container was lost before the call reached it");
-        } else {
-            rcall_nack(rc, why);
-        }
+        rc->r->draining) {
+        rcall_nack(rc, why);
         return;
     }
     metric_add(rc->r->metrics.retried_inside, 1);
@@ -397,12 +394,27 @@ static void run_again(struct rcall *rc)
     rcall_again(rc, "no connection to the function");
 }
 
+/* Not a byte was accepted, and the container is not to blame. */
+static void hand_back(struct rcall *rc, const char *why)
+{
+    rcall_unrun(rc, true);
+    rcall_nack(rc, why);
+}
+
+/* Its exchange still runs, and the function has nothing of it. */
+static bool is_unsent(const struct rcall *rc)
+{
+    return rc->ex && !rc->ended && rc->r->deps.fnsock->sent(rc->ex) == 0;
+}
+
 void rcall_ended(struct rcall *rc)
 {
     struct runner *r = rc->r;
 
     if (rc->end.end == FNSOCK_OK) {
         conclude_answered(rc);
+    } else if (rc->end.end == FNSOCK_NO_ROOM) {
+        hand_back(rc, "no descriptor or memory for a connection to the function");
     } else if (is_untouched(rc)) {
         run_again(rc);
     } else if (may_be_exit(rc->end.end) && !rc->c->exited && !rc->waits_exit) {
@@ -431,6 +443,14 @@ void rcall_container_exited(struct rcall *rc)
 void rcall_deadline(struct rcall *rc)
 {
     if (rc->state == RC_ENDING) {
+        return;
+    }
+    if (is_unsent(rc) && rc->exit_seen) {
+        run_again(rc);
+        return;
+    }
+    if (is_unsent(rc)) {
+        hand_back(rc, "no connection to the function in time");
         return;
     }
     if (rc->waits_exit || rc->exit_seen) {

@@ -21,6 +21,7 @@
 
 #define CLOSE_BACKOFF_MIN_NS (100 * ENV_MS)
 #define CLOSE_BACKOFF_MAX_NS (30 * ENV_S)
+#define REMOVAL_USUAL_NS     (3 * ENV_S) /* nobody is promised the room of one that takes longer */
 #define RESERVE_WAIT_NS      (10 * ENV_S)
 #define FREEZE_BACKLOG_MAX   16 /* in flight and waiting; beyond it containers stay as they are */
 #define TAIL_BYTES           2048
@@ -262,6 +263,10 @@ static void on_ready(void *ud, const struct fn_error *err)
         }
         return;
     }
+    if (err && err->code == FN_E_EXHAUSTED) {
+        fail_soon(c, err); /* this node's want, not the function's fault */
+        return;
+    }
     if (err) {
         err_set_http(&why, err->code ? err->code : FN_E_PRECONDITION, 502, FN_BLAME_USER,
                      "Container failed to initialize, " HINT ": %s", err->msg);
@@ -329,11 +334,21 @@ static void exit_before_init(struct container *c)
     container_fail(c, &err);
 }
 
+/* Without a limit of its own it lasts as long as somebody waits for it, and no longer than an idle
+ * container. */
+static void arm_init(struct container *c)
+{
+    int64_t limit_ns = c->r->opt.start_timeout_ns;
+
+    container_arm(c, env_now_ns(c->r->env) + (limit_ns < 0 ? c->idle_timeout_ns : limit_ns));
+}
+
 static void start_done(struct container *c)
 {
     struct runner *r = c->r;
 
     c->started = true;
+    slots_hung(c->q, false);
     c->started_ns = env_now_ns(r->env);
     set_state(c, CTR_INIT);
     r->deps.fnsock->expect_uid(c->sock, r->ops->uid(r->inst, c->ctr));
@@ -342,7 +357,7 @@ static void start_done(struct container *c)
     } else if (c->ready) {
         initialized(c);
     } else {
-        container_arm(c, c->started_ns + r->opt.start_timeout_ns);
+        arm_init(c);
     }
 }
 
@@ -437,7 +452,7 @@ static bool may_freeze(const struct container *c)
     const struct engine *e = &c->r->engine;
 
     return c->r->opt.freeze_idle_ns >= 0 && c->r->ops->freeze && e->state == ENGINE_UP &&
-           e->fast.waiting < FREEZE_BACKLOG_MAX;
+           e->freezes.waiting < FREEZE_BACKLOG_MAX;
 }
 
 static void idle_tick(struct container *c, int64_t now)
@@ -527,8 +542,8 @@ void container_close(struct container *c)
     container_arm(c, DUE_NEVER);
     c->q->n_containers--;
     if (c->charged) {
-        r->closing.mem_bytes += c->need.mem_bytes;
-        r->closing.cpu_milli += c->need.cpu_milli;
+        slots_coming(c, true);
+        container_arm(c, env_now_ns(r->env) + REMOVAL_USUAL_NS);
     }
     if (c->op.kind != OP_NONE && !engine_uncall(c)) {
         if (!r->draining) {
@@ -571,6 +586,7 @@ static void close_done(struct container *c)
     if (c->close_backoff_ns > CLOSE_BACKOFF_MAX_NS) {
         c->close_backoff_ns = CLOSE_BACKOFF_MAX_NS;
     }
+    slots_coming(c, false);
     metric_add(r->metrics.close_failures, 1);
     log_warn("container not removed; trying again", "error", c->op.err.msg, "app_id",
              c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id);
@@ -604,8 +620,7 @@ static void gone(struct env_task *t)
     set_state(c, CTR_GONE);
     if (charged) {
         account_give(&r->account, &c->need);
-        r->closing.mem_bytes -= c->need.mem_bytes;
-        r->closing.cpu_milli -= c->need.cpu_milli;
+        slots_coming(c, false);
         metrics_account(r);
     }
     container_free(c);
@@ -647,6 +662,9 @@ void container_op_done(struct container *c)
         }
         return;
     }
+    if ((kind == OP_CREATE || kind == OP_START) && c->op.result == FN_E_DEADLINE) {
+        slots_hung(c->q, true);
+    }
     switch (kind) {
     case OP_CREATE:
         if (c->op.result < 0) {
@@ -675,6 +693,24 @@ void container_op_done(struct container *c)
     }
 }
 
+void container_op_overdue(struct container *c)
+{
+    struct rcall *rc = c->call;
+    struct fn_error err = ERR_INIT;
+
+    if (c->state == CTR_CREATE || c->state == CTR_START) {
+        slots_hung(c->q, true);
+        err_set(&err, FN_E_UNAVAILABLE, "the driver does not return from its method");
+        container_fail(c, &err);
+        return;
+    }
+    c->call = NULL;
+    container_close(c); /* before the call looks for another one; it may be closed already */
+    if (rc) {
+        rcall_again(rc, "the driver does not return from its method");
+    }
+}
+
 void container_exited(struct container *c, const struct fn_exit *what)
 {
     if (c->exited) {
@@ -700,8 +736,18 @@ void container_exited(struct container *c, const struct fn_exit *what)
 
 static void init_timeout(struct container *c)
 {
+    struct slot_queue *q = c->q;
     struct fn_error err = ERR_INIT;
 
+    if (c->r->opt.start_timeout_ns < 0) {
+        if (q->n_waiters) {
+            arm_init(c);
+        } else {
+            container_close(c);
+            slots_kick(q);
+        }
+        return;
+    }
     metric_observe(c->q->metrics.init_ms[2], (env_now_ns(c->r->env) - c->started_ns) / ENV_MS);
     err_set_http(&err, FN_E_DEADLINE, 504, FN_BLAME_USER,
                  "Container initialization timed out, " HINT);
@@ -741,6 +787,7 @@ static void tick(struct env_timer *t)
         rcall_deadline(c->call);
         break;
     case CTR_CLOSE:
+        slots_coming(c, false);
         close_next(c);
         break;
     default:

@@ -1,32 +1,36 @@
-/* Engine: the calls to the container driver, through two gates, under one circuit breaker (F39,
- * F40).
+/* Engine: the calls to the container driver, through gates, under one circuit breaker (F39, F40).
  *
  *   UP       operations begin as the gates let them
  *   SUSPECT  an operation failed to reach the engine or is old; a probe runs, nothing begins
  *   DOWN     the probe failed, or the driver said so: waiting operations fail at once, except
  *            removals, which wait; probed every probe_interval_ns
  *
- * A gate bounds how many lane threads a hung engine can hold. Removals and starts go before
- * creates, thaws before freezes. */
+ * A gate bounds how many lane threads a hung engine can hold, and how many of them one app: a
+ * start may hang for what only its app is to blame for, such as a log server that does not answer.
+ * Such a start says nothing about the engine while that answers the probe. Starts go before
+ * creates, thaws before freezes.
+ *
+ * An operation that a driver does not give back after its deadline is told once, by its method; the
+ * container is given up, and its place stays taken. */
 #include <runner/internal.h>
 
 #include <assert.h>
 
 #define PROBE_TIMEOUT_NS      ENV_S
 #define PROBE_OVERDUE_NS      (PROBE_TIMEOUT_NS + ENV_S / 2)
-#define FAST_MAX              3u /* one thread of the fast lane is left for the probe */
+#define FREEZES_MAX           3u /* one thread of the fast lane is left for the probe */
+#define OVERDUE_NS            (2 * ENV_S) /* after the deadline of an operation */
 #define SWEEP_TIMEOUT_NS      (60 * ENV_S)
 #define SWEEP_BACKOFF_MAX_NS  (60 * ENV_S)
 
-static void pump(struct runner *r);
 static void probe(struct runner *r);
 
-static struct engine_gate *gate_of(struct container *c, bool *ret_urgent)
+static struct gate *gate_of(struct container *c)
 {
+    struct engine *e = &c->r->engine;
     enum engine_op_kind k = c->op.kind;
 
-    *ret_urgent = k == OP_START || k == OP_CLOSE || k == OP_THAW;
-    return k == OP_FREEZE || k == OP_THAW ? &c->r->engine.fast : &c->r->engine.slow;
+    return k == OP_CLOSE ? &e->removals : k == OP_FREEZE || k == OP_THAW ? &e->freezes : &e->starts;
 }
 
 static const char *method_of(enum engine_op_kind k)
@@ -77,6 +81,14 @@ static void arm(struct runner *r, int64_t at_ns)
     }
 }
 
+void engine_tell_overdue(struct runner *r, const char *method, const struct container *c,
+                         int64_t for_ns)
+{
+    log_error("driver does not return from a method; calls are given back", "plugin",
+              plugin_name(r->deps.driver), "method", method, "for_ms", log_num(for_ns / ENV_MS),
+              "app_id", c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id);
+}
+
 void engine_watch(struct runner *r, int64_t begun_ns)
 {
     arm(r, begun_ns + r->opt.stall_ns);
@@ -86,19 +98,18 @@ static void done_op(struct env_work *w)
 {
     struct container *c = container_of(w, struct container, op.work);
     struct runner *r = c->r;
-    bool urgent;
-    struct engine_gate *g = gate_of(c, &urgent);
+    struct gate *g = gate_of(c);
 
     if (r->abandoned) {
         return;
     }
     TAILQ_REMOVE(&r->engine.flight, c, op.flight_link);
     c->op.submitted = false;
-    g->in_flight--;
     r->engine.last_done_ns = env_now_ns(r->env);
     engine_judge(r, c->op.result, &c->op.err);
-    container_op_done(c);
-    pump(r);
+    gate_leave(g, &c->op.pass);
+    container_op_done(c); /* a start goes before the creates of others of its app */
+    gate_let_in(g);
 }
 
 static void fail_task(struct env_task *t)
@@ -113,15 +124,18 @@ static void fail_soon(struct container *c, const struct fn_error *why)
     env_defer(c->r->env, &c->op.task);
 }
 
-static void begin(struct container *c, struct engine_gate *g)
+static void begin(struct gate_pass *p)
 {
+    struct container *c = container_of(p, struct container, op.pass);
     struct runner *r = c->r;
-    bool fast = g == &r->engine.fast;
+    struct gate *g = gate_of(c);
+    bool fast = g == &r->engine.freezes;
     struct fn_error err = ERR_INIT;
 
     c->op.begun_ns = env_now_ns(r->env);
     c->op.err = ERR_INIT;
     c->op.result = 0;
+    c->op.overdue = false;
     c->op.work.run = run_op;
     c->op.work.done = done_op;
     c->op.work.lane = fast ? ENV_LANE_FAST : ENV_LANE_SLOW;
@@ -130,83 +144,38 @@ static void begin(struct container *c, struct engine_gate *g)
         c->op.begun_ns + (fast ? r->opt.freeze_timeout_ns : r->opt.engine_timeout_ns);
     if (env_submit(r->env, &c->op.work) < 0) {
         err_set(&err, FN_E_UNAVAILABLE, "engine lane is full");
+        gate_leave(g, p);
         fail_soon(c, &err);
         return;
     }
     c->op.submitted = true;
-    g->in_flight++;
     TAILQ_INSERT_TAIL(&r->engine.flight, c, op.flight_link);
     arm(r, c->op.begun_ns + r->opt.stall_ns);
-}
-
-static void pump_gate(struct runner *r, struct engine_gate *g)
-{
-    while (r->engine.state == ENGINE_UP && g->in_flight < g->max) {
-        struct container *c = TAILQ_FIRST(&g->urgent);
-
-        if (c) {
-            TAILQ_REMOVE(&g->urgent, c, op.gate_link);
-        } else {
-            c = TAILQ_FIRST(&g->normal);
-            if (!c) {
-                return;
-            }
-            TAILQ_REMOVE(&g->normal, c, op.gate_link);
-            g->waiting--;
-        }
-        c->op.gated = false;
-        begin(c, g);
-    }
-}
-
-static void pump(struct runner *r)
-{
-    pump_gate(r, &r->engine.slow);
-    pump_gate(r, &r->engine.fast);
 }
 
 void engine_call(struct container *c, enum engine_op_kind kind)
 {
     struct runner *r = c->r;
-    struct engine_gate *g;
-    bool urgent;
 
     assert(c->op.kind == OP_NONE);
     c->op.kind = kind;
     c->op.task.cb = fail_task;
-    g = gate_of(c, &urgent);
     if (r->engine.state == ENGINE_DOWN && kind != OP_CLOSE) {
         fail_soon(c, &r->engine.why);
         return;
     }
-    c->op.gated = true;
-    if (urgent) {
-        TAILQ_INSERT_TAIL(&g->urgent, c, op.gate_link);
-    } else {
-        TAILQ_INSERT_TAIL(&g->normal, c, op.gate_link);
-        g->waiting++;
-    }
-    pump_gate(r, g);
+    c->op.pass.go = begin;
+    c->op.pass.urgent = kind == OP_START || kind == OP_THAW;
+    gate_enter(gate_of(c), &c->op.pass, c->q->app_id, NULL);
 }
 
 bool engine_uncall(struct container *c)
 {
-    bool urgent;
-    struct engine_gate *g = gate_of(c, &urgent);
-
     if (c->op.submitted) {
         return false;
     }
-    if (c->op.gated) {
-        if (urgent) {
-            TAILQ_REMOVE(&g->urgent, c, op.gate_link);
-        } else {
-            TAILQ_REMOVE(&g->normal, c, op.gate_link);
-            g->waiting--;
-        }
-    }
+    gate_withdraw(gate_of(c), &c->op.pass);
     env_undefer(c->r->env, &c->op.task);
-    c->op.gated = false;
     c->op.kind = OP_NONE;
     return true;
 }
@@ -218,15 +187,24 @@ bool engine_accepts(const struct runner *r)
 
 /* ---- the circuit --------------------------------------------------------------------------- */
 
-static void fail_list(struct container_list *list, const struct fn_error *why)
+static void set_shut(struct engine *e, bool shut)
+{
+    e->starts.shut = e->removals.shut = e->freezes.shut = shut;
+    if (!shut) {
+        gate_let_in(&e->freezes);
+        gate_let_in(&e->removals);
+        gate_let_in(&e->starts);
+    }
+}
+
+/* Removals wait until it is back. */
+static void fail_waiting(struct runner *r, const struct fn_error *why)
 {
     struct container *c, *next;
 
-    for (c = TAILQ_FIRST(list); c; c = next) {
-        next = TAILQ_NEXT(c, op.gate_link);
-        if (c->op.kind != OP_CLOSE) {
-            TAILQ_REMOVE(list, c, op.gate_link);
-            c->op.gated = false;
+    HASH_ITER(hh, r->containers, c, next) {
+        if (c->op.pass.waits && c->op.kind != OP_CLOSE) {
+            gate_withdraw(gate_of(c), &c->op.pass);
             fail_soon(c, why);
         }
     }
@@ -245,12 +223,8 @@ static void go_down(struct runner *r, const struct fn_error *why)
         metric_set(r->metrics.engine_up, 0);
         log_error("container engine does not answer; new containers are refused until it does",
                   "error", why->msg);
-        fail_list(&e->slow.urgent, &e->why);
-        fail_list(&e->slow.normal, &e->why);
-        fail_list(&e->fast.urgent, &e->why);
-        fail_list(&e->fast.normal, &e->why);
-        e->slow.waiting = 0;
-        e->fast.waiting = 0;
+        set_shut(e, true);
+        fail_waiting(r, &e->why);
         images_fail(r, &e->why);
         slots_engine_down(r);
     }
@@ -268,13 +242,14 @@ static void go_up(struct runner *r)
         log_warn("container engine answers again", "version", e->version);
         slots_kick_all(r);
     }
-    pump(r);
+    set_shut(e, false);
 }
 
 static void go_suspect(struct runner *r)
 {
     if (r->engine.state == ENGINE_UP) {
         r->engine.state = ENGINE_SUSPECT;
+        set_shut(&r->engine, true);
         probe(r);
     }
 }
@@ -353,6 +328,21 @@ static void probe(struct runner *r)
     }
 }
 
+static void tell_overdue(struct runner *r, int64_t now)
+{
+    struct container *c, *next;
+
+    images_tell_overdue(r, now);
+    for (c = TAILQ_FIRST(&r->engine.flight); c; c = next) {
+        next = TAILQ_NEXT(c, op.flight_link);
+        if (!c->op.overdue && now >= c->op.work.deadline_ns + OVERDUE_NS) {
+            c->op.overdue = true;
+            engine_tell_overdue(r, method_of(c->op.kind), c, now - c->op.begun_ns);
+            container_op_overdue(c);
+        }
+    }
+}
+
 static void check_stall(struct runner *r, int64_t now)
 {
     const struct container *c = TAILQ_FIRST(&r->engine.flight);
@@ -388,6 +378,7 @@ static void tick(struct env_timer *t)
     } else if (e->state != ENGINE_UP) {
         probe(r);
     }
+    tell_overdue(r, now);
     if (e->state == ENGINE_UP) {
         check_stall(r, now);
     }
@@ -475,18 +466,25 @@ void engine_init(struct runner *r)
     e->timer.cb = tick;
     e->sweep_timer.cb = sweep_again;
     TAILQ_INIT(&e->flight);
-    TAILQ_INIT(&e->slow.urgent);
-    TAILQ_INIT(&e->slow.normal);
-    TAILQ_INIT(&e->fast.urgent);
-    TAILQ_INIT(&e->fast.normal);
-    e->slow.max = r->opt.parallel_starts_max;
-    e->fast.max = FAST_MAX;
+    gate_init(&e->starts, r->opt.parallel_starts_max);
+    gate_init(&e->removals, r->opt.parallel_starts_max);
+    gate_init(&e->freezes, FREEZES_MAX);
+    e->freezes.no_shares = true; /* nothing that an app can slow down */
+}
+
+void engine_set_options(struct runner *r)
+{
+    struct engine *e = &r->engine;
+
+    e->starts.max = e->removals.max = r->opt.parallel_starts_max;
+    gate_let_in(&e->removals);
+    gate_let_in(&e->starts);
 }
 
 bool engine_is_quiet(const struct runner *r)
 {
     return TAILQ_EMPTY(&r->engine.flight) && !r->engine.probing && !r->engine.sweeping &&
-           r->pulls == 0;
+           r->images.preparing == 0;
 }
 
 void engine_finish(struct runner *r)

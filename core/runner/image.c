@@ -1,6 +1,18 @@
 /* Images: one preparation at a time per image and credentials, shared by all containers that wait
  * for it. Memory is reserved only afterwards: a pull may take minutes.
  *
+ *   UNKNOWN -> WAITING -> LOOKING -> READY     it was there
+ *   LOOKING -> PULLING -> READY                it takes longer than LOOK_NS: it is being pulled
+ *   LOOKING -> WAITING -> PULLING              no place for a pull: cancelled, and again in turn
+ *   each of them -> UNKNOWN                    failed, or given up
+ *
+ * Looks have places of their own, so that an image that is there never waits behind a pull,
+ * whatever the registry of another one does; pulls have a share for each app and each registry. A
+ * driver is not asked which of the two a preparation is: the time tells.
+ *
+ * A pull that nobody waits for any more goes on for PULL_LINGER_NS, since callers come again for an
+ * image that takes longer than they wait, but it is given up at once when another wants its place.
+ *
  * A preparation holds the container whose task it uses: that container cannot be freed before
  * done(), even when nobody waits any more. */
 #include <runner/internal.h>
@@ -8,10 +20,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IMAGES_MAX 4096 /* names remembered; beyond it, those that nobody waits for are dropped */
+#define IMAGES_MAX     4096 /* names remembered; beyond it, those that nobody waits for are not */
+#define LOOK_NS        (2 * ENV_S)
+#define PULL_LINGER_NS (60 * ENV_S)
+#define OVERDUE_NS     (2 * ENV_S) /* after pull_timeout */
+#define TEXT_OVERDUE   "the driver does not return from prepare_image"
 
-static void begin_next(struct runner *r);
-static void begin(struct image *im);
+static void wait_for_place(struct image *im);
 
 static void run_prepare(struct env_work *w, struct fn_op *op)
 {
@@ -49,20 +64,34 @@ static void drop_held(struct image *im)
     }
 }
 
-static void done_prepare(struct env_work *w)
+/* The lane gave it back. */
+static void ended(struct image *im)
 {
-    struct image *im = container_of(w, struct image, work);
     struct runner *r = im->r;
 
-    if (r->abandoned) {
-        return;
+    r->images.preparing--;
+    env_timer_clear(r->env, &im->timer);
+    if (im->look.inside) {
+        gate_leave(&r->images.looks, &im->look);
+    } else {
+        gate_leave(&r->images.pulls, &im->pull);
     }
-    r->pulls--;
+    im->state = IMAGE_UNKNOWN;
+    im->told = false;
     drop_held(im);
-    if (im->result == FN_E_CANCELLED && !TAILQ_EMPTY(&im->waiters)) {
-        begin(im); /* given up by those who waited then */
-        return;
-    }
+}
+
+static void let_others_in(struct runner *r)
+{
+    gate_let_in(&r->images.looks);
+    gate_let_in(&r->images.pulls);
+    runner_drain_check(r);
+}
+
+static void conclude(struct image *im)
+{
+    struct runner *r = im->r;
+
     im->err.code = im->err.code ? im->err.code : im->result;
     im->state = im->result < 0 ? IMAGE_UNKNOWN : IMAGE_READY;
     im->ready_ns = env_now_ns(r->env);
@@ -71,27 +100,122 @@ static void done_prepare(struct env_work *w)
         err_set_http(&im->err, FN_E_DEADLINE, 504, FN_BLAME_USER, "Image pull timed out");
     }
     deliver(im, im->result, &im->err);
-    begin_next(r);
-    runner_drain_check(r);
+}
+
+static void done_prepare(struct env_work *w)
+{
+    struct image *im = container_of(w, struct image, work);
+    struct runner *r = im->r;
+    bool again = im->given_up && im->result < 0;
+
+    if (r->abandoned) {
+        return;
+    }
+    im->must_pull = again && im->look.inside && !TAILQ_EMPTY(&im->waiters);
+    ended(im);
+    if (!again) {
+        conclude(im);
+    } else if (!TAILQ_EMPTY(&im->waiters)) { /* it is wanted, or wanted again */
+        wait_for_place(im);
+    }
+    let_others_in(r);
+}
+
+static void give_up(struct image *im)
+{
+    im->given_up = true;
+    env_cancel(im->r->env, &im->work);
+}
+
+static bool is_preparing(const struct image *im)
+{
+    return im->state == IMAGE_LOOKING || im->state == IMAGE_PULLING;
+}
+
+void images_cancel_unwanted(struct runner *r)
+{
+    struct image *im, *next;
+
+    HASH_ITER(hh, r->images.by_key, im, next) {
+        if (TAILQ_EMPTY(&im->waiters) &&
+            (im->state == IMAGE_PULLING || (is_preparing(im) && r->draining))) {
+            give_up(im);
+        }
+    }
+}
+
+/* The host that an image comes from; NULL when out of memory. */
+static const char *registry_of(struct container *c)
+{
+    const char *image = c->task.image;
+    size_t len = strcspn(image, "/");
+    bool is_host = image[len] && (memchr(image, '.', len) || memchr(image, ':', len) ||
+                                  (len == 9 && memcmp(image, "localhost", 9) == 0));
+
+    return is_host ? arena_printf(&c->arena, "%.*s", (int)len, image) : "docker.io";
+}
+
+static void linger(struct image *im)
+{
+    if (im->r->draining) {
+        give_up(im);
+    } else {
+        env_timer_set(im->r->env, &im->timer, env_now_ns(im->r->env) + PULL_LINGER_NS);
+    }
+}
+
+static void be_pulling(struct image *im)
+{
+    im->state = IMAGE_PULLING;
+    if (TAILQ_EMPTY(&im->waiters)) {
+        linger(im);
+    }
+}
+
+/* It is no look any more. */
+static void look_over(struct image *im)
+{
+    struct images *all = &im->r->images;
+
+    if (gate_try(&all->pulls, &im->pull, im->held->q->app_id, registry_of(im->held))) {
+        gate_leave(&all->looks, &im->look);
+        be_pulling(im);
+        gate_let_in(&all->looks);
+        return;
+    }
+    give_up(im);
+    images_cancel_unwanted(im->r);
+}
+
+static void tick(struct env_timer *t)
+{
+    struct image *im = container_of(t, struct image, timer);
+
+    if (im->state == IMAGE_LOOKING) {
+        look_over(im);
+    } else if (TAILQ_EMPTY(&im->waiters)) {
+        give_up(im);
+    }
 }
 
 static void begin(struct image *im)
 {
     struct runner *r = im->r;
     struct container *c = TAILQ_FIRST(&im->waiters);
+    int64_t limit_ns = r->opt.pull_timeout_ns;
 
-    im->state = IMAGE_PREPARING;
     im->held = c;
     c->image_held = true;
     im->task = &c->task;
     im->err = ERR_INIT;
+    im->given_up = false;
     im->work.run = run_prepare;
     im->work.done = done_prepare;
     im->work.lane = ENV_LANE_SLOW;
-    im->work.owner = plugin_name(im->r->deps.driver);
+    im->work.owner = plugin_name(r->deps.driver);
     im->begun_ns = env_now_ns(r->env);
-    im->work.deadline_ns = im->begun_ns + r->opt.pull_timeout_ns;
-    r->pulls++;
+    im->work.deadline_ns = limit_ns < 0 ? 0 : im->begun_ns + limit_ns;
+    r->images.preparing++;
     engine_watch(r, im->begun_ns);
     if (env_submit(r->env, &im->work) < 0) {
         im->result = err_set(&im->err, FN_E_UNAVAILABLE, "engine lane is full");
@@ -99,22 +223,52 @@ static void begin(struct image *im)
     }
 }
 
-static void begin_next(struct runner *r)
+static void go_look(struct gate_pass *p)
 {
-    struct image *im;
+    struct image *im = container_of(p, struct image, look);
 
-    while (r->pulls < r->opt.pulls_max && (im = TAILQ_FIRST(&r->images_waiting))) {
-        TAILQ_REMOVE(&r->images_waiting, im, link);
-        im->state = IMAGE_UNKNOWN;
-        if (!TAILQ_EMPTY(&im->waiters)) {
-            begin(im);
-        }
+    im->state = IMAGE_LOOKING;
+    env_timer_set(im->r->env, &im->timer, env_now_ns(im->r->env) + LOOK_NS);
+    begin(im);
+}
+
+static void go_pull(struct gate_pass *p)
+{
+    struct image *im = container_of(p, struct image, pull);
+
+    be_pulling(im);
+    begin(im);
+}
+
+/* Somebody waits for it. */
+static void wait_for_place(struct image *im)
+{
+    struct container *c = TAILQ_FIRST(&im->waiters);
+    struct images *all = &im->r->images;
+
+    im->state = IMAGE_WAITING;
+    if (!im->must_pull) {
+        gate_enter(&all->looks, &im->look, c->q->app_id, NULL);
+        return;
     }
+    gate_enter(&all->pulls, &im->pull, c->q->app_id, registry_of(c));
+    if (im->pull.waits) {
+        images_cancel_unwanted(im->r);
+    }
+}
+
+static void leave_queue(struct image *im)
+{
+    gate_withdraw(&im->r->images.looks, &im->look);
+    gate_withdraw(&im->r->images.pulls, &im->pull);
+    im->state = IMAGE_UNKNOWN;
+    im->must_pull = false;
 }
 
 static void image_free(struct image *im)
 {
-    HASH_DELETE(hh, im->r->images, im);
+    env_timer_clear(im->r->env, &im->timer);
+    HASH_DELETE(hh, im->r->images.by_key, im);
     free(im->key);
     free(im);
 }
@@ -123,7 +277,7 @@ static void drop_unused(struct runner *r)
 {
     struct image *im, *next;
 
-    HASH_ITER(hh, r->images, im, next) {
+    HASH_ITER(hh, r->images.by_key, im, next) {
         if (TAILQ_EMPTY(&im->waiters) &&
             (im->state == IMAGE_UNKNOWN || im->state == IMAGE_READY)) {
             image_free(im);
@@ -146,11 +300,11 @@ static struct image *image_get(struct container *c, bool make)
     if (!key) {
         return NULL;
     }
-    HASH_FIND_STR(r->images, key, im);
+    HASH_FIND_STR(r->images.by_key, key, im);
     if (im || !make) {
         return im;
     }
-    if (HASH_COUNT(r->images) >= IMAGES_MAX) {
+    if (HASH_COUNT(r->images.by_key) >= IMAGES_MAX) {
         drop_unused(r);
     }
     im = calloc(1, sizeof(*im));
@@ -159,9 +313,23 @@ static struct image *image_get(struct container *c, bool make)
         return NULL;
     }
     im->r = r;
+    im->look.go = go_look;
+    im->pull.go = go_pull;
+    im->timer.cb = tick;
     TAILQ_INIT(&im->waiters);
-    HASH_ADD_KEYPTR(hh, r->images, im->key, strlen(im->key), im);
+    HASH_ADD_KEYPTR(hh, r->images.by_key, im->key, strlen(im->key), im);
     return im;
+}
+
+static void want(struct image *im, struct container *c)
+{
+    c->image = im;
+    TAILQ_INSERT_TAIL(&im->waiters, c, image_link);
+    if (im->state == IMAGE_UNKNOWN || im->state == IMAGE_READY) {
+        wait_for_place(im);
+    } else if (im->state == IMAGE_PULLING) {
+        env_timer_clear(c->r->env, &im->timer);
+    }
 }
 
 void image_want(struct container *c)
@@ -172,22 +340,13 @@ void image_want(struct container *c)
 
     if (!im) {
         container_image_done(c, err_set(&err, FN_E_EXHAUSTED, "image: out of memory"), &err);
-        return;
-    }
-    if (im->state == IMAGE_READY &&
-        env_now_ns(r->env) - im->ready_ns < r->opt.image_fresh_ns) {
+    } else if (im->told) {
+        container_image_done(c, err_set(&err, FN_E_UNAVAILABLE, TEXT_OVERDUE), &err);
+    } else if (im->state == IMAGE_READY &&
+               env_now_ns(r->env) - im->ready_ns < r->opt.image_fresh_ns) {
         container_image_done(c, 0, &err);
-        return;
-    }
-    c->image = im;
-    TAILQ_INSERT_TAIL(&im->waiters, c, image_link);
-    if (im->state == IMAGE_UNKNOWN || im->state == IMAGE_READY) {
-        if (r->pulls < r->opt.pulls_max) {
-            begin(im);
-        } else {
-            im->state = IMAGE_WAITING;
-            TAILQ_INSERT_TAIL(&r->images_waiting, im, link);
-        }
+    } else {
+        want(im, c);
     }
 }
 
@@ -200,8 +359,15 @@ void image_unwant(struct container *c)
     }
     TAILQ_REMOVE(&im->waiters, c, image_link);
     c->image = NULL;
-    if (im->state == IMAGE_PREPARING && TAILQ_EMPTY(&im->waiters)) {
-        env_cancel(c->r->env, &im->work);
+    if (!TAILQ_EMPTY(&im->waiters)) {
+        return;
+    }
+    if (im->state == IMAGE_WAITING) {
+        leave_queue(im);
+    } else if (im->state == IMAGE_PULLING) {
+        linger(im);
+    } else if (im->state == IMAGE_LOOKING && c->r->draining) {
+        give_up(im);
     }
 }
 
@@ -216,29 +382,68 @@ void image_stale(struct container *c)
 
 int64_t images_oldest_ns(const struct runner *r)
 {
+    const struct image *im = r->images.preparing ? r->images.by_key : NULL;
     int64_t oldest_ns = INT64_MAX;
 
-    for (const struct image *im = r->pulls ? r->images : NULL; im; im = im->hh.next) {
-        if (im->state == IMAGE_PREPARING && im->begun_ns < oldest_ns) {
+    for (; im; im = im->hh.next) {
+        if (is_preparing(im) && im->begun_ns < oldest_ns) {
             oldest_ns = im->begun_ns;
         }
     }
     return oldest_ns;
 }
 
+void images_tell_overdue(struct runner *r, int64_t now)
+{
+    struct image *im, *next;
+    struct fn_error err = ERR_INIT;
+
+    if (r->images.preparing == 0) {
+        return;
+    }
+    err_set(&err, FN_E_UNAVAILABLE, TEXT_OVERDUE);
+    HASH_ITER(hh, r->images.by_key, im, next) {
+        if (is_preparing(im) && !im->told && im->work.deadline_ns &&
+            now >= im->work.deadline_ns + OVERDUE_NS) {
+            im->told = true;
+            engine_tell_overdue(r, "prepare_image", im->held, now - im->begun_ns);
+            deliver(im, FN_E_UNAVAILABLE, &err);
+        }
+    }
+}
+
 void images_fail(struct runner *r, const struct fn_error *why)
 {
     struct image *im, *next;
 
-    HASH_ITER(hh, r->images, im, next) {
+    HASH_ITER(hh, r->images.by_key, im, next) {
         if (im->state == IMAGE_WAITING) {
-            TAILQ_REMOVE(&r->images_waiting, im, link);
-            im->state = IMAGE_UNKNOWN;
-        }
-        if (im->state == IMAGE_PREPARING) {
-            env_cancel(r->env, &im->work);
+            leave_queue(im);
+        } else if (is_preparing(im)) {
+            give_up(im);
         }
         deliver(im, FN_E_UNAVAILABLE, why); /* im->err is the lane's while it prepares */
+    }
+}
+
+void images_init(struct runner *r)
+{
+    gate_init(&r->images.looks, LOOKS_MAX);
+    gate_init(&r->images.pulls, r->opt.pulls_max);
+}
+
+void images_set_options(struct runner *r)
+{
+    r->images.pulls.max = r->opt.pulls_max;
+    gate_let_in(&r->images.pulls);
+}
+
+void images_forget_timers(struct runner *r)
+{
+    struct image *im, *next;
+
+    HASH_ITER(hh, r->images.by_key, im, next) {
+        env_timer_clear(r->env, &im->timer);
     }
 }
 
@@ -246,7 +451,7 @@ void images_finish(struct runner *r)
 {
     struct image *im, *next;
 
-    HASH_ITER(hh, r->images, im, next) {
+    HASH_ITER(hh, r->images.by_key, im, next) {
         image_free(im);
     }
 }

@@ -2,7 +2,7 @@
  *
  * runner      owns queues, images, containers, calls of its endpoints
  * slot_queue  one function identity: waiting calls (first in, first out), idle containers (last in,
- *             first out); dies when it has neither
+ *             first out); dies when it has neither, later when its starts hung
  * container   one driver container and its function socket; at most one engine operation and one
  *             call at a time
  * rcall       one call of one session; lives until its session and its exchange are both over
@@ -65,6 +65,7 @@ struct container {
     bool started; /* start() returned */
     bool exited;
     bool evicted;
+    bool coming; /* its charge is in r->closing */
     struct fn_exit exit;
     struct fnsock *sock;
     struct engine_op op;
@@ -86,6 +87,7 @@ struct container *container_launch(struct slot_queue *q, struct rcall *rc);
 void container_image_done(struct container *c, int result, const struct fn_error *err);
 void container_reserved(struct container *c);
 void container_op_done(struct container *c);
+void container_op_overdue(struct container *c); /* the driver does not give it back */
 void container_exited(struct container *c, const struct fn_exit *what);
 /* Gives it to a call: dispatches now, or after a thaw. The container is idle. */
 void container_take(struct container *c, struct rcall *rc);
@@ -129,6 +131,8 @@ struct slot_queue {
     uint32_t n_init;
     uint32_t n_all; /* with those being removed */
     struct account_need need;
+    struct account_need planned; /* will be wanted after images are there; nobody else's limit */
+    int64_t hung_until_ns; /* a start ran out of time: one at a time; 0 = no */
     struct env_task kick;
     struct env_timer timer;
     struct queue_metrics metrics;
@@ -162,6 +166,8 @@ void slots_room(struct runner *r);
 bool slots_reserve(struct container *c);
 void slots_unreserve(struct container *c); /* waits for room: stops waiting */
 void slots_plan(struct container *c, bool on); /* will want room after its image */
+void slots_hung(struct slot_queue *q, bool hung); /* a start of q ran out of time, or one came up */
+void slots_coming(struct container *c, bool on); /* its room will soon be free */
 /* A container of q could not be started; it is being removed already. */
 void slots_launch_failed(struct slot_queue *q, struct container *c, const struct fn_error *why);
 void slots_engine_down(struct runner *r); /* waiting reservations end */
@@ -298,18 +304,15 @@ struct runner {
     void *inst;
     struct account account;
     struct account_cpu cpu;
-    struct account_need closing;   /* charged to containers that are being removed */
+    struct account_need closing;   /* charged to containers that will soon be removed */
     struct account_need reserving; /* wanted by r->reserving_list */
-    struct account_need planned;   /* will be wanted after images are there */
     struct account_need evictable; /* charged to r->lru */
     struct container_list reserving_list;
     TAILQ_HEAD(, slot_queue) starving;
     struct container_list lru; /* idle and frozen, least recently used first */
     struct slot_queue *queues;
     struct container *containers;
-    struct image *images;
-    TAILQ_HEAD(, image) images_waiting;
-    uint32_t pulls;
+    struct images images;
     struct rcall_list awaiting; /* RC_BODY, in order of arrival */
     struct rcall_list calls;
     uint64_t calls_bytes; /* that those which wait hold */

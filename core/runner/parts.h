@@ -5,6 +5,7 @@
 #include <base/log.h>
 #include <base/metric.h>
 #include <model/call.h>
+#include <runner/gate.h>
 #include <runner/runner.h>
 #include <sys/queue.h>
 #include <uthash.h>
@@ -72,7 +73,13 @@ int keys_find(struct keys *k, const struct call *c, const char *extension,
 
 /* ---- images (image.c) ---------------------------------------------------------------------- */
 
-enum image_state { IMAGE_UNKNOWN, IMAGE_WAITING, IMAGE_PREPARING, IMAGE_READY };
+enum image_state {
+    IMAGE_UNKNOWN,
+    IMAGE_WAITING, /* for a place, to be looked at or to be pulled */
+    IMAGE_LOOKING, /* being prepared: it is there, or a pull that has only begun */
+    IMAGE_PULLING, /* being prepared, for so long that it must be a pull */
+    IMAGE_READY
+};
 
 /* One image name with one set of credentials; prepared once for all who wait. */
 struct image {
@@ -80,24 +87,43 @@ struct image {
     struct runner *r;
     char *key; /* name, newline, registry token */
     enum image_state state;
+    bool must_pull;   /* it was looked at, and is not there */
+    bool given_up;    /* its preparation was cancelled */
     int64_t ready_ns; /* IMAGE_READY: since */
-    int64_t begun_ns; /* IMAGE_PREPARING: since */
+    int64_t begun_ns; /* LOOKING, PULLING: since */
     TAILQ_HEAD(, container) waiters;
-    TAILQ_ENTRY(image) link; /* IMAGE_WAITING: in r->images_waiting */
+    struct gate_pass look;
+    struct gate_pass pull;
     struct env_work work;
+    struct env_timer timer;     /* LOOKING: it is a pull; PULLING: nobody waits any more */
     const struct fn_task *task; /* of the first waiter's container, which is held meanwhile */
     struct container *held;
+    bool told; /* that it is overdue */
     int result;
     struct fn_error err;
 };
 
+struct images {
+    struct image *by_key;
+    struct gate looks;
+    struct gate pulls;
+    uint32_t preparing; /* operations on lanes */
+};
+
+#define LOOKS_MAX 4u
+
+void images_init(struct runner *r);
+void images_set_options(struct runner *r); /* r->opt changed */
 /* Makes the image of `c` ready: container_image_done() is called, from here when it is fresh. */
 void image_want(struct container *c);
 void image_unwant(struct container *c); /* not waiting: no effect */
 void image_stale(struct container *c);  /* the engine did not know it after all */
 /* When the oldest running preparation began, INT64_MAX when none runs. */
 int64_t images_oldest_ns(const struct runner *r);
+void images_tell_overdue(struct runner *r, int64_t now);
 void images_fail(struct runner *r, const struct fn_error *why); /* engine is down */
+void images_cancel_unwanted(struct runner *r); /* pulls; looks as well once it drains */
+void images_forget_timers(struct runner *r);
 void images_finish(struct runner *r);
 
 /* ---- engine (engine.c) --------------------------------------------------------------------- */
@@ -107,33 +133,26 @@ enum engine_op_kind { OP_NONE, OP_CREATE, OP_START, OP_FREEZE, OP_THAW, OP_CLOSE
 struct engine_op {
     struct env_work work;
     enum engine_op_kind kind;
-    bool gated;     /* waits in a gate */
     bool submitted; /* a lane has it */
+    bool overdue;   /* and does not give it back */
+    struct gate_pass pass;
     struct env_task task; /* reports a failure without a lane */
     int64_t begun_ns;
     int result;
     struct fn_error err;
-    TAILQ_ENTRY(container) gate_link;
     TAILQ_ENTRY(container) flight_link;
 };
 
 TAILQ_HEAD(container_list, container);
 TAILQ_HEAD(rcall_list, rcall);
 
-struct engine_gate {
-    struct container_list urgent;
-    struct container_list normal;
-    uint32_t in_flight;
-    uint32_t waiting; /* in `normal` */
-    uint32_t max;
-};
-
 enum engine_state { ENGINE_UP, ENGINE_SUSPECT, ENGINE_DOWN };
 
 struct engine {
     enum engine_state state;
-    struct engine_gate slow;
-    struct engine_gate fast;
+    struct gate starts;   /* creates and starts */
+    struct gate removals; /* of their own: one that hangs keeps nobody from starting */
+    struct gate freezes;  /* and thaws */
     struct container_list flight; /* in order of begin */
     int64_t last_done_ns;
     struct env_timer timer; /* lazy: stalls, probes */
@@ -154,6 +173,7 @@ struct engine {
 };
 
 void engine_init(struct runner *r);
+void engine_set_options(struct runner *r); /* r->opt changed */
 void engine_finish(struct runner *r);
 /* Queues an operation of c; container_op_done() follows, never from inside this call. A removal
  * waits while the engine is down; everything else fails with FN_E_UNAVAILABLE then. */
@@ -166,6 +186,9 @@ bool engine_accepts(const struct runner *r);
 void engine_watch(struct runner *r, int64_t begun_ns);
 /* Judges the result of any engine operation: opens the circuit when the engine is unreachable. */
 void engine_judge(struct runner *r, int result, const struct fn_error *err);
+/* Says that the driver keeps an operation of c beyond its deadline. */
+void engine_tell_overdue(struct runner *r, const char *method, const struct container *c,
+                         int64_t for_ns);
 void engine_sweep(struct runner *r);
 bool engine_is_quiet(const struct runner *r); /* no lane works for this runner */
 

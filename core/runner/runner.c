@@ -20,14 +20,15 @@ void runner_options_default(struct runner_options *o)
         .probe_interval_ns = 2 * ENV_S,
         .stall_ns = ENV_S,
         .queue_wait_ns = 500 * ENV_MS,
+        .start_wait_ns = 10 * ENV_S,
         .start_target_ns = 5 * ENV_MS,
         .start_patience_ns = 50 * ENV_MS,
         .body_wait_ns = 10 * ENV_S,
         .exit_wait_ns = 300 * ENV_MS,
         .image_fresh_ns = 60 * ENV_S,
         .queue_factor = 2,
-        .parallel_starts_max = 4,
-        .pulls_max = 4,
+        .parallel_starts_max = 8,
+        .pulls_max = 8,
         .attempts_max = 3,
         .call_json_arena_max = 4 * MIB,
         .calls_bytes_max = 256 * MIB,
@@ -48,7 +49,7 @@ void runner_options_default(struct runner_options *o)
 
 uint32_t runner_slow_operations_max(const struct runner_options *o)
 {
-    return o->parallel_starts_max + o->pulls_max + SWEEPS_MAX;
+    return 2 * o->parallel_starts_max + o->pulls_max + LOOKS_MAX + SWEEPS_MAX;
 }
 
 static void drain_over(struct env_timer *t);
@@ -70,7 +71,6 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
     TAILQ_INIT(&r->reserving_list);
     TAILQ_INIT(&r->starving);
     TAILQ_INIT(&r->lru);
-    TAILQ_INIT(&r->images_waiting);
     TAILQ_INIT(&r->awaiting);
     TAILQ_INIT(&r->calls);
     r->awaiting_timer.cb = calls_awaiting_tick;
@@ -81,6 +81,7 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
         return err_set(reterr, FN_E_EXHAUSTED, "runner: out of memory");
     }
     engine_init(r);
+    images_init(r);
     metrics_init(&r->metrics, r->opt.count_calls);
     metric_set(r->metrics.engine_up, 1);
     metrics_account(r);
@@ -105,7 +106,8 @@ void runner_set_options(struct runner *r, const struct runner_options *options)
     o.seen_max = r->opt.seen_max;
     o.seen_ns = r->opt.seen_ns;
     r->opt = o;
-    r->engine.slow.max = o.parallel_starts_max;
+    engine_set_options(r);
+    images_set_options(r);
 }
 
 int runner_attach(struct runner *r, const struct engage_server *server,
@@ -226,6 +228,8 @@ void runner_drain(struct runner *r, int64_t deadline_ns, void (*done)(void *ud, 
         }
     }
     close_unused(r);
+    images_cancel_unwanted(r);
+    slots_kick_all(r); /* those without anything end */
     env_timer_set(r->env, &r->drain_timer, deadline_ns);
     runner_drain_check(r);
 }
@@ -269,6 +273,7 @@ static void forget_timers(struct runner *r)
         env_timer_clear(r->env, &q->timer);
         env_undefer(r->env, &q->kick);
     }
+    images_forget_timers(r);
     engine_finish(r);
     env_timer_clear(r->env, &r->awaiting_timer);
     env_timer_clear(r->env, &r->drain_timer);

@@ -41,13 +41,15 @@ struct runner_options {
     const char *hostname; /* of the containers; NULL = left to the engine */
 
     int64_t freeze_idle_ns;    /* FN_FREEZE_IDLE_MSECS, 50 ms; < 0 = never */
-    int64_t pull_timeout_ns;   /* FN_HOT_PULL_TIMEOUT_MSECS, 600 s */
-    int64_t start_timeout_ns;  /* FN_HOT_START_TIMEOUT_MSECS, 5 s; socket, after start returned */
+    int64_t pull_timeout_ns;   /* FN_HOT_PULL_TIMEOUT_MSECS, 600 s; < 0 = never */
+    int64_t start_timeout_ns;  /* FN_HOT_START_TIMEOUT_MSECS, 5 s; socket, after start returned;
+                                  < 0 = never */
     int64_t engine_timeout_ns; /* create, start, remove: 20 s each */
     int64_t freeze_timeout_ns; /* freeze and thaw: 2 s each */
     int64_t probe_interval_ns; /* of an engine that does not answer: 2 s */
     int64_t stall_ns;          /* an engine call this old makes us probe: 1 s */
     int64_t queue_wait_ns;     /* wait of a call for which nothing is starting: 500 ms */
+    int64_t start_wait_ns;     /* wait of any call: 10 s */
     int64_t start_target_ns;   /* containers are started until short calls wait less: 5 ms */
     int64_t start_patience_ns; /* or, doubling, while calls wait for: 50 ms */
     int64_t body_wait_ns;      /* from TryCall to the first body frame: 10 s */
@@ -55,8 +57,8 @@ struct runner_options {
     int64_t image_fresh_ns;    /* an image is not looked up again for: 60 s */
 
     uint32_t queue_factor;        /* waiting calls per container of a function: 2 */
-    uint32_t parallel_starts_max; /* slow engine calls at a time: 4 */
-    uint32_t pulls_max;           /* images prepared at a time: 4 */
+    uint32_t parallel_starts_max; /* creates and starts at a time, and removals: 8; see gate.h */
+    uint32_t pulls_max;           /* images pulled at a time: 8 */
     uint32_t attempts_max;        /* containers tried for one call with nothing sent: 3 */
 
     uint64_t answer_bytes_max;        /* FN_MAX_RESPONSE_SIZE, 6 MiB; 0 = none */
@@ -86,8 +88,9 @@ struct runner_options {
 };
 
 void runner_options_default(struct runner_options *o);
-/* Operations of a runner that may be on the slow lane at a time: starts and stops, pulls, the
- * sweep. With fewer threads one of them waits behind others, such as pulls of minutes. */
+/* Operations of a runner that may be on the slow lane at a time: starts, removals, pulls, looks
+ * for images, the sweep. With fewer threads one of them waits behind others, such as pulls of
+ * minutes. */
 uint32_t runner_slow_operations_max(const struct runner_options *o);
 
 /* ---- life ---------------------------------------------------------------------------------- */

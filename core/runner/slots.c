@@ -5,8 +5,10 @@
  * missing ones are started together, as far as memory, CPU and evictable idle containers of others
  * reach. A waiting call that no starting container covers is refused at once when the function has
  * no container, else after queue_wait_ns; more than queue_factor such calls per container are
- * refused at once. A function with short calls gets as many containers as serve them soon, not one
- * for each call (enough(), more_help(), give_up_surplus()). */
+ * refused at once, and nobody waits longer than start_wait_ns, whatever is starting. A start that
+ * has not begun with the engine ends when nobody waits for it. A function with short calls gets
+ * as many containers as serve them soon, not one for each call (enough(), more_help(),
+ * give_up_surplus()). */
 #include <runner/internal.h>
 
 #include <assert.h>
@@ -15,6 +17,7 @@
 
 #define WAITERS_MAX   10000 /* of one function, whatever its speed */
 #define RUN_WINDOW_NS (5 * ENV_S)
+#define HUNG_NS       (60 * ENV_S) /* remembered of a function whose start ran out of time */
 
 /* Calls that run for each processor: while the runner takes the answer of one and sends its
  * container the next, others keep the processor busy, and the fewer calls wait for a container, the
@@ -88,9 +91,22 @@ struct container *slots_idle(struct slot_queue *q)
 void slots_plan(struct container *c, bool on)
 {
     if (on) {
-        add(&c->r->planned, &c->need);
+        add(&c->q->planned, &c->need);
     } else {
-        sub(&c->r->planned, &c->need);
+        sub(&c->q->planned, &c->need);
+    }
+}
+
+void slots_coming(struct container *c, bool on)
+{
+    if (on == c->coming) {
+        return;
+    }
+    c->coming = on;
+    if (on) {
+        add(&c->r->closing, &c->need);
+    } else {
+        sub(&c->r->closing, &c->need);
     }
 }
 
@@ -98,7 +114,7 @@ void slots_plan(struct container *c, bool on)
 static bool room_with(const struct slot_queue *q, const struct account_need *coming)
 {
     const struct runner *r = q->r;
-    struct account_need ahead = sum(&r->reserving, &r->planned);
+    struct account_need ahead = sum(&r->reserving, &q->planned);
     struct account_need missing = account_missing(&r->account, &q->need, &ahead, coming);
 
     return account_is_zero(&missing);
@@ -173,10 +189,11 @@ static bool evict_for(struct runner *r, const struct slot_queue *q, struct accou
 
 bool slots_reserve(struct container *c)
 {
+    const struct account_need none = { 0, 0 };
     struct runner *r = c->r;
-    struct account_need missing;
+    struct account_need missing = account_missing(&r->account, &c->need, &r->reserving, &none);
 
-    if (TAILQ_EMPTY(&r->reserving_list) && account_fits(&r->account, &c->need)) {
+    if (account_is_zero(&missing)) { /* beside those who wait */
         account_take(&r->account, &c->need);
         container_reserved(c);
         return true;
@@ -244,7 +261,7 @@ void slots_wait(struct slot_queue *q, struct rcall *rc, bool first)
 {
     rc->state = RC_WAIT;
     rc->q = q;
-    rc->queued_ns = env_now_ns(q->r->env);
+    rc->queued_ns = rc->queued_ns ? rc->queued_ns : env_now_ns(q->r->env);
     if (first) {
         TAILQ_INSERT_HEAD(&q->waiters, rc, link);
     } else {
@@ -359,6 +376,9 @@ static uint32_t starts_wanted(struct slot_queue *q)
     uint32_t missing = q->n_waiters > q->n_starting ? q->n_waiters - q->n_starting : 0;
     uint64_t wanted;
 
+    if (q->hung_until_ns) {
+        return missing > 0 && q->n_starting == 0;
+    }
     if (missing == 0 || live(q) == 0 || q->run_ns == 0) {
         return missing;
     }
@@ -497,6 +517,30 @@ static void give_up_surplus(struct slot_queue *q)
     }
 }
 
+/* Nobody is there for whom they would be. */
+static void give_up_unwanted(struct slot_queue *q)
+{
+    if (q->n_starting > q->n_waiters) {
+        give_up_starts(q, q->n_starting - q->n_waiters);
+    }
+}
+
+static void refuse_overdue(struct slot_queue *q)
+{
+    int64_t limit_ns = q->r->opt.start_wait_ns;
+    int64_t now = env_now_ns(q->r->env);
+    struct rcall *rc, *next;
+
+    for (rc = TAILQ_FIRST(&q->waiters); rc; rc = next) {
+        next = TAILQ_NEXT(rc, link);
+        if (now - rc->queued_ns < limit_ns) {
+            arm_queue(q, rc->queued_ns + limit_ns);
+            return;
+        }
+        refuse(rc, "no container within runner.start_wait");
+    }
+}
+
 static void kick(struct env_task *t)
 {
     struct slot_queue *q = container_of(t, struct slot_queue, kick);
@@ -508,7 +552,9 @@ static void kick(struct env_task *t)
         slots_unwait(rc);
         container_take(c, rc);
     }
+    refuse_overdue(q);
     give_up_surplus(q);
+    give_up_unwanted(q);
     if (q->n_waiters) {
         if (!q->r->draining) {
             launch_missing(q);
@@ -526,13 +572,19 @@ void slots_kick(struct slot_queue *q)
     env_defer(q->r->env, &q->kick);
 }
 
+void slots_hung(struct slot_queue *q, bool hung)
+{
+    q->hung_until_ns = hung ? env_now_ns(q->r->env) + HUNG_NS : 0;
+}
+
 static void wait_over(struct env_timer *t)
 {
     struct slot_queue *q = container_of(t, struct slot_queue, timer);
 
-    if (q->n_waiters) {
-        slots_kick(q);
+    if (q->hung_until_ns && env_now_ns(q->r->env) >= q->hung_until_ns) {
+        q->hung_until_ns = 0;
     }
+    slots_kick(q);
 }
 
 void slots_kick_all(struct runner *r)
@@ -630,7 +682,12 @@ static void queue_destroy(struct slot_queue *q)
 
 void slots_maybe_destroy(struct slot_queue *q)
 {
-    if (q->n_all == 0 && q->n_waiters == 0) {
+    if (q->n_all > 0 || q->n_waiters > 0) {
+        return;
+    }
+    if (q->hung_until_ns && !q->r->draining) {
+        arm_queue(q, q->hung_until_ns);
+    } else {
         queue_destroy(q);
     }
 }

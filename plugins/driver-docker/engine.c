@@ -1,8 +1,11 @@
 /* Engine calls through fn.http, behind a breaker.
  *
- * The breaker opens when a call ran out of time, or when BREAKER_CALLS calls are out and nothing
- * was answered for BREAKER_STUCK_NS: a hung engine must not collect the threads of a lane. While
- * open, one call per BREAKER_OPEN_NS is let through to see whether the engine is back. */
+ * The breaker opens when a call ran out of time and nothing was answered since it began, or when
+ * BREAKER_CALLS calls are out and nothing was answered for BREAKER_STUCK_NS: a hung engine must
+ * not collect the threads of a lane. An engine that answers others meanwhile, if only the runner's
+ * probes, does not hang: one container's start waits for what only that container asked for, such
+ * as a log server. While open, one call per BREAKER_OPEN_NS is let through to see whether the
+ * engine is back. */
 #include "docker.h"
 #include "fail.h"
 
@@ -82,7 +85,7 @@ static bool breaker_enter(struct docker *d, const struct engine_call *c)
     return ok;
 }
 
-static void breaker_leave(struct docker *d, const struct engine_call *c, int r)
+static void breaker_leave(struct docker *d, const struct engine_call *c, int64_t begun_ns, int r)
 {
     struct breaker *b = &d->breaker;
     int64_t now_ns = engine_now_ns(d);
@@ -92,7 +95,7 @@ static void breaker_leave(struct docker *d, const struct engine_call *c, int r)
     if (r == 0) {
         b->progress_ns = now_ns;
         b->tripped = false;
-    } else if (r == FN_E_DEADLINE && !c->slow) {
+    } else if (r == FN_E_DEADLINE && !c->slow && b->progress_ns <= begun_ns) {
         b->tripped = true;
         b->open_until_ns = now_ns + BREAKER_OPEN_NS;
     }
@@ -111,6 +114,7 @@ int engine_call(struct docker *d, struct fn_op *op, const struct engine_call *c,
                                   .method = c->method, .headers = headers, .url = url,
                                   .body = c->body, .body_len = c->body_len,
                                   .answer_max = c->answer_max };
+    int64_t begun_ns;
     int n = 0;
     int r;
 
@@ -131,8 +135,9 @@ int engine_call(struct docker *d, struct fn_op *op, const struct engine_call *c,
         return fail_retry(reterr, FN_E_UNAVAILABLE);
     }
     ret->size = sizeof(*ret);
+    begun_ns = engine_now_ns(d);
     r = d->http->exchange(d->host, op, &rq, ret, reterr);
-    breaker_leave(d, c, r);
+    breaker_leave(d, c, begun_ns, r);
     return r < 0 ? fail_retry(reterr, r) : 0;
 }
 

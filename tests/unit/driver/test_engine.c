@@ -365,6 +365,55 @@ START_TEST(a_hung_engine_fails_fast_after_one_deadline)
 }
 END_TEST
 
+struct hanging {
+    const struct fn_task *task;
+    int result;
+    atomic_bool over;
+};
+
+static void *create_one(void *arg)
+{
+    struct hanging *h = arg;
+    struct fn_error e = { .size = sizeof(e) };
+    void *ctr;
+
+    h->result = node_create(node, h->task, &ctr, &e);
+    atomic_store(&h->over, true);
+    return NULL;
+}
+
+START_TEST(a_container_that_hangs_says_nothing_of_an_engine_that_answers)
+{
+    struct hanging h = { .over = false };
+    struct fn_task t;
+    pthread_t thread;
+    char dir[64], version[128];
+    void *ctr;
+
+    routes[0] = (struct route){ "/containers/create", NULL, false, NULL };
+    routes[1] = (struct route){ "/_ping", OK(2, "OK"), false, NULL };
+    routes[2] = (struct route){ "/version", OK(2, "{}"), false, NULL };
+    routes[3] = (struct route){ "DELETE /containers/", NO_CONTENT, false, NULL };
+    both();
+    node_task(&t, "fnd/hello", 1, dir);
+    h.task = &t;
+    node_deadline_ms(node, 300);
+    ck_assert_int_eq(pthread_create(&thread, NULL, create_one, &h), 0);
+    while (!atomic_load(&h.over)) {
+        node_probe(node, version, sizeof(version), &err); /* any answer will do */
+    }
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(h.result, FN_E_DEADLINE);
+    pthread_mutex_lock(&lock);
+    routes[0].answer = CREATED;
+    pthread_mutex_unlock(&lock);
+    node_deadline_ms(node, NODE_WAIT_MS);
+    ck_assert_msg(node_create(node, &t, &ctr, &err) == 0, "%s", err.msg);
+    ck_assert_int_eq(node_close(node, ctr, &err), 0);
+    rmdir(dir);
+}
+END_TEST
+
 /* ---- the event stream (F45) ------------------------------------------------------------------ */
 
 START_TEST(a_broken_event_stream_is_opened_again_and_the_list_is_asked)
@@ -472,6 +521,7 @@ int main(void)
     tcase_add_test(t, a_pull_that_hangs_ends_at_the_deadline);
     tcase_add_test(t, images_with_volumes_need_permission);
     tcase_add_test(t, a_hung_engine_fails_fast_after_one_deadline);
+    tcase_add_test(t, a_container_that_hangs_says_nothing_of_an_engine_that_answers);
     tcase_add_test(t, a_broken_event_stream_is_opened_again_and_the_list_is_asked);
     tcase_add_test(t, an_exit_is_told_though_its_inspection_failed);
     tcase_add_test(t, the_engine_is_reported_up_and_down);

@@ -62,7 +62,14 @@ static void on_end(void *ud, const struct fnsock_result *r)
     loop_stop(loop);
 }
 
-static const struct fnsock_cb callbacks = { on_head, on_data, on_writable, on_end };
+static void on_sent(void *ud)
+{
+    (void)ud;
+    ck_assert(!got.ended && got.status == 0);
+    got.sents++;
+}
+
+static const struct fnsock_cb callbacks = { on_head, on_data, on_writable, on_end, on_sent };
 
 void rig_start(void)
 {

@@ -26,6 +26,7 @@ struct told {
     struct buf head, body;
     struct fnsock_result result;
     int writables;
+    int sents;
 };
 
 extern struct told got;

@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define BIG 3000000
@@ -432,6 +433,81 @@ START_TEST(calls_wait_while_the_node_is_out_of_descriptors)
 }
 END_TEST
 
+START_TEST(a_want_of_descriptors_that_lasts_is_told_as_such)
+{
+    struct fnsock_exchange *x;
+    int listen_fd;
+
+    rig_open();
+    listen_fd = bind_at(io.dir(sock), "phonylsnr.sock", true);
+    link_to("phonylsnr.sock");
+    rig_wait(&got.ready);
+    close(accept(listen_fd, NULL, NULL));
+    rig_run_for(10 * ENV_MS);
+    descriptors(false);
+    x = rig_begin(NULL);
+    rig_give(x, "a", 1, true);
+    rig_wait(&got.ended);
+    descriptors(true);
+    ck_assert_int_eq(got.result.end, FNSOCK_NO_ROOM);
+    ck_assert_uint_eq(got.result.request_bytes, 0);
+    ck_assert_int_eq(got.sents, 0);
+    rig_finish(x);
+    close(listen_fd);
+}
+END_TEST
+
+START_TEST(a_full_queue_of_a_function_ends_the_wait)
+{
+    struct fnsock_exchange *x;
+    int fds[64], n = 0, listen_fd;
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+
+    rig_open();
+    listen_fd = bind_at(io.dir(sock), "phonylsnr.sock", true);
+    link_to("phonylsnr.sock");
+    rig_wait(&got.ready);
+    close(accept(listen_fd, NULL, NULL));
+    rig_run_for(10 * ENV_MS);
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/phonylsnr.sock", io.dir(sock));
+    do {
+        ck_assert_int_lt(n, 64);
+        fds[n] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    } while (connect(fds[n++], (struct sockaddr *)&addr, sizeof(addr)) == 0);
+    x = rig_begin(NULL);
+    rig_give(x, "a", 1, true);
+    rig_wait(&got.ended);
+    ck_assert_int_eq(got.result.end, FNSOCK_CONNECT); /* another container may have it */
+    ck_assert_uint_eq(got.result.request_bytes, 0);
+    rig_finish(x);
+    while (n > 0) {
+        close(fds[--n]);
+    }
+    close(listen_fd);
+}
+END_TEST
+
+START_TEST(the_first_byte_is_told_once)
+{
+    struct function f = { .answer = OK_ANSWER, .answer_len = sizeof(OK_ANSWER) - 1 };
+    struct fnsock_exchange *x;
+
+    rig_open();
+    function_start(&f);
+    rig_wait(&got.ready);
+    x = rig_begin(NULL);
+    rig_give(x, "a", 1, false);
+    rig_run_for(30 * ENV_MS);
+    ck_assert_int_eq(got.sents, 1);
+    ck_assert_uint_gt(io.sent(x), 0);
+    rig_give(x, "b", 1, true);
+    rig_wait(&got.ended);
+    ck_assert_int_eq(got.sents, 1);
+    rig_finish(x);
+    function_stop(&f);
+}
+END_TEST
+
 START_TEST(an_idle_connection_is_closed_in_time)
 {
     struct function f = { .answer = OK_ANSWER, .answer_len = sizeof(OK_ANSWER) - 1 };
@@ -535,6 +611,9 @@ void add_fnsock(Suite *s)
     tcase_add_test(t, a_stale_connection_is_replaced_unseen);
     tcase_add_test(t, a_call_goes_on_when_a_full_connection_was_stale);
     tcase_add_test(t, calls_wait_while_the_node_is_out_of_descriptors);
+    tcase_add_test(t, a_want_of_descriptors_that_lasts_is_told_as_such);
+    tcase_add_test(t, a_full_queue_of_a_function_ends_the_wait);
+    tcase_add_test(t, the_first_byte_is_told_once);
     tcase_add_test(t, an_idle_connection_is_closed_in_time);
     tcase_add_test(t, big_bodies_both_ways_with_back_pressure);
     suite_add_tcase(s, t);

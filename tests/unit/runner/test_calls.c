@@ -600,6 +600,92 @@ START_TEST(detached_call)
 }
 END_TEST
 
+/* Until its function has a byte of it, nobody is told that it was accepted: it can still be placed
+ * elsewhere. */
+START_TEST(detached_calls_are_acknowledged_with_the_first_byte)
+{
+    struct world *w = world_create(detached);
+    struct engage_session *s =
+        world_call(w, (struct call_spec){ .what = "refuse-once", .detached = true });
+
+    world_run_ms(w, 500);
+    ck_assert_int_eq(s->start_status, 202);
+    ck_assert(s->success);
+    ck_assert_uint_eq(w->creates, 2);
+    s = world_call(w, (struct call_spec){ .what = "refuse", .detached = true });
+    world_run_ms(w, 500);
+    ck_assert_int_eq(s->starts, 0);
+    ck_assert_int_eq(s->code, 503);
+    s = world_call(w, (struct call_spec){ .what = "status-502", .detached = true });
+    world_run_ms(w, 500);
+    ck_assert_int_eq(s->start_status, 202);
+    ck_assert_int_eq(s->code, 502);
+    world_destroy(w);
+}
+END_TEST
+
+/* This node's want of descriptors or memory is nobody's fault. */
+START_TEST(want_of_room_is_a_refusal_and_kills_nothing)
+{
+    struct world *w = world_create(detached);
+    struct engage_session *s;
+
+    for (int i = 0; i < 2; i++) {
+        s = world_call(w, (struct call_spec){ .what = "no-room", .detached = i == 1 });
+        world_run_ms(w, 200);
+        ck_assert_int_eq(s->code, 503);
+        ck_assert_str_eq(s->details, "no descriptor or memory for a connection to the function");
+        ck_assert_str_eq(s->started, "");
+    }
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 200);
+    ck_assert(s->success);
+    ck_assert_uint_eq(w->creates, 1);
+    ck_assert_uint_eq(world_counts(w).not_executed, 2);
+    world_destroy(w);
+}
+END_TEST
+
+/* The deadline of a call that its function never got a byte of. */
+START_TEST(a_deadline_before_the_first_byte_blames_nobody)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s = world_call(w, (struct call_spec){ .what = "unsent", .timeout_s = 1 });
+
+    world_run_ms(w, 1500);
+    ck_assert_int_eq(s->code, 503);
+    ck_assert_uint_eq(w->closes, 0);
+    s = world_call(w, (struct call_spec){ .what = "unsent", .timeout_s = 5 });
+    world_run_ms(w, 100);
+    world_exit(w, world_container(w, CTR_BUSY)->id, FN_EXIT_CODE, 1);
+    world_run_ms(w, 300);
+    ck_assert_int_eq(s->finishes, 0);
+    ck_assert_uint_eq(w->creates, 2); /* another container has it */
+    world_run_ms(w, 6000);
+    ck_assert_int_eq(s->code, 503);
+    world_destroy(w);
+}
+END_TEST
+
+/* Who blames the function on the wire says that it ran. */
+START_TEST(a_refusal_before_the_run_is_no_functions_failure)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s;
+
+    w->fail_method = "prepare_image";
+    w->fails = 1;
+    err_set_http(&w->next_error, FN_E_INVALID, 400, FN_BLAME_USER, "RUN406 image name, got \"X\"");
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 200);
+    ck_assert_int_eq(s->code, 400);
+    ck_assert_str_eq(s->text, "RUN406 image name, got \"X\"");
+    ck_assert(!s->user);
+    ck_assert_uint_eq(world_counts(w).not_executed, 1);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(status)
 {
     struct world *w = world_create(NULL);
@@ -722,6 +808,10 @@ TCase *calls_tests(void)
     tcase_add_test(t, listeners);
     tcase_add_test(t, listeners_of_an_aborted_call);
     tcase_add_test(t, detached_call);
+    tcase_add_test(t, detached_calls_are_acknowledged_with_the_first_byte);
+    tcase_add_test(t, want_of_room_is_a_refusal_and_kills_nothing);
+    tcase_add_test(t, a_deadline_before_the_first_byte_blames_nobody);
+    tcase_add_test(t, a_refusal_before_the_run_is_no_functions_failure);
     tcase_add_test(t, status);
     tcase_add_test(t, extensions_are_bounded);
     tcase_add_test(t, waiting_calls_share_a_memory);

@@ -23,17 +23,21 @@ static void one_call(struct world *w)
     static const char *const whats[] = { "ok", "ok", "ok", "ms-20", "ms-300", "status-502",
                                          "status-504", "status-201", "crash", "oom", "late-exit",
                                          "invalid", "cut", "escape", "extra", "refuse",
-                                         "refuse-once", "never", "drip", "early", "body-large" };
+                                         "refuse-once", "never", "drip", "early", "body-large",
+                                         "no-room", "unsent" };
     static const char *const images[] = { "hello", "hello", "hello", "hello", "never-listens",
                                           "exits", "bad-socket" };
     static const char *const fns[] = { "a", "b", "c", "d", "e" };
     static const int mems[] = { 64, 128, 256, 1024 };
+    static const char *const apps[] = { "app", "evil" };
     uint32_t fn = pick(5);
     struct engage_session *s;
 
     s = world_call(w, (struct call_spec){ .fn = fns[fn],
+                                          .app = apps[fn % 2],
+                                          .detached = pick(8) == 0,
                                           .image = pick(10) ? "hello" : images[pick(7)],
-                                          .what = whats[pick(21)],
+                                          .what = whats[pick(23)],
                                           .mem_mb = pick(20) ? mems[fn % 3] : mems[pick(4)],
                                           .timeout_s = 1 + (int)pick(5),
                                           .no_body = true });
@@ -58,7 +62,7 @@ static void one_fault(struct world *w)
                                  FN_E_EXHAUSTED };
     struct container *c, *next;
 
-    switch (pick(8)) {
+    switch (pick(9)) {
     case 0:
         w->engine_dead = !w->engine_dead;
         break;
@@ -82,6 +86,10 @@ static void one_fault(struct world *w)
     case 5:
         w->slow_ns = (1 + pick(500)) * ENV_MS;
         break;
+    case 8:
+        w->hang_app = pick(3) == 0 ? "evil" : NULL;
+        w->hang_method = methods[pick(6)];
+        break;
     case 6:
         w->fast_ns = (1 + pick(50)) * ENV_MS;
         break;
@@ -91,9 +99,14 @@ static void one_fault(struct world *w)
     }
 }
 
+static void with_detached(struct world *w)
+{
+    w->opt.detached = true;
+}
+
 START_TEST(anything)
 {
-    struct world *w = world_create(NULL);
+    struct world *w = world_create(with_detached);
     struct fn_error err = ERR_INIT;
 
     state = (uint64_t)_i * 7919 + 1;

@@ -26,6 +26,8 @@ int main(void)
     suite_add_tcase(s, account_tests());
     suite_add_tcase(s, calls_tests());
     suite_add_tcase(s, slots_tests());
+    suite_add_tcase(s, gate_tests());
+    suite_add_tcase(s, neighbours_tests());
     suite_add_tcase(s, random_tests());
     sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

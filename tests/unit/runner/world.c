@@ -107,14 +107,47 @@ struct job {
 
 static struct job *jobs;
 static struct env_work *running;
+static bool running_hung;
+
+/* The container whose operation it is, and the operation's name. */
+static struct container *container_with(const struct env_work *work, const char **ret_method)
+{
+    static const char *const names[] = { "", "create", "start", "freeze", "thaw", "close" };
+    struct container *c, *next;
+    struct image *im, *im_next;
+
+    HASH_ITER(hh, the->r->containers, c, next) {
+        if (&c->op.work == work) {
+            *ret_method = names[c->op.kind];
+            return c;
+        }
+    }
+    HASH_ITER(hh, the->r->images.by_key, im, im_next) {
+        if (&im->work == work) {
+            *ret_method = "prepare_image";
+            return im->held;
+        }
+    }
+    return NULL;
+}
+
+static bool hangs(const struct env_work *work)
+{
+    const char *method;
+    struct container *c = the->hang_app ? container_with(work, &method) : NULL;
+
+    return c && strcmp(c->task.app_id, the->hang_app) == 0 && strcmp(method, the->hang_method) == 0;
+}
 
 static void job_due(struct env_timer *t)
 {
     struct job *j = container_of(t, struct job, timer), **p;
     struct env_work *work = j->work;
     int64_t deadline = work->deadline_ns ? work->deadline_ns : INT64_MAX;
+    bool over = the->f->now >= deadline || work->cancelled;
 
-    if (the->engine_hung && the->f->now < deadline && !work->cancelled) {
+    running_hung = hangs(work);
+    if ((the->engine_hung && !over) || (running_hung && (!over || the->hang_for_ever))) {
         env_timer_set(&the->f->env, t, the->f->now + 10 * ENV_MS);
         return;
     }
@@ -126,6 +159,7 @@ static void job_due(struct env_timer *t)
     running = work;
     work->run(work, NULL);
     running = NULL;
+    running_hung = false;
     work->done(work);
 }
 
@@ -224,7 +258,7 @@ static int engine_answer(const char *method, struct fn_error *reterr)
     if (running && running->cancelled) {
         return err_set(reterr, FN_E_CANCELLED, "cancelled");
     }
-    if (the->engine_hung) {
+    if (the->engine_hung || running_hung) {
         return err_set(reterr, FN_E_DEADLINE, "engine: no answer");
     }
     return 0;
@@ -420,6 +454,7 @@ struct fnsock_exchange {
     struct engage_session *session;
     struct env_timer timer;
     struct env_task task;
+    struct env_task sent_task;
     uint64_t body_bytes;
     bool eof, accepted, ended, full;
     int step;
@@ -580,12 +615,28 @@ static void refused(struct env_task *t)
     end(x, FNSOCK_CONNECT, false, "connection refused");
 }
 
+static void no_room(struct env_task *t)
+{
+    struct fnsock_exchange *x = container_of(t, struct fnsock_exchange, task);
+
+    end(x, FNSOCK_NO_ROOM, false, "connect: Too many open files");
+}
+
 static void early(struct env_task *t)
 {
     struct fnsock_exchange *x = container_of(t, struct fnsock_exchange, task);
 
     end(x, FNSOCK_EARLY_ANSWER, false,
         "function invoked write before receiving entire request");
+}
+
+static void sent(struct env_task *t)
+{
+    struct fnsock_exchange *x = container_of(t, struct fnsock_exchange, sent_task);
+
+    if (!x->ended && x->cb.on_sent) {
+        x->cb.on_sent(x->ud);
+    }
 }
 
 static struct engage_session *session_of(const char *id)
@@ -628,6 +679,12 @@ static struct fnsock_exchange *s_request(struct fnsock *s, const struct fnsock_r
         exit_in(c, FN_EXIT_CODE, 1, 5 * ENV_MS);
         env_timer_set(&the->f->env, &x->timer, the->f->now + 20 * ENV_MS);
         x->full = true;
+    } else if (is(x, "no-room") || is(x, "unsent")) {
+        x->task.cb = no_room;
+        if (is(x, "no-room")) {
+            env_defer(&the->f->env, &x->task);
+        }
+        x->full = true;
     } else if (c->exited || is(x, "refuse") || (is(x, "refuse-once") && first)) {
         x->task.cb = refused;
         env_defer(&the->f->env, &x->task);
@@ -646,6 +703,8 @@ static int s_send(struct fnsock_exchange *x, const void *data, size_t len, bool 
     }
     if (!x->accepted) {
         x->accepted = true;
+        x->sent_task.cb = sent;
+        env_defer(&the->f->env, &x->sent_task);
         x->session->executions++;
         the->executions++;
         ck_assert_uint_le(x->session->executions, 1); /* P3 */
@@ -664,6 +723,11 @@ static int s_send(struct fnsock_exchange *x, const void *data, size_t len, bool 
     return 0;
 }
 
+static uint64_t s_sent(const struct fnsock_exchange *x)
+{
+    return x->accepted ? 100 + x->body_bytes : 0;
+}
+
 static void s_pause(struct fnsock_exchange *x, bool paused)
 {
     (void)x;
@@ -674,13 +738,14 @@ static void s_finish(struct fnsock_exchange *x)
 {
     env_timer_clear(&the->f->env, &x->timer);
     env_undefer(&the->f->env, &x->task);
+    env_undefer(&the->f->env, &x->sent_task);
     x->s->ex = NULL;
     free(x);
     the->exchanges--;
 }
 
 static const struct fnsock_if fnsock_if = { NULL,    s_open,    s_dir,  s_dir,   s_expect_uid,
-                                            s_close, s_request, s_send, s_pause, s_finish };
+                                            s_close, s_request, s_send, s_sent, s_pause, s_finish };
 
 /* ---- callers ------------------------------------------------------------------------------- */
 
@@ -786,13 +851,13 @@ struct engage_session *world_call(struct world *w, struct call_spec spec)
              "\"url\":\"http://h/invoke/x\", \"method\":\"POST\", \"timeout\": %d,"
              "\"idle_timeout\": 30, \"memory\": %d, \"config\": {\"A\":\"b\" %s},"
              "\"headers\": {\"X-Do\": [\"%s\"], \"Connection\": [\"close\"], \"Host\": [\"h\"],"
-             "\"Content-Length\": [\"5\"], \"Fn-Call-Id\": [\"forged\"]}, \"app_id\": \"app\","
+             "\"Content-Length\": [\"5\"], \"Fn-Call-Id\": [\"forged\"]}, \"app_id\": \"%s\","
              "\"fn_id\": \"%s\" %s}",
              spec.id ? spec.id : id, spec.image ? spec.image : "hello",
              spec.detached ? "detached" : "sync",
              spec.timeout_s ? spec.timeout_s : 30, spec.mem_mb ? spec.mem_mb : 128,
              spec.config ? spec.config : "",
-             spec.what ? spec.what : "ok", spec.fn ? spec.fn : "f1", spec.extra ? spec.extra : "");
+             spec.what ? spec.what : "ok", spec.app ? spec.app : "app", spec.fn ? spec.fn : "f1", spec.extra ? spec.extra : "");
     s = world_call_json(w, json, NULL);
     if (!spec.no_body) {
         world_body(w, s, NULL, 0, true);
@@ -960,6 +1025,7 @@ void world_destroy(struct world *w)
     w->engine_dead = false;
     w->engine_hung = false;
     w->fail_method = NULL;
+    w->hang_app = NULL;
     runner_drain(w->r, w->f->now + 400 * ENV_S, drained, &state);
     fake_env_advance(w->f, 600 * ENV_S);
     ck_assert_int_eq(state, 1);
@@ -973,7 +1039,7 @@ void world_destroy(struct world *w)
     ck_assert_uint_eq(world_counts(w).waiting, 0);
     ck_assert_uint_eq(world_counts(w).queues, 0);
     ck_assert_uint_eq(w->r->calls_bytes, 0);
-    ck_assert_uint_eq(w->r->planned.mem_bytes + w->r->reserving.mem_bytes +
+    ck_assert_uint_eq(w->r->reserving.mem_bytes +
                           w->r->closing.mem_bytes + w->r->evictable.mem_bytes, 0);
     runner_destroy(w->r);
     driver_hub_destroy(w->hub);

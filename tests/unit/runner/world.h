@@ -63,6 +63,9 @@ struct world {
     int fails;
     int lanes_full;           /* operations that find no place in a queue */
     int64_t boot_ns;          /* from start to the socket */
+    const char *hang_app;     /* of its containers: */
+    const char *hang_method;  /* this one returns at its deadline, or when it is cancelled */
+    bool hang_for_ever;       /* or not even then */
     bool image_missing;       /* next create says so */
     int64_t pull_ns;
 
@@ -91,6 +94,7 @@ void world_destroy(struct world *w);
 
 struct call_spec {
     const char *id;
+    const char *app;
     const char *fn;
     const char *image;
     const char *what; /* X-Do */
