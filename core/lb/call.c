@@ -22,6 +22,10 @@
 #define JSON_KEPT_BYTES     (64u << 10)
 #define TEXT_BODY_TOO_LARGE "function response body too large"
 
+/* What a message has around the model and around an extension, at most. */
+#define MESSAGE_BYTES_AROUND   256u
+#define EXTENSION_BYTES_AROUND 32u
+
 /* Which state may follow which. */
 static const uint8_t follows[LB_STATES_N] = {
     [LB_RECEIVED] = 1u << LB_PLACING | 1u << LB_DONE,
@@ -155,10 +159,19 @@ static void add_own_headers(struct lb_call *c, struct headers *h, enum outcome o
     }
 }
 
+/* A plugin may refuse with another status and say when to come again. */
+static void add_retry_after(struct headers *h, int status, const struct fn_error *e)
+{
+    int64_t s = e->retry_after_ns / ENV_S + (e->retry_after_ns % ENV_S > 0);
+
+    if (status == 503 || s > 0) {
+        headers_add(h, "Retry-After", log_num(s > 0 ? s : 1));
+    }
+}
+
 static void fail(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e)
 {
     struct headers h;
-    int64_t retry_s = (e->retry_after_ns + ENV_S - 1) / ENV_S;
 
     if (is_acked(c)) {
         finish(c, outcome, status, e);
@@ -169,9 +182,7 @@ static void fail(struct lb_call *c, enum outcome outcome, int status, const stru
     } else {
         headers_init(&h, &c->arena);
         add_own_headers(c, &h, outcome);
-        if (status == 503) {
-            headers_add(&h, "Retry-After", log_num(retry_s > 0 ? retry_s : 1));
-        }
+        add_retry_after(&h, status, e);
         note_first_byte(c);
         c->reply->error(c->reply_ud, status, &h, e->msg, c->id);
     }
@@ -189,6 +200,17 @@ static void refuse_no_memory(struct lb_call *c)
 
     err_set_http(&e, FN_E_EXHAUSTED, 503, FN_BLAME_PLATFORM, "out of memory");
     call_refuse(c, &e);
+}
+
+/* The function answers, and there is no memory for that: it has run, so nobody is told to come
+ * again. */
+static void lose_answer(struct lb_call *c)
+{
+    struct fn_error e;
+
+    err_set_http(&e, FN_E_DATA_LOSS, 502, FN_BLAME_PLATFORM,
+                 "LB314 no memory for the function's answer; the call may have run once");
+    fail(c, OUTCOME_UNKNOWN, 502, &e);
 }
 
 /* Head and status of the answer, once ResultStart is there. */
@@ -303,6 +325,7 @@ static void on_start(void *ud, const struct engage_start *start)
     struct lb_call *c = ud;
     const char *length;
     char *end;
+    int r;
 
     if (c->state != LB_OFFERED) {
         c->out_of_order = true;
@@ -314,7 +337,12 @@ static void on_start(void *ud, const struct engage_start *start)
         end_as(c, SEEN_MALFORMED, "CallResultStart with a status outside of 200 to 599");
         return;
     }
-    if (take_headers(c, start) < 0) {
+    r = take_headers(c, start);
+    if (r == FN_E_EXHAUSTED) {
+        lose_answer(c);
+        return;
+    }
+    if (r < 0) {
         refuse_answer(c, "function response header too large");
         return;
     }
@@ -365,7 +393,7 @@ static void on_data(void *ud, const void *data, size_t len)
         return;
     }
     if (buf_add(&c->held, data, len) < 0) {
-        refuse_no_memory(c);
+        lose_answer(c);
         return;
     }
     if (c->state == LB_STREAMING && c->received != (uint64_t)c->declared) {
@@ -408,6 +436,9 @@ static enum seen classify_finished(const struct lb_call *c)
     }
     if (f->error_user) {
         return SEEN_FUNCTION_ERROR;
+    }
+    if (silent && f->error_code == 409 && c->offers > 1) {
+        return SEEN_ID_KNOWN; /* what refused it before may not have told the truth */
     }
     if (silent && ((f->error_code >= 400 && f->error_code < 500) || f->error_code == 501)) {
         return SEEN_RUNNER_REFUSAL;
@@ -520,17 +551,28 @@ static void on_end(void *ud, int grpc_status, const char *text, enum engage_proo
 
 static const struct engage_client_cb attempt_cb = { on_start, on_data, on_finished, on_end };
 
-/* Sync calls have no deadline of their own on the wire (as upstream): the runner keeps the
- * function's, and a dead runner is found by its link. */
-static int64_t attempt_deadline_ns(const struct lb_call *c)
+int64_t call_overdue_ns(const struct lb_call *c)
 {
     const struct lb_options *o = &c->options;
 
-    if (!c->route.detached) {
-        return 0;
-    }
-    return c->created_ns + o->detached_placement_timeout_ns + c->timeout_s * ENV_S +
-           o->execution_headroom_ns;
+    return c->created_ns + o->execution_headroom_ns + c->timeout_s * ENV_S +
+           (c->route.detached ? o->detached_placement_timeout_ns : o->placement_timeout_ns);
+}
+
+/* Sync calls have no deadline of their own on the wire (as upstream): the runner keeps the
+ * function's, a dead runner is found by its link, and one that never ends them in lb.c. */
+static int64_t attempt_deadline_ns(const struct lb_call *c)
+{
+    return c->route.detached ? call_overdue_ns(c) : 0;
+}
+
+void call_end_overdue(struct lb_call *c)
+{
+    struct fn_error e;
+
+    err_set_http(&e, FN_E_DEADLINE, 504, FN_BLAME_PLATFORM,
+                 "LB315 the runner did not end the call in time; the call may have run once");
+    fail(c, OUTCOME_UNKNOWN, 504, &e);
 }
 
 static void offer(struct lb_call *c)
@@ -545,6 +587,7 @@ static void offer(struct lb_call *c)
     };
 
     enter(c, LB_OFFERED);
+    c->offers++;
     metric_add(c->lb->metrics.queued, -1);
     metric_add(c->lb->metrics.running, 1);
     c->attempt = c->lb->deps.client->attempt(c->place.link, &t, c->body, attempt_deadline_ns(c),
@@ -652,6 +695,25 @@ static int write_model(struct lb_call *c, const struct call *m)
     return c->json ? 0 : FN_E_EXHAUSTED;
 }
 
+/* What no runner would take is refused here, where it is known that nothing ran. */
+static int check_size(const struct lb_call *c, struct fn_error *reterr)
+{
+    uint64_t max = c->options.message_bytes_max;
+    uint64_t bytes = c->json_len + MESSAGE_BYTES_AROUND;
+
+    for (uint32_t i = 0; i < c->extensions.n; i++) {
+        bytes += strlen(c->extensions.items[i].key) + strlen(c->extensions.items[i].value) +
+                 EXTENSION_BYTES_AROUND;
+    }
+    if (max == 0 || bytes <= max) {
+        return 0;
+    }
+    return err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_USER,
+                        "LB316 call of %llu bytes with configuration, annotations and headers; "
+                        "expected at most %llu",
+                        (unsigned long long)bytes, (unsigned long long)max);
+}
+
 static int prepare(struct lb_call *c, struct fn_error *reterr)
 {
     struct call m;
@@ -674,7 +736,7 @@ static int prepare(struct lb_call *c, struct fn_error *reterr)
         return r;
     }
     r = write_model(c, &m);
-    return r < 0 ? err_set(reterr, r, "out of memory") : 0;
+    return r < 0 ? err_set(reterr, r, "out of memory") : check_size(c, reterr);
 }
 
 static void on_found(void *ud, struct catalog_fn *given, const struct fn_error *err)

@@ -374,6 +374,8 @@ static void on_patience(struct env_timer *t)
 /* What callers read of it; `why` is for the log. */
 static const char unreachable[] = "LB306 the API node cannot be reached";
 static const char unusable[] = "LB306 the API node gave no usable answer";
+static const char unfit[] =
+    "LB306 what the API node says of this function is malformed or beyond a limit";
 static const char not_asked[] = "LB306 this load balancer could not ask the API node";
 static const char too_many[] = "LB312 too many unknown functions are being looked up";
 static const char too_many_here[] =
@@ -442,7 +444,7 @@ static void load_done(struct entry *e)
         return;
     }
     if (fn_def_check(&l->fn, &err) < 0 || check_owner(l, &err) < 0) {
-        load_failed(e, unusable, err.msg);
+        load_failed(e, unfit, err.msg);
         return;
     }
     f = fn_create(&l->app, &l->fn, l->trigger.id ? l->trigger.id : "");
@@ -517,7 +519,7 @@ static void on_answer(void *ud, uint32_t status, const char *body, size_t len,
     }
     r = load_take(l, body, len, &local);
     if (r < 0) {
-        load_failed(e, unusable, local.msg);
+        load_failed(e, unfit, local.msg);
     } else if (r > 0) {
         load_missing(e, step_noun(step));
     } else if (l->has_fn && l->has_app) {

@@ -7,12 +7,35 @@
 #include <string.h>
 
 #define CALL_BYTES_USUAL 2048 /* of model, headers and texts */
+#define OVERDUE_LOOK_NS  (1 * ENV_S)
 
 static void on_drained(struct env_task *t)
 {
     struct lb *lb = container_of(t, struct lb, drained_task);
 
     lb->drained(lb->drained_ud);
+}
+
+/* Calls stand in the order of their creation, and no limit is shorter than the shortest one: the
+ * walk ends at the first call that is younger than that, which usually is the first of all. */
+static void on_overdue(struct env_timer *t)
+{
+    struct lb *lb = container_of(t, struct lb, overdue);
+    int64_t now_ns = env_now_ns(lb->deps.env);
+    struct lb_call *c, *next;
+
+    for (c = TAILQ_FIRST(&lb->calls); c; c = next) {
+        next = TAILQ_NEXT(c, link);
+        if (now_ns < c->created_ns + c->options.execution_headroom_ns) {
+            break;
+        }
+        if (c->state >= LB_OFFERED && !c->route.detached && now_ns >= call_overdue_ns(c)) {
+            call_end_overdue(c);
+        }
+    }
+    if (!TAILQ_EMPTY(&lb->calls)) {
+        env_timer_set(lb->deps.env, t, now_ns + OVERDUE_LOOK_NS);
+    }
 }
 
 int lb_create(const struct lb_deps *deps, struct lb **ret, struct fn_error *reterr)
@@ -29,6 +52,7 @@ int lb_create(const struct lb_deps *deps, struct lb **ret, struct fn_error *rete
     }
     TAILQ_INIT(&lb->calls);
     lb->drained_task.cb = on_drained;
+    lb->overdue.cb = on_overdue;
     metrics_declare(&lb->metrics);
     *ret = lb;
     return 0;
@@ -53,6 +77,7 @@ void lb_destroy(struct lb *lb)
     if (lb) {
         assert(TAILQ_EMPTY(&lb->calls));
         env_undefer(lb->deps.env, &lb->drained_task);
+        env_timer_clear(lb->deps.env, &lb->overdue);
         chain_unref(lb->chain);
         why_destroy(lb->why);
         buf_finish(&lb->json);
@@ -142,6 +167,9 @@ static struct lb_call *call_create(struct lb *lb, const struct lb_request *rq,
     id_make(lb->deps.ids, c->started_wall_ns, c->id);
     note_begin(c);
     TAILQ_INSERT_TAIL(&lb->calls, c, link);
+    if (!env_timer_is_set(&lb->overdue)) {
+        env_timer_set(lb->deps.env, &lb->overdue, c->created_ns + OVERDUE_LOOK_NS);
+    }
     lb->counts.received++;
     lb->counts.in_flight++;
     metric_add(lb->metrics.calls, 1);

@@ -27,6 +27,7 @@ struct lb_options {
     int64_t execution_headroom_ns; /* FN_EXECUTION_HEADROOM: extra time of detached calls */
     uint64_t response_buffer_bytes; /* held back so that a failure can still become an error */
     uint64_t response_bytes_max;    /* 0 = none */
+    uint64_t message_bytes_max;     /* of a call without its body, as it travels; 0 = none */
     uint32_t calls_max;             /* at a time; more are refused; 0 = none */
     bool detached;                  /* detached calls are accepted */
     uint32_t why_calls;             /* ended calls that lb_why() knows; 0 = none */

@@ -48,6 +48,7 @@ enum seen {
     SEEN_NACK_LATE,      /* the same after them, or with times of a run: a broken promise */
     SEEN_FUNCTION_ERROR, /* Finished, user error: it was executed */
     SEEN_RUNNER_REFUSAL, /* Finished 4xx or 501, not the function's fault, before any output */
+    SEEN_ID_KNOWN,       /* Finished 409 to a call that was offered before: one copy may run */
     SEEN_RUNNER_ERROR,   /* Finished with anything else */
     SEEN_DEADLINE,       /* the stream's deadline passed */
     SEEN_MALFORMED,      /* an order of messages that the protocol forbids */
@@ -95,6 +96,7 @@ struct lb {
     void (*drained)(void *ud);
     void *drained_ud;
     struct env_task drained_task;
+    struct env_timer overdue; /* looks for calls that no runner ends; set while there are any */
 };
 
 struct lb_call {
@@ -120,6 +122,7 @@ struct lb_call {
     const char *request_id;
 
     struct place_call place;
+    uint32_t offers; /* attempts that were given to a transport */
     struct why_entry *why; /* NULL = not kept */
     struct engage_attempt *attempt;
     struct headers headers; /* of ResultStart */
@@ -156,5 +159,8 @@ void note_end(struct lb_call *c, enum outcome outcome, int status, const struct 
 void call_refuse(struct lb_call *c, const struct fn_error *e);
 extern const char lb_stopping_text[];
 void call_cut(struct lb_call *c); /* the node ends */
+/* When a runner has had the call for too long. A detached call's stream has the same limit. */
+int64_t call_overdue_ns(const struct lb_call *c);
+void call_end_overdue(struct lb_call *c);
 
 #endif

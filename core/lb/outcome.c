@@ -15,6 +15,8 @@ const struct rule outcome_rules[SEEN_N] = {
                          "the runner refused the call after it had begun it" },
     [SEEN_FUNCTION_ERROR] = { 0, OUTCOME_FAILED, 0, NULL },
     [SEEN_RUNNER_REFUSAL] = { 0, OUTCOME_NOT_EXECUTED, 0, NULL },
+    [SEEN_ID_KNOWN] = { 0, OUTCOME_UNKNOWN, 502,
+                        "a runner had the call before; it may have run once" },
     [SEEN_RUNNER_ERROR] = { 0, OUTCOME_UNKNOWN, 0, NULL },
     [SEEN_DEADLINE] = { 0, OUTCOME_UNKNOWN, 504,
                         "Unable to service the request for the reservation period" },

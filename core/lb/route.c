@@ -209,17 +209,18 @@ static int invoke_answer(const struct headers *from, struct headers *to)
     return 0;
 }
 
-/* A number outside 200..599 cannot be sent; text that is no number is ignored, as upstream does. */
+/* A number outside 200..599, with a sign or not, cannot be sent; text that is no number is ignored,
+ * as upstream does. */
 static int trigger_status(const char *text, int *status, struct fn_error *reterr)
 {
     char *end;
     long n;
 
-    if (!text || !isdigit((unsigned char)text[0])) {
+    if (!text || isspace((unsigned char)text[0])) {
         return 0;
     }
     n = strtol(text, &end, 10);
-    if (*end) {
+    if (*end || end == text) {
         return 0;
     }
     if (n < 200 || n > 599) {
@@ -233,6 +234,7 @@ static int trigger_status(const char *text, int *status, struct fn_error *reterr
 
 static int trigger_answer(const struct headers *from, struct headers *to)
 {
+    bool own_type = headers_get(from, PREFIX_HEADER "Content-Type") != NULL;
     size_t prefix = strlen(PREFIX_HEADER);
 
     for (uint32_t i = 0; i < from->n; i++) {
@@ -241,8 +243,8 @@ static int trigger_answer(const struct headers *from, struct headers *to)
 
         if (strncasecmp(name, PREFIX_HEADER, prefix) == 0) {
             name += prefix;
-        } else if (strcasecmp(name, "Content-Type") != 0) {
-            continue;
+        } else if (own_type || strcasecmp(name, "Content-Type") != 0) {
+            continue; /* a type for the client stands in place of the function's own */
         }
         if (may_be_sent(name, h->value) && headers_add_borrowed(to, name, h->value) < 0) {
             return FN_E_EXHAUSTED;

@@ -19,6 +19,7 @@ static const char *words_of(const struct lb_call *c, enum seen seen, const char 
     case SEEN_NACK:
     case SEEN_NACK_LATE:
     case SEEN_RUNNER_REFUSAL:
+    case SEEN_ID_KNOWN:
         return c->finished.details ? c->finished.details
                : c->has_finished   ? c->finished.error_text
                                    : text;

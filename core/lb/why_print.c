@@ -15,6 +15,7 @@ static const char *how_name(uint32_t how)
         [SEEN_NACK_LATE] = "busy-after-start",
         [SEEN_FUNCTION_ERROR] = "function-error",
         [SEEN_RUNNER_REFUSAL] = "runner-refusal",
+        [SEEN_ID_KNOWN] = "id-known",
         [SEEN_RUNNER_ERROR] = "runner-error",
         [SEEN_DEADLINE] = "deadline",
         [SEEN_MALFORMED] = "malformed",

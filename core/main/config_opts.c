@@ -154,7 +154,8 @@ static const struct fn_opt lb_opts[] = {
         "Memory of all request bodies together, 0 = a quarter of the machine's; upstream has no "
         "limit."),
     OPT("execution_headroom", DURATION, AT(execution_headroom_ns), "6m", 0, 24 * H,
-        "Time beyond its timeout that a detached call is followed."),
+        "Time beyond its timeout that a call is followed when its runner does not end it; upstream "
+        "follows detached calls only."),
     OPT("detached", BOOL, AT(detached), "true", 0, 0, "Take detached calls (answered 202)."),
     OPT_ABSENT("rid_header", STR, AT(rid_header), 1, 256,
                "Request header whose value is written to every log line of the call."),

@@ -151,7 +151,8 @@ static struct place_options place_options_of(const struct config_lb *c)
     };
 }
 
-static struct lb_options lb_options_of(const struct config_lb *c, uint64_t number)
+static struct lb_options lb_options_of(const struct config_lb *c, int64_t message_bytes_max,
+                                       uint64_t number)
 {
     return (struct lb_options){
         .placement_timeout_ns = c->placement_timeout_ns,
@@ -159,6 +160,7 @@ static struct lb_options lb_options_of(const struct config_lb *c, uint64_t numbe
         .execution_headroom_ns = c->execution_headroom_ns,
         .response_buffer_bytes = (uint64_t)c->response_buffer_bytes,
         .response_bytes_max = (uint64_t)c->response_bytes_max,
+        .message_bytes_max = (uint64_t)message_bytes_max,
         .calls_max = (uint32_t)c->calls_max,
         .detached = c->detached,
         .why_calls = (uint32_t)c->why_calls,
@@ -179,7 +181,7 @@ int node_lb_open(struct node *n, struct fn_error *reterr)
         .env = n->env,
         .client = client_of(n),
         .ids = &n->ids,
-        .options = lb_options_of(n->config->lb, 1),
+        .options = lb_options_of(n->config->lb, n->config->grpc->message_max_bytes, 1),
     };
     int r = place_create(&place, &n->place, reterr);
 
@@ -196,7 +198,8 @@ void node_lb_apply(struct node *n)
 {
     const struct config_lb *c = n->config->lb;
     const struct place_options place = place_options_of(c);
-    const struct lb_options lb = lb_options_of(c, n->gen->number);
+    const struct lb_options lb =
+        lb_options_of(c, n->config->grpc->message_max_bytes, n->gen->number);
     const struct catalog_options catalog = catalog_options_of(n->config);
 
     place_set_options(n->place, &place);

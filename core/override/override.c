@@ -2,7 +2,10 @@
 
 #include <plugin/answer.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+
+#define HEADER_NAME_MAX 256
 
 struct fn_edit {
     struct call call;      /* scratch; shares what was not edited with the original */
@@ -70,9 +73,18 @@ static const char *edit_text(const struct fn_edit *e, uint32_t text_id)
     return text ? text : "";
 }
 
+/* A trigger's call has the client's headers under longer names, which overriders need not know. */
 static const char *edit_header(const struct fn_edit *e, const char *name)
 {
-    return headers_get(&e->call.headers, name);
+    char prefixed[HEADER_NAME_MAX];
+    const char *value = headers_get(&e->call.headers, name);
+    int n;
+
+    if (value) {
+        return value;
+    }
+    n = snprintf(prefixed, sizeof(prefixed), "Fn-Http-H-%s", name);
+    return n < (int)sizeof(prefixed) ? headers_get(&e->call.headers, prefixed) : NULL;
 }
 
 static const char *edit_config(const struct fn_edit *e, const char *key)

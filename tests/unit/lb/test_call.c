@@ -297,7 +297,108 @@ START_TEST(no_memory_for_an_attempt)
 }
 END_TEST
 
+/* The runner says that it had the call before. Of the only offer that proves that this one did not
+ * run; of a later one that an earlier one may have run, whatever refused it said. */
+START_TEST(an_id_that_is_known)
+{
+    struct client *c;
+
+    PUBLISH("r1:1", "r2:1");
+    c = INVOKE("x");
+    if (_i == 1) {
+        fake_attempt_end(fake_engage_last(&fe), 14, ENGAGE_PROOF_NOT_SENT, true);
+    }
+    fake_attempt_finished(fake_engage_last(&fe), false, 409, false, "RUN408 id seen");
+    fake_attempt_end(fake_engage_last(&fe), 0, ENGAGE_PROOF_NONE, true);
+    ck_assert_int_eq(c->status, _i ? 502 : 409);
+    expect_outcome(c, _i ? "unknown" : "not-executed");
+    client_free(c);
+}
+END_TEST
+
+/* A runner that lives and never ends a call: also one whose answer streams already. */
+START_TEST(a_runner_that_never_ends_a_call)
+{
+    struct engage_attempt *a;
+    struct client *c, *young;
+
+    PUBLISH("r1:1");
+    c = INVOKE("x");
+    a = fake_engage_last(&fe);
+    if (_i >= 1) {
+        fake_attempt_start(a, 200, NULL);
+    }
+    if (_i == 2) {
+        play(a, "T");
+    }
+    fake_env_advance(env, 300 * ENV_S);
+    young = INVOKE("y");
+    fake_env_advance(env, 98 * ENV_S); /* 30 s of placement, 10 s of the function, 360 s */
+    ck_assert_int_eq(c->terminal, 0);
+    fake_env_advance(env, 3 * ENV_S);
+    ck_assert_int_eq(c->terminal, 1);
+    if (_i == 2) {
+        ck_assert(c->cut);
+    } else {
+        ck_assert_int_eq(c->status, 504);
+        ck_assert_ptr_nonnull(strstr(buf_text(&c->message), "LB315"));
+        expect_outcome(c, "unknown");
+    }
+    ck_assert_uint_eq(fe.attempts_open, 1);
+    ck_assert_int_eq(young->terminal, 0);
+    client_gone(young);
+    client_free(young);
+    client_free(c);
+}
+END_TEST
+
+/* A call that no runner takes, for its size, is refused where it is known that nothing ran. */
+START_TEST(a_call_that_is_too_large)
+{
+    char quotes[400] = "";
+    struct client *c;
+
+    PUBLISH("r1:1");
+    lb_opts.message_bytes_max = 1000;
+    lb_set_options(lb, &lb_opts);
+    c = INVOKE("x");
+    ck_assert_int_eq(c->terminal, 0);
+    client_gone(c);
+    client_free(c);
+    memset(quotes, '"', sizeof(quotes) - 1); /* twice as long in JSON */
+    c = send_request("POST", "/invoke/" FN_HELLO, "x", "X", quotes, NULL);
+    ck_assert_int_eq(c->status, 400);
+    ck_assert_ptr_nonnull(strstr(buf_text(&c->message), "LB316"));
+    expect_outcome(c, "not-executed");
+    client_free(c);
+}
+END_TEST
+
 /* ---- answers --------------------------------------------------------------------------------- */
+
+#ifndef __SANITIZE_ADDRESS__ /* which ends the process */
+/* The function has answered: nobody may be told that it did not run. */
+START_TEST(no_memory_for_an_answer)
+{
+    struct engage_attempt *a;
+    struct client *c;
+
+    lb_opts.response_buffer_bytes = UINT64_MAX;
+    lb_opts.response_bytes_max = 0;
+    lb_set_options(lb, &lb_opts);
+    PUBLISH("r1:1");
+    c = INVOKE("x");
+    a = fake_engage_last(&fe);
+    fake_attempt_start(a, 200, NULL);
+    fake_attempt_data(a, "more than there is", SIZE_MAX / 4);
+    ck_assert_int_eq(c->status, 502);
+    ck_assert_ptr_nonnull(strstr(buf_text(&c->message), "LB314"));
+    expect_outcome(c, "unknown");
+    ck_assert_str_eq(answer_header(c, "Retry-After"), "");
+    client_free(c);
+}
+END_TEST
+#endif
 
 START_TEST(streams_beyond_the_buffer)
 {
@@ -605,7 +706,7 @@ Suite *call_suite(void)
 {
     const TTest *const tests[] = {
         invoke_ok, empty_success, no_runner_until_the_deadline, all_busy_then_free,
-        no_memory_for_an_attempt, streams_beyond_the_buffer, too_few_bytes, response_limits,
+        no_memory_for_an_attempt, a_call_that_is_too_large, streams_beyond_the_buffer, too_few_bytes, response_limits,
         detached_ack, detached_breaks_after_ack, detached_client_goes, detached_error_before_ack,
         client_goes, drains, cuts_what_a_drain_leaves, parked_memory,
     };
@@ -613,6 +714,11 @@ Suite *call_suite(void)
     TCase *tc = tcase_create("call");
 
     tcase_add_checked_fixture(tc, setup, lb_teardown);
+    tcase_add_loop_test(tc, an_id_that_is_known, 0, 2);
+    tcase_add_loop_test(tc, a_runner_that_never_ends_a_call, 0, 3);
+#ifndef __SANITIZE_ADDRESS__
+    tcase_add_test(tc, no_memory_for_an_answer);
+#endif
     tcase_add_loop_test(tc, retry_table, 0, (int)(sizeof(rows) / sizeof(rows[0])));
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
         tcase_add_test(tc, tests[i]);

@@ -18,7 +18,9 @@ static const unsigned char nobody[LOOKUPS_ADDRESS];
 static void setup(void)
 {
     memset(fixture_client, 0, sizeof(fixture_client));
-    lb_opts = (struct lb_options){ .placement_timeout_ns = ENV_S, .response_buffer_bytes = 65536 };
+    lb_opts = (struct lb_options){ .placement_timeout_ns = ENV_S,
+                                    .execution_headroom_ns = 360 * ENV_S,
+                                    .response_buffer_bytes = 65536 };
     fixture_api = true;
     lb_setup();
     PUBLISH("r1:1");
@@ -224,7 +226,8 @@ START_TEST(broken_answers)
             api_answer(n_api - 1, 200, APP_JSON);
         }
         ck_assert_msg(c->status == 503, "%s: %d", bodies[i], c->status);
-        ck_assert_str_eq(buf_text(&c->message), "LB306 the API node gave no usable answer");
+        ck_assert_str_eq(buf_text(&c->message), "LB306 what the API node says of this function is "
+                                                "malformed or beyond a limit");
         done(c);
     }
 }

@@ -285,7 +285,10 @@ static const struct {
     { 1, "Fn-Http-Status", "0", 502, NULL, NULL },
     { 1, "Fn-Http-Status", "99999999999999999999", 502, NULL, NULL },
     { 1, "Fn-Http-Status", "abc", 200, NULL, NULL },
-    { 1, "Fn-Http-Status", "-1", 200, NULL, NULL },
+    { 1, "Fn-Http-Status", "-1", 502, NULL, NULL },
+    { 1, "Fn-Http-Status", "-0", 502, NULL, NULL },
+    { 1, "Fn-Http-Status", "+404", 404, NULL, NULL },
+    { 1, "Fn-Http-Status", "0x194", 200, NULL, NULL },
     { 1, "Fn-Http-Status", "200x", 200, NULL, NULL },
     { 1, "Fn-Http-Status", "", 200, NULL, NULL },
     { 1, "Fn-Http-Status", " 404", 200, NULL, NULL },
@@ -313,6 +316,26 @@ START_TEST(answer_headers)
         ck_assert_ptr_nonnull(strstr(buf_text(&c->message), "FN605"));
         expect_outcome(c, "failed");
     }
+    client_free(c);
+}
+END_TEST
+
+/* What the function says for the client stands in place of its own type. */
+START_TEST(one_type_of_a_trigger)
+{
+    struct client *c = TRIGGER("X", "y");
+    struct engage_attempt *a = fake_engage_last(&fe);
+
+    if (_i) {
+        fake_attempt_start(a, 200, "Content-Type", "text/outer", "Fn-Http-H-Content-Type",
+                           "text/inner", NULL);
+    } else {
+        fake_attempt_start(a, 200, "Fn-Http-H-Content-Type", "text/inner", "Content-Type",
+                           "text/outer", NULL);
+    }
+    fake_attempt_finished(a, true, 0, false, NULL);
+    fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
+    ck_assert_str_eq(answer_header(c, "Content-Type"), "text/inner");
     client_free(c);
 }
 END_TEST
@@ -361,6 +384,7 @@ Suite *header_suite(void)
     tcase_add_loop_test(tc, request_headers, 0, COUNT(up));
     tcase_add_test(tc, reserved_are_counted);
     tcase_add_loop_test(tc, answer_headers, 0, COUNT(down));
+    tcase_add_loop_test(tc, one_type_of_a_trigger, 0, 2);
     tcase_add_test(tc, repeated_headers);
     tcase_add_test(tc, errors_bypass_nothing);
     suite_add_tcase(s, tc);

@@ -18,7 +18,9 @@ static void setup(void)
 {
     memset(fixture_client, 0, sizeof(fixture_client));
     n_clients = 0;
-    lb_opts = (struct lb_options){ .placement_timeout_ns = ENV_S, .response_buffer_bytes = 65536 };
+    lb_opts = (struct lb_options){ .placement_timeout_ns = ENV_S,
+                                    .execution_headroom_ns = 360 * ENV_S,
+                                    .response_buffer_bytes = 65536 };
     fixture_api = true;
     lb_setup();
     PUBLISH("r1:1");

@@ -11,6 +11,7 @@ static int refuse_at; /* overrider or listener that refuses; -1 = none */
 static int befores, afters;
 static struct fn_call_end last_end;
 static char last_outcome[32];
+static const char *method; /* of the calls */
 
 /* Each field takes its range, and reads as it was set. */
 static void set_all(const struct fn_edit_if *e, struct fn_edit *edit)
@@ -42,7 +43,9 @@ static int apply(void *inst, struct fn_edit *edit, struct fn_error *reterr)
     int me = *(const int *)inst;
 
     ck_assert_str_eq(e->text(edit, FN_TEXT_FN_ID), FN_HELLO);
-    ck_assert_str_eq(e->text(edit, FN_TEXT_METHOD), "POST");
+    ck_assert_str_eq(e->text(edit, FN_TEXT_METHOD), method);
+    ck_assert_str_eq(e->header(edit, "x-tenant"), "blue"); /* of an invoke and of a trigger */
+    ck_assert_ptr_null(e->header(edit, "X-Other"));
     ck_assert_str_eq(e->config(edit, "A"), me ? "edited" : "app");
     set_all(e, edit);
     ck_assert_int_eq(e->set_u64(edit, 99, 1), FN_E_INVALID);
@@ -67,8 +70,10 @@ static int before(void *inst, const struct fn_call *call, struct fn_error *reter
     ck_assert_uint_eq(call->mem_mb, 256);
     befores++;
     if (refuse_at == me) {
-        return err_set_http(reterr, FN_E_EXHAUSTED, 429, FN_BLAME_USER,
-                            "Request capacity for user exceeded");
+        err_set_http(reterr, FN_E_EXHAUSTED, 429, FN_BLAME_USER,
+                     "Request capacity for user exceeded");
+        reterr->retry_after_ns = 2500 * ENV_MS;
+        return FN_E_EXHAUSTED;
     }
     return 0;
 }
@@ -99,13 +104,19 @@ static void setup(void)
     }
     chain = (struct chain){ overriders, 2, listeners, 2, 0, NULL };
     lb_set_plugins(lb, &chain);
+    method = "POST";
     refuse_at = -1;
     befores = afters = 0;
 }
 
+static struct client *invoke(void)
+{
+    return send_request("POST", "/invoke/" FN_HELLO, "", "X-Tenant", "blue", NULL);
+}
+
 START_TEST(edits_travel)
 {
-    struct client *c = INVOKE("");
+    struct client *c = invoke();
     struct engage_attempt *a = fake_engage_last(&fe);
 
     ck_assert_str_eq(a->extensions, "one=x,two=x,");
@@ -122,14 +133,14 @@ START_TEST(edits_travel)
     ck_assert_str_eq(last_outcome, "ok");
     client_free(c);
     /* The function itself was not changed. */
-    c = INVOKE("");
+    c = invoke();
     client_gone(c);
     client_free(c);
     ck_assert_str_eq(last_outcome, "aborted");
     ck_assert_int_eq(last_end.code, FN_E_CANCELLED);
     ck_assert_uint_eq(last_end.http_status, 444);
     ck_assert_uint_eq(last_end.blame, FN_BLAME_USER);
-    c = INVOKE("");
+    c = invoke();
     a = fake_engage_last(&fe);
     fake_attempt_finished(a, false, 504, true, "Timed out");
     fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
@@ -148,11 +159,24 @@ static void on_chain_gone(struct chain *c)
 }
 
 /* A reload in the middle of a call: it ends with the listeners and limits that it began with. */
+/* The client's headers have the same names for an overrider, whichever way the call came. */
+START_TEST(triggers_have_their_headers)
+{
+    struct client *c;
+
+    method = "GET";
+    c = TRIGGER("X-Tenant", "blue");
+    ck_assert_uint_eq(fe.attempts_open, 1);
+    client_gone(c);
+    client_free(c);
+}
+END_TEST
+
 START_TEST(a_call_keeps_its_chain)
 {
     struct chain none = { .gone = on_chain_gone };
     struct lb_options small = lb_opts;
-    struct client *c = INVOKE("");
+    struct client *c = invoke();
     struct engage_attempt *a = fake_engage_last(&fe);
     struct client *next;
 
@@ -162,7 +186,7 @@ START_TEST(a_call_keeps_its_chain)
     lb_set_options(lb, &small);
     lb_set_plugins(lb, &none);
     ck_assert_int_eq(chains_gone, 0);
-    next = INVOKE("");
+    next = invoke();
     ck_assert_int_eq(befores, 2);
     ck_assert_str_eq(fake_engage_last(&fe)->extensions, "");
     fake_attempt_start(fake_engage_last(&fe), 200, NULL);
@@ -188,7 +212,7 @@ START_TEST(one_refusal_refuses)
     struct client *c;
 
     for (refuse_at = 0; refuse_at < 2; refuse_at++) {
-        c = INVOKE("");
+        c = invoke();
         ck_assert_int_eq(c->status, 403);
         ck_assert_str_eq(buf_text(&c->message), "not today");
         expect_outcome(c, "not-executed");
@@ -205,8 +229,9 @@ START_TEST(listener_refuses)
     struct client *c;
 
     refuse_at = 3;
-    c = INVOKE("");
+    c = invoke();
     ck_assert_int_eq(c->status, 429);
+    ck_assert_str_eq(answer_header(c, "Retry-After"), "3");
     ck_assert_int_eq(befores, 2);
     ck_assert_int_eq(afters, 1);
     ck_assert_str_eq(last_outcome, "not-executed");
@@ -223,6 +248,7 @@ Suite *plugin_suite(void)
 
     tcase_add_checked_fixture(tc, setup, lb_teardown);
     tcase_add_test(tc, edits_travel);
+    tcase_add_test(tc, triggers_have_their_headers);
     tcase_add_test(tc, one_refusal_refuses);
     tcase_add_test(tc, a_call_keeps_its_chain);
     tcase_add_test(tc, listener_refuses);
