@@ -1,5 +1,6 @@
 #include <main/crash.h>
 #include <main/node.h>
+#include <main/ready.h>
 
 #include <arpa/inet.h>
 #include <base/log.h>
@@ -222,6 +223,11 @@ static void warn_plain(const struct node *n)
     }
 }
 
+static const char *unready(void *ud, char *text, size_t cap)
+{
+    return node_unready(ud, text, cap);
+}
+
 int node_serve(struct node *n, struct fn_error *reterr)
 {
     struct web_config web = { .listen = n->config->http->listen,
@@ -229,7 +235,9 @@ int node_serve(struct node *n, struct fn_error *reterr)
                               .cors = n->config->http->cors,
                               .bodies = &n->bodies,
                               .identity = n->tls.web.identity,
-                              .lb = n->lb };
+                              .lb = n->lb,
+                              .unready = unready,
+                              .ud = n };
     int r = node_has_runner(n) ? node_runner_serve(n, reterr) : 0;
 
     r = r < 0 || !node_has_lb(n) ? r : node_lb_start(n, reterr);
