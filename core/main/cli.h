@@ -25,6 +25,10 @@ struct cli_options {
  * not loaded yet) and gives the exit code; warnings were already written to standard error. */
 int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct cli_options *o));
 
+/* Runs `fnd check` of the same configuration, so that a start that is refused tells all that is
+ * wrong, in the words of the check. False when it found nothing. */
+bool cli_check_tells(const struct cli_options *o);
+
 /* certs.c: `certs demo DIRECTORY`. */
 int cli_certs(const struct cli_options *o, int argc, char **argv);
 
