@@ -9,10 +9,15 @@ export const fnId = (name) => `01FN${name.toUpperCase().replace(/[^A-Z0-9]/g, ''
 
 const indent = (text, n) => text.trim().split('\n').map((l) => ' '.repeat(n) + l).join('\n')
 
-// functions: { name: { image?, memory?, timeout?, config?, triggers? } }
-export function appsYaml(functions) {
-  let out = 'apps:\n  - name: demo\n    functions:\n'
+// functions: { name: { image?, memory?, timeout?, config?, triggers?, app? } }; apps: { name: 'yaml' }
+export function appsYaml(functions, apps = {}) {
+  let out = 'apps:\n'
+  let app
   for (const [name, f] of Object.entries(functions)) {
+    if (app !== (f.app ?? 'demo')) {
+      app = f.app ?? 'demo'
+      out += `  - name: ${app}\n${apps[app] ? `${indent(apps[app], 4)}\n` : ''}    functions:\n`
+    }
     out += `      - name: ${name}\n        id: ${fnId(name)}\n        image: ${f.image ?? name}\n`
     for (const key of ['memory', 'timeout', 'idle_timeout']) {
       if (f[key]) out += `        ${key}: ${f[key]}\n`
@@ -55,7 +60,7 @@ ${runner ? indent(runner, 2) : ''}
 }
 
 // more: further sections of fn.yaml.
-export async function startLb({ name = 'lb', addresses, functions = {}, lb = '', http = '', plugins = '', placer = '{ use: naive }', pool, more = '', args, env } = {}) {
+export async function startLb({ name = 'lb', addresses, functions = {}, lb = '', http = '', plugins = '', placer = '{ use: naive }', pool, more = '', apps, args, env } = {}) {
   const port = await freePort()
   return Fnd.start(name, port, `
 node: lb
@@ -69,7 +74,7 @@ plugins:
 ${plugins ? indent(plugins, 2) : ''}
 ${lb ? `lb:\n${indent(lb, 2)}` : ''}
 ${more}
-${appsYaml(functions)}`, { env, args })
+${appsYaml(functions, apps)}`, { env, args })
 }
 
 // One LB in front of n runners; `stop()` ends all of them.
