@@ -280,3 +280,22 @@ describe('supervision', () => {
     await until('nobody answers', () => hello(lb).then(() => false, () => true))
   })
 })
+
+describe('a driver that does not return (E27)', () => {
+  it('start() for ever: its calls end with a true outcome, the line names plugin and method, others are served', async () => {
+    const mine = await startRunner({ driver: `driver:\n  - { use: process, root: ${path.join(build, 'functions')} }\n  - { use: e27, file: ${so('e27_driver_hangs')} }`,
+      runner: 'engine_timeout: 500ms\nstart_wait: 1s' })
+    started.push(mine)
+    const lb = await startLb({ addresses: [mine.address], functions: { ...functions, evil: { image: 'hello', config: { HANG: 'yes' } } }, lb: 'placement_timeout: 1500ms' })
+    started.push(lb)
+    const answers = await Promise.all([evil(lb), evil(lb), hello(lb)])
+    assert.deepEqual(answers.map((a) => a.status), [503, 503, 200], answers[0].text)
+    assert.equal(answers[0].headers['fn-outcome'], 'not-executed')
+    assert.match(answers[0].text, /LB302 .*no container within runner\.start_wait/)
+    await until('the line', () => /driver does not return from a method.*plugin=e27 method=start /.test(mine.log))
+    assert.equal((await evil(lb)).status, 503)
+    assert.equal((await hello(lb)).status, 200)
+    assert.equal(await mine.metric('fn_runner_calls_in_flight'), 0)
+    await mine.kill() // it would wait for its thread
+  })
+})
