@@ -28,7 +28,7 @@ static const char usage_text[] =
     "       fnd shadow [--json] [--socket PATH|--config FILE] status|swap|back\n"
     "       fnd runners [--json] [--socket PATH|--config FILE] list|drain ID|undrain ID\n"
     "       fnd reload [--json] [--socket PATH|--config FILE]\n"
-    "       fnd certs demo DIRECTORY\n"
+    "       fnd certs demo DIRECTORY | issue DIRECTORY NAME[,HOST...]...\n"
     "       fnd version\n"
     "\n"
     "  run        starts a node; without FILE from FN_ variables alone\n"
@@ -39,7 +39,8 @@ static const char usage_text[] =
     "  shadow     compares the shadow placer with the serving one; swaps them, and back\n"
     "  runners    tells what a node pool manager has; drains a runner, takes it back\n"
     "  reload     makes the running node read its configuration again; mistakes change nothing\n"
-    "  certs      makes an authority and certificates of nodes for a trial of TLS\n"
+    "  certs      makes an authority and certificates of nodes for a trial of TLS; issues\n"
+    "             certificates of further nodes by an authority, ca.pem and ca.key of a folder\n"
     "  --socket   the node's admin socket, when it is not the configuration's\n"
     "  --json     the node's answer as it came\n"
     "  --strict   warnings are mistakes\n"
@@ -440,7 +441,7 @@ static const struct command commands[] = {
     { "reload", "cjS", 0, 0, NULL, cli_reload },
     { "runners", "cjS", 1, 2, "list, drain <id> or undrain <id>", cli_runners },
     { "shadow", "cjS", 1, 1, "status, swap or back", cli_shadow },
-    { "certs", "", 2, 2, "demo and a directory", cli_certs },
+    { "certs", "", 2, INT_MAX, "demo or issue, and a directory", cli_certs },
     { "version", "", 0, 0, NULL, run_version },
 };
 

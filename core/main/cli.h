@@ -29,7 +29,7 @@ int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct 
  * wrong, in the words of the check. False when it found nothing. */
 bool cli_check_tells(const struct cli_options *o);
 
-/* certs.c: `certs demo DIRECTORY`. */
+/* certs.c: `certs demo DIRECTORY`, `certs issue DIRECTORY NAME...`. */
 int cli_certs(const struct cli_options *o, int argc, char **argv);
 
 /* cli_admin.c: commands that ask a running node. argv: the operands. */

@@ -228,6 +228,46 @@ static void refused(const struct node_tls_side *side, const struct fn_error *e)
               "error", e->msg);
 }
 
+static bool differ(const char *a, const char *b)
+{
+    return !a || !b ? a != b : strcmp(a, b) != 0;
+}
+
+/* "cert, key": the options whose files hold something else than before. */
+static void print_changes(const struct tls_files *old, const struct tls_files *fresh,
+                          struct buf *out)
+{
+    const struct {
+        const char *key;
+        bool changed;
+    } rows[] = {
+        { "cert", differ(old->cert_pem, fresh->cert_pem) },
+        { "key", differ(old->key_pem, fresh->key_pem) },
+        { "ca", differ(old->ca_pem, fresh->ca_pem) },
+        { "crl", differ(old->crl_pem, fresh->crl_pem) },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].changed) {
+            buf_printf(out, "%s%s", out->len ? ", " : "", rows[i].key);
+        }
+    }
+}
+
+static void tell_renewed(const struct node_tls_side *side, const struct tls_files *fresh)
+{
+    struct buf changes = BUF_INIT(64);
+
+    print_changes(&side->files, fresh, &changes);
+    if (strcmp(buf_text(&changes), "crl") == 0) {
+        log_info("revocation lists renewed", "tls", side->config->name, "crl", side->config->crl);
+    } else {
+        log_info("certificates renewed", "tls", side->config->name, "cert", side->config->cert,
+                 "changed", changes.len ? buf_text(&changes) : "nothing");
+    }
+    buf_finish(&changes);
+}
+
 static bool look_at(struct node_tls *t, struct node_tls_side *side)
 {
     struct fn_error e = ERR_INIT;
@@ -240,13 +280,13 @@ static bool look_at(struct node_tls *t, struct node_tls_side *side)
         refused(side, &e);
         return false;
     }
+    if (speaks(t, side)) {
+        tell_renewed(side, &fresh);
+    }
     tls_files_finish(&side->files);
     side->files = fresh;
     side->alarm_days = 0;
     side->crl_alarm = false;
-    if (speaks(t, side)) {
-        log_info("certificates renewed", "tls", side->config->name, "cert", side->config->cert);
-    }
     return true;
 }
 

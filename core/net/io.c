@@ -78,12 +78,12 @@ void io_tls_reason(struct net_io *io, char *ret, size_t cap)
     } else if (verify != X509_V_OK) {
         snprintf(ret, cap, "the peer's certificate was refused: %s",
                  X509_verify_cert_error_string(verify));
+    } else if (alert) {
+        snprintf(ret, cap, "TLS: the peer says \"%s\"", alert + strlen(" alert "));
     } else if (io->eof) {
         snprintf(ret, cap, "the peer hung up");
     } else if (io->error_no) {
         snprintf(ret, cap, "%s", strerror(io->error_no));
-    } else if (alert) {
-        snprintf(ret, cap, "TLS: the peer says \"%s\"", alert + strlen(" alert "));
     } else {
         snprintf(ret, cap, "TLS: %s", text ? text : "broken");
     }
@@ -233,6 +233,18 @@ ssize_t net_io_read(struct net_io *io, void *buf, size_t cap)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* A peer that refuses this side says why before it hangs up: who writes meets the end first, while
+ * the reason waits to be read. */
+static int write_broke(struct net_io *io)
+{
+    char byte;
+    size_t n;
+
+    ERR_clear_error();
+    SSL_read_ex(io->ssl, &byte, 1, &n);
+    return break_tls(io);
+}
+
 /* One record, or a part of it that OpenSSL took. > 0, NET_AGAIN, NET_ERROR. After NET_AGAIN OpenSSL
  * must see the same bytes again. */
 static ssize_t write_record(struct net_io *io, const char *data, size_t len)
@@ -245,6 +257,9 @@ static ssize_t write_record(struct net_io *io, const char *data, size_t len)
         return (ssize_t)n;
     }
     e = SSL_get_error(io->ssl, 0);
+    if (e == SSL_ERROR_SYSCALL) {
+        return write_broke(io);
+    }
     if (e != SSL_ERROR_WANT_WRITE && e != SSL_ERROR_WANT_READ) {
         return break_tls(io);
     }

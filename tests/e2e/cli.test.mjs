@@ -2,7 +2,7 @@
 // sentence each and the right exit code; the shipped files are sound.
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, copyFileSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
 import { describe, it } from 'node:test'
@@ -134,6 +134,37 @@ describe('fnd', () => {
     assert.equal(result.status, 0, result.stderr)
     for (const name of ['naive', 'ch', 'static', 'docker', 'process']) assert.match(result.stdout, new RegExp(`\\b${name}\\b`))
     assert.match(result.stdout, /1\.0/)
+  })
+
+  it('certs issue: certificates of further nodes, which a node takes; nothing is written over', () => {
+    const dir = path.join(tempDir(), 'pki')
+    assert.equal(run(['certs', 'demo', dir]).status, 0)
+    const again = run(['certs', 'demo', dir])
+    assert.equal(again.status, 69)
+    assert.match(again.stderr, /ca\.key: File exists; expected a name that has none yet/)
+    const made = run(['certs', 'issue', dir, 'lb-2', 'lb-3,lb-3.example,10.0.0.7,fd00::1'])
+    assert.equal(made.status, 0, made.stderr)
+    const names = execFileSync('openssl', ['x509', '-in', `${dir}/lb-3.pem`, '-noout', '-ext', 'subjectAltName'], { encoding: 'utf8' })
+    assert.match(names, /URI:spiffe:\/\/fnd\/lb-3, DNS:lb-3, DNS:localhost, .*DNS:lb-3\.example, IP Address:10\.0\.0\.7, IP Address:FD00/)
+    execFileSync('openssl', ['verify', '-CAfile', `${dir}/ca.pem`, `${dir}/lb-2.pem`])
+    assert.deepEqual(['lb-2.key', 'lb-2.pem'].map((f) => statSync(`${dir}/${f}`).mode & 0o777), [0o600, 0o644])
+    const good = check(`${base}grpc: { tls: n }\ntls: { n: { cert: ${dir}/lb-2.pem, key: ${dir}/lb-2.key, ca: ${dir}/ca.pem } }\n`)
+    assert.equal(good.status, 0, good.stderr)
+    const key = readFileSync(`${dir}/lb-2.key`, 'utf8')
+    for (const [operands, sentence, status] of [[['lb-2'], /lb-2\.key: File exists; expected a name that has none yet/, 69],
+      [['lb-9', 'ca'], /ca\.key: File exists/, 69], [['../lb-4'], /got "\.\.\/lb-4"; expected NAME or NAME,HOST/, 64],
+      [['lb-5,a b'], /expected NAME or NAME,HOST/, 64], [[], /expected demo DIRECTORY, or issue DIRECTORY NAME/, 64]]) {
+      const refused = run(['certs', 'issue', dir, ...operands])
+      assert.equal(refused.status, status, refused.stderr)
+      assert.match(refused.stderr, sentence)
+    }
+    assert.equal(readFileSync(`${dir}/lb-2.key`, 'utf8'), key)
+    chmodSync(`${dir}/ca.key`, 0o644)
+    assert.match(run(['certs', 'issue', dir, 'lb-6']).stderr, /TLS801 \S+ca\.key: mode lets others read it, got 0644/)
+    const node = path.join(tempDir(), 'node')
+    mkdirSync(node)
+    for (const end of ['pem', 'key']) copyFileSync(`${dir}/lb-2.${end}`, `${node}/ca.${end}`)
+    assert.match(run(['certs', 'issue', node, 'lb-7']).stderr, /got the certificate of a node; expected that of an authority/)
   })
 
   it('a port in use: exit 69', async () => {

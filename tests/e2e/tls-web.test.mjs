@@ -140,7 +140,7 @@ test('HTTPS', async (t) => {
       assert.equal((await call(node, files(good))).status, 200)
       writeFileSync(crl, pki.list(pki.ca, [bad]))
       node.signal('SIGHUP')
-      await until('it has the list', () => node.log.includes('certificates renewed'))
+      await until('it has the list', () => node.log.includes('revocation lists renewed'))
       await assert.rejects(call(node, files(bad)))
       assert.equal((await call(node, files(good))).status, 200)
       assert.match(node.log, /a handshake failed.*certificate revoked/)

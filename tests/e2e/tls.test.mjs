@@ -98,7 +98,7 @@ test('TLS between nodes', async (t) => {
       replaceCerts(dir, other)
       runner.signal('SIGHUP')
       lb.signal('SIGHUP')
-      await until('both have them', () => [runner, lb].every((n) => n.log.includes('certificates renewed')))
+      await until('both have them', () => [runner, lb].every((n) => /certificates renewed.*changed="cert, key, ca"/.test(n.log)))
       // Connections live on; now a new one is needed.
       stop = true
       await load
@@ -159,11 +159,12 @@ ${tls(dir, 'lb-1').replace('node:', 'manager:')}${appsYaml({ hello: {} })}`)
       assert.equal((await invoke(lb, fnId('hello'), '{}')).status, 200)
       writeFileSync(path.join(dir, 'crl.pem'), pki.list(pki.ca, [revoked]))
       runner.signal('SIGHUP')
-      await until('it has the list', () => runner.log.includes('certificates renewed'))
+      await until('it has the list, and calls it that', () => runner.log.includes('revocation lists renewed') && !runner.log.includes('certificates renewed'))
       more.push(await startLb(dir, runner.grpcPort), await startLb(dir, runner.grpcPort, undefined, { name: 'lb-2' }))
       assert.equal((await invoke(more[1], fnId('hello'), '{}')).status, 200)
       assert.ok((await invoke(more[0], fnId('hello'), '{}')).status >= 500)
       assert.match(runner.log, /certificate revoked/)
+      await until('who is refused knows why', () => /runner not connected.*the peer says \\?"certificate revoked/.test(more[0].log))
       assert.equal((await invoke(lb, fnId('hello'), '{}')).status, 200) // over its old connection
     } finally {
       await Promise.all([lb, ...more].map((n) => n.stop()))
