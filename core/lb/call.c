@@ -113,6 +113,7 @@ void call_release(struct lb_call *c)
 
     TAILQ_REMOVE(&lb->calls, c, link);
     lb->counts.in_flight--;
+    bodies_give(c);
     catalog_fn_unref(c->fn);
     chain_unref(c->chain);
     body_unref(c->body);
@@ -756,7 +757,7 @@ static void on_found(void *ud, struct catalog_fn *given, const struct fn_error *
         call_refuse(c, &e);
         return;
     }
-    if (prepare(c, &e) < 0) {
+    if (bodies_take(c, &e) < 0 || prepare(c, &e) < 0) {
         call_refuse(c, &e);
         return;
     }

@@ -7,6 +7,7 @@
 #include <lb/why.h>
 #include <model/kvs.h>
 #include <sys/queue.h>
+#include <uthash.h>
 
 /* ---- route.c: which function a request means, and the header contract ------------------------ */
 
@@ -89,6 +90,7 @@ struct lb {
     struct lb_deps deps;
     struct chain *chain; /* of new calls; NULL = no plugins */
     TAILQ_HEAD(, lb_call) calls;
+    struct lb_bodies *bodies; /* of apps that hold some (bodies.c) */
     struct why *why;
     struct buf json; /* scratch: the model that is being written */
     struct lb_counts counts;
@@ -110,6 +112,7 @@ struct lb_call {
     const struct lb_reply *reply;
     void *reply_ud; /* meaningless when client_gone */
     struct body *body;
+    struct lb_bodies *bodies; /* that its body counts with; NULL = none */
     struct route route;
     char id[CALL_ID_LEN + 1];
     struct catalog_query *query;
@@ -146,6 +149,11 @@ struct lb_call {
 };
 
 void metrics_declare(struct lb_metrics *m);
+
+/* bodies.c */
+/* Counts the call's body with its app. FN_E_EXHAUSTED: the app holds its share. */
+int bodies_take(struct lb_call *c, struct fn_error *reterr);
+void bodies_give(struct lb_call *c);
 
 /* call.c */
 void call_run(struct lb_call *c); /* asks the catalog and goes on */

@@ -141,7 +141,8 @@ static const struct fn_opt lb_opts[] = {
     OPT("retry_max", DURATION, AT(retry_max_ns), "1s", MS, MIN,
         "Longest pause before a refused call is offered again; upstream retries every 10 ms."),
     OPT("waiting_calls_max", INT, AT(waiting_calls_max), "20000", 1, 10000000,
-        "Calls that wait for a runner; more are answered 503 at once. Upstream has no limit."),
+        "Calls that wait for a runner; more are answered 503 at once. An app may have four times as "
+        "many waiting as are free. Upstream has no limit."),
     OPT("pool_grace", DURATION, AT(pool_grace_ns), "10s", 0, H,
         "Time that the runners of a replaced pool are used while the new one lists none."),
     OPT("calls_max", INT, AT(calls_max), "100000", 0, 10000000, "Calls at a time, 0 = no limit."),
@@ -151,8 +152,9 @@ static const struct fn_opt lb_opts[] = {
     OPT("response_max", BYTES, AT(response_bytes_max), "6MiB", 0, 64 * GIB,
         "Size of an answer, 0 = no limit as upstream."),
     OPT("body_memory", BYTES, AT(body_memory_bytes), "0", 0, INT64_MAX,
-        "Memory of all request bodies together, 0 = a quarter of the machine's; upstream has no "
-        "limit."),
+        "Memory of all request bodies together, 0 = a quarter of the machine's. An app's calls, and "
+        "one address with bodies that are not complete, may hold four times what is free. Upstream "
+        "has no limit."),
     OPT("execution_headroom", DURATION, AT(execution_headroom_ns), "6m", 0, 24 * H,
         "Time beyond its timeout that a call is followed when its runner does not end it; upstream "
         "follows detached calls only."),

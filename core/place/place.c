@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <base/log.h>
+#include <base/share.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,18 +113,42 @@ static void trace_answer(struct place_call *pc, const struct fn_answer *answer)
     }
 }
 
+/* Takes the call among those that wait: for its first time if its app's share allows it. NULL, or
+ * why not. */
+static const char *queue(struct place_call *pc)
+{
+    struct place *p = pc->place;
+    uint32_t max = p->deps.options.waiting_max;
+
+    if (p->waiting_n >= max) {
+        return "LB305 too many calls wait for a runner";
+    }
+    if (pc->queued) {
+        return NULL;
+    }
+    if (group_queue(pc->group, pc) < 0) {
+        return "out of memory";
+    }
+    pc->queued = true;
+    return share_allows(max, p->waiting_n, turns_parked(pc), 1)
+               ? NULL
+               : "LB305 too many calls of this app wait for a runner";
+}
+
 static enum place_verdict park(struct place_call *pc, const struct fn_answer *answer)
 {
     struct place *p = pc->place;
     int64_t now_ns = env_now_ns(p->deps.env);
     int64_t at_ns = now_ns + wait_ns(pc, answer->wait_ns);
+    const char *why;
 
     if (p->stopping || now_ns >= pc->deadline_ns) {
         metric_add(p->metrics.timeout, 1);
         return give_up(pc, FN_E_DEADLINE, NULL);
     }
-    if (p->waiting_n >= p->deps.options.waiting_max) {
-        return give_up(pc, FN_E_EXHAUSTED, "LB305 too many calls wait for a runner");
+    why = queue(pc);
+    if (why) {
+        return give_up(pc, FN_E_EXHAUSTED, why);
     }
     snapshot_unref(pc->snap);
     pc->snap = NULL;
@@ -134,10 +159,7 @@ static enum place_verdict park(struct place_call *pc, const struct fn_answer *an
     pc->wake_mask = answer->wake_mask;
     pc->why = FN_WHY_TIMER;
     env_timer_set(p->deps.env, &pc->timer, at_ns < pc->deadline_ns ? at_ns : pc->deadline_ns);
-    if (!pc->queued) {
-        pc->queued = true;
-        group_queue(pc->group, pc);
-    }
+    turns_park(pc);
     pc->group->waiting_n++;
     p->waiting_n++;
     metric_add(p->metrics.waiting, 1);
@@ -153,6 +175,7 @@ static void unpark(struct place_call *pc)
             pc->trace->parked_ns += env_now_ns(pc->place->deps.env) - pc->parked_ns;
         }
         env_timer_clear(pc->place->deps.env, &pc->timer);
+        turns_unpark(pc);
         pc->group->waiting_n--;
         pc->place->waiting_n--;
         metric_add(pc->place->metrics.waiting, -1);

@@ -38,7 +38,7 @@ struct snapshot;
 struct place_options {
     int64_t retry_min_ns;        /* first wait between two rounds; 10 ms */
     int64_t retry_max_ns;        /* longest; 1 s */
-    uint32_t waiting_max;        /* calls that wait; more are refused */
+    uint32_t waiting_max;        /* calls that wait; more are refused. An app has a share of it */
     int64_t pool_grace_ns; /* use of a replaced pool's list while no new one comes; 10 s */
 };
 
@@ -160,6 +160,9 @@ struct place_call {
     struct place_runner *runner;
     struct env_timer timer;
     TAILQ_ENTRY(place_call) link_waiting;
+    struct turn_line *line; /* of its function, while queued */
+    struct place_call *turn_child, *turn_prev, *turn_next; /* in that line's heap */
+    uint64_t arrival;                                      /* among the calls of its group */
     uint32_t wake_mask;
     uint32_t why;
     uint32_t last_index;
@@ -174,6 +177,7 @@ struct place_call {
     uint32_t window_attempts;
     bool parked;
     bool queued;
+    bool has_turn; /* waits for capacity */
     bool counted;
     bool class_known;         /* of this attempt */
     struct waits_class class; /* at its begin */

@@ -151,6 +151,9 @@ struct place_group {
     uint64_t published_by; /* source.seq of its list; 0 = none */
     struct place_runner *runners;
     TAILQ_HEAD(place_queue, place_call) waiting; /* parked once and not over, in that order */
+    struct turn_app *apps; /* of these calls (turns.c) */
+    TAILQ_HEAD(, turn_app) turns; /* apps with calls that wait for capacity */
+    uint64_t arrivals;     /* that were queued so far */
     uint32_t waiting_n, trying_n;                /* parked now; at a runner now */
     uint64_t mem_mb; /* of waiting and trying calls */
     uint64_t app; /* whose call named it first, as a hash; 0 = nobody's */
@@ -246,12 +249,26 @@ struct place_group *group_get(struct place *p, const char *name); /* NULL: too m
 struct place_group *group_for(struct place *p, const char *name, const char *app_id,
                               const char **ret_why);
 void group_destroy(struct place_group *g);
-void group_queue(struct place_group *g, struct place_call *pc);
+/* FN_E_EXHAUSTED: no memory. */
+int group_queue(struct place_group *g, struct place_call *pc);
 void group_unqueue(struct place_group *g, struct place_call *pc);
 /* A runner took the call. */
 void group_placed(struct place_group *g, const struct place_call *pc);
 /* Asks up to n parked calls that wait for `mask` again, soon. */
 void group_wake(struct place_group *g, uint32_t n, uint32_t mask);
+
+/* turns.c */
+/* A call that is parked for the first time; until turns_leave(). FN_E_EXHAUSTED: no memory. */
+int turns_join(struct place_call *pc);
+void turns_leave(struct place_call *pc);
+uint32_t turns_parked(const struct place_call *pc); /* calls of its app in its group */
+/* It is parked, and waits for its turn if capacity shall wake it; it is no more. */
+void turns_park(struct place_call *pc);
+void turns_unpark(struct place_call *pc);
+/* The one whose turn it is, without a turn from now on; NULL = none. */
+struct place_call *turns_next(struct place_group *g);
+void turns_add(struct place_call *pc); /* takes its place again */
+void turns_remove(struct place_call *pc);
 
 /* links.c */
 #define RUNNER_WORD_MAX 255u /* bytes of an address, of a tls_name: ABI 1.0 */

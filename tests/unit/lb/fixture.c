@@ -15,6 +15,7 @@ struct catalog *catalog;
 struct lb_options lb_opts;
 bool fixture_api;
 unsigned char fixture_client[LOOKUPS_ADDRESS];
+struct budget fixture_bodies;
 struct api_request api[API_MAX];
 int n_api;
 static struct id_maker ids;
@@ -106,8 +107,14 @@ static void add_functions(void)
     } };
     static const struct catalog_app_def app = { .id = "APP", .name = "demo", .config = app_config,
                                                 .n_config = 2, .fns = fns, .n_fns = 1 };
+    static const struct catalog_fn_def other_fns[] = { {
+        .id = FN_OTHER, .image = "fnd/hello:1", .mem_mb = 64, .timeout_s = 10, .idle_timeout_s = 30,
+    } };
+    static const struct catalog_app_def other_app = { .id = "OTHER", .name = "other",
+                                                      .fns = other_fns, .n_fns = 1 };
     struct fn_error e = ERR_INIT;
 
+    ck_assert_int_eq(catalog_add_app(catalog, &other_app, &e), 0);
     ck_assert_int_eq(catalog_add_app(catalog, &app, &e), 0);
     ck_assert_int_eq(catalog_add_app(catalog, &app, &e), FN_E_EXISTS);
 }
@@ -150,6 +157,7 @@ void lb_teardown(void)
 
     lb_count(lb, &n);
     ck_assert_uint_eq(n.in_flight, 0);
+    ck_assert_uint_eq(fixture_bodies.used_bytes, 0);
     ck_assert_uint_eq(n.received, n.ok + n.failed + n.not_executed + n.unknown + n.aborted);
     lb_destroy(lb);
     place_destroy(place);
@@ -252,7 +260,7 @@ static const struct lb_reply reply = { on_whole, on_error, on_head, on_data, on_
 struct client *send_request(const char *method, const char *path, const char *text, ...)
 {
     struct client *c = calloc(1, sizeof(*c));
-    struct body *body = body_create(NULL, 0);
+    struct body *body = body_create(&fixture_bodies, 0);
     struct lb_request rq;
     struct lb_call *call;
     const char *target = path;

@@ -13,7 +13,8 @@
 
 #include <check.h>
 
-#define FN_HELLO "01FNHELLO00000000000000000"
+#define FN_HELLO "01FNHELLO00000000000000000" /* of app APP */
+#define FN_OTHER "01FNOTHER00000000000000000" /* of app OTHER */
 
 struct client {
     struct arena arena; /* of the request; freed with the last reply */
@@ -39,6 +40,7 @@ extern struct lb *lb;
 extern struct catalog *catalog;
 extern struct lb_options lb_opts; /* set before lb_setup() */
 extern bool fixture_api;          /* functions come from the scripted API node */
+extern struct budget fixture_bodies;
 extern unsigned char fixture_client[LOOKUPS_ADDRESS]; /* address of the next requests */
 
 #define API_MAX 5000

@@ -561,6 +561,42 @@ START_TEST(detached_client_goes)
 }
 END_TEST
 
+/* Detached calls that wait hold memory of bodies without a client: so much of it as is their app's
+ * share. */
+START_TEST(bodies_of_an_app_have_a_share_of_the_memory)
+{
+    static char text[20001];
+    struct client *c;
+
+    fixture_bodies.limit_bytes = 100000;
+    memset(text, 'x', sizeof(text) - 1);
+    for (int i = 0; i < 4; i++) {
+        c = send_request("POST", "/invoke/" FN_HELLO, text, "Fn-Invoke-Type", "detached", NULL);
+        client_gone(c);
+        client_free(c);
+    }
+    c = INVOKE(text);
+    ck_assert_int_eq(c->status, 503);
+    ck_assert_ptr_nonnull(strstr(buf_text(&c->message), "LB317"));
+    expect_outcome(c, "not-executed");
+    client_free(c);
+    c = send_request("POST", "/invoke/" FN_OTHER, text, NULL);
+    ck_assert_int_eq(c->terminal, 0);
+    client_gone(c);
+    client_free(c);
+    c = INVOKE("small");
+    ck_assert_int_eq(c->terminal, 0);
+    fake_env_advance(env, 31 * ENV_S); /* nobody took them */
+    ck_assert_int_eq(c->status, 503);
+    client_free(c);
+    ck_assert_uint_eq(fixture_bodies.used_bytes, 0);
+    c = INVOKE(text);
+    ck_assert_int_eq(c->terminal, 0);
+    client_gone(c);
+    client_free(c);
+}
+END_TEST
+
 START_TEST(detached_error_before_ack)
 {
     struct metric *broken = metric_simple("fn_detached_broken", METRIC_COUNTER, "");
@@ -707,7 +743,7 @@ Suite *call_suite(void)
     const TTest *const tests[] = {
         invoke_ok, empty_success, no_runner_until_the_deadline, all_busy_then_free,
         no_memory_for_an_attempt, a_call_that_is_too_large, streams_beyond_the_buffer, too_few_bytes, response_limits,
-        detached_ack, detached_breaks_after_ack, detached_client_goes, detached_error_before_ack,
+        bodies_of_an_app_have_a_share_of_the_memory, detached_ack, detached_breaks_after_ack, detached_client_goes, detached_error_before_ack,
         client_goes, drains, cuts_what_a_drain_leaves, parked_memory,
     };
     Suite *s = suite_create("lb call");

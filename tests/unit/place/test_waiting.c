@@ -70,6 +70,125 @@ START_TEST(capacity_wakes_the_oldest)
 }
 END_TEST
 
+/* A call of that app and function that was refused and waits. */
+static struct place_call *wait_as(const char *app, const char *fn)
+{
+    struct place_call *pc = begin();
+
+    pc->view.app_id = app;
+    pc->view.fn_id = fn;
+    pc->deadline_ns = env->now + 3600 * ENV_S;
+    pc->on_wake = note;
+    ck_assert_int_eq(place_next(pc), PLACE_TRY);
+    place_refused(pc, FN_WHY_BUSY, FN_E_UNAVAILABLE);
+    ck_assert_int_eq(place_next(pc), PLACE_PARKED);
+    return pc;
+}
+
+/* A place comes free: the next two are asked. */
+static void free_a_place(void)
+{
+    struct place_call *pc = begin();
+
+    ck_assert_int_eq(place_next(pc), PLACE_TRY);
+    end(pc);
+    fake_env_advance(env, 0);
+}
+
+static void refuse_again(struct place_call *pc)
+{
+    ck_assert_int_eq(place_next(pc), PLACE_TRY);
+    place_refused(pc, FN_WHY_BUSY, FN_E_UNAVAILABLE);
+    ck_assert_int_eq(place_next(pc), PLACE_PARKED);
+}
+
+/* However many calls of one function came first, other apps, and other functions of its app, are
+ * asked in their turn. */
+START_TEST(apps_and_functions_take_turns)
+{
+    static const char *const expected[] = { "Aa", "Bb", "Cc", "AA", "Bb", "Aa", "AA", "Aa" };
+    struct place_call *calls[12];
+    int n = 0;
+
+    PUBLISH("r1:1");
+    for (int i = 0; i < 6; i++) {
+        calls[n++] = wait_as("A", "a");
+    }
+    calls[n++] = wait_as("B", "b");
+    calls[n++] = wait_as("B", "b");
+    calls[n++] = wait_as("C", "c");
+    calls[n++] = wait_as("A", "A");
+    calls[n++] = wait_as("A", "A");
+    n_order = 0;
+    while (n_order < 8) {
+        free_a_place();
+    }
+    for (int i = 0; i < 8; i++) {
+        ck_assert_msg(order[i]->view.app_id[0] == expected[i][0] &&
+                          order[i]->view.fn_id[0] == expected[i][1],
+                      "turn %d: %s %s", i, order[i]->view.app_id, order[i]->view.fn_id);
+    }
+    for (int i = 0; i < n; i++) {
+        leave(calls[i]);
+    }
+}
+END_TEST
+
+static bool noting;
+
+static void note_or_try(struct place_call *pc)
+{
+    if (noting) {
+        note(pc);
+    } else {
+        refuse_again(pc); /* its timer */
+    }
+}
+
+/* Calls of a function are asked in the order of their arrival, whatever became of others and
+ * however often they were refused. */
+START_TEST(calls_of_a_function_keep_their_order)
+{
+    enum { N = 300 };
+    static struct place_call *calls[N];
+    uint32_t x = 1;
+
+    PUBLISH("r1:1");
+    for (int i = 0; i < N; i++) {
+        calls[i] = wait_as("A", "a");
+        calls[i]->on_wake = note_or_try;
+    }
+    for (int round = 0; round < 60; round++) {
+        int first = 0;
+
+        n_order = 0;
+        noting = true;
+        free_a_place();
+        noting = false;
+        ck_assert_int_eq(n_order, 2);
+        while (!calls[first]) {
+            first++;
+        }
+        ck_assert_ptr_eq(order[0], calls[first]);
+        refuse_again(order[1]);
+        refuse_again(order[0]);
+        fake_env_advance(env, 300 * ENV_MS); /* timers take some out of the middle */
+        for (int k = 0; k < 4; k++) {
+            x = x * 1103515245u + 12345u;
+            if (calls[x / 65536 % N]) {
+                leave(calls[x / 65536 % N]);
+                calls[x / 65536 % N] = NULL;
+            }
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        if (calls[i]) {
+            leave(calls[i]);
+        }
+    }
+}
+END_TEST
+
 /* What a refused call costs: at most ten attempts a second, however many runners and wakes. */
 START_TEST(no_retry_storm)
 {
@@ -336,10 +455,41 @@ START_TEST(waiting_limit)
 }
 END_TEST
 
+/* One app cannot have all places of waiting calls. */
+START_TEST(an_app_has_a_share_of_the_waiting_calls)
+{
+    struct place_options options = { 10 * ENV_MS, ENV_S, 10, 10 * ENV_S };
+    struct place_call *calls[12];
+    int n = 0;
+
+    PUBLISH("r1:1");
+    place_set_options(place, &options);
+    while (n < 8) {
+        calls[n++] = wait_as("A", "a");
+    }
+    for (; n < 10; n++) {
+        calls[n] = begin();
+        calls[n]->view.app_id = "A";
+        ck_assert_int_eq(place_next(calls[n]), PLACE_TRY);
+        place_refused(calls[n], FN_WHY_BUSY, FN_E_UNAVAILABLE);
+        ck_assert_int_eq(place_next(calls[n]), PLACE_GIVE_UP);
+        ck_assert_str_eq(calls[n]->error.msg, "LB305 too many calls of this app wait for a runner");
+    }
+    calls[n++] = wait_as("B", "b");
+    n_order = 0;
+    free_a_place();
+    refuse_again(order[0]); /* who waits already is not given up */
+    for (int i = 0; i < n; i++) {
+        leave(calls[i]);
+    }
+}
+END_TEST
+
 TCase *waiting_tests(void)
 {
     const TTest *const tests[] = {
-        plugin_wakes, capacity_wakes_the_oldest, no_retry_storm, many_runners_refuse,
+        plugin_wakes, capacity_wakes_the_oldest, apps_and_functions_take_turns,
+        calls_of_a_function_keep_their_order, an_app_has_a_share_of_the_waiting_calls, no_retry_storm, many_runners_refuse,
         waits_grow_to_a_second, the_longest_wait_is_until_the_deadline_or_a_wake, deadline_says_why,
         what_was_never_tried_is_not_blamed,
         demand_each_second, stop_gives_up_waiting_calls, many_waiting, waiting_limit,
