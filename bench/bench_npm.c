@@ -115,7 +115,7 @@ static void advertise(struct lb *lb, int64_t now_ns)
         late++;
         return;
     }
-    wire_demand_begin(&o, lb->id, ++lb->seq);
+    wire_demand_begin(&o, lb->id, ++lb->seq, 1);
     for (int i = 0; i < n_groups; i++) {
         const struct wire_demand d = { group, 128 + (lb->seq & 127), 0, 1 };
 

@@ -18,68 +18,43 @@ void conf_problems_finish(struct conf_problems *p)
     buf_finish(&p->text);
 }
 
-static bool was_told(struct conf_problems *p, struct buf *line)
-{
-    const char *text = buf_text(&p->text);
-
-    for (const char *at = text; (at = strstr(at, buf_text(line))); at++) {
-        if (at == text || at[-1] == '\n') {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* False: it is there already. */
-static bool add_line(struct conf_problems *p, const char *code, const char *where, const char *fmt,
+static void add_line(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                      va_list ap) __attribute__((format(printf, 4, 0)));
 
-static bool add_line(struct conf_problems *p, const char *code, const char *where, const char *fmt,
+static void add_line(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                      va_list ap)
 {
-    struct buf line = BUF_INIT(0);
-    bool fresh;
-
     if (code) {
-        buf_printf(&line, "%s ", code);
+        buf_printf(&p->text, "%s ", code);
     }
     if (where) {
-        buf_printf(&line, "%s: ", where);
+        buf_printf(&p->text, "%s: ", where);
     }
-    buf_vprintf(&line, fmt, ap);
-    buf_add_str(&line, "\n");
-    fresh = !was_told(p, &line);
-    if (fresh) {
-        buf_add_str(&p->text, buf_text(&line));
-    }
-    buf_finish(&line);
-    return fresh;
+    buf_vprintf(&p->text, fmt, ap);
+    buf_add_str(&p->text, "\n");
 }
 
 void conf_problem(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                   ...)
 {
-    bool fresh = true;
     va_list ap;
 
-    if (p->n < CONF_PROBLEMS_MAX) {
+    if (++p->n <= CONF_PROBLEMS_MAX) {
         va_start(ap, fmt);
-        fresh = add_line(p, code, where, fmt, ap);
+        add_line(p, code, where, fmt, ap);
         va_end(ap);
     }
-    p->n += fresh;
 }
 
-static bool note(struct conf_problems *p, const char *code, const char *where, const char *fmt,
+static void note(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                  va_list ap) __attribute__((format(printf, 4, 0)));
 
-static bool note(struct conf_problems *p, const char *code, const char *where, const char *fmt,
+static void note(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                  va_list ap)
 {
-    bool fresh = p->warnings >= CONF_PROBLEMS_MAX || add_line(p, code, where, fmt, ap);
-
-    p->warnings += fresh;
-    return fresh;
+    if (++p->warnings <= CONF_PROBLEMS_MAX) {
+        add_line(p, code, where, fmt, ap);
+    }
 }
 
 void conf_warning(struct conf_problems *p, const char *code, const char *where, const char *fmt,
@@ -87,8 +62,9 @@ void conf_warning(struct conf_problems *p, const char *code, const char *where, 
 {
     va_list ap;
 
+    p->n += p->strict;
     va_start(ap, fmt);
-    p->n += note(p, code, where, fmt, ap) && p->strict;
+    note(p, code, where, fmt, ap);
     va_end(ap);
 }
 

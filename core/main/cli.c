@@ -1,23 +1,16 @@
 #include <main/cli.h>
-#include <main/crash.h>
-#include <main/node.h>
+#include <main/node_tls.h>
 #include <main/supervise.h>
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
-
-#define CHECK_ENDED 0x80 /* with the exit code of a check that came to its end */
 
 static const char usage_text[] =
     "usage: fnd run [--config FILE] [--strict] [--supervise]\n"
@@ -26,18 +19,20 @@ static const char usage_text[] =
     "       fnd status [--json] [--socket PATH|--config FILE]\n"
     "       fnd why [--json] [--socket PATH|--config FILE] CALL-ID\n"
     "       fnd shadow [--json] [--socket PATH|--config FILE] status|swap|back\n"
-    "       fnd runners [--json] [--socket PATH|--config FILE] list|drain ID|undrain ID\n"
+    "       fnd runners [--json] [--socket PATH|--config FILE] list|drain ID|undrain ID|\n"
+    "                   replace ID|remove [--force] ID|roll [--group NAME] [--at-most N]\n"
     "       fnd reload [--json] [--socket PATH|--config FILE]\n"
     "       fnd certs demo DIRECTORY | issue DIRECTORY NAME[,HOST...]...\n"
     "       fnd version\n"
     "\n"
     "  run        starts a node; without FILE from FN_ variables alone\n"
-    "  check      serves nothing: tells every mistake, prints the effective configuration\n"
+    "  check      starts nothing: tells every mistake, prints the effective configuration\n"
     "  plugins    tells what plugin files offer, judged by the rules of FILE\n"
     "  status     tells what the running node of that configuration does\n"
     "  why        tells what a recent call met: runners, refusals, waits\n"
     "  shadow     compares the shadow placer with the serving one; swaps them, and back\n"
-    "  runners    tells what a node pool manager has; drains a runner, takes it back\n"
+    "  runners    tells what a node pool manager has, and why; drains a runner, takes it back, replaces\n"
+    "             it by a new one, removes it; roll replaces all of them, N at a time\n"
     "  reload     makes the running node read its configuration again; mistakes change nothing\n"
     "  certs      makes an authority and certificates of nodes for a trial of TLS; issues\n"
     "             certificates of further nodes by an authority, ca.pem and ca.key of a folder\n"
@@ -85,10 +80,8 @@ static int load_and_run(const struct cli_options *o,
     conf_problems_init(&p);
     p.strict = o->strict;
     config_load(o->config_path, environ, &c, &p);
+    print_problems(&p);
     r = p.n > 0 ? CLI_CONFIG : CLI_OK;
-    if (r == CLI_OK || !cli_check_tells(o)) {
-        print_problems(&p);
-    }
     conf_problems_finish(&p);
     if (r == CLI_OK) {
         r = o->supervise || c->top->supervise ? supervise(c, o, run) : run(c, o);
@@ -97,91 +90,48 @@ static int load_and_run(const struct cli_options *o,
     return r;
 }
 
-static void print_reference(struct config *c, struct buf *out, struct conf_problems *p)
+/* What the configuration, or the reference, is: to `out`. Mistakes go to `p`. */
+static void describe(const struct cli_options *o, struct config *c, struct plugin_host *h,
+                     struct buf *out, struct conf_problems *p)
 {
-    struct plugin_host *h = plugin_host_create(NULL);
-
-    conf_problems_finish(p);
-    conf_problems_init(p);
-    if (h && config_plugin_policy(c, h, p) == 0) {
-        config_print_reference(h, c->top->plugin_dir, out, p);
+    if (config_is_complete(c) && config_plugin_policy(c, h, p) < 0) {
+        return; /* told; without these rules no plugin may be loaded */
     }
-    plugin_host_destroy(h);
+    if (o->reference) {
+        conf_problems_finish(p);
+        conf_problems_init(p);
+        config_print_reference(h, c->top->plugin_dir, out, p);
+    } else if (config_is_complete(c)) {
+        config_print(c, h, out, p);
+        node_tls_check(c, (int64_t)time(NULL) * ENV_S, p);
+    }
 }
 
-static int check_here(const struct cli_options *o)
+static int check(const struct cli_options *o)
 {
+    struct plugin_host *h = plugin_host_create(NULL);
     struct buf out = BUF_INIT(0);
     struct conf_problems p;
     struct config *c = NULL;
-    int r = CLI_OK;
+    int r;
 
+    if (!h) {
+        return CLI_UNAVAILABLE;
+    }
     conf_problems_init(&p);
     p.strict = o->strict;
     config_load(o->reference ? NULL : o->config_path, environ, &c, &p);
-    if (o->reference) {
-        print_reference(c, &out, &p);
-    } else if (config_is_complete(c)) {
-        node_check(c, &out, &p);
-    }
+    describe(o, c, h, &out, &p);
     print_problems(&p);
-    if (p.n == 0 || o->reference) {
-        r = print_out(&out);
+    r = p.n == 0 || o->reference ? print_out(&out) : CLI_CONFIG;
+    if (p.n > 0) {
+        r = CLI_CONFIG;
     }
-    return p.n > 0 ? CLI_CONFIG : r;
-}
-
-/* What plugins do to their process is not done to the one that tells of it. */
-static int check(const struct cli_options *o)
-{
-    int status = 0;
-    pid_t pid;
-
-    fflush(NULL);
-    pid = fork();
-    if (pid == 0) {
-        crash_install();
-        _exit(check_here(o) | CHECK_ENDED);
-    }
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (pid < 0) {
-        fprintf(stderr, "fnd: check: %s; expected a process for it\n", strerror(errno));
-        return CLI_UNAVAILABLE;
-    }
-    if (WIFEXITED(status) && WEXITSTATUS(status) & CHECK_ENDED) {
-        return WEXITSTATUS(status) & ~CHECK_ENDED;
-    }
-    fprintf(stderr, "fnd: the check was ended by a plugin, got %s %d; expected plugins that leave "
-            "their process alone\n", WIFSIGNALED(status) ? "signal" : "exit code",
-            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-    return CLI_INTERNAL;
-}
-
-bool cli_check_tells(const struct cli_options *o)
-{
-    char *argv[] = { (char *)(uintptr_t)"fnd", (char *)(uintptr_t)"check",
-                     (char *)(uintptr_t)"--config", (char *)(uintptr_t)o->config_path, NULL, NULL };
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none;
-    int status = 0;
-    pid_t pid;
-    int r;
-
-    argv[o->config_path ? 4 : 2] = o->strict ? (char *)(uintptr_t)"--strict" : NULL;
-    sigemptyset(&none);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    r = posix_spawn(&pid, "/proc/self/exe", &files, &attr, argv, environ);
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attr);
-    while (r == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    return r == 0 && WIFEXITED(status) && WEXITSTATUS(status) == CLI_CONFIG;
+    conf_problems_finish(&p);
+    buf_finish(&out);
+    config_destroy(c);
+    plugin_host_destroy(h);
+    return r;
 }
 
 /* ---- plugins --------------------------------------------------------------------------------- */
@@ -334,6 +284,9 @@ enum flag {
     FLAG_SOCKET = 'S',
     FLAG_JSON = 'j',
     FLAG_SUPERVISE = 'p',
+    FLAG_FORCE = 'f',
+    FLAG_GROUP = 'g',
+    FLAG_AT_MOST = 'n',
     FLAG_HELP = 'h'
 };
 
@@ -365,6 +318,9 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
         { "socket", required_argument, NULL, FLAG_SOCKET },
         { "supervise", no_argument, NULL, FLAG_SUPERVISE },
         { "json", no_argument, NULL, FLAG_JSON },
+        { "force", no_argument, NULL, FLAG_FORCE },
+        { "group", required_argument, NULL, FLAG_GROUP },
+        { "at-most", required_argument, NULL, FLAG_AT_MOST },
         { "help", no_argument, NULL, FLAG_HELP },
         { NULL, 0, NULL, 0 },
     };
@@ -396,6 +352,12 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
             o->supervise = true;
         } else if (c == FLAG_JSON) {
             o->json = true;
+        } else if (c == FLAG_FORCE) {
+            o->force = true;
+        } else if (c == FLAG_GROUP) {
+            o->group = optarg;
+        } else if (c == FLAG_AT_MOST) {
+            o->at_most = optarg;
         } else {
             o->markdown = true;
         }
@@ -439,7 +401,8 @@ static const struct command commands[] = {
     { "status", "cjS", 0, 0, NULL, cli_status },
     { "why", "cjS", 1, 1, "a call id (the header Fn-Call-Id of the answer)", cli_why },
     { "reload", "cjS", 0, 0, NULL, cli_reload },
-    { "runners", "cjS", 1, 2, "list, drain <id> or undrain <id>", cli_runners },
+    { "runners", "cjSfgn", 1, 2, "list, roll, or drain, undrain, replace or remove and an id",
+      cli_runners },
     { "shadow", "cjS", 1, 1, "status, swap or back", cli_shadow },
     { "certs", "", 2, INT_MAX, "demo or issue, and a directory", cli_certs },
     { "version", "", 0, 0, NULL, run_version },

@@ -3,6 +3,7 @@
 #ifndef MAIN_CLI_H
 #define MAIN_CLI_H
 
+#include <jansson.h>
 #include <main/config.h>
 
 #define CLI_OK          0
@@ -19,6 +20,9 @@ struct cli_options {
     bool markdown;           /* plugins: as Markdown */
     const char *socket;      /* of a running node; NULL = the configuration's */
     bool json;               /* answers of a running node as they came */
+    bool force;              /* runners remove: whatever runs on it */
+    const char *group;       /* runners roll; NULL = all */
+    const char *at_most;     /* runners roll: text of a number; NULL = 1 */
 };
 
 /* Parses argv and does what it says. `run` gets a configuration without problems (its plugins are
@@ -35,6 +39,10 @@ int cli_certs(const struct cli_options *o, int argc, char **argv);
 /* cli_admin.c: commands that ask a running node. argv: the operands. */
 int cli_shadow(const struct cli_options *o, int argc, char **argv);
 int cli_runners(const struct cli_options *o, int argc, char **argv);
+/* The node's JSON in *ret (given), or an exit code and a sentence on stderr. */
+int cli_ask(const struct cli_options *o, const char *method, const char *path, json_t **ret);
+/* cli_roll.c: replaces all runners that there are, some at a time. */
+int cli_roll(const struct cli_options *o);
 int cli_why(const struct cli_options *o, int argc, char **argv);
 int cli_status(const struct cli_options *o, int argc, char **argv);
 int cli_reload(const struct cli_options *o, int argc, char **argv);

@@ -66,7 +66,7 @@ static int ask_status(const struct cli_options *o, const char *method, const cha
 }
 
 /* The same where only a good answer is of use. */
-static int ask(const struct cli_options *o, const char *method, const char *path, json_t **ret)
+int cli_ask(const struct cli_options *o, const char *method, const char *path, json_t **ret)
 {
     int status = 0;
     int r = ask_status(o, method, path, TIMEOUT_MS, &status, ret);
@@ -167,7 +167,7 @@ static void print_status(const json_t *root)
 int cli_status(const struct cli_options *o, int argc, char **argv)
 {
     json_t *root;
-    int r = ask(o, "GET", "/status", &root);
+    int r = cli_ask(o, "GET", "/status", &root);
 
     (void)argc;
     (void)argv;
@@ -320,7 +320,7 @@ int cli_why(const struct cli_options *o, int argc, char **argv)
         return CLI_USAGE;
     }
     snprintf(path, sizeof(path), "/why/%s", argv[0]);
-    r = ask(o, "GET", path, &root);
+    r = cli_ask(o, "GET", path, &root);
     if (r == CLI_OK && o->json) {
         r = print_json(root);
     } else if (r == CLI_OK) {
@@ -341,6 +341,31 @@ static const char *state_of(const json_t *runner)
     return number(runner, "active") == 0 ? "drained, empty" : "drained";
 }
 
+/* Why it drains, or what the operator wants of it. */
+static const char *reason_of(const json_t *runner)
+{
+    if (json_object_get(runner, "why")) {
+        return text(runner, "why");
+    }
+    return json_object_get(runner, "wish") ? text(runner, "wish") : "";
+}
+
+static void print_group(const json_t *o)
+{
+    printf("group %s: %s; %lld MB desired, %lld calls wait\n", text(o, "name"), text(o, "says"),
+           number(o, "desired_mb"), number(o, "waiting"));
+    if (number(o, "listed_s") > 10) {
+        printf("  the control plane's last list is %lld s old\n", number(o, "listed_s"));
+    }
+    if (text(o, "cplane_error")[0]) {
+        printf("  the control plane said: %s\n", text(o, "cplane_error"));
+    }
+    if (number(o, "lbs_twice") > 0) {
+        printf("  %lld load balancers use an lb_id that another one uses, too\n",
+               number(o, "lbs_twice"));
+    }
+}
+
 static void print_runners(const json_t *root)
 {
     const json_t *runners = json_object_get(root, "runners");
@@ -349,54 +374,75 @@ static void print_runners(const json_t *root)
     size_t i;
 
     json_array_foreach(json_object_get(root, "groups"), i, o) {
-        printf("group %s: %lld MB wanted, %lld MB desired, %lld calls wait, %lld runners asked "
-               "for%s\n",
-               text(o, "name"), number(o, "wanted_mb"), number(o, "desired_mb"),
-               number(o, "waiting"), number(o, "asked"),
-               json_is_true(json_object_get(o, "settled")) ? "" : "; still learning");
+        print_group(o);
+    }
+    if (text(root, "wishes_error")[0]) {
+        printf("a restart of the manager would forget what is drained: %s\n",
+               text(root, "wishes_error"));
     }
     if (json_array_size(runners) > 0) {
         printf("\n%-*s  %-*s  %-14s  %5s  %8s  %6s  %s\n", id, "runner", group, "group", "state",
                "calls", "MB", "for", "address");
     }
     json_array_foreach((json_t *)(uintptr_t)runners, i, o) {
-        printf("%-*s  %-*s  %-14s  %5lld  %8lld  %4lld s  %s\n", id, text(o, "id"), group,
+        printf("%-*s  %-*s  %-14s  %5lld  %8lld  %4lld s  %s%s%s\n", id, text(o, "id"), group,
                text(o, "group"), state_of(o), number(o, "active"), number(o, "capacity_mb"),
-               number(o, "since_s"), text(o, "address"));
+               number(o, "since_s"), text(o, "address"), reason_of(o)[0] ? "  " : "",
+               reason_of(o));
     }
+}
+
+static int list_runners(const struct cli_options *o)
+{
+    json_t *root;
+    int r = cli_ask(o, "GET", "/runners", &root);
+
+    if (r == CLI_OK && o->json) {
+        r = print_json(root);
+    } else if (r == CLI_OK) {
+        print_runners(root);
+        r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+    }
+    json_decref(root);
+    return r;
+}
+
+static int order_runner(const struct cli_options *o, const char *verb, const char *id)
+{
+    char path[512];
+    json_t *root;
+    int r;
+
+    if (!id[0] || strpbrk(id, " ?#%\r\n") || strlen(id) > 255 + 64) {
+        fprintf(stderr, "fnd: runner, got \"%.64s\"; expected an id of `fnd runners list`\n", id);
+        return CLI_USAGE;
+    }
+    snprintf(path, sizeof(path), "/runners/%s/%s", verb, id);
+    r = cli_ask(o, "POST", path, &root);
+    json_decref(root);
+    return r;
 }
 
 int cli_runners(const struct cli_options *o, int argc, char **argv)
 {
-    bool list = strcmp(argv[0], "list") == 0;
-    json_t *root;
-    char path[512];
-    int r;
+    static const char *const verbs[] = { "drain", "undrain", "replace", "remove" };
 
-    if ((!list && strcmp(argv[0], "drain") != 0 && strcmp(argv[0], "undrain") != 0) ||
-        (argc == 1) != list) {
-        fprintf(stderr, "fnd: runners, got \"%.64s\"; expected list, drain <id> or undrain <id>\n",
-                argv[0]);
-        return CLI_USAGE;
+    if (argc == 1 && strcmp(argv[0], "list") == 0) {
+        return list_runners(o);
     }
-    if (!list && (!argv[1][0] || strpbrk(argv[1], " /?#%\r\n") || strlen(argv[1]) > 255)) {
-        fprintf(stderr, "fnd: runner, got \"%.64s\"; expected an id of `fnd runners list`\n",
-                argv[1]);
-        return CLI_USAGE;
+    if (argc == 1 && strcmp(argv[0], "roll") == 0) {
+        return cli_roll(o);
     }
-    snprintf(path, sizeof(path), "/runners%s%s%s%s", list ? "" : "/", list ? "" : argv[0],
-             list ? "" : "/", list ? "" : argv[1]);
-    r = ask(o, list ? "GET" : "POST", path, &root);
-    if (r == CLI_OK && list) {
-        if (o->json) {
-            r = print_json(root);
-        } else {
-            print_runners(root);
-            r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+    for (size_t i = 0; argc == 2 && i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        if (strcmp(argv[0], verbs[i]) == 0) {
+            return order_runner(o, i == 3 && o->force ? "end" : verbs[i], argv[1]);
         }
     }
-    json_decref(root);
-    return r;
+    fprintf(stderr,
+            "fnd: runners, got \"%.64s\"; expected list, roll, or drain, undrain, replace or remove "
+            "and an id\n",
+            argv[0]);
+    return CLI_USAGE;
 }
 
 /* ---- shadow ---------------------------------------------------------------------------------- */
@@ -528,7 +574,7 @@ int cli_shadow(const struct cli_options *o, int argc, char **argv)
         return CLI_USAGE;
     }
     snprintf(path, sizeof(path), "/shadow/%s", argv[0]);
-    r = ask(o, status ? "GET" : "POST", status ? "/shadow" : path, &root);
+    r = cli_ask(o, status ? "GET" : "POST", status ? "/shadow" : path, &root);
     if (r == CLI_OK && o->json) {
         r = print_json(root);
     } else if (r == CLI_OK) {

@@ -321,10 +321,14 @@ static const struct fn_opt npm_opts[] = {
     OPT("stillborn_backoff_min", DURATION, AT(stillborn_backoff_min_ns), "1s", 0, H,
         "Pause before more runners are asked for after one that did not live; doubled each time "
         "until one lives."),
-    OPT("stillborn_backoff_max", DURATION, AT(stillborn_backoff_max_ns), "300s", 0, H,
-        "Longest such pause."),
+    OPT("stillborn_backoff_max", DURATION, AT(stillborn_backoff_max_ns), "60s", 0, H,
+        "Longest such pause: so long a cause that is gone is not noticed."),
     OPT("cplane_timeout", DURATION, AT(cplane_timeout_ns), "30s", 100 * MS, H,
         "Time for one call to the control plane; upstream has no limit."),
+    OPT_ABSENT("wishes_file", STR, AT(wishes_file), 1, 4096,
+               "Absolute path of the file that keeps what operators want of runners (drained, to be "
+               "replaced, to be removed) for the next start; when absent that of the admin socket "
+               "with .runners behind it."),
     { .key = NULL },
 };
 #undef AT

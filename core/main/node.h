@@ -12,6 +12,7 @@
 #include <main/config.h>
 #include <main/generation.h>
 #include <main/reload.h>
+#include <main/npm_keep.h>
 #include <main/npm_service.h>
 #include <main/node_tls.h>
 #include <main/web.h>
@@ -63,6 +64,9 @@ struct node {
     /* node pool manager side */
     struct npm_manager *npm;
     struct npm_service *npm_service;
+    struct npm_keep *npm_keep; /* NULL: without an admin socket there is nobody to wish anything */
+    void (*npm_drained)(void *ud);
+    void *npm_drained_ud;
 
     struct admin *admin; /* NULL = off */
     char admin_path[ADMIN_PATH_MAX + 1];
@@ -77,13 +81,6 @@ bool node_has_npm(const struct node *n);
 /* [init] Takes `config` as the first generation; borrowed until node_close(). FN_E_INVALID: the
  * configuration (lines in *problems or *reterr); else what was missing. */
 int node_open(struct node *n, struct config *config, struct fn_error *reterr);
-/* [init] The first steps of node_open(): the loop and the host of plugins, and what they are
- * offered. */
-int node_make(struct node *n, struct config *config, struct fn_error *reterr);
-int node_offer(struct node *n, struct fn_error *reterr);
-/* [init] node_check.c: tells what a start of this configuration would refuse, and prints it when
- * nothing is. Once per process, which then has made instances in a sandbox and can only end. */
-void node_check(struct config *config, struct buf *out, struct conf_problems *p);
 /* [loop] The parts take the settings of the current generation over. */
 void node_apply(struct node *n);
 /* [loop] Opens the ports. */
@@ -114,6 +111,7 @@ int node_npm_open(struct node *n, struct fn_error *reterr);
 void node_npm_apply(struct node *n);
 int node_npm_serve(struct node *n, struct fn_error *reterr);
 void node_npm_routes(struct node *n);
+void node_npm_no_routes(struct node *n); /* of another node: says where the runners are */
 void node_npm_drain(struct node *n, void (*done)(void *ud), void *ud);
 void node_npm_close(struct node *n);
 

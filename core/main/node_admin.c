@@ -127,6 +127,8 @@ int node_admin_open(struct node *n, struct fn_error *reterr)
     reload_routes(n->reload, n->admin);
     if (node_has_npm(n)) {
         node_npm_routes(n);
+    } else {
+        node_npm_no_routes(n);
     }
     return 0;
 }

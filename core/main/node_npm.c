@@ -3,6 +3,7 @@
 
 #include <base/log.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,26 +56,66 @@ static void on_published(void *ud, const char *group)
     npm_service_published(((struct node *)ud)->npm_service, group);
 }
 
+static void on_wishes_changed(void *ud)
+{
+    npm_keep_changed(((struct node *)ud)->npm_keep);
+}
+
 /* ---- admin socket ---------------------------------------------------------------------------- */
 
 static json_t *host_json(const char *group, const struct npm_host *h, int64_t now_ns)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:b, s:I}", "group", group, "id", h->id,
-                     "address", h->address, "state", npm_state_name(h->state), "active",
-                     (int)h->active, "capacity_mb", (json_int_t)h->capacity_mb, "operator_drain",
-                     h->operator_drain, "since_s", (json_int_t)((now_ns - h->since_ns) / ENV_S));
+    json_t *o = json_pack(
+        "{s:s, s:s, s:s, s:s, s:i, s:I, s:b, s:I}", "group", group, "id", h->id, "address",
+        h->address, "state", npm_state_name(h->state), "active", (int)h->active, "capacity_mb",
+        (json_int_t)h->capacity_mb, "operator_drain", h->wish == NPM_WISH_DRAIN, "since_s",
+        (json_int_t)((now_ns - h->since_ns) / ENV_S));
+
+    if (o && h->wish != NPM_WISH_NONE) {
+        json_object_set_new(o, "wish", json_string(npm_wish_name(h->wish)));
+    }
+    if (o && h->state == NPM_DRAINING) {
+        json_object_set_new(o, "why", json_string(npm_reason_text(h->reason)));
+    }
+    if (o && h->silent_ns != 0) {
+        json_object_set_new(o, "silent_s", json_integer((now_ns - h->silent_ns) / ENV_S));
+    }
+    return o;
 }
 
-static json_t *group_json(const char *name, const struct npm_group *g)
+/* Seconds since, or until; -1: never. */
+static json_int_t seconds(int64_t from_ns, int64_t to_ns)
 {
+    return from_ns == 0 ? -1 : to_ns > from_ns ? (to_ns - from_ns) / ENV_S : 0;
+}
+
+static json_t *group_json(const struct node *n, const char *name, const struct npm_group *g)
+{
+    int64_t now_ns = env_now_ns(n->env);
+    char says[NPM_EXPLAIN_MAX];
     struct npm_figures f;
+    json_t *o;
 
     npm_figures(g, &f);
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:b}", "name", name, "version",
-                     (json_int_t)f.version, "wanted_mb", (json_int_t)f.wanted_mb, "desired_mb",
-                     (json_int_t)f.desired_mb, "waiting", (json_int_t)f.waiting, "asked",
-                     (int)f.asked_n, "lbs", (int)f.lbs_n, "cplane_failures", (int)f.cplane_failures,
-                     "settled", f.settled);
+    npm_explain(g, now_ns, says, sizeof(says));
+    o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:b, s:b, s:i, s:s, s:s}", "name",
+                  name, "version", (json_int_t)f.version, "wanted_mb", (json_int_t)f.wanted_mb,
+                  "desired_mb", (json_int_t)f.desired_mb, "waiting", (json_int_t)f.waiting, "asked",
+                  (int)f.asked_n, "lbs", (int)f.lbs_n, "lbs_twice", (int)f.lbs_twice,
+                  "cplane_failures", (int)f.cplane_failures, "settled", f.settled, "at_max",
+                  f.at_max, "stillborn", (int)f.stillborn, "says", says, "cplane_error",
+                  npm_manager_cplane_error(n->npm, name));
+    if (o) {
+        json_object_set_new(o, "active_mb", json_integer((json_int_t)f.state_mb[NPM_ACTIVE]));
+        json_object_set_new(o, "asked_for_s", json_integer(seconds(f.asked_since_ns, now_ns)));
+        json_object_set_new(o, "listed_s", json_integer(seconds(f.listed_ns, now_ns)));
+        json_object_set_new(o, "stillborn_pause_s",
+                            json_integer(seconds(now_ns, f.stillborn_until_ns)));
+        json_object_set_new(o, "provision_pause_s",
+                            json_integer(seconds(now_ns, f.provision_until_ns)));
+        json_object_set_new(o, "list_pause_s", json_integer(seconds(now_ns, f.list_until_ns)));
+    }
+    return o;
 }
 
 static void on_runners(void *ud, struct admin_request *rq)
@@ -89,24 +130,25 @@ static void on_runners(void *ud, struct admin_request *rq)
         const char *name = npm_manager_name_at(n->npm, i);
         const struct npm_group *g = npm_manager_group(n->npm, name);
 
-        json_array_append_new(groups, group_json(name, g));
+        json_array_append_new(groups, group_json(n, name, g));
         for (uint32_t k = 0; k < npm_host_count(g); k++) {
             json_array_append_new(runners, host_json(name, npm_host_at(g, k), env_now_ns(n->env)));
         }
     }
-    root = json_pack("{s:o, s:o}", "groups", groups, "runners", runners);
+    root = json_pack("{s:o, s:o, s:s}", "groups", groups, "runners", runners, "wishes_error",
+                     npm_keep_error(n->npm_keep));
     text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     admin_answer_json(rq, 200, text);
     free(text);
     json_decref(root);
 }
 
-static void set_drain(struct node *n, struct admin_request *rq, bool on)
+static void give_order(struct node *n, struct admin_request *rq, enum npm_order order)
 {
     struct fn_error e = ERR_INIT;
 
-    if (npm_manager_drain(n->npm, rq->rest, on, &e) < 0) {
-        admin_refuse(rq, 404, "%s", e.msg);
+    if (npm_manager_order(n->npm, rq->rest, order, &e) < 0) {
+        admin_refuse(rq, e.code == FN_E_NOT_FOUND ? 404 : 409, "%s", e.msg);
     } else {
         admin_answer_json(rq, 200, "{}");
     }
@@ -114,12 +156,36 @@ static void set_drain(struct node *n, struct admin_request *rq, bool on)
 
 static void on_drain(void *ud, struct admin_request *rq)
 {
-    set_drain(ud, rq, true);
+    give_order(ud, rq, NPM_ORDER_DRAIN);
 }
 
 static void on_undrain(void *ud, struct admin_request *rq)
 {
-    set_drain(ud, rq, false);
+    give_order(ud, rq, NPM_ORDER_UNDRAIN);
+}
+
+static void on_replace(void *ud, struct admin_request *rq)
+{
+    give_order(ud, rq, NPM_ORDER_REPLACE);
+}
+
+static void on_remove(void *ud, struct admin_request *rq)
+{
+    give_order(ud, rq, NPM_ORDER_REMOVE);
+}
+
+static void on_end(void *ud, struct admin_request *rq)
+{
+    give_order(ud, rq, NPM_ORDER_END);
+}
+
+static void open_keep(struct node *n)
+{
+    const char *set = n->config->npm->wishes_file;
+    char path[ADMIN_PATH_MAX + 16];
+
+    snprintf(path, sizeof(path), "%s.runners", n->admin_path);
+    n->npm_keep = npm_keep_open(n->env, npm_manager_wishes(n->npm), set ? set : path);
 }
 
 void node_npm_routes(struct node *n)
@@ -127,6 +193,26 @@ void node_npm_routes(struct node *n)
     admin_route(n->admin, "GET", "/runners", on_runners, n);
     admin_route(n->admin, "POST", "/runners/drain/", on_drain, n);
     admin_route(n->admin, "POST", "/runners/undrain/", on_undrain, n);
+    admin_route(n->admin, "POST", "/runners/replace/", on_replace, n);
+    admin_route(n->admin, "POST", "/runners/remove/", on_remove, n);
+    admin_route(n->admin, "POST", "/runners/end/", on_end, n);
+    open_keep(n);
+}
+
+static void on_not_here(void *ud, struct admin_request *rq)
+{
+    const struct node *n = ud;
+
+    admin_refuse(rq, 404,
+                 "this node is a %s, and a node pool manager has the list of runners: fnd runners "
+                 "--config <the manager's fn.yaml>",
+                 n->config->top->node);
+}
+
+void node_npm_no_routes(struct node *n)
+{
+    admin_route(n->admin, "GET", "/runners", on_not_here, n);
+    admin_route(n->admin, "POST", "/runners/", on_not_here, n);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -172,6 +258,7 @@ int node_npm_open(struct node *n, struct fn_error *reterr)
     struct npm_deps deps = { .env = n->env,
                              .ask = ask_runner,
                              .published = on_published,
+                             .wishes_changed = on_wishes_changed,
                              .ud = n,
                              .runners_max = (uint32_t)c->runners_max,
                              .cplane_timeout_ns = c->cplane_timeout_ns,
@@ -182,6 +269,10 @@ int node_npm_open(struct node *n, struct fn_error *reterr)
     r = r < 0 ? r : node_plugin(n, &n->config->predictor, &deps.predictor, reterr);
     if (r < 0) {
         return r;
+    }
+    if (strcmp(n->config->cplane.where, "default") == 0) {
+        log_warn("no control plane is configured: runners are processes of this machine",
+                 "missing", "plugins.control_plane", "used", n->config->cplane.use);
     }
     set_options(c, &deps.options);
     if (loop_set_threads(n->loop, ENV_LANE_CONTROL, cplane_threads(c)) < 0) {
@@ -210,14 +301,24 @@ int node_npm_serve(struct node *n, struct fn_error *reterr)
     return r;
 }
 
+static void on_manager_stopped(void *ud)
+{
+    struct node *n = ud;
+
+    npm_keep_stop(n->npm_keep, n->npm_drained, n->npm_drained_ud);
+}
+
 void node_npm_drain(struct node *n, void (*done)(void *ud), void *ud)
 {
+    n->npm_drained = done;
+    n->npm_drained_ud = ud;
     npm_service_close(n->npm_service);
-    npm_manager_stop(n->npm, done, ud);
+    npm_manager_stop(n->npm, on_manager_stopped, n);
 }
 
 void node_npm_close(struct node *n)
 {
+    npm_keep_close(n->npm_keep);
     npm_manager_destroy(n->npm);
     npm_service_destroy(n->npm_service);
 }

@@ -281,13 +281,69 @@ static bool refuse_stranger(struct npm_service *s, struct rpc_incoming *in, cons
     return true;
 }
 
+/* What load balancers say once a minute must not hide behind what is said of one group. */
+static void most_urgent_first(Fnd__DemandNote **list, const struct fn_error *errors, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        if (errors[i].code == FN_E_EXISTS) {
+            Fnd__DemandNote *first = list[0];
+
+            list[0] = list[i];
+            list[i] = first;
+            return;
+        }
+    }
+}
+
+/* An answer while it is put together. */
+struct answer {
+    Fnd__DemandAnswer message;
+    Fnd__DemandNote notes[NOTES_MAX], states[NOTES_MAX];
+    Fnd__DemandNote *note_list[NOTES_MAX], *state_list[NOTES_MAX];
+    struct fn_error errors[NOTES_MAX];
+    char says[NOTES_MAX][NPM_EXPLAIN_MAX];
+};
+
+static Fnd__DemandNote *put_note(Fnd__DemandNote *at, char *group, char *text)
+{
+    fnd__demand_note__init(at);
+    at->group = group;
+    at->text = text;
+    return at;
+}
+
+/* The last place is for the last objection. */
+static void add_objection(struct answer *a, struct npm_service *s, const struct npm_demand *d,
+                          char *group)
+{
+    size_t k = a->message.n_notes < NOTES_MAX ? a->message.n_notes : NOTES_MAX - 1;
+
+    a->errors[k] = ERR_INIT;
+    if (npm_manager_demand(s->manager, d, &a->errors[k]) != 0) {
+        a->note_list[k] = put_note(&a->notes[k], group, a->errors[k].msg);
+        a->message.n_notes = k + 1;
+    }
+}
+
+/* Why its calls wait. */
+static void add_state(struct answer *a, struct npm_service *s, const struct npm_demand *d,
+                      char *group)
+{
+    const struct npm_group *g = npm_manager_group(s->manager, d->group);
+    size_t k = a->message.n_states;
+
+    if (g && d->waiting > 0 && k < NOTES_MAX) {
+        npm_explain(g, env_now_ns(s->env), a->says[k], sizeof(a->says[k]));
+        a->state_list[k] = put_note(&a->states[k], group, a->says[k]);
+        a->message.n_states = k + 1;
+    }
+}
+
 static void on_advertise(void *ud, struct rpc_incoming *in, const void *data, size_t len)
 {
     struct npm_service *s = ud;
     Fnd__Demand *d;
-    Fnd__DemandAnswer answer = FND__DEMAND_ANSWER__INIT;
-    Fnd__DemandNote notes[NOTES_MAX], *list[NOTES_MAX];
-    struct fn_error errors[NOTES_MAX];
+    struct answer a = { .message = FND__DEMAND_ANSWER__INIT };
 
     len = data ? len : 0;
     if (refuse_costly(in, &fnd__demand__descriptor, data, len)) {
@@ -304,20 +360,20 @@ static void on_advertise(void *ud, struct rpc_incoming *in, const void *data, si
     }
     for (size_t i = 0; i < d->n_groups; i++) {
         const Fnd__GroupDemand *g = d->groups[i];
-        size_t k = answer.n_notes < NOTES_MAX ? answer.n_notes : NOTES_MAX - 1;
+        const struct npm_demand said = { .lb_id = d->lb_id,
+                                         .group = g->group,
+                                         .incarnation = d->incarnation,
+                                         .seq = d->seq,
+                                         .mb = g->mem_mb,
+                                         .waiting = g->waiting };
 
-        errors[k] = ERR_INIT;
-        if (npm_manager_demand(s->manager, d->lb_id, d->seq, g->group, g->mem_mb, g->waiting,
-                               &errors[k]) != 0) {
-            fnd__demand_note__init(&notes[k]);
-            notes[k].group = g->group;
-            notes[k].text = errors[k].msg;
-            list[k] = &notes[k];
-            answer.n_notes = k + 1;
-        }
+        add_objection(&a, s, &said, g->group);
+        add_state(&a, s, &said, g->group);
     }
-    answer.notes = list;
-    send_packed(in, &answer.base, true);
+    most_urgent_first(a.note_list, a.errors, a.message.n_notes);
+    a.message.notes = a.note_list;
+    a.message.states = a.state_list;
+    send_packed(in, &a.message.base, true);
     fnd__demand__free_unpacked(d, NULL);
 }
 
@@ -344,9 +400,11 @@ static void on_advertise_historic(void *ud, struct rpc_incoming *in, const void 
     }
     for (size_t i = 0; i < list->n_snapshots; i++) {
         const CapacitySnapshot *c = list->snapshots[i];
-        const char *group = c->group_id ? c->group_id->id : "";
+        const struct npm_demand said = { .lb_id = list->lb_id,
+                                         .group = c->group_id ? c->group_id->id : "",
+                                         .mb = c->mem_mb_total };
 
-        if (npm_manager_demand(s->manager, list->lb_id, 0, group, c->mem_mb_total, 0, &e) < 0 &&
+        if (npm_manager_demand(s->manager, &said, &e) < 0 &&
             !first.msg[0]) {
             first = e;
         }

@@ -41,24 +41,29 @@ static uint32_t owned_n(const struct npm_group *g)
     return g->n_hosts - g->state_n[NPM_FOREIGN];
 }
 
-/* An arrival fulfils the oldest request. Returns when that was made; 0 = there is none. */
-static int64_t arrived(struct npm_group *g)
+/* An arrival fulfils the newest request that the control plane was told of, else one that it is to
+ * be told of: what got lost is of the oldest, which expires first, however many come after it. One
+ * that is gone already fulfils none that was not told. Returns when the request was made; 0 = there
+ * is none. */
+static int64_t arrived(struct npm_group *g, bool gone)
 {
-    struct npm_request *oldest = NULL;
+    struct npm_request *newest = NULL;
 
     for (uint32_t i = 0; i < NPM_REQUESTS_MAX; i++) {
         struct npm_request *r = &g->requests[i];
+        bool better = !newest || (r->told && !newest->told) ||
+                      (!r->told == !newest->told && r->id > newest->id);
 
-        if (r->n > 0 && (!oldest || r->id < oldest->id)) {
-            oldest = r;
+        if (r->n > 0 && (r->told || !gone) && better) {
+            newest = r;
         }
     }
-    if (!oldest) {
+    if (!newest) {
         return 0;
     }
-    asked_take(g, oldest, 1);
+    asked_take(g, newest, 1);
     g->expired = 0;
-    return oldest->made_ns;
+    return newest->made_ns;
 }
 
 static struct npm_host *adopt(struct npm_group *g, const struct fn_machine *m, int64_t now_ns)
@@ -70,19 +75,69 @@ static struct npm_host *adopt(struct npm_group *g, const struct fn_machine *m, i
         return NULL;
     }
     if (room) {
-        h->asked_for_ns = arrived(g);
+        h->asked_for_ns = arrived(g, false);
     }
-    note(g, room ? NPM_NOTE_ADOPTED : NPM_NOTE_FOREIGN, h->id, 0);
+    if (h->asked_for_ns != 0) {
+        note(g, NPM_NOTE_ARRIVED, h->id, (uint64_t)(now_ns - h->asked_for_ns) / 1000000);
+    } else {
+        note(g, room ? NPM_NOTE_ADOPTED : NPM_NOTE_FOREIGN, h->id, 0);
+    }
     return h;
 }
 
+/* FNV-1a, 64 bits. Two ids that share one hide at worst a machine that ended at once. */
+static uint64_t key_of(const char *id)
+{
+    uint64_t h = 14695981039346656037u;
+
+    for (; *id; id++) {
+        h = (h ^ (unsigned char)*id) * 1099511628211u;
+    }
+    return h;
+}
+
+/* Clouds list what is gone for an hour. False also when there are too many to tell. */
+static bool gone_is_news(struct npm_group *g, const char *id)
+{
+    uint64_t key = key_of(id);
+    uint32_t oldest = 0;
+
+    for (uint32_t i = 0; i < NPM_GONE_KEPT; i++) {
+        if (g->gone[i].list_no != 0 && g->gone[i].key == key) {
+            g->gone[i].list_no = g->list_no;
+            return false;
+        }
+        oldest = g->gone[i].list_no < g->gone[oldest].list_no ? i : oldest;
+    }
+    if (g->gone[oldest].list_no == g->list_no) {
+        return false;
+    }
+    g->gone[oldest].key = key;
+    g->gone[oldest].list_no = g->list_no;
+    return true;
+}
+
+/* A host that is listed as gone is doubted like one that is left out. One that nobody knows was
+ * asked for and ended: it does not come any more. */
+static void take_gone(struct npm_group *g, const struct fn_machine *m, const struct npm_host *h,
+                      bool first_list, int64_t now_ns)
+{
+    if (!text_ok(m->id, NPM_ID_MAX) || !gone_is_news(g, m->id) || h || first_list ||
+        arrived(g, true) == 0) {
+        return;
+    }
+    note(g, NPM_NOTE_ENDED, m->id, 0);
+    hosts_stillborn(g, m->id, now_ns);
+}
+
 static void take_machine(struct npm_group *g, const struct fn_machine *m, uint32_t place,
-                         int64_t now_ns)
+                         bool first_list, int64_t now_ns)
 {
     struct npm_host *h = m->id ? host_find(g, m->id) : NULL;
     bool same_address = h && m->address && h->address[0] && strcmp(h->address, m->address) == 0;
 
     if (m->state == FN_MACHINE_GONE) {
+        take_gone(g, m, h, first_list, now_ns);
         return;
     }
     if (!machine_ok(g, m, h, same_address)) {
@@ -191,11 +246,14 @@ static void drop_gone(struct npm_group *g, int64_t now_ns)
 
 void cplane_listed(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
 {
+    bool first_list = !g->listed;
+
     g->list_no++;
     g->listed = true;
+    g->listed_ns = now_ns;
     g->list_failures = 0;
     for (uint32_t i = 0; i < e->n; i++) {
-        take_machine(g, &e->machines[i], i, now_ns);
+        take_machine(g, &e->machines[i], i, first_list, now_ns);
     }
     count_missing(g, now_ns);
     drop_gone(g, now_ns);
@@ -230,6 +288,9 @@ static void provision_answered(struct npm_group *g, const struct npm_event *e, i
 
     if (e->kind == NPM_PROVISION_FAILED || e->n == 0) {
         provision_failed(g, now_ns);
+        if (e->kind == NPM_PROVISIONED) {
+            note(g, NPM_NOTE_NONE_ACCEPTED, NULL, r ? r->told : 0);
+        }
     } else {
         g->provision_failures = 0;
     }
@@ -239,7 +300,9 @@ static void provision_answered(struct npm_group *g, const struct npm_event *e, i
     if (e->kind == NPM_PROVISION_FAILED && e->unknown) {
         r->unknown = true;
     } else if (e->kind == NPM_PROVISION_FAILED && !r->unknown) {
-        r->id = ++g->request_last; /* nothing was made of it: another try may be of another size */
+        r->id =
+            ++g->budget
+                  ->request_last; /* nothing was made of it: another try may be of another size */
         r->told = 0;
     } else if (e->kind == NPM_PROVISIONED) {
         uint32_t arrived = r->told - r->n;

@@ -2,7 +2,12 @@
  *
  * Totals are recomputed from the LBs' absolute figures, so that nothing drifts; each figure is
  * clamped to what the whole group may have, so that no LB's garbage can overflow the sum or lower
- * another's share. */
+ * another's share.
+ *
+ * An LB has a voice for each of its starts, told apart by their incarnation; seq orders the words
+ * of one voice only. A new voice counts at once and takes the place of the others: the LB
+ * restarted. One of these that goes on talking is no late word but another LB with the same id:
+ * from its second word on both count, so that neither starves, and that is told. */
 #include <npm/npm_int.h>
 
 #include <string.h>
@@ -13,6 +18,94 @@ uint64_t npm_group_max_mb(const struct npm_group *g)
 
     return g->o.runners_max * largest;
 }
+
+/* ---- voices ---------------------------------------------------------------------------------- */
+
+static uint32_t speaking(const struct npm_lb *lb)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < NPM_VOICES; i++) {
+        n += lb->voices[i].counts;
+    }
+    return n;
+}
+
+bool npm_lb_is_twice(const struct npm_group *g, const char *lb_id)
+{
+    uint32_t slot = index_find(&g->lb_index, lb_id);
+
+    return slot != INDEX_NONE && speaking(&g->lbs[slot]) > 1;
+}
+
+/* Another voice that counts, or one less; v's figures stay what they are. */
+static void voice_count(struct npm_group *g, struct npm_lb *lb, struct npm_voice *v, bool counts)
+{
+    if (v->counts == counts) {
+        return;
+    }
+    g->lbs_twice -= speaking(lb) > 1;
+    v->counts = counts;
+    g->lbs_twice += speaking(lb) > 1;
+    g->wanted_mb += counts ? v->mb : -v->mb;
+    g->waiting += counts ? v->waiting : -v->waiting;
+}
+
+static struct npm_voice *voice_find(struct npm_lb *lb, uint64_t incarnation)
+{
+    for (uint32_t i = 0; i < NPM_VOICES; i++) {
+        if (lb->voices[i].known && lb->voices[i].incarnation == incarnation) {
+            return &lb->voices[i];
+        }
+    }
+    return NULL;
+}
+
+/* In the place of the one that was silent for longest. */
+static struct npm_voice *voice_new(struct npm_group *g, struct npm_lb *lb, uint64_t incarnation)
+{
+    struct npm_voice *v = &lb->voices[0];
+
+    for (uint32_t i = 1; i < NPM_VOICES; i++) {
+        struct npm_voice *other = &lb->voices[i];
+
+        v = !other->known || (v->known && other->heard_ns < v->heard_ns) ? other : v;
+    }
+    for (uint32_t i = 0; i < NPM_VOICES; i++) {
+        voice_count(g, lb, &lb->voices[i], false);
+        lb->voices[i].late = 0;
+    }
+    *v = (struct npm_voice){ .incarnation = incarnation, .known = true };
+    voice_count(g, lb, v, true);
+    return v;
+}
+
+#define LATE_WORDS 1u /* of a start that is over may come after the first one of the next */
+
+/* The voice that e is of, or NULL when its word changes nothing. */
+static struct npm_voice *voice_of(struct npm_group *g, struct npm_lb *lb, const struct npm_event *e,
+                                  int64_t now_ns)
+{
+    struct npm_voice *v = voice_find(lb, e->incarnation);
+
+    if (!v) {
+        v = voice_new(g, lb, e->incarnation);
+    } else if (e->seq != 0 && e->seq <= v->seq) {
+        return NULL; /* an older word that was overtaken */
+    }
+    v->seq = e->seq;
+    v->heard_ns = now_ns;
+    if (!v->counts && v->late++ < LATE_WORDS) {
+        return NULL;
+    }
+    if (!v->counts) {
+        voice_count(g, lb, v, true);
+        note(g, NPM_NOTE_LB_TWICE, lb->id, speaking(lb));
+    }
+    return v;
+}
+
+/* ---- load balancers -------------------------------------------------------------------------- */
 
 static struct npm_lb *lb_of(struct npm_group *g, const char *id)
 {
@@ -28,7 +121,7 @@ static struct npm_lb *lb_of(struct npm_group *g, const char *id)
     }
     slot = g->lb_slots[g->n_lbs++];
     lb = &g->lbs[slot];
-    *lb = (struct npm_lb){ .seq = 0 };
+    *lb = (struct npm_lb){ .id = "" };
     strncpy(lb->id, id, NPM_LB_ID_MAX);
     index_add(&g->lb_index, slot);
     return lb;
@@ -38,8 +131,6 @@ static void lb_drop(struct npm_group *g, uint32_t i)
 {
     uint32_t slot = g->lb_slots[i];
 
-    g->wanted_mb -= g->lbs[slot].mb;
-    g->waiting -= g->lbs[slot].waiting;
     index_remove(&g->lb_index, slot);
     g->lb_slots[i] = g->lb_slots[--g->n_lbs];
     g->lb_slots[g->n_lbs] = slot;
@@ -50,22 +141,40 @@ static void lb_drop(struct npm_group *g, uint32_t i)
 void demand_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
 {
     struct npm_lb *lb = lb_of(g, e->id);
+    struct npm_voice *v = lb ? voice_of(g, lb, e, now_ns) : NULL;
     uint64_t max = npm_group_max_mb(g);
     uint64_t mb = e->mb < max ? e->mb : max;
 
-    if (!lb || (e->seq != 0 && e->seq <= lb->seq)) {
-        return; /* an older word that was overtaken */
+    if (!v) {
+        return;
     }
-    if (e->mb > max && lb->mb != max) {
+    if (e->mb > max && v->mb != max) {
         note(g, NPM_NOTE_DEMAND_CLAMPED, lb->id, max);
     }
-    g->wanted_mb += mb - lb->mb;
-    g->waiting -= lb->waiting;
-    lb->seq = e->seq;
-    lb->mb = mb;
-    lb->waiting = e->waiting < WAITING_MAX ? e->waiting : WAITING_MAX;
-    lb->heard_ns = now_ns;
-    g->waiting += lb->waiting;
+    g->wanted_mb += mb - v->mb;
+    g->waiting -= v->waiting;
+    v->mb = mb;
+    v->waiting = e->waiting < WAITING_MAX ? e->waiting : WAITING_MAX;
+    g->waiting += v->waiting;
+}
+
+/* Forgets what is silent for too long. Returns when the one that was silent for longest was heard;
+ * 0 = none is left. */
+static int64_t expire_voices(struct npm_group *g, struct npm_lb *lb, int64_t now_ns)
+{
+    int64_t oldest_ns = 0;
+
+    for (uint32_t i = 0; i < NPM_VOICES; i++) {
+        struct npm_voice *v = &lb->voices[i];
+
+        if (v->known && now_ns - v->heard_ns > g->o.demand_life_ns) {
+            voice_count(g, lb, v, false);
+            *v = (struct npm_voice){ .known = false };
+        } else if (v->known && (oldest_ns == 0 || v->heard_ns < oldest_ns)) {
+            oldest_ns = v->heard_ns;
+        }
+    }
+    return oldest_ns;
 }
 
 void demand_expire(struct npm_group *g, int64_t now_ns)
@@ -76,13 +185,15 @@ void demand_expire(struct npm_group *g, int64_t now_ns)
         return;
     }
     for (uint32_t i = 0; i < g->n_lbs;) {
-        const struct npm_lb *lb = &g->lbs[g->lb_slots[i]];
+        struct npm_lb *lb = &g->lbs[g->lb_slots[i]];
+        uint64_t wanted_mb = g->wanted_mb;
+        int64_t heard_ns = expire_voices(g, lb, now_ns);
 
-        if (now_ns - lb->heard_ns > g->o.demand_life_ns) {
-            note(g, NPM_NOTE_LB_GONE, lb->id, lb->mb);
+        if (heard_ns == 0) {
+            note(g, NPM_NOTE_LB_GONE, lb->id, wanted_mb - g->wanted_mb);
             lb_drop(g, i);
         } else {
-            oldest_ns = lb->heard_ns < oldest_ns ? lb->heard_ns : oldest_ns;
+            oldest_ns = heard_ns < oldest_ns ? heard_ns : oldest_ns;
             i++;
         }
     }

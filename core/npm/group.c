@@ -7,30 +7,56 @@
 static const char *const state_names[NPM_STATES_N] = { "booting", "active", "draining", "removing",
                                                        "foreign" };
 
-static const char *const note_texts[] = {
-    [NPM_NOTE_ADOPTED] = "runner adopted",
-    [NPM_NOTE_ACTIVE] = "runner active",
-    [NPM_NOTE_DRAINING] = "runner draining",
-    [NPM_NOTE_REACTIVATED] = "runner active again",
-    [NPM_NOTE_REMOVING] = "runner empty, removing it",
-    [NPM_NOTE_GONE] = "runner gone",
-    [NPM_NOTE_LOST] = "runner lost: the control plane does not list it any more",
-    [NPM_NOTE_PULLED] = "runner with running calls was taken away by the control plane",
-    [NPM_NOTE_BRAKE] = "most runners left the list at once: not believed yet",
-    [NPM_NOTE_FOREIGN] = "runner beyond the group's maximum is left alone",
-    [NPM_NOTE_BAD_MACHINE] = "the control plane listed a machine that cannot be used",
-    [NPM_NOTE_MOVED] = "runner has a new address",
-    [NPM_NOTE_DRAIN_CUT] = "runner removed at the drain deadline with running calls",
-    [NPM_NOTE_BOOT_FAILED] = "runner never answered after its start, removing it",
-    [NPM_NOTE_SILENT] = "runner does not answer, replacing it",
-    [NPM_NOTE_REQUEST_EXPIRED] = "runners that were asked for did not arrive",
-    [NPM_NOTE_REQUEST_ALARM] = "the control plane takes requests and delivers nothing",
-    [NPM_NOTE_AT_MAX] = "more capacity is wanted than the maximum of runners allows",
-    [NPM_NOTE_DEMAND_CLAMPED] = "demand above the group's maximum is clamped",
-    [NPM_NOTE_LB_GONE] = "load balancer is silent, its demand is forgotten",
-    [NPM_NOTE_LBS_FULL] = "too many load balancers, demand refused",
-    [NPM_NOTE_STALL] = "the node stood still: lists and loads are learnt anew",
-    [NPM_NOTE_STILLBORN] = "new runner did not live: a pause before more are asked for",
+static const char *const wish_names[NPM_WISHES_N] = { "none", "drain", "replace", "remove" };
+
+static const char *const reason_texts[NPM_REASONS_N] = { "",
+                                                         "not needed",
+                                                         "silent",
+                                                         "the operator's wish",
+                                                         "replaced",
+                                                         "it got a call before its removal" };
+
+/* Key: the value's, with its unit. */
+static const struct {
+    const char *text, *key;
+    bool warns;
+} notes[NPM_NOTES_N] = {
+    [NPM_NOTE_ADOPTED] = { "runner found, which nobody here asked for", NULL, false },
+    [NPM_NOTE_ARRIVED] = { "runner arrived", "after_ms", false },
+    [NPM_NOTE_ACTIVE] = { "runner active", "capacity_mb", false },
+    [NPM_NOTE_DRAINING] = { "runner draining", "calls", false },
+    [NPM_NOTE_REACTIVATED] = { "runner active again", "calls", false },
+    [NPM_NOTE_REMOVING] = { "runner empty, removing it", "calls", false },
+    [NPM_NOTE_GONE] = { "runner gone", "calls", false },
+    [NPM_NOTE_LOST] = { "runner lost: the control plane does not list it any more", "calls", true },
+    [NPM_NOTE_PULLED] = { "runner with running calls was taken away by the control plane", "calls",
+                          true },
+    [NPM_NOTE_BRAKE] = { "most runners left the list at once: not believed yet", "runners", true },
+    [NPM_NOTE_FOREIGN] = { "runner beyond the group's maximum is left alone", NULL, false },
+    [NPM_NOTE_BAD_MACHINE] = { "the control plane listed a machine that cannot be used", "place",
+                               true },
+    [NPM_NOTE_MOVED] = { "runner has a new address", NULL, false },
+    [NPM_NOTE_DRAIN_CUT] = { "runner removed with running calls", "calls", true },
+    [NPM_NOTE_BOOT_FAILED] = { "runner never answered after its start, removing it", NULL, true },
+    [NPM_NOTE_SILENT] = { "runner does not answer, replacing it", NULL, true },
+    [NPM_NOTE_REQUEST_EXPIRED] = { "runners that were asked for did not arrive", "runners", true },
+    [NPM_NOTE_REQUEST_ALARM] = { "the control plane takes requests and delivers nothing",
+                                 "in_a_row", true },
+    [NPM_NOTE_AT_MAX] = { "more capacity is wanted than the maximum of runners allows", "wanted_mb",
+                          true },
+    [NPM_NOTE_DEMAND_CLAMPED] = { "demand above the group's maximum is clamped", "max_mb", true },
+    [NPM_NOTE_LB_GONE] = { "load balancer is silent, its demand is forgotten", "wanted_mb", false },
+    [NPM_NOTE_LBS_FULL] = { "too many load balancers, demand refused", "lbs", true },
+    [NPM_NOTE_STALL] = { "the node stood still: lists and loads are learnt anew", "for_ms", true },
+    [NPM_NOTE_STILLBORN] = { "new runner did not live: a pause before more are asked for",
+                             "in_a_row", true },
+    [NPM_NOTE_ENDED] = { "runner ended before it answered", NULL, true },
+    [NPM_NOTE_NONE_ACCEPTED] = { "the control plane accepts none of the runners asked for",
+                                 "runners", true },
+    [NPM_NOTE_LB_TWICE] = { "load balancers with the same lb_id: each must have its own", "lbs",
+                            true },
+    [NPM_NOTE_REPLACING] = { "runner is to be replaced: it serves until others can", "calls",
+                             false },
 };
 
 const char *npm_state_name(enum npm_host_state state)
@@ -38,9 +64,29 @@ const char *npm_state_name(enum npm_host_state state)
     return state_names[state];
 }
 
+const char *npm_wish_name(enum npm_wish wish)
+{
+    return wish_names[wish];
+}
+
+const char *npm_reason_text(enum npm_reason reason)
+{
+    return reason_texts[reason];
+}
+
 const char *npm_note_text(enum npm_note what)
 {
-    return note_texts[what];
+    return notes[what].text;
+}
+
+const char *npm_note_key(enum npm_note what)
+{
+    return notes[what].key;
+}
+
+bool npm_note_is_warning(enum npm_note what)
+{
+    return notes[what].warns;
 }
 
 /* ---- actions --------------------------------------------------------------------------------- */
@@ -101,15 +147,25 @@ static void learn_typical(struct npm_group *g)
                           : g->o.runner_mb;
 }
 
+/* Supply that is to be replaced. */
+static bool leaves(const struct npm_host *h)
+{
+    return h->wish == NPM_WISH_REPLACE && (h->state == NPM_ACTIVE || h->state == NPM_BOOTING);
+}
+
 static void count(struct npm_group *g, const struct npm_host *h, int sign)
 {
     if (sign > 0) {
         g->state_n[h->state]++;
         g->state_mb[h->state] += h->capacity_mb;
+        g->leaving_n += leaves(h);
+        g->leaving_mb += leaves(h) ? h->capacity_mb : 0;
         g->budget->runners += owned(h->state);
     } else {
         g->state_n[h->state]--;
         g->state_mb[h->state] -= h->capacity_mb;
+        g->leaving_n -= leaves(h);
+        g->leaving_mb -= leaves(h) ? h->capacity_mb : 0;
         g->budget->runners -= owned(h->state);
     }
     learn_typical(g);
@@ -145,6 +201,7 @@ bool host_set_address(struct npm_group *g, struct npm_host *h, const char *addre
     }
     g->published |= npm_is_listed(h);
     strncpy(h->address, address, NPM_ADDRESS_MAX);
+    g->published |= npm_is_listed(h);
     if (address[0]) {
         index_add(&g->address_index, (uint32_t)(h - g->hosts));
     }
@@ -184,6 +241,13 @@ void host_set_capacity(struct npm_group *g, struct npm_host *h, uint64_t mb)
     g->published |= npm_is_listed(h);
     count(g, h, -1);
     h->capacity_mb = mb;
+    count(g, h, 1);
+}
+
+void host_set_wish(struct npm_group *g, struct npm_host *h, enum npm_wish wish)
+{
+    count(g, h, -1);
+    h->wish = wish;
     count(g, h, 1);
 }
 
@@ -227,7 +291,7 @@ static int allocate(struct npm_group *g)
 }
 
 struct npm_group *npm_group_create(const struct npm_options *options, struct npm_budget *budget,
-                                   uint64_t request_base, int64_t now_ns)
+                                   int64_t now_ns)
 {
     struct npm_group *g = calloc(1, sizeof(*g));
 
@@ -236,7 +300,6 @@ struct npm_group *npm_group_create(const struct npm_options *options, struct npm
     }
     g->o = *options;
     g->budget = budget;
-    g->request_last = request_base;
     g->typical_mb = options->runner_mb;
     g->stepped_ns = now_ns;
     g->settled_ns = now_ns + options->settle_ns;
@@ -306,11 +369,23 @@ void npm_figures(const struct npm_group *g, struct npm_figures *ret)
                                  .lbs_n = g->n_lbs,
                                  .cplane_failures = g->list_failures + g->provision_failures,
                                  .stillborn = g->stillborn,
+                                 .lbs_twice = g->lbs_twice,
+                                 .leaving_n = g->leaving_n,
+                                 .listed_ns = g->listed_ns,
+                                 .stillborn_until_ns = g->stillborn_next_ns,
+                                 .provision_until_ns = g->provision_next_ns,
+                                 .list_until_ns = g->list_next_ns,
+                                 .at_max = g->capped,
                                  .settled = g->listed && g->stepped_ns >= g->settled_ns,
                                  .cplane_busy = g->call != NPM_CALL_NONE };
     memcpy(ret->state_mb, g->state_mb, sizeof(ret->state_mb));
     memcpy(ret->state_n, g->state_n, sizeof(ret->state_n));
     for (uint32_t i = 0; g->asked_n > 0 && i < NPM_REQUESTS_MAX; i++) {
-        ret->requests_n += g->requests[i].n > 0;
+        const struct npm_request *r = &g->requests[i];
+
+        ret->requests_n += r->n > 0;
+        if (r->n > 0 && (ret->asked_since_ns == 0 || r->made_ns < ret->asked_since_ns)) {
+            ret->asked_since_ns = r->made_ns;
+        }
     }
 }

@@ -44,6 +44,7 @@ void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
         host_set_state(g, h, NPM_ACTIVE, now_ns);
         note(g, NPM_NOTE_ACTIVE, h->id, h->capacity_mb);
     } else if (may_stay(h) && h->active > 0) {
+        h->reason = NPM_REASON_BUSY_AGAIN;
         host_set_state(g, h, NPM_DRAINING, now_ns);
         note(g, NPM_NOTE_DRAINING, h->id, h->active);
     }
@@ -51,45 +52,34 @@ void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
 }
 
 /* Hosts that fail within one pause came together and fail together: they are one failure. */
-void hosts_lost(struct npm_group *g, const struct npm_host *h, int64_t well_ns, int64_t now_ns)
+void hosts_stillborn(struct npm_group *g, const char *id, int64_t now_ns)
 {
-    bool lived = h->lived || (h->ready_ns != 0 && well_ns - h->ready_ns >= g->o.stillborn_max_ns);
-
-    if (lived || now_ns < g->stillborn_next_ns) {
+    if (now_ns < g->stillborn_next_ns) {
         return;
     }
     g->stillborn++;
     g->stillborn_next_ns = now_ns + backoff_ns(g->o.stillborn_backoff_min_ns,
                                                g->o.stillborn_backoff_max_ns, g->stillborn);
-    note(g, NPM_NOTE_STILLBORN, h->id, g->stillborn);
+    note(g, NPM_NOTE_STILLBORN, id, g->stillborn);
 }
 
-void hosts_drain(struct npm_group *g, struct npm_host *h, int64_t now_ns)
+void hosts_lost(struct npm_group *g, const struct npm_host *h, int64_t well_ns, int64_t now_ns)
 {
-    if (h->silent_ns != 0) {
+    bool lived = h->lived || (h->ready_ns != 0 && well_ns - h->ready_ns >= g->o.stillborn_max_ns);
+
+    if (!lived) {
+        hosts_stillborn(g, h->id, now_ns);
+    }
+}
+
+void hosts_drain(struct npm_group *g, struct npm_host *h, enum npm_reason why, int64_t now_ns)
+{
+    if (h->silent_ns != 0 && h->state == NPM_ACTIVE) {
         hosts_lost(g, h, h->silent_ns, now_ns);
     }
+    h->reason = why;
     host_set_state(g, h, NPM_DRAINING, now_ns);
     note(g, NPM_NOTE_DRAINING, h->id, h->active);
-}
-
-void hosts_operator(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
-{
-    struct npm_host *h = host_find(g, e->id);
-
-    if (!h) {
-        return;
-    }
-    if (e->kind == NPM_DRAIN && (h->state == NPM_ACTIVE || h->state == NPM_DRAINING)) {
-        h->operator_drain = true;
-        if (h->state == NPM_ACTIVE) {
-            hosts_drain(g, h, now_ns);
-        }
-    } else if (e->kind == NPM_UNDRAIN && h->state == NPM_DRAINING) {
-        h->operator_drain = false;
-        host_set_state(g, h, NPM_ACTIVE, now_ns);
-        note(g, NPM_NOTE_REACTIVATED, h->id, 0);
-    }
 }
 
 static void remove_host(struct npm_group *g, struct npm_host *h, enum npm_note why, int64_t now_ns)
@@ -100,6 +90,55 @@ static void remove_host(struct npm_group *g, struct npm_host *h, enum npm_note w
     note(g, why, h->id, h->active);
 }
 
+/* ---- the operator ---------------------------------------------------------------------------- */
+
+static bool serves(const struct npm_host *h)
+{
+    return h->state == NPM_ACTIVE || h->state == NPM_BOOTING;
+}
+
+static void take_back(struct npm_group *g, struct npm_host *h, int64_t now_ns)
+{
+    host_set_wish(g, h, NPM_WISH_NONE);
+    if (h->state == NPM_DRAINING) {
+        host_set_state(g, h, h->ready_ns != 0 ? NPM_ACTIVE : NPM_BOOTING, now_ns);
+        note(g, NPM_NOTE_REACTIVATED, h->id, h->active);
+    }
+}
+
+/* Of one that is being removed nothing can be wished any more; one that is not ours waits for the
+ * day that it is. */
+void hosts_operator(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
+{
+    struct npm_host *h = host_find(g, e->id);
+
+    if (!h || h->state == NPM_REMOVING) {
+        return;
+    }
+    switch (e->kind) {
+    case NPM_UNDRAIN:
+        take_back(g, h, now_ns);
+        return;
+    case NPM_REPLACE:
+        host_set_wish(g, h, NPM_WISH_REPLACE);
+        note(g, NPM_NOTE_REPLACING, h->id, h->active);
+        return; /* scale() drains it */
+    case NPM_END:
+        if (h->state != NPM_FOREIGN) {
+            host_set_wish(g, h, NPM_WISH_REMOVE);
+            remove_host(g, h, h->active > 0 ? NPM_NOTE_DRAIN_CUT : NPM_NOTE_REMOVING, now_ns);
+        }
+        return;
+    default:
+        host_set_wish(g, h, e->kind == NPM_DRAIN ? NPM_WISH_DRAIN : NPM_WISH_REMOVE);
+        if (serves(h)) {
+            hosts_drain(g, h, NPM_REASON_OPERATOR, now_ns);
+        }
+    }
+}
+
+/* ---- time-outs ------------------------------------------------------------------------------- */
+
 /* Empty is what the host itself said when it was asked after every LB had the time to hear of the
  * drain: an answer may be older than it arrives. */
 static bool is_empty(const struct npm_group *g, const struct npm_host *h)
@@ -109,7 +148,7 @@ static bool is_empty(const struct npm_group *g, const struct npm_host *h)
 
 static void watch_draining(struct npm_group *g, struct npm_host *h, int64_t now_ns)
 {
-    if (h->operator_drain) {
+    if (h->wish == NPM_WISH_DRAIN) {
         return;
     }
     if (is_empty(g, h)) {
@@ -154,7 +193,7 @@ static void watch_silent(struct npm_group *g, struct npm_host *h, uint32_t *sile
     }
     if (silence_is_believed(g, h, *silent, now_ns)) {
         note(g, NPM_NOTE_SILENT, h->id, 0);
-        hosts_drain(g, h, now_ns);
+        hosts_drain(g, h, NPM_REASON_SILENT, now_ns);
         --*silent;
     }
 }

@@ -4,16 +4,20 @@
 #include <base/log.h>
 #include <base/metric.h>
 #include <plugin/answer.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
 
 /* Counted by group; labels are bounded by the configuration. */
 struct figures {
-    struct metric *wanted_mb, *desired_mb, *waiting, *asked, *lbs, *cplane_failures, *stillborn;
+    struct metric *wanted_mb, *desired_mb, *waiting, *asked, *lbs, *lbs_twice, *at_max;
+    struct metric *cplane_failures, *stillborn;
     struct metric *runners[NPM_STATES_N], *capacity_mb[NPM_STATES_N];
     struct metric *drain_losses;
     struct metric *provision_latency;
+    struct metric *accepted, *removals; /* counters */
+    struct metric *notes[NPM_NOTES_N];  /* of those that are counted; else NULL */
 };
 
 struct mgroup {
@@ -37,6 +41,7 @@ struct mgroup {
     int result;
     uint32_t accepted;
     struct fn_error error;
+    struct fn_error failed; /* the last one, until a call goes well */
     struct arena arena; /* of the list */
     struct fn_machine *machines;
     uint32_t n_machines, cap_machines;
@@ -73,6 +78,7 @@ struct npm_manager {
     struct npm_deps deps;
     const struct fn_cplane_ops *ops;
     struct npm_budget budget;
+    struct npm_wishes *wishes;
     struct mgroup *groups;
     uint32_t n_groups;
     uint64_t epoch;
@@ -90,6 +96,7 @@ struct npm_manager {
 };
 
 static void step(struct mgroup *g, const struct npm_event *e);
+static void renew_wishes(struct mgroup *g);
 
 /* ---- control-plane calls --------------------------------------------------------------------- */
 
@@ -206,6 +213,19 @@ static void maybe_stopped(struct npm_manager *m)
     }
 }
 
+/* Before the step, which may begin the next call. */
+static void tell_answer(struct mgroup *g)
+{
+    g->failed = g->result < 0 ? g->error : ERR_INIT;
+    if (g->result < 0) {
+        log_warn("the control plane failed", "group", g->name, "call", call_names[g->call],
+                 "plugin", plugin_name(g->manager->deps.cplane), "code", log_num(g->result),
+                 "error", g->error.msg);
+    } else if (g->call == NPM_DO_PROVISION) {
+        metric_add(g->figures.accepted, g->accepted);
+    }
+}
+
 static void cplane_done(struct env_work *w)
 {
     struct mgroup *g = container_of(w, struct mgroup, work);
@@ -216,22 +236,42 @@ static void cplane_done(struct env_work *w)
     arena_init(&g->arena, 0);
     g->working = false;
     m->working--;
-    if (g->result < 0 && !m->stopping) {
-        log_warn("the control plane failed", "group", g->name, "call", call_names[g->call],
-                 "plugin", plugin_name(m->deps.cplane), "code", log_num(g->result), "error",
-                 g->error.msg);
-    }
     if (!m->stopping) {
+        tell_answer(g);
         step(g, &e);
+        if (e.kind == NPM_LISTED) {
+            renew_wishes(g);
+        }
     }
     arena_finish(&told);
     maybe_stopped(m);
+}
+
+/* What is ordered, and what for. */
+static void tell_call(const struct mgroup *g, const struct npm_action *a)
+{
+    struct npm_figures f;
+    char request[20];
+
+    if (a->kind == NPM_DO_PROVISION) {
+        npm_figures(g->group, &f);
+        snprintf(request, sizeof(request), "%llx", (unsigned long long)a->request_id);
+        log_info("asking for runners", "group", g->name, "runners", log_num(a->n), "request",
+                 request, "wanted_mb", log_num((int64_t)f.wanted_mb), "desired_mb",
+                 log_num((int64_t)f.desired_mb), "active_mb",
+                 log_num((int64_t)f.state_mb[NPM_ACTIVE]), "booting_mb",
+                 log_num((int64_t)f.state_mb[NPM_BOOTING]), "waiting_calls",
+                 log_num((int64_t)f.waiting));
+    } else if (a->kind == NPM_DO_REMOVE) {
+        metric_add(g->figures.removals, 1);
+    }
 }
 
 static void cplane_call(struct mgroup *g, const struct npm_action *a)
 {
     struct npm_manager *m = g->manager;
 
+    tell_call(g, a);
     g->call = a->kind;
     g->n = a->n;
     g->request_id = a->request_id;
@@ -347,35 +387,13 @@ void npm_manager_reported(struct npm_manager *m, uint64_t ticket, bool answered,
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static uint32_t level_of(enum npm_note what)
-{
-    switch (what) {
-    case NPM_NOTE_LOST:
-    case NPM_NOTE_PULLED:
-    case NPM_NOTE_BRAKE:
-    case NPM_NOTE_BAD_MACHINE:
-    case NPM_NOTE_DRAIN_CUT:
-    case NPM_NOTE_BOOT_FAILED:
-    case NPM_NOTE_SILENT:
-    case NPM_NOTE_REQUEST_EXPIRED:
-    case NPM_NOTE_REQUEST_ALARM:
-    case NPM_NOTE_AT_MAX:
-    case NPM_NOTE_DEMAND_CLAMPED:
-    case NPM_NOTE_LBS_FULL:
-    case NPM_NOTE_STALL:
-    case NPM_NOTE_STILLBORN:
-        return FN_LOG_WARN;
-    default:
-        return FN_LOG_INFO;
-    }
-}
-
 /* Load balancers come again each second with what was refused or clamped: said every ten. */
 static bool is_old_news(struct mgroup *g, enum npm_note what)
 {
     int64_t now_ns = env_now_ns(g->manager->deps.env);
 
-    if (what != NPM_NOTE_LBS_FULL && what != NPM_NOTE_DEMAND_CLAMPED && what != NPM_NOTE_AT_MAX) {
+    if (what != NPM_NOTE_LBS_FULL && what != NPM_NOTE_DEMAND_CLAMPED && what != NPM_NOTE_AT_MAX &&
+        what != NPM_NOTE_LB_TWICE) {
         return false;
     }
     if (now_ns < g->log_ns[what]) {
@@ -396,12 +414,20 @@ static void time_provision(struct mgroup *g, const struct npm_action *a)
 
 static void tell(struct mgroup *g, const struct npm_action *a)
 {
+    const struct npm_host *h = a->id ? npm_host_find(g->group, a->id) : NULL;
+    bool drains = a->note == NPM_NOTE_DRAINING && h && h->state == NPM_DRAINING;
+    const char *key = npm_note_key(a->note);
+
     g->lb_refused |= a->note == NPM_NOTE_LBS_FULL;
+    if (g->figures.notes[a->note]) {
+        metric_add(g->figures.notes[a->note], 1);
+    }
     if (is_old_news(g, a->note)) {
         return;
     }
-    log_write(level_of(a->note), npm_note_text(a->note), "group", g->name, "id", a->id, "value",
-              log_num((int64_t)a->value), (char *)NULL);
+    log_write(npm_note_is_warning(a->note) ? FN_LOG_WARN : FN_LOG_INFO, npm_note_text(a->note),
+              "group", g->name, "id", a->id, "why", drains ? npm_reason_text(h->reason) : NULL,
+              key ? key : "", key ? log_num((int64_t)a->value) : NULL, (char *)NULL);
     if (a->note == NPM_NOTE_DRAIN_CUT) {
         metric_add(g->figures.drain_losses, (int64_t)a->value);
     } else if (a->note == NPM_NOTE_ACTIVE) {
@@ -438,6 +464,8 @@ static void show(struct mgroup *g)
     metric_set(x->waiting, (int64_t)f.waiting);
     metric_set(x->asked, f.asked_n);
     metric_set(x->lbs, f.lbs_n);
+    metric_set(x->lbs_twice, f.lbs_twice);
+    metric_set(x->at_max, f.at_max);
     metric_set(x->cplane_failures, f.cplane_failures);
     metric_set(x->stillborn, f.stillborn);
     for (int i = 0; i < NPM_STATES_N; i++) {
@@ -502,22 +530,26 @@ static struct mgroup *find(const struct npm_manager *m, const char *name)
     return g;
 }
 
-int npm_manager_demand(struct npm_manager *m, const char *lb_id, uint64_t seq, const char *group,
-                       uint64_t mb, uint64_t waiting, struct fn_error *ret_note)
+int npm_manager_demand(struct npm_manager *m, const struct npm_demand *d,
+                       struct fn_error *ret_note)
 {
-    const struct npm_event e = {
-        .kind = NPM_DEMAND, .id = lb_id, .seq = seq, .mb = mb, .waiting = waiting };
-    struct mgroup *g = find(m, group);
+    const struct npm_event e = { .kind = NPM_DEMAND,
+                                 .id = d->lb_id,
+                                 .incarnation = d->incarnation,
+                                 .seq = d->seq,
+                                 .mb = d->mb,
+                                 .waiting = d->waiting };
+    struct mgroup *g = find(m, d->group);
     uint64_t max_mb;
 
     if (!g) {
         return err_set(ret_note, FN_E_NOT_FOUND,
-                       "NPM502 group, got \"%.64s\"; expected a group of npm.groups", group);
+                       "NPM502 group, got \"%.64s\"; expected a group of npm.groups", d->group);
     }
-    if (!lb_id[0] || strlen(lb_id) > NPM_LB_ID_MAX) {
+    if (!d->lb_id[0] || strlen(d->lb_id) > NPM_LB_ID_MAX) {
         return err_set(ret_note, FN_E_INVALID,
-                       "NPM504 load balancer id, got \"%.64s\"; expected 1 to %u characters", lb_id,
-                       NPM_LB_ID_MAX);
+                       "NPM504 load balancer id, got \"%.64s\"; expected 1 to %u characters",
+                       d->lb_id, NPM_LB_ID_MAX);
     }
     g->lb_refused = false;
     step(g, &e);
@@ -527,8 +559,15 @@ int npm_manager_demand(struct npm_manager *m, const char *lb_id, uint64_t seq, c
                        "npm.lbs_max",
                        m->deps.options.lbs_max);
     }
+    if (npm_lb_is_twice(g->group, d->lb_id)) {
+        err_set(ret_note, FN_E_EXISTS,
+                "NPM508 lb_id, got \"%.64s\", which another load balancer uses at the same time; "
+                "expected one of its own",
+                d->lb_id);
+        return 1;
+    }
     max_mb = npm_group_max_mb(g->group);
-    if (mb > max_mb) {
+    if (d->mb > max_mb) {
         err_set(ret_note, FN_E_RANGE, "NPM501 demand above group cap %llu MB, clamped",
                 (unsigned long long)max_mb);
         return 1;
@@ -558,32 +597,157 @@ const char *npm_manager_name_at(const struct npm_manager *m, uint32_t i)
     return m->groups[i].name;
 }
 
-int npm_manager_drain(struct npm_manager *m, const char *host_id, bool on, struct fn_error *reterr)
+/* ---- the operator ---------------------------------------------------------------------------- */
+
+/* "group/id", or an id that one group has. NULL: *reterr tells. */
+static struct mgroup *group_of(const struct npm_manager *m, const char *runner, const char **ret_id,
+                               struct fn_error *reterr)
 {
-    const struct npm_event e = { .kind = on ? NPM_DRAIN : NPM_UNDRAIN, .id = host_id };
+    struct mgroup *found = NULL;
 
     for (uint32_t i = 0; i < m->n_groups; i++) {
-        if (npm_host_find(m->groups[i].group, host_id)) {
-            step(&m->groups[i], &e);
-            return 0;
+        struct mgroup *g = &m->groups[i];
+        size_t len = strlen(g->name);
+        bool named = strncmp(runner, g->name, len) == 0 && runner[len] == '/';
+        const char *id = named ? runner + len + 1 : runner;
+
+        if (!npm_host_find(g->group, id)) {
+            continue;
         }
+        if (found) {
+            err_set(reterr, FN_E_PRECONDITION,
+                    "runner, got \"%.64s\", which groups %.64s and %.64s have; expected "
+                    "group/id",
+                    runner, found->name, g->name);
+            return NULL;
+        }
+        found = g;
+        *ret_id = id;
     }
-    return err_set(reterr, FN_E_NOT_FOUND, "runner, got \"%.64s\"; expected the id of a runner",
-                   host_id);
+    if (!found) {
+        err_set(reterr, FN_E_NOT_FOUND, "runner, got \"%.64s\"; expected the id of a runner",
+                runner);
+    }
+    return found;
+}
+
+static const struct {
+    enum npm_event_kind event;
+    enum npm_wish wish; /* to remember */
+} orders[] = {
+    [NPM_ORDER_DRAIN] = { NPM_DRAIN, NPM_WISH_DRAIN },
+    [NPM_ORDER_UNDRAIN] = { NPM_UNDRAIN, NPM_WISH_NONE },
+    [NPM_ORDER_REPLACE] = { NPM_REPLACE, NPM_WISH_REPLACE },
+    [NPM_ORDER_REMOVE] = { NPM_RETIRE, NPM_WISH_REMOVE },
+    [NPM_ORDER_END] = { NPM_END, NPM_WISH_REMOVE },
+};
+
+static int check_order(const struct npm_host *h, enum npm_order order, struct fn_error *reterr)
+{
+    if (h->state == NPM_FOREIGN) {
+        return err_set(reterr, FN_E_PRECONDITION,
+                       "runner %.64s is foreign: the group has its maximum without it, and leaves it "
+                       "alone",
+                       h->id);
+    }
+    if (h->state == NPM_REMOVING && order != NPM_ORDER_REMOVE && order != NPM_ORDER_END) {
+        return err_set(reterr, FN_E_PRECONDITION, "runner %.64s is being removed", h->id);
+    }
+    if (order == NPM_ORDER_REMOVE && h->active > 0) {
+        return err_set(reterr, FN_E_PRECONDITION,
+                       "runner %.64s runs %u calls; drain it first, or say --force to end them",
+                       h->id, h->active);
+    }
+    if (order == NPM_ORDER_UNDRAIN && h->state != NPM_DRAINING && h->wish == NPM_WISH_NONE) {
+        return err_set(reterr, FN_E_PRECONDITION, "runner %.64s is not drained, it is %s", h->id,
+                       npm_state_name(h->state));
+    }
+    return 0;
+}
+
+int npm_manager_order(struct npm_manager *m, const char *runner, enum npm_order order,
+                      struct fn_error *reterr)
+{
+    const char *id = NULL;
+    struct mgroup *g = group_of(m, runner, &id, reterr);
+    const struct npm_event e = { .kind = orders[order].event, .id = id };
+
+    if (!g) {
+        return reterr->code;
+    }
+    if (check_order(npm_host_find(g->group, id), order, reterr) < 0) {
+        return reterr->code;
+    }
+    if (npm_wishes_set(m->wishes, g->name, id, orders[order].wish, env_now_ns(m->deps.env)) < 0) {
+        return err_set(reterr, FN_E_EXHAUSTED,
+                       "runner %.64s: more than %u runners are drained or being replaced", id,
+                       NPM_WISHES_MAX);
+    }
+    m->deps.wishes_changed(m->deps.ud);
+    step(g, &e);
+    return 0;
+}
+
+static bool renew_wish(void *ud, const char *id, enum npm_wish wish)
+{
+    static const enum npm_event_kind events[NPM_WISHES_N] = { [NPM_WISH_DRAIN] = NPM_DRAIN,
+                                                              [NPM_WISH_REPLACE] = NPM_REPLACE,
+                                                              [NPM_WISH_REMOVE] = NPM_RETIRE };
+    const struct npm_event e = { .kind = events[wish], .id = id };
+    struct mgroup *g = ud;
+    const struct npm_host *h = npm_host_find(g->group, id);
+
+    if (h && h->wish != wish && h->state != NPM_REMOVING) {
+        step(g, &e);
+    }
+    return h != NULL;
+}
+
+/* What was wished of hosts that were adopted a moment ago. */
+static void renew_wishes(struct mgroup *g)
+{
+    struct npm_manager *m = g->manager;
+
+    if (npm_wishes_visit(m->wishes, g->name, env_now_ns(m->deps.env), renew_wish, g) > 0) {
+        m->deps.wishes_changed(m->deps.ud);
+    }
+}
+
+struct npm_wishes *npm_manager_wishes(const struct npm_manager *m)
+{
+    return m->wishes;
+}
+
+const char *npm_manager_cplane_error(const struct npm_manager *m, const char *group)
+{
+    const struct mgroup *g = find(m, group);
+
+    return g ? g->failed.msg : "";
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static struct metric *gauge(const char *name, const char *help, const char *group,
-                            const char *state)
+static struct metric *series(enum metric_kind kind, const char *name, const char *help,
+                             const char *group, const char *state)
 {
     static const char *const labels[] = { "group", "state", NULL };
     static const char *const only_group[] = { "group", NULL };
     const struct metric_def def = {
-        .name = name, .help = help, .kind = METRIC_GAUGE, .labels = state ? labels : only_group };
+        .name = name, .help = help, .kind = kind, .labels = state ? labels : only_group };
     const char *values[] = { group, state };
 
     return metric_series(metric_declare(&def), values);
+}
+
+static struct metric *gauge(const char *name, const char *help, const char *group,
+                            const char *state)
+{
+    return series(METRIC_GAUGE, name, help, group, state);
+}
+
+static struct metric *counter(const char *name, const char *help, const char *group)
+{
+    return series(METRIC_COUNTER, name, help, group, NULL);
 }
 
 static struct metric *provision_histogram(const char *group)
@@ -602,14 +766,36 @@ static struct metric *provision_histogram(const char *group)
     return metric_series(metric_declare(&def), &group);
 }
 
+static void declare_counters(struct figures *f, const char *group)
+{
+    f->accepted = counter("fn_npm_accepted", "Runners that the control plane promised.", group);
+    f->removals =
+        counter("fn_npm_removals", "Orders to remove a runner, repeated ones too.", group);
+    f->notes[NPM_NOTE_ARRIVED] =
+        counter("fn_npm_arrived", "Runners that came as asked for.", group);
+    f->notes[NPM_NOTE_STILLBORN] =
+        counter("fn_npm_stillborns", "Pauses made because new runners did not live.", group);
+    f->notes[NPM_NOTE_REQUEST_EXPIRED] =
+        counter("fn_npm_expired", "Requests whose runners did not arrive in time.", group);
+    f->notes[NPM_NOTE_LOST] =
+        counter("fn_npm_lost", "Runners that vanished from the list without calls.", group);
+    f->notes[NPM_NOTE_PULLED] =
+        counter("fn_npm_pulled", "Runners that vanished from the list with calls.", group);
+}
+
 static void declare_figures(struct figures *f, const char *group)
 {
+    declare_counters(f, group);
     f->provision_latency = provision_histogram(group);
     f->wanted_mb = gauge("fn_npm_wanted_mb", "Memory that calls need, in MB.", group, NULL);
     f->desired_mb = gauge("fn_npm_desired_mb", "Capacity that should exist, in MB.", group, NULL);
     f->waiting = gauge("fn_npm_waiting", "Calls that wait for a runner.", group, NULL);
     f->asked = gauge("fn_npm_asked", "Runners asked for that have not arrived.", group, NULL);
     f->lbs = gauge("fn_npm_lbs", "Load balancers that told their demand.", group, NULL);
+    f->lbs_twice = gauge("fn_npm_lbs_twice",
+                         "Load balancers whose id another one uses at the same time.", group, NULL);
+    f->at_max = gauge("fn_npm_at_max", "1 while more is wanted than the maximum of runners allows.",
+                      group, NULL);
     f->cplane_failures = gauge("fn_npm_cplane_failures",
                                "Calls to the control plane that failed, in a row.", group, NULL);
     f->stillborn = gauge("fn_npm_stillborn",
@@ -641,7 +827,7 @@ static int open_group(struct npm_manager *m, struct mgroup *g, const char *name)
             return FN_E_EXHAUSTED;
         }
     }
-    g->group = npm_group_create(&o, &m->budget, m->epoch, now_ns);
+    g->group = npm_group_create(&o, &m->budget, now_ns);
     if (!g->group) {
         return FN_E_EXHAUSTED;
     }
@@ -672,6 +858,8 @@ int npm_manager_create(const struct npm_deps *deps, struct npm_manager **ret,
     m->ops = plugin_ops(deps->cplane);
     m->budget.runners_max = deps->runners_max;
     m->epoch = (uint64_t)env_wall_ns(deps->env);
+    m->budget.request_last = m->epoch;
+    m->wishes = npm_wishes_create();
     m->stopped_task.cb = on_stopped;
     for (int i = 0; i < URGENCIES_N; i++) {
         TAILQ_INIT(&m->waiting[i]);
@@ -681,7 +869,7 @@ int npm_manager_create(const struct npm_deps *deps, struct npm_manager **ret,
         r = open_group(m, &m->groups[i], deps->groups[i]);
         m->n_groups++;
     }
-    if (!m->groups || r < 0) {
+    if (!m->groups || !m->wishes || r < 0) {
         npm_manager_destroy(m);
         return err_set(reterr, FN_E_EXHAUSTED, "npm: out of memory");
     }
@@ -744,6 +932,7 @@ void npm_manager_destroy(struct npm_manager *m)
         free(g->machines);
     }
     env_undefer(m->deps.env, &m->stopped_task);
+    npm_wishes_destroy(m->wishes);
     free(m->groups);
     free(m);
 }

@@ -11,6 +11,7 @@
 #include <base/env.h>
 #include <base/err.h>
 #include <npm/npm.h>
+#include <npm/wishes.h>
 #include <plugin/plugin.h>
 
 #define NPM_GROUPS_MAX 1000u
@@ -29,6 +30,8 @@ struct npm_deps {
     int (*ask)(void *ud, const char *address, uint64_t ticket);
     /* The members of a group changed, or were learnt. */
     void (*published)(void *ud, const char *group);
+    /* npm_manager_wishes() are others than before. */
+    void (*wishes_changed)(void *ud);
     void *ud;
     struct npm_options options; /* of every group; predict is set by the manager */
     uint32_t runners_max;       /* of all groups */
@@ -46,9 +49,17 @@ void npm_manager_set_options(struct npm_manager *m, const struct npm_options *op
 void npm_manager_stop(struct npm_manager *m, void (*done)(void *ud), void *ud);
 void npm_manager_destroy(struct npm_manager *m); /* after stop's done(); NULL ok */
 
-/* FN_E_NOT_FOUND: "NPM502 ..."; 1: taken but clamped, with "NPM501 ..." in *ret_note. */
-int npm_manager_demand(struct npm_manager *m, const char *lb_id, uint64_t seq, const char *group,
-                       uint64_t mb, uint64_t waiting, struct fn_error *ret_note);
+/* A load balancer's word about one group. */
+struct npm_demand {
+    const char *lb_id, *group;
+    uint64_t incarnation, seq; /* see npm_event */
+    uint64_t mb, waiting;
+};
+
+/* FN_E_NOT_FOUND: "NPM502 ..."; 1: taken, with an objection in *ret_note: clamped (FN_E_RANGE,
+ * "NPM501 ..."), another one uses its id (FN_E_EXISTS, "NPM508 ..."). */
+int npm_manager_demand(struct npm_manager *m, const struct npm_demand *d,
+                       struct fn_error *ret_note);
 void npm_manager_reported(struct npm_manager *m, uint64_t ticket, bool answered, uint32_t active);
 
 /* Borrowed; NULL: no such group. */
@@ -59,7 +70,23 @@ uint64_t npm_manager_epoch(const struct npm_manager *m);
 uint32_t npm_manager_count(const struct npm_manager *m);
 const char *npm_manager_name_at(const struct npm_manager *m, uint32_t i);
 
-/* The operator's drain of a runner by its id. FN_E_NOT_FOUND. */
-int npm_manager_drain(struct npm_manager *m, const char *host_id, bool on, struct fn_error *reterr);
+/* What the operator may do with a runner. */
+enum npm_order {
+    NPM_ORDER_DRAIN,
+    NPM_ORDER_UNDRAIN,
+    NPM_ORDER_REPLACE,
+    NPM_ORDER_REMOVE,
+    NPM_ORDER_END
+};
+
+/* runner: its id, or group/id when more than one group has it. REMOVE is for one without calls; END
+ * does not ask. FN_E_NOT_FOUND, FN_E_PRECONDITION: its state does not allow it, or the id is
+ * ambiguous. */
+int npm_manager_order(struct npm_manager *m, const char *runner, enum npm_order order,
+                      struct fn_error *reterr);
+/* To be kept for the next start, and filled with what the last one kept before the first list. */
+struct npm_wishes *npm_manager_wishes(const struct npm_manager *m);
+/* The last failure of a call to the control plane, or "" since one went well. */
+const char *npm_manager_cplane_error(const struct npm_manager *m, const char *group);
 
 #endif

@@ -9,17 +9,24 @@
  *
  *   listed ──▶ BOOTING ──answers──▶ ACTIVE ──not needed, operator──▶ DRAINING ──empty, deadline──▶
  *                 │                    ▲                                │      REMOVING ──gone──▶ -
- *                 └──boot_max──▶ REMOVING   ◀── needed again, undrain ──┘
+ *                 ├──boot_max──▶ REMOVING   ◀── needed again, undrain ──┘
+ *                 └──operator──▶ DRAINING
  *   listed beyond runners_max ──▶ FOREIGN: not ours, until capacity is short and there is room
+ *
+ * What the operator wants of a host comes before what the group needs: drained by the operator,
+ * it stays so and is left alone; to be replaced, it serves until others can; to be removed, it goes
+ * when it is empty and does not come back. Wishes are the caller's to remember: they are told again
+ * when a host of theirs is adopted.
  *
  * LBs are told of ACTIVE and DRAINING hosts. A host that the control plane stops listing is
  * believed lost after loss_polls lists, or after loss_brake when more than half of the hosts go at
  * once. One call to the control plane is under way at a time, at most one per poll interval.
  * Capacity that was asked for counts as supply until it arrives or its request expires, so that
- * nothing is bought twice. After hosts that did not live (never answered, or went soon after their
- * first answer) nothing is asked for during a pause that doubles until a new host lives.
+ * nothing is bought twice; a machine that is listed as gone and was never listed before is one that
+ * was asked for and ended. After hosts that did not live (that one, never answered, or went soon
+ * after their first answer) nothing is asked for during a pause that doubles until one lives.
  *
- * What must hold is in docs/npm-model.md (S1 to S14, L1 to L5) and docs/faults.md (F21 to F38, F89
+ * What must hold is in docs/npm-model.md (S1 to S18, L1 to L5) and docs/faults.md (F21 to F38, F89
  * to F91). Every call: one thread at a time per group and its budget. */
 #ifndef NPM_NPM_H
 #define NPM_NPM_H
@@ -78,14 +85,15 @@ struct npm_options {
         .boot_max_ns = 600 * NPM_S, .backoff_min_ns = NPM_S, .backoff_max_ns = 60 * NPM_S,         \
         .loss_brake_ns = 30 * NPM_S, .stall_ns = 10 * NPM_S, .status_idle_ns = 60 * NPM_S,         \
         .status_busy_ns = NPM_S, .silent_max_ns = 60 * NPM_S, .stillborn_max_ns = 10 * NPM_S,      \
-        .stillborn_backoff_min_ns = NPM_S, .stillborn_backoff_max_ns = 300 * NPM_S,            \
+        .stillborn_backoff_min_ns = NPM_S, .stillborn_backoff_max_ns = 60 * NPM_S,             \
     }
 #define NPM_S 1000000000LL
 
-/* Runners of all groups together; shared by their states. */
+/* What all groups have together. */
 struct npm_budget {
     uint32_t runners_max;
     uint32_t runners; /* hosts and asked ones */
+    uint64_t request_last; /* ids of requests, of all groups; begins elsewhere after each start */
 };
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -101,14 +109,18 @@ enum npm_event_kind {
     NPM_REMOVE_FAILED,
     NPM_REPORTED, /* a runner told its load */
     NPM_SILENT,   /* a runner did not answer */
-    NPM_DRAIN,    /* the operator's wish */
+    NPM_DRAIN,    /* the operator's wishes: see npm_wish */
     NPM_UNDRAIN,
+    NPM_REPLACE,
+    NPM_RETIRE,
+    NPM_END, /* now, whatever runs on it */
 };
 
 struct npm_event {
     enum npm_event_kind kind;
     const char *id;   /* of the LB or host */
     uint64_t seq;     /* DEMAND: of this LB, growing; 0 = it does not count (historic LBs) */
+    uint64_t incarnation; /* DEMAND: of this start of the LB; 0 = it does not say */
     uint64_t mb;      /* DEMAND */
     uint64_t waiting; /* DEMAND: calls without a runner */
     uint32_t active;  /* REPORTED: calls that run */
@@ -129,7 +141,8 @@ enum npm_action_kind {
 };
 
 enum npm_note {
-    NPM_NOTE_ADOPTED,
+    NPM_NOTE_ADOPTED, /* nobody asked for it */
+    NPM_NOTE_ARRIVED, /* value: ms since it was asked for */
     NPM_NOTE_ACTIVE,
     NPM_NOTE_DRAINING,
     NPM_NOTE_REACTIVATED,
@@ -152,10 +165,16 @@ enum npm_note {
     NPM_NOTE_LBS_FULL,
     NPM_NOTE_STALL,
     NPM_NOTE_STILLBORN, /* value: how often in a row */
+    NPM_NOTE_ENDED,     /* gone before it was ever listed */
+    NPM_NOTE_NONE_ACCEPTED, /* value: runners of the request */
+    NPM_NOTE_LB_TWICE,      /* value: that many use the id */
+    NPM_NOTE_REPLACING,
     NPM_NOTES_N
 };
 
 const char *npm_note_text(enum npm_note note);
+const char *npm_note_key(enum npm_note note); /* what `value` is, with its unit; NULL: nothing */
+bool npm_note_is_warning(enum npm_note note);
 
 struct npm_action {
     enum npm_action_kind kind;
@@ -186,10 +205,35 @@ enum npm_host_state {
 
 const char *npm_state_name(enum npm_host_state state);
 
+/* What the operator wants of a host, beyond what the group needs. */
+enum npm_wish {
+    NPM_WISH_NONE,
+    NPM_WISH_DRAIN,   /* no new calls; it is kept until the operator says otherwise */
+    NPM_WISH_REPLACE, /* it serves until others can, then goes */
+    NPM_WISH_REMOVE,  /* it goes when it is empty */
+    NPM_WISHES_N
+};
+
+const char *npm_wish_name(enum npm_wish wish);
+
+/* Why a host drains. */
+enum npm_reason {
+    NPM_REASON_NONE,
+    NPM_REASON_NOT_NEEDED,
+    NPM_REASON_SILENT,
+    NPM_REASON_OPERATOR,
+    NPM_REASON_REPLACED,
+    NPM_REASON_BUSY_AGAIN, /* it was to be removed, and got a call */
+    NPM_REASONS_N
+};
+
+const char *npm_reason_text(enum npm_reason reason);
+
 /* What every step reads comes first. */
 struct npm_host {
     enum npm_host_state state;
-    bool operator_drain;
+    enum npm_wish wish;
+    enum npm_reason reason; /* DRAINING: why */
     bool status_under_way;
     bool braked;       /* missing together with most others */
     bool lived;        /* answered for stillborn_max */
@@ -217,10 +261,9 @@ struct npm_host {
 
 struct npm_group;
 
-/* [init] budget: borrowed, outlives the group. request_base: high bits of request ids, another one
- * after each start. NULL when out of memory. */
+/* [init] budget: borrowed, outlives the group. NULL when out of memory. */
 struct npm_group *npm_group_create(const struct npm_options *options, struct npm_budget *budget,
-                                   uint64_t request_base, int64_t now_ns);
+                                   int64_t now_ns);
 void npm_group_destroy(struct npm_group *g); /* NULL ok */
 /* Other limits and times; runners_max, lbs_max and the predictor stay as they were created. What
  * has begun keeps its time. */
@@ -237,7 +280,7 @@ const struct npm_host *npm_host_find(const struct npm_group *g, const char *id);
 /* What LBs are told of: active ones get calls, draining ones keep their place without. */
 static inline bool npm_is_listed(const struct npm_host *h)
 {
-    return h->state == NPM_ACTIVE || h->state == NPM_DRAINING;
+    return (h->state == NPM_ACTIVE || h->state == NPM_DRAINING) && h->address[0];
 }
 
 struct npm_figures {
@@ -252,9 +295,20 @@ struct npm_figures {
     uint32_t lbs_n;
     uint32_t cplane_failures; /* in a row */
     uint32_t stillborn;       /* pauses in a row because hosts did not live */
+    uint32_t lbs_twice;       /* whose id another LB uses as well */
+    uint32_t leaving_n;       /* active or booting, to be replaced */
+    int64_t asked_since_ns;   /* oldest of asked_n; 0 = none */
+    int64_t listed_ns;        /* last complete list; 0 = none */
+    /* Nothing is asked for, nothing is listed before: */
+    int64_t stillborn_until_ns, provision_until_ns, list_until_ns;
+    bool at_max; /* more is wanted than there may be */
     bool settled;
     bool cplane_busy;
 };
+/* One sentence: what there is, what was asked for, what keeps it from more. cap > 0. */
+void npm_explain(const struct npm_group *g, int64_t now_ns, char *ret, size_t cap);
+#define NPM_EXPLAIN_MAX 400u
+bool npm_lb_is_twice(const struct npm_group *g, const char *lb_id);
 /* What one LB's demand is clamped to. */
 uint64_t npm_group_max_mb(const struct npm_group *g);
 void npm_figures(const struct npm_group *g, struct npm_figures *ret);

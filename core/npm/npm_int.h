@@ -29,12 +29,23 @@ void index_remove(struct index *x, uint32_t slot);
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-struct npm_lb {
-    char id[NPM_LB_ID_MAX + 1]; /* "" = free */
+/* One start of an LB. */
+struct npm_voice {
+    uint64_t incarnation;
     uint64_t seq;
     uint64_t mb;
     uint64_t waiting;
     int64_t heard_ns;
+    bool known;   /* else the place is free */
+    bool counts;  /* else another start took over */
+    uint8_t late; /* words since then */
+};
+
+#define NPM_VOICES 3u /* of one id, and as many LBs that share it without losing demand */
+
+struct npm_lb {
+    char id[NPM_LB_ID_MAX + 1]; /* "" = free */
+    struct npm_voice voices[NPM_VOICES];
 };
 
 /* A provision call whose runners have not all arrived. Sent again with the same id until the
@@ -49,6 +60,8 @@ struct npm_request {
     int64_t expires_ns;
 };
 
+#define NPM_GONE_KEPT 128u
+
 enum npm_cplane_call { NPM_CALL_NONE, NPM_CALL_LIST, NPM_CALL_PROVISION, NPM_CALL_REMOVE };
 
 struct npm_group {
@@ -56,7 +69,6 @@ struct npm_group {
     struct npm_budget *budget;
     uint64_t version;
     uint64_t order_last;
-    uint64_t request_last;
 
     /* hosts[slots[0..n_hosts)] in order of adoption; slots[n_hosts..] are free */
     struct npm_host *hosts;
@@ -64,14 +76,24 @@ struct npm_group {
     uint32_t hosts_max, n_hosts;
     struct index host_index, address_index;
     uint64_t list_no;
+    int64_t listed_ns;
     uint64_t state_mb[NPM_STATES_N];
     uint32_t state_n[NPM_STATES_N];
     uint64_t typical_mb; /* mean of active and draining hosts */
+    uint64_t leaving_mb; /* of active and booting hosts that are to be replaced */
+    uint32_t leaving_n;
+
+    /* Ids that the cloud lists as gone: told apart from new ones. */
+    struct {
+        uint64_t key;
+        uint64_t list_no; /* the last one with it; 0 = free */
+    } gone[NPM_GONE_KEPT];
 
     struct npm_lb *lbs;
     uint32_t *lb_slots;
     uint32_t n_lbs;
     struct index lb_index;
+    uint32_t lbs_twice;    /* of whose id more than one start talks */
     int64_t lbs_expire_ns; /* no LB is forgotten before */
     uint64_t wanted_mb, waiting;
     uint64_t desired_mb;
@@ -114,6 +136,7 @@ void host_set_state(struct npm_group *g, struct npm_host *h, enum npm_host_state
 /* Another address, or "" for none; false: another host has it. */
 bool host_set_address(struct npm_group *g, struct npm_host *h, const char *address);
 void host_set_capacity(struct npm_group *g, struct npm_host *h, uint64_t mb);
+void host_set_wish(struct npm_group *g, struct npm_host *h, enum npm_wish wish);
 static inline struct npm_host *host_at(const struct npm_group *g, uint32_t i)
 {
     return &g->hosts[g->slots[i]];
@@ -146,9 +169,11 @@ int64_t cplane_next(struct npm_group *g, int64_t now_ns);
 /* hosts.c */
 void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns);
 void hosts_operator(struct npm_group *g, const struct npm_event *e, int64_t now_ns);
-void hosts_drain(struct npm_group *g, struct npm_host *h, int64_t now_ns);
+void hosts_drain(struct npm_group *g, struct npm_host *h, enum npm_reason why, int64_t now_ns);
 /* h is given up or drained; it was well until well_ns. Counts when it never lived. */
 void hosts_lost(struct npm_group *g, const struct npm_host *h, int64_t well_ns, int64_t now_ns);
+/* One that was asked for did not live. */
+void hosts_stillborn(struct npm_group *g, const char *id, int64_t now_ns);
 /* Time-outs of all hosts, questions about their load; returns when to look again. */
 int64_t hosts_watch(struct npm_group *g, int64_t now_ns);
 

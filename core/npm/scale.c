@@ -2,7 +2,10 @@
  *
  * Up at once, down only after cooldown without a break, and never below a band of one runner:
  * demand that swings by less than a runner moves nothing. Draining hosts are the first supply,
- * newest first, because the cluster still has them warm. */
+ * newest first, because the cluster still has them warm.
+ *
+ * A host that is to be replaced is no supply, so that another is asked for, and serves until that
+ * one does. */
 #include <npm/npm_int.h>
 
 static void predict(struct npm_group *g, int64_t now_ns)
@@ -27,7 +30,8 @@ static void predict(struct npm_group *g, int64_t now_ns)
 
 static uint64_t supply_mb(const struct npm_group *g)
 {
-    return g->state_mb[NPM_ACTIVE] + g->state_mb[NPM_BOOTING] + g->asked_n * g->typical_mb;
+    return g->state_mb[NPM_ACTIVE] + g->state_mb[NPM_BOOTING] - g->leaving_mb +
+           g->asked_n * g->typical_mb;
 }
 
 /* ---- up -------------------------------------------------------------------------------------- */
@@ -39,7 +43,7 @@ static bool reactivate(struct npm_group *g, int64_t now_ns)
     for (uint32_t i = 0; i < g->n_hosts; i++) {
         struct npm_host *h = host_at(g, i);
 
-        if (h->state == NPM_DRAINING && !h->operator_drain && h->silent_ns == 0 &&
+        if (h->state == NPM_DRAINING && h->wish == NPM_WISH_NONE && h->silent_ns == 0 &&
             h->missing == 0 && (!newest || h->since_ns >= newest->since_ns)) {
             newest = h;
         }
@@ -79,7 +83,7 @@ static struct npm_request *request_open(struct npm_group *g, int64_t now_ns)
         }
     }
     if (free_one) {
-        *free_one = (struct npm_request){ .id = ++g->request_last,
+        *free_one = (struct npm_request){ .id = ++g->budget->request_last,
                                           .made_ns = now_ns,
                                           .expires_ns = now_ns + g->o.request_life_ns };
     }
@@ -92,8 +96,8 @@ static bool adopt_foreign(struct npm_group *g, int64_t now_ns)
     for (uint32_t i = 0; g->state_n[NPM_FOREIGN] > 0 && room(g) > 0 && i < g->n_hosts; i++) {
         struct npm_host *h = host_at(g, i);
 
-        if (h->state == NPM_FOREIGN && h->missing == 0 && h->reported_ns != 0 &&
-            h->silent_ns == 0) {
+        if (h->state == NPM_FOREIGN && h->wish == NPM_WISH_NONE && h->missing == 0 &&
+            h->reported_ns != 0 && h->silent_ns == 0) {
             host_set_state(g, h, NPM_BOOTING, now_ns);
             note(g, NPM_NOTE_ADOPTED, h->id, 0);
             return true;
@@ -153,7 +157,8 @@ static struct npm_host *find_surplus(struct npm_group *g, uint64_t needed_mb)
     for (uint32_t i = g->n_hosts; i > 0 && g->state_n[NPM_ACTIVE] > g->o.runners_min; i--) {
         struct npm_host *h = host_at(g, i - 1);
 
-        if (h->state == NPM_ACTIVE && needed_mb + h->capacity_mb <= g->state_mb[NPM_ACTIVE]) {
+        if (h->state == NPM_ACTIVE && h->wish == NPM_WISH_NONE &&
+            needed_mb + g->leaving_mb + h->capacity_mb <= g->state_mb[NPM_ACTIVE]) {
             return h;
         }
     }
@@ -179,9 +184,40 @@ static void shrink(struct npm_group *g, int64_t now_ns)
         return;
     }
     while ((victim = find_surplus(g, g->low_peak_mb))) {
-        hosts_drain(g, victim, now_ns);
+        hosts_drain(g, victim, NPM_REASON_NOT_NEEDED, now_ns);
     }
     g->low_since_ns = 0;
+}
+
+/* ---- replacement ----------------------------------------------------------------------------- */
+
+/* Whether something goes or comes that makes room, or serves, before long. */
+static bool is_moving(const struct npm_group *g)
+{
+    bool moving = g->asked_n > 0 || g->state_n[NPM_REMOVING] > 0;
+
+    for (uint32_t i = 0; !moving && i < g->n_hosts; i++) {
+        const struct npm_host *h = npm_host_at(g, i);
+
+        moving = (h->state == NPM_DRAINING && h->wish != NPM_WISH_DRAIN) ||
+                 (h->state == NPM_BOOTING && h->wish == NPM_WISH_NONE);
+    }
+    return moving;
+}
+
+/* One goes when the active ones without it are enough; or when there may be no more runners, so
+ * that its place is the only one for another: then one after the other. */
+static void replace(struct npm_group *g, int64_t now_ns)
+{
+    for (uint32_t i = 0; g->leaving_n > 0 && i < g->n_hosts; i++) {
+        struct npm_host *h = host_at(g, i);
+        bool others_can = g->state_mb[NPM_ACTIVE] >= g->desired_mb + h->capacity_mb;
+
+        if (h->state == NPM_ACTIVE && h->wish == NPM_WISH_REPLACE &&
+            (others_can || (room(g) == 0 && !is_moving(g)))) {
+            hosts_drain(g, h, NPM_REASON_REPLACED, now_ns);
+        }
+    }
 }
 
 int64_t scale(struct npm_group *g, bool may_shrink, int64_t now_ns)
@@ -195,6 +231,9 @@ int64_t scale(struct npm_group *g, bool may_shrink, int64_t now_ns)
         grow(g, now_ns);
     } else if (may_shrink) {
         shrink(g, now_ns);
+    }
+    if (may_shrink && now_ns >= g->act_down_ns) {
+        replace(g, now_ns);
     }
     if (g->capped && !g->at_max) {
         note(g, NPM_NOTE_AT_MAX, NULL, g->wanted_mb);

@@ -4,7 +4,7 @@
 static void check_stall(struct npm_group *g, int64_t now_ns)
 {
     if (now_ns - g->stepped_ns > g->o.stall_ns) {
-        note(g, NPM_NOTE_STALL, NULL, (uint64_t)(now_ns - g->stepped_ns));
+        note(g, NPM_NOTE_STALL, NULL, (uint64_t)((now_ns - g->stepped_ns) / 1000000));
         g->listed = false;
         g->settled_ns = now_ns + g->o.settle_ns;
         g->act_down_ns = now_ns + g->o.loss_brake_ns;
@@ -35,6 +35,9 @@ static void handle(struct npm_group *g, const struct npm_event *e, int64_t now_n
         break;
     case NPM_DRAIN:
     case NPM_UNDRAIN:
+    case NPM_REPLACE:
+    case NPM_RETIRE:
+    case NPM_END:
         hosts_operator(g, e, now_ns);
         break;
     }

@@ -1,6 +1,7 @@
 /* control-plane/process: runners as local processes of fnd. The embedded default for trials, demos
  * and tests: what a cloud does in minutes it does in a second, with the same protocol. Runners live
  * on when the manager dies, and are found again. */
+#include "lines.h"
 #include "script.h"
 #include "shipped.h"
 
@@ -144,24 +145,6 @@ static int run(struct cp *cp, struct fn_op *op, const char *const *words, uint32
     return r;
 }
 
-/* "ready <id> <address>", "starting <id> -" */
-static int take_line(char *line, const struct conf *c, const struct fn_machine_sink *out)
-{
-    struct fn_machine m = { .size = sizeof(m), .capacity_mb = (uint64_t)c->capacity_mb };
-    char *rest = NULL;
-    const char *state = strtok_r(line, " ", &rest);
-    const char *address;
-
-    m.id = strtok_r(NULL, " ", &rest);
-    address = strtok_r(NULL, " ", &rest);
-    if (!state || !m.id || !address) {
-        return FN_E_INTERNAL;
-    }
-    m.state = strcmp(state, "ready") == 0 ? FN_MACHINE_READY : FN_MACHINE_STARTING;
-    m.address = m.state == FN_MACHINE_READY ? address : NULL;
-    return out->add(out->ud, &m);
-}
-
 static int list(void *inst, struct fn_op *op, const char *group, const struct fn_machine_sink *out,
                 struct fn_error *reterr)
 {
@@ -177,7 +160,7 @@ static int list(void *inst, struct fn_op *op, const char *group, const struct fn
     }
     for (char *line = strtok_r(result.out, "\n", &rest); line && r == 0;
          line = strtok_r(NULL, "\n", &rest)) {
-        r = take_line(line, cp->conf, out);
+        r = take_line(cp->host, line, group, (uint64_t)cp->conf->capacity_mb, out);
     }
     cp->exec->free_result(&result);
     if (r < 0 && reterr) {
@@ -212,8 +195,8 @@ static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n
     if (r < 0) {
         return r;
     }
+    *ret_accepted = count_started(result.out);
     cp->exec->free_result(&result);
-    *ret_accepted = n; /* those of a repeated request are there already */
     return 0;
 }
 

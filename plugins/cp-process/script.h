@@ -4,6 +4,8 @@
  *   <state>/<group>/<id>/   fn.yaml, log, pid, grpc.sock, http.sock
  *   <state>/<group>/last.log   of the runner that ended last without being asked
  *
+ * A runner that ended by itself is listed once more, as gone, with the last line that it wrote.
+ *
  * An id is made of the request that asked for it, so that a repeated request makes nothing
  * twice. */
 #ifndef CP_PROCESS_SCRIPT_H
@@ -20,9 +22,16 @@
     "list)\n"                                                                                      \
     "    for d in \"$home\"/*/; do\n"                                                              \
     "        d=${d%/}\n"                                                                           \
-    "        [ -e \"$d/fn.yaml\" ] || continue\n"                                                  \
+    /* Of a try that was cut short, unless it is under way. */                                     \
+    "        if [ ! -e \"$d/fn.yaml\" ]; then\n"                                                   \
+    "            [ -z \"$(find \"$d\" -maxdepth 0 -mmin +1 2>/dev/null)\" ] || rm -rf \"$d\"\n"    \
+    "            continue\n"                                                                       \
+    "        fi\n"                                                                                 \
     /* What it said last is all that tells why it ended. */                                        \
     "        if ! alive \"$d\"; then\n"                                                            \
+    "            [ -e \"$d/removed\" ] ||\n"                                                       \
+    "                echo \"gone ${d##*/} $(tail -n 1 \"$d/log\" 2>/dev/null |\n"                  \
+    "                    tr -cd '[:print:]' | cut -c 1-400)\"\n"                                   \
     "            mv \"$d/log\" \"$home/last.log\" 2>/dev/null\n"                                   \
     "            rm -rf \"$d\"\n"                                                                  \
     "            continue\n"                                                                       \
@@ -35,22 +44,22 @@
     "    program=$4 base=$5 memory=$6\n"                                                           \
     "    [ -n \"$program\" ] || program=$(readlink \"/proc/$PPID/exe\")\n"                         \
     /* Of a manager whose file was replaced, by an upgrade: new runners are of the new one. */     \
-    "    program=${program%' (deleted)'}\n"                                                       \
+    "    program=${program%' (deleted)'}\n"                                                        \
     "    shift 6\n"                                                                                \
     "    mkdir -p \"$home\" || exit 1\n"                                                           \
     "    [ -O \"${home%/*}\" ] || { echo \"${home%/*} belongs to another user\" >&2; exit 1; }\n"  \
     "    for id; do\n"                                                                             \
     "        d=$home/$id\n"                                                                        \
     /* A folder without fn.yaml is of a try that was cut short. */                                 \
-    "        [ ! -e \"$d/fn.yaml\" ] || continue\n"                                                \
+    "        [ ! -e \"$d/fn.yaml\" ] || { echo \"started $id\"; continue; }\n"                     \
     "        mkdir -p \"$d\" || exit 1\n"                                                          \
-    "        { printf 'node: pure-runner\\nadmin: { socket: \"off\" }\\n'\n"                       \
-    "          printf 'http: { listen: \"unix:%s/http.sock\" }\\n' \"$d\"\n"                       \
-    "          printf 'grpc: { listen: \"unix:%s/grpc.sock\" }\\n' \"$d\"\n"                       \
+    "        { printf 'node: pure-runner\\nadmin: { socket: \"off\" }\\n' &&\n"                    \
+    "          printf 'http: { listen: \"unix:%s/http.sock\" }\\n' \"$d\" &&\n"                    \
+    "          printf 'grpc: { listen: \"unix:%s/grpc.sock\" }\\n' \"$d\" &&\n"                    \
     "          if [ -n \"$base\" ]; then cat \"$base\"; else\n"                                    \
     "              printf 'runner: { memory_total: %sMiB }\\n' \"$memory\"; fi\n"                  \
-    "        } >\"$d/fn.yaml.new\" || exit 1\n"                                                    \
-    "        mv \"$d/fn.yaml.new\" \"$d/fn.yaml\"\n"                                               \
+    "        } >\"$d/fn.yaml.new\" && mv \"$d/fn.yaml.new\" \"$d/fn.yaml\" ||\n"                   \
+    "            { rm -rf \"$d\"; echo \"$d: fn.yaml cannot be written\" >&2; exit 1; }\n"         \
     /* The host ends this process group at a deadline: the runner writes its pid in a session of */\
     /* its own, so that it is known, or ends because its folder is gone. */                        \
     "        setsid sh -c 'echo $$ >\"$1/pid.new\" && mv \"$1/pid.new\" \"$1/pid\" &&\n"           \
@@ -61,15 +70,18 @@
     "            tries=$((tries + 1))\n"                                                           \
     "            sleep 0.01\n"                                                                     \
     "        done\n"                                                                               \
-    "        echo \"started $id\"\n"                                                               \
+    "        if [ -s \"$d/pid\" ]; then echo \"started $id\"\n"                                    \
+    "        else rm -rf \"$d\"; echo \"$d: the runner did not start\" >&2; fi\n"                  \
     "    done ;;\n"                                                                                \
-    /* remove <id>; asked again and again until it is gone, and not kindly after a minute. */      \
+    /* remove <id>; asked again and again until it is gone. Its calls get a minute: a second */    \
+    /* SIGTERM would end them at once. */                                                          \
     "remove)\n"                                                                                    \
     "    d=$home/$4\n"                                                                             \
     "    [ -e \"$d\" ] || exit 0\n"                                                                \
     "    if ! alive \"$d\"; then rm -rf \"$d\"\n"                                                  \
     "    elif [ -n \"$(find \"$d/removed\" -mmin +1 2>/dev/null)\" ]; then kill -KILL \"$pid\"\n"  \
-    "    else [ -e \"$d/removed\" ] || touch \"$d/removed\"; kill -TERM \"$pid\"; fi 2>/dev/null\n"\
+    "    elif [ ! -e \"$d/removed\" ]; then touch \"$d/removed\"; kill -TERM \"$pid\"\n"           \
+    "    fi 2>/dev/null\n"                                                                         \
     /* It may have ended in between. */                                                            \
     "    exit 0 ;;\n"                                                                              \
     "esac\n"

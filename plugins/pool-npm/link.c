@@ -94,7 +94,7 @@ static void send_demand(struct link *l)
     if (l->historic) {
         wire_capacity_begin(&o, l->lb_id);
     } else {
-        wire_demand_begin(&o, l->lb_id, ++l->seq);
+        wire_demand_begin(&o, l->lb_id, ++l->seq, l->incarnation);
     }
     for (uint32_t i = 0; i < l->groups.n; i++) {
         const struct group *g = l->groups.list[i];
@@ -282,6 +282,7 @@ int link_open(struct link *l, struct fn_error *reterr)
                  (unsigned long long)l->host->rng->u64(l->host),
                  (unsigned long long)l->host->rng->u64(l->host));
     }
+    l->incarnation = l->host->rng->u64(l->host) | 1;
     l->historic = strcmp(l->conf->protocol, "historic") == 0;
     groups_get(&l->groups, FN_GROUP_DEFAULT);
     arm(l, now_ns(l));

@@ -30,6 +30,7 @@ struct link {
     struct groups groups;
     struct intake intake; /* publishes their members */
     char lb_id[LINK_ID_MAX + 1];
+    uint64_t incarnation; /* this instance's, never 0; seq counts its words */
     uint64_t seq;
     uint64_t channel;
     int historic;

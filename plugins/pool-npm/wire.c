@@ -77,10 +77,11 @@ void wire_finish(struct wire_out *o)
     *o = (struct wire_out){ NULL, 0, 0, 0 };
 }
 
-void wire_demand_begin(struct wire_out *o, const char *lb_id, uint64_t seq)
+void wire_demand_begin(struct wire_out *o, const char *lb_id, uint64_t seq, uint64_t incarnation)
 {
     put_text(o, 1, lb_id);
     put_number(o, 2, seq);
+    put_number(o, 4, incarnation);
 }
 
 void wire_demand_add(struct wire_out *o, const struct wire_demand *d)

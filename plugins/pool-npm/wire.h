@@ -25,7 +25,7 @@ struct wire_demand {
     uint64_t mem_mb, waiting, running;
 };
 
-void wire_demand_begin(struct wire_out *o, const char *lb_id, uint64_t seq);
+void wire_demand_begin(struct wire_out *o, const char *lb_id, uint64_t seq, uint64_t incarnation);
 void wire_demand_add(struct wire_out *o, const struct wire_demand *d);
 void wire_watch(struct wire_out *o, const char *lb_id, const char *const *groups, uint32_t n);
 /* Historic. */

@@ -18,7 +18,8 @@ void books_open(struct world *w, struct pool *p)
     p->n_missing = 0;
     p->n_ref = 0;
     p->ref_expire_ns = 0;
-    p->ref_wanted_mb = 0;
+    p->n_names = 0;
+    p->ref_due = true;
     p->peak_n = 0;
     snap_unref(p->published);
     p->published = NULL;
@@ -30,34 +31,86 @@ void books_open(struct world *w, struct pool *p)
     p->node_waits = false;
     p->stillborn = 0;
     p->stillborn_next_ns = 0;
+    p->list_failures = p->provision_failures = p->expired = 0;
+    p->list_next_ns = p->provision_next_ns = 0;
+    p->short_ns = p->asked_ns = 0;
     p->last = (struct npm_figures){ 0 };
 }
 
 /* ---- demand (S8) ----------------------------------------------------------------------------- */
 
-static void ref_demand(struct world *w, struct pool *p, const struct npm_event *e, uint32_t key)
+/* A load balancer that lives counts from the first word of its life on, and again from the third
+ * after another began to use its id, or after a late word of a dead one; a dead one counts no more
+ * once the next life was heard. In between either is right. */
+#define WORDS_HEARD 3u
+#define LIVES_OF_NAME 3u /* whose words a manager keeps apart, as npm_int.h */
+
+static bool lives(const struct world *w, uint32_t key)
+{
+    return key >> 31 || w->lbs[(key >> 20) - 1].life == (key & 0xfffffu);
+}
+
+static uint32_t lives_of(const struct pool *p, uint32_t name)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < p->n_ref; i++) {
+        n += p->ref[i].name == name;
+    }
+    return n;
+}
+
+static struct ref_lb *ref_find(struct pool *p, uint32_t key, uint32_t name)
+{
+    for (uint32_t i = 0; i < p->n_ref; i++) {
+        if (p->ref[i].key == key && p->ref[i].name == name) {
+            return &p->ref[i];
+        }
+    }
+    return NULL;
+}
+
+/* The first word of a life, or a word of a dead one: the others may have to wait for their turn. */
+static void ref_disturb(struct pool *p, const struct ref_lb *by, bool first)
+{
+    for (uint32_t i = 0; i < p->n_ref; i++) {
+        struct ref_lb *r = &p->ref[i];
+
+        if (r != by && r->name == by->name) {
+            r->words = 0;
+            r->replaced |= first;
+        }
+    }
+}
+
+static void ref_demand(struct world *w, struct pool *p, const struct npm_event *e,
+                       const struct message *m)
 {
     uint64_t max = npm_group_max_mb(p->g);
-    struct ref_lb *r = NULL;
+    struct ref_lb *r = ref_find(p, m->key, m->name);
+    bool first = !r;
 
-    for (uint32_t i = 0; i < p->n_ref && !r; i++) {
-        r = p->ref[i].key == key ? &p->ref[i] : r;
-    }
-    if (key == 0 || (!r && p->n_ref == w->o.lbs_max)) {
+    if (m->key == 0 || (!r && p->n_ref == REF_LIVES_MAX) ||
+        (r && e->seq != 0 && e->seq <= r->seq)) {
         return;
     }
     if (!r) {
+        if (lives_of(p, m->name) == 0 && p->n_names++ == w->o.lbs_max) {
+            p->n_names--;
+            return;
+        }
         r = &p->ref[p->n_ref++];
-        *r = (struct ref_lb){ .key = key };
+        *r = (struct ref_lb){ .key = m->key, .name = m->name };
     }
-    if (e->seq != 0 && e->seq <= r->seq) {
-        return;
+    if (first || !lives(w, m->key)) {
+        ref_disturb(p, r, first);
     }
-    p->ref_wanted_mb -= r->mb;
+    r->words = first && lives(w, m->key) ? WORDS_HEARD : r->words + 1;
+    r->replaced &= r->words < 2; /* one late word changes nothing */
     r->seq = e->seq;
     r->mb = e->mb < max ? e->mb : max;
     r->heard_ns = w->now_ns;
-    p->ref_wanted_mb += r->mb;
+    p->ref_due = true;
 }
 
 static void ref_expire(struct world *w, struct pool *p)
@@ -68,9 +121,12 @@ static void ref_expire(struct world *w, struct pool *p)
         return;
     }
     for (uint32_t i = 0; i < p->n_ref;) {
+        uint32_t name = p->ref[i].name;
+
         if (w->now_ns - p->ref[i].heard_ns > w->o.demand_life_ns) {
-            p->ref_wanted_mb -= p->ref[i].mb;
             p->ref[i] = p->ref[--p->n_ref];
+            p->n_names -= lives_of(p, name) == 0;
+            p->ref_due = true;
         } else {
             oldest_ns = p->ref[i].heard_ns < oldest_ns ? p->ref[i].heard_ns : oldest_ns;
             i++;
@@ -79,14 +135,45 @@ static void ref_expire(struct world *w, struct pool *p)
     p->ref_expire_ns = oldest_ns + w->o.demand_life_ns;
 }
 
+static void ref_sum(const struct world *w, struct pool *p)
+{
+    p->ref_least_mb = p->ref_most_mb = 0;
+    for (uint32_t i = 0; i < p->n_ref; i++) {
+        const struct ref_lb *r = &p->ref[i];
+        bool alive = lives(w, r->key);
+        bool must = alive && r->words >= WORDS_HEARD && lives_of(p, r->name) <= LIVES_OF_NAME;
+
+        p->ref_least_mb += must ? r->mb : 0;
+        p->ref_most_mb += alive || !r->replaced ? r->mb : 0;
+    }
+    p->ref_born = w->born;
+    p->ref_due = false;
+}
+
+static void check_wanted(struct world *w, struct pool *p, const struct npm_figures *f)
+{
+    if (p->ref_due || p->ref_born != w->born) {
+        ref_sum(w, p);
+    }
+    if (f->wanted_mb < p->ref_least_mb || f->wanted_mb > p->ref_most_mb) {
+        broken(w, f->cplane_busy ? SAFETY(10) : SAFETY(8),
+               "g%u wants %llu MB; LBs told %llu to %llu MB", p->no,
+               (unsigned long long)f->wanted_mb, (unsigned long long)p->ref_least_mb,
+               (unsigned long long)p->ref_most_mb);
+    }
+}
+
 uint64_t books_desired_mb(const struct world *w, const struct pool *p)
 {
-    const struct fn_load load = { .size = sizeof(load), .wanted_mb = p->ref_wanted_mb };
-    uint64_t mb = p->ref_wanted_mb;
+    struct npm_figures f;
+    struct fn_load load = { .size = sizeof(load) };
     uint64_t most = npm_group_max_mb(p->g);
+    uint64_t mb;
 
+    npm_figures(p->g, &f);
+    load.wanted_mb = mb = f.wanted_mb; /* which S8 looked at */
     if (w->o.predict && w->o.predict(w->o.predict_ud, &load, &mb) < 0) {
-        mb = p->ref_wanted_mb;
+        mb = f.wanted_mb;
     }
     return mb < most ? mb : most;
 }
@@ -158,12 +245,11 @@ static bool may_be_lost(enum npm_host_state s)
 }
 
 /* S6: pauses after hosts that did not live; all that fail within one are one failure. */
-static void ref_stillborn(struct world *w, struct pool *p, const struct machine *m, int64_t well_ns)
+static void ref_pause(struct world *w, struct pool *p)
 {
     int64_t pause_ns = w->o.stillborn_backoff_min_ns;
 
-    if (m->lived || w->now_ns < p->stillborn_next_ns ||
-        (m->heard_ns && well_ns - m->heard_ns >= w->o.stillborn_max_ns)) {
+    if (w->now_ns < p->stillborn_next_ns) {
         return;
     }
     for (uint32_t i = 0; i < p->stillborn && pause_ns < w->o.stillborn_backoff_max_ns; i++) {
@@ -172,6 +258,13 @@ static void ref_stillborn(struct world *w, struct pool *p, const struct machine 
     pause_ns = pause_ns < w->o.stillborn_backoff_max_ns ? pause_ns : w->o.stillborn_backoff_max_ns;
     p->stillborn++;
     p->stillborn_next_ns = w->now_ns + pause_ns;
+}
+
+static void ref_stillborn(struct world *w, struct pool *p, const struct machine *m, int64_t well_ns)
+{
+    if (!m->lived && (!m->heard_ns || well_ns - m->heard_ns < w->o.stillborn_max_ns)) {
+        ref_pause(w, p);
+    }
 }
 
 static void ref_heard(struct world *w, struct pool *p, struct machine *m, const struct npm_event *e)
@@ -234,7 +327,85 @@ static void check_losses(struct world *w, struct pool *p, const struct npm_event
     }
 }
 
-/* ---- orders (S1, S2, S5, S6, S9) ------------------------------------------------------------- */
+/* ---- orders (S1, S2, S5, S6, S9, S17, S18) --------------------------------------------------- */
+
+/* S17: 1, 2, 4 s ... a minute after failures in a row. */
+static int64_t ref_backoff_ns(const struct world *w, uint32_t failures)
+{
+    int64_t ns = failures > 6 ? w->o.backoff_max_ns : w->o.backoff_min_ns << (failures - 1);
+
+    return ns < w->o.backoff_max_ns ? ns : w->o.backoff_max_ns;
+}
+
+static void ref_answer(struct world *w, struct pool *p, const struct npm_event *e)
+{
+    if (e->kind == NPM_LISTED) {
+        p->list_failures = 0;
+    } else if (e->kind == NPM_LIST_FAILED) {
+        p->list_next_ns = w->now_ns + ref_backoff_ns(w, ++p->list_failures);
+    } else if (e->kind == NPM_PROVISION_FAILED || (e->kind == NPM_PROVISIONED && e->n == 0)) {
+        p->provision_next_ns = w->now_ns + ref_backoff_ns(w, ++p->provision_failures);
+    } else if (e->kind == NPM_PROVISIONED) {
+        p->provision_failures = 0;
+    }
+}
+
+static void check_backoff(struct world *w, const struct pool *p, const struct npm_action *a)
+{
+    int64_t next_ns = a->kind == NPM_DO_LIST        ? p->list_next_ns
+                      : a->kind == NPM_DO_PROVISION ? p->provision_next_ns
+                                                    : 0;
+
+    if (w->now_ns < next_ns) {
+        broken(w, SAFETY(17), "g%u %s %lld ms before the end of the pause after %u failures", p->no,
+               a->kind == NPM_DO_LIST ? "lists" : "provisions",
+               (long long)((next_ns - w->now_ns) / MS),
+               a->kind == NPM_DO_LIST ? p->list_failures : p->provision_failures);
+    }
+}
+
+/* S18: the id of a request is of one group. */
+static void check_request(struct world *w, const struct pool *p, const struct npm_action *a)
+{
+    uint32_t kept = w->n_told < TOLD_IDS_MAX ? w->n_told : TOLD_IDS_MAX;
+
+    for (uint32_t i = 0; i < kept; i++) {
+        if (w->told[i].id == a->request_id && w->told[i].pool != p->no) {
+            broken(w, SAFETY(18), "g%u has request %llu, as g%u has", p->no,
+                   (unsigned long long)a->request_id, w->told[i].pool);
+        }
+    }
+    w->told[w->n_told % TOLD_IDS_MAX].id = a->request_id;
+    w->told[w->n_told++ % TOLD_IDS_MAX].pool = p->no;
+}
+
+/* S5: what ended is missing once, however long the cloud lists it. */
+static void check_ended(struct world *w, const struct pool *p, struct machine *m, const char *id)
+{
+    if (m->unborn && strcmp(m->id, id) == 0) {
+        if (m->ended_told == w->start_no) {
+            broken(w, SAFETY(5), "g%u counts the end of %s twice", p->no, id);
+        }
+        m->ended_told = w->start_no;
+    }
+}
+
+/* S6, S17: what the step notes changes what it may do from now on. */
+static void take_note(struct world *w, struct pool *p, const struct npm_action *a)
+{
+    if (a->note == NPM_NOTE_ENDED) {
+        check_ended(w, p, &p->machines[place_of(a->id)], a->id);
+        ref_pause(w, p);
+        p->expired = 0;
+    } else if (a->note == NPM_NOTE_ARRIVED || a->note == NPM_NOTE_ADOPTED) {
+        p->expired = 0;
+    } else if (a->note == NPM_NOTE_REQUEST_EXPIRED) {
+        p->expired++;
+    } else if (a->note == NPM_NOTE_REQUEST_ALARM) {
+        p->alarmed = true;
+        p->provision_next_ns = w->now_ns + w->o.backoff_max_ns;
+    }
+}
 
 static void check_call(struct world *w, struct pool *p, const struct npm_action *a)
 {
@@ -249,6 +420,10 @@ static void check_call(struct world *w, struct pool *p, const struct npm_action 
         (p->lists == 0 || w->now_ns - w->started_ns < 10 * S || w->now_ns < p->settled_ns)) {
         broken(w, SAFETY(5), "g%u provisions %lld ms after the start, %llu lists", p->no,
                (long long)((w->now_ns - w->started_ns) / MS), (unsigned long long)p->lists);
+    }
+    check_backoff(w, p, a);
+    if (a->kind == NPM_DO_PROVISION) {
+        check_request(w, p, a);
     }
     p->called_ns = w->now_ns;
     p->node_waits = true;
@@ -273,7 +448,10 @@ static void check_removal(struct world *w, struct pool *p, const struct npm_acti
     }
     w->result->calls_cut += calls;
     m->ordered_ns = w->now_ns;
-    if (!m->from_drain || w->now_ns - m->drain_ns >= CALL_MAX_NS) {
+    if (m->wish == NPM_WISH_DRAIN) {
+        broken(w, SAFETY(15), "g%u removes %s, which the operator drained", p->no, m->id);
+    }
+    if (m->forced || !m->from_drain || w->now_ns - m->drain_ns >= CALL_MAX_NS) {
         return;
     }
     if (!cloud_answers_for(p, m)) {
@@ -337,6 +515,9 @@ void books_action(struct world *w, struct pool *p, const struct npm_action *a)
     case NPM_DO_PUBLISH:
         take_snap(w, p);
         break;
+    case NPM_DO_NOTE:
+        take_note(w, p, a);
+        break;
     default:
         break;
     }
@@ -351,8 +532,11 @@ static void check_move(struct world *w, const struct pool *p, const struct machi
     bool stays = (to == NPM_DRAINING || to == NPM_ACTIVE) && m->from_drain && m->ordered_ns == 0 &&
                  e->kind == NPM_REPORTED && e->active > 0;
 
+    /* Taken back by the operator before it ever answered. */
+    bool boots = m->state == NPM_DRAINING && e->kind == NPM_UNDRAIN && m->heard_ns == 0;
+
     if ((m->state == NPM_REMOVING && !stays) || to == NPM_FOREIGN ||
-        (to == NPM_BOOTING && m->state != NPM_FOREIGN)) {
+        (to == NPM_BOOTING && m->state != NPM_FOREIGN && !boots)) {
         broken(w, SAFETY(3), "g%u moves %s from %s to %s", p->no, m->id, npm_state_name(m->state),
                npm_state_name(to));
     }
@@ -395,7 +579,7 @@ static bool note_state(struct world *w, struct pool *p, struct machine *m, const
     }
     check_move(w, p, m, h->state, e);
     m->from_drain = was == NPM_DRAINING;
-    if (was == NPM_BOOTING && h->state == NPM_REMOVING) {
+    if (was == NPM_BOOTING && h->state == NPM_REMOVING && e->kind != NPM_END) {
         ref_stillborn(w, p, m, w->now_ns);
     } else if (was == NPM_ACTIVE && h->state == NPM_DRAINING && m->silent_ns != 0) {
         ref_stillborn(w, p, m, m->silent_ns);
@@ -410,8 +594,64 @@ static bool note_state(struct world *w, struct pool *p, struct machine *m, const
         p->direction = 1;
     }
     m->state = h->state;
-    return h->state == NPM_DRAINING && was != NPM_REMOVING && e->kind != NPM_DRAIN &&
+    return h->state == NPM_DRAINING && was != NPM_REMOVING && m->wish == NPM_WISH_NONE &&
            h->silent_ns == 0;
+}
+
+/* S15: what the operator wants of it. */
+static void check_wish(struct world *w, const struct pool *p, const struct machine *m,
+                       const struct npm_host *h, const struct npm_event *e, struct walk *ret)
+{
+    bool came = m->was == NPM_DRAINING || m->was == NPM_REMOVING;
+
+    if (m->wish == NPM_WISH_NONE || h->wish == NPM_WISH_NONE) {
+        if (m->wish != NPM_WISH_NONE && (h->state == NPM_ACTIVE || h->state == NPM_DRAINING)) {
+            broken(w, SAFETY(15), "g%u forgot that the operator wants to %s %s", p->no,
+                   npm_wish_name(m->wish), m->id);
+        }
+        return;
+    }
+    if (m->wish == NPM_WISH_DRAIN && h->state != NPM_DRAINING && h->state != NPM_FOREIGN &&
+        e->kind != NPM_LISTED) {
+        broken(w, SAFETY(15), "g%u has %s %s, which the operator drained", p->no,
+               npm_state_name(h->state), m->id);
+    }
+    if (h->state == NPM_ACTIVE && (m->wish == NPM_WISH_REMOVE || (came && m->state != m->was))) {
+        broken(w, SAFETY(15), "g%u takes %s back, which the operator wants to %s", p->no, m->id,
+               npm_wish_name(m->wish));
+    }
+    ret->replaced |= m->wish == NPM_WISH_REPLACE && m->was == NPM_ACTIVE &&
+                     h->state == NPM_DRAINING && h->silent_ns == 0 && m->drain_ns == w->now_ns;
+    ret->leaving_mb +=
+        m->wish == NPM_WISH_REPLACE && (h->state == NPM_ACTIVE || h->state == NPM_BOOTING)
+            ? h->capacity_mb
+            : 0;
+}
+
+static bool could_return(const struct machine *m)
+{
+    return m->wish == NPM_WISH_NONE && m->silent_ns == 0 && m->missing == 0;
+}
+
+/* S16: the newest goes first that is not too large to go; the one that was drained last is the
+ * first that comes back. `before`: it was known. */
+static void check_order(struct world *w, const struct pool *p, const struct machine *m,
+                        const struct npm_host *h, const struct npm_event *e, bool drained,
+                        bool moved, struct walk *ret)
+{
+    if (drained) {
+        ret->drained_mb = h->capacity_mb > ret->drained_mb ? h->capacity_mb : ret->drained_mb;
+    } else if (h->state == NPM_ACTIVE && m->wish == NPM_WISH_NONE &&
+               h->capacity_mb <= ret->drained_mb) {
+        broken(w, SAFETY(16), "g%u drains an older runner than %s", p->no, m->id);
+    }
+    if (moved && m->was == NPM_DRAINING && h->state == NPM_ACTIVE && e->kind != NPM_UNDRAIN) {
+        ret->returned_ns = ret->returned_ns == 0 || m->drain_ns < ret->returned_ns
+                               ? m->drain_ns
+                               : ret->returned_ns;
+    } else if (h->state == NPM_DRAINING && could_return(m) && m->drain_ns < w->now_ns) {
+        ret->left_ns = m->drain_ns > ret->left_ns ? m->drain_ns : ret->left_ns;
+    }
 }
 
 static void see(const struct npm_host *h, struct seen *ret)
@@ -449,6 +689,7 @@ static void walk_one(struct world *w, struct pool *p, const struct npm_host *h,
     uint32_t place = place_of(h->id);
     struct machine *m = &p->machines[place];
     uint32_t address_no = h->address[0] ? place_of(h->address) : 0;
+    bool known, drained;
 
     if (m->walk_no == p->walk_no) {
         broken(w, SAFETY(3), "g%u has %s twice", p->no, h->id);
@@ -463,7 +704,11 @@ static void walk_one(struct world *w, struct pool *p, const struct npm_host *h,
     see(h, &p->seen[p->n_known]);
     ret->mb[h->state] += h->capacity_mb;
     ret->n[h->state]++;
-    ret->drained += note_state(w, p, m, h, e);
+    known = m->known;
+    drained = note_state(w, p, m, h, e);
+    ret->drained += drained;
+    check_wish(w, p, m, h, e, ret);
+    check_order(w, p, m, h, e, drained, known && m->was != m->state, ret);
     p->known[p->n_known++] = place;
     if (npm_is_listed(h)) {
         const struct snap *s = p->published;
@@ -493,6 +738,10 @@ static void walk(struct world *w, struct pool *p, const struct npm_event *e)
         walk_one(w, p, npm_host_at(p->g, i), e, ret);
     }
     ret->as_published &= p->published && p->published->n == ret->listed;
+    if (ret->returned_ns != 0 && ret->left_ns > ret->returned_ns) {
+        broken(w, SAFETY(16), "g%u takes a runner back that was drained %lld ms before another",
+               p->no, (long long)((ret->left_ns - ret->returned_ns) / MS));
+    }
     p->walk_due = false;
     if (!w->result->broken) {
         check_losses(w, p, e);
@@ -556,26 +805,71 @@ static uint64_t ref_typical_mb(const struct world *w, const struct npm_figures *
     return n ? (f->state_mb[NPM_ACTIVE] + f->state_mb[NPM_DRAINING]) / n : w->o.runner_mb;
 }
 
+/* S16: a draining runner that can come back comes before a new one. */
+static void check_first_supply(struct world *w, const struct pool *p)
+{
+    for (uint32_t i = 0; i < p->n_known; i++) {
+        const struct machine *m = &p->machines[p->known[i]];
+
+        if (m->state == NPM_DRAINING && could_return(m)) {
+            broken(w, SAFETY(16), "g%u asks for a runner; %s drains", p->no, m->id);
+        }
+    }
+}
+
+#define REACTION_NS (3 * S)
+#define ARRIVAL_NS (30 * S) /* in the quiet end, of what was asked for or tells that it ended */
+#define STALE_NS (12 * MIN) /* of the quiet end, until nothing of before is under way */
+
+/* L5: whatever is wanted and may be asked for is asked for; what was asked for and will not come is
+ * not waited for. */
+static void check_reaction(struct world *w, struct pool *p, const struct npm_figures *f,
+                           uint64_t desired_mb, uint64_t supply_mb)
+{
+    uint32_t owned = npm_host_count(p->g) - f->state_n[NPM_FOREIGN];
+    bool room = owned + f->asked_n < w->o.runners_max &&
+                w->budget.runners < w->budget.runners_max && f->requests_n < NPM_REQUESTS_MAX;
+    bool free = room && p->lists > 0 && w->now_ns >= p->settled_ns && w->now_ns >= p->blind_ns &&
+                w->now_ns >= p->stillborn_next_ns && w->now_ns >= p->provision_next_ns;
+
+    if (desired_mb <= supply_mb || !free) {
+        p->short_ns = 0;
+    } else if (p->short_ns == 0) {
+        p->short_ns = w->now_ns;
+    } else if (w->now_ns - p->short_ns > REACTION_NS) {
+        broken(w, LIVENESS(5), "g%u lacks %llu MB for %lld ms and asks for nothing", p->no,
+               (unsigned long long)(desired_mb - supply_mb),
+               (long long)((w->now_ns - p->short_ns) / MS));
+    }
+    if (w->quiet && w->now_ns - w->quiet_ns > STALE_NS && f->asked_n > 0 && p->asked_ns != 0 &&
+        w->now_ns - p->asked_ns > ARRIVAL_NS) {
+        broken(w, LIVENESS(5),
+               "g%u waits for %u runners, asked for %lld ms ago; the cloud tells that "
+               "none comes",
+               p->no, f->asked_n, (long long)((w->now_ns - p->asked_ns) / MS));
+    }
+}
+
 static void check_demand(struct world *w, struct pool *p, const struct npm_figures *f,
                          uint32_t drained)
 {
     uint64_t desired = books_desired_mb(w, p);
     uint64_t typical = ref_typical_mb(w, f);
     uint64_t least = w->o.runners_min * typical;
-    uint64_t supply = f->state_mb[NPM_ACTIVE] + f->state_mb[NPM_BOOTING];
+    uint64_t supply = f->state_mb[NPM_ACTIVE] + f->state_mb[NPM_BOOTING] - p->walked.leaving_mb;
     uint64_t peak;
 
     desired = desired > least ? desired : least;
     peak = peak_mb(w, p, desired);
-    if (f->wanted_mb != p->ref_wanted_mb) {
-        broken(w, f->cplane_busy ? SAFETY(10) : SAFETY(8), "g%u wants %llu MB; LBs told %llu MB",
-               p->no, (unsigned long long)f->wanted_mb, (unsigned long long)p->ref_wanted_mb);
-    }
+    check_wanted(w, p, f);
     if (f->desired_mb != desired) {
         broken(w, SAFETY(8), "g%u desires %llu MB; expected %llu MB", p->no,
                (unsigned long long)f->desired_mb, (unsigned long long)desired);
     }
+    p->asked_ns = f->asked_n > p->last.asked_n ? w->now_ns : p->asked_ns;
+    check_reaction(w, p, f, desired, supply + f->asked_n * typical);
     if (f->asked_n > p->last.asked_n) {
+        check_first_supply(w, p);
         if (w->now_ns < p->stillborn_next_ns) {
             broken(w, SAFETY(6), "g%u asks for runners %lld ms before the end of pause %u", p->no,
                    (long long)((p->stillborn_next_ns - w->now_ns) / MS), p->stillborn);
@@ -586,6 +880,12 @@ static void check_demand(struct world *w, struct pool *p, const struct npm_figur
             broken(w, SAFETY(5), "g%u asks for %u runners with %llu MB at hand; desired %llu MB",
                    p->no, f->asked_n, (unsigned long long)supply, (unsigned long long)desired);
         }
+    }
+    if (drained == 0 && p->walk_fresh && p->walked.replaced && f->state_mb[NPM_ACTIVE] < desired &&
+        p->last_room > 0) {
+        broken(w, SAFETY(15),
+               "g%u drains a runner to replace it, with %llu MB left; desired %llu MB", p->no,
+               (unsigned long long)f->state_mb[NPM_ACTIVE], (unsigned long long)desired);
     }
     if (drained > 0) {
         p->turns += p->direction > 0;
@@ -598,20 +898,24 @@ static void check_demand(struct world *w, struct pool *p, const struct npm_figur
     }
 }
 
-void books_before(struct world *w, struct pool *p, const struct npm_event *e, uint32_t lb_key)
+void books_before(struct world *w, struct pool *p, const struct npm_event *e,
+                  const struct message *m)
 {
+    p->alarmed = false;
     if (w->now_ns - p->stepped_ns > w->o.stall_ns) {
         p->lists = 0;
         p->settled_ns = w->now_ns + w->o.settle_ns;
     }
     p->stepped_ns = w->now_ns;
     if (e->kind == NPM_DEMAND) {
-        ref_demand(w, p, e, lb_key);
+        ref_demand(w, p, e, m);
         return;
     }
     if (e->kind >= NPM_LISTED && e->kind <= NPM_REMOVE_FAILED) {
         p->node_waits = false;
+        ref_answer(w, p, e);
     }
+    p->walk_due |= e->kind >= NPM_DRAIN;
     if (e->kind == NPM_LISTED) {
         ref_list(w, p, e);
     } else if ((e->kind == NPM_REPORTED || e->kind == NPM_SILENT) &&
@@ -621,6 +925,16 @@ void books_before(struct world *w, struct pool *p, const struct npm_event *e, ui
     ref_expire(w, p);
 }
 
+uint32_t books_room(const struct world *w, const struct pool *p, const struct npm_figures *f)
+{
+    uint32_t used = npm_host_count(p->g) - f->state_n[NPM_FOREIGN] + f->asked_n;
+    uint32_t here = used < w->o.runners_max ? w->o.runners_max - used : 0;
+    uint32_t all =
+        w->budget.runners < w->budget.runners_max ? w->budget.runners_max - w->budget.runners : 0;
+
+    return here < all ? here : all;
+}
+
 void books_after(struct world *w, struct pool *p, const struct npm_event *e)
 {
     struct npm_figures f;
@@ -628,6 +942,16 @@ void books_after(struct world *w, struct pool *p, const struct npm_event *e)
 
     npm_figures(p->g, &f);
     check_sizes(w, p, &f);
+    p->walk_fresh = false;
+    if (w->out.dropped > 0) { /* with what these books go by */
+        p->expired = 0;
+        p->blind_ns = w->now_ns + w->o.stillborn_backoff_max_ns;
+    }
+    if (p->expired >= w->o.expired_max && p->expired > p->expired_before && !p->alarmed) {
+        broken(w, SAFETY(17), "g%u: %u requests in a row brought nothing, without an alarm", p->no,
+               p->expired);
+    }
+    p->expired_before = p->expired;
     if (p->tick_ns > w->now_ns + w->o.poll_ns + 5 * S) {
         broken(w, SAFETY(10), "g%u wants to sleep for %lld ms", p->no,
                (long long)((p->tick_ns - w->now_ns) / MS));
@@ -637,11 +961,13 @@ void books_after(struct world *w, struct pool *p, const struct npm_event *e)
         memcmp(f.state_n, p->last.state_n, sizeof(f.state_n)) != 0) {
         if ((e->kind == NPM_LISTED && p->n_missing > 0) || !is_as_seen(p)) {
             walk(w, p, e);
+            p->walk_fresh = true;
             drained = p->walked.drained;
         }
         check_walk(w, p, &f, &p->walked);
         check_bounds(w, p, &f);
     }
     check_demand(w, p, &f, drained);
+    p->last_room = books_room(w, p, &f);
     p->last = f;
 }

@@ -86,6 +86,7 @@ static void boot(struct world *w, struct pool *p, struct machine *m, int64_t fro
     m->named_ns = from_ns + boot_ns / 2;
     m->ready_ns = from_ns + boot_ns;
     m->dead_ns = m->gone_ns = NEVER_NS;
+    m->unborn = false;
     if (w->now_ns < p->spoilt_ns) {
         m->dead_ns = m->ready_ns + (int64_t)rng_below(r, 2) * rng_between(r, 0, 40 * S);
         m->gone_ns = rng_below(r, 2) ? m->dead_ns + rng_between(r, 0, 10 * S) : NEVER_NS;
@@ -116,6 +117,7 @@ static void add_machine(struct world *w, struct pool *p, int64_t visible_ns)
         return;
     }
     place = (uint32_t)(m - p->machines);
+    p->n_wishes -= m->wish != NPM_WISH_NONE;
     *m = (struct machine){ .used = true, .generation = m->generation + 1 };
     snprintf(m->id, sizeof(m->id), "m%05u.%u", place, m->generation);
     set_address(p, m, place);
@@ -125,6 +127,12 @@ static void add_machine(struct world *w, struct pool *p, int64_t visible_ns)
     boot(w, p, m, visible_ns);
     m->capacity_mb = capacity(w, p);
     m->stuck = happens(w, F_HOST_STUCK, &p->rng);
+    if (happens(w, F_HOST_UNBORN, &p->rng) || p->unborn_n > 0) {
+        p->unborn_n -= p->unborn_n > 0;
+        m->unborn = true;
+        m->dead_ns = visible_ns;
+        m->gone_ns = visible_ns + 10 * MIN;
+    }
     p->alive[p->n_alive++] = place;
 }
 
@@ -254,9 +262,12 @@ static void list_add(struct pool *p, const struct machine *m, int64_t now_ns)
     bool named = now_ns >= m->named_ns;
 
     if (p->n_list < p->list_cap) {
-        p->list[p->n_list++] = (struct fn_machine){
-            sizeof(struct fn_machine), named ? FN_MACHINE_READY : FN_MACHINE_STARTING, m->id,
-            named ? m->address : NULL, m->capacity_mb };
+        p->list[p->n_list++] = (struct fn_machine){ sizeof(struct fn_machine),
+                                                    m->unborn ? FN_MACHINE_GONE
+                                                    : named   ? FN_MACHINE_READY
+                                                              : FN_MACHINE_STARTING,
+                                                    m->id, named ? m->address : NULL,
+                                                    m->capacity_mb };
     }
 }
 
@@ -464,6 +475,9 @@ void cloud_answer(struct world *w, struct pool *p)
         p->calling = false;
     }
     node_step(w, p, &e);
+    if (e.kind == NPM_LISTED && !w->result->broken) {
+        node_renew(w, p);
+    }
 }
 
 /* ---- fate ------------------------------------------------------------------------------------ */

@@ -9,6 +9,7 @@
 #define FAULTS(X)                                                                                  \
     X(LB_SILENT, "lb-silent", 20, 1000)                                                            \
     X(LB_RESTART, "lb-restart", 20, 500)                                                           \
+    X(LB_TWIN, "lb-twin", 20, 500)                                                                 \
     X(LB_GARBAGE, "lb-garbage", 100, 10000)                                                        \
     X(LB_INVENTED, "lb-invented", 20, 2000)                                                        \
     X(NET_DELAY, "net-delay", 1000, 30000)                                                         \
@@ -36,6 +37,7 @@
     X(CAPACITY, "capacity", 20000, 200000)                                                         \
     X(HOST_SLOW_BOOT, "host-slow-boot", 20000, 300000)                                             \
     X(HOST_DEAD_BOOT, "host-dead-boot", 10000, 100000)                                             \
+    X(HOST_UNBORN, "host-unborn", 10000, 200000)                                                   \
     X(HOST_STILLBORN, "host-stillborn", 50, 1000)                                                  \
     X(HOST_DIES, "host-dies", 20000, 300000)                                                       \
     X(HOST_BLACKOUT, "host-blackout", 20, 300)                                                     \
@@ -72,10 +74,10 @@ struct conf {
     bool trace;
 };
 
-enum { BROKEN_NONE, BROKEN_S1 = 1, BROKEN_L1 = 15, BROKEN_N = 20 };
+#define SAFETIES_N 18
 
 #define SAFETY(n) (n)
-#define LIVENESS(n) (14 + (n))
+#define LIVENESS(n) (SAFETIES_N + (n))
 
 struct result {
     uint64_t hash;

@@ -84,7 +84,7 @@ static struct message *message_new(struct world *w)
         exit(70);
     }
     m->refs = 1;
-    m->seq = 0;
+    m->seq = m->incarnation = 0;
     return m;
 }
 
@@ -122,7 +122,7 @@ static void invent(struct world *w, struct lb *lb)
     struct message *m = message_new(w);
     uint32_t kind = rng_below(&lb->rng, 8);
 
-    m->key = 0x80000000u | ++w->invented;
+    m->key = m->name = 0x80000000u | ++w->invented;
     snprintf(m->id, sizeof(m->id), "x%u", w->invented);
     if (kind == 0) {
         memset(m->id, 'x', NPM_LB_ID_MAX + 1); /* too long */
@@ -143,7 +143,9 @@ static void advertise(struct world *w, struct lb *lb)
 {
     struct message *m = message_new(w);
 
-    m->key = (lb->no + 1) << 20 | (lb->same_id ? 0 : lb->life);
+    m->key = (lb->no + 1) << 20 | lb->life;
+    m->name = lb->name;
+    m->incarnation = lb->incarnation;
     memcpy(m->id, lb->id, sizeof(lb->id));
     m->seq = ++lb->seq;
     for (uint32_t i = 0; i < w->n_pools; i++) {
@@ -368,18 +370,44 @@ static void forget(struct lb *lb)
 
 static void name(struct lb *lb)
 {
-    snprintf(lb->id, sizeof(lb->id), "lb%u.%u", lb->no, lb->same_id ? 0 : lb->life);
+    uint32_t part = lb->same_id ? 0 : lb->life;
+
+    lb->name = (lb->no + 1) << 20 | part;
+    snprintf(lb->id, sizeof(lb->id), "lb%u.%u", lb->no, part);
 }
 
-static void restart(struct world *w, struct lb *lb)
+void lb_restart(struct world *w, struct lb *lb)
 {
     trace(w, "lb%u restarts", lb->no);
     forget(lb);
     lb->life++;
+    w->born++;
     lb->seq = 0;
+    lb->incarnation = rng_u64(&lb->rng) | 1;
+    reconnect_later(w, lb);
+}
+
+static void restart(struct world *w, struct lb *lb)
+{
+    lb_restart(w, lb);
+    lb->twin = false;
     lb->same_id = rng_below(&lb->rng, 2);
     name(lb);
-    reconnect_later(w, lb);
+}
+
+/* Copy and paste: it starts with the configuration of its neighbour. */
+static void become_twin(struct world *w, struct lb *lb)
+{
+    const struct lb *other = lb->no % 2 ? &w->lbs[lb->no - 1] : &w->lbs[lb->no + 1];
+
+    if ((lb->no | 1u) >= w->n_lbs || other->twin) {
+        return;
+    }
+    lb_restart(w, lb);
+    lb->twin = true;
+    lb->name = other->name;
+    memcpy(lb->id, other->id, sizeof(lb->id));
+    trace(w, "lb%u calls itself %s", lb->no, lb->id);
 }
 
 static void expire(struct world *w, struct lb *lb)
@@ -405,6 +433,9 @@ void lb_tick(struct world *w, struct lb *lb)
 
     if (happens(w, F_LB_RESTART, &lb->rng)) {
         restart(w, lb);
+    }
+    if (happens(w, F_LB_TWIN, &lb->rng)) {
+        become_twin(w, lb);
     }
     if (happens(w, F_LB_SILENT, &lb->rng)) {
         next_ns = rng_between(&lb->rng, S, 60 * S);
@@ -435,6 +466,7 @@ void lb_fate(struct world *w, struct lb *lb)
 void lb_open(struct world *w, struct lb *lb)
 {
     name(lb);
+    lb->incarnation = rng_u64(&lb->rng) | 1;
     later(w, rng_between(&lb->rng, 0, S), IT_LB, 0, lb->no, 0, 0, NULL);
 }
 

@@ -24,9 +24,10 @@ static const char usage[] =
 
 static const char *name_of(int which)
 {
-    static const char *const names[] = { "",    "S1", "S2", "S3",  "S4",  "S5",  "S6",
-                                         "S7",  "S8", "S9", "S10", "S11", "S12", "S13",
-                                         "S14", "L1", "L2", "L3",  "L4",  "L5" };
+    static const char *const names[] = { "",    "S1",  "S2",  "S3",  "S4",  "S5",  "S6",
+                                         "S7",  "S8",  "S9",  "S10", "S11", "S12", "S13",
+                                         "S14", "S15", "S16", "S17", "S18", "L1",  "L2",
+                                         "L3",  "L4",  "L5" };
 
     return names[which];
 }

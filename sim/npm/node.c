@@ -24,13 +24,14 @@ void node_start(struct world *w)
     w->start_no++;
     w->started_ns = w->now_ns;
     w->epoch = (uint64_t)(w->now_ns + w->wall_ns);
+    w->budget.request_last = w->epoch;
     w->o.predict = w->predictor ? predict : NULL;
     w->o.predict_ud = w;
     trace(w, "npm starts, epoch %llu", (unsigned long long)w->epoch);
     for (uint32_t i = 0; i < w->n_pools; i++) {
         struct pool *p = &w->pools[i];
 
-        p->g = npm_group_create(&w->o, &w->budget, w->epoch, w->now_ns);
+        p->g = npm_group_create(&w->o, &w->budget, w->now_ns);
         if (!p->g) {
             fputs("npm_sim: out of memory\n", stderr);
             exit(70);
@@ -77,6 +78,9 @@ static const char *const event_names[] = {
     [NPM_SILENT] = "silent",
     [NPM_DRAIN] = "drain",
     [NPM_UNDRAIN] = "undrain",
+    [NPM_REPLACE] = "replace",
+    [NPM_RETIRE] = "retire",
+    [NPM_END] = "end",
 };
 
 static void tell_event(struct world *w, const struct pool *p, const struct npm_event *e)
@@ -127,13 +131,14 @@ static void carry_out(struct world *w, struct pool *p, const struct npm_action *
     }
 }
 
-static void step(struct world *w, struct pool *p, const struct npm_event *e, uint32_t lb_key)
+static void step(struct world *w, struct pool *p, const struct npm_event *e,
+                 const struct message *m)
 {
     int64_t late_ns = 0;
 
     w->result->steps++;
     tell_event(w, p, e);
-    books_before(w, p, e, lb_key);
+    books_before(w, p, e, m);
     p->tick_ns = npm_step(p->g, e, w->now_ns, &w->out);
     if (e->kind == NPM_TICK && happens(w, F_NPM_LATE, &w->rng_node)) {
         late_ns = rng_between(&w->rng_node, 0, 5 * S);
@@ -158,18 +163,70 @@ static void step(struct world *w, struct pool *p, const struct npm_event *e, uin
 
 void node_step(struct world *w, struct pool *p, const struct npm_event *e)
 {
-    step(w, p, e, 0);
+    step(w, p, e, NULL);
 }
 
-void node_demand(struct world *w, struct message *m)
+static const enum npm_event_kind renewals[NPM_WISHES_N] = { [NPM_WISH_DRAIN] = NPM_DRAIN,
+                                                            [NPM_WISH_REPLACE] = NPM_REPLACE,
+                                                            [NPM_WISH_REMOVE] = NPM_RETIRE };
+
+static enum npm_wish wish_of(enum npm_event_kind order)
+{
+    switch (order) {
+    case NPM_DRAIN:
+        return NPM_WISH_DRAIN;
+    case NPM_REPLACE:
+        return NPM_WISH_REPLACE;
+    case NPM_UNDRAIN:
+        return NPM_WISH_NONE;
+    default:
+        return NPM_WISH_REMOVE;
+    }
+}
+
+void node_order(struct world *w, struct pool *p, const char *id, enum npm_event_kind kind)
+{
+    const struct npm_host *h = npm_host_find(p->g, id);
+    char copy[NPM_ID_MAX + 1];
+    const struct npm_event e = { .kind = kind, .id = copy };
+    struct machine *m;
+
+    snprintf(copy, sizeof(copy), "%s", id);
+    if (h && h->state != NPM_REMOVING && h->state != NPM_FOREIGN) {
+        m = &p->machines[place_of(id)];
+        p->n_wishes += m->wish == NPM_WISH_NONE;
+        m->wish = wish_of(kind);
+        m->forced = kind == NPM_END;
+        p->n_wishes -= m->wish == NPM_WISH_NONE;
+    }
+    node_step(w, p, &e);
+}
+
+void node_renew(struct world *w, struct pool *p)
+{
+    for (uint32_t i = 0; p->n_wishes > 0 && i < npm_host_count(p->g) && !w->result->broken; i++) {
+        const struct npm_host *h = npm_host_at(p->g, i);
+        const struct machine *m = &p->machines[place_of(h->id)];
+        char id[24];
+        const struct npm_event e = { .kind = renewals[m->wish], .id = id };
+
+        if (m->wish != NPM_WISH_NONE && h->wish != m->wish && h->state != NPM_REMOVING) {
+            memcpy(id, m->id, sizeof(id));
+            node_step(w, p, &e);
+        }
+    }
+}
+
+void node_demand(struct world *w, const struct message *m)
 {
     for (uint32_t i = 0; i < w->n_pools && w->up && !w->result->broken; i++) {
         const struct npm_event e = { .kind = NPM_DEMAND,
                                      .id = m->id,
+                                     .incarnation = m->incarnation,
                                      .seq = m->seq,
                                      .mb = m->mb[i],
                                      .waiting = m->waiting[i] };
 
-        step(w, &w->pools[i], &e, m->key);
+        step(w, &w->pools[i], &e, m);
     }
 }

@@ -11,6 +11,7 @@ void quiet_begin(struct world *w)
 
     trace(w, "quiet");
     w->quiet = true;
+    w->quiet_ns = w->now_ns;
     memset(w->chance, 0, sizeof(w->chance));
     w->stopped_ns = w->now_ns < w->stopped_ns ? w->now_ns : w->stopped_ns;
     each = each < w->o.runners_max ? each : w->o.runners_max;
@@ -27,6 +28,7 @@ void quiet_begin(struct world *w)
         p->crowded = p->n_alive > w->o.runners_max + NPM_HOSTS_SPARE / 2;
         w->result->crowded += p->crowded;
         p->wish_mb = each * w->o.runner_mb / 10 * (2 + rng_below(&w->rng_fate, 3));
+        p->more_mb = each * w->o.runner_mb / 10 * 6;
     }
 }
 
@@ -37,11 +39,16 @@ static void undrain_all(struct world *w)
 
         for (uint32_t k = 0; k < npm_host_count(p->g); k++) {
             char id[24];
-            const struct npm_event e = { .kind = NPM_UNDRAIN, .id = id };
 
             memcpy(id, npm_host_at(p->g, k)->id, sizeof(id));
-            if (npm_host_at(p->g, k)->operator_drain) {
-                node_step(w, p, &e);
+            if (npm_host_at(p->g, k)->wish == NPM_WISH_DRAIN) {
+                node_order(w, p, id, NPM_UNDRAIN);
+            }
+        }
+        for (uint32_t k = 0; k < p->machines_max; k++) { /* and what is not listed just now */
+            if (p->machines[k].wish == NPM_WISH_DRAIN) {
+                p->machines[k].wish = NPM_WISH_NONE;
+                p->n_wishes--;
             }
         }
     }
@@ -93,9 +100,6 @@ static void check_supply(struct world *w, const struct pool *p)
         broken(w, LIVENESS(1), "g%u wants %llu MB; LBs tell %llu MB", p->no,
                (unsigned long long)f.wanted_mb, (unsigned long long)p->wish_mb);
     }
-    if (f.asked_n > 0 && !full) {
-        broken(w, LIVENESS(5), "g%u still waits for %u runners", p->no, f.asked_n);
-    }
     if (cloud_true_mb(w, p) < books_desired_mb(w, p) && !full) {
         broken(w, LIVENESS(1), "g%u has %llu MB that answer after 30 minutes; desired %llu MB",
                p->no, (unsigned long long)cloud_true_mb(w, p),
@@ -124,8 +128,62 @@ static void check_empty(struct world *w, const struct pool *p)
                p->no, n, f.state_n[NPM_BOOTING], f.state_n[NPM_ACTIVE], f.state_n[NPM_DRAINING],
                f.state_n[NPM_REMOVING], w->o.runners_min);
     }
-    if (f.asked_n > 0) {
-        broken(w, LIVENESS(5), "g%u waits for %u runners without demand", p->no, f.asked_n);
+}
+
+#define HEARD_NS (6 * S) /* words come each second; of two with one id the third counts */
+#define REPLACED_NS                                                                                \
+    (100 * S) /* two times a list, a boot of at most 20 s, and a pause of 1 or 2 s */
+
+/* L5: each load balancer starts anew under its id. */
+static void probe_restarts(struct world *w)
+{
+    for (uint32_t i = 0; i < w->n_lbs; i++) {
+        lb_restart(w, &w->lbs[i]);
+    }
+    world_until(w, w->now_ns + HEARD_NS);
+    for (uint32_t i = 0; i < w->n_pools && !w->result->broken; i++) {
+        struct npm_figures f;
+
+        npm_figures(w->pools[i].g, &f);
+        if (f.wanted_mb != w->pools[i].wish_mb / w->n_lbs * w->n_lbs) {
+            broken(w, LIVENESS(5),
+                   "g%u wants %llu MB %lld s after a start of all LBs; they tell %llu", i,
+                   (unsigned long long)f.wanted_mb, (long long)(HEARD_NS / S),
+                   (unsigned long long)w->pools[i].wish_mb);
+        }
+    }
+}
+
+/* Every runner of it is like the ones that come: its need is one request. */
+static bool is_plain(const struct world *w, const struct pool *p)
+{
+    for (uint32_t i = 0; i < npm_host_count(p->g); i++) {
+        if (npm_host_at(p->g, i)->capacity_mb != w->o.runner_mb) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* L5: more is wanted, and the first machines that are asked for end before they are listed. */
+static void probe_growth(struct world *w)
+{
+    for (uint32_t i = 0; i < w->n_pools; i++) {
+        w->pools[i].wish_mb = w->pools[i].more_mb;
+        w->pools[i].unborn_n = rng_below(&w->rng_fate, 3);
+    }
+    world_until(w, w->now_ns + REPLACED_NS);
+    for (uint32_t i = 0; i < w->n_pools && !w->result->broken; i++) {
+        const struct pool *p = &w->pools[i];
+        struct npm_figures f;
+
+        npm_figures(p->g, &f);
+        if (books_room(w, p, &f) > 0 && !p->crowded && f.state_n[NPM_FOREIGN] == 0 &&
+            is_plain(w, p) && cloud_true_mb(w, p) < books_desired_mb(w, p)) {
+            broken(w, LIVENESS(5), "g%u has %llu MB %lld s after more was wanted; desired %llu MB",
+                   i, (unsigned long long)cloud_true_mb(w, p), (long long)(REPLACED_NS / S),
+                   (unsigned long long)books_desired_mb(w, p));
+        }
     }
 }
 
@@ -152,6 +210,12 @@ void quiet_run(struct world *w)
             broken(w, LIVENESS(2), "g%u turned %u times in 10 minutes of steady demand", i,
                    w->pools[i].turns);
         }
+    }
+    if (!w->result->broken) {
+        probe_restarts(w);
+        probe_growth(w);
+    }
+    for (uint32_t i = 0; i < w->n_pools; i++) {
         w->pools[i].wish_mb = 0;
     }
     world_until(w, begin_ns + 65 * MIN);

@@ -97,13 +97,15 @@ static void operator(struct world *w)
 
     if (w->up && w->now_ns >= w->stopped_ns && npm_host_count(p->g) > 0 &&
         happens(w, F_OPERATOR, r)) {
+        static const enum npm_event_kind orders[] = { NPM_DRAIN,   NPM_DRAIN,   NPM_UNDRAIN,
+                                                      NPM_UNDRAIN, NPM_REPLACE, NPM_REPLACE,
+                                                      NPM_RETIRE,  NPM_END };
         uint32_t i = rng_below(r, npm_host_count(p->g));
         char id[24];
-        const struct npm_event e = { .kind = rng_below(r, 2) ? NPM_DRAIN : NPM_UNDRAIN, .id = id };
 
         memcpy(id, npm_host_at(p->g, i)->id, sizeof(id));
         id[0] = rng_below(r, 50) ? id[0] : 'z'; /* a name that nobody has */
-        node_step(w, p, &e);
+        node_order(w, p, id, orders[rng_below(r, 8)]);
     }
 }
 

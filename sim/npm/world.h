@@ -24,7 +24,9 @@
 #define CPLANE_TIMEOUT_NS (30 * S)
 #define CALL_MAX_NS (300 * S) /* longest function timeout */
 #define CALLS_OF_MACHINE 8u
-#define REF_LBS_MAX 64u
+#define REF_LBS_MAX 64u     /* ids that a manager remembers at most */
+#define REF_LIVES_MAX 192u
+#define TOLD_IDS_MAX 64u
 #define REQUESTS_KEPT 64u
 #define PEAKS_MAX 1024u
 
@@ -48,11 +50,17 @@ struct machine {
     int64_t gone_ns;    /* not listed any more */
     uint64_t capacity_mb;
     bool stuck;      /* says forever that calls run */
+    bool unborn;     /* ended before it was listed, and listed as gone for a while */
     uint32_t deaf;   /* removals that will change nothing */
     int64_t mute_ns; /* questions get lost until then */
     struct call calls[CALLS_OF_MACHINE];
 
+    /* What the operator wants of it; a manager's start changes nothing about that. */
+    enum npm_wish wish;
+    bool forced; /* to be removed at once */
+
     /* books, of the manager that runs */
+    uint32_t ended_told; /* that it is unborn, to which start of the manager */
     bool known;
     enum npm_host_state state, was; /* now and before the step */
     uint32_t missing;
@@ -86,11 +94,15 @@ struct snap {
 
 /* ---- one group with its cloud ---------------------------------------------------------------- */
 
-/* An LB as the reference model of demand knows it (S8). */
+/* One life of an LB as the reference model of demand knows it (S8). The simulator knows which life
+ * sent a word, and whether that life goes on; the manager knows neither. */
 struct ref_lb {
-    uint32_t key;
+    uint32_t key;  /* the life */
+    uint32_t name; /* the id that it uses */
     uint64_t seq, mb;
     int64_t heard_ns;
+    uint32_t words;   /* since another life of this name began or a dead one was heard */
+    bool replaced;    /* another life of this name began since its last word */
 };
 
 struct peak {
@@ -111,6 +123,11 @@ struct walk {
     uint64_t mb[NPM_STATES_N];
     uint32_t n[NPM_STATES_N];
     uint32_t listed, drained;
+    uint64_t leaving_mb; /* serving, and to be replaced */
+    uint64_t drained_mb; /* S16: largest that was drained in this step for want of demand */
+    int64_t returned_ns; /* S16: oldest drain that was undone in this step */
+    int64_t left_ns;     /* S16: newest drain that could have been */
+    bool replaced;       /* S15: one was drained because others can do without it */
     bool as_published;
 };
 
@@ -133,6 +150,7 @@ struct pool {
     uint32_t n_requests;
     uint32_t empty_lists, half_lists; /* still to come */
     int64_t spoilt_ns;                /* new machines die early until then */
+    uint32_t unborn_n;                /* of the next machines none is ever listed alive */
 
     /* the call that is under way */
     enum npm_action_kind call;
@@ -144,9 +162,11 @@ struct pool {
     bool list_taken;
 
     /* books */
-    struct ref_lb ref[REF_LBS_MAX];
-    uint32_t n_ref;
-    uint64_t ref_wanted_mb;
+    struct ref_lb ref[REF_LIVES_MAX];
+    uint32_t n_ref, n_names;
+    uint64_t ref_least_mb, ref_most_mb; /* between them is what the manager should want */
+    uint32_t ref_born;                  /* lives when these were reckoned */
+    bool ref_due;
     int64_t ref_expire_ns; /* none is forgotten before */
     struct peak peaks[PEAKS_MAX]; /* of the desired capacity, falling */
     uint32_t peak_first, peak_n;
@@ -159,6 +179,16 @@ struct pool {
     bool node_waits;   /* for its answer */
     uint32_t stillborn; /* pauses in a row */
     int64_t stillborn_next_ns;
+    uint32_t list_failures, provision_failures; /* S17, in a row */
+    int64_t list_next_ns, provision_next_ns;
+    uint32_t expired; /* requests in a row */
+    uint32_t expired_before;
+    bool alarmed;
+    bool walk_fresh;    /* the last step changed hosts */
+    uint32_t last_room; /* for further runners before the step */
+    int64_t blind_ns; /* notes were lost: what they would have said lasts at most so long */
+    int64_t short_ns; /* L5: too little supply with nothing in its way since; 0 = not */
+    int64_t asked_ns; /* L5: when the last runner was asked for */
     struct npm_figures last;
     uint64_t walk_no, list_no;
     struct walk walked;
@@ -167,9 +197,10 @@ struct pool {
     uint32_t n_missing;   /* of the known ones, by the last list */
     uint32_t *known, *known_before; /* places, in the group's order */
     uint32_t n_known, n_known_before;
+    uint32_t n_wishes; /* of all machines that ever were */
     uint64_t *address_walks;
     uint32_t adopted_n; /* in this step */
-    uint64_t wish_mb;   /* demand of the quiet end */
+    uint64_t wish_mb, more_mb; /* demand of the quiet end */
     /* More strangers than the group remembers come in one by one as others go: no promise when. */
     bool crowded;
     int direction; /* of the last change: 1 up, -1 down */
@@ -193,6 +224,9 @@ struct lb {
     char id[24];
     uint64_t seq;
     bool same_id;
+    bool twin;     /* uses the id of another one */
+    uint32_t name; /* which id it uses */
+    uint64_t incarnation;
     int64_t cut_out_ns, cut_in_ns; /* until */
     uint32_t connected;            /* to which start of the manager; 0 = not */
     uint32_t stream;               /* number of the connection */
@@ -206,8 +240,10 @@ struct lb {
 struct message {
     struct message *next_free;
     uint32_t refs;
-    uint32_t key;
+    uint32_t key; /* the life that sent it; 0 = an id that cannot be */
+    uint32_t name;
     char id[NPM_LB_ID_MAX + 2];
+    uint64_t incarnation;
     uint64_t seq;
     uint64_t mb[POOLS_MAX], waiting[POOLS_MAX];
 };
@@ -235,6 +271,13 @@ struct world {
     struct rng rng_net, rng_node, rng_fate;
     uint32_t chance[FAULTS_N]; /* per 2^32 */
     bool quiet;
+    int64_t quiet_ns; /* since */
+    uint32_t born; /* lives of load balancers */
+    struct {
+        uint64_t id;
+        uint32_t pool;
+    } told[TOLD_IDS_MAX]; /* requests, S18 */
+    uint32_t n_told;
 
     struct npm_options o;
     struct npm_budget budget;
@@ -315,6 +358,7 @@ static inline void put_place(char *ret, uint32_t n)
 /* lb.c */
 void lb_open(struct world *w, struct lb *lb);
 void lb_close(struct world *w, struct lb *lb);
+void lb_restart(struct world *w, struct lb *lb); /* with the same id */
 void lb_tick(struct world *w, struct lb *lb);
 void lb_reconnect(struct world *w, struct lb *lb);
 void lb_members(struct world *w, struct lb *lb, const struct item *it);
@@ -328,14 +372,20 @@ void snap_unref(struct snap *s);
 void node_start(struct world *w);
 void node_crash(struct world *w);
 void node_step(struct world *w, struct pool *p, const struct npm_event *e);
-void node_demand(struct world *w, struct message *m);
+/* The operator's order, as manager.c carries it out: kept, and renewed when the host is new. */
+void node_order(struct world *w, struct pool *p, const char *id, enum npm_event_kind kind);
+void node_renew(struct world *w, struct pool *p); /* after each list */
+void node_demand(struct world *w, const struct message *m);
 
 /* books.c: what is checked after each step; books_before() reads the event. */
 void books_open(struct world *w, struct pool *p); /* a manager starts */
-void books_before(struct world *w, struct pool *p, const struct npm_event *e, uint32_t lb_key);
+void books_before(struct world *w, struct pool *p, const struct npm_event *e,
+                  const struct message *m);
 void books_action(struct world *w, struct pool *p, const struct npm_action *a);
 void books_after(struct world *w, struct pool *p, const struct npm_event *e);
 uint64_t books_desired_mb(const struct world *w, const struct pool *p);
+/* Further runners that the group may have. */
+uint32_t books_room(const struct world *w, const struct pool *p, const struct npm_figures *f);
 
 /* quiet.c: the end without faults, and what must have come true by then. */
 void quiet_begin(struct world *w);

@@ -10,10 +10,11 @@ import { mutants } from './mutants.mjs';
 
 const SEEDS = 2000;
 const JOBS = Number(process.env.FND_JOBS ?? 2);
-const [root, cc, ...rest] = process.argv.slice(2);
+const [folder, cc, ...rest] = process.argv.slice(2);
+const root = path.resolve(folder ?? '.');
 const only = rest.filter((x) => !x.startsWith('--'));
-const invariants = [...Array(14).keys()].map((i) => `S${i + 1}`).concat(['L1', 'L2', 'L3', 'L4', 'L5']);
-const step = ['cplane.c', 'demand.c', 'group.c', 'hosts.c', 'index.c', 'scale.c', 'step.c'].map((f) => `core/npm/${f}`);
+const invariants = [...Array(18).keys()].map((i) => `S${i + 1}`).concat(['L1', 'L2', 'L3', 'L4', 'L5']);
+const step = ['cplane.c', 'demand.c', 'explain.c', 'group.c', 'hosts.c', 'index.c', 'scale.c', 'step.c'].map((f) => `core/npm/${f}`);
 const sim = ['books.c', 'cloud.c', 'heap.c', 'lb.c', 'main.c', 'node.c', 'quiet.c', 'run.c'].map((f) => `sim/npm/${f}`);
 const sources = [...step, ...sim, 'plugins/pool-npm/groups.c'];
 const work = mkdtempSync(path.join(tmpdir(), 'npm-mutants-'));
@@ -65,7 +66,7 @@ async function build(name, changed) {
 async function hunt(m) {
   const begin = Date.now();
   const program = await build(m.name, m);
-  const r = await run(program, ['--seeds', String(SEEDS), '--hours', '1']);
+  const r = await run(program, ['--seed', String(m.from ?? 1), '--seeds', String(SEEDS), '--hours', '1']);
   const hit = /seed (\d+): (\w+) broken after ([\d.]+) s: (.*)/.exec(r.out);
   const crashed = typeof r.code === 'string';
   return { ...m, seed: hit?.[1], broke: hit?.[2] ?? (crashed ? 'crash' : undefined), why: hit?.[4] ?? r.code,

@@ -1,5 +1,5 @@
 // A node pool manager with local processes as machines, and load balancers that follow it.
-import { execFile, execFileSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -83,12 +83,12 @@ plugins:
   async stop() {
     for (const lb of this.lbs) await lb.stop()
     await this.npm.stop()
-    for (const pid of this.pids()) {
-      try { process.kill(pid, 'SIGKILL') } catch { /* it is gone */ }
-    }
-    for (const [, dir] of readFileSync('/proc/mounts', 'utf8').matchAll(/^\S+ (\S+)/gm)) {
-      if (dir.startsWith(`${this.state}/`)) execFileSync('umount', ['--lazy', dir]) // of killed runners
-    }
+    // Kindly: what a runner mounted is gone when it ended by itself.
+    const pids = this.pids()
+    const signal = (pid, name) => { try { return process.kill(pid, name) } catch { return false /* it is gone */ } }
+    for (const pid of pids) signal(pid, 'SIGTERM')
+    await until('the runners end', () => !pids.some((pid) => signal(pid, 0)), 20_000).catch(() => {})
+    for (const pid of pids) signal(pid, 'SIGKILL')
     rmSync(this.state, { recursive: true, force: true })
   }
 }

@@ -14,7 +14,8 @@
 #define MACHINES_MAX 301
 
 static struct fake_env *f;
-static struct env_work *ran; /* and not done */
+static struct env_work *ran;  /* and not done */
+static struct env_work *ran2; /* of the second group */
 static uint32_t runs;
 static int machines_n;
 
@@ -23,7 +24,11 @@ static int submit(struct env *env, struct env_work *w)
 {
     (void)env;
     w->run(w, NULL);
-    ran = w;
+    if (ran) {
+        ran2 = w;
+    } else {
+        ran = w;
+    }
     runs++;
     return 0;
 }
@@ -77,6 +82,14 @@ static void no_news(void *ud, const char *group)
     (void)group;
 }
 
+static uint32_t kept; /* times that wishes were to be kept */
+
+static void keep(void *ud)
+{
+    (void)ud;
+    kept++;
+}
+
 static void on_stopped(void *ud)
 {
     *(int *)ud = 1;
@@ -86,34 +99,44 @@ static const struct fn_cplane_ops ops = { .list = list, .provision = provision }
 static struct plugin cplane;
 static struct npm_manager *m;
 
-static void setup(void)
+static uint32_t groups_n, runners_max;
+
+static void create(void)
 {
-    static const char *const groups[] = { "default" };
+    static const char *const groups[] = { "default", "blue" };
     struct npm_deps d = { .cplane = &cplane,
                           .ask = ask,
                           .published = no_news,
+                          .wishes_changed = keep,
                           .options = NPM_OPTIONS_INIT,
                           .runners_max = MACHINES_MAX,
                           .cplane_timeout_ns = ENV_S,
                           .groups = groups,
-                          .n_groups = 1 };
+                          .n_groups = groups_n };
     struct fn_error e = ERR_INIT;
 
-    f = fake_env_create();
-    f->env.submit = submit;
     d.env = &f->env;
     d.options.boot_max_ns = 3600 * ENV_S;
-    d.options.runners_max = MACHINES_MAX;
+    d.options.runners_max = runners_max;
+    ck_assert_int_eq(npm_manager_create(&d, &m, &e), 0);
+}
+
+static void setup(void)
+{
+    f = fake_env_create();
+    f->env.submit = submit;
+    groups_n = 1;
+    runners_max = MACHINES_MAX;
     asks = runs = 0;
     memset(tickets, 0, sizeof(tickets));
     machines_n = MACHINES_N;
     no_memory = false;
-    ran = NULL;
+    ran = ran2 = NULL;
     fake_plugin_init(&cplane, "control-plane", &ops, NULL);
-    ck_assert_int_eq(npm_manager_create(&d, &m, &e), 0);
+    create();
 }
 
-static void teardown(void)
+static void end(void)
 {
     int stopped = 0;
 
@@ -121,9 +144,18 @@ static void teardown(void)
     if (ran) {
         ran->done(ran);
     }
+    if (ran2) {
+        ran2->done(ran2);
+    }
+    ran = ran2 = NULL;
     fake_env_settle(f);
     ck_assert_int_eq(stopped, 1);
     npm_manager_destroy(m);
+}
+
+static void teardown(void)
+{
+    end();
     fake_env_destroy(f);
 }
 
@@ -166,11 +198,14 @@ static uint32_t active_n(void)
 static void pass(int seconds)
 {
     for (int i = 0; i < seconds; i++) {
-        struct env_work *w = ran;
+        struct env_work *w = ran, *w2 = ran2;
 
-        ran = NULL;
+        ran = ran2 = NULL;
         if (w) {
             w->done(w);
+        }
+        if (w2) {
+            w2->done(w2);
         }
         fake_env_advance(f, ENV_S);
     }
@@ -258,12 +293,72 @@ START_TEST(what_comes_each_second_is_said_each_ten)
     log_setup(&(struct log_config){
         .level = FN_LOG_WARN, .fd = -1, .wall_ns = no_time, .sink = count_line });
     for (uint64_t seq = 1; seq <= 60; seq += 2) { /* clamped, and not, in turn */
-        ck_assert_int_eq(npm_manager_demand(m, "lb", seq, "default", UINT64_MAX / 4, 0, &e), 1);
-        ck_assert_int_eq(npm_manager_demand(m, "lb", seq + 1, "default", 1, 0, &e), 0);
+        struct npm_demand d = {
+            .lb_id = "lb", .group = "default", .seq = seq, .mb = UINT64_MAX / 4 };
+
+        ck_assert_int_eq(npm_manager_demand(m, &d, &e), 1);
+        d.seq++;
+        d.mb = 1;
+        ck_assert_int_eq(npm_manager_demand(m, &d, &e), 0);
         pass(1);
     }
     ck_assert_int_ge(lines, 3);
     ck_assert_int_le(lines, 4);
+}
+END_TEST
+
+static int give(const char *runner, enum npm_order order, const char *expected)
+{
+    struct fn_error e = ERR_INIT;
+    int r = npm_manager_order(m, runner, order, &e);
+
+    ck_assert_msg(!expected || strstr(e.msg, expected) != NULL, "%s", e.msg);
+    return r;
+}
+
+/* Both groups list machines of the same ids, and have room for two. */
+START_TEST(what_cannot_be_done_is_refused)
+{
+    end();
+    groups_n = runners_max = 2;
+    create();
+    kept = 0;
+    pass(3);
+    ck_assert_int_eq(give("machine-0", NPM_ORDER_DRAIN, "which groups default and blue have"),
+                     FN_E_PRECONDITION);
+    ck_assert_int_eq(give("machine-9", NPM_ORDER_DRAIN, "expected the id of a runner"),
+                     FN_E_NOT_FOUND);
+    ck_assert_int_eq(give("blue/machine-2", NPM_ORDER_DRAIN, "is foreign"), FN_E_PRECONDITION);
+    ck_assert_int_eq(give("blue/machine-0", NPM_ORDER_UNDRAIN, "is not drained, it is booting"),
+                     FN_E_PRECONDITION);
+    ck_assert_uint_eq(kept, 0);
+    ck_assert_int_eq(give("blue/machine-0", NPM_ORDER_DRAIN, NULL), 0);
+    ck_assert_int_eq(npm_host_find(npm_manager_group(m, "blue"), "machine-0")->state, NPM_DRAINING);
+    ck_assert_int_eq(npm_host_find(npm_manager_group(m, "default"), "machine-0")->state,
+                     NPM_BOOTING);
+    ck_assert_uint_eq(kept, 1);
+    ck_assert_int_eq(give("default/machine-1", NPM_ORDER_END, NULL), 0);
+    ck_assert_int_eq(give("default/machine-1", NPM_ORDER_DRAIN, "is being removed"),
+                     FN_E_PRECONDITION);
+}
+END_TEST
+
+START_TEST(a_new_manager_does_what_was_wished_of_the_last_one)
+{
+    struct buf text = BUF_INIT(0);
+    const struct npm_host *h;
+
+    pass(3);
+    ck_assert_int_eq(give("machine-1", NPM_ORDER_DRAIN, NULL), 0);
+    ck_assert_int_ge(npm_wishes_write(npm_manager_wishes(m), &text), 0);
+    end();
+    create();
+    ck_assert_uint_eq(npm_wishes_read(npm_manager_wishes(m), buf_text(&text), 0), 0);
+    pass(3);
+    h = npm_host_find(npm_manager_group(m, "default"), "machine-1");
+    ck_assert_int_eq(h->state, NPM_DRAINING);
+    ck_assert_int_eq(h->wish, NPM_WISH_DRAIN);
+    buf_finish(&text);
 }
 END_TEST
 
@@ -278,6 +373,8 @@ int main(void)
     tcase_add_test(t, what_cannot_be_asked_is_asked_again);
     tcase_add_test(t, silent_runners_delay_nobody);
     tcase_add_test(t, what_comes_each_second_is_said_each_ten);
+    tcase_add_test(t, what_cannot_be_done_is_refused);
+    tcase_add_test(t, a_new_manager_does_what_was_wished_of_the_last_one);
     tcase_add_test(t, each_answer_has_memory_of_its_own);
     suite_add_tcase(s, t);
     sr = srunner_create(s);

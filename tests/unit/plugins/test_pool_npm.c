@@ -200,12 +200,12 @@ END_TEST
 /* Field by field as protobuf writes it; npm_service decodes the same with protobuf-c. */
 START_TEST(demand_is_encoded_as_protobuf)
 {
-    static const unsigned char expected[] = "\x0a\x04lb-7\x10\xac\x02\x1a\x10\x0a\x07"
+    static const unsigned char expected[] = "\x0a\x04lb-7\x10\xac\x02\x20\x05\x1a\x10\x0a\x07"
                                             "default\x10\x80\x01\x18\x03\x20\x01";
     struct wire_out o = { NULL, 0, 0, 0 };
     const struct wire_demand d = { "default", 128, 3, 1 };
 
-    wire_demand_begin(&o, "lb-7", 300);
+    wire_demand_begin(&o, "lb-7", 300, 5);
     wire_demand_add(&o, &d);
     ck_assert_uint_eq(o.len, sizeof(expected) - 1);
     ck_assert_int_eq(memcmp(o.data, expected, o.len), 0);
