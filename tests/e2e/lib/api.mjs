@@ -7,7 +7,7 @@ export const APP = '01APP000000000000000000000'
 
 export class ApiNode {
   constructor() {
-    Object.assign(this, { asked: [], fault: null, hanging: new Set() })
+    Object.assign(this, { asked: [], fault: null, delayMs: 0, hanging: new Set() })
     this.apps = { [APP]: { id: APP, name: 'demo', config: { FROM_APP: 'app' } } }
     this.fns = {}
     this.triggers = {}
@@ -15,7 +15,10 @@ export class ApiNode {
       this.fns[fnId(name)] = { id: fnId(name), app_id: APP, name, image: `fnd/${name}:latest`, memory: 128, timeout: 30, idle_timeout: 30 }
       this.triggers[`/${name}`] = { id: `01TRG-${name}`, name, app_id: APP, fn_id: fnId(name), type: 'http', source: `/${name}` }
     }
-    this.server = http.createServer((req, res) => this.#answer(req, res))
+    this.server = http.createServer((req, res) => {
+      if (this.delayMs) setTimeout(() => this.#answer(req, res), this.delayMs)
+      else this.#answer(req, res)
+    })
   }
 
   static async start(port = 0) {
