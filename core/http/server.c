@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -91,6 +90,12 @@ static void admit(struct http_server *s, int fd, const struct sockaddr_storage *
         turn_away(s, fd, 403, "HTTP117 this socket is for the user of the node and root");
         return;
     }
+    if (net_came_by(fd, (const struct sockaddr *)addr, &s->config.refuse_interfaces)) {
+        log_gated(s, &s->foreign_gate, "a connection came by an interface that is refused", peer,
+                  NULL, NULL);
+        turn_away(s, fd, 403, "HTTP120 this port is not for functions");
+        return;
+    }
     if (limits->connections_max && s->conns_n >= limits->connections_max) {
         log_gated(s, &s->full_gate, "too many connections", peer, NULL, NULL);
         turn_away(s, fd, 503, "HTTP116 too many connections to this node");
@@ -153,16 +158,6 @@ static void starve_at_limit(struct http_server *s)
     s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* The kernel gives the lowest free number: fd tells how many are in use at least. The last tenth is
- * for calls that run (links to runners, sockets of functions, files) and for the admin socket. */
-static bool is_of_last_tenth(const struct http_server *s, int fd)
-{
-    struct rlimit limit;
-
-    return !s->config.owner_only && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-           (rlim_t)fd >= limit.rlim_cur / 10 * 9;
-}
-
 static void on_accept(struct loop_fd *w, uint32_t events)
 {
     struct http_server *s = container_of(w, struct http_server, listen);
@@ -173,7 +168,7 @@ static void on_accept(struct loop_fd *w, uint32_t events)
         socklen_t len = sizeof(addr);
         int fd = accept4(w->fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-        if (fd >= 0 && is_of_last_tenth(s, fd)) {
+        if (fd >= 0 && !s->config.owner_only && net_is_of_last_tenth(fd)) {
             starve(s, fd);
             return;
         }
@@ -248,10 +243,13 @@ int http_server_create(struct loop *loop, const struct http_server_config *confi
     TAILQ_INIT(&s->conns);
     turns_init(s);
     http_parser_set_max_header_size(UINT32_MAX); /* the limits above rule, not its own */
-    r = net_bind(config->listen, config->owner_only, &s->listen.fd, &s->unix_path, &s->port,
-                 reterr);
+    r = net_interfaces_copy(&config->refuse_interfaces, &s->config.refuse_interfaces);
+    r = r < 0 ? r
+              : net_bind(config->listen, config->owner_only, &s->listen.fd, &s->unix_path,
+                         &s->port, reterr);
     if (r < 0) {
         net_identity_unref(s->config.identity);
+        net_interfaces_finish(&s->config.refuse_interfaces);
         free(s->proxies);
         free(s);
         return r;
@@ -331,6 +329,7 @@ void http_server_destroy(struct http_server *s)
     env_timer_clear(s->env, &s->turn);
     buf_finish(&s->head);
     net_identity_unref(s->config.identity);
+    net_interfaces_finish(&s->config.refuse_interfaces);
     free(s->proxies);
     free(s->unix_path);
     free((char *)(uintptr_t)s->config.listen);

@@ -42,6 +42,7 @@ struct http_server_config {
     struct budget *bodies; /* borrowed; memory of all bodies */
     bool owner_only; /* "unix:" only: mode 0600, and peers are this user or root (SO_PEERCRED) */
     struct net_identity *identity; /* ref taken; NULL or plain: HTTP, else HTTPS */
+    struct fn_strlist refuse_interfaces; /* see net_came_by(); copied */
     /* A complete request. The handler sets req->ud and req callbacks, answers now or later. */
     void (*on_request)(void *ud, struct http_request *req);
     void *ud;

@@ -46,6 +46,9 @@ struct config_grpc {
     const char *listen;
     int64_t message_max_bytes;
     int64_t streams_max;
+    int64_t connections_max;
+    int64_t connections_per_ip_max;
+    struct fn_strlist refuse_interfaces;
     int64_t reconnect_first_ns;
     int64_t reconnect_max_ns;
     int64_t connect_timeout_ns;

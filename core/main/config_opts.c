@@ -94,6 +94,13 @@ static const struct fn_opt grpc_opts[] = {
         "Size of a received message."),
     OPT("streams_max", INT, AT(streams_max), "4096", 1, 1000000,
         "Calls at a time on one connection of a runner."),
+    OPT("connections_max", INT, AT(connections_max), "10000", 1, 1000000,
+        "Open connections at the gRPC port; upstream has no limit."),
+    OPT("connections_per_ip_max", INT, AT(connections_per_ip_max), "256", 1, 1000000,
+        "The same of one address; a /64 of IPv6 counts as one."),
+    OPT("refuse_interfaces", STRLIST, AT(refuse_interfaces), "fnd0 docker0", 0, 0,
+        "Interfaces, `*` in them as in a shell, by which nobody reaches the gRPC port, nor the HTTP "
+        "port of a pure-runner or manager: where functions are."),
     OPT("reconnect_first", DURATION, AT(reconnect_first_ns), "100ms", 10 * MS, 10 * S,
         "Pause after the first failed dial; it doubles up to reconnect_max."),
     OPT("reconnect_max", DURATION, AT(reconnect_max_ns), "700ms", 10 * MS, 2 * MIN,

@@ -90,6 +90,9 @@ static int open_rpc(struct node *n, struct fn_error *reterr)
 
     c.message_max_bytes = (uint32_t)g->message_max_bytes;
     c.streams_max = (uint32_t)g->streams_max;
+    c.connections_max = (uint32_t)g->connections_max;
+    c.connections_per_ip_max = (uint32_t)g->connections_per_ip_max;
+    c.refuse_interfaces = g->refuse_interfaces;
     c.reconnect_first_ms = g->reconnect_first_ns / ENV_MS;
     c.reconnect_max_ms = g->reconnect_max_ns / ENV_MS;
     c.connect_timeout_ms = g->connect_timeout_ns / ENV_MS;
@@ -209,7 +212,7 @@ void node_apply(struct node *n)
     }
 }
 
-/* Whoever reaches a gRPC port without TLS may run functions, or size the pool. */
+/* Once, with what follows: a port without TLS believes whoever reaches it. */
 static void warn_plain(const struct node *n)
 {
     const char *listen = n->config->grpc->listen;
@@ -217,7 +220,13 @@ static void warn_plain(const struct node *n)
     if (n->rpc_server && !n->tls.server.config && strncmp(listen, "unix:", 5) != 0 &&
         strncmp(listen, "127.", 4) != 0 && strncmp(listen, "[::1]", 5) != 0 &&
         strncmp(listen, "localhost:", 10) != 0) {
-        log_warn("gRPC is in plain text and open to everybody who reaches it; grpc.tls protects it",
+        log_warn(node_has_npm(n) ? "gRPC is in plain text: whoever reaches it may size the pool and "
+                                   "learn its runners; expected grpc.tls, a firewall or a listen "
+                                   "address of a trusted network"
+                                 : "gRPC is in plain text: whoever reaches it may run any image that "
+                                   "runner.images_allowed lets in, as any app and with any settings, "
+                                   "with this node's registry credentials; expected grpc.tls, a "
+                                   "firewall or a listen address of a trusted network",
                  "grpc", listen);
     }
 }
@@ -232,6 +241,9 @@ int node_serve(struct node *n, struct fn_error *reterr)
                               .lb = n->lb };
     int r = node_has_runner(n) ? node_runner_serve(n, reterr) : 0;
 
+    if (!node_has_lb(n)) { /* functions may call others, but have no business with metrics */
+        web.refuse_interfaces = n->config->grpc->refuse_interfaces;
+    }
     r = r < 0 || !node_has_lb(n) ? r : node_lb_start(n, reterr);
     r = r < 0 || !node_has_npm(n) ? r : node_npm_serve(n, reterr);
     r = r < 0 ? r : web_create(n->loop, &web, &n->web, reterr);

@@ -440,6 +440,7 @@ int web_create(struct loop *loop, const struct web_config *config, struct web **
                                           .limits = config->limits,
                                           .bodies = config->bodies,
                                           .identity = config->identity,
+                                          .refuse_interfaces = config->refuse_interfaces,
                                           .on_request = on_request,
                                           .ud = w };
     w->pages = metrics_pages_create(loop_env(loop));

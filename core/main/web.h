@@ -16,6 +16,7 @@ struct web_config {
     struct cors cors;       /* its texts are borrowed until the next web_set_cors() */
     struct budget *bodies;
     struct net_identity *identity; /* NULL: plain HTTP; the server takes a ref */
+    struct fn_strlist refuse_interfaces; /* see net_came_by(); copied */
     struct lb *lb;          /* NULL: the node takes no calls */
 };
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -255,6 +256,13 @@ int net_bind(const char *address, bool owner_only, int *ret_fd, char **ret_unix_
                            reterr);
     }
     return listen_tcp(address, ret_fd, ret_port, reterr);
+}
+
+bool net_is_of_last_tenth(int fd)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd >= limit.rlim_cur / 10 * 9;
 }
 
 bool net_peer_is_owner(int fd)

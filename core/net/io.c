@@ -20,6 +20,7 @@ static int bio_read(BIO *bio, char *buf, size_t cap, size_t *ret)
 
     BIO_clear_retry_flags(bio);
     *ret = n > 0 ? (size_t)n : 0;
+    io->heard = io->heard || n > 0;
     io->error_no = n < 0 ? errno : 0;
     if (n == 0) {
         io->eof = true;
@@ -435,6 +436,7 @@ static void release(struct net_io *io)
         loop_fd_remove(io->loop, &io->w);
     }
     close(io->w.fd);
+    visitor_leave(io->visitor);
     SSL_free(io->ssl);
     net_identity_unref(io->identity);
     free(io->stage);

@@ -116,11 +116,19 @@ struct net_listen_config {
     struct net_identity *identity; /* ref taken; NULL or plain: no TLS */
     const char *alpn;              /* as in net_dial */
     int64_t handshake_timeout_ms;  /* TLS; > 0 */
-    uint32_t handshakes_max;       /* at a time; more wait in the backlog, oldest first */
+    /* At a time. One address may hold a share (base/share.h), so that others find room; beyond it
+     * connections are closed. When all are taken, the one that has been silent longest is cut; when
+     * none is silent, more wait in the backlog, oldest first. */
+    uint32_t handshakes_max;
+    int64_t silence_timeout_ms; /* until the first byte of a handshake; 0 = as the handshake */
+    uint32_t connections_max;   /* handshakes and those that were handed over; 0 = any number */
+    uint32_t connections_per_ip_max; /* the same of one address; a /64 of IPv6 is one */
+    bool keep_tenth; /* no connection takes one of the last tenth of descriptors */
+    const struct fn_strlist *refuse_interfaces; /* see net_came_by(); copied; NULL ok */
 };
-/* accepted(ud, io): handed to the owner, after the handshake. Failed handshakes are logged (gated)
- * and counted nowhere else. FN_E_INVALID bad address, FN_E_UNAVAILABLE "CFG707 ... is in use by
- * pid ...". */
+/* accepted(ud, io): handed to the owner, after the handshake. Whoever is turned away is closed
+ * before a byte of it is read. Failed handshakes and refusals are logged (gated) and counted
+ * nowhere else. FN_E_INVALID bad address, FN_E_UNAVAILABLE "CFG707 ... is in use by pid ...". */
 int net_listen(struct loop *loop, const struct net_listen_config *config,
                void (*accepted)(void *ud, struct net_io *io), void *ud, struct net_listener **ret,
                struct fn_error *reterr);

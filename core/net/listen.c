@@ -1,10 +1,12 @@
 /* From a port to streams.
  *
  * Accepting rests (the listening socket is not watched) while its owner wants none, while as many
- * handshakes run as may, and for a moment when descriptors or memory ran out: the backlog waits. */
+ * handshakes run as may and none of them is silent, and for a moment when descriptors or memory ran
+ * out: the backlog waits. */
 #include <net/net_int.h>
 
 #include <base/log.h>
+#include <base/share.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@
 struct arriving {
     struct net_listener *l;
     struct net_io *io;
+    int64_t since_ns;
     TAILQ_ENTRY(arriving) link;
 };
 
@@ -32,20 +35,36 @@ struct net_listener {
     uint16_t port;
     bool owner_only;
     bool wanted;
-    int64_t handshake_timeout_ms;
-    uint32_t handshakes_max;
+    bool keep_tenth;
+    int64_t handshake_timeout_ms, silence_timeout_ms;
+    uint32_t handshakes_max, connections_max, connections_per_ip_max;
+    struct fn_strlist refuse_interfaces;
+    struct visitors *visitors;
     uint32_t arriving_n;
-    TAILQ_HEAD(, arriving) arriving;
+    TAILQ_HEAD(, arriving) arriving; /* in order of arrival */
+    struct env_timer silence; /* a look at those that have not sent a byte */
     struct env_timer resume; /* set: starved */
-    struct log_gate failed_gate, starved_gate, foreign_gate;
+    struct log_gate failed_gate, starved_gate, turned_gate;
     bool *gone; /* of the accept loop: set when the listener was closed by a callback */
     void (*accepted)(void *ud, struct net_io *io);
     void *ud;
 };
 
+static struct arriving *longest_silent(struct net_listener *l)
+{
+    struct arriving *a;
+
+    TAILQ_FOREACH(a, &l->arriving, link) {
+        if (!a->io->heard) {
+            return a;
+        }
+    }
+    return NULL;
+}
+
 static void watch(struct net_listener *l)
 {
-    bool full = l->identity && l->arriving_n >= l->handshakes_max;
+    bool full = l->identity && l->arriving_n >= l->handshakes_max && !longest_silent(l);
     bool on = l->wanted && !full && !env_timer_is_set(&l->resume);
 
     loop_fd_set(l->loop, &l->w, on ? LOOP_READ : 0);
@@ -79,7 +98,40 @@ static void arriving_free(struct arriving *a)
 {
     TAILQ_REMOVE(&a->l->arriving, a, link);
     a->l->arriving_n--;
+    --*visitor_handshakes(a->io->visitor);
     free(a);
+}
+
+static void cut_silent(struct arriving *a, const char *why)
+{
+    struct net_listener *l = a->l;
+    struct net_io *io = a->io;
+
+    log_gated(l, &l->failed_gate, "a handshake failed", net_io_peer(io), why);
+    arriving_free(a);
+    net_io_close(io);
+}
+
+static void arm_silence(struct net_listener *l)
+{
+    struct arriving *a = longest_silent(l);
+
+    if (a && !env_timer_is_set(&l->silence)) {
+        env_timer_set(l->env, &l->silence, a->since_ns + l->silence_timeout_ms * ENV_MS);
+    }
+}
+
+static void on_silence(struct env_timer *t)
+{
+    struct net_listener *l = container_of(t, struct net_listener, silence);
+    int64_t before = env_now_ns(l->env) - l->silence_timeout_ms * ENV_MS;
+    struct arriving *a;
+
+    while ((a = longest_silent(l)) && a->since_ns <= before) {
+        cut_silent(a, "no byte came for too long");
+    }
+    arm_silence(l);
+    watch(l);
 }
 
 static void on_shaken(void *ud, const char *error)
@@ -116,28 +168,83 @@ static int shake(struct net_listener *l, struct net_io *io, struct fn_error *ret
     }
     a->l = l;
     a->io = io;
+    a->since_ns = env_now_ns(l->env);
     TAILQ_INSERT_TAIL(&l->arriving, a, link);
     l->arriving_n++;
+    ++*visitor_handshakes(io->visitor);
+    arm_silence(l);
     return 0;
 }
 
 /* ---- accepting ------------------------------------------------------------------------------- */
 
+/* Why a connection, which is counted already, does not come in; NULL: it does. */
+static const char *objection(struct net_listener *l, int fd, const struct sockaddr *addr,
+                             struct visitor *p)
+{
+    bool has_address = visitor_has_address(p);
+
+    if (l->owner_only && !net_peer_is_owner(fd)) {
+        return "it is of another user";
+    }
+    if (net_came_by(fd, addr, &l->refuse_interfaces)) {
+        return "it came by an interface that is refused";
+    }
+    if (l->connections_max && visitors_n(l->visitors) > l->connections_max) {
+        return "too many connections";
+    }
+    if (has_address && l->connections_per_ip_max && visitor_n(p) > l->connections_per_ip_max) {
+        return "too many connections from one address";
+    }
+    if (has_address && l->identity &&
+        !share_allows(l->handshakes_max + 1, l->arriving_n, *visitor_handshakes(p), 1)) {
+        return "too many handshakes from one address";
+    }
+    return NULL;
+}
+
+/* Without an end that could be read, and without a trace in the kernel. */
+static void turn_away(struct net_listener *l, int fd, const char *peer, const char *why)
+{
+    struct linger hard = { .l_onoff = 1, .l_linger = 0 };
+
+    log_gated(l, &l->turned_gate, "a connection was turned away", peer, why);
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+    close(fd);
+}
+
+static void make_room(struct net_listener *l)
+{
+    struct arriving *a = l->arriving_n >= l->handshakes_max ? longest_silent(l) : NULL;
+
+    if (a) {
+        cut_silent(a, "it was silent while others wanted to come in");
+    }
+}
+
 static void admit(struct net_listener *l, int fd, const struct sockaddr *addr)
 {
+    struct visitor *visitor = visitor_come(l->visitors, addr);
     struct fn_error e = ERR_INIT;
     char peer[NET_PEER_BYTES];
+    const char *why;
     struct net_io *io;
 
     net_peer_text(addr, peer, sizeof(peer));
-    if (l->owner_only && !net_peer_is_owner(fd)) {
-        log_gated(l, &l->foreign_gate, "another user was turned away", peer, NULL);
-        close(fd);
+    why = visitor ? objection(l, fd, addr, visitor) : "out of memory";
+    if (why) {
+        turn_away(l, fd, peer, why);
+        visitor_leave(visitor);
         return;
     }
     if (net_io_create(l->loop, fd, peer, &io, &e) < 0) {
+        visitor_leave(visitor);
         starve(l, e.msg);
         return;
+    }
+    io->visitor = visitor;
+    if (l->identity) {
+        make_room(l);
     }
     if (!l->identity) {
         l->accepted(l->ud, io);
@@ -154,12 +261,16 @@ static void on_accept(struct loop_fd *w, uint32_t events)
 
     (void)events;
     l->gone = &gone;
+    watch(l); /* who was silent may have begun to speak */
     for (int i = 0; i < ACCEPTS_PER_EVENT && w->events; i++) {
         struct sockaddr_storage addr = { .ss_family = AF_UNSPEC };
         socklen_t len = sizeof(addr);
         int fd = accept4(w->fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-        if (fd >= 0) {
+        if (fd >= 0 && l->keep_tenth && net_is_of_last_tenth(fd)) {
+            close(fd);
+            starve(l, "the last tenth of descriptors is for calls that run");
+        } else if (fd >= 0) {
             admit(l, fd, (struct sockaddr *)&addr);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             starve(l, strerror(errno));
@@ -197,10 +308,30 @@ static void listener_free(struct net_listener *l)
         unlink(l->unix_path);
     }
     net_identity_unref(l->identity);
+    visitors_unref(l->visitors);
+    net_interfaces_finish(&l->refuse_interfaces);
     free(l->unix_path);
     free(l->address);
     free(l->alpn);
     free(l);
+}
+
+/* False: out of memory. */
+static bool take_config(struct net_listener *l, const struct net_listen_config *config)
+{
+    l->keep_tenth = config->keep_tenth;
+    l->handshake_timeout_ms = config->handshake_timeout_ms;
+    l->silence_timeout_ms = config->silence_timeout_ms ? config->silence_timeout_ms
+                                                       : config->handshake_timeout_ms;
+    l->handshakes_max = config->handshakes_max;
+    l->connections_max = config->connections_max;
+    l->connections_per_ip_max = config->connections_per_ip_max;
+    l->visitors = visitors_create();
+    l->address = strdup(config->address);
+    l->alpn = config->alpn ? strdup(config->alpn) : NULL;
+    return l->visitors && l->address && (!config->alpn || l->alpn) &&
+           (!config->refuse_interfaces ||
+            net_interfaces_copy(config->refuse_interfaces, &l->refuse_interfaces) == 0);
 }
 
 int net_listen(struct loop *loop, const struct net_listen_config *config,
@@ -222,18 +353,15 @@ int net_listen(struct loop *loop, const struct net_listen_config *config,
     l->w = (struct loop_fd){ .fd = -1, .cb = on_accept };
     l->owner_only = config->owner_only;
     l->wanted = true;
-    l->handshake_timeout_ms = config->handshake_timeout_ms;
-    l->handshakes_max = config->handshakes_max;
     l->resume.cb = on_resume;
+    l->silence.cb = on_silence;
     l->accepted = accepted;
     l->ud = ud;
     TAILQ_INIT(&l->arriving);
     if (config->identity && !net_identity_is_plain(config->identity)) {
         l->identity = net_identity_ref(config->identity);
     }
-    l->address = strdup(config->address);
-    l->alpn = config->alpn ? strdup(config->alpn) : NULL;
-    r = !l->address || (config->alpn && !l->alpn)
+    r = !take_config(l, config)
             ? err_set(reterr, FN_E_EXHAUSTED, "listen: out of memory")
             : net_bind(config->address, config->owner_only, &l->w.fd, &l->unix_path, &l->port,
                        reterr);
@@ -274,6 +402,7 @@ void net_listener_close(struct net_listener *l)
         net_io_close(io);
     }
     env_timer_clear(l->env, &l->resume);
+    env_timer_clear(l->env, &l->silence);
     loop_fd_remove(l->loop, &l->w);
     listener_free(l);
 }

@@ -7,6 +7,8 @@
  *   listen.c from a port to streams
  *   bind.c   listening sockets
  *   addr.c   addresses as text
+ *   visitors.c  connections of a port, by address
+ *   origin.c by which interface a connection came
  *
  * A stream's ways to be told about: events of its socket, and the task `later` for what epoll does
  * not know: bytes that OpenSSL has read ahead, and a socket that hung up and is not watched. */
@@ -15,6 +17,7 @@
 
 #include <net/bind.h>
 #include <net/io.h>
+#include <net/visitors.h>
 #include <netdb.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
@@ -53,8 +56,10 @@ struct net_io {
     size_t stage_len;
     struct env_task later;
     bool *gone; /* of the function that is calling out: set when the stream was closed meanwhile */
+    struct visitor *visitor; /* counted until the stream is closed; NULL: dialled */
     char *error;
     int error_no; /* of the socket, while OpenSSL reports it */
+    bool heard;             /* a byte came under TLS */
     bool reading;           /* the owner wants to read */
     bool waits_write;       /* the owner was told NET_AGAIN */
     bool drained;           /* OpenSSL has nothing more without the socket */

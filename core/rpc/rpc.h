@@ -29,6 +29,10 @@ struct rpc_config {
     int64_t probe_interval_ms;    /* silence after which a link is probed; 0 = never */
     int64_t probe_timeout_ms;     /* no answer for that long = dead */
     int64_t client_silence_ms;    /* a server pings a client after that; 0 = never */
+    int64_t first_message_ms;     /* a stream of a server that brings none ends */
+    uint32_t connections_max;     /* at a server's port; 0 = any number */
+    uint32_t connections_per_ip_max;
+    struct fn_strlist refuse_interfaces; /* of a server's port; borrowed until the server is open */
     int64_t end_timeout_ms;       /* between CallFinished and the end of its stream */
     uint32_t calls_max;           /* on one connection before another is dialled; 0 = 2^30 */
     uint32_t send_queue_bytes;    /* of one session; more makes send_data() say full */
@@ -47,6 +51,7 @@ struct rpc_config {
         .probe_interval_ms = 2000,                                                                 \
         .probe_timeout_ms = 2000,                                                                  \
         .client_silence_ms = 10000,                                                                \
+        .first_message_ms = 10000,                                                                 \
         .end_timeout_ms = 2000,                                                                    \
         .send_queue_bytes = 64u << 10,                                                             \
     })

@@ -9,6 +9,7 @@
 #define PEER_NAME_MAX     256
 #define METHOD_MAX        128
 #define HANDSHAKE_MS      5000
+#define SILENCE_MS        2000 /* of who wants to shake hands */
 #define HANDSHAKES_MAX    256
 #define LOG_INTERVAL_NS   (10 * ENV_S)
 
@@ -27,6 +28,52 @@ void server_unref(struct rpc_server *s)
         free(s);
     }
 }
+
+/* ---- first messages -------------------------------------------------------------------------- */
+
+static int64_t wait_end_ns(const struct rpc_server *s, const struct server_wait *w)
+{
+    return w->since_ns + s->rpc->config.first_message_ms * ENV_MS;
+}
+
+static void on_waits_timer(struct env_timer *t)
+{
+    struct rpc_server *s = container_of(t, struct rpc_server, waits_timer);
+    int64_t now = env_now_ns(s->rpc->env);
+    struct server_wait *w;
+
+    server_ref(s);
+    while ((w = TAILQ_FIRST(&s->waits)) && wait_end_ns(s, w) <= now) {
+        server_wait_end(s, w);
+        w->expired(w);
+    }
+    if (w) {
+        env_timer_set(s->rpc->env, t, wait_end_ns(s, w));
+    }
+    server_unref(s);
+}
+
+void server_wait_begin(struct rpc_server *s, struct server_wait *w,
+                       void (*expired)(struct server_wait *w))
+{
+    w->expired = expired;
+    w->waits = true;
+    w->since_ns = env_now_ns(s->rpc->env);
+    TAILQ_INSERT_TAIL(&s->waits, w, link);
+    if (!env_timer_is_set(&s->waits_timer)) {
+        env_timer_set(s->rpc->env, &s->waits_timer, wait_end_ns(s, w));
+    }
+}
+
+void server_wait_end(struct rpc_server *s, struct server_wait *w)
+{
+    if (w->waits) {
+        w->waits = false;
+        TAILQ_REMOVE(&s->waits, w, link);
+    }
+}
+
+/* ---- the end of a server --------------------------------------------------------------------- */
 
 static void look_whether_drained(struct rpc_server *s)
 {
@@ -109,6 +156,7 @@ void rpc_server_close(struct rpc_server *s)
     env_undefer(s->rpc->env, &s->drained_task);
     env_undefer(s->rpc->env, &s->cancel_task);
     env_timer_clear(s->rpc->env, &s->cancel_timer);
+    env_timer_clear(s->rpc->env, &s->waits_timer);
     net_listener_close(s->listener);
     sessions_forget(s);
     incoming_forget(s);
@@ -257,11 +305,17 @@ static void on_accepted(void *ud, struct net_io *io)
 
 static int listen_at(struct rpc_server *s, const char *address, struct fn_error *reterr)
 {
+    const struct rpc_config *c = &s->rpc->config;
     struct net_listen_config config = { .address = address,
                                         .identity = s->rpc->server_identity,
                                         .alpn = "h2",
                                         .handshake_timeout_ms = HANDSHAKE_MS,
-                                        .handshakes_max = HANDSHAKES_MAX };
+                                        .silence_timeout_ms = SILENCE_MS,
+                                        .handshakes_max = HANDSHAKES_MAX,
+                                        .connections_max = c->connections_max,
+                                        .connections_per_ip_max = c->connections_per_ip_max,
+                                        .keep_tenth = true,
+                                        .refuse_interfaces = &c->refuse_interfaces };
     struct fn_error e = ERR_INIT;
     int r;
 
@@ -293,6 +347,8 @@ int rpc_server_open(struct rpc *r, const char *address, const struct engage_serv
     s->drained_task.cb = on_drained;
     s->cancel_task.cb = on_cancel;
     s->cancel_timer.cb = on_cancel_timer;
+    s->waits_timer.cb = on_waits_timer;
+    TAILQ_INIT(&s->waits);
     LIST_INIT(&s->conns);
     LIST_INIT(&s->sessions);
     LIST_INIT(&s->incoming);

@@ -9,6 +9,14 @@
 
 struct engage_session;
 
+/* A stream whose first message has yet to come, in order of arrival. */
+struct server_wait {
+    TAILQ_ENTRY(server_wait) link;
+    int64_t since_ns;
+    bool waits;
+    void (*expired)(struct server_wait *w); /* it waits no more */
+};
+
 /* A client's connection. */
 struct server_conn {
     LIST_ENTRY(server_conn) entry;
@@ -33,6 +41,8 @@ struct rpc_server {
     void *drained_ud;
     struct env_task drained_task, cancel_task;
     struct env_timer cancel_timer;
+    TAILQ_HEAD(, server_wait) waits;
+    struct env_timer waits_timer;
     uint32_t refs; /* sessions, incoming calls, our own frames */
     LIST_HEAD(, server_conn) conns;
     LIST_HEAD(, engage_session) sessions;
@@ -42,6 +52,10 @@ struct rpc_server {
 
 void server_ref(struct rpc_server *s);
 void server_unref(struct rpc_server *s);
+
+void server_wait_begin(struct rpc_server *s, struct server_wait *w,
+                       void (*expired)(struct server_wait *w));
+void server_wait_end(struct rpc_server *s, struct server_wait *w); /* also when it does not wait */
 
 /* Takes the stream over. */
 void session_begin(struct rpc_server *s, struct h2_stream *st, const char *request_id);

@@ -18,6 +18,7 @@ struct rpc_incoming {
     uint64_t ends[RPC_QUEUE_MAX]; /* where messages end that may wait, in bytes sent */
     uint32_t first, n;
     uint64_t sent;
+    struct server_wait wait; /* for the message */
     bool called;
     bool owned;
     uint32_t entered;
@@ -34,6 +35,7 @@ static void leave(struct rpc_incoming *in)
     struct rpc_server *s = in->server;
 
     if (--in->entered == 0 && !in->stream) {
+        server_wait_end(s, &in->wait);
         LIST_REMOVE(in, entry);
         free(in);
         server_unref(s);
@@ -125,6 +127,7 @@ static void call(struct rpc_incoming *in, const void *data, size_t len)
 {
     if (!in->called) {
         in->called = in->owned = true;
+        server_wait_end(in->server, &in->wait);
         enter(in);
         in->method->called(in->ud, in, data, len);
         leave(in);
@@ -161,6 +164,17 @@ static const struct h2_stream_cb stream_cb = { .message = on_message,
                                                .half_closed = on_half_closed,
                                                .ended = on_ended };
 
+static void on_wait_expired(struct server_wait *w)
+{
+    struct rpc_incoming *in = container_of(w, struct rpc_incoming, wait);
+    struct h2_stream *st = in->stream;
+
+    enter(in);
+    in->stream = NULL;
+    h2_stream_finish(st, GRPC_DEADLINE, "no message came");
+    leave(in);
+}
+
 bool incoming_begin(struct rpc_server *s, struct h2_stream *st, const char *path,
                     const struct rpc_method *methods, void *ud)
 {
@@ -184,6 +198,7 @@ bool incoming_begin(struct rpc_server *s, struct h2_stream *st, const char *path
     in->stream = st;
     server_ref(s);
     LIST_INSERT_HEAD(&s->incoming, in, entry);
+    server_wait_begin(s, &in->wait, on_wait_expired);
     h2_stream_adopt(st, &stream_cb, in, LOW_BYTES);
     return true;
 }

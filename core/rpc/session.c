@@ -22,6 +22,7 @@ struct engage_session {
     struct h2_stream *stream; /* NULL: released */
     void *ud;
     char *request_id;
+    struct server_wait wait; /* for TryCall */
     bool tried;
     bool owned; /* callbacks may be made */
     bool full;  /* the owner was told to wait */
@@ -43,6 +44,7 @@ static void leave(struct engage_session *e)
     struct rpc_server *s = e->server;
 
     if (--e->entered == 0 && !e->stream) {
+        server_wait_end(s, &e->wait);
         LIST_REMOVE(e, entry);
         free(e->request_id);
         free(e);
@@ -213,6 +215,7 @@ static bool refuse_message(struct engage_session *e, enum wire_kind kind)
 static void on_first(struct engage_session *e, struct wire_client_msg *m)
 {
     e->tried = true;
+    server_wait_end(e->server, &e->wait);
     if (m->kind == WIRE_TRY) {
         offer(e, m);
     } else if (!refuse_message(e, m->kind)) {
@@ -311,6 +314,18 @@ static const struct h2_stream_cb stream_cb = { .message = on_message,
                                                .writable = on_writable,
                                                .ended = on_ended };
 
+static void on_wait_expired(struct server_wait *w)
+{
+    struct engage_session *e = container_of(w, struct engage_session, wait);
+    char text[TEXT_MAX];
+
+    enter(e);
+    snprintf(text, sizeof(text), "RUN401 expected TryCall first, none came within %lld ms",
+             (long long)e->server->rpc->config.first_message_ms);
+    end(e, GRPC_DEADLINE, text);
+    leave(e);
+}
+
 void session_begin(struct rpc_server *s, struct h2_stream *st, const char *request_id)
 {
     struct engage_session *e = alloc_zeroed(sizeof(*e));
@@ -327,6 +342,7 @@ void session_begin(struct rpc_server *s, struct h2_stream *st, const char *reque
     e->stream = st;
     server_ref(s);
     LIST_INSERT_HEAD(&s->sessions, e, entry);
+    server_wait_begin(s, &e->wait, on_wait_expired);
     h2_stream_adopt(st, &stream_cb, e, s->rpc->config.send_queue_bytes / 2);
 }
 

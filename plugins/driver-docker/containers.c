@@ -8,27 +8,6 @@
 
 #include <stdlib.h>
 
-/* ---- networks -------------------------------------------------------------------------------- */
-
-/* The least used entry: one bridge takes at most 1023 containers. */
-static int network_take(struct docker *d)
-{
-    uint64_t n = d->conf->networks.n < NETWORKS_MAX ? d->conf->networks.n : NETWORKS_MAX;
-    int best = -1;
-
-    pthread_mutex_lock(&d->lock);
-    for (int i = 0; i < (int)n; i++) {
-        if (best < 0 || d->network_use[i] < d->network_use[best]) {
-            best = i;
-        }
-    }
-    if (best >= 0) {
-        d->network_use[best]++;
-    }
-    pthread_mutex_unlock(&d->lock);
-    return best;
-}
-
 /* ---- output ---------------------------------------------------------------------------------- */
 
 static void output_piece(void *ud, uint32_t fd, const void *data, size_t len)
@@ -154,6 +133,19 @@ static int send_create(struct ctr *c, struct fn_op *op, const char *body, struct
     return r;
 }
 
+/* The host's name, which functions have always had, is for networks that nobody named. */
+static void choose_network(struct ctr *c, struct fn_op *op, const struct fn_task *task,
+                           struct api_settings *settings)
+{
+    if (c->network >= 0) {
+        settings->network = c->d->conf->networks.items[c->network];
+    } else if (!(task->flags & FN_TASK_NO_NETWORK)) {
+        settings->network = network_own(c->d, op);
+        settings->hostname = true;
+        c->own_network = settings->network != NULL;
+    }
+}
+
 static bool name_ok(const char *s)
 {
     static const char set[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-";
@@ -184,7 +176,7 @@ int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, s
     pthread_mutex_lock(&d->lock);
     settings.swappiness = d->info_known && d->info.cgroup_v1;
     pthread_mutex_unlock(&d->lock);
-    settings.network = c->network >= 0 ? d->conf->networks.items[c->network] : NULL;
+    choose_network(c, op, task, &settings);
     r = api_create_body(task, &settings, &body, reterr);
     if (r == 0) {
         r = send_create(c, op, body, reterr);
@@ -234,6 +226,9 @@ int ctr_start(struct ctr *c, struct fn_op *op, struct fn_error *reterr)
         pthread_mutex_lock(&c->d->lock);
         c->started_ns = engine_now_ns(c->d);
         pthread_mutex_unlock(&c->d->lock);
+    } else if (r == FN_E_NOT_FOUND && c->own_network) { /* somebody removed it, unused as it was */
+        network_forget(c->d);
+        return fail_retry(reterr, r);
     }
     return r;
 }

@@ -225,7 +225,7 @@ static json_t *container_body(const struct fn_task *t, const struct api_settings
     json_t *body = json_object();
 
     json_object_set_new(body, "Image", json_string(t->image));
-    if (t->hostname && !s->network && !(t->flags & FN_TASK_NO_NETWORK)) {
+    if (t->hostname && s->hostname && !(t->flags & FN_TASK_NO_NETWORK)) {
         json_object_set_new(body, "Hostname", json_string(t->hostname));
     }
     if (!(t->flags & FN_TASK_PRIVILEGED_USER)) {

@@ -36,6 +36,9 @@
 #define EVENTS_RETRY_NS    (500 * MS)
 #define EVENTS_OVERLAP_S   15 /* events replayed after a reconnect */
 #define NETWORKS_MAX       64
+#define NETWORK_NAME       "fnd"
+#define NETWORK_BRIDGE     "fnd0"            /* as in the default of grpc.refuse_interfaces */
+#define NETWORK_AGAIN_NS   (60 * SECOND_NS)  /* between two tries to make it */
 #define ORPHANS_MAX        256
 #define ORPHANS_ASKED_MAX  4
 #define ORPHAN_ASIDE_NS    (2 * SECOND_NS)  /* left to the next calls for so long */
@@ -69,6 +72,7 @@ struct ctr {
     char id[API_ID_MAX + 1];
     uint64_t handle;
     int network;         /* index in the option, -1 = none of them */
+    bool own_network;    /* ours */
     int64_t started_ns;  /* 0 = not yet */
     bool privileged_user;
     bool begun; /* start() was called: ends are of interest */
@@ -117,6 +121,10 @@ struct docker {
     bool stopping;
     bool info_known, load_done;
     struct api_info info;
+
+    pthread_mutex_t network_lock; /* held while our network is looked for and made */
+    int network_state;
+    int64_t network_asked_ns;
 
     pthread_mutex_t load_lock; /* one load at a time; held across the engine call */
     uint64_t timer;            /* [loop] */
@@ -187,6 +195,14 @@ void orphans_remove_one(struct docker *d, struct fn_op *op);
 void orphans_tick(struct docker *d);
 /* [any] status 0 = no answer. */
 void orphans_answered(struct docker *d, const char *name, uint32_t status);
+
+/* ---- network.c ------------------------------------------------------------------------------- */
+
+/* An index in the option, to be given back in network_use; -1 = the operator named none. */
+int network_take(struct docker *d);
+/* The network for functions that nobody named one for; NULL = the engine's default. */
+const char *network_own(struct docker *d, struct fn_op *op);
+void network_forget(struct docker *d); /* it is gone */
 
 /* ---- containers.c ---------------------------------------------------------------------------- */
 

@@ -28,6 +28,7 @@
 /* What the node decides about a container, beside its task. */
 struct api_settings {
     const char *network;   /* NULL = the engine's default */
+    bool hostname;         /* the task's is set */
     const char *label_tag; /* upstream's fn-agent-classifier, or NULL */
     bool attach_output;
     bool swappiness; /* the engine understands MemorySwappiness (cgroup v1) */

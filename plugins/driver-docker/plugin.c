@@ -139,6 +139,7 @@ static void destroy(void *inst)
     auth_destroy(d->auth);
     pthread_mutex_destroy(&d->lock);
     pthread_mutex_destroy(&d->load_lock);
+    pthread_mutex_destroy(&d->network_lock);
     free(d);
 }
 
@@ -159,6 +160,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     LIST_INIT(&d->questions);
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->load_lock, NULL);
+    pthread_mutex_init(&d->network_lock, NULL);
     r = engine_address(d, d->conf->docker_host, reterr);
     if (r == 0) {
         r = check_networks(&d->conf->networks, reterr);
@@ -203,8 +205,9 @@ static const struct fn_opt opts[] = {
      .offset = offsetof(struct docker_conf, auth_file),
      .flags = FN_OPT_MAY_BE_ABSENT},
     {.key = "networks",
-     .doc = "Engine networks over which containers are spread; when absent the engine's default "
-            "(FN_DOCKER_NETWORKS).",
+     .doc = "Engine networks over which containers are spread, `bridge` = the engine's default "
+            "(FN_DOCKER_NETWORKS); when absent one of our own, fnd, on which they do not reach "
+            "each other. From others, name the interface in grpc.refuse_interfaces.",
      .type = FN_OPT_STRLIST,
      .offset = offsetof(struct docker_conf, networks),
      .flags = FN_OPT_MAY_BE_ABSENT},

@@ -241,6 +241,76 @@ START_TEST(bad_create_answers_can_be_tried_elsewhere)
 }
 END_TEST
 
+/* ---- the network of functions ---------------------------------------------------------------- */
+
+static bool last_create_has(const char *text)
+{
+    bool has;
+
+    pthread_mutex_lock(&lock);
+    has = strstr(last_post, "/containers/create") && strstr(last_post, text);
+    pthread_mutex_unlock(&lock);
+    return has;
+}
+
+static void create_ctr(uint64_t handle, void **ret)
+{
+    struct fn_task t;
+    char dir[64];
+
+    node_task(&t, "fnd/hello", handle, dir);
+    t.flags &= ~FN_TASK_NO_NETWORK;
+    ck_assert_msg(node_create(node, &t, ret, &err) == 0, "%s", err.msg);
+    rmdir(dir);
+}
+
+/* There; made, with containers kept apart; not to be made: the engine's own. Asked for once. */
+START_TEST(functions_have_a_network_of_their_own)
+{
+    static const char there[] =
+        OK(53, "{\"Options\":{\"com.docker.network.bridge.name\":\"fnd0\"}}");
+    static const char *const looks[] = { there, NULL, NULL };
+    static const char *const makes[] = { NULL, CREATED,
+                                         "HTTP/1.1 403 X\r\nContent-Length: 2\r\n\r\n{}" };
+    static const int made[] = { 0, 1, 2 };
+    static atomic_int looked, posted;
+    int n = 0;
+    void *ctr;
+
+    if (looks[_i]) {
+        routes[n++] = (struct route){ "GET /networks/fnd", looks[_i], false, &looked };
+    }
+    if (makes[_i]) {
+        routes[n++] = (struct route){ "POST /networks/create", makes[_i], false, &posted };
+    }
+    routes[n++] = (struct route){ "/containers/create", CREATED, false, NULL };
+    both();
+    create_ctr(1, &ctr);
+    ck_assert_int_eq(last_create_has("\"NetworkMode\":\"fnd\""), _i < 2);
+    ck_assert_int_eq(last_create_has("NetworkMode"), _i < 2);
+    create_ctr(2, &ctr);
+    ck_assert_int_eq(atomic_load(&looked), _i == 0);
+    ck_assert_int_eq(atomic_load(&posted), made[_i]);
+}
+END_TEST
+
+/* "docker network prune" between two functions. */
+START_TEST(a_network_that_went_away_is_made_again)
+{
+    static atomic_int posted;
+    void *ctr;
+
+    routes[0] = (struct route){ "POST /networks/create", CREATED, false, &posted };
+    routes[1] = (struct route){ "/containers/create", CREATED, false, NULL };
+    both();
+    create_ctr(1, &ctr);
+    ck_assert_int_eq(node_start_ctr(node, ctr, &err), FN_E_NOT_FOUND);
+    ck_assert_uint_eq(err.flags & FN_ERR_RETRY, FN_ERR_RETRY);
+    create_ctr(2, &ctr);
+    ck_assert_int_eq(atomic_load(&posted), 2);
+}
+END_TEST
+
 /* The answer is lost and no call follows: it is asked for all the same, again when the engine, which may
  * not have come to the create, says that there is nothing. */
 START_TEST(an_orphan_is_removed_without_a_call)
@@ -515,6 +585,8 @@ int main(void)
     tcase_add_test(t, an_old_api_is_refused);
     tcase_add_test(t, bad_options_are_refused);
     tcase_add_loop_test(t, bad_create_answers_can_be_tried_elsewhere, 0, 5);
+    tcase_add_loop_test(t, functions_have_a_network_of_their_own, 0, 3);
+    tcase_add_test(t, a_network_that_went_away_is_made_again);
     tcase_add_test(t, an_orphan_is_removed_without_a_call);
     tcase_add_test(t, an_image_that_went_away_is_not_found);
     tcase_add_test(t, a_pull_sends_its_credentials_and_never_shows_them);

@@ -120,6 +120,7 @@ void end_close(struct end *e)
 static void on_accepted(void *ud, struct net_io *io)
 {
     (void)ud;
+    rig.accepted++;
     end_close(&rig.server);
     end_take(&rig.server, io);
 }
@@ -133,6 +134,11 @@ void rig_listen(const char *address, struct net_identity *i, const char *alpn)
                                         .handshakes_max = 4 };
     struct fn_error e = ERR_INIT;
 
+    config.silence_timeout_ms = rig.limits.silence_timeout_ms;
+    config.connections_max = rig.limits.connections_max;
+    config.connections_per_ip_max = rig.limits.connections_per_ip_max;
+    config.keep_tenth = rig.limits.keep_tenth;
+    config.refuse_interfaces = rig.limits.refuse_interfaces;
     if (rig.handshakes_max) {
         config.handshakes_max = rig.handshakes_max;
         config.handshake_timeout_ms = rig.handshake_timeout_ms;

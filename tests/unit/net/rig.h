@@ -29,6 +29,8 @@ struct rig {
     struct net_listener *listener;
     int64_t handshake_timeout_ms; /* set before rig_listen(); 0: 20 s */
     uint32_t handshakes_max;      /* 0: 4 */
+    struct net_listen_config limits; /* of connections; the rest of it is not used */
+    uint32_t accepted;
     char address[128];
     struct end client, server;
     struct net_dial *dial;

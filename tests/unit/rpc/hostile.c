@@ -589,6 +589,40 @@ START_TEST(test_half_open)
 }
 END_TEST
 
+/* Streams that never bring a message, with methods that want one. */
+START_TEST(test_no_message)
+{
+    struct rpc_config config = RPC_CONFIG_INIT;
+    nghttp2_hd_inflater *hd;
+    unsigned char b[512];
+    size_t n = 0;
+    int fd;
+
+    config.first_message_ms = 50;
+    ck_assert_int_eq(nghttp2_hd_inflate_new(&hd), 0);
+    f = fixture_create_with(OVER_UNIX, &config);
+    fixture_server_open(f);
+    fixture_link_open(f, f->address);
+    WAIT(f, is_up, f);
+    fd = greet(NULL, 0);
+    ck_assert(try_call(fd, 1, "hold"));
+    ck_assert(call(fd, 3));
+    expect_end(fd, hd, 3, "4", "RUN401 expected TryCall first, none came within 50 ms");
+    n += field(b, ":method", "POST", 4);
+    n += field(b + n, ":scheme", "http", 4);
+    n += field(b + n, ":path", "/RunnerProtocol/Status", 22);
+    n += field(b + n, ":authority", "x", 1);
+    n += field(b + n, "content-type", "application/grpc", 16);
+    ck_assert(frame(fd, HEADERS, END_HEADERS, 5, b, n));
+    expect_end(fd, hd, 5, "4", "no message came");
+    loop_enter(f->loop);
+    ck_assert_uint_eq(f->gone, 0); /* the call that was tried goes on */
+    loop_leave(f->loop);
+    nghttp2_hd_inflate_del(hd);
+    finish(fd);
+}
+END_TEST
+
 TCase *hostile_case(void)
 {
     TCase *tc = tcase_create("hostile");
@@ -606,5 +640,6 @@ TCase *hostile_case(void)
     tcase_add_test(tc, test_cancelled_while_blocked);
     tcase_add_test(tc, test_half_close_behind_a_pause);
     tcase_add_test(tc, test_half_open);
+    tcase_add_test(tc, test_no_message);
     return tc;
 }

@@ -1,0 +1,99 @@
+#include <net/visitors.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+struct visitor {
+    UT_hash_handle hh;
+    struct visitors *all;
+    struct net_address address; /* key */
+    uint32_t n;
+    uint32_t handshakes;
+    bool has_address;
+};
+
+struct visitors {
+    struct visitor *table;
+    uint32_t n;
+    bool closed;
+};
+
+struct visitors *visitors_create(void)
+{
+    return calloc(1, sizeof(struct visitors));
+}
+
+static void maybe_free(struct visitors *v)
+{
+    if (v->closed && v->n == 0) {
+        free(v);
+    }
+}
+
+void visitors_unref(struct visitors *v)
+{
+    if (v) {
+        v->closed = true;
+        maybe_free(v);
+    }
+}
+
+struct visitor *visitor_come(struct visitors *v, const struct sockaddr *addr)
+{
+    struct net_address key = net_address_of(addr);
+    struct visitor *p;
+
+    if (net_address_is_v6(&key)) {
+        memset(key.bytes + 8, 0, 8);
+    }
+    HASH_FIND(hh, v->table, &key, sizeof(key), p);
+    if (!p) {
+        p = calloc(1, sizeof(*p));
+        if (!p) {
+            return NULL;
+        }
+        p->all = v;
+        p->address = key;
+        p->has_address = addr->sa_family == AF_INET || addr->sa_family == AF_INET6;
+        HASH_ADD(hh, v->table, address, sizeof(key), p);
+    }
+    p->n++;
+    v->n++;
+    return p;
+}
+
+void visitor_leave(struct visitor *p)
+{
+    struct visitors *v = p ? p->all : NULL;
+
+    if (!p) {
+        return;
+    }
+    v->n--;
+    if (--p->n == 0) {
+        HASH_DEL(v->table, p);
+        free(p);
+    }
+    maybe_free(v);
+}
+
+uint32_t visitors_n(const struct visitors *v)
+{
+    return v->n;
+}
+
+uint32_t visitor_n(const struct visitor *p)
+{
+    return p->n;
+}
+
+bool visitor_has_address(const struct visitor *p)
+{
+    return p->has_address;
+}
+
+uint32_t *visitor_handshakes(struct visitor *p)
+{
+    return &p->handshakes;
+}

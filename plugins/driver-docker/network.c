@@ -1,0 +1,151 @@
+/* Which network a container is on.
+ *
+ * Without networks of the operator's that is one of our own, which the first container makes: a
+ * bridge whose interface has a fixed name, so that the node's ports can turn away whoever comes by
+ * it (grpc.refuse_interfaces), and whose containers do not reach each other. All nodes of an engine
+ * share it; it stays when they end.
+ *
+ *   UNKNOWN ──there, or made──▶ OWN        from its bridge functions reach neither ports nor peers
+ *      ▲    ──made in part────▶ OPEN       an engine that cannot part containers: they reach peers
+ *      │    ──neither─────────▶ DEFAULT    the engine's own bridge, for NETWORK_AGAIN_NS
+ *      └── a start says that it is gone, or the time is over */
+#include "docker.h"
+#include "engine_json.h"
+#include "fail.h"
+
+#include <stdlib.h>
+
+#define BRIDGE_OPTION "com.docker.network.bridge.name"
+
+enum { NETWORK_UNKNOWN, NETWORK_OWN, NETWORK_OPEN, NETWORK_DEFAULT };
+
+/* ---- the operator's -------------------------------------------------------------------------- */
+
+/* The least used entry: one bridge takes at most 1023 containers. */
+int network_take(struct docker *d)
+{
+    uint64_t n = d->conf->networks.n < NETWORKS_MAX ? d->conf->networks.n : NETWORKS_MAX;
+    int best = -1;
+
+    pthread_mutex_lock(&d->lock);
+    for (int i = 0; i < (int)n; i++) {
+        if (best < 0 || d->network_use[i] < d->network_use[best]) {
+            best = i;
+        }
+    }
+    if (best >= 0) {
+        d->network_use[best]++;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return best;
+}
+
+/* ---- our own --------------------------------------------------------------------------------- */
+
+static char *create_body(bool parted)
+{
+    json_t *body = json_pack("{s:s, s:s, s:b, s:{s:s, s:s}}", "Name", NETWORK_NAME, "Driver",
+                             "bridge", "CheckDuplicate", 1, "Options", BRIDGE_OPTION,
+                             NETWORK_BRIDGE, "com.docker.network.bridge.enable_icc",
+                             parted ? "false" : "true");
+    char *text = json_dumps(body, JSON_COMPACT);
+
+    json_decref(body);
+    return text;
+}
+
+static bool is_ours(const struct fn_http_answer *a)
+{
+    json_t *root = json_loadb(a->body ? a->body : "", a->body_len, 0, NULL);
+    bool yes = strcmp(engine_text(json_object_get(root, "Options"), BRIDGE_OPTION),
+                      NETWORK_BRIDGE) == 0;
+
+    json_decref(root);
+    return yes;
+}
+
+/* FN_E_NOT_FOUND: it is to be made. */
+static int look(struct docker *d, struct fn_op *op, struct fn_error *reterr)
+{
+    struct fn_http_answer a = { .size = sizeof(a) };
+    struct engine_call c = { .method = "GET", .path = "/networks/" NETWORK_NAME,
+                             .timeout_ms = INSPECT_TIMEOUT_MS };
+    int r = engine_call(d, op, &c, &a, reterr);
+
+    if (r == 0 && a.status != 200) {
+        r = api_failure("network", a.status, a.body, a.body_len, reterr);
+    } else if (r == 0 && !is_ours(&a)) {
+        engine_log(d, FN_LOG_WARN, "network " NETWORK_NAME " was made with another bridge than "
+                   NETWORK_BRIDGE ": name its interface in grpc.refuse_interfaces, or functions "
+                   "reach this node's gRPC port");
+    }
+    d->http->free_answer(&a);
+    return r;
+}
+
+/* Another node may have made it meanwhile. */
+static int make(struct docker *d, struct fn_op *op, bool parted, struct fn_error *reterr)
+{
+    struct fn_http_answer a = { .size = sizeof(a) };
+    char *body = create_body(parted);
+    struct engine_call c = { .method = "POST", .path = "/networks/create", .body = body,
+                             .body_len = body ? strlen(body) : 0,
+                             .timeout_ms = CHANGE_TIMEOUT_MS };
+    int r = body ? engine_call(d, op, &c, &a, reterr)
+                 : fail_platform(reterr, FN_E_EXHAUSTED, "network: out of memory");
+
+    if (r == 0 && a.status != 201 && a.status != 409) {
+        r = api_failure("network", a.status, a.body, a.body_len, reterr);
+    }
+    d->http->free_answer(&a);
+    free(body);
+    return r;
+}
+
+static int find_or_make(struct docker *d, struct fn_op *op)
+{
+    struct fn_error err = { .size = sizeof(err) };
+    int r = look(d, op, &err);
+
+    if (r != FN_E_NOT_FOUND) {
+        return r == 0 ? NETWORK_OWN : NETWORK_UNKNOWN; /* an engine in trouble says so again */
+    }
+    if (make(d, op, true, &err) == 0) {
+        engine_log(d, FN_LOG_INFO, "network " NETWORK_NAME " was made for functions");
+        return NETWORK_OWN;
+    }
+    if (make(d, op, false, NULL) == 0) {
+        engine_log(d, FN_LOG_WARN, "the engine cannot keep containers apart (%s): functions reach "
+                   "each other over network " NETWORK_NAME, err.msg);
+        return NETWORK_OPEN;
+    }
+    engine_log(d, FN_LOG_WARN, "network " NETWORK_NAME " cannot be made (%s): functions are on "
+               "the engine's default network and reach each other; name networks for them in "
+               "`networks`", err.msg);
+    return NETWORK_DEFAULT;
+}
+
+const char *network_own(struct docker *d, struct fn_op *op)
+{
+    int state;
+
+    pthread_mutex_lock(&d->network_lock);
+    if (d->network_state == NETWORK_DEFAULT &&
+        engine_now_ns(d) - d->network_asked_ns > NETWORK_AGAIN_NS) {
+        d->network_state = NETWORK_UNKNOWN;
+    }
+    if (d->network_state == NETWORK_UNKNOWN) {
+        d->network_state = find_or_make(d, op);
+        d->network_asked_ns = engine_now_ns(d);
+    }
+    state = d->network_state;
+    pthread_mutex_unlock(&d->network_lock);
+    return state == NETWORK_DEFAULT ? NULL : NETWORK_NAME;
+}
+
+void network_forget(struct docker *d)
+{
+    pthread_mutex_lock(&d->network_lock);
+    d->network_state = NETWORK_UNKNOWN;
+    pthread_mutex_unlock(&d->network_lock);
+}
