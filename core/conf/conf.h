@@ -25,7 +25,8 @@ struct conf_problems {
 void conf_problems_init(struct conf_problems *p);
 void conf_problems_finish(struct conf_problems *p);
 /* Adds a line "CFG702 <where>: <text>"; without "<where>: " when where is NULL, without the code
- * when code is NULL. Beyond CONF_PROBLEMS_MAX they are only counted. */
+ * when code is NULL; not one that was told already. Beyond CONF_PROBLEMS_MAX they are only
+ * counted. */
 void conf_problem(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                   ...) __attribute__((format(printf, 4, 5)));
 /* The same for what does not keep a node from starting, unless p->strict. */

@@ -18,43 +18,68 @@ void conf_problems_finish(struct conf_problems *p)
     buf_finish(&p->text);
 }
 
-static void add_line(struct conf_problems *p, const char *code, const char *where, const char *fmt,
+static bool was_told(struct conf_problems *p, struct buf *line)
+{
+    const char *text = buf_text(&p->text);
+
+    for (const char *at = text; (at = strstr(at, buf_text(line))); at++) {
+        if (at == text || at[-1] == '\n') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* False: it is there already. */
+static bool add_line(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                      va_list ap) __attribute__((format(printf, 4, 0)));
 
-static void add_line(struct conf_problems *p, const char *code, const char *where, const char *fmt,
+static bool add_line(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                      va_list ap)
 {
+    struct buf line = BUF_INIT(0);
+    bool fresh;
+
     if (code) {
-        buf_printf(&p->text, "%s ", code);
+        buf_printf(&line, "%s ", code);
     }
     if (where) {
-        buf_printf(&p->text, "%s: ", where);
+        buf_printf(&line, "%s: ", where);
     }
-    buf_vprintf(&p->text, fmt, ap);
-    buf_add_str(&p->text, "\n");
+    buf_vprintf(&line, fmt, ap);
+    buf_add_str(&line, "\n");
+    fresh = !was_told(p, &line);
+    if (fresh) {
+        buf_add_str(&p->text, buf_text(&line));
+    }
+    buf_finish(&line);
+    return fresh;
 }
 
 void conf_problem(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                   ...)
 {
+    bool fresh = true;
     va_list ap;
 
-    if (++p->n <= CONF_PROBLEMS_MAX) {
+    if (p->n < CONF_PROBLEMS_MAX) {
         va_start(ap, fmt);
-        add_line(p, code, where, fmt, ap);
+        fresh = add_line(p, code, where, fmt, ap);
         va_end(ap);
     }
+    p->n += fresh;
 }
 
-static void note(struct conf_problems *p, const char *code, const char *where, const char *fmt,
+static bool note(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                  va_list ap) __attribute__((format(printf, 4, 0)));
 
-static void note(struct conf_problems *p, const char *code, const char *where, const char *fmt,
+static bool note(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                  va_list ap)
 {
-    if (++p->warnings <= CONF_PROBLEMS_MAX) {
-        add_line(p, code, where, fmt, ap);
-    }
+    bool fresh = p->warnings >= CONF_PROBLEMS_MAX || add_line(p, code, where, fmt, ap);
+
+    p->warnings += fresh;
+    return fresh;
 }
 
 void conf_warning(struct conf_problems *p, const char *code, const char *where, const char *fmt,
@@ -62,9 +87,8 @@ void conf_warning(struct conf_problems *p, const char *code, const char *where, 
 {
     va_list ap;
 
-    p->n += p->strict;
     va_start(ap, fmt);
-    note(p, code, where, fmt, ap);
+    p->n += note(p, code, where, fmt, ap) && p->strict;
     va_end(ap);
 }
 

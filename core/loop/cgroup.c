@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +19,9 @@
 #define FILE_BYTES_MAX 65536
 #define CPU_PERIOD_US  100000
 #define KILL_ROUNDS    50
+#define MARK_WORD      "alive"
+#define MARK_END       "-" MARK_WORD
+#define MARK_TRIES     10
 #define REMOVE_STEP_MS 5
 
 static const char *const controllers[CGROUP_DIRS_MAX] = { "freezer", "memory", "pids", "cpu" };
@@ -308,10 +313,11 @@ bool cgroup_oom_killed(const struct cgroup *g)
     return word && strtol(word + strlen("oom_kill "), NULL, 10) > 0;
 }
 
-void cgroup_remove(const struct cgroup *g)
+bool cgroup_remove(const struct cgroup *g)
 {
     const struct timespec step = { 0, REMOVE_STEP_MS * 1000000L };
     int waited_ms = 0;
+    bool gone = true;
 
     for (int i = 0; i < CGROUP_DIRS_MAX; i++) {
         while (g->dir[i][0] && rmdir(g->dir[i]) < 0 && errno == EBUSY &&
@@ -319,37 +325,161 @@ void cgroup_remove(const struct cgroup *g)
             nanosleep(&step, NULL);
             waited_ms += REMOVE_STEP_MS;
         }
+        gone &= !g->dir[i][0] || access(g->dir[i], F_OK) < 0;
     }
+    return gone;
 }
 
-int cgroup_sweep(const struct cgroup_base *base, const char *prefix, const char *keep,
-                 uint32_t *ret_removed, struct fn_error *reterr)
+/* ---- sweeping -------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text);
+    size_t k = strlen(end);
+
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
+/* Removes every cgroup that begins with `prefix`, but not those that begin with `keep`, if any. */
+static int remove_all(const struct cgroup_base *base, const char *prefix, const char *keep,
+                      uint32_t *ret_removed, struct fn_error *reterr)
 {
     struct dirent *e;
     struct cgroup g;
-    uint32_t n = 0;
-    DIR *d;
+    DIR *d = opendir(base->dir[0]);
+    int r = 0;
 
-    if (!base->usable) {
-        *ret_removed = 0;
-        return 0;
-    }
-    d = opendir(base->dir[0]);
     if (!d) {
         return err_set(reterr, err_from_errno(errno), "cgroup %.100s: %s", base->dir[0],
                        strerror(errno));
     }
     while ((e = readdir(d))) {
         if (!name_ok(e->d_name) || strncmp(e->d_name, prefix, strlen(prefix)) != 0 ||
-            strncmp(e->d_name, keep, strlen(keep)) == 0) {
+            (keep && strncmp(e->d_name, keep, strlen(keep)) == 0) ||
+            ends_with(e->d_name, MARK_END)) {
             continue;
         }
         name_dirs(base, e->d_name, &g);
         cgroup_kill(&g);
-        cgroup_remove(&g);
-        n++;
+        if (cgroup_remove(&g)) {
+            ++*ret_removed;
+        } else {
+            r = err_set(reterr, FN_E_UNAVAILABLE, "cgroup %.100s: killed, but not gone", e->d_name);
+        }
     }
     closedir(d);
-    *ret_removed = n;
-    return 0;
+    return r;
+}
+
+/* Opens and locks a mark; -1 when it is held, or not there. */
+static int mark_lock(const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* The mark goes last: what is left when we die meanwhile is found by the next one. */
+static int remove_dead(const struct cgroup_base *base, const char *mark, uint32_t *ret_removed,
+                       struct fn_error *reterr)
+{
+    struct cgroup g;
+    char prefix[NAME_MAX + 1];
+    int r, fd;
+
+    name_dirs(base, mark, &g);
+    fd = mark_lock(g.dir[0]);
+    if (fd < 0) {
+        return 0;
+    }
+    snprintf(prefix, sizeof(prefix), "%.*s", (int)(strlen(mark) - strlen(MARK_END) + 1), mark);
+    r = remove_all(base, prefix, NULL, ret_removed, reterr);
+    if (r == 0) {
+        rmdir(g.dir[0]);
+    }
+    close(fd);
+    return r;
+}
+
+static int sweep_dead(const struct cgroup_base *base, uint32_t *ret_removed,
+                      struct fn_error *reterr)
+{
+    DIR *d = opendir(base->dir[0]);
+    struct dirent *e;
+    int r = 0;
+
+    if (!d) {
+        return err_set(reterr, err_from_errno(errno), "cgroup %.100s: %s", base->dir[0],
+                       strerror(errno));
+    }
+    while (r == 0 && (e = readdir(d))) {
+        if (name_ok(e->d_name) && ends_with(e->d_name, MARK_END)) {
+            r = remove_dead(base, e->d_name, ret_removed, reterr);
+        }
+    }
+    closedir(d);
+    return r;
+}
+
+int cgroup_sweep(const struct cgroup_base *base, const char *prefix, const char *keep,
+                 uint32_t *ret_removed, struct fn_error *reterr)
+{
+    uint32_t n = 0;
+    int r = 0;
+
+    if (base->usable) {
+        r = remove_all(base, prefix, keep, &n, reterr);
+        r = r < 0 ? r : sweep_dead(base, &n, reterr);
+    }
+    if (r == 0) {
+        *ret_removed = n;
+    }
+    return r;
+}
+
+int cgroup_mark(const struct cgroup_base *base, const char *keep, struct cgroup_mark *ret,
+                struct fn_error *reterr)
+{
+    struct stat ours, named;
+    struct cgroup g;
+    char name[NAME_MAX + 1];
+
+    if (!base->usable) {
+        return 0;
+    }
+    if (snprintf(name, sizeof(name), "%s" MARK_WORD, keep) >= (int)sizeof(name) ||
+        !name_ok(name)) {
+        return err_set(reterr, FN_E_INVALID, "cgroup name, got \"%.60s\"; expected [a-z0-9-]{1,128}",
+                       name);
+    }
+    name_dirs(base, name, &g);
+    for (int i = 0; i < MARK_TRIES; i++) { /* a sweeper may take it before we have locked it */
+        if (mkdir(g.dir[0], 0755) < 0 && errno != EEXIST) {
+            break;
+        }
+        ret->fd = mark_lock(g.dir[0]);
+        if (ret->fd >= 0 && fstat(ret->fd, &ours) == 0 && stat(g.dir[0], &named) == 0 &&
+            ours.st_ino == named.st_ino) {
+            memcpy(ret->dir, g.dir[0], sizeof(ret->dir));
+            return 0;
+        }
+        if (ret->fd >= 0) {
+            close(ret->fd);
+            ret->fd = -1;
+        }
+    }
+    return err_set(reterr, FN_E_UNAVAILABLE, "cgroup %.100s: cannot be made and locked", g.dir[0]);
+}
+
+void cgroup_unmark(struct cgroup_mark *m)
+{
+    if (m->fd >= 0) {
+        rmdir(m->dir);
+        close(m->fd);
+        m->fd = -1;
+    }
 }

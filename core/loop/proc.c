@@ -26,6 +26,7 @@
 #define FLAGS_KNOWN                                                                                \
     (FN_PROC_NEW_PID | FN_PROC_NEW_MOUNT | FN_PROC_NEW_NET | FN_PROC_NEW_IPC | FN_PROC_NEW_UTS |   \
      FN_PROC_NO_NEW_PRIVS | FN_PROC_READONLY)
+#define MARKS_MAX       4
 #define LAST_READS_MAX  64 /* of output that is left when a child has ended */
 
 enum watch_kind { WATCH_STOP, WATCH_END, WATCH_OUT, WATCH_ERR };
@@ -59,6 +60,9 @@ struct proc {
     /* constant: */
     uint32_t isolation;
     struct cgroup_base cgroups;
+    pthread_mutex_t mark_lock; /* marks; held across file operations */
+    struct cgroup_mark marks[MARKS_MAX];
+    char *marked[MARKS_MAX]; /* names that they mark, NULL = free */
 };
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -420,11 +424,34 @@ static int if_freeze(const struct fn_host *host, uint64_t id, uint32_t on, struc
     return r;
 }
 
+/* Whoever sweeps says which names are its own: from now on others see that it lives. */
+static int mark(struct proc *p, const char *keep, struct fn_error *reterr)
+{
+    int r = FN_E_EXHAUSTED;
+
+    pthread_mutex_lock(&p->mark_lock);
+    for (int i = 0; i < MARKS_MAX && r == FN_E_EXHAUSTED; i++) {
+        if (!p->marked[i]) {
+            r = cgroup_mark(&p->cgroups, keep, &p->marks[i], reterr);
+            p->marked[i] = r == 0 ? strdup(keep) : NULL;
+        } else if (strcmp(p->marked[i], keep) == 0) {
+            r = 0;
+        }
+    }
+    pthread_mutex_unlock(&p->mark_lock);
+    return r == FN_E_EXHAUSTED
+               ? err_set(reterr, r, "fn.proc: sweep for more than %d prefixes", MARKS_MAX)
+               : r;
+}
+
 static int if_sweep(const struct fn_host *host, const char *prefix, const char *keep,
                     uint32_t *ret_removed, struct fn_error *reterr)
 {
     PLUGIN_HOST_CALL("fn.proc.sweep");
-    return cgroup_sweep(&of_host(host)->cgroups, prefix, keep, ret_removed, reterr);
+    struct proc *p = of_host(host);
+    int r = mark(p, keep, reterr);
+
+    return r < 0 ? r : cgroup_sweep(&p->cgroups, prefix, keep, ret_removed, reterr);
 }
 
 const struct fn_proc_if *proc_if(void)
@@ -455,6 +482,10 @@ int proc_create(struct proc **ret, struct fn_error *reterr)
         return r;
     }
     pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->mark_lock, NULL);
+    for (int i = 0; i < MARKS_MAX; i++) {
+        p->marks[i].fd = -1;
+    }
     cgroup_detect(&p->cgroups);
     p->isolation = (launch_can_namespaces() ? FN_PROC_HAS_NAMESPACES : 0) |
                    (p->cgroups.usable ? FN_PROC_HAS_CGROUP : 0);
@@ -486,8 +517,13 @@ void proc_destroy(struct proc *p)
         }
         child_free(p, c);
     }
+    for (int i = 0; i < MARKS_MAX; i++) {
+        cgroup_unmark(&p->marks[i]);
+        free(p->marked[i]);
+    }
     close(p->stop.fd);
     close(p->epoll_fd);
+    pthread_mutex_destroy(&p->mark_lock);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }

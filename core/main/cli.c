@@ -1,16 +1,23 @@
 #include <main/cli.h>
-#include <main/node_tls.h>
+#include <main/crash.h>
+#include <main/node.h>
 #include <main/supervise.h>
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#define CHECK_ENDED 0x80 /* with the exit code of a check that came to its end */
 
 static const char usage_text[] =
     "usage: fnd run [--config FILE] [--strict] [--supervise]\n"
@@ -26,7 +33,7 @@ static const char usage_text[] =
     "       fnd version\n"
     "\n"
     "  run        starts a node; without FILE from FN_ variables alone\n"
-    "  check      starts nothing: tells every mistake, prints the effective configuration\n"
+    "  check      serves nothing: tells every mistake, prints the effective configuration\n"
     "  plugins    tells what plugin files offer, judged by the rules of FILE\n"
     "  status     tells what the running node of that configuration does\n"
     "  why        tells what a recent call met: runners, refusals, waits\n"
@@ -80,8 +87,10 @@ static int load_and_run(const struct cli_options *o,
     conf_problems_init(&p);
     p.strict = o->strict;
     config_load(o->config_path, environ, &c, &p);
-    print_problems(&p);
     r = p.n > 0 ? CLI_CONFIG : CLI_OK;
+    if (r == CLI_OK || !cli_check_tells(o)) {
+        print_problems(&p);
+    }
     conf_problems_finish(&p);
     if (r == CLI_OK) {
         r = o->supervise || c->top->supervise ? supervise(c, o, run) : run(c, o);
@@ -90,48 +99,91 @@ static int load_and_run(const struct cli_options *o,
     return r;
 }
 
-/* What the configuration, or the reference, is: to `out`. Mistakes go to `p`. */
-static void describe(const struct cli_options *o, struct config *c, struct plugin_host *h,
-                     struct buf *out, struct conf_problems *p)
-{
-    if (config_is_complete(c) && config_plugin_policy(c, h, p) < 0) {
-        return; /* told; without these rules no plugin may be loaded */
-    }
-    if (o->reference) {
-        conf_problems_finish(p);
-        conf_problems_init(p);
-        config_print_reference(h, c->top->plugin_dir, out, p);
-    } else if (config_is_complete(c)) {
-        config_print(c, h, out, p);
-        node_tls_check(c, (int64_t)time(NULL) * ENV_S, p);
-    }
-}
-
-static int check(const struct cli_options *o)
+static void print_reference(struct config *c, struct buf *out, struct conf_problems *p)
 {
     struct plugin_host *h = plugin_host_create(NULL);
+
+    conf_problems_finish(p);
+    conf_problems_init(p);
+    if (h && config_plugin_policy(c, h, p) == 0) {
+        config_print_reference(h, c->top->plugin_dir, out, p);
+    }
+    plugin_host_destroy(h);
+}
+
+static int check_here(const struct cli_options *o)
+{
     struct buf out = BUF_INIT(0);
     struct conf_problems p;
     struct config *c = NULL;
-    int r;
+    int r = CLI_OK;
 
-    if (!h) {
-        return CLI_UNAVAILABLE;
-    }
     conf_problems_init(&p);
     p.strict = o->strict;
     config_load(o->reference ? NULL : o->config_path, environ, &c, &p);
-    describe(o, c, h, &out, &p);
-    print_problems(&p);
-    r = p.n == 0 || o->reference ? print_out(&out) : CLI_CONFIG;
-    if (p.n > 0) {
-        r = CLI_CONFIG;
+    if (o->reference) {
+        print_reference(c, &out, &p);
+    } else if (config_is_complete(c)) {
+        node_check(c, &out, &p);
     }
-    conf_problems_finish(&p);
-    buf_finish(&out);
-    config_destroy(c);
-    plugin_host_destroy(h);
-    return r;
+    print_problems(&p);
+    if (p.n == 0 || o->reference) {
+        r = print_out(&out);
+    }
+    return p.n > 0 ? CLI_CONFIG : r;
+}
+
+/* What plugins do to their process is not done to the one that tells of it. */
+static int check(const struct cli_options *o)
+{
+    int status = 0;
+    pid_t pid;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        crash_install();
+        _exit(check_here(o) | CHECK_ENDED);
+    }
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (pid < 0) {
+        fprintf(stderr, "fnd: check: %s; expected a process for it\n", strerror(errno));
+        return CLI_UNAVAILABLE;
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) & CHECK_ENDED) {
+        return WEXITSTATUS(status) & ~CHECK_ENDED;
+    }
+    fprintf(stderr, "fnd: the check was ended by a plugin, got %s %d; expected plugins that leave "
+            "their process alone\n", WIFSIGNALED(status) ? "signal" : "exit code",
+            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    return CLI_INTERNAL;
+}
+
+bool cli_check_tells(const struct cli_options *o)
+{
+    char *argv[] = { (char *)(uintptr_t)"fnd", (char *)(uintptr_t)"check",
+                     (char *)(uintptr_t)"--config", (char *)(uintptr_t)o->config_path, NULL, NULL };
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none;
+    int status = 0;
+    pid_t pid;
+    int r;
+
+    argv[o->config_path ? 4 : 2] = o->strict ? (char *)(uintptr_t)"--strict" : NULL;
+    sigemptyset(&none);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    r = posix_spawn(&pid, "/proc/self/exe", &files, &attr, argv, environ);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attr);
+    while (r == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return r == 0 && WIFEXITED(status) && WEXITSTATUS(status) == CLI_CONFIG;
 }
 
 /* ---- plugins --------------------------------------------------------------------------------- */

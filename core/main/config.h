@@ -312,6 +312,9 @@ void config_check_live(const struct config *running, const struct config *next,
  * process. */
 void config_check_kept(const struct config *running, const struct config *next,
                        struct plugin *const *plugins, uint32_t n, struct conf_problems *p);
+/* Binds every plugin of this node, tells what is wrong, and takes away those that are, with what
+ * may stand on them. */
+void config_plugins_check(struct config *c, struct plugin_host *h, struct conf_problems *p);
 /* Effective configuration as YAML, each value with its source. Binds the plugins of this node on
  * the way and tells their problems. */
 int config_print(const struct config *c, struct plugin_host *h, struct buf *out,

@@ -109,6 +109,18 @@ static void check_lb_id(const struct config *c, struct conf_problems *p)
     }
 }
 
+/* The start of the pool would find that there is none. */
+static void check_pool_tls(const struct config *c, struct conf_problems *p)
+{
+    const struct conf_node *n = conf_get(c->pool.node, "tls");
+
+    if (c->node == CONFIG_LB && c->pool.use && strcmp(c->pool.use, "npm") == 0 && n && n->text &&
+        n->text[0] && !config_tls_find(c, n->text)) {
+        conf_problem(p, "CFG704", conf_where(c->priv->file, n),
+                     "tls, got %s; expected the name of an entry of tls:", conf_quote(n->text));
+    }
+}
+
 void config_effect_check(const struct config *c, struct conf_problems *p)
 {
     const struct conf_node *root = conf_root(c->priv->file);
@@ -122,4 +134,5 @@ void config_effect_check(const struct config *c, struct conf_problems *p)
     }
     check_control_plane(c, p);
     check_lb_id(c, p);
+    check_pool_tls(c, p);
 }

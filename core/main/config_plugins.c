@@ -1,5 +1,6 @@
 /* Plugins: which ones a node has, from fn.yaml, variables and defaults, and their options. */
 #include <main/config_int.h>
+#include <main/sandbox.h>
 
 #include <dirent.h>
 #include <limits.h>
@@ -12,6 +13,7 @@
 #define DOCKER_SOCKET "/var/run/docker.sock"
 #define NAMES_MAX 64 /* plugins of one kind that a wrong name is compared with */
 #define NAME_MAX_BYTES 33
+#define SECTION_NAME_BYTES 640 /* a place, a kind and a name */
 
 static const char *const plugin_keys[] = { "use", "file", "name", "sha256", NULL };
 const char *const config_plugin_kinds[] = { "placer",        "shadow",     "fallback",
@@ -406,6 +408,21 @@ static void tell(const struct config *c, struct conf_problems *p,
     config_tell(p, where, e->msg);
 }
 
+/* `wanted`: what it was not given in the sandbox of a check; then it may be right. */
+static void tell_unjudged(const struct config *c, struct conf_problems *p,
+                          const struct config_plugin *plugin, const struct fn_error *e,
+                          const char *wanted)
+{
+    if (wanted) {
+        conf_note(p, "CFG710", plugin->where,
+                  "%s %s: create() wants %s, which a check does not give: its options are judged at "
+                  "the start",
+                  plugin->kind, plugin->use, wanted);
+    } else {
+        tell(c, p, plugin, e);
+    }
+}
+
 static void list_factory(void *ud, const struct fn_factory *f)
 {
     struct buf *out = ud;
@@ -521,12 +538,21 @@ static int open_file(const struct config *c, struct plugin_host *h,
     return r;
 }
 
+/* Who has the options, for messages; with the place where no map of options has one. */
+static void name_section(const struct config_plugin *plugin, char ret[SECTION_NAME_BYTES])
+{
+    bool placed = !plugin->node && plugin->where && strchr(plugin->where, ':');
+
+    snprintf(ret, SECTION_NAME_BYTES, "%s%s%s %s", placed ? plugin->where : "", placed ? ": " : "",
+             plugin->kind, plugin->use);
+}
+
 int config_plugin_bind(const struct config *c, struct plugin_host *h,
                        const struct config_plugin *plugin, struct plugin_file **ret_file,
                        const struct fn_factory **ret_factory, struct conf_values **ret_values,
                        struct conf_problems *p)
 {
-    char what[128];
+    char what[SECTION_NAME_BYTES];
     uint32_t before = p->n;
     int r;
 
@@ -539,7 +565,7 @@ int config_plugin_bind(const struct config *c, struct plugin_host *h,
     if (r < 0 || plugin->incomplete) {
         return r < 0 ? r : FN_E_INVALID;
     }
-    snprintf(what, sizeof(what), "%s %s", plugin->kind, plugin->use);
+    name_section(plugin, what);
     if ((*ret_factory)->opts || (*ret_factory)->conf_size > 0 || plugin->node) {
         conf_bind_with(c->priv->file, plugin->node, what, (*ret_factory)->opts,
                        (*ret_factory)->conf_size, plugin_keys, plugin->overrides, ret_values, p);
@@ -561,11 +587,53 @@ int config_plugin_load(const struct config *c, struct plugin_host *h,
         conf_values_destroy(values);
         return r;
     }
+    sandbox_wanted(); /* what others asked for */
     r = plugin_create(h, file, factory, plugin->name, values, ret, &e);
     if (r < 0) {
-        tell(c, p, plugin, &e);
+        tell_unjudged(c, p, plugin, &e, sandbox_wanted());
     }
     return r;
+}
+
+/* False when it is refused, or stands on one that is. */
+static bool check_one(const struct config *c, struct plugin_host *h, struct config_plugin *plugin,
+                      struct conf_problems *p)
+{
+    const struct fn_factory *factory = NULL;
+    struct plugin_file *file = NULL;
+    struct conf_values *values = NULL;
+
+    if (plugin->use && config_plugin_bind(c, h, plugin, &file, &factory, &values, p) < 0) {
+        plugin->use = NULL;
+    }
+    conf_values_destroy(values);
+    return plugin->use != NULL;
+}
+
+static void check_all(const struct config *c, struct plugin_host *h,
+                      struct config_list_plugin *list, bool stack, struct conf_problems *p)
+{
+    bool good = true;
+
+    for (uint32_t i = 0; i < list->n; i++) {
+        if (!check_one(c, h, &list->items[i], p) || (stack && !good)) {
+            list->items[i].use = NULL;
+            good = false;
+        }
+    }
+}
+
+void config_plugins_check(struct config *c, struct plugin_host *h, struct conf_problems *p)
+{
+    check_all(c, h, &c->placers, true, p);
+    check_one(c, h, &c->fallback, p);
+    check_all(c, h, &c->shadow, true, p);
+    check_one(c, h, &c->pool, p);
+    check_all(c, h, &c->drivers, true, p);
+    check_one(c, h, &c->cplane, p);
+    check_one(c, h, &c->predictor, p);
+    check_all(c, h, &c->overriders, false, p);
+    check_all(c, h, &c->listeners, false, p);
 }
 
 bool config_plugin_same(const struct config *c, struct plugin_host *h,
@@ -587,10 +655,10 @@ bool config_plugin_same_options(const struct config *c, const struct config_plug
 {
     const struct fn_factory *factory = plugin_factory(running);
     struct conf_values *values = NULL;
-    char what[128];
+    char what[SECTION_NAME_BYTES];
     bool same;
 
-    snprintf(what, sizeof(what), "%s %s", plugin->kind, plugin->use);
+    name_section(plugin, what);
     if (factory->opts || factory->conf_size > 0 || plugin->node) {
         conf_bind_with(c->priv->file, plugin->node, what, factory->opts, factory->conf_size,
                        plugin_keys, plugin->overrides, &values, p);

@@ -118,6 +118,9 @@ static void load_pool(struct generation *g, struct plugin *running, struct conf_
     const struct config_plugin *section = &g->config->pool;
     uint32_t told = p->n;
 
+    if (!section->use) {
+        return; /* refused already */
+    }
     g->keeps_pool = running && config_plugin_same(g->config, g->node->host, section, running, p);
     if (!g->keeps_pool && p->n == told) {
         config_plugin_load(g->config, g->node->host, section, &g->pool, p);

@@ -1,5 +1,6 @@
 #include <main/crash.h>
 #include <main/node.h>
+#include <main/ready.h>
 
 #include <arpa/inet.h>
 #include <base/log.h>
@@ -119,7 +120,7 @@ static void close_streams(void *impl, const struct fn_host *host)
     fetch_close_all(impl, host);
 }
 
-static int open_tables(struct node *n, struct fn_error *reterr)
+int node_offer(struct node *n, struct fn_error *reterr)
 {
     unsigned char ipv4[4];
     int r;
@@ -127,15 +128,11 @@ static int open_tables(struct node *n, struct fn_error *reterr)
     plugin_host_on_open(n->host, crash_know);
     plugin_host_budget(n->host, PLUGIN_BUDGET_LOOP_NS);
     plugin_host_deadline(n->host, loop_aside, n->config->plugins->start_timeout_ns);
-    if (config_plugin_policy(n->config, n->host, n->problems) < 0) {
-        return err_set(reterr, FN_E_INVALID, "plugins.keys cannot be used");
-    }
     own_ipv4(ipv4);
     id_maker_init(&n->ids, ipv4, port_of(n->config->http->listen));
     set_budget(n);
     r = fetch_create(n->env, &n->fetch, reterr);
     r = r < 0 ? r : proc_create(&n->proc, reterr);
-    r = r < 0 ? r : node_tls_open(&n->tls, n->env, n->config, reterr);
     r = r < 0 ? r : open_rpc(n, reterr);
     r = r < 0 ? r
               : plugin_rpc_create(n->rpc, n->host, node_tls_find, &n->tls, &n->plugin_rpc, reterr);
@@ -172,7 +169,7 @@ static int open_parts(struct node *n, struct config *config, struct fn_error *re
     return generation_adopt(g, reterr);
 }
 
-int node_open(struct node *n, struct config *config, struct fn_error *reterr)
+int node_make(struct node *n, struct config *config, struct fn_error *reterr)
 {
     int r = loop_create(NULL, &n->loop, reterr);
 
@@ -185,10 +182,21 @@ int node_open(struct node *n, struct config *config, struct fn_error *reterr)
     LIST_INIT(&n->generations);
     n->host = plugin_host_create(n->env);
     n->reload = reload_create(n, n->problems->strict);
-    if (!n->host || !n->reload) {
-        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    return n->host && n->reload ? 0 : err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+}
+
+int node_open(struct node *n, struct config *config, struct fn_error *reterr)
+{
+    int r = node_make(n, config, reterr);
+
+    if (r < 0) {
+        return r;
     }
-    r = open_tables(n, reterr);
+    if (config_plugin_policy(config, n->host, n->problems) < 0) {
+        return err_set(reterr, FN_E_INVALID, "plugins.keys cannot be used");
+    }
+    r = node_tls_open(&n->tls, n->env, config, reterr);
+    r = r < 0 ? r : node_offer(n, reterr);
     return r < 0 ? r : open_parts(n, config, reterr);
 }
 
@@ -231,6 +239,11 @@ static void warn_plain(const struct node *n)
     }
 }
 
+static const char *unready(void *ud, char *text, size_t cap)
+{
+    return node_unready(ud, text, cap);
+}
+
 int node_serve(struct node *n, struct fn_error *reterr)
 {
     struct web_config web = { .listen = n->config->http->listen,
@@ -238,7 +251,9 @@ int node_serve(struct node *n, struct fn_error *reterr)
                               .cors = n->config->http->cors,
                               .bodies = &n->bodies,
                               .identity = n->tls.web.identity,
-                              .lb = n->lb };
+                              .lb = n->lb,
+                              .unready = unready,
+                              .ud = n };
     int r = node_has_runner(n) ? node_runner_serve(n, reterr) : 0;
 
     if (!node_has_lb(n)) { /* functions may call others, but have no business with metrics */

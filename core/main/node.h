@@ -81,6 +81,13 @@ bool node_has_npm(const struct node *n);
 /* [init] Takes `config` as the first generation; borrowed until node_close(). FN_E_INVALID: the
  * configuration (lines in *problems or *reterr); else what was missing. */
 int node_open(struct node *n, struct config *config, struct fn_error *reterr);
+/* [init] The first steps of node_open(): the loop and the host of plugins, and what they are
+ * offered. */
+int node_make(struct node *n, struct config *config, struct fn_error *reterr);
+int node_offer(struct node *n, struct fn_error *reterr);
+/* [init] node_check.c: tells what a start of this configuration would refuse, and prints it when
+ * nothing is. Once per process, which then has made instances in a sandbox and can only end. */
+void node_check(struct config *config, struct buf *out, struct conf_problems *p);
 /* [loop] The parts take the settings of the current generation over. */
 void node_apply(struct node *n);
 /* [loop] Opens the ports. */

@@ -400,6 +400,22 @@ static int open_node(struct run *run, struct config *config, struct conf_problem
     return r;
 }
 
+/* A start ends at the first part that cannot be made; what else is wrong a check tells. */
+static int tell_refusal(const struct cli_options *o, struct conf_problems *problems,
+                        const struct fn_error *e)
+{
+    bool wrong = problems->n > 0 || e->code == FN_E_INVALID;
+
+    if (!wrong || !cli_check_tells(o)) {
+        if (problems->n > 0) {
+            fputs(buf_text(&problems->text), stderr);
+        } else {
+            log_error(e->msg);
+        }
+    }
+    return wrong ? CLI_CONFIG : CLI_UNAVAILABLE;
+}
+
 static void block_signals(void)
 {
     sigset_t set;
@@ -431,12 +447,7 @@ int run_node(struct config *config, const struct cli_options *o)
     crash_install();
     process_metrics_declare();
     if (open_node(&run, config, &problems, &e) < 0) {
-        if (problems.n > 0) {
-            fputs(buf_text(&problems.text), stderr);
-        } else {
-            log_error(e.msg);
-        }
-        run.exit_code = problems.n > 0 || e.code == FN_E_INVALID ? CLI_CONFIG : CLI_UNAVAILABLE;
+        run.exit_code = tell_refusal(o, &problems, &e);
         conf_problems_finish(&problems);
         if (plugin_lost() > 0) {
             /* A thread is inside of a plugin and uses what exit() tears down. */

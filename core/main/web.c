@@ -6,6 +6,7 @@
 
 #include <base/metric.h>
 #include <main/metrics_page.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,7 @@ static const char *route_of(const char *path)
         { "/t/", "/t/:app_name/*trigger_source" },
         { "/metrics", "/metrics" },
         { "/version", "/version" },
+        { "/ready", "/ready" },
     };
 
     if (strcmp(path, "/") == 0) {
@@ -234,7 +236,8 @@ static void on_writable(struct http_request *req)
 
 /* ---- service pages --------------------------------------------------------------------------- */
 
-static void answer_page(struct exchange *x, const char *type, const void *body, size_t len)
+static void answer_page(struct exchange *x, int status, const char *type, const void *body,
+                        size_t len)
 {
     struct headers h;
 
@@ -243,21 +246,32 @@ static void answer_page(struct exchange *x, const char *type, const void *body, 
         reply_error(x, 500, NULL, "internal server error", NULL);
         return;
     }
-    reply_whole(x, 200, &h, body, len);
+    reply_whole(x, status, &h, body, len);
 }
 
 static void page_root(struct exchange *x)
 {
     static const char body[] = "{\"goto\":\"https://github.com/fnproject/fn\",\"hello\":\"world!\"}";
 
-    answer_page(x, "application/json; charset=utf-8", body, sizeof(body) - 1);
+    answer_page(x, 200, "application/json; charset=utf-8", body, sizeof(body) - 1);
 }
 
 static void page_version(struct exchange *x)
 {
     static const char body[] = "{\"version\":\"" FND_VERSION "\"}";
 
-    answer_page(x, "application/json; charset=utf-8", body, sizeof(body) - 1);
+    answer_page(x, 200, "application/json; charset=utf-8", body, sizeof(body) - 1);
+}
+
+static void page_ready(struct exchange *x)
+{
+    const struct web_config *c = &x->web->config;
+    char text[256];
+    char line[300];
+    const char *why = c->unready(c->ud, text, sizeof(text));
+
+    snprintf(line, sizeof(line), "%s\n", why ? why : "ready");
+    answer_page(x, why ? 503 : 200, "text/plain; charset=utf-8", line, strlen(line));
 }
 
 static void metrics_gone(struct http_request *req)
@@ -318,6 +332,7 @@ static const struct {
     { "/", page_root },
     { "/version", page_version },
     { "/metrics", page_metrics },
+    { "/ready", page_ready },
 };
 
 static void serve_page(struct exchange *x)

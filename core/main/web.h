@@ -18,6 +18,9 @@ struct web_config {
     struct net_identity *identity; /* NULL: plain HTTP; the server takes a ref */
     struct fn_strlist refuse_interfaces; /* see net_came_by(); copied */
     struct lb *lb;          /* NULL: the node takes no calls */
+    /* Why GET /ready is 503, or NULL; `text` may hold the sentence. */
+    const char *(*unready)(void *ud, char *text, size_t cap);
+    void *ud;
 };
 
 int web_create(struct loop *loop, const struct web_config *config, struct web **ret,

@@ -611,16 +611,25 @@ void place_destroy(struct place *p)
     free(p);
 }
 
+static void count_group(const struct place_group *g, struct place_counts *ret)
+{
+    bool stale = g->snap->view.flags & FN_SNAP_STALE;
+    uint32_t up = 0;
+
+    for (uint32_t i = 0; i < g->snap->view.n; i++) {
+        up += runner_is_up(g->snap->runners[i]);
+    }
+    ret->trying += g->trying_n;
+    ret->runners += g->snap->view.n;
+    ret->runners_up += up;
+    ret->groups_stale += stale;
+    ret->groups_usable += up > 0 || (g->snap->view.n == 0 && !stale);
+}
+
 void place_count(const struct place *p, struct place_counts *ret)
 {
-    const struct place_group *g;
-
     *ret = (struct place_counts){ .waiting = p->waiting_n, .groups = HASH_COUNT(p->groups) };
-    for (g = p->groups; g; g = g->hh.next) {
-        ret->trying += g->trying_n;
-        ret->runners += g->snap->view.n;
-        for (uint32_t i = 0; i < g->snap->view.n; i++) {
-            ret->runners_up += runner_is_up(g->snap->runners[i]);
-        }
+    for (const struct place_group *g = p->groups; g; g = g->hh.next) {
+        count_group(g, ret);
     }
 }

@@ -22,6 +22,7 @@
 #define OVERDUE_NS            (2 * ENV_S) /* after the deadline of an operation */
 #define SWEEP_TIMEOUT_NS      (60 * ENV_S)
 #define SWEEP_BACKOFF_MAX_NS  (60 * ENV_S)
+#define SWEEP_AGAIN_NS        (10 * ENV_S) /* other runners may die any time */
 
 static void probe(struct runner *r);
 
@@ -414,6 +415,19 @@ static void sweep_later(struct runner *r)
     }
 }
 
+static void sweep_done(struct runner *r)
+{
+    struct engine *e = &r->engine;
+
+    e->sweep_backoff_ns = 0;
+    if (e->sweep_removed) {
+        log_info("leftover containers removed", "count", log_num(e->sweep_removed));
+    }
+    if (!r->draining) {
+        env_timer_set(r->env, &e->sweep_timer, env_now_ns(r->env) + SWEEP_AGAIN_NS);
+    }
+}
+
 static void done_sweep(struct env_work *w)
 {
     struct engine *e = container_of(w, struct engine, sweep);
@@ -425,8 +439,8 @@ static void done_sweep(struct env_work *w)
     e->sweeping = false;
     if (e->sweep_result < 0) {
         sweep_later(r);
-    } else if (e->sweep_removed) {
-        log_info("leftover containers removed", "count", log_num(e->sweep_removed));
+    } else {
+        sweep_done(r);
     }
     runner_drain_check(r);
 }

@@ -232,7 +232,9 @@ struct fn_proc_if {
     /* [worker] on 1 stops the whole group, 0 lets it go on; FN_E_NOT_FOUND for a stale id. */
     int (*freeze)(const struct fn_host *, uint64_t id, uint32_t on, struct fn_error *reterr);
     /* [worker] Kills what earlier nodes left: every process in a cgroup whose name begins with
-     * `prefix` but not with `keep`. 0 where there are no cgroups. */
+     * `prefix` but not with `keep`. 0 where there are no cgroups. The host marks names that begin
+     * with `keep` as those of a living process from then on, and removes what processes of any
+     * owner left that had marked theirs so and are dead. */
     int (*sweep)(const struct fn_host *, const char *prefix, const char *keep,
                  uint32_t *ret_removed, struct fn_error *reterr);
 };

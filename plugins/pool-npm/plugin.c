@@ -1,8 +1,10 @@
 /* pool/npm: runners as the node pool manager says. Upstream: the gRPC node pool of 2018 (api/agent/
  * nodepool/grpc), without its defects. */
+#include "address.h"
 #include "link.h"
 #include "shipped.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,9 +26,19 @@ static void fail(void *ud, struct group *g, int32_t code, const char *text)
 static int create(const struct fn_host *host, const void *conf, void **ret_inst,
                   struct fn_error *reterr)
 {
-    struct pool *p = calloc(1, sizeof(*p));
+    const char *address = ((const struct link_conf *)conf)->address;
+    const char *fault = address_fault(address);
+    struct pool *p;
 
-    (void)reterr;
+    if (fault) {
+        if (reterr) {
+            reterr->code = FN_E_INVALID;
+            snprintf(reterr->msg, sizeof(reterr->msg), "address, got \"%.100s\"; expected %s",
+                     address, fault);
+        }
+        return FN_E_INVALID;
+    }
+    p = calloc(1, sizeof(*p));
     if (!p) {
         return FN_E_EXHAUSTED;
     }

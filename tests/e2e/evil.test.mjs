@@ -30,26 +30,26 @@ function write(text) {
   return file
 }
 
-// [file, use, sentence, known without starting it]
+// [file, use, sentence]
 const rows = [
-  ['e01_ctor_crashes', 'e01', /^PLG911 \S+fn\.yaml:\d+:\d+: \S+e01_ctor_crashes\.so: crashed in the trial \(while it was loaded\): SIGSEGV, Segmentation fault$/m, true],
-  ['e02_ctor_loops', 'e02', /^PLG912 \S+fn\.yaml:\d+:\d+: \S+: did not load within 1000 ms in the trial \(while it was loaded\); expected constructors that return$/m, true],
-  ['e03_ctor_exits', 'e03', /^PLG913 \S+fn\.yaml:\d+:\d+: \S+: ended the trial process \(while it was loaded\) with exit code 0; expected a plugin that never ends its process$/m, true],
-  ['e03_ctor_exits_hard', 'e03', /^PLG913 \S+fn\.yaml:\d+:\d+: \S+: ended the trial process/m, true],
-  ['e04_no_entry', 'e04', /^PLG907 \S+fn\.yaml:\d+:\d+: \S+: exports no fn_plugin_v1; expected FN_PLUGIN_DEFINE in one of its source files$/m, true],
-  ['e04_wrong_kind', 'e04', /^PLG907 \S+fn\.yaml:\d+:\d+: \S+: teapot\/e04: unknown kind; expected one of placer, pool/m, true],
-  ['e05_create_floods', 'e05', /^PLG915 \S+fn\.yaml:\d+:\d+: e05: placer\/e05: \\x1b\[31mHACKED\\x1b\[0m.{1,200}$/m, false],
-  ['e06_create_sleeps', 'e06', /^PLG914 \S+fn\.yaml:\d+:\d+: e06: placer\/e06: create\(\) did not return within 1000 ms \(plugins\.start_timeout\)$/m, false],
+  ['e01_ctor_crashes', 'e01', /^PLG911 \S+fn\.yaml:\d+:\d+: \S+e01_ctor_crashes\.so: crashed in the trial \(while it was loaded\): SIGSEGV, Segmentation fault$/m],
+  ['e02_ctor_loops', 'e02', /^PLG912 \S+fn\.yaml:\d+:\d+: \S+: did not load within 1000 ms in the trial \(while it was loaded\); expected constructors that return$/m],
+  ['e03_ctor_exits', 'e03', /^PLG913 \S+fn\.yaml:\d+:\d+: \S+: ended the trial process \(while it was loaded\) with exit code 0; expected a plugin that never ends its process$/m],
+  ['e03_ctor_exits_hard', 'e03', /^PLG913 \S+fn\.yaml:\d+:\d+: \S+: ended the trial process/m],
+  ['e04_no_entry', 'e04', /^PLG907 \S+fn\.yaml:\d+:\d+: \S+: exports no fn_plugin_v1; expected FN_PLUGIN_DEFINE in one of its source files$/m],
+  ['e04_wrong_kind', 'e04', /^PLG907 \S+fn\.yaml:\d+:\d+: \S+: teapot\/e04: unknown kind; expected one of placer, pool/m],
+  ['e05_create_floods', 'e05', /^PLG915 \S+fn\.yaml:\d+:\d+: e05: placer\/e05: \\x1b\[31mHACKED\\x1b\[0m.{1,200}$/m],
+  ['e06_create_sleeps', 'e06', /^PLG914 \S+fn\.yaml:\d+:\d+: e06: placer\/e06: create\(\) did not return within 1000 ms \(plugins\.start_timeout\)$/m],
 ]
 
 describe('evil plugins at load', () => {
-  for (const [file, use, sentence, known] of rows) {
+  for (const [file, use, sentence] of rows) {
     it(`${file}: refused with its sentence, nothing else happens`, () => {
       const config = write(yaml({ placer: `{ use: ${use}, file: ${evil(file)} }`,
         rules: '  trial_timeout: 1s\n  start_timeout: 1s\n' }))
       const check = run(['check', '--config', config])
-      assert.equal(check.status, known ? 78 : 0, check.stderr)
-      if (known) assert.match(check.stderr, sentence)
+      assert.equal(check.status, 78, check.stderr)
+      assert.match(check.stderr, sentence)
       const start = performance.now()
       const result = run(['run', '--config', config])
       assert.equal(result.status, 78, result.stderr)
@@ -60,9 +60,14 @@ describe('evil plugins at load', () => {
     })
   }
 
-  it('without the trial a crash in a constructor is the node\'s', () => {
+  it('without the trial a crash in a constructor is the node\'s, and told by a check', () => {
     const config = write(yaml({ placer: `{ use: e01, file: ${evil('e01_ctor_crashes')} }`, rules: '  trial: false\n' }))
-    assert.equal(run(['check', '--config', config]).signal, 'SIGSEGV')
+    const check = run(['check', '--config', config])
+    assert.deepEqual([check.status, check.signal], [70, null])
+    assert.match(check.stderr, /^fnd: the check was ended by a plugin, got (signal|exit code) \d+; expected plugins that leave their process alone$/m)
+    const exits = run(['check', '--config', write(yaml({ placer: `{ use: e03, file: ${evil('e03_ctor_exits_hard')} }`, rules: '  trial: false\n' }))])
+    assert.equal(exits.status, 70, exits.stderr)
+    assert.match(exits.stderr, /the check was ended by a plugin, got exit code \d+/)
   })
 })
 

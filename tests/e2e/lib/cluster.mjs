@@ -37,7 +37,7 @@ export function appsYaml(functions, apps = {}) {
 // Function processes may write outside of /tmp: the ledger.
 const processDriver = () => `driver: { use: process, root: ${path.join(build, 'functions')} }`
 
-export async function startRunner({ name = 'runner', driver = processDriver(), runner = '', grpcPort, plugins = '', more = '', env, within, host = '127.0.0.1' } = {}) {
+export async function startRunner({ name = 'runner', driver = processDriver(), runner = '', grpcPort, plugins = '', more = '', env, within, host = '127.0.0.1', iofs = tempDir() } = {}) {
   const port = await freePort()
   const grpc = grpcPort ?? await freePort()
   const node = await Fnd.start(name, port, `
@@ -50,7 +50,7 @@ plugins:
 ${indent(driver, 2)}
 ${plugins ? indent(plugins, 2) : ''}
 runner:
-  iofs_path: ${tempDir()}
+  iofs_path: ${iofs}
   writable_root: ${driver.includes('use: process')}
 ${runner ? indent(runner, 2) : ''}
 `, { env, within, host })

@@ -1,5 +1,5 @@
 // A node pool manager with local processes as machines, and load balancers that follow it.
-import { execFile } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -89,6 +89,9 @@ plugins:
     for (const pid of pids) signal(pid, 'SIGTERM')
     await until('the runners end', () => !pids.some((pid) => signal(pid, 0)), 20_000).catch(() => {})
     for (const pid of pids) signal(pid, 'SIGKILL')
+    for (const [, dir] of readFileSync('/proc/mounts', 'utf8').matchAll(/^\S+ (\S+)/gm)) {
+      if (dir.startsWith(`${this.state}/`)) execFileSync('umount', ['--lazy', dir]) // of killed runners
+    }
     rmSync(this.state, { recursive: true, force: true })
   }
 }

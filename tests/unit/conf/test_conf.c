@@ -288,7 +288,9 @@ START_TEST(test_warnings_count_only_when_strict)
     conf_warning(&p, "CFG708", NULL, "unknown variable");
     ck_assert_uint_eq(p.n, 0);
     p.strict = true;
-    conf_warning(&p, "CFG708", NULL, "unknown variable");
+    conf_warning(&p, "CFG708", NULL, "another one");
+    ck_assert_uint_eq(p.n, 1);
+    conf_warning(&p, "CFG708", NULL, "another one"); /* told already */
     ck_assert_uint_eq(p.n, 1);
     ck_assert_uint_eq(p.warnings, 2);
     conf_problems_finish(&p);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -362,6 +363,52 @@ START_TEST(a_sweep_kills_by_prefix_but_not_what_is_kept)
 }
 END_TEST
 
+/* Another node: one function, frozen, and then the end that nobody can handle. */
+static void die_with_a_frozen_function(const char *prefix, const char *keep, const char *name)
+{
+    struct proc *theirs;
+    uint32_t removed;
+    uint64_t id;
+
+    if (proc_create(&theirs, NULL) < 0) {
+        _exit(1);
+    }
+    host.priv = theirs;
+    if (table->sweep(&host, prefix, keep, &removed, NULL) < 0 ||
+        spawn("sleep 100", SPEC(.cgroup_name = name), &id) < 0 ||
+        table->freeze(&host, id, 1, NULL) < 0) {
+        _exit(2);
+    }
+    raise(SIGKILL);
+}
+
+START_TEST(a_sweep_removes_what_dead_nodes_of_any_owner_left)
+{
+    uint32_t removed = 0;
+    uint64_t id;
+    pid_t child;
+    int status;
+
+    if (!has(FN_PROC_HAS_CGROUP)) {
+        return;
+    }
+    ck_assert_int_eq(table->sweep(&host, "test-me--", "test-me--1-", &removed, NULL), 0);
+    ck_assert_int_eq(spawn("sleep 100", SPEC(.cgroup_name = "test-me--1-x"), &id), 0);
+    child = fork();
+    if (child == 0) {
+        die_with_a_frozen_function("test-dead--", "test-dead--1-", "test-dead--1-x");
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status));
+    ck_assert_int_eq(spawn("sleep 100", SPEC(.cgroup_name = "test-unmarked--1-x"), &id), 0);
+    ck_assert_int_eq(table->sweep(&host, "test-me--", "test-me--1-", &removed, NULL), 0);
+    ck_assert_uint_eq(removed, 1);
+    ck_assert_int_eq(table->sweep(&host, "test-me--", "test-me--1-", &removed, NULL), 0);
+    ck_assert_uint_eq(removed, 0);
+    ck_assert_int_eq(seen.exits, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("proc");
@@ -382,6 +429,7 @@ int main(void)
     tcase_add_loop_test(t, a_child_that_cannot_be_watched_is_killed, 1, 4);
     tcase_add_test(t, nothing_is_inherited);
     tcase_add_test(t, a_sweep_kills_by_prefix_but_not_what_is_kept);
+    tcase_add_test(t, a_sweep_removes_what_dead_nodes_of_any_owner_left);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -751,6 +751,18 @@ START_TEST(sweep_at_start)
 }
 END_TEST
 
+/* Another runner may die at any time, and its address never come back. */
+START_TEST(sweeps_go_on)
+{
+    struct world *w = world_create(NULL);
+
+    runner_start(w->r);
+    world_run_ms(w, 25000);
+    ck_assert_uint_eq(w->sweeps, 3);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(a_sweep_that_finds_the_lane_full_comes_later)
 {
     struct world *w = world_create(NULL);
@@ -904,6 +916,7 @@ TCase *slots_tests(void)
     tcase_add_test(t, removal_is_retried);
     tcase_add_test(t, what_the_driver_says_may_be_tried_elsewhere_is_refused);
     tcase_add_test(t, sweep_at_start);
+    tcase_add_test(t, sweeps_go_on);
     tcase_add_test(t, a_sweep_that_finds_the_lane_full_comes_later);
     tcase_add_test(t, drain_waits_for_calls);
     tcase_add_test(t, drain_does_not_wait_for_orphans);

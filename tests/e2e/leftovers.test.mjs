@@ -1,0 +1,47 @@
+// What a runner leaves that was killed, and whose address never comes back: whoever is alive removes it.
+import assert from 'node:assert/strict'
+import { copyFileSync, existsSync, readFileSync, readdirSync } from 'node:fs'
+import path from 'node:path'
+import { describe, it } from 'node:test'
+import { fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { invoke } from './lib/http.mjs'
+import { build, tempDir, until } from './lib/node.mjs'
+
+const WITHIN_MS = 30_000
+const notRoot = process.getuid() === 0 ? false : 'functions have no cgroups without root'
+const hierarchies = ['/sys/fs/cgroup/fnd', ...['freezer', 'memory', 'pids', 'cpu'].map((c) => `/sys/fs/cgroup/${c}/fnd`)]
+
+const processes = (program) => readdirSync('/proc').filter((pid) => {
+  try { return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[0] === program } catch { return false }
+})
+// Of nodes that run at the root of the hierarchies, as in a test machine.
+const cgroups = (owner) => hierarchies.filter((dir) => existsSync(dir)).flatMap((dir) => readdirSync(dir)).filter((name) => name.startsWith(`${owner}--`))
+const iofsOf = (node) => /iofs_path: (.*)/.exec(readFileSync(path.join(node.dir, 'fn.yaml'), 'utf8'))[1]
+const mounts = (dir) => readFileSync('/proc/self/mountinfo', 'utf8').split('\n').filter((line) => line.includes(dir))
+const frozen = (pid) => /^State:\s+[DT]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+
+describe('what a killed runner leaves', () => {
+  it('process driver: frozen functions, cgroups, mounts and directories go while another runner lives', { skip: notRoot }, async () => {
+    const functions = tempDir()
+    copyFileSync(path.join(build, 'functions/hello'), path.join(functions, 'hello'))
+    const options = (owner) => ({ driver: `driver: { use: process, root: ${functions} }`, runner: `owner: ${owner}-${process.pid}` })
+    const victim = await startRunner(options('victim'))
+    const living = await startRunner(options('living'))
+    const lbs = await Promise.all([victim, living].map((r) => startLb({ addresses: [r.address], functions: { hello: {} } })))
+    for (const lb of lbs) assert.equal((await invoke(lb, fnId('hello'))).status, 200)
+    const program = path.join(functions, 'hello')
+    assert.equal(processes(program).length, 2)
+    await until('they are frozen', () => processes(program).every(frozen))
+    // A successor sweeps the directory of sockets only where it shares it.
+    const successor = await startRunner({ ...options('next'), iofs: iofsOf(victim) })
+    await victim.kill()
+    await until('the function of the killed one is gone', () => processes(program).length === 1, WITHIN_MS)
+    await until('its cgroups are gone', () => cgroups(`victim-${process.pid}`).length === 0, WITHIN_MS)
+    await until('its directory is gone', () => readdirSync(iofsOf(victim)).length === 1, WITHIN_MS)
+    assert.equal(mounts(iofsOf(victim)).length, 0)
+    assert.equal((await invoke(lbs[1], fnId('hello'))).status, 200)
+    assert.equal(processes(program).length, 1, 'the function of the living one served it')
+    for (const node of [...lbs, living, successor]) await node.stop()
+    assert.deepEqual(cgroups(`living-${process.pid}`), [], 'a runner that ends in order leaves no mark either')
+  })
+})
