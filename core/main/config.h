@@ -123,6 +123,7 @@ struct config_runner {
     uint32_t writable_root; /* FN_TASK_WRITABLE_ROOT */
     uint32_t privileged;    /* FN_TASK_PRIVILEGED_USER */
     uint32_t volumes;       /* FN_TASK_ALLOW_VOLUMES */
+    uint32_t syslog_own_networks;
     uint32_t no_network;    /* FN_TASK_NO_NETWORK */
 };
 

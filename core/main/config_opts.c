@@ -271,6 +271,9 @@ static const struct fn_opt runner_opts[] = {
     OPT("privileged_user", BOOL, AT(privileged), "false", 0, 0,
         "Run functions as their image's user with the engine's default capabilities (docker)."),
     OPT("volumes", BOOL, AT(volumes), "false", 0, 0, "Allow images that declare volumes (docker)."),
+    OPT("syslog_own_networks", BOOL, AT(syslog_own_networks), "false", 0, 0,
+        "Let apps name log servers in this machine's own networks: itself, link-local addresses, "
+        "those beside its interfaces; upstream lets them."),
     OPT("no_network", BOOL, AT(no_network), "false", 0, 0, "Give functions no network."),
     { .key = NULL },
 };

@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <http/fnsock.h>
+#include <net/home.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,7 @@ static void set_options(const struct node *n, struct runner_options *o)
     o->user_log_level = c->user_logs ? FN_LOG_INFO : 0;
     o->detached = c->detached;
     o->count_calls = !node_has_lb(n);
+    o->syslog_own_networks = c->syslog_own_networks;
     o->images_allowed = c->images_allowed.items;
     o->n_images_allowed = (uint32_t)c->images_allowed.n;
     o->task_flags = (c->writable_root ? FN_TASK_WRITABLE_ROOT : 0) |
@@ -205,6 +207,7 @@ int node_runner_open(struct node *n, struct fn_error *reterr)
         .fnsock = &n->fnsock,
         .ids = &n->ids,
         .reader = { read_file, NULL },
+        .leads_home = net_url_leads_home,
     };
     int r = name_self(n, reterr);
 

@@ -41,6 +41,13 @@ static const char *method_of(enum engine_op_kind k)
     return names[k];
 }
 
+static bool may_log(const struct container *c)
+{
+    bool (*leads_home)(const char *) = c->r->deps.leads_home;
+
+    return !c->task.syslog_url || c->op.log_home || !leads_home || !leads_home(c->task.syslog_url);
+}
+
 static void run_op(struct env_work *w, struct fn_op *op)
 {
     struct container *c = container_of(w, struct container, op.work);
@@ -48,6 +55,12 @@ static void run_op(struct env_work *w, struct fn_op *op)
     struct plugin_crumb crumb;
     struct fn_error *e = &c->op.err;
 
+    if (c->op.kind == OP_CREATE && !may_log(c)) {
+        c->op.result = err_set_http(e, FN_E_INVALID, 400, FN_BLAME_USER,
+                                    "RUN410 syslog_url, got \"%.80s\"; expected a host outside of "
+                                    "this node's own networks", c->task.syslog_url);
+        return;
+    }
     plugin_enter(&crumb, r->deps.driver, PLUGIN_WORKER, method_of(c->op.kind));
     switch (c->op.kind) {
     case OP_CREATE:
@@ -137,6 +150,7 @@ static void begin(struct gate_pass *p)
     c->op.err = ERR_INIT;
     c->op.result = 0;
     c->op.overdue = false;
+    c->op.log_home = r->opt.syslog_own_networks;
     c->op.work.run = run_op;
     c->op.work.done = done_op;
     c->op.work.lane = fast ? ENV_LANE_FAST : ENV_LANE_SLOW;

@@ -135,6 +135,7 @@ struct engine_op {
     enum engine_op_kind kind;
     bool submitted; /* a lane has it */
     bool overdue;   /* and does not give it back */
+    bool log_home;  /* the task may log to servers in this node's own networks */
     struct gate_pass pass;
     struct env_task task; /* reports a failure without a lane */
     int64_t begun_ns;

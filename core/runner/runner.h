@@ -73,6 +73,7 @@ struct runner_options {
     bool count_calls;                 /* fn_calls ... are ours; false where a balancer in the
                                          same process counts them (then fn_runner_calls ...) */
     bool detached;                    /* detached calls are accepted; upstream's stock runner: no */
+    bool syslog_own_networks;        /* functions may log to servers beside this node */
     const char *const *images_allowed; /* patterns with '*'; NULL = all */
     uint32_t n_images_allowed;
 
@@ -104,6 +105,7 @@ struct runner_deps {
     struct id_maker *ids;         /* container ids */
     struct account_totals totals; /* see account_detect() */
     struct account_reader reader; /* see account_cpu_spare(); zero = not known */
+    bool (*leads_home)(const char *url); /* [worker] see net/home.h; NULL = not asked */
     struct runner_options options;
 };
 

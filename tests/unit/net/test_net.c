@@ -2,7 +2,9 @@
 #include "rig.h"
 
 #include <errno.h>
+#include <ifaddrs.h>
 #include <net/bind.h>
+#include <net/home.h>
 #include <net/network.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -311,6 +313,49 @@ int __real_getaddrinfo(const char *host, const char *port, const struct addrinfo
                        struct addrinfo **ret);
 int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
                        struct addrinfo **ret);
+
+START_TEST(urls_that_lead_home)
+{
+    static const char *const home[] = {
+        "tcp://127.0.0.1:514", "udp://127.9.9.9", "tcp+tls://localhost:6514", "tcp://[::1]:514",
+        "tcp://[::ffff:127.0.0.1]:514", "tcp://169.254.169.254/x", "tcp://0.0.0.0:1",
+        "tcp://2130706433:514", "tcp://0x7f.1:514", "tcp://foreign@127.0.0.1:514",
+        "tcp://203.0.113.1@[::1]", "tcp://[fe80::1%25eth0]:514", "tcp://127.0.0.1?x", "tcp://two.test",
+    };
+    static const char *const foreign[] = {
+        "tcp://203.0.113.7:514", "tcp://[2001:db8::7]:514", "tcp://203.0.113.7/127.0.0.1",
+        "tcp://203.0.113.7#@127.0.0.1", "127.0.0.1:514", "tcp://", "tcp://[", "",
+    };
+
+    for (size_t i = 0; i < sizeof(home) / sizeof(home[0]); i++) {
+        ck_assert_msg(net_url_leads_home(home[i]), "%s", home[i]);
+    }
+    for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+        ck_assert_msg(!net_url_leads_home(foreign[i]), "%s", foreign[i]);
+    }
+}
+END_TEST
+
+START_TEST(what_is_beside_an_interface_is_home)
+{
+    struct ifaddrs *list;
+    char url[80], host[64];
+
+    ck_assert_int_eq(getifaddrs(&list), 0);
+    for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+        bool v6 = i->ifa_addr && i->ifa_addr->sa_family == AF_INET6;
+
+        if (v6 || (i->ifa_addr && i->ifa_addr->sa_family == AF_INET)) {
+            ck_assert_int_eq(getnameinfo(i->ifa_addr, v6 ? sizeof(struct sockaddr_in6)
+                                                         : sizeof(struct sockaddr_in),
+                                         host, sizeof(host), NULL, 0, NI_NUMERICHOST), 0);
+            snprintf(url, sizeof(url), v6 ? "tcp://[%s]:514" : "tcp://%s:514", host);
+            ck_assert_msg(net_url_leads_home(url), "%s", url);
+        }
+    }
+    freeifaddrs(list);
+}
+END_TEST
 
 static struct {
     pthread_mutex_t lock;
@@ -641,6 +686,8 @@ static Suite *net_suite(void)
     tcase_add_test(listening, a_stale_unix_socket_is_replaced);
     tcase_add_test(listening, unwanted_connections_wait_in_the_backlog);
     tcase_add_test(listening, handshakes_are_bounded_in_time_and_number);
+    tcase_add_test(listening, urls_that_lead_home);
+    tcase_add_test(listening, what_is_beside_an_interface_is_home);
     tcase_add_test(listening, no_descriptor_left_is_waited_for_without_turning);
     suite_add_tcase(s, listening);
     return s;

@@ -686,6 +686,38 @@ START_TEST(a_refusal_before_the_run_is_no_functions_failure)
 }
 END_TEST
 
+static bool leads_home(const char *url)
+{
+    return strstr(url, "home");
+}
+
+static void with_home(struct world *w)
+{
+    w->leads_home = leads_home;
+}
+
+START_TEST(log_servers_of_the_nodes_own_networks)
+{
+    const char *home = ", \"syslog_url\": \"tcp://home:514\"";
+    struct world *w = world_create(with_home);
+    struct engage_session *s = world_call(w, (struct call_spec){ .fn = "a", .extra = home });
+
+    world_run_ms(w, 200);
+    ck_assert_int_eq(s->code, 400);
+    ck_assert_ptr_nonnull(strstr(s->text, "RUN410 syslog_url, got \"tcp://home:514\""));
+    ck_assert(!s->user);
+    ck_assert_uint_eq(w->creates, 0);
+    s = world_call(w, (struct call_spec){ .fn = "b", .extra = ", \"syslog_url\": \"tcp://x:514\"" });
+    world_run_ms(w, 200);
+    ck_assert(s->success);
+    w->r->opt.syslog_own_networks = true;
+    s = world_call(w, (struct call_spec){ .fn = "c", .extra = home });
+    world_run_ms(w, 200);
+    ck_assert(s->success);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(status)
 {
     struct world *w = world_create(NULL);
@@ -812,6 +844,7 @@ TCase *calls_tests(void)
     tcase_add_test(t, want_of_room_is_a_refusal_and_kills_nothing);
     tcase_add_test(t, a_deadline_before_the_first_byte_blames_nobody);
     tcase_add_test(t, a_refusal_before_the_run_is_no_functions_failure);
+    tcase_add_test(t, log_servers_of_the_nodes_own_networks);
     tcase_add_test(t, status);
     tcase_add_test(t, extensions_are_bounded);
     tcase_add_test(t, waiting_calls_share_a_memory);

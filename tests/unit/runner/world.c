@@ -1002,6 +1002,7 @@ struct world *world_create(void (*tune)(struct world *w))
     d.ids = &w->ids;
     d.totals = w->totals;
     d.options = w->opt;
+    d.leads_home = w->leads_home;
     ck_assert_int_eq(runner_create(&d, &w->r, &err), 0);
     chain = (struct chain){ .listeners = kept, .n_listeners = w->with_listener };
     runner_set_plugins(w->r, &chain);

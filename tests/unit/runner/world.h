@@ -62,6 +62,7 @@ struct world {
     const char *fail_method;
     int fails;
     int lanes_full;           /* operations that find no place in a queue */
+    bool (*leads_home)(const char *url);
     int64_t boot_ns;          /* from start to the socket */
     const char *hang_app;     /* of its containers: */
     const char *hang_method;  /* this one returns at its deadline, or when it is cancelled */

@@ -1,0 +1,114 @@
+#include <net/home.h>
+
+#include <ifaddrs.h>
+#include <net/network.h>
+#include <netdb.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HOST_MAX 256 /* of DNS, with the end */
+
+/* The host as others read it: behind user and password, without port, brackets and zone. */
+static bool host_of(const char *url, char ret[HOST_MAX])
+{
+    const char *at = strstr(url, "://");
+    const char *end, *user;
+    size_t len;
+
+    if (!at) {
+        return false;
+    }
+    at += 3;
+    end = at + strcspn(at, "/?#");
+    user = memrchr(at, '@', (size_t)(end - at));
+    at = user ? user + 1 : at;
+    if (*at == '[') {
+        at++;
+        len = strcspn(at, "]%");
+    } else {
+        len = strcspn(at, ":");
+    }
+    len = len < (size_t)(end - at) ? len : (size_t)(end - at);
+    if (len == 0 || len >= HOST_MAX) {
+        return false;
+    }
+    memcpy(ret, at, len);
+    ret[len] = '\0';
+    return true;
+}
+
+static bool is_always_home(const struct net_address *a)
+{
+    static const char *const texts[] = { "0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16",
+                                         "::/128",    "::1/128",     "fe80::/10" };
+    struct net_network n;
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (net_network_parse(texts[i], &n) == 0 && net_network_has(&n, a)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_beside(const struct ifaddrs *i, const struct net_address *a)
+{
+    struct net_address own, mask;
+    struct sockaddr_storage storage = { 0 };
+
+    if (!i->ifa_addr || !i->ifa_netmask ||
+        (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6)) {
+        return false;
+    }
+    memcpy(&storage, i->ifa_netmask,
+           i->ifa_addr->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+                                             : sizeof(struct sockaddr_in6));
+    storage.ss_family = i->ifa_addr->sa_family; /* some kernels leave it out of masks */
+    own = net_address_of(i->ifa_addr);
+    mask = net_address_of((const struct sockaddr *)&storage);
+    if (i->ifa_addr->sa_family == AF_INET) {
+        memset(mask.bytes, 0xff, 12); /* they are ::ffff:a.b.c.d */
+    }
+    for (size_t b = 0; b < sizeof(own.bytes); b++) {
+        if ((own.bytes[b] ^ a->bytes[b]) & mask.bytes[b]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_home(const struct addrinfo *list)
+{
+    struct ifaddrs *interfaces = NULL;
+    bool home = false;
+
+    if (getifaddrs(&interfaces) < 0) {
+        interfaces = NULL;
+    }
+    for (; list && !home; list = list->ai_next) {
+        struct net_address a = net_address_of(list->ai_addr);
+
+        home = is_always_home(&a);
+        for (const struct ifaddrs *i = interfaces; i && !home; i = i->ifa_next) {
+            home = is_beside(i, &a);
+        }
+    }
+    freeifaddrs(interfaces);
+    return home;
+}
+
+bool net_url_leads_home(const char *url)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+    struct addrinfo *list;
+    char host[HOST_MAX];
+    bool home;
+
+    if (!host_of(url, host) || getaddrinfo(host, NULL, &hints, &list) != 0) {
+        return false;
+    }
+    home = is_home(list);
+    freeaddrinfo(list);
+    return home;
+}
