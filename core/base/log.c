@@ -357,6 +357,7 @@ bool log_gate_open(struct log_gate *g, int64_t now_ns, int64_t interval_ns, uint
     }
     if (g->passed >= burst) {
         g->suppressed++;
+        metric_add(log_suppressed_lines(), 1);
         return false;
     }
     g->passed++;
@@ -369,17 +370,18 @@ void log_write_gated(struct log_gate *g, uint32_t lines, uint32_t level, const c
 {
     static pthread_mutex_t gates = PTHREAD_MUTEX_INITIALIZER;
     uint32_t suppressed = 0;
+    bool open = level >= FN_LOG_DEBUG; /* whoever asks for these wants all of them */
     va_list ap;
-    bool open;
 
     if (level > log_level()) {
         return;
     }
-    pthread_mutex_lock(&gates);
-    open = log_gate_open(g, wall_now_ns(), LOG_GATE_NS, lines, &suppressed);
-    pthread_mutex_unlock(&gates);
     if (!open) {
-        metric_add(log_suppressed_lines(), 1);
+        pthread_mutex_lock(&gates);
+        open = log_gate_open(g, wall_now_ns(), LOG_GATE_NS, lines, &suppressed);
+        pthread_mutex_unlock(&gates);
+    }
+    if (!open) {
         return;
     }
     va_start(ap, msg);

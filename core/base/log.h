@@ -66,7 +66,8 @@ struct log_gate {
 /* true = write; *ret_suppressed = lines swallowed since the last one. Who calls serialises. */
 bool log_gate_open(struct log_gate *g, int64_t now_ns, int64_t interval_ns, uint32_t burst,
                    uint32_t *ret_suppressed);
-/* log_write() through a gate, at most `lines` in LOG_GATE_NS; adds suppressed=N. [any] */
+/* log_write() through a gate, at most `lines` in LOG_GATE_NS but for debug lines; adds
+ * suppressed=N. [any] */
 void log_write_gated(struct log_gate *g, uint32_t lines, uint32_t level, const char *msg, ...)
     __attribute__((sentinel));
 

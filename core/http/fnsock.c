@@ -172,8 +172,8 @@ static void fail(struct fnsock *f, enum link_outcome outcome, const char *text)
     f->state = FNSOCK_FAILED;
     err_set_http(&err, outcome == LINK_ESCAPE ? FN_E_PERMISSION : FN_E_PRECONDITION, 502,
                  FN_BLAME_USER, "%s", text);
-    log_warn("container's socket is refused", "dir", f->d->name, "reason", text, "security",
-             outcome == LINK_ESCAPE ? "yes" : NULL);
+    log_stranger(FN_LOG_WARN, "container's socket is refused", "dir", f->d->name, "reason", text,
+                 "security", outcome == LINK_ESCAPE ? "yes" : NULL);
     f->on_ready(f->ud, &err);
 }
 
@@ -294,7 +294,8 @@ static void on_notice(struct fnsocks *all, const struct inotify_event *e)
     struct fnsock *f;
 
     if (e->mask & IN_Q_OVERFLOW) {
-        log_warn("notices of socket directories were lost, looking at all of them");
+        log_stranger(FN_LOG_WARN,
+                     "notices of socket directories were lost, looking at all of them");
         check_all(all);
         return;
     }

@@ -77,13 +77,14 @@ static bool remove_some(struct bin *b, struct iofs_dir *d)
     r = tree_remove(b->instance_fd, d->name, SLICE_ENTRIES, &b->stopping);
     if (d->mounted && r != FN_E_EXHAUSTED) {
         if (umount2(d->path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0) {
-            log_warn("tmpfs was not unmounted", "dir", d->path, "error", strerror(errno));
+            log_stranger(FN_LOG_WARN, "tmpfs was not unmounted", "dir", d->path, "error",
+                         strerror(errno));
         }
         d->mounted = false;
         return true; /* now the directory below it */
     }
     if (r == FN_E_ABORTED) {
-        log_warn("socket directory was not removed", "dir", d->path);
+        log_stranger(FN_LOG_WARN, "socket directory was not removed", "dir", d->path);
     }
     return r == FN_E_EXHAUSTED;
 }

@@ -166,8 +166,8 @@ static void take_connection(struct fnsock_exchange *x)
         connect_later(x, FNSOCK_NO_ROOM, text);
         break;
     case LINK_ESCAPE:
-        log_warn("container's socket is refused", "dir", f->d->name, "reason", text, "security",
-                 "yes");
+        log_stranger(FN_LOG_WARN, "container's socket is refused", "dir", f->d->name, "reason",
+                     text, "security", "yes");
         end(x, FNSOCK_ESCAPE, "%s", text);
         break;
     default:

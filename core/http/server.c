@@ -14,7 +14,6 @@
 
 #define ACCEPTS_PER_EVENT 32
 #define STARVED_PAUSE_NS  (100 * ENV_MS)
-#define LOG_INTERVAL_NS   (10 * ENV_S)
 
 /* ---- accepting ------------------------------------------------------------------------------ */
 
@@ -48,12 +47,8 @@ static void turn_away(struct http_server *s, int fd, int status, const char *tex
 void log_gated(struct http_server *s, struct log_gate *g, const char *text, const char *peer,
                const char *key, const char *value)
 {
-    uint32_t suppressed;
-
-    if (log_gate_open(g, env_now_ns(s->env), LOG_INTERVAL_NS, 1, &suppressed)) {
-        log_warn(text, "listen", s->config.listen, "peer", peer, "suppressed",
-                 log_num(suppressed), key ? key : "error", value);
-    }
+    log_write_gated(g, 1, FN_LOG_WARN, text, "listen", s->config.listen, "peer", peer,
+                    key ? key : "error", value, (char *)NULL);
 }
 
 /* Whether one more of this address, which is counted already, is too many. A proxy that nobody

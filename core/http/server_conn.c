@@ -108,8 +108,8 @@ static void on_timer(struct env_timer *t)
     int64_t now = now_ns(c);
 
     if (c->stall_ns != 0 && now >= c->stall_ns) {
-        log_info("client does not read its answer, connection reset", "peer",
-                 net_io_peer(c->io));
+        log_stranger(FN_LOG_INFO, "client does not read its answer, connection reset", "peer",
+                     net_io_peer(c->io));
         conn_reset(c);
         return;
     }

@@ -92,6 +92,7 @@ static void count_end(struct lb_call *c, enum outcome outcome, int status)
 
 static void log_end(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e)
 {
+    static struct log_gate kinds[OUTCOMES_N][FN_LOG_DEBUG + 1];
     uint32_t level = outcome == OUTCOME_OK || outcome == OUTCOME_ABORTED ? FN_LOG_DEBUG
                      : e && e->blame == FN_BLAME_USER                   ? FN_LOG_INFO
                                                                         : FN_LOG_WARN;
@@ -99,11 +100,12 @@ static void log_end(struct lb_call *c, enum outcome outcome, int status, const s
     if (log_level() < level) {
         return;
     }
-    log_write(level, "call ended", "call_id", c->id, "outcome", outcome_names[outcome], "status",
-              log_num(status), "fn_id", c->fn ? c->fn->fn_id : c->route.fn_id, "app_id",
-              c->fn ? c->fn->app_id : NULL, "runner_addr", c->place.address, "attempts",
-              log_num(c->place.attempts), "error", e ? e->msg : NULL, "fn_request_id",
-              c->request_id, "peer", c->rq.peer, (char *)NULL);
+    log_write_gated(&kinds[outcome][level], LOG_GATE_LINES, level, "call ended", "call_id", c->id,
+                    "outcome", outcome_names[outcome], "status", log_num(status), "fn_id",
+                    c->fn ? c->fn->fn_id : c->route.fn_id, "app_id", c->fn ? c->fn->app_id : NULL,
+                    "runner_addr", c->place.address, "attempts", log_num(c->place.attempts),
+                    "error", e ? e->msg : NULL, "fn_request_id", c->request_id, "peer", c->rq.peer,
+                    (char *)NULL);
 }
 
 void call_release(struct lb_call *c)
@@ -497,8 +499,8 @@ static void end_as(struct lb_call *c, enum seen seen, const char *transport_text
         metric_add(c->lb->metrics.strikes, 1);
     }
     if (seen == SEEN_BROKEN || seen == SEEN_ABORTED || !known) {
-        log_warn("the runner's stream ended without a proof", "call_id", c->id, "runner_addr",
-                 c->place.address, "error", known ? transport_text : text);
+        log_stranger(FN_LOG_WARN, "the runner's stream ended without a proof", "call_id", c->id,
+                     "runner_addr", c->place.address, "error", known ? transport_text : text);
     }
     err_set_http(&e, FN_E_UNKNOWN, known ? status : 500,
                  seen == SEEN_FUNCTION_ERROR ? FN_BLAME_USER : FN_BLAME_PLATFORM, "%s",

@@ -279,8 +279,8 @@ static int child_watch(struct proc *p, struct child *c, uint64_t *ret_id, struct
         *ret_id = c->id;
         HASH_ADD(hh, p->children, id, sizeof(c->id), c); /* the thread needs the lock for its end */
         if (watch_add(p, &c->out[0]) < 0 || watch_add(p, &c->out[1]) < 0) {
-            log_warn("fn.proc: a child's output cannot be watched, it is killed", "error",
-                     strerror(errno));
+            log_stranger(FN_LOG_WARN, "fn.proc: a child's output cannot be watched, it is killed",
+                         "error", strerror(errno));
             kill(c->pid, SIGKILL);
         }
     }

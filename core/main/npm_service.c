@@ -12,7 +12,6 @@
 
 #define IDENTITY_MAX 256
 #define WATCHES_MAX 4096u
-#define STRANGERS_LOG_NS (10 * ENV_S)
 #define NOTES_MAX 16u /* of one answer */
 
 /* One watching load balancer; its groups are those of the request. */
@@ -179,8 +178,9 @@ void npm_service_published(struct npm_service *s, const char *group)
     for (w = LIST_FIRST(&s->watches); w; w = next) {
         next = LIST_NEXT(w, link);
         if (watches(w, group) && !send_membership(s, w, group)) {
-            log_warn("a load balancer does not read its membership: its watch is ended", "lb",
-                     w->request->lb_id);
+            log_stranger(FN_LOG_WARN,
+                         "a load balancer does not read its membership: its watch is ended", "lb",
+                         w->request->lb_id);
             watch_end(s, w, GRPC_EXHAUSTED, "the watcher is too slow");
         }
     }
@@ -267,16 +267,12 @@ static bool refuse_stranger(struct npm_service *s, struct rpc_incoming *in, cons
 {
     char name[IDENTITY_MAX];
     char text[2 * IDENTITY_MAX];
-    uint32_t suppressed;
 
     if (may_speak_for(in, lb_id, name, sizeof(name))) {
         return false;
     }
     snprintf(text, sizeof(text), "NPM503 certificate is %.200s, message says %.64s", name, lb_id);
-    if (log_gate_open(&s->strangers, env_now_ns(s->env), STRANGERS_LOG_NS, 1,
-                      &suppressed)) {
-        log_warn("demand refused", "error", text, "suppressed", log_num(suppressed));
-    }
+    log_write_gated(&s->strangers, 1, FN_LOG_WARN, "demand refused", "error", text, (char *)NULL);
     rpc_incoming_end(in, GRPC_PERMISSION, text);
     return true;
 }

@@ -14,7 +14,6 @@
 
 #define ACCEPTS_PER_EVENT 32
 #define STARVED_PAUSE_NS  (100 * ENV_MS)
-#define LOG_INTERVAL_NS   (10 * ENV_S)
 
 /* A stream during its handshake. */
 struct arriving {
@@ -73,12 +72,8 @@ static void watch(struct net_listener *l)
 static void log_gated(struct net_listener *l, struct log_gate *g, const char *text,
                       const char *peer, const char *error)
 {
-    uint32_t suppressed;
-
-    if (log_gate_open(g, env_now_ns(l->env), LOG_INTERVAL_NS, 1, &suppressed)) {
-        log_warn(text, "listen", l->address, "peer", peer, "error", error, "suppressed",
-                 log_num(suppressed));
-    }
+    log_write_gated(g, 1, FN_LOG_WARN, text, "listen", l->address, "peer", peer, "error", error,
+                    (char *)NULL);
 }
 
 static void on_resume(struct env_timer *t)

@@ -128,8 +128,9 @@ static int verify_server(X509_STORE_CTX *chain, void *ud)
     (void)ud;
     if (r > 0 && !identity_names_peer(io->identity, X509_STORE_CTX_get0_cert(chain), name,
                                       sizeof(name))) {
-        log_warn("TLS805 a server's certificate names none of the peers that are allowed", "server",
-                 io->peer, "name", name);
+        log_stranger(FN_LOG_WARN,
+                     "TLS805 a server's certificate names none of the peers that are allowed",
+                     "server", io->peer, "name", name);
         X509_STORE_CTX_set_error(chain, X509_V_ERR_APPLICATION_VERIFICATION);
         r = 0;
     }

@@ -202,8 +202,8 @@ static int mark_failed(struct place *p, const char *group, const struct fn_error
     g->snap->view.err_code =
         why->code < 0 && why->code >= FN_E_UNAUTHENTICATED ? why->code : FN_E_UNAVAILABLE;
     metric_add(p->metrics.pool_error, 1);
-    log_warn("the pool failed; its last list stays", "group", g->name, "error",
-             why->msg[0] ? why->msg : NULL);
+    log_stranger(FN_LOG_WARN, "the pool failed; its last list stays", "group", g->name, "error",
+                 why->msg[0] ? why->msg : NULL);
     return 0;
 }
 

@@ -208,8 +208,8 @@ static void report_twice(const struct listing *l)
     const struct source *s = l->group->place->source;
 
     if (l->n < entries(l)) {
-        log_warn("the pool listed runners twice; each counts once", "group", l->group->name,
-                 "listed", log_num(entries(l)), "runners", log_num(l->n));
+        log_stranger(FN_LOG_WARN, "the pool listed runners twice; each counts once", "group",
+                     l->group->name, "listed", log_num(entries(l)), "runners", log_num(l->n));
         if (s && l->group->published_by == s->seq) {
             plugin_bad_answer(s->pool, "fn.snap.publish: a runner is listed twice");
         }
@@ -225,8 +225,8 @@ static int become_current(struct place_group *g)
     r = snapshot_swap(g, g->binding);
     if (r == 0) {
         group_wake(g, 64, FN_WAKE_POOL);
-        log_info("runners published", "group", g->name, "runners", log_num(g->snap->view.n),
-                 "epoch", log_num((int64_t)g->snap->view.epoch));
+        log_stranger(FN_LOG_INFO, "runners published", "group", g->name, "runners",
+                     log_num(g->snap->view.n), "epoch", log_num((int64_t)g->snap->view.epoch));
     }
     return r;
 }
@@ -268,8 +268,8 @@ static void go_on_binding(struct place_group *g)
         r = r < 0 ? r : begun;
     }
     if (r < 0) {
-        log_warn("a list of runners was not taken, the last one stays", "group", g->name, "error",
-                 err_name(r));
+        log_stranger(FN_LOG_WARN, "a list of runners was not taken, the last one stays", "group",
+                     g->name, "error", err_name(r));
     }
 }
 

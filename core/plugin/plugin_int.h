@@ -326,6 +326,7 @@ struct plugin {
     int64_t rests_until_ns;
     struct log_gate miss_gate;
     struct log_gate bad_gate;
+    struct log_gate log_gate; /* lines that it writes */
 };
 
 /* policy.c */

@@ -154,7 +154,8 @@ static void host_log_write(const struct fn_host *host, uint32_t level, const cha
     }
     memcpy(text, msg, len);
     text[len] = '\0';
-    log_write(level, text, "plugin", p->name, "kind", p->factory->kind, (char *)NULL);
+    log_write_gated(&p->log_gate, LOG_GATE_LINES, level, text, "plugin", p->name, "kind",
+                    p->factory->kind, (char *)NULL);
 }
 
 /* ---- metrics: one family per kind, factory and name, one series per instance ----------------- */
@@ -283,8 +284,9 @@ static const void *host_get(const struct fn_host *host, const char *iface, uint3
         need++;
     }
     if (!need || !need->iface || !iface) {
-        log_warn("plugin asks for a host interface that its needs do not list", "plugin", p->name,
-                 "kind", p->factory->kind, "interface", iface ? iface : "NULL");
+        log_stranger(FN_LOG_WARN, "plugin asks for a host interface that its needs do not list",
+                     "plugin", p->name, "kind", p->factory->kind, "interface",
+                     iface ? iface : "NULL");
         return NULL;
     }
     offer = plugin_offer_find(p->owner, iface);

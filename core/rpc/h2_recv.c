@@ -16,7 +16,8 @@ static int calm(struct h2_conn *c, const char *why)
         snprintf(peer, sizeof(peer), "%s", net_io_peer(c->io));
         nghttp2_session_terminate_session(c->session, NGHTTP2_ENHANCE_YOUR_CALM);
         conn_touch(c);
-        log_warn("connection ended, its peer does too much", "peer", peer, "error", why);
+        log_stranger(FN_LOG_WARN, "connection ended, its peer does too much", "peer", peer, "error",
+                     why);
     }
     return 0;
 }

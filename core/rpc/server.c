@@ -11,7 +11,6 @@
 #define HANDSHAKE_MS      5000
 #define SILENCE_MS        2000 /* of who wants to shake hands */
 #define HANDSHAKES_MAX    256
-#define LOG_INTERVAL_NS   (10 * ENV_S)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
@@ -237,16 +236,12 @@ static void refuse_unknown(struct h2_stream *st, const char *method)
 static bool refuse_stranger(struct rpc_server *s, struct h2_stream *st)
 {
     char name[PEER_NAME_MAX], text[PEER_NAME_MAX + 64];
-    uint32_t suppressed;
 
     if (net_io_peer_allowed(h2_stream_io(st), name, sizeof(name))) {
         return false;
     }
     snprintf(text, sizeof(text), "TLS805 peer %.200s may not use this port", name[0] ? name : "?");
-    if (log_gate_open(&s->stranger_gate, env_now_ns(s->rpc->env), LOG_INTERVAL_NS, 1,
-                      &suppressed)) {
-        log_warn(text, "suppressed", log_num(suppressed));
-    }
+    log_write_gated(&s->stranger_gate, 1, FN_LOG_WARN, text, (char *)NULL);
     h2_stream_finish(st, GRPC_PERMISSION, text);
     return true;
 }

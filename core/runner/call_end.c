@@ -80,17 +80,19 @@ static void count_outcome(struct rcall *rc, int http)
 static void log_failure(struct rcall *rc, int http, const char *text)
 {
     struct container *c = rc->c;
+    static struct log_gate kinds[OUTCOMES_N][FN_LOG_DEBUG + 1];
     uint32_t level = http == 503 ? FN_LOG_DEBUG : rc->end_user ? FN_LOG_INFO : FN_LOG_WARN;
 
     if (level > log_level()) {
         return;
     }
-    log_write(level, "call failed", "call_id", rc->call.id, "app_id", rc->call.app_id, "fn_id",
-              rc->call.fn_id, "container_id", c ? c->id : NULL, "code", log_num(http), "error",
-              text, "reason", rc->why, "user", rc->end_user ? "true" : "false", "outcome",
-              outcome_names[rc->outcome], "bytes_to_function",
-              log_num((int64_t)rc->bytes_to_function), "fn_request_id", rc->request_id, "output",
-              c && c->output.ring.len ? output_tail(&c->output, TAIL_BYTES) : NULL, (char *)NULL);
+    log_write_gated(
+        &kinds[rc->outcome][level], LOG_GATE_LINES, level, "call failed", "call_id", rc->call.id,
+        "app_id", rc->call.app_id, "fn_id", rc->call.fn_id, "container_id", c ? c->id : NULL,
+        "code", log_num(http), "error", text, "reason", rc->why, "user",
+        rc->end_user ? "true" : "false", "outcome", outcome_names[rc->outcome], "bytes_to_function",
+        log_num((int64_t)rc->bytes_to_function), "fn_request_id", rc->request_id, "output",
+        c && c->output.ring.len ? output_tail(&c->output, TAIL_BYTES) : NULL, (char *)NULL);
 }
 
 /* ---- the finish message -------------------------------------------------------------------- */

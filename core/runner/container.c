@@ -247,8 +247,8 @@ static void outgrown(struct container *c, const struct fn_error *why)
 {
     const struct fn_exit removed = { .size = sizeof(removed), .reason = FN_EXIT_REMOVED };
 
-    log_warn("container is ended", "error", why->msg, "app_id", c->task.app_id, "fn_id",
-             c->task.fn_id, "container_id", c->id);
+    log_stranger(FN_LOG_WARN, "container is ended", "error", why->msg, "app_id", c->task.app_id,
+                 "fn_id", c->task.fn_id, "container_id", c->id);
     container_exited(c, &removed);
 }
 
@@ -270,8 +270,8 @@ static void on_ready(void *ud, const struct fn_error *err)
     if (err) {
         err_set_http(&why, err->code ? err->code : FN_E_PRECONDITION, 502, FN_BLAME_USER,
                      "Container failed to initialize, " HINT ": %s", err->msg);
-        log_warn("function socket refused", "error", err->msg, "app_id", c->task.app_id, "fn_id",
-                 c->task.fn_id, "container_id", c->id);
+        log_stranger(FN_LOG_WARN, "function socket refused", "error", err->msg, "app_id",
+                     c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id);
         fail_soon(c, &why);
         return;
     }
@@ -478,8 +478,9 @@ static void freeze_done(struct container *c)
     if (!ok) {
         c->call = NULL;
         if (c->op.result < 0) {
-            log_warn("freezing failed; container is removed", "error", c->op.err.msg, "app_id",
-                     c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id);
+            log_stranger(FN_LOG_WARN, "freezing failed; container is removed", "error",
+                         c->op.err.msg, "app_id", c->task.app_id, "fn_id", c->task.fn_id,
+                         "container_id", c->id);
         }
         container_close(c); /* before the call looks for another one */
         if (rc) {
@@ -503,9 +504,9 @@ static void thaw_done(struct container *c)
     struct rcall *rc = c->call;
 
     if (c->op.result < 0 || c->exited) {
-        log_warn("container not thawed; it is removed", "error",
-                 c->op.result < 0 ? c->op.err.msg : "it exited", "app_id", c->task.app_id, "fn_id",
-                 c->task.fn_id, "container_id", c->id);
+        log_stranger(FN_LOG_WARN, "container not thawed; it is removed", "error",
+                     c->op.result < 0 ? c->op.err.msg : "it exited", "app_id", c->task.app_id,
+                     "fn_id", c->task.fn_id, "container_id", c->id);
         c->call = NULL;
         container_close(c);
         if (rc) {
@@ -588,8 +589,8 @@ static void close_done(struct container *c)
     }
     slots_coming(c, false);
     metric_add(r->metrics.close_failures, 1);
-    log_warn("container not removed; trying again", "error", c->op.err.msg, "app_id",
-             c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id);
+    log_stranger(FN_LOG_WARN, "container not removed; trying again", "error", c->op.err.msg,
+                 "app_id", c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id);
     container_arm(c, env_now_ns(r->env) + c->close_backoff_ns);
 }
 
@@ -639,10 +640,11 @@ void container_fail(struct container *c, const struct fn_error *why)
     if (c->state >= CTR_CLOSE) {
         return;
     }
-    log_warn("container not started", "error", err.msg, "state", ctr_state_name(c->state), "app_id",
-             c->task.app_id, "fn_id", c->task.fn_id, "image", c->task.image, "container_id", c->id,
-             "call_id", c->for_call ? c->for_call->call.id : NULL, "output",
-             c->output.ring.len ? output_tail(&c->output, TAIL_BYTES) : NULL);
+    log_stranger(FN_LOG_WARN, "container not started", "error", err.msg, "state",
+                 ctr_state_name(c->state), "app_id", c->task.app_id, "fn_id", c->task.fn_id,
+                 "image", c->task.image, "container_id", c->id, "call_id",
+                 c->for_call ? c->for_call->call.id : NULL, "output",
+                 c->output.ring.len ? output_tail(&c->output, TAIL_BYTES) : NULL);
     slots_launch_failed(q, c, &err);
 }
 
@@ -721,9 +723,10 @@ void container_exited(struct container *c, const struct fn_exit *what)
     if (c->state < CTR_CLOSE) {
         char text[FN_ERROR_TEXT_MAX];
 
-        log_info("hot function terminated", "reason", container_exit_text(c, text, sizeof(text)),
-                 "app_id", c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id, "call_id",
-                 c->call ? c->call->call.id : NULL);
+        log_stranger(FN_LOG_INFO, "hot function terminated", "reason",
+                     container_exit_text(c, text, sizeof(text)), "app_id", c->task.app_id, "fn_id",
+                     c->task.fn_id, "container_id", c->id, "call_id",
+                     c->call ? c->call->call.id : NULL);
     }
     if (c->state == CTR_INIT) {
         exit_before_init(c);

@@ -211,6 +211,28 @@ out=$(xargs awk '
     END { end_of_file() }' <"$tmp")
 [ -z "$out" ] || complain "$out"
 
+# Lines of the log in rooms that strangers reach (clients, functions, peers, plugins): what they can
+# cause goes through a gate, what only the node or its operator causes stands in node-lines.txt.
+n=$((n + 1))
+out=$(find "$root/core/http" "$root/core/net" "$root/core/rpc" "$root/core/override" \
+    "$root/core/place" "$root/core/lb" "$root/core/runner" "$root/core/plugin" -name '*.c' | sort |
+    xargs awk '
+    {
+        text = held $0
+        held = ""
+    }
+    text ~ /(^|[^a-z_])log_(error|warn|info|write)\([^"]*$/ { # its sentence stands on the next line
+        if (text !~ /;$/) { held = text; next }
+    }
+    text ~ /(^|[^a-z_])log_(error|warn|info|write)\(/ {
+        room = FILENAME
+        sub(/^.*\/core\//, "", room)
+        sub(/^.*log_(error|warn|info|write)\(/, "", text)
+        if (text ~ /"/) { sub(/^[^"]*"/, "", text); sub(/ *".*$/, "", text) } else text = "(a variable)"
+        print room ": " text
+    }' | sort -u | grep -vxFf "$root/tests/arrows/node-lines.txt")
+[ -z "$out" ] || complain "log lines that a stranger may cause: $out; expected log_stranger() or log_write_gated(), or a line in tests/arrows/node-lines.txt when only the node or its operator does"
+
 # Each error code that is told stands in the docs, and the other way round.
 n=$((n + 1))
 codes='(CFG|TLS|PLG|HTTP|LB|FN|RUN|NPM|SIM|DOC)[0-9]{3,4}'

@@ -97,6 +97,18 @@ describe('logs', () => {
     await Promise.all([lb.stop(), runner.stop()])
   })
 
+  it('a thousand strangers who ask for what is not there are a hundred lines, and a number', async () => {
+    const lb = await startLb({ addresses: ['127.0.0.1:1'], functions: {} })
+    const begin = Date.now()
+    for (let i = 0; i < 1000; i++) assert.equal((await invoke(lb, `NOSUCH${i}`)).status, 404)
+    const windows = 2 + Math.floor((Date.now() - begin) / 10_000)
+    const left_out = await lb.metric('fn_log_suppressed_lines')
+    await lb.stop()
+    const lines = lb.log.split('\n').filter((l) => l.includes('call ended'))
+    assert.equal(lines.length + left_out, 1000)
+    assert.ok(lines.length <= 100 * windows, `${lines.length} lines`)
+  })
+
   it('mv and SIGHUP: no line is lost, and each file has its own', async () => {
     const dir = tempDir()
     const file = path.join(dir, 'lb.log')

@@ -408,6 +408,61 @@ START_TEST(test_log_gate_counts_what_it_swallows)
 }
 END_TEST
 
+static void tell_stranger(const char *name)
+{
+    log_stranger(FN_LOG_INFO, "no such function", "name", name);
+}
+
+/* A minute later, when the window is another one. */
+static int64_t later_wall_ns(void)
+{
+    return fixed_wall_ns() + 60LL * 1000000000;
+}
+
+START_TEST(test_log_of_strangers_is_limited_and_told)
+{
+    int64_t before = metric_value(metric_simple("fn_log_suppressed_lines", METRIC_COUNTER, ""));
+    struct log_config later = { .level = FN_LOG_INFO, .wall_ns = later_wall_ns };
+    const char *text;
+    size_t lines = 0;
+
+    log_start(LOG_TEXT, FN_LOG_INFO);
+    for (int i = 0; i < LOG_GATE_LINES + 41; i++) {
+        tell_stranger(i == 0 ? "first" : "x");
+    }
+    log_stranger(FN_LOG_INFO, "another kind");
+    later.fd = log_fd;
+    log_setup(&later);
+    tell_stranger("last");
+    text = log_take();
+    for (const char *at = text; (at = strchr(at, '\n')); at++) {
+        lines++;
+    }
+    ck_assert_uint_eq(lines, LOG_GATE_LINES + 2);
+    ck_assert_ptr_nonnull(strstr(text, "msg=\"another kind\"\n"));
+    ck_assert_ptr_nonnull(strstr(text, "msg=\"no such function\" suppressed=41 name=last\n"));
+    ck_assert_int_eq(metric_value(metric_simple("fn_log_suppressed_lines", METRIC_COUNTER, "")),
+                     before + 41);
+}
+END_TEST
+
+START_TEST(test_debug_lines_are_not_limited)
+{
+    size_t lines = 0;
+    const char *text;
+
+    log_start(LOG_TEXT, FN_LOG_DEBUG);
+    for (int i = 0; i < LOG_GATE_LINES * 2; i++) {
+        log_stranger(FN_LOG_DEBUG, "x");
+    }
+    text = log_take();
+    for (const char *at = text; (at = strchr(at, '\n')); at++) {
+        lines++;
+    }
+    ck_assert_uint_eq(lines, LOG_GATE_LINES * 2);
+}
+END_TEST
+
 /* ---- metric --------------------------------------------------------------------------------- */
 
 static char *metrics_text(void)
@@ -649,6 +704,8 @@ int main(void)
     tcase_add_test(t, test_log_numbers_rotate);
     tcase_add_test(t, test_log_levels_have_upstream_words);
     tcase_add_test(t, test_log_gate_counts_what_it_swallows);
+    tcase_add_test(t, test_log_of_strangers_is_limited_and_told);
+    tcase_add_test(t, test_debug_lines_are_not_limited);
     suite_add_tcase(s, t);
     t = tcase_create("metric");
     tcase_add_test(t, test_metric_counter_and_gauge);

@@ -496,6 +496,24 @@ START_TEST(host_calls_suspend)
 }
 END_TEST
 
+START_TEST(log_lines_of_a_plugin_are_limited)
+{
+    struct metric *left_out = metric_simple("fn_log_suppressed_lines", METRIC_COUNTER, "");
+    uint32_t level = log_level();
+
+    log_set_level(FN_LOG_WARN);
+    for (int i = 0; i < LOG_GATE_LINES + 200; i++) {
+        host()->log->write(host(), FN_LOG_WARN, "x", 1);
+    }
+    ck_assert_int_eq(metric_value(left_out), 200);
+    for (int i = 0; i < LOG_GATE_LINES + 300; i++) {
+        ck_assert_ptr_null(host()->get(host(), "fn.unknown", 1));
+    }
+    ck_assert_int_eq(metric_value(left_out), 500);
+    log_set_level(level);
+}
+END_TEST
+
 /* What the inner call left behind cannot be repaired: named, then the end. */
 START_TEST(jumping_out_is_the_end)
 {
@@ -556,6 +574,7 @@ TCase *instance_tests(void)
     tcase_add_test(t, calls_become_histograms);
     tcase_add_test(t, slow_ones_rest);
     tcase_add_test(t, host_calls_suspend);
+    tcase_add_test(t, log_lines_of_a_plugin_are_limited);
     tcase_add_test_raise_signal(t, jumping_out_is_the_end, SIGABRT);
     tcase_add_test(t, bad_answers_are_counted);
     tcase_add_test(t, create_and_destroy_many);
