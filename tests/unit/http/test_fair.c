@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -163,6 +164,33 @@ START_TEST(addresses_are_counted_as_customers_have_them)
 }
 END_TEST
 
+/* A line before it is too late, with the option that helps. */
+START_TEST(who_comes_near_the_limit_of_one_address_is_told)
+{
+    static char lines[65536];
+    int log = memfd_create("log", MFD_CLOEXEC);
+    int fds[3];
+
+    log_setup(&(struct log_config){ .level = FN_LOG_WARN, .fd = log });
+    limits.connections_per_ip_max = 4;
+    server_start("127.0.0.1:0", &limits);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_null(strstr(lines, "http.proxies"));
+        fds[i] = dial();
+        send_text(fds[i], GET("/plain"));
+        expect_answer(fds[i], "200", "ok");
+        ck_assert_int_ge(pread(log, lines, sizeof(lines) - 1, 0), 0);
+    }
+    ck_assert_ptr_nonnull(strstr(lines, "an address has more than half"));
+    ck_assert_ptr_nonnull(strstr(lines, "http.proxies"));
+    for (int i = 0; i < 3; i++) {
+        close(fds[i]);
+    }
+    server_stop();
+    close(log);
+}
+END_TEST
+
 START_TEST(proxies_are_not_held_to_the_limit_of_one_address)
 {
     static const char *const networks[] = { "127.0.0.0/30", "fd00::/8" };
@@ -259,6 +287,7 @@ void add_fair(Suite *s)
     tcase_add_test(t, a_refusal_waits_for_its_turn);
     tcase_add_test(t, who_is_turned_away_is_read_a_little);
     tcase_add_test(t, addresses_are_counted_as_customers_have_them);
+    tcase_add_test(t, who_comes_near_the_limit_of_one_address_is_told);
     tcase_add_test(t, proxies_are_not_held_to_the_limit_of_one_address);
     tcase_add_loop_test(t, bodies_of_one_address_have_a_share_of_the_memory, 0, 2);
     suite_add_tcase(s, t);
