@@ -473,6 +473,7 @@ static void withdraw(struct rcall *rc)
         break;
     case RC_WAIT:
         slots_unwait(rc);
+        slots_kick(rc->q); /* a start for it may be given up */
         break;
     default:
         assert(rc->state == RC_TAKEN);
@@ -519,19 +520,12 @@ static void forget(struct rcall *rc)
 
 void rcall_gone(struct rcall *rc)
 {
-    struct slot_queue *q = rc->q;
-
     rc->session = NULL;
     rc->outcome = OUTCOME_ABORTED;
     count_outcome(rc, 0);
     if (rc->state < RC_RUN) {
-        bool waited = rc->state == RC_WAIT;
-
         withdraw(rc);
         forget(rc);
-        if (waited) {
-            slots_kick(q);
-        }
     } else if (rc->state == RC_RUN) {
         rc->discard = true;
         if (rc->ended || (rc->eof_sent && (!rc->r->draining || rc->call.detached))) {

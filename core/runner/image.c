@@ -96,7 +96,8 @@ static void conclude(struct image *im)
     im->state = im->result < 0 ? IMAGE_UNKNOWN : IMAGE_READY;
     im->ready_ns = env_now_ns(r->env);
     engine_judge(r, im->result, &im->err);
-    if (im->result == FN_E_DEADLINE) {
+    if (im->result == FN_E_DEADLINE && im->work.deadline_ns &&
+        im->ready_ns >= im->work.deadline_ns) { /* a shorter one is the engine's */
         err_set_http(&im->err, FN_E_DEADLINE, 504, FN_BLAME_USER, "Image pull timed out");
     }
     deliver(im, im->result, &im->err);

@@ -116,7 +116,7 @@ END_TEST
 
 START_TEST(a_registry_has_a_share_beside_the_apps)
 {
-    char app[8];
+    char app[16];
 
     for (int i = 0; i < 8; i++) { /* eight apps, one registry */
         snprintf(app, sizeof(app), "app%d", i);

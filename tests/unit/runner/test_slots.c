@@ -556,16 +556,26 @@ START_TEST(pull_fails)
 }
 END_TEST
 
+static void five_seconds(struct world *w)
+{
+    w->opt.pull_timeout_ns = 5 * ENV_S;
+}
+
 START_TEST(pull_takes_too_long)
 {
-    struct world *w = world_create(NULL);
+    struct world *w = world_create(five_seconds);
     struct engage_session *s;
 
     w->fail_method = "prepare_image";
     w->fails = 1;
-    err_set(&w->next_error, FN_E_DEADLINE, "registry hangs");
+    err_set(&w->next_error, FN_E_DEADLINE, "engine: no answer to the look within a second");
     s = world_call(w, (struct call_spec){ .what = "ok" });
     world_run_ms(w, 100);
+    ck_assert_int_eq(s->code, 503); /* no fault of the function's */
+    w->hang_app = "app";
+    w->hang_method = "prepare_image";
+    s = world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 5100);
     ck_assert_int_eq(s->code, 504);
     ck_assert_str_eq(s->text, "Image pull timed out");
     ck_assert(s->user);
