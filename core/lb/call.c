@@ -456,7 +456,10 @@ static enum seen classify(const struct lb_call *c, int grpc_status, enum engage_
         return SEEN_MALFORMED;
     }
     if (proof == ENGAGE_PROOF_NOT_SENT && c->state == LB_OFFERED) {
-        return grpc_status == GRPC_EXHAUSTED ? SEEN_FULL : SEEN_NOT_SENT;
+        return SEEN_NOT_SENT;
+    }
+    if (proof == ENGAGE_PROOF_FULL && c->state == LB_OFFERED) {
+        return SEEN_FULL;
     }
     if (proof == ENGAGE_PROOF_REFUSED && c->state == LB_OFFERED) {
         return SEEN_REFUSED;

@@ -43,7 +43,7 @@ int route_answer_headers(bool is_trigger, const struct headers *from, struct hea
 enum seen {
     SEEN_OK,             /* Finished{success}, then a clean end */
     SEEN_NOT_SENT,       /* ENGAGE_PROOF_NOT_SENT */
-    SEEN_FULL,           /* the same, because the runner lets in no more calls at a time */
+    SEEN_FULL,           /* ENGAGE_PROOF_FULL */
     SEEN_REFUSED,        /* ENGAGE_PROOF_REFUSED */
     SEEN_NACK,           /* Finished 503 before ResultStart and Data */
     SEEN_NACK_LATE,      /* the same after them, or with times of a run: a broken promise */

@@ -56,6 +56,7 @@ struct engage_finished {
 enum engage_proof {
     ENGAGE_PROOF_NONE,     /* the runner may have started it */
     ENGAGE_PROOF_NOT_SENT, /* no whole TryCall left this process */
+    ENGAGE_PROOF_FULL,     /* the same, because as many calls run as the runner lets in */
     ENGAGE_PROOF_REFUSED,  /* the transport says that it was not processed */
 };
 
@@ -94,7 +95,8 @@ struct engage_client {
     struct engage_attempt *(*attempt)(struct engage_link *, const struct engage_try *,
                                       struct body *, int64_t deadline_ns,
                                       const struct engage_client_cb *, void *ud);
-    /* Stops reading (back-pressure) or goes on. */
+    /* Stops reading (back-pressure) or goes on. The deadline of a call that has not ended at the
+     * runner is told all the same. */
     void (*attempt_pause)(struct engage_attempt *, bool paused);
     /* Releases the attempt: cancels the stream if it has not ended; no callback after this. Must be
      * called exactly once, also after on_end. */

@@ -105,7 +105,7 @@ static enum engage_proof proof_of(const struct engage_attempt *a, bool refused)
     bool heard = a->heard || (a->stream && h2_stream_is_answered(a->stream));
 
     if (!heard && (!a->stream || !h2_stream_is_sent(a->stream))) {
-        return ENGAGE_PROOF_NOT_SENT;
+        return a->full ? ENGAGE_PROOF_FULL : ENGAGE_PROOF_NOT_SENT;
     }
     return refused && !heard ? ENGAGE_PROOF_REFUSED : ENGAGE_PROOF_NONE;
 }

@@ -169,6 +169,8 @@ static void on_deadline(struct env_timer *t)
 
     enter(st);
     reset(st, NGHTTP2_CANCEL);
+    keep_none(st); /* of a paused one, too: its answer will not be whole */
+    st->paused = false;
     stream_over(st, GRPC_DEADLINE, "deadline exceeded", false);
     leave(st);
 }

@@ -289,6 +289,7 @@ static void on_deadline(struct env_timer *t)
 {
     struct pair *p = of_attempt(container_of(t, struct engage_attempt, deadline));
 
+    p->attempt.paused = false; /* the rest of the answer will not come */
     break_off(p, GRPC_DEADLINE, ENGAGE_PROOF_NONE, "Deadline Exceeded");
 }
 

@@ -116,7 +116,7 @@ static const struct row {
     { "not sent in mid stream", "ST", 0, 0, 14, ENGAGE_PROOF_NOT_SENT, 1, 0, 0, "", "" },
     { "nack", "", 503, 0, 0, ENGAGE_PROOF_NONE, 1, 1, 0, "", "" },
     { "nack, then a broken stream", "", 503, 0, 14, ENGAGE_PROOF_NONE, 1, 1, 0, "", "" },
-    { "full", "", 0, 0, 8, ENGAGE_PROOF_NOT_SENT, 1, 1, 0, "", "" },
+    { "full", "", 0, 0, 8, ENGAGE_PROOF_FULL, 1, 1, 0, "", "" },
     { "full, by its own word", "", 0, 0, 8, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown", "broke off" },
     { "a nack's code in trailers", "", 0, 0, 503, ENGAGE_PROOF_NONE, 1, 0, 502, "unknown",
       "broke off" },

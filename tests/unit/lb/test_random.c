@@ -88,7 +88,7 @@ static void one_event(struct engage_attempt *a, uint64_t x)
     static const int grpc[] = { 14, 1, 2, 4, 13, 503, 0 };
     static char data[256];
     struct shadow *s = shadow_of(a);
-    enum engage_proof proof = (enum engage_proof)(x / 64 % 3);
+    enum engage_proof proof = (enum engage_proof)(x / 64 % 4);
     bool legal = x / 256 % 8 != 0;
     bool user = x / 4096 % 2;
     int code = codes[x / 8192 % 8];
@@ -121,14 +121,14 @@ static void one_event(struct engage_attempt *a, uint64_t x)
     default:
         break;
     }
-    if (s->output && proof == ENGAGE_PROOF_NOT_SENT) {
+    if (s->output && (proof == ENGAGE_PROOF_NOT_SENT || proof == ENGAGE_PROOF_FULL)) {
         proof = ENGAGE_PROOF_NONE; /* the transport does not claim that after output */
     }
 end:
     if (s->finished && proof != ENGAGE_PROOF_NONE) {
         proof = ENGAGE_PROOF_NONE;
     }
-    if (!(legal && (proof == ENGAGE_PROOF_NOT_SENT ||
+    if (!(legal && (proof == ENGAGE_PROOF_NOT_SENT || proof == ENGAGE_PROOF_FULL ||
                     (proof == ENGAGE_PROOF_REFUSED && !s->output) || s->nack))) {
         ck_assert_int_lt(n_spent, 20000);
         id_of(a, spent[n_spent++]);

@@ -395,6 +395,22 @@ START_TEST(test_deadline_behind_a_pause)
 }
 END_TEST
 
+/* One that is not whole is, however long its owner does not read. */
+START_TEST(test_deadline_of_a_paused_call)
+{
+    struct told t = { .pause_at_start = true };
+
+    f = fixture_create(_i);
+    told_start_deadline(&t, f, "big:30000000", NULL, 0, 200);
+    WAIT(f, told_ended, &t);
+    ck_assert_int_eq(t.grpc_status, 4);
+    ck_assert_int_eq(t.proof, ENGAGE_PROOF_NONE);
+    ck_assert(t.legal);
+    WAIT(f, one_gone, NULL);
+    fixture_destroy(f);
+}
+END_TEST
+
 START_TEST(test_drain)
 {
     struct told t = { 0 };
@@ -510,6 +526,7 @@ TCase *contract_case(void)
     tcase_add_loop_test(tc, test_big_answer, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_pause_holds_the_server_back, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_deadline_behind_a_pause, 0, TRANSPORTS_N);
+    tcase_add_loop_test(tc, test_deadline_of_a_paused_call, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_client_cancels, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_client_cancels_inside_a_callback, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_server_aborts, 0, TRANSPORTS_N);

@@ -65,7 +65,7 @@ static const struct expect table[] = {
     { FAKE_HTTP_503, 14, ENGAGE_PROOF_NONE, true, 0, 0, 0 },
     { FAKE_HTML, 2, ENGAGE_PROOF_NONE, true, 0, 0, 0 },
     { FAKE_EARLY, 14, ENGAGE_PROOF_NONE, true, 1, 0, 0 },
-    { FAKE_FULL, 8, ENGAGE_PROOF_NOT_SENT, true, 0, 0, 0 },
+    { FAKE_FULL, 8, ENGAGE_PROOF_FULL, true, 0, 0, 0 },
     { FAKE_FIRST_FINISHED, 0, ENGAGE_PROOF_NONE, true, 0, 1, 0 },
 };
 
@@ -294,7 +294,7 @@ START_TEST(test_a_full_link_is_probed)
     told_start_deadline(&late, f, "echo", "x", 1, 0);
     WAIT(f, told_ended, &late);
     ck_assert_int_eq(late.grpc_status, 8);
-    ck_assert_int_eq(late.proof, ENGAGE_PROOF_NOT_SENT);
+    ck_assert_int_eq(late.proof, ENGAGE_PROOF_FULL);
     ck_assert_ptr_nonnull(strstr(late.text, "as many calls run on the connection as it lets in"));
     usleep(500000); /* several probes */
     loop_enter(f->loop);
