@@ -296,6 +296,10 @@ static void print_why(const json_t *root)
         printf("placed    never: it ended before a placer was asked; configuration %lld\n",
                number(root, "generation"));
     }
+    if (json_object_get(root, "placer") && number(root, "runners") == 0) {
+        printf("          the pool named no runner: what it waits for is in this node's log and, where a "
+               "node pool manager sizes it, in `fnd runners list` there\n");
+    }
     if (json_object_get(root, "last_refusal")) {
         printf("          the placer's last %s: %s\n", text(root, "last_refusal"),
                text(root, "last_refusal_note"));

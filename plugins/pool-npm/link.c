@@ -9,6 +9,7 @@
 #define S 1000000000LL
 #define WATCH_RETRY_NS (500 * MS)
 #define OBJECTION_NS (60 * S)
+#define STATE_NS (10 * S)
 #define WATCH_RETRY_MAX 2u /* doublings */
 #define UNIMPLEMENTED FN_E_UNIMPLEMENTED
 
@@ -54,13 +55,31 @@ static void object(struct link *l, const char *why)
     say(l->host, FN_LOG_WARN, "the node pool manager objects", why);
 }
 
+/* Why calls of a group wait: what the manager asked for, and what keeps it from more. */
+static void tell_state(struct link *l, const struct wire_note *state)
+{
+    char text[sizeof(*state) + 2];
+
+    if (now_ns(l) >= l->state_next_ns) {
+        l->state_next_ns = now_ns(l) + STATE_NS;
+        snprintf(text, sizeof(text), "%s: %s", state->group, state->text);
+        say(l->host, FN_LOG_INFO, "calls wait for runners; the manager says of group", text);
+    }
+}
+
 static void on_demand_message(void *ud, const void *data, size_t len)
 {
-    char note[LINK_OBJECTION_MAX];
+    struct link *l = ud;
+    struct wire_note note;
 
-    if (!((struct link *)ud)->historic && wire_read_note(data, len, note, sizeof(note)) == 0 &&
-        note[0]) {
-        object(ud, note);
+    if (l->historic) {
+        return;
+    }
+    if (wire_read_note(data, len, WIRE_OBJECTION, &note) == 0 && note.text[0]) {
+        object(l, note.text);
+    }
+    if (wire_read_note(data, len, WIRE_STATE, &note) == 0 && note.text[0]) {
+        tell_state(l, &note);
     }
 }
 

@@ -37,7 +37,7 @@ struct link {
     uint64_t demand_call; /* 0 = none under way */
     uint64_t watch_call;
     char objection[LINK_OBJECTION_MAX]; /* the last one of the manager */
-    int64_t objection_next_ns;
+    int64_t objection_next_ns, state_next_ns;
     int watch_ended; /* by us, to ask for more groups */
     int64_t watch_next_ns;
     uint32_t watch_failures;

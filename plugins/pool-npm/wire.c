@@ -294,25 +294,31 @@ int wire_next_member(struct wire_members *in, struct wire_member *ret)
     return (in->historic ? read_runner(f.in, ret) : read_member(f.in, ret)) < 0 ? -1 : 1;
 }
 
-int wire_read_note(const void *data, size_t len, char *ret, size_t cap)
+static int read_note(struct reader in, struct wire_note *ret)
+{
+    struct field f;
+    int r = 1;
+
+    while (r > 0 && (r = next_field(&in, &f)) > 0) {
+        if (f.number == 1) {
+            r = take_text(&f, ret->group, sizeof(ret->group)) < 0 ? -1 : 1;
+        } else if (f.number == 2) {
+            r = take_text(&f, ret->text, sizeof(ret->text)) < 0 ? -1 : 1;
+        }
+    }
+    return r;
+}
+
+int wire_read_note(const void *data, size_t len, uint32_t kind, struct wire_note *ret)
 {
     struct reader in = { data, (const unsigned char *)data + len };
     struct field f;
-    int r;
+    int r = 1;
 
-    ret[0] = '\0';
-    while ((r = next_field(&in, &f)) > 0) {
-        if (f.number == 1 && f.type == TYPE_BYTES && !ret[0]) {
-            struct reader note = f.in;
-
-            while ((r = next_field(&note, &f)) > 0) {
-                if (f.number == 2 && take_text(&f, ret, cap) < 0) {
-                    return -1;
-                }
-            }
-            if (r < 0) {
-                return -1;
-            }
+    ret->group[0] = ret->text[0] = '\0';
+    while (r > 0 && (r = next_field(&in, &f)) > 0) {
+        if (f.number == kind && f.type == TYPE_BYTES && !ret->text[0]) {
+            r = read_note(f.in, ret) < 0 ? -1 : 1;
         }
     }
     return r;

@@ -38,6 +38,7 @@ void wire_group_id(struct wire_out *o, const char *group);
 #define WIRE_ID_MAX 255
 #define WIRE_ADDRESS_MAX 255
 #define WIRE_GROUP_MAX 64
+#define WIRE_NOTE_MAX 511
 
 struct wire_member {
     char id[WIRE_ID_MAX + 1];
@@ -64,7 +65,13 @@ int wire_read_head(const void *data, size_t len, struct wire_head *ret);
 struct wire_members wire_members(const void *data, size_t len, int historic);
 /* The next member in order: 1, 0 after the last, -1 when it is no member or a text is too long. */
 int wire_next_member(struct wire_members *in, struct wire_member *ret);
-/* The first note of a DemandAnswer, or "". */
-int wire_read_note(const void *data, size_t len, char *ret, size_t cap);
+/* The first one of a kind of notes in a DemandAnswer; "" when there is none. */
+struct wire_note {
+    char group[WIRE_GROUP_MAX + 1];
+    char text[WIRE_NOTE_MAX + 1];
+};
+#define WIRE_OBJECTION 1u
+#define WIRE_STATE 2u
+int wire_read_note(const void *data, size_t len, uint32_t kind, struct wire_note *ret);
 
 #endif

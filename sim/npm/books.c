@@ -163,19 +163,25 @@ static void check_wanted(struct world *w, struct pool *p, const struct npm_figur
     }
 }
 
+/* wanted_mb is what the group says, which S8 looked at. */
+static uint64_t desired_mb(const struct world *w, const struct pool *p, uint64_t wanted_mb)
+{
+    const struct fn_load load = { .size = sizeof(load), .wanted_mb = wanted_mb };
+    uint64_t most = npm_group_max_mb(p->g);
+    uint64_t mb = wanted_mb;
+
+    if (w->o.predict && w->o.predict(w->o.predict_ud, &load, &mb) < 0) {
+        mb = wanted_mb;
+    }
+    return mb < most ? mb : most;
+}
+
 uint64_t books_desired_mb(const struct world *w, const struct pool *p)
 {
     struct npm_figures f;
-    struct fn_load load = { .size = sizeof(load) };
-    uint64_t most = npm_group_max_mb(p->g);
-    uint64_t mb;
 
     npm_figures(p->g, &f);
-    load.wanted_mb = mb = f.wanted_mb; /* which S8 looked at */
-    if (w->o.predict && w->o.predict(w->o.predict_ud, &load, &mb) < 0) {
-        mb = f.wanted_mb;
-    }
-    return mb < most ? mb : most;
+    return desired_mb(w, p, f.wanted_mb);
 }
 
 /* Largest desired capacity of the last cool-down: values fall from first to last, each with the end
@@ -399,6 +405,7 @@ static void take_note(struct world *w, struct pool *p, const struct npm_action *
         p->expired = 0;
     } else if (a->note == NPM_NOTE_ARRIVED || a->note == NPM_NOTE_ADOPTED) {
         p->expired = 0;
+        p->asked_ns = w->now_ns; /* another may be asked for in the same step */
     } else if (a->note == NPM_NOTE_REQUEST_EXPIRED) {
         p->expired++;
     } else if (a->note == NPM_NOTE_REQUEST_ALARM) {
@@ -853,7 +860,7 @@ static void check_reaction(struct world *w, struct pool *p, const struct npm_fig
 static void check_demand(struct world *w, struct pool *p, const struct npm_figures *f,
                          uint32_t drained)
 {
-    uint64_t desired = books_desired_mb(w, p);
+    uint64_t desired = desired_mb(w, p, f->wanted_mb);
     uint64_t typical = ref_typical_mb(w, f);
     uint64_t least = w->o.runners_min * typical;
     uint64_t supply = f->state_mb[NPM_ACTIVE] + f->state_mb[NPM_BOOTING] - p->walked.leaving_mb;

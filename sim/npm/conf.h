@@ -4,6 +4,12 @@
 
 #include <npm/npm.h>
 
+#define MS 1000000LL
+#define S NPM_S
+#define MIN (60 * S)
+#define LBS_MAX 8u
+#define POOLS_MAX 4u
+
 /* ---- faults ---------------------------------------------------------------------------------- */
 
 #define FAULTS(X)                                                                                  \
@@ -92,5 +98,8 @@ struct result {
     int64_t broken_ns;
     char why[200];
 };
+
+/* run.c: returns ret->broken. */
+int world_run(const struct conf *conf, struct result *ret);
 
 #endif

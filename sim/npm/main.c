@@ -1,11 +1,14 @@
 /* npm_sim: runs worlds from seeds and says which invariant broke, when, and how to see it again. */
-#include "world.h"
+#include "conf.h"
 
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #define HOUR_NS (60 * MIN)
 
@@ -13,6 +16,7 @@ static const char usage[] =
     "usage: npm_sim [options]\n"
     "  --seed N       first seed (1)\n"
     "  --seeds K      number of seeds (1)\n"
+    "  --jobs N       that many processes, each with its share of the seeds (1)\n"
     "  --hours H      simulated hours with faults, before about one quiet hour (2)\n"
     "  --lbs N --runners N --groups N   1..8, 1..1000, 1..4; drawn from the seed when absent\n"
     "  --calm         no faults at all\n"
@@ -32,9 +36,11 @@ static const char *name_of(int which)
     return names[which];
 }
 
+#define JOBS_MAX 64u
+
 struct job {
     struct conf conf;
-    uint32_t seeds;
+    uint32_t seeds, jobs;
     bool shrink, hash_only;
 };
 
@@ -43,10 +49,15 @@ struct total {
     uint32_t runs, failed;
 };
 
+/* The same whatever the order: seeds may be run by several processes. */
+static uint64_t mix(uint64_t hash)
+{
+    hash = (hash ^ hash >> 32) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
 static void add(struct total *t, const struct result *r)
 {
-    t->runs++;
-    t->failed += r->broken != 0;
     t->sum.time_ns += r->time_ns;
     t->sum.events += r->events;
     t->sum.steps += r->steps;
@@ -54,7 +65,7 @@ static void add(struct total *t, const struct result *r)
     t->sum.crowded += r->crowded;
     t->sum.calls_cut += r->calls_cut;
     t->sum.calls_excused += r->calls_excused;
-    t->sum.hash = (t->sum.hash ^ r->hash) * 0x9e3779b97f4a7c15u;
+    t->sum.hash += r->hash;
     for (uint32_t i = 0; i < FAULTS_N; i++) {
         t->sum.faults[i] += r->faults[i];
     }
@@ -131,10 +142,13 @@ static void run_one(const struct job *j, uint32_t k, struct total *t)
 
     c.seed += k;
     world_run(&c, &r);
-    add(t, &r);
     if (j->hash_only) {
         printf("%llu %016llx\n", (unsigned long long)c.seed, (unsigned long long)r.hash);
     }
+    r.hash = mix(r.hash);
+    add(t, &r);
+    t->runs++;
+    t->failed += r.broken != 0;
     if (r.broken) {
         printf("seed %llu: %s broken after %.3f s: %s\n", (unsigned long long)c.seed,
                name_of(r.broken), (double)r.time_ns / (double)S, r.why);
@@ -225,6 +239,7 @@ static bool without(const char *text, uint64_t *ret)
 enum {
     O_SEED,
     O_SEEDS,
+    O_JOBS,
     O_HOURS,
     O_LBS,
     O_RUNNERS,
@@ -241,6 +256,7 @@ enum {
 static const struct option options[] = {
     { "seed", required_argument, NULL, O_SEED },
     { "seeds", required_argument, NULL, O_SEEDS },
+    { "jobs", required_argument, NULL, O_JOBS },
     { "hours", required_argument, NULL, O_HOURS },
     { "lbs", required_argument, NULL, O_LBS },
     { "runners", required_argument, NULL, O_RUNNERS },
@@ -260,6 +276,7 @@ static const struct {
     const char *expected;
 } ranges[] = {
     [O_SEED] = { 0, 9e15, "a whole number" }, [O_SEEDS] = { 1, 1e9, "1..1000000000" },
+    [O_JOBS] = { 1, JOBS_MAX, "1..64" },
     [O_HOURS] = { 0, 1e6, "0..1000000" },     [O_LBS] = { 1, LBS_MAX, "1..8" },
     [O_RUNNERS] = { 1, 1000, "1..1000" },     [O_GROUPS] = { 1, POOLS_MAX, "1..4" },
 };
@@ -277,6 +294,9 @@ static int take_number(struct job *j, int o, const char *text)
         break;
     case O_SEEDS:
         j->seeds = (uint32_t)x;
+        break;
+    case O_JOBS:
+        j->jobs = (uint32_t)x;
         break;
     case O_HOURS:
         j->conf.fault_ns = (int64_t)(x * (double)HOUR_NS);
@@ -328,9 +348,52 @@ static int take_option(struct job *j, int o)
     }
 }
 
+/* Every jobs-th seed from the first-th on. */
+static void run_share(const struct job *j, uint32_t first, struct total *t)
+{
+    for (uint32_t k = first; k < j->seeds; k += j->jobs) {
+        run_one(j, k, t);
+        if (t->failed > 0 && !j->hash_only) {
+            break;
+        }
+    }
+    fflush(stdout);
+}
+
+/* Children write their totals where the parent reads them. */
+static int run_all(const struct job *j, struct total *ret)
+{
+    struct total *totals = mmap(NULL, j->jobs * sizeof(*totals), PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int status, failed = 0;
+
+    if (totals == MAP_FAILED) {
+        return -1;
+    }
+    for (uint32_t i = 1; i < j->jobs; i++) {
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            run_share(j, i, &totals[i]);
+            _exit(0);
+        }
+        failed |= pid < 0;
+    }
+    run_share(j, 0, &totals[0]);
+    while (wait(&status) > 0) {
+        failed |= status != 0;
+    }
+    for (uint32_t i = 0; i < j->jobs; i++) {
+        add(ret, &totals[i].sum);
+        ret->runs += totals[i].runs;
+        ret->failed += totals[i].failed;
+    }
+    return failed ? -1 : 0;
+}
+
 int main(int argc, char **argv)
 {
-    struct job j = { .conf = { .seed = 1, .fault_ns = 2 * HOUR_NS }, .seeds = 1 };
+    struct job j = { .conf = { .seed = 1, .fault_ns = 2 * HOUR_NS }, .seeds = 1, .jobs = 1 };
     struct total t = { .runs = 0 };
     double begin_s = real_now();
     int o;
@@ -346,11 +409,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "npm_sim: got \"%s\"; expected options only\n%s", argv[optind], usage);
         return 64;
     }
-    for (uint32_t k = 0; k < j.seeds; k++) {
-        run_one(&j, k, &t);
-        if (t.failed > 0 && !j.hash_only) {
-            break;
-        }
+    if (run_all(&j, &t) < 0) {
+        fputs("npm_sim: a process of its own failed\n", stderr);
+        return 70;
     }
     if (!j.hash_only) {
         print_total(&j, &t, real_now() - begin_s);

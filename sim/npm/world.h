@@ -14,11 +14,6 @@
 
 #include <npm/npm.h>
 
-#define MS 1000000LL
-#define S NPM_S
-#define MIN (60 * S)
-#define LBS_MAX 8u
-#define POOLS_MAX 4u
 #define ASK_TIMEOUT_NS (2 * S) /* of a question to a runner, as core/main/node_npm.c */
 #define LEG_MAX_NS (5 * MS) /* of a message, without faults */
 #define CPLANE_TIMEOUT_NS (30 * S)
@@ -188,7 +183,7 @@ struct pool {
     uint32_t last_room; /* for further runners before the step */
     int64_t blind_ns; /* notes were lost: what they would have said lasts at most so long */
     int64_t short_ns; /* L5: too little supply with nothing in its way since; 0 = not */
-    int64_t asked_ns; /* L5: when the last runner was asked for */
+    int64_t asked_ns; /* L5: when the last runner was asked for, or came */
     struct npm_figures last;
     uint64_t walk_no, list_no;
     struct walk walked;
@@ -298,7 +293,6 @@ struct world {
 };
 
 /* run.c */
-int world_run(const struct conf *conf, struct result *ret);
 /* And counts. */
 static inline bool happens(struct world *w, enum fault f, struct rng *rng)
 {

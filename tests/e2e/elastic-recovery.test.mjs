@@ -57,6 +57,7 @@ test('recovery of elastic pools', async (t) => {
       await until('it pauses', () => e.npm.log.includes('new runner did not live: a pause before more are asked for'))
       writeFileSync(e.base, good)
       assert.equal((await call).status, 200) // 503 and five minutes of nothing otherwise
+      assert.match(e.lbs[0].log, /calls wait for runners; the manager says of group: default: \d+ MB wanted by 1 load balancers, 0 MB active/)
       assert.match(e.npm.log, /asking for runners" group=default runners=1 request=[0-9a-f]+ wanted_mb=\d+ desired_mb=\d+/)
       assert.ok(!/ value=/.test(e.npm.log), e.npm.log)
     } finally {

@@ -213,6 +213,24 @@ START_TEST(demand_is_encoded_as_protobuf)
 }
 END_TEST
 
+START_TEST(notes_of_both_kinds_are_read)
+{
+    static const unsigned char answer[] = "\x0a\x06\x0a\x01g\x12\x01n"
+                                          "\x12\x09\x0a\x01h\x12\x04says"
+                                          "\x12\x06\x0a\x01i\x12\x01t";
+    struct wire_note note;
+
+    ck_assert_int_eq(wire_read_note(answer, sizeof(answer) - 1, WIRE_OBJECTION, &note), 0);
+    ck_assert_str_eq(note.text, "n");
+    ck_assert_int_eq(wire_read_note(answer, sizeof(answer) - 1, WIRE_STATE, &note), 0);
+    ck_assert_str_eq(note.group, "h");
+    ck_assert_str_eq(note.text, "says");
+    ck_assert_int_eq(wire_read_note("", 0, WIRE_STATE, &note), 0);
+    ck_assert_str_eq(note.text, "");
+    ck_assert_int_eq(wire_read_note("\x12\x09\x0a", 3, WIRE_STATE, &note), -1);
+}
+END_TEST
+
 static const unsigned char membership[] = "\x08\x07\x10\x09\x1a\x07"
                                           "default\x22\x0e\x0a\x02m1\x12\x03h:1\x18\x80\x20\x20\x01"
                                           "\x22\x09\x0a\x02m2\x12\x03h:2";
@@ -543,6 +561,7 @@ int main(void)
     tcase_add_test(t, as_many_others_as_may_be);
     tcase_add_test(t, groups_are_bounded);
     tcase_add_test(t, demand_is_encoded_as_protobuf);
+    tcase_add_test(t, notes_of_both_kinds_are_read);
     tcase_add_test(t, a_membership_is_read);
     tcase_add_test(t, broken_memberships_are_refused);
     suite_add_tcase(s, t);
