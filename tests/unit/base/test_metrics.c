@@ -186,7 +186,7 @@ START_TEST(a_page_of_a_thousand_functions_is_short)
     static const char *const states[] = { "wait", "start", "idle", "paused", "busy" };
 
     for (int i = 0; i < 1001; i++) {
-        char app[32];
+        char app[40];
 
         snprintf(app, sizeof(app), "01M84AYEWBR00040J11G0%05d", i);
         for (int k = 0; k < 5; k++) {
