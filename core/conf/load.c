@@ -238,11 +238,13 @@ static void check_decoration(struct builder *b, const yaml_mark_t *mark, const y
                              const yaml_char_t *tag)
 {
     if (anchor) {
-        fail_at(b, mark, "CFG701", "anchors and aliases are not supported, got &%s",
+        fail_at(b, mark, "CFG701",
+                "anchors and aliases are not supported, got &%s; expected values in full",
                 (const char *)anchor);
     }
     if (tag) {
-        fail_at(b, mark, "CFG701", "tags are not supported, got %s", conf_quote((const char *)tag));
+        fail_at(b, mark, "CFG701", "tags are not supported, got %s; expected none",
+                conf_quote((const char *)tag));
     }
 }
 
@@ -341,7 +343,8 @@ static void take_alias(struct builder *b, const yaml_event_t *event)
     struct level *in = innermost(b);
     struct conf_node *n;
 
-    fail_at(b, &event->start_mark, "CFG701", "anchors and aliases are not supported, got alias *%s",
+    fail_at(b, &event->start_mark, "CFG701",
+            "anchors and aliases are not supported, got alias *%s; expected the value in full",
             (const char *)event->data.alias.anchor);
     if (in && in->node->type == CONF_MAP && !in->key) {
         b->failed = true;

@@ -343,12 +343,39 @@ static void check_api_url(struct config *c, struct conf_problems *p)
     lb->api_url = arena_strndup(&c->priv->arena, url, scheme + host);
 }
 
+/* The value of an option as it is printed. */
+static const char *value_of(const struct config *c, enum config_section section, const char *key)
+{
+    const struct conf_values *v = c->priv->values[section];
+    struct buf text = BUF_INIT(256);
+    const char *ret;
+    uint32_t i = 0;
+
+    while (i < v->n_opts && strcmp(v->opts[i].key, key) != 0) {
+        i++;
+    }
+    if (i < v->n_opts) {
+        conf_print_option(v, i, &text);
+    }
+    ret = arena_strdup(&c->priv->arena, buf_text(&text));
+    buf_finish(&text);
+    return ret;
+}
+
+/* Told where the one stands that somebody wrote. */
 static void check_order(struct config *c, enum config_section section, const char *low_key,
                         int64_t low, const char *high_key, int64_t high, struct conf_problems *p)
 {
+    bool high_given = strcmp(config_source_of(c, section, high_key), "default") != 0;
+    const char *key = high_given ? high_key : low_key;
+    const char *other = high_given ? low_key : high_key;
+
     if (low > high) {
-        conf_problem(p, "CFG704", config_source_of(c, section, high_key),
-                     "%s is shorter than %s; expected at least as much", high_key, low_key);
+        config_refuse(c, section, key, value_of(c, section, key),
+                      arena_printf(&c->priv->arena, "%s %s, which is %s",
+                                   high_given ? "at least" : "at most", other,
+                                   value_of(c, section, other)),
+                      p);
     }
 }
 
@@ -485,10 +512,8 @@ static void check_npm(struct config *c, struct conf_problems *p)
         snprintf(got, sizeof(got), "%" PRIu64 " names", npm->groups.n);
         config_refuse(c, SECTION_NPM, "groups", got, "at most 1000 names", p);
     }
-    if (npm->runners_min > npm->group_runners_max) {
-        conf_problem(p, "CFG704", config_source_of(c, SECTION_NPM, "runners_min"),
-                     "runners_min is more than group_runners_max; expected at most as much");
-    }
+    check_order(c, SECTION_NPM, "runners_min", npm->runners_min, "group_runners_max",
+                npm->group_runners_max, p);
 }
 
 static void check_values(struct config *c, struct conf_problems *p)

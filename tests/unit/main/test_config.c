@@ -101,7 +101,12 @@ static const struct {
       "api_url, got \"localhost:80\"; expected http://host:port (no host "
       "specified for client)\n" },
     { LB "lb: { api_url: \"http:///v2\" }\n", "(no host specified for client)\n" },
-    { LB "lb: { retry_min: 2s }\n", "retry_max is shorter than retry_min" },
+    { LB "lb: { retry_min: 2s }\n", 
+      "fn.yaml:3:18: retry_min, got \"2s\"; expected at most retry_max, which is 1s\n" },
+    { LB "lb: { retry_min: 2s, retry_max: 1500ms }\n",
+      "fn.yaml:3:33: retry_max, got \"1500ms\"; expected at least retry_min, which is 2s\n" },
+    { "node: npm\nnpm: { runners_min: 200 }\n",
+      "fn.yaml:2:21: runners_min, got \"200\"; expected at most group_runners_max, which is 100\n" },
     { LB "grpc: { tls: nods }\ntls: { nodes: { ca: /ca } }\n",
       "tls, got \"nods\"; expected the name of an entry of "
       "tls:, such as nodes\n" },
