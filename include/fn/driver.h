@@ -47,7 +47,8 @@ struct fn_task {
     uint32_t n_extensions;
     const char *registry_token; /* NULL = none */
     const char *syslog_url;     /* NULL = none */
-    const char *iofs_dir;    /* directory of the socket as the node sees it, absolute */
+    const char *iofs_dir;    /* directory of the socket as the node sees it, absolute. A file .lock
+                              * beside it is locked by flock() as long as this node lives */
     const char *iofs_engine_dir; /* the same as the container engine sees it */
     const char *iofs_inside; /* mount point inside the container, "/tmp/iofs" */
     const char *hostname;

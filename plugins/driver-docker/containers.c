@@ -157,7 +157,9 @@ static bool name_ok(const char *s)
 int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, struct ctr **ret,
                struct fn_error *reterr)
 {
+    char lock[API_LOCK_MAX];
     struct api_settings settings = { .label_tag = d->conf->label_tag,
+                                     .lock = lock,
                                      .attach_output = d->conf->output != 0 };
     struct ctr *c;
     char *body = NULL;
@@ -169,6 +171,7 @@ int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, s
                              task->id ? task->id : "");
     }
     orphans_remove_one(d, op);
+    lock_label(task->iofs_dir, lock, sizeof(lock));
     c = ctr_new(d, task);
     if (!c) {
         return fail_platform(reterr, FN_E_EXHAUSTED, "create: out of memory");
@@ -271,72 +274,3 @@ int ctr_close(struct ctr *c, struct fn_op *op, struct fn_error *reterr)
     return r;
 }
 
-/* ---- sweep ----------------------------------------------------------------------------------- */
-
-struct sweep {
-    struct docker *d;
-    struct fn_op *op;
-    const char *owner;
-    const char *instance;
-    uint32_t removed;
-    struct fn_error err; /* of the first removal that failed */
-    int r;
-};
-
-static int sweep_one(void *ud, const struct api_listed *l)
-{
-    struct sweep *s = ud;
-    struct fn_error err = { .size = sizeof(err) };
-    int r;
-
-    if (strcmp(l->owner, s->owner) != 0 || strcmp(l->instance, s->instance) == 0) {
-        return 0;
-    }
-    freezer_write(s->d, l->id, false);
-    r = engine_remove(s->d, s->op, l->id, NULL, &err);
-    if (r == 0) {
-        s->removed++;
-    } else if (s->r == 0) {
-        s->r = r;
-        s->err = err;
-    }
-    return 0;
-}
-
-int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char *instance,
-              uint32_t *ret_removed, struct fn_error *reterr)
-{
-    struct sweep s = { .d = d, .op = op, .owner = owner, .instance = instance };
-    struct fn_http_answer a = { .size = sizeof(a) };
-    char escaped[256];
-    char path[512];
-    struct engine_call call = { .method = "GET", .path = path, .timeout_ms = INSPECT_TIMEOUT_MS,
-                                .answer_max = LIST_ANSWER_MAX };
-    int r;
-
-    if (engine_escape(owner, escaped, sizeof(escaped)) < 0) {
-        return fail_platform(reterr, FN_E_INVALID, "owner is too long");
-    }
-    snprintf(path, sizeof(path),
-             "/containers/json?all=1&filters=%%7B%%22label%%22%%3A%%5B%%22" API_OWNER_LABEL
-             "%%3D%s%%22%%5D%%7D",
-             escaped);
-    r = engine_call(d, op, &call, &a, reterr);
-    if (r == 0 && a.status != 200) {
-        r = api_failure("list", a.status, a.body, a.body_len, reterr);
-    }
-    if (r == 0) {
-        r = api_parse_list(a.body, a.body_len, sweep_one, &s, reterr);
-    }
-    d->http->free_answer(&a);
-    if (r == 0 && s.r < 0) {
-        r = s.r;
-        if (reterr) {
-            *reterr = s.err;
-        }
-    }
-    if (r == 0) {
-        *ret_removed = s.removed;
-    }
-    return r;
-}

@@ -98,6 +98,9 @@ static json_t *labels(const struct fn_task *t, const struct api_settings *s)
 
     json_object_set_new(o, API_OWNER_LABEL, json_string(t->owner));
     json_object_set_new(o, API_INSTANCE_LABEL, json_string(t->instance));
+    if (s->lock && *s->lock) {
+        json_object_set_new(o, API_LOCK_LABEL, json_string(s->lock));
+    }
     if (t->fn_id) {
         json_object_set_new(o, API_FN_LABEL, json_string(t->fn_id));
     }

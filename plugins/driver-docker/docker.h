@@ -26,7 +26,10 @@
 #define CHANGE_TIMEOUT_MS  20000 /* create, start, remove */
 #define PAUSE_TIMEOUT_MS   2000
 #define LOAD_TIMEOUT_MS    600000
-#define LIST_ANSWER_MAX    (16 * 1024 * 1024)
+#define IMAGE_ANSWER_MAX   (8 * 1024 * 1024)
+#define STATE_ANSWER_MAX   (1024 * 1024)
+#define QUESTION_MAX_NS    (30 * SECOND_NS) /* for a whole answer on the stream thread */
+#define SWEPT_MAX          4096             /* containers that one sweep removes */
 #define PULL_ANSWER_MAX    (16 * 1024 * 1024)
 #define LOAD_FILE_MAX      (4LL * 1024 * 1024 * 1024)
 
@@ -34,6 +37,7 @@
 #define BREAKER_STUCK_NS   (5 * SECOND_NS)  /* no answer at all for this long = hung */
 #define BREAKER_OPEN_NS    (2 * SECOND_NS)
 #define EVENTS_RETRY_NS    (500 * MS)
+#define LIST_RETRY_MAX_NS  (30 * SECOND_NS)
 #define EVENTS_OVERLAP_S   15 /* events replayed after a reconnect */
 #define NETWORKS_MAX       64
 #define NETWORK_NAME       "fnd"
@@ -86,7 +90,8 @@ struct events {
     uint64_t stream; /* 0 = none */
     bool open, list_wanted, list_running;
     int64_t tried_ns;
-    struct api_lines lines; /* stream thread only */
+    int64_t list_next_ns, list_backoff_ns; /* after a list that could not be had */
+    struct api_events feed; /* stream thread only */
     bool engine_up;
 };
 
@@ -106,6 +111,7 @@ struct docker {
     const struct fn_host *host;
     const struct fn_http_if *http;
     const struct fn_driver_if *driver;
+    const struct fn_op_if *op;
     const struct docker_conf *conf;
     char unix_path[108]; /* "" = TCP */
     char base[256];      /* "http://localhost" */
@@ -119,6 +125,7 @@ struct docker {
     struct events events;
     struct question_list questions;
     bool stopping;
+    char instance[64]; /* of this runner; "" = not told yet */
     bool info_known, load_done;
     struct api_info info;
 
@@ -183,6 +190,9 @@ void events_tick(struct docker *d);
 /* [init] Ends the event stream and all questions. */
 void events_close(struct docker *d);
 
+/* [worker] Ends questions that the engine has begun to answer, or not, and does not end. */
+void events_expire(struct docker *d);
+
 /* [any] Asks the engine to remove an orphan; orphans_answered() follows unless it returns < 0. */
 int events_ask_removal(struct docker *d, const char *name);
 
@@ -211,10 +221,20 @@ int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, s
 int ctr_start(struct ctr *c, struct fn_op *op, struct fn_error *reterr);
 int ctr_freeze(struct ctr *c, struct fn_op *op, bool on, struct fn_error *reterr);
 int ctr_close(struct ctr *c, struct fn_op *op, struct fn_error *reterr);
-int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char *instance,
-              uint32_t *ret_removed, struct fn_error *reterr);
 /* Ends what is left of a container without asking the engine. [init] */
 void ctr_drop(struct ctr *c);
+
+/* ---- sweep.c --------------------------------------------------------------------------------- */
+
+int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char *instance,
+              uint32_t *ret_removed, struct fn_error *reterr);
+
+/* ---- lock.c ---------------------------------------------------------------------------------- */
+
+/* Value of API_LOCK_LABEL for a container with that directory of its socket; "" = none. */
+void lock_label(const char *iofs_dir, char *ret, size_t cap);
+/* true: its runner is proven to be dead. */
+bool lock_is_dead(const char *label);
 
 /* ---- freezer.c ------------------------------------------------------------------------------- */
 

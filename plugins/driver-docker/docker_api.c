@@ -47,7 +47,7 @@ static int malformed(const char *what, struct fn_error *reterr)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static bool is_hex_id(const char *s)
+bool api_is_id(const char *s)
 {
     size_t n = strlen(s);
 
@@ -61,7 +61,7 @@ int api_parse_created(const char *body, size_t len, char ret_id[API_ID_MAX + 1],
     const char *id = engine_text(root, "Id");
     int r = 0;
 
-    if (is_hex_id(id)) {
+    if (api_is_id(id)) {
         snprintf(ret_id, API_ID_MAX + 1, "%s", id);
     } else {
         r = malformed("create", reterr);
@@ -126,14 +126,27 @@ int api_parse_info(const char *body, size_t len, struct api_info *ret, struct fn
     return r;
 }
 
-int api_parse_image(const char *body, size_t len, bool *ret_has_volumes, struct fn_error *reterr)
+static size_t label_bytes(const json_t *labels)
+{
+    const char *key;
+    json_t *value;
+    size_t n = 0;
+
+    json_object_foreach ((json_t *)(uintptr_t)labels, key, value) {
+        n += strlen(key) + json_string_length(value);
+    }
+    return n;
+}
+
+int api_parse_image(const char *body, size_t len, struct api_image *ret, struct fn_error *reterr)
 {
     json_t *root = json_loadb(body, len, 0, NULL);
     json_t *config = json_object_get(root, "Config");
     int r = 0;
 
     if (*engine_text(root, "Id") && (json_is_object(config) || json_is_null(config))) {
-        *ret_has_volumes = json_object_size(json_object_get(config, "Volumes")) > 0;
+        ret->has_volumes = json_object_size(json_object_get(config, "Volumes")) > 0;
+        ret->label_bytes = label_bytes(json_object_get(config, "Labels"));
     } else {
         r = malformed("image", reterr);
     }
@@ -191,43 +204,7 @@ int api_parse_pull(const char *image, const char *body, size_t len, struct fn_er
     return 0;
 }
 
-/* ---- lists, states, events ------------------------------------------------------------------- */
-
-int api_parse_list(const char *body, size_t len, int (*cb)(void *ud, const struct api_listed *c),
-                   void *ud, struct fn_error *reterr)
-{
-    json_t *root = json_loadb(body, len, 0, NULL);
-    json_t *item;
-    size_t i;
-    int r = 0;
-
-    if (!json_is_array(root)) {
-        json_decref(root);
-        return malformed("list", reterr);
-    }
-    json_array_foreach (root, i, item) {
-        const char *name = json_string_value(json_array_get(json_object_get(item, "Names"), 0));
-        json_t *marks = json_object_get(item, "Labels");
-        const char *state = engine_text(item, "State");
-        struct api_listed c = { .id = engine_text(item, "Id"),
-                                .name = name ? name + (*name == '/') : "",
-                                .owner = engine_text(marks, API_OWNER_LABEL),
-                                .instance = engine_text(marks, API_INSTANCE_LABEL),
-                                .running = strcmp(state, "running") == 0 ||
-                                           strcmp(state, "paused") == 0 };
-
-        if (!is_hex_id(c.id)) {
-            r = malformed("list", reterr);
-        } else {
-            r = cb(ud, &c);
-        }
-        if (r < 0) {
-            break;
-        }
-    }
-    json_decref(root);
-    return r;
-}
+/* ---- states ---------------------------------------------------------------------------------- */
 
 int api_parse_state(const char *body, size_t len, struct api_state *ret, struct fn_error *reterr)
 {
@@ -246,91 +223,7 @@ int api_parse_state(const char *body, size_t len, struct api_state *ret, struct 
     return r;
 }
 
-int api_parse_event(const char *line, size_t len, struct api_event *ret)
-{
-    json_t *root = json_loadb(line, len, 0, NULL);
-    const char *action = engine_text(root, "Action");
-    json_t *attributes = json_object_get(json_object_get(root, "Actor"), "Attributes");
-    int r = json_is_object(root) && *action ? 0 : FN_E_INVALID;
-
-    if (r == 0) {
-        ret->type = API_EVENT_OTHER;
-        if (strcmp(engine_text(root, "Type"), "container") != 0) {
-            action = "";
-        }
-        if (strcmp(action, "die") == 0) {
-            ret->type = API_EVENT_DIE;
-        } else if (strcmp(action, "oom") == 0) {
-            ret->type = API_EVENT_OOM;
-        } else if (strcmp(action, "destroy") == 0) {
-            ret->type = API_EVENT_DESTROY;
-        }
-        snprintf(ret->name, sizeof(ret->name), "%s", engine_text(attributes, "name"));
-        ret->exit_code = (int)strtol(engine_text(attributes, "exitCode"), NULL, 10);
-    }
-    json_decref(root);
-    return r;
-}
-
-/* ---- splitting streams ----------------------------------------------------------------------- */
-
-static int lines_keep(struct api_lines *l, const char *data, size_t len)
-{
-    size_t cap = l->cap ? l->cap : 1024;
-    char *more;
-
-    if (l->skipping || l->len + len > API_EVENT_MAX) {
-        l->skipping = true;
-        l->len = 0;
-        return 0;
-    }
-    while (cap < l->len + len) {
-        cap *= 2;
-    }
-    if (cap != l->cap) {
-        more = realloc(l->data, cap);
-        if (!more) {
-            return FN_E_EXHAUSTED;
-        }
-        l->data = more;
-        l->cap = cap;
-    }
-    memcpy(l->data + l->len, data, len);
-    l->len += len;
-    return 0;
-}
-
-int api_lines_feed(struct api_lines *l, const char *data, size_t len,
-                   void (*cb)(void *ud, const char *line, size_t len), void *ud)
-{
-    const char *nl;
-    size_t n;
-
-    while (len > 0) {
-        nl = memchr(data, '\n', len);
-        n = nl ? (size_t)(nl - data) : len;
-        if (lines_keep(l, data, n) < 0) {
-            return FN_E_EXHAUSTED;
-        }
-        if (!nl) {
-            return 0;
-        }
-        if (!l->skipping && l->len > 0) {
-            cb(ud, l->data, l->len);
-        }
-        l->skipping = false;
-        l->len = 0;
-        data += n + 1;
-        len -= n + 1;
-    }
-    return 0;
-}
-
-void api_lines_finish(struct api_lines *l)
-{
-    free(l->data);
-    *l = (struct api_lines){ .data = NULL };
-}
+/* ---- output ---------------------------------------------------------------------------------- */
 
 void api_frames_feed(struct api_frames *f, const void *data, size_t len,
                      void (*cb)(void *ud, uint32_t fd, const void *data, size_t len), void *ud)

@@ -8,6 +8,7 @@
 #define DRIVER_DOCKER_API_H
 
 #include "image.h"
+#include "json_scan.h"
 
 #include <fn/driver.h>
 #include <jansson.h>
@@ -17,19 +18,22 @@
 #define API_INSTANCE_LABEL "io.fnd.instance"
 #define API_FN_LABEL       "io.fnd.fn_id"
 #define API_APP_LABEL      "io.fnd.app_id"
+#define API_LOCK_LABEL     "io.fnd.lock" /* lock.c */
 
 #define API_ENV_MAX       4096
 #define API_ENV_BYTES_MAX (1024 * 1024)
 #define API_NAME_MAX      64
 #define API_ID_MAX        64
 #define API_VERSION_MIN   140 /* 1.40 */
-#define API_EVENT_MAX     (256 * 1024)
+#define API_LOCK_MAX      1300
+#define API_LABELS_MAX    (16 * 1024) /* of an image: its containers carry them in every list */
 
 /* What the node decides about a container, beside its task. */
 struct api_settings {
     const char *network;   /* NULL = the engine's default */
     bool hostname;         /* the task's is set */
     const char *label_tag; /* upstream's fn-agent-classifier, or NULL */
+    const char *lock;      /* where this runner's lock is, "" = nobody could judge */
     bool attach_output;
     bool swappiness; /* the engine understands MemorySwappiness (cgroup v1) */
 };
@@ -71,7 +75,11 @@ struct api_info {
 int api_parse_info(const char *body, size_t len, struct api_info *ret, struct fn_error *reterr);
 
 /* Of GET /images/{name}/json. */
-int api_parse_image(const char *body, size_t len, bool *ret_has_volumes, struct fn_error *reterr);
+struct api_image {
+    bool has_volumes;
+    size_t label_bytes; /* keys and values */
+};
+int api_parse_image(const char *body, size_t len, struct api_image *ret, struct fn_error *reterr);
 
 /* The progress stream of a pull: 0, or the error it ends with. */
 int api_parse_pull(const char *image, const char *body, size_t len, struct fn_error *reterr);
@@ -79,16 +87,29 @@ int api_parse_pull(const char *image, const char *body, size_t len, struct fn_er
 int api_pull_failure(const char *image, uint32_t status, const char *body, size_t len,
                      struct fn_error *reterr);
 
-/* Of GET /containers/json: calls cb for each. Stops when cb returns < 0 and returns that. */
+bool api_is_id(const char *id);
+
+/* One of GET /containers/json. */
 struct api_listed {
     const char *id;
     const char *name; /* without the slash */
     const char *owner;
     const char *instance;
+    const char *lock;
     bool running; /* or paused */
 };
-int api_parse_list(const char *body, size_t len, int (*cb)(void *ud, const struct api_listed *c),
-                   void *ud, struct fn_error *reterr);
+/* Its answer, of any length, fed in pieces. Zeroed but for each and ud = ready. */
+struct api_list {
+    int (*each)(void *ud, const struct api_listed *c); /* borrowed; < 0: not called any more */
+    void *ud;
+    struct json_scan scan;
+    char id[API_ID_MAX + 1], name[API_NAME_MAX + 1], owner[256], instance[128], lock[API_LOCK_MAX];
+    bool running, done, malformed;
+    int r;
+};
+void api_list_feed(struct api_list *l, const char *data, size_t len);
+/* Was it a whole list? 0, an error, or what each() answered. */
+int api_list_end(const struct api_list *l, struct fn_error *reterr);
 
 /* Of GET /containers/{id}/json. */
 struct api_state {
@@ -105,21 +126,18 @@ struct api_event {
     char name[API_NAME_MAX + 1];
     int exit_code;
 };
-/* One line of GET /events. FN_E_INVALID when it is not an event. */
-int api_parse_event(const char *line, size_t len, struct api_event *ret);
-
-/* ---- line splitter and output frames --------------------------------------------------------- */
-
-/* Cuts a stream of bytes into lines; a line beyond API_EVENT_MAX is dropped whole. */
-struct api_lines {
-    char *data;
-    size_t len, cap;
-    bool skipping;
+/* GET /events, fed in pieces: a line is an event, of any length. Zeroed but for each and ud =
+ * ready. */
+struct api_events {
+    void (*each)(void *ud, const struct api_event *ev); /* borrowed; NULL = a malformed line */
+    void *ud;
+    struct json_scan scan;
+    struct api_event event;
+    bool is_container, has_action, whole, any;
 };
-/* cb gets each complete line without its newline. 0 or FN_E_EXHAUSTED. */
-int api_lines_feed(struct api_lines *l, const char *data, size_t len,
-                   void (*cb)(void *ud, const char *line, size_t len), void *ud);
-void api_lines_finish(struct api_lines *l);
+void api_events_feed(struct api_events *e, const char *data, size_t len);
+
+/* ---- output frames --------------------------------------------------------------------------- */
 
 /* The engine's multiplexed output: frames of 8 bytes (stream, three zeros, big-endian length) and
  * data. Zeroed = ready. */

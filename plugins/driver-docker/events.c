@@ -13,9 +13,10 @@
 
 #define KILLED_EXIT 137
 
-/* A request whose whole answer is collected on the stream thread. */
+/* A request whose answer is read on the stream thread: collected, or as a list in pieces. */
 struct question {
     struct docker *d;
+    const struct fn_http_stream_cb *cb;
     LIST_ENTRY(question) link; /* under the lock */
     uint64_t stream;           /* under the lock; 0 until known */
     char name[API_NAME_MAX + 1]; /* "" = the list */
@@ -24,6 +25,8 @@ struct question {
     char *data;
     size_t len, cap;
     bool broken;
+    struct api_list *list; /* given */
+    struct listed *map;    /* of what it named */
 };
 
 /* ---- reporting ------------------------------------------------------------------------------- */
@@ -63,6 +66,24 @@ static void report_removed(struct docker *d, const char *name)
     report(d, name, &what);
 }
 
+/* ---- what a list named ----------------------------------------------------------------------- */
+
+struct listed {
+    UT_hash_handle hh;
+    bool running;
+    char name[API_NAME_MAX + 1];
+};
+
+static void listed_free(struct listed *map)
+{
+    struct listed *l, *next;
+
+    HASH_ITER(hh, map, l, next) {
+        HASH_DEL(map, l);
+        free(l);
+    }
+}
+
 /* ---- questions ------------------------------------------------------------------------------- */
 
 static void question_data(void *ud, uint32_t status, const void *data, size_t len)
@@ -72,7 +93,7 @@ static void question_data(void *ud, uint32_t status, const void *data, size_t le
     char *more;
 
     (void)status;
-    if (q->broken || len > LIST_ANSWER_MAX - q->len) {
+    if (q->broken || len > STATE_ANSWER_MAX - q->len) {
         q->broken = true;
         return;
     }
@@ -98,6 +119,8 @@ static void question_free(struct question *q)
     pthread_mutex_lock(&q->d->lock);
     LIST_REMOVE(q, link);
     pthread_mutex_unlock(&q->d->lock);
+    listed_free(q->map);
+    free(q->list);
     free(q->data);
     free(q);
 }
@@ -108,6 +131,7 @@ static struct question *question_new(struct docker *d)
 
     if (q) {
         q->d = d;
+        q->asked_ns = engine_now_ns(d);
         pthread_mutex_lock(&d->lock);
         LIST_INSERT_HEAD(&d->questions, q, link);
         pthread_mutex_unlock(&d->lock);
@@ -122,8 +146,10 @@ static int question_send(struct question *q, const char *method, const char *pat
     struct docker *d = q->d;
     struct question *known;
     uint64_t id;
-    int r = engine_stream(d, method, path, INSPECT_TIMEOUT_MS, cb, q, &id, NULL);
+    int r;
 
+    q->cb = cb;
+    r = engine_stream(d, method, path, INSPECT_TIMEOUT_MS, cb, q, &id, NULL);
     if (r < 0) {
         question_free(q);
         return r;
@@ -222,12 +248,6 @@ int events_ask_removal(struct docker *d, const char *name)
 
 /* ---- the list after a reconnect -------------------------------------------------------------- */
 
-struct listed {
-    UT_hash_handle hh;
-    bool running;
-    char name[API_NAME_MAX + 1];
-};
-
 static int keep_listed(void *ud, const struct api_listed *c)
 {
     struct listed **map = ud;
@@ -290,25 +310,43 @@ static void reconcile(struct question *q, struct listed *map)
     }
 }
 
+static void list_data(void *ud, uint32_t status, const void *data, size_t len)
+{
+    struct question *q = ud;
+
+    if (status == 200) {
+        api_list_feed(q->list, data, len);
+    }
+}
+
+/* Ever later while it cannot be had: a list may be long. Under the lock. */
+static void list_again(struct events *e, int64_t now_ns)
+{
+    e->list_wanted = true;
+    e->list_backoff_ns = e->list_backoff_ns ? e->list_backoff_ns * 2 : EVENTS_RETRY_NS;
+    if (e->list_backoff_ns > LIST_RETRY_MAX_NS) {
+        e->list_backoff_ns = LIST_RETRY_MAX_NS;
+    }
+    e->list_next_ns = now_ns + e->list_backoff_ns;
+}
+
 static void list_end(void *ud, uint32_t status, const struct fn_error *err)
 {
     struct question *q = ud;
     struct docker *d = q->d;
-    struct listed *map = NULL;
-    struct listed *l, *next;
-    bool ok = !err && status == 200 && !q->broken &&
-              api_parse_list(q->data, q->len, keep_listed, &map, NULL) == 0;
+    bool ok = !err && status == 200 && api_list_end(q->list, NULL) == 0;
     bool came_up;
 
     pthread_mutex_lock(&d->lock);
-    d->events.list_wanted = !ok; /* or again, when a question that follows cannot be asked */
+    if (ok) {
+        d->events.list_wanted = false; /* or again, when a question that follows cannot be asked */
+        d->events.list_backoff_ns = 0;
+    } else {
+        list_again(&d->events, engine_now_ns(d));
+    }
     pthread_mutex_unlock(&d->lock);
     if (ok) {
-        reconcile(q, map);
-    }
-    HASH_ITER(hh, map, l, next) {
-        HASH_DEL(map, l);
-        free(l);
+        reconcile(q, q->map);
     }
     pthread_mutex_lock(&d->lock);
     d->events.list_running = false;
@@ -321,20 +359,44 @@ static void list_end(void *ud, uint32_t status, const struct fn_error *err)
     question_free(q);
 }
 
+/* Of this process only: what others run, and what labels it carries, is not ours to read. */
+static void list_path(struct docker *d, char *ret, size_t cap)
+{
+    pthread_mutex_lock(&d->lock);
+    snprintf(ret, cap,
+             "/containers/json?all=1&filters=%%7B%%22label%%22%%3A%%5B%%22" API_INSTANCE_LABEL
+             "%%3D%s%%22%%5D%%7D",
+             *d->instance ? d->instance : "none");
+    pthread_mutex_unlock(&d->lock);
+}
+
+static int ask_list_now(struct docker *d)
+{
+    static const struct fn_http_stream_cb cb = { FN_HDR(struct fn_http_stream_cb, 0), list_data,
+                                                 list_end };
+    struct question *q = question_new(d);
+    char path[256];
+
+    if (!q) {
+        return FN_E_EXHAUSTED;
+    }
+    q->list = calloc(1, sizeof(*q->list));
+    if (!q->list) {
+        question_free(q);
+        return FN_E_EXHAUSTED;
+    }
+    q->list->each = keep_listed;
+    q->list->ud = &q->map;
+    list_path(d, path, sizeof(path));
+    return question_send(q, "GET", path, &cb);
+}
+
 static void ask_list(struct docker *d)
 {
-    static const struct fn_http_stream_cb cb = { FN_HDR(struct fn_http_stream_cb, 0), question_data,
-                                                 list_end };
-    static const char path[] = "/containers/json?all=1&filters="
-                               "%7B%22label%22%3A%5B%22" API_OWNER_LABEL "%22%5D%7D";
-    struct question *q = question_new(d);
-
-    if (q) {
-        q->asked_ns = engine_now_ns(d);
-    }
-    if (!q || question_send(q, "GET", path, &cb) < 0) {
+    if (ask_list_now(d) < 0) {
         pthread_mutex_lock(&d->lock);
         d->events.list_running = false;
+        list_again(&d->events, engine_now_ns(d));
         pthread_mutex_unlock(&d->lock);
     }
 }
@@ -376,24 +438,23 @@ static void on_oom(struct docker *d, const char *name)
     pthread_mutex_unlock(&d->lock);
 }
 
-static void on_line(void *ud, const char *line, size_t len)
+static void on_event(void *ud, const struct api_event *ev)
 {
     struct docker *d = ud;
-    struct api_event ev;
 
-    if (api_parse_event(line, len, &ev) < 0) {
-        engine_log(d, FN_LOG_WARN, "an event of the container engine is malformed: %zu bytes", len);
+    if (!ev) {
+        engine_log(d, FN_LOG_WARN, "an event of the container engine is malformed");
         return;
     }
-    switch (ev.type) {
+    switch (ev->type) {
     case API_EVENT_DIE:
-        on_die(d, &ev);
+        on_die(d, ev);
         break;
     case API_EVENT_OOM:
-        on_oom(d, ev.name);
+        on_oom(d, ev->name);
         break;
     case API_EVENT_DESTROY:
-        report_removed(d, ev.name);
+        report_removed(d, ev->name);
         break;
     case API_EVENT_OTHER:
         break;
@@ -404,8 +465,8 @@ static void events_data(void *ud, uint32_t status, const void *data, size_t len)
 {
     struct docker *d = ud;
 
-    if (status == 200 && api_lines_feed(&d->events.lines, data, len, on_line, d) < 0) {
-        engine_log(d, FN_LOG_ERROR, "events of the container engine are lost: out of memory");
+    if (status == 200) {
+        api_events_feed(&d->events.feed, data, len);
     }
 }
 
@@ -415,7 +476,6 @@ static void events_end(void *ud, uint32_t status, const struct fn_error *err)
     struct fn_error why = { .size = sizeof(why) };
     bool was_up;
 
-    api_lines_finish(&d->events.lines);
     if (err) {
         why = *err;
     } else {
@@ -454,6 +514,7 @@ static void open_events(struct docker *d)
              (long long)since_s);
     pthread_mutex_lock(&d->lock);
     d->events.open = true;
+    d->events.feed = (struct api_events){ .each = on_event, .ud = d };
     d->events.list_wanted = true;
     pthread_mutex_unlock(&d->lock);
     r = engine_stream(d, "GET", path, INSPECT_TIMEOUT_MS, &cb, d, &id, NULL);
@@ -475,7 +536,8 @@ void events_tick(struct docker *d)
     if (!d->stopping && !d->events.open && now_ns - d->events.tried_ns >= EVENTS_RETRY_NS) {
         d->events.tried_ns = now_ns;
         open = true;
-    } else if (!d->stopping && d->events.list_wanted && d->events.open && !d->events.list_running) {
+    } else if (!d->stopping && d->events.list_wanted && d->events.open && !d->events.list_running &&
+               now_ns >= d->events.list_next_ns) {
         d->events.list_running = true;
         list = true;
     }
@@ -492,8 +554,27 @@ void events_tick(struct docker *d)
     }
 }
 
-/* A question whose stream was closed has no end: it is freed here, unless its end ran meanwhile. */
-static void drop_question(struct docker *d, uint64_t stream)
+/* The stream of a question that was asked too long ago, 0 = none. */
+static uint64_t overdue_question(struct docker *d)
+{
+    int64_t before_ns = engine_now_ns(d) - QUESTION_MAX_NS;
+    uint64_t stream = 0;
+    struct question *q;
+
+    pthread_mutex_lock(&d->lock);
+    LIST_FOREACH (q, &d->questions, link) {
+        if (q->stream && q->asked_ns < before_ns) {
+            stream = q->stream;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&d->lock);
+    return stream;
+}
+
+/* A question whose stream was closed has no end: unless that ran meanwhile, it
+ * ends here with an error, or is only freed when there is none. */
+static void end_question(struct docker *d, uint64_t stream, const struct fn_error *why)
 {
     struct question *q;
 
@@ -505,8 +586,22 @@ static void drop_question(struct docker *d, uint64_t stream)
         }
     }
     pthread_mutex_unlock(&d->lock);
-    if (q) {
+    if (q && why) {
+        q->cb->end(q, 0, why);
+    } else if (q) {
         question_free(q);
+    }
+}
+
+void events_expire(struct docker *d)
+{
+    struct fn_error why = { .size = sizeof(why) };
+    uint64_t stream;
+
+    fail_platform(&why, FN_E_DEADLINE, "the engine did not end its answer in %d s",
+                  (int)(QUESTION_MAX_NS / SECOND_NS));
+    while ((stream = overdue_question(d))) {
+        end_question(d, stream, &why);
     }
 }
 
@@ -539,7 +634,6 @@ void events_close(struct docker *d)
         d->http->stream_close(d->host, id);
     }
     while ((id = any_question(d))) {
-        drop_question(d, id);
+        end_question(d, id, NULL);
     }
-    api_lines_finish(&d->events.lines);
 }

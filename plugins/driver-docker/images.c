@@ -12,14 +12,31 @@
 
 #define AUTH_FILE_MAX (1024 * 1024)
 
+static int check_image(const struct fn_task *task, const struct api_image *it,
+                       struct fn_error *reterr)
+{
+    if (it->has_volumes && !(task->flags & FN_TASK_ALLOW_VOLUMES)) {
+        return fail_user(reterr, FN_E_INVALID, 400,
+                         "image '%.80s' declares volumes; expected an image without VOLUME",
+                         task->image);
+    }
+    if (it->label_bytes > API_LABELS_MAX) {
+        return fail_user(reterr, FN_E_INVALID, 400,
+                         "image '%.80s' has labels of %zu bytes; expected at most %d", task->image,
+                         it->label_bytes, API_LABELS_MAX);
+    }
+    return 0;
+}
+
 /* 1 when it is there, 0 when not. */
 static int inspect(struct docker *d, struct fn_op *op, const struct fn_task *task,
                    const struct image_name *image, struct fn_error *reterr)
 {
     struct fn_http_answer a = { .size = sizeof(a) };
-    struct engine_call c = { .method = "GET", .timeout_ms = INSPECT_TIMEOUT_MS };
+    struct engine_call c = { .method = "GET", .timeout_ms = INSPECT_TIMEOUT_MS,
+                             .answer_max = IMAGE_ANSWER_MAX };
     char path[2 * IMAGE_NAME_MAX + 64];
-    bool volumes = false;
+    struct api_image it = { .label_bytes = 0 };
     int r;
 
     snprintf(path, sizeof(path), "/images/%s%c%s/json", image->repository,
@@ -27,12 +44,8 @@ static int inspect(struct docker *d, struct fn_op *op, const struct fn_task *tas
     c.path = path;
     r = engine_call(d, op, &c, &a, reterr);
     if (r == 0 && a.status == 200) {
-        r = api_parse_image(a.body, a.body_len, &volumes, reterr);
-        if (r == 0 && volumes && !(task->flags & FN_TASK_ALLOW_VOLUMES)) {
-            r = fail_user(reterr, FN_E_INVALID, 400,
-                          "image '%.80s' declares volumes; expected an image without VOLUME",
-                          task->image);
-        }
+        r = api_parse_image(a.body, a.body_len, &it, reterr);
+        r = r == 0 ? check_image(task, &it, reterr) : r;
         r = r == 0 ? 1 : r;
     } else if (r == 0 && a.status != 404) {
         r = api_failure("image", a.status, a.body, a.body_len, reterr);

@@ -156,6 +156,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     d->conf = conf;
     d->http = host->get(host, "fn.http", 1);
     d->driver = host->get(host, "fn.driver", 1);
+    d->op = host->get(host, "fn.op", 1);
     d->events.tried_ns = engine_now_ns(d) - EVENTS_RETRY_NS;
     LIST_INIT(&d->questions);
     pthread_mutex_init(&d->lock, NULL);
@@ -182,6 +183,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
 static const struct fn_need needs[] = {
     { .iface = "fn.http", .major = 1, .minor_min = 0 },
     { .iface = "fn.driver", .major = 1, .minor_min = 0 },
+    { .iface = "fn.op", .major = 1, .minor_min = 0 },
     { .iface = NULL },
 };
 

@@ -1,5 +1,6 @@
 // What a runner leaves that was killed, and whose address never comes back: whoever is alive removes it.
 import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, readFileSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { describe, it } from 'node:test'
@@ -9,6 +10,10 @@ import { build, tempDir, until } from './lib/node.mjs'
 
 const WITHIN_MS = 30_000
 const notRoot = process.getuid() === 0 ? false : 'functions have no cgroups without root'
+const engine = spawnSync('docker', ['info', '-f', '{{.ServerVersion}}'], { encoding: 'utf8' })
+const noEngine = engine.status === 0 ? false : 'no container engine'
+const docker = (...args) => execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim()
+const containers = (owner) => docker('ps', '-aq', '--filter', `label=io.fnd.owner=${owner}-${process.pid}`).split('\n').filter(Boolean)
 const hierarchies = ['/sys/fs/cgroup/fnd', ...['freezer', 'memory', 'pids', 'cpu'].map((c) => `/sys/fs/cgroup/${c}/fnd`)]
 
 const processes = (program) => readdirSync('/proc').filter((pid) => {
@@ -43,5 +48,24 @@ describe('what a killed runner leaves', () => {
     assert.equal(processes(program).length, 1, 'the function of the living one served it')
     for (const node of [...lbs, living, successor]) await node.stop()
     assert.deepEqual(cgroups(`living-${process.pid}`), [], 'a runner that ends in order leaves no mark either')
+  })
+
+  it('docker driver: frozen containers go while another runner of that engine lives', { skip: noEngine }, async () => {
+    const options = (owner) => ({ driver: 'driver: { use: docker }', runner: `owner: ${owner}-${process.pid}` })
+    const functions = { hello: { image: 'fnd/hello:latest', memory: 64 } }
+    const victim = await startRunner(options('victim'))
+    const living = await startRunner(options('living'))
+    const stopped = await startRunner(options('stopped'))
+    const lbs = await Promise.all([victim, living, stopped].map((r) => startLb({ addresses: [r.address], functions })))
+    for (const lb of lbs) assert.equal((await invoke(lb, fnId('hello'))).status, 200)
+    stopped.signal('SIGSTOP') // it cannot say that it lives, and does
+    await victim.kill()
+    await until('the container of the killed one is gone', () => containers('victim').length === 0, WITHIN_MS)
+    assert.equal(containers('living').length, 1)
+    assert.equal(containers('stopped').length, 1)
+    stopped.signal('SIGCONT')
+    for (const lb of lbs.slice(1)) assert.equal((await invoke(lb, fnId('hello'))).status, 200)
+    for (const node of [...lbs, living, stopped]) await node.stop()
+    for (const owner of ['living', 'stopped']) assert.deepEqual(containers(owner), [])
   })
 })

@@ -8,6 +8,7 @@
 #include <plugin/plugin.h>
 
 #include <check.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -180,6 +181,26 @@ struct node *node_start(const char *file, const char *driver, const char *const 
     return n;
 }
 
+/* Directories of this test, which forks; gone with its node. */
+static char made[EXITS_MAX][64];
+static uint32_t n_made;
+
+static void remove_made(void)
+{
+    for (; n_made > 0; n_made--) {
+        DIR *d = opendir(made[n_made - 1]);
+        struct dirent *e;
+
+        while (d && (e = readdir(d))) {
+            unlinkat(dirfd(d), e->d_name, 0);
+        }
+        if (d) {
+            closedir(d);
+        }
+        rmdir(made[n_made - 1]);
+    }
+}
+
 void node_stop(struct node *n)
 {
     loop_stop(n->loop);
@@ -192,6 +213,7 @@ void node_stop(struct node *n)
     pthread_cond_destroy(&n->changed);
     pthread_mutex_destroy(&n->lock);
     free(n);
+    remove_made();
 }
 
 /* ---- calls on a lane ------------------------------------------------------------------------- */
@@ -440,6 +462,8 @@ void node_task(struct fn_task *t, const char *image, uint64_t handle, char iofs_
              (unsigned long long)(now.tv_sec * 1000000LL + now.tv_nsec / 1000), (unsigned)handle);
     snprintf(iofs_dir, 64, "/tmp/iofs-test-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(iofs_dir));
+    ck_assert_uint_lt(n_made, EXITS_MAX);
+    memcpy(made[n_made++], iofs_dir, 64);
     ck_assert_int_eq(chmod(iofs_dir, 0777), 0);
     *t = (struct fn_task){ .hdr = FN_HDR(struct fn_task, FN_MAGIC_TASK), .owner = "test-driver",
                            .instance = "0123456789abcdef0123456789abcdef", .fn_id = "fn-1",

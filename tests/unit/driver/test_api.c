@@ -1,12 +1,17 @@
 /* Pure parts of the drivers: image names, credentials, the create body, answers of an engine good
  * and bad, output frames, process environments. */
 #include "auth.h"
+#include "docker.h"
 #include "docker_api.h"
 #include "process_spec.h"
 
 #include <check.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static struct fn_error err;
 
@@ -326,11 +331,36 @@ END_TEST
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static int ignore_listed(void *ud, const struct api_listed *c)
+static int count_listed(void *ud, const struct api_listed *c)
 {
     (void)c;
     ++*(int *)ud;
     return 0;
+}
+
+static int list(const char *text, int *n)
+{
+    struct api_list l = { .each = count_listed, .ud = n };
+
+    api_list_feed(&l, text, strlen(text));
+    return api_list_end(&l, &err);
+}
+
+struct told {
+    struct api_event last;
+    int n, malformed;
+};
+
+static void see_event(void *ud, const struct api_event *ev)
+{
+    struct told *t = ud;
+
+    if (ev) {
+        t->last = *ev;
+        t->n++;
+    } else {
+        t->malformed++;
+    }
 }
 
 START_TEST(garbage_is_an_error_everywhere)
@@ -340,8 +370,9 @@ START_TEST(garbage_is_an_error_everywhere)
     char id[API_ID_MAX + 1];
     struct api_version v;
     struct api_state st;
-    struct api_event ev;
-    bool volumes;
+    struct api_image image;
+    struct told told = { .n = 0 };
+    struct api_events events = { .each = see_event, .ud = &told };
     int n = 0;
 
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
@@ -354,13 +385,18 @@ START_TEST(garbage_is_an_error_everywhere)
         ck_assert_uint_eq(err.flags, FN_ERR_RETRY);
         ck_assert_int_lt(api_parse_version(b, len, &v, &err), 0);
         ck_assert_int_lt(api_parse_state(b, len, &st, &err), 0);
-        ck_assert_int_lt(api_parse_image(b, len, &volumes, &err), 0);
-        ck_assert_int_eq(api_parse_event(b, len, &ev), FN_E_INVALID);
+        ck_assert_int_lt(api_parse_image(b, len, &image, &err), 0);
+        api_events_feed(&events, b, len);
+        api_events_feed(&events, "\n", 1);
         if (strcmp(b, "[]") != 0) {
-            ck_assert_int_lt(api_parse_list(b, len, ignore_listed, &n, &err), 0);
+            ck_assert_int_lt(list(b, &n), 0);
         }
     }
-    ck_assert_int_lt(api_parse_list("[{}]", 4, ignore_listed, &n, &err), 0);
+    ck_assert_int_eq(told.n, 0);
+    ck_assert_int_eq(told.malformed, (int)(sizeof(bodies) / sizeof(bodies[0])) - 1); /* one is "" */
+    ck_assert_int_eq(list("[]", &n), 0);
+    ck_assert_int_lt(list("[{}]", &n), 0);
+    ck_assert_int_lt(list("[[1]]", &n), 0);
     ck_assert_int_eq(n, 0);
 }
 END_TEST
@@ -431,19 +467,142 @@ START_TEST(events_are_recognised)
     static const char die[] =
         "{\"status\":\"die\",\"id\":\"a\",\"Type\":\"container\",\"Action\":\"die\",\"Actor\":{"
         "\"ID\":"
-        "\"a\",\"Attributes\":{\"exitCode\":\"137\",\"name\":\"01X\"}},\"time\":1}";
-    static const char other[] = "{\"Type\":\"network\",\"Action\":\"destroy\"}";
-    struct api_event ev;
+        "\"a\",\"Attributes\":{\"exitCode\":\"137\",\"name\":\"01X\"}},\"time\":1}\n";
+    static const char other[] = "{\"Type\":\"network\",\"Action\":\"destroy\"}\r\n\r\n";
+    size_t len = strlen(die);
 
-    ck_assert_int_eq(api_parse_event(die, strlen(die), &ev), 0);
-    ck_assert_int_eq(ev.type, API_EVENT_DIE);
-    ck_assert_int_eq(ev.exit_code, 137);
-    ck_assert_str_eq(ev.name, "01X");
-    ck_assert_int_eq(api_parse_event(other, strlen(other), &ev), 0);
-    ck_assert_int_eq(ev.type, API_EVENT_OTHER);
-    for (size_t i = 0; i < strlen(die); i++) {
-        ck_assert_int_lt(api_parse_event(die, i, &ev), 0); /* truncated anywhere */
+    for (size_t cut = 0; cut < len; cut++) {
+        struct told told = { .n = 0 };
+        struct api_events e = { .each = see_event, .ud = &told };
+
+        api_events_feed(&e, die, cut);
+        api_events_feed(&e, die + cut, len - cut);
+        ck_assert_int_eq(told.n, 1);
+        ck_assert_int_eq(told.last.type, API_EVENT_DIE);
+        ck_assert_int_eq(told.last.exit_code, 137);
+        ck_assert_str_eq(told.last.name, "01X");
+        api_events_feed(&e, other, strlen(other));
+        ck_assert_int_eq(told.n, 2);
+        ck_assert_int_eq(told.last.type, API_EVENT_OTHER);
+        api_events_feed(&e, die, cut); /* truncated anywhere: only the next line is lost */
+        api_events_feed(&e, "\n", 1);
+        ck_assert_int_eq(told.malformed, cut > 0 && cut < len - 1);
+        ck_assert_int_eq(told.n, cut == len - 1 ? 3 : 2);
     }
+}
+END_TEST
+
+/* Labels of 20 MB around what we read, in pieces as a connection brings them. */
+static void feed_big(void (*feed)(void *reader, const char *data, size_t len), void *reader)
+{
+    static char piece[65536];
+
+    memset(piece, 'x', sizeof(piece));
+    for (int i = 0; i < 320; i++) {
+        feed(reader, piece, sizeof(piece));
+    }
+}
+
+static void feed_events(void *reader, const char *data, size_t len)
+{
+    api_events_feed(reader, data, len);
+}
+
+static void feed_list(void *reader, const char *data, size_t len)
+{
+    api_list_feed(reader, data, len);
+}
+
+START_TEST(events_of_any_size_are_learnt)
+{
+    struct told told = { .n = 0 };
+    struct api_events e = { .each = see_event, .ud = &told };
+    const char head[] = "{\"Type\":\"container\",\"Action\":\"die\",\"Actor\":{\"Attributes\":{\"a\":\"";
+    const char tail[] = "\",\"exitCode\":\"3\",\"name\":\"01Y\"}}}\n";
+
+    api_events_feed(&e, head, strlen(head));
+    feed_big(feed_events, &e);
+    api_events_feed(&e, tail, strlen(tail));
+    ck_assert_int_eq(told.n, 1);
+    ck_assert_int_eq(told.last.exit_code, 3);
+    ck_assert_str_eq(told.last.name, "01Y");
+}
+END_TEST
+
+static int see_listed(void *ud, const struct api_listed *c)
+{
+    int *n = ud;
+
+    ck_assert_str_eq(c->id, *n == 0 ? "aaaaaaaaaaaa" : "bbbbbbbbbbbb");
+    ck_assert_str_eq(c->name, *n == 0 ? "one" : "");
+    ck_assert_str_eq(c->owner, *n == 0 ? "me/\"x\"" : "");
+    ck_assert_str_eq(c->instance, *n == 0 ? "i1" : "");
+    ck_assert_int_eq(c->running, *n == 0);
+    ++*n;
+    return 0;
+}
+
+START_TEST(lists_are_read_at_any_cut_and_of_any_size)
+{
+    static const char text[] =
+        "[ {\"Id\":\"aaaaaaaaaaaa\",\"Names\":[\"/one\",\"/x/alias\"],\"Ports\":[{\"Id\":7}],"
+        "\"Labels\":{\"io.fnd.owner\":\"me\\/\\u0022x\\\"\",\"io.fnd.instance\":\"i1\",\"big\":\"\"},"
+        "\"State\":\"paused\",\"HostConfig\":{\"State\":\"running\"}},\n"
+        "{\"State\":\"exited\",\"Id\":\"bbbbbbbbbbbb\",\"Labels\":{},\"n\":-1.5e3,\"t\":true}]\n";
+    size_t big = (size_t)(strstr(text, "big") - text) + strlen("big\":\"");
+    size_t len = strlen(text);
+
+    for (size_t cut = 0; cut < len; cut++) {
+        int n = 0;
+        struct api_list l = { .each = see_listed, .ud = &n };
+
+        api_list_feed(&l, text, cut);
+        if (cut < len - 1) {
+            ck_assert_int_lt(api_list_end(&l, NULL), 0);
+        }
+        if (cut == big) {
+            feed_big(feed_list, &l);
+        }
+        api_list_feed(&l, text + cut, len - cut);
+        ck_assert_int_eq(api_list_end(&l, NULL), 0);
+        ck_assert_int_eq(n, 2);
+    }
+}
+END_TEST
+
+/* ---- who lives ------------------------------------------------------------------------------- */
+
+START_TEST(a_runner_lives_as_long_as_its_lock_is_held)
+{
+    char base[] = "/tmp/fnd-test-XXXXXX";
+    char instance[64], file[80], iofs[80], label[API_LOCK_MAX], other[API_LOCK_MAX];
+    int fd;
+
+    ck_assert_ptr_nonnull(mkdtemp(base));
+    snprintf(instance, sizeof(instance), "%s/fnd-iofs-1", base);
+    snprintf(file, sizeof(file), "%s/.lock", instance);
+    snprintf(iofs, sizeof(iofs), "%s/iofs1", instance);
+    ck_assert_int_eq(mkdir(instance, 0700), 0);
+    fd = open(file, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+    lock_label(iofs, label, sizeof(label));
+    ck_assert_ptr_nonnull(strstr(label, instance));
+    ck_assert(!lock_is_dead(label));
+    close(fd);
+    ck_assert(lock_is_dead(label));
+    unlink(file);
+    rmdir(instance);
+    ck_assert(lock_is_dead(label)); /* swept */
+    snprintf(other, sizeof(other), "%s", label);
+    other[0] = other[0] == '0' ? '1' : '0'; /* another machine */
+    ck_assert(!lock_is_dead(other));
+    snprintf(other, sizeof(other), "%s", label);
+    *(strstr(other, " /") - 1) ^= 1; /* another directory of that name */
+    ck_assert(!lock_is_dead(other));
+    ck_assert(!lock_is_dead(""));
+    ck_assert(!lock_is_dead("x 1:2 relative/path"));
+    rmdir(base);
+    ck_assert(!lock_is_dead(label)); /* nobody can tell */
 }
 END_TEST
 
@@ -451,37 +610,7 @@ END_TEST
 
 struct seen {
     char text[3][64];
-    int lines;
 };
-
-static void see_line(void *ud, const char *line, size_t len)
-{
-    struct seen *s = ud;
-
-    (void)line;
-    ck_assert_uint_gt(len, 0);
-    s->lines++;
-}
-
-START_TEST(lines_are_cut_and_giants_dropped)
-{
-    struct api_lines l = { .data = NULL };
-    struct seen s = { .lines = 0 };
-    char *big = malloc(API_EVENT_MAX + 10);
-
-    ck_assert_ptr_nonnull(big);
-    memset(big, 'x', API_EVENT_MAX + 10);
-    api_lines_feed(&l, "a\nb", 3, see_line, &s);
-    ck_assert_int_eq(s.lines, 1);
-    api_lines_feed(&l, "c\n\n", 3, see_line, &s);
-    ck_assert_int_eq(s.lines, 2);
-    api_lines_feed(&l, big, API_EVENT_MAX + 10, see_line, &s);
-    api_lines_feed(&l, "tail\nd\n", 7, see_line, &s);
-    ck_assert_int_eq(s.lines, 3);
-    api_lines_finish(&l);
-    free(big);
-}
-END_TEST
 
 static void see_output(void *ud, uint32_t fd, const void *data, size_t len)
 {
@@ -500,7 +629,7 @@ START_TEST(frames_are_taken_apart_at_any_cut)
 
     for (size_t step = 1; step <= n; step++) {
         struct api_frames f = { .left = 0 };
-        struct seen s = { .lines = 0 };
+        struct seen s = { .text = { "" } };
 
         for (size_t at = 0; at < n; at += step) {
             api_frames_feed(&f, bytes + at, n - at < step ? n - at : step, see_output, &s);
@@ -515,7 +644,7 @@ END_TEST
 START_TEST(a_senseless_frame_ends_the_output)
 {
     struct api_frames f = { .left = 0 };
-    struct seen s = { .lines = 0 };
+    struct seen s = { .text = { "" } };
 
     api_frames_feed(&f, "hello world, no frames", 22, see_output, &s);
     ck_assert(f.broken);
@@ -617,7 +746,9 @@ int main(void)
     tcase_add_test(t, the_api_version_is_checked);
     tcase_add_test(t, pulls_end_in_success_or_one_sentence);
     tcase_add_test(t, events_are_recognised);
-    tcase_add_test(t, lines_are_cut_and_giants_dropped);
+    tcase_add_test(t, events_of_any_size_are_learnt);
+    tcase_add_test(t, lists_are_read_at_any_cut_and_of_any_size);
+    tcase_add_test(t, a_runner_lives_as_long_as_its_lock_is_held);
     tcase_add_test(t, frames_are_taken_apart_at_any_cut);
     tcase_add_test(t, a_senseless_frame_ends_the_output);
     tcase_add_test(t, images_become_programs);

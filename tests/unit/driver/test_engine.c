@@ -12,7 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define ROUTES_MAX 16
+#define ROUTES_MAX     16
+#define API_LABELS_MAX (16 * 1024) /* as in docker_api.h */
 
 /* The first route whose text is in the request line answers. NULL answer: hold for ever. */
 struct route {
@@ -415,6 +416,53 @@ START_TEST(images_with_volumes_need_permission)
 }
 END_TEST
 
+/* Every container of an image carries its labels, in each list and event of the engine. */
+START_TEST(images_with_large_labels_are_refused)
+{
+    static char answer[API_LABELS_MAX + 512];
+    char labels[API_LABELS_MAX + 2];
+    struct fn_task t;
+    char dir[64];
+
+    both();
+    node_task(&t, "fnd/hello", 1, dir);
+    for (int over = 0; over <= 1; over++) {
+        memset(labels, 'x', sizeof(labels));
+        labels[API_LABELS_MAX - 1 + over] = '\0'; /* and one byte of the key */
+        snprintf(answer, sizeof(answer),
+                 "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n"
+                 "{\"Id\":\"sha256:1\",\"Config\":{\"Labels\":{\"k\":\"%s\"}}}",
+                 strlen(labels) + 46, labels);
+        pthread_mutex_lock(&lock);
+        routes[0] = (struct route){ "/images/fnd/hello:latest/json", answer, false, NULL };
+        pthread_mutex_unlock(&lock);
+        ck_assert_int_eq(node_prepare(node, &t, &err), over ? FN_E_INVALID : 0);
+    }
+    ck_assert_str_eq(err.msg, "image 'fnd/hello' has labels of 16385 bytes; expected at most 16384");
+    ck_assert_int_eq(err.http_status, 400);
+    rmdir(dir);
+}
+END_TEST
+
+START_TEST(a_list_that_stalls_ends_at_the_deadline)
+{
+    uint32_t removed;
+
+    routes[0] = (struct route){ "/containers/json",
+                                "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n[", false, NULL };
+    both();
+    node_deadline_ms(node, 300);
+    ck_assert_int_eq(node_sweep(node, "owner", "instance", &removed, &err), FN_E_DEADLINE);
+    ck_assert_str_eq(err.msg, "list: the engine did not end its answer in time");
+    pthread_mutex_lock(&lock);
+    routes[0].answer = OK(2, "[]");
+    pthread_mutex_unlock(&lock);
+    node_deadline_ms(node, 10000);
+    ck_assert_int_eq(node_sweep(node, "owner", "instance", &removed, &err), 0);
+    ck_assert_uint_eq(removed, 0);
+}
+END_TEST
+
 /* ---- F40 ------------------------------------------------------------------------------------- */
 
 START_TEST(a_hung_engine_fails_fast_after_one_deadline)
@@ -592,6 +640,8 @@ int main(void)
     tcase_add_test(t, a_pull_sends_its_credentials_and_never_shows_them);
     tcase_add_test(t, a_pull_that_hangs_ends_at_the_deadline);
     tcase_add_test(t, images_with_volumes_need_permission);
+    tcase_add_test(t, images_with_large_labels_are_refused);
+    tcase_add_test(t, a_list_that_stalls_ends_at_the_deadline);
     tcase_add_test(t, a_hung_engine_fails_fast_after_one_deadline);
     tcase_add_test(t, a_container_that_hangs_says_nothing_of_an_engine_that_answers);
     tcase_add_test(t, a_broken_event_stream_is_opened_again_and_the_list_is_asked);
