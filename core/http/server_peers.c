@@ -3,7 +3,6 @@
 
 #include <base/share.h>
 #include <stdlib.h>
-#include <string.h>
 
 int peers_set_proxies(struct http_server *s)
 {
@@ -39,9 +38,7 @@ struct peer_count *peer_count_take(struct http_server *s, const struct sockaddr 
     bool proxy = is_proxy(s, &key);
     struct peer_count *p;
 
-    if (net_address_is_v6(&key) && !proxy) {
-        memset(key.bytes + 8, 0, 8);
-    }
+    key = proxy ? key : net_customer_of(addr);
     HASH_FIND(hh, s->peers, &key, sizeof(key), p);
     if (!p) {
         p = calloc(1, sizeof(*p));

@@ -24,9 +24,14 @@ struct net_address net_address_of(const struct sockaddr *addr)
     return a;
 }
 
-bool net_address_is_v6(const struct net_address *a)
+struct net_address net_customer_of(const struct sockaddr *addr)
 {
-    return memcmp(a->bytes, v4_prefix, sizeof(v4_prefix)) != 0;
+    struct net_address a = net_address_of(addr);
+
+    if (memcmp(a.bytes, v4_prefix, sizeof(v4_prefix)) != 0) {
+        memset(a.bytes + 8, 0, 8);
+    }
+    return a;
 }
 
 static bool bit(const struct net_address *a, uint32_t i)

@@ -17,7 +17,8 @@ struct net_network {
 };
 
 struct net_address net_address_of(const struct sockaddr *addr);
-bool net_address_is_v6(const struct net_address *a); /* and no IPv4 in it */
+/* What counts as one address for limits: a /64 of IPv6, which is what one customer has. */
+struct net_address net_customer_of(const struct sockaddr *addr);
 /* Address with or without a length; FN_E_INVALID for anything else, and for bits behind the
  * length. */
 int net_network_parse(const char *text, struct net_network *ret);

@@ -1,7 +1,6 @@
 #include <net/visitors.h>
 
 #include <stdlib.h>
-#include <string.h>
 #include <uthash.h>
 
 struct visitor {
@@ -41,12 +40,9 @@ void visitors_unref(struct visitors *v)
 
 struct visitor *visitor_come(struct visitors *v, const struct sockaddr *addr)
 {
-    struct net_address key = net_address_of(addr);
+    struct net_address key = net_customer_of(addr);
     struct visitor *p;
 
-    if (net_address_is_v6(&key)) {
-        memset(key.bytes + 8, 0, 8);
-    }
     HASH_FIND(hh, v->table, &key, sizeof(key), p);
     if (!p) {
         p = calloc(1, sizeof(*p));
