@@ -57,7 +57,7 @@ describe('an app beside one that misbehaves', { skip }, () => {
     for (let i = 0; i < EVIL; i++) functions[`pulls${i}`] = { app: 'pulls', image: `127.0.0.1:${port}/evil${i}:latest`, memory: 64 }
     functions.large = { app: 'large', image: `127.0.0.1:${drip}/large:latest`, memory: MEMORY_MB }
     functions.logs = { app: 'logs', image: 'fnd/hello:latest', memory: 64 }
-    const options = 'owner: e2e-neighbours-' + process.pid + '\nfreeze_idle: never\nsyslog_own_networks: true\nmemory_total: ' + MEMORY_MB + 'MiB'
+    const options = 'owner: e2e-neighbours-' + process.pid + '\nfreeze_idle: never\npull_timeout: never\nstart_timeout: never\nsyslog_own_networks: true\nmemory_total: ' + MEMORY_MB + 'MiB'
     runner = await startRunner({ driver: `driver: { use: docker, docker_host: "unix://${socketPath}" }`, runner: options })
     lb = await startLb({ addresses: [runner.address], functions, apps: { logs: `syslog_url: "tcp+tls://127.0.0.1:${port}"` } })
   })

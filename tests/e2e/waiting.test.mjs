@@ -150,3 +150,13 @@ describe('the books', () => {
     await stop()
   })
 })
+
+describe('limits of -1', () => {
+  it('are none: Go\'s variables for pulls and starts', async () => {
+    const { lb, stop } = await startCluster({ functions: { hello: {} },
+      runnerOptions: { env: { FN_HOT_PULL_TIMEOUT_MSECS: '-1', FN_HOT_START_TIMEOUT_MSECS: '-1' } } })
+    const answer = await invoke(lb, fnId('hello'))
+    assert.equal(answer.status, 200, answer.text)
+    await stop()
+  })
+})
