@@ -91,10 +91,12 @@ static void on_gone(void *ud)
     (void)ud;
 }
 
-static void on_term(void *ud, int signo)
+static struct loop *served;
+
+static void on_term(int signo)
 {
     (void)signo;
-    loop_stop(ud);
+    loop_stop(served);
 }
 
 static int serve(const char *address, int ready_fd)
@@ -103,12 +105,11 @@ static int serve(const char *address, int ready_fd)
     struct rpc_config config = RPC_CONFIG_INIT;
     struct fn_error err = ERR_INIT;
     struct rpc_server *server;
-    struct loop *loop;
     struct rpc *rpc;
     char line[32];
 
-    if (loop_create(NULL, &loop, &err) < 0 || loop_signal(loop, SIGTERM, on_term, loop, &err) < 0 ||
-        rpc_create(loop, &config, &rpc, &err) < 0 ||
+    if (loop_create(NULL, &served, &err) < 0 || signal(SIGTERM, on_term) == SIG_ERR ||
+        rpc_create(served, &config, &rpc, &err) < 0 ||
         rpc_server_open(rpc, address, &cb, NULL, &server, &err) < 0) {
         fprintf(stderr, "%s\n", err.msg);
         return 1;
@@ -117,9 +118,9 @@ static int serve(const char *address, int ready_fd)
     if (write(ready_fd, line, strlen(line)) < 0) {
         return 1;
     }
-    loop_run(loop);
+    loop_run(served);
     rpc_destroy(rpc);
-    loop_destroy(loop);
+    loop_destroy(served);
     return 0;
 }
 

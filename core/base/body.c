@@ -48,6 +48,9 @@ int body_append(struct body *b, const void *data, size_t len)
     r = buf_add(&b->bytes, data, len);
     if (r == 0 && budget) {
         budget->used_bytes += len;
+        if (budget->used_bytes > budget->peak_bytes) {
+            budget->peak_bytes = budget->used_bytes;
+        }
         b->charged_bytes += len;
     }
     return r;

@@ -12,6 +12,7 @@
 struct budget {
     uint64_t limit_bytes; /* 0 = none */
     uint64_t used_bytes;
+    uint64_t peak_bytes; /* the most that was used */
 };
 
 struct body {

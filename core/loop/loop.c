@@ -14,14 +14,12 @@
 #include <base/log.h>
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,19 +28,11 @@
  * from its descriptors and signals. */
 #define TIMERS_PER_TURN_MAX 256
 #define TASKS_PER_TURN_MAX  1024
-#define SIGNALS_MAX        8
 
 struct slot {
     struct loop_fd *w; /* NULL = free */
     uint32_t generation;
     uint32_t next_free;
-};
-
-struct signal_watch {
-    struct loop_fd w;
-    void (*cb)(void *ud, int signo);
-    void *ud;
-    int signo;
 };
 
 struct loop {
@@ -71,8 +61,6 @@ struct loop {
     uint32_t slots_n, slots_cap; /* used at least once; there is room for */
     uint32_t free_slot; /* index + 1; 0 = none */
 
-    struct signal_watch signals[SIGNALS_MAX];
-    uint32_t signals_n;
     uint64_t random[2];
     struct lanes *lanes;
 };
@@ -482,46 +470,6 @@ static void dispatch(struct loop *l, const struct epoll_event *ev)
     s->w->cb(s->w, events);
 }
 
-/* ---- signals --------------------------------------------------------------------------------- */
-
-static void on_signal(struct loop_fd *w, uint32_t events)
-{
-    struct signal_watch *s = container_of(w, struct signal_watch, w);
-    struct signalfd_siginfo info;
-
-    (void)events;
-    while (read(w->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        s->cb(s->ud, s->signo);
-    }
-}
-
-int loop_signal(struct loop *l, int signo, void (*cb)(void *ud, int signo), void *ud,
-                struct fn_error *reterr)
-{
-    struct signal_watch *s = &l->signals[l->signals_n];
-    sigset_t set;
-    int r;
-
-    if (l->signals_n == SIGNALS_MAX) {
-        return err_set(reterr, FN_E_EXHAUSTED, "loop: more than %d signals", SIGNALS_MAX);
-    }
-    sigemptyset(&set);
-    sigaddset(&set, signo);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
-    *s = (struct signal_watch){ .cb = cb, .ud = ud, .signo = signo, .w.cb = on_signal };
-    s->w.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (s->w.fd < 0) {
-        return err_set(reterr, err_from_errno(errno), "loop: signalfd: %s", strerror(errno));
-    }
-    r = loop_fd_add(l, &s->w, LOOP_READ, reterr);
-    if (r < 0) {
-        close(s->w.fd);
-        return r;
-    }
-    l->signals_n++;
-    return 0;
-}
-
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static void on_kick(struct loop_fd *w, uint32_t events)
@@ -581,9 +529,6 @@ void loop_destroy(struct loop *l)
         return;
     }
     lanes_destroy(l->lanes);
-    for (uint32_t i = 0; i < l->signals_n; i++) {
-        close(l->signals[i].w.fd);
-    }
     if (l->kick_fd >= 0) {
         close(l->kick_fd);
     }

@@ -52,6 +52,9 @@ struct loop_long_turn {
     const void *slowest; /* the longest one and its time; NULL = not timed (the first of a row) */
     int64_t slowest_ns;
 };
+/* [loop] How long this thread has waited for a processor in this turn, and at most 10 ms before it:
+ * a system call or three. */
+int64_t loop_waited_ns(void);
 /* [init] tell() is told of each turn of limit_ns and more, at its end and still as the loop. */
 void loop_on_long_turn(struct loop *l, int64_t limit_ns,
                        void (*tell)(void *ud, const struct loop_long_turn *t), void *ud);
@@ -96,12 +99,6 @@ int loop_fd_add(struct loop *l, struct loop_fd *w, uint32_t events, struct fn_er
 void loop_fd_set(struct loop *l, struct loop_fd *w, uint32_t events);
 /* Stops watching; does not close. No callback after this, also not from the running batch. */
 void loop_fd_remove(struct loop *l, struct loop_fd *w);
-
-/* ---- signals ------------------------------------------------------------------------------ */
-
-/* Delivers a blocked signal as a callback on the loop. Before threads start. */
-int loop_signal(struct loop *l, int signo, void (*cb)(void *ud, int signo), void *ud,
-                struct fn_error *reterr);
 
 /* ---- calls that may never return ------------------------------------------------------------- */
 

@@ -45,6 +45,11 @@ static int64_t read_waited(void)
     return strtoll(end, NULL, 10);
 }
 
+int64_t loop_waited_ns(void)
+{
+    return read_waited() - waited_ns;
+}
+
 void turn_begin(struct turn_log *t, int64_t now_ns, uint64_t steps)
 {
     t->began_ns = now_ns;

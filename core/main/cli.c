@@ -314,6 +314,7 @@ static int plugins(const struct cli_options *o, int n, char **paths)
     if (!h) {
         return CLI_UNAVAILABLE;
     }
+    crash_install();
     r = take_rules(h, o);
     for (int i = 0; i < n && r == CLI_OK; i++) {
         bool dir = stat(paths[i], &st) == 0 && S_ISDIR(st.st_mode);

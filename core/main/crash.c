@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -26,6 +27,9 @@
 #define STACK_NEAR     (256 * 1024) /* a fault that close to the stack pointer is its overflow */
 #define LOG_WAIT_MS    1000
 #define OTHERS_WAIT_NS 4000000000L /* longer than the report may take */
+#define STACK_LOOK     16384 /* bytes of it that are searched */
+#define STACK_STEP     1024
+#define STACK_SHOWN    8
 
 struct segment {
     uintptr_t from, to;
@@ -172,12 +176,37 @@ static const char *context_word(enum plugin_context c)
     }
 }
 
+/* Not who it was, but who may know: damage is often found behind the call that did it. */
+static void put_last(void)
+{
+    struct plugin_last last;
+
+    if (!plugin_last_call(&last)) {
+        put("; none was called on it before\n");
+        return;
+    }
+    put("; the last plugin call on it was ");
+    put(last.name);
+    put(" (");
+    put(last.kind);
+    put("), ");
+    put(last.method);
+    put("()");
+    if (last.ago_ns > 0) {
+        put(", which had returned some ");
+        put_number((uint64_t)last.ago_ns / 1000, 10);
+        put(" us before");
+    }
+    put(", which proves nothing\n");
+}
+
 static void put_plugin(void)
 {
     const struct plugin_crumb *c = plugin_current();
 
     if (!c) {
-        put("  plugin: none ran on this thread\n");
+        put("  plugin: none ran on this thread");
+        put_last();
         return;
     }
     put("  plugin: ");
@@ -220,11 +249,45 @@ static void write_block(void)
     }
 }
 
+/* Return addresses, of calls that run or that ran: the kernel copies, so that the end of the stack
+ * is no second crash. */
+static void put_stack(uintptr_t sp)
+{
+    static uintptr_t words[STACK_LOOK / sizeof(uintptr_t)];
+    struct iovec to = { words, sizeof(words) };
+    struct iovec from = { (void *)sp, STACK_LOOK };
+    ssize_t len = -1;
+    uint32_t n = 0;
+
+    for (; len < 0 && from.iov_len >= STACK_STEP; from.iov_len -= STACK_STEP) {
+        len = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+    }
+    for (size_t i = 0; len > 0 && i < (size_t)len / sizeof(words[0]) && n < STACK_SHOWN; i++) {
+        const struct plugin_mapping *m = plugin_mapping_at((const void *)words[i]);
+
+        if (m) {
+            put(n++ ? "" : "  addresses of plugins on the stack, also of calls that are over:");
+            put("\n    ");
+            put_place(words[i]);
+        }
+    }
+    put(n ? "\n" : "");
+}
+
 /* "in plugin placer evil, decide()" or "not in a plugin". */
 static void put_whose(void)
 {
     const struct plugin_crumb *c = plugin_current();
+    const char *where;
+    const char *opening = plugin_opening(&where);
 
+    if (opening && !c) {
+        put("while plugin file ");
+        put(opening);
+        put(" was loaded, in ");
+        put(where);
+        return;
+    }
     if (!c || c->host_call) {
         put(c ? "in the host, on behalf of " : "not in a plugin");
     } else {
@@ -288,6 +351,7 @@ static void report(int signo, const siginfo_t *info, const void *context)
     put_place(register_of(context, false));
     put("\n");
     put_plugin();
+    put_stack(sp);
     put_known();
 }
 
@@ -322,21 +386,48 @@ static void on_crash(int signo, siginfo_t *info, void *context)
 
 /* ---- exit() and sanitizers ------------------------------------------------------------------- */
 
-static void on_exit_call(void)
+/* Where a plugin's code runs on this thread: tells, and ends with a code that no plugin chose. */
+static void refuse_exit(const char *what)
 {
     const struct plugin_crumb *c = plugin_current();
+    const char *where;
+    bool opening = plugin_opening(&where) != NULL;
 
-    if (!c || c->host_call) {
+    if (!opening && (!c || c->host_call)) {
         return;
     }
-    put("fnd ended: exit() was called ");
+    put("fnd ended: ");
+    put(what);
+    put(" was called ");
     put_whose();
     put("; a plugin must not end the process\n");
     put_plugin();
     put_known();
     write_block();
-    _exit(CLI_INTERNAL);
+    syscall(SYS_exit_group, opening && !c ? CLI_CONFIG : CLI_INTERNAL);
 }
+
+static void on_exit_call(void)
+{
+    refuse_exit("exit()");
+}
+
+/* What plugins find before the C library's, which knows no handler: without a sanitizer, whose own
+ * it would be. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+void __attribute__((visibility("default"))) _exit(int code)
+{
+    refuse_exit("_exit()");
+    for (;;) {
+        syscall(SYS_exit_group, code);
+    }
+}
+
+void __attribute__((visibility("default"))) _Exit(int code)
+{
+    _exit(code);
+}
+#endif
 
 static void on_death(void)
 {

@@ -9,6 +9,9 @@
 
 #include <plugin/plugin.h>
 
+/* Beside the report: exit() and _exit() of a plugin's code are told too, also while its file is
+ * loaded, and end the process with a code of ours. */
+
 /* [init] Installs the handlers (of this thread's stack too) and the guard against exit() of a
  * plugin. In sanitizer builds the sanitizer handles the signals and the block follows its
  * report. */

@@ -128,6 +128,7 @@ int node_offer(struct node *n, struct fn_error *reterr)
     plugin_host_on_open(n->host, crash_know);
     plugin_host_budget(n->host, PLUGIN_BUDGET_LOOP_NS);
     plugin_host_deadline(n->host, loop_aside, n->config->plugins->start_timeout_ns);
+    plugin_host_waits(n->host, loop_waited_ns);
     own_ipv4(ipv4);
     id_maker_init(&n->ids, ipv4, port_of(n->config->http->listen));
     set_budget(n);

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <loop/log_writer.h>
 #include <loop/remote_log.h>
+#include <loop/signals.h>
 #include <main/crash.h>
 #include <main/node.h>
 #include <main/process_metrics.h>
@@ -32,6 +33,7 @@
 #define LAST_REQUESTS_NS ENV_S /* clients send on connections that they have, until they are told */
 #define LAST_WORDS_NS    ENV_S /* for the answers of calls that are cut to reach their clients */
 #define SETTLE_NS        ENV_S /* for workers to come back when the node ends */
+#define END_NS           (10 * ENV_S) /* for plugins and exit handlers, when the loop has ended */
 #define LOG_FLUSH_MS     1000
 #define ARENAS_MAX       2 /* of malloc: lane threads need none of their own; each keeps memory */
 
@@ -254,10 +256,8 @@ static void begin_drain(struct run *run)
     }
 }
 
-static void on_stop_signal(void *ud, int signo)
+static void on_stop_signal(struct run *run, int signo)
 {
-    struct run *run = ud;
-
     supervise_ending();
     if (run->draining) {
         cut_calls(run, "a second signal: ending at once");
@@ -272,12 +272,17 @@ static void on_stop_signal(void *ud, int signo)
     begin_drain(run);
 }
 
-static void on_hangup(void *ud, int signo)
+static void on_signal(void *ud, int signo)
 {
-    (void)signo;
+    struct run *run = ud;
+
+    if (signo != SIGHUP) {
+        on_stop_signal(run, signo);
+        return;
+    }
     log_writer_reopen();
-    node_tls_look(&((struct run *)ud)->node.tls);
-    reload_signal(((struct run *)ud)->node.reload);
+    node_tls_look(&run->node.tls);
+    reload_signal(run->node.reload);
 }
 
 /* ---- start ----------------------------------------------------------------------------------- */
@@ -392,9 +397,7 @@ static int open_node(struct run *run, struct config *config, struct conf_problem
     r = node_open(n, config, e);
     n->problems = NULL;
     if (r == 0) {
-        r = loop_signal(n->loop, SIGTERM, on_stop_signal, run, e);
-        r = r < 0 ? r : loop_signal(n->loop, SIGINT, on_stop_signal, run, e);
-        r = r < 0 ? r : loop_signal(n->loop, SIGHUP, on_hangup, run, e);
+        r = signals_watch(n->loop, on_signal, run, e);
         r = r < 0 ? r : watch_create(n, &run->watch, e);
     }
     return r;
@@ -416,38 +419,70 @@ static int tell_refusal(const struct cli_options *o, struct conf_problems *probl
     return wrong ? CLI_CONFIG : CLI_UNAVAILABLE;
 }
 
-static void block_signals(void)
+static void on_other_signal(void *ud, int signo, int pid)
 {
-    sigset_t set;
+    static struct log_gate gate;
+    uint32_t suppressed = 0;
+    const char *name = sigabbrev_np(signo);
 
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
-    sigprocmask(SIG_BLOCK, &set, NULL); /* before the first thread */
-    signal(SIGPIPE, SIG_IGN);
+    (void)ud;
+    if (log_gate_open(&gate, wall_ns(), ENV_S, 4, &suppressed)) {
+        log_warn(pid == getpid() || pid == 0
+                     ? "a signal without meaning has no effect; a plugin, or a limit of this process"
+                     : "a signal without meaning has no effect",
+                 "signal", name ? name : log_num(signo), "from_pid", pid ? log_num(pid) : NULL,
+                 "suppressed", suppressed ? log_num(suppressed) : NULL);
+    }
+}
+
+/* On the thread of the signals: whoever should end the process does not. */
+static void on_overdue(void *ud, int signo)
+{
+    struct run *run = ud;
+    struct plugin_busy b = { NULL, NULL, NULL, 0 };
+    bool busy = run->node.host && plugin_host_busy(run->node.host, &b);
+
+    if (signo) {
+        supervise_ending();
+        log_error("a second signal, and the loop is stuck: ending at once, calls are cut", "plugin",
+                  busy ? b.name : NULL, "kind", busy ? b.kind : NULL, "method",
+                  busy ? b.method : NULL);
+        leave(128 + signo);
+    }
+    log_error("the node does not come to its end: destroy() or an exit handler of a plugin hangs; "
+              "ending at once");
+    leave(run->exit_code);
+}
+
+static int begin_signals(struct run *run, struct fn_error *e)
+{
+    const struct signals_config c = { .told = on_other_signal, .overdue = on_overdue, .ud = run };
+
+    return signals_begin(&c, e);
 }
 
 int run_node(struct config *config, const struct cli_options *o)
 {
-    struct run run = { 0 };
+    static struct run run; /* the signals' thread looks at it until the process ends */
     struct conf_problems problems;
     struct fn_error e = ERR_INIT;
 
     mallopt(M_ARENA_MAX, ARENAS_MAX);
-    block_signals();
+    signals_block();
     raise_descriptors();
     reserve_descriptors();
     conf_problems_init(&problems);
     problems.strict = o->strict;
-    if (open_log(config->log, &e) < 0) {
+    if (open_log(config->log, &e) < 0 || begin_signals(&run, &e) < 0) {
         fprintf(stderr, "%s\n", e.msg);
         return CLI_UNAVAILABLE;
     }
     crash_install();
+    plugin_guard_forks();
     process_metrics_declare();
     if (open_node(&run, config, &problems, &e) < 0) {
         run.exit_code = tell_refusal(o, &problems, &e);
+        signals_end_within(END_NS);
         conf_problems_finish(&problems);
         if (plugin_lost() > 0) {
             /* A thread is inside of a plugin and uses what exit() tears down. */
@@ -461,6 +496,7 @@ int run_node(struct config *config, const struct cli_options *o)
     start(&run);
     loop_leave(run.node.loop);
     loop_run(run.node.loop);
+    signals_end_within(END_NS);
     if (run.draining && !run.clean) {
         leave(CLI_OK); /* threads may still be inside plugins */
     }

@@ -6,6 +6,7 @@
 #include <base/metric.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <loop/signals.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -263,6 +264,7 @@ int supervise(struct config *c, const struct cli_options *o,
     sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, NULL);
+    signals_block(); /* what else would end it, and by that the node */
     if (!open_shared()) {
         fprintf(stderr, "fnd: supervise: %s\n", strerror(errno));
         return CLI_UNAVAILABLE;

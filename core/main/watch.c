@@ -16,12 +16,15 @@
 #define DEGRADED_NS (60 * ENV_S)
 #define CHORE_NS    (1 * ENV_S)
 #define FILES_SLACK_LB     64
+#define RECEIVED_BYTES     (256u << 20) /* of messages under way, which rpc holds at most */
 #define FILES_SLACK_RUNNER 4096 /* pipes and process descriptors of containers */
 
 struct watch {
     struct node *node;
     struct watchdog *dog;
     struct turns *turns;
+    bool end_stuck; /* told */
+    uint64_t bodies_peak; /* bytes; atomic */
     struct plugin_audit *audit; /* NULL = off */
     struct env_timer audit_timer;
     int64_t audit_ns;
@@ -84,13 +87,17 @@ static void report(void *ud, int64_t stuck_ns, bool over)
 
 static void on_lost(void *ud, const char *owner, int64_t for_ns)
 {
-    (void)ud;
+    struct watch *w = ud;
+    struct plugin_busy b = { NULL, NULL, NULL, 0 };
+    bool known = plugin_host_away(w->node->host, owner, NULL, &b);
+
     metric_add(metric_simple("fn_lane_lost_total", METRIC_COUNTER,
                              "Worker operations that did not return within 5 s after their deadline."),
                1);
     log_error("a worker operation does not return; its thread is replaced, a plugin with two of them "
               "gets no more work",
-              "plugin", owner, "for_ms", log_num(for_ns / ENV_MS));
+              "plugin", known ? b.name : owner, "kind", known ? b.kind : NULL, "method",
+              known ? b.method : NULL, "for_ms", log_num(for_ns / ENV_MS));
 }
 
 static void look_at_lanes(struct watch *w)
@@ -104,6 +111,25 @@ static void look_at_lanes(struct watch *w)
     plugin_degraded("worker-lost", lost > 0);
 }
 
+/* An instance that a reload took away, and that does not go. */
+static void look_at_ends(struct watch *w)
+{
+    struct plugin_busy b;
+    bool stuck = plugin_host_away(w->node->host, NULL, "destroy", &b) && b.for_ns >= LOST_GRACE_NS;
+
+    if (stuck && !w->end_stuck) {
+        log_error("a plugin does not go: its destroy() has not returned; the instances that wait "
+                  "for it stay",
+                  "plugin", b.name, "kind", b.kind, "method", b.method, "for_ms",
+                  log_num(b.for_ns / ENV_MS));
+    }
+    w->end_stuck = stuck;
+    metric_set(metric_simple("fn_plugin_end_stuck", METRIC_GAUGE,
+                             "1 while destroy() of a plugin has not returned for 5 s."),
+               stuck);
+    plugin_degraded("plugin-end", stuck);
+}
+
 static void look_at_processors(struct watch *w)
 {
     bool awake = w->awake.device &&
@@ -114,11 +140,24 @@ static void look_at_processors(struct watch *w)
                awake);
 }
 
+/* What the node's own limits let it fill: bodies as many as there were, on a runner what peers and
+ * answers may take. */
+static uint64_t memory_allowed(struct watch *w)
+{
+    const struct node *n = w->node;
+    uint64_t runners = node_has_runner(n)
+                           ? RECEIVED_BYTES + (uint64_t)n->config->runner->call_memory_bytes
+                           : 0;
+
+    return __atomic_load_n(&w->bodies_peak, __ATOMIC_RELAXED) + runners;
+}
+
 static void chore(void *ud)
 {
     struct watch *w = ud;
 
     look_at_lanes(w);
+    look_at_ends(w);
     look_at_processors(w);
     turns_tell(w->turns);
     if (w->degraded_until_ns && env_now_ns(w->node->env) >= w->degraded_until_ns) {
@@ -127,7 +166,7 @@ static void chore(void *ud)
     }
     if (w->audit && env_now_ns(w->node->env) - w->audited_ns >= w->audit_ns) {
         w->audited_ns = env_now_ns(w->node->env);
-        plugin_audit_process(w->audit, NULL);
+        plugin_audit_process(w->audit, NULL, memory_allowed(w));
     }
 }
 
@@ -136,6 +175,7 @@ static void on_audit(struct env_timer *t)
     struct watch *w = container_of(t, struct watch, audit_timer);
 
     plugin_audit_thread(w->audit);
+    __atomic_store_n(&w->bodies_peak, w->node->bodies.peak_bytes, __ATOMIC_RELAXED);
     env_timer_set(w->node->env, t, env_now_ns(w->node->env) + w->audit_ns);
 }
 
@@ -145,8 +185,8 @@ static void audit_begin(struct watch *w)
     if (w->audit_ns == 0) {
         return;
     }
-    w->audit = plugin_audit_create(w->node->host, node_has_runner(w->node) ? FILES_SLACK_RUNNER
-                                                                           : FILES_SLACK_LB);
+    w->audit = plugin_audit_create(w->node->host,
+                                   node_has_runner(w->node) ? FILES_SLACK_RUNNER : FILES_SLACK_LB);
     w->audit_timer.cb = on_audit;
     w->audited_ns = env_now_ns(w->node->env);
     if (w->audit) {

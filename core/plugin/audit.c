@@ -18,12 +18,15 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SIGNALS_N      65
 #define THREADS_SLACK  64
+#define FORKED_EXIT    70 /* an internal error, as for exit() in a plugin */
 #define MEMORY_SLACK_K (256 * 1024)
 #define TEXT_MAX       64
+#define RIGHTS_MAX     160
 #define SUSPECTS_MAX   512
 
 struct process_state {
@@ -34,10 +37,13 @@ struct process_state {
     uint64_t files; /* without sockets */
     uint64_t threads;
     uint64_t memory_k;
+    char rights[RIGHTS_MAX]; /* users, groups, capabilities, what the kernel lets it do */
+    bool known;            /* /proc could be read: umask, threads, memory_k, rights */
 };
 
 struct thread_state {
     int rounding;
+    uint32_t flush; /* bits that make tiny numbers zero, as -ffast-math of a library sets them */
     int traps; /* floating point exceptions that are delivered */
     sigset_t mask;
     char locale[TEXT_MAX];
@@ -140,6 +146,37 @@ static uint64_t count_files(void)
     return n;
 }
 
+/* "0 0 0 0" of "\nUid:\t0\t0\t0\t0\n". */
+static void add_line(char *ret, size_t cap, const char *status, const char *name)
+{
+    const char *at = strstr(status, name);
+    size_t len = strlen(ret);
+
+    for (at = at ? at + strlen(name) : ""; *at && *at != '\n' && len + 2 < cap; at++) {
+        ret[len++] = *at == '\t' ? ' ' : *at;
+    }
+    ret[len] = '\0';
+}
+
+static void look_rights(struct process_state *s, const char *status)
+{
+    static const struct {
+        const char *name, *field;
+    } parts[] = { { "uid", "\nUid:" },
+                  { " gid", "\nGid:" },
+                  { " caps", "\nCapEff:" },
+                  { " no-new-privs", "\nNoNewPrivs:" },
+                  { " seccomp", "\nSeccomp:" } };
+
+    s->rights[0] = '\0';
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        size_t len = strlen(s->rights);
+
+        snprintf(s->rights + len, sizeof(s->rights) - len, "%s", parts[i].name);
+        add_line(s->rights, sizeof(s->rights), status, parts[i].field);
+    }
+}
+
 static void look_process(struct process_state *s)
 {
     char status[4096];
@@ -153,6 +190,8 @@ static void look_process(struct process_state *s)
     s->umask = (uint32_t)field_of(status, "\nUmask:", 8);
     s->threads = field_of(status, "\nThreads:", 10);
     s->memory_k = field_of(status, "\nRssAnon:", 10);
+    s->known = n > 0; /* without a descriptor nothing is known, and nobody accused */
+    look_rights(s, status);
     if (!getcwd(s->cwd, sizeof(s->cwd))) {
         s->cwd[0] = '\0';
     }
@@ -185,23 +224,6 @@ static void judge_signals(struct plugin_audit *a, struct process_state *now)
     }
 }
 
-static void judge_limits(struct plugin_audit *a, const struct process_state *now)
-{
-    char name[TEXT_MAX];
-    char from[TEXT_MAX];
-    char to[TEXT_MAX];
-
-    for (int i = 0; i < RLIM_NLIMITS; i++) {
-        if (now->limits[i].rlim_cur != a->process.limits[i].rlim_cur) {
-            bool good = setrlimit((__rlimit_resource_t)i, &a->process.limits[i]) == 0;
-
-            snprintf(name, sizeof(name), "resource-limit-%d", i);
-            alarm_of(name, number(a->process.limits[i].rlim_cur, 10, from),
-                     number(now->limits[i].rlim_cur, 10, to), good, a->suspects);
-        }
-    }
-}
-
 /* Alarm beyond the slack; the new number is the base of the next alarm. */
 static void judge_growth(struct plugin_audit *a, const char *what, uint64_t *was, uint64_t now,
                          uint64_t slack)
@@ -213,6 +235,57 @@ static void judge_growth(struct plugin_audit *a, const char *what, uint64_t *was
         alarm_of(what, number(*was, 10, from), number(now, 10, to), false, a->suspects);
         *was = now;
     }
+}
+
+/* A soft limit alone is moved from inside. prlimit(1) moves both, as the operator wants it: that
+ * stays. */
+static void judge_limits(struct plugin_audit *a, const struct process_state *now)
+{
+    char name[TEXT_MAX];
+    char from[TEXT_MAX];
+    char to[TEXT_MAX];
+
+    for (int i = 0; i < RLIM_NLIMITS; i++) {
+        struct rlimit *was = &a->process.limits[i];
+        const struct rlimit *is = &now->limits[i];
+
+        snprintf(name, sizeof(name), "resource-limit-%d", i);
+        number(was->rlim_cur, 10, from);
+        number(is->rlim_cur, 10, to);
+        if (is->rlim_max != was->rlim_max) {
+            log_warn("a resource limit of this process was set, soft and hard, from outside or by "
+                     "a plugin; it stays",
+                     "what", name, "from", from, "to", to);
+            *was = *is;
+        } else if (is->rlim_cur != was->rlim_cur) {
+            alarm_of(name, from, to, setrlimit((__rlimit_resource_t)i, was) == 0, a->suspects);
+        }
+    }
+}
+
+/* What only /proc tells. */
+static void judge_status(struct plugin_audit *a, const struct process_state *now,
+                         uint64_t memory_bytes)
+{
+    struct process_state *was = &a->process;
+    char from[TEXT_MAX];
+    char to[TEXT_MAX];
+
+    if (!now->known) {
+        return;
+    }
+    if (now->umask != was->umask) {
+        umask((mode_t)was->umask);
+        alarm_of("umask", number(was->umask, 8, from), number(now->umask, 8, to), true,
+                 a->suspects);
+    }
+    if (strcmp(now->rights, was->rights) != 0) {
+        alarm_of("rights", was->rights, now->rights, false, a->suspects);
+        memcpy(was->rights, now->rights, sizeof(was->rights));
+    }
+    judge_growth(a, "threads", &was->threads, now->threads, THREADS_SLACK);
+    judge_growth(a, "memory-kib", &was->memory_k, now->memory_k,
+                 MEMORY_SLACK_K + memory_bytes / 1024);
 }
 
 /* Descriptors 0 to 2 must be something: the next file would take their place. */
@@ -234,30 +307,22 @@ static void judge_standard(struct plugin_audit *a)
     }
 }
 
-void plugin_audit_process(struct plugin_audit *a, const char *only)
+void plugin_audit_process(struct plugin_audit *a, const char *only, uint64_t memory_bytes)
 {
     struct process_state now;
-    char from[TEXT_MAX];
-    char to[TEXT_MAX];
 
     look_process(&now);
     pthread_mutex_lock(&a->lock);
     suspects_of(a->host, false, only, a->suspects);
-    if (strcmp(now.cwd, a->process.cwd) != 0) {
+    if (now.cwd[0] && strcmp(now.cwd, a->process.cwd) != 0) { /* else somebody removed it */
         alarm_of("working-directory", a->process.cwd, now.cwd, chdir(a->process.cwd) == 0,
                  a->suspects);
     }
-    if (now.umask != a->process.umask) {
-        umask((mode_t)a->process.umask);
-        alarm_of("umask", number(a->process.umask, 8, from), number(now.umask, 8, to), true,
-                 a->suspects);
-    }
+    judge_status(a, &now, memory_bytes);
     judge_signals(a, &now);
     judge_limits(a, &now);
     judge_standard(a);
     judge_growth(a, "open-files", &a->process.files, now.files, a->files_slack);
-    judge_growth(a, "threads", &a->process.threads, now.threads, THREADS_SLACK);
-    judge_growth(a, "memory-kib", &a->process.memory_k, now.memory_k, MEMORY_SLACK_K);
     pthread_mutex_unlock(&a->lock);
 }
 
@@ -273,8 +338,33 @@ static uint64_t sum_environment(void)
     return sum;
 }
 
+#if defined(__x86_64__)
+#define FLUSH_BITS 0x8040u /* FTZ, DAZ */
+
+static uint32_t look_flush(void)
+{
+    return __builtin_ia32_stmxcsr() & FLUSH_BITS;
+}
+
+static void set_flush(uint32_t bits)
+{
+    __builtin_ia32_ldmxcsr((__builtin_ia32_stmxcsr() & ~FLUSH_BITS) | bits);
+}
+#else
+static uint32_t look_flush(void)
+{
+    return 0;
+}
+
+static void set_flush(uint32_t bits)
+{
+    (void)bits;
+}
+#endif
+
 static void look_thread(struct thread_state *s)
 {
+    s->flush = look_flush();
     s->rounding = fegetround();
     s->traps = fegetexcept();
     pthread_sigmask(SIG_BLOCK, NULL, &s->mask);
@@ -301,8 +391,9 @@ void plugin_audit_thread(struct plugin_audit *a)
 
     look_thread(&now);
     suspects_of(a->host, true, NULL, suspects);
-    if (now.rounding != was->rounding || now.traps != was->traps) {
+    if (now.rounding != was->rounding || now.traps != was->traps || now.flush != was->flush) {
         fesetround(was->rounding);
+        set_flush(was->flush);
         fedisableexcept(FE_ALL_EXCEPT);
         feenableexcept(was->traps);
         alarm_of("floating-point-mode", NULL, NULL, true, suspects);
@@ -333,9 +424,35 @@ static void on_fork(void)
     }
 }
 
+/* The child has the node's sockets and none of its threads: as long as it lives it can take calls
+ * that nobody answers. Locks may be held for ever: no log. */
+static void on_forked(void)
+{
+    const struct plugin_crumb *c = plugin_current();
+    char text[256];
+    int n;
+
+    if (!plugin_running()) {
+        return;
+    }
+    n = snprintf(text, sizeof(text),
+                 "fnd: plugin %.64s forked in %s(): its child would be a second node and ends\n",
+                 c->plugin->name, c->method);
+    (void)!write(STDERR_FILENO, text, (size_t)n);
+    syscall(SYS_exit_group, FORKED_EXIT); /* _exit() would tell of the plugin's own */
+}
+
+void plugin_guard_forks(void)
+{
+    static bool guarded;
+
+    if (!guarded) {
+        guarded = pthread_atfork(on_fork, NULL, on_forked) == 0;
+    }
+}
+
 struct plugin_audit *plugin_audit_create(struct plugin_host *h, uint32_t files_slack)
 {
-    static bool watched;
     struct plugin_audit *a = calloc(1, sizeof(*a));
     char ignored[SUSPECTS_MAX];
 
@@ -349,9 +466,6 @@ struct plugin_audit *plugin_audit_create(struct plugin_host *h, uint32_t files_s
     look_thread(&a->thread);
     suspects_of(h, false, NULL, ignored);
     suspects_of(h, true, NULL, ignored);
-    if (!watched) {
-        watched = pthread_atfork(on_fork, NULL, NULL) == 0;
-    }
     return a;
 }
 

@@ -7,6 +7,7 @@
 #include <plugin/plugin_int.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 #define TICKS_SURELY_SHORT 100000u /* 20 us even at 5 GHz */
 #define RATE_MIN_NS        (20 * ENV_MS)
@@ -118,6 +119,9 @@ static void __attribute__((noinline)) judge(struct plugin_crumb *c, uint64_t too
     int64_t took_ns = (int64_t)((double)took * plugin_tick_ns(h, c->entered_ticks));
 
     keep_longest(h, c, took_ns);
+    if (took_ns > h->budget_loop_ns && h->waited_ns) {
+        took_ns -= h->waited_ns();
+    }
     if (took_ns > h->budget_loop_ns) {
         c->missed = true;
         missed(c->plugin, c->method, took_ns);
@@ -189,6 +193,60 @@ static inline uint32_t bucket_of(uint64_t took)
     return i < PLUGIN_BUCKETS ? i : PLUGIN_BUCKETS - 1;
 }
 
+/* ---- calls that are not the loop's ----------------------------------------------------------- */
+
+/* Where calls are fibres, one may end without a word, with its stack. */
+static bool has_threads(const struct plugin_host *h)
+{
+    return h->aside != NULL;
+}
+
+static void away_begin(struct plugin_host *h, struct plugin_crumb *c)
+{
+    pthread_mutex_lock(&h->away_lock);
+    c->away_next = h->away;
+    c->away_prev = &h->away;
+    if (h->away) {
+        h->away->away_prev = &c->away_next;
+    }
+    h->away = c;
+    pthread_mutex_unlock(&h->away_lock);
+}
+
+static void away_end(struct plugin_host *h, struct plugin_crumb *c)
+{
+    pthread_mutex_lock(&h->away_lock);
+    *c->away_prev = c->away_next;
+    if (c->away_next) {
+        c->away_next->away_prev = c->away_prev;
+    }
+    pthread_mutex_unlock(&h->away_lock);
+}
+
+bool plugin_host_away(struct plugin_host *h, const char *name, const char *method,
+                      struct plugin_busy *ret)
+{
+    const struct plugin_crumb *c, *found = NULL;
+    uint64_t now = ticks();
+
+    pthread_mutex_lock(&h->away_lock);
+    for (c = h->away; c; c = c->away_next) {
+        if ((!name || strcmp(c->plugin->name, name) == 0) &&
+            (!method || strcmp(c->method, method) == 0) &&
+            (!found || c->entered_ticks < found->entered_ticks)) {
+            found = c;
+        }
+    }
+    if (found) {
+        *ret = (struct plugin_busy){ .name = found->plugin->health->name,
+                                     .kind = found->plugin->health->kind,
+                                     .method = found->method };
+        ret->for_ns = (int64_t)((double)(now - found->entered_ticks) * plugin_tick_ns(h, now));
+    }
+    pthread_mutex_unlock(&h->away_lock);
+    return found != NULL;
+}
+
 void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context context,
                   const char *method)
 {
@@ -209,6 +267,10 @@ void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context 
         __atomic_store_n(&h->now.health, p->health, __ATOMIC_RELAXED);
     } else {
         __atomic_fetch_add(&p->other_calls, 1, __ATOMIC_RELAXED);
+        c->away_prev = NULL;
+        if (has_threads(h)) {
+            away_begin(h, c);
+        }
     }
     plugin_crumb_now = c;
     entered_last.plugin = p;
@@ -260,6 +322,9 @@ void plugin_leave(struct plugin_crumb *c)
     if (c->context == PLUGIN_LOOP) {
         left_loop(c, took);
         return;
+    }
+    if (c->away_prev) {
+        away_end(c->plugin->owner, c);
     }
     m = method_of(c->plugin->health->other, c->method);
     __atomic_fetch_add(&m->counts[bucket_of(took)], 1, __ATOMIC_RELAXED);

@@ -5,6 +5,22 @@
 _Thread_local struct plugin_crumb *plugin_crumb_now;
 _Thread_local bool plugin_thread_of_host;
 
+static _Thread_local struct {
+    const char *path, *where;
+} opening;
+
+void plugin_opening_set(const char *path, const char *where)
+{
+    opening.path = path;
+    opening.where = where;
+}
+
+const char *plugin_opening(const char **ret_where)
+{
+    *ret_where = opening.where;
+    return opening.where ? opening.path : NULL;
+}
+
 const struct plugin_crumb *plugin_current(void)
 {
     return plugin_crumb_now;

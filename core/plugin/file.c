@@ -86,13 +86,17 @@ static int check_symbol(struct plugin_check *c, void *handle,
 static int take_tables(struct plugin_check *c, struct plugin_file *f)
 {
     const struct fn_manifest *(*entry)(void) = NULL;
+    const struct fn_manifest *manifest;
     int r;
 
     r = check_symbol(c, f->handle, &entry);
     if (r < 0) {
         return r;
     }
-    r = plugin_manifest_check(c, entry(), &f->manifest);
+    plugin_opening_set(f->path, "fn_plugin_v1()");
+    manifest = entry();
+    plugin_opening_set(NULL, NULL);
+    r = plugin_manifest_check(c, manifest, &f->manifest);
     if (r < 0) {
         return r;
     }
@@ -119,7 +123,9 @@ static int load(struct plugin_check *c, struct plugin_file *f)
     int r;
 
     plugin_seal_name(f->fd, name);
+    plugin_opening_set(f->path, "its constructors");
     f->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    plugin_opening_set(NULL, NULL);
     if (!f->handle) {
         return plugin_problem(c, FN_E_INVALID, "PLG908", "%s; try ldd on it",
                               without_name(dlerror(), name));

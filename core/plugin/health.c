@@ -149,6 +149,7 @@ void plugin_health_open(struct plugin_host *h)
 {
     LIST_INIT(&h->healths);
     pthread_mutex_init(&h->lock, NULL);
+    pthread_mutex_init(&h->away_lock, NULL);
     h->source.refresh = refresh;
     metric_source_add(&h->source);
 }
@@ -164,6 +165,7 @@ void plugin_health_close(struct plugin_host *h)
         free(hl);
     }
     pthread_mutex_destroy(&h->lock);
+    pthread_mutex_destroy(&h->away_lock);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */

@@ -57,6 +57,11 @@ void plugin_host_budget(struct plugin_host *h, int64_t loop_ns)
     h->budget_loop_ns = loop_ns;
 }
 
+void plugin_host_waits(struct plugin_host *h, int64_t (*waited_ns)(void))
+{
+    h->waited_ns = waited_ns;
+}
+
 void plugin_host_offer(struct plugin_host *h, const char *iface, uint16_t major, uint16_t minor,
                        const void *table, void *impl)
 {

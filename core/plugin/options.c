@@ -32,6 +32,13 @@ static bool key_ok(const char *s)
     return n > 0 && n <= OPT_KEY_MAX && s[n] == '\0' && s[0] >= 'a' && s[0] <= 'z';
 }
 
+/* What fn.yaml says about the plugin itself: an option of that name could never be set. */
+static bool is_taken(const char *key)
+{
+    return strcmp(key, "use") == 0 || strcmp(key, "file") == 0 || strcmp(key, "name") == 0 ||
+           strcmp(key, "sha256") == 0;
+}
+
 static bool is_choice(const char *choices, const char *word)
 {
     size_t len = strlen(word);
@@ -96,6 +103,13 @@ static bool check_texts(struct plugin_check *c, const char *who, uint32_t i,
                            ? plugin_quote(o->key, strlen(o->key), shown, sizeof(shown))
                            : "no text",
                        OPT_KEY_MAX);
+        return false;
+    }
+    if (is_taken(o->key)) {
+        plugin_problem(c, FN_E_INVALID, "PLG910",
+                       "%s: option %u: key, got %s; expected another one: use, file, name and "
+                       "sha256 are fn.yaml's own",
+                       who, i, o->key);
         return false;
     }
     if (!o->doc || !plugin_mem_text(c->mem, o->doc) || !o->doc[0]) {

@@ -86,6 +86,9 @@ uint32_t plugin_tainted(void);
 /* Calls on the loop that take longer are counted and logged; 0 = not watched (virtual time). */
 #define PLUGIN_BUDGET_LOOP_NS 1000000
 void plugin_host_budget(struct plugin_host *h, int64_t loop_ns);
+/* How long this thread may have waited for a processor in the turn of the loop: no plugin's time.
+ * Asked about calls that seem over budget. */
+void plugin_host_waits(struct plugin_host *h, int64_t (*waited_ns)(void));
 
 /* [init] opened(h) is called after each file that was loaded: before any of its instances is
  * made. */
@@ -170,6 +173,7 @@ struct plugin_crumb {
     const char *host_call; /* the host works for the plugin, in this function; else NULL */
     uint64_t entered_ticks;
     struct plugin_crumb *outer;
+    struct plugin_crumb *away_next, **away_prev; /* calls that are not the loop's */
 };
 void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context context,
                   const char *method);
@@ -185,6 +189,9 @@ struct plugin_last {
     int64_t ago_ns; /* since it returned, roughly; 0 = it has not, or time is not real */
 };
 bool plugin_last_call(struct plugin_last *ret);
+/* [any, async-signal-safe] The file whose code runs on this thread while it is loaded, and where:
+ * "its constructors", "fn_plugin_v1()"; NULL = none. */
+const char *plugin_opening(const char **ret_where);
 
 /* Around the body of every function of a host table: what runs now is the host's code, not the
  * plugin's. A plugin's code runs on this thread only if plugin_running(). `what` is a literal such
@@ -209,6 +216,10 @@ struct plugin_busy {
     int64_t for_ns;
 };
 bool plugin_host_busy(const struct plugin_host *h, struct plugin_busy *ret);
+/* [any] The longest running call that is not the loop's: of this instance, in this method; NULL =
+ * any. Only where plugin_host_deadline() gave threads. */
+bool plugin_host_away(struct plugin_host *h, const char *name, const char *method,
+                      struct plugin_busy *ret);
 /* [loop] Its longest call so far in the turn of the loop that stands at turn_ns; calls of some 20
  * us and less are not kept. */
 bool plugin_host_longest(const struct plugin_host *h, int64_t turn_ns, struct plugin_busy *ret);
@@ -266,10 +277,14 @@ struct plugin_audit *plugin_audit_create(struct plugin_host *h, uint32_t files_s
 void plugin_audit_destroy(struct plugin_audit *a); /* NULL ok */
 /* [any] Looks, tells what changed and who ran since the last look (or `only`, by name), and puts
  * back working directory, umask, signal handlers and resource limits. Milliseconds with many open
- * files: not for the loop. */
-void plugin_audit_process(struct plugin_audit *a, const char *only);
-/* [loop] on the thread that made it: rounding mode, signal mask, locale, environment.
+ * files: not for the loop. memory_bytes: what the host's own limits let it fill. */
+void plugin_audit_process(struct plugin_audit *a, const char *only, uint64_t memory_bytes);
+/* [loop] on the thread that made it: floating point mode, signal mask, locale, environment.
  * Microseconds. */
 void plugin_audit_thread(struct plugin_audit *a);
+
+/* [init] From now on a child that a plugin forks ends at once, with a line on standard error, and
+ * the fork counts as an alarm of the audit. Once per process. */
+void plugin_guard_forks(void);
 
 #endif

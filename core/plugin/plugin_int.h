@@ -268,7 +268,10 @@ struct plugin_host {
     int (*aside)(void (*fn)(void *arg), void *arg, int64_t timeout_ns);
     int64_t start_timeout_ns;
 
+    struct plugin_crumb *away; /* calls under way that are not the loop's; `away_lock` */
+    pthread_mutex_t away_lock;
     int64_t budget_loop_ns; /* 0 = not watched */
+    int64_t (*waited_ns)(void); /* may be NULL */
     /* One sample of both clocks, to turn ticks into ns without asking the kernel per call. */
     uint64_t ticks0;
     int64_t ticks0_ns;
@@ -343,6 +346,8 @@ const struct plugin_offer *plugin_offer_find(const struct plugin_host *h, const 
 extern _Thread_local struct plugin_crumb *plugin_crumb_now;
 /* This thread made the host or called a plugin; one that a plugin started never did. */
 extern _Thread_local bool plugin_thread_of_host;
+/* Around code of a file that is no call of an instance yet; `where` NULL = over. */
+void plugin_opening_set(const char *path, const char *where);
 
 /* crumb.c */
 void plugin_ticks_sample(struct plugin_host *h);

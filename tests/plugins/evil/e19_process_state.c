@@ -19,7 +19,7 @@ static void change(void)
     (void)signal(SIGSEGV, SIG_IGN);
     (void)signal(SIGPIPE, SIG_DFL);
     sigemptyset(&set);
-    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGWINCH);
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     (void)fesetround(FE_UPWARD);
 }

@@ -3,7 +3,6 @@
 #include <semaphore.h>
 #include <loop/loop.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -529,23 +528,6 @@ START_TEST(lanes_settle_or_say_that_they_do_not)
 }
 END_TEST
 
-static void on_usr1(void *ud, int signo)
-{
-    *(int *)ud = signo;
-    loop_stop(loop);
-}
-
-START_TEST(a_signal_becomes_a_callback)
-{
-    int seen = 0;
-
-    ck_assert_int_eq(loop_signal(loop, SIGUSR1, on_usr1, &seen, NULL), 0);
-    raise(SIGUSR1);
-    loop_run(loop);
-    ck_assert_int_eq(seen, SIGUSR1);
-}
-END_TEST
-
 /* ---- calls that may never return ------------------------------------------------------------- */
 
 static int gate[2]; /* a socket pair: holds a thread back until it is closed */
@@ -602,7 +584,6 @@ int main(void)
     tcase_add_test(t, a_timeout_counts_from_the_beginning);
     tcase_add_test(t, a_full_lane_refuses);
     tcase_add_test(t, lanes_settle_or_say_that_they_do_not);
-    tcase_add_test(t, a_signal_becomes_a_callback);
     tcase_add_test(t, a_call_aside_is_waited_for_or_left_alone);
     suite_add_tcase(s, t);
     r = srunner_create(s);

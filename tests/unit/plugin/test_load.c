@@ -393,6 +393,9 @@ static const struct refusal tables[] = {
       P "option limit: default, got \"10\"; expected a value within its bounds" },
     { "opt-key", FN_E_INVALID, "PLG910",
       P "option 0: key, got \"Big_Key\"; expected 1 to 64 of a-z, 0-9, _ and -" },
+    { "opt-key-taken", FN_E_INVALID, "PLG910",
+      P "option 0: key, got sha256; expected another one: use, file, name and sha256 are fn.yaml's "
+      "own" },
     { "opt-key-twice", FN_E_INVALID, "PLG910", P "option other: listed twice" },
     { "opt-doc", FN_E_INVALID, "PLG910", P "option limit: doc; expected one sentence" },
     { "opt-bounds", FN_E_INVALID, "PLG910", P "option limit: min 10 is above max 9" },

@@ -1,0 +1,137 @@
+#include <check.h>
+#include <loop/signals.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Each test is a process of its own: there is one thread of signals. */
+static struct loop *loop;
+static int told_signo, told_pid;
+static sem_t told;
+
+static void on_told(void *ud, int signo, int pid)
+{
+    (void)ud;
+    told_signo = signo;
+    told_pid = pid;
+    sem_post(&told);
+}
+
+static void on_overdue(void *ud, int signo)
+{
+    (void)ud;
+    _exit(signo ? 3 : 4);
+}
+
+static void setup(void)
+{
+    const struct signals_config c = { .told = on_told, .overdue = on_overdue };
+
+    sem_init(&told, 0, 0);
+    ck_assert_int_eq(signals_begin(&c, NULL), 0);
+    ck_assert_int_eq(loop_create(NULL, &loop, NULL), 0);
+}
+
+static void teardown(void)
+{
+    loop_destroy(loop);
+}
+
+static void note_and_stop(void *ud, int signo)
+{
+    *(int *)ud = signo;
+    loop_stop(loop);
+}
+
+START_TEST(the_loop_hears_of_signals_also_of_earlier_ones)
+{
+    int seen = 0;
+
+    kill(getpid(), SIGHUP);
+    ck_assert_int_eq(signals_watch(loop, note_and_stop, &seen, NULL), 0);
+    loop_run(loop);
+    ck_assert_int_eq(seen, SIGHUP);
+    kill(getpid(), SIGTERM);
+    loop_run(loop);
+    ck_assert_int_eq(seen, SIGTERM);
+}
+END_TEST
+
+/* Each of them ended the process. */
+START_TEST(signals_without_meaning_are_told_and_do_nothing)
+{
+    const int all[] = { SIGUSR1, SIGUSR2,  SIGALRM, SIGVTALRM, SIGPROF,    SIGPOLL,
+                               SIGXCPU, SIGXFSZ, SIGSTKFLT, SIGPWR,   SIGRTMIN + 1 };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        kill(getpid(), all[i]);
+        sem_wait(&told);
+        ck_assert_int_eq(told_signo, all[i]);
+        ck_assert_int_eq(told_pid, getpid());
+        raise(all[i]); /* to this thread: stays where it is */
+    }
+    alarm(1);
+    sem_wait(&told);
+    ck_assert_int_eq(told_signo, SIGALRM);
+    ck_assert_int_eq(told_pid, 0);
+}
+END_TEST
+
+static void hang(struct env_task *t)
+{
+    (void)t;
+    kill(getpid(), SIGTERM);
+    usleep(1000); /* else both may be one */
+    kill(getpid(), SIGINT);
+    for (;;) {
+        pause();
+    }
+}
+
+static void ignore(void *ud, int signo)
+{
+    (void)ud;
+    (void)signo;
+}
+
+START_TEST(a_second_one_ends_a_stuck_loop)
+{
+    struct env_task t = { .cb = hang };
+
+    ck_assert_int_eq(signals_watch(loop, ignore, NULL, NULL), 0);
+    loop_enter(loop);
+    env_defer(loop_env(loop), &t);
+    loop_leave(loop);
+}
+END_TEST
+
+START_TEST(the_end_has_a_deadline)
+{
+    signals_end_within(1);
+    for (;;) {
+        pause();
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("signals");
+    TCase *t = tcase_create("signals");
+    SRunner *r;
+    int failed;
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, the_loop_hears_of_signals_also_of_earlier_ones);
+    tcase_add_test(t, signals_without_meaning_are_told_and_do_nothing);
+    tcase_add_exit_test(t, a_second_one_ends_a_stuck_loop, 3);
+    tcase_add_exit_test(t, the_end_has_a_deadline, 4);
+    suite_add_tcase(s, t);
+    r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
