@@ -1,7 +1,8 @@
 // A load balancer and runners from fn.yaml texts, with one function per sample.
 import assert from 'node:assert/strict'
-import { chmodSync, existsSync, mkdtempSync, readFileSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
+import { temporary } from './leftovers.mjs'
 import { Fnd, build, freePort, tempDir } from './node.mjs'
 
 // Function ids are fixed texts, so that tests can name them.
@@ -92,7 +93,7 @@ export async function startCluster({ runners = 1, functions, runnerOptions = {},
 // function process has a /tmp of its own.
 export class Ledger {
   constructor() {
-    this.dir = mkdtempSync('/var/tmp/fnd-ledger-')
+    this.dir = temporary('/var/tmp/fnd-ledger-')
     this.file = path.join(this.dir, 'ledger')
     chmodSync(this.dir, 0o777)
   }

@@ -3,13 +3,14 @@
 // A node is started from a fn.yaml text, is ready when it answers GET /version, and is gone when
 // stop() or kill() returned. Its log is kept and shown when something fails.
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { closeIdle, request } from './http.mjs'
+import { socketOfPort, temporary } from './leftovers.mjs'
 
 // Debian's Node.js 18 has no import.meta.dirname.
 export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../..')
@@ -20,7 +21,7 @@ const START_TIMEOUT_MS = 20_000
 const STOP_TIMEOUT_MS = 20_000
 
 export function tempDir() {
-  return mkdtempSync(path.join(tmpdir(), 'fnd-e2e-'))
+  return temporary(path.join(tmpdir(), 'fnd-e2e-'))
 }
 
 // A port that was free a moment ago.
@@ -73,6 +74,7 @@ export class Fnd {
     const file = path.join(dir, 'fn.yaml')
     if (yaml !== null) writeFileSync(file, yaml, { mode: 0o600 })
     const fnd = new Fnd(name, port, dir)
+    socketOfPort(port)
     fnd.host = host
     fnd.start = () => fnd.#spawn([...within, program, 'run', ...(yaml === null ? [] : ['--config', file]), ...args], env, wait)
     await fnd.start()

@@ -1,0 +1,52 @@
+// What a test file leaves behind, and its removal when the process ends: folders with what is mounted
+// in them, admin sockets of killed nodes, and functions whose runner was killed and had no successor.
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, rmdirSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+const folders = new Set()
+const sockets = new Set()
+const HIERARCHIES = ['/sys/fs/cgroup/fnd', ...['freezer', 'memory', 'pids', 'cpu'].map((c) => `/sys/fs/cgroup/${c}/fnd`)]
+const MARK = '-alive'
+
+const quietly = (what) => { try { return what() } catch { return undefined } }
+const entries = (dir) => quietly(() => readdirSync(dir)) ?? []
+
+// A folder `<prefix>XXXXXX` that goes when this process ends.
+export function temporary(prefix) {
+  const dir = mkdtempSync(prefix)
+  folders.add(dir)
+  return dir
+}
+
+export function socketOfPort(port) {
+  sockets.add(`/run/fnd/127.0.0.1-${port}.sock`)
+}
+
+function removeFolder(dir) {
+  const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n').map((line) => line.split(' ')[4]).filter((at) => at?.startsWith(`${dir}/`))
+  for (const at of mounts) spawnSync('umount', ['-l', at])
+  quietly(() => rmSync(dir, { recursive: true, force: true }))
+}
+
+// Like a runner's own sweep: a mark that can be locked is of a dead one.
+function sweepDead(base, prefix) {
+  for (const name of entries(base).filter((entry) => entry.startsWith(prefix))) {
+    for (const dir of HIERARCHIES.map((h) => path.join(h, name)).filter((d) => existsSync(d))) {
+      const pids = (quietly(() => readFileSync(path.join(dir, 'cgroup.procs'), 'utf8')) ?? '').split('\n').filter(Boolean)
+      for (const pid of pids) quietly(() => process.kill(Number(pid), 'SIGKILL'))
+      quietly(() => writeFileSync(path.join(dir, 'freezer.state'), 'THAWED'))
+      for (let i = 0; i < 200 && existsSync(dir) && quietly(() => { rmdirSync(dir); return true }) !== true; i++) spawnSync('sleep', ['0.01'])
+    }
+  }
+}
+
+process.once('exit', () => {
+  for (const base of HIERARCHIES) {
+    for (const mark of entries(base).filter((name) => name.endsWith(MARK))) {
+      if (spawnSync('flock', ['-n', path.join(base, mark), 'true']).status === 0) sweepDead(base, mark.slice(0, -MARK.length + 1))
+    }
+  }
+  for (const dir of folders) removeFolder(dir)
+  for (const socket of sockets) rmSync(socket, { force: true })
+})
