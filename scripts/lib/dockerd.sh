@@ -61,6 +61,7 @@ dockerd_find_or_start() {
 dockerd_end() {
     if [ -n "$dockerd_pid" ]; then
         docker ps -aq 2>/dev/null | xargs -r docker rm -f >/dev/null 2>&1
+        docker network prune -f >/dev/null 2>&1 # fnd0 and its rules outlive the engine, too
         dockerd_process_end
     fi
     dockerd_state_restore
