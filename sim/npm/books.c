@@ -557,6 +557,11 @@ static bool drained_again(const struct machine *m, const struct npm_event *e)
            strcmp(e->id, m->id) == 0;
 }
 
+static bool is_ended_by(const struct machine *m, const struct npm_event *e)
+{
+    return e->kind == NPM_END && strcmp(e->id, m->id) == 0;
+}
+
 /* Returns whether the host was drained for want of demand. */
 static bool note_state(struct world *w, struct pool *p, struct machine *m, const struct npm_host *h,
                        const struct npm_event *e)
@@ -586,7 +591,7 @@ static bool note_state(struct world *w, struct pool *p, struct machine *m, const
     }
     check_move(w, p, m, h->state, e);
     m->from_drain = was == NPM_DRAINING;
-    if (was == NPM_BOOTING && h->state == NPM_REMOVING && e->kind != NPM_END) {
+    if (was == NPM_BOOTING && h->state == NPM_REMOVING && !is_ended_by(m, e)) {
         ref_stillborn(w, p, m, w->now_ns);
     } else if (was == NPM_ACTIVE && h->state == NPM_DRAINING && m->silent_ns != 0) {
         ref_stillborn(w, p, m, m->silent_ns);
@@ -926,7 +931,7 @@ void books_before(struct world *w, struct pool *p, const struct npm_event *e,
     if (e->kind == NPM_LISTED) {
         ref_list(w, p, e);
     } else if ((e->kind == NPM_REPORTED || e->kind == NPM_SILENT) &&
-               place_of(e->id) < p->machines_max) {
+               place_of(e->id) < p->machines_max && p->machines[place_of(e->id)].known) {
         ref_heard(w, p, &p->machines[place_of(e->id)], e);
     }
     ref_expire(w, p);
