@@ -379,6 +379,7 @@ void reload_routes(struct reload *r, struct admin *a)
 struct reload *reload_create(struct node *n, bool strict)
 {
     static const char *const labels[] = { "result", NULL };
+    static const char *const results[] = { "taken", "refused", "busy" };
     static const struct metric_def reloads = {
         .name = "fn_config_reloads",
         .help = "Reloads of the configuration by result: taken, refused, busy.",
@@ -394,6 +395,9 @@ struct reload *reload_create(struct node *n, bool strict)
         r->failed = metric_simple("fn_config_reload_failed", METRIC_GAUGE,
                                   "1 when the last reload was refused, else 0.");
         r->reloads = metric_declare(&reloads);
+        for (uint32_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+            metric_series(r->reloads, &results[i]); /* there at zero */
+        }
     }
     return r;
 }

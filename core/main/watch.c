@@ -34,7 +34,7 @@ struct watch {
     struct awake awake; /* of the watchdog's thread; device NULL = not wanted */
 };
 
-static void count(const struct plugin_busy *b)
+static struct metric *stuck_steps(const struct plugin_busy *b)
 {
     static const char *const labels[] = { "plugin", "kind", "method", NULL };
     static const struct metric_def def = {
@@ -47,7 +47,13 @@ static void count(const struct plugin_busy *b)
     const char *values[] = { b->name ? b->name : "", b->name ? b->kind : "",
                              b->name ? b->method : "" };
 
-    metric_add(metric_series(metric_declare(&def), values), 1);
+    return metric_series(metric_declare(&def), values);
+}
+
+static struct metric *lost_operations(void)
+{
+    return metric_simple("fn_lane_lost_total", METRIC_COUNTER,
+                         "Worker operations that did not return within 5 s after their deadline.");
 }
 
 static void came_back(struct watch *w, int64_t stuck_ns)
@@ -78,7 +84,7 @@ static void report(void *ud, int64_t stuck_ns, bool over)
                   log_num(stuck_ns / ENV_MS));
     }
     if (w->degraded_until_ns == 0 || b.name != w->busy.name) {
-        count(&b);
+        metric_add(stuck_steps(&b), 1);
     }
     w->busy = b;
     w->degraded_until_ns = env_now_ns(w->node->env) + DEGRADED_NS;
@@ -91,9 +97,7 @@ static void on_lost(void *ud, const char *owner, int64_t for_ns)
     struct plugin_busy b = { NULL, NULL, NULL, 0 };
     bool known = plugin_host_away(w->node->host, owner, NULL, &b);
 
-    metric_add(metric_simple("fn_lane_lost_total", METRIC_COUNTER,
-                             "Worker operations that did not return within 5 s after their deadline."),
-               1);
+    metric_add(lost_operations(), 1);
     log_error("a worker operation does not return; its thread is replaced, a plugin with two of them "
               "gets no more work",
               "plugin", known ? b.name : owner, "kind", known ? b.kind : NULL, "method",
@@ -219,6 +223,9 @@ int watch_create(struct node *n, struct watch **ret, struct fn_error *reterr)
     }
     w->awake = awake_make(n->config->top->processors_awake, AWAKE_DEVICE, AWAKE_DRIVER);
     plugin_degraded("loop-stuck", false);
+    plugin_degraded("worker-lost", false);
+    stuck_steps(&(struct plugin_busy){ NULL, NULL, NULL, 0 }); /* both are there at zero */
+    lost_operations();
     audit_begin(w);
     c.chore_ns = chore_ns(w);
     r = watchdog_create(n->loop, &c, &w->dog, reterr);

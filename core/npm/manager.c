@@ -800,8 +800,8 @@ static void declare_figures(struct figures *f, const char *group)
                                "Calls to the control plane that failed, in a row.", group, NULL);
     f->stillborn = gauge("fn_npm_stillborn",
                          "Pauses in a row, because new runners did not live.", group, NULL);
-    f->drain_losses = gauge("fn_npm_drain_losses",
-                            "Calls that ran on a runner when its drain was cut.", group, NULL);
+    f->drain_losses = counter("fn_npm_drain_losses",
+                              "Calls that ran on a runner when its drain was cut.", group);
     for (int i = 0; i < NPM_STATES_N; i++) {
         f->runners[i] = gauge("fn_npm_runners", "Runners by state.", group, npm_state_name(i));
         f->capacity_mb[i] = gauge("fn_npm_capacity_mb", "Capacity of runners by state, in MB.",

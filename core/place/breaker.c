@@ -26,6 +26,12 @@ static void set_state(struct breaker *b, enum breaker_state state)
     plugin_degraded("placer-fallback", state == BREAKER_OPEN);
 }
 
+static struct metric *opened(void)
+{
+    return metric_simple("fn_placer_breaker_opened", METRIC_COUNTER,
+                         "Times that the fallback took over from the placer.");
+}
+
 static void open_it(struct place *p, const char *why)
 {
     struct breaker *b = &p->breaker;
@@ -33,8 +39,7 @@ static void open_it(struct place *p, const char *why)
     set_state(b, BREAKER_OPEN);
     b->n_strikes = 0;
     b->main->distrusted = true;
-    metric_add(metric_simple("fn_placer_breaker_opened", METRIC_COUNTER,
-                             "Times that the fallback took over from the placer."), 1);
+    metric_add(opened(), 1);
     log_error("the placer is put aside after bad or slow decisions; its fallback decides", "plugin",
               plugin_name(b->main->placer), "fallback", plugin_name(b->fallback->placer), "last",
               why, "again_in_s", log_num(b->pause_ns / ENV_S));
@@ -103,6 +108,8 @@ void breaker_begin(struct place *p, struct policy *main)
     struct breaker *b = &p->breaker;
 
     breaker_finish(p);
+    set_state(b, BREAKER_CLOSED); /* its metrics are there from now on */
+    opened();
     b->main = policy_ref(main);
     b->pause_ns = PAUSE_MIN_NS;
     b->timer.cb = on_timer;

@@ -170,7 +170,7 @@ void plugin_health_close(struct plugin_host *h)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-void plugin_bad_answer(struct plugin *p, const char *what)
+struct metric *plugin_bad_answers(const struct plugin *p)
 {
     static const char *const labels[] = { "plugin", "kind", NULL };
     static const struct metric_def def = {
@@ -180,10 +180,16 @@ void plugin_bad_answer(struct plugin *p, const char *what)
         .labels = labels,
     };
     const char *values[] = { p->name, p->factory->kind };
+
+    return metric_series(metric_declare(&def), values);
+}
+
+void plugin_bad_answer(struct plugin *p, const char *what)
+{
     uint32_t suppressed = 0;
     bool tell = true;
 
-    metric_add(metric_series(metric_declare(&def), values), 1);
+    metric_add(plugin_bad_answers(p), 1);
     if (p->owner->env) {
         pthread_mutex_lock(&p->owner->lock); /* workers and foreign threads come here too */
         tell = log_gate_open(&p->bad_gate, env_now_ns(p->owner->env), LOG_INTERVAL_NS, 1,

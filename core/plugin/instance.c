@@ -8,6 +8,12 @@
 
 #define CREATE_SPILL_BYTES 16384
 
+static struct metric *lost_creates(void)
+{
+    return metric_simple("fn_plugin_lost", METRIC_COUNTER,
+                         "Calls of create() that missed their deadline and may still run.");
+}
+
 struct plugin_host *plugin_host_create(struct env *env)
 {
     struct plugin_host *h = calloc(1, sizeof(*h));
@@ -15,6 +21,7 @@ struct plugin_host *plugin_host_create(struct env *env)
     if (!h) {
         return NULL;
     }
+    lost_creates(); /* it is there at zero */
     h->env = env;
     h->seed = env ? env_random_u64(env) : 0;
     h->budget_loop_ns = PLUGIN_BUDGET_LOOP_NS;
@@ -216,9 +223,7 @@ static int call_create_in_time(struct creation *c, struct fn_error *reterr)
     }
     r = h->aside(call_create, c, h->start_timeout_ns);
     if (r == FN_E_DEADLINE) {
-        metric_set(metric_simple("fn_plugin_lost", METRIC_GAUGE,
-                                 "Calls of create() that missed their deadline and may still run."),
-                   __atomic_add_fetch(&lost, 1, __ATOMIC_RELAXED));
+        metric_set(lost_creates(), __atomic_add_fetch(&lost, 1, __ATOMIC_RELAXED));
         return err_set(reterr, r,
                        "PLG914 %s: %s/%s: create() did not return within %lld ms "
                        "(plugins.start_timeout)",
@@ -334,6 +339,7 @@ int plugin_create(struct plugin_host *h, struct plugin_file *f, const struct fn_
         return r;
     }
     __atomic_fetch_add(&h->n_instances, 1, __ATOMIC_RELAXED);
+    plugin_bad_answers(p); /* there at zero */
     log_info("plugin ready", "plugin", p->name, "kind", factory->kind, "use", factory->name,
              "version", f->manifest.version, "file", f->path);
     *ret = p;

@@ -238,6 +238,7 @@ bool plugin_rests(struct plugin *p);
 
 /* Counts and logs (once a minute per instance) an answer that breaks the contract. */
 void plugin_bad_answer(struct plugin *p, const char *what);
+struct metric *plugin_bad_answers(const struct plugin *p); /* how many */
 
 /* ---- advice, for tools: nothing of the file runs --------------------------------------------- */
 

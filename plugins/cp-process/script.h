@@ -2,6 +2,7 @@
  * a restarted manager finds its runners again.
  *
  *   <state>/<group>/<id>/   fn.yaml, log, pid, grpc.sock, http.sock
+ *   <state>/<group>/<id>/log.1   what was in the log before it had 8 MiB
  *   <state>/<group>/last.log   of the runner that ended last without being asked
  *
  * A runner that ended by itself is listed once more, as gone, with the last line that it wrote.
@@ -36,6 +37,11 @@
     "            rm -rf \"$d\"\n"                                                                  \
     "            continue\n"                                                                       \
     "        fi\n"                                                                                 \
+    /* Beyond 8 MiB it begins anew: standard error of a runner cannot be moved under it. */        \
+    "        if [ -n \"$(find \"$d/log\" -size +16384 2>/dev/null)\" ]; then\n"                    \
+    "            cp \"$d/log\" \"$d/log.1\"\n"                                                     \
+    "            : >\"$d/log\"\n"                                                                  \
+    "        fi\n"                                                                                \
     "        if [ -S \"$d/grpc.sock\" ]; then echo \"ready ${d##*/} unix:$d/grpc.sock\"\n"         \
     "        else echo \"starting ${d##*/} -\"; fi\n"                                              \
     "    done ;;\n"                                                                                \
@@ -64,7 +70,7 @@
     /* its own, so that it is known, or ends because its folder is gone. */                        \
     "        setsid sh -c 'echo $$ >\"$1/pid.new\" && mv \"$1/pid.new\" \"$1/pid\" &&\n"           \
     "            exec \"$2\" run --config \"$3\"' sh \"$d\" \"$program\" \"$d/fn.yaml\" \\\n"      \
-    "            </dev/null >\"$d/log\" 2>&1 &\n"                                                  \
+    "            </dev/null >>\"$d/log\" 2>&1 &\n"                                                 \
     "        tries=0\n"                                                                            \
     "        until [ -s \"$d/pid\" ] || [ $tries -ge 200 ]; do\n"                                  \
     "            tries=$((tries + 1))\n"                                                           \

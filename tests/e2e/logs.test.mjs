@@ -2,10 +2,11 @@
 // clients and functions send.
 import assert from 'node:assert/strict'
 import dgram from 'node:dgram'
-import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { appendFileSync, existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { describe, it } from 'node:test'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { Elastic } from './lib/elastic.mjs'
 import { closeIdle, invoke, raw } from './lib/http.mjs'
 import { tempDir, until } from './lib/node.mjs'
 
@@ -128,5 +129,17 @@ describe('logs', () => {
     assert.match(texts[0], /fnd serving/)
     assert.equal(lb.log, '')
     rmSync(dir, { recursive: true })
+  })
+
+  it('the log of a runner that a manager started begins anew at 8 MiB, and the runner goes on writing to it', async () => {
+    const e = await Elastic.start({ functions: { hello: {} } })
+    assert.equal((await invoke(e.lbs[0], fnId('hello'))).status, 200)
+    const [id] = (await e.runners()).runners.map((r) => r.id)
+    const log = path.join(e.state, 'default', id, 'log')
+    appendFileSync(log, `${'x'.repeat(99)}\n`.repeat(90_000))
+    await until('it began anew', () => existsSync(`${log}.1`) && statSync(log).size < 1024 * 1024)
+    process.kill(Number(readFileSync(path.join(path.dirname(log), 'pid'), 'utf8')), 'SIGHUP')
+    await until('the runner writes there', () => /^time=.*the configuration was taken/m.test(readFileSync(log, 'utf8')))
+    await e.stop()
   })
 })
