@@ -171,6 +171,9 @@ static void probe_growth(struct world *w)
     for (uint32_t i = 0; i < w->n_pools; i++) {
         w->pools[i].wish_mb = w->pools[i].more_mb;
         w->pools[i].unborn_n = rng_below(&w->rng_fate, 3);
+        if (w->pools[i].stillborn > 0) { /* the next pause would be a long one, and rightly so */
+            w->pools[i].unborn_n = 0;
+        }
     }
     world_until(w, w->now_ns + REPLACED_NS);
     for (uint32_t i = 0; i < w->n_pools && !w->result->broken; i++) {
