@@ -113,7 +113,7 @@ describe('logs', () => {
   it('mv and SIGHUP: no line is lost, and each file has its own', async () => {
     const dir = tempDir()
     const file = path.join(dir, 'lb.log')
-    const lb = await startLb({ addresses: ['127.0.0.1:1'], functions: {}, env: { FN_LOG_DEST: `file://${file}` } })
+    const lb = await startLb({ addresses: ['127.0.0.1:1'], functions: { hello: {} }, env: { FN_LOG_DEST: `file://${file}` } })
     const ids = []
     const call = async () => ids.push((await invoke(lb, 'NOSUCH')).headers['fn-call-id'])
     for (let i = 0; i < 10; i++) await call()
