@@ -240,6 +240,10 @@ bool plugin_rests(struct plugin *p);
 void plugin_bad_answer(struct plugin *p, const char *what);
 struct metric *plugin_bad_answers(const struct plugin *p); /* how many */
 
+/* The rules about the owners and rights of plugin files and of the directories above, for another
+ * file that runs in this process. 0 or PLG901, PLG902. [init] */
+int plugin_path_trusted(const char *path, struct fn_error *reterr);
+
 /* ---- advice, for tools: nothing of the file runs --------------------------------------------- */
 
 /* Calls cb for each imported function that the host does for its plugins, with the reason. */

@@ -25,7 +25,7 @@ struct engage_attempt {
     struct rpc *rpc;
     struct engage_link *link;
     LIST_ENTRY(engage_attempt) entry;
-    struct h2_stream *stream; /* NULL: the link was down, or the end was told */
+    struct rpc_stream *stream; /* NULL: the link was down, or the end was told */
     const struct engage_client_cb *cb;
     void *ud;
     struct env_task task; /* ends an attempt that never began */
@@ -70,7 +70,7 @@ static void leave(struct engage_attempt *a)
 static void drop_stream(struct engage_attempt *a)
 {
     if (a->stream) {
-        h2_stream_close(a->stream);
+        rpc_stream_close(a->stream);
         a->stream = NULL;
     }
 }
@@ -102,9 +102,9 @@ void attempts_close(struct engage_link *l)
  * are an answer already. */
 static enum engage_proof proof_of(const struct engage_attempt *a, bool refused)
 {
-    bool heard = a->heard || (a->stream && h2_stream_is_answered(a->stream));
+    bool heard = a->heard || (a->stream && rpc_stream_is_answered(a->stream));
 
-    if (!heard && (!a->stream || !h2_stream_is_sent(a->stream))) {
+    if (!heard && (!a->stream || !rpc_stream_is_sent(a->stream))) {
         return a->full ? ENGAGE_PROOF_FULL : ENGAGE_PROOF_NOT_SENT;
     }
     return refused && !heard ? ENGAGE_PROOF_REFUSED : ENGAGE_PROOF_NONE;
@@ -230,7 +230,7 @@ static void on_task(struct env_task *t)
 void attempt_pause(struct engage_attempt *a, bool paused)
 {
     if (a->stream) {
-        h2_stream_pause(a->stream, paused);
+        rpc_stream_pause(a->stream, paused);
     }
 }
 
@@ -239,10 +239,10 @@ void attempt_pause(struct engage_attempt *a, bool paused)
 /* Frames until enough waits, or the last one. False: out of memory. */
 static bool send_frames(struct engage_attempt *a)
 {
-    struct buf *out = h2_stream_out(a->stream);
+    struct buf *out = rpc_stream_out(a->stream);
     bool last = false;
 
-    while (a->sent != SIZE_MAX && h2_stream_queued(a->stream) < SEND_HIGH_BYTES) {
+    while (a->sent != SIZE_MAX && rpc_stream_queued(a->stream) < SEND_HIGH_BYTES) {
         size_t len = a->body ? a->body->bytes.len - a->sent : 0;
 
         last = len <= WIRE_FRAME_BYTES;
@@ -253,9 +253,9 @@ static bool send_frames(struct engage_attempt *a)
         }
         a->sent = last ? SIZE_MAX : a->sent + len;
     }
-    h2_stream_wrote(a->stream);
+    rpc_stream_wrote(a->stream);
     if (last) {
-        h2_stream_half_close(a->stream);
+        rpc_stream_half_close(a->stream);
         body_unref(a->body);
         a->body = NULL;
     }
@@ -273,22 +273,22 @@ static void on_writable(void *ud)
     leave(a);
 }
 
-static const struct h2_stream_cb stream_cb = { .message = on_message,
+static const struct rpc_stream_cb stream_cb = { .message = on_message,
                                                .writable = on_writable,
                                                .ended = on_ended };
 
 static bool begin(struct engage_attempt *a, const struct engage_try *t, int64_t deadline_ns)
 {
-    struct h2_call call = { .path = RPC_METHOD_ENGAGE,
+    struct rpc_call call = { .path = RPC_METHOD_ENGAGE,
                             .request_id = t->request_id,
                             .deadline_ns = deadline_ns,
                             .low_mark = SEND_LOW_BYTES };
 
-    a->stream = h2_stream_open(a->link->peer.conn, &call, &stream_cb, a);
-    if (!a->stream || wire_encode_try(&a->rpc->out, t, h2_stream_out(a->stream)) < 0) {
+    a->stream = rpc_stream_open(a->link->peer.conn, &call, &stream_cb, a);
+    if (!a->stream || wire_encode_try(&a->rpc->out, t, rpc_stream_out(a->stream)) < 0) {
         return false;
     }
-    h2_stream_mark(a->stream);
+    rpc_stream_mark(a->stream);
     return send_frames(a);
 }
 

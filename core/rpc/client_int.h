@@ -22,7 +22,7 @@ struct peer {
     bool up;
     bool told_down; /* that the eager one cannot be reached; said once until it is up */
     struct net_dial *dial;
-    struct h2_conn *conn;
+    struct rpc_conn *conn;
     struct env_timer timer;
     int64_t pause_ms;    /* before the next dial, counted from the last one */
     int64_t next_ns;     /* no dial earlier */

@@ -11,7 +11,7 @@
 
 static int64_t heard_ns(const struct engage_link *l)
 {
-    return l->peer.up ? h2_conn_heard_ns(l->peer.conn) : 0;
+    return l->peer.up ? rpc_conn_heard_ns(l->peer.conn) : 0;
 }
 
 static void on_changed(struct peer *p, bool up)
@@ -82,9 +82,9 @@ static void probe_start(struct engage_link *l)
     int64_t end = now + c->probe_timeout_ms * ENV_MS;
 
     l->probe_started_ns = now;
-    if (h2_conn_is_full(l->peer.conn)) {
+    if (rpc_conn_is_full(l->peer.conn)) {
         l->probing = PROBE_PING;
-        h2_conn_ping(l->peer.conn);
+        rpc_conn_ping(l->peer.conn);
         probe_again(l, end);
     } else if (unary_start(l, RPC_METHOD_PROBE, end, on_probed, l, NULL) == 0) {
         l->probing = PROBE_CALL;

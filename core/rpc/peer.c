@@ -105,7 +105,7 @@ static void on_going(void *ud)
 {
     struct peer *p = ud;
 
-    h2_conn_leave(p->conn);
+    rpc_conn_leave(p->conn);
     lost(p, "the peer goes away (GOAWAY)");
 }
 
@@ -114,7 +114,7 @@ static void on_closed(void *ud, const char *why)
     lost(ud, why);
 }
 
-static const struct h2_conn_cb conn_cb = { .ready = on_ready,
+static const struct rpc_conn_cb conn_cb = { .ready = on_ready,
                                            .going = on_going,
                                            .closed = on_closed };
 
@@ -136,7 +136,7 @@ static void on_dialled(void *ud, struct net_io *io, const char *error)
         failed(p, error);
         return;
     }
-    p->conn = h2_conn_create(p->rpc->h2, io, authority_of(p), tls, &conn_cb, p);
+    p->conn = rpc_conn_create(p->rpc, io, authority_of(p), tls, &conn_cb, p);
     if (!p->conn) {
         failed(p, "out of memory");
         return;
@@ -169,7 +169,7 @@ static void on_timer(struct env_timer *t)
     if (p->conn) {
         snprintf(why, sizeof(why), "no HTTP/2 settings within %lld ms",
                  (long long)p->rpc->config.connect_timeout_ms);
-        h2_conn_break(p->conn, why);
+        rpc_conn_break(p->conn, why);
     } else {
         dial(p);
     }
@@ -191,21 +191,21 @@ bool peer_want(struct peer *p)
 
 bool peer_takes_calls(const struct peer *p)
 {
-    return p->up && h2_conn_takes_calls(p->conn);
+    return p->up && rpc_conn_takes_calls(p->conn);
 }
 
 bool peer_is_full(const struct peer *p)
 {
-    return peer_takes_calls(p) && h2_conn_is_full(p->conn);
+    return peer_takes_calls(p) && rpc_conn_is_full(p->conn);
 }
 
 void peer_break(struct peer *p, const char *why)
 {
-    struct h2_conn *c = p->conn;
+    struct rpc_conn *c = p->conn;
 
     if (c) {
-        h2_conn_break(c, why);
-        h2_conn_leave(c);
+        rpc_conn_break(c, why);
+        rpc_conn_leave(c);
         lost(p, why);
     }
 }
@@ -239,7 +239,7 @@ void peer_close(struct peer *p)
     net_dial_cancel(p->dial);
     p->dial = NULL;
     if (p->conn) {
-        h2_conn_leave(p->conn);
+        rpc_conn_leave(p->conn);
         p->conn = NULL;
     }
     p->up = false;

@@ -22,7 +22,7 @@ struct rpc_raw {
     struct rpc *rpc;
     LIST_ENTRY(rpc_raw) entry;
     struct peer *peer; /* NULL: closed; only to be compared, but while waiting */
-    struct h2_stream *stream;
+    struct rpc_stream *stream;
     const struct rpc_raw_cb *cb;
     void *ud;
     bool waiting;
@@ -84,7 +84,7 @@ static void stop(struct rpc_raw *c)
     c->waiting = false;
     env_timer_clear(c->rpc->env, &c->timer);
     if (c->stream) {
-        h2_stream_close(c->stream);
+        rpc_stream_close(c->stream);
         c->stream = NULL;
     }
 }
@@ -149,11 +149,11 @@ static void on_ended(void *ud, int status, const char *text, bool refused)
     tell_end(ud, status, text);
 }
 
-static const struct h2_stream_cb stream_cb = { .message = on_message, .ended = on_ended };
+static const struct rpc_stream_cb stream_cb = { .message = on_message, .ended = on_ended };
 
 static void begin(struct rpc_raw *c)
 {
-    struct h2_call call = { .path = c->method,
+    struct rpc_call call = { .path = c->method,
                             .deadline_ns = c->deadline_ns,
                             .low_mark = LOW_BYTES };
 
@@ -163,12 +163,12 @@ static void begin(struct rpc_raw *c)
         fail(c, GRPC_EXHAUSTED, "as many calls run on the connection as the peer lets in");
         return;
     }
-    c->stream = h2_stream_open(c->peer->conn, &call, &stream_cb, c);
-    if (!c->stream || h2_stream_send(c->stream, c->message.data, c->message.len) < 0) {
+    c->stream = rpc_stream_open(c->peer->conn, &call, &stream_cb, c);
+    if (!c->stream || rpc_stream_send(c->stream, c->message.data, c->message.len) < 0) {
         fail(c, GRPC_EXHAUSTED, "out of memory");
         return;
     }
-    h2_stream_half_close(c->stream);
+    rpc_stream_half_close(c->stream);
     buf_finish(&c->message);
 }
 

@@ -30,7 +30,9 @@ static int check(const struct rpc_config *c, struct fn_error *reterr)
 
 static void release(struct rpc *r)
 {
-    h2_destroy(r->h2);
+    if (r->transport) {
+        r->transport->table->destroy(r->transport);
+    }
     scratch_finish(&r->in);
     scratch_finish(&r->out);
     net_identity_unref(r->identity);
@@ -40,17 +42,22 @@ static void release(struct rpc *r)
 
 static int prepare(struct rpc *r, const struct rpc_config *c, struct fn_error *reterr)
 {
-    struct h2_limits limits = { .message_max_bytes = c->message_max_bytes,
+    struct rpc_limits limits = { .message_max_bytes = c->message_max_bytes,
                                 .memory_max_bytes = c->memory_max_bytes,
                                 .streams_max = c->streams_max,
                                 .client_silence_ms = c->client_silence_ms,
                                 .left_silence_ms = c->probe_interval_ms,
                                 .calls_max = c->calls_max };
+    const struct rpc_transport *t = c->transport ? c->transport : &rpc_transport_nghttp2;
     int result;
 
-    if (scratch_init(&r->in) < 0 || scratch_init(&r->out) < 0 ||
-        h2_create(r->env, &limits, &r->h2) < 0) {
+    rpc_transport_host_init(&r->host, r->loop);
+    if (scratch_init(&r->in) < 0 || scratch_init(&r->out) < 0) {
         return err_set(reterr, FN_E_EXHAUSTED, "rpc: out of memory");
+    }
+    result = t->create(&r->host, &limits, &r->transport);
+    if (result < 0) {
+        return err_set(reterr, result, "rpc: transport %s cannot be made", t->name);
     }
     result = net_identity_create(&c->tls, &r->identity, reterr);
     return result < 0 ? result : net_identity_create(&c->tls_server, &r->server_identity, reterr);

@@ -1,6 +1,6 @@
 /* Rpc: gRPC behind the tables of model/engage.h, on the loop's own thread.
  *
- * HTTP/2 is nghttp2's (h2.h), sockets and TLS are core/net's, the gRPC in between is ours.
+ * HTTP/2 is a transport's (transport.h), sockets and TLS are core/net's, the rest is ours.
  *
  * Liveness. A link that has heard nothing for probe_interval_ms asks its peer with a small call to
  * a method that does not exist; any answer counts as life, none within probe_timeout_ms drops the
@@ -18,8 +18,16 @@
 
 struct rpc;
 struct rpc_server;
+struct rpc_transport;
+
+/* The transport of this name: built in ("nghttp2") or the file grpc-<name>.so of the folder, which
+ * is loaded for good. FN_E_NOT_FOUND, FN_E_UNAVAILABLE (RUN420), FN_E_INVALID (RUN421), or what
+ * plugin_path_trusted() says. [init] */
+int rpc_transport_find(const char *folder, const char *name, const struct rpc_transport **ret,
+                       struct fn_error *reterr);
 
 struct rpc_config {
+    const struct rpc_transport *transport; /* NULL: nghttp2 */
     uint32_t message_max_bytes;   /* received message, 1024..2^31-1 */
     uint64_t memory_max_bytes;    /* received and not yet handed over; at least 16 MiB */
     uint32_t streams_max;         /* concurrent streams per connection of a server, 1..2^31-1 */

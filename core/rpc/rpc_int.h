@@ -4,7 +4,7 @@
 
 #include <base/env.h>
 #include <base/log.h>
-#include <rpc/h2.h>
+#include <rpc/transport.h>
 #include <rpc/rpc.h>
 #include <rpc/wire.h>
 
@@ -21,7 +21,8 @@ struct rpc {
     struct env *env;
     struct rpc_config config; /* without the texts of tls */
     struct net_identity *identity, *server_identity;
-    struct h2 *h2;
+    struct rpc_transport_host host; /* what the transport may use */
+    struct transport *transport;
     struct scratch in;  /* what a callback reads */
     struct scratch out; /* what it may encode meanwhile */
     LIST_HEAD(, engage_link) links;
@@ -32,6 +33,15 @@ struct rpc {
     struct log_gate peers_gate; /* lines about peers that come and go */
 };
 
+/* Takes io over. authority NULL = a server's connection. NULL: out of memory, io is closed. */
+static inline struct rpc_conn *rpc_conn_create(struct rpc *r, struct net_io *io,
+                                               const char *authority, bool tls,
+                                               const struct rpc_conn_cb *cb, void *ud)
+{
+    return r->transport->table->conn_create(r->transport, io, authority, tls, cb, ud);
+}
+
+void rpc_transport_host_init(struct rpc_transport_host *host, struct loop *loop);
 void rpc_client_init(struct rpc *r);
 void rpc_client_close_all(struct rpc *r);
 void unary_close_all(struct rpc *r);

@@ -101,7 +101,7 @@ void rpc_server_drain(struct rpc_server *s, void (*done)(void *ud), void *ud)
     net_listener_close(s->listener);
     s->listener = NULL;
     LIST_FOREACH(sc, &s->conns, entry) {
-        h2_conn_drain(sc->conn);
+        rpc_conn_drain(sc->conn);
     }
     look_whether_drained(s);
 }
@@ -112,7 +112,7 @@ static void on_cancel(struct env_task *t)
 
     server_ref(s);
     env_timer_set(s->rpc->env, &s->cancel_timer,
-                  env_now_ns(s->rpc->env) + 2 * H2_PART_MS * ENV_MS);
+                  env_now_ns(s->rpc->env) + 2 * RPC_PART_MS * ENV_MS);
     sessions_cancel(s, "shutting down");
     incoming_cancel(s, "shutting down");
     server_unref(s);
@@ -125,7 +125,7 @@ static void on_cancel_timer(struct env_timer *t)
     struct server_conn *sc;
 
     LIST_FOREACH(sc, &s->conns, entry) {
-        h2_conn_break(sc->conn, "shutting down");
+        rpc_conn_break(sc->conn, "shutting down");
     }
 }
 
@@ -160,10 +160,10 @@ void rpc_server_close(struct rpc_server *s)
     sessions_forget(s);
     incoming_forget(s);
     while ((sc = LIST_FIRST(&s->conns))) {
-        struct h2_conn *c = sc->conn;
+        struct rpc_conn *c = sc->conn;
 
         conn_release(sc);
-        h2_conn_close(c);
+        rpc_conn_close(c);
     }
     server_unref(s);
 }
@@ -210,7 +210,7 @@ static const struct rpc_method runner_methods[] = {
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
 /* In the words of Go servers. */
-static void refuse_unknown(struct h2_stream *st, const char *method)
+static void refuse_unknown(struct rpc_stream *st, const char *method)
 {
     char path[METHOD_MAX];
     char text[2 * METHOD_MAX];
@@ -229,36 +229,36 @@ static void refuse_unknown(struct h2_stream *st, const char *method)
             snprintf(text, sizeof(text), "unknown service %s", path + 1);
         }
     }
-    h2_stream_finish(st, GRPC_UNIMPLEMENTED, text);
+    rpc_stream_finish(st, GRPC_UNIMPLEMENTED, text);
 }
 
 /* With a list of peers only they may call. */
-static bool refuse_stranger(struct rpc_server *s, struct h2_stream *st)
+static bool refuse_stranger(struct rpc_server *s, struct rpc_stream *st)
 {
     char name[PEER_NAME_MAX], text[PEER_NAME_MAX + 64];
 
-    if (net_io_peer_allowed(h2_stream_io(st), name, sizeof(name))) {
+    if (net_io_peer_allowed(rpc_stream_io(st), name, sizeof(name))) {
         return false;
     }
     snprintf(text, sizeof(text), "TLS805 peer %.200s may not use this port", name[0] ? name : "?");
     log_write_gated(&s->stranger_gate, 1, FN_LOG_WARN, text, (char *)NULL);
-    h2_stream_finish(st, GRPC_PERMISSION, text);
+    rpc_stream_finish(st, GRPC_PERMISSION, text);
     return true;
 }
 
-static void on_request(void *ud, struct h2_stream *st, const struct h2_head *head)
+static void on_request(void *ud, struct rpc_stream *st, const struct rpc_head *head)
 {
     struct server_conn *sc = ud;
     struct rpc_server *s = sc->server;
 
     if (s->cancelled) {
-        h2_stream_finish(st, GRPC_UNAVAILABLE, "shutting down");
+        rpc_stream_finish(st, GRPC_UNAVAILABLE, "shutting down");
     } else if (refuse_stranger(s, st)) {
         return;
     } else if (s->cb && strcmp(head->path, RPC_METHOD_ENGAGE) == 0) {
         session_begin(s, st, head->request_id[0] ? head->request_id : NULL);
     } else if (s->cb && strcmp(head->path, RPC_METHOD_LOGS) == 0) {
-        h2_stream_finish(st, GRPC_UNKNOWN, "runner not configured with logStreamer");
+        rpc_stream_finish(st, GRPC_UNKNOWN, "runner not configured with logStreamer");
     } else if (!(s->cb && incoming_begin(s, st, head->path, runner_methods, s)) &&
                !(s->service &&
                  incoming_begin(s, st, head->path, s->service->methods, s->service->ud))) {
@@ -276,7 +276,7 @@ static void on_closed(void *ud, const char *why)
     look_whether_drained(s);
 }
 
-static const struct h2_conn_cb conn_cb = { .request = on_request, .closed = on_closed };
+static const struct rpc_conn_cb conn_cb = { .request = on_request, .closed = on_closed };
 
 static void on_accepted(void *ud, struct net_io *io)
 {
@@ -288,7 +288,7 @@ static void on_accepted(void *ud, struct net_io *io)
         return;
     }
     sc->server = s;
-    sc->conn = h2_conn_create(s->rpc->h2, io, NULL, false, &conn_cb, sc);
+    sc->conn = rpc_conn_create(s->rpc, io, NULL, false, &conn_cb, sc);
     if (!sc->conn) {
         free(sc);
         return;

@@ -21,7 +21,7 @@ struct server_wait {
 struct server_conn {
     LIST_ENTRY(server_conn) entry;
     struct rpc_server *server;
-    struct h2_conn *conn;
+    struct rpc_conn *conn;
 };
 
 /* States: open, draining (GOAWAY sent, calls finish), closed (no callbacks). Freed when it is
@@ -58,9 +58,9 @@ void server_wait_begin(struct rpc_server *s, struct server_wait *w,
 void server_wait_end(struct rpc_server *s, struct server_wait *w); /* also when it does not wait */
 
 /* Takes the stream over. */
-void session_begin(struct rpc_server *s, struct h2_stream *st, const char *request_id);
+void session_begin(struct rpc_server *s, struct rpc_stream *st, const char *request_id);
 /* The methods of a table; takes the stream over if one of them has this path. ud: for called(). */
-bool incoming_begin(struct rpc_server *s, struct h2_stream *st, const char *path,
+bool incoming_begin(struct rpc_server *s, struct rpc_stream *st, const char *path,
                     const struct rpc_method *methods, void *ud);
 
 /* Ends the calls of all owners: with a word to both sides, or silently. */

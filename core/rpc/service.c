@@ -14,7 +14,7 @@ struct rpc_incoming {
     const struct rpc_method *method;
     void *ud; /* of the method's table */
     LIST_ENTRY(rpc_incoming) entry;
-    struct h2_stream *stream; /* NULL: over */
+    struct rpc_stream *stream; /* NULL: over */
     uint64_t ends[RPC_QUEUE_MAX]; /* where messages end that may wait, in bytes sent */
     uint32_t first, n;
     uint64_t sent;
@@ -63,7 +63,7 @@ void incoming_forget(struct rpc_server *s)
         enter(in);
         in->owned = false;
         if (in->stream) {
-            h2_stream_close(in->stream);
+            rpc_stream_close(in->stream);
             in->stream = NULL;
         }
         leave(in);
@@ -78,7 +78,7 @@ void incoming_cancel(struct rpc_server *s, const char *text)
         enter(in);
         gone(in);
         if (in->stream) {
-            h2_stream_abort(in->stream, GRPC_UNAVAILABLE, text);
+            rpc_stream_abort(in->stream, GRPC_UNAVAILABLE, text);
             in->stream = NULL;
         }
         leave(in);
@@ -90,8 +90,8 @@ void incoming_cancel(struct rpc_server *s, const char *text)
 
 int rpc_incoming_send(struct rpc_incoming *in, const void *data, size_t len)
 {
-    uint64_t taken = in->sent - h2_stream_queued(in->stream);
-    uint64_t before = h2_stream_queued(in->stream);
+    uint64_t taken = in->sent - rpc_stream_queued(in->stream);
+    uint64_t before = rpc_stream_queued(in->stream);
     int r;
 
     while (in->n > 0 && in->ends[in->first] <= taken) {
@@ -101,9 +101,9 @@ int rpc_incoming_send(struct rpc_incoming *in, const void *data, size_t len)
     if (in->n == RPC_QUEUE_MAX) {
         return FN_E_EXHAUSTED;
     }
-    r = h2_stream_send(in->stream, data, len);
+    r = rpc_stream_send(in->stream, data, len);
     if (r == 0) {
-        in->sent += h2_stream_queued(in->stream) - before;
+        in->sent += rpc_stream_queued(in->stream) - before;
         in->ends[(in->first + in->n++) % RPC_QUEUE_MAX] = in->sent;
     }
     return r;
@@ -111,13 +111,13 @@ int rpc_incoming_send(struct rpc_incoming *in, const void *data, size_t len)
 
 void rpc_incoming_end(struct rpc_incoming *in, int status, const char *text)
 {
-    struct h2_stream *st = in->stream;
+    struct rpc_stream *st = in->stream;
 
     assert(in->owned);
     enter(in);
     in->owned = false;
     in->stream = NULL;
-    h2_stream_finish(st, status, text);
+    rpc_stream_finish(st, status, text);
     leave(in);
 }
 
@@ -154,28 +154,28 @@ static void on_ended(void *ud, int status, const char *text, bool refused)
     enter(in);
     gone(in);
     if (in->stream) {
-        h2_stream_close(in->stream);
+        rpc_stream_close(in->stream);
         in->stream = NULL;
     }
     leave(in);
 }
 
-static const struct h2_stream_cb stream_cb = { .message = on_message,
+static const struct rpc_stream_cb stream_cb = { .message = on_message,
                                                .half_closed = on_half_closed,
                                                .ended = on_ended };
 
 static void on_wait_expired(struct server_wait *w)
 {
     struct rpc_incoming *in = container_of(w, struct rpc_incoming, wait);
-    struct h2_stream *st = in->stream;
+    struct rpc_stream *st = in->stream;
 
     enter(in);
     in->stream = NULL;
-    h2_stream_finish(st, GRPC_DEADLINE, "no message came");
+    rpc_stream_finish(st, GRPC_DEADLINE, "no message came");
     leave(in);
 }
 
-bool incoming_begin(struct rpc_server *s, struct h2_stream *st, const char *path,
+bool incoming_begin(struct rpc_server *s, struct rpc_stream *st, const char *path,
                     const struct rpc_method *methods, void *ud)
 {
     const struct rpc_method *m = methods;
@@ -189,7 +189,7 @@ bool incoming_begin(struct rpc_server *s, struct h2_stream *st, const char *path
     }
     in = calloc(1, sizeof(*in));
     if (!in) {
-        h2_stream_finish(st, GRPC_EXHAUSTED, "out of memory");
+        rpc_stream_finish(st, GRPC_EXHAUSTED, "out of memory");
         return true;
     }
     in->server = s;
@@ -199,7 +199,7 @@ bool incoming_begin(struct rpc_server *s, struct h2_stream *st, const char *path
     server_ref(s);
     LIST_INSERT_HEAD(&s->incoming, in, entry);
     server_wait_begin(s, &in->wait, on_wait_expired);
-    h2_stream_adopt(st, &stream_cb, in, LOW_BYTES);
+    rpc_stream_adopt(st, &stream_cb, in, LOW_BYTES);
     return true;
 }
 
@@ -223,7 +223,7 @@ void *rpc_incoming_get(const struct rpc_incoming *in)
 
 bool rpc_incoming_identity(const struct rpc_incoming *in, char *ret, size_t cap)
 {
-    const struct net_io *io = h2_stream_io(in->stream);
+    const struct net_io *io = rpc_stream_io(in->stream);
 
     ret[0] = '\0';
     return io && net_io_peer_identity(io, ret, cap);

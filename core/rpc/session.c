@@ -19,7 +19,7 @@
 struct engage_session {
     struct rpc_server *server;
     LIST_ENTRY(engage_session) entry;
-    struct h2_stream *stream; /* NULL: released */
+    struct rpc_stream *stream; /* NULL: released */
     void *ud;
     char *request_id;
     struct server_wait wait; /* for TryCall */
@@ -63,12 +63,12 @@ static void gone(struct engage_session *e)
 /* Ends the stream with a status behind what was sent. */
 static void end(struct engage_session *e, int status, const char *text)
 {
-    struct h2_stream *st = e->stream;
+    struct rpc_stream *st = e->stream;
 
     e->stream = NULL;
     e->owned = false;
     if (st) {
-        h2_stream_finish(st, status, text);
+        rpc_stream_finish(st, status, text);
     }
 }
 
@@ -81,7 +81,7 @@ void sessions_forget(struct rpc_server *s)
         enter(e);
         e->owned = false;
         if (e->stream) {
-            h2_stream_close(e->stream);
+            rpc_stream_close(e->stream);
             e->stream = NULL;
         }
         leave(e);
@@ -97,7 +97,7 @@ void sessions_cancel(struct rpc_server *s, const char *text)
         enter(e);
         gone(e);
         if (e->stream) {
-            h2_stream_abort(e->stream, GRPC_UNAVAILABLE, text);
+            rpc_stream_abort(e->stream, GRPC_UNAVAILABLE, text);
             e->stream = NULL;
         }
         leave(e);
@@ -117,17 +117,17 @@ static void must(int r)
 
 static void send_start(struct engage_session *e, const struct engage_start *start)
 {
-    struct buf *out = h2_stream_out(e->stream);
+    struct buf *out = rpc_stream_out(e->stream);
 
     assert(e->owned);
     buf_reserve(out, ANSWER_BYTES_USUAL); /* else it grows with what follows */
     must(wire_encode_start(&e->server->rpc->out, start, out));
-    h2_stream_wrote(e->stream);
+    rpc_stream_wrote(e->stream);
 }
 
 static int send_data(struct engage_session *e, const void *data, size_t len)
 {
-    struct buf *out = h2_stream_out(e->stream);
+    struct buf *out = rpc_stream_out(e->stream);
     const char *p = data;
 
     assert(e->owned);
@@ -138,8 +138,8 @@ static int send_data(struct engage_session *e, const void *data, size_t len)
         p += n;
         len -= n;
     }
-    h2_stream_wrote(e->stream);
-    e->full = h2_stream_queued(e->stream) > e->server->rpc->config.send_queue_bytes;
+    rpc_stream_wrote(e->stream);
+    e->full = rpc_stream_queued(e->stream) > e->server->rpc->config.send_queue_bytes;
     return e->full ? 1 : 0;
 }
 
@@ -147,8 +147,8 @@ static void finish(struct engage_session *e, const struct engage_finished *f)
 {
     assert(e->owned);
     enter(e);
-    must(wire_encode_finished(&e->server->rpc->out, f, h2_stream_out(e->stream)));
-    h2_stream_wrote(e->stream);
+    must(wire_encode_finished(&e->server->rpc->out, f, rpc_stream_out(e->stream)));
+    rpc_stream_wrote(e->stream);
     end(e, GRPC_OK, NULL);
     leave(e);
 }
@@ -157,7 +157,7 @@ static void abort_session(struct engage_session *e, int grpc_status, const char 
 {
     assert(e->owned && grpc_status != GRPC_OK);
     enter(e);
-    h2_stream_abort(e->stream, grpc_status, text);
+    rpc_stream_abort(e->stream, grpc_status, text);
     e->stream = NULL;
     e->owned = false;
     leave(e);
@@ -191,7 +191,7 @@ static void offer(struct engage_session *e, struct wire_client_msg *m)
 
     m->try_call.request_id = e->request_id;
     e->owned = true;
-    r = s->cb->on_try(s->ud, e, &m->try_call, h2_stream_deadline_ns(e->stream), &e->ud);
+    r = s->cb->on_try(s->ud, e, &m->try_call, rpc_stream_deadline_ns(e->stream), &e->ud);
     if (r < 0) {
         assert(e->owned);
         end(e, -r, err_name(r));
@@ -260,7 +260,7 @@ static void on_message(void *ud, const void *data, size_t len)
     }
     enter(e);
     e->wanted = false;
-    h2_stream_pause(e->stream, true);
+    rpc_stream_pause(e->stream, true);
     if (!e->tried) {
         on_first(e, &m);
     } else {
@@ -294,7 +294,7 @@ static void on_ended(void *ud, int status, const char *text, bool refused)
     enter(e);
     gone(e);
     if (e->stream) {
-        h2_stream_close(e->stream);
+        rpc_stream_close(e->stream);
         e->stream = NULL;
     }
     leave(e);
@@ -305,11 +305,11 @@ static void session_more(struct engage_session *e)
     assert(e->owned && !e->body_end);
     if (!e->wanted) {
         e->wanted = true;
-        h2_stream_pause(e->stream, false);
+        rpc_stream_pause(e->stream, false);
     }
 }
 
-static const struct h2_stream_cb stream_cb = { .message = on_message,
+static const struct rpc_stream_cb stream_cb = { .message = on_message,
                                                .half_closed = on_half_closed,
                                                .writable = on_writable,
                                                .ended = on_ended };
@@ -326,7 +326,7 @@ static void on_wait_expired(struct server_wait *w)
     leave(e);
 }
 
-void session_begin(struct rpc_server *s, struct h2_stream *st, const char *request_id)
+void session_begin(struct rpc_server *s, struct rpc_stream *st, const char *request_id)
 {
     struct engage_session *e = alloc_zeroed(sizeof(*e));
 
@@ -335,7 +335,7 @@ void session_begin(struct rpc_server *s, struct h2_stream *st, const char *reque
     }
     if (!e || (request_id && !e->request_id)) {
         free(e);
-        h2_stream_finish(st, GRPC_EXHAUSTED, "out of memory");
+        rpc_stream_finish(st, GRPC_EXHAUSTED, "out of memory");
         return;
     }
     e->server = s;
@@ -343,7 +343,7 @@ void session_begin(struct rpc_server *s, struct h2_stream *st, const char *reque
     server_ref(s);
     LIST_INSERT_HEAD(&s->sessions, e, entry);
     server_wait_begin(s, &e->wait, on_wait_expired);
-    h2_stream_adopt(st, &stream_cb, e, s->rpc->config.send_queue_bytes / 2);
+    rpc_stream_adopt(st, &stream_cb, e, s->rpc->config.send_queue_bytes / 2);
 }
 
 struct engage_server *rpc_server_table(void)

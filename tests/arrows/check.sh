@@ -87,8 +87,12 @@ for room in $rooms; do
         # Libraries that belong to one room.
         case $name in
         grpc/*)
-            complain "$file includes <$name>; only a test may, as a peer" ;;
-        nghttp2/* | protobuf-c/*)
+            [ "${file#"$root"/core/rpc/core/}" != "$file" ] ||
+                complain "$file includes <$name>; only core/rpc/core may" ;;
+        nghttp2/*)
+            [ "${file#"$root"/core/rpc/nghttp2/}" != "$file" ] ||
+                complain "$file includes <$name>; only core/rpc/nghttp2 may" ;;
+        protobuf-c/*)
             [ "$room" = rpc ] || complain "$file includes <$name>; only core/rpc may" ;;
         yaml.h)
             [ "$room" = conf ] || complain "$file includes <$name>; only core/conf may" ;;

@@ -10,7 +10,7 @@
  *
  * The end as the owner sees it is in order behind the messages at a client; a server's owner hears
  * at once that its peer is gone. */
-#include <rpc/h2_int.h>
+#include <rpc/nghttp2/h2_int.h>
 
 #include <assert.h>
 #include <base/alloc.h>
@@ -86,7 +86,7 @@ void stream_forgotten(struct h2_stream *st)
 {
     struct h2_conn *c = st->conn;
 
-    detach(st, h2_stream_is_sent(st));
+    detach(st, h2_stream_is_sent(&st->base));
     conn_idle(c);
     maybe_free(st);
 }
@@ -94,7 +94,7 @@ void stream_forgotten(struct h2_stream *st)
 void stream_orphan(struct h2_stream *st, const char *why)
 {
     enter(st);
-    detach(st, h2_stream_is_sent(st));
+    detach(st, h2_stream_is_sent(&st->base));
     stream_over(st, GRPC_UNAVAILABLE, why, false);
     leave(st);
 }
@@ -102,7 +102,7 @@ void stream_orphan(struct h2_stream *st, const char *why)
 void stream_drop(struct h2_stream *st)
 {
     st->cb = NULL;
-    detach(st, h2_stream_is_sent(st));
+    detach(st, h2_stream_is_sent(&st->base));
     maybe_free(st);
 }
 
@@ -151,10 +151,10 @@ static void stream_fail(struct h2_stream *st, int status, const char *text)
     keep_none(st);
     st->paused = false;
     if (st->server) {
-        const struct h2_stream_cb *cb = st->cb;
+        const struct rpc_stream_cb *cb = st->cb;
 
         st->cb = NULL;
-        h2_stream_abort(st, status, text);
+        h2_stream_abort(&st->base, status, text);
         st->cb = cb;
     } else {
         reset(st, NGHTTP2_CANCEL);
@@ -181,8 +181,10 @@ void stream_set_deadline(struct h2_stream *st, int64_t deadline_ns)
     env_timer_set(st->h->env, &st->deadline, deadline_ns);
 }
 
-void h2_stream_close(struct h2_stream *st)
+void h2_stream_close(struct rpc_stream *base)
 {
+    struct h2_stream *st = stream_of(base);
+
     assert(st->cb);
     enter(st);
     st->cb = NULL;
@@ -241,14 +243,14 @@ static size_t deliver(struct h2_stream *st, const unsigned char *data, size_t le
     size_t off = 0;
     uint32_t n;
 
-    while (listens(st) && len - off >= H2_PREFIX_BYTES) {
+    while (listens(st) && len - off >= RPC_PREFIX_BYTES) {
         if (!check_prefix(st, data + off, &n)) {
             return len;
         }
-        if (len - off - H2_PREFIX_BYTES < n) {
+        if (len - off - RPC_PREFIX_BYTES < n) {
             break;
         }
-        off += H2_PREFIX_BYTES + n;
+        off += RPC_PREFIX_BYTES + n;
         st->cb->message(st->ud, data + off - n, n);
     }
     return off;
@@ -336,8 +338,10 @@ void stream_half(struct h2_stream *st)
     leave(st);
 }
 
-void h2_stream_pause(struct h2_stream *st, bool paused)
+void h2_stream_pause(struct rpc_stream *base, bool paused)
 {
+    struct h2_stream *st = stream_of(base);
+
     st->paused = paused;
     if (!paused && !st->delivering &&
         (st->in.len > 0 || st->unconsumed > 0 || (st->half && !st->half_told) ||
@@ -357,7 +361,7 @@ static void on_task(struct env_task *t)
         give_window_back(st);
     }
     deliver_ends(st);
-    if (st->was_full && st->cb && !st->over && h2_stream_queued(st) <= st->low_mark) {
+    if (st->was_full && st->cb && !st->over && h2_stream_queued(&st->base) <= st->low_mark) {
         st->was_full = false;
         if (st->cb->writable) {
             st->cb->writable(st->ud);
@@ -368,13 +372,17 @@ static void on_task(struct env_task *t)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-size_t h2_stream_queued(const struct h2_stream *st)
+size_t h2_stream_queued(const struct rpc_stream *base)
 {
+    const struct h2_stream *st = stream_of(base);
+
     return st->out.len - st->out_off;
 }
 
-struct buf *h2_stream_out(struct h2_stream *st)
+struct buf *h2_stream_out(struct rpc_stream *base)
 {
+    struct h2_stream *st = stream_of(base);
+
     if (st->out_off == st->out.len) {
         buf_clear(&st->out);
         st->out_off = 0;
@@ -388,7 +396,7 @@ struct buf *h2_stream_out(struct h2_stream *st)
 /* DATA of which so much is ready; nghttp2 asks stream_take() for it. */
 ssize_t stream_provide(struct h2_stream *st, size_t room, uint32_t *flags)
 {
-    size_t ready = h2_stream_queued(st);
+    size_t ready = h2_stream_queued(&st->base);
     size_t n = ready < room ? ready : room;
 
     if (n == 0 && !st->end_wanted) {
@@ -412,7 +420,7 @@ void stream_take(struct h2_stream *st, unsigned char *to, size_t len, uint64_t p
     if (st->mark > 0 && st->mark_wire == 0 && st->out_total >= st->mark) {
         st->mark_wire = produced - (st->out_total - st->mark);
     }
-    if (st->was_full && st->cb && h2_stream_queued(st) <= st->low_mark) {
+    if (st->was_full && st->cb && h2_stream_queued(&st->base) <= st->low_mark) {
         env_defer(st->h->env, &st->task);
     }
 }
@@ -462,7 +470,7 @@ static bool is_live(const struct h2_stream *st)
 static void send_headers(struct h2_stream *st)
 {
     nghttp2_data_provider provider = { .source.ptr = st, .read_callback = on_read };
-    bool only = st->end_wanted && h2_stream_queued(st) == 0;
+    bool only = st->end_wanted && h2_stream_queued(&st->base) == 0;
     nghttp2_nv nv[4] = { NAME_VALUE(":status", "200"),
                          NAME_VALUE("content-type", "application/grpc") };
     char code[16], text[3 * TEXT_MAX];
@@ -490,41 +498,25 @@ static void send_more(struct h2_stream *st)
     conn_touch(st->conn);
 }
 
-void h2_stream_wrote(struct h2_stream *st)
+void h2_stream_wrote(struct rpc_stream *base)
 {
-    st->was_full = st->was_full || h2_stream_queued(st) > st->low_mark;
+    struct h2_stream *st = stream_of(base);
+
+    st->was_full = st->was_full || h2_stream_queued(&st->base) > st->low_mark;
     send_more(st);
 }
 
-int h2_stream_send(struct h2_stream *st, const void *data, size_t len)
+void h2_stream_mark(struct rpc_stream *base)
 {
-    struct buf *out = h2_stream_out(st);
-    char *p = buf_reserve(out, H2_PREFIX_BYTES + len);
+    struct h2_stream *st = stream_of(base);
 
-    if (!p) {
-        return FN_E_EXHAUSTED;
-    }
-    p[0] = 0;
-    p[1] = (char)(len >> 24);
-    p[2] = (char)(len >> 16);
-    p[3] = (char)(len >> 8);
-    p[4] = (char)len;
-    if (len > 0) {
-        memcpy(p + H2_PREFIX_BYTES, data, len);
-    }
-    out->len += H2_PREFIX_BYTES + len;
-    h2_stream_wrote(st);
-    return 0;
-}
-
-void h2_stream_mark(struct h2_stream *st)
-{
-    st->mark = st->out_total + h2_stream_queued(st);
+    st->mark = st->out_total + h2_stream_queued(&st->base);
 }
 
 /* What is produced and not written yet goes out as long as the connection lives. */
-bool h2_stream_is_sent(const struct h2_stream *st)
+bool h2_stream_is_sent(const struct rpc_stream *base)
 {
+    const struct h2_stream *st = stream_of(base);
     const struct h2_conn *c = st->conn;
 
     if (!c) {
@@ -533,19 +525,23 @@ bool h2_stream_is_sent(const struct h2_stream *st)
     return st->mark_wire > 0 && (!c->dead || c->written >= st->mark_wire);
 }
 
-bool h2_stream_is_answered(const struct h2_stream *st)
+bool h2_stream_is_answered(const struct rpc_stream *base)
 {
-    return st->answered;
+    return stream_of(base)->answered;
 }
 
-void h2_stream_half_close(struct h2_stream *st)
+void h2_stream_half_close(struct rpc_stream *base)
 {
+    struct h2_stream *st = stream_of(base);
+
     st->end_wanted = true;
     send_more(st);
 }
 
-void h2_stream_finish(struct h2_stream *st, int status, const char *text)
+void h2_stream_finish(struct rpc_stream *base, int status, const char *text)
 {
+    struct h2_stream *st = stream_of(base);
+
     enter(st);
     st->cb = NULL;
     env_undefer(st->h->env, &st->task);
@@ -558,13 +554,15 @@ void h2_stream_finish(struct h2_stream *st, int status, const char *text)
     leave(st);
 }
 
-void h2_stream_abort(struct h2_stream *st, int status, const char *text)
+void h2_stream_abort(struct rpc_stream *base, int status, const char *text)
 {
+    struct h2_stream *st = stream_of(base);
+
     st->out.len = st->out_off + st->promised; /* that frame's header may be out */
-    h2_stream_finish(st, status, text);
+    h2_stream_finish(base, status, text);
 }
 
-void h2_stream_refuse(struct h2_stream *st, const char *http_status)
+void stream_refuse(struct h2_stream *st, const char *http_status)
 {
     nghttp2_nv nv[1] = { text_nv(":status", 7, http_status, strlen(http_status),
                                  NGHTTP2_NV_FLAG_NO_COPY_NAME) };
@@ -575,7 +573,7 @@ void h2_stream_refuse(struct h2_stream *st, const char *http_status)
         nghttp2_submit_response(st->conn->session, st->id, nv, 1, NULL);
         conn_touch(st->conn);
     }
-    h2_stream_finish(st, GRPC_OK, NULL);
+    h2_stream_finish(&st->base, GRPC_OK, NULL);
 }
 
 /* ---- the beginning --------------------------------------------------------------------------- */
@@ -585,6 +583,7 @@ struct h2_stream *stream_create(struct h2_conn *c, int32_t id)
     struct h2_stream *st = alloc_zeroed(sizeof(*st));
 
     if (st) {
+        st->base.transport = &rpc_transport_nghttp2;
         st->h = c->h;
         st->conn = c;
         st->id = id;
@@ -597,9 +596,11 @@ struct h2_stream *stream_create(struct h2_conn *c, int32_t id)
     return st;
 }
 
-void h2_stream_adopt(struct h2_stream *st, const struct h2_stream_cb *cb, void *ud,
+void h2_stream_adopt(struct rpc_stream *base, const struct rpc_stream_cb *cb, void *ud,
                      size_t low_mark)
 {
+    struct h2_stream *st = stream_of(base);
+
     st->cb = cb;
     st->ud = ud;
     st->low_mark = low_mark;
@@ -615,7 +616,7 @@ static bool is_printable(const char *text)
     return text[0] != '\0';
 }
 
-static int32_t submit(struct h2_stream *st, const struct h2_call *call)
+static int32_t submit(struct h2_stream *st, const struct rpc_call *call)
 {
     struct h2_conn *c = st->conn;
     nghttp2_data_provider provider = { .source.ptr = st, .read_callback = on_read };
@@ -642,12 +643,13 @@ static int32_t submit(struct h2_stream *st, const struct h2_call *call)
     return nghttp2_submit_request(c->session, NULL, nv, n, &provider, st);
 }
 
-struct h2_stream *h2_stream_open(struct h2_conn *c, const struct h2_call *call,
-                                 const struct h2_stream_cb *cb, void *ud)
+struct rpc_stream *h2_stream_open(struct rpc_conn *base, const struct rpc_call *call,
+                                  const struct rpc_stream_cb *cb, void *ud)
 {
+    struct h2_conn *c = conn_of(base);
     struct h2_stream *st = stream_create(c, 0);
 
-    assert(h2_conn_takes_calls(c));
+    assert(rpc_conn_takes_calls(base));
     if (!st) {
         return NULL;
     }
@@ -656,21 +658,25 @@ struct h2_stream *h2_stream_open(struct h2_conn *c, const struct h2_call *call,
         stream_drop(st);
         return NULL;
     }
-    h2_stream_adopt(st, cb, ud, call->low_mark);
+    h2_stream_adopt(&st->base, cb, ud, call->low_mark);
     if (call->deadline_ns) {
         stream_set_deadline(st, call->deadline_ns);
     }
     conn_ids_used(c, st->id);
     conn_touch(c);
-    return st;
+    return &st->base;
 }
 
-int64_t h2_stream_deadline_ns(const struct h2_stream *st)
+int64_t h2_stream_deadline_ns(const struct rpc_stream *base)
 {
+    const struct h2_stream *st = stream_of(base);
+
     return st->deadline_ns;
 }
 
-const struct net_io *h2_stream_io(const struct h2_stream *st)
+const struct net_io *h2_stream_io(const struct rpc_stream *base)
 {
+    const struct h2_stream *st = stream_of(base);
+
     return st->conn ? st->conn->io : NULL;
 }

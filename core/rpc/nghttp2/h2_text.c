@@ -1,5 +1,5 @@
 /* Texts of gRPC's headers, and what statuses mean. */
-#include <rpc/h2_int.h>
+#include <rpc/nghttp2/h2_int.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,12 +178,12 @@ void head_take(struct h2_head *head, const unsigned char *name, size_t name_len,
                const unsigned char *value, size_t len)
 {
     head->bytes += name_len + len + 32;
-    if (head->bytes > H2_HEADERS_MAX_BYTES) {
+    if (head->bytes > RPC_HEADERS_MAX_BYTES) {
         head->too_big = true;
         return;
     }
     if (IS(":path")) {
-        copy(value, len, head->path, sizeof(head->path));
+        copy(value, len, head->call.path, sizeof(head->call.path));
     } else if (IS(":method")) {
         head->is_post = len == 4 && memcmp(value, "POST", 4) == 0;
     } else if (IS(":status")) {
@@ -201,6 +201,6 @@ void head_take(struct h2_head *head, const unsigned char *name, size_t name_len,
     } else if (IS("grpc-timeout")) {
         head->timeout_ns = text_timeout_parse(value, len);
     } else if (IS("fn_request_id")) {
-        copy(value, len, head->request_id, sizeof(head->request_id));
+        copy(value, len, head->call.request_id, sizeof(head->call.request_id));
     }
 }

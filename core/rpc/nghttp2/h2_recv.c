@@ -1,5 +1,5 @@
 /* What nghttp2 tells about a connection, and the limits on what a peer may do. */
-#include <rpc/h2_int.h>
+#include <rpc/nghttp2/h2_int.h>
 
 #include <base/log.h>
 #include <stdio.h>
@@ -16,8 +16,7 @@ static int calm(struct h2_conn *c, const char *why)
         snprintf(peer, sizeof(peer), "%s", net_io_peer(c->io));
         nghttp2_session_terminate_session(c->session, NGHTTP2_ENHANCE_YOUR_CALM);
         conn_touch(c);
-        log_stranger(FN_LOG_WARN, "connection ended, its peer does too much", "peer", peer, "error",
-                     why);
+        rpc_log_calm(peer, why);
     }
     return 0;
 }
@@ -49,20 +48,20 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
     case NGHTTP2_WINDOW_UPDATE:
         return 0;
     case NGHTTP2_RST_STREAM:
-        return too_many(c, &c->resets, H2_RESETS_MAX) ? calm(c, "resets") : 0;
+        return too_many(c, &c->resets, RPC_RESETS_MAX) ? calm(c, "resets") : 0;
     case NGHTTP2_DATA:
         if (hd->length > 0 || hd->flags & NGHTTP2_FLAG_END_STREAM) {
             return 0;
         }
         /* fall through */
     default:
-        return too_many(c, &c->controls, H2_CONTROLS_MAX) ? calm(c, "control frames") : 0;
+        return too_many(c, &c->controls, RPC_CONTROLS_MAX) ? calm(c, "control frames") : 0;
     }
 }
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
-static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
+static struct h2_stream *stream_at(nghttp2_session *session, int32_t id)
 {
     return nghttp2_session_get_stream_user_data(session, id);
 }
@@ -72,8 +71,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     struct h2_conn *c = ud;
     struct h2_stream *st;
 
-    memset(&c->head, 0, offsetof(struct h2_head, path));
-    c->head.path[0] = c->head.request_id[0] = c->head.message[0] = '\0';
+    memset(&c->head, 0, offsetof(struct h2_head, call));
+    c->head.call.path[0] = c->head.call.request_id[0] = c->head.message[0] = '\0';
     c->head.grpc_status = -1;
     if (!c->server || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
         return 0;
@@ -95,7 +94,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     (void)frame;
     (void)flags;
     head_take(&c->head, name, name_len, value, len);
-    if (c->head.bytes > H2_HEADERS_BREAK_BYTES) {
+    if (c->head.bytes > RPC_HEADERS_BREAK_BYTES) {
         calm(c, "headers");
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
@@ -108,20 +107,20 @@ static void on_request(struct h2_conn *c, struct h2_stream *st)
 
     st->headers_in = true;
     if (!c->cb) {
-        h2_stream_abort(st, GRPC_UNAVAILABLE, "shutting down");
+        h2_stream_abort(&st->base, GRPC_UNAVAILABLE, "shutting down");
     } else if (head->too_big) {
-        h2_stream_abort(st, GRPC_EXHAUSTED, "RUN402 headers are larger than 32 KiB");
+        h2_stream_abort(&st->base, GRPC_EXHAUSTED, "RUN402 headers are larger than 32 KiB");
     } else if (!head->is_post) {
-        h2_stream_refuse(st, "405");
+        stream_refuse(st, "405");
     } else if (!head->is_grpc) {
-        h2_stream_refuse(st, "415");
+        stream_refuse(st, "415");
     } else if (head->encoded) {
-        h2_stream_abort(st, GRPC_UNIMPLEMENTED, "messages are compressed; expected identity");
+        h2_stream_abort(&st->base, GRPC_UNIMPLEMENTED, "messages are compressed; expected identity");
     } else {
         if (head->timeout_ns > 0) {
             stream_set_deadline(st, env_now_ns(c->h->env) + head->timeout_ns);
         }
-        c->cb->request(c->ud, st, head);
+        c->cb->request(c->ud, &st->base, &head->call);
     }
 }
 
@@ -156,7 +155,7 @@ static void on_answer(struct h2_conn *c, struct h2_stream *st, bool last)
 
 static void on_headers(struct h2_conn *c, nghttp2_session *session, const nghttp2_frame *frame)
 {
-    struct h2_stream *st = stream_of(session, frame->hd.stream_id);
+    struct h2_stream *st = stream_at(session, frame->hd.stream_id);
     bool last = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
 
     if (!st) {
@@ -179,7 +178,7 @@ static void on_headers(struct h2_conn *c, nghttp2_session *session, const nghttp
 
 static void on_data_end(struct h2_conn *c, nghttp2_session *session, int32_t id)
 {
-    struct h2_stream *st = stream_of(session, id);
+    struct h2_stream *st = stream_at(session, id);
 
     if (st && c->server) {
         stream_half(st);
@@ -233,7 +232,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data,
                    size_t len, void *ud)
 {
-    struct h2_stream *st = stream_of(session, id);
+    struct h2_stream *st = stream_at(session, id);
 
     (void)flags;
     nghttp2_session_consume_connection(session, len);
@@ -247,7 +246,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *ud)
 {
-    struct h2_stream *st = stream_of(session, id);
+    struct h2_stream *st = stream_at(session, id);
     char text[96] = "";
 
     if (!st) {

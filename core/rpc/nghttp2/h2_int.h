@@ -1,19 +1,33 @@
 /* What the files of the transport share: h2.c (connections), h2_recv.c (what nghttp2 tells),
  * h2_stream.c (streams), h2_text.c (texts of headers). */
-#ifndef RPC_H2_INT_H
-#define RPC_H2_INT_H
+#ifndef RPC_NGHTTP2_H2_INT_H
+#define RPC_NGHTTP2_H2_INT_H
 
 #include <nghttp2/nghttp2.h>
-#include <rpc/h2.h>
+#include <rpc/transport.h>
 
 #define H2_IN_BYTES  (64u << 10)
 #define H2_OUT_BYTES (128u << 10)
 #define H2_FRAME_MAX (20u << 10) /* larger than any piece that nghttp2 hands out */
-#define H2_PREFIX_BYTES 5u       /* of a gRPC message: compressed flag, length */
+
+/* What came in the headers of a request or an answer. */
+struct h2_head {
+    size_t bytes; /* of the whole list */
+    bool too_big;
+    bool is_post;
+    bool is_grpc; /* content-type */
+    bool encoded; /* grpc-encoding is not identity */
+    int http_status;
+    int grpc_status; /* -1: none */
+    int64_t timeout_ns; /* 0: none */
+    struct rpc_head call;
+    char message[512];
+};
 
 struct h2 {
+    struct transport base;
     struct env *env;
-    struct h2_limits limits;
+    struct rpc_limits limits;
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *option;
     LIST_HEAD(, h2_conn) conns;
@@ -35,11 +49,12 @@ enum conn_timer {
 /* States: begun, ready, dead. Owned by itself: freed by death, which the loop runs, or by
  * h2_conn_close(). */
 struct h2_conn {
+    struct rpc_conn base;
     struct h2 *h;
     LIST_ENTRY(h2_conn) entry;
     struct net_io *io;
     nghttp2_session *session;
-    const struct h2_conn_cb *cb; /* NULL: nobody listens */
+    const struct rpc_conn_cb *cb; /* NULL: nobody listens */
     void *ud;
     char *authority; /* client */
     bool server, tls;
@@ -76,11 +91,12 @@ struct h2_conn {
  * until h2_stream_close() or the finishing functions (cb NULL), and by nghttp2 as long as conn is
  * set; freed when neither has it. */
 struct h2_stream {
+    struct rpc_stream base;
     struct h2 *h;
     struct h2_conn *conn;
     LIST_ENTRY(h2_stream) entry;
     int32_t id; /* 0: no frame may be sent on it any more */
-    const struct h2_stream_cb *cb;
+    const struct rpc_stream_cb *cb;
     void *ud;
     struct env_task task;      /* goes on after a pause, tells writable */
     struct env_timer deadline; /* at_ns is its time */
@@ -113,6 +129,10 @@ struct h2_stream {
     uint64_t mark_wire;   /* in the connection's produced; 0 = not there yet */
 };
 
+/* The const of a pointer goes with it where a slot only looks. */
+#define conn_of(base_)   container_of(base_, struct h2_conn, base)
+#define stream_of(base_) container_of(base_, struct h2_stream, base)
+
 /* h2.c */
 void conn_touch(struct h2_conn *c); /* something may have to be written */
 void conn_fail(struct h2_conn *c, const char *why);
@@ -136,6 +156,27 @@ void stream_orphan(struct h2_stream *st, const char *why); /* its connection is 
 void stream_drop(struct h2_stream *st); /* the same, silently */
 ssize_t stream_provide(struct h2_stream *st, size_t room, uint32_t *flags);
 void stream_take(struct h2_stream *st, unsigned char *to, size_t len, uint64_t produced);
+
+/* The slots of the table that are a stream's. */
+struct rpc_stream *h2_stream_open(struct rpc_conn *c, const struct rpc_call *call,
+                                  const struct rpc_stream_cb *cb, void *ud);
+void h2_stream_adopt(struct rpc_stream *st, const struct rpc_stream_cb *cb, void *ud,
+                     size_t low_mark);
+void h2_stream_close(struct rpc_stream *st);
+struct buf *h2_stream_out(struct rpc_stream *st);
+void h2_stream_wrote(struct rpc_stream *st);
+size_t h2_stream_queued(const struct rpc_stream *st);
+void h2_stream_mark(struct rpc_stream *st);
+bool h2_stream_is_sent(const struct rpc_stream *st);
+bool h2_stream_is_answered(const struct rpc_stream *st);
+void h2_stream_half_close(struct rpc_stream *st);
+void h2_stream_finish(struct rpc_stream *st, int status, const char *text);
+void h2_stream_abort(struct rpc_stream *st, int status, const char *text);
+void h2_stream_pause(struct rpc_stream *st, bool paused);
+int64_t h2_stream_deadline_ns(const struct rpc_stream *st);
+const struct net_io *h2_stream_io(const struct rpc_stream *st);
+/* Ends it with an HTTP status and nothing else; only before anything was sent. */
+void stream_refuse(struct h2_stream *st, const char *http_status);
 
 /* h2_text.c */
 void text_percent_encode(const char *text, char *ret, size_t cap);

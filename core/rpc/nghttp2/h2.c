@@ -7,7 +7,7 @@
  *
  * A connection that ends (conn_fail) does not touch nghttp2 or its owners at once: its death is a
  * task, which tells the owner, so that nobody begins calls on it, then the streams, and frees. */
-#include <rpc/h2_int.h>
+#include <rpc/nghttp2/h2_int.h>
 
 #include <assert.h>
 #include <base/log.h>
@@ -15,10 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PREFACE_MS       H2_ANSWER_MS
+#define PREFACE_MS       RPC_ANSWER_MS
 #define STREAM_IDS_SPARE 1000
 
 /* ---- what all share -------------------------------------------------------------------------- */
+
+static void h2_conn_close(struct rpc_conn *base);
 
 static int make_option(nghttp2_option **ret)
 {
@@ -29,43 +31,43 @@ static int make_option(nghttp2_option **ret)
     nghttp2_option_set_no_closed_streams(*ret, 1);
     nghttp2_option_set_max_outbound_ack(*ret, 1000);
     /* Cancelled calls are daily business here; h2_recv.c counts resets with our own limit. */
-    nghttp2_option_set_stream_reset_rate_limit(*ret, 2 * H2_RESETS_MAX, 2 * H2_RESETS_MAX);
+    nghttp2_option_set_stream_reset_rate_limit(*ret, 2 * RPC_RESETS_MAX, 2 * RPC_RESETS_MAX);
     return 0;
 }
 
-int h2_create(struct env *env, const struct h2_limits *limits, struct h2 **ret)
+static void h2_destroy(struct transport *t)
+{
+    struct h2 *h = container_of(t, struct h2, base);
+    struct h2_conn *c;
+
+    while ((c = LIST_FIRST(&h->conns))) {
+        assert(c->entered == 0);
+        h2_conn_close(&c->base);
+    }
+    nghttp2_session_callbacks_del(h->callbacks);
+    nghttp2_option_del(h->option);
+    free(h);
+}
+
+static int h2_create(const struct rpc_transport_host *host, const struct rpc_limits *limits,
+                     struct transport **ret)
 {
     struct h2 *h = calloc(1, sizeof(*h));
 
     if (!h) {
         return FN_E_EXHAUSTED;
     }
-    h->env = env;
+    h->base.table = &rpc_transport_nghttp2;
+    h->env = host->env;
     h->limits = *limits;
     LIST_INIT(&h->conns);
     h->callbacks = recv_callbacks();
     if (!h->callbacks || make_option(&h->option) < 0) {
-        h2_destroy(h);
+        h2_destroy(&h->base);
         return FN_E_EXHAUSTED;
     }
-    *ret = h;
+    *ret = &h->base;
     return 0;
-}
-
-void h2_destroy(struct h2 *h)
-{
-    struct h2_conn *c;
-
-    if (!h) {
-        return;
-    }
-    while ((c = LIST_FIRST(&h->conns))) {
-        assert(c->entered == 0);
-        h2_conn_close(c);
-    }
-    nghttp2_session_callbacks_del(h->callbacks);
-    nghttp2_option_del(h->option);
-    free(h);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -123,7 +125,7 @@ static void on_death(struct env_task *t)
     net_io_close(c->io);
     c->io = NULL;
     if (c->cb) {
-        const struct h2_conn_cb *cb = c->cb;
+        const struct rpc_conn_cb *cb = c->cb;
 
         c->cb = NULL;
         cb->closed(c->ud, why);
@@ -135,8 +137,9 @@ static void on_death(struct env_task *t)
     leave(c);
 }
 
-void h2_conn_close(struct h2_conn *c)
+static void h2_conn_close(struct rpc_conn *base)
 {
+    struct h2_conn *c = conn_of(base);
     struct h2_stream *st;
 
     c->cb = NULL;
@@ -149,8 +152,10 @@ void h2_conn_close(struct h2_conn *c)
     leave(c);
 }
 
-void h2_conn_break(struct h2_conn *c, const char *why)
+static void h2_conn_break(struct rpc_conn *base, const char *why)
 {
+    struct h2_conn *c = conn_of(base);
+
     conn_fail(c, why);
 }
 
@@ -162,15 +167,17 @@ void conn_set_timer(struct h2_conn *c, enum conn_timer what, int64_t at_ns)
 
 static int64_t next_ping_ns(const struct h2_conn *c)
 {
-    const struct h2_limits *l = &c->h->limits;
+    const struct rpc_limits *l = &c->h->limits;
     int64_t silent = c->heard_ns + (c->left ? l->left_silence_ms : l->client_silence_ms) * ENV_MS;
-    int64_t apart = c->pinged_ns ? c->pinged_ns + H2_PINGS_APART_MS * ENV_MS : 0;
+    int64_t apart = c->pinged_ns ? c->pinged_ns + RPC_PINGS_APART_MS * ENV_MS : 0;
 
     return c->left && apart > silent ? apart : silent;
 }
 
-void h2_conn_leave(struct h2_conn *c)
+static void h2_conn_leave(struct rpc_conn *base)
 {
+    struct h2_conn *c = conn_of(base);
+
     c->cb = NULL;
     c->left = true;
     conn_idle(c);
@@ -189,7 +196,7 @@ void conn_idle(struct h2_conn *c)
     } else if (c->goaway_final) {
         /* The client closes when it has read everything; a connection that we close first could
          * lose what is on its way. */
-        conn_set_timer(c, CONN_PART, env_now_ns(c->h->env) + H2_PART_MS * ENV_MS);
+        conn_set_timer(c, CONN_PART, env_now_ns(c->h->env) + RPC_PART_MS * ENV_MS);
     }
 }
 
@@ -409,7 +416,7 @@ static void look_at_silence(struct h2_conn *c)
         c->pinged_ns = now;
         nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
         conn_touch(c);
-        conn_set_timer(c, CONN_SILENCE, now + H2_ANSWER_MS * ENV_MS);
+        conn_set_timer(c, CONN_SILENCE, now + RPC_ANSWER_MS * ENV_MS);
     } else {
         conn_set_timer(c, CONN_SILENCE, next_ping_ns(c));
     }
@@ -442,8 +449,9 @@ static void on_timer(struct env_timer *t)
     leave(c);
 }
 
-void h2_conn_drain(struct h2_conn *c)
+static void h2_conn_drain(struct rpc_conn *base)
 {
+    struct h2_conn *c = conn_of(base);
     static const uint8_t mark[8] = "drain";
 
     if (c->dead || c->draining) {
@@ -459,7 +467,7 @@ void h2_conn_drain(struct h2_conn *c)
     nghttp2_submit_shutdown_notice(c->session);
     nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, mark);
     conn_touch(c);
-    conn_set_timer(c, CONN_DRAIN, env_now_ns(c->h->env) + H2_PART_MS * ENV_MS);
+    conn_set_timer(c, CONN_DRAIN, env_now_ns(c->h->env) + RPC_PART_MS * ENV_MS);
 }
 
 void conn_drain_heard(struct h2_conn *c)
@@ -497,18 +505,20 @@ static int settle(struct h2_conn *c)
         iv[n++] = (nghttp2_settings_entry){ NGHTTP2_SETTINGS_ENABLE_PUSH, 0 };
     }
     iv[n++] = (nghttp2_settings_entry){ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE,
-                                        H2_STREAM_WINDOW_BYTES };
+                                        RPC_STREAM_WINDOW_BYTES };
     iv[n++] = (nghttp2_settings_entry){ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
-                                        H2_HEADERS_MAX_BYTES };
+                                        RPC_HEADERS_MAX_BYTES };
     r = nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, iv, n);
     return r ? r
              : nghttp2_session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, 0,
-                                                     H2_CONN_WINDOW_BYTES);
+                                                     RPC_CONN_WINDOW_BYTES);
 }
 
-struct h2_conn *h2_conn_create(struct h2 *h, struct net_io *io, const char *authority, bool tls,
-                               const struct h2_conn_cb *cb, void *ud)
+static struct rpc_conn *h2_conn_create(struct transport *t, struct net_io *io,
+                                       const char *authority, bool tls,
+                                       const struct rpc_conn_cb *cb, void *ud)
 {
+    struct h2 *h = container_of(t, struct h2, base);
     struct h2_conn *c = calloc(1, sizeof(*c));
     int r = -1;
 
@@ -516,6 +526,7 @@ struct h2_conn *h2_conn_create(struct h2 *h, struct net_io *io, const char *auth
         net_io_close(io);
         return NULL;
     }
+    c->base.transport = &rpc_transport_nghttp2;
     c->h = h;
     c->io = io;
     c->tls = tls;
@@ -541,27 +552,68 @@ struct h2_conn *h2_conn_create(struct h2 *h, struct net_io *io, const char *auth
     c->cb = cb;
     net_io_set(io, &io_cb, c);
     conn_touch(c);
-    return c;
+    return &c->base;
 }
 
-bool h2_conn_takes_calls(const struct h2_conn *c)
+static bool h2_conn_takes_calls(const struct rpc_conn *base)
 {
+    const struct h2_conn *c = conn_of(base);
+
     return c->ready && !c->going;
 }
 
-int64_t h2_conn_heard_ns(const struct h2_conn *c)
+static int64_t h2_conn_heard_ns(const struct rpc_conn *base)
 {
+    const struct h2_conn *c = conn_of(base);
+
     return c->heard_ns;
 }
 
-bool h2_conn_is_full(const struct h2_conn *c)
+static bool h2_conn_is_full(const struct rpc_conn *base)
 {
+    const struct h2_conn *c = conn_of(base);
+
     return c->streams_n >= nghttp2_session_get_remote_settings(
                                c->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 }
 
-void h2_conn_ping(struct h2_conn *c)
+static void h2_conn_ping(struct rpc_conn *base)
 {
+    struct h2_conn *c = conn_of(base);
+
     nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
     conn_touch(c);
 }
+
+const struct rpc_transport rpc_transport_nghttp2 = {
+    .size = sizeof(struct rpc_transport),
+    .name = "nghttp2",
+    .library = "libnghttp2 " NGHTTP2_VERSION,
+    .build = RPC_TRANSPORT_BUILD,
+    .create = h2_create,
+    .destroy = h2_destroy,
+    .conn_create = h2_conn_create,
+    .conn_takes_calls = h2_conn_takes_calls,
+    .conn_heard_ns = h2_conn_heard_ns,
+    .conn_is_full = h2_conn_is_full,
+    .conn_ping = h2_conn_ping,
+    .conn_break = h2_conn_break,
+    .conn_leave = h2_conn_leave,
+    .conn_drain = h2_conn_drain,
+    .conn_close = h2_conn_close,
+    .stream_open = h2_stream_open,
+    .stream_adopt = h2_stream_adopt,
+    .stream_close = h2_stream_close,
+    .stream_out = h2_stream_out,
+    .stream_wrote = h2_stream_wrote,
+    .stream_queued = h2_stream_queued,
+    .stream_mark = h2_stream_mark,
+    .stream_is_sent = h2_stream_is_sent,
+    .stream_is_answered = h2_stream_is_answered,
+    .stream_half_close = h2_stream_half_close,
+    .stream_finish = h2_stream_finish,
+    .stream_abort = h2_stream_abort,
+    .stream_pause = h2_stream_pause,
+    .stream_deadline_ns = h2_stream_deadline_ns,
+    .stream_io = h2_stream_io,
+};

@@ -1,0 +1,310 @@
+/* Transport: gRPC over HTTP/2 connections on the loop, as a table. Everything is [loop].
+ *
+ * A transport is a struct rpc_transport and what stands behind it: nghttp2/ (built in) and core/
+ * (gRPC C core, a shared object of its own, transport.c). Everything above this file is one copy
+ * and does not know which one it has. docs/transport.md is for whoever writes a third.
+ *
+ * A connection carries gRPC streams over a stream of core/net that is connected already: TLS, names
+ * of peers, dialling and listening are not a transport's business. What is to be sent is gathered
+ * and written once, at the end of the loop's turn, so that many streams share a system call.
+ *
+ * Callbacks come from the loop only, never from inside a slot that the same owner called, none
+ * after the object was closed. Owners may close any object inside a callback.
+ *
+ * Proofs. At most once rests on two answers: stream_is_sent() and `refused` of ended(). A transport
+ * that does not know must say "sent" and "not refused". What a peer writes into headers, trailers
+ * or texts proves nothing; frames do. */
+#ifndef RPC_TRANSPORT_H
+#define RPC_TRANSPORT_H
+
+#include <base/buf.h>
+#include <base/env.h>
+#include <base/err.h>
+#include <model/grpc.h>
+#include <net/io.h>
+
+/* Receive windows. A stream's bounds what a paused one holds; the connection's only says how much
+ * may be on its way. */
+#define RPC_STREAM_WINDOW_BYTES (1 << 20)
+#define RPC_CONN_WINDOW_BYTES   (16 << 20)
+#define RPC_HEADERS_MAX_BYTES   (32u << 10) /* header list of a call; larger ones are refused */
+#define RPC_HEADERS_BREAK_BYTES (256u << 10) /* a list of this size ends its connection */
+#define RPC_ANSWER_MS           5000 /* of a ping, and between connection and SETTINGS */
+#define RPC_PART_MS             1000 /* a drained client's time to close its side */
+#define RPC_PINGS_APART_MS      310000 /* of a client: Go's servers count those within 5 minutes */
+#define RPC_PREFIX_BYTES        5u /* of a gRPC message: compressed flag, length */
+
+/* Frames of a peer per second; more of them end its connection. */
+#define RPC_CONTROLS_MAX 5000  /* SETTINGS, PING, PRIORITY, empty DATA */
+#define RPC_RESETS_MAX   20000 /* RST_STREAM */
+
+struct rpc_limits {
+    uint32_t message_max_bytes;
+    uint64_t memory_max_bytes; /* received and not yet taken, of all connections */
+    uint32_t streams_max;      /* of a client's connection */
+    int64_t client_silence_ms; /* a server pings a client after that; 0 = never */
+    int64_t left_silence_ms;   /* the same of a client's connection that is left with calls on it */
+    uint32_t calls_max;        /* of ours on one connection; 0 = as many as HTTP/2 has ids for */
+};
+
+/* What a transport's own objects begin with: what the connections of an rpc share, a connection, a
+ * stream. */
+struct transport {
+    const struct rpc_transport *table;
+};
+struct rpc_conn {
+    const struct rpc_transport *transport;
+};
+struct rpc_stream {
+    const struct rpc_transport *transport;
+};
+
+/* What came in the headers of a request; texts that were cut or absent are "". */
+struct rpc_head {
+    char path[128];
+    char request_id[256];
+};
+
+struct rpc_conn_cb {
+    void (*ready)(void *ud); /* client: the peer's settings came */
+    void (*going)(void *ud); /* client: it takes no more calls; those that run may end */
+    /* Server: a call. The owner that rpc_stream_adopt() names hears more of it; it must adopt,
+     * finish or abort it here. */
+    void (*request)(void *ud, struct rpc_stream *st, const struct rpc_head *head);
+    /* The last one; the connection is gone, its streams are told next. why: borrowed. */
+    void (*closed)(void *ud, const char *why);
+};
+
+struct rpc_stream_cb {
+    /* One message; borrowed. Not while the stream is paused. */
+    void (*message)(void *ud, const void *data, size_t len);
+    /* Server: the peer will send no more; in order with the messages, so not while paused. May be
+     * NULL. */
+    void (*half_closed)(void *ud);
+    /* What waits to be sent fell to the low mark. May be NULL. */
+    void (*writable)(void *ud);
+    /* The last one, exactly once, behind all messages that came; then the owner closes the stream.
+     * Server: the peer went away. refused: the transport proves that the call was not processed. */
+    void (*ended)(void *ud, int status, const char *text, bool refused);
+};
+
+struct rpc_call {
+    const char *path;
+    const char *request_id; /* NULL ok */
+    int64_t deadline_ns;    /* 0 = none */
+    size_t low_mark;
+};
+
+/* What a transport may use of the node: its file sees no symbol of it. */
+struct rpc_transport_host {
+    uint32_t size;
+    struct env *env;
+    struct loop *loop;
+    int (*fd_add)(struct loop *l, struct loop_fd *w, uint32_t events, struct fn_error *reterr);
+    void (*fd_set)(struct loop *l, struct loop_fd *w, uint32_t events);
+    void (*fd_remove)(struct loop *l, struct loop_fd *w);
+    void (*io_set)(struct net_io *io, const struct net_io_cb *cb, void *ud);
+    void (*io_want_read)(struct net_io *io, bool on);
+    ssize_t (*io_read)(struct net_io *io, void *buf, size_t cap);
+    ssize_t (*io_writev)(struct net_io *io, const struct iovec *iov, int n);
+    const char *(*io_error)(const struct net_io *io);
+    const char *(*io_peer)(const struct net_io *io);
+    void (*io_close)(struct net_io *io);
+    void (*log_calm)(const char *peer, const char *why);        /* a peer that does too much */
+    void (*log_library)(uint32_t level, const char *text); /* [any] */
+};
+
+struct rpc_transport {
+    uint32_t size;       /* of this table; must be the node's */
+    const char *name;    /* as in fn.yaml */
+    const char *library; /* "libnghttp2 1.52.0": for operators */
+    const char *build;   /* RPC_TRANSPORT_BUILD; a file of another build is refused */
+
+    /* host: borrowed until destroy(). FN_E_EXHAUSTED, FN_E_UNAVAILABLE. */
+    int (*create)(const struct rpc_transport_host *host, const struct rpc_limits *limits,
+                  struct transport **ret);
+    /* Connections that are left end without callbacks. */
+    void (*destroy)(struct transport *t);
+
+    /* Takes io over. authority NULL = a server's connection. NULL: out of memory, io is closed. */
+    struct rpc_conn *(*conn_create)(struct transport *t, struct net_io *io, const char *authority,
+                                    bool tls, const struct rpc_conn_cb *cb, void *ud);
+    bool (*conn_takes_calls)(const struct rpc_conn *c); /* client: ready and not going */
+    int64_t (*conn_heard_ns)(const struct rpc_conn *c); /* when bytes last came */
+    /* Client: as many calls run as the peer lets in (SETTINGS_MAX_CONCURRENT_STREAMS); another one
+     * would wait for the end of one, which must not happen inside of a transport. */
+    bool (*conn_is_full)(const struct rpc_conn *c);
+    void (*conn_ping)(struct rpc_conn *c); /* the answer counts as heard */
+    /* It is of no use: its streams end with UNAVAILABLE and this text, then closed(). */
+    void (*conn_break)(struct rpc_conn *c, const char *why);
+    /* The owner lets it go: no callbacks; it is closed behind its last stream. Nobody probes it any
+     * more, so it looks at the peer's silence itself (left_silence_ms). */
+    void (*conn_leave)(struct rpc_conn *c);
+    /* Server: GOAWAY; closed() comes when the last stream has ended and the client has read it. */
+    void (*conn_drain)(struct rpc_conn *c);
+    /* At once; neither its owner nor those of its streams hear of it. */
+    void (*conn_close)(struct rpc_conn *c);
+
+    /* A call on a connection that takes calls. NULL: out of memory. */
+    struct rpc_stream *(*stream_open)(struct rpc_conn *c, const struct rpc_call *call,
+                                      const struct rpc_stream_cb *cb, void *ud);
+    /* Server, inside request(). */
+    void (*stream_adopt)(struct rpc_stream *st, const struct rpc_stream_cb *cb, void *ud,
+                         size_t low_mark);
+    /* Releases a stream; one that has not ended is cancelled. No callback after this. */
+    void (*stream_close)(struct rpc_stream *st);
+    /* Where framed messages (wire.h) are appended; then stream_wrote(). */
+    struct buf *(*stream_out)(struct rpc_stream *st);
+    void (*stream_wrote)(struct rpc_stream *st);
+    size_t (*stream_queued)(const struct rpc_stream *st); /* not given to the connection yet */
+    /* Everything appended so far is what stream_is_sent() asks for. */
+    void (*stream_mark)(struct rpc_stream *st);
+    /* Whether the last byte before the mark may have been given to the socket. False is a proof. */
+    bool (*stream_is_sent)(const struct rpc_stream *st);
+    /* Client: headers came, and not as the end in place of an answer. */
+    bool (*stream_is_answered)(const struct rpc_stream *st);
+    void (*stream_half_close)(struct rpc_stream *st); /* client: nothing more is appended */
+    /* Server: ends the stream behind what is queued and releases it. */
+    void (*stream_finish)(struct rpc_stream *st, int status, const char *text);
+    /* The same; what is queued is dropped. */
+    void (*stream_abort)(struct rpc_stream *st, int status, const char *text);
+    void (*stream_pause)(struct rpc_stream *st, bool paused);
+    int64_t (*stream_deadline_ns)(const struct rpc_stream *st); /* 0 = none */
+    const struct net_io *(*stream_io)(const struct rpc_stream *st); /* NULL: no connection */
+};
+
+/* Both sides of the table are of one build; it is no interface for anybody else. */
+#define RPC_TRANSPORT_BUILD FND_VERSION "/1"
+
+extern const struct rpc_transport rpc_transport_nghttp2;
+
+/* The entry of a file in build/transports: returns its table. */
+#define RPC_TRANSPORT_ENTRY "fnd_transport"
+typedef const struct rpc_transport *rpc_transport_entry_fn(void);
+
+/* ---- the slots as functions ------------------------------------------------------------------ */
+
+static inline bool rpc_conn_takes_calls(const struct rpc_conn *c)
+{
+    return c->transport->conn_takes_calls(c);
+}
+
+static inline int64_t rpc_conn_heard_ns(const struct rpc_conn *c)
+{
+    return c->transport->conn_heard_ns(c);
+}
+
+static inline bool rpc_conn_is_full(const struct rpc_conn *c)
+{
+    return c->transport->conn_is_full(c);
+}
+
+static inline void rpc_conn_ping(struct rpc_conn *c)
+{
+    c->transport->conn_ping(c);
+}
+
+static inline void rpc_conn_break(struct rpc_conn *c, const char *why)
+{
+    c->transport->conn_break(c, why);
+}
+
+static inline void rpc_conn_leave(struct rpc_conn *c)
+{
+    c->transport->conn_leave(c);
+}
+
+static inline void rpc_conn_drain(struct rpc_conn *c)
+{
+    c->transport->conn_drain(c);
+}
+
+static inline void rpc_conn_close(struct rpc_conn *c)
+{
+    c->transport->conn_close(c);
+}
+
+static inline struct rpc_stream *rpc_stream_open(struct rpc_conn *c, const struct rpc_call *call,
+                                                 const struct rpc_stream_cb *cb, void *ud)
+{
+    return c->transport->stream_open(c, call, cb, ud);
+}
+
+static inline void rpc_stream_adopt(struct rpc_stream *st, const struct rpc_stream_cb *cb, void *ud,
+                                    size_t low_mark)
+{
+    st->transport->stream_adopt(st, cb, ud, low_mark);
+}
+
+static inline void rpc_stream_close(struct rpc_stream *st)
+{
+    st->transport->stream_close(st);
+}
+
+static inline struct buf *rpc_stream_out(struct rpc_stream *st)
+{
+    return st->transport->stream_out(st);
+}
+
+static inline void rpc_stream_wrote(struct rpc_stream *st)
+{
+    st->transport->stream_wrote(st);
+}
+
+static inline size_t rpc_stream_queued(const struct rpc_stream *st)
+{
+    return st->transport->stream_queued(st);
+}
+
+static inline void rpc_stream_mark(struct rpc_stream *st)
+{
+    st->transport->stream_mark(st);
+}
+
+static inline bool rpc_stream_is_sent(const struct rpc_stream *st)
+{
+    return st->transport->stream_is_sent(st);
+}
+
+static inline bool rpc_stream_is_answered(const struct rpc_stream *st)
+{
+    return st->transport->stream_is_answered(st);
+}
+
+static inline void rpc_stream_half_close(struct rpc_stream *st)
+{
+    st->transport->stream_half_close(st);
+}
+
+static inline void rpc_stream_finish(struct rpc_stream *st, int status, const char *text)
+{
+    st->transport->stream_finish(st, status, text);
+}
+
+static inline void rpc_stream_abort(struct rpc_stream *st, int status, const char *text)
+{
+    st->transport->stream_abort(st, status, text);
+}
+
+static inline void rpc_stream_pause(struct rpc_stream *st, bool paused)
+{
+    st->transport->stream_pause(st, paused);
+}
+
+static inline int64_t rpc_stream_deadline_ns(const struct rpc_stream *st)
+{
+    return st->transport->stream_deadline_ns(st);
+}
+
+static inline const struct net_io *rpc_stream_io(const struct rpc_stream *st)
+{
+    return st->transport->stream_io(st);
+}
+
+/* What the host table has, for a transport that is built in. */
+void rpc_log_calm(const char *peer, const char *why);
+
+/* One message: its prefix and its bytes. FN_E_EXHAUSTED. */
+int rpc_stream_send(struct rpc_stream *st, const void *data, size_t len);
+
+#endif
