@@ -35,9 +35,14 @@ pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
 pkg_check_modules(SSL REQUIRED IMPORTED_TARGET libssl)
 pkg_check_modules(CHECK IMPORTED_TARGET check)
-if(FND_TESTS)
-    # A peer that is not ours, for tests/unit/rpc.
+# gRPC C core: a peer that is not ours for tests/unit/rpc, and a transport in a file of its own.
+if(FND_TESTS OR FND_TRANSPORT_CORE STREQUAL "ON")
     pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET grpc)
+else()
+    pkg_check_modules(GRPC IMPORTED_TARGET grpc)
+endif()
+if(NOT FND_TRANSPORT_CORE MATCHES "^(ON|OFF|AUTO)$")
+    message(FATAL_ERROR "FND_TRANSPORT_CORE, got ${FND_TRANSPORT_CORE}; expected ON, OFF or AUTO")
 endif()
 
 # fnd_room(name SOURCES ... USES other rooms ... LIBS libraries ... FOLDER where it is)

@@ -35,6 +35,12 @@ struct expect {
     uint64_t bytes;
 };
 
+/* Rows that are others over gRPC C core. */
+static const struct expect core_table[] = {
+    /* The peer overruns the window, for which C core may end the connection, and does. */
+    { FAKE_BIG_FRAME, 13, ENGAGE_PROOF_NONE, true, 1, 0, 0 },
+};
+
 static const struct expect table[] = {
     { FAKE_REFUSE, 14, ENGAGE_PROOF_REFUSED, true, 0, 0, 0 },
     { FAKE_REFUSE_LATE, 14, ENGAGE_PROOF_NONE, true, 0, 0, 0 },
@@ -71,6 +77,16 @@ static const struct expect table[] = {
 
 #define TABLE_N ((int)(sizeof(table) / sizeof(table[0])))
 
+static const struct expect *row_of(int i)
+{
+    for (size_t k = 0; fixture_over_core() && k < sizeof(core_table) / sizeof(core_table[0]); k++) {
+        if (core_table[k].act == table[i].act) {
+            return &core_table[k];
+        }
+    }
+    return &table[i];
+}
+
 static void expect_told(const struct expect *x, const struct told *t)
 {
     ck_assert_uint_eq(t->ends, 1);
@@ -90,7 +106,7 @@ static void expect_told(const struct expect *x, const struct told *t)
 
 START_TEST(test_misbehaving_runner)
 {
-    const struct expect *x = &table[_i];
+    const struct expect *x = row_of(_i);
     struct rpc_config c = RPC_CONFIG_INIT;
     struct told t = { 0 };
     size_t len = x->act == FAKE_CLOSE_MID ? 1000000 : 10;

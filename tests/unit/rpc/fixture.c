@@ -530,6 +530,25 @@ void fixture_link_open(struct fixture *f, const char *address)
     fixture_link_open_named(f, address, NULL);
 }
 
+bool fixture_over_core(void)
+{
+    const char *name = getenv("FND_TRANSPORT");
+
+    return name && strcmp(name, "core") == 0;
+}
+
+/* FND_TRANSPORT names it; the files are in FND_TRANSPORTS. */
+static const struct rpc_transport *transport_under_test(void)
+{
+    const char *name = getenv("FND_TRANSPORT");
+    const struct rpc_transport *t = NULL;
+    struct fn_error err = ERR_INIT;
+
+    ck_assert_msg(!name || rpc_transport_find(getenv("FND_TRANSPORTS"), name, &t, &err) == 0, "%s",
+                  err.msg);
+    return t;
+}
+
 struct fixture *fixture_create_with(enum transport t, const struct rpc_config *config)
 {
     struct fixture *f = calloc(1, sizeof(*f));
@@ -549,7 +568,10 @@ struct fixture *fixture_create_with(enum transport t, const struct rpc_config *c
         f->table = local_server_table();
         snprintf(f->address, sizeof(f->address), "local:");
     } else {
-        ck_assert_msg(rpc_create(f->loop, config, &f->rpc, &err) == 0, "%s", err.msg);
+        struct rpc_config c = *config;
+
+        c.transport = transport_under_test();
+        ck_assert_msg(rpc_create(f->loop, &c, &f->rpc, &err) == 0, "%s", err.msg);
         f->client = rpc_client(f->rpc);
         f->table = rpc_server_table();
         if (t == OVER_UNIX) {

@@ -47,6 +47,8 @@ struct fixture {
 /* Of the calling thread: allocations that are granted before all are refused; -1 = all. */
 extern _Thread_local long fixture_allocations;
 
+/* Whether gRPC runs over C core (FND_TRANSPORT=core, with FND_TRANSPORTS its folder). */
+bool fixture_over_core(void);
 struct fixture *fixture_create(enum transport t);
 struct fixture *fixture_create_with(enum transport t, const struct rpc_config *config);
 void fixture_destroy(struct fixture *f);

@@ -1,0 +1,797 @@
+/* Streams: a call of C core each.
+ *
+ * Sending: messages are appended to `out` with their prefixes, as all transports take them, and
+ * given to C core one at a time, which is its rule. Receiving: one message is asked for at a time,
+ * none while the stream is paused, so that the windows stay closed. A connection that ends asks for
+ * what is there all the same (stream_read_on); those messages wait here.
+ *
+ * Proofs. A call counts as sent from the moment C core has its first message, unless the connection
+ * is dead and not a byte that was made later has left. It counts as refused when a frame said so
+ * about its id, and no answer had begun. */
+#include <rpc/core/core_int.h>
+
+#include <assert.h>
+#include <base/alloc.h>
+#include <grpc/byte_buffer.h>
+#include <grpc/byte_buffer_reader.h>
+#include <grpc/support/alloc.h>
+#include <grpc/support/time.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OUT_COMPACT_BYTES (32u << 10)
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* Of a stream without a name nothing is counted. */
+static void count_taken(struct core_stream *st, grpc_byte_buffer *bytes)
+{
+    uint64_t len = RPC_PREFIX_BYTES + grpc_byte_buffer_length(bytes);
+
+    if (st->id) {
+        len = len < st->fed_bytes - st->taken_bytes ? len : st->fed_bytes - st->taken_bytes;
+        st->taken_bytes += len;
+        st->t->held_bytes -= len;
+    }
+}
+
+static void drop_messages(struct core_stream *st)
+{
+    struct core_message *m;
+
+    while ((m = STAILQ_FIRST(&st->messages))) {
+        STAILQ_REMOVE_HEAD(&st->messages, link);
+        count_taken(st, m->bytes);
+        grpc_byte_buffer_destroy(m->bytes);
+        free(m);
+    }
+}
+
+static void maybe_free(struct core_stream *st)
+{
+    if (st->cb || st->conn || st->entered > 0 || st->send.busy || st->recv.busy || st->end.busy) {
+        return;
+    }
+    env_undefer(st->t->env, &st->task);
+    env_timer_clear(st->t->env, &st->deadline);
+    if (st->dirty) {
+        TAILQ_REMOVE(&st->t->dirty_streams, st, dirty_link);
+    }
+    drop_messages(st);
+    if (st->call) {
+        grpc_call_unref(st->call);
+    }
+    grpc_metadata_array_destroy(&st->initial);
+    grpc_metadata_array_destroy(&st->trailing);
+    grpc_slice_unref(st->details);
+    grpc_slice_unref(st->path);
+    grpc_slice_unref(st->request_id.value);
+    buf_finish(&st->out);
+    free(st->text);
+    free(st->end_text);
+    free(st);
+}
+
+static void enter(struct core_stream *st)
+{
+    st->entered++;
+}
+
+static void leave(struct core_stream *st)
+{
+    st->entered--;
+    maybe_free(st);
+}
+
+/* Its HEADERS may have been made or not: what C core wrote is looked at first. */
+static void unname(struct core_stream *st)
+{
+    struct core_conn *c = st->conn;
+
+    if (st->unnamed) {
+        pump_read_made(c);
+    }
+    if (st->unnamed) {
+        TAILQ_REMOVE(&c->unnamed, st, unnamed_link);
+        st->unnamed = false;
+        c->ids_lost = true;
+    }
+}
+
+static void cancel(struct core_stream *st, grpc_status_code code, const char *text)
+{
+    if (st->call && st->end.busy) {
+        enter(st);
+        if (st->conn) {
+            unname(st);
+        }
+        grpc_call_cancel_with_status(st->call, code, text, NULL);
+        if (st->conn) {
+            core_dirty_conn(st->conn);
+        }
+        core_wake(st->t);
+        leave(st);
+    }
+}
+
+/* Its connection does not count it any more. */
+static void detach(struct core_stream *st)
+{
+    struct core_conn *c = st->conn;
+
+    st->was_sent = core_stream_is_sent(&st->base);
+    if (st->unnamed) {
+        TAILQ_REMOVE(&c->unnamed, st, unnamed_link);
+        st->unnamed = false;
+        c->ids_lost = true;
+    }
+    if (st->id) {
+        HASH_DELETE(hh, c->named, st);
+        st->t->held_bytes -= st->fed_bytes - st->taken_bytes;
+        st->taken_bytes = st->fed_bytes;
+    }
+    LIST_REMOVE(st, entry);
+    c->streams_n--;
+    st->conn = NULL;
+    if (!st->cb) {
+        env_timer_clear(st->t->env, &st->deadline);
+        env_undefer(st->t->env, &st->task);
+    }
+}
+
+static void forget(struct core_stream *st)
+{
+    struct core_conn *c = st->conn;
+
+    if (c) {
+        detach(st);
+        conn_idle(c);
+    }
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* In order behind the messages; a server's owner hears at once that its peer is gone. */
+static void tell_end(struct core_stream *st)
+{
+    if (!st->over || st->told || !st->cb || st->delivering ||
+        (!st->server && (st->paused || st->task.queued))) {
+        return;
+    }
+    st->told = true;
+    drop_messages(st);
+    env_timer_clear(st->t->env, &st->deadline);
+    st->cb->ended(st->ud, st->status, st->text ? st->text : "", st->refused);
+}
+
+/* The first one counts. A call that has failed while its owner reads nothing still ends at its
+ * deadline: the peer's clock may have been first. */
+static void stream_over(struct core_stream *st, int status, const char *text, bool refused)
+{
+    if (st->over) {
+        return;
+    }
+    enter(st);
+    st->over = true;
+    st->status = status;
+    st->refused = refused;
+    st->text = text[0] ? strdup(text) : NULL;
+    if (status == GRPC_OK || st->server || !st->cb) {
+        env_timer_clear(st->t->env, &st->deadline);
+    }
+    tell_end(st);
+    leave(st);
+}
+
+void stream_orphan(struct core_stream *st, const char *why)
+{
+    enter(st);
+    detach(st);
+    cancel(st, GRPC_STATUS_UNAVAILABLE, "the connection is gone");
+    stream_over(st, GRPC_UNAVAILABLE, why, false);
+    leave(st);
+}
+
+void stream_drop(struct core_stream *st)
+{
+    enter(st);
+    st->cb = NULL;
+    detach(st);
+    cancel(st, GRPC_STATUS_CANCELLED, "closed");
+    leave(st);
+}
+
+void stream_fail(struct core_stream *st, int status, const char *text)
+{
+    enter(st);
+    st->paused = false;
+    drop_messages(st);
+    if (st->server) {
+        const struct rpc_stream_cb *cb = st->cb;
+
+        st->cb = NULL;
+        core_stream_abort(&st->base, status, text);
+        st->cb = cb;
+    } else {
+        cancel(st, GRPC_STATUS_CANCELLED, text);
+    }
+    stream_over(st, status, text, false);
+    leave(st);
+}
+
+static void on_deadline(struct env_timer *timer)
+{
+    struct core_stream *st = container_of(timer, struct core_stream, deadline);
+
+    enter(st);
+    if (!st->over && st->paused && !st->server) {
+        stream_read_on(st); /* an answer that is whole is its owner's, when it goes on */
+        core_settle(st->t);
+    }
+    if (!st->over || st->status != GRPC_OK) { /* the rest of it will not come */
+        drop_messages(st);
+        st->paused = false;
+        cancel(st, GRPC_STATUS_DEADLINE_EXCEEDED, "deadline exceeded");
+        stream_over(st, GRPC_DEADLINE, "deadline exceeded", false);
+        tell_end(st);
+    }
+    leave(st);
+}
+
+static void set_deadline(struct core_stream *st, int64_t deadline_ns)
+{
+    st->deadline_ns = deadline_ns;
+    env_timer_set(st->t->env, &st->deadline, deadline_ns);
+}
+
+void core_stream_close(struct rpc_stream *base)
+{
+    struct core_stream *st = core_stream_of(base);
+
+    assert(st->cb);
+    enter(st);
+    st->cb = NULL;
+    env_undefer(st->t->env, &st->task);
+    if (!st->begun && st->conn && !st->server) {
+        forget(st); /* C core has not heard of it */
+    } else if (!st->over) {
+        cancel(st, GRPC_STATUS_CANCELLED, "cancelled");
+    }
+    if (!st->delivering) {
+        drop_messages(st);
+    }
+    leave(st);
+}
+
+/* C core is done with the call. */
+static void on_end(struct core_op *op, bool ok)
+{
+    struct core_stream *st = container_of(op, struct core_stream, end);
+    char text[512] = "the peer cancelled the call";
+
+    (void)ok;
+    enter(st);
+    if (!st->server) {
+        size_t len = GRPC_SLICE_LENGTH(st->details);
+
+        len = len < sizeof(text) ? len : sizeof(text) - 1;
+        memcpy(text, GRPC_SLICE_START_PTR(st->details), len);
+        text[len] = '\0';
+        stream_over(st, (int)st->code, text,
+                    st->code != GRPC_STATUS_OK && st->refused_seen && !st->answered);
+    } else {
+        stream_over(st, GRPC_CANCELLED, st->cancelled ? text : "", false);
+    }
+    forget(st);
+    leave(st);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------- */
+
+static bool listens(const struct core_stream *st)
+{
+    return st->cb && !st->paused && !st->told && !(st->server && st->over);
+}
+
+static void hand_over(struct core_stream *st, grpc_byte_buffer *bytes)
+{
+    grpc_byte_buffer_reader reader;
+    grpc_slice all;
+
+    if (!grpc_byte_buffer_reader_init(&reader, bytes)) {
+        return;
+    }
+    all = grpc_byte_buffer_reader_readall(&reader);
+    grpc_byte_buffer_reader_destroy(&reader);
+    st->cb->message(st->ud, GRPC_SLICE_START_PTR(all), GRPC_SLICE_LENGTH(all));
+    grpc_slice_unref(all);
+}
+
+/* Behind the messages: the peer's half-close and its end. */
+static void deliver_ends(struct core_stream *st)
+{
+    if (st->server && st->half && !st->half_told && STAILQ_EMPTY(&st->messages) && listens(st)) {
+        st->half_told = true;
+        if (st->cb->half_closed) {
+            st->cb->half_closed(st->ud);
+        }
+    }
+    tell_end(st);
+}
+
+static void deliver(struct core_stream *st)
+{
+    struct core_message *m;
+
+    enter(st);
+    st->delivering = true;
+    while (listens(st) && (m = STAILQ_FIRST(&st->messages))) {
+        STAILQ_REMOVE_HEAD(&st->messages, link);
+        count_taken(st, m->bytes);
+        hand_over(st, m->bytes);
+        grpc_byte_buffer_destroy(m->bytes);
+        free(m);
+    }
+    st->delivering = false;
+    if (!st->cb) {
+        drop_messages(st);
+    }
+    leave(st);
+}
+
+static void keep(struct core_stream *st, grpc_byte_buffer *bytes)
+{
+    struct core_message *m = malloc(sizeof(*m));
+
+    if (!m) {
+        count_taken(st, bytes);
+        grpc_byte_buffer_destroy(bytes);
+        stream_fail(st, GRPC_EXHAUSTED, "out of memory");
+        return;
+    }
+    m->bytes = bytes;
+    STAILQ_INSERT_TAIL(&st->messages, m, link);
+}
+
+/* The next message is one that no owner may have, or is behind it. */
+static bool is_bad(const struct core_stream *st)
+{
+    return (st->bad_bytes || st->bad_encoding) && st->read_bytes >= st->bad_from;
+}
+
+static void ask_for_message(struct core_stream *st)
+{
+    grpc_op ops[2] = { { .op = GRPC_OP_RECV_MESSAGE,
+                         .data.recv_message.recv_message = &st->incoming } };
+    size_t n = 1;
+
+    if (!st->call || st->half || st->recv.busy || (st->paused && !st->read_on)) {
+        return;
+    }
+    if (!st->server && !st->headers_asked) {
+        st->headers_asked = true;
+        ops[n++] = (grpc_op){ .op = GRPC_OP_RECV_INITIAL_METADATA,
+                              .data.recv_initial_metadata.recv_initial_metadata = &st->initial };
+    }
+    if (!core_begin(st->t, &st->recv, st->call, ops, n)) {
+        st->half = true;
+    }
+}
+
+void stream_read_on(struct core_stream *st)
+{
+    st->read_on = true;
+    if (st->begun) {
+        ask_for_message(st);
+    }
+}
+
+static void on_message(struct core_op *op, bool ok)
+{
+    struct core_stream *st = container_of(op, struct core_stream, recv);
+    grpc_byte_buffer *bytes = st->incoming;
+
+    enter(st);
+    st->incoming = NULL;
+    if (!ok || !bytes) {
+        st->half = true;
+        if (bytes) {
+            grpc_byte_buffer_destroy(bytes);
+        }
+    } else if (st->cb && !st->told && !is_bad(st)) {
+        st->read_bytes += RPC_PREFIX_BYTES + grpc_byte_buffer_length(bytes);
+        keep(st, bytes);
+        deliver(st);
+    } else {
+        count_taken(st, bytes);
+        grpc_byte_buffer_destroy(bytes);
+    }
+    if (st->conn) {
+        ask_for_message(st);
+        core_dirty_conn(st->conn); /* windows */
+    }
+    deliver_ends(st);
+    leave(st);
+}
+
+void core_stream_pause(struct rpc_stream *base, bool paused)
+{
+    struct core_stream *st = core_stream_of(base);
+
+    st->paused = paused;
+    if (!paused && !st->delivering) {
+        env_defer(st->t->env, &st->task);
+    }
+}
+
+/* After a pause, and when the owner may send again. */
+static void on_task(struct env_task *task)
+{
+    struct core_stream *st = container_of(task, struct core_stream, task);
+
+    enter(st);
+    deliver(st);
+    if (st->begun && st->conn && (!st->server || st->cb)) {
+        ask_for_message(st);
+        core_dirty_conn(st->conn);
+    }
+    deliver_ends(st);
+    if (st->was_full && st->cb && !st->over && core_stream_queued(&st->base) <= st->low_mark) {
+        st->was_full = false;
+        if (st->cb->writable) {
+            st->cb->writable(st->ud);
+        }
+    }
+    leave(st);
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+size_t core_stream_queued(const struct rpc_stream *base)
+{
+    const struct core_stream *st = core_stream_of(base);
+
+    return st->out.len - st->out_off;
+}
+
+struct buf *core_stream_out(struct rpc_stream *base)
+{
+    struct core_stream *st = core_stream_of(base);
+
+    if (st->out_off == st->out.len) {
+        buf_clear(&st->out);
+        st->out_off = 0;
+    } else if (st->out_off > OUT_COMPACT_BYTES && st->out_off > st->out.len / 2) {
+        buf_consume(&st->out, st->out_off);
+        st->out_off = 0;
+    }
+    return &st->out;
+}
+
+void core_stream_wrote(struct rpc_stream *base)
+{
+    struct core_stream *st = core_stream_of(base);
+
+    st->was_full = st->was_full || core_stream_queued(base) > st->low_mark;
+    core_dirty_stream(st);
+}
+
+void core_stream_mark(struct rpc_stream *base)
+{
+    struct core_stream *st = core_stream_of(base);
+
+    st->mark = st->out_total + core_stream_queued(base);
+}
+
+/* Of a stream whose id is known, or will be with its HEADERS, the bytes themselves are looked for;
+ * what C core has not made it does not send behind the cancellation that follows. */
+bool core_stream_is_sent(const struct rpc_stream *base)
+{
+    const struct core_stream *st = core_stream_of(base);
+    struct core_conn *c = st->conn;
+
+    if (!c || !st->mark_given) {
+        return c ? false : st->was_sent;
+    }
+    pump_read_made(c);
+    if (st->id == 0 && c->ids_lost) {
+        return !c->dead || c->written > st->mark_made;
+    }
+    return st->mark_wire > 0 && (!c->dead || c->written >= st->mark_wire);
+}
+
+bool core_stream_is_answered(const struct rpc_stream *base)
+{
+    const struct core_stream *st = core_stream_of(base);
+
+    /* Of an id that is not known: if it may have left. */
+    return st->answered || (st->id == 0 && core_stream_is_sent(base));
+}
+
+/* The next message of `out`, or NULL. */
+static grpc_byte_buffer *next_message(struct core_stream *st)
+{
+    const unsigned char *at = (const unsigned char *)st->out.data + st->out_off;
+    grpc_byte_buffer *bytes;
+    grpc_slice slice;
+    size_t len;
+
+    if (core_stream_queued(&st->base) < RPC_PREFIX_BYTES) {
+        return NULL;
+    }
+    len = frames_u32(at + 1);
+    assert(core_stream_queued(&st->base) >= RPC_PREFIX_BYTES + len);
+    slice = grpc_slice_from_copied_buffer((const char *)at + RPC_PREFIX_BYTES, len);
+    bytes = grpc_raw_byte_buffer_create(&slice, 1);
+    grpc_slice_unref(slice);
+    st->out_off += RPC_PREFIX_BYTES + len;
+    st->out_total += RPC_PREFIX_BYTES + len;
+    if (st->mark > 0 && !st->mark_given && st->out_total >= st->mark) {
+        st->mark_given = true;
+        st->mark_made = st->conn->made;
+    }
+    return bytes;
+}
+
+static grpc_op send_headers(struct core_stream *st)
+{
+    grpc_op op = { .op = GRPC_OP_SEND_INITIAL_METADATA };
+
+    st->headers_out = true;
+    if (GRPC_SLICE_LENGTH(st->request_id.value) > 0) {
+        op.data.send_initial_metadata.count = 1;
+        op.data.send_initial_metadata.metadata = &st->request_id;
+    }
+    return op;
+}
+
+static grpc_op send_end(struct core_stream *st, grpc_slice *details)
+{
+    grpc_op op = { .op = GRPC_OP_SEND_CLOSE_FROM_CLIENT };
+
+    st->end_sent = true;
+    if (st->server) {
+        op.op = GRPC_OP_SEND_STATUS_FROM_SERVER;
+        op.data.send_status_from_server.status = (grpc_status_code)st->end_status;
+        if (st->end_text) {
+            *details = grpc_slice_from_copied_string(st->end_text);
+            op.data.send_status_from_server.status_details = details;
+        }
+    }
+    return op;
+}
+
+/* One message and what belongs before and behind it. A server's headers with a message that may
+ * wait for another would wait as well, and their batch with them. */
+static void send_next(struct core_stream *st)
+{
+    grpc_slice details = grpc_empty_slice();
+    grpc_byte_buffer *bytes;
+    grpc_op ops[3];
+    size_t n = 0;
+
+    if (st->send.busy || st->end_sent) {
+        return;
+    }
+    bytes = next_message(st);
+    if (!st->headers_out && (bytes || st->end_wanted || !st->server)) {
+        ops[n++] = send_headers(st);
+    }
+    if (bytes) {
+        bool more = core_stream_queued(&st->base) > 0 && (n == 0 || !st->server);
+
+        ops[n++] = (grpc_op){ .op = GRPC_OP_SEND_MESSAGE,
+                              .flags = more ? GRPC_WRITE_BUFFER_HINT : 0,
+                              .data.send_message.send_message = bytes };
+    }
+    if (st->end_wanted && core_stream_queued(&st->base) == 0) {
+        ops[n++] = send_end(st, &details);
+    }
+    if (n > 0 && !core_begin(st->t, &st->send, st->call, ops, n)) {
+        st->end_sent = true; /* the call is over; on_end() says how */
+    }
+    if (bytes) {
+        grpc_byte_buffer_destroy(bytes);
+    }
+    grpc_slice_unref(details);
+}
+
+static void on_sent(struct core_op *op, bool ok)
+{
+    struct core_stream *st = container_of(op, struct core_stream, send);
+
+    enter(st);
+    if (ok && st->conn) {
+        core_dirty_stream(st);
+    }
+    if (st->was_full && st->cb && core_stream_queued(&st->base) <= st->low_mark) {
+        env_defer(st->t->env, &st->task);
+    }
+    leave(st);
+}
+
+void core_stream_half_close(struct rpc_stream *base)
+{
+    struct core_stream *st = core_stream_of(base);
+
+    st->end_wanted = true;
+    core_dirty_stream(st);
+}
+
+void core_stream_finish(struct rpc_stream *base, int status, const char *text)
+{
+    struct core_stream *st = core_stream_of(base);
+
+    enter(st);
+    st->cb = NULL;
+    env_undefer(st->t->env, &st->task);
+    if (!st->end_wanted) {
+        st->end_wanted = true;
+        st->end_status = status;
+        st->end_text = text && text[0] ? strdup(text) : NULL;
+        core_dirty_stream(st);
+    }
+    leave(st);
+}
+
+void core_stream_abort(struct rpc_stream *base, int status, const char *text)
+{
+    struct core_stream *st = core_stream_of(base);
+
+    st->out_off = st->out.len;
+    core_stream_finish(base, status, text);
+}
+
+/* ---- the beginning --------------------------------------------------------------------------- */
+
+static struct core_stream *stream_create(struct core_conn *c)
+{
+    struct core_stream *st = alloc_zeroed(sizeof(*st));
+
+    if (st) {
+        st->base.transport = c->base.transport;
+        st->t = c->t;
+        st->conn = c;
+        st->server = c->server != NULL;
+        st->task.cb = on_task;
+        st->deadline.cb = on_deadline;
+        st->send.done = on_sent;
+        st->recv.done = on_message;
+        st->end.done = on_end;
+        st->details = st->path = st->request_id.value = grpc_empty_slice();
+        STAILQ_INIT(&st->messages);
+        grpc_metadata_array_init(&st->initial);
+        grpc_metadata_array_init(&st->trailing);
+        LIST_INSERT_HEAD(&c->streams, st, entry);
+        c->streams_n++;
+    }
+    return st;
+}
+
+void core_stream_adopt(struct rpc_stream *base, const struct rpc_stream_cb *cb, void *ud,
+                       size_t low_mark)
+{
+    struct core_stream *st = core_stream_of(base);
+
+    st->cb = cb;
+    st->ud = ud;
+    st->low_mark = low_mark;
+    core_dirty_stream(st);
+}
+
+struct core_stream *stream_accept(struct core_conn *c, grpc_call *call, gpr_timespec deadline)
+{
+    struct core_stream *st = stream_create(c);
+    grpc_op op = { .op = GRPC_OP_RECV_CLOSE_ON_SERVER };
+    gpr_timespec left;
+
+    if (!st) {
+        grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, "out of memory", NULL);
+        grpc_call_unref(call);
+        return NULL;
+    }
+    st->call = call;
+    st->begun = true;
+    op.data.recv_close_on_server.cancelled = &st->cancelled;
+    core_begin(st->t, &st->end, call, &op, 1);
+    deadline = gpr_convert_clock_type(deadline, GPR_CLOCK_MONOTONIC);
+    if (gpr_time_cmp(deadline, gpr_inf_future(GPR_CLOCK_MONOTONIC)) != 0) {
+        left = gpr_time_sub(deadline, gpr_now(GPR_CLOCK_MONOTONIC));
+        set_deadline(st, env_now_ns(st->t->env) + left.tv_sec * ENV_S + left.tv_nsec);
+    }
+    return st;
+}
+
+static gpr_timespec deadline_of(const struct core_stream *st)
+{
+    int64_t left = st->deadline_ns - env_now_ns(st->t->env);
+
+    if (!st->deadline_ns) {
+        return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    }
+    return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                        gpr_time_from_nanos(left > 0 ? left : 0, GPR_TIMESPAN));
+}
+
+/* The call and its first batches: what is sent first, so that it is the call's HEADERS that C core
+ * makes next. */
+static void begin_call(struct core_stream *st)
+{
+    struct core_conn *c = st->conn;
+    grpc_op end = { .op = GRPC_OP_RECV_STATUS_ON_CLIENT };
+
+    st->begun = true;
+    st->unnamed = true;
+    TAILQ_INSERT_TAIL(&c->unnamed, st, unnamed_link);
+    st->call = grpc_channel_create_call(c->channel, NULL, GRPC_PROPAGATE_DEFAULTS, st->t->cq,
+                                        st->path, NULL, deadline_of(st), NULL);
+    send_next(st);
+    end.data.recv_status_on_client.trailing_metadata = &st->trailing;
+    end.data.recv_status_on_client.status = &st->code;
+    end.data.recv_status_on_client.status_details = &st->details;
+    core_begin(st->t, &st->end, st->call, &end, 1);
+}
+
+void stream_begin(struct core_stream *st)
+{
+    if (!st->conn || st->conn->dead || (st->over && !st->server)) {
+        return;
+    }
+    enter(st);
+    if (!st->begun) {
+        begin_call(st);
+    } else {
+        send_next(st);
+    }
+    if (st->cb) {
+        ask_for_message(st);
+    }
+    core_dirty_conn(st->conn);
+    leave(st);
+}
+
+static bool is_printable(const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        if (*p < 0x20 || *p > 0x7e) {
+            return false;
+        }
+    }
+    return text[0] != '\0';
+}
+
+struct rpc_stream *core_stream_open(struct rpc_conn *base, const struct rpc_call *call,
+                                    const struct rpc_stream_cb *cb, void *ud)
+{
+    struct core_conn *c = core_conn_of(base);
+    struct core_stream *st = stream_create(c);
+
+    assert(core_conn_takes_calls(base));
+    if (!st) {
+        return NULL;
+    }
+    st->path = grpc_slice_from_copied_string(call->path);
+    if (call->request_id && is_printable(call->request_id)) {
+        st->request_id.key = grpc_slice_from_static_string("fn_request_id");
+        st->request_id.value = grpc_slice_from_copied_string(call->request_id);
+    }
+    core_stream_adopt(&st->base, cb, ud, call->low_mark);
+    if (call->deadline_ns) {
+        set_deadline(st, call->deadline_ns);
+    }
+    conn_call_counted(c);
+    return &st->base;
+}
+
+int64_t core_stream_deadline_ns(const struct rpc_stream *base)
+{
+    return core_stream_of(base)->deadline_ns;
+}
+
+const struct net_io *core_stream_io(const struct rpc_stream *base)
+{
+    const struct core_stream *st = core_stream_of(base);
+
+    return st->conn ? st->conn->io : NULL;
+}

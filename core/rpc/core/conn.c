@@ -1,0 +1,539 @@
+/* Connections: their beginning, their signs of life, their end.
+ *
+ * A connection that ends (conn_fail) does not touch C core or its owners at once: its death is a
+ * task, which tells the owner, so that nobody begins calls on it, then the streams, and frees.
+ *
+ * Draining is done here, not by C core, whose server would refuse calls that were on their way:
+ * GOAWAY that refuses nothing and a ping go out between its frames, and when the ping is answered
+ * the GOAWAY that does. */
+#include <rpc/core/core_int.h>
+
+#include <assert.h>
+#include <fcntl.h>
+#include <grpc/grpc_posix.h>
+#include <grpc/grpc_security.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LAST_STREAM_MAX 0x7fffffffu
+#define CALLS_MAX       (1u << 30)
+#define CALLS_SPARE     1000u
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void on_stopped(struct core_op *op, bool ok)
+{
+    struct core_server *s = container_of(op, struct core_server, stop);
+
+    (void)ok;
+    grpc_server_destroy(s->server);
+    grpc_call_details_destroy(&s->details);
+    grpc_metadata_array_destroy(&s->metadata);
+    free(s);
+}
+
+/* C core tells a request that waits before it tells this. */
+static void server_stop(struct core_server *s)
+{
+    s->conn = NULL;
+    core_op_began(s->t, &s->stop);
+    grpc_server_shutdown_and_notify(s->server, s->t->cq, &s->stop);
+    grpc_server_cancel_all_calls(s->server);
+    core_wake(s->t);
+}
+
+static void conn_free(struct core_conn *c)
+{
+    struct env *env = c->t->env;
+
+    assert(LIST_EMPTY(&c->streams));
+    LIST_REMOVE(c, entry);
+    if (c->dirty) {
+        TAILQ_REMOVE(&c->t->dirty_conns, c, dirty_link);
+    }
+    env_undefer(env, &c->death);
+    env_timer_clear(env, &c->timer);
+    pump_finish(c);
+    if (c->channel) {
+        grpc_channel_destroy(c->channel);
+    }
+    if (c->server) {
+        server_stop(c->server);
+    }
+    c->t->host->io_close(c->io);
+    free(c->why);
+    free(c);
+}
+
+void conn_enter(struct core_conn *c)
+{
+    c->entered++;
+}
+
+bool conn_leave_callback(struct core_conn *c)
+{
+    if (--c->entered == 0 && c->doomed) {
+        conn_free(c);
+        return false;
+    }
+    return true;
+}
+
+void conn_fail(struct core_conn *c, const char *why)
+{
+    if (!c->dead) {
+        c->dead = true;
+        c->going = true;
+        c->why = strdup(why);
+        env_timer_clear(c->t->env, &c->timer);
+        env_defer(c->t->env, &c->death);
+    }
+}
+
+static void on_death(struct env_task *task)
+{
+    struct core_conn *c = container_of(task, struct core_conn, death);
+    const char *why = c->why ? c->why : "out of memory";
+    struct core_stream *st;
+
+    conn_enter(c);
+    c->t->host->io_close(c->io);
+    c->io = NULL;
+    if (c->cb) {
+        const struct rpc_conn_cb *cb = c->cb;
+
+        c->cb = NULL;
+        cb->closed(c->ud, why);
+    }
+    while ((st = LIST_FIRST(&c->streams))) {
+        stream_orphan(st, why);
+    }
+    c->doomed = true;
+    conn_leave_callback(c);
+}
+
+void core_conn_close(struct rpc_conn *base)
+{
+    struct core_conn *c = core_conn_of(base);
+    struct core_stream *st;
+
+    c->cb = NULL;
+    while ((st = LIST_FIRST(&c->streams))) {
+        stream_drop(st);
+    }
+    c->dead = c->doomed = true;
+    env_undefer(c->t->env, &c->death);
+    conn_enter(c);
+    conn_leave_callback(c);
+}
+
+void core_conn_break(struct rpc_conn *base, const char *why)
+{
+    conn_fail(core_conn_of(base), why);
+}
+
+static void set_timer(struct core_conn *c, enum conn_timer what, int64_t at_ns)
+{
+    c->timer_for = what;
+    env_timer_set(c->t->env, &c->timer, at_ns);
+}
+
+static int64_t next_ping_ns(const struct core_conn *c)
+{
+    const struct rpc_limits *l = &c->t->limits;
+    int64_t silent = c->heard_ns + (c->left ? l->left_silence_ms : l->client_silence_ms) * ENV_MS;
+    int64_t apart = c->pinged_ns ? c->pinged_ns + RPC_PINGS_APART_MS * ENV_MS : 0;
+
+    return c->left && apart > silent ? apart : silent;
+}
+
+void core_conn_leave(struct rpc_conn *base)
+{
+    struct core_conn *c = core_conn_of(base);
+
+    c->cb = NULL;
+    c->left = true;
+    conn_idle(c);
+    if (!c->dead && c->t->limits.left_silence_ms > 0) {
+        set_timer(c, CONN_SILENCE, next_ping_ns(c));
+    }
+}
+
+void conn_idle(struct core_conn *c)
+{
+    if (c->streams_n > 0 || c->dead) {
+        return;
+    }
+    if (c->left) {
+        conn_fail(c, "nobody needs the connection any more");
+    } else if (c->goaway_final) {
+        /* The client closes when it has read everything; a connection that we close first could
+         * lose what is on its way. */
+        set_timer(c, CONN_PART, env_now_ns(c->t->env) + RPC_PART_MS * ENV_MS);
+    }
+}
+
+/* ---- what the peer lets hear ----------------------------------------------------------------- */
+
+void conn_heard(struct core_conn *c)
+{
+    c->heard_ns = env_now_ns(c->t->env);
+    c->pinged = false;
+}
+
+void conn_settings(struct core_conn *c)
+{
+    if (!c->ready) {
+        c->ready = true;
+        if (c->server) {
+            set_timer(c, CONN_SILENCE, c->heard_ns); /* it is counted from now */
+        } else if (c->cb) {
+            c->cb->ready(c->ud);
+        }
+    }
+}
+
+void conn_going(struct core_conn *c)
+{
+    if (!c->going) {
+        c->going = true;
+        if (c->cb) {
+            c->cb->going(c->ud);
+        }
+    }
+}
+
+void conn_call_counted(struct core_conn *c)
+{
+    uint32_t max = c->t->limits.calls_max ? c->t->limits.calls_max : CALLS_MAX - CALLS_SPARE;
+
+    c->calls_n++;
+    if (!c->going && c->calls_n >= max) {
+        c->going = true;
+        set_timer(c, CONN_CALLS_OUT, env_now_ns(c->t->env));
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static void goaway(struct core_conn *c, uint32_t last)
+{
+    unsigned char frame[FRAMES_GOAWAY_BYTES];
+
+    pump_inject(c, frame, frames_make_goaway(frame, last, 0));
+}
+
+static void ping(struct core_conn *c, const char mark[8])
+{
+    unsigned char frame[FRAMES_PING_BYTES];
+
+    pump_inject(c, frame, frames_make_ping(frame, mark));
+}
+
+static void look_at_silence(struct core_conn *c)
+{
+    int64_t now = env_now_ns(c->t->env);
+
+    if (!c->ready) {
+        conn_fail(c, "no HTTP/2 preface came");
+    } else if (c->pinged) {
+        conn_fail(c, "the peer does not answer a ping");
+    } else if (!c->left && c->t->limits.client_silence_ms == 0) {
+        return;
+    } else if (now >= next_ping_ns(c)) {
+        c->pinged = true;
+        c->pinged_ns = now;
+        ping(c, "silence");
+        set_timer(c, CONN_SILENCE, now + RPC_ANSWER_MS * ENV_MS);
+    } else {
+        set_timer(c, CONN_SILENCE, next_ping_ns(c));
+    }
+}
+
+static void on_timer(struct env_timer *timer)
+{
+    struct core_conn *c = container_of(timer, struct core_conn, timer);
+
+    conn_enter(c);
+    switch (c->timer_for) {
+    case CONN_CALLS_OUT:
+        if (c->cb && c->cb->going) {
+            c->cb->going(c->ud);
+        }
+        break;
+    case CONN_PART:
+        conn_fail(c, "drained");
+        break;
+    case CONN_DRAIN:
+        conn_drain_heard(c); /* it said nothing, but had its time */
+        if (env_timer_is_set(&c->timer)) {
+            break; /* CONN_PART */
+        }
+        /* fall through */
+    case CONN_SILENCE:
+        look_at_silence(c);
+        break;
+    }
+    conn_leave_callback(c);
+}
+
+void core_conn_drain(struct rpc_conn *base)
+{
+    struct core_conn *c = core_conn_of(base);
+
+    if (c->dead || c->draining) {
+        return;
+    }
+    if (!c->ready) {
+        conn_fail(c, "shutting down");
+        return;
+    }
+    c->draining = true;
+    goaway(c, LAST_STREAM_MAX);
+    ping(c, "drain\0\0");
+    set_timer(c, CONN_DRAIN, env_now_ns(c->t->env) + RPC_PART_MS * ENV_MS);
+}
+
+void conn_drain_heard(struct core_conn *c)
+{
+    if (c->draining && !c->goaway_final) {
+        c->goaway_final = true;
+        goaway(c, c->last_stream);
+        conn_idle(c);
+    }
+}
+
+/* ---- a server's calls ------------------------------------------------------------------------ */
+
+static void copy_slice(const grpc_slice *from, char *ret, size_t cap)
+{
+    size_t len = GRPC_SLICE_LENGTH(*from);
+
+    len = len < cap ? len : cap - 1;
+    memcpy(ret, GRPC_SLICE_START_PTR(*from), len);
+    ret[len] = '\0';
+}
+
+static void head_of(const struct core_server *s, struct rpc_head *head)
+{
+    copy_slice(&s->details.method, head->path, sizeof(head->path));
+    head->request_id[0] = '\0';
+    for (size_t i = 0; i < s->metadata.count; i++) {
+        if (grpc_slice_str_cmp(s->metadata.metadata[i].key, "fn_request_id") == 0) {
+            copy_slice(&s->metadata.metadata[i].value, head->request_id, sizeof(head->request_id));
+        }
+    }
+}
+
+static void ask(struct core_server *s)
+{
+    core_op_began(s->t, &s->ask);
+    if (grpc_server_request_call(s->server, &s->call, &s->details, &s->metadata, s->t->cq, s->t->cq,
+                                 &s->ask) != GRPC_CALL_OK) {
+        s->ask.busy = false;
+        s->t->busy_ops--;
+    }
+}
+
+static void take_call(struct core_server *s)
+{
+    struct core_conn *c = s->conn;
+    struct core_stream *st = stream_accept(c, s->call, s->details.deadline);
+    struct rpc_head head;
+
+    if (!st) {
+        return;
+    }
+    pump_name_arrival(c, st);
+    head_of(s, &head);
+    conn_enter(c);
+    if (c->cb) {
+        c->cb->request(c->ud, &st->base, &head);
+    } else {
+        core_stream_abort(&st->base, GRPC_UNAVAILABLE, "shutting down");
+    }
+    conn_leave_callback(c);
+}
+
+static void on_call(struct core_op *op, bool ok)
+{
+    struct core_server *s = container_of(op, struct core_server, ask);
+
+    if (ok && s->conn && !s->conn->dead) {
+        take_call(s);
+    } else if (ok) {
+        grpc_call_cancel(s->call, NULL);
+        grpc_call_unref(s->call);
+    }
+    if (ok) {
+        grpc_slice_unref(s->details.method);
+        grpc_slice_unref(s->details.host);
+        grpc_call_details_init(&s->details);
+        grpc_metadata_array_destroy(&s->metadata);
+        grpc_metadata_array_init(&s->metadata);
+    }
+    if (ok && s->conn) {
+        ask(s);
+    }
+}
+
+/* ---- the beginning --------------------------------------------------------------------------- */
+
+static grpc_arg integer(const char *key, int value)
+{
+    return (grpc_arg){ .type = GRPC_ARG_INTEGER, .key = (char *)key, .value.integer = value };
+}
+
+static grpc_arg text(const char *key, const char *value)
+{
+    return (grpc_arg){ .type = GRPC_ARG_STRING, .key = (char *)key, .value.string = (char *)value };
+}
+
+#define ARGS_MAX 16
+
+/* What both sides set: our windows and limits, and none of C core's own timers. */
+static size_t common_args(const struct core *t, grpc_arg args[ARGS_MAX])
+{
+    size_t n = 0;
+
+    args[n++] = integer(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)t->limits.message_max_bytes);
+    args[n++] = integer(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1);
+    args[n++] = integer(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, RPC_STREAM_WINDOW_BYTES);
+    args[n++] = integer(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    args[n++] = integer(GRPC_ARG_MAX_METADATA_SIZE, RPC_HEADERS_MAX_BYTES);
+    args[n++] = integer(GRPC_ARG_ENABLE_CHANNELZ, 0);
+    args[n++] = integer(GRPC_ARG_ENABLE_DEADLINE_CHECKS, 0);
+    args[n++] = integer(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
+    args[n++] = integer(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+    return n;
+}
+
+static bool make_channel(struct core_conn *c, int far, const char *authority, bool tls)
+{
+    grpc_arg args[ARGS_MAX];
+    size_t n = common_args(c->t, args);
+    grpc_channel_args all = { .args = args };
+
+    args[n++] = text(GRPC_ARG_DEFAULT_AUTHORITY, authority);
+    args[n++] = text(GRPC_ARG_PRIMARY_USER_AGENT_STRING, "fnd/" FND_VERSION);
+    args[n++] = text(GRPC_ARG_HTTP2_SCHEME, tls ? "https" : "http");
+    args[n++] = integer(GRPC_ARG_ENABLE_RETRIES, 0);
+    args[n++] = integer(GRPC_ARG_CLIENT_IDLE_TIMEOUT_MS, INT_MAX);
+    all.num_args = n;
+    assert(n <= ARGS_MAX);
+    c->channel = grpc_channel_create_from_fd(authority, far, c->t->channel_creds, &all);
+    return c->channel != NULL;
+}
+
+static bool make_server(struct core_conn *c, int far)
+{
+    struct core_server *s = calloc(1, sizeof(*s));
+    grpc_arg args[ARGS_MAX];
+    size_t n = common_args(c->t, args);
+    grpc_channel_args all = { .args = args };
+
+    if (!s) {
+        close(far);
+        return false;
+    }
+    args[n++] = integer(GRPC_ARG_MAX_CONCURRENT_STREAMS, (int)c->t->limits.streams_max);
+    args[n++] = integer(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0); /* pump.c counts */
+    all.num_args = n;
+    assert(n <= ARGS_MAX);
+    s->t = c->t;
+    s->conn = c;
+    s->ask.done = on_call;
+    s->stop.done = on_stopped;
+    grpc_call_details_init(&s->details);
+    grpc_metadata_array_init(&s->metadata);
+    s->server = grpc_server_create(&all, NULL);
+    grpc_server_register_completion_queue(s->server, c->t->cq, NULL);
+    grpc_server_start(s->server);
+    grpc_server_add_channel_from_fd(s->server, far, c->t->server_creds);
+    c->server = s;
+    ask(s);
+    return true;
+}
+
+/* C core's end of the pair is C core's from the first moment. */
+static bool connect_core(struct core_conn *c, const char *authority, bool tls)
+{
+    struct fn_error e = ERR_INIT;
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0) {
+        return false;
+    }
+    c->near.fd = pair[0];
+    if (c->t->host->fd_add(c->t->host->loop, &c->near, LOOP_READ, &e) < 0) {
+        close(pair[0]);
+        close(pair[1]);
+        c->near.fd = -1;
+        return false;
+    }
+    return authority ? make_channel(c, pair[1], authority, tls) : make_server(c, pair[1]);
+}
+
+struct rpc_conn *core_conn_create(struct transport *base, struct net_io *io, const char *authority,
+                                  bool tls, const struct rpc_conn_cb *cb, void *ud)
+{
+    struct core *t = container_of(base, struct core, base);
+    struct core_conn *c = calloc(1, sizeof(*c));
+
+    if (!c) {
+        t->host->io_close(io);
+        return NULL;
+    }
+    c->base.transport = base->table;
+    c->t = t;
+    c->io = io;
+    c->ud = ud;
+    c->near = (struct loop_fd){ .fd = -1, .cb = pump_near };
+    c->death.cb = on_death;
+    c->timer.cb = on_timer;
+    c->heard_ns = env_now_ns(t->env);
+    c->peer_streams_max = UINT32_MAX;
+    LIST_INIT(&c->streams);
+    TAILQ_INIT(&c->unnamed);
+    TAILQ_INIT(&c->arrivals);
+    LIST_INSERT_HEAD(&t->conns, c, entry);
+    pump_init(c, !authority);
+    if (!connect_core(c, authority, tls)) {
+        conn_free(c);
+        return NULL;
+    }
+    if (!authority) {
+        set_timer(c, CONN_SILENCE, c->heard_ns + RPC_ANSWER_MS * ENV_MS);
+    }
+    c->cb = cb;
+    t->host->io_set(io, &pump_io_cb, c);
+    core_dirty_conn(c);
+    return &c->base;
+}
+
+bool core_conn_takes_calls(const struct rpc_conn *base)
+{
+    const struct core_conn *c = core_conn_of(base);
+
+    return c->ready && !c->going;
+}
+
+int64_t core_conn_heard_ns(const struct rpc_conn *base)
+{
+    return core_conn_of(base)->heard_ns;
+}
+
+bool core_conn_is_full(const struct rpc_conn *base)
+{
+    const struct core_conn *c = core_conn_of(base);
+
+    return c->streams_n >= c->peer_streams_max;
+}
+
+void core_conn_ping(struct rpc_conn *base)
+{
+    ping(core_conn_of(base), "asked\0\0");
+}

@@ -1,0 +1,296 @@
+/* gRPC C core as a transport: what its files share.
+ *
+ * C core is a codec on the loop's thread. Each connection has a pair of sockets; C core holds one
+ * end (grpc_channel_create_from_fd, grpc_server_add_channel_from_fd), and pump.c carries the bytes
+ * between the other and the stream of core/net, reading the borders of frames on the way (frames.h)
+ * and putting in frames of our own: pings, GOAWAY, resets. So TLS, names, dialling, liveness,
+ * limits and proofs are not C core's.
+ *
+ * core.c holds the completion queue and the turn: batches that streams want are begun, C core is
+ * polled until it is quiet, what it made is carried out. conn.c is a connection's life, call.c a
+ * stream's. */
+#ifndef RPC_CORE_CORE_INT_H
+#define RPC_CORE_CORE_INT_H
+
+#include <grpc/grpc.h>
+#include <rpc/core/frames.h>
+#include <rpc/transport.h>
+#include <sys/queue.h>
+#include <uthash.h>
+
+#define CORE_READ_BYTES (64u << 10)
+
+/* One batch or request that C core completes; embedded in what it belongs to. */
+struct core_op {
+    void (*done)(struct core_op *op, bool ok);
+    bool busy;
+};
+
+struct core {
+    struct transport base;
+    const struct rpc_transport_host *host;
+    struct env *env;
+    struct rpc_limits limits;
+    grpc_completion_queue *cq;
+    grpc_channel_credentials *channel_creds;
+    grpc_server_credentials *server_creds;
+    LIST_HEAD(, core_conn) conns;
+    TAILQ_HEAD(, core_conn) dirty_conns;     /* C core may have made bytes for them */
+    TAILQ_HEAD(, core_stream) dirty_streams; /* want batches */
+    struct env_task turn;
+    struct env_timer tick; /* what C core's own threads completed is looked for */
+    uint32_t feeds;        /* ends of pairs that C core has not been polled for */
+    uint32_t busy_ops;
+    uint64_t held_bytes; /* came on streams and not taken by their owners yet */
+    unsigned char in[CORE_READ_BYTES];
+};
+
+/* ---- core.c ---------------------------------------------------------------------------------- */
+
+const struct rpc_transport *fnd_transport(void) __attribute__((visibility("default")));
+
+/* There is something to do at the end of the loop's turn. */
+void core_wake(struct core *t);
+void core_dirty_conn(struct core_conn *c);
+void core_dirty_stream(struct core_stream *st);
+/* Begins a batch; false: C core refused it, and done() will not come. */
+bool core_begin(struct core *t, struct core_op *op, grpc_call *call, const grpc_op *ops, size_t n);
+void core_op_began(struct core *t, struct core_op *op);
+/* Begins what streams want and polls until C core is quiet. */
+void core_settle(struct core *t);
+
+/* ---- conn.c ---------------------------------------------------------------------------------- */
+
+/* What a connection's timer is for: one thing at a time. */
+enum conn_timer {
+    CONN_SILENCE, /* a preface, the answer to a ping, a look at how long the peer is silent */
+    CONN_CALLS_OUT, /* client: the owner is told at once */
+    CONN_DRAIN,   /* server: the client's answer to the first GOAWAY's ping */
+    CONN_PART,    /* server: the client's time to close, after the last stream */
+};
+
+/* A server's half in C core; it lives until C core lets it go, which may be behind its conn. */
+struct core_server {
+    struct core *t;
+    struct core_conn *conn; /* NULL: gone */
+    grpc_server *server;
+    struct core_op ask, stop;
+    grpc_call *call; /* of the request that is asked for */
+    grpc_call_details details;
+    grpc_metadata_array metadata;
+};
+
+/* What is known of the message that comes in on a stream. */
+struct core_prefix {
+    UT_hash_handle hh;
+    uint32_t stream;
+    uint32_t have; /* bytes of the prefix */
+    uint32_t left; /* bytes of the message */
+    unsigned char bytes[RPC_PREFIX_BYTES];
+};
+
+/* Server: a stream that C core has not made a call of yet. */
+struct core_arrival {
+    TAILQ_ENTRY(core_arrival) link;
+    uint32_t id;
+    uint64_t fed_bytes, bad_from;
+    uint32_t bad_bytes;
+    bool bad_encoding;
+};
+
+/* States: begun, ready, dead. Freed by death, which the loop runs, or by conn_close(). */
+struct core_conn {
+    struct rpc_conn base;
+    struct core *t;
+    LIST_ENTRY(core_conn) entry;
+    TAILQ_ENTRY(core_conn) dirty_link;
+    bool dirty;
+    struct net_io *io;
+    struct loop_fd near; /* our end of the pair; -1: closed */
+    grpc_channel *channel;
+    struct core_server *server;
+    const struct rpc_conn_cb *cb; /* NULL: nobody listens */
+    void *ud;
+    bool ready;  /* the peer's settings came */
+    bool going;  /* client: takes no more calls */
+    bool left;   /* client: its owner let it go; it ends behind its last stream */
+    bool draining, goaway_final; /* server: the first GOAWAY was sent; the one that refuses */
+    bool calmed; /* its peer did too much: it ends behind a GOAWAY */
+    bool ended;  /* nothing more comes from the peer: what is there is read, then it dies */
+    bool dead;   /* of no use: `death` is queued or runs */
+    bool doomed; /* freed as soon as nobody is inside of it */
+    bool blocked; /* the socket is full */
+    bool feeding; /* C core's pair is full */
+    bool core_ended; /* C core has closed its end */
+    bool judging;    /* a stream's message cannot be taken */
+    bool pinged;  /* a ping of ours is not answered */
+    char *why;
+    uint32_t entered;
+    uint32_t streams_n;
+    uint32_t peer_streams_max; /* SETTINGS_MAX_CONCURRENT_STREAMS */
+    uint32_t calls_n;          /* client: of this connection so far */
+    uint32_t last_stream;      /* server: highest id that came */
+    bool ids_lost; /* client: a call ended before its id was seen: later ones may be another's */
+    LIST_HEAD(, core_stream) streams;
+    TAILQ_HEAD(, core_stream) unnamed; /* client: begun, HEADERS not seen; in their order */
+    struct core_stream *named; /* by id */
+    TAILQ_HEAD(, core_arrival) arrivals; /* server: in their order */
+    struct core_prefix *prefixes;
+    struct env_task death;
+    struct env_timer timer;
+    enum conn_timer timer_for;
+    int64_t heard_ns;
+    int64_t pinged_ns; /* client: its last ping; 0 = none */
+    /* ---- pump.c ---- */
+    struct frames in, out;
+    struct buf to_core, to_peer; /* not written yet */
+    struct buf inject; /* frames of our own to the peer, for the next border */
+    uint64_t made;    /* bytes for the peer so far */
+    uint64_t written; /* of these, given to the socket */
+    int64_t window_ns; /* start of the second that is counted */
+    uint32_t controls, resets;
+    uint32_t block_frames; /* CONTINUATION frames of the block that comes in */
+};
+
+#define core_conn_of(base_) container_of(base_, struct core_conn, base)
+
+struct rpc_conn *core_conn_create(struct transport *t, struct net_io *io, const char *authority,
+                                  bool tls, const struct rpc_conn_cb *cb, void *ud);
+bool core_conn_takes_calls(const struct rpc_conn *c);
+int64_t core_conn_heard_ns(const struct rpc_conn *c);
+bool core_conn_is_full(const struct rpc_conn *c);
+void core_conn_ping(struct rpc_conn *c);
+void core_conn_break(struct rpc_conn *c, const char *why);
+void core_conn_leave(struct rpc_conn *c);
+void core_conn_drain(struct rpc_conn *c);
+void core_conn_close(struct rpc_conn *c);
+
+void conn_fail(struct core_conn *c, const char *why);
+void conn_idle(struct core_conn *c);       /* a stream has gone */
+void conn_heard(struct core_conn *c);      /* bytes came */
+void conn_settings(struct core_conn *c);   /* the peer's came */
+void conn_going(struct core_conn *c);      /* client: GOAWAY came */
+void conn_drain_heard(struct core_conn *c); /* the client has read the first GOAWAY */
+void conn_call_counted(struct core_conn *c);
+void conn_enter(struct core_conn *c);
+bool conn_leave_callback(struct core_conn *c); /* false: it is freed */
+
+/* ---- pump.c ---------------------------------------------------------------------------------- */
+
+extern const struct net_io_cb pump_io_cb;
+
+void pump_init(struct core_conn *c, bool server);
+void pump_finish(struct core_conn *c);
+void pump_near(struct loop_fd *w, uint32_t events);
+/* Carries out what C core made. */
+void pump_out(struct core_conn *c);
+/* Reads what it made, whether it can be sent or not: what it would still send is known then. */
+void pump_read_made(struct core_conn *c);
+/* A frame of our own to the peer, at the next border. */
+void pump_inject(struct core_conn *c, const void *frame, size_t len);
+/* Server: the stream of the call that C core made next. C core makes calls in the order of their
+ * HEADERS; what it refused by itself it has answered. A name that is missed costs limits, no
+ * proof. */
+void pump_name_arrival(struct core_conn *c, struct core_stream *st);
+
+/* ---- call.c ---------------------------------------------------------------------------------- */
+
+struct core_message {
+    STAILQ_ENTRY(core_message) link;
+    grpc_byte_buffer *bytes;
+};
+
+/* States: running; over (the end is known; `told` once the owner knows). Owned by its owner until
+ * stream_close() or the finishing slots (cb NULL), by its connection as long as conn is set, and by
+ * C core as long as operations are under way. */
+struct core_stream {
+    struct rpc_stream base;
+    struct core *t;
+    struct core_conn *conn;
+    LIST_ENTRY(core_stream) entry;
+    TAILQ_ENTRY(core_stream) unnamed_link, dirty_link;
+    UT_hash_handle hh; /* of the connection's `named`, when id is set */
+    uint32_t id;       /* 0: not known */
+    bool unnamed, dirty;
+    grpc_call *call;
+    grpc_slice path; /* client */
+    const struct rpc_stream_cb *cb;
+    void *ud;
+    struct env_task task; /* goes on after a pause, tells writable */
+    struct env_timer deadline;
+    int64_t deadline_ns;
+    uint32_t entered;
+    bool server;
+    bool paused, delivering;
+    bool begun;             /* the first batch is given to C core */
+    bool headers_out;       /* with the first message, or the end */
+    bool headers_asked;     /* client: with the first message that is asked for */
+    bool answered;          /* client: headers came, not as the end */
+    bool refused_seen;      /* a frame said that it was not processed */
+    bool half, half_told;   /* no more messages come */
+    bool end_wanted;        /* our side ends behind what is queued */
+    bool end_sent;
+    bool was_full;          /* writable is owed */
+    bool over, told, refused;
+    bool closed_in; /* END_STREAM or RST_STREAM came */
+    int status;
+    char *text;
+    bool was_sent; /* answer of stream_is_sent() once the connection is gone */
+    int end_status; /* server: our end */
+    char *end_text;
+    size_t low_mark;
+    struct buf out;
+    size_t out_off;
+    uint64_t out_total; /* bytes given to C core so far */
+    uint64_t out_made;  /* of these, seen in its DATA */
+    uint64_t mark;      /* in out_total; 0 = none */
+    uint64_t mark_made; /* the connection's `made` before C core had the bytes at the mark */
+    uint64_t mark_wire; /* the same when they were seen; 0 = not yet */
+    bool mark_given;
+    bool read_on;       /* messages are asked for though it is paused */
+    uint32_t bad_bytes; /* length of a message that is too long */
+    bool bad_encoding;  /* one is compressed */
+    uint64_t bad_from;  /* where such a message begins, in bytes that came */
+    bool bad_memory;    /* more came than all may hold */
+    STAILQ_HEAD(, core_message) messages;
+    uint64_t fed_bytes, taken_bytes; /* of messages and their prefixes, when the id is known */
+    uint64_t read_bytes; /* the same of what C core has handed out */
+    struct core_op send, recv, end;
+    grpc_byte_buffer *incoming;
+    grpc_metadata_array initial, trailing;
+    grpc_metadata request_id;
+    grpc_status_code code;
+    grpc_slice details;
+    int cancelled;
+};
+
+#define core_stream_of(base_) container_of(base_, struct core_stream, base)
+
+struct rpc_stream *core_stream_open(struct rpc_conn *c, const struct rpc_call *call,
+                                    const struct rpc_stream_cb *cb, void *ud);
+void core_stream_adopt(struct rpc_stream *st, const struct rpc_stream_cb *cb, void *ud,
+                       size_t low_mark);
+void core_stream_close(struct rpc_stream *st);
+struct buf *core_stream_out(struct rpc_stream *st);
+void core_stream_wrote(struct rpc_stream *st);
+size_t core_stream_queued(const struct rpc_stream *st);
+void core_stream_mark(struct rpc_stream *st);
+bool core_stream_is_sent(const struct rpc_stream *st);
+bool core_stream_is_answered(const struct rpc_stream *st);
+void core_stream_half_close(struct rpc_stream *st);
+void core_stream_finish(struct rpc_stream *st, int status, const char *text);
+void core_stream_abort(struct rpc_stream *st, int status, const char *text);
+void core_stream_pause(struct rpc_stream *st, bool paused);
+int64_t core_stream_deadline_ns(const struct rpc_stream *st);
+const struct net_io *core_stream_io(const struct rpc_stream *st);
+
+/* A server's stream for a call that C core has accepted; takes the call over. NULL: no memory. */
+struct core_stream *stream_accept(struct core_conn *c, grpc_call *call, gpr_timespec deadline);
+void stream_begin(struct core_stream *st);   /* what it wants of C core, from core_settle() */
+void stream_read_on(struct core_stream *st); /* asks for all messages, though it is paused */
+void stream_orphan(struct core_stream *st, const char *why); /* its connection is gone */
+void stream_drop(struct core_stream *st);                    /* the same, silently */
+/* Our own verdict about a stream that the peer thinks is running. */
+void stream_fail(struct core_stream *st, int status, const char *text);
+
+#endif

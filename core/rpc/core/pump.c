@@ -1,0 +1,696 @@
+/* Bytes between a stream of core/net and C core's pair of sockets, and what their frames tell.
+ *
+ * From the peer: read, looked at frame by frame, written to C core; what its pair does not take
+ * waits, and nothing more is read meanwhile. To the peer: what C core wrote, with frames of our own
+ * between its frames; what the socket does not take waits, and C core is not read meanwhile, so
+ * that its own flow control holds streams back. */
+#include <rpc/core/core_int.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define REFUSED_STREAM    7u
+#define ENHANCE_YOUR_CALM 11u
+
+#define SETTING_STREAMS_MAX 3u
+#define SETTING_BYTES       6u
+#define BLOCK_FRAMES_MAX    8u /* CONTINUATION frames of one block of headers */
+#define MUCH_BYTES          (32u << 10)
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+static void calm(struct core_conn *c, const char *why)
+{
+    unsigned char frame[FRAMES_GOAWAY_BYTES];
+
+    if (!c->dead && !c->calmed) {
+        c->calmed = true;
+        c->t->host->log_calm(c->t->host->io_peer(c->io), why);
+        pump_inject(c, frame, frames_make_goaway(frame, c->last_stream, ENHANCE_YOUR_CALM));
+    }
+}
+
+static bool too_many(struct core_conn *c, uint32_t *n, uint32_t max)
+{
+    int64_t now = env_now_ns(c->t->env);
+
+    if (now - c->window_ns >= ENV_S) {
+        c->window_ns = now;
+        c->controls = c->resets = 0;
+    }
+    return ++*n == max;
+}
+
+/* A frame's head: floods are counted before C core works for them. */
+static void in_begin(void *ud, const struct frame *f)
+{
+    struct core_conn *c = ud;
+
+    switch (f->type) {
+    case FRAME_HEADERS:
+        c->block_frames = 0;
+        return;
+    case FRAME_WINDOW_UPDATE:
+        return;
+    case FRAME_CONTINUATION:
+        if (++c->block_frames > BLOCK_FRAMES_MAX) {
+            calm(c, "headers");
+        }
+        return;
+    case FRAME_RST_STREAM:
+        if (too_many(c, &c->resets, RPC_RESETS_MAX)) {
+            calm(c, "resets");
+        }
+        return;
+    case FRAME_DATA:
+        if (f->len > 0 || f->flags & FRAME_END_STREAM) {
+            return;
+        }
+        /* fall through */
+    default:
+        if (too_many(c, &c->controls, RPC_CONTROLS_MAX)) {
+            calm(c, "control frames");
+        }
+    }
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static struct core_stream *stream_at(struct core_conn *c, uint32_t id)
+{
+    struct core_stream *st;
+
+    HASH_FIND(hh, c->named, &id, sizeof(id), st);
+    return st;
+}
+
+static void prefix_drop(struct core_conn *c, uint32_t stream)
+{
+    struct core_prefix *p;
+
+    HASH_FIND(hh, c->prefixes, &stream, sizeof(stream), p);
+    if (p) {
+        HASH_DEL(c->prefixes, p);
+        free(p);
+    }
+}
+
+static struct core_arrival *arrival_at(struct core_conn *c, uint32_t id)
+{
+    struct core_arrival *a;
+
+    TAILQ_FOREACH(a, &c->arrivals, link) {
+        if (a->id == id) {
+            return a;
+        }
+    }
+    return NULL;
+}
+
+/* C core would take the message in, or wait for all of it, before it says no. Its word comes first,
+ * judge(): at a client, what is no gRPC has no messages; at a server it makes the call. The message
+ * itself is not handed over. behind: bytes that came behind its prefix. */
+static void refuse_message(struct core_conn *c, const struct core_prefix *p, size_t behind)
+{
+    struct core_stream *st = stream_at(c, p->stream);
+    struct core_arrival *a = st ? NULL : arrival_at(c, p->stream);
+    bool compressed = p->bytes[0] != 0;
+
+    c->judging = c->judging || st || a;
+    if (st && !st->bad_bytes && !st->bad_encoding) {
+        st->bad_bytes = p->left;
+        st->bad_encoding = compressed;
+        st->bad_from = st->fed_bytes - behind - RPC_PREFIX_BYTES;
+    } else if (a && !a->bad_bytes && !a->bad_encoding) {
+        a->bad_bytes = p->left;
+        a->bad_encoding = compressed;
+        a->bad_from = a->fed_bytes - behind - RPC_PREFIX_BYTES;
+    }
+}
+
+/* What came and waits for an owner is bounded for all streams together. */
+static void count_fed(struct core_conn *c, uint32_t id, size_t len)
+{
+    struct core_stream *st = stream_at(c, id);
+    struct core_arrival *a = st ? NULL : arrival_at(c, id);
+
+    if (st) {
+        st->fed_bytes += len;
+        c->t->held_bytes += len;
+        st->bad_memory = c->t->held_bytes > c->t->limits.memory_max_bytes;
+        c->judging = c->judging || st->bad_memory;
+    } else if (a) {
+        a->fed_bytes += len;
+    }
+}
+
+static void judge_stream(struct core_conn *c, struct core_stream *st)
+{
+    char text[96];
+
+    if (st->bad_encoding) {
+        stream_fail(st, GRPC_INTERNAL, "RUN403 a message is compressed; expected identity");
+    } else if (st->bad_bytes) {
+        snprintf(text, sizeof(text), "RUN402 received message larger than max (%u vs. %u)",
+                 st->bad_bytes, c->t->limits.message_max_bytes);
+        stream_fail(st, GRPC_EXHAUSTED, text);
+    } else if (c->t->held_bytes > c->t->limits.memory_max_bytes) {
+        stream_fail(st, GRPC_EXHAUSTED, "too much memory is held by received messages");
+    } else {
+        st->bad_memory = false; /* others took theirs */
+    }
+}
+
+static void judge(struct core_conn *c)
+{
+    struct core_stream *st, *next;
+
+    c->judging = false;
+    core_settle(c->t);
+    for (st = LIST_FIRST(&c->streams); st && !c->doomed; st = next) {
+        next = LIST_NEXT(st, entry);
+        if (!st->over && (st->bad_encoding || st->bad_bytes || st->bad_memory)) {
+            judge_stream(c, st);
+            next = LIST_FIRST(&c->streams); /* an owner may have closed any */
+        }
+    }
+}
+
+void pump_name_arrival(struct core_conn *c, struct core_stream *st)
+{
+    struct core_arrival *a = TAILQ_FIRST(&c->arrivals);
+
+    if (a && TAILQ_NEXT(a, link)) {
+        pump_read_made(c); /* what C core has refused has its answer there */
+        a = TAILQ_FIRST(&c->arrivals);
+    }
+    if (a) {
+        TAILQ_REMOVE(&c->arrivals, a, link);
+        st->id = a->id;
+        st->fed_bytes = a->fed_bytes;
+        st->bad_bytes = a->bad_bytes;
+        st->bad_encoding = a->bad_encoding;
+        st->bad_from = a->bad_from;
+        c->t->held_bytes += st->fed_bytes;
+        HASH_ADD(hh, c->named, id, sizeof(st->id), st);
+        free(a);
+    }
+}
+
+/* Reads on in the messages of a stream. */
+static void prefix_read(struct core_conn *c, struct core_prefix *p, const unsigned char *bytes,
+                        size_t len)
+{
+    while (len > 0) {
+        size_t n = p->left > 0 ? p->left : RPC_PREFIX_BYTES - p->have;
+
+        n = n < len ? n : len;
+        if (p->left > 0) {
+            p->left -= (uint32_t)n;
+        } else {
+            memcpy(p->bytes + p->have, bytes, n);
+            p->have += (uint32_t)n;
+        }
+        if (p->have == RPC_PREFIX_BYTES) {
+            p->have = 0;
+            p->left = frames_u32(p->bytes + 1);
+            if (p->bytes[0] != 0 || p->left > c->t->limits.message_max_bytes) {
+                refuse_message(c, p, len - n);
+            }
+        }
+        bytes += n;
+        len -= n;
+    }
+}
+
+/* Only what ends inside of a message is remembered. */
+static void in_data(void *ud, const struct frame *f, const unsigned char *bytes, size_t len)
+{
+    struct core_conn *c = ud;
+    struct core_prefix now = { .stream = f->stream }, *p;
+
+    count_fed(c, f->stream, len);
+    HASH_FIND(hh, c->prefixes, &f->stream, sizeof(f->stream), p);
+    prefix_read(c, p ? p : &now, bytes, len);
+    if (!p && now.have + now.left > 0 && (p = malloc(sizeof(*p)))) {
+        *p = now;
+        HASH_ADD(hh, c->prefixes, stream, sizeof(p->stream), p);
+    } else if (p && p->have + p->left == 0) {
+        HASH_DEL(c->prefixes, p);
+        free(p);
+    }
+}
+
+/* ---- frames of the peer ---------------------------------------------------------------------- */
+
+static void in_settings(struct core_conn *c, const struct frame *f, const unsigned char *at,
+                        size_t len)
+{
+    if (f->flags & FRAME_ACK) {
+        return;
+    }
+    for (; len >= SETTING_BYTES; at += SETTING_BYTES, len -= SETTING_BYTES) {
+        if (at[0] == 0 && at[1] == SETTING_STREAMS_MAX) {
+            c->peer_streams_max = frames_u32(at + 2);
+        }
+    }
+    conn_settings(c);
+}
+
+static void in_goaway(struct core_conn *c, const unsigned char *at, size_t len)
+{
+    uint32_t last = len >= 4 ? frames_u32(at) & 0x7fffffff : 0;
+    struct core_stream *st;
+
+    if (c->server || len < 8) {
+        return;
+    }
+    LIST_FOREACH(st, &c->streams, entry) {
+        if (st->id > last && !st->answered && !st->closed_in) {
+            st->refused_seen = true;
+        }
+    }
+    conn_going(c);
+}
+
+static void in_stream_end(struct core_conn *c, const struct frame *f, const unsigned char *at,
+                          size_t len)
+{
+    struct core_stream *st = c->server ? NULL : stream_at(c, f->stream);
+
+    if (st && !st->closed_in) {
+        st->closed_in = true;
+        st->refused_seen = f->type == FRAME_RST_STREAM && len == 4 && !st->answered &&
+                           frames_u32(at) == REFUSED_STREAM;
+    }
+    prefix_drop(c, f->stream);
+}
+
+static void in_call(struct core_conn *c, uint32_t id)
+{
+    struct core_arrival *a = id > c->last_stream ? calloc(1, sizeof(*a)) : NULL;
+
+    if (a) {
+        c->last_stream = a->id = id;
+        TAILQ_INSERT_TAIL(&c->arrivals, a, link);
+    }
+}
+
+static void in_end(void *ud, const struct frame *f, const unsigned char *payload, size_t len)
+{
+    struct core_conn *c = ud;
+    struct core_stream *st;
+
+    switch (f->type) {
+    case FRAME_SETTINGS:
+        in_settings(c, f, payload, len);
+        break;
+    case FRAME_GOAWAY:
+        in_goaway(c, payload, len);
+        break;
+    case FRAME_PING:
+        if (f->flags & FRAME_ACK) {
+            conn_drain_heard(c);
+        }
+        break;
+    case FRAME_RST_STREAM:
+        in_stream_end(c, f, payload, len);
+        break;
+    case FRAME_HEADERS:
+        if (c->server) {
+            in_call(c, f->stream);
+        } else if (!(f->flags & FRAME_END_STREAM) && (st = stream_at(c, f->stream))) {
+            st->answered = true;
+        }
+        /* fall through */
+    case FRAME_DATA:
+        if (f->flags & FRAME_END_STREAM) {
+            in_stream_end(c, f, payload, len);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static const struct frames_cb in_cb = { in_begin, in_data, in_end };
+
+/* ---- frames of C core ------------------------------------------------------------------------ */
+
+static void out_begin(void *ud, const struct frame *f)
+{
+    (void)ud;
+    (void)f;
+}
+
+/* How far what was given to C core is on its way. */
+static void out_data(void *ud, const struct frame *f, const unsigned char *bytes, size_t len)
+{
+    struct core_conn *c = ud;
+    struct core_stream *st = c->server ? NULL : stream_at(c, f->stream);
+
+    (void)bytes;
+    if (st && st->mark > 0 && st->mark_wire == 0) {
+        st->out_made += len;
+        st->mark_wire = st->out_made >= st->mark ? c->made + 1 : 0;
+    }
+}
+
+/* C core gives ids in the order of the calls: the first HEADERS of an id are the oldest call's that
+ * has none. */
+static void out_end(void *ud, const struct frame *f, const unsigned char *payload, size_t len)
+{
+    struct core_conn *c = ud;
+    struct core_stream *st = TAILQ_FIRST(&c->unnamed);
+    struct core_arrival *a;
+
+    (void)payload;
+    (void)len;
+    if (f->type != FRAME_RST_STREAM && f->type != FRAME_HEADERS) {
+        return;
+    }
+    if (f->type == FRAME_RST_STREAM) {
+        prefix_drop(c, f->stream);
+    }
+    if (c->server && (a = arrival_at(c, f->stream))) {
+        TAILQ_REMOVE(&c->arrivals, a, link);
+        free(a);
+    } else if (!c->server && st && f->type == FRAME_HEADERS) {
+        TAILQ_REMOVE(&c->unnamed, st, unnamed_link);
+        st->unnamed = false;
+        st->id = c->ids_lost ? 0 : f->stream;
+        if (st->id) {
+            HASH_ADD(hh, c->named, id, sizeof(st->id), st);
+        }
+    }
+}
+
+static const struct frames_cb out_cb = { out_begin, out_data, out_end };
+
+/* ---- carrying -------------------------------------------------------------------------------- */
+
+static int add(struct core_conn *c, struct buf *to, const void *bytes, size_t len)
+{
+    if (buf_add(to, bytes, len) < 0) {
+        conn_fail(c, "out of memory");
+        return -1;
+    }
+    return 0;
+}
+
+/* To C core. False: out of memory. */
+static bool carry_in(struct core_conn *c, const unsigned char *bytes, size_t len)
+{
+    for (size_t at = 0; at < len && !c->doomed;) {
+        at += frames_read(&c->in, bytes + at, len - at);
+    }
+    return add(c, &c->to_core, bytes, len) == 0;
+}
+
+/* To the peer, with frames of our own at the first border. False: out of memory. */
+static bool carry_out(struct core_conn *c, const unsigned char *bytes, size_t len)
+{
+    while (len > 0) {
+        size_t n = frames_read(&c->out, bytes, len);
+
+        if (add(c, &c->to_peer, bytes, n) < 0) {
+            return false;
+        }
+        c->made += n;
+        bytes += n;
+        len -= n;
+        if (c->inject.len > 0 && frames_at_border(&c->out)) {
+            if (add(c, &c->to_peer, c->inject.data, c->inject.len) < 0) {
+                return false;
+            }
+            c->made += c->inject.len;
+            buf_clear(&c->inject);
+        }
+    }
+    return true;
+}
+
+/* What our end of the pair is watched for. */
+static void watch_near(struct core_conn *c)
+{
+    c->t->host->fd_set(c->t->host->loop, &c->near,
+                       (c->blocked ? 0 : LOOP_READ) | (c->feeding ? LOOP_WRITE : 0));
+}
+
+static void set_feeding(struct core_conn *c, bool on)
+{
+    if (c->feeding != on) {
+        c->feeding = on;
+        watch_near(c);
+        c->t->host->io_want_read(c->io, !on);
+    }
+}
+
+static void set_blocked(struct core_conn *c, bool on)
+{
+    if (c->blocked != on) {
+        c->blocked = on;
+        watch_near(c);
+    }
+}
+
+/* To C core; whether nothing is left. */
+static bool write_core(struct core_conn *c)
+{
+    while (c->to_core.len > 0) {
+        ssize_t n = send(c->near.fd, c->to_core.data, c->to_core.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n < 0 && errno == EAGAIN) {
+            set_feeding(c, true);
+            return false;
+        }
+        if (n < 0 && errno != EINTR) {
+            buf_clear(&c->to_core); /* it has closed the connection; its last words are read */
+        } else if (n > 0) {
+            buf_consume(&c->to_core, (size_t)n);
+            c->t->feeds++;
+        }
+    }
+    set_feeding(c, false);
+    return true;
+}
+
+/* Everything that came is handed to C core, and from it to the streams, before the end is told. */
+static void read_ahead(struct core_conn *c)
+{
+    struct core_stream *st;
+
+    LIST_FOREACH(st, &c->streams, entry) {
+        stream_read_on(st);
+    }
+    while (!write_core(c) && !c->dead) {
+        size_t before = c->to_core.len;
+
+        core_settle(c->t);
+        if (!write_core(c) && c->to_core.len == before) {
+            break; /* C core takes no more: the peer did not mind the windows */
+        }
+    }
+    core_settle(c->t);
+}
+
+static void peer_ended(struct core_conn *c, const char *why)
+{
+    char text[256];
+
+    if (!c->ended && !c->dead) {
+        c->ended = true;
+        snprintf(text, sizeof(text), "%s", why);
+        read_ahead(c);
+        conn_fail(c, text);
+    }
+}
+
+/* One read; whether bytes came and the connection still stands. */
+static bool take_input(struct core_conn *c)
+{
+    struct core *t = c->t;
+    ssize_t n = t->host->io_read(c->io, t->in, sizeof(t->in));
+
+    if (n == NET_AGAIN) {
+        return false;
+    }
+    if (n <= 0) {
+        peer_ended(c, n == 0 ? "the peer closed the connection" : t->host->io_error(c->io));
+        return false;
+    }
+    conn_heard(c);
+    if (!carry_in(c, t->in, (size_t)n) || c->doomed) {
+        return false;
+    }
+    write_core(c);
+    core_dirty_conn(c);
+    if (c->judging) {
+        judge(c);
+    }
+    return !c->dead;
+}
+
+static void on_readable(void *ud)
+{
+    struct core_conn *c = ud;
+
+    if (!c->dead && !c->ended && !c->feeding) {
+        conn_enter(c);
+        take_input(c);
+        conn_leave_callback(c);
+    }
+}
+
+/* The socket is broken for writing. What came before may still be read, and may be an answer. */
+static void write_failed(struct core_conn *c)
+{
+    char why[256];
+
+    snprintf(why, sizeof(why), "%s", c->t->host->io_error(c->io));
+    while (!c->dead && !c->ended && take_input(c)) {
+    }
+    peer_ended(c, why);
+}
+
+static void write_peer(struct core_conn *c)
+{
+    size_t done = 0;
+
+    while (!c->dead && done < c->to_peer.len) {
+        struct iovec iov = { c->to_peer.data + done, c->to_peer.len - done };
+        ssize_t n = c->t->host->io_writev(c->io, &iov, 1);
+
+        if (n == NET_AGAIN) {
+            set_blocked(c, true);
+            break;
+        }
+        if (n < 0) {
+            write_failed(c);
+            break;
+        }
+        done += (size_t)n;
+        c->written += (uint64_t)n;
+    }
+    buf_consume(&c->to_peer, done);
+}
+
+/* One read of what C core made; whether there was something. */
+static bool take_output(struct core_conn *c)
+{
+    struct core *t = c->t;
+    ssize_t n = recv(c->near.fd, t->in, sizeof(t->in), MSG_DONTWAIT);
+
+    if (n <= 0) {
+        c->core_ended = n == 0;
+        return false;
+    }
+    if ((size_t)n >= MUCH_BYTES) { /* it may have waited for room */
+        t->feeds++;
+        core_wake(t);
+    }
+    return carry_out(c, t->in, (size_t)n);
+}
+
+void pump_read_made(struct core_conn *c)
+{
+    while (!c->dead && c->near.fd >= 0 && take_output(c)) {
+    }
+}
+
+void pump_out(struct core_conn *c)
+{
+    bool more = true;
+
+    if (c->dead || (c->blocked && !c->calmed)) {
+        return;
+    }
+    conn_enter(c);
+    while (more && !c->dead && !c->blocked && c->near.fd >= 0) {
+        more = take_output(c);
+        if (!c->dead) {
+            write_peer(c);
+        }
+    }
+    if (!c->dead && c->calmed) {
+        conn_fail(c, "the connection was ended by GOAWAY");
+    } else if (!c->dead && c->core_ended) {
+        conn_fail(c, "C core closed the connection");
+    }
+    conn_leave_callback(c);
+}
+
+static void on_writable(void *ud)
+{
+    struct core_conn *c = ud;
+
+    if (!c->dead) {
+        set_blocked(c, false);
+        conn_enter(c);
+        write_peer(c);
+        if (!c->dead) {
+            core_dirty_conn(c);
+        }
+        conn_leave_callback(c);
+    }
+}
+
+void pump_near(struct loop_fd *w, uint32_t events)
+{
+    struct core_conn *c = container_of(w, struct core_conn, near);
+
+    if (events & LOOP_WRITE && c->feeding && !c->dead) {
+        write_core(c);
+    }
+    core_dirty_conn(c);
+}
+
+const struct net_io_cb pump_io_cb = { on_readable, on_writable };
+
+/* ---- frames of our own ----------------------------------------------------------------------- */
+
+void pump_inject(struct core_conn *c, const void *frame, size_t len)
+{
+    bool now = c->inject.len == 0 && frames_at_border(&c->out);
+
+    if (!c->dead && add(c, now ? &c->to_peer : &c->inject, frame, len) == 0) {
+        c->made += now ? len : 0;
+        core_dirty_conn(c);
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+void pump_init(struct core_conn *c, bool server)
+{
+    frames_init(&c->in, server, &in_cb, c);
+    frames_init(&c->out, !server, &out_cb, c);
+}
+
+void pump_finish(struct core_conn *c)
+{
+    struct core_prefix *p, *next;
+    struct core_arrival *a;
+
+    if (c->near.fd >= 0) {
+        c->t->host->fd_remove(c->t->host->loop, &c->near);
+        close(c->near.fd);
+        c->near.fd = -1;
+    }
+    buf_finish(&c->to_core);
+    buf_finish(&c->to_peer);
+    buf_finish(&c->inject);
+    while ((a = TAILQ_FIRST(&c->arrivals))) {
+        TAILQ_REMOVE(&c->arrivals, a, link);
+        free(a);
+    }
+    HASH_ITER(hh, c->prefixes, p, next) {
+        HASH_DEL(c->prefixes, p);
+        free(p);
+    }
+}
