@@ -13,6 +13,10 @@
 #include <unistd.h>
 
 #define NEST_MAX 8
+#define AVERAGE_CALLS 20 /* then an average means something */
+#define LONGEST_TIMES 2  /* as long as the average may one call be */
+#define ROUND_CALLS_MAX 16384
+#define ENOUGH_NS (2 * ENV_S) /* the watch of fnkit ends a case later */
 
 struct contract_subject subject;
 struct contract_shared *shared;
@@ -27,6 +31,14 @@ static _Thread_local struct {
     struct plugin *real;
     struct plugin_crumb crumb;
 } stack[NEST_MAX];
+static struct {
+    bool on;
+    bool first;
+    uint32_t n;
+    int64_t least_ns[ROUND_CALLS_MAX];
+    const char *method[ROUND_CALLS_MAX];
+} rounds;
+static int64_t began_ns; /* this case */
 static char violated[256];
 static uint64_t trace;
 static uint64_t chance_state;
@@ -111,6 +123,11 @@ static int64_t read_ns(clockid_t clock)
     return (int64_t)t.tv_sec * ENV_S + t.tv_nsec;
 }
 
+bool enough(void)
+{
+    return read_ns(CLOCK_MONOTONIC) - began_ns > ENOUGH_NS * (CONTRACT_SANITIZED ? 4 : 1);
+}
+
 /* What a method finds in its uninitialised variables. */
 static void __attribute__((noinline)) dirty_stack(void)
 {
@@ -133,6 +150,11 @@ static enum plugin_context crumb_context(enum context c)
     return c == INIT ? PLUGIN_INIT : c == LOOP ? PLUGIN_LOOP : PLUGIN_WORKER;
 }
 
+static void beat(void)
+{
+    __atomic_fetch_add(&shared->beats, 1, __ATOMIC_RELAXED);
+}
+
 void enter(struct instance *in, enum context context, const char *method)
 {
     must(depth < NEST_MAX, "%s() leads to calls of methods without end", method);
@@ -149,7 +171,57 @@ void enter(struct instance *in, enum context context, const char *method)
         plugin_enter(&stack[depth].crumb, in->real, crumb_context(context), method);
     }
     depth++;
+    beat();
     plugin_runs = true;
+}
+
+void times_round(uint32_t round)
+{
+    rounds.n = 0;
+    rounds.on = true;
+    rounds.first = round == 0;
+}
+
+static void number_call(const char *method, int64_t cpu)
+{
+    const uint32_t i = rounds.n;
+
+    if (i == ROUND_CALLS_MAX) {
+        return;
+    }
+    rounds.n++;
+    if (rounds.first || cpu < rounds.least_ns[i]) {
+        rounds.method[i] = method;
+        rounds.least_ns[i] = cpu;
+    }
+}
+
+static int64_t budget(void)
+{
+    return PLUGIN_BUDGET_LOOP_NS * (CONTRACT_SANITIZED ? 20 : 1);
+}
+
+void times_must_be_short(void)
+{
+    const int64_t limit = budget() * LONGEST_TIMES;
+
+    for (uint32_t i = 0; i < rounds.n; i++) {
+        must(rounds.least_ns[i] <= limit,
+             "%s() takes %lld us of processor time now and then, in call %u of %u; expected at "
+             "most %lld us of each: it must not spin",
+             rounds.method[i], (long long)(rounds.least_ns[i] / 1000), i + 1, rounds.n,
+             (long long)(limit / 1000));
+    }
+}
+
+/* As soon as it is certain: what spins long in each call would outlast its case. */
+static void must_not_spin(const struct contract_time *t)
+{
+    must(t->cpu_ns / (int64_t)t->calls <= budget(),
+         "%s() takes %lld us on average over %llu calls; expected less than %lld us: it must not "
+         "spin",
+         t->method, (long long)(t->cpu_ns / (int64_t)t->calls / 1000), (unsigned long long)t->calls,
+         (long long)(budget() / 1000));
 }
 
 static void add_time(const char *method, bool loop, int64_t took, int64_t cpu)
@@ -170,6 +242,12 @@ static void add_time(const char *method, bool loop, int64_t took, int64_t cpu)
     t->shortest_ns = t->calls == 1 || took < t->shortest_ns ? took : t->shortest_ns;
     t->cpu_ns += cpu;
     t->loop = loop;
+    if (rounds.on && loop) {
+        number_call(method, cpu);
+        if (t->calls >= AVERAGE_CALLS) {
+            must_not_spin(t);
+        }
+    }
 }
 
 void leave(void)
@@ -179,6 +257,7 @@ void leave(void)
 
     plugin_runs = false;
     depth--;
+    beat();
     if (stack[depth].real) {
         plugin_leave(&stack[depth].crumb);
     }
@@ -527,6 +606,9 @@ void contract_run(const struct contract_case *c)
     struct process_state *before;
     const char *said;
 
+    __atomic_store_n(&shared->pid, getpid(), __ATOMIC_RELEASE);
+    crash_open();
+    began_ns = read_ns(CLOCK_MONOTONIC);
     chance_reset(0);
     trace_reset();
     clock_reset();

@@ -10,6 +10,8 @@
 #include <check.h>
 #include <conf/conf.h>
 #include <plugin/plugin.h>
+#include <signal.h>
+#include <sys/types.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CONTRACT_SANITIZED 1
@@ -22,12 +24,12 @@ struct contract_case {
     const char *name;
     const char *rule; /* what a plugin must do, one sentence for the report */
     void (*run)(void);
-    int timeout_s;
     unsigned also; /* ALSO_* */
 };
 #define ALSO_REAL  1u /* over the real clock */
 #define ALSO_WORLD 2u /* over all tables of a node, with what is really there behind them */
 #define ONLY_WORLD 6u
+#define BROAD 8u /* fails for many reasons: another case that says the same says it better */
 
 /* The cases of a kind, those that every kind shares first; NULL and 0 for an unknown kind. */
 struct contract_list {
@@ -71,12 +73,19 @@ struct contract_shared {
     char note[192];       /* a case that cannot run says why: it is skipped */
     char unscripted[160]; /* the first request to the outside that no script answers */
     char dir[32];         /* of the stand-in program; "" = there is none */
+    char place[96];       /* of the instruction that a signal came in, "file+0x12", or "" */
+    char touched[160];    /* what of the host's it read or wrote, or "" */
     bool finished;
+    pid_t pid;      /* of the case, from its first step on */
+    uint64_t beats; /* calls of methods that began or ended */
     struct contract_time times[CONTRACT_METHODS_MAX];
 };
 extern struct contract_shared *shared; /* NULL until contract_open() */
 
 int contract_open(void); /* maps `shared` */
+/* Signals of this process write down where they came from, then do what they do. */
+#define CONTRACT_WHERE_SIG SIGQUIT /* asks a case that hangs, before it is killed */
+void crash_open(void);
 /* Runs the case in this process. Called in the child. */
 void contract_run(const struct contract_case *c);
 
@@ -154,6 +163,10 @@ bool running(void);
 bool running_suspend(void);
 void running_resume(const bool *was);
 #define HOST_CALL() bool was_ __attribute__((cleanup(running_resume), unused)) = running_suspend()
+/* From now on calls of [loop] methods are numbered, `round` by round: what is done again in the
+ * same way is slow only if it is so each time; a processor that was busy elsewhere is not. */
+void times_round(uint32_t round);
+void times_must_be_short(void);
 /* A method may be called from `allowed` (bits 1 << INIT ...), else a violation is noted. */
 void must_be_in(unsigned allowed, const char *what);
 #define IN_INIT (1u << INIT)
@@ -214,10 +227,15 @@ bool memory_failed(void);   /* one was refused */
 /* New and freed memory of plugins is filled with this byte; 0 = left alone. */
 void memory_fill(unsigned char byte);
 
-/* A region whose last byte is followed by a page that cannot be touched. */
-void *fence_alloc(size_t len, size_t align);
+/* A region whose last byte is followed by a page that cannot be touched. For the sentence about one
+ * that touches it all the same: `what` it is, and when it is `gone` ("a list", "its last pin"). */
+void *fence_alloc(size_t len, size_t align, const char *what, const char *gone);
 void fence_read_only(void *at);
 void fence_free(void *at);
+/* [async-signal-safe] "read a list after its last pin", or "" for other addresses. */
+void fence_tell(const void *addr, bool wrote, char *ret, size_t cap);
+/* The case has worked long enough: loops over "the n-th fails, for each n" end. */
+bool enough(void);
 
 /* ---- state.c: what belongs to the process
  * --------------------------------------------------------- */

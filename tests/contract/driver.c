@@ -58,7 +58,7 @@ static struct fn_task *task_new(uint32_t salt)
     static const struct fn_kv env[] = {{"FN_FORMAT", "http-stream"}, {"KEY", "value"}};
     static const struct fn_kv ext[] = {{"tag", "blue"}, {"other", ""}};
     static uint64_t handles;
-    struct fn_task *t = fence_alloc(sizeof(*t), 8);
+    struct fn_task *t = fence_alloc(sizeof(*t), 8, "a task", "close() had succeeded");
 
     *t = (struct fn_task){
         .hdr = FN_HDR(struct fn_task, FN_MAGIC_TASK),
@@ -274,7 +274,9 @@ static uint32_t sweep(struct instance *in, struct fn_op op, const char *owner,
 
 static int probe(struct instance *in, struct fn_op op)
 {
-    struct call call = {.in = in, .version = fence_alloc(24, 1), .cap = 24};
+    struct call call = { .in = in,
+                         .version = fence_alloc(24, 1, "the version", "probe() had returned"),
+                         .cap = 24 };
     int r;
 
     memset(call.version, 'z', 24);
@@ -302,7 +304,7 @@ static void slot_key(struct instance *in)
     for (i = 0; ops->slot_key && i < 8; i++) {
         size_t cap = caps[i % 4];
         uint32_t n = i < 4 ? 2 : 0;
-        char *key = fence_alloc(cap, 1);
+        char *key = fence_alloc(cap, 1, "the key", "slot_key() had returned");
         int r;
 
         memset(key, 'z', cap);
@@ -520,7 +522,8 @@ static void test_slot_key(void)
 static void test_task_growth(void)
 {
     struct instance *in = begin();
-    struct container c = {.task = fence_alloc(sizeof(*c.task) + 24, 8)};
+    struct container c = { .task = fence_alloc(sizeof(*c.task) + 24, 8, "a task",
+                                               "close() had succeeded") };
     struct fn_task *from = task_new(3);
     struct fn_task *t = c.task;
 
@@ -560,24 +563,23 @@ static void test_left_behind(void)
 }
 
 static const struct contract_case cases[] = {
-    {"driver", "life", "image, create, start, freeze, thaw, close with an engine that answers",
-     test_good, 20, ALSO_WORLD},
-    {"driver", "engine-down", "the engine is not there", test_down, 20, 0},
-    {"driver", "garbage", "the engine talks garbage, nothing or without end", test_garbage, 30,
-     0},
-    {"driver", "refuses", "the engine refuses", test_refuses, 20, 0},
-    {"driver", "deadline", "methods end at their deadline", test_deadline, 20, 0},
-    {"driver", "cancel", "methods end when they are cancelled", test_cancel, 20, ALSO_WORLD},
-    {"driver", "many", "many containers at the same time, closed in any order", test_many, 20,
-     ALSO_WORLD},
-    {"driver", "not-started", "a container may be closed before it was started", test_not_started,
-     10, ALSO_WORLD},
-    {"driver", "left-behind", "sweep() removes what other processes of the owner left, only that",
-     test_left_behind, 20, ONLY_WORLD},
-    {"driver", "forgets", "closed containers leave no memory behind", test_forgets, 20, 0},
-    {"driver", "slot-key", "slot_key() is pure, ends its text within cap or says FN_E_RANGE",
-     test_slot_key, 10, ALSO_WORLD},
-    {"driver", "task-growth", "a task of a later host is larger", test_task_growth, 10, 0},
+    { "driver", "life", "image, create, start, freeze, thaw, close with an engine that answers",
+      test_good, ALSO_WORLD },
+    { "driver", "engine-down", "the engine is not there", test_down, 0 },
+    { "driver", "garbage", "the engine talks garbage, nothing or without end", test_garbage, 0 },
+    { "driver", "refuses", "the engine refuses", test_refuses, 0 },
+    { "driver", "deadline", "methods end at their deadline", test_deadline, 0 },
+    { "driver", "cancel", "methods end when they are cancelled", test_cancel, ALSO_WORLD },
+    { "driver", "many", "many containers at the same time, closed in any order", test_many,
+      ALSO_WORLD },
+    { "driver", "not-started", "a container may be closed before it was started", test_not_started,
+      ALSO_WORLD },
+    { "driver", "left-behind", "sweep() removes what other processes of the owner left, only that",
+      test_left_behind, ONLY_WORLD },
+    { "driver", "forgets", "closed containers leave no memory behind", test_forgets, 0 },
+    { "driver", "slot-key", "slot_key() is pure, ends its text within cap or says FN_E_RANGE",
+      test_slot_key, ALSO_WORLD },
+    { "driver", "task-growth", "a task of a later host is larger", test_task_growth, 0 },
 };
 
 struct contract_list driver_cases(void)

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -187,17 +188,29 @@ EXPORTED void free(void *p)
 #define QUARANTINE 2048
 
 struct fence {
-    void *base;
-    size_t mapped;
-    void *at;
+    char *base;
+    size_t mapped; /* the last page of it cannot be touched */
+    char *at;
+    size_t len;
+    const char *what;
+    const char *gone;
+    bool read_only;
     struct fence *next;
 };
 
 static struct fence *fences;
+/* What was borrowed stays unreachable for a while: its place is not given away at once. */
+static struct fence gone[QUARANTINE];
+static uint32_t gone_turn;
 
-void *fence_alloc(size_t len, size_t align)
+static size_t page_size(void)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+void *fence_alloc(size_t len, size_t align, const char *what, const char *gone_after)
+{
+    const size_t page = page_size();
     size_t pages = (len + page - 1) / page * page;
     struct fence *f = malloc(sizeof(*f));
     char *base;
@@ -208,8 +221,13 @@ void *fence_alloc(size_t len, size_t align)
     base = mmap(NULL, pages + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     must(f && base != MAP_FAILED && mprotect(base + pages, page, PROT_NONE) == 0,
          "the machine has no memory for the test");
-    *f = (struct fence){.base = base, .mapped = pages + page, .next = fences};
-    f->at = (void *)(((uintptr_t)base + pages - len) & ~(uintptr_t)(align - 1));
+    *f = (struct fence){ .base = base,
+                         .mapped = pages + page,
+                         .len = len,
+                         .what = what,
+                         .gone = gone_after,
+                         .next = fences };
+    f->at = (char *)(((uintptr_t)base + pages - len) & ~(uintptr_t)(align - 1));
     fences = f;
     return f->at;
 }
@@ -228,17 +246,13 @@ void fence_read_only(void *at)
 {
     struct fence *f = *find(at);
 
-    mprotect(f->base, f->mapped - (size_t)sysconf(_SC_PAGESIZE), PROT_READ);
+    f->read_only = true;
+    mprotect(f->base, f->mapped - page_size(), PROT_READ);
 }
 
-/* What was borrowed stays unreachable for a while: its place is not given away at once. */
 void fence_free(void *at)
 {
-    static struct {
-        void *base;
-        size_t mapped;
-    } gone[QUARANTINE];
-    static uint32_t turn;
+    struct fence *last = &gone[gone_turn];
     struct fence **link = find(at);
     struct fence *f = *link;
 
@@ -248,11 +262,38 @@ void fence_free(void *at)
     *link = f->next;
     madvise(f->base, f->mapped, MADV_DONTNEED);
     mprotect(f->base, f->mapped, PROT_NONE);
-    if (gone[turn].base) {
-        munmap(gone[turn].base, gone[turn].mapped);
+    if (last->base) {
+        munmap(last->base, last->mapped);
     }
-    gone[turn].base = f->base;
-    gone[turn].mapped = f->mapped;
-    turn = (turn + 1) % QUARANTINE;
+    *last = *f;
+    gone_turn = (gone_turn + 1) % QUARANTINE;
     free(f);
+}
+
+static bool inside(const struct fence *f, const char *addr)
+{
+    return f->base && addr >= f->base && addr < f->base + f->mapped;
+}
+
+void fence_tell(const void *addr, bool wrote, char *ret, size_t cap)
+{
+    const char *verb = wrote ? "wrote to" : "read";
+    const char *at = addr;
+
+    ret[0] = '\0';
+    for (size_t i = 0; i < QUARANTINE; i++) {
+        if (inside(&gone[i], at)) {
+            snprintf(ret, cap, "%s %s after %s", verb, gone[i].what, gone[i].gone);
+            return;
+        }
+    }
+    for (const struct fence *f = fences; f; f = f->next) {
+        if (inside(f, at) && at >= f->at + f->len) {
+            snprintf(ret, cap, "%s %zu bytes behind %s", wrote ? "wrote" : "read",
+                     (size_t)(at - f->at) - f->len, f->what);
+        } else if (inside(f, at)) {
+            snprintf(ret, cap, "%s %s%s", verb, f->what,
+                     f->read_only ? ", which is read-only" : "");
+        }
+    }
 }

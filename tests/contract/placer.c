@@ -10,6 +10,7 @@
 #define TRIES_OVER 16u /* as a host: more refusals than runners in a row mean that it waits */
 #define BIG 10000u
 #define DECIDE_NS 50000
+#define LIST_GONE "its last pin"
 
 /* ---- lists
  * --------------------------------------------------------------------------------------- */
@@ -85,7 +86,7 @@ static struct fn_call *make_call(uint32_t growth, uint32_t salt)
     static char ids[8][40];
     static uint32_t turn;
     char *id = ids[turn++ % 8];
-    struct fn_call *c = fence_alloc(sizeof(*c) + growth, 8);
+    struct fn_call *c = fence_alloc(sizeof(*c) + growth, 8, "a call", "it had ended");
 
     snprintf(id, 40, "01FN%022u", salt);
     memset(c, 0xa5, sizeof(*c) + growth);
@@ -108,10 +109,11 @@ static struct list list_make(struct instance *in, const struct shape *s, bool in
     uint32_t stride = (uint32_t)sizeof(struct fn_runner) + s->growth;
     struct list l = {.n = s->n};
 
-    l.runners = fence_alloc((size_t)s->n * stride, 8);
-    l.addresses = fence_alloc((size_t)s->n * 32 + 1, 1);
-    l.inflight = fence_alloc((size_t)s->n * sizeof(*l.inflight), 4);
-    l.snap = fence_alloc(sizeof(*l.snap) + s->growth, 8);
+    l.runners = fence_alloc((size_t)s->n * stride, 8, "the runners of a list", LIST_GONE);
+    l.addresses = fence_alloc((size_t)s->n * 32 + 1, 1, "the addresses of a list", LIST_GONE);
+    l.inflight =
+        fence_alloc((size_t)s->n * sizeof(*l.inflight), 4, "the counts of a list", LIST_GONE);
+    l.snap = fence_alloc(sizeof(*l.snap) + s->growth, 8, "a list", LIST_GONE);
     for (uint32_t i = 0; i < s->n; i++) {
         fill_runner(&l, s, i, stride);
         l.inflight[i] = (uint32_t)(chance() % 8);
@@ -174,7 +176,8 @@ static void asking_start(struct asking *a, struct instance *in, struct list *l, 
     uint32_t size = ops->session_size;
 
     *a = (struct asking){.in = in, .l = l, .session_size = size, .growth = growth};
-    a->memory = fence_alloc(GUARD + ((size + 15u) & ~15u) + GUARD, 16);
+    a->memory =
+        fence_alloc(GUARD + ((size + 15u) & ~15u) + GUARD, 16, "a session", "its call had ended");
     memset(a->memory, GUARD_BYTE, GUARD + ((size + 15u) & ~15u) + GUARD);
     memset(a->memory + GUARD, 0, size);
     a->ask = (struct fn_ask){.size = (uint32_t)sizeof(a->ask) + growth,
@@ -251,7 +254,7 @@ static const struct fn_answer *ask(struct asking *a, uint32_t why)
 {
     const struct fn_placer_ops *ops = instance_ops(a->in);
     size_t ask_size = sizeof(struct fn_ask) + a->growth;
-    struct fn_ask *view = fence_alloc(ask_size, 8);
+    struct fn_ask *view = fence_alloc(ask_size, 8, "a question", "decide() had answered it");
     struct {
         struct fn_answer answer;
         unsigned char tail[64];
@@ -335,7 +338,7 @@ static void observe(struct asking *a, uint32_t outcome, uint32_t index)
     if (!ops->observe) {
         return;
     }
-    what = fence_alloc(sizeof(*what) + a->growth, 8);
+    what = fence_alloc(sizeof(*what) + a->growth, 8, "what observe() was told", "it had returned");
     memset(what, 0xa5, sizeof(*what) + a->growth);
     *what = (struct fn_placed){.size = (uint32_t)sizeof(*what) + a->growth,
                                .outcome = outcome,
@@ -822,33 +825,32 @@ static void test_observe(void)
 }
 
 static const struct contract_case cases[] = {
-    {"placer", "empty-list", "a list may be empty: FN_WAIT or FN_GIVE_UP", test_empty, 10, false},
-    {"placer", "one-runner", "a list may have one runner", test_one, 10, false},
-    {"placer", "legal-answers",
-     "verdict, index, wait, code and note are legal; session and views "
-     "keep their bounds",
-     test_legal, 20, true},
-    {"placer", "all-busy", "a round ends when every runner refused", test_all_busy, 10, false},
-    {"placer", "all-unreachable", "a round ends when no runner can be reached",
-     test_all_unreachable, 10, false},
-    {"placer", "all-draining", "a round ends when every runner drains", test_all_draining, 10,
-     false},
-    {"placer", "finds-free", "the only free runner gets its turn", test_finds_free, 20, false},
-    {"placer", "lists-change", "lists shrink, grow and change order between rounds",
-     test_lists_change, 20, false},
-    {"placer", "clock-jumps", "time may jump forward", test_clock_jumps, 10, false},
-    {"placer", "odd-order", "questions come late, early and after the deadline", test_odd_order, 10,
-     false},
-    {"placer", "big-list", "10 000 runners, at most 50 us per decision", test_big_list, 30, false},
-    {"placer", "index-absent", "snap->index may be NULL", test_index_absent, 10, false},
-    {"placer", "index-pairs", "each index is freed with index_free(), in any order",
-     test_index_pairs, 10, false},
-    {"placer", "growth",
-     "views of a later host are larger and carry flags and kinds that nobody knows yet",
-     test_growth, 10, false},
-    {"placer", "many-calls", "calls wait beside each other, known by their session only",
-     test_many_calls, 20, false},
-    {"placer", "observe", "observe() takes any outcome at any time", test_observe, 10, false},
+    { "placer", "empty-list", "a list may be empty: FN_WAIT or FN_GIVE_UP", test_empty, 0 },
+    { "placer", "one-runner", "a list may have one runner", test_one, BROAD },
+    { "placer", "legal-answers",
+      "verdict, index, wait, code and note are legal; session and views "
+      "keep their bounds",
+      test_legal, ALSO_REAL | BROAD },
+    { "placer", "all-busy", "a round ends when every runner refused", test_all_busy, 0 },
+    { "placer", "all-unreachable", "a round ends when no runner can be reached",
+      test_all_unreachable, 0 },
+    { "placer", "all-draining", "a round ends when every runner drains", test_all_draining, 0 },
+    { "placer", "finds-free", "the only free runner gets its turn", test_finds_free, 0 },
+    { "placer", "lists-change", "lists shrink, grow and change order between rounds",
+      test_lists_change, 0 },
+    { "placer", "clock-jumps", "time may jump forward", test_clock_jumps, 0 },
+    { "placer", "odd-order", "questions come late, early and after the deadline", test_odd_order,
+      0 },
+    { "placer", "big-list", "10 000 runners, at most 50 us per decision", test_big_list, 0 },
+    { "placer", "index-absent", "snap->index may be NULL", test_index_absent, 0 },
+    { "placer", "index-pairs", "each index is freed with index_free(), in any order",
+      test_index_pairs, 0 },
+    { "placer", "growth",
+      "views of a later host are larger and carry flags and kinds that nobody knows yet",
+      test_growth, 0 },
+    { "placer", "many-calls", "calls wait beside each other, known by their session only",
+      test_many_calls, 0 },
+    { "placer", "observe", "observe() takes any outcome at any time", test_observe, 0 },
 };
 
 struct contract_list placer_cases(void)

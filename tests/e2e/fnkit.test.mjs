@@ -206,7 +206,7 @@ test('cases run over virtual time and over the real clock', () => {
 test('what hangs is given up, and the report comes all the same', () => {
   const r = fnkit('check', '--suite', 'life/destroy-null', mutant('placer-28'));
   assert.equal(r.code, 1);
-  assert.match(r.out, /life\/destroy-null: did not come back within 5 s in destroy\(\)/);
+  assert.match(r.out, /life\/destroy-null: did not come back within 3 s in destroy\(\)/);
 });
 
 test('every case of --list is told once, and in docs/fnkit.md', () => {

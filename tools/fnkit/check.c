@@ -87,8 +87,8 @@ static void take(struct report *r, const struct report_result *one, const struct
         return;
     }
     report_add(r, one);
-    if (!o->tap) {
-        report_text_one(one, o->verbose);
+    if (!o->tap && o->verbose) {
+        report_text_one(one);
     }
 }
 
@@ -183,7 +183,7 @@ static int check_file(const struct check_options *o)
     if (o->tap) {
         report_tap(&r);
     } else {
-        report_text_end(&r);
+        report_text_end(&r, o->verbose);
     }
     code = exit_code(&r);
     if (o->junit && report_junit(&r, o->junit) < 0) {

@@ -15,7 +15,7 @@
 #define FNKIT_UNAVAILABLE 69
 #define FNKIT_REFUSED 78
 
-#define FNKIT_LOAD_TIMEOUT_MS 5000
+#define FNKIT_LOAD_TIMEOUT_MS 4000
 
 /* Commands: argv[0] is the command's own name. They return an exit code. */
 int fnkit_inspect(int argc, char **argv);

@@ -1,9 +1,12 @@
 #include "report.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define NAMED_MAX 6 /* cases that failed for the same cause */
 
 int report_add(struct report *r, const struct report_result *one)
 {
@@ -34,15 +37,21 @@ static const char *tables_name(const struct report_result *one)
     return one->world ? " (world)" : one->real ? " (real)" : "";
 }
 
-void report_text_one(const struct report_result *one, bool verbose)
+static void text_failed(const struct report_result *one)
+{
+    printf("FAILED  %s %s/%s%s: %s%s%s%s\n        rule: %s\n", one->factory, one->suite, one->name,
+           tables_name(one), one->text, one->at[0] ? " (at: " : "", one->at, one->at[0] ? ")" : "",
+           one->rule);
+}
+
+void report_text_one(const struct report_result *one)
 {
     if (one->verdict == REPORT_FAILED) {
-        printf("FAILED  %s %s/%s%s: %s\n        rule: %s\n", one->factory, one->suite, one->name,
-               tables_name(one), one->text, one->rule);
-    } else if (verbose && one->verdict == REPORT_SKIPPED) {
+        text_failed(one);
+    } else if (one->verdict == REPORT_SKIPPED) {
         printf("skipped %s %s/%s%s: %s\n", one->factory, one->suite, one->name, tables_name(one),
                one->text);
-    } else if (verbose) {
+    } else {
         printf("ok      %s %s/%s%s: %s%s%s (%lld ms)\n%s%s%s", one->factory, one->suite, one->name,
                tables_name(one), one->rule, one->slowest[0] ? "; " : "", one->slowest,
                (long long)one->took_ms, one->text[0] ? "        " : "", one->text,
@@ -51,10 +60,101 @@ void report_text_one(const struct report_result *one, bool verbose)
     fflush(stdout);
 }
 
-void report_text_end(const struct report *r)
+/* ---- one cause, one failure ------------------------------------------------------------------ */
+
+/* The next character that counts; numbers, which differ from case to case, are one '0'. */
+static char next_of(const char **s)
 {
-    printf("%s: %s%s%zu cases, %zu failed, %zu skipped; sha256 %s\n", r->file, r->plugin,
-           r->plugin[0] ? ", " : "", r->n, r->failed, r->skipped,
+    if (!isdigit((unsigned char)**s)) {
+        return **s ? *(*s)++ : '\0';
+    }
+    *s += strncmp(*s, "0x", 2) == 0 ? 2 : 0;
+    while (isxdigit((unsigned char)**s)) {
+        (*s)++;
+    }
+    return '0';
+}
+
+static bool same_cause(const struct report_result *a, const struct report_result *b)
+{
+    const char *x = a->text;
+    const char *y = b->text;
+    char c;
+
+    do {
+        c = next_of(&x);
+        if (c != next_of(&y)) {
+            return false;
+        }
+    } while (c);
+    return strcmp(a->factory, b->factory) == 0;
+}
+
+static bool is_first(const struct report *r, size_t i)
+{
+    for (size_t k = 0; k < i; k++) {
+        if (r->results[k].verdict == REPORT_FAILED && same_cause(&r->results[k], &r->results[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Of the cases that failed for one cause: the first that tests one thing, else the first. */
+static size_t most_telling(const struct report *r, size_t first)
+{
+    for (size_t i = first; i < r->n; i++) {
+        if (r->results[i].verdict == REPORT_FAILED && !r->results[i].broad &&
+            same_cause(&r->results[first], &r->results[i])) {
+            return i;
+        }
+    }
+    return first;
+}
+
+static void text_cause(const struct report *r, size_t first)
+{
+    const size_t told = most_telling(r, first);
+    size_t n = 0;
+
+    text_failed(&r->results[told]);
+    for (size_t i = first; i < r->n; i++) {
+        const struct report_result *one = &r->results[i];
+
+        if (i == told || one->verdict != REPORT_FAILED || !same_cause(&r->results[first], one)) {
+            continue;
+        }
+        if (n < NAMED_MAX) {
+            printf("%s%s/%s%s", n ? ", " : "        the same in ", one->suite, one->name,
+                   tables_name(one));
+        }
+        n++;
+    }
+    if (n > NAMED_MAX) {
+        printf(" and %zu more", n - NAMED_MAX);
+    }
+    printf("%s", n ? "\n" : "");
+}
+
+void report_text_end(const struct report *r, bool told)
+{
+    size_t causes = 0;
+    char text[40] = "";
+
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->results[i].verdict != REPORT_FAILED || !is_first(r, i)) {
+            continue;
+        }
+        causes++;
+        if (!told) {
+            text_cause(r, i);
+        }
+    }
+    if (causes < r->failed) {
+        snprintf(text, sizeof(text), " for %zu cause%s", causes, causes == 1 ? "" : "s");
+    }
+    printf("%s: %s%s%zu cases, %zu failed%s, %zu skipped; sha256 %s\n", r->file, r->plugin,
+           r->plugin[0] ? ", " : "", r->n, r->failed, text, r->skipped,
            r->sha256[0] ? r->sha256 : "unknown");
 }
 
@@ -73,7 +173,8 @@ void report_tap(const struct report *r)
                one->verdict == REPORT_SKIPPED ? " # SKIP " : "",
                one->verdict == REPORT_SKIPPED ? one->text : "");
         if (one->verdict == REPORT_FAILED) {
-            printf("# %s\n# rule: %s\n", one->text, one->rule);
+            printf("# %s%s%s\n# rule: %s\n", one->text, one->at[0] ? ", at: " : "", one->at,
+                   one->rule);
         }
     }
 }
@@ -122,6 +223,8 @@ static void junit_case(FILE *f, const struct report_result *one)
                                         : ">\n    <skipped message=\"",
           f);
     xml(f, one->text);
+    xml(f, one->at[0] ? ", at: " : "");
+    xml(f, one->at);
     fputs("\"", f);
     if (one->verdict == REPORT_FAILED) {
         fputs(">rule: ", f);

@@ -13,11 +13,13 @@ struct report_result {
     enum report_verdict verdict;
     bool real;        /* over the real clock */
     bool world;       /* and over the real world */
+    bool broad;       /* fails for many reasons */
     char factory[80]; /* "placer/naive", or "file" */
     char suite[24];
     char name[40];
     char rule[160];
     char text[REPORT_TEXT_MAX]; /* why it failed or was skipped */
+    char at[192];               /* what the case was about to do */
     char slowest[64];           /* "decide() 1.2 us on average" or "" */
     int64_t took_ms;
 };
@@ -35,8 +37,9 @@ struct report {
 
 int report_add(struct report *r, const struct report_result *one);
 void report_finish(struct report *r);
-void report_text_one(const struct report_result *one, bool verbose);
-void report_text_end(const struct report *r);
+void report_text_one(const struct report_result *one); /* as it comes */
+/* What failed, one cause once, and the numbers. `told`: each failure was told as it came. */
+void report_text_end(const struct report *r, bool told);
 void report_tap(const struct report *r);
 int report_junit(const struct report *r, const char *path);
 

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "outside.h"
 #include "real.h"
+#include "watch.h"
 
 #include <base/log.h>
 
@@ -13,8 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WORLD_TIMEOUT_S 150 /* below CASE_TIMEOUT_MS of check.c */
-#define STUCK_MAX 2 /* then the rest of a factory is skipped */
+#define CHECK_TIMEOUT_S 150 /* of Check, if the watch fails; below CASE_TIMEOUT_MS of check.c */
+#define SANITIZED_TIMES 4   /* slower */
+#define WORLD_TIMES 28      /* containers start, machines come */
+#define STUCK_MAX 4         /* then the rest of a factory is skipped */
 
 struct worker {
     const struct check_options *o;
@@ -65,34 +68,65 @@ START_TEST(run_current)
 }
 END_TEST
 
+static int times_longer(void)
+{
+    return subject.world ? WORLD_TIMES : CONTRACT_SANITIZED ? SANITIZED_TIMES : 1;
+}
+
+static int64_t method_ms(const struct worker *w)
+{
+    return (w->stuck ? WATCH_AGAIN_MS : WATCH_METHOD_MS) * (int64_t)times_longer();
+}
+
 /* Where the plugin was when it went wrong. */
 static void place(char *ret, size_t cap)
 {
-    if (shared->method[0]) {
-        snprintf(ret, cap, "in %s()", shared->method);
-    } else if (shared->last[0]) {
-        snprintf(ret, cap, "after %s()", shared->last);
-    } else {
-        snprintf(ret, cap, "before any call");
-    }
-    if (shared->step[0]) {
-        size_t n = strlen(ret);
+    int n;
 
-        snprintf(ret + n, cap - n, ", at: %s", shared->step);
+    if (shared->finished) {
+        n = snprintf(ret, cap,
+                     "when its process ended: in an atexit() handler or a destructor of the "
+                     "file");
+    } else if (shared->method[0]) {
+        n = snprintf(ret, cap, "in %s()", shared->method);
+    } else if (shared->last[0]) {
+        n = snprintf(ret, cap, "after %s()", shared->last);
+    } else {
+        n = snprintf(ret, cap, "before any call");
+    }
+    if (shared->place[0]) {
+        n += snprintf(ret + n, cap - (size_t)n, ", %s", shared->place);
+    }
+    if (shared->touched[0]) {
+        snprintf(ret + n, cap - (size_t)n, ": %s", shared->touched);
     }
 }
 
-static void tell_error(struct worker *w, const struct contract_case *c, const char *said,
+static void tell_hang(struct worker *w, enum watch_end end, struct report_result *one)
+{
+    char where[400];
+
+    place(where, sizeof(where));
+    if (end == WATCH_METHOD_HANGS) {
+        snprintf(one->text, sizeof(one->text), "did not come back within %g s %s",
+                 (double)method_ms(w) / 1000.0, where);
+    } else {
+        snprintf(one->text, sizeof(one->text),
+                 "goes on and on: the case did not end within %d s, last %s",
+                 WATCH_CASE_MS * times_longer() / 1000, where);
+    }
+    w->stuck++;
+}
+
+static void tell_error(struct worker *w, enum watch_end end, const char *said,
                        struct report_result *one)
 {
     const char *open = strchr(said, '(');
-    char where[256];
+    char where[400];
 
     place(where, sizeof(where));
-    if (strstr(said, "timeout")) {
-        w->stuck++;
-        snprintf(one->text, sizeof(one->text), "did not come back within %d s %s", c->timeout_s,
-                 where);
+    if (end != WATCH_ENDED || strstr(said, "timeout")) {
+        tell_hang(w, end, one);
     } else if (strstr(said, "signal") && open) {
         snprintf(one->text, sizeof(one->text), "crashed (%.*s) %s", (int)strcspn(open + 1, ")"),
                  open + 1, where);
@@ -101,33 +135,30 @@ static void tell_error(struct worker *w, const struct contract_case *c, const ch
     }
 }
 
-static void judge(struct worker *w, const struct contract_case *c, SRunner *sr,
-                  struct report_result *one)
+static void judge(struct worker *w, enum watch_end end, SRunner *sr, struct report_result *one)
 {
     TestResult **results = srunner_results(sr);
     int n = srunner_ntests_run(sr);
 
-    if (shared->finished && shared->note[0]) {
+    if (end == WATCH_ENDED && shared->finished && shared->note[0]) {
         snprintf(one->text, sizeof(one->text), "%s%s%s", shared->note,
                  shared->unscripted[0] ? "; first asked for: " : "", shared->unscripted);
         one->verdict = REPORT_SKIPPED;
-    } else if (n != 1 || tr_rtype(results[0]) == CK_ERROR) {
-        tell_error(w, c, n == 1 ? tr_msg(results[0]) : "no result", one);
+    } else if (end != WATCH_ENDED || n != 1 || tr_rtype(results[0]) == CK_ERROR) {
+        tell_error(w, end, n == 1 ? tr_msg(results[0]) : "no result", one);
         one->verdict = REPORT_FAILED;
     } else if (tr_rtype(results[0]) == CK_FAILURE) {
         snprintf(one->text, sizeof(one->text), "%s", tr_msg(results[0]));
-        if (shared->step[0]) {
-            size_t len = strlen(one->text);
-
-            snprintf(one->text + len, sizeof(one->text) - len, " (at: %s)", shared->step);
-        }
         one->verdict = REPORT_FAILED;
     } else if (!shared->finished) {
-        tell_error(w, c, "exit code 0", one);
+        tell_error(w, end, "exit code 0", one);
         one->verdict = REPORT_FAILED;
     }
     if (one->verdict == REPORT_PASSED && shared->unscripted[0]) {
         snprintf(one->text, sizeof(one->text), "no script answers: %s", shared->unscripted);
+    }
+    if (one->verdict == REPORT_FAILED) {
+        snprintf(one->at, sizeof(one->at), "%s", shared->step);
     }
     free(results);
 }
@@ -166,15 +197,12 @@ static void skip_case(struct worker *w, const struct contract_case *c, const cha
     send(w, &one);
 }
 
-static int timeout_of(const struct contract_case *c)
-{
-    return subject.world ? WORLD_TIMEOUT_S : CONTRACT_SANITIZED ? c->timeout_s * 4 : c->timeout_s;
-}
-
 static bool run_case(struct worker *w, const struct contract_case *c, const char *factory)
 {
-    struct report_result one = { .verdict = REPORT_PASSED, .real = subject.real,
-                                 .world = subject.world };
+    struct report_result one = { .verdict = REPORT_PASSED,
+                                 .real = subject.real,
+                                 .world = subject.world,
+                                 .broad = (c->also & BROAD) != 0 };
     Suite *s = suite_create(c->suite);
     TCase *tc = tcase_create(c->name);
     SRunner *sr;
@@ -183,14 +211,15 @@ static bool run_case(struct worker *w, const struct contract_case *c, const char
     name_case(&one, c, factory);
     memset(shared, 0, sizeof(*shared));
     current = c;
-    tcase_set_timeout(tc, timeout_of(c));
+    tcase_set_timeout(tc, CHECK_TIMEOUT_S);
     tcase_add_test(tc, run_current);
     suite_add_tcase(s, tc);
     sr = srunner_create(s);
     srunner_set_fork_status(sr, CK_FORK);
     srunner_set_log(sr, NULL);
+    watch_begin(method_ms(w), (int64_t)WATCH_CASE_MS * times_longer());
     srunner_run_all(sr, CK_SILENT);
-    judge(w, c, sr, &one);
+    judge(w, watch_stop(), sr, &one);
     tell_times(&one);
     srunner_free(sr);
     stand_in_clean();
@@ -417,7 +446,7 @@ void check_worker(const struct check_options *o, int fd)
 
     log_setup(&quiet);
     setrlimit(RLIMIT_CORE, &none);
-    if (!h || contract_open() < 0) {
+    if (!h || contract_open() < 0 || watch_open() < 0) {
         _exit(FNKIT_UNAVAILABLE);
     }
     if (load(&w, h) && sets_known(&w)) {

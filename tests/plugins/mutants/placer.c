@@ -40,6 +40,28 @@ static inline void *idle(void *ud)
     return NULL;
 }
 
+static inline void join_idle(void)
+{
+    pthread_t t;
+
+    if (pthread_create(&t, NULL, idle, NULL) == 0) {
+        pthread_join(t, NULL);
+    }
+}
+
+static inline void at_exit(void)
+{
+    idle(NULL);
+}
+
+static inline void again(void *ud)
+{
+    const struct fn_host *host = ud;
+    uint64_t id;
+
+    host->timer->arm(host, host->clock->now_ns(host), again, ud, &id);
+}
+
 /* What a plugin must not do to its process. */
 static void misbehave(void)
 {
@@ -57,6 +79,9 @@ static void misbehave(void)
     }
     if (M(26)) {
         pthread_create(&t, NULL, idle, NULL);
+    }
+    if (M(48)) {
+        atexit(at_exit);
     }
     if (M(38)) {
         fesetround(FE_UPWARD);
@@ -105,6 +130,9 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
         p->start = 3;
     }
     misbehave();
+    if (M(49)) {
+        again((void *)(uintptr_t)host);
+    }
     *ret_inst = p;
     return M(33) ? 1 : 0;
 }
@@ -116,6 +144,9 @@ static void destroy(void *inst)
     }
     while (M(28) && !inst) {
         usleep(1000);
+    }
+    if (M(47)) {
+        join_idle();
     }
     if (!M(16)) {
         free(inst);
@@ -183,6 +214,9 @@ static void spoil(struct placer *p, const struct fn_ask *ask, struct fn_answer *
     }
     for (volatile uint32_t i = 0; M(44) && i < 12000000; i++) {
     }
+    for (volatile uint32_t i = 0; M(46) && p->outcomes[FN_DONE_BUSY] % 64 == 63 && i < 12000000;
+         i++) {
+    }
     if (M(45)) {
         usleep(1500);
     }
@@ -240,6 +274,9 @@ static int index_build(void *inst, const struct fn_snapshot *snap, void **ret_in
         return FN_E_EXHAUSTED;
     }
     index[0] = 0;
+    while (M(50) && index[0] == 0) {
+        *(volatile char *)index = 0;
+    }
     *ret_index = index;
     return 0;
 }
