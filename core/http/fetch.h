@@ -13,6 +13,7 @@
 #define FETCH_POLL_MS         100
 #define FETCH_ANSWER_MAX      (1024 * 1024) /* when a request names no limit */
 #define FETCH_STREAMS_MAX     4096
+#define FETCH_STREAMS_OF_MAX  (FETCH_STREAMS_MAX * 3 / 4) /* of one instance: others find room */
 #define FETCH_HANDLES_KEPT    16
 #define FETCH_CONNECT_MS      10000
 #define FETCH_GET_TRIES_MAX   6             /* upstream's retry rule of the API client */

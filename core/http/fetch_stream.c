@@ -288,6 +288,34 @@ static struct stream *stream_copy(const struct fn_http_request *rq)
     return s;
 }
 
+static uint32_t open_of(const struct fetch_streams *all, const struct fn_host *host)
+{
+    uint32_t n = 0;
+
+    for (const struct stream *s = all->map; s; s = s->hh.next) {
+        n += s->host == host;
+    }
+    return n;
+}
+
+/* Under the lock. Nobody is counted as long as there is room for all. */
+static int check_room(struct fetch_streams *all, const struct fn_host *host,
+                      struct fn_error *reterr)
+{
+    uint32_t n = HASH_COUNT(all->map);
+
+    if (n >= FETCH_STREAMS_OF_MAX && open_of(all, host) >= FETCH_STREAMS_OF_MAX) {
+        return err_set(reterr, FN_E_EXHAUSTED,
+                       "fn.http: streams of one instance, got %u; expected at most %u",
+                       FETCH_STREAMS_OF_MAX + 1, FETCH_STREAMS_OF_MAX);
+    }
+    if (n >= FETCH_STREAMS_MAX || (!all->has_thread && start_thread(all) < 0)) {
+        return err_set(reterr, FN_E_EXHAUSTED,
+                       "fn.http: %u streams are open, or no thread to be had", FETCH_STREAMS_MAX);
+    }
+    return 0;
+}
+
 int fetch_stream_open(struct fetch_streams *all, const struct fn_host *host,
                       const struct fn_http_request *rq, const struct fn_http_stream_cb *cb,
                       void *ud, uint64_t *ret_id, struct fn_error *reterr)
@@ -312,11 +340,11 @@ int fetch_stream_open(struct fetch_streams *all, const struct fn_host *host,
     s->first_byte_ns = rq->timeout_ms ? env_now_ns(all->env) + rq->timeout_ms * ENV_MS : 0;
 
     pthread_mutex_lock(&all->lock);
-    if (HASH_COUNT(all->map) >= FETCH_STREAMS_MAX || (!all->has_thread && start_thread(all) < 0)) {
+    r = check_room(all, host, reterr);
+    if (r < 0) {
         pthread_mutex_unlock(&all->lock);
         stream_free(s);
-        return err_set(reterr, FN_E_EXHAUSTED,
-                       "fn.http: %u streams are open, or no thread to be had", FETCH_STREAMS_MAX);
+        return r;
     }
     s->id = ++all->last_id;
     *ret_id = s->id;

@@ -433,12 +433,20 @@ int loop_fd_add(struct loop *l, struct loop_fd *w, uint32_t events, struct fn_er
     return 0;
 }
 
+/* Nothing else can fail where descriptors are watched or waited for. */
+static _Noreturn void descriptor_gone(void)
+{
+    log_error("the loop cannot wait for events any more: somebody closed its descriptors", "error",
+              strerror(errno));
+    abort();
+}
+
 void loop_fd_set(struct loop *l, struct loop_fd *w, uint32_t events)
 {
     if (w->events != events) {
         w->events = events;
         if (control(l, EPOLL_CTL_MOD, w) < 0) {
-            abort(); /* only a descriptor that is not watched can fail here */
+            descriptor_gone();
         }
     }
 }
@@ -619,9 +627,7 @@ void loop_run(struct loop *l)
         give(l, now_ns);
         n = wait_events(l, events, sleep);
         if (n < 0 && errno != EINTR) {
-            log_error("the loop cannot wait for events any more: somebody closed its descriptor",
-                      "error", strerror(errno));
-            abort();
+            descriptor_gone();
         }
         take(l);
         l->sleeping_until_ns = INT64_MIN;

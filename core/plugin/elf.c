@@ -19,6 +19,8 @@
 #error "expected x86-64 or arm64"
 #endif
 
+#define SEGMENT_MAX (1ULL << 32) /* in memory */
+
 bool elf_read_at(const struct elf *e, uint64_t at, void *ret, size_t len)
 {
     size_t got = 0;
@@ -157,7 +159,12 @@ static int check_load(struct elf *e, const Elf64_Phdr *p, const Elf64_Phdr *befo
     if (!inside(p->p_offset, p->p_filesz, e->size)) {
         return damaged(e, "end of a segment", p->p_offset + p->p_filesz, e->size);
     }
-    if (p->p_filesz > p->p_memsz || p->p_memsz > (1ULL << 32) || p->p_vaddr > (1ULL << 40)) {
+    if (p->p_filesz <= p->p_memsz && p->p_memsz > SEGMENT_MAX) {
+        return plugin_problem(e->c, FN_E_INVALID, "PLG906",
+                              "memory of a segment, got %llu bytes; expected at most %llu",
+                              (unsigned long long)p->p_memsz, SEGMENT_MAX);
+    }
+    if (p->p_filesz > p->p_memsz || p->p_vaddr > (1ULL << 40)) {
         return elf_damaged(e, "a segment has impossible sizes");
     }
     if (p->p_align > (1ULL << 30) || (p->p_align & (p->p_align - 1)) != 0 ||

@@ -114,10 +114,28 @@ static const char *without_name(const char *why, const char *name)
     return strncmp(why, name, n) == 0 && strncmp(why + n, ": ", 2) == 0 ? why + n + 2 : why;
 }
 
+const char *plugin_linker_advice(const char *why)
+{
+    static const struct {
+        const char *part, *advice;
+    } known[] = {
+        { "failed to map segment", "it asks for more memory than a plugin may have" },
+        { "static TLS", "build it without -ftls-model=initial-exec" },
+    };
+
+    for (size_t i = 0; why && i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strstr(why, known[i].part)) {
+            return known[i].advice;
+        }
+    }
+    return "try ldd on it";
+}
+
 /* A file that was mapped and is refused afterwards stays mapped: its constructors ran, and nobody
  * knows what they left behind. */
 static int load(struct plugin_check *c, struct plugin_file *f)
 {
+    const char *why;
     char name[64];
     bool twin;
     int r;
@@ -127,8 +145,8 @@ static int load(struct plugin_check *c, struct plugin_file *f)
     f->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     plugin_opening_set(NULL, NULL);
     if (!f->handle) {
-        return plugin_problem(c, FN_E_INVALID, "PLG908", "%s; try ldd on it",
-                              without_name(dlerror(), name));
+        why = without_name(dlerror(), name);
+        return plugin_problem(c, FN_E_INVALID, "PLG908", "%s; %s", why, plugin_linker_advice(why));
     }
     f->mapping = plugin_mapping_add(f->handle, f->path, &twin);
     if (twin) {

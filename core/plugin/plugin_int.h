@@ -47,6 +47,9 @@ const char *plugin_quote(const void *bytes, size_t len, char *ret, size_t cap);
 /* A text of the plugin with all bytes printable, without quotes. */
 const char *plugin_clean(const char *text, char *ret, size_t cap);
 
+/* file.c: what helps against a reason of the dynamic linker. */
+const char *plugin_linker_advice(const char *why);
+
 /* ---- path.c: who may have written the file --------------------------------------------------- */
 
 struct plugin_stat {

@@ -220,8 +220,8 @@ static int refuse(struct trial *t, bool in_time, int status)
                               (long long)t->timeout_ms, step_words(line));
     }
     if (strncmp(line, "error ", 6) == 0) {
-        return plugin_problem(c, FN_E_INVALID, "PLG908", "%s; try ldd on it",
-                              plugin_clean(line + 6, shown, 512));
+        return plugin_problem(c, FN_E_INVALID, "PLG908", "%s; %s",
+                              plugin_clean(line + 6, shown, 512), plugin_linker_advice(line));
     }
     if (signo == SIGSYS) {
         return plugin_problem(c, FN_E_PERMISSION, "PLG911",

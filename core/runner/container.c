@@ -130,6 +130,18 @@ static const char *dup_or_null(struct arena *a, const char *s)
     return s && *s ? arena_strdup(a, s) : NULL;
 }
 
+/* Without the blanks around it, which the API node lets pass. NULL when nothing is left. */
+static const char *trim_or_null(struct arena *a, const char *s)
+{
+    static const char blanks[] = " \t\r\n\v\f";
+    size_t len;
+
+    s = s ? s + strspn(s, blanks) : "";
+    for (len = strlen(s); len > 0 && strchr(blanks, s[len - 1]); len--) {
+    }
+    return len > 0 ? arena_strndup(a, s, len) : NULL;
+}
+
 static int fill_task(struct container *c, struct rcall *rc)
 {
     struct fn_task *t = &c->task;
@@ -148,7 +160,7 @@ static int fill_task(struct container *c, struct rcall *rc)
     t->extensions = copy_kvs(a, rc->extensions.items, rc->extensions.n);
     t->n_extensions = rc->extensions.n;
     t->registry_token = dup_or_null(a, kvs_get(&rc->extensions, "FN_REGISTRY_TOKEN"));
-    t->syslog_url = dup_or_null(a, call->syslog_url);
+    t->syslog_url = trim_or_null(a, call->syslog_url);
     t->mem_bytes = call->mem_mb * MIB;
     t->cpu_milli = call->cpu_milli;
     t->tmpfs_bytes = (uint64_t)call->tmpfs_mb * MIB;

@@ -93,6 +93,16 @@ describe('fnd why', () => {
     await Promise.all(holders)
   })
 
+  it('says where to look when the pool named no runner', async (t) => {
+    const alone = await startLb({ name: 'alone', addresses: [], functions: { hello: {} }, lb: 'placement_timeout: 100ms',
+      pool: `{ use: npm, address: "127.0.0.1:${await freePort()}" }` })
+    t.after(() => alone.stop())
+    const answer = await invoke(alone, fnId('hello'))
+    assert.equal(answer.status, 503)
+    const text = ask(alone, 'why', answer.headers['fn-call-id'])
+    assert.match(text.stdout, /the pool named no runner: .*this node's log .*`fnd runners list` there/)
+  })
+
   it('says why it does not know a call', async () => {
     const unknown = ask(lb, 'why', '01M7Y437YSR00040GZYG999999')
     assert.equal(unknown.status, 69)

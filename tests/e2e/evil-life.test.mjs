@@ -16,8 +16,8 @@ const started = []
 let runner
 
 // A load balancer whose placer is file `name`; its factory bears the first word of it.
-async function lbWith(name, { factory = name.split('_')[0], more = '', plugins = '', args } = {}) {
-  const lb = await startLb({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions, plugins: fast + plugins, args, more,
+async function lbWith(name, { factory = name.split('_')[0], more = '', plugins = '', args, wait } = {}) {
+  const lb = await startLb({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions, plugins: fast + plugins, args, more, wait,
     placer: `{ use: ${factory}, file: ${so(name)} }` })
   started.push(lb)
   return lb
@@ -188,6 +188,20 @@ describe('the audit names what a plugin did to the process', () => {
     await alarm(lb, 'standard-descriptor', 'e17')
     assert.equal((await hello(lb)).status, 200)
     assert.equal((await lb.stop()).code, 0)
+  })
+
+  it('all descriptors closed in a call: the node ends with a sentence (E17)', async () => {
+    const lb = await lbWith('e17_closes_all')
+    assert.equal((await evil(lb)).status, 0)
+    assert.equal((await lb.ended).signal, 'SIGABRT')
+    assert.match(lb.log, /the loop cannot wait for events any more: somebody closed its descriptors/)
+    assert.match(lb.log, /the last plugin call on it was e17 \(placer\), decide\(\)/)
+  })
+
+  it('all descriptors closed in create(): exit status 69 and a sentence (E17)', async () => {
+    const lb = await lbWith('e17_create', { wait: false })
+    assert.equal((await lb.ended).code, 69)
+    assert.match(lb.log, /cannot watch descriptor \d+: Bad file descriptor/)
   })
 
   it('nothing when nothing happened, and handlers at the end are no harm (E23)', async () => {

@@ -69,6 +69,10 @@ describe('functions and the gRPC port', { skip }, () => {
     assert.match(runner.log, /came by an interface that is refused/)
   })
 
+  it('in plain text on all addresses is told at the start', () => {
+    assert.match(runner.log, /level=warning msg="gRPC is in plain text: whoever reaches it may run any image/)
+  })
+
   it('its network is our own, and functions do not reach each other', async () => {
     assert.equal((await invoke(lb, fnId('hello'))).status, 200)
     const ids = docker('ps', '-q', '--filter', `label=io.fnd.owner=${owner}`).split('\n')

@@ -61,7 +61,7 @@ ${runner ? indent(runner, 2) : ''}
 }
 
 // more: further sections of fn.yaml.
-export async function startLb({ name = 'lb', addresses, functions = {}, lb = '', http = '', plugins = '', placer = '{ use: naive }', pool, more = '', apps, args, env } = {}) {
+export async function startLb({ name = 'lb', addresses, functions = {}, lb = '', http = '', plugins = '', placer = '{ use: naive }', pool, more = '', apps, args, env, wait } = {}) {
   const port = await freePort()
   return Fnd.start(name, port, `
 node: lb
@@ -75,7 +75,7 @@ plugins:
 ${plugins ? indent(plugins, 2) : ''}
 ${lb ? `lb:\n${indent(lb, 2)}` : ''}
 ${more}
-${appsYaml(functions, apps)}`, { env, args })
+${appsYaml(functions, apps)}`, { env, args, wait })
 }
 
 // One LB in front of n runners; `stop()` ends all of them.

@@ -7,10 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#define HANGS_N 16
+
 struct evil {
     const struct fn_driver_ops *ops;
     void *inner;
-    void *hangs; /* container */
+    void *hangs[HANGS_N]; /* containers, the oldest ones are forgotten */
+    unsigned last;
 };
 
 static int create_instance(const struct fn_host *host, const void *conf, void **ret_inst,
@@ -44,7 +47,9 @@ static int make(void *inst, struct fn_op *op, const struct fn_task *task, void *
 
     for (uint32_t i = 0; r == 0 && i < task->n_env; i++) {
         if (strcmp(task->env[i].key, "HANG") == 0) {
-            __atomic_store_n(&v->hangs, *ret_ctr, __ATOMIC_RELAXED);
+            unsigned at = __atomic_add_fetch(&v->last, 1, __ATOMIC_RELAXED) % HANGS_N;
+
+            __atomic_store_n(&v->hangs[at], *ret_ctr, __ATOMIC_RELAXED);
         }
     }
     return r;
@@ -54,8 +59,10 @@ static int start(void *inst, struct fn_op *op, void *ctr, struct fn_error *reter
 {
     struct evil *v = inst;
 
-    while (__atomic_load_n(&v->hangs, __ATOMIC_RELAXED) == ctr) {
-        (void)pause();
+    for (unsigned i = 0; i < HANGS_N; i++) {
+        while (__atomic_load_n(&v->hangs[i], __ATOMIC_RELAXED) == ctr) {
+            (void)pause();
+        }
     }
     return v->ops->start(v->inner, op, ctr, reterr);
 }

@@ -7,6 +7,7 @@
 #include <check.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -402,12 +403,18 @@ static struct {
 static const struct fn_http_stream_cb stream_cb;
 static struct fn_host host_a, host_b;
 
-static int open_stream(const struct fn_host *host, uint32_t timeout_ms, uint64_t *id)
+static int open_with(const struct fn_host *host, const struct fn_http_stream_cb *cb,
+                     uint32_t timeout_ms, uint64_t *id)
 {
     struct fn_http_request rq = { .size = sizeof(rq), .method = "GET", .url = "http://localhost/e",
                                   .unix_path = server.path, .timeout_ms = timeout_ms };
 
-    return fetch_stream_open(fetch->streams, host, &rq, &stream_cb, NULL, id, &err);
+    return fetch_stream_open(fetch->streams, host, &rq, cb, NULL, id, &err);
+}
+
+static int open_stream(const struct fn_host *host, uint32_t timeout_ms, uint64_t *id)
+{
+    return open_with(host, &stream_cb, timeout_ms, id);
 }
 
 static void on_data(void *ud, uint32_t status, const void *data, size_t len)
@@ -525,6 +532,47 @@ START_TEST(all_streams_of_an_instance_close_together)
     ck_assert(wait_seen("pp", 0));
     fetch_close_all(fetch, &host_a);
     ck_assert_int_eq(seen.ends, 0);
+}
+END_TEST
+
+static sem_t held, go_on;
+
+static void hold(void *ud, uint32_t status, const void *data, size_t len)
+{
+    (void)ud;
+    (void)status;
+    (void)data;
+    (void)len;
+    sem_post(&held);
+    sem_wait(&go_on);
+}
+
+/* The thread of the streams is held in a callback, so that the others stay as they were opened. */
+START_TEST(streams_of_an_instance_leave_room_for_others)
+{
+    static const struct fn_http_stream_cb cb = { FN_HDR(struct fn_http_stream_cb, 0), hold,
+                                                 on_end };
+    uint64_t id;
+    int n = 1;
+
+    sem_init(&held, 0, 0);
+    sem_init(&go_on, 0, 0);
+    server.answers[0] = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\np";
+    server_start(false);
+    ck_assert_int_eq(open_with(&host_a, &cb, 0, &id), 0);
+    sem_wait(&held);
+    while (open_stream(&host_a, 0, &id) == 0) {
+        n++;
+    }
+    ck_assert_int_eq(n, FETCH_STREAMS_OF_MAX);
+    ck_assert_int_eq(err.code, FN_E_EXHAUSTED);
+    ck_assert_str_eq(err.msg, "fn.http: streams of one instance, got 3073; expected at most 3072");
+    ck_assert_int_eq(open_stream(&host_b, 0, &id), 0);
+    sem_post(&go_on);
+    fetch_close_all(fetch, &host_a);
+    ck_assert_int_eq(open_stream(&host_a, 0, &id), 0);
+    fetch_close_all(fetch, &host_a);
+    fetch_close_all(fetch, &host_b);
 }
 END_TEST
 
@@ -652,6 +700,7 @@ int main(void)
     tcase_add_test(t, a_stream_without_an_answer_ends_in_time);
     tcase_add_test(t, a_cut_stream_is_an_error_and_can_be_opened_again_from_its_end);
     tcase_add_test(t, all_streams_of_an_instance_close_together);
+    tcase_add_test(t, streams_of_an_instance_leave_room_for_others);
     tcase_add_test(t, a_get_is_tried_again_until_it_is_answered);
     tcase_add_test(t, a_refusal_is_not_tried_again);
     tcase_add_test(t, a_get_gives_up_after_six_requests);

@@ -233,6 +233,18 @@ static void move_program_headers(void)
                         .p_memsz = len, .p_align = 8 };
 }
 
+/* As a plugin with an array of 8 GB is built. */
+static void ask_for_memory(void)
+{
+    const Elf64_Ehdr *eh = (const Elf64_Ehdr *)(void *)good;
+    Elf64_Phdr *ph = (Elf64_Phdr *)(void *)(good + eh->e_phoff) + eh->e_phnum;
+
+    do {
+        ph--;
+    } while (ph->p_type != PT_LOAD);
+    ph->p_memsz = 8ULL << 30;
+}
+
 static const struct {
     void (*bend)(void);
     const char *what;
@@ -241,6 +253,7 @@ static const struct {
     { move_symbol_table, "its dynamic section and its sections disagree" },
     { name_no_symbol, "a relocation points outside of its data" },
     { move_program_headers, "its program headers are not inside a loaded segment" },
+    { ask_for_memory, "memory of a segment, got 8589934592 bytes; expected at most 4294967296" },
 };
 
 /* What one byte does not bring about. */

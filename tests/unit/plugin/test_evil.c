@@ -62,7 +62,9 @@ static const struct refusal refusals[] = {
       "made a forbidden system call in the trial (while it was loaded): started a process or touched "
       "another one; expected none before create()" },
     { "l10_huge", FN_E_INVALID, "PLG908",
-      "failed to map segment from shared object; try ldd on it" },
+      "failed to map segment from shared object; it asks for more memory than a plugin may have" },
+    { "l12_static_tls", FN_E_INVALID, "PLG908",
+      "cannot allocate memory in static TLS block; build it without -ftls-model=initial-exec" },
     { "l11_entry_crashes", FN_E_INTERNAL, "PLG911",
       "crashed in the trial (while fn_plugin_v1() ran): SIGBUS, Bus error" },
 };

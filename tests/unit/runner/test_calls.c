@@ -698,7 +698,7 @@ static void with_home(struct world *w)
 
 START_TEST(log_servers_of_the_nodes_own_networks)
 {
-    const char *home = ", \"syslog_url\": \"tcp://home:514\"";
+    const char *home = ", \"syslog_url\": \" tcp://home:514\\t \""; /* the API node takes blanks */
     struct world *w = world_create(with_home);
     struct engage_session *s = world_call(w, (struct call_spec){ .fn = "a", .extra = home });
 
