@@ -373,6 +373,10 @@ static void whole_life(struct instance *in, uint32_t salt, bool cancel)
         reported.started_handle = c.task->handle;
         if (method(in, "start", ops->start, &c, op_new(&like)) == 0 && !cancel) {
             must_listen(&c);
+            must(subject.world || outside_asked() > 0,
+                 "start() returned 0 and nothing was made: neither it nor prepare_image() nor "
+                 "create() asked fn.http, fn.exec, fn.proc or another driver; expected a container "
+                 "that runs");
         }
         outside_pump();
         method(in, "freeze", ops->freeze, &c, op_new(&like));
@@ -487,7 +491,8 @@ static void test_not_started(void)
     prepare(in, &c, op_new(NULL));
     make(in, &c, op_new(NULL));
     close_for_good(in, &c);
-    must(reported.exits == 0 && !world_exited(handle), "an exit was reported for a container that was never started");
+    must(reported.exits == 0 && !world_exited(handle),
+         "an exit was reported for a container that was never started");
     instance_destroy(in);
 }
 

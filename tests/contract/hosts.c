@@ -2,6 +2,7 @@
 #include "outside.h"
 
 #include <base/hash.h>
+#include <plugin/answer.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,8 @@
 #define BUILDERS_MAX 4096
 #define RUNNERS_MAX 65536u /* as a host has it */
 #define KEYS_N 131101u     /* a prime with room */
+#define GROUPS_MAX 256u /* half the table of core/place: more are not certain to find room */
+#define WEIGHT_MAX 65535u
 
 struct fn_snap_builder {
     bool open;
@@ -21,6 +24,8 @@ struct fn_snap_builder {
 struct published published;
 static struct fn_snap_builder builders[BUILDERS_MAX];
 static uint32_t n_builders;
+static uint64_t groups[GROUPS_MAX]; /* hashes of their names */
+static uint32_t n_groups;
 
 void published_reset(void)
 {
@@ -29,6 +34,7 @@ void published_reset(void)
     }
     memset(builders, 0, sizeof(builders));
     n_builders = 0;
+    n_groups = 0;
     published = (struct published){0};
 }
 
@@ -41,6 +47,27 @@ static bool usable(struct fn_snap_builder *b, const char *what)
     return true;
 }
 
+/* Each name costs a node a place in its table, which is not given back while the pool is there. */
+static void count_group(const char *group)
+{
+    const uint64_t hash = hash_text(HASH_INIT, group);
+    uint32_t i = 0;
+
+    while (i < n_groups && groups[i] != hash) {
+        i++;
+    }
+    if (i < n_groups) {
+        return;
+    }
+    if (n_groups == GROUPS_MAX) {
+        violation("fn.snap begin was called for more than %u groups, at last \"%.40s\"; expected "
+                  "no more: a node may have no room for them",
+                  GROUPS_MAX, group);
+        return;
+    }
+    groups[n_groups++] = hash;
+}
+
 static int snap_begin(const struct fn_host *host, const char *group, struct fn_snap_builder **ret)
 {
     HOST_CALL();
@@ -50,6 +77,7 @@ static int snap_begin(const struct fn_host *host, const char *group, struct fn_s
                   group ? group : "NULL", FN_GROUP_NAME_MAX);
         return FN_E_INVALID;
     }
+    count_group(group);
     if (n_builders == BUILDERS_MAX || outside_refuses("fn.snap begin")) {
         return FN_E_EXHAUSTED;
     }
@@ -91,6 +119,27 @@ static void close_builder(struct fn_snap_builder *b)
     published.builders--;
 }
 
+static bool numbers_ok(const struct fn_runner *said, uint32_t size)
+{
+    struct fn_runner r = {.weight = 1};
+
+    memcpy(&r, said, size < sizeof(r) ? size : sizeof(r));
+    if (r.flags & ~FN_RUNNER_DRAINING) {
+        violation("fn.snap add was given flags 0x%x; expected FN_RUNNER_* bits only: a node "
+                  "refuses the runner",
+                  r.flags);
+    } else if (r.weight == 0 || r.weight > WEIGHT_MAX) {
+        violation("fn.snap add was given weight %u; expected 1, which is normal, to %u", r.weight,
+                  WEIGHT_MAX);
+    } else if (r.capacity_mb > PLUGIN_ANSWER_MB_MAX) {
+        violation("fn.snap add was given capacity_mb %llu; expected at most %llu, or 0 = unknown",
+                  (unsigned long long)r.capacity_mb, (unsigned long long)PLUGIN_ANSWER_MB_MAX);
+    } else {
+        return true;
+    }
+    return false;
+}
+
 static int snap_add(struct fn_snap_builder *b, const struct fn_runner *r, uint32_t size)
 {
     uint64_t key;
@@ -110,6 +159,9 @@ static int snap_add(struct fn_snap_builder *b, const struct fn_runner *r, uint32
                       (unsigned char)*c);
             return FN_E_INVALID;
         }
+    }
+    if (!numbers_ok(r, size)) {
+        return FN_E_INVALID;
     }
     if (b->n >= RUNNERS_MAX || outside_refuses("fn.snap add")) {
         return FN_E_EXHAUSTED;
@@ -181,13 +233,19 @@ const struct fn_snap_if snap_table = {FN_HDR(struct fn_snap_if, FN_MAGIC_SNAP),
                                       snap_discard,
                                       snap_fail};
 
+#define CONFIG_VALUE_MAX (128u * 1024u) /* of one entry, as the kernel takes it */
+
 /* ---- fn.edit --------------------------------------------------------------------------------- */
+
+const struct fn_edit *edit_open;
 
 static bool editable(const struct fn_edit *e, const char *what)
 {
     must_be_in(IN_LOOP, what);
-    if (!e || !e->open) {
-        violation("%s was called outside of apply()", what);
+    if (!e || e != edit_open) {
+        violation("%s was called with an edit whose apply() had answered; expected an edit to be "
+                  "used within its apply() only",
+                  what);
         return false;
     }
     return true;
@@ -292,9 +350,31 @@ static int set_text(struct fn_edit *e, const char *what, const char *key, const 
     return r;
 }
 
+/* As drivers take it: an entry of an environment. */
+static bool is_config(const char *key, const char *value)
+{
+    for (const char *c = key ? key : ""; *c; c++) {
+        if (*c == '=' || (unsigned char)*c < 0x20 || *c == 0x7f) {
+            violation("fn.edit set_config was given key \"%.60s\"; expected a name without \"=\" "
+                      "and control characters: a runner refuses the call",
+                      key);
+            return false;
+        }
+    }
+    if (value && strlen(value) > CONFIG_VALUE_MAX) {
+        violation("fn.edit set_config was given a value of %zu bytes; expected at most %u",
+                  strlen(value), CONFIG_VALUE_MAX);
+        return false;
+    }
+    return true;
+}
+
 static int edit_set_config(struct fn_edit *e, const char *key, const char *value)
 {
     HOST_CALL();
+    if (!is_config(key, value)) {
+        return FN_E_INVALID;
+    }
     return set_text(e, "fn.edit set_config", key, value);
 }
 

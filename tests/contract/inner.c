@@ -158,6 +158,7 @@ void reported_reset(void)
 static int inner_work(const char *what, struct fn_error *e)
 {
     must_be_in(IN_WORKER, what);
+    outside_count();
     return outside_refuses(what) ? err_set(e, FN_E_UNAVAILABLE, "the engine is busy") : 0;
 }
 

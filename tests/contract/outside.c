@@ -128,6 +128,18 @@ static void wake(const struct fn_host *host, const char *group)
 
 const struct fn_wake_if wake_table = {FN_HDR(struct fn_wake_if, FN_MAGIC_WAKE), wake};
 
+static uint32_t asked;
+
+uint32_t outside_asked(void)
+{
+    return asked;
+}
+
+void outside_count(void)
+{
+    asked++;
+}
+
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 static char *text_new(enum outside_mode how, uint64_t *ret_len)
@@ -246,6 +258,7 @@ static int http_exchange(const struct fn_host *host, struct fn_op *op,
     if (!request_ok(q) || !ret) {
         return FN_E_INVALID;
     }
+    outside_count();
     snprintf(request, sizeof(request), "%s %s", q->method, q->url);
     trace_text(request);
     r = no_answer(how, op, q->timeout_ms, e);
@@ -313,6 +326,7 @@ static int http_open(const struct fn_host *host, const struct fn_http_request *q
 static void http_close(const struct fn_host *host, uint64_t id)
 {
     HOST_CALL();
+    must_be_in(IN_INIT | IN_WORKER, "fn.http stream_close");
     (void)host;
     for (size_t i = 0; i < STREAMS_MAX; i++) {
         if (streams[i].id && streams[i].id == id) {
@@ -380,6 +394,7 @@ static int exec_run(const struct fn_host *host, struct fn_op *op, const struct f
     HOST_CALL();
     (void)host;
     must_be_in(IN_WORKER, "fn.exec run");
+    outside_count();
     if (!q || !q->argv || !q->argv[0] || !ret) {
         violation("fn.exec run was called without argv[0] or ret");
         return FN_E_INVALID;
@@ -451,6 +466,7 @@ static int proc_spawn(const struct fn_host *host, const struct fn_proc_spec *spe
 
     HOST_CALL();
     must_be_in(IN_WORKER, "fn.proc spawn");
+    outside_count();
     if (!spec || !spec->argv || !spec->argv[0] || spec->argv[0][0] != '/' || !cb || !cb->exited) {
         violation("fn.proc spawn was called without an absolute argv[0] or without callbacks");
         return FN_E_INVALID;

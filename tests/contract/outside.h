@@ -22,6 +22,8 @@ extern const struct fn_placer_if placers_table;
 void outside_refuse_at(uint64_t n);
 bool outside_refuses(const char *what);
 bool outside_refused(void); /* one was refused since */
+uint32_t outside_asked(void); /* exchanges, streams, programs, processes, work of an inner driver */
+void outside_count(void);
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
@@ -91,8 +93,8 @@ void published_reset(void);
 #define EDIT_FIELDS 6u
 #define EDIT_KVS 64u
 
+extern const struct fn_edit *edit_open; /* the one whose apply() runs, or NULL */
 struct fn_edit {
-    bool open; /* apply() runs */
     uint32_t sets;
     uint32_t refuse_sets; /* that many sets fail first */
     uint64_t fields[EDIT_FIELDS];

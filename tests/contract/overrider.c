@@ -11,7 +11,6 @@ static struct fn_edit *edit_new(uint32_t salt)
     struct fn_edit *e = fence_alloc(sizeof(*e), 8, "an edit", "apply() had answered");
 
     *e = (struct fn_edit){
-        .open = true,
         .fields = {0, 128, 1000, 64, 30, 30},
         .texts = {NULL, "01CALL", "01FN", "01APP", "app", "fnproject/hello:0.0.1", "GET",
                   "/invoke/01FN"},
@@ -32,8 +31,9 @@ static int apply(struct instance *in, struct fn_edit *e, struct fn_error *ret, b
 
     *ret = ERR_INIT;
     enter(in, LOOP, "apply");
+    edit_open = e;
     r = ops->apply(in->inst, e, with_reterr ? ret : NULL);
-    e->open = false;
+    edit_open = NULL;
     sets = e->sets;
     leave();
     fence_free(e);
@@ -60,6 +60,7 @@ void overrider_exercise(struct instance *in, bool tolerant)
     for (i = 0; i < 60; i++) {
         apply(in, edit_new(i * 7 + (uint32_t)(chance() % 300)), &e, i % 3);
     }
+    clock_advance(10 * ENV_S);
 }
 
 static void test_any_call(void)
@@ -83,7 +84,6 @@ static void test_bare_call(void)
 
     step("a call without header, configuration, annotation, extension, texts and numbers");
     memset(edit, 0, sizeof(*edit));
-    edit->open = true;
     apply(in, edit, &e, true);
     instance_destroy(in);
 }
@@ -159,12 +159,29 @@ static void test_same_again(void)
     instance_destroy(in);
 }
 
+/* What an overrider arms fires after its apply(), and before the next one. */
+static void test_edit_gone(void)
+{
+    struct instance *in = instance_new();
+    struct fn_error e;
+
+    for (uint32_t i = 0; i < 60; i++) {
+        step("%u calls have been answered, %u s ago", i + 1, i % 5);
+        apply(in, edit_new(i), &e, true);
+        clock_advance((int64_t)(i % 5) * ENV_S);
+    }
+    clock_advance(60 * ENV_S);
+    instance_destroy(in);
+}
+
 static const struct contract_case cases[] = {
     { "overrider", "any-call", "apply() returns FN_PASS, FN_CHANGED or FN_E_*, true to what it did",
       test_any_call, ALSO_REAL },
     { "overrider", "bare-call", "a call may lack everything", test_bare_call, 0 },
     { "overrider", "long-texts", "texts may be 64 KiB long", test_long_texts, 0 },
     { "overrider", "refused-edits", "an edit may be refused", test_refused_edits, 0 },
+    { "overrider", "edit-gone", "an edit is not used after its apply() has answered",
+      test_edit_gone, 0 },
     { "overrider", "borrowed", "texts are borrowed until apply() returns", test_borrowed, 0 },
     { "overrider", "same-again", "the same call gets the same edits", test_same_again, 0 },
 };

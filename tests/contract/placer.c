@@ -688,6 +688,25 @@ static void test_index_absent(void)
     instance_destroy(in);
 }
 
+/* Nothing of a list is there after its last pin, when timers fire and other lists are in use. */
+static void test_list_gone(void)
+{
+    struct instance *in = instance_new();
+
+    for (uint32_t i = 0; i < 24; i++) {
+        struct list l = list_make(in, &(struct shape){.n = 3 + i % 5}, i % 4 != 3, false);
+        struct asking a;
+
+        step("list %u is given back, timers fire for %u s", i, i % 3 * 30);
+        asking_start(&a, in, &l, 0);
+        place_call(&a, 3, as_chance_wills);
+        asking_end(&a);
+        list_free(in, &l);
+        clock_advance((int64_t)(i % 3) * 30 * ENV_S);
+    }
+    instance_destroy(in);
+}
+
 /* Several lists live at once; their indexes come and go in any order. */
 static void test_index_pairs(void)
 {
@@ -843,6 +862,7 @@ static const struct contract_case cases[] = {
       0 },
     { "placer", "big-list", "10 000 runners, at most 50 us per decision", test_big_list, 0 },
     { "placer", "index-absent", "snap->index may be NULL", test_index_absent, 0 },
+    { "placer", "list-gone", "a list is not read after its last pin", test_list_gone, 0 },
     { "placer", "index-pairs", "each index is freed with index_free(), in any order",
       test_index_pairs, 0 },
     { "placer", "growth",

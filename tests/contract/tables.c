@@ -3,6 +3,7 @@
 #include "contract.h"
 #include "outside.h"
 
+#include <base/log.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,10 +106,26 @@ static const struct fn_timer_if timer_if = {FN_HDR(struct fn_timer_if, FN_MAGIC_
 
 static const uint32_t level = FN_LOG_DEBUG;
 
+/* Lines of one call of a method. */
+static void count_line(void)
+{
+    static uint64_t beats;
+    static uint32_t lines;
+
+    lines = beats == shared->beats ? lines + 1 : 1;
+    beats = shared->beats;
+    if (lines == LOG_GATE_LINES + 1) {
+        violation("%s() floods the log: more than %d lines in one call; expected few: a node drops "
+                  "what comes beyond",
+                  shared->method, LOG_GATE_LINES);
+    }
+}
+
 static void table_write(const struct fn_host *host, uint32_t at, const char *msg, size_t len)
 {
     HOST_CALL();
     (void)host;
+    count_line();
     if (at < FN_LOG_ERROR || at > FN_LOG_DEBUG) {
         violation("log.write was called with level %u; expected 1 to 4", at);
     } else if (!msg || len > 1024 * 1024) {

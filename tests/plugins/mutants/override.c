@@ -7,7 +7,16 @@ struct tag {
     const char *kept;
     struct fn_edit *kept_edit;
     uint32_t n;
+    const struct fn_host *host;
+    struct fn_edit *timer_edit;
 };
+
+static inline void late(void *ud)
+{
+    struct tag *t = ud;
+
+    t->edit->set_extension(t->timer_edit, "late", "yes");
+}
 
 static int create(const struct fn_host *host, const void *conf, void **ret_inst,
                   struct fn_error *reterr)
@@ -18,6 +27,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     if (!t) {
         return fail(reterr, FN_E_EXHAUSTED, "out of memory");
     }
+    t->host = host;
     t->edit = host->get(host, "fn.edit", 1);
     *ret_inst = t;
     return 0;
@@ -33,8 +43,13 @@ static int apply(void *inst, struct fn_edit *edit, struct fn_error *reterr)
     struct tag *t = inst;
     const char *value = t->edit->header(edit, "X-Tag");
     char small[256];
+    uint64_t id;
     int r;
 
+    if (M(11) && value) {
+        t->timer_edit = edit;
+        t->host->timer->arm(t->host, t->host->clock->now_ns(t->host), late, t, &id);
+    }
     if (M(8) && t->kept_edit) {
         t->edit->u64(t->kept_edit, FN_FIELD_MEM_MB);
     }
@@ -54,6 +69,12 @@ static int apply(void *inst, struct fn_edit *edit, struct fn_error *reterr)
             return FN_PASS;
         }
         t->kept = value;
+    }
+    if (M(12)) {
+        t->edit->set_config(edit, "A=B", value);
+    }
+    for (uint32_t i = 0; M(13) && i < 500; i++) {
+        t->host->log->write(t->host, FN_LOG_INFO, "tagged", 6);
     }
     r = t->edit->set_extension(edit, M(9) ? "" : "tag", value);
     if (r < 0) {

@@ -24,6 +24,8 @@ struct placer {
     const struct fn_wake_if *wake; /* may be NULL */
     const struct conf *conf;
     const struct fn_call *kept;
+    const struct fn_snapshot *list;
+    uint64_t timer;
     uint64_t start;
     uint32_t outcomes[5];
     uint32_t metric;
@@ -60,6 +62,15 @@ static inline void again(void *ud)
     uint64_t id;
 
     host->timer->arm(host, host->clock->now_ns(host), again, ud, &id);
+}
+
+static inline void look(void *ud)
+{
+    struct placer *p = ud;
+
+    p->start += p->list->n;
+    p->host->timer->arm(p->host, p->host->clock->now_ns(p->host) + 1000000000, look, p,
+                        &p->timer);
 }
 
 /* What a plugin must not do to its process. */
@@ -103,6 +114,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     p->host = host;
     p->conf = c;
     p->kept = NULL;
+    p->list = NULL;
     p->wake = host->get(host, "fn.wake", 1);
     if (M(39)) {
         p->wake->wake(host, NULL);
@@ -203,6 +215,11 @@ static void spoil(struct placer *p, const struct fn_ask *ask, struct fn_answer *
     if (M(31)) {
         ((struct fn_ask *)(uintptr_t)ask)->attempts = 0;
     }
+    if (M(51) && !p->list) {
+        p->host->timer->arm(p->host, p->host->clock->now_ns(p->host) + 1000000000, look, p,
+                            &p->timer);
+    }
+    p->list = ask->snap;
     if (M(32)) {
         ret->size = 1;
     }

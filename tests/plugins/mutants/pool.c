@@ -40,14 +40,24 @@ static int publish(struct pool *p)
 {
     struct fn_snap_builder *b = NULL;
     char address[32];
-    int r = p->snap->begin(p->host, FN_GROUP_DEFAULT, &b);
+    char group[32] = FN_GROUP_DEFAULT;
+    int r;
+
+    if (M(14)) {
+        snprintf(group, sizeof(group), "group-%u", p->asked++);
+    }
+    r = p->snap->begin(p->host, group, &b);
 
     if (r < 0) {
         return r;
     }
     for (uint32_t i = 0; i < 4; i++) {
         struct fn_runner one = {
-            .id = (p->salt & 0xff) + (M(7) ? 1 : i + 1), .address = address, .weight = 1};
+            .id = (p->salt & 0xff) + (M(7) ? 1 : i + 1),
+                                .address = address,
+                                .capacity_mb = M(17) ? UINT64_MAX : 0,
+                                .weight = M(15) ? 0 : 1,
+                                .flags = M(16) ? 4 : 0};
 
         snprintf(address, sizeof(address), "10.0.0.%u:9190", M(7) ? 1 : i + 1);
         r = p->snap->add(b, &one, sizeof(one));
@@ -82,6 +92,10 @@ static int start(void *inst, struct fn_error *reterr)
     struct pool *p = inst;
     uint64_t id;
     int r = M(10) ? 0 : publish(p);
+
+    for (uint32_t i = 0; M(14) && i < 300; i++) {
+        publish(p);
+    }
 
     if (r < 0) {
         return fail(reterr, r, "the list was not taken");
