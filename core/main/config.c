@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define INSTALLED_PLUGIN_DIR "/usr/lib/fnd/plugins"
+#define INSTALLED_DIR "/usr/lib/fnd"
 #define TAG_CHARACTERS                                                                             \
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./"
 #define RULE_LISTEN          "host:port, [ipv6]:port, :port or unix:/path"
@@ -118,7 +118,7 @@ static void set_port(struct config *c, enum config_section section, const char *
 }
 
 /* Beside the program in a build tree, else where packages put them. */
-static const char *find_plugin_dir(struct config *c)
+static const char *find_dir(struct config *c, const char *name)
 {
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
@@ -130,13 +130,13 @@ static const char *find_plugin_dir(struct config *c)
         slash = strrchr(exe, '/');
         if (slash) {
             *slash = '\0';
-            dir = arena_printf(&c->priv->arena, "%s/plugins", exe);
+            dir = arena_printf(&c->priv->arena, "%s/%s", exe, name);
             if (access(dir, X_OK) == 0) {
                 return dir;
             }
         }
     }
-    return INSTALLED_PLUGIN_DIR;
+    return arena_printf(&c->priv->arena, INSTALLED_DIR "/%s", name);
 }
 
 /* A value that was refused leaves the default behind. */
@@ -160,8 +160,10 @@ static void set_derived(struct config *c, struct conf_problems *p)
     set_port(c, SECTION_HTTP, c->http->listen, c->priv->port, "FN_PORT", p);
     set_port(c, SECTION_GRPC, c->grpc->listen, c->priv->grpc_port, "FN_GRPC_PORT", p);
     if (!c->top->plugin_dir) {
-        conf_override(c->priv->values[SECTION_TOP], "plugin_dir", "default", find_plugin_dir(c), p);
+        conf_override(c->priv->values[SECTION_TOP], "plugin_dir", "default",
+                      find_dir(c, "plugins"), p);
     }
+    c->transport_dir = find_dir(c, "transports");
     c->priv->node_unknown = !node_is_known(c);
     if (strcmp(c->top->node, "lb") == 0) {
         c->node = CONFIG_LB;
@@ -214,6 +216,11 @@ void config_refuse(const struct config *c, enum config_section section, const ch
     } else {
         conf_problem(p, "CFG704", source, "%s, got %s; expected %s", key, conf_quote(got), rule);
     }
+}
+
+void config_transport_tell(const struct config *c, const char *sentence, struct conf_problems *p)
+{
+    config_tell(p, config_source_of(c, SECTION_GRPC, "transport"), sentence);
 }
 
 static bool is_listen(const char *text)

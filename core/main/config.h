@@ -44,6 +44,7 @@ struct config_http {
 
 struct config_grpc {
     const char *listen;
+    const char *transport; /* "nghttp2" or "core" */
     int64_t message_max_bytes;
     int64_t streams_max;
     int64_t connections_max;
@@ -240,6 +241,7 @@ struct config_list_plugin {
 struct config {
     enum config_node node;
     const char *path; /* of the file, NULL = none */
+    const char *transport_dir; /* where files of grpc.transport are */
     const struct config_top *top;
     const struct config_log *log;
     const struct config_http *http;
@@ -284,6 +286,9 @@ const struct config_tls *config_tls_find(const struct config *c, const char *nam
  * be. */
 void config_tls_tell(const struct config *c, const struct config_tls *tls, const char *sentence,
                      struct conf_problems *p);
+
+/* Tells a sentence with its code about grpc.transport where that is written. */
+void config_transport_tell(const struct config *c, const char *sentence, struct conf_problems *p);
 
 /* Gives the rules of plugins: to the host; before the first file. */
 int config_plugin_policy(const struct config *c, struct plugin_host *h, struct conf_problems *p);

@@ -90,6 +90,9 @@ static const struct fn_opt http_opts[] = {
 static const struct fn_opt grpc_opts[] = {
     OPT("listen", STR, AT(listen), ":9190", 1, 256,
         "Address of a pure-runner's gRPC port: host:port, [ipv6]:port, :port or unix:/path."),
+    OPT_CHOICE("transport", AT(transport), "nghttp2", "nghttp2|core",
+               "Library that speaks HTTP/2 between nodes: libnghttp2, or gRPC C core of "
+               "transports/grpc-core.so (transport.md); nodes of both work together."),
     OPT("message_max", BYTES, AT(message_max_bytes), "4MiB", 64 * KIB, 64 * MIB,
         "Size of a received message."),
     OPT("streams_max", INT, AT(streams_max), "4096", 1, 1000000,

@@ -84,11 +84,21 @@ static uint16_t port_of(const char *listen)
     return colon ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
 }
 
+int node_find_transport(const struct config *c, const struct rpc_transport **ret,
+                        struct fn_error *reterr)
+{
+    return rpc_transport_find(c->transport_dir, c->grpc->transport, ret, reterr);
+}
+
 static int open_rpc(struct node *n, struct fn_error *reterr)
 {
     const struct config_grpc *g = n->config->grpc;
     struct rpc_config c = RPC_CONFIG_INIT;
+    int r = node_find_transport(n->config, &c.transport, reterr);
 
+    if (r < 0) {
+        return r;
+    }
     c.message_max_bytes = (uint32_t)g->message_max_bytes;
     c.streams_max = (uint32_t)g->streams_max;
     c.connections_max = (uint32_t)g->connections_max;
@@ -240,6 +250,20 @@ static void warn_plain(const struct node *n)
     }
 }
 
+/* C core reads what strangers send before it is known who they are, and Debian does not mend it. */
+static void warn_core(const struct node *n)
+{
+    const char *listen = n->config->grpc->listen;
+
+    if (n->rpc_server && strcmp(n->config->grpc->transport, "core") == 0 &&
+        strncmp(listen, "unix:", 5) != 0 &&
+        (!n->tls.server.config || !n->tls.server.config->ca)) {
+        log_warn("gRPC C core reads the bytes of whoever reaches this port; expected grpc.tls with "
+                 "ca, so that only peers with a certificate do, or transport: nghttp2",
+                 "grpc", listen);
+    }
+}
+
 static const char *unready(void *ud, char *text, size_t cap)
 {
     return node_unready(ud, text, cap);
@@ -265,6 +289,7 @@ int node_serve(struct node *n, struct fn_error *reterr)
     r = r < 0 ? r : web_create(n->loop, &web, &n->web, reterr);
     node_tls_watch(&n->tls, n->rpc);
     warn_plain(n);
+    warn_core(n);
     return r < 0 ? r : node_admin_open(n, reterr);
 }
 

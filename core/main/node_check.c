@@ -55,12 +55,17 @@ static int open_host(struct node *n, struct config *config, struct fn_error *ret
 void node_check(struct config *config, struct buf *out, struct conf_problems *p)
 {
     static struct node n; /* as long as the process: threads of plugins may use it */
+    const struct rpc_transport *transport;
     struct fn_error e = ERR_INIT;
 
     log_set_level(FN_LOG_ERROR);
     n.problems = p;
     if (p->n > 0) {
         config->n_apps = 0; /* no catalogue can be made of what was refused */
+    }
+    if (node_find_transport(config, &transport, &e) < 0) {
+        config_transport_tell(config, e.msg, p);
+        return;
     }
     if (open_host(&n, config, &e) < 0) {
         conf_problem(p, "CFG712", NULL, "%s", e.msg);

@@ -4,6 +4,11 @@
 #include <rpc/raw.h>
 #include <stdlib.h>
 
+const char *rpc_transport_library(const struct rpc *r)
+{
+    return r->transport->table->library;
+}
+
 static int check(const struct rpc_config *c, struct fn_error *reterr)
 {
     if (c->message_max_bytes < 1024 || c->message_max_bytes > INT32_MAX) {

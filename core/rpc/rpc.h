@@ -26,6 +26,9 @@ struct rpc_transport;
 int rpc_transport_find(const char *folder, const char *name, const struct rpc_transport **ret,
                        struct fn_error *reterr);
 
+/* "libnghttp2 1.52.0": for operators. */
+const char *rpc_transport_library(const struct rpc *r);
+
 struct rpc_config {
     const struct rpc_transport *transport; /* NULL: nghttp2 */
     uint32_t message_max_bytes;   /* received message, 1024..2^31-1 */

@@ -58,6 +58,9 @@ export async function until(what, cond, timeoutMs = 10_000) {
 const running = new Set()
 if (process.env.NODE_TEST_CONTEXT) after(() => Promise.all([...running].map((fnd) => fnd.kill())))
 
+// FND_TRANSPORT=core scripts/test e2e: every node of every test speaks gRPC over C core.
+const transport = process.env.FND_TRANSPORT ? { FND_TRANSPORT: process.env.FND_TRANSPORT } : {}
+
 export class Fnd {
   constructor(name, port, dir) {
     Object.assign(this, { name, port, dir, log: '', exit: null })
@@ -84,7 +87,7 @@ export class Fnd {
   async #spawn([program, ...args], env, wait) {
     this.exit = null
     this.child = spawn(program, args, {
-      env: { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR ?? '/tmp', ...sanitizers, ...env },
+      env: { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR ?? '/tmp', ...transport, ...sanitizers, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     this.pid = this.child.pid

@@ -1,0 +1,90 @@
+// gRPC C core as a transport beside nghttp2: who has it mapped, all four pairs, and what a check says.
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { copyFileSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { Ledger, fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { invoke } from './lib/http.mjs'
+import { build, tempDir } from './lib/node.mjs'
+
+const over = (name) => ({ FND_TRANSPORT: name })
+const hasCore = (node) => /libgrpc\.so/.test(readFileSync(`/proc/${node.pid}/maps`, 'utf8'))
+const threads = (node) => readdirSync(`/proc/${node.pid}/task`).length
+
+describe('transports', () => {
+  const pairs = ['nghttp2', 'core'].flatMap((lb) => ['nghttp2', 'core'].map((runner) => [lb, runner]))
+  for (const [front, back] of pairs) {
+    describe(`a load balancer over ${front}, runners over ${back}`, () => {
+      const ledger = new Ledger()
+      const runners = []
+      let lb
+      before(async () => {
+        for (const name of ['r0', 'r1']) runners.push(await startRunner({ name, env: over(back) }))
+        lb = await startLb({ addresses: runners.map((r) => r.address), env: over(front),
+          functions: { echo: {}, ledger: { config: { LEDGER_FILE: ledger.file } } } })
+      })
+      after(async () => {
+        await lb?.stop()
+        await Promise.all(runners.map((r) => r.stop()))
+      })
+
+      it('has libgrpc mapped where it was chosen, and nowhere else', async () => {
+        assert.equal((await invoke(lb, fnId('echo'), 'x')).status, 200)
+        for (const [node, name] of [[lb, front], [runners[0], back]]) {
+          assert.equal(hasCore(node), name === 'core', `${node.name}: ${name}`)
+          assert.match(node.log, name === 'core' ? /transport="gRPC C core/ : /transport="libnghttp2/)
+        }
+        if (front === 'nghttp2') assert.ok(threads(lb) <= 4, `${threads(lb)} threads`)
+      })
+
+      it('carries big bodies both ways, and many calls at a time', async () => {
+        const body = Buffer.alloc(3 << 20, 'y')
+        const big = await invoke(lb, fnId('echo'), body)
+        assert.equal(big.status, 200)
+        assert.ok(big.body.equals(body))
+        const all = await Promise.all(Array.from({ length: 16 }, (_, i) => invoke(lb, fnId('echo'), `n${i}`)))
+        all.forEach((a, i) => assert.deepEqual([a.status, a.text], [200, `n${i}`]))
+      })
+
+      it('runs no call twice when a runner is killed under load', async () => {
+        const answers = []
+        const load = async (i) => {
+          for (let k = 0; k < 12; k++) answers.push(await invoke(lb, fnId('ledger'), `20 n${i}.${k}`))
+        }
+        const all = Promise.all(Array.from({ length: 6 }, (_, i) => load(i)))
+        while (answers.length < 20) await new Promise((r) => setTimeout(r, 5))
+        runners[0].child.kill('SIGKILL')
+        await all
+        for (const a of answers) ledger.check(a, `${front} to ${back}`)
+        assert.ok(answers.filter((a) => a.status === 200).length >= 20)
+        assert.equal((await invoke(lb, fnId('ledger'), '0 behind')).status, 200)
+        await runners[0].ended
+        runners.shift()
+      })
+
+      it('ends in order: a runner that drains hands its calls back', async () => {
+        const call = invoke(lb, fnId('ledger'), '300 last')
+        await new Promise((r) => setTimeout(r, 100))
+        const stopped = runners[0].stop()
+        const answer = await call
+        ledger.check(answer, 'drain')
+        assert.equal(answer.status, 200)
+        await stopped
+        runners.shift()
+      })
+    })
+  }
+
+  it('is named by a check when its file is not there', () => {
+    const dir = tempDir()
+    copyFileSync(path.join(build, 'fnd'), path.join(dir, 'fnd'))
+    const file = path.join(dir, 'fn.yaml')
+    writeFileSync(file, `node: pure-runner\nplugin_dir: ${path.join(build, 'plugins')}\ngrpc: { transport: core }\nplugins:\n  driver: { use: process, root: ${dir} }\n`)
+    const checked = spawnSync(path.join(dir, 'fnd'), ['check', '--config', file], { encoding: 'utf8' })
+    assert.equal(checked.status, 78)
+    assert.match(checked.stderr + checked.stdout, /RUN420 .*fn\.yaml:3:\d+: transport core: .*grpc-core\.so is not there; expected .*libgrpc-dev/)
+    const good = spawnSync(path.join(build, 'fnd'), ['check', '--config', file], { encoding: 'utf8' })
+    assert.equal(good.status, 0, good.stderr)
+  })
+})
