@@ -66,6 +66,20 @@ static bool give_to_loop(int signo)
     return false;
 }
 
+static int sender_of(const siginfo_t *info)
+{
+    return info->si_code <= 0 ? (int)info->si_pid : 0;
+}
+
+/* Whether the process above and the others asked for the end as often without this one. */
+static bool is_echo(uint32_t asked[2], const siginfo_t *info)
+{
+    int above_pid = signals.config.above_pid;
+    bool above = above_pid != 0 && sender_of(info) == above_pid;
+
+    return ++asked[above] <= asked[!above];
+}
+
 static bool is_due(int64_t at_ns)
 {
     return at_ns != 0 && loop_clock_ns() >= at_ns;
@@ -76,6 +90,7 @@ static void *run(void *arg)
     const struct timespec tick = { 1, 0 };
     const struct signals_config *c = &signals.config;
     int64_t overdue_ns = 0;
+    uint32_t asked[2] = { 0, 0 }; /* by others, by the process above */
     uint32_t stops = 0;
     int stop = 0;
     siginfo_t info;
@@ -84,6 +99,9 @@ static void *run(void *arg)
     for (;;) {
         int signo = sigtimedwait(&signals.set, &info, &tick);
 
+        if ((signo == SIGTERM || signo == SIGINT) && is_echo(asked, &info)) {
+            continue;
+        }
         if (signo == SIGTERM || signo == SIGINT) {
             stop = signo;
             if (++stops == 2) {
@@ -91,7 +109,7 @@ static void *run(void *arg)
             }
         }
         if (signo > 0 && !give_to_loop(signo)) {
-            c->told(c->ud, signo, info.si_code <= 0 ? (int)info.si_pid : 0);
+            c->told(c->ud, signo, sender_of(&info));
         }
         if (is_due(overdue_ns)) {
             c->overdue(c->ud, stop);

@@ -19,6 +19,9 @@ struct signals_config {
     /* Must end the process. signo: the second one that asked for it; 0 = signals_end_within() */
     void (*overdue)(void *ud, int signo);
     void *ud;
+    /* The process above, which passes on what it gets; 0 = none. A terminal and systemd send to
+     * both: the second SIGTERM is then its first one, and no second. */
+    int above_pid;
 };
 
 /* [init] Before any other thread: blocks what others send, for all of them. */

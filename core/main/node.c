@@ -295,6 +295,8 @@ int node_serve(struct node *n, struct fn_error *reterr)
 
 void node_close(struct node *n)
 {
+    struct plugin_host *host;
+
     if (!n->loop) {
         return;
     }
@@ -318,7 +320,9 @@ void node_close(struct node *n)
     }
     proc_destroy(n->proc);
     fetch_destroy(n->fetch);
-    plugin_host_destroy(n->host);
+    host = n->host;
+    n->host = NULL; /* the signals' thread may look for who hangs until the process has ended */
+    plugin_host_destroy(host);
     loop_destroy(n->loop);
     node_tls_close(&n->tls);
 }

@@ -457,7 +457,10 @@ static void on_overdue(void *ud, int signo)
 
 static int begin_signals(struct run *run, struct fn_error *e)
 {
-    const struct signals_config c = { .told = on_other_signal, .overdue = on_overdue, .ud = run };
+    const struct signals_config c = { .told = on_other_signal,
+                                      .overdue = on_overdue,
+                                      .ud = run,
+                                      .above_pid = supervise_parent() };
 
     return signals_begin(&c, e);
 }

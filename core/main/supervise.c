@@ -45,6 +45,7 @@ struct parent {
 
 static struct page *page; /* NULL: nobody supervises */
 static int copies[2] = { -1, -1 };
+static pid_t above; /* of the node: its parent */
 
 static int64_t now_s(void)
 {
@@ -70,6 +71,11 @@ static bool copy_file(const char *path, int to)
         close(from);
     }
     return n == 0;
+}
+
+int supervise_parent(void)
+{
+    return above;
 }
 
 void supervise_loaded(const char *config_path)
@@ -132,6 +138,7 @@ static int be_child(struct parent *s, pid_t parent,
     struct config *again = s->n_crashes > 0 ? config_again(s) : NULL;
     int r;
 
+    above = parent;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) {
         return CLI_INTERNAL; /* it went before the line above */

@@ -16,6 +16,7 @@
 int supervise(struct config *c, const struct cli_options *o,
               int (*run)(struct config *c, const struct cli_options *o));
 
+int supervise_parent(void); /* pid of the process above this node; 0 = none */
 /* What the node tells its parent; no effect without one. [loop] */
 void supervise_loaded(const char *config_path); /* this file is in use from now on; NULL ok */
 void supervise_ending(void);                    /* the end that comes is wanted */

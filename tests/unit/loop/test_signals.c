@@ -3,7 +3,10 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#define ABOVE_PID 4711
 
 /* Each test is a process of its own: there is one thread of signals. */
 static struct loop *loop;
@@ -26,7 +29,9 @@ static void on_overdue(void *ud, int signo)
 
 static void setup(void)
 {
-    const struct signals_config c = { .told = on_told, .overdue = on_overdue };
+    const struct signals_config c = { .told = on_told,
+                                      .overdue = on_overdue,
+                                      .above_pid = ABOVE_PID };
 
     sem_init(&told, 0, 0);
     ck_assert_int_eq(signals_begin(&c, NULL), 0);
@@ -55,6 +60,41 @@ START_TEST(the_loop_hears_of_signals_also_of_earlier_ones)
     kill(getpid(), SIGTERM);
     loop_run(loop);
     ck_assert_int_eq(seen, SIGTERM);
+}
+END_TEST
+
+static void count_and_stop(void *ud, int signo)
+{
+    *(int *)ud += signo != SIGHUP;
+    loop_stop(loop);
+}
+
+static void stop_from(int pid)
+{
+    siginfo_t info = { .si_signo = SIGTERM, .si_code = SI_USER };
+
+    info.si_pid = pid;
+    ck_assert_int_eq(syscall(SYS_rt_sigqueueinfo, getpid(), SIGTERM, &info), 0);
+    kill(getpid(), SIGRTMIN + 1); /* told behind it */
+    sem_wait(&told);
+}
+
+/* The second one cut the calls of a drain. */
+START_TEST(what_a_group_got_and_the_process_above_passes_on_is_one)
+{
+    int stops = 0;
+
+    ck_assert_int_eq(signals_watch(loop, count_and_stop, &stops, NULL), 0);
+    stop_from(_i == 0 ? ABOVE_PID : 1);
+    loop_run(loop);
+    ck_assert_int_eq(stops, 1);
+    stop_from(_i == 0 ? 1 : ABOVE_PID);
+    kill(getpid(), SIGHUP);
+    loop_run(loop);
+    ck_assert_int_eq(stops, 1);
+    stop_from(ABOVE_PID);
+    loop_run(loop);
+    ck_assert_int_eq(stops, 2);
 }
 END_TEST
 
@@ -125,6 +165,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 60);
     tcase_add_test(t, the_loop_hears_of_signals_also_of_earlier_ones);
+    tcase_add_loop_test(t, what_a_group_got_and_the_process_above_passes_on_is_one, 0, 2);
     tcase_add_test(t, signals_without_meaning_are_told_and_do_nothing);
     tcase_add_exit_test(t, a_second_one_ends_a_stuck_loop, 3);
     tcase_add_exit_test(t, the_end_has_a_deadline, 4);
