@@ -24,7 +24,8 @@
 /* ---- fnsock_tree.c: blocking, never on the loop ---------------------------------------------- */
 
 /* Removes the directory `name` with all it holds. FN_E_EXHAUSTED: `entries` were looked at, or stop
- * (may be NULL) was set; there is more. FN_E_ABORTED: something cannot be removed. */
+ * (may be NULL) was set; there is more. FN_E_ABORTED: something cannot be removed, or none of the
+ * entries could. */
 int tree_remove(int parent_fd, const char *name, uint64_t entries, const atomic_bool *stop);
 /* Unmounts what is mounted on the entries of a directory. */
 void tree_unmount(const char *path);

@@ -42,6 +42,7 @@ static bool is_dots(const char *name)
 struct removal {
     uint64_t left; /* entries that may still be looked at */
     uint64_t names;
+    bool any; /* something was removed or moved */
     const atomic_bool *stop;
 };
 
@@ -64,11 +65,16 @@ static bool remove_entry(int top_fd, const char *name, struct removal *r)
     DIR *d;
 
     if (unlinkat(top_fd, name, 0) == 0 || unlinkat(top_fd, name, AT_REMOVEDIR) == 0) {
+        r->any = true;
         return false;
     }
     d = open_dir(top_fd, name);
     while (d && (e = readdir(d)) && may_go_on(r)) {
-        if (is_dots(e->d_name) || unlinkat(dirfd(d), e->d_name, 0) == 0) {
+        if (is_dots(e->d_name)) {
+            continue;
+        }
+        if (unlinkat(dirfd(d), e->d_name, 0) == 0) {
+            r->any = true;
             continue;
         }
         snprintf(moved, sizeof(moved), MOVED_NAME, r->names++);
@@ -77,7 +83,7 @@ static bool remove_entry(int top_fd, const char *name, struct removal *r)
     if (d) {
         closedir(d);
     }
-    unlinkat(top_fd, name, AT_REMOVEDIR);
+    r->any |= unlinkat(top_fd, name, AT_REMOVEDIR) == 0 || any;
     return any;
 }
 
@@ -111,7 +117,8 @@ int tree_remove(int parent_fd, const char *name, uint64_t entries, const atomic_
     if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0) {
         return 0;
     }
-    return r.left == 0 || (stop && atomic_load(stop)) ? FN_E_EXHAUSTED : FN_E_ABORTED;
+    /* Those that come first may all belong to somebody else: then more tries would never end. */
+    return (r.left == 0 && r.any) || (stop && atomic_load(stop)) ? FN_E_EXHAUSTED : FN_E_ABORTED;
 }
 
 void tree_unmount(const char *path)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <http/fnsock_dirs.h>
 #include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
@@ -282,6 +283,46 @@ START_TEST(whatever_a_function_leaves_is_removed)
 }
 END_TEST
 
+#define NOBODY 65534
+
+/* A directory that its owner cannot empty, which needs another user than root. */
+static void leave_closed(const char *top, int i)
+{
+    char sub[128], file[160];
+
+    snprintf(sub, sizeof(sub), "%s/%d", top, i);
+    snprintf(file, sizeof(file), "%s/f", sub);
+    ck_assert_int_eq(mkdir(sub, 0755), 0);
+    close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0666));
+    ck_assert_int_eq(chmod(sub, 0555), 0);
+}
+
+/* The bin's thread went on with it for ever. */
+START_TEST(what_cannot_be_removed_is_given_up)
+{
+    char top[] = "/tmp/fnd-test-tree-XXXXXX";
+    char sub[128];
+    uid_t user = geteuid();
+    int r = FN_E_EXHAUSTED;
+
+    ck_assert_ptr_nonnull(mkdtemp(top));
+    for (int i = 0; i < 10; i++) {
+        leave_closed(top, i);
+    }
+    ck_assert(user != 0 || (chmod(top, 0777) == 0 && seteuid(NOBODY) == 0));
+    for (int i = 0; i < 100 && r == FN_E_EXHAUSTED; i++) {
+        r = tree_remove(AT_FDCWD, top, 4, NULL);
+    }
+    ck_assert_int_eq(seteuid(user), 0);
+    ck_assert_int_eq(r, FN_E_ABORTED);
+    for (int i = 0; i < 10; i++) {
+        snprintf(sub, sizeof(sub), "%s/%d", top, i);
+        chmod(sub, 0755);
+    }
+    ck_assert_int_eq(tree_remove(AT_FDCWD, top, ALL_ENTRIES, NULL), 0);
+}
+END_TEST
+
 /* ---- what a function may leave costs the loop nothing ------------------------------------------ */
 
 static int64_t thread_cpu_ns(void)
@@ -544,6 +585,7 @@ void add_fnsock_dir(Suite *s)
     tcase_add_test(t, a_socket_of_another_uid_is_refused);
     tcase_add_test(t, the_directory_is_open_to_the_function_and_known_to_the_engine);
     tcase_add_test(t, whatever_a_function_leaves_is_removed);
+    tcase_add_test(t, what_cannot_be_removed_is_given_up);
     tcase_add_loop_test(t, what_a_function_leaves_costs_the_loop_nothing, 0,
                         (int)(sizeof(leavings) / sizeof(leavings[0])));
     tcase_add_loop_test(t, a_directory_that_nothing_bounds_is_measured, 0, 3);
