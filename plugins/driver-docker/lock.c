@@ -72,7 +72,8 @@ static bool is_free(const char *path)
     snprintf(file, sizeof(file), "%s" LOCK_NAME, path);
     fd = open(file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        return errno == ENOENT; /* swept already */
+        /* swept already; a cleaner of old files takes the lock of a living one, and no sockets */
+        return errno == ENOENT && access(path, F_OK) < 0;
     }
     free_now = flock(fd, LOCK_EX | LOCK_NB) == 0;
     close(fd);

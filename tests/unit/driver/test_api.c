@@ -590,7 +590,8 @@ START_TEST(a_runner_lives_as_long_as_its_lock_is_held)
     ck_assert(!lock_is_dead(label));
     close(fd);
     ck_assert(lock_is_dead(label));
-    unlink(file);
+    unlink(file); /* as cleaners of old files do */
+    ck_assert(!lock_is_dead(label));
     rmdir(instance);
     ck_assert(lock_is_dead(label)); /* swept */
     snprintf(other, sizeof(other), "%s", label);
