@@ -38,10 +38,11 @@ static int read_all(int fd, struct buf *ret)
     return n < 0 ? err_from_errno(errno) : n > 0 ? FN_E_RANGE : 0;
 }
 
-/* Another user's file is not believed: the folder may be one that everybody writes to. */
+/* Another user's file is not believed, and his pipe not waited for: the folder may be one that
+ * everybody writes to. */
 static int open_own(const char *path, struct fn_error *reterr)
 {
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct stat st;
 
     if (fd < 0 && errno == ENOENT) {
@@ -102,7 +103,8 @@ static int write_all(int fd, const char *data, size_t len)
 static void write_file(struct env_work *w, struct fn_op *op)
 {
     struct npm_keep *k = container_of(w, struct npm_keep, work);
-    int fd = open(k->path_new, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = open(k->path_new,
+                  O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
     bool good = fd >= 0 && write_all(fd, k->text.data, k->text.len) == 0 && fsync(fd) == 0;
 
     (void)op;

@@ -46,6 +46,7 @@ static enum want want_of(int call)
     case __NR_mkdirat:
     case __NR_unlinkat:
     case __NR_renameat2:
+    case __NR_renameat:
     case __NR_symlinkat:
     case __NR_mount:
         return WANT_FILES;
@@ -92,6 +93,7 @@ static bool filter(void)
         REFUSED(mkdirat),
         REFUSED(unlinkat),
         REFUSED(renameat2),
+        REFUSED(renameat), /* what rename() is on arm64 */
         REFUSED(symlinkat),
 #ifdef __NR_open
         REFUSED(fork),
