@@ -405,6 +405,7 @@ static int remove_dead(const struct cgroup_base *base, const char *mark, uint32_
     return r;
 }
 
+/* One whose processes do not go keeps no other from its end. */
 static int sweep_dead(const struct cgroup_base *base, uint32_t *ret_removed,
                       struct fn_error *reterr)
 {
@@ -416,9 +417,11 @@ static int sweep_dead(const struct cgroup_base *base, uint32_t *ret_removed,
         return err_set(reterr, err_from_errno(errno), "cgroup %.100s: %s", base->dir[0],
                        strerror(errno));
     }
-    while (r == 0 && (e = readdir(d))) {
+    while ((e = readdir(d))) {
         if (name_ok(e->d_name) && ends_with(e->d_name, MARK_END)) {
-            r = remove_dead(base, e->d_name, ret_removed, reterr);
+            int one = remove_dead(base, e->d_name, ret_removed, reterr);
+
+            r = r < 0 ? r : one;
         }
     }
     closedir(d);
@@ -432,8 +435,10 @@ int cgroup_sweep(const struct cgroup_base *base, const char *prefix, const char 
     int r = 0;
 
     if (base->usable) {
+        int others = sweep_dead(base, &n, reterr);
+
         r = remove_all(base, prefix, keep, &n, reterr);
-        r = r < 0 ? r : sweep_dead(base, &n, reterr);
+        r = r < 0 ? r : others;
     }
     if (r == 0) {
         *ret_removed = n;

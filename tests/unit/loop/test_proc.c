@@ -1,5 +1,6 @@
 /* fn.proc: isolation, limits, ends, freezing, killing. What this machine cannot give (no root) is
  * left out by isolation(); the tests that need it say so and pass. */
+#include <loop/cgroup.h>
 #include <loop/loop.h>
 #include <loop/proc.h>
 #include <plugin/plugin.h>
@@ -409,6 +410,51 @@ START_TEST(a_sweep_removes_what_dead_nodes_of_any_owner_left)
 }
 END_TEST
 
+/* `name` in our cgroups of the first controller. */
+static const char *cgroup_path(const char *name)
+{
+    static char path[CGROUP_PATH_MAX + 64];
+    static struct cgroup_base base;
+
+    cgroup_detect(&base);
+    snprintf(path, sizeof(path), "%s/%s", base.dir[0], name);
+    return path;
+}
+
+/* Nodes of other tests sweep, too. */
+static bool is_swept(const char *name)
+{
+    uint32_t removed;
+
+    for (int i = 0; i < 3 && access(cgroup_path(name), F_OK) == 0; i++) {
+        table->sweep(&host, "test-me--", "test-me--1-", &removed, NULL);
+    }
+    return access(cgroup_path(name), F_OK) < 0;
+}
+
+/* Whichever is found first. */
+START_TEST(a_dead_node_that_does_not_go_keeps_no_other)
+{
+    const char *stuck = _i == 0 ? "test-dead-1--alive" : "test-dead-2--alive";
+    const char *other = _i == 0 ? "test-dead-2--alive" : "test-dead-1--alive";
+    char in[] = "test-dead-?--x/in";
+    char function[] = "test-dead-?--x";
+
+    if (!has(FN_PROC_HAS_CGROUP)) {
+        return;
+    }
+    in[10] = function[10] = stuck[10];
+    ck_assert_int_eq(mkdir(cgroup_path(function), 0755), 0);
+    ck_assert_int_eq(mkdir(cgroup_path(in), 0755), 0); /* keeps it */
+    ck_assert_int_eq(mkdir(cgroup_path(stuck), 0755), 0);
+    ck_assert_int_eq(mkdir(cgroup_path(other), 0755), 0);
+    ck_assert(is_swept(other));
+    ck_assert_int_eq(access(cgroup_path(stuck), F_OK), 0);
+    ck_assert_int_eq(rmdir(cgroup_path(in)), 0);
+    ck_assert(is_swept(stuck));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("proc");
@@ -430,6 +476,7 @@ int main(void)
     tcase_add_test(t, nothing_is_inherited);
     tcase_add_test(t, a_sweep_kills_by_prefix_but_not_what_is_kept);
     tcase_add_test(t, a_sweep_removes_what_dead_nodes_of_any_owner_left);
+    tcase_add_loop_test(t, a_dead_node_that_does_not_go_keeps_no_other, 0, 2);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
