@@ -24,7 +24,7 @@ struct watch {
     struct watchdog *dog;
     struct turns *turns;
     bool end_stuck; /* told */
-    uint64_t bodies_peak; /* bytes; atomic */
+    uint64_t memory_allowed; /* bytes; atomic */
     struct plugin_audit *audit; /* NULL = off */
     struct env_timer audit_timer;
     int64_t audit_ns;
@@ -144,18 +144,6 @@ static void look_at_processors(struct watch *w)
                awake);
 }
 
-/* What the node's own limits let it fill: bodies as many as there were, on a runner what peers and
- * answers may take. */
-static uint64_t memory_allowed(struct watch *w)
-{
-    const struct node *n = w->node;
-    uint64_t runners = node_has_runner(n)
-                           ? RECEIVED_BYTES + (uint64_t)n->config->runner->call_memory_bytes
-                           : 0;
-
-    return __atomic_load_n(&w->bodies_peak, __ATOMIC_RELAXED) + runners;
-}
-
 static void chore(void *ud)
 {
     struct watch *w = ud;
@@ -170,8 +158,21 @@ static void chore(void *ud)
     }
     if (w->audit && env_now_ns(w->node->env) - w->audited_ns >= w->audit_ns) {
         w->audited_ns = env_now_ns(w->node->env);
-        plugin_audit_process(w->audit, NULL, memory_allowed(w));
+        plugin_audit_process(w->audit, NULL,
+                             __atomic_load_n(&w->memory_allowed, __ATOMIC_RELAXED));
     }
+}
+
+/* What the node's own limits let it fill: bodies as many as there were, on a runner what peers and
+ * answers may take. [loop], where the configuration is: a reload frees the one before. */
+static void look_at_limits(struct watch *w)
+{
+    const struct node *n = w->node;
+    uint64_t runners = node_has_runner(n)
+                           ? RECEIVED_BYTES + (uint64_t)n->config->runner->call_memory_bytes
+                           : 0;
+
+    __atomic_store_n(&w->memory_allowed, n->bodies.peak_bytes + runners, __ATOMIC_RELAXED);
 }
 
 static void on_audit(struct env_timer *t)
@@ -179,7 +180,7 @@ static void on_audit(struct env_timer *t)
     struct watch *w = container_of(t, struct watch, audit_timer);
 
     plugin_audit_thread(w->audit);
-    __atomic_store_n(&w->bodies_peak, w->node->bodies.peak_bytes, __ATOMIC_RELAXED);
+    look_at_limits(w);
     env_timer_set(w->node->env, t, env_now_ns(w->node->env) + w->audit_ns);
 }
 
@@ -192,6 +193,7 @@ static void audit_begin(struct watch *w)
     w->audit = plugin_audit_create(w->node->host,
                                    node_has_runner(w->node) ? FILES_SLACK_RUNNER : FILES_SLACK_LB);
     w->audit_timer.cb = on_audit;
+    look_at_limits(w);
     w->audited_ns = env_now_ns(w->node->env);
     if (w->audit) {
         env_timer_set(w->node->env, &w->audit_timer, w->audited_ns + w->audit_ns);
