@@ -176,10 +176,13 @@ static void take_connection(struct fnsock_exchange *x)
     }
 }
 
-/* true: a kept connection was stale and is replaced, or that failed and ended the exchange. */
+/* true: a kept connection was stale and is replaced, or that failed and ended the exchange. One
+ * over which an answer began was not stale. */
 static bool replace_stale(struct fnsock_exchange *x)
 {
-    if (!x->f->used || x->result.request_bytes > 0 || x->reconnected) {
+    bool began = x->state == EXCHANGE_BODY || x->in.len > 0 || x->interim_n > 0;
+
+    if (!x->f->used || x->result.request_bytes > 0 || x->reconnected || began) {
         return false;
     }
     x->reconnected = true;

@@ -403,10 +403,11 @@ static void hand_back(struct rcall *rc, const char *why)
     rcall_nack(rc, why);
 }
 
-/* Its exchange still runs, and the function has nothing of it. */
+/* Its exchange still runs, and the function has nothing of it. One that answers all the same was
+ * told to the caller, and is not asked again. */
 static bool is_unsent(const struct rcall *rc)
 {
-    return rc->ex && !rc->ended && rc->r->deps.fnsock->sent(rc->ex) == 0;
+    return rc->ex && !rc->ended && !rc->head_seen && rc->r->deps.fnsock->sent(rc->ex) == 0;
 }
 
 void rcall_ended(struct rcall *rc)

@@ -358,18 +358,13 @@ static int count_pieces(int listen_fd)
     return pieces;
 }
 
-/* A connection was kept whose buffer is full to the brim, so that nothing of the next call went out
- * when the function closes it: the new connection takes all, and whoever sends must hear of it. */
-START_TEST(a_call_goes_on_when_a_full_connection_was_stale)
+/* A kept connection whose buffer is full to the brim, so that nothing of the next call goes out. */
+static int keep_full_connection(int listen_fd)
 {
-    static char piece[100000];
+    int n = count_pieces(listen_fd);
     struct fnsock_exchange *x;
-    int listen_fd, fd, n;
+    int fd;
 
-    rig_open();
-    listen_fd = publish();
-    rig_wait(&got.ready);
-    n = count_pieces(listen_fd);
     ck_assert_int_gt(n, 10);
     x = rig_begin(NULL);
     for (int i = 0; i < n - 1; i++) {
@@ -378,6 +373,20 @@ START_TEST(a_call_goes_on_when_a_full_connection_was_stale)
     rig_give(x, NULL, 0, true);
     fd = accept(listen_fd, NULL, NULL);
     answer_one(x, fd);
+    return fd;
+}
+
+/* The function closes it: the new connection takes all, and whoever sends must hear of it. */
+START_TEST(a_call_goes_on_when_a_full_connection_was_stale)
+{
+    static char piece[100000];
+    struct fnsock_exchange *x;
+    int listen_fd, fd;
+
+    rig_open();
+    listen_fd = publish();
+    rig_wait(&got.ready);
+    fd = keep_full_connection(listen_fd);
     x = rig_begin(NULL);
     ck_assert_int_eq(rig_give(x, piece, sizeof(piece), false), 1);
     ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
@@ -390,6 +399,34 @@ START_TEST(a_call_goes_on_when_a_full_connection_was_stale)
     rig_give(x, NULL, 0, true);
     answer_one(x, fd);
     close(fd);
+    close(listen_fd);
+}
+END_TEST
+
+/* The function answers over it what it has no byte of, and closes: an answer that was begun is
+ * never begun again over another connection. */
+START_TEST(an_answer_over_a_full_connection_is_the_only_one)
+{
+    static const char head[] = "HTTP/1.1 502 X\r\nContent-Length: 10\r\n\r\nhello";
+    struct fnsock_exchange *x;
+    int listen_fd, fd;
+
+    rig_open();
+    listen_fd = publish();
+    rig_wait(&got.ready);
+    fd = keep_full_connection(listen_fd);
+    x = rig_begin(NULL);
+    rig_give(x, "a", 1, true);
+    put(fd, head, sizeof(head) - 1, false);
+    while (got.status == 0) {
+        rig_run_for(ENV_MS);
+    }
+    close(fd);
+    rig_wait(&got.ended);
+    ck_assert_int_eq(got.result.end, FNSOCK_CUT);
+    ck_assert_uint_eq(got.result.request_bytes, 0);
+    ck_assert_int_eq(got.status, 502);
+    rig_finish(x);
     close(listen_fd);
 }
 END_TEST
@@ -610,6 +647,7 @@ void add_fnsock(Suite *s)
     tcase_add_test(t, a_connection_closed_before_a_byte_proves_that_nothing_ran);
     tcase_add_test(t, a_stale_connection_is_replaced_unseen);
     tcase_add_test(t, a_call_goes_on_when_a_full_connection_was_stale);
+    tcase_add_test(t, an_answer_over_a_full_connection_is_the_only_one);
     tcase_add_test(t, calls_wait_while_the_node_is_out_of_descriptors);
     tcase_add_test(t, a_want_of_descriptors_that_lasts_is_told_as_such);
     tcase_add_test(t, a_full_queue_of_a_function_ends_the_wait);

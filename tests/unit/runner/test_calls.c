@@ -667,6 +667,31 @@ START_TEST(a_deadline_before_the_first_byte_blames_nobody)
 }
 END_TEST
 
+/* A function that answers what it has no byte of, over a connection that was full: its caller was
+ * told, so that the call is no other container's, and its end no refusal. */
+START_TEST(an_answer_to_nothing_is_the_functions_fault)
+{
+    struct world *w = world_create(detached);
+    struct engage_session *s;
+
+    for (int i = 0; i < 2; i++) {
+        s = world_call(w,
+                       (struct call_spec){ .what = "forward", .timeout_s = 1, .detached = i == 1 });
+        world_run_ms(w, 1500);
+        ck_assert_int_eq(s->code, 504);
+        s = world_call(w,
+                       (struct call_spec){ .what = "forward", .timeout_s = 1, .detached = i == 1 });
+        world_run_ms(w, 100);
+        world_exit(w, world_container(w, CTR_BUSY)->id, FN_EXIT_CODE, 1);
+        world_run_ms(w, 1500);
+        ck_assert_int_eq(s->code, 502);
+        ck_assert_int_eq(s->starts, i);
+    }
+    ck_assert_uint_eq(world_counts(w).failed, 4);
+    world_destroy(w);
+}
+END_TEST
+
 /* Who blames the function on the wire says that it ran. */
 START_TEST(a_refusal_before_the_run_is_no_functions_failure)
 {
@@ -843,6 +868,7 @@ TCase *calls_tests(void)
     tcase_add_test(t, detached_calls_are_acknowledged_with_the_first_byte);
     tcase_add_test(t, want_of_room_is_a_refusal_and_kills_nothing);
     tcase_add_test(t, a_deadline_before_the_first_byte_blames_nobody);
+    tcase_add_test(t, an_answer_to_nothing_is_the_functions_fault);
     tcase_add_test(t, a_refusal_before_the_run_is_no_functions_failure);
     tcase_add_test(t, log_servers_of_the_nodes_own_networks);
     tcase_add_test(t, status);

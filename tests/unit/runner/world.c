@@ -622,6 +622,11 @@ static void no_room(struct env_task *t)
     end(x, FNSOCK_NO_ROOM, false, "connect: Too many open files");
 }
 
+static void forward(struct env_task *t)
+{
+    answer(container_of(t, struct fnsock_exchange, task), 502);
+}
+
 static void early(struct env_task *t)
 {
     struct fnsock_exchange *x = container_of(t, struct fnsock_exchange, task);
@@ -684,6 +689,10 @@ static struct fnsock_exchange *s_request(struct fnsock *s, const struct fnsock_r
         if (is(x, "no-room")) {
             env_defer(&the->f->env, &x->task);
         }
+        x->full = true;
+    } else if (is(x, "forward")) { /* answers without a byte of the request, and not to the end */
+        x->task.cb = forward;
+        env_defer(&the->f->env, &x->task);
         x->full = true;
     } else if (c->exited || is(x, "refuse") || (is(x, "refuse-once") && first)) {
         x->task.cb = refused;
