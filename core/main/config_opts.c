@@ -228,8 +228,8 @@ static const struct fn_opt runner_opts[] = {
     OPT("body_wait", DURATION, AT(body_wait_ns), "10s", 10 * MS, H,
         "Time until the first part of a call's body."),
     OPT("call_memory", BYTES, AT(call_memory_bytes), "256MiB", 16 * MIB, INT64_MAX,
-        "Memory of calls that wait for their body or for a container; more are handed back to the "
-        "load balancer. Upstream has no limit."),
+        "Memory of calls that wait for their body or for a container, of which an app has a share; "
+        "more are handed back to the load balancer. Upstream has no limit."),
     OPT("max_response_size", BYTES, AT(response_bytes_max), "6MiB", 0, 64 * GIB,
         "Size of a function's answer, 0 = no limit as upstream."),
     OPT("max_response_header_size", BYTES, AT(response_header_bytes_max), "64KiB", 1 * KIB,

@@ -175,27 +175,7 @@ static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_er
     return result;
 }
 
-/* ---- memory -------------------------------------------------------------------------------- */
-
-/* What a waiting call holds: its model, which is its peer's to choose, until a container has it,
- * and its body until a function has it. False: all calls together hold enough. */
-static bool charge(struct rcall *rc, size_t bytes)
-{
-    struct runner *r = rc->r;
-
-    if (r->calls_bytes + bytes > r->opt.calls_bytes_max) {
-        return false;
-    }
-    r->calls_bytes += bytes;
-    rc->charged += bytes;
-    return true;
-}
-
-static void uncharge(struct rcall *rc, size_t bytes)
-{
-    rc->r->calls_bytes -= bytes;
-    rc->charged -= bytes;
-}
+/* ---- bodies -------------------------------------------------------------------------------- */
 
 /* The reason why not, or NULL. */
 static const char *add_body(struct rcall *rc, const void *data, size_t len)
@@ -203,11 +183,11 @@ static const char *add_body(struct rcall *rc, const void *data, size_t len)
     if (len == 0) {
         return NULL;
     }
-    if (!charge(rc, len)) {
+    if (!rcall_charge(rc, len)) {
         return TEXT_NO_ROOM;
     }
     if (buf_add(&rc->body, data, len) < 0) {
-        uncharge(rc, len);
+        rcall_uncharge(rc, len);
         return "out of memory";
     }
     return NULL;
@@ -215,7 +195,7 @@ static const char *add_body(struct rcall *rc, const void *data, size_t len)
 
 void rcall_drop_body(struct rcall *rc)
 {
-    uncharge(rc, rc->body.len);
+    rcall_uncharge(rc, rc->body.len);
     buf_finish(&rc->body);
 }
 
@@ -258,7 +238,7 @@ static int on_try(void *server_ud, struct engage_session *s, const struct engage
         rcall_refuse(rc, &err);
     } else if (r->draining) {
         rcall_nack(rc, "shutting down");
-    } else if (!charge(rc, rc->arena.used_bytes)) {
+    } else if (!rcall_charge(rc, rc->arena.used_bytes)) {
         rcall_nack(rc, TEXT_NO_ROOM);
     } else {
         rc->call.created_wall_ns = env_wall_ns(r->env);
@@ -560,7 +540,7 @@ void rcall_dispatch(struct rcall *rc)
     int64_t now = env_now_ns(r->env);
 
     rc->state = RC_RUN;
-    uncharge(rc, rc->charged - rc->body.len);
+    rcall_uncharge(rc, rc->charged - rc->body.len);
     rc->started_ns = rc->started_ns ? rc->started_ns : now;
     rc->run_ns = now;
     r->counts.running++;

@@ -164,7 +164,7 @@ void rcall_free(struct rcall *rc)
     TAILQ_REMOVE(&r->calls, rc, all);
     chain_unref(rc->chain);
     rcall_drop_body(rc);
-    r->calls_bytes -= rc->charged;
+    rcall_leave_memory(rc);
     arena_finish(&arena);
     runner_drain_check(r);
 }

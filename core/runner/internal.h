@@ -195,6 +195,7 @@ struct rcall {
     struct engage_session *session; /* NULL once finished or gone */
     struct arena arena;
     size_t charged; /* of r->calls_bytes */
+    struct app_memory *memory; /* that it counts with; NULL = it holds little */
     struct call call;
     const char *request_id; /* the caller's, for log lines; NULL = none */
     struct kvs extensions;
@@ -241,6 +242,16 @@ struct rcall {
 void calls_cb(struct engage_server_cb *ret);
 void calls_awaiting_tick(struct env_timer *t);
 void rcall_drop_body(struct rcall *rc);
+
+/* ---- memory of calls that wait (memory.c) -------------------------------------------------- */
+
+/* False: all calls together, or those of its app, hold enough. */
+bool rcall_charge(struct rcall *rc, size_t bytes);
+void rcall_uncharge(struct rcall *rc, size_t bytes);
+void rcall_leave_memory(struct rcall *rc); /* it is over */
+
+/* ---- running (call.c) ---------------------------------------------------------------------- */
+
 /* The container is ready: run the call on it. */
 void rcall_dispatch(struct rcall *rc);
 
@@ -316,6 +327,7 @@ struct runner {
     struct rcall_list awaiting; /* RC_BODY, in order of arrival */
     struct rcall_list calls;
     uint64_t calls_bytes; /* that those which wait hold */
+    struct app_memory *memories; /* of apps that hold some (memory.c) */
     struct env_timer awaiting_timer;
     struct endpoint endpoints[ENDPOINTS_MAX];
     uint32_t n_endpoints;

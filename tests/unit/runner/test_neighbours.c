@@ -59,6 +59,34 @@ START_TEST(memory_that_waits_for_an_image_is_nobody_elses_limit)
 }
 END_TEST
 
+static void little_memory(struct world *w)
+{
+    roomy(w);
+    w->opt.calls_bytes_max = 1000000;
+}
+
+START_TEST(bodies_of_calls_that_wait_are_nobody_elses_limit)
+{
+    static const char body[100000];
+    struct world *w = world_create(little_memory);
+    struct engage_session *s;
+
+    hang(w, "prepare_image");
+    for (int i = 0; i < 10; i++) {
+        s = world_call(w, (struct call_spec){ .app = "evil", .image = "big", .no_body = true });
+        world_body(w, s, body, sizeof(body), true);
+        world_run_ms(w, 1);
+    }
+    ck_assert_int_eq(s->code, 503);
+    ck_assert_str_eq(s->details, "memory of waiting calls is used up");
+    s = world_call(w, (struct call_spec){ .app = "quiet", .no_body = true });
+    world_body(w, s, body, sizeof(body), true);
+    world_run_ms(w, COLD_MS);
+    ck_assert_msg(s->success, "%d %s, %s", s->code, s->text, s->details);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(an_image_that_is_there_waits_behind_no_pull)
 {
     struct world *w = world_create(roomy);
@@ -360,6 +388,7 @@ TCase *neighbours_tests(void)
 
     tcase_set_timeout(t, 60);
     tcase_add_test(t, memory_that_waits_for_an_image_is_nobody_elses_limit);
+    tcase_add_test(t, bodies_of_calls_that_wait_are_nobody_elses_limit);
     tcase_add_test(t, an_image_that_is_there_waits_behind_no_pull);
     tcase_add_test(t, a_pull_that_nobody_waits_for_makes_room);
     tcase_add_test(t, a_caller_that_comes_again_finds_its_pull);

@@ -1049,6 +1049,7 @@ void world_destroy(struct world *w)
     ck_assert_uint_eq(world_counts(w).waiting, 0);
     ck_assert_uint_eq(world_counts(w).queues, 0);
     ck_assert_uint_eq(w->r->calls_bytes, 0);
+    ck_assert_ptr_null(w->r->memories);
     ck_assert_uint_eq(w->r->reserving.mem_bytes +
                           w->r->closing.mem_bytes + w->r->evictable.mem_bytes, 0);
     runner_destroy(w->r);

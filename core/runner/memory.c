@@ -1,0 +1,86 @@
+/* Memory: what calls hold that wait, all together and those of one app.
+ *
+ * A call holds its model, which is its peer's to choose, until a container has it, and its body
+ * until a function has it. An app holds its share (base/share.h) of runner.call_memory, so that one
+ * whose image hangs leaves room for the calls of others. */
+#include <runner/internal.h>
+
+#include <base/share.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNTED_BYTES (16u << 10) /* calls that hold less have no share to keep */
+
+struct app_memory {
+    UT_hash_handle hh;
+    uint64_t bytes;
+    uint32_t calls;
+    char app_id[];
+};
+
+static struct app_memory *memory_of(struct runner *r, const char *app_id)
+{
+    size_t len = strlen(app_id);
+    struct app_memory *m;
+
+    HASH_FIND(hh, r->memories, app_id, len, m);
+    if (!m) {
+        m = calloc(1, sizeof(*m) + len + 1);
+        if (m) {
+            memcpy(m->app_id, app_id, len);
+            HASH_ADD(hh, r->memories, app_id, len, m);
+        }
+    }
+    return m;
+}
+
+/* What it holds counts with its app from now on, until it is over. */
+static bool join(struct rcall *rc)
+{
+    rc->memory = memory_of(rc->r, rc->call.app_id ? rc->call.app_id : "");
+    if (rc->memory) {
+        rc->memory->calls++;
+        rc->memory->bytes += rc->charged;
+    }
+    return rc->memory != NULL;
+}
+
+bool rcall_charge(struct rcall *rc, size_t bytes)
+{
+    struct runner *r = rc->r;
+
+    if (!rc->memory && rc->charged + bytes >= COUNTED_BYTES && !join(rc)) {
+        return false;
+    }
+    if (!share_allows(r->opt.calls_bytes_max, r->calls_bytes, rc->memory ? rc->memory->bytes : 0,
+                      bytes)) {
+        return false;
+    }
+    r->calls_bytes += bytes;
+    rc->charged += bytes;
+    if (rc->memory) {
+        rc->memory->bytes += bytes;
+    }
+    return true;
+}
+
+void rcall_uncharge(struct rcall *rc, size_t bytes)
+{
+    rc->r->calls_bytes -= bytes;
+    rc->charged -= bytes;
+    if (rc->memory) {
+        rc->memory->bytes -= bytes;
+    }
+}
+
+void rcall_leave_memory(struct rcall *rc)
+{
+    struct app_memory *m = rc->memory;
+
+    rcall_uncharge(rc, rc->charged);
+    if (m && --m->calls == 0) {
+        HASH_DEL(rc->r->memories, m);
+        free(m);
+    }
+    rc->memory = NULL;
+}
