@@ -10,6 +10,7 @@
 struct entry {
     struct script_step step;
     struct conf_values *values; /* owns its texts */
+    char *program; /* step.run, from anywhere */
     uint32_t used;
     bool http;
 };
@@ -71,6 +72,15 @@ static const struct fn_opt exec_opts[] = {
     {.key = NULL},
 };
 
+/* Cases run in a folder of their own. */
+static void take_program(struct entry *e)
+{
+    e->program = e->step.run ? realpath(e->step.run, NULL) : NULL;
+    if (e->program) {
+        e->step.run = e->program;
+    }
+}
+
 static void read_list(struct conf *c, struct conf_node *list, bool http, struct conf_problems *p)
 {
     const char *what = http ? "http" : "exec";
@@ -90,6 +100,7 @@ static void read_list(struct conf *c, struct conf_node *list, bool http, struct 
                       &v, p) == 0) {
             memcpy(&steps[n_steps].step, v->data, sizeof(struct script_step));
             steps[n_steps].values = v;
+            take_program(&steps[n_steps]);
             steps[n_steps++].http = http;
         }
     }
@@ -99,6 +110,7 @@ void script_finish(void)
 {
     while (n_steps > 0) {
         conf_values_destroy(steps[--n_steps].values);
+        free(steps[n_steps].program);
     }
     conf_destroy(file);
     file = NULL;

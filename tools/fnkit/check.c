@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
@@ -133,18 +134,43 @@ static int collect(int fd, pid_t pid, const struct check_options *o, struct repo
     return 0;
 }
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static void remove_folder(const char *dir)
+{
+    if (dir[0]) {
+        nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    }
+}
+
 static int run(const struct check_options *o, struct report *r)
 {
+    char dir[] = "/tmp/fnkit-XXXXXX"; /* what odd options make files of goes there */
     int fds[2];
     pid_t pid;
 
     fflush(NULL);
+    if (o->world) {
+        dir[0] = '\0'; /* what is really there may be named from here */
+    } else if (!mkdtemp(dir)) {
+        return FN_E_UNAVAILABLE;
+    }
     if (pipe(fds) < 0) {
+        remove_folder(dir);
         return FN_E_UNAVAILABLE;
     }
     pid = fork();
     if (pid == 0) {
         close(fds[0]);
+        if (dir[0] && chdir(dir) < 0) {
+            _exit(FNKIT_UNAVAILABLE);
+        }
         check_worker(o, fds[1]);
         _exit(0);
     }
@@ -153,6 +179,7 @@ static int run(const struct check_options *o, struct report *r)
         collect(fds[0], pid, o, r);
     }
     close(fds[0]);
+    remove_folder(dir);
     return pid > 0 ? 0 : FN_E_UNAVAILABLE;
 }
 
@@ -175,7 +202,7 @@ static int check_file(const struct check_options *o)
     struct report r = { 0 };
     int code;
 
-    snprintf(r.file, sizeof(r.file), "%s", o->path);
+    snprintf(r.file, sizeof(r.file), "%s", o->given);
     if (run(o, &r) < 0) {
         fprintf(stderr, "fnkit check: no child process: %s\n", strerror(errno));
         return FNKIT_UNAVAILABLE;
@@ -205,7 +232,9 @@ static int list_rules(void)
 
     puts("file/load: the file can be loaded and its tables keep the rules of fn/abi.h\n"
          "file/imports: nothing is imported that the host does for its plugins\n"
-         "file/statics: no variable outlives an instance");
+         "file/statics: no variable outlives an instance\n"
+         "file/exports: fn_plugin_v1 is all that the file shows\n"
+         "file/undefined: the file names the libraries that it uses");
     for (k = 0; k < 7; k++) {
         contract_cases(kinds[k], lists);
         for (i = k == 0 ? 0 : 1; i < CONTRACT_LISTS; i++) {
@@ -311,6 +340,7 @@ int fnkit_check(int argc, char **argv)
     };
     static char self[] = "fnkit check"; /* what getopt_long() calls us */
     struct check_options o = { .seed = 1 };
+    char *path;
     int c;
     int r = FNKIT_OK;
 
@@ -334,8 +364,11 @@ int fnkit_check(int argc, char **argv)
     if (argc - optind != 1) {
         return usage(optind == argc ? "a file is missing" : "more than one file", NULL);
     }
-    o.path = argv[optind];
+    o.given = argv[optind];
+    path = realpath(o.given, NULL);
+    o.path = path ? path : o.given;
     r = check_file(&o);
+    free(path);
     script_finish();
     return r;
 }

@@ -12,7 +12,8 @@
 #define CHECK_END "-end-"
 
 struct check_options {
-    const char *path;
+    const char *path;  /* from anywhere */
+    const char *given; /* as it was written */
     const char *kind;  /* NULL = all */
     const char *name;  /* NULL = all */
     const char *suite; /* "life" or "life/time"; NULL = all */

@@ -1,6 +1,7 @@
 /* What can be told from the file alone: imports and variables. */
 #include "check.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,17 +13,55 @@ static const char on_the_loop[] =
     "puts putchar perror open open64 openat read write pread pwrite close unlink rename mkdir stat "
     "opendir readdir syslog __vfprintf_chk vfprintf getenv secure_getenv syscall ";
 
+/* ---- a C++ library in the file (-static-libstdc++), or Rust's -------------------------------- */
+
+/* What libstdc++, libgcc and Rust's std ask the C library for themselves: whether the plugin
+ * does so too cannot be seen. Everything else is the plugin's own. */
+static const char of_a_runtime[] =
+    " abort arc4random clock_gettime close fopen fopen64 fdopen fread fwrite fputs getentropy "
+    "getenv getrandom ioctl mprotect nanosleep open open64 poll pthread_create pthread_detach read "
+    "secure_getenv setlocale sigaction sigaltstack stat syscall uselocale write dlsym ";
+
+/* Its unwinder asks the dynamic linker where things are. */
+static bool has_runtime(const struct symbols *s)
+{
+    for (size_t i = 0; i < s->n_imports; i++) {
+        if (strcmp(s->imports[i].name, "_dl_find_object") == 0 ||
+            strcmp(s->imports[i].name, "dl_iterate_phdr") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+#define NAMES_MAX 8 /* in one sentence */
+
 struct finding {
     bool threads; /* the manifest says that it has some */
+    bool runtime; /* the file carries one, see of_a_runtime */
     struct buf text;
     uint32_t n;
+    struct buf unsure; /* what the runtime asks for, too */
 };
+
+static bool is_one_of(const char *words, const char *name)
+{
+    char word[128];
+
+    snprintf(word, sizeof(word), " %.120s ", name);
+    return strstr(words, word) != NULL;
+}
+
 
 static void add_import(void *ud, const char *symbol, const char *why)
 {
     struct finding *f = ud;
 
     if (f->threads && strncmp(why, "threads", 7) == 0) {
+        return;
+    }
+    if (f->runtime && is_one_of(of_a_runtime, symbol)) {
+        buf_printf(&f->unsure, "%s%s", f->unsure.len ? ", " : "", symbol);
         return;
     }
     buf_printf(&f->text, "%s%s (%s)", f->n ? ", " : "", symbol, why);
@@ -49,29 +88,80 @@ static void only_loop(void *ud, const struct fn_factory *f)
 
 static void add_loop_imports(const struct symbols *s, struct finding *f)
 {
-    char word[128];
-    size_t i;
-
-    for (i = 0; i < s->n_imports; i++) {
-        snprintf(word, sizeof(word), " %.120s ", s->imports[i].name);
-        if (strstr(on_the_loop, word)) {
+    for (size_t i = 0; i < s->n_imports; i++) {
+        if (is_one_of(on_the_loop, s->imports[i].name)) {
             add_import(f, s->imports[i].name, "what runs on the loop has no files and streams");
         }
     }
 }
 
-/* Why the file cannot be judged by what it imports and keeps, or NULL. A C++ library in the file
- * (-static-libstdc++) shows by what its unwinder asks the dynamic linker. */
+/* atexit() of C; C++ registers what destroys its static objects, which are told as variables. */
+static void add_exit_handlers(const struct symbols *s, struct finding *f)
+{
+    for (size_t i = 0; i < s->n_imports && !f->runtime; i++) {
+        if (strcmp(s->imports[i].name, "__cxa_atexit") == 0) {
+            add_import(f, "atexit", "a plugin ends with destroy(), not with its process");
+        }
+    }
+}
+
+/* ---- what the file shows, and what it leaves to whoever loads it ----------------------------- */
+
+static void list_names(struct finding *f, const char *name)
+{
+    if (f->n < NAMES_MAX) {
+        buf_printf(&f->text, "%s%s", f->n ? ", " : "", name);
+    }
+    f->n++;
+}
+
+static void judge_exports(const struct symbols *s, struct finding *f)
+{
+    for (size_t i = 0; i < s->n_exports; i++) {
+        if (!is_one_of(" fn_plugin_v1 _init _fini __bss_start _edata _end ", s->exports[i].name)) {
+            list_names(f, s->exports[i].name);
+        }
+    }
+    if (f->n > NAMES_MAX) {
+        buf_printf(&f->text, " and %u more", f->n - NAMES_MAX);
+    }
+}
+
+static bool library_has(const char *library, const char *symbol)
+{
+    void *h = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+    bool found = h && dlsym(h, symbol);
+
+    if (h) {
+        dlclose(h);
+    }
+    return found;
+}
+
+/* A library that the file does not name is there by luck: the host had loaded it for itself. */
+static void judge_undefined(const struct symbols *s, struct finding *f)
+{
+    for (size_t i = 0; i < s->n_imports; i++) {
+        bool found = s->imports[i].weak;
+
+        for (size_t k = 0; k < s->n_needed && !found; k++) {
+            found = library_has(s->needed[k], s->imports[i].name);
+        }
+        if (!found) {
+            list_names(f, s->imports[i].name);
+        }
+    }
+    if (f->n > NAMES_MAX) {
+        buf_printf(&f->text, " and %u more", f->n - NAMES_MAX);
+    }
+}
+
+/* Why variables cannot be judged, or NULL: those of a runtime are among them. */
 static const char *not_its_own(const struct symbols *s)
 {
-    size_t i;
-
-    for (i = 0; i < s->n_imports; i++) {
-        if (strcmp(s->imports[i].name, "_dl_find_object") == 0 ||
-            strcmp(s->imports[i].name, "dl_iterate_phdr") == 0) {
-            return "the file carries a C++ library; a build without -static-libstdc++ can be "
-                   "judged";
-        }
+    if (has_runtime(s)) {
+        return "the file carries a C++ library, whose variables are among its own; a build without "
+               "-static-libstdc++ can be judged";
     }
     return s->sanitized ? "the file was built with a sanitizer" : NULL;
 }
@@ -90,32 +180,52 @@ static void conclude(const char *name, const char *rule, const char *expected, s
     } else if (f->n > 0) {
         one.verdict = REPORT_FAILED;
         snprintf(one.text, sizeof(one.text), "%s; expected %s", buf_text(&f->text), expected);
+    } else if (f->unsure.len > 0) {
+        snprintf(one.text, sizeof(one.text),
+                 "not judged, because the runtime in the file asks for them, too: %s",
+                 buf_text(&f->unsure));
     }
     add(ud, &one);
     buf_finish(&f->text);
+    buf_finish(&f->unsure);
 }
 
 void check_lint(const char *path, const struct plugin_file *file,
                 void (*add)(void *ud, const struct report_result *one), void *ud)
 {
-    struct finding imports = { .text = BUF_INIT(900) };
+    struct finding imports = { .text = BUF_INIT(900), .unsure = BUF_INIT(900) };
     struct finding statics = { .text = BUF_INIT(900) };
+    struct finding exports = { .text = BUF_INIT(900) };
+    struct finding missing = { .text = BUF_INIT(900) };
     struct symbols s = { 0 };
     struct fn_error e = ERR_INIT;
     bool loop = true;
+    const char *sanitized;
 
     imports.threads = (plugin_file_manifest(file)->flags & FN_PLUGIN_HAS_THREADS) != 0;
     plugin_file_each(file, only_loop, &loop);
-    if (symbols_read(path, &s, &e) < 0 || plugin_lint_imports(path, add_import, &imports, &e) < 0 ||
+    if (symbols_read(path, &s, &e) == 0) {
+        imports.runtime = has_runtime(&s);
+    }
+    if (e.code < 0 || plugin_lint_imports(path, add_import, &imports, &e) < 0 ||
         plugin_lint_statics(path, add_static, &statics, &e) < 0) {
         add_import(&imports, path, e.msg);
     }
     if (loop) {
         add_loop_imports(&s, &imports);
     }
+    add_exit_handlers(&s, &imports);
+    judge_exports(&s, &exports);
+    judge_undefined(&s, &missing);
+    sanitized = s.sanitized ? "the file was built with a sanitizer" : NULL;
     conclude("imports", "nothing is imported that the host does for its plugins",
-             "the host's tables instead", &imports, not_its_own(&s), add, ud);
+             "the host's tables instead", &imports, sanitized, add, ud);
     conclude("statics", "no variable outlives an instance", "everything to hang off the instance",
              &statics, not_its_own(&s), add, ud);
+    conclude("exports", "fn_plugin_v1 is all that the file shows",
+             "-fvisibility=hidden: two plugins may use the same names", &exports, sanitized, add,
+             ud);
+    conclude("undefined", "the file names the libraries that it uses",
+             "them in a library that the file was linked with", &missing, sanitized, add, ud);
     symbols_finish(&s);
 }
