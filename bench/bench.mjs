@@ -3,7 +3,7 @@
 // Figures: calls/s and latency from wrk; CPU from /proc/PID/schedstat of the load balancer and the
 // runner; memory from /proc/PID/status. Everything runs on one machine, load generator included.
 import { execFileSync, spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -110,7 +110,7 @@ const DRIVER = process.env.DOCKER_HOST ? `{ use: docker, docker_host: "${process
 // ---- the two systems ------------------------------------------------------------------------
 
 // grpc: "tcp", or "unix" for nodes that share a machine. more: lines of both nodes' fn.yaml.
-async function startFnd(grpc = 'tcp', more = '') {
+async function startFnd(grpc = 'tcp', more = '', env = {}) {
   const [lbPort, runnerPort] = [await freePort(), await freePort()]
   const address = grpc === 'tcp' ? `127.0.0.1:${await freePort()}` : `unix:${path.join(tempDir(), 'grpc.sock')}`
   const runner = await Fnd.start('runner', runnerPort, `
@@ -121,7 +121,7 @@ plugin_dir: ${path.join(build, 'plugins')}
 ${more}
 plugins:
   driver: ${DRIVER}
-`)
+`, { env })
   const lb = await Fnd.start('lb', lbPort, `
 node: lb
 http: { listen: "127.0.0.1:${lbPort}" }
@@ -134,7 +134,7 @@ apps:
   - name: bench
     functions:
       - { name: hello, id: 01BENCH0000000000000000000, image: "${IMAGE}", memory: ${MEMORY_MB}, idle_timeout: 600 }
-`)
+`, { env })
   return {
     name: `fnd, ${grpc}`, pids: [lb.pid, runner.pid], url: lb.url('/invoke/01BENCH0000000000000000000'),
     stop: async () => { await lb.stop(); await runner.stop() },
@@ -174,6 +174,8 @@ async function startPeer(binary) {
 
 // How each of them starts, in the order of the table's columns.
 const systems = [() => startFnd('tcp'), () => startFnd('unix'), () => startFnd('tcp', 'processors_awake: false')]
+const core = existsSync(path.join(build, 'transports', 'grpc-core.so'))
+if (core) systems.push(() => startFnd('tcp', '', { FND_TRANSPORT: 'core' }))
 if (process.env.FN_PEER) systems.push(() => startPeer(path.resolve(process.env.FN_PEER)))
 
 // ---- measurements ----------------------------------------------------------------------------
@@ -358,7 +360,7 @@ for (const name of wanted) {
   process.stderr.write(`measuring: ${name}\n`)
   await measurements[name]()
 }
-const head = ['what', 'must reach', 'fnd', 'fnd, unix socket between the nodes', 'fnd, processors_awake: false', ...(process.env.FN_PEER ? ['Go Fn'] : [])]
+const head = ['what', 'must reach', 'fnd', 'fnd, unix socket between the nodes', 'fnd, processors_awake: false', ...(core ? ['fnd, transport: core'] : []), ...(process.env.FN_PEER ? ['Go Fn'] : [])]
 console.log(`| ${head.join(' | ')} |\n|${head.map(() => '---').join('|')}|`)
 for (const r of rows) console.log(`| ${[...r, '', '', '', ''].slice(0, head.length).join(' | ')} |`)
 rmSync(path.dirname(wrkScript), { recursive: true, force: true })

@@ -3,6 +3,8 @@
  *
  *   bench_rpc [unix|tcp] [seconds] [concurrency ...]
  *
+ * FND_TRANSPORT=core takes gRPC C core, of the folder FND_TRANSPORTS, on both sides.
+ *
  * The exchange of a small call: TryCall of 1.2 KB and an empty body; ResultStart with six headers,
  * 600 bytes, CallFinished. */
 #include <base/env.h>
@@ -99,6 +101,15 @@ static void on_term(int signo)
     loop_stop(served);
 }
 
+static int choose_transport(struct rpc_config *config, struct fn_error *reterr)
+{
+    const char *name = getenv("FND_TRANSPORT"), *folder = getenv("FND_TRANSPORTS");
+
+    return name ? rpc_transport_find(folder ? folder : "build/transports", name, &config->transport,
+                                     reterr)
+                : 0;
+}
+
 static int serve(const char *address, int ready_fd)
 {
     static const struct engage_server_cb cb = { on_try, on_body, on_writable, on_gone, NULL };
@@ -109,7 +120,7 @@ static int serve(const char *address, int ready_fd)
     char line[32];
 
     if (loop_create(NULL, &served, &err) < 0 || signal(SIGTERM, on_term) == SIG_ERR ||
-        rpc_create(served, &config, &rpc, &err) < 0 ||
+        choose_transport(&config, &err) < 0 || rpc_create(served, &config, &rpc, &err) < 0 ||
         rpc_server_open(rpc, address, &cb, NULL, &server, &err) < 0) {
         fprintf(stderr, "%s\n", err.msg);
         return 1;
@@ -313,7 +324,7 @@ static int drive(const char *address, double seconds, int argc, char **argv, pid
     memset(json, 'j', sizeof(json) - 1);
     memset(answer, 'a', sizeof(answer));
     if (!samples || loop_create(NULL, &loop, &err) < 0 ||
-        rpc_create(loop, &config, &rpc, &err) < 0) {
+        choose_transport(&config, &err) < 0 || rpc_create(loop, &config, &rpc, &err) < 0) {
         fprintf(stderr, "%s\n", err.msg);
         return 1;
     }

@@ -1,7 +1,7 @@
 // Elastic pools: no runners at the start; calls make the node pool manager rent them, silence makes
 // it give them back. The ledger proves that no call is lost and none runs twice.
 import assert from 'node:assert/strict'
-import { copyFileSync, readFileSync, readlinkSync, renameSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, readlinkSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
 import { Ledger, fnId } from './lib/cluster.mjs'
@@ -71,6 +71,7 @@ test('elastic pools', async (t) => {
     const { functions } = withLedger()
     const program = path.join(tempDir(), 'fnd')
     copyFileSync(path.join(build, 'fnd'), program)
+    symlinkSync(path.join(build, 'transports'), path.join(path.dirname(program), 'transports')) // for FND_TRANSPORT
     copyFileSync(path.join(build, 'fnd-plugprobe'), path.join(path.dirname(program), 'fnd-plugprobe'))
     const cplane = (e) => `{ use: process, state: ${e.state}, base: ${e.base}, capacity: 256 }`
     const e = await Elastic.start({ functions, program, cplane })

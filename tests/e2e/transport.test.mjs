@@ -1,18 +1,39 @@
 // gRPC C core as a transport beside nghttp2: who has it mapped, all four pairs, and what a check says.
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { copyFileSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { Ledger, fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { Ledger, appsYaml, fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { invoke } from './lib/http.mjs'
-import { build, tempDir } from './lib/node.mjs'
+import { Fnd, build, freePort, tempDir } from './lib/node.mjs'
 
 const over = (name) => ({ FND_TRANSPORT: name })
 const hasCore = (node) => /libgrpc\.so/.test(readFileSync(`/proc/${node.pid}/maps`, 'utf8'))
 const threads = (node) => readdirSync(`/proc/${node.pid}/task`).length
 
+// One pair of nodes; listen: of the runner's gRPC. tls: text of `tls:` for a name, or none.
+async function startPair(front, back, listen, tls) {
+  const [port, lbPort] = [await freePort(), await freePort()]
+  const common = `plugin_dir: ${path.join(build, 'plugins')}\n`
+  const runner = await Fnd.start('runner', port, `${common}node: pure-runner
+http: { listen: "127.0.0.1:${port}" }
+grpc: { listen: "${listen}"${tls ? ', tls: node' : ''} }
+plugins: { driver: { use: process, root: ${path.join(build, 'functions')} } }
+runner: { iofs_path: ${tempDir()}, writable_root: true }
+${tls?.('runner-1') ?? ''}`, { env: over(back) })
+  const lb = await Fnd.start('lb', lbPort, `${common}node: lb
+http: { listen: "127.0.0.1:${lbPort}" }
+${tls ? 'grpc: { tls: node }' : ''}
+plugins: { pool: { use: static, runners: ["${listen}"] } }
+${tls?.('lb-1') ?? ''}${appsYaml({ echo: {} })}`, { env: over(front) })
+  return { lb, runner, stop: async () => { await lb.stop(); await runner.stop() } }
+}
+
 describe('transports', () => {
+  const certs = path.join(tempDir(), 'certs')
+  before(() => execFileSync(path.join(build, 'fnd'), ['certs', 'demo', certs]))
+  const tls = (name) => `tls: { node: { cert: ${certs}/${name}.pem, key: ${certs}/${name}.key, ca: ${certs}/ca.pem } }\n`
   const pairs = ['nghttp2', 'core'].flatMap((lb) => ['nghttp2', 'core'].map((runner) => [lb, runner]))
   for (const [front, back] of pairs) {
     describe(`a load balancer over ${front}, runners over ${back}`, () => {
@@ -45,6 +66,21 @@ describe('transports', () => {
         assert.ok(big.body.equals(body))
         const all = await Promise.all(Array.from({ length: 16 }, (_, i) => invoke(lb, fnId('echo'), `n${i}`)))
         all.forEach((a, i) => assert.deepEqual([a.status, a.text], [200, `n${i}`]))
+      })
+
+      it('does so over mutual TLS and over a unix socket', async () => {
+        for (const [listen, files] of [[`127.0.0.1:${await freePort()}`, tls], [`unix:${path.join(tempDir(), 'grpc')}`]]) {
+          const pair = await startPair(front, back, listen, files)
+          try {
+            const body = Buffer.alloc(1 << 20, 'z')
+            const answer = await invoke(pair.lb, fnId('echo'), body)
+            assert.equal(answer.status, 200, `${listen}: ${answer.text.slice(0, 200)}`)
+            assert.ok(answer.body.equals(body))
+            assert.equal(/C core reads the bytes/.test(pair.runner.log), false) // no stranger reaches it
+          } finally {
+            await pair.stop()
+          }
+        }
       })
 
       it('runs no call twice when a runner is killed under load', async () => {
