@@ -101,6 +101,7 @@ describe('fnd why', () => {
     assert.equal(answer.status, 503)
     const text = ask(alone, 'why', answer.headers['fn-call-id'])
     assert.match(text.stdout, /the pool named no runner: .*this node's log .*`fnd runners list` there/)
+    assert.match(ask(alone, 'runners', 'list').stderr, /this node is a lb, and a node pool manager has the list of runners/)
   })
 
   it('says why it does not know a call', async () => {
