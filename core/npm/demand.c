@@ -69,7 +69,7 @@ static struct npm_voice *voice_new(struct npm_group *g, struct npm_lb *lb, uint6
     for (uint32_t i = 1; i < NPM_VOICES; i++) {
         struct npm_voice *other = &lb->voices[i];
 
-        v = !other->known || (v->known && other->heard_ns < v->heard_ns) ? other : v;
+        v = !other->known || (v->known && other->heard_no < v->heard_no) ? other : v;
     }
     for (uint32_t i = 0; i < NPM_VOICES; i++) {
         voice_count(g, lb, &lb->voices[i], false);
@@ -95,6 +95,7 @@ static struct npm_voice *voice_of(struct npm_group *g, struct npm_lb *lb, const 
     }
     v->seq = e->seq;
     v->heard_ns = now_ns;
+    v->heard_no = ++lb->words;
     if (!v->counts && v->late++ < LATE_WORDS) {
         return NULL;
     }

@@ -36,6 +36,7 @@ struct npm_voice {
     uint64_t mb;
     uint64_t waiting;
     int64_t heard_ns;
+    uint64_t heard_no; /* among the words of its id: after a standstill many come at one time */
     bool known;   /* else the place is free */
     bool counts;  /* else another start took over */
     uint8_t late; /* words since then */
@@ -46,6 +47,7 @@ struct npm_voice {
 struct npm_lb {
     char id[NPM_LB_ID_MAX + 1]; /* "" = free */
     struct npm_voice voices[NPM_VOICES];
+    uint64_t words; /* heard */
 };
 
 /* A provision call whose runners have not all arrived. Sent again with the same id until the

@@ -41,7 +41,7 @@ void books_open(struct world *w, struct pool *p)
 
 /* A load balancer that lives counts from the first word of its life on, and again from the third
  * after another began to use its id, or after a late word of a dead one; a dead one counts no more
- * once the next life was heard. In between either is right. */
+ * once the next life was heard, until two more words of it came. In between either is right. */
 #define WORDS_HEARD 3u
 #define LIVES_OF_NAME 3u /* whose words a manager keeps apart, as npm_int.h */
 
@@ -79,8 +79,22 @@ static void ref_disturb(struct pool *p, const struct ref_lb *by, bool first)
         if (r != by && r->name == by->name) {
             r->words = 0;
             r->replaced |= first;
+            r->late = first ? 0 : r->late;
         }
     }
+}
+
+/* Only the lives heard last are kept apart: the word of another is a first one again. */
+static void ref_forget(struct pool *p, uint32_t name)
+{
+    struct ref_lb *oldest = NULL;
+
+    for (uint32_t i = 0; i < p->n_ref; i++) {
+        struct ref_lb *r = &p->ref[i];
+
+        oldest = r->name == name && (!oldest || r->heard_no < oldest->heard_no) ? r : oldest;
+    }
+    *oldest = p->ref[--p->n_ref];
 }
 
 static void ref_demand(struct world *w, struct pool *p, const struct npm_event *e,
@@ -88,28 +102,30 @@ static void ref_demand(struct world *w, struct pool *p, const struct npm_event *
 {
     uint64_t max = npm_group_max_mb(p->g);
     struct ref_lb *r = ref_find(p, m->key, m->name);
-    bool first = !r;
+    uint32_t lives_n = lives_of(p, m->name);
+    bool first = !r, alive = m->key != 0 && lives(w, m->key);
 
-    if (m->key == 0 || (!r && p->n_ref == REF_LIVES_MAX) ||
-        (r && e->seq != 0 && e->seq <= r->seq)) {
+    if (m->key == 0 || (r && e->seq != 0 && e->seq <= r->seq) ||
+        (lives_n == 0 && p->n_names == w->o.lbs_max)) {
         return;
     }
     if (!r) {
-        if (lives_of(p, m->name) == 0 && p->n_names++ == w->o.lbs_max) {
-            p->n_names--;
-            return;
+        if (lives_n == LIVES_OF_NAME) {
+            ref_forget(p, m->name);
         }
+        p->n_names += lives_n == 0;
         r = &p->ref[p->n_ref++];
         *r = (struct ref_lb){ .key = m->key, .name = m->name };
     }
-    if (first || !lives(w, m->key)) {
+    if (first || !alive) {
         ref_disturb(p, r, first);
     }
-    r->words = first && lives(w, m->key) ? WORDS_HEARD : r->words + 1;
-    r->replaced &= r->words < 2; /* one late word changes nothing */
+    r->words = first && alive ? WORDS_HEARD : r->words + 1;
+    r->replaced &= r->late++ == 0; /* one late word changes nothing */
     r->seq = e->seq;
     r->mb = e->mb < max ? e->mb : max;
     r->heard_ns = w->now_ns;
+    r->heard_no = ++p->ref_words;
     p->ref_due = true;
 }
 
@@ -141,9 +157,8 @@ static void ref_sum(const struct world *w, struct pool *p)
     for (uint32_t i = 0; i < p->n_ref; i++) {
         const struct ref_lb *r = &p->ref[i];
         bool alive = lives(w, r->key);
-        bool must = alive && r->words >= WORDS_HEARD && lives_of(p, r->name) <= LIVES_OF_NAME;
 
-        p->ref_least_mb += must ? r->mb : 0;
+        p->ref_least_mb += alive && r->words >= WORDS_HEARD ? r->mb : 0;
         p->ref_most_mb += alive || !r->replaced ? r->mb : 0;
     }
     p->ref_born = w->born;

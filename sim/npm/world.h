@@ -96,8 +96,10 @@ struct ref_lb {
     uint32_t name; /* the id that it uses */
     uint64_t seq, mb;
     int64_t heard_ns;
-    uint32_t words;   /* since another life of this name began or a dead one was heard */
-    bool replaced;    /* another life of this name began since its last word */
+    uint64_t heard_no; /* among all words */
+    uint32_t words;    /* since another life of this name began or a dead one was heard */
+    uint32_t late;     /* words since another life of this name began */
+    bool replaced;     /* another life of this name began, and at most one word came since */
 };
 
 struct peak {
@@ -159,6 +161,7 @@ struct pool {
     /* books */
     struct ref_lb ref[REF_LIVES_MAX];
     uint32_t n_ref, n_names;
+    uint64_t ref_words;                 /* heard */
     uint64_t ref_least_mb, ref_most_mb; /* between them is what the manager should want */
     uint32_t ref_born;                  /* lives when these were reckoned */
     bool ref_due;

@@ -127,4 +127,6 @@ export const mutants = [
     text: '    if (g->desired_mb > supply_mb(g)) {\n        request(', wrong: '    if (now_ns / NPM_S % 60 == 0 && g->desired_mb > supply_mb(g)) {\n        request(' },
   { name: 'R20', from: 305, what: 'an arrival fulfils the oldest request', file: npm('cplane.c'), by: ['L5'],
     text: 'r->id > newest->id', wrong: 'r->id < newest->id' },
+  { name: 'R21', from: 305, what: 'the start of a load balancer that was heard last gives its place', file: npm('demand.c'), by: ['S8', 'S10'],
+    text: 'other->heard_no < v->heard_no', wrong: 'other->heard_no > v->heard_no' },
 ];

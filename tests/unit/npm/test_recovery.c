@@ -194,6 +194,25 @@ START_TEST(two_with_one_id_both_count_and_are_told)
 }
 END_TEST
 
+/* After a standstill the words of many starts come at one time. */
+START_TEST(the_start_heard_longest_ago_gives_its_place)
+{
+    word(7, 1, 100);
+    word(8, 1, 200);
+    word(9, 1, 400);
+    word(10, 1, 800); /* in the place of 7 */
+    word(8, 2, 200);
+    word(9, 2, 400); /* late ones, of no new starts */
+    ck_assert_uint_eq(figures().wanted_mb, 800);
+    word(11, 1, 1600); /* in the place of 10 */
+    word(8, 3, 200);
+    word(9, 3, 400);
+    ck_assert_uint_eq(figures().wanted_mb, 1600);
+    word(9, 4, 400);
+    ck_assert_uint_eq(figures().wanted_mb, 2000);
+}
+END_TEST
+
 START_TEST(many_with_one_id_grow_nothing)
 {
     for (uint64_t i = 1; i < 2000; i++) {
@@ -450,6 +469,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, a_load_balancer_that_starts_anew_is_heard_at_once);
     tcase_add_test(t, two_with_one_id_both_count_and_are_told);
+    tcase_add_test(t, the_start_heard_longest_ago_gives_its_place);
     tcase_add_test(t, many_with_one_id_grow_nothing);
     tcase_add_test(t, what_ended_before_it_was_listed_is_not_waited_for);
     tcase_add_test(t, old_ends_are_no_news);
