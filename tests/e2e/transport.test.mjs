@@ -56,6 +56,7 @@ describe('transports', () => {
           assert.equal(hasCore(node), name === 'core', `${node.name}: ${name}`)
           assert.match(node.log, name === 'core' ? /transport="gRPC C core/ : /transport="libnghttp2/)
         }
+        assert.equal(/C core reads the bytes of whoever reaches this port/.test(runners[0].log), back === 'core')
         if (front === 'nghttp2') assert.ok(threads(lb) <= 4, `${threads(lb)} threads`)
       })
 
