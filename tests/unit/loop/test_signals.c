@@ -2,6 +2,7 @@
 #include <loop/signals.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@
 
 /* Each test is a process of its own: there is one thread of signals. */
 static struct loop *loop;
-static int told_signo, told_pid;
+static atomic_int told_signo, told_pid; /* a signal is no order of memory */
 static sem_t told;
 
 static void on_told(void *ud, int signo, int pid)
