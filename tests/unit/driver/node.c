@@ -222,6 +222,7 @@ enum what { PROBE, PREPARE, CREATE, START, FREEZE, THAW, CLOSE, SWEEP };
 
 struct job {
     struct env_work work;
+    int64_t took_ns;
     struct node *n;
     enum what what;
     const struct fn_task *task;
@@ -253,7 +254,7 @@ static void job_run(struct env_work *w, struct fn_op *op)
         j->r = ops->sweep(inst, op, j->owner, j->instance, &j->removed, &j->err);
         break;
     }
-    j->n->took_ns = env_now_ns(loop_env(j->n->loop)) - start_ns;
+    j->took_ns = env_now_ns(loop_env(j->n->loop)) - start_ns;
 }
 
 static void job_done(struct env_work *w)
@@ -283,6 +284,7 @@ static int job(struct node *n, struct job *j, struct fn_error *reterr)
     while (!j->done) {
         pthread_cond_wait(&n->changed, &n->lock);
     }
+    n->took_ns = j->took_ns;
     pthread_mutex_unlock(&n->lock);
     if (reterr) {
         *reterr = j->err;

@@ -419,7 +419,7 @@ END_TEST
 /* Every container of an image carries its labels, in each list and event of the engine. */
 START_TEST(images_with_large_labels_are_refused)
 {
-    static char answer[API_LABELS_MAX + 512];
+    static char answers[2][API_LABELS_MAX + 512]; /* the engine may still write the first */
     char labels[API_LABELS_MAX + 2];
     struct fn_task t;
     char dir[64];
@@ -429,12 +429,13 @@ START_TEST(images_with_large_labels_are_refused)
     for (int over = 0; over <= 1; over++) {
         memset(labels, 'x', sizeof(labels));
         labels[API_LABELS_MAX - 1 + over] = '\0'; /* and one byte of the key */
-        snprintf(answer, sizeof(answer),
+        snprintf(answers[over], sizeof(answers[over]),
                  "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n"
                  "{\"Id\":\"sha256:1\",\"Config\":{\"Labels\":{\"k\":\"%s\"}}}",
                  strlen(labels) + 46, labels);
         pthread_mutex_lock(&lock);
-        routes[0] = (struct route){ "/images/fnd/hello:latest/json", answer, false, NULL };
+        routes[0] = (struct route){ "/images/fnd/hello:latest/json", answers[over], false,
+                                    NULL };
         pthread_mutex_unlock(&lock);
         ck_assert_int_eq(node_prepare(node, &t, &err), over ? FN_E_INVALID : 0);
     }
