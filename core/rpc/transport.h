@@ -182,6 +182,17 @@ extern const struct rpc_transport rpc_transport_nghttp2;
 #define RPC_TRANSPORT_ENTRY "fnd_transport"
 typedef const struct rpc_transport *rpc_transport_entry_fn(void);
 
+/* Whether a request id can be sent as a header. */
+static inline bool rpc_is_printable(const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        if (*p < 0x20 || *p > 0x7e) {
+            return false;
+        }
+    }
+    return text[0] != '\0';
+}
+
 /* ---- the slots as functions ------------------------------------------------------------------ */
 
 static inline bool rpc_conn_takes_calls(const struct rpc_conn *c)

@@ -751,16 +751,6 @@ void stream_begin(struct core_stream *st)
     leave(st);
 }
 
-static bool is_printable(const char *text)
-{
-    for (const char *p = text; *p; p++) {
-        if (*p < 0x20 || *p > 0x7e) {
-            return false;
-        }
-    }
-    return text[0] != '\0';
-}
-
 struct rpc_stream *core_stream_open(struct rpc_conn *base, const struct rpc_call *call,
                                     const struct rpc_stream_cb *cb, void *ud)
 {
@@ -772,7 +762,7 @@ struct rpc_stream *core_stream_open(struct rpc_conn *base, const struct rpc_call
         return NULL;
     }
     st->path = grpc_slice_from_copied_string(call->path);
-    if (call->request_id && is_printable(call->request_id)) {
+    if (call->request_id && rpc_is_printable(call->request_id)) {
         st->request_id.key = grpc_slice_from_static_string("fn_request_id");
         st->request_id.value = grpc_slice_from_copied_string(call->request_id);
     }

@@ -606,16 +606,6 @@ void h2_stream_adopt(struct rpc_stream *base, const struct rpc_stream_cb *cb, vo
     st->low_mark = low_mark;
 }
 
-static bool is_printable(const char *text)
-{
-    for (const char *p = text; *p; p++) {
-        if (*p < 0x20 || *p > 0x7e) {
-            return false;
-        }
-    }
-    return text[0] != '\0';
-}
-
 static int32_t submit(struct h2_stream *st, const struct rpc_call *call)
 {
     struct h2_conn *c = st->conn;
@@ -636,7 +626,7 @@ static int32_t submit(struct h2_stream *st, const struct rpc_call *call)
         text_timeout(call->deadline_ns - env_now_ns(st->h->env), timeout);
         nv[n++] = text_nv("grpc-timeout", 12, timeout, strlen(timeout), VARYING_NV);
     }
-    if (call->request_id && is_printable(call->request_id)) {
+    if (call->request_id && rpc_is_printable(call->request_id)) {
         nv[n++] = text_nv("fn_request_id", 13, call->request_id, strlen(call->request_id),
                           VARYING_NV);
     }
