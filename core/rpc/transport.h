@@ -38,6 +38,9 @@
 #define RPC_CONTROLS_MAX 5000  /* SETTINGS, PING, PRIORITY, empty DATA */
 #define RPC_RESETS_MAX   20000 /* RST_STREAM */
 
+/* What calls are ended with when rpc_limits' memory_max_bytes is reached. */
+#define RPC_TOO_MUCH_HELD "too much memory is held by received messages"
+
 struct rpc_limits {
     uint32_t message_max_bytes;
     uint64_t memory_max_bytes; /* received and not yet taken, of all connections */

@@ -1,20 +1,14 @@
 // The same path with a real container engine: C and Node functions, engine faults, leftovers.
 import assert from 'node:assert/strict'
-import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { ApiNode } from './lib/api.mjs'
 import { fnId, startCluster, startLb, startRunner } from './lib/cluster.mjs'
+import { docker, driver, noEngine as skip, socketPath } from './lib/docker.mjs'
 import { invoke, request } from './lib/http.mjs'
 import { Proxy } from './lib/proxy.mjs'
 import { Fnd, freePort, root, tempDir, until } from './lib/node.mjs'
-
-const engine = spawnSync('docker', ['info', '-f', '{{.ServerVersion}}'], { encoding: 'utf8' })
-const skip = engine.status === 0 ? false : `no container engine: ${engine.stderr?.trim().split('\n')[0]}`
-const docker = (...args) => execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim()
-const socketPath = (process.env.DOCKER_HOST ?? 'unix:///var/run/docker.sock').replace('unix://', '')
-const driver = (socket = socketPath) => `driver: { use: docker, docker_host: "unix://${socket}" }`
 
 const functions = {
   hello: { image: 'fnd/hello:latest', memory: 64 },

@@ -6,6 +6,7 @@ import net from 'node:net'
 import path from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { Ledger, fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { driver } from './lib/docker.mjs'
 import { impossible, startEngine } from './lib/engines.mjs'
 import { invoke } from './lib/http.mjs'
 import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
@@ -17,7 +18,6 @@ const COLD = [...'abcdefghijkl'].map((c) => `cold-${c}`) // functions that have 
 const RECOVERY_MS = 30_000
 const KEEP = ['--live-restore'] // containers outlive the engine
 
-const driver = (socket, more = '') => `driver: { use: docker, docker_host: "unix://${socket}"${more} }`
 const threads = (node) => readdirSync(`/proc/${node.pid}/task`).length
 const descriptors = (node) => readdirSync(`/proc/${node.pid}/fd`).length
 const cpuTicks = (node) => readFileSync(`/proc/${node.pid}/stat`, 'utf8').split(' ').slice(13, 15).reduce((a, b) => a + Number(b), 0)

@@ -2,7 +2,7 @@
 // another tenant goes on as if it were alone. What each attack meets by itself is in docs/security.md with a test of
 // its own; this is all of them at once, beside somebody who must not notice.
 import assert from 'node:assert/strict'
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import http from 'node:http'
 import net from 'node:net'
@@ -11,10 +11,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { after, before, describe, it } from 'node:test'
 import { IMAGES, SYSLOGS, nth, post } from './lib/attacks.mjs'
 import { startLb, startRunner } from './lib/cluster.mjs'
+import { driver, noEngine as skip } from './lib/docker.mjs'
 import { root } from './lib/node.mjs'
-
-const engine = spawnSync('docker', ['info', '-f', '{{.ServerVersion}}'], { encoding: 'utf8' })
-const skip = engine.status === 0 ? false : `no container engine: ${engine.stderr?.trim().split('\n')[0]}`
 
 const ALONE_MS = 20_000
 const BESIDE_MS = 60_000
@@ -111,7 +109,7 @@ describe('an evil tenant beside a quiet one', { skip }, () => {
     registry = await silentServer(drippingRegistry)
     syslog = await silentServer()
     runner = await startRunner({
-      driver: 'driver: { use: docker }',
+      driver: driver(),
       runner: `owner: ${owner}\nmemory_total: 4GiB\nsyslog_own_networks: true`,
     })
     lb = await startLb({

@@ -1,17 +1,13 @@
 // The gRPC port as functions see it: from inside of a real container.
 import assert from 'node:assert/strict'
-import { execFile, execFileSync, spawnSync } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import net from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { docker, driver, noEngine as skip } from './lib/docker.mjs'
 import { invoke } from './lib/http.mjs'
-
-const engine = spawnSync('docker', ['info', '-f', '{{.ServerVersion}}'], { encoding: 'utf8' })
-const skip = engine.status === 0 ? false : `no container engine: ${engine.stderr?.trim().split('\n')[0]}`
-const docker = (...args) => execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim()
-const socketPath = (process.env.DOCKER_HOST ?? 'unix:///var/run/docker.sock').replace('unix://', '')
 
 const owner = `e2e-port-${process.pid}`
 const functions = { node: { image: 'fnd/node-hello:latest', memory: 256 }, hello: { image: 'fnd/hello:latest', memory: 64 } }
@@ -38,7 +34,7 @@ describe('functions and the gRPC port', { skip }, () => {
   before(async () => {
     allowed = net.createServer((s) => { s.on('error', () => {}); s.end('here I am') }).listen(0, '0.0.0.0')
     runner = await startRunner({
-      driver: `driver: { use: docker, docker_host: "unix://${socketPath}" }`, host: '0.0.0.0',
+      driver: driver(), host: '0.0.0.0',
       runner: `owner: ${owner}\nfreeze_idle: never` })
     lb = await startLb({ addresses: [`127.0.0.1:${runner.grpcPort}`], functions })
     assert.equal((await invoke(lb, fnId('node'), '{}', { 'Content-Type': 'application/json' })).status, 200)

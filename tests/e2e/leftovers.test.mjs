@@ -1,18 +1,15 @@
 // What a runner leaves that was killed, and whose address never comes back: whoever is alive removes it.
 import assert from 'node:assert/strict'
-import { execFileSync, spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, readFileSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { describe, it } from 'node:test'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { docker, driver, noEngine } from './lib/docker.mjs'
 import { invoke } from './lib/http.mjs'
 import { build, tempDir, until } from './lib/node.mjs'
 
 const WITHIN_MS = 30_000
 const notRoot = process.getuid() === 0 ? false : 'functions have no cgroups without root'
-const engine = spawnSync('docker', ['info', '-f', '{{.ServerVersion}}'], { encoding: 'utf8' })
-const noEngine = engine.status === 0 ? false : 'no container engine'
-const docker = (...args) => execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim()
 const containers = (owner) => docker('ps', '-aq', '--filter', `label=io.fnd.owner=${owner}-${process.pid}`).split('\n').filter(Boolean)
 const hierarchies = ['/sys/fs/cgroup/fnd', ...['freezer', 'memory', 'pids', 'cpu'].map((c) => `/sys/fs/cgroup/${c}/fnd`)]
 
@@ -51,7 +48,7 @@ describe('what a killed runner leaves', () => {
   })
 
   it('docker driver: frozen containers go while another runner of that engine lives', { skip: noEngine }, async () => {
-    const options = (owner) => ({ driver: 'driver: { use: docker }', runner: `owner: ${owner}-${process.pid}` })
+    const options = (owner) => ({ driver: driver(), runner: `owner: ${owner}-${process.pid}` })
     const functions = { hello: { image: 'fnd/hello:latest', memory: 64 } }
     const victim = await startRunner(options('victim'))
     const living = await startRunner(options('living'))

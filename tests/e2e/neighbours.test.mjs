@@ -1,16 +1,13 @@
 // What one app may do to another on the same runner and engine: nothing. A registry and a log server that accept and are
 // silent, or drip, hold up the engine's pulls, starts and removals of one app; the cold starts of a quiet one go on.
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
 import net from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { driver, noEngine as skip } from './lib/docker.mjs'
 import { invoke, request } from './lib/http.mjs'
 import { until } from './lib/node.mjs'
 
-const engine = spawnSync('docker', ['info', '-f', '{{.ServerVersion}}'], { encoding: 'utf8' })
-const skip = engine.status === 0 ? false : `no container engine: ${engine.stderr?.trim().split('\n')[0]}`
-const socketPath = (process.env.DOCKER_HOST ?? 'unix:///var/run/docker.sock').replace('unix://', '')
 const COLD_MAX_MS = 10_000 // half a second on an idle machine; 20 s and more while it waits for the others
 const MEMORY_MB = 1024
 const EVIL = 8
@@ -58,7 +55,7 @@ describe('an app beside one that misbehaves', { skip }, () => {
     functions.large = { app: 'large', image: `127.0.0.1:${drip}/large:latest`, memory: MEMORY_MB }
     functions.logs = { app: 'logs', image: 'fnd/hello:latest', memory: 64 }
     const options = 'owner: e2e-neighbours-' + process.pid + '\nfreeze_idle: never\npull_timeout: never\nstart_timeout: never\nsyslog_own_networks: true\nmemory_total: ' + MEMORY_MB + 'MiB'
-    runner = await startRunner({ driver: `driver: { use: docker, docker_host: "unix://${socketPath}" }`, runner: options })
+    runner = await startRunner({ driver: driver(), runner: options })
     lb = await startLb({ addresses: [runner.address], functions, apps: { logs: `syslog_url: "tcp+tls://127.0.0.1:${port}"` } })
   })
 

@@ -1,18 +1,14 @@
 // GET /ready: what a proxy in front or Kubernetes asks each kind of node before it sends calls.
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
 import path from 'node:path'
 import { describe, it } from 'node:test'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { Scripted } from './lib/cplane.mjs'
+import { driver, noEngine, socketPath } from './lib/docker.mjs'
 import { Elastic } from './lib/elastic.mjs'
 import { invoke, request } from './lib/http.mjs'
 import { freePort, tempDir, until } from './lib/node.mjs'
 import { Proxy } from './lib/proxy.mjs'
-
-const engine = spawnSync('docker', ['info'], { encoding: 'utf8' })
-const noEngine = engine.status === 0 ? false : 'no container engine'
-const socketPath = (process.env.DOCKER_HOST ?? 'unix:///var/run/docker.sock').replace('unix://', '')
 
 const ask = (node) => request(node.url('/ready'), { keepAlive: false })
 
@@ -85,7 +81,7 @@ describe('readiness', () => {
   it('a runner: not while its engine does not answer', { skip: noEngine }, async () => {
     const socket = path.join(tempDir(), 'docker.sock')
     const proxy = await Proxy.start({ path: socketPath }, { path: socket })
-    const runner = await startRunner({ driver: `driver: { use: docker, docker_host: "unix://${socket}" }`, runner: `owner: ready-${process.pid}` })
+    const runner = await startRunner({ driver: driver(socket), runner: `owner: ready-${process.pid}` })
     await says(runner, 200, /ready/)
     proxy.fault = { kind: 'refuse' }
     proxy.reset()

@@ -1,18 +1,15 @@
 // What a function may do with the directory of its socket: nothing that its neighbours notice.
 import assert from 'node:assert/strict'
-import { execFileSync, spawnSync } from 'node:child_process'
 import { closeSync, existsSync, openSync, readFileSync, readdirSync, statfsSync, writeSync } from 'node:fs'
 import path from 'node:path'
 import { describe, it } from 'node:test'
 import { fnId, startCluster } from './lib/cluster.mjs'
+import { docker, driver, noEngine } from './lib/docker.mjs'
 import { invoke } from './lib/http.mjs'
 import { until } from './lib/node.mjs'
 
 const TMPFS_MAGIC = 0x01021994
-const engine = spawnSync('docker', ['info', '-f', '{{.ServerVersion}}'], { encoding: 'utf8' })
-const noEngine = engine.status === 0 ? false : 'no container engine'
 const notRoot = process.getuid() === 0 ? false : 'only root may mount'
-const docker = (...args) => execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim()
 
 const functions = { hello: {}, misbehave: { timeout: 60, idle_timeout: 1 } }
 
@@ -67,7 +64,7 @@ describe('the directory of a socket', () => {
   it('is a tmpfs in containers of the engine too', { skip: noEngine || notRoot }, async () => {
     const owner = `e2e-sockets-${process.pid}`
     const { lb, runners: [runner], stop } = await startCluster({ functions: { hello: { image: 'fnd/hello:latest', memory: 64 } },
-      runnerOptions: { driver: 'driver: { use: docker }', runner: `owner: ${owner}` } })
+      runnerOptions: { driver: driver(), runner: `owner: ${owner}` } })
     assert.equal((await invoke(lb, fnId('hello'))).status, 200)
     assert.equal(statfsSync(socketDirs(runner)[0]).type, TMPFS_MAGIC)
     const pid = docker('inspect', '-f', '{{.State.Pid}}', docker('ps', '-q', '--filter', `label=io.fnd.owner=${owner}`))

@@ -4,11 +4,12 @@ import { execFileSync } from 'node:child_process'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId } from './lib/cluster.mjs'
+import { docker, socketPath } from './lib/docker.mjs'
 import { Elastic } from './lib/elastic.mjs'
 import { Fleet } from './lib/engines.mjs'
 import { invoke } from './lib/http.mjs'
 import { Fnd, build, freePort, until } from './lib/node.mjs'
-import { Gate, borrow, buildImage, docker, impossible, services, socketPath } from './lib/swarm.mjs'
+import { Gate, borrow, buildImage, impossible, services } from './lib/swarm.mjs'
 
 const functions = { hello: { memory: 128 }, sleeper: { memory: 128 } }
 const owner = `e2e-${process.pid}`

@@ -20,7 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OUT_COMPACT_BYTES (32u << 10)
+#define OUT_COMPACT_BYTES  (32u << 10)
+#define MESSAGE_COST_BYTES 512u /* of C core and ours for a message that waits, beside its bytes */
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -36,15 +37,27 @@ static void count_taken(struct core_stream *st, grpc_byte_buffer *bytes)
     }
 }
 
+/* The first message that waits, or NULL; the caller's. */
+static grpc_byte_buffer *take_message(struct core_stream *st)
+{
+    struct core_message *m = STAILQ_FIRST(&st->messages);
+    grpc_byte_buffer *bytes = m ? m->bytes : NULL;
+
+    if (m) {
+        STAILQ_REMOVE_HEAD(&st->messages, link);
+        free(m);
+        st->t->held_bytes -= MESSAGE_COST_BYTES;
+        count_taken(st, bytes);
+    }
+    return bytes;
+}
+
 static void drop_messages(struct core_stream *st)
 {
-    struct core_message *m;
+    grpc_byte_buffer *bytes;
 
-    while ((m = STAILQ_FIRST(&st->messages))) {
-        STAILQ_REMOVE_HEAD(&st->messages, link);
-        count_taken(st, m->bytes);
-        grpc_byte_buffer_destroy(m->bytes);
-        free(m);
+    while ((bytes = take_message(st))) {
+        grpc_byte_buffer_destroy(bytes);
     }
 }
 
@@ -322,16 +335,13 @@ static void deliver_ends(struct core_stream *st)
 
 static void deliver(struct core_stream *st)
 {
-    struct core_message *m;
+    grpc_byte_buffer *bytes;
 
     enter(st);
     st->delivering = true;
-    while (listens(st) && (m = STAILQ_FIRST(&st->messages))) {
-        STAILQ_REMOVE_HEAD(&st->messages, link);
-        count_taken(st, m->bytes);
-        hand_over(st, m->bytes);
-        grpc_byte_buffer_destroy(m->bytes);
-        free(m);
+    while (listens(st) && (bytes = take_message(st))) {
+        hand_over(st, bytes);
+        grpc_byte_buffer_destroy(bytes);
     }
     st->delivering = false;
     if (!st->cb) {
@@ -340,18 +350,21 @@ static void deliver(struct core_stream *st)
     leave(st);
 }
 
+/* Messages without bytes cost memory too: five bytes of the wire are hundreds here. */
 static void keep(struct core_stream *st, grpc_byte_buffer *bytes)
 {
-    struct core_message *m = malloc(sizeof(*m));
+    bool full = st->t->held_bytes + MESSAGE_COST_BYTES > st->t->limits.memory_max_bytes;
+    struct core_message *m = full ? NULL : malloc(sizeof(*m));
 
     if (!m) {
         count_taken(st, bytes);
         grpc_byte_buffer_destroy(bytes);
-        stream_fail(st, GRPC_EXHAUSTED, "out of memory");
+        stream_fail(st, GRPC_EXHAUSTED, full ? RPC_TOO_MUCH_HELD : "out of memory");
         return;
     }
     m->bytes = bytes;
     STAILQ_INSERT_TAIL(&st->messages, m, link);
+    st->t->held_bytes += MESSAGE_COST_BYTES;
 }
 
 /* The next message is one that no owner may have, or is behind it. */

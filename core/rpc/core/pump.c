@@ -160,7 +160,7 @@ static void judge_stream(struct core_conn *c, struct core_stream *st)
                  st->bad_bytes, c->t->limits.message_max_bytes);
         stream_fail(st, GRPC_EXHAUSTED, text);
     } else if (c->t->held_bytes > c->t->limits.memory_max_bytes) {
-        stream_fail(st, GRPC_EXHAUSTED, "too much memory is held by received messages");
+        stream_fail(st, GRPC_EXHAUSTED, RPC_TOO_MUCH_HELD);
     } else {
         st->bad_memory = false; /* others took theirs */
     }
@@ -480,13 +480,17 @@ static bool write_core(struct core_conn *c)
     return true;
 }
 
-/* Everything that came is handed to C core, and from it to the streams, before the end is told. */
+/* Everything that came is handed to C core, and from it to the streams, before the end is told. A
+ * server's stream that is paused is left alone: its owner hears of the end at once, and what it has
+ * not read is nobody's. */
 static void read_ahead(struct core_conn *c)
 {
     struct core_stream *st;
 
     LIST_FOREACH(st, &c->streams, entry) {
-        stream_read_on(st);
+        if (!st->server) {
+            stream_read_on(st);
+        }
     }
     while (!write_core(c) && !c->dead) {
         size_t before = c->to_core.len;

@@ -261,7 +261,7 @@ static void keep(struct h2_stream *st, const unsigned char *data, size_t len)
     struct h2 *h = st->h;
 
     if (h->held_bytes + len > h->limits.memory_max_bytes) {
-        stream_fail(st, GRPC_EXHAUSTED, "too much memory is held by received messages");
+        stream_fail(st, GRPC_EXHAUSTED, RPC_TOO_MUCH_HELD);
     } else if (buf_add(&st->in, data, len) < 0) {
         stream_fail(st, GRPC_EXHAUSTED, "out of memory");
     } else {

@@ -2,10 +2,9 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import http from 'node:http'
 import path from 'node:path'
+import { docker, socketPath } from './docker.mjs'
 import { freePort, root, tempDir } from './node.mjs'
 
-export const socketPath = (process.env.DOCKER_HOST ?? 'unix:///var/run/docker.sock').replace('unix://', '')
-export const docker = (...args) => execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim()
 const lines = (text) => text.split('\n').filter(Boolean)
 
 const initArgs = ['swarm', 'init', '--advertise-addr', '127.0.0.1', '--listen-addr', `127.0.0.1:${await freePort()}`]
