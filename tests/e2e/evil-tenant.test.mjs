@@ -6,6 +6,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import http from 'node:http'
 import net from 'node:net'
+import os from 'node:os'
 import path from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { after, before, describe, it } from 'node:test'
@@ -19,12 +20,21 @@ const BESIDE_MS = 60_000
 const HOT_PAUSE_MS = 20
 const COLD_PAUSE_MS = 1500
 const WORSE_MAX = 3 // how often its own p99 the quiet one may see
+const NOTICED_MS = 40 // less than this is not worse: a processor is taken from a virtual machine for that long
+const LONG_TURNS_MAX = 0.001 // share of the loop's turns above 5 ms: an endless loop alone sees some of those, too
 
 const COLD = 100 // functions of the quiet tenant that are started once each
 
 const quiet = { app: 'quiet', image: 'fnd/hello:latest', memory: 64 }
 const many = (n, name, f) => Object.fromEntries(Array.from({ length: n }, (_, i) => [nth(name, i), f(i)]))
 const p99 = (times) => [...times].sort((a, b) => a - b)[Math.ceil(times.length * 0.99) - 1]
+
+// Of a node's loop: how many there were, and how many took longer than 5 ms.
+async function turns(node) {
+  const metrics = await node.metrics()
+  const all = metrics.get('fn_loop_turn_seconds_count')
+  return { all, long: all - metrics.get('fn_loop_turn_seconds_bucket{le="0.005"}') }
+}
 
 class Quiet {
   cold = 0
@@ -88,6 +98,7 @@ class Evil {
   constructor(targets) {
     this.child = spawn(process.execPath, [path.join(root, 'tests/e2e/lib/attacks.mjs'), JSON.stringify(targets)],
       { stdio: ['pipe', 'pipe', 'inherit'] })
+    os.setPriority(this.child.pid, os.constants.priority.PRIORITY_LOW) // and has a machine of its own, nearly
     this.said = ''
     this.child.stdout.on('data', (d) => { this.said += d })
     this.ended = once(this.child, 'close')
@@ -137,13 +148,20 @@ describe('an evil tenant beside a quiet one', { skip }, () => {
     await tenant.during(ALONE_MS / 4) // what only the first calls meet
     const alone = await tenant.during(ALONE_MS)
     for (const node of [lb, runner]) node.child.stderr.pause() // a reader of logs that stands still
+    const before = await Promise.all([lb, runner].map(turns))
     const evil = new Evil({ lb: lb.port, grpc: runner.grpcPort })
     let attacks
     const beside = await tenant.during(BESIDE_MS).finally(async () => { attacks = await evil.stop() })
     for (const node of [lb, runner]) node.child.stderr.resume()
     t.diagnostic(`alone ${JSON.stringify(alone)}, beside ${JSON.stringify(beside)}, attacks ${JSON.stringify(attacks)}`)
     for (const kind of ['hot', 'cold']) {
-      assert.ok(beside[kind] <= WORSE_MAX * alone[kind], `${kind}: p99 alone ${alone[kind]} ms, beside ${beside[kind]} ms`)
+      assert.ok(beside[kind] <= Math.max(NOTICED_MS, WORSE_MAX * alone[kind]), `${kind}: p99 alone ${alone[kind]} ms, beside ${beside[kind]} ms`)
+    }
+    for (const [i, node] of [lb, runner].entries()) {
+      const now = await turns(node)
+      const [all, long] = [now.all - before[i].all, now.long - before[i].long]
+      t.diagnostic(`${node.name}: ${long} of ${all} turns above 5 ms`)
+      assert.ok(long <= LONG_TURNS_MAX * all, `${node.name}: ${long} of ${all} turns of the loop took longer than 5 ms`)
     }
     for (const [what, n] of Object.entries(attacks)) assert.ok(n > 0, `${what} was not tried`)
     assert.equal((await lb.metrics()).get('fn_call_outcomes{outcome="unknown"}') ?? 0, 0)
