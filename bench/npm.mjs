@@ -30,7 +30,7 @@ const bench = path.join(build, 'bench/bench_npm')
 writeFileSync(path.join(dir, 'fn.yaml'), `
 node: npm
 http: { listen: "127.0.0.1:18291" }
-grpc: { listen: "127.0.0.1:${MANAGER_PORT}" }
+grpc: { listen: "127.0.0.1:${MANAGER_PORT}", connections_per_ip_max: 2000 } # of all load balancers, which are here
 admin: { socket: "off" }
 log: { level: warn }
 plugin_dir: ${path.join(build, 'plugins')}

@@ -48,7 +48,7 @@ static void voice_count(struct npm_group *g, struct npm_lb *lb, struct npm_voice
     v->counts = counts;
     g->lbs_twice += speaking(lb) > 1;
     g->wanted_mb += counts ? v->mb : -v->mb;
-    g->waiting += counts ? v->waiting : -v->waiting;
+    g->waiting += counts ? v->waiting : -(uint64_t)v->waiting;
 }
 
 static struct npm_voice *voice_find(struct npm_lb *lb, uint64_t incarnation)
@@ -137,8 +137,6 @@ static void lb_drop(struct npm_group *g, uint32_t i)
     g->lb_slots[g->n_lbs] = slot;
 }
 
-#define WAITING_MAX (1u << 20) /* of one LB; it only feeds predictors */
-
 void demand_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
 {
     struct npm_lb *lb = lb_of(g, e->id);
@@ -155,7 +153,7 @@ void demand_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns
     g->wanted_mb += mb - v->mb;
     g->waiting -= v->waiting;
     v->mb = mb;
-    v->waiting = e->waiting < WAITING_MAX ? e->waiting : WAITING_MAX;
+    v->waiting = e->waiting < NPM_LB_WAITING_MAX ? (uint32_t)e->waiting : NPM_LB_WAITING_MAX;
     g->waiting += v->waiting;
 }
 

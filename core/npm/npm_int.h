@@ -29,17 +29,19 @@ void index_remove(struct index *x, uint32_t slot);
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-/* One start of an LB. */
+#define NPM_LB_WAITING_MAX (1u << 20) /* of one LB; it only feeds predictors */
+
+/* One start of an LB. Narrow: a manager has some for each LB of each group. */
 struct npm_voice {
     uint64_t incarnation;
     uint64_t seq;
     uint64_t mb;
-    uint64_t waiting;
     int64_t heard_ns;
-    uint64_t heard_no; /* among the words of its id: after a standstill many come at one time */
-    bool known;   /* else the place is free */
-    bool counts;  /* else another start took over */
-    uint8_t late; /* words since then */
+    uint32_t heard_no;     /* among the words of its id: after a standstill many come at one time */
+    uint32_t waiting : 24; /* NPM_LB_WAITING_MAX at most */
+    uint32_t known : 1;    /* else the place is free */
+    uint32_t counts : 1;   /* else another start took over */
+    uint32_t late : 6;     /* words since then */
 };
 
 #define NPM_VOICES 3u /* of one id, and as many LBs that share it without losing demand */
@@ -47,7 +49,7 @@ struct npm_voice {
 struct npm_lb {
     char id[NPM_LB_ID_MAX + 1]; /* "" = free */
     struct npm_voice voices[NPM_VOICES];
-    uint64_t words; /* heard */
+    uint32_t words; /* heard */
 };
 
 /* A provision call whose runners have not all arrived. Sent again with the same id until the
