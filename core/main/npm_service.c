@@ -1,5 +1,6 @@
 #include <main/npm_service.h>
 
+#include <base/arena.h>
 #include <base/log.h>
 #include <rpc/wire_check.h>
 #include <stdio.h>
@@ -141,6 +142,38 @@ static bool refuse_costly(struct rpc_incoming *in, const ProtobufCMessageDescrip
              type->short_name);
     rpc_incoming_end(in, GRPC_INVALID, text);
     return true;
+}
+
+static void *arena_give(void *arena, size_t size)
+{
+    return arena_alloc(arena, size);
+}
+
+static void arena_keep(void *arena, void *p)
+{
+    (void)arena;
+    (void)p;
+}
+
+/* A message that lives in *arena, which the caller finishes in any case. NULL: refused. */
+static void *unpack(struct rpc_incoming *in, const ProtobufCMessageDescriptor *type,
+                    const void *data, size_t len, struct arena *arena)
+{
+    ProtobufCAllocator allocator = { arena_give, arena_keep, arena };
+    char text[64];
+    void *m;
+
+    arena_init(arena, 0);
+    len = data ? len : 0;
+    if (refuse_costly(in, type, data, len)) {
+        return NULL;
+    }
+    m = protobuf_c_message_unpack(type, &allocator, len, data);
+    if (!m) {
+        snprintf(text, sizeof(text), "not a %s", type->short_name);
+        rpc_incoming_end(in, GRPC_INVALID, text);
+    }
+    return m;
 }
 
 /* ---- watches --------------------------------------------------------------------------------- */
@@ -335,25 +368,10 @@ static void add_state(struct answer *a, struct npm_service *s, const struct npm_
     }
 }
 
-static void on_advertise(void *ud, struct rpc_incoming *in, const void *data, size_t len)
+static void take_demand(struct npm_service *s, struct rpc_incoming *in, const Fnd__Demand *d)
 {
-    struct npm_service *s = ud;
-    Fnd__Demand *d;
     struct answer a = { .message = FND__DEMAND_ANSWER__INIT };
 
-    len = data ? len : 0;
-    if (refuse_costly(in, &fnd__demand__descriptor, data, len)) {
-        return;
-    }
-    d = fnd__demand__unpack(NULL, len, data);
-    if (!d) {
-        rpc_incoming_end(in, GRPC_INVALID, "not a Demand");
-        return;
-    }
-    if (refuse_many(in, d->n_groups) || refuse_stranger(s, in, d->lb_id)) {
-        fnd__demand__free_unpacked(d, NULL);
-        return;
-    }
     for (size_t i = 0; i < d->n_groups; i++) {
         const Fnd__GroupDemand *g = d->groups[i];
         const struct npm_demand said = { .lb_id = d->lb_id,
@@ -370,30 +388,27 @@ static void on_advertise(void *ud, struct rpc_incoming *in, const void *data, si
     a.message.notes = a.note_list;
     a.message.states = a.state_list;
     send_packed(in, &a.message.base, true);
-    fnd__demand__free_unpacked(d, NULL);
+}
+
+static void on_advertise(void *ud, struct rpc_incoming *in, const void *data, size_t len)
+{
+    struct npm_service *s = ud;
+    struct arena arena;
+    const Fnd__Demand *d = unpack(in, &fnd__demand__descriptor, data, len, &arena);
+
+    if (d && !refuse_many(in, d->n_groups) && !refuse_stranger(s, in, d->lb_id)) {
+        take_demand(s, in, d);
+    }
+    arena_finish(&arena);
 }
 
 /* Historic load balancers: no sequence, and unknown groups are passed over as they cannot be
  * told. */
-static void on_advertise_historic(void *ud, struct rpc_incoming *in, const void *data, size_t len)
+static void take_snapshots(struct npm_service *s, struct rpc_incoming *in,
+                           const CapacitySnapshotList *list)
 {
-    struct npm_service *s = ud;
-    CapacitySnapshotList *list;
     struct fn_error e = ERR_INIT, first = ERR_INIT;
 
-    len = data ? len : 0;
-    if (refuse_costly(in, &capacity_snapshot_list__descriptor, data, len)) {
-        return;
-    }
-    list = capacity_snapshot_list__unpack(NULL, len, data);
-    if (!list) {
-        rpc_incoming_end(in, GRPC_INVALID, "not a CapacitySnapshotList");
-        return;
-    }
-    if (refuse_many(in, list->n_snapshots) || refuse_stranger(s, in, list->lb_id)) {
-        capacity_snapshot_list__free_unpacked(list, NULL);
-        return;
-    }
     for (size_t i = 0; i < list->n_snapshots; i++) {
         const CapacitySnapshot *c = list->snapshots[i];
         const struct npm_demand said = { .lb_id = list->lb_id,
@@ -411,7 +426,19 @@ static void on_advertise_historic(void *ud, struct rpc_incoming *in, const void 
         rpc_incoming_send(in, "", 0); /* google.protobuf.Empty */
         rpc_incoming_end(in, GRPC_OK, NULL);
     }
-    capacity_snapshot_list__free_unpacked(list, NULL);
+}
+
+static void on_advertise_historic(void *ud, struct rpc_incoming *in, const void *data, size_t len)
+{
+    struct npm_service *s = ud;
+    struct arena arena;
+    const CapacitySnapshotList *list =
+        unpack(in, &capacity_snapshot_list__descriptor, data, len, &arena);
+
+    if (list && !refuse_many(in, list->n_snapshots) && !refuse_stranger(s, in, list->lb_id)) {
+        take_snapshots(s, in, list);
+    }
+    arena_finish(&arena);
 }
 
 /* ---- membership, historic -------------------------------------------------------------------- */
@@ -456,19 +483,13 @@ static void answer_group(struct npm_service *s, struct rpc_incoming *in, LBGroup
 
 static void on_get_group(void *ud, struct rpc_incoming *in, const void *data, size_t len)
 {
-    LBGroupId *id;
+    struct arena arena;
+    LBGroupId *id = unpack(in, &lbgroup_id__descriptor, data, len, &arena);
 
-    len = data ? len : 0;
-    if (refuse_costly(in, &lbgroup_id__descriptor, data, len)) {
-        return;
+    if (id) {
+        answer_group(ud, in, id);
     }
-    id = lbgroup_id__unpack(NULL, len, data);
-    if (!id) {
-        rpc_incoming_end(in, GRPC_INVALID, "not an LBGroupId");
-        return;
-    }
-    answer_group(ud, in, id);
-    lbgroup_id__free_unpacked(id, NULL);
+    arena_finish(&arena);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

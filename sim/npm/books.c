@@ -586,14 +586,9 @@ static bool note_state(struct world *w, struct pool *p, struct machine *m, const
     m->was = was;
     if (!m->known) {
         m->known = true;
-        m->missing = 0;
-        m->braked = false;
-        m->ordered_ns = m->drain_ns = 0;
-        m->from_drain = false;
-        m->last_active = 0;
-        m->last_report_ns = 0;
-        m->heard_ns = m->silent_ns = 0;
-        m->lived = false;
+        m->missing = m->last_active = 0;
+        m->braked = m->from_drain = m->lived = false;
+        m->ordered_ns = m->drain_ns = m->last_report_ns = m->heard_ns = m->silent_ns = 0;
         m->state = m->was = h->state;
         p->adopted_n += may_be_lost(h->state);
         return false;
@@ -601,6 +596,8 @@ static bool note_state(struct world *w, struct pool *p, struct machine *m, const
     if (was == h->state) {
         if (drained_again(m, e)) {
             ref_stillborn(w, p, m, m->silent_ns);
+            m->drain_ns = w->now_ns;
+            m->last_report_ns = 0;
         }
         return false;
     }
