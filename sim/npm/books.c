@@ -564,12 +564,11 @@ static void check_move(struct world *w, const struct pool *p, const struct machi
     }
 }
 
-/* The operator took back a runner that is silent: it was active and is drained again, all in one
- * step, and its silence counts. */
+/* The operator took back a runner that is silent, or not needed: it was active and is drained again,
+ * all in one step. */
 static bool drained_again(const struct machine *m, const struct npm_event *e)
 {
-    return e->kind == NPM_UNDRAIN && m->state == NPM_DRAINING && m->silent_ns != 0 &&
-           strcmp(e->id, m->id) == 0;
+    return e->kind == NPM_UNDRAIN && m->state == NPM_DRAINING && strcmp(e->id, m->id) == 0;
 }
 
 static bool is_ended_by(const struct machine *m, const struct npm_event *e)
@@ -594,12 +593,15 @@ static bool note_state(struct world *w, struct pool *p, struct machine *m, const
         return false;
     }
     if (was == h->state) {
-        if (drained_again(m, e)) {
-            ref_stillborn(w, p, m, m->silent_ns);
-            m->drain_ns = w->now_ns;
-            m->last_report_ns = 0;
+        if (!drained_again(m, e)) {
+            return false;
         }
-        return false;
+        if (m->silent_ns != 0) {
+            ref_stillborn(w, p, m, m->silent_ns);
+        }
+        m->drain_ns = w->now_ns;
+        m->last_report_ns = 0;
+        return m->wish == NPM_WISH_NONE && h->silent_ns == 0;
     }
     check_move(w, p, m, h->state, e);
     m->from_drain = was == NPM_DRAINING;
@@ -906,7 +908,7 @@ static void check_demand(struct world *w, struct pool *p, const struct npm_figur
         }
     }
     if (drained == 0 && p->walk_fresh && p->walked.replaced && f->state_mb[NPM_ACTIVE] < desired &&
-        p->last_room > 0) {
+        p->room > 0) {
         broken(w, SAFETY(15),
                "g%u drains a runner to replace it, with %llu MB left; desired %llu MB", p->no,
                (unsigned long long)f->state_mb[NPM_ACTIVE], (unsigned long long)desired);
@@ -926,6 +928,7 @@ void books_before(struct world *w, struct pool *p, const struct npm_event *e,
                   const struct message *m)
 {
     p->alarmed = false;
+    p->room = books_room(w, p, &p->last); /* other groups take of it, too */
     if (w->now_ns - p->stepped_ns > w->o.stall_ns) {
         p->lists = 0;
         p->settled_ns = w->now_ns + w->o.settle_ns;
@@ -992,6 +995,5 @@ void books_after(struct world *w, struct pool *p, const struct npm_event *e)
         check_bounds(w, p, &f);
     }
     check_demand(w, p, &f, drained);
-    p->last_room = books_room(w, p, &f);
     p->last = f;
 }
