@@ -144,9 +144,9 @@ static void print_status(const json_t *root)
     json_t *p;
     size_t i;
 
-    printf("%-8s %s, fnd %s, %s, pid %lld, up %lld s, http %s\n", "node", text(root, "node"),
-           text(root, "version"), text(root, "state"), number(root, "pid"),
-           number(root, "uptime_s"), text(root, "http"));
+    printf("%-8s %s, fnd %s, %s, pid %lld, up %lld s, http %s, transport %s\n", "node",
+           text(root, "node"), text(root, "version"), text(root, "state"), number(root, "pid"),
+           number(root, "uptime_s"), text(root, "http"), text(root, "transport"));
     print_config(json_object_get(root, "config"));
     print_counts("lb", json_object_get(root, "lb"));
     print_counts("runner", json_object_get(root, "runner"));

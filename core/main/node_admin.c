@@ -63,10 +63,11 @@ static void on_status(void *ud, struct admin_request *rq)
     const struct node *n = ud;
     int64_t up_s = (env_now_ns(n->env) - n->opened_ns) / ENV_S;
     json_t *root = json_pack(
-        "{s:s, s:s, s:s, s:I, s:i, s:I, s:s, s:s, s:i, s:o}", "node", n->config->top->node,
+        "{s:s, s:s, s:s, s:I, s:i, s:I, s:s, s:s, s:s, s:i, s:o}", "node", n->config->top->node,
         "version", FND_VERSION, "state", n->draining ? "draining" : "serving", "generation",
         (json_int_t)n->gen->number, "pid", (int)getpid(), "uptime_s", (json_int_t)up_s, "http",
-        n->config->http->listen, "summary", plugin_host_summary(n->host), "port",
+        n->config->http->listen, "transport", rpc_transport_library(n->rpc), "summary",
+        plugin_host_summary(n->host), "port",
         (int)web_port(n->web), "plugins", plugins_json(n));
     char *text;
 

@@ -1,6 +1,7 @@
 /* What client and server share. */
 #include <rpc/rpc_int.h>
 
+#include <base/metric.h>
 #include <rpc/raw.h>
 #include <stdlib.h>
 
@@ -68,6 +69,20 @@ static int prepare(struct rpc *r, const struct rpc_config *c, struct fn_error *r
     return result < 0 ? result : net_identity_create(&c->tls_server, &r->server_identity, reterr);
 }
 
+static void tell_transport(const struct rpc *r)
+{
+    static const char *const labels[] = { "transport", "library", NULL };
+    static const struct metric_def def = {
+        .name = "fn_grpc_transport_info",
+        .help = "1 of the library that speaks HTTP/2 between the nodes.",
+        .kind = METRIC_GAUGE,
+        .labels = labels,
+    };
+    const char *values[] = { r->transport->table->name, rpc_transport_library(r) };
+
+    metric_set(metric_series(metric_declare(&def), values), 1);
+}
+
 int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **ret,
                struct fn_error *reterr)
 {
@@ -96,6 +111,7 @@ int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **
         release(r);
         return result;
     }
+    tell_transport(r);
     *ret = r;
     return 0;
 }

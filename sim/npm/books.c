@@ -564,8 +564,8 @@ static void check_move(struct world *w, const struct pool *p, const struct machi
     }
 }
 
-/* The operator took back a runner that is silent, or not needed: it was active and is drained again,
- * all in one step. */
+/* The operator took back a runner that is silent, or not needed: it was active and is drained
+ * again, all in one step. */
 static bool drained_again(const struct machine *m, const struct npm_event *e)
 {
     return e->kind == NPM_UNDRAIN && m->state == NPM_DRAINING && strcmp(e->id, m->id) == 0;

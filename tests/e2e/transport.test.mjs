@@ -55,6 +55,9 @@ describe('transports', () => {
         for (const [node, name] of [[lb, front], [runners[0], back]]) {
           assert.equal(hasCore(node), name === 'core', `${node.name}: ${name}`)
           assert.match(node.log, name === 'core' ? /transport="gRPC C core/ : /transport="libnghttp2/)
+          const told = [...(await node.metrics())].filter(([key]) => key.startsWith('fn_grpc_transport_info'))
+          assert.match(told.join(), new RegExp(`^fn_grpc_transport_info{transport="${name}",library=".* [0-9.]+"},1$`))
+          assert.match((await node.command('status')).out, name === 'core' ? /transport gRPC C core / : /transport libnghttp2 /)
         }
         assert.equal(/C core reads the bytes of whoever reaches this port/.test(runners[0].log), back === 'core')
         if (front === 'nghttp2') assert.ok(threads(lb) <= 4, `${threads(lb)} threads`)
