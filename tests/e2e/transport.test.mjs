@@ -4,9 +4,11 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { copyFileSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { Pki } from './lib/certs.mjs'
 import { Ledger, appsYaml, fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { Elastic } from './lib/elastic.mjs'
 import { invoke } from './lib/http.mjs'
-import { Fnd, build, freePort, tempDir } from './lib/node.mjs'
+import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
 
 const over = (name) => ({ FND_TRANSPORT: name })
 const hasCore = (node) => /libgrpc\.so/.test(readFileSync(`/proc/${node.pid}/maps`, 'utf8'))
@@ -52,15 +54,16 @@ describe('transports', () => {
 
       it('has libgrpc mapped where it was chosen, and nowhere else', async () => {
         assert.equal((await invoke(lb, fnId('echo'), 'x')).status, 200)
+        if (front === 'nghttp2') assert.ok(threads(lb) <= 4, `${threads(lb)} threads`)
         for (const [node, name] of [[lb, front], [runners[0], back]]) {
           assert.equal(hasCore(node), name === 'core', `${node.name}: ${name}`)
           assert.match(node.log, name === 'core' ? /transport="gRPC C core/ : /transport="libnghttp2/)
           const told = [...(await node.metrics())].filter(([key]) => key.startsWith('fn_grpc_transport_info'))
           assert.match(told.join(), new RegExp(`^fn_grpc_transport_info{transport="${name}",library=".* [0-9.]+"},1$`))
-          assert.match((await node.command('status')).out, name === 'core' ? /transport gRPC C core / : /transport libnghttp2 /)
+          const status = execFileSync(path.join(build, 'fnd'), ['status', '--config', path.join(node.dir, 'fn.yaml')], { encoding: 'utf8' })
+          assert.match(status, name === 'core' ? /transport gRPC C core / : /transport libnghttp2 /)
         }
         assert.equal(/C core reads the bytes of whoever reaches this port/.test(runners[0].log), back === 'core')
-        if (front === 'nghttp2') assert.ok(threads(lb) <= 4, `${threads(lb)} threads`)
       })
 
       it('carries big bodies both ways, and many calls at a time', async () => {
@@ -84,6 +87,40 @@ describe('transports', () => {
           } finally {
             await pair.stop()
           }
+        }
+      })
+
+      it('is refused by its name on a list of revoked ones, until the next list', async () => {
+        const pki = new Pki()
+        const leaf = (cn) => pki.issue({ cn, by: pki.ca, ext: [`subjectAltName=URI:spiffe://fnd/${cn},IP:127.0.0.1`] })
+        const leaves = { 'runner-1': leaf('runner-1'), 'lb-1': leaf('lb-1') }
+        const crl = path.join(tempDir(), 'crl.pem')
+        writeFileSync(crl, pki.list(pki.ca, [leaves['lb-1']]))
+        const entry = (name) => `tls: { node: { cert: ${leaves[name].cert}, key: ${leaves[name].key}, ca: ${pki.ca.cert}${name === 'runner-1' ? `, crl: ${crl}` : ''} } }\n`
+        const pair = await startPair(front, back, `127.0.0.1:${await freePort()}`, entry)
+        try {
+          await until('it is refused', () => /certificate revoked/.test(pair.runner.log) && /not connected.*certificate revoked/.test(pair.lb.log))
+          writeFileSync(crl, pki.list())
+          pair.runner.signal('SIGHUP')
+          await until('it is let in', async () => (await pair.lb.metric('fn_lb_runners_up')) === 1)
+          assert.equal((await invoke(pair.lb, fnId('echo'), 'x')).status, 200)
+        } finally {
+          await pair.stop()
+        }
+      })
+
+      it('follows a manager over the other one, which makes its first runner', async () => {
+        const e = await Elastic.start({ functions: { echo: { memory: 128 } }, env: over(back), lbEnv: over(front) })
+        try {
+          const answer = await invoke(e.lbs[0], fnId('echo'), 'first')
+          assert.deepEqual([answer.status, answer.text], [200, 'first'])
+          assert.equal(hasCore(e.npm), back === 'core')
+          await e.npm.kill()
+          assert.equal((await invoke(e.lbs[0], fnId('echo'), 'alone')).status, 200)
+          await e.npm.start()
+          await until('the watch is there again', async () => (await e.npm.metric('fn_npm_lbs')) === 1)
+        } finally {
+          await e.stop()
         }
       })
 

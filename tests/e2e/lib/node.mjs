@@ -137,7 +137,7 @@ export class Fnd {
     const text = (await request(this.url('/metrics'))).text
     const values = new Map()
     for (const line of text.split('\n')) {
-      const m = /^([a-z_:][^ ]*) (.*)$/i.exec(line)
+      const m = /^([a-z_:][^{ ]*(?:{.*})?) (.*)$/i.exec(line)
       if (m) values.set(m[1], Number(m[2]))
     }
     return values
