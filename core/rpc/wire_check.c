@@ -8,6 +8,7 @@
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
 #define VARINT_BYTES_MAX 10
+#define FIELD_BYTES_MIN  2u /* a tag, and a number or a length */
 
 struct cursor {
     const uint8_t *at;
@@ -97,11 +98,18 @@ static int check(const ProtobufCMessageDescriptor *type, struct cursor c,
     return r;
 }
 
+/* Too short for so many fields, and no NUL anywhere: nearly all messages. */
+static bool is_plain(const void *data, size_t len)
+{
+    return len / FIELD_BYTES_MIN <= WIRE_FIELDS_MAX && !memchr(data, 0, len);
+}
+
 int wire_check(const ProtobufCMessageDescriptor *type, const void *data, size_t len)
 {
     uint32_t fields_left = WIRE_FIELDS_MAX + 1;
 
-    return len == 0 ? 0
-                    : check(type, (struct cursor){ data, (const uint8_t *)data + len },
-                            &fields_left);
+    if (len == 0 || is_plain(data, len)) {
+        return 0;
+    }
+    return check(type, (struct cursor){ data, (const uint8_t *)data + len }, &fields_left);
 }
