@@ -8,9 +8,9 @@
 
 #define WIRE_FIELDS_MAX 8192u /* of one message and all in it, known or not */
 
-/* FN_E_INVALID: a text with a NUL in it, which nothing here could carry, or what cannot be unpacked,
- * as far as that is seen. FN_E_EXHAUSTED: more than WIRE_FIELDS_MAX. 0: the unpacker judges it.
- * [any] */
+/* FN_E_INVALID: a text with a NUL in it, which nothing here could carry, or, as far as that is
+ * seen, what cannot be unpacked. FN_E_EXHAUSTED: more than WIRE_FIELDS_MAX. 0: the unpacker judges
+ * it. [any] */
 int wire_check(const ProtobufCMessageDescriptor *type, const void *data, size_t len);
 
 #endif
