@@ -15,7 +15,7 @@ struct cursor {
     const uint8_t *end;
 };
 
-static bool __attribute__((noinline)) take_long_varint(struct cursor *c, uint64_t *ret)
+static bool take_varint(struct cursor *c, uint64_t *ret)
 {
     uint64_t v = 0;
 
@@ -29,16 +29,6 @@ static bool __attribute__((noinline)) take_long_varint(struct cursor *c, uint64_
         }
     }
     return false;
-}
-
-/* Most are one byte. */
-static inline bool take_varint(struct cursor *c, uint64_t *ret)
-{
-    if (c->at < c->end && *c->at < 0x80) {
-        *ret = *c->at++;
-        return true;
-    }
-    return take_long_varint(c, ret);
 }
 
 /* The content of a field; only that of WIRE_BYTES is of interest. */
@@ -61,16 +51,6 @@ static bool take_content(struct cursor *c, unsigned type, struct cursor *ret)
     return true;
 }
 
-/* Fields are sorted by their numbers, which begin at 1 and have few gaps. */
-static inline const ProtobufCFieldDescriptor *field_of(const ProtobufCMessageDescriptor *type,
-                                                       unsigned id)
-{
-    if (id - 1 < type->n_fields && type->fields[id - 1].id == id) {
-        return &type->fields[id - 1];
-    }
-    return protobuf_c_message_descriptor_get_field(type, id);
-}
-
 static int check(const ProtobufCMessageDescriptor *type, struct cursor c,
                  uint32_t *fields_left)
 {
@@ -87,7 +67,9 @@ static int check(const ProtobufCMessageDescriptor *type, struct cursor c,
         if (--*fields_left == 0) {
             return FN_E_EXHAUSTED;
         }
-        f = (tag & 7) == WIRE_BYTES ? field_of(type, (unsigned)(tag >> 3)) : NULL;
+        f = (tag & 7) == WIRE_BYTES
+                ? protobuf_c_message_descriptor_get_field(type, (unsigned)(tag >> 3))
+                : NULL;
         if (f && f->type == PROTOBUF_C_TYPE_MESSAGE) {
             r = check(f->descriptor, content, fields_left);
         } else if (f && f->type == PROTOBUF_C_TYPE_STRING &&

@@ -183,7 +183,7 @@ struct pool {
     uint32_t expired_before;
     bool alarmed;
     bool walk_fresh;    /* the last step changed hosts */
-    uint32_t room; /* for further runners before the step */
+    uint32_t room;      /* for further runners before the step */
     int64_t blind_ns; /* notes were lost: what they would have said lasts at most so long */
     int64_t short_ns; /* L5: too little supply with nothing in its way since; 0 = not */
     int64_t asked_ns; /* L5: when the last runner was asked for, or came */
