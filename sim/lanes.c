@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* As core/main makes them for a runner with default options. */
+/* As core/node makes them for a runner with default options. */
 static const uint32_t lane_width[ENV_LANES_N] = { 4, 10, 4, 2 };
 #define LANE_QUEUE_MAX 1024u
 

@@ -16,7 +16,7 @@
 struct http_server;
 struct http_request;
 
-/* Limits, their upstream names and defaults, which core/main/config_opts.c sets. */
+/* Limits, their upstream names and defaults, which core/config/opts.c sets. */
 struct http_limits {
     int64_t header_bytes_max;      /* FN_MAX_REQUEST_HEADER_SIZE; 32 KiB */
     int64_t headers_max;           /* 100 */

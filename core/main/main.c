@@ -1,5 +1,5 @@
-#include <main/cli.h>
-#include <main/run.h>
+#include <cli/cli.h>
+#include <node/run.h>
 
 int main(int argc, char **argv)
 {

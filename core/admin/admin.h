@@ -1,0 +1,63 @@
+/* Admin: the operator's socket of a node, and the client side that the command line uses.
+ *
+ * HTTP/1.1 over a unix socket with mode 0600; peers must be the node's user or root, by the
+ * credentials that the kernel gives. Parts of a node register routes; a handler answers with one of
+ * the admin_answer calls, at once or later. Nothing here is reachable over the network. [loop]
+ * unless marked. */
+#ifndef ADMIN_ADMIN_H
+#define ADMIN_ADMIN_H
+
+#include <base/buf.h>
+#include <config/config.h>
+#include <http/server.h>
+
+#define ADMIN_PATH_MAX 107u /* sun_path without its end */
+
+/* Where the socket of a node with this configuration is. `port`: the bound one, used where
+ * http.listen says 0. FN_E_NOT_FOUND: admin.socket is off. FN_E_RANGE: the name is too long.
+ * [any] */
+int admin_socket_path(const struct config *c, uint16_t port, char ret[ADMIN_PATH_MAX + 1],
+                      struct fn_error *reterr);
+
+/* ---- the node's side ------------------------------------------------------------------------- */
+
+struct admin;
+
+struct admin_request {
+    const char *method;
+    const char *path;  /* without query */
+    const char *rest;  /* of the path, behind the route's prefix */
+    const char *query; /* or NULL */
+    struct body *body;
+    struct arena *arena; /* lives until the answer */
+    struct http_request *http;
+};
+
+/* Must lead to exactly one admin_answer call. */
+typedef void (*admin_handler)(void *ud, struct admin_request *rq);
+
+/* Makes the folder of a default path (0700), takes over a dead node's socket and listens.
+ * FN_E_UNAVAILABLE: another node listens there. FN_E_PERMISSION: others may write to the folder. */
+int admin_create(struct loop *loop, const char *path, struct admin **ret, struct fn_error *reterr);
+/* Requests that were not answered end; nobody may answer them after this. NULL ok. */
+void admin_destroy(struct admin *a);
+/* The longest prefix wins. method and prefix are literals: "/status" is that path alone, "/why/"
+ * all that begins so. At most ADMIN_ROUTES_MAX. */
+#define ADMIN_ROUTES_MAX 32u
+void admin_route(struct admin *a, const char *method, const char *prefix, admin_handler handler,
+                 void *ud);
+
+/* Each ends the request. JSON texts get a newline. */
+void admin_answer_json(struct admin_request *rq, int status, const char *json);
+/* {"message": text} */
+void admin_refuse(struct admin_request *rq, int status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- the command line's side ----------------------------------------------------------------- */
+
+/* One question to a node. [init], blocks up to timeout_ms. 0 and the answer's status and body; else
+ * FN_E_UNAVAILABLE "no node answers at ...", FN_E_PERMISSION, FN_E_DEADLINE. */
+int admin_call(const char *socket, const char *method, const char *path, int64_t timeout_ms,
+               int *ret_status, struct buf *ret_body, struct fn_error *reterr);
+
+#endif

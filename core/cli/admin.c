@@ -1,0 +1,638 @@
+/* Commands that ask a running node over its admin socket. */
+#include <admin/admin.h>
+#include <cli/cli.h>
+
+#include <base/log.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TIMEOUT_MS        5000
+#define RELOAD_TIMEOUT_MS 120000 /* plugins have a deadline each */
+
+/* --socket, or what the configuration says; its mistakes matter only when it cannot be read. */
+static int find_socket(const struct cli_options *o, char ret[ADMIN_PATH_MAX + 1])
+{
+    struct fn_error e = ERR_INIT;
+    struct conf_problems p;
+    struct config *c = NULL;
+    int r = CLI_CONFIG;
+
+    if (o->socket) {
+        snprintf(ret, ADMIN_PATH_MAX + 1, "%s", o->socket);
+        return CLI_OK;
+    }
+    conf_problems_init(&p);
+    config_load(o->config_path, environ, &c, &p);
+    if (!config_is_complete(c)) {
+        fputs(buf_text(&p.text), stderr);
+    } else if (admin_socket_path(c, 0, ret, &e) < 0) {
+        fprintf(stderr, "fnd: %s\n", e.msg);
+    } else {
+        r = CLI_OK;
+    }
+    conf_problems_finish(&p);
+    config_destroy(c);
+    return r;
+}
+
+/* The node's JSON in *ret (given) and its status, or an exit code and a sentence on stderr. */
+static int ask_status(const struct cli_options *o, const char *method, const char *path,
+                      int64_t timeout_ms, int *ret_status, json_t **ret)
+{
+    char socket[ADMIN_PATH_MAX + 1];
+    struct fn_error e = ERR_INIT;
+    struct buf body = BUF_INIT(0);
+    int r = find_socket(o, socket);
+
+    *ret = NULL;
+    if (r != CLI_OK) {
+        return r;
+    }
+    if (admin_call(socket, method, path, timeout_ms, ret_status, &body, &e) < 0) {
+        fprintf(stderr, "fnd: %s\n", e.msg);
+        buf_finish(&body);
+        return CLI_UNAVAILABLE;
+    }
+    *ret = json_loadb(body.data, body.len, 0, NULL);
+    if (!*ret) {
+        fprintf(stderr, "fnd: the node's answer is not JSON\n");
+        r = CLI_UNAVAILABLE;
+    }
+    buf_finish(&body);
+    return r;
+}
+
+/* The same where only a good answer is of use. */
+int cli_ask(const struct cli_options *o, const char *method, const char *path, json_t **ret)
+{
+    int status = 0;
+    int r = ask_status(o, method, path, TIMEOUT_MS, &status, ret);
+    json_t *message = json_object_get(*ret, "message");
+
+    if (r == CLI_OK && status >= 300) {
+        fprintf(stderr, "fnd: %s\n",
+                json_is_string(message) ? json_string_value(message) : "the node refused");
+        json_decref(*ret);
+        *ret = NULL;
+        r = CLI_UNAVAILABLE;
+    }
+    return r;
+}
+
+static int print_json(const json_t *root)
+{
+    bool good = json_dumpf(root, stdout, JSON_INDENT(2)) == 0 && putchar('\n') != EOF;
+
+    return good && fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+}
+
+static long long number(const json_t *o, const char *key)
+{
+    return json_integer_value(json_object_get(o, key));
+}
+
+static const char *text(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+
+    return s ? s : "-";
+}
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+static void print_counts(const char *name, const json_t *o)
+{
+    const char *key;
+    json_t *value;
+    int n = 0;
+
+    if (!o) {
+        return;
+    }
+    printf("%-8s", name);
+    json_object_foreach((json_t *)(uintptr_t)o, key, value)
+    {
+        const char *before = n++ == 0 ? " " : n % 6 == 1 ? ",\n         " : ", ";
+
+        if (json_is_boolean(value)) {
+            printf("%s%s %s", before, key, json_is_true(value) ? "yes" : "no");
+        } else {
+            printf("%s%s %lld", before, key, (long long)json_integer_value(value));
+        }
+    }
+    putchar('\n');
+}
+
+static void print_config(const json_t *o)
+{
+    const json_t *problems = json_object_get(o, "problems");
+
+    printf("%-8s generation %lld from %s, %lld alive\n", "config", number(o, "generation"),
+           text(o, "from"), number(o, "alive"));
+    if (problems) {
+        printf("%-8s a reload was refused at %s, %zu lines, the first: %s\n", "",
+               text(o, "refused_at"), json_array_size(problems),
+               json_string_value(json_array_get(problems, 0)));
+    }
+}
+
+static void print_status(const json_t *root)
+{
+    json_t *p;
+    size_t i;
+
+    printf("%-8s %s, fnd %s, %s, pid %lld, up %lld s, http %s, transport %s\n", "node",
+           text(root, "node"), text(root, "version"), text(root, "state"), number(root, "pid"),
+           number(root, "uptime_s"), text(root, "http"), text(root, "transport"));
+    print_config(json_object_get(root, "config"));
+    print_counts("lb", json_object_get(root, "lb"));
+    print_counts("runner", json_object_get(root, "runner"));
+    json_array_foreach(json_object_get(root, "plugins"), i, p)
+    {
+        printf("%-8s %s %s (%s): %lld calls, %lld over budget\n", i == 0 ? "plugins" : "",
+               text(p, "kind"), text(p, "name"), text(p, "use"), number(p, "calls"),
+               number(p, "budget_misses"));
+    }
+    if (number(root, "tainted") > 0) {
+        printf("%-8s %lld plugin files are not signed\n", "tainted", number(root, "tainted"));
+    }
+    if (number(root, "lost") > 0) {
+        printf("%-8s %lld threads hang in create()\n", "lost", number(root, "lost"));
+    }
+}
+
+int cli_status(const struct cli_options *o, int argc, char **argv)
+{
+    json_t *root;
+    int r = cli_ask(o, "GET", "/status", &root);
+
+    (void)argc;
+    (void)argv;
+    if (r == CLI_OK && o->json) {
+        r = print_json(root);
+    } else if (r == CLI_OK) {
+        print_status(root);
+        r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+    }
+    json_decref(root);
+    return r;
+}
+
+/* ---- why ------------------------------------------------------------------------------------- */
+
+/* "850 us", "12.3 ms", "4.56 s" into a buffer of the caller. */
+static const char *span(const json_t *us, char ret[32])
+{
+    long long n = (long long)json_integer_value(us);
+
+    if (!us) {
+        snprintf(ret, 32, "-");
+    } else if (n < 1000) {
+        snprintf(ret, 32, "%lld us", n);
+    } else if (n < 1000000) {
+        snprintf(ret, 32, "%lld.%lld ms", n / 1000, n % 1000 / 100);
+    } else {
+        snprintf(ret, 32, "%lld.%02lld s", n / 1000000, n % 1000000 / 10000);
+    }
+    return ret;
+}
+
+static void print_phases(const json_t *phases)
+{
+    static const struct {
+        const char *key;
+        const char *doc;
+    } lines[] = {
+        { "read", "the request's body" },
+        { "lookup", "the function in the catalogue" },
+        { "placement", "from there to the start of the last attempt" },
+        { "queue", "of that: waits in the load balancer's queue" },
+        { "attempt", "the last attempt" },
+        { "runner_wait", "of that: the runner's queue and container, as it reported" },
+        { "execution", "of that: the function, as the runner reported" },
+        { "first_byte", "until the client got the first byte" },
+        { "total", "from the request's head to the end" },
+    };
+    char took[32];
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        const json_t *us = json_object_get(phases, lines[i].key);
+
+        if (us) {
+            printf("  %-12s %10s  %s\n", lines[i].key, span(us, took), lines[i].doc);
+        }
+    }
+}
+
+static int width_of(const json_t *tries, const char *key, const char *title)
+{
+    int width = (int)strlen(title);
+    json_t *t;
+    size_t i;
+
+    json_array_foreach((json_t *)(uintptr_t)tries, i, t)
+    {
+        int n = (int)strlen(text(t, key));
+
+        width = n > width ? n : width;
+    }
+    return width;
+}
+
+static void print_tries(const json_t *root)
+{
+    const json_t *tries = json_object_get(root, "tries");
+    int runner = width_of(tries, "runner", "runner"), how = width_of(tries, "how", "how");
+    int note = width_of(tries, "note", "note");
+    size_t kept = json_array_size(tries), i;
+    char after[32], took[32];
+    json_t *t;
+
+    if (kept == 0) {
+        return;
+    }
+    printf("\n  %4s  %-*s  %10s  %10s  %-*s  %4s  %-*s  %s\n", "", runner, "runner", "after",
+           "took", how, "how", "code", note, "note", "the runner said");
+    json_array_foreach((json_t *)(uintptr_t)tries, i, t)
+    {
+        long long left_out = number(root, "tries_made") - (long long)kept;
+        long long nth = (long long)i + 1 + (i + 1 == kept ? left_out : 0);
+        long long code = number(t, "code");
+
+        if (i + 1 == kept && left_out > 0) {
+            printf("  %4s  (%lld more)\n", "", left_out);
+        }
+        printf("  %4lld  %-*s  %10s  %10s  %-*s  %4s  %-*s  %s\n", nth, runner, text(t, "runner"),
+               span(json_object_get(t, "after_us"), after),
+               span(json_object_get(t, "took_us"), took), how, text(t, "how"),
+               code ? log_num(code) : "-", note, text(t, "note"), text(t, "said"));
+    }
+}
+
+static void print_why(const json_t *root)
+{
+    bool ended = strcmp(text(root, "state"), "ended") == 0;
+
+    printf("call      %s, %s, came %s\n", text(root, "call_id"), text(root, "kind"),
+           text(root, "at"));
+    printf("function  %s\n", text(root, "fn_id"));
+    if (ended) {
+        printf("ended     %s, status %lld\n", text(root, "outcome"), number(root, "status"));
+    } else {
+        printf("ended     not yet, it runs or waits\n");
+    }
+    if (json_object_get(root, "error")) {
+        printf("error     %s\n", text(root, "error"));
+    }
+    if (json_object_get(root, "placer")) {
+        printf("placed    by %s in group %s among %lld runners: %lld attempts, %lld waits; "
+               "configuration %lld\n",
+               text(root, "placer"), text(root, "group"), number(root, "runners"),
+               number(root, "tries_made"), number(root, "waits"), number(root, "generation"));
+    } else {
+        printf("placed    never: it ended before a placer was asked; configuration %lld\n",
+               number(root, "generation"));
+    }
+    if (json_object_get(root, "placer") && number(root, "runners") == 0) {
+        printf("          the pool named no runner: what it waits for is in this node's log and, where a "
+               "node pool manager sizes it, in `fnd runners list` there\n");
+    }
+    if (json_object_get(root, "last_refusal")) {
+        printf("          the placer's last %s: %s\n", text(root, "last_refusal"),
+               text(root, "last_refusal_note"));
+    }
+    print_tries(root);
+    putchar('\n');
+    print_phases(json_object_get(root, "phases"));
+}
+
+int cli_why(const struct cli_options *o, int argc, char **argv)
+{
+    char path[256];
+    json_t *root;
+    int r;
+
+    (void)argc;
+    if (strlen(argv[0]) > 64 ||
+        argv[0]
+            [strspn(argv[0], "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")]) {
+        fprintf(stderr, "fnd: call id, got \"%.64s\"; expected the 26 characters of Fn-Call-Id\n",
+                argv[0]);
+        return CLI_USAGE;
+    }
+    snprintf(path, sizeof(path), "/why/%s", argv[0]);
+    r = cli_ask(o, "GET", path, &root);
+    if (r == CLI_OK && o->json) {
+        r = print_json(root);
+    } else if (r == CLI_OK) {
+        print_why(root);
+        r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+    }
+    json_decref(root);
+    return r;
+}
+
+/* ---- runners --------------------------------------------------------------------------------- */
+
+static const char *state_of(const json_t *runner)
+{
+    if (!json_is_true(json_object_get(runner, "operator_drain"))) {
+        return text(runner, "state");
+    }
+    return number(runner, "active") == 0 ? "drained, empty" : "drained";
+}
+
+/* Why it drains, or what the operator wants of it. */
+static const char *reason_of(const json_t *runner)
+{
+    if (json_object_get(runner, "why")) {
+        return text(runner, "why");
+    }
+    return json_object_get(runner, "wish") ? text(runner, "wish") : "";
+}
+
+static void print_group(const json_t *o)
+{
+    printf("group %s: %s; %lld MB desired, %lld calls wait\n", text(o, "name"), text(o, "says"),
+           number(o, "desired_mb"), number(o, "waiting"));
+    if (number(o, "listed_s") > 10) {
+        printf("  the control plane's last list is %lld s old\n", number(o, "listed_s"));
+    }
+    if (text(o, "cplane_error")[0]) {
+        printf("  the control plane said: %s\n", text(o, "cplane_error"));
+    }
+    if (number(o, "lbs_twice") > 0) {
+        printf("  %lld load balancers use an lb_id that another one uses, too\n",
+               number(o, "lbs_twice"));
+    }
+}
+
+static void print_runners(const json_t *root)
+{
+    const json_t *runners = json_object_get(root, "runners");
+    int id = width_of(runners, "id", "runner"), group = width_of(runners, "group", "group");
+    json_t *o;
+    size_t i;
+
+    json_array_foreach(json_object_get(root, "groups"), i, o) {
+        print_group(o);
+    }
+    if (text(root, "wishes_error")[0]) {
+        printf("a restart of the manager would forget what is drained: %s\n",
+               text(root, "wishes_error"));
+    }
+    if (json_array_size(runners) > 0) {
+        printf("\n%-*s  %-*s  %-14s  %5s  %8s  %6s  %s\n", id, "runner", group, "group", "state",
+               "calls", "MB", "for", "address");
+    }
+    json_array_foreach((json_t *)(uintptr_t)runners, i, o) {
+        printf("%-*s  %-*s  %-14s  %5lld  %8lld  %4lld s  %s%s%s\n", id, text(o, "id"), group,
+               text(o, "group"), state_of(o), number(o, "active"), number(o, "capacity_mb"),
+               number(o, "since_s"), text(o, "address"), reason_of(o)[0] ? "  " : "",
+               reason_of(o));
+    }
+}
+
+static int list_runners(const struct cli_options *o)
+{
+    json_t *root;
+    int r = cli_ask(o, "GET", "/runners", &root);
+
+    if (r == CLI_OK && o->json) {
+        r = print_json(root);
+    } else if (r == CLI_OK) {
+        print_runners(root);
+        r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+    }
+    json_decref(root);
+    return r;
+}
+
+static int order_runner(const struct cli_options *o, const char *verb, const char *id)
+{
+    char path[512];
+    json_t *root;
+    int r;
+
+    if (!id[0] || strpbrk(id, " ?#%\r\n") || strlen(id) > 255 + 64) {
+        fprintf(stderr, "fnd: runner, got \"%.64s\"; expected an id of `fnd runners list`\n", id);
+        return CLI_USAGE;
+    }
+    snprintf(path, sizeof(path), "/runners/%s/%s", verb, id);
+    r = cli_ask(o, "POST", path, &root);
+    json_decref(root);
+    return r;
+}
+
+int cli_runners(const struct cli_options *o, int argc, char **argv)
+{
+    static const char *const verbs[] = { "drain", "undrain", "replace", "remove" };
+
+    if (argc == 1 && strcmp(argv[0], "list") == 0) {
+        return list_runners(o);
+    }
+    if (argc == 1 && strcmp(argv[0], "roll") == 0) {
+        return cli_roll(o);
+    }
+    for (size_t i = 0; argc == 2 && i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        if (strcmp(argv[0], verbs[i]) == 0) {
+            return order_runner(o, i == 3 && o->force ? "end" : verbs[i], argv[1]);
+        }
+    }
+    fprintf(stderr,
+            "fnd: runners, got \"%.64s\"; expected list, roll, or drain, undrain, replace or remove "
+            "and an id\n",
+            argv[0]);
+    return CLI_USAGE;
+}
+
+/* ---- shadow ---------------------------------------------------------------------------------- */
+
+static double percent(long long part, long long all)
+{
+    return all > 0 ? 100.0 * (double)part / (double)all : 0;
+}
+
+static long long sum(const json_t *counts)
+{
+    long long all = 0;
+    const char *key;
+    json_t *n;
+
+    json_object_foreach((json_t *)(uintptr_t)counts, key, n) {
+        all += (long long)json_integer_value(n);
+    }
+    return all;
+}
+
+static void print_shares(const json_t *counts)
+{
+    long long all = sum(counts);
+    const char *key;
+    json_t *n;
+    int i = 0;
+
+    json_object_foreach((json_t *)(uintptr_t)counts, key, n) {
+        printf("%s%s %lld (%.1f %%)", i++ ? ", " : "", key, (long long)json_integer_value(n),
+               percent((long long)json_integer_value(n), all));
+    }
+    putchar('\n');
+}
+
+static void print_role(const json_t *root, const char *role, const char *key, const char *title)
+{
+    char part[32];
+    const json_t *r;
+
+    snprintf(part, sizeof(part), "%s_role", role);
+    r = json_object_get(root, part);
+    printf("%-14s %-8s ", title, text(root, role));
+    if (strcmp(key, "inflight") == 0) {
+        long long picks = sum(json_object_get(r, "picks"));
+
+        printf("%.2f calls at the runner named, on average\n",
+               picks ? (double)number(r, key) / (double)picks : 0);
+    } else {
+        print_shares(json_object_get(r, key));
+    }
+}
+
+static double real(const json_t *o, const char *key)
+{
+    return json_number_value(json_object_get(o, key));
+}
+
+static void print_waits(const json_t *root)
+{
+    const json_t *w = json_object_get(root, "waits");
+
+    if (number(w, "predicted") == 0) {
+        printf("%-14s none yet: no call that ended well has told how long it waited\n",
+               "predicted wait");
+        return;
+    }
+    printf("%-14s %-8s %.2f ms on average, over %lld questions\n", "predicted wait",
+           text(root, "serving"), real(w, "serving_ms"), number(w, "predicted"));
+    printf("%-14s %-8s %.2f ms on average\n", "", text(root, "shadow"), real(w, "shadow_ms"));
+    printf("%-14s %.2f ms on average, over %lld calls\n", "measured wait", real(w, "measured_ms"),
+           number(w, "measured"));
+}
+
+static void print_roles(const json_t *root)
+{
+    print_role(root, "serving", "picks", "runners named");
+    print_role(root, "shadow", "picks", "");
+    print_role(root, "serving", "inflight", "in flight");
+    print_role(root, "shadow", "inflight", "");
+    print_role(root, "serving", "homes", "homes");
+    print_role(root, "shadow", "homes", "");
+    print_waits(root);
+}
+
+static void print_shadow(const json_t *root)
+{
+    long long asked = number(root, "asked");
+    json_t *a;
+    size_t i;
+
+    printf("%-14s %s%s\n", "serving", text(root, "serving"),
+           json_is_true(json_object_get(root, "swapped"))
+               ? " (swapped in; back or a reload undo it)"
+               : "");
+    if (strcmp(text(root, "state"), "none") == 0) {
+        printf("%-14s none; plugins.shadow in fn.yaml names one\n", "shadow");
+        return;
+    }
+    printf("%-14s %s, asked about %lld of 1000 calls for %lld s", "shadow", text(root, "shadow"),
+           number(root, "permille"), number(root, "for_s"));
+    if (json_object_get(root, "off_why")) {
+        printf("; turned off: %s", text(root, "off_why"));
+    }
+    if (asked == 0) {
+        printf("\n%-14s none yet\n", "questions");
+        return;
+    }
+    printf("\n%-14s %lld, agree %lld (%.1f %%), disagree %lld\n", "questions", asked,
+           number(root, "agree"), percent(number(root, "agree"), asked), number(root, "disagree"));
+    json_array_foreach(json_object_get(root, "answers"), i, a) {
+        printf("%-14s %s says %s, %s says %s: %lld\n", i == 0 ? "answers" : "",
+               text(root, "serving"), text(a, "serving"), text(root, "shadow"), text(a, "shadow"),
+               number(a, "n"));
+    }
+    print_roles(root);
+}
+
+int cli_shadow(const struct cli_options *o, int argc, char **argv)
+{
+    bool status = strcmp(argv[0], "status") == 0;
+    json_t *root;
+    char path[64];
+    int r;
+
+    (void)argc;
+    if (!status && strcmp(argv[0], "swap") != 0 && strcmp(argv[0], "back") != 0) {
+        fprintf(stderr, "fnd: shadow, got \"%.64s\"; expected status, swap or back\n", argv[0]);
+        return CLI_USAGE;
+    }
+    snprintf(path, sizeof(path), "/shadow/%s", argv[0]);
+    r = cli_ask(o, status ? "GET" : "POST", status ? "/shadow" : path, &root);
+    if (r == CLI_OK && o->json) {
+        r = print_json(root);
+    } else if (r == CLI_OK) {
+        print_shadow(root);
+        r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+    }
+    json_decref(root);
+    return r;
+}
+
+/* ---- reload ---------------------------------------------------------------------------------- */
+
+static void print_lines(FILE *to, const json_t *list)
+{
+    size_t i;
+    json_t *line;
+
+    json_array_foreach((json_t *)(uintptr_t)list, i, line)
+    {
+        fprintf(to, "%s\n", json_string_value(line));
+    }
+}
+
+int cli_reload(const struct cli_options *o, int argc, char **argv)
+{
+    int status = 0;
+    json_t *root;
+    int r = ask_status(o, "POST", "/reload", RELOAD_TIMEOUT_MS, &status, &root);
+
+    (void)argc;
+    (void)argv;
+    if (r == CLI_CONFIG) {
+        fputs("the running node was not asked and goes on as it is; --socket PATH asks it\n",
+              stderr);
+    }
+    if (r != CLI_OK) {
+        return r;
+    }
+    if (o->json) {
+        r = print_json(root);
+    } else {
+        print_lines(stderr, json_object_get(root, "problems"));
+    }
+    if (status == 200 && !o->json) {
+        printf("generation %lld from %s\n", number(root, "generation"), text(root, "from"));
+        r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+    } else if (status == 422) {
+        fprintf(stderr, "keeping generation %lld from %s\n", number(root, "generation"),
+                text(root, "from"));
+        r = CLI_CONFIG;
+    } else if (status != 200) {
+        fprintf(stderr, "fnd: %s\n", text(root, "message"));
+        r = CLI_UNAVAILABLE;
+    }
+    json_decref(root);
+    return r;
+}

@@ -1,0 +1,507 @@
+#include <cli/cli.h>
+#include <node/node.h>
+#include <process/crash.h>
+#include <process/supervise.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK_ENDED 0x80 /* with the exit code of a check that came to its end */
+
+static const char usage_text[] =
+    "usage: fnd run [--config FILE] [--strict] [--supervise]\n"
+    "       fnd check [--config FILE] [--strict] | --reference\n"
+    "       fnd plugins [--markdown] [--config FILE] FILE|DIRECTORY...\n"
+    "       fnd status [--json] [--socket PATH|--config FILE]\n"
+    "       fnd why [--json] [--socket PATH|--config FILE] CALL-ID\n"
+    "       fnd shadow [--json] [--socket PATH|--config FILE] status|swap|back\n"
+    "       fnd runners [--json] [--socket PATH|--config FILE] list|drain ID|undrain ID|\n"
+    "                   replace ID|remove [--force] ID|roll [--group NAME] [--at-most N]\n"
+    "       fnd reload [--json] [--socket PATH|--config FILE]\n"
+    "       fnd certs demo DIRECTORY | issue DIRECTORY NAME[,HOST...]...\n"
+    "       fnd version\n"
+    "\n"
+    "  run        starts a node; without FILE from FN_ variables alone\n"
+    "  check      serves nothing: tells every mistake, prints the effective configuration\n"
+    "  plugins    tells what plugin files offer, judged by the rules of FILE\n"
+    "  status     tells what the running node of that configuration does\n"
+    "  why        tells what a recent call met: runners, refusals, waits\n"
+    "  shadow     compares the shadow placer with the serving one; swaps them, and back\n"
+    "  runners    tells what a node pool manager has, and why; drains a runner, takes it back, replaces\n"
+    "             it by a new one, removes it; roll replaces all of them, N at a time\n"
+    "  reload     makes the running node read its configuration again; mistakes change nothing\n"
+    "  certs      makes an authority and certificates of nodes for a trial of TLS; issues\n"
+    "             certificates of further nodes by an authority, ca.pem and ca.key of a folder\n"
+    "  --socket   the node's admin socket, when it is not the configuration's\n"
+    "  --json     the node's answer as it came\n"
+    "  --strict   warnings are mistakes\n"
+    "  --supervise  a parent process starts the node again after a crash\n"
+    "  --reference  prints the reference of fn.yaml\n"
+    "\n"
+    "exit codes: 64 usage, 69 something needed is not there, 70 crashed, 78 configuration\n";
+
+static int usage(const char *text)
+{
+    if (text) {
+        fprintf(stderr, "fnd: %s\n", text);
+    }
+    fputs(usage_text, stderr);
+    return CLI_USAGE;
+}
+
+static void print_problems(struct conf_problems *p)
+{
+    fputs(buf_text(&p->text), stderr);
+    if (p->n > CONF_PROBLEMS_MAX) {
+        fprintf(stderr, "... and %u more\n", p->n - CONF_PROBLEMS_MAX);
+    }
+}
+
+static int print_out(struct buf *out)
+{
+    bool good = fwrite(buf_text(out), 1, out->len, stdout) == out->len;
+
+    return fflush(stdout) == 0 && good ? CLI_OK : CLI_UNAVAILABLE;
+}
+
+/* ---- run and check --------------------------------------------------------------------------- */
+
+static int load_and_run(const struct cli_options *o,
+                        int (*run)(struct config *, const struct cli_options *))
+{
+    struct conf_problems p;
+    struct config *c = NULL;
+    int r;
+
+    conf_problems_init(&p);
+    p.strict = o->strict;
+    config_load(o->config_path, environ, &c, &p);
+    r = p.n > 0 ? CLI_CONFIG : CLI_OK;
+    if (r == CLI_OK || !cli_check_tells(o)) {
+        print_problems(&p);
+    }
+    conf_problems_finish(&p);
+    if (r == CLI_OK) {
+        r = o->supervise || c->top->supervise ? supervise(c, o, run) : run(c, o);
+    }
+    config_destroy(c);
+    return r;
+}
+
+static void print_reference(struct config *c, struct buf *out, struct conf_problems *p)
+{
+    struct plugin_host *h = plugin_host_create(NULL);
+
+    conf_problems_finish(p);
+    conf_problems_init(p);
+    if (h && config_plugin_policy(c, h, p) == 0) {
+        config_print_reference(h, c->top->plugin_dir, out, p);
+    }
+    plugin_host_destroy(h);
+}
+
+static int check_here(const struct cli_options *o)
+{
+    struct buf out = BUF_INIT(0);
+    struct conf_problems p;
+    struct config *c = NULL;
+    int r = CLI_OK;
+
+    conf_problems_init(&p);
+    p.strict = o->strict;
+    config_load(o->reference ? NULL : o->config_path, environ, &c, &p);
+    if (o->reference) {
+        print_reference(c, &out, &p);
+    } else if (config_is_complete(c)) {
+        node_check(c, &out, &p);
+    }
+    print_problems(&p);
+    if (p.n == 0 || o->reference) {
+        r = print_out(&out);
+    }
+    return p.n > 0 ? CLI_CONFIG : r;
+}
+
+/* What plugins do to their process is not done to the one that tells of it. */
+static int check(const struct cli_options *o)
+{
+    int status = 0;
+    pid_t pid;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        crash_install();
+        _exit(check_here(o) | CHECK_ENDED);
+    }
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (pid < 0) {
+        fprintf(stderr, "fnd: check: %s; expected a process for it\n", strerror(errno));
+        return CLI_UNAVAILABLE;
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) & CHECK_ENDED) {
+        return WEXITSTATUS(status) & ~CHECK_ENDED;
+    }
+    fprintf(stderr, "fnd: the check was ended by a plugin, got %s %d; expected plugins that leave "
+            "their process alone\n", WIFSIGNALED(status) ? "signal" : "exit code",
+            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    return CLI_INTERNAL;
+}
+
+bool cli_check_tells(const struct cli_options *o)
+{
+    char *argv[] = { (char *)(uintptr_t)"fnd", (char *)(uintptr_t)"check",
+                     (char *)(uintptr_t)"--config", (char *)(uintptr_t)o->config_path, NULL, NULL };
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none;
+    int status = 0;
+    pid_t pid;
+    int r;
+
+    argv[o->config_path ? 4 : 2] = o->strict ? (char *)(uintptr_t)"--strict" : NULL;
+    sigemptyset(&none);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    r = posix_spawn(&pid, "/proc/self/exe", &files, &attr, argv, environ);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attr);
+    while (r == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return r == 0 && WIFEXITED(status) && WEXITSTATUS(status) == CLI_CONFIG;
+}
+
+/* ---- plugins --------------------------------------------------------------------------------- */
+
+struct listing {
+    struct buf *out;
+    bool markdown;
+};
+
+static void list_options(const struct listing *l, const struct fn_opt *o)
+{
+    for (; o && o->key; o++) {
+        buf_printf(l->out, "    %s: %s", o->key, o->doc);
+        buf_add_str(l->out, "\n        ");
+        conf_print_rule(o, l->out);
+        if (o->dflt) {
+            buf_printf(l->out, "; default %s\n", o->dflt[0] ? o->dflt : "empty");
+        } else {
+            buf_add_str(l->out, o->flags & FN_OPT_MAY_BE_ABSENT ? "; optional\n" : "; required\n");
+        }
+    }
+}
+
+static void list_factory(void *ud, const struct fn_factory *f)
+{
+    const struct listing *l = ud;
+
+    if (l->markdown) {
+        buf_printf(l->out, "\n### %s `%s` %u.%u\n\n%s\n\n", f->kind, f->name, f->kind_major,
+                   f->kind_minor, f->summary ? f->summary : "");
+        if (f->opts && f->opts->key) {
+            conf_print_reference(f->opts, NULL, NULL, l->out);
+        }
+        return;
+    }
+    buf_printf(l->out, "  %s %s (%s %u.%u): %s\n", f->kind, f->name, f->kind, f->kind_major,
+               f->kind_minor, f->summary ? f->summary : "");
+    list_options(l, f->opts);
+}
+
+static bool list_file(struct plugin_host *h, const char *path, struct listing *l)
+{
+    struct plugin_file *file = NULL;
+    struct buf lines = BUF_INIT(0);
+    const struct fn_manifest *m;
+    int r = plugin_file_check(h, path, &file, &lines, NULL);
+
+    fputs(buf_text(&lines), stderr);
+    buf_finish(&lines);
+    if (r < 0) {
+        return false;
+    }
+    m = plugin_file_manifest(file);
+    buf_printf(l->out,
+               l->markdown ? "\n## %s\n\n%s %s, ABI %u.%u, licence %s\n"
+                           : "%s: %s %s, ABI %u.%u, licence %s\n",
+               path, m->name, m->version, m->abi_major, m->abi_minor, m->license);
+    if (!l->markdown) {
+        buf_printf(l->out, "  sha256 %s, %s\n", plugin_file_sha256(file),
+                   plugin_file_signature(file));
+    }
+    plugin_file_each(file, list_factory, l);
+    return true;
+}
+
+static int is_plugin_name(const struct dirent *d)
+{
+    const char *end = strrchr(d->d_name, '.');
+
+    return end && strcmp(end, ".so") == 0;
+}
+
+static bool list_directory(struct plugin_host *h, const char *dir, struct listing *l)
+{
+    struct dirent **names = NULL;
+    int n = scandir(dir, &names, is_plugin_name, alphasort);
+    char path[PATH_MAX];
+    bool good = true;
+
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, names[i]->d_name);
+        good = list_file(h, path, l) && good;
+        free(names[i]);
+    }
+    free(names);
+    if (n <= 0) {
+        fprintf(stderr, "PLG901 %s: no plugin files; expected names that end with .so\n", dir);
+        return false;
+    }
+    return good;
+}
+
+/* The rules of the file, else those of a node that is told nothing. */
+static int take_rules(struct plugin_host *h, const struct cli_options *o)
+{
+    static char *const nothing[] = { NULL };
+    struct conf_problems p;
+    struct config *c = NULL;
+    int r;
+
+    conf_problems_init(&p);
+    config_load(o->config_path, nothing, &c, &p);
+    if (!o->config_path) {
+        conf_problems_finish(&p); /* a configuration that nobody wrote has no mistakes */
+        conf_problems_init(&p);
+    }
+    if (p.n == 0) {
+        config_plugin_policy(c, h, &p);
+    }
+    if (p.n > 0) {
+        print_problems(&p);
+    }
+    r = p.n > 0 ? CLI_CONFIG : CLI_OK;
+    conf_problems_finish(&p);
+    config_destroy(c);
+    return r;
+}
+
+static int plugins(const struct cli_options *o, int n, char **paths)
+{
+    struct plugin_host *h = plugin_host_create(NULL);
+    struct buf out = BUF_INIT(0);
+    struct listing l = { .out = &out, .markdown = o->markdown };
+    bool good = true;
+    struct stat st;
+    int r;
+
+    if (!h) {
+        return CLI_UNAVAILABLE;
+    }
+    crash_install();
+    r = take_rules(h, o);
+    for (int i = 0; i < n && r == CLI_OK; i++) {
+        bool dir = stat(paths[i], &st) == 0 && S_ISDIR(st.st_mode);
+
+        good = (dir ? list_directory(h, paths[i], &l) : list_file(h, paths[i], &l)) && good;
+    }
+    r = r == CLI_OK ? print_out(&out) : r;
+    buf_finish(&out);
+    plugin_host_destroy(h);
+    return good ? r : CLI_CONFIG;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+enum flag {
+    FLAG_CONFIG = 'c',
+    FLAG_STRICT = 's',
+    FLAG_REFERENCE = 'r',
+    FLAG_MARKDOWN = 'm',
+    FLAG_SOCKET = 'S',
+    FLAG_JSON = 'j',
+    FLAG_SUPERVISE = 'p',
+    FLAG_FORCE = 'f',
+    FLAG_GROUP = 'g',
+    FLAG_AT_MOST = 'n',
+    FLAG_HELP = 'h'
+};
+
+/* The first that is none, or NULL. getopt_long() takes "--supervis" for "--supervise". */
+static const char *unknown_option(int argc, char **argv, const struct option *options)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        size_t len = strcspn(argv[i], "=");
+        const struct option *o = options;
+
+        while (o->name && (strlen(o->name) + 2 != len || strncmp(argv[i] + 2, o->name, len - 2))) {
+            o++;
+        }
+        if (strncmp(argv[i], "--", 2) == 0 && !o->name) {
+            return argv[i];
+        }
+    }
+    return NULL;
+}
+
+/* Options of a command, as letters of enum flag. */
+static int parse(int argc, char **argv, const char *allowed, struct cli_options *o)
+{
+    static const struct option options[] = {
+        { "config", required_argument, NULL, FLAG_CONFIG },
+        { "strict", no_argument, NULL, FLAG_STRICT },
+        { "reference", no_argument, NULL, FLAG_REFERENCE },
+        { "markdown", no_argument, NULL, FLAG_MARKDOWN },
+        { "socket", required_argument, NULL, FLAG_SOCKET },
+        { "supervise", no_argument, NULL, FLAG_SUPERVISE },
+        { "json", no_argument, NULL, FLAG_JSON },
+        { "force", no_argument, NULL, FLAG_FORCE },
+        { "group", required_argument, NULL, FLAG_GROUP },
+        { "at-most", required_argument, NULL, FLAG_AT_MOST },
+        { "help", no_argument, NULL, FLAG_HELP },
+        { NULL, 0, NULL, 0 },
+    };
+    const char *unknown = unknown_option(argc, argv, options);
+    int c;
+
+    if (unknown) {
+        fprintf(stderr, "fnd: no such option: %s\n", unknown);
+        return usage(NULL);
+    }
+    optind = 1;
+    while ((c = getopt_long(argc, argv, "hc:", options, NULL)) != -1) {
+        if (c == FLAG_HELP) {
+            fputs(usage_text, stdout);
+            exit(CLI_OK);
+        }
+        if (c == '?' || !strchr(allowed, c)) {
+            return usage(c == '?' ? NULL : "this command has no such option");
+        }
+        if (c == FLAG_CONFIG) {
+            o->config_path = optarg;
+        } else if (c == FLAG_STRICT) {
+            o->strict = true;
+        } else if (c == FLAG_REFERENCE) {
+            o->reference = true;
+        } else if (c == FLAG_SOCKET) {
+            o->socket = optarg;
+        } else if (c == FLAG_SUPERVISE) {
+            o->supervise = true;
+        } else if (c == FLAG_JSON) {
+            o->json = true;
+        } else if (c == FLAG_FORCE) {
+            o->force = true;
+        } else if (c == FLAG_GROUP) {
+            o->group = optarg;
+        } else if (c == FLAG_AT_MOST) {
+            o->at_most = optarg;
+        } else {
+            o->markdown = true;
+        }
+    }
+    return CLI_OK;
+}
+
+static int version(void)
+{
+    printf("fnd %s, plugin ABI %d.%d\n", FND_VERSION, FN_ABI_MAJOR, FN_ABI_MINOR);
+    return CLI_OK;
+}
+
+static int run_check(const struct cli_options *o, int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    return check(o);
+}
+
+static int run_version(const struct cli_options *o, int argc, char **argv)
+{
+    (void)o;
+    (void)argc;
+    (void)argv;
+    return version();
+}
+
+struct command {
+    const char *name;
+    const char *allowed; /* letters of enum flag */
+    int operands_min, operands_max;
+    const char *operands; /* what they are */
+    int (*run)(const struct cli_options *o, int argc, char **argv); /* NULL: run */
+};
+
+static const struct command commands[] = {
+    { "run", "csp", 0, 0, NULL, NULL },
+    { "check", "csr", 0, 0, NULL, run_check },
+    { "plugins", "mc", 1, INT_MAX, "a file or directory", plugins },
+    { "status", "cjS", 0, 0, NULL, cli_status },
+    { "why", "cjS", 1, 1, "a call id (the header Fn-Call-Id of the answer)", cli_why },
+    { "reload", "cjS", 0, 0, NULL, cli_reload },
+    { "runners", "cjSfgn", 1, 2, "list, roll, or drain, undrain, replace or remove and an id",
+      cli_runners },
+    { "shadow", "cjS", 1, 1, "status, swap or back", cli_shadow },
+    { "certs", "", 2, INT_MAX, "demo or issue, and a directory", cli_certs },
+    { "version", "", 0, 0, NULL, run_version },
+};
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (strcmp(name, commands[i].name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct cli_options *o))
+{
+    struct cli_options o = { 0 };
+    const struct command *c;
+
+    if (argc < 2) {
+        return usage("a command is missing");
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        fputs(usage_text, stdout);
+        return CLI_OK;
+    }
+    c = find_command(argv[1]);
+    if (!c) {
+        if (strcmp(argv[1], "--version") == 0) {
+            return version();
+        }
+        fprintf(stderr, "fnd: unknown command, got %s; see fnd --help\n", conf_quote(argv[1]));
+        return CLI_USAGE;
+    }
+    if (parse(argc - 1, argv + 1, c->allowed, &o) != CLI_OK) {
+        return CLI_USAGE;
+    }
+    argc -= optind + 1;
+    argv += optind + 1;
+    if (argc > c->operands_max) {
+        return usage("too many arguments");
+    }
+    if (argc < c->operands_min) {
+        fprintf(stderr, "fnd: %s is missing\n", c->operands);
+        return usage(NULL);
+    }
+    return c->run ? c->run(&o, argc, argv) : load_and_run(&o, run);
+}

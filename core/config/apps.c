@@ -1,0 +1,436 @@
+/* Apps: functions and triggers that fn.yaml defines, by the rules of upstream's api/models. */
+#include <config/config_int.h>
+
+#include <jansson.h>
+#include <model/app.h>
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ID_LEN               26
+#define ANNOTATION_BYTES_MAX 512
+#define ANNOTATION_KEY_MAX   128
+#define ANNOTATIONS_MAX      100
+
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+#define AT(field) .offset = offsetof(struct config_app, field)
+const struct fn_opt config_app_opts[] = {
+    CONFIG_TEXT("name", 255, AT(name),
+                "Name of the app, letters, digits, _ and -."),
+    CONFIG_TEXT_OR_NONE("id", 64, AT(id),
+                        "Id of the app; when absent made of its name."),
+    CONFIG_TEXT_OR_NONE("syslog_url", 1024, AT(syslog_url),
+                        "Where the output of its functions goes, udp://host:port and the like."),
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) .offset = offsetof(struct config_fn, field)
+const struct fn_opt config_fn_opts[] = {
+    CONFIG_TEXT("name", 255, AT(name),
+                "Name of the function, unique in its app."),
+    CONFIG_TEXT("image", 1024, AT(image),
+                "Its image; for the process driver its executable."),
+    CONFIG_TEXT_OR_NONE("id", 64, AT(id),
+                        "Its id, /invoke/<id>; when absent made of the names, the same on every "
+                        "node."),
+    { .key = "memory",
+      .doc = "Memory of a container.",
+      .dflt = "128",
+      .choices = "MB",
+      .min = 1,
+      .max = MODEL_MEM_MB_MAX,
+      .type = FN_OPT_INT,
+      AT(memory_mb) },
+    { .key = "timeout",
+      .doc = "Time for one call.",
+      .dflt = "30",
+      .choices = "seconds",
+      .min = 1,
+      .max = MODEL_TIMEOUT_S_MAX,
+      .type = FN_OPT_INT,
+      AT(timeout_s) },
+    { .key = "idle_timeout",
+      .doc = "Time that an idle container is kept.",
+      .dflt = "30",
+      .choices = "seconds",
+      .min = 1,
+      .max = MODEL_IDLE_S_MAX,
+      .type = FN_OPT_INT,
+      AT(idle_timeout_s) },
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) .offset = offsetof(struct config_trigger, field)
+const struct fn_opt config_trigger_opts[] = {
+    CONFIG_TEXT("name", 255, AT(name),
+                "Name of the trigger."),
+    CONFIG_TEXT("source", 1024, AT(source),
+                "Path behind /t/<app>, begins with /."),
+    CONFIG_TEXT_OR_NONE("id", 64, AT(id),
+                        "Its id; when absent made of the names."),
+    { .key = NULL },
+};
+#undef AT
+
+static const char *const app_others[] = { "config", "annotations", "functions", NULL };
+static const char *const fn_others[] = { "config", "annotations", "triggers", NULL };
+
+/* 130 bits of a hash in the alphabet of Fn's ids; the first character holds three. */
+static const char *id_of(struct config *c, const char *kind, const char *a, const char *b,
+                         const char *last)
+{
+    static const char alphabet[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    const char *text = arena_printf(&c->priv->arena, "%s\n%s\n%s\n%s", kind, a ? a : "", b ? b : "",
+                                    last ? last : "");
+    char *id = config_alloc(c, ID_LEN + 1);
+    unsigned char hash[SHA256_DIGEST_LENGTH];
+
+    SHA256((const unsigned char *)text, strlen(text), hash);
+    for (int i = 0; i < ID_LEN; i++) {
+        id[i] = alphabet[hash[i] & (i == 0 ? 7 : 31)];
+    }
+    return id;
+}
+
+static void refuse(const struct config *c, const struct conf_node *n, const char *key,
+                   const char *got, const char *rule, struct conf_problems *p)
+{
+    conf_problem(p, "CFG704", conf_where(c->priv->file, n), "%s, got %s; expected %s", key,
+                 conf_quote(got), rule);
+}
+
+/* `text` may be NULL: its absence was told already. Bytes above 0x7f are letters of some
+ * language. */
+static void check_name(const struct config *c, const struct conf_node *map, const char *key,
+                       const char *text, const char *others, const char *rule,
+                       struct conf_problems *p)
+{
+    const struct conf_node *n = conf_get(map, key);
+
+    for (const char *at = text; at && *at; at++) {
+        if (!strchr(LETTERS, *at) && !strchr(others, *at) &&
+            ((unsigned char)*at < 0x80 || strchr(others, '~'))) {
+            refuse(c, n ? n : map, key, text, rule, p);
+            return;
+        }
+    }
+}
+
+/* ---- config and annotations ------------------------------------------------------------------ */
+
+static const struct conf_node *pairs_of(const struct config *c, const struct conf_node *map,
+                                        const char *key, uint32_t *ret_n, struct conf_problems *p)
+{
+    const struct conf_node *n = conf_get(map, key);
+
+    *ret_n = 0;
+    if (!n || (n->type == CONF_SCALAR && !n->text[0])) {
+        return NULL;
+    }
+    if (n->type != CONF_MAP) {
+        refuse(c, n, key, n->text ? n->text : "a list", "a map of keys", p);
+        return NULL;
+    }
+    for (const struct conf_node *i = n->first; i; i = i->next) {
+        ++*ret_n;
+    }
+    return n->first;
+}
+
+static const struct fn_kv *read_config(struct config *c, const struct conf_node *map,
+                                       uint32_t *ret_n, struct conf_problems *p)
+{
+    const struct conf_node *n = pairs_of(c, map, "config", ret_n, p);
+    struct fn_kv *kv = config_alloc(c, (*ret_n + 1) * sizeof(*kv));
+
+    for (uint32_t i = 0; n; n = n->next, i++) {
+        kv[i] = (struct fn_kv){ n->key, n->text ? n->text : "" };
+        if (n->type != CONF_SCALAR) {
+            refuse(c, n, n->key, n->type == CONF_MAP ? "a map" : "a list", "a text", p);
+        }
+        if (!n->key[0] || strchr(n->key, '=')) {
+            refuse(c, n, "config", n->key, "the name of an environment variable", p);
+        }
+    }
+    return kv;
+}
+
+/* Plain words that are JSON stay what they are, all else is text. */
+static json_t *scalar_json(const struct conf_node *n)
+{
+    json_t *v = n->quoted ? NULL : json_loads(n->text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+
+    if (!n->quoted && !n->text[0]) {
+        return json_null();
+    }
+    if (v && (json_is_number(v) || json_is_boolean(v))) {
+        return v;
+    }
+    json_decref(v);
+    return json_string(n->text);
+}
+
+/* Depth is bounded by the file's. */
+static json_t *node_json(const struct conf_node *n)
+{
+    json_t *v;
+
+    if (n->type == CONF_SCALAR) {
+        return scalar_json(n);
+    }
+    v = n->type == CONF_MAP ? json_object() : json_array();
+    for (const struct conf_node *i = n->first; i; i = i->next) {
+        if (n->type == CONF_MAP) {
+            json_object_set_new(v, i->key, node_json(i));
+        } else {
+            json_array_append_new(v, node_json(i));
+        }
+    }
+    return v;
+}
+
+static bool is_annotation_key(const char *key)
+{
+    size_t n = 0;
+
+    for (; key[n]; n++) {
+        if (key[n] < '!' || key[n] > '~') {
+            return false;
+        }
+    }
+    return n >= 1 && n <= ANNOTATION_KEY_MAX;
+}
+
+static const struct fn_kv *read_annotations(struct config *c, const struct conf_node *map,
+                                            uint32_t *ret_n, struct conf_problems *p)
+{
+    const struct conf_node *n = pairs_of(c, map, "annotations", ret_n, p);
+    struct fn_kv *kv = config_alloc(c, (*ret_n + 1) * sizeof(*kv));
+
+    if (*ret_n > ANNOTATIONS_MAX) {
+        refuse(c, map, "annotations", "more than 100", "at most 100", p);
+    }
+    for (uint32_t i = 0; n; n = n->next, i++) {
+        json_t *json = node_json(n);
+        char *text = json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
+
+        kv[i] = (struct fn_kv){ n->key, arena_strdup(&c->priv->arena, text ? text : "{}") };
+        if (!is_annotation_key(n->key)) {
+            refuse(c, n, "annotations", n->key, "a key of 1 to 128 printable ASCII characters", p);
+        }
+        if (!text || strlen(text) > ANNOTATION_BYTES_MAX || strcmp(text, "null") == 0 ||
+            strcmp(text, "\"\"") == 0) {
+            refuse(c, n, n->key, text ? text : "no JSON",
+                   "a value of at most 512 bytes as JSON, not "
+                   "empty",
+                   p);
+        }
+        free(text);
+        json_decref(json);
+    }
+    return kv;
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+/* The items of a list of maps below `key`; NULL when there are none. */
+static struct conf_node *items_of(const struct config *c, const struct conf_node *map,
+                                  const char *key, uint32_t *ret_n, struct conf_problems *p)
+{
+    struct conf_node *list = conf_get(map, key);
+
+    *ret_n = 0;
+    if (!list || (list->type == CONF_SCALAR && !list->text[0])) {
+        return NULL;
+    }
+    if (list->type != CONF_LIST) {
+        refuse(c, list, key, list->text ? list->text : "a map",
+               "a list, each item beginning with -", p);
+        return NULL;
+    }
+    for (struct conf_node *i = list->first; i; i = i->next) {
+        ++*ret_n;
+    }
+    return list->first;
+}
+
+static int line_of(const char *where)
+{
+    const char *column = strrchr(where, ':');
+    const char *line = column;
+
+    while (line && line > where && line[-1] != ':') {
+        line--;
+    }
+    return line ? (int)strtol(line, NULL, 10) : 0;
+}
+
+static void told_twice(const char *where, const char *what, const char *text, const char *first,
+                       const char *rule, struct conf_problems *p)
+{
+    conf_problem(p, "CFG703", where, "%s %s is defined twice, first at line %d; expected %s", what,
+                 conf_quote(text), line_of(first), rule);
+}
+
+static bool same(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+static void read_triggers(struct config *c, const struct conf_node *map,
+                          const struct config_app *app, struct config_fn *fn,
+                          struct conf_problems *p)
+{
+    struct conf_node *n = items_of(c, map, "triggers", &fn->n_triggers, p);
+    struct config_trigger *t = config_alloc(c, (fn->n_triggers + 1) * sizeof(*t));
+
+    fn->triggers = t;
+    for (uint32_t i = 0; n; n = n->next, i++) {
+        config_bind_into(c, n, "trigger", config_trigger_opts, &t[i], sizeof(t[i]), NULL, p);
+        t[i].where = config_where(c, n);
+        check_name(c, n, "name", t[i].name, "_-", "letters, digits, _ and -", p);
+        if (t[i].source && t[i].source[0] != '/') {
+            refuse(c, conf_get(n, "source"), "source", t[i].source, "a path that begins with /", p);
+        }
+        if (!t[i].id) {
+            t[i].id = id_of(c, "trigger", app->name, fn->name, t[i].name);
+        }
+        for (uint32_t k = 0; k < i; k++) {
+            if (same(t[k].name, t[i].name)) {
+                told_twice(t[i].where, "trigger", t[i].name, t[k].where,
+                           "each name once in a function", p);
+            }
+        }
+    }
+}
+
+/* One source leads to one function of the app. */
+static void check_sources(const struct config_app *app, const struct config_fn *fn,
+                          struct conf_problems *p)
+{
+    for (uint32_t i = 0; i < fn->n_triggers; i++) {
+        for (const struct config_fn *other = app->fns; other <= fn; other++) {
+            uint32_t end = other == fn ? i : other->n_triggers;
+
+            for (uint32_t k = 0; k < end; k++) {
+                const struct config_trigger *first = &other->triggers[k];
+
+                if (same(first->source, fn->triggers[i].source)) {
+                    told_twice(fn->triggers[i].where, "trigger source", first->source,
+                               first->where, "each source once in an app", p);
+                }
+            }
+        }
+    }
+}
+
+static const struct config_fn *fn_by_id(const struct config *c, const char *id,
+                                        const struct config_fn *self)
+{
+    for (uint32_t a = 0; a < c->n_apps; a++) {
+        for (uint32_t i = 0; i < c->apps[a].n_fns; i++) {
+            const struct config_fn *f = &c->apps[a].fns[i];
+
+            if (f == self || !f->where) {
+                return NULL;
+            }
+            if (same(f->id, id)) {
+                return f;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void read_fn(struct config *c, struct conf_node *map, const struct config_app *app,
+                    struct config_fn *fn, struct conf_problems *p)
+{
+    const struct config_fn *twin;
+
+    config_bind_into(c, map, "function", config_fn_opts, fn, sizeof(*fn), fn_others, p);
+    fn->where = config_where(c, map);
+    check_name(c, map, "name", fn->name, "-_.~$&+:=@", "letters, digits and -_.~$&+:=@", p);
+    check_name(c, map, "id", fn->id, "-_.~", "letters, digits and -_.~", p);
+    if (!fn->id) {
+        fn->id = id_of(c, "fn", app->name, fn->name, NULL);
+    } else {
+        twin = fn_by_id(c, fn->id, fn);
+        if (twin) {
+            told_twice(fn->where, "function id", fn->id, twin->where, "each id once", p);
+        }
+    }
+    fn->config = read_config(c, map, &fn->n_config, p);
+    fn->annotations = read_annotations(c, map, &fn->n_annotations, p);
+    read_triggers(c, map, app, fn, p);
+    check_sources(app, fn, p);
+    for (const struct config_fn *other = app->fns; other < fn; other++) {
+        if (same(other->name, fn->name)) {
+            told_twice(fn->where, "function", fn->name, other->where,
+                       "each name once in an app", p);
+        }
+    }
+}
+
+static void check_syslog(const struct config *c, const struct conf_node *map,
+                         const struct config_app *app, struct conf_problems *p)
+{
+    static const char *const schemes[] = { "udp://",      "tcp://",     "unix://",
+                                           "unixgram://", "tcp+tls://", NULL };
+    const char *const *s = schemes;
+
+    while (app->syslog_url && *s && strncmp(app->syslog_url, *s, strlen(*s)) != 0) {
+        s++;
+    }
+    if (!*s) {
+        refuse(c, conf_get(map, "syslog_url"), "syslog_url", app->syslog_url,
+               "udp, tcp, unix, unixgram or tcp+tls://...", p);
+    }
+}
+
+static void read_app(struct config *c, struct conf_node *map, struct config_app *app,
+                     struct conf_problems *p)
+{
+    struct conf_node *n;
+    struct config_fn *fns;
+
+    config_bind_into(c, map, "app", config_app_opts, app, sizeof(*app), app_others, p);
+    app->where = config_where(c, map);
+    check_name(c, map, "name", app->name, "_-", "letters, digits, _ and -", p);
+    check_syslog(c, map, app, p);
+    if (!app->id) {
+        app->id = id_of(c, "app", app->name, NULL, NULL);
+    }
+    app->config = read_config(c, map, &app->n_config, p);
+    app->annotations = read_annotations(c, map, &app->n_annotations, p);
+    n = items_of(c, map, "functions", &app->n_fns, p);
+    fns = config_alloc(c, (app->n_fns + 1) * sizeof(*fns));
+    app->fns = fns;
+    for (; n; n = n->next) {
+        read_fn(c, n, app, fns++, p);
+    }
+    for (const struct config_app *other = c->apps; other < app; other++) {
+        /* Without a name the id is nobody's, and that was told. */
+        if (app->name && same(other->name, app->name)) {
+            told_twice(app->where, "app", app->name, other->where, "each name once", p);
+        } else if (app->name && same(other->id, app->id)) {
+            told_twice(app->where, "app id", app->id, other->where, "each id once", p);
+        }
+    }
+}
+
+void config_apps_read(struct config *c, struct conf_problems *p)
+{
+    uint32_t n_apps;
+    struct conf_node *n = items_of(c, conf_root(c->priv->file), "apps", &n_apps, p);
+    struct config_app *apps = config_alloc(c, (n_apps + 1) * sizeof(*apps));
+
+    c->apps = apps;
+    c->n_apps = n_apps;
+    for (; n; n = n->next) {
+        read_app(c, n, apps++, p);
+    }
+}

@@ -1,0 +1,723 @@
+/* Config: from a file and variables to data; what holds between options is checked here. */
+#include <config/config_int.h>
+
+#include <base/log.h>
+#include <inttypes.h>
+#include <npm/manager.h>
+#include <limits.h>
+#include <loop/remote_log.h>
+#include <net/network.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define INSTALLED_DIR "/usr/lib/fnd"
+#define TAG_CHARACTERS                                                                             \
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./"
+#define RULE_LISTEN          "host:port, [ipv6]:port, :port or unix:/path"
+
+struct config_kept {
+    struct conf_values *values;
+    struct config_kept *next;
+};
+
+static _Noreturn void out_of_memory(void)
+{
+    log_error("out of memory for the configuration");
+    abort();
+}
+
+void *config_alloc(struct config *c, size_t size)
+{
+    void *p = arena_alloc(&c->priv->arena, size);
+
+    if (!p) {
+        out_of_memory();
+    }
+    return p;
+}
+
+const char *config_where(const struct config *c, const struct conf_node *n)
+{
+    return arena_strdup(&c->priv->arena, conf_where(c->priv->file, n));
+}
+
+void config_bind_into(struct config *c, struct conf_node *map, const char *what,
+                      const struct fn_opt *opts, void *ret, uint32_t size, const char *const *skip,
+                      struct conf_problems *p)
+{
+    struct config_kept *kept = config_alloc(c, sizeof(*kept));
+
+    if (conf_bind(c->priv->file, map, what, opts, size, skip, &kept->values, p) == 0) {
+        memcpy(ret, kept->values->data, size);
+    }
+    kept->next = c->priv->kept;
+    c->priv->kept = kept;
+}
+
+void config_destroy(struct config *c)
+{
+    if (!c) {
+        return;
+    }
+    for (struct config_kept *k = c->priv->kept; k; k = k->next) {
+        conf_values_destroy(k->values);
+    }
+    for (int i = 0; i < SECTIONS_N; i++) {
+        conf_values_destroy(c->priv->values[i]);
+    }
+    conf_destroy(c->priv->file);
+    arena_finish(&c->priv->arena);
+    free(c->priv);
+    free(c);
+}
+
+/* ---- sections -------------------------------------------------------------------------------- */
+
+static void bind_sections(struct config *c, struct conf_problems *p)
+{
+    struct conf_node *root = conf_root(c->priv->file);
+
+    for (int i = 0; i < SECTIONS_N; i++) {
+        const struct config_section_def *s = &config_sections[i];
+        struct conf_node *map = i == SECTION_TOP ? root : conf_get(root, s->key);
+        const char *const *others = i == SECTION_TOP       ? config_top_others
+                                    : i == SECTION_PLUGINS ? config_plugin_kinds
+                                                           : NULL;
+
+        conf_bind_with(c->priv->file, map, i == SECTION_TOP ? "top level" : s->key, s->opts,
+                       s->size, others, c->priv->overrides[i], &c->priv->values[i], p);
+        if (!c->priv->values[i]) {
+            out_of_memory();
+        }
+    }
+    c->top = c->priv->values[SECTION_TOP]->data;
+    c->log = c->priv->values[SECTION_LOG]->data;
+    c->http = c->priv->values[SECTION_HTTP]->data;
+    c->grpc = c->priv->values[SECTION_GRPC]->data;
+    c->lb = c->priv->values[SECTION_LB]->data;
+    c->runner = c->priv->values[SECTION_RUNNER]->data;
+    c->npm = c->priv->values[SECTION_NPM]->data;
+    c->admin = c->priv->values[SECTION_ADMIN]->data;
+    c->plugins = c->priv->values[SECTION_PLUGINS]->data;
+}
+
+/* FN_PORT names a port only: the host of the file stays. */
+static void set_port(struct config *c, enum config_section section, const char *listen,
+                     const char *port, const char *variable, struct conf_problems *p)
+{
+    const char *colon = strrchr(listen, ':');
+    size_t host = colon && strncmp(listen, "unix:", 5) != 0 ? (size_t)(colon - listen) : 0;
+    const char *text;
+
+    if (port) {
+        text = arena_printf(&c->priv->arena, "%.*s:%s", (int)host, listen, port);
+        conf_override(c->priv->values[section], "listen", variable, text, p);
+    }
+}
+
+/* Beside the program in a build tree, else where packages put them. */
+static const char *find_dir(struct config *c, const char *name)
+{
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    const char *dir;
+    char *slash;
+
+    if (n > 0) {
+        exe[n] = '\0';
+        slash = strrchr(exe, '/');
+        if (slash) {
+            *slash = '\0';
+            dir = arena_printf(&c->priv->arena, "%s/%s", exe, name);
+            if (access(dir, X_OK) == 0) {
+                return dir;
+            }
+        }
+    }
+    return arena_printf(&c->priv->arena, INSTALLED_DIR "/%s", name);
+}
+
+/* A value that was refused leaves the default behind. */
+static bool node_is_known(const struct config *c)
+{
+    const struct conf_node *n = conf_get(conf_root(c->priv->file), "node");
+    const struct conf_override *o = c->priv->overrides[SECTION_TOP];
+
+    while (o->key && strcmp(o->key, "node") != 0) {
+        o++;
+    }
+    if (o->key) {
+        return strcmp(o->text, c->top->node) == 0;
+    }
+    return !n || (n->type == CONF_SCALAR &&
+                  (!n->text[0] || strcmp(n->text, c->top->node) == 0));
+}
+
+static void set_derived(struct config *c, struct conf_problems *p)
+{
+    set_port(c, SECTION_HTTP, c->http->listen, c->priv->port, "FN_PORT", p);
+    set_port(c, SECTION_GRPC, c->grpc->listen, c->priv->grpc_port, "FN_GRPC_PORT", p);
+    if (!c->top->plugin_dir) {
+        conf_override(c->priv->values[SECTION_TOP], "plugin_dir", "default",
+                      find_dir(c, "plugins"), p);
+    }
+    c->transport_dir = find_dir(c, "transports");
+    c->priv->node_unknown = !node_is_known(c);
+    if (strcmp(c->top->node, "lb") == 0) {
+        c->node = CONFIG_LB;
+    } else if (strcmp(c->top->node, "pure-runner") == 0) {
+        c->node = CONFIG_RUNNER;
+    } else if (strcmp(c->top->node, "npm") == 0) {
+        c->node = CONFIG_NPM;
+    }
+}
+
+/* The sentence behind the code; *code is "" when there is none. */
+static const char *split_code(const char *line, char code[8])
+{
+    size_t len = strcspn(line, " ");
+    bool has = len < 8 && line[len] == ' ';
+
+    snprintf(code, 8, "%.*s", has ? (int)len : 0, line);
+    return has ? line + len + 1 : line;
+}
+
+void config_tell(struct conf_problems *p, const char *where, const char *line)
+{
+    char code[8];
+    const char *text = split_code(line, code);
+
+    conf_problem(p, code[0] ? code : NULL, where, "%s", text);
+}
+
+/* ---- rules of values ------------------------------------------------------------------------- */
+
+const char *config_source_of(const struct config *c, enum config_section section, const char *key)
+{
+    const struct conf_values *v = c->priv->values[section];
+
+    for (uint32_t i = 0; i < v->n_opts; i++) {
+        if (strcmp(v->opts[i].key, key) == 0) {
+            return v->source[i] ? v->source[i] : "default";
+        }
+    }
+    return "default";
+}
+
+void config_refuse(const struct config *c, enum config_section section, const char *key,
+                   const char *got, const char *rule, struct conf_problems *p)
+{
+    const char *source = config_source_of(c, section, key);
+
+    if (strncmp(source, "FN_", 3) == 0) {
+        conf_problem(p, "CFG706", NULL, "%s, got %s; expected %s", source, conf_quote(got), rule);
+    } else {
+        conf_problem(p, "CFG704", source, "%s, got %s; expected %s", key, conf_quote(got), rule);
+    }
+}
+
+void config_transport_tell(const struct config *c, const char *sentence, struct conf_problems *p)
+{
+    config_tell(p, config_source_of(c, SECTION_GRPC, "transport"), sentence);
+}
+
+static bool is_listen(const char *text)
+{
+    const char *port = strrchr(text, ':');
+    int64_t n;
+
+    if (strncmp(text, "unix:", 5) == 0) {
+        return text[5] == '/' && text[6] != '\0';
+    }
+    if (!port || conf_parse_int(port + 1, &n) < 0 || n < 0 || n > 65535) {
+        return false;
+    }
+    if (text[0] == '[') {
+        return port > text + 2 && port[-1] == ']';
+    }
+    return memchr(text, ':', (size_t)(port - text)) == NULL && text[strcspn(text, " /")] == '\0';
+}
+
+static void check_listen(struct config *c, struct conf_problems *p)
+{
+    if (!is_listen(c->http->listen)) {
+        config_refuse(c, SECTION_HTTP, "listen", c->http->listen, RULE_LISTEN, p);
+    }
+    if (!is_listen(c->grpc->listen)) {
+        config_refuse(c, SECTION_GRPC, "listen", c->grpc->listen, RULE_LISTEN, p);
+    }
+}
+
+/* ":80", "0.0.0.0:80" and "[::]:80" are every address of the machine. */
+static bool is_everywhere(const char *listen)
+{
+    return listen[0] == ':' || strncmp(listen, "0.0.0.0:", 8) == 0 ||
+           strncmp(listen, "[::]:", 5) == 0;
+}
+
+static bool is_same_port(const char *a, const char *b)
+{
+    const char *port_a = strrchr(a, ':');
+    const char *port_b = strrchr(b, ':');
+
+    if (strcmp(a, b) == 0) {
+        return strcmp(port_a, ":0") != 0;
+    }
+    return strncmp(a, "unix:", 5) != 0 && strncmp(b, "unix:", 5) != 0 &&
+           strcmp(port_a, port_b) == 0 && strcmp(port_a, ":0") != 0 &&
+           (is_everywhere(a) || is_everywhere(b));
+}
+
+/* The second one to listen would find the address in use, by this very node. */
+static void check_own_ports(struct config *c, struct conf_problems *p)
+{
+    const char *http = c->http->listen;
+    const char *grpc = c->grpc->listen;
+    bool by_default = strcmp(config_source_of(c, SECTION_GRPC, "listen"), "default") == 0;
+
+    if ((c->node != CONFIG_RUNNER && c->node != CONFIG_NPM) || !is_listen(http) ||
+        !is_listen(grpc) || !is_same_port(http, grpc)) {
+        return;
+    }
+    config_refuse(c, by_default ? SECTION_HTTP : SECTION_GRPC, "listen", by_default ? http : grpc,
+                  arena_printf(&c->priv->arena,
+                               "another address than %s, which this node has for %s",
+                               by_default ? grpc : http, by_default ? "gRPC" : "HTTP"),
+                  p);
+}
+
+static void check_cors(struct config *c, struct conf_problems *p)
+{
+    const struct fn_strlist *origins = &c->http->cors.origins;
+
+    for (uint64_t i = 0; i < origins->n; i++) {
+        if (cors_origin_check(origins->items[i], i) < 0) {
+            config_refuse(c, SECTION_HTTP, "cors_origins", origins->items[i],
+                   "http://..., https://..., or * as the first one", p);
+        }
+    }
+}
+
+static void check_proxies(struct config *c, struct conf_problems *p)
+{
+    const struct fn_strlist *proxies = &c->http->limits.proxies;
+    struct net_network network;
+
+    for (uint64_t i = 0; i < proxies->n; i++) {
+        if (net_network_parse(proxies->items[i], &network) < 0) {
+            config_refuse(c, SECTION_HTTP, "proxies", proxies->items[i],
+                          "a network such as 10.1.0.0/16, with no bits behind its length, or an "
+                          "address",
+                          p);
+        }
+    }
+}
+
+static void check_log(struct config *c, struct conf_problems *p)
+{
+    const char *dest = c->log->dest;
+
+    if (strcmp(dest, "stderr") != 0 && strcmp(dest, "stdout") != 0 &&
+        (strncmp(dest, "file:///", 8) != 0 || !dest[8]) && remote_log_check(dest) < 0) {
+        config_refuse(c, SECTION_LOG, "dest", dest,
+               "stderr, stdout, file:///path, udp://host:port, tcp://host:port or unix:///path", p);
+    }
+    if (c->log->prefix[strspn(c->log->prefix, TAG_CHARACTERS)]) {
+        config_refuse(c, SECTION_LOG, "prefix", c->log->prefix, "letters, digits and -_./", p);
+    }
+}
+
+/* Like upstream the path of the address is dropped. */
+static void check_api_url(struct config *c, struct conf_problems *p)
+{
+    struct config_lb *lb = c->priv->values[SECTION_LB]->data;
+    const char *url = lb->api_url;
+    size_t scheme;
+    size_t host;
+
+    if (!url) {
+        return;
+    }
+    scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
+    host = scheme ? strcspn(url + scheme, "/?#") : 0;
+    if (host == 0 || url[scheme] == ':') {
+        config_refuse(c, SECTION_LB, "api_url", url,
+                      "http://host:port (no host specified for client)", p);
+        return;
+    }
+    lb->api_url = arena_strndup(&c->priv->arena, url, scheme + host);
+}
+
+/* The value of an option as it is printed. */
+static const char *value_of(const struct config *c, enum config_section section, const char *key)
+{
+    const struct conf_values *v = c->priv->values[section];
+    struct buf text = BUF_INIT(256);
+    const char *ret;
+    uint32_t i = 0;
+
+    while (i < v->n_opts && strcmp(v->opts[i].key, key) != 0) {
+        i++;
+    }
+    if (i < v->n_opts) {
+        conf_print_option(v, i, &text);
+    }
+    ret = arena_strdup(&c->priv->arena, buf_text(&text));
+    buf_finish(&text);
+    return ret;
+}
+
+/* Told where the one stands that somebody wrote. */
+static void check_order(struct config *c, enum config_section section, const char *low_key,
+                        int64_t low, const char *high_key, int64_t high, struct conf_problems *p)
+{
+    bool high_given = strcmp(config_source_of(c, section, high_key), "default") != 0;
+    const char *key = high_given ? high_key : low_key;
+    const char *other = high_given ? low_key : high_key;
+
+    if (low > high) {
+        config_refuse(c, section, key, value_of(c, section, key),
+                      arena_printf(&c->priv->arena, "%s %s, which is %s",
+                                   high_given ? "at least" : "at most", other,
+                                   value_of(c, section, other)),
+                      p);
+    }
+}
+
+static void check_runner(struct config *c, struct conf_problems *p)
+{
+    const struct config_runner *r = c->runner;
+
+    if (r->owner && r->owner[strspn(r->owner, "abcdefghijklmnopqrstuvwxyz0123456789-")]) {
+        config_refuse(c, SECTION_RUNNER, "owner", r->owner, "1 to 63 of a-z, 0-9 and -", p);
+    }
+    if (r->iofs_path && r->iofs_path[0] != '/') {
+        config_refuse(c, SECTION_RUNNER, "iofs_path", r->iofs_path, "an absolute path", p);
+    }
+    if (r->iofs_engine_path && !r->iofs_path) {
+        config_refuse(c, SECTION_RUNNER, "iofs_engine_path", r->iofs_engine_path,
+               "iofs_path (FN_IOFS_PATH) beside it", p);
+    }
+}
+
+static void check_tls_name(struct config *c, enum config_section section, const char *key,
+                           const char *name, struct conf_problems *p)
+{
+    const char *names[65] = { NULL };
+    const char *nearest;
+
+    if (!name || config_tls_find(c, name)) {
+        return;
+    }
+    for (uint32_t i = 0; i < c->n_tls && i < 64; i++) {
+        names[i] = c->tls[i].name;
+    }
+    nearest = conf_nearest(name, names);
+    config_refuse(c, section, key, name,
+           arena_printf(&c->priv->arena, "the name of an entry of tls:%s%s",
+                        nearest ? ", such as " : "", nearest ? nearest : ""),
+           p);
+}
+
+/* The seed's names need no mention. */
+static const char *or_seed(const struct config *c, const char *name, const char *seed)
+{
+    return name ? name : config_tls_find(c, seed) ? seed : NULL;
+}
+
+static void check_tls(struct config *c, struct conf_problems *p)
+{
+    struct config_grpc *grpc = c->priv->values[SECTION_GRPC]->data;
+    struct config_http *http = c->priv->values[SECTION_HTTP]->data;
+    const struct config_tls *web;
+
+    check_tls_name(c, SECTION_GRPC, "tls", grpc->tls, p);
+    check_tls_name(c, SECTION_GRPC, "server_tls", grpc->server_tls, p);
+    check_tls_name(c, SECTION_GRPC, "client_tls", grpc->client_tls, p);
+    check_tls_name(c, SECTION_HTTP, "tls", http->tls, p);
+    grpc->server_tls = or_seed(c, grpc->server_tls ? grpc->server_tls : grpc->tls, "TLSGRPCServer");
+    grpc->client_tls = or_seed(c, grpc->client_tls ? grpc->client_tls : grpc->tls, "TLSGRPCClient");
+    http->tls = or_seed(c, http->tls, "TLSWebServer");
+    web = http->tls ? config_tls_find(c, http->tls) : NULL;
+    if (web && !web->cert) {
+        config_refuse(c, SECTION_HTTP, "tls", http->tls, "an entry with cert and key", p);
+    }
+}
+
+/* Without a file a node that cannot know any function is a mistake, as it is upstream. */
+static void check_functions(struct config *c, struct conf_problems *p)
+{
+    if (c->node == CONFIG_RUNNER || c->node == CONFIG_NPM || c->lb->api_url || c->n_apps > 0 ||
+        c->priv->node_unknown) {
+        return;
+    }
+    if (c->node == CONFIG_LB && !c->path) {
+        conf_problem(p, "CFG711", NULL,
+                     "FN_RUNNER_API_URL is missing; expected the address of an API node, "
+                     "http://host:port");
+        return;
+    }
+    conf_note(p, "CFG710", c->path,
+              "neither apps: nor lb.api_url is given: every call is answered 404");
+}
+
+static void check_plugins(struct config *c, struct conf_problems *p)
+{
+    const struct config_plugins *rules = c->plugins;
+    const struct conf_node *said =
+        conf_get(conf_get(conf_root(c->priv->file), "plugins"), "unsigned");
+
+    if (rules->keys.n == 0 && said && said->text && strcmp(said->text, "refuse") == 0) {
+        config_refuse(c, SECTION_PLUGINS, "unsigned", "refuse", "keys beside it, or allow", p);
+    }
+    for (uint64_t i = 0; i < rules->keys.n; i++) {
+        if (rules->keys.items[i][0] != '/') {
+            config_refuse(c, SECTION_PLUGINS, "keys", rules->keys.items[i], "absolute paths", p);
+        }
+    }
+}
+
+/* Groups come from the file only. */
+static const char *where_of_group(const struct config *c, uint64_t index)
+{
+    const struct conf_node *npm = conf_get(conf_root(c->priv->file), "npm");
+    const struct conf_node *n = conf_get(npm, "groups")->first;
+
+    while (index-- > 0) {
+        n = n->next;
+    }
+    return conf_where(c->priv->file, n);
+}
+
+static void check_npm(struct config *c, struct conf_problems *p)
+{
+    struct config_npm *npm = c->priv->values[SECTION_NPM]->data;
+    static const char *const dflt[] = { "default" };
+    char got[32];
+
+    if (npm->groups.n == 0) {
+        npm->groups = (struct fn_strlist){ dflt, 1 };
+    }
+    for (uint64_t i = 0; i < npm->groups.n; i++) {
+        const char *name = npm->groups.items[i];
+
+        if (!name[0] || strlen(name) > NPM_GROUP_NAME_MAX) {
+            config_refuse(c, SECTION_NPM, "groups", name, "names of 1 to 63 characters", p);
+        }
+        for (uint64_t k = 0; k < i && npm->groups.n <= NPM_GROUPS_MAX; k++) {
+            if (strcmp(npm->groups.items[k], name) == 0) {
+                conf_problem(p, "CFG703", where_of_group(c, i),
+                             "group %s is named twice; expected each group once",
+                             conf_quote(name));
+                break;
+            }
+        }
+    }
+    if (npm->groups.n > NPM_GROUPS_MAX) {
+        snprintf(got, sizeof(got), "%" PRIu64 " names", npm->groups.n);
+        config_refuse(c, SECTION_NPM, "groups", got, "at most 1000 names", p);
+    }
+    check_order(c, SECTION_NPM, "runners_min", npm->runners_min, "group_runners_max",
+                npm->group_runners_max, p);
+}
+
+static void check_values(struct config *c, struct conf_problems *p)
+{
+    const struct config_lb *lb = c->lb;
+    const struct config_grpc *grpc = c->grpc;
+
+    check_listen(c, p);
+    check_own_ports(c, p);
+    check_cors(c, p);
+    check_proxies(c, p);
+    check_log(c, p);
+    if (c->admin->socket && c->admin->socket[0] != '/' && strcmp(c->admin->socket, "off") != 0) {
+        config_refuse(c, SECTION_ADMIN, "socket", c->admin->socket, "an absolute path, or off", p);
+    }
+    check_api_url(c, p);
+    check_order(c, SECTION_LB, "retry_min", lb->retry_min_ns, "retry_max", lb->retry_max_ns, p);
+    check_order(c, SECTION_GRPC, "reconnect_first", grpc->reconnect_first_ns, "reconnect_max",
+                grpc->reconnect_max_ns, p);
+    check_runner(c, p);
+    check_tls(c, p);
+    check_plugins(c, p);
+    check_npm(c, p);
+    check_functions(c, p);
+    config_effect_check(c, p);
+}
+
+/* ---- tls ------------------------------------------------------------------------------------- */
+
+#define AT(field) .offset = offsetof(struct config_tls, field)
+const struct fn_opt config_tls_opts[] = {
+    CONFIG_TEXT_OR_NONE("cert", 1024, AT(cert),
+                        "PEM file with the certificate of this node and those above it."),
+    CONFIG_TEXT_OR_NONE("key", 1024, AT(key),
+                        "PEM file with its private key, readable by the owner only."),
+    CONFIG_TEXT_OR_NONE("ca", 1024, AT(ca),
+                        "PEM file with the authorities that sign peers; a server with it demands "
+                        "a certificate from its clients."),
+    CONFIG_TEXT_OR_NONE("crl", 1024, AT(crl),
+                        "PEM file with the current revocation lists of all authorities in ca; "
+                        "peers whose certificates they name are refused, and all peers once a "
+                        "list has ended."),
+    CONFIG_TEXT_OR_NONE("server_name", 253, AT(server_name),
+                        "Name that servers' certificates must have, instead of that of their "
+                        "address."),
+    { .key = "peers",
+      .doc = "Names that peers' certificates must have one of, as URI, DNS or common name; * stands "
+             "for any text without a slash. When absent every certificate of ca is good.",
+      .type = FN_OPT_STRLIST,
+      .flags = FN_OPT_MAY_BE_ABSENT,
+      AT(peers) },
+    { .key = NULL },
+};
+
+const struct config_tls *config_tls_find(const struct config *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->n_tls; i++) {
+        if (strcmp(c->tls[i].name, name) == 0) {
+            return &c->tls[i];
+        }
+    }
+    return NULL;
+}
+
+/* The option whose file a sentence "path: ..." is about. */
+static const char *where_of_file(const struct config *c, const struct config_tls *tls,
+                                 const char *text)
+{
+    static const char *const keys[] = { "cert", "key", "ca", "crl" };
+    const char *const paths[] = { tls->cert, tls->key, tls->ca, tls->crl };
+
+    for (size_t i = 0; tls->node && i < sizeof(keys) / sizeof(keys[0]); i++) {
+        size_t len = paths[i] ? strlen(paths[i]) : 0;
+
+        if (len > 0 && strncmp(text, paths[i], len) == 0 && text[len] == ':') {
+            return conf_where(c->priv->file, conf_get(tls->node, keys[i]));
+        }
+    }
+    return tls->node ? conf_where(c->priv->file, tls->node) : NULL;
+}
+
+void config_tls_tell(const struct config *c, const struct config_tls *tls, const char *sentence,
+                     struct conf_problems *p)
+{
+    char code[8];
+    const char *text = split_code(sentence, code);
+    const char *where = where_of_file(c, tls, text);
+
+    if (strcmp(code, "TLS800") == 0) {
+        conf_warning(p, code, where, "%s", text);
+    } else {
+        conf_problem(p, code, where, "%s", text);
+    }
+}
+
+static const char *tls_variable(const struct config *c, const char *key)
+{
+    for (const struct conf_override *o = c->priv->overrides[SECTION_TLS]; o->key; o++) {
+        if (strcmp(o->key, key) == 0) {
+            return o->text;
+        }
+    }
+    return NULL;
+}
+
+/* Upstream's three variables make both ends of gRPC use TLS, only all of them together. */
+static void add_tls_of_variables(struct config *c, struct config_tls *tls, struct conf_problems *p)
+{
+    struct config_tls t = { .name = "FN_NODE_CERT",
+                            .cert = tls_variable(c, "cert"),
+                            .key = tls_variable(c, "key"),
+                            .ca = tls_variable(c, "ca") };
+
+    if (t.cert && t.key && t.ca) {
+        tls[c->n_tls++] = t;
+        conf_override(c->priv->values[SECTION_GRPC], "tls", "FN_NODE_CERT", t.name, p);
+    } else if (t.cert || t.key || t.ca) {
+        conf_problem(p, "CFG706", NULL,
+                     "FN_NODE_CERT, FN_NODE_CERT_KEY and FN_NODE_CERT_AUTHORITY; "
+                     "expected all three or none of them");
+    }
+}
+
+void config_tls_read(struct config *c, struct conf_problems *p)
+{
+    struct conf_node *map = conf_get(conf_root(c->priv->file), "tls");
+    struct config_tls *tls;
+    uint32_t n = 1;
+
+    if (map && map->type != CONF_MAP) {
+        conf_problem(p, "CFG704", conf_where(c->priv->file, map),
+                     "tls, got %s; expected a map of names",
+                     map->text ? conf_quote(map->text) : "a list");
+        map = NULL;
+    }
+    for (struct conf_node *i = map ? map->first : NULL; i; i = i->next) {
+        n++;
+    }
+    tls = config_alloc(c, n * sizeof(*tls));
+    c->tls = tls;
+    for (struct conf_node *i = map ? map->first : NULL; i; i = i->next) {
+        struct config_tls *t = &tls[c->n_tls++];
+
+        config_bind_into(c, i, i->key, config_tls_opts, t, sizeof(*t), NULL, p);
+        t->name = i->key;
+        t->node = i;
+        if (!t->cert != !t->key) {
+            conf_problem(p, "CFG704", conf_where(c->priv->file, i),
+                         "%s, got %s alone; expected cert and key, or none of them", i->key,
+                         t->cert ? "cert" : "key");
+        }
+        if (t->crl && !t->ca) {
+            conf_problem(p, "CFG704", conf_where(c->priv->file, i),
+                         "%s, got crl without ca; expected the authorities whose lists it has",
+                         i->key);
+        }
+    }
+    add_tls_of_variables(c, tls, p);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static struct config *config_create(const char *path)
+{
+    struct config *c = calloc(1, sizeof(*c));
+
+    if (!c || !(c->priv = calloc(1, sizeof(*c->priv)))) {
+        out_of_memory();
+    }
+    arena_init(&c->priv->arena, 0);
+    c->path = path ? arena_strdup(&c->priv->arena, path) : NULL;
+    return c;
+}
+
+bool config_is_complete(const struct config *c)
+{
+    return !c->path || c->priv->file;
+}
+
+int config_load(const char *path, char *const *environ_, struct config **ret,
+                struct conf_problems *p)
+{
+    struct config *c = config_create(path);
+
+    if (path) {
+        conf_load(path, &c->priv->file, p);
+    }
+    config_env_read(c, environ_, p);
+    *ret = c;
+    bind_sections(c, p);
+    set_derived(c, p);
+    if (!config_is_complete(c)) {
+        return FN_E_INVALID; /* what the file would have said is unknown: no further sentences */
+    }
+    config_tls_read(c, p);
+    config_apps_read(c, p);
+    config_plugins_read(c, p);
+    check_values(c, p);
+    return p->n > 0 ? FN_E_INVALID : 0;
+}

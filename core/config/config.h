@@ -1,0 +1,333 @@
+/* Config: what a node is told by fn.yaml and FN_ variables, as data.
+ *
+ * Every section is an option table (struct fn_opt): it parses, checks, prints and documents itself.
+ * A variable of Go Fn overrides the file; each value remembers where it came from. Without a file
+ * the variables alone give the node that Go's fnserver would start. Plugins' own options are bound
+ * when the plugin's file is loaded (config_plugin_bind). [init] */
+#ifndef CONFIG_CONFIG_H
+#define CONFIG_CONFIG_H
+
+#include <conf/conf.h>
+#include <fn/abi.h>
+#include <fn/driver.h>
+#include <http/cors.h>
+#include <http/server.h>
+#include <plugin/plugin.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum config_node { CONFIG_FULL, CONFIG_LB, CONFIG_RUNNER, CONFIG_NPM };
+
+/* Times in ns; "never" is -1 where the table allows it. Texts NULL = not set. */
+
+struct config_top {
+    const char *node;       /* "full", "lb", "pure-runner", "npm"; see config.node */
+    const char *plugin_dir; /* never NULL */
+    int64_t drain_timeout_ns;
+    uint32_t supervise;
+    const char *processors_awake; /* see awake_make() */
+};
+
+struct config_log {
+    const char *level;  /* upstream's words; see log_level_parse() */
+    const char *format; /* "text", "json" */
+    const char *dest;   /* "stderr", "stdout", "file:///path", or what remote_log_open() takes */
+    const char *prefix;
+};
+
+struct config_http {
+    const char *listen; /* "host:port", "[::]:port", ":port", "unix:/path" */
+    struct http_limits limits;
+    struct cors cors;
+    const char *tls; /* name of an entry of tls:, NULL = plain HTTP */
+};
+
+struct config_grpc {
+    const char *listen;
+    const char *transport; /* "nghttp2" or "core" */
+    int64_t message_max_bytes;
+    int64_t streams_max;
+    int64_t connections_max;
+    int64_t connections_per_ip_max;
+    struct fn_strlist refuse_interfaces;
+    int64_t reconnect_first_ns;
+    int64_t reconnect_max_ns;
+    int64_t connect_timeout_ns;
+    int64_t probe_interval_ns; /* 0 = never */
+    int64_t probe_timeout_ns;
+    int64_t client_silence_ns; /* 0 = never */
+    int64_t send_queue_bytes;
+    const char *tls; /* name of an entry of tls:, NULL = plain text */
+    const char *server_tls; /* the same for one end; NULL = tls */
+    const char *client_tls;
+};
+
+struct config_lb {
+    const char *api_url;    /* "http://host:port", no path; NULL = functions from apps: only */
+    int64_t api_timeout_ns;
+    int64_t cache_ttl_ns;
+    int64_t cache_stale_ns; /* the last good value is used that long while the API node is down */
+    int64_t placement_timeout_ns;
+    int64_t detached_placement_timeout_ns;
+    int64_t retry_min_ns;
+    int64_t retry_max_ns;
+    int64_t waiting_calls_max;
+    int64_t pool_grace_ns;
+    int64_t calls_max;
+    int64_t response_buffer_bytes;
+    int64_t response_bytes_max; /* 0 = none */
+    int64_t body_memory_bytes; /* 0 = a quarter of the node's memory */
+    int64_t execution_headroom_ns;
+    uint32_t detached; /* detached calls are accepted */
+    int64_t why_calls; /* ended calls that `fnd why` knows */
+    int64_t shadow_permille;
+    const char *rid_header;
+};
+
+struct config_runner {
+    const char *owner;          /* [a-z0-9-]{1,63}; NULL = derived by the wiring */
+    int64_t memory_total_bytes; /* 0 = what the machine offers */
+    int64_t cpu_total_milli;    /* 0 = what the machine offers */
+    int64_t memory_min_mb;      /* smallest memory of a function */
+    int64_t freeze_idle_ns;     /* -1 = never */
+    int64_t pull_timeout_ns;
+    int64_t start_timeout_ns;
+    int64_t engine_timeout_ns;
+    int64_t freeze_timeout_ns;
+    int64_t start_wait_ns;
+    int64_t parallel_starts_max;
+    int64_t pulls_max;
+    int64_t queue_wait_ns;
+    int64_t queue_factor;
+    int64_t body_wait_ns;
+    int64_t call_memory_bytes;
+    int64_t response_bytes_max; /* 0 = none */
+    int64_t response_header_bytes_max;
+    int64_t log_ring_bytes;
+    uint32_t user_logs; /* lines of functions go to the node's log */
+    int64_t metrics_functions_max;
+    uint32_t detached;
+    struct fn_strlist images_allowed; /* n 0 = all */
+    const char *iofs_path;            /* NULL = a directory of its own below TMPDIR */
+    const char *iofs_engine_path;
+    const char *iofs_tmpfs; /* auto|true|false */
+    int64_t iofs_bytes;
+    int64_t iofs_inodes;
+    const char *iofs_opts;
+    int64_t fs_bytes; /* 0 = none */
+    int64_t tmpfs_inodes;
+    int64_t pids_max;
+    int64_t nofile_max;
+    int64_t memlock_bytes;
+    int64_t sigpending_max;
+    int64_t msgqueue_bytes;
+    uint32_t writable_root; /* FN_TASK_WRITABLE_ROOT */
+    uint32_t privileged;    /* FN_TASK_PRIVILEGED_USER */
+    uint32_t volumes;       /* FN_TASK_ALLOW_VOLUMES */
+    uint32_t syslog_own_networks;
+    uint32_t no_network;    /* FN_TASK_NO_NETWORK */
+};
+
+struct config_npm {
+    struct fn_strlist groups;
+    int64_t runners_min; /* of each group */
+    int64_t group_runners_max;
+    int64_t runners_max; /* of all groups */
+    int64_t lbs_max;
+    int64_t request_max;
+    int64_t runner_mb;
+    int64_t poll_ns;
+    int64_t demand_life_ns;
+    int64_t settle_ns;
+    int64_t loss_brake_ns;
+    int64_t cooldown_ns;
+    int64_t drain_min_ns;
+    int64_t drain_max_ns;
+    int64_t request_life_ns;
+    int64_t boot_max_ns;
+    int64_t backoff_max_ns;
+    int64_t silent_max_ns;
+    int64_t stillborn_max_ns;
+    int64_t stillborn_backoff_min_ns;
+    int64_t stillborn_backoff_max_ns;
+    int64_t cplane_timeout_ns;
+    const char *wishes_file; /* NULL = beside the admin socket */
+};
+
+struct config_admin {
+    const char *socket; /* absolute path, "off", NULL = admin_socket_path() */
+};
+
+/* How plugin files are judged; see struct plugin_policy. */
+struct config_plugins {
+    struct fn_strlist keys;
+    const char *unsigned_files; /* "refuse", "allow" */
+    struct fn_strlist libraries;
+    uint32_t trial;
+    int64_t trial_timeout_ns;
+    int64_t start_timeout_ns;
+    int64_t watchdog_ns; /* 0 = never */
+    int64_t audit_ns;    /* 0 = never */
+};
+
+struct config_tls {
+    const char *name;
+    const char *cert;
+    const char *key;
+    const char *ca;
+    const char *crl;
+    const char *server_name;
+    struct fn_strlist peers;
+    const struct conf_node *node; /* NULL: of variables */
+};
+
+/* One instance of a plugin: `{ use: naive, file: ..., name: ..., its own options }`. */
+#define CONFIG_OVERRIDES_MAX 8
+
+struct config_plugin {
+    const char *kind;       /* FN_KIND_* */
+    const char *use;        /* NULL = this node has none */
+    const char *name;       /* of the instance; the same as use unless given */
+    const char *file;       /* absolute; NULL = plugin_path_for() */
+    const char *sha256;     /* pinned: 64 hex digits; NULL = none */
+    const char *where;      /* "fn.yaml:7:5" or "default" */
+    struct conf_node *node; /* its options; NULL = none given */
+    struct conf_override overrides[CONFIG_OVERRIDES_MAX]; /* of FN_ variables; key NULL ends */
+    bool incomplete; /* a problem was already told; binding would repeat it */
+};
+
+struct config_trigger {
+    const char *name;
+    const char *source; /* begins with '/' */
+    const char *id;
+    const char *where;
+};
+
+struct config_fn {
+    const char *id; /* given, or 26 characters made of the names: the same on every node */
+    const char *name;
+    const char *image;
+    int64_t memory_mb;
+    int64_t timeout_s;
+    int64_t idle_timeout_s;
+    const struct fn_kv *config;
+    uint32_t n_config;
+    const struct fn_kv *annotations; /* values: JSON text */
+    uint32_t n_annotations;
+    const struct config_trigger *triggers;
+    uint32_t n_triggers;
+    const char *where; /* "fn.yaml:7:5" */
+};
+
+struct config_app {
+    const char *id;
+    const char *name;
+    const char *syslog_url;
+    const struct fn_kv *config;
+    uint32_t n_config;
+    const struct fn_kv *annotations; /* values: JSON text */
+    uint32_t n_annotations;
+    const struct config_fn *fns;
+    uint32_t n_fns;
+    const char *where;
+};
+
+struct config_list_plugin {
+    struct config_plugin *items;
+    uint32_t n;
+};
+
+/* Everything is owned by the config and lives until config_destroy(). */
+struct config {
+    enum config_node node;
+    const char *path; /* of the file, NULL = none */
+    const char *transport_dir; /* where files of grpc.transport are */
+    const struct config_top *top;
+    const struct config_log *log;
+    const struct config_http *http;
+    const struct config_grpc *grpc;
+    const struct config_lb *lb;
+    const struct config_runner *runner;
+    const struct config_npm *npm;
+    const struct config_admin *admin;
+    const struct config_plugins *plugins;
+    const struct config_tls *tls;
+    uint32_t n_tls;
+    struct config_list_plugin shadow;     /* lb, full: like placers; n 0 = none */
+    struct config_plugin fallback; /* lb, full: placer that decides while placers are put aside;
+                                      use NULL = none */
+    struct config_list_plugin placers;    /* lb, full: in order of creation; the last one is the
+                                             outermost and decides */
+    struct config_plugin cplane;          /* npm */
+    struct config_plugin predictor;       /* npm; use NULL = demand as it is */
+    struct config_plugin pool;            /* lb; full: static with the runner inside ("local:") */
+    struct config_list_plugin drivers;    /* pure-runner, full: in order of creation; the last one
+                                             is the outermost */
+    struct config_list_plugin overriders; /* in order of application */
+    struct config_list_plugin listeners;
+    const struct config_app *apps;
+    uint32_t n_apps;
+    struct config_private *priv;
+};
+
+/* Reads the file (NULL = none) and environ. Problems are collected in *p; *ret is set also when
+ * there are some, so that plugins can be checked too. FN_E_INVALID when p->n > 0 afterwards. */
+int config_load(const char *path, char *const *environ_, struct config **ret,
+                struct conf_problems *p);
+/* False when the file could not be read: what is there are defaults. */
+bool config_is_complete(const struct config *c);
+void config_destroy(struct config *c); /* NULL ok; plugin instances must be gone */
+
+/* An entry of tls: by name, or NULL. */
+const struct config_tls *config_tls_find(const struct config *c, const char *name);
+
+/* Tells a sentence of tls_files_load() about this entry at the option whose file it names. A file
+ * that is not there (TLS800) is a warning: where a configuration is checked, its secrets may not
+ * be. */
+void config_tls_tell(const struct config *c, const struct config_tls *tls, const char *sentence,
+                     struct conf_problems *p);
+
+/* Tells a sentence with its code about grpc.transport where that is written. */
+void config_transport_tell(const struct config *c, const char *sentence, struct conf_problems *p);
+
+/* Gives the rules of plugins: to the host; before the first file. */
+int config_plugin_policy(const struct config *c, struct plugin_host *h, struct conf_problems *p);
+/* Opens the plugin's file, finds its factory and binds its options; starts nothing. *ret_values is
+ * owned by the caller and NULL when the factory has no options. */
+int config_plugin_bind(const struct config *c, struct plugin_host *h,
+                       const struct config_plugin *plugin, struct plugin_file **ret_file,
+                       const struct fn_factory **ret_factory, struct conf_values **ret_values,
+                       struct conf_problems *p);
+/* The same, then plugin_create(). */
+int config_plugin_load(const struct config *c, struct plugin_host *h,
+                       const struct config_plugin *plugin, struct plugin **ret,
+                       struct conf_problems *p);
+/* True when an instance was made of the same file, factory, name and options, so that it may go on.
+ * False also when the section has mistakes, told in *p. */
+bool config_plugin_same(const struct config *c, struct plugin_host *h,
+                        const struct config_plugin *plugin, const struct plugin *running,
+                        struct conf_problems *p);
+/* The same without the file: only the options, by the table of the running instance. */
+bool config_plugin_same_options(const struct config *c, const struct config_plugin *plugin,
+                                const struct plugin *running, struct conf_problems *p);
+/* What `next` changes but a running node cannot take over: a problem for each setting. */
+void config_check_live(const struct config *running, const struct config *next,
+                       struct conf_problems *p);
+/* The same for plugins that live as long as the node (drivers, control plane, predictor), given
+ * their instances in order. Their files are not looked at: a new one is used by the next
+ * process. */
+void config_check_kept(const struct config *running, const struct config *next,
+                       struct plugin *const *plugins, uint32_t n, struct conf_problems *p);
+/* Binds every plugin of this node, tells what is wrong, and takes away those that are, with what
+ * may stand on them. */
+void config_plugins_check(struct config *c, struct plugin_host *h, struct conf_problems *p);
+/* Effective configuration as YAML, each value with its source. Binds the plugins of this node on
+ * the way and tells their problems. */
+int config_print(const struct config *c, struct plugin_host *h, struct buf *out,
+                 struct conf_problems *p);
+/* docs/fn-yaml.md: every section, every variable, and the options of the plugins in
+ * `plugin_dir`. */
+int config_print_reference(struct plugin_host *h, const char *plugin_dir, struct buf *out,
+                           struct conf_problems *p);
+
+#endif

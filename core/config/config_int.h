@@ -1,0 +1,134 @@
+/* Private to the configuration: its files share these. */
+#ifndef CONFIG_CONFIG_INT_H
+#define CONFIG_CONFIG_INT_H
+
+#include <base/arena.h>
+#include <config/config.h>
+
+enum config_section {
+    SECTION_TOP,
+    SECTION_LOG,
+    SECTION_HTTP,
+    SECTION_GRPC,
+    SECTION_LB,
+    SECTION_RUNNER,
+    SECTION_NPM,
+    SECTION_ADMIN,
+    SECTION_PLUGINS,
+    SECTIONS_N,
+    /* not tables of their own, but places that a variable can go to: */
+    SECTION_PLACER,
+    SECTION_POOL,
+    SECTION_DRIVER,
+    SECTION_TLS,
+    SECTION_NOWHERE
+};
+
+struct config_section_def {
+    const char *key; /* "" = top level */
+    const char *doc;
+    const struct fn_opt *opts;
+    uint32_t size;
+};
+
+extern const struct config_section_def config_sections[SECTIONS_N];
+extern const char *const config_top_others[]; /* keys of the top level that are no options of it */
+extern const char *const config_plugin_kinds[]; /* the same of plugins: */
+
+#define CONFIG_SECTION_OVERRIDES_MAX 32
+
+struct config_private {
+    struct arena arena;
+    struct conf *file; /* NULL = none */
+    struct conf_values *values[SECTIONS_N];
+    /* What the variables say, per section; key NULL ends. */
+    struct conf_override overrides[SECTION_NOWHERE][CONFIG_SECTION_OVERRIDES_MAX + 1];
+    const char *port; /* FN_PORT, checked */
+    const char *grpc_port;
+    const char *placer;       /* FN_PLACER: name of the plugin */
+    const char *npm;          /* FN_NPM_ADDRESS */
+    bool node_unknown; /* what `node` says was refused: nothing that depends on it is judged */
+    struct config_kept *kept; /* values of small maps, see config_bind_into() */
+};
+
+/* ---- variables (env.c) ----------------------------------------------------------------------- */
+
+/* How the text of a variable becomes the text of an option. */
+enum config_form {
+    FORM_AS_IS,
+    FORM_MSECS,   /* whole ms; negative = never */
+    FORM_SECONDS, /* whole seconds or a duration */
+    FORM_MB,      /* whole MB */
+    FORM_BOOL,    /* 1, t, true, 0, f, false in the usual cases */
+    FORM_NOT,     /* the same, inverted */
+    FORM_PORT,    /* 1..65535 */
+    FORM_NONE     /* accepted without effect */
+};
+
+#define VARIABLE_MAY_BE_FILE (1u << 0) /* <NAME>_FILE names a file with the value */
+#define VARIABLE_NUMBER      (1u << 1) /* of such a file white space is cut */
+
+struct config_variable {
+    const char *name;
+    enum config_section section;
+    const char *key;
+    enum config_form form;
+    uint32_t flags;
+    const char *doc; /* FORM_NONE: why it has no effect; else NULL */
+};
+
+extern const struct config_variable config_variables[]; /* name NULL ends */
+
+/* Reads the variables into c->priv. */
+void config_env_read(struct config *c, char *const *environ_, struct conf_problems *p);
+/* The variable of an option, or NULL. */
+const char *config_variable_of(enum config_section section, const char *key);
+
+/* ---- what a reload may change (live.c) ------------------------------------------------------- */
+
+bool config_is_live(enum config_section section, const char *key);
+/* A sentence for the reference. */
+void config_print_live(enum config_section section, struct buf *out);
+/* Whether the section means anything for this kind of node. */
+bool config_section_applies(const struct config *c, int section);
+
+/* ---- parts of the file ----------------------------------------------------------------------- */
+
+/* What has no effect, or one that nobody means: warnings (effect.c). */
+void config_effect_check(const struct config *c, struct conf_problems *p);
+void config_plugins_read(struct config *c, struct conf_problems *p);
+void config_apps_read(struct config *c, struct conf_problems *p);
+void config_tls_read(struct config *c, struct conf_problems *p);
+
+/* A line that begins with its own code, "PLG915 name: text", with the position behind the code. */
+void config_tell(struct conf_problems *p, const char *where, const char *line);
+/* The value of an option is refused, under the code and the place of who gave it. */
+void config_refuse(const struct config *c, enum config_section section, const char *key,
+                   const char *got, const char *rule, struct conf_problems *p);
+/* "fn.yaml:7:5", "FN_PORT" or "default". */
+const char *config_source_of(const struct config *c, enum config_section section, const char *key);
+
+/* Text of `n` as position, in the config's arena. */
+const char *config_where(const struct config *c, const struct conf_node *n);
+/* conf_bind() of a small map (an app, a function) whose values are copied into `ret` (size bytes)
+ * and live as long as the config. */
+void config_bind_into(struct config *c, struct conf_node *map, const char *what,
+                      const struct fn_opt *opts, void *ret, uint32_t size, const char *const *skip,
+                      struct conf_problems *p);
+/* Zeroed memory of the config; says so and aborts when there is none. */
+void *config_alloc(struct config *c, size_t size);
+
+/* Tables of the small maps, for the reference. */
+/* Rows of option tables: a text of 1 to `most` bytes, and one that may be left out. `at` is its
+ * .offset. */
+#define CONFIG_TEXT(name, most, at, text)                                                          \
+    { .key = name, .doc = text, .type = FN_OPT_STR, .min = 1, .max = most, at }
+#define CONFIG_TEXT_OR_NONE(name, most, at, text)                                                  \
+    { .key = name, .doc = text, .type = FN_OPT_STR, .min = 1, .max = most,                         \
+      .flags = FN_OPT_MAY_BE_ABSENT, at }
+extern const struct fn_opt config_app_opts[];
+extern const struct fn_opt config_fn_opts[];
+extern const struct fn_opt config_trigger_opts[];
+extern const struct fn_opt config_tls_opts[];
+
+#endif

@@ -1,0 +1,407 @@
+/* Option tables of the sections. A doc sentence names the upstream behaviour where ours differs. */
+#include <config/config_int.h>
+
+#include <conf/opts.h>
+#include <stddef.h>
+
+#define AT(field) offsetof(struct config_top, field)
+static const struct fn_opt top_opts[] = {
+    OPT_CHOICE("node", AT(node), "full", "full|lb|pure-runner|npm",
+               "What this process is: everything in one, a load balancer, a runner, or the manager "
+               "of a pool of runners."),
+    OPT_ABSENT("plugin_dir", STR, AT(plugin_dir), 1, 1024,
+               "Directory of the plugins that `use:` names; when absent `plugins` beside the "
+               "program, else /usr/lib/fnd/plugins."),
+    OPT("drain_timeout", DURATION, AT(drain_timeout_ns), "60s", 0, H,
+        "Time that running calls get after SIGTERM; upstream waits without limit."),
+    OPT("supervise", BOOL, AT(supervise), "false", 0, 0,
+        "A small parent process starts the node again after a crash, like `fnd run --supervise`; off "
+        "where systemd or a container platform does that."),
+    OPT_CHOICE("processors_awake", AT(processors_awake), "auto", "auto|true|false",
+               "Keep the machine's processors from sleeping while the node is busy, as root: a call "
+               "on a virtual machine takes a third of the time, and an idle processor costs power. "
+               "auto: on virtual machines, when woken 1000 times a second for each processor."),
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct config_log, field)
+static const struct fn_opt log_opts[] = {
+    OPT_CHOICE("level", AT(level), "info", "panic|fatal|error|warn|info|debug|trace",
+               "Lowest importance that is written; panic and fatal mean error, trace means debug."),
+    OPT_CHOICE("format", AT(format), "text", "text|json", "Lines as key=value text or as JSON."),
+    OPT("dest", STR, AT(dest), "stderr", 1, 1024,
+        "Where lines go: stderr, stdout, file:///path (mode 0600, appended), or syslog at "
+        "udp://host:port, tcp://host:port, host:port (udp) or unix:///dev/log; what cannot be sent "
+        "at once goes to stderr."),
+    OPT("prefix", STR, AT(prefix), "fnd", 1, 63, "Tag of lines to syslog."),
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct config_http, field)
+static const struct fn_opt http_opts[] = {
+    OPT("listen", STR, AT(listen), ":8080", 1, 256,
+        "Address of the HTTP port: host:port, [ipv6]:port, :port or unix:/path."),
+    OPT_ABSENT("tls", STR, AT(tls), 1, 64,
+               "Name of the entry of tls: that makes it HTTPS; when absent an entry named "
+               "TLSWebServer, else plain HTTP."),
+    OPT("header_max", BYTES, AT(limits.header_bytes_max), "32KiB", 1 * KIB, 1 * MIB,
+        "Size of a request's header block; upstream allows 1 MiB."),
+    OPT("headers_max", INT, AT(limits.headers_max), "100", 1, 10000,
+        "Number of header fields; upstream has no limit."),
+    OPT("request_line_max", BYTES, AT(limits.request_line_max), "8KiB", 256, 64 * KIB,
+        "Size of the request line."),
+    OPT("body_max", BYTES, AT(limits.body_bytes_max), "6MiB", 0, 4 * GIB,
+        "Size of a request body, 0 = no limit; upstream has none unless told."),
+    OPT("header_timeout", DURATION, AT(limits.header_timeout_ns), "10s", 0, H,
+        "Time for the whole header block, 0 = no limit as upstream."),
+    OPT("body_timeout", DURATION, AT(limits.body_timeout_ns), "60s", 0, 24 * H,
+        "Time for the whole body, 0 = no limit as upstream."),
+    OPT("body_rate_min", BYTES, AT(limits.body_rate_min), "1KiB", 0, 1 * GIB,
+        "Bytes per second that a body must bring after its first 10 s, 0 = no limit."),
+    OPT("write_stall", DURATION, AT(limits.write_stall_ns), "30s", 0, H,
+        "Time without progress after which a client that does not read is cut, 0 = never as "
+        "upstream."),
+    OPT("idle_timeout", DURATION, AT(limits.idle_timeout_ns), "60s", 0, 24 * H,
+        "Time between two requests of a connection, 0 = no limit as upstream."),
+    OPT("connections_max", INT, AT(limits.connections_max), "10000", 1, 1000000,
+        "Open connections; upstream has no limit."),
+    OPT("connections_per_ip_max", INT, AT(limits.connections_per_ip_max), "256", 1, 1000000,
+        "Open connections of one address, which of IPv6 is a /64; upstream has no limit."),
+    OPT_ABSENT("proxies", STRLIST, AT(limits.proxies), 0, 0,
+               "Networks of proxies in front of this node, such as 10.1.0.0/16 or fd00::/8: their "
+               "many clients are not held to the limits of one address; absent = none."),
+    OPT("requests_per_connection_max", INT, AT(limits.requests_per_connection_max), "10000", 1,
+        1000000000, "Requests after which a connection is closed."),
+    OPT("output_buffer", BYTES, AT(limits.out_bytes_high), "64KiB", 4 * KIB, 16 * MIB,
+        "Answer bytes that may wait for a slow client before its function is slowed down."),
+    OPT_ABSENT("cors_origins", STRLIST, AT(cors.origins), 0, 0,
+               "Origins whose pages may call from a browser: http://... or https://...; * alone = "
+               "all. Others are answered 403; absent = CORS is off."),
+    OPT_ABSENT("cors_headers", STRLIST, AT(cors.headers), 0, 0,
+               "Request headers that such pages may send; absent = Origin, Content-Length and "
+               "Content-Type."),
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct config_grpc, field)
+static const struct fn_opt grpc_opts[] = {
+    OPT("listen", STR, AT(listen), ":9190", 1, 256,
+        "Address of a pure-runner's gRPC port: host:port, [ipv6]:port, :port or unix:/path."),
+    OPT_CHOICE("transport", AT(transport), "nghttp2", "nghttp2|core",
+               "Library that speaks HTTP/2 between nodes: libnghttp2, or gRPC C core of "
+               "transports/grpc-core.so (transport.md); nodes of both work together."),
+    OPT("message_max", BYTES, AT(message_max_bytes), "4MiB", 64 * KIB, 64 * MIB,
+        "Size of a received message."),
+    OPT("streams_max", INT, AT(streams_max), "4096", 1, 1000000,
+        "Calls at a time on one connection of a runner."),
+    OPT("connections_max", INT, AT(connections_max), "10000", 1, 1000000,
+        "Open connections at the gRPC port; upstream has no limit."),
+    OPT("connections_per_ip_max", INT, AT(connections_per_ip_max), "256", 1, 1000000,
+        "The same of one address; a /64 of IPv6 counts as one."),
+    OPT("refuse_interfaces", STRLIST, AT(refuse_interfaces), "fnd0 docker0", 0, 0,
+        "Interfaces, `*` in them as in a shell, by which nobody reaches the gRPC port, nor the HTTP "
+        "port of a pure-runner or manager: where functions are."),
+    OPT("reconnect_first", DURATION, AT(reconnect_first_ns), "100ms", 10 * MS, 10 * S,
+        "Pause after the first failed dial; it doubles up to reconnect_max."),
+    OPT("reconnect_max", DURATION, AT(reconnect_max_ns), "700ms", 10 * MS, 2 * MIN,
+        "Longest pause between two dials; upstream pauses up to 2 minutes."),
+    OPT("connect_timeout", DURATION, AT(connect_timeout_ns), "1s", 10 * MS, MIN,
+        "Time for one dial."),
+    OPT("probe_interval", DURATION, AT(probe_interval_ns), "2s", 0, H,
+        "Silence after which a runner is asked whether it lives, 0 = never."),
+    OPT("probe_timeout", DURATION, AT(probe_timeout_ns), "2s", 10 * MS, MIN,
+        "Time for its answer, after which the connection is given up."),
+    OPT("client_silence", DURATION, AT(client_silence_ns), "10s", 0, H,
+        "Silence after which a runner pings its load balancer, 0 = never."),
+    OPT("send_queue", BYTES, AT(send_queue_bytes), "64KiB", 4 * KIB, 16 * MIB,
+        "Bytes that one call may have waiting to be sent."),
+    OPT_ABSENT(
+        "tls", STR, AT(tls), 1, 64,
+        "Name of the entry of tls: for both ends of gRPC; when absent plain text, as upstream."),
+    OPT_ABSENT("server_tls", STR, AT(server_tls), 1, 64,
+               "The same for this node's port; when absent tls, else an entry named TLSGRPCServer."),
+    OPT_ABSENT("client_tls", STR, AT(client_tls), 1, 64,
+               "The same for its connections; when absent tls, else an entry named TLSGRPCClient."),
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct config_lb, field)
+static const struct fn_opt lb_opts[] = {
+    OPT_ABSENT(
+        "api_url", STR, AT(api_url), 1, 1024,
+        "API node that knows functions and triggers, http://host:port; those under apps: win."),
+    OPT("api_timeout", DURATION, AT(api_timeout_ns), "5s", 10 * MS, 5 * MIN,
+        "Time for one question to the API node with its retries."),
+    OPT("cache_ttl", DURATION, AT(cache_ttl_ns), "5s", 0, H,
+        "Time that an answer of the API node is used; in the last fifth of it the next one is "
+        "fetched while this one serves."),
+    OPT("cache_stale", DURATION, AT(cache_stale_ns), "1h", 0, 1000 * H,
+        "Time that the last good answer is used while the API node is down, or takes longer than "
+        "500 ms; upstream fails the calls."),
+    OPT("placement_timeout", DURATION, AT(placement_timeout_ns), "30s", MS, H,
+        "Time for a call to find a runner; upstream waits 360 s."),
+    OPT("detached_placement_timeout", DURATION, AT(detached_placement_timeout_ns), "30s", MS, H,
+        "The same for detached calls."),
+    OPT("retry_min", DURATION, AT(retry_min_ns), "10ms", MS, 10 * S,
+        "Shortest pause before a refused call is offered again."),
+    OPT("retry_max", DURATION, AT(retry_max_ns), "1s", MS, MIN,
+        "Longest pause before a refused call is offered again; upstream retries every 10 ms."),
+    OPT("waiting_calls_max", INT, AT(waiting_calls_max), "20000", 1, 10000000,
+        "Calls that wait for a runner; more are answered 503 at once. An app may have four times as "
+        "many waiting as are free. Upstream has no limit."),
+    OPT("pool_grace", DURATION, AT(pool_grace_ns), "10s", 0, H,
+        "Time that the runners of a replaced pool are used while the new one lists none."),
+    OPT("calls_max", INT, AT(calls_max), "100000", 0, 10000000, "Calls at a time, 0 = no limit."),
+    OPT("response_buffer", BYTES, AT(response_buffer_bytes), "64KiB", 0, 64 * MIB,
+        "Part of an answer that is held back, so that a failure still becomes an error; a longer "
+        "one is streamed. Upstream holds all of it."),
+    OPT("response_max", BYTES, AT(response_bytes_max), "6MiB", 0, 64 * GIB,
+        "Size of an answer, 0 = no limit as upstream."),
+    OPT("body_memory", BYTES, AT(body_memory_bytes), "0", 0, INT64_MAX,
+        "Memory of all request bodies together, 0 = a quarter of the machine's. An app's calls, and "
+        "one address with bodies that are not complete, may hold four times what is free. Upstream "
+        "has no limit."),
+    OPT("execution_headroom", DURATION, AT(execution_headroom_ns), "6m", 0, 24 * H,
+        "Time beyond its timeout that a call is followed when its runner does not end it; upstream "
+        "follows detached calls only."),
+    OPT("detached", BOOL, AT(detached), "true", 0, 0, "Take detached calls (answered 202)."),
+    OPT_ABSENT("rid_header", STR, AT(rid_header), 1, 256,
+               "Request header whose value is written to every log line of the call."),
+    OPT("why_calls", INT, AT(why_calls), "1024", 0, 65536,
+        "Ended calls that `fnd why` can tell about, about 1.6 KB each; 0 = none."),
+    OPT("shadow_permille", INT, AT(shadow_permille), "1000", 1, 1000,
+        "Calls of a thousand that plugins.shadow is asked about."),
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct config_runner, field)
+static const struct fn_opt runner_opts[] = {
+    OPT_ABSENT("owner", STR, AT(owner), 1, 63,
+               "Identity of this runner across restarts, [a-z0-9-]; when absent host name and gRPC "
+               "port. Leftover containers of the same owner are removed at the start."),
+    OPT("memory_total", BYTES, AT(memory_total_bytes), "0", 0, INT64_MAX,
+        "Memory for all containers, 0 = what the machine offers."),
+    { .key = "cpu_total",
+      .doc = "CPU for all containers, 0 = what the machine offers.",
+      .dflt = "0",
+      .choices = "thousandths of a CPU",
+      .max = 1000000000,
+      .type = INT,
+      .offset = AT(cpu_total_milli) },
+    { .key = "memory_min",
+      .doc = "Smallest memory of a function; upstream: 1.",
+      .dflt = "16",
+      .choices = "MB",
+      .min = 1,
+      .max = 8192,
+      .type = INT,
+      .offset = AT(memory_min_mb) },
+    OPT("freeze_idle", DURATION, AT(freeze_idle_ns), "50ms", -1, 24 * H,
+        "Idle time after which a container is frozen."),
+    OPT("pull_timeout", DURATION, AT(pull_timeout_ns), "10m", -1, 24 * H,
+        "Time to make an image ready; a pull that nobody has waited for since a minute ends sooner."),
+    OPT("start_timeout", DURATION, AT(start_timeout_ns), "5s", -1, H,
+        "Time from the start of a container until its function listens."),
+    OPT("engine_timeout", DURATION, AT(engine_timeout_ns), "20s", 100 * MS, H,
+        "Time for the engine to create, start or remove a container; upstream has no limit."),
+    OPT("freeze_timeout", DURATION, AT(freeze_timeout_ns), "2s", 10 * MS, MIN,
+        "Time for the engine to freeze or thaw a container; upstream has no limit."),
+    OPT("parallel_starts_max", INT, AT(parallel_starts_max), "8", 1, 1000,
+        "Containers created or started at a time, and as many removed; an app may hold as many "
+        "places as are free, so that half are left to others."),
+    OPT("pulls_max", INT, AT(pulls_max), "8", 1, 100,
+        "Images pulled at a time; the same rule for each app and each registry. An image that is "
+        "there waits for none of them."),
+    OPT("start_wait", DURATION, AT(start_wait_ns), "10s", 100 * MS, H,
+        "Time that a call waits here at most, also while a container is started or an image is "
+        "pulled for it; then it is handed back to the load balancer, and what was begun goes on."),
+    OPT("queue_wait", DURATION, AT(queue_wait_ns), "500ms", 0, MIN,
+        "Time that a call waits here for a container before it is handed back to the load "
+        "balancer."),
+    OPT("queue_factor", INT, AT(queue_factor), "2", 1, 1000,
+        "Calls that may wait, per container of their function."),
+    OPT("body_wait", DURATION, AT(body_wait_ns), "10s", 10 * MS, H,
+        "Time until the first part of a call's body."),
+    OPT("call_memory", BYTES, AT(call_memory_bytes), "256MiB", 16 * MIB, INT64_MAX,
+        "Memory of calls that wait for their body or for a container, of which an app has a share; "
+        "more are handed back to the load balancer. Upstream has no limit."),
+    OPT("max_response_size", BYTES, AT(response_bytes_max), "6MiB", 0, 64 * GIB,
+        "Size of a function's answer, 0 = no limit as upstream."),
+    OPT("max_response_header_size", BYTES, AT(response_header_bytes_max), "64KiB", 1 * KIB,
+        10 * MIB, "Size of an answer's headers; upstream allows 10 MiB."),
+    OPT("log_ring", BYTES, AT(log_ring_bytes), "64KiB", 1 * KIB, 64 * MIB,
+        "Output of a container that is kept for its error texts; upstream keeps 1 MiB per call."),
+    OPT("user_logs", BOOL, AT(user_logs), "true", 0, 0,
+        "Write lines that functions print to the node's log."),
+    OPT("metrics_functions_max", INT, AT(metrics_functions_max), "32", 0, 10000,
+        "Functions that have series of their own on the page of metrics, those that are used most; "
+        "the others are one, under the name other. One takes about 24 KB of the page."),
+    OPT("detached", BOOL, AT(detached), "true", 0, 0, "Take detached calls."),
+    OPT_ABSENT("images_allowed", STRLIST, AT(images_allowed), 0, 0,
+               "Patterns with * of images that may run here; when absent all."),
+    OPT_ABSENT("iofs_path", STR, AT(iofs_path), 1, 1024,
+               "Directory for the sockets of functions; when absent one of its own below TMPDIR."),
+    OPT_ABSENT("iofs_engine_path", STR, AT(iofs_engine_path), 1, 1024,
+               "The same directory as the container engine sees it."),
+    OPT_CHOICE("iofs_tmpfs", AT(iofs_tmpfs), "auto", "auto|true|false",
+               "Mount a tmpfs for the socket of each container; auto: where the node may mount and "
+               "functions see it. Elsewhere a container that fills its directory is ended."),
+    OPT("iofs_size", BYTES, AT(iofs_bytes), "1MiB", 64 * KIB, 1 * GIB,
+        "What a function may write into the directory of its socket."),
+    OPT("iofs_inodes", INT, AT(iofs_inodes), "64", 16, 1000000,
+        "Files that a function may make there."),
+    OPT_ABSENT("iofs_opts", STR, AT(iofs_opts), 1, 1024,
+               "Further mount data of that tmpfs, such as size=1m, which wins over iofs_size."),
+    OPT("fs_size_max", BYTES, AT(fs_bytes), "0", 0, INT64_MAX,
+        "Size of a container's root file system, 0 = no limit (docker)."),
+    OPT("tmpfs_inodes_max", INT, AT(tmpfs_inodes), "0", 0, INT64_MAX,
+        "Files in a container's /tmp, 0 = the engine's default (docker)."),
+    OPT("pids_max", INT, AT(pids_max), "50", 0, 4194304, "Processes of a container, 0 = no limit."),
+    OPT("nofile_max", INT, AT(nofile_max), "350", 16, 1048576, "Open files of a process."),
+    OPT("memlock_max", BYTES, AT(memlock_bytes), "64KiB", 0, INT64_MAX,
+        "Locked memory of a process (docker)."),
+    OPT("sigpending_max", INT, AT(sigpending_max), "5000", 0, 1000000,
+        "Pending signals of a user (docker)."),
+    OPT("msgqueue_max", BYTES, AT(msgqueue_bytes), "819200", 0, INT64_MAX,
+        "Bytes in POSIX message queues of a user (docker)."),
+    OPT("writable_root", BOOL, AT(writable_root), "false", 0, 0,
+        "Let functions write to their root file system."),
+    OPT("privileged_user", BOOL, AT(privileged), "false", 0, 0,
+        "Run functions as their image's user with the engine's default capabilities (docker)."),
+    OPT("volumes", BOOL, AT(volumes), "false", 0, 0, "Allow images that declare volumes (docker)."),
+    OPT("syslog_own_networks", BOOL, AT(syslog_own_networks), "false", 0, 0,
+        "Let apps name log servers in this machine's own networks: itself, link-local addresses, "
+        "those beside its interfaces; upstream lets them."),
+    OPT("no_network", BOOL, AT(no_network), "false", 0, 0, "Give functions no network."),
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct config_npm, field)
+static const struct fn_opt npm_opts[] = {
+    OPT_ABSENT("groups", STRLIST, AT(groups), 0, 0,
+               "Groups of load balancers that get runners, the values of FN_LB_GROUP_ID; when absent "
+               "only `default`."),
+    OPT("runners_min", INT, AT(runners_min), "0", 0, 10000,
+        "Runners that each group keeps without demand."),
+    OPT("group_runners_max", INT, AT(group_runners_max), "100", 1, 65536,
+        "Most runners of one group; upstream has no limit."),
+    OPT("runners_max", INT, AT(runners_max), "1000", 1, 65536,
+        "Most runners of all groups; upstream has no limit."),
+    OPT("lbs_max", INT, AT(lbs_max), "1000", 1, 65536, "Load balancers of one group."),
+    OPT("request_max", INT, AT(request_max), "20", 1, 1000,
+        "Runners asked for in one call to the control plane."),
+    { .key = "runner_mb",
+      .doc = "Memory of a runner that is not known yet.",
+      .dflt = "4096",
+      .choices = "MB",
+      .min = 1,
+      .max = 16 << 20,
+      .type = INT,
+      .offset = AT(runner_mb) },
+    OPT("poll", DURATION, AT(poll_ns), "1s", 10 * MS, 10 * MIN,
+        "Shortest time between two calls to the control plane for one group."),
+    OPT("demand_life", DURATION, AT(demand_life_ns), "10s", S, H,
+        "Time that the last word of a silent load balancer counts; upstream 5 to 10 s."),
+    OPT("settle", DURATION, AT(settle_ns), "10s", 0, H,
+        "Time after a start in which nothing is asked for."),
+    OPT("loss_brake", DURATION, AT(loss_brake_ns), "30s", 0, H,
+        "Time that the loss of most runners at once is not believed; nothing is removed so long "
+        "after a start."),
+    OPT("cooldown", DURATION, AT(cooldown_ns), "60s", 0, 24 * H,
+        "Time that there must be a runner too many before one is drained; upstream 0."),
+    OPT("drain_settle", DURATION, AT(drain_min_ns), "3s", 0, H,
+        "Time until every load balancer knows that a runner is draining."),
+    OPT("drain_timeout", DURATION, AT(drain_max_ns), "310s", 0, 24 * H,
+        "Time that a draining runner gets for its calls; upstream always 50 s."),
+    OPT("request_life", DURATION, AT(request_life_ns), "300s", S, 24 * H,
+        "Time until a runner that was asked for and did not arrive is asked for again; upstream "
+        "never."),
+    OPT("boot_timeout", DURATION, AT(boot_max_ns), "600s", S, 24 * H,
+        "Time that a listed runner gets to answer."),
+    OPT("backoff_max", DURATION, AT(backoff_max_ns), "60s", S, H,
+        "Longest pause after failures of the control plane."),
+    OPT("silence_max", DURATION, AT(silent_max_ns), "60s", S, H,
+        "Time after which a runner that does not answer is replaced."),
+    OPT("stillborn_max", DURATION, AT(stillborn_max_ns), "10s", 0, H,
+        "A runner that goes so soon after its first answer never lived, like one that never "
+        "answered."),
+    OPT("stillborn_backoff_min", DURATION, AT(stillborn_backoff_min_ns), "1s", 0, H,
+        "Pause before more runners are asked for after one that did not live; doubled each time "
+        "until one lives."),
+    OPT("stillborn_backoff_max", DURATION, AT(stillborn_backoff_max_ns), "60s", 0, H,
+        "Longest such pause: so long a cause that is gone is not noticed."),
+    OPT("cplane_timeout", DURATION, AT(cplane_timeout_ns), "30s", 100 * MS, H,
+        "Time for one call to the control plane; upstream has no limit."),
+    OPT_ABSENT("wishes_file", STR, AT(wishes_file), 1, 4096,
+               "Absolute path of the file that keeps what operators want of runners (drained, to be "
+               "replaced, to be removed) for the next start; when absent that of the admin socket "
+               "with .runners behind it."),
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct config_admin, field)
+static const struct fn_opt admin_opts[] = {
+    OPT_ABSENT("socket", STR, AT(socket), 1, 107,
+               "Absolute path of the admin socket, or `off`; when absent a file named after "
+               "http.listen in /run/fnd (root), $XDG_RUNTIME_DIR/fnd or /tmp/fnd-<uid>."),
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct config_plugins, field)
+static const struct fn_opt plugins_opts[] = {
+    OPT_ABSENT("keys", STRLIST, AT(keys), 0, 0,
+               "PEM files with Ed25519 public keys; a plugin then needs a signature by one of them "
+               "in the file of its name with .sig behind."),
+    OPT_CHOICE("unsigned", AT(unsigned_files), "refuse", "refuse|allow",
+               "What happens to a plugin without signature when there are keys; allow marks the node "
+               "as tainted."),
+    OPT_ABSENT("libraries", STRLIST, AT(libraries), 0, 0,
+               "Names of libraries that plugins may need, such as libcurl.so.4, beside the C and C++ "
+               "run time, libcrypto and libjansson."),
+    OPT("trial", BOOL, AT(trial), "true", 0, 0,
+        "Load each plugin in a child process first, so that one whose loading crashes, hangs or "
+        "exits does not take the node with it."),
+    OPT("trial_timeout", DURATION, AT(trial_timeout_ns), "5s", 10 * MS, 5 * MIN,
+        "Time for that."),
+    OPT("start_timeout", DURATION, AT(start_timeout_ns), "5s", 10 * MS, 5 * MIN,
+        "Time for the start of an instance; one that takes longer is refused."),
+    OPT("watchdog", DURATION, AT(watchdog_ns), "1s", 0, H,
+        "Time that one step of the node, such as a call into a plugin, may take before the log names "
+        "it and the node counts as degraded; 0 = not watched."),
+    OPT("audit", DURATION, AT(audit_ns), "10s", 0, H,
+        "How often the process is searched for changes that only plugins can have made: open files, "
+        "threads, signal handlers, working directory and the like; 0 = never."),
+    { .key = NULL },
+};
+#undef AT
+
+const struct config_section_def config_sections[SECTIONS_N] = {
+    [SECTION_TOP] = { "", "Top level.", top_opts, sizeof(struct config_top) },
+    [SECTION_LOG] = { "log", "What the node writes about itself.", log_opts,
+                      sizeof(struct config_log) },
+    [SECTION_HTTP] = { "http", "The HTTP port and its limits, every node.", http_opts,
+                       sizeof(struct config_http) },
+    [SECTION_GRPC] = { "grpc", "gRPC between load balancers and runners.", grpc_opts,
+                       sizeof(struct config_grpc) },
+    [SECTION_LB] = { "lb", "Load balancer: nodes `lb` and `full`.", lb_opts,
+                     sizeof(struct config_lb) },
+    [SECTION_RUNNER] = { "runner", "Runner: nodes `pure-runner` and `full`.", runner_opts,
+                         sizeof(struct config_runner) },
+    [SECTION_NPM] = { "npm", "Node pool manager: node `npm`.", npm_opts,
+                      sizeof(struct config_npm) },
+    [SECTION_ADMIN] = { "admin", "The admin socket, every node: `fnd status`, `fnd why`.",
+                        admin_opts, sizeof(struct config_admin) },
+    [SECTION_PLUGINS] = { "plugins", "How plugin files are judged, every node.", plugins_opts,
+                          sizeof(struct config_plugins) },
+};
+
+const char *const config_top_others[] = { "log", "http", "grpc", "lb", "runner", "npm",
+                                          "admin", "tls",  "apps", "plugins", NULL };

@@ -1,0 +1,669 @@
+/* Plugins: which ones a node has, from fn.yaml, variables and defaults, and their options. */
+#include <config/config_int.h>
+#include <plugin/sandbox.h>
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DOCKER_SOCKET "/var/run/docker.sock"
+#define NAMES_MAX 64 /* plugins of one kind that a wrong name is compared with */
+#define NAME_MAX_BYTES 33
+#define SECTION_NAME_BYTES 640 /* a place, a kind and a name */
+
+static const char *const plugin_keys[] = { "use", "file", "name", "sha256", NULL };
+const char *const config_plugin_kinds[] = { "placer",        "shadow",     "fallback",
+                                            "pool",          "driver",     "overriders",
+                                            "listeners",     "control_plane", "predictor",
+                                            NULL };
+
+struct plugin_words {
+    const char *use;
+    const char *file;
+    const char *name;
+    const char *sha256;
+};
+
+#define AT(field) .offset = offsetof(struct plugin_words, field)
+static const struct fn_opt plugin_opts[] = {
+    { .key = "use",
+      .doc = "Name of the plugin.",
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = 32,
+      AT(use) },
+    { .key = "file",
+      .doc = "Its file; when absent <kind>-<use>.so in plugin_dir.",
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = 1024,
+      .flags = FN_OPT_MAY_BE_ABSENT,
+      AT(file) },
+    { .key = "name",
+      .doc = "Name of this instance; when absent the same as use.",
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = 32,
+      .flags = FN_OPT_MAY_BE_ABSENT,
+      AT(name) },
+    { .key = "sha256",
+      .doc = "SHA-256 that its file must have.",
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = 128,
+      .flags = FN_OPT_MAY_BE_ABSENT,
+      AT(sha256) },
+    { .key = NULL },
+};
+
+/* All keys of a map: those that plugin_opts does not name are the plugin's own. */
+static const char *const *own_keys(struct config *c, const struct conf_node *map)
+{
+    const char **keys;
+    uint32_t n = 0;
+
+    for (const struct conf_node *i = map->first; i; i = i->next) {
+        n++;
+    }
+    keys = config_alloc(c, (n + 1) * sizeof(*keys));
+    n = 0;
+    for (const struct conf_node *i = map->first; i; i = i->next) {
+        keys[n++] = i->key;
+    }
+    return keys;
+}
+
+static void read_plugin(struct config *c, struct conf_node *n, const char *kind,
+                        struct config_plugin *ret, struct conf_problems *p)
+{
+    struct plugin_words words = { NULL, NULL, NULL, NULL };
+
+    *ret = (struct config_plugin){ .kind = kind, .where = config_where(c, n) };
+    if (n->type == CONF_SCALAR && n->text[0]) {
+        words.use = n->text;
+    } else if (n->type == CONF_MAP) {
+        config_bind_into(c, n, kind, plugin_opts, &words, sizeof(words), own_keys(c, n), p);
+        ret->node = n;
+    } else {
+        conf_problem(p, "CFG704", ret->where, "%s, got %s; expected {use: <name>, its options}",
+                     kind, n->type == CONF_LIST ? "a list" : "nothing");
+        return;
+    }
+    if (words.file && words.file[0] != '/') {
+        conf_problem(p, "CFG704", conf_where(c->priv->file, conf_get(n, "file")),
+                     "file, got %s; expected an absolute path, or use: alone for a file in "
+                     "plugin_dir",
+                     conf_quote(words.file));
+        ret->incomplete = true;
+        words.file = NULL;
+    }
+    if (words.sha256 && (strlen(words.sha256) != 64 ||
+                         strspn(words.sha256, "0123456789abcdefABCDEF") != 64)) {
+        conf_problem(p, "CFG704", conf_where(c->priv->file, conf_get(n, "sha256")),
+                     "sha256, got %s; expected 64 hex digits", conf_quote(words.sha256));
+        words.sha256 = NULL;
+    }
+    ret->use = words.use;
+    ret->file = words.file;
+    ret->sha256 = words.sha256;
+    ret->name = words.name ? words.name : words.use;
+}
+
+/* Metrics, `fnd shadow` and other plugins tell instances of a kind apart by name. */
+static void tell_twice(const struct config_plugin *plugin, const struct config_plugin *first,
+                       struct conf_problems *p)
+{
+    conf_problem(p, "CFG703", plugin->where,
+                 "%s %s is defined twice, first at %s; expected a name: of its own", plugin->kind,
+                 conf_quote(plugin->name), first->where);
+}
+
+/* A list of plugins, or one alone. */
+static void read_list(struct config *c, struct conf_node *n, const char *kind,
+                      struct config_list_plugin *ret, struct conf_problems *p)
+{
+    bool list = n->type == CONF_LIST;
+    uint32_t count = 0;
+
+    for (struct conf_node *i = list ? n->first : n; i; i = list ? i->next : NULL) {
+        count++;
+    }
+    ret->items = config_alloc(c, (count + 1) * sizeof(*ret->items));
+    for (struct conf_node *i = list ? n->first : n; i; i = list ? i->next : NULL) {
+        struct config_plugin *plugin = &ret->items[ret->n];
+
+        read_plugin(c, i, kind, plugin, p);
+        for (uint32_t k = 0; k < ret->n && plugin->name; k++) {
+            if (strcmp(ret->items[k].name, plugin->name) == 0) {
+                tell_twice(plugin, &ret->items[k], p);
+            }
+        }
+        ret->n += plugin->use != NULL;
+    }
+}
+
+/* The same where one at least is needed. */
+static void read_stack(struct config *c, struct conf_node *n, const char *kind,
+                       struct config_list_plugin *ret, struct conf_problems *p)
+{
+    read_list(c, n, kind, ret, p);
+    if (n->type == CONF_LIST && !n->first) {
+        conf_problem(p, "CFG704", conf_where(c->priv->file, n),
+                     "%s, got an empty list; expected {use: <name>, its options} or a list of them",
+                     n->key);
+    }
+}
+
+static struct config_plugin plugin_default(const char *kind, const char *use, const char *where)
+{
+    return (struct config_plugin){ .kind = kind, .use = use, .name = use, .where = where };
+}
+
+static void read_section(struct config *c, struct conf_node *map, struct conf_problems *p)
+{
+    for (struct conf_node *n = map->first; n; n = n->next) {
+        if (strcmp(n->key, "placer") == 0) {
+            read_stack(c, n, FN_KIND_PLACER, &c->placers, p);
+        } else if (strcmp(n->key, "shadow") == 0) {
+            read_stack(c, n, FN_KIND_PLACER, &c->shadow, p);
+        } else if (strcmp(n->key, "fallback") == 0) {
+            read_plugin(c, n, FN_KIND_PLACER, &c->fallback, p);
+        } else if (strcmp(n->key, "pool") == 0) {
+            read_plugin(c, n, FN_KIND_POOL, &c->pool, p);
+        } else if (strcmp(n->key, "driver") == 0) {
+            read_stack(c, n, FN_KIND_DRIVER, &c->drivers, p);
+        } else if (strcmp(n->key, "control_plane") == 0) {
+            read_plugin(c, n, FN_KIND_CONTROL_PLANE, &c->cplane, p);
+        } else if (strcmp(n->key, "predictor") == 0) {
+            read_plugin(c, n, FN_KIND_PREDICTOR, &c->predictor, p);
+        } else if (strcmp(n->key, "overriders") == 0) {
+            read_list(c, n, FN_KIND_OVERRIDER, &c->overriders, p);
+        } else if (strcmp(n->key, "listeners") == 0) {
+            read_list(c, n, FN_KIND_LISTENER, &c->listeners, p);
+        }
+    }
+}
+
+/* ---- what the file does not say -------------------------------------------------------------- */
+
+static bool is_socket(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISSOCK(st.st_mode) && access(path, R_OK | W_OK) == 0;
+}
+
+/* Docker where it is to be had, else child processes; without a file always Docker, as the node of
+ * Go has it that this one stands in for. */
+static const char *default_driver(const struct config *c)
+{
+    for (const struct conf_override *o = c->priv->overrides[SECTION_DRIVER]; o->key; o++) {
+        if (strcmp(o->key, "docker_host") == 0) {
+            return "docker";
+        }
+    }
+    return !c->path || is_socket(DOCKER_SOCKET) ? "docker" : "process";
+}
+
+static void add_overrides(struct config_plugin *plugin, const struct conf_override *from)
+{
+    uint32_t n = 0;
+
+    for (; from->key && n < CONFIG_OVERRIDES_MAX - 1; from++) {
+        plugin->overrides[n++] = *from;
+    }
+}
+
+static void set_only(struct config *c, struct config_list_plugin *list, struct config_plugin plugin)
+{
+    list->items = config_alloc(c, sizeof(*list->items));
+    list->items[0] = plugin;
+    list->n = 1;
+}
+
+static void set_placers(struct config *c)
+{
+    const char *use = c->priv->placer;
+
+    for (uint32_t i = 0; use && i < c->placers.n; i++) {
+        if (strcmp(c->placers.items[i].use, use) == 0) {
+            return; /* the variable agrees with the file, whose options count */
+        }
+    }
+    if (use || !c->placers.items) {
+        set_only(c, &c->placers,
+                 plugin_default(FN_KIND_PLACER, use ? use : "naive",
+                                use ? "FN_PLACER" : "default"));
+    }
+}
+
+static void check_fallback(struct config *c, struct conf_problems *p)
+{
+    for (uint32_t i = 0; c->fallback.use && i < c->placers.n; i++) {
+        if (strcmp(c->placers.items[i].name, c->fallback.name) == 0) {
+            tell_twice(&c->fallback, &c->placers.items[i], p);
+        }
+    }
+}
+
+/* Where the section plugins: is, else what made this node one that needs it; NULL without file. */
+static const char *where_of_plugins(struct config *c)
+{
+    struct conf_node *root = conf_root(c->priv->file);
+    struct conf_node *n = conf_get(root, "plugins");
+
+    n = n ? n : conf_get(root, "node");
+    return n ? config_where(c, n) : c->path;
+}
+
+/* The pool is there under a name that nobody knows, which is told. */
+static bool meant_pool(const struct config *c)
+{
+    struct conf_node *root = conf_root(c->priv->file);
+
+    return conf_is_misspelt(root, config_top_others, "plugins") ||
+           conf_is_misspelt(conf_get(root, "plugins"), config_plugin_kinds, "pool");
+}
+
+static void set_pool(struct config *c, struct conf_problems *p)
+{
+    static const struct conf_override inside = { "runners", "default", "local:" };
+    bool given = c->pool.where || c->priv->npm;
+
+    if (c->node == CONFIG_FULL) {
+        if (c->pool.where && !c->priv->node_unknown) {
+            conf_problem(p, "CFG704", c->pool.where,
+                         "pool, got one in a full node, which has its runner inside; expected no "
+                         "pool, or node: lb");
+        }
+        c->pool = plugin_default(FN_KIND_POOL, "static", "default");
+        c->pool.overrides[0] = inside;
+        return;
+    }
+    if (c->priv->npm) {
+        c->pool = plugin_default(FN_KIND_POOL, "npm", "FN_NPM_ADDRESS");
+    } else if (!c->pool.where) {
+        c->pool = plugin_default(FN_KIND_POOL, "static", "default");
+    }
+    add_overrides(&c->pool, c->priv->overrides[SECTION_POOL]);
+    if (!given && !c->pool.overrides[0].key && !meant_pool(c)) {
+        conf_problem(p, "CFG711", where_of_plugins(c),
+                     c->path ? "plugins.pool is missing; expected the runners of this load balancer: "
+                               "pool: { use: static, runners: [\"host:port\"] }, or "
+                               "FN_RUNNER_ADDRESSES"
+                             : "FN_RUNNER_ADDRESSES is missing; expected host:port of each runner");
+    }
+    c->pool.incomplete = !given && !c->pool.overrides[0].key;
+}
+
+static void set_drivers(struct config *c)
+{
+    if (c->drivers.n == 0 && !c->drivers.items) {
+        set_only(c, &c->drivers, plugin_default(FN_KIND_DRIVER, default_driver(c), "default"));
+    }
+    for (uint32_t i = 0; i < c->drivers.n; i++) {
+        add_overrides(&c->drivers.items[i], c->priv->overrides[SECTION_DRIVER]);
+    }
+}
+
+static void check_shadow(const struct config *c, struct conf_problems *p)
+{
+    for (uint32_t i = 0; i < c->shadow.n; i++) {
+        for (uint32_t k = 0; k < c->placers.n; k++) {
+            if (strcmp(c->shadow.items[i].name, c->placers.items[k].name) == 0) {
+                tell_twice(&c->shadow.items[i], &c->placers.items[k], p);
+            }
+        }
+    }
+}
+
+static void set_npm(struct config *c)
+{
+    if (c->node != CONFIG_NPM) {
+        c->cplane.use = c->predictor.use = NULL;
+        return;
+    }
+    if (!c->cplane.where) {
+        c->cplane = plugin_default(FN_KIND_CONTROL_PLANE, "process", "default");
+    }
+}
+
+void config_plugins_read(struct config *c, struct conf_problems *p)
+{
+    struct conf_node *map = conf_get(conf_root(c->priv->file), "plugins");
+
+    if (map && map->type == CONF_MAP) {
+        read_section(c, map, p);
+    }
+    set_npm(c);
+    if (c->node == CONFIG_RUNNER || c->node == CONFIG_NPM) {
+        c->placers.n = c->shadow.n = 0;
+        c->pool.use = NULL;
+    } else {
+        set_placers(c);
+        check_fallback(c, p);
+        check_shadow(c, p);
+        set_pool(c, p);
+    }
+    if (c->node == CONFIG_LB || c->node == CONFIG_NPM) {
+        c->drivers.n = 0;
+    } else {
+        set_drivers(c);
+    }
+}
+
+/* ---- files and options ----------------------------------------------------------------------- */
+
+/* Lines of the loader, whole: a struct fn_error has no room for two hashes. */
+static void tell_lines(const struct config_plugin *plugin, struct conf_problems *p,
+                       struct buf *lines)
+{
+    char *text = (char *)(uintptr_t)buf_text(lines);
+    char *rest = NULL;
+
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        config_tell(p, plugin->where, line);
+    }
+}
+
+/* The value that the sentence of a create() is about: options come first in it, "runners[3]: got
+ * ...". */
+static const char *where_of_option(const struct config *c, const struct config_plugin *plugin,
+                                   const char *text)
+{
+    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    const struct conf_node *n = plugin->node ? plugin->node->first : NULL;
+    uint64_t index = text[len] == '[' ? strtoull(text + len + 1, NULL, 10) + 1 : 0;
+
+    while (n && (strlen(n->key) != len || strncmp(n->key, text, len) != 0)) {
+        n = n->next;
+    }
+    if (!n) {
+        return plugin->where;
+    }
+    if (index > 0 && n->type == CONF_LIST) {
+        for (n = n->first; n->next && --index > 0;) {
+            n = n->next;
+        }
+    }
+    return conf_where(c->priv->file, n);
+}
+
+/* Sentences of plugin_create() begin with their own code: "PLG915 name: kind/use: text". */
+static void tell(const struct config *c, struct conf_problems *p,
+                 const struct config_plugin *plugin, const struct fn_error *e)
+{
+    char head[128];
+    int len = snprintf(head, sizeof(head), "PLG915 %s: %s/%s: ", plugin->name, plugin->kind,
+                       plugin->use);
+    const char *where = plugin->where;
+
+    if (len < (int)sizeof(head) && strncmp(e->msg, head, (size_t)len) == 0) {
+        where = where_of_option(c, plugin, e->msg + len);
+    }
+    config_tell(p, where, e->msg);
+}
+
+/* `wanted`: what it was not given in the sandbox of a check; then it may be right. */
+static void tell_unjudged(const struct config *c, struct conf_problems *p,
+                          const struct config_plugin *plugin, const struct fn_error *e,
+                          const char *wanted)
+{
+    if (wanted) {
+        conf_note(p, "CFG710", plugin->where,
+                  "%s %s: create() wants %s, which a check does not give: its options are judged at "
+                  "the start",
+                  plugin->kind, plugin->use, wanted);
+    } else {
+        tell(c, p, plugin, e);
+    }
+}
+
+static void list_factory(void *ud, const struct fn_factory *f)
+{
+    struct buf *out = ud;
+
+    buf_printf(out, "%s%s %s", out->len ? ", " : "", f->kind, f->name);
+}
+
+static int find_factory(struct plugin_file *file, const struct config_plugin *plugin,
+                        const struct fn_factory **ret, struct conf_problems *p)
+{
+    struct buf offers = BUF_INIT(1024);
+
+    *ret = plugin_file_factory(file, plugin->kind, plugin->use);
+    if (*ret) {
+        return 0;
+    }
+    plugin_file_each(file, list_factory, &offers);
+    conf_problem(p, "CFG712", plugin->where, "%s, got %s; expected what %s offers: %s",
+                 plugin->kind, conf_quote(plugin->use), plugin_file_path(file), buf_text(&offers));
+    buf_finish(&offers);
+    return FN_E_NOT_FOUND;
+}
+
+int config_plugin_policy(const struct config *c, struct plugin_host *h, struct conf_problems *p)
+{
+    const struct config_plugins *rules = c->plugins;
+    struct plugin_policy policy = {
+        .keys = rules->keys.items,
+        .n_keys = (uint32_t)rules->keys.n,
+        .unsigned_refused = strcmp(rules->unsigned_files, "refuse") == 0,
+        .libraries = rules->libraries.items,
+        .n_libraries = (uint32_t)rules->libraries.n,
+        .trial = rules->trial,
+        .trial_timeout_ns = rules->trial_timeout_ns,
+    };
+    struct fn_error e = ERR_INIT;
+    int r = plugin_host_policy(h, &policy, &e);
+
+    if (r < 0) {
+        conf_problem(p, NULL, NULL, "%s", e.msg);
+    }
+    return r;
+}
+
+/* Where fn.yaml names a plugin that has no file, and what may have been meant: files of `path`'s
+ * folder with the same beginning, "driver-" for a driver. */
+static void tell_missing(const struct config *c, const struct config_plugin *plugin,
+                         const char *path, struct conf_problems *p)
+{
+    const struct conf_node *use = conf_get(plugin->node, "use");
+    const char *where = use ? conf_where(c->priv->file, use) : plugin->where;
+    const char *file = strrchr(path, '/') + 1;
+    size_t head = strlen(file) - strlen(plugin->use) - strlen(".so");
+    char names[NAMES_MAX][NAME_MAX_BYTES], dir[PATH_MAX];
+    const char *known[NAMES_MAX + 1] = { NULL };
+    const struct dirent *e;
+    const char *nearest;
+    uint32_t n = 0;
+    DIR *d;
+
+    snprintf(dir, sizeof(dir), "%.*s", (int)(file - path), path);
+    d = opendir(dir);
+    while (d && n < NAMES_MAX && (e = readdir(d))) {
+        size_t len = strlen(e->d_name);
+
+        if (len > head + 3 && len - head - 3 < NAME_MAX_BYTES &&
+            strncmp(e->d_name, file, head) == 0 && strcmp(e->d_name + len - 3, ".so") == 0) {
+            snprintf(names[n], sizeof(names[n]), "%.*s", (int)(len - head - 3), e->d_name + head);
+            known[n] = names[n];
+            n++;
+        }
+    }
+    if (d) {
+        closedir(d);
+    }
+    nearest = conf_nearest(plugin->use, known);
+    if (nearest) {
+        conf_problem(p, "CFG712", where, "%s, got %s; did you mean \"%s\"?", plugin->kind,
+                     conf_quote(plugin->use), nearest);
+    } else {
+        conf_problem(p, "CFG712", where, "%s, got %s; expected the name of a file %s",
+                     plugin->kind, conf_quote(plugin->use), path);
+    }
+}
+
+/* The file of an instance, opened and checked. */
+static int open_file(const struct config *c, struct plugin_host *h,
+                     const struct config_plugin *plugin, struct plugin_file **ret,
+                     struct conf_problems *p)
+{
+    struct buf lines = BUF_INIT(0);
+    char path[PATH_MAX];
+    int r = 0;
+
+    if (plugin->file) {
+        snprintf(path, sizeof(path), "%s", plugin->file);
+    } else {
+        r = plugin_path_for(c->top->plugin_dir, plugin->kind, plugin->use, path, sizeof(path));
+        if (r < 0) {
+            conf_problem(p, "CFG712", plugin->where,
+                         "%s %s: its name, got %s; expected 1 to 32 of a-z, 0-9 and -",
+                         plugin->kind, plugin->use, conf_quote(plugin->use));
+            return r;
+        }
+    }
+    r = plugin_file_open_pinned(h, path, plugin->sha256, ret, &lines, NULL);
+    if (r == FN_E_NOT_FOUND && !plugin->file) {
+        tell_missing(c, plugin, path, p);
+    } else {
+        tell_lines(plugin, p, &lines);
+    }
+    buf_finish(&lines);
+    return r;
+}
+
+/* Who has the options, for messages; with the place where no map of options has one. */
+static void name_section(const struct config_plugin *plugin, char ret[SECTION_NAME_BYTES])
+{
+    bool placed = !plugin->node && plugin->where && strchr(plugin->where, ':');
+
+    snprintf(ret, SECTION_NAME_BYTES, "%s%s%s %s", placed ? plugin->where : "", placed ? ": " : "",
+             plugin->kind, plugin->use);
+}
+
+int config_plugin_bind(const struct config *c, struct plugin_host *h,
+                       const struct config_plugin *plugin, struct plugin_file **ret_file,
+                       const struct fn_factory **ret_factory, struct conf_values **ret_values,
+                       struct conf_problems *p)
+{
+    char what[SECTION_NAME_BYTES];
+    uint32_t before = p->n;
+    int r;
+
+    *ret_values = NULL;
+    r = open_file(c, h, plugin, ret_file, p);
+    if (r < 0) {
+        return r;
+    }
+    r = find_factory(*ret_file, plugin, ret_factory, p);
+    if (r < 0 || plugin->incomplete) {
+        return r < 0 ? r : FN_E_INVALID;
+    }
+    name_section(plugin, what);
+    if ((*ret_factory)->opts || (*ret_factory)->conf_size > 0 || plugin->node) {
+        conf_bind_with(c->priv->file, plugin->node, what, (*ret_factory)->opts,
+                       (*ret_factory)->conf_size, plugin_keys, plugin->overrides, ret_values, p);
+    }
+    return p->n > before ? FN_E_INVALID : 0;
+}
+
+int config_plugin_load(const struct config *c, struct plugin_host *h,
+                       const struct config_plugin *plugin, struct plugin **ret,
+                       struct conf_problems *p)
+{
+    const struct fn_factory *factory = NULL;
+    struct plugin_file *file = NULL;
+    struct conf_values *values = NULL;
+    struct fn_error e = ERR_INIT;
+    int r = config_plugin_bind(c, h, plugin, &file, &factory, &values, p);
+
+    if (r < 0) {
+        conf_values_destroy(values);
+        return r;
+    }
+    sandbox_wanted(); /* what others asked for */
+    r = plugin_create(h, file, factory, plugin->name, values, ret, &e);
+    if (r < 0) {
+        tell_unjudged(c, p, plugin, &e, sandbox_wanted());
+    }
+    return r;
+}
+
+/* False when it is refused, or stands on one that is. */
+static bool check_one(const struct config *c, struct plugin_host *h, struct config_plugin *plugin,
+                      struct conf_problems *p)
+{
+    const struct fn_factory *factory = NULL;
+    struct plugin_file *file = NULL;
+    struct conf_values *values = NULL;
+
+    if (plugin->use && config_plugin_bind(c, h, plugin, &file, &factory, &values, p) < 0) {
+        plugin->use = NULL;
+    }
+    conf_values_destroy(values);
+    return plugin->use != NULL;
+}
+
+static void check_all(const struct config *c, struct plugin_host *h,
+                      struct config_list_plugin *list, bool stack, struct conf_problems *p)
+{
+    bool good = true;
+
+    for (uint32_t i = 0; i < list->n; i++) {
+        if (!check_one(c, h, &list->items[i], p) || (stack && !good)) {
+            list->items[i].use = NULL;
+            good = false;
+        }
+    }
+}
+
+void config_plugins_check(struct config *c, struct plugin_host *h, struct conf_problems *p)
+{
+    check_all(c, h, &c->placers, true, p);
+    check_one(c, h, &c->fallback, p);
+    check_all(c, h, &c->shadow, true, p);
+    check_one(c, h, &c->pool, p);
+    check_all(c, h, &c->drivers, true, p);
+    check_one(c, h, &c->cplane, p);
+    check_one(c, h, &c->predictor, p);
+    check_all(c, h, &c->overriders, false, p);
+    check_all(c, h, &c->listeners, false, p);
+}
+
+bool config_plugin_same(const struct config *c, struct plugin_host *h,
+                        const struct config_plugin *plugin, const struct plugin *running,
+                        struct conf_problems *p)
+{
+    const struct fn_factory *factory = NULL;
+    struct plugin_file *file = NULL;
+    struct conf_values *values = NULL;
+    bool same = config_plugin_bind(c, h, plugin, &file, &factory, &values, p) == 0 &&
+                plugin_is_same(running, file, factory, plugin->name, values);
+
+    conf_values_destroy(values);
+    return same;
+}
+
+bool config_plugin_same_options(const struct config *c, const struct config_plugin *plugin,
+                                const struct plugin *running, struct conf_problems *p)
+{
+    const struct fn_factory *factory = plugin_factory(running);
+    struct conf_values *values = NULL;
+    char what[SECTION_NAME_BYTES];
+    bool same;
+
+    name_section(plugin, what);
+    if (factory->opts || factory->conf_size > 0 || plugin->node) {
+        conf_bind_with(c->priv->file, plugin->node, what, factory->opts, factory->conf_size,
+                       plugin_keys, plugin->overrides, &values, p);
+    }
+    same = plugin_is_same(running, NULL, factory, plugin->name, values);
+    conf_values_destroy(values);
+    return same;
+}

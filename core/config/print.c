@@ -1,0 +1,299 @@
+/* Print: the effective configuration, and the reference of fn.yaml. */
+#include <config/config_int.h>
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- effective configuration ----------------------------------------------------------------- */
+
+static void print_plugin(const struct config *c, struct plugin_host *h,
+                         const struct config_plugin *plugin, const char *key, bool item,
+                         struct buf *out, struct conf_problems *p)
+{
+    const struct fn_factory *factory = NULL;
+    struct plugin_file *file = NULL;
+    struct conf_values *values = NULL;
+    int indent = item ? 6 : 4;
+
+    if (!plugin->use) {
+        return;
+    }
+    if (key) {
+        buf_printf(out, "  %s:\n", key);
+    }
+    buf_printf(out, item ? "    - use: %s  # %s\n" : "    use: %s  # %s\n", plugin->use,
+               plugin->where);
+    config_plugin_bind(c, h, plugin, &file, &factory, &values, p);
+    if (strcmp(plugin->name, plugin->use) != 0) {
+        buf_printf(out, "%*sname: %s\n", indent, "", plugin->name);
+    }
+    if (file) {
+        buf_printf(out, "%*sfile: %s  # version %s, %s\n", indent, "", plugin_file_path(file),
+                   plugin_file_manifest(file)->version, plugin_file_signature(file));
+        buf_printf(out, plugin->sha256 ? "%*ssha256: %s\n" : "%*s# sha256: %s, not pinned\n",
+                   indent, "", plugin_file_sha256(file));
+    }
+    if (values) {
+        conf_print(values, indent, out);
+    }
+    conf_values_destroy(values);
+}
+
+static void print_plugins(const struct config *c, struct plugin_host *h,
+                          const struct config_list_plugin *list, const char *key, struct buf *out,
+                          struct conf_problems *p)
+{
+    for (uint32_t i = 0; i < list->n; i++) {
+        print_plugin(c, h, &list->items[i], i == 0 ? key : NULL, true, out, p);
+    }
+}
+
+static void print_apps(const struct config *c, struct buf *out)
+{
+    for (uint32_t i = 0; i < c->n_apps; i++) {
+        const struct config_app *app = &c->apps[i];
+
+        buf_printf(out, "%s  - name: %s  # %s\n    id: %s\n", i == 0 ? "apps:\n" : "", app->name,
+                   app->where, app->id);
+        for (uint32_t k = 0; k < app->n_fns; k++) {
+            const struct config_fn *f = &app->fns[k];
+
+            buf_printf(out,
+                       "%s      - name: %s  # %s\n        id: %s\n        image: \"%s\"\n"
+                       "        memory: %" PRId64 "\n        timeout: %" PRId64
+                       "\n        idle_timeout: %" PRId64 "\n",
+                       k == 0 ? "    functions:\n" : "", f->name, f->where, f->id, f->image,
+                       f->memory_mb, f->timeout_s, f->idle_timeout_s);
+            for (uint32_t t = 0; t < f->n_triggers; t++) {
+                buf_printf(out, "%s          - { name: %s, source: \"%s\" }\n",
+                           t == 0 ? "        triggers:\n" : "", f->triggers[t].name,
+                           f->triggers[t].source);
+            }
+        }
+    }
+}
+
+static void print_tls(const struct config *c, struct buf *out)
+{
+    for (uint32_t i = 0; i < c->n_tls; i++) {
+        const struct config_tls *t = &c->tls[i];
+
+        buf_printf(out, "%s  %s:\n", i == 0 ? "tls:\n" : "", t->name);
+        if (t->cert) {
+            buf_printf(out, "    cert: \"%s\"\n    key: \"%s\"\n", t->cert, t->key ? t->key : "");
+        }
+        if (t->ca) {
+            buf_printf(out, "    ca: \"%s\"\n", t->ca);
+        }
+        if (t->crl) {
+            buf_printf(out, "    crl: \"%s\"\n", t->crl);
+        }
+        if (t->server_name) {
+            buf_printf(out, "    server_name: \"%s\"\n", t->server_name);
+        }
+        for (uint64_t k = 0; k < t->peers.n; k++) {
+            buf_printf(out, "%s    - \"%s\"\n", k == 0 ? "    peers:\n" : "", t->peers.items[k]);
+        }
+    }
+}
+
+bool config_section_applies(const struct config *c, int section)
+{
+    switch (section) {
+    case SECTION_LB:
+        return c->node == CONFIG_FULL || c->node == CONFIG_LB;
+    case SECTION_RUNNER:
+        return c->node == CONFIG_FULL || c->node == CONFIG_RUNNER;
+    case SECTION_NPM:
+        return c->node == CONFIG_NPM;
+    case SECTION_GRPC:
+        return c->node != CONFIG_FULL;
+    default:
+        return true;
+    }
+}
+
+int config_print(const struct config *c, struct plugin_host *h, struct buf *out,
+                 struct conf_problems *p)
+{
+    for (int i = 0; i < SECTIONS_N; i++) {
+        if (!config_section_applies(c, i) || i == SECTION_PLUGINS) {
+            continue;
+        }
+        if (i != SECTION_TOP) {
+            buf_printf(out, "%s:\n", config_sections[i].key);
+        }
+        conf_print(c->priv->values[i], i == SECTION_TOP ? 0 : 2, out);
+    }
+    print_tls(c, out);
+    buf_add_str(out, "plugins:\n");
+    conf_print(c->priv->values[SECTION_PLUGINS], 2, out);
+    print_plugins(c, h, &c->placers, "placer", out, p);
+    if (c->fallback.use) {
+        print_plugin(c, h, &c->fallback, "fallback", false, out, p);
+    }
+    print_plugins(c, h, &c->shadow, "shadow", out, p);
+    if (c->node != CONFIG_FULL) {
+        print_plugin(c, h, &c->pool, "pool", false, out, p);
+    }
+    print_plugins(c, h, &c->drivers, "driver", out, p);
+    if (c->node == CONFIG_NPM) {
+        print_plugin(c, h, &c->cplane, "control_plane", false, out, p);
+        print_plugin(c, h, &c->predictor, "predictor", false, out, p);
+    }
+    print_plugins(c, h, &c->overriders, "overriders", out, p);
+    print_plugins(c, h, &c->listeners, "listeners", out, p);
+    print_apps(c, out);
+    return 0;
+}
+
+/* ---- reference ------------------------------------------------------------------------------- */
+
+static const char *variable_of(void *ud, const char *key)
+{
+    return config_variable_of(*(const enum config_section *)ud, key);
+}
+
+static void reference_sections(struct buf *out)
+{
+    for (int i = 0; i < SECTIONS_N; i++) {
+        enum config_section section = (enum config_section)i;
+
+        if (i == SECTION_PLUGINS) {
+            continue; /* with the plugins themselves */
+        }
+        if (i == SECTION_TOP) {
+            buf_add_str(out, "## Top level\n\n");
+        } else {
+            buf_printf(out, "## `%s:`\n\n%s\n\n", config_sections[i].key, config_sections[i].doc);
+        }
+        conf_print_reference(config_sections[i].opts, variable_of, &section, out);
+        config_print_live(section, out);
+        buf_add_str(out, "\n");
+    }
+}
+
+static void reference_lists(struct buf *out)
+{
+    buf_add_str(out,
+                "## `tls:`\n\nA map of names; `grpc.tls` and `http.tls` say which one is used. The variables "
+                "`FN_NODE_CERT`, `FN_NODE_CERT_KEY` and `FN_NODE_CERT_AUTHORITY`, all three, "
+                "make an entry of their own and use it.\n\n");
+    conf_print_reference(config_tls_opts, NULL, NULL, out);
+    buf_add_str(out,
+                "\n## `apps:`\n\nA list of apps; those of the API node come behind. `config:` is a "
+                "map of texts (environment of the functions), `annotations:` a map of anything, "
+                "`functions:` the list below.\n\n");
+    conf_print_reference(config_app_opts, NULL, NULL, out);
+    buf_add_str(out, "\nEach of `functions:`, with its own `config:`, `annotations:` and "
+                     "`triggers:`:\n\n");
+    conf_print_reference(config_fn_opts, NULL, NULL, out);
+    buf_add_str(out, "\nEach of `triggers:`:\n\n");
+    conf_print_reference(config_trigger_opts, NULL, NULL, out);
+}
+
+static void reference_variables(struct buf *out)
+{
+    buf_add_str(
+        out, "\n## Variables\n\nVariables of Go Fn override the file. `<NAME>_FILE` names a file "
+             "with the value where upstream reads one. Times called MSECS are whole "
+             "milliseconds, negative = never; HTTP times are whole seconds or durations. An "
+             "unknown `FN_` variable is a warning, with `--strict` an error.\n\n"
+             "Accepted without effect:\n\n| variable | why |\n|---|---|\n");
+    for (const struct config_variable *v = config_variables; v->name; v++) {
+        if (v->form == FORM_NONE) {
+            buf_printf(out, "| `%s` | %s |\n", v->name, v->doc);
+        }
+    }
+}
+
+struct plugin_reference {
+    struct buf *out;
+    const char *file;
+};
+
+static const char *plugin_variable_of(void *ud, const char *key)
+{
+    const struct fn_factory *f = ud;
+
+    return config_variable_of(strcmp(f->kind, FN_KIND_POOL) == 0     ? SECTION_POOL
+                              : strcmp(f->kind, FN_KIND_DRIVER) == 0 ? SECTION_DRIVER
+                                                                     : SECTION_NOWHERE,
+                              key);
+}
+
+static void reference_factory(void *ud, const struct fn_factory *f)
+{
+    const struct plugin_reference *r = ud;
+    struct fn_factory copy = *f;
+
+    buf_printf(r->out, "\n### %s `%s` (%s)\n\n%s\n\n", f->kind, f->name, r->file,
+               f->summary ? f->summary : "");
+    if (f->opts && f->opts->key) {
+        conf_print_reference(f->opts, plugin_variable_of, &copy, r->out);
+    } else {
+        buf_add_str(r->out, "No options.\n");
+    }
+}
+
+static int is_plugin_name(const struct dirent *d)
+{
+    const char *end = strrchr(d->d_name, '.');
+
+    return end && strcmp(end, ".so") == 0;
+}
+
+static void reference_plugins(struct plugin_host *h, const char *dir, struct buf *out,
+                              struct conf_problems *p)
+{
+    struct dirent **names = NULL;
+    int n = scandir(dir, &names, is_plugin_name, alphasort);
+
+    for (int i = 0; i < n; i++) {
+        struct plugin_reference r = { out, names[i]->d_name };
+        struct plugin_file *file = NULL;
+        struct fn_error e = ERR_INIT;
+        char path[PATH_MAX];
+
+        snprintf(path, sizeof(path), "%s/%s", dir, names[i]->d_name);
+        if (plugin_file_open(h, path, &file, &e) < 0) {
+            conf_problem(p, NULL, NULL, "%s", e.msg);
+        } else {
+            plugin_file_each(file, reference_factory, &r);
+        }
+        free(names[i]);
+    }
+    free(names);
+}
+
+int config_print_reference(struct plugin_host *h, const char *plugin_dir, struct buf *out,
+                           struct conf_problems *p)
+{
+    buf_add_str(out,
+                "# fn.yaml\n\nGenerated by `fnd check --reference`; do not edit. Durations are "
+                "written like `10ms`, `2s`, `1h30m`; sizes like `64KiB`, `6MiB`, `1GiB` or plain "
+                "bytes. Unknown keys, wrong types and values out of range are refused, all of "
+                "them in one run. `fnd check --config fn.yaml` shows the effective values.\n\n");
+    reference_sections(out);
+    reference_lists(out);
+    reference_variables(out);
+    buf_add_str(out,
+                "\n## `plugins:`\n\n`placer:` (nodes `lb`, `full`; one or a list, the last one is "
+                "the outermost), `shadow:` (a placer, or a list like `placer:`, that is only asked: "
+                "shadow.md), `fallback:` (a placer that decides while the placer's decisions are bad or "
+                "slow: plugin-faults.md), `pool:` (nodes `lb`, `full`), `driver:` (nodes `pure-runner`, "
+                "`full`; one or a list like `placer:`), "
+                "`overriders:` and `listeners:` (lists, in order). Each is `{ use: <name> }` with "
+                "optional `file:` (absolute path), `name:`, `sha256:` (64 hex digits that the file "
+                "must have) and the plugin's own options. `FN_PLACER` names the only placer, unless "
+                "one of the list is of that name already. Beside them, how files are judged "
+                "(plugin-security.md):\n\n");
+    conf_print_reference(config_sections[SECTION_PLUGINS].opts, NULL, NULL, out);
+    config_print_live(SECTION_PLUGINS, out);
+    reference_plugins(h, plugin_dir, out, p);
+    return 0;
+}

@@ -1,0 +1,439 @@
+#include <node/node.h>
+#include <process/supervise.h>
+
+#include <base/log.h>
+#include <base/metric.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define END_AGAIN_NS (1 * ENV_S) /* when no worker takes the end of a generation */
+
+static void on_end_task(struct env_task *t);
+static void on_end_again(struct env_timer *t);
+static void on_stuck(struct env_timer *t);
+
+static struct metric *alive_metric(void)
+{
+    return metric_simple("fn_config_generations", METRIC_GAUGE,
+                         "Generations of the configuration whose plugin instances exist.");
+}
+
+static struct metric *stuck_metric(void)
+{
+    return metric_simple("fn_config_generations_stuck", METRIC_GAUGE,
+                         "Replaced generations that calls still use after 30 s.");
+}
+
+static struct metric *number_metric(void)
+{
+    return metric_simple("fn_config_generation", METRIC_GAUGE,
+                         "Number of the generation of the configuration that new calls get.");
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+void generation_clock(struct node *n, char ret[16])
+{
+    const time_t now_s = (time_t)(env_wall_ns(n->env) / ENV_S);
+    struct tm tm;
+
+    gmtime_r(&now_s, &tm);
+    strftime(ret, 16, "%H:%M:%S", &tm);
+}
+
+struct generation *generation_create(struct node *n, struct config *config, bool own_config)
+{
+    struct generation *g = calloc(1, sizeof(*g));
+    uint32_t most = config->overriders.n + config->listeners.n + config->placers.n +
+                    config->shadow.n + 2;
+
+    if (!g || !(g->plugins = calloc(most, sizeof(*g->plugins)))) {
+        free(g);
+        if (own_config) {
+            config_destroy(config);
+        }
+        return NULL;
+    }
+    g->node = n;
+    g->config = config;
+    g->own_config = own_config;
+    g->number = n->gen ? n->gen->number + 1 : 1;
+    g->end_task.cb = on_end_task;
+    g->end_again.cb = on_end_again;
+    g->stuck_timer.cb = on_stuck;
+    generation_clock(n, g->loaded_at);
+    return g;
+}
+
+static struct plugin *load_one(struct generation *g, const struct config_plugin *section,
+                               struct conf_problems *p)
+{
+    struct plugin *plugin = NULL;
+
+    if (!section->use || config_plugin_load(g->config, g->node->host, section, &plugin, p) < 0) {
+        return NULL;
+    }
+    g->plugins[g->n_plugins++] = plugin;
+    return plugin;
+}
+
+/* The instances of one list stand next to each other. */
+static struct plugin **load_list(struct generation *g, const struct config_list_plugin *list,
+                                 struct conf_problems *p)
+{
+    struct plugin **first = g->plugins + g->n_plugins;
+
+    for (uint32_t i = 0; i < list->n; i++) {
+        load_one(g, &list->items[i], p);
+    }
+    return first;
+}
+
+/* The outermost one; a list has names of its own. */
+static struct plugin *load_stack(struct generation *g, const struct config_list_plugin *list,
+                                 struct conf_problems *p)
+{
+    struct plugin *outermost = NULL;
+    struct fn_error e = ERR_INIT;
+
+    place_stack_begin(g->node->place);
+    for (uint32_t i = 0; i < list->n; i++) {
+        outermost = load_one(g, &list->items[i], p);
+        if (outermost && place_stack_add(g->node->place, outermost, &e) < 0) {
+            conf_problem(p, "CFG712", list->items[i].where, "%s", e.msg);
+        }
+    }
+    return outermost;
+}
+
+static void load_fallback(struct generation *g, struct conf_problems *p)
+{
+    place_stack_begin(g->node->place); /* it wraps none of the others */
+    g->fallback = load_one(g, &g->config->fallback, p);
+}
+
+static void load_pool(struct generation *g, struct plugin *running, struct conf_problems *p)
+{
+    const struct config_plugin *section = &g->config->pool;
+    uint32_t told = p->n;
+
+    if (!section->use) {
+        return; /* refused already */
+    }
+    g->keeps_pool = running && config_plugin_same(g->config, g->node->host, section, running, p);
+    if (!g->keeps_pool && p->n == told) {
+        config_plugin_load(g->config, g->node->host, section, &g->pool, p);
+    }
+}
+
+int generation_load(struct generation *g, struct plugin *running, struct conf_problems *p)
+{
+    uint32_t told = p->n;
+    struct fn_error e = ERR_INIT;
+
+    if (node_has_lb(g->node)) {
+        place_stack_begin(g->node->place); /* nobody finds a placer of the generation before */
+    }
+    g->overriders = load_list(g, &g->config->overriders, p);
+    g->listeners = load_list(g, &g->config->listeners, p);
+    if (node_has_lb(g->node)) {
+        g->placer = load_stack(g, &g->config->placers, p);
+        g->shadow = load_stack(g, &g->config->shadow, p);
+        load_fallback(g, p);
+        load_pool(g, running, p);
+        if (node_functions(g->node, g->config, &g->catalog, &e) < 0) {
+            conf_problem(p, "CFG703", NULL, "%s", e.msg);
+        }
+    }
+    return p->n > told ? FN_E_INVALID : 0;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void destroy_plugins(struct generation *g)
+{
+    plugin_destroy(g->pool);
+    g->pool = NULL;
+    while (g->n_plugins > 0) {
+        plugin_destroy(g->plugins[--g->n_plugins]);
+    }
+}
+
+static void free_generation(struct generation *g)
+{
+    LIST_REMOVE(g, link);
+    metric_set(alive_metric(), generations_alive(g->node));
+    if (g->stuck) {
+        metric_add(stuck_metric(), -1);
+        log_info("a stuck generation has ended", "generation", log_num((int64_t)g->number));
+    }
+    free(g->plugins);
+    free(g);
+}
+
+static void end_run(struct env_work *w, struct fn_op *op)
+{
+    struct generation *g = container_of(w, struct generation, end_work);
+
+    (void)op;
+    plugin_beside_begin();
+    destroy_plugins(g);
+    plugin_beside_end();
+    if (g->own_config) {
+        config_destroy(g->config);
+    }
+}
+
+static void end_done(struct env_work *w)
+{
+    struct generation *g = container_of(w, struct generation, end_work);
+
+    g->node->generations_ending--;
+    log_debug("generation ended", "generation", log_num((int64_t)g->number));
+    free_generation(g);
+}
+
+static void end_begin(struct generation *g)
+{
+    struct env *env = g->node->env;
+
+    g->end_work = (struct env_work){ .run = end_run, .done = end_done, .lane = ENV_LANE_CONTROL };
+    if (env_submit(env, &g->end_work) < 0) {
+        env_timer_set(env, &g->end_again, env_now_ns(env) + END_AGAIN_NS);
+        return;
+    }
+    g->node->generations_ending++;
+}
+
+static void on_end_again(struct env_timer *t)
+{
+    end_begin(container_of(t, struct generation, end_again));
+}
+
+/* Nobody calls its plugins any more: their timers go here, the rest may block and goes to a
+ * worker. */
+static void on_end_task(struct env_task *t)
+{
+    struct generation *g = container_of(t, struct generation, end_task);
+
+    env_timer_clear(g->node->env, &g->stuck_timer);
+    if (g->pool) {
+        place_forget_pool(g->node->place, g->pool);
+        plugin_retire(g->pool);
+    }
+    for (uint32_t i = 0; i < g->n_plugins; i++) {
+        plugin_retire(g->plugins[i]);
+    }
+    catalog_destroy(g->catalog);
+    g->catalog = NULL;
+    end_begin(g);
+}
+
+static void unref(struct generation *g)
+{
+    if (--g->refs == 0) {
+        env_defer(g->node->env, &g->end_task); /* its plugin may be on the stack */
+    }
+}
+
+void generation_discard(struct generation *g)
+{
+    LIST_INSERT_HEAD(&g->node->generations, g, link);
+    env_defer(g->node->env, &g->end_task);
+}
+
+static void on_stuck(struct env_timer *t)
+{
+    struct generation *g = container_of(t, struct generation, stuck_timer);
+
+    g->stuck = true;
+    metric_add(stuck_metric(), 1);
+    log_warn("a replaced generation is still in use; its plugins stay until its last call ends",
+             "generation", log_num((int64_t)g->number), "from", g->loaded_at, "calls",
+             log_num(g->chain.refs), "replaced_s",
+             log_num((env_now_ns(g->node->env) - g->replaced_ns) / ENV_S));
+}
+
+/* ---- use ------------------------------------------------------------------------------------- */
+
+static void on_chain_gone(struct chain *c)
+{
+    unref(container_of(c, struct generation, chain));
+}
+
+static void on_part_gone(void *ud)
+{
+    unref(ud);
+}
+
+static void use_chain(struct generation *g)
+{
+    struct node *n = g->node;
+
+    g->chain = (struct chain){ .overriders = g->overriders,
+                               .n_overriders = g->config->overriders.n,
+                               .listeners = g->listeners,
+                               .n_listeners = g->config->listeners.n,
+                               .gone = on_chain_gone };
+    if (node_has_lb(n)) {
+        g->refs++;
+        lb_set_plugins(n->lb, &g->chain);
+    } else if (node_has_runner(n)) {
+        g->refs++;
+        runner_set_plugins(n->runner, &g->chain);
+    }
+}
+
+/* Out of memory: the old placer goes on, and with it the generation that has it. */
+static int use_placer(struct generation *g)
+{
+    int r = place_set_placer(g->node->place, g->placer, on_part_gone, g);
+
+    if (place_uses(g->node->place, g->placer)) {
+        g->refs++;
+    }
+    if (r == 0 && g->fallback) {
+        r = place_set_fallback(g->node->place, g->fallback, on_part_gone, g);
+        g->refs += r == 0;
+    }
+    return r;
+}
+
+/* The same: the old shadow goes on. */
+static void use_shadow(struct generation *g)
+{
+    struct place *p = g->node->place;
+
+    if (place_set_shadow(p, g->shadow, (uint32_t)g->config->lb->shadow_permille,
+                         g->shadow ? on_part_gone : NULL, g) < 0) {
+        log_error("out of memory: no shadow placer");
+    } else if (g->shadow) {
+        g->refs++;
+    }
+}
+
+static void become_current(struct generation *g)
+{
+    struct node *n = g->node;
+
+    g->refs++;
+    n->gen = g;
+    n->config = g->config;
+    LIST_INSERT_HEAD(&n->generations, g, link);
+    supervise_loaded(g->config->path);
+    metric_set(alive_metric(), generations_alive(n));
+    metric_set(number_metric(), (int64_t)g->number);
+}
+
+int generation_adopt(struct generation *g, struct fn_error *reterr)
+{
+    struct node *n = g->node;
+
+    become_current(g);
+    if (node_has_lb(n)) {
+        g->refs++; /* the pool, which node_lb_start() starts */
+        catalog_replace(n->catalog, g->catalog);
+        g->catalog = NULL;
+        if (use_placer(g) < 0) {
+            return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+        }
+        use_shadow(g);
+    }
+    use_chain(g);
+    return 0;
+}
+
+static int use_pool(struct generation *g, struct generation *old, struct fn_error *reterr)
+{
+    int r;
+
+    if (!g->keeps_pool) {
+        r = place_switch_pool(g->node->place, g->pool, on_part_gone, old, reterr);
+        g->refs += r == 0;
+        return r;
+    }
+    g->pool = old->pool;
+    old->pool = NULL;
+    g->refs++;
+    unref(old);
+    return 0;
+}
+
+static void replace(struct generation *old)
+{
+    struct env *env = old->node->env;
+
+    old->replaced_ns = env_now_ns(env);
+    env_timer_set(env, &old->stuck_timer, old->replaced_ns + GENERATION_STUCK_NS);
+    unref(old);
+}
+
+int generation_switch(struct generation *g, struct fn_error *reterr)
+{
+    struct node *n = g->node;
+    struct generation *old = n->gen;
+    int r = 0;
+
+    for (uint32_t i = 0; i < g->n_plugins; i++) {
+        plugin_go(g->plugins[i]);
+    }
+    if (g->pool) {
+        plugin_go(g->pool);
+    }
+    if (node_has_lb(n)) {
+        r = use_pool(g, old, reterr);
+    }
+    if (r < 0) {
+        return r;
+    }
+    become_current(g);
+    if (node_has_lb(n)) {
+        catalog_replace(n->catalog, g->catalog);
+        g->catalog = NULL;
+        if (use_placer(g) < 0) {
+            log_error("out of memory: not every group of runners got the new placer");
+        }
+        use_shadow(g);
+    }
+    use_chain(g);
+    node_apply(n);
+    replace(old);
+    return 0;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+uint32_t generations_alive(const struct node *n)
+{
+    const struct generation *g;
+    uint32_t alive = 0;
+
+    LIST_FOREACH(g, &n->generations, link)
+    {
+        alive++;
+    }
+    return alive;
+}
+
+bool generations_are_ending(const struct node *n)
+{
+    return n->generations_ending > 0;
+}
+
+void generations_close(struct node *n)
+{
+    struct generation *g;
+
+    while ((g = LIST_FIRST(&n->generations))) {
+        env_undefer(n->env, &g->end_task);
+        env_timer_clear(n->env, &g->end_again);
+        env_timer_clear(n->env, &g->stuck_timer);
+        destroy_plugins(g);
+        catalog_destroy(g->catalog);
+        if (g->own_config) {
+            config_destroy(g->config);
+        }
+        free_generation(g);
+    }
+}

@@ -1,0 +1,74 @@
+/* Generation: one state of the configuration with the plugin instances that were made from it.
+ *
+ *   making ──load──▶ made ──switch──▶ current ──another one──▶ draining ──▶ gone
+ *     └────problems────┴──discard───────────────────────────────────────────▶ gone
+ *
+ * It owns its placers, overriders, listeners and its pool; drivers belong to the node, because
+ * their containers outlive a reload. A pool with the same options goes over to the next generation.
+ * Counted: by the node while it is the current one, and by each part that may still call its
+ * plugins (the chain that calls pin, the placer of rounds and snapshots, the pool until it has
+ * stopped). With the last count its plugins are destroyed on a worker. */
+#ifndef NODE_GENERATION_H
+#define NODE_GENERATION_H
+
+#include <base/env.h>
+#include <config/config.h>
+#include <lb/catalog.h>
+#include <override/chain.h>
+
+struct node;
+
+/* How many may be alive: each keeps its instances while calls of it run. */
+#define GENERATIONS_MAX 8u
+/* After this time a replaced one that is still in use is reported. */
+#define GENERATION_STUCK_NS (30 * ENV_S)
+
+struct generation {
+    LIST_ENTRY(generation) link; /* node.generations */
+    struct node *node;
+    uint64_t number; /* 1 is the one of the start */
+    struct config *config;
+    bool own_config;     /* the first one is the command line's */
+    char loaded_at[16];  /* "10:02:11", UTC */
+    int64_t replaced_ns; /* 0 = not yet */
+    uint32_t refs;
+    bool stuck; /* was reported */
+
+    struct plugin **plugins; /* in order of creation, without the pool */
+    uint32_t n_plugins;
+    struct plugin **overriders, **listeners;
+    struct plugin *placer;   /* the outermost one; NULL: no load balancer */
+    struct plugin *fallback; /* may be NULL */
+    struct plugin *shadow;   /* the outermost one; NULL: none */
+    struct plugin *pool;     /* NULL: no load balancer, or its successor has it */
+    bool keeps_pool;         /* takes the pool of the one before */
+    struct catalog *catalog; /* functions of fn.yaml until they are switched in */
+    struct chain chain;
+
+    struct env_timer stuck_timer;
+    struct env_task end_task;
+    struct env_timer end_again;
+    struct env_work end_work;
+};
+
+/* NULL: out of memory; own_config: taken in any case. */
+struct generation *generation_create(struct node *n, struct config *config, bool own_config);
+/* Makes all instances. `running` is the pool in use (NULL = none). [init], or on a worker between
+ * plugin_beside_begin() and end(). FN_E_INVALID: lines in *p. */
+int generation_load(struct generation *g, struct plugin *running, struct conf_problems *p);
+/* [loop] or [init]: the first one; node_lb_open() and node_runner_open() have made the parts. */
+int generation_adopt(struct generation *g, struct fn_error *reterr);
+/* [loop] Puts it in the place of node.gen. < 0: nothing changed. */
+int generation_switch(struct generation *g, struct fn_error *reterr);
+/* [loop] It was made and will not be used. */
+void generation_discard(struct generation *g);
+/* [init] Destroys all that are left; the loop has ended and no part uses them. */
+void generations_close(struct node *n);
+
+/* "10:02:11", UTC, now. [any] */
+void generation_clock(struct node *n, char ret[16]);
+uint32_t generations_alive(const struct node *n);
+/* A worker still ends one. */
+bool generations_are_ending(const struct node *n);
+
+#endif

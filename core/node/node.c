@@ -1,0 +1,328 @@
+#include <node/node.h>
+#include <node/ready.h>
+#include <process/crash.h>
+
+#include <arpa/inet.h>
+#include <base/log.h>
+#include <ifaddrs.h>
+#include <loop/exec.h>
+#include <loop/proc.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <override/override.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BODY_SHARE_OF_MEMORY 4 /* a quarter, unless configured */
+
+bool node_has_lb(const struct node *n)
+{
+    return n->config->node == CONFIG_FULL || n->config->node == CONFIG_LB;
+}
+
+bool node_has_runner(const struct node *n)
+{
+    return n->config->node == CONFIG_FULL || n->config->node == CONFIG_RUNNER;
+}
+
+bool node_has_npm(const struct node *n)
+{
+    return n->config->node == CONFIG_NPM;
+}
+
+int node_plugin(struct node *n, const struct config_plugin *section, struct plugin **ret,
+                struct fn_error *reterr)
+{
+    struct plugin **list;
+
+    *ret = NULL;
+    if (!section->use) {
+        return 0;
+    }
+    if (config_plugin_load(n->config, n->host, section, ret, n->problems) < 0) {
+        return err_set(reterr, FN_E_INVALID, "plugin %s could not be loaded", section->use);
+    }
+    list = realloc(n->plugins, (n->n_plugins + 1) * sizeof(*list));
+    if (!list) {
+        plugin_destroy(*ret);
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    }
+    n->plugins = list;
+    n->plugins[n->n_plugins++] = *ret;
+    return 0;
+}
+
+/* The first IPv4 address of an interface that is neither lo nor docker0, as Go Fn takes for ids. */
+static void own_ipv4(unsigned char ret[4])
+{
+    struct ifaddrs *list = NULL;
+    bool found = false;
+
+    memcpy(ret, (unsigned char[]){ 127, 0, 0, 1 }, 4);
+    if (getifaddrs(&list) < 0) {
+        return;
+    }
+    for (struct ifaddrs *i = list; i && !found; i = i->ifa_next) {
+        if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET && strcmp(i->ifa_name, "lo") != 0 &&
+            strcmp(i->ifa_name, "docker0") != 0) {
+            struct in_addr a = ((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr;
+
+            found = (ntohl(a.s_addr) >> 24) != 127;
+            if (found) {
+                memcpy(ret, &a.s_addr, 4);
+            }
+        }
+    }
+    freeifaddrs(list);
+}
+
+static uint16_t port_of(const char *listen)
+{
+    const char *colon = strrchr(listen, ':');
+
+    return colon ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
+}
+
+int node_find_transport(const struct config *c, const struct rpc_transport **ret,
+                        struct fn_error *reterr)
+{
+    return rpc_transport_find(c->transport_dir, c->grpc->transport, ret, reterr);
+}
+
+static int open_rpc(struct node *n, struct fn_error *reterr)
+{
+    const struct config_grpc *g = n->config->grpc;
+    struct rpc_config c = RPC_CONFIG_INIT;
+    int r = node_find_transport(n->config, &c.transport, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    c.message_max_bytes = (uint32_t)g->message_max_bytes;
+    c.streams_max = (uint32_t)g->streams_max;
+    c.connections_max = (uint32_t)g->connections_max;
+    c.connections_per_ip_max = (uint32_t)g->connections_per_ip_max;
+    c.refuse_interfaces = g->refuse_interfaces;
+    c.reconnect_first_ms = g->reconnect_first_ns / ENV_MS;
+    c.reconnect_max_ms = g->reconnect_max_ns / ENV_MS;
+    c.connect_timeout_ms = g->connect_timeout_ns / ENV_MS;
+    c.probe_interval_ms = g->probe_interval_ns / ENV_MS;
+    c.probe_timeout_ms = g->probe_timeout_ns / ENV_MS;
+    c.client_silence_ms = g->client_silence_ns / ENV_MS;
+    c.send_queue_bytes = (uint32_t)g->send_queue_bytes;
+    c.tls = node_tls_of(&n->tls.client);
+    c.tls_server = node_tls_of(&n->tls.server);
+    return rpc_create(n->loop, &c, &n->rpc, reterr);
+}
+
+static void set_budget(struct node *n)
+{
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+    n->bodies.limit_bytes = n->config->lb->body_memory_bytes
+                                ? (uint64_t)n->config->lb->body_memory_bytes
+                                : memory / BODY_SHARE_OF_MEMORY;
+}
+
+static void close_streams(void *impl, const struct fn_host *host)
+{
+    fetch_close_all(impl, host);
+}
+
+int node_offer(struct node *n, struct fn_error *reterr)
+{
+    unsigned char ipv4[4];
+    int r;
+
+    plugin_host_on_open(n->host, crash_know);
+    plugin_host_budget(n->host, PLUGIN_BUDGET_LOOP_NS);
+    plugin_host_deadline(n->host, loop_aside, n->config->plugins->start_timeout_ns);
+    plugin_host_waits(n->host, loop_waited_ns);
+    own_ipv4(ipv4);
+    id_maker_init(&n->ids, ipv4, port_of(n->config->http->listen));
+    set_budget(n);
+    r = fetch_create(n->env, &n->fetch, reterr);
+    r = r < 0 ? r : proc_create(&n->proc, reterr);
+    r = r < 0 ? r : open_rpc(n, reterr);
+    r = r < 0 ? r
+              : plugin_rpc_create(n->rpc, n->host, node_tls_find, &n->tls, &n->plugin_rpc, reterr);
+    if (r < 0) {
+        return r;
+    }
+    plugin_host_offer(n->host, "fn.op", 1, 0, loop_op_if(), NULL);
+    plugin_host_offer(n->host, "fn.http", 1, 0, fetch_if(), n->fetch);
+    plugin_host_on_release(n->host, "fn.http", false, close_streams);
+    plugin_host_offer(n->host, "fn.exec", 1, 0, exec_if(), NULL);
+    plugin_host_offer(n->host, "fn.proc", 1, 0, proc_if(), n->proc);
+    override_offer(n->host);
+    return 0;
+}
+
+/* The parts that plugins need come first, then all of them, so that every mistake is told. */
+static int open_parts(struct node *n, struct config *config, struct fn_error *reterr)
+{
+    int r = node_has_runner(n) ? node_runner_open(n, reterr) : 0;
+    struct generation *g;
+
+    r = r < 0 || !node_has_lb(n) ? r : node_lb_open(n, reterr);
+    r = r < 0 || !node_has_npm(n) ? r : node_npm_open(n, reterr);
+    if (r < 0) {
+        return r;
+    }
+    g = generation_create(n, config, false);
+    if (!g) {
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    }
+    if (generation_load(g, NULL, n->problems) < 0) {
+        return err_set(reterr, FN_E_INVALID, "a plugin could not be loaded");
+    }
+    return generation_adopt(g, reterr);
+}
+
+int node_make(struct node *n, struct config *config, struct fn_error *reterr)
+{
+    int r = loop_create(NULL, &n->loop, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    n->config = config;
+    n->env = loop_env(n->loop);
+    n->opened_ns = env_now_ns(n->env);
+    LIST_INIT(&n->generations);
+    n->host = plugin_host_create(n->env);
+    n->reload = reload_create(n, n->problems->strict);
+    return n->host && n->reload ? 0 : err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+}
+
+int node_open(struct node *n, struct config *config, struct fn_error *reterr)
+{
+    int r = node_make(n, config, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    if (config_plugin_policy(config, n->host, n->problems) < 0) {
+        return err_set(reterr, FN_E_INVALID, "plugins.keys cannot be used");
+    }
+    r = node_tls_open(&n->tls, n->env, config, reterr);
+    r = r < 0 ? r : node_offer(n, reterr);
+    return r < 0 ? r : open_parts(n, config, reterr);
+}
+
+void node_apply(struct node *n)
+{
+    uint32_t level = FN_LOG_INFO;
+
+    log_level_parse(n->config->log->level, &level);
+    log_set_level(level);
+    set_budget(n);
+    web_set_limits(n->web, &n->config->http->limits);
+    web_set_cors(n->web, &n->config->http->cors);
+    if (node_has_runner(n)) {
+        node_runner_apply(n);
+    }
+    if (node_has_lb(n)) {
+        node_lb_apply(n);
+    }
+    if (node_has_npm(n)) {
+        node_npm_apply(n);
+    }
+}
+
+/* Once, with what follows: a port without TLS believes whoever reaches it. */
+static void warn_plain(const struct node *n)
+{
+    const char *listen = n->config->grpc->listen;
+
+    if (n->rpc_server && !n->tls.server.config && strncmp(listen, "unix:", 5) != 0 &&
+        strncmp(listen, "127.", 4) != 0 && strncmp(listen, "[::1]", 5) != 0 &&
+        strncmp(listen, "localhost:", 10) != 0) {
+        log_warn(node_has_npm(n) ? "gRPC is in plain text: whoever reaches it may size the pool and "
+                                   "learn its runners; expected grpc.tls, a firewall or a listen "
+                                   "address of a trusted network"
+                                 : "gRPC is in plain text: whoever reaches it may run any image that "
+                                   "runner.images_allowed lets in, as any app and with any settings, "
+                                   "with this node's registry credentials; expected grpc.tls, a "
+                                   "firewall or a listen address of a trusted network",
+                 "grpc", listen);
+    }
+}
+
+/* C core reads what strangers send before it is known who they are, and Debian does not mend it. */
+static void warn_core(const struct node *n)
+{
+    const char *listen = n->config->grpc->listen;
+
+    if (n->rpc_server && strcmp(n->config->grpc->transport, "core") == 0 &&
+        strncmp(listen, "unix:", 5) != 0 &&
+        (!n->tls.server.config || !n->tls.server.config->ca)) {
+        log_warn("gRPC C core reads the bytes of whoever reaches this port; expected grpc.tls with "
+                 "ca, so that only peers with a certificate do, or transport: nghttp2",
+                 "grpc", listen);
+    }
+}
+
+static const char *unready(void *ud, char *text, size_t cap)
+{
+    return node_unready(ud, text, cap);
+}
+
+int node_serve(struct node *n, struct fn_error *reterr)
+{
+    struct web_config web = { .listen = n->config->http->listen,
+                              .limits = n->config->http->limits,
+                              .cors = n->config->http->cors,
+                              .bodies = &n->bodies,
+                              .identity = n->tls.web.identity,
+                              .lb = n->lb,
+                              .unready = unready,
+                              .ud = n };
+    int r = node_has_runner(n) ? node_runner_serve(n, reterr) : 0;
+
+    if (!node_has_lb(n)) { /* functions may call others, but have no business with metrics */
+        web.refuse_interfaces = n->config->grpc->refuse_interfaces;
+    }
+    r = r < 0 || !node_has_lb(n) ? r : node_lb_start(n, reterr);
+    r = r < 0 || !node_has_npm(n) ? r : node_npm_serve(n, reterr);
+    r = r < 0 ? r : web_create(n->loop, &web, &n->web, reterr);
+    node_tls_watch(&n->tls, n->rpc);
+    warn_plain(n);
+    warn_core(n);
+    return r < 0 ? r : node_admin_open(n, reterr);
+}
+
+void node_close(struct node *n)
+{
+    struct plugin_host *host;
+
+    if (!n->loop) {
+        return;
+    }
+    loop_enter(n->loop); /* lane threads still deliver */
+    admin_destroy(n->admin);
+    web_destroy(n->web);
+    node_lb_close(n);
+    node_runner_close(n);
+    node_npm_close(n);
+    loop_leave(n->loop);
+    generations_close(n);
+    reload_destroy(n->reload);
+    while (n->n_plugins > 0) {
+        plugin_destroy(n->plugins[--n->n_plugins]);
+    }
+    free(n->plugins);
+    driver_hub_destroy(n->hub);
+    plugin_rpc_destroy(n->plugin_rpc);
+    if (n->rpc) {
+        rpc_destroy(n->rpc);
+    }
+    proc_destroy(n->proc);
+    fetch_destroy(n->fetch);
+    host = n->host;
+    n->host = NULL; /* the signals' thread may look for who hangs until the process has ended */
+    plugin_host_destroy(host);
+    loop_destroy(n->loop);
+    node_tls_close(&n->tls);
+}

@@ -1,0 +1,132 @@
+/* Node: the parts of a running node and how they are put together.
+ *
+ * Wiring only: every decision is in the rooms. Parts are made in the order of the fields and
+ * destroyed in the opposite one. node_open() makes everything that needs no peer; node_serve() is
+ * called on the loop when the container engine answered (or there is none) and opens the ports. */
+#ifndef NODE_NODE_H
+#define NODE_NODE_H
+
+#include <http/fetch.h>
+#include <lb/lb.h>
+#include <admin/admin.h>
+#include <config/config.h>
+#include <node/generation.h>
+#include <node/reload.h>
+#include <poolserver/keep.h>
+#include <poolserver/service.h>
+#include <tls/node_tls.h>
+#include <web/web.h>
+#include <rpc/local.h>
+#include <rpc/plugin_rpc.h>
+#include <rpc/rpc.h>
+#include <runner/runner.h>
+
+struct node {
+    const struct config *config; /* of the current generation */
+    struct generation *gen;      /* current; NULL before node_open() made it */
+    LIST_HEAD(, generation) generations;
+    uint32_t generations_ending; /* a worker destroys their plugins */
+    struct reload *reload;
+    struct conf_problems *problems; /* while plugins are loaded at the start */
+    struct loop *loop;
+    struct env *env;
+    struct plugin_host *host;
+    struct fetch *fetch;
+    struct rpc *rpc;
+    struct plugin_rpc *plugin_rpc;
+    struct node_tls tls;
+    struct id_maker ids;
+    struct budget bodies;
+
+    struct plugin **plugins; /* drivers, in order of creation; the others belong to generations */
+    uint32_t n_plugins;
+
+    /* runner side */
+    struct proc *proc; /* child processes of drivers */
+    struct fnsock_if fnsock;
+    struct driver_hub *hub;
+    struct plugin *driver;
+    struct runner *runner;
+    struct rpc_server *rpc_server;
+    struct local *local;
+    struct engage_server_cb rpc_cb, local_cb;
+    char owner[64];
+    char instance[33];
+    char hostname[256];
+
+    /* load balancer side */
+    struct place *place;
+    struct catalog *catalog;
+    struct catalog_source api;
+    struct lb *lb;
+    struct web *web;
+
+    /* node pool manager side */
+    struct npm_manager *npm;
+    struct npm_service *npm_service;
+    struct npm_keep *npm_keep; /* NULL: without an admin socket there is nobody to wish anything */
+    void (*npm_drained)(void *ud);
+    void *npm_drained_ud;
+
+    struct admin *admin; /* NULL = off */
+    char admin_path[ADMIN_PATH_MAX + 1];
+    int64_t opened_ns;
+    bool serving, draining;
+};
+
+bool node_has_lb(const struct node *n);
+bool node_has_runner(const struct node *n);
+bool node_has_npm(const struct node *n);
+
+/* [init] Takes `config` as the first generation; borrowed until node_close(). FN_E_INVALID: the
+ * configuration (lines in *problems or *reterr); else what was missing. */
+int node_open(struct node *n, struct config *config, struct fn_error *reterr);
+/* [init] The first steps of node_open(): the loop and the host of plugins, and what they are
+ * offered. */
+int node_make(struct node *n, struct config *config, struct fn_error *reterr);
+int node_offer(struct node *n, struct fn_error *reterr);
+/* What grpc.transport names: FN_E_* with a sentence of RUN420, RUN421, PLG901 or PLG902. */
+int node_find_transport(const struct config *c, const struct rpc_transport **ret,
+                        struct fn_error *reterr);
+/* [init] check.c: tells what a start of this configuration would refuse, and prints it when
+ * nothing is. Once per process, which then has made instances in a sandbox and can only end. */
+void node_check(struct config *config, struct buf *out, struct conf_problems *p);
+/* [loop] The parts take the settings of the current generation over. */
+void node_apply(struct node *n);
+/* [loop] Opens the ports. */
+int node_serve(struct node *n, struct fn_error *reterr);
+/* [init] The loop must have ended and everything must have been drained. */
+void node_close(struct node *n);
+
+/* admin_pages.c: the admin socket and GET /status. A default path that cannot be used is logged,
+ * one of fn.yaml and one in use are errors. */
+int node_admin_open(struct node *n, struct fn_error *reterr);
+void node_shadow_routes(struct node *n); /* shadow_pages.c */
+
+/* side_lb.c, side_runner.c */
+int node_lb_open(struct node *n, struct fn_error *reterr);
+void node_lb_apply(struct node *n);
+/* The functions of a configuration as a catalog of their own. [any] */
+int node_functions(struct node *n, const struct config *c, struct catalog **ret,
+                   struct fn_error *reterr);
+int node_lb_start(struct node *n, struct fn_error *reterr);
+void node_lb_close(struct node *n);
+int node_runner_open(struct node *n, struct fn_error *reterr);
+void node_runner_apply(struct node *n);
+int node_runner_serve(struct node *n, struct fn_error *reterr);
+void node_runner_close(struct node *n);
+
+/* side_npm.c */
+int node_npm_open(struct node *n, struct fn_error *reterr);
+void node_npm_apply(struct node *n);
+int node_npm_serve(struct node *n, struct fn_error *reterr);
+void node_npm_routes(struct node *n);
+void node_npm_no_routes(struct node *n); /* of another node: says where the runners are */
+void node_npm_drain(struct node *n, void (*done)(void *ud), void *ud);
+void node_npm_close(struct node *n);
+
+/* Makes the instance of a section that lives as long as the node. */
+int node_plugin(struct node *n, const struct config_plugin *section, struct plugin **ret,
+                struct fn_error *reterr);
+
+#endif

@@ -1,0 +1,516 @@
+/* The life of a node process.
+ *
+ *   opening ──engine answers──▶ serving ──SIGTERM, SIGINT──▶ draining ──all gone──▶ ended
+ *      └──no engine, port in use──▶ ended             second signal ──▶ exit at once
+ *
+ * SIGHUP opens the log file anew and reads the configuration again (reload.h). Draining: the HTTP
+ * port closes, running calls end, then the runner side removes its containers. At drain_timeout
+ * what is left is cut. */
+#include <node/run.h>
+
+#include <base/log.h>
+#include <fcntl.h>
+#include <loop/log_writer.h>
+#include <loop/remote_log.h>
+#include <loop/signals.h>
+#include <malloc.h>
+#include <node/node.h>
+#include <plugin/answer.h>
+#include <process/crash.h>
+#include <process/metrics.h>
+#include <process/supervise.h>
+#include <process/watch.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DRAIN_POLL_NS    (20 * ENV_MS) /* connections have no event for "last one gone" */
+#define DESCRIPTORS_RESERVED 64
+#define PROBE_TIMEOUT_NS (5 * ENV_S)
+#define LAST_REQUESTS_NS ENV_S /* clients send on connections that they have, until they are told */
+#define LAST_WORDS_NS    ENV_S /* for the answers of calls that are cut to reach their clients */
+#define SETTLE_NS        ENV_S /* for workers to come back when the node ends */
+#define END_NS           (10 * ENV_S) /* for plugins and exit handlers, when the loop has ended */
+#define LOG_FLUSH_MS     1000
+#define ARENAS_MAX       2 /* of malloc: lane threads need none of their own; each keeps memory */
+
+struct run {
+    struct node node;
+    struct watch *watch;
+    int exit_code;
+    bool draining, clean;
+    bool cut; /* the drain deadline passed */
+    bool given_up; /* asked to end before it served */
+    bool lb_waits; /* for the last requests */
+    bool lb_drained, runner_drained, npm_drained;
+    struct env_timer drain_poll;
+    struct env_timer drain_deadline;
+    struct env_work probe;
+    int probe_result;
+    struct fn_error probe_error;
+    char engine_version[64];
+};
+
+/* ---- log ------------------------------------------------------------------------------------- */
+
+static int64_t wall_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * ENV_S + ts.tv_nsec;
+}
+
+/* Where lines go, as the writer wants it. */
+static int open_dest(const struct config_log *c, struct log_writer_config *ret,
+                     struct fn_error *reterr)
+{
+    int fd = STDERR_FILENO;
+
+    *ret = (struct log_writer_config){ .fd = -1 };
+    if (strncmp(c->dest, "file://", 7) == 0) {
+        ret->path = c->dest + 7;
+        fd = open(ret->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        if (fd < 0) {
+            return err_set(reterr, FN_E_UNAVAILABLE, "log.dest %s: cannot be opened", c->dest);
+        }
+    } else if (strcmp(c->dest, "stdout") == 0) {
+        fd = STDOUT_FILENO;
+    } else if (strcmp(c->dest, "stderr") != 0) {
+        ret->send = remote_log_send;
+        return remote_log_open(c->dest, c->prefix, reterr);
+    }
+    ret->fd = fcntl(fd, F_DUPFD_CLOEXEC, DESCRIPTORS_RESERVED);
+    if (ret->path) {
+        close(fd);
+    }
+    return ret->fd < 0 ? err_set(reterr, FN_E_UNAVAILABLE, "log.dest %s: no descriptor is free",
+                                 c->dest)
+                       : 0;
+}
+
+static int open_log(const struct config_log *c, struct fn_error *reterr)
+{
+    struct log_config log = { .level = FN_LOG_INFO, .wall_ns = wall_ns, .sink = log_writer_write };
+    struct log_writer_config writer;
+    int r = open_dest(c, &writer, reterr);
+
+    r = r < 0 ? r : log_writer_start(&writer, reterr);
+    if (r < 0) {
+        return r;
+    }
+    log_level_parse(c->level, &log.level);
+    log.format = strcmp(c->format, "json") == 0 ? LOG_JSON : LOG_TEXT;
+    log_setup(&log);
+    crash_log_to(writer.path ? writer.fd : -1);
+    return 0;
+}
+
+/* Whoever takes the log may stand still: the end does not wait for him. */
+static _Noreturn void leave(int code)
+{
+    log_writer_flush(LOG_FLUSH_MS);
+    _exit(code);
+}
+
+/* ---- drain ----------------------------------------------------------------------------------- */
+
+static void drain_step(struct run *run)
+{
+    if (run->lb_drained && run->runner_drained && run->npm_drained && run->draining &&
+        reload_is_quiet(run->node.reload) &&
+        (!run->node.web || web_connections(run->node.web) == 0)) {
+        run->clean = true;
+        loop_stop(run->node.loop);
+    }
+}
+
+static void on_runner_drained(void *ud, bool clean)
+{
+    struct run *run = ud;
+
+    if (!clean) {
+        log_warn("the runner did not drain in time; leftovers are removed at the next start");
+    }
+    run->runner_drained = true;
+}
+
+static void drain_runner(struct run *run)
+{
+    struct node *n = &run->node;
+
+    runner_drain(n->runner, env_now_ns(n->env) + n->config->top->drain_timeout_ns,
+                 on_runner_drained, run);
+}
+
+static void on_local_drained(void *ud)
+{
+    drain_runner(ud);
+}
+
+static void on_pool_stopped(void *ud)
+{
+    struct run *run = ud;
+
+    run->lb_drained = true;
+    if (run->node.local) {
+        local_drain(run->node.local, on_local_drained, run); /* no attempt is left: links go down */
+    }
+}
+
+static void on_lb_drained(void *ud)
+{
+    place_stop(((struct run *)ud)->node.place, on_pool_stopped, ud);
+}
+
+static void drain_lb(struct run *run)
+{
+    if (run->lb_waits) {
+        run->lb_waits = false;
+        lb_drain(run->node.lb, on_lb_drained, run);
+    }
+}
+
+/* Each call that the load balancer still has is answered and told in the log. */
+static void cut_calls(struct run *run, const char *why)
+{
+    struct lb_counts counts = { 0 };
+
+    if (node_has_lb(&run->node)) {
+        drain_lb(run);
+        lb_count(run->node.lb, &counts);
+    }
+    log_warn(why, "calls", counts.in_flight ? log_num((int64_t)counts.in_flight) : NULL);
+    if (counts.in_flight > 0) {
+        lb_cut(run->node.lb);
+    }
+}
+
+static void on_drain_deadline(struct env_timer *t)
+{
+    struct run *run = container_of(t, struct run, drain_deadline);
+
+    if (!run->cut && node_has_lb(&run->node)) {
+        run->cut = true;
+        cut_calls(run, "the drain deadline passed; what still runs is cut");
+        env_timer_set(run->node.env, t, env_now_ns(run->node.env) + LAST_WORDS_NS);
+        return;
+    }
+    log_warn("the node ends with work left; what it leaves behind is removed at the next start");
+    run->clean = false;
+    loop_stop(run->node.loop);
+}
+
+static void on_drain_poll(struct env_timer *t)
+{
+    struct run *run = container_of(t, struct run, drain_poll);
+
+    env_timer_set(run->node.env, t, env_now_ns(run->node.env) + DRAIN_POLL_NS);
+    if (!run->node.web || web_is_calm(run->node.web)) {
+        drain_lb(run);
+    }
+    drain_step(run);
+}
+
+static void on_npm_drained(void *ud)
+{
+    ((struct run *)ud)->npm_drained = true;
+}
+
+static void on_server_drained(void *ud)
+{
+    (void)ud; /* the runner's own drain tells when its calls have ended */
+}
+
+static void begin_drain(struct run *run)
+{
+    struct node *n = &run->node;
+
+    log_info("draining: new calls are refused, running ones end", "timeout_ms",
+             log_num(n->config->top->drain_timeout_ns / ENV_MS));
+    run->draining = n->draining = true;
+    reload_stop(n->reload);
+    run->lb_drained = !node_has_lb(n);
+    run->runner_drained = !node_has_runner(n);
+    run->npm_drained = !node_has_npm(n);
+    run->drain_poll.cb = on_drain_poll;
+    run->drain_deadline.cb = on_drain_deadline;
+    env_timer_set(n->env, &run->drain_poll, env_now_ns(n->env));
+    env_timer_set(n->env, &run->drain_deadline,
+                  env_now_ns(n->env) + n->config->top->drain_timeout_ns);
+    if (n->web) {
+        web_drain(n->web, node_has_lb(n) ? LAST_REQUESTS_NS : 0);
+    }
+    if (n->rpc_server) {
+        rpc_server_drain(n->rpc_server, on_server_drained, run);
+    }
+    if (node_has_lb(n)) {
+        run->lb_waits = true;
+    } else if (node_has_runner(n)) {
+        drain_runner(run);
+    } else {
+        node_npm_drain(n, on_npm_drained, run);
+    }
+}
+
+static void on_stop_signal(struct run *run, int signo)
+{
+    supervise_ending();
+    if (run->draining) {
+        cut_calls(run, "a second signal: ending at once");
+        leave(128 + signo);
+    }
+    if (!run->node.serving) {
+        run->exit_code = CLI_OK;
+        run->given_up = true;
+        loop_stop(run->node.loop);
+        return;
+    }
+    begin_drain(run);
+}
+
+static void on_signal(void *ud, int signo)
+{
+    struct run *run = ud;
+
+    if (signo != SIGHUP) {
+        on_stop_signal(run, signo);
+        return;
+    }
+    log_writer_reopen();
+    node_tls_look(&run->node.tls);
+    reload_signal(run->node.reload);
+}
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+static void fail(struct run *run, const struct fn_error *e)
+{
+    log_error(e->msg);
+    run->exit_code = e->code == FN_E_INVALID ? CLI_CONFIG : CLI_UNAVAILABLE;
+    loop_stop(run->node.loop);
+}
+
+static void serve(struct run *run)
+{
+    struct node *n = &run->node;
+    struct fn_error e = ERR_INIT;
+
+    if (node_serve(n, &e) < 0) {
+        fail(run, &e);
+        return;
+    }
+    run->node.serving = true;
+    log_info("fnd serving", "type", n->config->top->node, "version", FND_VERSION, "http",
+             n->config->http->listen, "http_tls", n->config->http->tls, "grpc",
+             n->rpc_server ? n->config->grpc->listen : NULL, "admin",
+             n->admin ? n->admin_path : NULL, "transport",
+             rpc_transport_library(n->rpc), "engine",
+             run->engine_version[0] ? run->engine_version : NULL, "plugins",
+             plugin_host_summary(n->host));
+}
+
+static void probe_run(struct env_work *w, struct fn_op *op)
+{
+    struct run *run = container_of(w, struct run, probe);
+    struct plugin *driver = run->node.driver;
+    const struct fn_driver_ops *ops = plugin_ops(driver);
+    struct plugin_crumb crumb;
+
+    plugin_enter(&crumb, driver, PLUGIN_WORKER, "probe");
+    run->probe_result = ops->probe(plugin_inst(driver), op, run->engine_version,
+                                   sizeof(run->engine_version), &run->probe_error);
+    plugin_leave(&crumb);
+    run->probe_result =
+        plugin_answer_result(driver, "probe", run->probe_result, 0, &run->probe_error);
+    (void)plugin_answer_text(driver, "probe", run->engine_version, sizeof(run->engine_version));
+}
+
+static void probe_done(struct env_work *w)
+{
+    struct run *run = container_of(w, struct run, probe);
+
+    if (run->given_up) {
+        return;
+    }
+    if (run->probe_result < 0) {
+        run->probe_error.code = FN_E_UNAVAILABLE;
+        fail(run, &run->probe_error);
+    } else {
+        serve(run);
+    }
+}
+
+/* A runner without its engine must not take calls: ports open when it answered. */
+static void start(struct run *run)
+{
+    struct node *n = &run->node;
+    struct fn_error e = ERR_INIT;
+
+    if (!node_has_runner(n)) {
+        serve(run);
+        return;
+    }
+    run->probe = (struct env_work){ .run = probe_run,
+                                    .done = probe_done,
+                                    .lane = ENV_LANE_FAST,
+                                    .deadline_ns = env_now_ns(n->env) + PROBE_TIMEOUT_NS };
+    if (env_submit(n->env, &run->probe) < 0) {
+        err_set(&e, FN_E_UNAVAILABLE, "no worker thread can be started");
+        fail(run, &e);
+    }
+}
+
+/* Every connection is a descriptor: as many as the system allows. */
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* A plugin that closes what it did not open begins with low numbers: the host uses none of them. */
+static void reserve_descriptors(void)
+{
+    int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    while (fd >= 0 && fd < DESCRIPTORS_RESERVED) {
+        fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    }
+    if (fd >= DESCRIPTORS_RESERVED) {
+        close(fd);
+    }
+}
+
+static int open_node(struct run *run, struct config *config, struct conf_problems *problems,
+                     struct fn_error *e)
+{
+    struct node *n = &run->node;
+    int r;
+
+    n->problems = problems;
+    r = node_open(n, config, e);
+    n->problems = NULL;
+    if (r == 0) {
+        r = signals_watch(n->loop, on_signal, run, e);
+        r = r < 0 ? r : watch_create(n, &run->watch, e);
+    }
+    return r;
+}
+
+/* A start ends at the first part that cannot be made; what else is wrong a check tells. */
+static int tell_refusal(const struct cli_options *o, struct conf_problems *problems,
+                        const struct fn_error *e)
+{
+    bool wrong = problems->n > 0 || e->code == FN_E_INVALID;
+
+    if (!wrong || !cli_check_tells(o)) {
+        if (problems->n > 0) {
+            fputs(buf_text(&problems->text), stderr);
+        } else {
+            log_error(e->msg);
+        }
+    }
+    return wrong ? CLI_CONFIG : CLI_UNAVAILABLE;
+}
+
+static void on_other_signal(void *ud, int signo, int pid)
+{
+    static struct log_gate gate;
+    uint32_t suppressed = 0;
+    const char *name = sigabbrev_np(signo);
+
+    (void)ud;
+    if (log_gate_open(&gate, wall_ns(), ENV_S, 4, &suppressed)) {
+        log_warn(pid == getpid() || pid == 0
+                     ? "a signal without meaning has no effect; a plugin, or a limit of this process"
+                     : "a signal without meaning has no effect",
+                 "signal", name ? name : log_num(signo), "from_pid", pid ? log_num(pid) : NULL,
+                 "suppressed", suppressed ? log_num(suppressed) : NULL);
+    }
+}
+
+/* On the thread of the signals: whoever should end the process does not. */
+static void on_overdue(void *ud, int signo)
+{
+    struct run *run = ud;
+    struct plugin_busy b = { NULL, NULL, NULL, 0 };
+    bool busy = run->node.host && plugin_host_busy(run->node.host, &b);
+
+    if (signo) {
+        supervise_ending();
+        log_error("a second signal, and the loop is stuck: ending at once, calls are cut", "plugin",
+                  busy ? b.name : NULL, "kind", busy ? b.kind : NULL, "method",
+                  busy ? b.method : NULL);
+        leave(128 + signo);
+    }
+    log_error("the node does not come to its end: destroy() or an exit handler of a plugin hangs; "
+              "ending at once");
+    leave(run->exit_code);
+}
+
+static int begin_signals(struct run *run, struct fn_error *e)
+{
+    const struct signals_config c = { .told = on_other_signal,
+                                      .overdue = on_overdue,
+                                      .ud = run,
+                                      .above_pid = supervise_parent() };
+
+    return signals_begin(&c, e);
+}
+
+int run_node(struct config *config, const struct cli_options *o)
+{
+    static struct run run; /* the signals' thread looks at it until the process ends */
+    struct conf_problems problems;
+    struct fn_error e = ERR_INIT;
+
+    mallopt(M_ARENA_MAX, ARENAS_MAX);
+    signals_block();
+    raise_descriptors();
+    reserve_descriptors();
+    conf_problems_init(&problems);
+    problems.strict = o->strict;
+    if (open_log(config->log, &e) < 0 || begin_signals(&run, &e) < 0) {
+        fprintf(stderr, "%s\n", e.msg);
+        return CLI_UNAVAILABLE;
+    }
+    crash_install();
+    plugin_guard_forks();
+    process_metrics_declare();
+    if (open_node(&run, config, &problems, &e) < 0) {
+        run.exit_code = tell_refusal(o, &problems, &e);
+        signals_end_within(END_NS);
+        conf_problems_finish(&problems);
+        if (plugin_lost() > 0) {
+            /* A thread is inside of a plugin and uses what exit() tears down. */
+            leave(run.exit_code);
+        }
+        log_writer_flush(LOG_FLUSH_MS);
+        return run.exit_code;
+    }
+    conf_problems_finish(&problems);
+    loop_enter(run.node.loop);
+    start(&run);
+    loop_leave(run.node.loop);
+    loop_run(run.node.loop);
+    signals_end_within(END_NS);
+    if (run.draining && !run.clean) {
+        leave(CLI_OK); /* threads may still be inside plugins */
+    }
+    /* A hung engine holds workers inside of the driver, which could not be destroyed under them. */
+    if (plugin_lost() > 0 || loop_lost(run.node.loop) > 0 ||
+        !loop_settle(run.node.loop, env_now_ns(run.node.env) + SETTLE_NS)) {
+        leave(run.exit_code);
+    }
+    watch_destroy(run.watch);
+    node_close(&run.node);
+    log_writer_flush(LOG_FLUSH_MS);
+    return run.exit_code;
+}

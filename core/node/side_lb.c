@@ -1,0 +1,220 @@
+/* The load balancer side of a node: catalog, placement, calls. */
+#include <node/node.h>
+
+#include <lb/lookups.h>
+#include <stdlib.h>
+
+#define OTHER_THREADS 4 /* for reloads and the end of an old configuration */
+
+/* ---- the API node behind libcurl ------------------------------------------------------------- */
+
+struct api_get {
+    void (*cb)(void *ud, uint32_t status, const char *body, size_t len, const struct fn_error *err);
+    void *ud;
+};
+
+static void on_api_answer(void *ud, const struct fetch_result *r)
+{
+    struct api_get *g = ud;
+
+    g->cb(g->ud, r->status, r->body, r->body_len, r->error);
+    free(g);
+}
+
+static int api_get(void *impl, const char *path_and_query,
+                   void (*cb)(void *ud, uint32_t status, const char *body, size_t len,
+                              const struct fn_error *err),
+                   void *ud)
+{
+    struct node *n = impl;
+    struct api_get *g = malloc(sizeof(*g));
+    int r;
+
+    if (!g) {
+        return FN_E_EXHAUSTED;
+    }
+    *g = (struct api_get){ cb, ud };
+    r = fetch_get(n->fetch, n->config->lb->api_url, path_and_query,
+                  (uint32_t)(n->config->lb->api_timeout_ns / ENV_MS), on_api_answer, g, NULL, NULL);
+    if (r < 0) {
+        free(g);
+    }
+    return r;
+}
+
+/* ---- functions of fn.yaml -------------------------------------------------------------------- */
+
+static const struct catalog_trigger_def *copy_triggers(struct arena *a, const struct config_fn *f)
+{
+    struct catalog_trigger_def *t = arena_alloc(a, (f->n_triggers + 1) * sizeof(*t));
+
+    for (uint32_t i = 0; t && i < f->n_triggers; i++) {
+        t[i] = (struct catalog_trigger_def){ f->triggers[i].id, f->triggers[i].source };
+    }
+    return t;
+}
+
+static const struct catalog_fn_def *copy_fns(struct arena *a, const struct config_app *app)
+{
+    struct catalog_fn_def *fns = arena_alloc(a, (app->n_fns + 1) * sizeof(*fns));
+
+    for (uint32_t i = 0; fns && i < app->n_fns; i++) {
+        const struct config_fn *f = &app->fns[i];
+
+        fns[i] = (struct catalog_fn_def){
+            .id = f->id,
+            .image = f->image,
+            .mem_mb = (uint64_t)f->memory_mb,
+            .timeout_s = (int32_t)f->timeout_s,
+            .idle_timeout_s = (int32_t)f->idle_timeout_s,
+            .config = f->config,
+            .n_config = f->n_config,
+            .annotations = f->annotations,
+            .n_annotations = f->n_annotations,
+            .triggers = copy_triggers(a, f),
+            .n_triggers = f->n_triggers,
+        };
+    }
+    return fns;
+}
+
+static int add_apps(struct catalog *catalog, const struct config *c, struct fn_error *reterr)
+{
+    struct arena a;
+    int r = 0;
+
+    arena_init(&a, 0);
+    for (uint32_t i = 0; i < c->n_apps && r == 0; i++) {
+        const struct config_app *app = &c->apps[i];
+        const struct catalog_app_def def = {
+            .id = app->id,
+            .name = app->name,
+            .syslog_url = app->syslog_url,
+            .config = app->config,
+            .n_config = app->n_config,
+            .annotations = app->annotations,
+            .n_annotations = app->n_annotations,
+            .fns = copy_fns(&a, app),
+            .n_fns = app->n_fns,
+        };
+
+        r = catalog_add_app(catalog, &def, reterr);
+    }
+    arena_finish(&a);
+    return r;
+}
+
+static struct catalog_options catalog_options_of(const struct config *c)
+{
+    return (struct catalog_options){
+        .ttl_ns = c->lb->cache_ttl_ns,
+        .stale_ns = c->lb->cache_stale_ns,
+        .entries_max = 100000,
+    };
+}
+
+int node_functions(struct node *n, const struct config *c, struct catalog **ret,
+                   struct fn_error *reterr)
+{
+    const struct catalog_options options = catalog_options_of(c);
+    int r = catalog_create(n->env, &options, NULL, ret, reterr);
+
+    return r < 0 ? r : add_apps(*ret, c, reterr);
+}
+
+static int open_catalog(struct node *n, struct fn_error *reterr)
+{
+    const struct catalog_options options = catalog_options_of(n->config);
+
+    n->api = (struct catalog_source){ api_get, n };
+    if (loop_set_threads(n->loop, ENV_LANE_CONTROL, LOOKUPS_THREADS + OTHER_THREADS) < 0) {
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory for the catalog's threads");
+    }
+    return catalog_create(n->env, &options, n->config->lb->api_url ? &n->api : NULL, &n->catalog,
+                          reterr);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static struct engage_client *client_of(struct node *n)
+{
+    return n->local ? local_client(n->local) : rpc_client(n->rpc);
+}
+
+static struct place_options place_options_of(const struct config_lb *c)
+{
+    return (struct place_options){
+        .retry_min_ns = c->retry_min_ns,
+        .retry_max_ns = c->retry_max_ns,
+        .waiting_max = (uint32_t)c->waiting_calls_max,
+        .pool_grace_ns = c->pool_grace_ns,
+    };
+}
+
+static struct lb_options lb_options_of(const struct config_lb *c, int64_t message_bytes_max,
+                                       uint64_t number)
+{
+    return (struct lb_options){
+        .placement_timeout_ns = c->placement_timeout_ns,
+        .detached_placement_timeout_ns = c->detached_placement_timeout_ns,
+        .execution_headroom_ns = c->execution_headroom_ns,
+        .response_buffer_bytes = (uint64_t)c->response_buffer_bytes,
+        .response_bytes_max = (uint64_t)c->response_bytes_max,
+        .message_bytes_max = (uint64_t)message_bytes_max,
+        .calls_max = (uint32_t)c->calls_max,
+        .detached = c->detached,
+        .why_calls = (uint32_t)c->why_calls,
+        .generation = (uint32_t)number,
+        .rid_header = c->rid_header,
+    };
+}
+
+int node_lb_open(struct node *n, struct fn_error *reterr)
+{
+    const struct place_deps place = {
+        .env = n->env,
+        .host = n->host,
+        .client = client_of(n),
+        .options = place_options_of(n->config->lb),
+    };
+    struct lb_deps deps = {
+        .env = n->env,
+        .client = client_of(n),
+        .ids = &n->ids,
+        .options = lb_options_of(n->config->lb, n->config->grpc->message_max_bytes, 1),
+    };
+    int r = place_create(&place, &n->place, reterr);
+
+    r = r < 0 ? r : open_catalog(n, reterr);
+    if (r < 0) {
+        return r;
+    }
+    deps.place = n->place;
+    deps.catalog = n->catalog;
+    return lb_create(&deps, &n->lb, reterr);
+}
+
+void node_lb_apply(struct node *n)
+{
+    const struct config_lb *c = n->config->lb;
+    const struct place_options place = place_options_of(c);
+    const struct lb_options lb =
+        lb_options_of(c, n->config->grpc->message_max_bytes, n->gen->number);
+    const struct catalog_options catalog = catalog_options_of(n->config);
+
+    place_set_options(n->place, &place);
+    lb_set_options(n->lb, &lb);
+    catalog_set_options(n->catalog, &catalog, c->api_url ? &n->api : NULL);
+}
+
+int node_lb_start(struct node *n, struct fn_error *reterr)
+{
+    return place_start(n->place, n->gen->pool, reterr);
+}
+
+void node_lb_close(struct node *n)
+{
+    lb_destroy(n->lb);
+    catalog_destroy(n->catalog);
+    place_destroy(n->place);
+}

@@ -1,0 +1,324 @@
+/* The node pool manager side of a node: control plane, manager, its service. */
+#include <node/node.h>
+
+#include <base/log.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CPLANE_THREADS_MAX 64u
+#define OTHER_THREADS      4u
+#define ASK_TIMEOUT_NS (2 * ENV_S)
+
+/* ---- questions to runners -------------------------------------------------------------------- */
+
+/* A link for one question: thousands of idle runners would cost more than dialling now and then. */
+struct ask {
+    struct node *node;
+    struct engage_link *link;
+    uint64_t ticket;
+};
+
+static void on_status(void *ud, const struct rpc_status_result *r)
+{
+    struct ask *a = ud;
+    struct engage_client *client = rpc_client(a->node->rpc);
+
+    client->link_close(a->link);
+    npm_manager_reported(a->node->npm, a->ticket, r->grpc_status == GRPC_OK,
+                         r->active > 0 ? (uint32_t)r->active : 0);
+    free(a);
+}
+
+static int ask_runner(void *ud, const char *address, uint64_t ticket)
+{
+    struct node *n = ud;
+    struct engage_client *client = rpc_client(n->rpc);
+    struct ask *a = calloc(1, sizeof(*a));
+
+    if (!a) {
+        return FN_E_EXHAUSTED;
+    }
+    *a = (struct ask){ n, client->link_open(client, address, NULL, NULL, NULL), ticket };
+    if (!a->link || rpc_status(a->link, env_now_ns(n->env) + ASK_TIMEOUT_NS, on_status, a) < 0) {
+        if (a->link) {
+            client->link_close(a->link);
+        }
+        free(a);
+        return FN_E_EXHAUSTED;
+    }
+    return 0;
+}
+
+static void on_published(void *ud, const char *group)
+{
+    npm_service_published(((struct node *)ud)->npm_service, group);
+}
+
+static void on_wishes_changed(void *ud)
+{
+    npm_keep_changed(((struct node *)ud)->npm_keep);
+}
+
+/* ---- admin socket ---------------------------------------------------------------------------- */
+
+static json_t *host_json(const char *group, const struct npm_host *h, int64_t now_ns)
+{
+    json_t *o = json_pack(
+        "{s:s, s:s, s:s, s:s, s:i, s:I, s:b, s:I}", "group", group, "id", h->id, "address",
+        h->address, "state", npm_state_name(h->state), "active", (int)h->active, "capacity_mb",
+        (json_int_t)h->capacity_mb, "operator_drain", h->wish == NPM_WISH_DRAIN, "since_s",
+        (json_int_t)((now_ns - h->since_ns) / ENV_S));
+
+    if (o && h->wish != NPM_WISH_NONE) {
+        json_object_set_new(o, "wish", json_string(npm_wish_name(h->wish)));
+    }
+    if (o && h->state == NPM_DRAINING) {
+        json_object_set_new(o, "why", json_string(npm_reason_text(h->reason)));
+    }
+    if (o && h->silent_ns != 0) {
+        json_object_set_new(o, "silent_s", json_integer((now_ns - h->silent_ns) / ENV_S));
+    }
+    return o;
+}
+
+/* Seconds since, or until; -1: never. */
+static json_int_t seconds(int64_t from_ns, int64_t to_ns)
+{
+    return from_ns == 0 ? -1 : to_ns > from_ns ? (to_ns - from_ns) / ENV_S : 0;
+}
+
+static json_t *group_json(const struct node *n, const char *name, const struct npm_group *g)
+{
+    int64_t now_ns = env_now_ns(n->env);
+    char says[NPM_EXPLAIN_MAX];
+    struct npm_figures f;
+    json_t *o;
+
+    npm_figures(g, &f);
+    npm_explain(g, now_ns, says, sizeof(says));
+    o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:b, s:b, s:i, s:s, s:s}", "name",
+                  name, "version", (json_int_t)f.version, "wanted_mb", (json_int_t)f.wanted_mb,
+                  "desired_mb", (json_int_t)f.desired_mb, "waiting", (json_int_t)f.waiting, "asked",
+                  (int)f.asked_n, "lbs", (int)f.lbs_n, "lbs_twice", (int)f.lbs_twice,
+                  "cplane_failures", (int)f.cplane_failures, "settled", f.settled, "at_max",
+                  f.at_max, "stillborn", (int)f.stillborn, "says", says, "cplane_error",
+                  npm_manager_cplane_error(n->npm, name));
+    if (o) {
+        json_object_set_new(o, "active_mb", json_integer((json_int_t)f.state_mb[NPM_ACTIVE]));
+        json_object_set_new(o, "asked_for_s", json_integer(seconds(f.asked_since_ns, now_ns)));
+        json_object_set_new(o, "listed_s", json_integer(seconds(f.listed_ns, now_ns)));
+        json_object_set_new(o, "stillborn_pause_s",
+                            json_integer(seconds(now_ns, f.stillborn_until_ns)));
+        json_object_set_new(o, "provision_pause_s",
+                            json_integer(seconds(now_ns, f.provision_until_ns)));
+        json_object_set_new(o, "list_pause_s", json_integer(seconds(now_ns, f.list_until_ns)));
+    }
+    return o;
+}
+
+static void on_runners(void *ud, struct admin_request *rq)
+{
+    struct node *n = ud;
+    json_t *runners = json_array();
+    json_t *groups = json_array();
+    json_t *root;
+    char *text;
+
+    for (uint32_t i = 0; i < npm_manager_count(n->npm); i++) {
+        const char *name = npm_manager_name_at(n->npm, i);
+        const struct npm_group *g = npm_manager_group(n->npm, name);
+
+        json_array_append_new(groups, group_json(n, name, g));
+        for (uint32_t k = 0; k < npm_host_count(g); k++) {
+            json_array_append_new(runners, host_json(name, npm_host_at(g, k), env_now_ns(n->env)));
+        }
+    }
+    root = json_pack("{s:o, s:o, s:s}", "groups", groups, "runners", runners, "wishes_error",
+                     npm_keep_error(n->npm_keep));
+    text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+    admin_answer_json(rq, 200, text);
+    free(text);
+    json_decref(root);
+}
+
+static void give_order(struct node *n, struct admin_request *rq, enum npm_order order)
+{
+    struct fn_error e = ERR_INIT;
+
+    if (npm_manager_order(n->npm, rq->rest, order, &e) < 0) {
+        admin_refuse(rq, e.code == FN_E_NOT_FOUND ? 404 : 409, "%s", e.msg);
+    } else {
+        admin_answer_json(rq, 200, "{}");
+    }
+}
+
+static void on_drain(void *ud, struct admin_request *rq)
+{
+    give_order(ud, rq, NPM_ORDER_DRAIN);
+}
+
+static void on_undrain(void *ud, struct admin_request *rq)
+{
+    give_order(ud, rq, NPM_ORDER_UNDRAIN);
+}
+
+static void on_replace(void *ud, struct admin_request *rq)
+{
+    give_order(ud, rq, NPM_ORDER_REPLACE);
+}
+
+static void on_remove(void *ud, struct admin_request *rq)
+{
+    give_order(ud, rq, NPM_ORDER_REMOVE);
+}
+
+static void on_end(void *ud, struct admin_request *rq)
+{
+    give_order(ud, rq, NPM_ORDER_END);
+}
+
+static void open_keep(struct node *n)
+{
+    const char *set = n->config->npm->wishes_file;
+    char path[ADMIN_PATH_MAX + 16];
+
+    snprintf(path, sizeof(path), "%s.runners", n->admin_path);
+    n->npm_keep = npm_keep_open(n->env, npm_manager_wishes(n->npm), set ? set : path);
+}
+
+void node_npm_routes(struct node *n)
+{
+    admin_route(n->admin, "GET", "/runners", on_runners, n);
+    admin_route(n->admin, "POST", "/runners/drain/", on_drain, n);
+    admin_route(n->admin, "POST", "/runners/undrain/", on_undrain, n);
+    admin_route(n->admin, "POST", "/runners/replace/", on_replace, n);
+    admin_route(n->admin, "POST", "/runners/remove/", on_remove, n);
+    admin_route(n->admin, "POST", "/runners/end/", on_end, n);
+    open_keep(n);
+}
+
+static void on_not_here(void *ud, struct admin_request *rq)
+{
+    const struct node *n = ud;
+
+    admin_refuse(rq, 404,
+                 "this node is a %s, and a node pool manager has the list of runners: fnd runners "
+                 "--config <the manager's fn.yaml>",
+                 n->config->top->node);
+}
+
+void node_npm_no_routes(struct node *n)
+{
+    admin_route(n->admin, "GET", "/runners", on_not_here, n);
+    admin_route(n->admin, "POST", "/runners/", on_not_here, n);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void set_options(const struct config_npm *c, struct npm_options *o)
+{
+    struct npm_options init = NPM_OPTIONS_INIT;
+
+    *o = init;
+    o->runners_min = (uint32_t)c->runners_min;
+    o->runners_max = (uint32_t)c->group_runners_max;
+    o->lbs_max = (uint32_t)c->lbs_max;
+    o->request_max = (uint32_t)c->request_max;
+    o->runner_mb = (uint64_t)c->runner_mb;
+    o->poll_ns = c->poll_ns;
+    o->demand_life_ns = c->demand_life_ns;
+    o->settle_ns = c->settle_ns;
+    o->loss_brake_ns = c->loss_brake_ns;
+    o->cooldown_ns = c->cooldown_ns;
+    o->drain_min_ns = c->drain_min_ns;
+    o->drain_max_ns = c->drain_max_ns;
+    o->request_life_ns = c->request_life_ns;
+    o->boot_max_ns = c->boot_max_ns;
+    o->backoff_max_ns = c->backoff_max_ns;
+    o->silent_max_ns = c->silent_max_ns;
+    o->stillborn_max_ns = c->stillborn_max_ns;
+    o->stillborn_backoff_min_ns = c->stillborn_backoff_min_ns;
+    o->stillborn_backoff_max_ns = c->stillborn_backoff_max_ns;
+}
+
+/* One for each group, whose calls may hang for cplane_timeout, and some for everybody else:
+ * reloads, the end of an old configuration. */
+static uint32_t cplane_threads(const struct config_npm *c)
+{
+    uint32_t groups = (uint32_t)c->groups.n;
+
+    return OTHER_THREADS + (groups < CPLANE_THREADS_MAX ? groups : CPLANE_THREADS_MAX);
+}
+
+int node_npm_open(struct node *n, struct fn_error *reterr)
+{
+    const struct config_npm *c = n->config->npm;
+    struct npm_deps deps = { .env = n->env,
+                             .ask = ask_runner,
+                             .published = on_published,
+                             .wishes_changed = on_wishes_changed,
+                             .ud = n,
+                             .runners_max = (uint32_t)c->runners_max,
+                             .cplane_timeout_ns = c->cplane_timeout_ns,
+                             .groups = c->groups.items,
+                             .n_groups = (uint32_t)c->groups.n };
+    int r = node_plugin(n, &n->config->cplane, &deps.cplane, reterr);
+
+    r = r < 0 ? r : node_plugin(n, &n->config->predictor, &deps.predictor, reterr);
+    if (r < 0) {
+        return r;
+    }
+    if (strcmp(n->config->cplane.where, "default") == 0) {
+        log_warn("no control plane is configured: runners are processes of this machine",
+                 "missing", "plugins.control_plane", "used", n->config->cplane.use);
+    }
+    set_options(c, &deps.options);
+    if (loop_set_threads(n->loop, ENV_LANE_CONTROL, cplane_threads(c)) < 0) {
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory for the control plane's threads");
+    }
+    r = npm_manager_create(&deps, &n->npm, reterr);
+    return r < 0 ? r : npm_service_create(n->env, n->npm, &n->npm_service, reterr);
+}
+
+void node_npm_apply(struct node *n)
+{
+    const struct config_npm *c = n->config->npm;
+    struct npm_options options;
+
+    set_options(c, &options);
+    npm_manager_set_options(n->npm, &options, (uint32_t)c->runners_max, c->cplane_timeout_ns);
+}
+
+int node_npm_serve(struct node *n, struct fn_error *reterr)
+{
+    int r = rpc_server_open(n->rpc, n->config->grpc->listen, NULL, NULL, &n->rpc_server, reterr);
+
+    if (r == 0) {
+        rpc_server_serve(n->rpc_server, npm_service_table(n->npm_service));
+    }
+    return r;
+}
+
+static void on_manager_stopped(void *ud)
+{
+    struct node *n = ud;
+
+    npm_keep_stop(n->npm_keep, n->npm_drained, n->npm_drained_ud);
+}
+
+void node_npm_drain(struct node *n, void (*done)(void *ud), void *ud)
+{
+    n->npm_drained = done;
+    n->npm_drained_ud = ud;
+    npm_service_close(n->npm_service);
+    npm_manager_stop(n->npm, on_manager_stopped, n);
+}
+
+void node_npm_close(struct node *n)
+{
+    npm_keep_close(n->npm_keep);
+    npm_manager_destroy(n->npm);
+    npm_service_destroy(n->npm_service);
+}

@@ -1,0 +1,270 @@
+/* The runner side of a node: driver, function sockets, slots, the gRPC port. */
+#include <node/node.h>
+
+#include <base/hash.h>
+#include <base/log.h>
+#include <base/metric.h>
+#include <ctype.h>
+#include <fcntl.h>
+#include <http/fnsock.h>
+#include <net/home.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* ---- who this runner is ---------------------------------------------------------------------- */
+
+/* "<hostname>-<port>", with a unix socket "<hostname>-<hash of its path>", in the letters of an
+ * owner; the same after a restart, and of no other runner of this machine. */
+static void derive_owner(struct node *n)
+{
+    const char *listen = n->config->grpc->listen;
+    const char *colon = strrchr(listen, ':');
+    size_t len;
+
+    if (strncmp(listen, "unix:", 5) == 0) {
+        snprintf(n->owner, sizeof(n->owner), "%.40s-%016llx", n->hostname,
+                 (unsigned long long)hash_text(HASH_INIT, listen));
+    } else {
+        snprintf(n->owner, sizeof(n->owner), "%.40s-%.16s", n->hostname, colon ? colon + 1 : "0");
+    }
+    len = strlen(n->owner);
+    for (size_t i = 0; i < len; i++) {
+        n->owner[i] = isalnum((unsigned char)n->owner[i])
+                          ? (char)tolower((unsigned char)n->owner[i])
+                          : '-';
+    }
+}
+
+static int name_self(struct node *n, struct fn_error *reterr)
+{
+    unsigned char random[16];
+
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
+        return err_set(reterr, FN_E_UNAVAILABLE, "no random bytes for the identity of this runner");
+    }
+    for (size_t i = 0; i < sizeof(random); i++) {
+        snprintf(n->instance + 2 * i, 3, "%02x", random[i]);
+    }
+    if (gethostname(n->hostname, sizeof(n->hostname) - 1) < 0) {
+        snprintf(n->hostname, sizeof(n->hostname), "localhost");
+    }
+    if (n->config->runner->owner) {
+        snprintf(n->owner, sizeof(n->owner), "%s", n->config->runner->owner);
+    } else {
+        derive_owner(n);
+    }
+    return 0;
+}
+
+/* ---- what it may use ------------------------------------------------------------------------- */
+
+static int read_file(void *ud, const char *path, char *ret, size_t cap)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t len;
+
+    (void)ud;
+    if (fd < 0) {
+        return FN_E_NOT_FOUND;
+    }
+    len = read(fd, ret, cap - 1);
+    close(fd);
+    if (len < 0) {
+        return FN_E_UNAVAILABLE;
+    }
+    ret[len] = '\0';
+    return (int)len;
+}
+
+static int find_totals(struct node *n, const struct account_reader *reader,
+                       struct account_totals *ret, struct fn_error *reterr)
+{
+    const struct account_limits limits = {
+        .mem_bytes_max = (uint64_t)n->config->runner->memory_total_bytes,
+        .cpu_milli_max = (uint64_t)n->config->runner->cpu_total_milli,
+    };
+
+    return account_detect(reader, &limits, ret, reterr);
+}
+
+static void set_options(const struct node *n, struct runner_options *o)
+{
+    const struct config_runner *c = n->config->runner;
+
+    runner_options_default(o);
+    o->owner = n->owner;
+    o->instance = n->instance;
+    o->hostname = n->hostname;
+    o->freeze_idle_ns = c->freeze_idle_ns;
+    o->pull_timeout_ns = c->pull_timeout_ns;
+    o->start_timeout_ns = c->start_timeout_ns;
+    o->engine_timeout_ns = c->engine_timeout_ns;
+    o->freeze_timeout_ns = c->freeze_timeout_ns;
+    o->queue_wait_ns = c->queue_wait_ns;
+    o->start_wait_ns = c->start_wait_ns;
+    o->body_wait_ns = c->body_wait_ns;
+    o->calls_bytes_max = (uint64_t)c->call_memory_bytes;
+    o->queue_factor = (uint32_t)c->queue_factor;
+    o->parallel_starts_max = (uint32_t)c->parallel_starts_max;
+    o->pulls_max = (uint32_t)c->pulls_max;
+    o->answer_bytes_max = (uint64_t)c->response_bytes_max;
+    o->mem_mb_min = (uint64_t)c->memory_min_mb;
+    o->log_ring_bytes = (uint64_t)c->log_ring_bytes;
+    o->user_log_level = c->user_logs ? FN_LOG_INFO : 0;
+    o->detached = c->detached;
+    o->count_calls = !node_has_lb(n);
+    o->syslog_own_networks = c->syslog_own_networks;
+    o->images_allowed = c->images_allowed.items;
+    o->n_images_allowed = (uint32_t)c->images_allowed.n;
+    o->task_flags = (c->writable_root ? FN_TASK_WRITABLE_ROOT : 0) |
+                    (c->privileged ? FN_TASK_PRIVILEGED_USER : 0) |
+                    (c->volumes ? FN_TASK_ALLOW_VOLUMES : 0) |
+                    (c->no_network ? FN_TASK_NO_NETWORK : 0);
+    o->fs_bytes = (uint64_t)c->fs_bytes;
+    o->pids_max = (uint64_t)c->pids_max;
+    o->nofile_max = (uint64_t)c->nofile_max;
+    o->memlock_max = (uint64_t)c->memlock_bytes;
+    o->sigpending_max = (uint64_t)c->sigpending_max;
+    o->msgqueue_max = (uint64_t)c->msgqueue_bytes;
+    o->tmpfs_inodes = (uint64_t)c->tmpfs_inodes;
+}
+
+static void set_lanes(const struct node *n, const struct runner_options *o)
+{
+    uint32_t threads = runner_slow_operations_max(o);
+
+    if (loop_set_threads(n->loop, ENV_LANE_SLOW, threads) < 0) {
+        log_warn("out of memory for worker threads", "wanted", log_num(threads));
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static enum fnsock_tmpfs tmpfs_mode(const char *text)
+{
+    return strcmp(text, "auto") == 0   ? FNSOCK_TMPFS_AUTO
+           : strcmp(text, "true") == 0 ? FNSOCK_TMPFS_ON
+                                       : FNSOCK_TMPFS_OFF;
+}
+
+static int open_fnsock(struct node *n, struct fn_error *reterr)
+{
+    const struct config_runner *c = n->config->runner;
+    const struct fnsock_config config = {
+        .iofs_path = c->iofs_path,
+        .engine_path = c->iofs_engine_path,
+        .private_dirs = c->privileged,
+        .tmpfs = tmpfs_mode(c->iofs_tmpfs),
+        .dir_bytes_max = (uint64_t)c->iofs_bytes,
+        .dir_inodes_max = (uint64_t)c->iofs_inodes,
+        .tmpfs_opts = c->iofs_opts,
+        .limits = { .answer_bytes_max = (uint64_t)c->response_bytes_max,
+                    .answer_header_bytes_max = (uint64_t)c->response_header_bytes_max },
+    };
+
+    return fnsock_create(n->loop, &config, &n->fnsock, reterr);
+}
+
+/* The drivers in order of creation; the last one is the outermost. */
+static int open_drivers(struct node *n, struct fn_error *reterr)
+{
+    int r;
+
+    n->hub = driver_hub_create(n->env, n->host);
+    if (!n->hub) {
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    }
+    for (uint32_t i = 0; i < n->config->drivers.n; i++) {
+        r = node_plugin(n, &n->config->drivers.items[i], &n->driver, reterr);
+        r = r < 0 ? r : driver_hub_add(n->hub, n->driver, reterr);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+static int open_local(struct node *n, struct fn_error *reterr)
+{
+    void *ud;
+    int r = runner_attach(n->runner, local_server_table(), &n->local_cb, &ud, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    n->local = local_create(n->env, &n->local_cb, ud);
+    return n->local ? 0 : err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+}
+
+int node_runner_open(struct node *n, struct fn_error *reterr)
+{
+    bool alone = !node_has_lb(n); /* else the chains run at the load balancer side */
+    struct runner_deps deps = {
+        .env = n->env,
+        .fnsock = &n->fnsock,
+        .ids = &n->ids,
+        .reader = { read_file, NULL },
+        .leads_home = net_url_leads_home,
+    };
+    int r = name_self(n, reterr);
+
+    r = r < 0 ? r : find_totals(n, &deps.reader, &deps.totals, reterr);
+    r = r < 0 ? r : open_fnsock(n, reterr);
+    r = r < 0 ? r : open_drivers(n, reterr);
+    if (r < 0) {
+        return r;
+    }
+    set_options(n, &deps.options);
+    deps.hub = n->hub;
+    deps.driver = n->driver;
+    set_lanes(n, &deps.options);
+    metric_set_subjects((uint32_t)n->config->runner->metrics_functions_max);
+    r = runner_create(&deps, &n->runner, reterr);
+    return r < 0 || alone ? r : open_local(n, reterr);
+}
+
+void node_runner_apply(struct node *n)
+{
+    const struct config_runner *c = n->config->runner;
+    const struct fnsock_limits limits = {
+        .answer_bytes_max = (uint64_t)c->response_bytes_max,
+        .answer_header_bytes_max = (uint64_t)c->response_header_bytes_max,
+    };
+    struct runner_options options;
+
+    set_options(n, &options);
+    runner_set_options(n->runner, &options);
+    set_lanes(n, &options);
+    metric_set_subjects((uint32_t)c->metrics_functions_max);
+    fnsock_set_limits(&n->fnsock, &limits);
+}
+
+int node_runner_serve(struct node *n, struct fn_error *reterr)
+{
+    void *ud;
+    int r;
+
+    runner_start(n->runner);
+    if (n->local) {
+        return 0;
+    }
+    r = runner_attach(n->runner, rpc_server_table(), &n->rpc_cb, &ud, reterr);
+    return r < 0 ? r
+                 : rpc_server_open(n->rpc, n->config->grpc->listen, &n->rpc_cb, ud, &n->rpc_server,
+                                   reterr);
+}
+
+void node_runner_close(struct node *n)
+{
+    if (n->rpc_server) {
+        rpc_server_close(n->rpc_server);
+    }
+    if (n->local) {
+        local_destroy(n->local);
+    }
+    runner_destroy(n->runner);
+    fnsock_destroy(&n->fnsock);
+}

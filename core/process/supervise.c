@@ -1,0 +1,308 @@
+/* The parent holds no threads, no sockets and no plugins: only signals, a page that it shares with
+ * the node, and copies of the last two configurations that were in use, in memory files. */
+#include <process/supervise.h>
+
+#include <base/log.h>
+#include <base/metric.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <loop/signals.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAUSE_MIN_MS     100
+#define PAUSE_MAX_MS     10000
+#define CRASHES_MAX      5
+#define CRASHES_WITHIN_S 60
+#define RELOAD_BLAMED_S  60
+
+/* Written by the node, read by the parent after its end. */
+struct page {
+    _Atomic int64_t loaded_s; /* monotonic; of the configuration in use */
+    _Atomic uint32_t loads;   /* by this process; 2 = there was a reload */
+    _Atomic uint32_t slot;    /* of copies[]: the configuration in use; the other one is older */
+    _Atomic uint32_t ending;
+};
+
+struct parent {
+    const struct cli_options *options;
+    struct config *first; /* of the start */
+    pid_t child;
+    int64_t crashes_s[CRASHES_MAX]; /* ring */
+    uint32_t n_crashes;
+    uint32_t pause_ms;
+    bool older; /* the next one starts with the older copy */
+    int stop;   /* signal that asks for the end, 0 = none */
+};
+
+static struct page *page; /* NULL: nobody supervises */
+static int copies[2] = { -1, -1 };
+static pid_t above; /* of the node: its parent */
+
+static int64_t now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec;
+}
+
+/* ---- the node's side ------------------------------------------------------------------------- */
+
+static bool copy_file(const char *path, int to)
+{
+    char chunk[16384];
+    int from = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = from < 0 ? -1 : 0;
+
+    if (from >= 0 && ftruncate(to, 0) == 0 && lseek(to, 0, SEEK_SET) == 0) {
+        while ((n = read(from, chunk, sizeof(chunk))) > 0 && write(to, chunk, (size_t)n) == n) {
+        }
+    }
+    if (from >= 0) {
+        close(from);
+    }
+    return n == 0;
+}
+
+int supervise_parent(void)
+{
+    return above;
+}
+
+void supervise_loaded(const char *config_path)
+{
+    uint32_t slot;
+
+    if (!page || !config_path) {
+        return;
+    }
+    slot = atomic_load(&page->slot) ^ 1;
+    if (copy_file(config_path, copies[slot])) {
+        atomic_store(&page->slot, slot);
+        atomic_store(&page->loaded_s, now_s());
+        atomic_fetch_add(&page->loads, 1);
+    }
+}
+
+void supervise_ending(void)
+{
+    if (page) {
+        atomic_store(&page->ending, 1);
+    }
+}
+
+/* ---- the child ------------------------------------------------------------------------------- */
+
+/* The configuration of a later start: the file as it is now, or what was good before. */
+static struct config *config_again(const struct parent *s)
+{
+    char path[64];
+    const char *from = s->options->config_path;
+    struct conf_problems p;
+    struct config *c = NULL;
+
+    if (s->older) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", copies[atomic_load(&page->slot) ^ 1]);
+        from = path;
+    }
+    conf_problems_init(&p);
+    config_load(from, environ, &c, &p);
+    if (p.n > 0) {
+        log_error("the configuration cannot be used any more; that of the start serves", "problems",
+                  buf_text(&p.text));
+        config_destroy(c);
+        c = NULL;
+    } else {
+        c->path = s->options->config_path;
+    }
+    conf_problems_finish(&p);
+    return c;
+}
+
+static int be_child(struct parent *s, pid_t parent,
+                    int (*run)(struct config *c, const struct cli_options *o))
+{
+    static const struct metric_def def = { .name = "fn_node_restarts",
+                                           .help = "Times that this node was started again after a "
+                                                   "crash.",
+                                           .kind = METRIC_COUNTER };
+    struct config *again = s->n_crashes > 0 ? config_again(s) : NULL;
+    int r;
+
+    above = parent;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) {
+        return CLI_INTERNAL; /* it went before the line above */
+    }
+    metric_add(metric_series(metric_declare(&def), NULL), s->n_crashes);
+    r = run(again ? again : s->first, s->options);
+    config_destroy(again);
+    return r;
+}
+
+/* ---- the parent ------------------------------------------------------------------------------ */
+
+static bool open_shared(void)
+{
+    page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) {
+        page = NULL;
+        return false;
+    }
+    for (int i = 0; i < 2; i++) {
+        copies[i] = memfd_create("fn.yaml", MFD_CLOEXEC);
+    }
+    return copies[0] >= 0 && copies[1] >= 0;
+}
+
+/* Waits for the child's end, or up to `pause_ms` when it has none; passes signals on. */
+static bool wait_for(struct parent *s, const sigset_t *set, uint32_t pause_ms, int *ret_status)
+{
+    struct timespec end;
+    struct timespec now;
+    struct timespec left = { 1, 0 };
+    siginfo_t info;
+
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_nsec += (long)(pause_ms % 1000) * 1000000L;
+    end.tv_sec += pause_ms / 1000 + end.tv_nsec / 1000000000L;
+    end.tv_nsec %= 1000000000L;
+    for (;;) {
+        if (s->child > 0 && waitpid(s->child, ret_status, WNOHANG) == s->child) {
+            return true;
+        }
+        if (s->child <= 0) {
+            clock_gettime(CLOCK_MONOTONIC, &now);
+            left = (struct timespec){ end.tv_sec - now.tv_sec, end.tv_nsec - now.tv_nsec };
+            if (left.tv_nsec < 0) {
+                left.tv_sec--;
+                left.tv_nsec += 1000000000L;
+            }
+            if (left.tv_sec < 0 || s->stop) {
+                return false;
+            }
+        }
+        if (sigtimedwait(set, &info, &left) <= 0 || info.si_signo == SIGCHLD) {
+            continue;
+        }
+        if (info.si_signo != SIGHUP) {
+            s->stop = info.si_signo;
+        }
+        if (s->child > 0) {
+            kill(s->child, info.si_signo);
+        }
+    }
+}
+
+/* True: the node chose to end, with *ret_code. */
+static bool is_wanted(const struct parent *s, int status, int *ret_code)
+{
+    bool asked = s->stop || atomic_load(&page->ending);
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+
+    *ret_code = code;
+    if (asked || code == CLI_USAGE || code == CLI_CONFIG) {
+        return true;
+    }
+    return code == CLI_UNAVAILABLE && s->n_crashes == 0;
+}
+
+static void tell_crash(struct parent *s, int status)
+{
+    char how[64];
+    int64_t age_s = now_s() - atomic_load(&page->loaded_s);
+
+    if (WIFSIGNALED(status)) {
+        snprintf(how, sizeof(how), "signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    } else {
+        snprintf(how, sizeof(how), "exit code %d", WEXITSTATUS(status));
+    }
+    log_error("the node crashed and is started again; calls in flight were cut", "by", how,
+              "crashes", log_num(s->n_crashes), "pause_ms", log_num(s->pause_ms));
+    s->older = atomic_load(&page->loads) > 1 && age_s < RELOAD_BLAMED_S;
+    if (s->older) {
+        log_error("it crashed soon after a reload: the configuration before that serves until the "
+                  "next reload", "reload_s_ago", log_num(age_s));
+    }
+}
+
+/* False: too many of them. */
+static bool count_crash(struct parent *s)
+{
+    int64_t oldest_s;
+
+    s->crashes_s[s->n_crashes++ % CRASHES_MAX] = now_s();
+    oldest_s = s->crashes_s[s->n_crashes % CRASHES_MAX];
+    if (s->n_crashes >= CRASHES_MAX && now_s() - oldest_s < CRASHES_WITHIN_S) {
+        log_error("the node crashed 5 times within 60 s and is not started again; the reports are "
+                  "above");
+        return false;
+    }
+    if (s->n_crashes == 1 || now_s() - atomic_load(&page->loaded_s) >= CRASHES_WITHIN_S) {
+        s->pause_ms = PAUSE_MIN_MS;
+    } else {
+        s->pause_ms = s->pause_ms * 2 < PAUSE_MAX_MS ? s->pause_ms * 2 : PAUSE_MAX_MS;
+    }
+    return true;
+}
+
+int supervise(struct config *c, const struct cli_options *o,
+              int (*run)(struct config *c, const struct cli_options *o))
+{
+    struct parent s = { .options = o, .first = c };
+    pid_t parent = getpid();
+    sigset_t set;
+    int status = 0;
+    int code;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signals_block(); /* what else would end it, and by that the node */
+    if (!open_shared()) {
+        fprintf(stderr, "fnd: supervise: %s\n", strerror(errno));
+        return CLI_UNAVAILABLE;
+    }
+    for (;;) {
+        atomic_store(&page->loads, 0);
+        s.child = fork();
+        if (s.child == 0) {
+            sigset_t chld;
+
+            sigemptyset(&chld);
+            sigaddset(&chld, SIGCHLD);
+            sigprocmask(SIG_UNBLOCK, &chld, NULL);
+            return be_child(&s, parent, run);
+        }
+        if (s.child < 0) {
+            log_error("supervise: no process can be made", "error", strerror(errno));
+            return CLI_UNAVAILABLE;
+        }
+        wait_for(&s, &set, 0, &status);
+        s.child = 0;
+        if (is_wanted(&s, status, &code)) {
+            return code;
+        }
+        if (!count_crash(&s)) {
+            return CLI_INTERNAL;
+        }
+        tell_crash(&s, status);
+        wait_for(&s, &set, s.pause_ms, &status);
+        if (s.stop) {
+            return CLI_OK;
+        }
+    }
+}

@@ -1,0 +1,351 @@
+#include <tls/node_tls.h>
+
+#include <base/log.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define DAY_NS (24 * 3600 * ENV_S)
+
+static const int64_t alarms_days[] = { 30, 7, 1 };
+
+/* Changes whenever one of the files does. */
+static uint64_t stamp_of(const struct config_tls *c)
+{
+    const char *paths[] = { c->cert, c->key, c->ca, c->crl };
+    uint64_t stamp = 0;
+    struct stat st;
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        if (paths[i] && stat(paths[i], &st) == 0) {
+            stamp = stamp * 31 + (uint64_t)st.st_mtim.tv_sec * ENV_S +
+                    (uint64_t)st.st_mtim.tv_nsec + st.st_ino + (uint64_t)st.st_size;
+        }
+    }
+    return stamp;
+}
+
+static int load(struct node_tls_side *side, int64_t wall_ns, struct tls_files *ret,
+                struct fn_error *reterr)
+{
+    const struct config_tls *c = side->config;
+
+    side->stamp = stamp_of(c);
+    return tls_files_load(&(struct tls_paths){ c->cert, c->key, c->ca, c->crl }, wall_ns, ret,
+                          reterr);
+}
+
+/* Both sides of gRPC and the port for HTTP, then what plugins named. */
+enum { SIDES_FIXED = 3 };
+
+static uint32_t sides_n(const struct node_tls *t)
+{
+    return SIDES_FIXED + t->n_named;
+}
+
+static struct node_tls_side *side_at(struct node_tls *t, uint32_t i)
+{
+    struct node_tls_side *fixed[SIDES_FIXED] = { &t->server, &t->client, &t->web };
+
+    return i < SIDES_FIXED ? fixed[i] : &t->named[i - SIDES_FIXED];
+}
+
+/* One entry may serve several sides; its news and its end are told once. */
+static bool speaks(struct node_tls *t, const struct node_tls_side *side)
+{
+    for (uint32_t i = 0; i < sides_n(t) && side_at(t, i) != side; i++) {
+        if (side_at(t, i)->config == side->config) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A list that has ended refuses every peer. */
+static void watch_list(struct node_tls *t, struct node_tls_side *side)
+{
+    int64_t left_ns = side->files.crl_not_after_ns - env_wall_ns(t->env);
+
+    if (side->files.crl_not_after_ns && left_ns < DAY_NS && !side->crl_alarm) {
+        side->crl_alarm = true;
+        log_warn("a revocation list ends soon; no peer is taken after that", "tls",
+                 side->config->name, "crl", side->config->crl, "hours_left",
+                 log_num(left_ns / (3600 * ENV_S)));
+    }
+}
+
+static void watch_expiry(struct node_tls *t, struct node_tls_side *side)
+{
+    static const char *const labels[] = { "tls", NULL };
+    static const struct metric_def def = { .name = "fn_tls_days_left",
+                                           .help = "Days until a certificate of this node expires.",
+                                           .kind = METRIC_GAUGE,
+                                           .labels = labels };
+    int64_t left_ns = side->files.not_after_ns - env_wall_ns(t->env);
+    int64_t days = left_ns / DAY_NS;
+
+    if (!side->config || !speaks(t, side)) {
+        return;
+    }
+    watch_list(t, side);
+    if (!side->config->cert) {
+        return;
+    }
+    if (!side->days_left) {
+        side->days_left = metric_series(metric_declare(&def), &side->config->name);
+    }
+    metric_set(side->days_left, days);
+    for (size_t i = 3; i > 0; i--) {
+        int64_t alarm = alarms_days[i - 1];
+
+        if (days < alarm && (side->alarm_days == 0 || side->alarm_days > alarm)) {
+            side->alarm_days = alarm;
+            log_warn("a certificate of this node expires soon", "tls", side->config->name, "cert",
+                     side->config->cert, "days_left", log_num(days));
+            return;
+        }
+    }
+}
+
+static int open_side(struct node_tls *t, struct node_tls_side *side, const struct config *c,
+                     const char *name, struct fn_error *reterr)
+{
+    int r = 0;
+
+    if (name) {
+        side->config = config_tls_find(c, name);
+        r = load(side, env_wall_ns(t->env), &side->files, reterr);
+    }
+    if (r == 0) {
+        watch_expiry(t, side);
+    }
+    return r;
+}
+
+struct net_tls node_tls_of(const struct node_tls_side *side)
+{
+    const struct config_tls *c = side->config;
+
+    if (!c) {
+        return (struct net_tls){ 0 };
+    }
+    return (struct net_tls){ .cert_pem = side->files.cert_pem,
+                             .key_pem = side->files.key_pem,
+                             .ca_pem = side->files.ca_pem,
+                             .crl_pem = side->files.crl_pem,
+                             .server_name = c->server_name,
+                             .peers = c->peers.items,
+                             .n_peers = (uint32_t)c->peers.n };
+}
+
+/* A side whose connections no rpc makes. */
+static int open_own(struct node_tls *t, struct node_tls_side *side, const char *name,
+                    struct fn_error *reterr)
+{
+    struct fn_error e = ERR_INIT;
+    struct net_tls tls;
+    int r = open_side(t, side, t->config, name, reterr);
+
+    if (r < 0 || !side->config) {
+        return r;
+    }
+    tls = node_tls_of(side);
+    r = net_identity_create(&tls, &side->identity, &e);
+    return r < 0 ? err_set(reterr, r, "tls.%s: %s", name, e.msg) : 0;
+}
+
+int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
+                  struct fn_error *reterr)
+{
+    int r;
+
+    t->env = env;
+    t->config = c;
+    r = open_side(t, &t->server, c, c->grpc->server_tls, reterr);
+    r = r < 0 ? r : open_side(t, &t->client, c, c->grpc->client_tls, reterr);
+    return r < 0 ? r : open_own(t, &t->web, c->http->tls, reterr);
+}
+
+void node_tls_check(const struct config *c, int64_t wall_ns, struct conf_problems *p)
+{
+    const char *names[] = { c->grpc->server_tls, c->grpc->client_tls, c->http->tls };
+    struct tls_files files;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct node_tls_side side = { .config = names[i] ? config_tls_find(c, names[i]) : NULL };
+        struct fn_error e = ERR_INIT;
+        bool seen = false;
+
+        for (size_t k = 0; k < i && names[i]; k++) {
+            seen = seen || (names[k] && strcmp(names[k], names[i]) == 0);
+        }
+        if (!side.config || seen) {
+            continue;
+        }
+        if (load(&side, wall_ns, &files, &e) < 0) {
+            config_tls_tell(c, side.config, e.msg, p);
+        } else {
+            tls_files_finish(&files);
+        }
+    }
+}
+
+static struct node_tls_side *named(struct node_tls *t, const char *name)
+{
+    struct node_tls_side *side;
+    struct fn_error e = ERR_INIT;
+
+    for (uint32_t i = 0; i < t->n_named; i++) {
+        if (strcmp(t->named[i].config->name, name) == 0) {
+            return &t->named[i];
+        }
+    }
+    side = &t->named[t->n_named];
+    if (t->n_named == NODE_TLS_NAMED_MAX || !config_tls_find(t->config, name)) {
+        return NULL;
+    }
+    if (open_own(t, side, name, &e) < 0) {
+        log_error("certificates for a plugin cannot be used", "tls", name, "error", e.msg);
+        tls_files_finish(&side->files);
+        *side = (struct node_tls_side){ 0 };
+        return NULL;
+    }
+    t->n_named++;
+    return side;
+}
+
+struct net_identity *node_tls_find(void *ud, const char *name)
+{
+    const struct node_tls_side *side = named(ud, name);
+
+    return side ? side->identity : NULL;
+}
+
+/* Said for each side: one may refuse what another takes. */
+static void refused(const struct node_tls_side *side, const struct fn_error *e)
+{
+    log_error("renewed certificates cannot be used, the old ones stay", "tls", side->config->name,
+              "error", e->msg);
+}
+
+static bool differ(const char *a, const char *b)
+{
+    return !a || !b ? a != b : strcmp(a, b) != 0;
+}
+
+/* "cert, key": the options whose files hold something else than before. */
+static void print_changes(const struct tls_files *old, const struct tls_files *fresh,
+                          struct buf *out)
+{
+    const struct {
+        const char *key;
+        bool changed;
+    } rows[] = {
+        { "cert", differ(old->cert_pem, fresh->cert_pem) },
+        { "key", differ(old->key_pem, fresh->key_pem) },
+        { "ca", differ(old->ca_pem, fresh->ca_pem) },
+        { "crl", differ(old->crl_pem, fresh->crl_pem) },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].changed) {
+            buf_printf(out, "%s%s", out->len ? ", " : "", rows[i].key);
+        }
+    }
+}
+
+static void tell_renewed(const struct node_tls_side *side, const struct tls_files *fresh)
+{
+    struct buf changes = BUF_INIT(64);
+
+    print_changes(&side->files, fresh, &changes);
+    if (strcmp(buf_text(&changes), "crl") == 0) {
+        log_info("revocation lists renewed", "tls", side->config->name, "crl", side->config->crl);
+    } else {
+        log_info("certificates renewed", "tls", side->config->name, "cert", side->config->cert,
+                 "changed", changes.len ? buf_text(&changes) : "nothing");
+    }
+    buf_finish(&changes);
+}
+
+static bool look_at(struct node_tls *t, struct node_tls_side *side)
+{
+    struct fn_error e = ERR_INIT;
+    struct tls_files fresh;
+
+    if (!side->config || stamp_of(side->config) == side->stamp) {
+        return false;
+    }
+    if (load(side, env_wall_ns(t->env), &fresh, &e) < 0) {
+        refused(side, &e);
+        return false;
+    }
+    if (speaks(t, side)) {
+        tell_renewed(side, &fresh);
+    }
+    tls_files_finish(&side->files);
+    side->files = fresh;
+    side->alarm_days = 0;
+    side->crl_alarm = false;
+    return true;
+}
+
+static void look_at_own(struct node_tls *t, struct node_tls_side *side)
+{
+    struct fn_error e = ERR_INIT;
+    struct net_tls tls;
+
+    if (look_at(t, side)) {
+        tls = node_tls_of(side);
+        if (net_identity_renew(side->identity, &tls, &e) < 0) {
+            refused(side, &e);
+        }
+    }
+}
+
+void node_tls_look(struct node_tls *t)
+{
+    bool server = look_at(t, &t->server);
+    bool client = look_at(t, &t->client);
+    struct fn_error e = ERR_INIT;
+    struct net_tls mine, port;
+
+    if (t->rpc && (server || client)) {
+        mine = node_tls_of(&t->client);
+        port = node_tls_of(&t->server);
+        if (rpc_renew(t->rpc, &mine, &port, &e) < 0) {
+            log_error("renewed certificates cannot be used", "error", e.msg);
+        }
+    }
+    for (uint32_t i = 0; i < sides_n(t); i++) {
+        if (side_at(t, i)->identity) {
+            look_at_own(t, side_at(t, i));
+        }
+        watch_expiry(t, side_at(t, i));
+    }
+}
+
+static void on_timer(struct env_timer *timer)
+{
+    struct node_tls *t = container_of(timer, struct node_tls, timer);
+
+    node_tls_look(t);
+    env_timer_set(t->env, timer, env_now_ns(t->env) + NODE_TLS_POLL_NS);
+}
+
+void node_tls_watch(struct node_tls *t, struct rpc *rpc)
+{
+    t->rpc = rpc;
+    t->timer.cb = on_timer;
+    if (t->config->n_tls > 0) {
+        env_timer_set(t->env, &t->timer, env_now_ns(t->env) + NODE_TLS_POLL_NS);
+    }
+}
+
+void node_tls_close(struct node_tls *t)
+{
+    for (uint32_t i = 0; i < sides_n(t); i++) {
+        tls_files_finish(&side_at(t, i)->files);
+        net_identity_unref(side_at(t, i)->identity);
+    }
+}

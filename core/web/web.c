@@ -1,0 +1,510 @@
+/* Web: service pages and the way between core/http and core/lb.
+ *
+ * One struct exchange per call, in the request's arena: it exists until the answer ended or the
+ * client went away. The load balancer never calls back after lb_call_gone(). */
+#include <web/web.h>
+
+#include <base/metric.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <web/metrics_page.h>
+
+#define SERIES_KEPT 32 /* beyond that a series is looked up each time */
+
+/* route and method point to the constants of this file. */
+struct answer_series {
+    const char *route;
+    const char *method;
+    int status;
+    struct metric *count;
+    struct metric *took_ms;
+};
+
+struct web {
+    struct loop *loop;
+    struct web_config config;
+    struct http_server *server;
+    struct metrics_pages *pages;
+    struct metric_family *requests, *answers, *latency;
+    struct answer_series series[SERIES_KEPT + 1]; /* the last one is not kept */
+    uint32_t n_series;
+};
+
+struct exchange {
+    struct web *web;
+    struct http_request *req;
+    struct lb_call *call;
+    struct metrics_reader reader;
+    const char *route;
+    const char *origin; /* of a page that may read the answer, or NULL */
+    int status;
+    int64_t begun_ns;
+};
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+/* The route as upstream names it in its label. */
+static const char *route_of(const char *path)
+{
+    static const struct {
+        const char *prefix;
+        const char *route;
+    } routes[] = {
+        { "/invoke/", "/invoke/:fn_id" },
+        { "/t/", "/t/:app_name/*trigger_source" },
+        { "/metrics", "/metrics" },
+        { "/version", "/version" },
+        { "/ready", "/ready" },
+    };
+
+    if (strcmp(path, "/") == 0) {
+        return "/";
+    }
+    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+        if (strncmp(path, routes[i].prefix, strlen(routes[i].prefix)) == 0) {
+            return routes[i].route;
+        }
+    }
+    return "invalid";
+}
+
+/* Methods are the client's text: only known ones become labels. */
+static const char *method_label(const char *method)
+{
+    static const char *const known[] = { "GET", "POST", "PUT", "DELETE", "HEAD", "PATCH",
+                                         "OPTIONS" };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strcmp(method, known[i]) == 0) {
+            return known[i];
+        }
+    }
+    return "other";
+}
+
+/* The series of an answer, or with status 0 of a request, looked up once per route, method,
+ * status. */
+static const struct answer_series *series_of(struct web *w, const char *route,
+                                             const char *method, int status)
+{
+    const char *values[] = { route, method, NULL };
+    struct answer_series *s;
+
+    for (uint32_t i = 0; i < w->n_series; i++) {
+        s = &w->series[i];
+        if (s->status == status && s->route == route && s->method == method) {
+            return s;
+        }
+    }
+    values[2] = log_num(status);
+    s = &w->series[w->n_series < SERIES_KEPT ? w->n_series++ : SERIES_KEPT];
+    *s = (struct answer_series){ route, method, status, NULL, NULL };
+    s->count = metric_series(status ? w->answers : w->requests, values);
+    s->took_ms = status ? metric_series(w->latency, values) : NULL;
+    return s;
+}
+
+static void count_answer(struct exchange *x, int status)
+{
+    struct web *w = x->web;
+    const struct answer_series *s =
+        series_of(w, x->route, method_label(x->req->method), status);
+
+    metric_add(s->count, 1);
+    metric_observe(s->took_ms, (env_now_ns(loop_env(w->loop)) - x->begun_ns) / ENV_MS);
+}
+
+static void declare_metrics(struct web *w)
+{
+    static const char *const request_labels[] = { "path", "method", NULL };
+    static const char *const answer_labels[] = { "path", "method", "status", NULL };
+    const struct metric_def requests = {
+        .name = "fn_api_request_count",
+        .help = "HTTP requests by route.",
+        .kind = METRIC_COUNTER,
+        .labels = request_labels,
+    };
+    const struct metric_def answers = {
+        .name = "fn_api_response_count",
+        .help = "HTTP answers by route and status.",
+        .kind = METRIC_COUNTER,
+        .labels = answer_labels,
+    };
+    const struct metric_def latency = {
+        .name = "fn_api_latency",
+        .help = "Milliseconds from the complete request to the end of its answer.",
+        .kind = METRIC_HISTOGRAM,
+        .labels = answer_labels,
+        .bounds = metric_latency_bounds_ms,
+        .n_bounds = 10,
+    };
+
+    w->requests = metric_declare(&requests);
+    w->answers = metric_declare(&answers);
+    w->latency = metric_declare(&latency);
+}
+
+/* ---- answers of the load balancer ------------------------------------------------------------ */
+
+/* h with what a browser must know. Without memory for it the browser hides the answer. */
+static const struct headers *with_cors(const struct exchange *x, const struct headers *h)
+{
+    const struct cors *c = &x->web->config.cors;
+    struct headers *all =
+        x->origin && c->origins.n ? arena_alloc(x->req->arena, sizeof(*all)) : NULL;
+    int r = 0;
+
+    if (!all) {
+        return h;
+    }
+    headers_init(all, x->req->arena);
+    for (uint32_t i = 0; h && i < h->n && r == 0; i++) {
+        r = headers_add(all, h->items[i].name, h->items[i].value);
+    }
+    return r == 0 && cors_add(c, CORS_ALLOWED, x->origin, all) == 0 ? all : h;
+}
+
+static void reply_whole(void *ud, int status, const struct headers *h, const void *data, size_t len)
+{
+    struct exchange *x = ud;
+
+    count_answer(x, status);
+    http_answer(x->req, status, with_cors(x, h), data, len);
+}
+
+static void reply_error(void *ud, int status, const struct headers *h, const char *text,
+                        const char *call_id)
+{
+    struct exchange *x = ud;
+
+    count_answer(x, status);
+    http_answer_error(x->req, status, with_cors(x, h), text, call_id);
+}
+
+static void reply_head(void *ud, int status, const struct headers *h, int64_t content_length)
+{
+    struct exchange *x = ud;
+
+    x->status = status;
+    http_answer_head(x->req, status, with_cors(x, h), content_length);
+}
+
+static int reply_data(void *ud, const void *data, size_t len)
+{
+    return http_answer_data(((struct exchange *)ud)->req, data, len);
+}
+
+static void reply_end(void *ud)
+{
+    struct exchange *x = ud;
+
+    count_answer(x, x->status);
+    http_answer_end(x->req);
+}
+
+static void reply_cut(void *ud)
+{
+    struct exchange *x = ud;
+
+    count_answer(x, 502);
+    http_answer_abort(x->req);
+}
+
+static const struct lb_reply reply = { reply_whole, reply_error, reply_head,
+                                       reply_data,  reply_end,   reply_cut };
+
+static void on_gone(struct http_request *req)
+{
+    struct exchange *x = req->ud;
+
+    count_answer(x, STATUS_CLIENT_GONE);
+    if (x->call) {
+        lb_call_gone(x->call);
+    }
+    http_answer_abort(req); /* releases the request */
+}
+
+static void on_writable(struct http_request *req)
+{
+    struct exchange *x = req->ud;
+
+    if (x->call) {
+        lb_call_writable(x->call);
+    }
+}
+
+/* ---- service pages --------------------------------------------------------------------------- */
+
+static void answer_page(struct exchange *x, int status, const char *type, const void *body,
+                        size_t len)
+{
+    struct headers h;
+
+    headers_init(&h, x->req->arena);
+    if (headers_add(&h, "Content-Type", type) < 0) {
+        reply_error(x, 500, NULL, "internal server error", NULL);
+        return;
+    }
+    reply_whole(x, status, &h, body, len);
+}
+
+static void page_root(struct exchange *x)
+{
+    static const char body[] = "{\"goto\":\"https://github.com/fnproject/fn\",\"hello\":\"world!\"}";
+
+    answer_page(x, 200, "application/json; charset=utf-8", body, sizeof(body) - 1);
+}
+
+static void page_version(struct exchange *x)
+{
+    static const char body[] = "{\"version\":\"" FND_VERSION "\"}";
+
+    answer_page(x, 200, "application/json; charset=utf-8", body, sizeof(body) - 1);
+}
+
+static void page_ready(struct exchange *x)
+{
+    const struct web_config *c = &x->web->config;
+    char text[256];
+    char line[300];
+    const char *why = c->unready(c->ud, text, sizeof(text));
+
+    snprintf(line, sizeof(line), "%s\n", why ? why : "ready");
+    answer_page(x, why ? 503 : 200, "text/plain; charset=utf-8", line, strlen(line));
+}
+
+static void metrics_gone(struct http_request *req)
+{
+    struct exchange *x = req->ud;
+
+    metrics_leave(&x->reader);
+    on_gone(req);
+}
+
+static void metrics_go_on(struct http_request *req)
+{
+    struct exchange *x = req->ud;
+    const void *data;
+    size_t n;
+
+    while ((n = metrics_piece(&x->reader, &data)) > 0) {
+        if (reply_data(x, data, n) == 1) {
+            return;
+        }
+    }
+    metrics_leave(&x->reader);
+    reply_end(x);
+}
+
+static void metrics_tell(struct metrics_reader *r, enum metrics_word word)
+{
+    struct exchange *x = container_of(r, struct exchange, reader);
+    struct headers h;
+
+    if (word == METRICS_CUT) {
+        reply_cut(x);
+        return;
+    }
+    headers_init(&h, x->req->arena);
+    if (word == METRICS_FAILED ||
+        headers_add(&h, "Content-Type", "text/plain; version=0.0.4; charset=utf-8") < 0) {
+        metrics_leave(r);
+        reply_error(x, 503, NULL, "out of memory", NULL);
+        return;
+    }
+    reply_head(x, 200, &h, (int64_t)metrics_size(r));
+    metrics_go_on(x->req);
+}
+
+static void page_metrics(struct exchange *x)
+{
+    x->req->on_gone = metrics_gone;
+    x->req->on_writable = metrics_go_on;
+    x->reader.tell = metrics_tell;
+    metrics_read(x->web->pages, &x->reader);
+}
+
+static const struct {
+    const char *path;
+    void (*page)(struct exchange *x);
+} pages[] = {
+    { "/", page_root },
+    { "/version", page_version },
+    { "/metrics", page_metrics },
+    { "/ready", page_ready },
+};
+
+static void serve_page(struct exchange *x)
+{
+    const char *text = "Path not found";
+    int status = 404;
+
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+        if (strcmp(x->req->path, pages[i].path) != 0) {
+            continue;
+        }
+        if (strcmp(x->req->method, "GET") == 0 || strcmp(x->req->method, "HEAD") == 0) {
+            pages[i].page(x);
+            return;
+        }
+        status = 405;
+        text = "Method not allowed";
+    }
+    text = arena_printf(x->req->arena, "%s: %s %s", text, x->req->method, x->req->path);
+    reply_error(x, status, NULL, text ? text : "internal server error", NULL);
+}
+
+static void submit(struct exchange *x)
+{
+    struct http_request *req = x->req;
+    struct lb_call *call;
+    const struct lb_request rq = {
+        .arena = req->arena,
+        .method = req->method,
+        .path = req->path,
+        .target = req->target,
+        .scheme = x->web->config.identity ? "https" : "http",
+        .host = req->host,
+        .headers = &req->headers,
+        .body = req->body,
+        .peer = req->peer,
+        .client = req->client.bytes,
+        .received_ns = req->received_ns,
+    };
+
+    req->on_gone = on_gone;
+    req->on_writable = on_writable;
+    call = lb_submit(x->web->config.lb, &rq, &reply, x);
+    if (call) { /* else it was answered, and x went with the answer */
+        x->call = call;
+    }
+}
+
+/* True when the request ends here: a preflight, or an origin that is not allowed. */
+static bool answer_cors(struct exchange *x)
+{
+    const struct http_request *req = x->req;
+    const struct cors *c = &x->web->config.cors;
+    enum cors_verdict verdict = cors_judge(c, req->method, req->host, &req->headers, &x->origin);
+    struct headers h;
+
+    switch (verdict) {
+    case CORS_REFUSED:
+        x->origin = NULL;
+        reply_whole(x, 403, NULL, NULL, 0);
+        return true;
+    case CORS_PREFLIGHT:
+        headers_init(&h, req->arena);
+        if (cors_add(c, verdict, x->origin, &h) < 0) {
+            reply_error(x, 503, NULL, "out of memory", NULL);
+            return true;
+        }
+        x->origin = NULL; /* its headers are there */
+        reply_whole(x, 200, &h, NULL, 0);
+        return true;
+    case CORS_NONE:
+        x->origin = NULL;
+        return false;
+    default:
+        return false;
+    }
+}
+
+static void on_request(void *ud, struct http_request *req)
+{
+    struct web *w = ud;
+    struct exchange *x = arena_alloc(req->arena, sizeof(*x));
+
+    if (!x) {
+        http_answer_error(req, 503, NULL, "out of memory", NULL);
+        return;
+    }
+    *x = (struct exchange){ .web = w,
+                            .req = req,
+                            .route = route_of(req->path),
+                            .begun_ns = env_now_ns(loop_env(w->loop)) };
+    req->ud = x;
+    metric_add(series_of(w, x->route, method_label(req->method), 0)->count, 1);
+    if (answer_cors(x)) {
+        return;
+    }
+    if (w->config.lb && lb_owns_path(req->path)) {
+        submit(x);
+    } else {
+        serve_page(x);
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int web_create(struct loop *loop, const struct web_config *config, struct web **ret,
+               struct fn_error *reterr)
+{
+    struct web *w = calloc(1, sizeof(*w));
+    struct http_server_config server;
+    int r;
+
+    if (!w) {
+        return err_set(reterr, FN_E_EXHAUSTED, "web: out of memory");
+    }
+    w->loop = loop;
+    w->config = *config;
+    declare_metrics(w);
+    server = (struct http_server_config){ .listen = config->listen,
+                                          .limits = config->limits,
+                                          .bodies = config->bodies,
+                                          .identity = config->identity,
+                                          .refuse_interfaces = config->refuse_interfaces,
+                                          .on_request = on_request,
+                                          .ud = w };
+    w->pages = metrics_pages_create(loop_env(loop));
+    r = w->pages ? http_server_create(loop, &server, &w->server, reterr)
+                 : err_set(reterr, FN_E_EXHAUSTED, "web: out of memory");
+    if (r < 0) {
+        metrics_pages_destroy(w->pages);
+        free(w);
+        return r;
+    }
+    *ret = w;
+    return 0;
+}
+
+void web_set_limits(struct web *w, const struct http_limits *limits)
+{
+    http_server_set_limits(w->server, limits);
+}
+
+void web_set_cors(struct web *w, const struct cors *cors)
+{
+    w->config.cors = *cors;
+}
+
+void web_drain(struct web *w, int64_t grace_ns)
+{
+    http_server_drain(w->server, grace_ns);
+}
+
+bool web_is_calm(const struct web *w)
+{
+    return http_server_is_calm(w->server);
+}
+
+uint32_t web_connections(const struct web *w)
+{
+    return http_server_connections(w->server);
+}
+
+uint16_t web_port(const struct web *w)
+{
+    return http_server_port(w->server);
+}
+
+void web_destroy(struct web *w)
+{
+    if (w) {
+        http_server_destroy(w->server);
+        metrics_pages_destroy(w->pages);
+        free(w);
+    }
+}

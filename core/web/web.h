@@ -1,0 +1,37 @@
+/* Web: the HTTP surface of a node: service pages, and calls handed to the load balancer.
+ *
+ * Translates between core/http's requests and core/lb's, and counts requests. [loop] */
+#ifndef WEB_WEB_H
+#define WEB_WEB_H
+
+#include <http/cors.h>
+#include <http/server.h>
+#include <lb/lb.h>
+
+struct web;
+
+struct web_config {
+    const char *listen;
+    struct http_limits limits;
+    struct cors cors;       /* its texts are borrowed until the next web_set_cors() */
+    struct budget *bodies;
+    struct net_identity *identity; /* NULL: plain HTTP; the server takes a ref */
+    struct fn_strlist refuse_interfaces; /* see net_came_by(); copied */
+    struct lb *lb;          /* NULL: the node takes no calls */
+    /* Why GET /ready is 503, or NULL; `text` may hold the sentence. */
+    const char *(*unready)(void *ud, char *text, size_t cap);
+    void *ud;
+};
+
+int web_create(struct loop *loop, const struct web_config *config, struct web **ret,
+               struct fn_error *reterr);
+void web_set_limits(struct web *w, const struct http_limits *limits);
+void web_set_cors(struct web *w, const struct cors *cors); /* also for answers under way */
+/* Stops accepting; connections end with their running request. */
+void web_drain(struct web *w, int64_t grace_ns);
+bool web_is_calm(const struct web *w); /* draining: nobody can bring a call any more */
+uint32_t web_connections(const struct web *w);
+uint16_t web_port(const struct web *w); /* the bound one */
+void web_destroy(struct web *w); /* NULL ok */
+
+#endif

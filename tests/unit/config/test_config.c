@@ -1,0 +1,690 @@
+/* The node's configuration: wrong files and variables get their sentences, variables of Go Fn give
+ * the node that fnserver would start, the files in etc/ load. FND_ROOT is the source tree. */
+#include <check.h>
+#include <config/config.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ENV_MAX     8
+#define ROWS(table) ((int)(sizeof(table) / sizeof((table)[0])))
+#define MS          1000000LL
+#define S           1000000000LL
+
+static char dir[] = "/tmp/fnd-config-XXXXXX";
+static struct config *config;
+static struct conf_problems problems;
+
+static void setup(void)
+{
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    conf_problems_init(&problems);
+}
+
+static void teardown(void)
+{
+    char path[128];
+
+    config_destroy(config);
+    conf_problems_finish(&problems);
+    snprintf(path, sizeof(path), "%s/fn.yaml", dir);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/value", dir);
+    unlink(path);
+    rmdir(dir);
+}
+
+static const char *write_file(const char *name, const char *text)
+{
+    static char path[128];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(fputs(text, f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+    return path;
+}
+
+/* yaml NULL = no file. */
+static const char *load(const char *yaml, char *const *env)
+{
+    static char *const none[] = { NULL };
+
+    config_destroy(config); /* of an earlier load in the same test */
+    config = NULL;
+    config_load(yaml ? write_file("fn.yaml", yaml) : NULL, env ? env : none, &config, &problems);
+    return buf_text(&problems.text);
+}
+
+static void expect(const char *said, const char *sentence)
+{
+    ck_assert_msg(strstr(said, sentence), "got %s, expected %s", said, sentence);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+#define LB  "node: lb\nplugins: { pool: { use: static, runners: [\"a:1\"] } }\n"
+#define APP LB "apps:\n  - name: demo\n    functions:\n"
+#define FN  "      - { name: f, image: i"
+
+static const struct {
+    const char *yaml;
+    const char *sentence;
+} bad_files[] = {
+    { "node: npmm\n", "fn.yaml:1:7: node, got \"npmm\"; expected full, lb, pure-runner or npm\n" },
+    { "node: npm\nnpm: { groups: [red, blue, blue] }\n",
+      "fn.yaml:2:28: group \"blue\" is named twice; expected each group once\n" },
+    { "node: pure-runner\nhttp: { listen: \"h:7\" }\ngrpc: { listen: \"h:7\" }\n",
+      "fn.yaml:3:17: listen, got \"h:7\"; expected another address than h:7, which this node has for "
+      "HTTP\n" },
+    { "node: npm\nhttp: { listen: \"h:9190\" }\n",
+      "fn.yaml:2:17: listen, got \"h:9190\"; expected another address than :9190, which this node has "
+      "for gRPC\n" },
+    { "node: pure-runner\nhttp: { listen: \"unix:/s\" }\ngrpc: { listen: \"unix:/s\" }\n",
+      "fn.yaml:3:17: listen, got \"unix:/s\"; expected another address than" },
+    { LB "loog: {}\n", "fn.yaml:3:1: unknown key \"loog\"; did you mean \"log\"?\n" },
+    { LB "log: [a]\n", "fn.yaml:3:6: log, got a list; expected a map of keys\n" },
+    { LB "http: { listen: 7 }\n",
+      "listen, got \"7\"; expected host:port, [ipv6]:port, :port or unix:/path\n" },
+    { LB "http: { listen: \"h:70000\" }\n", "listen, got \"h:70000\"; expected host:port" },
+    { LB "http: { listen: \"::1:80\" }\n", "listen, got \"::1:80\"; expected host:port" },
+    { LB "http: { listen: \"unix:here\" }\n", "listen, got \"unix:here\"; expected host:port" },
+    { LB "grpc: { listen: \"a b:1\" }\n", "listen, got \"a b:1\"; expected host:port" },
+    { LB "log: { dest: \"udp://h\" }\n",
+      "dest, got \"udp://h\"; expected stderr, stdout, file:///path, udp://host:port, tcp://host:port "
+      "or unix:///path\n" },
+    { LB "lb: { api_url: \"localhost:80\" }\n",
+      "api_url, got \"localhost:80\"; expected http://host:port (no host "
+      "specified for client)\n" },
+    { LB "lb: { api_url: \"http:///v2\" }\n", "(no host specified for client)\n" },
+    { LB "lb: { retry_min: 2s }\n", 
+      "fn.yaml:3:18: retry_min, got \"2s\"; expected at most retry_max, which is 1s\n" },
+    { LB "lb: { retry_min: 2s, retry_max: 1500ms }\n",
+      "fn.yaml:3:33: retry_max, got \"1500ms\"; expected at least retry_min, which is 2s\n" },
+    { "node: npm\nnpm: { runners_min: 200 }\n",
+      "fn.yaml:2:21: runners_min, got \"200\"; expected at most group_runners_max, which is 100\n" },
+    { LB "grpc: { tls: nods }\ntls: { nodes: { ca: /ca } }\n",
+      "tls, got \"nods\"; expected the name of an entry of "
+      "tls:, such as nodes\n" },
+    { LB "http: { tls: nods }\ntls: { nodes: { ca: /ca } }\n",
+      "tls, got \"nods\"; expected the name of an entry of "
+      "tls:, such as nodes\n" },
+    { LB "http: { tls: nodes }\ntls: { nodes: { ca: /ca } }\n",
+      "tls, got \"nodes\"; expected an entry with cert and key\n" },
+    { LB "tls: { TLSWebServer: { ca: /ca } }\n",
+      "tls, got \"TLSWebServer\"; expected an entry with cert and key\n" },
+    { LB "tls: { nodes: { cert: /c, key: /k, crl: /l } }\n",
+      "nodes, got crl without ca; expected the authorities whose lists it has\n" },
+    { LB "tls: { nodes: { cert: /c } }\n", "nodes, got cert alone; expected cert and key, or none of them\n" },
+    { LB "tls: { nodes: { crt: /c } }\n", "unknown key \"crt\"; did you mean \"cert\"?\n" },
+    { LB "tls: [a]\n", "tls, got a list; expected a map of names\n" },
+    { "node: pure-runner\nrunner: { owner: Me! }\n",
+      "owner, got \"Me!\"; expected 1 to 63 of a-z, 0-9 and -\n" },
+    { "node: pure-runner\nrunner: { iofs_path: here }\n",
+      "iofs_path, got \"here\"; expected an absolute path\n" },
+    { "node: pure-runner\nrunner: { iofs_engine_path: /e }\n",
+      "expected iofs_path (FN_IOFS_PATH) beside it\n" },
+    { "node: pure-runner\nrunner: { queue_wait: 2h }\n",
+      "queue_wait, got \"2h\"; expected a duration" },
+    { "node: lb\n",
+      "fn.yaml:1:7: plugins.pool is missing; expected the runners of this load balancer" },
+    { "node: full\nplugins: { pool: { use: static, runners: [a] } }\n",
+      "pool, got one in a full node, which has its runner inside; expected no pool, or node: lb\n" },
+    { "node: full\nplugins: { placr: naive }\n",
+      "unknown key \"placr\"; did you mean \"placer\"?\n" },
+    { "node: full\nplugins: [a]\n", "plugins, got a list; expected a map of keys" },
+    { "node: full\nplugins: { placer: [[a]] }\n",
+      "placer, got a list; expected {use: <name>, its options}\n" },
+    { "node: full\nplugins: { placer: [] }\n",
+      "placer, got an empty list; expected {use: <name>, its options} or a list of them\n" },
+    { "node: full\nplugins: { shadow: [] }\n",
+      "fn.yaml:2:20: shadow, got an empty list; expected" },
+    { "node: full\nplugins: { placer: ch, shadow: ch }\n",
+      "fn.yaml:2:32: placer \"ch\" is defined twice, first at " },
+    { LB "lb: { shadow_permille: 1001 }\n", "shadow_permille, got \"1001\"; expected 1..1000" },
+    { LB "admin: { socket: a.sock }\n",
+      "fn.yaml:3:18: socket, got \"a.sock\"; expected an absolute path, or off" },
+    { "node: full\nplugins: { placer: [naive, naive] }\n",
+      "placer \"naive\" is defined twice, first at" },
+    { "node: full\nplugins: { placer: { file: /x } }\n", "placer: key \"use\" is missing" },
+    { "node: full\nplugins: { driver: [ { use: docker }, { use: docker } ] }\n",
+      "driver \"docker\" is defined twice, first at " },
+    { LB "apps: { name: a }\n",
+      "apps, got \"a map\"; expected a list, each item beginning with -\n" },
+    { LB "apps:\n  - id: a\n", "app: key \"name\" is missing" },
+    { LB "apps:\n  - name: a b\n", "name, got \"a b\"; expected letters, digits, _ and -\n" },
+    { LB "apps:\n  - { name: a, syslog_url: \"ftp://x\" }\n",
+      "syslog_url, got \"ftp://x\"; expected udp, tcp" },
+    { LB "apps:\n  - name: a\n  - name: a\n", "fn.yaml:5:5: app \"a\" is defined twice, first at line 4; expected each name once\n" },
+    { APP FN " }\n" FN " }\n", "fn.yaml:7:9: function \"f\" is defined twice, first at line 6; expected each name once in an app\n" },
+    { APP FN ", id: X1 }\n      - { name: g, image: i, id: X1 }\n",
+      "function id \"X1\" is defined twice, first at line 6; expected each id once\n" },
+    { APP "      - { name: f }\n", "function: key \"image\" is missing" },
+    { APP FN ", memory: 12GB }\n", "memory, got \"12GB\"; expected whole MB 1..8192\n" },
+    { APP FN ", memory: 0 }\n", "memory, got \"0\"; expected whole MB 1..8192\n" },
+    { APP FN ", memmory: 1 }\n", "unknown key \"memmory\"; did you mean \"memory\"?\n" },
+    { APP FN ", timeout: -5 }\n", "timeout, got \"-5\"; expected whole seconds 1..300\n" },
+    { APP FN ", timeout: 1e3 }\n", "timeout, got \"1e3\"; expected whole seconds 1..300\n" },
+    { APP FN ", idle_timeout: 3601 }\n",
+      "idle_timeout, got \"3601\"; expected whole seconds 1..3600\n" },
+    { APP "      - { name: a/b, image: i }\n",
+      "name, got \"a/b\"; expected letters, digits and -_.~$&+:=@\n" },
+    { APP FN ", config: [a] }\n", "config, got \"a list\"; expected a map of keys\n" },
+    { APP FN ", config: { A: [b] } }\n", "A, got \"a list\"; expected a text\n" },
+    { APP FN ", config: { \"A=B\": c } }\n", "expected the name of an environment variable\n" },
+    { APP FN ", annotations: { a: null } }\n",
+      "a, got \"null\"; expected a value of at most 512 bytes" },
+    { APP FN ", annotations: { \"a b\": 1 } }\n",
+      "expected a key of 1 to 128 printable ASCII characters\n" },
+    { APP FN ", triggers: [ { name: t, source: x } ] }\n",
+      "source, got \"x\"; expected a path that begins with /\n" },
+    { APP FN ", triggers: [ { name: t } ] }\n", "trigger: key \"source\" is missing" },
+    { APP FN ", triggers: [ { name: t, source: /x }, { name: u, source: /x } ] }\n",
+      "trigger source \"/x\" is defined twice, first at line 6; expected each source once in an app\n" },
+    { APP FN ", triggers: [ { name: t, source: /x },\n          { name: t, source: /y },\n"
+             "          { name: u, source: /z } ] }\n",
+      "fn.yaml:7:11: trigger \"t\" is defined twice, first at line 6; expected each name once in a function\n" },
+    { APP FN ", triggers: [ { name: t, source: /x },\n          { name: s, source: /y },\n"
+             "          { name: u, source: /y } ] }\n",
+      "fn.yaml:8:11: trigger source \"/y\" is defined twice, first at line 7; expected each source once in an app\n" },
+    { APP FN
+      ", triggers: [ { name: t, source: /x } ] }\n      - { name: g, image: i, triggers: [ { "
+      "name: t, "
+      "source: /x } ] }\n",
+      "trigger source \"/x\" is defined twice, first at line 6; expected each source once in an app\n" },
+};
+
+START_TEST(test_bad_file_gets_its_sentence)
+{
+    expect(load(bad_files[_i].yaml, NULL), bad_files[_i].sentence);
+    ck_assert_uint_eq(problems.n, 1);
+}
+END_TEST
+
+START_TEST(test_apps_without_names)
+{
+    expect(load(LB "apps: [{}, {}]\n", NULL), "fn.yaml:3:12: app: key \"name\" is missing");
+    ck_assert_uint_eq(problems.n, 2);
+}
+END_TEST
+
+START_TEST(test_too_many_groups_are_counted)
+{
+    char yaml[16 << 10];
+    size_t len = (size_t)snprintf(yaml, sizeof(yaml), "node: npm\nnpm:\n  groups: [g0");
+
+    for (int i = 1; i <= 1000; i++) {
+        len += (size_t)snprintf(yaml + len, sizeof(yaml) - len, ", g%d", i);
+    }
+    snprintf(yaml + len, sizeof(yaml) - len, "]\n");
+    expect(load(yaml, NULL), "groups, got \"1001 names\"; expected at most 1000 names\n");
+}
+END_TEST
+
+/* One mistake, one sentence: what follows of it is not told. */
+static const struct {
+    const char *yaml;
+    const char *all;
+} one_sentence[] = {
+    { "node: LB\nplugins: { pool: { use: static, runners: [\"a:1\"] } }\n",
+      "fn.yaml:1:7: node, got \"LB\"; expected full, lb, pure-runner or npm\n" },
+    { "node: lb\nplugin: { pool: { use: static, runners: [\"a:1\"] } }\napps: [{ name: a }]\n",
+      "fn.yaml:2:1: unknown key \"plugin\"; did you mean \"plugins\"?\n" },
+    { "node: lb\nplugins: { pol: { use: static, runners: [\"a:1\"] } }\napps: [{ name: a }]\n",
+      "fn.yaml:2:12: unknown key \"pol\"; did you mean \"pool\"?\n" },
+    { LB "apps: [{ nam: a }]\n", "fn.yaml:3:10: unknown key \"nam\"; did you mean \"name\"?\n" },
+    { "node: npm\nplugins: { control_plan: process }\n",
+      "fn.yaml:2:12: unknown key \"control_plan\"; did you mean \"control_plane\"?\n" },
+    { "node: pure-runner\nhttp: { listen: \"h:7\" }\ngrpc: { listen: \"i:7\" }\n", "" },
+    { "node: pure-runner\nhttp: { listen: \":0\" }\ngrpc: { listen: \":0\" }\n", "" },
+    { "node: lb\nhttp: { listen: \":9190\" }\nplugins: { pool: { use: npm, address: \"a:1\" } }\n"
+      "apps: [{ name: a }]\n",
+      "" },
+};
+
+START_TEST(test_one_mistake_is_told_once)
+{
+    const char *said = load(one_sentence[_i].yaml, NULL);
+    const char *file = strstr(said, "fn.yaml");
+
+    ck_assert_str_eq(file ? file : said, one_sentence[_i].all);
+}
+END_TEST
+
+/* Warnings, and mistakes with --strict. FN_NODE_TYPE makes a file one that several nodes share. */
+static const struct {
+    const char *yaml;
+    const char *env;
+    const char *sentence; /* NULL: nothing is said */
+} effects[] = {
+    { LB "runner: { pids_max: 3 }\napps: [{ name: a }]\n", NULL,
+      "fn.yaml:3:1: runner: has no effect, got node: lb; expected it in node: pure-runner or full\n" },
+    { LB "npm: {}\napps: [{ name: a }]\n", NULL, "npm: has no effect, got node: lb; expected it in node: npm" },
+    { "node: pure-runner\napps: [{ name: a }]\n", NULL, "fn.yaml:2:1: apps: has no effect" },
+    { "node: pure-runner\nplugins: { placer: ch }\n", NULL,
+      "fn.yaml:2:12: placer: has no effect, got node: pure-runner; expected it in node: lb or full" },
+    { "node: npm\n", NULL,
+      "fn.yaml: control_plane is missing: runners become processes of this machine; expected" },
+    { "node: lb\ngrpc: { tls: n }\ntls: { n: { cert: /c, key: /k, ca: /a } }\n"
+      "plugins: { pool: { use: npm, address: \"a:1\" } }\napps: [{ name: a }]\n",
+      NULL, "fn.yaml:4:18: pool npm: lb_id is missing" },
+    { "node: lb\nrunner: {}\nnpm: {}\nplugins: { driver: docker }\n", "FN_NODE_TYPE=pure-runner", NULL },
+    { "runner: {}\nlb: {}\ngrpc: {}\napps: [{ name: a }]\n", NULL, NULL },
+};
+
+START_TEST(test_what_has_no_effect_is_told)
+{
+    char *env[] = { (char *)(uintptr_t)effects[_i].env, NULL };
+    const char *said = load(effects[_i].yaml, env);
+
+    ck_assert_uint_eq(problems.n, 0);
+    if (effects[_i].sentence) {
+        expect(said, effects[_i].sentence);
+        ck_assert_uint_eq(problems.warnings, 1);
+        conf_problems_finish(&problems);
+        conf_problems_init(&problems);
+        problems.strict = true;
+        load(effects[_i].yaml, env);
+        ck_assert_uint_eq(problems.n, 1);
+    } else {
+        ck_assert_str_eq(said, "");
+    }
+}
+END_TEST
+
+START_TEST(test_missing_file)
+{
+    static char *const none[] = { NULL };
+
+    ck_assert_int_eq(config_load("/nowhere/fn.yaml", none, &config, &problems), FN_E_INVALID);
+    ck_assert_str_eq(buf_text(&problems.text),
+                     "CFG705 /nowhere/fn.yaml: No such file or directory; expected a file that "
+                     "can be read\n");
+    ck_assert(!config_is_complete(config));
+}
+END_TEST
+
+START_TEST(test_shipped_file_loads)
+{
+    static const char *const names[] = { "fn",     "full-docker", "lb",
+                                         "lb-tls", "runner",      "runner-process",
+                                         "lb-slowstart", "lb-npm", "npm" };
+    static const enum config_node nodes[] = { CONFIG_FULL, CONFIG_FULL,   CONFIG_LB,
+                                              CONFIG_LB,   CONFIG_RUNNER, CONFIG_RUNNER,
+                                              CONFIG_LB,   CONFIG_LB,     CONFIG_NPM };
+    static char *const none[] = { NULL };
+    char path[512];
+
+    snprintf(path, sizeof(path), "%s/etc/%s.yaml", getenv("FND_ROOT"), names[_i]);
+    ck_assert_int_eq(config_load(path, none, &config, &problems), 0);
+    ck_assert_str_eq(buf_text(&problems.text), "");
+    ck_assert_int_eq(config->node, nodes[_i]);
+}
+END_TEST
+
+START_TEST(test_apps_become_data)
+{
+    const struct config_app *app;
+    const struct config_fn *f;
+
+    ck_assert_str_eq(
+        load(LB "apps:\n  - name: demo\n    config: { A: 1, B: \"two words\" }\n    functions:\n"
+                "      - name: f\n        image: fnd/f:1\n        timeout: 7\n"
+                "        annotations: { a: [1, x, { k: true }], b: \"3\", c: 3 }\n"
+                "        triggers: [ { name: t, source: /f } ]\n"
+                "      - { name: g, image: g, id: MINE }\n",
+             NULL),
+        "");
+    ck_assert_uint_eq(config->n_apps, 1);
+    app = &config->apps[0];
+    ck_assert_uint_eq(app->n_fns, 2);
+    ck_assert_str_eq(app->config[1].value, "two words");
+    f = &app->fns[0];
+    ck_assert_uint_eq(strlen(f->id), 26);
+    ck_assert_int_eq(f->timeout_s, 7);
+    ck_assert_int_eq(f->memory_mb, 128);
+    ck_assert_str_eq(f->annotations[0].value, "[1,\"x\",{\"k\":true}]");
+    ck_assert_str_eq(f->annotations[1].value, "\"3\"");
+    ck_assert_str_eq(f->annotations[2].value, "3");
+    ck_assert_str_eq(f->triggers[0].source, "/f");
+    ck_assert_str_eq(app->fns[1].id, "MINE");
+    ck_assert_str_ne(f->id, app->id);
+}
+END_TEST
+
+/* Load balancers must agree on the ids of functions that have none in the file. */
+START_TEST(test_made_ids_stay)
+{
+    load(APP FN " }\n", NULL);
+    ck_assert_str_eq(config->apps[0].fns[0].id, "78NN4PPBZFK7N0PW082096R1GK");
+}
+END_TEST
+
+START_TEST(test_plugins_become_data)
+{
+    ck_assert_str_eq(
+        load("node: pure-runner\nplugins:\n  driver:\n    - { use: docker, name: engine }\n"
+             "    - { use: env, inner: engine, file: /x.so }\n  overriders: [tag]\n",
+             NULL),
+        "");
+    ck_assert_uint_eq(config->placers.n, 0);
+    ck_assert_ptr_null(config->pool.use);
+    ck_assert_uint_eq(config->drivers.n, 2);
+    ck_assert_str_eq(config->drivers.items[0].name, "engine");
+    ck_assert_str_eq(config->drivers.items[1].name, "env");
+    ck_assert_str_eq(config->drivers.items[1].file, "/x.so");
+    ck_assert_uint_eq(config->overriders.n, 1);
+    ck_assert_str_eq(config->overriders.items[0].use, "tag");
+}
+END_TEST
+
+START_TEST(test_a_shadow_is_a_placer_of_another_name)
+{
+    load("node: lb\nplugins: { placer: ch, shadow: { use: ch, name: next }, pool: { use: static, "
+         "runners: [\"a:1\"] } }\n",
+         NULL);
+    ck_assert_uint_eq(problems.n, 0);
+    ck_assert_uint_eq(config->shadow.n, 1);
+    ck_assert_str_eq(config->shadow.items[0].name, "next");
+    ck_assert_str_eq(config->shadow.items[0].kind, "placer");
+    ck_assert_int_eq(config->lb->shadow_permille, 1000);
+    load("node: pure-runner\nplugins: { shadow: p2c }\n", NULL);
+    ck_assert_uint_eq(config->shadow.n, 0);
+}
+END_TEST
+
+START_TEST(test_placers_are_one_or_a_stack)
+{
+    char *const env[] = { "FN_PLACER=p2c", NULL };
+
+    load("node: full\nplugins: { placer: ch }\n", NULL);
+    ck_assert_uint_eq(problems.n, 0);
+    ck_assert_uint_eq(config->placers.n, 1);
+    ck_assert_str_eq(config->placers.items[0].use, "ch");
+    load("node: full\nplugins:\n  placer:\n    - p2c\n    - { use: slowstart, inner: p2c }\n", env);
+    ck_assert_uint_eq(problems.n, 0);
+    ck_assert_uint_eq(config->placers.n, 2); /* the variable agrees */
+    ck_assert_str_eq(config->placers.items[0].name, "p2c");
+    ck_assert_str_eq(config->placers.items[1].use, "slowstart");
+    load("node: full\nplugins: { placer: [ch, { use: slowstart, inner: ch }] }\n", env);
+    ck_assert_uint_eq(config->placers.n, 1);
+    ck_assert_str_eq(config->placers.items[0].use, "p2c");
+    ck_assert_str_eq(config->placers.items[0].where, "FN_PLACER");
+}
+END_TEST
+
+/* ---- variables ------------------------------------------------------------------------------- */
+
+static const struct {
+    char *env[ENV_MAX];
+    const char *sentence;
+    uint32_t n;
+} bad_variables[] = {
+    { { "FN_PORT=70000" }, "CFG706 FN_PORT, got \"70000\"; expected 1..65535\n", 1 },
+    { { "FN_PORT=http" }, "CFG706 FN_PORT, got \"http\"; expected 1..65535\n", 1 },
+    { { "FN_PORT=" }, "CFG706 FN_PORT, got \"\"; expected 1..65535\n", 1 },
+    { { "FN_GRPC_PORT=0" }, "CFG706 FN_GRPC_PORT, got \"0\"; expected 1..65535\n", 1 },
+    { { "FN_NODE_TYPE=runner" },
+      "CFG706 FN_NODE_TYPE, got \"runner\"; expected full, lb, pure-runner or npm\n",
+      1 },
+    { { "FN_NODE_TYPE=lb", "FN_RUNNER_ADDRESSES=a:1" },
+      "CFG711 FN_RUNNER_API_URL is missing; expected the address of an API node",
+      1 },
+    { { "FN_NODE_TYPE=lb", "FN_RUNNER_API_URL=http://a" },
+      "CFG711 FN_RUNNER_ADDRESSES is missing; expected host:port of each runner\n",
+      1 },
+    { { "FN_NODE_TYPE=lb", "FN_RUNNER_API_URL=localhost:80", "FN_RUNNER_ADDRESSES=a:1" },
+      "CFG706 FN_RUNNER_API_URL, got \"localhost:80\"; expected http://host:port (no host "
+      "specified "
+      "for client)\n",
+      1 },
+    { { "FN_FREEZE_IDLE_MSECS=5s" },
+      "CFG706 FN_FREEZE_IDLE_MSECS, got \"5s\"; expected whole milliseconds\n",
+      1 },
+    { { "FN_EXECUTION_HEADROOM=-1" },
+      "CFG706 FN_EXECUTION_HEADROOM, got \"never\"; expected a duration",
+      1 },
+    { { "FN_HTTP_IDLE_TIMEOUT=soon" },
+      "CFG706 FN_HTTP_IDLE_TIMEOUT, got \"soon\"; expected whole seconds or a "
+      "duration such as 10ms, 2s or 5m\n",
+      1 },
+    { { "FN_IMAGE_ENABLE_VOLUME=" },
+      "CFG706 FN_IMAGE_ENABLE_VOLUME, got \"\"; expected true or false\n",
+      1 },
+    { { "FN_MAX_FS_SIZE_MB=x" },
+      "CFG706 FN_MAX_FS_SIZE_MB, got \"x\"; expected whole MB, 0 or more\n",
+      1 },
+    { { "FN_MAX_RESPONSE_SIZE=1GB" },
+      "CFG706 FN_MAX_RESPONSE_SIZE, got \"1GB\"; expected a size",
+      1 },
+    { { "FN_LOG_LEVEL=loud" },
+      "CFG706 FN_LOG_LEVEL, got \"loud\"; expected panic, fatal, error",
+      1 },
+    { { "FN_LOG_DEST=tcp://a" },
+      "CFG706 FN_LOG_DEST, got \"tcp://a\"; expected stderr, stdout, file:///path, udp://host:port, ",
+      1 },
+    { { "FN_LOG_PREFIX=two words" },
+      "CFG706 FN_LOG_PREFIX, got \"two words\"; expected letters, digits and -_./\n",
+      1 },
+    { { "FN_API_CORS_ORIGINS=http://a, b.example" },
+      "CFG706 FN_API_CORS_ORIGINS, got \"b.example\"; expected http://..., https://..., or * as the",
+      1 },
+    { { "FN_PORT_FILE=/nowhere" },
+      "CFG706 FN_PORT_FILE, got \"/nowhere\"; expected the path of a text file",
+      1 },
+    { { "FN_PORT_FILE=/dev/zero" },
+      "CFG706 FN_PORT_FILE, got \"/dev/zero\"; expected the path of a text file",
+      1 },
+    { { "FN_NODE_CERT=/c" },
+      "CFG706 FN_NODE_CERT, FN_NODE_CERT_KEY and FN_NODE_CERT_AUTHORITY; expected all",
+      1 },
+    { { "FN_MAX_RESPONS_SIZE=1" },
+      "CFG708 unknown variable \"FN_MAX_RESPONS_SIZE\"; did you mean FN_MAX_RESPONSE_SIZE?\n",
+      0 },
+    { { "FN_\x1b[31m=1" }, "CFG708 unknown variable \"FN_\\x1b[31m\"; it has no effect\n", 0 },
+    { { "FN_FREEZE_IDLE_MSECS_FILE=/x" },
+      "CFG708 unknown variable \"FN_FREEZE_IDLE_MSECS_FILE\"",
+      0 },
+    { { "FN_DB_URL=sqlite3:///x" },
+      "CFG710 FN_DB_URL has no effect: only the API node has a database\n",
+      0 },
+};
+
+START_TEST(test_bad_variable_gets_its_sentence)
+{
+    expect(load(NULL, bad_variables[_i].env), bad_variables[_i].sentence);
+    ck_assert_uint_eq(problems.n, bad_variables[_i].n);
+}
+END_TEST
+
+START_TEST(test_strict_refuses_unknown_variables)
+{
+    char *const env[] = { "FN_TYPO=1", NULL };
+
+    problems.strict = true;
+    load(NULL, env);
+    ck_assert_uint_eq(problems.n, 1);
+}
+END_TEST
+
+START_TEST(test_variables_alone_make_a_load_balancer)
+{
+    char *const env[] = { "FN_NODE_TYPE=lb",
+                          "FN_PORT=8123",
+                          "FN_PLACER=ch",
+                          "FN_RUNNER_API_URL=http://api:80/v2/x",
+                          "FN_RUNNER_ADDRESSES=b:9190,a:9190",
+                          "FN_EXECUTION_HEADROOM=1500",
+                          "PATH=/bin",
+                          NULL };
+
+    ck_assert_str_eq(load(NULL, env), "");
+    ck_assert_int_eq(config->node, CONFIG_LB);
+    ck_assert_str_eq(config->http->listen, ":8123");
+    ck_assert_str_eq(config->placers.items[0].use, "ch");
+    ck_assert_str_eq(config->pool.use, "static");
+    ck_assert_str_eq(config->pool.overrides[0].key, "runners");
+    ck_assert_str_eq(config->pool.overrides[0].text, "b:9190,a:9190");
+    ck_assert_str_eq(config->lb->api_url, "http://api:80");
+    ck_assert_int_eq(config->lb->execution_headroom_ns, 1500 * MS);
+    ck_assert_uint_eq(config->drivers.n, 0);
+}
+END_TEST
+
+START_TEST(test_variables_alone_make_a_runner)
+{
+    char *const env[] = { "FN_NODE_TYPE=pure-runner",
+                          "FN_GRPC_PORT=9999",
+                          "FN_FREEZE_IDLE_MSECS=-1",
+                          "FN_HOT_START_TIMEOUT_MSECS=250",
+                          "FN_MAX_TOTAL_MEMORY_BYTES=1073741824",
+                          "FN_MAX_TOTAL_CPU_MCPUS=1500",
+                          "FN_MAX_FS_SIZE_MB=10",
+                          "FN_MAX_PIDS=7",
+                          "FN_DISABLE_READONLY_ROOTFS=T",
+                          "FN_DISABLE_DEBUG_USER_LOGS=1",
+                          "FN_IMAGE_ENABLE_VOLUME=False",
+                          "FN_MAX_RESPONSE_SIZE=1000",
+                          "FN_MAX_HDR_RESPONSE_SIZE=0",
+                          "FN_MAX_LOG_SIZE_BYTES=",
+                          "FN_IOFS_PATH=/io",
+                          "FN_DOCKER_NETWORKS=n1 n2",
+                          "DOCKER_HOST=unix:///d.sock",
+                          NULL };
+    const struct config_runner *r;
+
+    ck_assert_str_eq(load(NULL, env), "");
+    r = config->runner;
+    ck_assert_int_eq(config->node, CONFIG_RUNNER);
+    ck_assert_str_eq(config->grpc->listen, ":9999");
+    ck_assert_str_eq(config->http->listen, ":8080");
+    ck_assert_int_eq(r->freeze_idle_ns, -1);
+    ck_assert_int_eq(r->start_timeout_ns, 250 * MS);
+    ck_assert_int_eq(r->memory_total_bytes, 1073741824);
+    ck_assert_int_eq(r->cpu_total_milli, 1500);
+    ck_assert_int_eq(r->fs_bytes, 10 << 20);
+    ck_assert_int_eq(r->pids_max, 7);
+    ck_assert_uint_eq(r->writable_root, 1);
+    ck_assert_uint_eq(r->user_logs, 0);
+    ck_assert_uint_eq(r->volumes, 0);
+    ck_assert_int_eq(r->response_bytes_max, 1000);
+    ck_assert_int_eq(r->response_header_bytes_max, 65536);
+    ck_assert_int_eq(r->log_ring_bytes, 65536);
+    ck_assert_str_eq(r->iofs_path, "/io");
+    ck_assert_uint_eq(config->drivers.n, 1);
+    ck_assert_str_eq(config->drivers.items[0].use, "docker");
+    ck_assert_str_eq(config->drivers.items[0].overrides[0].text, "n1 n2");
+}
+END_TEST
+
+START_TEST(test_nothing_makes_a_full_node)
+{
+    expect(load(NULL, NULL), "CFG710 neither apps: nor lb.api_url is given");
+    ck_assert_uint_eq(problems.n, 0);
+    ck_assert_int_eq(config->node, CONFIG_FULL);
+    ck_assert_str_eq(config->placers.items[0].use, "naive");
+    ck_assert_str_eq(config->pool.use, "static");
+    ck_assert_str_eq(config->pool.overrides[0].text, "local:");
+    ck_assert_uint_eq(config->drivers.n, 1);
+    ck_assert_str_eq(config->drivers.items[0].use, "docker"); /* with an engine here or without */
+    ck_assert_int_eq(config->lb->placement_timeout_ns, 30 * S);
+    ck_assert_int_eq(config->http->limits.body_bytes_max, 6 << 20);
+    ck_assert_ptr_nonnull(config->top->plugin_dir);
+}
+END_TEST
+
+START_TEST(test_variables_win_over_the_file)
+{
+    char *const env[] = { "FN_PORT=8123",
+                          "FN_PLACER=ch",
+                          "FN_RUNNER_ADDRESSES=z:1",
+                          "FN_HTTP_IDLE_TIMEOUT=90",
+                          "FN_REQUEST_BODY_READ_TIMEOUT=1m30s",
+                          NULL };
+
+    load(LB "http: { listen: \"127.0.0.1:1\", idle_timeout: 5s }\n", env);
+    ck_assert_uint_eq(problems.n, 0);
+    ck_assert_str_eq(config->http->listen, "127.0.0.1:8123");
+    ck_assert_int_eq(config->http->limits.idle_timeout_ns, 90 * S);
+    ck_assert_int_eq(config->http->limits.body_timeout_ns, 90 * S);
+    ck_assert_str_eq(config->placers.items[0].use, "ch");
+    ck_assert_str_eq(config->placers.items[0].where, "FN_PLACER");
+    ck_assert_str_eq(config->pool.overrides[0].text, "z:1");
+}
+END_TEST
+
+START_TEST(test_values_from_files)
+{
+    char number[160];
+    char text[160];
+    char *const env[] = { number, text, "FN_GRPC_PORT=1", "FN_GRPC_PORT_FILE=/nowhere", NULL };
+
+    snprintf(number, sizeof(number), "FN_PORT_FILE=%s", write_file("value", " 8123\n"));
+    snprintf(text, sizeof(text), "FN_RID_HEADER_FILE=%s/value", dir);
+    load(NULL, env);
+    ck_assert_uint_eq(problems.n, 0);
+    ck_assert_str_eq(config->http->listen, ":8123");
+    ck_assert_str_eq(config->lb->rid_header, " 8123\n"); /* upstream trims numbers only */
+}
+END_TEST
+
+START_TEST(test_certificate_variables_turn_tls_on)
+{
+    char *const env[] = { "FN_NODE_CERT=/c", "FN_NODE_CERT_KEY=/k", "FN_NODE_CERT_AUTHORITY=/a",
+                          NULL };
+
+    load(NULL, env);
+    ck_assert_uint_eq(problems.n, 0);
+    ck_assert_ptr_nonnull(config->grpc->tls);
+    ck_assert_str_eq(config_tls_find(config, config->grpc->tls)->key, "/k");
+}
+END_TEST
+
+static TCase *tcase(const char *name)
+{
+    TCase *t = tcase_create(name);
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    return t;
+}
+
+int main(void)
+{
+    Suite *s = suite_create("config");
+    TCase *t = tcase("files");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_loop_test(t, test_bad_file_gets_its_sentence, 0, ROWS(bad_files));
+    tcase_add_test(t, test_too_many_groups_are_counted);
+    tcase_add_test(t, test_missing_file);
+    tcase_add_loop_test(t, test_one_mistake_is_told_once, 0, ROWS(one_sentence));
+    tcase_add_loop_test(t, test_what_has_no_effect_is_told, 0, ROWS(effects));
+    tcase_add_test(t, test_apps_without_names);
+    tcase_add_loop_test(t, test_shipped_file_loads, 0, 9);
+    tcase_add_test(t, test_apps_become_data);
+    tcase_add_test(t, test_made_ids_stay);
+    tcase_add_test(t, test_plugins_become_data);
+    tcase_add_test(t, test_placers_are_one_or_a_stack);
+    tcase_add_test(t, test_a_shadow_is_a_placer_of_another_name);
+    suite_add_tcase(s, t);
+    t = tcase("variables");
+    tcase_add_loop_test(t, test_bad_variable_gets_its_sentence, 0, ROWS(bad_variables));
+    tcase_add_test(t, test_strict_refuses_unknown_variables);
+    tcase_add_test(t, test_variables_alone_make_a_load_balancer);
+    tcase_add_test(t, test_variables_alone_make_a_runner);
+    tcase_add_test(t, test_nothing_makes_a_full_node);
+    tcase_add_test(t, test_variables_win_over_the_file);
+    tcase_add_test(t, test_values_from_files);
+    tcase_add_test(t, test_certificate_variables_turn_tls_on);
+    suite_add_tcase(s, t);
+    runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

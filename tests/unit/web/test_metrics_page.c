@@ -1,0 +1,227 @@
+/* Pages shared by scrapes, over an environment whose worker and clock the test moves. */
+#include <web/metrics_page.h>
+
+#include <base/metric.h>
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    struct env env;
+    int64_t now_ns;
+    struct env_work *work; /* submitted */
+    struct env_timer *timer;
+    bool full; /* no worker is free */
+} world;
+
+static struct metrics_pages *pages;
+static uint32_t n_made;
+
+static int64_t now_ns(struct env *e)
+{
+    (void)e;
+    return world.now_ns;
+}
+
+static void timer_set(struct env *e, struct env_timer *t, int64_t at_ns)
+{
+    (void)e;
+    t->heap_slot = 1;
+    t->at_ns = at_ns;
+    world.timer = t;
+}
+
+static void timer_clear(struct env *e, struct env_timer *t)
+{
+    (void)e;
+    t->heap_slot = 0;
+    world.timer = NULL;
+}
+
+static int submit(struct env *e, struct env_work *w)
+{
+    (void)e;
+    if (world.full) {
+        return FN_E_EXHAUSTED;
+    }
+    ck_assert_ptr_null(world.work);
+    world.work = w;
+    return 0;
+}
+
+static void work(void)
+{
+    struct env_work *w = world.work;
+
+    ck_assert_ptr_nonnull(w);
+    world.work = NULL;
+    w->run(w, NULL);
+    n_made++;
+    w->done(w);
+}
+
+static void pause_over(void)
+{
+    struct env_timer *t = world.timer;
+
+    ck_assert_ptr_nonnull(t);
+    world.now_ns = t->at_ns;
+    t->heap_slot = 0;
+    world.timer = NULL;
+    t->cb(t);
+}
+
+struct reader {
+    struct metrics_reader r;
+    bool ready, failed, cut;
+};
+
+static void tell(struct metrics_reader *r, enum metrics_word word)
+{
+    struct reader *me = container_of(r, struct reader, r);
+
+    me->ready |= word == METRICS_READY;
+    me->failed |= word == METRICS_FAILED;
+    me->cut |= word == METRICS_CUT;
+}
+
+static void ask(struct reader *me)
+{
+    *me = (struct reader){ .r.tell = tell };
+    metrics_read(pages, &me->r);
+}
+
+static void setup(void)
+{
+    memset(&world, 0, sizeof(world));
+    world.env = (struct env){ .now_ns = now_ns,
+                              .timer_set = timer_set,
+                              .timer_clear = timer_clear,
+                              .submit = submit };
+    world.now_ns = 5 * ENV_S;
+    metric_set(metric_simple("fn_test", METRIC_GAUGE, "A test."), 1);
+    pages = metrics_pages_create(&world.env);
+    ck_assert_ptr_nonnull(pages);
+    n_made = 0;
+}
+
+static void teardown(void)
+{
+    metrics_pages_destroy(pages);
+}
+
+static void read_all(struct reader *me, const char *expected)
+{
+    size_t size = metrics_size(&me->r);
+    char *text = calloc(1, size + 1);
+    const void *data;
+    size_t at = 0;
+    size_t n;
+
+    while ((n = metrics_piece(&me->r, &data)) > 0) {
+        memcpy(text + at, data, n);
+        at += n;
+    }
+    ck_assert_uint_eq(at, size);
+    ck_assert_ptr_nonnull(strstr(text, expected));
+    free(text);
+    metrics_leave(&me->r);
+}
+
+START_TEST(scrapes_at_once_share_a_page)
+{
+    static struct reader many[1000];
+
+    ask(&many[0]);
+    for (int i = 1; i < 1000; i++) {
+        ask(&many[i]); /* the page of the first has begun: they are for the next one */
+    }
+    work();
+    ck_assert(many[0].ready && !many[1].ready);
+    read_all(&many[0], "fn_test 1\n");
+    metric_set(metric_simple("fn_test", METRIC_GAUGE, ""), 2);
+    pause_over();
+    work();
+    for (int i = 1; i < 1000; i++) {
+        ck_assert(many[i].ready);
+        read_all(&many[i], "fn_test 2\n");
+    }
+    ck_assert_uint_eq(n_made, 2);
+    ck_assert_ptr_null(world.work);
+}
+END_TEST
+
+START_TEST(pages_are_made_apart)
+{
+    struct reader a, b;
+
+    ask(&a);
+    work();
+    read_all(&a, "fn_test");
+    world.now_ns += METRICS_PAUSE_NS - 1;
+    ask(&b);
+    ck_assert_ptr_null(world.work);
+    pause_over();
+    work();
+    read_all(&b, "fn_test");
+    world.now_ns += METRICS_PAUSE_NS;
+    ask(&a);
+    ck_assert_ptr_nonnull(world.work);
+    metrics_leave(&a.r); /* gone before it is made */
+    work();
+    ck_assert(!a.ready);
+}
+END_TEST
+
+START_TEST(readers_that_stand_still_are_cut)
+{
+    static struct reader slow[METRICS_PAGES_MAX + 1];
+
+    for (int i = 0; i <= METRICS_PAGES_MAX; i++) {
+        world.now_ns += METRICS_PAUSE_NS;
+        ask(&slow[i]);
+        work();
+        ck_assert(slow[i].ready);
+    }
+    ck_assert(slow[0].cut);
+    for (int i = 1; i <= METRICS_PAGES_MAX; i++) {
+        ck_assert(!slow[i].cut);
+        read_all(&slow[i], "fn_test");
+    }
+}
+END_TEST
+
+START_TEST(no_worker_is_an_answer)
+{
+    struct reader a;
+
+    world.full = true;
+    ask(&a);
+    ck_assert(a.failed);
+    world.full = false;
+    ask(&a);
+    ck_assert(!a.failed);
+    work();
+    read_all(&a, "fn_test");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("metrics page");
+    TCase *t = tcase_create("metrics page");
+    SRunner *r;
+    int failed;
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, scrapes_at_once_share_a_page);
+    tcase_add_test(t, pages_are_made_apart);
+    tcase_add_test(t, readers_that_stand_still_are_cut);
+    tcase_add_test(t, no_worker_is_an_answer);
+    suite_add_tcase(s, t);
+    r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}
