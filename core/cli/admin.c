@@ -18,20 +18,20 @@ static int find_socket(const struct cli_options *o, char ret[ADMIN_PATH_MAX + 1]
     struct fn_error e = ERR_INIT;
     struct conf_problems p;
     struct config *c = NULL;
-    int r = CLI_CONFIG;
+    int r = EXIT_CONFIG;
 
     if (o->socket) {
         snprintf(ret, ADMIN_PATH_MAX + 1, "%s", o->socket);
-        return CLI_OK;
+        return EXIT_OK;
     }
     conf_problems_init(&p);
-    config_load(o->config_path, environ, &c, &p);
+    config_load(o->start.config_path, environ, &c, &p);
     if (!config_is_complete(c)) {
         fputs(buf_text(&p.text), stderr);
     } else if (admin_socket_path(c, 0, ret, &e) < 0) {
         fprintf(stderr, "fnd: %s\n", e.msg);
     } else {
-        r = CLI_OK;
+        r = EXIT_OK;
     }
     conf_problems_finish(&p);
     config_destroy(c);
@@ -48,18 +48,18 @@ static int ask_status(const struct cli_options *o, const char *method, const cha
     int r = find_socket(o, socket);
 
     *ret = NULL;
-    if (r != CLI_OK) {
+    if (r != EXIT_OK) {
         return r;
     }
     if (admin_call(socket, method, path, timeout_ms, ret_status, &body, &e) < 0) {
         fprintf(stderr, "fnd: %s\n", e.msg);
         buf_finish(&body);
-        return CLI_UNAVAILABLE;
+        return EXIT_UNAVAILABLE;
     }
     *ret = json_loadb(body.data, body.len, 0, NULL);
     if (!*ret) {
         fprintf(stderr, "fnd: the node's answer is not JSON\n");
-        r = CLI_UNAVAILABLE;
+        r = EXIT_UNAVAILABLE;
     }
     buf_finish(&body);
     return r;
@@ -72,12 +72,12 @@ int cli_ask(const struct cli_options *o, const char *method, const char *path, j
     int r = ask_status(o, method, path, TIMEOUT_MS, &status, ret);
     json_t *message = json_object_get(*ret, "message");
 
-    if (r == CLI_OK && status >= 300) {
+    if (r == EXIT_OK && status >= 300) {
         fprintf(stderr, "fnd: %s\n",
                 json_is_string(message) ? json_string_value(message) : "the node refused");
         json_decref(*ret);
         *ret = NULL;
-        r = CLI_UNAVAILABLE;
+        r = EXIT_UNAVAILABLE;
     }
     return r;
 }
@@ -86,7 +86,7 @@ static int print_json(const json_t *root)
 {
     bool good = json_dumpf(root, stdout, JSON_INDENT(2)) == 0 && putchar('\n') != EOF;
 
-    return good && fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+    return good && fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
 }
 
 static long long number(const json_t *o, const char *key)
@@ -171,11 +171,11 @@ int cli_status(const struct cli_options *o, int argc, char **argv)
 
     (void)argc;
     (void)argv;
-    if (r == CLI_OK && o->json) {
+    if (r == EXIT_OK && o->json) {
         r = print_json(root);
-    } else if (r == CLI_OK) {
+    } else if (r == EXIT_OK) {
         print_status(root);
-        r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
     }
     json_decref(root);
     return r;
@@ -321,15 +321,15 @@ int cli_why(const struct cli_options *o, int argc, char **argv)
             [strspn(argv[0], "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")]) {
         fprintf(stderr, "fnd: call id, got \"%.64s\"; expected the 26 characters of Fn-Call-Id\n",
                 argv[0]);
-        return CLI_USAGE;
+        return EXIT_USAGE;
     }
     snprintf(path, sizeof(path), "/why/%s", argv[0]);
     r = cli_ask(o, "GET", path, &root);
-    if (r == CLI_OK && o->json) {
+    if (r == EXIT_OK && o->json) {
         r = print_json(root);
-    } else if (r == CLI_OK) {
+    } else if (r == EXIT_OK) {
         print_why(root);
-        r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
     }
     json_decref(root);
     return r;
@@ -401,11 +401,11 @@ static int list_runners(const struct cli_options *o)
     json_t *root;
     int r = cli_ask(o, "GET", "/runners", &root);
 
-    if (r == CLI_OK && o->json) {
+    if (r == EXIT_OK && o->json) {
         r = print_json(root);
-    } else if (r == CLI_OK) {
+    } else if (r == EXIT_OK) {
         print_runners(root);
-        r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
     }
     json_decref(root);
     return r;
@@ -419,7 +419,7 @@ static int order_runner(const struct cli_options *o, const char *verb, const cha
 
     if (!id[0] || strpbrk(id, " ?#%\r\n") || strlen(id) > 255 + 64) {
         fprintf(stderr, "fnd: runner, got \"%.64s\"; expected an id of `fnd runners list`\n", id);
-        return CLI_USAGE;
+        return EXIT_USAGE;
     }
     snprintf(path, sizeof(path), "/runners/%s/%s", verb, id);
     r = cli_ask(o, "POST", path, &root);
@@ -446,7 +446,7 @@ int cli_runners(const struct cli_options *o, int argc, char **argv)
             "fnd: runners, got \"%.64s\"; expected list, roll, or drain, undrain, replace or remove "
             "and an id\n",
             argv[0]);
-    return CLI_USAGE;
+    return EXIT_USAGE;
 }
 
 /* ---- shadow ---------------------------------------------------------------------------------- */
@@ -575,15 +575,15 @@ int cli_shadow(const struct cli_options *o, int argc, char **argv)
     (void)argc;
     if (!status && strcmp(argv[0], "swap") != 0 && strcmp(argv[0], "back") != 0) {
         fprintf(stderr, "fnd: shadow, got \"%.64s\"; expected status, swap or back\n", argv[0]);
-        return CLI_USAGE;
+        return EXIT_USAGE;
     }
     snprintf(path, sizeof(path), "/shadow/%s", argv[0]);
     r = cli_ask(o, status ? "GET" : "POST", status ? "/shadow" : path, &root);
-    if (r == CLI_OK && o->json) {
+    if (r == EXIT_OK && o->json) {
         r = print_json(root);
-    } else if (r == CLI_OK) {
+    } else if (r == EXIT_OK) {
         print_shadow(root);
-        r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
     }
     json_decref(root);
     return r;
@@ -610,11 +610,11 @@ int cli_reload(const struct cli_options *o, int argc, char **argv)
 
     (void)argc;
     (void)argv;
-    if (r == CLI_CONFIG) {
+    if (r == EXIT_CONFIG) {
         fputs("the running node was not asked and goes on as it is; --socket PATH asks it\n",
               stderr);
     }
-    if (r != CLI_OK) {
+    if (r != EXIT_OK) {
         return r;
     }
     if (o->json) {
@@ -624,14 +624,14 @@ int cli_reload(const struct cli_options *o, int argc, char **argv)
     }
     if (status == 200 && !o->json) {
         printf("generation %lld from %s\n", number(root, "generation"), text(root, "from"));
-        r = fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
     } else if (status == 422) {
         fprintf(stderr, "keeping generation %lld from %s\n", number(root, "generation"),
                 text(root, "from"));
-        r = CLI_CONFIG;
+        r = EXIT_CONFIG;
     } else if (status != 200) {
         fprintf(stderr, "fnd: %s\n", text(root, "message"));
-        r = CLI_UNAVAILABLE;
+        r = EXIT_UNAVAILABLE;
     }
     json_decref(root);
     return r;

@@ -264,7 +264,7 @@ static int demo(const char *dir)
 
     if (mkdir(dir, 0700) < 0 && errno != EEXIST) {
         fprintf(stderr, "fnd: %s: %s; expected a folder that can be made\n", dir, strerror(errno));
-        return CLI_UNAVAILABLE;
+        return EXIT_UNAVAILABLE;
     }
     good = issue("fnd demo authority", NULL, NULL, &ca) && save(dir, "ca", &ca);
     for (size_t i = 0; good && i < sizeof(nodes) / sizeof(nodes[0]); i++) {
@@ -273,36 +273,36 @@ static int demo(const char *dir)
     pair_finish(&ca);
     if (!good) {
         fprintf(stderr, "fnd: the certificates could not be made\n");
-        return CLI_UNAVAILABLE;
+        return EXIT_UNAVAILABLE;
     }
     tell_demo(dir);
-    return fflush(stdout) == 0 ? CLI_OK : CLI_UNAVAILABLE;
+    return fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
 }
 
 static int issue_all(const char *dir, int n, char **operands)
 {
     struct pair ca = { NULL, NULL };
     struct wanted w;
-    int r = CLI_OK;
+    int r = EXIT_OK;
 
     for (int i = 0; i < n; i++) {
         if (!parse_wanted(operands[i], &w)) {
-            return CLI_USAGE;
+            return EXIT_USAGE;
         }
     }
     if (!load_authority(dir, &ca)) {
-        r = CLI_UNAVAILABLE;
+        r = EXIT_UNAVAILABLE;
     }
-    for (int i = 0; i < n && r == CLI_OK; i++) {
+    for (int i = 0; i < n && r == EXIT_OK; i++) {
         if (parse_wanted(operands[i], &w) && issue_and_save(dir, &w, &ca)) {
             printf("made %s/%s.pem and .key: %s\n", dir, w.name, w.names);
         } else {
             fprintf(stderr, "fnd: no certificate was made for %s\n", w.name);
-            r = CLI_UNAVAILABLE;
+            r = EXIT_UNAVAILABLE;
         }
     }
     pair_finish(&ca);
-    return fflush(stdout) == 0 ? r : CLI_UNAVAILABLE;
+    return fflush(stdout) == 0 ? r : EXIT_UNAVAILABLE;
 }
 
 int cli_certs(const struct cli_options *o, int argc, char **argv)
@@ -318,5 +318,5 @@ int cli_certs(const struct cli_options *o, int argc, char **argv)
             "fnd: certs, got \"%.64s\" with %d operands; expected demo DIRECTORY, or issue "
             "DIRECTORY NAME[,HOST...]...\n",
             argv[0], argc - 1);
-    return CLI_USAGE;
+    return EXIT_USAGE;
 }

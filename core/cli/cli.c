@@ -1,5 +1,6 @@
 #include <cli/cli.h>
 #include <node/node.h>
+#include <node/run.h>
 #include <process/crash.h>
 #include <process/supervise.h>
 
@@ -57,7 +58,7 @@ static int usage(const char *text)
         fprintf(stderr, "fnd: %s\n", text);
     }
     fputs(usage_text, stderr);
-    return CLI_USAGE;
+    return EXIT_USAGE;
 }
 
 static void print_problems(struct conf_problems *p)
@@ -72,28 +73,30 @@ static int print_out(struct buf *out)
 {
     bool good = fwrite(buf_text(out), 1, out->len, stdout) == out->len;
 
-    return fflush(stdout) == 0 && good ? CLI_OK : CLI_UNAVAILABLE;
+    return fflush(stdout) == 0 && good ? EXIT_OK : EXIT_UNAVAILABLE;
 }
 
 /* ---- run and check --------------------------------------------------------------------------- */
 
-static int load_and_run(const struct cli_options *o,
-                        int (*run)(struct config *, const struct cli_options *))
+static int run(const struct cli_options *o, int argc, char **argv)
 {
     struct conf_problems p;
     struct config *c = NULL;
     int r;
 
+    (void)argc;
+    (void)argv;
     conf_problems_init(&p);
-    p.strict = o->strict;
-    config_load(o->config_path, environ, &c, &p);
-    r = p.n > 0 ? CLI_CONFIG : CLI_OK;
-    if (r == CLI_OK || !cli_check_tells(o)) {
+    p.strict = o->start.strict;
+    config_load(o->start.config_path, environ, &c, &p);
+    r = p.n > 0 ? EXIT_CONFIG : EXIT_OK;
+    if (r == EXIT_OK || !start_check_tells(&o->start)) {
         print_problems(&p);
     }
     conf_problems_finish(&p);
-    if (r == CLI_OK) {
-        r = o->supervise || c->top->supervise ? supervise(c, o, run) : run(c, o);
+    if (r == EXIT_OK) {
+        r = o->supervise || c->top->supervise ? supervise(c, &o->start, run_node)
+                                           : run_node(c, &o->start);
     }
     config_destroy(c);
     return r;
@@ -116,11 +119,11 @@ static int check_here(const struct cli_options *o)
     struct buf out = BUF_INIT(0);
     struct conf_problems p;
     struct config *c = NULL;
-    int r = CLI_OK;
+    int r = EXIT_OK;
 
     conf_problems_init(&p);
-    p.strict = o->strict;
-    config_load(o->reference ? NULL : o->config_path, environ, &c, &p);
+    p.strict = o->start.strict;
+    config_load(o->reference ? NULL : o->start.config_path, environ, &c, &p);
     if (o->reference) {
         print_reference(c, &out, &p);
     } else if (config_is_complete(c)) {
@@ -130,7 +133,7 @@ static int check_here(const struct cli_options *o)
     if (p.n == 0 || o->reference) {
         r = print_out(&out);
     }
-    return p.n > 0 ? CLI_CONFIG : r;
+    return p.n > 0 ? EXIT_CONFIG : r;
 }
 
 /* What plugins do to their process is not done to the one that tells of it. */
@@ -149,7 +152,7 @@ static int check(const struct cli_options *o)
     }
     if (pid < 0) {
         fprintf(stderr, "fnd: check: %s; expected a process for it\n", strerror(errno));
-        return CLI_UNAVAILABLE;
+        return EXIT_UNAVAILABLE;
     }
     if (WIFEXITED(status) && WEXITSTATUS(status) & CHECK_ENDED) {
         return WEXITSTATUS(status) & ~CHECK_ENDED;
@@ -157,33 +160,7 @@ static int check(const struct cli_options *o)
     fprintf(stderr, "fnd: the check was ended by a plugin, got %s %d; expected plugins that leave "
             "their process alone\n", WIFSIGNALED(status) ? "signal" : "exit code",
             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-    return CLI_INTERNAL;
-}
-
-bool cli_check_tells(const struct cli_options *o)
-{
-    char *argv[] = { (char *)(uintptr_t)"fnd", (char *)(uintptr_t)"check",
-                     (char *)(uintptr_t)"--config", (char *)(uintptr_t)o->config_path, NULL, NULL };
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none;
-    int status = 0;
-    pid_t pid;
-    int r;
-
-    argv[o->config_path ? 4 : 2] = o->strict ? (char *)(uintptr_t)"--strict" : NULL;
-    sigemptyset(&none);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    r = posix_spawn(&pid, "/proc/self/exe", &files, &attr, argv, environ);
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attr);
-    while (r == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    return r == 0 && WIFEXITED(status) && WEXITSTATUS(status) == CLI_CONFIG;
+    return EXIT_INTERNAL;
 }
 
 /* ---- plugins --------------------------------------------------------------------------------- */
@@ -285,8 +262,8 @@ static int take_rules(struct plugin_host *h, const struct cli_options *o)
     int r;
 
     conf_problems_init(&p);
-    config_load(o->config_path, nothing, &c, &p);
-    if (!o->config_path) {
+    config_load(o->start.config_path, nothing, &c, &p);
+    if (!o->start.config_path) {
         conf_problems_finish(&p); /* a configuration that nobody wrote has no mistakes */
         conf_problems_init(&p);
     }
@@ -296,7 +273,7 @@ static int take_rules(struct plugin_host *h, const struct cli_options *o)
     if (p.n > 0) {
         print_problems(&p);
     }
-    r = p.n > 0 ? CLI_CONFIG : CLI_OK;
+    r = p.n > 0 ? EXIT_CONFIG : EXIT_OK;
     conf_problems_finish(&p);
     config_destroy(c);
     return r;
@@ -312,19 +289,19 @@ static int plugins(const struct cli_options *o, int n, char **paths)
     int r;
 
     if (!h) {
-        return CLI_UNAVAILABLE;
+        return EXIT_UNAVAILABLE;
     }
     crash_install();
     r = take_rules(h, o);
-    for (int i = 0; i < n && r == CLI_OK; i++) {
+    for (int i = 0; i < n && r == EXIT_OK; i++) {
         bool dir = stat(paths[i], &st) == 0 && S_ISDIR(st.st_mode);
 
         good = (dir ? list_directory(h, paths[i], &l) : list_file(h, paths[i], &l)) && good;
     }
-    r = r == CLI_OK ? print_out(&out) : r;
+    r = r == EXIT_OK ? print_out(&out) : r;
     buf_finish(&out);
     plugin_host_destroy(h);
-    return good ? r : CLI_CONFIG;
+    return good ? r : EXIT_CONFIG;
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -388,15 +365,15 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
     while ((c = getopt_long(argc, argv, "hc:", options, NULL)) != -1) {
         if (c == FLAG_HELP) {
             fputs(usage_text, stdout);
-            exit(CLI_OK);
+            exit(EXIT_OK);
         }
         if (c == '?' || !strchr(allowed, c)) {
             return usage(c == '?' ? NULL : "this command has no such option");
         }
         if (c == FLAG_CONFIG) {
-            o->config_path = optarg;
+            o->start.config_path = optarg;
         } else if (c == FLAG_STRICT) {
-            o->strict = true;
+            o->start.strict = true;
         } else if (c == FLAG_REFERENCE) {
             o->reference = true;
         } else if (c == FLAG_SOCKET) {
@@ -415,13 +392,13 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
             o->markdown = true;
         }
     }
-    return CLI_OK;
+    return EXIT_OK;
 }
 
 static int version(void)
 {
     printf("fnd %s, plugin ABI %d.%d\n", FND_VERSION, FN_ABI_MAJOR, FN_ABI_MINOR);
-    return CLI_OK;
+    return EXIT_OK;
 }
 
 static int run_check(const struct cli_options *o, int argc, char **argv)
@@ -444,11 +421,11 @@ struct command {
     const char *allowed; /* letters of enum flag */
     int operands_min, operands_max;
     const char *operands; /* what they are */
-    int (*run)(const struct cli_options *o, int argc, char **argv); /* NULL: run */
+    int (*run)(const struct cli_options *o, int argc, char **argv);
 };
 
 static const struct command commands[] = {
-    { "run", "csp", 0, 0, NULL, NULL },
+    { "run", "csp", 0, 0, NULL, run },
     { "check", "csr", 0, 0, NULL, run_check },
     { "plugins", "mc", 1, INT_MAX, "a file or directory", plugins },
     { "status", "cjS", 0, 0, NULL, cli_status },
@@ -471,7 +448,7 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct cli_options *o))
+int cli_main(int argc, char **argv)
 {
     struct cli_options o = { 0 };
     const struct command *c;
@@ -481,7 +458,7 @@ int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct 
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         fputs(usage_text, stdout);
-        return CLI_OK;
+        return EXIT_OK;
     }
     c = find_command(argv[1]);
     if (!c) {
@@ -489,10 +466,10 @@ int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct 
             return version();
         }
         fprintf(stderr, "fnd: unknown command, got %s; see fnd --help\n", conf_quote(argv[1]));
-        return CLI_USAGE;
+        return EXIT_USAGE;
     }
-    if (parse(argc - 1, argv + 1, c->allowed, &o) != CLI_OK) {
-        return CLI_USAGE;
+    if (parse(argc - 1, argv + 1, c->allowed, &o) != EXIT_OK) {
+        return EXIT_USAGE;
     }
     argc -= optind + 1;
     argv += optind + 1;
@@ -503,5 +480,5 @@ int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct 
         fprintf(stderr, "fnd: %s is missing\n", c->operands);
         return usage(NULL);
     }
-    return c->run ? c->run(&o, argc, argv) : load_and_run(&o, run);
+    return c->run(&o, argc, argv);
 }

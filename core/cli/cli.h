@@ -1,20 +1,13 @@
-/* Cli: the command line of fnd. Exit codes: 0, 64 usage, 69 something needed is not there, 70
- * crashed, 78 configuration. [init] */
+/* Cli: the command line of fnd. What returns int gives an exit code of process/start.h. [init] */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
 #include <config/config.h>
 #include <jansson.h>
-
-#define CLI_OK          0
-#define CLI_USAGE       64
-#define CLI_UNAVAILABLE 69
-#define CLI_INTERNAL    70
-#define CLI_CONFIG      78
+#include <process/start.h>
 
 struct cli_options {
-    const char *config_path; /* NULL = variables only */
-    bool strict;             /* warnings are errors */
+    struct start start;
     bool supervise;          /* run: below a parent process */
     bool reference;          /* check: print the reference of fn.yaml */
     bool markdown;           /* plugins: as Markdown */
@@ -25,13 +18,8 @@ struct cli_options {
     const char *at_most;     /* runners roll: text of a number; NULL = 1 */
 };
 
-/* Parses argv and does what it says. `run` gets a configuration without problems (its plugins are
- * not loaded yet) and gives the exit code; warnings were already written to standard error. */
-int cli_main(int argc, char **argv, int (*run)(struct config *cfg, const struct cli_options *o));
-
-/* Runs `fnd check` of the same configuration, so that a start that is refused tells all that is
- * wrong, in the words of the check. False when it found nothing. */
-bool cli_check_tells(const struct cli_options *o);
+/* Parses argv and does what it says. */
+int cli_main(int argc, char **argv);
 
 /* certs.c: `certs demo DIRECTORY`, `certs issue DIRECTORY NAME...`. */
 int cli_certs(const struct cli_options *o, int argc, char **argv);

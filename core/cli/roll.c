@@ -94,11 +94,11 @@ static int collect(struct roll *r, const json_t *root)
             t->id = strdup(text(o, "id"));
             t->group = strdup(text(o, "group"));
             if (!t->id || !t->group) {
-                return CLI_UNAVAILABLE;
+                return EXIT_UNAVAILABLE;
             }
         }
     }
-    return r->turns ? CLI_OK : CLI_UNAVAILABLE;
+    return r->turns ? EXIT_OK : EXIT_UNAVAILABLE;
 }
 
 /* It has what it wants, without runners that are still to come. */
@@ -154,10 +154,10 @@ static int advance(struct roll *r, const json_t *root, struct turn *t)
     bool listed = find(json_object_get(root, "runners"), "id", t->id, t->group) != NULL;
 
     if (t->stage == DONE) {
-        return CLI_OK;
+        return EXIT_OK;
     }
     if (t->stage == PENDING && listed) {
-        return r->under_way < r->at_most && is_whole(root, t->group) ? begin(r, t) : CLI_OK;
+        return r->under_way < r->at_most && is_whole(root, t->group) ? begin(r, t) : EXIT_OK;
     }
     if (!listed && t->stage != SETTLING) { /* or it went by itself */
         r->under_way += t->stage == PENDING;
@@ -167,7 +167,7 @@ static int advance(struct roll *r, const json_t *root, struct turn *t)
     if (t->stage == SETTLING && is_whole(root, t->group)) {
         end(r, t);
     }
-    return CLI_OK;
+    return EXIT_OK;
 }
 
 /* Why nothing moves, now and then. */
@@ -185,12 +185,12 @@ static int tell_waiting(struct roll *r, const json_t *root)
         }
     }
     if (now - r->moved_s < STALL_S) {
-        return CLI_OK;
+        return EXIT_OK;
     }
     fprintf(stderr,
             "fnd: nothing moved for %d s; %zu of %zu runners were replaced, the others stay\n",
             STALL_S, r->done, r->n);
-    return CLI_UNAVAILABLE;
+    return EXIT_UNAVAILABLE;
 }
 
 static int go_on(struct roll *r)
@@ -199,16 +199,16 @@ static int go_on(struct roll *r)
     json_t *root;
     int x = cli_ask(r->o, "GET", "/runners", &root);
 
-    if (x == CLI_OK && !r->turns) {
+    if (x == EXIT_OK && !r->turns) {
         r->moved_s = now_s();
         x = collect(r, root);
     }
-    for (size_t i = 0; x == CLI_OK && i < r->n; i++) {
+    for (size_t i = 0; x == EXIT_OK && i < r->n; i++) {
         x = advance(r, root, &r->turns[i]);
     }
-    x = x == CLI_OK ? tell_waiting(r, root) : x;
+    x = x == EXIT_OK ? tell_waiting(r, root) : x;
     json_decref(root);
-    if (x == CLI_OK && r->done < r->n) {
+    if (x == EXIT_OK && r->done < r->n) {
         nanosleep(&pause, NULL);
     }
     return x;
@@ -218,20 +218,20 @@ int cli_roll(const struct cli_options *o)
 {
     struct roll r = { .o = o, .at_most = 1 };
     char *end = NULL;
-    int x = CLI_OK;
+    int x = EXIT_OK;
 
     if (o->at_most) {
         r.at_most = strtoul(o->at_most, &end, 10);
         if (end == o->at_most || *end || r.at_most < 1 || r.at_most > AT_MOST_LIMIT) {
             fprintf(stderr, "fnd: --at-most, got \"%.64s\"; expected 1 to %d\n", o->at_most,
                     AT_MOST_LIMIT);
-            return CLI_USAGE;
+            return EXIT_USAGE;
         }
     }
     do {
         x = go_on(&r);
-    } while (x == CLI_OK && r.done < r.n);
-    if (x == CLI_OK) {
+    } while (x == EXIT_OK && r.done < r.n);
+    if (x == EXIT_OK) {
         printf(o->json ? "{\"replaced\": %zu}\n" : "%zu runners were replaced\n", r.done);
     }
     for (size_t i = 0; i < r.n; i++) {

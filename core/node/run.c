@@ -35,6 +35,9 @@
 #define SETTLE_NS        ENV_S /* for workers to come back when the node ends */
 #define END_NS           (10 * ENV_S) /* for plugins and exit handlers, when the loop has ended */
 #define LOG_FLUSH_MS     1000
+#define FILES_SLACK_LB     64
+#define FILES_SLACK_RUNNER 4096 /* pipes and process descriptors of containers */
+#define RECEIVED_BYTES     (256u << 20) /* of messages under way, which rpc holds at most */
 #define ARENAS_MAX       2 /* of malloc: lane threads need none of their own; each keeps memory */
 
 struct run {
@@ -264,7 +267,7 @@ static void on_stop_signal(struct run *run, int signo)
         leave(128 + signo);
     }
     if (!run->node.serving) {
-        run->exit_code = CLI_OK;
+        run->exit_code = EXIT_OK;
         run->given_up = true;
         loop_stop(run->node.loop);
         return;
@@ -290,7 +293,7 @@ static void on_signal(void *ud, int signo)
 static void fail(struct run *run, const struct fn_error *e)
 {
     log_error(e->msg);
-    run->exit_code = e->code == FN_E_INVALID ? CLI_CONFIG : CLI_UNAVAILABLE;
+    run->exit_code = e->code == FN_E_INVALID ? EXIT_CONFIG : EXIT_UNAVAILABLE;
     loop_stop(run->node.loop);
 }
 
@@ -388,6 +391,35 @@ static void reserve_descriptors(void)
     }
 }
 
+/* Bodies as many as there were, on a runner what peers and answers may take. On the loop, where the
+ * configuration is: a reload frees the one before. */
+static uint64_t memory_allowed(void *ud)
+{
+    const struct node *n = ud;
+    uint64_t runners = node_has_runner(n)
+                           ? RECEIVED_BYTES + (uint64_t)n->config->runner->call_memory_bytes
+                           : 0;
+
+    return n->bodies.peak_bytes + runners;
+}
+
+static int begin_watch(struct run *run, struct fn_error *e)
+{
+    struct node *n = &run->node;
+    const struct watch_config c = {
+        .loop = n->loop,
+        .host = n->host,
+        .watchdog_ns = n->config->plugins->watchdog_ns,
+        .audit_ns = n->config->plugins->audit_ns,
+        .processors_awake = n->config->top->processors_awake,
+        .files_slack = node_has_runner(n) ? FILES_SLACK_RUNNER : FILES_SLACK_LB,
+        .memory_allowed = memory_allowed,
+        .ud = n,
+    };
+
+    return watch_create(&c, &run->watch, e);
+}
+
 static int open_node(struct run *run, struct config *config, struct conf_problems *problems,
                      struct fn_error *e)
 {
@@ -399,25 +431,25 @@ static int open_node(struct run *run, struct config *config, struct conf_problem
     n->problems = NULL;
     if (r == 0) {
         r = signals_watch(n->loop, on_signal, run, e);
-        r = r < 0 ? r : watch_create(n, &run->watch, e);
+        r = r < 0 ? r : begin_watch(run, e);
     }
     return r;
 }
 
 /* A start ends at the first part that cannot be made; what else is wrong a check tells. */
-static int tell_refusal(const struct cli_options *o, struct conf_problems *problems,
+static int tell_refusal(const struct start *o, struct conf_problems *problems,
                         const struct fn_error *e)
 {
     bool wrong = problems->n > 0 || e->code == FN_E_INVALID;
 
-    if (!wrong || !cli_check_tells(o)) {
+    if (!wrong || !start_check_tells(o)) {
         if (problems->n > 0) {
             fputs(buf_text(&problems->text), stderr);
         } else {
             log_error(e->msg);
         }
     }
-    return wrong ? CLI_CONFIG : CLI_UNAVAILABLE;
+    return wrong ? EXIT_CONFIG : EXIT_UNAVAILABLE;
 }
 
 static void on_other_signal(void *ud, int signo, int pid)
@@ -465,7 +497,7 @@ static int begin_signals(struct run *run, struct fn_error *e)
     return signals_begin(&c, e);
 }
 
-int run_node(struct config *config, const struct cli_options *o)
+int run_node(struct config *config, const struct start *o)
 {
     static struct run run; /* the signals' thread looks at it until the process ends */
     struct conf_problems problems;
@@ -479,7 +511,7 @@ int run_node(struct config *config, const struct cli_options *o)
     problems.strict = o->strict;
     if (open_log(config->log, &e) < 0 || begin_signals(&run, &e) < 0) {
         fprintf(stderr, "%s\n", e.msg);
-        return CLI_UNAVAILABLE;
+        return EXIT_UNAVAILABLE;
     }
     crash_install();
     plugin_guard_forks();
@@ -502,7 +534,7 @@ int run_node(struct config *config, const struct cli_options *o)
     loop_run(run.node.loop);
     signals_end_within(END_NS);
     if (run.draining && !run.clean) {
-        leave(CLI_OK); /* threads may still be inside plugins */
+        leave(EXIT_OK); /* threads may still be inside plugins */
     }
     /* A hung engine holds workers inside of the driver, which could not be destroyed under them. */
     if (plugin_lost() > 0 || loop_lost(run.node.loop) > 0 ||

@@ -2,9 +2,10 @@
 #ifndef NODE_RUN_H
 #define NODE_RUN_H
 
-#include <cli/cli.h>
+#include <config/config.h>
+#include <process/start.h>
 
-/* `fnd run`. Returns an exit code of cli.h. */
-int run_node(struct config *config, const struct cli_options *o);
+/* `fnd run`. Returns an exit code of process/start.h. */
+int run_node(struct config *config, const struct start *o);
 
 #endif

@@ -5,10 +5,10 @@
 #include <process/crash.h>
 
 #include <base/log.h>
-#include <cli/cli.h>
 #include <link.h>
 #include <loop/log_writer.h>
 #include <loop/loop.h>
+#include <process/start.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -404,7 +404,7 @@ static void refuse_exit(const char *what)
     put_plugin();
     put_known();
     write_block();
-    syscall(SYS_exit_group, opening && !c ? CLI_CONFIG : CLI_INTERNAL);
+    syscall(SYS_exit_group, opening && !c ? EXIT_CONFIG : EXIT_INTERNAL);
 }
 
 static void on_exit_call(void)

@@ -33,7 +33,7 @@ struct page {
 };
 
 struct parent {
-    const struct cli_options *options;
+    const struct start *start;
     struct config *first; /* of the start */
     pid_t child;
     int64_t crashes_s[CRASHES_MAX]; /* ring */
@@ -106,7 +106,7 @@ void supervise_ending(void)
 static struct config *config_again(const struct parent *s)
 {
     char path[64];
-    const char *from = s->options->config_path;
+    const char *from = s->start->config_path;
     struct conf_problems p;
     struct config *c = NULL;
 
@@ -122,14 +122,14 @@ static struct config *config_again(const struct parent *s)
         config_destroy(c);
         c = NULL;
     } else {
-        c->path = s->options->config_path;
+        c->path = s->start->config_path;
     }
     conf_problems_finish(&p);
     return c;
 }
 
 static int be_child(struct parent *s, pid_t parent,
-                    int (*run)(struct config *c, const struct cli_options *o))
+                    int (*run)(struct config *c, const struct start *o))
 {
     static const struct metric_def def = { .name = "fn_node_restarts",
                                            .help = "Times that this node was started again after a "
@@ -141,10 +141,10 @@ static int be_child(struct parent *s, pid_t parent,
     above = parent;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) {
-        return CLI_INTERNAL; /* it went before the line above */
+        return EXIT_INTERNAL; /* it went before the line above */
     }
     metric_add(metric_series(metric_declare(&def), NULL), s->n_crashes);
-    r = run(again ? again : s->first, s->options);
+    r = run(again ? again : s->first, s->start);
     config_destroy(again);
     return r;
 }
@@ -210,10 +210,10 @@ static bool is_wanted(const struct parent *s, int status, int *ret_code)
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 
     *ret_code = code;
-    if (asked || code == CLI_USAGE || code == CLI_CONFIG) {
+    if (asked || code == EXIT_USAGE || code == EXIT_CONFIG) {
         return true;
     }
-    return code == CLI_UNAVAILABLE && s->n_crashes == 0;
+    return code == EXIT_UNAVAILABLE && s->n_crashes == 0;
 }
 
 static void tell_crash(struct parent *s, int status)
@@ -256,10 +256,10 @@ static bool count_crash(struct parent *s)
     return true;
 }
 
-int supervise(struct config *c, const struct cli_options *o,
-              int (*run)(struct config *c, const struct cli_options *o))
+int supervise(struct config *c, const struct start *o,
+              int (*run)(struct config *c, const struct start *o))
 {
-    struct parent s = { .options = o, .first = c };
+    struct parent s = { .start = o, .first = c };
     pid_t parent = getpid();
     sigset_t set;
     int status = 0;
@@ -274,7 +274,7 @@ int supervise(struct config *c, const struct cli_options *o,
     signals_block(); /* what else would end it, and by that the node */
     if (!open_shared()) {
         fprintf(stderr, "fnd: supervise: %s\n", strerror(errno));
-        return CLI_UNAVAILABLE;
+        return EXIT_UNAVAILABLE;
     }
     for (;;) {
         atomic_store(&page->loads, 0);
@@ -289,7 +289,7 @@ int supervise(struct config *c, const struct cli_options *o,
         }
         if (s.child < 0) {
             log_error("supervise: no process can be made", "error", strerror(errno));
-            return CLI_UNAVAILABLE;
+            return EXIT_UNAVAILABLE;
         }
         wait_for(&s, &set, 0, &status);
         s.child = 0;
@@ -297,12 +297,12 @@ int supervise(struct config *c, const struct cli_options *o,
             return code;
         }
         if (!count_crash(&s)) {
-            return CLI_INTERNAL;
+            return EXIT_INTERNAL;
         }
         tell_crash(&s, status);
         wait_for(&s, &set, s.pause_ms, &status);
         if (s.stop) {
-            return CLI_OK;
+            return EXIT_OK;
         }
     }
 }

@@ -10,11 +10,12 @@
 #ifndef PROCESS_SUPERVISE_H
 #define PROCESS_SUPERVISE_H
 
-#include <cli/cli.h>
+#include <config/config.h>
+#include <process/start.h>
 
 /* [init] Before any thread. Forks; returns the exit code, in the child that of run(). */
-int supervise(struct config *c, const struct cli_options *o,
-              int (*run)(struct config *c, const struct cli_options *o));
+int supervise(struct config *c, const struct start *o,
+              int (*run)(struct config *c, const struct start *o));
 
 int supervise_parent(void); /* pid of the process above this node; 0 = none */
 /* What the node tells its parent; no effect without one. [loop] */

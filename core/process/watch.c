@@ -15,19 +15,16 @@
 #define LOST_GRACE_NS (5 * ENV_S)
 #define DEGRADED_NS (60 * ENV_S)
 #define CHORE_NS    (1 * ENV_S)
-#define FILES_SLACK_LB     64
-#define RECEIVED_BYTES     (256u << 20) /* of messages under way, which rpc holds at most */
-#define FILES_SLACK_RUNNER 4096 /* pipes and process descriptors of containers */
 
 struct watch {
-    struct node *node;
+    struct watch_config config;
+    struct env *env;
     struct watchdog *dog;
     struct turns *turns;
     bool end_stuck; /* told */
     uint64_t memory_allowed; /* bytes; atomic */
     struct plugin_audit *audit; /* NULL = off */
     struct env_timer audit_timer;
-    int64_t audit_ns;
     int64_t audited_ns; /* the process, by the watchdog's thread */
     struct plugin_busy busy; /* of the last report; name NULL = no plugin */
     int64_t degraded_until_ns; /* 0 = not degraded */
@@ -73,7 +70,7 @@ static void report(void *ud, int64_t stuck_ns, bool over)
         came_back(w, stuck_ns);
         return;
     }
-    if (plugin_host_busy(w->node->host, &b)) {
+    if (plugin_host_busy(w->config.host, &b)) {
         /* Its own time is exact; a step may call several plugins. */
         stuck_ns = b.for_ns > stuck_ns ? b.for_ns : stuck_ns;
         log_error("loop stuck: a plugin has not returned; no call is served until it does",
@@ -87,7 +84,7 @@ static void report(void *ud, int64_t stuck_ns, bool over)
         metric_add(stuck_steps(&b), 1);
     }
     w->busy = b;
-    w->degraded_until_ns = env_now_ns(w->node->env) + DEGRADED_NS;
+    w->degraded_until_ns = env_now_ns(w->env) + DEGRADED_NS;
     plugin_degraded("loop-stuck", true);
 }
 
@@ -95,7 +92,7 @@ static void on_lost(void *ud, const char *owner, int64_t for_ns)
 {
     struct watch *w = ud;
     struct plugin_busy b = { NULL, NULL, NULL, 0 };
-    bool known = plugin_host_away(w->node->host, owner, NULL, &b);
+    bool known = plugin_host_away(w->config.host, owner, NULL, &b);
 
     metric_add(lost_operations(), 1);
     log_error("a worker operation does not return; its thread is replaced, a plugin with two of them "
@@ -108,8 +105,8 @@ static void look_at_lanes(struct watch *w)
 {
     uint32_t lost;
 
-    loop_look_for_lost(w->node->loop, LOST_GRACE_NS, on_lost, w);
-    lost = loop_lost(w->node->loop);
+    loop_look_for_lost(w->config.loop, LOST_GRACE_NS, on_lost, w);
+    lost = loop_lost(w->config.loop);
     metric_set(metric_simple("fn_lane_lost", METRIC_GAUGE, "Worker threads that do not return."),
                lost);
     plugin_degraded("worker-lost", lost > 0);
@@ -119,7 +116,7 @@ static void look_at_lanes(struct watch *w)
 static void look_at_ends(struct watch *w)
 {
     struct plugin_busy b;
-    bool stuck = plugin_host_away(w->node->host, NULL, "destroy", &b) && b.for_ns >= LOST_GRACE_NS;
+    bool stuck = plugin_host_away(w->config.host, NULL, "destroy", &b) && b.for_ns >= LOST_GRACE_NS;
 
     if (stuck && !w->end_stuck) {
         log_error("a plugin does not go: its destroy() has not returned; the instances that wait "
@@ -137,7 +134,7 @@ static void look_at_ends(struct watch *w)
 static void look_at_processors(struct watch *w)
 {
     bool awake = w->awake.device &&
-                 awake_look(&w->awake, loop_waits(w->node->loop), env_now_ns(w->node->env));
+                 awake_look(&w->awake, loop_waits(w->config.loop), env_now_ns(w->env));
 
     metric_set(metric_simple("fn_node_awake", METRIC_GAUGE,
                              "1 while this node keeps processors from sleeping."),
@@ -152,27 +149,20 @@ static void chore(void *ud)
     look_at_ends(w);
     look_at_processors(w);
     turns_tell(w->turns);
-    if (w->degraded_until_ns && env_now_ns(w->node->env) >= w->degraded_until_ns) {
+    if (w->degraded_until_ns && env_now_ns(w->env) >= w->degraded_until_ns) {
         w->degraded_until_ns = 0;
         plugin_degraded("loop-stuck", false);
     }
-    if (w->audit && env_now_ns(w->node->env) - w->audited_ns >= w->audit_ns) {
-        w->audited_ns = env_now_ns(w->node->env);
+    if (w->audit && env_now_ns(w->env) - w->audited_ns >= w->config.audit_ns) {
+        w->audited_ns = env_now_ns(w->env);
         plugin_audit_process(w->audit, NULL,
                              __atomic_load_n(&w->memory_allowed, __ATOMIC_RELAXED));
     }
 }
 
-/* What the node's own limits let it fill: bodies as many as there were, on a runner what peers and
- * answers may take. [loop], where the configuration is: a reload frees the one before. */
 static void look_at_limits(struct watch *w)
 {
-    const struct node *n = w->node;
-    uint64_t runners = node_has_runner(n)
-                           ? RECEIVED_BYTES + (uint64_t)n->config->runner->call_memory_bytes
-                           : 0;
-
-    __atomic_store_n(&w->memory_allowed, n->bodies.peak_bytes + runners, __ATOMIC_RELAXED);
+    __atomic_store_n(&w->memory_allowed, w->config.memory_allowed(w->config.ud), __ATOMIC_RELAXED);
 }
 
 static void on_audit(struct env_timer *t)
@@ -181,34 +171,34 @@ static void on_audit(struct env_timer *t)
 
     plugin_audit_thread(w->audit);
     look_at_limits(w);
-    env_timer_set(w->node->env, t, env_now_ns(w->node->env) + w->audit_ns);
+    env_timer_set(w->env, t, env_now_ns(w->env) + w->config.audit_ns);
 }
 
 static void audit_begin(struct watch *w)
 {
-    w->audit_ns = w->node->config->plugins->audit_ns;
-    if (w->audit_ns == 0) {
+    if (w->config.audit_ns == 0) {
         return;
     }
-    w->audit = plugin_audit_create(w->node->host,
-                                   node_has_runner(w->node) ? FILES_SLACK_RUNNER : FILES_SLACK_LB);
+    w->audit = plugin_audit_create(w->config.host, w->config.files_slack);
     w->audit_timer.cb = on_audit;
     look_at_limits(w);
-    w->audited_ns = env_now_ns(w->node->env);
+    w->audited_ns = env_now_ns(w->env);
     if (w->audit) {
-        env_timer_set(w->node->env, &w->audit_timer, w->audited_ns + w->audit_ns);
+        env_timer_set(w->env, &w->audit_timer, w->audited_ns + w->config.audit_ns);
     }
 }
 
 static int64_t chore_ns(const struct watch *w)
 {
-    return w->audit_ns && w->audit_ns < CHORE_NS ? w->audit_ns : CHORE_NS;
+    int64_t audit_ns = w->config.audit_ns;
+
+    return audit_ns && audit_ns < CHORE_NS ? audit_ns : CHORE_NS;
 }
 
-int watch_create(struct node *n, struct watch **ret, struct fn_error *reterr)
+int watch_create(const struct watch_config *config, struct watch **ret, struct fn_error *reterr)
 {
     struct watch *w = calloc(1, sizeof(*w));
-    struct watchdog_config c = { .limit_ns = n->config->plugins->watchdog_ns,
+    struct watchdog_config c = { .limit_ns = config->watchdog_ns,
                                  .report = report,
                                  .chore = chore,
                                  .ud = w };
@@ -217,20 +207,21 @@ int watch_create(struct node *n, struct watch **ret, struct fn_error *reterr)
     if (!w) {
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
     }
-    w->node = n;
-    w->turns = turns_create(n->loop, n->host);
+    w->config = *config;
+    w->env = loop_env(config->loop);
+    w->turns = turns_create(config->loop, config->host);
     if (!w->turns) {
         free(w);
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
     }
-    w->awake = awake_make(n->config->top->processors_awake, AWAKE_DEVICE, AWAKE_DRIVER);
+    w->awake = awake_make(config->processors_awake, AWAKE_DEVICE, AWAKE_DRIVER);
     plugin_degraded("loop-stuck", false);
     plugin_degraded("worker-lost", false);
     stuck_steps(&(struct plugin_busy){ NULL, NULL, NULL, 0 }); /* both are there at zero */
     lost_operations();
     audit_begin(w);
     c.chore_ns = chore_ns(w);
-    r = watchdog_create(n->loop, &c, &w->dog, reterr);
+    r = watchdog_create(config->loop, &c, &w->dog, reterr);
     if (r < 0) {
         watch_destroy(w);
         return r;
@@ -245,7 +236,7 @@ void watch_destroy(struct watch *w)
         watchdog_destroy(w->dog);
         turns_destroy(w->turns);
         awake_finish(&w->awake);
-        env_timer_clear(w->node->env, &w->audit_timer);
+        env_timer_clear(w->env, &w->audit_timer);
         plugin_audit_destroy(w->audit);
         free(w);
     }

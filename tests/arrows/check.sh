@@ -36,12 +36,11 @@ allowed() {
     admin) echo "base loop net http config admin" ;;
     poolserver) echo "base model npm rpc poolserver" ;;
     tls) echo "base net rpc config tls" ;;
-    # process, cli and node see each other until the moves are followed by their redesign.
-    process) echo "base conf plugin loop config cli node process" ;;
+    process) echo "base conf plugin loop config process" ;;
     node) echo "base conf model plugin place override lb runner npm loop net http rpc config web \
-        admin poolserver tls process cli node" ;;
+        admin poolserver tls process node" ;;
     cli) echo "base conf plugin config admin tls process node cli" ;;
-    main) echo "cli node main" ;;
+    main) echo "cli main" ;;
     sim) echo "base conf model plugin place sim" ;;
     npm_sim) echo "npm" ;;
     *) echo "" ;;
