@@ -70,6 +70,46 @@ for folder in "$root"/core/*; do
     esac
 done
 
+# No circle, so that a room is understood with those it stands on.
+n=$((n + 1))
+out=$(for room in $rooms; do
+    for other in $(allowed "$room"); do
+        [ "$other" = "$room" ] || echo "$room $other"
+    done
+done | tsort 2>&1 >/dev/null | tr '\n' ' ')
+[ -z "$out" ] || complain "rooms stand on each other: $out"
+
+# The transports of core/rpc are rooms of their own, behind one header.
+for transport in core nghttp2; do
+    includes "$root/core/rpc" >"$tmp"
+    while read -r file kind name; do
+        n=$((n + 1))
+        case $file:$name in
+        "$root/core/rpc/$transport/"*:"rpc/$transport/"* | "$root/core/rpc/$transport/"*:rpc/transport.h) ;;
+        "$root/core/rpc/$transport/"*:rpc/*)
+            complain "$file includes <$name>; a transport may use <rpc/transport.h>" ;;
+        *:"rpc/$transport/"*)
+            complain "$file includes <$name>; a transport is reached by <rpc/transport.h>" ;;
+        esac
+    done <"$tmp"
+done
+
+# No room holds more than a reader wants to: 12 % of core.
+n=$((n + 1))
+out=$(find "$root/core" -name '*.[ch]' -exec wc -l {} + | awk -v at="$root/core/" '
+    $2 != "total" {
+        room = substr($2, length(at) + 1)
+        sub(/\/[^\/]*$/, "", room)
+        lines[room] += $1
+        all += $1
+    }
+    END {
+        for (room in lines)
+            if (lines[room] * 100 >= all * 12)
+                print "core/" room ": " lines[room] " lines of " all "; expected less than 12 %"
+    }')
+[ -z "$out" ] || complain "$out"
+
 for room in $rooms; do
     folder=$root/core/$room
     [ "$room" = sim ] && folder=$root/sim
