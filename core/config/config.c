@@ -117,23 +117,22 @@ static void set_port(struct config *c, enum config_section section, const char *
     }
 }
 
-/* Beside the program in a build tree, else where packages put them. */
+/* Beside the program in a build tree, else what is installed with it: /opt/fnd/bin and
+ * /opt/fnd/lib/fnd; else where packages put them. */
 static const char *find_dir(struct config *c, const char *name)
 {
+    static const char *const folders[2] = { "", "/lib/fnd" };
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
     const char *dir;
     char *slash;
 
-    if (n > 0) {
-        exe[n] = '\0';
-        slash = strrchr(exe, '/');
-        if (slash) {
-            *slash = '\0';
-            dir = arena_printf(&c->priv->arena, "%s/%s", exe, name);
-            if (access(dir, X_OK) == 0) {
-                return dir;
-            }
+    exe[n > 0 ? n : 0] = '\0';
+    for (size_t i = 0; i < 2 && (slash = strrchr(exe, '/')); i++) {
+        *slash = '\0';
+        dir = arena_printf(&c->priv->arena, "%s%s/%s", exe, folders[i], name);
+        if (access(dir, X_OK) == 0) {
+            return dir;
         }
     }
     return arena_printf(&c->priv->arena, INSTALLED_DIR "/%s", name);

@@ -11,7 +11,7 @@ static const struct fn_opt top_opts[] = {
                "of a pool of runners."),
     OPT_ABSENT("plugin_dir", STR, AT(plugin_dir), 1, 1024,
                "Directory of the plugins that `use:` names; when absent `plugins` beside the "
-               "program, else /usr/lib/fnd/plugins."),
+               "program, else ../lib/fnd/plugins from there, else /usr/lib/fnd/plugins."),
     OPT("drain_timeout", DURATION, AT(drain_timeout_ns), "60s", 0, H,
         "Time that running calls get after SIGTERM; upstream waits without limit."),
     OPT("supervise", BOOL, AT(supervise), "false", 0, 0,
