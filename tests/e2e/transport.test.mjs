@@ -158,7 +158,8 @@ describe('transports', () => {
     copyFileSync(path.join(build, 'fnd'), path.join(dir, 'fnd'))
     const file = path.join(dir, 'fn.yaml')
     writeFileSync(file, `node: pure-runner\nplugin_dir: ${path.join(build, 'plugins')}\ngrpc: { transport: core }\nplugins:\n  driver: { use: process, root: ${dir} }\n`)
-    const checked = spawnSync(path.join(dir, 'fnd'), ['check', '--config', file], { encoding: 'utf8' })
+    const env = { ...process.env, FND_TRANSPORT: undefined } // the place in the file is told
+    const checked = spawnSync(path.join(dir, 'fnd'), ['check', '--config', file], { encoding: 'utf8', env })
     assert.equal(checked.status, 78)
     assert.match(checked.stderr + checked.stdout, /RUN420 .*fn\.yaml:3:\d+: transport core: .*grpc-core\.so is not there; expected .*libgrpc-dev/)
     const good = spawnSync(path.join(build, 'fnd'), ['check', '--config', file], { encoding: 'utf8' })
