@@ -28,7 +28,7 @@ static _Noreturn void out_of_memory(void)
     abort();
 }
 
-void *config_alloc(struct config *c, size_t size)
+void *config_alloc(const struct config *c, size_t size)
 {
     void *p = arena_alloc(&c->priv->arena, size);
 
@@ -83,7 +83,7 @@ static void bind_sections(struct config *c, struct conf_problems *p)
         const struct config_section_def *s = &config_sections[i];
         struct conf_node *map = i == SECTION_TOP ? root : conf_get(root, s->key);
         const char *const *others = i == SECTION_TOP       ? config_top_others
-                                    : i == SECTION_PLUGINS ? config_plugin_kinds
+                                    : i == SECTION_PLUGINS ? config_plugin_names(c)
                                                            : NULL;
 
         conf_bind_with(c->priv->file, map, i == SECTION_TOP ? "top level" : s->key, s->opts,
@@ -164,13 +164,7 @@ static void set_derived(struct config *c, struct conf_problems *p)
     }
     c->transport_dir = find_dir(c, "transports");
     c->priv->node_unknown = !node_is_known(c);
-    if (strcmp(c->top->node, "lb") == 0) {
-        c->node = CONFIG_LB;
-    } else if (strcmp(c->top->node, "pure-runner") == 0) {
-        c->node = CONFIG_RUNNER;
-    } else if (strcmp(c->top->node, "npm") == 0) {
-        c->node = CONFIG_NPM;
-    }
+    c->type = config_type_of(c->top->node);
 }
 
 /* The sentence behind the code; *code is "" when there is none. */
@@ -276,8 +270,7 @@ static void check_own_ports(struct config *c, struct conf_problems *p)
     const char *grpc = c->grpc->listen;
     bool by_default = strcmp(config_source_of(c, SECTION_GRPC, "listen"), "default") == 0;
 
-    if ((c->node != CONFIG_RUNNER && c->node != CONFIG_NPM) || !is_listen(http) ||
-        !is_listen(grpc) || !is_same_port(http, grpc)) {
+    if (!c->type->has_port || !is_listen(http) || !is_listen(grpc) || !is_same_port(http, grpc)) {
         return;
     }
     config_refuse(c, by_default ? SECTION_HTTP : SECTION_GRPC, "listen", by_default ? http : grpc,
@@ -445,23 +438,6 @@ static void check_tls(struct config *c, struct conf_problems *p)
     }
 }
 
-/* Without a file a node that cannot know any function is a mistake, as it is upstream. */
-static void check_functions(struct config *c, struct conf_problems *p)
-{
-    if (c->node == CONFIG_RUNNER || c->node == CONFIG_NPM || c->lb->api_url || c->n_apps > 0 ||
-        c->priv->node_unknown) {
-        return;
-    }
-    if (c->node == CONFIG_LB && !c->path) {
-        conf_problem(p, "CFG711", NULL,
-                     "FN_RUNNER_API_URL is missing; expected the address of an API node, "
-                     "http://host:port");
-        return;
-    }
-    conf_note(p, "CFG710", c->path,
-              "neither apps: nor lb.api_url is given: every call is answered 404");
-}
-
 static void check_plugins(struct config *c, struct conf_problems *p)
 {
     const struct config_plugins *rules = c->plugins;
@@ -543,7 +519,6 @@ static void check_values(struct config *c, struct conf_problems *p)
     check_tls(c, p);
     check_plugins(c, p);
     check_npm(c, p);
-    check_functions(c, p);
     config_effect_check(c, p);
 }
 

@@ -16,12 +16,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum config_node { CONFIG_FULL, CONFIG_LB, CONFIG_RUNNER, CONFIG_NPM };
+/* What a node is made of, in the way of a call. */
+enum config_side { SIDE_LB, SIDE_RUNNER, SIDE_NPM, SIDES_N };
+
+/* A type of node: what `node:` says (sides.c has all). */
+struct config_type {
+    const char *word;       /* "full", "lb", "pure-runner", "npm" */
+    uint32_t sides;         /* bits of enum config_side */
+    enum config_side front; /* where its work comes in */
+    bool inside;            /* its sides meet in this process: it uses no gRPC between nodes */
+    bool has_port;          /* opens grpc.listen */
+};
 
 /* Times in ns; "never" is -1 where the table allows it. Texts NULL = not set. */
 
 struct config_top {
-    const char *node;       /* "full", "lb", "pure-runner", "npm"; see config.node */
+    const char *node;       /* its type, see config.type */
     const char *plugin_dir; /* never NULL */
     int64_t drain_timeout_ns;
     uint32_t supervise;
@@ -239,7 +249,7 @@ struct config_list_plugin {
 
 /* Everything is owned by the config and lives until config_destroy(). */
 struct config {
-    enum config_node node;
+    const struct config_type *type;
     const char *path; /* of the file, NULL = none */
     const char *transport_dir; /* where files of grpc.transport are */
     const struct config_top *top;
@@ -269,6 +279,11 @@ struct config {
     uint32_t n_apps;
     struct config_private *priv;
 };
+
+static inline bool config_has(const struct config *c, enum config_side side)
+{
+    return (c->type->sides & 1u << side) != 0;
+}
 
 /* Reads the file (NULL = none) and environ. Problems are collected in *p; *ret is set also when
  * there are some, so that plugins can be checked too. FN_E_INVALID when p->n > 0 afterwards. */

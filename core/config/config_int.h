@@ -29,11 +29,23 @@ struct config_section_def {
     const char *doc;
     const struct fn_opt *opts;
     uint32_t size;
+    uint32_t sides; /* that it means anything for, bits of enum config_side; 0 = all */
+};
+
+enum config_shape { SHAPE_ONE, SHAPE_STACK, SHAPE_LIST };
+
+/* A key of plugins: that names instances. */
+struct config_plugin_key {
+    const char *key;
+    const char *kind;        /* FN_KIND_* */
+    enum config_shape shape; /* SHAPE_STACK: each stands on those before it */
+    size_t offset;           /* in struct config: of a config_plugin, or of a config_list_plugin */
+    uint32_t sides;          /* that have such plugins, bits of enum config_side */
 };
 
 extern const struct config_section_def config_sections[SECTIONS_N];
 extern const char *const config_top_others[]; /* keys of the top level that are no options of it */
-extern const char *const config_plugin_kinds[]; /* the same of plugins: */
+extern const struct config_plugin_key config_plugin_keys[]; /* key NULL ends */
 
 #define CONFIG_SECTION_OVERRIDES_MAX 32
 
@@ -89,14 +101,34 @@ const char *config_variable_of(enum config_section section, const char *key);
 bool config_is_live(enum config_section section, const char *key);
 /* A sentence for the reference. */
 void config_print_live(enum config_section section, struct buf *out);
-/* Whether the section means anything for this kind of node. */
+
+/* ---- types of node (sides.c) ----------------------------------------------------------------- */
+
+const struct config_type *config_type_of(const char *word); /* NULL: there is none */
+/* "lb or full": those that have one of these sides. */
+void config_print_types(uint32_t sides, struct buf *out);
+/* Whether the section means anything for this type of node. */
 bool config_section_applies(const struct config *c, int section);
+/* Each side of this node: */
+void config_sides_plugins(struct config *c, struct conf_problems *p);
+void config_sides_effect(const struct config *c, struct conf_problems *p);
+
+void config_lb_plugins(struct config *c, struct conf_problems *p); /* plugins.c */
+void config_runner_plugins(struct config *c, struct conf_problems *p);
+void config_npm_plugins(struct config *c, struct conf_problems *p);
+void config_lb_effect(const struct config *c, struct conf_problems *p); /* effect.c */
+void config_npm_effect(const struct config *c, struct conf_problems *p);
 
 /* ---- parts of the file ----------------------------------------------------------------------- */
 
 /* What has no effect, or one that nobody means: warnings (effect.c). */
 void config_effect_check(const struct config *c, struct conf_problems *p);
 void config_plugins_read(struct config *c, struct conf_problems *p);
+/* The keys of plugins: that name instances, NULL at the end, in the config's arena. */
+const char *const *config_plugin_names(const struct config *c);
+struct config_plugin *config_plugin_one(const struct config *c, const struct config_plugin_key *k);
+struct config_list_plugin *config_plugin_list(const struct config *c,
+                                              const struct config_plugin_key *k);
 void config_apps_read(struct config *c, struct conf_problems *p);
 void config_tls_read(struct config *c, struct conf_problems *p);
 
@@ -116,7 +148,7 @@ void config_bind_into(struct config *c, struct conf_node *map, const char *what,
                       const struct fn_opt *opts, void *ret, uint32_t size, const char *const *skip,
                       struct conf_problems *p);
 /* Zeroed memory of the config; says so and aborts when there is none. */
-void *config_alloc(struct config *c, size_t size);
+void *config_alloc(const struct config *c, size_t size);
 
 /* Tables of the small maps, for the reference. */
 /* Rows of option tables: a text of 1 to `most` bytes, and one that may be left out. `at` is its

@@ -7,71 +7,33 @@
 
 #include <string.h>
 
-#define LB (1u << CONFIG_LB)
-#define RUNNER (1u << CONFIG_RUNNER)
-#define NPM (1u << CONFIG_NPM)
-#define FULL (1u << CONFIG_FULL)
-
-struct user {
-    const char *key;
-    uint32_t nodes; /* bits of enum config_node */
-};
-
-static const struct user sections[] = {
-    { "lb", LB | FULL }, { "runner", RUNNER | FULL }, { "npm", NPM }, { "apps", LB | FULL },
-    { NULL, 0 },
-};
-
-static const struct user plugins[] = {
-    { "placer", LB | FULL },
-    { "shadow", LB | FULL },
-    { "fallback", LB | FULL },
-    { "pool", LB | FULL },
-    { "driver", RUNNER | FULL },
-    { "control_plane", NPM },
-    { "predictor", NPM },
-    { "overriders", LB | RUNNER | FULL },
-    { "listeners", LB | RUNNER | FULL },
-    { NULL, 0 },
-};
-
-static const char *const node_words[] = { [CONFIG_FULL] = "full",
-                                          [CONFIG_LB] = "lb",
-                                          [CONFIG_RUNNER] = "pure-runner",
-                                          [CONFIG_NPM] = "npm" };
-
-/* "lb or full" */
-static void print_nodes(uint32_t nodes, struct buf *out)
+static void check_key(const struct config *c, const struct conf_node *map, const char *key,
+                      uint32_t sides, struct conf_problems *p)
 {
-    static const enum config_node order[] = { CONFIG_LB, CONFIG_RUNNER, CONFIG_NPM, CONFIG_FULL };
+    const struct conf_node *n = conf_get(map, key);
+    struct buf nodes = BUF_INIT(64);
 
-    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
-        if (nodes & 1u << order[i]) {
-            nodes &= ~(1u << order[i]);
-            buf_printf(out, "%s%s",
-                       out->len == 0 ? ""
-                       : nodes       ? ", "
-                                     : " or ",
-                       node_words[order[i]]);
-        }
+    if (!n || sides == 0 || sides & c->type->sides || (n->type == CONF_SCALAR && !n->text[0])) {
+        return;
     }
+    config_print_types(sides, &nodes);
+    conf_warning(p, "CFG710", conf_where_key(c->priv->file, n),
+                 "%s: has no effect, got node: %s; expected it in node: %s", key, c->type->word,
+                 buf_text(&nodes));
+    buf_finish(&nodes);
 }
 
-static void check_map(const struct config *c, const struct conf_node *map, const struct user *users,
-                      struct conf_problems *p)
+static void check_keys(const struct config *c, struct conf_problems *p)
 {
-    for (const struct user *u = users; u->key; u++) {
-        const struct conf_node *n = conf_get(map, u->key);
-        struct buf nodes = BUF_INIT(64);
+    const struct conf_node *root = conf_root(c->priv->file);
+    const struct conf_node *map = conf_get(root, "plugins");
 
-        if (!n || u->nodes & 1u << c->node || (n->type == CONF_SCALAR && !n->text[0])) {
-            continue;
-        }
-        print_nodes(u->nodes, &nodes);
-        conf_warning(p, "CFG710", conf_where_key(c->priv->file, n),
-                     "%s: has no effect, got node: %s; expected it in node: %s", u->key,
-                     node_words[c->node], buf_text(&nodes));
-        buf_finish(&nodes);
+    for (int i = 0; i < SECTIONS_N; i++) {
+        check_key(c, root, config_sections[i].key, config_sections[i].sides, p);
+    }
+    check_key(c, root, "apps", 1u << SIDE_LB, p);
+    for (const struct config_plugin_key *k = config_plugin_keys; k->key; k++) {
+        check_key(c, map, k->key, k->sides, p);
     }
 }
 
@@ -80,14 +42,15 @@ static bool is_shared(const struct config *c)
     return strncmp(config_source_of(c, SECTION_TOP, "node"), "FN_", 3) == 0;
 }
 
-static void check_control_plane(const struct config *c, struct conf_problems *p)
+/* Runners that nobody asked to be processes of this machine. */
+void config_npm_effect(const struct config *c, struct conf_problems *p)
 {
     const struct conf_node *root = conf_root(c->priv->file);
     const struct conf_node *map = conf_get(root, "plugins");
 
-    if (c->node == CONFIG_NPM && !conf_get(map, "control_plane") &&
+    if (!conf_get(map, "control_plane") &&
         !conf_is_misspelt(root, config_top_others, "plugins") &&
-        !conf_is_misspelt(map, config_plugin_kinds, "control_plane")) {
+        !conf_is_misspelt(map, config_plugin_names(c), "control_plane")) {
         conf_warning(p, "CFG710", map ? conf_where(c->priv->file, map) : c->path,
                      "control_plane is missing: runners become processes of this machine; expected "
                      "{ use: process } or another one");
@@ -100,7 +63,7 @@ static void check_lb_id(const struct config *c, struct conf_problems *p)
     const struct config_tls *tls =
         c->grpc->client_tls ? config_tls_find(c, c->grpc->client_tls) : NULL;
 
-    if (c->node == CONFIG_LB && c->pool.use && strcmp(c->pool.use, "npm") == 0 && tls &&
+    if (c->pool.use && strcmp(c->pool.use, "npm") == 0 && tls &&
         tls->cert && !conf_get(c->pool.node, "lb_id")) {
         conf_warning(p, "CFG710", c->pool.where,
                      "pool npm: lb_id is missing: the manager gives runners only to the name of "
@@ -114,25 +77,43 @@ static void check_pool_tls(const struct config *c, struct conf_problems *p)
 {
     const struct conf_node *n = conf_get(c->pool.node, "tls");
 
-    if (c->node == CONFIG_LB && c->pool.use && strcmp(c->pool.use, "npm") == 0 && n && n->text &&
+    if (c->pool.use && strcmp(c->pool.use, "npm") == 0 && n && n->text &&
         n->text[0] && !config_tls_find(c, n->text)) {
         conf_problem(p, "CFG704", conf_where(c->priv->file, n),
                      "tls, got %s; expected the name of an entry of tls:", conf_quote(n->text));
     }
 }
 
+/* Without a file a node that cannot know any function is a mistake, as it is upstream. */
+static void check_functions(const struct config *c, struct conf_problems *p)
+{
+    if (c->lb->api_url || c->n_apps > 0) {
+        return;
+    }
+    if (!c->type->inside && !c->path) {
+        conf_problem(p, "CFG711", NULL,
+                     "FN_RUNNER_API_URL is missing; expected the address of an API node, "
+                     "http://host:port");
+        return;
+    }
+    conf_note(p, "CFG710", c->path,
+              "neither apps: nor lb.api_url is given: every call is answered 404");
+}
+
+void config_lb_effect(const struct config *c, struct conf_problems *p)
+{
+    check_functions(c, p);
+    check_lb_id(c, p);
+    check_pool_tls(c, p);
+}
+
 void config_effect_check(const struct config *c, struct conf_problems *p)
 {
-    const struct conf_node *root = conf_root(c->priv->file);
-
     if (c->priv->node_unknown) {
         return;
     }
     if (!is_shared(c)) {
-        check_map(c, root, sections, p);
-        check_map(c, conf_get(root, "plugins"), plugins, p);
+        check_keys(c, p);
     }
-    check_control_plane(c, p);
-    check_lb_id(c, p);
-    check_pool_tls(c, p);
+    config_sides_effect(c, p);
 }

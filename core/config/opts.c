@@ -384,23 +384,23 @@ static const struct fn_opt plugins_opts[] = {
 #undef AT
 
 const struct config_section_def config_sections[SECTIONS_N] = {
-    [SECTION_TOP] = { "", "Top level.", top_opts, sizeof(struct config_top) },
+    [SECTION_TOP] = { "", "Top level.", top_opts, sizeof(struct config_top), 0 },
     [SECTION_LOG] = { "log", "What the node writes about itself.", log_opts,
-                      sizeof(struct config_log) },
+                      sizeof(struct config_log), 0 },
     [SECTION_HTTP] = { "http", "The HTTP port and its limits, every node.", http_opts,
-                       sizeof(struct config_http) },
+                       sizeof(struct config_http), 0 },
     [SECTION_GRPC] = { "grpc", "gRPC between load balancers and runners.", grpc_opts,
-                       sizeof(struct config_grpc) },
+                       sizeof(struct config_grpc), 0 },
     [SECTION_LB] = { "lb", "Load balancer: nodes `lb` and `full`.", lb_opts,
-                     sizeof(struct config_lb) },
+                     sizeof(struct config_lb), 1u << SIDE_LB },
     [SECTION_RUNNER] = { "runner", "Runner: nodes `pure-runner` and `full`.", runner_opts,
-                         sizeof(struct config_runner) },
+                         sizeof(struct config_runner), 1u << SIDE_RUNNER },
     [SECTION_NPM] = { "npm", "Node pool manager: node `npm`.", npm_opts,
-                      sizeof(struct config_npm) },
+                      sizeof(struct config_npm), 1u << SIDE_NPM },
     [SECTION_ADMIN] = { "admin", "The admin socket, every node: `fnd status`, `fnd why`.",
-                        admin_opts, sizeof(struct config_admin) },
+                        admin_opts, sizeof(struct config_admin), 0 },
     [SECTION_PLUGINS] = { "plugins", "How plugin files are judged, every node.", plugins_opts,
-                          sizeof(struct config_plugins) },
+                          sizeof(struct config_plugins), 0 },
 };
 
 const char *const config_top_others[] = { "log", "http", "grpc", "lb", "runner", "npm",

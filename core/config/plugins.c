@@ -16,10 +16,26 @@
 #define SECTION_NAME_BYTES 640 /* a place, a kind and a name */
 
 static const char *const plugin_keys[] = { "use", "file", "name", "sha256", NULL };
-const char *const config_plugin_kinds[] = { "placer",        "shadow",     "fallback",
-                                            "pool",          "driver",     "overriders",
-                                            "listeners",     "control_plane", "predictor",
-                                            NULL };
+#define AT(field) .offset = offsetof(struct config, field)
+#define LB     (1u << SIDE_LB)
+#define RUNNER (1u << SIDE_RUNNER)
+#define NPM    (1u << SIDE_NPM)
+const struct config_plugin_key config_plugin_keys[] = {
+    { "placer", FN_KIND_PLACER, SHAPE_STACK, AT(placers), .sides = LB },
+    { "fallback", FN_KIND_PLACER, SHAPE_ONE, AT(fallback), .sides = LB },
+    { "shadow", FN_KIND_PLACER, SHAPE_STACK, AT(shadow), .sides = LB },
+    { "pool", FN_KIND_POOL, SHAPE_ONE, AT(pool), .sides = LB },
+    { "driver", FN_KIND_DRIVER, SHAPE_STACK, AT(drivers), .sides = RUNNER },
+    { "control_plane", FN_KIND_CONTROL_PLANE, SHAPE_ONE, AT(cplane), .sides = NPM },
+    { "predictor", FN_KIND_PREDICTOR, SHAPE_ONE, AT(predictor), .sides = NPM },
+    { "overriders", FN_KIND_OVERRIDER, SHAPE_LIST, AT(overriders), .sides = LB | RUNNER },
+    { "listeners", FN_KIND_LISTENER, SHAPE_LIST, AT(listeners), .sides = LB | RUNNER },
+    { NULL, NULL, SHAPE_ONE, 0, 0 },
+};
+#undef AT
+#undef LB
+#undef RUNNER
+#undef NPM
 
 struct plugin_words {
     const char *use;
@@ -163,27 +179,74 @@ static struct config_plugin plugin_default(const char *kind, const char *use, co
     return (struct config_plugin){ .kind = kind, .use = use, .name = use, .where = where };
 }
 
+static void *at_key(const struct config *c, const struct config_plugin_key *k)
+{
+    return (char *)(uintptr_t)c + k->offset;
+}
+
+struct config_plugin *config_plugin_one(const struct config *c, const struct config_plugin_key *k)
+{
+    return k->shape == SHAPE_ONE ? at_key(c, k) : NULL;
+}
+
+struct config_list_plugin *config_plugin_list(const struct config *c,
+                                              const struct config_plugin_key *k)
+{
+    return k->shape == SHAPE_ONE ? NULL : at_key(c, k);
+}
+
+const char *const *config_plugin_names(const struct config *c)
+{
+    const size_t n = sizeof(config_plugin_keys) / sizeof(config_plugin_keys[0]);
+    const char **names = config_alloc(c, n * sizeof(*names));
+
+    for (size_t i = 0; i < n; i++) {
+        names[i] = config_plugin_keys[i].key;
+    }
+    return names;
+}
+
+static void read_key(struct config *c, struct conf_node *n, const struct config_plugin_key *k,
+                     struct conf_problems *p)
+{
+    switch (k->shape) {
+    case SHAPE_ONE:
+        read_plugin(c, n, k->kind, config_plugin_one(c, k), p);
+        break;
+    case SHAPE_STACK:
+        read_stack(c, n, k->kind, config_plugin_list(c, k), p);
+        break;
+    case SHAPE_LIST:
+        read_list(c, n, k->kind, config_plugin_list(c, k), p);
+        break;
+    }
+}
+
 static void read_section(struct config *c, struct conf_node *map, struct conf_problems *p)
 {
     for (struct conf_node *n = map->first; n; n = n->next) {
-        if (strcmp(n->key, "placer") == 0) {
-            read_stack(c, n, FN_KIND_PLACER, &c->placers, p);
-        } else if (strcmp(n->key, "shadow") == 0) {
-            read_stack(c, n, FN_KIND_PLACER, &c->shadow, p);
-        } else if (strcmp(n->key, "fallback") == 0) {
-            read_plugin(c, n, FN_KIND_PLACER, &c->fallback, p);
-        } else if (strcmp(n->key, "pool") == 0) {
-            read_plugin(c, n, FN_KIND_POOL, &c->pool, p);
-        } else if (strcmp(n->key, "driver") == 0) {
-            read_stack(c, n, FN_KIND_DRIVER, &c->drivers, p);
-        } else if (strcmp(n->key, "control_plane") == 0) {
-            read_plugin(c, n, FN_KIND_CONTROL_PLANE, &c->cplane, p);
-        } else if (strcmp(n->key, "predictor") == 0) {
-            read_plugin(c, n, FN_KIND_PREDICTOR, &c->predictor, p);
-        } else if (strcmp(n->key, "overriders") == 0) {
-            read_list(c, n, FN_KIND_OVERRIDER, &c->overriders, p);
-        } else if (strcmp(n->key, "listeners") == 0) {
-            read_list(c, n, FN_KIND_LISTENER, &c->listeners, p);
+        const struct config_plugin_key *k = config_plugin_keys;
+
+        while (k->key && strcmp(n->key, k->key) != 0) {
+            k++;
+        }
+        if (k->key) {
+            read_key(c, n, k, p);
+        }
+    }
+}
+
+/* Of sides that this node has not. */
+static void forget_others(struct config *c)
+{
+    for (const struct config_plugin_key *k = config_plugin_keys; k->key; k++) {
+        if (k->sides & c->type->sides) {
+            continue;
+        }
+        if (k->shape == SHAPE_ONE) {
+            config_plugin_one(c, k)->use = NULL;
+        } else {
+            config_plugin_list(c, k)->n = 0;
         }
     }
 }
@@ -266,7 +329,7 @@ static bool meant_pool(const struct config *c)
     struct conf_node *root = conf_root(c->priv->file);
 
     return conf_is_misspelt(root, config_top_others, "plugins") ||
-           conf_is_misspelt(conf_get(root, "plugins"), config_plugin_kinds, "pool");
+           conf_is_misspelt(conf_get(root, "plugins"), config_plugin_names(c), "pool");
 }
 
 static void set_pool(struct config *c, struct conf_problems *p)
@@ -274,7 +337,7 @@ static void set_pool(struct config *c, struct conf_problems *p)
     static const struct conf_override inside = { "runners", "default", "local:" };
     bool given = c->pool.where || c->priv->npm;
 
-    if (c->node == CONFIG_FULL) {
+    if (c->type->inside) {
         if (c->pool.where && !c->priv->node_unknown) {
             conf_problem(p, "CFG704", c->pool.where,
                          "pool, got one in a full node, which has its runner inside; expected no "
@@ -300,8 +363,9 @@ static void set_pool(struct config *c, struct conf_problems *p)
     c->pool.incomplete = !given && !c->pool.overrides[0].key;
 }
 
-static void set_drivers(struct config *c)
+void config_runner_plugins(struct config *c, struct conf_problems *p)
 {
+    (void)p;
     if (c->drivers.n == 0 && !c->drivers.items) {
         set_only(c, &c->drivers, plugin_default(FN_KIND_DRIVER, default_driver(c), "default"));
     }
@@ -321,12 +385,17 @@ static void check_shadow(const struct config *c, struct conf_problems *p)
     }
 }
 
-static void set_npm(struct config *c)
+void config_lb_plugins(struct config *c, struct conf_problems *p)
 {
-    if (c->node != CONFIG_NPM) {
-        c->cplane.use = c->predictor.use = NULL;
-        return;
-    }
+    set_placers(c);
+    check_fallback(c, p);
+    check_shadow(c, p);
+    set_pool(c, p);
+}
+
+void config_npm_plugins(struct config *c, struct conf_problems *p)
+{
+    (void)p;
     if (!c->cplane.where) {
         c->cplane = plugin_default(FN_KIND_CONTROL_PLANE, "process", "default");
     }
@@ -339,21 +408,8 @@ void config_plugins_read(struct config *c, struct conf_problems *p)
     if (map && map->type == CONF_MAP) {
         read_section(c, map, p);
     }
-    set_npm(c);
-    if (c->node == CONFIG_RUNNER || c->node == CONFIG_NPM) {
-        c->placers.n = c->shadow.n = 0;
-        c->pool.use = NULL;
-    } else {
-        set_placers(c);
-        check_fallback(c, p);
-        check_shadow(c, p);
-        set_pool(c, p);
-    }
-    if (c->node == CONFIG_LB || c->node == CONFIG_NPM) {
-        c->drivers.n = 0;
-    } else {
-        set_drivers(c);
-    }
+    forget_others(c);
+    config_sides_plugins(c, p);
 }
 
 /* ---- files and options ----------------------------------------------------------------------- */
@@ -625,15 +681,15 @@ static void check_all(const struct config *c, struct plugin_host *h,
 
 void config_plugins_check(struct config *c, struct plugin_host *h, struct conf_problems *p)
 {
-    check_all(c, h, &c->placers, true, p);
-    check_one(c, h, &c->fallback, p);
-    check_all(c, h, &c->shadow, true, p);
-    check_one(c, h, &c->pool, p);
-    check_all(c, h, &c->drivers, true, p);
-    check_one(c, h, &c->cplane, p);
-    check_one(c, h, &c->predictor, p);
-    check_all(c, h, &c->overriders, false, p);
-    check_all(c, h, &c->listeners, false, p);
+    for (const struct config_plugin_key *k = config_plugin_keys; k->key; k++) {
+        struct config_plugin *one = config_plugin_one(c, k);
+
+        if (one) {
+            check_one(c, h, one, p);
+        } else {
+            check_all(c, h, config_plugin_list(c, k), k->shape == SHAPE_STACK, p);
+        }
+    }
 }
 
 bool config_plugin_same(const struct config *c, struct plugin_host *h,

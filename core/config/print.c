@@ -101,22 +101,6 @@ static void print_tls(const struct config *c, struct buf *out)
     }
 }
 
-bool config_section_applies(const struct config *c, int section)
-{
-    switch (section) {
-    case SECTION_LB:
-        return c->node == CONFIG_FULL || c->node == CONFIG_LB;
-    case SECTION_RUNNER:
-        return c->node == CONFIG_FULL || c->node == CONFIG_RUNNER;
-    case SECTION_NPM:
-        return c->node == CONFIG_NPM;
-    case SECTION_GRPC:
-        return c->node != CONFIG_FULL;
-    default:
-        return true;
-    }
-}
-
 int config_print(const struct config *c, struct plugin_host *h, struct buf *out,
                  struct conf_problems *p)
 {
@@ -132,21 +116,15 @@ int config_print(const struct config *c, struct plugin_host *h, struct buf *out,
     print_tls(c, out);
     buf_add_str(out, "plugins:\n");
     conf_print(c->priv->values[SECTION_PLUGINS], 2, out);
-    print_plugins(c, h, &c->placers, "placer", out, p);
-    if (c->fallback.use) {
-        print_plugin(c, h, &c->fallback, "fallback", false, out, p);
+    for (const struct config_plugin_key *k = config_plugin_keys; k->key; k++) {
+        const struct config_plugin *one = config_plugin_one(c, k);
+
+        if (!one) {
+            print_plugins(c, h, config_plugin_list(c, k), k->key, out, p);
+        } else if (one != &c->pool || !c->type->inside) {
+            print_plugin(c, h, one, k->key, false, out, p);
+        }
     }
-    print_plugins(c, h, &c->shadow, "shadow", out, p);
-    if (c->node != CONFIG_FULL) {
-        print_plugin(c, h, &c->pool, "pool", false, out, p);
-    }
-    print_plugins(c, h, &c->drivers, "driver", out, p);
-    if (c->node == CONFIG_NPM) {
-        print_plugin(c, h, &c->cplane, "control_plane", false, out, p);
-        print_plugin(c, h, &c->predictor, "predictor", false, out, p);
-    }
-    print_plugins(c, h, &c->overriders, "overriders", out, p);
-    print_plugins(c, h, &c->listeners, "listeners", out, p);
     print_apps(c, out);
     return 0;
 }

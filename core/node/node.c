@@ -18,17 +18,17 @@
 
 bool node_has_lb(const struct node *n)
 {
-    return n->config->node == CONFIG_FULL || n->config->node == CONFIG_LB;
+    return config_has(n->config, SIDE_LB);
 }
 
 bool node_has_runner(const struct node *n)
 {
-    return n->config->node == CONFIG_FULL || n->config->node == CONFIG_RUNNER;
+    return config_has(n->config, SIDE_RUNNER);
 }
 
 bool node_has_npm(const struct node *n)
 {
-    return n->config->node == CONFIG_NPM;
+    return config_has(n->config, SIDE_NPM);
 }
 
 int node_plugin(struct node *n, const struct config_plugin *section, struct plugin **ret,

@@ -313,16 +313,15 @@ START_TEST(test_shipped_file_loads)
     static const char *const names[] = { "fn",     "full-docker", "lb",
                                          "lb-tls", "runner",      "runner-process",
                                          "lb-slowstart", "lb-npm", "npm" };
-    static const enum config_node nodes[] = { CONFIG_FULL, CONFIG_FULL,   CONFIG_LB,
-                                              CONFIG_LB,   CONFIG_RUNNER, CONFIG_RUNNER,
-                                              CONFIG_LB,   CONFIG_LB,     CONFIG_NPM };
+    static const char *const nodes[] = { "full",        "full", "lb", "lb",  "pure-runner",
+                                         "pure-runner", "lb",   "lb", "npm" };
     static char *const none[] = { NULL };
     char path[512];
 
     snprintf(path, sizeof(path), "%s/etc/%s.yaml", getenv("FND_ROOT"), names[_i]);
     ck_assert_int_eq(config_load(path, none, &config, &problems), 0);
     ck_assert_str_eq(buf_text(&problems.text), "");
-    ck_assert_int_eq(config->node, nodes[_i]);
+    ck_assert_str_eq(config->type->word, nodes[_i]);
 }
 END_TEST
 
@@ -523,7 +522,7 @@ START_TEST(test_variables_alone_make_a_load_balancer)
                           NULL };
 
     ck_assert_str_eq(load(NULL, env), "");
-    ck_assert_int_eq(config->node, CONFIG_LB);
+    ck_assert_str_eq(config->type->word, "lb");
     ck_assert_str_eq(config->http->listen, ":8123");
     ck_assert_str_eq(config->placers.items[0].use, "ch");
     ck_assert_str_eq(config->pool.use, "static");
@@ -559,7 +558,7 @@ START_TEST(test_variables_alone_make_a_runner)
 
     ck_assert_str_eq(load(NULL, env), "");
     r = config->runner;
-    ck_assert_int_eq(config->node, CONFIG_RUNNER);
+    ck_assert_str_eq(config->type->word, "pure-runner");
     ck_assert_str_eq(config->grpc->listen, ":9999");
     ck_assert_str_eq(config->http->listen, ":8080");
     ck_assert_int_eq(r->freeze_idle_ns, -1);
@@ -581,11 +580,31 @@ START_TEST(test_variables_alone_make_a_runner)
 }
 END_TEST
 
+/* A file that several nodes share names plugins of all of them. */
+START_TEST(test_plugins_of_other_sides_are_forgotten)
+{
+    static const char shared[] =
+        "plugins:\n  placer: [naive, first]\n  fallback: p2c\n  shadow: ch\n"
+        "  pool: { use: npm, address: \"a:1\" }\n  driver: process\n"
+        "  control_plane: process\n  predictor: window\n  overriders: [tag]\n"
+        "  listeners: [count]\n";
+
+    ck_assert_str_eq(load(shared, (char *[]){ "FN_NODE_TYPE=pure-runner", NULL }), "");
+    ck_assert_uint_eq(config->placers.n + config->shadow.n, 0);
+    ck_assert(!config->fallback.use && !config->pool.use);
+    ck_assert(!config->cplane.use && !config->predictor.use);
+    ck_assert_uint_eq(config->drivers.n + config->overriders.n + config->listeners.n, 3);
+    ck_assert_str_eq(load(shared, (char *[]){ "FN_NODE_TYPE=npm", NULL }), "");
+    ck_assert_uint_eq(config->drivers.n + config->overriders.n + config->listeners.n, 0);
+    ck_assert_str_eq(config->predictor.use, "window");
+}
+END_TEST
+
 START_TEST(test_nothing_makes_a_full_node)
 {
     expect(load(NULL, NULL), "CFG710 neither apps: nor lb.api_url is given");
     ck_assert_uint_eq(problems.n, 0);
-    ck_assert_int_eq(config->node, CONFIG_FULL);
+    ck_assert_str_eq(config->type->word, "full");
     ck_assert_str_eq(config->placers.items[0].use, "naive");
     ck_assert_str_eq(config->pool.use, "static");
     ck_assert_str_eq(config->pool.overrides[0].text, "local:");
@@ -677,6 +696,7 @@ int main(void)
     tcase_add_test(t, test_strict_refuses_unknown_variables);
     tcase_add_test(t, test_variables_alone_make_a_load_balancer);
     tcase_add_test(t, test_variables_alone_make_a_runner);
+    tcase_add_test(t, test_plugins_of_other_sides_are_forgotten);
     tcase_add_test(t, test_nothing_makes_a_full_node);
     tcase_add_test(t, test_variables_win_over_the_file);
     tcase_add_test(t, test_values_from_files);
