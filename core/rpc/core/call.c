@@ -21,6 +21,7 @@
 #include <string.h>
 
 #define OUT_COMPACT_BYTES  (32u << 10)
+#define STATUS_MAX         999999
 #define MESSAGE_COST_BYTES 512u /* of C core and ours for a message that waits, beside its bytes */
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -277,6 +278,14 @@ void core_stream_close(struct rpc_stream *base)
     leave(st);
 }
 
+/* C core hands on whatever number the peer wrote. */
+static int status_of(grpc_status_code code)
+{
+    int status = (int)code;
+
+    return status >= 0 && status <= STATUS_MAX ? status : GRPC_UNKNOWN;
+}
+
 /* C core is done with the call. */
 static void on_end(struct core_op *op, bool ok)
 {
@@ -291,7 +300,7 @@ static void on_end(struct core_op *op, bool ok)
         len = len < sizeof(text) ? len : sizeof(text) - 1;
         memcpy(text, GRPC_SLICE_START_PTR(st->details), len);
         text[len] = '\0';
-        stream_over(st, (int)st->code, text,
+        stream_over(st, status_of(st->code), text,
                     st->code != GRPC_STATUS_OK && st->refused_seen && !st->answered);
     } else {
         stream_over(st, GRPC_CANCELLED, st->cancelled ? text : "", false);

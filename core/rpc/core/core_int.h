@@ -42,7 +42,8 @@ struct core {
     uint32_t feeds;        /* ends of pairs that C core has not been polled for */
     uint32_t busy_ops;
     uint64_t held_bytes; /* came on streams and not taken by their owners yet */
-    unsigned char in[CORE_READ_BYTES];
+    /* Apart: C core's output is looked at from callbacks in the middle of a peer's input. */
+    unsigned char in[CORE_READ_BYTES], out[CORE_READ_BYTES];
 };
 
 /* ---- core.c ---------------------------------------------------------------------------------- */
@@ -123,6 +124,7 @@ struct core_conn {
     bool feeding; /* C core's pair is full */
     bool core_ended; /* C core has closed its end */
     bool judging;    /* a stream's message cannot be taken */
+    bool breaks;     /* client: the frame ends streams whose messages C core would drop */
     bool pinged;  /* a ping of ours is not answered */
     char *why;
     uint32_t entered;

@@ -262,17 +262,30 @@ static void in_settings(struct core_conn *c, const struct frame *f, const unsign
     conn_settings(c);
 }
 
-static void in_goaway(struct core_conn *c, const unsigned char *at, size_t len)
+/* C core drops the messages of a stream that breaks off, those that came included. */
+static void messages_first(struct core_stream *st)
+{
+    if (st->fed_bytes > st->read_bytes) {
+        st->conn->breaks = true;
+        stream_read_on(st);
+    }
+}
+
+/* Only what HTTP/2 allows proves something. */
+static void in_goaway(struct core_conn *c, const struct frame *f, const unsigned char *at,
+                      size_t len)
 {
     uint32_t last = len >= 4 ? frames_u32(at) & 0x7fffffff : 0;
+    bool legal = f->stream == 0 && !c->in.block_open && (last == 0 || last % 2 == 1);
     struct core_stream *st;
 
     if (c->server || len < 8) {
         return;
     }
     LIST_FOREACH(st, &c->streams, entry) {
-        if (st->id > last && !st->answered && !st->closed_in) {
-            st->refused_seen = true;
+        if (st->id > last && !st->closed_in) {
+            st->refused_seen = legal && !st->answered;
+            messages_first(st);
         }
     }
     conn_going(c);
@@ -285,8 +298,11 @@ static void in_stream_end(struct core_conn *c, const struct frame *f, const unsi
 
     if (st && !st->closed_in) {
         st->closed_in = true;
-        st->refused_seen = f->type == FRAME_RST_STREAM && len == 4 && !st->answered &&
-                           frames_u32(at) == REFUSED_STREAM;
+        st->refused_seen = f->type == FRAME_RST_STREAM && len == 4 && !c->in.block_open &&
+                           !st->answered && frames_u32(at) == REFUSED_STREAM;
+        if (f->type != FRAME_HEADERS) {
+            messages_first(st);
+        }
     }
     prefix_drop(c, f->stream);
 }
@@ -301,17 +317,32 @@ static void in_call(struct core_conn *c, uint32_t id)
     }
 }
 
+static void in_answer(struct core_conn *c, uint32_t id)
+{
+    struct core_stream *st = c->server ? NULL : stream_at(c, id);
+
+    if (st) {
+        st->answered = true;
+    }
+}
+
+static void in_last(struct core_conn *c, const struct frame *f)
+{
+    if (f->flags & FRAME_END_STREAM) {
+        in_stream_end(c, f, NULL, 0);
+    }
+}
+
 static void in_end(void *ud, const struct frame *f, const unsigned char *payload, size_t len)
 {
     struct core_conn *c = ud;
-    struct core_stream *st;
 
     switch (f->type) {
     case FRAME_SETTINGS:
         in_settings(c, f, payload, len);
         break;
     case FRAME_GOAWAY:
-        in_goaway(c, payload, len);
+        in_goaway(c, f, payload, len);
         break;
     case FRAME_PING:
         if (f->flags & FRAME_ACK) {
@@ -324,14 +355,14 @@ static void in_end(void *ud, const struct frame *f, const unsigned char *payload
     case FRAME_HEADERS:
         if (c->server) {
             in_call(c, f->stream);
-        } else if (!(f->flags & FRAME_END_STREAM) && (st = stream_at(c, f->stream))) {
-            st->answered = true;
+        } else if (!(f->flags & FRAME_END_STREAM)) {
+            in_answer(c, f->stream);
         }
-        /* fall through */
+        in_last(c, f);
+        break;
     case FRAME_DATA:
-        if (f->flags & FRAME_END_STREAM) {
-            in_stream_end(c, f, payload, len);
-        }
+        in_answer(c, f->stream); /* also without headers */
+        in_last(c, f);
         break;
     default:
         break;
@@ -403,15 +434,6 @@ static int add(struct core_conn *c, struct buf *to, const void *bytes, size_t le
     return 0;
 }
 
-/* To C core. False: out of memory. */
-static bool carry_in(struct core_conn *c, const unsigned char *bytes, size_t len)
-{
-    for (size_t at = 0; at < len && !c->doomed;) {
-        at += frames_read(&c->in, bytes + at, len - at);
-    }
-    return add(c, &c->to_core, bytes, len) == 0;
-}
-
 /* To the peer, with frames of our own at the first border. False: out of memory. */
 static bool carry_out(struct core_conn *c, const unsigned char *bytes, size_t len)
 {
@@ -480,7 +502,40 @@ static bool write_core(struct core_conn *c)
     return true;
 }
 
-/* Everything that came is handed to C core, and from it to the streams, before the end is told. A
+/* Everything that waits is handed to C core, and from it to the streams. */
+static void feed_all(struct core_conn *c)
+{
+    while (!write_core(c) && !c->dead) {
+        size_t before = c->to_core.len;
+
+        core_settle(c->t);
+        if (!write_core(c) && c->to_core.len == before) {
+            break; /* C core takes no more: the peer did not mind the windows */
+        }
+    }
+    core_settle(c->t);
+}
+
+/* To C core. False: out of memory. */
+static bool carry_in(struct core_conn *c, const unsigned char *bytes, size_t len)
+{
+    while (len > 0 && !c->doomed) {
+        size_t n = frames_read(&c->in, bytes, len);
+
+        if (c->breaks) {
+            c->breaks = false;
+            feed_all(c);
+        }
+        if (add(c, &c->to_core, bytes, n) < 0) {
+            return false;
+        }
+        bytes += n;
+        len -= n;
+    }
+    return true;
+}
+
+/* Everything that came is handed over before the end is told. A
  * server's stream that is paused is left alone: its owner hears of the end at once, and what it has
  * not read is nobody's. */
 static void read_ahead(struct core_conn *c)
@@ -492,15 +547,7 @@ static void read_ahead(struct core_conn *c)
             stream_read_on(st);
         }
     }
-    while (!write_core(c) && !c->dead) {
-        size_t before = c->to_core.len;
-
-        core_settle(c->t);
-        if (!write_core(c) && c->to_core.len == before) {
-            break; /* C core takes no more: the peer did not mind the windows */
-        }
-    }
-    core_settle(c->t);
+    feed_all(c);
 }
 
 static void peer_ended(struct core_conn *c, const char *why)
@@ -588,7 +635,7 @@ static void write_peer(struct core_conn *c)
 static bool take_output(struct core_conn *c)
 {
     struct core *t = c->t;
-    ssize_t n = recv(c->near.fd, t->in, sizeof(t->in), MSG_DONTWAIT);
+    ssize_t n = recv(c->near.fd, t->out, sizeof(t->out), MSG_DONTWAIT);
 
     if (n <= 0) {
         c->core_ended = n == 0;
@@ -598,7 +645,7 @@ static bool take_output(struct core_conn *c)
         t->feeds++;
         core_wake(t);
     }
-    return carry_out(c, t->in, (size_t)n);
+    return carry_out(c, t->out, (size_t)n);
 }
 
 void pump_read_made(struct core_conn *c)

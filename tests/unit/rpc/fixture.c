@@ -570,7 +570,7 @@ struct fixture *fixture_create_with(enum transport t, const struct rpc_config *c
     } else {
         struct rpc_config c = *config;
 
-        c.transport = transport_under_test();
+        c.transport = config->transport ? config->transport : transport_under_test();
         ck_assert_msg(rpc_create(f->loop, &c, &f->rpc, &err) == 0, "%s", err.msg);
         f->client = rpc_client(f->rpc);
         f->table = rpc_server_table();

@@ -1,0 +1,5 @@
+#include "diff.h"
+TCase *diff_server_case(void)
+{
+    return tcase_create("server");
+}
