@@ -21,12 +21,40 @@ uint64_t npm_group_max_mb(const struct npm_group *g)
 
 /* ---- voices ---------------------------------------------------------------------------------- */
 
-static uint32_t speaking(const struct npm_lb *lb)
+static uint32_t voices_n(const struct npm_lb *lb)
+{
+    return lb->spare_1 ? NPM_VOICES : 1;
+}
+
+static struct npm_voice *voice_at(const struct npm_group *g, struct npm_lb *lb, uint32_t i)
+{
+    return i == 0 ? &lb->voice : &g->spares[lb->spare_1 - 1].voices[i - 1];
+}
+
+static void spare_take(struct npm_group *g, struct npm_lb *lb)
+{
+    if (!lb->spare_1 && g->n_free_spares > 0) {
+        uint32_t i = g->free_spares[--g->n_free_spares];
+
+        g->spares[i] = (struct npm_spare){ .voices = { { .known = false } } };
+        lb->spare_1 = i + 1;
+    }
+}
+
+static void spare_give_back(struct npm_group *g, struct npm_lb *lb)
+{
+    if (lb->spare_1) {
+        g->free_spares[g->n_free_spares++] = lb->spare_1 - 1;
+        lb->spare_1 = 0;
+    }
+}
+
+static uint32_t speaking(const struct npm_group *g, struct npm_lb *lb)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < NPM_VOICES; i++) {
-        n += lb->voices[i].counts;
+    for (uint32_t i = 0; i < voices_n(lb); i++) {
+        n += voice_at(g, lb, i)->counts;
     }
     return n;
 }
@@ -35,7 +63,7 @@ bool npm_lb_is_twice(const struct npm_group *g, const char *lb_id)
 {
     uint32_t slot = index_find(&g->lb_index, lb_id);
 
-    return slot != INDEX_NONE && speaking(&g->lbs[slot]) > 1;
+    return slot != INDEX_NONE && speaking(g, &g->lbs[slot]) > 1;
 }
 
 /* Another voice that counts, or one less; v's figures stay what they are. */
@@ -44,18 +72,21 @@ static void voice_count(struct npm_group *g, struct npm_lb *lb, struct npm_voice
     if (v->counts == counts) {
         return;
     }
-    g->lbs_twice -= speaking(lb) > 1;
+    g->lbs_twice -= speaking(g, lb) > 1;
     v->counts = counts;
-    g->lbs_twice += speaking(lb) > 1;
+    g->lbs_twice += speaking(g, lb) > 1;
     g->wanted_mb += counts ? v->mb : -v->mb;
     g->waiting += counts ? v->waiting : -(uint64_t)v->waiting;
 }
 
-static struct npm_voice *voice_find(struct npm_lb *lb, uint64_t incarnation)
+static struct npm_voice *voice_find(const struct npm_group *g, struct npm_lb *lb,
+                                    uint64_t incarnation)
 {
-    for (uint32_t i = 0; i < NPM_VOICES; i++) {
-        if (lb->voices[i].known && lb->voices[i].incarnation == incarnation) {
-            return &lb->voices[i];
+    for (uint32_t i = 0; i < voices_n(lb); i++) {
+        struct npm_voice *v = voice_at(g, lb, i);
+
+        if (v->known && v->incarnation == incarnation) {
+            return v;
         }
     }
     return NULL;
@@ -64,16 +95,19 @@ static struct npm_voice *voice_find(struct npm_lb *lb, uint64_t incarnation)
 /* In the place of the one that was silent for longest. */
 static struct npm_voice *voice_new(struct npm_group *g, struct npm_lb *lb, uint64_t incarnation)
 {
-    struct npm_voice *v = &lb->voices[0];
+    struct npm_voice *v = &lb->voice;
 
-    for (uint32_t i = 1; i < NPM_VOICES; i++) {
-        struct npm_voice *other = &lb->voices[i];
+    if (v->known) {
+        spare_take(g, lb);
+    }
+    for (uint32_t i = 1; i < voices_n(lb); i++) {
+        struct npm_voice *other = voice_at(g, lb, i);
 
         v = !other->known || (v->known && other->heard_no < v->heard_no) ? other : v;
     }
-    for (uint32_t i = 0; i < NPM_VOICES; i++) {
-        voice_count(g, lb, &lb->voices[i], false);
-        lb->voices[i].late = 0;
+    for (uint32_t i = 0; i < voices_n(lb); i++) {
+        voice_count(g, lb, voice_at(g, lb, i), false);
+        voice_at(g, lb, i)->late = 0;
     }
     *v = (struct npm_voice){ .incarnation = incarnation, .known = true };
     voice_count(g, lb, v, true);
@@ -86,7 +120,7 @@ static struct npm_voice *voice_new(struct npm_group *g, struct npm_lb *lb, uint6
 static struct npm_voice *voice_of(struct npm_group *g, struct npm_lb *lb, const struct npm_event *e,
                                   int64_t now_ns)
 {
-    struct npm_voice *v = voice_find(lb, e->incarnation);
+    struct npm_voice *v = voice_find(g, lb, e->incarnation);
 
     if (!v) {
         v = voice_new(g, lb, e->incarnation);
@@ -101,7 +135,7 @@ static struct npm_voice *voice_of(struct npm_group *g, struct npm_lb *lb, const 
     }
     if (!v->counts) {
         voice_count(g, lb, v, true);
-        note(g, NPM_NOTE_LB_TWICE, lb->id, speaking(lb));
+        note(g, NPM_NOTE_LB_TWICE, lb->id, speaking(g, lb));
     }
     return v;
 }
@@ -132,6 +166,7 @@ static void lb_drop(struct npm_group *g, uint32_t i)
 {
     uint32_t slot = g->lb_slots[i];
 
+    spare_give_back(g, &g->lbs[slot]);
     index_remove(&g->lb_index, slot);
     g->lb_slots[i] = g->lb_slots[--g->n_lbs];
     g->lb_slots[g->n_lbs] = slot;
@@ -157,14 +192,33 @@ void demand_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns
     g->waiting += v->waiting;
 }
 
+/* When but one voice is left, it stays in the LB's own place. */
+static void join_voices(struct npm_group *g, struct npm_lb *lb)
+{
+    struct npm_voice *last = NULL;
+
+    for (uint32_t i = 0; i < voices_n(lb); i++) {
+        struct npm_voice *v = voice_at(g, lb, i);
+
+        if (v->known && last) {
+            return;
+        }
+        last = v->known ? v : last;
+    }
+    if (last) {
+        lb->voice = *last;
+    }
+    spare_give_back(g, lb);
+}
+
 /* Forgets what is silent for too long. Returns when the one that was silent for longest was heard;
  * 0 = none is left. */
 static int64_t expire_voices(struct npm_group *g, struct npm_lb *lb, int64_t now_ns)
 {
     int64_t oldest_ns = 0;
 
-    for (uint32_t i = 0; i < NPM_VOICES; i++) {
-        struct npm_voice *v = &lb->voices[i];
+    for (uint32_t i = 0; i < voices_n(lb); i++) {
+        struct npm_voice *v = voice_at(g, lb, i);
 
         if (v->known && now_ns - v->heard_ns > g->o.demand_life_ns) {
             voice_count(g, lb, v, false);
@@ -173,6 +227,7 @@ static int64_t expire_voices(struct npm_group *g, struct npm_lb *lb, int64_t now
             oldest_ns = v->heard_ns;
         }
     }
+    join_voices(g, lb);
     return oldest_ns;
 }
 

@@ -185,6 +185,7 @@ struct npm_host *host_add(struct npm_group *g, const char *id, enum npm_host_sta
                             .capacity_mb = g->typical_mb,
                             .since_ns = now_ns,
                             .status_ns = now_ns };
+    host_look(g, h);
     strncpy(h->id, id, NPM_ID_MAX);
     index_add(&g->host_index, g->slots[g->n_hosts++]);
     count(g, h, 1);
@@ -199,6 +200,7 @@ bool host_set_address(struct npm_group *g, struct npm_host *h, const char *addre
     if (h->address[0]) {
         index_remove(&g->address_index, (uint32_t)(h - g->hosts));
     }
+    host_look(g, h);
     g->published |= npm_is_listed(h);
     strncpy(h->address, address, NPM_ADDRESS_MAX);
     g->published |= npm_is_listed(h);
@@ -227,6 +229,7 @@ void host_drop(struct npm_group *g, struct npm_host *h)
 void host_set_state(struct npm_group *g, struct npm_host *h, enum npm_host_state state,
                     int64_t now_ns)
 {
+    host_look(g, h);
     g->published |= npm_is_listed(h);
     count(g, h, -1);
     h->state = state;
@@ -246,6 +249,7 @@ void host_set_capacity(struct npm_group *g, struct npm_host *h, uint64_t mb)
 
 void host_set_wish(struct npm_group *g, struct npm_host *h, enum npm_wish wish)
 {
+    host_look(g, h);
     count(g, h, -1);
     h->wish = wish;
     count(g, h, 1);
@@ -273,9 +277,14 @@ static int allocate(struct npm_group *g)
     g->hosts_max = g->o.runners_max + NPM_HOSTS_SPARE;
     g->hosts = calloc(g->hosts_max, sizeof(*g->hosts));
     g->slots = calloc(g->hosts_max, sizeof(*g->slots));
+    g->calm_ns = calloc(g->hosts_max, sizeof(*g->calm_ns));
     g->lbs = calloc(g->o.lbs_max, sizeof(*g->lbs));
     g->lb_slots = calloc(g->o.lbs_max, sizeof(*g->lb_slots));
-    if (!g->hosts || !g->slots || !g->lbs || !g->lb_slots ||
+    g->spares_max = NPM_SPARES_MIN + g->o.lbs_max / NPM_LBS_PER_SPARE;
+    g->spares = calloc(g->spares_max, sizeof(*g->spares));
+    g->free_spares = calloc(g->spares_max, sizeof(*g->free_spares));
+    if (!g->hosts || !g->slots || !g->calm_ns || !g->lbs || !g->lb_slots || !g->spares ||
+        !g->free_spares ||
         index_create(&g->host_index, g->hosts_max, g->hosts[0].id, sizeof(*g->hosts)) < 0 ||
         index_create(&g->address_index, g->hosts_max, g->hosts[0].address, sizeof(*g->hosts)) < 0 ||
         index_create(&g->lb_index, g->o.lbs_max, g->lbs[0].id, sizeof(*g->lbs)) < 0) {
@@ -286,6 +295,10 @@ static int allocate(struct npm_group *g)
     }
     for (uint32_t i = 0; i < g->o.lbs_max; i++) {
         g->lb_slots[i] = i;
+    }
+    while (g->n_free_spares < g->spares_max) {
+        g->free_spares[g->n_free_spares] = g->n_free_spares;
+        g->n_free_spares++;
     }
     return 0;
 }
@@ -326,8 +339,11 @@ void npm_group_destroy(struct npm_group *g)
     index_finish(&g->lb_index);
     free(g->hosts);
     free(g->slots);
+    free(g->calm_ns);
     free(g->lbs);
     free(g->lb_slots);
+    free(g->spares);
+    free(g->free_spares);
     free(g);
 }
 
@@ -341,6 +357,7 @@ void npm_group_set_options(struct npm_group *g, const struct npm_options *option
     o.predict_ud = g->o.predict_ud;
     g->o = o;
     g->lbs_expire_ns = 0;
+    memset(g->calm_ns, 0, g->hosts_max * sizeof(*g->calm_ns));
     learn_typical(g);
 }
 

@@ -22,6 +22,7 @@ void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
     if (!h) {
         return;
     }
+    host_look(g, h);
     h->status_under_way = false;
     if (e->kind == NPM_SILENT) {
         h->silent_ns = h->silent_ns ? h->silent_ns : now_ns;
@@ -214,16 +215,42 @@ static void watch_one(struct npm_group *g, struct npm_host *h, uint32_t *silent,
     }
 }
 
+/* Before, watch_one() does nothing, unless something is told of the host. */
+static int64_t time_out_ns(const struct npm_group *g, const struct npm_host *h)
+{
+    if (h->state == NPM_DRAINING && h->wish != NPM_WISH_DRAIN) {
+        return is_empty(g, h) ? 0 : h->since_ns + g->o.drain_max_ns;
+    }
+    if (h->state == NPM_BOOTING) {
+        return h->since_ns + g->o.boot_max_ns;
+    }
+    if (h->state == NPM_ACTIVE && h->silent_ns != 0) {
+        return h->silent_ns + g->o.silent_max_ns;
+    }
+    return INT64_MAX;
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
 #define STATUS_OF_STEP_MAX 16u
 #define OVERDUE_NS         (60 * NPM_S) /* a question that nobody answers for so long got lost */
 
+static int64_t question_ns(const struct npm_host *h)
+{
+    if (!h->address[0] || (h->state == NPM_REMOVING && !may_stay(h))) {
+        return INT64_MAX;
+    }
+    if (h->status_under_way && h->status_ns < h->asked_ns + OVERDUE_NS) {
+        return h->asked_ns + OVERDUE_NS;
+    }
+    return h->status_ns;
+}
+
 static void ask(struct npm_group *g, struct npm_host *h, int64_t now_ns, uint32_t *asked)
 {
-    bool waits = h->status_under_way && now_ns - h->asked_ns < OVERDUE_NS;
     struct npm_action *a;
 
-    if (*asked == STATUS_OF_STEP_MAX || waits || !h->address[0] ||
-        (h->state == NPM_REMOVING && !may_stay(h)) || !has_room(g)) {
+    if (*asked == STATUS_OF_STEP_MAX || question_ns(h) > now_ns || !has_room(g)) {
         return;
     }
     (*asked)++;
@@ -234,19 +261,29 @@ static void ask(struct npm_group *g, struct npm_host *h, int64_t now_ns, uint32_
     h->asked_ns = now_ns;
 }
 
+#define TOGETHER_NS (NPM_S / 20) /* what is due within it shares one step */
+
+/* Most steps come with news of one host, and nothing is due for the others: these are not looked
+ * at, since a large group takes thousands of steps a second. */
 int64_t hosts_watch(struct npm_group *g, int64_t now_ns)
 {
     int64_t next_ns = now_ns + g->o.poll_ns;
     uint32_t asked = 0, silent = 0;
 
     for (uint32_t i = 0; i < g->n_hosts; i++) {
-        struct npm_host *h = host_at(g, i);
+        int64_t *calm_ns = &g->calm_ns[g->slots[i]];
 
-        watch_one(g, h, &silent, now_ns);
-        if (h->status_ns <= now_ns) {
+        if (*calm_ns <= now_ns) {
+            struct npm_host *h = host_at(g, i);
+            int64_t out_ns;
+
+            watch_one(g, h, &silent, now_ns);
             ask(g, h, now_ns, &asked);
-        } else if (h->status_ns < next_ns) {
-            next_ns = h->status_ns;
+            out_ns = time_out_ns(g, h);
+            *calm_ns = question_ns(h) < out_ns ? question_ns(h) : out_ns;
+        }
+        if (*calm_ns > now_ns && *calm_ns < next_ns - TOGETHER_NS) {
+            next_ns = *calm_ns + TOGETHER_NS;
         }
     }
     return asked == STATUS_OF_STEP_MAX ? now_ns : next_ns;

@@ -31,7 +31,7 @@ void index_remove(struct index *x, uint32_t slot);
 
 #define NPM_LB_WAITING_MAX (1u << 20) /* of one LB; it only feeds predictors */
 
-/* One start of an LB. Narrow: a manager has some for each LB of each group. */
+/* One start of an LB. Narrow: a manager has one for each LB of each group. */
 struct npm_voice {
     uint64_t incarnation;
     uint64_t seq;
@@ -46,10 +46,20 @@ struct npm_voice {
 
 #define NPM_VOICES 3u /* of one id, and as many LBs that share it without losing demand */
 
+/* More voices of one id are rare (it restarted, or two share it), and so they are the group's: a
+ * set for every NPM_LBS_PER_SPARE LBs. An id that finds none left keeps the start heard last. */
+#define NPM_SPARES_MIN    16u
+#define NPM_LBS_PER_SPARE 4u
+
+struct npm_spare {
+    struct npm_voice voices[NPM_VOICES - 1];
+};
+
 struct npm_lb {
     char id[NPM_LB_ID_MAX + 1]; /* "" = free */
-    struct npm_voice voices[NPM_VOICES];
-    uint32_t words; /* heard */
+    struct npm_voice voice;
+    uint32_t spare_1; /* of spares[]: its index + 1; 0 = none */
+    uint32_t words;   /* heard */
 };
 
 /* A provision call whose runners have not all arrived. Sent again with the same id until the
@@ -78,6 +88,7 @@ struct npm_group {
     struct npm_host *hosts;
     uint32_t *slots;
     uint32_t hosts_max, n_hosts;
+    int64_t *calm_ns; /* hosts[i]: nothing is due before; 0 = look (hosts_watch) */
     struct index host_index, address_index;
     uint64_t list_no;
     int64_t listed_ns;
@@ -97,6 +108,9 @@ struct npm_group {
     uint32_t *lb_slots;
     uint32_t n_lbs;
     struct index lb_index;
+    struct npm_spare *spares;
+    uint32_t *free_spares; /* [0..n_free_spares) */
+    uint32_t spares_max, n_free_spares;
     uint32_t lbs_twice;    /* of whose id more than one start talks */
     int64_t lbs_expire_ns; /* no LB is forgotten before */
     uint64_t wanted_mb, waiting;
@@ -144,6 +158,11 @@ void host_set_wish(struct npm_group *g, struct npm_host *h, enum npm_wish wish);
 static inline struct npm_host *host_at(const struct npm_group *g, uint32_t i)
 {
     return &g->hosts[g->slots[i]];
+}
+/* Something that hosts_watch() goes by is another one now. */
+static inline void host_look(struct npm_group *g, const struct npm_host *h)
+{
+    g->calm_ns[h - g->hosts] = 0;
 }
 
 /* A list, provision or remove, and a publish always find room: notes and questions leave it. */

@@ -1,5 +1,5 @@
 /* The node pool manager: what core/npm/manager.c does around npm_step(), in virtual time. */
-#include "world.h"
+#include "books.h"
 
 #include <stdio.h>
 #include <stdlib.h>

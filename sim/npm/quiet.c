@@ -1,5 +1,5 @@
 /* The quiet end of a run: no more faults, steady demand, then none; L1 to L5. */
-#include "world.h"
+#include "books.h"
 
 #include <npm/npm_int.h>
 

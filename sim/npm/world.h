@@ -191,6 +191,7 @@ struct pool {
     uint64_t walk_no, list_no;
     struct walk walked;
     struct seen *seen;    /* of the n_known */
+    uint32_t calm_steps;  /* that should change no host */
     bool walk_due;        /* what was walked does not stand: another manager, another list */
     uint32_t n_missing;   /* of the known ones, by the last list */
     uint32_t *known, *known_before; /* places, in the group's order */
@@ -373,16 +374,6 @@ void node_step(struct world *w, struct pool *p, const struct npm_event *e);
 void node_order(struct world *w, struct pool *p, const char *id, enum npm_event_kind kind);
 void node_renew(struct world *w, struct pool *p); /* after each list */
 void node_demand(struct world *w, const struct message *m);
-
-/* books.c: what is checked after each step; books_before() reads the event. */
-void books_open(struct world *w, struct pool *p); /* a manager starts */
-void books_before(struct world *w, struct pool *p, const struct npm_event *e,
-                  const struct message *m);
-void books_action(struct world *w, struct pool *p, const struct npm_action *a);
-void books_after(struct world *w, struct pool *p, const struct npm_event *e);
-uint64_t books_desired_mb(const struct world *w, const struct pool *p);
-/* Further runners that the group may have. */
-uint32_t books_room(const struct world *w, const struct pool *p, const struct npm_figures *f);
 
 /* quiet.c: the end without faults, and what must have come true by then. */
 void quiet_begin(struct world *w);

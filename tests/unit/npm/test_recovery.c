@@ -224,6 +224,52 @@ START_TEST(many_with_one_id_grow_nothing)
 }
 END_TEST
 
+static void word_of(const char *id, uint64_t incarnation, uint64_t of_seq, uint64_t mb)
+{
+    step((struct npm_event){
+        .kind = NPM_DEMAND, .id = id, .incarnation = incarnation, .seq = of_seq, .mb = mb });
+}
+
+/* All restart at one time, more than there are spare voices for: who finds none keeps its last
+ * start, and what is given back serves the next ones. */
+START_TEST(an_id_without_a_spare_voice_keeps_the_start_heard_last)
+{
+    enum { N = 32 };
+    char ids[N][8];
+    uint32_t n = N;
+
+    npm_group_destroy(group);
+    options.lbs_max = N;
+    group = npm_group_create(&options, &budget, now_ns);
+    ck_assert_ptr_nonnull(group);
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < n; i++) {
+            snprintf(ids[i], sizeof(ids[i]), "lb%u", i);
+            word_of(ids[i], 2 * round + 1, 1, 300);
+        }
+        ck_assert_uint_eq(figures().wanted_mb, n * 300);
+        for (uint32_t i = 0; i < n; i++) {
+            word_of(ids[i], 2 * round + 2, 1, 500);
+        }
+        ck_assert_uint_eq(figures().wanted_mb, n * 500);
+        word_of(ids[n - 1], 2 * round + 1, 2, 300); /* has none: the last one that spoke counts */
+        ck_assert_uint_eq(figures().wanted_mb, (n - 1) * 500 + 300);
+        for (uint32_t s = 0; s < 11; s++) { /* the old starts are forgotten */
+            for (uint32_t i = 0; i < n; i++) {
+                word_of(ids[i], 2 * round + 2, 2 + s, 500);
+            }
+            tick(1);
+        }
+        ck_assert_uint_eq(figures().wanted_mb, n * 500);
+        ck_assert_uint_eq(figures().lbs_n, n);
+        ck_assert_uint_eq(figures().lbs_twice, 0);
+    }
+    tick(12);
+    ck_assert_uint_eq(figures().lbs_n, 0);
+    ck_assert_uint_eq(figures().wanted_mb, 0);
+}
+END_TEST
+
 /* ---- machines that end ----------------------------------------------------------------------- */
 
 START_TEST(what_ended_before_it_was_listed_is_not_waited_for)
@@ -471,6 +517,7 @@ int main(void)
     tcase_add_test(t, two_with_one_id_both_count_and_are_told);
     tcase_add_test(t, the_start_heard_longest_ago_gives_its_place);
     tcase_add_test(t, many_with_one_id_grow_nothing);
+    tcase_add_test(t, an_id_without_a_spare_voice_keeps_the_start_heard_last);
     tcase_add_test(t, what_ended_before_it_was_listed_is_not_waited_for);
     tcase_add_test(t, old_ends_are_no_news);
     tcase_add_test(t, a_request_of_which_nothing_is_accepted_is_told);

@@ -14,7 +14,7 @@ sources="$root/plugins/pool-npm/groups.c"
 for f in cplane demand explain group hosts index scale step; do
     sources="$sources $root/core/npm/$f.c"
 done
-for f in books cloud heap lb main node quiet run; do
+for f in books books_demand cloud heap lb main node quiet run; do
     sources="$sources $root/sim/npm/$f.c"
 done
 for cc in gcc clang; do
