@@ -222,6 +222,18 @@ int lanes_set_threads(struct lanes *lanes, enum env_lane which, uint32_t threads
     return threads ? 0 : FN_E_EXHAUSTED;
 }
 
+uint32_t lanes_threads(struct lanes *lanes)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < ENV_LANES_N; i++) {
+        pthread_mutex_lock(&lanes->lane[i].lock);
+        n += lanes->lane[i].threads_n;
+        pthread_mutex_unlock(&lanes->lane[i].lock);
+    }
+    return n;
+}
+
 static void look_for_lost(struct lane *lane, int64_t before_ns,
                           void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud)
 {

@@ -554,6 +554,11 @@ int loop_set_threads(struct loop *l, enum env_lane lane, uint32_t threads_max)
     return lanes_set_threads(l->lanes, lane, threads_max);
 }
 
+uint32_t loop_threads(struct loop *l)
+{
+    return lanes_threads(l->lanes);
+}
+
 void loop_look_for_lost(struct loop *l, int64_t grace_ns,
                         void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud)
 {

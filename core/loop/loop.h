@@ -63,6 +63,9 @@ void loop_on_long_turn(struct loop *l, int64_t limit_ns,
  * as many as before. [any] */
 int loop_set_threads(struct loop *l, enum env_lane lane, uint32_t threads_max);
 
+/* Lane threads that there are. [any] */
+uint32_t loop_threads(struct loop *l);
+
 /* Lane threads that are inside an operation `grace_ns` after its deadline are lost until they
  * return: each gets a replacement, and an owner with two of them gets no more work on that lane.
  * cb() is told once for each, under a lock: it must not submit. [any, blocking a lane for a

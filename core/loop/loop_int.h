@@ -14,6 +14,7 @@ void lanes_destroy(struct lanes *lanes); /* waits for the operations that run; d
 bool lanes_settle(struct lanes *lanes, int64_t deadline_ns);
 int lanes_submit(struct lanes *lanes, struct env_work *w);
 int lanes_set_threads(struct lanes *lanes, enum env_lane which, uint32_t threads_max);
+uint32_t lanes_threads(struct lanes *lanes);
 void lanes_look(struct lanes *lanes, int64_t grace_ns,
                 void (*cb)(void *ud, const char *owner, int64_t for_ns), void *ud);
 uint32_t lanes_lost(struct lanes *lanes);

@@ -35,7 +35,7 @@ struct process_state {
     struct sigaction actions[SIGNALS_N];
     struct rlimit limits[RLIM_NLIMITS];
     uint64_t files; /* without sockets */
-    uint64_t threads;
+    uint64_t threads; /* but those of the host's lanes */
     uint64_t memory_k;
     char rights[RIGHTS_MAX]; /* users, groups, capabilities, what the kernel lets it do */
     bool known;            /* /proc could be read: umask, threads, memory_k, rights */
@@ -177,7 +177,7 @@ static void look_rights(struct process_state *s, const char *status)
     }
 }
 
-static void look_process(struct process_state *s)
+static void look_process(struct process_state *s, const struct plugin_own *own)
 {
     char status[4096];
     int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -189,6 +189,7 @@ static void look_process(struct process_state *s)
     status[n > 0 ? n : 0] = '\0';
     s->umask = (uint32_t)field_of(status, "\nUmask:", 8);
     s->threads = field_of(status, "\nThreads:", 10);
+    s->threads -= s->threads > own->threads ? own->threads : s->threads;
     s->memory_k = field_of(status, "\nRssAnon:", 10);
     s->known = n > 0; /* without a descriptor nothing is known, and nobody accused */
     look_rights(s, status);
@@ -265,7 +266,7 @@ static void judge_limits(struct plugin_audit *a, const struct process_state *now
 
 /* What only /proc tells. */
 static void judge_status(struct plugin_audit *a, const struct process_state *now,
-                         uint64_t memory_bytes)
+                         const struct plugin_own *own)
 {
     struct process_state *was = &a->process;
     char from[TEXT_MAX];
@@ -285,7 +286,7 @@ static void judge_status(struct plugin_audit *a, const struct process_state *now
     }
     judge_growth(a, "threads", &was->threads, now->threads, THREADS_SLACK);
     judge_growth(a, "memory-kib", &was->memory_k, now->memory_k,
-                 MEMORY_SLACK_K + memory_bytes / 1024);
+                 MEMORY_SLACK_K + own->memory_bytes / 1024);
 }
 
 /* Descriptors 0 to 2 must be something: the next file would take their place. */
@@ -307,18 +308,18 @@ static void judge_standard(struct plugin_audit *a)
     }
 }
 
-void plugin_audit_process(struct plugin_audit *a, const char *only, uint64_t memory_bytes)
+void plugin_audit_process(struct plugin_audit *a, const char *only, const struct plugin_own *own)
 {
     struct process_state now;
 
-    look_process(&now);
+    look_process(&now, own);
     pthread_mutex_lock(&a->lock);
     suspects_of(a->host, false, only, a->suspects);
     if (now.cwd[0] && strcmp(now.cwd, a->process.cwd) != 0) { /* else somebody removed it */
         alarm_of("working-directory", a->process.cwd, now.cwd, chdir(a->process.cwd) == 0,
                  a->suspects);
     }
-    judge_status(a, &now, memory_bytes);
+    judge_status(a, &now, own);
     judge_signals(a, &now);
     judge_limits(a, &now);
     judge_standard(a);
@@ -451,7 +452,8 @@ void plugin_guard_forks(void)
     }
 }
 
-struct plugin_audit *plugin_audit_create(struct plugin_host *h, uint32_t files_slack)
+struct plugin_audit *plugin_audit_create(struct plugin_host *h, const struct plugin_own *own,
+                                         uint32_t files_slack)
 {
     struct plugin_audit *a = calloc(1, sizeof(*a));
     char ignored[SUSPECTS_MAX];
@@ -462,7 +464,7 @@ struct plugin_audit *plugin_audit_create(struct plugin_host *h, uint32_t files_s
     a->host = h;
     a->files_slack = files_slack;
     pthread_mutex_init(&a->lock, NULL);
-    look_process(&a->process);
+    look_process(&a->process, own);
     look_thread(&a->thread);
     suspects_of(h, false, NULL, ignored);
     suspects_of(h, true, NULL, ignored);

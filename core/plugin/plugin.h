@@ -276,14 +276,21 @@ const char *plugin_host_summary(struct plugin_host *h);
 
 struct plugin_audit;
 
+/* What the host uses itself, which no plugin is to be blamed for. */
+struct plugin_own {
+    uint32_t threads;      /* of its lanes, now */
+    uint64_t memory_bytes; /* that its limits let it fill */
+};
+
 /* [init] What is now is right. The calling thread is the loop's. files_slack: how many open files
  * the host itself may need beyond those of now, without sockets. NULL: no memory. */
-struct plugin_audit *plugin_audit_create(struct plugin_host *h, uint32_t files_slack);
+struct plugin_audit *plugin_audit_create(struct plugin_host *h, const struct plugin_own *own,
+                                         uint32_t files_slack);
 void plugin_audit_destroy(struct plugin_audit *a); /* NULL ok */
 /* [any] Looks, tells what changed and who ran since the last look (or `only`, by name), and puts
  * back working directory, umask, signal handlers and resource limits. Milliseconds with many open
- * files: not for the loop. memory_bytes: what the host's own limits let it fill. */
-void plugin_audit_process(struct plugin_audit *a, const char *only, uint64_t memory_bytes);
+ * files: not for the loop. */
+void plugin_audit_process(struct plugin_audit *a, const char *only, const struct plugin_own *own);
 /* [loop] on the thread that made it: floating point mode, signal mask, locale, environment.
  * Microseconds. */
 void plugin_audit_thread(struct plugin_audit *a);

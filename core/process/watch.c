@@ -141,6 +141,13 @@ static void look_at_processors(struct watch *w)
                awake);
 }
 
+static struct plugin_own own_of(struct watch *w)
+{
+    return (struct plugin_own){ .threads = loop_threads(w->config.loop),
+                                .memory_bytes =
+                                    __atomic_load_n(&w->memory_allowed, __ATOMIC_RELAXED) };
+}
+
 static void chore(void *ud)
 {
     struct watch *w = ud;
@@ -154,9 +161,10 @@ static void chore(void *ud)
         plugin_degraded("loop-stuck", false);
     }
     if (w->audit && env_now_ns(w->env) - w->audited_ns >= w->config.audit_ns) {
+        struct plugin_own own = own_of(w);
+
         w->audited_ns = env_now_ns(w->env);
-        plugin_audit_process(w->audit, NULL,
-                             __atomic_load_n(&w->memory_allowed, __ATOMIC_RELAXED));
+        plugin_audit_process(w->audit, NULL, &own);
     }
 }
 
@@ -176,12 +184,15 @@ static void on_audit(struct env_timer *t)
 
 static void audit_begin(struct watch *w)
 {
+    struct plugin_own own;
+
     if (w->config.audit_ns == 0) {
         return;
     }
-    w->audit = plugin_audit_create(w->config.host, w->config.files_slack);
-    w->audit_timer.cb = on_audit;
     look_at_limits(w);
+    own = own_of(w);
+    w->audit = plugin_audit_create(w->config.host, &own, w->config.files_slack);
+    w->audit_timer.cb = on_audit;
     w->audited_ns = env_now_ns(w->env);
     if (w->audit) {
         env_timer_set(w->env, &w->audit_timer, w->audited_ns + w->config.audit_ns);

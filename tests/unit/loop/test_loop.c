@@ -462,6 +462,7 @@ START_TEST(a_lane_grows)
     ck_assert_int_eq(env_submit(env, &slow[1].w), 0);
     ck_assert_int_eq(env_submit(env, &behind.w), 0);
     ck_assert_int_eq(loop_set_threads(loop, ENV_LANE_SLOW, 20), 0);
+    ck_assert_uint_ge(loop_threads(loop), 3); /* two hang, and at least one came for the last */
     for (int left = 3; left == 3;) { /* the hanging ones are let go only after it */
         sched_yield();
         loop_enter(loop);

@@ -107,6 +107,7 @@ int main(void)
     suite_add_tcase(s, evil_tests());
     suite_add_tcase(s, sealed_tests());
     suite_add_tcase(s, start_tests());
+    suite_add_tcase(s, audit_tests());
     r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
     failed = srunner_ntests_failed(r);

@@ -12,6 +12,7 @@ TCase *shipped_tests(void);
 TCase *evil_tests(void);
 TCase *sealed_tests(void);
 TCase *start_tests(void);
+TCase *audit_tests(void);
 
 /* "<samples>/<name>.so", in a rotating buffer. */
 const char *sample_path(const char *name);

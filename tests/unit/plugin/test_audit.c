@@ -1,0 +1,81 @@
+/* The audit of the process: what the host itself uses is no plugin's doing. */
+#include "testing.h"
+
+#include <base/buf.h>
+#include <base/metric.h>
+#include <pthread.h>
+#include <string.h>
+
+#define THREADS_N 80u /* more than what moves without plugins */
+
+static pthread_t threads[THREADS_N];
+static pthread_barrier_t all_there, go;
+
+static void *wait_for_go(void *ud)
+{
+    pthread_barrier_wait(&all_there);
+    pthread_barrier_wait(&go);
+    return ud;
+}
+
+static void threads_begin(void)
+{
+    pthread_attr_t attr;
+
+    pthread_barrier_init(&all_there, NULL, THREADS_N + 1);
+    pthread_barrier_init(&go, NULL, THREADS_N + 1);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 256 * 1024);
+    for (uint32_t i = 0; i < THREADS_N; i++) {
+        ck_assert_int_eq(pthread_create(&threads[i], &attr, wait_for_go, NULL), 0);
+    }
+    pthread_attr_destroy(&attr);
+    pthread_barrier_wait(&all_there);
+}
+
+static void threads_end(void)
+{
+    pthread_barrier_wait(&go);
+    for (uint32_t i = 0; i < THREADS_N; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
+static bool is_told(void)
+{
+    struct buf out = BUF_INIT(0);
+    bool told;
+
+    ck_assert_int_eq(metric_print(&out), 0);
+    told = strstr(buf_text(&out), "fn_plugin_audit_alarms{what=\"threads\"} 1") != NULL;
+    buf_finish(&out);
+    return told;
+}
+
+/* A manager of 100 groups has 68 threads for its control planes: that was told as a plugin's
+ * doing. */
+START_TEST(the_threads_of_the_hosts_lanes_are_no_alarm)
+{
+    struct plugin_host *h = plugin_host_create(fake_env());
+    struct plugin_audit *a;
+
+    a = plugin_audit_create(h, &(struct plugin_own){ .threads = 0 }, 16);
+    ck_assert_ptr_nonnull(a);
+    threads_begin();
+    plugin_audit_process(a, NULL, &(struct plugin_own){ .threads = THREADS_N });
+    ck_assert(!is_told());
+    plugin_audit_process(a, NULL, &(struct plugin_own){ .threads = 0 });
+    ck_assert(is_told());
+    threads_end();
+    plugin_audit_destroy(a);
+    plugin_host_destroy(h);
+}
+END_TEST
+
+TCase *audit_tests(void)
+{
+    TCase *t = tcase_create("audit");
+
+    tcase_add_test(t, the_threads_of_the_hosts_lanes_are_no_alarm);
+    return t;
+}
