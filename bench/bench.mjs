@@ -172,11 +172,15 @@ async function startPeer(binary) {
   }
 }
 
-// How each of them starts, in the order of the table's columns.
-const systems = [() => startFnd('tcp'), () => startFnd('unix'), () => startFnd('tcp', 'processors_awake: false')]
-const core = existsSync(path.join(build, 'transports', 'grpc-core.so'))
-if (core) systems.push(() => startFnd('tcp', '', { FND_TRANSPORT: 'core' }))
-if (process.env.FN_PEER) systems.push(() => startPeer(path.resolve(process.env.FN_PEER)))
+// The table's columns, and how each of them starts; FND_BENCH_COLUMNS=0,3 measures these alone.
+const columns = process.env.FND_BENCH_COLUMNS?.split(',').map(Number)
+const systems = [
+  ['fnd', () => startFnd('tcp')],
+  ['fnd, unix socket between the nodes', () => startFnd('unix')],
+  ['fnd, processors_awake: false', () => startFnd('tcp', 'processors_awake: false')],
+  ['fnd, transport: core', existsSync(path.join(build, 'transports', 'grpc-core.so')) && (() => startFnd('tcp', '', { FND_TRANSPORT: 'core' }))],
+  ['Go Fn', process.env.FN_PEER && (() => startPeer(path.resolve(process.env.FN_PEER)))],
+].filter(([, start], i) => start && (!columns || columns.includes(i)))
 
 // ---- measurements ----------------------------------------------------------------------------
 
@@ -193,13 +197,14 @@ async function measureLoads(s, results) {
     const before = s.pids.map(cpuMicros)
     const r = await wrk(s.url, c, SECONDS)
     r.cpu = s.pids.map((pid, i) => (cpuMicros(pid) - before[i]) / r.requests)
+    r.rss = s.pids.map(rssMB)
     results[c].push(r)
   }
 }
 
 // One system at a time: fifty idle containers of another cost a tenth of the calls and double the p99.
 async function measurePath() {
-  const list = systems.map((start) => ({ start, results: { 1: [], 8: [], 64: [] } }))
+  const list = systems.map(([, start]) => ({ start, results: { 1: [], 8: [], 64: [] } }))
   for (let round = 0; round < ROUNDS; round++) {
     for (const { start, results } of list) {
       const s = await start()
@@ -215,10 +220,14 @@ async function measurePath() {
   for (const c of [8, 64]) {
     row(`calls/s, c=${c}`, c === 8 ? '>= 18000' : '>= 16000', list, (s) => of(s, c, (r) => r.rate).toFixed(0))
   }
-  row('CPU per call, LB + runner, c=64', '<= 80 us', list, (s) =>
-    `${of(s, 64, (r) => r.cpu[0] + r.cpu[1]).toFixed(1)} us (${of(s, 64, (r) => r.cpu[0]).toFixed(1)} + ${of(s, 64, (r) => r.cpu[1]).toFixed(1)})`)
-  row('p50, c=1', '<= 250 us', list, (s) => `${of(s, 1, (r) => r.p50)} us`)
+  for (const c of [8, 64]) {
+    row(`CPU per call, LB + runner, c=${c}`, c === 8 ? '' : '<= 80 us', list, (s) =>
+      `${of(s, c, (r) => r.cpu[0] + r.cpu[1]).toFixed(1)} us (${of(s, c, (r) => r.cpu[0]).toFixed(1)} + ${of(s, c, (r) => r.cpu[1]).toFixed(1)})`)
+  }
+  for (const c of [1, 8, 64]) row(`p50, c=${c}`, c === 1 ? '<= 250 us' : '', list, (s) => `${of(s, c, (r) => r.p50)} us`)
   row('p99, c=8', '<= 3 ms', list, (s) => `${(of(s, 8, (r) => r.p99) / 1000).toFixed(2)} ms`)
+  row('resident memory behind it, LB + runner', '', list, (s) =>
+    `${of(s, 64, (r) => r.rss[0]).toFixed(1)} + ${of(s, 64, (r) => r.rss[1]).toFixed(1)} MB`)
   row('errors, all rounds', '0', list, (s) => Object.values(s.results).flat().reduce((n, r) => n + r.errors, 0))
 }
 
@@ -360,7 +369,7 @@ for (const name of wanted) {
   process.stderr.write(`measuring: ${name}\n`)
   await measurements[name]()
 }
-const head = ['what', 'must reach', 'fnd', 'fnd, unix socket between the nodes', 'fnd, processors_awake: false', ...(core ? ['fnd, transport: core'] : []), ...(process.env.FN_PEER ? ['Go Fn'] : [])]
+const head = ['what', 'must reach', ...systems.map(([name]) => name)]
 console.log(`| ${head.join(' | ')} |\n|${head.map(() => '---').join('|')}|`)
 for (const r of rows) console.log(`| ${[...r, '', '', '', ''].slice(0, head.length).join(' | ')} |`)
 rmSync(path.dirname(wrkScript), { recursive: true, force: true })

@@ -2,12 +2,14 @@
  * processes, over the tables of model/engage.h.
  *
  *   bench_rpc [unix|tcp] [seconds] [concurrency ...]
+ *   bench_rpc links [unix|tcp] [n]      n (10 000) links to one server: time, memory and rest of each
  *
  * FND_TRANSPORT=core takes gRPC C core, of the folder FND_TRANSPORTS, on both sides.
  *
  * The exchange of a small call: TryCall of 1.2 KB and an empty body; ResultStart with six headers,
  * 600 bytes, CallFinished. */
 #include <base/env.h>
+#include <base/log.h>
 #include <loop/loop.h>
 #include <pthread.h>
 #include <rpc/rpc.h>
@@ -16,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -23,6 +26,13 @@
 
 #define SLOTS_MAX    1024
 #define SAMPLES_MAX  4000000
+
+#define LINKS             10000
+#define LINKS_AT_ONCE     64     /* on their way; less than any backlog */
+#define LINKS_LATE_NS     (120 * ENV_S)
+#define LINKS_REST_S      6
+#define LINK_DESCRIPTORS  3      /* of C core's transport; nghttp2 takes one */
+#define OTHER_DESCRIPTORS 200
 
 static double cpu_s(int who)
 {
@@ -311,11 +321,33 @@ static void *run_loop(void *arg)
     return NULL;
 }
 
+/* A client on a loop of its own thread. */
+static int client_begin(pthread_t *retthread, struct rpc **ret)
+{
+    struct rpc_config config = RPC_CONFIG_INIT;
+    struct fn_error err = ERR_INIT;
+
+    if (loop_create(NULL, &loop, &err) < 0 || choose_transport(&config, &err) < 0 ||
+        rpc_create(loop, &config, ret, &err) < 0) {
+        fprintf(stderr, "%s\n", err.msg);
+        return -1;
+    }
+    client = rpc_client(*ret);
+    pthread_create(retthread, NULL, run_loop, loop);
+    return 0;
+}
+
+static void client_end(pthread_t thread, struct rpc *rpc)
+{
+    rpc_destroy(rpc);
+    loop_stop(loop);
+    pthread_join(thread, NULL);
+    loop_destroy(loop);
+}
+
 static int drive(const char *address, double seconds, int argc, char **argv, pid_t server)
 {
     static const struct engage_link_cb link_cb = { on_state };
-    struct rpc_config config = RPC_CONFIG_INIT;
-    struct fn_error err = ERR_INIT;
     pthread_t thread;
     struct rpc *rpc;
     int defaults[] = { 1, 8, 64 };
@@ -323,15 +355,11 @@ static int drive(const char *address, double seconds, int argc, char **argv, pid
     samples = malloc(SAMPLES_MAX * sizeof(*samples));
     memset(json, 'j', sizeof(json) - 1);
     memset(answer, 'a', sizeof(answer));
-    if (!samples || loop_create(NULL, &loop, &err) < 0 ||
-        choose_transport(&config, &err) < 0 || rpc_create(loop, &config, &rpc, &err) < 0) {
-        fprintf(stderr, "%s\n", err.msg);
+    if (!samples || client_begin(&thread, &rpc) < 0) {
         return 1;
     }
-    pthread_create(&thread, NULL, run_loop, loop);
     loop_enter(loop);
     body = body_create(NULL, 0);
-    client = rpc_client(rpc);
     link_ = client->link_open(client, address, NULL, &link_cb, NULL);
     loop_leave(loop);
     while (!atomic_load(&up)) {
@@ -346,26 +374,134 @@ static int drive(const char *address, double seconds, int argc, char **argv, pid
     client->link_close(link_);
     body_unref(body);
     loop_leave(loop);
-    rpc_destroy(rpc);
-    loop_stop(loop);
-    pthread_join(thread, NULL);
-    loop_destroy(loop);
+    client_end(thread, rpc);
     free(samples);
     return failed_n ? 1 : 0;
 }
 
+/* ---- links ---------------------------------------------------------------------------------- */
+
+static atomic_int links_up;
+
+static void on_link(void *ud, bool is_up)
+{
+    (void)ud;
+    atomic_fetch_add(&links_up, is_up ? 1 : -1);
+}
+
+/* Both processes: they hold as many descriptors as each other. */
+static int allow_links(int n)
+{
+    rlim_t wanted = (rlim_t)n * LINK_DESCRIPTORS + OTHER_DESCRIPTORS;
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = MAX(limit.rlim_cur, wanted);
+    limit.rlim_max = MAX(limit.rlim_max, wanted);
+    if (setrlimit(RLIMIT_NOFILE, &limit) < 0) {
+        fprintf(stderr, "%d links need %llu descriptors, which this process may not have\n", n,
+                (unsigned long long)wanted);
+        return -1;
+    }
+    return 0;
+}
+
+static double rss_kib(pid_t pid)
+{
+    char path[64], line[256];
+    double kib = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    f = fopen(path, "r");
+    while (f && fgets(line, sizeof(line), f)) {
+        if (sscanf(line, "VmRSS: %lf", &kib) == 1) {
+            break;
+        }
+    }
+    if (f) {
+        fclose(f);
+    }
+    return kib;
+}
+
+/* Opens links until n are up; false when they are not in time. */
+static bool links_open(const char *address, int n)
+{
+    static const struct engage_link_cb link_cb = { on_link };
+    int64_t end = clock_ns() + LINKS_LATE_NS;
+
+    for (int opened = 0; atomic_load(&links_up) < n && clock_ns() < end; nap(ENV_MS / 10)) {
+        loop_enter(loop);
+        for (; opened < n && opened - atomic_load(&links_up) < LINKS_AT_ONCE; opened++) {
+            if (!client->link_open(client, address, NULL, &link_cb, NULL)) {
+                break;
+            }
+        }
+        loop_leave(loop);
+    }
+    return atomic_load(&links_up) == n;
+}
+
+struct use {
+    double client, server;
+};
+
+static struct use cpu_of_both(pid_t server)
+{
+    return (struct use){ cpu_s(RUSAGE_SELF), proc_cpu_s(server) };
+}
+
+static int drive_links(const char *address, int n, pid_t server)
+{
+    struct use cpu, memory;
+    pthread_t thread;
+    struct rpc *rpc;
+    double took;
+    int64_t began;
+    bool stood;
+
+    if (client_begin(&thread, &rpc) < 0 || !links_open(address, 1)) {
+        return 1;
+    }
+    atomic_store(&links_up, 0);
+    memory = (struct use){ rss_kib(getpid()), rss_kib(server) };
+    cpu = cpu_of_both(server);
+    began = clock_ns();
+    if (!links_open(address, n)) {
+        fprintf(stderr, "%d of %d links are up\n", atomic_load(&links_up), n);
+        return 1;
+    }
+    took = (double)(clock_ns() - began) / 1e9;
+    printf("%d links: up in %.2f s, %.0f us each; cpu: client %.0f  server %.0f us", n, took,
+           took / n * 1e6, (cpu_s(RUSAGE_SELF) - cpu.client) / n * 1e6,
+           (proc_cpu_s(server) - cpu.server) / n * 1e6);
+    cpu = cpu_of_both(server);
+    nap(LINKS_REST_S * ENV_S);
+    printf("; memory: client %.1f  server %.1f KiB; at rest: client %.1f  server %.1f %% of a core\n",
+           (rss_kib(getpid()) - memory.client) / n, (rss_kib(server) - memory.server) / n,
+           (cpu_s(RUSAGE_SELF) - cpu.client) / LINKS_REST_S * 100,
+           (proc_cpu_s(server) - cpu.server) / LINKS_REST_S * 100);
+    stood = atomic_load(&links_up) == n;
+    client_end(thread, rpc);
+    return stood ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
-    bool tcp = argc > 1 && strcmp(argv[1], "tcp") == 0;
+    bool links = argc > 1 && strcmp(argv[1], "links") == 0;
+    bool tcp = argc > 1 + links && strcmp(argv[1 + links], "tcp") == 0;
     double seconds = argc > 2 ? atof(argv[2]) : 3;
+    int n = links && argc > 3 ? atoi(argv[3]) : LINKS;
     char address[64];
     char line[32] = "";
     int ready[2];
     pid_t server;
     int result;
 
+    log_set_level(FN_LOG_WARN);
     snprintf(address, sizeof(address), tcp ? "127.0.0.1:0" : "unix:/tmp/bench_rpc.%d", getpid());
-    if (pipe(ready) < 0) {
+    if (pipe(ready) < 0 || (links && allow_links(n) < 0)) {
         return 1;
     }
     server = fork();
@@ -379,7 +515,8 @@ int main(int argc, char **argv)
         snprintf(address, sizeof(address), "127.0.0.1:%d", atoi(line));
     }
     printf("%s\n", tcp ? "tcp" : "unix");
-    result = drive(address, seconds, argc - 3, argv + 3, server);
+    result = links ? drive_links(address, n, server)
+                   : drive(address, seconds, argc - 3, argv + 3, server);
     kill(server, SIGTERM);
     waitpid(server, NULL, 0);
     if (!tcp) {
