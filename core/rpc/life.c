@@ -1,0 +1,271 @@
+/* The life of a connection: see life.h. In the program for nghttp2, and in the file of C core. */
+#include <rpc/life.h>
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void set_timer(struct rpc_life *l, enum life_timer what, int64_t at_ns)
+{
+    l->timer_for = what;
+    env_timer_set(l->env, &l->timer, at_ns);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+void life_enter(struct rpc_life *l)
+{
+    l->entered++;
+}
+
+bool life_leave(struct rpc_life *l)
+{
+    if (--l->entered == 0 && l->doomed) {
+        l->ops->free(l);
+        return false;
+    }
+    return true;
+}
+
+void life_fail(struct rpc_life *l, const char *why)
+{
+    if (!l->dead) {
+        l->dead = true;
+        l->going = true;
+        l->why = strdup(why);
+        env_timer_clear(l->env, &l->timer);
+        env_defer(l->env, &l->death);
+    }
+}
+
+static void on_death(struct env_task *t)
+{
+    struct rpc_life *l = container_of(t, struct rpc_life, death);
+    const char *why = l->why ? l->why : "out of memory";
+
+    life_enter(l);
+    l->ops->hang_up(l);
+    if (l->cb) {
+        const struct rpc_conn_cb *cb = l->cb;
+
+        l->cb = NULL;
+        cb->closed(l->ud, why);
+    }
+    l->ops->end_streams(l, why);
+    l->doomed = true;
+    life_leave(l);
+}
+
+void life_close(struct rpc_conn *c)
+{
+    struct rpc_life *l = life_of(c);
+
+    l->cb = NULL;
+    l->ops->end_streams(l, NULL);
+    l->dead = l->doomed = true;
+    env_undefer(l->env, &l->death);
+    life_enter(l);
+    life_leave(l);
+}
+
+void life_break(struct rpc_conn *c, const char *why)
+{
+    life_fail(life_of(c), why);
+}
+
+void life_idle(struct rpc_life *l)
+{
+    if (l->streams_n > 0 || l->dead) {
+        return;
+    }
+    if (l->left) {
+        life_fail(l, "nobody needs the connection any more");
+    } else if (l->goaway_final) {
+        /* The client closes when it has read everything; a connection that we close first could
+         * lose what is on its way. */
+        set_timer(l, LIFE_PART, env_now_ns(l->env) + RPC_PART_MS * ENV_MS);
+    }
+}
+
+/* ---- what the peer lets hear ----------------------------------------------------------------- */
+
+void life_heard(struct rpc_life *l)
+{
+    l->heard_ns = env_now_ns(l->env);
+    l->pinged = false;
+}
+
+void life_settings(struct rpc_life *l)
+{
+    if (!l->ready) {
+        l->ready = true;
+        if (l->server) {
+            set_timer(l, LIFE_SILENCE, l->heard_ns); /* it is counted from now */
+        } else if (l->cb) {
+            l->cb->ready(l->ud);
+        }
+    }
+}
+
+void life_going(struct rpc_life *l)
+{
+    if (!l->going) {
+        l->going = true;
+        if (l->cb) {
+            l->cb->going(l->ud);
+        }
+    }
+}
+
+bool life_too_many(struct rpc_life *l, uint32_t *n, uint32_t max)
+{
+    int64_t now = env_now_ns(l->env);
+
+    if (now - l->window_ns >= ENV_S) {
+        l->window_ns = now;
+        l->controls = l->resets = 0;
+    }
+    return ++*n == max;
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static int64_t next_ping_ns(const struct rpc_life *l)
+{
+    int64_t ms = l->left ? l->limits->left_silence_ms : l->limits->client_silence_ms;
+    int64_t silent = l->heard_ns + ms * ENV_MS;
+    int64_t apart = l->pinged_ns ? l->pinged_ns + RPC_PINGS_APART_MS * ENV_MS : 0;
+
+    return l->left && apart > silent ? apart : silent;
+}
+
+static void look_at_silence(struct rpc_life *l)
+{
+    int64_t now = env_now_ns(l->env);
+
+    if (!l->ready) {
+        life_fail(l, "no HTTP/2 preface came");
+    } else if (l->pinged) {
+        life_fail(l, "the peer does not answer a ping");
+    } else if (!l->left && l->limits->client_silence_ms == 0) {
+        return;
+    } else if (now >= next_ping_ns(l)) {
+        l->pinged = true;
+        l->pinged_ns = now;
+        l->ops->ping(l);
+        set_timer(l, LIFE_SILENCE, now + RPC_ANSWER_MS * ENV_MS);
+    } else {
+        set_timer(l, LIFE_SILENCE, next_ping_ns(l));
+    }
+}
+
+static void on_timer(struct env_timer *t)
+{
+    struct rpc_life *l = container_of(t, struct rpc_life, timer);
+
+    life_enter(l);
+    switch (l->timer_for) {
+    case LIFE_CALLS_OUT:
+        if (l->cb && l->cb->going) {
+            l->cb->going(l->ud);
+        }
+        break;
+    case LIFE_PART:
+        life_fail(l, "drained");
+        break;
+    case LIFE_DRAIN:
+        life_drain_heard(l); /* it said nothing, but had its time */
+        if (env_timer_is_set(&l->timer)) {
+            break; /* LIFE_PART */
+        }
+        /* fall through */
+    case LIFE_SILENCE:
+        look_at_silence(l);
+        break;
+    }
+    life_leave(l);
+}
+
+void life_calls_out(struct rpc_life *l)
+{
+    if (!l->going) {
+        l->going = true;
+        set_timer(l, LIFE_CALLS_OUT, env_now_ns(l->env));
+    }
+}
+
+void life_let_go(struct rpc_conn *c)
+{
+    struct rpc_life *l = life_of(c);
+
+    l->cb = NULL;
+    l->left = true;
+    life_idle(l);
+    if (!l->dead && l->limits->left_silence_ms > 0) {
+        set_timer(l, LIFE_SILENCE, next_ping_ns(l));
+    }
+}
+
+void life_drain(struct rpc_conn *c)
+{
+    struct rpc_life *l = life_of(c);
+
+    if (l->dead || l->draining) {
+        return;
+    }
+    if (!l->ready) {
+        life_fail(l, "shutting down");
+        return;
+    }
+    l->draining = true;
+    l->ops->goaway(l, false);
+    set_timer(l, LIFE_DRAIN, env_now_ns(l->env) + RPC_PART_MS * ENV_MS);
+}
+
+void life_drain_heard(struct rpc_life *l)
+{
+    if (l->draining && !l->goaway_final) {
+        l->goaway_final = true;
+        l->ops->goaway(l, true);
+        life_idle(l);
+    }
+}
+
+/* ---- the beginning --------------------------------------------------------------------------- */
+
+void life_init(struct rpc_life *l, const struct rpc_life_ops *ops,
+               const struct rpc_transport *transport, struct env *env,
+               const struct rpc_limits *limits, bool server)
+{
+    l->base.transport = transport;
+    l->ops = ops;
+    l->env = env;
+    l->limits = limits;
+    l->server = server;
+    l->death.cb = on_death;
+    l->timer.cb = on_timer;
+    l->heard_ns = env_now_ns(env);
+    if (server) {
+        set_timer(l, LIFE_SILENCE, l->heard_ns + RPC_ANSWER_MS * ENV_MS);
+    }
+}
+
+void life_finish(struct rpc_life *l)
+{
+    assert(l->streams_n == 0);
+    env_undefer(l->env, &l->death);
+    env_timer_clear(l->env, &l->timer);
+    free(l->why);
+}
+
+bool life_takes_calls(const struct rpc_conn *c)
+{
+    const struct rpc_life *l = life_of(c);
+
+    return l->ready && !l->going;
+}
+
+int64_t life_heard_ns(const struct rpc_conn *c)
+{
+    return life_of(c)->heard_ns;
+}
