@@ -29,34 +29,6 @@ static json_t *plugins_json(const struct node *n)
     return list;
 }
 
-static json_t *lb_json(const struct node *n)
-{
-    struct lb_counts c;
-    struct place_counts p;
-
-    lb_count(n->lb, &c);
-    place_count(n->place, &p);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i}", "received",
-                     (json_int_t)c.received, "ok", (json_int_t)c.ok, "failed", (json_int_t)c.failed,
-                     "not_executed", (json_int_t)c.not_executed, "unknown", (json_int_t)c.unknown,
-                     "aborted", (json_int_t)c.aborted, "in_flight", c.in_flight, "waiting",
-                     p.waiting, "trying", p.trying, "groups", p.groups, "runners", p.runners,
-                     "runners_up", p.runners_up);
-}
-
-static json_t *runner_json(const struct node *n)
-{
-    struct runner_counts c;
-
-    runner_count(n->runner, &c);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:b}", "received",
-                     (json_int_t)c.received, "ok", (json_int_t)c.ok, "failed", (json_int_t)c.failed,
-                     "not_executed", (json_int_t)c.not_executed, "unknown", (json_int_t)c.unknown,
-                     "aborted", (json_int_t)c.aborted, "in_flight", (json_int_t)c.in_flight,
-                     "waiting", c.waiting, "running", c.running, "containers", c.containers,
-                     "engine_up", c.engine_up);
-}
-
 /* {s:o} takes the reference, also when packing fails. */
 static void on_status(void *ud, struct admin_request *rq)
 {
@@ -76,11 +48,10 @@ static void on_status(void *ud, struct admin_request *rq)
         json_object_set_new(root, "tainted", json_integer(plugin_tainted()));
         json_object_set_new(root, "lost", json_integer(plugin_lost()));
     }
-    if (root && n->lb) {
-        json_object_set_new(root, "lb", lb_json(n));
-    }
-    if (root && n->runner) {
-        json_object_set_new(root, "runner", runner_json(n));
+    for (uint32_t i = 0; root && i < n->n_sides; i++) {
+        if (n->sides[i]->status) {
+            json_object_set_new(root, n->sides[i]->name, n->sides[i]->status(n));
+        }
     }
     text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     admin_answer_json(rq, 200, text);
@@ -88,21 +59,30 @@ static void on_status(void *ud, struct admin_request *rq)
     json_decref(root);
 }
 
-static void on_why(void *ud, struct admin_request *rq)
+static void on_elsewhere(void *ud, struct admin_request *rq)
 {
-    const struct node *n = ud;
-    struct buf out = BUF_INIT(0);
-    struct fn_error e = ERR_INIT;
+    const struct node_elsewhere *e = ud;
 
-    if (!n->lb) {
-        admin_refuse(rq, 404, "a pure-runner places no calls: ask the load balancer that answered "
-                              "the call");
-    } else if (lb_why(n->lb, rq->rest, &out, &e) < 0) {
-        admin_refuse(rq, e.code == FN_E_NOT_FOUND ? 404 : 500, "%s", e.msg);
-    } else {
-        admin_answer_json(rq, 200, buf_text(&out));
+    admin_refuse(rq, 404, "%s%s%s", e->side->elsewhere[0], e->node->config->type->word,
+                 e->side->elsewhere[1]);
+}
+
+/* What sides of other nodes show is answered too: somebody asks the wrong node. */
+static void open_routes(struct node *n)
+{
+    for (int i = 0; i < SIDES_N; i++) {
+        const struct node_side *side = node_sides[i];
+        bool here = config_has(n->config, (enum config_side)i);
+
+        n->elsewhere[i] = (struct node_elsewhere){ n, side };
+        for (const struct node_route *r = side->routes; r && r->method; r++) {
+            admin_route(n->admin, r->method, r->prefix, here ? r->handler : on_elsewhere,
+                        here ? (void *)n : &n->elsewhere[i]);
+        }
+        if (here && side->with_admin) {
+            side->with_admin(n);
+        }
     }
-    buf_finish(&out);
 }
 
 int node_admin_open(struct node *n, struct fn_error *reterr)
@@ -123,13 +103,7 @@ int node_admin_open(struct node *n, struct fn_error *reterr)
         return 0;
     }
     admin_route(n->admin, "GET", "/status", on_status, n);
-    admin_route(n->admin, "GET", "/why/", on_why, n);
-    node_shadow_routes(n);
     reload_routes(n->reload, n->admin);
-    if (node_has_npm(n)) {
-        node_npm_routes(n);
-    } else {
-        node_npm_no_routes(n);
-    }
+    open_routes(n);
     return 0;
 }

@@ -6,30 +6,14 @@
 #include <base/log.h>
 #include <time.h>
 
-/* Drivers and placers may stand on those before them: behind one that is refused none is judged. */
-static void check_drivers(struct node *n)
-{
-    const struct config_list_plugin *list = &n->config->drivers;
-    struct plugin *driver = NULL;
-    struct fn_error e = ERR_INIT;
-
-    for (uint32_t i = 0; i < list->n && node_plugin(n, &list->items[i], &driver, &e) == 0; i++) {
-        if (driver && driver_hub_add(n->hub, driver, &e) < 0) {
-            conf_problem(n->problems, "CFG712", list->items[i].where, "%s", e.msg);
-        }
-    }
-}
-
 static void check_instances(struct node *n, struct config *config)
 {
     struct generation *g = generation_create(n, config, false);
-    struct fn_error e = ERR_INIT;
-    struct plugin *made;
 
-    check_drivers(n);
-    if (node_has_npm(n)) {
-        node_plugin(n, &config->cplane, &made, &e);
-        node_plugin(n, &config->predictor, &made, &e);
+    for (uint32_t i = n->n_sides; i-- > 0;) {
+        if (n->sides[i]->try_plugins) {
+            n->sides[i]->try_plugins(n);
+        }
     }
     if (g) {
         generation_load(g, NULL, n->problems);
@@ -44,10 +28,8 @@ static int open_host(struct node *n, struct config *config, struct fn_error *ret
     n->tls.env = n->env;
     n->tls.config = config;
     r = r < 0 ? r : node_offer(n, reterr);
-    r = r < 0 || !node_has_lb(n) ? r : node_lb_open(n, reterr);
-    if (r == 0 && node_has_runner(n)) {
-        n->hub = driver_hub_create(n->env, n->host);
-        r = n->hub ? 0 : err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    for (uint32_t i = n->n_sides; i-- > 0 && r == 0;) {
+        r = n->sides[i]->try_open ? n->sides[i]->try_open(n, reterr) : 0;
     }
     return r;
 }

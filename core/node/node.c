@@ -162,11 +162,12 @@ int node_offer(struct node *n, struct fn_error *reterr)
 /* The parts that plugins need come first, then all of them, so that every mistake is told. */
 static int open_parts(struct node *n, struct config *config, struct fn_error *reterr)
 {
-    int r = node_has_runner(n) ? node_runner_open(n, reterr) : 0;
     struct generation *g;
+    int r = 0;
 
-    r = r < 0 || !node_has_lb(n) ? r : node_lb_open(n, reterr);
-    r = r < 0 || !node_has_npm(n) ? r : node_npm_open(n, reterr);
+    for (uint32_t i = n->n_sides; i-- > 0 && r == 0;) {
+        r = n->sides[i]->open(n, reterr);
+    }
     if (r < 0) {
         return r;
     }
@@ -180,6 +181,16 @@ static int open_parts(struct node *n, struct config *config, struct fn_error *re
     return generation_adopt(g, reterr);
 }
 
+static void find_sides(struct node *n)
+{
+    for (int i = 0; i < SIDES_N; i++) {
+        if (config_has(n->config, (enum config_side)i)) {
+            n->sides[n->n_sides++] = node_sides[i];
+        }
+    }
+    n->front = node_sides[n->config->type->front];
+}
+
 int node_make(struct node *n, struct config *config, struct fn_error *reterr)
 {
     int r = loop_create(NULL, &n->loop, reterr);
@@ -188,6 +199,7 @@ int node_make(struct node *n, struct config *config, struct fn_error *reterr)
         return r;
     }
     n->config = config;
+    find_sides(n);
     n->env = loop_env(n->loop);
     n->opened_ns = env_now_ns(n->env);
     LIST_INIT(&n->generations);
@@ -220,14 +232,8 @@ void node_apply(struct node *n)
     set_budget(n);
     web_set_limits(n->web, &n->config->http->limits);
     web_set_cors(n->web, &n->config->http->cors);
-    if (node_has_runner(n)) {
-        node_runner_apply(n);
-    }
-    if (node_has_lb(n)) {
-        node_lb_apply(n);
-    }
-    if (node_has_npm(n)) {
-        node_npm_apply(n);
+    for (uint32_t i = n->n_sides; i-- > 0;) {
+        n->sides[i]->apply(n);
     }
 }
 
@@ -239,14 +245,7 @@ static void warn_plain(const struct node *n)
     if (n->rpc_server && !n->tls.server.config && strncmp(listen, "unix:", 5) != 0 &&
         strncmp(listen, "127.", 4) != 0 && strncmp(listen, "[::1]", 5) != 0 &&
         strncmp(listen, "localhost:", 10) != 0) {
-        log_warn(node_has_npm(n) ? "gRPC is in plain text: whoever reaches it may size the pool and "
-                                   "learn its runners; expected grpc.tls, a firewall or a listen "
-                                   "address of a trusted network"
-                                 : "gRPC is in plain text: whoever reaches it may run any image that "
-                                   "runner.images_allowed lets in, as any app and with any settings, "
-                                   "with this node's registry credentials; expected grpc.tls, a "
-                                   "firewall or a listen address of a trusted network",
-                 "grpc", listen);
+        log_warn(n->front->exposed, "grpc", listen);
     }
 }
 
@@ -279,13 +278,14 @@ int node_serve(struct node *n, struct fn_error *reterr)
                               .lb = n->lb,
                               .unready = unready,
                               .ud = n };
-    int r = node_has_runner(n) ? node_runner_serve(n, reterr) : 0;
+    int r = 0;
 
-    if (!node_has_lb(n)) { /* functions may call others, but have no business with metrics */
+    if (!n->front->serves_clients) { /* functions may call others, but not read metrics */
         web.refuse_interfaces = n->config->grpc->refuse_interfaces;
     }
-    r = r < 0 || !node_has_lb(n) ? r : node_lb_start(n, reterr);
-    r = r < 0 || !node_has_npm(n) ? r : node_npm_serve(n, reterr);
+    for (uint32_t i = n->n_sides; i-- > 0 && r == 0;) {
+        r = n->sides[i]->serve(n, reterr);
+    }
     r = r < 0 ? r : web_create(n->loop, &web, &n->web, reterr);
     node_tls_watch(&n->tls, n->rpc);
     warn_plain(n);
@@ -303,9 +303,9 @@ void node_close(struct node *n)
     loop_enter(n->loop); /* lane threads still deliver */
     admin_destroy(n->admin);
     web_destroy(n->web);
-    node_lb_close(n);
-    node_runner_close(n);
-    node_npm_close(n);
+    for (uint32_t i = 0; i < n->n_sides; i++) {
+        n->sides[i]->close(n);
+    }
     loop_leave(n->loop);
     generations_close(n);
     reload_destroy(n->reload);

@@ -12,6 +12,7 @@
 #include <config/config.h>
 #include <node/generation.h>
 #include <node/reload.h>
+#include <node/side.h>
 #include <poolserver/keep.h>
 #include <poolserver/service.h>
 #include <tls/node_tls.h>
@@ -23,6 +24,13 @@
 
 struct node {
     const struct config *config; /* of the current generation */
+    const struct node_side *sides[SIDES_N]; /* along the way of a call */
+    uint32_t n_sides;
+    const struct node_side *front; /* where work comes in */
+    struct node_elsewhere {
+        const struct node *node;
+        const struct node_side *side;
+    } elsewhere[SIDES_N]; /* sides of other nodes */
     struct generation *gen;      /* current; NULL before node_open() made it */
     LIST_HEAD(, generation) generations;
     uint32_t generations_ending; /* a worker destroys their plugins */
@@ -101,29 +109,13 @@ void node_close(struct node *n);
 /* admin_pages.c: the admin socket and GET /status. A default path that cannot be used is logged,
  * one of fn.yaml and one in use are errors. */
 int node_admin_open(struct node *n, struct fn_error *reterr);
-void node_shadow_routes(struct node *n); /* shadow_pages.c */
+void node_shadow_status(void *ud, struct admin_request *rq); /* shadow_pages.c */
+void node_shadow_swap(void *ud, struct admin_request *rq);
 
-/* side_lb.c, side_runner.c */
-int node_lb_open(struct node *n, struct fn_error *reterr);
-void node_lb_apply(struct node *n);
-/* The functions of a configuration as a catalog of their own. [any] */
+/* side_lb.c: the functions of a configuration as a catalog of their own. [any] */
 int node_functions(struct node *n, const struct config *c, struct catalog **ret,
                    struct fn_error *reterr);
-int node_lb_start(struct node *n, struct fn_error *reterr);
-void node_lb_close(struct node *n);
-int node_runner_open(struct node *n, struct fn_error *reterr);
-void node_runner_apply(struct node *n);
-int node_runner_serve(struct node *n, struct fn_error *reterr);
-void node_runner_close(struct node *n);
-
-/* side_npm.c */
-int node_npm_open(struct node *n, struct fn_error *reterr);
-void node_npm_apply(struct node *n);
-int node_npm_serve(struct node *n, struct fn_error *reterr);
-void node_npm_routes(struct node *n);
-void node_npm_no_routes(struct node *n); /* of another node: says where the runners are */
-void node_npm_drain(struct node *n, void (*done)(void *ud), void *ud);
-void node_npm_close(struct node *n);
+void node_npm_drain(struct node *n, void (*done)(void *ud), void *ud); /* side_npm.c */
 
 /* Makes the instance of a section that lives as long as the node. */
 int node_plugin(struct node *n, const struct config_plugin *section, struct plugin **ret,

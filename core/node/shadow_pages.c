@@ -80,41 +80,19 @@ static void answer_status(const struct node *n, struct admin_request *rq)
     json_decref(root);
 }
 
-static bool has_lb(const struct node *n, struct admin_request *rq)
+void node_shadow_status(void *ud, struct admin_request *rq)
 {
-    if (!n->lb) {
-        admin_refuse(rq, 404, "a pure-runner places no calls and has no shadow placer");
-    }
-    return n->lb != NULL;
+    answer_status(ud, rq);
 }
 
-static void on_status(void *ud, struct admin_request *rq)
-{
-    const struct node *n = ud;
-
-    if (has_lb(n, rq)) {
-        answer_status(n, rq);
-    }
-}
-
-static void on_swap(void *ud, struct admin_request *rq)
+void node_shadow_swap(void *ud, struct admin_request *rq)
 {
     struct fn_error e = ERR_INIT;
     const struct node *n = ud;
 
-    if (!has_lb(n, rq)) {
-        return;
-    }
     if (place_shadow_swap(n->place, strcmp(rq->path, "/shadow/back") == 0, &e) < 0) {
         admin_refuse(rq, e.code == FN_E_NOT_FOUND ? 404 : 409, "%s", e.msg);
         return;
     }
     answer_status(n, rq);
-}
-
-void node_shadow_routes(struct node *n)
-{
-    admin_route(n->admin, "GET", "/shadow", on_status, n);
-    admin_route(n->admin, "POST", "/shadow/swap", on_swap, n);
-    admin_route(n->admin, "POST", "/shadow/back", on_swap, n);
 }

@@ -2,6 +2,7 @@
 #include <node/node.h>
 
 #include <lb/lookups.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define OTHER_THREADS 4 /* for reloads and the end of an old configuration */
@@ -169,7 +170,7 @@ static struct lb_options lb_options_of(const struct config_lb *c, int64_t messag
     };
 }
 
-int node_lb_open(struct node *n, struct fn_error *reterr)
+static int lb_open(struct node *n, struct fn_error *reterr)
 {
     const struct place_deps place = {
         .env = n->env,
@@ -194,7 +195,7 @@ int node_lb_open(struct node *n, struct fn_error *reterr)
     return lb_create(&deps, &n->lb, reterr);
 }
 
-void node_lb_apply(struct node *n)
+static void lb_apply(struct node *n)
 {
     const struct config_lb *c = n->config->lb;
     const struct place_options place = place_options_of(c);
@@ -207,14 +208,86 @@ void node_lb_apply(struct node *n)
     catalog_set_options(n->catalog, &catalog, c->api_url ? &n->api : NULL);
 }
 
-int node_lb_start(struct node *n, struct fn_error *reterr)
+static int lb_serve(struct node *n, struct fn_error *reterr)
 {
     return place_start(n->place, n->gen->pool, reterr);
 }
 
-void node_lb_close(struct node *n)
+static void lb_close(struct node *n)
 {
     lb_destroy(n->lb);
     catalog_destroy(n->catalog);
     place_destroy(n->place);
 }
+
+/* ---- what operators see ---------------------------------------------------------------------- */
+
+static json_t *lb_status(const struct node *n)
+{
+    struct lb_counts c;
+    struct place_counts p;
+
+    lb_count(n->lb, &c);
+    place_count(n->place, &p);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i}", "received",
+                     (json_int_t)c.received, "ok", (json_int_t)c.ok, "failed", (json_int_t)c.failed,
+                     "not_executed", (json_int_t)c.not_executed, "unknown", (json_int_t)c.unknown,
+                     "aborted", (json_int_t)c.aborted, "in_flight", c.in_flight, "waiting",
+                     p.waiting, "trying", p.trying, "groups", p.groups, "runners", p.runners,
+                     "runners_up", p.runners_up);
+}
+
+/* Known functions are served from the catalogue while the API node is away, and all load balancers
+ * would turn red at once: it is no reason. Neither are groups without a runner as long as there is
+ * one that can take calls. */
+static const char *lb_unready(const struct node *n, char *text, size_t cap)
+{
+    struct place_counts c;
+
+    place_count(n->place, &c);
+    if (c.groups == 0 || c.groups_usable > 0) {
+        return NULL;
+    }
+    if (c.runners > 0) {
+        snprintf(text, cap, "no runner is connected, of %u that the pool lists", c.runners);
+    } else {
+        snprintf(text, cap, "the pool cannot tell which runners there are");
+    }
+    return text;
+}
+
+static void on_why(void *ud, struct admin_request *rq)
+{
+    const struct node *n = ud;
+    struct buf out = BUF_INIT(0);
+    struct fn_error e = ERR_INIT;
+
+    if (lb_why(n->lb, rq->rest, &out, &e) < 0) {
+        admin_refuse(rq, e.code == FN_E_NOT_FOUND ? 404 : 500, "%s", e.msg);
+    } else {
+        admin_answer_json(rq, 200, buf_text(&out));
+    }
+    buf_finish(&out);
+}
+
+static const struct node_route lb_routes[] = {
+    { "GET", "/why/", on_why },
+    { "GET", "/shadow", node_shadow_status },
+    { "POST", "/shadow/swap", node_shadow_swap },
+    { "POST", "/shadow/back", node_shadow_swap },
+    { NULL, NULL, NULL },
+};
+
+const struct node_side node_side_lb = {
+    .name = "lb",
+    .open = lb_open,
+    .serve = lb_serve,
+    .apply = lb_apply,
+    .close = lb_close,
+    .try_open = lb_open,
+    .serves_clients = true,
+    .status = lb_status,
+    .unready = lb_unready,
+    .routes = lb_routes,
+    .elsewhere = { "a ", " places no calls: ask the load balancer that answered the call" },
+};

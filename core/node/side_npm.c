@@ -9,7 +9,8 @@
 
 #define CPLANE_THREADS_MAX 64u
 #define OTHER_THREADS      4u
-#define ASK_TIMEOUT_NS (2 * ENV_S)
+#define CPLANE_FAILURES    3 /* in a row; one or two are a hiccup */
+#define ASK_TIMEOUT_NS     (2 * ENV_S)
 
 /* ---- questions to runners -------------------------------------------------------------------- */
 
@@ -179,7 +180,7 @@ static void on_end(void *ud, struct admin_request *rq)
     give_order(ud, rq, NPM_ORDER_END);
 }
 
-static void open_keep(struct node *n)
+static void npm_with_admin(struct node *n)
 {
     const char *set = n->config->npm->wishes_file;
     char path[ADMIN_PATH_MAX + 16];
@@ -188,31 +189,30 @@ static void open_keep(struct node *n)
     n->npm_keep = npm_keep_open(n->env, npm_manager_wishes(n->npm), set ? set : path);
 }
 
-void node_npm_routes(struct node *n)
-{
-    admin_route(n->admin, "GET", "/runners", on_runners, n);
-    admin_route(n->admin, "POST", "/runners/drain/", on_drain, n);
-    admin_route(n->admin, "POST", "/runners/undrain/", on_undrain, n);
-    admin_route(n->admin, "POST", "/runners/replace/", on_replace, n);
-    admin_route(n->admin, "POST", "/runners/remove/", on_remove, n);
-    admin_route(n->admin, "POST", "/runners/end/", on_end, n);
-    open_keep(n);
-}
+static const struct node_route npm_routes[] = {
+    { "GET", "/runners", on_runners },
+    { "POST", "/runners/drain/", on_drain },
+    { "POST", "/runners/undrain/", on_undrain },
+    { "POST", "/runners/replace/", on_replace },
+    { "POST", "/runners/remove/", on_remove },
+    { "POST", "/runners/end/", on_end },
+    { NULL, NULL, NULL },
+};
 
-static void on_not_here(void *ud, struct admin_request *rq)
+static const char *npm_unready(const struct node *n, char *text, size_t cap)
 {
-    const struct node *n = ud;
+    for (uint32_t i = 0; i < npm_manager_count(n->npm); i++) {
+        const char *name = npm_manager_name_at(n->npm, i);
+        struct npm_figures f;
 
-    admin_refuse(rq, 404,
-                 "this node is a %s, and a node pool manager has the list of runners: fnd runners "
-                 "--config <the manager's fn.yaml>",
-                 n->config->top->node);
-}
-
-void node_npm_no_routes(struct node *n)
-{
-    admin_route(n->admin, "GET", "/runners", on_not_here, n);
-    admin_route(n->admin, "POST", "/runners/", on_not_here, n);
+        npm_figures(npm_manager_group(n->npm, name), &f);
+        if (f.cplane_failures >= CPLANE_FAILURES) {
+            snprintf(text, cap, "the control plane fails: %u calls for group %.64s in a row",
+                     f.cplane_failures, name);
+            return text;
+        }
+    }
+    return NULL;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -252,7 +252,7 @@ static uint32_t cplane_threads(const struct config_npm *c)
     return OTHER_THREADS + (groups < CPLANE_THREADS_MAX ? groups : CPLANE_THREADS_MAX);
 }
 
-int node_npm_open(struct node *n, struct fn_error *reterr)
+static int npm_open(struct node *n, struct fn_error *reterr)
 {
     const struct config_npm *c = n->config->npm;
     struct npm_deps deps = { .env = n->env,
@@ -282,7 +282,7 @@ int node_npm_open(struct node *n, struct fn_error *reterr)
     return r < 0 ? r : npm_service_create(n->env, n->npm, &n->npm_service, reterr);
 }
 
-void node_npm_apply(struct node *n)
+static void npm_apply(struct node *n)
 {
     const struct config_npm *c = n->config->npm;
     struct npm_options options;
@@ -291,7 +291,7 @@ void node_npm_apply(struct node *n)
     npm_manager_set_options(n->npm, &options, (uint32_t)c->runners_max, c->cplane_timeout_ns);
 }
 
-int node_npm_serve(struct node *n, struct fn_error *reterr)
+static int npm_serve(struct node *n, struct fn_error *reterr)
 {
     int r = rpc_server_open(n->rpc, n->config->grpc->listen, NULL, NULL, &n->rpc_server, reterr);
 
@@ -316,9 +316,34 @@ void node_npm_drain(struct node *n, void (*done)(void *ud), void *ud)
     npm_manager_stop(n->npm, on_manager_stopped, n);
 }
 
-void node_npm_close(struct node *n)
+static void npm_close(struct node *n)
 {
     npm_keep_close(n->npm_keep);
     npm_manager_destroy(n->npm);
     npm_service_destroy(n->npm_service);
 }
+
+static void npm_try_plugins(struct node *n)
+{
+    struct fn_error e = ERR_INIT;
+    struct plugin *made;
+
+    node_plugin(n, &n->config->cplane, &made, &e);
+    node_plugin(n, &n->config->predictor, &made, &e);
+}
+
+const struct node_side node_side_npm = {
+    .name = "npm",
+    .open = npm_open,
+    .serve = npm_serve,
+    .apply = npm_apply,
+    .close = npm_close,
+    .try_plugins = npm_try_plugins,
+    .exposed = "gRPC is in plain text: whoever reaches it may size the pool and learn its runners; "
+               "expected grpc.tls, a firewall or a listen address of a trusted network",
+    .unready = npm_unready,
+    .routes = npm_routes,
+    .elsewhere = { "this node is a ", ", and a node pool manager has the list of runners: fnd "
+                                      "runners --config <the manager's fn.yaml>" },
+    .with_admin = npm_with_admin,
+};

@@ -115,7 +115,7 @@ static void set_options(const struct node *n, struct runner_options *o)
     o->log_ring_bytes = (uint64_t)c->log_ring_bytes;
     o->user_log_level = c->user_logs ? FN_LOG_INFO : 0;
     o->detached = c->detached;
-    o->count_calls = !node_has_lb(n);
+    o->count_calls = !n->config->type->inside;
     o->syslog_own_networks = c->syslog_own_networks;
     o->images_allowed = c->images_allowed.items;
     o->n_images_allowed = (uint32_t)c->images_allowed.n;
@@ -168,23 +168,22 @@ static int open_fnsock(struct node *n, struct fn_error *reterr)
     return fnsock_create(n->loop, &config, &n->fnsock, reterr);
 }
 
+static int open_hub(struct node *n, struct fn_error *reterr)
+{
+    n->hub = driver_hub_create(n->env, n->host);
+    return n->hub ? 0 : err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+}
+
 /* The drivers in order of creation; the last one is the outermost. */
 static int open_drivers(struct node *n, struct fn_error *reterr)
 {
-    int r;
+    int r = open_hub(n, reterr);
 
-    n->hub = driver_hub_create(n->env, n->host);
-    if (!n->hub) {
-        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
-    }
-    for (uint32_t i = 0; i < n->config->drivers.n; i++) {
+    for (uint32_t i = 0; i < n->config->drivers.n && r == 0; i++) {
         r = node_plugin(n, &n->config->drivers.items[i], &n->driver, reterr);
         r = r < 0 ? r : driver_hub_add(n->hub, n->driver, reterr);
-        if (r < 0) {
-            return r;
-        }
     }
-    return 0;
+    return r;
 }
 
 static int open_local(struct node *n, struct fn_error *reterr)
@@ -199,9 +198,8 @@ static int open_local(struct node *n, struct fn_error *reterr)
     return n->local ? 0 : err_set(reterr, FN_E_EXHAUSTED, "out of memory");
 }
 
-int node_runner_open(struct node *n, struct fn_error *reterr)
+static int runner_open(struct node *n, struct fn_error *reterr)
 {
-    bool alone = !node_has_lb(n); /* else the chains run at the load balancer side */
     struct runner_deps deps = {
         .env = n->env,
         .fnsock = &n->fnsock,
@@ -223,10 +221,10 @@ int node_runner_open(struct node *n, struct fn_error *reterr)
     set_lanes(n, &deps.options);
     metric_set_subjects((uint32_t)n->config->runner->metrics_functions_max);
     r = runner_create(&deps, &n->runner, reterr);
-    return r < 0 || alone ? r : open_local(n, reterr);
+    return r < 0 || !n->config->type->inside ? r : open_local(n, reterr);
 }
 
-void node_runner_apply(struct node *n)
+static void runner_apply(struct node *n)
 {
     const struct config_runner *c = n->config->runner;
     const struct fnsock_limits limits = {
@@ -242,7 +240,7 @@ void node_runner_apply(struct node *n)
     fnsock_set_limits(&n->fnsock, &limits);
 }
 
-int node_runner_serve(struct node *n, struct fn_error *reterr)
+static int runner_serve(struct node *n, struct fn_error *reterr)
 {
     void *ud;
     int r;
@@ -257,7 +255,7 @@ int node_runner_serve(struct node *n, struct fn_error *reterr)
                                    reterr);
 }
 
-void node_runner_close(struct node *n)
+static void runner_close(struct node *n)
 {
     if (n->rpc_server) {
         rpc_server_close(n->rpc_server);
@@ -268,3 +266,60 @@ void node_runner_close(struct node *n)
     runner_destroy(n->runner);
     fnsock_destroy(&n->fnsock);
 }
+
+/* ---- in a check ------------------------------------------------------------------------------ */
+
+/* Drivers may stand on those before them: behind one that is refused none is judged. */
+static void runner_try_plugins(struct node *n)
+{
+    const struct config_list_plugin *list = &n->config->drivers;
+    struct plugin *driver = NULL;
+    struct fn_error e = ERR_INIT;
+
+    for (uint32_t i = 0; i < list->n && node_plugin(n, &list->items[i], &driver, &e) == 0; i++) {
+        if (driver && driver_hub_add(n->hub, driver, &e) < 0) {
+            conf_problem(n->problems, "CFG712", list->items[i].where, "%s", e.msg);
+        }
+    }
+}
+
+/* ---- what operators see ---------------------------------------------------------------------- */
+
+static json_t *runner_status(const struct node *n)
+{
+    struct runner_counts c;
+
+    runner_count(n->runner, &c);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:b}", "received",
+                     (json_int_t)c.received, "ok", (json_int_t)c.ok, "failed", (json_int_t)c.failed,
+                     "not_executed", (json_int_t)c.not_executed, "unknown", (json_int_t)c.unknown,
+                     "aborted", (json_int_t)c.aborted, "in_flight", (json_int_t)c.in_flight,
+                     "waiting", c.waiting, "running", c.running, "containers", c.containers,
+                     "engine_up", c.engine_up);
+}
+
+static const char *runner_unready(const struct node *n, char *text, size_t cap)
+{
+    struct runner_counts c;
+
+    (void)text;
+    (void)cap;
+    runner_count(n->runner, &c);
+    return c.engine_up ? NULL : "the container engine does not answer";
+}
+
+const struct node_side node_side_runner = {
+    .name = "runner",
+    .open = runner_open,
+    .serve = runner_serve,
+    .apply = runner_apply,
+    .close = runner_close,
+    .try_open = open_hub,
+    .try_plugins = runner_try_plugins,
+    .exposed = "gRPC is in plain text: whoever reaches it may run any image that "
+               "runner.images_allowed lets in, as any app and with any settings, with this node's "
+               "registry credentials; expected grpc.tls, a firewall or a listen address of a "
+               "trusted network",
+    .status = runner_status,
+    .unready = runner_unready,
+};
