@@ -66,8 +66,8 @@ struct generation *generation_create(struct node *n, struct config *config, bool
     return g;
 }
 
-static struct plugin *load_one(struct generation *g, const struct config_plugin *section,
-                               struct conf_problems *p)
+struct plugin *generation_plugin(struct generation *g, const struct config_plugin *section,
+                                 struct conf_problems *p)
 {
     struct plugin *plugin = NULL;
 
@@ -85,65 +85,21 @@ static struct plugin **load_list(struct generation *g, const struct config_list_
     struct plugin **first = g->plugins + g->n_plugins;
 
     for (uint32_t i = 0; i < list->n; i++) {
-        load_one(g, &list->items[i], p);
+        generation_plugin(g, &list->items[i], p);
     }
     return first;
 }
 
-/* The outermost one; a list has names of its own. */
-static struct plugin *load_stack(struct generation *g, const struct config_list_plugin *list,
-                                 struct conf_problems *p)
-{
-    struct plugin *outermost = NULL;
-    struct fn_error e = ERR_INIT;
-
-    place_stack_begin(g->node->place);
-    for (uint32_t i = 0; i < list->n; i++) {
-        outermost = load_one(g, &list->items[i], p);
-        if (outermost && place_stack_add(g->node->place, outermost, &e) < 0) {
-            conf_problem(p, "CFG712", list->items[i].where, "%s", e.msg);
-        }
-    }
-    return outermost;
-}
-
-static void load_fallback(struct generation *g, struct conf_problems *p)
-{
-    place_stack_begin(g->node->place); /* it wraps none of the others */
-    g->fallback = load_one(g, &g->config->fallback, p);
-}
-
-static void load_pool(struct generation *g, struct plugin *running, struct conf_problems *p)
-{
-    const struct config_plugin *section = &g->config->pool;
-    uint32_t told = p->n;
-
-    if (!section->use) {
-        return; /* refused already */
-    }
-    g->keeps_pool = running && config_plugin_same(g->config, g->node->host, section, running, p);
-    if (!g->keeps_pool && p->n == told) {
-        config_plugin_load(g->config, g->node->host, section, &g->pool, p);
-    }
-}
-
 int generation_load(struct generation *g, struct plugin *running, struct conf_problems *p)
 {
+    const struct node *n = g->node;
     uint32_t told = p->n;
-    struct fn_error e = ERR_INIT;
 
-    if (node_has_lb(g->node)) {
-        place_stack_begin(g->node->place); /* nobody finds a placer of the generation before */
-    }
     g->overriders = load_list(g, &g->config->overriders, p);
     g->listeners = load_list(g, &g->config->listeners, p);
-    if (node_has_lb(g->node)) {
-        g->placer = load_stack(g, &g->config->placers, p);
-        g->shadow = load_stack(g, &g->config->shadow, p);
-        load_fallback(g, p);
-        load_pool(g, running, p);
-        if (node_functions(g->node, g->config, &g->catalog, &e) < 0) {
-            conf_problem(p, "CFG703", NULL, "%s", e.msg);
+    for (uint32_t i = 0; i < n->n_sides; i++) {
+        if (n->sides[i]->load) {
+            n->sides[i]->load(g, running, p);
         }
     }
     return p->n > told ? FN_E_INVALID : 0;
@@ -230,8 +186,10 @@ static void on_end_task(struct env_task *t)
     end_begin(g);
 }
 
-static void unref(struct generation *g)
+void generation_unref(void *ud)
 {
+    struct generation *g = ud;
+
     if (--g->refs == 0) {
         env_defer(g->node->env, &g->end_task); /* its plugin may be on the stack */
     }
@@ -259,12 +217,7 @@ static void on_stuck(struct env_timer *t)
 
 static void on_chain_gone(struct chain *c)
 {
-    unref(container_of(c, struct generation, chain));
-}
-
-static void on_part_gone(void *ud)
-{
-    unref(ud);
+    generation_unref(container_of(c, struct generation, chain));
 }
 
 static void use_chain(struct generation *g)
@@ -276,40 +229,9 @@ static void use_chain(struct generation *g)
                                .listeners = g->listeners,
                                .n_listeners = g->config->listeners.n,
                                .gone = on_chain_gone };
-    if (node_has_lb(n)) {
+    if (n->front->set_chain) {
         g->refs++;
-        lb_set_plugins(n->lb, &g->chain);
-    } else if (node_has_runner(n)) {
-        g->refs++;
-        runner_set_plugins(n->runner, &g->chain);
-    }
-}
-
-/* Out of memory: the old placer goes on, and with it the generation that has it. */
-static int use_placer(struct generation *g)
-{
-    int r = place_set_placer(g->node->place, g->placer, on_part_gone, g);
-
-    if (place_uses(g->node->place, g->placer)) {
-        g->refs++;
-    }
-    if (r == 0 && g->fallback) {
-        r = place_set_fallback(g->node->place, g->fallback, on_part_gone, g);
-        g->refs += r == 0;
-    }
-    return r;
-}
-
-/* The same: the old shadow goes on. */
-static void use_shadow(struct generation *g)
-{
-    struct place *p = g->node->place;
-
-    if (place_set_shadow(p, g->shadow, (uint32_t)g->config->lb->shadow_permille,
-                         g->shadow ? on_part_gone : NULL, g) < 0) {
-        log_error("out of memory: no shadow placer");
-    } else if (g->shadow) {
-        g->refs++;
+        n->front->set_chain(n, &g->chain);
     }
 }
 
@@ -326,38 +248,43 @@ static void become_current(struct generation *g)
     metric_set(number_metric(), (int64_t)g->number);
 }
 
-int generation_adopt(struct generation *g, struct fn_error *reterr)
+/* `old` is NULL at the start. < 0: nothing changed. */
+static int take(struct generation *g, struct generation *old, struct fn_error *reterr)
 {
     struct node *n = g->node;
+    int r = 0;
 
-    become_current(g);
-    if (node_has_lb(n)) {
-        g->refs++; /* the pool, which node_lb_start() starts */
-        catalog_replace(n->catalog, g->catalog);
-        g->catalog = NULL;
-        if (use_placer(g) < 0) {
-            return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
-        }
-        use_shadow(g);
+    for (uint32_t i = 0; i < n->n_sides && r == 0; i++) {
+        r = n->sides[i]->take ? n->sides[i]->take(g, old, reterr) : 0;
     }
-    use_chain(g);
-    return 0;
+    if (r == 0) {
+        become_current(g);
+    }
+    return r;
 }
 
-static int use_pool(struct generation *g, struct generation *old, struct fn_error *reterr)
+static int use(struct generation *g)
 {
-    int r;
+    struct node *n = g->node;
+    int r = 0;
 
-    if (!g->keeps_pool) {
-        r = place_switch_pool(g->node->place, g->pool, on_part_gone, old, reterr);
-        g->refs += r == 0;
+    for (uint32_t i = 0; i < n->n_sides; i++) {
+        if (n->sides[i]->use && n->sides[i]->use(g) < 0) {
+            r = FN_E_EXHAUSTED;
+        }
+    }
+    use_chain(g);
+    return r;
+}
+
+int generation_adopt(struct generation *g, struct fn_error *reterr)
+{
+    int r = take(g, NULL, reterr);
+
+    if (r < 0) {
         return r;
     }
-    g->pool = old->pool;
-    old->pool = NULL;
-    g->refs++;
-    unref(old);
-    return 0;
+    return use(g) < 0 ? err_set(reterr, FN_E_EXHAUSTED, "out of memory") : 0;
 }
 
 static void replace(struct generation *old)
@@ -366,14 +293,14 @@ static void replace(struct generation *old)
 
     old->replaced_ns = env_now_ns(env);
     env_timer_set(env, &old->stuck_timer, old->replaced_ns + GENERATION_STUCK_NS);
-    unref(old);
+    generation_unref(old);
 }
 
 int generation_switch(struct generation *g, struct fn_error *reterr)
 {
     struct node *n = g->node;
     struct generation *old = n->gen;
-    int r = 0;
+    int r;
 
     for (uint32_t i = 0; i < g->n_plugins; i++) {
         plugin_go(g->plugins[i]);
@@ -381,22 +308,13 @@ int generation_switch(struct generation *g, struct fn_error *reterr)
     if (g->pool) {
         plugin_go(g->pool);
     }
-    if (node_has_lb(n)) {
-        r = use_pool(g, old, reterr);
-    }
+    r = take(g, old, reterr);
     if (r < 0) {
         return r;
     }
-    become_current(g);
-    if (node_has_lb(n)) {
-        catalog_replace(n->catalog, g->catalog);
-        g->catalog = NULL;
-        if (use_placer(g) < 0) {
-            log_error("out of memory: not every group of runners got the new placer");
-        }
-        use_shadow(g);
+    if (use(g) < 0) {
+        log_error("out of memory: not every group of runners got the new placer");
     }
-    use_chain(g);
     node_apply(n);
     replace(old);
     return 0;

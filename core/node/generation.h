@@ -56,7 +56,13 @@ struct generation *generation_create(struct node *n, struct config *config, bool
 /* Makes all instances. `running` is the pool in use (NULL = none). [init], or on a worker between
  * plugin_beside_begin() and end(). FN_E_INVALID: lines in *p. */
 int generation_load(struct generation *g, struct plugin *running, struct conf_problems *p);
-/* [loop] or [init]: the first one; node_lb_open() and node_runner_open() have made the parts. */
+/* For sides: makes the instance of a section, or NULL with lines in *p, or because it has none. */
+struct plugin *generation_plugin(struct generation *g, const struct config_plugin *section,
+                                 struct conf_problems *p);
+/* A part that sides gave a plugin of the generation to will not call it any more; before that they
+ * counted it in g->refs. ud: the generation. [loop] */
+void generation_unref(void *ud);
+/* [loop] or [init]: the first one; the sides have made their parts. */
 int generation_adopt(struct generation *g, struct fn_error *reterr);
 /* [loop] Puts it in the place of node.gen. < 0: nothing changed. */
 int generation_switch(struct generation *g, struct fn_error *reterr);

@@ -112,9 +112,6 @@ int node_admin_open(struct node *n, struct fn_error *reterr);
 void node_shadow_status(void *ud, struct admin_request *rq); /* shadow_pages.c */
 void node_shadow_swap(void *ud, struct admin_request *rq);
 
-/* side_lb.c: the functions of a configuration as a catalog of their own. [any] */
-int node_functions(struct node *n, const struct config *c, struct catalog **ret,
-                   struct fn_error *reterr);
 void node_npm_drain(struct node *n, void (*done)(void *ud), void *ud); /* side_npm.c */
 
 /* Makes the instance of a section that lives as long as the node. */

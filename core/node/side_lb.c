@@ -1,6 +1,7 @@
 /* The load balancer side of a node: catalog, placement, calls. */
 #include <node/node.h>
 
+#include <base/log.h>
 #include <lb/lookups.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,8 +115,9 @@ static struct catalog_options catalog_options_of(const struct config *c)
     };
 }
 
-int node_functions(struct node *n, const struct config *c, struct catalog **ret,
-                   struct fn_error *reterr)
+/* The functions of a configuration as a catalog of their own. [any] */
+static int load_functions(struct node *n, const struct config *c, struct catalog **ret,
+                          struct fn_error *reterr)
 {
     const struct catalog_options options = catalog_options_of(c);
     int r = catalog_create(n->env, &options, NULL, ret, reterr);
@@ -220,6 +222,123 @@ static void lb_close(struct node *n)
     place_destroy(n->place);
 }
 
+/* ---- generations ----------------------------------------------------------------------------- */
+
+/* The outermost one; a list has names of its own. */
+static struct plugin *load_stack(struct generation *g, const struct config_list_plugin *list,
+                                 struct conf_problems *p)
+{
+    struct plugin *outermost = NULL;
+    struct fn_error e = ERR_INIT;
+
+    place_stack_begin(g->node->place);
+    for (uint32_t i = 0; i < list->n; i++) {
+        outermost = generation_plugin(g, &list->items[i], p);
+        if (outermost && place_stack_add(g->node->place, outermost, &e) < 0) {
+            conf_problem(p, "CFG712", list->items[i].where, "%s", e.msg);
+        }
+    }
+    return outermost;
+}
+
+static void load_fallback(struct generation *g, struct conf_problems *p)
+{
+    place_stack_begin(g->node->place); /* it wraps none of the others */
+    g->fallback = generation_plugin(g, &g->config->fallback, p);
+}
+
+static void load_pool(struct generation *g, struct plugin *running, struct conf_problems *p)
+{
+    const struct config_plugin *section = &g->config->pool;
+    uint32_t told = p->n;
+
+    if (!section->use) {
+        return; /* refused already */
+    }
+    g->keeps_pool = running && config_plugin_same(g->config, g->node->host, section, running, p);
+    if (!g->keeps_pool && p->n == told) {
+        config_plugin_load(g->config, g->node->host, section, &g->pool, p);
+    }
+}
+
+/* Out of memory: the old placer goes on, and with it the generation that has it. */
+static int use_placer(struct generation *g)
+{
+    int r = place_set_placer(g->node->place, g->placer, generation_unref, g);
+
+    if (place_uses(g->node->place, g->placer)) {
+        g->refs++;
+    }
+    if (r == 0 && g->fallback) {
+        r = place_set_fallback(g->node->place, g->fallback, generation_unref, g);
+        g->refs += r == 0;
+    }
+    return r;
+}
+
+/* The same: the old shadow goes on. */
+static void use_shadow(struct generation *g)
+{
+    struct place *p = g->node->place;
+
+    if (place_set_shadow(p, g->shadow, (uint32_t)g->config->lb->shadow_permille,
+                         g->shadow ? generation_unref : NULL, g) < 0) {
+        log_error("out of memory: no shadow placer");
+    } else if (g->shadow) {
+        g->refs++;
+    }
+}
+
+/* The first pool is counted here, and lb_serve() starts it. */
+static int lb_take(struct generation *g, struct generation *old, struct fn_error *reterr)
+{
+    int r;
+
+    if (!old) {
+        g->refs++;
+        return 0;
+    }
+    if (!g->keeps_pool) {
+        r = place_switch_pool(g->node->place, g->pool, generation_unref, old, reterr);
+        g->refs += r == 0;
+        return r;
+    }
+    g->pool = old->pool;
+    old->pool = NULL;
+    g->refs++;
+    generation_unref(old);
+    return 0;
+}
+
+static int lb_use(struct generation *g)
+{
+    int r;
+
+    catalog_replace(g->node->catalog, g->catalog);
+    g->catalog = NULL;
+    r = use_placer(g);
+    use_shadow(g);
+    return r;
+}
+
+static void lb_load(struct generation *g, struct plugin *running, struct conf_problems *p)
+{
+    struct fn_error e = ERR_INIT;
+
+    g->placer = load_stack(g, &g->config->placers, p);
+    g->shadow = load_stack(g, &g->config->shadow, p);
+    load_fallback(g, p);
+    load_pool(g, running, p);
+    if (load_functions(g->node, g->config, &g->catalog, &e) < 0) {
+        conf_problem(p, "CFG703", NULL, "%s", e.msg);
+    }
+}
+
+static void lb_set_chain(struct node *n, struct chain *chain)
+{
+    lb_set_plugins(n->lb, chain);
+}
+
 /* ---- what operators see ---------------------------------------------------------------------- */
 
 static json_t *lb_status(const struct node *n)
@@ -285,6 +404,10 @@ const struct node_side node_side_lb = {
     .apply = lb_apply,
     .close = lb_close,
     .try_open = lb_open,
+    .load = lb_load,
+    .take = lb_take,
+    .use = lb_use,
+    .set_chain = lb_set_chain,
     .serves_clients = true,
     .status = lb_status,
     .unready = lb_unready,

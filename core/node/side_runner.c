@@ -308,6 +308,11 @@ static const char *runner_unready(const struct node *n, char *text, size_t cap)
     return c.engine_up ? NULL : "the container engine does not answer";
 }
 
+static void runner_set_chain(struct node *n, struct chain *chain)
+{
+    runner_set_plugins(n->runner, chain);
+}
+
 const struct node_side node_side_runner = {
     .name = "runner",
     .open = runner_open,
@@ -316,6 +321,7 @@ const struct node_side node_side_runner = {
     .close = runner_close,
     .try_open = open_hub,
     .try_plugins = runner_try_plugins,
+    .set_chain = runner_set_chain,
     .exposed = "gRPC is in plain text: whoever reaches it may run any image that "
                "runner.images_allowed lets in, as any app and with any settings, with this node's "
                "registry credentials; expected grpc.tls, a firewall or a listen address of a "
