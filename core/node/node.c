@@ -16,21 +16,6 @@
 
 #define BODY_SHARE_OF_MEMORY 4 /* a quarter, unless configured */
 
-bool node_has_lb(const struct node *n)
-{
-    return config_has(n->config, SIDE_LB);
-}
-
-bool node_has_runner(const struct node *n)
-{
-    return config_has(n->config, SIDE_RUNNER);
-}
-
-bool node_has_npm(const struct node *n)
-{
-    return config_has(n->config, SIDE_NPM);
-}
-
 int node_plugin(struct node *n, const struct config_plugin *section, struct plugin **ret,
                 struct fn_error *reterr)
 {

@@ -53,6 +53,8 @@ struct node {
     struct proc *proc; /* child processes of drivers */
     struct fnsock_if fnsock;
     struct driver_hub *hub;
+    struct engine_probe *probe; /* NULL when it has answered */
+    char engine_version[64];
     struct plugin *driver;
     struct runner *runner;
     struct rpc_server *rpc_server;
@@ -73,18 +75,16 @@ struct node {
     struct npm_manager *npm;
     struct npm_service *npm_service;
     struct npm_keep *npm_keep; /* NULL: without an admin socket there is nobody to wish anything */
-    void (*npm_drained)(void *ud);
-    void *npm_drained_ud;
+
+    /* of the side that drains */
+    void (*drained)(void *ud);
+    void *drained_ud;
 
     struct admin *admin; /* NULL = off */
     char admin_path[ADMIN_PATH_MAX + 1];
     int64_t opened_ns;
     bool serving, draining;
 };
-
-bool node_has_lb(const struct node *n);
-bool node_has_runner(const struct node *n);
-bool node_has_npm(const struct node *n);
 
 /* [init] Takes `config` as the first generation; borrowed until node_close(). FN_E_INVALID: the
  * configuration (lines in *problems or *reterr); else what was missing. */
@@ -111,8 +111,6 @@ void node_close(struct node *n);
 int node_admin_open(struct node *n, struct fn_error *reterr);
 void node_shadow_status(void *ud, struct admin_request *rq); /* shadow_pages.c */
 void node_shadow_swap(void *ud, struct admin_request *rq);
-
-void node_npm_drain(struct node *n, void (*done)(void *ud), void *ud); /* side_npm.c */
 
 /* Makes the instance of a section that lives as long as the node. */
 int node_plugin(struct node *n, const struct config_plugin *section, struct plugin **ret,

@@ -15,7 +15,6 @@
 #include <loop/signals.h>
 #include <malloc.h>
 #include <node/node.h>
-#include <plugin/answer.h>
 #include <process/crash.h>
 #include <process/metrics.h>
 #include <process/supervise.h>
@@ -29,15 +28,12 @@
 
 #define DRAIN_POLL_NS    (20 * ENV_MS) /* connections have no event for "last one gone" */
 #define DESCRIPTORS_RESERVED 64
-#define PROBE_TIMEOUT_NS (5 * ENV_S)
 #define LAST_REQUESTS_NS ENV_S /* clients send on connections that they have, until they are told */
 #define LAST_WORDS_NS    ENV_S /* for the answers of calls that are cut to reach their clients */
 #define SETTLE_NS        ENV_S /* for workers to come back when the node ends */
 #define END_NS           (10 * ENV_S) /* for plugins and exit handlers, when the loop has ended */
 #define LOG_FLUSH_MS     1000
-#define FILES_SLACK_LB     64
-#define FILES_SLACK_RUNNER 4096 /* pipes and process descriptors of containers */
-#define RECEIVED_BYTES     (256u << 20) /* of messages under way, which rpc holds at most */
+#define FILES_SLACK      64 /* descriptors that the audit does not know */
 #define ARENAS_MAX       2 /* of malloc: lane threads need none of their own; each keeps memory */
 
 struct run {
@@ -47,14 +43,12 @@ struct run {
     bool draining, clean;
     bool cut; /* the drain deadline passed */
     bool given_up; /* asked to end before it served */
-    bool lb_waits; /* for the last requests */
-    bool lb_drained, runner_drained, npm_drained;
+    bool front_waits;        /* for the last requests */
+    uint32_t sides_prepared;
+    uint32_t sides_draining; /* the first ones; each begins when the one before is done */
+    bool sides_drained;
     struct env_timer drain_poll;
     struct env_timer drain_deadline;
-    struct env_work probe;
-    int probe_result;
-    struct fn_error probe_error;
-    char engine_version[64];
 };
 
 /* ---- log ------------------------------------------------------------------------------------- */
@@ -123,72 +117,46 @@ static _Noreturn void leave(int code)
 
 static void drain_step(struct run *run)
 {
-    if (run->lb_drained && run->runner_drained && run->npm_drained && run->draining &&
-        reload_is_quiet(run->node.reload) &&
+    if (run->sides_drained && run->draining && reload_is_quiet(run->node.reload) &&
         (!run->node.web || web_connections(run->node.web) == 0)) {
         run->clean = true;
         loop_stop(run->node.loop);
     }
 }
 
-static void on_runner_drained(void *ud, bool clean)
+static void drain_next(void *ud)
 {
     struct run *run = ud;
-
-    if (!clean) {
-        log_warn("the runner did not drain in time; leftovers are removed at the next start");
-    }
-    run->runner_drained = true;
-}
-
-static void drain_runner(struct run *run)
-{
     struct node *n = &run->node;
 
-    runner_drain(n->runner, env_now_ns(n->env) + n->config->top->drain_timeout_ns,
-                 on_runner_drained, run);
+    if (run->sides_draining == n->n_sides) {
+        run->sides_drained = true;
+        return;
+    }
+    n->sides[run->sides_draining++]->drain(n, drain_next, run);
 }
 
-static void on_local_drained(void *ud)
+static void drain_front(struct run *run)
 {
-    drain_runner(ud);
-}
-
-static void on_pool_stopped(void *ud)
-{
-    struct run *run = ud;
-
-    run->lb_drained = true;
-    if (run->node.local) {
-        local_drain(run->node.local, on_local_drained, run); /* no attempt is left: links go down */
+    if (run->front_waits) {
+        run->front_waits = false;
+        drain_next(run);
     }
 }
 
-static void on_lb_drained(void *ud)
-{
-    place_stop(((struct run *)ud)->node.place, on_pool_stopped, ud);
-}
-
-static void drain_lb(struct run *run)
-{
-    if (run->lb_waits) {
-        run->lb_waits = false;
-        lb_drain(run->node.lb, on_lb_drained, run);
-    }
-}
-
-/* Each call that the load balancer still has is answered and told in the log. */
+/* Each call that is under way is answered and told in the log. */
 static void cut_calls(struct run *run, const char *why)
 {
-    struct lb_counts counts = { 0 };
+    const struct node_side *front = run->node.front;
+    uint64_t calls = 0;
 
-    if (node_has_lb(&run->node)) {
-        drain_lb(run);
-        lb_count(run->node.lb, &counts);
+    if (front->cut) {
+        drain_front(run);
+        calls = front->in_flight(&run->node);
     }
-    log_warn(why, "calls", counts.in_flight ? log_num((int64_t)counts.in_flight) : NULL);
-    if (counts.in_flight > 0) {
-        lb_cut(run->node.lb);
+    log_warn(why, "calls", calls ? log_num((int64_t)calls) : NULL);
+    if (calls > 0) {
+        front->cut(&run->node);
     }
 }
 
@@ -196,7 +164,7 @@ static void on_drain_deadline(struct env_timer *t)
 {
     struct run *run = container_of(t, struct run, drain_deadline);
 
-    if (!run->cut && node_has_lb(&run->node)) {
+    if (!run->cut && run->node.front->cut) {
         run->cut = true;
         cut_calls(run, "the drain deadline passed; what still runs is cut");
         env_timer_set(run->node.env, t, env_now_ns(run->node.env) + LAST_WORDS_NS);
@@ -213,19 +181,14 @@ static void on_drain_poll(struct env_timer *t)
 
     env_timer_set(run->node.env, t, env_now_ns(run->node.env) + DRAIN_POLL_NS);
     if (!run->node.web || web_is_calm(run->node.web)) {
-        drain_lb(run);
+        drain_front(run);
     }
     drain_step(run);
 }
 
-static void on_npm_drained(void *ud)
-{
-    ((struct run *)ud)->npm_drained = true;
-}
-
 static void on_server_drained(void *ud)
 {
-    (void)ud; /* the runner's own drain tells when its calls have ended */
+    (void)ud; /* the drain of a side tells when its calls have ended */
 }
 
 static void begin_drain(struct run *run)
@@ -236,26 +199,20 @@ static void begin_drain(struct run *run)
              log_num(n->config->top->drain_timeout_ns / ENV_MS));
     run->draining = n->draining = true;
     reload_stop(n->reload);
-    run->lb_drained = !node_has_lb(n);
-    run->runner_drained = !node_has_runner(n);
-    run->npm_drained = !node_has_npm(n);
     run->drain_poll.cb = on_drain_poll;
     run->drain_deadline.cb = on_drain_deadline;
     env_timer_set(n->env, &run->drain_poll, env_now_ns(n->env));
     env_timer_set(n->env, &run->drain_deadline,
                   env_now_ns(n->env) + n->config->top->drain_timeout_ns);
     if (n->web) {
-        web_drain(n->web, node_has_lb(n) ? LAST_REQUESTS_NS : 0);
+        web_drain(n->web, n->front->serves_clients ? LAST_REQUESTS_NS : 0);
     }
     if (n->rpc_server) {
         rpc_server_drain(n->rpc_server, on_server_drained, run);
     }
-    if (node_has_lb(n)) {
-        run->lb_waits = true;
-    } else if (node_has_runner(n)) {
-        drain_runner(run);
-    } else {
-        node_npm_drain(n, on_npm_drained, run);
+    run->front_waits = true;
+    if (!n->front->serves_clients) {
+        drain_front(run);
     }
 }
 
@@ -312,57 +269,38 @@ static void serve(struct run *run)
              n->rpc_server ? n->config->grpc->listen : NULL, "admin",
              n->admin ? n->admin_path : NULL, "transport",
              rpc_transport_library(n->rpc), "engine",
-             run->engine_version[0] ? run->engine_version : NULL, "plugins",
+             n->engine_version[0] ? n->engine_version : NULL, "plugins",
              plugin_host_summary(n->host));
 }
 
-static void probe_run(struct env_work *w, struct fn_op *op)
-{
-    struct run *run = container_of(w, struct run, probe);
-    struct plugin *driver = run->node.driver;
-    const struct fn_driver_ops *ops = plugin_ops(driver);
-    struct plugin_crumb crumb;
+static void prepare_next(struct run *run);
 
-    plugin_enter(&crumb, driver, PLUGIN_WORKER, "probe");
-    run->probe_result = ops->probe(plugin_inst(driver), op, run->engine_version,
-                                   sizeof(run->engine_version), &run->probe_error);
-    plugin_leave(&crumb);
-    run->probe_result =
-        plugin_answer_result(driver, "probe", run->probe_result, 0, &run->probe_error);
-    (void)plugin_answer_text(driver, "probe", run->engine_version, sizeof(run->engine_version));
-}
-
-static void probe_done(struct env_work *w)
+static void on_prepared(void *ud, const struct fn_error *why_not)
 {
-    struct run *run = container_of(w, struct run, probe);
+    struct run *run = ud;
 
     if (run->given_up) {
         return;
     }
-    if (run->probe_result < 0) {
-        run->probe_error.code = FN_E_UNAVAILABLE;
-        fail(run, &run->probe_error);
+    if (why_not) {
+        fail(run, why_not);
     } else {
-        serve(run);
+        prepare_next(run);
     }
 }
 
-/* A runner without its engine must not take calls: ports open when it answered. */
-static void start(struct run *run)
+/* Ports open when each side found what it needs: a runner without its engine takes no calls. */
+static void prepare_next(struct run *run)
 {
     struct node *n = &run->node;
     struct fn_error e = ERR_INIT;
 
-    if (!node_has_runner(n)) {
-        serve(run);
-        return;
+    while (run->sides_prepared < n->n_sides && !n->sides[run->sides_prepared]->prepare) {
+        run->sides_prepared++;
     }
-    run->probe = (struct env_work){ .run = probe_run,
-                                    .done = probe_done,
-                                    .lane = ENV_LANE_FAST,
-                                    .deadline_ns = env_now_ns(n->env) + PROBE_TIMEOUT_NS };
-    if (env_submit(n->env, &run->probe) < 0) {
-        err_set(&e, FN_E_UNAVAILABLE, "no worker thread can be started");
+    if (run->sides_prepared == n->n_sides) {
+        serve(run);
+    } else if (n->sides[run->sides_prepared++]->prepare(n, on_prepared, run, &e) < 0) {
         fail(run, &e);
     }
 }
@@ -391,16 +329,27 @@ static void reserve_descriptors(void)
     }
 }
 
-/* Bodies as many as there were, on a runner what peers and answers may take. On the loop, where the
- * configuration is: a reload frees the one before. */
+/* Bodies as many as there were, and what the sides may take. On the loop, where the configuration
+ * is: a reload frees the one before. */
 static uint64_t memory_allowed(void *ud)
 {
     const struct node *n = ud;
-    uint64_t runners = node_has_runner(n)
-                           ? RECEIVED_BYTES + (uint64_t)n->config->runner->call_memory_bytes
-                           : 0;
+    uint64_t bytes = n->bodies.peak_bytes;
 
-    return n->bodies.peak_bytes + runners;
+    for (uint32_t i = 0; i < n->n_sides; i++) {
+        bytes += n->sides[i]->memory ? n->sides[i]->memory(n) : 0;
+    }
+    return bytes;
+}
+
+static uint32_t files_slack(const struct node *n)
+{
+    uint32_t most = FILES_SLACK;
+
+    for (uint32_t i = 0; i < n->n_sides; i++) {
+        most = n->sides[i]->files_slack > most ? n->sides[i]->files_slack : most;
+    }
+    return most;
 }
 
 static int begin_watch(struct run *run, struct fn_error *e)
@@ -412,7 +361,7 @@ static int begin_watch(struct run *run, struct fn_error *e)
         .watchdog_ns = n->config->plugins->watchdog_ns,
         .audit_ns = n->config->plugins->audit_ns,
         .processors_awake = n->config->top->processors_awake,
-        .files_slack = node_has_runner(n) ? FILES_SLACK_RUNNER : FILES_SLACK_LB,
+        .files_slack = files_slack(n),
         .memory_allowed = memory_allowed,
         .ud = n,
     };
@@ -529,7 +478,7 @@ int run_node(struct config *config, const struct start *o)
     }
     conf_problems_finish(&problems);
     loop_enter(run.node.loop);
-    start(&run);
+    prepare_next(&run);
     loop_leave(run.node.loop);
     loop_run(run.node.loop);
     signals_end_within(END_NS);

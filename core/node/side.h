@@ -7,9 +7,10 @@
  * are: all that is peculiar to a side stands in its side_<name>.c. A new type of node is that file,
  * its row in side.c and its row in config/sides.c.
  *
- * enum config_side is the way of a call. What is behind must be there first: open, apply and serve
+ * enum config_side is the way of a call. What is behind must be there first: open, serve and apply
  * go against that way; drain, close and what is shown go along it, each when the one before is
- * done. Everything may be NULL, which is: nothing to do. [loop] unless marked. */
+ * done. Those five are there; everything else may be NULL, which is: nothing to do. [loop] unless
+ * marked. */
 #ifndef NODE_SIDE_H
 #define NODE_SIDE_H
 

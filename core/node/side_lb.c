@@ -215,6 +215,38 @@ static int lb_serve(struct node *n, struct fn_error *reterr)
     return place_start(n->place, n->gen->pool, reterr);
 }
 
+static void on_pool_stopped(void *ud)
+{
+    struct node *n = ud;
+
+    n->drained(n->drained_ud);
+}
+
+static void on_lb_drained(void *ud)
+{
+    place_stop(((struct node *)ud)->place, on_pool_stopped, ud);
+}
+
+static void lb_drain_calls(struct node *n, void (*done)(void *ud), void *ud)
+{
+    n->drained = done;
+    n->drained_ud = ud;
+    lb_drain(n->lb, on_lb_drained, n);
+}
+
+static uint64_t lb_in_flight(const struct node *n)
+{
+    struct lb_counts counts;
+
+    lb_count(n->lb, &counts);
+    return counts.in_flight;
+}
+
+static void lb_cut_calls(struct node *n)
+{
+    lb_cut(n->lb);
+}
+
 static void lb_close(struct node *n)
 {
     lb_destroy(n->lb);
@@ -402,12 +434,15 @@ const struct node_side node_side_lb = {
     .open = lb_open,
     .serve = lb_serve,
     .apply = lb_apply,
+    .drain = lb_drain_calls,
     .close = lb_close,
     .try_open = lb_open,
     .load = lb_load,
     .take = lb_take,
     .use = lb_use,
     .set_chain = lb_set_chain,
+    .in_flight = lb_in_flight,
+    .cut = lb_cut_calls,
     .serves_clients = true,
     .status = lb_status,
     .unready = lb_unready,

@@ -305,13 +305,13 @@ static void on_manager_stopped(void *ud)
 {
     struct node *n = ud;
 
-    npm_keep_stop(n->npm_keep, n->npm_drained, n->npm_drained_ud);
+    npm_keep_stop(n->npm_keep, n->drained, n->drained_ud);
 }
 
-void node_npm_drain(struct node *n, void (*done)(void *ud), void *ud)
+static void npm_drain(struct node *n, void (*done)(void *ud), void *ud)
 {
-    n->npm_drained = done;
-    n->npm_drained_ud = ud;
+    n->drained = done;
+    n->drained_ud = ud;
     npm_service_close(n->npm_service);
     npm_manager_stop(n->npm, on_manager_stopped, n);
 }
@@ -337,6 +337,7 @@ const struct node_side node_side_npm = {
     .open = npm_open,
     .serve = npm_serve,
     .apply = npm_apply,
+    .drain = npm_drain,
     .close = npm_close,
     .try_plugins = npm_try_plugins,
     .exposed = "gRPC is in plain text: whoever reaches it may size the pool and learn its runners; "

@@ -8,11 +8,16 @@
 #include <fcntl.h>
 #include <http/fnsock.h>
 #include <net/home.h>
+#include <plugin/answer.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
+
+#define PROBE_TIMEOUT_NS (5 * ENV_S)
+#define FILES_SLACK      4096         /* pipes and process descriptors of containers */
+#define RECEIVED_BYTES   (256u << 20) /* of messages under way, which rpc holds at most */
 
 /* ---- who this runner is ---------------------------------------------------------------------- */
 
@@ -240,6 +245,61 @@ static void runner_apply(struct node *n)
     fnsock_set_limits(&n->fnsock, &limits);
 }
 
+/* The driver's first answer: what runner.prepare waits for. */
+struct engine_probe {
+    struct node *node;
+    void (*done)(void *ud, const struct fn_error *why_not);
+    void *ud;
+    struct env_work work;
+    int result;
+    struct fn_error error;
+};
+
+static void probe_run(struct env_work *w, struct fn_op *op)
+{
+    struct engine_probe *probe = container_of(w, struct engine_probe, work);
+    struct node *n = probe->node;
+    const struct fn_driver_ops *ops = plugin_ops(n->driver);
+    struct plugin_crumb crumb;
+
+    plugin_enter(&crumb, n->driver, PLUGIN_WORKER, "probe");
+    probe->result = ops->probe(plugin_inst(n->driver), op, n->engine_version,
+                               sizeof(n->engine_version), &probe->error);
+    plugin_leave(&crumb);
+    probe->result = plugin_answer_result(n->driver, "probe", probe->result, 0, &probe->error);
+    (void)plugin_answer_text(n->driver, "probe", n->engine_version, sizeof(n->engine_version));
+}
+
+static void probe_done(struct env_work *w)
+{
+    struct engine_probe *probe = container_of(w, struct engine_probe, work);
+
+    probe->node->probe = NULL;
+    probe->error.code = FN_E_UNAVAILABLE;
+    probe->done(probe->ud, probe->result < 0 ? &probe->error : NULL);
+    free(probe);
+}
+
+static int runner_prepare(struct node *n, void (*done)(void *ud, const struct fn_error *why_not),
+                          void *ud, struct fn_error *reterr)
+{
+    n->probe = calloc(1, sizeof(*n->probe));
+    if (!n->probe) {
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    }
+    *n->probe = (struct engine_probe){ .node = n, .done = done, .ud = ud };
+    n->probe->work = (struct env_work){ .run = probe_run,
+                                        .done = probe_done,
+                                        .lane = ENV_LANE_FAST,
+                                        .deadline_ns = env_now_ns(n->env) + PROBE_TIMEOUT_NS };
+    if (env_submit(n->env, &n->probe->work) < 0) {
+        free(n->probe);
+        n->probe = NULL;
+        return err_set(reterr, FN_E_UNAVAILABLE, "no worker thread can be started");
+    }
+    return 0;
+}
+
 static int runner_serve(struct node *n, struct fn_error *reterr)
 {
     void *ud;
@@ -253,6 +313,35 @@ static int runner_serve(struct node *n, struct fn_error *reterr)
     return r < 0 ? r
                  : rpc_server_open(n->rpc, n->config->grpc->listen, &n->rpc_cb, ud, &n->rpc_server,
                                    reterr);
+}
+
+static void on_runner_drained(void *ud, bool clean)
+{
+    struct node *n = ud;
+
+    if (!clean) {
+        log_warn("the runner did not drain in time; leftovers are removed at the next start");
+    }
+    n->drained(n->drained_ud);
+}
+
+static void drain_containers(void *ud)
+{
+    struct node *n = ud;
+
+    runner_drain(n->runner, env_now_ns(n->env) + n->config->top->drain_timeout_ns,
+                 on_runner_drained, n);
+}
+
+static void runner_drain_calls(struct node *n, void (*done)(void *ud), void *ud)
+{
+    n->drained = done;
+    n->drained_ud = ud;
+    if (n->local) {
+        local_drain(n->local, drain_containers, n); /* no attempt is left: links go down */
+    } else {
+        drain_containers(n);
+    }
 }
 
 static void runner_close(struct node *n)
@@ -308,6 +397,11 @@ static const char *runner_unready(const struct node *n, char *text, size_t cap)
     return c.engine_up ? NULL : "the container engine does not answer";
 }
 
+static uint64_t runner_memory(const struct node *n)
+{
+    return RECEIVED_BYTES + (uint64_t)n->config->runner->call_memory_bytes;
+}
+
 static void runner_set_chain(struct node *n, struct chain *chain)
 {
     runner_set_plugins(n->runner, chain);
@@ -316,8 +410,10 @@ static void runner_set_chain(struct node *n, struct chain *chain)
 const struct node_side node_side_runner = {
     .name = "runner",
     .open = runner_open,
+    .prepare = runner_prepare,
     .serve = runner_serve,
     .apply = runner_apply,
+    .drain = runner_drain_calls,
     .close = runner_close,
     .try_open = open_hub,
     .try_plugins = runner_try_plugins,
@@ -328,4 +424,6 @@ const struct node_side node_side_runner = {
                "trusted network",
     .status = runner_status,
     .unready = runner_unready,
+    .memory = runner_memory,
+    .files_slack = FILES_SLACK,
 };

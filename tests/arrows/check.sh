@@ -189,6 +189,13 @@ for folder in "$root"/plugins/* "$root"/examples/plugins/*; do
     done <"$tmp"
 done
 
+# Which type of node it is: asked of tables. A side's own file may say what is peculiar to it.
+n=$((n + 1))
+out=$(grep -nE 'SIDE_(LB|RUNNER|NPM)\b|type->(word|inside|sides) *[=!]=|strcmp\([^)]*type->word' \
+    "$root"/core/node/*.[ch] "$root"/core/cli/*.[ch] "$root"/core/admin/*.[ch] "$root"/core/web/*.[ch] \
+    "$root"/core/process/*.[ch] "$root"/core/tls/*.[ch] | grep -v '^[^:]*/node/side')
+[ -z "$out" ] || complain "$out; expected a column of core/node/side.h or of config/config.h"
+
 # What the state machines really call. A forbidden name shows up as an undefined symbol.
 forbidden='clock_gettime|gettimeofday|time|nanosleep|usleep|sleep|pthread_create|socket|connect|bind|listen|accept4?|epoll_(create1?|ctl|wait)|poll|select|fork|execve?|rand|random|rand_r|getrandom|read|write|open|openat'
 for room in override place lb runner npm sim; do

@@ -154,6 +154,21 @@ apps:
     assert.match(gone.stderr, /no node answers at \/nowhere\.sock: No such file/)
   })
 
+  it('of a manager sends those who ask for calls to a load balancer', async (t) => {
+    const [port, grpc] = [await freePort(), await freePort()]
+    const node = await Fnd.start('manager', port, `
+node: npm
+http: { listen: "127.0.0.1:${port}" }
+grpc: { listen: "127.0.0.1:${grpc}" }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins: { control_plane: { use: fixed, addresses: ["127.0.0.1:1"] } }
+`)
+    t.after(() => node.stop())
+    assert.match(ask(node, 'why', '01M7Y437YSR00040GZYG999999').stderr, /a npm places no calls: ask the load balancer/)
+    assert.match(ask(node, 'shadow', 'swap').stderr, /a npm places no calls/)
+    assert.equal(ask(node, 'runners', 'list').status, 0)
+  })
+
   it('is taken over from a killed node and not from a living one', async (t) => {
     const dir = tempDir()
     const admin = `admin: { socket: ${dir}/admin.sock }`
