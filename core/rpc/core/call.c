@@ -409,6 +409,17 @@ void stream_read_on(struct core_stream *st)
     }
 }
 
+/* C core says the same when the peer closes its side and when it broke a rule of HTTP/2; of that,
+ * its stream may have ended before C core made the call, which has no name then. */
+static void no_more(struct core_stream *st)
+{
+    st->half = true;
+    if (st->server && !st->closed_in) {
+        cancel(st, GRPC_STATUS_CANCELLED, "the peer broke off");
+        stream_over(st, GRPC_CANCELLED, "the peer broke off", false);
+    }
+}
+
 static void on_message(struct core_op *op, bool ok)
 {
     struct core_stream *st = container_of(op, struct core_stream, recv);
@@ -417,7 +428,7 @@ static void on_message(struct core_op *op, bool ok)
     enter(st);
     st->incoming = NULL;
     if (!ok || !bytes) {
-        st->half = true;
+        no_more(st);
         if (bytes) {
             grpc_byte_buffer_destroy(bytes);
         }
@@ -433,7 +444,11 @@ static void on_message(struct core_op *op, bool ok)
         ask_for_message(st);
         core_dirty_conn(st->conn); /* windows */
     }
-    deliver_ends(st);
+    if (st->server && st->half) {
+        env_defer(st->t->env, &st->task); /* the peer may have gone, which C core tells next */
+    } else {
+        deliver_ends(st);
+    }
     leave(st);
 }
 

@@ -97,6 +97,7 @@ struct core_arrival {
     uint64_t fed_bytes, bad_from;
     uint32_t bad_bytes;
     bool bad_encoding;
+    bool closed_in;
 };
 
 /* States: begun, ready, dead. Freed by death, which the loop runs, or by conn_close(). */

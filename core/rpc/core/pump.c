@@ -196,6 +196,7 @@ void pump_name_arrival(struct core_conn *c, struct core_stream *st)
         st->bad_bytes = a->bad_bytes;
         st->bad_encoding = a->bad_encoding;
         st->bad_from = a->bad_from;
+        st->closed_in = a->closed_in;
         c->t->held_bytes += st->fed_bytes;
         HASH_ADD(hh, c->named, id, sizeof(st->id), st);
         free(a);
@@ -326,9 +327,25 @@ static void in_answer(struct core_conn *c, uint32_t id)
     }
 }
 
+/* A server's session is told so, unless it breaks off. */
+static void in_half_close(struct core_conn *c, uint32_t id)
+{
+    struct core_stream *st = stream_at(c, id);
+    struct core_arrival *a = st ? NULL : arrival_at(c, id);
+
+    if (st) {
+        st->closed_in = true;
+    } else if (a) {
+        a->closed_in = true;
+    }
+    prefix_drop(c, id);
+}
+
 static void in_last(struct core_conn *c, const struct frame *f)
 {
-    if (f->flags & FRAME_END_STREAM) {
+    if (f->flags & FRAME_END_STREAM && c->server) {
+        in_half_close(c, f->stream);
+    } else if (f->flags & FRAME_END_STREAM) {
         in_stream_end(c, f, NULL, 0);
     }
 }

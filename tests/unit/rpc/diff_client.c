@@ -593,8 +593,9 @@ static void chance(uint64_t seed, char *ret, size_t cap)
 
         len += (size_t)snprintf(ret + len, cap - len, "%u%s ", i + 1, words[i][at[i]++]);
         if (diff_random(&seed, 12) == 0) {
-            len += (size_t)snprintf(ret + len, cap - len, "%s ",
-                                    PICK(&seed, "P", "A", "W", "E", "1M", "G", "2Gb", "1Ga", "1Gb"));
+            const char *other = PICK(&seed, "P", "A", "W", "E", "1M", "G", "2Gb", "1Ga", "1Gb");
+
+            len += (size_t)snprintf(ret + len, cap - len, "%s ", other);
         }
     }
     snprintf(ret + len, cap - len, "%s", diff_random(&seed, 3) ? "P" : "X");
