@@ -117,7 +117,7 @@ void life_going(struct rpc_life *l)
     }
 }
 
-bool life_too_many(struct rpc_life *l, uint32_t *n, uint32_t max)
+static bool too_many(struct rpc_life *l, uint32_t *n, uint32_t max)
 {
     int64_t now = env_now_ns(l->env);
 
@@ -126,6 +126,16 @@ bool life_too_many(struct rpc_life *l, uint32_t *n, uint32_t max)
         l->controls = l->resets = 0;
     }
     return ++*n == max;
+}
+
+bool life_too_many_controls(struct rpc_life *l)
+{
+    return too_many(l, &l->controls, RPC_CONTROLS_MAX);
+}
+
+bool life_too_many_resets(struct rpc_life *l)
+{
+    return too_many(l, &l->resets, RPC_RESETS_MAX);
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */

@@ -81,8 +81,9 @@ void life_settings(struct rpc_life *l);    /* the peer's came */
 void life_going(struct rpc_life *l);       /* client: GOAWAY came */
 void life_calls_out(struct rpc_life *l);   /* client: it has had as many calls as it may */
 void life_drain_heard(struct rpc_life *l); /* the client has read the first GOAWAY */
-/* Counts n, which is `controls` or `resets`; whether there are too many in a second. */
-bool life_too_many(struct rpc_life *l, uint32_t *n, uint32_t max);
+/* One more of the peer's; whether it is the first one too many in a second. */
+bool life_too_many_controls(struct rpc_life *l);
+bool life_too_many_resets(struct rpc_life *l);
 
 /* Slots of the table. */
 bool life_takes_calls(const struct rpc_conn *c);

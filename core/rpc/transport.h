@@ -1,8 +1,9 @@
 /* Transport: gRPC over HTTP/2 connections on the loop, as a table. Everything is [loop].
  *
  * A transport is a struct rpc_transport and what stands behind it: nghttp2/ (built in) and core/
- * (gRPC C core, a shared object of its own, transport.c). Everything above this file is one copy
- * and does not know which one it has. docs/transport.md is for whoever writes a third.
+ * (gRPC C core, a shared object of its own, transport.c); life.h is what their connections share.
+ * Everything above this file is one copy and does not know which one it has. docs/transport.md is
+ * for whoever writes a third.
  *
  * A connection carries gRPC streams over a stream of core/net that is connected already: TLS, names
  * of peers, dialling and listening are not a transport's business. What is to be sent is gathered

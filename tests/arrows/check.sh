@@ -79,15 +79,16 @@ out=$(for room in $rooms; do
 done | tsort 2>&1 >/dev/null | tr '\n' ' ')
 [ -z "$out" ] || complain "rooms stand on each other: $out"
 
-# The transports of core/rpc are rooms of their own, behind one header.
+# The transports of core/rpc are rooms of their own, behind one header, and have one file in common.
 for transport in core nghttp2; do
     includes "$root/core/rpc" >"$tmp"
     while read -r file kind name; do
         n=$((n + 1))
         case $file:$name in
-        "$root/core/rpc/$transport/"*:"rpc/$transport/"* | "$root/core/rpc/$transport/"*:rpc/transport.h) ;;
+        "$root/core/rpc/$transport/"*:"rpc/$transport/"* | "$root/core/rpc/$transport/"*:rpc/transport.h | \
+            "$root/core/rpc/$transport/"*:rpc/life.h) ;;
         "$root/core/rpc/$transport/"*:rpc/*)
-            complain "$file includes <$name>; a transport may use <rpc/transport.h>" ;;
+            complain "$file includes <$name>; a transport may use <rpc/transport.h> and <rpc/life.h>" ;;
         *:"rpc/$transport/"*)
             complain "$file includes <$name>; a transport is reached by <rpc/transport.h>" ;;
         esac

@@ -146,7 +146,7 @@ static void detach(struct core_stream *st)
         st->taken_bytes = st->fed_bytes;
     }
     LIST_REMOVE(st, entry);
-    c->streams_n--;
+    c->life.streams_n--;
     st->conn = NULL;
     if (!st->cb) {
         env_timer_clear(st->t->env, &st->deadline);
@@ -160,7 +160,7 @@ static void forget(struct core_stream *st)
 
     if (c) {
         detach(st);
-        conn_idle(c);
+        life_idle(&c->life);
     }
 }
 
@@ -533,9 +533,9 @@ bool core_stream_is_sent(const struct rpc_stream *base)
     }
     pump_read_made(c);
     if (st->id == 0 && c->ids_lost) {
-        return !c->dead || c->written > st->mark_made;
+        return !c->life.dead || c->written > st->mark_made;
     }
-    return st->mark_wire > 0 && (!c->dead || c->written >= st->mark_wire);
+    return st->mark_wire > 0 && (!c->life.dead || c->written >= st->mark_wire);
 }
 
 bool core_stream_is_answered(const struct rpc_stream *base)
@@ -687,7 +687,7 @@ static struct core_stream *stream_create(struct core_conn *c)
     struct core_stream *st = alloc_zeroed(sizeof(*st));
 
     if (st) {
-        st->base.transport = c->base.transport;
+        st->base.transport = c->life.base.transport;
         st->t = c->t;
         st->conn = c;
         st->server = c->server != NULL;
@@ -701,7 +701,7 @@ static struct core_stream *stream_create(struct core_conn *c)
         grpc_metadata_array_init(&st->initial);
         grpc_metadata_array_init(&st->trailing);
         LIST_INSERT_HEAD(&c->streams, st, entry);
-        c->streams_n++;
+        c->life.streams_n++;
     }
     return st;
 }
@@ -772,7 +772,7 @@ static void begin_call(struct core_stream *st)
 
 void stream_begin(struct core_stream *st)
 {
-    if (!st->conn || st->conn->dead || (st->over && !st->server)) {
+    if (!st->conn || st->conn->life.dead || (st->over && !st->server)) {
         return;
     }
     enter(st);
@@ -794,7 +794,7 @@ struct rpc_stream *core_stream_open(struct rpc_conn *base, const struct rpc_call
     struct core_conn *c = core_conn_of(base);
     struct core_stream *st = stream_create(c);
 
-    assert(core_conn_takes_calls(base));
+    assert(rpc_conn_takes_calls(base));
     if (!st) {
         return NULL;
     }

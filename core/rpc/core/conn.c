@@ -1,8 +1,5 @@
 /* Connections: their beginning, their signs of life, their end.
  *
- * A connection that ends (conn_fail) does not touch C core or its owners at once: its death is a
- * task, which tells the owner, so that nobody begins calls on it, then the streams, and frees.
- *
  * Draining is done here, not by C core, whose server would refuse calls that were on their way:
  * GOAWAY that refuses nothing and a ping go out between its frames, and when the ping is answered
  * the GOAWAY that does. */
@@ -45,17 +42,15 @@ static void server_stop(struct core_server *s)
     core_wake(s->t);
 }
 
-static void conn_free(struct core_conn *c)
+static void conn_free(struct rpc_life *l)
 {
-    struct env *env = c->t->env;
+    struct core_conn *c = container_of(l, struct core_conn, life);
 
     assert(LIST_EMPTY(&c->streams));
     LIST_REMOVE(c, entry);
     if (c->dirty) {
         TAILQ_REMOVE(&c->t->dirty_conns, c, dirty_link);
     }
-    env_undefer(env, &c->death);
-    env_timer_clear(env, &c->timer);
     pump_finish(c);
     if (c->channel) {
         grpc_channel_destroy(c->channel);
@@ -64,245 +59,63 @@ static void conn_free(struct core_conn *c)
         server_stop(c->server);
     }
     c->t->host->io_close(c->io);
-    free(c->why);
+    life_finish(l);
     free(c);
 }
 
-void conn_enter(struct core_conn *c)
+static void hang_up(struct rpc_life *l)
 {
-    c->entered++;
-}
+    struct core_conn *c = container_of(l, struct core_conn, life);
 
-bool conn_leave_callback(struct core_conn *c)
-{
-    if (--c->entered == 0 && c->doomed) {
-        conn_free(c);
-        return false;
-    }
-    return true;
-}
-
-void conn_fail(struct core_conn *c, const char *why)
-{
-    if (!c->dead) {
-        c->dead = true;
-        c->going = true;
-        c->why = strdup(why);
-        env_timer_clear(c->t->env, &c->timer);
-        env_defer(c->t->env, &c->death);
-    }
-}
-
-static void on_death(struct env_task *task)
-{
-    struct core_conn *c = container_of(task, struct core_conn, death);
-    const char *why = c->why ? c->why : "out of memory";
-    struct core_stream *st;
-
-    conn_enter(c);
     c->t->host->io_close(c->io);
     c->io = NULL;
-    if (c->cb) {
-        const struct rpc_conn_cb *cb = c->cb;
-
-        c->cb = NULL;
-        cb->closed(c->ud, why);
-    }
-    while ((st = LIST_FIRST(&c->streams))) {
-        stream_orphan(st, why);
-    }
-    c->doomed = true;
-    conn_leave_callback(c);
 }
 
-void core_conn_close(struct rpc_conn *base)
+static void end_streams(struct rpc_life *l, const char *why)
 {
-    struct core_conn *c = core_conn_of(base);
+    struct core_conn *c = container_of(l, struct core_conn, life);
     struct core_stream *st;
 
-    c->cb = NULL;
     while ((st = LIST_FIRST(&c->streams))) {
-        stream_drop(st);
-    }
-    c->dead = c->doomed = true;
-    env_undefer(c->t->env, &c->death);
-    conn_enter(c);
-    conn_leave_callback(c);
-}
-
-void core_conn_break(struct rpc_conn *base, const char *why)
-{
-    conn_fail(core_conn_of(base), why);
-}
-
-static void set_timer(struct core_conn *c, enum conn_timer what, int64_t at_ns)
-{
-    c->timer_for = what;
-    env_timer_set(c->t->env, &c->timer, at_ns);
-}
-
-static int64_t next_ping_ns(const struct core_conn *c)
-{
-    const struct rpc_limits *l = &c->t->limits;
-    int64_t silent = c->heard_ns + (c->left ? l->left_silence_ms : l->client_silence_ms) * ENV_MS;
-    int64_t apart = c->pinged_ns ? c->pinged_ns + RPC_PINGS_APART_MS * ENV_MS : 0;
-
-    return c->left && apart > silent ? apart : silent;
-}
-
-void core_conn_leave(struct rpc_conn *base)
-{
-    struct core_conn *c = core_conn_of(base);
-
-    c->cb = NULL;
-    c->left = true;
-    conn_idle(c);
-    if (!c->dead && c->t->limits.left_silence_ms > 0) {
-        set_timer(c, CONN_SILENCE, next_ping_ns(c));
-    }
-}
-
-void conn_idle(struct core_conn *c)
-{
-    if (c->streams_n > 0 || c->dead) {
-        return;
-    }
-    if (c->left) {
-        conn_fail(c, "nobody needs the connection any more");
-    } else if (c->goaway_final) {
-        /* The client closes when it has read everything; a connection that we close first could
-         * lose what is on its way. */
-        set_timer(c, CONN_PART, env_now_ns(c->t->env) + RPC_PART_MS * ENV_MS);
-    }
-}
-
-/* ---- what the peer lets hear ----------------------------------------------------------------- */
-
-void conn_heard(struct core_conn *c)
-{
-    c->heard_ns = env_now_ns(c->t->env);
-    c->pinged = false;
-}
-
-void conn_settings(struct core_conn *c)
-{
-    if (!c->ready) {
-        c->ready = true;
-        if (c->server) {
-            set_timer(c, CONN_SILENCE, c->heard_ns); /* it is counted from now */
-        } else if (c->cb) {
-            c->cb->ready(c->ud);
+        if (why) {
+            stream_orphan(st, why);
+        } else {
+            stream_drop(st);
         }
-    }
-}
-
-void conn_going(struct core_conn *c)
-{
-    if (!c->going) {
-        c->going = true;
-        if (c->cb) {
-            c->cb->going(c->ud);
-        }
-    }
-}
-
-void conn_call_counted(struct core_conn *c)
-{
-    uint32_t max = c->t->limits.calls_max ? c->t->limits.calls_max : CALLS_MAX - CALLS_SPARE;
-
-    c->calls_n++;
-    if (!c->going && c->calls_n >= max) {
-        c->going = true;
-        set_timer(c, CONN_CALLS_OUT, env_now_ns(c->t->env));
     }
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static void goaway(struct core_conn *c, uint32_t last)
+void conn_call_counted(struct core_conn *c)
 {
-    unsigned char frame[FRAMES_GOAWAY_BYTES];
+    uint32_t max = c->t->limits.calls_max ? c->t->limits.calls_max : CALLS_MAX - CALLS_SPARE;
 
-    pump_inject(c, frame, frames_make_goaway(frame, last, 0));
+    if (++c->calls_n >= max) {
+        life_calls_out(&c->life);
+    }
 }
 
-static void ping(struct core_conn *c, const char mark[8])
+static void send_ping(struct core_conn *c, const char mark[8])
 {
     unsigned char frame[FRAMES_PING_BYTES];
 
     pump_inject(c, frame, frames_make_ping(frame, mark));
 }
 
-static void look_at_silence(struct core_conn *c)
+static void ping(struct rpc_life *l)
 {
-    int64_t now = env_now_ns(c->t->env);
-
-    if (!c->ready) {
-        conn_fail(c, "no HTTP/2 preface came");
-    } else if (c->pinged) {
-        conn_fail(c, "the peer does not answer a ping");
-    } else if (!c->left && c->t->limits.client_silence_ms == 0) {
-        return;
-    } else if (now >= next_ping_ns(c)) {
-        c->pinged = true;
-        c->pinged_ns = now;
-        ping(c, "silence");
-        set_timer(c, CONN_SILENCE, now + RPC_ANSWER_MS * ENV_MS);
-    } else {
-        set_timer(c, CONN_SILENCE, next_ping_ns(c));
-    }
+    send_ping(container_of(l, struct core_conn, life), "silence");
 }
 
-static void on_timer(struct env_timer *timer)
+static void goaway(struct rpc_life *l, bool final)
 {
-    struct core_conn *c = container_of(timer, struct core_conn, timer);
+    struct core_conn *c = container_of(l, struct core_conn, life);
+    unsigned char frame[FRAMES_GOAWAY_BYTES];
 
-    conn_enter(c);
-    switch (c->timer_for) {
-    case CONN_CALLS_OUT:
-        if (c->cb && c->cb->going) {
-            c->cb->going(c->ud);
-        }
-        break;
-    case CONN_PART:
-        conn_fail(c, "drained");
-        break;
-    case CONN_DRAIN:
-        conn_drain_heard(c); /* it said nothing, but had its time */
-        if (env_timer_is_set(&c->timer)) {
-            break; /* CONN_PART */
-        }
-        /* fall through */
-    case CONN_SILENCE:
-        look_at_silence(c);
-        break;
-    }
-    conn_leave_callback(c);
-}
-
-void core_conn_drain(struct rpc_conn *base)
-{
-    struct core_conn *c = core_conn_of(base);
-
-    if (c->dead || c->draining) {
-        return;
-    }
-    if (!c->ready) {
-        conn_fail(c, "shutting down");
-        return;
-    }
-    c->draining = true;
-    goaway(c, LAST_STREAM_MAX);
-    ping(c, "drain\0\0");
-    set_timer(c, CONN_DRAIN, env_now_ns(c->t->env) + RPC_PART_MS * ENV_MS);
-}
-
-void conn_drain_heard(struct core_conn *c)
-{
-    if (c->draining && !c->goaway_final) {
-        c->goaway_final = true;
-        goaway(c, c->last_stream);
-        conn_idle(c);
+    pump_inject(c, frame, frames_make_goaway(frame, final ? c->last_stream : LAST_STREAM_MAX, 0));
+    if (!final) {
+        send_ping(c, "drain\0\0");
     }
 }
 
@@ -349,20 +162,20 @@ static void take_call(struct core_server *s)
     }
     pump_name_arrival(c, st);
     head_of(s, &head);
-    conn_enter(c);
-    if (c->cb) {
-        c->cb->request(c->ud, &st->base, &head);
+    life_enter(&c->life);
+    if (c->life.cb) {
+        c->life.cb->request(c->life.ud, &st->base, &head);
     } else {
         core_stream_abort(&st->base, GRPC_UNAVAILABLE, "shutting down");
     }
-    conn_leave_callback(c);
+    life_leave(&c->life);
 }
 
 static void on_call(struct core_op *op, bool ok)
 {
     struct core_server *s = container_of(op, struct core_server, ask);
 
-    if (ok && s->conn && !s->conn->dead) {
+    if (ok && s->conn && !s->conn->life.dead) {
         take_call(s);
     } else if (ok) {
         grpc_call_cancel(s->call, NULL);
@@ -477,6 +290,12 @@ static bool connect_core(struct core_conn *c, const char *authority, bool tls)
     return authority ? make_channel(c, pair[1], authority, tls) : make_server(c, pair[1]);
 }
 
+static const struct rpc_life_ops life_ops = { .ping = ping,
+                                              .goaway = goaway,
+                                              .hang_up = hang_up,
+                                              .end_streams = end_streams,
+                                              .free = conn_free };
+
 struct rpc_conn *core_conn_create(struct transport *base, struct net_io *io, const char *authority,
                                   bool tls, const struct rpc_conn_cb *cb, void *ud)
 {
@@ -487,14 +306,11 @@ struct rpc_conn *core_conn_create(struct transport *base, struct net_io *io, con
         t->host->io_close(io);
         return NULL;
     }
-    c->base.transport = base->table;
+    life_init(&c->life, &life_ops, base->table, t->env, &t->limits, !authority);
+    c->life.ud = ud;
     c->t = t;
     c->io = io;
-    c->ud = ud;
     c->near = (struct loop_fd){ .fd = -1, .cb = pump_near };
-    c->death.cb = on_death;
-    c->timer.cb = on_timer;
-    c->heard_ns = env_now_ns(t->env);
     c->peer_streams_max = UINT32_MAX;
     LIST_INIT(&c->streams);
     TAILQ_INIT(&c->unnamed);
@@ -502,38 +318,23 @@ struct rpc_conn *core_conn_create(struct transport *base, struct net_io *io, con
     LIST_INSERT_HEAD(&t->conns, c, entry);
     pump_init(c, !authority);
     if (!connect_core(c, authority, tls)) {
-        conn_free(c);
+        conn_free(&c->life);
         return NULL;
     }
-    if (!authority) {
-        set_timer(c, CONN_SILENCE, c->heard_ns + RPC_ANSWER_MS * ENV_MS);
-    }
-    c->cb = cb;
+    c->life.cb = cb;
     t->host->io_set(io, &pump_io_cb, c);
     core_dirty_conn(c);
-    return &c->base;
-}
-
-bool core_conn_takes_calls(const struct rpc_conn *base)
-{
-    const struct core_conn *c = core_conn_of(base);
-
-    return c->ready && !c->going;
-}
-
-int64_t core_conn_heard_ns(const struct rpc_conn *base)
-{
-    return core_conn_of(base)->heard_ns;
+    return &c->life.base;
 }
 
 bool core_conn_is_full(const struct rpc_conn *base)
 {
     const struct core_conn *c = core_conn_of(base);
 
-    return c->streams_n >= c->peer_streams_max;
+    return c->life.streams_n >= c->peer_streams_max;
 }
 
 void core_conn_ping(struct rpc_conn *base)
 {
-    ping(core_conn_of(base), "asked\0\0");
+    send_ping(core_conn_of(base), "asked\0\0");
 }

@@ -35,7 +35,7 @@ void core_wake(struct core *t)
 
 void core_dirty_conn(struct core_conn *c)
 {
-    if (!c->dirty && !c->dead) {
+    if (!c->dirty && !c->life.dead) {
         c->dirty = true;
         TAILQ_INSERT_TAIL(&c->t->dirty_conns, c, dirty_link);
         core_wake(c->t);
@@ -176,7 +176,7 @@ static void core_destroy(struct transport *base)
     struct core_conn *c;
 
     while ((c = LIST_FIRST(&t->conns))) {
-        core_conn_close(&c->base);
+        life_close(&c->life.base);
     }
     while (t->busy_ops > 0 && gpr_time_cmp(gpr_now(GPR_CLOCK_MONOTONIC), end) < 0) {
         poll_core(t, gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
@@ -201,14 +201,14 @@ static struct rpc_transport table = {
     .create = core_create,
     .destroy = core_destroy,
     .conn_create = core_conn_create,
-    .conn_takes_calls = core_conn_takes_calls,
-    .conn_heard_ns = core_conn_heard_ns,
+    .conn_takes_calls = life_takes_calls,
+    .conn_heard_ns = life_heard_ns,
     .conn_is_full = core_conn_is_full,
     .conn_ping = core_conn_ping,
-    .conn_break = core_conn_break,
-    .conn_leave = core_conn_leave,
-    .conn_drain = core_conn_drain,
-    .conn_close = core_conn_close,
+    .conn_break = life_break,
+    .conn_leave = life_let_go,
+    .conn_drain = life_drain,
+    .conn_close = life_close,
     .stream_open = core_stream_open,
     .stream_adopt = core_stream_adopt,
     .stream_close = core_stream_close,

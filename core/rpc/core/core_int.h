@@ -7,14 +7,14 @@
  * limits and proofs are not C core's.
  *
  * core.c holds the completion queue and the turn: batches that streams want are begun, C core is
- * polled until it is quiet, what it made is carried out. conn.c is a connection's life, call.c a
- * stream's. */
+ * polled until it is quiet, what it made is carried out. conn.c has connections (life.h: what
+ * is the same with every transport), call.c streams. */
 #ifndef RPC_CORE_CORE_INT_H
 #define RPC_CORE_CORE_INT_H
 
 #include <grpc/grpc.h>
 #include <rpc/core/frames.h>
-#include <rpc/transport.h>
+#include <rpc/life.h>
 #include <sys/queue.h>
 #include <uthash.h>
 
@@ -62,14 +62,6 @@ void core_settle(struct core *t);
 
 /* ---- conn.c ---------------------------------------------------------------------------------- */
 
-/* What a connection's timer is for: one thing at a time. */
-enum conn_timer {
-    CONN_SILENCE, /* a preface, the answer to a ping, a look at how long the peer is silent */
-    CONN_CALLS_OUT, /* client: the owner is told at once */
-    CONN_DRAIN,   /* server: the client's answer to the first GOAWAY's ping */
-    CONN_PART,    /* server: the client's time to close, after the last stream */
-};
-
 /* A server's half in C core; it lives until C core lets it go, which may be behind its conn. */
 struct core_server {
     struct core *t;
@@ -100,9 +92,8 @@ struct core_arrival {
     bool closed_in;
 };
 
-/* States: begun, ready, dead. Freed by death, which the loop runs, or by conn_close(). */
 struct core_conn {
-    struct rpc_conn base;
+    struct rpc_life life;
     struct core *t;
     LIST_ENTRY(core_conn) entry;
     TAILQ_ENTRY(core_conn) dirty_link;
@@ -111,25 +102,12 @@ struct core_conn {
     struct loop_fd near; /* our end of the pair; -1: closed */
     grpc_channel *channel;
     struct core_server *server;
-    const struct rpc_conn_cb *cb; /* NULL: nobody listens */
-    void *ud;
-    bool ready;  /* the peer's settings came */
-    bool going;  /* client: takes no more calls */
-    bool left;   /* client: its owner let it go; it ends behind its last stream */
-    bool draining, goaway_final; /* server: the first GOAWAY was sent; the one that refuses */
-    bool calmed; /* its peer did too much: it ends behind a GOAWAY */
     bool ended;  /* nothing more comes from the peer: what is there is read, then it dies */
-    bool dead;   /* of no use: `death` is queued or runs */
-    bool doomed; /* freed as soon as nobody is inside of it */
     bool blocked; /* the socket is full */
     bool feeding; /* C core's pair is full */
     bool core_ended; /* C core has closed its end */
     bool judging;    /* a stream's message cannot be taken */
     bool breaks;     /* client: the frame ends streams whose messages C core would drop */
-    bool pinged;  /* a ping of ours is not answered */
-    char *why;
-    uint32_t entered;
-    uint32_t streams_n;
     uint32_t peer_streams_max; /* SETTINGS_MAX_CONCURRENT_STREAMS */
     uint32_t calls_n;          /* client: of this connection so far */
     uint32_t last_stream;      /* server: highest id that came */
@@ -139,44 +117,23 @@ struct core_conn {
     struct core_stream *named; /* by id */
     TAILQ_HEAD(, core_arrival) arrivals; /* server: in their order */
     struct core_prefix *prefixes;
-    struct env_task death;
-    struct env_timer timer;
-    enum conn_timer timer_for;
-    int64_t heard_ns;
-    int64_t pinged_ns; /* client: its last ping; 0 = none */
     /* ---- pump.c ---- */
     struct frames in, out;
     struct buf to_core, to_peer; /* not written yet */
     struct buf inject; /* frames of our own to the peer, for the next border */
     uint64_t made;    /* bytes for the peer so far */
     uint64_t written; /* of these, given to the socket */
-    int64_t window_ns; /* start of the second that is counted */
-    uint32_t controls, resets;
     uint32_t block_frames; /* CONTINUATION frames of the block that comes in */
 };
 
-#define core_conn_of(base_) container_of(base_, struct core_conn, base)
+#define core_conn_of(base_) container_of(base_, struct core_conn, life.base)
 
 struct rpc_conn *core_conn_create(struct transport *t, struct net_io *io, const char *authority,
                                   bool tls, const struct rpc_conn_cb *cb, void *ud);
-bool core_conn_takes_calls(const struct rpc_conn *c);
-int64_t core_conn_heard_ns(const struct rpc_conn *c);
 bool core_conn_is_full(const struct rpc_conn *c);
 void core_conn_ping(struct rpc_conn *c);
-void core_conn_break(struct rpc_conn *c, const char *why);
-void core_conn_leave(struct rpc_conn *c);
-void core_conn_drain(struct rpc_conn *c);
-void core_conn_close(struct rpc_conn *c);
 
-void conn_fail(struct core_conn *c, const char *why);
-void conn_idle(struct core_conn *c);       /* a stream has gone */
-void conn_heard(struct core_conn *c);      /* bytes came */
-void conn_settings(struct core_conn *c);   /* the peer's came */
-void conn_going(struct core_conn *c);      /* client: GOAWAY came */
-void conn_drain_heard(struct core_conn *c); /* the client has read the first GOAWAY */
 void conn_call_counted(struct core_conn *c);
-void conn_enter(struct core_conn *c);
-bool conn_leave_callback(struct core_conn *c); /* false: it is freed */
 
 /* ---- pump.c ---------------------------------------------------------------------------------- */
 

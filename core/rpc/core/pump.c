@@ -28,22 +28,11 @@ static void calm(struct core_conn *c, const char *why)
 {
     unsigned char frame[FRAMES_GOAWAY_BYTES];
 
-    if (!c->dead && !c->calmed) {
-        c->calmed = true;
+    if (!c->life.dead && !c->life.calmed) {
+        c->life.calmed = true;
         c->t->host->log_calm(c->t->host->io_peer(c->io), why);
         pump_inject(c, frame, frames_make_goaway(frame, c->last_stream, ENHANCE_YOUR_CALM));
     }
-}
-
-static bool too_many(struct core_conn *c, uint32_t *n, uint32_t max)
-{
-    int64_t now = env_now_ns(c->t->env);
-
-    if (now - c->window_ns >= ENV_S) {
-        c->window_ns = now;
-        c->controls = c->resets = 0;
-    }
-    return ++*n == max;
 }
 
 /* A frame's head: floods are counted before C core works for them. */
@@ -63,7 +52,7 @@ static void in_begin(void *ud, const struct frame *f)
         }
         return;
     case FRAME_RST_STREAM:
-        if (too_many(c, &c->resets, RPC_RESETS_MAX)) {
+        if (life_too_many_resets(&c->life)) {
             calm(c, "resets");
         }
         return;
@@ -73,7 +62,7 @@ static void in_begin(void *ud, const struct frame *f)
         }
         /* fall through */
     default:
-        if (too_many(c, &c->controls, RPC_CONTROLS_MAX)) {
+        if (life_too_many_controls(&c->life)) {
             calm(c, "control frames");
         }
     }
@@ -172,7 +161,7 @@ static void judge(struct core_conn *c)
 
     c->judging = false;
     core_settle(c->t);
-    for (st = LIST_FIRST(&c->streams); st && !c->doomed; st = next) {
+    for (st = LIST_FIRST(&c->streams); st && !c->life.doomed; st = next) {
         next = LIST_NEXT(st, entry);
         if (!st->over && (st->bad_encoding || st->bad_bytes || st->bad_memory)) {
             judge_stream(c, st);
@@ -260,7 +249,7 @@ static void in_settings(struct core_conn *c, const struct frame *f, const unsign
             c->peer_streams_max = frames_u32(at + 2);
         }
     }
-    conn_settings(c);
+    life_settings(&c->life);
 }
 
 /* C core drops the messages of a stream that breaks off, those that came included. */
@@ -289,7 +278,7 @@ static void in_goaway(struct core_conn *c, const struct frame *f, const unsigned
             messages_first(st);
         }
     }
-    conn_going(c);
+    life_going(&c->life);
 }
 
 static void in_stream_end(struct core_conn *c, const struct frame *f, const unsigned char *at,
@@ -363,7 +352,7 @@ static void in_end(void *ud, const struct frame *f, const unsigned char *payload
         break;
     case FRAME_PING:
         if (f->flags & FRAME_ACK) {
-            conn_drain_heard(c);
+            life_drain_heard(&c->life);
         }
         break;
     case FRAME_RST_STREAM:
@@ -445,7 +434,7 @@ static const struct frames_cb out_cb = { out_begin, out_data, out_end };
 static int add(struct core_conn *c, struct buf *to, const void *bytes, size_t len)
 {
     if (buf_add(to, bytes, len) < 0) {
-        conn_fail(c, "out of memory");
+        life_fail(&c->life, "out of memory");
         return -1;
     }
     return 0;
@@ -522,7 +511,7 @@ static bool write_core(struct core_conn *c)
 /* Everything that waits is handed to C core, and from it to the streams. */
 static void feed_all(struct core_conn *c)
 {
-    while (!write_core(c) && !c->dead) {
+    while (!write_core(c) && !c->life.dead) {
         size_t before = c->to_core.len;
 
         core_settle(c->t);
@@ -536,7 +525,7 @@ static void feed_all(struct core_conn *c)
 /* To C core. False: out of memory. */
 static bool carry_in(struct core_conn *c, const unsigned char *bytes, size_t len)
 {
-    while (len > 0 && !c->doomed) {
+    while (len > 0 && !c->life.doomed) {
         size_t n = frames_read(&c->in, bytes, len);
 
         if (c->breaks) {
@@ -571,11 +560,11 @@ static void peer_ended(struct core_conn *c, const char *why)
 {
     char text[256];
 
-    if (!c->ended && !c->dead) {
+    if (!c->ended && !c->life.dead) {
         c->ended = true;
         snprintf(text, sizeof(text), "%s", why);
         read_ahead(c);
-        conn_fail(c, text);
+        life_fail(&c->life, text);
     }
 }
 
@@ -592,8 +581,8 @@ static bool take_input(struct core_conn *c)
         peer_ended(c, n == 0 ? "the peer closed the connection" : t->host->io_error(c->io));
         return false;
     }
-    conn_heard(c);
-    if (!carry_in(c, t->in, (size_t)n) || c->doomed) {
+    life_heard(&c->life);
+    if (!carry_in(c, t->in, (size_t)n) || c->life.doomed) {
         return false;
     }
     write_core(c);
@@ -601,17 +590,17 @@ static bool take_input(struct core_conn *c)
     if (c->judging) {
         judge(c);
     }
-    return !c->dead;
+    return !c->life.dead;
 }
 
 static void on_readable(void *ud)
 {
     struct core_conn *c = ud;
 
-    if (!c->dead && !c->ended && !c->feeding) {
-        conn_enter(c);
+    if (!c->life.dead && !c->ended && !c->feeding) {
+        life_enter(&c->life);
         take_input(c);
-        conn_leave_callback(c);
+        life_leave(&c->life);
     }
 }
 
@@ -621,7 +610,7 @@ static void write_failed(struct core_conn *c)
     char why[256];
 
     snprintf(why, sizeof(why), "%s", c->t->host->io_error(c->io));
-    while (!c->dead && !c->ended && take_input(c)) {
+    while (!c->life.dead && !c->ended && take_input(c)) {
     }
     peer_ended(c, why);
 }
@@ -630,7 +619,7 @@ static void write_peer(struct core_conn *c)
 {
     size_t done = 0;
 
-    while (!c->dead && done < c->to_peer.len) {
+    while (!c->life.dead && done < c->to_peer.len) {
         struct iovec iov = { c->to_peer.data + done, c->to_peer.len - done };
         ssize_t n = c->t->host->io_writev(c->io, &iov, 1);
 
@@ -667,7 +656,7 @@ static bool take_output(struct core_conn *c)
 
 void pump_read_made(struct core_conn *c)
 {
-    while (!c->dead && c->near.fd >= 0 && take_output(c)) {
+    while (!c->life.dead && c->near.fd >= 0 && take_output(c)) {
     }
 }
 
@@ -675,36 +664,36 @@ void pump_out(struct core_conn *c)
 {
     bool more = true;
 
-    if (c->dead || (c->blocked && !c->calmed)) {
+    if (c->life.dead || (c->blocked && !c->life.calmed)) {
         return;
     }
-    conn_enter(c);
-    while (more && !c->dead && !c->blocked && c->near.fd >= 0) {
+    life_enter(&c->life);
+    while (more && !c->life.dead && !c->blocked && c->near.fd >= 0) {
         more = take_output(c);
-        if (!c->dead) {
+        if (!c->life.dead) {
             write_peer(c);
         }
     }
-    if (!c->dead && c->calmed) {
-        conn_fail(c, "the connection was ended by GOAWAY");
-    } else if (!c->dead && c->core_ended) {
-        conn_fail(c, "C core closed the connection");
+    if (!c->life.dead && c->life.calmed) {
+        life_fail(&c->life, "the connection was ended by GOAWAY");
+    } else if (!c->life.dead && c->core_ended) {
+        life_fail(&c->life, "C core closed the connection");
     }
-    conn_leave_callback(c);
+    life_leave(&c->life);
 }
 
 static void on_writable(void *ud)
 {
     struct core_conn *c = ud;
 
-    if (!c->dead) {
+    if (!c->life.dead) {
         set_blocked(c, false);
-        conn_enter(c);
+        life_enter(&c->life);
         write_peer(c);
-        if (!c->dead) {
+        if (!c->life.dead) {
             core_dirty_conn(c);
         }
-        conn_leave_callback(c);
+        life_leave(&c->life);
     }
 }
 
@@ -712,7 +701,7 @@ void pump_near(struct loop_fd *w, uint32_t events)
 {
     struct core_conn *c = container_of(w, struct core_conn, near);
 
-    if (events & LOOP_WRITE && c->feeding && !c->dead) {
+    if (events & LOOP_WRITE && c->feeding && !c->life.dead) {
         write_core(c);
     }
     core_dirty_conn(c);
@@ -726,7 +715,7 @@ void pump_inject(struct core_conn *c, const void *frame, size_t len)
 {
     bool now = c->inject.len == 0 && frames_at_border(&c->out);
 
-    if (!c->dead && add(c, now ? &c->to_peer : &c->inject, frame, len) == 0) {
+    if (!c->life.dead && add(c, now ? &c->to_peer : &c->inject, frame, len) == 0) {
         c->made += now ? len : 0;
         core_dirty_conn(c);
     }

@@ -4,9 +4,7 @@
  * The flush goes once behind the tasks that are queued already, so that what they add is in the
  * same write. What the socket does not take is kept in `pending`; nothing more is produced before
  * it is gone, so that streams keep what they have and tell their owners to wait.
- *
- * A connection that ends (conn_fail) does not touch nghttp2 or its owners at once: its death is a
- * task, which tells the owner, so that nobody begins calls on it, then the streams, and frees. */
+ */
 #include <rpc/nghttp2/h2_int.h>
 
 #include <assert.h>
@@ -15,12 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PREFACE_MS       RPC_ANSWER_MS
 #define STREAM_IDS_SPARE 1000
 
 /* ---- what all share -------------------------------------------------------------------------- */
-
-static void h2_conn_close(struct rpc_conn *base);
 
 static int make_option(nghttp2_option **ret)
 {
@@ -41,8 +36,8 @@ static void h2_destroy(struct transport *t)
     struct h2_conn *c;
 
     while ((c = LIST_FIRST(&h->conns))) {
-        assert(c->entered == 0);
-        h2_conn_close(&c->base);
+        assert(c->life.entered == 0);
+        life_close(&c->life.base);
     }
     nghttp2_session_callbacks_del(h->callbacks);
     nghttp2_option_del(h->option);
@@ -72,131 +67,40 @@ static int h2_create(const struct rpc_transport_host *host, const struct rpc_lim
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void conn_free(struct h2_conn *c)
+static void conn_free(struct rpc_life *l)
 {
-    struct env *env = c->h->env;
+    struct h2_conn *c = container_of(l, struct h2_conn, life);
 
     assert(LIST_EMPTY(&c->streams));
     LIST_REMOVE(c, entry);
-    env_undefer(env, &c->flush);
-    env_undefer(env, &c->death);
-    env_timer_clear(env, &c->timer);
+    env_undefer(l->env, &c->flush);
     nghttp2_session_del(c->session);
     net_io_close(c->io);
     buf_finish(&c->pending);
     free(c->authority);
-    free(c->why);
+    life_finish(l);
     free(c);
 }
 
-static void enter(struct h2_conn *c)
+static void hang_up(struct rpc_life *l)
 {
-    c->entered++;
-}
+    struct h2_conn *c = container_of(l, struct h2_conn, life);
 
-/* False: the connection was closed meanwhile and is freed. */
-static bool leave(struct h2_conn *c)
-{
-    if (--c->entered == 0 && c->doomed) {
-        conn_free(c);
-        return false;
-    }
-    return true;
-}
-
-void conn_fail(struct h2_conn *c, const char *why)
-{
-    if (!c->dead) {
-        c->dead = true;
-        c->going = true;
-        c->why = strdup(why);
-        env_timer_clear(c->h->env, &c->timer);
-        env_defer(c->h->env, &c->death);
-    }
-}
-
-static void on_death(struct env_task *t)
-{
-    struct h2_conn *c = container_of(t, struct h2_conn, death);
-    const char *why = c->why ? c->why : "out of memory";
-    struct h2_stream *st;
-
-    enter(c);
     net_io_close(c->io);
     c->io = NULL;
-    if (c->cb) {
-        const struct rpc_conn_cb *cb = c->cb;
-
-        c->cb = NULL;
-        cb->closed(c->ud, why);
-    }
-    while ((st = LIST_FIRST(&c->streams))) {
-        stream_orphan(st, why);
-    }
-    c->doomed = true;
-    leave(c);
 }
 
-static void h2_conn_close(struct rpc_conn *base)
+static void end_streams(struct rpc_life *l, const char *why)
 {
-    struct h2_conn *c = conn_of(base);
+    struct h2_conn *c = container_of(l, struct h2_conn, life);
     struct h2_stream *st;
 
-    c->cb = NULL;
     while ((st = LIST_FIRST(&c->streams))) {
-        stream_drop(st);
-    }
-    c->dead = c->doomed = true;
-    env_undefer(c->h->env, &c->death);
-    enter(c);
-    leave(c);
-}
-
-static void h2_conn_break(struct rpc_conn *base, const char *why)
-{
-    struct h2_conn *c = conn_of(base);
-
-    conn_fail(c, why);
-}
-
-void conn_set_timer(struct h2_conn *c, enum conn_timer what, int64_t at_ns)
-{
-    c->timer_for = what;
-    env_timer_set(c->h->env, &c->timer, at_ns);
-}
-
-static int64_t next_ping_ns(const struct h2_conn *c)
-{
-    const struct rpc_limits *l = &c->h->limits;
-    int64_t silent = c->heard_ns + (c->left ? l->left_silence_ms : l->client_silence_ms) * ENV_MS;
-    int64_t apart = c->pinged_ns ? c->pinged_ns + RPC_PINGS_APART_MS * ENV_MS : 0;
-
-    return c->left && apart > silent ? apart : silent;
-}
-
-static void h2_conn_leave(struct rpc_conn *base)
-{
-    struct h2_conn *c = conn_of(base);
-
-    c->cb = NULL;
-    c->left = true;
-    conn_idle(c);
-    if (!c->dead && c->h->limits.left_silence_ms > 0) {
-        conn_set_timer(c, CONN_SILENCE, next_ping_ns(c));
-    }
-}
-
-void conn_idle(struct h2_conn *c)
-{
-    if (c->streams_n > 0 || c->dead) {
-        return;
-    }
-    if (c->left) {
-        conn_fail(c, "nobody needs the connection any more");
-    } else if (c->goaway_final) {
-        /* The client closes when it has read everything; a connection that we close first could
-         * lose what is on its way. */
-        conn_set_timer(c, CONN_PART, env_now_ns(c->h->env) + RPC_PART_MS * ENV_MS);
+        if (why) {
+            stream_orphan(st, why);
+        } else {
+            stream_drop(st);
+        }
     }
 }
 
@@ -210,9 +114,9 @@ static void write_failed(struct h2_conn *c)
     char why[256];
 
     snprintf(why, sizeof(why), "%s", net_io_error(c->io));
-    while (!c->dead && take_input(c)) {
+    while (!c->life.dead && take_input(c)) {
     }
-    conn_fail(c, why);
+    life_fail(&c->life, why);
 }
 
 /* Bytes taken; fewer than len: the socket is full, or broken. */
@@ -267,7 +171,7 @@ static bool produce(struct h2_conn *c)
         c->out_full = false;
         n = nghttp2_session_mem_send(c->session, &data);
         if (n < 0) {
-            conn_fail(c, nghttp2_strerror((int)n));
+            life_fail(&c->life, nghttp2_strerror((int)n));
             return false;
         }
         if (n == 0) {
@@ -286,15 +190,15 @@ static void write_now(struct h2_conn *c)
     struct h2 *h = c->h;
     bool more = write_pending(c);
 
-    while (more && !c->dead && !c->doomed) {
+    while (more && !c->life.dead && !c->life.doomed) {
         size_t len, done;
 
         more = produce(c);
         len = h->out_len; /* an owner may be told by a failure below */
-        done = len > 0 && !c->doomed ? write_some(c, h->out, len) : 0;
-        if (done < len && !c->dead && !c->doomed) {
+        done = len > 0 && !c->life.doomed ? write_some(c, h->out, len) : 0;
+        if (done < len && !c->life.dead && !c->life.doomed) {
             if (buf_add(&c->pending, h->out + done, len - done) < 0) {
-                conn_fail(c, "out of memory");
+                life_fail(&c->life, "out of memory");
             }
             return;
         }
@@ -303,13 +207,13 @@ static void write_now(struct h2_conn *c)
 
 static void flush(struct h2_conn *c)
 {
-    enter(c);
+    life_enter(&c->life);
     write_now(c);
-    if (!c->dead && !c->doomed && (!c->draining || c->calmed) && !c->blocked &&
+    if (!c->life.dead && !c->life.doomed && (!c->life.draining || c->life.calmed) && !c->blocked &&
         !nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session)) {
-        conn_fail(c, "the connection was ended by GOAWAY");
+        life_fail(&c->life, "the connection was ended by GOAWAY");
     }
-    leave(c);
+    life_leave(&c->life);
 }
 
 static void on_flush(struct env_task *t)
@@ -319,14 +223,14 @@ static void on_flush(struct env_task *t)
     c->flushing = !c->flushing;
     if (c->flushing) {
         env_defer(c->h->env, &c->flush);
-    } else if (!c->dead && !c->blocked) {
+    } else if (!c->life.dead && !c->blocked) {
         flush(c);
     }
 }
 
 void conn_touch(struct h2_conn *c)
 {
-    if (!c->dead && !c->blocked) {
+    if (!c->life.dead && !c->blocked) {
         env_defer(c->h->env, &c->flush);
     }
 }
@@ -336,7 +240,7 @@ static void on_writable(void *ud)
     struct h2_conn *c = ud;
 
     c->blocked = false;
-    if (!c->dead) {
+    if (!c->life.dead) {
         flush(c);
     }
 }
@@ -351,23 +255,22 @@ static bool take_input(struct h2_conn *c)
     ssize_t r;
 
     if (n == 0) {
-        conn_fail(c, "the peer closed the connection");
+        life_fail(&c->life, "the peer closed the connection");
         return false;
     }
     if (n < 0) {
         if (n != NET_AGAIN) {
-            conn_fail(c, net_io_error(c->io));
+            life_fail(&c->life, net_io_error(c->io));
         }
         return false;
     }
-    c->heard_ns = env_now_ns(h->env);
-    c->pinged = false;
+    life_heard(&c->life);
     r = nghttp2_session_mem_recv(c->session, h->in, (size_t)n);
-    if (c->doomed) {
+    if (c->life.doomed) {
         return false;
     }
     if (r < 0) {
-        conn_fail(c, nghttp2_strerror((int)r));
+        life_fail(&c->life, nghttp2_strerror((int)r));
         return false;
     }
     return true;
@@ -377,114 +280,51 @@ static void on_readable(void *ud)
 {
     struct h2_conn *c = ud;
 
-    if (c->dead) {
+    if (c->life.dead) {
         return;
     }
-    enter(c);
+    life_enter(&c->life);
     if (take_input(c)) {
         if (nghttp2_session_want_write(c->session) || !nghttp2_session_want_read(c->session)) {
             conn_touch(c);
         }
     }
-    leave(c);
+    life_leave(&c->life);
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static void final_goaway(struct h2_conn *c)
+static void ping(struct rpc_life *l)
 {
-    c->goaway_final = true;
-    nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
-                          nghttp2_session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR,
-                          NULL, 0);
+    struct h2_conn *c = container_of(l, struct h2_conn, life);
+
+    nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
     conn_touch(c);
-    conn_idle(c);
 }
 
-static void look_at_silence(struct h2_conn *c)
+static void goaway(struct rpc_life *l, bool final)
 {
-    int64_t now = env_now_ns(c->h->env);
-
-    if (!c->ready) {
-        conn_fail(c, "no HTTP/2 preface came");
-    } else if (c->pinged) {
-        conn_fail(c, "the peer does not answer a ping");
-    } else if (!c->left && c->h->limits.client_silence_ms == 0) {
-        return;
-    } else if (now >= next_ping_ns(c)) {
-        c->pinged = true;
-        c->pinged_ns = now;
-        nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
-        conn_touch(c);
-        conn_set_timer(c, CONN_SILENCE, now + RPC_ANSWER_MS * ENV_MS);
-    } else {
-        conn_set_timer(c, CONN_SILENCE, next_ping_ns(c));
-    }
-}
-
-static void on_timer(struct env_timer *t)
-{
-    struct h2_conn *c = container_of(t, struct h2_conn, timer);
-
-    enter(c);
-    switch (c->timer_for) {
-    case CONN_IDS_OUT:
-        if (c->cb && c->cb->going) {
-            c->cb->going(c->ud);
-        }
-        break;
-    case CONN_PART:
-        conn_fail(c, "drained");
-        break;
-    case CONN_DRAIN:
-        conn_drain_heard(c); /* it said nothing, but had its time */
-        if (env_timer_is_set(&c->timer)) {
-            break; /* CONN_PART */
-        }
-        /* fall through */
-    case CONN_SILENCE:
-        look_at_silence(c);
-        break;
-    }
-    leave(c);
-}
-
-static void h2_conn_drain(struct rpc_conn *base)
-{
-    struct h2_conn *c = conn_of(base);
+    struct h2_conn *c = container_of(l, struct h2_conn, life);
     static const uint8_t mark[8] = "drain";
 
-    if (c->dead || c->draining) {
-        return;
+    if (final) {
+        nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
+                              nghttp2_session_get_last_proc_stream_id(c->session),
+                              NGHTTP2_NO_ERROR, NULL, 0);
+    } else {
+        nghttp2_submit_shutdown_notice(c->session);
+        nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, mark);
     }
-    if (!c->ready) {
-        conn_fail(c, "shutting down");
-        return;
-    }
-    /* First one that refuses nothing; what the client sent before it read that is still served. Its
-     * answer to the ping says that it has read it. */
-    c->draining = true;
-    nghttp2_submit_shutdown_notice(c->session);
-    nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, mark);
     conn_touch(c);
-    conn_set_timer(c, CONN_DRAIN, env_now_ns(c->h->env) + RPC_PART_MS * ENV_MS);
-}
-
-void conn_drain_heard(struct h2_conn *c)
-{
-    if (c->draining && !c->goaway_final) {
-        final_goaway(c);
-    }
 }
 
 void conn_ids_used(struct h2_conn *c, int32_t id)
 {
     uint32_t calls_max = c->h->limits.calls_max;
 
-    if (!c->going && (id > INT32_MAX - STREAM_IDS_SPARE ||
-                      (calls_max > 0 && (uint32_t)id / 2 + 1 >= calls_max))) {
-        c->going = true;
-        conn_set_timer(c, CONN_IDS_OUT, env_now_ns(c->h->env));
+    if (id > INT32_MAX - STREAM_IDS_SPARE ||
+        (calls_max > 0 && (uint32_t)id / 2 + 1 >= calls_max)) {
+        life_calls_out(&c->life);
     }
 }
 
@@ -492,13 +332,19 @@ void conn_ids_used(struct h2_conn *c, int32_t id)
 
 static const struct net_io_cb io_cb = { on_readable, on_writable };
 
+static const struct rpc_life_ops life_ops = { .ping = ping,
+                                              .goaway = goaway,
+                                              .hang_up = hang_up,
+                                              .end_streams = end_streams,
+                                              .free = conn_free };
+
 static int settle(struct h2_conn *c)
 {
     nghttp2_settings_entry iv[4];
     size_t n = 0;
     int r;
 
-    if (c->server) {
+    if (c->life.server) {
         iv[n++] = (nghttp2_settings_entry){ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
                                             c->h->limits.streams_max };
     } else {
@@ -526,63 +372,41 @@ static struct rpc_conn *h2_conn_create(struct transport *t, struct net_io *io,
         net_io_close(io);
         return NULL;
     }
-    c->base.transport = &rpc_transport_nghttp2;
+    life_init(&c->life, &life_ops, &rpc_transport_nghttp2, h->env, &h->limits, !authority);
+    c->life.ud = ud;
     c->h = h;
     c->io = io;
     c->tls = tls;
-    c->ud = ud;
-    c->server = !authority;
     c->authority = authority ? strdup(authority) : NULL;
     c->flush.cb = on_flush;
-    c->death.cb = on_death;
-    c->timer.cb = on_timer;
-    c->heard_ns = env_now_ns(h->env);
     LIST_INIT(&c->streams);
     LIST_INSERT_HEAD(&h->conns, c, entry);
-    if (c->server) {
+    if (c->life.server) {
         r = nghttp2_session_server_new2(&c->session, h->callbacks, c, h->option);
-        conn_set_timer(c, CONN_SILENCE, c->heard_ns + PREFACE_MS * ENV_MS);
     } else if (c->authority) {
         r = nghttp2_session_client_new2(&c->session, h->callbacks, c, h->option);
     }
     if (r != 0 || settle(c) != 0) {
-        conn_free(c);
+        conn_free(&c->life);
         return NULL;
     }
-    c->cb = cb;
+    c->life.cb = cb;
     net_io_set(io, &io_cb, c);
     conn_touch(c);
-    return &c->base;
-}
-
-static bool h2_conn_takes_calls(const struct rpc_conn *base)
-{
-    const struct h2_conn *c = conn_of(base);
-
-    return c->ready && !c->going;
-}
-
-static int64_t h2_conn_heard_ns(const struct rpc_conn *base)
-{
-    const struct h2_conn *c = conn_of(base);
-
-    return c->heard_ns;
+    return &c->life.base;
 }
 
 static bool h2_conn_is_full(const struct rpc_conn *base)
 {
     const struct h2_conn *c = conn_of(base);
 
-    return c->streams_n >= nghttp2_session_get_remote_settings(
+    return c->life.streams_n >= nghttp2_session_get_remote_settings(
                                c->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 }
 
 static void h2_conn_ping(struct rpc_conn *base)
 {
-    struct h2_conn *c = conn_of(base);
-
-    nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
-    conn_touch(c);
+    ping(life_of(base));
 }
 
 const struct rpc_transport rpc_transport_nghttp2 = {
@@ -593,14 +417,14 @@ const struct rpc_transport rpc_transport_nghttp2 = {
     .create = h2_create,
     .destroy = h2_destroy,
     .conn_create = h2_conn_create,
-    .conn_takes_calls = h2_conn_takes_calls,
-    .conn_heard_ns = h2_conn_heard_ns,
+    .conn_takes_calls = life_takes_calls,
+    .conn_heard_ns = life_heard_ns,
     .conn_is_full = h2_conn_is_full,
     .conn_ping = h2_conn_ping,
-    .conn_break = h2_conn_break,
-    .conn_leave = h2_conn_leave,
-    .conn_drain = h2_conn_drain,
-    .conn_close = h2_conn_close,
+    .conn_break = life_break,
+    .conn_leave = life_let_go,
+    .conn_drain = life_drain,
+    .conn_close = life_close,
     .stream_open = h2_stream_open,
     .stream_adopt = h2_stream_adopt,
     .stream_close = h2_stream_close,

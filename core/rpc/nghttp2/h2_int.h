@@ -4,7 +4,7 @@
 #define RPC_NGHTTP2_H2_INT_H
 
 #include <nghttp2/nghttp2.h>
-#include <rpc/transport.h>
+#include <rpc/life.h>
 
 #define H2_IN_BYTES  (64u << 10)
 #define H2_OUT_BYTES (128u << 10)
@@ -38,52 +38,23 @@ struct h2 {
     size_t out_len;
 };
 
-/* What a connection's timer is for: one thing at a time. */
-enum conn_timer {
-    CONN_SILENCE, /* a preface, the answer to a ping, a look at how long the peer is silent */
-    CONN_IDS_OUT, /* client: the owner is told at once */
-    CONN_DRAIN,   /* server: the client's answer to the first GOAWAY's ping */
-    CONN_PART,    /* server: the client's time to close, after the last stream */
-};
-
-/* States: begun, ready, dead. Owned by itself: freed by death, which the loop runs, or by
- * h2_conn_close(). */
 struct h2_conn {
-    struct rpc_conn base;
+    struct rpc_life life;
     struct h2 *h;
     LIST_ENTRY(h2_conn) entry;
     struct net_io *io;
     nghttp2_session *session;
-    const struct rpc_conn_cb *cb; /* NULL: nobody listens */
-    void *ud;
     char *authority; /* client */
-    bool server, tls;
-    bool ready;  /* the peer's settings came */
-    bool going;  /* client: takes no more calls: GOAWAY came, or the stream ids run out */
-    bool left;   /* client: its owner let it go; it ends behind its last stream */
-    bool draining, goaway_final; /* server: the first GOAWAY was sent; the one that refuses */
-    bool calmed; /* its peer did too much: it ends */
-    bool dead;   /* of no use: `death` is queued or runs */
-    bool doomed; /* freed as soon as nobody is inside of it */
+    bool tls;
     bool blocked;  /* the socket is full; writable() comes */
     bool flushing; /* second leg of a flush */
     bool out_full; /* `out` had no room for a frame */
-    bool pinged;   /* a ping of ours is not answered */
-    char *why;
-    uint32_t entered;    /* nghttp2 or an owner is on the stack: no freeing */
-    uint32_t streams_n;
     LIST_HEAD(, h2_stream) streams;
-    struct env_task flush, death;
-    struct env_timer timer;
-    enum conn_timer timer_for;
-    int64_t heard_ns;
-    int64_t pinged_ns; /* client: its last ping; 0 = none */
+    struct env_task flush;
     uint64_t produced; /* bytes that nghttp2 made */
     uint64_t written;  /* of these, given to the socket */
     struct buf pending; /* produced and not written */
     size_t pending_off;
-    int64_t window_ns; /* start of the second that is counted */
-    uint32_t controls, resets;
     struct h2_head head; /* of the header block that comes in; one at a time by protocol */
 };
 
@@ -130,15 +101,11 @@ struct h2_stream {
 };
 
 /* The const of a pointer goes with it where a slot only looks. */
-#define conn_of(base_)   container_of(base_, struct h2_conn, base)
+#define conn_of(base_)   container_of(base_, struct h2_conn, life.base)
 #define stream_of(base_) container_of(base_, struct h2_stream, base)
 
 /* h2.c */
 void conn_touch(struct h2_conn *c); /* something may have to be written */
-void conn_fail(struct h2_conn *c, const char *why);
-void conn_idle(struct h2_conn *c); /* a stream has gone */
-void conn_set_timer(struct h2_conn *c, enum conn_timer what, int64_t at_ns);
-void conn_drain_heard(struct h2_conn *c);            /* the client has read the first GOAWAY */
 void conn_ids_used(struct h2_conn *c, int32_t id); /* client: leaves it before they run out */
 
 /* h2_recv.c */

@@ -11,8 +11,8 @@ static int calm(struct h2_conn *c, const char *why)
 {
     char peer[64];
 
-    if (!c->dead && !c->calmed) {
-        c->calmed = true;
+    if (!c->life.dead && !c->life.calmed) {
+        c->life.calmed = true;
         snprintf(peer, sizeof(peer), "%s", net_io_peer(c->io));
         nghttp2_session_terminate_session(c->session, NGHTTP2_ENHANCE_YOUR_CALM);
         conn_touch(c);
@@ -24,18 +24,7 @@ static int calm(struct h2_conn *c, const char *why)
 /* An owner closed the connection inside of a callback: its streams are gone, nghttp2 must stop. */
 static int go_on(const struct h2_conn *c)
 {
-    return c->doomed ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
-}
-
-static bool too_many(struct h2_conn *c, uint32_t *n, uint32_t max)
-{
-    int64_t now = env_now_ns(c->h->env);
-
-    if (now - c->window_ns >= ENV_S) {
-        c->window_ns = now;
-        c->controls = c->resets = 0;
-    }
-    return ++*n == max;
+    return c->life.doomed ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *ud)
@@ -48,14 +37,14 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
     case NGHTTP2_WINDOW_UPDATE:
         return 0;
     case NGHTTP2_RST_STREAM:
-        return too_many(c, &c->resets, RPC_RESETS_MAX) ? calm(c, "resets") : 0;
+        return life_too_many_resets(&c->life) ? calm(c, "resets") : 0;
     case NGHTTP2_DATA:
         if (hd->length > 0 || hd->flags & NGHTTP2_FLAG_END_STREAM) {
             return 0;
         }
         /* fall through */
     default:
-        return too_many(c, &c->controls, RPC_CONTROLS_MAX) ? calm(c, "control frames") : 0;
+        return life_too_many_controls(&c->life) ? calm(c, "control frames") : 0;
     }
 }
 
@@ -74,7 +63,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     memset(&c->head, 0, offsetof(struct h2_head, call));
     c->head.call.path[0] = c->head.call.request_id[0] = c->head.message[0] = '\0';
     c->head.grpc_status = -1;
-    if (!c->server || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+    if (!c->life.server || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
         return 0;
     }
     st = stream_create(c, frame->hd.stream_id);
@@ -106,7 +95,7 @@ static void on_request(struct h2_conn *c, struct h2_stream *st)
     const struct h2_head *head = &c->head;
 
     st->headers_in = true;
-    if (!c->cb) {
+    if (!c->life.cb) {
         h2_stream_abort(&st->base, GRPC_UNAVAILABLE, "shutting down");
     } else if (head->too_big) {
         h2_stream_abort(&st->base, GRPC_EXHAUSTED, "RUN402 headers are larger than 32 KiB");
@@ -120,7 +109,7 @@ static void on_request(struct h2_conn *c, struct h2_stream *st)
         if (head->timeout_ns > 0) {
             stream_set_deadline(st, env_now_ns(c->h->env) + head->timeout_ns);
         }
-        c->cb->request(c->ud, &st->base, &head->call);
+        c->life.cb->request(c->life.ud, &st->base, &head->call);
     }
 }
 
@@ -161,13 +150,13 @@ static void on_headers(struct h2_conn *c, nghttp2_session *session, const nghttp
     if (!st) {
         return;
     }
-    if (!c->server) {
+    if (!c->life.server) {
         on_answer(c, st, last);
         return;
     }
     if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
         on_request(c, st);
-        if (c->doomed) {
+        if (c->life.doomed) {
             return;
         }
     }
@@ -180,7 +169,7 @@ static void on_data_end(struct h2_conn *c, nghttp2_session *session, int32_t id)
 {
     struct h2_stream *st = stream_at(session, id);
 
-    if (st && c->server) {
+    if (st && c->life.server) {
         stream_half(st);
     } else if (st && !st->over) {
         stream_over(st, GRPC_INTERNAL, "the stream ended without grpc-status", false);
@@ -201,26 +190,18 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         }
         break;
     case NGHTTP2_SETTINGS:
-        if (!(frame->hd.flags & NGHTTP2_FLAG_ACK) && !c->ready) {
-            c->ready = true;
-            if (c->server) {
-                conn_set_timer(c, CONN_SILENCE, c->heard_ns); /* it is counted from now */
-            } else if (c->cb) {
-                c->cb->ready(c->ud);
-            }
+        if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
+            life_settings(&c->life);
         }
         break;
     case NGHTTP2_GOAWAY:
-        if (!c->server && !c->going) {
-            c->going = true;
-            if (c->cb) {
-                c->cb->going(c->ud);
-            }
+        if (!c->life.server) {
+            life_going(&c->life);
         }
         break;
     case NGHTTP2_PING:
         if (frame->hd.flags & NGHTTP2_FLAG_ACK) {
-            conn_drain_heard(c);
+            life_drain_heard(&c->life);
         }
         break;
     default:
@@ -259,7 +240,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
         }
         stream_over(st, text_status_of_reset(code), text, code == NGHTTP2_REFUSED_STREAM);
     }
-    if (!((struct h2_conn *)ud)->doomed) {
+    if (!((struct h2_conn *)ud)->life.doomed) {
         stream_forgotten(st);
     }
     return go_on(ud);
@@ -278,7 +259,7 @@ static int on_not_sent(nghttp2_session *session, const nghttp2_frame *frame, int
             nghttp2_session_set_stream_user_data(session, st->id, NULL);
             st->id = 0;
             stream_over(st, GRPC_UNAVAILABLE, nghttp2_strerror(code), true);
-            if (!c->doomed) {
+            if (!c->life.doomed) {
                 stream_forgotten(st);
             }
             break;
@@ -292,7 +273,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
 {
     struct h2_conn *c = ud;
 
-    if (c->server && frame->hd.type == NGHTTP2_HEADERS &&
+    if (c->life.server && frame->hd.type == NGHTTP2_HEADERS &&
         frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
         nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0) {
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,

@@ -61,7 +61,7 @@ static void reset(struct h2_stream *st, uint32_t code)
 {
     struct h2_conn *c = st->conn;
 
-    if (c && !c->dead && st->id > 0) {
+    if (c && !c->life.dead && st->id > 0) {
         nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, st->id, code);
         conn_touch(c);
     }
@@ -73,7 +73,7 @@ static void detach(struct h2_stream *st, bool was_sent)
     struct h2_conn *c = st->conn;
 
     LIST_REMOVE(st, entry);
-    c->streams_n--;
+    c->life.streams_n--;
     st->conn = NULL;
     st->was_sent = was_sent;
     env_timer_clear(st->h->env, &st->deadline);
@@ -87,7 +87,7 @@ void stream_forgotten(struct h2_stream *st)
     struct h2_conn *c = st->conn;
 
     detach(st, h2_stream_is_sent(&st->base));
-    conn_idle(c);
+    life_idle(&c->life);
     maybe_free(st);
 }
 
@@ -135,7 +135,7 @@ void stream_over(struct h2_stream *st, int status, const char *text, bool refuse
     free(st->text);
     st->text = text[0] ? strdup(text) : NULL;
     env_timer_clear(st->h->env, &st->deadline);
-    local_open = st->conn && !st->conn->dead && st->id > 0 &&
+    local_open = st->conn && !st->conn->life.dead && st->id > 0 &&
                  nghttp2_session_get_stream_local_close(st->conn->session, st->id) == 0;
     if (!st->server && local_open) {
         reset(st, NGHTTP2_NO_ERROR);
@@ -204,7 +204,7 @@ static void give_window_back(struct h2_stream *st)
 {
     struct h2_conn *c = st->conn;
 
-    if (st->unconsumed > 0 && c && !c->dead && st->id > 0) {
+    if (st->unconsumed > 0 && c && !c->life.dead && st->id > 0) {
         nghttp2_session_consume_stream(c->session, st->id, st->unconsumed);
         conn_touch(c);
     }
@@ -463,7 +463,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *buf, size_
 
 static bool is_live(const struct h2_stream *st)
 {
-    return st->conn && !st->conn->dead;
+    return st->conn && !st->conn->life.dead;
 }
 
 /* Response headers; with the status when there is nothing else to send. */
@@ -522,7 +522,7 @@ bool h2_stream_is_sent(const struct rpc_stream *base)
     if (!c) {
         return st->was_sent;
     }
-    return st->mark_wire > 0 && (!c->dead || c->written >= st->mark_wire);
+    return st->mark_wire > 0 && (!c->life.dead || c->written >= st->mark_wire);
 }
 
 bool h2_stream_is_answered(const struct rpc_stream *base)
@@ -587,11 +587,11 @@ struct h2_stream *stream_create(struct h2_conn *c, int32_t id)
         st->h = c->h;
         st->conn = c;
         st->id = id;
-        st->server = c->server;
+        st->server = c->life.server;
         st->task.cb = on_task;
         st->deadline.cb = on_deadline;
         LIST_INSERT_HEAD(&c->streams, st, entry);
-        c->streams_n++;
+        c->life.streams_n++;
     }
     return st;
 }
