@@ -34,6 +34,31 @@
         .offset = at_                                                                              \
     }
 
+/* The node's own options only: a reload takes the value over. What is not marked needs a restart,
+ * so that a new option is refused until somebody made it live. */
+#define OPT_IS_LIVE (1u << 31)
+#define LIVE(key_, type_, at_, dflt_, min_, max_, doc_)                                            \
+    {                                                                                              \
+        .key = key_, .doc = doc_, .dflt = dflt_, .min = min_, .max = max_, .type = type_,          \
+        .offset = at_, .flags = OPT_IS_LIVE                                                        \
+    }
+#define LIVE_ABSENT(key_, type_, at_, min_, max_, doc_)                                            \
+    {                                                                                              \
+        .key = key_, .doc = doc_, .min = min_, .max = max_, .type = type_, .offset = at_,          \
+        .flags = FN_OPT_MAY_BE_ABSENT | OPT_IS_LIVE                                                \
+    }
+#define LIVE_CHOICE(key_, at_, dflt_, choices_, doc_)                                              \
+    {                                                                                              \
+        .key = key_, .doc = doc_, .dflt = dflt_, .choices = choices_, .type = FN_OPT_CHOICE,       \
+        .offset = at_, .flags = OPT_IS_LIVE                                                        \
+    }
+/* A whole number of something: messages name the unit. */
+#define LIVE_COUNT(key_, at_, dflt_, min_, max_, unit_, doc_)                                      \
+    {                                                                                              \
+        .key = key_, .doc = doc_, .dflt = dflt_, .choices = unit_, .min = min_, .max = max_,       \
+        .type = FN_OPT_INT, .offset = at_, .flags = OPT_IS_LIVE                                    \
+    }
+
 #define STR      FN_OPT_STR
 #define INT      FN_OPT_INT
 #define DURATION FN_OPT_DURATION

@@ -98,7 +98,6 @@ const char *config_variable_of(enum config_section section, const char *key);
 
 /* ---- what a reload may change (live.c) ------------------------------------------------------- */
 
-bool config_is_live(enum config_section section, const char *key);
 /* A sentence for the reference. */
 void config_print_live(enum config_section section, struct buf *out);
 

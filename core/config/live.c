@@ -1,50 +1,12 @@
-/* Live: which settings a running node takes over, as data, and what a reload may not change.
- *
- * A key that is not in the table below needs a restart, so that a new option is refused until
- * somebody made it live. */
+/* Live: what a reload may not change, which is every option that is not marked OPT_IS_LIVE. */
 #include <config/config_int.h>
 
-#include <stdio.h>
+#include <conf/opts.h>
 #include <string.h>
 
-static const struct {
-    enum config_section section;
-    const char *keys; /* "*" = all, but for those after it */
-    const char *but;
-} live[] = {
-    { SECTION_TOP, "plugin_dir drain_timeout", "" },
-    { SECTION_LOG, "level", "" },
-    { SECTION_HTTP, "*", "listen tls" },
-    { SECTION_LB, "*", "" },
-    { SECTION_PLUGINS, "*", "watchdog audit" },
-    { SECTION_NPM, "*", "groups group_runners_max lbs_max" },
-    { SECTION_RUNNER, "*",
-      "owner memory_total cpu_total iofs_path iofs_engine_path iofs_tmpfs "
-      "iofs_size iofs_inodes iofs_opts "
-      "privileged_user" },
-};
-
-static bool has_word(const char *words, const char *word)
+static bool is_live(const struct fn_opt *o)
 {
-    size_t len = strlen(word);
-
-    for (const char *at = words; (at = strstr(at, word)); at += len) {
-        if ((at == words || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0')) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool config_is_live(enum config_section section, const char *key)
-{
-    for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++) {
-        if (live[i].section == section && !has_word(live[i].but, key) &&
-            (live[i].keys[0] == '*' || has_word(live[i].keys, key))) {
-            return true;
-        }
-    }
-    return false;
+    return (o->flags & OPT_IS_LIVE) != 0;
 }
 
 /* "`a`, `b`" of the keys that are live, or are not. */
@@ -53,7 +15,7 @@ static uint32_t list_keys(enum config_section section, bool are_live, struct buf
     uint32_t n = 0;
 
     for (const struct fn_opt *o = config_sections[section].opts; o->key; o++) {
-        if (config_is_live(section, o->key) == are_live) {
+        if (is_live(o) == are_live) {
             buf_printf(out, "%s`%s`", n++ ? ", " : "", o->key);
         }
     }
@@ -107,7 +69,7 @@ static void check_section(const struct config *running, const struct config *nex
     for (uint32_t i = 0; i < b->n_opts; i++) {
         const char *key = b->opts[i].key;
 
-        if (!config_is_live((enum config_section)s, key) && !conf_same_option(a, b, i)) {
+        if (!is_live(&b->opts[i]) && !conf_same_option(a, b, i)) {
             refuse(config_sections[s].key, key, b->source[i], value_text(b, i, &got),
                    value_text(a, i, &was), p);
         }
