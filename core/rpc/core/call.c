@@ -6,8 +6,8 @@
  * what is there all the same (stream_read_on); those messages wait here.
  *
  * Proofs. A call counts as sent from the moment C core has its first message, unless the connection
- * is dead and not a byte that was made later has left. It counts as refused when a frame said so
- * about its id, and no answer had begun. */
+ * is dead and not a byte that was made later has left, or the peer's windows have kept it back. It
+ * counts as refused when a frame said so about its id, and no answer had begun. */
 #include <rpc/core/core_int.h>
 
 #include <assert.h>
@@ -521,8 +521,9 @@ void core_stream_mark(struct rpc_stream *base)
     st->mark = st->out_total + core_stream_queued(base);
 }
 
-/* Of a stream whose id is known, or will be with its HEADERS, the bytes themselves are looked for;
- * what C core has not made it does not send behind the cancellation that follows. */
+/* Of a stream whose id is known, or will be with its HEADERS, the bytes themselves are looked for.
+ * What C core has not made it does not send behind the cancellation that follows; but a write that
+ * its pair did not take may have the bytes in it, unless the windows forbid that. */
 bool core_stream_is_sent(const struct rpc_stream *base)
 {
     const struct core_stream *st = core_stream_of(base);
@@ -535,7 +536,10 @@ bool core_stream_is_sent(const struct rpc_stream *base)
     if (st->id == 0 && c->ids_lost) {
         return !c->life.dead || c->written > st->mark_made;
     }
-    return st->mark_wire > 0 && (!c->life.dead || c->written >= st->mark_wire);
+    if (st->mark_wire == 0) {
+        return !c->life.dead && !pump_is_shut(st);
+    }
+    return !c->life.dead || c->written >= st->mark_wire;
 }
 
 bool core_stream_is_answered(const struct rpc_stream *base)

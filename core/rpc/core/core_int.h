@@ -121,6 +121,14 @@ struct core_conn {
     struct frames in, out;
     struct buf to_core, to_peer; /* not written yet */
     struct buf inject; /* frames of our own to the peer, for the next border */
+    /* Client: what the peer lets in, at most; what C core may have made is never more. */
+    uint64_t window, stream_window;
+    uint32_t window_told; /* of a stream, by the last settings */
+    uint32_t settings_n;  /* the peer's; of these C core has acknowledged acks_n */
+    uint32_t acks_n;
+    bool window_lost;     /* a stream's may be larger than is known */
+    uint64_t data_made;   /* DATA seen so far */
+    uint32_t last_named;  /* highest id */
     uint64_t made;    /* bytes for the peer so far */
     uint64_t written; /* of these, given to the socket */
     uint32_t block_frames; /* CONTINUATION frames of the block that comes in */
@@ -146,6 +154,8 @@ void pump_near(struct loop_fd *w, uint32_t events);
 void pump_out(struct core_conn *c);
 /* Reads what it made, whether it can be sent or not: what it would still send is known then. */
 void pump_read_made(struct core_conn *c);
+/* Client: no window lets C core have made more of the stream than was seen. */
+bool pump_is_shut(const struct core_stream *st);
 /* A frame of our own to the peer, at the next border. */
 void pump_inject(struct core_conn *c, const void *frame, size_t len);
 /* Server: the stream of the call that C core made next. C core makes calls in the order of their
@@ -203,6 +213,7 @@ struct core_stream {
     size_t out_off;
     uint64_t out_total; /* bytes given to C core so far */
     uint64_t out_made;  /* of these, seen in its DATA */
+    uint64_t window;    /* that the peer has added to this stream's */
     uint64_t mark;      /* in out_total; 0 = none */
     uint64_t mark_made; /* the connection's `made` before C core had the bytes at the mark */
     uint64_t mark_wire; /* the same when they were seen; 0 = not yet */

@@ -18,7 +18,9 @@
 #define ENHANCE_YOUR_CALM 11u
 
 #define SETTING_STREAMS_MAX 3u
+#define SETTING_WINDOW      4u
 #define SETTING_BYTES       6u
+#define WINDOW_FIRST        65535u /* HTTP/2's own */
 #define BLOCK_FRAMES_MAX    8u /* CONTINUATION frames of one block of headers */
 #define MUCH_BYTES          (32u << 10)
 
@@ -244,9 +246,16 @@ static void in_settings(struct core_conn *c, const struct frame *f, const unsign
     if (f->flags & FRAME_ACK) {
         return;
     }
+    c->settings_n++;
+    c->window_lost = c->window_lost || f->len > len; /* there are more than were kept */
     for (; len >= SETTING_BYTES; at += SETTING_BYTES, len -= SETTING_BYTES) {
+        uint32_t value = frames_u32(at + 2);
+
         if (at[0] == 0 && at[1] == SETTING_STREAMS_MAX) {
-            c->peer_streams_max = frames_u32(at + 2);
+            c->peer_streams_max = value;
+        } else if (at[0] == 0 && at[1] == SETTING_WINDOW) {
+            c->window_told = value;
+            c->stream_window = value > c->stream_window ? value : c->stream_window;
         }
     }
     life_settings(&c->life);
@@ -295,6 +304,36 @@ static void in_stream_end(struct core_conn *c, const struct frame *f, const unsi
         }
     }
     prefix_drop(c, f->stream);
+}
+
+static void in_window(struct core_conn *c, uint32_t id, const unsigned char *at, size_t len)
+{
+    uint64_t more = len == 4 ? frames_u32(at) & 0x7fffffff : 0;
+    struct core_stream *st = stream_at(c, id);
+
+    if (id == 0) {
+        c->window += more;
+    } else if (st) {
+        st->window += more;
+    } else if (id > c->last_named) { /* guessed: it may be one that was made and not seen yet */
+        c->window_lost = true;
+    }
+}
+
+/* Behind it C core keeps to what the peer had told; a smaller window counts from here. */
+static void out_settings_ack(struct core_conn *c)
+{
+    if (++c->acks_n == c->settings_n) {
+        c->stream_window = c->window_told;
+    }
+}
+
+bool pump_is_shut(const struct core_stream *st)
+{
+    const struct core_conn *c = st->conn;
+
+    return c->data_made >= c->window ||
+           (st->id && !c->window_lost && st->out_made >= c->stream_window + st->window);
 }
 
 static void in_call(struct core_conn *c, uint32_t id)
@@ -358,6 +397,9 @@ static void in_end(void *ud, const struct frame *f, const unsigned char *payload
     case FRAME_RST_STREAM:
         in_stream_end(c, f, payload, len);
         break;
+    case FRAME_WINDOW_UPDATE:
+        in_window(c, f->stream, payload, len);
+        break;
     case FRAME_HEADERS:
         if (c->server) {
             in_call(c, f->stream);
@@ -392,6 +434,7 @@ static void out_data(void *ud, const struct frame *f, const unsigned char *bytes
     struct core_stream *st = c->server ? NULL : stream_at(c, f->stream);
 
     (void)bytes;
+    c->data_made += len;
     if (st && st->mark > 0 && st->mark_wire == 0) {
         st->out_made += len;
         st->mark_wire = st->out_made >= st->mark ? c->made + 1 : 0;
@@ -408,6 +451,9 @@ static void out_end(void *ud, const struct frame *f, const unsigned char *payloa
 
     (void)payload;
     (void)len;
+    if (f->type == FRAME_SETTINGS && f->flags & FRAME_ACK) {
+        out_settings_ack(c);
+    }
     if (f->type != FRAME_RST_STREAM && f->type != FRAME_HEADERS) {
         return;
     }
@@ -420,6 +466,7 @@ static void out_end(void *ud, const struct frame *f, const unsigned char *payloa
     } else if (!c->server && st && f->type == FRAME_HEADERS) {
         TAILQ_REMOVE(&c->unnamed, st, unnamed_link);
         st->unnamed = false;
+        c->last_named = f->stream;
         st->id = c->ids_lost ? 0 : f->stream;
         if (st->id) {
             HASH_ADD(hh, c->named, id, sizeof(st->id), st);
@@ -727,6 +774,7 @@ void pump_init(struct core_conn *c, bool server)
 {
     frames_init(&c->in, server, &in_cb, c);
     frames_init(&c->out, !server, &out_cb, c);
+    c->window = c->stream_window = c->window_told = WINDOW_FIRST;
 }
 
 void pump_finish(struct core_conn *c)

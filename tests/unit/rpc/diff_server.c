@@ -3,9 +3,9 @@
  * Words of a script:
  *
  *   nH nHg nHt nHe nHn       headers of Engage: as they should be, with GET, text/plain,
- *   nHx nHs nHs.             grpc-encoding gzip, without te; of an unknown method, of one that takes
- *   nHb nHc nHf nHp nHo nHd  any message; of 40 KiB, with eight CONTINUATION frames, with nine,
- *                            padded, open, with a deadline of 1 us
+ *   nHx nHs nHs.             grpc-encoding gzip, without te; of an unknown method, of one that
+ *   nHb nHc nHf nHp nHo nHd  takes any message; of 40 KiB, with eight CONTINUATION frames, with
+ *                            nine, padded, open, with a deadline of 1 us
  *   nH.                      headers with END_STREAM
  *   nT nTn nTh nTp nTs       TryCall whose session echoes; refuses; holds; padded; its first half
  *   nd nd+ ndL ne n0         Data "x", of 4000 and 30 000 bytes, with eof; empty DATA
