@@ -9,6 +9,13 @@
 #define CONF_OPTS_H
 
 #include <fn/abi.h>
+#include <stddef.h>
+
+/* What a room can be told in fn.yaml: rows that bind into its own struct. */
+struct opt_table {
+    const struct fn_opt *rows; /* key NULL ends */
+    uint32_t size;             /* of the struct */
+};
 
 #define MS  1000000LL
 #define S   (1000 * MS)

@@ -3,6 +3,7 @@
 
 #include <base/log.h>
 #include <inttypes.h>
+#include <lb/lb.h>
 #include <npm/manager.h>
 #include <limits.h>
 #include <loop/remote_log.h>
@@ -86,8 +87,9 @@ static void bind_sections(struct config *c, struct conf_problems *p)
                                     : i == SECTION_PLUGINS ? config_plugin_names(c)
                                                            : NULL;
 
-        conf_bind_with(c->priv->file, map, i == SECTION_TOP ? "top level" : s->key, s->opts,
-                       s->size, others, c->priv->overrides[i], &c->priv->values[i], p);
+        conf_bind_with(c->priv->file, map, i == SECTION_TOP ? "top level" : s->key,
+                       config_rows(i), config_rows_size(i), others, c->priv->overrides[i],
+                       &c->priv->values[i], p);
         if (!c->priv->values[i]) {
             out_of_memory();
         }
@@ -96,7 +98,10 @@ static void bind_sections(struct config *c, struct conf_problems *p)
     c->log = c->priv->values[SECTION_LOG]->data;
     c->http = c->priv->values[SECTION_HTTP]->data;
     c->grpc = c->priv->values[SECTION_GRPC]->data;
-    c->lb = c->priv->values[SECTION_LB]->data;
+    c->catalog = config_options(c, &catalog_opt_table);
+    c->lb = config_options(c, &lb_opt_table);
+    c->place = config_options(c, &place_opt_table);
+    c->bodies = config_options(c, &config_bodies_table);
     c->runner = c->priv->values[SECTION_RUNNER]->data;
     c->npm = c->priv->values[SECTION_NPM]->data;
     c->admin = c->priv->values[SECTION_ADMIN]->data;
@@ -324,8 +329,8 @@ static void check_log(struct config *c, struct conf_problems *p)
 /* Like upstream the path of the address is dropped. */
 static void check_api_url(struct config *c, struct conf_problems *p)
 {
-    struct config_lb *lb = c->priv->values[SECTION_LB]->data;
-    const char *url = lb->api_url;
+    struct catalog_options *catalog = config_options(c, &catalog_opt_table);
+    const char *url = catalog->api_url;
     size_t scheme;
     size_t host;
 
@@ -339,7 +344,7 @@ static void check_api_url(struct config *c, struct conf_problems *p)
                       "http://host:port (no host specified for client)", p);
         return;
     }
-    lb->api_url = arena_strndup(&c->priv->arena, url, scheme + host);
+    catalog->api_url = arena_strndup(&c->priv->arena, url, scheme + host);
 }
 
 /* The value of an option as it is printed. */
@@ -500,7 +505,7 @@ static void check_npm(struct config *c, struct conf_problems *p)
 
 static void check_values(struct config *c, struct conf_problems *p)
 {
-    const struct config_lb *lb = c->lb;
+    const struct place_options *place = c->place;
     const struct config_grpc *grpc = c->grpc;
 
     check_listen(c, p);
@@ -512,7 +517,8 @@ static void check_values(struct config *c, struct conf_problems *p)
         config_refuse(c, SECTION_ADMIN, "socket", c->admin->socket, "an absolute path, or off", p);
     }
     check_api_url(c, p);
-    check_order(c, SECTION_LB, "retry_min", lb->retry_min_ns, "retry_max", lb->retry_max_ns, p);
+    check_order(c, SECTION_LB, "retry_min", place->retry_min_ns, "retry_max",
+                place->retry_max_ns, p);
     check_order(c, SECTION_GRPC, "reconnect_first", grpc->reconnect_first_ns, "reconnect_max",
                 grpc->reconnect_max_ns, p);
     check_runner(c, p);

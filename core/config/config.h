@@ -72,26 +72,9 @@ struct config_grpc {
     const char *client_tls;
 };
 
-struct config_lb {
-    const char *api_url;    /* "http://host:port", no path; NULL = functions from apps: only */
-    int64_t api_timeout_ns;
-    int64_t cache_ttl_ns;
-    int64_t cache_stale_ns; /* the last good value is used that long while the API node is down */
-    int64_t placement_timeout_ns;
-    int64_t detached_placement_timeout_ns;
-    int64_t retry_min_ns;
-    int64_t retry_max_ns;
-    int64_t waiting_calls_max;
-    int64_t pool_grace_ns;
-    int64_t calls_max;
-    int64_t response_buffer_bytes;
-    int64_t response_bytes_max; /* 0 = none */
-    int64_t body_memory_bytes; /* 0 = a quarter of the node's memory */
-    int64_t execution_headroom_ns;
-    uint32_t detached; /* detached calls are accepted */
-    int64_t why_calls; /* ended calls that `fnd why` knows */
-    int64_t shadow_permille;
-    const char *rid_header;
+/* Bodies of requests, part of `lb:`. */
+struct config_bodies {
+    int64_t memory_bytes; /* 0 = a quarter of the node's memory */
 };
 
 struct config_runner {
@@ -256,7 +239,11 @@ struct config {
     const struct config_log *log;
     const struct config_http *http;
     const struct config_grpc *grpc;
-    const struct config_lb *lb;
+    /* Sections and parts of them as their rooms want them, at any node: */
+    const struct catalog_options *catalog;
+    const struct lb_options *lb;
+    const struct place_options *place;
+    const struct config_bodies *bodies;
     const struct config_runner *runner;
     const struct config_npm *npm;
     const struct config_admin *admin;

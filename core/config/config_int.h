@@ -3,6 +3,7 @@
 #define CONFIG_CONFIG_INT_H
 
 #include <base/arena.h>
+#include <conf/opts.h>
 #include <config/config.h>
 
 enum config_section {
@@ -24,11 +25,12 @@ enum config_section {
     SECTION_NOWHERE
 };
 
+#define CONFIG_TABLES_MAX 4
+
 struct config_section_def {
     const char *key; /* "" = top level */
     const char *doc;
-    const struct fn_opt *opts;
-    uint32_t size;
+    const struct opt_table *tables[CONFIG_TABLES_MAX]; /* of rooms; NULL ends */
     uint32_t sides; /* that it means anything for, bits of enum config_side; 0 = all */
 };
 
@@ -43,7 +45,16 @@ struct config_plugin_key {
     uint32_t sides;          /* that have such plugins, bits of enum config_side */
 };
 
-extern const struct config_section_def config_sections[SECTIONS_N];
+extern const struct config_section_def config_sections[SECTIONS_N]; /* sections.c */
+/* All rows of a section, which bind into a block of this size. */
+const struct fn_opt *config_rows(int section);
+uint32_t config_rows_size(int section);
+/* The room's struct in that block, once sections are bound. */
+void *config_options(const struct config *c, const struct opt_table *table);
+
+extern const struct opt_table config_top_table, config_log_table, config_http_table,
+    config_grpc_table, config_bodies_table, config_runner_table, config_npm_table,
+    config_admin_table, config_plugins_table; /* opts.c */
 extern const char *const config_top_others[]; /* keys of the top level that are no options of it */
 extern const struct config_plugin_key config_plugin_keys[]; /* key NULL ends */
 

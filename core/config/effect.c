@@ -5,6 +5,7 @@
  * others are what the file is for. */
 #include <config/config_int.h>
 
+#include <lb/catalog.h>
 #include <string.h>
 
 static void check_key(const struct config *c, const struct conf_node *map, const char *key,
@@ -87,7 +88,7 @@ static void check_pool_tls(const struct config *c, struct conf_problems *p)
 /* Without a file a node that cannot know any function is a mistake, as it is upstream. */
 static void check_functions(const struct config *c, struct conf_problems *p)
 {
-    if (c->lb->api_url || c->n_apps > 0) {
+    if (c->catalog->api_url || c->n_apps > 0) {
         return;
     }
     if (!c->type->inside && !c->path) {

@@ -14,7 +14,7 @@ static uint32_t list_keys(enum config_section section, bool are_live, struct buf
 {
     uint32_t n = 0;
 
-    for (const struct fn_opt *o = config_sections[section].opts; o->key; o++) {
+    for (const struct fn_opt *o = config_rows(section); o->key; o++) {
         if (is_live(o) == are_live) {
             buf_printf(out, "%s`%s`", n++ ? ", " : "", o->key);
         }

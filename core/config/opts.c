@@ -13,7 +13,7 @@ static const struct fn_opt top_opts[] = {
                 "Directory of the plugins that `use:` names; when absent `plugins` beside the "
                 "program, else ../lib/fnd/plugins from there, else /usr/lib/fnd/plugins."),
     LIVE("drain_timeout", DURATION, AT(drain_timeout_ns), "60s", 0, H,
-        "Time that running calls get after SIGTERM; upstream waits without limit."),
+         "Time that running calls get after SIGTERM; upstream waits without limit."),
     OPT("supervise", BOOL, AT(supervise), "false", 0, 0,
         "A small parent process starts the node again after a crash, like `fnd run --supervise`; off "
         "where systemd or a container platform does that."),
@@ -23,6 +23,7 @@ static const struct fn_opt top_opts[] = {
                "auto: on virtual machines, when woken 1000 times a second for each processor."),
     { .key = NULL },
 };
+const struct opt_table config_top_table = { top_opts, sizeof(struct config_top) };
 #undef AT
 
 #define AT(field) offsetof(struct config_log, field)
@@ -37,6 +38,7 @@ static const struct fn_opt log_opts[] = {
     OPT("prefix", STR, AT(prefix), "fnd", 1, 63, "Tag of lines to syslog."),
     { .key = NULL },
 };
+const struct opt_table config_log_table = { log_opts, sizeof(struct config_log) };
 #undef AT
 
 #define AT(field) offsetof(struct config_http, field)
@@ -47,35 +49,35 @@ static const struct fn_opt http_opts[] = {
                "Name of the entry of tls: that makes it HTTPS; when absent an entry named "
                "TLSWebServer, else plain HTTP."),
     LIVE("header_max", BYTES, AT(limits.header_bytes_max), "32KiB", 1 * KIB, 1 * MIB,
-        "Size of a request's header block; upstream allows 1 MiB."),
+         "Size of a request's header block; upstream allows 1 MiB."),
     LIVE("headers_max", INT, AT(limits.headers_max), "100", 1, 10000,
-        "Number of header fields; upstream has no limit."),
+         "Number of header fields; upstream has no limit."),
     LIVE("request_line_max", BYTES, AT(limits.request_line_max), "8KiB", 256, 64 * KIB,
-        "Size of the request line."),
+         "Size of the request line."),
     LIVE("body_max", BYTES, AT(limits.body_bytes_max), "6MiB", 0, 4 * GIB,
-        "Size of a request body, 0 = no limit; upstream has none unless told."),
+         "Size of a request body, 0 = no limit; upstream has none unless told."),
     LIVE("header_timeout", DURATION, AT(limits.header_timeout_ns), "10s", 0, H,
-        "Time for the whole header block, 0 = no limit as upstream."),
+         "Time for the whole header block, 0 = no limit as upstream."),
     LIVE("body_timeout", DURATION, AT(limits.body_timeout_ns), "60s", 0, 24 * H,
-        "Time for the whole body, 0 = no limit as upstream."),
+         "Time for the whole body, 0 = no limit as upstream."),
     LIVE("body_rate_min", BYTES, AT(limits.body_rate_min), "1KiB", 0, 1 * GIB,
-        "Bytes per second that a body must bring after its first 10 s, 0 = no limit."),
+         "Bytes per second that a body must bring after its first 10 s, 0 = no limit."),
     LIVE("write_stall", DURATION, AT(limits.write_stall_ns), "30s", 0, H,
-        "Time without progress after which a client that does not read is cut, 0 = never as "
-        "upstream."),
+         "Time without progress after which a client that does not read is cut, 0 = never as "
+         "upstream."),
     LIVE("idle_timeout", DURATION, AT(limits.idle_timeout_ns), "60s", 0, 24 * H,
-        "Time between two requests of a connection, 0 = no limit as upstream."),
+         "Time between two requests of a connection, 0 = no limit as upstream."),
     LIVE("connections_max", INT, AT(limits.connections_max), "10000", 1, 1000000,
-        "Open connections; upstream has no limit."),
+         "Open connections; upstream has no limit."),
     LIVE("connections_per_ip_max", INT, AT(limits.connections_per_ip_max), "256", 1, 1000000,
-        "Open connections of one address, which of IPv6 is a /64; upstream has no limit."),
+         "Open connections of one address, which of IPv6 is a /64; upstream has no limit."),
     LIVE_ABSENT("proxies", STRLIST, AT(limits.proxies), 0, 0,
                 "Networks of proxies in front of this node, such as 10.1.0.0/16 or fd00::/8: their "
                 "many clients are not held to the limits of one address; absent = none."),
     LIVE("requests_per_connection_max", INT, AT(limits.requests_per_connection_max), "10000", 1,
-        1000000000, "Requests after which a connection is closed."),
+         1000000000, "Requests after which a connection is closed."),
     LIVE("output_buffer", BYTES, AT(limits.out_bytes_high), "64KiB", 4 * KIB, 16 * MIB,
-        "Answer bytes that may wait for a slow client before its function is slowed down."),
+         "Answer bytes that may wait for a slow client before its function is slowed down."),
     LIVE_ABSENT("cors_origins", STRLIST, AT(cors.origins), 0, 0,
                 "Origins whose pages may call from a browser: http://... or https://...; * alone = "
                 "all. Others are answered 403; absent = CORS is off."),
@@ -84,6 +86,7 @@ static const struct fn_opt http_opts[] = {
                 "Content-Type."),
     { .key = NULL },
 };
+const struct opt_table config_http_table = { http_opts, sizeof(struct config_http) };
 #undef AT
 
 #define AT(field) offsetof(struct config_grpc, field)
@@ -126,55 +129,18 @@ static const struct fn_opt grpc_opts[] = {
                "The same for its connections; when absent tls, else an entry named TLSGRPCClient."),
     { .key = NULL },
 };
+const struct opt_table config_grpc_table = { grpc_opts, sizeof(struct config_grpc) };
 #undef AT
 
-#define AT(field) offsetof(struct config_lb, field)
-static const struct fn_opt lb_opts[] = {
-    LIVE_ABSENT("api_url", STR, AT(api_url), 1, 1024,
-                "API node that knows functions and triggers, http://host:port; those under apps: win."),
-    LIVE("api_timeout", DURATION, AT(api_timeout_ns), "5s", 10 * MS, 5 * MIN,
-        "Time for one question to the API node with its retries."),
-    LIVE("cache_ttl", DURATION, AT(cache_ttl_ns), "5s", 0, H,
-        "Time that an answer of the API node is used; in the last fifth of it the next one is "
-        "fetched while this one serves."),
-    LIVE("cache_stale", DURATION, AT(cache_stale_ns), "1h", 0, 1000 * H,
-        "Time that the last good answer is used while the API node is down, or takes longer than "
-        "500 ms; upstream fails the calls."),
-    LIVE("placement_timeout", DURATION, AT(placement_timeout_ns), "30s", MS, H,
-        "Time for a call to find a runner; upstream waits 360 s."),
-    LIVE("detached_placement_timeout", DURATION, AT(detached_placement_timeout_ns), "30s", MS, H,
-        "The same for detached calls."),
-    LIVE("retry_min", DURATION, AT(retry_min_ns), "10ms", MS, 10 * S,
-        "Shortest pause before a refused call is offered again."),
-    LIVE("retry_max", DURATION, AT(retry_max_ns), "1s", MS, MIN,
-        "Longest pause before a refused call is offered again; upstream retries every 10 ms."),
-    LIVE("waiting_calls_max", INT, AT(waiting_calls_max), "20000", 1, 10000000,
-        "Calls that wait for a runner; more are answered 503 at once. An app may have four times as "
-        "many waiting as are free. Upstream has no limit."),
-    LIVE("pool_grace", DURATION, AT(pool_grace_ns), "10s", 0, H,
-        "Time that the runners of a replaced pool are used while the new one lists none."),
-    LIVE("calls_max", INT, AT(calls_max), "100000", 0, 10000000, "Calls at a time, 0 = no limit."),
-    LIVE("response_buffer", BYTES, AT(response_buffer_bytes), "64KiB", 0, 64 * MIB,
-        "Part of an answer that is held back, so that a failure still becomes an error; a longer "
-        "one is streamed. Upstream holds all of it."),
-    LIVE("response_max", BYTES, AT(response_bytes_max), "6MiB", 0, 64 * GIB,
-        "Size of an answer, 0 = no limit as upstream."),
-    LIVE("body_memory", BYTES, AT(body_memory_bytes), "0", 0, INT64_MAX,
-        "Memory of all request bodies together, 0 = a quarter of the machine's. An app's calls, and "
-        "one address with bodies that are not complete, may hold four times what is free. Upstream "
-        "has no limit."),
-    LIVE("execution_headroom", DURATION, AT(execution_headroom_ns), "6m", 0, 24 * H,
-        "Time beyond its timeout that a call is followed when its runner does not end it; upstream "
-        "follows detached calls only."),
-    LIVE("detached", BOOL, AT(detached), "true", 0, 0, "Take detached calls (answered 202)."),
-    LIVE_ABSENT("rid_header", STR, AT(rid_header), 1, 256,
-                "Request header whose value is written to every log line of the call."),
-    LIVE("why_calls", INT, AT(why_calls), "1024", 0, 65536,
-        "Ended calls that `fnd why` can tell about, about 1.6 KB each; 0 = none."),
-    LIVE("shadow_permille", INT, AT(shadow_permille), "1000", 1, 1000,
-        "Calls of a thousand that plugins.shadow is asked about."),
+#define AT(field) offsetof(struct config_bodies, field)
+static const struct fn_opt bodies_opts[] = {
+    LIVE("body_memory", BYTES, AT(memory_bytes), "0", 0, INT64_MAX,
+         "Memory of all request bodies together, 0 = a quarter of the machine's. An app's calls, and "
+         "one address with bodies that are not complete, may hold four times what is free. Upstream "
+         "has no limit."),
     { .key = NULL },
 };
+const struct opt_table config_bodies_table = { bodies_opts, sizeof(struct config_bodies) };
 #undef AT
 
 #define AT(field) offsetof(struct config_runner, field)
@@ -194,45 +160,45 @@ static const struct fn_opt runner_opts[] = {
     LIVE_COUNT("memory_min", AT(memory_min_mb), "16", 1, 8192, "MB",
                "Smallest memory of a function; upstream: 1."),
     LIVE("freeze_idle", DURATION, AT(freeze_idle_ns), "50ms", -1, 24 * H,
-        "Idle time after which a container is frozen."),
+         "Idle time after which a container is frozen."),
     LIVE("pull_timeout", DURATION, AT(pull_timeout_ns), "10m", -1, 24 * H,
-        "Time to make an image ready; a pull that nobody has waited for since a minute ends sooner."),
+         "Time to make an image ready; a pull that nobody has waited for since a minute ends sooner."),
     LIVE("start_timeout", DURATION, AT(start_timeout_ns), "5s", -1, H,
-        "Time from the start of a container until its function listens."),
+         "Time from the start of a container until its function listens."),
     LIVE("engine_timeout", DURATION, AT(engine_timeout_ns), "20s", 100 * MS, H,
-        "Time for the engine to create, start or remove a container; upstream has no limit."),
+         "Time for the engine to create, start or remove a container; upstream has no limit."),
     LIVE("freeze_timeout", DURATION, AT(freeze_timeout_ns), "2s", 10 * MS, MIN,
-        "Time for the engine to freeze or thaw a container; upstream has no limit."),
+         "Time for the engine to freeze or thaw a container; upstream has no limit."),
     LIVE("parallel_starts_max", INT, AT(parallel_starts_max), "8", 1, 1000,
-        "Containers created or started at a time, and as many removed; an app may hold as many "
-        "places as are free, so that half are left to others."),
+         "Containers created or started at a time, and as many removed; an app may hold as many "
+         "places as are free, so that half are left to others."),
     LIVE("pulls_max", INT, AT(pulls_max), "8", 1, 100,
-        "Images pulled at a time; the same rule for each app and each registry. An image that is "
-        "there waits for none of them."),
+         "Images pulled at a time; the same rule for each app and each registry. An image that is "
+         "there waits for none of them."),
     LIVE("start_wait", DURATION, AT(start_wait_ns), "10s", 100 * MS, H,
-        "Time that a call waits here at most, also while a container is started or an image is "
-        "pulled for it; then it is handed back to the load balancer, and what was begun goes on."),
+         "Time that a call waits here at most, also while a container is started or an image is "
+         "pulled for it; then it is handed back to the load balancer, and what was begun goes on."),
     LIVE("queue_wait", DURATION, AT(queue_wait_ns), "500ms", 0, MIN,
-        "Time that a call waits here for a container before it is handed back to the load "
-        "balancer."),
+         "Time that a call waits here for a container before it is handed back to the load "
+         "balancer."),
     LIVE("queue_factor", INT, AT(queue_factor), "2", 1, 1000,
-        "Calls that may wait, per container of their function."),
+         "Calls that may wait, per container of their function."),
     LIVE("body_wait", DURATION, AT(body_wait_ns), "10s", 10 * MS, H,
-        "Time until the first part of a call's body."),
+         "Time until the first part of a call's body."),
     LIVE("call_memory", BYTES, AT(call_memory_bytes), "256MiB", 16 * MIB, INT64_MAX,
-        "Memory of calls that wait for their body or for a container, of which an app has a share; "
-        "more are handed back to the load balancer. Upstream has no limit."),
+         "Memory of calls that wait for their body or for a container, of which an app has a share; "
+         "more are handed back to the load balancer. Upstream has no limit."),
     LIVE("max_response_size", BYTES, AT(response_bytes_max), "6MiB", 0, 64 * GIB,
-        "Size of a function's answer, 0 = no limit as upstream."),
+         "Size of a function's answer, 0 = no limit as upstream."),
     LIVE("max_response_header_size", BYTES, AT(response_header_bytes_max), "64KiB", 1 * KIB,
-        10 * MIB, "Size of an answer's headers; upstream allows 10 MiB."),
+         10 * MIB, "Size of an answer's headers; upstream allows 10 MiB."),
     LIVE("log_ring", BYTES, AT(log_ring_bytes), "64KiB", 1 * KIB, 64 * MIB,
-        "Output of a container that is kept for its error texts; upstream keeps 1 MiB per call."),
+         "Output of a container that is kept for its error texts; upstream keeps 1 MiB per call."),
     LIVE("user_logs", BOOL, AT(user_logs), "true", 0, 0,
-        "Write lines that functions print to the node's log."),
+         "Write lines that functions print to the node's log."),
     LIVE("metrics_functions_max", INT, AT(metrics_functions_max), "32", 0, 10000,
-        "Functions that have series of their own on the page of metrics, those that are used most; "
-        "the others are one, under the name other. One takes about 24 KB of the page."),
+         "Functions that have series of their own on the page of metrics, those that are used most; "
+         "the others are one, under the name other. One takes about 24 KB of the page."),
     LIVE("detached", BOOL, AT(detached), "true", 0, 0, "Take detached calls."),
     LIVE_ABSENT("images_allowed", STRLIST, AT(images_allowed), 0, 0,
                 "Patterns with * of images that may run here; when absent all."),
@@ -250,30 +216,31 @@ static const struct fn_opt runner_opts[] = {
     OPT_ABSENT("iofs_opts", STR, AT(iofs_opts), 1, 1024,
                "Further mount data of that tmpfs, such as size=1m, which wins over iofs_size."),
     LIVE("fs_size_max", BYTES, AT(fs_bytes), "0", 0, INT64_MAX,
-        "Size of a container's root file system, 0 = no limit (docker)."),
+         "Size of a container's root file system, 0 = no limit (docker)."),
     LIVE("tmpfs_inodes_max", INT, AT(tmpfs_inodes), "0", 0, INT64_MAX,
-        "Files in a container's /tmp, 0 = the engine's default (docker)."),
+         "Files in a container's /tmp, 0 = the engine's default (docker)."),
     LIVE("pids_max", INT, AT(pids_max), "50", 0, 4194304,
          "Processes of a container, 0 = no limit."),
     LIVE("nofile_max", INT, AT(nofile_max), "350", 16, 1048576, "Open files of a process."),
     LIVE("memlock_max", BYTES, AT(memlock_bytes), "64KiB", 0, INT64_MAX,
-        "Locked memory of a process (docker)."),
+         "Locked memory of a process (docker)."),
     LIVE("sigpending_max", INT, AT(sigpending_max), "5000", 0, 1000000,
-        "Pending signals of a user (docker)."),
+         "Pending signals of a user (docker)."),
     LIVE("msgqueue_max", BYTES, AT(msgqueue_bytes), "819200", 0, INT64_MAX,
-        "Bytes in POSIX message queues of a user (docker)."),
+         "Bytes in POSIX message queues of a user (docker)."),
     LIVE("writable_root", BOOL, AT(writable_root), "false", 0, 0,
-        "Let functions write to their root file system."),
+         "Let functions write to their root file system."),
     OPT("privileged_user", BOOL, AT(privileged), "false", 0, 0,
         "Run functions as their image's user with the engine's default capabilities (docker)."),
     LIVE("volumes", BOOL, AT(volumes), "false", 0, 0,
          "Allow images that declare volumes (docker)."),
     LIVE("syslog_own_networks", BOOL, AT(syslog_own_networks), "false", 0, 0,
-        "Let apps name log servers in this machine's own networks: itself, link-local addresses, "
-        "those beside its interfaces; upstream lets them."),
+         "Let apps name log servers in this machine's own networks: itself, link-local addresses, "
+         "those beside its interfaces; upstream lets them."),
     LIVE("no_network", BOOL, AT(no_network), "false", 0, 0, "Give functions no network."),
     { .key = NULL },
 };
+const struct opt_table config_runner_table = { runner_opts, sizeof(struct config_runner) };
 #undef AT
 
 #define AT(field) offsetof(struct config_npm, field)
@@ -282,56 +249,57 @@ static const struct fn_opt npm_opts[] = {
                "Groups of load balancers that get runners, the values of FN_LB_GROUP_ID; when absent "
                "only `default`."),
     LIVE("runners_min", INT, AT(runners_min), "0", 0, 10000,
-        "Runners that each group keeps without demand."),
+         "Runners that each group keeps without demand."),
     OPT("group_runners_max", INT, AT(group_runners_max), "100", 1, 65536,
         "Most runners of one group; upstream has no limit."),
     LIVE("runners_max", INT, AT(runners_max), "1000", 1, 65536,
-        "Most runners of all groups; upstream has no limit."),
+         "Most runners of all groups; upstream has no limit."),
     OPT("lbs_max", INT, AT(lbs_max), "1000", 1, 65536, "Load balancers of one group."),
     LIVE("request_max", INT, AT(request_max), "20", 1, 1000,
-        "Runners asked for in one call to the control plane."),
+         "Runners asked for in one call to the control plane."),
     LIVE_COUNT("runner_mb", AT(runner_mb), "4096", 1, 16 << 20, "MB",
                "Memory of a runner that is not known yet."),
     LIVE("poll", DURATION, AT(poll_ns), "1s", 10 * MS, 10 * MIN,
-        "Shortest time between two calls to the control plane for one group."),
+         "Shortest time between two calls to the control plane for one group."),
     LIVE("demand_life", DURATION, AT(demand_life_ns), "10s", S, H,
-        "Time that the last word of a silent load balancer counts; upstream 5 to 10 s."),
+         "Time that the last word of a silent load balancer counts; upstream 5 to 10 s."),
     LIVE("settle", DURATION, AT(settle_ns), "10s", 0, H,
-        "Time after a start in which nothing is asked for."),
+         "Time after a start in which nothing is asked for."),
     LIVE("loss_brake", DURATION, AT(loss_brake_ns), "30s", 0, H,
-        "Time that the loss of most runners at once is not believed; nothing is removed so long "
-        "after a start."),
+         "Time that the loss of most runners at once is not believed; nothing is removed so long "
+         "after a start."),
     LIVE("cooldown", DURATION, AT(cooldown_ns), "60s", 0, 24 * H,
-        "Time that there must be a runner too many before one is drained; upstream 0."),
+         "Time that there must be a runner too many before one is drained; upstream 0."),
     LIVE("drain_settle", DURATION, AT(drain_min_ns), "3s", 0, H,
-        "Time until every load balancer knows that a runner is draining."),
+         "Time until every load balancer knows that a runner is draining."),
     LIVE("drain_timeout", DURATION, AT(drain_max_ns), "310s", 0, 24 * H,
-        "Time that a draining runner gets for its calls; upstream always 50 s."),
+         "Time that a draining runner gets for its calls; upstream always 50 s."),
     LIVE("request_life", DURATION, AT(request_life_ns), "300s", S, 24 * H,
-        "Time until a runner that was asked for and did not arrive is asked for again; upstream "
-        "never."),
+         "Time until a runner that was asked for and did not arrive is asked for again; upstream "
+         "never."),
     LIVE("boot_timeout", DURATION, AT(boot_max_ns), "600s", S, 24 * H,
-        "Time that a listed runner gets to answer."),
+         "Time that a listed runner gets to answer."),
     LIVE("backoff_max", DURATION, AT(backoff_max_ns), "60s", S, H,
-        "Longest pause after failures of the control plane."),
+         "Longest pause after failures of the control plane."),
     LIVE("silence_max", DURATION, AT(silent_max_ns), "60s", S, H,
-        "Time after which a runner that does not answer is replaced."),
+         "Time after which a runner that does not answer is replaced."),
     LIVE("stillborn_max", DURATION, AT(stillborn_max_ns), "10s", 0, H,
-        "A runner that goes so soon after its first answer never lived, like one that never "
-        "answered."),
+         "A runner that goes so soon after its first answer never lived, like one that never "
+         "answered."),
     LIVE("stillborn_backoff_min", DURATION, AT(stillborn_backoff_min_ns), "1s", 0, H,
-        "Pause before more runners are asked for after one that did not live; doubled each time "
-        "until one lives."),
+         "Pause before more runners are asked for after one that did not live; doubled each time "
+         "until one lives."),
     LIVE("stillborn_backoff_max", DURATION, AT(stillborn_backoff_max_ns), "60s", 0, H,
-        "Longest such pause: so long a cause that is gone is not noticed."),
+         "Longest such pause: so long a cause that is gone is not noticed."),
     LIVE("cplane_timeout", DURATION, AT(cplane_timeout_ns), "30s", 100 * MS, H,
-        "Time for one call to the control plane; upstream has no limit."),
+         "Time for one call to the control plane; upstream has no limit."),
     LIVE_ABSENT("wishes_file", STR, AT(wishes_file), 1, 4096,
                 "Absolute path of the file that keeps what operators want of runners (drained, to be "
                 "replaced, to be removed) for the next start; when absent that of the admin socket "
                 "with .runners behind it."),
     { .key = NULL },
 };
+const struct opt_table config_npm_table = { npm_opts, sizeof(struct config_npm) };
 #undef AT
 
 #define AT(field) offsetof(struct config_admin, field)
@@ -341,6 +309,7 @@ static const struct fn_opt admin_opts[] = {
                "http.listen in /run/fnd (root), $XDG_RUNTIME_DIR/fnd or /tmp/fnd-<uid>."),
     { .key = NULL },
 };
+const struct opt_table config_admin_table = { admin_opts, sizeof(struct config_admin) };
 #undef AT
 
 #define AT(field) offsetof(struct config_plugins, field)
@@ -355,12 +324,12 @@ static const struct fn_opt plugins_opts[] = {
                 "Names of libraries that plugins may need, such as libcurl.so.4, beside the C and C++ "
                 "run time, libcrypto and libjansson."),
     LIVE("trial", BOOL, AT(trial), "true", 0, 0,
-        "Load each plugin in a child process first, so that one whose loading crashes, hangs or "
-        "exits does not take the node with it."),
+         "Load each plugin in a child process first, so that one whose loading crashes, hangs or "
+         "exits does not take the node with it."),
     LIVE("trial_timeout", DURATION, AT(trial_timeout_ns), "5s", 10 * MS, 5 * MIN,
-        "Time for that."),
+         "Time for that."),
     LIVE("start_timeout", DURATION, AT(start_timeout_ns), "5s", 10 * MS, 5 * MIN,
-        "Time for the start of an instance; one that takes longer is refused."),
+         "Time for the start of an instance; one that takes longer is refused."),
     OPT("watchdog", DURATION, AT(watchdog_ns), "1s", 0, H,
         "Time that one step of the node, such as a call into a plugin, may take before the log names "
         "it and the node counts as degraded; 0 = not watched."),
@@ -369,27 +338,8 @@ static const struct fn_opt plugins_opts[] = {
         "threads, signal handlers, working directory and the like; 0 = never."),
     { .key = NULL },
 };
+const struct opt_table config_plugins_table = { plugins_opts, sizeof(struct config_plugins) };
 #undef AT
-
-const struct config_section_def config_sections[SECTIONS_N] = {
-    [SECTION_TOP] = { "", "Top level.", top_opts, sizeof(struct config_top), 0 },
-    [SECTION_LOG] = { "log", "What the node writes about itself.", log_opts,
-                      sizeof(struct config_log), 0 },
-    [SECTION_HTTP] = { "http", "The HTTP port and its limits, every node.", http_opts,
-                       sizeof(struct config_http), 0 },
-    [SECTION_GRPC] = { "grpc", "gRPC between load balancers and runners.", grpc_opts,
-                       sizeof(struct config_grpc), 0 },
-    [SECTION_LB] = { "lb", "Load balancer: nodes `lb` and `full`.", lb_opts,
-                     sizeof(struct config_lb), 1u << SIDE_LB },
-    [SECTION_RUNNER] = { "runner", "Runner: nodes `pure-runner` and `full`.", runner_opts,
-                         sizeof(struct config_runner), 1u << SIDE_RUNNER },
-    [SECTION_NPM] = { "npm", "Node pool manager: node `npm`.", npm_opts,
-                      sizeof(struct config_npm), 1u << SIDE_NPM },
-    [SECTION_ADMIN] = { "admin", "The admin socket, every node: `fnd status`, `fnd why`.",
-                        admin_opts, sizeof(struct config_admin), 0 },
-    [SECTION_PLUGINS] = { "plugins", "How plugin files are judged, every node.", plugins_opts,
-                          sizeof(struct config_plugins), 0 },
-};
 
 const char *const config_top_others[] = { "log", "http", "grpc", "lb", "runner", "npm",
                                           "admin", "tls",  "apps", "plugins", NULL };

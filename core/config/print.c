@@ -149,7 +149,7 @@ static void reference_sections(struct buf *out)
         } else {
             buf_printf(out, "## `%s:`\n\n%s\n\n", config_sections[i].key, config_sections[i].doc);
         }
-        conf_print_reference(config_sections[i].opts, variable_of, &section, out);
+        conf_print_reference(config_rows(i), variable_of, &section, out);
         config_print_live(section, out);
         buf_add_str(out, "\n");
     }
@@ -270,7 +270,7 @@ int config_print_reference(struct plugin_host *h, const char *plugin_dir, struct
                 "must have) and the plugin's own options. `FN_PLACER` names the only placer, unless "
                 "one of the list is of that name already. Beside them, how files are judged "
                 "(plugin-security.md):\n\n");
-    conf_print_reference(config_sections[SECTION_PLUGINS].opts, NULL, NULL, out);
+    conf_print_reference(config_rows(SECTION_PLUGINS), NULL, NULL, out);
     config_print_live(SECTION_PLUGINS, out);
     reference_plugins(h, plugin_dir, out, p);
     return 0;

@@ -296,7 +296,7 @@ static void refuse_length(struct lb_call *c)
 
 static bool is_too_large(const struct lb_call *c, int64_t bytes)
 {
-    uint64_t max = c->options.response_bytes_max;
+    uint64_t max = (uint64_t)c->options.response_bytes_max;
 
     return max && bytes > 0 && (uint64_t)bytes > max;
 }
@@ -391,7 +391,7 @@ static void on_data(void *ud, const void *data, size_t len)
         refuse_length(c);
         return;
     }
-    if (c->state != LB_STREAMING && c->held.len + len > o->response_buffer_bytes &&
+    if (c->state != LB_STREAMING && c->held.len + len > (uint64_t)o->response_buffer_bytes &&
         !start_streaming(c)) {
         return;
     }
@@ -704,7 +704,7 @@ static int write_model(struct lb_call *c, const struct call *m)
 /* What no runner would take is refused here, where it is known that nothing ran. */
 static int check_size(const struct lb_call *c, struct fn_error *reterr)
 {
-    uint64_t max = c->options.message_bytes_max;
+    uint64_t max = (uint64_t)c->options.message_bytes_max;
     uint64_t bytes = c->json_len + MESSAGE_BYTES_AROUND;
 
     for (uint32_t i = 0; i < c->extensions.n; i++) {

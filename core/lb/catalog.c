@@ -684,11 +684,13 @@ static struct catalog_query *ask(struct entry *e, const unsigned char *address, 
 
 static bool has_room(struct catalog *c)
 {
-    if (HASH_COUNT(c->entries) >= c->options.entries_max &&
+    uint32_t max = c->options.entries_max ? c->options.entries_max : CATALOG_ENTRIES_MAX;
+
+    if (HASH_COUNT(c->entries) >= max &&
         env_now_ns(c->env) - c->swept_ns >= SWEEP_FULL_NS) {
         drop_old(c);
     }
-    return HASH_COUNT(c->entries) < c->options.entries_max;
+    return HASH_COUNT(c->entries) < max;
 }
 
 static struct catalog_query *find(struct catalog *c, const unsigned char *address,

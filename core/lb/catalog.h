@@ -85,11 +85,18 @@ struct catalog_app_def {
     uint32_t n_fns;
 };
 
+#define CATALOG_ENTRIES_MAX 100000u
+
+/* Part of `lb:`, but for the last one; see catalog_options.c for defaults and limits. */
 struct catalog_options {
-    int64_t ttl_ns;   /* 5 s */
+    int64_t ttl_ns;
     int64_t stale_ns; /* how long after its ttl a value is used while the API node fails */
-    uint32_t entries_max;
+    const char *api_url; /* "http://host:port", no path; NULL = functions of fn.yaml only. It and
+                            its timeout are for whoever makes the source */
+    int64_t api_timeout_ns;
+    uint32_t entries_max; /* 0 = CATALOG_ENTRIES_MAX */
 };
+extern const struct opt_table catalog_opt_table;
 
 /* [init] source NULL = only fn.yaml. */
 int catalog_create(struct env *env, const struct catalog_options *options,

@@ -105,8 +105,8 @@ static void set_budget(struct node *n)
 {
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 
-    n->bodies.limit_bytes = n->config->lb->body_memory_bytes
-                                ? (uint64_t)n->config->lb->body_memory_bytes
+    n->bodies.limit_bytes = n->config->bodies->memory_bytes
+                                ? (uint64_t)n->config->bodies->memory_bytes
                                 : memory / BODY_SHARE_OF_MEMORY;
 }
 

@@ -36,8 +36,9 @@ static int api_get(void *impl, const char *path_and_query,
         return FN_E_EXHAUSTED;
     }
     *g = (struct api_get){ cb, ud };
-    r = fetch_get(n->fetch, n->config->lb->api_url, path_and_query,
-                  (uint32_t)(n->config->lb->api_timeout_ns / ENV_MS), on_api_answer, g, NULL, NULL);
+    r = fetch_get(n->fetch, n->config->catalog->api_url, path_and_query,
+                  (uint32_t)(n->config->catalog->api_timeout_ns / ENV_MS), on_api_answer, g,
+                  NULL, NULL);
     if (r < 0) {
         free(g);
     }
@@ -106,35 +107,24 @@ static int add_apps(struct catalog *catalog, const struct config *c, struct fn_e
     return r;
 }
 
-static struct catalog_options catalog_options_of(const struct config *c)
-{
-    return (struct catalog_options){
-        .ttl_ns = c->lb->cache_ttl_ns,
-        .stale_ns = c->lb->cache_stale_ns,
-        .entries_max = 100000,
-    };
-}
-
 /* The functions of a configuration as a catalog of their own. [any] */
 static int load_functions(struct node *n, const struct config *c, struct catalog **ret,
                           struct fn_error *reterr)
 {
-    const struct catalog_options options = catalog_options_of(c);
-    int r = catalog_create(n->env, &options, NULL, ret, reterr);
+    int r = catalog_create(n->env, c->catalog, NULL, ret, reterr);
 
     return r < 0 ? r : add_apps(*ret, c, reterr);
 }
 
 static int open_catalog(struct node *n, struct fn_error *reterr)
 {
-    const struct catalog_options options = catalog_options_of(n->config);
+    const struct catalog_options *options = n->config->catalog;
 
     n->api = (struct catalog_source){ api_get, n };
     if (loop_set_threads(n->loop, ENV_LANE_CONTROL, LOOKUPS_THREADS + OTHER_THREADS) < 0) {
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory for the catalog's threads");
     }
-    return catalog_create(n->env, &options, n->config->lb->api_url ? &n->api : NULL, &n->catalog,
-                          reterr);
+    return catalog_create(n->env, options, options->api_url ? &n->api : NULL, &n->catalog, reterr);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -144,32 +134,13 @@ static struct engage_client *client_of(struct node *n)
     return n->local ? local_client(n->local) : rpc_client(n->rpc);
 }
 
-static struct place_options place_options_of(const struct config_lb *c)
+static struct lb_options lb_options_of(const struct config *c, uint64_t generation)
 {
-    return (struct place_options){
-        .retry_min_ns = c->retry_min_ns,
-        .retry_max_ns = c->retry_max_ns,
-        .waiting_max = (uint32_t)c->waiting_calls_max,
-        .pool_grace_ns = c->pool_grace_ns,
-    };
-}
+    struct lb_options o = *c->lb;
 
-static struct lb_options lb_options_of(const struct config_lb *c, int64_t message_bytes_max,
-                                       uint64_t number)
-{
-    return (struct lb_options){
-        .placement_timeout_ns = c->placement_timeout_ns,
-        .detached_placement_timeout_ns = c->detached_placement_timeout_ns,
-        .execution_headroom_ns = c->execution_headroom_ns,
-        .response_buffer_bytes = (uint64_t)c->response_buffer_bytes,
-        .response_bytes_max = (uint64_t)c->response_bytes_max,
-        .message_bytes_max = (uint64_t)message_bytes_max,
-        .calls_max = (uint32_t)c->calls_max,
-        .detached = c->detached,
-        .why_calls = (uint32_t)c->why_calls,
-        .generation = (uint32_t)number,
-        .rid_header = c->rid_header,
-    };
+    o.message_bytes_max = c->grpc->message_max_bytes;
+    o.generation = (uint32_t)generation;
+    return o;
 }
 
 static int lb_open(struct node *n, struct fn_error *reterr)
@@ -178,13 +149,13 @@ static int lb_open(struct node *n, struct fn_error *reterr)
         .env = n->env,
         .host = n->host,
         .client = client_of(n),
-        .options = place_options_of(n->config->lb),
+        .options = *n->config->place,
     };
     struct lb_deps deps = {
         .env = n->env,
         .client = client_of(n),
         .ids = &n->ids,
-        .options = lb_options_of(n->config->lb, n->config->grpc->message_max_bytes, 1),
+        .options = lb_options_of(n->config, 1),
     };
     int r = place_create(&place, &n->place, reterr);
 
@@ -199,15 +170,12 @@ static int lb_open(struct node *n, struct fn_error *reterr)
 
 static void lb_apply(struct node *n)
 {
-    const struct config_lb *c = n->config->lb;
-    const struct place_options place = place_options_of(c);
-    const struct lb_options lb =
-        lb_options_of(c, n->config->grpc->message_max_bytes, n->gen->number);
-    const struct catalog_options catalog = catalog_options_of(n->config);
+    const struct config *c = n->config;
+    const struct lb_options lb = lb_options_of(c, n->gen->number);
 
-    place_set_options(n->place, &place);
+    place_set_options(n->place, c->place);
     lb_set_options(n->lb, &lb);
-    catalog_set_options(n->catalog, &catalog, c->api_url ? &n->api : NULL);
+    catalog_set_options(n->catalog, c->catalog, c->catalog->api_url ? &n->api : NULL);
 }
 
 static int lb_serve(struct node *n, struct fn_error *reterr)
@@ -313,7 +281,7 @@ static void use_shadow(struct generation *g)
 {
     struct place *p = g->node->place;
 
-    if (place_set_shadow(p, g->shadow, (uint32_t)g->config->lb->shadow_permille,
+    if (place_set_shadow(p, g->shadow, (uint32_t)g->config->place->shadow_permille,
                          g->shadow ? generation_unref : NULL, g) < 0) {
         log_error("out of memory: no shadow placer");
     } else if (g->shadow) {

@@ -35,12 +35,15 @@ struct place_group;
 struct place_runner;
 struct snapshot;
 
+/* Part of `lb:`; see options.c for defaults and limits. */
 struct place_options {
-    int64_t retry_min_ns;        /* first wait between two rounds; 10 ms */
-    int64_t retry_max_ns;        /* longest; 1 s */
-    uint32_t waiting_max;        /* calls that wait; more are refused. An app has a share of it */
-    int64_t pool_grace_ns; /* use of a replaced pool's list while no new one comes; 10 s */
+    int64_t retry_min_ns;  /* first wait between two rounds */
+    int64_t retry_max_ns;  /* longest */
+    int64_t waiting_max;   /* calls that wait; more are refused. An app has a share of it */
+    int64_t pool_grace_ns; /* use of a replaced pool's list while no new one comes */
+    int64_t shadow_permille; /* for place_set_shadow() */
 };
+extern const struct opt_table place_opt_table;
 
 struct place_deps {
     struct env *env;

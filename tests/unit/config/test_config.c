@@ -2,6 +2,7 @@
  * the node that fnserver would start, the files in etc/ load. FND_ROOT is the source tree. */
 #include <check.h>
 #include <config/config.h>
+#include <lb/lb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -390,7 +391,7 @@ START_TEST(test_a_shadow_is_a_placer_of_another_name)
     ck_assert_uint_eq(config->shadow.n, 1);
     ck_assert_str_eq(config->shadow.items[0].name, "next");
     ck_assert_str_eq(config->shadow.items[0].kind, "placer");
-    ck_assert_int_eq(config->lb->shadow_permille, 1000);
+    ck_assert_int_eq(config->place->shadow_permille, 1000);
     load("node: pure-runner\nplugins: { shadow: p2c }\n", NULL);
     ck_assert_uint_eq(config->shadow.n, 0);
 }
@@ -528,7 +529,7 @@ START_TEST(test_variables_alone_make_a_load_balancer)
     ck_assert_str_eq(config->pool.use, "static");
     ck_assert_str_eq(config->pool.overrides[0].key, "runners");
     ck_assert_str_eq(config->pool.overrides[0].text, "b:9190,a:9190");
-    ck_assert_str_eq(config->lb->api_url, "http://api:80");
+    ck_assert_str_eq(config->catalog->api_url, "http://api:80");
     ck_assert_int_eq(config->lb->execution_headroom_ns, 1500 * MS);
     ck_assert_uint_eq(config->drivers.n, 0);
 }

@@ -123,7 +123,7 @@ void lb_setup(void)
 {
     static const struct catalog_source source = { api_get, NULL };
     static const unsigned char ip[4] = { 10, 0, 0, 1 };
-    struct catalog_options co = { 5 * ENV_S, 60 * ENV_S, 10000 };
+    struct catalog_options co = { .ttl_ns = 5 * ENV_S, .stale_ns = 60 * ENV_S, .entries_max = 10000 };
     struct place_deps pd = { .client = &fe.client,
                              .options = { 10 * ENV_MS, ENV_S, 20000 } };
     struct lb_deps ld = { .client = &fe.client, .ids = &ids, .options = lb_opts };

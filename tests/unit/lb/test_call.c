@@ -383,7 +383,7 @@ START_TEST(no_memory_for_an_answer)
     struct engage_attempt *a;
     struct client *c;
 
-    lb_opts.response_buffer_bytes = UINT64_MAX;
+    lb_opts.response_buffer_bytes = INT64_MAX;
     lb_opts.response_bytes_max = 0;
     lb_set_options(lb, &lb_opts);
     PUBLISH("r1:1");

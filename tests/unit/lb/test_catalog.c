@@ -300,7 +300,7 @@ END_TEST
 
 static struct catalog *of_file(const char *id, const char *image)
 {
-    const struct catalog_options o = { ENV_S, ENV_S, 100 };
+    const struct catalog_options o = { .ttl_ns = ENV_S, .stale_ns = ENV_S, .entries_max = 100 };
     const struct catalog_trigger_def trigger = { "t", "/x" };
     const struct catalog_fn_def fn = { .id = id, .image = image, .mem_mb = 64, .timeout_s = 5,
                                        .idle_timeout_s = 5, .triggers = &trigger,
@@ -375,7 +375,7 @@ END_TEST
 
 START_TEST(the_api_node_is_taken_away)
 {
-    const struct catalog_options o = { 5 * ENV_S, 60 * ENV_S, 100 };
+    const struct catalog_options o = { .ttl_ns = 5 * ENV_S, .stale_ns = 60 * ENV_S, .entries_max = 100 };
     struct client *c;
 
     load();
@@ -438,7 +438,7 @@ static int get_from_fixture(void *impl, const char *path,
 static struct catalog *small_catalog(uint32_t entries_max)
 {
     static const struct catalog_source source = { get_from_fixture, NULL };
-    const struct catalog_options o = { 5 * ENV_S, 60 * ENV_S, entries_max };
+    const struct catalog_options o = { .ttl_ns = 5 * ENV_S, .stale_ns = 60 * ENV_S, .entries_max = entries_max };
     struct fn_error e = ERR_INIT;
     struct catalog *c = NULL;
 

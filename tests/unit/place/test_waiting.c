@@ -458,7 +458,7 @@ END_TEST
 /* One app cannot have all places of waiting calls. */
 START_TEST(an_app_has_a_share_of_the_waiting_calls)
 {
-    struct place_options options = { 10 * ENV_MS, ENV_S, 10, 10 * ENV_S };
+    struct place_options options = { 10 * ENV_MS, ENV_S, 10, 10 * ENV_S, 0 };
     struct place_call *calls[12];
     int n = 0;
 
