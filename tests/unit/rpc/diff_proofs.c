@@ -108,7 +108,7 @@ static void on_frame(void *ud, const struct raw_frame *fr)
 /* The id of the stream that brought all of the call's TryCall; 0: none. */
 static uint32_t stream_of(unsigned call)
 {
-    char mark[16];
+    char mark[32];
 
     snprintf(mark, sizeof(mark), "<call %u>", call);
     for (uint32_t i = 0; i < 2 * CALLS_MAX; i++) {
@@ -154,6 +154,7 @@ static void judge(uint32_t last)
 
 static void finish(uint32_t last)
 {
+    raw_sync(&runner); /* what the library has under way comes in front of its answer */
     raw_close(&runner);
     WAIT(f, all_ended, NULL);
     judge(last);
@@ -233,6 +234,14 @@ START_TEST(test_read_late)
 }
 END_TEST
 
+#define LARGE_BYTES 700000 /* more than sockets take, less than the library writes at once */
+
+static bool data_came(void *ud)
+{
+    (void)ud;
+    return got[0].len > 0;
+}
+
 /* The same with the large windows behind 39 other settings; one call is more than a stream's usual
  * window. */
 START_TEST(test_windows_out_of_sight)
@@ -246,33 +255,29 @@ START_TEST(test_windows_out_of_sight)
     raw_put(&runner, RAW_WINDOW, 0, 0, "\177\0\0\0", 4);
     raw_sync(&runner);
     loop_enter(f->loop);
-    for (int i = 0; i < 30; i++) {
-        begin(100000, NULL, 20 + i % 5);
-    }
+    begin(LARGE_BYTES, NULL, 100);
     loop_leave(f->loop);
+    raw_run(&runner, data_came, NULL);
     WAIT(f, all_ended, NULL);
     finish(UINT32_MAX);
 }
 END_TEST
 
-/* Windows that are opened while the calls wait for them, and shut again in the same breath: what
- * leaves by the open door counts. */
-START_TEST(test_windows_in_a_breath)
+/* Windows that are shut again when the call is under way: what left by the open door counts. */
+START_TEST(test_windows_shut_again)
 {
     static const unsigned char wide[] = "\0\4\177\377\377\377", none[] = "\0\4\0\0\0\0";
 
-    open_with((enum diff_transport)_i, none, 6);
+    open_with((enum diff_transport)_i, wide, 6);
     raw_put(&runner, RAW_WINDOW, 0, 0, "\177\0\0\0", 4);
     raw_sync(&runner);
     loop_enter(f->loop);
-    for (int i = 0; i < 40; i++) {
-        begin(60000, NULL, 50);
-    }
-    raw_put(&runner, RAW_SETTINGS, 0, 0, wide, 6);
+    begin(LARGE_BYTES, NULL, 100);
+    loop_leave(f->loop);
+    raw_run(&runner, data_came, NULL);
     raw_put(&runner, RAW_SETTINGS, 0, 0, none, 6);
     ck_assert_int_gt(send(runner.fd, runner.out.data, runner.out.len, MSG_NOSIGNAL), 0);
     buf_clear(&runner.out);
-    loop_leave(f->loop);
     WAIT(f, all_ended, NULL);
     finish(UINT32_MAX);
 }
@@ -286,6 +291,6 @@ TCase *diff_proofs_case(void)
     tcase_add_loop_test(tc, test_short_headers_only, 0, 4 * DIFF_TRANSPORTS_N);
     tcase_add_loop_test(tc, test_read_late, 0, DIFF_TRANSPORTS_N);
     tcase_add_test(tc, test_windows_out_of_sight);
-    tcase_add_loop_test(tc, test_windows_in_a_breath, 0, DIFF_TRANSPORTS_N);
+    tcase_add_loop_test(tc, test_windows_shut_again, 0, DIFF_TRANSPORTS_N);
     return tc;
 }
