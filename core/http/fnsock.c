@@ -1,4 +1,11 @@
-/* The table, the life of one container's object, and the watch for its socket. */
+/* The table, the life of one container's object, and the watch for its socket.
+ *
+ *   WAITING ──▶ PROBING ──▶ READY           each of the first two ──▶ FAILED
+ *
+ *   WAITING to PROBING   check(): the socket may be connected to
+ *   PROBING to READY     probe(): somebody listens; on_ready(0), and exchanges may begin
+ *   to FAILED            fail(), try_again(), outgrown(): on_ready(err), and nothing else comes
+ */
 #include <http/fnsock_int.h>
 
 #include <assert.h>
@@ -22,6 +29,20 @@
 /* IN_ATTRIB tells of a removed directory: its inode lives on while we hold a descriptor */
 #define WATCH_MASK        (IN_CREATE | IN_MOVED_TO | IN_ATTRIB | IN_MOVE_SELF | IN_ONLYDIR)
 #define EVENTS_BYTES      8192
+
+static const uint32_t follows[FNSOCK_STATES_N] = {
+    [FNSOCK_WAITING] = STATE(FNSOCK_PROBING) | STATE(FNSOCK_FAILED),
+    [FNSOCK_PROBING] = STATE(FNSOCK_READY) | STATE(FNSOCK_FAILED),
+    [FNSOCK_READY] = 0,
+    [FNSOCK_FAILED] = 0,
+};
+static const char *const names[FNSOCK_STATES_N] = { "waiting", "probing", "ready", "failed" };
+const struct states fnsock_states = { "function-socket", names, follows, FNSOCK_STATES_N };
+
+static void socket_enter(struct fnsock *f, enum fnsock_state state)
+{
+    f->state = (enum fnsock_state)states_next(&fnsock_states, f->state, state);
+}
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
@@ -169,7 +190,7 @@ static void fail(struct fnsock *f, enum link_outcome outcome, const char *text)
     struct fn_error err = ERR_INIT;
 
     unwatch(f);
-    f->state = FNSOCK_FAILED;
+    socket_enter(f, FNSOCK_FAILED);
     err_set_http(&err, outcome == LINK_ESCAPE ? FN_E_PERMISSION : FN_E_PRECONDITION, 502,
                  FN_BLAME_USER, "%s", text);
     log_stranger(FN_LOG_WARN, "container's socket is refused", "dir", f->d->name, "reason", text,
@@ -189,7 +210,7 @@ static void try_again(struct fnsock *f, enum link_outcome outcome, const char *t
         f->no_room_ns = now_ns;
     } else if (now_ns - f->no_room_ns >= CONNECT_WAIT_NS) {
         unwatch(f);
-        f->state = FNSOCK_FAILED;
+        socket_enter(f, FNSOCK_FAILED);
         err_set(&err, FN_E_EXHAUSTED, "iofs: no room for a connection: %s", text);
         f->on_ready(f->ud, &err);
         return;
@@ -207,7 +228,7 @@ static void probe(struct fnsock *f)
     if (outcome == LINK_OK && fnsock_adopt(f, fd) == 0) {
         unwatch(f);
         fnsock_dir_seen(f);
-        f->state = FNSOCK_READY;
+        socket_enter(f, FNSOCK_READY);
         f->used = true;
         fnsock_idle(f);
         f->on_ready(f->ud, NULL);
@@ -243,7 +264,7 @@ static void check(struct fnsock *f)
     if (outcome == LINK_LATER || outcome == LINK_NO_ROOM) {
         try_again(f, outcome, text);
     } else if (outcome == LINK_OK) {
-        f->state = FNSOCK_PROBING;
+        socket_enter(f, FNSOCK_PROBING);
         probe(f);
     } else {
         fail(f, outcome, text);
@@ -335,10 +356,10 @@ static void outgrown(struct fnsock *f)
     const struct fnsock_config *config = &f->all->config;
     struct fn_error err = ERR_INIT;
 
-    if (f->state != FNSOCK_READY) {
+    if (f->state < FNSOCK_READY) {
         unwatch(f);
         env_timer_clear(f->all->env, &f->retry);
-        f->state = FNSOCK_FAILED;
+        socket_enter(f, FNSOCK_FAILED);
     }
     err_set_http(&err, FN_E_EXHAUSTED, 502, FN_BLAME_USER,
                  "socket directory is full: more than %llu bytes or %llu files in %s",

@@ -1,5 +1,17 @@
 /* One exchange: POST /call over the socket, and its answer.
  *
+ *   NONE ──▶ HEAD ──▶ BODY ──▶ ENDED ──▶ NONE       each of them ──▶ ENDED, NONE
+ *             ▲│
+ *             │▼
+ *           CONNECT
+ *
+ *   NONE to HEAD       fnsock_request_start(): the request is composed
+ *   HEAD to CONNECT    take_connection(): none is kept, or the kept one was closed before a byte of
+ *                      this request was accepted; back when there is one
+ *   HEAD to BODY       start_body(): the answer's head was given to on_head()
+ *   to ENDED           fix_end(): the result stands; on_end() was or will be called
+ *   to NONE            fnsock_exchange_finish(): x is free for the next one
+ *
  * The body goes out chunked, always: its length is not known in general, and one FDK refuses what
  * it can see to be long. The answer may come while the request is still being sent; a 200 that
  * comes before the whole request was handed over is an error of the function (F63).
@@ -27,6 +39,23 @@
 
 static const char request_line[] = "POST /call HTTP/1.1\r\nHost: localhost\r\n";
 static const char last_chunk[] = "0\r\n\r\n";
+
+static const uint32_t follows[EXCHANGE_STATES_N] = {
+    [EXCHANGE_NONE] = STATE(EXCHANGE_HEAD),
+    [EXCHANGE_CONNECT] = STATE(EXCHANGE_CONNECT) | STATE(EXCHANGE_HEAD) | STATE(EXCHANGE_ENDED) |
+                         STATE(EXCHANGE_NONE),
+    [EXCHANGE_HEAD] = STATE(EXCHANGE_CONNECT) | STATE(EXCHANGE_BODY) | STATE(EXCHANGE_ENDED) |
+                      STATE(EXCHANGE_NONE),
+    [EXCHANGE_BODY] = STATE(EXCHANGE_ENDED) | STATE(EXCHANGE_NONE),
+    [EXCHANGE_ENDED] = STATE(EXCHANGE_NONE),
+};
+static const char *const names[EXCHANGE_STATES_N] = { "none", "connect", "head", "body", "ended" };
+const struct states exchange_states = { "exchange", names, follows, EXCHANGE_STATES_N };
+
+static void exchange_enter(struct fnsock_exchange *x, enum exchange_state state)
+{
+    x->state = (enum exchange_state)states_next(&exchange_states, x->state, state);
+}
 
 static struct env *env_of(const struct fnsock_exchange *x)
 {
@@ -71,7 +100,7 @@ static void fix_end(struct fnsock_exchange *x, enum fnsock_end how)
     struct fnsock *f = x->f;
 
     x->result.end = how;
-    x->state = EXCHANGE_ENDED;
+    exchange_enter(x, EXCHANGE_ENDED);
     env_timer_clear(env_of(x), &f->retry);
     env_undefer(env_of(x), &x->flush_task);
     env_undefer(env_of(x), &x->sent_task);
@@ -150,13 +179,13 @@ static void take_connection(struct fnsock_exchange *x)
     char text[128];
     int fd;
 
-    x->state = EXCHANGE_CONNECT;
+    exchange_enter(x, EXCHANGE_CONNECT);
     switch (fnsock_link_connect(f, &fd, text, sizeof(text))) {
     case LINK_OK:
         if (fnsock_adopt(f, fd) < 0) {
             end(x, FNSOCK_NO_ROOM, "out of memory");
         } else {
-            x->state = EXCHANGE_HEAD;
+            exchange_enter(x, EXCHANGE_HEAD);
         }
         break;
     case LINK_LATER:
@@ -395,7 +424,7 @@ struct fnsock_exchange *fnsock_request_start(struct fnsock *f, const struct fnso
     *x = (struct fnsock_exchange){ .f = f, .cb = *cb, .ud = ud, .serial = serial + 1 };
     x->out = out;
     x->in = in;
-    x->state = EXCHANGE_HEAD;
+    exchange_enter(x, EXCHANGE_HEAD);
     x->end_task.cb = on_end_task;
     x->flush_task.cb = on_flush_task;
     x->sent_task.cb = on_sent_task;
@@ -461,7 +490,7 @@ void fnsock_exchange_finish(struct fnsock_exchange *x)
     env_undefer(env_of(x), &x->end_task);
     env_undefer(env_of(x), &x->flush_task);
     env_undefer(env_of(x), &x->sent_task);
-    x->state = EXCHANGE_NONE;
+    exchange_enter(x, EXCHANGE_NONE);
     x->serial++;
     x->paused = false;
     f->answered = true;
@@ -505,7 +534,7 @@ static void start_body(struct fnsock_exchange *x, const struct parsed_answer *a)
         x->keep_alive = a->framing.keep_alive && !x->body_to_end;
         x->left = a->framing.length;
         x->bytes_max = max;
-        x->state = EXCHANGE_BODY;
+        exchange_enter(x, EXCHANGE_BODY);
         x->cb.on_head(x->ud, a->status, &a->headers);
     }
 }

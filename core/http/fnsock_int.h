@@ -16,6 +16,7 @@
 
 #include <base/buf.h>
 #include <base/log.h>
+#include <base/states.h>
 #include <http/fnsock.h>
 #include <http/fnsock_dirs.h>
 #include <http/parse.h>
@@ -51,7 +52,9 @@ enum exchange_state {
     EXCHANGE_HEAD,
     EXCHANGE_BODY,
     EXCHANGE_ENDED, /* result is there; on_end was or will be called */
+    EXCHANGE_STATES_N
 };
+extern const struct states exchange_states;
 
 struct fnsock_exchange {
     struct fnsock *f;
@@ -83,7 +86,14 @@ struct fnsock_exchange {
     struct env_task sent_task;
 };
 
-enum fnsock_state { FNSOCK_WAITING, FNSOCK_PROBING, FNSOCK_READY, FNSOCK_FAILED };
+enum fnsock_state {
+    FNSOCK_WAITING,
+    FNSOCK_PROBING,
+    FNSOCK_READY,
+    FNSOCK_FAILED,
+    FNSOCK_STATES_N
+};
+extern const struct states fnsock_states;
 
 struct fnsock {
     struct fnsocks *all;

@@ -1,5 +1,15 @@
 /* One connection of the server.
  *
+ *   SHAKE ──▶ HEAD ──▶ BODY ──▶ CALL ──▶ FLUSH ──▶ HEAD      each of them ──▶ DEAD
+ *               └────────────────▲         └─────▶ LINGER
+ *
+ *   SHAKE to HEAD        begin(): at once without TLS
+ *   HEAD to BODY, CALL   start_body(), start_call(): c->req is there; the handler has it in CALL
+ *   HEAD, BODY to FLUSH  conn_refuse(): the answer is the server's own, and the last one
+ *   CALL to FLUSH        conn_answered(): c->req is gone
+ *   FLUSH to HEAD        next_request(): all is out; to LINGER when it was refused unread
+ *   to DEAD              conn_destroy(): freed when nothing of it runs any more (c->busy)
+ *
  * The quick way: one read() into the server's scratch buffer brings the whole request, the handler
  * answers from inside on_request() or later, one writev() carries the answer. `in` and `out` are
  * touched only by what does not fit this.
@@ -23,6 +33,24 @@
 #define RATE_CHECK_NS   ENV_S
 #define TLS_HANDSHAKE   0x16
 #define SHAKE_NS        (10 * ENV_S) /* without a limit for headers */
+
+static const uint32_t follows[CONN_STATES_N] = {
+    [CONN_SHAKE] = STATE(CONN_HEAD) | STATE(CONN_DEAD),
+    [CONN_HEAD] = STATE(CONN_BODY) | STATE(CONN_CALL) | STATE(CONN_FLUSH) | STATE(CONN_DEAD),
+    [CONN_BODY] = STATE(CONN_CALL) | STATE(CONN_FLUSH) | STATE(CONN_DEAD),
+    [CONN_CALL] = STATE(CONN_FLUSH) | STATE(CONN_DEAD),
+    [CONN_FLUSH] = STATE(CONN_HEAD) | STATE(CONN_LINGER) | STATE(CONN_DEAD),
+    [CONN_LINGER] = STATE(CONN_DEAD),
+    [CONN_DEAD] = 0,
+};
+static const char *const names[CONN_STATES_N] = { "shake", "head",   "body", "call",
+                                                  "flush", "linger", "dead" };
+const struct states conn_states = { "connection", names, follows, CONN_STATES_N };
+
+static void conn_enter(struct conn *c, enum conn_state state)
+{
+    c->state = (enum conn_state)states_next(&conn_states, c->state, state);
+}
 
 static int64_t now_ns(const struct conn *c)
 {
@@ -189,7 +217,7 @@ static void conn_end(struct conn *c, bool cut)
     s->conns_n--;
     peer_count_release(s, c->peer_count);
     server_conn_closed(s);
-    c->state = CONN_DEAD;
+    conn_enter(c, CONN_DEAD);
     if (c->busy == 0) {
         conn_free(c);
     }
@@ -321,7 +349,7 @@ void conn_flush(struct conn *c)
 
 static void start_linger(struct conn *c)
 {
-    c->state = CONN_LINGER;
+    conn_enter(c, CONN_LINGER);
     buf_finish(&c->in);
     net_io_end(c->io);
     set_deadline(c, after(c, LINGER_NS));
@@ -347,7 +375,7 @@ static void next_request(struct conn *c)
         }
         return;
     }
-    c->state = CONN_HEAD;
+    conn_enter(c, CONN_HEAD);
     c->seek = (struct parse_seek){ 0 };
     set_deadline(c, after(c, c->s->config.limits.idle_timeout_ns));
     if (c->s->draining) {
@@ -376,7 +404,7 @@ void conn_drain(struct conn *c)
 void conn_answered(struct conn *c)
 {
     c->req = NULL;
-    c->state = CONN_FLUSH;
+    conn_enter(c, CONN_FLUSH);
     conn_flush(c);
     if (!c->broken && conn_is_flushed(c)) {
         next_request(c);
@@ -425,7 +453,6 @@ void conn_refuse(struct conn *c, const struct refusal *r)
     c->close = true;
     c->linger = true;
     c->deadline_ns = 0;
-    c->state = CONN_FLUSH;
     c->req = NULL;
     conn_put(c, b.data, b.len);
     buf_finish(&b);
@@ -464,7 +491,7 @@ static void start_call(struct conn *c)
     struct request *q = c->req;
     int64_t max = s->config.limits.requests_per_connection_max;
 
-    c->state = CONN_CALL;
+    conn_enter(c, CONN_CALL);
     c->deadline_ns = 0;
     release_body(c);
     c->requests_n++;
@@ -494,7 +521,7 @@ static void start_body(struct conn *c, const struct parsed_request *parsed, size
         refuse_for_share(c);
         return;
     }
-    c->state = CONN_BODY;
+    conn_enter(c, CONN_BODY);
     c->framing = parsed->framing;
     c->chunked = (struct chunked){ 0 };
     c->body_left = length;
@@ -821,7 +848,7 @@ static void begin(struct conn *c)
 {
     static const struct net_io_cb cb = { on_readable, on_writable };
 
-    c->state = CONN_HEAD;
+    conn_enter(c, CONN_HEAD);
     c->reading = true;
     net_io_set(c->io, &cb, c);
     set_deadline(c, after(c, c->s->config.limits.header_timeout_ns));
@@ -873,7 +900,6 @@ static int shake(struct conn *c)
                                 .alpn_optional = true,
                                 .timeout_ms = (limit_ns ? limit_ns : SHAKE_NS) / ENV_MS + 1 };
 
-    c->state = CONN_SHAKE;
     return net_io_shake(c->io, &config, on_shaken, c, NULL);
 }
 

@@ -24,6 +24,7 @@
 #ifndef HTTP_SERVER_INT_H
 #define HTTP_SERVER_INT_H
 
+#include <base/states.h>
 #include <http/parse.h>
 #include <http/server.h>
 #include <net/io.h>
@@ -54,8 +55,10 @@ enum conn_state {
     CONN_CALL,
     CONN_FLUSH,
     CONN_LINGER,
-    CONN_DEAD
+    CONN_DEAD,
+    CONN_STATES_N
 };
+extern const struct states conn_states;
 
 struct conn;
 

@@ -27,19 +27,21 @@
 #define EXTENSION_BYTES_AROUND 32u
 
 /* Which state may follow which. */
-static const uint8_t follows[LB_STATES_N] = {
-    [LB_RECEIVED] = 1u << LB_PLACING | 1u << LB_DONE,
-    [LB_PLACING] = 1u << LB_OFFERED | 1u << LB_DONE,
-    [LB_OFFERED] = 1u << LB_PLACING | 1u << LB_STARTED | 1u << LB_DONE,
-    [LB_STARTED] = 1u << LB_STREAMING | 1u << LB_DONE,
-    [LB_STREAMING] = 1u << LB_DONE,
+static const uint32_t follows[LB_STATES_N] = {
+    [LB_RECEIVED] = STATE(LB_PLACING) | STATE(LB_DONE),
+    [LB_PLACING] = STATE(LB_OFFERED) | STATE(LB_DONE),
+    [LB_OFFERED] = STATE(LB_PLACING) | STATE(LB_STARTED) | STATE(LB_DONE),
+    [LB_STARTED] = STATE(LB_STREAMING) | STATE(LB_DONE),
+    [LB_STREAMING] = STATE(LB_DONE),
     [LB_DONE] = 0,
 };
+static const char *const names[LB_STATES_N] = { "received", "placing",   "offered",
+                                                "started",  "streaming", "done" };
+const struct states lb_states = { "lb-call", names, follows, LB_STATES_N };
 
-static void enter(struct lb_call *c, enum lb_state state)
+static void call_enter(struct lb_call *c, enum lb_state state)
 {
-    assert(follows[c->state] & (1u << state));
-    c->state = state;
+    c->state = (enum lb_state)states_next(&lb_states, c->state, state);
 }
 
 static bool is_acked(const struct lb_call *c)
@@ -146,7 +148,7 @@ static void finish(struct lb_call *c, enum outcome outcome, int status, const st
     }
     tell_listeners(c, outcome, status, e);
     count_end(c, outcome, status);
-    enter(c, LB_DONE);
+    call_enter(c, LB_DONE);
     if (!c->submitting) {
         call_release(c);
     }
@@ -264,7 +266,7 @@ static bool start_streaming(struct lb_call *c)
         return false;
     }
     headers_add_borrowed(&c->answer, "Fn-Call-Id", c->id);
-    enter(c, LB_STREAMING);
+    call_enter(c, LB_STREAMING);
     note_first_byte(c);
     c->reply->head(c->reply_ud, c->status, &c->answer, c->declared);
     send_held(c);
@@ -334,7 +336,7 @@ static void on_start(void *ud, const struct engage_start *start)
         c->out_of_order = true;
         return;
     }
-    enter(c, LB_STARTED);
+    call_enter(c, LB_STARTED);
     c->status = start->status;
     if (c->status > 0 && (c->status < 200 || c->status > 599)) {
         end_as(c, SEEN_MALFORMED, "CallResultStart with a status outside of 200 to 599");
@@ -376,7 +378,7 @@ static void on_data(void *ud, const void *data, size_t len)
 
     c->received += len;
     if (c->state == LB_OFFERED) { /* also when nobody waits: output ends every proof */
-        enter(c, LB_STARTED);
+        call_enter(c, LB_STARTED);
         c->declared = -1;
         headers_init(&c->headers, &c->arena);
     }
@@ -485,7 +487,7 @@ static void try_again(struct lb_call *c, uint32_t why)
     c->has_finished = c->began = false;
     metric_add(c->lb->metrics.running, -1);
     metric_add(c->lb->metrics.queued, 1);
-    enter(c, LB_PLACING);
+    call_enter(c, LB_PLACING);
     place_refused(&c->place, why, FN_E_UNAVAILABLE);
     step(c);
 }
@@ -592,7 +594,7 @@ static void offer(struct lb_call *c)
         .request_id = c->request_id,
     };
 
-    enter(c, LB_OFFERED);
+    call_enter(c, LB_OFFERED);
     c->offers++;
     metric_add(c->lb->metrics.queued, -1);
     metric_add(c->lb->metrics.running, 1);
@@ -766,7 +768,7 @@ static void on_found(void *ud, struct catalog_fn *given, const struct fn_error *
         call_refuse(c, &e);
         return;
     }
-    enter(c, LB_PLACING);
+    call_enter(c, LB_PLACING);
     note_placing(c);
     place_begin(c->lb->deps.place, &c->place);
     step(c);

@@ -3,6 +3,7 @@
 #define LB_LB_INT_H
 
 #include <base/metric.h>
+#include <base/states.h>
 #include <lb/lb.h>
 #include <lb/why.h>
 #include <model/kvs.h>
@@ -77,6 +78,7 @@ enum lb_state {
     LB_DONE,
     LB_STATES_N
 };
+extern const struct states lb_states;
 
 struct lb_metrics {
     struct metric *calls, *in_flight, *queued, *running;

@@ -1,10 +1,14 @@
 /* Calls: from TryCall to the container that runs them.
  *
- *   BODY -> WAIT -> TAKEN -> RUN -> DONE
- *   BODY -> TAKEN              a container is idle
- *   TAKEN, RUN -> WAIT         the container was lost before it accepted a byte: another one
- *   each of them -> ENDING     refused, or failed inside of a callback; a task makes it DONE
- *   each of them -> DONE       the caller went away
+ *   BODY ──▶ WAIT ◀──▶ TAKEN ──▶ RUN ──▶ DONE        each of them ──▶ ENDING ──▶ DONE
+ *
+ *   BODY to WAIT          admit(): no container is idle; in q->waiters until slots_unwait()
+ *   BODY, WAIT to TAKEN   container_take(): rc->c is its own, and it is that container's call
+ *   TAKEN to RUN          rcall_dispatch(): listeners were told, rc->ex is there from then on
+ *   TAKEN, RUN to WAIT    rcall_again(): the container was lost before it accepted a byte
+ *   to ENDING             end_soon(): what the caller is told is known, inside of a callback;
+ *                         rc->task is deferred, and nothing more is taken from anybody
+ *   to DONE               conclude(), rcall_drop(), forget(): rcall_free() comes next
  *
  * A call is given to a container only when its first body frame is there. Until the function side
  * is known to have accepted a byte, everything that was sent is kept, so that another container can
@@ -31,6 +35,22 @@
 #define FORMAT            "http-stream"
 #define REPLAY_BYTES_MAX  65536 /* of body kept until the function accepted a byte */
 #define TEXT_NO_ROOM      "memory of waiting calls is used up"
+
+static const uint32_t follows[RC_STATES_N] = {
+    [RC_BODY] = STATE(RC_WAIT) | STATE(RC_TAKEN) | STATE(RC_ENDING) | STATE(RC_DONE),
+    [RC_WAIT] = STATE(RC_TAKEN) | STATE(RC_ENDING) | STATE(RC_DONE),
+    [RC_TAKEN] = STATE(RC_RUN) | STATE(RC_WAIT) | STATE(RC_ENDING) | STATE(RC_DONE),
+    [RC_RUN] = STATE(RC_WAIT) | STATE(RC_ENDING) | STATE(RC_DONE),
+    [RC_ENDING] = STATE(RC_DONE),
+    [RC_DONE] = 0,
+};
+static const char *const names[RC_STATES_N] = { "body", "wait", "taken", "run", "ending", "done" };
+const struct states rcall_states = { "runner-call", names, follows, RC_STATES_N };
+
+void rcall_enter(struct rcall *rc, enum rcall_state state)
+{
+    rc->state = (enum rcall_state)states_next(&rcall_states, rc->state, state);
+}
 
 static void arm_awaiting(struct runner *r)
 {
@@ -244,7 +264,6 @@ static int on_try(void *server_ud, struct engage_session *s, const struct engage
         rc->call.created_wall_ns = env_wall_ns(r->env);
         rc->call.started_wall_ns = 0;
         rc->call.completed_wall_ns = 0;
-        rc->state = RC_BODY;
         TAILQ_INSERT_TAIL(&r->awaiting, rc, link);
         arm_awaiting(r);
         rc->server->session_more(s);
@@ -539,7 +558,7 @@ void rcall_dispatch(struct rcall *rc)
     struct fn_error err = ERR_INIT;
     int64_t now = env_now_ns(r->env);
 
-    rc->state = RC_RUN;
+    rcall_enter(rc, RC_RUN);
     rcall_uncharge(rc, rc->charged - rc->body.len);
     rc->started_ns = rc->started_ns ? rc->started_ns : now;
     rc->run_ns = now;

@@ -189,7 +189,7 @@ void rcall_unrun(struct rcall *rc, bool keep)
 /* The last act of a call. */
 static void conclude(struct rcall *rc, int http, const char *text, bool keep)
 {
-    rc->state = RC_DONE;
+    rcall_enter(rc, RC_DONE);
     tell(rc, http, text);
     rcall_unrun(rc, keep);
     rcall_free(rc);
@@ -204,7 +204,7 @@ void rcall_end_task(struct env_task *t)
 
 static void end_soon(struct rcall *rc, enum outcome outcome, int http, bool user)
 {
-    rc->state = RC_ENDING;
+    rcall_enter(rc, RC_ENDING);
     rc->outcome = outcome;
     rc->end_http = http;
     rc->end_user = user;
@@ -283,7 +283,7 @@ void rcall_again(struct rcall *rc, const char *why)
     rc->why = why;
     if (!rc->session) {
         listeners_after(rc, 0);
-        rc->state = RC_DONE;
+        rcall_enter(rc, RC_DONE);
         rcall_free(rc);
         return;
     }
@@ -506,7 +506,7 @@ void rcall_drop(struct rcall *rc)
 {
     listeners_after(rc, 0);
     rcall_unrun(rc, false);
-    rc->state = RC_DONE;
+    rcall_enter(rc, RC_DONE);
     rcall_free(rc);
 }
 
@@ -515,7 +515,7 @@ static void forget(struct rcall *rc)
 {
     seen_forget(&rc->r->seen, &rc->seen_mark);
     listeners_after(rc, 0);
-    rc->state = RC_DONE;
+    rcall_enter(rc, RC_DONE);
     rcall_free(rc);
 }
 

@@ -1,12 +1,20 @@
 /* Container: one state machine per container, from image to removal.
  *
- *   IMAGE -> RESERVE -> CREATE -> START -> INIT -> IDLE
- *   CREATE -> IMAGE              the engine had lost the image; once
- *   IDLE -> FREEZE -> FROZEN     not wanted for a while
- *   IDLE, FREEZE -> BUSY         taken; from FREEZE when the engine had not begun
- *   FROZEN -> THAW -> BUSY       taken, or wanted while it was being frozen
- *   BUSY, THAW -> IDLE           the call is over; it went away while its container thawed
- *   each of them -> CLOSE -> GONE
+ *   IMAGE ──▶ RESERVE ──▶ CREATE ──▶ START ──▶ INIT ──▶ IDLE ──▶ FREEZE ──▶ FROZEN ──▶ THAW
+ *     ▲                     │                            ▲ │         │                    │ │
+ *     └──the image is lost──┘                            │ └──▶ BUSY ◀────────────────────┘ │
+ *                                                        └────────┴─────────────────────────┘
+ *   each of them ──container_close()──▶ CLOSE ──gone()──▶ GONE
+ *
+ *   IMAGE to RESERVE      container_image_done(); to CREATE: container_reserved(), it is charged
+ *   CREATE to IMAGE       create_failed(): the engine had lost the image; once, uncharged
+ *   CREATE, START to INIT each when the engine's operation returned
+ *   INIT to IDLE          initialized(): its socket is there; into q->idle and r->lru
+ *   IDLE to FREEZE        idle_tick(): not wanted for a while
+ *   IDLE, FREEZE to BUSY  container_take(); from FREEZE when the engine had not begun
+ *   FREEZE to FROZEN      freeze_done(); a call that came meanwhile thaws it
+ *   THAW to BUSY          thaw_done(); to IDLE when its call went away
+ *   BUSY to IDLE          container_release(): the call is over
  *
  * At most one engine operation runs at a time; a container that is closed while one runs is removed
  * when it returns. Its charge is given back before it counts as gone. One lazy timer per
@@ -40,18 +48,18 @@ const char *ctr_state_name(enum ctr_state s)
 }
 
 /* Several states are one for upstream's metrics. */
-static void count_state(struct container *c, enum ctr_state s, int64_t now)
+static void count_state(struct container *c, enum ctr_state was, enum ctr_state s, int64_t now)
 {
     struct queue_metrics *m = &c->q->metrics;
     int64_t ms = (now - c->state_ns) / ENV_MS;
 
-    if (m->now[c->state] == m->now[s]) {
+    if (m->now[was] == m->now[s]) {
         return;
     }
-    if (m->now[c->state]) {
-        metric_add(m->now[c->state], -1);
-        metric_observe(m->ms[c->state], ms);
-        metric_observe(m->seconds[c->state], ms);
+    if (m->now[was]) {
+        metric_add(m->now[was], -1);
+        metric_observe(m->ms[was], ms);
+        metric_observe(m->seconds[was], ms);
     }
     if (m->now[s]) {
         metric_add(m->now[s], 1);
@@ -59,12 +67,31 @@ static void count_state(struct container *c, enum ctr_state s, int64_t now)
     c->state_ns = now;
 }
 
-static void set_state(struct container *c, enum ctr_state s)
+static const uint32_t follows[CTR_STATES_N] = {
+    [CTR_IMAGE] = STATE(CTR_RESERVE) | STATE(CTR_CLOSE),
+    [CTR_RESERVE] = STATE(CTR_CREATE) | STATE(CTR_CLOSE),
+    [CTR_CREATE] = STATE(CTR_START) | STATE(CTR_IMAGE) | STATE(CTR_CLOSE),
+    [CTR_START] = STATE(CTR_INIT) | STATE(CTR_CLOSE),
+    [CTR_INIT] = STATE(CTR_IDLE) | STATE(CTR_CLOSE),
+    [CTR_IDLE] = STATE(CTR_BUSY) | STATE(CTR_FREEZE) | STATE(CTR_CLOSE),
+    [CTR_FREEZE] = STATE(CTR_FROZEN) | STATE(CTR_BUSY) | STATE(CTR_CLOSE),
+    [CTR_FROZEN] = STATE(CTR_THAW) | STATE(CTR_CLOSE),
+    [CTR_THAW] = STATE(CTR_BUSY) | STATE(CTR_IDLE) | STATE(CTR_CLOSE),
+    [CTR_BUSY] = STATE(CTR_IDLE) | STATE(CTR_CLOSE),
+    [CTR_CLOSE] = STATE(CTR_GONE),
+    [CTR_GONE] = 0,
+};
+static const char *const names[CTR_STATES_N] = { "image",  "reserve", "create", "start",
+                                                 "init",   "idle",    "freeze", "frozen",
+                                                 "thaw",   "busy",    "close",  "gone" };
+const struct states ctr_states = { "container", names, follows, CTR_STATES_N };
+
+static void ctr_enter(struct container *c, enum ctr_state s)
 {
-    count_state(c, s, env_now_ns(c->r->env));
+    count_state(c, c->state, s, env_now_ns(c->r->env));
     c->q->n_starting += (uint32_t)((s <= CTR_INIT) - (c->state <= CTR_INIT));
     c->q->n_init += (uint32_t)((s == CTR_INIT) - (c->state == CTR_INIT));
-    c->state = s;
+    c->state = (enum ctr_state)states_next(&ctr_states, c->state, s);
 }
 
 void container_arm(struct container *c, int64_t due_ns)
@@ -213,9 +240,7 @@ struct container *container_launch(struct slot_queue *q, struct rcall *rc)
     q->n_containers++;
     q->n_all++;
     q->n_starting++;
-    c->state = CTR_GONE;
-    count_state(c, CTR_IMAGE, c->launched_ns);
-    c->state = CTR_IMAGE;
+    count_state(c, CTR_GONE, CTR_IMAGE, c->launched_ns);
     c->for_call = rc;
     rc->own_launch = true;
     slots_plan(c, true);
@@ -234,7 +259,7 @@ void container_image_done(struct container *c, int result, const struct fn_error
     }
     c->image_ns = env_now_ns(c->r->env);
     slots_plan(c, false);
-    set_state(c, CTR_RESERVE);
+    ctr_enter(c, CTR_RESERVE);
     container_arm(c, c->image_ns + RESERVE_WAIT_NS);
     if (!slots_reserve(c)) {
         struct slot_queue *q = c->q;
@@ -300,7 +325,7 @@ void container_reserved(struct container *c)
     int result;
 
     c->charged = true;
-    set_state(c, CTR_CREATE);
+    ctr_enter(c, CTR_CREATE);
     container_arm(c, DUE_NEVER);
     metrics_account(r);
     c->create_ns = env_now_ns(r->env);
@@ -330,7 +355,7 @@ static void create_failed(struct container *c)
     image_stale(c);
     account_give(&c->r->account, &c->need);
     c->charged = false;
-    set_state(c, CTR_IMAGE);
+    ctr_enter(c, CTR_IMAGE);
     slots_plan(c, true);
     image_want(c);
 }
@@ -362,7 +387,7 @@ static void start_done(struct container *c)
     c->started = true;
     slots_hung(c->q, false);
     c->started_ns = env_now_ns(r->env);
-    set_state(c, CTR_INIT);
+    ctr_enter(c, CTR_INIT);
     r->deps.fnsock->expect_uid(c->sock, r->ops->uid(r->inst, c->ctr));
     if (c->exited) {
         exit_before_init(c);
@@ -379,7 +404,7 @@ static void enter_idle(struct container *c)
     int64_t now = env_now_ns(r->env);
     int64_t due = now + c->idle_timeout_ns;
 
-    set_state(c, CTR_IDLE);
+    ctr_enter(c, CTR_IDLE);
     c->idle_since_ns = now;
     slots_idle_add(c);
     if (r->opt.freeze_idle_ns >= 0 && r->ops->freeze && now + r->opt.freeze_idle_ns < due) {
@@ -423,13 +448,13 @@ static void initialized(struct container *c)
 
 static void run_call(struct container *c)
 {
-    set_state(c, CTR_BUSY);
+    ctr_enter(c, CTR_BUSY);
     rcall_dispatch(c->call);
 }
 
 static void thaw(struct container *c)
 {
-    set_state(c, CTR_THAW);
+    ctr_enter(c, CTR_THAW);
     engine_call(c, OP_THAW);
 }
 
@@ -439,7 +464,7 @@ void container_take(struct container *c, struct rcall *rc)
     slots_idle_remove(c);
     c->call = rc;
     rc->c = c;
-    rc->state = RC_TAKEN;
+    rcall_enter(rc, RC_TAKEN);
     container_arm(c, DUE_NEVER);
     if (c->state == CTR_IDLE || (c->state == CTR_FREEZE && engine_uncall(c))) {
         run_call(c);
@@ -475,7 +500,7 @@ static void idle_tick(struct container *c, int64_t now)
     if (now >= idle_end) {
         container_close(c);
     } else if (may_freeze(c)) {
-        set_state(c, CTR_FREEZE);
+        ctr_enter(c, CTR_FREEZE);
         engine_call(c, OP_FREEZE);
     } else {
         container_arm(c, c->r->opt.freeze_idle_ns >= 0 && again < idle_end ? again : idle_end);
@@ -500,7 +525,7 @@ static void freeze_done(struct container *c)
         }
         return;
     }
-    set_state(c, CTR_FROZEN);
+    ctr_enter(c, CTR_FROZEN);
     if (rc) {
         thaw(c);
         return;
@@ -551,7 +576,7 @@ void container_close(struct container *c)
     }
     env_undefer(r->env, &c->task_fail);
     c->for_call = NULL;
-    set_state(c, CTR_CLOSE);
+    ctr_enter(c, CTR_CLOSE);
     container_arm(c, DUE_NEVER);
     c->q->n_containers--;
     if (c->charged) {
@@ -630,7 +655,7 @@ static void gone(struct env_task *t)
     struct slot_queue *q = c->q;
     bool charged = c->charged;
 
-    set_state(c, CTR_GONE);
+    ctr_enter(c, CTR_GONE);
     if (charged) {
         account_give(&r->account, &c->need);
         slots_coming(c, false);
@@ -684,7 +709,7 @@ void container_op_done(struct container *c)
         if (c->op.result < 0) {
             create_failed(c);
         } else {
-            set_state(c, CTR_START);
+            ctr_enter(c, CTR_START);
             engine_call(c, OP_START);
         }
         break;

@@ -12,6 +12,7 @@
 #ifndef RUNNER_INTERNAL_H
 #define RUNNER_INTERNAL_H
 
+#include <base/states.h>
 #include <plugin/answer.h>
 #include <runner/parts.h>
 
@@ -106,7 +107,8 @@ void container_arm(struct container *c, int64_t due_ns);
 /* The preparation of an image no longer uses its task. */
 void container_unhold(struct container *c);
 const char *container_exit_text(const struct container *c, char *ret, size_t cap);
-const char *ctr_state_name(enum ctr_state s);
+extern const struct states ctr_states;
+const char *ctr_state_name(enum ctr_state s); /* as Go Fn's metrics call it */
 
 /* ---- slot queues (slots.c) ----------------------------------------------------------------- */
 
@@ -183,7 +185,8 @@ enum rcall_state {
     RC_TAKEN,   /* has a container that is being thawed */
     RC_RUN,     /* dispatched */
     RC_ENDING,  /* what the caller is told is known, dispatched or not; rc->task ends it */
-    RC_DONE
+    RC_DONE,
+    RC_STATES_N
 };
 
 struct rcall {
@@ -239,6 +242,9 @@ struct rcall {
     int64_t pull_ns, prep_ns, create_ns, init_ns;
 };
 
+extern const struct states rcall_states;
+/* The only one that writes rc->state. */
+void rcall_enter(struct rcall *rc, enum rcall_state state);
 void calls_cb(struct engage_server_cb *ret);
 void calls_awaiting_tick(struct env_timer *t);
 void rcall_drop_body(struct rcall *rc);

@@ -259,7 +259,7 @@ void slots_engine_down(struct runner *r)
 
 void slots_wait(struct slot_queue *q, struct rcall *rc, bool first)
 {
-    rc->state = RC_WAIT;
+    rcall_enter(rc, RC_WAIT);
     rc->q = q;
     rc->queued_ns = rc->queued_ns ? rc->queued_ns : env_now_ns(q->r->env);
     if (first) {

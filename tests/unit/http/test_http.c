@@ -1,5 +1,10 @@
 #include "suites.h"
 
+#include "../lib/machine.h"
+
+#include <http/fnsock_int.h>
+#include <http/server_int.h>
+
 #include <stdlib.h>
 
 int main(void)
@@ -16,6 +21,9 @@ int main(void)
     add_tls(s);
     add_fnsock(s);
     add_fnsock_dir(s);
+    suite_add_tcase(s, machine_tests(&conn_states, STATE(CONN_DEAD)));
+    suite_add_tcase(s, machine_tests(&exchange_states, 0));
+    suite_add_tcase(s, machine_tests(&fnsock_states, STATE(FNSOCK_READY) | STATE(FNSOCK_FAILED)));
     r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
     failed = srunner_ntests_failed(r);

@@ -1,5 +1,17 @@
 #include "suites.h"
 
+#include "../lib/machine.h"
+
+#include <lb/lb_int.h>
+
+static Suite *states_suite(void)
+{
+    Suite *s = suite_create("states");
+
+    suite_add_tcase(s, machine_tests(&lb_states, STATE(LB_DONE)));
+    return s;
+}
+
 int main(void)
 {
     SRunner *sr = srunner_create(call_suite());
@@ -11,6 +23,7 @@ int main(void)
     srunner_add_suite(sr, plugin_suite());
     srunner_add_suite(sr, random_suite());
     srunner_add_suite(sr, why_suite());
+    srunner_add_suite(sr, states_suite());
     srunner_run_all(sr, CK_NORMAL);
     failed = srunner_ntests_failed(sr);
     srunner_free(sr);
