@@ -11,7 +11,7 @@ struct states {
     const char *name;         /* of the machine */
     const char *const *names; /* of its states, for people */
     const uint32_t *follows;  /* of each state: one STATE() for each that may follow */
-    uint32_t n;               /* states, 32 at most; the first one is where it begins */
+    uint32_t n;               /* states, 32 at most */
 };
 
 #define STATE(s) (1u << (s))

@@ -1,6 +1,7 @@
 /* Groups: memory, hosts and their sums, actions. */
 #include <npm/npm_int.h>
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,15 @@ static const struct {
     [NPM_NOTE_REPLACING] = { "runner is to be replaced: it serves until others can", "calls",
                              false },
 };
+
+static const uint32_t follows[NPM_STATES_N] = {
+    [NPM_BOOTING] = STATE(NPM_ACTIVE) | STATE(NPM_DRAINING) | STATE(NPM_REMOVING),
+    [NPM_ACTIVE] = STATE(NPM_DRAINING) | STATE(NPM_REMOVING),
+    [NPM_DRAINING] = STATE(NPM_ACTIVE) | STATE(NPM_BOOTING) | STATE(NPM_REMOVING),
+    [NPM_REMOVING] = STATE(NPM_DRAINING),
+    [NPM_FOREIGN] = STATE(NPM_BOOTING),
+};
+const struct states npm_host_states = { "host", state_names, follows, NPM_STATES_N };
 
 const char *npm_state_name(enum npm_host_state state)
 {
@@ -232,6 +242,7 @@ void host_set_state(struct npm_group *g, struct npm_host *h, enum npm_host_state
     host_look(g, h);
     g->published |= npm_is_listed(h);
     count(g, h, -1);
+    assert(states_may(&npm_host_states, h->state, state)); /* a pure step has no log */
     h->state = state;
     g->published |= npm_is_listed(h);
     h->since_ns = now_ns;

@@ -31,6 +31,7 @@
 #ifndef NPM_NPM_H
 #define NPM_NPM_H
 
+#include <base/states.h>
 #include <fn/cplane.h>
 #include <fn/predictor.h>
 #include <stdbool.h>
@@ -203,6 +204,7 @@ enum npm_host_state {
     NPM_STATES_N
 };
 
+extern const struct states npm_host_states; /* it begins as BOOTING or FOREIGN */
 const char *npm_state_name(enum npm_host_state state);
 
 /* What the operator wants of a host, beyond what the group needs. */

@@ -8,10 +8,19 @@
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
-/* States: idle (nothing is set), pausing (timer), dialling (dial), settling (conn, timer), up
- * (conn). Embedded in a link, which keeps it up (eager), or in a channel, which wants it for calls
- * only. */
+enum peer_state {
+    PEER_IDLE,     /* eager: the timer dials again */
+    PEER_DIALLING, /* dial */
+    PEER_SETTLING, /* conn, whose settings the timer waits for */
+    PEER_UP,       /* conn */
+    PEER_CLOSED,
+    PEER_STATES_N
+};
+extern const struct states peer_states;
+
+/* Embedded in a link, which keeps it up (eager), or in a channel, which wants it for calls only. */
 struct peer {
+    enum peer_state state;
     struct rpc *rpc;
     char *address;
     char *tls_name;
@@ -19,7 +28,6 @@ struct peer {
     /* It came up or went down; the last touch, the peer may be closed inside. */
     void (*changed)(struct peer *p, bool up);
     bool eager;
-    bool up;
     bool told_down; /* that the eager one cannot be reached; said once until it is up */
     struct net_dial *dial;
     struct rpc_conn *conn;

@@ -11,7 +11,7 @@
 
 static int64_t heard_ns(const struct engage_link *l)
 {
-    return l->peer.up ? rpc_conn_heard_ns(l->peer.conn) : 0;
+    return l->peer.state == PEER_UP ? rpc_conn_heard_ns(l->peer.conn) : 0;
 }
 
 static void on_changed(struct peer *p, bool up)
@@ -49,7 +49,7 @@ static void probe_judge(struct engage_link *l)
     int64_t now = env_now_ns(l->rpc->env);
 
     probe_again(l, now + c->probe_interval_ms * ENV_MS);
-    if (l->peer.up && heard_ns(l) < l->probe_started_ns &&
+    if (l->peer.state == PEER_UP && heard_ns(l) < l->probe_started_ns &&
         now - l->probe_started_ns < c->probe_timeout_ms * ENV_MS + LATE_NS) {
         link_break(l);
     }
@@ -103,7 +103,7 @@ static void on_probe_timer(struct env_timer *t)
     if (l->probing == PROBE_PING) {
         l->probing = PROBE_NONE;
         probe_judge(l);
-    } else if (!l->peer.up || l->probing || now - t->at_ns > LATE_NS) {
+    } else if (l->peer.state != PEER_UP || l->probing || now - t->at_ns > LATE_NS) {
         probe_again(l, now + interval);
     } else if (now - heard_ns(l) < interval) {
         probe_again(l, heard_ns(l) + interval);
@@ -167,7 +167,7 @@ static void link_close(struct engage_link *l)
 
 static bool link_is_up(const struct engage_link *l)
 {
-    return l->peer.up;
+    return l->peer.state == PEER_UP;
 }
 
 void rpc_client_init(struct rpc *r)

@@ -1,7 +1,13 @@
 /* A pair is one attempt with its session. The client's half waits for events in a queue, the
  * server's half for its owner to ask for body; each half has one task that makes its callbacks.
  * Both halves live until both are released: the attempt by attempt_close(), the session when it has
- * ended and nothing is left to tell its owner. */
+ * ended and nothing is left to tell its owner.
+ *
+ *   OFFER ──▶ OWNED ──▶ GONE ──▶ OVER           OFFER, OWNED ──▶ OVER
+ *
+ *   OFFER to OWNED   offer(): on_try() is called, and its owner may answer inside
+ *   OWNED to GONE    session_lose(): the client's half is closed; the task says on_gone()
+ *   to OVER          session_end(): its owner finished it, or was told; nothing is called then */
 #include <rpc/local.h>
 
 #include <assert.h>
@@ -60,7 +66,8 @@ enum session_state {
     SESSION_OFFER,  /* on_try is due */
     SESSION_OWNED,  /* the owner has it */
     SESSION_GONE,   /* on_gone is due */
-    SESSION_OVER
+    SESSION_OVER,
+    SESSION_STATES_N
 };
 
 struct engage_session {
@@ -97,6 +104,20 @@ struct local {
     void (*drained)(void *ud);
     void *drained_ud;
 };
+
+static const uint32_t follows[SESSION_STATES_N] = {
+    [SESSION_OFFER] = STATE(SESSION_OWNED) | STATE(SESSION_OVER),
+    [SESSION_OWNED] = STATE(SESSION_GONE) | STATE(SESSION_OVER),
+    [SESSION_GONE] = STATE(SESSION_OVER),
+    [SESSION_OVER] = 0,
+};
+static const char *const names[SESSION_STATES_N] = { "offer", "owned", "gone", "over" };
+const struct states local_session_states = { "local-session", names, follows, SESSION_STATES_N };
+
+static void session_enter(struct engage_session *s, enum session_state state)
+{
+    s->state = (enum session_state)states_next(&local_session_states, s->state, state);
+}
 
 static struct pair *of_attempt(struct engage_attempt *a)
 {
@@ -181,9 +202,9 @@ static void put_end(struct pair *p, int status, enum engage_proof proof, const c
 static void session_lose(struct pair *p)
 {
     if (p->session.state == SESSION_OFFER) {
-        p->session.state = SESSION_OVER;
+        session_enter(&p->session, SESSION_OVER);
     } else if (p->session.state == SESSION_OWNED) {
-        p->session.state = SESSION_GONE;
+        session_enter(&p->session, SESSION_GONE);
         env_defer(p->local->env, &p->session.task);
     }
 }
@@ -398,7 +419,7 @@ static struct engage_attempt *attempt_open(struct engage_link *k, const struct e
     p->session.body = body ? body_ref(body) : NULL;
     LIST_INSERT_HEAD(&l->pairs, p, entry);
     if (!k->up || l->draining) {
-        p->session.state = SESSION_OVER;
+        session_enter(&p->session, SESSION_OVER);
         put_end(p, GRPC_UNAVAILABLE, ENGAGE_PROOF_NOT_SENT, "runner local: not connected");
         return &p->attempt;
     }
@@ -439,11 +460,11 @@ static void offer(struct pair *p)
     struct local *l = p->local;
     int r;
 
-    s->state = SESSION_OWNED;
+    session_enter(s, SESSION_OWNED);
     r = l->cb->on_try(l->ud, s, &s->try_call, s->deadline_ns, &s->ud);
     if (r < 0) {
         assert(s->state == SESSION_OWNED);
-        s->state = SESSION_OVER;
+        session_enter(s, SESSION_OVER);
         env_timer_clear(l->env, &p->attempt.deadline);
         put_end(p, -r, ENGAGE_PROOF_NONE, err_name(r));
     }
@@ -481,7 +502,7 @@ static void on_session_task(struct env_task *t)
         }
     }
     if (s->state == SESSION_GONE) {
-        s->state = SESSION_OVER;
+        session_enter(s, SESSION_OVER);
         p->local->cb->on_gone(s->ud);
     }
     p->attempt.entered--;
@@ -551,7 +572,7 @@ static int send_data(struct engage_session *s, const void *data, size_t len)
 static void session_end(struct pair *p, int status, const char *text)
 {
     assert(p->session.state == SESSION_OWNED || p->session.state == SESSION_GONE);
-    p->session.state = SESSION_OVER;
+    session_enter(&p->session, SESSION_OVER);
     env_timer_clear(p->local->env, &p->attempt.deadline);
     put_end(p, status, ENGAGE_PROOF_NONE, text);
     maybe_release(p);

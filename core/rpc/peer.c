@@ -1,5 +1,13 @@
 /* Peers: who is dialled, and when again.
  *
+ *   IDLE ──▶ DIALLING ──▶ SETTLING ──▶ UP       each of the last three ──▶ IDLE, all ──▶ CLOSED
+ *
+ *   IDLE to DIALLING      dial(): the timer of an eager one, or peer_want()
+ *   DIALLING to SETTLING  on_dialled(): p->conn is there and takes no calls yet
+ *   SETTLING to UP        on_ready(): its settings came; changed() is told, as when it is lost
+ *   to IDLE               failed(): p->why says the reason, and the next dial is a pause away
+ *   to CLOSED             peer_close(): no callback any more
+ *
  * Dials are at least a pause apart, counted from one to the next; the pause grows from
  * reconnect_first to reconnect_max with a jitter of 20 %, and is short again once a connection has
  * stood for reconnect_max. So a runner that comes back is used within that time, and one that takes
@@ -14,6 +22,21 @@
 #define PEER_LINES_MAX 50 /* a second */
 
 #define PAUSE_FACTOR_10 16 /* tenths */
+
+static const uint32_t follows[PEER_STATES_N] = {
+    [PEER_IDLE] = STATE(PEER_DIALLING) | STATE(PEER_CLOSED),
+    [PEER_DIALLING] = STATE(PEER_SETTLING) | STATE(PEER_IDLE) | STATE(PEER_CLOSED),
+    [PEER_SETTLING] = STATE(PEER_UP) | STATE(PEER_IDLE) | STATE(PEER_CLOSED),
+    [PEER_UP] = STATE(PEER_IDLE) | STATE(PEER_CLOSED),
+    [PEER_CLOSED] = 0,
+};
+static const char *const names[PEER_STATES_N] = { "idle", "dialling", "settling", "up", "closed" };
+const struct states peer_states = { "peer", names, follows, PEER_STATES_N };
+
+static void peer_enter(struct peer *p, enum peer_state state)
+{
+    p->state = (enum peer_state)states_next(&peer_states, p->state, state);
+}
 
 static int64_t now_of(const struct peer *p)
 {
@@ -63,6 +86,7 @@ static void tell(struct peer *p, bool up, const char *why)
 
 static void failed(struct peer *p, const char *why)
 {
+    peer_enter(p, PEER_IDLE);
     snprintf(p->why, sizeof(p->why), "%s", why);
     tell(p, false, p->why);
     raws_fail(p, p->why);
@@ -73,10 +97,9 @@ static void failed(struct peer *p, const char *why)
 static void lost(struct peer *p, const char *why)
 {
     const struct rpc_config *c = &p->rpc->config;
-    bool was_up = p->up;
+    bool was_up = p->state == PEER_UP;
 
     p->conn = NULL;
-    p->up = false;
     env_timer_clear(p->rpc->env, &p->timer);
     if (was_up && now_of(p) - p->up_since_ns >= c->reconnect_max_ms * ENV_MS) {
         p->pause_ms = c->reconnect_first_ms;
@@ -92,7 +115,7 @@ static void on_ready(void *ud)
     struct peer *p = ud;
 
     env_timer_clear(p->rpc->env, &p->timer);
-    p->up = true;
+    peer_enter(p, PEER_UP);
     p->up_since_ns = now_of(p);
     tell(p, true, NULL);
     raws_begin(p);
@@ -141,6 +164,7 @@ static void on_dialled(void *ud, struct net_io *io, const char *error)
         failed(p, "out of memory");
         return;
     }
+    peer_enter(p, PEER_SETTLING);
     env_timer_set(p->rpc->env, &p->timer,
                   now_of(p) + p->rpc->config.connect_timeout_ms * ENV_MS);
 }
@@ -154,6 +178,7 @@ static void dial(struct peer *p)
                                       .timeout_ms = p->rpc->config.connect_timeout_ms };
     struct fn_error e = ERR_INIT;
 
+    peer_enter(p, PEER_DIALLING);
     note_dial(p);
     if (net_dial(p->rpc->loop, &config, on_dialled, p, &p->dial, &e) < 0) {
         p->dial = NULL;
@@ -166,7 +191,7 @@ static void on_timer(struct env_timer *t)
     struct peer *p = container_of(t, struct peer, timer);
     char why[128];
 
-    if (p->conn) {
+    if (p->state == PEER_SETTLING) {
         snprintf(why, sizeof(why), "no HTTP/2 settings within %lld ms",
                  (long long)p->rpc->config.connect_timeout_ms);
         rpc_conn_break(p->conn, why);
@@ -179,19 +204,19 @@ static void on_timer(struct env_timer *t)
 
 bool peer_want(struct peer *p)
 {
-    if (p->up || p->dial || p->conn) {
+    if (p->state != PEER_IDLE) {
         return true;
     }
     if (p->eager || now_of(p) < p->next_ns) {
         return false;
     }
     dial(p);
-    return p->dial != NULL;
+    return p->state != PEER_IDLE;
 }
 
 bool peer_takes_calls(const struct peer *p)
 {
-    return p->up && rpc_conn_takes_calls(p->conn);
+    return p->state == PEER_UP && rpc_conn_takes_calls(p->conn);
 }
 
 bool peer_is_full(const struct peer *p)
@@ -242,7 +267,7 @@ void peer_close(struct peer *p)
         rpc_conn_leave(p->conn);
         p->conn = NULL;
     }
-    p->up = false;
+    peer_enter(p, PEER_CLOSED);
     raws_fail(p, "the link was closed");
     raws_leave(p);
     net_identity_unref(p->identity);

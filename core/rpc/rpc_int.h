@@ -4,6 +4,7 @@
 
 #include <base/env.h>
 #include <base/log.h>
+#include <base/states.h>
 #include <rpc/transport.h>
 #include <rpc/rpc.h>
 #include <rpc/wire.h>

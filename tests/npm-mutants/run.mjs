@@ -80,6 +80,7 @@ async function main() {
   mkdirSync(path.join(work, 'base'));
   mkdirSync(path.join(work, 'rooms'));
   symlinkSync(path.join(root, 'core/npm'), path.join(work, 'rooms/npm'));
+  symlinkSync(path.join(root, 'core/base'), path.join(work, 'rooms/base'));
   for (const f of sources) await compile(f, read(f), objectOf(path.join(work, 'base'), f));
   const sound = await run(await build('sound'), ['--seeds', '100', '--hours', '1']);
   if (sound.code !== 0) failures.push(`the unchanged sources break:\n${sound.out}`);

@@ -21,9 +21,10 @@ int main(void)
     add_tls(s);
     add_fnsock(s);
     add_fnsock_dir(s);
-    suite_add_tcase(s, machine_tests(&conn_states, STATE(CONN_DEAD)));
-    suite_add_tcase(s, machine_tests(&exchange_states, 0));
-    suite_add_tcase(s, machine_tests(&fnsock_states, STATE(FNSOCK_READY) | STATE(FNSOCK_FAILED)));
+    suite_add_tcase(s, machine_tests(&conn_states, STATE(CONN_SHAKE), STATE(CONN_DEAD)));
+    suite_add_tcase(s, machine_tests(&exchange_states, STATE(EXCHANGE_NONE), 0));
+    suite_add_tcase(s, machine_tests(&fnsock_states, STATE(FNSOCK_WAITING),
+                                     STATE(FNSOCK_READY) | STATE(FNSOCK_FAILED)));
     r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
     failed = srunner_ntests_failed(r);

@@ -8,7 +8,7 @@ static Suite *states_suite(void)
 {
     Suite *s = suite_create("states");
 
-    suite_add_tcase(s, machine_tests(&lb_states, STATE(LB_DONE)));
+    suite_add_tcase(s, machine_tests(&lb_states, STATE(LB_RECEIVED), STATE(LB_DONE)));
     return s;
 }
 

@@ -9,7 +9,7 @@
 
 static struct {
     const struct states *m;
-    uint32_t ends;
+    uint32_t begins, ends;
 } machines[MACHINES_MAX];
 static int machines_n;
 
@@ -50,7 +50,7 @@ END_TEST
 START_TEST(each_state_can_be_reached_and_the_last_ones_are_last)
 {
     const struct states *m = machines[_i].m;
-    uint32_t reached = STATE(0);
+    uint32_t reached = machines[_i].begins;
 
     for (uint32_t round = 0; round < m->n; round++) {
         for (uint32_t s = 0; s < m->n; s++) {
@@ -67,7 +67,7 @@ START_TEST(each_state_can_be_reached_and_the_last_ones_are_last)
 }
 END_TEST
 
-TCase *machine_tests(const struct states *m, uint32_t ends)
+TCase *machine_tests(const struct states *m, uint32_t begins, uint32_t ends)
 {
     TCase *t = tcase_create(m->name);
     int i = machines_n++;
@@ -76,6 +76,7 @@ TCase *machine_tests(const struct states *m, uint32_t ends)
         abort();
     }
     machines[i].m = m;
+    machines[i].begins = begins;
     machines[i].ends = ends;
     tcase_add_loop_test(t, steps_that_the_table_has_not_end_the_process, i, i + 1);
     tcase_add_loop_test(t, each_state_can_be_reached_and_the_last_ones_are_last, i, i + 1);

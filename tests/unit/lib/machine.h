@@ -7,7 +7,8 @@
 
 #include <check.h>
 
-/* ends: STATE() of each state that nothing follows. The table lives as long as the tests. */
-TCase *machine_tests(const struct states *m, uint32_t ends);
+/* begins: STATE() of each state that it may begin in; ends: of each that nothing follows. The table
+ * lives as long as the tests. */
+TCase *machine_tests(const struct states *m, uint32_t begins, uint32_t ends);
 
 #endif

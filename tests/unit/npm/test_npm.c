@@ -1,4 +1,6 @@
 /* One group with a scripted control plane: each test tells a story in virtual seconds. */
+#include "../lib/machine.h"
+
 #include <npm/npm.h>
 
 #include <check.h>
@@ -972,6 +974,7 @@ int main(void)
     tcase_add_test(t, names_may_collide);
     tcase_add_test(t, states_have_names_and_nothing_is_destroyed);
     suite_add_tcase(s, t);
+    suite_add_tcase(s, machine_tests(&npm_host_states, STATE(NPM_BOOTING) | STATE(NPM_FOREIGN), 0));
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);

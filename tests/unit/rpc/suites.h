@@ -9,4 +9,6 @@ TCase *protocol_case(void);
 TCase *raw_case(void);
 TCase *hostile_case(void);
 
+void add_machines(Suite *s);
+
 #endif

@@ -13,6 +13,7 @@ int main(void)
     suite_add_tcase(suite, protocol_case());
     suite_add_tcase(suite, raw_case());
     suite_add_tcase(suite, hostile_case());
+    add_machines(suite);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);

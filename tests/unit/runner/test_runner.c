@@ -32,8 +32,8 @@ int main(void)
     suite_add_tcase(s, gate_tests());
     suite_add_tcase(s, neighbours_tests());
     suite_add_tcase(s, random_tests());
-    suite_add_tcase(s, machine_tests(&rcall_states, STATE(RC_DONE)));
-    suite_add_tcase(s, machine_tests(&ctr_states, STATE(CTR_GONE)));
+    suite_add_tcase(s, machine_tests(&rcall_states, STATE(RC_BODY), STATE(RC_DONE)));
+    suite_add_tcase(s, machine_tests(&ctr_states, STATE(CTR_IMAGE), STATE(CTR_GONE)));
     sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);
     failed = srunner_ntests_failed(sr);

@@ -20,7 +20,7 @@ done
 for cc in gcc clang; do
     for opt in -O0 -O2; do
         # shellcheck disable=SC2086
-        $cc $opt -std=gnu11 -w -D_GNU_SOURCE -I"$build/rooms/npm" -I"$root/include" \
+        $cc $opt -std=gnu11 -w -D_GNU_SOURCE -I"$build/rooms/npm" -I"$build/rooms/base" -I"$root/include" \
             -I"$root/plugins/pool-npm" -I"$root/plugins/common" -I"$root/sim/npm" \
             $sources -o "$tmp/npm_sim"
         "$tmp/npm_sim" --seed 1 --seeds 12 --hours 0.5 --hash >"$tmp/$cc$opt"
