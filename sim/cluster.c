@@ -331,7 +331,7 @@ int lb_open_plugins(struct lb *lb, struct fn_error *reterr)
                                .client = &lb->client,
                                .options = { .retry_min_ns = p->retry_min_ns,
                                             .retry_max_ns = p->retry_max_ns,
-                                            .waiting_max = p->waiting_max,
+                                            .waiting_max = (uint32_t)p->waiting_max,
                                             .pool_grace_ns = 10 * ENV_S } };
     int r = 0;
 

@@ -81,7 +81,6 @@ static int set_scalar(struct conf_values *v, const struct fn_opt *o, const char 
 {
     void *field = conf_field(v, o);
     int64_t n;
-    uint32_t flag;
 
     if (o->type == FN_OPT_STR || o->type == FN_OPT_CHOICE) {
         const char *copy = arena_strdup(&v->texts->arena, text);
@@ -97,12 +96,7 @@ static int set_scalar(struct conf_values *v, const struct fn_opt *o, const char 
     if (parse_number(o, text, &n) < 0) {
         return refuse(g, o, conf_quote(text));
     }
-    if (o->type == FN_OPT_BOOL) {
-        flag = (uint32_t)n;
-        memcpy(field, &flag, sizeof(flag));
-    } else {
-        memcpy(field, &n, sizeof(n));
-    }
+    conf_put_number(o, field, n);
     return 0;
 }
 
@@ -305,6 +299,22 @@ static void set_defaults(struct conf_values *v, const char *what, struct conf_pr
     }
 }
 
+void opt_defaults(const struct opt_table *table, void *ret)
+{
+    for (const struct fn_opt *o = table->rows; o->key; o++) {
+        void *field = (char *)ret + o->offset;
+        int64_t n = 0;
+
+        if (o->type == FN_OPT_STR || o->type == FN_OPT_CHOICE) {
+            memcpy(field, &o->dflt, sizeof(o->dflt));
+        } else if (o->type == FN_OPT_STRLIST) {
+            memset(field, 0, sizeof(struct fn_strlist));
+        } else if (!o->dflt || parse_number(o, o->dflt, &n) == 0) {
+            conf_put_number(o, field, n);
+        }
+    }
+}
+
 static void set_from_map(struct conf_values *v, struct conf *c, const struct conf_node *map,
                          const char *const *skip, struct conf_problems *p)
 {
@@ -461,10 +471,8 @@ bool conf_same_option(const struct conf_values *a, const struct conf_values *b, 
         return same_text(a_text, b_text);
     case FN_OPT_STRLIST:
         return same_list(at, bt);
-    case FN_OPT_BOOL:
-        return memcmp(at, bt, sizeof(uint32_t)) == 0;
     default:
-        return memcmp(at, bt, sizeof(int64_t)) == 0;
+        return conf_number(o, at) == conf_number(o, bt);
     }
 }
 

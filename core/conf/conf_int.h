@@ -5,6 +5,8 @@
 #include <conf/conf.h>
 
 #include <base/arena.h>
+#include <conf/table.h>
+#include <string.h>
 
 /* "fn.yaml:7:5"; one of the buffers of conf_where(). */
 const char *conf_where_at(const struct conf *c, int line, int column);
@@ -17,6 +19,36 @@ struct conf_texts {
 static inline void *conf_field(const struct conf_values *v, const struct fn_opt *o)
 {
     return (char *)v->data + o->offset;
+}
+
+/* Of an INT, DURATION, BYTES or BOOL option. */
+static inline bool conf_is_32(const struct fn_opt *o)
+{
+    return o->type == FN_OPT_BOOL || (o->flags & OPT_IS_32) != 0;
+}
+
+static inline void conf_put_number(const struct fn_opt *o, void *field, int64_t n)
+{
+    uint32_t small = (uint32_t)n;
+
+    if (conf_is_32(o)) {
+        memcpy(field, &small, sizeof(small));
+    } else {
+        memcpy(field, &n, sizeof(n));
+    }
+}
+
+static inline int64_t conf_number(const struct fn_opt *o, const void *field)
+{
+    uint32_t small;
+    int64_t n;
+
+    if (conf_is_32(o)) {
+        memcpy(&small, field, sizeof(small));
+        return small;
+    }
+    memcpy(&n, field, sizeof(n));
+    return n;
 }
 
 #endif

@@ -8,14 +8,8 @@
 #ifndef CONF_OPTS_H
 #define CONF_OPTS_H
 
-#include <fn/abi.h>
+#include <conf/table.h>
 #include <stddef.h>
-
-/* What a room can be told in fn.yaml: rows that bind into its own struct. */
-struct opt_table {
-    const struct fn_opt *rows; /* key NULL ends */
-    uint32_t size;             /* of the struct */
-};
 
 #define MS  1000000LL
 #define S   (1000 * MS)
@@ -25,10 +19,14 @@ struct opt_table {
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
+/* A type with what its field is. */
+#define OPT_TYPE(type_)  ((type_) & 0xffu)
+#define OPT_FLAGS(type_) ((type_) & ~0xffu)
+
 #define OPT(key_, type_, at_, dflt_, min_, max_, doc_)                                             \
     {                                                                                              \
-        .key = key_, .doc = doc_, .dflt = dflt_, .min = min_, .max = max_, .type = type_,          \
-        .offset = at_                                                                              \
+        .key = key_, .doc = doc_, .dflt = dflt_, .min = min_, .max = max_,                         \
+        .type = OPT_TYPE(type_), .offset = at_, .flags = OPT_FLAGS(type_)                          \
     }
 #define OPT_ABSENT(key_, type_, at_, min_, max_, doc_)                                             \
     {                                                                                              \
@@ -41,13 +39,11 @@ struct opt_table {
         .offset = at_                                                                              \
     }
 
-/* The node's own options only: a reload takes the value over. What is not marked needs a restart,
- * so that a new option is refused until somebody made it live. */
-#define OPT_IS_LIVE (1u << 31)
+/* The same with OPT_IS_LIVE. */
 #define LIVE(key_, type_, at_, dflt_, min_, max_, doc_)                                            \
     {                                                                                              \
-        .key = key_, .doc = doc_, .dflt = dflt_, .min = min_, .max = max_, .type = type_,          \
-        .offset = at_, .flags = OPT_IS_LIVE                                                        \
+        .key = key_, .doc = doc_, .dflt = dflt_, .min = min_, .max = max_,                         \
+        .type = OPT_TYPE(type_), .offset = at_, .flags = OPT_FLAGS(type_) | OPT_IS_LIVE            \
     }
 #define LIVE_ABSENT(key_, type_, at_, min_, max_, doc_)                                            \
     {                                                                                              \
@@ -60,10 +56,10 @@ struct opt_table {
         .offset = at_, .flags = OPT_IS_LIVE                                                        \
     }
 /* A whole number of something: messages name the unit. */
-#define LIVE_COUNT(key_, at_, dflt_, min_, max_, unit_, doc_)                                      \
+#define LIVE_COUNT(key_, type_, at_, dflt_, min_, max_, unit_, doc_)                               \
     {                                                                                              \
         .key = key_, .doc = doc_, .dflt = dflt_, .choices = unit_, .min = min_, .max = max_,       \
-        .type = FN_OPT_INT, .offset = at_, .flags = OPT_IS_LIVE                                    \
+        .type = OPT_TYPE(type_), .offset = at_, .flags = OPT_FLAGS(type_) | OPT_IS_LIVE            \
     }
 
 #define STR      FN_OPT_STR
@@ -72,5 +68,7 @@ struct opt_table {
 #define BYTES    FN_OPT_BYTES
 #define BOOL     FN_OPT_BOOL
 #define STRLIST  FN_OPT_STRLIST
+#define INT32    (FN_OPT_INT | OPT_IS_32)
+#define BYTES32  (FN_OPT_BYTES | OPT_IS_32)
 
 #endif

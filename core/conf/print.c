@@ -93,8 +93,6 @@ static int print_value(struct buf *out, const struct conf_values *v, const struc
     const void *field = conf_field(v, o);
     struct fn_strlist list;
     const char *text;
-    uint32_t flag;
-    int64_t n;
 
     if (o->flags & FN_OPT_MAY_BE_SECRET) {
         return buf_add_str(out, "\"***\"");
@@ -108,11 +106,9 @@ static int print_value(struct buf *out, const struct conf_values *v, const struc
         memcpy(&text, field, sizeof(text));
         return print_text(out, text ? text : "");
     case FN_OPT_BOOL:
-        memcpy(&flag, field, sizeof(flag));
-        return buf_add_str(out, flag ? "true" : "false");
+        return buf_add_str(out, conf_number(o, field) ? "true" : "false");
     default:
-        memcpy(&n, field, sizeof(n));
-        return print_number(out, o->type, n);
+        return print_number(out, o->type, conf_number(o, field));
     }
 }
 

@@ -46,7 +46,7 @@ int lb_create(const struct lb_deps *deps, struct lb **ret, struct fn_error *rete
         return err_set(reterr, FN_E_EXHAUSTED, "lb: out of memory");
     }
     lb->deps = *deps;
-    if (why_create((uint32_t)deps->options.why_calls, &lb->why) < 0) {
+    if (why_create(deps->options.why_calls, &lb->why) < 0) {
         free(lb);
         return err_set(reterr, FN_E_EXHAUSTED, "lb: out of memory");
     }
@@ -61,7 +61,7 @@ int lb_create(const struct lb_deps *deps, struct lb **ret, struct fn_error *rete
 void lb_set_options(struct lb *lb, const struct lb_options *options)
 {
     if (options->why_calls != lb->deps.options.why_calls &&
-        why_resize(lb->why, (uint32_t)options->why_calls) < 0) {
+        why_resize(lb->why, options->why_calls) < 0) {
         log_warn("no memory for lb.why_calls; the old number stays");
     }
     lb->deps.options = *options;

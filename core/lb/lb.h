@@ -28,9 +28,9 @@ struct lb_options {
     int64_t execution_headroom_ns; /* extra time of detached calls */
     int64_t response_buffer_bytes; /* held back so that a failure can still become an error */
     int64_t response_bytes_max;    /* 0 = none */
-    int64_t calls_max;             /* at a time; more are refused; 0 = none */
+    uint32_t calls_max;            /* at a time; more are refused; 0 = none */
     uint32_t detached;             /* detached calls are accepted */
-    int64_t why_calls;             /* ended calls that lb_why() knows; 0 = none */
+    uint32_t why_calls;            /* ended calls that lb_why() knows; 0 = none */
     const char *rid_header;        /* header with the caller's request id, or NULL; borrowed while
                                       these options are the current ones */
     int64_t message_bytes_max;     /* of a call without its body, as it travels; 0 = none */

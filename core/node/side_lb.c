@@ -281,7 +281,7 @@ static void use_shadow(struct generation *g)
 {
     struct place *p = g->node->place;
 
-    if (place_set_shadow(p, g->shadow, (uint32_t)g->config->place->shadow_permille,
+    if (place_set_shadow(p, g->shadow, g->config->place->shadow_permille,
                          g->shadow ? generation_unref : NULL, g) < 0) {
         log_error("out of memory: no shadow placer");
     } else if (g->shadow) {

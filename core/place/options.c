@@ -9,12 +9,12 @@ static const struct fn_opt rows[] = {
          "Shortest pause before a refused call is offered again."),
     LIVE("retry_max", DURATION, AT(retry_max_ns), "1s", MS, MIN,
          "Longest pause before a refused call is offered again; upstream retries every 10 ms."),
-    LIVE("waiting_calls_max", INT, AT(waiting_max), "20000", 1, 10000000,
+    LIVE("waiting_calls_max", INT32, AT(waiting_max), "20000", 1, 10000000,
          "Calls that wait for a runner; more are answered 503 at once. An app may have four times as "
          "many waiting as are free. Upstream has no limit."),
     LIVE("pool_grace", DURATION, AT(pool_grace_ns), "10s", 0, H,
          "Time that the runners of a replaced pool are used while the new one lists none."),
-    LIVE("shadow_permille", INT, AT(shadow_permille), "1000", 1, 1000,
+    LIVE("shadow_permille", INT32, AT(shadow_permille), "1000", 1, 1000,
          "Calls of a thousand that plugins.shadow is asked about."),
     { .key = NULL },
 };

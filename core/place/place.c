@@ -118,7 +118,7 @@ static void trace_answer(struct place_call *pc, const struct fn_answer *answer)
 static const char *queue(struct place_call *pc)
 {
     struct place *p = pc->place;
-    uint32_t max = (uint32_t)p->deps.options.waiting_max;
+    uint32_t max = p->deps.options.waiting_max;
 
     if (p->waiting_n >= max) {
         return "LB305 too many calls wait for a runner";

@@ -39,9 +39,9 @@ struct snapshot;
 struct place_options {
     int64_t retry_min_ns;  /* first wait between two rounds */
     int64_t retry_max_ns;  /* longest */
-    int64_t waiting_max;   /* calls that wait; more are refused. An app has a share of it */
+    uint32_t waiting_max;  /* calls that wait; more are refused. An app has a share of it */
     int64_t pool_grace_ns; /* use of a replaced pool's list while no new one comes */
-    int64_t shadow_permille; /* for place_set_shadow() */
+    uint32_t shadow_permille; /* for place_set_shadow() */
 };
 extern const struct opt_table place_opt_table;
 

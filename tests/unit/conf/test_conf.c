@@ -1,6 +1,7 @@
 /* The conf room: files and texts that are wrong, values, binding, printing. */
 #include <check.h>
 #include <conf/conf.h>
+#include <conf/opts.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -667,6 +668,70 @@ END_TEST
 
 #define ROWS(table) ((int)(sizeof(table) / sizeof((table)[0])))
 
+/* ---- the node's own tables ------------------------------------------------------------------- */
+
+struct room {
+    uint32_t calls, bytes;
+    int64_t wait_ns;
+    uint32_t on, untouched;
+    const char *mode;
+};
+
+#undef AT
+#define AT(field) offsetof(struct room, field)
+static const struct fn_opt room_rows[] = {
+    OPT("calls", INT32, AT(calls), "7", 0, UINT32_MAX, "Calls."),
+    LIVE("bytes", BYTES32, AT(bytes), "64KiB", 0, UINT32_MAX, "Bytes."),
+    LIVE("wait", DURATION, AT(wait_ns), "3s", 0, H, "Wait."),
+    OPT("on", BOOL, AT(on), "true", 0, 0, "On."),
+    OPT_CHOICE("mode", AT(mode), "auto", "auto|off", "Mode."),
+    { .key = NULL },
+};
+
+START_TEST(test_fields_of_32_bits)
+{
+    static const char text[] = "calls: 4294967295\nbytes: 1KiB\n";
+    struct conf_values *values = NULL, *others = NULL;
+    struct conf_problems p;
+    struct conf *c = NULL;
+    struct buf out = BUF_INIT(0);
+    const struct room *r;
+
+    conf_problems_init(&p);
+    ck_assert_int_eq(conf_parse("fn.yaml", text, strlen(text), &c, &p), 0);
+    conf_bind(c, conf_root(c), "room", room_rows, sizeof(*r), NULL, &values, &p);
+    conf_bind(c, NULL, "room", room_rows, sizeof(*r), NULL, &others, &p);
+    ck_assert_str_eq(buf_text(&p.text), "");
+    r = values->data;
+    ck_assert_uint_eq(r->calls, UINT32_MAX);
+    ck_assert_uint_eq(r->bytes, 1024);
+    ck_assert_int_eq(r->wait_ns, 3 * S);
+    ck_assert(!conf_same_option(values, others, 0) && conf_same_option(values, others, 2));
+    conf_print(values, 0, &out);
+    ck_assert_ptr_nonnull(strstr(buf_text(&out), "calls: 4294967295  #"));
+    buf_finish(&out);
+    conf_values_destroy(values);
+    conf_values_destroy(others);
+    conf_problems_finish(&p);
+    conf_destroy(c);
+}
+END_TEST
+
+START_TEST(test_defaults_of_a_room)
+{
+    static const struct opt_table table = { room_rows, sizeof(struct room) };
+    struct room r = { .untouched = 5 };
+
+    opt_defaults(&table, &r);
+    ck_assert_uint_eq(r.calls, 7);
+    ck_assert_uint_eq(r.bytes, 65536);
+    ck_assert_int_eq(r.wait_ns, 3 * S);
+    ck_assert_uint_eq(r.on, 1);
+    ck_assert_uint_eq(r.untouched, 5);
+    ck_assert_str_eq(r.mode, "auto");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("conf");
@@ -699,6 +764,8 @@ int main(void)
     tcase_add_test(t, test_overrides_win_and_satisfy);
     tcase_add_test(t, test_printed_values_load_again);
     tcase_add_test(t, test_reference);
+    tcase_add_test(t, test_fields_of_32_bits);
+    tcase_add_test(t, test_defaults_of_a_room);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);
