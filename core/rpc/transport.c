@@ -8,6 +8,22 @@
 #include <string.h>
 #include <unistd.h>
 
+#define OUT_COMPACT_BYTES (32u << 10)
+
+struct buf *rpc_stream_out(struct rpc_stream *st)
+{
+    struct rpc_out *out = &st->out;
+
+    if (out->taken == out->bytes.len) {
+        buf_clear(&out->bytes);
+        out->taken = 0;
+    } else if (out->taken > OUT_COMPACT_BYTES && out->taken > out->bytes.len / 2) {
+        buf_consume(&out->bytes, out->taken);
+        out->taken = 0;
+    }
+    return &out->bytes;
+}
+
 int rpc_stream_send(struct rpc_stream *st, const void *data, size_t len)
 {
     struct buf *out = rpc_stream_out(st);

@@ -61,6 +61,14 @@ struct rpc_conn {
 };
 struct rpc_stream {
     const struct rpc_transport *transport;
+    struct rpc_out {
+        struct buf bytes; /* framed messages (wire.h) that wait to be sent, behind those taken */
+        size_t taken;     /* of `bytes` */
+        uint64_t total;   /* taken so far */
+        uint64_t mark;    /* in total; 0 = none */
+        size_t low_mark;
+        bool was_full; /* writable is owed */
+    } out;
 };
 
 /* What came in the headers of a request; texts that were cut or absent are "". */
@@ -157,12 +165,7 @@ struct rpc_transport {
                          size_t low_mark);
     /* Releases a stream; one that has not ended is cancelled. No callback after this. */
     void (*stream_close)(struct rpc_stream *st);
-    /* Where framed messages (wire.h) are appended; then stream_wrote(). */
-    struct buf *(*stream_out)(struct rpc_stream *st);
-    void (*stream_wrote)(struct rpc_stream *st);
-    size_t (*stream_queued)(const struct rpc_stream *st); /* not given to the connection yet */
-    /* Everything appended so far is what stream_is_sent() asks for. */
-    void (*stream_mark)(struct rpc_stream *st);
+    void (*stream_wrote)(struct rpc_stream *st); /* something was appended to `out` */
     /* Whether the last byte before the mark may have been given to the socket. False is a proof. */
     bool (*stream_is_sent)(const struct rpc_stream *st);
     /* Client: headers came, and not as the end in place of an answer. */
@@ -178,7 +181,7 @@ struct rpc_transport {
 };
 
 /* Both sides of the table are of one build; it is no interface for anybody else. */
-#define RPC_TRANSPORT_BUILD FND_VERSION "/1"
+#define RPC_TRANSPORT_BUILD FND_VERSION "/2"
 
 extern const struct rpc_transport rpc_transport_nghttp2;
 
@@ -195,6 +198,36 @@ static inline bool rpc_is_printable(const char *text)
         }
     }
     return text[0] != '\0';
+}
+
+/* ---- a stream's `out`, for transports -------------------------------------------------------- */
+
+/* Not given to the connection yet. */
+static inline size_t rpc_stream_queued(const struct rpc_stream *st)
+{
+    return st->out.bytes.len - st->out.taken;
+}
+
+static inline const char *rpc_out_next(const struct rpc_stream *st)
+{
+    return st->out.bytes.data ? st->out.bytes.data + st->out.taken : "";
+}
+
+static inline void rpc_out_take(struct rpc_stream *st, size_t len)
+{
+    st->out.taken += len;
+    st->out.total += len;
+}
+
+static inline bool rpc_out_is_marked(const struct rpc_stream *st)
+{
+    return st->out.mark > 0 && st->out.total >= st->out.mark;
+}
+
+/* Writable is owed, and may be told. */
+static inline bool rpc_out_is_low(const struct rpc_stream *st)
+{
+    return st->out.was_full && rpc_stream_queued(st) <= st->out.low_mark;
 }
 
 /* ---- the slots as functions ------------------------------------------------------------------ */
@@ -256,24 +289,16 @@ static inline void rpc_stream_close(struct rpc_stream *st)
     st->transport->stream_close(st);
 }
 
-static inline struct buf *rpc_stream_out(struct rpc_stream *st)
+/* Everything appended so far is what stream_is_sent() asks for. */
+static inline void rpc_stream_mark(struct rpc_stream *st)
 {
-    return st->transport->stream_out(st);
+    st->out.mark = st->out.total + rpc_stream_queued(st);
 }
 
 static inline void rpc_stream_wrote(struct rpc_stream *st)
 {
+    st->out.was_full = st->out.was_full || rpc_stream_queued(st) > st->out.low_mark;
     st->transport->stream_wrote(st);
-}
-
-static inline size_t rpc_stream_queued(const struct rpc_stream *st)
-{
-    return st->transport->stream_queued(st);
-}
-
-static inline void rpc_stream_mark(struct rpc_stream *st)
-{
-    st->transport->stream_mark(st);
 }
 
 static inline bool rpc_stream_is_sent(const struct rpc_stream *st)
@@ -319,6 +344,8 @@ static inline const struct net_io *rpc_stream_io(const struct rpc_stream *st)
 /* What the host table has, for a transport that is built in. */
 void rpc_log_calm(const char *peer, const char *why);
 
+/* Where framed messages are appended; then rpc_stream_wrote(). */
+struct buf *rpc_stream_out(struct rpc_stream *st);
 /* One message: its prefix and its bytes. FN_E_EXHAUSTED. */
 int rpc_stream_send(struct rpc_stream *st, const void *data, size_t len);
 

@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OUT_COMPACT_BYTES  (32u << 10)
 #define STATUS_MAX         999999
 #define MESSAGE_COST_BYTES 512u /* of C core and ours for a message that waits, beside its bytes */
 
@@ -81,7 +80,7 @@ static void maybe_free(struct core_stream *st)
     grpc_slice_unref(st->details);
     grpc_slice_unref(st->path);
     grpc_slice_unref(st->request_id.value);
-    buf_finish(&st->out);
+    buf_finish(&st->base.out.bytes);
     free(st->text);
     free(st->end_text);
     free(st);
@@ -474,8 +473,8 @@ static void on_task(struct env_task *task)
         core_dirty_conn(st->conn);
     }
     deliver_ends(st);
-    if (st->was_full && st->cb && !st->over && core_stream_queued(&st->base) <= st->low_mark) {
-        st->was_full = false;
+    if (rpc_out_is_low(&st->base) && st->cb && !st->over) {
+        st->base.out.was_full = false;
         if (st->cb->writable) {
             st->cb->writable(st->ud);
         }
@@ -485,40 +484,9 @@ static void on_task(struct env_task *task)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-size_t core_stream_queued(const struct rpc_stream *base)
-{
-    const struct core_stream *st = core_stream_of(base);
-
-    return st->out.len - st->out_off;
-}
-
-struct buf *core_stream_out(struct rpc_stream *base)
-{
-    struct core_stream *st = core_stream_of(base);
-
-    if (st->out_off == st->out.len) {
-        buf_clear(&st->out);
-        st->out_off = 0;
-    } else if (st->out_off > OUT_COMPACT_BYTES && st->out_off > st->out.len / 2) {
-        buf_consume(&st->out, st->out_off);
-        st->out_off = 0;
-    }
-    return &st->out;
-}
-
 void core_stream_wrote(struct rpc_stream *base)
 {
-    struct core_stream *st = core_stream_of(base);
-
-    st->was_full = st->was_full || core_stream_queued(base) > st->low_mark;
-    core_dirty_stream(st);
-}
-
-void core_stream_mark(struct rpc_stream *base)
-{
-    struct core_stream *st = core_stream_of(base);
-
-    st->mark = st->out_total + core_stream_queued(base);
+    core_dirty_stream(core_stream_of(base));
 }
 
 /* Of a stream whose id is known, or will be with its HEADERS, the bytes themselves are looked for.
@@ -553,22 +521,21 @@ bool core_stream_is_answered(const struct rpc_stream *base)
 /* The next message of `out`, or NULL. */
 static grpc_byte_buffer *next_message(struct core_stream *st)
 {
-    const unsigned char *at = (const unsigned char *)st->out.data + st->out_off;
+    const unsigned char *at = (const unsigned char *)rpc_out_next(&st->base);
     grpc_byte_buffer *bytes;
     grpc_slice slice;
     size_t len;
 
-    if (core_stream_queued(&st->base) < RPC_PREFIX_BYTES) {
+    if (rpc_stream_queued(&st->base) < RPC_PREFIX_BYTES) {
         return NULL;
     }
     len = frames_u32(at + 1);
-    assert(core_stream_queued(&st->base) >= RPC_PREFIX_BYTES + len);
+    assert(rpc_stream_queued(&st->base) >= RPC_PREFIX_BYTES + len);
     slice = grpc_slice_from_copied_buffer((const char *)at + RPC_PREFIX_BYTES, len);
     bytes = grpc_raw_byte_buffer_create(&slice, 1);
     grpc_slice_unref(slice);
-    st->out_off += RPC_PREFIX_BYTES + len;
-    st->out_total += RPC_PREFIX_BYTES + len;
-    if (st->mark > 0 && !st->mark_given && st->out_total >= st->mark) {
+    rpc_out_take(&st->base, RPC_PREFIX_BYTES + len);
+    if (rpc_out_is_marked(&st->base) && !st->mark_given) {
         st->mark_given = true;
         st->mark_made = st->conn->made;
     }
@@ -620,13 +587,13 @@ static void send_next(struct core_stream *st)
         ops[n++] = send_headers(st);
     }
     if (bytes) {
-        bool more = core_stream_queued(&st->base) > 0 && (n == 0 || !st->server);
+        bool more = rpc_stream_queued(&st->base) > 0 && (n == 0 || !st->server);
 
         ops[n++] = (grpc_op){ .op = GRPC_OP_SEND_MESSAGE,
                               .flags = more ? GRPC_WRITE_BUFFER_HINT : 0,
                               .data.send_message.send_message = bytes };
     }
-    if (st->end_wanted && core_stream_queued(&st->base) == 0) {
+    if (st->end_wanted && rpc_stream_queued(&st->base) == 0) {
         ops[n++] = send_end(st, &details);
     }
     if (n > 0 && !core_begin(st->t, &st->send, st->call, ops, n)) {
@@ -646,7 +613,7 @@ static void on_sent(struct core_op *op, bool ok)
     if (ok && st->conn) {
         core_dirty_stream(st);
     }
-    if (st->was_full && st->cb && core_stream_queued(&st->base) <= st->low_mark) {
+    if (rpc_out_is_low(&st->base) && st->cb) {
         env_defer(st->t->env, &st->task);
     }
     leave(st);
@@ -680,7 +647,7 @@ void core_stream_abort(struct rpc_stream *base, int status, const char *text)
 {
     struct core_stream *st = core_stream_of(base);
 
-    st->out_off = st->out.len;
+    st->base.out.taken = st->base.out.bytes.len;
     core_stream_finish(base, status, text);
 }
 
@@ -717,7 +684,7 @@ void core_stream_adopt(struct rpc_stream *base, const struct rpc_stream_cb *cb, 
 
     st->cb = cb;
     st->ud = ud;
-    st->low_mark = low_mark;
+    base->out.low_mark = low_mark;
     core_dirty_stream(st);
 }
 

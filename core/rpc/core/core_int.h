@@ -200,7 +200,6 @@ struct core_stream {
     bool half, half_told;   /* no more messages come */
     bool end_wanted;        /* our side ends behind what is queued */
     bool end_sent;
-    bool was_full;          /* writable is owed */
     bool over, told, refused;
     bool closed_in; /* END_STREAM or RST_STREAM came */
     int status;
@@ -208,13 +207,8 @@ struct core_stream {
     bool was_sent; /* answer of stream_is_sent() once the connection is gone */
     int end_status; /* server: our end */
     char *end_text;
-    size_t low_mark;
-    struct buf out;
-    size_t out_off;
-    uint64_t out_total; /* bytes given to C core so far */
-    uint64_t out_made;  /* of these, seen in its DATA */
+    uint64_t out_made;  /* bytes of `out`, seen in its DATA */
     uint64_t window;    /* that the peer has added to this stream's */
-    uint64_t mark;      /* in out_total; 0 = none */
     uint64_t mark_made; /* the connection's `made` before C core had the bytes at the mark */
     uint64_t mark_wire; /* the same when they were seen; 0 = not yet */
     bool mark_given;
@@ -242,10 +236,7 @@ struct rpc_stream *core_stream_open(struct rpc_conn *c, const struct rpc_call *c
 void core_stream_adopt(struct rpc_stream *st, const struct rpc_stream_cb *cb, void *ud,
                        size_t low_mark);
 void core_stream_close(struct rpc_stream *st);
-struct buf *core_stream_out(struct rpc_stream *st);
 void core_stream_wrote(struct rpc_stream *st);
-size_t core_stream_queued(const struct rpc_stream *st);
-void core_stream_mark(struct rpc_stream *st);
 bool core_stream_is_sent(const struct rpc_stream *st);
 bool core_stream_is_answered(const struct rpc_stream *st);
 void core_stream_half_close(struct rpc_stream *st);

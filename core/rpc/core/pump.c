@@ -435,9 +435,9 @@ static void out_data(void *ud, const struct frame *f, const unsigned char *bytes
 
     (void)bytes;
     c->data_made += len;
-    if (st && st->mark > 0 && st->mark_wire == 0) {
+    if (st && st->base.out.mark > 0 && st->mark_wire == 0) {
         st->out_made += len;
-        st->mark_wire = st->out_made >= st->mark ? c->made + 1 : 0;
+        st->mark_wire = st->out_made >= st->base.out.mark ? c->made + 1 : 0;
     }
 }
 

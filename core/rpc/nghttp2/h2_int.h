@@ -81,7 +81,6 @@ struct h2_stream {
     bool headers_out;       /* server: ours went */
     bool asleep;            /* nghttp2 waits for more to send */
     bool end_wanted;        /* our side ends behind what is queued */
-    bool was_full;          /* writable is owed */
     bool over, told, refused;
     bool was_sent;          /* answer of h2_stream_is_sent() once the connection is gone */
     int status; /* the peer's end */
@@ -89,14 +88,9 @@ struct h2_stream {
     int http_status;
     int end_status; /* server: our end */
     char *end_text;
-    size_t low_mark;
     struct buf in;
     uint32_t unconsumed; /* received, not yet given back to the peer's window */
-    struct buf out;
-    size_t out_off;
     size_t promised;      /* of `out`: the length of a DATA frame that is begun and not made */
-    uint64_t out_total;   /* bytes taken from `out` so far */
-    uint64_t mark;        /* in out_total; 0 = none */
     uint64_t mark_wire;   /* in the connection's produced; 0 = not there yet */
 };
 
@@ -130,10 +124,7 @@ struct rpc_stream *h2_stream_open(struct rpc_conn *c, const struct rpc_call *cal
 void h2_stream_adopt(struct rpc_stream *st, const struct rpc_stream_cb *cb, void *ud,
                      size_t low_mark);
 void h2_stream_close(struct rpc_stream *st);
-struct buf *h2_stream_out(struct rpc_stream *st);
 void h2_stream_wrote(struct rpc_stream *st);
-size_t h2_stream_queued(const struct rpc_stream *st);
-void h2_stream_mark(struct rpc_stream *st);
 bool h2_stream_is_sent(const struct rpc_stream *st);
 bool h2_stream_is_answered(const struct rpc_stream *st);
 void h2_stream_half_close(struct rpc_stream *st);

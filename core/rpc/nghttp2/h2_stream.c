@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OUT_COMPACT_BYTES (32u << 10)
 #define TEXT_MAX          512
 #define NAME_VALUE(n, v)  text_nv((n), sizeof(n) - 1, (v), sizeof(v) - 1, STATIC_NV)
 #define STATIC_NV         (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
@@ -40,7 +39,7 @@ static void maybe_free(struct h2_stream *st)
     env_undefer(st->h->env, &st->task);
     env_timer_clear(st->h->env, &st->deadline);
     keep_none(st);
-    buf_finish(&st->out);
+    buf_finish(&st->base.out.bytes);
     free(st->text);
     free(st->end_text);
     free(st);
@@ -361,8 +360,8 @@ static void on_task(struct env_task *t)
         give_window_back(st);
     }
     deliver_ends(st);
-    if (st->was_full && st->cb && !st->over && h2_stream_queued(&st->base) <= st->low_mark) {
-        st->was_full = false;
+    if (rpc_out_is_low(&st->base) && st->cb && !st->over) {
+        st->base.out.was_full = false;
         if (st->cb->writable) {
             st->cb->writable(st->ud);
         }
@@ -372,31 +371,10 @@ static void on_task(struct env_task *t)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-size_t h2_stream_queued(const struct rpc_stream *base)
-{
-    const struct h2_stream *st = stream_of(base);
-
-    return st->out.len - st->out_off;
-}
-
-struct buf *h2_stream_out(struct rpc_stream *base)
-{
-    struct h2_stream *st = stream_of(base);
-
-    if (st->out_off == st->out.len) {
-        buf_clear(&st->out);
-        st->out_off = 0;
-    } else if (st->out_off > OUT_COMPACT_BYTES && st->out_off > st->out.len / 2) {
-        buf_consume(&st->out, st->out_off);
-        st->out_off = 0;
-    }
-    return &st->out;
-}
-
 /* DATA of which so much is ready; nghttp2 asks stream_take() for it. */
 ssize_t stream_provide(struct h2_stream *st, size_t room, uint32_t *flags)
 {
-    size_t ready = h2_stream_queued(&st->base);
+    size_t ready = rpc_stream_queued(&st->base);
     size_t n = ready < room ? ready : room;
 
     if (n == 0 && !st->end_wanted) {
@@ -413,14 +391,13 @@ ssize_t stream_provide(struct h2_stream *st, size_t room, uint32_t *flags)
 
 void stream_take(struct h2_stream *st, unsigned char *to, size_t len, uint64_t produced)
 {
-    memcpy(to, st->out.data ? st->out.data + st->out_off : "", len);
-    st->out_off += len;
+    memcpy(to, rpc_out_next(&st->base), len);
+    rpc_out_take(&st->base, len);
     st->promised = 0;
-    st->out_total += len;
-    if (st->mark > 0 && st->mark_wire == 0 && st->out_total >= st->mark) {
-        st->mark_wire = produced - (st->out_total - st->mark);
+    if (rpc_out_is_marked(&st->base) && st->mark_wire == 0) {
+        st->mark_wire = produced - (st->base.out.total - st->base.out.mark);
     }
-    if (st->was_full && st->cb && h2_stream_queued(&st->base) <= st->low_mark) {
+    if (rpc_out_is_low(&st->base) && st->cb) {
         env_defer(st->h->env, &st->task);
     }
 }
@@ -470,7 +447,7 @@ static bool is_live(const struct h2_stream *st)
 static void send_headers(struct h2_stream *st)
 {
     nghttp2_data_provider provider = { .source.ptr = st, .read_callback = on_read };
-    bool only = st->end_wanted && h2_stream_queued(&st->base) == 0;
+    bool only = st->end_wanted && rpc_stream_queued(&st->base) == 0;
     nghttp2_nv nv[4] = { NAME_VALUE(":status", "200"),
                          NAME_VALUE("content-type", "application/grpc") };
     char code[16], text[3 * TEXT_MAX];
@@ -500,17 +477,7 @@ static void send_more(struct h2_stream *st)
 
 void h2_stream_wrote(struct rpc_stream *base)
 {
-    struct h2_stream *st = stream_of(base);
-
-    st->was_full = st->was_full || h2_stream_queued(&st->base) > st->low_mark;
-    send_more(st);
-}
-
-void h2_stream_mark(struct rpc_stream *base)
-{
-    struct h2_stream *st = stream_of(base);
-
-    st->mark = st->out_total + h2_stream_queued(&st->base);
+    send_more(stream_of(base));
 }
 
 /* What is produced and not written yet goes out as long as the connection lives. */
@@ -558,7 +525,7 @@ void h2_stream_abort(struct rpc_stream *base, int status, const char *text)
 {
     struct h2_stream *st = stream_of(base);
 
-    st->out.len = st->out_off + st->promised; /* that frame's header may be out */
+    base->out.bytes.len = base->out.taken + st->promised; /* that frame's header may be out */
     h2_stream_finish(base, status, text);
 }
 
@@ -603,7 +570,7 @@ void h2_stream_adopt(struct rpc_stream *base, const struct rpc_stream_cb *cb, vo
 
     st->cb = cb;
     st->ud = ud;
-    st->low_mark = low_mark;
+    base->out.low_mark = low_mark;
 }
 
 static int32_t submit(struct h2_stream *st, const struct rpc_call *call)
