@@ -39,6 +39,13 @@
         .offset = at_                                                                              \
     }
 
+/* A whole number of something: messages name the unit. */
+#define OPT_COUNT(key_, type_, at_, dflt_, min_, max_, unit_, doc_)                                \
+    {                                                                                              \
+        .key = key_, .doc = doc_, .dflt = dflt_, .choices = unit_, .min = min_, .max = max_,       \
+        .type = OPT_TYPE(type_), .offset = at_, .flags = OPT_FLAGS(type_)                          \
+    }
+
 /* The same with OPT_IS_LIVE. */
 #define LIVE(key_, type_, at_, dflt_, min_, max_, doc_)                                            \
     {                                                                                              \
@@ -55,7 +62,6 @@
         .key = key_, .doc = doc_, .dflt = dflt_, .choices = choices_, .type = FN_OPT_CHOICE,       \
         .offset = at_, .flags = OPT_IS_LIVE                                                        \
     }
-/* A whole number of something: messages name the unit. */
 #define LIVE_COUNT(key_, type_, at_, dflt_, min_, max_, unit_, doc_)                               \
     {                                                                                              \
         .key = key_, .doc = doc_, .dflt = dflt_, .choices = unit_, .min = min_, .max = max_,       \

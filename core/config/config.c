@@ -3,11 +3,14 @@
 
 #include <base/log.h>
 #include <inttypes.h>
+#include <http/fnsock.h>
 #include <lb/lb.h>
 #include <npm/manager.h>
 #include <limits.h>
 #include <loop/remote_log.h>
 #include <net/network.h>
+#include <runner/account.h>
+#include <runner/runner.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +105,10 @@ static void bind_sections(struct config *c, struct conf_problems *p)
     c->lb = config_options(c, &lb_opt_table);
     c->place = config_options(c, &place_opt_table);
     c->bodies = config_options(c, &config_bodies_table);
-    c->runner = c->priv->values[SECTION_RUNNER]->data;
+    c->runner = config_options(c, &runner_opt_table);
+    c->account = config_options(c, &account_opt_table);
+    c->fnsock = config_options(c, &fnsock_opt_table);
+    c->metrics = config_options(c, &config_metrics_table);
     c->npm = c->priv->values[SECTION_NPM]->data;
     c->admin = c->priv->values[SECTION_ADMIN]->data;
     c->plugins = c->priv->values[SECTION_PLUGINS]->data;
@@ -385,17 +391,18 @@ static void check_order(struct config *c, enum config_section section, const cha
 
 static void check_runner(struct config *c, struct conf_problems *p)
 {
-    const struct config_runner *r = c->runner;
+    const char *owner = c->runner->owner;
+    const struct fnsock_config *f = c->fnsock;
 
-    if (r->owner && r->owner[strspn(r->owner, "abcdefghijklmnopqrstuvwxyz0123456789-")]) {
-        config_refuse(c, SECTION_RUNNER, "owner", r->owner, "1 to 63 of a-z, 0-9 and -", p);
+    if (owner && owner[strspn(owner, "abcdefghijklmnopqrstuvwxyz0123456789-")]) {
+        config_refuse(c, SECTION_RUNNER, "owner", owner, "1 to 63 of a-z, 0-9 and -", p);
     }
-    if (r->iofs_path && r->iofs_path[0] != '/') {
-        config_refuse(c, SECTION_RUNNER, "iofs_path", r->iofs_path, "an absolute path", p);
+    if (f->iofs_path && f->iofs_path[0] != '/') {
+        config_refuse(c, SECTION_RUNNER, "iofs_path", f->iofs_path, "an absolute path", p);
     }
-    if (r->iofs_engine_path && !r->iofs_path) {
-        config_refuse(c, SECTION_RUNNER, "iofs_engine_path", r->iofs_engine_path,
-               "iofs_path (FN_IOFS_PATH) beside it", p);
+    if (f->engine_path && !f->iofs_path) {
+        config_refuse(c, SECTION_RUNNER, "iofs_engine_path", f->engine_path,
+                      "iofs_path (FN_IOFS_PATH) beside it", p);
     }
 }
 

@@ -77,48 +77,9 @@ struct config_bodies {
     int64_t memory_bytes; /* 0 = a quarter of the node's memory */
 };
 
-struct config_runner {
-    const char *owner;          /* [a-z0-9-]{1,63}; NULL = derived by the wiring */
-    int64_t memory_total_bytes; /* 0 = what the machine offers */
-    int64_t cpu_total_milli;    /* 0 = what the machine offers */
-    int64_t memory_min_mb;      /* smallest memory of a function */
-    int64_t freeze_idle_ns;     /* -1 = never */
-    int64_t pull_timeout_ns;
-    int64_t start_timeout_ns;
-    int64_t engine_timeout_ns;
-    int64_t freeze_timeout_ns;
-    int64_t start_wait_ns;
-    int64_t parallel_starts_max;
-    int64_t pulls_max;
-    int64_t queue_wait_ns;
-    int64_t queue_factor;
-    int64_t body_wait_ns;
-    int64_t call_memory_bytes;
-    int64_t response_bytes_max; /* 0 = none */
-    int64_t response_header_bytes_max;
-    int64_t log_ring_bytes;
-    uint32_t user_logs; /* lines of functions go to the node's log */
-    int64_t metrics_functions_max;
-    uint32_t detached;
-    struct fn_strlist images_allowed; /* n 0 = all */
-    const char *iofs_path;            /* NULL = a directory of its own below TMPDIR */
-    const char *iofs_engine_path;
-    const char *iofs_tmpfs; /* auto|true|false */
-    int64_t iofs_bytes;
-    int64_t iofs_inodes;
-    const char *iofs_opts;
-    int64_t fs_bytes; /* 0 = none */
-    int64_t tmpfs_inodes;
-    int64_t pids_max;
-    int64_t nofile_max;
-    int64_t memlock_bytes;
-    int64_t sigpending_max;
-    int64_t msgqueue_bytes;
-    uint32_t writable_root; /* FN_TASK_WRITABLE_ROOT */
-    uint32_t privileged;    /* FN_TASK_PRIVILEGED_USER */
-    uint32_t volumes;       /* FN_TASK_ALLOW_VOLUMES */
-    uint32_t syslog_own_networks;
-    uint32_t no_network;    /* FN_TASK_NO_NETWORK */
+/* Series of functions, part of `runner:`. */
+struct config_metrics {
+    uint32_t functions_max;
 };
 
 struct config_npm {
@@ -244,7 +205,10 @@ struct config {
     const struct lb_options *lb;
     const struct place_options *place;
     const struct config_bodies *bodies;
-    const struct config_runner *runner;
+    const struct runner_options *runner;
+    const struct account_limits *account;
+    const struct fnsock_config *fnsock;
+    const struct config_metrics *metrics;
     const struct config_npm *npm;
     const struct config_admin *admin;
     const struct config_plugins *plugins;

@@ -6,10 +6,13 @@
 #include <config/config_int.h>
 
 #include <assert.h>
+#include <http/fnsock.h>
 #include <lb/catalog.h>
 #include <lb/lb.h>
 #include <place/place.h>
 #include <pthread.h>
+#include <runner/account.h>
+#include <runner/runner.h>
 #include <stdalign.h>
 
 #define ROWS_MAX 64u /* of a section, with the end */
@@ -25,7 +28,9 @@ const struct config_section_def config_sections[SECTIONS_N] = {
                      { &catalog_opt_table, &lb_opt_table, &place_opt_table, &config_bodies_table },
                      1u << SIDE_LB },
     [SECTION_RUNNER] = { "runner", "Runner: nodes `pure-runner` and `full`.",
-                         { &config_runner_table }, 1u << SIDE_RUNNER },
+                         { &runner_opt_table, &account_opt_table, &fnsock_opt_table,
+                           &config_metrics_table },
+                         1u << SIDE_RUNNER },
     [SECTION_NPM] = { "npm", "Node pool manager: node `npm`.", { &config_npm_table },
                       1u << SIDE_NPM },
     [SECTION_ADMIN] = { "admin", "The admin socket, every node: `fnd status`, `fnd why`.",

@@ -497,6 +497,12 @@ static void set_defaults(struct fnsocks *all)
     if (!config->retry_ns) {
         config->retry_ns = RETRY_NS;
     }
+    if (config->tmpfs_word) {
+        config->tmpfs = strcmp(config->tmpfs_word, "auto") == 0   ? FNSOCK_TMPFS_AUTO
+                        : strcmp(config->tmpfs_word, "true") == 0 ? FNSOCK_TMPFS_ON
+                                                                  : FNSOCK_TMPFS_OFF;
+        config->tmpfs_word = NULL;
+    }
     if (!config->dir_bytes_max) {
         config->dir_bytes_max = DIR_BYTES;
     }

@@ -18,10 +18,12 @@ enum fnsock_tmpfs {
     FNSOCK_TMPFS_AUTO, /* where the node may mount, and whoever runs functions sees it */
 };
 
+/* Part of `runner:`, see fnsock_options.c. */
 struct fnsock_config {
     const char *iofs_path;   /* FN_IOFS_PATH; NULL or "" = $TMPDIR, else /tmp */
     const char *engine_path; /* FN_IOFS_DOCKER_PATH: iofs_path as the engine sees it; "" = same */
     bool private_dirs;       /* FN_DISABLE_UNPRIVILEGED_CONTAINERS: mode 0700 instead of 0777 */
+    const char *tmpfs_word;  /* "auto", "true" or "false", which tmpfs becomes; NULL: as it is */
     enum fnsock_tmpfs tmpfs; /* FN_IOFS_TMPFS: mount one on each directory; needs CAP_SYS_ADMIN */
     uint64_t dir_bytes_max;  /* of one directory; 0 = 1 MiB */
     uint64_t dir_inodes_max; /* 0 = 64 */
@@ -29,6 +31,8 @@ struct fnsock_config {
     struct fnsock_limits limits; /* zero bytes or fields: 64 KiB and 100; idle 0: 1 s */
     int64_t retry_ns; /* between connects to a socket nobody listens on yet; 0 = 10 ms (F56) */
 };
+
+extern const struct opt_table fnsock_opt_table;
 
 /* Texts of config are copied. [init] */
 int fnsock_create(struct loop *loop, const struct fnsock_config *config, struct fnsock_if *ret,

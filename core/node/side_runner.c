@@ -84,57 +84,16 @@ static int read_file(void *ud, const char *path, char *ret, size_t cap)
     return (int)len;
 }
 
-static int find_totals(struct node *n, const struct account_reader *reader,
-                       struct account_totals *ret, struct fn_error *reterr)
+static struct runner_options options_of(const struct node *n)
 {
-    const struct account_limits limits = {
-        .mem_bytes_max = (uint64_t)n->config->runner->memory_total_bytes,
-        .cpu_milli_max = (uint64_t)n->config->runner->cpu_total_milli,
-    };
+    struct runner_options o = *n->config->runner;
 
-    return account_detect(reader, &limits, ret, reterr);
-}
-
-static void set_options(const struct node *n, struct runner_options *o)
-{
-    const struct config_runner *c = n->config->runner;
-
-    runner_options_default(o);
-    o->owner = n->owner;
-    o->instance = n->instance;
-    o->hostname = n->hostname;
-    o->freeze_idle_ns = c->freeze_idle_ns;
-    o->pull_timeout_ns = c->pull_timeout_ns;
-    o->start_timeout_ns = c->start_timeout_ns;
-    o->engine_timeout_ns = c->engine_timeout_ns;
-    o->freeze_timeout_ns = c->freeze_timeout_ns;
-    o->queue_wait_ns = c->queue_wait_ns;
-    o->start_wait_ns = c->start_wait_ns;
-    o->body_wait_ns = c->body_wait_ns;
-    o->calls_bytes_max = (uint64_t)c->call_memory_bytes;
-    o->queue_factor = (uint32_t)c->queue_factor;
-    o->parallel_starts_max = (uint32_t)c->parallel_starts_max;
-    o->pulls_max = (uint32_t)c->pulls_max;
-    o->answer_bytes_max = (uint64_t)c->response_bytes_max;
-    o->mem_mb_min = (uint64_t)c->memory_min_mb;
-    o->log_ring_bytes = (uint64_t)c->log_ring_bytes;
-    o->user_log_level = c->user_logs ? FN_LOG_INFO : 0;
-    o->detached = c->detached;
-    o->count_calls = !n->config->type->inside;
-    o->syslog_own_networks = c->syslog_own_networks;
-    o->images_allowed = c->images_allowed.items;
-    o->n_images_allowed = (uint32_t)c->images_allowed.n;
-    o->task_flags = (c->writable_root ? FN_TASK_WRITABLE_ROOT : 0) |
-                    (c->privileged ? FN_TASK_PRIVILEGED_USER : 0) |
-                    (c->volumes ? FN_TASK_ALLOW_VOLUMES : 0) |
-                    (c->no_network ? FN_TASK_NO_NETWORK : 0);
-    o->fs_bytes = (uint64_t)c->fs_bytes;
-    o->pids_max = (uint64_t)c->pids_max;
-    o->nofile_max = (uint64_t)c->nofile_max;
-    o->memlock_max = (uint64_t)c->memlock_bytes;
-    o->sigpending_max = (uint64_t)c->sigpending_max;
-    o->msgqueue_max = (uint64_t)c->msgqueue_bytes;
-    o->tmpfs_inodes = (uint64_t)c->tmpfs_inodes;
+    runner_options_fix(&o);
+    o.owner = n->owner;
+    o.instance = n->instance;
+    o.hostname = n->hostname;
+    o.count_calls = !n->config->type->inside;
+    return o;
 }
 
 static void set_lanes(const struct node *n, const struct runner_options *o)
@@ -148,28 +107,12 @@ static void set_lanes(const struct node *n, const struct runner_options *o)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static enum fnsock_tmpfs tmpfs_mode(const char *text)
-{
-    return strcmp(text, "auto") == 0   ? FNSOCK_TMPFS_AUTO
-           : strcmp(text, "true") == 0 ? FNSOCK_TMPFS_ON
-                                       : FNSOCK_TMPFS_OFF;
-}
-
 static int open_fnsock(struct node *n, struct fn_error *reterr)
 {
-    const struct config_runner *c = n->config->runner;
-    const struct fnsock_config config = {
-        .iofs_path = c->iofs_path,
-        .engine_path = c->iofs_engine_path,
-        .private_dirs = c->privileged,
-        .tmpfs = tmpfs_mode(c->iofs_tmpfs),
-        .dir_bytes_max = (uint64_t)c->iofs_bytes,
-        .dir_inodes_max = (uint64_t)c->iofs_inodes,
-        .tmpfs_opts = c->iofs_opts,
-        .limits = { .answer_bytes_max = (uint64_t)c->response_bytes_max,
-                    .answer_header_bytes_max = (uint64_t)c->response_header_bytes_max },
-    };
+    struct fnsock_config config = *n->config->fnsock;
 
+    config.private_dirs = n->config->runner->privileged;
+    config.limits.answer_bytes_max = n->config->runner->answer_bytes_max;
     return fnsock_create(n->loop, &config, &n->fnsock, reterr);
 }
 
@@ -214,34 +157,30 @@ static int runner_open(struct node *n, struct fn_error *reterr)
     };
     int r = name_self(n, reterr);
 
-    r = r < 0 ? r : find_totals(n, &deps.reader, &deps.totals, reterr);
+    r = r < 0 ? r : account_detect(&deps.reader, n->config->account, &deps.totals, reterr);
     r = r < 0 ? r : open_fnsock(n, reterr);
     r = r < 0 ? r : open_drivers(n, reterr);
     if (r < 0) {
         return r;
     }
-    set_options(n, &deps.options);
+    deps.options = options_of(n);
     deps.hub = n->hub;
     deps.driver = n->driver;
     set_lanes(n, &deps.options);
-    metric_set_subjects((uint32_t)n->config->runner->metrics_functions_max);
+    metric_set_subjects(n->config->metrics->functions_max);
     r = runner_create(&deps, &n->runner, reterr);
     return r < 0 || !n->config->type->inside ? r : open_local(n, reterr);
 }
 
 static void runner_apply(struct node *n)
 {
-    const struct config_runner *c = n->config->runner;
-    const struct fnsock_limits limits = {
-        .answer_bytes_max = (uint64_t)c->response_bytes_max,
-        .answer_header_bytes_max = (uint64_t)c->response_header_bytes_max,
-    };
-    struct runner_options options;
+    const struct runner_options options = options_of(n);
+    struct fnsock_limits limits = n->config->fnsock->limits;
 
-    set_options(n, &options);
+    limits.answer_bytes_max = options.answer_bytes_max;
     runner_set_options(n->runner, &options);
     set_lanes(n, &options);
-    metric_set_subjects((uint32_t)c->metrics_functions_max);
+    metric_set_subjects(n->config->metrics->functions_max);
     fnsock_set_limits(&n->fnsock, &limits);
 }
 
@@ -399,7 +338,7 @@ static const char *runner_unready(const struct node *n, char *text, size_t cap)
 
 static uint64_t runner_memory(const struct node *n)
 {
-    return RECEIVED_BYTES + (uint64_t)n->config->runner->call_memory_bytes;
+    return RECEIVED_BYTES + n->config->runner->calls_bytes_max;
 }
 
 static void runner_set_chain(struct node *n, struct chain *chain)

@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MIB (1024ULL * 1024)
+#define ACCOUNT_MIB (1024ULL * 1024)
 
-#define ACCOUNT_HEADROOM_MIN_BYTES (256 * MIB)
-#define ACCOUNT_HEADROOM_MAX_BYTES (5120 * MIB)
+#define ACCOUNT_HEADROOM_MIN_BYTES (256 * ACCOUNT_MIB)
+#define ACCOUNT_HEADROOM_MAX_BYTES (5120 * ACCOUNT_MIB)
 
 /* Reads a file into ret[cap], NUL-terminated, cut at cap - 1; bytes read, or < 0. */
 struct account_reader {
@@ -21,10 +21,12 @@ struct account_reader {
     void *ud;
 };
 
+/* Part of `runner:`, see account_options.c. */
 struct account_limits {
     uint64_t mem_bytes_max; /* FN_MAX_TOTAL_MEMORY_BYTES; 0 = none */
     uint64_t cpu_milli_max; /* FN_MAX_TOTAL_CPU_MCPUS; 0 = none */
 };
+extern const struct opt_table account_opt_table;
 
 struct account_totals {
     uint64_t mem_bytes;

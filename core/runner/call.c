@@ -65,11 +65,11 @@ static void arm_awaiting(struct runner *r)
 
 static int check_image(const struct runner *r, const struct call *c, struct fn_error *err)
 {
-    if (r->opt.n_images_allowed == 0) {
+    if (r->opt.images_allowed.n == 0) {
         return 0;
     }
-    for (uint32_t i = 0; i < r->opt.n_images_allowed; i++) {
-        if (fnmatch(r->opt.images_allowed[i], c->image, 0) == 0) {
+    for (uint64_t i = 0; i < r->opt.images_allowed.n; i++) {
+        if (fnmatch(r->opt.images_allowed.items[i], c->image, 0) == 0) {
             return 0;
         }
     }
@@ -82,14 +82,14 @@ static int check_room(const struct runner *r, struct rcall *rc, struct fn_error 
     const struct call *c = &rc->call;
     const struct account_totals *t = &r->account.totals;
 
-    if (c->mem_mb < r->opt.mem_mb_min || c->mem_mb > t->mem_bytes / MIB ||
-        (c->mem_mb + c->tmpfs_mb) > t->mem_bytes / MIB) {
+    if (c->mem_mb < r->opt.mem_mb_min || c->mem_mb > t->mem_bytes / ACCOUNT_MIB ||
+        (c->mem_mb + c->tmpfs_mb) > t->mem_bytes / ACCOUNT_MIB) {
         return err_set_http(err, FN_E_INVALID, 400, FN_BLAME_PLATFORM,
                             "RUN405 memory, got %llu; expected %llu..%llu MB "
                             "(Requested CPU/Memory cannot be allocated)",
                             (unsigned long long)c->mem_mb,
                             (unsigned long long)r->opt.mem_mb_min,
-                            (unsigned long long)(t->mem_bytes / MIB));
+                            (unsigned long long)(t->mem_bytes / ACCOUNT_MIB));
     }
     if (c->cpu_milli > t->cpu_milli) {
         return err_set_http(err, FN_E_INVALID, 400, FN_BLAME_PLATFORM,

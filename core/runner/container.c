@@ -104,7 +104,7 @@ void container_arm(struct container *c, int64_t due_ns)
 
 const char *container_exit_text(const struct container *c, char *ret, size_t cap)
 {
-    unsigned long long mb = c->task.mem_bytes / MIB;
+    unsigned long long mb = c->task.mem_bytes / ACCOUNT_MIB;
 
     if (c->exit.reason == FN_EXIT_OOM) {
         snprintf(ret, cap,
@@ -149,7 +149,10 @@ static void fill_limits(struct fn_task *t, const struct runner_options *o)
     t->sigpending_max = o->sigpending_max;
     t->msgqueue_max = o->msgqueue_max;
     t->tmpfs_inodes = o->tmpfs_inodes;
-    t->flags = o->task_flags;
+    t->flags = (o->writable_root ? FN_TASK_WRITABLE_ROOT : 0) |
+               (o->privileged ? FN_TASK_PRIVILEGED_USER : 0) |
+               (o->volumes ? FN_TASK_ALLOW_VOLUMES : 0) |
+               (o->no_network ? FN_TASK_NO_NETWORK : 0);
 }
 
 static const char *dup_or_null(struct arena *a, const char *s)
@@ -188,9 +191,9 @@ static int fill_task(struct container *c, struct rcall *rc)
     t->n_extensions = rc->extensions.n;
     t->registry_token = dup_or_null(a, kvs_get(&rc->extensions, "FN_REGISTRY_TOKEN"));
     t->syslog_url = trim_or_null(a, call->syslog_url);
-    t->mem_bytes = call->mem_mb * MIB;
+    t->mem_bytes = call->mem_mb * ACCOUNT_MIB;
     t->cpu_milli = call->cpu_milli;
-    t->tmpfs_bytes = (uint64_t)call->tmpfs_mb * MIB;
+    t->tmpfs_bytes = (uint64_t)call->tmpfs_mb * ACCOUNT_MIB;
     c->idle_timeout_ns = (int64_t)call->idle_timeout_s * ENV_S;
     return t->fn_id && t->app_id && t->image && t->env && t->extensions ? 0 : FN_E_EXHAUSTED;
 }

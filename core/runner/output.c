@@ -41,7 +41,7 @@ static void write_line(struct container *c, uint32_t fd, const char *line)
                        &suppressed)) {
         return;
     }
-    log_write(opt->user_log_level, line, "user_log", "true", "stream",
+    log_write(FN_LOG_INFO, line, "user_log", "true", "stream",
               fd == 2 ? "stderr" : "stdout", "app_id", c->task.app_id, "fn_id", c->task.fn_id,
               "container_id", c->id, "call_id", c->call ? c->call->call.id : NULL, "suppressed",
               suppressed ? log_num(suppressed) : NULL, (char *)NULL);
@@ -79,7 +79,7 @@ void container_output(struct container *c, uint32_t fd, const void *data, size_t
     struct buf *ring = &c->output.ring;
     const char *p = data;
 
-    if (opt->user_log_level && opt->user_log_level <= log_level()) {
+    if (opt->user_logs && FN_LOG_INFO <= log_level()) {
         add_lines(c, fd, p, len);
     }
     if (len > opt->log_ring_bytes) {

@@ -7,46 +7,6 @@
 #define DRAIN_GRACE_NS (3 * ENV_S) /* after the deadline, for removals */
 #define SWEEPS_MAX     1u              /* engine_sweep() lets one run */
 
-void runner_options_default(struct runner_options *o)
-{
-    *o = (struct runner_options){
-        .owner = "fnd",
-        .instance = "00000000000000000000000000000000",
-        .freeze_idle_ns = 50 * ENV_MS,
-        .pull_timeout_ns = 600 * ENV_S,
-        .start_timeout_ns = 5 * ENV_S,
-        .engine_timeout_ns = 20 * ENV_S,
-        .freeze_timeout_ns = 2 * ENV_S,
-        .probe_interval_ns = 2 * ENV_S,
-        .stall_ns = ENV_S,
-        .queue_wait_ns = 500 * ENV_MS,
-        .start_wait_ns = 10 * ENV_S,
-        .start_target_ns = 5 * ENV_MS,
-        .start_patience_ns = 50 * ENV_MS,
-        .body_wait_ns = 10 * ENV_S,
-        .exit_wait_ns = 300 * ENV_MS,
-        .image_fresh_ns = 60 * ENV_S,
-        .queue_factor = 2,
-        .parallel_starts_max = 8,
-        .pulls_max = 8,
-        .attempts_max = 3,
-        .call_json_arena_max = 4 * MIB,
-        .calls_bytes_max = 256 * MIB,
-        .mem_mb_min = 16,
-        .log_ring_bytes = 65536,
-        .user_log_level = FN_LOG_INFO,
-        .user_log_lines_per_s = 200,
-        .seen_max = 100000,
-        .seen_ns = 600 * ENV_S,
-        .count_calls = true,
-        .pids_max = 50,
-        .nofile_max = 350,
-        .memlock_max = 65536,
-        .sigpending_max = 5000,
-        .msgqueue_max = 819200,
-    };
-}
-
 uint32_t runner_slow_operations_max(const struct runner_options *o)
 {
     return 2 * o->parallel_starts_max + o->pulls_max + LOOKS_MAX + SWEEPS_MAX;

@@ -34,11 +34,12 @@ void driver_hub_destroy(struct driver_hub *hub); /* [init] NULL ok; drivers must
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-/* Times in ns. Texts are borrowed and outlive the runner. Defaults: runner_options_default(). */
+/* Part of `runner:`, but for those marked *, which the wiring or runner_options_fix() sets; see
+ * options.c for defaults and limits. Times in ns. Texts are borrowed and outlive the runner. */
 struct runner_options {
     const char *owner;    /* fn_task.owner: this runner across restarts, [a-z0-9-]{1,63} */
-    const char *instance; /* fn_task.instance: this process, 32 hex digits */
-    const char *hostname; /* of the containers; NULL = left to the engine */
+    const char *instance; /* * fn_task.instance: this process, 32 hex digits */
+    const char *hostname; /* * of the containers; NULL = left to the engine */
 
     int64_t freeze_idle_ns;    /* FN_FREEZE_IDLE_MSECS, 50 ms; < 0 = never */
     int64_t pull_timeout_ns;   /* FN_HOT_PULL_TIMEOUT_MSECS, 600 s; < 0 = never */
@@ -46,39 +47,41 @@ struct runner_options {
                                   < 0 = never */
     int64_t engine_timeout_ns; /* create, start, remove: 20 s each */
     int64_t freeze_timeout_ns; /* freeze and thaw: 2 s each */
-    int64_t probe_interval_ns; /* of an engine that does not answer: 2 s */
-    int64_t stall_ns;          /* an engine call this old makes us probe: 1 s */
+    int64_t probe_interval_ns; /* * of an engine that does not answer: 2 s */
+    int64_t stall_ns;          /* * an engine call this old makes us probe: 1 s */
     int64_t queue_wait_ns;     /* wait of a call for which nothing is starting: 500 ms */
     int64_t start_wait_ns;     /* wait of any call: 10 s */
-    int64_t start_target_ns;   /* containers are started until short calls wait less: 5 ms */
-    int64_t start_patience_ns; /* or, doubling, while calls wait for: 50 ms */
+    int64_t start_target_ns;   /* * containers are started until short calls wait less: 5 ms */
+    int64_t start_patience_ns; /* * or, doubling, while calls wait for: 50 ms */
     int64_t body_wait_ns;      /* from TryCall to the first body frame: 10 s */
-    int64_t exit_wait_ns;      /* for the reason, when a function closed its connection: 300 ms */
-    int64_t image_fresh_ns;    /* an image is not looked up again for: 60 s */
+    int64_t exit_wait_ns;      /* * for the reason, when a function closed its connection: 300 ms */
+    int64_t image_fresh_ns;    /* * an image is not looked up again for: 60 s */
 
     uint32_t queue_factor;        /* waiting calls per container of a function: 2 */
     uint32_t parallel_starts_max; /* creates and starts at a time, and removals: 8; see gate.h */
     uint32_t pulls_max;           /* images pulled at a time: 8 */
-    uint32_t attempts_max;        /* containers tried for one call with nothing sent: 3 */
+    uint32_t attempts_max;        /* * containers tried for one call with nothing sent: 3 */
 
     uint64_t answer_bytes_max;        /* FN_MAX_RESPONSE_SIZE, 6 MiB; 0 = none */
-    uint64_t call_json_arena_max;     /* memory of one call model: 4 MiB */
+    uint64_t call_json_arena_max;     /* * memory of one call model: 4 MiB */
     uint64_t calls_bytes_max;         /* models and bodies of all that wait: 256 MiB */
     uint64_t mem_mb_min;              /* smallest memory of a function: 16 */
     uint64_t log_ring_bytes;          /* stdout and stderr kept per container: 64 KiB .. 1 MiB */
-    uint32_t user_log_level;          /* FN_LOG_* of lines that functions print; 0 = not logged */
-    uint32_t user_log_lines_per_s;    /* per container: 200 */
-    uint32_t seen_max;                /* call ids remembered against replay: 100 000; 0 = off */
-    int64_t seen_ns;                  /* for 10 min */
-    bool count_calls;                 /* fn_calls ... are ours; false where a balancer in the
+    uint32_t user_logs;               /* lines that functions print go to the log */
+    uint32_t user_log_lines_per_s;    /* * per container: 200 */
+    uint32_t seen_max;                /* * call ids remembered against replay: 100 000; 0 = off */
+    int64_t seen_ns;                  /* * for 10 min */
+    bool count_calls;                 /* * fn_calls ... are ours; false where a balancer in the
                                          same process counts them (then fn_runner_calls ...) */
-    bool detached;                    /* detached calls are accepted; upstream's stock runner: no */
-    bool syslog_own_networks;        /* functions may log to servers beside this node */
-    const char *const *images_allowed; /* patterns with '*'; NULL = all */
-    uint32_t n_images_allowed;
+    uint32_t detached;                /* detached calls are accepted; upstream's stock runner: no */
+    uint32_t syslog_own_networks;     /* functions may log to servers beside this node */
+    struct fn_strlist images_allowed; /* patterns with '*'; n 0 = all */
 
     /* Limits of containers, as in fn_task. */
-    uint32_t task_flags;
+    uint32_t writable_root; /* FN_TASK_WRITABLE_ROOT */
+    uint32_t privileged;    /* FN_TASK_PRIVILEGED_USER */
+    uint32_t volumes;       /* FN_TASK_ALLOW_VOLUMES */
+    uint32_t no_network;    /* FN_TASK_NO_NETWORK */
     uint64_t fs_bytes;
     uint64_t pids_max;
     uint64_t nofile_max;
@@ -88,7 +91,10 @@ struct runner_options {
     uint64_t tmpfs_inodes;
 };
 
-void runner_options_default(struct runner_options *o);
+extern const struct opt_table runner_opt_table;
+
+void runner_options_fix(struct runner_options *o);
+void runner_options_default(struct runner_options *o); /* all of them */
 /* Operations of a runner that may be on the slow lane at a time: starts, removals, pulls, looks
  * for images, the sweep. With fewer threads one of them waits behind others, such as pulls of
  * minutes. */

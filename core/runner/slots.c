@@ -656,7 +656,7 @@ struct slot_queue *slots_queue(struct runner *r, const unsigned char key[SLOT_KE
     TAILQ_INIT(&q->containers);
     q->kick.cb = kick;
     q->timer.cb = wait_over;
-    q->need.mem_bytes = (call->mem_mb + call->tmpfs_mb) * MIB;
+    q->need.mem_bytes = (call->mem_mb + call->tmpfs_mb) * ACCOUNT_MIB;
     q->need.cpu_milli = call->cpu_milli;
     q->app_id = text_or_empty(call->app_id);
     q->fn_id = text_or_empty(call->fn_id);

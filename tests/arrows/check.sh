@@ -25,13 +25,13 @@ allowed() {
     place) echo "base conf model plugin place" ;;
     override) echo "base model plugin override" ;;
     lb) echo "base conf model plugin override place lb" ;;
-    runner) echo "base model plugin override runner" ;;
+    runner) echo "base conf model plugin override runner" ;;
     npm) echo "base model plugin npm" ;;
     loop) echo "base plugin loop" ;;
     net) echo "base loop net" ;;
-    http) echo "base model plugin loop net http" ;;
+    http) echo "base conf model plugin loop net http" ;;
     rpc) echo "base model plugin loop net rpc" ;;
-    config) echo "base conf model plugin place lb npm loop net http config" ;;
+    config) echo "base conf model plugin place lb runner npm loop net http config" ;;
     web) echo "base model lb loop net http web" ;;
     admin) echo "base loop net http config admin" ;;
     poolserver) echo "base model npm rpc poolserver" ;;

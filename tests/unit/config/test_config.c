@@ -2,7 +2,10 @@
  * the node that fnserver would start, the files in etc/ load. FND_ROOT is the source tree. */
 #include <check.h>
 #include <config/config.h>
+#include <http/fnsock.h>
 #include <lb/lb.h>
+#include <runner/account.h>
+#include <runner/runner.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -555,7 +558,7 @@ START_TEST(test_variables_alone_make_a_runner)
                           "FN_DOCKER_NETWORKS=n1 n2",
                           "DOCKER_HOST=unix:///d.sock",
                           NULL };
-    const struct config_runner *r;
+    const struct runner_options *r;
 
     ck_assert_str_eq(load(NULL, env), "");
     r = config->runner;
@@ -564,17 +567,17 @@ START_TEST(test_variables_alone_make_a_runner)
     ck_assert_str_eq(config->http->listen, ":8080");
     ck_assert_int_eq(r->freeze_idle_ns, -1);
     ck_assert_int_eq(r->start_timeout_ns, 250 * MS);
-    ck_assert_int_eq(r->memory_total_bytes, 1073741824);
-    ck_assert_int_eq(r->cpu_total_milli, 1500);
+    ck_assert_int_eq(config->account->mem_bytes_max, 1073741824);
+    ck_assert_int_eq(config->account->cpu_milli_max, 1500);
     ck_assert_int_eq(r->fs_bytes, 10 << 20);
     ck_assert_int_eq(r->pids_max, 7);
     ck_assert_uint_eq(r->writable_root, 1);
     ck_assert_uint_eq(r->user_logs, 0);
     ck_assert_uint_eq(r->volumes, 0);
-    ck_assert_int_eq(r->response_bytes_max, 1000);
-    ck_assert_int_eq(r->response_header_bytes_max, 65536);
+    ck_assert_int_eq(r->answer_bytes_max, 1000);
+    ck_assert_int_eq(config->fnsock->limits.answer_header_bytes_max, 65536);
     ck_assert_int_eq(r->log_ring_bytes, 65536);
-    ck_assert_str_eq(r->iofs_path, "/io");
+    ck_assert_str_eq(config->fnsock->iofs_path, "/io");
     ck_assert_uint_eq(config->drivers.n, 1);
     ck_assert_str_eq(config->drivers.items[0].use, "docker");
     ck_assert_str_eq(config->drivers.items[0].overrides[0].text, "n1 n2");

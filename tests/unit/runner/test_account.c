@@ -41,10 +41,10 @@ START_TEST(bare)
     struct account_totals t;
 
     ck_assert_int_eq(detect(files, 0, 0, &t, NULL), 0);
-    ck_assert_uint_eq(t.mem_bytes, 10240 * MIB - 1024 * MIB);
+    ck_assert_uint_eq(t.mem_bytes, 10240 * ACCOUNT_MIB - 1024 * ACCOUNT_MIB);
     ck_assert_uint_eq(t.cpu_milli, 2000);
-    ck_assert_int_eq(detect(files, 512 * MIB, 1500, &t, NULL), 0);
-    ck_assert_uint_eq(t.mem_bytes, 512 * MIB);
+    ck_assert_int_eq(detect(files, 512 * ACCOUNT_MIB, 1500, &t, NULL), 0);
+    ck_assert_uint_eq(t.mem_bytes, 512 * ACCOUNT_MIB);
     ck_assert_uint_eq(t.cpu_milli, 1500);
 }
 END_TEST
@@ -59,9 +59,9 @@ START_TEST(headroom)
     struct fn_error err = ERR_INIT;
 
     ck_assert_int_eq(detect(large, 0, 0, &t, NULL), 0);
-    ck_assert_uint_eq(t.mem_bytes, 102400 * MIB - 5120 * MIB);
+    ck_assert_uint_eq(t.mem_bytes, 102400 * ACCOUNT_MIB - 5120 * ACCOUNT_MIB);
     ck_assert_int_eq(detect(small, 0, 0, &t, NULL), 0);
-    ck_assert_uint_eq(t.mem_bytes, 1024 * MIB - 256 * MIB);
+    ck_assert_uint_eq(t.mem_bytes, 1024 * ACCOUNT_MIB - 256 * ACCOUNT_MIB);
     ck_assert_int_eq(detect(tiny, 0, 0, &t, &err), FN_E_PRECONDITION);
     ck_assert_ptr_nonnull(strstr(err.msg, "got 268435456 bytes"));
     ck_assert_int_eq(detect(none, 0, 0, &t, &err), FN_E_PRECONDITION);
@@ -82,7 +82,7 @@ START_TEST(cgroup_v2)
     struct account_totals t;
 
     ck_assert_int_eq(detect(files, 0, 0, &t, NULL), 0);
-    ck_assert_uint_eq(t.mem_bytes, 2048 * MIB - 256 * MIB);
+    ck_assert_uint_eq(t.mem_bytes, 2048 * ACCOUNT_MIB - 256 * ACCOUNT_MIB);
     ck_assert_uint_eq(t.cpu_milli, 1500);
 }
 END_TEST
@@ -102,7 +102,7 @@ START_TEST(cgroup_v1)
     struct account_totals t;
 
     ck_assert_int_eq(detect(files, 0, 0, &t, NULL), 0);
-    ck_assert_uint_eq(t.mem_bytes, 1024 * MIB - 256 * MIB);
+    ck_assert_uint_eq(t.mem_bytes, 1024 * ACCOUNT_MIB - 256 * ACCOUNT_MIB);
     ck_assert_uint_eq(t.cpu_milli, 500);
 }
 END_TEST

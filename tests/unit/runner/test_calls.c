@@ -266,9 +266,14 @@ static const struct {
       NULL, 501, "Detach call functions are not supported" },
 };
 
+static void without_detached(struct world *w)
+{
+    w->opt.detached = false;
+}
+
 START_TEST(bad_calls)
 {
-    struct world *w = world_create(NULL);
+    struct world *w = world_create(without_detached);
     struct engage_session *s = world_call_json(w, bad[_i].json, bad[_i].hash_id);
 
     world_body(w, s, NULL, 0, true);
@@ -285,8 +290,7 @@ static void allow_two(struct world *w)
 {
     static const char *const patterns[] = { "good/*", "hello" };
 
-    w->opt.images_allowed = patterns;
-    w->opt.n_images_allowed = 2;
+    w->opt.images_allowed = (struct fn_strlist){ patterns, 2 };
 }
 
 START_TEST(image_list)

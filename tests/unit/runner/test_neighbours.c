@@ -39,7 +39,7 @@ static void quiet_is_served(struct world *w)
 
 static void roomy(struct world *w)
 {
-    w->totals.mem_bytes = 100 * 128 * MIB;
+    w->totals.mem_bytes = 100 * 128 * ACCOUNT_MIB;
 }
 
 /* ---- images -------------------------------------------------------------------------------- */
@@ -165,12 +165,12 @@ START_TEST(starts_end_with_those_who_wait_for_them)
         s[i] = world_call(w, (struct call_spec){ .app = "evil", .fn = "f" });
     }
     world_run_ms(w, 100);
-    ck_assert_uint_eq(world_counts(w).used.mem_bytes, 20 * 128 * MIB);
+    ck_assert_uint_eq(world_counts(w).used.mem_bytes, 20 * 128 * ACCOUNT_MIB);
     for (int i = 0; i < 20; i++) {
         world_gone(w, s[i]);
     }
     world_run_ms(w, 100);
-    ck_assert_uint_le(world_counts(w).used.mem_bytes, 4 * 128 * MIB);
+    ck_assert_uint_le(world_counts(w).used.mem_bytes, 4 * 128 * ACCOUNT_MIB);
     world_destroy(w);
 }
 END_TEST
@@ -220,7 +220,7 @@ END_TEST
 
 static void two_fit(struct world *w)
 {
-    w->totals.mem_bytes = 256 * MIB;
+    w->totals.mem_bytes = 256 * ACCOUNT_MIB;
 }
 
 START_TEST(room_that_does_not_come_is_promised_to_nobody)

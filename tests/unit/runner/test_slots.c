@@ -9,7 +9,7 @@
 static void many_starts(struct world *w)
 {
     w->opt.parallel_starts_max = 1000;
-    w->totals.mem_bytes = 100 * 128 * MIB;
+    w->totals.mem_bytes = 100 * 128 * ACCOUNT_MIB;
 }
 
 START_TEST(burst_starts_all)
@@ -298,8 +298,8 @@ START_TEST(waiters_are_served_in_order)
     struct world *w = world_create(NULL);
     struct engage_session *s[3];
 
-    w->r->account.totals.mem_bytes = 128 * MIB;
-    w->totals.mem_bytes = 128 * MIB;
+    w->r->account.totals.mem_bytes = 128 * ACCOUNT_MIB;
+    w->totals.mem_bytes = 128 * ACCOUNT_MIB;
     world_call(w, (struct call_spec){ .what = "ms-100" });
     world_run_ms(w, 90);
     for (int i = 0; i < 2; i++) {
@@ -317,7 +317,7 @@ END_TEST
 
 static void three_places(struct world *w)
 {
-    w->totals.mem_bytes = 384 * MIB;
+    w->totals.mem_bytes = 384 * ACCOUNT_MIB;
 }
 
 START_TEST(eviction_takes_the_least_recently_used)
@@ -366,7 +366,7 @@ START_TEST(eviction_takes_the_smallest_useful_set)
     world_run_ms(w, 500);
     ck_assert(s->success);
     ck_assert_uint_eq(w->n_closed, 1); /* only the one of 192 MB */
-    ck_assert_uint_eq(world_counts(w).used.mem_bytes, 384 * MIB);
+    ck_assert_uint_eq(world_counts(w).used.mem_bytes, 384 * ACCOUNT_MIB);
     world_destroy(w);
 }
 END_TEST
@@ -398,7 +398,7 @@ START_TEST(nothing_is_reserved_while_pulling)
     world_run_ms(w, 4000);
     ck_assert_uint_eq(world_counts(w).used.mem_bytes, 0);
     world_run_ms(w, 2000);
-    ck_assert_uint_eq(world_counts(w).used.mem_bytes, 128 * MIB);
+    ck_assert_uint_eq(world_counts(w).used.mem_bytes, 128 * ACCOUNT_MIB);
     world_run_ms(w, 20000);
     world_destroy(w);
 }
@@ -717,7 +717,7 @@ START_TEST(removal_is_retried)
     err_set(&w->next_error, FN_E_INTERNAL, "device busy");
     world_run_ms(w, 1000);
     ck_assert_uint_eq(w->live, 1);
-    ck_assert_uint_eq(world_counts(w).used.mem_bytes, 128 * MIB); /* W6 */
+    ck_assert_uint_eq(world_counts(w).used.mem_bytes, 128 * ACCOUNT_MIB); /* W6 */
     world_run_ms(w, 10000);
     ck_assert_uint_eq(w->live, 0);
     ck_assert_uint_eq(world_counts(w).used.mem_bytes, 0);

@@ -992,11 +992,11 @@ struct world *world_create(void (*tune)(struct world *w))
     w->slow_ns = 20 * ENV_MS;
     w->fast_ns = 2 * ENV_MS;
     w->boot_ns = 5 * ENV_MS;
-    w->totals = (struct account_totals){ 1024 * MIB, 4000 };
+    w->totals = (struct account_totals){ 1024 * ACCOUNT_MIB, 4000 };
     w->driver = (struct plugin){ "fake", &driver_ops, w };
     w->listener = (struct plugin){ "listener", &listener_ops, w };
     runner_options_default(&w->opt);
-    w->opt.user_log_level = 0;
+    w->opt.user_logs = 0;
     if (tune) {
         tune(w);
     }
