@@ -786,6 +786,8 @@ void pump_finish(struct core_conn *c)
         c->t->host->fd_remove(c->t->host->loop, &c->near);
         close(c->near.fd);
         c->near.fd = -1;
+        c->t->feeds++; /* C core sees the end of it, before the events behind it */
+        core_wake(c->t);
     }
     buf_finish(&c->to_core);
     buf_finish(&c->to_peer);

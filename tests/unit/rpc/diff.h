@@ -41,5 +41,6 @@ uint32_t diff_random(uint64_t *seed, uint32_t n);
 TCase *diff_client_case(void);
 TCase *diff_server_case(void);
 TCase *diff_proofs_case(void);
+TCase *seam_case(void);
 
 #endif

@@ -549,7 +549,7 @@ static const struct rpc_transport *transport_under_test(void)
     return t;
 }
 
-struct fixture *fixture_create_with(enum transport t, const struct rpc_config *config)
+struct fixture *fixture_create_with(enum over t, const struct rpc_config *config)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     struct fn_error err = ERR_INIT;
@@ -583,7 +583,7 @@ struct fixture *fixture_create_with(enum transport t, const struct rpc_config *c
     return f;
 }
 
-struct fixture *fixture_create(enum transport t)
+struct fixture *fixture_create(enum over t)
 {
     struct rpc_config config = RPC_CONFIG_INIT;
     struct fixture *f;

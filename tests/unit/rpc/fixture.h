@@ -11,10 +11,10 @@
 #include <rpc/local.h>
 #include <rpc/rpc.h>
 
-enum transport { OVER_UNIX, OVER_TCP, OVER_TLS, OVER_LOCAL, TRANSPORTS_N };
+enum over { OVER_UNIX, OVER_TCP, OVER_TLS, OVER_LOCAL, TRANSPORTS_N };
 
 struct fixture {
-    enum transport transport;
+    enum over transport;
     struct loop *loop;
     struct env *env;
     pthread_t thread;
@@ -49,8 +49,8 @@ extern _Thread_local long fixture_allocations;
 
 /* Whether gRPC runs over C core (FND_TRANSPORT=core, with FND_TRANSPORTS its folder). */
 bool fixture_over_core(void);
-struct fixture *fixture_create(enum transport t);
-struct fixture *fixture_create_with(enum transport t, const struct rpc_config *config);
+struct fixture *fixture_create(enum over t);
+struct fixture *fixture_create_with(enum over t, const struct rpc_config *config);
 void fixture_destroy(struct fixture *f);
 void fixture_server_open(struct fixture *f);
 void fixture_server_close(struct fixture *f);

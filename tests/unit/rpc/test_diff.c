@@ -65,6 +65,7 @@ int main(void)
     suite_add_tcase(suite, diff_client_case());
     suite_add_tcase(suite, diff_server_case());
     suite_add_tcase(suite, diff_proofs_case());
+    suite_add_tcase(suite, seam_case());
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);
