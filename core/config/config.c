@@ -109,7 +109,8 @@ static void bind_sections(struct config *c, struct conf_problems *p)
     c->account = config_options(c, &account_opt_table);
     c->fnsock = config_options(c, &fnsock_opt_table);
     c->metrics = config_options(c, &config_metrics_table);
-    c->npm = c->priv->values[SECTION_NPM]->data;
+    c->npm = config_options(c, &npm_settings_table);
+    c->npm_groups = config_options(c, &npm_opt_table);
     c->admin = c->priv->values[SECTION_ADMIN]->data;
     c->plugins = c->priv->values[SECTION_PLUGINS]->data;
 }
@@ -480,7 +481,7 @@ static const char *where_of_group(const struct config *c, uint64_t index)
 
 static void check_npm(struct config *c, struct conf_problems *p)
 {
-    struct config_npm *npm = c->priv->values[SECTION_NPM]->data;
+    struct npm_settings *npm = config_options(c, &npm_settings_table);
     static const char *const dflt[] = { "default" };
     char got[32];
 
@@ -506,8 +507,8 @@ static void check_npm(struct config *c, struct conf_problems *p)
         snprintf(got, sizeof(got), "%" PRIu64 " names", npm->groups.n);
         config_refuse(c, SECTION_NPM, "groups", got, "at most 1000 names", p);
     }
-    check_order(c, SECTION_NPM, "runners_min", npm->runners_min, "group_runners_max",
-                npm->group_runners_max, p);
+    check_order(c, SECTION_NPM, "runners_min", c->npm_groups->runners_min, "group_runners_max",
+                c->npm_groups->runners_max, p);
 }
 
 static void check_values(struct config *c, struct conf_problems *p)

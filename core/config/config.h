@@ -82,32 +82,6 @@ struct config_metrics {
     uint32_t functions_max;
 };
 
-struct config_npm {
-    struct fn_strlist groups;
-    int64_t runners_min; /* of each group */
-    int64_t group_runners_max;
-    int64_t runners_max; /* of all groups */
-    int64_t lbs_max;
-    int64_t request_max;
-    int64_t runner_mb;
-    int64_t poll_ns;
-    int64_t demand_life_ns;
-    int64_t settle_ns;
-    int64_t loss_brake_ns;
-    int64_t cooldown_ns;
-    int64_t drain_min_ns;
-    int64_t drain_max_ns;
-    int64_t request_life_ns;
-    int64_t boot_max_ns;
-    int64_t backoff_max_ns;
-    int64_t silent_max_ns;
-    int64_t stillborn_max_ns;
-    int64_t stillborn_backoff_min_ns;
-    int64_t stillborn_backoff_max_ns;
-    int64_t cplane_timeout_ns;
-    const char *wishes_file; /* NULL = beside the admin socket */
-};
-
 struct config_admin {
     const char *socket; /* absolute path, "off", NULL = admin_socket_path() */
 };
@@ -209,7 +183,8 @@ struct config {
     const struct account_limits *account;
     const struct fnsock_config *fnsock;
     const struct config_metrics *metrics;
-    const struct config_npm *npm;
+    const struct npm_settings *npm;
+    const struct npm_options *npm_groups; /* of each */
     const struct config_admin *admin;
     const struct config_plugins *plugins;
     const struct config_tls *tls;

@@ -53,7 +53,7 @@ uint32_t config_rows_size(int section);
 void *config_options(const struct config *c, const struct opt_table *table);
 
 extern const struct opt_table config_top_table, config_log_table, config_http_table,
-    config_grpc_table, config_bodies_table, config_metrics_table, config_npm_table,
+    config_grpc_table, config_bodies_table, config_metrics_table,
     config_admin_table, config_plugins_table; /* opts.c */
 extern const char *const config_top_others[]; /* keys of the top level that are no options of it */
 extern const struct config_plugin_key config_plugin_keys[]; /* key NULL ends */

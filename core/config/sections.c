@@ -9,6 +9,7 @@
 #include <http/fnsock.h>
 #include <lb/catalog.h>
 #include <lb/lb.h>
+#include <npm/manager.h>
 #include <place/place.h>
 #include <pthread.h>
 #include <runner/account.h>
@@ -31,8 +32,8 @@ const struct config_section_def config_sections[SECTIONS_N] = {
                          { &runner_opt_table, &account_opt_table, &fnsock_opt_table,
                            &config_metrics_table },
                          1u << SIDE_RUNNER },
-    [SECTION_NPM] = { "npm", "Node pool manager: node `npm`.", { &config_npm_table },
-                      1u << SIDE_NPM },
+    [SECTION_NPM] = { "npm", "Node pool manager: node `npm`.",
+                      { &npm_settings_table, &npm_opt_table }, 1u << SIDE_NPM },
     [SECTION_ADMIN] = { "admin", "The admin socket, every node: `fnd status`, `fnd why`.",
                         { &config_admin_table } },
     [SECTION_PLUGINS] = { "plugins", "How plugin files are judged, every node.",

@@ -217,35 +217,17 @@ static const char *npm_unready(const struct node *n, char *text, size_t cap)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void set_options(const struct config_npm *c, struct npm_options *o)
+static struct npm_options options_of(const struct config *c)
 {
-    struct npm_options init = NPM_OPTIONS_INIT;
+    struct npm_options o = *c->npm_groups;
 
-    *o = init;
-    o->runners_min = (uint32_t)c->runners_min;
-    o->runners_max = (uint32_t)c->group_runners_max;
-    o->lbs_max = (uint32_t)c->lbs_max;
-    o->request_max = (uint32_t)c->request_max;
-    o->runner_mb = (uint64_t)c->runner_mb;
-    o->poll_ns = c->poll_ns;
-    o->demand_life_ns = c->demand_life_ns;
-    o->settle_ns = c->settle_ns;
-    o->loss_brake_ns = c->loss_brake_ns;
-    o->cooldown_ns = c->cooldown_ns;
-    o->drain_min_ns = c->drain_min_ns;
-    o->drain_max_ns = c->drain_max_ns;
-    o->request_life_ns = c->request_life_ns;
-    o->boot_max_ns = c->boot_max_ns;
-    o->backoff_max_ns = c->backoff_max_ns;
-    o->silent_max_ns = c->silent_max_ns;
-    o->stillborn_max_ns = c->stillborn_max_ns;
-    o->stillborn_backoff_min_ns = c->stillborn_backoff_min_ns;
-    o->stillborn_backoff_max_ns = c->stillborn_backoff_max_ns;
+    npm_options_fix(&o);
+    return o;
 }
 
 /* One for each group, whose calls may hang for cplane_timeout, and some for everybody else:
  * reloads, the end of an old configuration. */
-static uint32_t cplane_threads(const struct config_npm *c)
+static uint32_t cplane_threads(const struct npm_settings *c)
 {
     uint32_t groups = (uint32_t)c->groups.n;
 
@@ -254,13 +236,14 @@ static uint32_t cplane_threads(const struct config_npm *c)
 
 static int npm_open(struct node *n, struct fn_error *reterr)
 {
-    const struct config_npm *c = n->config->npm;
+    const struct npm_settings *c = n->config->npm;
     struct npm_deps deps = { .env = n->env,
                              .ask = ask_runner,
                              .published = on_published,
                              .wishes_changed = on_wishes_changed,
                              .ud = n,
-                             .runners_max = (uint32_t)c->runners_max,
+                             .options = options_of(n->config),
+                             .runners_max = c->runners_max,
                              .cplane_timeout_ns = c->cplane_timeout_ns,
                              .groups = c->groups.items,
                              .n_groups = (uint32_t)c->groups.n };
@@ -274,7 +257,6 @@ static int npm_open(struct node *n, struct fn_error *reterr)
         log_warn("no control plane is configured: runners are processes of this machine",
                  "missing", "plugins.control_plane", "used", n->config->cplane.use);
     }
-    set_options(c, &deps.options);
     if (loop_set_threads(n->loop, ENV_LANE_CONTROL, cplane_threads(c)) < 0) {
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory for the control plane's threads");
     }
@@ -284,11 +266,10 @@ static int npm_open(struct node *n, struct fn_error *reterr)
 
 static void npm_apply(struct node *n)
 {
-    const struct config_npm *c = n->config->npm;
-    struct npm_options options;
+    const struct npm_settings *c = n->config->npm;
+    const struct npm_options options = options_of(n->config);
 
-    set_options(c, &options);
-    npm_manager_set_options(n->npm, &options, (uint32_t)c->runners_max, c->cplane_timeout_ns);
+    npm_manager_set_options(n->npm, &options, c->runners_max, c->cplane_timeout_ns);
 }
 
 static int npm_serve(struct node *n, struct fn_error *reterr)

@@ -20,6 +20,16 @@
 
 struct npm_manager;
 
+/* The rest of `npm:`, see options.c. */
+struct npm_settings {
+    struct fn_strlist groups;
+    uint32_t runners_max; /* of all groups */
+    int64_t cplane_timeout_ns;
+    const char *wishes_file; /* for whoever keeps them; NULL = beside the admin socket */
+};
+extern const struct opt_table npm_settings_table, npm_opt_table;
+void npm_options_fix(struct npm_options *o); /* those that nobody can set */
+
 struct npm_deps {
     struct env *env;
     struct plugin *cplane;

@@ -45,15 +45,16 @@
 #define NPM_ACTIONS_MAX 64u  /* of one step */
 #define NPM_HOSTS_SPARE 64u  /* foreign and leaving hosts beyond runners_max that are remembered */
 
+/* Part of `npm:`, but for those marked *; options.c has limits and says what operators read. */
 struct npm_options {
     uint32_t runners_min;
     uint32_t runners_max;
     uint32_t lbs_max;
     uint32_t request_max;    /* runners of one provision call */
-    uint32_t loss_polls;     /* lists that must agree that a host is gone */
-    uint32_t expired_max;    /* requests in a row that brought nothing, then an alarm */
+    uint32_t loss_polls;     /* * lists that must agree that a host is gone */
+    uint32_t expired_max;    /* * requests in a row that brought nothing, then an alarm */
     uint64_t runner_mb;      /* capacity of a runner that nobody knows yet */
-    uint64_t runner_mb_max;  /* larger ones are lies */
+    uint64_t runner_mb_max;  /* * larger ones are lies */
     int64_t poll_ns;         /* between two calls to the control plane */
     int64_t demand_life_ns;  /* of an LB's last word */
     int64_t settle_ns;       /* after a start nothing is provisioned */
@@ -62,21 +63,22 @@ struct npm_options {
     int64_t drain_max_ns;    /* longest function timeout and a margin */
     int64_t request_life_ns; /* until asked capacity is no longer believed in */
     int64_t boot_max_ns;
-    int64_t backoff_min_ns;
+    int64_t backoff_min_ns; /* * */
     int64_t backoff_max_ns;
     int64_t loss_brake_ns;
-    int64_t stall_ns;       /* a longer gap between two steps counts as a stop of the process */
-    int64_t status_idle_ns; /* between two questions to an active host */
-    int64_t status_busy_ns; /* to a booting or draining one */
+    int64_t stall_ns;       /* * a longer gap between two steps counts as a stop of the process */
+    int64_t status_idle_ns; /* * between two questions to an active host */
+    int64_t status_busy_ns; /* * to a booting or draining one */
     int64_t silent_max_ns;  /* an active host that does not answer for so long is replaced */
     int64_t stillborn_max_ns; /* a host that goes so soon after its first answer never lived */
     int64_t stillborn_backoff_min_ns; /* nothing is asked for after a stillborn host */
     int64_t stillborn_backoff_max_ns;
-    /* Demand in MB to capacity in MB; NULL = as much as is wanted. */
+    /* * Demand in MB to capacity in MB; NULL = as much as is wanted. */
     int (*predict)(void *ud, const struct fn_load *load, uint64_t *ret_desired_mb);
     void *predict_ud;
 };
 
+/* The defaults, for whoever steps groups without a configuration; a test holds them to the rows. */
 #define NPM_OPTIONS_INIT                                                                           \
     {                                                                                              \
         .runners_max = 100, .lbs_max = 1000, .request_max = 20, .loss_polls = 3, .expired_max = 3, \

@@ -26,7 +26,7 @@ allowed() {
     override) echo "base model plugin override" ;;
     lb) echo "base conf model plugin override place lb" ;;
     runner) echo "base conf model plugin override runner" ;;
-    npm) echo "base model plugin npm" ;;
+    npm) echo "base conf model plugin npm" ;;
     loop) echo "base plugin loop" ;;
     net) echo "base loop net" ;;
     http) echo "base conf model plugin loop net http" ;;

@@ -3,6 +3,7 @@
 
 #include <base/log.h>
 #include <check.h>
+#include <conf/table.h>
 #include <fake_env.h>
 #include <fake_plugin.h>
 #include <malloc.h>
@@ -362,6 +363,21 @@ START_TEST(a_new_manager_does_what_was_wished_of_the_last_one)
 }
 END_TEST
 
+/* The simulator and the tests of steps start with NPM_OPTIONS_INIT, a manager with fn.yaml. */
+START_TEST(test_defaults_are_those_of_the_rows)
+{
+    struct npm_options init = NPM_OPTIONS_INIT;
+    struct npm_options o;
+
+    memset(&o, 0xff, sizeof(o));
+    o.predict = NULL;
+    o.predict_ud = NULL;
+    opt_defaults(&npm_opt_table, &o);
+    npm_options_fix(&o);
+    ck_assert_mem_eq(&o, &init, sizeof(o));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("npm_manager");
@@ -376,6 +392,7 @@ int main(void)
     tcase_add_test(t, what_cannot_be_done_is_refused);
     tcase_add_test(t, a_new_manager_does_what_was_wished_of_the_last_one);
     tcase_add_test(t, each_answer_has_memory_of_its_own);
+    tcase_add_test(t, test_defaults_are_those_of_the_rows);
     suite_add_tcase(s, t);
     sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);
