@@ -287,6 +287,7 @@ static bool connect_core(struct core_conn *c, const char *authority, bool tls)
         c->near.fd = -1;
         return false;
     }
+    c->t->events++;
     return authority ? make_channel(c, pair[1], authority, tls) : make_server(c, pair[1]);
 }
 

@@ -69,7 +69,8 @@ bool core_begin(struct core *t, struct core_op *op, grpc_call *call, const grpc_
     return true;
 }
 
-/* Completions; each look without one lets C core read one end of a pair. */
+/* Completions; each look without one lets C core handle one event. What we write, read and close of
+ * a pair makes one at C core's end, and so does a new pair. */
 static uint32_t poll_core(struct core *t, gpr_timespec until)
 {
     uint32_t done = 0, idle = 0;
@@ -87,8 +88,8 @@ static uint32_t poll_core(struct core *t, gpr_timespec until)
         } else {
             idle++;
         }
-    } while (ev.type == GRPC_OP_COMPLETE || idle <= t->feeds);
-    t->feeds = 0;
+    } while (ev.type == GRPC_OP_COMPLETE || idle <= t->events);
+    t->events = 0;
     return done;
 }
 

@@ -39,7 +39,7 @@ struct core {
     TAILQ_HEAD(, core_stream) dirty_streams; /* want batches */
     struct env_task turn;
     struct env_timer tick; /* what C core's own threads completed is looked for */
-    uint32_t feeds; /* ends of pairs that C core has not been polled for, closed ones too */
+    uint32_t events; /* that wait for C core at its ends of pairs, at most */
     uint32_t busy_ops;
     uint64_t held_bytes; /* came on streams and not taken by their owners yet */
     /* Apart: C core's output is looked at from callbacks in the middle of a peer's input. */

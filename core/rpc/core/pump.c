@@ -548,7 +548,7 @@ static bool write_core(struct core_conn *c)
             buf_clear(&c->to_core); /* it has closed the connection; its last words are read */
         } else if (n > 0) {
             buf_consume(&c->to_core, (size_t)n);
-            c->t->feeds++;
+            c->t->events++;
         }
     }
     set_feeding(c, false);
@@ -694,8 +694,8 @@ static bool take_output(struct core_conn *c)
         c->core_ended = n == 0;
         return false;
     }
+    t->events++;
     if ((size_t)n >= MUCH_BYTES) { /* it may have waited for room */
-        t->feeds++;
         core_wake(t);
     }
     return carry_out(c, t->out, (size_t)n);
@@ -786,7 +786,7 @@ void pump_finish(struct core_conn *c)
         c->t->host->fd_remove(c->t->host->loop, &c->near);
         close(c->near.fd);
         c->near.fd = -1;
-        c->t->feeds++; /* C core sees the end of it, before the events behind it */
+        c->t->events++;
         core_wake(c->t);
     }
     buf_finish(&c->to_core);

@@ -378,12 +378,62 @@ START_TEST(test_output_is_looked_at_in_between)
 }
 END_TEST
 
+/* ---- many connections ------------------------------------------------------------------------ */
+
+#define MANY    150
+#define AT_ONCE 50
+#define SOON_MS 3000 /* it took 6 s */
+
+static bool got_message(void *ud)
+{
+    return ((struct owner *)ud)->told[MESSAGE] > 0;
+}
+
+static void open_some(struct owner clients[AT_ONCE], struct owner servers[AT_ONCE])
+{
+    loop_enter(f->loop);
+    for (int i = 0; i < AT_ONCE; i++) {
+        int fds[2];
+
+        pair_of(fds);
+        own(&clients[i], fds[0], false, NEVER);
+        own(&servers[i], fds[1], true, i % 4 == 0 ? MESSAGE : NEVER);
+    }
+    loop_leave(f->loop);
+    for (int i = 0; i < AT_ONCE; i++) {
+        WAIT(f, is_ready, &clients[i]);
+    }
+}
+
+/* Whatever was done on one leaves an event for the library, which must not keep a call waiting. */
+START_TEST(test_many_connections)
+{
+    static struct owner clients[MANY], servers[MANY];
+    int64_t began_ns;
+
+    open_transport((enum diff_transport)_i);
+    for (int n = 0; n < MANY; n += AT_ONCE) {
+        open_some(clients + n, servers + n);
+    }
+    began_ns = env_now_ns(f->env);
+    loop_enter(f->loop);
+    clients[1].stream = call(&clients[1], &stream_cb, &clients[1], "x", 1);
+    loop_leave(f->loop);
+    WAIT(f, got_message, &servers[1]);
+    loop_enter(f->loop);
+    rpc_stream_finish(servers[1].stream, 0, NULL);
+    loop_leave(f->loop);
+    WAIT(f, is_done, &clients[1]);
+    ck_assert_int_lt((env_now_ns(f->env) - began_ns) / ENV_MS, SOON_MS);
+    close_transport();
+}
+END_TEST
+
 /* ---- what is left ---------------------------------------------------------------------------- */
 
-#define CONNS_MAX    1000
-#define AT_ONCE      50
-#define LEFT_BYTES   (64u << 10)
-#define ALL_S        15 /* 20 and more, when calls waited for the ends of others' connections */
+#define CONNS_MAX  1000
+#define LEFT_BYTES (64u << 10)
+#define ALL_S      15 /* 20 and more, when calls waited for the ends of others' connections */
 
 static int descriptors(void)
 {
@@ -405,31 +455,6 @@ static size_t heap_bytes(void)
 #else
     return mallinfo2().uordblks;
 #endif
-}
-
-/* Each with a call; the servers of a quarter close when they see it. */
-static void open_round(struct owner *clients, struct owner *servers, int n)
-{
-    loop_enter(f->loop);
-    for (int i = 0; i < n; i++) {
-        int fds[2];
-
-        pair_of(fds);
-        own(&clients[i], fds[0], false, NEVER);
-        own(&servers[i], fds[1], true, i % 4 == 0 ? MESSAGE : NEVER);
-    }
-    loop_leave(f->loop);
-    for (int i = 0; i < n; i++) {
-        WAIT(f, is_ready, &clients[i]);
-        loop_enter(f->loop);
-        clients[i].stream = call(&clients[i], &stream_cb, &clients[i], "x", 1);
-        loop_leave(f->loop);
-    }
-}
-
-static bool got_message(void *ud)
-{
-    return ((struct owner *)ud)->told[MESSAGE] > 0;
 }
 
 static bool is_closed(void *ud)
@@ -469,7 +494,12 @@ static void one_round(void)
 {
     static struct owner clients[AT_ONCE], servers[AT_ONCE];
 
-    open_round(clients, servers, AT_ONCE);
+    open_some(clients, servers); /* the servers of a quarter close when a message comes */
+    for (int i = 0; i < AT_ONCE; i++) {
+        loop_enter(f->loop);
+        clients[i].stream = call(&clients[i], &stream_cb, &clients[i], "x", 1);
+        loop_leave(f->loop);
+    }
     for (int i = 0; i < AT_ONCE; i++) {
         WAIT(f, got_message, &servers[i]);
         close_one(&clients[i], &servers[i], i % 4);
@@ -508,6 +538,7 @@ TCase *seam_case(void)
     tcase_add_loop_test(tc, test_client_closes_in_between, 0, 4 * DIFF_TRANSPORTS_N);
     tcase_add_loop_test(tc, test_server_closes_in_between, 0, 4 * DIFF_TRANSPORTS_N);
     tcase_add_loop_test(tc, test_output_is_looked_at_in_between, 0, DIFF_TRANSPORTS_N);
+    tcase_add_loop_test(tc, test_many_connections, 0, DIFF_TRANSPORTS_N);
     tcase_add_loop_test(tc, test_a_thousand_connections, 0, DIFF_TRANSPORTS_N);
     return tc;
 }
