@@ -3,7 +3,9 @@
 
 #include <base/log.h>
 #include <inttypes.h>
+#include <http/cors.h>
 #include <http/fnsock.h>
+#include <http/server.h>
 #include <lb/lb.h>
 #include <npm/manager.h>
 #include <limits.h>
@@ -97,10 +99,12 @@ static void bind_sections(struct config *c, struct conf_problems *p)
             out_of_memory();
         }
     }
-    c->top = c->priv->values[SECTION_TOP]->data;
-    c->log = c->priv->values[SECTION_LOG]->data;
-    c->http = c->priv->values[SECTION_HTTP]->data;
-    c->grpc = c->priv->values[SECTION_GRPC]->data;
+    c->top = config_options(c, &config_top_table);
+    c->log = config_options(c, &config_log_table);
+    c->http = config_options(c, &config_http_table);
+    c->http_limits = config_options(c, &http_limits_table);
+    c->cors = config_options(c, &cors_opt_table);
+    c->grpc = config_options(c, &config_grpc_table);
     c->catalog = config_options(c, &catalog_opt_table);
     c->lb = config_options(c, &lb_opt_table);
     c->place = config_options(c, &place_opt_table);
@@ -111,8 +115,8 @@ static void bind_sections(struct config *c, struct conf_problems *p)
     c->metrics = config_options(c, &config_metrics_table);
     c->npm = config_options(c, &npm_settings_table);
     c->npm_groups = config_options(c, &npm_opt_table);
-    c->admin = c->priv->values[SECTION_ADMIN]->data;
-    c->plugins = c->priv->values[SECTION_PLUGINS]->data;
+    c->admin = config_options(c, &config_admin_table);
+    c->plugins = config_options(c, &config_plugins_table);
 }
 
 /* FN_PORT names a port only: the host of the file stays. */
@@ -294,7 +298,7 @@ static void check_own_ports(struct config *c, struct conf_problems *p)
 
 static void check_cors(struct config *c, struct conf_problems *p)
 {
-    const struct fn_strlist *origins = &c->http->cors.origins;
+    const struct fn_strlist *origins = &c->cors->origins;
 
     for (uint64_t i = 0; i < origins->n; i++) {
         if (cors_origin_check(origins->items[i], i) < 0) {
@@ -306,7 +310,7 @@ static void check_cors(struct config *c, struct conf_problems *p)
 
 static void check_proxies(struct config *c, struct conf_problems *p)
 {
-    const struct fn_strlist *proxies = &c->http->limits.proxies;
+    const struct fn_strlist *proxies = &c->http_limits->proxies;
     struct net_network network;
 
     for (uint64_t i = 0; i < proxies->n; i++) {
@@ -434,8 +438,8 @@ static const char *or_seed(const struct config *c, const char *name, const char 
 
 static void check_tls(struct config *c, struct conf_problems *p)
 {
-    struct config_grpc *grpc = c->priv->values[SECTION_GRPC]->data;
-    struct config_http *http = c->priv->values[SECTION_HTTP]->data;
+    struct config_grpc *grpc = config_options(c, &config_grpc_table);
+    struct config_http *http = config_options(c, &config_http_table);
     const struct config_tls *web;
 
     check_tls_name(c, SECTION_GRPC, "tls", grpc->tls, p);

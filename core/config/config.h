@@ -10,8 +10,6 @@
 #include <conf/conf.h>
 #include <fn/abi.h>
 #include <fn/driver.h>
-#include <http/cors.h>
-#include <http/server.h>
 #include <plugin/plugin.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,8 +45,6 @@ struct config_log {
 
 struct config_http {
     const char *listen; /* "host:port", "[::]:port", ":port", "unix:/path" */
-    struct http_limits limits;
-    struct cors cors;
     const char *tls; /* name of an entry of tls:, NULL = plain HTTP */
 };
 
@@ -173,6 +169,8 @@ struct config {
     const struct config_top *top;
     const struct config_log *log;
     const struct config_http *http;
+    const struct http_limits *http_limits;
+    const struct cors *cors;
     const struct config_grpc *grpc;
     /* Sections and parts of them as their rooms want them, at any node: */
     const struct catalog_options *catalog;

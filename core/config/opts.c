@@ -48,42 +48,6 @@ static const struct fn_opt http_opts[] = {
     OPT_ABSENT("tls", STR, AT(tls), 1, 64,
                "Name of the entry of tls: that makes it HTTPS; when absent an entry named "
                "TLSWebServer, else plain HTTP."),
-    LIVE("header_max", BYTES, AT(limits.header_bytes_max), "32KiB", 1 * KIB, 1 * MIB,
-         "Size of a request's header block; upstream allows 1 MiB."),
-    LIVE("headers_max", INT, AT(limits.headers_max), "100", 1, 10000,
-         "Number of header fields; upstream has no limit."),
-    LIVE("request_line_max", BYTES, AT(limits.request_line_max), "8KiB", 256, 64 * KIB,
-         "Size of the request line."),
-    LIVE("body_max", BYTES, AT(limits.body_bytes_max), "6MiB", 0, 4 * GIB,
-         "Size of a request body, 0 = no limit; upstream has none unless told."),
-    LIVE("header_timeout", DURATION, AT(limits.header_timeout_ns), "10s", 0, H,
-         "Time for the whole header block, 0 = no limit as upstream."),
-    LIVE("body_timeout", DURATION, AT(limits.body_timeout_ns), "60s", 0, 24 * H,
-         "Time for the whole body, 0 = no limit as upstream."),
-    LIVE("body_rate_min", BYTES, AT(limits.body_rate_min), "1KiB", 0, 1 * GIB,
-         "Bytes per second that a body must bring after its first 10 s, 0 = no limit."),
-    LIVE("write_stall", DURATION, AT(limits.write_stall_ns), "30s", 0, H,
-         "Time without progress after which a client that does not read is cut, 0 = never as "
-         "upstream."),
-    LIVE("idle_timeout", DURATION, AT(limits.idle_timeout_ns), "60s", 0, 24 * H,
-         "Time between two requests of a connection, 0 = no limit as upstream."),
-    LIVE("connections_max", INT, AT(limits.connections_max), "10000", 1, 1000000,
-         "Open connections; upstream has no limit."),
-    LIVE("connections_per_ip_max", INT, AT(limits.connections_per_ip_max), "256", 1, 1000000,
-         "Open connections of one address, which of IPv6 is a /64; upstream has no limit."),
-    LIVE_ABSENT("proxies", STRLIST, AT(limits.proxies), 0, 0,
-                "Networks of proxies in front of this node, such as 10.1.0.0/16 or fd00::/8: their "
-                "many clients are not held to the limits of one address; absent = none."),
-    LIVE("requests_per_connection_max", INT, AT(limits.requests_per_connection_max), "10000", 1,
-         1000000000, "Requests after which a connection is closed."),
-    LIVE("output_buffer", BYTES, AT(limits.out_bytes_high), "64KiB", 4 * KIB, 16 * MIB,
-         "Answer bytes that may wait for a slow client before its function is slowed down."),
-    LIVE_ABSENT("cors_origins", STRLIST, AT(cors.origins), 0, 0,
-                "Origins whose pages may call from a browser: http://... or https://...; * alone = "
-                "all. Others are answered 403; absent = CORS is off."),
-    LIVE_ABSENT("cors_headers", STRLIST, AT(cors.headers), 0, 0,
-                "Request headers that such pages may send; absent = Origin, Content-Length and "
-                "Content-Type."),
     { .key = NULL },
 };
 const struct opt_table config_http_table = { http_opts, sizeof(struct config_http) };

@@ -6,7 +6,9 @@
 #include <config/config_int.h>
 
 #include <assert.h>
+#include <http/cors.h>
 #include <http/fnsock.h>
+#include <http/server.h>
 #include <lb/catalog.h>
 #include <lb/lb.h>
 #include <npm/manager.h>
@@ -22,7 +24,7 @@ const struct config_section_def config_sections[SECTIONS_N] = {
     [SECTION_TOP] = { "", "Top level.", { &config_top_table } },
     [SECTION_LOG] = { "log", "What the node writes about itself.", { &config_log_table } },
     [SECTION_HTTP] = { "http", "The HTTP port and its limits, every node.",
-                       { &config_http_table } },
+                       { &config_http_table, &http_limits_table, &cors_opt_table } },
     [SECTION_GRPC] = { "grpc", "gRPC between load balancers and runners.",
                        { &config_grpc_table } },
     [SECTION_LB] = { "lb", "Load balancer: nodes `lb` and `full`.",

@@ -13,6 +13,7 @@ struct cors {
     struct fn_strlist origins; /* n 0 = off; first item "*" = all of them; borrowed */
     struct fn_strlist headers; /* n 0 = upstream's three; borrowed */
 };
+extern const struct opt_table cors_opt_table; /* part of `http:`, options.c */
 
 enum cors_verdict {
     CORS_NONE,      /* no business of a browser's: answer as ever */

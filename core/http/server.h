@@ -16,25 +16,26 @@
 struct http_server;
 struct http_request;
 
-/* Limits, their upstream names and defaults, which core/config/opts.c sets. */
+/* Part of `http:`; see options.c for defaults and bounds. */
 struct http_limits {
-    int64_t header_bytes_max;      /* FN_MAX_REQUEST_HEADER_SIZE; 32 KiB */
-    int64_t headers_max;           /* 100 */
-    int64_t request_line_max;      /* 8 KiB */
-    int64_t body_bytes_max;        /* FN_MAX_REQUEST_SIZE; 6 MiB; 0 = none */
-    int64_t header_timeout_ns;     /* FN_REQUEST_HEADER_READ_TIMEOUT; 10 s, absolute */
-    int64_t body_timeout_ns;       /* FN_REQUEST_BODY_READ_TIMEOUT; 60 s, absolute */
-    int64_t body_rate_min;         /* bytes per second after 10 s; 1 KiB */
-    int64_t write_stall_ns;        /* FN_RESPONSE_WRITE_TIMEOUT; 30 s without progress */
-    int64_t idle_timeout_ns;       /* FN_HTTP_IDLE_TIMEOUT; 60 s */
-    int64_t connections_max;       /* 10 000 */
-    int64_t connections_per_ip_max; /* 256; of IPv6 a /64 is one */
+    int64_t header_bytes_max;      /* FN_MAX_REQUEST_HEADER_SIZE */
+    int64_t headers_max;
+    int64_t request_line_max;
+    int64_t body_bytes_max;        /* FN_MAX_REQUEST_SIZE; 0 = none */
+    int64_t header_timeout_ns;     /* FN_REQUEST_HEADER_READ_TIMEOUT, absolute */
+    int64_t body_timeout_ns;       /* FN_REQUEST_BODY_READ_TIMEOUT, absolute */
+    int64_t body_rate_min;         /* bytes per second after 10 s */
+    int64_t write_stall_ns;        /* FN_RESPONSE_WRITE_TIMEOUT, without progress */
+    int64_t idle_timeout_ns;       /* FN_HTTP_IDLE_TIMEOUT */
+    int64_t connections_max;
+    int64_t connections_per_ip_max; /* of IPv6 a /64 is one */
     struct fn_strlist proxies; /* networks that are not held to it; borrowed by
                                   http_server_set_limits() while that runs */
-    int64_t requests_per_connection_max; /* 10 000 */
+    int64_t requests_per_connection_max;
     int64_t out_bytes_high;        /* answer bytes buffered per connection before on_writable is
-                                      needed; 64 KiB */
+                                      needed */
 };
+extern const struct opt_table http_limits_table;
 
 struct http_server_config {
     const char *listen; /* "host:port", "[::]:port", ":port", "unix:/path" */

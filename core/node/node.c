@@ -215,8 +215,8 @@ void node_apply(struct node *n)
     log_level_parse(n->config->log->level, &level);
     log_set_level(level);
     set_budget(n);
-    web_set_limits(n->web, &n->config->http->limits);
-    web_set_cors(n->web, &n->config->http->cors);
+    web_set_limits(n->web, n->config->http_limits);
+    web_set_cors(n->web, n->config->cors);
     for (uint32_t i = n->n_sides; i-- > 0;) {
         n->sides[i]->apply(n);
     }
@@ -256,8 +256,8 @@ static const char *unready(void *ud, char *text, size_t cap)
 int node_serve(struct node *n, struct fn_error *reterr)
 {
     struct web_config web = { .listen = n->config->http->listen,
-                              .limits = n->config->http->limits,
-                              .cors = n->config->http->cors,
+                              .limits = *n->config->http_limits,
+                              .cors = *n->config->cors,
                               .bodies = &n->bodies,
                               .identity = n->tls.web.identity,
                               .lb = n->lb,

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <config/config.h>
 #include <http/fnsock.h>
+#include <http/server.h>
 #include <lb/lb.h>
 #include <runner/account.h>
 #include <runner/runner.h>
@@ -615,7 +616,7 @@ START_TEST(test_nothing_makes_a_full_node)
     ck_assert_uint_eq(config->drivers.n, 1);
     ck_assert_str_eq(config->drivers.items[0].use, "docker"); /* with an engine here or without */
     ck_assert_int_eq(config->lb->placement_timeout_ns, 30 * S);
-    ck_assert_int_eq(config->http->limits.body_bytes_max, 6 << 20);
+    ck_assert_int_eq(config->http_limits->body_bytes_max, 6 << 20);
     ck_assert_ptr_nonnull(config->top->plugin_dir);
 }
 END_TEST
@@ -632,8 +633,8 @@ START_TEST(test_variables_win_over_the_file)
     load(LB "http: { listen: \"127.0.0.1:1\", idle_timeout: 5s }\n", env);
     ck_assert_uint_eq(problems.n, 0);
     ck_assert_str_eq(config->http->listen, "127.0.0.1:8123");
-    ck_assert_int_eq(config->http->limits.idle_timeout_ns, 90 * S);
-    ck_assert_int_eq(config->http->limits.body_timeout_ns, 90 * S);
+    ck_assert_int_eq(config->http_limits->idle_timeout_ns, 90 * S);
+    ck_assert_int_eq(config->http_limits->body_timeout_ns, 90 * S);
     ck_assert_str_eq(config->placers.items[0].use, "ch");
     ck_assert_str_eq(config->placers.items[0].where, "FN_PLACER");
     ck_assert_str_eq(config->pool.overrides[0].text, "z:1");
