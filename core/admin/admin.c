@@ -25,6 +25,7 @@ struct admin_entry {
 /* One unanswered request, in its arena. */
 struct admin_exchange {
     struct admin_request rq;
+    struct admin_stream *stream; /* NULL: the answer comes in one piece */
     LIST_ENTRY(admin_exchange) link;
 };
 
@@ -153,6 +154,13 @@ static int check_dir(const char *path, struct fn_error *reterr)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+static void json_headers(struct headers *h, struct arena *arena)
+{
+    headers_init(h, arena);
+    headers_add(h, "Content-Type", "application/json; charset=utf-8");
+    headers_add(h, "Cache-Control", "no-store");
+}
+
 void admin_answer_json(struct admin_request *rq, int status, const char *json)
 {
     struct admin_exchange *x = container_of(rq, struct admin_exchange, rq);
@@ -164,9 +172,7 @@ void admin_answer_json(struct admin_request *rq, int status, const char *json)
         return;
     }
     LIST_REMOVE(x, link);
-    headers_init(&h, rq->arena);
-    headers_add(&h, "Content-Type", "application/json; charset=utf-8");
-    headers_add(&h, "Cache-Control", "no-store");
+    json_headers(&h, rq->arena);
     http_answer(rq->http, status, &h, text, strlen(text));
 }
 
@@ -181,6 +187,55 @@ void admin_refuse(struct admin_request *rq, int status, const char *fmt, ...)
     va_end(ap);
     LIST_REMOVE(x, link);
     http_answer_error(rq->http, status, NULL, text, NULL);
+}
+
+static void stream_gone(struct admin_exchange *x)
+{
+    LIST_REMOVE(x, link);
+    x->stream->gone(x->stream);
+    http_answer_abort(x->rq.http);
+}
+
+static void on_gone(struct http_request *http)
+{
+    stream_gone(http->ud);
+}
+
+static void on_writable(struct http_request *http)
+{
+    struct admin_exchange *x = http->ud;
+
+    x->stream->more(x->stream);
+}
+
+void admin_stream_begin(struct admin_request *rq, struct admin_stream *s)
+{
+    struct admin_exchange *x = container_of(rq, struct admin_exchange, rq);
+    struct headers h;
+
+    x->stream = s;
+    rq->http->ud = x;
+    rq->http->on_gone = on_gone;
+    rq->http->on_writable = on_writable;
+    json_headers(&h, rq->arena);
+    http_answer_head(rq->http, 200, &h, -1);
+}
+
+int admin_stream_part(struct admin_request *rq, const void *data, size_t len)
+{
+    return http_answer_data(rq->http, data, len);
+}
+
+void admin_stream_end(struct admin_request *rq)
+{
+    LIST_REMOVE(container_of(rq, struct admin_exchange, rq), link);
+    http_answer_end(rq->http);
+}
+
+void admin_stream_cut(struct admin_request *rq)
+{
+    LIST_REMOVE(container_of(rq, struct admin_exchange, rq), link);
+    http_answer_abort(rq->http);
 }
 
 /* ---- routes ---------------------------------------------------------------------------------- */
@@ -287,7 +342,11 @@ void admin_destroy(struct admin *a)
         return;
     }
     while ((x = LIST_FIRST(&a->open))) {
-        admin_refuse(&x->rq, 503, "this node is stopping");
+        if (x->stream) {
+            stream_gone(x);
+        } else {
+            admin_refuse(&x->rq, 503, "this node is stopping");
+        }
     }
     http_server_destroy(a->server);
     free(a);

@@ -53,6 +53,18 @@ void admin_answer_json(struct admin_request *rq, int status, const char *json);
 void admin_refuse(struct admin_request *rq, int status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* A long answer in parts. part() says 1: go on when more() comes. When the client leaves or the
+ * node stops, gone() comes and nothing may follow. rq lives until end() or cut() is called or
+ * gone() has returned. */
+struct admin_stream {
+    void (*more)(struct admin_stream *s);
+    void (*gone)(struct admin_stream *s);
+};
+void admin_stream_begin(struct admin_request *rq, struct admin_stream *s);
+int admin_stream_part(struct admin_request *rq, const void *data, size_t len);
+void admin_stream_end(struct admin_request *rq);
+void admin_stream_cut(struct admin_request *rq); /* it must not look whole */
+
 /* ---- the command line's side ----------------------------------------------------------------- */
 
 /* One question to a node. [init], blocks up to timeout_ms. 0 and the answer's status and body; else

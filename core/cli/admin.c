@@ -82,7 +82,7 @@ int cli_ask(const struct cli_options *o, const char *method, const char *path, j
     return r;
 }
 
-static int print_json(const json_t *root)
+int cli_print_json(const json_t *root)
 {
     bool good = json_dumpf(root, stdout, JSON_INDENT(2)) == 0 && putchar('\n') != EOF;
 
@@ -172,7 +172,7 @@ int cli_status(const struct cli_options *o, int argc, char **argv)
     (void)argc;
     (void)argv;
     if (r == EXIT_OK && o->json) {
-        r = print_json(root);
+        r = cli_print_json(root);
     } else if (r == EXIT_OK) {
         print_status(root);
         r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
@@ -326,7 +326,7 @@ int cli_why(const struct cli_options *o, int argc, char **argv)
     snprintf(path, sizeof(path), "/why/%s", argv[0]);
     r = cli_ask(o, "GET", path, &root);
     if (r == EXIT_OK && o->json) {
-        r = print_json(root);
+        r = cli_print_json(root);
     } else if (r == EXIT_OK) {
         print_why(root);
         r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
@@ -402,7 +402,7 @@ static int list_runners(const struct cli_options *o)
     int r = cli_ask(o, "GET", "/runners", &root);
 
     if (r == EXIT_OK && o->json) {
-        r = print_json(root);
+        r = cli_print_json(root);
     } else if (r == EXIT_OK) {
         print_runners(root);
         r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
@@ -580,7 +580,7 @@ int cli_shadow(const struct cli_options *o, int argc, char **argv)
     snprintf(path, sizeof(path), "/shadow/%s", argv[0]);
     r = cli_ask(o, status ? "GET" : "POST", status ? "/shadow" : path, &root);
     if (r == EXIT_OK && o->json) {
-        r = print_json(root);
+        r = cli_print_json(root);
     } else if (r == EXIT_OK) {
         print_shadow(root);
         r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
@@ -618,7 +618,7 @@ int cli_reload(const struct cli_options *o, int argc, char **argv)
         return r;
     }
     if (o->json) {
-        r = print_json(root);
+        r = cli_print_json(root);
     } else {
         print_lines(stderr, json_object_get(root, "problems"));
     }

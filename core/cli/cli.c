@@ -26,6 +26,7 @@ static const char usage_text[] =
     "       fnd plugins [--markdown] [--config FILE] FILE|DIRECTORY...\n"
     "       fnd status [--json] [--socket PATH|--config FILE]\n"
     "       fnd why [--json] [--socket PATH|--config FILE] CALL-ID\n"
+    "       fnd calls|containers|peers [--json] [--socket PATH|--config FILE] [--at-most N]\n"
     "       fnd shadow [--json] [--socket PATH|--config FILE] status|swap|back\n"
     "       fnd runners [--json] [--socket PATH|--config FILE] list|drain ID|undrain ID|\n"
     "                   replace ID|remove [--force] ID|roll [--group NAME] [--at-most N]\n"
@@ -38,6 +39,9 @@ static const char usage_text[] =
     "  plugins    tells what plugin files offer, judged by the rules of FILE\n"
     "  status     tells what the running node of that configuration does\n"
     "  why        tells what a recent call met: runners, refusals, waits\n"
+    "  calls      tells which calls there are now: state, age, what each waits for\n"
+    "  containers tells the same of a runner's containers\n"
+    "  peers      tells the same of the runners that this node is connected to\n"
     "  shadow     compares the shadow placer with the serving one; swaps them, and back\n"
     "  runners    tells what a node pool manager has, and why; drains a runner, takes it back, replaces\n"
     "             it by a new one, removes it; roll replaces all of them, N at a time\n"
@@ -45,6 +49,7 @@ static const char usage_text[] =
     "  certs      makes an authority and certificates of nodes for a trial of TLS; issues\n"
     "             certificates of further nodes by an authority, ca.pem and ca.key of a folder\n"
     "  --socket   the node's admin socket, when it is not the configuration's\n"
+    "  --at-most  rows of a list: 1000, up to 10000; roll: runners at a time\n"
     "  --json     the node's answer as it came\n"
     "  --strict   warnings are mistakes\n"
     "  --supervise  a parent process starts the node again after a crash\n"
@@ -430,6 +435,9 @@ static const struct command commands[] = {
     { "plugins", "mc", 1, INT_MAX, "a file or directory", plugins },
     { "status", "cjS", 0, 0, NULL, cli_status },
     { "why", "cjS", 1, 1, "a call id (the header Fn-Call-Id of the answer)", cli_why },
+    { "calls", "cjSn", 0, 0, NULL, cli_calls },
+    { "containers", "cjSn", 0, 0, NULL, cli_containers },
+    { "peers", "cjSn", 0, 0, NULL, cli_peers },
     { "reload", "cjS", 0, 0, NULL, cli_reload },
     { "runners", "cjSfgn", 1, 2, "list, roll, or drain, undrain, replace or remove and an id",
       cli_runners },

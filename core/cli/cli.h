@@ -15,7 +15,7 @@ struct cli_options {
     bool json;               /* answers of a running node as they came */
     bool force;              /* runners remove: whatever runs on it */
     const char *group;       /* runners roll; NULL = all */
-    const char *at_most;     /* runners roll: text of a number; NULL = 1 */
+    const char *at_most;     /* text of a number; NULL: runners roll 1, lists 1000 */
 };
 
 /* Parses argv and does what it says. */
@@ -29,6 +29,11 @@ int cli_shadow(const struct cli_options *o, int argc, char **argv);
 int cli_runners(const struct cli_options *o, int argc, char **argv);
 /* The node's JSON in *ret (given), or an exit code and a sentence on stderr. */
 int cli_ask(const struct cli_options *o, const char *method, const char *path, json_t **ret);
+int cli_print_json(const json_t *root);
+/* lists.c */
+int cli_calls(const struct cli_options *o, int argc, char **argv);
+int cli_containers(const struct cli_options *o, int argc, char **argv);
+int cli_peers(const struct cli_options *o, int argc, char **argv);
 /* roll.c: replaces all runners that there are, some at a time. */
 int cli_roll(const struct cli_options *o);
 int cli_why(const struct cli_options *o, int argc, char **argv);

@@ -115,6 +115,7 @@ void call_release(struct lb_call *c)
     struct lb *lb = c->lb;
     struct arena arena = c->arena;
 
+    walks_skip(&lb->walks, c, TAILQ_NEXT(c, link));
     TAILQ_REMOVE(&lb->calls, c, link);
     lb->counts.in_flight--;
     bodies_give(c);

@@ -51,6 +51,7 @@ int lb_create(const struct lb_deps *deps, struct lb **ret, struct fn_error *rete
         return err_set(reterr, FN_E_EXHAUSTED, "lb: out of memory");
     }
     TAILQ_INIT(&lb->calls);
+    LIST_INIT(&lb->walks);
     lb->drained_task.cb = on_drained;
     lb->overdue.cb = on_overdue;
     metrics_declare(&lb->metrics);

@@ -11,6 +11,7 @@
 #include <base/body.h>
 #include <base/env.h>
 #include <base/headers.h>
+#include <base/walk.h>
 #include <lb/catalog.h>
 #include <model/engage.h>
 #include <model/ids.h>
@@ -99,6 +100,19 @@ void lb_call_gone(struct lb_call *c);
 
 /* What a running or recently ended call met, as one JSON object. FN_E_NOT_FOUND: LB307. */
 int lb_why(const struct lb *lb, const char *call_id, struct buf *out, struct fn_error *reterr);
+
+/* [loop] The calls that there are, oldest first, one after the other; walk_end() when done. Texts
+ * are borrowed until the loop goes on. */
+struct lb_call_row {
+    const char *call_id, *app_id, *fn_id; /* app and function NULL while they are not known */
+    const char *state;                    /* of lb_states */
+    const char *waits_for;
+    const char *runner; /* address; NULL: none has it */
+    int64_t age_ns;
+    uint32_t offers; /* to runners, so far */
+};
+void lb_walk(struct lb *lb, struct walk *w);
+bool lb_walk_next(struct lb *lb, struct walk *w, struct lb_call_row *ret); /* false: none is left */
 
 struct lb_counts {
     uint64_t received, ok, failed, not_executed, unknown, aborted;

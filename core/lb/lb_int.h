@@ -92,6 +92,7 @@ struct lb {
     struct lb_deps deps;
     struct chain *chain; /* of new calls; NULL = no plugins */
     TAILQ_HEAD(, lb_call) calls;
+    struct walks walks; /* over calls */
     struct lb_bodies *bodies; /* of apps that hold some (bodies.c) */
     struct why *why;
     struct buf json; /* scratch: the model that is being written */

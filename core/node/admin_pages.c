@@ -104,6 +104,7 @@ int node_admin_open(struct node *n, struct fn_error *reterr)
     }
     admin_route(n->admin, "GET", "/status", on_status, n);
     reload_routes(n->reload, n->admin);
+    node_lists_open(n);
     open_routes(n);
     return 0;
 }

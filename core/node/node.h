@@ -109,6 +109,9 @@ void node_close(struct node *n);
 /* admin_pages.c: the admin socket and GET /status. A default path that cannot be used is logged,
  * one of fn.yaml and one in use are errors. */
 int node_admin_open(struct node *n, struct fn_error *reterr);
+/* list_pages.c: pages of what there is now. */
+extern const struct node_list node_lb_lists[], node_runner_lists[], node_npm_lists[];
+void node_lists_open(struct node *n);
 void node_shadow_status(void *ud, struct admin_request *rq); /* shadow_pages.c */
 void node_shadow_swap(void *ud, struct admin_request *rq);
 

@@ -15,6 +15,7 @@
 #define NODE_SIDE_H
 
 #include <admin/admin.h>
+#include <base/walk.h>
 #include <config/config.h>
 #include <jansson.h>
 
@@ -25,6 +26,13 @@ struct chain;
 struct node_route {
     const char *method, *prefix; /* see admin_route() */
     admin_handler handler;       /* ud: the struct node */
+};
+
+/* A page of rows that people look at, such as GET /calls: see list_pages.c. [loop] */
+struct node_list {
+    const char *name;
+    void (*begin)(struct node *n, struct walk *w);
+    json_t *(*next)(struct node *n, struct walk *w); /* given; NULL: none is left */
 };
 
 struct node_side {
@@ -70,6 +78,7 @@ struct node_side {
     /* Why it takes no work, perhaps in `text`; NULL: it does. See ready.h. */
     const char *(*unready)(const struct node *n, char *text, size_t cap);
     const struct node_route *routes; /* method NULL ends */
+    const struct node_list *lists;   /* name NULL ends */
     const char *elsewhere[2]; /* what other nodes answer there, around the word of their type */
     void (*with_admin)(struct node *n); /* the admin socket has its path */
 

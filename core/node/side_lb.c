@@ -415,5 +415,6 @@ const struct node_side node_side_lb = {
     .status = lb_status,
     .unready = lb_unready,
     .routes = lb_routes,
+    .lists = node_lb_lists,
     .elsewhere = { "a ", " places no calls: ask the load balancer that answered the call" },
 };

@@ -325,6 +325,7 @@ const struct node_side node_side_npm = {
                "expected grpc.tls, a firewall or a listen address of a trusted network",
     .unready = npm_unready,
     .routes = npm_routes,
+    .lists = node_npm_lists,
     .elsewhere = { "this node is a ", ", and a node pool manager has the list of runners: fnd "
                                       "runners --config <the manager's fn.yaml>" },
     .with_admin = npm_with_admin,

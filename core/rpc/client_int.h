@@ -35,6 +35,7 @@ struct peer {
     int64_t pause_ms;    /* before the next dial, counted from the last one */
     int64_t next_ns;     /* no dial earlier */
     int64_t up_since_ns;
+    int64_t state_ns;    /* since */
     char why[256];       /* the last failure */
 };
 

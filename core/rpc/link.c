@@ -160,6 +160,7 @@ static void link_close(struct engage_link *l)
     assert(!l->closed);
     l->closed = true;
     env_timer_clear(l->rpc->env, &l->probe_timer);
+    walks_skip(&l->rpc->walks, l, LIST_NEXT(l, entry));
     LIST_REMOVE(l, entry);
     peer_close(&l->peer);
     link_unref(l);

@@ -33,14 +33,15 @@ static const uint32_t follows[PEER_STATES_N] = {
 static const char *const names[PEER_STATES_N] = { "idle", "dialling", "settling", "up", "closed" };
 const struct states peer_states = { "peer", names, follows, PEER_STATES_N };
 
-static void peer_enter(struct peer *p, enum peer_state state)
-{
-    p->state = (enum peer_state)states_next(&peer_states, p->state, state);
-}
-
 static int64_t now_of(const struct peer *p)
 {
     return env_now_ns(p->rpc->env);
+}
+
+static void peer_enter(struct peer *p, enum peer_state state)
+{
+    p->state_ns = now_of(p);
+    p->state = (enum peer_state)states_next(&peer_states, p->state, state);
 }
 
 /* ---- pauses ---------------------------------------------------------------------------------- */

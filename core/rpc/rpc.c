@@ -101,6 +101,7 @@ int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **
     r->config = *config;
     r->config.tls = r->config.tls_server = (struct net_tls){ 0 };
     LIST_INIT(&r->links);
+    LIST_INIT(&r->walks);
     LIST_INIT(&r->servers);
     LIST_INIT(&r->channels);
     LIST_INIT(&r->raws);

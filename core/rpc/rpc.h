@@ -12,6 +12,7 @@
 #define RPC_RPC_H
 
 #include <base/err.h>
+#include <base/walk.h>
 #include <loop/loop.h>
 #include <model/engage.h>
 #include <net/tls.h>
@@ -97,6 +98,18 @@ struct rpc_status_result {
  * first, never from inside. deadline_ns must not be 0. 0, FN_E_EXHAUSTED. */
 int rpc_status(struct engage_link *link, int64_t deadline_ns,
                void (*cb)(void *ud, const struct rpc_status_result *), void *ud);
+
+/* [loop] The peers of this node's links, one after the other; walk_end() when done. Texts are
+ * borrowed until the loop goes on. */
+struct rpc_peer_row {
+    const char *address;
+    const char *state;     /* of peer_states */
+    const char *waits_for;
+    const char *why;       /* it is down; NULL: it is up */
+    int64_t age_ns;        /* of its state */
+};
+void rpc_walk_peers(struct rpc *r, struct walk *w);
+bool rpc_walk_next_peer(struct rpc *r, struct walk *w, struct rpc_peer_row *ret); /* false: none */
 
 /* ---- server --------------------------------------------------------------------------------- */
 

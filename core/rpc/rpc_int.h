@@ -27,6 +27,7 @@ struct rpc {
     struct scratch in;  /* what a callback reads */
     struct scratch out; /* what it may encode meanwhile */
     LIST_HEAD(, engage_link) links;
+    struct walks walks; /* over links */
     LIST_HEAD(, rpc_server) servers;
     LIST_HEAD(, rpc_channel) channels;
     LIST_HEAD(, rpc_raw) raws;

@@ -643,6 +643,7 @@ void container_free(struct container *c)
     env_undefer(r->env, &c->task_gone);
     env_undefer(r->env, &c->op.task);
     r->deps.fnsock->close(c->sock);
+    walks_skip(&r->container_walks, c, c->hh.next);
     HASH_DELETE(hh, r->containers, c);
     TAILQ_REMOVE(&c->q->containers, c, link);
     c->q->n_all--;

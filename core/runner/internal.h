@@ -329,6 +329,7 @@ struct runner {
     struct container_list lru; /* idle and frozen, least recently used first */
     struct slot_queue *queues;
     struct container *containers;
+    struct walks call_walks, container_walks; /* over calls and containers */
     struct images images;
     struct rcall_list awaiting; /* RC_BODY, in order of arrival */
     struct rcall_list calls;

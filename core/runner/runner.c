@@ -33,6 +33,8 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
     TAILQ_INIT(&r->lru);
     TAILQ_INIT(&r->awaiting);
     TAILQ_INIT(&r->calls);
+    LIST_INIT(&r->call_walks);
+    LIST_INIT(&r->container_walks);
     r->awaiting_timer.cb = calls_awaiting_tick;
     r->drain_timer.cb = drain_over;
     r->drain_task.cb = drain_tell;

@@ -13,6 +13,7 @@
 
 #include <base/env.h>
 #include <base/err.h>
+#include <base/walk.h>
 #include <model/engage.h>
 #include <model/fnsock.h>
 #include <model/ids.h>
@@ -135,6 +136,29 @@ void runner_drain(struct runner *r, int64_t deadline_ns, void (*done)(void *ud, 
 /* After drain's done(). When that was not clean and operations still run on lanes, what they use is
  * left allocated. NULL ok. */
 void runner_destroy(struct runner *r);
+
+/* [loop] The calls and the containers that there are, oldest first, one after the other; walk_end()
+ * when done. Texts are borrowed until the loop goes on. */
+struct runner_call_row {
+    const char *call_id, *app_id, *fn_id;
+    const char *state; /* of rcall_states */
+    const char *waits_for;
+    const char *container_id; /* NULL: it has none */
+    int64_t age_ns;
+    uint64_t body_bytes; /* that are kept */
+};
+struct runner_container_row {
+    const char *container_id, *app_id, *fn_id, *image;
+    const char *state; /* of ctr_states */
+    const char *waits_for;
+    const char *call_id; /* NULL: it has none */
+    int64_t age_ns;
+    uint64_t mem_bytes; /* charged to the node */
+};
+void runner_walk_calls(struct runner *r, struct walk *w);
+void runner_walk_containers(struct runner *r, struct walk *w);
+bool runner_walk_next_call(struct runner *r, struct walk *w, struct runner_call_row *ret);
+bool runner_walk_next_container(struct runner *r, struct walk *w, struct runner_container_row *ret);
 
 struct runner_counts {
     uint64_t received; /* = ok + failed + not_executed + unknown + aborted + in_flight */

@@ -17,6 +17,60 @@ const askJson = (node, ...args) => {
   return JSON.parse(result.stdout)
 }
 
+describe('fnd calls, containers, peers', () => {
+  const ledger = new Ledger()
+  let runner
+  let lb
+  before(async () => {
+    runner = await startRunner({ name: 'runner', runner: 'memory_total: 256MiB' })
+    lb = await startLb({
+      addresses: [`127.0.0.1:${runner.grpcPort}`, '127.0.0.1:1'],
+      functions: { ledger: { memory: 200, timeout: 60, config: { LEDGER_FILE: ledger.file } } },
+    })
+    await until('the runner is up', async () => (await lb.metric('fn_lb_runners_up')) === 1)
+  })
+  after(async () => {
+    await lb?.stop()
+    await runner?.stop()
+  })
+
+  it('tell what runs, where, and what waits for what', async () => {
+    const runs = invoke(lb, fnId('ledger'), '1500 runs')
+    await until('it runs', () => ledger.read().size === 1)
+    const waits = invoke(lb, fnId('ledger'), '0 waits')
+    await until('the other waits', async () => askJson(lb, 'calls').calls.length === 2)
+    const [first, second] = askJson(lb, 'calls').calls
+    assert.deepEqual([first.side, first.fn_id, first.runner], ['lb', fnId('ledger'), `127.0.0.1:${runner.grpcPort}`])
+    assert.ok(first.age_ms >= second.age_ms, 'oldest first')
+    const here = askJson(runner, 'calls').calls.find((c) => c.call_id === first.call_id)
+    assert.deepEqual([here.state, here.waits_for], ['run', 'the function'])
+    const { containers } = askJson(runner, 'containers')
+    assert.deepEqual(containers.map((c) => [c.state, c.call_id, c.container_id]), [['busy', first.call_id, here.container_id]])
+    const table = ask(lb, 'calls').stdout.split('\n')
+    assert.match(table[0], /^CALL +SIDE +STATE +AGE +AT +FUNCTION +APP +WAITS FOR$/)
+    assert.match(table[1], new RegExp(`^${first.call_id}  lb  `))
+    assert.equal(ask(lb, 'calls', '--at-most', '1').stdout.split('\n')[2], 'and more: --at-most, up to 10000')
+    for (const answer of await Promise.all([runs, waits])) assert.equal(answer.status, 200)
+    await until('both are over', async () => ask(lb, 'calls').stdout === 'no calls\n')
+  })
+
+  it('tell which runner is not connected, and why', async () => {
+    await until('it was dialled', async () => askJson(lb, 'peers').peers.some((p) => p.state === 'idle'))
+    const { peers } = askJson(lb, 'peers')
+    const dead = peers.find((p) => p.address === '127.0.0.1:1')
+    assert.match(dead.why, /refused/)
+    assert.equal(peers.find((p) => p !== dead).state, 'up')
+  })
+
+  it('say what a node has not, and which numbers they take', () => {
+    const none = ask(lb, 'containers')
+    assert.deepEqual([none.status, none.stderr], [69, 'fnd: a lb node has no containers\n'])
+    for (const n of ['0', '10001', 'all']) {
+      assert.equal(ask(lb, 'calls', '--at-most', n).stderr, 'fnd: expected ?limit=1 to 10000\n')
+    }
+  })
+})
+
 describe('fnd why', () => {
   const ledger = new Ledger()
   const runners = []

@@ -10,5 +10,6 @@ Suite *lookups_suite(void);
 Suite *plugin_suite(void);
 Suite *random_suite(void);
 Suite *why_suite(void);
+Suite *list_suite(void);
 
 #endif

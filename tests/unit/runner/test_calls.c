@@ -42,6 +42,41 @@ START_TEST(cold_then_hot)
 }
 END_TEST
 
+START_TEST(what_there_is_can_be_listed)
+{
+    struct world *w = world_create(NULL);
+    struct runner_container_row container;
+    struct runner_call_row call;
+    struct walk calls, containers;
+
+    world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 1);
+    runner_walk_calls(w->r, &calls);
+    ck_assert(runner_walk_next_call(w->r, &calls, &call));
+    ck_assert_str_eq(call.state, "wait");
+    ck_assert_str_eq(call.waits_for, "a container");
+    ck_assert_ptr_null(call.container_id);
+    ck_assert(!runner_walk_next_call(w->r, &calls, &call));
+    walk_end(&calls);
+    runner_walk_containers(w->r, &containers);
+    ck_assert(runner_walk_next_container(w->r, &containers, &container));
+    ck_assert_str_eq(container.state, "image");
+    ck_assert_str_eq(container.image, "hello");
+    ck_assert_uint_eq(container.mem_bytes, 0);
+    walk_end(&containers);
+    world_run_ms(w, 200);
+    runner_walk_calls(w->r, &calls);
+    ck_assert(!runner_walk_next_call(w->r, &calls, &call));
+    walk_end(&calls);
+    runner_walk_containers(w->r, &containers); /* and its container goes before it is shown */
+    world_exit(w, w->r->containers->id, FN_EXIT_CODE, 1);
+    world_run_ms(w, 1000);
+    ck_assert(!runner_walk_next_container(w->r, &containers, &container));
+    walk_end(&containers);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(hot_call_needs_no_lane)
 {
     struct world *w = world_create(NULL);
@@ -841,6 +876,7 @@ TCase *calls_tests(void)
     TCase *t = tcase_create("calls");
 
     tcase_add_test(t, cold_then_hot);
+    tcase_add_test(t, what_there_is_can_be_listed);
     tcase_add_test(t, hot_call_needs_no_lane);
     tcase_add_test(t, request_headers);
     tcase_add_loop_test(t, endings_of_functions, 0, (int)(sizeof(endings) / sizeof(endings[0])));
