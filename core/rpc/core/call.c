@@ -97,19 +97,23 @@ static void leave(struct core_stream *st)
     maybe_free(st);
 }
 
-/* Its HEADERS may have been made or not: what C core wrote is looked at first. */
+/* Its HEADERS may come or not: those that come next may be another's. */
+static void lose_name(struct core_stream *st)
+{
+    if (st->unnamed) {
+        TAILQ_REMOVE(&st->conn->unnamed, st, unnamed_link);
+        st->unnamed = false;
+        st->conn->ids_lost = true;
+    }
+}
+
+/* What C core wrote is looked at first. */
 static void unname(struct core_stream *st)
 {
-    struct core_conn *c = st->conn;
-
     if (st->unnamed) {
-        pump_read_made(c);
+        pump_read_made(st->conn);
     }
-    if (st->unnamed) {
-        TAILQ_REMOVE(&c->unnamed, st, unnamed_link);
-        st->unnamed = false;
-        c->ids_lost = true;
-    }
+    lose_name(st);
 }
 
 static void cancel(struct core_stream *st, grpc_status_code code, const char *text)
@@ -134,11 +138,7 @@ static void detach(struct core_stream *st)
     struct core_conn *c = st->conn;
 
     st->was_sent = core_stream_is_sent(&st->base);
-    if (st->unnamed) {
-        TAILQ_REMOVE(&c->unnamed, st, unnamed_link);
-        st->unnamed = false;
-        c->ids_lost = true;
-    }
+    lose_name(st);
     if (st->id) {
         HASH_DELETE(hh, c->named, st);
         st->t->held_bytes -= st->fed_bytes - st->taken_bytes;
@@ -598,6 +598,7 @@ static void send_next(struct core_stream *st)
     }
     if (n > 0 && !core_begin(st->t, &st->send, st->call, ops, n)) {
         st->end_sent = true; /* the call is over; on_end() says how */
+        lose_name(st);
     }
     if (bytes) {
         grpc_byte_buffer_destroy(bytes);
