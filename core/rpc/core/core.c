@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <signal.h>
+#include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
 #include <grpc/support/log.h>
 #include <grpc/support/time.h>
@@ -10,8 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define TICK_NS    (100 * ENV_MS)
+#define WAKES      3
 #define DESTROY_MS 5000 /* for what C core has under way when a node ends */
 
 /* C core's lines are the process's, whoever made the transport. */
@@ -169,6 +173,27 @@ static int core_create(const struct rpc_transport_host *host, const struct rpc_l
     return 0;
 }
 
+/* A pair of sockets that was full has a thread of C core poll, ten seconds a turn, and
+ * grpc_shutdown() waits for it. An event on any socket of C core ends a turn: the end of a
+ * connection that is for nothing else. It may take two to see that there is nothing to poll for. */
+static void wake_pollers(struct core *t)
+{
+    static const struct timespec apart = { .tv_nsec = ENV_MS };
+
+    for (int i = 0; i < WAKES; i++) {
+        grpc_channel *channel;
+        int pair[2];
+
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0) {
+            return;
+        }
+        channel = grpc_channel_create_from_fd("end", pair[1], t->channel_creds, NULL);
+        close(pair[0]);
+        grpc_channel_destroy(channel);
+        nanosleep(&apart, NULL);
+    }
+}
+
 static void core_destroy(struct transport *base)
 {
     struct core *t = container_of(base, struct core, base);
@@ -189,6 +214,7 @@ static void core_destroy(struct transport *base)
     while (grpc_completion_queue_next(t->cq, end, NULL).type == GRPC_OP_COMPLETE) {
     }
     grpc_completion_queue_destroy(t->cq);
+    wake_pollers(t);
     grpc_channel_credentials_release(t->channel_creds);
     grpc_server_credentials_release(t->server_creds);
     grpc_shutdown();

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define END_NS (8 * ENV_S) /* a node ends in that time, whatever its library has under way */
+
 /* ---- memory --------------------------------------------------------------------------------- */
 
 _Thread_local long fixture_allocations = -1;
@@ -604,6 +606,7 @@ struct fixture *fixture_create(enum over t)
 
 void fixture_destroy(struct fixture *f)
 {
+    int64_t began = env_now_ns(f->env);
     char path[128];
 
     loop_enter(f->loop);
@@ -612,6 +615,7 @@ void fixture_destroy(struct fixture *f)
     }
     loop_leave(f->loop);
     rpc_destroy(f->rpc);
+    ck_assert_int_lt(env_now_ns(f->env) - began, END_NS);
     while (!LIST_EMPTY(&f->served)) {
         served_free(LIST_FIRST(&f->served));
     }
