@@ -250,6 +250,7 @@ static int on_try(void *server_ud, struct engage_session *s, const struct engage
     TAILQ_INSERT_TAIL(&r->calls, rc, all);
     r->counts.received++;
     r->counts.in_flight++;
+    r->counts.active++;
     metric_add(r->metrics.received, 1);
     metric_add(r->metrics.in_flight, 1);
     metric_add(r->metrics.calls, 1);
@@ -362,7 +363,7 @@ static void on_status(void *server_ud, struct engage_status *ret)
 {
     struct endpoint *ep = server_ud;
 
-    ret->active = (int32_t)ep->r->counts.in_flight;
+    ret->active = (int32_t)ep->r->counts.active;
     ret->received = ep->r->counts.received;
     ret->handled = ep->r->counts.handled;
 }

@@ -161,6 +161,7 @@ void rcall_free(struct rcall *rc)
 
     assert(!rc->session && !rc->ex && !rc->c);
     env_undefer(r->env, &rc->task);
+    r->counts.active--;
     walks_skip(&r->call_walks, rc, TAILQ_NEXT(rc, all));
     TAILQ_REMOVE(&r->calls, rc, all);
     chain_unref(rc->chain);

@@ -168,6 +168,7 @@ struct runner_counts {
     uint64_t unknown;
     uint64_t aborted;
     uint64_t in_flight;
+    uint64_t active;  /* of those and of calls whose caller is gone: what still runs */
     uint64_t handled; /* without NACKs */
     uint32_t waiting;
     uint32_t running; /* also those whose caller is gone */

@@ -155,6 +155,31 @@ test('recovery of elastic pools', async (t) => {
   })
 })
 
+// A runner that said "empty" as soon as its caller was gone was taken away with the call on it.
+test('a detached call whose load balancer died is work: its runner is not removed before it ended', async () => {
+  const { ledger, functions } = withLedger()
+  const e = await Elastic.start({ functions })
+  try {
+    assert.equal((await invoke(e.lbs[0], fnId('ledger'), '5000 detached', { 'Fn-Invoke-Type': 'detached' })).status, 202)
+    await until('it runs', () => ledger.read().size === 1)
+    const [{ id }] = (await e.runners()).runners
+    await e.lbs[0].kill()
+    await e.cli('runners', 'remove', id)
+    let early = false
+    await until('the runner goes', async () => {
+      const runner = await listed(e, id)
+      early ||= runner?.state !== 'draining' && [...ledger.read().values()][0].ends === 0
+      return !runner
+    }, 20_000)
+    assert.ok(!early, 'its removal was not ordered before the function ended')
+    const [call] = [...ledger.read().values()]
+    assert.deepEqual([call.starts, call.ends], [1, 1])
+    assert.equal(await e.npm.metric('fn_npm_drain_losses'), 0)
+  } finally {
+    await e.stop()
+  }
+})
+
 test('a node that is no manager says where runners are', async () => {
   const lb = await startLb({ functions: { hello: { memory: 128 } }, addresses: ['127.0.0.1:1'] })
   try {

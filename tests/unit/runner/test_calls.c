@@ -801,6 +801,27 @@ START_TEST(status)
 }
 END_TEST
 
+/* A manager that is told 0 takes the machine away, with work on it (a detached call, say, whose load
+ * balancer died). */
+START_TEST(a_call_without_a_caller_is_active_while_it_runs)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s;
+    struct engage_status st;
+
+    s = world_call(w, (struct call_spec){ .what = "ms-500", .detached = _i == 1 });
+    world_run_ms(w, 100);
+    world_gone(w, s);
+    w->cb.on_status(w->cb_ud, &st);
+    ck_assert_int_eq(st.active, 1);
+    ck_assert_uint_eq(world_counts(w).in_flight, 0);
+    world_run_ms(w, 1000);
+    w->cb.on_status(w->cb_ud, &st);
+    ck_assert_int_eq(st.active, 0);
+    world_destroy(w);
+}
+END_TEST
+
 /* Keys that a peer chose, in the order that costs an insertion most. */
 START_TEST(extensions_are_bounded)
 {
@@ -912,6 +933,7 @@ TCase *calls_tests(void)
     tcase_add_test(t, a_refusal_before_the_run_is_no_functions_failure);
     tcase_add_test(t, log_servers_of_the_nodes_own_networks);
     tcase_add_test(t, status);
+    tcase_add_loop_test(t, a_call_without_a_caller_is_active_while_it_runs, 0, 2);
     tcase_add_test(t, extensions_are_bounded);
     tcase_add_test(t, waiting_calls_share_a_memory);
     tcase_add_test(t, running_calls_hold_no_memory);
