@@ -18,7 +18,7 @@ struct opt_table {
 };
 
 /* Sets the fields of the rows in `ret` to their defaults and leaves the others alone; texts are
- * those of the rows. Not for lists that have one. [any] */
+ * those of the rows, and lists stay empty. [any] */
 void opt_defaults(const struct opt_table *table, void *ret);
 
 #endif

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <loop/remote_log.h>
 #include <net/network.h>
+#include <rpc/rpc.h>
 #include <runner/account.h>
 #include <runner/runner.h>
 #include <stdio.h>
@@ -105,6 +106,7 @@ static void bind_sections(struct config *c, struct conf_problems *p)
     c->http_limits = config_options(c, &http_limits_table);
     c->cors = config_options(c, &cors_opt_table);
     c->grpc = config_options(c, &config_grpc_table);
+    c->rpc = config_options(c, &rpc_opt_table);
     c->catalog = config_options(c, &catalog_opt_table);
     c->lb = config_options(c, &lb_opt_table);
     c->place = config_options(c, &place_opt_table);
@@ -518,7 +520,7 @@ static void check_npm(struct config *c, struct conf_problems *p)
 static void check_values(struct config *c, struct conf_problems *p)
 {
     const struct place_options *place = c->place;
-    const struct config_grpc *grpc = c->grpc;
+    const struct rpc_config *rpc = c->rpc;
 
     check_listen(c, p);
     check_own_ports(c, p);
@@ -531,8 +533,8 @@ static void check_values(struct config *c, struct conf_problems *p)
     check_api_url(c, p);
     check_order(c, SECTION_LB, "retry_min", place->retry_min_ns, "retry_max",
                 place->retry_max_ns, p);
-    check_order(c, SECTION_GRPC, "reconnect_first", grpc->reconnect_first_ns, "reconnect_max",
-                grpc->reconnect_max_ns, p);
+    check_order(c, SECTION_GRPC, "reconnect_first", rpc->reconnect_first_ns, "reconnect_max",
+                rpc->reconnect_max_ns, p);
     check_runner(c, p);
     check_tls(c, p);
     check_plugins(c, p);

@@ -51,18 +51,6 @@ struct config_http {
 struct config_grpc {
     const char *listen;
     const char *transport; /* "nghttp2" or "core" */
-    int64_t message_max_bytes;
-    int64_t streams_max;
-    int64_t connections_max;
-    int64_t connections_per_ip_max;
-    struct fn_strlist refuse_interfaces;
-    int64_t reconnect_first_ns;
-    int64_t reconnect_max_ns;
-    int64_t connect_timeout_ns;
-    int64_t probe_interval_ns; /* 0 = never */
-    int64_t probe_timeout_ns;
-    int64_t client_silence_ns; /* 0 = never */
-    int64_t send_queue_bytes;
     const char *tls; /* name of an entry of tls:, NULL = plain text */
     const char *server_tls; /* the same for one end; NULL = tls */
     const char *client_tls;
@@ -172,6 +160,7 @@ struct config {
     const struct http_limits *http_limits;
     const struct cors *cors;
     const struct config_grpc *grpc;
+    const struct rpc_config *rpc;
     /* Sections and parts of them as their rooms want them, at any node: */
     const struct catalog_options *catalog;
     const struct lb_options *lb;

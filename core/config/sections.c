@@ -14,6 +14,7 @@
 #include <npm/manager.h>
 #include <place/place.h>
 #include <pthread.h>
+#include <rpc/rpc.h>
 #include <runner/account.h>
 #include <runner/runner.h>
 #include <stdalign.h>
@@ -26,7 +27,7 @@ const struct config_section_def config_sections[SECTIONS_N] = {
     [SECTION_HTTP] = { "http", "The HTTP port and its limits, every node.",
                        { &config_http_table, &http_limits_table, &cors_opt_table } },
     [SECTION_GRPC] = { "grpc", "gRPC between load balancers and runners.",
-                       { &config_grpc_table } },
+                       { &config_grpc_table, &rpc_opt_table } },
     [SECTION_LB] = { "lb", "Load balancer: nodes `lb` and `full`.",
                      { &catalog_opt_table, &lb_opt_table, &place_opt_table, &config_bodies_table },
                      1u << SIDE_LB },

@@ -77,25 +77,13 @@ int node_find_transport(const struct config *c, const struct rpc_transport **ret
 
 static int open_rpc(struct node *n, struct fn_error *reterr)
 {
-    const struct config_grpc *g = n->config->grpc;
-    struct rpc_config c = RPC_CONFIG_INIT;
+    struct rpc_config c = *n->config->rpc;
     int r = node_find_transport(n->config, &c.transport, reterr);
 
     if (r < 0) {
         return r;
     }
-    c.message_max_bytes = (uint32_t)g->message_max_bytes;
-    c.streams_max = (uint32_t)g->streams_max;
-    c.connections_max = (uint32_t)g->connections_max;
-    c.connections_per_ip_max = (uint32_t)g->connections_per_ip_max;
-    c.refuse_interfaces = g->refuse_interfaces;
-    c.reconnect_first_ms = g->reconnect_first_ns / ENV_MS;
-    c.reconnect_max_ms = g->reconnect_max_ns / ENV_MS;
-    c.connect_timeout_ms = g->connect_timeout_ns / ENV_MS;
-    c.probe_interval_ms = g->probe_interval_ns / ENV_MS;
-    c.probe_timeout_ms = g->probe_timeout_ns / ENV_MS;
-    c.client_silence_ms = g->client_silence_ns / ENV_MS;
-    c.send_queue_bytes = (uint32_t)g->send_queue_bytes;
+    rpc_config_fix(&c);
     c.tls = node_tls_of(&n->tls.client);
     c.tls_server = node_tls_of(&n->tls.server);
     return rpc_create(n->loop, &c, &n->rpc, reterr);
@@ -266,7 +254,7 @@ int node_serve(struct node *n, struct fn_error *reterr)
     int r = 0;
 
     if (!n->front->serves_clients) { /* functions may call others, but not read metrics */
-        web.refuse_interfaces = n->config->grpc->refuse_interfaces;
+        web.refuse_interfaces = n->config->rpc->refuse_interfaces;
     }
     for (uint32_t i = n->n_sides; i-- > 0 && r == 0;) {
         r = n->sides[i]->serve(n, reterr);

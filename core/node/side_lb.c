@@ -138,7 +138,7 @@ static struct lb_options lb_options_of(const struct config *c, uint64_t generati
 {
     struct lb_options o = *c->lb;
 
-    o.message_bytes_max = c->grpc->message_max_bytes;
+    o.message_bytes_max = c->rpc->message_max_bytes;
     o.generation = (uint32_t)generation;
     return o;
 }

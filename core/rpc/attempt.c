@@ -185,7 +185,7 @@ static const char *deliver(struct engage_attempt *a, const struct wire_runner_ms
     case WIRE_FINISHED:
         a->finished = true;
         env_timer_set(a->rpc->env, &a->end_timer,
-                      env_now_ns(a->rpc->env) + a->rpc->config.end_timeout_ms * ENV_MS);
+                      env_now_ns(a->rpc->env) + a->rpc->config.end_timeout_ns);
         a->cb->on_finished(a->ud, &m->finished);
         return NULL;
     case WIRE_UNKNOWN: /* a newer runner's */

@@ -32,7 +32,7 @@ struct peer {
     struct net_dial *dial;
     struct rpc_conn *conn;
     struct env_timer timer;
-    int64_t pause_ms;    /* before the next dial, counted from the last one */
+    int64_t pause_ns;    /* before the next dial, counted from the last one */
     int64_t next_ns;     /* no dial earlier */
     int64_t up_since_ns;
     int64_t state_ns;    /* since */

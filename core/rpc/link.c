@@ -31,13 +31,13 @@ static void link_break(struct engage_link *l)
     char text[256];
 
     snprintf(text, sizeof(text), "runner %.120s: no answer for %lld ms", l->peer.address,
-             (long long)l->rpc->config.probe_timeout_ms);
+             (long long)(l->rpc->config.probe_timeout_ns / ENV_MS));
     peer_break(&l->peer, text);
 }
 
 static void probe_again(struct engage_link *l, int64_t at_ns)
 {
-    if (!l->closed && l->rpc->config.probe_interval_ms > 0) {
+    if (!l->closed && l->rpc->config.probe_interval_ns > 0) {
         env_timer_set(l->rpc->env, &l->probe_timer, at_ns);
     }
 }
@@ -48,9 +48,9 @@ static void probe_judge(struct engage_link *l)
     const struct rpc_config *c = &l->rpc->config;
     int64_t now = env_now_ns(l->rpc->env);
 
-    probe_again(l, now + c->probe_interval_ms * ENV_MS);
+    probe_again(l, now + c->probe_interval_ns);
     if (l->peer.state == PEER_UP && heard_ns(l) < l->probe_started_ns &&
-        now - l->probe_started_ns < c->probe_timeout_ms * ENV_MS + LATE_NS) {
+        now - l->probe_started_ns < c->probe_timeout_ns + LATE_NS) {
         link_break(l);
     }
 }
@@ -69,7 +69,7 @@ static void on_probed(void *ud, int grpc_status, const char *text, const void *a
     if (grpc_status == GRPC_DEADLINE) {
         probe_judge(l);
     } else {
-        probe_again(l, env_now_ns(l->rpc->env) + l->rpc->config.probe_interval_ms * ENV_MS);
+        probe_again(l, env_now_ns(l->rpc->env) + l->rpc->config.probe_interval_ns);
     }
 }
 
@@ -79,7 +79,7 @@ static void probe_start(struct engage_link *l)
 {
     const struct rpc_config *c = &l->rpc->config;
     int64_t now = env_now_ns(l->rpc->env);
-    int64_t end = now + c->probe_timeout_ms * ENV_MS;
+    int64_t end = now + c->probe_timeout_ns;
 
     l->probe_started_ns = now;
     if (rpc_conn_is_full(l->peer.conn)) {
@@ -89,7 +89,7 @@ static void probe_start(struct engage_link *l)
     } else if (unary_start(l, RPC_METHOD_PROBE, end, on_probed, l, NULL) == 0) {
         l->probing = PROBE_CALL;
     } else {
-        probe_again(l, now + c->probe_interval_ms * ENV_MS);
+        probe_again(l, now + c->probe_interval_ns);
     }
 }
 
@@ -97,7 +97,7 @@ static void on_probe_timer(struct env_timer *t)
 {
     struct engage_link *l = container_of(t, struct engage_link, probe_timer);
     const struct rpc_config *c = &l->rpc->config;
-    int64_t interval = c->probe_interval_ms * ENV_MS;
+    int64_t interval = c->probe_interval_ns;
     int64_t now = env_now_ns(l->rpc->env);
 
     if (l->probing == PROBE_PING) {
@@ -151,7 +151,7 @@ static struct engage_link *link_open(struct engage_client *client, const char *a
     }
     LIST_INSERT_HEAD(&r->links, l, entry);
     l->probe_timer.cb = on_probe_timer;
-    probe_again(l, env_now_ns(r->env) + r->config.probe_interval_ms * ENV_MS);
+    probe_again(l, env_now_ns(r->env) + r->config.probe_interval_ns);
     return l;
 }
 

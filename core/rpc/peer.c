@@ -52,9 +52,9 @@ static void note_dial(struct peer *p)
     int64_t jitter = (int64_t)(env_random_u64(p->rpc->env) % 401) - 200; /* per mille */
     int64_t next;
 
-    p->next_ns = now_of(p) + p->pause_ms * ENV_MS / 1000 * (1000 + jitter);
-    next = p->pause_ms * PAUSE_FACTOR_10 / 10;
-    p->pause_ms = next < c->reconnect_max_ms ? next : c->reconnect_max_ms;
+    p->next_ns = now_of(p) + p->pause_ns / 1000 * (1000 + jitter);
+    next = p->pause_ns * PAUSE_FACTOR_10 / 10;
+    p->pause_ns = next < c->reconnect_max_ns ? next : c->reconnect_max_ns;
 }
 
 static void dial_later(struct peer *p)
@@ -102,8 +102,8 @@ static void lost(struct peer *p, const char *why)
 
     p->conn = NULL;
     env_timer_clear(p->rpc->env, &p->timer);
-    if (was_up && now_of(p) - p->up_since_ns >= c->reconnect_max_ms * ENV_MS) {
-        p->pause_ms = c->reconnect_first_ms;
+    if (was_up && now_of(p) - p->up_since_ns >= c->reconnect_max_ns) {
+        p->pause_ns = c->reconnect_first_ns;
     }
     failed(p, why);
     if (was_up && p->changed) {
@@ -167,7 +167,7 @@ static void on_dialled(void *ud, struct net_io *io, const char *error)
     }
     peer_enter(p, PEER_SETTLING);
     env_timer_set(p->rpc->env, &p->timer,
-                  now_of(p) + p->rpc->config.connect_timeout_ms * ENV_MS);
+                  now_of(p) + p->rpc->config.connect_timeout_ns);
 }
 
 static void dial(struct peer *p)
@@ -176,7 +176,7 @@ static void dial(struct peer *p)
                                       .identity = p->identity,
                                       .tls_name = p->tls_name,
                                       .alpn = "h2",
-                                      .timeout_ms = p->rpc->config.connect_timeout_ms };
+                                      .timeout_ms = p->rpc->config.connect_timeout_ns / ENV_MS };
     struct fn_error e = ERR_INIT;
 
     peer_enter(p, PEER_DIALLING);
@@ -194,7 +194,7 @@ static void on_timer(struct env_timer *t)
 
     if (p->state == PEER_SETTLING) {
         snprintf(why, sizeof(why), "no HTTP/2 settings within %lld ms",
-                 (long long)p->rpc->config.connect_timeout_ms);
+                 (long long)(p->rpc->config.connect_timeout_ns / ENV_MS));
         rpc_conn_break(p->conn, why);
     } else {
         dial(p);
@@ -243,7 +243,7 @@ int peer_open(struct peer *p, struct rpc *r, const char *address, const char *tl
                         .eager = eager,
                         .changed = changed,
                         .timer.cb = on_timer,
-                        .pause_ms = r->config.reconnect_first_ms,
+                        .pause_ns = r->config.reconnect_first_ns,
                         .address = strdup(address),
                         .tls_name = tls_name ? strdup(tls_name) : NULL };
     if (!p->address || (tls_name && !p->tls_name)) {

@@ -51,8 +51,8 @@ static int prepare(struct rpc *r, const struct rpc_config *c, struct fn_error *r
     struct rpc_limits limits = { .message_max_bytes = c->message_max_bytes,
                                 .memory_max_bytes = c->memory_max_bytes,
                                 .streams_max = c->streams_max,
-                                .client_silence_ms = c->client_silence_ms,
-                                .left_silence_ms = c->probe_interval_ms,
+                                .client_silence_ms = c->client_silence_ns / ENV_MS,
+                                .left_silence_ms = c->probe_interval_ns / ENV_MS,
                                 .calls_max = c->calls_max };
     const struct rpc_transport *t = c->transport ? c->transport : &rpc_transport_nghttp2;
     int result;

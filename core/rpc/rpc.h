@@ -2,8 +2,8 @@
  *
  * HTTP/2 is a transport's (transport.h), sockets and TLS are core/net's, the rest is ours.
  *
- * Liveness. A link that has heard nothing for probe_interval_ms asks its peer with a small call to
- * a method that does not exist; any answer counts as life, none within probe_timeout_ms drops the
+ * Liveness. A link that has heard nothing for probe_interval asks its peer with a small call to
+ * a method that does not exist; any answer counts as life, none within probe_timeout drops the
  * connection and ends its attempts without proof. HTTP/2 pings are not used for that, because a Go
  * runner closes the connection after the third ping within five minutes without data of its own;
  * but a peer that lets no further call in is pinged, and so, every five minutes, is one that has
@@ -30,43 +30,34 @@ int rpc_transport_find(const char *folder, const char *name, const struct rpc_tr
 /* "libnghttp2 1.52.0": for operators. */
 const char *rpc_transport_library(const struct rpc *r);
 
+/* Part of `grpc:`, but for those marked *, which the wiring or rpc_config_fix() sets; see options.c
+ * for defaults and limits. */
 struct rpc_config {
-    const struct rpc_transport *transport; /* NULL: nghttp2 */
+    const struct rpc_transport *transport; /* * NULL: nghttp2 */
     uint32_t message_max_bytes;   /* received message, 1024..2^31-1 */
-    uint64_t memory_max_bytes;    /* received and not yet handed over; at least 16 MiB */
+    uint64_t memory_max_bytes;    /* * received and not yet handed over; at least 16 MiB */
     uint32_t streams_max;         /* concurrent streams per connection of a server, 1..2^31-1 */
-    int64_t reconnect_first_ms;   /* back-off after the first failed dial */
-    int64_t reconnect_max_ms;     /* back-off never grows beyond, before jitter of 20 % */
-    int64_t connect_timeout_ms;   /* one dial, with handshakes */
-    int64_t probe_interval_ms;    /* silence after which a link is probed; 0 = never */
-    int64_t probe_timeout_ms;     /* no answer for that long = dead */
-    int64_t client_silence_ms;    /* a server pings a client after that; 0 = never */
-    int64_t first_message_ms;     /* a stream of a server that brings none ends */
+    int64_t reconnect_first_ns;   /* back-off after the first failed dial */
+    int64_t reconnect_max_ns;     /* back-off never grows beyond, before jitter of 20 % */
+    int64_t connect_timeout_ns;   /* one dial, with handshakes */
+    int64_t probe_interval_ns;    /* silence after which a link is probed; 0 = never */
+    int64_t probe_timeout_ns;     /* no answer for that long = dead */
+    int64_t client_silence_ns;    /* a server pings a client after that; 0 = never */
+    int64_t first_message_ns;     /* * a stream of a server that brings none ends */
     uint32_t connections_max;     /* at a server's port; 0 = any number */
     uint32_t connections_per_ip_max;
     struct fn_strlist refuse_interfaces; /* of a server's port; borrowed until the server is open */
-    int64_t end_timeout_ms;       /* between CallFinished and the end of its stream */
-    uint32_t calls_max;           /* on one connection before another is dialled; 0 = 2^30 */
+    int64_t end_timeout_ns;       /* * between CallFinished and the end of its stream */
+    uint32_t calls_max;           /* * on one connection before another is dialled; 0 = 2^30 */
     uint32_t send_queue_bytes;    /* of one session; more makes send_data() say full */
-    struct net_tls tls;        /* of its connections to others; copied */
-    struct net_tls tls_server; /* of its port */
+    struct net_tls tls;        /* * of its connections to others; copied */
+    struct net_tls tls_server; /* * of its port */
 };
+extern const struct opt_table rpc_opt_table;
 
-#define RPC_CONFIG_INIT                                                                            \
-    ((struct rpc_config){                                                                          \
-        .message_max_bytes = 4u << 20,                                                             \
-        .memory_max_bytes = 256u << 20,                                                            \
-        .streams_max = 4096,                                                                       \
-        .reconnect_first_ms = 100,                                                                 \
-        .reconnect_max_ms = 700,                                                                   \
-        .connect_timeout_ms = 1000,                                                                \
-        .probe_interval_ms = 2000,                                                                 \
-        .probe_timeout_ms = 2000,                                                                  \
-        .client_silence_ms = 10000,                                                                \
-        .first_message_ms = 10000,                                                                 \
-        .end_timeout_ms = 2000,                                                                    \
-        .send_queue_bytes = 64u << 10,                                                             \
-    })
+void rpc_config_fix(struct rpc_config *c);
+struct rpc_config rpc_config_default(void); /* all of it; no interface is refused */
+#define RPC_CONFIG_INIT rpc_config_default()
 
 /* [init] FN_E_INVALID: a limit or a certificate. */
 int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **ret,

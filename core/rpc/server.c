@@ -32,7 +32,7 @@ void server_unref(struct rpc_server *s)
 
 static int64_t wait_end_ns(const struct rpc_server *s, const struct server_wait *w)
 {
-    return w->since_ns + s->rpc->config.first_message_ms * ENV_MS;
+    return w->since_ns + s->rpc->config.first_message_ns;
 }
 
 static void on_waits_timer(struct env_timer *t)

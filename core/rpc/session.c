@@ -321,7 +321,7 @@ static void on_wait_expired(struct server_wait *w)
 
     enter(e);
     snprintf(text, sizeof(text), "RUN401 expected TryCall first, none came within %lld ms",
-             (long long)e->server->rpc->config.first_message_ms);
+             (long long)(e->server->rpc->config.first_message_ns / ENV_MS));
     end(e, GRPC_DEADLINE, text);
     leave(e);
 }

@@ -30,8 +30,8 @@ allowed() {
     loop) echo "base plugin loop" ;;
     net) echo "base loop net" ;;
     http) echo "base conf model plugin loop net http" ;;
-    rpc) echo "base model plugin loop net rpc" ;;
-    config) echo "base conf model plugin place lb runner npm loop net http config" ;;
+    rpc) echo "base conf model plugin loop net rpc" ;;
+    config) echo "base conf model plugin place lb runner npm loop net http rpc config" ;;
     web) echo "base model lb loop net http web" ;;
     admin) echo "base loop net http config admin" ;;
     poolserver) echo "base model npm rpc poolserver" ;;

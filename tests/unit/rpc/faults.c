@@ -112,7 +112,7 @@ START_TEST(test_misbehaving_runner)
     size_t len = x->act == FAKE_CLOSE_MID ? 1000000 : 10;
     char *body = calloc(1, len);
 
-    c.end_timeout_ms = 200;
+    c.end_timeout_ns = 200 * ENV_MS;
     open_with(x->act, &c);
     WAIT(f, is_up, f);
     told_run(&t, f, "any", body, len);
@@ -148,7 +148,7 @@ START_TEST(test_silence_after_goaway)
     struct rpc_config c = RPC_CONFIG_INIT;
     struct told t = { 0 };
 
-    c.probe_interval_ms = 50;
+    c.probe_interval_ns = 50 * ENV_MS;
     open_with(_i == 0 ? FAKE_GOAWAY_PINGED : FAKE_GOAWAY_HANG, &c);
     WAIT(f, is_up, f);
     told_run(&t, f, "any", "x", 1);
@@ -219,8 +219,8 @@ START_TEST(test_try_in_part)
 
     memset(json, 'x', sizes[_i]);
     json[sizes[_i]] = '\0';
-    c.probe_interval_ms = 200;
-    c.probe_timeout_ms = 200;
+    c.probe_interval_ns = 200 * ENV_MS;
+    c.probe_timeout_ns = 200 * ENV_MS;
     open_with(FAKE_HANG, &c);
     WAIT(f, is_up, f);
     told_run(&t, f, json, "x", 1);
@@ -262,7 +262,7 @@ START_TEST(test_ids_run_out)
     int served = 0;
 
     c.calls_max = 10;
-    c.reconnect_first_ms = c.reconnect_max_ms = 10;
+    c.reconnect_first_ns = c.reconnect_max_ns = 10 * ENV_MS;
     f = fixture_create_with(OVER_UNIX, &c);
     fixture_server_open(f);
     fixture_link_open(f, f->address);
@@ -300,7 +300,7 @@ START_TEST(test_a_full_link_is_probed)
     struct told held[2] = { 0 }, late = { 0 }, after = { 0 };
 
     c.streams_max = 2;
-    c.probe_interval_ms = c.probe_timeout_ms = 50;
+    c.probe_interval_ns = c.probe_timeout_ns = 50 * ENV_MS;
     f = fixture_create_with(OVER_UNIX, &c);
     fixture_server_open(f);
     fixture_link_open(f, f->address);
@@ -387,8 +387,8 @@ START_TEST(test_hung_peer)
     struct told t = { 0 };
     int64_t began;
 
-    c.probe_interval_ms = 200;
-    c.probe_timeout_ms = 200;
+    c.probe_interval_ns = 200 * ENV_MS;
+    c.probe_timeout_ns = 200 * ENV_MS;
     open_with(FAKE_HANG, &c);
     WAIT(f, is_up, f);
     began = env_now_ns(f->env);
@@ -408,8 +408,8 @@ START_TEST(test_slow_call_is_not_dead)
     struct rpc_config c = RPC_CONFIG_INIT;
     struct told t = { 0 };
 
-    c.probe_interval_ms = 30;
-    c.probe_timeout_ms = 1000;
+    c.probe_interval_ns = 30 * ENV_MS;
+    c.probe_timeout_ns = 1000 * ENV_MS;
     f = fixture_create_with(OVER_UNIX, &c);
     fixture_server_open(f);
     fixture_link_open(f, f->address);

@@ -263,7 +263,7 @@ static void open_waiting(int64_t first_message_ms)
 {
     struct rpc_config config = RPC_CONFIG_INIT;
 
-    config.first_message_ms = first_message_ms;
+    config.first_message_ns = first_message_ms * ENV_MS;
     f = fixture_create_with(OVER_UNIX, &config);
     fixture_server_open(f);
     fixture_link_open(f, f->address);
@@ -631,7 +631,7 @@ START_TEST(test_half_open)
     struct rpc_config config = RPC_CONFIG_INIT;
     int mute, deaf;
 
-    config.client_silence_ms = 50;
+    config.client_silence_ns = 50 * ENV_MS;
     f = fixture_create_with(OVER_UNIX, &config);
     fixture_server_open(f);
     fixture_link_open(f, f->address);

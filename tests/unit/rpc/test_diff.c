@@ -31,11 +31,11 @@ struct fixture *diff_fixture(enum diff_transport t)
     struct fn_error err = ERR_INIT;
     const char *name = t == DIFF_CORE ? "core" : "nghttp2";
 
-    config.probe_interval_ms = 0;
-    config.client_silence_ms = 0;
-    config.end_timeout_ms = 60000;
-    config.first_message_ms = 60000;
-    config.connect_timeout_ms = 20000;
+    config.probe_interval_ns = 0;
+    config.client_silence_ns = 0;
+    config.end_timeout_ns = 60000 * ENV_MS;
+    config.first_message_ns = 60000 * ENV_MS;
+    config.connect_timeout_ns = 20000 * ENV_MS;
     ck_assert_msg(rpc_transport_find(getenv("FND_TRANSPORTS"), name, &config.transport, &err) == 0,
                   "%s", err.msg);
     return fixture_create_with(OVER_UNIX, &config);
