@@ -163,7 +163,7 @@ static void look_at_silence(struct rpc_life *l)
         l->pinged = true;
         l->pinged_ns = now;
         l->ops->ping(l);
-        set_timer(l, LIFE_SILENCE, now + RPC_ANSWER_MS * ENV_MS);
+        set_timer(l, LIFE_SILENCE, now + l->limits->answer_ms * ENV_MS);
     } else {
         set_timer(l, LIFE_SILENCE, next_ping_ns(l));
     }
@@ -256,7 +256,7 @@ void life_init(struct rpc_life *l, const struct rpc_life_ops *ops,
     l->timer.cb = on_timer;
     l->heard_ns = env_now_ns(env);
     if (server) {
-        set_timer(l, LIFE_SILENCE, l->heard_ns + RPC_ANSWER_MS * ENV_MS);
+        set_timer(l, LIFE_SILENCE, l->heard_ns + l->limits->answer_ms * ENV_MS);
     }
 }
 

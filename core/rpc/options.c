@@ -38,6 +38,7 @@ const struct opt_table rpc_opt_table = { rows, sizeof(struct rpc_config) };
 void rpc_config_fix(struct rpc_config *c)
 {
     c->memory_max_bytes = 256 * MIB;
+    c->answer_ns = 5 * S;
     c->first_message_ns = 10 * S;
     c->end_timeout_ns = 2 * S;
 }

@@ -53,6 +53,7 @@ static int prepare(struct rpc *r, const struct rpc_config *c, struct fn_error *r
                                 .streams_max = c->streams_max,
                                 .client_silence_ms = c->client_silence_ns / ENV_MS,
                                 .left_silence_ms = c->probe_interval_ns / ENV_MS,
+                                .answer_ms = c->answer_ns / ENV_MS,
                                 .calls_max = c->calls_max };
     const struct rpc_transport *t = c->transport ? c->transport : &rpc_transport_nghttp2;
     int result;

@@ -43,6 +43,7 @@ struct rpc_config {
     int64_t probe_interval_ns;    /* silence after which a link is probed; 0 = never */
     int64_t probe_timeout_ns;     /* no answer for that long = dead */
     int64_t client_silence_ns;    /* a server pings a client after that; 0 = never */
+    int64_t answer_ns;            /* * of a peer to a ping, and to a connection */
     int64_t first_message_ns;     /* * a stream of a server that brings none ends */
     uint32_t connections_max;     /* at a server's port; 0 = any number */
     uint32_t connections_per_ip_max;

@@ -30,7 +30,6 @@
 #define RPC_CONN_WINDOW_BYTES   (16 << 20)
 #define RPC_HEADERS_MAX_BYTES   (32u << 10) /* header list of a call; larger ones are refused */
 #define RPC_HEADERS_BREAK_BYTES (256u << 10) /* a list of this size ends its connection */
-#define RPC_ANSWER_MS           5000 /* of a ping, and between connection and SETTINGS */
 #define RPC_PART_MS             1000 /* a drained client's time to close its side */
 #define RPC_PINGS_APART_MS      310000 /* of a client: Go's servers count those within 5 minutes */
 #define RPC_PREFIX_BYTES        5u /* of a gRPC message: compressed flag, length */
@@ -48,6 +47,7 @@ struct rpc_limits {
     uint32_t streams_max;      /* of a client's connection */
     int64_t client_silence_ms; /* a server pings a client after that; 0 = never */
     int64_t left_silence_ms;   /* the same of a client's connection that is left with calls on it */
+    int64_t answer_ms;         /* of a ping, and between connection and SETTINGS */
     uint32_t calls_max;        /* of ours on one connection; 0 = as many as HTTP/2 has ids for */
 };
 

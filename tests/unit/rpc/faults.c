@@ -149,6 +149,7 @@ START_TEST(test_silence_after_goaway)
     struct told t = { 0 };
 
     c.probe_interval_ns = 50 * ENV_MS;
+    c.answer_ns = _i == 0 ? c.answer_ns : ENV_S / 2;
     open_with(_i == 0 ? FAKE_GOAWAY_PINGED : FAKE_GOAWAY_HANG, &c);
     WAIT(f, is_up, f);
     told_run(&t, f, "any", "x", 1);
@@ -451,11 +452,14 @@ END_TEST
 /* F14: no storm of dials at a runner that dies at once. */
 START_TEST(test_few_dials)
 {
-    struct timespec two = { .tv_sec = 3 };
+    struct timespec watched = { .tv_nsec = 999 * ENV_MS };
+    struct rpc_config c = RPC_CONFIG_INIT;
     int n;
 
-    open_with(FAKE_GARBAGE, NULL);
-    nanosleep(&two, NULL);
+    c.reconnect_first_ns /= 3;
+    c.reconnect_max_ns /= 3;
+    open_with(FAKE_GARBAGE, &c);
+    nanosleep(&watched, NULL);
     n = fakepeer_accepted(peer);
     ck_assert_int_ge(n, 3);
     ck_assert_int_le(n, 9);

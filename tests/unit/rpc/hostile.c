@@ -632,6 +632,7 @@ START_TEST(test_half_open)
     int mute, deaf;
 
     config.client_silence_ns = 50 * ENV_MS;
+    config.answer_ns = ENV_S / 2;
     f = fixture_create_with(OVER_UNIX, &config);
     fixture_server_open(f);
     fixture_link_open(f, f->address);

@@ -22,7 +22,8 @@ static void open_transport(enum diff_transport t)
 {
     static const struct rpc_limits limits = { .message_max_bytes = 4u << 20,
                                               .memory_max_bytes = 16u << 20,
-                                              .streams_max = 100 };
+                                              .streams_max = 100,
+                                              .answer_ms = 5000 };
     struct fn_error err = ERR_INIT;
 
     f = diff_fixture(t);
