@@ -1,6 +1,7 @@
 /* Config: what a node is told by fn.yaml and FN_ variables, as data.
  *
- * Every section is an option table (struct fn_opt): it parses, checks, prints and documents itself.
+ * Every section is put together of option tables (conf/table.h), mostly of the rooms that use them:
+ * it parses, checks, prints and documents itself, and fills the rooms' own structs.
  * A variable of Go Fn overrides the file; each value remembers where it came from. Without a file
  * the variables alone give the node that Go's fnserver would start. Plugins' own options are bound
  * when the plugin's file is loaded (config_plugin_bind). [init] */
