@@ -186,7 +186,7 @@ void admin_refuse(struct admin_request *rq, int status, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     LIST_REMOVE(x, link);
-    http_answer_error(rq->http, status, NULL, text, NULL);
+    http_answer_error(rq->http, status, NULL, text);
 }
 
 static void stream_gone(struct admin_exchange *x)
@@ -283,7 +283,7 @@ static void on_request(void *ud, struct http_request *http)
     struct admin_exchange *x = arena_alloc(http->arena, sizeof(*x));
 
     if (!x) {
-        http_answer_error(http, 503, NULL, "out of memory", NULL);
+        http_answer_error(http, 503, NULL, "out of memory");
         return;
     }
     *x = (struct admin_exchange){ .rq = { .method = http->method,

@@ -190,15 +190,11 @@ static int add_json(struct buf *b, const char *text)
     return r;
 }
 
-static int error_body(struct buf *b, const char *text, const char *call_id)
+static int error_body(struct buf *b, const char *text)
 {
     int r = buf_add_str(b, "{\"message\":\"");
 
     r |= add_json(b, text);
-    if (call_id) {
-        r |= buf_add_str(b, "\",\"call_id\":\"");
-        r |= add_json(b, call_id);
-    }
     return r | buf_add_str(b, "\"}\n");
 }
 
@@ -206,7 +202,7 @@ void answer_refusal(struct http_server *s, struct buf *b, const struct refusal *
 {
     struct buf body = BUF_INIT(0);
 
-    error_body(&body, r->text, NULL);
+    error_body(&body, r->text);
     add_status_line(b, r->status);
     buf_add_str(b, "Content-Type: " JSON_TYPE "\r\n");
     if (r->status == 503 || r->status == 429) {
@@ -256,7 +252,7 @@ void http_answer(struct http_request *req, int status, const struct headers *h, 
 }
 
 void http_answer_error(struct http_request *req, int status, const struct headers *h,
-                       const char *text, const char *call_id)
+                       const char *text)
 {
     struct request *q = of(req);
     struct buf body = BUF_INIT(0);
@@ -270,7 +266,7 @@ void http_answer_error(struct http_request *req, int status, const struct header
             r |= headers_add(&with_type, h->items[i].name, h->items[i].value);
         }
     }
-    r |= error_body(&body, text, call_id);
+    r |= error_body(&body, text);
     if (r != 0) {
         buf_clear(&body);
     }

@@ -87,9 +87,9 @@ uint16_t http_server_port(const struct http_server *s);
  * and Connection are added. */
 void http_answer(struct http_request *req, int status, const struct headers *h, const void *body,
                  size_t len);
-/* {"message": text} (and call_id if not NULL) in Fn's shape with a trailing newline. */
+/* {"message": text}, in Fn's shape with a trailing newline. */
 void http_answer_error(struct http_request *req, int status, const struct headers *h,
-                       const char *text, const char *call_id);
+                       const char *text);
 /* Streamed: head (content_length < 0 = chunked), data, end. 1 from data = wait for on_writable. */
 void http_answer_head(struct http_request *req, int status, const struct headers *h,
                       int64_t content_length);

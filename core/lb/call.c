@@ -190,7 +190,7 @@ static void fail(struct lb_call *c, enum outcome outcome, int status, const stru
         add_own_headers(c, &h, outcome);
         add_retry_after(&h, status, e);
         note_first_byte(c);
-        c->reply->error(c->reply_ud, status, &h, e->msg, c->id);
+        c->reply->error(c->reply_ud, status, &h, e->msg);
     }
     finish(c, outcome, status, e);
 }

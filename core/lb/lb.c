@@ -189,7 +189,7 @@ static void refuse_request(const struct lb_request *rq, const struct lb_reply *r
     if (err_http_status(e) == 503) {
         headers_add(&h, "Retry-After", "1");
     }
-    reply->error(ud, err_http_status(e), &h, e->msg, NULL);
+    reply->error(ud, err_http_status(e), &h, e->msg);
 }
 
 struct lb_call *lb_submit(struct lb *lb, const struct lb_request *rq, const struct lb_reply *reply,

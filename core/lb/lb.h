@@ -80,9 +80,8 @@ struct lb_request {
 /* Where the answer goes. Exactly one of: whole() once; head(), data()*, end() or cut(). */
 struct lb_reply {
     void (*whole)(void *ud, int status, const struct headers *h, const void *data, size_t len);
-    /* {"message": text} and, if not NULL, the call's id. */
-    void (*error)(void *ud, int status, const struct headers *h, const char *text,
-                  const char *call_id);
+    /* {"message": text}, and nothing else: whose it is says Fn-Call-Id. */
+    void (*error)(void *ud, int status, const struct headers *h, const char *text);
     void (*head)(void *ud, int status, const struct headers *h, int64_t content_length);
     int (*data)(void *ud, const void *data, size_t len); /* 1 = wait for lb_call_writable() */
     void (*end)(void *ud);

@@ -173,13 +173,12 @@ static void reply_whole(void *ud, int status, const struct headers *h, const voi
     http_answer(x->req, status, with_cors(x, h), data, len);
 }
 
-static void reply_error(void *ud, int status, const struct headers *h, const char *text,
-                        const char *call_id)
+static void reply_error(void *ud, int status, const struct headers *h, const char *text)
 {
     struct exchange *x = ud;
 
     count_answer(x, status);
-    http_answer_error(x->req, status, with_cors(x, h), text, call_id);
+    http_answer_error(x->req, status, with_cors(x, h), text);
 }
 
 static void reply_head(void *ud, int status, const struct headers *h, int64_t content_length)
@@ -243,7 +242,7 @@ static void answer_page(struct exchange *x, int status, const char *type, const 
 
     headers_init(&h, x->req->arena);
     if (headers_add(&h, "Content-Type", type) < 0) {
-        reply_error(x, 500, NULL, "internal server error", NULL);
+        reply_error(x, 500, NULL, "internal server error");
         return;
     }
     reply_whole(x, status, &h, body, len);
@@ -310,7 +309,7 @@ static void metrics_tell(struct metrics_reader *r, enum metrics_word word)
     if (word == METRICS_FAILED ||
         headers_add(&h, "Content-Type", "text/plain; version=0.0.4; charset=utf-8") < 0) {
         metrics_leave(r);
-        reply_error(x, 503, NULL, "out of memory", NULL);
+        reply_error(x, 503, NULL, "out of memory");
         return;
     }
     reply_head(x, 200, &h, (int64_t)metrics_size(r));
@@ -352,7 +351,7 @@ static void serve_page(struct exchange *x)
         text = "Method not allowed";
     }
     text = arena_printf(x->req->arena, "%s: %s %s", text, x->req->method, x->req->path);
-    reply_error(x, status, NULL, text ? text : "internal server error", NULL);
+    reply_error(x, status, NULL, text ? text : "internal server error");
 }
 
 static void submit(struct exchange *x)
@@ -397,7 +396,7 @@ static bool answer_cors(struct exchange *x)
     case CORS_PREFLIGHT:
         headers_init(&h, req->arena);
         if (cors_add(c, verdict, x->origin, &h) < 0) {
-            reply_error(x, 503, NULL, "out of memory", NULL);
+            reply_error(x, 503, NULL, "out of memory");
             return true;
         }
         x->origin = NULL; /* its headers are there */
@@ -417,7 +416,7 @@ static void on_request(void *ud, struct http_request *req)
     struct exchange *x = arena_alloc(req->arena, sizeof(*x));
 
     if (!x) {
-        http_answer_error(req, 503, NULL, "out of memory", NULL);
+        http_answer_error(req, 503, NULL, "out of memory");
         return;
     }
     *x = (struct exchange){ .web = w,

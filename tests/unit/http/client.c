@@ -168,7 +168,7 @@ static void on_request(void *ud, struct http_request *req)
         }
         http_answer_abort(req);
     } else if (strcmp(req->path, "/error") == 0) {
-        http_answer_error(req, 502, NULL, "a \"b\"\n\x01 \xc3\xa4 \xff", "id1");
+        http_answer_error(req, 502, NULL, "a \"b\"\n\x01 \xc3\xa4 \xff");
     } else if (strcmp(req->path, "/nasty") == 0) {
         headers_add(&h, "Content-Length", "99");
         headers_add(&h, "Transfer-Encoding", "chunked");

@@ -201,8 +201,7 @@ static void on_whole(void *ud, int status, const struct headers *h, const void *
     over(c);
 }
 
-static void on_error(void *ud, int status, const struct headers *h, const char *text,
-                     const char *call_id)
+static void on_error(void *ud, int status, const struct headers *h, const char *text)
 {
     struct client *c = ud;
 
@@ -211,7 +210,6 @@ static void on_error(void *ud, int status, const struct headers *h, const char *
     note_headers(c, status, h);
     buf_add_str(&c->message, text);
     ck_assert_msg(text[0] != '\0', "an error without a text");
-    (void)call_id;
     over(c);
 }
 
