@@ -10,7 +10,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <http_parser.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -547,7 +546,6 @@ int fnsock_create(struct loop *loop, const struct fnsock_config *config, struct 
     all->inotify = (struct loop_fd){ .fd = -1, .cb = on_inotify };
     all->measure.cb = on_measured;
     set_defaults(all);
-    http_parser_set_max_header_size(UINT32_MAX); /* our limits rule, not its own */
     r = fnsock_dir_start(all, reterr);
     if (r < 0) {
         destroy(all);

@@ -1,13 +1,11 @@
 /* Heads of requests and answers.
  *
  * The head is copied into the arena once and cut up in place: names and values are pointers into
- * that copy, ended by writing NUL over the colon and the line end behind them. http-parser reads
- * the untouched original. */
+ * that copy, ended by writing NUL over the colon and the line end behind them. */
 #include <http/parse.h>
 
 #include <base/runs.h>
 #include <fn/abi.h>
-#include <http_parser.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -310,61 +308,6 @@ static int frame(const struct special *s, bool http10, struct parse_framing *ret
     return 0;
 }
 
-/* ---- the second opinion --------------------------------------------------------------------- */
-
-/* What is fed to http-parser: the head in up to three pieces. */
-struct piece {
-    const char *data;
-    size_t len;
-};
-
-/* The same with blanks for tabs, which it refuses around the values of framing fields; NULL: no
- * memory. Names and the first line have none: they were looked at before. */
-static const char *blanked(struct arena *arena, const char *data, size_t len)
-{
-    char *copy;
-
-    if (!memchr(data, '\t', len)) {
-        return data;
-    }
-    copy = arena_strndup(arena, data, len);
-    for (size_t i = 0; copy && i < len; i++) {
-        copy[i] = copy[i] == '\t' ? ' ' : copy[i];
-    }
-    return copy;
-}
-
-static int agree(enum http_parser_type type, const struct piece *pieces, size_t n,
-                 const struct parse_framing *framing, unsigned status, struct refusal *r)
-{
-    static const http_parser_settings no_callbacks;
-    http_parser parser;
-    enum http_errno err;
-
-    http_parser_init(&parser, type);
-    for (size_t i = 0; i < n; i++) {
-        size_t used = http_parser_execute(&parser, &no_callbacks, pieces[i].data, pieces[i].len);
-
-        err = HTTP_PARSER_ERRNO(&parser);
-        if (err == HPE_INVALID_METHOD) {
-            refuse(r, 405, "HTTP113 unknown method");
-            return FN_E_INVALID;
-        }
-        if (err != HPE_OK || used != pieces[i].len) {
-            refuse(r, 400, "HTTP108 head: %s", http_errno_description(err));
-            return FN_E_INVALID;
-        }
-    }
-    if (framing->chunked != ((parser.flags & F_CHUNKED) != 0) ||
-        framing->has_length != ((parser.flags & F_CONTENTLENGTH) != 0) ||
-        (framing->has_length && framing->length != parser.content_length) ||
-        parser.status_code != status) {
-        refuse(r, 400, "HTTP108 head: ambiguous framing");
-        return FN_E_INVALID;
-    }
-    return 0;
-}
-
 /* ---- requests ------------------------------------------------------------------------------- */
 
 static bool is_digits(const char *s, size_t n)
@@ -393,6 +336,44 @@ static int check_version(const char *v, bool *ret_http10, struct refusal *r)
     return FN_E_INVALID;
 }
 
+/* Those that are registered and in use, the frequent ones first (RFC 9110, 5789, 4918 ...). */
+static bool is_method(const char *s)
+{
+    static const char *const methods[] = {
+        "GET",      "POST",      "PUT",    "DELETE",     "HEAD",     "PATCH",      "OPTIONS",
+        "COPY",     "LOCK",      "MKCOL",  "MOVE",       "PROPFIND", "PROPPATCH",  "SEARCH",
+        "UNLOCK",   "BIND",      "REBIND", "UNBIND",     "ACL",      "REPORT",     "MKACTIVITY",
+        "CHECKOUT", "MERGE",     "NOTIFY", "SUBSCRIBE",  "M-SEARCH", "UNSUBSCRIBE", "PURGE",
+        "LINK",     "MKCALENDAR", "UNLINK", "SOURCE",
+    };
+
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        if (strcmp(s, methods[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "host", "host:port", "[::1]:port"; a user's name is refused with its '@'. */
+static bool is_authority(const char *s, size_t len)
+{
+    const char *end = s + len, *p = s;
+
+    while (p < end && host_chars[(unsigned char)*p] && (*s == '[' || !strchr(":[]", *p))) {
+        if (*p++ == ']') {
+            break;
+        }
+    }
+    if (p == s || (*s == '[' && p[-1] != ']')) {
+        return false;
+    }
+    if (p < end && *p == ':') {
+        p += 1 + strspn(p + 1, "0123456789");
+    }
+    return p == end;
+}
+
 static int bad_target(struct refusal *r)
 {
     refuse(r, 400, "HTTP108 request line: invalid target");
@@ -404,24 +385,22 @@ static int cut_target(struct arena *arena, struct parsed_request *q, struct refu
 {
     const char *path = q->target;
     const char *mark;
-    struct http_parser_url url;
 
     if (*path == '*') {
         if (path[1] || strcmp(q->method, "OPTIONS") != 0) {
             return bad_target(r);
         }
     } else if (*path != '/') {
-        size_t host_at;
+        size_t host_at = strncasecmp(path, "http://", 7) == 0    ? 7
+                         : strncasecmp(path, "https://", 8) == 0 ? 8
+                                                                 : 0;
+        size_t host_len = strcspn(path + host_at, "/?");
 
-        http_parser_url_init(&url);
-        if (strncasecmp(path, "http", 4) != 0 ||
-            http_parser_parse_url(path, strlen(path), 0, &url) != 0 ||
-            !(url.field_set & 1 << UF_HOST) || url.field_set & 1 << UF_USERINFO) {
+        if (host_at == 0 || host_len == 0 || !is_authority(path + host_at, host_len)) {
             return bad_target(r);
         }
-        host_at = (size_t)(strstr(path, "://") - path) + 3;
-        q->host = arena_strndup(arena, path + host_at, strcspn(path + host_at, "/?"));
-        path += host_at + strcspn(path + host_at, "/?");
+        q->host = arena_strndup(arena, path + host_at, host_len);
+        path += host_at + host_len;
     }
     mark = strchr(path, '?');
     q->path = path;
@@ -434,10 +413,9 @@ static int cut_target(struct arena *arena, struct parsed_request *q, struct refu
     return q->path && q->host ? 0 : FN_E_EXHAUSTED;
 }
 
-/* Cuts the first line; *ret_high: the target has bytes that http-parser would refuse, though Go
- * takes them and answers 404. */
-static int cut_request_line(char *line, char *lf, struct parsed_request *q, bool *ret_high,
-                            struct refusal *r)
+/* Cuts the first line. Bytes above 0x7f are for the handler to refuse: Go takes them and answers
+ * 404. */
+static int cut_request_line(char *line, char *lf, struct parsed_request *q, struct refusal *r)
 {
     char *p = line;
 
@@ -452,9 +430,8 @@ static int cut_request_line(char *line, char *lf, struct parsed_request *q, bool
     lf[-1] = '\0';
     q->method = line;
     q->target = p;
-    *ret_high = false;
-    for (; (unsigned char)*p > 0x20 && *p != 0x7f; p++) {
-        *ret_high |= (unsigned char)*p >= 0x80;
+    while ((unsigned char)*p > 0x20 && *p != 0x7f) {
+        p++;
     }
     if (p == q->target || *p != ' ') {
         refuse(r, 400, "HTTP108 request line: expected method, target and HTTP/1.1");
@@ -498,26 +475,6 @@ static int check_special(const struct special *s, struct parsed_request *q, stru
     return 0;
 }
 
-static int agree_on_request(struct arena *arena, const char *data, size_t len,
-                            const struct parsed_request *q, bool high, struct refusal *r)
-{
-    struct piece pieces[3] = { { data = blanked(arena, data, len), len } };
-    size_t method_len = strlen(q->method) + 1;
-    size_t n = 1;
-
-    if (!data) {
-        return FN_E_EXHAUSTED;
-    }
-    if (high) {
-        pieces[0].len = method_len;
-        pieces[1] = (struct piece){ "/", 1 };
-        pieces[2].data = data + method_len + strlen(q->target);
-        pieces[2].len = len - method_len - strlen(q->target);
-        n = 3;
-    }
-    return agree(HTTP_REQUEST, pieces, n, &q->framing, 0, r);
-}
-
 int parse_request(struct arena *arena, const char *data, size_t len,
                   const struct parse_limits *limits, struct parsed_request *ret,
                   struct refusal *r)
@@ -525,7 +482,6 @@ int parse_request(struct arena *arena, const char *data, size_t len,
     char *head = arena_strndup(arena, data, len);
     struct parsed_request q = { 0 };
     struct special s = { 0 };
-    bool high;
     char *lf;
     int e;
 
@@ -537,7 +493,7 @@ int parse_request(struct arena *arena, const char *data, size_t len,
         refuse(r, 400, "HTTP108 request line: expected method, target and HTTP/1.1");
         return FN_E_INVALID;
     }
-    if ((e = cut_request_line(head, lf, &q, &high, r)) < 0) {
+    if ((e = cut_request_line(head, lf, &q, r)) < 0) {
         return e;
     }
     if (strcmp(q.method, "CONNECT") == 0 || strcmp(q.method, "TRACE") == 0) {
@@ -549,9 +505,12 @@ int parse_request(struct arena *arena, const char *data, size_t len,
     }
     collect(&q.headers, &s);
     if ((e = frame(&s, q.http10, &q.framing, r)) < 0 || (e = check_special(&s, &q, r)) < 0 ||
-        (e = cut_target(arena, &q, r)) < 0 ||
-        (e = agree_on_request(arena, data, len, &q, high, r)) < 0) {
+        (e = cut_target(arena, &q, r)) < 0) {
         return e;
+    }
+    if (!is_method(q.method)) {
+        refuse(r, 405, "HTTP113 unknown method");
+        return FN_E_INVALID;
     }
     *ret = q;
     return 0;
@@ -581,13 +540,12 @@ int parse_answer(struct arena *arena, const char *data, size_t len,
                  const struct parse_limits *limits, struct parsed_answer *ret, struct refusal *r)
 {
     char *head = arena_strndup(arena, data, len);
-    struct piece piece = { blanked(arena, data, len), len };
     struct parsed_answer a = { 0 };
     struct special s = { 0 };
     char *lf;
     int e;
 
-    if (!head || !piece.data) {
+    if (!head) {
         return FN_E_EXHAUSTED;
     }
     lf = memchr(head, '\n', len);
@@ -600,8 +558,7 @@ int parse_answer(struct arena *arena, const char *data, size_t len,
         return e;
     }
     collect(&a.headers, &s);
-    if ((e = frame(&s, a.http10, &a.framing, r)) < 0 ||
-        (e = agree(HTTP_RESPONSE, &piece, 1, &a.framing, (unsigned)a.status, r)) < 0) {
+    if ((e = frame(&s, a.http10, &a.framing, r)) < 0) {
         return e;
     }
     *ret = a;

@@ -1,8 +1,9 @@
 /* Parse: heads of HTTP/1.1 requests and answers under strict rules, and the chunked coding.
  *
- * A head is scanned line by line by our own rules, which know what each refusal is called, and then
- * has to please http-parser too: where the two disagree the input is refused. No I/O, no clock; the
- * outcome depends on the bytes alone, not on how they were split. Private to core/http. */
+ * A head is scanned line by line, by rules that know what each refusal is called. http-parser is
+ * the oracle of the tests (tests/unit/http/test_oracle.c): what is taken here it takes, too, with
+ * the same framing. No I/O, no clock; the outcome depends on the bytes alone, not on how they were
+ * split. Private to core/http. */
 #ifndef HTTP_PARSE_H
 #define HTTP_PARSE_H
 

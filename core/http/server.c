@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <http_parser.h>
 #include <net/bind.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -237,7 +236,6 @@ int http_server_create(struct loop *loop, const struct http_server_config *confi
     s->resume.cb = on_resume;
     TAILQ_INIT(&s->conns);
     turns_init(s);
-    http_parser_set_max_header_size(UINT32_MAX); /* the limits above rule, not its own */
     r = net_interfaces_copy(&config->refuse_interfaces, &s->config.refuse_interfaces);
     r = r < 0 ? r
               : net_bind(config->listen, config->owner_only, &s->listen.fd, &s->unix_path,
