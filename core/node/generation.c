@@ -9,6 +9,20 @@
 
 #define END_AGAIN_NS (1 * ENV_S) /* when no worker takes the end of a generation */
 
+static const uint32_t follows[GENERATION_STATES_N] = {
+    [GENERATION_MADE] = STATE(GENERATION_CURRENT) | STATE(GENERATION_ENDING),
+    [GENERATION_CURRENT] = STATE(GENERATION_DRAINING),
+    [GENERATION_DRAINING] = STATE(GENERATION_ENDING),
+    [GENERATION_ENDING] = 0,
+};
+static const char *const names[GENERATION_STATES_N] = { "made", "current", "draining", "ending" };
+const struct states generation_states = { "generation", names, follows, GENERATION_STATES_N };
+
+static void generation_enter(struct generation *g, enum generation_state state)
+{
+    g->state = (enum generation_state)states_next(&generation_states, g->state, state);
+}
+
 static void on_end_task(struct env_task *t);
 static void on_end_again(struct env_timer *t);
 static void on_stuck(struct env_timer *t);
@@ -173,6 +187,7 @@ static void on_end_task(struct env_task *t)
 {
     struct generation *g = container_of(t, struct generation, end_task);
 
+    generation_enter(g, GENERATION_ENDING);
     env_timer_clear(g->node->env, &g->stuck_timer);
     if (g->pool) {
         place_forget_pool(g->node->place, g->pool);
@@ -239,6 +254,7 @@ static void become_current(struct generation *g)
 {
     struct node *n = g->node;
 
+    generation_enter(g, GENERATION_CURRENT);
     g->refs++;
     n->gen = g;
     n->config = g->config;
@@ -291,6 +307,7 @@ static void replace(struct generation *old)
 {
     struct env *env = old->node->env;
 
+    generation_enter(old, GENERATION_DRAINING);
     old->replaced_ns = env_now_ns(env);
     env_timer_set(env, &old->stuck_timer, old->replaced_ns + GENERATION_STUCK_NS);
     generation_unref(old);

@@ -1,7 +1,12 @@
 /* Generation: one state of the configuration with the plugin instances that were made from it.
  *
- *   making ──load──▶ made ──switch──▶ current ──another one──▶ draining ──▶ gone
- *     └────problems────┴──discard───────────────────────────────────────────▶ gone
+ *   MADE ──▶ CURRENT ──▶ DRAINING ──▶ ENDING ──▶ freed           MADE ──▶ ENDING
+ *
+ *   MADE to CURRENT      take(): every side has taken it over; node.gen is this one
+ *   CURRENT to DRAINING  replace(): another one is current; parts that count it still call its
+ *                        plugins, and it is told as stuck after GENERATION_STUCK_NS
+ *   to ENDING            on_end_task(): nobody counts it, or it was discarded; a worker destroys
+ *                        its plugins, and generations_close() those that are left
  *
  * It owns its placers, overriders, listeners and its pool; drivers belong to the node, because
  * their containers outlive a reload. A pool with the same options goes over to the next generation.
@@ -12,6 +17,7 @@
 #define NODE_GENERATION_H
 
 #include <base/env.h>
+#include <base/states.h>
 #include <config/config.h>
 #include <lb/catalog.h>
 #include <override/chain.h>
@@ -23,7 +29,17 @@ struct node;
 /* After this time a replaced one that is still in use is reported. */
 #define GENERATION_STUCK_NS (30 * ENV_S)
 
+enum generation_state {
+    GENERATION_MADE,
+    GENERATION_CURRENT,
+    GENERATION_DRAINING,
+    GENERATION_ENDING,
+    GENERATION_STATES_N
+};
+extern const struct states generation_states;
+
 struct generation {
+    enum generation_state state;
     LIST_ENTRY(generation) link; /* node.generations */
     struct node *node;
     uint64_t number; /* 1 is the one of the start */

@@ -359,9 +359,7 @@ static void on_generations(void *ud, struct admin_request *rq)
         json_array_append_new(
             list, json_pack("{s:I, s:s, s:s, s:i, s:i}", "generation", (json_int_t)g->number,
                             "from", g->loaded_at, "state",
-                            g == n->gen ? "current"
-                            : g->stuck  ? "stuck"
-                                        : "draining",
+                            g->stuck ? "stuck" : generation_states.names[g->state],
                             "calls", g == n->gen ? (int)g->chain.refs - 1 : (int)g->chain.refs,
                             "plugins", (int)(g->n_plugins + (g->pool != NULL))));
     }

@@ -149,7 +149,8 @@ for room in $rooms; do
             [ "$room" = conf ] || complain "$file includes <$name>; only core/conf may" ;;
         sys/epoll.h | sys/timerfd.h | sys/signalfd.h | sys/eventfd.h)
             [ "$room" = loop ] || complain "$file includes <$name>; only core/loop may" ;;
-        curl/* | http_parser.h)
+        http_parser.h) complain "$file includes <$name>; only tests/unit/http may" ;;
+        curl/*)
             [ "$room" = http ] || complain "$file includes <$name>; only core/http may" ;;
         esac
         # State machines and the simulator have no outside of their own.
