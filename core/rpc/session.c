@@ -4,6 +4,9 @@
  * but while the owner wants body. What the owner sends is appended to the stream; finish() and
  * abort() leave the rest to it, and the session is gone.
  *
+ * Without memory for what its owner sends, this call alone is lost: its stream is broken off, so
+ * that a cut answer never looks whole, and its owner is told as of a peer that went away.
+ *
  * States: before TryCall (not tried), owned, released. */
 #include <rpc/server_int.h>
 
@@ -19,7 +22,7 @@
 struct engage_session {
     struct rpc_server *server;
     LIST_ENTRY(engage_session) entry;
-    struct rpc_stream *stream; /* NULL: released */
+    struct rpc_stream *stream; /* NULL: released, or lost while it is owned */
     void *ud;
     char *request_id;
     struct server_wait wait; /* for TryCall */
@@ -28,6 +31,7 @@ struct engage_session {
     bool full;  /* the owner was told to wait */
     bool wanted;   /* the owner asked for body */
     bool body_end; /* eof was delivered */
+    struct env_task lost; /* tells the owner */
     uint32_t unknown; /* messages passed over */
     uint32_t entered;
 };
@@ -43,7 +47,8 @@ static void leave(struct engage_session *e)
 {
     struct rpc_server *s = e->server;
 
-    if (--e->entered == 0 && !e->stream) {
+    if (--e->entered == 0 && !e->stream && !e->owned) {
+        env_undefer(s->rpc->env, &e->lost);
         server_wait_end(s, &e->wait);
         LIST_REMOVE(e, entry);
         free(e->request_id);
@@ -107,34 +112,55 @@ void sessions_cancel(struct rpc_server *s, const char *text)
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-/* A message lost in the middle of an answer would make a cut answer look whole. */
-static void must(int r)
+static void on_lost(struct env_task *t)
+{
+    struct engage_session *e = container_of(t, struct engage_session, lost);
+
+    enter(e);
+    gone(e);
+    leave(e);
+}
+
+/* Whether a message was encoded; else the stream has ended. */
+static bool is_kept(struct engage_session *e, int r)
 {
     if (r < 0) {
-        abort();
+        rpc_stream_abort(e->stream, GRPC_EXHAUSTED, "out of memory");
+        e->stream = NULL;
+        env_defer(e->server->rpc->env, &e->lost);
     }
+    return r >= 0;
 }
 
 static void send_start(struct engage_session *e, const struct engage_start *start)
 {
-    struct buf *out = rpc_stream_out(e->stream);
+    struct buf *out;
 
     assert(e->owned);
+    if (!e->stream) {
+        return;
+    }
+    out = rpc_stream_out(e->stream);
     buf_reserve(out, ANSWER_BYTES_USUAL); /* else it grows with what follows */
-    must(wire_encode_start(&e->server->rpc->out, start, out));
-    rpc_stream_wrote(e->stream);
+    if (is_kept(e, wire_encode_start(&e->server->rpc->out, start, out))) {
+        rpc_stream_wrote(e->stream);
+    }
 }
 
 static int send_data(struct engage_session *e, const void *data, size_t len)
 {
-    struct buf *out = rpc_stream_out(e->stream);
     const char *p = data;
 
     assert(e->owned);
+    if (!e->stream) {
+        return 0;
+    }
     while (len > 0) {
         size_t n = len < WIRE_FRAME_BYTES ? len : WIRE_FRAME_BYTES;
 
-        must(wire_encode_runner_data(p, n, out));
+        if (!is_kept(e, wire_encode_runner_data(p, n, rpc_stream_out(e->stream)))) {
+            return 0;
+        }
         p += n;
         len -= n;
     }
@@ -147,8 +173,10 @@ static void finish(struct engage_session *e, const struct engage_finished *f)
 {
     assert(e->owned);
     enter(e);
-    must(wire_encode_finished(&e->server->rpc->out, f, rpc_stream_out(e->stream)));
-    rpc_stream_wrote(e->stream);
+    if (e->stream &&
+        is_kept(e, wire_encode_finished(&e->server->rpc->out, f, rpc_stream_out(e->stream)))) {
+        rpc_stream_wrote(e->stream);
+    }
     end(e, GRPC_OK, NULL);
     leave(e);
 }
@@ -157,8 +185,10 @@ static void abort_session(struct engage_session *e, int grpc_status, const char 
 {
     assert(e->owned && grpc_status != GRPC_OK);
     enter(e);
-    rpc_stream_abort(e->stream, grpc_status, text);
-    e->stream = NULL;
+    if (e->stream) {
+        rpc_stream_abort(e->stream, grpc_status, text);
+        e->stream = NULL;
+    }
     e->owned = false;
     leave(e);
 }
@@ -303,7 +333,7 @@ static void on_ended(void *ud, int status, const char *text, bool refused)
 static void session_more(struct engage_session *e)
 {
     assert(e->owned && !e->body_end);
-    if (!e->wanted) {
+    if (!e->wanted && e->stream) {
         e->wanted = true;
         rpc_stream_pause(e->stream, false);
     }
@@ -340,6 +370,7 @@ void session_begin(struct rpc_server *s, struct rpc_stream *st, const char *requ
     }
     e->server = s;
     e->stream = st;
+    e->lost.cb = on_lost;
     server_ref(s);
     LIST_INSERT_HEAD(&s->sessions, e, entry);
     server_wait_begin(s, &e->wait, on_wait_expired);

@@ -511,6 +511,27 @@ START_TEST(test_no_memory_ends_the_call)
 }
 END_TEST
 
+/* A server that has no memory for an answer loses that call; it ended itself. */
+START_TEST(test_no_memory_of_a_server_loses_one_call)
+{
+    char what[32];
+    struct told t = { 0 };
+
+    f = fixture_create(OVER_TCP);
+    snprintf(what, sizeof(what), "%s:%d", _i % 2 ? "nomemend" : "nomem", _i / 2);
+    told_run(&t, f, what, NULL, 0);
+    ck_assert_int_ne(t.grpc_status, 0);
+    ck_assert_int_eq(t.proof, ENGAGE_PROOF_NONE);
+    ck_assert_uint_eq(t.ends, 1);
+    ck_assert_uint_eq(t.finishes, 0);
+    if (_i % 2 == 0) {
+        WAIT(f, one_gone, NULL);
+    }
+    echo(65536);
+    fixture_destroy(f);
+}
+END_TEST
+
 TCase *contract_case(void)
 {
     TCase *tc = tcase_create("contract");
@@ -537,5 +558,6 @@ TCase *contract_case(void)
     tcase_add_loop_test(tc, test_server_cancels, 0, 3 * TRANSPORTS_N);
     tcase_add_loop_test(tc, test_texts_stay_valid, 0, TRANSPORTS_N);
     tcase_add_loop_test(tc, test_no_memory_ends_the_call, 0, 2 * 4);
+    tcase_add_loop_test(tc, test_no_memory_of_a_server_loses_one_call, 0, 2 * 3);
     return tc;
 }

@@ -19,10 +19,17 @@ void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+void *__wrap_realloc(void *p, size_t size);
 
 static bool is_granted(void)
 {
     return fixture_allocations < 0 || (fixture_allocations > 0 && fixture_allocations--);
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+    return is_granted() ? __real_realloc(p, size) : NULL;
 }
 
 void *__wrap_malloc(size_t size)
