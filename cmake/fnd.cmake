@@ -45,6 +45,14 @@ if(NOT FND_TRANSPORT_CORE MATCHES "^(ON|OFF|AUTO)$")
     message(FATAL_ERROR "FND_TRANSPORT_CORE, got ${FND_TRANSPORT_CORE}; expected ON, OFF or AUTO")
 endif()
 
+# For scripts/coverage. Plugins are left alone: a trial may not write the files that counts go to.
+function(fnd_count_lines target)
+    if(FND_COVERAGE)
+        target_compile_options(${target} PRIVATE --coverage -fprofile-update=atomic -O1)
+        target_link_options(${target} INTERFACE --coverage)
+    endif()
+endfunction()
+
 # fnd_room(name SOURCES ... USES other rooms ... LIBS libraries ... FOLDER where it is)
 # A static library fnd_<name>; its headers are included as <room>/<header>.h.
 function(fnd_room name)
@@ -61,6 +69,7 @@ function(fnd_room name)
         target_link_libraries(fnd_${name} PUBLIC fnd_${used})
     endforeach()
     target_link_libraries(fnd_${name} PRIVATE ${ROOM_LIBS})
+    fnd_count_lines(fnd_${name})
 endfunction()
 
 # fnd_plugin(name SOURCES ...): build/plugins/<name>.so, include/fn only, one exported symbol.
