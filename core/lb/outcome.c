@@ -27,6 +27,19 @@ const struct rule outcome_rules[SEEN_N] = {
                       "the connection to the runner was lost; the call may have run once" },
 };
 
+static struct metric *latency(const char *name, const char *help)
+{
+    const struct metric_def def = {
+        .name = name,
+        .help = help,
+        .kind = METRIC_HISTOGRAM,
+        .bounds = metric_latency_bounds_ms,
+        .n_bounds = 10,
+    };
+
+    return metric_series(metric_declare(&def), NULL);
+}
+
 void metrics_declare(struct lb_metrics *m)
 {
     static const char *const outcome_label[] = { "outcome", NULL };
@@ -35,11 +48,6 @@ void metrics_declare(struct lb_metrics *m)
         .help = "Ended calls by outcome; their sum and fn_calls_in_flight is fn_calls.",
         .kind = METRIC_COUNTER,
         .labels = outcome_label,
-    };
-    struct metric_def latency = {
-        .kind = METRIC_HISTOGRAM,
-        .bounds = metric_latency_bounds_ms,
-        .n_bounds = 10,
     };
 
     for (int i = 0; i < OUTCOMES_N; i++) {
@@ -60,13 +68,11 @@ void metrics_declare(struct lb_metrics *m)
                                        "Detached calls that failed after their 202.");
     m->strikes = metric_simple("fn_lb_runner_strikes", METRIC_COUNTER,
                                "Answers of runners that broke the protocol.");
-    latency.name = "fn_lb_call_latency";
-    latency.help = "Milliseconds of a call without the execution that the runner reported.";
-    m->call_latency = metric_series(metric_declare(&latency), NULL);
-    latency.name = "fn_lb_runner_sched_latency";
-    latency.help = "Milliseconds from arrival to start at the runner, as it reported.";
-    m->sched_latency = metric_series(metric_declare(&latency), NULL);
-    latency.name = "fn_lb_runner_exec_latency";
-    latency.help = "Milliseconds of execution, as the runner reported.";
-    m->exec_latency = metric_series(metric_declare(&latency), NULL);
+    m->call_latency =
+        latency("fn_lb_call_latency",
+                "Milliseconds of a call without the execution that the runner reported.");
+    m->sched_latency = latency("fn_lb_runner_sched_latency",
+                               "Milliseconds from arrival to start at the runner, as it reported.");
+    m->exec_latency = latency("fn_lb_runner_exec_latency",
+                              "Milliseconds of execution, as the runner reported.");
 }

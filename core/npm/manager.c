@@ -727,27 +727,33 @@ const char *npm_manager_cplane_error(const struct npm_manager *m, const char *gr
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static const char *const by_group[] = { "group", NULL };
+static const char *const by_state[] = { "group", "state", NULL };
+
 static struct metric *series(enum metric_kind kind, const char *name, const char *help,
-                             const char *group, const char *state)
+                             const char *const *labels, const char *const *values)
 {
-    static const char *const labels[] = { "group", "state", NULL };
-    static const char *const only_group[] = { "group", NULL };
-    const struct metric_def def = {
-        .name = name, .help = help, .kind = kind, .labels = state ? labels : only_group };
-    const char *values[] = { group, state };
+    const struct metric_def def = { .name = name, .help = help, .kind = kind, .labels = labels };
 
     return metric_series(metric_declare(&def), values);
 }
 
-static struct metric *gauge(const char *name, const char *help, const char *group,
-                            const char *state)
+static struct metric *gauge(const char *name, const char *help, const char *group)
 {
-    return series(METRIC_GAUGE, name, help, group, state);
+    return series(METRIC_GAUGE, name, help, by_group, &group);
+}
+
+static struct metric *state_gauge(const char *name, const char *help, const char *group,
+                                  enum npm_host_state state)
+{
+    const char *values[] = { group, npm_state_name(state) };
+
+    return series(METRIC_GAUGE, name, help, by_state, values);
 }
 
 static struct metric *counter(const char *name, const char *help, const char *group)
 {
-    return series(METRIC_COUNTER, name, help, group, NULL);
+    return series(METRIC_COUNTER, name, help, by_group, &group);
 }
 
 static struct metric *provision_histogram(const char *group)
@@ -787,25 +793,25 @@ static void declare_figures(struct figures *f, const char *group)
 {
     declare_counters(f, group);
     f->provision_latency = provision_histogram(group);
-    f->wanted_mb = gauge("fn_npm_wanted_mb", "Memory that calls need, in MB.", group, NULL);
-    f->desired_mb = gauge("fn_npm_desired_mb", "Capacity that should exist, in MB.", group, NULL);
-    f->waiting = gauge("fn_npm_waiting", "Calls that wait for a runner.", group, NULL);
-    f->asked = gauge("fn_npm_asked", "Runners asked for that have not arrived.", group, NULL);
-    f->lbs = gauge("fn_npm_lbs", "Load balancers that told their demand.", group, NULL);
+    f->wanted_mb = gauge("fn_npm_wanted_mb", "Memory that calls need, in MB.", group);
+    f->desired_mb = gauge("fn_npm_desired_mb", "Capacity that should exist, in MB.", group);
+    f->waiting = gauge("fn_npm_waiting", "Calls that wait for a runner.", group);
+    f->asked = gauge("fn_npm_asked", "Runners asked for that have not arrived.", group);
+    f->lbs = gauge("fn_npm_lbs", "Load balancers that told their demand.", group);
     f->lbs_twice = gauge("fn_npm_lbs_twice",
-                         "Load balancers whose id another one uses at the same time.", group, NULL);
+                         "Load balancers whose id another one uses at the same time.", group);
     f->at_max = gauge("fn_npm_at_max", "1 while more is wanted than the maximum of runners allows.",
-                      group, NULL);
+                      group);
     f->cplane_failures = gauge("fn_npm_cplane_failures",
-                               "Calls to the control plane that failed, in a row.", group, NULL);
+                               "Calls to the control plane that failed, in a row.", group);
     f->stillborn = gauge("fn_npm_stillborn",
-                         "Pauses in a row, because new runners did not live.", group, NULL);
+                         "Pauses in a row, because new runners did not live.", group);
     f->drain_losses = counter("fn_npm_drain_losses",
                               "Calls that ran on a runner when its drain was cut.", group);
     for (int i = 0; i < NPM_STATES_N; i++) {
-        f->runners[i] = gauge("fn_npm_runners", "Runners by state.", group, npm_state_name(i));
-        f->capacity_mb[i] = gauge("fn_npm_capacity_mb", "Capacity of runners by state, in MB.",
-                                  group, npm_state_name(i));
+        f->runners[i] = state_gauge("fn_npm_runners", "Runners by state.", group, i);
+        f->capacity_mb[i] = state_gauge("fn_npm_capacity_mb",
+                                        "Capacity of runners by state, in MB.", group, i);
     }
 }
 

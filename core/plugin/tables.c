@@ -174,8 +174,12 @@ static int metric_declare_for(const struct fn_host *host, const char *name, uint
     static const char *const labels[] = { "instance", NULL };
     struct plugin *p = of(host);
     const char *values[] = { p->name };
-    struct metric_def def = { .labels = labels };
     char full[160];
+    const struct metric_def def = { .name = full,
+                                    .help = "Declared by a plugin.",
+                                    .kind = kind == FN_METRIC_COUNTER ? METRIC_COUNTER
+                                                                      : METRIC_GAUGE,
+                                    .labels = labels };
     char *s;
 
     if (!p->creating) {
@@ -192,9 +196,6 @@ static int metric_declare_for(const struct fn_host *host, const char *name, uint
     for (s = full; *s; s++) {
         *s = *s == '-' ? '_' : *s;
     }
-    def.name = full;
-    def.help = "Declared by a plugin.";
-    def.kind = kind == FN_METRIC_COUNTER ? METRIC_COUNTER : METRIC_GAUGE;
     p->metrics[p->n_metrics] = metric_series(metric_declare(&def), values);
     p->metric_kinds[p->n_metrics] = kind;
     *ret_id = p->n_metrics++;

@@ -129,13 +129,14 @@ void metrics_queue(struct slot_queue *q)
     struct queue_metrics *m = &q->metrics;
 
     for (int s = CTR_IMAGE; s <= CTR_BUSY; s++) {
-        m->now[s] = series(shown_names[of[s]].now, "Containers in this state.", METRIC_GAUGE,
-                           container_labels, values, 0);
+        m->now[s] = series(shown_names[of[s]].now, "Containers in the state that the name says.",
+                           METRIC_GAUGE, container_labels, values, 0);
         m->ms[s] = series(shown_names[of[s]].ms,
-                          "Time spent in this state, milliseconds (upstream's name).",
+                          "Time in the state that the name says, milliseconds (upstream's name).",
                           METRIC_HISTOGRAM, container_labels, values, 0);
-        m->seconds[s] = series(shown_names[of[s]].seconds, "Time spent in this state, seconds.",
-                               METRIC_HISTOGRAM, container_labels, values, 0.001);
+        m->seconds[s] = series(shown_names[of[s]].seconds,
+                               "Time in the state that the name says, seconds.", METRIC_HISTOGRAM,
+                               container_labels, values, 0.001);
     }
     for (int i = 0; i < 3; i++) {
         const char *const init_values[] = { init_names[i], q->app_id, q->fn_id, q->image };

@@ -1,8 +1,47 @@
 // GET /metrics on real nodes: scrapes share pages, and hold nobody up.
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
 import { describe, it } from 'node:test'
-import { fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { fnId, startCluster, startLb, startRunner } from './lib/cluster.mjs'
+import { Elastic } from './lib/elastic.mjs'
 import { closeIdle, invoke, request } from './lib/http.mjs'
+import { Fnd, build, freePort, root, tempDir } from './lib/node.mjs'
+
+// The rows of docs/metrics.md that speak of a type of node. That the page is what the sources declare is
+// metrics_reference_current of ctest.
+function reference(node) {
+  const rows = readFileSync(path.join(root, 'docs/metrics.md'), 'utf8').matchAll(/^\| `(fn_.*)$/gm)
+  return [...rows].map((m) => m[1].split(/(?<!\\)\|/).map((cell) => cell.trim())).map(([name, kinds, , labels, nodes, help]) => ({
+    name: name.slice(0, -1), kinds: kinds.split(' or '), labels: [...labels.matchAll(/\w+/g)].map(String).sort(), nodes, help: help.replaceAll('\\|', '|'),
+  })).filter(({ nodes }) => nodes === 'all' || nodes.split(', ').includes(node))
+}
+
+// Those of a page, as a scraper reads them.
+function shown(text) {
+  return text.split(/^# HELP /m).slice(1).map((family) => {
+    const [, name, help, kind, samples] = /^(\S+) ([^\n]*)\n# TYPE \S+ (\w+)\n([^]*)$/.exec(family)
+    const labels = new Set([...samples.matchAll(/[{,](\w+)="/g)].map((m) => m[1]))
+    labels.delete('le')
+    return { name, help, kind, labels: [...labels].sort() }
+  })
+}
+
+function assertKnown(node, text) {
+  const rows = reference(node)
+  const families = shown(text)
+  assert.ok(rows.length > 30 && families.length > 30, `${node}: ${rows.length} in the reference, ${families.length} on the page`)
+  for (const { name, help, kind, labels } of families) {
+    const row = rows.find((r) => r.name === name) ??
+      rows.find((r) => r.name.includes('<') && r.help === help && new RegExp(`^${r.name.replaceAll(/<\w+>/g, '\\w+')}$`).test(name))
+    assert.ok(row, `docs/metrics.md does not know that ${node} shows ${name}`)
+    assert.ok(row.kinds.includes(kind), `${name} is a ${kind}`)
+    assert.equal(help, row.help, name)
+    if (labels.length > 0 || row.labels.length === 0) assert.deepEqual(labels, row.labels, name)
+  }
+}
+
+const page = async (node) => (await request(node.url('/metrics'))).text
 
 describe('metrics', () => {
   it('256 scrapes at once: each gets a whole page, and pages do not add up', async () => {
@@ -50,5 +89,44 @@ describe('metrics', () => {
     assert.equal(sum(/^fn_container_uds_init_latency_count\{.*\} (\d+)$/gm), 4)
     assert.match(text, /^fn_metrics_folded_series [1-9]/m)
     await Promise.all([lb.stop(), runner.stop()])
+  })
+
+  it('a load balancer and a runner show what docs/metrics.md says of them', async () => {
+    const c = await startCluster({
+      functions: { hello: { image: 'hello' } },
+      lbOptions: { plugins: `shadow: { use: ch }\nlisteners: [count]` },
+    })
+    assert.equal((await invoke(c.lb, fnId('hello'))).status, 200)
+    assert.equal((await invoke(c.lb, fnId('none'))).status, 404)
+    const text = await page(c.lb)
+    assert.match(text, /^fn_lb_shadow_asked 1$/m)
+    assert.match(text, /^fn_plugin_listener_count_\w+\{instance=/m)
+    assertKnown('lb', text)
+    assertKnown('pure-runner', await page(c.runners[0]))
+    await c.stop()
+  })
+
+  it('a full node shows what docs/metrics.md says of it', async () => {
+    const port = await freePort()
+    const node = await Fnd.start('full', port, `
+http: { listen: "127.0.0.1:${port}" }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins: { driver: { use: process, root: ${path.join(build, 'functions')} } }
+runner: { iofs_path: ${tempDir()}, writable_root: true }
+apps: [{ name: demo, functions: [{ name: hello, id: ${fnId('hello')}, image: hello }] }]
+`)
+    assert.equal((await invoke(node, fnId('hello'))).status, 200)
+    assertKnown('full', await page(node))
+    await node.stop()
+  })
+
+  it('a node pool manager shows what docs/metrics.md says of it', async () => {
+    const e = await Elastic.start({ functions: { hello: { memory: 128 } } })
+    try {
+      assert.equal((await invoke(e.lbs[0], fnId('hello'))).status, 200)
+      assertKnown('npm', await page(e.npm))
+    } finally {
+      await e.stop()
+    }
   })
 })
