@@ -1,12 +1,12 @@
 // What an operator does about a metric, or must know to read it: what no declaration says. Keys are names, or
-// "room name" where two rooms show one name.
+// "room name" where two rooms show one name; a name that stands in for another one has the other's text.
 export const advice = {
   // every node
   fn_node_restarts: 'Any increase is a crash: read the crash report on standard error. Only with `fnd run --supervise`.',
   fn_loop_stuck: 'Should be 0. The labels name the plugin: [plugin-faults.md](plugin-faults.md).',
   fn_loop_turn_seconds: 'Nobody else is served during a turn. Turns of 5 ms and more are in the log: `a turn of the loop was long`.',
   fn_loop_longest_turn_seconds: 'Alert above the latency that you promise; the log names the cause.',
-  fn_lane_lost: 'Above 0: the log names the operation. Restart the node when it does not fall: [plugin-faults.md](plugin-faults.md).',
+  fn_lane_lost: 'Above 0: the log names the plugin. Restart the node when it does not fall: [plugin-faults.md](plugin-faults.md).',
   fn_lane_lost_total: 'As `fn_lane_lost`, with those that came back.',
   fn_node_degraded: 'Alert on 1. `reason`: `loop-stuck`, `worker-lost`, `plugin-end`, `placer-fallback`: [plugin-faults.md](plugin-faults.md).',
   fn_node_awake: 'Costs power. Set `processors_awake: false` if you do not want it.',
@@ -21,12 +21,12 @@ export const advice = {
   fn_config_reloads: 'See `fn_config_reload_failed`.',
   fn_config_generation: 'Grows with each reload that is taken.',
   fn_config_generations: 'Above 1 for a while after a reload.',
-  fn_config_generations_stuck: 'Above 0: calls or plugins hold an old configuration: [reload.md](reload.md).',
+  fn_config_generations_stuck: 'Above 0: calls or plugins hold an old configuration: [reload.md](reload.md). Absent until the first.',
   fn_plugin_call_seconds: 'What a plugin costs. Compare before and after an update of it.',
-  fn_plugin_budget_misses: 'Growing: the plugin blocks the loop. Tell its vendor, or take another.',
+  fn_plugin_budget_misses: 'Growing: the plugin blocks the loop. Tell its vendor, or take another. Absent until the first.',
   fn_plugin_bad_answers: 'Should be 0. The log says what was wrong: [plugin-faults.md](plugin-faults.md).',
-  fn_plugin_audit_alarms: 'Should be 0. `what` says what changed, the log names suspects: [plugin-security.md](plugin-security.md).',
-  fn_plugin_tainted: 'Sign the files or remove them: [plugin-security.md](plugin-security.md). Falls at a restart only.',
+  fn_plugin_audit_alarms: 'Should be 0. `what` says what changed, the log names suspects: [plugin-security.md](plugin-security.md). Absent until the first: alert when it is there.',
+  fn_plugin_tainted: 'Sign the files or remove them: [plugin-security.md](plugin-security.md). Falls at a restart only. Absent until the first: alert when it is there.',
   fn_plugin_lost: 'At 2 no plugin can be started any more: restart the node.',
   fn_plugin_end_stuck: 'Alert on 1. Restart the node: [plugin-faults.md](plugin-faults.md).',
   'fn_plugin_%s_%s_%s': 'Ask the documentation of the plugin.',
@@ -44,7 +44,7 @@ export const advice = {
   'lb fn_timeouts': 'The log says which limit: [outcomes.md](outcomes.md).',
   fn_reserved_header_dropped: 'Clients send headers that belong to Fn. Mostly harmless.',
   fn_detached_broken: 'These clients have a 202 already and do not know. The log has the calls.',
-  fn_lb_runner_strikes: 'Above 0: a runner is broken or of another version. The log names it.',
+  fn_lb_runner_strikes: 'Above 0: a runner is broken or of another version. The log line of the failed call names it (`runner_addr`).',
   fn_lb_call_latency: 'What Fn adds to a call. High: look at `fn_lb_placer_latency` and `fn_lb_runner_sched_latency`.',
   fn_lb_runner_sched_latency: 'High: runners are full, or containers start slowly.',
   fn_lb_runner_exec_latency: "The function's own time.",
@@ -72,7 +72,7 @@ export const advice = {
   // runner
   fn_runner_calls_total: '`fn_runner_calls_received_total` = sum of `fn_runner_calls_total` + `fn_runner_calls_in_flight`, on every scrape.',
   'runner fn_queued': 'Growing: the runner is full, or containers start slowly.',
-  'runner fn_server_busy': 'Some are normal: the load balancer asks another runner.',
+  'runner fn_server_busy': 'Some are normal: the load balancer asks another runner, or asks again.',
   fn_util_cpu_avail: 'Near 0: the runner is full by CPU.',
   fn_util_mem_avail: 'Near 0: the runner is full by memory.',
   fn_runner_engine_up: 'Alert on 0. Look at the container engine.',
@@ -80,7 +80,7 @@ export const advice = {
   fn_runner_retried_inside_total: 'Growing: containers end before their calls. Look at the functions that restart often.',
   fn_runner_remove_failures_total: 'Growing: containers stay. Look at the container engine.',
   fn_container_uds_init_latency: 'High, or many `timedout`: images start slowly. Make them smaller.',
-  fn_container_evictions: 'Growing: functions push each other out. Give the runner more memory, or add runners.',
+  fn_container_evictions: 'Growing: functions push each other out. Give the runner more memory, or add runners. Absent until the first.',
 
   // node pool manager
   fn_npm_provision_latency: 'How long the control plane takes for a runner.',
@@ -95,5 +95,5 @@ export const advice = {
   fn_npm_lbs_twice: 'Should be 0. Give each load balancer its own `lb_id`.',
   fn_npm_at_max: 'Raise `npm.group_runners_max`, or accept that calls wait.',
   fn_npm_cplane_failures: 'Above 0: the control plane is down; the log has its sentence: [control-planes.md](control-planes.md).',
-  fn_npm_drain_losses: 'Should be 0. Give drains more time: [elastic-pools.md](elastic-pools.md).',
+  fn_npm_drain_losses: 'Should be 0. Raise `npm.drain_timeout` above the longest call: [elastic-pools.md](elastic-pools.md).',
 }

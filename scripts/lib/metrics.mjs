@@ -192,6 +192,7 @@ class File {
     return names.map((n, i) => ({
       name: n, kind: kinds.join(' or '), help: text(help), labels: labels[0]?.names ?? [], room: this.room,
       shared: names.length > 1 ? i === 1 : undefined, // the process has another who owns the first name
+      first: names[0],
     }))
   }
 }
