@@ -488,47 +488,42 @@ START_TEST(test_texts_stay_valid)
 }
 END_TEST
 
-/* In process: a message that cannot be kept ends the call, however far it came; a cut answer never
- * looks whole. */
-START_TEST(test_no_memory_ends_the_call)
+/* A message that cannot be kept ends the call, however far it came; a cut answer never looks
+ * whole. Even i: the function has not finished by then. */
+static void lose_for_memory(int over, int i, struct told *t)
 {
     char what[32];
-    struct told t = { 0 };
 
-    f = fixture_create(OVER_LOCAL);
-    snprintf(what, sizeof(what), "%s:%d", _i % 2 ? "nomemend" : "nomem", _i / 2);
-    told_run(&t, f, what, NULL, 0);
-    ck_assert_int_eq(t.grpc_status, -FN_E_EXHAUSTED);
-    ck_assert_str_eq(t.text, "runner local: out of memory");
-    ck_assert_int_eq(t.proof, ENGAGE_PROOF_NONE);
-    ck_assert_uint_eq(t.ends, 1);
-    ck_assert_uint_eq(t.finishes, 0);
-    if (_i % 2 == 0) {
+    f = fixture_create(over);
+    snprintf(what, sizeof(what), "%s:%d", i % 2 ? "nomemend" : "nomem", i / 2);
+    told_run(t, f, what, NULL, 0);
+    ck_assert_int_ne(t->grpc_status, 0);
+    ck_assert_int_eq(t->proof, ENGAGE_PROOF_NONE);
+    ck_assert_uint_eq(t->ends, 1);
+    ck_assert_uint_eq(t->finishes, 0);
+    if (i % 2 == 0) {
         WAIT(f, one_gone, NULL);
     }
     echo(65536);
     fixture_destroy(f);
 }
-END_TEST
 
-/* A server that has no memory for an answer loses that call; it ended itself. */
-START_TEST(test_no_memory_of_a_server_loses_one_call)
+START_TEST(test_no_memory_ends_the_call)
 {
-    char what[32];
     struct told t = { 0 };
 
-    f = fixture_create(OVER_TCP);
-    snprintf(what, sizeof(what), "%s:%d", _i % 2 ? "nomemend" : "nomem", _i / 2);
-    told_run(&t, f, what, NULL, 0);
-    ck_assert_int_ne(t.grpc_status, 0);
-    ck_assert_int_eq(t.proof, ENGAGE_PROOF_NONE);
-    ck_assert_uint_eq(t.ends, 1);
-    ck_assert_uint_eq(t.finishes, 0);
-    if (_i % 2 == 0) {
-        WAIT(f, one_gone, NULL);
-    }
-    echo(65536);
-    fixture_destroy(f);
+    lose_for_memory(OVER_LOCAL, _i, &t);
+    ck_assert_int_eq(t.grpc_status, -FN_E_EXHAUSTED);
+    ck_assert_str_eq(t.text, "runner local: out of memory");
+}
+END_TEST
+
+/* The server ended itself. */
+START_TEST(test_no_memory_of_a_server_loses_one_call)
+{
+    struct told t = { 0 };
+
+    lose_for_memory(OVER_TCP, _i, &t);
 }
 END_TEST
 
