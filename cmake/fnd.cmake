@@ -25,6 +25,10 @@ else()
     endif()
 endif()
 
+if(FND_COVERAGE)
+    add_link_options(--coverage) # the library of counters, for who has any
+endif()
+
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
@@ -49,7 +53,6 @@ endif()
 function(fnd_count_lines target)
     if(FND_COVERAGE)
         target_compile_options(${target} PRIVATE --coverage -fprofile-update=atomic -O1)
-        target_link_options(${target} INTERFACE --coverage)
     endif()
 endfunction()
 

@@ -37,9 +37,10 @@ static struct metric *log_suppressed_lines(void)
     struct metric *m = lines;
 
     if (!m) {
-        m = lines = metric_simple("fn_log_suppressed_lines", METRIC_COUNTER,
-                                  "Log lines of one kind that were left out because there were too "
-                                  "many of them.");
+        m = metric_simple("fn_log_suppressed_lines", METRIC_COUNTER,
+                          "Log lines of one kind that were left out because there were too "
+                          "many of them.");
+        lines = m;
     }
     return m;
 }

@@ -332,7 +332,8 @@ static const char *unknown_option(int argc, char **argv, const struct option *op
         size_t len = strcspn(argv[i], "=");
         const struct option *o = options;
 
-        while (o->name && (strlen(o->name) + 2 != len || strncmp(argv[i] + 2, o->name, len - 2))) {
+        while (o->name &&
+               (strlen(o->name) + 2 != len || strncmp(argv[i] + 2, o->name, len - 2) != 0)) {
             o++;
         }
         if (strncmp(argv[i], "--", 2) == 0 && !o->name) {

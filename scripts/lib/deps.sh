@@ -10,6 +10,7 @@ deps_kit="dpkg-dev"
 deps_run="curl ca-certificates"
 deps_test="libgrpc-dev libhttp-parser-dev abigail-tools binutils g++ make clang libclang-rt-14-dev openssl dpkg-dev
     docker.io iptables iproute2 xz-utils procps gdb"
+deps_tidy="clang-tidy"
 deps_bench="wrk procps"
 
 deps_missing() {
