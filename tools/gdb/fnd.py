@@ -16,6 +16,7 @@ import gdb
 
 LINES_MAX = 200
 TEXT_MAX = 200  # bytes of a text that is shown
+MEMBERS_MAX = 1000000  # of a list, which may be a ring in a process that broke
 ROOT = "run_node::run.node"  # static in core/node/run.c
 
 
@@ -36,7 +37,9 @@ def tailq(head, link):
     is_tailq = has(head, "tqh_first")
     first, following = ("tqh_first", "tqe_next") if is_tailq else ("lh_first", "le_next")
     at = head[first]
-    while int(at) != 0:
+    for _ in range(MEMBERS_MAX):
+        if int(at) == 0:
+            return
         yield at.dereference()
         at = at[link][following]
 
@@ -44,7 +47,9 @@ def tailq(head, link):
 def hashed(first):
     """Members of a uthash table."""
     kind = first.type
-    while int(first) != 0:
+    for _ in range(MEMBERS_MAX):
+        if int(first) == 0:
+            return
         yield first.dereference()
         first = first["hh"]["next"].cast(kind)
 
@@ -74,12 +79,16 @@ def rows(title, head, lines):
     """A table with at most LINES_MAX rows."""
     shown = [head]
     more = 0
-    for line in lines:
-        if len(shown) <= LINES_MAX:
-            shown.append([str(cell) for cell in line])
-        else:
-            more += 1
-    print("%s: %d" % (title, len(shown) - 1 + more))
+    broken = ""
+    try:
+        for line in lines:
+            if len(shown) <= LINES_MAX:
+                shown.append([str(cell) for cell in line])
+            else:
+                more += 1
+    except gdb.MemoryError as e:
+        broken = ", and then what cannot be read: %s" % e
+    print("%s: %d%s" % (title, len(shown) - 1 + more, broken))
     if len(shown) == 1:
         return
     widths = [max(len(row[i]) for row in shown) for i in range(len(head))]
@@ -203,7 +212,9 @@ class Arena(gdb.Command):
 
 def chunks(arena):
     at = arena["head"]
-    while int(at) != 0:
+    for _ in range(MEMBERS_MAX):
+        if int(at) == 0:
+            return
         yield at.dereference()
         at = at["next"]
 
