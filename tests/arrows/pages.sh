@@ -58,7 +58,7 @@ check_word() {
         [ -f "$root/$3/$2" ] || [ -f "$root/tests/unit/${3#core/}/$2" ] || [ -f "$root/core/$2" ] ||
             complain "$1: \`$2\`: there is no such file in $3 and its tests" ;;
     CTR_* | LB_[A-Z]* | RC_* | CONN_* | PEER_* | NPM_[A-Z]* | FNSOCK_* | EXCHANGE_* | BREAKER_* | \
-        ENGINE_* | SEEN_* | IMAGE_* | SIDE_* | PLACE_* | SESSION_* | OP_*)
+        ENGINE_* | SEEN_* | IMAGE_* | SIDE_* | GENERATION_* | PLACE_* | SESSION_* | OP_*)
         grep -qx "$2" "$names" || complain "$1: \`$2\`: there is no such constant" ;;
     *) return ;;
     esac
@@ -80,6 +80,16 @@ for page in "$root"/docs/internals/*.md "$root/CONTRIBUTING.md" "$root/STYLE.md"
         [ -e "${page%/*}/$link" ] || complain "$short links to $link, which is not there"
     done <"$told"
 done
+
+# Each state of each machine is told of.
+find "$root/core" -name '*.c' -exec grep -ohE '^ *\[[A-Z][A-Z_]*\] = (STATE\(|0,)' {} + |
+    sed 's/.*\[\(.*\)\].*/\1/' | sort -u >"$told"
+while read -r state; do
+    n=$((n + 1))
+    grep -qF "\`$state\`" "$root"/docs/internals/*.md ||
+        complain "$state is a state that no page in docs/internals tells of"
+done <"$told"
+[ -s "$told" ] || complain "no tables of states were found"
 
 # Each room has its page.
 for room in "$root"/core/*; do
