@@ -71,6 +71,9 @@ for page in "$root"/docs/internals/*.md "$root/CONTRIBUTING.md" "$root/STYLE.md"
     short=${page#"$root"/}
     folder=$(sed -n '1s/^# \([a-z/]*\):.*/\1/p' "$page")
     sed '/^```/,/^```/d' "$page" | grep -oE '`[^`]+`' | tr -d '`' | sort -u >"$told"
+    n=$((n + 1))
+    out=$(sed '/^```/,/^```/d' "$page" | awk -F '`' 'NF && NF % 2 == 0 { print }')
+    [ -z "$out" ] || complain "$short: back quotes that end on another line: $out"
     while read -r word; do
         check_word "$short" "$word" "$folder"
     done <"$told"
