@@ -232,7 +232,7 @@ static void *stream_thread(void *arg)
 
 static int start_thread(struct fetch_streams *all)
 {
-    all->has_thread = loop_thread(&all->thread, "fnd-streams", stream_thread, all) == 0;
+    all->has_thread = loop_thread(&all->thread, stream_thread, all) == 0;
     return all->has_thread ? 0 : FN_E_EXHAUSTED;
 }
 

@@ -218,7 +218,7 @@ int bin_create(const struct bin_config *config, struct bin **ret)
     b->bytes_max = config->bytes_max;
     b->inodes_max = config->inodes_max;
     if (!b->base || !b->instance || b->instance_fd < 0 ||
-        loop_thread(&b->thread, "fnd-removal", bin_thread, b) != 0) {
+        loop_thread(&b->thread, bin_thread, b) != 0) {
         bin_free(b);
         return FN_E_EXHAUSTED;
     }

@@ -43,7 +43,7 @@ static void *aside_run(void *arg)
 /* Detached later, and not at all when it returns: a sanitizer wants to see it end. */
 static int start(struct aside *a, pthread_t *ret)
 {
-    return loop_thread(ret, "fnd-aside", aside_run, a);
+    return loop_thread(ret, aside_run, a);
 }
 
 static struct timespec in(int64_t timeout_ns)

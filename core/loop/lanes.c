@@ -107,7 +107,7 @@ static void *worker(void *arg)
 
 static int start_thread(struct lane *lane)
 {
-    int r = loop_thread(&lane->threads[lane->threads_n], "fnd-lane", worker, lane);
+    int r = loop_thread(&lane->threads[lane->threads_n], worker, lane);
 
     if (r == 0) {
         lane->threads_n++;

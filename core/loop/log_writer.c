@@ -218,7 +218,7 @@ int log_writer_start(const struct log_writer_config *c, struct fn_error *reterr)
                                "Log lines that went to standard error because log.dest did not "
                                "take them.");
     if ((c->path && !w.config.path) || !w.batches[0].data || !w.batches[1].data ||
-        loop_thread(&thread, "fnd-log", run, NULL) != 0) {
+        loop_thread(&thread, run, NULL) != 0) {
         return err_set(reterr, FN_E_EXHAUSTED, "log: no memory or thread for its writer");
     }
     pthread_detach(thread);

@@ -163,6 +163,6 @@ int signals_begin(const struct signals_config *config, struct fn_error *reterr)
     if (signals.event_fd < 0) {
         return err_set(reterr, FN_E_EXHAUSTED, "signals: no descriptor: %s", strerror(errno));
     }
-    r = loop_thread(&signals.thread, "fnd-signals", run, NULL);
+    r = loop_thread(&signals.thread, run, NULL);
     return r == 0 ? 0 : err_set(reterr, FN_E_EXHAUSTED, "signals: no thread: %s", strerror(r));
 }

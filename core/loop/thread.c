@@ -61,7 +61,7 @@ void loop_altstack(void)
 
 /* Signals that others send belong to the loop's own thread. Those of a thread's own mistakes stay
  * open: a blocked one ends the process without its handler. */
-int loop_thread(pthread_t *ret, const char *name, void *(*run)(void *arg), void *arg)
+int loop_thread(pthread_t *ret, void *(*run)(void *arg), void *arg)
 {
     static const int own[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS };
     sigset_t most;
@@ -75,8 +75,5 @@ int loop_thread(pthread_t *ret, const char *name, void *(*run)(void *arg), void 
     pthread_sigmask(SIG_SETMASK, &most, &old);
     r = pthread_create(ret, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (r == 0) {
-        pthread_setname_np(*ret, name); /* for top -H and gdb; nothing depends on it */
-    }
     return r;
 }

@@ -4,8 +4,7 @@
 
 #include <pthread.h>
 
-/* A thread that gets no signals but those of its own mistakes. name: 15 characters at most, as top
- * and gdb show it. 0 or an errno. [any] */
-int loop_thread(pthread_t *ret, const char *name, void *(*run)(void *arg), void *arg);
+/* A thread that gets no signals but those of its own mistakes. 0 or an errno. [any] */
+int loop_thread(pthread_t *ret, void *(*run)(void *arg), void *arg);
 
 #endif

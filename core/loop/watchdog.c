@@ -106,7 +106,7 @@ int watchdog_create(struct loop *l, const struct watchdog_config *config, struct
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&w->stop, &attr);
     pthread_condattr_destroy(&attr);
-    r = loop_thread(&w->thread, "fnd-watchdog", run, w);
+    r = loop_thread(&w->thread, run, w);
     if (r != 0) {
         pthread_cond_destroy(&w->stop);
         pthread_mutex_destroy(&w->lock);
