@@ -11,7 +11,6 @@
  * without it. */
 #include <lb/lb_int.h>
 
-#include <assert.h>
 #include <base/log.h>
 #include <model/call.h>
 #include <override/override.h>
