@@ -18,11 +18,12 @@
 #define AT(field) .offset = offsetof(struct config_app, field)
 const struct fn_opt config_app_opts[] = {
     CONFIG_TEXT("name", 255, AT(name),
-                "Name of the app, letters, digits, _ and -."),
+                "Name of the app: letters, digits, _ and -."),
     CONFIG_TEXT_OR_NONE("id", 64, AT(id),
-                        "Id of the app; when absent made of its name."),
+                        "Id of the app. When absent: derived from its name."),
     CONFIG_TEXT_OR_NONE("syslog_url", 1024, AT(syslog_url),
-                        "Where the output of its functions goes, udp://host:port and the like."),
+                        "Log server for the output of the app's functions, such as "
+                        "udp://host:port."),
     { .key = NULL },
 };
 #undef AT
@@ -32,10 +33,10 @@ const struct fn_opt config_fn_opts[] = {
     CONFIG_TEXT("name", 255, AT(name),
                 "Name of the function, unique in its app."),
     CONFIG_TEXT("image", 1024, AT(image),
-                "Its image; for the process driver its executable."),
+                "Image of the function; for driver process the name of its executable."),
     CONFIG_TEXT_OR_NONE("id", 64, AT(id),
-                        "Its id, /invoke/<id>; when absent made of the names, the same on every "
-                        "node."),
+                        "Id of the function, as in /invoke/<id>. When absent: derived from the "
+                        "names of app and function, the same on every node."),
     { .key = "memory",
       .doc = "Memory of a container.",
       .dflt = "128",
@@ -45,7 +46,7 @@ const struct fn_opt config_fn_opts[] = {
       .type = FN_OPT_INT,
       AT(memory_mb) },
     { .key = "timeout",
-      .doc = "Time for one call.",
+      .doc = "Time for one call of the function.",
       .dflt = "30",
       .choices = "seconds",
       .min = 1,
@@ -53,7 +54,7 @@ const struct fn_opt config_fn_opts[] = {
       .type = FN_OPT_INT,
       AT(timeout_s) },
     { .key = "idle_timeout",
-      .doc = "Time that an idle container is kept.",
+      .doc = "Time after which an idle container of the function is removed.",
       .dflt = "30",
       .choices = "seconds",
       .min = 1,
@@ -69,9 +70,9 @@ const struct fn_opt config_trigger_opts[] = {
     CONFIG_TEXT("name", 255, AT(name),
                 "Name of the trigger."),
     CONFIG_TEXT("source", 1024, AT(source),
-                "Path behind /t/<app>, begins with /."),
+                "Path of the trigger below /t/<app>; begins with /."),
     CONFIG_TEXT_OR_NONE("id", 64, AT(id),
-                        "Its id; when absent made of the names."),
+                        "Id of the trigger. When absent: derived from the names."),
     { .key = NULL },
 };
 #undef AT

@@ -547,22 +547,23 @@ static void check_values(struct config *c, struct conf_problems *p)
 #define AT(field) .offset = offsetof(struct config_tls, field)
 const struct fn_opt config_tls_opts[] = {
     CONFIG_TEXT_OR_NONE("cert", 1024, AT(cert),
-                        "PEM file with the certificate of this node and those above it."),
+                        "PEM file with this node's certificate, followed by its intermediate "
+                        "certificates."),
     CONFIG_TEXT_OR_NONE("key", 1024, AT(key),
-                        "PEM file with its private key, readable by the owner only."),
+                        "PEM file with the private key, readable by its owner only."),
     CONFIG_TEXT_OR_NONE("ca", 1024, AT(ca),
-                        "PEM file with the authorities that sign peers; a server with it demands "
-                        "a certificate from its clients."),
+                        "PEM file with the CA certificates that sign peers. A server that has it "
+                        "requires a client certificate (mutual TLS)."),
     CONFIG_TEXT_OR_NONE("crl", 1024, AT(crl),
-                        "PEM file with the current revocation lists of all authorities in ca; "
-                        "peers whose certificates they name are refused, and all peers once a "
-                        "list has ended."),
+                        "PEM file with the current revocation lists (CRLs) of all CAs in `ca`. "
+                        "Revoked peers are refused, and once a list has expired, all peers."),
     CONFIG_TEXT_OR_NONE("server_name", 253, AT(server_name),
-                        "Name that servers' certificates must have, instead of that of their "
-                        "address."),
+                        "Host name that a server's certificate is checked for, instead of the name "
+                        "in its address."),
     { .key = "peers",
-      .doc = "Names that peers' certificates must have one of, as URI, DNS or common name; * stands "
-             "for any text without a slash. When absent every certificate of ca is good.",
+      .doc = "Patterns of the names that a peer's certificate must match, compared with its URI, "
+             "DNS and common names; * stands for any text without a slash. When absent: every "
+             "certificate that `ca` signed is accepted.",
       .type = FN_OPT_STRLIST,
       .flags = FN_OPT_MAY_BE_ABSENT,
       AT(peers) },

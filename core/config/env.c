@@ -94,11 +94,11 @@ const struct config_variable config_variables[] = {
     NONE("FN_EXPERIMENTAL_PREFORK_CMD", "there is no pool of placeholder containers"),
     NONE("FN_EXPERIMENTAL_PREFORK_USE_ONCE", "there is no pool of placeholder containers"),
     NONE("FN_EXPERIMENTAL_PREFORK_NETWORKS", "there is no pool of placeholder containers"),
-    NONE("FN_MQ_URL", "upstream does not read it either"),
-    NONE("FN_LOGSTORE_URL", "upstream does not read it either"),
+    NONE("FN_MQ_URL", "Go Fn does not read it either"),
+    NONE("FN_LOGSTORE_URL", "Go Fn does not read it either"),
     NONE("FN_API_URL", "only the fn command line reads it"),
-    NONE("FN_EJECT_IDLE_MSECS", "upstream does not read it either"),
-    NONE("FN_API_CORS", "upstream does not read it either"),
+    NONE("FN_EJECT_IDLE_MSECS", "Go Fn does not read it either"),
+    NONE("FN_API_CORS", "Go Fn does not read it either"),
     { NULL, SECTION_NOWHERE, NULL, FORM_NONE, 0, NULL },
 };
 

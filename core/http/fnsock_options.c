@@ -6,20 +6,24 @@
 #define AT(field) offsetof(struct fnsock_config, field)
 static const struct fn_opt rows[] = {
     OPT_ABSENT("iofs_path", STR, AT(iofs_path), 1, 1024,
-               "Directory for the sockets of functions; when absent one of its own below TMPDIR."),
+               "Directory in which each container gets a directory with its function's unix "
+               "socket. When absent: a new directory below TMPDIR."),
     OPT_ABSENT("iofs_engine_path", STR, AT(engine_path), 1, 1024,
-               "The same directory as the container engine sees it."),
+               "Path of the same directory as the container engine sees it, when the runner itself "
+               "runs in a container."),
     OPT_CHOICE("iofs_tmpfs", AT(tmpfs_word), "auto", "auto|true|false",
-               "Mount a tmpfs for the socket of each container; auto: where the node may mount and "
-               "functions see it. Elsewhere a container that fills its directory is ended."),
+               "Mount a small tmpfs on each container's socket directory, so that a function "
+               "cannot fill the disk through it. auto: if the node may mount and the function sees "
+               "the mount; otherwise a container that writes too much there is killed."),
     OPT("iofs_size", BYTES, AT(dir_bytes_max), "1MiB", 64 * KIB, 1 * GIB,
-        "What a function may write into the directory of its socket."),
+        "Bytes that a function may write into its socket directory."),
     OPT("iofs_inodes", INT, AT(dir_inodes_max), "64", 16, 1000000,
-        "Files that a function may make there."),
+        "Number of files that a function may create in its socket directory."),
     OPT_ABSENT("iofs_opts", STR, AT(tmpfs_opts), 1, 1024,
-               "Further mount data of that tmpfs, such as size=1m, which wins over iofs_size."),
+               "Further mount options of that tmpfs, such as size=1m. They override iofs_size and "
+               "iofs_inodes."),
     LIVE("max_response_header_size", BYTES, AT(limits.answer_header_bytes_max), "64KiB", 1 * KIB,
-         10 * MIB, "Size of an answer's headers; upstream allows 10 MiB."),
+         10 * MIB, "Maximum size of the headers of a function's response. Go Fn allows 10 MiB."),
     { .key = NULL },
 };
 

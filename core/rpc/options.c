@@ -6,30 +6,34 @@
 #define AT(field) offsetof(struct rpc_config, field)
 static const struct fn_opt rows[] = {
     OPT("message_max", BYTES32, AT(message_max_bytes), "4MiB", 64 * KIB, 64 * MIB,
-        "Size of a received message."),
+        "Maximum size of a received gRPC message."),
     OPT("streams_max", INT32, AT(streams_max), "4096", 1, 1000000,
-        "Calls at a time on one connection of a runner."),
+        "Maximum number of concurrent calls (HTTP/2 streams) on one connection to a runner."),
     OPT("connections_max", INT32, AT(connections_max), "10000", 1, 1000000,
-        "Open connections at the gRPC port; upstream has no limit."),
+        "Maximum number of open connections to the gRPC port. Go Fn has no limit."),
     OPT("connections_per_ip_max", INT32, AT(connections_per_ip_max), "256", 1, 1000000,
-        "The same of one address; a /64 of IPv6 counts as one."),
+        "Maximum number of open connections to the gRPC port from one address. All of an IPv6 /64 "
+        "counts as one address."),
     OPT("refuse_interfaces", STRLIST, AT(refuse_interfaces), "fnd0 docker0", 0, 0,
-        "Interfaces, `*` in them as in a shell, by which nobody reaches the gRPC port, nor the HTTP "
-        "port of a pure-runner or manager: where functions are."),
+        "Network interfaces (shell patterns with `*`) from which the gRPC port is closed, and on a "
+        "pure-runner or npm node the HTTP port too: those that function containers are attached "
+        "to."),
     OPT("reconnect_first", DURATION, AT(reconnect_first_ns), "100ms", 10 * MS, 10 * S,
-        "Pause after the first failed dial; it doubles up to reconnect_max."),
+        "Pause after the first failed connection attempt. It doubles with each further failure up "
+        "to reconnect_max."),
     OPT("reconnect_max", DURATION, AT(reconnect_max_ns), "700ms", 10 * MS, 2 * MIN,
-        "Longest pause between two dials; upstream pauses up to 2 minutes."),
+        "Longest pause between two connection attempts. Go Fn pauses up to 2 minutes."),
     OPT("connect_timeout", DURATION, AT(connect_timeout_ns), "1s", 10 * MS, MIN,
-        "Time for one dial."),
+        "Time for one connection attempt."),
     OPT("probe_interval", DURATION, AT(probe_interval_ns), "2s", 0, H,
-        "Silence after which a runner is asked whether it lives, 0 = never."),
+        "A runner that has sent nothing for this long is pinged by its load balancer, 0 = never."),
     OPT("probe_timeout", DURATION, AT(probe_timeout_ns), "2s", 10 * MS, MIN,
-        "Time for its answer, after which the connection is given up."),
+        "Time to answer such a ping before the connection is closed."),
     OPT("client_silence", DURATION, AT(client_silence_ns), "10s", 0, H,
-        "Silence after which a runner pings its load balancer, 0 = never."),
+        "A load balancer that has sent nothing for this long is pinged by its runner, 0 = never."),
     OPT("send_queue", BYTES32, AT(send_queue_bytes), "64KiB", 4 * KIB, 16 * MIB,
-        "Bytes that one call may have waiting to be sent."),
+        "Bytes of one call that may be queued for sending. When the queue is full, the source is "
+        "read more slowly."),
     { .key = NULL },
 };
 

@@ -6,9 +6,9 @@
 #define AT(field) offsetof(struct account_limits, field)
 static const struct fn_opt rows[] = {
     OPT("memory_total", BYTES, AT(mem_bytes_max), "0", 0, INT64_MAX,
-        "Memory for all containers, 0 = what the machine offers."),
+        "Memory for all containers together, 0 = what the machine offers."),
     OPT_COUNT("cpu_total", INT, AT(cpu_milli_max), "0", 0, 1000000000, "thousandths of a CPU",
-              "CPU for all containers, 0 = what the machine offers."),
+              "CPU for all containers together, 0 = what the machine offers."),
     { .key = NULL },
 };
 

@@ -6,71 +6,87 @@
 #define AT(field) offsetof(struct runner_options, field)
 static const struct fn_opt rows[] = {
     OPT_ABSENT("owner", STR, AT(owner), 1, 63,
-               "Identity of this runner across restarts, [a-z0-9-]; when absent host name and gRPC "
-               "port. Leftover containers of the same owner are removed at the start."),
+               "Identity of this runner across restarts, characters a-z, 0-9 and -. At its start a "
+               "runner removes containers that an earlier process of the same owner left behind. "
+               "When absent: host name and gRPC port."),
     LIVE_COUNT("memory_min", INT, AT(mem_mb_min), "16", 1, 8192, "MB",
-               "Smallest memory of a function; upstream: 1."),
+               "Smallest memory that a function gets. Go Fn: 1."),
     LIVE("freeze_idle", DURATION, AT(freeze_idle_ns), "50ms", -1, 24 * H,
-         "Idle time after which a container is frozen."),
+         "Idle time after which a container is frozen (its processes are suspended; memory "
+         "stays)."),
     LIVE("pull_timeout", DURATION, AT(pull_timeout_ns), "10m", -1, 24 * H,
-         "Time to make an image ready; a pull that nobody has waited for since a minute ends sooner."),
+         "Time to pull and unpack an image. A pull that no call has waited for during the last "
+         "minute is cancelled earlier."),
     LIVE("start_timeout", DURATION, AT(start_timeout_ns), "5s", -1, H,
-         "Time from the start of a container until its function listens."),
+         "Time from the start of a container until its function listens on its socket."),
     LIVE("engine_timeout", DURATION, AT(engine_timeout_ns), "20s", 100 * MS, H,
-         "Time for the engine to create, start or remove a container; upstream has no limit."),
+         "Time for the container engine to create, start or remove a container. Go Fn has no "
+         "limit."),
     LIVE("freeze_timeout", DURATION, AT(freeze_timeout_ns), "2s", 10 * MS, MIN,
-         "Time for the engine to freeze or thaw a container; upstream has no limit."),
+         "Time for the container engine to freeze or unfreeze a container. Go Fn has no limit."),
     LIVE("parallel_starts_max", INT32, AT(parallel_starts_max), "8", 1, 1000,
-         "Containers created or started at a time, and as many removed; an app may hold as many "
-         "places as are free, so that half are left to others."),
+         "Maximum number of containers that are created or started at a time, and of those removed "
+         "at a time. One app may use as many of these places as are still free, so that it never "
+         "holds more than half."),
     LIVE("pulls_max", INT32, AT(pulls_max), "8", 1, 100,
-         "Images pulled at a time; the same rule for each app and each registry. An image that is "
-         "there waits for none of them."),
+         "Maximum number of images that are pulled at a time. One app, or one registry, may use as "
+         "many of these places as are still free. Images that are already on the machine do not "
+         "count."),
     LIVE("start_wait", DURATION, AT(start_wait_ns), "10s", 100 * MS, H,
-         "Time that a call waits here at most, also while a container is started or an image is "
-         "pulled for it; then it is handed back to the load balancer, and what was begun goes on."),
+         "Longest time that a call waits at this runner while a container is started or an image "
+         "is pulled for it. Then the call is handed back to the load balancer; the start or the "
+         "pull goes on."),
     LIVE("queue_wait", DURATION, AT(queue_wait_ns), "500ms", 0, MIN,
-         "Time that a call waits here for a container before it is handed back to the load "
-         "balancer."),
+         "Time that a call waits at this runner for a free container before it is handed back to "
+         "the load balancer."),
     LIVE("queue_factor", INT32, AT(queue_factor), "2", 1, 1000,
-         "Calls that may wait, per container of their function."),
+         "Length of a function's queue at this runner: calls that may wait per container of the "
+         "function."),
     LIVE("body_wait", DURATION, AT(body_wait_ns), "10s", 10 * MS, H,
-         "Time until the first part of a call's body."),
+         "Time to receive the first part of a call's body."),
     LIVE("call_memory", BYTES, AT(calls_bytes_max), "256MiB", 16 * MIB, INT64_MAX,
-         "Memory of calls that wait for their body or for a container, of which an app has a share; "
-         "more are handed back to the load balancer. Upstream has no limit."),
+         "Maximum memory of calls that wait for their body or for a container; further calls are "
+         "handed back to the load balancer. One app may use four times what is still free. Go Fn "
+         "has no limit."),
     LIVE("max_response_size", BYTES, AT(answer_bytes_max), "6MiB", 0, 64 * GIB,
-         "Size of a function's answer, 0 = no limit as upstream."),
+         "Maximum size of a function's response, 0 = no limit (as Go Fn)."),
     LIVE("log_ring", BYTES, AT(log_ring_bytes), "64KiB", 1 * KIB, 64 * MIB,
-         "Output of a container that is kept for its error texts; upstream keeps 1 MiB per call."),
+         "Last output of a container that is kept in memory to explain its failure. Go Fn keeps 1 "
+         "MiB per call."),
     LIVE("user_logs", BOOL, AT(user_logs), "true", 0, 0,
-         "Write lines that functions print to the node's log."),
-    LIVE("detached", BOOL, AT(detached), "true", 0, 0, "Take detached calls."),
+         "Write the lines that functions print to the node's log."),
+    LIVE("detached", BOOL, AT(detached), "true", 0, 0, "Accept detached calls."),
     LIVE_ABSENT("images_allowed", STRLIST, AT(images_allowed), 0, 0,
-                "Patterns with * of images that may run here; when absent all."),
+                "Patterns (with *) of the images that may run on this runner. When absent: all "
+                "images."),
     LIVE("fs_size_max", BYTES, AT(fs_bytes), "0", 0, INT64_MAX,
-         "Size of a container's root file system, 0 = no limit (docker)."),
+         "Maximum size of a container's root file system, 0 = no limit. Driver docker only."),
     LIVE("tmpfs_inodes_max", INT, AT(tmpfs_inodes), "0", 0, INT64_MAX,
-         "Files in a container's /tmp, 0 = the engine's default (docker)."),
+         "Maximum number of files in a container's /tmp, 0 = the engine's default. Driver docker "
+         "only."),
     LIVE("pids_max", INT, AT(pids_max), "50", 0, 4194304,
-         "Processes of a container, 0 = no limit."),
-    LIVE("nofile_max", INT, AT(nofile_max), "350", 16, 1048576, "Open files of a process."),
+         "Maximum number of processes in a container, 0 = no limit."),
+    LIVE("nofile_max", INT, AT(nofile_max), "350", 16, 1048576, "Maximum number of open files of a "
+                                                                "process in a container."),
     LIVE("memlock_max", BYTES, AT(memlock_max), "64KiB", 0, INT64_MAX,
-         "Locked memory of a process (docker)."),
+         "Maximum locked memory of a process in a container. Driver docker only."),
     LIVE("sigpending_max", INT, AT(sigpending_max), "5000", 0, 1000000,
-         "Pending signals of a user (docker)."),
+         "Maximum number of pending signals in a container. Driver docker only."),
     LIVE("msgqueue_max", BYTES, AT(msgqueue_max), "819200", 0, INT64_MAX,
-         "Bytes in POSIX message queues of a user (docker)."),
+         "Maximum bytes in POSIX message queues of a container. Driver docker only."),
     LIVE("writable_root", BOOL, AT(writable_root), "false", 0, 0,
-         "Let functions write to their root file system."),
+         "Let functions write to their container's root file system."),
     OPT("privileged_user", BOOL, AT(privileged), "false", 0, 0,
-        "Run functions as their image's user with the engine's default capabilities (docker)."),
+        "Run functions as the user that their image names, with the engine's default capabilities, "
+        "instead of an unprivileged user without capabilities. Driver docker only."),
     LIVE("volumes", BOOL, AT(volumes), "false", 0, 0,
-         "Allow images that declare volumes (docker)."),
+         "Allow images that declare volumes. Driver docker only."),
     LIVE("syslog_own_networks", BOOL, AT(syslog_own_networks), "false", 0, 0,
-         "Let apps name log servers in this machine's own networks: itself, link-local addresses, "
-         "those beside its interfaces; upstream lets them."),
-    LIVE("no_network", BOOL, AT(no_network), "false", 0, 0, "Give functions no network."),
+         "Let apps send their output to log servers inside this machine's own networks: the "
+         "machine itself, link-local addresses, and the networks of its interfaces. Go Fn allows "
+         "that."),
+    LIVE("no_network", BOOL, AT(no_network), "false", 0, 0, "Start containers without network "
+                                                            "access."),
     { .key = NULL },
 };
 

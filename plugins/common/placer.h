@@ -7,8 +7,8 @@
 /* For a call that "was refused", or that "every runner refused". */
 #define PLACER_OPT_RETRY_DELAY(options, which)                                                     \
     { .key = "retry_delay",                                                                        \
-      .doc = "Time after which a call that " which " is offered again, if no capacity was freed "  \
-             "before.",                                                                            \
+      .doc = "Pause after which a call that " which                                                \
+             " is offered again, unless capacity was freed earlier.",                              \
       .dflt = "100ms",                                                                             \
       .min = 1000000,                                                                              \
       .max = 60000000000,                                                                          \
@@ -17,7 +17,7 @@
 
 #define PLACER_OPT_TRIES(options, least)                                                           \
     { .key = "tries",                                                                              \
-      .doc = "Runners that may refuse a call before it waits.",                                    \
+      .doc = "Number of runners that may refuse a call before it waits.",                          \
       .dflt = "16",                                                                                \
       .min = least,                                                                                \
       .max = TRIES_MAX,                                                                            \

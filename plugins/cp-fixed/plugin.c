@@ -90,27 +90,27 @@ static const struct fn_cplane_ops ops = {
 
 static const struct fn_opt opts[] = {
     {.key = "addresses",
-     .doc = "Addresses of the machines' gRPC ports, host:port for group default or "
-            "group=host:port; each belongs to one group.",
+     .doc = "Addresses of the machines' gRPC ports: host:port for group default, or "
+            "group=host:port. Each belongs to one group.",
      .type = FN_OPT_STRLIST,
      .offset = offsetof(struct conf, addresses)},
     {.key = "delay",
-     .doc = "Time until an address that was asked for is told.",
+     .doc = "Time after which a requested machine is listed, to imitate a slow cloud.",
      .dflt = "0s",
      .min = 0,
      .max = 3600000000000,
      .type = FN_OPT_DURATION,
      .offset = offsetof(struct conf, delay_ns)},
     {.key = "capacity",
-     .doc = "Memory for functions that a machine has, in MB; 0 = npm.runner_mb.",
+     .doc = "Memory of a machine for functions, in MB; 0 = npm.runner_mb.",
      .dflt = "0",
      .min = 0,
      .max = 16 << 20,
      .type = FN_OPT_INT,
      .offset = offsetof(struct conf, capacity_mb)},
     {.key = "adopted",
-     .doc = "After a start: all = every machine counts as given out until the manager gives it "
-            "back, so that those that run are not lost; none = nothing is given out.",
+     .doc = "What is in use after a start of the manager: all = every machine, until the manager "
+            "removes it, so that running ones are not lost; none = no machine.",
      .dflt = "all",
      .choices = "all|none",
      .type = FN_OPT_CHOICE,

@@ -233,29 +233,31 @@ static const struct fn_need needs[] = {
 
 static const struct fn_opt opts[] = {
     {.key = "state",
-     .doc = "Folder for the runners' own folders; short, because their sockets are in it.",
+     .doc = "Directory in which each runner gets a directory with its files. Keep the path short: "
+            "it holds unix sockets, whose paths are limited to 107 bytes.",
      .dflt = "/tmp/fnd-runners",
      .min = 1,
      .max = 48,
      .type = FN_OPT_STR,
      .offset = offsetof(struct conf, state)},
     {.key = "program",
-     .doc = "The fnd that runners run; when absent the manager's own.",
+     .doc = "The fnd program that runners run. When absent: the manager's own.",
      .min = 1,
      .max = 1024,
      .type = FN_OPT_STR,
      .offset = offsetof(struct conf, program),
      .flags = FN_OPT_MAY_BE_ABSENT},
     {.key = "base",
-     .doc = "File that is appended to each runner's fn.yaml, with all but node, admin, http and "
-            "grpc; it should say runner.memory_total, the same as capacity.",
+     .doc = "File that is appended to each runner's fn.yaml. It may have all sections but node, "
+            "admin, http and grpc, and should set runner.memory_total to the same value as "
+            "capacity.",
      .min = 1,
      .max = 1024,
      .type = FN_OPT_STR,
      .offset = offsetof(struct conf, base),
      .flags = FN_OPT_MAY_BE_ABSENT},
     {.key = "capacity",
-     .doc = "Memory for functions that a runner has, in MB.",
+     .doc = "Memory of a runner for functions, in MB.",
      .dflt = "1024",
      .min = 16,
      .max = 16 << 20,

@@ -117,36 +117,39 @@ static const struct fn_need needs[] = {
 
 static const struct fn_opt opts[] = {
     {.key = "mode",
-     .doc = "clone = copies of a machine, by VBoxManage alone; vagrant = `vagrant up` in a copy of "
-            "a folder.",
+     .doc = "How machines are made: clone = clones of a machine by VBoxManage alone; vagrant = "
+            "`vagrant up` in a copy of a directory.",
      .dflt = "clone",
      .choices = "clone|vagrant",
      .type = FN_OPT_CHOICE,
      .offset = offsetof(struct vbox_conf, mode)},
     TEXT("template", template_, 1024, 0, NULL,
-         "Name of the machine that is cloned, or the folder with the Vagrantfile."),
+         "Name of the machine that is cloned, or for vagrant the directory with the Vagrantfile."),
     TEXT("snapshot", snapshot, 255, FN_OPT_MAY_BE_ABSENT, NULL,
-         "Snapshot of the template that linked clones are made of; full clones when absent."),
+         "Snapshot of the template from which linked clones are made. When absent: full clones."),
     TEXT("work", work, 1024, FN_OPT_MAY_BE_ABSENT, NULL,
-         "Folder for the machines' own folders; with vagrant only."),
+         "Directory in which each machine gets a directory of its own. Mode vagrant only."),
     TEXT("home", home, 1024, FN_OPT_MAY_BE_ABSENT, NULL,
-         "HOME of the tools, whose machines are those of this user."),
+         "HOME for VBoxManage and vagrant, which decides whose machines they see."),
     TEXT("prefix", prefix, VBOX_PREFIX_MAX, 0, "fnd-",
-         "Beginning of the machines' names; one per manager: other machines are never touched."),
+         "Prefix of the machines' names. Each manager needs its own; machines with other names are "
+         "never touched."),
     NUMBER("adapter", adapter, 0, 35, "1",
-           "Network interface of the guest, from 0, whose IPv4 address is the runner's."),
-    NUMBER("port", port, 1, 65535, "9190", "The runners' gRPC port."),
+           "Number of the guest's network adapter, from 0, whose IPv4 address is the runner's."),
+    NUMBER("port", port, 1, 65535, "9190", "gRPC port of the runners."),
     NUMBER("capacity", capacity_mb, 0, 16 << 20, "0",
-           "Memory for functions that a runner has, in MB; 0 = npm.runner_mb."),
+           "Memory of a runner for functions, in MB; 0 = npm.runner_mb."),
     {.key = "stop_timeout",
-     .doc = "How long a machine may take to shut down before it is switched off; 0s = at once.",
+     .doc = "Time for a machine to shut down before it is powered off; 0s = it is powered off at "
+            "once.",
      .dflt = "0s",
      .min = 0,
      .max = 3600000000000,
      .type = FN_OPT_DURATION,
      .offset = offsetof(struct vbox_conf, stop_timeout_ns)},
-    TEXT("vboxmanage", vboxmanage, 1024, 0, "VBoxManage", "Program of VirtualBox."),
-    TEXT("vagrant", vagrant, 1024, 0, "vagrant", "Program of Vagrant."),
+    TEXT("vboxmanage", vboxmanage, 1024, 0, "VBoxManage", "Path or name of the VBoxManage "
+                                                          "program."),
+    TEXT("vagrant", vagrant, 1024, 0, "vagrant", "Path or name of the vagrant program."),
     {.key = NULL},
 };
 

@@ -189,48 +189,50 @@ static const struct fn_need needs[] = {
 
 static const struct fn_opt opts[] = {
     {.key = "docker_host",
-     .doc = "Address of the Docker Engine API, unix:///path or tcp://host:port (DOCKER_HOST).",
+     .doc = "Address of the Docker Engine API: unix:///path or tcp://host:port.",
      .dflt = "unix:///var/run/docker.sock",
      .type = FN_OPT_STR,
      .min = 1,
      .max = 250,
      .offset = offsetof(struct docker_conf, docker_host)},
     {.key = "auth",
-     .doc = "Registry credentials: the text of docker's config.json (FN_DOCKER_AUTH).",
+     .doc = "Registry credentials: the text of a Docker config.json.",
      .type = FN_OPT_STR,
      .offset = offsetof(struct docker_conf, auth),
      .flags = FN_OPT_MAY_BE_ABSENT | FN_OPT_MAY_BE_SECRET},
     {.key = "auth_file",
-     .doc = "File with registry credentials; when absent $DOCKER_CONFIG/config.json or "
+     .doc = "File with registry credentials. When absent: $DOCKER_CONFIG/config.json or "
             "$HOME/.docker/config.json.",
      .type = FN_OPT_STR,
      .offset = offsetof(struct docker_conf, auth_file),
      .flags = FN_OPT_MAY_BE_ABSENT},
     {.key = "networks",
-     .doc = "Engine networks over which containers are spread, `bridge` = the engine's default "
-            "(FN_DOCKER_NETWORKS); when absent one of our own, fnd, on which they do not reach "
-            "each other. From others, name the interface in grpc.refuse_interfaces.",
+     .doc = "Docker networks over which containers are spread; `bridge` = the engine's default "
+            "network. When absent: a network named fnd that the node creates, on which containers "
+            "cannot reach each other. If you name others, name their interfaces in "
+            "grpc.refuse_interfaces.",
      .type = FN_OPT_STRLIST,
      .offset = offsetof(struct docker_conf, networks),
      .flags = FN_OPT_MAY_BE_ABSENT},
     {.key = "load_file",
-     .doc = "Tar file of images that is loaded into the engine at the start (FN_DOCKER_LOAD_FILE).",
+     .doc = "Tar file of images that is loaded into the engine at the start, as by `docker load`.",
      .type = FN_OPT_STR,
      .offset = offsetof(struct docker_conf, load_file),
      .flags = FN_OPT_MAY_BE_ABSENT},
     {.key = "label_tag",
-     .doc = "Adds upstream's labels fn-agent-classifier and fn-agent-instance with this tag "
-            "(FN_CONTAINER_LABEL_TAG).",
+     .doc = "Value of the label fn-agent-classifier, which containers then carry together with "
+            "fn-agent-instance, as those of Go Fn do.",
      .type = FN_OPT_STR,
      .offset = offsetof(struct docker_conf, label_tag),
      .flags = FN_OPT_MAY_BE_ABSENT},
     {.key = "output",
-     .doc = "Read what functions print to standard output and error.",
+     .doc = "Read what functions print to standard output and standard error.",
      .dflt = "true",
      .type = FN_OPT_BOOL,
      .offset = offsetof(struct docker_conf, output)},
     {.key = "freeze_by",
-     .doc = "How containers are frozen: auto writes their cgroup when it is found on this machine.",
+     .doc = "How containers are frozen: auto = through their cgroup if it is on this machine, else "
+            "by the engine; engine = always by the engine.",
      .dflt = "auto",
      .choices = "auto|engine",
      .type = FN_OPT_CHOICE,

@@ -77,8 +77,8 @@ static const struct fn_placer_ops ops = {
 static const struct fn_opt opts[] = {
     PLACER_OPT_RETRY_DELAY(struct conf, "every runner refused"),
     { .key = "go_variant",
-      .doc = "Choose runners as Go load balancers do, whose jump hash never picks the second "
-             "runner first; only for clusters with both kinds.",
+      .doc = "Choose runners by the hash of Go Fn, which never picks the second runner first. Only "
+             "for clusters with load balancers of both kinds.",
       .dflt = "false",
       .type = FN_OPT_BOOL,
       .offset = offsetof(struct conf, go_variant) },

@@ -93,8 +93,8 @@ static const struct fn_opt opts[] = {
     PLACER_OPT_RETRY_DELAY(struct chbl_options, "was refused"),
     { .key = "bound",
       .doc =
-          "Load that a runner may have before functions whose home it is go elsewhere, in percent "
-          "of the mean.",
+          "Highest load of a runner, in percent of the mean load, at which it still gets the "
+          "functions that hash to it; beyond that they go elsewhere.",
       .dflt = "125",
       .choices = "percent",
       .min = 100,
@@ -103,8 +103,8 @@ static const struct fn_opt opts[] = {
       .offset = offsetof(struct chbl_options, bound) },
     { .key = "least",
       .doc =
-          "Calls that a runner of weight 1 may have whatever the mean: where load is low there is "
-          "nothing to balance.",
+          "Number of calls that a runner of weight 1 may always have, whatever the mean: at low "
+          "load there is nothing to balance.",
       .dflt = "8",
       .min = 0,
       .max = 100000,

@@ -81,8 +81,8 @@ static const struct fn_opt opts[] = {
     PLACER_OPT_RETRY_DELAY(struct first_options, "was refused"),
     { .key = "cap",
       .doc =
-          "Calls of this load balancer up to which a runner of weight 1 is filled before the next "
-          "one is used.",
+          "Number of calls of this load balancer up to which a runner of weight 1 is filled before "
+          "the next one is used.",
       .dflt = "8",
       .min = 1,
       .max = 100000,

@@ -102,8 +102,9 @@ static const struct fn_placer_ops ops = {
 static const struct fn_opt opts[] = {
     PLACER_OPT_RETRY_DELAY(struct hybrid_options, "was refused"),
     { .key = "cap",
-      .doc = "Calls and idle containers of this load balancer up to which a runner of weight 1 is "
-             "packed: the containers that it can hold, divided by the number of load balancers.",
+      .doc = "Number of calls and idle containers of this load balancer up to which a runner of "
+             "weight 1 is packed. Set it to the number of containers that a runner can hold, "
+             "divided by the number of load balancers.",
       .dflt = "8",
       .min = 1,
       .max = 100000,
@@ -111,8 +112,8 @@ static const struct fn_opt opts[] = {
       .offset = offsetof(struct hybrid_options, cap) },
     { .key = "high",
       .doc =
-          "Load from which calls are spread instead of packed, in percent of all caps together; 0 "
-          "spreads always.",
+          "Load, in percent of all caps together, from which calls are spread instead of packed; 0 "
+          "= always spread.",
       .dflt = "80",
       .choices = "percent",
       .min = 0,
@@ -120,7 +121,8 @@ static const struct fn_opt opts[] = {
       .type = FN_OPT_INT,
       .offset = offsetof(struct hybrid_options, high) },
     { .key = "warm",
-      .doc = "Time that a container is thought warm after a call; the functions' idle_timeout.",
+      .doc = "Time after a call for which its container counts as warm. Set it to the functions' "
+             "idle_timeout.",
       .dflt = "30s",
       .min = 0,
       .max = 3600000000000,

@@ -122,8 +122,8 @@ static const struct fn_need needs[] = {
 
 static const struct fn_opt opts[] = {
     { .key = "runners",
-      .doc = "Addresses of the runners' gRPC ports, host:port, in the order that all load "
-             "balancers share.",
+      .doc = "Addresses of the runners' gRPC ports, host:port. Use the same order in all load "
+             "balancers.",
       .type = FN_OPT_STRLIST,
       .offset = offsetof(struct conf, runners) },
     { .key = NULL },

@@ -47,7 +47,7 @@ static const struct fn_predictor_ops ops = {
 
 static const struct fn_opt opts[] = {
     {.key = "spare",
-     .doc = "Capacity beyond demand, in percent; upstream 0.",
+     .doc = "Spare capacity beyond demand, in percent. Go Fn: 0.",
      .dflt = "0",
      .max = 1000,
      .type = FN_OPT_INT,

@@ -122,7 +122,7 @@ static const struct fn_driver_ops ops = {
 static const struct fn_need needs[] = { { "fn.driver", 1, 0, 0 }, { NULL, 0, 0, 0 } };
 #define AT(field) .offset = offsetof(struct conf, field)
 static const struct fn_opt opts[] = {
-    { .key = "inner", .doc = "Name of the driver that does the work.", .type = FN_OPT_STR,
+    { .key = "inner", .doc = "Name of the driver that this one wraps.", .type = FN_OPT_STR,
       .min = 1, .max = 64, AT(inner) },
     { .key = "variable", .doc = "Environment variable of every container.", .dflt = "FN_SITE",
       .type = FN_OPT_STR, .min = 1, .max = 64, AT(variable) },

@@ -106,7 +106,8 @@ static const struct fn_placer_ops ops = {
 };
 
 static const struct fn_opt opts[] = {
-    { .key = "tries", .doc = "Runners that may refuse a call before it waits.", .dflt = "4",
+    { .key = "tries", .doc = "Number of runners that may refuse a call before it "
+                             "waits.", .dflt = "4",
       .min = 1, .max = 100, .type = FN_OPT_INT, .offset = offsetof(struct conf, tries) },
     { .key = "retry_delay", .doc = "Longest wait before a refused call is offered again.",
       .dflt = "100ms", .min = 1000000, .max = 60000000000, .type = FN_OPT_DURATION,

@@ -78,7 +78,7 @@ static const struct fn_need needs[] = {
 static const struct fn_opt opts[] = {
     { .key = "key", .doc = "Name of the extension.", .dflt = "tag", .min = 1, .max = 64,
       .type = FN_OPT_STR, .offset = offsetof(struct conf, key) },
-    { .key = "header", .doc = "Request header whose value is taken, where the request has it.",
+    { .key = "header", .doc = "Request header whose value is used, if the request has it.",
       .min = 1, .max = 128, .type = FN_OPT_STR, .offset = offsetof(struct conf, header),
       .flags = FN_OPT_MAY_BE_ABSENT },
     { .key = "value", .doc = "Value for calls without that header.", .min = 1, .max = 1024,
