@@ -31,7 +31,7 @@ static const struct fn_opt runner_opts[] = {
         "Processors that running calls share: a call that starts among more calls than these runs "
         "longer in proportion; 0 = calls do not slow each other."),
     OPT("queue", INT, AT(queue), "0", 0, 100000,
-        "Calls that may wait at a runner that is full; with 0 it refuses at once, as upstream."),
+        "Calls that may wait at a runner that is full; with 0 it refuses at once, as Go Fn does."),
     OPT("idle_timeout", DURATION, AT(idle_timeout_ns), "30s", 0, 24 * H,
         "Time after which an idle container is removed."),
     OPT("cold_start", DURATION, AT(cold_start_ns), "400ms", 0, H,

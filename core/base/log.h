@@ -7,7 +7,7 @@
  * Who may cause a line decides how it is written. What the node or its operator does is told with
  * log_info() and its kin. What a stranger can cause as often as he likes (a client, a function, a
  * peer, a plugin) is told with log_stranger(), which lets LOG_GATE_LINES of a kind through in
- * LOG_GATE_NS and counts the others. Upstream: logrus, whose lines these are. */
+ * LOG_GATE_NS and counts the others. Go Fn: logrus, whose lines these are. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -36,7 +36,7 @@ void log_setup(const struct log_config *config);
 uint32_t log_level(void);
 void log_set_level(uint32_t level); /* while lines are being written */
 const uint32_t *log_level_address(void);
-int log_level_parse(const char *text, uint32_t *ret_level); /* upstream's words; FN_E_INVALID */
+int log_level_parse(const char *text, uint32_t *ret_level); /* Go Fn's words; FN_E_INVALID */
 
 /* Writes msg and fields: pairs of (const char *key, const char *value), ended by NULL; a NULL value
  * leaves its pair out. Numbers: log_num(). */

@@ -68,7 +68,7 @@ void metric_source_remove(struct metric_source *s); /* no refresh() runs after t
  * runs on a worker, and those who count meanwhile do not wait for it. */
 int metric_print(struct buf *out);
 
-/* Upstream's latency bounds, in ms: 1, 10, 50, 100, 250, 500, 1000, 10000, 60000, 120000. */
+/* Go Fn's latency bounds, in ms: 1, 10, 50, 100, 250, 500, 1000, 10000, 60000, 120000. */
 extern const double metric_latency_bounds_ms[10];
 
 #endif

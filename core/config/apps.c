@@ -1,4 +1,4 @@
-/* Apps: functions and triggers that fn.yaml defines, by the rules of upstream's api/models. */
+/* Apps: functions and triggers that fn.yaml defines, by the rules of Go Fn's api/models. */
 #include <config/config_int.h>
 
 #include <jansson.h>

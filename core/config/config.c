@@ -339,7 +339,7 @@ static void check_log(struct config *c, struct conf_problems *p)
     }
 }
 
-/* Like upstream the path of the address is dropped. */
+/* Like Go Fn the path of the address is dropped. */
 static void check_api_url(struct config *c, struct conf_problems *p)
 {
     struct catalog_options *catalog = config_options(c, &catalog_opt_table);
@@ -621,7 +621,7 @@ static const char *tls_variable(const struct config *c, const char *key)
     return NULL;
 }
 
-/* Upstream's three variables make both ends of gRPC use TLS, only all of them together. */
+/* Go Fn's three variables make both ends of gRPC use TLS, only all of them together. */
 static void add_tls_of_variables(struct config *c, struct config_tls *tls, struct conf_problems *p)
 {
     struct config_tls t = { .name = "FN_NODE_CERT",

@@ -38,7 +38,7 @@ struct config_top {
 };
 
 struct config_log {
-    const char *level;  /* upstream's words; see log_level_parse() */
+    const char *level;  /* Go Fn's words; see log_level_parse() */
     const char *format; /* "text", "json" */
     const char *dest;   /* "stderr", "stdout", "file:///path", or what remote_log_open() takes */
     const char *prefix;

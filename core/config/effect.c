@@ -85,7 +85,7 @@ static void check_pool_tls(const struct config *c, struct conf_problems *p)
     }
 }
 
-/* Without a file a node that cannot know any function is a mistake, as it is upstream. */
+/* Without a file a node that cannot know any function is a mistake, as for Go Fn. */
 static void check_functions(const struct config *c, struct conf_problems *p)
 {
     if (c->catalog->api_url || c->n_apps > 0) {

@@ -1,4 +1,4 @@
-/* Option tables of the sections. A doc sentence names the upstream behaviour where ours differs. */
+/* Option tables of the sections. A doc sentence names the Go Fn behaviour where ours differs. */
 #include <config/config_int.h>
 
 #include <conf/opts.h>

@@ -11,7 +11,7 @@
 
 struct cors {
     struct fn_strlist origins; /* n 0 = off; first item "*" = all of them; borrowed */
-    struct fn_strlist headers; /* n 0 = upstream's three; borrowed */
+    struct fn_strlist headers; /* n 0 = Go Fn's three; borrowed */
 };
 extern const struct opt_table cors_opt_table; /* part of `http:`, options.c */
 

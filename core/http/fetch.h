@@ -16,7 +16,7 @@
 #define FETCH_STREAMS_OF_MAX  (FETCH_STREAMS_MAX * 3 / 4) /* of one instance: others find room */
 #define FETCH_HANDLES_KEPT    16
 #define FETCH_CONNECT_MS      10000
-#define FETCH_GET_TRIES_MAX   6             /* upstream's retry rule of the API client */
+#define FETCH_GET_TRIES_MAX   6             /* Go Fn's retry rule of the API client */
 #define FETCH_GET_ANSWER_MAX  (4 * 1024 * 1024)
 
 struct fetch;
@@ -42,10 +42,10 @@ struct fetch_result {
 };
 
 /* GET base_url + path_and_query on the control lane. No answer and answers >= 500 are tried again,
- * up to FETCH_GET_TRIES_MAX requests with upstream's random waits, all within timeout_ms (1..). cb
+ * up to FETCH_GET_TRIES_MAX requests with Go Fn's random waits, all within timeout_ms (1..). cb
  * runs on the loop exactly once after 0 was returned, never from inside this call. Returns
  * FN_E_INVALID for a base_url that is not http:// or https://, FN_E_EXHAUSTED when the lane is
- * full. ret_get may be NULL. [loop] Upstream: api/agent/hybrid/client.go. */
+ * full. ret_get may be NULL. [loop] Go Fn: api/agent/hybrid/client.go. */
 int fetch_get(struct fetch *f, const char *base_url, const char *path_and_query,
               uint32_t timeout_ms, void (*cb)(void *ud, const struct fetch_result *borrowed),
               void *ud, struct fetch_get **ret_get, struct fn_error *reterr);

@@ -1,4 +1,4 @@
-/* The API node's getter: one GET with upstream's retry rule, on the control lane. */
+/* The API node's getter: one GET with Go Fn's retry rule, on the control lane. */
 #include <http/fetch_int.h>
 #include <loop/loop.h>
 

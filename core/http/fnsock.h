@@ -4,7 +4,7 @@
  * one process, which holds a lock on a file in it as long as it lives; so a starting node can tell
  * what a dead one left behind, and never touches what belongs to a living one.
  *
- * pause(): what was read before it may still be delivered, at most 64 KiB. Upstream: FN_IOFS_*. */
+ * pause(): what was read before it may still be delivered, at most 64 KiB. Go Fn: FN_IOFS_*. */
 #ifndef HTTP_FNSOCK_H
 #define HTTP_FNSOCK_H
 

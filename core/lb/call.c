@@ -70,17 +70,17 @@ static void count_end(struct lb_call *c, enum outcome outcome, int status)
     uint64_t *counts[OUTCOMES_N] = { &c->lb->counts.ok, &c->lb->counts.failed,
                                      &c->lb->counts.not_executed, &c->lb->counts.unknown,
                                      &c->lb->counts.aborted };
-    struct metric *upstream = outcome == OUTCOME_OK        ? m->completed
-                              : outcome == OUTCOME_ABORTED ? m->canceled
-                              : status == 504              ? m->timeouts
-                              : status == 503              ? m->busy
-                                                           : m->errors;
+    struct metric *ended = outcome == OUTCOME_OK        ? m->completed
+                           : outcome == OUTCOME_ABORTED ? m->canceled
+                           : status == 504              ? m->timeouts
+                           : status == 503              ? m->busy
+                                                        : m->errors;
     int64_t ms = (env_now_ns(c->lb->deps.env) - c->created_ns - c->finished.execution_ns) / ENV_MS;
 
     ++*counts[outcome];
     metric_add(m->outcomes[outcome], 1);
     metric_add(m->in_flight, -1);
-    metric_add(upstream, 1);
+    metric_add(ended, 1);
     metric_add(c->state == LB_RECEIVED || c->state == LB_PLACING ? m->queued : m->running, -1);
     metric_observe(m->call_latency, ms > 0 ? ms : 0);
     if (c->finished.scheduler_ns) {
@@ -567,7 +567,7 @@ int64_t call_overdue_ns(const struct lb_call *c)
            (c->route.detached ? o->detached_placement_timeout_ns : o->placement_timeout_ns);
 }
 
-/* Sync calls have no deadline of their own on the wire (as upstream): the runner keeps the
+/* Sync calls have no deadline of their own on the wire (as with Go Fn): the runner keeps the
  * function's, a dead runner is found by its link, and one that never ends them in lb.c. */
 static int64_t attempt_deadline_ns(const struct lb_call *c)
 {

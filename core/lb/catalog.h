@@ -5,7 +5,7 @@
  * wait (single flight), a little before their time so that nobody waits for a function in use;
  * while the API node is slow or down the last good value is used up to stale_ns. What is not known
  * waits for a place among the lookups (lookups.h), where strangers' ids hold up nobody else. A
- * function is counted: calls pin it. [loop] Upstream: api/agent/hybrid/client.go. */
+ * function is counted: calls pin it. [loop] Go Fn: api/agent/hybrid/client.go. */
 #ifndef LB_CATALOG_H
 #define LB_CATALOG_H
 
@@ -113,7 +113,7 @@ void catalog_set_options(struct catalog *c, const struct catalog_options *option
 void catalog_destroy(struct catalog *c); /* queries must have ended or been cancelled; NULL ok */
 
 /* cb gets a pinned function (given: catalog_fn_unref()) or an error: FN_E_NOT_FOUND with 404 and
- * upstream's text, FN_E_UNAVAILABLE with 503 when the API node cannot tell, FN_E_EXHAUSTED with 503
+ * Go Fn's text, FN_E_UNAVAILABLE with 503 when the API node cannot tell, FN_E_EXHAUSTED with 503
  * when too much is asked, by this address or by all. address: LOOKUPS_ADDRESS bytes. It runs from
  * inside the call when the answer is known (then NULL is returned), else later. */
 struct catalog_query *catalog_find_fn(struct catalog *c, const unsigned char *address,

@@ -4,7 +4,7 @@
  * runners are found by core/place, functions by the catalog (catalog.h). Every call ends in one of
  * five outcomes (ok, failed, not-executed, unknown, aborted), told by the header Fn-Outcome, the
  * log and a counter; it is sent again only on a proof that nothing ran. Everything is [loop] unless
- * marked. Upstream: api/agent/lb_agent.go. */
+ * marked. Go Fn: api/agent/lb_agent.go. */
 #ifndef LB_LB_H
 #define LB_LB_H
 

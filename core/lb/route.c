@@ -137,7 +137,7 @@ int route_match(const struct lb_request *rq, struct route *ret, struct fn_error 
 
 /* ---- to the function ------------------------------------------------------------------------- */
 
-/* Upstream keeps it apart from the headers; functions find it in Fn-Http-Request-Url. */
+/* Go Fn keeps it apart from the headers; functions find it in Fn-Http-Request-Url. */
 static bool is_host(const char *name)
 {
     return strcasecmp(name, "Host") == 0;
@@ -210,7 +210,7 @@ static int invoke_answer(const struct headers *from, struct headers *to)
 }
 
 /* A number outside 200..599, with a sign or not, cannot be sent; text that is no number is ignored,
- * as upstream does. */
+ * as Go Fn does. */
 static int trigger_status(const char *text, int *status, struct fn_error *reterr)
 {
     char *end;

@@ -1,10 +1,10 @@
 /* Remote log: log lines to a syslog server over udp, tcp or a local socket.
  *
  * A line is one datagram, or one line of a stream, with the head that Go's log/syslog writes:
- * "<severity>time host tag[pid]: " (facility 0, as upstream). Nothing waits: what cannot be sent
+ * "<severity>time host tag[pid]: " (facility 0, as Go Fn does). Nothing waits: what cannot be sent
  * at once is refused, as is everything while a stream is down; it is dialled again once a second,
  * when there is something to say. One per process, used by one thread at a time.
- * Upstream: FN_LOG_DEST. */
+ * Go Fn: FN_LOG_DEST. */
 #ifndef LOOP_REMOTE_LOG_H
 #define LOOP_REMOTE_LOG_H
 

@@ -1,6 +1,6 @@
 /* App, fn, trigger: what the catalog knows, from fn.yaml or from an API node's JSON.
  *
- * Texts live in the arena of their owner. Upstream: api/models. */
+ * Texts live in the arena of their owner. Go Fn: api/models. */
 #ifndef MODEL_APP_H
 #define MODEL_APP_H
 
@@ -58,7 +58,7 @@ int app_list_first(struct app *a, struct arena *arena, const char *json, size_t 
 /* {"message":"..."}, or NULL. */
 const char *api_message(struct arena *arena, const char *json, size_t len);
 
-/* The rules of 2.2 to 2.4 with upstream's sentences. */
+/* Go Fn's rules for apps, functions and triggers, with its sentences. */
 int app_check(const struct app *a, struct fn_error *reterr);
 int fn_def_check(const struct fn_def *f, struct fn_error *reterr);
 int trigger_check(const struct trigger *t, struct fn_error *reterr);

@@ -1,7 +1,7 @@
 /* Call: one invocation as it travels, with its JSON form (models.Call).
  *
  * All texts live in the call's arena or are borrowed from something that outlives it (a pinned
- * function). Upstream: api/models/call.go. */
+ * function). Go Fn: api/models/call.go. */
 #ifndef MODEL_CALL_H
 #define MODEL_CALL_H
 

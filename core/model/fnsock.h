@@ -59,7 +59,7 @@ struct fnsock_limits {
     uint64_t answer_bytes_max;        /* 0 = none */
     uint64_t answer_header_bytes_max;
     uint32_t answer_headers_max;
-    int64_t idle_close_ns;            /* a kept connection is closed after this, upstream 1 s */
+    int64_t idle_close_ns;            /* a kept connection is closed after this, Go Fn 1 s */
 };
 
 struct fnsock_if {

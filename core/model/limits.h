@@ -1,4 +1,4 @@
-/* What functions and their calls may ask for, and what they get unasked; as upstream. */
+/* What functions and their calls may ask for, and what they get by default, as with Go Fn. */
 #ifndef MODEL_LIMITS_H
 #define MODEL_LIMITS_H
 

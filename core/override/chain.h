@@ -15,7 +15,7 @@ enum outcome { OUTCOME_OK, OUTCOME_FAILED, OUTCOME_NOT_EXECUTED, OUTCOME_UNKNOWN
                OUTCOMES_N };
 extern const char *const outcome_names[OUTCOMES_N];
 
-#define STATUS_CLIENT_GONE 444 /* of OUTCOME_ABORTED, as upstream; nobody is left to get it */
+#define STATUS_CLIENT_GONE 444 /* of OUTCOME_ABORTED, as with Go Fn; nobody is left to get it */
 
 struct chain {
     struct plugin *const *overriders; /* borrowed until gone() */

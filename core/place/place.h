@@ -10,7 +10,7 @@
  *       ──next──▶ PARKED ──on_wake──▶ next ...
  *       ──next──▶ GIVE_UP
  *
- * Everything is [loop]; "fn.snap" and "fn.wake" are also called from workers. Upstream:
+ * Everything is [loop]; "fn.snap" and "fn.wake" are also called from workers. Go Fn:
  * api/runnerpool. */
 #ifndef PLACE_PLACE_H
 #define PLACE_PLACE_H

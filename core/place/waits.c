@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #define WARM_SLOTS 8192u /* a power of two; pairs that share one push each other out */
-#define WARM_NS    (30 * ENV_S) /* upstream's idle timeout of a container */
+#define WARM_NS    (30 * ENV_S) /* Go Fn's idle timeout of a container */
 #define FADE       16 /* calls after which the mean has mostly changed */
 
 struct warm {

@@ -47,7 +47,7 @@ const char *ctr_state_name(enum ctr_state s)
     return names[s];
 }
 
-/* Several states are one for upstream's metrics. */
+/* Several states are one for Go Fn's metrics. */
 static void count_state(struct container *c, enum ctr_state was, enum ctr_state s, int64_t now)
 {
     struct queue_metrics *m = &c->q->metrics;

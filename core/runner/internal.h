@@ -113,7 +113,7 @@ const char *ctr_state_name(enum ctr_state s); /* as Go Fn's metrics call it */
 /* ---- slot queues (slots.c) ----------------------------------------------------------------- */
 
 struct queue_metrics {
-    struct metric *now[CTR_STATES_N]; /* gauge use; NULL where upstream has none */
+    struct metric *now[CTR_STATES_N]; /* gauge use; NULL where Go Fn has none */
     struct metric *ms[CTR_STATES_N];
     struct metric *seconds[CTR_STATES_N];
     struct metric *init_ms[3]; /* initialized, canceled, timedout */
@@ -297,7 +297,7 @@ struct runner_metrics {
     struct metric *engine_up, *replays, *retried_inside, *close_failures;
 };
 
-void metrics_init(struct runner_metrics *m, bool upstream_names);
+void metrics_init(struct runner_metrics *m, bool go_names);
 void metrics_queue(struct slot_queue *q);
 void metrics_queue_gone(struct slot_queue *q);
 void metrics_evicted(const struct slot_queue *q, enum ctr_state state);

@@ -1,4 +1,4 @@
-/* Metrics of the runner: upstream's names, and twins with the right type or unit where upstream's
+/* Metrics of the runner: Go Fn's names, and twins with the right type or unit where Go Fn's
  * name promises what its value is not. */
 #include <runner/internal.h>
 
@@ -34,7 +34,7 @@ static void init_outcomes(struct runner_metrics *m)
     }
 }
 
-/* Upstream's agent counters; under names of our own where somebody else in the process has them. */
+/* Go Fn's agent counters; under names of our own where somebody else in the process has them. */
 static void init_agent(struct runner_metrics *m, bool own)
 {
     const struct {
@@ -64,9 +64,9 @@ static void init_agent(struct runner_metrics *m, bool own)
     }
 }
 
-void metrics_init(struct runner_metrics *m, bool upstream_names)
+void metrics_init(struct runner_metrics *m, bool go_names)
 {
-    init_agent(m, upstream_names);
+    init_agent(m, go_names);
     m->cpu_used = gauge("fn_util_cpu_used", "CPU charged to containers, milli CPU.");
     m->cpu_avail = gauge("fn_util_cpu_avail", "CPU left for containers, milli CPU.");
     m->mem_used = gauge("fn_util_mem_used", "Memory charged to containers, bytes.");
@@ -82,7 +82,7 @@ void metrics_init(struct runner_metrics *m, bool upstream_names)
     init_outcomes(m);
 }
 
-/* Upstream's states; container.c's states map to these. */
+/* Go Fn's states; container.c's states map to these. */
 enum shown { SHOWN_WAIT, SHOWN_START, SHOWN_IDLE, SHOWN_PAUSED, SHOWN_BUSY, SHOWN_N };
 
 static const struct {
@@ -132,7 +132,7 @@ void metrics_queue(struct slot_queue *q)
         m->now[s] = series(shown_names[of[s]].now, "Containers in the state that the name says.",
                            METRIC_GAUGE, container_labels, values, 0);
         m->ms[s] = series(shown_names[of[s]].ms,
-                          "Time in the state that the name says, milliseconds (upstream's name).",
+                          "Time in the state that the name says, milliseconds (Go Fn's name).",
                           METRIC_HISTOGRAM, container_labels, values, 0);
         m->seconds[s] = series(shown_names[of[s]].seconds,
                                "Time in the state that the name says, seconds.", METRIC_HISTOGRAM,

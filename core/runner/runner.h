@@ -7,7 +7,7 @@
  *
  * Order of a node's start: driver_hub_create, plugin_create of the drivers, driver_hub_add of each,
  * runner_create with the outermost one, runner_attach per server, runner_start. Everything is
- * [loop] unless marked. Upstream: api/agent. */
+ * [loop] unless marked. Go Fn: api/agent. */
 #ifndef RUNNER_RUNNER_H
 #define RUNNER_RUNNER_H
 
@@ -74,7 +74,7 @@ struct runner_options {
     int64_t seen_ns;                  /* * for 10 min */
     bool count_calls;                 /* * fn_calls ... are ours; false where a balancer in the
                                          same process counts them (then fn_runner_calls ...) */
-    uint32_t detached;                /* detached calls are accepted; upstream's stock runner: no */
+    uint32_t detached;                /* detached calls are accepted; Go Fn's stock runner: no */
     uint32_t syslog_own_networks;     /* functions may log to servers beside this node */
     struct fn_strlist images_allowed; /* patterns with '*'; n 0 = all */
 

@@ -44,7 +44,7 @@ struct exchange {
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-/* The route as upstream names it in its label. */
+/* The route as Go Fn names it in its label. */
 static const char *route_of(const char *path)
 {
     static const struct {

@@ -3,7 +3,7 @@
  * All calls run on a worker lane, one at a time per instance and group, with a deadline; different
  * groups at the same time. Slow, partial and lying clouds are handled by the host: a plugin reports
  * what it sees and does not retry. A failed or timed-out call says nothing about what happened: the
- * host lists again. Upstream (2018): poolmanager.ControlPlane. */
+ * host lists again. Go Fn (2018): poolmanager.ControlPlane. */
 #ifndef FN_CPLANE_H
 #define FN_CPLANE_H
 

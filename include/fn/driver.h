@@ -3,7 +3,7 @@
  * All calls run on worker lanes with a deadline, one at a time per container. The end of a container
  * and its output are reported through "fn.driver", never by a call that blocks until then. Ids come
  * from the host; a driver labels what it makes with `owner` and the id, so that sweep() can remove
- * what a dead node left behind. Upstream: api/agent/drivers. */
+ * what a dead node left behind. Go Fn: api/agent/drivers. */
 #ifndef FN_DRIVER_H
 #define FN_DRIVER_H
 

@@ -1,5 +1,5 @@
 /* Call listener: told before a call starts and after it ended, at the LB and at the runner.
- * Upstream: fnext.CallListener. */
+ * Go Fn: fnext.CallListener. */
 #ifndef FN_LISTENER_H
 #define FN_LISTENER_H
 

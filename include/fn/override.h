@@ -3,7 +3,7 @@
  * Edits are collected and applied only if the whole chain agrees, so that a rejection leaves the
  * call untouched. Order is the order in fn.yaml. The fields that may be edited are a closed list;
  * extensions are the open one: those set at the LB travel with the call to the runner's overriders
- * and driver. Upstream: CallOverrider in api/agent/call.go. */
+ * and driver. Go Fn: CallOverrider in api/agent/call.go. */
 #ifndef FN_OVERRIDE_H
 #define FN_OVERRIDE_H
 

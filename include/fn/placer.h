@@ -4,7 +4,7 @@
  * WAIT or GIVE_UP. On TRY the host starts the attempt; once a runner has committed to the call the
  * placer is out of the picture; on a proof that nothing ran it is asked again with `why` set. The
  * host alone decides what is safe to retry. A parked call costs a queue node and session_size bytes,
- * no thread. Upstream: api/runnerpool.Placer. */
+ * no thread. Go Fn: api/runnerpool.Placer. */
 #ifndef FN_PLACER_H
 #define FN_PLACER_H
 

@@ -2,7 +2,7 @@
  *
  * Push, not pull: a pool publishes immutable, counted, ordered snapshots through "fn.snap"; nothing
  * of it stands on the way of a call. The host owns connections, keyed by (id, address). A pool that
- * fails keeps its last good list. Upstream: api/runnerpool.RunnerPool. */
+ * fails keeps its last good list. Go Fn: api/runnerpool.RunnerPool. */
 #ifndef FN_POOL_H
 #define FN_POOL_H
 

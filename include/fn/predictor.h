@@ -1,5 +1,5 @@
 /* Predictor: turns measured demand of an LB group into the capacity that should exist.
- * Upstream (2018): the capacity predictor of the node pool manager. */
+ * Go Fn (2018): the capacity predictor of the node pool manager. */
 #ifndef FN_PREDICTOR_H
 #define FN_PREDICTOR_H
 

@@ -1,4 +1,4 @@
-/* control-plane/fixed: machines that exist already, given out by need. Upstream (2018): the noop
+/* control-plane/fixed: machines that exist already, given out by need. Go Fn (2018): the noop
  * control plane, which added each address once per runner that was asked for. */
 #include "fixed.h"
 #include "shipped.h"

@@ -1,5 +1,5 @@
 /* control-plane/vbox: runners in VirtualBox machines, cloned by VBoxManage or made by Vagrant.
- * Upstream (2018): the Vagrant control plane, without its defects. */
+ * Go Fn (2018): the Vagrant control plane, without its defects. */
 #include "fail.h"
 #include "machines.h"
 #include "shipped.h"

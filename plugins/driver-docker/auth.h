@@ -1,7 +1,7 @@
 /* Registry credentials. Pure: texts in, one header value out. Nothing here is ever logged.
  *
  * A credential goes to the exact registry host (with its port) that it was given for, never to a
- * parent or sub domain (upstream also tried parent domains). */
+ * parent or sub domain (Go Fn also tried parent domains). */
 #ifndef DRIVER_AUTH_H
 #define DRIVER_AUTH_H
 

@@ -32,7 +32,7 @@
 struct api_settings {
     const char *network;   /* NULL = the engine's default */
     bool hostname;         /* the task's is set */
-    const char *label_tag; /* upstream's fn-agent-classifier, or NULL */
+    const char *label_tag; /* Go Fn's fn-agent-classifier, or NULL */
     const char *lock;      /* where this runner's lock is, "" = nobody could judge */
     bool attach_output;
     bool swappiness; /* the engine understands MemorySwappiness (cgroup v1) */

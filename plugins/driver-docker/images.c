@@ -218,7 +218,7 @@ static char *read_file(const char *path)
     return text;
 }
 
-/* Docker's own places, as upstream reads them. */
+/* Docker's own places, as Go Fn reads them. */
 static char *default_file(void)
 {
     const char *dir = getenv("DOCKER_CONFIG");

@@ -1,5 +1,5 @@
 /* driver/docker: functions in containers of a Docker engine, over its HTTP API.
- * Upstream: api/agent/drivers/docker. */
+ * Go Fn: api/agent/drivers/docker. */
 #include "docker.h"
 #include "fail.h"
 #include "shipped.h"

@@ -1,4 +1,4 @@
-/* placer/ch. Upstream: api/runnerpool/ch_placer.go. */
+/* placer/ch. Go Fn: api/runnerpool/ch_placer.go. */
 #include "decide.h"
 #include "placer.h"
 #include "shipped.h"

@@ -1,4 +1,4 @@
-/* placer/naive. Upstream: api/runnerpool/naive_placer.go. */
+/* placer/naive. Go Fn: api/runnerpool/naive_placer.go. */
 #include "decide.h"
 #include "placer.h"
 #include "shipped.h"

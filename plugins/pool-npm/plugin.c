@@ -1,4 +1,4 @@
-/* pool/npm: runners as the node pool manager says. Upstream: the gRPC node pool of 2018 (api/agent/
+/* pool/npm: runners as the node pool manager says. Go Fn: the gRPC node pool of 2018 (api/agent/
  * nodepool/grpc), without its defects. */
 #include "address.h"
 #include "link.h"

@@ -1,4 +1,4 @@
-/* pool/static: a fixed list. Upstream: api/runnerpool/static_pool.go in the agent. */
+/* pool/static: a fixed list. Go Fn: api/runnerpool/static_pool.go in the agent. */
 #include "hash.h"
 #include "list.h"
 #include "shipped.h"

@@ -55,7 +55,7 @@ describe('functions of an API node', () => {
     assert.deepEqual(api.counts(), { [`/v2/fns/${fnId('hello')}`]: 1, [`/v2/apps/${APP}`]: 1 })
   })
 
-  it('what is not there: 404 with upstream\'s texts, asked once for a burst', async () => {
+  it('what is not there: 404 with Go Fn\'s texts, asked once for a burst', async () => {
     const lb = await balancer()
     const sayings = [['/invoke/nope', /"message":"Fn not found"/], ['/t/nope/hello', /"message":"App not found"/],
       ['/t/demo/nope', /"message":"Trigger not found"/]]

@@ -105,7 +105,7 @@ describe('lb and runner', () => {
     assert.ok((await cluster.runners[0].metric('fn_calls')) > 0)
   })
 
-  it('metrics have upstream\'s names, types and units', async () => {
+  it('metrics have Go Fn\'s names, types and units', async () => {
     const runner = cluster.runners[0]
     const sum = (m, name) => [...m].reduce((n, [key, value]) => (key === name || key.startsWith(`${name}{`) ? n + value : n), 0)
     const before = { lb: await lb.metrics(), runner: await runner.metrics() }

@@ -365,7 +365,7 @@ START_TEST(test_log_numbers_rotate)
 }
 END_TEST
 
-START_TEST(test_log_levels_have_upstream_words)
+START_TEST(test_log_levels_have_the_words_of_go_fn)
 {
     static const struct {
         const char *word;
@@ -702,7 +702,7 @@ int main(void)
                         (int)(sizeof(escapes) / sizeof(escapes[0])));
     tcase_add_test(t, test_log_cuts_long_lines);
     tcase_add_test(t, test_log_numbers_rotate);
-    tcase_add_test(t, test_log_levels_have_upstream_words);
+    tcase_add_test(t, test_log_levels_have_the_words_of_go_fn);
     tcase_add_test(t, test_log_gate_counts_what_it_swallows);
     tcase_add_test(t, test_log_of_strangers_is_limited_and_told);
     tcase_add_test(t, test_debug_lines_are_not_limited);

@@ -652,7 +652,7 @@ START_TEST(test_values_from_files)
     load(NULL, env);
     ck_assert_uint_eq(problems.n, 0);
     ck_assert_str_eq(config->http->listen, ":8123");
-    ck_assert_str_eq(config->lb->rid_header, " 8123\n"); /* upstream trims numbers only */
+    ck_assert_str_eq(config->lb->rid_header, " 8123\n"); /* Go Fn trims numbers only */
 }
 END_TEST
 
