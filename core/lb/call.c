@@ -588,7 +588,7 @@ static void offer(struct lb_call *c)
     const struct engage_try t = {
         .call_json = c->json,
         .call_json_len = c->json_len,
-        .slot_hash_id = "",
+        .slot_hash_id = c->slot_hash_id,
         .extensions = c->extensions.items,
         .n_extensions = c->extensions.n,
         .request_id = c->request_id,
@@ -636,14 +636,6 @@ static const char *url_of(struct lb_call *c)
                       c->rq.target, (char *)NULL);
 }
 
-/* The function's config is pinned and immutable: shared, not copied. */
-static void share_kvs(struct kvs *k, struct arena *a, const struct fn_kv *items, uint32_t n)
-{
-    kvs_init(k, a);
-    k->items = (struct fn_kv *)(uintptr_t)items;
-    k->n = k->cap = n;
-}
-
 static int build_model(struct lb_call *c, struct call *m)
 {
     const struct catalog_fn *f = c->fn;
@@ -652,22 +644,12 @@ static int build_model(struct lb_call *c, struct call *m)
     int r;
 
     call_init(m, &c->arena);
+    catalog_fn_fill(f, m);
     m->id = c->id;
-    m->image = f->image;
     m->detached = c->route.detached;
     m->url = url;
     m->method = c->rq.method;
-    m->timeout_s = f->timeout_s;
-    m->idle_timeout_s = f->idle_timeout_s;
-    m->mem_mb = f->mem_mb;
-    m->syslog_url = f->syslog_url;
-    m->app_id = f->app_id;
-    m->app_name = f->app_name;
-    m->trigger_id = f->trigger_id;
-    m->fn_id = f->fn_id;
     m->created_wall_ns = m->started_wall_ns = c->started_wall_ns;
-    share_kvs(&m->config, &c->arena, f->config, f->n_config);
-    share_kvs(&m->annotations, &c->arena, f->annotations, f->n_annotations);
     r = url ? route_request_headers(&c->rq, &c->route, url, &m->headers, &dropped)
             : FN_E_EXHAUSTED;
     if (dropped) {
@@ -731,7 +713,9 @@ static int prepare(struct lb_call *c, struct fn_error *reterr)
         return err_set(reterr, r, "out of memory");
     }
     kvs_init(&c->extensions, &c->arena);
-    if (c->chain) {
+    c->slot_hash_id = c->fn->slot_hash_id;
+    if (c->chain && c->chain->n_overriders > 0) {
+        c->slot_hash_id = ""; /* the call may be another one now: the runner makes its key */
         r = override_apply(c->chain->overriders, c->chain->n_overriders, &m, &c->extensions,
                            reterr);
     }

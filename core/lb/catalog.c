@@ -110,6 +110,43 @@ void catalog_fn_unref(struct catalog_fn *f)
     }
 }
 
+/* Pinned and immutable: shared, not copied. */
+static void share_kvs(struct kvs *k, struct arena *a, const struct fn_kv *items, uint32_t n)
+{
+    kvs_init(k, a);
+    k->items = (struct fn_kv *)(uintptr_t)items;
+    k->n = k->cap = n;
+}
+
+void catalog_fn_fill(const struct catalog_fn *f, struct call *m)
+{
+    m->image = f->image;
+    m->timeout_s = f->timeout_s;
+    m->idle_timeout_s = f->idle_timeout_s;
+    m->mem_mb = f->mem_mb;
+    m->syslog_url = f->syslog_url ? f->syslog_url : "";
+    m->app_id = f->app_id;
+    m->app_name = f->app_name;
+    m->trigger_id = f->trigger_id;
+    m->fn_id = f->fn_id;
+    share_kvs(&m->config, m->arena, f->config, f->n_config);
+    share_kvs(&m->annotations, m->arena, f->annotations, f->n_annotations);
+}
+
+static int add_slot_hash_id(struct catalog_fn *f, struct arena *a)
+{
+    char hex[SLOT_HEX_BYTES];
+    struct call m;
+
+    call_init(&m, a);
+    catalog_fn_fill(f, &m);
+    if (call_slot_hex(&m, hex) < 0) {
+        return FN_E_EXHAUSTED;
+    }
+    f->slot_hash_id = arena_strdup(a, hex);
+    return f->slot_hash_id ? 0 : FN_E_EXHAUSTED;
+}
+
 static int force_keys(struct kvs *config, const char *app_id, const struct fn_def *fn)
 {
     const char *mem = arena_printf(config->arena, "%llu", (unsigned long long)fn->mem_mb);
@@ -161,7 +198,10 @@ static int fill(struct catalog_fn *f, struct arena *a, const struct app *app,
         .n_annotations = annotations.n,
         .memory = a,
     };
-    return f->fn_id && f->app_id && f->app_name && f->trigger_id && f->image ? 0 : FN_E_EXHAUSTED;
+    if (!f->fn_id || !f->app_id || !f->app_name || !f->trigger_id || !f->image) {
+        return FN_E_EXHAUSTED;
+    }
+    return add_slot_hash_id(f, a);
 }
 
 /* A function ready to be called, in an arena of its own. NULL when out of memory. */

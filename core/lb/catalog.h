@@ -12,6 +12,7 @@
 #include <base/env.h>
 #include <base/err.h>
 #include <fn/driver.h>
+#include <model/call.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,9 +35,12 @@ struct catalog_fn {
     uint32_t n_config;
     const struct fn_kv *annotations; /* JSON texts; sorted */
     uint32_t n_annotations;
+    const char *slot_hash_id; /* of its calls, where no overrider changes them */
     void *memory;         /* everything above in one arena */
 };
 
+/* Model of a call of f, to be completed. It shares f's config and annotations. */
+void catalog_fn_fill(const struct catalog_fn *f, struct call *m);
 struct catalog_fn *catalog_fn_ref(struct catalog_fn *f);
 void catalog_fn_unref(struct catalog_fn *f); /* NULL ok */
 

@@ -192,6 +192,20 @@ static void refuse_request(const struct lb_request *rq, const struct lb_reply *r
     reply->error(ud, err_http_status(e), &h, e->msg);
 }
 
+static void redirect(const struct lb_request *rq, const struct lb_reply *reply, void *ud,
+                     const char *location)
+{
+    struct headers h;
+
+    headers_init(&h, rq->arena);
+    if (headers_add_borrowed(&h, "Location", location) < 0 ||
+        headers_add(&h, "Fn-Outcome", outcome_names[OUTCOME_NOT_EXECUTED]) < 0) {
+        reply->error(ud, 503, NULL, "out of memory");
+        return;
+    }
+    reply->whole(ud, 307, &h, NULL, 0);
+}
+
 struct lb_call *lb_submit(struct lb *lb, const struct lb_request *rq, const struct lb_reply *reply,
                           void *ud)
 {
@@ -201,6 +215,10 @@ struct lb_call *lb_submit(struct lb *lb, const struct lb_request *rq, const stru
     int r = admit(lb, &e);
 
     r = r < 0 ? r : route_match(rq, &route, &e);
+    if (r == 0 && route.location) {
+        redirect(rq, reply, ud, route.location);
+        return NULL;
+    }
     c = r < 0 ? NULL : call_create(lb, rq, &route, reply, ud);
     if (!c) {
         if (r == 0) {

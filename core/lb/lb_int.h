@@ -25,6 +25,7 @@ struct route {
     const char *fn_id;  /* invoke */
     const char *app;    /* trigger, decoded */
     const char *source; /* trigger, decoded, begins with '/' */
+    const char *location; /* where the client is sent instead, or NULL */
 };
 
 /* 0, or an error with its HTTP status (404, 405, 400). Texts live in rq->arena. */
@@ -120,6 +121,7 @@ struct lb_call {
     char id[CALL_ID_LEN + 1];
     struct catalog_query *query;
     struct catalog_fn *fn;
+    const char *slot_hash_id;
     uint64_t mem_mb;
     int32_t timeout_s;
     const char *json; /* the model as it travels */

@@ -82,12 +82,29 @@ static bool is_plain(const char *s, size_t max)
            !has_dot_segment(s);
 }
 
+/* "/invoke/{fn_id}/": answered as Go's router does, which names the path without the slash. */
+static int match_slash(const struct lb_request *rq, struct route *ret, struct fn_error *reterr)
+{
+    const char *query = strchr(rq->target, '?');
+
+    if (strcmp(rq->method, "POST") != 0) {
+        return not_found(rq, reterr);
+    }
+    ret->location = arena_printf(rq->arena, "%.*s%s", (int)strlen(rq->path) - 1, rq->path,
+                                 query ? query : "");
+    return ret->location ? 0 : err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+}
+
 static int match_invoke(const struct lb_request *rq, struct route *ret, struct fn_error *reterr)
 {
     const char *rest = rq->path + strlen(PREFIX_INVOKE);
     const char *type = headers_get(rq->headers, "Fn-Invoke-Type");
+    size_t len = strcspn(rest, "/");
 
-    if (!rest[0] || strchr(rest, '/')) {
+    if (len > 0 && strcmp(rest + len, "/") == 0) {
+        return match_slash(rq, ret, reterr);
+    }
+    if (len == 0 || rest[len]) {
         return not_found(rq, reterr);
     }
     if (strcmp(rq->method, "POST") != 0) {

@@ -4,6 +4,7 @@
 
 #include <fn/pool.h>
 #include <openssl/sha.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -14,6 +15,9 @@
 #define SORT_ON_STACK   64
 
 /* ---- writing --------------------------------------------------------------------------------- */
+
+#define LISTENER "unix:/tmp/iofs/lsnr.sock"
+#define FORMAT   "http-stream"
 
 void call_init(struct call *c, struct arena *arena)
 {
@@ -498,6 +502,11 @@ int call_check(const struct call *c, struct fn_error *reterr)
         return err_set(reterr, FN_E_INVALID, "RUN405 cpus, got %llum; expected 0m..%dm",
                        (unsigned long long)c->cpu_milli, MODEL_CPU_MILLI_MAX);
     }
+    if (!c->fn_id[0] || !c->app_id[0]) {
+        return err_set(reterr, FN_E_INVALID,
+                       "RUN404 fn_id and app_id, got \"%.32s\" and \"%.32s\"; expected both",
+                       c->fn_id, c->app_id);
+    }
     return 0;
 }
 
@@ -546,4 +555,44 @@ int call_identity(const struct call *c, const char *extension, struct buf *out)
 void call_slot_key(const struct buf *identity, unsigned char ret[SLOT_KEY_BYTES])
 {
     SHA256((const unsigned char *)identity->data, identity->len, ret);
+}
+
+int call_add_contract(struct call *c)
+{
+    return kvs_set_borrowed(&c->config, "FN_LISTENER", LISTENER) < 0 ||
+                   kvs_set_borrowed(&c->config, "FN_FORMAT", FORMAT) < 0
+               ? FN_E_EXHAUSTED
+               : 0;
+}
+
+static int make_slot_hex(struct call *c, struct buf *identity, char ret[SLOT_HEX_BYTES])
+{
+    unsigned char key[SLOT_KEY_BYTES];
+
+    if (call_add_contract(c) < 0 || call_identity(c, "", identity) < 0) {
+        return FN_E_EXHAUSTED;
+    }
+    call_slot_key(identity, key);
+    for (int i = 0; i < SLOT_KEY_BYTES; i++) {
+        snprintf(ret + 2 * i, 3, "%02x", key[i]);
+    }
+    return 0;
+}
+
+int call_slot_hex(const struct call *c, char ret[SLOT_HEX_BYTES])
+{
+    struct buf identity = BUF_INIT(0);
+    struct call own = *c;
+    struct arena arena;
+    int r;
+
+    arena_init(&arena, 0);
+    kvs_init(&own.config, &arena); /* c's may be shared */
+    r = kvs_copy(&own.config, &c->config);
+    if (r == 0) {
+        r = make_slot_hex(&own, &identity, ret);
+    }
+    buf_finish(&identity);
+    arena_finish(&arena);
+    return r;
 }

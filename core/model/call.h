@@ -48,7 +48,8 @@ int call_to_json(const struct call *c, struct buf *out);
  * and nothing deeper or larger than the limits. FN_E_INVALID: `RUN404 call model: line:col
  * reason`. */
 int call_from_json(struct call *c, const char *json, size_t len, struct fn_error *reterr);
-/* Ranges that do not depend on the node: timeouts, cpus, image syntax ... (RUN405, RUN406). */
+/* Ranges that do not depend on the node: timeouts, cpus, image syntax ... (RUN404 to
+ * RUN406). */
 int call_check(const struct call *c, struct fn_error *reterr);
 
 /* Who shares a hot container, appended to `out`: the fields that Go's runner hashes, in its order.
@@ -56,5 +57,11 @@ int call_check(const struct call *c, struct fn_error *reterr);
 #define SLOT_KEY_BYTES 32
 int call_identity(const struct call *c, const char *extension, struct buf *out);
 void call_slot_key(const struct buf *identity, unsigned char ret[SLOT_KEY_BYTES]);
+/* What a runner adds to the config of every call, before its identity is taken. 0 or
+ * FN_E_EXHAUSTED. */
+int call_add_contract(struct call *c);
+/* The key in hex that a runner would make of `c` without extensions. 0 or FN_E_EXHAUSTED. */
+#define SLOT_HEX_BYTES (2 * SLOT_KEY_BYTES + 1)
+int call_slot_hex(const struct call *c, char ret[SLOT_HEX_BYTES]);
 
 #endif

@@ -98,6 +98,11 @@ static bool is_home(const struct addrinfo *list)
     return home;
 }
 
+static bool is_local_socket(const char *url)
+{
+    return strncmp(url, "unix://", 7) == 0 || strncmp(url, "unixgram://", 11) == 0;
+}
+
 bool net_url_leads_home(const char *url)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
@@ -105,6 +110,9 @@ bool net_url_leads_home(const char *url)
     char host[HOST_MAX];
     bool home;
 
+    if (is_local_socket(url)) {
+        return true;
+    }
     if (!host_of(url, host) || getaddrinfo(host, NULL, &hints, &list) != 0) {
         return false;
     }

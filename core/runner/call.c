@@ -31,8 +31,6 @@
 #include <strings.h>
 
 #define RCALL_BYTES_USUAL 2560  /* of model, headers and texts */
-#define LISTENER          "unix:/tmp/iofs/lsnr.sock"
-#define FORMAT            "http-stream"
 #define REPLAY_BYTES_MAX  65536 /* of body kept until the function accepted a byte */
 #define TEXT_NO_ROOM      "memory of waiting calls is used up"
 
@@ -127,13 +125,21 @@ static int parse_hash_id(const char *hex, unsigned char key[SLOT_KEY_BYTES], str
     return 0;
 }
 
+/* Whether this node may make another call of it than the load balancer knew: then the key that came
+ * with it would put it into a container of others. */
+static bool changes_calls(const struct rcall *rc)
+{
+    return (rc->chain && rc->chain->n_overriders > 0) ||
+           (rc->r->ops->slot_key && rc->extensions.n > 0);
+}
+
 static int make_key(struct rcall *rc, const char *slot_hash_id, struct fn_error *err)
 {
     struct runner *r = rc->r;
     char text[512] = "";
     int result;
 
-    if (slot_hash_id && *slot_hash_id) {
+    if (slot_hash_id && *slot_hash_id && !changes_calls(rc)) {
         return parse_hash_id(slot_hash_id, rc->key, err);
     }
     if (r->ops->slot_key) {
@@ -179,8 +185,7 @@ static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_er
         result = err_set_http(err, FN_E_UNIMPLEMENTED, 501, FN_BLAME_PLATFORM,
                               "Detach call functions are not supported on this server");
     }
-    if (result == 0 && (kvs_set_borrowed(&c->config, "FN_LISTENER", LISTENER) < 0 ||
-                        kvs_set_borrowed(&c->config, "FN_FORMAT", FORMAT) < 0)) {
+    if (result == 0 && call_add_contract(c) < 0) {
         result = err_set(err, FN_E_EXHAUSTED, "call: out of memory");
     }
     if (result == 0) {

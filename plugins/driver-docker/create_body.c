@@ -54,11 +54,12 @@ static int check_env(const struct fn_task *t, struct fn_error *e)
     return 0;
 }
 
-/* Only addresses that the engine reaches over a network: a unix socket or a file of the host is not
- * for an application to name. */
+/* What the engine's log driver dials. Whether an app may name a socket or network of this machine
+ * has the host decided before (runner.syslog_own_networks). */
 static int check_syslog(const struct fn_task *t, struct fn_error *e)
 {
-    static const char *const schemes[] = { "tcp://", "udp://", "tcp+tls://", NULL };
+    static const char *const schemes[] = { "tcp://",  "udp://",      "tcp+tls://",
+                                           "unix://", "unixgram://", NULL };
 
     if (!t->syslog_url || !*t->syslog_url) {
         return 0;
@@ -69,7 +70,7 @@ static int check_syslog(const struct fn_task *t, struct fn_error *e)
         }
     }
     return fail_user(e, FN_E_INVALID, 400,
-                     "syslog URL, got \"%.60s\"; expected tcp://, udp:// or tcp+tls://",
+                     "syslog URL, got \"%.60s\"; expected tcp, udp, tcp+tls, unix or unixgram://...",
                      t->syslog_url);
 }
 

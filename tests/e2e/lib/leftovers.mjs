@@ -6,11 +6,20 @@ import path from 'node:path'
 
 const folders = new Set()
 const sockets = new Set()
-const HIERARCHIES = ['/sys/fs/cgroup/fnd', ...['freezer', 'memory', 'pids', 'cpu'].map((c) => `/sys/fs/cgroup/${c}/fnd`)]
 const MARK = '-alive'
 
 const quietly = (what) => { try { return what() } catch { return undefined } }
 const entries = (dir) => quietly(() => readdirSync(dir)) ?? []
+const HIERARCHIES = hierarchies()
+
+// Where a runner makes cgroups: one folder with v2; with v1 one a controller, below the cgroup that
+// these tests run in themselves.
+function hierarchies() {
+  const own = readFileSync('/proc/self/cgroup', 'utf8').split('\n').map((line) => line.split(':'))
+  const below = (controller) => own.find(([, names]) => names?.split(',').includes(controller))?.[2] ?? '/'
+  const v1 = ['freezer', 'memory', 'pids', 'cpu'].map((c) => path.join('/sys/fs/cgroup', c, below(c), 'fnd'))
+  return ['/sys/fs/cgroup/fnd', ...v1]
+}
 
 // A folder `<prefix>XXXXXX` that goes when this process ends.
 export function temporary(prefix) {

@@ -37,6 +37,7 @@ START_TEST(invoke_ok)
     struct client *c;
     struct arena arena;
     struct call m;
+    char hex[SLOT_HEX_BYTES];
 
     PUBLISH("r1:1");
     c = send_request("POST", "/invoke/" FN_HELLO "?x=1", "body", "Content-Type", "text/plain",
@@ -48,6 +49,8 @@ START_TEST(invoke_ok)
     call_init(&m, &arena);
     ck_assert_int_eq(call_from_json(&m, a->json, strlen(a->json), NULL), 0);
     ck_assert_str_eq(m.url, "http://lb:8080/invoke/" FN_HELLO "?x=1");
+    ck_assert_int_eq(call_slot_hex(&m, hex), 0);
+    ck_assert_str_eq(a->slot_hash_id, hex);
     ck_assert_str_eq(m.method, "POST");
     ck_assert_str_eq(m.image, "fnd/hello:1");
     ck_assert_str_eq(m.app_name, "demo");

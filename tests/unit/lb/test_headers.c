@@ -36,6 +36,10 @@ static const struct {
     { "POST", "/invoke/%zz", 404, "Fn not found" },
     { "POST", "/invoke/a%00b", 404, "Fn not found" },
     { "POST", "/invoke/a%0d%0ab", 404, "Fn not found" },
+    { "POST", "/invoke/" FN_HELLO "/", 307, "" },
+    { "GET", "/invoke/" FN_HELLO "/", 404, "Path not found" },
+    { "POST", "/invoke//", 404, "Path not found" },
+    { "POST", "/invoke/" FN_HELLO "//", 404, "Path not found" },
     { "GET", "/t/demo/hello", 0, "" },
     { "DELETE", "/t/demo/hello?q=/x", 0, "" },
     { "GET", "/t/demo/%68ello", 0, "" },
@@ -72,6 +76,17 @@ START_TEST(route_table)
                       "%s: %s", routes[_i].path, buf_text(&c->message));
         ck_assert_str_eq(answer_header(c, "Fn-Outcome"), "not-executed");
     }
+    client_free(c);
+}
+END_TEST
+
+START_TEST(a_slash_too_many_is_taken_off)
+{
+    struct client *c = send_request("POST", "/invoke/" FN_HELLO "/?a=b/", "", NULL);
+
+    ck_assert_int_eq(c->status, 307);
+    ck_assert_str_eq(answer_header(c, "Location"), "/invoke/" FN_HELLO "?a=b/");
+    ck_assert_uint_eq(fe.attempts_made, 0);
     client_free(c);
 }
 END_TEST
@@ -378,6 +393,7 @@ Suite *header_suite(void)
 
     tcase_add_checked_fixture(tc, setup, lb_teardown);
     tcase_add_loop_test(tc, route_table, 0, COUNT(routes));
+    tcase_add_test(tc, a_slash_too_many_is_taken_off);
     tcase_add_test(tc, long_id);
     tcase_add_test(tc, invoke_types);
     tcase_add_test(tc, the_url_of_a_request_to_a_proxy);

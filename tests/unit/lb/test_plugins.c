@@ -120,6 +120,7 @@ START_TEST(edits_travel)
     struct engage_attempt *a = fake_engage_last(&fe);
 
     ck_assert_str_eq(a->extensions, "one=x,two=x,");
+    ck_assert_str_eq(a->slot_hash_id, ""); /* the runner makes it of what the call is now */
     ck_assert_ptr_nonnull(strstr(a->json, "\"memory\":256"));
     ck_assert_ptr_nonnull(strstr(a->json, "\"A\":\"edited\""));
     ck_assert_ptr_null(strstr(a->json, "\"B\":"));

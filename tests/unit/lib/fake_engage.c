@@ -59,6 +59,7 @@ static struct engage_attempt *attempt(struct engage_link *l, const struct engage
         buf_printf(&b, "%s=%s,", t->extensions[i].key, t->extensions[i].value);
     }
     a->extensions = strdup(buf_text(&b));
+    a->slot_hash_id = strdup(t->slot_hash_id);
     buf_finish(&b);
     a->body = body ? body_ref(body) : NULL;
     a->deadline_ns = deadline_ns;
@@ -83,6 +84,7 @@ static void attempt_close(struct engage_attempt *a)
     body_unref(a->body);
     free(a->json);
     free(a->extensions);
+    free(a->slot_hash_id);
     free(a);
 }
 

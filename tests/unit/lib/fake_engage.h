@@ -20,6 +20,7 @@ struct engage_attempt {
     char address[64];
     char *json;
     char *extensions; /* "k=v,k=v," */
+    char *slot_hash_id;
     struct body *body;
     int64_t deadline_ns;
     const struct engage_client_cb *cb;

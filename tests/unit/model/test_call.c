@@ -304,6 +304,7 @@ START_TEST(checks)
     call_init(&c, &arena);
     c.mem_mb = 128;
     c.timeout_s = c.idle_timeout_s = 30;
+    c.fn_id = c.app_id = "x";
     for (size_t i = 0; i < sizeof(bad_images) / sizeof(bad_images[0]); i++) {
         c.image = bad_images[i];
         ck_assert_msg(call_check(&c, &e) == FN_E_INVALID, "%s", c.image);
@@ -321,6 +322,11 @@ START_TEST(checks)
     c.idle_timeout_s = 3600;
     c.mem_mb = 0;
     ck_assert_int_eq(call_check(&c, &e), FN_E_INVALID);
+    c.mem_mb = 1;
+    ck_assert_int_eq(call_check(&c, &e), 0);
+    c.app_id = "";
+    ck_assert_int_eq(call_check(&c, &e), FN_E_INVALID);
+    ck_assert_str_eq(e.msg, "RUN404 fn_id and app_id, got \"x\" and \"\"; expected both");
 }
 END_TEST
 
@@ -365,6 +371,79 @@ START_TEST(slot_keys)
     kvs_set(&d.config, "X", "z");
     key_of(&d, "", b);
     ck_assert_mem_ne(a, b, sizeof(a));
+}
+END_TEST
+
+static unsigned below(unsigned *seed, unsigned n)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (*seed >> 16) % n;
+}
+
+static const char *some_text(struct arena *a, unsigned *seed)
+{
+    static const char letters[] = "abcXYZ019-_./:\"\\ \t<>&\xc3\xa9";
+    char text[24] = "";
+    unsigned n = below(seed, sizeof(text) - 2);
+
+    for (unsigned i = 0; i < n; i++) {
+        unsigned at = below(seed, sizeof(letters) - 2);
+
+        text[i] = (unsigned char)letters[at] < 0x80 ? letters[at] : 'e';
+    }
+    return arena_strdup(a, text);
+}
+
+static void some_kvs(struct kvs *k, unsigned *seed, bool json)
+{
+    static const char *const keys[] = { "FN_LISTENER", "FN_FORMAT", "A", "FN_MEMORY", "z" };
+    unsigned n = below(seed, 6);
+
+    for (unsigned i = 0; i < n; i++) {
+        const char *value = json ? arena_printf(k->arena, "{\"n\":%u}", below(seed, 3))
+                                 : some_text(k->arena, seed);
+
+        kvs_set(k, keys[below(seed, 5)], value);
+    }
+}
+
+/* What a load balancer sends is what its runner makes of the call that came with it. */
+START_TEST(both_sides_make_one_slot_key)
+{
+    unsigned seed = 1;
+
+    for (int i = 0; i < 100000; i++) {
+        struct arena a;
+        struct call sent, got;
+        struct buf json = BUF_INIT(0);
+        struct fn_error e = ERR_INIT;
+        unsigned char key[SLOT_KEY_BYTES];
+        char hex[SLOT_HEX_BYTES], made[SLOT_HEX_BYTES];
+
+        arena_init(&a, 0);
+        call_init(&sent, &a);
+        sent.app_id = some_text(&a, &seed);
+        sent.fn_id = some_text(&a, &seed);
+        sent.image = some_text(&a, &seed);
+        sent.syslog_url = below(&seed, 2) ? some_text(&a, &seed) : "";
+        sent.timeout_s = (int32_t)below(&seed, 300) + 1;
+        sent.idle_timeout_s = (int32_t)below(&seed, 300) + 1;
+        sent.mem_mb = below(&seed, 512) + 1;
+        some_kvs(&sent.config, &seed, false);
+        some_kvs(&sent.annotations, &seed, true);
+        ck_assert_int_eq(call_slot_hex(&sent, hex), 0);
+        ck_assert_int_eq(call_to_json(&sent, &json), 0);
+        call_init(&got, &a);
+        ck_assert_msg(call_from_json(&got, json.data, json.len, &e) == 0, "%s", e.msg);
+        ck_assert_int_eq(call_add_contract(&got), 0);
+        key_of(&got, "", key);
+        for (int at = 0; at < SLOT_KEY_BYTES; at++) {
+            snprintf(made + 2 * at, 3, "%02x", key[at]);
+        }
+        ck_assert_msg(strcmp(hex, made) == 0, "call %d: %s", i, buf_text(&json));
+        buf_finish(&json);
+        arena_finish(&a);
+    }
 }
 END_TEST
 
@@ -634,6 +713,7 @@ int main(void)
     const TTest *const tests[] = {
         captured_vector, written_as_read, sets_are_in_order, writes_like_go, no_room_is_an_error,
         lenient_where_go_is, bad_models, too_deep_and_nul, memory_limit, checks, slot_keys,
+        both_sides_make_one_slot_key,
         jansson_agrees, times, ids, header_tables, api_objects,
         annotations_keep_their_spelling, rules,
         sets_are_filled,

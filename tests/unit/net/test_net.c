@@ -321,6 +321,7 @@ START_TEST(urls_that_lead_home)
         "tcp://[::ffff:127.0.0.1]:514", "tcp://169.254.169.254/x", "tcp://0.0.0.0:1",
         "tcp://2130706433:514", "tcp://0x7f.1:514", "tcp://foreign@127.0.0.1:514",
         "tcp://203.0.113.1@[::1]", "tcp://[fe80::1%25eth0]:514", "tcp://127.0.0.1?x", "tcp://two.test",
+        "unix:///dev/log", "unixgram:///run/x", "unix://",
     };
     static const char *const foreign[] = {
         "tcp://203.0.113.7:514", "tcp://[2001:db8::7]:514", "tcp://203.0.113.7/127.0.0.1",

@@ -267,6 +267,7 @@ START_TEST(no_body_frame)
 }
 END_TEST
 
+#define HEAD "{\"id\": \"x\", \"fn_id\": \"f\", \"app_id\": \"a\", "
 static const struct {
     const char *json;
     const char *hash_id;
@@ -276,27 +277,27 @@ static const struct {
     { "nonsense", NULL, 400, "RUN404 call model" },
     { "", NULL, 400, "RUN404" },
     { "{\"id\": 5}", NULL, 400, "RUN404" },
-    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":0}",
+    { HEAD "\"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":0}",
       NULL, 400, "RUN405 memory, got 0" },
-    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":-1}",
+    { HEAD "\"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":-1}",
       NULL, 400, "RUN405 memory, got -1" },
-    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":5}",
+    { HEAD "\"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":5}",
       NULL, 400, "RUN405 memory, got 5; expected 16..1024 MB" },
-    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":4096}",
+    { HEAD "\"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":4096}",
       NULL, 400, "Requested CPU/Memory cannot be allocated" },
-    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128, "
+    { HEAD "\"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128, "
       "\"cpus\":\"5000m\"}",
       NULL, 400, "Requested CPU/Memory cannot be allocated" },
-    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":1000000, \"idle_timeout\":30, "
+    { HEAD "\"image\":\"hello\", \"timeout\":1000000, \"idle_timeout\":30, "
       "\"memory\":128}",
       NULL, 400, "RUN405 timeout" },
-    { "{\"id\": \"x\", \"image\":\"\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128}", NULL,
+    { HEAD "\"image\":\"\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128}", NULL,
       400, "RUN406" },
-    { "{\"id\": \"x\", \"image\":\"-v /:/h\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128}",
+    { HEAD "\"image\":\"-v /:/h\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128}",
       NULL, 400, "RUN406" },
-    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128}",
+    { HEAD "\"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128}",
       "zz", 400, "RUN404 slot_hash_id, got \"zz\"" },
-    { "{\"id\": \"x\", \"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128, "
+    { HEAD "\"image\":\"hello\", \"timeout\":30, \"idle_timeout\":30, \"memory\":128, "
       "\"type\":\"detached\"}",
       NULL, 501, "Detach call functions are not supported" },
 };
@@ -345,7 +346,8 @@ END_TEST
 START_TEST(hash_id_names_the_pool)
 {
     struct world *w = world_create(NULL);
-    static const char json[] = "{\"id\": \"%s\", \"image\":\"hello\", \"timeout\":30, "
+    static const char json[] = "{\"id\": \"%s\", \"fn_id\": \"f\", \"app_id\": \"a\", "
+                               "\"image\":\"hello\", \"timeout\":30, "
                                "\"idle_timeout\":30, \"memory\":128}";
     char text[256];
 
@@ -360,6 +362,28 @@ START_TEST(hash_id_names_the_pool)
     world_body(w, world_call_json(w, text, "00fe"), NULL, 0, true);
     world_run_ms(w, 200);
     ck_assert_uint_eq(w->creates, 2);
+    world_destroy(w);
+}
+END_TEST
+
+/* The driver keeps containers apart by an extension, of which the load balancer's key knows
+ * nothing. */
+START_TEST(a_hash_id_does_not_join_what_the_driver_keeps_apart)
+{
+    static const struct fn_kv zones[] = { { "pool", "blue" }, { "pool", "red" } };
+    struct world *w = world_create(NULL);
+    char text[256];
+
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof(text),
+                 "{\"id\": \"b%d\", \"fn_id\": \"f\", \"app_id\": \"a\", \"image\":\"hello\", "
+                 "\"timeout\":30, \"idle_timeout\":30, \"memory\":128}", i);
+        w->extensions = &zones[i];
+        w->n_extensions = 1;
+        world_body(w, world_call_json(w, text, "00ff"), NULL, 0, true);
+        world_run_ms(w, 200);
+        ck_assert_uint_eq(w->creates, i + 1);
+    }
     world_destroy(w);
 }
 END_TEST
@@ -911,6 +935,7 @@ TCase *calls_tests(void)
     tcase_add_loop_test(t, bad_calls, 0, (int)(sizeof(bad) / sizeof(bad[0])));
     tcase_add_test(t, image_list);
     tcase_add_test(t, hash_id_names_the_pool);
+    tcase_add_test(t, a_hash_id_does_not_join_what_the_driver_keeps_apart);
     tcase_add_test(t, replayed_id);
     tcase_add_test(t, refused_id_may_come_again);
     tcase_add_test(t, refused_connection_moves_on);
