@@ -196,12 +196,12 @@ static void stream_gone(struct admin_exchange *x)
     http_answer_abort(x->rq.http);
 }
 
-static void on_gone(struct http_request *http)
+static void admin_on_gone(struct http_request *http)
 {
     stream_gone(http->ud);
 }
 
-static void on_writable(struct http_request *http)
+static void admin_on_writable(struct http_request *http)
 {
     struct admin_exchange *x = http->ud;
 
@@ -215,8 +215,8 @@ void admin_stream_begin(struct admin_request *rq, struct admin_stream *s)
 
     x->stream = s;
     rq->http->ud = x;
-    rq->http->on_gone = on_gone;
-    rq->http->on_writable = on_writable;
+    rq->http->on_gone = admin_on_gone;
+    rq->http->on_writable = admin_on_writable;
     json_headers(&h, rq->arena);
     http_answer_head(rq->http, 200, &h, -1);
 }
@@ -277,7 +277,7 @@ static void dispatch(struct admin *a, struct admin_request *rq)
 
 /* A client that leaves is not told to the handler: its answer goes nowhere and frees the
  * request. */
-static void on_request(void *ud, struct http_request *http)
+static void admin_on_request(void *ud, struct http_request *http)
 {
     struct admin *a = ud;
     struct admin_exchange *x = arena_alloc(http->arena, sizeof(*x));
@@ -309,7 +309,8 @@ int admin_create(struct loop *loop, const char *path, struct admin **ret, struct
 {
     char listen[ADMIN_PATH_MAX + 8];
     struct http_server_config server = {
-        .listen = listen, .limits = limits, .owner_only = true, .on_request = on_request };
+        .listen = listen, .limits = limits, .owner_only = true, .on_request = admin_on_request
+    };
     struct admin *a;
     int r = check_dir(path, reterr);
 

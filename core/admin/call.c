@@ -90,7 +90,7 @@ static int check_server(int fd, const char *socket_path, struct fn_error *reterr
 }
 
 /* Asked beforehand, because libcurl's texts do not tell the reason. */
-static int probe(const char *socket, struct fn_error *reterr)
+static int call_probe(const char *socket, struct fn_error *reterr)
 {
     char others[LISTED_MAX * 36];
     int fd = connect_to(socket);
@@ -114,7 +114,7 @@ static int probe(const char *socket, struct fn_error *reterr)
 int admin_call(const char *socket, const char *method, const char *path, int64_t timeout_ms,
                int *ret_status, struct buf *ret_body, struct fn_error *reterr)
 {
-    int r = probe(socket, reterr);
+    int r = call_probe(socket, reterr);
 
     return r < 0 ? r : fetch_unix(socket, method, path, timeout_ms, ret_status, ret_body, reterr);
 }

@@ -33,7 +33,7 @@ void arena_finish(struct arena *a)
     a->used_bytes = 0;
 }
 
-static struct arena_chunk *grow(struct arena *a, size_t size)
+static struct arena_chunk *arena_grow(struct arena *a, size_t size)
 {
     struct arena_chunk *c;
 
@@ -53,13 +53,13 @@ static struct arena_chunk *grow(struct arena *a, size_t size)
 }
 
 /* Unaligned space for text. */
-static char *take(struct arena *a, size_t size, size_t align)
+static char *arena_take(struct arena *a, size_t size, size_t align)
 {
     struct arena_chunk *c = a->head;
     size_t at = c ? (c->used + align - 1) / align * align : 0;
 
     if (!c || at > c->size || c->size - at < size) {
-        c = grow(a, size > CHUNK_MIN_BYTES ? size : CHUNK_MIN_BYTES);
+        c = arena_grow(a, size > CHUNK_MIN_BYTES ? size : CHUNK_MIN_BYTES);
         if (!c) {
             return NULL;
         }
@@ -71,7 +71,7 @@ static char *take(struct arena *a, size_t size, size_t align)
 
 void *arena_alloc(struct arena *a, size_t size)
 {
-    void *p = take(a, size, ALIGN);
+    void *p = arena_take(a, size, ALIGN);
 
     if (p) {
         memset(p, 0, size);
@@ -81,12 +81,12 @@ void *arena_alloc(struct arena *a, size_t size)
 
 void *arena_alloc_owner(struct arena *a, size_t size, size_t more)
 {
-    return grow(a, size + more) ? arena_alloc(a, size) : NULL;
+    return arena_grow(a, size + more) ? arena_alloc(a, size) : NULL;
 }
 
 char *arena_strndup(struct arena *a, const char *s, size_t n)
 {
-    char *p = take(a, n + 1, 1);
+    char *p = arena_take(a, n + 1, 1);
 
     if (p) {
         memcpy(p, s, n);
@@ -112,7 +112,7 @@ char *arena_join(struct arena *a, const char *first, ...)
         len += strlen(s);
     }
     va_end(ap);
-    text = end = take(a, len + 1, 1);
+    text = end = arena_take(a, len + 1, 1);
     if (!text) {
         return NULL;
     }
@@ -136,7 +136,7 @@ char *arena_printf(struct arena *a, const char *fmt, ...)
     if (n < 0) {
         return NULL;
     }
-    p = take(a, (size_t)n + 1, 1);
+    p = arena_take(a, (size_t)n + 1, 1);
     if (p) {
         va_start(ap, fmt);
         vsnprintf(p, (size_t)n + 1, fmt, ap);

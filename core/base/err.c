@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void fill(struct fn_error *e, int code, int http_status, uint32_t blame, const char *fmt,
-                 va_list ap) __attribute__((format(printf, 5, 0)));
+static void err_fill(struct fn_error *e, int code, int http_status, uint32_t blame, const char *fmt,
+                     va_list ap) __attribute__((format(printf, 5, 0)));
 
 /* Bytes of s (len of them, NUL behind) without a character that was cut at its end. */
 static size_t whole_characters(const char *s, size_t len)
@@ -24,8 +24,8 @@ static size_t whole_characters(const char *s, size_t len)
     return len - (lead - 1) < need ? lead - 1 : len;
 }
 
-static void fill(struct fn_error *e, int code, int http_status, uint32_t blame, const char *fmt,
-                 va_list ap)
+static void err_fill(struct fn_error *e, int code, int http_status, uint32_t blame, const char *fmt,
+                     va_list ap)
 {
     int n;
 
@@ -45,7 +45,7 @@ int err_set(struct fn_error *e, int code, const char *fmt, ...)
 
     if (e) {
         va_start(ap, fmt);
-        fill(e, code, 0, FN_BLAME_PLATFORM, fmt, ap);
+        err_fill(e, code, 0, FN_BLAME_PLATFORM, fmt, ap);
         va_end(ap);
     }
     return code;
@@ -58,7 +58,7 @@ int err_set_http(struct fn_error *e, int code, int http_status, uint32_t blame, 
 
     if (e) {
         va_start(ap, fmt);
-        fill(e, code, http_status, blame, fmt, ap);
+        err_fill(e, code, http_status, blame, fmt, ap);
         va_end(ap);
     }
     return code;

@@ -11,7 +11,7 @@ void headers_init(struct headers *h, struct arena *arena)
     *h = (struct headers){ .arena = arena };
 }
 
-static int grow(struct headers *h)
+static int headers_grow(struct headers *h)
 {
     uint32_t cap = h->cap ? h->cap * 2 : FIRST_CAP;
     struct header *items = arena_alloc(h->arena, cap * sizeof(*items));
@@ -29,7 +29,7 @@ static int grow(struct headers *h)
 
 int headers_add_borrowed(struct headers *h, const char *name, const char *value)
 {
-    if (!name || !value || (h->n == h->cap && grow(h) < 0)) {
+    if (!name || !value || (h->n == h->cap && headers_grow(h) < 0)) {
         return FN_E_EXHAUSTED;
     }
     h->items[h->n++] = (struct header){ name, value };

@@ -108,7 +108,7 @@ static size_t room(const struct line *l)
 }
 
 /* All or nothing, so that no escape sequence and no character is cut in two. */
-static void put(struct line *l, const char *data, size_t len)
+static void line_put(struct line *l, const char *data, size_t len)
 {
     if (l->cut || len > room(l)) {
         l->cut = true;
@@ -120,7 +120,7 @@ static void put(struct line *l, const char *data, size_t len)
 
 static void put_str(struct line *l, const char *s)
 {
-    put(l, s, strlen(s));
+    line_put(l, s, strlen(s));
 }
 
 /* Characters that would let a foreign text forge lines or confuse a terminal: controls, line
@@ -138,13 +138,13 @@ static void put_escaped_char(struct line *l, uint32_t code)
 
     switch (code) {
     case '\n':
-        put(l, "\\n", 2);
+        line_put(l, "\\n", 2);
         return;
     case '\r':
-        put(l, "\\r", 2);
+        line_put(l, "\\r", 2);
         return;
     case '\t':
-        put(l, "\\t", 2);
+        line_put(l, "\\t", 2);
         return;
     default:
         snprintf(text, sizeof(text), code < 0x80 && l->format == LOG_TEXT ? "\\x%02x" : "\\u%04x",
@@ -170,11 +170,11 @@ static void put_escaped(struct line *l, const char *s)
         } else if (code == '"' || code == '\\') {
             text[0] = '\\';
             text[1] = (char)code;
-            put(l, text, 2);
+            line_put(l, text, 2);
         } else if (is_dangerous(code)) {
             put_escaped_char(l, code);
         } else {
-            put(l, s, len);
+            line_put(l, s, len);
         }
         s += len ? len : 1;
     }
@@ -182,7 +182,7 @@ static void put_escaped(struct line *l, const char *s)
 
 static void put_quoted(struct line *l, const char *s)
 {
-    put(l, "\"", 1);
+    line_put(l, "\"", 1);
     if (l->cut) {
         return; /* the caller left room for the empty value */
     }
@@ -299,7 +299,7 @@ static void put_fields(struct line *l, va_list ap)
 }
 
 /* Logging is no event for the code that logs: errno stays. */
-static void write_line(uint32_t level, uint32_t suppressed, const char *msg, va_list ap)
+static void log_write_line(uint32_t level, uint32_t suppressed, const char *msg, va_list ap)
 {
     int64_t wall_ns = wall_now_ns();
     int saved_errno = errno;
@@ -333,7 +333,7 @@ void log_write(uint32_t level, const char *msg, ...)
 
     if (level <= log_level()) {
         va_start(ap, msg);
-        write_line(level, 0, msg, ap);
+        log_write_line(level, 0, msg, ap);
         va_end(ap);
     }
 }
@@ -386,6 +386,6 @@ void log_write_gated(struct log_gate *g, uint32_t lines, uint32_t level, const c
         return;
     }
     va_start(ap, msg);
-    write_line(level, suppressed, msg, ap);
+    log_write_line(level, suppressed, msg, ap);
     va_end(ap);
 }

@@ -170,7 +170,7 @@ static void settle_one(int64_t now, int64_t *told, int64_t *own, int64_t *others
 
 static int64_t n_folded;
 
-static bool settle(struct metric *m, struct metric *before)
+static bool fold_settle(struct metric *m, struct metric *before)
 {
     bool shown = m->subject && m->subject->shown;
 
@@ -199,7 +199,7 @@ void metric_fold(void)
     n_folded = 0;
     for_all(measure);
     choose();
-    for_all(settle);
+    for_all(fold_settle);
     if (last_seq > 0) {
         metric_set(folded_series(), n_folded);
     }

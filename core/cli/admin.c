@@ -94,7 +94,7 @@ static long long number(const json_t *o, const char *key)
     return json_integer_value(json_object_get(o, key));
 }
 
-static const char *text(const json_t *o, const char *key)
+static const char *admin_text(const json_t *o, const char *key)
 {
     const char *s = json_string_value(json_object_get(o, key));
 
@@ -131,10 +131,10 @@ static void print_config(const json_t *o)
     const json_t *problems = json_object_get(o, "problems");
 
     printf("%-8s generation %lld from %s, %lld alive\n", "config", number(o, "generation"),
-           text(o, "from"), number(o, "alive"));
+           admin_text(o, "from"), number(o, "alive"));
     if (problems) {
         printf("%-8s a reload was refused at %s, %zu lines, the first: %s\n", "",
-               text(o, "refused_at"), json_array_size(problems),
+               admin_text(o, "refused_at"), json_array_size(problems),
                json_string_value(json_array_get(problems, 0)));
     }
 }
@@ -145,16 +145,17 @@ static void print_status(const json_t *root)
     size_t i;
 
     printf("%-8s %s, fnd %s, %s, pid %lld, up %lld s, http %s, transport %s\n", "node",
-           text(root, "node"), text(root, "version"), text(root, "state"), number(root, "pid"),
-           number(root, "uptime_s"), text(root, "http"), text(root, "transport"));
+           admin_text(root, "node"), admin_text(root, "version"), admin_text(root, "state"),
+           number(root, "pid"), number(root, "uptime_s"), admin_text(root, "http"),
+           admin_text(root, "transport"));
     print_config(json_object_get(root, "config"));
     print_counts("lb", json_object_get(root, "lb"));
     print_counts("runner", json_object_get(root, "runner"));
     json_array_foreach(json_object_get(root, "plugins"), i, p)
     {
         printf("%-8s %s %s (%s): %lld calls, %lld over budget\n", i == 0 ? "plugins" : "",
-               text(p, "kind"), text(p, "name"), text(p, "use"), number(p, "calls"),
-               number(p, "budget_misses"));
+               admin_text(p, "kind"), admin_text(p, "name"), admin_text(p, "use"),
+               number(p, "calls"), number(p, "budget_misses"));
     }
     if (number(root, "tainted") > 0) {
         printf("%-8s %lld plugin files are not signed\n", "tainted", number(root, "tainted"));
@@ -235,7 +236,7 @@ static int width_of(const json_t *tries, const char *key, const char *title)
 
     json_array_foreach((json_t *)(uintptr_t)tries, i, t)
     {
-        int n = (int)strlen(text(t, key));
+        int n = (int)strlen(admin_text(t, key));
 
         width = n > width ? n : width;
     }
@@ -265,32 +266,32 @@ static void print_tries(const json_t *root)
         if (i + 1 == kept && left_out > 0) {
             printf("  %4s  (%lld more)\n", "", left_out);
         }
-        printf("  %4lld  %-*s  %10s  %10s  %-*s  %4s  %-*s  %s\n", nth, runner, text(t, "runner"),
-               span(json_object_get(t, "after_us"), after),
-               span(json_object_get(t, "took_us"), took), how, text(t, "how"),
-               code ? log_num(code) : "-", note, text(t, "note"), text(t, "said"));
+        printf("  %4lld  %-*s  %10s  %10s  %-*s  %4s  %-*s  %s\n", nth, runner,
+               admin_text(t, "runner"), span(json_object_get(t, "after_us"), after),
+               span(json_object_get(t, "took_us"), took), how, admin_text(t, "how"),
+               code ? log_num(code) : "-", note, admin_text(t, "note"), admin_text(t, "said"));
     }
 }
 
 static void print_why(const json_t *root)
 {
-    bool ended = strcmp(text(root, "state"), "ended") == 0;
+    bool ended = strcmp(admin_text(root, "state"), "ended") == 0;
 
-    printf("call      %s, %s, came %s\n", text(root, "call_id"), text(root, "kind"),
-           text(root, "at"));
-    printf("function  %s\n", text(root, "fn_id"));
+    printf("call      %s, %s, came %s\n", admin_text(root, "call_id"), admin_text(root, "kind"),
+           admin_text(root, "at"));
+    printf("function  %s\n", admin_text(root, "fn_id"));
     if (ended) {
-        printf("ended     %s, status %lld\n", text(root, "outcome"), number(root, "status"));
+        printf("ended     %s, status %lld\n", admin_text(root, "outcome"), number(root, "status"));
     } else {
         printf("ended     not yet, it runs or waits\n");
     }
     if (json_object_get(root, "error")) {
-        printf("error     %s\n", text(root, "error"));
+        printf("error     %s\n", admin_text(root, "error"));
     }
     if (json_object_get(root, "placer")) {
         printf("placed    by %s in group %s among %lld runners: %lld attempts, %lld waits; "
                "configuration %lld\n",
-               text(root, "placer"), text(root, "group"), number(root, "runners"),
+               admin_text(root, "placer"), admin_text(root, "group"), number(root, "runners"),
                number(root, "tries_made"), number(root, "waits"), number(root, "generation"));
     } else {
         printf("placed    never: it ended before a placer was asked; configuration %lld\n",
@@ -301,8 +302,8 @@ static void print_why(const json_t *root)
                "node pool manager sizes it, in `fnd runners list` there\n");
     }
     if (json_object_get(root, "last_refusal")) {
-        printf("          the placer's last %s: %s\n", text(root, "last_refusal"),
-               text(root, "last_refusal_note"));
+        printf("          the placer's last %s: %s\n", admin_text(root, "last_refusal"),
+               admin_text(root, "last_refusal_note"));
     }
     print_tries(root);
     putchar('\n');
@@ -340,7 +341,7 @@ int cli_why(const struct cli_options *o, int argc, char **argv)
 static const char *state_of(const json_t *runner)
 {
     if (!json_is_true(json_object_get(runner, "operator_drain"))) {
-        return text(runner, "state");
+        return admin_text(runner, "state");
     }
     return number(runner, "active") == 0 ? "drained, empty" : "drained";
 }
@@ -349,20 +350,20 @@ static const char *state_of(const json_t *runner)
 static const char *reason_of(const json_t *runner)
 {
     if (json_object_get(runner, "why")) {
-        return text(runner, "why");
+        return admin_text(runner, "why");
     }
-    return json_object_get(runner, "wish") ? text(runner, "wish") : "";
+    return json_object_get(runner, "wish") ? admin_text(runner, "wish") : "";
 }
 
 static void print_group(const json_t *o)
 {
-    printf("group %s: %s; %lld MB desired, %lld calls wait\n", text(o, "name"), text(o, "says"),
-           number(o, "desired_mb"), number(o, "waiting"));
+    printf("group %s: %s; %lld MB desired, %lld calls wait\n", admin_text(o, "name"),
+           admin_text(o, "says"), number(o, "desired_mb"), number(o, "waiting"));
     if (number(o, "listed_s") > 10) {
         printf("  the control plane's last list is %lld s old\n", number(o, "listed_s"));
     }
-    if (text(o, "cplane_error")[0]) {
-        printf("  the control plane said: %s\n", text(o, "cplane_error"));
+    if (admin_text(o, "cplane_error")[0]) {
+        printf("  the control plane said: %s\n", admin_text(o, "cplane_error"));
     }
     if (number(o, "lbs_twice") > 0) {
         printf("  %lld load balancers use an lb_id that another one uses, too\n",
@@ -380,18 +381,18 @@ static void print_runners(const json_t *root)
     json_array_foreach(json_object_get(root, "groups"), i, o) {
         print_group(o);
     }
-    if (text(root, "wishes_error")[0]) {
+    if (admin_text(root, "wishes_error")[0]) {
         printf("a restart of the manager would forget what is drained: %s\n",
-               text(root, "wishes_error"));
+               admin_text(root, "wishes_error"));
     }
     if (json_array_size(runners) > 0) {
         printf("\n%-*s  %-*s  %-14s  %5s  %8s  %6s  %s\n", id, "runner", group, "group", "state",
                "calls", "MB", "for", "address");
     }
     json_array_foreach((json_t *)(uintptr_t)runners, i, o) {
-        printf("%-*s  %-*s  %-14s  %5lld  %8lld  %4lld s  %s%s%s\n", id, text(o, "id"), group,
-               text(o, "group"), state_of(o), number(o, "active"), number(o, "capacity_mb"),
-               number(o, "since_s"), text(o, "address"), reason_of(o)[0] ? "  " : "",
+        printf("%-*s  %-*s  %-14s  %5lld  %8lld  %4lld s  %s%s%s\n", id, admin_text(o, "id"), group,
+               admin_text(o, "group"), state_of(o), number(o, "active"), number(o, "capacity_mb"),
+               number(o, "since_s"), admin_text(o, "address"), reason_of(o)[0] ? "  " : "",
                reason_of(o));
     }
 }
@@ -489,7 +490,7 @@ static void print_role(const json_t *root, const char *role, const char *key, co
 
     snprintf(part, sizeof(part), "%s_role", role);
     r = json_object_get(root, part);
-    printf("%-14s %-8s ", title, text(root, role));
+    printf("%-14s %-8s ", title, admin_text(root, role));
     if (strcmp(key, "inflight") == 0) {
         long long picks = sum(json_object_get(r, "picks"));
 
@@ -515,8 +516,8 @@ static void print_waits(const json_t *root)
         return;
     }
     printf("%-14s %-8s %.2f ms on average, over %lld questions\n", "predicted wait",
-           text(root, "serving"), real(w, "serving_ms"), number(w, "predicted"));
-    printf("%-14s %-8s %.2f ms on average\n", "", text(root, "shadow"), real(w, "shadow_ms"));
+           admin_text(root, "serving"), real(w, "serving_ms"), number(w, "predicted"));
+    printf("%-14s %-8s %.2f ms on average\n", "", admin_text(root, "shadow"), real(w, "shadow_ms"));
     printf("%-14s %.2f ms on average, over %lld calls\n", "measured wait", real(w, "measured_ms"),
            number(w, "measured"));
 }
@@ -538,18 +539,18 @@ static void print_shadow(const json_t *root)
     json_t *a;
     size_t i;
 
-    printf("%-14s %s%s\n", "serving", text(root, "serving"),
+    printf("%-14s %s%s\n", "serving", admin_text(root, "serving"),
            json_is_true(json_object_get(root, "swapped"))
                ? " (swapped in; back or a reload undo it)"
                : "");
-    if (strcmp(text(root, "state"), "none") == 0) {
+    if (strcmp(admin_text(root, "state"), "none") == 0) {
         printf("%-14s none; plugins.shadow in fn.yaml names one\n", "shadow");
         return;
     }
-    printf("%-14s %s, asked about %lld of 1000 calls for %lld s", "shadow", text(root, "shadow"),
-           number(root, "permille"), number(root, "for_s"));
+    printf("%-14s %s, asked about %lld of 1000 calls for %lld s", "shadow",
+           admin_text(root, "shadow"), number(root, "permille"), number(root, "for_s"));
     if (json_object_get(root, "off_why")) {
-        printf("; turned off: %s", text(root, "off_why"));
+        printf("; turned off: %s", admin_text(root, "off_why"));
     }
     if (asked == 0) {
         printf("\n%-14s none yet\n", "questions");
@@ -559,8 +560,8 @@ static void print_shadow(const json_t *root)
            number(root, "agree"), percent(number(root, "agree"), asked), number(root, "disagree"));
     json_array_foreach(json_object_get(root, "answers"), i, a) {
         printf("%-14s %s says %s, %s says %s: %lld\n", i == 0 ? "answers" : "",
-               text(root, "serving"), text(a, "serving"), text(root, "shadow"), text(a, "shadow"),
-               number(a, "n"));
+               admin_text(root, "serving"), admin_text(a, "serving"), admin_text(root, "shadow"),
+               admin_text(a, "shadow"), number(a, "n"));
     }
     print_roles(root);
 }
@@ -623,14 +624,14 @@ int cli_reload(const struct cli_options *o, int argc, char **argv)
         print_lines(stderr, json_object_get(root, "problems"));
     }
     if (status == 200 && !o->json) {
-        printf("generation %lld from %s\n", number(root, "generation"), text(root, "from"));
+        printf("generation %lld from %s\n", number(root, "generation"), admin_text(root, "from"));
         r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
     } else if (status == 422) {
         fprintf(stderr, "keeping generation %lld from %s\n", number(root, "generation"),
-                text(root, "from"));
+                admin_text(root, "from"));
         r = EXIT_CONFIG;
     } else if (status != 200) {
-        fprintf(stderr, "fnd: %s\n", text(root, "message"));
+        fprintf(stderr, "fnd: %s\n", admin_text(root, "message"));
         r = EXIT_UNAVAILABLE;
     }
     json_decref(root);

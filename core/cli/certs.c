@@ -175,7 +175,7 @@ static FILE *create(const char *dir, const char *name, const char *suffix, mode_
     return fdopen(fd, "w");
 }
 
-static void forget(const char *dir, const char *name, const char *suffix)
+static void certs_forget(const char *dir, const char *name, const char *suffix)
 {
     char path[PATH_MAX_];
 
@@ -194,10 +194,10 @@ static bool save(const char *dir, const char *name, const struct pair *p)
     good = (!cert || fclose(cert) == 0) && good;
     good = (!key || fclose(key) == 0) && good;
     if (!good && cert) {
-        forget(dir, name, ".pem");
+        certs_forget(dir, name, ".pem");
     }
     if (!good && key) {
-        forget(dir, name, ".key");
+        certs_forget(dir, name, ".key");
     }
     return good;
 }

@@ -83,7 +83,7 @@ static int print_out(struct buf *out)
 
 /* ---- run and check --------------------------------------------------------------------------- */
 
-static int run(const struct cli_options *o, int argc, char **argv)
+static int cli_run(const struct cli_options *o, int argc, char **argv)
 {
     struct conf_problems p;
     struct config *c = NULL;
@@ -142,7 +142,7 @@ static int check_here(const struct cli_options *o)
 }
 
 /* What plugins do to their process is not done to the one that tells of it. */
-static int check(const struct cli_options *o)
+static int cli_check(const struct cli_options *o)
 {
     int status = 0;
     pid_t pid;
@@ -411,7 +411,7 @@ static int run_check(const struct cli_options *o, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    return check(o);
+    return cli_check(o);
 }
 
 static int run_version(const struct cli_options *o, int argc, char **argv)
@@ -431,7 +431,7 @@ struct command {
 };
 
 static const struct command commands[] = {
-    { "run", "csp", 0, 0, NULL, run },
+    { "run", "csp", 0, 0, NULL, cli_run },
     { "check", "csr", 0, 0, NULL, run_check },
     { "plugins", "mc", 1, INT_MAX, "a file or directory", plugins },
     { "status", "cjS", 0, 0, NULL, cli_status },

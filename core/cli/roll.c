@@ -34,7 +34,7 @@ struct roll {
     int64_t moved_s, told_s;
 };
 
-static int64_t now_s(void)
+static int64_t roll_now_s(void)
 {
     struct timespec t;
 
@@ -42,7 +42,7 @@ static int64_t now_s(void)
     return t.tv_sec;
 }
 
-static const char *text(const json_t *o, const char *key)
+static const char *roll_text(const json_t *o, const char *key)
 {
     const char *s = json_string_value(json_object_get(o, key));
 
@@ -54,14 +54,16 @@ static long long number(const json_t *o, const char *key)
     return json_integer_value(json_object_get(o, key));
 }
 
-static const json_t *find(const json_t *list, const char *key, const char *value, const char *group)
+static const json_t *roll_find(const json_t *list, const char *key, const char *value,
+                               const char *group)
 {
     json_t *o;
     size_t i;
 
     json_array_foreach((json_t *)(uintptr_t)list, i, o)
     {
-        if (strcmp(text(o, key), value) == 0 && (!group || strcmp(text(o, "group"), group) == 0)) {
+        if (strcmp(roll_text(o, key), value) == 0 &&
+            (!group || strcmp(roll_text(o, "group"), group) == 0)) {
             return o;
         }
     }
@@ -73,10 +75,10 @@ static const json_t *find(const json_t *list, const char *key, const char *value
 /* What operators have drained stays theirs; what goes already needs no turn. */
 static bool takes_part(const struct roll *r, const json_t *runner)
 {
-    const char *state = text(runner, "state");
+    const char *state = roll_text(runner, "state");
 
     return (strcmp(state, "active") == 0 || strcmp(state, "booting") == 0) &&
-           (!r->o->group || strcmp(text(runner, "group"), r->o->group) == 0);
+           (!r->o->group || strcmp(roll_text(runner, "group"), r->o->group) == 0);
 }
 
 static int collect(struct roll *r, const json_t *root)
@@ -91,8 +93,8 @@ static int collect(struct roll *r, const json_t *root)
         if (r->turns && takes_part(r, o)) {
             struct turn *t = &r->turns[r->n++];
 
-            t->id = strdup(text(o, "id"));
-            t->group = strdup(text(o, "group"));
+            t->id = strdup(roll_text(o, "id"));
+            t->group = strdup(roll_text(o, "group"));
             if (!t->id || !t->group) {
                 return EXIT_UNAVAILABLE;
             }
@@ -104,7 +106,7 @@ static int collect(struct roll *r, const json_t *root)
 /* It has what it wants, without runners that are still to come. */
 static bool is_whole(const json_t *root, const char *group)
 {
-    const json_t *g = find(json_object_get(root, "groups"), "name", group, NULL);
+    const json_t *g = roll_find(json_object_get(root, "groups"), "name", group, NULL);
     json_t *o;
     size_t i;
 
@@ -113,7 +115,8 @@ static bool is_whole(const json_t *root, const char *group)
     }
     json_array_foreach(json_object_get(root, "runners"), i, o)
     {
-        if (strcmp(text(o, "state"), "booting") == 0 && strcmp(text(o, "group"), group) == 0) {
+        if (strcmp(roll_text(o, "state"), "booting") == 0 &&
+            strcmp(roll_text(o, "group"), group) == 0) {
             return false;
         }
     }
@@ -122,7 +125,7 @@ static bool is_whole(const json_t *root, const char *group)
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
-static int begin(struct roll *r, struct turn *t)
+static int roll_begin(struct roll *r, struct turn *t)
 {
     char path[512];
     json_t *answer;
@@ -133,16 +136,16 @@ static int begin(struct roll *r, struct turn *t)
     json_decref(answer);
     t->stage = STARTED;
     r->under_way++;
-    r->moved_s = now_s();
+    r->moved_s = roll_now_s();
     return x;
 }
 
-static void end(struct roll *r, struct turn *t)
+static void roll_end(struct roll *r, struct turn *t)
 {
     r->under_way -= t->stage != PENDING;
     t->stage = DONE;
     r->done++;
-    r->moved_s = now_s();
+    r->moved_s = roll_now_s();
     if (!r->o->json) {
         printf("%s of group %s is replaced (%zu of %zu)\n", t->id, t->group, r->done, r->n);
         fflush(stdout);
@@ -151,21 +154,21 @@ static void end(struct roll *r, struct turn *t)
 
 static int advance(struct roll *r, const json_t *root, struct turn *t)
 {
-    bool listed = find(json_object_get(root, "runners"), "id", t->id, t->group) != NULL;
+    bool listed = roll_find(json_object_get(root, "runners"), "id", t->id, t->group) != NULL;
 
     if (t->stage == DONE) {
         return EXIT_OK;
     }
     if (t->stage == PENDING && listed) {
-        return r->under_way < r->at_most && is_whole(root, t->group) ? begin(r, t) : EXIT_OK;
+        return r->under_way < r->at_most && is_whole(root, t->group) ? roll_begin(r, t) : EXIT_OK;
     }
     if (!listed && t->stage != SETTLING) { /* or it went by itself */
         r->under_way += t->stage == PENDING;
         t->stage = SETTLING;
-        r->moved_s = now_s();
+        r->moved_s = roll_now_s();
     }
     if (t->stage == SETTLING && is_whole(root, t->group)) {
-        end(r, t);
+        roll_end(r, t);
     }
     return EXIT_OK;
 }
@@ -173,15 +176,16 @@ static int advance(struct roll *r, const json_t *root, struct turn *t)
 /* Why nothing moves, now and then. */
 static int tell_waiting(struct roll *r, const json_t *root)
 {
-    int64_t now = now_s();
+    int64_t now = roll_now_s();
 
     for (size_t i = 0; i < r->n && now - r->moved_s >= TOLD_EVERY_S; i++) {
         const struct turn *t = &r->turns[i];
-        const json_t *g = find(json_object_get(root, "groups"), "name", t->group, NULL);
+        const json_t *g = roll_find(json_object_get(root, "groups"), "name", t->group, NULL);
 
         if (t->stage != DONE && now - r->told_s >= TOLD_EVERY_S) {
             r->told_s = now;
-            fprintf(stderr, "fnd: waits for group %s: %s\n", t->group, g ? text(g, "says") : "");
+            fprintf(stderr, "fnd: waits for group %s: %s\n", t->group,
+                    g ? roll_text(g, "says") : "");
         }
     }
     if (now - r->moved_s < STALL_S) {
@@ -200,7 +204,7 @@ static int go_on(struct roll *r)
     int x = cli_ask(r->o, "GET", "/runners", &root);
 
     if (x == EXIT_OK && !r->turns) {
-        r->moved_s = now_s();
+        r->moved_s = roll_now_s();
         x = collect(r, root);
     }
     for (size_t i = 0; x == EXIT_OK && i < r->n; i++) {

@@ -279,13 +279,13 @@ void answer_refusal(struct http_server *s, struct buf *b, const struct refusal *
 
 /* ---- the calls ------------------------------------------------------------------------------ */
 
-static struct request *of(struct http_request *req)
+static struct request *answer_request_of(struct http_request *req)
 {
     return container_of(req, struct request, pub);
 }
 
 /* The last byte of q's answer is in the connection's hands. */
-static void finish(struct request *q)
+static void answer_finish(struct request *q)
 {
     struct conn *c = q->c;
 
@@ -297,7 +297,7 @@ static void finish(struct request *q)
 void http_answer(struct http_request *req, int status, const struct headers *h, const void *body,
                  size_t len)
 {
-    struct request *q = of(req);
+    struct request *q = answer_request_of(req);
     struct buf *head;
 
     if (!q->c) {
@@ -310,13 +310,13 @@ void http_answer(struct http_request *req, int status, const struct headers *h, 
         return;
     }
     conn_push(q->c, head->data, head->len, body, q->no_body ? 0 : len);
-    finish(q);
+    answer_finish(q);
 }
 
 void http_answer_error(struct http_request *req, int status, const struct headers *h,
                        const char *text)
 {
-    struct request *q = of(req);
+    struct request *q = answer_request_of(req);
     struct buf body = BUF_INIT(0);
     struct headers with_type;
     int r = 0;
@@ -339,7 +339,7 @@ void http_answer_error(struct http_request *req, int status, const struct header
 void http_answer_head(struct http_request *req, int status, const struct headers *h,
                       int64_t content_length)
 {
-    struct request *q = of(req);
+    struct request *q = answer_request_of(req);
     struct buf *head;
 
     if (!q->c || q->head_sent) {
@@ -369,7 +369,7 @@ static void send_piece(struct conn *c, const void *data, size_t len)
 
 int http_answer_data(struct http_request *req, const void *data, size_t len)
 {
-    struct request *q = of(req);
+    struct request *q = answer_request_of(req);
     struct conn *c = q->c;
     char line[CHUNK_LINE_BYTES];
 
@@ -397,7 +397,7 @@ int http_answer_data(struct http_request *req, const void *data, size_t len)
 
 void http_answer_end(struct http_request *req)
 {
-    struct request *q = of(req);
+    struct request *q = answer_request_of(req);
 
     if (!q->c) {
         request_free(q);
@@ -410,12 +410,12 @@ void http_answer_end(struct http_request *req)
     if (q->chunked) {
         conn_put(q->c, "0\r\n\r\n", 5);
     }
-    finish(q);
+    answer_finish(q);
 }
 
 void http_answer_abort(struct http_request *req)
 {
-    struct request *q = of(req);
+    struct request *q = answer_request_of(req);
     struct conn *c = q->c;
     bool looks_cut;
 

@@ -204,7 +204,7 @@ int fetch_failure(CURL *easy, CURLcode code, const char *detail, const struct fn
 
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
-static size_t on_body(char *data, size_t one, size_t n, void *ud)
+static size_t fetch_on_body(char *data, size_t one, size_t n, void *ud)
 {
     struct answer *a = ud;
     size_t cap;
@@ -327,9 +327,9 @@ static int perform(struct fetch_handle *h, struct fn_op *op, CURLcode *ret_code)
     return 0;
 }
 
-static int judge(struct fetch_handle *h, CURLcode code, struct answer *a,
-                 const struct fn_http_request *rq, struct fn_http_answer *ret,
-                 struct fn_error *reterr)
+static int fetch_judge(struct fetch_handle *h, CURLcode code, struct answer *a,
+                       const struct fn_http_request *rq, struct fn_http_answer *ret,
+                       struct fn_error *reterr)
 {
     long status = 0;
 
@@ -353,9 +353,9 @@ static int judge(struct fetch_handle *h, CURLcode code, struct answer *a,
     return 0;
 }
 
-static int run(struct fetch *f, struct fetch_handle *h, struct fn_op *op,
-               const struct fn_http_request *rq, struct fn_http_answer *ret,
-               struct fn_error *reterr)
+static int fetch_run(struct fetch *f, struct fetch_handle *h, struct fn_op *op,
+                     const struct fn_http_request *rq, struct fn_http_answer *ret,
+                     struct fn_error *reterr)
 {
     struct answer a = { .max = rq->answer_max ? rq->answer_max : FETCH_ANSWER_MAX };
     int64_t left_ms = time_left_ms(f, op, rq->timeout_ms);
@@ -373,14 +373,14 @@ static int run(struct fetch *f, struct fetch_handle *h, struct fn_op *op,
     h->detail[0] = '\0';
     curl_easy_setopt(h->easy, CURLOPT_ERRORBUFFER, h->detail);
     curl_easy_setopt(h->easy, CURLOPT_TIMEOUT_MS, (long)left_ms);
-    curl_easy_setopt(h->easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(h->easy, CURLOPT_WRITEFUNCTION, fetch_on_body);
     curl_easy_setopt(h->easy, CURLOPT_WRITEDATA, &a);
     if (curl_multi_add_handle(h->multi, h->easy) != CURLM_OK) {
         r = err_set(reterr, FN_E_EXHAUSTED, "fn.http: out of memory");
     } else {
         r = perform(h, op, &code);
         if (r == 0) {
-            r = judge(h, code, &a, rq, ret, reterr);
+            r = fetch_judge(h, code, &a, rq, ret, reterr);
         } else {
             err_set(reterr, r, "fn.http: cancelled");
         }
@@ -404,7 +404,7 @@ int fetch_exchange(struct fetch *f, struct fn_op *op, const struct fn_http_reque
     if (!h) {
         return err_set(reterr, FN_E_EXHAUSTED, "fn.http: out of memory");
     }
-    r = run(f, h, op, rq, ret, reterr);
+    r = fetch_run(f, h, op, rq, ret, reterr);
     handle_give(f, h);
     return r;
 }

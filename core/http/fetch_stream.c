@@ -92,7 +92,7 @@ static bool is_closing(struct stream *s)
     return closing;
 }
 
-static size_t on_data(char *data, size_t one, size_t n, void *ud)
+static size_t fetch_stream_on_data(char *data, size_t one, size_t n, void *ud)
 {
     struct stream *s = ud;
     long status = 0;
@@ -143,7 +143,7 @@ static void stream_start(struct stream *s)
     }
     curl_easy_setopt(s->easy, CURLOPT_ERRORBUFFER, s->detail);
     curl_easy_setopt(s->easy, CURLOPT_PRIVATE, s);
-    curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, on_data);
+    curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, fetch_stream_on_data);
     curl_easy_setopt(s->easy, CURLOPT_WRITEDATA, s);
     curl_easy_setopt(s->easy, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(s->easy, CURLOPT_HEADERDATA, s);
@@ -230,7 +230,7 @@ static void *stream_thread(void *arg)
     return NULL;
 }
 
-static int start_thread(struct fetch_streams *all)
+static int fetch_stream_start_thread(struct fetch_streams *all)
 {
     all->has_thread = loop_thread(&all->thread, stream_thread, all) == 0;
     return all->has_thread ? 0 : FN_E_EXHAUSTED;
@@ -309,7 +309,7 @@ static int check_room(struct fetch_streams *all, const struct fn_host *host,
                        "fn.http: streams of one instance, got %u; expected at most %u",
                        FETCH_STREAMS_OF_MAX + 1, FETCH_STREAMS_OF_MAX);
     }
-    if (n >= FETCH_STREAMS_MAX || (!all->has_thread && start_thread(all) < 0)) {
+    if (n >= FETCH_STREAMS_MAX || (!all->has_thread && fetch_stream_start_thread(all) < 0)) {
         return err_set(reterr, FN_E_EXHAUSTED,
                        "fn.http: %u streams are open, or no thread to be had", FETCH_STREAMS_MAX);
     }

@@ -6,7 +6,7 @@
 
 #define ANSWER_BYTES_MAX (4u << 20)
 
-static size_t on_body(char *data, size_t size, size_t n, void *ud)
+static size_t fetch_unix_on_body(char *data, size_t size, size_t n, void *ud)
 {
     return buf_add(ud, data, size * n) < 0 ? 0 : size * n;
 }
@@ -30,7 +30,7 @@ int fetch_unix(const char *socket, const char *method, const char *path, int64_t
     curl_easy_setopt(curl, CURLOPT_PROXY, "");
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, fetch_unix_on_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, ret_body);
     c = curl_easy_perform(curl);
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);

@@ -2,9 +2,10 @@
  *
  *   WAITING ──▶ PROBING ──▶ READY           each of the first two ──▶ FAILED
  *
- *   WAITING to PROBING   check(): the socket may be connected to
- *   PROBING to READY     probe(): somebody listens; on_ready(0), and exchanges may begin
- *   to FAILED            fail(), try_again(), outgrown(): on_ready(err), and nothing else comes
+ *   WAITING to PROBING   fnsock_check(): the socket may be connected to
+ *   PROBING to READY     fnsock_probe(): somebody listens; on_ready(0), and exchanges may begin
+ *   to FAILED            fnsock_fail_call(), try_again(), outgrown(): on_ready(err), and nothing
+ * else comes
  */
 #include <http/fnsock_int.h>
 
@@ -114,7 +115,7 @@ static void idle_readable(struct fnsock *f)
     }
 }
 
-static void on_event(struct loop_fd *w, uint32_t events)
+static void fnsock_on_event(struct loop_fd *w, uint32_t events)
 {
     struct fnsock *f = container_of(w, struct fnsock, w);
 
@@ -135,7 +136,7 @@ static void on_event(struct loop_fd *w, uint32_t events)
 int fnsock_adopt(struct fnsock *f, int fd)
 {
     assert(f->w.fd < 0);
-    f->w = (struct loop_fd){ .fd = fd, .cb = on_event };
+    f->w = (struct loop_fd){ .fd = fd, .cb = fnsock_on_event };
     if (loop_fd_add(f->all->loop, &f->w, LOOP_READ, NULL) < 0) {
         close(fd);
         f->w.fd = -1;
@@ -184,7 +185,7 @@ static void unwatch(struct fnsock *f)
     }
 }
 
-static void fail(struct fnsock *f, enum link_outcome outcome, const char *text)
+static void fnsock_fail_call(struct fnsock *f, enum link_outcome outcome, const char *text)
 {
     struct fn_error err = ERR_INIT;
 
@@ -217,7 +218,7 @@ static void try_again(struct fnsock *f, enum link_outcome outcome, const char *t
     env_timer_set(f->all->env, &f->retry, now_ns + f->all->config.retry_ns);
 }
 
-static void probe(struct fnsock *f)
+static void fnsock_probe(struct fnsock *f)
 {
     enum link_outcome outcome;
     char text[128];
@@ -232,7 +233,7 @@ static void probe(struct fnsock *f)
         fnsock_idle(f);
         f->on_ready(f->ud, NULL);
     } else if (outcome == LINK_ESCAPE || outcome == LINK_BAD) {
-        fail(f, outcome, text);
+        fnsock_fail_call(f, outcome, text);
     } else { /* nobody accepts yet, or the name is being replaced */
         try_again(f, outcome == LINK_OK ? LINK_NO_ROOM : outcome,
                   outcome == LINK_OK ? "out of memory" : text);
@@ -240,7 +241,7 @@ static void probe(struct fnsock *f)
 }
 
 /* Something may have been published. */
-static void check(struct fnsock *f)
+static void fnsock_check(struct fnsock *f)
 {
     enum link_outcome outcome;
     char text[128];
@@ -264,16 +265,16 @@ static void check(struct fnsock *f)
         try_again(f, outcome, text);
     } else if (outcome == LINK_OK) {
         socket_enter(f, FNSOCK_PROBING);
-        probe(f);
+        fnsock_probe(f);
     } else {
-        fail(f, outcome, text);
+        fnsock_fail_call(f, outcome, text);
     }
     fnsock_leave(f);
 }
 
 static void on_check(struct env_task *t)
 {
-    check(container_of(t, struct fnsock, check_task));
+    fnsock_check(container_of(t, struct fnsock, check_task));
 }
 
 static void on_retry(struct env_timer *t)
@@ -282,9 +283,9 @@ static void on_retry(struct env_timer *t)
 
     fnsock_enter(f);
     if (f->state == FNSOCK_WAITING) {
-        check(f);
+        fnsock_check(f);
     } else if (f->state == FNSOCK_PROBING) {
-        probe(f);
+        fnsock_probe(f);
     } else {
         fnsock_exchange_retry(&f->x);
     }
@@ -326,10 +327,10 @@ static void on_notice(struct fnsocks *all, const struct inotify_event *e)
     if (e->mask & (IN_MOVE_SELF | IN_IGNORED) ||
         (e->mask & IN_ATTRIB && e->len == 0 && is_removed(f))) {
         fnsock_enter(f);
-        fail(f, LINK_BAD, "the socket directory was removed");
+        fnsock_fail_call(f, LINK_BAD, "the socket directory was removed");
         fnsock_leave(f);
     } else if (e->mask & (IN_CREATE | IN_MOVED_TO) && strcmp(e->name, FNSOCK_NAME) == 0) {
-        check(f);
+        fnsock_check(f);
     }
 }
 

@@ -39,7 +39,7 @@ struct bin {
     uint64_t bytes_max, inodes_max;
 };
 
-static time_t now_s(void)
+static time_t bin_now_s(void)
 {
     struct timespec ts;
 
@@ -150,21 +150,21 @@ static void *bin_thread(void *arg)
 {
     struct bin *b = arg;
     struct timespec until = { 0 };
-    time_t sweep_s = now_s();
+    time_t sweep_s = bin_now_s();
     time_t measure_s = sweep_s;
 
     pthread_mutex_lock(&b->lock);
     while (!atomic_load(&b->stopping)) {
         remove_next(b);
-        if (now_s() >= measure_s) {
+        if (bin_now_s() >= measure_s) {
             measure_all(b);
-            measure_s = now_s() + MEASURE_S;
+            measure_s = bin_now_s() + MEASURE_S;
         }
-        if (now_s() >= sweep_s) {
+        if (bin_now_s() >= sweep_s) {
             pthread_mutex_unlock(&b->lock);
             sweep_dead(b->base, &b->stopping);
             pthread_mutex_lock(&b->lock);
-            sweep_s = now_s() + SWEEP_S;
+            sweep_s = bin_now_s() + SWEEP_S;
         }
         until.tv_sec = TAILQ_EMPTY(&b->open) ? sweep_s : measure_s;
         if (TAILQ_EMPTY(&b->closed) && !atomic_load(&b->stopping)) {
@@ -268,7 +268,7 @@ void *bin_take_overfull(struct bin *b)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void finish(void *arg)
+static void bin_finish(void *arg)
 {
     struct bin *b = arg;
     struct iofs_dir *d;
@@ -300,14 +300,14 @@ void bin_destroy(struct bin *b)
     atomic_store(&b->stopping, true);
     pthread_cond_signal(&b->changed);
     pthread_mutex_unlock(&b->lock);
-    r = loop_aside(finish, b, END_NS);
+    r = loop_aside(bin_finish, b, END_NS);
     if (r == FN_E_DEADLINE) { /* its thread still uses it; the process ends */
         log_warn("socket directories are full of what functions left; whoever is alive removes them",
                  "dir", b->instance);
         return;
     }
     if (r < 0) {
-        finish(b);
+        bin_finish(b);
     }
     bin_free(b);
 }

@@ -75,7 +75,7 @@ static bool handed_over(const struct fnsock_exchange *x)
 
 /* ---- end ------------------------------------------------------------------------------------ */
 
-static void tell_end(struct fnsock_exchange *x)
+static void exchange_tell_end(struct fnsock_exchange *x)
 {
     if (x->state == EXCHANGE_ENDED && !x->told) {
         x->told = true;
@@ -90,7 +90,7 @@ static void on_end_task(struct env_task *t)
     struct fnsock *f = x->f;
 
     fnsock_enter(f);
-    tell_end(x);
+    exchange_tell_end(x);
     fnsock_leave(f);
 }
 
@@ -110,10 +110,10 @@ static void fix_end(struct fnsock_exchange *x, enum fnsock_end how)
     }
 }
 
-static void end(struct fnsock_exchange *x, enum fnsock_end how, const char *fmt, ...)
+static void exchange_end(struct fnsock_exchange *x, enum fnsock_end how, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void end(struct fnsock_exchange *x, enum fnsock_end how, const char *fmt, ...)
+static void exchange_end(struct fnsock_exchange *x, enum fnsock_end how, const char *fmt, ...)
 {
     va_list ap;
 
@@ -127,9 +127,9 @@ static void end_ok(struct fnsock_exchange *x, size_t extra)
 {
     x->result.reusable = handed_over(x) && extra == 0;
     if (extra > 0) {
-        end(x, FNSOCK_OK, "%zu extra bytes after the answer", extra);
+        exchange_end(x, FNSOCK_OK, "%zu extra bytes after the answer", extra);
     } else if (!handed_over(x)) {
-        end(x, FNSOCK_OK, "answered before receiving the entire request");
+        exchange_end(x, FNSOCK_OK, "answered before receiving the entire request");
     } else {
         fix_end(x, FNSOCK_OK);
     }
@@ -141,19 +141,19 @@ static void end_cut(struct fnsock_exchange *x)
     uint64_t got = x->result.answer_bytes;
 
     if (x->state == EXCHANGE_HEAD && x->result.request_bytes == 0) {
-        end(x, FNSOCK_CONNECT, "function closed the connection at once");
+        exchange_end(x, FNSOCK_CONNECT, "function closed the connection at once");
     } else if (x->state == EXCHANGE_HEAD && !handed_over(x) && x->in.len == 0) {
-        end(x, FNSOCK_WRITE_CLOSED, "function closed pipe while receiving request");
+        exchange_end(x, FNSOCK_WRITE_CLOSED, "function closed pipe while receiving request");
     } else if (x->state == EXCHANGE_HEAD) {
-        end(x, FNSOCK_CLOSED_EARLY, "FN601 function closed before the end of its headers");
+        exchange_end(x, FNSOCK_CLOSED_EARLY, "FN601 function closed before the end of its headers");
     } else if (x->body_to_end) {
-        end(x, FNSOCK_CUT, "FN603 answer was reset after %" PRIu64 " bytes", got);
+        exchange_end(x, FNSOCK_CUT, "FN603 answer was reset after %" PRIu64 " bytes", got);
     } else if (x->framing.chunked) {
-        end(x, FNSOCK_CUT, "FN603 answer ended after %" PRIu64 " bytes, without its last chunk",
-            got);
+        exchange_end(x, FNSOCK_CUT,
+                     "FN603 answer ended after %" PRIu64 " bytes, without its last chunk", got);
     } else {
-        end(x, FNSOCK_CUT, "FN603 answer ended after %" PRIu64 " of %" PRIu64 " bytes", got,
-            x->framing.length);
+        exchange_end(x, FNSOCK_CUT, "FN603 answer ended after %" PRIu64 " of %" PRIu64 " bytes",
+                     got, x->framing.length);
     }
 }
 
@@ -166,7 +166,7 @@ static void connect_later(struct fnsock_exchange *x, enum fnsock_end why, const 
     int64_t now_ns = env_now_ns(env_of(x));
 
     if (now_ns - x->begun_ns >= CONNECT_WAIT_NS) {
-        end(x, why, "%s", text);
+        exchange_end(x, why, "%s", text);
     } else {
         env_timer_set(env_of(x), &x->f->retry, now_ns + x->f->all->config.retry_ns);
     }
@@ -183,7 +183,7 @@ static void take_connection(struct fnsock_exchange *x)
     switch (fnsock_link_connect(f, &fd, text, sizeof(text))) {
     case LINK_OK:
         if (fnsock_adopt(f, fd) < 0) {
-            end(x, FNSOCK_NO_ROOM, "out of memory");
+            exchange_end(x, FNSOCK_NO_ROOM, "out of memory");
         } else {
             exchange_enter(x, EXCHANGE_HEAD);
         }
@@ -197,10 +197,10 @@ static void take_connection(struct fnsock_exchange *x)
     case LINK_ESCAPE:
         log_stranger(FN_LOG_WARN, "container's socket is refused", "dir", f->d->name, "reason",
                      text, "security", "yes");
-        end(x, FNSOCK_ESCAPE, "%s", text);
+        exchange_end(x, FNSOCK_ESCAPE, "%s", text);
         break;
     default:
-        end(x, FNSOCK_CONNECT, "%s", text);
+        exchange_end(x, FNSOCK_CONNECT, "%s", text);
         break;
     }
 }
@@ -274,8 +274,8 @@ static void push(struct fnsock_exchange *x, struct iovec *iov, size_t n_iov)
     of_out = n < iov[0].iov_len ? n : iov[0].iov_len;
     if (buf_add_rest(&x->out, iov + 1, n_iov - 1, n - of_out) < 0) {
         x->result.request_bytes += n;
-        end(x, x->result.request_bytes ? FNSOCK_CLOSED_EARLY : FNSOCK_NO_ROOM,
-            "out of memory for the request");
+        exchange_end(x, x->result.request_bytes ? FNSOCK_CLOSED_EARLY : FNSOCK_NO_ROOM,
+                     "out of memory for the request");
         return;
     }
     note_written(x, n, of_out);
@@ -330,7 +330,7 @@ void fnsock_exchange_writable(struct fnsock_exchange *x)
     fnsock_interest(x->f);
     tell_writable(x);
     if (x->serial == serial) {
-        tell_end(x);
+        exchange_tell_end(x);
     }
 }
 
@@ -347,7 +347,7 @@ void fnsock_exchange_retry(struct fnsock_exchange *x)
         tell_writable(x);
     }
     if (x->serial == serial) {
-        tell_end(x);
+        exchange_tell_end(x);
     }
 }
 
@@ -431,9 +431,10 @@ struct fnsock_exchange *fnsock_request_start(struct fnsock *f, const struct fnso
     x->begun_ns = env_now_ns(env_of(x));
     distrust_kept(f);
     if (f->tainted && f->answered) {
-        end(x, FNSOCK_CONNECT, "extra bytes after an earlier answer"); /* not this call's fault */
+        exchange_end(x, FNSOCK_CONNECT,
+                     "extra bytes after an earlier answer"); /* not this call's fault */
     } else if (f->tainted) {
-        end(x, FNSOCK_EARLY_ANSWER, "function wrote before receiving a request");
+        exchange_end(x, FNSOCK_EARLY_ANSWER, "function wrote before receiving a request");
     } else if (f->w.fd < 0) {
         take_connection(x);
     }
@@ -509,9 +510,9 @@ void fnsock_exchange_finish(struct fnsock_exchange *x)
 static void on_refusal(struct fnsock_exchange *x, const struct refusal *r)
 {
     if (r->status == 414 || r->status == 431) {
-        end(x, FNSOCK_HEADERS_TOO_LARGE, "%s", r->text);
+        exchange_end(x, FNSOCK_HEADERS_TOO_LARGE, "%s", r->text);
     } else {
-        end(x, FNSOCK_INVALID, "invalid answer: %s", r->text);
+        exchange_end(x, FNSOCK_INVALID, "invalid answer: %s", r->text);
     }
 }
 
@@ -521,13 +522,14 @@ static void start_body(struct fnsock_exchange *x, const struct parsed_answer *a)
     uint64_t max = x->f->all->config.limits.answer_bytes_max;
 
     if (a->status != HTTP_OK && a->status != HTTP_BAD && a->status != HTTP_TIMEOUT) {
-        end(x, FNSOCK_INVALID, "FN602 function answered %d; the contract allows 200, 502, 504",
-            a->status);
+        exchange_end(x, FNSOCK_INVALID,
+                     "FN602 function answered %d; the contract allows 200, 502, 504", a->status);
     } else if (a->status == HTTP_OK && !handed_over(x)) {
-        end(x, FNSOCK_EARLY_ANSWER, "function invoked write before receiving entire request");
+        exchange_end(x, FNSOCK_EARLY_ANSWER,
+                     "function invoked write before receiving entire request");
     } else if (max && a->framing.has_length && a->framing.length > max) {
-        end(x, FNSOCK_BODY_TOO_LARGE, "answer body of %" PRIu64 " bytes > %" PRIu64,
-            a->framing.length, max);
+        exchange_end(x, FNSOCK_BODY_TOO_LARGE, "answer body of %" PRIu64 " bytes > %" PRIu64,
+                     a->framing.length, max);
     } else {
         x->framing = a->framing;
         x->body_to_end = !a->framing.chunked && !a->framing.has_length;
@@ -560,13 +562,14 @@ static int64_t feed_head(struct fnsock_exchange *x, const char *data, size_t len
     arena_init(&arena, 0);
     e = parse_answer(&arena, data, (size_t)used, limits, &a, &r);
     if (e == FN_E_EXHAUSTED) {
-        end(x, FNSOCK_INVALID, "out of memory for the answer");
+        exchange_end(x, FNSOCK_INVALID, "out of memory for the answer");
     } else if (e < 0) {
         on_refusal(x, &r);
     } else if (a.status >= HTTP_OK) {
         start_body(x, &a);
     } else if (++x->interim_n > INTERIM_MAX || a.status == 101) {
-        end(x, FNSOCK_INVALID, "invalid answer: status %d, %u times", a.status, x->interim_n);
+        exchange_end(x, FNSOCK_INVALID, "invalid answer: status %d, %u times", a.status,
+                     x->interim_n);
     }
     arena_finish(&arena);
     return used;
@@ -590,7 +593,7 @@ static bool pass(struct fnsock_exchange *x, const char *data, size_t len)
         return false;
     }
     if (over) {
-        end(x, FNSOCK_BODY_TOO_LARGE, "answer body > %" PRIu64 " bytes", max);
+        exchange_end(x, FNSOCK_BODY_TOO_LARGE, "answer body > %" PRIu64 " bytes", max);
     }
     return !over;
 }
@@ -614,8 +617,8 @@ static void feed_chunked(struct fnsock_exchange *x, const char *data, size_t len
         case CHUNKED_MORE:
             return;
         default:
-            end(x, FNSOCK_INVALID, "invalid answer: HTTP104 invalid chunk at byte %" PRIu64,
-                x->chunked.at);
+            exchange_end(x, FNSOCK_INVALID,
+                         "invalid answer: HTTP104 invalid chunk at byte %" PRIu64, x->chunked.at);
             return;
         }
     }
@@ -650,7 +653,7 @@ static void feed(struct fnsock_exchange *x, const char *data, size_t len)
     }
     if (x->in.len > 0) {
         if (buf_add(&x->in, data, len) < 0) {
-            end(x, FNSOCK_INVALID, "out of memory for the answer");
+            exchange_end(x, FNSOCK_INVALID, "out of memory for the answer");
             return;
         }
         data = x->in.data;
@@ -670,7 +673,7 @@ static void feed(struct fnsock_exchange *x, const char *data, size_t len)
     }
     if (data == x->in.data || x->in.len == 0) {
         if (x->in.len == 0 && buf_add(&x->in, data, len) < 0) {
-            end(x, FNSOCK_INVALID, "out of memory for the answer");
+            exchange_end(x, FNSOCK_INVALID, "out of memory for the answer");
         }
     } else {
         buf_consume(&x->in, x->in.len - len);
@@ -694,6 +697,6 @@ void fnsock_exchange_readable(struct fnsock_exchange *x)
         tell_writable(x); /* a connection that replaced a stale one took what was kept */
     }
     if (x->serial == serial) {
-        tell_end(x);
+        exchange_tell_end(x);
     }
 }

@@ -37,7 +37,7 @@ static enum link_outcome outcome_of(int err)
 }
 
 /* O_PATH descriptor of the socket. */
-static enum link_outcome resolve(const struct fnsock *f, int *ret_fd, char *text, size_t size)
+static enum link_outcome link_resolve(const struct fnsock *f, int *ret_fd, char *text, size_t size)
 {
     struct open_how how = { .flags = O_PATH | O_CLOEXEC,
                             .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV };
@@ -84,7 +84,7 @@ enum link_outcome fnsock_link_check(const struct fnsock *f, char *text, size_t s
     ssize_t n;
     int fd;
 
-    outcome = resolve(f, &fd, text, size);
+    outcome = link_resolve(f, &fd, text, size);
     if (outcome == LINK_OK) {
         close(fd);
     }
@@ -139,7 +139,7 @@ enum link_outcome fnsock_link_connect(const struct fnsock *f, int *ret_fd, char 
     int fd;
     int err = 0;
 
-    outcome = resolve(f, &path_fd, text, size);
+    outcome = link_resolve(f, &path_fd, text, size);
     if (outcome != LINK_OK) {
         return outcome;
     }

@@ -72,7 +72,7 @@ static bool has_too_many(struct http_server *s, const struct peer_count *p, cons
     return false;
 }
 
-static void admit(struct http_server *s, int fd, const struct sockaddr_storage *addr)
+static void server_admit(struct http_server *s, int fd, const struct sockaddr_storage *addr)
 {
     const struct http_limits *limits = &s->config.limits;
     struct peer_count *p = NULL;
@@ -168,7 +168,7 @@ static void on_accept(struct loop_fd *w, uint32_t events)
         }
         if (fd >= 0) {
             addr.ss_family = s->unix_path ? AF_UNIX : addr.ss_family;
-            admit(s, fd, &addr);
+            server_admit(s, fd, &addr);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             starve_at_limit(s);
             return;

@@ -7,7 +7,7 @@
  * whatever the ring holds. */
 #include <http/server_int.h>
 
-static void on_turn(struct env_timer *t)
+static void turns_on_turn(struct env_timer *t)
 {
     struct http_server *s = container_of(t, struct http_server, turn);
     uint32_t n = s->ring_n < TURN_CONNECTIONS_MAX ? s->ring_n : TURN_CONNECTIONS_MAX;
@@ -27,7 +27,7 @@ static void on_turn(struct env_timer *t)
 void turns_init(struct http_server *s)
 {
     TAILQ_INIT(&s->ring);
-    s->turn.cb = on_turn;
+    s->turn.cb = turns_on_turn;
 }
 
 /* The timer is due with the next turn of the loop, not in this one, as a task would be. */

@@ -41,7 +41,7 @@ static void *aside_run(void *arg)
 }
 
 /* Detached later, and not at all when it returns: a sanitizer wants to see it end. */
-static int start(struct aside *a, pthread_t *ret)
+static int aside_start(struct aside *a, pthread_t *ret)
 {
     return loop_thread(ret, aside_run, a);
 }
@@ -71,7 +71,7 @@ int loop_aside(void (*fn)(void *arg), void *arg, int64_t timeout_ns)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&a->changed, &attr);
     pthread_condattr_destroy(&attr);
-    if (start(a, &thread) != 0) {
+    if (aside_start(a, &thread) != 0) {
         aside_free(a);
         return FN_E_EXHAUSTED;
     }

@@ -28,7 +28,7 @@ static const char *const controllers[CGROUP_DIRS_MAX] = { "freezer", "memory", "
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static int put(const char *dir, const char *file, const char *text)
+static int cgroup_put(const char *dir, const char *file, const char *text)
 {
     char path[CGROUP_PATH_MAX + 64];
     ssize_t n;
@@ -51,7 +51,7 @@ static int put_u64(const char *dir, const char *file, uint64_t value)
     char text[32];
 
     snprintf(text, sizeof(text), "%" PRIu64, value);
-    return put(dir, file, text);
+    return cgroup_put(dir, file, text);
 }
 
 /* The file's text, NUL-terminated; "" when it cannot be read. */
@@ -140,8 +140,8 @@ static void detect_v2(struct cgroup_base *b)
         return;
     }
     for (const char *const *w = wanted; *w; w++) {
-        put(ROOT, "cgroup.subtree_control", *w);
-        put(b->dir[0], "cgroup.subtree_control", *w);
+        cgroup_put(ROOT, "cgroup.subtree_control", *w);
+        cgroup_put(b->dir[0], "cgroup.subtree_control", *w);
     }
     b->usable = access(b->dir[0], W_OK) == 0;
 }
@@ -173,7 +173,7 @@ static int set_v1(struct cgroup *g, const struct fn_proc_spec *s)
     if (g->has_memory && s->mem_bytes) {
         r = put_u64(g->dir[CGROUP_MEMORY], "memory.limit_in_bytes", s->mem_bytes);
         put_u64(g->dir[CGROUP_MEMORY], "memory.memsw.limit_in_bytes", s->mem_bytes);
-        put(g->dir[CGROUP_MEMORY], "memory.swappiness", "0");
+        cgroup_put(g->dir[CGROUP_MEMORY], "memory.swappiness", "0");
     }
     if (r == 0 && g->dir[CGROUP_PIDS][0] && s->pids_max) {
         r = put_u64(g->dir[CGROUP_PIDS], "pids.max", s->pids_max);
@@ -192,7 +192,7 @@ static int set_v2(struct cgroup *g, const struct fn_proc_spec *s)
 
     if (g->has_memory && s->mem_bytes) {
         r = put_u64(g->dir[0], "memory.max", s->mem_bytes);
-        put(g->dir[0], "memory.swap.max", "0");
+        cgroup_put(g->dir[0], "memory.swap.max", "0");
     }
     if (r == 0 && s->pids_max && has_file(g->dir[0], "pids.max")) {
         r = put_u64(g->dir[0], "pids.max", s->pids_max);
@@ -200,7 +200,7 @@ static int set_v2(struct cgroup *g, const struct fn_proc_spec *s)
     if (r == 0 && s->cpu_milli && has_file(g->dir[0], "cpu.max")) {
         snprintf(text, sizeof(text), "%" PRIu64 " %d", s->cpu_milli * (CPU_PERIOD_US / 1000),
                  CPU_PERIOD_US);
-        r = put(g->dir[0], "cpu.max", text);
+        r = cgroup_put(g->dir[0], "cpu.max", text);
     }
     return r;
 }
@@ -279,7 +279,7 @@ static int kill_all(const char *dir)
  * is left; those that are dying already count, so the rounds are bounded. */
 void cgroup_kill(const struct cgroup *g)
 {
-    if (g->v2 && put(g->dir[0], "cgroup.kill", "1") == 0) {
+    if (g->v2 && cgroup_put(g->dir[0], "cgroup.kill", "1") == 0) {
         return;
     }
     for (int i = 0; i < KILL_ROUNDS && kill_all(g->dir[0]) > 0; i++) {
@@ -289,8 +289,8 @@ void cgroup_kill(const struct cgroup *g)
 
 int cgroup_freeze(const struct cgroup *g, bool on, struct fn_error *reterr)
 {
-    int r = g->v2 ? put(g->dir[0], "cgroup.freeze", on ? "1" : "0")
-                  : put(g->dir[CGROUP_FREEZER], "freezer.state", on ? "FROZEN" : "THAWED");
+    int r = g->v2 ? cgroup_put(g->dir[0], "cgroup.freeze", on ? "1" : "0")
+                  : cgroup_put(g->dir[CGROUP_FREEZER], "freezer.state", on ? "FROZEN" : "THAWED");
 
     return r < 0 ? err_set(reterr, err_from_errno(-r), "cgroup %.100s: cannot %s: %s", g->dir[0],
                            on ? "freeze" : "thaw", strerror(-r))

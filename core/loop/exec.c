@@ -120,7 +120,7 @@ static int spawn(struct run *run, const struct fn_exec_request *rq, const char *
     return r;
 }
 
-static int start(struct run *run, const struct fn_exec_request *rq, struct fn_error *reterr)
+static int exec_start(struct run *run, const struct fn_exec_request *rq, struct fn_error *reterr)
 {
     const char *path = getenv("PATH");
     char only_path[4096];
@@ -213,7 +213,7 @@ static void close_fds(struct run *run)
     }
 }
 
-static void finish(struct run *run)
+static void exec_finish(struct run *run)
 {
     close_fds(run);
     for (int i = 0; i < 2; i++) {
@@ -257,9 +257,9 @@ int exec_run(struct fn_op *op, const struct fn_exec_request *rq, struct fn_exec_
         return err_set(reterr, FN_E_INVALID, "fn.exec: request without a program");
     }
     deadline_ns = deadline_of(op, rq->timeout_ms);
-    r = start(&run, rq, reterr);
+    r = exec_start(&run, rq, reterr);
     if (r < 0) {
-        finish(&run);
+        exec_finish(&run);
         return r;
     }
     close_fds(&run);
@@ -277,7 +277,7 @@ int exec_run(struct fn_op *op, const struct fn_exec_request *rq, struct fn_exec_
         ret->out = take_output(&run.out[0]);
         ret->err = take_output(&run.out[1]);
     }
-    finish(&run);
+    exec_finish(&run);
     return r;
 }
 

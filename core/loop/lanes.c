@@ -105,7 +105,7 @@ static void *worker(void *arg)
     return NULL;
 }
 
-static int start_thread(struct lane *lane)
+static int lanes_start_thread(struct lane *lane)
 {
     int r = loop_thread(&lane->threads[lane->threads_n], worker, lane);
 
@@ -142,8 +142,8 @@ int lanes_submit(struct lanes *lanes, struct env_work *w)
     if (lane->stopping || lane->queued == lane->queue_max ||
         (w->owner && lane->lost && lost_of(lane, w->owner) >= LOST_PER_OWNER_MAX)) {
         r = FN_E_EXHAUSTED;
-    } else if (lane->queued >= lane->idle && may_start(lane) &&
-               start_thread(lane) != 0 && lane->threads_n == 0) {
+    } else if (lane->queued >= lane->idle && may_start(lane) && lanes_start_thread(lane) != 0 &&
+               lane->threads_n == 0) {
         r = FN_E_EXHAUSTED; /* no thread can be had at all */
     } else {
         __atomic_store_n(&w->cancelled, 0, __ATOMIC_RELAXED);
@@ -214,7 +214,7 @@ int lanes_set_threads(struct lanes *lanes, enum env_lane which, uint32_t threads
         lane->threads_max = threads_max;
     }
     for (uint32_t i = lane->idle; i < lane->queued && may_start(lane); i++) {
-        if (start_thread(lane) != 0) {
+        if (lanes_start_thread(lane) != 0) {
             break; /* those that exist will come to it */
         }
     }
@@ -248,7 +248,7 @@ static void look_for_lost(struct lane *lane, int64_t before_ns,
             lane->lost++;
             cb(ud, op->work->owner, now_ns - op->begun_ns);
             if (lane->queued > lane->idle && may_start(lane)) {
-                start_thread(lane);
+                lanes_start_thread(lane);
             }
         }
     }

@@ -51,7 +51,7 @@ static _Thread_local bool is_writer;
 /* ---- passing on ------------------------------------------------------------------------------ */
 
 /* The whole of it, however long that takes; *ret_done of it went out before an error. */
-static bool write_all(const char *data, size_t len, size_t *ret_done)
+static bool writer_write_all(const char *data, size_t len, size_t *ret_done)
 {
     struct pollfd p = { .fd = w.config.fd, .events = POLLOUT };
 
@@ -70,15 +70,15 @@ static bool write_all(const char *data, size_t len, size_t *ret_done)
     return true;
 }
 
-static bool write_line(const char *line, size_t len)
+static bool writer_write_line(const char *line, size_t len)
 {
     size_t done;
 
-    if (w.torn && !write_all("\n", 1, &done)) {
+    if (w.torn && !writer_write_all("\n", 1, &done)) {
         return false;
     }
     w.torn = false;
-    if (write_all(line, len, &done)) {
+    if (writer_write_all(line, len, &done)) {
         return true;
     }
     w.torn = done > 0;
@@ -93,7 +93,8 @@ static void lose(uint32_t lines)
 
 static bool pass_on(uint32_t level, int64_t wall_ns, const char *line, size_t len)
 {
-    bool taken = w.config.send ? w.config.send(level, wall_ns, line, len) : write_line(line, len);
+    bool taken =
+        w.config.send ? w.config.send(level, wall_ns, line, len) : writer_write_line(line, len);
 
     if (taken) {
         return true;
@@ -180,7 +181,7 @@ static struct batch *take_batch(bool *ret_reopen, uint32_t *ret_left_out)
     return full;
 }
 
-static void *run(void *arg)
+static void *writer_run(void *arg)
 {
     (void)arg;
     is_writer = true;
@@ -218,7 +219,7 @@ int log_writer_start(const struct log_writer_config *c, struct fn_error *reterr)
                                "Log lines that went to standard error because log.dest did not "
                                "take them.");
     if ((c->path && !w.config.path) || !w.batches[0].data || !w.batches[1].data ||
-        loop_thread(&thread, run, NULL) != 0) {
+        loop_thread(&thread, writer_run, NULL) != 0) {
         return err_set(reterr, FN_E_EXHAUSTED, "log: no memory or thread for its writer");
     }
     pthread_detach(thread);

@@ -77,7 +77,7 @@ int64_t loop_clock_ns(void)
 }
 
 /* A callback begins: whoever watches sees that the loop moves. */
-static inline void step(struct loop *l, const void *callback)
+static inline void loop_step(struct loop *l, const void *callback)
 {
     __atomic_store_n(&l->steps, l->steps + 1, __ATOMIC_RELAXED);
     if (__builtin_expect(l->turns.close_until_ns != 0, 0)) {
@@ -113,7 +113,7 @@ void loop_on_long_turn(struct loop *l, int64_t limit_ns,
     l->turns.ud = ud;
 }
 
-static struct loop *of(struct env *e)
+static struct loop *loop_of(struct env *e)
 {
     return container_of(e, struct loop, env);
 }
@@ -180,7 +180,7 @@ static void kick(struct loop *l)
 
 static void timer_set(struct env *e, struct env_timer *t, int64_t at_ns)
 {
-    struct loop *l = of(e);
+    struct loop *l = loop_of(e);
 
     if (l->in_timers && at_ns <= l->now_ns) {
         at_ns = l->now_ns + 1;
@@ -210,7 +210,7 @@ static void timer_set(struct env *e, struct env_timer *t, int64_t at_ns)
 
 static void timer_clear(struct env *e, struct env_timer *t)
 {
-    struct loop *l = of(e);
+    struct loop *l = loop_of(e);
     size_t i = t->heap_slot;
     struct env_timer *last;
 
@@ -233,7 +233,7 @@ static void run_timers(struct loop *l)
         struct env_timer *t = l->heap[0];
 
         timer_clear(&l->env, t);
-        step(l, (const void *)(uintptr_t)t->cb);
+        loop_step(l, (const void *)(uintptr_t)t->cb);
         t->cb(t);
     }
     l->in_timers = false;
@@ -245,7 +245,7 @@ static void defer(struct env *e, struct env_task *t)
 {
     if (!t->queued) {
         t->queued = true;
-        TAILQ_INSERT_TAIL(&of(e)->tasks, t, link);
+        TAILQ_INSERT_TAIL(&loop_of(e)->tasks, t, link);
     }
 }
 
@@ -253,7 +253,7 @@ static void undefer(struct env *e, struct env_task *t)
 {
     if (t->queued) {
         t->queued = false;
-        TAILQ_REMOVE(&of(e)->tasks, t, link);
+        TAILQ_REMOVE(&loop_of(e)->tasks, t, link);
     }
 }
 
@@ -263,14 +263,14 @@ static void run_tasks(struct loop *l)
 
     for (int n = 0; n < TASKS_PER_TURN_MAX && (t = TAILQ_FIRST(&l->tasks)); n++) {
         undefer(&l->env, t);
-        step(l, (const void *)(uintptr_t)t->cb);
+        loop_step(l, (const void *)(uintptr_t)t->cb);
         t->cb(t);
     }
 }
 
 /* ---- entering and leaving -------------------------------------------------------------------- */
 
-static void take(struct loop *l)
+static void loop_lock_take(struct loop *l)
 {
     loop_altstack();
     pthread_mutex_lock(&l->lock);
@@ -278,7 +278,7 @@ static void take(struct loop *l)
     l->now_ns = loop_clock_ns();
     turn_begin(&l->turns, l->now_ns, l->steps);
     __atomic_store_n(&l->busy, true, __ATOMIC_RELAXED);
-    step(l, NULL);
+    loop_step(l, NULL);
 }
 
 static void give(struct loop *l, int64_t now_ns)
@@ -292,7 +292,7 @@ static void give(struct loop *l, int64_t now_ns)
 void loop_enter(struct loop *l)
 {
     assert(inside != l);
-    take(l);
+    loop_lock_take(l);
 }
 
 void loop_leave(struct loop *l)
@@ -306,19 +306,19 @@ void loop_leave(struct loop *l)
 
 static void env_enter(struct env *e)
 {
-    loop_enter(of(e));
+    loop_enter(loop_of(e));
 }
 
 static void env_leave(struct env *e)
 {
-    loop_leave(of(e));
+    loop_leave(loop_of(e));
 }
 
 /* ---- the rest of env ------------------------------------------------------------------------- */
 
-static int64_t now_ns(struct env *e)
+static int64_t loop_now_ns(struct env *e)
 {
-    struct loop *l = of(e);
+    struct loop *l = loop_of(e);
 
     return inside == l ? l->now_ns : loop_clock_ns();
 }
@@ -335,7 +335,7 @@ static int64_t wall_ns(struct env *e)
 /* xoroshiro128+ (Blackman and Vigna): spread of retries and start indexes, no secrets. */
 static uint64_t random_u64(struct env *e)
 {
-    struct loop *l = of(e);
+    struct loop *l = loop_of(e);
     uint64_t a = l->random[0];
     uint64_t b = l->random[1];
     uint64_t sum = a + b;
@@ -346,14 +346,14 @@ static uint64_t random_u64(struct env *e)
     return sum;
 }
 
-static int submit(struct env *e, struct env_work *w)
+static int loop_submit(struct env *e, struct env_work *w)
 {
-    return lanes_submit(of(e)->lanes, w);
+    return lanes_submit(loop_of(e)->lanes, w);
 }
 
 static void cancel(struct env *e, struct env_work *w)
 {
-    lanes_cancel(of(e)->lanes, w);
+    lanes_cancel(loop_of(e)->lanes, w);
 }
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
@@ -474,7 +474,7 @@ static void dispatch(struct loop *l, const struct epoll_event *ev)
     if (ev->events & (EPOLLERR | EPOLLHUP)) {
         events |= LOOP_READ | LOOP_WRITE;
     }
-    step(l, (const void *)(uintptr_t)s->w->cb);
+    loop_step(l, (const void *)(uintptr_t)s->w->cb);
     s->w->cb(s->w, events);
 }
 
@@ -499,8 +499,8 @@ int loop_create(const struct loop_lanes *lanes, struct loop **ret, struct fn_err
     if (!l) {
         return err_set(reterr, FN_E_EXHAUSTED, "loop: out of memory");
     }
-    l->env = (struct env){ now_ns,  wall_ns, random_u64, timer_set, timer_clear, defer,
-                           undefer, submit,  cancel,     env_enter, env_leave };
+    l->env = (struct env){ loop_now_ns, wall_ns,     random_u64, timer_set, timer_clear, defer,
+                           undefer,     loop_submit, cancel,     env_enter, env_leave };
     l->sleeping_until_ns = INT64_MIN;
     l->now_ns = loop_clock_ns();
     TAILQ_INIT(&l->tasks);
@@ -619,7 +619,7 @@ void loop_run(struct loop *l)
     int64_t now_ns;
     int n;
 
-    take(l);
+    loop_lock_take(l);
     while (!atomic_load(&l->stopping)) {
         run_timers(l);
         run_tasks(l);
@@ -634,7 +634,7 @@ void loop_run(struct loop *l)
         if (n < 0 && errno != EINTR) {
             descriptor_gone();
         }
-        take(l);
+        loop_lock_take(l);
         l->sleeping_until_ns = INT64_MIN;
         for (int i = 0; i < n; i++) {
             dispatch(l, &events[i]);

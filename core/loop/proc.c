@@ -170,7 +170,7 @@ static void *watch_thread(void *arg)
 }
 
 /* Signals belong to the loop's thread. Under the lock. */
-static int start_thread(struct proc *p)
+static int proc_start_thread(struct proc *p)
 {
     sigset_t all, old;
     int r;
@@ -269,7 +269,7 @@ static int child_watch(struct proc *p, struct child *c, uint64_t *ret_id, struct
     int r = 0;
 
     pthread_mutex_lock(&p->lock);
-    if (HASH_COUNT(p->children) >= PROC_CHILDREN_MAX || start_thread(p) < 0) {
+    if (HASH_COUNT(p->children) >= PROC_CHILDREN_MAX || proc_start_thread(p) < 0) {
         r = err_set(reterr, FN_E_EXHAUSTED, "fn.proc: %d children run, or no thread to be had",
                     PROC_CHILDREN_MAX);
     } else if (watch_add(p, &c->end) < 0) {
@@ -375,7 +375,7 @@ static int if_spawn(const struct fn_host *host, const struct fn_proc_spec *s,
 }
 
 /* Under the lock; NULL when it has ended or belongs to another instance. */
-static struct child *find(struct proc *p, const struct fn_host *host, uint64_t id)
+static struct child *proc_find(struct proc *p, const struct fn_host *host, uint64_t id)
 {
     struct child *c;
 
@@ -391,7 +391,7 @@ static int if_kill(const struct fn_host *host, uint64_t id, struct fn_error *ret
 
     (void)reterr;
     pthread_mutex_lock(&p->lock);
-    c = find(p, host, id);
+    c = proc_find(p, host, id);
     if (c) {
         kill(-c->pid, SIGKILL);
         kill(c->pid, SIGKILL);
@@ -411,7 +411,7 @@ static int if_freeze(const struct fn_host *host, uint64_t id, uint32_t on, struc
     int r = 0;
 
     pthread_mutex_lock(&p->lock);
-    c = find(p, host, id);
+    c = proc_find(p, host, id);
     if (!c) {
         r = err_set(reterr, FN_E_NOT_FOUND, "fn.proc: the process has ended");
     } else if (c->has_cgroup) {

@@ -89,7 +89,7 @@ int remote_log_check(const char *dest)
     return parse(dest, &d);
 }
 
-static int resolve(const struct dest *d, const char *dest, struct fn_error *reterr)
+static int remote_resolve(const struct dest *d, const char *dest, struct fn_error *reterr)
 {
     const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = d->type };
     struct sockaddr_un *un = (struct sockaddr_un *)&remote.addr;
@@ -114,7 +114,7 @@ static int resolve(const struct dest *d, const char *dest, struct fn_error *rete
 
 /* ---- connection ------------------------------------------------------------------------------ */
 
-static int64_t now_ns(void)
+static int64_t remote_now_ns(void)
 {
     struct timespec ts;
 
@@ -122,14 +122,14 @@ static int64_t now_ns(void)
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-static void hang_up(void)
+static void remote_hang_up(void)
 {
     if (remote.fd >= 0) {
         close(remote.fd);
     }
     remote.fd = -1;
     remote.rest_len = 0; /* its beginning went to a connection that is gone */
-    remote.redial_ns = now_ns() + REDIAL_NS;
+    remote.redial_ns = remote_now_ns() + REDIAL_NS;
 }
 
 /* A plugin that closes what it did not open begins with low numbers. */
@@ -150,7 +150,7 @@ static void dial(int type)
 
     remote.fd = high(socket(addr->sa_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (remote.fd < 0 || (connect(remote.fd, addr, remote.addr_len) < 0 && errno != EINPROGRESS)) {
-        hang_up();
+        remote_hang_up();
     }
 }
 
@@ -171,7 +171,7 @@ int remote_log_open(const char *dest, const char *tag, struct fn_error *reterr)
     int r = parse(dest, &d);
 
     r = r < 0 ? err_set(reterr, r, "log.dest %.100s: no address", dest)
-              : resolve(&d, dest, reterr);
+              : remote_resolve(&d, dest, reterr);
     if (r < 0) {
         return r;
     }
@@ -192,7 +192,7 @@ int remote_log_open(const char *dest, const char *tag, struct fn_error *reterr)
 
 void remote_log_close(void)
 {
-    hang_up();
+    remote_hang_up();
     remote.type = 0;
 }
 
@@ -243,7 +243,7 @@ static bool flush_rest(void)
         remote.rest_len -= (size_t)n;
         memmove(remote.rest, remote.rest + n, remote.rest_len);
     } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        hang_up();
+        remote_hang_up();
         return false;
     }
     return remote.rest_len == 0;
@@ -270,10 +270,10 @@ static bool send_line(uint32_t level, int64_t wall_ns, const char *line, size_t 
     ssize_t n;
 
     if (remote.fd >= 0 && peer_is_gone()) {
-        hang_up();
+        remote_hang_up();
         remote.redial_ns = 0;
     }
-    if (remote.fd < 0 && now_ns() >= remote.redial_ns) {
+    if (remote.fd < 0 && remote_now_ns() >= remote.redial_ns) {
         redial();
     }
     if (remote.fd < 0 || !flush_rest()) {
@@ -284,7 +284,7 @@ static bool send_line(uint32_t level, int64_t wall_ns, const char *line, size_t 
         n = sendmsg(remote.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL); /* the answer to an earlier one */
     }
     if (n < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
-        hang_up();
+        remote_hang_up();
     }
     if (n >= 0 && (size_t)n < iov[0].iov_len + len) {
         keep_rest(iov, (size_t)n);

@@ -85,7 +85,7 @@ static bool is_due(int64_t at_ns)
     return at_ns != 0 && loop_clock_ns() >= at_ns;
 }
 
-static void *run(void *arg)
+static void *signals_run(void *arg)
 {
     const struct timespec tick = { 1, 0 };
     const struct signals_config *c = &signals.config;
@@ -123,7 +123,7 @@ static void *run(void *arg)
 
 /* ---- the loop's side ------------------------------------------------------------------------- */
 
-static void on_event(struct loop_fd *w, uint32_t events)
+static void signals_on_event(struct loop_fd *w, uint32_t events)
 {
     uint64_t n;
     uint32_t pending;
@@ -143,7 +143,7 @@ int signals_watch(struct loop *l, void (*cb)(void *ud, int signo), void *ud,
 {
     signals.cb = cb;
     signals.ud = ud;
-    signals.watch = (struct loop_fd){ .fd = signals.event_fd, .cb = on_event };
+    signals.watch = (struct loop_fd){ .fd = signals.event_fd, .cb = signals_on_event };
     return loop_fd_add(l, &signals.watch, LOOP_READ, reterr);
 }
 
@@ -163,6 +163,6 @@ int signals_begin(const struct signals_config *config, struct fn_error *reterr)
     if (signals.event_fd < 0) {
         return err_set(reterr, FN_E_EXHAUSTED, "signals: no descriptor: %s", strerror(errno));
     }
-    r = loop_thread(&signals.thread, run, NULL);
+    r = loop_thread(&signals.thread, signals_run, NULL);
     return r == 0 ? 0 : err_set(reterr, FN_E_EXHAUSTED, "signals: no thread: %s", strerror(r));
 }

@@ -81,7 +81,7 @@ void turn_step(struct turn_log *t, const void *callback)
     t->step = callback;
 }
 
-static void count(struct turn_log *t, int64_t took_ns, int64_t now_ns)
+static void turn_count(struct turn_log *t, int64_t took_ns, int64_t now_ns)
 {
     uint32_t i = 0;
 
@@ -141,5 +141,5 @@ void turn_end(struct turn_log *t, int64_t now_ns, uint64_t steps)
     if (t->close_until_ns && now_ns >= t->close_until_ns) {
         t->close_until_ns = 0;
     }
-    count(t, took_ns, now_ns);
+    turn_count(t, took_ns, now_ns);
 }

@@ -70,7 +70,7 @@ static bool wait_until(struct watchdog *w, int64_t at_ns)
     return !stopping;
 }
 
-static void *run(void *arg)
+static void *watchdog_run(void *arg)
 {
     struct watchdog *w = arg;
     int64_t now_ns = loop_clock_ns();
@@ -106,7 +106,7 @@ int watchdog_create(struct loop *l, const struct watchdog_config *config, struct
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&w->stop, &attr);
     pthread_condattr_destroy(&attr);
-    r = loop_thread(&w->thread, run, w);
+    r = loop_thread(&w->thread, watchdog_run, w);
     if (r != 0) {
         pthread_cond_destroy(&w->stop);
         pthread_mutex_destroy(&w->lock);

@@ -127,7 +127,7 @@ static int read_object(struct jr *r, const struct field *fields, void *to)
     return more;
 }
 
-static int finish(struct jr *r, int code, const char *what, struct fn_error *reterr)
+static int app_finish(struct jr *r, int code, const char *what, struct fn_error *reterr)
 {
     uint32_t line;
     uint32_t column;
@@ -147,7 +147,7 @@ int app_from_json(struct app *a, struct arena *arena, const char *json, size_t l
 
     app_init(a, arena);
     jr_init(&r, json, len, arena);
-    return finish(&r, read_object(&r, app_fields, a), "app", reterr);
+    return app_finish(&r, read_object(&r, app_fields, a), "app", reterr);
 }
 
 int fn_def_from_json(struct fn_def *f, struct arena *arena, const char *json, size_t len,
@@ -157,7 +157,7 @@ int fn_def_from_json(struct fn_def *f, struct arena *arena, const char *json, si
 
     fn_def_init(f, arena);
     jr_init(&r, json, len, arena);
-    return finish(&r, read_object(&r, fn_fields, f), "function", reterr);
+    return app_finish(&r, read_object(&r, fn_fields, f), "function", reterr);
 }
 
 int trigger_from_json(struct trigger *t, struct arena *arena, const char *json, size_t len,
@@ -167,7 +167,7 @@ int trigger_from_json(struct trigger *t, struct arena *arena, const char *json, 
 
     trigger_init(t);
     jr_init(&r, json, len, arena);
-    return finish(&r, read_object(&r, trigger_fields, t), "trigger", reterr);
+    return app_finish(&r, read_object(&r, trigger_fields, t), "trigger", reterr);
 }
 
 int app_list_first(struct app *a, struct arena *arena, const char *json, size_t len,
@@ -192,7 +192,7 @@ int app_list_first(struct app *a, struct arena *arena, const char *json, size_t 
             found = true;
         }
     }
-    return more < 0 ? finish(&r, more, "apps", reterr) : !found;
+    return more < 0 ? app_finish(&r, more, "apps", reterr) : !found;
 }
 
 const char *api_message(struct arena *arena, const char *json, size_t len)

@@ -271,7 +271,7 @@ static int escape(struct jr *r, char *to)
 
 /* Decodes from r->p (behind the quote) into `to`; an invalid byte takes three there, and no
  * escape grows. */
-static int decode(struct jr *r, char *to, size_t *ret_len)
+static int json_decode(struct jr *r, char *to, size_t *ret_len)
 {
     char *out = to;
     uint32_t n;
@@ -331,7 +331,7 @@ static int slow_string(struct jr *r, const char *start, const char **ret)
         return no_memory(r);
     }
     r->p = start;
-    if (decode(r, to, &len) < 0) {
+    if (json_decode(r, to, &len) < 0) {
         return r->failed;
     }
     to[len] = '\0';
@@ -510,7 +510,7 @@ static size_t escape_of(const char *p, const char *end, char ret[6], uint32_t *r
 /* Copies the value at r->p into out (NULL = only checks it), without blanks between tokens. */
 static int walk(struct jr *r, struct buf *out);
 
-static int put(struct jr *r, struct buf *out, const char *s, size_t len)
+static int json_put(struct jr *r, struct buf *out, const char *s, size_t len)
 {
     return out && buf_add(out, s, len) < 0 ? no_memory(r) : 0;
 }
@@ -531,7 +531,7 @@ static int walk_string(struct jr *r, struct buf *out)
         }
         if (*r->p == '"') {
             r->p++;
-            return put(r, out, run, (size_t)(r->p - run));
+            return json_put(r, out, run, (size_t)(r->p - run));
         }
         if (*r->p == '\\') {
             if (escape(r, code) < 0) {
@@ -541,7 +541,7 @@ static int walk_string(struct jr *r, struct buf *out)
         }
         n = escape_of(r->p, r->end, code, &used);
         if (n > 0) {
-            if (put(r, out, run, (size_t)(r->p - run)) < 0 || put(r, out, code, n) < 0) {
+            if (json_put(r, out, run, (size_t)(r->p - run)) < 0 || json_put(r, out, code, n) < 0) {
                 return r->failed;
             }
             run = r->p + used;
@@ -558,11 +558,11 @@ static int walk_item(struct jr *r, struct buf *out, enum jr_kind kind, bool firs
     if (more <= 0) {
         return more;
     }
-    if (!first && put(r, out, ",", 1) < 0) {
+    if (!first && json_put(r, out, ",", 1) < 0) {
         return r->failed;
     }
     if (kind == JR_OBJECT &&
-        (walk_string(r, out) < 0 || colon(r) < 0 || put(r, out, ":", 1) < 0)) {
+        (walk_string(r, out) < 0 || colon(r) < 0 || json_put(r, out, ":", 1) < 0)) {
         return r->failed;
     }
     return walk(r, out) < 0 ? r->failed : 1;
@@ -573,13 +573,13 @@ static int walk_container(struct jr *r, struct buf *out, enum jr_kind kind)
     bool first = true;
     int more;
 
-    if (jr_open(r, kind) < 0 || put(r, out, kind == JR_OBJECT ? "{" : "[", 1) < 0) {
+    if (jr_open(r, kind) < 0 || json_put(r, out, kind == JR_OBJECT ? "{" : "[", 1) < 0) {
         return r->failed;
     }
     while ((more = walk_item(r, out, kind, first)) == 1) {
         first = false;
     }
-    return more < 0 ? more : put(r, out, kind == JR_OBJECT ? "}" : "]", 1);
+    return more < 0 ? more : json_put(r, out, kind == JR_OBJECT ? "}" : "]", 1);
 }
 
 static int walk(struct jr *r, struct buf *out)
@@ -604,7 +604,7 @@ static int walk(struct jr *r, struct buf *out)
     case JR_NULL: jr_null(r); break;
     default: return jr_fail(r, r->p == r->end ? "text ends too soon" : "not JSON");
     }
-    return r->failed ? r->failed : put(r, out, start, (size_t)(r->p - start));
+    return r->failed ? r->failed : json_put(r, out, start, (size_t)(r->p - start));
 }
 
 int jr_skip(struct jr *r)

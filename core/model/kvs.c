@@ -29,7 +29,7 @@ static uint32_t place_of(const struct kvs *k, const char *key)
     return low;
 }
 
-static struct fn_kv *find(const struct kvs *k, const char *key)
+static struct fn_kv *kvs_find(const struct kvs *k, const char *key)
 {
     uint32_t at = place_of(k, key);
 
@@ -62,7 +62,7 @@ int kvs_add_borrowed(struct kvs *k, const char *key, const char *value)
 
 int kvs_set_borrowed(struct kvs *k, const char *key, const char *value)
 {
-    struct fn_kv *old = find(k, key);
+    struct fn_kv *old = kvs_find(k, key);
 
     if (old) {
         old->value = value;
@@ -73,7 +73,7 @@ int kvs_set_borrowed(struct kvs *k, const char *key, const char *value)
 
 int kvs_set(struct kvs *k, const char *key, const char *value)
 {
-    struct fn_kv *old = find(k, key);
+    struct fn_kv *old = kvs_find(k, key);
     const char *v = arena_strdup(k->arena, value);
     const char *name;
 
@@ -163,7 +163,7 @@ int kvs_fill(struct kvs *k, const struct fn_kv *items, uint32_t n, const char *w
 
 void kvs_remove(struct kvs *k, const char *key)
 {
-    struct fn_kv *at = find(k, key);
+    struct fn_kv *at = kvs_find(k, key);
 
     if (at) {
         memmove(at, at + 1, (size_t)(&k->items[k->n] - (at + 1)) * sizeof(*at));
@@ -173,7 +173,7 @@ void kvs_remove(struct kvs *k, const char *key)
 
 const char *kvs_get(const struct kvs *k, const char *key)
 {
-    const struct fn_kv *at = find(k, key);
+    const struct fn_kv *at = kvs_find(k, key);
 
     return at ? at->value : NULL;
 }

@@ -90,7 +90,7 @@ void time_print_s(int64_t wall_ns, char ret[TIME_TEXT_MAX])
 }
 
 /* n digits at *p, moved behind them; -1 if they are not. */
-static int32_t number(const char **p, int n)
+static int32_t time_number(const char **p, int n)
 {
     int32_t v = 0;
 
@@ -118,11 +118,11 @@ static int parse_zone(const char *p, int64_t *ret_s)
         return FN_E_INVALID;
     }
     sign = *p++ == '-' ? -1 : 1;
-    h = number(&p, 2);
+    h = time_number(&p, 2);
     if (h < 0 || h > 23 || *p++ != ':') {
         return FN_E_INVALID;
     }
-    m = number(&p, 2);
+    m = time_number(&p, 2);
     if (m < 0 || m > 59 || *p) {
         return FN_E_INVALID;
     }
@@ -164,7 +164,7 @@ int time_parse(const char *text, int64_t *ret_wall_ns)
         return 0;
     }
     for (int i = 0; i < 6; i++) {
-        v[i] = number(&p, i ? 2 : 4);
+        v[i] = time_number(&p, i ? 2 : 4);
         if (v[i] < (i == 1 || i == 2) || v[i] > max[i] ||
             (i < 5 && (*p & ~0x20) != (after[i] & ~0x20))) {
             return FN_E_INVALID;

@@ -72,7 +72,7 @@ static void try_next(struct net_dial *d);
 
 /* ---- end ------------------------------------------------------------------------------------- */
 
-static void hang_up(struct net_dial *d)
+static void dial_hang_up(struct net_dial *d)
 {
     if (d->w.fd >= 0) {
         loop_fd_remove(d->loop, &d->w);
@@ -89,7 +89,7 @@ static void dial_free(struct net_dial *d)
     }
     env_timer_clear(d->env, &d->timer);
     env_undefer(d->env, &d->step);
-    hang_up(d);
+    dial_hang_up(d);
     if (d->list) {
         freeaddrinfo(d->list);
     }
@@ -100,7 +100,7 @@ static void dial_free(struct net_dial *d)
     free(d);
 }
 
-static void finish(struct net_dial *d, struct net_io *io)
+static void dial_finish(struct net_dial *d, struct net_io *io)
 {
     void (*done)(void *ud, struct net_io *io, const char *error) = d->done;
     char text[TEXT_BYTES];
@@ -114,7 +114,7 @@ static void finish(struct net_dial *d, struct net_io *io)
     done(ud, io, io ? NULL : text);
 }
 
-static void say(struct net_dial *d, const char *what)
+static void dial_say(struct net_dial *d, const char *what)
 {
     snprintf(d->text, sizeof(d->text), "%.120s: %.300s", d->address, what);
 }
@@ -126,21 +126,21 @@ static void say_late(struct net_dial *d)
     snprintf(what, sizeof(what), "%s within %lld ms",
              d->resolving ? "the name was not resolved" : "no connection",
              (long long)d->timeout_ms);
-    say(d, what);
+    dial_say(d, what);
 }
 
 /* ---- connected ------------------------------------------------------------------------------- */
 
-static void on_shaken(void *ud, const char *error)
+static void dial_on_shaken(void *ud, const char *error)
 {
     struct net_dial *d = ud;
 
     if (error) {
-        say(d, error);
-        finish(d, NULL);
+        dial_say(d, error);
+        dial_finish(d, NULL);
         return;
     }
-    finish(d, d->io);
+    dial_finish(d, d->io);
 }
 
 static void on_connected(struct net_dial *d)
@@ -159,15 +159,15 @@ static void on_connected(struct net_dial *d)
     d->w.fd = -1;
     env_timer_clear(d->env, &d->timer);
     if (net_io_create(d->loop, fd, peer, &d->io, &e) < 0 ||
-        (d->identity && net_io_shake(d->io, &shake, on_shaken, d, &e) < 0)) {
-        say(d, e.msg);
-        finish(d, NULL);
+        (d->identity && net_io_shake(d->io, &shake, dial_on_shaken, d, &e) < 0)) {
+        dial_say(d, e.msg);
+        dial_finish(d, NULL);
     } else if (!d->identity) {
-        finish(d, d->io);
+        dial_finish(d, d->io);
     }
 }
 
-static void on_event(struct loop_fd *w, uint32_t events)
+static void dial_on_event(struct loop_fd *w, uint32_t events)
 {
     struct net_dial *d = container_of(w, struct net_dial, w);
     socklen_t len = sizeof(int);
@@ -181,28 +181,28 @@ static void on_event(struct loop_fd *w, uint32_t events)
         on_connected(d);
         return;
     }
-    say(d, strerror(err));
+    dial_say(d, strerror(err));
     try_next(d);
 }
 
 /* ---- connecting ------------------------------------------------------------------------------ */
 
-static void begin(struct net_dial *d, const struct addrinfo *ai)
+static void dial_begin(struct net_dial *d, const struct addrinfo *ai)
 {
     int one = 1;
     int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct fn_error e = ERR_INIT;
 
-    d->w = (struct loop_fd){ .fd = -1, .cb = on_event };
+    d->w = (struct loop_fd){ .fd = -1, .cb = dial_on_event };
     if (fd < 0) {
-        say(d, strerror(errno));
+        dial_say(d, strerror(errno));
         return;
     }
     if (ai->ai_family != AF_UNIX) {
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     }
     if (connect(fd, ai->ai_addr, ai->ai_addrlen) < 0 && errno != EINPROGRESS) {
-        say(d, errno == EAGAIN ? "too many connections wait there" : strerror(errno));
+        dial_say(d, errno == EAGAIN ? "too many connections wait there" : strerror(errno));
         close(fd);
         return;
     }
@@ -210,7 +210,7 @@ static void begin(struct net_dial *d, const struct addrinfo *ai)
     if (loop_fd_add(d->loop, &d->w, LOOP_WRITE, &e) < 0) {
         d->w.fd = -1;
         close(fd);
-        say(d, e.msg);
+        dial_say(d, e.msg);
     }
 }
 
@@ -220,14 +220,14 @@ static void try_next(struct net_dial *d)
     int64_t now = env_now_ns(d->env);
     int64_t left = 0;
 
-    hang_up(d);
+    dial_hang_up(d);
     while (d->at && d->w.fd < 0 && now < d->deadline_ns) {
         d->tried = d->at;
         d->at = d->at->ai_next;
-        begin(d, d->tried);
+        dial_begin(d, d->tried);
     }
     if (d->w.fd < 0) {
-        finish(d, NULL);
+        dial_finish(d, NULL);
         return;
     }
     for (const struct addrinfo *ai = d->tried; ai; ai = ai->ai_next) {
@@ -236,13 +236,13 @@ static void try_next(struct net_dial *d)
     env_timer_set(d->env, &d->timer, now + (d->deadline_ns - now) / left);
 }
 
-static void on_timer(struct env_timer *t)
+static void dial_on_timer(struct env_timer *t)
 {
     struct net_dial *d = container_of(t, struct net_dial, timer);
 
     say_late(d);
     if (d->resolving) {
-        finish(d, NULL);
+        dial_finish(d, NULL);
     } else {
         try_next(d);
     }
@@ -255,7 +255,7 @@ static void on_step(struct env_task *t)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-static void let_go(struct question *q)
+static void dial_let_go(struct question *q)
 {
     if (atomic_exchange(&q->one_left, true)) {
         if (q->list) {
@@ -266,14 +266,14 @@ static void let_go(struct question *q)
 }
 
 /* [any] A thread of its own. */
-static void ask(void *arg)
+static void dial_ask(void *arg)
 {
     static const struct addrinfo hints = { .ai_flags = AI_NUMERICSERV | AI_ADDRCONFIG,
                                            .ai_socktype = SOCK_STREAM };
     struct question *q = arg;
 
     q->error = getaddrinfo(q->host, q->port, &hints, &q->list);
-    let_go(q);
+    dial_let_go(q);
 }
 
 /* [worker] */
@@ -287,7 +287,7 @@ static void run_resolve(struct env_work *w, struct fn_op *op)
         atomic_store(&r->q->one_left, true); /* nobody asked */
         r->late = true;
     } else {
-        switch (loop_aside(ask, r->q, left_ns)) {
+        switch (loop_aside(dial_ask, r->q, left_ns)) {
         case 0:
             r->error = r->q->error;
             r->list = r->q->list;
@@ -302,7 +302,7 @@ static void run_resolve(struct env_work *w, struct fn_op *op)
             break;
         }
     }
-    let_go(r->q);
+    dial_let_go(r->q);
 }
 
 static void done_resolve(struct env_work *w)
@@ -320,7 +320,8 @@ static void done_resolve(struct env_work *w)
         d->resolving = NULL;
         d->list = d->at = r->list;
         if (r->error) {
-            say(d, r->error == EAI_SYSTEM ? "the name cannot be resolved" : gai_strerror(r->error));
+            dial_say(d, r->error == EAI_SYSTEM ? "the name cannot be resolved"
+                                               : gai_strerror(r->error));
         }
         env_timer_clear(d->env, &d->timer);
         try_next(d);
@@ -328,7 +329,7 @@ static void done_resolve(struct env_work *w)
     free(r);
 }
 
-static int resolve(struct net_dial *d, struct fn_error *reterr)
+static int dial_resolve(struct net_dial *d, struct fn_error *reterr)
 {
     struct resolving *r = calloc(1, sizeof(*r));
     struct question *q = calloc(1, sizeof(*q));
@@ -358,7 +359,7 @@ static int resolve(struct net_dial *d, struct fn_error *reterr)
     return 0;
 }
 
-static int find(struct net_dial *d, struct fn_error *reterr)
+static int dial_find(struct net_dial *d, struct fn_error *reterr)
 {
     static const struct addrinfo literal = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
                                              .ai_socktype = SOCK_STREAM };
@@ -382,13 +383,13 @@ static int find(struct net_dial *d, struct fn_error *reterr)
     } else if (getaddrinfo(d->host, d->port, &literal, &d->list) == 0) {
         d->at = d->list;
     } else {
-        return resolve(d, reterr);
+        return dial_resolve(d, reterr);
     }
     env_defer(d->env, &d->step);
     return 0;
 }
 
-static bool copy(char **to, const char *from)
+static bool dial_copy(char **to, const char *from)
 {
     *to = from ? strdup(from) : NULL;
     return !from || *to;
@@ -408,7 +409,7 @@ int net_dial(struct loop *loop, const struct net_dial_config *config,
     d->loop = loop;
     d->env = loop_env(loop);
     d->w.fd = -1;
-    d->timer.cb = on_timer;
+    d->timer.cb = dial_on_timer;
     d->step.cb = on_step;
     d->done = done;
     d->ud = ud;
@@ -418,12 +419,12 @@ int net_dial(struct loop *loop, const struct net_dial_config *config,
         d->identity = net_identity_ref(config->identity);
         expected = expected ? expected : config->identity->server_name;
     }
-    if (!copy(&d->address, config->address) || !copy(&d->alpn, config->alpn)) {
+    if (!dial_copy(&d->address, config->address) || !dial_copy(&d->alpn, config->alpn)) {
         dial_free(d);
         return err_set(reterr, FN_E_EXHAUSTED, "dial: out of memory");
     }
-    r = find(d, reterr);
-    if (r == 0 && !copy(&d->expected, expected ? expected : d->host)) {
+    r = dial_find(d, reterr);
+    if (r == 0 && !dial_copy(&d->expected, expected ? expected : d->host)) {
         r = err_set(reterr, FN_E_EXHAUSTED, "dial: out of memory");
     }
     if (r < 0) {

@@ -359,7 +359,7 @@ static ssize_t tls_writev(struct net_io *io, const struct iovec *iov, int n)
 }
 
 /* What the peer sent before it hung up may still be read. */
-static ssize_t write_failed(struct net_io *io, int err)
+static ssize_t io_write_failed(struct net_io *io, int err)
 {
     if (!io->error) {
         io->error = strdup(strerror(err));
@@ -376,7 +376,7 @@ static ssize_t plain_writev(struct net_io *io, const struct iovec *iov, int n)
     if (r >= 0) {
         return r;
     }
-    return errno == EAGAIN || errno == EINTR ? NET_AGAIN : write_failed(io, errno);
+    return errno == EAGAIN || errno == EINTR ? NET_AGAIN : io_write_failed(io, errno);
 }
 
 ssize_t net_io_writev(struct net_io *io, const struct iovec *iov, int n)
@@ -425,7 +425,7 @@ void net_io_end(struct net_io *io)
     io_watch(io);
 }
 
-static void release(struct net_io *io)
+static void io_release(struct net_io *io)
 {
     if (io->gone) {
         *io->gone = true;
@@ -454,7 +454,7 @@ void net_io_close(struct net_io *io)
         SSL_shutdown(io->ssl);
         ERR_clear_error();
     }
-    release(io);
+    io_release(io);
 }
 
 void net_io_reset(struct net_io *io)
@@ -462,7 +462,7 @@ void net_io_reset(struct net_io *io)
     struct linger hard = { .l_onoff = 1, .l_linger = 0 };
 
     setsockopt(io->w.fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
-    release(io);
+    io_release(io);
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -475,7 +475,7 @@ static bool is_hung(const struct net_io *io)
 }
 
 /* The socket takes bytes again. false: the owner closed the stream. */
-static bool on_writable(struct net_io *io)
+static bool io_on_writable(struct net_io *io)
 {
     bool gone = false;
     int r = io->ssl ? flush_stage(io) : 0;
@@ -537,7 +537,7 @@ void io_event(struct loop_fd *w, uint32_t events)
         write = true;
     }
     io->drained = io->drained && !read;
-    if (write && !on_writable(io)) {
+    if (write && !io_on_writable(io)) {
         return;
     }
     if (read && wants_read(io)) {

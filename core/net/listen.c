@@ -129,7 +129,7 @@ static void on_silence(struct env_timer *t)
     watch(l);
 }
 
-static void on_shaken(void *ud, const char *error)
+static void listen_on_shaken(void *ud, const char *error)
 {
     struct arriving *a = ud;
     struct net_listener *l = a->l;
@@ -154,7 +154,7 @@ static int shake(struct net_listener *l, struct net_io *io, struct fn_error *ret
                                 .alpn = l->alpn,
                                 .timeout_ms = l->handshake_timeout_ms };
     struct arriving *a = calloc(1, sizeof(*a));
-    int r = a ? net_io_shake(io, &config, on_shaken, a, reterr)
+    int r = a ? net_io_shake(io, &config, listen_on_shaken, a, reterr)
               : err_set(reterr, FN_E_EXHAUSTED, "out of memory");
 
     if (r < 0) {
@@ -217,7 +217,7 @@ static void make_room(struct net_listener *l)
     }
 }
 
-static void admit(struct net_listener *l, int fd, const struct sockaddr *addr)
+static void listen_admit(struct net_listener *l, int fd, const struct sockaddr *addr)
 {
     struct visitor *visitor = visitor_come(l->visitors, addr);
     struct fn_error e = ERR_INIT;
@@ -266,7 +266,7 @@ static void on_accept(struct loop_fd *w, uint32_t events)
             close(fd);
             starve(l, "the last tenth of descriptors is for calls that run");
         } else if (fd >= 0) {
-            admit(l, fd, (struct sockaddr *)&addr);
+            listen_admit(l, fd, (struct sockaddr *)&addr);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             starve(l, strerror(errno));
         } else if (errno != ECONNABORTED && errno != EINTR) {
@@ -282,7 +282,7 @@ static void on_accept(struct loop_fd *w, uint32_t events)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static int check(const struct net_listen_config *config, struct fn_error *reterr)
+static int listen_check(const struct net_listen_config *config, struct fn_error *reterr)
 {
     const struct net_identity *i = config->identity;
 
@@ -334,7 +334,7 @@ int net_listen(struct loop *loop, const struct net_listen_config *config,
                struct fn_error *reterr)
 {
     struct net_listener *l;
-    int r = check(config, reterr);
+    int r = listen_check(config, reterr);
 
     if (r < 0) {
         return r;

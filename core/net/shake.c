@@ -24,7 +24,7 @@ void shaking_cancel(struct net_io *io)
     }
 }
 
-static void finish(struct shaking *s, const char *error)
+static void shake_finish(struct shaking *s, const char *error)
 {
     struct net_io *io = s->io;
     void (*done)(void *ud, const char *error) = s->done;
@@ -53,7 +53,7 @@ static bool chose_alpn(const struct net_io *io)
     return len == strlen(io->alpn) && memcmp(chosen, io->alpn, len) == 0;
 }
 
-static void step(struct shaking *s)
+static void shake_step(struct shaking *s)
 {
     struct net_io *io = s->io;
     char text[NET_TEXT_BYTES];
@@ -63,10 +63,10 @@ static void step(struct shaking *s)
     r = SSL_do_handshake(io->ssl);
     e = SSL_get_error(io->ssl, r);
     if (r == 1 && chose_alpn(io)) {
-        finish(s, NULL);
+        shake_finish(s, NULL);
     } else if (r == 1) {
         snprintf(text, sizeof(text), "the peer does not speak \"%s\" (ALPN)", io->alpn);
-        finish(s, text);
+        shake_finish(s, text);
     } else if (e == SSL_ERROR_WANT_READ) {
         loop_fd_set(io->loop, &io->w, LOOP_READ);
     } else if (e == SSL_ERROR_WANT_WRITE) {
@@ -81,26 +81,26 @@ static void step(struct shaking *s)
         if (io->shake_failure == NET_SHAKE_PLAIN_HTTP) {
             snprintf(text, sizeof(text), "an HTTP request without TLS");
         }
-        finish(s, text);
+        shake_finish(s, text);
     }
 }
 
-static void on_event(struct loop_fd *w, uint32_t events)
+static void shake_on_event(struct loop_fd *w, uint32_t events)
 {
     struct net_io *io = container_of(w, struct net_io, w);
 
     (void)events;
-    step(io->shaking);
+    shake_step(io->shaking);
 }
 
-static void on_timer(struct env_timer *t)
+static void shake_on_timer(struct env_timer *t)
 {
     struct shaking *s = container_of(t, struct shaking, timer);
     char text[NET_TEXT_BYTES];
 
     snprintf(text, sizeof(text), "the TLS handshake was not complete within %lld ms",
              (long long)s->timeout_ms);
-    finish(s, text);
+    shake_finish(s, text);
 }
 
 /* Whom the certificate must name, and what a client asks for. */
@@ -170,9 +170,9 @@ int net_io_shake(struct net_io *io, const struct net_shake *shake,
         return err_set(reterr, FN_E_EXHAUSTED, "TLS: out of memory");
     }
     *s = (struct shaking){ .io = io, .timeout_ms = shake->timeout_ms, .done = done, .ud = ud };
-    s->timer.cb = on_timer;
+    s->timer.cb = shake_on_timer;
     io->shaking = s;
-    io->w.cb = on_event;
+    io->w.cb = shake_on_event;
     env_timer_set(io->env, &s->timer, env_now_ns(io->env) + shake->timeout_ms * ENV_MS);
     loop_fd_set(io->loop, &io->w, shake->name ? LOOP_WRITE : LOOP_READ);
     return 0;

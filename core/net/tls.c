@@ -23,7 +23,7 @@ static int no_passphrase(char *buf, int size, int writing, void *ud)
     return -1;
 }
 
-static int fail(struct fn_error *reterr, const char *what)
+static int tls_fail(struct fn_error *reterr, const char *what)
 {
     ERR_clear_error();
     return err_set(reterr, FN_E_INVALID, "TLS: %s", what);
@@ -36,14 +36,15 @@ static int use_chain(SSL_CTX *ctx, BIO *bio, struct fn_error *reterr)
 
     X509_free(cert);
     if (!good) {
-        return fail(reterr, "the certificate is none, or too weak; expected PEM, RSA of 2048 bits "
-                            "or more, or a curve, and no SHA-1");
+        return tls_fail(reterr,
+                        "the certificate is none, or too weak; expected PEM, RSA of 2048 bits "
+                        "or more, or a curve, and no SHA-1");
     }
     while ((cert = PEM_read_bio_X509(bio, NULL, no_passphrase, NULL))) {
         good = SSL_CTX_add1_chain_cert(ctx, cert) == 1;
         X509_free(cert);
         if (!good) {
-            return fail(reterr, "an intermediate certificate is too weak");
+            return tls_fail(reterr, "an intermediate certificate is too weak");
         }
     }
     ERR_clear_error(); /* the end of the text counts as an error */
@@ -55,13 +56,13 @@ static int use_pair(SSL_CTX *ctx, const struct net_tls *tls, struct fn_error *re
     BIO *cert = BIO_new_mem_buf(tls->cert_pem, -1);
     BIO *text = tls->key_pem ? BIO_new_mem_buf(tls->key_pem, -1) : NULL;
     EVP_PKEY *key = text ? PEM_read_bio_PrivateKey(text, NULL, no_passphrase, NULL) : NULL;
-    int r = cert ? use_chain(ctx, cert, reterr) : fail(reterr, "out of memory");
+    int r = cert ? use_chain(ctx, cert, reterr) : tls_fail(reterr, "out of memory");
 
     if (r == 0 && !key) {
-        r = fail(reterr, "the key is none; expected PEM without a passphrase");
+        r = tls_fail(reterr, "the key is none; expected PEM without a passphrase");
     } else if (r == 0 &&
                (SSL_CTX_use_PrivateKey(ctx, key) != 1 || SSL_CTX_check_private_key(ctx) != 1)) {
-        r = fail(reterr, "the key does not belong to the certificate");
+        r = tls_fail(reterr, "the key does not belong to the certificate");
     }
     EVP_PKEY_free(key);
     BIO_free(text);
@@ -85,7 +86,7 @@ static int trust(SSL_CTX *ctx, const char *pem, bool server, struct fn_error *re
     }
     BIO_free(bio);
     if (!good || n == 0) {
-        return fail(reterr, "the authority is no certificate; expected PEM");
+        return tls_fail(reterr, "the authority is no certificate; expected PEM");
     }
     ERR_clear_error();
     X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
@@ -108,7 +109,7 @@ static int use_lists(SSL_CTX *ctx, const char *pem, struct fn_error *reterr)
     }
     BIO_free(bio);
     if (!good || n == 0) {
-        return fail(reterr, "the revocation list is none; expected PEM");
+        return tls_fail(reterr, "the revocation list is none; expected PEM");
     }
     ERR_clear_error();
     X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
@@ -181,7 +182,7 @@ static SSL_CTX *make_bare(bool server)
     return ctx;
 }
 
-static int make(const struct net_tls *tls, bool server, SSL_CTX **ret, struct fn_error *reterr)
+static int tls_make(const struct net_tls *tls, bool server, SSL_CTX **ret, struct fn_error *reterr)
 {
     SSL_CTX *ctx = make_bare(server);
     int r = 0;
@@ -231,16 +232,16 @@ static void empty(struct net_identity *i)
     free(i->peers);
 }
 
-static int fill(const struct net_tls *tls, struct net_identity *i, struct fn_error *reterr)
+static int tls_fill(const struct net_tls *tls, struct net_identity *i, struct fn_error *reterr)
 {
     bool good = true;
     int r = 0;
 
     if (tls->cert_pem || tls->ca_pem) {
-        r = make(tls, false, &i->client, reterr);
+        r = tls_make(tls, false, &i->client, reterr);
     }
     if (r == 0 && tls->cert_pem) {
-        r = make(tls, true, &i->server, reterr);
+        r = tls_make(tls, true, &i->server, reterr);
     }
     if (r == 0 && tls->server_name) {
         i->server_name = strdup(tls->server_name);
@@ -273,7 +274,7 @@ int net_identity_create(const struct net_tls *tls, struct net_identity **ret,
     if (!i) {
         return err_set(reterr, FN_E_EXHAUSTED, "TLS: out of memory");
     }
-    r = fill(tls, i, reterr);
+    r = tls_fill(tls, i, reterr);
     if (r < 0) {
         free(i);
         return r;
@@ -313,7 +314,7 @@ int net_identity_renew(struct net_identity *i, const struct net_tls *tls, struct
     if (!(tls->cert_pem || tls->ca_pem) != net_identity_is_plain(i)) {
         return err_set(reterr, FN_E_INVALID, "TLS: plain text stays plain text, and TLS stays TLS");
     }
-    r = fill(tls, &fresh, reterr);
+    r = tls_fill(tls, &fresh, reterr);
     if (r < 0) {
         return r;
     }

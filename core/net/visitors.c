@@ -23,7 +23,7 @@ struct visitors *visitors_create(void)
     return calloc(1, sizeof(struct visitors));
 }
 
-static void maybe_free(struct visitors *v)
+static void visitors_maybe_free(struct visitors *v)
 {
     if (v->closed && v->n == 0) {
         free(v);
@@ -34,7 +34,7 @@ void visitors_unref(struct visitors *v)
 {
     if (v) {
         v->closed = true;
-        maybe_free(v);
+        visitors_maybe_free(v);
     }
 }
 
@@ -71,7 +71,7 @@ void visitor_leave(struct visitor *p)
         HASH_DEL(v->table, p);
         free(p);
     }
-    maybe_free(v);
+    visitors_maybe_free(v);
 }
 
 uint32_t visitors_n(const struct visitors *v)

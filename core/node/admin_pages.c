@@ -30,7 +30,7 @@ static json_t *plugins_json(const struct node *n)
 }
 
 /* {s:o} takes the reference, also when packing fails. */
-static void on_status(void *ud, struct admin_request *rq)
+static void page_on_status(void *ud, struct admin_request *rq)
 {
     const struct node *n = ud;
     int64_t up_s = (env_now_ns(n->env) - n->opened_ns) / ENV_S;
@@ -102,7 +102,7 @@ int node_admin_open(struct node *n, struct fn_error *reterr)
                  "error", e.msg);
         return 0;
     }
-    admin_route(n->admin, "GET", "/status", on_status, n);
+    admin_route(n->admin, "GET", "/status", page_on_status, n);
     reload_routes(n->reload, n->admin);
     node_lists_open(n);
     open_routes(n);

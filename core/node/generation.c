@@ -265,7 +265,7 @@ static void become_current(struct generation *g)
 }
 
 /* `old` is NULL at the start. < 0: nothing changed. */
-static int take(struct generation *g, struct generation *old, struct fn_error *reterr)
+static int generation_take(struct generation *g, struct generation *old, struct fn_error *reterr)
 {
     struct node *n = g->node;
     int r = 0;
@@ -295,7 +295,7 @@ static int use(struct generation *g)
 
 int generation_adopt(struct generation *g, struct fn_error *reterr)
 {
-    int r = take(g, NULL, reterr);
+    int r = generation_take(g, NULL, reterr);
 
     if (r < 0) {
         return r;
@@ -325,7 +325,7 @@ int generation_switch(struct generation *g, struct fn_error *reterr)
     if (g->pool) {
         plugin_go(g->pool);
     }
-    r = take(g, old, reterr);
+    r = generation_take(g, old, reterr);
     if (r < 0) {
         return r;
     }

@@ -76,7 +76,7 @@ static void listing_end(struct listing *g)
     buf_finish(&g->out);
 }
 
-static void on_gone(struct admin_stream *s)
+static void list_on_gone(struct admin_stream *s)
 {
     listing_end(container_of(s, struct listing, stream));
 }
@@ -120,7 +120,7 @@ static enum slice put_slice(struct listing *g)
     return SLICE_MORE;
 }
 
-static void on_turn(struct env_timer *t)
+static void list_on_turn(struct env_timer *t)
 {
     struct listing *g = container_of(t, struct listing, turn);
     enum slice s = put_slice(g);
@@ -172,13 +172,13 @@ static void on_list(void *ud, struct admin_request *rq)
         admin_refuse(rq, g ? 400 : 503, g ? "expected ?limit=1 to %u" : "out of memory", ROWS_MAX);
         return;
     }
-    *g = (struct listing){ .stream = { on_more, on_gone },
+    *g = (struct listing){ .stream = { on_more, list_on_gone },
                            .node = n,
                            .rq = rq,
                            .name = arena_strdup(rq->arena, rq->path + 1),
                            .left = limit,
                            .out = BUF_INIT(0),
-                           .turn.cb = on_turn };
+                           .turn.cb = list_on_turn };
     len = snprintf(head, sizeof(head), "{\"%s\":[", g->name ? g->name : "");
     if (!g->name || buf_add(&g->out, head, (size_t)len) < 0) {
         buf_finish(&g->out);

@@ -39,7 +39,7 @@ struct reload {
 
 /* ---- on the worker --------------------------------------------------------------------------- */
 
-static void settle(struct reload *r, const char *path, struct fn_op *op)
+static void reload_settle(struct reload *r, const char *path, struct fn_op *op)
 {
     struct env *env = r->node->env;
     int64_t end_ns = env_now_ns(env) + SETTLE_MAX_NS;
@@ -69,7 +69,7 @@ static void check_plugins(struct reload *r, const struct config *c)
     buf_finish(&out);
 }
 
-static void make(struct reload *r, struct config *c)
+static void reload_make(struct reload *r, struct config *c)
 {
     struct node *n = r->node;
     struct conf_problems *p = &r->problems;
@@ -106,16 +106,16 @@ static void run_make(struct env_work *w, struct fn_op *op)
     plugin_beside_begin();
     plugin_host_again(r->node->host);
     if (path) {
-        settle(r, path, op);
+        reload_settle(r, path, op);
     }
     config_load(path, environ, &c, &r->problems);
-    make(r, c);
+    reload_make(r, c);
     plugin_beside_end();
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static void count(struct reload *r, const char *result)
+static void reload_count(struct reload *r, const char *result)
 {
     metric_add(metric_series(r->reloads, (const char *[]){ result }), 1);
 }
@@ -133,7 +133,7 @@ static void log_lines(uint32_t level, const char *text)
     }
 }
 
-static void tell(struct reload *r, enum reload_word word, const char *text)
+static void reload_tell(struct reload *r, enum reload_word word, const char *text)
 {
     const struct generation *g = r->node->gen;
     const struct reload_result result = { word, g->number, g->loaded_at, text };
@@ -159,8 +159,8 @@ static void refused(struct reload *r)
     buf_add_str(&r->refusal, buf_text(&r->problems.text));
     generation_clock(r->node, r->refused_at);
     metric_set(r->failed, 1);
-    count(r, "refused");
-    tell(r, RELOAD_REFUSED, buf_text(&r->problems.text));
+    reload_count(r, "refused");
+    reload_tell(r, RELOAD_REFUSED, buf_text(&r->problems.text));
 }
 
 static void taken(struct reload *r)
@@ -173,8 +173,8 @@ static void taken(struct reload *r)
              log_num((env_now_ns(n->env) - r->begun_ns) / ENV_MS));
     buf_clear(&r->refusal);
     metric_set(r->failed, 0);
-    count(r, "taken");
-    tell(r, RELOAD_DONE, buf_text(&r->problems.text));
+    reload_count(r, "taken");
+    reload_tell(r, RELOAD_DONE, buf_text(&r->problems.text));
 }
 
 static void done_make(struct env_work *w)
@@ -195,8 +195,8 @@ static void done_make(struct env_work *w)
     if (r->problems.n > 0) {
         refused(r);
     } else if (r->stopped) {
-        count(r, "busy");
-        tell(r, RELOAD_BUSY, DRAINING);
+        reload_count(r, "busy");
+        reload_tell(r, RELOAD_BUSY, DRAINING);
     } else {
         taken(r);
     }
@@ -231,7 +231,7 @@ static const char *obstacle(const struct reload *r, char *text, size_t cap)
     return NULL;
 }
 
-static bool begin(struct reload *r)
+static bool reload_begin(struct reload *r)
 {
     struct node *n = r->node;
 
@@ -262,14 +262,14 @@ void reload_ask(struct reload *r, void (*done)(void *ud, const struct reload_res
     if (!result.text) {
         r->done = done;
         r->ud = ud;
-        if (begin(r)) {
+        if (reload_begin(r)) {
             return;
         }
         r->done = NULL;
         result.text = "busy, no worker is free";
     }
     log_warn("reload refused", "why", result.text);
-    count(r, "busy");
+    reload_count(r, "busy");
     if (done) {
         done(ud, &result);
     }

@@ -247,7 +247,7 @@ static void on_signal(void *ud, int signo)
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-static void fail(struct run *run, const struct fn_error *e)
+static void run_fail(struct run *run, const struct fn_error *e)
 {
     log_error(e->msg);
     run->exit_code = e->code == FN_E_INVALID ? EXIT_CONFIG : EXIT_UNAVAILABLE;
@@ -260,7 +260,7 @@ static void serve(struct run *run)
     struct fn_error e = ERR_INIT;
 
     if (node_serve(n, &e) < 0) {
-        fail(run, &e);
+        run_fail(run, &e);
         return;
     }
     run->node.serving = true;
@@ -283,7 +283,7 @@ static void on_prepared(void *ud, const struct fn_error *why_not)
         return;
     }
     if (why_not) {
-        fail(run, why_not);
+        run_fail(run, why_not);
     } else {
         prepare_next(run);
     }
@@ -301,7 +301,7 @@ static void prepare_next(struct run *run)
     if (run->sides_prepared == n->n_sides) {
         serve(run);
     } else if (n->sides[run->sides_prepared++]->prepare(n, on_prepared, run, &e) < 0) {
-        fail(run, &e);
+        run_fail(run, &e);
     }
 }
 

@@ -21,7 +21,7 @@ struct ask {
     uint64_t ticket;
 };
 
-static void on_status(void *ud, const struct rpc_status_result *r)
+static void side_on_status(void *ud, const struct rpc_status_result *r)
 {
     struct ask *a = ud;
     struct engage_client *client = rpc_client(a->node->rpc);
@@ -42,7 +42,8 @@ static int ask_runner(void *ud, const char *address, uint64_t ticket)
         return FN_E_EXHAUSTED;
     }
     *a = (struct ask){ n, client->link_open(client, address, NULL, NULL, NULL), ticket };
-    if (!a->link || rpc_status(a->link, env_now_ns(n->env) + ASK_TIMEOUT_NS, on_status, a) < 0) {
+    if (!a->link ||
+        rpc_status(a->link, env_now_ns(n->env) + ASK_TIMEOUT_NS, side_on_status, a) < 0) {
         if (a->link) {
             client->link_close(a->link);
         }
@@ -175,7 +176,7 @@ static void on_remove(void *ud, struct admin_request *rq)
     give_order(ud, rq, NPM_ORDER_REMOVE);
 }
 
-static void on_end(void *ud, struct admin_request *rq)
+static void side_on_end(void *ud, struct admin_request *rq)
 {
     give_order(ud, rq, NPM_ORDER_END);
 }
@@ -195,7 +196,7 @@ static const struct node_route npm_routes[] = {
     { "POST", "/runners/undrain/", on_undrain },
     { "POST", "/runners/replace/", on_replace },
     { "POST", "/runners/remove/", on_remove },
-    { "POST", "/runners/end/", on_end },
+    { "POST", "/runners/end/", side_on_end },
     { NULL, NULL, NULL },
 };
 

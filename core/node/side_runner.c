@@ -66,7 +66,7 @@ static int name_self(struct node *n, struct fn_error *reterr)
 
 /* ---- what it may use ------------------------------------------------------------------------- */
 
-static int read_file(void *ud, const char *path, char *ret, size_t cap)
+static int side_read_file(void *ud, const char *path, char *ret, size_t cap)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t len;
@@ -152,7 +152,7 @@ static int runner_open(struct node *n, struct fn_error *reterr)
         .env = n->env,
         .fnsock = &n->fnsock,
         .ids = &n->ids,
-        .reader = { read_file, NULL },
+        .reader = { side_read_file, NULL },
         .leads_home = net_url_leads_home,
     };
     int r = name_self(n, reterr);

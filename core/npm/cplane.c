@@ -86,7 +86,7 @@ static struct npm_host *adopt(struct npm_group *g, const struct fn_machine *m, i
 }
 
 /* FNV-1a, 64 bits. Two ids that share one hide at worst a machine that ended at once. */
-static uint64_t key_of(const char *id)
+static uint64_t cplane_key_of(const char *id)
 {
     uint64_t h = 14695981039346656037u;
 
@@ -99,7 +99,7 @@ static uint64_t key_of(const char *id)
 /* Clouds list what is gone for an hour. False also when there are too many to tell. */
 static bool gone_is_news(struct npm_group *g, const char *id)
 {
-    uint64_t key = key_of(id);
+    uint64_t key = cplane_key_of(id);
     uint32_t oldest = 0;
 
     for (uint32_t i = 0; i < NPM_GONE_KEPT; i++) {

@@ -10,10 +10,10 @@ struct text {
     size_t left;
 };
 
-static void say(struct text *t, bool first, const char *format, ...)
+static void explain_say(struct text *t, bool first, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void say(struct text *t, bool first, const char *format, ...)
+static void explain_say(struct text *t, bool first, const char *format, ...)
 {
     va_list args;
     int n = snprintf(t->at, t->left, "%s", first ? "" : "; ");
@@ -40,17 +40,17 @@ static long long seconds(int64_t ns)
 static void say_pauses(const struct npm_group *g, struct text *t, int64_t now_ns)
 {
     if (g->list_failures > 0) {
-        say(t, false, "the control plane could not list its machines %u times in a row",
-            g->list_failures);
+        explain_say(t, false, "the control plane could not list its machines %u times in a row",
+                    g->list_failures);
     }
     if (g->stillborn_next_ns > now_ns) {
-        say(t, false,
-            "nothing is asked for %lld s more, because new runners did not live (%u times)",
-            seconds(g->stillborn_next_ns - now_ns), g->stillborn);
+        explain_say(t, false,
+                    "nothing is asked for %lld s more, because new runners did not live (%u times)",
+                    seconds(g->stillborn_next_ns - now_ns), g->stillborn);
     } else if (g->provision_next_ns > now_ns) {
-        say(t, false, "nothing is asked for %lld s more, because the control plane %s",
-            seconds(g->provision_next_ns - now_ns),
-            g->provision_failures > 0 ? "refused or failed" : "delivered nothing");
+        explain_say(t, false, "nothing is asked for %lld s more, because the control plane %s",
+                    seconds(g->provision_next_ns - now_ns),
+                    g->provision_failures > 0 ? "refused or failed" : "delivered nothing");
     }
 }
 
@@ -61,23 +61,24 @@ void npm_explain(const struct npm_group *g, int64_t now_ns, char *ret, size_t ca
 
     npm_figures(g, &f);
     ret[0] = '\0';
-    say(&t, true, "%llu MB wanted by %u load balancers, %llu MB active",
-        (unsigned long long)f.wanted_mb, f.lbs_n, (unsigned long long)f.state_mb[NPM_ACTIVE]);
+    explain_say(&t, true, "%llu MB wanted by %u load balancers, %llu MB active",
+                (unsigned long long)f.wanted_mb, f.lbs_n,
+                (unsigned long long)f.state_mb[NPM_ACTIVE]);
     if (f.asked_n > 0) {
-        say(&t, false, "%u runners asked for, the first %lld s ago", f.asked_n,
-            seconds(now_ns - f.asked_since_ns));
+        explain_say(&t, false, "%u runners asked for, the first %lld s ago", f.asked_n,
+                    seconds(now_ns - f.asked_since_ns));
     }
     if (f.state_n[NPM_BOOTING] > 0) {
-        say(&t, false, "%u boot", f.state_n[NPM_BOOTING]);
+        explain_say(&t, false, "%u boot", f.state_n[NPM_BOOTING]);
     }
     if (f.leaving_n > 0) {
-        say(&t, false, "%u serve until others replace them", f.leaving_n);
+        explain_say(&t, false, "%u serve until others replace them", f.leaving_n);
     }
     if (f.at_max) {
-        say(&t, false, "the maximum of runners is reached");
+        explain_say(&t, false, "the maximum of runners is reached");
     }
     if (!f.settled) {
-        say(&t, false, "still learning what there is");
+        explain_say(&t, false, "still learning what there is");
     }
     say_pauses(g, &t, now_ns);
 }

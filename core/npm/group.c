@@ -163,7 +163,7 @@ static bool leaves(const struct npm_host *h)
     return h->wish == NPM_WISH_REPLACE && (h->state == NPM_ACTIVE || h->state == NPM_BOOTING);
 }
 
-static void count(struct npm_group *g, const struct npm_host *h, int sign)
+static void group_count(struct npm_group *g, const struct npm_host *h, int sign)
 {
     if (sign > 0) {
         g->state_n[h->state]++;
@@ -198,7 +198,7 @@ struct npm_host *host_add(struct npm_group *g, const char *id, enum npm_host_sta
     host_look(g, h);
     strncpy(h->id, id, NPM_ID_MAX);
     index_add(&g->host_index, g->slots[g->n_hosts++]);
-    count(g, h, 1);
+    group_count(g, h, 1);
     return h;
 }
 
@@ -226,7 +226,7 @@ void host_drop(struct npm_group *g, struct npm_host *h)
     uint32_t i = 0;
 
     g->published |= npm_is_listed(h);
-    count(g, h, -1);
+    group_count(g, h, -1);
     host_set_address(g, h, "");
     index_remove(&g->host_index, slot);
     while (g->slots[i] != slot) {
@@ -241,29 +241,29 @@ void host_set_state(struct npm_group *g, struct npm_host *h, enum npm_host_state
 {
     host_look(g, h);
     g->published |= npm_is_listed(h);
-    count(g, h, -1);
+    group_count(g, h, -1);
     assert(states_may(&npm_host_states, h->state, state)); /* a pure step has no log */
     h->state = state;
     g->published |= npm_is_listed(h);
     h->since_ns = now_ns;
     h->status_ns = now_ns;
-    count(g, h, 1);
+    group_count(g, h, 1);
 }
 
 void host_set_capacity(struct npm_group *g, struct npm_host *h, uint64_t mb)
 {
     g->published |= npm_is_listed(h);
-    count(g, h, -1);
+    group_count(g, h, -1);
     h->capacity_mb = mb;
-    count(g, h, 1);
+    group_count(g, h, 1);
 }
 
 void host_set_wish(struct npm_group *g, struct npm_host *h, enum npm_wish wish)
 {
     host_look(g, h);
-    count(g, h, -1);
+    group_count(g, h, -1);
     h->wish = wish;
-    count(g, h, 1);
+    group_count(g, h, 1);
 }
 
 void asked_add(struct npm_group *g, struct npm_request *r, uint32_t n)
@@ -342,7 +342,7 @@ void npm_group_destroy(struct npm_group *g)
         return;
     }
     for (uint32_t i = 0; i < g->n_hosts; i++) {
-        count(g, host_at(g, i), -1);
+        group_count(g, host_at(g, i), -1);
     }
     g->budget->runners -= g->asked_n;
     index_finish(&g->host_index);

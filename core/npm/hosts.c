@@ -246,7 +246,7 @@ static int64_t question_ns(const struct npm_host *h)
     return h->status_ns;
 }
 
-static void ask(struct npm_group *g, struct npm_host *h, int64_t now_ns, uint32_t *asked)
+static void hosts_ask(struct npm_group *g, struct npm_host *h, int64_t now_ns, uint32_t *asked)
 {
     struct npm_action *a;
 
@@ -278,7 +278,7 @@ int64_t hosts_watch(struct npm_group *g, int64_t now_ns)
             int64_t out_ns;
 
             watch_one(g, h, &silent, now_ns);
-            ask(g, h, now_ns, &asked);
+            hosts_ask(g, h, now_ns, &asked);
             out_ns = time_out_ns(g, h);
             *calm_ns = question_ns(h) < out_ns ? question_ns(h) : out_ns;
         }

@@ -14,7 +14,7 @@ static uint32_t hash(const char *key)
     return h;
 }
 
-static const char *key_of(const struct index *x, uint32_t slot)
+static const char *index_key_of(const struct index *x, uint32_t slot)
 {
     return x->keys + slot * x->stride;
 }
@@ -40,7 +40,7 @@ uint32_t index_find(const struct index *x, const char *key)
     uint32_t h = hash(key);
 
     for (uint32_t i = h & x->mask; x->cells[i].slot_1; i = (i + 1) & x->mask) {
-        if (x->cells[i].hash == h && strcmp(key_of(x, x->cells[i].slot_1 - 1), key) == 0) {
+        if (x->cells[i].hash == h && strcmp(index_key_of(x, x->cells[i].slot_1 - 1), key) == 0) {
             return x->cells[i].slot_1 - 1;
         }
     }
@@ -49,7 +49,7 @@ uint32_t index_find(const struct index *x, const char *key)
 
 void index_add(struct index *x, uint32_t slot)
 {
-    uint32_t h = hash(key_of(x, slot));
+    uint32_t h = hash(index_key_of(x, slot));
     uint32_t i = h & x->mask;
 
     while (x->cells[i].slot_1) {
@@ -61,7 +61,7 @@ void index_add(struct index *x, uint32_t slot)
 /* Closes the gap: an entry moves into it unless that would put it before its home. */
 void index_remove(struct index *x, uint32_t slot)
 {
-    uint32_t gap = hash(key_of(x, slot)) & x->mask;
+    uint32_t gap = hash(index_key_of(x, slot)) & x->mask;
 
     while (x->cells[gap].slot_1 != slot + 1) {
         gap = (gap + 1) & x->mask;

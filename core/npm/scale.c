@@ -124,7 +124,7 @@ static void request(struct npm_group *g, uint64_t short_mb, int64_t now_ns)
     }
 }
 
-static void grow(struct npm_group *g, int64_t now_ns)
+static void scale_grow(struct npm_group *g, int64_t now_ns)
 {
     g->low_since_ns = 0;
     while (g->desired_mb > supply_mb(g) && (reactivate(g, now_ns) || adopt_foreign(g, now_ns))) {
@@ -228,7 +228,7 @@ int64_t scale(struct npm_group *g, bool may_shrink, int64_t now_ns)
     }
     g->low_peak_mb = g->low_peak_mb > g->desired_mb ? g->low_peak_mb : g->desired_mb;
     if (g->desired_mb > supply_mb(g)) {
-        grow(g, now_ns);
+        scale_grow(g, now_ns);
     } else if (may_shrink) {
         shrink(g, now_ns);
     }

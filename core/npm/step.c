@@ -43,7 +43,7 @@ static void handle(struct npm_group *g, const struct npm_event *e, int64_t now_n
     }
 }
 
-static void publish(struct npm_group *g, int64_t now_ns)
+static void step_publish(struct npm_group *g, int64_t now_ns)
 {
     if (g->published && g->listed && now_ns >= g->settled_ns) {
         g->published = false;
@@ -73,7 +73,7 @@ int64_t npm_step(struct npm_group *g, const struct npm_event *e, int64_t now_ns,
     }
     next_ns = earlier(next_ns, scale(g, e->kind != NPM_DEMAND, now_ns));
     next_ns = earlier(next_ns, cplane_next(g, now_ns));
-    publish(g, now_ns);
+    step_publish(g, now_ns);
     g->out = NULL;
     return next_ns;
 }

@@ -47,7 +47,7 @@ void npm_wishes_destroy(struct npm_wishes *w)
     free(w);
 }
 
-static struct entry *find(const struct npm_wishes *w, const struct key *k)
+static struct entry *wishes_find(const struct npm_wishes *w, const struct key *k)
 {
     struct entry *e;
 
@@ -63,7 +63,7 @@ int npm_wishes_set(struct npm_wishes *w, const char *group, const char *id, enum
 
     strncpy(k.group, group, GROUP_MAX);
     strncpy(k.id, id, NPM_ID_MAX);
-    e = find(w, &k);
+    e = wishes_find(w, &k);
     if (wish == NPM_WISH_NONE) {
         if (e) {
             drop(w, e);

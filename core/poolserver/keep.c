@@ -59,7 +59,7 @@ static int open_own(const char *path, struct fn_error *reterr)
     return fd;
 }
 
-static void load(struct npm_keep *k)
+static void keep_load(struct npm_keep *k)
 {
     struct fn_error e = ERR_INIT;
     struct buf text = BUF_INIT(0);
@@ -85,7 +85,7 @@ static void load(struct npm_keep *k)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static int write_all(int fd, const char *data, size_t len)
+static int keep_write_all(int fd, const char *data, size_t len)
 {
     while (len > 0) {
         ssize_t n = write(fd, data, len);
@@ -105,7 +105,7 @@ static void write_file(struct env_work *w, struct fn_op *op)
     struct npm_keep *k = container_of(w, struct npm_keep, work);
     int fd = open(k->path_new,
                   O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-    bool good = fd >= 0 && write_all(fd, k->text.data, k->text.len) == 0 && fsync(fd) == 0;
+    bool good = fd >= 0 && keep_write_all(fd, k->text.data, k->text.len) == 0 && fsync(fd) == 0;
 
     (void)op;
     if (!good) {
@@ -188,7 +188,7 @@ struct npm_keep *npm_keep_open(struct env *env, struct npm_wishes *wishes, const
         npm_keep_close(k);
         return NULL;
     }
-    load(k);
+    keep_load(k);
     return k;
 }
 

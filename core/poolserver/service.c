@@ -273,7 +273,7 @@ static void on_watch(void *ud, struct rpc_incoming *in, const void *data, size_t
     }
 }
 
-static void on_gone(void *ud, struct rpc_incoming *in)
+static void service_on_gone(void *ud, struct rpc_incoming *in)
 {
     struct watch *w = rpc_incoming_get(in);
 
@@ -512,7 +512,7 @@ int npm_service_create(struct env *env, struct npm_manager *m, struct npm_servic
     }
     s->env = env;
     s->manager = m;
-    s->table = (struct rpc_service){ methods, on_gone, s };
+    s->table = (struct rpc_service){ methods, service_on_gone, s };
     LIST_INIT(&s->watches);
     *ret = s;
     return 0;

@@ -124,7 +124,7 @@ void crash_log_to(int fd)
 static char block[BLOCK_BYTES];
 static size_t block_len;
 
-static void put(const char *text)
+static void crash_put(const char *text)
 {
     while (text && *text && block_len < sizeof(block)) {
         unsigned char c = (unsigned char)*text++;
@@ -143,8 +143,8 @@ static void put_number(uint64_t n, uint32_t base)
         digits[--at] = "0123456789abcdef"[n % base];
         n /= base;
     } while (n);
-    put(base == 16 ? "0x" : "");
-    put(digits + at);
+    crash_put(base == 16 ? "0x" : "");
+    crash_put(digits + at);
 }
 
 static void put_place(uintptr_t address)
@@ -156,11 +156,11 @@ static void put_place(uintptr_t address)
         const struct segment *s = &k->segments[i];
 
         if (address >= s->from && address < s->to) {
-            put(" (");
-            put(s->path);
-            put("+");
+            crash_put(" (");
+            crash_put(s->path);
+            crash_put("+");
             put_number(address - s->base, 16);
-            put(")");
+            crash_put(")");
             return;
         }
     }
@@ -182,22 +182,22 @@ static void put_last(void)
     struct plugin_last last;
 
     if (!plugin_last_call(&last)) {
-        put("; none was called on it before\n");
+        crash_put("; none was called on it before\n");
         return;
     }
-    put("; the last plugin call on it was ");
-    put(last.name);
-    put(" (");
-    put(last.kind);
-    put("), ");
-    put(last.method);
-    put("()");
+    crash_put("; the last plugin call on it was ");
+    crash_put(last.name);
+    crash_put(" (");
+    crash_put(last.kind);
+    crash_put("), ");
+    crash_put(last.method);
+    crash_put("()");
     if (last.ago_ns > 0) {
-        put(", which had returned some ");
+        crash_put(", which had returned some ");
         put_number((uint64_t)last.ago_ns / 1000, 10);
-        put(" us before");
+        crash_put(" us before");
     }
-    put(", which proves nothing\n");
+    crash_put(", which proves nothing\n");
 }
 
 static void put_plugin(void)
@@ -205,37 +205,38 @@ static void put_plugin(void)
     const struct plugin_crumb *c = plugin_current();
 
     if (!c) {
-        put("  plugin: none ran on this thread");
+        crash_put("  plugin: none ran on this thread");
         put_last();
         return;
     }
-    put("  plugin: ");
-    put(plugin_name(c->plugin));
-    put(" (");
-    put(plugin_factory(c->plugin)->kind);
-    put("/");
-    put(plugin_factory(c->plugin)->name);
-    put(" ");
-    put(plugin_version(c->plugin));
-    put("), in ");
-    put(c->method);
-    put("() [");
-    put(context_word(c->context));
-    put("]");
+    crash_put("  plugin: ");
+    crash_put(plugin_name(c->plugin));
+    crash_put(" (");
+    crash_put(plugin_factory(c->plugin)->kind);
+    crash_put("/");
+    crash_put(plugin_factory(c->plugin)->name);
+    crash_put(" ");
+    crash_put(plugin_version(c->plugin));
+    crash_put("), in ");
+    crash_put(c->method);
+    crash_put("() [");
+    crash_put(context_word(c->context));
+    crash_put("]");
     if (c->host_call) {
-        put(", which was inside the host's ");
-        put(c->host_call);
+        crash_put(", which was inside the host's ");
+        crash_put(c->host_call);
     }
-    put("\n");
+    crash_put("\n");
 }
 
 static void put_known(void)
 {
     const struct known *k = atomic_load(&known);
 
-    put("  version: fnd " FND_VERSION "\n  plugins: ");
-    put(k && k->plugins[0] ? k->plugins : "none");
-    put(plugin_tainted() ? "\n  tainted: yes, a plugin was not signed\n" : "\n  tainted: no\n");
+    crash_put("  version: fnd " FND_VERSION "\n  plugins: ");
+    crash_put(k && k->plugins[0] ? k->plugins : "none");
+    crash_put(plugin_tainted() ? "\n  tainted: yes, a plugin was not signed\n"
+                               : "\n  tainted: no\n");
 }
 
 /* The lines before it first. A reader that stands still must not keep a crashed node from being
@@ -266,12 +267,13 @@ static void put_stack(uintptr_t sp)
         const struct plugin_mapping *m = plugin_mapping_at((const void *)words[i]);
 
         if (m) {
-            put(n++ ? "" : "  addresses of plugins on the stack, also of calls that are over:");
-            put("\n    ");
+            crash_put(n++ ? ""
+                          : "  addresses of plugins on the stack, also of calls that are over:");
+            crash_put("\n    ");
             put_place(words[i]);
         }
     }
-    put(n ? "\n" : "");
+    crash_put(n ? "\n" : "");
 }
 
 /* "in plugin placer evil, decide()" or "not in a plugin". */
@@ -282,23 +284,23 @@ static void put_whose(void)
     const char *opening = plugin_opening(&where);
 
     if (opening && !c) {
-        put("while plugin file ");
-        put(opening);
-        put(" was loaded, in ");
-        put(where);
+        crash_put("while plugin file ");
+        crash_put(opening);
+        crash_put(" was loaded, in ");
+        crash_put(where);
         return;
     }
     if (!c || c->host_call) {
-        put(c ? "in the host, on behalf of " : "not in a plugin");
+        crash_put(c ? "in the host, on behalf of " : "not in a plugin");
     } else {
-        put("in ");
+        crash_put("in ");
     }
     if (c) {
-        put("plugin ");
-        put(plugin_name(c->plugin));
-        put(", ");
-        put(c->method);
-        put("()");
+        crash_put("plugin ");
+        crash_put(plugin_name(c->plugin));
+        crash_put(", ");
+        crash_put(c->method);
+        crash_put("()");
     }
 }
 
@@ -331,25 +333,25 @@ static void report(int signo, const siginfo_t *info, const void *context)
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         name = signals[i].signo == signo ? signals[i].name : name;
     }
-    put("fnd crashed: ");
-    put(name);
-    put(" ");
+    crash_put("fnd crashed: ");
+    crash_put(name);
+    crash_put(" ");
     put_whose();
     if (signo == SIGSEGV && is_own_fault(info) && address + STACK_NEAR > sp &&
         address < sp + STACK_NEAR) {
-        put("; the stack overflowed");
+        crash_put("; the stack overflowed");
     }
-    put("\n  signal: ");
+    crash_put("\n  signal: ");
     put_number((uint64_t)signo, 10);
-    put(" code ");
+    crash_put(" code ");
     put_number((uint64_t)(info->si_code < 0 ? -info->si_code : info->si_code), 10);
     if (is_own_fault(info)) {
-        put(", address ");
+        crash_put(", address ");
         put_place(address);
     }
-    put("\n  at: ");
+    crash_put("\n  at: ");
     put_place(register_of(context, false));
-    put("\n");
+    crash_put("\n");
     put_plugin();
     put_stack(sp);
     put_known();
@@ -376,7 +378,7 @@ static void on_crash(int signo, siginfo_t *info, void *context)
         report(signo, info, context);
         write_block();
     } else if (first == self) {
-        put("  (the report itself crashed)\n");
+        crash_put("  (the report itself crashed)\n");
         write_block();
     } else {
         nanosleep(&wait, NULL); /* another thread is about to end the process */
@@ -396,11 +398,11 @@ static void refuse_exit(const char *what)
     if (!opening && (!c || c->host_call)) {
         return;
     }
-    put("fnd ended: ");
-    put(what);
-    put(" was called ");
+    crash_put("fnd ended: ");
+    crash_put(what);
+    crash_put(" was called ");
     put_whose();
-    put("; a plugin must not end the process\n");
+    crash_put("; a plugin must not end the process\n");
     put_plugin();
     put_known();
     write_block();
@@ -431,9 +433,9 @@ void __attribute__((visibility("default"))) _Exit(int code)
 
 static void on_death(void)
 {
-    put("fnd crashed: ");
+    crash_put("fnd crashed: ");
     put_whose();
-    put("\n");
+    crash_put("\n");
     put_plugin();
     put_known();
     write_block();

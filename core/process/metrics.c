@@ -51,7 +51,7 @@ static void read_limits(void)
     }
 }
 
-static void refresh(struct metric_source *s)
+static void metrics_refresh(struct metric_source *s)
 {
     (void)s;
     read_cpu();
@@ -78,6 +78,6 @@ void process_metrics_declare(void)
     metric_set(metric_simple("fn_process_start_time_seconds", METRIC_GAUGE,
                              "Unix time when the node began, in seconds."),
                (int64_t)time(NULL));
-    process.source.refresh = refresh;
+    process.source.refresh = metrics_refresh;
     metric_source_add(&process.source);
 }

@@ -47,7 +47,7 @@ static struct page *page; /* NULL: nobody supervises */
 static int copies[2] = { -1, -1 };
 static pid_t above; /* of the node: its parent */
 
-static int64_t now_s(void)
+static int64_t supervise_now_s(void)
 {
     struct timespec t;
 
@@ -88,7 +88,7 @@ void supervise_loaded(const char *config_path)
     slot = atomic_load(&page->slot) ^ 1;
     if (copy_file(config_path, copies[slot])) {
         atomic_store(&page->slot, slot);
-        atomic_store(&page->loaded_s, now_s());
+        atomic_store(&page->loaded_s, supervise_now_s());
         atomic_fetch_add(&page->loads, 1);
     }
 }
@@ -219,7 +219,7 @@ static bool is_wanted(const struct parent *s, int status, int *ret_code)
 static void tell_crash(struct parent *s, int status)
 {
     char how[64];
-    int64_t age_s = now_s() - atomic_load(&page->loaded_s);
+    int64_t age_s = supervise_now_s() - atomic_load(&page->loaded_s);
 
     if (WIFSIGNALED(status)) {
         snprintf(how, sizeof(how), "signal %d (%s)", WTERMSIG(status),
@@ -241,14 +241,14 @@ static bool count_crash(struct parent *s)
 {
     int64_t oldest_s;
 
-    s->crashes_s[s->n_crashes++ % CRASHES_MAX] = now_s();
+    s->crashes_s[s->n_crashes++ % CRASHES_MAX] = supervise_now_s();
     oldest_s = s->crashes_s[s->n_crashes % CRASHES_MAX];
-    if (s->n_crashes >= CRASHES_MAX && now_s() - oldest_s < CRASHES_WITHIN_S) {
+    if (s->n_crashes >= CRASHES_MAX && supervise_now_s() - oldest_s < CRASHES_WITHIN_S) {
         log_error("the node crashed 5 times within 60 s and is not started again; the reports are "
                   "above");
         return false;
     }
-    if (s->n_crashes == 1 || now_s() - atomic_load(&page->loaded_s) >= CRASHES_WITHIN_S) {
+    if (s->n_crashes == 1 || supervise_now_s() - atomic_load(&page->loaded_s) >= CRASHES_WITHIN_S) {
         s->pause_ms = PAUSE_MIN_MS;
     } else {
         s->pause_ms = s->pause_ms * 2 < PAUSE_MAX_MS ? s->pause_ms * 2 : PAUSE_MAX_MS;

@@ -22,7 +22,7 @@ struct turns {
     int64_t told_ns;           /* the last line; 0 = never */
 };
 
-static void refresh(struct metric_source *s)
+static void turns_refresh(struct metric_source *s)
 {
     struct turns *t = container_of(s, struct turns, source);
     struct loop_turns turns;
@@ -64,7 +64,8 @@ static const char *place_of(const void *code, char *ret, size_t cap)
     return code ? ret : NULL;
 }
 
-static void tell(const struct loop_long_turn *turn, const struct plugin_busy *plugin, uint32_t n)
+static void turns_tell_one(const struct loop_long_turn *turn, const struct plugin_busy *plugin,
+                           uint32_t n)
 {
     const char *name = plugin->name;
     char place[32];
@@ -96,7 +97,7 @@ void turns_tell(struct turns *t)
     }
     pthread_mutex_unlock(&t->lock);
     if (n > 0) {
-        tell(&turn, &plugin, n);
+        turns_tell_one(&turn, &plugin, n);
     }
 }
 
@@ -128,7 +129,7 @@ struct turns *turns_create(struct loop *l, struct plugin_host *h)
     t->longest = metric_series(metric_declare(&longest), NULL);
     pthread_mutex_init(&t->lock, NULL);
     loop_on_long_turn(l, TURN_LONG_NS, on_long, t);
-    t->source.refresh = refresh;
+    t->source.refresh = turns_refresh;
     metric_source_add(&t->source);
     return t;
 }

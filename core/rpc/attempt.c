@@ -45,7 +45,7 @@ struct engage_attempt {
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static void release(struct engage_attempt *a)
+static void attempt_release(struct engage_attempt *a)
 {
     env_undefer(a->rpc->env, &a->task);
     env_timer_clear(a->rpc->env, &a->end_timer);
@@ -55,15 +55,15 @@ static void release(struct engage_attempt *a)
     free(a);
 }
 
-static void enter(struct engage_attempt *a)
+static void attempt_enter(struct engage_attempt *a)
 {
     a->entered++;
 }
 
-static void leave(struct engage_attempt *a)
+static void attempt_leave(struct engage_attempt *a)
 {
     if (--a->entered == 0 && a->closed) {
-        release(a);
+        attempt_release(a);
     }
 }
 
@@ -78,12 +78,12 @@ static void drop_stream(struct engage_attempt *a)
 void attempt_close(struct engage_attempt *a)
 {
     assert(!a->closed);
-    enter(a);
+    attempt_enter(a);
     a->closed = true;
     drop_stream(a);
     env_undefer(a->rpc->env, &a->task);
     env_timer_clear(a->rpc->env, &a->end_timer);
-    leave(a);
+    attempt_leave(a);
 }
 
 void attempts_close(struct engage_link *l)
@@ -110,7 +110,7 @@ static enum engage_proof proof_of(const struct engage_attempt *a, bool refused)
     return refused && !heard ? ENGAGE_PROOF_REFUSED : ENGAGE_PROOF_NONE;
 }
 
-static void end(struct engage_attempt *a, int status, const char *text, bool refused)
+static void attempt_end(struct engage_attempt *a, int status, const char *text, bool refused)
 {
     enum engage_proof proof = status ? proof_of(a, refused) : ENGAGE_PROOF_NONE;
 
@@ -120,13 +120,13 @@ static void end(struct engage_attempt *a, int status, const char *text, bool ref
 }
 
 /* The runner broke the protocol. */
-static void give_up(struct engage_attempt *a, const char *why)
+static void attempt_give_up(struct engage_attempt *a, const char *why)
 {
     char text[TEXT_MAX];
 
     a->illegal = true;
     snprintf(text, sizeof(text), "runner %s: %s", a->link->peer.address, why);
-    end(a, GRPC_INTERNAL, text, false);
+    attempt_end(a, GRPC_INTERNAL, text, false);
 }
 
 /* Nothing is missing but the trailers, which prove nothing. */
@@ -135,33 +135,33 @@ static void on_end_timer(struct env_timer *t)
     struct engage_attempt *a = container_of(t, struct engage_attempt, end_timer);
     char text[TEXT_MAX];
 
-    enter(a);
+    attempt_enter(a);
     snprintf(text, sizeof(text), "runner %s: the stream did not end after CallFinished",
              a->link->peer.address);
-    end(a, GRPC_INTERNAL, text, false);
-    leave(a);
+    attempt_end(a, GRPC_INTERNAL, text, false);
+    attempt_leave(a);
 }
 
-static void on_ended(void *ud, int status, const char *text, bool refused)
+static void attempt_on_ended(void *ud, int status, const char *text, bool refused)
 {
     struct engage_attempt *a = ud;
     char own[TEXT_MAX];
 
-    enter(a);
+    attempt_enter(a);
     if (status == GRPC_OK && !a->finished) {
         snprintf(own, sizeof(own), "runner %s: the stream ended without CallFinished",
                  a->link->peer.address);
-        end(a, GRPC_INTERNAL, own, false);
+        attempt_end(a, GRPC_INTERNAL, own, false);
     } else {
-        end(a, status, text, refused);
+        attempt_end(a, status, text, refused);
     }
-    leave(a);
+    attempt_leave(a);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
 /* Hands one message to the owner; the reason if it is not a legal one. */
-static const char *deliver(struct engage_attempt *a, const struct wire_runner_msg *m)
+static const char *attempt_deliver(struct engage_attempt *a, const struct wire_runner_msg *m)
 {
     switch (m->kind) {
     case WIRE_START:
@@ -197,34 +197,34 @@ static const char *deliver(struct engage_attempt *a, const struct wire_runner_ms
     }
 }
 
-static void on_message(void *ud, const void *data, size_t len)
+static void attempt_on_message(void *ud, const void *data, size_t len)
 {
     struct engage_attempt *a = ud;
     struct wire_runner_msg m;
     const char *illegal = "a message came after CallFinished";
 
-    enter(a);
+    attempt_enter(a);
     a->heard = true;
     if (!a->finished) {
         wire_decode_runner(&a->rpc->in, data, len, &m);
-        illegal = deliver(a, &m);
+        illegal = attempt_deliver(a, &m);
     }
     if (illegal && !a->closed) {
-        give_up(a, illegal);
+        attempt_give_up(a, illegal);
     }
-    leave(a);
+    attempt_leave(a);
 }
 
-static void on_task(struct env_task *t)
+static void attempt_on_task(struct env_task *t)
 {
     struct engage_attempt *a = container_of(t, struct engage_attempt, task);
     char text[TEXT_MAX];
 
-    enter(a);
+    attempt_enter(a);
     snprintf(text, sizeof(text), "runner %s: %s", a->link->peer.address,
              a->full ? "as many calls run on the connection as it lets in" : "not connected");
-    end(a, a->full ? GRPC_EXHAUSTED : GRPC_UNAVAILABLE, text, false);
-    leave(a);
+    attempt_end(a, a->full ? GRPC_EXHAUSTED : GRPC_UNAVAILABLE, text, false);
+    attempt_leave(a);
 }
 
 void attempt_pause(struct engage_attempt *a, bool paused)
@@ -262,22 +262,22 @@ static bool send_frames(struct engage_attempt *a)
     return true;
 }
 
-static void on_writable(void *ud)
+static void attempt_on_writable(void *ud)
 {
     struct engage_attempt *a = ud;
 
-    enter(a);
+    attempt_enter(a);
     if (a->sent != SIZE_MAX && !send_frames(a)) {
-        end(a, GRPC_EXHAUSTED, "out of memory", false);
+        attempt_end(a, GRPC_EXHAUSTED, "out of memory", false);
     }
-    leave(a);
+    attempt_leave(a);
 }
 
-static const struct rpc_stream_cb stream_cb = { .message = on_message,
-                                               .writable = on_writable,
-                                               .ended = on_ended };
+static const struct rpc_stream_cb stream_cb = { .message = attempt_on_message,
+                                                .writable = attempt_on_writable,
+                                                .ended = attempt_on_ended };
 
-static bool begin(struct engage_attempt *a, const struct engage_try *t, int64_t deadline_ns)
+static bool attempt_begin(struct engage_attempt *a, const struct engage_try *t, int64_t deadline_ns)
 {
     struct rpc_call call = { .path = RPC_METHOD_ENGAGE,
                             .request_id = t->request_id,
@@ -301,7 +301,7 @@ struct engage_attempt *attempt_open(struct engage_link *l, const struct engage_t
     if (!a) {
         return NULL;
     }
-    a->task.cb = on_task;
+    a->task.cb = attempt_on_task;
     a->end_timer.cb = on_end_timer;
     a->rpc = l->rpc;
     a->link = l;
@@ -315,7 +315,7 @@ struct engage_attempt *attempt_open(struct engage_link *l, const struct engage_t
         return a;
     }
     a->body = body ? body_ref(body) : NULL;
-    if (!begin(a, t, deadline_ns)) {
+    if (!attempt_begin(a, t, deadline_ns)) {
         attempt_close(a);
         return NULL;
     }

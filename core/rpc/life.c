@@ -169,7 +169,7 @@ static void look_at_silence(struct rpc_life *l)
     }
 }
 
-static void on_timer(struct env_timer *t)
+static void life_on_timer(struct env_timer *t)
 {
     struct rpc_life *l = container_of(t, struct rpc_life, timer);
 
@@ -253,7 +253,7 @@ void life_init(struct rpc_life *l, const struct rpc_life_ops *ops,
     l->limits = limits;
     l->server = server;
     l->death.cb = on_death;
-    l->timer.cb = on_timer;
+    l->timer.cb = life_on_timer;
     l->heard_ns = env_now_ns(env);
     if (server) {
         set_timer(l, LIFE_SILENCE, l->heard_ns + l->limits->answer_ms * ENV_MS);

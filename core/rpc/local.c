@@ -5,7 +5,7 @@
  *
  *   OFFER ──▶ OWNED ──▶ GONE ──▶ OVER           OFFER, OWNED ──▶ OVER
  *
- *   OFFER to OWNED   offer(): on_try() is called, and its owner may answer inside
+ *   OFFER to OWNED   local_offer(): on_try() is called, and its owner may answer inside
  *   OWNED to GONE    session_lose(): the client's half is closed; the task says on_gone()
  *   to OVER          session_end(): its owner finished it, or was told; nothing is called then */
 #include <rpc/local.h>
@@ -166,7 +166,7 @@ static void maybe_release(struct pair *p)
 /* ---- events to the client ------------------------------------------------------------------- */
 
 /* Behind the end nothing is told any more. */
-static void put(struct pair *p, struct event *ev)
+static void local_put(struct pair *p, struct event *ev)
 {
     struct engage_attempt *a = &p->attempt;
 
@@ -239,7 +239,7 @@ static struct event *event_new(struct pair *p, enum event_kind kind, const void 
     return ev;
 }
 
-static const char *tell(struct engage_attempt *a, const struct event *ev)
+static const char *local_tell(struct engage_attempt *a, const struct event *ev)
 {
     if (ev->kind == EVENT_START) {
         if (a->started) {
@@ -259,24 +259,24 @@ static const char *tell(struct engage_attempt *a, const struct event *ev)
     return NULL;
 }
 
-static void tell_end(struct engage_attempt *a, int status, enum engage_proof proof,
-                     const char *text, bool legal)
+static void local_tell_end(struct engage_attempt *a, int status, enum engage_proof proof,
+                           const char *text, bool legal)
 {
     a->ended = true;
     env_timer_clear(of_attempt(a)->local->env, &a->deadline);
     a->cb->on_end(a->ud, status, text, proof, legal);
 }
 
-static void deliver(struct pair *p, struct event *ev)
+static void local_deliver(struct pair *p, struct event *ev)
 {
     struct engage_attempt *a = &p->attempt;
     struct engage_session *s = &p->session;
     const char *illegal;
 
-    illegal = tell(a, ev);
+    illegal = local_tell(a, ev);
     if (illegal && !a->closed) {
         session_lose(p);
-        tell_end(a, GRPC_INTERNAL, ENGAGE_PROOF_NONE, illegal, false);
+        local_tell_end(a, GRPC_INTERNAL, ENGAGE_PROOF_NONE, illegal, false);
         return;
     }
     a->queued_bytes -= ev->len;
@@ -296,17 +296,17 @@ static void on_attempt_task(struct env_task *t)
     a->entered++;
     while (!a->closed && !a->paused && !a->ended && (ev = STAILQ_FIRST(&a->events))) {
         STAILQ_REMOVE_HEAD(&a->events, entry);
-        deliver(p, ev);
+        local_deliver(p, ev);
         free(ev);
     }
     if (!a->closed && !a->paused && !a->ended && a->end.is_set) {
-        tell_end(a, a->end.status, a->end.proof, a->end.text, true);
+        local_tell_end(a, a->end.status, a->end.proof, a->end.text, true);
     }
     a->entered--;
     maybe_release(p);
 }
 
-static void on_deadline(struct env_timer *t)
+static void local_on_deadline(struct env_timer *t)
 {
     struct pair *p = of_attempt(container_of(t, struct engage_attempt, deadline));
 
@@ -412,7 +412,7 @@ static struct engage_attempt *attempt_open(struct engage_link *k, const struct e
     p->attempt.cb = cb;
     p->attempt.ud = ud;
     p->attempt.task.cb = on_attempt_task;
-    p->attempt.deadline.cb = on_deadline;
+    p->attempt.deadline.cb = local_on_deadline;
     STAILQ_INIT(&p->attempt.events);
     p->session.task.cb = on_session_task;
     p->session.deadline_ns = deadline_ns;
@@ -454,7 +454,7 @@ static void attempt_close(struct engage_attempt *a)
 
 /* ---- the server's half ---------------------------------------------------------------------- */
 
-static void offer(struct pair *p)
+static void local_offer(struct pair *p)
 {
     struct engage_session *s = &p->session;
     struct local *l = p->local;
@@ -491,7 +491,7 @@ static void on_session_task(struct env_task *t)
 
     p->attempt.entered++;
     if (s->state == SESSION_OFFER) {
-        offer(p);
+        local_offer(p);
     } else {
         if (s->state == SESSION_OWNED && s->wanted) {
             give_body(p);
@@ -522,7 +522,7 @@ static const char *copied(struct arena *a, const char *text)
     return text ? arena_strdup(a, text) : NULL;
 }
 
-static void send_start(struct engage_session *s, const struct engage_start *start)
+static void local_send_start(struct engage_session *s, const struct engage_start *start)
 {
     struct pair *p = of_session(s);
     struct event *ev = event_new(p, EVENT_START, NULL, 0);
@@ -545,7 +545,7 @@ static void send_start(struct engage_session *s, const struct engage_start *star
     }
     ev->start.headers = h;
     ev->start.n_headers = start->n_headers;
-    put(p, ev);
+    local_put(p, ev);
 }
 
 static int send_data(struct engage_session *s, const void *data, size_t len)
@@ -560,7 +560,7 @@ static int send_data(struct engage_session *s, const void *data, size_t len)
         if (!(ev = event_new(p, EVENT_DATA, bytes, n))) {
             break;
         }
-        put(p, ev);
+        local_put(p, ev);
         bytes += n;
         len -= n;
     }
@@ -578,7 +578,7 @@ static void session_end(struct pair *p, int status, const char *text)
     maybe_release(p);
 }
 
-static void finish(struct engage_session *s, const struct engage_finished *f)
+static void local_finish(struct engage_session *s, const struct engage_finished *f)
 {
     struct pair *p = of_session(s);
     struct event *ev = event_new(p, EVENT_FINISHED, NULL, 0);
@@ -591,7 +591,7 @@ static void finish(struct engage_session *s, const struct engage_finished *f)
         ev->finished.created_at = copied(&p->arena, f->created_at);
         ev->finished.started_at = copied(&p->arena, f->started_at);
         ev->finished.completed_at = copied(&p->arena, f->completed_at);
-        put(p, ev);
+        local_put(p, ev);
     }
     session_end(p, GRPC_OK, "");
 }
@@ -608,9 +608,9 @@ struct engage_server *local_server_table(void)
 {
     static struct engage_server table = {
         .session_more = session_more,
-        .send_start = send_start,
+        .send_start = local_send_start,
         .send_data = send_data,
-        .finish = finish,
+        .finish = local_finish,
         .abort = abort_session,
     };
 

@@ -67,7 +67,7 @@ static void dial_later(struct peer *p)
 /* ---- what an operator reads ------------------------------------------------------------------ */
 
 /* A fleet that comes or goes at once is a few lines, and how many were left out. */
-static void tell(struct peer *p, bool up, const char *why)
+static void peer_tell(struct peer *p, bool up, const char *why)
 {
     uint32_t level = up ? FN_LOG_INFO : FN_LOG_WARN;
     uint32_t suppressed;
@@ -89,7 +89,7 @@ static void failed(struct peer *p, const char *why)
 {
     peer_enter(p, PEER_IDLE);
     snprintf(p->why, sizeof(p->why), "%s", why);
-    tell(p, false, p->why);
+    peer_tell(p, false, p->why);
     raws_fail(p, p->why);
     dial_later(p);
 }
@@ -118,7 +118,7 @@ static void on_ready(void *ud)
     env_timer_clear(p->rpc->env, &p->timer);
     peer_enter(p, PEER_UP);
     p->up_since_ns = now_of(p);
-    tell(p, true, NULL);
+    peer_tell(p, true, NULL);
     raws_begin(p);
     if (p->changed) {
         p->changed(p, true);
@@ -187,7 +187,7 @@ static void dial(struct peer *p)
     }
 }
 
-static void on_timer(struct env_timer *t)
+static void peer_on_timer(struct env_timer *t)
 {
     struct peer *p = container_of(t, struct peer, timer);
     char why[128];
@@ -242,7 +242,7 @@ int peer_open(struct peer *p, struct rpc *r, const char *address, const char *tl
     *p = (struct peer){ .rpc = r,
                         .eager = eager,
                         .changed = changed,
-                        .timer.cb = on_timer,
+                        .timer.cb = peer_on_timer,
                         .pause_ns = r->config.reconnect_first_ns,
                         .address = strdup(address),
                         .tls_name = tls_name ? strdup(tls_name) : NULL };

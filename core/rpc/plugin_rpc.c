@@ -46,7 +46,7 @@ static struct plugin_rpc *rpc_of(const struct fn_host *host)
 
 /* ---- callbacks ------------------------------------------------------------------------------- */
 
-static void on_message(void *ud, const void *data, size_t len)
+static void plugin_rpc_on_message(void *ud, const void *data, size_t len)
 {
     struct call *c = ud;
     struct plugin_crumb crumb;
@@ -56,7 +56,7 @@ static void on_message(void *ud, const void *data, size_t len)
     plugin_leave(&crumb);
 }
 
-static void tell_end(struct call *c, int32_t code, const char *text)
+static void plugin_rpc_tell_end(struct call *c, int32_t code, const char *text)
 {
     struct plugin_crumb crumb;
 
@@ -67,14 +67,14 @@ static void tell_end(struct call *c, int32_t code, const char *text)
     free(c);
 }
 
-static void on_end(void *ud, int grpc_status, const char *text)
+static void plugin_rpc_on_end(void *ud, int grpc_status, const char *text)
 {
-    tell_end(ud, -grpc_status, text);
+    plugin_rpc_tell_end(ud, -grpc_status, text);
 }
 
 static void on_cancelled(struct env_task *t)
 {
-    tell_end(container_of(t, struct call, end_task), FN_E_CANCELLED, NULL);
+    plugin_rpc_tell_end(container_of(t, struct call, end_task), FN_E_CANCELLED, NULL);
 }
 
 /* The channel goes and takes the call with it; the plugin hears of it later. */
@@ -221,7 +221,7 @@ static int start_call(const struct fn_host *host, const struct fn_rpc_call *what
                       const struct fn_rpc_cb *cb, void *ud, uint64_t *ret_id,
                       struct fn_error *reterr)
 {
-    static const struct rpc_raw_cb raw_cb = { on_message, on_end };
+    static const struct rpc_raw_cb raw_cb = { plugin_rpc_on_message, plugin_rpc_on_end };
     struct plugin_rpc *p = rpc_of(host);
     int r = check_call(what, reterr);
     struct channel *ch = r < 0 ? NULL : channel_find(p, host, what->channel);
@@ -288,7 +288,7 @@ static const struct fn_rpc_if table = { FN_HDR(struct fn_rpc_if, FN_MAGIC_RPC), 
 /* ---- life ------------------------------------------------------------------------------------ */
 
 /* An instance goes: nothing of it may be called any more. */
-static void release(void *impl, const struct fn_host *host)
+static void plugin_rpc_release(void *impl, const struct fn_host *host)
 {
     struct plugin_rpc *p = impl;
     struct channel *ch, *next_ch;
@@ -324,7 +324,7 @@ int plugin_rpc_create(struct rpc *r, struct plugin_host *host,
     }
     *p = (struct plugin_rpc){ .rpc = r, .env = r->env, .tls = tls, .ud = ud };
     plugin_host_offer(host, "fn.rpc", FN_RPC_MAJOR, FN_RPC_MINOR, &table, p);
-    plugin_host_on_release(host, "fn.rpc", true, release);
+    plugin_host_on_release(host, "fn.rpc", true, plugin_rpc_release);
     *ret = p;
     return 0;
 }

@@ -99,7 +99,7 @@ void rpc_raw_close(struct rpc_raw *c)
     free(c);
 }
 
-static void tell_end(struct rpc_raw *c, int status, const char *text)
+static void raw_tell_end(struct rpc_raw *c, int status, const char *text)
 {
     const struct rpc_raw_cb *cb = c->cb;
     void *ud = c->ud;
@@ -108,17 +108,17 @@ static void tell_end(struct rpc_raw *c, int status, const char *text)
     cb->end(ud, status, text);
 }
 
-static void on_task(struct env_task *t)
+static void raw_on_task(struct env_task *t)
 {
     struct rpc_raw *c = container_of(t, struct rpc_raw, task);
     char text[TEXT_MAX];
 
     memcpy(text, c->text, sizeof(text));
-    tell_end(c, c->status, text);
+    raw_tell_end(c, c->status, text);
 }
 
 /* The end comes from the loop. */
-static void fail(struct rpc_raw *c, int status, const char *text)
+static void raw_fail(struct rpc_raw *c, int status, const char *text)
 {
     stop(c);
     c->status = status;
@@ -126,32 +126,32 @@ static void fail(struct rpc_raw *c, int status, const char *text)
     env_defer(c->rpc->env, &c->task);
 }
 
-static void on_timer(struct env_timer *t)
+static void raw_on_timer(struct env_timer *t)
 {
-    fail(container_of(t, struct rpc_raw, timer), GRPC_DEADLINE, "deadline exceeded");
+    raw_fail(container_of(t, struct rpc_raw, timer), GRPC_DEADLINE, "deadline exceeded");
 }
 
 void rpc_raw_cancel(struct rpc_raw *c)
 {
-    fail(c, GRPC_CANCELLED, "cancelled");
+    raw_fail(c, GRPC_CANCELLED, "cancelled");
 }
 
-static void on_message(void *ud, const void *data, size_t len)
+static void raw_on_message(void *ud, const void *data, size_t len)
 {
     struct rpc_raw *c = ud;
 
     c->cb->message(c->ud, data, len);
 }
 
-static void on_ended(void *ud, int status, const char *text, bool refused)
+static void raw_on_ended(void *ud, int status, const char *text, bool refused)
 {
     (void)refused;
-    tell_end(ud, status, text);
+    raw_tell_end(ud, status, text);
 }
 
-static const struct rpc_stream_cb stream_cb = { .message = on_message, .ended = on_ended };
+static const struct rpc_stream_cb stream_cb = { .message = raw_on_message, .ended = raw_on_ended };
 
-static void begin(struct rpc_raw *c)
+static void raw_begin(struct rpc_raw *c)
 {
     struct rpc_call call = { .path = c->method,
                             .deadline_ns = c->deadline_ns,
@@ -160,12 +160,12 @@ static void begin(struct rpc_raw *c)
     c->waiting = false;
     env_timer_clear(c->rpc->env, &c->timer);
     if (peer_is_full(c->peer)) {
-        fail(c, GRPC_EXHAUSTED, "as many calls run on the connection as the peer lets in");
+        raw_fail(c, GRPC_EXHAUSTED, "as many calls run on the connection as the peer lets in");
         return;
     }
     c->stream = rpc_stream_open(c->peer->conn, &call, &stream_cb, c);
     if (!c->stream || rpc_stream_send(c->stream, c->message.data, c->message.len) < 0) {
-        fail(c, GRPC_EXHAUSTED, "out of memory");
+        raw_fail(c, GRPC_EXHAUSTED, "out of memory");
         return;
     }
     rpc_stream_half_close(c->stream);
@@ -178,9 +178,9 @@ void raws_begin(struct peer *p)
 
     LIST_FOREACH(c, &p->rpc->raws, entry) {
         if (c->waiting && c->peer == p && peer_takes_calls(p)) {
-            begin(c);
+            raw_begin(c);
         } else if (c->waiting && c->peer == p) { /* the call before took the last stream's number */
-            fail(c, GRPC_UNAVAILABLE, "the connection takes no more calls");
+            raw_fail(c, GRPC_UNAVAILABLE, "the connection takes no more calls");
         }
     }
 }
@@ -191,7 +191,7 @@ void raws_fail(struct peer *p, const char *why)
 
     LIST_FOREACH(c, &p->rpc->raws, entry) {
         if (c->waiting && c->peer == p) {
-            fail(c, GRPC_UNAVAILABLE, why);
+            raw_fail(c, GRPC_UNAVAILABLE, why);
         }
     }
 }
@@ -205,7 +205,7 @@ void raws_leave(struct peer *p)
     }
 }
 
-static bool fill(struct rpc_raw *c, const char *method, const void *message, size_t len)
+static bool raw_fill(struct rpc_raw *c, const char *method, const void *message, size_t len)
 {
     c->method = strdup(method);
     return c->method && buf_add(&c->message, message, len) == 0;
@@ -224,18 +224,18 @@ int raw_start(struct peer *p, const char *method, const void *message, size_t le
                            .peer = p,
                            .cb = cb,
                            .ud = ud,
-                           .task.cb = on_task,
-                           .timer.cb = on_timer,
+                           .task.cb = raw_on_task,
+                           .timer.cb = raw_on_timer,
                            .deadline_ns = deadline_ns };
     LIST_INSERT_HEAD(&p->rpc->raws, c, entry);
-    if (!fill(c, method, message, len)) {
+    if (!raw_fill(c, method, message, len)) {
         rpc_raw_close(c);
         return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
     }
     if (!peer_want(p)) {
-        fail(c, GRPC_UNAVAILABLE, p->why);
+        raw_fail(c, GRPC_UNAVAILABLE, p->why);
     } else if (peer_takes_calls(p)) {
-        begin(c);
+        raw_begin(c);
     } else {
         c->waiting = true;
         if (deadline_ns) {

@@ -10,7 +10,7 @@ const char *rpc_transport_library(const struct rpc *r)
     return r->transport->table->library;
 }
 
-static int check(const struct rpc_config *c, struct fn_error *reterr)
+static int rpc_check(const struct rpc_config *c, struct fn_error *reterr)
 {
     if (c->message_max_bytes < 1024 || c->message_max_bytes > INT32_MAX) {
         return err_set(reterr, FN_E_INVALID,
@@ -34,7 +34,7 @@ static int check(const struct rpc_config *c, struct fn_error *reterr)
     return 0;
 }
 
-static void release(struct rpc *r)
+static void rpc_release(struct rpc *r)
 {
     if (r->transport) {
         r->transport->table->destroy(r->transport);
@@ -87,7 +87,7 @@ static void tell_transport(const struct rpc *r)
 int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **ret,
                struct fn_error *reterr)
 {
-    int result = check(config, reterr);
+    int result = rpc_check(config, reterr);
     struct rpc *r;
 
     if (result < 0) {
@@ -110,7 +110,7 @@ int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **
     rpc_client_init(r);
     result = prepare(r, config, reterr);
     if (result < 0) {
-        release(r);
+        rpc_release(r);
         return result;
     }
     tell_transport(r);
@@ -145,6 +145,6 @@ void rpc_destroy(struct rpc *r)
     }
     unary_close_all(r);
     rpc_client_close_all(r);
-    release(r);
+    rpc_release(r);
     loop_leave(loop);
 }

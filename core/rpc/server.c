@@ -171,7 +171,7 @@ void rpc_server_close(struct rpc_server *s)
 /* ---- small methods of RunnerProtocol --------------------------------------------------------- */
 
 /* Appends to what is sent; the message has its prefix. */
-static void on_status(void *ud, struct rpc_incoming *in, const void *data, size_t len)
+static void server_on_status(void *ud, struct rpc_incoming *in, const void *data, size_t len)
 {
     struct rpc_server *s = ud;
     struct engage_status st = { 0 };
@@ -201,8 +201,8 @@ static void on_configure(void *ud, struct rpc_incoming *in, const void *data, si
 }
 
 static const struct rpc_method runner_methods[] = {
-    { RPC_METHOD_STATUS, on_status },
-    { RPC_METHOD_STATUS2, on_status },
+    { RPC_METHOD_STATUS, server_on_status },
+    { RPC_METHOD_STATUS2, server_on_status },
     { RPC_METHOD_CONFIGURE, on_configure },
     { NULL, NULL },
 };
@@ -246,7 +246,7 @@ static bool refuse_stranger(struct rpc_server *s, struct rpc_stream *st)
     return true;
 }
 
-static void on_request(void *ud, struct rpc_stream *st, const struct rpc_head *head)
+static void server_on_request(void *ud, struct rpc_stream *st, const struct rpc_head *head)
 {
     struct server_conn *sc = ud;
     struct rpc_server *s = sc->server;
@@ -276,7 +276,7 @@ static void on_closed(void *ud, const char *why)
     look_whether_drained(s);
 }
 
-static const struct rpc_conn_cb conn_cb = { .request = on_request, .closed = on_closed };
+static const struct rpc_conn_cb conn_cb = { .request = server_on_request, .closed = on_closed };
 
 static void on_accepted(void *ud, struct net_io *io)
 {

@@ -1,6 +1,6 @@
 /* Server side of raw calls: methods that carry one message there and any number back.
  *
- * A call has an owner from called() until rpc_incoming_end() or gone(). */
+ * A call has an owner from called() until rpc_incoming_end() or service_gone(). */
 #include <rpc/server_int.h>
 
 #include <assert.h>
@@ -25,12 +25,12 @@ struct rpc_incoming {
     void *owner;
 };
 
-static void enter(struct rpc_incoming *in)
+static void service_enter(struct rpc_incoming *in)
 {
     in->entered++;
 }
 
-static void leave(struct rpc_incoming *in)
+static void service_leave(struct rpc_incoming *in)
 {
     struct rpc_server *s = in->server;
 
@@ -42,7 +42,7 @@ static void leave(struct rpc_incoming *in)
     }
 }
 
-static void gone(struct rpc_incoming *in)
+static void service_gone(struct rpc_incoming *in)
 {
     const struct rpc_service *service = in->server->service;
 
@@ -60,13 +60,13 @@ void incoming_forget(struct rpc_server *s)
 
     for (in = LIST_FIRST(&s->incoming); in; in = next) {
         next = LIST_NEXT(in, entry);
-        enter(in);
+        service_enter(in);
         in->owned = false;
         if (in->stream) {
             rpc_stream_close(in->stream);
             in->stream = NULL;
         }
-        leave(in);
+        service_leave(in);
     }
 }
 
@@ -75,13 +75,13 @@ void incoming_cancel(struct rpc_server *s, const char *text)
     struct rpc_incoming *in = LIST_FIRST(&s->incoming);
 
     while (in && !s->closed) {
-        enter(in);
-        gone(in);
+        service_enter(in);
+        service_gone(in);
         if (in->stream) {
             rpc_stream_abort(in->stream, GRPC_UNAVAILABLE, text);
             in->stream = NULL;
         }
-        leave(in);
+        service_leave(in);
         in = LIST_FIRST(&s->incoming);
     }
 }
@@ -114,11 +114,11 @@ void rpc_incoming_end(struct rpc_incoming *in, int status, const char *text)
     struct rpc_stream *st = in->stream;
 
     assert(in->owned);
-    enter(in);
+    service_enter(in);
     in->owned = false;
     in->stream = NULL;
     rpc_stream_finish(st, status, text);
-    leave(in);
+    service_leave(in);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -128,13 +128,13 @@ static void call(struct rpc_incoming *in, const void *data, size_t len)
     if (!in->called) {
         in->called = in->owned = true;
         server_wait_end(in->server, &in->wait);
-        enter(in);
+        service_enter(in);
         in->method->called(in->ud, in, data, len);
-        leave(in);
+        service_leave(in);
     }
 }
 
-static void on_message(void *ud, const void *data, size_t len)
+static void service_on_message(void *ud, const void *data, size_t len)
 {
     call(ud, data, len);
 }
@@ -144,35 +144,35 @@ static void on_half_closed(void *ud)
     call(ud, NULL, 0);
 }
 
-static void on_ended(void *ud, int status, const char *text, bool refused)
+static void service_on_ended(void *ud, int status, const char *text, bool refused)
 {
     struct rpc_incoming *in = ud;
 
     (void)status;
     (void)text;
     (void)refused;
-    enter(in);
-    gone(in);
+    service_enter(in);
+    service_gone(in);
     if (in->stream) {
         rpc_stream_close(in->stream);
         in->stream = NULL;
     }
-    leave(in);
+    service_leave(in);
 }
 
-static const struct rpc_stream_cb stream_cb = { .message = on_message,
-                                               .half_closed = on_half_closed,
-                                               .ended = on_ended };
+static const struct rpc_stream_cb stream_cb = { .message = service_on_message,
+                                                .half_closed = on_half_closed,
+                                                .ended = service_on_ended };
 
 static void on_wait_expired(struct server_wait *w)
 {
     struct rpc_incoming *in = container_of(w, struct rpc_incoming, wait);
     struct rpc_stream *st = in->stream;
 
-    enter(in);
+    service_enter(in);
     in->stream = NULL;
     rpc_stream_finish(st, GRPC_DEADLINE, "no message came");
-    leave(in);
+    service_leave(in);
 }
 
 bool incoming_begin(struct rpc_server *s, struct rpc_stream *st, const char *path,

@@ -82,8 +82,8 @@ void rpc_transport_host_init(struct rpc_transport_host *host, struct loop *loop)
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* Never unmapped: its library has threads. */
-static int load(const char *path, const char *name, const struct rpc_transport **ret,
-                struct fn_error *reterr)
+static int transport_load(const char *path, const char *name, const struct rpc_transport **ret,
+                          struct fn_error *reterr)
 {
     const struct rpc_transport *t;
     rpc_transport_entry_fn *entry;
@@ -124,5 +124,5 @@ int rpc_transport_find(const char *folder, const char *name, const struct rpc_tr
                        name, path, name);
     }
     r = plugin_path_trusted(path, reterr);
-    return r < 0 ? r : load(path, name, ret, reterr);
+    return r < 0 ? r : transport_load(path, name, ret, reterr);
 }

@@ -14,7 +14,7 @@ struct unary {
     struct buf answer;
 };
 
-static void release(struct unary *u)
+static void unary_release(struct unary *u)
 {
     LIST_REMOVE(u, entry);
     buf_finish(&u->answer);
@@ -23,14 +23,14 @@ static void release(struct unary *u)
     free(u);
 }
 
-static void on_message(void *ud, const void *data, size_t len)
+static void unary_on_message(void *ud, const void *data, size_t len)
 {
     struct unary *u = ud;
 
     u->answered = !u->answered && buf_add(&u->answer, data, len) == 0;
 }
 
-static void on_end(void *ud, int status, const char *text)
+static void unary_on_end(void *ud, int status, const char *text)
 {
     struct unary *u = ud;
 
@@ -40,10 +40,10 @@ static void on_end(void *ud, int status, const char *text)
         text = "expected one message in answer";
     }
     u->done(u->ud, status, text, status == GRPC_OK ? u->answer.data : NULL, u->answer.len);
-    release(u);
+    unary_release(u);
 }
 
-static const struct rpc_raw_cb raw_cb = { on_message, on_end };
+static const struct rpc_raw_cb raw_cb = { unary_on_message, unary_on_end };
 
 int unary_start(struct engage_link *l, const char *method, int64_t deadline_ns,
                 unary_done_fn *done, void *ud, void *owned)
@@ -74,7 +74,7 @@ void unary_close_all(struct rpc *r)
         if (u->call) {
             rpc_raw_close(u->call);
         }
-        release(u);
+        unary_release(u);
     }
 }
 
@@ -86,7 +86,8 @@ struct status_ask {
     void *ud;
 };
 
-static void on_status(void *ud, int grpc_status, const char *text, const void *answer, size_t len)
+static void unary_on_status(void *ud, int grpc_status, const char *text, const void *answer,
+                            size_t len)
 {
     struct status_ask *ask = ud;
     struct rpc_status_result result = { .grpc_status = grpc_status, .text = text };
@@ -107,7 +108,7 @@ int rpc_status(struct engage_link *link, int64_t deadline_ns,
         return FN_E_EXHAUSTED;
     }
     *ask = (struct status_ask){ .rpc = link->rpc, .cb = cb, .ud = ud };
-    if (unary_start(link, RPC_METHOD_STATUS, deadline_ns, on_status, ask, ask) < 0) {
+    if (unary_start(link, RPC_METHOD_STATUS, deadline_ns, unary_on_status, ask, ask) < 0) {
         free(ask);
         return FN_E_EXHAUSTED;
     }

@@ -51,8 +51,8 @@ static bool take_content(struct cursor *c, unsigned type, struct cursor *ret)
     return true;
 }
 
-static int check(const ProtobufCMessageDescriptor *type, struct cursor c,
-                 uint32_t *fields_left)
+static int wire_check_message(const ProtobufCMessageDescriptor *type, struct cursor c,
+                              uint32_t *fields_left)
 {
     int r = 0;
 
@@ -71,7 +71,7 @@ static int check(const ProtobufCMessageDescriptor *type, struct cursor c,
                 ? protobuf_c_message_descriptor_get_field(type, (unsigned)(tag >> 3))
                 : NULL;
         if (f && f->type == PROTOBUF_C_TYPE_MESSAGE) {
-            r = check(f->descriptor, content, fields_left);
+            r = wire_check_message(f->descriptor, content, fields_left);
         } else if (f && f->type == PROTOBUF_C_TYPE_STRING &&
                    memchr(content.at, 0, (size_t)(content.end - content.at))) {
             return FN_E_INVALID;
@@ -93,5 +93,6 @@ int wire_check(const ProtobufCMessageDescriptor *type, const void *data, size_t 
     if (len == 0 || is_plain(data, len)) {
         return 0;
     }
-    return check(type, (struct cursor){ data, (const uint8_t *)data + len }, &fields_left);
+    return wire_check_message(type, (struct cursor){ data, (const uint8_t *)data + len },
+                              &fields_left);
 }

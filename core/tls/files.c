@@ -67,8 +67,8 @@ static const char *found_in(const char *text)
 }
 
 /* A file of another kind first: cert and key taken for each other are not to be mended by chmod. */
-static int judge(const char *path, const struct role *role, const char *text, mode_t mode,
-                 struct fn_error *reterr)
+static int files_judge(const char *path, const struct role *role, const char *text, mode_t mode,
+                       struct fn_error *reterr)
 {
     if (!strstr(text, role->block)) {
         return err_set(reterr, FN_E_INVALID, "TLS803 %s: got %s; expected %s", path,
@@ -82,8 +82,8 @@ static int judge(const char *path, const struct role *role, const char *text, mo
     return 0;
 }
 
-static int read_file(const char *path, const struct role *role, char **ret,
-                     struct fn_error *reterr)
+static int files_read(const char *path, const struct role *role, char **ret,
+                      struct fn_error *reterr)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
@@ -97,7 +97,7 @@ static int read_file(const char *path, const struct role *role, char **ret,
                     path, TLS_FILE_BYTES_MAX);
     } else {
         r = read_all(fd, path, (size_t)st.st_size, ret, reterr);
-        r = r == 0 ? judge(path, role, *ret, st.st_mode, reterr) : r;
+        r = r == 0 ? files_judge(path, role, *ret, st.st_mode, reterr) : r;
     }
     if (fd >= 0) {
         close(fd);
@@ -318,15 +318,15 @@ int tls_files_load(const struct tls_paths *paths, int64_t wall_ns, struct tls_fi
                        paths->cert ? "certificate" : "key");
     }
     if (paths->cert) {
-        r = read_file(paths->cert, &role_cert, &t.cert_pem, reterr);
-        r = r == 0 ? read_file(paths->key, &role_key, &t.key_pem, reterr) : r;
+        r = files_read(paths->cert, &role_cert, &t.cert_pem, reterr);
+        r = r == 0 ? files_read(paths->key, &role_key, &t.key_pem, reterr) : r;
         r = r == 0 ? check_pair(paths->cert, paths->key, &t, wall_ns, reterr) : r;
     }
     if (r == 0 && paths->ca) {
-        r = read_file(paths->ca, &role_ca, &t.ca_pem, reterr);
+        r = files_read(paths->ca, &role_ca, &t.ca_pem, reterr);
     }
     if (r == 0 && paths->crl) {
-        r = read_file(paths->crl, &role_crl, &t.crl_pem, reterr);
+        r = files_read(paths->crl, &role_crl, &t.crl_pem, reterr);
         r = r == 0 ? check_lists(paths->crl, wall_ns, &t, reterr) : r;
     }
     if (r < 0) {

@@ -25,8 +25,8 @@ static uint64_t stamp_of(const struct config_tls *c)
     return stamp;
 }
 
-static int load(struct node_tls_side *side, int64_t wall_ns, struct tls_files *ret,
-                struct fn_error *reterr)
+static int node_tls_load(struct node_tls_side *side, int64_t wall_ns, struct tls_files *ret,
+                         struct fn_error *reterr)
 {
     const struct config_tls *c = side->config;
 
@@ -114,7 +114,7 @@ static int open_side(struct node_tls *t, struct node_tls_side *side, const struc
 
     if (name) {
         side->config = config_tls_find(c, name);
-        r = load(side, env_wall_ns(t->env), &side->files, reterr);
+        r = node_tls_load(side, env_wall_ns(t->env), &side->files, reterr);
     }
     if (r == 0) {
         watch_expiry(t, side);
@@ -182,7 +182,7 @@ void node_tls_check(const struct config *c, int64_t wall_ns, struct conf_problem
         if (!side.config || seen) {
             continue;
         }
-        if (load(&side, wall_ns, &files, &e) < 0) {
+        if (node_tls_load(&side, wall_ns, &files, &e) < 0) {
             config_tls_tell(c, side.config, e.msg, p);
         } else {
             tls_files_finish(&files);
@@ -276,7 +276,7 @@ static bool look_at(struct node_tls *t, struct node_tls_side *side)
     if (!side->config || stamp_of(side->config) == side->stamp) {
         return false;
     }
-    if (load(side, env_wall_ns(t->env), &fresh, &e) < 0) {
+    if (node_tls_load(side, env_wall_ns(t->env), &fresh, &e) < 0) {
         refused(side, &e);
         return false;
     }
@@ -325,7 +325,7 @@ void node_tls_look(struct node_tls *t)
     }
 }
 
-static void on_timer(struct env_timer *timer)
+static void node_tls_on_timer(struct env_timer *timer)
 {
     struct node_tls *t = container_of(timer, struct node_tls, timer);
 
@@ -336,7 +336,7 @@ static void on_timer(struct env_timer *timer)
 void node_tls_watch(struct node_tls *t, struct rpc *rpc)
 {
     t->rpc = rpc;
-    t->timer.cb = on_timer;
+    t->timer.cb = node_tls_on_timer;
     if (t->config->n_tls > 0) {
         env_timer_set(t->env, &t->timer, env_now_ns(t->env) + NODE_TLS_POLL_NS);
     }

@@ -30,7 +30,7 @@ struct metrics_pages {
     int64_t begun_ns; /* the last one */
 };
 
-static void begin(struct metrics_pages *all);
+static void page_begin(struct metrics_pages *all);
 
 static void page_free(struct metrics_page *p)
 {
@@ -85,10 +85,10 @@ static void page_made(struct env_work *w)
     } else {
         hand_out(p);
     }
-    begin(all);
+    page_begin(all);
 }
 
-static bool submit(struct metrics_pages *all)
+static bool page_submit(struct metrics_pages *all)
 {
     struct metrics_page *p = calloc(1, sizeof(*p));
 
@@ -109,7 +109,7 @@ static bool submit(struct metrics_pages *all)
 }
 
 /* For those who wait, if nothing speaks against it now. */
-static void begin(struct metrics_pages *all)
+static void page_begin(struct metrics_pages *all)
 {
     int64_t now_ns = env_now_ns(all->env);
     struct metrics_reader *r;
@@ -124,7 +124,7 @@ static void begin(struct metrics_pages *all)
     if (all->n_pages >= METRICS_PAGES_MAX) {
         dismiss(&TAILQ_FIRST(&all->pages)->readers, METRICS_CUT);
     }
-    if (!submit(all)) {
+    if (!page_submit(all)) {
         dismiss(&all->waiting, METRICS_FAILED);
         return;
     }
@@ -138,7 +138,7 @@ static void begin(struct metrics_pages *all)
 
 static void on_pause_over(struct env_timer *t)
 {
-    begin(container_of(t, struct metrics_pages, pause));
+    page_begin(container_of(t, struct metrics_pages, pause));
 }
 
 /* ---- readers --------------------------------------------------------------------------------- */
@@ -149,7 +149,7 @@ void metrics_read(struct metrics_pages *all, struct metrics_reader *r)
     r->page = NULL;
     r->at = 0;
     TAILQ_INSERT_TAIL(&all->waiting, r, link);
-    begin(all);
+    page_begin(all);
 }
 
 size_t metrics_size(const struct metrics_reader *r)

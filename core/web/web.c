@@ -213,7 +213,7 @@ static void reply_cut(void *ud)
 static const struct lb_reply reply = { reply_whole, reply_error, reply_head,
                                        reply_data,  reply_end,   reply_cut };
 
-static void on_gone(struct http_request *req)
+static void web_on_gone(struct http_request *req)
 {
     struct exchange *x = req->ud;
 
@@ -224,7 +224,7 @@ static void on_gone(struct http_request *req)
     http_answer_abort(req); /* releases the request */
 }
 
-static void on_writable(struct http_request *req)
+static void web_on_writable(struct http_request *req)
 {
     struct exchange *x = req->ud;
 
@@ -278,7 +278,7 @@ static void metrics_gone(struct http_request *req)
     struct exchange *x = req->ud;
 
     metrics_leave(&x->reader);
-    on_gone(req);
+    web_on_gone(req);
 }
 
 static void metrics_go_on(struct http_request *req)
@@ -354,7 +354,7 @@ static void serve_page(struct exchange *x)
     reply_error(x, status, NULL, text ? text : "internal server error");
 }
 
-static void submit(struct exchange *x)
+static void web_submit(struct exchange *x)
 {
     struct http_request *req = x->req;
     struct lb_call *call;
@@ -372,8 +372,8 @@ static void submit(struct exchange *x)
         .received_ns = req->received_ns,
     };
 
-    req->on_gone = on_gone;
-    req->on_writable = on_writable;
+    req->on_gone = web_on_gone;
+    req->on_writable = web_on_writable;
     call = lb_submit(x->web->config.lb, &rq, &reply, x);
     if (call) { /* else it was answered, and x went with the answer */
         x->call = call;
@@ -410,7 +410,7 @@ static bool answer_cors(struct exchange *x)
     }
 }
 
-static void on_request(void *ud, struct http_request *req)
+static void web_on_request(void *ud, struct http_request *req)
 {
     struct web *w = ud;
     struct exchange *x = arena_alloc(req->arena, sizeof(*x));
@@ -429,7 +429,7 @@ static void on_request(void *ud, struct http_request *req)
         return;
     }
     if (w->config.lb && lb_owns_path(req->path)) {
-        submit(x);
+        web_submit(x);
     } else {
         serve_page(x);
     }
@@ -455,7 +455,7 @@ int web_create(struct loop *loop, const struct web_config *config, struct web **
                                           .bodies = config->bodies,
                                           .identity = config->identity,
                                           .refuse_interfaces = config->refuse_interfaces,
-                                          .on_request = on_request,
+                                          .on_request = web_on_request,
                                           .ud = w };
     w->pages = metrics_pages_create(loop_env(loop));
     r = w->pages ? http_server_create(loop, &server, &w->server, reterr)

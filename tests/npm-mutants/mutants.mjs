@@ -13,7 +13,7 @@ export const mutants = [
     text: 'return g->state_mb[NPM_ACTIVE] + g->state_mb[NPM_BOOTING] - g->leaving_mb +',
     wrong: 'return g->state_mb[NPM_ACTIVE] - g->leaving_mb +' },
   { name: 'M3', what: 'the capacity of a runner that vanished stays in the sums', file: npm('group.c'), by: ['S4'],
-    text: '    count(g, h, -1);\n    host_set_address(g, h, "");', wrong: '    host_set_address(g, h, "");' },
+    text: '    group_count(g, h, -1);\n    host_set_address(g, h, "");', wrong: '    host_set_address(g, h, "");' },
   { name: 'M4', what: 'asked capacity that never comes is believed in for ever', file: npm('cplane.c'), by: ['L1', 'L5'],
     text: 'if (r->n == 0 || now_ns < r->expires_ns) {', wrong: 'if (r->n == 0 || r->taken || now_ns < r->expires_ns) {' },
   { name: 'M5', what: 'the size of a request is that of the raw demand', file: npm('scale.c'), by: ['S5'],

@@ -61,7 +61,7 @@ static void drop_messages(struct core_stream *st)
     }
 }
 
-static void maybe_free(struct core_stream *st)
+static void core_call_maybe_free(struct core_stream *st)
 {
     if (st->cb || st->conn || st->entered > 0 || st->send.busy || st->recv.busy || st->end.busy) {
         return;
@@ -86,15 +86,15 @@ static void maybe_free(struct core_stream *st)
     free(st);
 }
 
-static void enter(struct core_stream *st)
+static void core_call_enter(struct core_stream *st)
 {
     st->entered++;
 }
 
-static void leave(struct core_stream *st)
+static void core_call_leave(struct core_stream *st)
 {
     st->entered--;
-    maybe_free(st);
+    core_call_maybe_free(st);
 }
 
 /* Its HEADERS may come or not: those that come next may be another's. */
@@ -119,7 +119,7 @@ static void unname(struct core_stream *st)
 static void cancel(struct core_stream *st, grpc_status_code code, const char *text)
 {
     if (st->call && st->end.busy) {
-        enter(st);
+        core_call_enter(st);
         if (st->conn) {
             unname(st);
         }
@@ -128,7 +128,7 @@ static void cancel(struct core_stream *st, grpc_status_code code, const char *te
             core_dirty_conn(st->conn);
         }
         core_wake(st->t);
-        leave(st);
+        core_call_leave(st);
     }
 }
 
@@ -153,7 +153,7 @@ static void detach(struct core_stream *st)
     }
 }
 
-static void forget(struct core_stream *st)
+static void core_call_forget(struct core_stream *st)
 {
     struct core_conn *c = st->conn;
 
@@ -166,7 +166,7 @@ static void forget(struct core_stream *st)
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /* In order behind the messages; a server's owner hears at once that its peer is gone. */
-static void tell_end(struct core_stream *st)
+static void core_call_tell_end(struct core_stream *st)
 {
     if (!st->over || st->told || !st->cb || st->delivering ||
         (!st->server && (st->paused || st->task.queued))) {
@@ -185,7 +185,7 @@ static void stream_over(struct core_stream *st, int status, const char *text, bo
     if (st->over) {
         return;
     }
-    enter(st);
+    core_call_enter(st);
     st->over = true;
     st->status = status;
     st->refused = refused;
@@ -193,31 +193,31 @@ static void stream_over(struct core_stream *st, int status, const char *text, bo
     if (status == GRPC_OK || st->server || !st->cb) {
         env_timer_clear(st->t->env, &st->deadline);
     }
-    tell_end(st);
-    leave(st);
+    core_call_tell_end(st);
+    core_call_leave(st);
 }
 
 void stream_orphan(struct core_stream *st, const char *why)
 {
-    enter(st);
+    core_call_enter(st);
     detach(st);
     cancel(st, GRPC_STATUS_UNAVAILABLE, "the connection is gone");
     stream_over(st, GRPC_UNAVAILABLE, why, false);
-    leave(st);
+    core_call_leave(st);
 }
 
 void stream_drop(struct core_stream *st)
 {
-    enter(st);
+    core_call_enter(st);
     st->cb = NULL;
     detach(st);
     cancel(st, GRPC_STATUS_CANCELLED, "closed");
-    leave(st);
+    core_call_leave(st);
 }
 
 void stream_fail(struct core_stream *st, int status, const char *text)
 {
-    enter(st);
+    core_call_enter(st);
     st->paused = false;
     drop_messages(st);
     if (st->server) {
@@ -230,14 +230,14 @@ void stream_fail(struct core_stream *st, int status, const char *text)
         cancel(st, GRPC_STATUS_CANCELLED, text);
     }
     stream_over(st, status, text, false);
-    leave(st);
+    core_call_leave(st);
 }
 
-static void on_deadline(struct env_timer *timer)
+static void core_call_on_deadline(struct env_timer *timer)
 {
     struct core_stream *st = container_of(timer, struct core_stream, deadline);
 
-    enter(st);
+    core_call_enter(st);
     if (!st->over && st->paused && !st->server) {
         stream_read_on(st); /* an answer that is whole is its owner's, when it goes on */
         core_settle(st->t);
@@ -247,9 +247,9 @@ static void on_deadline(struct env_timer *timer)
         st->paused = false;
         cancel(st, GRPC_STATUS_DEADLINE_EXCEEDED, "deadline exceeded");
         stream_over(st, GRPC_DEADLINE, "deadline exceeded", false);
-        tell_end(st);
+        core_call_tell_end(st);
     }
-    leave(st);
+    core_call_leave(st);
 }
 
 static void set_deadline(struct core_stream *st, int64_t deadline_ns)
@@ -263,18 +263,18 @@ void core_stream_close(struct rpc_stream *base)
     struct core_stream *st = core_stream_of(base);
 
     assert(st->cb);
-    enter(st);
+    core_call_enter(st);
     st->cb = NULL;
     env_undefer(st->t->env, &st->task);
     if (!st->begun && st->conn && !st->server) {
-        forget(st); /* C core has not heard of it */
+        core_call_forget(st); /* C core has not heard of it */
     } else if (!st->over) {
         cancel(st, GRPC_STATUS_CANCELLED, "cancelled");
     }
     if (!st->delivering) {
         drop_messages(st);
     }
-    leave(st);
+    core_call_leave(st);
 }
 
 /* C core hands on whatever number the peer wrote. */
@@ -286,13 +286,13 @@ static int status_of(grpc_status_code code)
 }
 
 /* C core is done with the call. */
-static void on_end(struct core_op *op, bool ok)
+static void core_call_on_end(struct core_op *op, bool ok)
 {
     struct core_stream *st = container_of(op, struct core_stream, end);
     char text[512] = "the peer cancelled the call";
 
     (void)ok;
-    enter(st);
+    core_call_enter(st);
     if (!st->server) {
         size_t len = GRPC_SLICE_LENGTH(st->details);
 
@@ -304,8 +304,8 @@ static void on_end(struct core_op *op, bool ok)
     } else {
         stream_over(st, GRPC_CANCELLED, st->cancelled ? text : "", false);
     }
-    forget(st);
-    leave(st);
+    core_call_forget(st);
+    core_call_leave(st);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -338,14 +338,14 @@ static void deliver_ends(struct core_stream *st)
             st->cb->half_closed(st->ud);
         }
     }
-    tell_end(st);
+    core_call_tell_end(st);
 }
 
-static void deliver(struct core_stream *st)
+static void core_call_deliver(struct core_stream *st)
 {
     grpc_byte_buffer *bytes;
 
-    enter(st);
+    core_call_enter(st);
     st->delivering = true;
     while (listens(st) && (bytes = take_message(st))) {
         hand_over(st, bytes);
@@ -355,11 +355,11 @@ static void deliver(struct core_stream *st)
     if (!st->cb) {
         drop_messages(st);
     }
-    leave(st);
+    core_call_leave(st);
 }
 
 /* Messages without bytes cost memory too: five bytes of the wire are hundreds here. */
-static void keep(struct core_stream *st, grpc_byte_buffer *bytes)
+static void core_call_keep(struct core_stream *st, grpc_byte_buffer *bytes)
 {
     bool full = st->t->held_bytes + MESSAGE_COST_BYTES > st->t->limits.memory_max_bytes;
     struct core_message *m = full ? NULL : malloc(sizeof(*m));
@@ -419,12 +419,12 @@ static void no_more(struct core_stream *st)
     }
 }
 
-static void on_message(struct core_op *op, bool ok)
+static void core_call_on_message(struct core_op *op, bool ok)
 {
     struct core_stream *st = container_of(op, struct core_stream, recv);
     grpc_byte_buffer *bytes = st->incoming;
 
-    enter(st);
+    core_call_enter(st);
     st->incoming = NULL;
     if (!ok || !bytes) {
         no_more(st);
@@ -433,8 +433,8 @@ static void on_message(struct core_op *op, bool ok)
         }
     } else if (st->cb && !st->told && !is_bad(st)) {
         st->read_bytes += RPC_PREFIX_BYTES + grpc_byte_buffer_length(bytes);
-        keep(st, bytes);
-        deliver(st);
+        core_call_keep(st, bytes);
+        core_call_deliver(st);
     } else {
         count_taken(st, bytes);
         grpc_byte_buffer_destroy(bytes);
@@ -448,7 +448,7 @@ static void on_message(struct core_op *op, bool ok)
     } else {
         deliver_ends(st);
     }
-    leave(st);
+    core_call_leave(st);
 }
 
 void core_stream_pause(struct rpc_stream *base, bool paused)
@@ -462,12 +462,12 @@ void core_stream_pause(struct rpc_stream *base, bool paused)
 }
 
 /* After a pause, and when the owner may send again. */
-static void on_task(struct env_task *task)
+static void core_call_on_task(struct env_task *task)
 {
     struct core_stream *st = container_of(task, struct core_stream, task);
 
-    enter(st);
-    deliver(st);
+    core_call_enter(st);
+    core_call_deliver(st);
     if (st->begun && st->conn && (!st->server || st->cb)) {
         ask_for_message(st);
         core_dirty_conn(st->conn);
@@ -479,7 +479,7 @@ static void on_task(struct env_task *task)
             st->cb->writable(st->ud);
         }
     }
-    leave(st);
+    core_call_leave(st);
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -597,7 +597,7 @@ static void send_next(struct core_stream *st)
         ops[n++] = send_end(st, &details);
     }
     if (n > 0 && !core_begin(st->t, &st->send, st->call, ops, n)) {
-        st->end_sent = true; /* the call is over; on_end() says how */
+        st->end_sent = true; /* the call is over; core_call_on_end() says how */
         lose_name(st);
     }
     if (bytes) {
@@ -606,18 +606,18 @@ static void send_next(struct core_stream *st)
     grpc_slice_unref(details);
 }
 
-static void on_sent(struct core_op *op, bool ok)
+static void core_call_on_sent(struct core_op *op, bool ok)
 {
     struct core_stream *st = container_of(op, struct core_stream, send);
 
-    enter(st);
+    core_call_enter(st);
     if (ok && st->conn) {
         core_dirty_stream(st);
     }
     if (rpc_out_is_low(&st->base) && st->cb) {
         env_defer(st->t->env, &st->task);
     }
-    leave(st);
+    core_call_leave(st);
 }
 
 void core_stream_half_close(struct rpc_stream *base)
@@ -632,7 +632,7 @@ void core_stream_finish(struct rpc_stream *base, int status, const char *text)
 {
     struct core_stream *st = core_stream_of(base);
 
-    enter(st);
+    core_call_enter(st);
     st->cb = NULL;
     env_undefer(st->t->env, &st->task);
     if (!st->end_wanted) {
@@ -641,7 +641,7 @@ void core_stream_finish(struct rpc_stream *base, int status, const char *text)
         st->end_text = text && text[0] ? strdup(text) : NULL;
         core_dirty_stream(st);
     }
-    leave(st);
+    core_call_leave(st);
 }
 
 void core_stream_abort(struct rpc_stream *base, int status, const char *text)
@@ -663,11 +663,11 @@ static struct core_stream *stream_create(struct core_conn *c)
         st->t = c->t;
         st->conn = c;
         st->server = c->server != NULL;
-        st->task.cb = on_task;
-        st->deadline.cb = on_deadline;
-        st->send.done = on_sent;
-        st->recv.done = on_message;
-        st->end.done = on_end;
+        st->task.cb = core_call_on_task;
+        st->deadline.cb = core_call_on_deadline;
+        st->send.done = core_call_on_sent;
+        st->recv.done = core_call_on_message;
+        st->end.done = core_call_on_end;
         st->details = st->path = st->request_id.value = grpc_empty_slice();
         STAILQ_INIT(&st->messages);
         grpc_metadata_array_init(&st->initial);
@@ -747,7 +747,7 @@ void stream_begin(struct core_stream *st)
     if (!st->conn || st->conn->life.dead || (st->over && !st->server)) {
         return;
     }
-    enter(st);
+    core_call_enter(st);
     if (!st->begun) {
         begin_call(st);
     } else {
@@ -757,7 +757,7 @@ void stream_begin(struct core_stream *st)
         ask_for_message(st);
     }
     core_dirty_conn(st->conn);
-    leave(st);
+    core_call_leave(st);
 }
 
 struct rpc_stream *core_stream_open(struct rpc_conn *base, const struct rpc_call *call,

@@ -21,7 +21,7 @@
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void on_stopped(struct core_op *op, bool ok)
+static void conn_on_stopped(struct core_op *op, bool ok)
 {
     struct core_server *s = container_of(op, struct core_server, stop);
 
@@ -42,7 +42,7 @@ static void server_stop(struct core_server *s)
     core_wake(s->t);
 }
 
-static void conn_free(struct rpc_life *l)
+static void core_conn_free(struct rpc_life *l)
 {
     struct core_conn *c = container_of(l, struct core_conn, life);
 
@@ -63,7 +63,7 @@ static void conn_free(struct rpc_life *l)
     free(c);
 }
 
-static void hang_up(struct rpc_life *l)
+static void conn_hang_up(struct rpc_life *l)
 {
     struct core_conn *c = container_of(l, struct core_conn, life);
 
@@ -141,7 +141,7 @@ static void head_of(const struct core_server *s, struct rpc_head *head)
     }
 }
 
-static void ask(struct core_server *s)
+static void conn_ask(struct core_server *s)
 {
     core_op_began(s->t, &s->ask);
     if (grpc_server_request_call(s->server, &s->call, &s->details, &s->metadata, s->t->cq, s->t->cq,
@@ -189,7 +189,7 @@ static void on_call(struct core_op *op, bool ok)
         grpc_metadata_array_init(&s->metadata);
     }
     if (ok && s->conn) {
-        ask(s);
+        conn_ask(s);
     }
 }
 
@@ -200,7 +200,7 @@ static grpc_arg integer(const char *key, int value)
     return (grpc_arg){ .type = GRPC_ARG_INTEGER, .key = (char *)key, .value.integer = value };
 }
 
-static grpc_arg text(const char *key, const char *value)
+static grpc_arg conn_text(const char *key, const char *value)
 {
     return (grpc_arg){ .type = GRPC_ARG_STRING, .key = (char *)key, .value.string = (char *)value };
 }
@@ -230,9 +230,9 @@ static bool make_channel(struct core_conn *c, int far, const char *authority, bo
     size_t n = common_args(c->t, args);
     grpc_channel_args all = { .args = args };
 
-    args[n++] = text(GRPC_ARG_DEFAULT_AUTHORITY, authority);
-    args[n++] = text(GRPC_ARG_PRIMARY_USER_AGENT_STRING, "fnd/" FND_VERSION);
-    args[n++] = text(GRPC_ARG_HTTP2_SCHEME, tls ? "https" : "http");
+    args[n++] = conn_text(GRPC_ARG_DEFAULT_AUTHORITY, authority);
+    args[n++] = conn_text(GRPC_ARG_PRIMARY_USER_AGENT_STRING, "fnd/" FND_VERSION);
+    args[n++] = conn_text(GRPC_ARG_HTTP2_SCHEME, tls ? "https" : "http");
     args[n++] = integer(GRPC_ARG_ENABLE_RETRIES, 0);
     args[n++] = integer(GRPC_ARG_CLIENT_IDLE_TIMEOUT_MS, INT_MAX);
     all.num_args = n;
@@ -259,7 +259,7 @@ static bool make_server(struct core_conn *c, int far)
     s->t = c->t;
     s->conn = c;
     s->ask.done = on_call;
-    s->stop.done = on_stopped;
+    s->stop.done = conn_on_stopped;
     grpc_call_details_init(&s->details);
     grpc_metadata_array_init(&s->metadata);
     s->server = grpc_server_create(&all, NULL);
@@ -267,7 +267,7 @@ static bool make_server(struct core_conn *c, int far)
     grpc_server_start(s->server);
     grpc_server_add_channel_from_fd(s->server, far, c->t->server_creds);
     c->server = s;
-    ask(s);
+    conn_ask(s);
     return true;
 }
 
@@ -293,9 +293,9 @@ static bool connect_core(struct core_conn *c, const char *authority, bool tls)
 
 static const struct rpc_life_ops life_ops = { .ping = ping,
                                               .goaway = goaway,
-                                              .hang_up = hang_up,
+                                              .hang_up = conn_hang_up,
                                               .end_streams = end_streams,
-                                              .free = conn_free };
+                                              .free = core_conn_free };
 
 struct rpc_conn *core_conn_create(struct transport *base, struct net_io *io, const char *authority,
                                   bool tls, const struct rpc_conn_cb *cb, void *ud)
@@ -319,7 +319,7 @@ struct rpc_conn *core_conn_create(struct transport *base, struct net_io *io, con
     LIST_INSERT_HEAD(&t->conns, c, entry);
     pump_init(c, !authority);
     if (!connect_core(c, authority, tls)) {
-        conn_free(&c->life);
+        core_conn_free(&c->life);
         return NULL;
     }
     c->life.cb = cb;

@@ -112,7 +112,7 @@ void core_settle(struct core *t)
     } while (done > 0 || !TAILQ_EMPTY(&t->dirty_streams));
 }
 
-static void on_turn(struct env_task *task)
+static void core_on_turn(struct env_task *task)
 {
     struct core *t = container_of(task, struct core, turn);
     struct core_conn *c;
@@ -161,7 +161,7 @@ static int core_create(const struct rpc_transport_host *host, const struct rpc_l
     t->host = host;
     t->env = host->env;
     t->limits = *limits;
-    t->turn.cb = on_turn;
+    t->turn.cb = core_on_turn;
     t->tick.cb = on_tick;
     LIST_INIT(&t->conns);
     TAILQ_INIT(&t->dirty_conns);

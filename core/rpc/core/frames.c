@@ -25,7 +25,7 @@ bool frames_at_border(const struct frames *f)
     return f->skip == 0 && f->head_len == 0 && !f->block_open;
 }
 
-static void end(struct frames *f)
+static void frames_end(struct frames *f)
 {
     f->head_len = 0;
     if (f->at.type == FRAME_HEADERS || f->at.type == FRAME_CONTINUATION) {
@@ -34,7 +34,7 @@ static void end(struct frames *f)
     f->cb->end(f->ud, &f->at, f->kept, f->kept_len);
 }
 
-static void begin(struct frames *f)
+static void frames_begin(struct frames *f)
 {
     const unsigned char *h = f->head;
 
@@ -101,17 +101,17 @@ size_t frames_read(struct frames *f, const unsigned char *bytes, size_t len)
         if (f->head_len < FRAME_HEAD_BYTES) {
             return at;
         }
-        begin(f);
+        frames_begin(f);
     }
     n = f->left < len - at ? f->left : len - at;
     payload(f, bytes + at, n);
     if (f->left == 0) {
-        end(f);
+        frames_end(f);
     }
     return at + n;
 }
 
-static size_t make(unsigned char *ret, uint32_t len, uint8_t type)
+static size_t frames_make(unsigned char *ret, uint32_t len, uint8_t type)
 {
     ret[0] = ret[1] = 0;
     ret[2] = (unsigned char)len;
@@ -124,12 +124,12 @@ static size_t make(unsigned char *ret, uint32_t len, uint8_t type)
 size_t frames_make_ping(unsigned char ret[FRAMES_PING_BYTES], const char mark[8])
 {
     memcpy(ret + FRAME_HEAD_BYTES, mark, 8);
-    return make(ret, 8, FRAME_PING);
+    return frames_make(ret, 8, FRAME_PING);
 }
 
 size_t frames_make_goaway(unsigned char ret[FRAMES_GOAWAY_BYTES], uint32_t last, uint32_t code)
 {
     put_u32(ret + FRAME_HEAD_BYTES, last);
     put_u32(ret + FRAME_HEAD_BYTES + 4, code);
-    return make(ret, 8, FRAME_GOAWAY);
+    return frames_make(ret, 8, FRAME_GOAWAY);
 }

@@ -104,8 +104,8 @@ static struct core_arrival *arrival_at(struct core_conn *c, uint32_t id)
 }
 
 /* C core would take the message in, or wait for all of it, before it says no. Its word comes first,
- * judge(): at a client, what is no gRPC has no messages; at a server it makes the call. The message
- * itself is not handed over. behind: bytes that came behind its prefix. */
+ * pump_judge(): at a client, what is no gRPC has no messages; at a server it makes the call. The
+ * message itself is not handed over. behind: bytes that came behind its prefix. */
 static void refuse_message(struct core_conn *c, const struct core_prefix *p, size_t behind)
 {
     struct core_stream *st = stream_at(c, p->stream);
@@ -157,7 +157,7 @@ static void judge_stream(struct core_conn *c, struct core_stream *st)
     }
 }
 
-static void judge(struct core_conn *c)
+static void pump_judge(struct core_conn *c)
 {
     struct core_stream *st, *next;
 
@@ -478,7 +478,7 @@ static const struct frames_cb out_cb = { out_begin, out_data, out_end };
 
 /* ---- carrying -------------------------------------------------------------------------------- */
 
-static int add(struct core_conn *c, struct buf *to, const void *bytes, size_t len)
+static int pump_add(struct core_conn *c, struct buf *to, const void *bytes, size_t len)
 {
     if (buf_add(to, bytes, len) < 0) {
         life_fail(&c->life, "out of memory");
@@ -493,14 +493,14 @@ static bool carry_out(struct core_conn *c, const unsigned char *bytes, size_t le
     while (len > 0) {
         size_t n = frames_read(&c->out, bytes, len);
 
-        if (add(c, &c->to_peer, bytes, n) < 0) {
+        if (pump_add(c, &c->to_peer, bytes, n) < 0) {
             return false;
         }
         c->made += n;
         bytes += n;
         len -= n;
         if (c->inject.len > 0 && frames_at_border(&c->out)) {
-            if (add(c, &c->to_peer, c->inject.data, c->inject.len) < 0) {
+            if (pump_add(c, &c->to_peer, c->inject.data, c->inject.len) < 0) {
                 return false;
             }
             c->made += c->inject.len;
@@ -579,7 +579,7 @@ static bool carry_in(struct core_conn *c, const unsigned char *bytes, size_t len
             c->breaks = false;
             feed_all(c);
         }
-        if (add(c, &c->to_core, bytes, n) < 0) {
+        if (pump_add(c, &c->to_core, bytes, n) < 0) {
             return false;
         }
         bytes += n;
@@ -635,12 +635,12 @@ static bool take_input(struct core_conn *c)
     write_core(c);
     core_dirty_conn(c);
     if (c->judging) {
-        judge(c);
+        pump_judge(c);
     }
     return !c->life.dead;
 }
 
-static void on_readable(void *ud)
+static void pump_on_readable(void *ud)
 {
     struct core_conn *c = ud;
 
@@ -652,7 +652,7 @@ static void on_readable(void *ud)
 }
 
 /* The socket is broken for writing. What came before may still be read, and may be an answer. */
-static void write_failed(struct core_conn *c)
+static void pump_write_failed(struct core_conn *c)
 {
     char why[256];
 
@@ -675,7 +675,7 @@ static void write_peer(struct core_conn *c)
             break;
         }
         if (n < 0) {
-            write_failed(c);
+            pump_write_failed(c);
             break;
         }
         done += (size_t)n;
@@ -729,7 +729,7 @@ void pump_out(struct core_conn *c)
     life_leave(&c->life);
 }
 
-static void on_writable(void *ud)
+static void pump_on_writable(void *ud)
 {
     struct core_conn *c = ud;
 
@@ -754,7 +754,7 @@ void pump_near(struct loop_fd *w, uint32_t events)
     core_dirty_conn(c);
 }
 
-const struct net_io_cb pump_io_cb = { on_readable, on_writable };
+const struct net_io_cb pump_io_cb = { pump_on_readable, pump_on_writable };
 
 /* ---- frames of our own ----------------------------------------------------------------------- */
 
@@ -762,7 +762,7 @@ void pump_inject(struct core_conn *c, const void *frame, size_t len)
 {
     bool now = c->inject.len == 0 && frames_at_border(&c->out);
 
-    if (!c->life.dead && add(c, now ? &c->to_peer : &c->inject, frame, len) == 0) {
+    if (!c->life.dead && pump_add(c, now ? &c->to_peer : &c->inject, frame, len) == 0) {
         c->made += now ? len : 0;
         core_dirty_conn(c);
     }

@@ -67,7 +67,7 @@ static int h2_create(const struct rpc_transport_host *host, const struct rpc_lim
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void conn_free(struct rpc_life *l)
+static void h2_conn_free(struct rpc_life *l)
 {
     struct h2_conn *c = container_of(l, struct h2_conn, life);
 
@@ -82,7 +82,7 @@ static void conn_free(struct rpc_life *l)
     free(c);
 }
 
-static void hang_up(struct rpc_life *l)
+static void h2_hang_up(struct rpc_life *l)
 {
     struct h2_conn *c = container_of(l, struct h2_conn, life);
 
@@ -109,7 +109,7 @@ static void end_streams(struct rpc_life *l, const char *why)
 static bool take_input(struct h2_conn *c);
 
 /* The socket is broken for writing. What came before may still be read, and may be an answer. */
-static void write_failed(struct h2_conn *c)
+static void h2_write_failed(struct h2_conn *c)
 {
     char why[256];
 
@@ -133,7 +133,7 @@ static size_t write_some(struct h2_conn *c, const void *data, size_t len)
             break;
         }
         if (n < 0) {
-            write_failed(c);
+            h2_write_failed(c);
             break;
         }
         done += (size_t)n;
@@ -235,7 +235,7 @@ void conn_touch(struct h2_conn *c)
     }
 }
 
-static void on_writable(void *ud)
+static void h2_on_writable(void *ud)
 {
     struct h2_conn *c = ud;
 
@@ -276,7 +276,7 @@ static bool take_input(struct h2_conn *c)
     return true;
 }
 
-static void on_readable(void *ud)
+static void h2_on_readable(void *ud)
 {
     struct h2_conn *c = ud;
 
@@ -330,15 +330,15 @@ void conn_ids_used(struct h2_conn *c, int32_t id)
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-static const struct net_io_cb io_cb = { on_readable, on_writable };
+static const struct net_io_cb io_cb = { h2_on_readable, h2_on_writable };
 
 static const struct rpc_life_ops life_ops = { .ping = ping,
                                               .goaway = goaway,
-                                              .hang_up = hang_up,
+                                              .hang_up = h2_hang_up,
                                               .end_streams = end_streams,
-                                              .free = conn_free };
+                                              .free = h2_conn_free };
 
-static int settle(struct h2_conn *c)
+static int h2_settle(struct h2_conn *c)
 {
     nghttp2_settings_entry iv[4];
     size_t n = 0;
@@ -386,8 +386,8 @@ static struct rpc_conn *h2_conn_create(struct transport *t, struct net_io *io,
     } else if (c->authority) {
         r = nghttp2_session_client_new2(&c->session, h->callbacks, c, h->option);
     }
-    if (r != 0 || settle(c) != 0) {
-        conn_free(&c->life);
+    if (r != 0 || h2_settle(c) != 0) {
+        h2_conn_free(&c->life);
         return NULL;
     }
     c->life.cb = cb;

@@ -90,7 +90,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     return 0;
 }
 
-static void on_request(struct h2_conn *c, struct h2_stream *st)
+static void recv_on_request(struct h2_conn *c, struct h2_stream *st)
 {
     const struct h2_head *head = &c->head;
 
@@ -155,7 +155,7 @@ static void on_headers(struct h2_conn *c, nghttp2_session *session, const nghttp
         return;
     }
     if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
-        on_request(c, st);
+        recv_on_request(c, st);
         if (c->life.doomed) {
             return;
         }
@@ -210,8 +210,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     return go_on(c);
 }
 
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data,
-                   size_t len, void *ud)
+static int recv_on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data,
+                        size_t len, void *ud)
 {
     struct h2_stream *st = stream_at(session, id);
 
@@ -269,7 +269,7 @@ static int on_not_sent(nghttp2_session *session, const nghttp2_frame *frame, int
 }
 
 /* A server that has answered before the client's side ended says that it needs no more of it. */
-static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *ud)
+static int recv_on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *ud)
 {
     struct h2_conn *c = ud;
 
@@ -314,10 +314,10 @@ nghttp2_session_callbacks *recv_callbacks(void)
     nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, recv_on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
     nghttp2_session_callbacks_set_on_frame_not_send_callback(cb, on_not_sent);
-    nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_sent);
+    nghttp2_session_callbacks_set_on_frame_send_callback(cb, recv_on_sent);
     nghttp2_session_callbacks_set_send_data_callback(cb, on_send_data);
     return cb;
 }

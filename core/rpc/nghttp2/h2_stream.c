@@ -31,7 +31,7 @@ static void keep_none(struct h2_stream *st)
     buf_finish(&st->in);
 }
 
-static void maybe_free(struct h2_stream *st)
+static void stream_maybe_free(struct h2_stream *st)
 {
     if (st->cb || st->conn || st->entered > 0) {
         return;
@@ -45,15 +45,15 @@ static void maybe_free(struct h2_stream *st)
     free(st);
 }
 
-static void enter(struct h2_stream *st)
+static void stream_enter(struct h2_stream *st)
 {
     st->entered++;
 }
 
-static void leave(struct h2_stream *st)
+static void stream_leave(struct h2_stream *st)
 {
     st->entered--;
-    maybe_free(st);
+    stream_maybe_free(st);
 }
 
 static void reset(struct h2_stream *st, uint32_t code)
@@ -87,29 +87,29 @@ void stream_forgotten(struct h2_stream *st)
 
     detach(st, h2_stream_is_sent(&st->base));
     life_idle(&c->life);
-    maybe_free(st);
+    stream_maybe_free(st);
 }
 
 void stream_orphan(struct h2_stream *st, const char *why)
 {
-    enter(st);
+    stream_enter(st);
     detach(st, h2_stream_is_sent(&st->base));
     stream_over(st, GRPC_UNAVAILABLE, why, false);
-    leave(st);
+    stream_leave(st);
 }
 
 void stream_drop(struct h2_stream *st)
 {
     st->cb = NULL;
     detach(st, h2_stream_is_sent(&st->base));
-    maybe_free(st);
+    stream_maybe_free(st);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /* In order behind the messages; an owner that reads nothing at the moment, or whose task has yet to
  * hand over what was kept, hears of it later, a server's at once. */
-static void tell_end(struct h2_stream *st)
+static void stream_tell_end(struct h2_stream *st)
 {
     if (!st->over || st->told || !st->cb || st->delivering ||
         (!st->server && (st->paused || st->task.queued))) {
@@ -127,7 +127,7 @@ void stream_over(struct h2_stream *st, int status, const char *text, bool refuse
     if (st->over) {
         return;
     }
-    enter(st);
+    stream_enter(st);
     st->over = true;
     st->status = status;
     st->refused = refused;
@@ -139,14 +139,14 @@ void stream_over(struct h2_stream *st, int status, const char *text, bool refuse
     if (!st->server && local_open) {
         reset(st, NGHTTP2_NO_ERROR);
     }
-    tell_end(st);
-    leave(st);
+    stream_tell_end(st);
+    stream_leave(st);
 }
 
 /* Our own verdict about a stream that the peer thinks is running. */
 static void stream_fail(struct h2_stream *st, int status, const char *text)
 {
-    enter(st);
+    stream_enter(st);
     keep_none(st);
     st->paused = false;
     if (st->server) {
@@ -159,19 +159,19 @@ static void stream_fail(struct h2_stream *st, int status, const char *text)
         reset(st, NGHTTP2_CANCEL);
     }
     stream_over(st, status, text, false);
-    leave(st);
+    stream_leave(st);
 }
 
-static void on_deadline(struct env_timer *t)
+static void stream_on_deadline(struct env_timer *t)
 {
     struct h2_stream *st = container_of(t, struct h2_stream, deadline);
 
-    enter(st);
+    stream_enter(st);
     reset(st, NGHTTP2_CANCEL);
     keep_none(st); /* of a paused one, too: its answer will not be whole */
     st->paused = false;
     stream_over(st, GRPC_DEADLINE, "deadline exceeded", false);
-    leave(st);
+    stream_leave(st);
 }
 
 void stream_set_deadline(struct h2_stream *st, int64_t deadline_ns)
@@ -185,7 +185,7 @@ void h2_stream_close(struct rpc_stream *base)
     struct h2_stream *st = stream_of(base);
 
     assert(st->cb);
-    enter(st);
+    stream_enter(st);
     st->cb = NULL;
     env_undefer(st->h->env, &st->task);
     if (!st->over) {
@@ -194,7 +194,7 @@ void h2_stream_close(struct rpc_stream *base)
     if (!st->delivering) {
         keep_none(st);
     }
-    leave(st);
+    stream_leave(st);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -237,7 +237,7 @@ static bool check_prefix(struct h2_stream *st, const unsigned char *data, uint32
 }
 
 /* Hands over whole messages; how many bytes were taken. */
-static size_t deliver(struct h2_stream *st, const unsigned char *data, size_t len)
+static size_t stream_deliver(struct h2_stream *st, const unsigned char *data, size_t len)
 {
     size_t off = 0;
     uint32_t n;
@@ -255,7 +255,7 @@ static size_t deliver(struct h2_stream *st, const unsigned char *data, size_t le
     return off;
 }
 
-static void keep(struct h2_stream *st, const unsigned char *data, size_t len)
+static void stream_keep(struct h2_stream *st, const unsigned char *data, size_t len)
 {
     struct h2 *h = st->h;
 
@@ -279,7 +279,7 @@ static void deliver_ends(struct h2_stream *st)
             st->cb->half_closed(st->ud);
         }
     }
-    tell_end(st);
+    stream_tell_end(st);
 }
 
 static void deliver_kept(struct h2_stream *st)
@@ -293,7 +293,7 @@ static void deliver_kept(struct h2_stream *st)
     }
     st->in = BUF_INIT(0);
     st->delivering = true;
-    taken = deliver(st, (const unsigned char *)all.data, all.len);
+    taken = stream_deliver(st, (const unsigned char *)all.data, all.len);
     st->delivering = false;
     st->h->held_bytes -= taken;
     buf_consume(&all, taken);
@@ -312,29 +312,29 @@ void stream_input(struct h2_stream *st, const unsigned char *data, size_t len)
         give_window_back(st);
         return;
     }
-    enter(st);
+    stream_enter(st);
     if (st->in.len == 0) {
         st->delivering = true;
-        taken = deliver(st, data, len);
+        taken = stream_deliver(st, data, len);
         st->delivering = false;
     }
     if (taken < len && st->cb && !st->over) {
-        keep(st, data + taken, len - taken);
+        stream_keep(st, data + taken, len - taken);
         deliver_kept(st);
     }
     if (!st->paused) {
         give_window_back(st);
     }
-    tell_end(st);
-    leave(st);
+    stream_tell_end(st);
+    stream_leave(st);
 }
 
 void stream_half(struct h2_stream *st)
 {
-    enter(st);
+    stream_enter(st);
     st->half = true;
     deliver_ends(st);
-    leave(st);
+    stream_leave(st);
 }
 
 void h2_stream_pause(struct rpc_stream *base, bool paused)
@@ -350,11 +350,11 @@ void h2_stream_pause(struct rpc_stream *base, bool paused)
 }
 
 /* After a pause, and when the owner may send again. */
-static void on_task(struct env_task *t)
+static void stream_on_task(struct env_task *t)
 {
     struct h2_stream *st = container_of(t, struct h2_stream, task);
 
-    enter(st);
+    stream_enter(st);
     deliver_kept(st);
     if (!st->paused) {
         give_window_back(st);
@@ -366,7 +366,7 @@ static void on_task(struct env_task *t)
             st->cb->writable(st->ud);
         }
     }
-    leave(st);
+    stream_leave(st);
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -509,7 +509,7 @@ void h2_stream_finish(struct rpc_stream *base, int status, const char *text)
 {
     struct h2_stream *st = stream_of(base);
 
-    enter(st);
+    stream_enter(st);
     st->cb = NULL;
     env_undefer(st->h->env, &st->task);
     if (!st->end_wanted) {
@@ -518,7 +518,7 @@ void h2_stream_finish(struct rpc_stream *base, int status, const char *text)
         st->end_text = text && text[0] ? strdup(text) : NULL;
         send_more(st);
     }
-    leave(st);
+    stream_leave(st);
 }
 
 void h2_stream_abort(struct rpc_stream *base, int status, const char *text)
@@ -555,8 +555,8 @@ struct h2_stream *stream_create(struct h2_conn *c, int32_t id)
         st->conn = c;
         st->id = id;
         st->server = c->life.server;
-        st->task.cb = on_task;
-        st->deadline.cb = on_deadline;
+        st->task.cb = stream_on_task;
+        st->deadline.cb = stream_on_deadline;
         LIST_INSERT_HEAD(&c->streams, st, entry);
         c->life.streams_n++;
     }
@@ -573,7 +573,7 @@ void h2_stream_adopt(struct rpc_stream *base, const struct rpc_stream_cb *cb, vo
     base->out.low_mark = low_mark;
 }
 
-static int32_t submit(struct h2_stream *st, const struct rpc_call *call)
+static int32_t stream_submit(struct h2_stream *st, const struct rpc_call *call)
 {
     struct h2_conn *c = st->conn;
     nghttp2_data_provider provider = { .source.ptr = st, .read_callback = on_read };
@@ -610,7 +610,7 @@ struct rpc_stream *h2_stream_open(struct rpc_conn *base, const struct rpc_call *
     if (!st) {
         return NULL;
     }
-    st->id = submit(st, call);
+    st->id = stream_submit(st, call);
     if (st->id < 0) {
         stream_drop(st);
         return NULL;

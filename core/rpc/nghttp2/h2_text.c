@@ -138,7 +138,7 @@ int text_status_of_reset(uint32_t code)
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
-static int number(const unsigned char *text, size_t len)
+static int h2_text_number(const unsigned char *text, size_t len)
 {
     int n = 0;
 
@@ -155,7 +155,7 @@ static int number(const unsigned char *text, size_t len)
 }
 
 /* One that does not fit is cut. */
-static void copy(const unsigned char *text, size_t len, char *ret, size_t cap)
+static void h2_text_copy(const unsigned char *text, size_t len, char *ret, size_t cap)
 {
     len = len < cap ? len : cap - 1;
     memcpy(ret, text, len);
@@ -183,17 +183,17 @@ void head_take(struct h2_head *head, const unsigned char *name, size_t name_len,
         return;
     }
     if (IS(":path")) {
-        copy(value, len, head->call.path, sizeof(head->call.path));
+        h2_text_copy(value, len, head->call.path, sizeof(head->call.path));
     } else if (IS(":method")) {
         head->is_post = len == 4 && memcmp(value, "POST", 4) == 0;
     } else if (IS(":status")) {
-        head->http_status = number(value, len);
+        head->http_status = h2_text_number(value, len);
     } else if (IS("content-type")) {
         head->is_grpc = is_grpc(value, len);
     } else if (IS("grpc-encoding")) {
         head->encoded = len != 8 || memcmp(value, "identity", 8) != 0;
     } else if (IS("grpc-status")) {
-        int status = number(value, len);
+        int status = h2_text_number(value, len);
 
         head->grpc_status = status < 0 ? GRPC_UNKNOWN : status;
     } else if (IS("grpc-message")) {
@@ -201,6 +201,6 @@ void head_take(struct h2_head *head, const unsigned char *name, size_t name_len,
     } else if (IS("grpc-timeout")) {
         head->timeout_ns = text_timeout_parse(value, len);
     } else if (IS("fn_request_id")) {
-        copy(value, len, head->call.request_id, sizeof(head->call.request_id));
+        h2_text_copy(value, len, head->call.request_id, sizeof(head->call.request_id));
     }
 }
