@@ -72,7 +72,7 @@ struct contract_shared {
     char last[24];        /* the method that ran last */
     char note[192];       /* a case that cannot run says why: it is skipped */
     char unscripted[160]; /* the first request to the outside that no script answers */
-    char dir[32];         /* of the stand-in program; "" = there is none */
+    char dir[32];         /* see case_dir(); "" = there is none */
     char place[96];       /* of the instruction that a signal came in, "file+0x12", or "" */
     char touched[160];    /* what of the host's it read or wrote, or "" */
     bool finished;
@@ -83,6 +83,10 @@ struct contract_shared {
 extern struct contract_shared *shared; /* NULL until contract_open() */
 
 int contract_open(void); /* maps `shared` */
+/* A folder of the case's own below /tmp, made when it is first asked for. What the case leaves in
+ * it, however it ended, goes with case_dir_remove() in the process that started it. */
+const char *case_dir(void);
+void case_dir_remove(void);
 /* Signals of this process write down where they came from, then do what they do. */
 #define CONTRACT_WHERE_SIG SIGQUIT /* asks a case that hangs, before it is killed */
 void crash_open(void);

@@ -276,7 +276,7 @@ static void one_poor_life(bool with_reterr)
     memory_fail_at(0, false);
     outside_refuse_at(0);
     published_reset();
-    stand_in_clean();
+    case_dir_remove();
     clock_reset();
 }
 
@@ -368,7 +368,7 @@ static uint64_t trace_of_life(unsigned char dirt)
     chance_reset(5);
     clock_reset();
     published_reset();
-    stand_in_clean();
+    case_dir_remove();
     trace_reset();
     contract_dirty(dirt);
     in = instance_new();
@@ -414,7 +414,7 @@ static void test_instances_apart(void)
     chance_reset(5);
     clock_reset();
     published_reset();
-    stand_in_clean();
+    case_dir_remove();
     trace_reset();
     in = instance_new();
     exercise()(in, false);
@@ -449,7 +449,7 @@ static void test_time(void)
     for (i = 0; i < TIME_ROUNDS; i++) {
         chance_reset(6);
         clock_reset();
-        stand_in_clean();
+        case_dir_remove();
         times_round(i);
         in = instance_new();
         exercise()(in, false);

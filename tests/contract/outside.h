@@ -73,7 +73,6 @@ void script_rewind(void);
 /* Runs a program with the arguments of argv; exit code or -signal, texts are malloc'd. It finds a
  * folder that is the case's own in FNKIT_DIR. */
 int stand_in_run(const char *program, const char *const *argv, char **ret_out, char **ret_err);
-void stand_in_clean(void); /* after the case */
 
 /* ---- fn.snap --------------------------------------------------------------------------------- */
 

@@ -22,7 +22,17 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path);
 }
 
-void stand_in_clean(void)
+const char *case_dir(void)
+{
+    if (!shared->dir[0]) {
+        snprintf(shared->dir, sizeof(shared->dir), "/tmp/fnkit-XXXXXX");
+        must(mkdtemp(shared->dir) && chmod(shared->dir, 0755) == 0,
+             "no folder for the case in /tmp: %s", strerror(errno));
+    }
+    return shared->dir;
+}
+
+void case_dir_remove(void)
 {
     if (shared->dir[0]) {
         nftw(shared->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
@@ -72,10 +82,7 @@ int stand_in_run(const char *program, const char *const *argv, char **ret_out, c
     int status = 0;
     pid_t pid;
 
-    if (!shared->dir[0]) {
-        snprintf(shared->dir, sizeof(shared->dir), "/tmp/fnkit-XXXXXX");
-        must(mkdtemp(shared->dir), "no folder for the stand-in program: %s", strerror(errno));
-    }
+    case_dir();
     fflush(NULL);
     pid = fork();
     if (pid == 0) {

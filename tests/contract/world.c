@@ -17,7 +17,6 @@
 
 #define PAUSE_NS   (100 * ENV_MS)
 #define EXITS_MAX  256
-#define SOCKET_DIR "/tmp/fnkit-iofs-XXXXXX"
 
 static struct env *world_env;
 static struct fetch *fetch;
@@ -200,9 +199,10 @@ uint64_t world_unique(uint64_t n)
 
 const char *world_socket_dir(void)
 {
-    char *dir = strdup(SOCKET_DIR);
+    char *dir = NULL;
 
-    must(dir && mkdtemp(dir) && chmod(dir, 0777) == 0, "no folder can be made in /tmp");
+    must(asprintf(&dir, "%s/iofs-XXXXXX", case_dir()) > 0 && mkdtemp(dir) && chmod(dir, 0777) == 0,
+         "no folder for sockets can be made in %s", case_dir());
     return dir;
 }
 

@@ -222,7 +222,7 @@ static bool run_case(struct worker *w, const struct contract_case *c, const char
     judge(w, watch_stop(), sr, &one);
     tell_times(&one);
     srunner_free(sr);
-    stand_in_clean();
+    case_dir_remove();
     one.took_ms = now_ms() - start;
     w->ran++;
     send(w, &one);
