@@ -16,7 +16,7 @@ struct giver {
     struct conf_problems *problems;
 };
 
-static int refuse(const struct giver *g, const struct fn_opt *o, const char *got)
+static int bind_refuse(const struct giver *g, const struct fn_opt *o, const char *got)
 {
     struct buf rule = BUF_INIT(RULE_MAX);
 
@@ -88,13 +88,13 @@ static int set_scalar(struct conf_values *v, const struct fn_opt *o, const char 
                                           : is_choice(o->choices, text);
 
         if (!good || !copy) {
-            return refuse(g, o, conf_quote(text));
+            return bind_refuse(g, o, conf_quote(text));
         }
         memcpy(field, &copy, sizeof(copy));
         return 0;
     }
     if (parse_number(o, text, &n) < 0) {
-        return refuse(g, o, conf_quote(text));
+        return bind_refuse(g, o, conf_quote(text));
     }
     conf_put_number(o, field, n);
     return 0;
@@ -109,7 +109,7 @@ static int set_list(struct conf_values *v, const struct fn_opt *o, const char *c
 
     if (!in_bounds(o, (int64_t)n)) {
         snprintf(got, sizeof(got), "%llu items", (unsigned long long)n);
-        return refuse(g, o, got);
+        return bind_refuse(g, o, got);
     }
     memcpy(conf_field(v, o), &list, sizeof(list));
     return 0;
@@ -142,7 +142,8 @@ static int set_list_node(struct conf_values *v, const struct fn_opt *o,
 
     for (const struct conf_node *i = list->first; i; i = i->next) {
         if (i->type != CONF_SCALAR) {
-            return refuse(g, o, i->type == CONF_MAP ? "a map in the list" : "a list in the list");
+            return bind_refuse(g, o,
+                               i->type == CONF_MAP ? "a map in the list" : "a list in the list");
         }
         n++;
     }
@@ -172,10 +173,10 @@ static int set_node(struct conf_values *v, const struct fn_opt *o, const struct 
     if (n->type == CONF_SCALAR && !list) {
         return set_scalar(v, o, n->text, g);
     }
-    return refuse(g, o,
-                  n->type == CONF_MAP    ? "a map"
-                  : n->type == CONF_LIST ? "a list"
-                                         : conf_quote(n->text));
+    return bind_refuse(g, o,
+                       n->type == CONF_MAP    ? "a map"
+                       : n->type == CONF_LIST ? "a list"
+                                              : conf_quote(n->text));
 }
 
 /* `key:` with nothing behind it says nothing. */

@@ -62,10 +62,10 @@ static size_t line_before(const struct conf_text *t, size_t n)
     return n;
 }
 
-static void say(struct conf_fault *f, size_t line, size_t column, const char *fmt, ...)
+static void explain_say(struct conf_fault *f, size_t line, size_t column, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-static void say(struct conf_fault *f, size_t line, size_t column, const char *fmt, ...)
+static void explain_say(struct conf_fault *f, size_t line, size_t column, const char *fmt, ...)
 {
     va_list ap;
 
@@ -132,14 +132,14 @@ static bool explain_blanks(const struct conf_text *t, size_t from, size_t to, st
         size_t column = 0;
 
         if (tab && n == to) {
-            say(f, n, (size_t)(tab - l.at), "tab in indentation; expected blanks");
+            explain_say(f, n, (size_t)(tab - l.at), "tab in indentation; expected blanks");
             return true;
         }
         if (odd) {
             for (const char *p = l.at; p < odd; p++) {
                 column += ((unsigned char)*p & 0xc0) != 0x80;
             }
-            say(f, n, column, "%s", "");
+            explain_say(f, n, column, "%s", "");
             conf_odd_blank_text(odd, f->text, sizeof(f->text));
             return true;
         }
@@ -165,9 +165,10 @@ static void explain_no_colon(const struct conf_text *t, size_t n, struct conf_fa
     size_t column = (size_t)(skip_blanks(l) - l.at);
 
     if (memchr(l.at, ':', (size_t)(l.end - l.at))) {
-        say(f, n, column, "no blank behind the colon, got %s; expected key: value", words_of(l));
+        explain_say(f, n, column, "no blank behind the colon, got %s; expected key: value",
+                    words_of(l));
     } else {
-        say(f, n, column, "no colon, got %s; expected key: value", words_of(l));
+        explain_say(f, n, column, "no colon, got %s; expected key: value", words_of(l));
     }
 }
 
@@ -179,14 +180,15 @@ static void explain_stray_key(const struct conf_text *t, const yaml_mark_t *mark
     size_t before = line_before(t, mark->line);
 
     if (has_key((struct line){ here.at, here.at + mark->column })) {
-        say(f, mark->line, mark->column,
-            "a second colon in one line, got %s; expected one, or quotes around the value",
-            words_of(here));
+        explain_say(f, mark->line, mark->column,
+                    "a second colon in one line, got %s; expected one, or quotes around the value",
+                    words_of(here));
     } else if (before < mark->line && !has_key(line_of(t, before))) {
         explain_no_colon(t, before, f);
     } else {
-        say(f, mark->line, (size_t)(skip_blanks(here) - here.at),
-            "deeper than line %zu, which has a value; expected the same indentation", before + 1);
+        explain_say(f, mark->line, (size_t)(skip_blanks(here) - here.at),
+                    "deeper than line %zu, which has a value; expected the same indentation",
+                    before + 1);
     }
 }
 
@@ -207,22 +209,23 @@ static void explain_rest(const struct conf_text *t, const yaml_parser_t *p, stru
         here.at[p->problem_mark.column] == ':') {
         explain_stray_key(t, &p->problem_mark, f);
     } else if (is(p->context, "flow mapping") || is(p->context, "flow sequence")) {
-        say(f, p->problem_mark.line, p->problem_mark.column,
-            "%c of line %zu, column %zu is not closed; expected , or %c",
-            is(p->context, "mapping") ? '{' : '[', line, column,
-            is(p->context, "mapping") ? '}' : ']');
+        explain_say(f, p->problem_mark.line, p->problem_mark.column,
+                    "%c of line %zu, column %zu is not closed; expected , or %c",
+                    is(p->context, "mapping") ? '{' : '[', line, column,
+                    is(p->context, "mapping") ? '}' : ']');
     } else if (is(p->context, "block mapping") && is(p->problem, "expected key")) {
-        say(f, p->problem_mark.line, p->problem_mark.column,
-            "no key, or wrong indentation; expected a key in column %zu, as in line %zu", column,
-            line);
+        explain_say(f, p->problem_mark.line, p->problem_mark.column,
+                    "no key, or wrong indentation; expected a key in column %zu, as in line %zu",
+                    column, line);
     } else if (is(p->context, "block collection")) {
-        say(f, p->problem_mark.line, p->problem_mark.column,
+        explain_say(
+            f, p->problem_mark.line, p->problem_mark.column,
             "no item of the list of line %zu, or wrong indentation; expected - in column %zu", line,
             column);
     } else {
-        say(f, p->problem_mark.line, p->problem_mark.column, "not YAML: %s%s%s",
-            p->problem ? p->problem : "cannot be read", p->context ? " " : "",
-            p->context ? p->context : "");
+        explain_say(f, p->problem_mark.line, p->problem_mark.column, "not YAML: %s%s%s",
+                    p->problem ? p->problem : "cannot be read", p->context ? " " : "",
+                    p->context ? p->context : "");
     }
 }
 
@@ -237,8 +240,9 @@ static void explain_character(const struct conf_text *t, const yaml_mark_t *mark
 
         at += n ? n : 1;
     }
-    say(f, mark->line, mark->column, "a value cannot begin so, got %s; expected it in quotes",
-        words_of((struct line){ at, l.end }));
+    explain_say(f, mark->line, mark->column,
+                "a value cannot begin so, got %s; expected it in quotes",
+                words_of((struct line){ at, l.end }));
 }
 
 /* Bytes that no YAML may have: the reader knows their offset only. */
@@ -252,8 +256,8 @@ static void explain_bytes(const struct conf_text *t, const yaml_parser_t *p, str
         line += nl;
         column = nl ? 0 : column + (((unsigned char)t->at[i] & 0xc0) != 0x80);
     }
-    say(f, line, column, "a control character, got 0x%02x; expected text",
-        (unsigned)p->problem_value);
+    explain_say(f, line, column, "a control character, got 0x%02x; expected text",
+                (unsigned)p->problem_value);
 }
 
 void conf_explain(const struct conf_text *t, const yaml_parser_t *p, struct conf_fault *ret)
@@ -261,12 +265,12 @@ void conf_explain(const struct conf_text *t, const yaml_parser_t *p, struct conf
     size_t line = p->problem_mark.line;
 
     if (p->error == YAML_MEMORY_ERROR) {
-        say(ret, line, p->problem_mark.column, "out of memory");
+        explain_say(ret, line, p->problem_mark.column, "out of memory");
     } else if (p->error == YAML_READER_ERROR) {
         explain_bytes(t, p, ret);
     } else if (is(p->context, "quoted scalar") && is(p->problem, "end of stream")) {
-        say(ret, p->context_mark.line, p->context_mark.column,
-            "quote is not closed; expected one more behind the text");
+        explain_say(ret, p->context_mark.line, p->context_mark.column,
+                    "quote is not closed; expected one more behind the text");
     } else if (explain_blanks(t, line_before(t, line), line, ret)) {
         return;
     } else if (is(p->problem, "mapping values are not allowed")) {

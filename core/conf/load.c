@@ -471,7 +471,7 @@ static const char *kind_of(mode_t mode)
 }
 
 /* Not blocking and never more than the limit, whatever the path turns out to be. */
-static int read_file(const char *path, struct buf *out, struct conf_problems *p)
+static int load_read(const char *path, struct buf *out, struct conf_problems *p)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat st;
@@ -512,7 +512,7 @@ fail:
 int conf_load(const char *path, struct conf **ret, struct conf_problems *p)
 {
     struct buf text = BUF_INIT(0);
-    int r = read_file(path, &text, p);
+    int r = load_read(path, &text, p);
 
     if (r == 0) {
         r = conf_parse(path, text.data ? text.data : "", text.len, ret, p);

@@ -97,8 +97,8 @@ static const char *id_of(struct config *c, const char *kind, const char *a, cons
     return id;
 }
 
-static void refuse(const struct config *c, const struct conf_node *n, const char *key,
-                   const char *got, const char *rule, struct conf_problems *p)
+static void apps_refuse(const struct config *c, const struct conf_node *n, const char *key,
+                        const char *got, const char *rule, struct conf_problems *p)
 {
     conf_problem(p, "CFG704", conf_where(c->priv->file, n), "%s, got %s; expected %s", key,
                  conf_quote(got), rule);
@@ -115,7 +115,7 @@ static void check_name(const struct config *c, const struct conf_node *map, cons
     for (const char *at = text; at && *at; at++) {
         if (!strchr(LETTERS, *at) && !strchr(others, *at) &&
             ((unsigned char)*at < 0x80 || strchr(others, '~'))) {
-            refuse(c, n ? n : map, key, text, rule, p);
+            apps_refuse(c, n ? n : map, key, text, rule, p);
             return;
         }
     }
@@ -133,7 +133,7 @@ static const struct conf_node *pairs_of(const struct config *c, const struct con
         return NULL;
     }
     if (n->type != CONF_MAP) {
-        refuse(c, n, key, n->text ? n->text : "a list", "a map of keys", p);
+        apps_refuse(c, n, key, n->text ? n->text : "a list", "a map of keys", p);
         return NULL;
     }
     for (const struct conf_node *i = n->first; i; i = i->next) {
@@ -151,10 +151,10 @@ static const struct fn_kv *read_config(struct config *c, const struct conf_node 
     for (uint32_t i = 0; n; n = n->next, i++) {
         kv[i] = (struct fn_kv){ n->key, n->text ? n->text : "" };
         if (n->type != CONF_SCALAR) {
-            refuse(c, n, n->key, n->type == CONF_MAP ? "a map" : "a list", "a text", p);
+            apps_refuse(c, n, n->key, n->type == CONF_MAP ? "a map" : "a list", "a text", p);
         }
         if (!n->key[0] || strchr(n->key, '=')) {
-            refuse(c, n, "config", n->key, "the name of an environment variable", p);
+            apps_refuse(c, n, "config", n->key, "the name of an environment variable", p);
         }
     }
     return kv;
@@ -213,7 +213,7 @@ static const struct fn_kv *read_annotations(struct config *c, const struct conf_
     struct fn_kv *kv = config_alloc(c, (*ret_n + 1) * sizeof(*kv));
 
     if (*ret_n > ANNOTATIONS_MAX) {
-        refuse(c, map, "annotations", "more than 100", "at most 100", p);
+        apps_refuse(c, map, "annotations", "more than 100", "at most 100", p);
     }
     for (uint32_t i = 0; n; n = n->next, i++) {
         json_t *json = node_json(n);
@@ -221,14 +221,15 @@ static const struct fn_kv *read_annotations(struct config *c, const struct conf_
 
         kv[i] = (struct fn_kv){ n->key, arena_strdup(&c->priv->arena, text ? text : "{}") };
         if (!is_annotation_key(n->key)) {
-            refuse(c, n, "annotations", n->key, "a key of 1 to 128 printable ASCII characters", p);
+            apps_refuse(c, n, "annotations", n->key, "a key of 1 to 128 printable ASCII characters",
+                        p);
         }
         if (!text || strlen(text) > ANNOTATION_BYTES_MAX || strcmp(text, "null") == 0 ||
             strcmp(text, "\"\"") == 0) {
-            refuse(c, n, n->key, text ? text : "no JSON",
-                   "a value of at most 512 bytes as JSON, not "
-                   "empty",
-                   p);
+            apps_refuse(c, n, n->key, text ? text : "no JSON",
+                        "a value of at most 512 bytes as JSON, not "
+                        "empty",
+                        p);
         }
         free(text);
         json_decref(json);
@@ -249,8 +250,8 @@ static struct conf_node *items_of(const struct config *c, const struct conf_node
         return NULL;
     }
     if (list->type != CONF_LIST) {
-        refuse(c, list, key, list->text ? list->text : "a map",
-               "a list, each item beginning with -", p);
+        apps_refuse(c, list, key, list->text ? list->text : "a map",
+                    "a list, each item beginning with -", p);
         return NULL;
     }
     for (struct conf_node *i = list->first; i; i = i->next) {
@@ -295,7 +296,8 @@ static void read_triggers(struct config *c, const struct conf_node *map,
         t[i].where = config_where(c, n);
         check_name(c, n, "name", t[i].name, "_-", "letters, digits, _ and -", p);
         if (t[i].source && t[i].source[0] != '/') {
-            refuse(c, conf_get(n, "source"), "source", t[i].source, "a path that begins with /", p);
+            apps_refuse(c, conf_get(n, "source"), "source", t[i].source,
+                        "a path that begins with /", p);
         }
         if (!t[i].id) {
             t[i].id = id_of(c, "trigger", app->name, fn->name, t[i].name);
@@ -387,8 +389,8 @@ static void check_syslog(const struct config *c, const struct conf_node *map,
         s++;
     }
     if (!*s) {
-        refuse(c, conf_get(map, "syslog_url"), "syslog_url", app->syslog_url,
-               "udp, tcp, unix, unixgram or tcp+tls://...", p);
+        apps_refuse(c, conf_get(map, "syslog_url"), "syslog_url", app->syslog_url,
+                    "udp, tcp, unix, unixgram or tcp+tls://...", p);
     }
 }
 

@@ -122,7 +122,7 @@ static const struct config_variable *variable_find(const char *name, size_t len)
     return NULL;
 }
 
-static int refuse(struct conf_problems *p, const char *name, const char *text, const char *rule)
+static int env_refuse(struct conf_problems *p, const char *name, const char *text, const char *rule)
 {
     conf_problem(p, "CFG706", NULL, "%s, got %s; expected %s", name, conf_quote(text), rule);
     return FN_E_INVALID;
@@ -147,7 +147,7 @@ static const char *form_msecs(struct config *c, const char *name, const char *te
     int64_t n;
 
     if (conf_parse_int(text, &n) < 0) {
-        refuse(p, name, text, "whole milliseconds");
+        env_refuse(p, name, text, "whole milliseconds");
         return NULL;
     }
     if (n < 0) {
@@ -167,7 +167,7 @@ static const char *form_seconds(struct config *c, const char *name, const char *
     if (conf_parse_duration(text, &n) == 0 && n >= 0) {
         return text;
     }
-    refuse(p, name, text, "whole seconds or a duration such as 10ms, 2s or 5m");
+    env_refuse(p, name, text, "whole seconds or a duration such as 10ms, 2s or 5m");
     return NULL;
 }
 
@@ -185,20 +185,20 @@ static const char *form_text(struct config *c, const struct config_variable *v, 
         return form_seconds(c, name, text, p);
     case FORM_MB:
         if (conf_parse_int(text, &n) < 0 || n < 0 || n > INT64_MAX >> 20) {
-            refuse(p, name, text, "whole MB, 0 or more");
+            env_refuse(p, name, text, "whole MB, 0 or more");
             return NULL;
         }
         return arena_printf(&c->priv->arena, "%" PRId64 "MiB", n);
     case FORM_BOOL:
     case FORM_NOT:
         if (!is_bool(text, &flag)) {
-            refuse(p, name, text, "true or false");
+            env_refuse(p, name, text, "true or false");
             return NULL;
         }
         return flag == (v->form == FORM_BOOL) ? "true" : "false";
     case FORM_PORT:
         if (conf_parse_int(text, &n) < 0 || n < 1 || n > 65535) {
-            refuse(p, name, text, "1..65535");
+            env_refuse(p, name, text, "1..65535");
             return NULL;
         }
         return text;
@@ -231,8 +231,8 @@ static bool says_nothing(const struct config_variable *v, const char *text)
                                       strcmp(v->name, "FN_MAX_REQUEST_HEADER_SIZE") == 0);
 }
 
-static void take(struct config *c, const struct config_variable *v, const char *name,
-                 const char *text, struct conf_problems *p)
+static void env_take(struct config *c, const struct config_variable *v, const char *name,
+                     const char *text, struct conf_problems *p)
 {
     struct config_private *priv = c->priv;
     int64_t n;
@@ -281,7 +281,7 @@ static char *read_value_file(struct config *c, const char *name, const char *pat
         close(fd);
     }
     if (n < 0 || n == FILE_BYTES_MAX || strlen(text) != (size_t)n) {
-        refuse(p, name, path, "the path of a text file of less than 64KiB");
+        env_refuse(p, name, path, "the path of a text file of less than 64KiB");
         return NULL;
     }
     while (trim && n > 0 && isspace((unsigned char)text[n - 1])) {
@@ -340,7 +340,7 @@ static void take_file_variant(struct config *c, const char *name, const char *pa
     }
     text = read_value_file(c, name, path, v->flags & VARIABLE_NUMBER, p);
     if (text) {
-        take(c, v, name, text, p);
+        env_take(c, v, name, text, p);
     }
 }
 
@@ -366,7 +366,7 @@ void config_env_read(struct config *c, char *const *environ_, struct conf_proble
         name = arena_strndup(&c->priv->arena, *e, (size_t)(eq - *e));
         v = name ? variable_find(name, strlen(name)) : NULL;
         if (v) {
-            take(c, v, name, arena_strdup(&c->priv->arena, eq + 1), p);
+            env_take(c, v, name, arena_strdup(&c->priv->arena, eq + 1), p);
         } else if (name && ends_with(name, "_FILE")) {
             take_file_variant(c, name, eq + 1, environ_, p);
         } else if (name && name[0] == 'F') {

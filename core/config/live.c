@@ -50,8 +50,8 @@ static const char *value_text(const struct conf_values *v, uint32_t i, struct bu
     return buf_text(b);
 }
 
-static void refuse(const char *section, const char *key, const char *where, const char *got,
-                   const char *running, struct conf_problems *p)
+static void live_refuse(const char *section, const char *key, const char *where, const char *got,
+                        const char *running, struct conf_problems *p)
 {
     conf_problem(p, "CFG720", where,
                  "%s%s%s cannot change while the node runs, got %s, running %s; restart the node",
@@ -70,8 +70,8 @@ static void check_section(const struct config *running, const struct config *nex
         const char *key = b->opts[i].key;
 
         if (!is_live(&b->opts[i]) && !conf_same_option(a, b, i)) {
-            refuse(config_sections[s].key, key, b->source[i], value_text(b, i, &got),
-                   value_text(a, i, &was), p);
+            live_refuse(config_sections[s].key, key, b->source[i], value_text(b, i, &got),
+                        value_text(a, i, &was), p);
         }
     }
     buf_finish(&got);

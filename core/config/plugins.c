@@ -450,8 +450,8 @@ static const char *where_of_option(const struct config *c, const struct config_p
 }
 
 /* Sentences of plugin_create() begin with their own code: "PLG915 name: kind/use: text". */
-static void tell(const struct config *c, struct conf_problems *p,
-                 const struct config_plugin *plugin, const struct fn_error *e)
+static void plugins_tell(const struct config *c, struct conf_problems *p,
+                         const struct config_plugin *plugin, const struct fn_error *e)
 {
     char head[128];
     int len = snprintf(head, sizeof(head), "PLG915 %s: %s/%s: ", plugin->name, plugin->kind,
@@ -475,7 +475,7 @@ static void tell_unjudged(const struct config *c, struct conf_problems *p,
                   "the start",
                   plugin->kind, plugin->use, wanted);
     } else {
-        tell(c, p, plugin, e);
+        plugins_tell(c, p, plugin, e);
     }
 }
 

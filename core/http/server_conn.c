@@ -3,7 +3,7 @@
  *   SHAKE ──▶ HEAD ──▶ BODY ──▶ CALL ──▶ FLUSH ──▶ HEAD      each of them ──▶ DEAD
  *               └────────────────▲         └─────▶ LINGER
  *
- *   SHAKE to HEAD        begin(): at once without TLS
+ *   SHAKE to HEAD        conn_begin(): at once without TLS
  *   HEAD to BODY, CALL   start_body(), start_call(): c->req is there; the handler has it in CALL
  *   HEAD, BODY to FLUSH  conn_refuse(): the answer is the server's own, and the last one
  *   CALL to FLUSH        conn_answered(): c->req is gone
@@ -52,14 +52,14 @@ static void conn_enter(struct conn *c, enum conn_state state)
     c->state = (enum conn_state)states_next(&conn_states, c->state, state);
 }
 
-static int64_t now_ns(const struct conn *c)
+static int64_t conn_now_ns(const struct conn *c)
 {
     return env_now_ns(c->s->env);
 }
 
 static int64_t after(const struct conn *c, int64_t ns)
 {
-    return ns > 0 ? now_ns(c) + ns : 0;
+    return ns > 0 ? conn_now_ns(c) + ns : 0;
 }
 
 /* ---- time limits ---------------------------------------------------------------------------- */
@@ -114,7 +114,7 @@ static void refuse_late(struct conn *c, const char *what, int64_t limit_ns)
 static void check_body_time(struct conn *c)
 {
     const struct http_limits *limits = &c->s->config.limits;
-    int64_t now = now_ns(c);
+    int64_t now = conn_now_ns(c);
     int64_t elapsed_ms = (now - c->req->pub.received_ns) / ENV_MS + 1;
     int64_t rate = (int64_t)c->req->pub.body->bytes.len * 1000 / elapsed_ms;
     int64_t next = now + RATE_CHECK_NS;
@@ -130,10 +130,10 @@ static void check_body_time(struct conn *c)
     }
 }
 
-static void on_timer(struct env_timer *t)
+static void conn_on_timer(struct env_timer *t)
 {
     struct conn *c = container_of(t, struct conn, timer);
-    int64_t now = now_ns(c);
+    int64_t now = conn_now_ns(c);
 
     if (c->stall_ns != 0 && now >= c->stall_ns) {
         log_stranger(FN_LOG_INFO, "client does not read its answer, connection reset", "peer",
@@ -165,7 +165,7 @@ static void on_timer(struct env_timer *t)
 
 /* ---- end of a connection -------------------------------------------------------------------- */
 
-static struct request *let_go(struct conn *c)
+static struct request *conn_let_go(struct conn *c)
 {
     struct request *q = c->req;
 
@@ -181,7 +181,7 @@ static struct request *let_go(struct conn *c)
     return NULL;
 }
 
-static void conn_free(struct conn *c)
+static void server_conn_free(struct conn *c)
 {
     buf_finish(&c->in);
     buf_finish(&c->out);
@@ -202,7 +202,7 @@ static void conn_end(struct conn *c, bool cut)
 {
     struct http_server *s = c->s;
 
-    let_go(c);
+    conn_let_go(c);
     release_body(c);
     turn_leave(c);
     env_timer_clear(s->env, &c->timer);
@@ -219,7 +219,7 @@ static void conn_end(struct conn *c, bool cut)
     server_conn_closed(s);
     conn_enter(c, CONN_DEAD);
     if (c->busy == 0) {
-        conn_free(c);
+        server_conn_free(c);
     }
 }
 
@@ -230,7 +230,7 @@ void conn_destroy(struct conn *c)
 
 static void conn_lost(struct conn *c, bool cut)
 {
-    struct request *q = let_go(c);
+    struct request *q = conn_let_go(c);
 
     conn_end(c, cut);
     if (q && q->pub.on_gone) {
@@ -361,7 +361,7 @@ static bool is_over(const struct conn *c)
     const struct http_server *s = c->s;
 
     return c->close ||
-           (c->in.len == 0 && (c->eof || (s->draining && now_ns(c) >= s->drain_until_ns)));
+           (c->in.len == 0 && (c->eof || (s->draining && conn_now_ns(c) >= s->drain_until_ns)));
 }
 
 /* The answer is out: on to the next request or the end. */
@@ -394,7 +394,7 @@ void conn_drain(struct conn *c)
     if (c->state != CONN_SHAKE && (c->state != CONN_HEAD || c->in.len > 0 || c->busy > 0)) {
         return;
     }
-    if (now_ns(c) < c->s->drain_until_ns) {
+    if (conn_now_ns(c) < c->s->drain_until_ns) {
         wait_briefly(c);
     } else {
         conn_destroy(c);
@@ -525,8 +525,9 @@ static void start_body(struct conn *c, const struct parsed_request *parsed, size
     c->framing = parsed->framing;
     c->chunked = (struct chunked){ 0 };
     c->body_left = length;
-    c->body_deadline_ns = limits->body_timeout_ns ? now_ns(c) + limits->body_timeout_ns : INT64_MAX;
-    c->deadline_ns = now_ns(c) + (grace_ns > 0 ? grace_ns : RATE_GRACE_NS);
+    c->body_deadline_ns =
+        limits->body_timeout_ns ? conn_now_ns(c) + limits->body_timeout_ns : INT64_MAX;
+    c->deadline_ns = conn_now_ns(c) + (grace_ns > 0 ? grace_ns : RATE_GRACE_NS);
     if (parsed->expects_continue && more == 0) {
         conn_push(c, go_on, sizeof(go_on) - 1, NULL, 0);
     }
@@ -585,7 +586,7 @@ static void on_head(struct conn *c, const char *data, size_t len, size_t more)
     q->pub.query = parsed.query;
     q->pub.host = parsed.host;
     q->pub.headers = parsed.headers;
-    q->pub.received_ns = now_ns(c);
+    q->pub.received_ns = conn_now_ns(c);
     memccpy(q->pub.peer, net_io_peer(c->io), '\0', sizeof(q->pub.peer) - 1);
     if (c->peer_count && !c->peer_count->is_proxy) {
         q->pub.client = c->peer_count->address;
@@ -696,7 +697,7 @@ static size_t feed_once(struct conn *c, const char *data, size_t len)
 }
 
 /* Keeps what is left over for later and sets limits and interest for the state that was reached. */
-static void settle(struct conn *c, bool head_was_waiting)
+static void conn_settle(struct conn *c, bool head_was_waiting)
 {
     bool part_of_head = c->state == CONN_HEAD && c->in.len > 0;
 
@@ -762,7 +763,7 @@ static void feed(struct conn *c, const char *data, size_t len)
     head_was_waiting = head_was_waiting && used == 0;
     c->busy--;
     if (c->state == CONN_DEAD) {
-        conn_free(c);
+        server_conn_free(c);
         return;
     }
     if (c->state == CONN_LINGER) {
@@ -774,7 +775,7 @@ static void feed(struct conn *c, const char *data, size_t len)
         conn_gone(c);
         return;
     }
-    settle(c, head_was_waiting);
+    conn_settle(c, head_was_waiting);
 }
 
 void conn_have_turn(struct conn *c)
@@ -804,7 +805,7 @@ static void on_eof(struct conn *c)
 }
 
 /* With reading off only a hang-up is told. */
-static void on_readable(void *ud)
+static void conn_on_readable(void *ud)
 {
     struct conn *c = ud;
     struct http_server *s = c->s;
@@ -822,7 +823,7 @@ static void on_readable(void *ud)
 }
 
 /* The socket takes bytes again, which counts as progress. */
-static void on_writable(void *ud)
+static void conn_on_writable(void *ud)
 {
     struct conn *c = ud;
 
@@ -833,7 +834,7 @@ static void on_writable(void *ud)
     after_flush(c);
     c->busy--;
     if (c->state == CONN_DEAD) {
-        conn_free(c);
+        server_conn_free(c);
         return;
     }
     if (c->state == CONN_HEAD && c->in.len > 0) {
@@ -844,9 +845,9 @@ static void on_writable(void *ud)
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
-static void begin(struct conn *c)
+static void conn_begin(struct conn *c)
 {
-    static const struct net_io_cb cb = { on_readable, on_writable };
+    static const struct net_io_cb cb = { conn_on_readable, conn_on_writable };
 
     conn_enter(c, CONN_HEAD);
     c->reading = true;
@@ -866,7 +867,7 @@ static void tell_plain(struct conn *c)
     buf_finish(&b);
 }
 
-static void on_shaken(void *ud, const char *error)
+static void conn_on_shaken(void *ud, const char *error)
 {
     struct conn *c = ud;
     char name[256];
@@ -878,7 +879,7 @@ static void on_shaken(void *ud, const char *error)
                       "TLS805 a client's certificate names none of the peers that are allowed",
                       net_io_peer(c->io), "name", name);
         }
-        begin(c);
+        conn_begin(c);
         return;
     }
     if (net_io_shake_failure(c->io) == NET_SHAKE_HUNG_UP) {
@@ -900,7 +901,7 @@ static int shake(struct conn *c)
                                 .alpn_optional = true,
                                 .timeout_ms = (limit_ns ? limit_ns : SHAKE_NS) / ENV_MS + 1 };
 
-    return net_io_shake(c->io, &config, on_shaken, c, NULL);
+    return net_io_shake(c->io, &config, conn_on_shaken, c, NULL);
 }
 
 void conn_create(struct http_server *s, int fd, const char *peer, struct peer_count *peer_count)
@@ -918,7 +919,7 @@ void conn_create(struct http_server *s, int fd, const char *peer, struct peer_co
     }
     c->s = s;
     c->io = io;
-    c->timer.cb = on_timer;
+    c->timer.cb = conn_on_timer;
     c->later.cb = on_later;
     c->fresh = true;
     c->peer_count = peer_count;
@@ -928,7 +929,7 @@ void conn_create(struct http_server *s, int fd, const char *peer, struct peer_co
     TAILQ_INSERT_TAIL(&s->conns, c, link);
     s->conns_n++;
     if (!s->config.identity) {
-        begin(c);
+        conn_begin(c);
     }
     return;
 fail:

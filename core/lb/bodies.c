@@ -36,7 +36,7 @@ static struct lb_bodies *bodies_of(struct lb *lb, const char *app_id)
     return b;
 }
 
-static void release(struct lb_bodies *b)
+static void bodies_release(struct lb_bodies *b)
 {
     if (b->calls == 0) {
         HASH_DEL(b->lb->bodies, b);
@@ -58,7 +58,7 @@ int bodies_take(struct lb_call *c, struct fn_error *reterr)
         return err_set_http(reterr, FN_E_EXHAUSTED, 503, FN_BLAME_PLATFORM, "out of memory");
     }
     if (!share_allows(budget->limit_bytes, budget->used_bytes - bytes, b->bytes, bytes)) {
-        release(b);
+        bodies_release(b);
         return err_set_http(reterr, FN_E_EXHAUSTED, 503, FN_BLAME_PLATFORM,
                             "LB317 request bodies of this app use its share of the memory");
     }
@@ -76,6 +76,6 @@ void bodies_give(struct lb_call *c)
         c->bodies = NULL;
         b->bytes -= c->body->charged_bytes;
         b->calls--;
-        release(b);
+        bodies_release(b);
     }
 }

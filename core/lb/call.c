@@ -129,7 +129,8 @@ void call_release(struct lb_call *c)
 }
 
 /* Every call comes through here exactly once. */
-static void finish(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e)
+static void call_finish(struct lb_call *c, enum outcome outcome, int status,
+                        const struct fn_error *e)
 {
     if (c->attempt) {
         c->lb->deps.client->attempt_close(c->attempt);
@@ -174,12 +175,12 @@ static void add_retry_after(struct headers *h, int status, const struct fn_error
     }
 }
 
-static void fail(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e)
+static void call_fail(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e)
 {
     struct headers h;
 
     if (is_acked(c)) {
-        finish(c, outcome, status, e);
+        call_finish(c, outcome, status, e);
         return;
     }
     if (c->state == LB_STREAMING) {
@@ -191,12 +192,12 @@ static void fail(struct lb_call *c, enum outcome outcome, int status, const stru
         note_first_byte(c);
         c->reply->error(c->reply_ud, status, &h, e->msg);
     }
-    finish(c, outcome, status, e);
+    call_finish(c, outcome, status, e);
 }
 
 void call_refuse(struct lb_call *c, const struct fn_error *e)
 {
-    fail(c, OUTCOME_NOT_EXECUTED, err_http_status(e), e);
+    call_fail(c, OUTCOME_NOT_EXECUTED, err_http_status(e), e);
 }
 
 static void refuse_no_memory(struct lb_call *c)
@@ -215,7 +216,7 @@ static void lose_answer(struct lb_call *c)
 
     err_set_http(&e, FN_E_DATA_LOSS, 502, FN_BLAME_PLATFORM,
                  "LB314 no memory for the function's answer; the call may have run once");
-    fail(c, OUTCOME_UNKNOWN, 502, &e);
+    call_fail(c, OUTCOME_UNKNOWN, 502, &e);
 }
 
 /* Head and status of the answer, once ResultStart is there. */
@@ -233,18 +234,18 @@ static void answer_whole(struct lb_call *c, enum outcome outcome)
     struct fn_error e;
 
     if (is_acked(c)) {
-        finish(c, outcome, c->status, NULL);
+        call_finish(c, outcome, c->status, NULL);
         return;
     }
     if (prepare_answer(c, &e) < 0) {
-        fail(c, OUTCOME_FAILED, err_http_status(&e), &e);
+        call_fail(c, OUTCOME_FAILED, err_http_status(&e), &e);
         return;
     }
     add_own_headers(c, &c->answer, outcome);
     note_first_byte(c);
     c->reply->whole(c->reply_ud, c->status, &c->answer, c->held.data, c->held.len);
     c->answered = true;
-    finish(c, outcome, c->status, NULL);
+    call_finish(c, outcome, c->status, NULL);
 }
 
 static void send_held(struct lb_call *c)
@@ -262,7 +263,7 @@ static bool start_streaming(struct lb_call *c)
     struct fn_error e;
 
     if (prepare_answer(c, &e) < 0) {
-        fail(c, OUTCOME_FAILED, err_http_status(&e), &e);
+        call_fail(c, OUTCOME_FAILED, err_http_status(&e), &e);
         return false;
     }
     headers_add_borrowed(&c->answer, "Fn-Call-Id", c->id);
@@ -275,7 +276,7 @@ static bool start_streaming(struct lb_call *c)
 
 /* ---- the attempt ----------------------------------------------------------------------------- */
 
-static void step(struct lb_call *c);
+static void call_step(struct lb_call *c);
 static void end_as(struct lb_call *c, enum seen seen, const char *transport_text);
 
 static void refuse_answer(struct lb_call *c, const char *text)
@@ -283,7 +284,7 @@ static void refuse_answer(struct lb_call *c, const char *text)
     struct fn_error e;
 
     err_set_http(&e, FN_E_RANGE, 502, FN_BLAME_USER, "%s", text);
-    fail(c, OUTCOME_FAILED, 502, &e);
+    call_fail(c, OUTCOME_FAILED, 502, &e);
 }
 
 /* The function's own fault, as an answer that is too short is. */
@@ -371,7 +372,7 @@ static void on_start(void *ud, const struct engage_start *start)
     }
 }
 
-static void on_data(void *ud, const void *data, size_t len)
+static void call_on_data(void *ud, const void *data, size_t len)
 {
     struct lb_call *c = ud;
     const struct lb_options *o = &c->options;
@@ -489,7 +490,7 @@ static void try_again(struct lb_call *c, uint32_t why)
     metric_add(c->lb->metrics.queued, 1);
     call_enter(c, LB_PLACING);
     place_refused(&c->place, why, FN_E_UNAVAILABLE);
-    step(c);
+    call_step(c);
 }
 
 static void end_as(struct lb_call *c, enum seen seen, const char *transport_text)
@@ -510,7 +511,7 @@ static void end_as(struct lb_call *c, enum seen seen, const char *transport_text
     err_set_http(&e, FN_E_UNKNOWN, known ? status : 500,
                  seen == SEEN_FUNCTION_ERROR ? FN_BLAME_USER : FN_BLAME_PLATFORM, "%s",
                  known && text && text[0] ? text : "internal server error");
-    fail(c, rule->outcome, err_http_status(&e), &e);
+    call_fail(c, rule->outcome, err_http_status(&e), &e);
 }
 
 /* F09: everything that was declared has come, only the runner's confirmation is missing. */
@@ -529,18 +530,19 @@ static void end_well(struct lb_call *c, enum outcome outcome)
         err_set_http(&e, FN_E_DATA_LOSS, 502, FN_BLAME_USER,
                      "FN603 answer ended after %llu of %lld bytes",
                      (unsigned long long)c->received, (long long)c->declared);
-        fail(c, OUTCOME_FAILED, 502, &e);
+        call_fail(c, OUTCOME_FAILED, 502, &e);
     } else if (c->state == LB_STREAMING && !is_acked(c)) {
         send_held(c);
         c->reply->end(c->reply_ud);
         c->answered = true;
-        finish(c, outcome, c->status, NULL);
+        call_finish(c, outcome, c->status, NULL);
     } else {
         answer_whole(c, outcome);
     }
 }
 
-static void on_end(void *ud, int grpc_status, const char *text, enum engage_proof proof, bool legal)
+static void call_on_end(void *ud, int grpc_status, const char *text, enum engage_proof proof,
+                        bool legal)
 {
     struct lb_call *c = ud;
     enum seen seen = classify(c, grpc_status, proof, legal);
@@ -557,7 +559,8 @@ static void on_end(void *ud, int grpc_status, const char *text, enum engage_proo
     }
 }
 
-static const struct engage_client_cb attempt_cb = { on_start, on_data, on_finished, on_end };
+static const struct engage_client_cb attempt_cb = { on_start, call_on_data, on_finished,
+                                                    call_on_end };
 
 int64_t call_overdue_ns(const struct lb_call *c)
 {
@@ -580,10 +583,10 @@ void call_end_overdue(struct lb_call *c)
 
     err_set_http(&e, FN_E_DEADLINE, 504, FN_BLAME_PLATFORM,
                  "LB315 the runner did not end the call in time; the call may have run once");
-    fail(c, OUTCOME_UNKNOWN, 504, &e);
+    call_fail(c, OUTCOME_UNKNOWN, 504, &e);
 }
 
-static void offer(struct lb_call *c)
+static void call_offer(struct lb_call *c)
 {
     const struct engage_try t = {
         .call_json = c->json,
@@ -605,11 +608,11 @@ static void offer(struct lb_call *c)
     }
 }
 
-static void step(struct lb_call *c)
+static void call_step(struct lb_call *c)
 {
     switch (place_next(&c->place)) {
     case PLACE_TRY:
-        offer(c);
+        call_offer(c);
         break;
     case PLACE_PARKED:
         break;
@@ -621,7 +624,7 @@ static void step(struct lb_call *c)
 
 static void on_wake(struct place_call *pc)
 {
-    step(container_of(pc, struct lb_call, place));
+    call_step(container_of(pc, struct lb_call, place));
 }
 
 /* ---- before placement ------------------------------------------------------------------------ */
@@ -755,7 +758,7 @@ static void on_found(void *ud, struct catalog_fn *given, const struct fn_error *
     call_enter(c, LB_PLACING);
     note_placing(c);
     place_begin(c->lb->deps.place, &c->place);
-    step(c);
+    call_step(c);
 }
 
 void call_run(struct lb_call *c)
@@ -789,7 +792,7 @@ void call_cut(struct lb_call *c)
     } else {
         err_set_http(&e, FN_E_UNKNOWN, 502, FN_BLAME_PLATFORM,
                      "LB313 this load balancer stopped before the call ended");
-        fail(c, OUTCOME_UNKNOWN, 502, &e);
+        call_fail(c, OUTCOME_UNKNOWN, 502, &e);
     }
 }
 
@@ -800,7 +803,7 @@ void lb_call_gone(struct lb_call *c)
         return; /* accepted work goes on */
     }
     forget_query(c);
-    finish(c, OUTCOME_ABORTED, STATUS_CLIENT_GONE, NULL);
+    call_finish(c, OUTCOME_ABORTED, STATUS_CLIENT_GONE, NULL);
 }
 
 void lb_call_writable(struct lb_call *c)

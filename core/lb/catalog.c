@@ -168,8 +168,8 @@ static int overlay(struct kvs *to, const struct kvs *app, const struct kvs *fn)
     return r;
 }
 
-static int fill(struct catalog_fn *f, struct arena *a, const struct app *app,
-                const struct fn_def *fn, const char *trigger_id)
+static int catalog_fill(struct catalog_fn *f, struct arena *a, const struct app *app,
+                        const struct fn_def *fn, const char *trigger_id)
 {
     struct kvs config, annotations;
 
@@ -216,7 +216,7 @@ static struct catalog_fn *fn_create(const struct app *app, const struct fn_def *
     }
     arena_init(a, 0);
     f = arena_alloc(a, sizeof(*f));
-    if (!f || fill(f, a, app, fn, trigger_id) < 0) {
+    if (!f || catalog_fill(f, a, app, fn, trigger_id) < 0) {
         arena_finish(a);
         free(a);
         return NULL;
@@ -257,8 +257,8 @@ static struct entry *entry_find(struct catalog *c, const char *key)
 }
 
 /* Borrowed until the next one; NULL when out of memory. */
-static const char *key_of(struct catalog *c, const char *fn_id, const char *app,
-                          const char *source)
+static const char *catalog_key_of(struct catalog *c, const char *fn_id, const char *app,
+                                  const char *source)
 {
     struct buf *key = &c->key;
     int r;
@@ -669,7 +669,7 @@ static int load_start(struct entry *e, const unsigned char *address)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-static void refuse(catalog_cb *cb, void *ud, const char *text)
+static void catalog_refuse(catalog_cb *cb, void *ud, const char *text)
 {
     struct fn_error err;
 
@@ -682,7 +682,7 @@ static struct catalog_query *wait_for(struct entry *e, catalog_cb *cb, void *ud)
     struct catalog_query *q = calloc(1, sizeof(*q));
 
     if (!q) {
-        refuse(cb, ud, "out of memory");
+        catalog_refuse(cb, ud, "out of memory");
         return NULL;
     }
     *q = (struct catalog_query){ .entry = e, .cb = cb, .ud = ud };
@@ -699,8 +699,8 @@ static bool serves_old(const struct entry *e, int64_t now_ns)
     return old_may_serve(e) && (e->failing || now_ns >= e->load->begun_ns + PATIENCE_NS);
 }
 
-static struct catalog_query *ask(struct entry *e, const unsigned char *address, catalog_cb *cb,
-                                 void *ud)
+static struct catalog_query *catalog_ask(struct entry *e, const unsigned char *address,
+                                         catalog_cb *cb, void *ud)
 {
     int64_t now_ns = env_now_ns(e->catalog->env);
     int r = 0;
@@ -712,7 +712,7 @@ static struct catalog_query *ask(struct entry *e, const unsigned char *address, 
         if (!e->fn && !e->pins) {
             entry_destroy(e);
         }
-        refuse(cb, ud, r == FN_E_EXHAUSTED ? too_many_here : "out of memory");
+        catalog_refuse(cb, ud, r == FN_E_EXHAUSTED ? too_many_here : "out of memory");
         return NULL;
     }
     if (e->load && !e->fixed && now_ns >= e->fresh_until_ns && !serves_old(e, now_ns)) {
@@ -733,16 +733,16 @@ static bool has_room(struct catalog *c)
     return HASH_COUNT(c->entries) < max;
 }
 
-static struct catalog_query *find(struct catalog *c, const unsigned char *address,
-                                  const char *fn_id, const char *app, const char *source,
-                                  catalog_cb *cb, void *ud)
+static struct catalog_query *catalog_find(struct catalog *c, const unsigned char *address,
+                                          const char *fn_id, const char *app, const char *source,
+                                          catalog_cb *cb, void *ud)
 {
-    const char *key = key_of(c, fn_id, app, source);
+    const char *key = catalog_key_of(c, fn_id, app, source);
     struct entry *e = key ? entry_find(c, key) : NULL;
     struct fn_error err;
 
     if (e) {
-        return ask(e, address, cb, ud);
+        return catalog_ask(e, address, cb, ud);
     }
     if (!c->source) {
         err_set_http(&err, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "%s not found",
@@ -752,23 +752,23 @@ static struct catalog_query *find(struct catalog *c, const unsigned char *addres
     }
     e = key && has_room(c) ? entry_create(c, key, fn_id, app, source) : NULL;
     if (!e) {
-        refuse(cb, ud, "LB312 this load balancer knows too many functions for another one");
+        catalog_refuse(cb, ud, "LB312 this load balancer knows too many functions for another one");
         return NULL;
     }
-    return ask(e, address, cb, ud);
+    return catalog_ask(e, address, cb, ud);
 }
 
 struct catalog_query *catalog_find_fn(struct catalog *c, const unsigned char *address,
                                       const char *fn_id, catalog_cb *cb, void *ud)
 {
-    return find(c, address, fn_id, NULL, NULL, cb, ud);
+    return catalog_find(c, address, fn_id, NULL, NULL, cb, ud);
 }
 
 struct catalog_query *catalog_find_trigger(struct catalog *c, const unsigned char *address,
                                            const char *app_name, const char *source,
                                            catalog_cb *cb, void *ud)
 {
-    return find(c, address, NULL, app_name, source, cb, ud);
+    return catalog_find(c, address, NULL, app_name, source, cb, ud);
 }
 
 /* A load that waits for its place, and that nobody waits for any more, is given up. */
@@ -791,7 +791,8 @@ void catalog_cancel(struct catalog_query *q)
 static int add_fixed(struct catalog *c, const struct app *app, const struct fn_def *fn,
                      const struct catalog_trigger_def *t, struct fn_error *reterr)
 {
-    const char *key = t ? key_of(c, NULL, app->name, t->source) : key_of(c, fn->id, NULL, NULL);
+    const char *key =
+        t ? catalog_key_of(c, NULL, app->name, t->source) : catalog_key_of(c, fn->id, NULL, NULL);
     struct entry *e;
 
     if (key && entry_find(c, key)) {

@@ -108,7 +108,7 @@ void lb_cut(struct lb *lb)
 }
 
 /* 503 while draining or full. */
-static int admit(const struct lb *lb, struct fn_error *reterr)
+static int lb_admit(const struct lb *lb, struct fn_error *reterr)
 {
     const char *why = lb->drained ? lb_stopping_text : NULL;
 
@@ -212,7 +212,7 @@ struct lb_call *lb_submit(struct lb *lb, const struct lb_request *rq, const stru
     struct fn_error e = ERR_INIT;
     struct route route;
     struct lb_call *c;
-    int r = admit(lb, &e);
+    int r = lb_admit(lb, &e);
 
     r = r < 0 ? r : route_match(rq, &route, &e);
     if (r == 0 && route.location) {

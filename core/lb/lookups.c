@@ -118,7 +118,7 @@ static bool has_place(const struct lookups *s, enum lookup_kind kind)
     return s->places[kind] < LOOKUPS_PLACES;
 }
 
-static void begin(struct lookups *s, struct lookup *l)
+static void lookups_begin(struct lookups *s, struct lookup *l)
 {
     l->has_place = true;
     s->places[l->kind]++;
@@ -141,7 +141,7 @@ static struct lookup *next_of(struct lookups *s, enum lookup_kind kind)
     return TAILQ_FIRST(&a->lookups);
 }
 
-static void on_task(struct env_task *t)
+static void lookups_on_task(struct env_task *t)
 {
     struct lookups *s = container_of(t, struct lookups, task);
 
@@ -150,7 +150,7 @@ static void on_task(struct env_task *t)
 
         while (has_place(s, (enum lookup_kind)kind) && (l = next_of(s, (enum lookup_kind)kind))) {
             leave_queue(s, l);
-            begin(s, l);
+            lookups_begin(s, l);
         }
     }
 }
@@ -162,7 +162,7 @@ int lookups_start(struct lookups *s, struct lookup *l, const unsigned char *addr
     bool others_wait = l->kind == LOOKUP_REFRESH ? !TAILQ_EMPTY(&s->refreshes) : s->waiting_n > 0;
 
     if (has_place(s, l->kind) && !others_wait) {
-        begin(s, l);
+        lookups_begin(s, l);
         return 0;
     }
     if (l->kind == LOOKUP_REFRESH) {
@@ -173,7 +173,7 @@ int lookups_start(struct lookups *s, struct lookup *l, const unsigned char *addr
     return wait_new(s, l, address);
 }
 
-/* The next ones begin in a task: begin() may end at once, and again, and again. */
+/* The next ones begin in a task: lookups_begin() may end at once, and again, and again. */
 void lookups_end(struct lookups *s, struct lookup *l)
 {
     if (l->waits) {
@@ -188,7 +188,7 @@ void lookups_end(struct lookups *s, struct lookup *l)
 
 void lookups_init(struct lookups *s, struct env *env)
 {
-    *s = (struct lookups){ .env = env, .task.cb = on_task, .timer.cb = on_late };
+    *s = (struct lookups){ .env = env, .task.cb = lookups_on_task, .timer.cb = on_late };
     TAILQ_INIT(&s->refreshes);
     TAILQ_INIT(&s->ring);
     TAILQ_INIT(&s->by_age);

@@ -35,7 +35,7 @@ static int hex(char c)
 
 /* Percent-decoded copy of `len` bytes, or NULL when it is malformed, holds a NUL or has no
  * memory. */
-static char *decode(struct arena *a, const char *s, size_t len)
+static char *route_decode(struct arena *a, const char *s, size_t len)
 {
     char *to = arena_alloc(a, len + 1);
     size_t n = 0;
@@ -111,7 +111,7 @@ static int match_invoke(const struct lb_request *rq, struct route *ret, struct f
         return err_set_http(reterr, FN_E_INVALID, 405, FN_BLAME_USER,
                             "Method not allowed: %.16s %.128s", rq->method, rq->path);
     }
-    ret->fn_id = decode(rq->arena, rest, strlen(rest));
+    ret->fn_id = route_decode(rq->arena, rest, strlen(rest));
     if (!ret->fn_id || !is_plain(ret->fn_id, ROUTE_ID_MAX)) {
         return err_set_http(reterr, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "Fn not found");
     }
@@ -132,8 +132,8 @@ static int match_trigger(const struct lb_request *rq, struct route *ret, struct 
         return not_found(rq, reterr);
     }
     ret->is_trigger = true;
-    ret->app = decode(rq->arena, app, len);
-    ret->source = app[len] ? decode(rq->arena, app + len, strlen(app + len)) : "/";
+    ret->app = route_decode(rq->arena, app, len);
+    ret->source = app[len] ? route_decode(rq->arena, app + len, strlen(app + len)) : "/";
     if (!ret->app || !is_plain(ret->app, ROUTE_NAME_MAX)) {
         return err_set_http(reterr, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "App not found");
     }

@@ -16,7 +16,7 @@ struct why {
     uint32_t free_n;
 };
 
-static uint64_t key_of(const char *id)
+static uint64_t why_key_of(const char *id)
 {
     uint64_t key = 0;
     size_t n = strlen(id);
@@ -99,7 +99,7 @@ int why_resize(struct why *w, uint32_t calls_max)
 
         if (i < n) {
             ring[n - 1 - i] = e;
-            keys[n - 1 - i] = key_of(e->id);
+            keys[n - 1 - i] = why_key_of(e->id);
         } else {
             free(e);
         }
@@ -154,12 +154,12 @@ void why_end(struct why *w, struct why_entry *e)
     }
     e->ended = true;
     w->ring[slot] = e;
-    w->keys[slot] = key_of(e->id);
+    w->keys[slot] = why_key_of(e->id);
 }
 
 const struct why_entry *why_find(const struct why *w, const char *id)
 {
-    uint64_t key = key_of(id);
+    uint64_t key = why_key_of(id);
 
     for (uint32_t i = 0; i < kept(w); i++) {
         uint32_t slot = slot_of(w, i);

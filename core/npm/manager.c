@@ -95,7 +95,7 @@ struct npm_manager {
     struct env_task stopped_task;
 };
 
-static void step(struct mgroup *g, const struct npm_event *e);
+static void manager_step(struct mgroup *g, const struct npm_event *e);
 static void renew_wishes(struct mgroup *g);
 
 /* ---- control-plane calls --------------------------------------------------------------------- */
@@ -138,7 +138,7 @@ static int machine_add(void *ud, const struct fn_machine *copied)
 }
 
 /* [worker] Before anybody believes it. */
-static void judge(struct mgroup *g)
+static void manager_judge(struct mgroup *g)
 {
     struct plugin *p = g->manager->deps.cplane;
     const char **scratch;
@@ -178,7 +178,7 @@ static void cplane_run(struct env_work *w, struct fn_op *op)
         g->result = m->ops->remove(inst, op, g->name, g->host, &g->error);
     }
     plugin_leave(&crumb);
-    judge(g);
+    manager_judge(g);
 }
 
 /* Codes after which nobody knows whether the order was taken. */
@@ -238,7 +238,7 @@ static void cplane_done(struct env_work *w)
     m->working--;
     if (!m->stopping) {
         tell_answer(g);
-        step(g, &e);
+        manager_step(g, &e);
         if (e.kind == NPM_LISTED) {
             renew_wishes(g);
         }
@@ -296,7 +296,7 @@ static void cplane_call(struct mgroup *g, const struct npm_action *a)
         g->result = FN_E_EXHAUSTED;
         arena_finish(&g->arena);
         e = answer_of(g);
-        step(g, &e);
+        manager_step(g, &e);
     }
 }
 
@@ -346,7 +346,7 @@ static void ask_next(struct npm_manager *m)
     }
 }
 
-static void ask(struct mgroup *g, const struct npm_action *a)
+static void manager_ask(struct mgroup *g, const struct npm_action *a)
 {
     struct npm_manager *m = g->manager;
     struct subject about = { .group = g };
@@ -379,7 +379,7 @@ void npm_manager_reported(struct npm_manager *m, uint64_t ticket, bool answered,
     e = (struct npm_event){
         .kind = answered ? NPM_REPORTED : NPM_SILENT, .id = q->about.host, .active = active };
     if (!m->stopping) {
-        step(q->about.group, &e);
+        manager_step(q->about.group, &e);
     }
     free(q);
     ask_next(m);
@@ -412,7 +412,7 @@ static void time_provision(struct mgroup *g, const struct npm_action *a)
     }
 }
 
-static void tell(struct mgroup *g, const struct npm_action *a)
+static void manager_tell(struct mgroup *g, const struct npm_action *a)
 {
     const struct npm_host *h = a->id ? npm_host_find(g->group, a->id) : NULL;
     bool drains = a->note == NPM_NOTE_DRAINING && h && h->state == NPM_DRAINING;
@@ -445,11 +445,11 @@ static void carry_out(struct mgroup *g, const struct npm_action *a)
     struct npm_manager *m = g->manager;
 
     if (a->kind == NPM_DO_STATUS) {
-        ask(g, a);
+        manager_ask(g, a);
     } else if (a->kind == NPM_DO_PUBLISH) {
         m->deps.published(m->deps.ud, g->name);
     } else {
-        tell(g, a);
+        manager_tell(g, a);
     }
 }
 
@@ -474,7 +474,7 @@ static void show(struct mgroup *g)
     }
 }
 
-static void step(struct mgroup *g, const struct npm_event *e)
+static void manager_step(struct mgroup *g, const struct npm_event *e)
 {
     struct env *env = g->manager->deps.env;
     struct npm_actions out;
@@ -499,11 +499,11 @@ static void step(struct mgroup *g, const struct npm_event *e)
     }
 }
 
-static void on_timer(struct env_timer *t)
+static void manager_on_timer(struct env_timer *t)
 {
     static const struct npm_event tick = { .kind = NPM_TICK };
 
-    step(container_of(t, struct mgroup, timer), &tick);
+    manager_step(container_of(t, struct mgroup, timer), &tick);
 }
 
 static int predict(void *ud, const struct fn_load *load, uint64_t *ret_desired_mb)
@@ -522,7 +522,7 @@ static int predict(void *ud, const struct fn_load *load, uint64_t *ret_desired_m
 
 /* ---- from outside ---------------------------------------------------------------------------- */
 
-static struct mgroup *find(const struct npm_manager *m, const char *name)
+static struct mgroup *manager_find(const struct npm_manager *m, const char *name)
 {
     struct mgroup *g;
 
@@ -539,7 +539,7 @@ int npm_manager_demand(struct npm_manager *m, const struct npm_demand *d,
                                  .seq = d->seq,
                                  .mb = d->mb,
                                  .waiting = d->waiting };
-    struct mgroup *g = find(m, d->group);
+    struct mgroup *g = manager_find(m, d->group);
     uint64_t max_mb;
 
     if (!g) {
@@ -552,7 +552,7 @@ int npm_manager_demand(struct npm_manager *m, const struct npm_demand *d,
                        d->lb_id, NPM_LB_ID_MAX);
     }
     g->lb_refused = false;
-    step(g, &e);
+    manager_step(g, &e);
     if (g->lb_refused) {
         return err_set(ret_note, FN_E_EXHAUSTED,
                        "NPM506 load balancers of the group, got more than %u; expected at most "
@@ -577,7 +577,7 @@ int npm_manager_demand(struct npm_manager *m, const struct npm_demand *d,
 
 const struct npm_group *npm_manager_group(const struct npm_manager *m, const char *name)
 {
-    const struct mgroup *g = find(m, name);
+    const struct mgroup *g = manager_find(m, name);
 
     return g ? g->group : NULL;
 }
@@ -684,7 +684,7 @@ int npm_manager_order(struct npm_manager *m, const char *runner, enum npm_order 
                        NPM_WISHES_MAX);
     }
     m->deps.wishes_changed(m->deps.ud);
-    step(g, &e);
+    manager_step(g, &e);
     return 0;
 }
 
@@ -698,7 +698,7 @@ static bool renew_wish(void *ud, const char *id, enum npm_wish wish)
     const struct npm_host *h = npm_host_find(g->group, id);
 
     if (h && h->wish != wish && h->state != NPM_REMOVING) {
-        step(g, &e);
+        manager_step(g, &e);
     }
     return h != NULL;
 }
@@ -720,7 +720,7 @@ struct npm_wishes *npm_manager_wishes(const struct npm_manager *m)
 
 const char *npm_manager_cplane_error(const struct npm_manager *m, const char *group)
 {
-    const struct mgroup *g = find(m, group);
+    const struct mgroup *g = manager_find(m, group);
 
     return g ? g->failed.msg : "";
 }
@@ -730,8 +730,8 @@ const char *npm_manager_cplane_error(const struct npm_manager *m, const char *gr
 static const char *const by_group[] = { "group", NULL };
 static const char *const by_state[] = { "group", "state", NULL };
 
-static struct metric *series(enum metric_kind kind, const char *name, const char *help,
-                             const char *const *labels, const char *const *values)
+static struct metric *manager_series(enum metric_kind kind, const char *name, const char *help,
+                                     const char *const *labels, const char *const *values)
 {
     const struct metric_def def = { .name = name, .help = help, .kind = kind, .labels = labels };
 
@@ -740,7 +740,7 @@ static struct metric *series(enum metric_kind kind, const char *name, const char
 
 static struct metric *gauge(const char *name, const char *help, const char *group)
 {
-    return series(METRIC_GAUGE, name, help, by_group, &group);
+    return manager_series(METRIC_GAUGE, name, help, by_group, &group);
 }
 
 static struct metric *state_gauge(const char *name, const char *help, const char *group,
@@ -748,12 +748,12 @@ static struct metric *state_gauge(const char *name, const char *help, const char
 {
     const char *values[] = { group, npm_state_name(state) };
 
-    return series(METRIC_GAUGE, name, help, by_state, values);
+    return manager_series(METRIC_GAUGE, name, help, by_state, values);
 }
 
 static struct metric *counter(const char *name, const char *help, const char *group)
 {
-    return series(METRIC_COUNTER, name, help, by_group, &group);
+    return manager_series(METRIC_COUNTER, name, help, by_group, &group);
 }
 
 static struct metric *provision_histogram(const char *group)
@@ -823,7 +823,7 @@ static int open_group(struct npm_manager *m, struct mgroup *g, const char *name)
 
     strncpy(g->name, name, NPM_GROUP_NAME_MAX);
     g->manager = m;
-    g->timer.cb = on_timer;
+    g->timer.cb = manager_on_timer;
     declare_figures(&g->figures, name);
     if (ops) {
         g->predictor_state = calloc(1, ops->state_size + 1);
@@ -842,7 +842,7 @@ static int open_group(struct npm_manager *m, struct mgroup *g, const char *name)
     return 0;
 }
 
-static void on_stopped(struct env_task *t)
+static void manager_on_stopped(struct env_task *t)
 {
     struct npm_manager *m = container_of(t, struct npm_manager, stopped_task);
     void (*stopped)(void *ud) = m->stopped;
@@ -866,7 +866,7 @@ int npm_manager_create(const struct npm_deps *deps, struct npm_manager **ret,
     m->epoch = (uint64_t)env_wall_ns(deps->env);
     m->budget.request_last = m->epoch;
     m->wishes = npm_wishes_create();
-    m->stopped_task.cb = on_stopped;
+    m->stopped_task.cb = manager_on_stopped;
     for (int i = 0; i < URGENCIES_N; i++) {
         TAILQ_INIT(&m->waiting[i]);
     }

@@ -50,7 +50,7 @@ static void open_it(struct place *p, const char *why)
     }
 }
 
-static void on_timer(struct env_timer *t)
+static void breaker_on_timer(struct env_timer *t)
 {
     struct place *p = container_of(t, struct place, breaker.timer);
     struct breaker *b = &p->breaker;
@@ -112,7 +112,7 @@ void breaker_begin(struct place *p, struct policy *main)
     opened();
     b->main = policy_ref(main);
     b->pause_ns = PAUSE_MIN_NS;
-    b->timer.cb = on_timer;
+    b->timer.cb = breaker_on_timer;
 }
 
 void breaker_swapped(struct place *p)

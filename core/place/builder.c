@@ -1,8 +1,8 @@
 /* Builders: "fn.snap", the lists that pools publish.
  *
- * A builder collects copies in an arena, which are the memory of the listing that publish() makes
- * of it. Builders may be filled by a worker; publish() and fail() enter the loop when they are
- * called from one. */
+ * A builder collects copies in an arena, which are the memory of the listing that builder_publish()
+ * makes of it. Builders may be filled by a worker; builder_publish() and fail() enter the loop when
+ * they are called from one. */
 #include <place/place_int.h>
 
 #include <base/log.h>
@@ -143,7 +143,7 @@ static int snap_add(struct fn_snap_builder *b, const struct fn_runner *copied, u
 /* ---- publishing ------------------------------------------------------------------------------ */
 
 /* Takes the builder in any case. */
-static int publish(struct place *p, struct fn_snap_builder *given)
+static int builder_publish(struct place *p, struct fn_snap_builder *given)
 {
     enum source_word word = source_judge(p, plugin_of(given->host));
     int r = FN_E_PRECONDITION; /* another pool is in use by now */
@@ -186,7 +186,7 @@ static int snap_publish(struct fn_snap_builder *given)
     }
     p = given->place;
     loop_take(p);
-    r = publish(p, given);
+    r = builder_publish(p, given);
     loop_give(p);
     return r;
 }

@@ -36,7 +36,7 @@ static void listing_free(struct listing *l)
 }
 
 /* One portion; frees it with its last runner. Returns when to go on. */
-static int64_t let_go(struct listing *l)
+static int64_t listing_let_go(struct listing *l)
 {
     int64_t pause_ns = 1;
     uint32_t portion = PORTION;
@@ -78,7 +78,7 @@ void listing_unref(struct listing *l)
         return;
     }
     TAILQ_INSERT_TAIL(&p->ended, l, link);
-    go_on_after(p, l->n <= PORTION ? let_go(l) : 1);
+    go_on_after(p, l->n <= PORTION ? listing_let_go(l) : 1);
 }
 
 /* ---- seats ----------------------------------------------------------------------------------- */
@@ -245,7 +245,7 @@ static int bind(struct place_group *g)
     return r;
 }
 
-static int begin(struct place_group *g, struct fn_snap_builder *given)
+static int listing_begin(struct place_group *g, struct fn_snap_builder *given)
 {
     g->binding = listing_create(g, given);
     if (!g->binding) {
@@ -262,7 +262,7 @@ static void go_on_binding(struct place_group *g)
     int r = bind(g);
 
     if (!g->binding && next) {
-        int begun = begin(g, next);
+        int begun = listing_begin(g, next);
 
         g->next = NULL;
         r = r < 0 ? r : begun;
@@ -273,7 +273,7 @@ static void go_on_binding(struct place_group *g)
     }
 }
 
-static void on_turn(struct env_timer *t)
+static void listing_on_turn(struct env_timer *t)
 {
     struct place *p = container_of(t, struct place, listing_timer);
     int64_t pause_ns = 1;
@@ -282,7 +282,7 @@ static void on_turn(struct env_timer *t)
         go_on_binding(TAILQ_FIRST(&p->binding)->group);
         links_open(p);
     } else if (!TAILQ_EMPTY(&p->ended)) {
-        pause_ns = let_go(TAILQ_FIRST(&p->ended));
+        pause_ns = listing_let_go(TAILQ_FIRST(&p->ended));
     }
     go_on_after(p, pause_ns);
 }
@@ -314,7 +314,7 @@ int listing_publish(struct place *p, struct fn_snap_builder *given)
         return 0;
     }
     listing_forget(g);
-    r = begin(g, given);
+    r = listing_begin(g, given);
     r = r < 0 ? r : bind(g);
     links_open(p);
     go_on_after(p, 1);
@@ -339,13 +339,13 @@ void listings_init(struct place *p)
 {
     TAILQ_INIT(&p->binding);
     TAILQ_INIT(&p->ended);
-    p->listing_timer.cb = on_turn;
+    p->listing_timer.cb = listing_on_turn;
 }
 
 void listings_finish(struct place *p)
 {
     env_timer_clear(p->deps.env, &p->listing_timer);
     while (!TAILQ_EMPTY(&p->ended)) {
-        let_go(TAILQ_FIRST(&p->ended));
+        listing_let_go(TAILQ_FIRST(&p->ended));
     }
 }

@@ -76,7 +76,7 @@ static void name_reason(struct place_call *pc, int code)
 }
 
 /* why is the error's text; NULL = what the last round met. */
-static enum place_verdict give_up(struct place_call *pc, int code, const char *why)
+static enum place_verdict place_give_up(struct place_call *pc, int code, const char *why)
 {
     if (why) {
         err_set_http(&pc->error, code, 503, FN_BLAME_PLATFORM, "%s", why);
@@ -144,11 +144,11 @@ static enum place_verdict park(struct place_call *pc, const struct fn_answer *an
 
     if (p->stopping || now_ns >= pc->deadline_ns) {
         metric_add(p->metrics.timeout, 1);
-        return give_up(pc, FN_E_DEADLINE, NULL);
+        return place_give_up(pc, FN_E_DEADLINE, NULL);
     }
     why = queue(pc);
     if (why) {
-        return give_up(pc, FN_E_EXHAUSTED, why);
+        return place_give_up(pc, FN_E_EXHAUSTED, why);
     }
     snapshot_unref(pc->snap);
     pc->snap = NULL;
@@ -182,7 +182,7 @@ static void unpark(struct place_call *pc)
     }
 }
 
-static void on_timer(struct env_timer *t)
+static void place_on_timer(struct env_timer *t)
 {
     struct place_call *pc = container_of(t, struct place_call, timer);
 
@@ -299,7 +299,7 @@ enum place_verdict place_next(struct place_call *pc)
 
     assert(!pc->runner && !pc->parked);
     if (!pc->group) {
-        return give_up(pc, FN_E_EXHAUSTED, pc->no_group);
+        return place_give_up(pc, FN_E_EXHAUSTED, pc->no_group);
     }
     round_begin(pc);
     for (turns = pc->snap->view.n + LOCAL_TRIES_SPARE; turns > 0; turns--) {
@@ -312,7 +312,7 @@ enum place_verdict place_next(struct place_call *pc)
         if (r < 0) {
             answer.verdict = FN_GIVE_UP;
             trace_answer(pc, &answer);
-            return give_up(pc, r, NULL);
+            return place_give_up(pc, r, NULL);
         }
         if (answer.verdict == FN_TRY) {
             if (take_runner(pc, &answer)) {
@@ -323,7 +323,7 @@ enum place_verdict place_next(struct place_call *pc)
         trace_answer(pc, &answer);
         return answer.verdict == FN_WAIT
                    ? park(pc, &answer)
-                   : give_up(pc, answer.code < 0 ? answer.code : FN_E_UNAVAILABLE, NULL);
+                   : place_give_up(pc, answer.code < 0 ? answer.code : FN_E_UNAVAILABLE, NULL);
     }
     return park(pc, &(struct fn_answer){ .wake_mask = FN_WAKE_POOL | FN_WAKE_CAPACITY });
 }
@@ -357,7 +357,7 @@ void place_begin(struct place *p, struct place_call *pc)
 {
     pc->place = p;
     pc->group = route(p, pc);
-    pc->timer.cb = on_timer;
+    pc->timer.cb = place_on_timer;
     pc->why = FN_WHY_START;
     pc->begun_ns = env_now_ns(p->deps.env);
     if (pc->group) {

@@ -16,7 +16,7 @@ static void policy_free(struct policy *y)
     free(y);
 }
 
-static void on_gone(struct env_task *t)
+static void policy_on_gone(struct env_task *t)
 {
     struct policy *y = container_of(t, struct policy, gone_task);
 
@@ -34,7 +34,7 @@ void policy_unref(struct policy *y)
 {
     if (y && --y->refs == 0) {
         LIST_INSERT_HEAD(&y->place->leaving, y, link_leaving);
-        y->gone_task.cb = on_gone;
+        y->gone_task.cb = policy_on_gone;
         env_defer(y->place->deps.env, &y->gone_task);
     }
 }

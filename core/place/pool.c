@@ -114,7 +114,7 @@ static void on_stopped_task(struct env_task *t)
     tell_stopped(p);
 }
 
-static void on_stopped(void *ud)
+static void pool_on_stopped(void *ud)
 {
     struct source *s = ud;
 
@@ -129,7 +129,7 @@ static void source_stop(struct source *s)
     struct plugin_crumb crumb;
 
     plugin_enter(&crumb, s->pool, PLUGIN_LOOP, "stop");
-    s->ops->stop(plugin_inst(s->pool), on_stopped, s);
+    s->ops->stop(plugin_inst(s->pool), pool_on_stopped, s);
     plugin_leave(&crumb);
 }
 

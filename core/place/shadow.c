@@ -36,8 +36,8 @@ static const char *const home_names[PLACE_HOMES_N] = { "new", "same", "moved" };
 
 /* ---- metrics --------------------------------------------------------------------------------- */
 
-static struct metric *series(const char *name, const char *help, const char *const *labels,
-                             const char *const *values)
+static struct metric *shadow_series(const char *name, const char *help, const char *const *labels,
+                                    const char *const *values)
 {
     const struct metric_def def = { .name = name,
                                     .help = help,
@@ -56,14 +56,15 @@ static void declare_answers(struct place_shadow *s)
             const char *values[] = { verdict_names[a], verdict_names[b],
                                      a == 0 && b == 0 ? "other" : "" };
 
-            s->m.answers[a][b] = series("fn_lb_shadow_answers",
-                                        "First questions by what the serving and the shadow placer "
-                                        "answered, and whether they named the same runner.",
-                                        labels, values);
+            s->m.answers[a][b] =
+                shadow_series("fn_lb_shadow_answers",
+                              "First questions by what the serving and the shadow placer "
+                              "answered, and whether they named the same runner.",
+                              labels, values);
         }
     }
-    s->m.same = series("fn_lb_shadow_answers", "", labels,
-                       (const char *const[]){ verdict_names[0], verdict_names[0], "same" });
+    s->m.same = shadow_series("fn_lb_shadow_answers", "", labels,
+                              (const char *const[]){ verdict_names[0], verdict_names[0], "same" });
 }
 
 static const double wait_bounds_ms[] = { 0.25, 0.5, 1,   2,   4,    8,    16,   32,
@@ -115,25 +116,28 @@ static void declare(struct place_shadow *s)
     declare_answers(s);
     declare_waits(s);
     for (uint32_t r = 0; r < PLACE_ROLES_N; r++) {
-        s->m.inflight[r] = series("fn_lb_shadow_pick_inflight",
-                                  "Sum over the runners named at first questions of the calls that "
-                                  "this load balancer had there.",
-                                  role_labels, &role_names[r]);
+        s->m.inflight[r] =
+            shadow_series("fn_lb_shadow_pick_inflight",
+                          "Sum over the runners named at first questions of the calls that "
+                          "this load balancer had there.",
+                          role_labels, &role_names[r]);
         for (uint32_t i = 0; i < PLACE_PICKS_N; i++) {
             const char *values[] = { role_names[r], runner_names[i] };
 
-            s->m.picks[r][i] = series("fn_lb_shadow_picks",
-                                      "Runners that were named at the first question: free, or "
-                                      "refused another call within the last second, or down.",
-                                      pick_labels, values);
+            s->m.picks[r][i] =
+                shadow_series("fn_lb_shadow_picks",
+                              "Runners that were named at the first question: free, or "
+                              "refused another call within the last second, or down.",
+                              pick_labels, values);
         }
         for (uint32_t i = 0; i < PLACE_HOMES_N; i++) {
             const char *values[] = { role_names[r], home_names[i] };
 
-            s->m.homes[r][i] = series("fn_lb_shadow_homes",
-                                      "First questions by whether the placer named the runner that "
-                                      "it named the last time for the function.",
-                                      home_labels, values);
+            s->m.homes[r][i] =
+                shadow_series("fn_lb_shadow_homes",
+                              "First questions by whether the placer named the runner that "
+                              "it named the last time for the function.",
+                              home_labels, values);
         }
     }
     s->m.strikes = metric_simple("fn_lb_shadow_strikes", METRIC_COUNTER,

@@ -45,7 +45,7 @@ static uint32_t load_class(uint32_t inflight)
     return class;
 }
 
-static uint64_t key_of(uint64_t fn, uint64_t runner)
+static uint64_t waits_key_of(uint64_t fn, uint64_t runner)
 {
     uint64_t key = (fn ^ runner * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
 
@@ -56,7 +56,7 @@ static uint64_t key_of(uint64_t fn, uint64_t runner)
 struct waits_class waits_class_of(const struct waits *w, uint64_t fn, uint64_t runner,
                                   uint32_t inflight, int64_t now_ns)
 {
-    uint64_t key = key_of(fn, runner);
+    uint64_t key = waits_key_of(fn, runner);
     const struct warm *s = &w->warm[key & (WARM_SLOTS - 1)];
 
     return (struct waits_class){ .load = (uint8_t)load_class(inflight),
@@ -67,7 +67,7 @@ void waits_learn(struct waits *w, struct waits_means *m, struct waits_class clas
                  uint64_t runner, int64_t wait_ns, int64_t now_ns)
 {
     struct waits_mean *mean = &m->of[class.warm][class.load];
-    uint64_t key = key_of(fn, runner);
+    uint64_t key = waits_key_of(fn, runner);
 
     w->warm[key & (WARM_SLOTS - 1)] = (struct warm){ key, now_ns };
     mean->n += mean->n < FADE;

@@ -112,7 +112,7 @@ static void alarm_of(const char *what, const char *from, const char *to, bool re
               "restored", restored ? "yes" : "no", "suspects", suspects[0] ? suspects : "none ran");
 }
 
-static const char *number(uint64_t n, uint32_t base, char *ret)
+static const char *audit_number(uint64_t n, uint32_t base, char *ret)
 {
     snprintf(ret, TEXT_MAX, base == 8 ? "%03llo" : "%llu", (unsigned long long)n);
     return ret;
@@ -218,8 +218,8 @@ static void judge_signals(struct plugin_audit *a, struct process_state *now)
             const char *name = sigabbrev_np(i);
             bool good = sigaction(i, was, NULL) == 0;
 
-            alarm_of("signal-handler", name ? name : number((uint64_t)i, 10, from), "another one",
-                     good, a->suspects);
+            alarm_of("signal-handler", name ? name : audit_number((uint64_t)i, 10, from),
+                     "another one", good, a->suspects);
             now->actions[i] = *was;
         }
     }
@@ -233,7 +233,7 @@ static void judge_growth(struct plugin_audit *a, const char *what, uint64_t *was
     char to[TEXT_MAX];
 
     if (now > *was + slack) {
-        alarm_of(what, number(*was, 10, from), number(now, 10, to), false, a->suspects);
+        alarm_of(what, audit_number(*was, 10, from), audit_number(now, 10, to), false, a->suspects);
         *was = now;
     }
 }
@@ -251,8 +251,8 @@ static void judge_limits(struct plugin_audit *a, const struct process_state *now
         const struct rlimit *is = &now->limits[i];
 
         snprintf(name, sizeof(name), "resource-limit-%d", i);
-        number(was->rlim_cur, 10, from);
-        number(is->rlim_cur, 10, to);
+        audit_number(was->rlim_cur, 10, from);
+        audit_number(is->rlim_cur, 10, to);
         if (is->rlim_max != was->rlim_max) {
             log_warn("a resource limit of this process was set, soft and hard, from outside or by "
                      "a plugin; it stays",
@@ -277,7 +277,7 @@ static void judge_status(struct plugin_audit *a, const struct process_state *now
     }
     if (now->umask != was->umask) {
         umask((mode_t)was->umask);
-        alarm_of("umask", number(was->umask, 8, from), number(now->umask, 8, to), true,
+        alarm_of("umask", audit_number(was->umask, 8, from), audit_number(now->umask, 8, to), true,
                  a->suspects);
     }
     if (strcmp(now->rights, was->rights) != 0) {
@@ -302,7 +302,7 @@ static void judge_standard(struct plugin_audit *a)
                 dup2(null, fd);
                 close(null);
             }
-            alarm_of("standard-descriptor", number((uint64_t)fd, 10, name), "closed", false,
+            alarm_of("standard-descriptor", audit_number((uint64_t)fd, 10, name), "closed", false,
                      a->suspects);
         }
     }

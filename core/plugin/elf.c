@@ -336,7 +336,7 @@ static int check_segments(struct elf *e, const Elf64_Phdr **ret_dynamic)
     return *ret_dynamic ? check_sections(e) : elf_damaged(e, "no dynamic segment");
 }
 
-static uint32_t count(const struct elf *e, int64_t tag)
+static uint32_t elf_count(const struct elf *e, int64_t tag)
 {
     uint32_t n = 0;
     uint32_t i;
@@ -411,10 +411,10 @@ static int check_dyn_addresses(struct elf *e)
     for (i = 0; i < sizeof(dyn_rules) / sizeof(dyn_rules[0]); i++) {
         rule = &dyn_rules[i];
         at = elf_value(e, rule->tag);
-        if (rule->size_tag && count(e, rule->tag) != count(e, rule->size_tag)) {
+        if (rule->size_tag && elf_count(e, rule->tag) != elf_count(e, rule->size_tag)) {
             return elf_damaged(e, "its dynamic section has an address without a size");
         }
-        if (!count(e, rule->tag)) {
+        if (!elf_count(e, rule->tag)) {
             continue;
         }
         len = rule->size_tag ? elf_value(e, rule->size_tag) : 0;
@@ -468,7 +468,7 @@ static int check_dyn_tag(struct elf *e, const Elf64_Dyn *d)
     if (d->d_tag < 0 || (d->d_tag >= DT_NUM && d->d_tag < DT_LOOS)) {
         return elf_damaged(e, "an unknown tag in its dynamic section");
     }
-    if (d->d_tag != DT_NEEDED && count(e, d->d_tag) > 1) {
+    if (d->d_tag != DT_NEEDED && elf_count(e, d->d_tag) > 1) {
         return elf_damaged(e, "a tag comes twice in its dynamic section");
     }
     switch (d->d_tag) {
@@ -602,11 +602,11 @@ static int check_dynamic(struct elf *e, const Elf64_Phdr *dynamic)
     }
     if (!elf_value(e, DT_STRTAB) || !elf_value(e, DT_SYMTAB) || !elf_value(e, DT_STRSZ) ||
         !elf_value(e, DT_SYMENT) || !(elf_value(e, DT_GNU_HASH) || elf_value(e, DT_HASH)) ||
-        count(e, DT_RELA) != count(e, DT_RELAENT) ||
-        count(e, DT_JMPREL) != count(e, DT_PLTREL) ||
-        count(e, DT_VERNEED) != count(e, DT_VERNEEDNUM) ||
-        count(e, DT_VERDEF) != count(e, DT_VERDEFNUM) ||
-        (count(e, DT_VERNEED) && !count(e, DT_VERSYM))) {
+        elf_count(e, DT_RELA) != elf_count(e, DT_RELAENT) ||
+        elf_count(e, DT_JMPREL) != elf_count(e, DT_PLTREL) ||
+        elf_count(e, DT_VERNEED) != elf_count(e, DT_VERNEEDNUM) ||
+        elf_count(e, DT_VERDEF) != elf_count(e, DT_VERDEFNUM) ||
+        (elf_count(e, DT_VERNEED) && !elf_count(e, DT_VERSYM))) {
         return elf_damaged(e, "its dynamic section is not complete");
     }
     r = check_dyn_addresses(e);

@@ -133,7 +133,7 @@ const char *plugin_linker_advice(const char *why)
 
 /* A file that was mapped and is refused afterwards stays mapped: its constructors ran, and nobody
  * knows what they left behind. */
-static int load(struct plugin_check *c, struct plugin_file *f)
+static int file_load(struct plugin_check *c, struct plugin_file *f)
 {
     const char *why;
     char name[64];
@@ -284,7 +284,7 @@ static int check_bytes(struct plugin_check *c, struct plugin_file *f)
 }
 
 /* The descriptor of what was mapped stays open, see seal.c. */
-static void forget(struct plugin_file *f)
+static void file_forget(struct plugin_file *f)
 {
     if (f->fd >= 0 && !f->handle) {
         close(f->fd);
@@ -346,14 +346,14 @@ static int open_new(struct plugin_check *c, int fd, const struct plugin_stat *st
     old = f->fd < 0 ? NULL : find_bytes(c, f);
     if (old) {
         take_stat(old, st);
-        forget(f);
+        file_forget(f);
         *ret = old;
         return judge_again(c, old);
     }
     r = f->fd < 0 ? f->fd : check_bytes(c, f);
-    r = r < 0 ? r : load(c, f);
+    r = r < 0 ? r : file_load(c, f);
     if (r < 0) {
-        forget(f);
+        file_forget(f);
         return r;
     }
     list_file(f);

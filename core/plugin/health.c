@@ -70,7 +70,7 @@ static void bring(const struct plugin_method *m, double tick_ns,
 
 /* One literal may have several addresses, and a method may be called in two contexts: all of them
  * make one series. */
-static void publish(const struct plugin_health *hl, const char *name, double tick_ns)
+static void health_publish(const struct plugin_health *hl, const char *name, double tick_ns)
 {
     const char *values[] = { hl->name, hl->kind, name };
     int64_t counts[BOUNDS_N + 1] = { 0 };
@@ -90,7 +90,7 @@ static void publish(const struct plugin_health *hl, const char *name, double tic
                          (int64_t)(ticks * tick_ns));
 }
 
-static void refresh(struct metric_source *s)
+static void health_refresh(struct metric_source *s)
 {
     struct plugin_host *h = container_of(s, struct plugin_host, source);
     double tick_ns = plugin_tick_ns(h, plugin_ticks());
@@ -106,10 +106,10 @@ static void refresh(struct metric_source *s)
             const char *b = __atomic_load_n(&hl->other[i].name, __ATOMIC_ACQUIRE);
 
             if (a) {
-                publish(hl, a, tick_ns);
+                health_publish(hl, a, tick_ns);
             }
             if (b) {
-                publish(hl, b, tick_ns);
+                health_publish(hl, b, tick_ns);
             }
         }
     }
@@ -150,7 +150,7 @@ void plugin_health_open(struct plugin_host *h)
     LIST_INIT(&h->healths);
     pthread_mutex_init(&h->lock, NULL);
     pthread_mutex_init(&h->away_lock, NULL);
-    h->source.refresh = refresh;
+    h->source.refresh = health_refresh;
     metric_source_add(&h->source);
 }
 

@@ -269,7 +269,7 @@ static int run_create(struct plugin *p, bool *ret_lost, struct fn_error *reterr)
 }
 
 /* What the implementations of host tables hold for it. */
-static void let_go(struct plugin *p)
+static void instance_let_go(struct plugin *p)
 {
     const struct plugin_host *h = p->owner;
 
@@ -290,11 +290,11 @@ static void let_go(struct plugin *p)
     }
 }
 
-static void release(struct plugin *p)
+static void instance_release(struct plugin *p)
 {
     if (p->host.priv) {
         plugin_tables_release(p);
-        let_go(p);
+        instance_let_go(p);
     }
     conf_values_destroy(p->conf);
     free(p->name);
@@ -334,7 +334,7 @@ int plugin_create(struct plugin_host *h, struct plugin_file *f, const struct fn_
     }
     if (r < 0) {
         if (!is_lost) {
-            release(p);
+            instance_release(p);
         }
         return r;
     }
@@ -353,15 +353,15 @@ void plugin_destroy(struct plugin *p)
     if (!p) {
         return;
     }
-    /* Its timers and streams must be off first: destroy frees what they point at. release() does
-     * it again for what a destroy() opened against the rules. */
+    /* Its timers and streams must be off first: destroy frees what they point at.
+     * instance_release() does it again for what a destroy() opened against the rules. */
     plugin_tables_release(p);
-    let_go(p);
+    instance_let_go(p);
     plugin_enter(&crumb, p, PLUGIN_INIT, "destroy");
     p->factory->destroy(p->inst);
     plugin_leave(&crumb);
     __atomic_fetch_sub(&p->owner->n_instances, 1, __ATOMIC_RELAXED);
-    release(p);
+    instance_release(p);
 }
 
 bool plugin_is_same(const struct plugin *p, const struct plugin_file *f,

@@ -23,7 +23,7 @@ struct plugin_mem {
     bool failed;
 };
 
-static void add(struct plugin_mem *m, const struct segment *s)
+static void mem_add(struct plugin_mem *m, const struct segment *s)
 {
     struct segment *grown;
 
@@ -56,9 +56,9 @@ static int each_object(struct dl_phdr_info *info, size_t size, void *ud)
         const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
 
         if (ph->p_type == PT_LOAD && (ph->p_flags & PF_R)) {
-            add(m, &(struct segment){ info->dlpi_addr + ph->p_vaddr,
-                                      info->dlpi_addr + ph->p_vaddr + ph->p_memsz, ph->p_flags,
-                                      own });
+            mem_add(m, &(struct segment){ info->dlpi_addr + ph->p_vaddr,
+                                          info->dlpi_addr + ph->p_vaddr + ph->p_memsz, ph->p_flags,
+                                          own });
         }
     }
     return 0;
@@ -116,7 +116,7 @@ void plugin_mem_destroy(struct plugin_mem *m)
     free(m);
 }
 
-static const struct segment *find(const struct plugin_mem *m, const void *p)
+static const struct segment *mem_find(const struct plugin_mem *m, const void *p)
 {
     uintptr_t at = (uintptr_t)p;
     size_t i;
@@ -131,21 +131,21 @@ static const struct segment *find(const struct plugin_mem *m, const void *p)
 
 bool plugin_mem_table(const struct plugin_mem *m, const void *p, size_t len, size_t align)
 {
-    const struct segment *s = find(m, p);
+    const struct segment *s = mem_find(m, p);
 
     return s && s->own && len <= s->to - (uintptr_t)p && (uintptr_t)p % align == 0;
 }
 
 bool plugin_mem_code(const struct plugin_mem *m, const void *p)
 {
-    const struct segment *s = find(m, p);
+    const struct segment *s = mem_find(m, p);
 
     return s && (s->flags & PF_X);
 }
 
 NO_SANITIZER bool plugin_mem_text(const struct plugin_mem *m, const char *s)
 {
-    const struct segment *seg = find(m, s);
+    const struct segment *seg = mem_find(m, s);
     size_t room;
     size_t i;
 

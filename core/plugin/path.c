@@ -120,7 +120,7 @@ static int walk(struct plugin_check *c, const char *dir)
 }
 
 /* Resolves the directory; the last component is kept, so that a link there is seen. */
-static int resolve(struct plugin_check *c, char *ret, size_t cap, char *ret_dir)
+static int path_resolve(struct plugin_check *c, char *ret, size_t cap, char *ret_dir)
 {
     char copy[PATH_MAX];
     const char *base;
@@ -181,7 +181,7 @@ int plugin_path_open(struct plugin_check *c, struct plugin_stat *ret)
     int fd;
     int r;
 
-    r = resolve(c, ret->path, sizeof(ret->path), dir);
+    r = path_resolve(c, ret->path, sizeof(ret->path), dir);
     if (r < 0) {
         return r;
     }

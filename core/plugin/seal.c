@@ -41,7 +41,7 @@ static int create_memfd(const char *path)
     return fd;
 }
 
-static bool write_all(int fd, const char *data, size_t len)
+static bool seal_write_all(int fd, const char *data, size_t len)
 {
     ssize_t n;
 
@@ -59,7 +59,7 @@ static bool write_all(int fd, const char *data, size_t len)
     return true;
 }
 
-static int copy(struct plugin_check *c, int from, int to, uint64_t size)
+static int seal_copy(struct plugin_check *c, int from, int to, uint64_t size)
 {
     char part[COPY_BYTES];
     uint64_t got = 0;
@@ -81,7 +81,7 @@ static int copy(struct plugin_check *c, int from, int to, uint64_t size)
         if (got > size) {
             break;
         }
-        if (!write_all(to, part, (size_t)n)) {
+        if (!seal_write_all(to, part, (size_t)n)) {
             return no_copy(c, "cannot be copied");
         }
     }
@@ -100,7 +100,7 @@ int plugin_seal_copy(struct plugin_check *c, int fd, const struct plugin_stat *s
     if (to < 0) {
         return no_copy(c, "no copy can be made");
     }
-    r = copy(c, fd, to, st->size);
+    r = seal_copy(c, fd, to, st->size);
     if (r == 0 &&
         fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
         r = no_copy(c, "its copy cannot be sealed");

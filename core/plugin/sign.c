@@ -99,7 +99,7 @@ int plugin_keys_load(const char *const *paths, uint32_t n, struct plugin_key **r
 }
 
 /* Raw or base64; a line end behind either is forgiven. */
-static bool decode(const char *data, size_t len, unsigned char ret[SIGNATURE_BYTES])
+static bool sign_decode(const char *data, size_t len, unsigned char ret[SIGNATURE_BYTES])
 {
     unsigned char out[SIGNATURE_BASE64];
     size_t n = len;
@@ -187,7 +187,7 @@ int plugin_signature_check(struct plugin_check *c, const char *path, int fd, uin
         return plugin_problem(c, FN_E_PERMISSION, "PLG918", "signature %s: %s", name,
                               strerror(errno));
     }
-    if (!decode(data, (size_t)n, sig)) {
+    if (!sign_decode(data, (size_t)n, sig)) {
         return plugin_problem(c, FN_E_PERMISSION, "PLG918",
                               "signature %s, got %zd bytes; expected 64 bytes, or these in base64",
                               name, n);

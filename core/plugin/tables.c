@@ -8,7 +8,7 @@
 #include <string.h>
 #include <uthash.h>
 
-static struct plugin *of(const struct fn_host *host)
+static struct plugin *tables_of(const struct fn_host *host)
 {
     return host->priv;
 }
@@ -18,7 +18,7 @@ static struct plugin *of(const struct fn_host *host)
 static int64_t clock_now(const struct fn_host *host)
 {
     PLUGIN_HOST_CALL("fn.clock.now");
-    struct env *env = of(host)->owner->env;
+    struct env *env = tables_of(host)->owner->env;
 
     return env ? env_now_ns(env) : 0;
 }
@@ -26,7 +26,7 @@ static int64_t clock_now(const struct fn_host *host)
 static int64_t clock_wall(const struct fn_host *host)
 {
     PLUGIN_HOST_CALL("fn.clock.wall");
-    struct env *env = of(host)->owner->env;
+    struct env *env = tables_of(host)->owner->env;
 
     return env ? env_wall_ns(env) : 0;
 }
@@ -84,7 +84,7 @@ static int timer_arm(const struct fn_host *host, int64_t at_ns, void (*cb)(void 
                      uint64_t *ret_id)
 {
     PLUGIN_HOST_CALL("fn.timer.arm");
-    struct plugin *p = of(host);
+    struct plugin *p = tables_of(host);
     struct plugin_timer *t;
 
     if (!cb || !ret_id) {
@@ -121,7 +121,7 @@ static int timer_arm(const struct fn_host *host, int64_t at_ns, void (*cb)(void 
 static int timer_cancel(const struct fn_host *host, uint64_t id)
 {
     PLUGIN_HOST_CALL("fn.timer.cancel");
-    struct plugin *p = of(host);
+    struct plugin *p = tables_of(host);
     struct plugin_timer *t;
 
     if (!on_loop(p, "fn.timer.cancel from a thread that is not the loop")) {
@@ -143,7 +143,7 @@ static const struct fn_timer_if timer_if = { FN_HDR(struct fn_timer_if, FN_MAGIC
 static void host_log_write(const struct fn_host *host, uint32_t level, const char *msg, size_t len)
 {
     PLUGIN_HOST_CALL("fn.log.write");
-    struct plugin *p = of(host);
+    struct plugin *p = tables_of(host);
     char text[PLUGIN_LOG_MAX];
 
     if (level < FN_LOG_ERROR || level > log_level() || !msg) {
@@ -172,7 +172,7 @@ static int metric_declare_for(const struct fn_host *host, const char *name, uint
 {
     PLUGIN_HOST_CALL("fn.metric.declare");
     static const char *const labels[] = { "instance", NULL };
-    struct plugin *p = of(host);
+    struct plugin *p = tables_of(host);
     const char *values[] = { p->name };
     char full[160];
     const struct metric_def def = { .name = full,
@@ -204,7 +204,7 @@ static int metric_declare_for(const struct fn_host *host, const char *name, uint
 
 static void metric_add_for(const struct fn_host *host, uint32_t id, int64_t delta)
 {
-    struct plugin *p = of(host);
+    struct plugin *p = tables_of(host);
 
     if (id < p->n_metrics && (delta >= 0 || p->metric_kinds[id] == FN_METRIC_GAUGE)) {
         metric_add(p->metrics[id], delta);
@@ -233,7 +233,7 @@ static uint64_t rotl(uint64_t x, int k)
 
 static uint64_t rng_u64(const struct fn_host *host)
 {
-    uint64_t *s = of(host)->rng;
+    uint64_t *s = tables_of(host)->rng;
     uint64_t a = s[0];
     uint64_t b = s[1];
     uint64_t answer = a + b;
@@ -277,7 +277,7 @@ const struct plugin_offer *plugin_offer_find(const struct plugin_host *h, const 
 static const void *host_get(const struct fn_host *host, const char *iface, uint32_t major)
 {
     PLUGIN_HOST_CALL("fn.get");
-    struct plugin *p = of(host);
+    struct plugin *p = tables_of(host);
     const struct fn_need *need = p->factory->needs;
     const struct plugin_offer *offer;
 
@@ -300,14 +300,14 @@ static const void *host_get(const struct fn_host *host, const char *iface, uint3
 
 void *plugin_impl(const struct fn_host *host, const char *iface)
 {
-    const struct plugin_offer *offer = plugin_offer_find(of(host)->owner, iface);
+    const struct plugin_offer *offer = plugin_offer_find(tables_of(host)->owner, iface);
 
     return offer ? offer->impl : NULL;
 }
 
 struct plugin *plugin_of(const struct fn_host *host)
 {
-    return of(host);
+    return tables_of(host);
 }
 
 void plugin_tables_init(struct plugin *p)

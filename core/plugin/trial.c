@@ -100,7 +100,7 @@ static int spawn(const char *probe, int copy, int report, pid_t *ret)
     return r;
 }
 
-static int start(struct trial *t)
+static int trial_start(struct trial *t)
 {
     char probe[PATH_MAX + 32];
     int ends[2];
@@ -206,7 +206,7 @@ static const char *step_words(const char *step)
     return strcmp(step, "dlopen") == 0 ? "it was loaded" : "it was prepared";
 }
 
-static int refuse(struct trial *t, bool in_time, int status)
+static int trial_refuse(struct trial *t, bool in_time, int status)
 {
     const char *line = last_line(t);
     struct plugin_check *c = t->c;
@@ -248,7 +248,7 @@ int plugin_trial(struct plugin_check *c, int fd)
     int status = 0;
     int r;
 
-    r = start(&t);
+    r = trial_start(&t);
     if (r < 0) {
         return r;
     }
@@ -259,5 +259,5 @@ int plugin_trial(struct plugin_check *c, int fd)
         return 0;
     }
     in_time = reap(&t, in_time, &status) && in_time;
-    return refuse(&t, in_time, status);
+    return trial_refuse(&t, in_time, status);
 }

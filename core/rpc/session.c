@@ -1,8 +1,8 @@
 /* Sessions: one Engage stream of the server.
  *
- * A session has an owner from on_try() until finish(), abort() or on_gone(). Its stream is paused
- * but while the owner wants body. What the owner sends is appended to the stream; finish() and
- * abort() leave the rest to it, and the session is gone.
+ * A session has an owner from on_try() until session_finish(), abort() or on_gone(). Its stream is
+ * paused but while the owner wants body. What the owner sends is appended to the stream;
+ * session_finish() and abort() leave the rest to it, and the session is gone.
  *
  * Without memory for what its owner sends, this call alone is lost: its stream is broken off, so
  * that a cut answer never looks whole, and its owner is told as of a peer that went away.
@@ -38,12 +38,12 @@ struct engage_session {
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static void enter(struct engage_session *e)
+static void session_count_in(struct engage_session *e)
 {
     e->entered++;
 }
 
-static void leave(struct engage_session *e)
+static void session_count_out(struct engage_session *e)
 {
     struct rpc_server *s = e->server;
 
@@ -57,7 +57,7 @@ static void leave(struct engage_session *e)
     }
 }
 
-static void gone(struct engage_session *e)
+static void session_gone(struct engage_session *e)
 {
     if (e->owned) {
         e->owned = false;
@@ -66,7 +66,7 @@ static void gone(struct engage_session *e)
 }
 
 /* Ends the stream with a status behind what was sent. */
-static void end(struct engage_session *e, int status, const char *text)
+static void session_close(struct engage_session *e, int status, const char *text)
 {
     struct rpc_stream *st = e->stream;
 
@@ -83,13 +83,13 @@ void sessions_forget(struct rpc_server *s)
 
     for (e = LIST_FIRST(&s->sessions); e; e = next) {
         next = LIST_NEXT(e, entry);
-        enter(e);
+        session_count_in(e);
         e->owned = false;
         if (e->stream) {
             rpc_stream_close(e->stream);
             e->stream = NULL;
         }
-        leave(e);
+        session_count_out(e);
     }
 }
 
@@ -99,13 +99,13 @@ void sessions_cancel(struct rpc_server *s, const char *text)
     struct engage_session *e = LIST_FIRST(&s->sessions);
 
     while (e && !s->closed) {
-        enter(e);
-        gone(e);
+        session_count_in(e);
+        session_gone(e);
         if (e->stream) {
             rpc_stream_abort(e->stream, GRPC_UNAVAILABLE, text);
             e->stream = NULL;
         }
-        leave(e);
+        session_count_out(e);
         e = LIST_FIRST(&s->sessions);
     }
 }
@@ -116,9 +116,9 @@ static void on_lost(struct env_task *t)
 {
     struct engage_session *e = container_of(t, struct engage_session, lost);
 
-    enter(e);
-    gone(e);
-    leave(e);
+    session_count_in(e);
+    session_gone(e);
+    session_count_out(e);
 }
 
 /* Whether a message was encoded; else the stream has ended. */
@@ -132,7 +132,7 @@ static bool is_kept(struct engage_session *e, int r)
     return r >= 0;
 }
 
-static void send_start(struct engage_session *e, const struct engage_start *start)
+static void session_send_start(struct engage_session *e, const struct engage_start *start)
 {
     struct buf *out;
 
@@ -169,52 +169,52 @@ static int send_data(struct engage_session *e, const void *data, size_t len)
     return e->full ? 1 : 0;
 }
 
-static void finish(struct engage_session *e, const struct engage_finished *f)
+static void session_finish(struct engage_session *e, const struct engage_finished *f)
 {
     assert(e->owned);
-    enter(e);
+    session_count_in(e);
     if (e->stream &&
         is_kept(e, wire_encode_finished(&e->server->rpc->out, f, rpc_stream_out(e->stream)))) {
         rpc_stream_wrote(e->stream);
     }
-    end(e, GRPC_OK, NULL);
-    leave(e);
+    session_close(e, GRPC_OK, NULL);
+    session_count_out(e);
 }
 
 static void abort_session(struct engage_session *e, int grpc_status, const char *text)
 {
     assert(e->owned && grpc_status != GRPC_OK);
-    enter(e);
+    session_count_in(e);
     if (e->stream) {
         rpc_stream_abort(e->stream, grpc_status, text);
         e->stream = NULL;
     }
     e->owned = false;
-    leave(e);
+    session_count_out(e);
 }
 
-static void on_writable(void *ud)
+static void session_on_writable(void *ud)
 {
     struct engage_session *e = ud;
 
     if (e->owned && e->full) {
         e->full = false;
-        enter(e);
+        session_count_in(e);
         e->server->cb->on_writable(e->ud);
-        leave(e);
+        session_count_out(e);
     }
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
 /* The peer broke the protocol: its stream ends with a status; the owner loses its peer. */
-static void refuse(struct engage_session *e, int status, const char *text)
+static void session_refuse(struct engage_session *e, int status, const char *text)
 {
-    gone(e);
-    end(e, status, text);
+    session_gone(e);
+    session_close(e, status, text);
 }
 
-static void offer(struct engage_session *e, struct wire_client_msg *m)
+static void session_offer(struct engage_session *e, struct wire_client_msg *m)
 {
     struct rpc_server *s = e->server;
     int r;
@@ -224,7 +224,7 @@ static void offer(struct engage_session *e, struct wire_client_msg *m)
     r = s->cb->on_try(s->ud, e, &m->try_call, rpc_stream_deadline_ns(e->stream), &e->ud);
     if (r < 0) {
         assert(e->owned);
-        end(e, -r, err_name(r));
+        session_close(e, -r, err_name(r));
     }
 }
 
@@ -234,10 +234,10 @@ static bool refuse_message(struct engage_session *e, enum wire_kind kind)
     char text[TEXT_MAX];
 
     if (kind == WIRE_BAD) {
-        refuse(e, GRPC_INTERNAL, "RUN403 a message cannot be decoded");
+        session_refuse(e, GRPC_INTERNAL, "RUN403 a message cannot be decoded");
     } else if (kind == WIRE_TOO_MUCH) {
         snprintf(text, sizeof(text), "RUN402 a message of more than %u fields", WIRE_FIELDS_MAX);
-        refuse(e, GRPC_EXHAUSTED, text);
+        session_refuse(e, GRPC_EXHAUSTED, text);
     }
     return kind == WIRE_BAD || kind == WIRE_TOO_MUCH;
 }
@@ -247,14 +247,14 @@ static void on_first(struct engage_session *e, struct wire_client_msg *m)
     e->tried = true;
     server_wait_end(e->server, &e->wait);
     if (m->kind == WIRE_TRY) {
-        offer(e, m);
+        session_offer(e, m);
     } else if (!refuse_message(e, m->kind)) {
-        end(e, GRPC_INVALID,
-            "RUN401 expected TryCall first (Protocol failure: expected ClientMsg_Try)");
+        session_close(e, GRPC_INVALID,
+                      "RUN401 expected TryCall first (Protocol failure: expected ClientMsg_Try)");
     }
 }
 
-static void on_body(struct engage_session *e, const struct wire_client_msg *m)
+static void session_on_body(struct engage_session *e, const struct wire_client_msg *m)
 {
     char text[TEXT_MAX];
 
@@ -262,11 +262,11 @@ static void on_body(struct engage_session *e, const struct wire_client_msg *m)
         return;
     }
     if (m->kind != WIRE_DATA) {
-        refuse(e, GRPC_INVALID, "Protocol failure: expected ClientMsg_Data");
+        session_refuse(e, GRPC_INVALID, "Protocol failure: expected ClientMsg_Data");
     } else if (m->data.len > WIRE_FRAME_MAX_BYTES) {
         snprintf(text, sizeof(text), "RUN402 data frame %zu > %u", m->data.len,
                  WIRE_FRAME_MAX_BYTES);
-        refuse(e, GRPC_EXHAUSTED, text);
+        session_refuse(e, GRPC_EXHAUSTED, text);
     } else {
         e->body_end = m->data.eof;
         e->server->cb->on_body(e->ud, m->data.data, m->data.len, m->data.eof);
@@ -279,7 +279,7 @@ static bool pass_over(struct engage_session *e, enum wire_kind kind)
     return e->tried && kind == WIRE_UNKNOWN && e->unknown++ < WIRE_UNKNOWN_MAX;
 }
 
-static void on_message(void *ud, const void *data, size_t len)
+static void session_on_message(void *ud, const void *data, size_t len)
 {
     struct engage_session *e = ud;
     struct wire_client_msg m;
@@ -288,46 +288,46 @@ static void on_message(void *ud, const void *data, size_t len)
     if (pass_over(e, m.kind)) {
         return;
     }
-    enter(e);
+    session_count_in(e);
     e->wanted = false;
     rpc_stream_pause(e->stream, true);
     if (!e->tried) {
         on_first(e, &m);
     } else {
-        on_body(e, &m);
+        session_on_body(e, &m);
     }
-    leave(e);
+    session_count_out(e);
 }
 
 static void on_half_closed(void *ud)
 {
     struct engage_session *e = ud;
 
-    enter(e);
+    session_count_in(e);
     if (!e->tried) {
-        end(e, GRPC_INVALID,
-            "RUN401 expected TryCall first (Protocol failure: expected ClientMsg_Try)");
+        session_close(e, GRPC_INVALID,
+                      "RUN401 expected TryCall first (Protocol failure: expected ClientMsg_Try)");
     } else {
-        refuse(e, GRPC_INVALID,
-               "Protocol failure: expected ClientMsg_Data, the client closed its side");
+        session_refuse(e, GRPC_INVALID,
+                       "Protocol failure: expected ClientMsg_Data, the client closed its side");
     }
-    leave(e);
+    session_count_out(e);
 }
 
-static void on_ended(void *ud, int status, const char *text, bool refused)
+static void session_on_ended(void *ud, int status, const char *text, bool refused)
 {
     struct engage_session *e = ud;
 
     (void)status;
     (void)text;
     (void)refused;
-    enter(e);
-    gone(e);
+    session_count_in(e);
+    session_gone(e);
     if (e->stream) {
         rpc_stream_close(e->stream);
         e->stream = NULL;
     }
-    leave(e);
+    session_count_out(e);
 }
 
 static void session_more(struct engage_session *e)
@@ -339,21 +339,21 @@ static void session_more(struct engage_session *e)
     }
 }
 
-static const struct rpc_stream_cb stream_cb = { .message = on_message,
-                                               .half_closed = on_half_closed,
-                                               .writable = on_writable,
-                                               .ended = on_ended };
+static const struct rpc_stream_cb stream_cb = { .message = session_on_message,
+                                                .half_closed = on_half_closed,
+                                                .writable = session_on_writable,
+                                                .ended = session_on_ended };
 
 static void on_wait_expired(struct server_wait *w)
 {
     struct engage_session *e = container_of(w, struct engage_session, wait);
     char text[TEXT_MAX];
 
-    enter(e);
+    session_count_in(e);
     snprintf(text, sizeof(text), "RUN401 expected TryCall first, none came within %lld ms",
              (long long)(e->server->rpc->config.first_message_ns / ENV_MS));
-    end(e, GRPC_DEADLINE, text);
-    leave(e);
+    session_close(e, GRPC_DEADLINE, text);
+    session_count_out(e);
 }
 
 void session_begin(struct rpc_server *s, struct rpc_stream *st, const char *request_id)
@@ -381,9 +381,9 @@ struct engage_server *rpc_server_table(void)
 {
     static struct engage_server table = {
         .session_more = session_more,
-        .send_start = send_start,
+        .send_start = session_send_start,
         .send_data = send_data,
-        .finish = finish,
+        .finish = session_finish,
         .abort = abort_session,
     };
 

@@ -13,7 +13,7 @@ struct texts {
     char text[FILE_BYTES_MAX];
 };
 
-static bool load(struct texts *t, const char *path)
+static bool account_load(struct texts *t, const char *path)
 {
     return t->reader->read(t->reader->ud, path, t->text, sizeof(t->text)) >= 0;
 }
@@ -47,7 +47,7 @@ static int mem_available(struct texts *t, uint64_t *ret, struct fn_error *reterr
     const char *line;
     unsigned long long kib;
 
-    if (!load(t, "/proc/meminfo")) {
+    if (!account_load(t, "/proc/meminfo")) {
         return err_set(reterr, FN_E_PRECONDITION, "memory: cannot read /proc/meminfo");
     }
     line = strstr(t->text, "MemAvailable:");
@@ -62,7 +62,7 @@ static uint64_t cpu_count(struct texts *t)
 {
     uint64_t n = 0;
 
-    if (load(t, "/proc/cpuinfo")) {
+    if (account_load(t, "/proc/cpuinfo")) {
         for (const char *p = t->text; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
             n += strncmp(p, "processor", 9) == 0;
         }
@@ -76,7 +76,7 @@ static void cgroup_path(struct texts *t, const char *controller, char *ret, size
     char *save = NULL;
 
     snprintf(ret, cap, "/");
-    if (!load(t, "/proc/self/cgroup")) {
+    if (!account_load(t, "/proc/self/cgroup")) {
         return;
     }
     for (char *line = strtok_r(t->text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
@@ -125,7 +125,7 @@ static bool load_in(struct texts *t, const char *dir, const char *file)
     char path[PATH_BYTES_MAX + 128];
 
     snprintf(path, sizeof(path), "%s/%s", dir, file);
-    return load(t, path);
+    return account_load(t, path);
 }
 
 static void visit_v2(struct texts *t, const char *dir, struct account_totals *io)

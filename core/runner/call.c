@@ -2,7 +2,7 @@
  *
  *   BODY ──▶ WAIT ◀──▶ TAKEN ──▶ RUN ──▶ DONE        each of them ──▶ ENDING ──▶ DONE
  *
- *   BODY to WAIT          admit(): no container is idle; in q->waiters until slots_unwait()
+ *   BODY to WAIT          rcall_admit(): no container is idle; in q->waiters until slots_unwait()
  *   BODY, WAIT to TAKEN   container_take(): rc->c is its own, and it is that container's call
  *   TAKEN to RUN          rcall_dispatch(): listeners were told, rc->ex is there from then on
  *   TAKEN, RUN to WAIT    rcall_again(): the container was lost before it accepted a byte
@@ -278,7 +278,7 @@ static int on_try(void *server_ud, struct engage_session *s, const struct engage
 }
 
 /* Gives it an idle container, or queues it. */
-static void admit(struct rcall *rc)
+static void rcall_admit(struct rcall *rc)
 {
     struct runner *r = rc->r;
     struct slot_queue *q;
@@ -326,7 +326,7 @@ static void send_body(struct rcall *rc, const void *data, size_t len)
     }
 }
 
-static void on_body(void *ud, const void *data, size_t len, bool eof)
+static void rcall_on_body(void *ud, const void *data, size_t len, bool eof)
 {
     struct rcall *rc = ud;
     const char *why;
@@ -346,7 +346,7 @@ static void on_body(void *ud, const void *data, size_t len, bool eof)
         return;
     }
     if (rc->state == RC_BODY) {
-        admit(rc);
+        rcall_admit(rc);
     }
 }
 
@@ -359,12 +359,12 @@ static void on_session_writable(void *ud)
     }
 }
 
-static void on_gone(void *ud)
+static void rcall_on_gone(void *ud)
 {
     rcall_gone(ud);
 }
 
-static void on_status(void *server_ud, struct engage_status *ret)
+static void rcall_on_status(void *server_ud, struct engage_status *ret)
 {
     struct endpoint *ep = server_ud;
 
@@ -375,7 +375,8 @@ static void on_status(void *server_ud, struct engage_status *ret)
 
 void calls_cb(struct engage_server_cb *ret)
 {
-    *ret = (struct engage_server_cb){ on_try, on_body, on_session_writable, on_gone, on_status };
+    *ret = (struct engage_server_cb){ on_try, rcall_on_body, on_session_writable, rcall_on_gone,
+                                      rcall_on_status };
 }
 
 void calls_awaiting_tick(struct env_timer *t)
@@ -420,7 +421,7 @@ static void on_fn_writable(void *ud)
     }
 }
 
-static void send_start(struct rcall *rc, int status, const struct headers *h)
+static void rcall_send_start(struct rcall *rc, int status, const struct headers *h)
 {
     struct engage_start start = { .status = status };
     struct header *passed = NULL;
@@ -440,12 +441,12 @@ static void send_start(struct rcall *rc, int status, const struct headers *h)
 
 /* The caller of a detached call is told when the function has the first byte, not before: until
  * then the call can still be given to another container or runner. */
-static void on_sent(void *ud)
+static void rcall_on_sent(void *ud)
 {
     struct rcall *rc = ud;
 
     if (rc->state == RC_RUN && rc->call.detached && rc->session && !rc->start_sent) {
-        send_start(rc, 202, NULL);
+        rcall_send_start(rc, 202, NULL);
     }
 }
 
@@ -460,13 +461,13 @@ static void on_head(void *ud, int status, const struct headers *h)
     rc->head_seen = true;
     rc->fn_status = status;
     proven(rc);
-    on_sent(rc);
+    rcall_on_sent(rc);
     if (status == 200 && !rc->discard && !rc->call.detached) {
-        send_start(rc, 200, h);
+        rcall_send_start(rc, 200, h);
     }
 }
 
-static void on_data(void *ud, const void *data, size_t len)
+static void rcall_on_data(void *ud, const void *data, size_t len)
 {
     struct rcall *rc = ud;
 
@@ -476,7 +477,7 @@ static void on_data(void *ud, const void *data, size_t len)
     }
 }
 
-static void on_end(void *ud, const struct fnsock_result *result)
+static void rcall_on_end(void *ud, const struct fnsock_result *result)
 {
     struct rcall *rc = ud;
 
@@ -484,15 +485,17 @@ static void on_end(void *ud, const struct fnsock_result *result)
     rc->bytes_to_function += result->request_bytes;
     rc->ended = true;
     if (result->request_bytes > 0) {
-        on_sent(rc);
+        rcall_on_sent(rc);
     }
     if (rc->state == RC_RUN) {
         rcall_ended(rc);
     }
 }
 
-static const struct fnsock_cb exchange_cb = { on_head, on_data, on_fn_writable, on_end, NULL };
-static const struct fnsock_cb detached_cb = { on_head, on_data, on_fn_writable, on_end, on_sent };
+static const struct fnsock_cb exchange_cb = { on_head, rcall_on_data, on_fn_writable, rcall_on_end,
+                                              NULL };
+static const struct fnsock_cb detached_cb = { on_head, rcall_on_data, on_fn_writable, rcall_on_end,
+                                              rcall_on_sent };
 
 /* What the function gets: the call's headers less what belongs to connections, plus id and
  * deadline. */

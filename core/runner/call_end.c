@@ -103,7 +103,7 @@ static int64_t wall_of(const struct rcall *rc, int64_t ns)
 }
 
 /* Tells the caller, if there is one, and counts: exactly once per call. http 0 = success. */
-static void tell(struct rcall *rc, int http, const char *text)
+static void rcall_tell(struct rcall *rc, int http, const char *text)
 {
     struct engage_finished f = { .success = http == 0 };
     char created[TIME_TEXT_MAX], started[TIME_TEXT_MAX], completed[TIME_TEXT_MAX];
@@ -192,7 +192,7 @@ void rcall_unrun(struct rcall *rc, bool keep)
 static void conclude(struct rcall *rc, int http, const char *text, bool keep)
 {
     rcall_enter(rc, RC_DONE);
-    tell(rc, http, text);
+    rcall_tell(rc, http, text);
     rcall_unrun(rc, keep);
     rcall_free(rc);
 }
@@ -513,7 +513,7 @@ void rcall_drop(struct rcall *rc)
 }
 
 /* It will never be dispatched. */
-static void forget(struct rcall *rc)
+static void rcall_forget(struct rcall *rc)
 {
     seen_forget(&rc->r->seen, &rc->seen_mark);
     listeners_after(rc, 0);
@@ -528,7 +528,7 @@ void rcall_gone(struct rcall *rc)
     count_outcome(rc, 0);
     if (rc->state < RC_RUN) {
         withdraw(rc);
-        forget(rc);
+        rcall_forget(rc);
     } else if (rc->state == RC_RUN) {
         rc->discard = true;
         if (rc->ended || (rc->eof_sent && (!rc->r->draining || rc->call.detached))) {

@@ -4,7 +4,7 @@
  *     ▲                     │                            ▲ │         │                    │ │
  *     └──the image is lost──┘                            │ └──▶ BUSY ◀────────────────────┘ │
  *                                                        └────────┴─────────────────────────┘
- *   each of them ──container_close()──▶ CLOSE ──gone()──▶ GONE
+ *   each of them ──container_close()──▶ CLOSE ──container_gone()──▶ GONE
  *
  *   IMAGE to RESERVE      container_image_done(); to CREATE: container_reserved(), it is charged
  *   CREATE to IMAGE       create_failed(): the engine had lost the image; once, uncharged
@@ -37,7 +37,7 @@
 #define HINT "please ensure you are using the latest fdk and check the logs"
 
 static void close_next(struct container *c);
-static void tick(struct env_timer *t);
+static void container_tick(struct env_timer *t);
 
 const char *ctr_state_name(enum ctr_state s)
 {
@@ -211,7 +211,7 @@ static void fail_soon(struct container *c, const struct fn_error *why)
     env_defer(c->r->env, &c->task_fail);
 }
 
-static void gone(struct env_task *t);
+static void container_gone(struct env_task *t);
 
 struct container *container_launch(struct slot_queue *q, struct rcall *rc)
 {
@@ -226,9 +226,9 @@ struct container *container_launch(struct slot_queue *q, struct rcall *rc)
     c->handle = ++r->next_handle;
     c->need = q->need;
     c->due_ns = DUE_NEVER;
-    c->timer.cb = tick;
+    c->timer.cb = container_tick;
     c->task_fail.cb = fail_now;
-    c->task_gone.cb = gone;
+    c->task_gone.cb = container_gone;
     arena_init(&c->arena, 0);
     id_make(r->deps.ids, env_wall_ns(r->env), c->id);
     if (fill_task(c, rc) < 0) {
@@ -652,7 +652,7 @@ void container_free(struct container *c)
     free(c);
 }
 
-static void gone(struct env_task *t)
+static void container_gone(struct env_task *t)
 {
     struct container *c = container_of(t, struct container, task_gone);
     struct runner *r = c->r;
@@ -798,7 +798,7 @@ static void init_timeout(struct container *c)
     container_fail(c, &err);
 }
 
-static void tick(struct env_timer *t)
+static void container_tick(struct env_timer *t)
 {
     struct container *c = container_of(t, struct container, timer);
     int64_t now = env_now_ns(c->r->env);

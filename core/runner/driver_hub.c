@@ -20,7 +20,7 @@ static struct driver_hub *hub_of(const struct fn_host *host)
     return plugin_impl(host, "fn.driver");
 }
 
-static struct container *find(struct driver_hub *hub, uint64_t handle)
+static struct container *hub_find(struct driver_hub *hub, uint64_t handle)
 {
     return hub->runner ? runner_container(hub->runner, handle) : NULL;
 }
@@ -33,7 +33,7 @@ static void report_exited(const struct fn_host *host, uint64_t handle, const str
     struct container *c;
 
     hub->env->enter(hub->env);
-    c = find(hub, handle);
+    c = hub_find(hub, handle);
     if (c) {
         container_exited(c, &end);
     }
@@ -51,7 +51,7 @@ static void report_output(const struct fn_host *host, uint64_t handle, uint32_t 
         return;
     }
     hub->env->enter(hub->env);
-    c = find(hub, handle);
+    c = hub_find(hub, handle);
     if (c) {
         container_output(c, fd, data, len);
     }

@@ -24,7 +24,7 @@
 #define SWEEP_BACKOFF_MAX_NS  (60 * ENV_S)
 #define SWEEP_AGAIN_NS        (10 * ENV_S) /* other runners may die any time */
 
-static void probe(struct runner *r);
+static void engine_send_probe(struct runner *r);
 
 static struct gate *gate_of(struct container *c)
 {
@@ -138,7 +138,7 @@ static void fail_soon(struct container *c, const struct fn_error *why)
     env_defer(c->r->env, &c->op.task);
 }
 
-static void begin(struct gate_pass *p)
+static void engine_begin(struct gate_pass *p)
 {
     struct container *c = container_of(p, struct container, op.pass);
     struct runner *r = c->r;
@@ -179,7 +179,7 @@ void engine_call(struct container *c, enum engine_op_kind kind)
         fail_soon(c, &r->engine.why);
         return;
     }
-    c->op.pass.go = begin;
+    c->op.pass.go = engine_begin;
     c->op.pass.urgent = kind == OP_START || kind == OP_THAW;
     gate_enter(gate_of(c), &c->op.pass, c->q->app_id, NULL);
 }
@@ -265,7 +265,7 @@ static void go_suspect(struct runner *r)
     if (r->engine.state == ENGINE_UP) {
         r->engine.state = ENGINE_SUSPECT;
         set_shut(&r->engine, true);
-        probe(r);
+        engine_send_probe(r);
     }
 }
 
@@ -321,7 +321,7 @@ static void done_probe(struct env_work *w)
     runner_drain_check(r);
 }
 
-static void probe(struct runner *r)
+static void engine_send_probe(struct runner *r)
 {
     struct engine *e = &r->engine;
 
@@ -376,7 +376,7 @@ static void check_stall(struct runner *r, int64_t now)
     arm(r, now + r->opt.stall_ns);
 }
 
-static void tick(struct env_timer *t)
+static void engine_tick(struct env_timer *t)
 {
     struct engine *e = container_of(t, struct engine, timer);
     struct runner *r = container_of(e, struct runner, engine);
@@ -391,7 +391,7 @@ static void tick(struct env_timer *t)
             arm(r, e->probe_begun_ns + PROBE_OVERDUE_NS);
         }
     } else if (e->state != ENGINE_UP) {
-        probe(r);
+        engine_send_probe(r);
     }
     tell_overdue(r, now);
     if (e->state == ENGINE_UP) {
@@ -491,7 +491,7 @@ void engine_init(struct runner *r)
     struct engine *e = &r->engine;
 
     e->state = ENGINE_UP;
-    e->timer.cb = tick;
+    e->timer.cb = engine_tick;
     e->sweep_timer.cb = sweep_again;
     TAILQ_INIT(&e->flight);
     gate_init(&e->starts, r->opt.parallel_starts_max);

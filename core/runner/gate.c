@@ -51,7 +51,7 @@ static void party_drop_unused(struct gate *g, int kind, struct gate_party *y)
     }
 }
 
-static void forget(struct gate *g, struct gate_pass *p)
+static void gate_forget(struct gate *g, struct gate_pass *p)
 {
     for (int i = 0; i < GATE_PARTIES; i++) {
         party_drop_unused(g, i, p->party[i]);
@@ -200,7 +200,7 @@ bool gate_try(struct gate *g, struct gate_pass *p, const char *first, const char
 {
     name_parties(g, p, first, second);
     if (!has_place(g, p)) {
-        forget(g, p);
+        gate_forget(g, p);
         return false;
     }
     p->inside = true;
@@ -213,13 +213,13 @@ void gate_leave(struct gate *g, struct gate_pass *p)
     assert(p->inside);
     p->inside = false;
     count_held(g, p, -1u);
-    forget(g, p);
+    gate_forget(g, p);
 }
 
 void gate_withdraw(struct gate *g, struct gate_pass *p)
 {
     if (p->waits) {
         unwait(g, p);
-        forget(g, p);
+        gate_forget(g, p);
     }
 }

@@ -41,7 +41,7 @@ static void run_prepare(struct env_work *w, struct fn_op *op)
 }
 
 /* A container that is told may begin the next preparation, which clears the image's own error. */
-static void deliver(struct image *im, int result, const struct fn_error *why)
+static void image_deliver(struct image *im, int result, const struct fn_error *why)
 {
     struct fn_error err = *why;
     struct container *c;
@@ -100,7 +100,7 @@ static void conclude(struct image *im)
         im->ready_ns >= im->work.deadline_ns) { /* a shorter one is the engine's */
         err_set_http(&im->err, FN_E_DEADLINE, 504, FN_BLAME_USER, "Image pull timed out");
     }
-    deliver(im, im->result, &im->err);
+    image_deliver(im, im->result, &im->err);
 }
 
 static void done_prepare(struct env_work *w)
@@ -122,7 +122,7 @@ static void done_prepare(struct env_work *w)
     let_others_in(r);
 }
 
-static void give_up(struct image *im)
+static void image_give_up(struct image *im)
 {
     im->given_up = true;
     env_cancel(im->r->env, &im->work);
@@ -140,7 +140,7 @@ void images_cancel_unwanted(struct runner *r)
     HASH_ITER(hh, r->images.by_key, im, next) {
         if (TAILQ_EMPTY(&im->waiters) &&
             (im->state == IMAGE_PULLING || (is_preparing(im) && r->draining))) {
-            give_up(im);
+            image_give_up(im);
         }
     }
 }
@@ -159,7 +159,7 @@ static const char *registry_of(struct container *c)
 static void linger(struct image *im)
 {
     if (im->r->draining) {
-        give_up(im);
+        image_give_up(im);
     } else {
         env_timer_set(im->r->env, &im->timer, env_now_ns(im->r->env) + PULL_LINGER_NS);
     }
@@ -184,22 +184,22 @@ static void look_over(struct image *im)
         gate_let_in(&all->looks);
         return;
     }
-    give_up(im);
+    image_give_up(im);
     images_cancel_unwanted(im->r);
 }
 
-static void tick(struct env_timer *t)
+static void image_tick(struct env_timer *t)
 {
     struct image *im = container_of(t, struct image, timer);
 
     if (im->state == IMAGE_LOOKING) {
         look_over(im);
     } else if (TAILQ_EMPTY(&im->waiters)) {
-        give_up(im);
+        image_give_up(im);
     }
 }
 
-static void begin(struct image *im)
+static void image_begin(struct image *im)
 {
     struct runner *r = im->r;
     struct container *c = TAILQ_FIRST(&im->waiters);
@@ -230,7 +230,7 @@ static void go_look(struct gate_pass *p)
 
     im->state = IMAGE_LOOKING;
     env_timer_set(im->r->env, &im->timer, env_now_ns(im->r->env) + LOOK_NS);
-    begin(im);
+    image_begin(im);
 }
 
 static void go_pull(struct gate_pass *p)
@@ -238,7 +238,7 @@ static void go_pull(struct gate_pass *p)
     struct image *im = container_of(p, struct image, pull);
 
     be_pulling(im);
-    begin(im);
+    image_begin(im);
 }
 
 /* Somebody waits for it. */
@@ -316,7 +316,7 @@ static struct image *image_get(struct container *c, bool make)
     im->r = r;
     im->look.go = go_look;
     im->pull.go = go_pull;
-    im->timer.cb = tick;
+    im->timer.cb = image_tick;
     TAILQ_INIT(&im->waiters);
     HASH_ADD_KEYPTR(hh, r->images.by_key, im->key, strlen(im->key), im);
     return im;
@@ -368,7 +368,7 @@ void image_unwant(struct container *c)
     } else if (im->state == IMAGE_PULLING) {
         linger(im);
     } else if (im->state == IMAGE_LOOKING && c->r->draining) {
-        give_up(im);
+        image_give_up(im);
     }
 }
 
@@ -408,7 +408,7 @@ void images_tell_overdue(struct runner *r, int64_t now)
             now >= im->work.deadline_ns + OVERDUE_NS) {
             im->told = true;
             engine_tell_overdue(r, "prepare_image", im->held, now - im->begun_ns);
-            deliver(im, FN_E_UNAVAILABLE, &err);
+            image_deliver(im, FN_E_UNAVAILABLE, &err);
         }
     }
 }
@@ -421,9 +421,9 @@ void images_fail(struct runner *r, const struct fn_error *why)
         if (im->state == IMAGE_WAITING) {
             leave_queue(im);
         } else if (is_preparing(im)) {
-            give_up(im);
+            image_give_up(im);
         }
-        deliver(im, FN_E_UNAVAILABLE, why); /* im->err is the lane's while it prepares */
+        image_deliver(im, FN_E_UNAVAILABLE, why); /* im->err is the lane's while it prepares */
     }
 }
 

@@ -18,7 +18,7 @@ void keys_finish(struct keys *k)
     buf_finish(&k->identity);
 }
 
-static void keep(struct buf *kept, const struct buf *identity)
+static void keys_keep(struct buf *kept, const struct buf *identity)
 {
     buf_clear(kept);
     if (identity->len <= IDENTITY_KEPT_MAX) {
@@ -40,7 +40,7 @@ int keys_find(struct keys *k, const struct call *c, const char *extension,
 
         if (kept->len != identity->len || memcmp(kept->data, identity->data, kept->len) != 0) {
             call_slot_key(identity, k->kept[at].key);
-            keep(kept, identity);
+            keys_keep(kept, identity);
         }
         memcpy(ret, k->kept[at].key, SLOT_KEY_BYTES);
     }

@@ -102,8 +102,9 @@ static const struct {
 
 static const double bounds_s[] = { 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 10, 60, 120 };
 
-static struct metric *series(const char *name, const char *help, enum metric_kind kind,
-                             const char *const *labels, const char *const *values, double scale)
+static struct metric *metrics_series(const char *name, const char *help, enum metric_kind kind,
+                                     const char *const *labels, const char *const *values,
+                                     double scale)
 {
     struct metric_def def = { .name = name,
                               .help = help,
@@ -129,21 +130,23 @@ void metrics_queue(struct slot_queue *q)
     struct queue_metrics *m = &q->metrics;
 
     for (int s = CTR_IMAGE; s <= CTR_BUSY; s++) {
-        m->now[s] = series(shown_names[of[s]].now, "Containers in the state that the name says.",
+        m->now[s] =
+            metrics_series(shown_names[of[s]].now, "Containers in the state that the name says.",
                            METRIC_GAUGE, container_labels, values, 0);
-        m->ms[s] = series(shown_names[of[s]].ms,
-                          "Time in the state that the name says, milliseconds (Go Fn's name).",
-                          METRIC_HISTOGRAM, container_labels, values, 0);
-        m->seconds[s] = series(shown_names[of[s]].seconds,
-                               "Time in the state that the name says, seconds.", METRIC_HISTOGRAM,
-                               container_labels, values, 0.001);
+        m->ms[s] =
+            metrics_series(shown_names[of[s]].ms,
+                           "Time in the state that the name says, milliseconds (Go Fn's name).",
+                           METRIC_HISTOGRAM, container_labels, values, 0);
+        m->seconds[s] = metrics_series(shown_names[of[s]].seconds,
+                                       "Time in the state that the name says, seconds.",
+                                       METRIC_HISTOGRAM, container_labels, values, 0.001);
     }
     for (int i = 0; i < 3; i++) {
         const char *const init_values[] = { init_names[i], q->app_id, q->fn_id, q->image };
 
-        m->init_ms[i] = series("fn_container_uds_init_latency",
-                               "From start to the function's socket, milliseconds.",
-                               METRIC_HISTOGRAM, init_labels, init_values, 0);
+        m->init_ms[i] = metrics_series("fn_container_uds_init_latency",
+                                       "From start to the function's socket, milliseconds.",
+                                       METRIC_HISTOGRAM, init_labels, init_values, 0);
     }
 }
 
@@ -165,8 +168,8 @@ void metrics_evicted(const struct slot_queue *q, enum ctr_state state)
 {
     const char *const values[] = { ctr_state_name(state), q->app_id, q->fn_id, q->image };
 
-    struct metric *m = series("fn_container_evictions", "Containers removed to make room.",
-                              METRIC_COUNTER, evict_labels, values, 0);
+    struct metric *m = metrics_series("fn_container_evictions", "Containers removed to make room.",
+                                      METRIC_COUNTER, evict_labels, values, 0);
 
     metric_add(m, 1);
     metric_release(m);

@@ -32,7 +32,7 @@ const char *output_tail(struct output *o, size_t max)
     return o->ring.len > max ? text + (o->ring.len - max) : text;
 }
 
-static void write_line(struct container *c, uint32_t fd, const char *line)
+static void output_write_line(struct container *c, uint32_t fd, const char *line)
 {
     const struct runner_options *opt = &c->r->opt;
     uint32_t suppressed;
@@ -66,7 +66,7 @@ static void add_lines(struct container *c, uint32_t fd, const char *data, size_t
                 len--;
             }
             if (line->len) {
-                write_line(c, fd, buf_text(line));
+                output_write_line(c, fd, buf_text(line));
             }
             buf_clear(line);
         }

@@ -68,7 +68,7 @@ void seen_finish(struct seen *s)
 }
 
 /* The place of fp, or the empty one where it would be. */
-static uint32_t find(const struct seen *s, uint64_t fp)
+static uint32_t seen_find(const struct seen *s, uint64_t fp)
 {
     uint32_t i = (uint32_t)fp & s->table_mask;
 
@@ -129,14 +129,14 @@ int seen_add(struct seen *s, const char *id, int64_t now_ns, struct seen_mark *r
     }
     age(s, now_ns);
     fp = fingerprint(s, id);
-    at = find(s, fp);
+    at = seen_find(s, fp);
     if (s->table[at]) {
         return FN_E_EXISTS;
     }
     if (s->gen_n >= s->gen_max) {
         next_gen(s);
         s->gen_since_ns = now_ns;
-        at = find(s, fp);
+        at = seen_find(s, fp);
     }
     s->table[at] = s->gen % GENS << GEN_SHIFT | fp;
     s->gen_n++;
@@ -151,7 +151,7 @@ void seen_forget(struct seen *s, const struct seen_mark *mark)
     if (!mark->fingerprint || s->gen - mark->gen >= GENS) {
         return; /* swept out; an equal word would be of a later call */
     }
-    at = find(s, mark->fingerprint);
+    at = seen_find(s, mark->fingerprint);
     if (s->table[at] && s->table[at] >> GEN_SHIFT == mark->gen % GENS) {
         remove_at(s, at);
         s->gen_n -= mark->gen == s->gen; /* refused calls push nobody out */

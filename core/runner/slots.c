@@ -26,7 +26,7 @@
  * 21 200 and 25 100. */
 #define RUNS_PER_PROCESSOR 4
 
-static void add(struct account_need *to, const struct account_need *n)
+static void slots_add(struct account_need *to, const struct account_need *n)
 {
     to->mem_bytes += n->mem_bytes;
     to->cpu_milli += n->cpu_milli;
@@ -43,7 +43,7 @@ static struct account_need sum(const struct account_need *a, const struct accoun
 {
     struct account_need s = *a;
 
-    add(&s, b);
+    slots_add(&s, b);
     return s;
 }
 
@@ -55,7 +55,7 @@ void slots_idle_add(struct container *c)
     TAILQ_INSERT_TAIL(&c->r->lru, c, lru_link);
     c->in_idle = true;
     c->q->n_idle++;
-    add(&c->r->evictable, &c->need);
+    slots_add(&c->r->evictable, &c->need);
 }
 
 void slots_idle_remove(struct container *c)
@@ -91,7 +91,7 @@ struct container *slots_idle(struct slot_queue *q)
 void slots_plan(struct container *c, bool on)
 {
     if (on) {
-        add(&c->q->planned, &c->need);
+        slots_add(&c->q->planned, &c->need);
     } else {
         sub(&c->q->planned, &c->need);
     }
@@ -104,7 +104,7 @@ void slots_coming(struct container *c, bool on)
     }
     c->coming = on;
     if (on) {
-        add(&c->r->closing, &c->need);
+        slots_add(&c->r->closing, &c->need);
     } else {
         sub(&c->r->closing, &c->need);
     }
@@ -163,7 +163,7 @@ static bool evict_for(struct runner *r, const struct slot_queue *q, struct accou
         }
         if (c->q != q && helps(c, &open)) {
             c->evicted = true;
-            add(&freed, &c->need);
+            slots_add(&freed, &c->need);
             open.mem_bytes = minus_or_zero(open.mem_bytes, c->need.mem_bytes);
             open.cpu_milli = minus_or_zero(open.cpu_milli, c->need.cpu_milli);
         }
@@ -204,7 +204,7 @@ bool slots_reserve(struct container *c)
     }
     c->reserving = true;
     TAILQ_INSERT_TAIL(&r->reserving_list, c, reserve_link);
-    add(&r->reserving, &c->need);
+    slots_add(&r->reserving, &c->need);
     return true;
 }
 
@@ -290,7 +290,7 @@ void slots_unwait(struct rcall *rc)
     }
 }
 
-static void refuse(struct rcall *rc, const char *why)
+static void slots_refuse(struct rcall *rc, const char *why)
 {
     slots_unwait(rc);
     rcall_nack(rc, why);
@@ -468,13 +468,13 @@ static void refuse_uncovered(struct slot_queue *q)
 
     if (q->n_waiters > most || r->draining) {
         while (q->n_waiters > (r->draining ? 0 : most)) {
-            refuse(TAILQ_LAST(&q->waiters, rcall_list), full_reason(q));
+            slots_refuse(TAILQ_LAST(&q->waiters, rcall_list), full_reason(q));
         }
     }
     for (rc = waiter_at(q, covered(q)); rc; rc = next) {
         next = TAILQ_NEXT(rc, link);
         if (now - rc->queued_ns >= r->opt.queue_wait_ns) {
-            refuse(rc, full_reason(q));
+            slots_refuse(rc, full_reason(q));
         } else {
             arm_queue(q, rc->queued_ns + r->opt.queue_wait_ns);
             break;
@@ -537,7 +537,7 @@ static void refuse_overdue(struct slot_queue *q)
             arm_queue(q, rc->queued_ns + limit_ns);
             return;
         }
-        refuse(rc, "no container within runner.start_wait");
+        slots_refuse(rc, "no container within runner.start_wait");
     }
 }
 

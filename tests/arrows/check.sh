@@ -274,6 +274,17 @@ out=$(xargs awk '
     END { end_of_file() }' <"$tmp")
 [ -z "$out" ] || complain "$out"
 
+# A backtrace says where it is: no static function has the name of one in two other files.
+n=$((n + 1))
+out=$(find "$root/core" -name '*.c' -exec awk '
+    FNR == 1 { delete seen }
+    /^static .*[ *][a-z_0-9]+\(/ {
+        sub(/\(.*/, "")
+        sub(/.*[ *]/, "")
+        if ($0 !~ /^__/ && !($0 in seen)) { seen[$0] = 1; print }
+    }' {} + | sort | uniq -c | awk '$1 > 2 { print $2 " (" $1 " files)" }' | tr '\n' ' ')
+[ -z "$out" ] || complain "static functions with one name in three or more files: $out; expected the file's word before it, as in dial_begin()"
+
 # Lines of the log in rooms that strangers reach (clients, functions, peers, plugins): what they can
 # cause goes through a gate, what only the node or its operator causes stands in node-lines.txt.
 n=$((n + 1))
