@@ -68,7 +68,7 @@ bool spec_lacks(uint32_t isolation, bool own_user, char ret[SPEC_LACKS_MAX])
         return false;
     }
     snprintf(ret, SPEC_LACKS_MAX,
-             "functions lack on this machine:%s; see docs/operating.md, The process driver",
+             "functions lack on this machine:%s; see docs/security.md, The process driver",
              what + 1); /* without the first comma */
     return true;
 }

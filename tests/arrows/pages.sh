@@ -1,6 +1,8 @@
 #!/bin/sh
-# What pages for developers name must be there: docs/internals, CONTRIBUTING.md, STYLE.md,
-# SECURITY.md. In back quotes:
+# What pages name must be there.
+#
+# All pages: files and headings that they link to, commands of fnd, keys of fn.yaml, metrics.
+# Pages for developers (docs/internals, CONTRIBUTING.md, STYLE.md, SECURITY.md), in back quotes:
 #
 #   `core/lb/call.c`            a file or folder of the tree
 #   `call.c:on_found()`         a function that is defined in this file of the page's folder, which
@@ -9,14 +11,14 @@
 #   `offer()`                   a function, macro or member of a table that is somewhere in the tree
 #   `struct lb_call`, `LB_DONE` a type; a constant
 #
-# Links to files are followed too. Usage: pages.sh <source folder>
+# Usage: pages.sh <source folder>
 set -u
 root=$1
 failed=0
 n=0
 names=$(mktemp)
 told=$(mktemp)
-trap 'rm -f "$names" "$told"' EXIT
+trap 'rm -f "$names" "$names.wrong" "$told"' EXIT
 
 complain() {
     echo "FAILED: $*"
@@ -77,12 +79,94 @@ for page in "$root"/docs/internals/*.md "$root/CONTRIBUTING.md" "$root/STYLE.md"
     while read -r word; do
         check_word "$short" "$word" "$folder"
     done <"$told"
-    grep -oE '\]\([^)#:]+' "$page" | sed 's/^](//' | sort -u >"$told"
-    while read -r link; do
-        n=$((n + 1))
-        [ -e "${page%/*}/$link" ] || complain "$short links to $link, which is not there"
-    done <"$told"
 done
+
+# Every page: lines "page:kind:what", of links, headings as GitHub names them, commands, keys,
+# metrics. What stands in a block of code counts as a command alone.
+all_pages() {
+    find "$root" -name '*.md' ! -path "$root/build*" ! -path "$root/.*" ! -path '*/node_modules/*' |
+        sort
+}
+LC_ALL=C all_pages | xargs awk -v root="$root/" '
+    function each(text, re, kind,    found) {
+        while (match(text, re)) {
+            found = substr(text, RSTART, RLENGTH)
+            text = substr(text, RSTART + RLENGTH)
+            print page ":" kind ":" found
+        }
+    }
+    FNR == 1 { page = substr(FILENAME, length(root) + 1); code = 0; delete twice }
+    /^ *```/ { code = !code; next }
+    { each($0, "(^|[ `/])fnd [a-z]+", "command") }
+    code || /^    / { next }
+    /^#+ / {
+        slug = tolower($0)
+        sub(/^#+ /, "", slug)
+        gsub(/\]\([^)]*\)/, "", slug)
+        gsub(/[^a-z0-9_ -]/, "", slug)
+        gsub(/ /, "-", slug)
+        print page ":heading:" slug (slug in twice ? "-" twice[slug] : "")
+        twice[slug]++
+    }
+    {
+        each($0, "\\]\\([^)]+\\)", "link")
+        each($0, "`(log|http|grpc|lb|runner|npm|admin|plugins)\\.[a-z_]+[`:]", "key")
+        each($0, "`fn_[a-z_0-9]+[`{]", "metric")
+    }' >"$told"
+
+count() { n=$((n + $(grep -c "$1" "$told"))); }
+
+count ':link:'
+while IFS=: read -r page kind link; do
+    [ "$kind" = link ] || continue
+    link=${link#"]("}
+    link=${link%")"}
+    case $link in http:* | https:* | mailto:*) continue ;; esac
+    to=${link%%#*}
+    target=$page
+    if [ -n "$to" ]; then
+        dir=$(dirname "$page")
+        target=$(realpath -ms --relative-to="$root" "$root/$dir/$to")
+        [ -e "$root/$target" ] || { complain "$page links to $link, which is not there"; continue; }
+    fi
+    case $link in *.md#* | \#*)
+        grep -qxF "$target:heading:${link#*#}" "$told" ||
+            complain "$page links to $link: $target has no such heading" ;;
+    esac
+done <"$told"
+
+# The usage of fnd names its commands; words after "fnd" in a sentence are not all commands.
+count ':command:'
+usage=$(grep -ohE '"[ u].* *fnd [a-z|]+|^ *"       fnd [a-z|]+' "$root/core/cli/cli.c" |
+    grep -oE 'fnd [a-z|]+' | cut -c5- | tr '|' '\n' | sort -u)
+[ "$(echo "$usage" | wc -l)" -gt 8 ] || complain "the usage of fnd was not found in core/cli/cli.c"
+grep ':command:[`/]fnd ' "$told" | while IFS=: read -r page _ command; do
+    case ${command#*fnd } in or | ended | crashed | serving) continue ;; esac # what it logs
+    echo "$usage" | grep -qx "${command#*fnd }" || echo "$page: ${command#?}"
+done >"$names"
+[ ! -s "$names" ] || complain "commands that fnd does not have: $(tr '\n' ';' <"$names")"
+
+# Keys: rows of docs/fn-yaml.md, below the heading of their section.
+count ':key:'
+awk '/^## / { s = ""; if (match($0, /`[a-z]+:`/)) s = substr($0, RSTART + 1, RLENGTH - 3) }
+    /^### / { s = "" }
+    s && match($0, /^\| `[a-z_]+` \|/) { print s "." substr($0, 4, RLENGTH - 6) }' \
+    "$root/docs/fn-yaml.md" | sort -u >"$names"
+grep ':key:' "$told" | sort -u | while IFS=: read -r page _ key _; do
+    key=$(echo "$key" | tr -d '`')
+    case $key in *.c) continue ;; esac # a file
+    grep -qx "$key" "$names" || echo "$page: $key"
+done >"$names.wrong"
+[ ! -s "$names.wrong" ] || complain "keys that docs/fn-yaml.md does not have: $(tr '\n' ';' <"$names.wrong")"
+
+# Metrics: rows of docs/metrics.md. abi.md has names of C, compatibility.md metrics of Go Fn alone.
+count ':metric:'
+grep -oE '^\| `[a-z_0-9]+`' "$root/docs/metrics.md" | tr -d '|` ' | sort -u >"$names"
+grep ':metric:' "$told" | sort -u | grep -v '^docs/abi.md\|^docs/compatibility.md\|:`fn_id`' | while IFS=: read -r page _ metric; do
+    metric=$(echo "$metric" | tr -d '`{')
+    grep -qx "$metric" "$names" || echo "$page: $metric"
+done >"$names.wrong"
+[ ! -s "$names.wrong" ] || complain "metrics that docs/metrics.md does not have: $(tr '\n' ';' <"$names.wrong")"
 
 # Each state of each machine is told of.
 find "$root/core" -name '*.c' -exec grep -ohE '^ *\[[A-Z][A-Z_]*\] = (STATE\(|0,)' {} + |

@@ -717,7 +717,7 @@ START_TEST(what_a_machine_cannot_give_is_named)
     ck_assert(spec_lacks(0, false, line));
     ck_assert_str_eq(line, "functions lack on this machine: namespaces (no_network has no effect), "
                            "a cgroup (CPU and processes have no limit), a user of their own; see "
-                           "docs/operating.md, The process driver");
+                           "docs/security.md, The process driver");
     ck_assert(spec_lacks(FN_PROC_HAS_NAMESPACES, true, line));
     ck_assert_ptr_null(strstr(line, "namespaces"));
     ck_assert_ptr_nonnull(strstr(line, "machine: a cgroup (CPU and processes have no limit); see"));

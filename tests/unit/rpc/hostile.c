@@ -1,5 +1,5 @@
 /* Clients that mean harm, with raw HTTP/2 frames: their own connection ends, or costs a bounded
- * amount; everybody else is served. docs/operating.md has the table of the limits. */
+ * amount; everybody else is served. docs/security.md has the table of the limits. */
 #include "suites.h"
 
 #include <errno.h>
