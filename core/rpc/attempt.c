@@ -10,6 +10,7 @@
  *
  * Owned by its owner until attempt_close(); freed when none of our own frames is on it. */
 #include <rpc/client_int.h>
+#include <rpc/exchange.h>
 
 #include <assert.h>
 #include <base/alloc.h>
@@ -34,12 +35,10 @@ struct engage_attempt {
 
     struct body *body;
     size_t sent;
+    enum attempt_state state;
     bool heard; /* a message came */
-    bool started;
-    bool finished;
     bool illegal;
     uint32_t unknown; /* messages passed over */
-    bool closed;
     uint32_t entered; /* depth of our own frames that still use it */
 };
 
@@ -55,14 +54,14 @@ static void attempt_release(struct engage_attempt *a)
     free(a);
 }
 
-static void attempt_enter(struct engage_attempt *a)
+static void attempt_count_in(struct engage_attempt *a)
 {
     a->entered++;
 }
 
-static void attempt_leave(struct engage_attempt *a)
+static void attempt_count_out(struct engage_attempt *a)
 {
-    if (--a->entered == 0 && a->closed) {
+    if (--a->entered == 0 && a->state == ATTEMPT_CLOSED) {
         attempt_release(a);
     }
 }
@@ -77,13 +76,12 @@ static void drop_stream(struct engage_attempt *a)
 
 void attempt_close(struct engage_attempt *a)
 {
-    assert(!a->closed);
-    attempt_enter(a);
-    a->closed = true;
+    attempt_count_in(a);
+    attempt_enter(&a->state, ATTEMPT_CLOSED);
     drop_stream(a);
     env_undefer(a->rpc->env, &a->task);
     env_timer_clear(a->rpc->env, &a->end_timer);
-    attempt_leave(a);
+    attempt_count_out(a);
 }
 
 void attempts_close(struct engage_link *l)
@@ -91,7 +89,6 @@ void attempts_close(struct engage_link *l)
     struct engage_attempt *a;
 
     while ((a = LIST_FIRST(&l->attempts))) {
-        assert(!a->closed);
         attempt_close(a);
     }
 }
@@ -114,6 +111,7 @@ static void attempt_end(struct engage_attempt *a, int status, const char *text, 
 {
     enum engage_proof proof = status ? proof_of(a, refused) : ENGAGE_PROOF_NONE;
 
+    attempt_enter(&a->state, ATTEMPT_ENDED);
     drop_stream(a);
     env_timer_clear(a->rpc->env, &a->end_timer);
     a->cb->on_end(a->ud, status, text, proof, !a->illegal);
@@ -135,11 +133,11 @@ static void on_end_timer(struct env_timer *t)
     struct engage_attempt *a = container_of(t, struct engage_attempt, end_timer);
     char text[TEXT_MAX];
 
-    attempt_enter(a);
+    attempt_count_in(a);
     snprintf(text, sizeof(text), "runner %s: the stream did not end after CallFinished",
              a->link->peer.address);
     attempt_end(a, GRPC_INTERNAL, text, false);
-    attempt_leave(a);
+    attempt_count_out(a);
 }
 
 static void attempt_on_ended(void *ud, int status, const char *text, bool refused)
@@ -147,15 +145,15 @@ static void attempt_on_ended(void *ud, int status, const char *text, bool refuse
     struct engage_attempt *a = ud;
     char own[TEXT_MAX];
 
-    attempt_enter(a);
-    if (status == GRPC_OK && !a->finished) {
+    attempt_count_in(a);
+    if (status == GRPC_OK && a->state != ATTEMPT_FINISHED) {
         snprintf(own, sizeof(own), "runner %s: the stream ended without CallFinished",
                  a->link->peer.address);
         attempt_end(a, GRPC_INTERNAL, own, false);
     } else {
         attempt_end(a, status, text, refused);
     }
-    attempt_leave(a);
+    attempt_count_out(a);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */
@@ -163,18 +161,16 @@ static void attempt_on_ended(void *ud, int status, const char *text, bool refuse
 /* Hands one message to the owner; the reason if it is not a legal one. */
 static const char *attempt_deliver(struct engage_attempt *a, const struct wire_runner_msg *m)
 {
+    const char *illegal = attempt_step(&a->state, m->kind);
+
+    if (illegal) {
+        return illegal;
+    }
     switch (m->kind) {
     case WIRE_START:
-        if (a->started) {
-            return "a second CallResultStart came";
-        }
-        a->started = true;
         a->cb->on_start(a->ud, &m->start);
         return NULL;
     case WIRE_DATA:
-        if (!a->started) {
-            return "data came before CallResultStart";
-        }
         if (m->data.len > WIRE_FRAME_MAX_BYTES) {
             return "a data frame is larger than 64 KiB";
         }
@@ -183,7 +179,6 @@ static const char *attempt_deliver(struct engage_attempt *a, const struct wire_r
         }
         return NULL;
     case WIRE_FINISHED:
-        a->finished = true;
         env_timer_set(a->rpc->env, &a->end_timer,
                       env_now_ns(a->rpc->env) + a->rpc->config.end_timeout_ns);
         a->cb->on_finished(a->ud, &m->finished);
@@ -201,18 +196,16 @@ static void attempt_on_message(void *ud, const void *data, size_t len)
 {
     struct engage_attempt *a = ud;
     struct wire_runner_msg m;
-    const char *illegal = "a message came after CallFinished";
+    const char *illegal;
 
-    attempt_enter(a);
+    attempt_count_in(a);
     a->heard = true;
-    if (!a->finished) {
-        wire_decode_runner(&a->rpc->in, data, len, &m);
-        illegal = attempt_deliver(a, &m);
-    }
-    if (illegal && !a->closed) {
+    wire_decode_runner(&a->rpc->in, data, len, &m);
+    illegal = attempt_deliver(a, &m);
+    if (illegal) {
         attempt_give_up(a, illegal);
     }
-    attempt_leave(a);
+    attempt_count_out(a);
 }
 
 static void attempt_on_task(struct env_task *t)
@@ -220,11 +213,11 @@ static void attempt_on_task(struct env_task *t)
     struct engage_attempt *a = container_of(t, struct engage_attempt, task);
     char text[TEXT_MAX];
 
-    attempt_enter(a);
+    attempt_count_in(a);
     snprintf(text, sizeof(text), "runner %s: %s", a->link->peer.address,
              a->full ? "as many calls run on the connection as it lets in" : "not connected");
     attempt_end(a, a->full ? GRPC_EXHAUSTED : GRPC_UNAVAILABLE, text, false);
-    attempt_leave(a);
+    attempt_count_out(a);
 }
 
 void attempt_pause(struct engage_attempt *a, bool paused)
@@ -266,11 +259,11 @@ static void attempt_on_writable(void *ud)
 {
     struct engage_attempt *a = ud;
 
-    attempt_enter(a);
+    attempt_count_in(a);
     if (a->sent != SIZE_MAX && !send_frames(a)) {
         attempt_end(a, GRPC_EXHAUSTED, "out of memory", false);
     }
-    attempt_leave(a);
+    attempt_count_out(a);
 }
 
 static const struct rpc_stream_cb stream_cb = { .message = attempt_on_message,

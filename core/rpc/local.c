@@ -3,11 +3,12 @@
  * Both halves live until both are released: the attempt by attempt_close(), the session when it has
  * ended and nothing is left to tell its owner.
  *
- *   OFFER ──▶ OWNED ──▶ GONE ──▶ OVER           OFFER, OWNED ──▶ OVER
+ * States of both halves: see exchange.h. Of the session:
  *
  *   OFFER to OWNED   local_offer(): on_try() is called, and its owner may answer inside
  *   OWNED to GONE    session_lose(): the client's half is closed; the task says on_gone()
  *   to OVER          session_end(): its owner finished it, or was told; nothing is called then */
+#include <rpc/exchange.h>
 #include <rpc/local.h>
 
 #include <assert.h>
@@ -19,11 +20,9 @@
 #define FRAME_BYTES     10240u
 #define QUEUE_BYTES_MAX (64u << 10)
 
-enum event_kind { EVENT_START, EVENT_DATA, EVENT_FINISHED };
-
 struct event {
     STAILQ_ENTRY(event) entry;
-    enum event_kind kind;
+    enum wire_kind kind; /* START, DATA, FINISHED */
     size_t len;
     union {
         struct engage_start start;
@@ -54,20 +53,9 @@ struct engage_attempt {
         enum engage_proof proof;
         const char *text;
     } end; /* comes behind the events; takes no memory of its own, so that it cannot be lost */
+    enum attempt_state state;
     bool paused;
-    bool started;
-    bool finished;
-    bool ended; /* on_end was called */
-    bool closed;
     uint32_t entered;
-};
-
-enum session_state {
-    SESSION_OFFER,  /* on_try is due */
-    SESSION_OWNED,  /* the owner has it */
-    SESSION_GONE,   /* on_gone is due */
-    SESSION_OVER,
-    SESSION_STATES_N
 };
 
 struct engage_session {
@@ -105,20 +93,6 @@ struct local {
     void *drained_ud;
 };
 
-static const uint32_t follows[SESSION_STATES_N] = {
-    [SESSION_OFFER] = STATE(SESSION_OWNED) | STATE(SESSION_OVER),
-    [SESSION_OWNED] = STATE(SESSION_GONE) | STATE(SESSION_OVER),
-    [SESSION_GONE] = STATE(SESSION_OVER),
-    [SESSION_OVER] = 0,
-};
-static const char *const names[SESSION_STATES_N] = { "offer", "owned", "gone", "over" };
-const struct states local_session_states = { "local-session", names, follows, SESSION_STATES_N };
-
-static void session_enter(struct engage_session *s, enum session_state state)
-{
-    s->state = (enum session_state)states_next(&local_session_states, s->state, state);
-}
-
 static struct pair *of_attempt(struct engage_attempt *a)
 {
     return container_of(a, struct pair, attempt);
@@ -147,7 +121,8 @@ static void maybe_release(struct pair *p)
 {
     struct local *l = p->local;
 
-    if (!p->attempt.closed || p->attempt.entered > 0 || p->session.state != SESSION_OVER) {
+    if (p->attempt.state != ATTEMPT_CLOSED || p->attempt.entered > 0 ||
+        p->session.state != SESSION_OVER) {
         return;
     }
     env_undefer(l->env, &p->attempt.task);
@@ -176,7 +151,7 @@ static void local_put(struct pair *p, struct event *ev)
     }
     STAILQ_INSERT_TAIL(&a->events, ev, entry);
     a->queued_bytes += ev->len;
-    if (!a->closed) {
+    if (a->state != ATTEMPT_CLOSED) {
         env_defer(p->local->env, &a->task);
     }
 }
@@ -193,7 +168,7 @@ static void put_end(struct pair *p, int status, enum engage_proof proof, const c
     a->end.status = status;
     a->end.proof = proof;
     a->end.text = text;
-    if (!a->closed) {
+    if (a->state != ATTEMPT_CLOSED) {
         env_defer(p->local->env, &a->task);
     }
 }
@@ -202,9 +177,9 @@ static void put_end(struct pair *p, int status, enum engage_proof proof, const c
 static void session_lose(struct pair *p)
 {
     if (p->session.state == SESSION_OFFER) {
-        session_enter(&p->session, SESSION_OVER);
+        session_enter(&p->session.state, SESSION_OVER);
     } else if (p->session.state == SESSION_OWNED) {
-        session_enter(&p->session, SESSION_GONE);
+        session_enter(&p->session.state, SESSION_GONE);
         env_defer(p->local->env, &p->session.task);
     }
 }
@@ -223,7 +198,7 @@ static void out_of_memory(struct pair *p)
 }
 
 /* NULL: the call is broken off. */
-static struct event *event_new(struct pair *p, enum event_kind kind, const void *data, size_t len)
+static struct event *event_new(struct pair *p, enum wire_kind kind, const void *data, size_t len)
 {
     struct event *ev = calloc(1, sizeof(*ev) + len);
 
@@ -241,19 +216,16 @@ static struct event *event_new(struct pair *p, enum event_kind kind, const void 
 
 static const char *local_tell(struct engage_attempt *a, const struct event *ev)
 {
-    if (ev->kind == EVENT_START) {
-        if (a->started) {
-            return "a second CallResultStart came";
-        }
-        a->started = true;
+    const char *illegal = attempt_step(&a->state, ev->kind);
+
+    if (illegal) {
+        return illegal;
+    }
+    if (ev->kind == WIRE_START) {
         a->cb->on_start(a->ud, &ev->start);
-    } else if (ev->kind == EVENT_DATA) {
-        if (!a->started) {
-            return "data came before CallResultStart";
-        }
+    } else if (ev->kind == WIRE_DATA) {
         a->cb->on_data(a->ud, ev->data, ev->len);
     } else {
-        a->finished = true;
         a->cb->on_finished(a->ud, &ev->finished);
     }
     return NULL;
@@ -262,7 +234,7 @@ static const char *local_tell(struct engage_attempt *a, const struct event *ev)
 static void local_tell_end(struct engage_attempt *a, int status, enum engage_proof proof,
                            const char *text, bool legal)
 {
-    a->ended = true;
+    attempt_enter(&a->state, ATTEMPT_ENDED);
     env_timer_clear(of_attempt(a)->local->env, &a->deadline);
     a->cb->on_end(a->ud, status, text, proof, legal);
 }
@@ -274,7 +246,7 @@ static void local_deliver(struct pair *p, struct event *ev)
     const char *illegal;
 
     illegal = local_tell(a, ev);
-    if (illegal && !a->closed) {
+    if (illegal) {
         session_lose(p);
         local_tell_end(a, GRPC_INTERNAL, ENGAGE_PROOF_NONE, illegal, false);
         return;
@@ -294,12 +266,12 @@ static void on_attempt_task(struct env_task *t)
     struct event *ev;
 
     a->entered++;
-    while (!a->closed && !a->paused && !a->ended && (ev = STAILQ_FIRST(&a->events))) {
+    while (a->state < ATTEMPT_ENDED && !a->paused && (ev = STAILQ_FIRST(&a->events))) {
         STAILQ_REMOVE_HEAD(&a->events, entry);
         local_deliver(p, ev);
         free(ev);
     }
-    if (!a->closed && !a->paused && !a->ended && a->end.is_set) {
+    if (a->state < ATTEMPT_ENDED && !a->paused && a->end.is_set) {
         local_tell_end(a, a->end.status, a->end.proof, a->end.text, true);
     }
     a->entered--;
@@ -419,7 +391,7 @@ static struct engage_attempt *attempt_open(struct engage_link *k, const struct e
     p->session.body = body ? body_ref(body) : NULL;
     LIST_INSERT_HEAD(&l->pairs, p, entry);
     if (!k->up || l->draining) {
-        session_enter(&p->session, SESSION_OVER);
+        session_enter(&p->session.state, SESSION_OVER);
         put_end(p, GRPC_UNAVAILABLE, ENGAGE_PROOF_NOT_SENT, "runner local: not connected");
         return &p->attempt;
     }
@@ -433,7 +405,7 @@ static struct engage_attempt *attempt_open(struct engage_link *k, const struct e
 static void attempt_pause(struct engage_attempt *a, bool paused)
 {
     a->paused = paused;
-    if (!paused && (!STAILQ_EMPTY(&a->events) || a->end.is_set) && !a->closed) {
+    if (!paused && (!STAILQ_EMPTY(&a->events) || a->end.is_set) && a->state != ATTEMPT_CLOSED) {
         env_defer(of_attempt(a)->local->env, &a->task);
     }
 }
@@ -441,12 +413,12 @@ static void attempt_pause(struct engage_attempt *a, bool paused)
 static void attempt_close(struct engage_attempt *a)
 {
     struct pair *p = of_attempt(a);
+    bool told = a->state == ATTEMPT_ENDED;
 
-    assert(!a->closed);
-    a->closed = true;
+    attempt_enter(&a->state, ATTEMPT_CLOSED);
     env_undefer(p->local->env, &a->task);
     env_timer_clear(p->local->env, &a->deadline);
-    if (!a->ended) {
+    if (!told) {
         session_lose(p);
     }
     maybe_release(p);
@@ -460,11 +432,11 @@ static void local_offer(struct pair *p)
     struct local *l = p->local;
     int r;
 
-    session_enter(s, SESSION_OWNED);
+    session_enter(&s->state, SESSION_OWNED);
     r = l->cb->on_try(l->ud, s, &s->try_call, s->deadline_ns, &s->ud);
     if (r < 0) {
         assert(s->state == SESSION_OWNED);
-        session_enter(s, SESSION_OVER);
+        session_enter(&s->state, SESSION_OVER);
         env_timer_clear(l->env, &p->attempt.deadline);
         put_end(p, -r, ENGAGE_PROOF_NONE, err_name(r));
     }
@@ -502,7 +474,7 @@ static void on_session_task(struct env_task *t)
         }
     }
     if (s->state == SESSION_GONE) {
-        session_enter(s, SESSION_OVER);
+        session_enter(&s->state, SESSION_OVER);
         p->local->cb->on_gone(s->ud);
     }
     p->attempt.entered--;
@@ -511,8 +483,7 @@ static void on_session_task(struct env_task *t)
 
 static void session_more(struct engage_session *s)
 {
-    assert(s->state == SESSION_OWNED || s->state == SESSION_GONE);
-    assert(!s->body_end);
+    assert(session_has_owner(s->state) && !s->body_end);
     s->wanted = true;
     env_defer(of_session(s)->local->env, &s->task);
 }
@@ -525,7 +496,7 @@ static const char *copied(struct arena *a, const char *text)
 static void local_send_start(struct engage_session *s, const struct engage_start *start)
 {
     struct pair *p = of_session(s);
-    struct event *ev = event_new(p, EVENT_START, NULL, 0);
+    struct event *ev = event_new(p, WIRE_START, NULL, 0);
     struct header *h = NULL;
 
     if (!ev) {
@@ -557,7 +528,7 @@ static int send_data(struct engage_session *s, const void *data, size_t len)
     while (len > 0) {
         size_t n = len < FRAME_BYTES ? len : FRAME_BYTES;
 
-        if (!(ev = event_new(p, EVENT_DATA, bytes, n))) {
+        if (!(ev = event_new(p, WIRE_DATA, bytes, n))) {
             break;
         }
         local_put(p, ev);
@@ -571,8 +542,8 @@ static int send_data(struct engage_session *s, const void *data, size_t len)
 /* What is queued may be read at any time: the deadline is one of the session. */
 static void session_end(struct pair *p, int status, const char *text)
 {
-    assert(p->session.state == SESSION_OWNED || p->session.state == SESSION_GONE);
-    session_enter(&p->session, SESSION_OVER);
+    assert(session_has_owner(p->session.state));
+    session_enter(&p->session.state, SESSION_OVER);
     env_timer_clear(p->local->env, &p->attempt.deadline);
     put_end(p, status, ENGAGE_PROOF_NONE, text);
     maybe_release(p);
@@ -581,7 +552,7 @@ static void session_end(struct pair *p, int status, const char *text)
 static void local_finish(struct engage_session *s, const struct engage_finished *f)
 {
     struct pair *p = of_session(s);
-    struct event *ev = event_new(p, EVENT_FINISHED, NULL, 0);
+    struct event *ev = event_new(p, WIRE_FINISHED, NULL, 0);
 
     if (ev) {
         ev->finished = *f;

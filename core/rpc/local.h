@@ -6,12 +6,9 @@
 #define RPC_LOCAL_H
 
 #include <base/env.h>
-#include <base/states.h>
 #include <model/engage.h>
 
 struct local;
-
-extern const struct states local_session_states; /* of the server's half */
 
 /* [init] NULL when out of memory. cb and ud serve every attempt; they outlive the object. */
 struct local *local_create(struct env *env, const struct engage_server_cb *cb, void *ud);

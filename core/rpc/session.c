@@ -7,7 +7,12 @@
  * Without memory for what its owner sends, this call alone is lost: its stream is broken off, so
  * that a cut answer never looks whole, and its owner is told as of a peer that went away.
  *
- * States: before TryCall (not tried), owned, released. */
+ * States: see exchange.h.
+ *
+ *   OFFER to OWNED   session_offer(): TryCall came; its owner may answer inside on_try()
+ *   OWNED to GONE    is_kept(): no memory; the stream is ended already, the task says on_gone()
+ *   to OVER          session_over(): the stream, if there still is one, is ended behind it */
+#include <rpc/exchange.h>
 #include <rpc/server_int.h>
 
 #include <assert.h>
@@ -22,13 +27,12 @@
 struct engage_session {
     struct rpc_server *server;
     LIST_ENTRY(engage_session) entry;
-    struct rpc_stream *stream; /* NULL: released, or lost while it is owned */
+    struct rpc_stream *stream; /* NULL: GONE or OVER */
     void *ud;
     char *request_id;
     struct server_wait wait; /* for TryCall */
-    bool tried;
-    bool owned; /* callbacks may be made */
-    bool full;  /* the owner was told to wait */
+    enum session_state state;
+    bool full;     /* the owner was told to wait */
     bool wanted;   /* the owner asked for body */
     bool body_end; /* eof was delivered */
     struct env_task lost; /* tells the owner */
@@ -47,7 +51,7 @@ static void session_count_out(struct engage_session *e)
 {
     struct rpc_server *s = e->server;
 
-    if (--e->entered == 0 && !e->stream && !e->owned) {
+    if (--e->entered == 0 && !e->stream && e->state == SESSION_OVER) {
         env_undefer(s->rpc->env, &e->lost);
         server_wait_end(s, &e->wait);
         LIST_REMOVE(e, entry);
@@ -57,10 +61,20 @@ static void session_count_out(struct engage_session *e)
     }
 }
 
+static void session_over(struct engage_session *e)
+{
+    if (e->state != SESSION_OVER) {
+        session_enter(&e->state, SESSION_OVER);
+    }
+}
+
+/* Over, and its owner is told. */
 static void session_gone(struct engage_session *e)
 {
-    if (e->owned) {
-        e->owned = false;
+    bool tell = session_has_owner(e->state);
+
+    session_over(e);
+    if (tell) {
         e->server->cb->on_gone(e->ud);
     }
 }
@@ -71,7 +85,7 @@ static void session_close(struct engage_session *e, int status, const char *text
     struct rpc_stream *st = e->stream;
 
     e->stream = NULL;
-    e->owned = false;
+    session_over(e);
     if (st) {
         rpc_stream_finish(st, status, text);
     }
@@ -84,7 +98,7 @@ void sessions_forget(struct rpc_server *s)
     for (e = LIST_FIRST(&s->sessions); e; e = next) {
         next = LIST_NEXT(e, entry);
         session_count_in(e);
-        e->owned = false;
+        session_over(e);
         if (e->stream) {
             rpc_stream_close(e->stream);
             e->stream = NULL;
@@ -127,6 +141,7 @@ static bool is_kept(struct engage_session *e, int r)
     if (r < 0) {
         rpc_stream_abort(e->stream, GRPC_EXHAUSTED, "out of memory");
         e->stream = NULL;
+        session_enter(&e->state, SESSION_GONE);
         env_defer(e->server->rpc->env, &e->lost);
     }
     return r >= 0;
@@ -136,7 +151,7 @@ static void session_send_start(struct engage_session *e, const struct engage_sta
 {
     struct buf *out;
 
-    assert(e->owned);
+    assert(session_has_owner(e->state));
     if (!e->stream) {
         return;
     }
@@ -151,7 +166,7 @@ static int send_data(struct engage_session *e, const void *data, size_t len)
 {
     const char *p = data;
 
-    assert(e->owned);
+    assert(session_has_owner(e->state));
     if (!e->stream) {
         return 0;
     }
@@ -171,7 +186,7 @@ static int send_data(struct engage_session *e, const void *data, size_t len)
 
 static void session_finish(struct engage_session *e, const struct engage_finished *f)
 {
-    assert(e->owned);
+    assert(session_has_owner(e->state));
     session_count_in(e);
     if (e->stream &&
         is_kept(e, wire_encode_finished(&e->server->rpc->out, f, rpc_stream_out(e->stream)))) {
@@ -183,13 +198,13 @@ static void session_finish(struct engage_session *e, const struct engage_finishe
 
 static void abort_session(struct engage_session *e, int grpc_status, const char *text)
 {
-    assert(e->owned && grpc_status != GRPC_OK);
+    assert(session_has_owner(e->state) && grpc_status != GRPC_OK);
     session_count_in(e);
     if (e->stream) {
         rpc_stream_abort(e->stream, grpc_status, text);
         e->stream = NULL;
     }
-    e->owned = false;
+    session_over(e);
     session_count_out(e);
 }
 
@@ -197,7 +212,7 @@ static void session_on_writable(void *ud)
 {
     struct engage_session *e = ud;
 
-    if (e->owned && e->full) {
+    if (e->state == SESSION_OWNED && e->full) {
         e->full = false;
         session_count_in(e);
         e->server->cb->on_writable(e->ud);
@@ -220,10 +235,10 @@ static void session_offer(struct engage_session *e, struct wire_client_msg *m)
     int r;
 
     m->try_call.request_id = e->request_id;
-    e->owned = true;
+    session_enter(&e->state, SESSION_OWNED);
     r = s->cb->on_try(s->ud, e, &m->try_call, rpc_stream_deadline_ns(e->stream), &e->ud);
     if (r < 0) {
-        assert(e->owned);
+        assert(session_has_owner(e->state));
         session_close(e, -r, err_name(r));
     }
 }
@@ -244,7 +259,6 @@ static bool refuse_message(struct engage_session *e, enum wire_kind kind)
 
 static void on_first(struct engage_session *e, struct wire_client_msg *m)
 {
-    e->tried = true;
     server_wait_end(e->server, &e->wait);
     if (m->kind == WIRE_TRY) {
         session_offer(e, m);
@@ -276,7 +290,7 @@ static void session_on_body(struct engage_session *e, const struct wire_client_m
 /* A newer peer's, behind the TryCall; the next one is still wanted. */
 static bool pass_over(struct engage_session *e, enum wire_kind kind)
 {
-    return e->tried && kind == WIRE_UNKNOWN && e->unknown++ < WIRE_UNKNOWN_MAX;
+    return e->state != SESSION_OFFER && kind == WIRE_UNKNOWN && e->unknown++ < WIRE_UNKNOWN_MAX;
 }
 
 static void session_on_message(void *ud, const void *data, size_t len)
@@ -291,7 +305,7 @@ static void session_on_message(void *ud, const void *data, size_t len)
     session_count_in(e);
     e->wanted = false;
     rpc_stream_pause(e->stream, true);
-    if (!e->tried) {
+    if (e->state == SESSION_OFFER) {
         on_first(e, &m);
     } else {
         session_on_body(e, &m);
@@ -304,7 +318,7 @@ static void on_half_closed(void *ud)
     struct engage_session *e = ud;
 
     session_count_in(e);
-    if (!e->tried) {
+    if (e->state == SESSION_OFFER) {
         session_close(e, GRPC_INVALID,
                       "RUN401 expected TryCall first (Protocol failure: expected ClientMsg_Try)");
     } else {
@@ -332,7 +346,7 @@ static void session_on_ended(void *ud, int status, const char *text, bool refuse
 
 static void session_more(struct engage_session *e)
 {
-    assert(e->owned && !e->body_end);
+    assert(session_has_owner(e->state) && !e->body_end);
     if (!e->wanted && e->stream) {
         e->wanted = true;
         rpc_stream_pause(e->stream, false);

@@ -2,12 +2,13 @@
 #include "../lib/machine.h"
 
 #include <rpc/client_int.h>
-#include <rpc/local.h>
+#include <rpc/exchange.h>
 
 void add_machines(Suite *s);
 
 void add_machines(Suite *s)
 {
     suite_add_tcase(s, machine_tests(&peer_states, STATE(PEER_IDLE), STATE(PEER_CLOSED)));
-    suite_add_tcase(s, machine_tests(&local_session_states, STATE(0), STATE(3)));
+    suite_add_tcase(s, machine_tests(&attempt_states, STATE(ATTEMPT_WAITS), STATE(ATTEMPT_CLOSED)));
+    suite_add_tcase(s, machine_tests(&session_states, STATE(SESSION_OFFER), STATE(SESSION_OVER)));
 }
