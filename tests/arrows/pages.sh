@@ -168,6 +168,16 @@ grep ':metric:' "$told" | sort -u | grep -v '^docs/abi.md\|^docs/compatibility.m
 done >"$names.wrong"
 [ ! -s "$names.wrong" ] || complain "metrics that docs/metrics.md does not have: $(tr '\n' ';' <"$names.wrong")"
 
+# Each decision has its row, its date and its parts.
+for page in "$root"/docs/decisions/[0-9]*.md; do
+    n=$((n + 1))
+    grep -qF "(${page##*/})" "$root/docs/decisions/README.md" ||
+        complain "docs/decisions/README.md has no row of ${page##*/}"
+    sed -n 3p "$page" | grep -qE '^20[0-9]{2}-[0-9]{2}-[0-9]{2}$' &&
+        grep -qx '## Context' "$page" && grep -qx '## Decision' "$page" ||
+        complain "${page##*/}: expected a date in line 3, Context and Decision"
+done
+
 # Each state of each machine is told of.
 find "$root/core" -name '*.c' -exec grep -ohE '^ *\[[A-Z][A-Z_]*\] = (STATE\(|0,)' {} + |
     sed 's/.*\[\(.*\)\].*/\1/' | sort -u >"$told"
