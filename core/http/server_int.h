@@ -4,6 +4,7 @@
  *   server_peers.c what connections of one address hold together
  *   server_turns.c whose requests are served when many came at once
  *   server_conn.c  one connection: reading, time limits, the way from request to request
+ *   server_shake.c the handshake before its first request
  *   answer.c       the http_answer_* calls and the answers that the server gives itself
  *
  * A connection's states:
@@ -165,6 +166,7 @@ void log_gated(struct http_server *s, struct log_gate *g, const char *text, cons
 /* server_conn.c */
 /* Takes the descriptor; closes it when out of memory. */
 void conn_create(struct http_server *s, int fd, const char *peer, struct peer_count *peer_count);
+void conn_begin(struct conn *c); /* waits for its first request */
 void conn_drain(struct conn *c);   /* nothing runs on it: closes now, or when no request comes */
 void conn_destroy(struct conn *c); /* closes; a running request is not told */
 void conn_gone(struct conn *c);    /* closes and tells the handler */
@@ -193,6 +195,9 @@ struct peer_count *peer_count_take(struct http_server *s, const struct sockaddr 
 void peer_count_release(struct http_server *s, struct peer_count *p); /* NULL ok */
 /* Whether connections of this address may bring so many more bytes of bodies. */
 bool peer_may_bring(const struct http_server *s, const struct peer_count *p, uint64_t bytes);
+
+/* server_shake.c */
+int conn_shake(struct conn *c); /* goes on with conn_begin(), or destroys it */
 
 /* server_turns.c */
 void turns_init(struct http_server *s);

@@ -12,6 +12,7 @@
 #include <base/env.h>
 #include <base/err.h>
 #include <fn/driver.h>
+#include <model/app.h>
 #include <model/call.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,6 +40,9 @@ struct catalog_fn {
     void *memory;         /* everything above in one arena */
 };
 
+/* In an arena of its own. NULL when out of memory. */
+struct catalog_fn *catalog_fn_create(const struct app *app, const struct fn_def *fn,
+                                     const char *trigger_id);
 /* Model of a call of f, to be completed. It shares f's config and annotations. */
 void catalog_fn_fill(const struct catalog_fn *f, struct call *m);
 struct catalog_fn *catalog_fn_ref(struct catalog_fn *f);

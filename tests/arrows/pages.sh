@@ -188,6 +188,16 @@ while read -r state; do
 done <"$told"
 [ -s "$told" ] || complain "no tables of states were found"
 
+# Each table of states has the test that walks its illegal steps.
+find "$root/core" -name '*.c' -exec grep -ohE '^const struct states [a-z_]+' {} + |
+    sed 's/.* //' | sort -u >"$told"
+while read -r machine; do
+    n=$((n + 1))
+    grep -rqF "machine_tests(&$machine," "$root/tests/unit" ||
+        complain "$machine is a table of states without machine_tests()"
+done <"$told"
+[ -s "$told" ] || complain "no tables of states were found"
+
 # Each room has its page.
 for room in "$root"/core/*; do
     n=$((n + 1))
