@@ -1,3 +1,4 @@
+/* The newest chunk serves; what does not fit begins another one, of its own size if it is large. */
 #include <base/arena.h>
 
 #include <base/alloc.h>

@@ -1,3 +1,4 @@
+/* A counted buffer whose bytes are charged to a budget as it grows. */
 #include <base/body.h>
 
 #include <base/alloc.h>

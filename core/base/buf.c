@@ -1,3 +1,4 @@
+/* The cold half of buf.h: growing, printing, and taking bytes off the front. */
 #include <base/buf.h>
 
 #include <stdio.h>

@@ -1,3 +1,5 @@
+/* Fills struct fn_error, cutting texts at whole characters, and maps codes to names and HTTP
+ * statuses. */
 #include <base/err.h>
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* The fields are one array in the arena; look-ups are linear, because there are few. */
 #include <base/headers.h>
 
 #include <fn/abi.h>

@@ -1,3 +1,5 @@
+/* Formats a line in a buffer on the stack: each field is added whole or not at all, so that no
+ * escape is cut. Gates count what may not pass. */
 #include <base/log.h>
 
 #include <base/metric.h>

@@ -1,3 +1,4 @@
+/* The first byte says how long a sequence is; what it encodes must need that length. */
 #include <base/utf8.h>
 
 uint32_t utf8_sequence(const char *p, const char *end)

@@ -1,3 +1,4 @@
+/* Copies the smaller of both sizes. What a plugin knows and the host does not must be zero. */
 #include <base/view.h>
 
 #include <fn/abi.h>

@@ -1,3 +1,5 @@
+/* Parses the command line and runs what it names. Commands that only print or check are here,
+ * those that ask a running node in admin.c, lists.c and roll.c. */
 #include <cli/cli.h>
 #include <node/node.h>
 #include <node/run.h>

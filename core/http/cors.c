@@ -1,3 +1,5 @@
+/* Judges the Origin of a request against the configured list, and adds the headers that a
+ * browser expects of the answer. */
 #include <http/cors.h>
 
 #include <base/buf.h>

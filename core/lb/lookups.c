@@ -1,3 +1,5 @@
+/* Two counts of places, one queue of refreshes, and a ring of addresses with a queue each. One
+ * timer ends what has waited too long. */
 #include <lb/lookups.h>
 
 #include <base/share.h>

@@ -1,3 +1,5 @@
+/* Looks once in a while how often the loop waited for events since the last look, and opens or
+ * closes /dev/cpu_dma_latency by it. */
 #include <loop/awake.h>
 
 #include <base/env.h>

@@ -1,3 +1,5 @@
+/* Files of both versions of cgroups behind one set of functions: making a group, setting its
+ * limits, killing, freezing, removing, and sweeping what dead nodes left. */
 #include <loop/cgroup.h>
 #include <base/err.h>
 

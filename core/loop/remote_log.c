@@ -1,3 +1,5 @@
+/* Parses the address, dials without blocking, and sends lines as datagrams or over a stream,
+ * keeping the rest of a line that was sent in part. */
 #include <loop/remote_log.h>
 
 #include <base/log.h>

@@ -1,3 +1,5 @@
+/* Signals are blocked in all threads; one thread waits for them by sigtimedwait(), hands them to
+ * the loop, and acts itself when the loop does not. */
 #include <loop/signals.h>
 
 #include <loop/loop_int.h>

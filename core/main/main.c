@@ -1,3 +1,4 @@
+/* main() of fnd: the command line is core/cli's. */
 #include <cli/cli.h>
 
 int main(int argc, char **argv)

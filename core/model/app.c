@@ -1,3 +1,5 @@
+/* Reads apps, functions and triggers from JSON by one table of fields each, and checks them by
+ * Go Fn's rules, with its sentences. */
 #include <model/app.h>
 #include <model/json.h>
 

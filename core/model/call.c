@@ -1,3 +1,5 @@
+/* The JSON of a call, written field by field and read by a table of fields; the checks of its
+ * limits; and the slot key, by which calls of one function share containers. */
 #include <model/call.h>
 #include <model/json.h>
 #include <model/time_text.h>

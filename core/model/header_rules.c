@@ -1,3 +1,5 @@
+/* Lists of header names by what proxies may do with them, and the characters that names and
+ * values may have. */
 #include <model/header_rules.h>
 
 #include <base/headers.h>

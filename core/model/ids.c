@@ -1,3 +1,4 @@
+/* An id is its three numbers written in base 32, so that ids of one node sort by time. */
 #include <model/ids.h>
 
 void id_maker_init(struct id_maker *m, const unsigned char ipv4[4], uint16_t port)

@@ -1,3 +1,5 @@
+/* The reader walks over its text once and never goes back; strings are decoded where they lie. Of
+ * what is open only the depth is kept: members and elements are read by whoever knows the shape. */
 #include <model/json.h>
 
 #include <base/runs.h>

@@ -1,3 +1,4 @@
+/* A sorted array with binary search; many pairs at once are sorted once and then taken over. */
 #include <model/kvs.h>
 
 #include <assert.h>

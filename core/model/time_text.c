@@ -1,3 +1,5 @@
+/* Prints times by days since 1970 (civil calendar), and parses RFC 3339 with fraction and zone,
+ * without the C library's time zones. */
 #include <model/time_text.h>
 
 #include <fn/abi.h>

@@ -1,3 +1,5 @@
+/* Takes the host out of a URL, resolves it, and compares each of its addresses with those of the
+ * machine's interfaces and with ranges that are always local. */
 #include <net/home.h>
 
 #include <ifaddrs.h>

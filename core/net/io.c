@@ -1,3 +1,5 @@
+/* Reads and writes of one stream, plain and under TLS. OpenSSL reads and writes through a BIO of
+ * this file, so that no call blocks and no SIGPIPE is raised. */
 #include <net/net_int.h>
 
 #include <errno.h>

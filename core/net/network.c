@@ -1,3 +1,4 @@
+/* Addresses and masks as 16 bytes, IPv4 mapped into IPv6, compared bit by bit. */
 #include <net/network.h>
 
 #include <arpa/inet.h>

@@ -1,3 +1,5 @@
+/* Makes OpenSSL contexts from PEM texts (chain, key, authorities, revocation lists), and
+ * compares the names in a peer's certificate with the patterns that are allowed. */
 #include <net/net_int.h>
 
 #include <base/log.h>

@@ -1,3 +1,5 @@
+/* A hash table of addresses, each with its counts. An address stays as long as it has a
+ * connection. */
 #include <net/visitors.h>
 
 #include <stdlib.h>

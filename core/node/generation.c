@@ -1,3 +1,5 @@
+/* How a generation is made on a worker, becomes current on the loop, and is destroyed on a
+ * worker again once nobody counts it. Its states are in generation.h. */
 #include <node/node.h>
 #include <process/supervise.h>
 

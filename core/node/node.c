@@ -1,3 +1,5 @@
+/* A node's parts in the order of their making: gRPC, TLS, sides, ports. node_open() makes what
+ * needs no peer, node_serve() opens the ports, node_close() undoes both. */
 #include <node/node.h>
 #include <node/ready.h>
 #include <process/crash.h>

@@ -1,3 +1,5 @@
+/* Each side is asked whether it can take calls; the first reason not to is the sentence of the
+ * page. */
 #include <node/ready.h>
 
 #include <node/node.h>

@@ -1,3 +1,5 @@
+/* The three steps of a reload: a worker reads the file and makes the new generation; the loop
+ * switches; whoever asked (the admin socket or a signal) is told. */
 #include <node/node.h>
 
 #include <base/log.h>

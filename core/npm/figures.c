@@ -1,3 +1,4 @@
+/* Declares the metrics of a group and copies its numbers into them. */
 #include <npm/figures.h>
 
 static const char *const by_group[] = { "group", NULL };

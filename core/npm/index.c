@@ -1,3 +1,5 @@
+/* A hash table of fixed size, with open addressing, from texts (ids, addresses) to slots of an
+ * array. */
 #include <npm/npm_int.h>
 
 #include <stdlib.h>

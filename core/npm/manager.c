@@ -1,3 +1,5 @@
+/* Between npm_step() and the world: turns answers into events, carries out the actions that the
+ * step orders, and arms the timer for its next one. */
 #include <npm/figures.h>
 #include <npm/manager.h>
 

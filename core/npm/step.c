@@ -1,3 +1,5 @@
+/* The one entry of the room's decisions: an event goes in, what ran out is dropped, hosts and
+ * sizes are looked at, actions come out. */
 #include <npm/npm_int.h>
 
 /* A process that stood still knows nothing: not who is alive, not what is wanted (F90). */

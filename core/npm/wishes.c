@@ -1,3 +1,4 @@
+/* A hash table by group and id, and its text form. */
 #include <npm/wishes.h>
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* Calls before() of the listeners in their order until one refuses, and after() of those that
+ * let the call pass. */
 #include <override/chain.h>
 
 #include <plugin/answer.h>

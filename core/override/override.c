@@ -1,3 +1,5 @@
+/* The functions of "fn.edit" work on a scratch copy of a call; override_apply() takes the copy
+ * over when every overrider has agreed. */
 #include <override/override.h>
 
 #include <plugin/answer.h>

@@ -1,3 +1,5 @@
+/* A plugin file from its path to a loaded, checked manifest: the steps of
+ * docs/plugin-security.md in their order. Files with the same bytes are loaded once. */
 #include <plugin/plugin_int.h>
 
 #include <dlfcn.h>

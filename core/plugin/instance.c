@@ -1,3 +1,5 @@
+/* The plugin host, and instances from create() to destroy(). create() runs on a thread of its
+ * own, which is left behind when its deadline has passed. */
 #include <plugin/plugin_int.h>
 
 

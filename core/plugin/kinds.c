@@ -1,3 +1,5 @@
+/* The table of kinds of plugins: which operations one must fill, may fill, or fills in pairs, and
+ * which interfaces of the host it may ask for. */
 #include <plugin/plugin_int.h>
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* The segments of loaded files, as the dynamic linker lists them, so that a pointer of a
+ * manifest can be looked up before it is followed. */
 #include <plugin/plugin_int.h>
 
 #include <dlfcn.h>

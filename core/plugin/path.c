@@ -1,3 +1,5 @@
+/* Opens a plugin file directory by directory without following links, and checks owner and mode
+ * of each: whoever may write one of them can run code in the node. */
 #include <plugin/plugin_int.h>
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Installs a seccomp filter that answers EPERM, and notes which kinds of calls were refused. */
 #include <plugin/sandbox.h>
 
 #include <errno.h>

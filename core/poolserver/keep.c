@@ -1,3 +1,5 @@
+/* Reads the file of wishes at the start; afterwards a worker writes it anew beside the old one
+ * and renames it, whenever something changed. */
 #include <poolserver/keep.h>
 
 #include <base/log.h>

@@ -1,3 +1,5 @@
+/* Unpacks messages of load balancers under limits, passes demand to core/npm's manager, and
+ * sends lists to those who watch. */
 #include <poolserver/service.h>
 
 #include <base/arena.h>

@@ -1,3 +1,4 @@
+/* The two tables of what follows what, and the functions that move an exchange through them. */
 #include <rpc/exchange.h>
 
 #define ENDS (STATE(ATTEMPT_ENDED) | STATE(ATTEMPT_CLOSED))

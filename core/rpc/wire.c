@@ -1,3 +1,5 @@
+/* Encodes straight into a stream's buffer, behind room for gRPC's five bytes; decodes with
+ * protobuf-c's allocator replaced by the scratch block. */
 #include <rpc/wire.h>
 
 #include <assert.h>

@@ -1,3 +1,5 @@
+/* Finds totals from /proc and the node's cgroup (v1 and v2), then adds and subtracts what
+ * containers take. */
 #include <runner/account.h>
 
 #include <assert.h>

@@ -1,3 +1,5 @@
+/* Parties stand in a list, each with its queue. A free place is offered to the parties by turns,
+ * to the first one whose share allows one more. */
 #include <runner/gate.h>
 
 #include <assert.h>

@@ -1,3 +1,5 @@
+/* Reads the four files of an entry of tls: and checks what can be wrong with each and between
+ * them, one sentence for each mistake. */
 #include <tls/files.h>
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* Reads certificate files when their stamps change (by timer or reload), and gives each identity
+ * that uses them its new ones. */
 #include <tls/node_tls.h>
 
 #include <base/log.h>

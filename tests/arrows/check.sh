@@ -274,6 +274,13 @@ out=$(xargs awk '
     END { end_of_file() }' <"$tmp")
 [ -z "$out" ] || complain "$out"
 
+# Each file of core says at its top what it is.
+n=$((n + 1))
+out=$(find "$root/core" -name '*.c' | while read -r file; do
+    head -n 1 "$file" | grep -q '^/\*' || echo "${file#"$root"/}"
+done)
+[ -z "$out" ] || complain "no opening comment in $out"
+
 # A backtrace says where it is: no static function has the name of one in two other files.
 n=$((n + 1))
 out=$(find "$root/core" -name '*.c' -exec awk '

@@ -1,3 +1,5 @@
+/* Reads frame headers and the few payloads that matter (SETTINGS, PING, GOAWAY, RST_STREAM) at
+ * any cut of the bytes. */
 #include <rpc/core/frames.h>
 
 #include <string.h>
