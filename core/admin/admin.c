@@ -91,10 +91,10 @@ static void name_of(const char *listen, uint16_t port, char *ret, size_t size)
     }
 }
 
-int admin_socket_path(const struct config *c, uint16_t port, char ret[ADMIN_PATH_MAX + 1],
-                      struct fn_error *reterr)
+int admin_socket_path(const struct admin_options *o, const char *listen, uint16_t port,
+                      char ret[ADMIN_PATH_MAX + 1], struct fn_error *reterr)
 {
-    const char *set = c->admin->socket;
+    const char *set = o->socket;
     char path[4096 + 512], dir[4096], name[300];
 
     if (set && strcmp(set, "off") == 0) {
@@ -104,7 +104,7 @@ int admin_socket_path(const struct config *c, uint16_t port, char ret[ADMIN_PATH
         snprintf(path, sizeof(path), "%s", set);
     } else {
         default_dir(dir, sizeof(dir));
-        name_of(c->http->listen, port, name, sizeof(name));
+        name_of(listen, port, name, sizeof(name));
         snprintf(path, sizeof(path), "%s/%s.sock", dir, name);
     }
     if (strlen(path) > ADMIN_PATH_MAX) {

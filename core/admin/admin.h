@@ -8,16 +8,20 @@
 #define ADMIN_ADMIN_H
 
 #include <base/buf.h>
-#include <config/config.h>
 #include <http/server.h>
 
 #define ADMIN_PATH_MAX 107u /* sun_path without its end */
 
-/* Where the socket of a node with this configuration is. `port`: the bound one, used where
- * http.listen says 0. FN_E_NOT_FOUND: admin.socket is off. FN_E_RANGE: the name is too long.
+struct admin_options {
+    const char *socket; /* absolute path, "off", NULL = admin_socket_path() */
+};
+extern const struct opt_table admin_opt_table; /* `admin:`, options.c */
+
+/* Where the socket of a node with these options is. `port`: the bound one, used where `listen`,
+ * that of HTTP, says 0. FN_E_NOT_FOUND: admin.socket is off. FN_E_RANGE: the name is too long.
  * [any] */
-int admin_socket_path(const struct config *c, uint16_t port, char ret[ADMIN_PATH_MAX + 1],
-                      struct fn_error *reterr);
+int admin_socket_path(const struct admin_options *o, const char *listen, uint16_t port,
+                      char ret[ADMIN_PATH_MAX + 1], struct fn_error *reterr);
 
 /* ---- the node's side ------------------------------------------------------------------------- */
 

@@ -28,7 +28,7 @@ static int find_socket(const struct cli_options *o, char ret[ADMIN_PATH_MAX + 1]
     config_load(o->start.config_path, environ, &c, &p);
     if (!config_is_complete(c)) {
         fputs(buf_text(&p.text), stderr);
-    } else if (admin_socket_path(c, 0, ret, &e) < 0) {
+    } else if (admin_socket_path(c->admin, c->http->listen, 0, ret, &e) < 0) {
         fprintf(stderr, "fnd: %s\n", e.msg);
     } else {
         r = EXIT_OK;

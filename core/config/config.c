@@ -1,6 +1,7 @@
 /* Config: from a file and variables to data; what holds between options is checked here. */
 #include <config/config_int.h>
 
+#include <admin/admin.h>
 #include <base/log.h>
 #include <inttypes.h>
 #include <http/cors.h>
@@ -9,7 +10,7 @@
 #include <lb/lb.h>
 #include <npm/manager.h>
 #include <limits.h>
-#include <loop/remote_log.h>
+#include <loop/log_dest.h>
 #include <net/network.h>
 #include <rpc/rpc.h>
 #include <runner/account.h>
@@ -20,8 +21,6 @@
 #include <unistd.h>
 
 #define INSTALLED_DIR "/usr/lib/fnd"
-#define TAG_CHARACTERS                                                                             \
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./"
 #define RULE_LISTEN          "host:port, [ipv6]:port, :port or unix:/path"
 
 struct config_kept {
@@ -99,26 +98,8 @@ static void bind_sections(struct config *c, struct conf_problems *p)
         if (!c->priv->values[i]) {
             out_of_memory();
         }
+        config_give(c, i);
     }
-    c->top = config_options(c, &config_top_table);
-    c->log = config_options(c, &config_log_table);
-    c->http = config_options(c, &config_http_table);
-    c->http_limits = config_options(c, &http_limits_table);
-    c->cors = config_options(c, &cors_opt_table);
-    c->grpc = config_options(c, &config_grpc_table);
-    c->rpc = config_options(c, &rpc_opt_table);
-    c->catalog = config_options(c, &catalog_opt_table);
-    c->lb = config_options(c, &lb_opt_table);
-    c->place = config_options(c, &place_opt_table);
-    c->bodies = config_options(c, &config_bodies_table);
-    c->runner = config_options(c, &runner_opt_table);
-    c->account = config_options(c, &account_opt_table);
-    c->fnsock = config_options(c, &fnsock_opt_table);
-    c->metrics = config_options(c, &config_metrics_table);
-    c->npm = config_options(c, &npm_settings_table);
-    c->npm_groups = config_options(c, &npm_opt_table);
-    c->admin = config_options(c, &config_admin_table);
-    c->plugins = config_options(c, &config_plugins_table);
 }
 
 /* FN_PORT names a port only: the host of the file stays. */
@@ -327,22 +308,21 @@ static void check_proxies(struct config *c, struct conf_problems *p)
 
 static void check_log(struct config *c, struct conf_problems *p)
 {
-    const char *dest = c->log->dest;
+    const char *dest_rule = log_dest_refused(c->log->dest);
+    const char *prefix_rule = log_prefix_refused(c->log->prefix);
 
-    if (strcmp(dest, "stderr") != 0 && strcmp(dest, "stdout") != 0 &&
-        (strncmp(dest, "file:///", 8) != 0 || !dest[8]) && remote_log_check(dest) < 0) {
-        config_refuse(c, SECTION_LOG, "dest", dest,
-               "stderr, stdout, file:///path, udp://host:port, tcp://host:port or unix:///path", p);
+    if (dest_rule) {
+        config_refuse(c, SECTION_LOG, "dest", c->log->dest, dest_rule, p);
     }
-    if (c->log->prefix[strspn(c->log->prefix, TAG_CHARACTERS)]) {
-        config_refuse(c, SECTION_LOG, "prefix", c->log->prefix, "letters, digits and -_./", p);
+    if (prefix_rule) {
+        config_refuse(c, SECTION_LOG, "prefix", c->log->prefix, prefix_rule, p);
     }
 }
 
 /* Like Go Fn the path of the address is dropped. */
 static void check_api_url(struct config *c, struct conf_problems *p)
 {
-    struct catalog_options *catalog = config_options(c, &catalog_opt_table);
+    struct catalog_options *catalog = c->catalog;
     const char *url = catalog->api_url;
     size_t scheme;
     size_t host;
@@ -440,8 +420,8 @@ static const char *or_seed(const struct config *c, const char *name, const char 
 
 static void check_tls(struct config *c, struct conf_problems *p)
 {
-    struct config_grpc *grpc = config_options(c, &config_grpc_table);
-    struct config_http *http = config_options(c, &config_http_table);
+    struct rpc_port *grpc = c->grpc;
+    struct http_port *http = c->http;
     const struct config_tls *web;
 
     check_tls_name(c, SECTION_GRPC, "tls", grpc->tls, p);
@@ -459,7 +439,7 @@ static void check_tls(struct config *c, struct conf_problems *p)
 
 static void check_plugins(struct config *c, struct conf_problems *p)
 {
-    const struct config_plugins *rules = c->plugins;
+    const struct plugin_policy *rules = c->plugins;
     const struct conf_node *said =
         conf_get(conf_get(conf_root(c->priv->file), "plugins"), "unsigned");
 
@@ -487,7 +467,7 @@ static const char *where_of_group(const struct config *c, uint64_t index)
 
 static void check_npm(struct config *c, struct conf_problems *p)
 {
-    struct npm_settings *npm = config_options(c, &npm_settings_table);
+    struct npm_settings *npm = c->npm;
     static const char *const dflt[] = { "default" };
     char got[32];
 

@@ -34,53 +34,6 @@ struct config_top {
     const char *plugin_dir; /* never NULL */
     int64_t drain_timeout_ns;
     uint32_t supervise;
-    const char *processors_awake; /* see awake_make() */
-};
-
-struct config_log {
-    const char *level;  /* Go Fn's words; see log_level_parse() */
-    const char *format; /* "text", "json" */
-    const char *dest;   /* "stderr", "stdout", "file:///path", or what remote_log_open() takes */
-    const char *prefix;
-};
-
-struct config_http {
-    const char *listen; /* "host:port", "[::]:port", ":port", "unix:/path" */
-    const char *tls; /* name of an entry of tls:, NULL = plain HTTP */
-};
-
-struct config_grpc {
-    const char *listen;
-    const char *transport; /* "nghttp2" or "core" */
-    const char *tls; /* name of an entry of tls:, NULL = plain text */
-    const char *server_tls; /* the same for one end; NULL = tls */
-    const char *client_tls;
-};
-
-/* Bodies of requests, part of `lb:`. */
-struct config_bodies {
-    int64_t memory_bytes; /* 0 = a quarter of the node's memory */
-};
-
-/* Series of functions, part of `runner:`. */
-struct config_metrics {
-    uint32_t functions_max;
-};
-
-struct config_admin {
-    const char *socket; /* absolute path, "off", NULL = admin_socket_path() */
-};
-
-/* How plugin files are judged; see struct plugin_policy. */
-struct config_plugins {
-    struct fn_strlist keys;
-    const char *unsigned_files; /* "refuse", "allow" */
-    struct fn_strlist libraries;
-    uint32_t trial;
-    int64_t trial_timeout_ns;
-    int64_t start_timeout_ns;
-    int64_t watchdog_ns; /* 0 = never */
-    int64_t audit_ns;    /* 0 = never */
 };
 
 struct config_tls {
@@ -155,26 +108,30 @@ struct config {
     const struct config_type *type;
     const char *path; /* of the file, NULL = none */
     const char *transport_dir; /* where files of grpc.transport are */
+    /* Sections and parts of them as their rooms want them, at any node (sections.c has which).
+     * Those that are not const are completed while they are checked. */
     const struct config_top *top;
-    const struct config_log *log;
-    const struct config_http *http;
+    const struct awake_options *awake;
+    const struct log_options *log;
+    struct http_port *http;
     const struct http_limits *http_limits;
     const struct cors *cors;
-    const struct config_grpc *grpc;
+    struct rpc_port *grpc;
     const struct rpc_config *rpc;
-    /* Sections and parts of them as their rooms want them, at any node: */
-    const struct catalog_options *catalog;
+    struct catalog_options *catalog;
     const struct lb_options *lb;
     const struct place_options *place;
-    const struct config_bodies *bodies;
+    const struct lb_bodies_options *bodies;
     const struct runner_options *runner;
     const struct account_limits *account;
     const struct fnsock_config *fnsock;
-    const struct config_metrics *metrics;
-    const struct npm_settings *npm;
+    const struct runner_metrics_options *metrics;
+    struct npm_settings *npm;
     const struct npm_options *npm_groups; /* of each */
-    const struct config_admin *admin;
-    const struct config_plugins *plugins;
+    const struct admin_options *admin;
+    const struct plugin_policy *plugins;
+    const struct watchdog_options *watchdog;
+    const struct plugin_audit_options *audit;
     const struct config_tls *tls;
     uint32_t n_tls;
     struct config_list_plugin shadow;     /* lb, full: like placers; n 0 = none */

@@ -27,10 +27,16 @@ enum config_section {
 
 #define CONFIG_TABLES_MAX 4
 
+/* A room's rows, and the pointer in struct config to what they fill. */
+struct config_table {
+    const struct opt_table *table;
+    size_t field;
+};
+
 struct config_section_def {
     const char *key; /* "" = top level */
     const char *doc;
-    const struct opt_table *tables[CONFIG_TABLES_MAX]; /* of rooms; NULL ends */
+    struct config_table tables[CONFIG_TABLES_MAX]; /* of rooms; NULL ends */
     uint32_t sides; /* that it means anything for, bits of enum config_side; 0 = all */
 };
 
@@ -49,12 +55,9 @@ extern const struct config_section_def config_sections[SECTIONS_N]; /* sections.
 /* All rows of a section, which bind into a block of this size. */
 const struct fn_opt *config_rows(int section);
 uint32_t config_rows_size(int section);
-/* The room's struct in that block, once sections are bound. */
-void *config_options(const struct config *c, const struct opt_table *table);
+/* Lets the pointers of `c` point at the rooms' structs in that block, once it is bound. */
+void config_give(struct config *c, int section);
 
-extern const struct opt_table config_top_table, config_log_table, config_http_table,
-    config_grpc_table, config_bodies_table, config_metrics_table,
-    config_admin_table, config_plugins_table; /* opts.c */
 extern const char *const config_top_others[]; /* keys of the top level that are no options of it */
 extern const struct config_plugin_key config_plugin_keys[]; /* key NULL ends */
 

@@ -6,6 +6,7 @@
 #include <config/config_int.h>
 
 #include <lb/catalog.h>
+#include <rpc/rpc.h>
 #include <string.h>
 
 static void check_key(const struct config *c, const struct conf_node *map, const char *key,

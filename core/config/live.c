@@ -2,6 +2,8 @@
 #include <config/config_int.h>
 
 #include <conf/opts.h>
+#include <http/server.h>
+#include <rpc/rpc.h>
 #include <string.h>
 
 static bool is_live(const struct fn_opt *o)

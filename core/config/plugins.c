@@ -504,18 +504,8 @@ static int find_factory(struct plugin_file *file, const struct config_plugin *pl
 
 int config_plugin_policy(const struct config *c, struct plugin_host *h, struct conf_problems *p)
 {
-    const struct config_plugins *rules = c->plugins;
-    struct plugin_policy policy = {
-        .keys = rules->keys.items,
-        .n_keys = (uint32_t)rules->keys.n,
-        .unsigned_refused = strcmp(rules->unsigned_files, "refuse") == 0,
-        .libraries = rules->libraries.items,
-        .n_libraries = (uint32_t)rules->libraries.n,
-        .trial = rules->trial,
-        .trial_timeout_ns = rules->trial_timeout_ns,
-    };
     struct fn_error e = ERR_INIT;
-    int r = plugin_host_policy(h, &policy, &e);
+    int r = plugin_host_policy(h, c->plugins, &e);
 
     if (r < 0) {
         conf_problem(p, NULL, NULL, "%s", e.msg);

@@ -5,12 +5,17 @@
  * is bound, printed and compared as one table. */
 #include <config/config_int.h>
 
+#include <admin/admin.h>
 #include <assert.h>
+#include <conf/opts.h>
 #include <http/cors.h>
 #include <http/fnsock.h>
 #include <http/server.h>
 #include <lb/catalog.h>
 #include <lb/lb.h>
+#include <loop/awake.h>
+#include <loop/log_dest.h>
+#include <loop/watchdog.h>
 #include <npm/manager.h>
 #include <place/place.h>
 #include <pthread.h>
@@ -21,26 +26,58 @@
 
 #define ROWS_MAX 64u /* of a section, with the end */
 
+/* What no room below has: which sides there are, and what the whole process does. */
+#define AT(field) offsetof(struct config_top, field)
+static const struct fn_opt top_rows[] = {
+    OPT_CHOICE("node", AT(node), "full", "full|lb|pure-runner|npm",
+               "What this process is: full = load balancer and runner in one process, lb = load "
+               "balancer, pure-runner = runner, npm = node pool manager."),
+    LIVE_ABSENT("plugin_dir", STR, AT(plugin_dir), 1, 1024,
+                "Directory of the plugin files that `use:` names. When absent: `plugins` beside "
+                "the program, else ../lib/fnd/plugins from there, else /usr/lib/fnd/plugins."),
+    LIVE("drain_timeout", DURATION, AT(drain_timeout_ns), "60s", 0, H,
+         "After SIGTERM, time for running calls to end before they are cut. Go Fn waits without "
+         "limit."),
+    OPT("supervise", BOOL, AT(supervise), "false", 0, 0,
+        "Run the node under a small parent process that restarts it after a crash, like `fnd run "
+        "--supervise`. Leave it off where systemd or a container platform restarts the node."),
+    { .key = NULL },
+};
+#undef AT
+
+static const struct opt_table top_table = { top_rows, sizeof(struct config_top) };
+
+const char *const config_top_others[] = { "log", "http", "grpc", "lb", "runner", "npm",
+                                          "admin", "tls",  "apps", "plugins", NULL };
+
+#define FILLS(table_, field) { &table_, offsetof(struct config, field) }
 const struct config_section_def config_sections[SECTIONS_N] = {
-    [SECTION_TOP] = { "", "Top level.", { &config_top_table } },
-    [SECTION_LOG] = { "log", "What the node writes about itself.", { &config_log_table } },
+    [SECTION_TOP] = { "", "Top level.",
+                      { FILLS(top_table, top), FILLS(awake_opt_table, awake) } },
+    [SECTION_LOG] = { "log", "What the node writes about itself.", { FILLS(log_opt_table, log) } },
     [SECTION_HTTP] = { "http", "The HTTP port and its limits, every node.",
-                       { &config_http_table, &http_limits_table, &cors_opt_table } },
+                       { FILLS(http_port_table, http), FILLS(http_limits_table, http_limits),
+                         FILLS(cors_opt_table, cors) } },
     [SECTION_GRPC] = { "grpc", "gRPC between load balancers and runners.",
-                       { &config_grpc_table, &rpc_opt_table } },
+                       { FILLS(rpc_port_table, grpc), FILLS(rpc_opt_table, rpc) } },
     [SECTION_LB] = { "lb", "Load balancer: nodes `lb` and `full`.",
-                     { &catalog_opt_table, &lb_opt_table, &place_opt_table, &config_bodies_table },
+                     { FILLS(catalog_opt_table, catalog), FILLS(lb_opt_table, lb),
+                       FILLS(place_opt_table, place), FILLS(lb_bodies_table, bodies) },
                      1u << SIDE_LB },
     [SECTION_RUNNER] = { "runner", "Runner: nodes `pure-runner` and `full`.",
-                         { &runner_opt_table, &account_opt_table, &fnsock_opt_table,
-                           &config_metrics_table },
+                         { FILLS(runner_opt_table, runner), FILLS(account_opt_table, account),
+                           FILLS(fnsock_opt_table, fnsock),
+                           FILLS(runner_metrics_table, metrics) },
                          1u << SIDE_RUNNER },
     [SECTION_NPM] = { "npm", "Node pool manager: node `npm`.",
-                      { &npm_settings_table, &npm_opt_table }, 1u << SIDE_NPM },
+                      { FILLS(npm_settings_table, npm), FILLS(npm_opt_table, npm_groups) },
+                      1u << SIDE_NPM },
     [SECTION_ADMIN] = { "admin", "The admin socket, every node: `fnd status`, `fnd why`.",
-                        { &config_admin_table } },
+                        { FILLS(admin_opt_table, admin) } },
     [SECTION_PLUGINS] = { "plugins", "How plugin files are judged, every node.",
-                          { &config_plugins_table } },
+                          { FILLS(plugin_policy_table, plugins),
+                            FILLS(watchdog_opt_table, watchdog),
+                            FILLS(plugin_audit_table, audit) } },
 };
 
 static struct section {
@@ -54,17 +91,17 @@ static uint32_t after(uint32_t offset, const struct opt_table *t)
                                    alignof(max_align_t));
 }
 
-static void join(struct section *s, const struct opt_table *const *tables)
+static void join(struct section *s, const struct config_table *tables)
 {
     uint32_t n = 0;
 
-    for (uint32_t k = 0; k < CONFIG_TABLES_MAX && tables[k]; k++) {
-        for (const struct fn_opt *o = tables[k]->rows; o->key; o++) {
+    for (uint32_t k = 0; k < CONFIG_TABLES_MAX && tables[k].table; k++) {
+        for (const struct fn_opt *o = tables[k].table->rows; o->key; o++) {
             assert(n < ROWS_MAX - 1);
             s->rows[n] = *o;
             s->rows[n++].offset += s->size;
         }
-        s->size = after(s->size, tables[k]);
+        s->size = after(s->size, tables[k].table);
     }
 }
 
@@ -93,19 +130,13 @@ uint32_t config_rows_size(int section)
     return section_of(section)->size;
 }
 
-void *config_options(const struct config *c, const struct opt_table *table)
+void config_give(struct config *c, int section)
 {
-    for (int i = 0; i < SECTIONS_N; i++) {
-        const struct opt_table *const *tables = config_sections[i].tables;
-        uint32_t offset = 0;
+    const struct config_table *t = config_sections[section].tables;
+    char *at = c->priv->values[section]->data;
 
-        for (uint32_t k = 0; k < CONFIG_TABLES_MAX && tables[k]; k++) {
-            if (tables[k] == table) {
-                return (char *)c->priv->values[i]->data + offset;
-            }
-            offset = after(offset, tables[k]);
-        }
+    for (uint32_t k = 0, offset = 0; k < CONFIG_TABLES_MAX && t[k].table; k++) {
+        *(void **)(void *)((char *)c + t[k].field) = at + offset;
+        offset = after(offset, t[k].table);
     }
-    assert(!"a table of no section");
-    return NULL;
 }

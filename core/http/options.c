@@ -1,7 +1,18 @@
-/* What servers take from `http:`: limits, and browsers of other origins. */
+/* What servers take from `http:`: the port, limits, and browsers of other origins. */
 #include <conf/opts.h>
 #include <http/cors.h>
 #include <http/server.h>
+
+#define AT(field) offsetof(struct http_port, field)
+static const struct fn_opt port_rows[] = {
+    OPT("listen", STR, AT(listen), ":8080", 1, 256,
+        "Address of the HTTP port: host:port, [ipv6]:port, :port (all addresses) or unix:/path."),
+    OPT_ABSENT("tls", STR, AT(tls), 1, 64,
+               "Entry of `tls:` whose certificate the HTTP port uses, which makes it HTTPS. When "
+               "absent: the entry named TLSWebServer if there is one, else plain HTTP."),
+    { .key = NULL },
+};
+#undef AT
 
 #define AT(field) offsetof(struct http_limits, field)
 static const struct fn_opt limits_rows[] = {
@@ -54,5 +65,6 @@ static const struct fn_opt cors_rows[] = {
     { .key = NULL },
 };
 
+const struct opt_table http_port_table = { port_rows, sizeof(struct http_port) };
 const struct opt_table http_limits_table = { limits_rows, sizeof(struct http_limits) };
 const struct opt_table cors_opt_table = { cors_rows, sizeof(struct cors) };

@@ -35,7 +35,13 @@ struct http_limits {
     int64_t out_bytes_high;        /* answer bytes buffered per connection before on_writable is
                                       needed */
 };
-extern const struct opt_table http_limits_table;
+
+/* Where the node's HTTP port is. */
+struct http_port {
+    const char *listen; /* "host:port", "[::]:port", ":port", "unix:/path" */
+    const char *tls; /* name of an entry of tls:, NULL = plain HTTP */
+};
+extern const struct opt_table http_limits_table, http_port_table;
 
 struct http_server_config {
     const char *listen; /* "host:port", "[::]:port", ":port", "unix:/path" */

@@ -37,7 +37,12 @@ struct lb_options {
     int64_t message_bytes_max;     /* of a call without its body, as it travels; 0 = none */
     uint32_t generation;           /* of the configuration, for lb_why() */
 };
-extern const struct opt_table lb_opt_table;
+
+/* For whoever holds the budget of bodies. */
+struct lb_bodies_options {
+    int64_t memory_bytes; /* 0 = a quarter of the node's memory */
+};
+extern const struct opt_table lb_opt_table, lb_bodies_table;
 
 /* Everything is borrowed and outlives the lb. */
 struct lb_deps {

@@ -32,3 +32,15 @@ static const struct fn_opt rows[] = {
 };
 
 const struct opt_table lb_opt_table = { rows, sizeof(struct lb_options) };
+#undef AT
+
+#define AT(field) offsetof(struct lb_bodies_options, field)
+static const struct fn_opt bodies_rows[] = {
+    LIVE("body_memory", BYTES, AT(memory_bytes), "0", 0, INT64_MAX,
+         "Maximum memory of all request bodies together, 0 = a quarter of the machine's memory. "
+         "The calls of one app, and the unfinished uploads of one client address, may each use "
+         "four times what is still free. Go Fn has no limit."),
+    { .key = NULL },
+};
+
+const struct opt_table lb_bodies_table = { bodies_rows, sizeof(struct lb_bodies_options) };

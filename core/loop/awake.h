@@ -26,6 +26,11 @@ struct awake {
     bool refused;       /* the device cannot be opened: told once, not tried again */
 };
 
+struct awake_options {
+    const char *wish; /* see awake_make() */
+};
+extern const struct opt_table awake_opt_table; /* of the top level, options.c */
+
 /* wish: "true", or "false", or "auto": where the machine is a virtual one, to Linux (its idle
  * driver, named in the file driver, is haltpoll), and the device can be opened; then AWAKE_WAITS
  * for each processor, because each polls while the device is held. The paths are borrowed. */

@@ -10,6 +10,11 @@
 
 struct watchdog;
 
+struct watchdog_options {
+    int64_t limit_ns; /* 0 = not watched */
+};
+extern const struct opt_table watchdog_opt_table; /* part of `plugins:`, options.c */
+
 struct watchdog_config {
     int64_t limit_ns; /* 0 = not watched */
     /* On the watchdog's thread. over: the loop moves again. stuck_ns is right within a quarter of

@@ -88,7 +88,8 @@ static void open_routes(struct node *n)
 int node_admin_open(struct node *n, struct fn_error *reterr)
 {
     struct fn_error e = ERR_INIT;
-    int r = admin_socket_path(n->config, web_port(n->web), n->admin_path, &e);
+    int r = admin_socket_path(n->config->admin, n->config->http->listen, web_port(n->web),
+                              n->admin_path, &e);
 
     if (r == FN_E_NOT_FOUND) {
         return 0;

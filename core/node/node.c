@@ -8,6 +8,7 @@
 #include <base/log.h>
 #include <ifaddrs.h>
 #include <loop/exec.h>
+#include <loop/log_dest.h>
 #include <loop/proc.h>
 #include <net/if.h>
 #include <netinet/in.h>

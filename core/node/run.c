@@ -10,9 +10,10 @@
 
 #include <base/log.h>
 #include <fcntl.h>
-#include <loop/log_writer.h>
-#include <loop/remote_log.h>
+#include <loop/awake.h>
+#include <loop/log_dest.h>
 #include <loop/signals.h>
+#include <loop/watchdog.h>
 #include <malloc.h>
 #include <node/node.h>
 #include <process/crash.h>
@@ -61,39 +62,11 @@ static int64_t wall_ns(void)
     return (int64_t)ts.tv_sec * ENV_S + ts.tv_nsec;
 }
 
-/* Where lines go, as the writer wants it. */
-static int open_dest(const struct config_log *c, struct log_writer_config *ret,
-                     struct fn_error *reterr)
-{
-    int fd = STDERR_FILENO;
-
-    *ret = (struct log_writer_config){ .fd = -1 };
-    if (strncmp(c->dest, "file://", 7) == 0) {
-        ret->path = c->dest + 7;
-        fd = open(ret->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-        if (fd < 0) {
-            return err_set(reterr, FN_E_UNAVAILABLE, "log.dest %s: cannot be opened", c->dest);
-        }
-    } else if (strcmp(c->dest, "stdout") == 0) {
-        fd = STDOUT_FILENO;
-    } else if (strcmp(c->dest, "stderr") != 0) {
-        ret->send = remote_log_send;
-        return remote_log_open(c->dest, c->prefix, reterr);
-    }
-    ret->fd = fcntl(fd, F_DUPFD_CLOEXEC, DESCRIPTORS_RESERVED);
-    if (ret->path) {
-        close(fd);
-    }
-    return ret->fd < 0 ? err_set(reterr, FN_E_UNAVAILABLE, "log.dest %s: no descriptor is free",
-                                 c->dest)
-                       : 0;
-}
-
-static int open_log(const struct config_log *c, struct fn_error *reterr)
+static int open_log(const struct log_options *c, struct fn_error *reterr)
 {
     struct log_config log = { .level = FN_LOG_INFO, .wall_ns = wall_ns, .sink = log_writer_write };
     struct log_writer_config writer;
-    int r = open_dest(c, &writer, reterr);
+    int r = log_dest_open(c, DESCRIPTORS_RESERVED, &writer, reterr);
 
     r = r < 0 ? r : log_writer_start(&writer, reterr);
     if (r < 0) {
@@ -358,9 +331,9 @@ static int begin_watch(struct run *run, struct fn_error *e)
     const struct watch_config c = {
         .loop = n->loop,
         .host = n->host,
-        .watchdog_ns = n->config->plugins->watchdog_ns,
-        .audit_ns = n->config->plugins->audit_ns,
-        .processors_awake = n->config->top->processors_awake,
+        .watchdog_ns = n->config->watchdog->limit_ns,
+        .audit_ns = n->config->audit->interval_ns,
+        .processors_awake = n->config->awake->wish,
         .files_slack = files_slack(n),
         .memory_allowed = memory_allowed,
         .ud = n,

@@ -52,16 +52,16 @@ void plugin_host_on_release(struct plugin_host *h, const char *iface, bool on_lo
 #define PLUGIN_LOST_MAX  2 /* create() calls that never returned, before no further one is tried */
 
 struct plugin_policy {
-    const char *const *keys; /* PEM files, Ed25519 public keys; none = signatures not looked at */
-    uint32_t n_keys;
-    bool unsigned_refused;         /* has a meaning with keys only */
-    const char *const *libraries;  /* that plugins may need, beside those the host always allows */
-    uint32_t n_libraries;
-    bool trial;                    /* load each file in a child process first */
-    int64_t trial_timeout_ns;      /* 0 = PLUGIN_TRIAL_NS */
+    struct fn_strlist keys; /* PEM files, Ed25519 public keys; none = signatures not looked at */
+    const char *unsigned_files; /* "refuse", "allow", NULL = allow; has a meaning with keys only */
+    struct fn_strlist libraries; /* that plugins may need, beside those the host always allows */
+    uint32_t trial;              /* load each file in a child process first */
+    int64_t trial_timeout_ns;    /* 0 = PLUGIN_TRIAL_NS */
+    int64_t start_timeout_ns;    /* for plugin_host_deadline() */
     const char *probe; /* program of the trial; NULL = fnd-plugprobe beside the executable or in
                           ../libexec/fnd */
 };
+extern const struct opt_table plugin_policy_table; /* part of `plugins:`, policy.c */
 /* [init] Copied; before the first file, and again before files are opened for a reload: those that
  * are open are then judged again. Without it files are loaded without trial and signatures are not
  * looked at. FN_E_INVALID: a key file cannot be used (PLG918). */
@@ -275,6 +275,11 @@ const char *plugin_host_summary(struct plugin_host *h);
 /* ---- audit: what belongs to the whole process (audit.c) -------------------------------------- */
 
 struct plugin_audit;
+
+struct plugin_audit_options {
+    int64_t interval_ns; /* 0 = never */
+};
+extern const struct opt_table plugin_audit_table; /* part of `plugins:`, policy.c */
 
 /* What the host uses itself, which no plugin is to be blamed for. */
 struct plugin_own {

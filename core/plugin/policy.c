@@ -1,8 +1,43 @@
 /* What the operator wants of plugin files, and what of it must be known to the whole process. */
 #include <plugin/plugin_int.h>
 
+#include <conf/opts.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define AT(field) offsetof(struct plugin_policy, field)
+static const struct fn_opt policy_rows[] = {
+    LIVE_ABSENT("keys", STRLIST, AT(keys), 0, 0,
+                "PEM files with Ed25519 public keys. If there are any, each plugin file needs a "
+                "signature by one of them, in a file of the same name with `.sig` appended."),
+    LIVE_CHOICE("unsigned", AT(unsigned_files), "refuse", "refuse|allow",
+                "What to do with a plugin without signature when there are keys; allow loads it "
+                "and marks the node as tainted."),
+    LIVE_ABSENT("libraries", STRLIST, AT(libraries), 0, 0,
+                "Shared libraries that plugins may link, such as libcurl.so.4, beside the C and "
+                "C++ run-time libraries, libcrypto and libjansson."),
+    LIVE("trial", BOOL, AT(trial), "true", 0, 0,
+         "Load each plugin file in a child process first, so that one that crashes, hangs or exits "
+         "while it is loaded does not take the node with it."),
+    LIVE("trial_timeout", DURATION, AT(trial_timeout_ns), "5s", 10 * MS, 5 * MIN,
+         "Time for that trial."),
+    LIVE("start_timeout", DURATION, AT(start_timeout_ns), "5s", 10 * MS, 5 * MIN,
+         "Time for a plugin instance to start; one that takes longer is refused."),
+    { .key = NULL },
+};
+#undef AT
+
+#define AT(field) offsetof(struct plugin_audit_options, field)
+static const struct fn_opt audit_rows[] = {
+    OPT("audit", DURATION, AT(interval_ns), "10s", 0, H,
+        "Interval of a check for changes to the process that only plugins can have made: open "
+        "files, threads, signal handlers, working directory and the like. 0 = never."),
+    { .key = NULL },
+};
+#undef AT
+
+const struct opt_table plugin_policy_table = { policy_rows, sizeof(struct plugin_policy) };
+const struct opt_table plugin_audit_table = { audit_rows, sizeof(struct plugin_audit_options) };
 
 static void libraries_free(char **list, uint32_t n)
 {
@@ -37,30 +72,32 @@ int plugin_host_policy(struct plugin_host *h, const struct plugin_policy *policy
                        struct fn_error *reterr)
 {
     struct plugin_key *keys = NULL;
+    uint32_t n_keys = (uint32_t)policy->keys.n;
+    uint32_t n_libraries = (uint32_t)policy->libraries.n;
     char **libraries;
     char *probe = policy->probe ? strdup(policy->probe) : NULL;
     int r;
 
-    r = plugin_keys_load(policy->keys, policy->n_keys, &keys, reterr);
+    r = plugin_keys_load(policy->keys.items, n_keys, &keys, reterr);
     if (r < 0) {
         free(probe);
         return r;
     }
-    libraries = libraries_copy(policy->libraries, policy->n_libraries);
+    libraries = libraries_copy(policy->libraries.items, n_libraries);
     if (!libraries || (policy->probe && !probe)) {
         free(probe);
-        libraries_free(libraries, libraries ? policy->n_libraries : 0);
-        plugin_keys_free(keys, policy->n_keys);
+        libraries_free(libraries, libraries ? n_libraries : 0);
+        plugin_keys_free(keys, n_keys);
         return err_set(reterr, FN_E_EXHAUSTED, "no memory for the rules of plugins");
     }
     plugin_policy_free(h);
     h->n_policies++;
     h->keys = keys;
-    h->n_keys = policy->n_keys;
+    h->n_keys = n_keys;
     h->libraries = libraries;
-    h->n_libraries = policy->n_libraries;
+    h->n_libraries = n_libraries;
     h->probe = probe;
-    h->unsigned_refused = policy->unsigned_refused;
+    h->unsigned_refused = policy->unsigned_files && strcmp(policy->unsigned_files, "refuse") == 0;
     h->trial = policy->trial;
     h->trial_timeout_ns = policy->trial_timeout_ns > 0 ? policy->trial_timeout_ns : PLUGIN_TRIAL_NS;
     return 0;

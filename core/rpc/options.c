@@ -3,6 +3,27 @@
 
 #include <conf/opts.h>
 
+#define AT(field) offsetof(struct rpc_port, field)
+static const struct fn_opt port_rows[] = {
+    OPT("listen", STR, AT(listen), ":9190", 1, 256,
+        "Address of the gRPC port of a pure-runner or npm node: host:port, [ipv6]:port, :port (all "
+        "addresses) or unix:/path."),
+    OPT_CHOICE("transport", AT(transport), "nghttp2", "nghttp2|core",
+               "HTTP/2 library for gRPC: nghttp2 = libnghttp2, core = gRPC C core from "
+               "transports/grpc-core.so (transport.md). Nodes of both kinds work together."),
+    OPT_ABSENT("tls", STR, AT(tls), 1, 64,
+               "Entry of `tls:` for the gRPC port and for outgoing gRPC connections. When absent: "
+               "plain text, as Go Fn."),
+    OPT_ABSENT("server_tls", STR, AT(server_tls), 1, 64,
+               "Entry of `tls:` for the gRPC port alone. When absent: `tls`, else the entry named "
+               "TLSGRPCServer."),
+    OPT_ABSENT("client_tls", STR, AT(client_tls), 1, 64,
+               "Entry of `tls:` for outgoing gRPC connections alone. When absent: `tls`, else the "
+               "entry named TLSGRPCClient."),
+    { .key = NULL },
+};
+#undef AT
+
 #define AT(field) offsetof(struct rpc_config, field)
 static const struct fn_opt rows[] = {
     OPT("message_max", BYTES32, AT(message_max_bytes), "4MiB", 64 * KIB, 64 * MIB,
@@ -37,6 +58,7 @@ static const struct fn_opt rows[] = {
     { .key = NULL },
 };
 
+const struct opt_table rpc_port_table = { port_rows, sizeof(struct rpc_port) };
 const struct opt_table rpc_opt_table = { rows, sizeof(struct rpc_config) };
 
 void rpc_config_fix(struct rpc_config *c)

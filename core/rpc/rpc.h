@@ -54,7 +54,16 @@ struct rpc_config {
     struct net_tls tls;        /* * of its connections to others; copied */
     struct net_tls tls_server; /* * of its port */
 };
-extern const struct opt_table rpc_opt_table;
+
+/* Where the gRPC port is, and what its connections and those to others are made of. */
+struct rpc_port {
+    const char *listen;
+    const char *transport; /* "nghttp2" or "core" */
+    const char *tls; /* name of an entry of tls:, NULL = plain text */
+    const char *server_tls; /* the same for one end; NULL = tls */
+    const char *client_tls;
+};
+extern const struct opt_table rpc_opt_table, rpc_port_table;
 
 void rpc_config_fix(struct rpc_config *c);
 struct rpc_config rpc_config_default(void); /* all of it; no interface is refused */

@@ -90,6 +90,18 @@ static const struct fn_opt rows[] = {
     { .key = NULL },
 };
 
+#undef AT
+
+#define AT(field) offsetof(struct runner_metrics_options, field)
+static const struct fn_opt metrics_rows[] = {
+    LIVE("metrics_functions_max", INT32, AT(functions_max), "32", 0, 10000,
+         "Number of functions, the most used ones, that have series of their own in /metrics; all "
+         "others share the label value other. One function takes about 24 KB of the page."),
+    { .key = NULL },
+};
+
+const struct opt_table runner_metrics_table = { metrics_rows,
+                                                sizeof(struct runner_metrics_options) };
 const struct opt_table runner_opt_table = { rows, sizeof(struct runner_options) };
 
 void runner_options_fix(struct runner_options *o)

@@ -92,7 +92,11 @@ struct runner_options {
     uint64_t tmpfs_inodes;
 };
 
-extern const struct opt_table runner_opt_table;
+/* For metric_set_subjects(). */
+struct runner_metrics_options {
+    uint32_t functions_max;
+};
+extern const struct opt_table runner_opt_table, runner_metrics_table;
 
 void runner_options_fix(struct runner_options *o);
 void runner_options_default(struct runner_options *o); /* all of them */

@@ -3,6 +3,8 @@
 #include <tls/node_tls.h>
 
 #include <base/log.h>
+#include <http/server.h>
+#include <rpc/rpc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

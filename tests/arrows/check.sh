@@ -27,15 +27,15 @@ allowed() {
     lb) echo "base conf model plugin override place lb" ;;
     runner) echo "base conf model plugin override runner" ;;
     npm) echo "base conf model plugin npm" ;;
-    loop) echo "base plugin loop" ;;
+    loop) echo "base conf plugin loop" ;;
     net) echo "base loop net" ;;
     http) echo "base conf model plugin loop net http" ;;
     rpc) echo "base conf model plugin loop net rpc" ;;
-    config) echo "base conf model plugin place lb runner npm loop net http rpc config" ;;
+    config) echo "base conf model plugin place lb runner npm loop net http rpc admin config" ;;
     web) echo "base model lb loop net http web" ;;
-    admin) echo "base loop net http config admin" ;;
+    admin) echo "base conf loop net http admin" ;;
     poolserver) echo "base model npm rpc poolserver" ;;
-    tls) echo "base net rpc config tls" ;;
+    tls) echo "base net http rpc config tls" ;;
     process) echo "base conf plugin loop config process" ;;
     node) echo "base conf model plugin place override lb runner npm loop net http rpc config web \
         admin poolserver tls process node" ;;

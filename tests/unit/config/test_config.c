@@ -5,6 +5,7 @@
 #include <http/fnsock.h>
 #include <http/server.h>
 #include <lb/lb.h>
+#include <rpc/rpc.h>
 #include <runner/account.h>
 #include <runner/runner.h>
 #include <stdio.h>

@@ -127,7 +127,7 @@ END_TEST
 START_TEST(a_declared_library_is_allowed)
 {
     const char *const libraries[] = { "libother.so", "libevil-helper.so" };
-    struct plugin_policy policy = { .libraries = libraries, .n_libraries = 2 };
+    struct plugin_policy policy = { .libraries = { libraries, 2 } };
     struct plugin_host *h = host_with_trial(&policy);
     struct plugin_file *f = NULL;
     struct fn_error e = ERR_INIT;

@@ -199,7 +199,8 @@ static const char *unsigned_copy(const char *sample)
 
 static void policy_of(struct plugin_host *h, const char *const *keys, uint32_t n, bool refused)
 {
-    struct plugin_policy policy = { .keys = keys, .n_keys = n, .unsigned_refused = refused };
+    struct plugin_policy policy = { .keys = { keys, n },
+                                    .unsigned_files = refused ? "refuse" : "allow" };
     struct fn_error e = ERR_INIT;
 
     ck_assert_msg(plugin_host_policy(h, &policy, &e) == 0, "%s", e.msg);
@@ -318,7 +319,7 @@ START_TEST(keys_that_are_none)
 {
     struct plugin_host *h = plugin_host_create(NULL);
     const char *key = temp_path("key.pem");
-    struct plugin_policy policy = { .keys = &key, .n_keys = 1 };
+    struct plugin_policy policy = { .keys = { &key, 1 } };
     struct fn_error e = ERR_INIT;
     char wanted[600];
 
