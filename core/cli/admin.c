@@ -2,7 +2,6 @@
 #include <admin/admin.h>
 #include <cli/cli.h>
 
-#include <base/log.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,7 +248,7 @@ static void print_tries(const json_t *root)
     int runner = width_of(tries, "runner", "runner"), how = width_of(tries, "how", "how");
     int note = width_of(tries, "note", "note");
     size_t kept = json_array_size(tries), i;
-    char after[32], took[32];
+    char after[32], took[32], status[24];
     json_t *t;
 
     if (kept == 0) {
@@ -266,10 +265,11 @@ static void print_tries(const json_t *root)
         if (i + 1 == kept && left_out > 0) {
             printf("  %4s  (%lld more)\n", "", left_out);
         }
+        snprintf(status, sizeof(status), "%lld", code);
         printf("  %4lld  %-*s  %10s  %10s  %-*s  %4s  %-*s  %s\n", nth, runner,
                admin_text(t, "runner"), span(json_object_get(t, "after_us"), after),
                span(json_object_get(t, "took_us"), took), how, admin_text(t, "how"),
-               code ? log_num(code) : "-", note, admin_text(t, "note"), admin_text(t, "said"));
+               code ? status : "-", note, admin_text(t, "note"), admin_text(t, "said"));
     }
 }
 

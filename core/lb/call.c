@@ -169,9 +169,11 @@ static void add_own_headers(struct lb_call *c, struct headers *h, enum outcome o
 static void add_retry_after(struct headers *h, int status, const struct fn_error *e)
 {
     int64_t s = e->retry_after_ns / ENV_S + (e->retry_after_ns % ENV_S > 0);
+    char text[24];
 
     if (status == 503 || s > 0) {
-        headers_add(h, "Retry-After", log_num(s > 0 ? s : 1));
+        snprintf(text, sizeof(text), "%lld", (long long)(s > 0 ? s : 1));
+        headers_add(h, "Retry-After", text);
     }
 }
 

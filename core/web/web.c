@@ -88,7 +88,8 @@ static const char *method_label(const char *method)
 static const struct answer_series *series_of(struct web *w, const char *route,
                                              const char *method, int status)
 {
-    const char *values[] = { route, method, NULL };
+    char code[16];
+    const char *values[] = { route, method, code };
     struct answer_series *s;
 
     for (uint32_t i = 0; i < w->n_series; i++) {
@@ -97,7 +98,7 @@ static const struct answer_series *series_of(struct web *w, const char *route,
             return s;
         }
     }
-    values[2] = log_num(status);
+    snprintf(code, sizeof(code), "%d", status);
     s = &w->series[w->n_series < SERIES_KEPT ? w->n_series++ : SERIES_KEPT];
     *s = (struct answer_series){ route, method, status, NULL, NULL };
     s->count = metric_series(status ? w->answers : w->requests, values);
