@@ -244,10 +244,7 @@ static int npm_open(struct node *n, struct fn_error *reterr)
                              .wishes_changed = on_wishes_changed,
                              .ud = n,
                              .options = options_of(n->config),
-                             .runners_max = c->runners_max,
-                             .cplane_timeout_ns = c->cplane_timeout_ns,
-                             .groups = c->groups.items,
-                             .n_groups = (uint32_t)c->groups.n };
+                             .settings = *c };
     int r = node_plugin(n, &n->config->cplane, &deps.cplane, reterr);
 
     r = r < 0 ? r : node_plugin(n, &n->config->predictor, &deps.predictor, reterr);
@@ -267,10 +264,9 @@ static int npm_open(struct node *n, struct fn_error *reterr)
 
 static void npm_apply(struct node *n)
 {
-    const struct npm_settings *c = n->config->npm;
     const struct npm_options options = options_of(n->config);
 
-    npm_manager_set_options(n->npm, &options, c->runners_max, c->cplane_timeout_ns);
+    npm_manager_set_options(n->npm, &options, n->config->npm);
 }
 
 static int npm_serve(struct node *n, struct fn_error *reterr)

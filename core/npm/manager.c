@@ -277,7 +277,7 @@ static void cplane_call(struct mgroup *g, const struct npm_action *a)
     g->work = (struct env_work){ .run = cplane_run,
                                  .done = cplane_done,
                                  .lane = ENV_LANE_CONTROL,
-                                 .timeout_ns = m->deps.cplane_timeout_ns };
+                                 .timeout_ns = m->deps.settings.cplane_timeout_ns };
     g->working = true;
     m->working++;
     if (env_submit(m->deps.env, &g->work) < 0) {
@@ -737,6 +737,7 @@ static void manager_on_stopped(struct env_task *t)
 int npm_manager_create(const struct npm_deps *deps, struct npm_manager **ret,
                        struct fn_error *reterr)
 {
+    const struct fn_strlist *names = &deps->settings.groups;
     struct npm_manager *m = calloc(1, sizeof(*m));
     int r = 0;
 
@@ -745,7 +746,7 @@ int npm_manager_create(const struct npm_deps *deps, struct npm_manager **ret,
     }
     m->deps = *deps;
     m->ops = plugin_ops(deps->cplane);
-    m->budget.runners_max = deps->runners_max;
+    m->budget.runners_max = deps->settings.runners_max;
     m->epoch = (uint64_t)env_wall_ns(deps->env);
     m->budget.request_last = m->epoch;
     m->wishes = npm_wishes_create();
@@ -753,9 +754,9 @@ int npm_manager_create(const struct npm_deps *deps, struct npm_manager **ret,
     for (int i = 0; i < URGENCIES_N; i++) {
         TAILQ_INIT(&m->waiting[i]);
     }
-    m->groups = calloc(deps->n_groups, sizeof(*m->groups));
-    for (uint32_t i = 0; m->groups && r == 0 && i < deps->n_groups; i++) {
-        r = open_group(m, &m->groups[i], deps->groups[i]);
+    m->groups = calloc(names->n, sizeof(*m->groups));
+    for (uint32_t i = 0; m->groups && r == 0 && i < names->n; i++) {
+        r = open_group(m, &m->groups[i], names->items[i]);
         m->n_groups++;
     }
     if (!m->groups || !m->wishes || r < 0) {
@@ -767,10 +768,10 @@ int npm_manager_create(const struct npm_deps *deps, struct npm_manager **ret,
 }
 
 void npm_manager_set_options(struct npm_manager *m, const struct npm_options *options,
-                             uint32_t runners_max, int64_t cplane_timeout_ns)
+                             const struct npm_settings *settings)
 {
-    m->budget.runners_max = runners_max;
-    m->deps.cplane_timeout_ns = cplane_timeout_ns;
+    m->budget.runners_max = settings->runners_max;
+    m->deps.settings.cplane_timeout_ns = settings->cplane_timeout_ns;
     for (uint32_t i = 0; i < m->n_groups; i++) {
         struct mgroup *g = &m->groups[i];
 

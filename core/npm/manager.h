@@ -44,17 +44,14 @@ struct npm_deps {
     void (*wishes_changed)(void *ud);
     void *ud;
     struct npm_options options; /* of every group; predict is set by the manager */
-    uint32_t runners_max;       /* of all groups */
-    int64_t cplane_timeout_ns;
-    const char *const *groups;
-    uint32_t n_groups;
+    struct npm_settings settings; /* its lists and texts are borrowed */
 };
 
 int npm_manager_create(const struct npm_deps *deps, struct npm_manager **ret,
                        struct fn_error *reterr);
 /* Other limits and times for the groups that there are; see npm_group_set_options(). */
 void npm_manager_set_options(struct npm_manager *m, const struct npm_options *options,
-                             uint32_t runners_max, int64_t cplane_timeout_ns);
+                             const struct npm_settings *settings);
 /* Stops asking; done() when no control-plane call is under way, never from inside. */
 void npm_manager_stop(struct npm_manager *m, void (*done)(void *ud), void *ud);
 void npm_manager_destroy(struct npm_manager *m); /* after stop's done(); NULL ok */

@@ -110,10 +110,9 @@ static void create(void)
                           .published = no_news,
                           .wishes_changed = keep,
                           .options = NPM_OPTIONS_INIT,
-                          .runners_max = MACHINES_MAX,
-                          .cplane_timeout_ns = ENV_S,
-                          .groups = groups,
-                          .n_groups = groups_n };
+                          .settings = { .groups = { groups, groups_n },
+                                        .runners_max = MACHINES_MAX,
+                                        .cplane_timeout_ns = ENV_S } };
     struct fn_error e = ERR_INIT;
 
     d.env = &f->env;
