@@ -55,6 +55,9 @@ static const struct fn_opt rows[] = {
          "MiB per call."),
     LIVE("user_logs", BOOL, AT(user_logs), "true", 0, 0,
          "Write the lines that functions print to the node's log."),
+    LIVE("user_log_lines_max", INT32, AT(user_log_lines_per_s), "200", 1, 1000000,
+         "Maximum number of such lines per second and container. Further lines are dropped from "
+         "the log, and the next line tells how many (`suppressed`)."),
     LIVE("detached", BOOL, AT(detached), "true", 0, 0, "Accept detached calls."),
     LIVE_ABSENT("images_allowed", STRLIST, AT(images_allowed), 0, 0,
                 "Patterns (with *) of the images that may run on this runner. When absent: all "
@@ -114,7 +117,6 @@ void runner_options_fix(struct runner_options *o)
     o->image_fresh_ns = MIN;
     o->attempts_max = 3;
     o->call_json_arena_max = 4 * MIB;
-    o->user_log_lines_per_s = 200;
     o->seen_max = 100000;
     o->seen_ns = 10 * MIN;
     o->count_calls = true;

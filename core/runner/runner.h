@@ -69,7 +69,7 @@ struct runner_options {
     uint64_t mem_mb_min;              /* smallest memory of a function: 16 */
     uint64_t log_ring_bytes;          /* stdout and stderr kept per container: 64 KiB .. 1 MiB */
     uint32_t user_logs;               /* lines that functions print go to the log */
-    uint32_t user_log_lines_per_s;    /* * per container: 200 */
+    uint32_t user_log_lines_per_s;    /* per container: 200 */
     uint32_t seen_max;                /* * call ids remembered against replay: 100 000; 0 = off */
     int64_t seen_ns;                  /* * for 10 min */
     bool count_calls;                 /* * fn_calls ... are ours; false where a balancer in the
