@@ -1,6 +1,7 @@
 /* Apps: functions and triggers that fn.yaml defines, by the rules of Go Fn's api/models. */
 #include <config/config_int.h>
 
+#include <conf/opts.h>
 #include <jansson.h>
 #include <model/app.h>
 #include <openssl/sha.h>
@@ -15,64 +16,40 @@
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-#define AT(field) .offset = offsetof(struct config_app, field)
+#define AT(field) offsetof(struct config_app, field)
 const struct fn_opt config_app_opts[] = {
-    CONFIG_TEXT("name", 255, AT(name),
-                "Name of the app: letters, digits, _ and -."),
-    CONFIG_TEXT_OR_NONE("id", 64, AT(id),
-                        "Id of the app. When absent: derived from its name."),
-    CONFIG_TEXT_OR_NONE("syslog_url", 1024, AT(syslog_url),
-                        "Log server for the output of the app's functions, such as "
-                        "udp://host:port."),
+    OPT("name", STR, AT(name), NULL, 1, 255, "Name of the app: letters, digits, _ and -."),
+    OPT_ABSENT("id", STR, AT(id), 1, 64, "Id of the app. When absent: derived from its name."),
+    OPT_ABSENT("syslog_url", STR, AT(syslog_url), 1, 1024,
+               "Log server for the output of the app's functions, such as udp://host:port."),
     { .key = NULL },
 };
 #undef AT
 
-#define AT(field) .offset = offsetof(struct config_fn, field)
+#define AT(field) offsetof(struct config_fn, field)
 const struct fn_opt config_fn_opts[] = {
-    CONFIG_TEXT("name", 255, AT(name),
-                "Name of the function, unique in its app."),
-    CONFIG_TEXT("image", 1024, AT(image),
-                "Image of the function; for driver process the name of its executable."),
-    CONFIG_TEXT_OR_NONE("id", 64, AT(id),
-                        "Id of the function, as in /invoke/<id>. When absent: derived from the "
-                        "names of app and function, the same on every node."),
-    { .key = "memory",
-      .doc = "Memory of a container.",
-      .dflt = "128",
-      .choices = "MB",
-      .min = 1,
-      .max = MODEL_MEM_MB_MAX,
-      .type = FN_OPT_INT,
-      AT(memory_mb) },
-    { .key = "timeout",
-      .doc = "Time for one call of the function.",
-      .dflt = "30",
-      .choices = "seconds",
-      .min = 1,
-      .max = MODEL_TIMEOUT_S_MAX,
-      .type = FN_OPT_INT,
-      AT(timeout_s) },
-    { .key = "idle_timeout",
-      .doc = "Time after which an idle container of the function is removed.",
-      .dflt = "30",
-      .choices = "seconds",
-      .min = 1,
-      .max = MODEL_IDLE_S_MAX,
-      .type = FN_OPT_INT,
-      AT(idle_timeout_s) },
+    OPT("name", STR, AT(name), NULL, 1, 255, "Name of the function, unique in its app."),
+    OPT("image", STR, AT(image), NULL, 1, 1024,
+        "Image of the function; for driver process the name of its executable."),
+    OPT_ABSENT("id", STR, AT(id), 1, 64,
+               "Id of the function, as in /invoke/<id>. When absent: derived from the names of "
+               "app and function, the same on every node."),
+    OPT_COUNT("memory", INT, AT(memory_mb), "128", 1, MODEL_MEM_MB_MAX, "MB",
+              "Memory of a container."),
+    OPT_COUNT("timeout", INT, AT(timeout_s), "30", 1, MODEL_TIMEOUT_S_MAX, "seconds",
+              "Time for one call of the function."),
+    OPT_COUNT("idle_timeout", INT, AT(idle_timeout_s), "30", 1, MODEL_IDLE_S_MAX, "seconds",
+              "Time after which an idle container of the function is removed."),
     { .key = NULL },
 };
 #undef AT
 
-#define AT(field) .offset = offsetof(struct config_trigger, field)
+#define AT(field) offsetof(struct config_trigger, field)
 const struct fn_opt config_trigger_opts[] = {
-    CONFIG_TEXT("name", 255, AT(name),
-                "Name of the trigger."),
-    CONFIG_TEXT("source", 1024, AT(source),
-                "Path of the trigger below /t/<app>; begins with /."),
-    CONFIG_TEXT_OR_NONE("id", 64, AT(id),
-                        "Id of the trigger. When absent: derived from the names."),
+    OPT("name", STR, AT(name), NULL, 1, 255, "Name of the trigger."),
+    OPT("source", STR, AT(source), NULL, 1, 1024,
+        "Path of the trigger below /t/<app>; begins with /."),
+    OPT_ABSENT("id", STR, AT(id), 1, 64, "Id of the trigger. When absent: derived from the names."),
     { .key = NULL },
 };
 #undef AT

@@ -3,6 +3,7 @@
 
 #include <admin/admin.h>
 #include <base/log.h>
+#include <conf/opts.h>
 #include <inttypes.h>
 #include <http/cors.h>
 #include <http/fnsock.h>
@@ -186,16 +187,23 @@ void config_tell(struct conf_problems *p, const char *where, const char *line)
 
 /* ---- rules of values ------------------------------------------------------------------------- */
 
+/* The option's place in its section; n_opts when there is no such key. */
+static uint32_t option_of(const struct conf_values *v, const char *key)
+{
+    uint32_t i = 0;
+
+    while (i < v->n_opts && strcmp(v->opts[i].key, key) != 0) {
+        i++;
+    }
+    return i;
+}
+
 const char *config_source_of(const struct config *c, enum config_section section, const char *key)
 {
     const struct conf_values *v = c->priv->values[section];
+    uint32_t i = option_of(v, key);
 
-    for (uint32_t i = 0; i < v->n_opts; i++) {
-        if (strcmp(v->opts[i].key, key) == 0) {
-            return v->source[i] ? v->source[i] : "default";
-        }
-    }
-    return "default";
+    return i < v->n_opts && v->source[i] ? v->source[i] : "default";
 }
 
 void config_refuse(const struct config *c, enum config_section section, const char *key,
@@ -322,8 +330,7 @@ static void check_log(struct config *c, struct conf_problems *p)
 /* Like Go Fn the path of the address is dropped. */
 static void check_api_url(struct config *c, struct conf_problems *p)
 {
-    struct catalog_options *catalog = c->catalog;
-    const char *url = catalog->api_url;
+    const char *url = c->catalog->api_url;
     size_t scheme;
     size_t host;
 
@@ -337,7 +344,7 @@ static void check_api_url(struct config *c, struct conf_problems *p)
                       "http://host:port (no host specified for client)", p);
         return;
     }
-    catalog->api_url = arena_strndup(&c->priv->arena, url, scheme + host);
+    c->catalog->api_url = arena_strndup(&c->priv->arena, url, scheme + host);
 }
 
 /* The value of an option as it is printed. */
@@ -345,12 +352,9 @@ static const char *value_of(const struct config *c, enum config_section section,
 {
     const struct conf_values *v = c->priv->values[section];
     struct buf text = BUF_INIT(256);
+    uint32_t i = option_of(v, key);
     const char *ret;
-    uint32_t i = 0;
 
-    while (i < v->n_opts && strcmp(v->opts[i].key, key) != 0) {
-        i++;
-    }
     if (i < v->n_opts) {
         conf_print_option(v, i, &text);
     }
@@ -524,29 +528,25 @@ static void check_values(struct config *c, struct conf_problems *p)
 
 /* ---- tls ------------------------------------------------------------------------------------- */
 
-#define AT(field) .offset = offsetof(struct config_tls, field)
+#define AT(field) offsetof(struct config_tls, field)
 const struct fn_opt config_tls_opts[] = {
-    CONFIG_TEXT_OR_NONE("cert", 1024, AT(cert),
-                        "PEM file with this node's certificate, followed by its intermediate "
-                        "certificates."),
-    CONFIG_TEXT_OR_NONE("key", 1024, AT(key),
-                        "PEM file with the private key, readable by its owner only."),
-    CONFIG_TEXT_OR_NONE("ca", 1024, AT(ca),
-                        "PEM file with the CA certificates that sign peers. A server that has it "
-                        "requires a client certificate (mutual TLS)."),
-    CONFIG_TEXT_OR_NONE("crl", 1024, AT(crl),
-                        "PEM file with the current revocation lists (CRLs) of all CAs in `ca`. "
-                        "Revoked peers are refused, and once a list has expired, all peers."),
-    CONFIG_TEXT_OR_NONE("server_name", 253, AT(server_name),
-                        "Host name that a server's certificate is checked for, instead of the name "
-                        "in its address."),
-    { .key = "peers",
-      .doc = "Patterns of the names that a peer's certificate must match, compared with its URI, "
-             "DNS and common names; * stands for any text without a slash. When absent: every "
-             "certificate that `ca` signed is accepted.",
-      .type = FN_OPT_STRLIST,
-      .flags = FN_OPT_MAY_BE_ABSENT,
-      AT(peers) },
+    OPT_ABSENT("cert", STR, AT(cert), 1, 1024,
+               "PEM file with this node's certificate, followed by its intermediate certificates."),
+    OPT_ABSENT("key", STR, AT(key), 1, 1024,
+               "PEM file with the private key, readable by its owner only."),
+    OPT_ABSENT("ca", STR, AT(ca), 1, 1024,
+               "PEM file with the CA certificates that sign peers. A server that has it requires "
+               "a client certificate (mutual TLS)."),
+    OPT_ABSENT("crl", STR, AT(crl), 1, 1024,
+               "PEM file with the current revocation lists (CRLs) of all CAs in `ca`. Revoked "
+               "peers are refused, and once a list has expired, all peers."),
+    OPT_ABSENT("server_name", STR, AT(server_name), 1, 253,
+               "Host name that a server's certificate is checked for, instead of the name in its "
+               "address."),
+    OPT_ABSENT("peers", STRLIST, AT(peers), 0, 0,
+               "Patterns of the names that a peer's certificate must match, compared with its "
+               "URI, DNS and common names; * stands for any text without a slash. When absent: "
+               "every certificate that `ca` signed is accepted."),
     { .key = NULL },
 };
 

@@ -164,13 +164,6 @@ void config_bind_into(struct config *c, struct conf_node *map, const char *what,
 void *config_alloc(const struct config *c, size_t size);
 
 /* Tables of the small maps, for the reference. */
-/* Rows of option tables: a text of 1 to `most` bytes, and one that may be left out. `at` is its
- * .offset. */
-#define CONFIG_TEXT(name, most, at, text)                                                          \
-    { .key = name, .doc = text, .type = FN_OPT_STR, .min = 1, .max = most, at }
-#define CONFIG_TEXT_OR_NONE(name, most, at, text)                                                  \
-    { .key = name, .doc = text, .type = FN_OPT_STR, .min = 1, .max = most,                         \
-      .flags = FN_OPT_MAY_BE_ABSENT, at }
 extern const struct fn_opt config_app_opts[];
 extern const struct fn_opt config_fn_opts[];
 extern const struct fn_opt config_trigger_opts[];

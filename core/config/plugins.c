@@ -2,6 +2,7 @@
 #include <config/config_int.h>
 #include <plugin/sandbox.h>
 
+#include <conf/opts.h>
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -44,35 +45,13 @@ struct plugin_words {
     const char *sha256;
 };
 
-#define AT(field) .offset = offsetof(struct plugin_words, field)
+#define AT(field) offsetof(struct plugin_words, field)
 static const struct fn_opt plugin_opts[] = {
-    { .key = "use",
-      .doc = "Name of the plugin.",
-      .type = FN_OPT_STR,
-      .min = 1,
-      .max = 32,
-      AT(use) },
-    { .key = "file",
-      .doc = "Its file; when absent <kind>-<use>.so in plugin_dir.",
-      .type = FN_OPT_STR,
-      .min = 1,
-      .max = 1024,
-      .flags = FN_OPT_MAY_BE_ABSENT,
-      AT(file) },
-    { .key = "name",
-      .doc = "Name of this instance; when absent the same as use.",
-      .type = FN_OPT_STR,
-      .min = 1,
-      .max = 32,
-      .flags = FN_OPT_MAY_BE_ABSENT,
-      AT(name) },
-    { .key = "sha256",
-      .doc = "SHA-256 that its file must have.",
-      .type = FN_OPT_STR,
-      .min = 1,
-      .max = 128,
-      .flags = FN_OPT_MAY_BE_ABSENT,
-      AT(sha256) },
+    OPT("use", STR, AT(use), NULL, 1, 32, "Name of the plugin."),
+    OPT_ABSENT("file", STR, AT(file), 1, 1024,
+               "Its file; when absent <kind>-<use>.so in plugin_dir."),
+    OPT_ABSENT("name", STR, AT(name), 1, 32, "Name of this instance; when absent the same as use."),
+    OPT_ABSENT("sha256", STR, AT(sha256), 1, 128, "SHA-256 that its file must have."),
     { .key = NULL },
 };
 
