@@ -3,7 +3,6 @@
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #define HASH_INIT 0xcbf29ce484222325u
@@ -11,16 +10,6 @@
 static inline uint64_t hash_byte(uint64_t h, unsigned char byte)
 {
     return (h ^ byte) * 0x100000001b3u;
-}
-
-static inline uint64_t hash_bytes(uint64_t h, const void *data, size_t len)
-{
-    const unsigned char *bytes = data;
-
-    for (size_t i = 0; i < len; i++) {
-        h = hash_byte(h, bytes[i]);
-    }
-    return h;
 }
 
 static inline uint64_t hash_text(uint64_t h, const char *text)

@@ -45,13 +45,10 @@ struct fetch_result {
  * up to FETCH_GET_TRIES_MAX requests with Go Fn's random waits, all within timeout_ms (1..). cb
  * runs on the loop exactly once after 0 was returned, never from inside this call. Returns
  * FN_E_INVALID for a base_url that is not http:// or https://, FN_E_EXHAUSTED when the lane is
- * full. ret_get may be NULL. [loop] Go Fn: api/agent/hybrid/client.go. */
+ * full. [loop] Go Fn: api/agent/hybrid/client.go. */
 int fetch_get(struct fetch *f, const char *base_url, const char *path_and_query,
               uint32_t timeout_ms, void (*cb)(void *ud, const struct fetch_result *borrowed),
-              void *ud, struct fetch_get **ret_get, struct fn_error *reterr);
-/* Asks it to end early; cb still runs, with FN_E_CANCELLED unless the answer was already there. Not
- * after cb. [loop] */
-void fetch_get_cancel(struct fetch_get *g);
+              void *ud, struct fn_error *reterr);
 
 /* [init] One question to a server on a unix socket; waits for the answer up to timeout_ms. The body
  * is the caller's to finish, also after an error. */

@@ -77,7 +77,7 @@ static void get_done(struct env_work *w)
 
 int fetch_get(struct fetch *f, const char *base_url, const char *path_and_query,
               uint32_t timeout_ms, void (*cb)(void *ud, const struct fetch_result *borrowed),
-              void *ud, struct fetch_get **ret_get, struct fn_error *reterr)
+              void *ud, struct fn_error *reterr)
 {
     size_t base_len = strlen(base_url);
     size_t path_len = strlen(path_and_query);
@@ -117,13 +117,5 @@ int fetch_get(struct fetch *f, const char *base_url, const char *path_and_query,
         free(g);
         return err_set(reterr, r, "fetch: too many requests to the API node wait already");
     }
-    if (ret_get) {
-        *ret_get = g;
-    }
     return 0;
-}
-
-void fetch_get_cancel(struct fetch_get *g)
-{
-    env_cancel(g->fetch->env, &g->work);
 }

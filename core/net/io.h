@@ -133,8 +133,6 @@ int net_listen(struct loop *loop, const struct net_listen_config *config,
                void (*accepted)(void *ud, struct net_io *io), void *ud, struct net_listener **ret,
                struct fn_error *reterr);
 int net_listener_port(const struct net_listener *l); /* bound TCP port, 0 for a unix socket */
-/* Off: connections stay in the kernel's backlog. */
-void net_listener_want(struct net_listener *l, bool on);
 void net_listener_close(struct net_listener *l); /* NULL ok; unlinks a unix socket */
 
 #endif

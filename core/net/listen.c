@@ -33,7 +33,6 @@ struct net_listener {
     char *unix_path; /* to be removed, or NULL */
     uint16_t port;
     bool owner_only;
-    bool wanted;
     bool keep_tenth;
     int64_t handshake_timeout_ms, silence_timeout_ms;
     uint32_t handshakes_max, connections_max, connections_per_ip_max;
@@ -64,7 +63,7 @@ static struct arriving *longest_silent(struct net_listener *l)
 static void watch(struct net_listener *l)
 {
     bool full = l->identity && l->arriving_n >= l->handshakes_max && !longest_silent(l);
-    bool on = l->wanted && !full && !env_timer_is_set(&l->resume);
+    bool on = !full && !env_timer_is_set(&l->resume);
 
     loop_fd_set(l->loop, &l->w, on ? LOOP_READ : 0);
 }
@@ -347,7 +346,6 @@ int net_listen(struct loop *loop, const struct net_listen_config *config,
     l->env = loop_env(loop);
     l->w = (struct loop_fd){ .fd = -1, .cb = on_accept };
     l->owner_only = config->owner_only;
-    l->wanted = true;
     l->resume.cb = on_resume;
     l->silence.cb = on_silence;
     l->accepted = accepted;
@@ -372,12 +370,6 @@ int net_listen(struct loop *loop, const struct net_listen_config *config,
 int net_listener_port(const struct net_listener *l)
 {
     return l->port;
-}
-
-void net_listener_want(struct net_listener *l, bool on)
-{
-    l->wanted = on;
-    watch(l);
 }
 
 void net_listener_close(struct net_listener *l)

@@ -38,7 +38,7 @@ static int api_get(void *impl, const char *path_and_query,
     *g = (struct api_get){ cb, ud };
     r = fetch_get(n->fetch, n->config->catalog->api_url, path_and_query,
                   (uint32_t)(n->config->catalog->api_timeout_ns / ENV_MS), on_api_answer, g,
-                  NULL, NULL);
+                  NULL);
     if (r < 0) {
         free(g);
     }

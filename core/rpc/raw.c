@@ -131,11 +131,6 @@ static void raw_on_timer(struct env_timer *t)
     raw_fail(container_of(t, struct rpc_raw, timer), GRPC_DEADLINE, "deadline exceeded");
 }
 
-void rpc_raw_cancel(struct rpc_raw *c)
-{
-    raw_fail(c, GRPC_CANCELLED, "cancelled");
-}
-
 static void raw_on_message(void *ud, const void *data, size_t len)
 {
     struct rpc_raw *c = ud;

@@ -31,9 +31,7 @@ void rpc_channel_close(struct rpc_channel *ch);
 int rpc_raw_start(struct rpc_channel *ch, const char *method, const void *message, size_t len,
                   int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud, struct rpc_raw **ret,
                   struct fn_error *reterr);
-/* end() comes with status 1 (cancelled). */
-void rpc_raw_cancel(struct rpc_raw *c);
-/* The same without callbacks. */
+/* Ends it without callbacks; the peer sees it cancelled. */
 void rpc_raw_close(struct rpc_raw *c);
 
 /* ---- server ---------------------------------------------------------------------------------- */

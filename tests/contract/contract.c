@@ -378,7 +378,11 @@ void trace_reset(void)
 
 void trace_add(const void *data, size_t len)
 {
-    trace = hash_bytes(trace, data, len);
+    const unsigned char *bytes = data;
+
+    for (size_t i = 0; i < len; i++) {
+        trace = hash_byte(trace, bytes[i]);
+    }
 }
 
 void trace_u64(uint64_t v)

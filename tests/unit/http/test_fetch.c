@@ -599,17 +599,13 @@ static void on_got(void *ud, const struct fetch_result *res)
     pthread_mutex_unlock(&got.lock);
 }
 
-static void get(uint32_t timeout_ms, bool cancel)
+static void get(uint32_t timeout_ms)
 {
-    struct fetch_get *g = NULL;
     char base[64];
 
     snprintf(base, sizeof(base), "http://127.0.0.1:%d/", server.port);
     loop_enter(loop);
-    ck_assert_int_eq(fetch_get(fetch, base, "/v2/fns/f", timeout_ms, on_got, NULL, &g, &err), 0);
-    if (cancel) {
-        fetch_get_cancel(g);
-    }
+    ck_assert_int_eq(fetch_get(fetch, base, "/v2/fns/f", timeout_ms, on_got, NULL, &err), 0);
     loop_leave(loop);
     pthread_mutex_lock(&got.lock);
     while (!got.done) {
@@ -624,7 +620,7 @@ START_TEST(a_get_is_tried_again_until_it_is_answered)
     server.answers[1] = "";
     server.answers[2] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
     server_start(true);
-    get(20000, false);
+    get(20000);
     ck_assert_uint_eq(got.status, 200);
     ck_assert_str_eq(got.body, "{}");
     ck_assert_ptr_nonnull(strstr(last(), "GET /v2/fns/f HTTP/1.1\r\n"));
@@ -636,7 +632,7 @@ START_TEST(a_refusal_is_not_tried_again)
 {
     server.answers[0] = "HTTP/1.1 404 X\r\nContent-Length: 1\r\n\r\nn";
     server_start(true);
-    get(20000, false);
+    get(20000);
     ck_assert_uint_eq(got.status, 404);
     ck_assert_str_eq(got.body, "n");
     ck_assert_int_eq(atomic_load(&server.requests), 1);
@@ -649,28 +645,25 @@ START_TEST(a_get_gives_up_after_six_requests)
         server.answers[i] = "HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n";
     }
     server_start(true);
-    get(30000, false);
+    get(30000);
     ck_assert_uint_eq(got.status, 503);
     ck_assert_int_eq(atomic_load(&server.requests), FETCH_GET_TRIES_MAX);
 }
 END_TEST
 
-START_TEST(a_get_ends_at_its_deadline_and_when_cancelled)
+START_TEST(a_get_ends_at_its_deadline)
 {
     server_start(true);
-    get(300, false);
+    get(300);
     ck_assert_uint_eq(got.status, 0);
     ck_assert_int_eq(got.code, FN_E_DEADLINE);
-    got.done = false;
-    get(30000, true);
-    ck_assert_int_eq(got.code, FN_E_CANCELLED);
 }
 END_TEST
 
 START_TEST(an_api_address_must_be_http)
 {
     loop_enter(loop);
-    ck_assert_int_eq(fetch_get(fetch, "api:8080", "/", 1, on_got, NULL, NULL, &err), FN_E_INVALID);
+    ck_assert_int_eq(fetch_get(fetch, "api:8080", "/", 1, on_got, NULL, &err), FN_E_INVALID);
     loop_leave(loop);
     ck_assert_ptr_nonnull(strstr(err.msg, "got \"api:8080\""));
 }
@@ -704,7 +697,7 @@ int main(void)
     tcase_add_test(t, a_get_is_tried_again_until_it_is_answered);
     tcase_add_test(t, a_refusal_is_not_tried_again);
     tcase_add_test(t, a_get_gives_up_after_six_requests);
-    tcase_add_test(t, a_get_ends_at_its_deadline_and_when_cancelled);
+    tcase_add_test(t, a_get_ends_at_its_deadline);
     tcase_add_test(t, an_api_address_must_be_http);
     suite_add_tcase(s, t);
     runner = srunner_create(s);

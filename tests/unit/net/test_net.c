@@ -542,22 +542,6 @@ START_TEST(a_stale_unix_socket_is_replaced)
 }
 END_TEST
 
-START_TEST(unwanted_connections_wait_in_the_backlog)
-{
-    rig_listen(NULL, NULL, NULL);
-    net_listener_want(rig.listener, false);
-    rig_dial(rig.address, NULL, NULL, NULL, 20000);
-    UNTIL(rig.dialled);
-    end_send(&rig.client, "question", 8);
-    for (int i = 0; i < 5; i++) {
-        rig_turn();
-    }
-    ck_assert(!rig.server.io);
-    net_listener_want(rig.listener, true);
-    UNTIL(rig.server.io && rig.server.in.len == 8);
-}
-END_TEST
-
 /* Who does not shake hands keeps a place for as long as the time-out only; silent, not even that
  * long (test_listen.c). */
 START_TEST(handshakes_are_bounded_in_time_and_number)
@@ -685,7 +669,6 @@ static Suite *net_suite(void)
     tcase_add_checked_fixture(listening, setup, teardown);
     tcase_add_test(listening, a_port_in_use_names_who_has_it);
     tcase_add_test(listening, a_stale_unix_socket_is_replaced);
-    tcase_add_test(listening, unwanted_connections_wait_in_the_backlog);
     tcase_add_test(listening, handshakes_are_bounded_in_time_and_number);
     tcase_add_test(listening, urls_that_lead_home);
     tcase_add_test(listening, what_is_beside_an_interface_is_home);
