@@ -18,9 +18,9 @@
 
 #define AT(field) offsetof(struct config_app, field)
 const struct fn_opt config_app_opts[] = {
-    OPT("name", STR, AT(name), NULL, 1, 255, "Name of the app: letters, digits, _ and -."),
-    OPT_ABSENT("id", STR, AT(id), 1, 64, "Id of the app. When absent: derived from its name."),
-    OPT_ABSENT("syslog_url", STR, AT(syslog_url), 1, 1024,
+    OPT("name", STR, AT(app.name), NULL, 1, 255, "Name of the app: letters, digits, _ and -."),
+    OPT_ABSENT("id", STR, AT(app.id), 1, 64, "Id of the app. When absent: derived from its name."),
+    OPT_ABSENT("syslog_url", STR, AT(app.syslog_url), 1, 1024,
                "Log server for the output of the app's functions, such as udp://host:port."),
     { .key = NULL },
 };
@@ -28,17 +28,17 @@ const struct fn_opt config_app_opts[] = {
 
 #define AT(field) offsetof(struct config_fn, field)
 const struct fn_opt config_fn_opts[] = {
-    OPT("name", STR, AT(name), NULL, 1, 255, "Name of the function, unique in its app."),
-    OPT("image", STR, AT(image), NULL, 1, 1024,
+    OPT("name", STR, AT(fn.name), NULL, 1, 255, "Name of the function, unique in its app."),
+    OPT("image", STR, AT(fn.image), NULL, 1, 1024,
         "Image of the function; for driver process the name of its executable."),
-    OPT_ABSENT("id", STR, AT(id), 1, 64,
+    OPT_ABSENT("id", STR, AT(fn.id), 1, 64,
                "Id of the function, as in /invoke/<id>. When absent: derived from the names of "
                "app and function, the same on every node."),
-    OPT_COUNT("memory", INT, AT(memory_mb), "128", 1, MODEL_MEM_MB_MAX, "MB",
+    OPT_COUNT("memory", INT, AT(fn.mem_mb), "128", 1, MODEL_MEM_MB_MAX, "MB",
               "Memory of a container."),
-    OPT_COUNT("timeout", INT, AT(timeout_s), "30", 1, MODEL_TIMEOUT_S_MAX, "seconds",
+    OPT_COUNT("timeout", INT32, AT(fn.timeout_s), "30", 1, MODEL_TIMEOUT_S_MAX, "seconds",
               "Time for one call of the function."),
-    OPT_COUNT("idle_timeout", INT, AT(idle_timeout_s), "30", 1, MODEL_IDLE_S_MAX, "seconds",
+    OPT_COUNT("idle_timeout", INT32, AT(fn.idle_timeout_s), "30", 1, MODEL_IDLE_S_MAX, "seconds",
               "Time after which an idle container of the function is removed."),
     { .key = NULL },
 };
@@ -46,10 +46,11 @@ const struct fn_opt config_fn_opts[] = {
 
 #define AT(field) offsetof(struct config_trigger, field)
 const struct fn_opt config_trigger_opts[] = {
-    OPT("name", STR, AT(name), NULL, 1, 255, "Name of the trigger."),
-    OPT("source", STR, AT(source), NULL, 1, 1024,
+    OPT("name", STR, AT(trigger.name), NULL, 1, 255, "Name of the trigger."),
+    OPT("source", STR, AT(trigger.source), NULL, 1, 1024,
         "Path of the trigger below /t/<app>; begins with /."),
-    OPT_ABSENT("id", STR, AT(id), 1, 64, "Id of the trigger. When absent: derived from the names."),
+    OPT_ABSENT("id", STR, AT(trigger.id), 1, 64,
+               "Id of the trigger. When absent: derived from the names."),
     { .key = NULL },
 };
 #undef AT
@@ -119,14 +120,21 @@ static const struct conf_node *pairs_of(const struct config *c, const struct con
     return n->first;
 }
 
-static const struct fn_kv *read_config(struct config *c, const struct conf_node *map,
-                                       uint32_t *ret_n, struct conf_problems *p)
+static void set_pair(struct config *c, struct kvs *k, const char *key, const char *value)
 {
-    const struct conf_node *n = pairs_of(c, map, "config", ret_n, p);
-    struct fn_kv *kv = config_alloc(c, (*ret_n + 1) * sizeof(*kv));
+    k->arena = &c->priv->arena;
+    if (kvs_set_borrowed(k, key, value) < 0) {
+        config_out_of_memory();
+    }
+}
 
-    for (uint32_t i = 0; n; n = n->next, i++) {
-        kv[i] = (struct fn_kv){ n->key, n->text ? n->text : "" };
+static void read_config(struct config *c, const struct conf_node *map, struct kvs *ret,
+                        struct conf_problems *p)
+{
+    uint32_t count;
+
+    for (const struct conf_node *n = pairs_of(c, map, "config", &count, p); n; n = n->next) {
+        set_pair(c, ret, n->key, n->text ? n->text : "");
         if (n->type != CONF_SCALAR) {
             apps_refuse(c, n, n->key, n->type == CONF_MAP ? "a map" : "a list", "a text", p);
         }
@@ -134,7 +142,6 @@ static const struct fn_kv *read_config(struct config *c, const struct conf_node 
             apps_refuse(c, n, "config", n->key, "the name of an environment variable", p);
         }
     }
-    return kv;
 }
 
 /* Plain words that are JSON stay what they are, all else is text. */
@@ -183,20 +190,20 @@ static bool is_annotation_key(const char *key)
     return n >= 1 && n <= ANNOTATION_KEY_MAX;
 }
 
-static const struct fn_kv *read_annotations(struct config *c, const struct conf_node *map,
-                                            uint32_t *ret_n, struct conf_problems *p)
+static void read_annotations(struct config *c, const struct conf_node *map, struct kvs *ret,
+                             struct conf_problems *p)
 {
-    const struct conf_node *n = pairs_of(c, map, "annotations", ret_n, p);
-    struct fn_kv *kv = config_alloc(c, (*ret_n + 1) * sizeof(*kv));
+    uint32_t count;
+    const struct conf_node *n = pairs_of(c, map, "annotations", &count, p);
 
-    if (*ret_n > ANNOTATIONS_MAX) {
+    if (count > ANNOTATIONS_MAX) {
         apps_refuse(c, map, "annotations", "more than 100", "at most 100", p);
     }
-    for (uint32_t i = 0; n; n = n->next, i++) {
+    for (; n; n = n->next) {
         json_t *json = node_json(n);
         char *text = json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
 
-        kv[i] = (struct fn_kv){ n->key, arena_strdup(&c->priv->arena, text ? text : "{}") };
+        set_pair(c, ret, n->key, arena_strdup(&c->priv->arena, text ? text : "{}"));
         if (!is_annotation_key(n->key)) {
             apps_refuse(c, n, "annotations", n->key, "a key of 1 to 128 printable ASCII characters",
                         p);
@@ -211,7 +218,6 @@ static const struct fn_kv *read_annotations(struct config *c, const struct conf_
         free(text);
         json_decref(json);
     }
-    return kv;
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
@@ -271,17 +277,17 @@ static void read_triggers(struct config *c, const struct conf_node *map,
     for (uint32_t i = 0; n; n = n->next, i++) {
         config_bind_into(c, n, "trigger", config_trigger_opts, &t[i], sizeof(t[i]), NULL, p);
         t[i].where = config_where(c, n);
-        check_name(c, n, "name", t[i].name, "_-", "letters, digits, _ and -", p);
-        if (t[i].source && t[i].source[0] != '/') {
-            apps_refuse(c, conf_get(n, "source"), "source", t[i].source,
+        check_name(c, n, "name", t[i].trigger.name, "_-", "letters, digits, _ and -", p);
+        if (t[i].trigger.source && t[i].trigger.source[0] != '/') {
+            apps_refuse(c, conf_get(n, "source"), "source", t[i].trigger.source,
                         "a path that begins with /", p);
         }
-        if (!t[i].id) {
-            t[i].id = id_of(c, "trigger", app->name, fn->name, t[i].name);
+        if (!t[i].trigger.id) {
+            t[i].trigger.id = id_of(c, "trigger", app->app.name, fn->fn.name, t[i].trigger.name);
         }
         for (uint32_t k = 0; k < i; k++) {
-            if (same(t[k].name, t[i].name)) {
-                told_twice(t[i].where, "trigger", t[i].name, t[k].where,
+            if (same(t[k].trigger.name, t[i].trigger.name)) {
+                told_twice(t[i].where, "trigger", t[i].trigger.name, t[k].where,
                            "each name once in a function", p);
             }
         }
@@ -299,8 +305,8 @@ static void check_sources(const struct config_app *app, const struct config_fn *
             for (uint32_t k = 0; k < end; k++) {
                 const struct config_trigger *first = &other->triggers[k];
 
-                if (same(first->source, fn->triggers[i].source)) {
-                    told_twice(fn->triggers[i].where, "trigger source", first->source,
+                if (same(first->trigger.source, fn->triggers[i].trigger.source)) {
+                    told_twice(fn->triggers[i].where, "trigger source", first->trigger.source,
                                first->where, "each source once in an app", p);
                 }
             }
@@ -318,7 +324,7 @@ static const struct config_fn *fn_by_id(const struct config *c, const char *id,
             if (f == self || !f->where) {
                 return NULL;
             }
-            if (same(f->id, id)) {
+            if (same(f->fn.id, id)) {
                 return f;
             }
         }
@@ -333,23 +339,24 @@ static void read_fn(struct config *c, struct conf_node *map, const struct config
 
     config_bind_into(c, map, "function", config_fn_opts, fn, sizeof(*fn), fn_others, p);
     fn->where = config_where(c, map);
-    check_name(c, map, "name", fn->name, "-_.~$&+:=@", "letters, digits and -_.~$&+:=@", p);
-    check_name(c, map, "id", fn->id, "-_.~", "letters, digits and -_.~", p);
-    if (!fn->id) {
-        fn->id = id_of(c, "fn", app->name, fn->name, NULL);
+    check_name(c, map, "name", fn->fn.name, "-_.~$&+:=@", "letters, digits and -_.~$&+:=@", p);
+    check_name(c, map, "id", fn->fn.id, "-_.~", "letters, digits and -_.~", p);
+    if (!fn->fn.id) {
+        fn->fn.id = id_of(c, "fn", app->app.name, fn->fn.name, NULL);
     } else {
-        twin = fn_by_id(c, fn->id, fn);
+        twin = fn_by_id(c, fn->fn.id, fn);
         if (twin) {
-            told_twice(fn->where, "function id", fn->id, twin->where, "each id once", p);
+            told_twice(fn->where, "function id", fn->fn.id, twin->where, "each id once", p);
         }
     }
-    fn->config = read_config(c, map, &fn->n_config, p);
-    fn->annotations = read_annotations(c, map, &fn->n_annotations, p);
+    fn->fn.app_id = app->app.id;
+    read_config(c, map, &fn->fn.config, p);
+    read_annotations(c, map, &fn->fn.annotations, p);
     read_triggers(c, map, app, fn, p);
     check_sources(app, fn, p);
     for (const struct config_fn *other = app->fns; other < fn; other++) {
-        if (same(other->name, fn->name)) {
-            told_twice(fn->where, "function", fn->name, other->where,
+        if (same(other->fn.name, fn->fn.name)) {
+            told_twice(fn->where, "function", fn->fn.name, other->where,
                        "each name once in an app", p);
         }
     }
@@ -362,11 +369,11 @@ static void check_syslog(const struct config *c, const struct conf_node *map,
                                            "unixgram://", "tcp+tls://", NULL };
     const char *const *s = schemes;
 
-    while (app->syslog_url && *s && strncmp(app->syslog_url, *s, strlen(*s)) != 0) {
+    while (app->app.syslog_url && *s && strncmp(app->app.syslog_url, *s, strlen(*s)) != 0) {
         s++;
     }
     if (!*s) {
-        apps_refuse(c, conf_get(map, "syslog_url"), "syslog_url", app->syslog_url,
+        apps_refuse(c, conf_get(map, "syslog_url"), "syslog_url", app->app.syslog_url,
                     "udp, tcp, unix, unixgram or tcp+tls://...", p);
     }
 }
@@ -379,13 +386,13 @@ static void read_app(struct config *c, struct conf_node *map, struct config_app 
 
     config_bind_into(c, map, "app", config_app_opts, app, sizeof(*app), app_others, p);
     app->where = config_where(c, map);
-    check_name(c, map, "name", app->name, "_-", "letters, digits, _ and -", p);
+    check_name(c, map, "name", app->app.name, "_-", "letters, digits, _ and -", p);
     check_syslog(c, map, app, p);
-    if (!app->id) {
-        app->id = id_of(c, "app", app->name, NULL, NULL);
+    if (!app->app.id) {
+        app->app.id = id_of(c, "app", app->app.name, NULL, NULL);
     }
-    app->config = read_config(c, map, &app->n_config, p);
-    app->annotations = read_annotations(c, map, &app->n_annotations, p);
+    read_config(c, map, &app->app.config, p);
+    read_annotations(c, map, &app->app.annotations, p);
     n = items_of(c, map, "functions", &app->n_fns, p);
     fns = config_alloc(c, (app->n_fns + 1) * sizeof(*fns));
     app->fns = fns;
@@ -394,10 +401,10 @@ static void read_app(struct config *c, struct conf_node *map, struct config_app 
     }
     for (const struct config_app *other = c->apps; other < app; other++) {
         /* Without a name the id is nobody's, and that was told. */
-        if (app->name && same(other->name, app->name)) {
-            told_twice(app->where, "app", app->name, other->where, "each name once", p);
-        } else if (app->name && same(other->id, app->id)) {
-            told_twice(app->where, "app id", app->id, other->where, "each id once", p);
+        if (app->app.name && same(other->app.name, app->app.name)) {
+            told_twice(app->where, "app", app->app.name, other->where, "each name once", p);
+        } else if (app->app.name && same(other->app.id, app->app.id)) {
+            told_twice(app->where, "app id", app->app.id, other->where, "each id once", p);
         }
     }
 }

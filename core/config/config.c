@@ -29,7 +29,7 @@ struct config_kept {
     struct config_kept *next;
 };
 
-static _Noreturn void out_of_memory(void)
+_Noreturn void config_out_of_memory(void)
 {
     log_error("out of memory for the configuration");
     abort();
@@ -40,7 +40,7 @@ void *config_alloc(const struct config *c, size_t size)
     void *p = arena_alloc(&c->priv->arena, size);
 
     if (!p) {
-        out_of_memory();
+        config_out_of_memory();
     }
     return p;
 }
@@ -97,7 +97,7 @@ static void bind_sections(struct config *c, struct conf_problems *p)
                        config_rows(i), config_rows_size(i), others, c->priv->overrides[i],
                        &c->priv->values[i], p);
         if (!c->priv->values[i]) {
-            out_of_memory();
+            config_out_of_memory();
         }
         config_give(c, i);
     }
@@ -663,7 +663,7 @@ static struct config *config_create(const char *path)
     struct config *c = calloc(1, sizeof(*c));
 
     if (!c || !(c->priv = calloc(1, sizeof(*c->priv)))) {
-        out_of_memory();
+        config_out_of_memory();
     }
     arena_init(&c->priv->arena, 0);
     c->path = path ? arena_strdup(&c->priv->arena, path) : NULL;

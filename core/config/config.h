@@ -11,6 +11,7 @@
 #include <conf/conf.h>
 #include <fn/abi.h>
 #include <fn/driver.h>
+#include <model/app.h>
 #include <plugin/plugin.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,37 +63,22 @@ struct config_plugin {
     bool incomplete; /* a problem was already told; binding would repeat it */
 };
 
+/* What `apps:` defines, with its place, "fn.yaml:7:5". Ids are given, or 26 characters made of the
+ * names: the same on every node. */
 struct config_trigger {
-    const char *name;
-    const char *source; /* begins with '/' */
-    const char *id;
+    struct trigger trigger;
     const char *where;
 };
 
 struct config_fn {
-    const char *id; /* given, or 26 characters made of the names: the same on every node */
-    const char *name;
-    const char *image;
-    int64_t memory_mb;
-    int64_t timeout_s;
-    int64_t idle_timeout_s;
-    const struct fn_kv *config;
-    uint32_t n_config;
-    const struct fn_kv *annotations; /* values: JSON text */
-    uint32_t n_annotations;
+    struct fn_def fn;
     const struct config_trigger *triggers;
     uint32_t n_triggers;
-    const char *where; /* "fn.yaml:7:5" */
+    const char *where;
 };
 
 struct config_app {
-    const char *id;
-    const char *name;
-    const char *syslog_url;
-    const struct fn_kv *config;
-    uint32_t n_config;
-    const struct fn_kv *annotations; /* values: JSON text */
-    uint32_t n_annotations;
+    struct app app;
     const struct config_fn *fns;
     uint32_t n_fns;
     const char *where;

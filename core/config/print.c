@@ -57,21 +57,22 @@ static void print_apps(const struct config *c, struct buf *out)
     for (uint32_t i = 0; i < c->n_apps; i++) {
         const struct config_app *app = &c->apps[i];
 
-        buf_printf(out, "%s  - name: %s  # %s\n    id: %s\n", i == 0 ? "apps:\n" : "", app->name,
-                   app->where, app->id);
+        buf_printf(out, "%s  - name: %s  # %s\n    id: %s\n", i == 0 ? "apps:\n" : "",
+                   app->app.name, app->where, app->app.id);
         for (uint32_t k = 0; k < app->n_fns; k++) {
-            const struct config_fn *f = &app->fns[k];
+            const struct config_fn *at = &app->fns[k];
+            const struct fn_def *f = &at->fn;
 
             buf_printf(out,
                        "%s      - name: %s  # %s\n        id: %s\n        image: \"%s\"\n"
-                       "        memory: %" PRId64 "\n        timeout: %" PRId64
-                       "\n        idle_timeout: %" PRId64 "\n",
-                       k == 0 ? "    functions:\n" : "", f->name, f->where, f->id, f->image,
-                       f->memory_mb, f->timeout_s, f->idle_timeout_s);
-            for (uint32_t t = 0; t < f->n_triggers; t++) {
+                       "        memory: %" PRIu64 "\n        timeout: %" PRId32
+                       "\n        idle_timeout: %" PRId32 "\n",
+                       k == 0 ? "    functions:\n" : "", f->name, at->where, f->id, f->image,
+                       f->mem_mb, f->timeout_s, f->idle_timeout_s);
+            for (uint32_t t = 0; t < at->n_triggers; t++) {
                 buf_printf(out, "%s          - { name: %s, source: \"%s\" }\n",
-                           t == 0 ? "        triggers:\n" : "", f->triggers[t].name,
-                           f->triggers[t].source);
+                           t == 0 ? "        triggers:\n" : "", at->triggers[t].trigger.name,
+                           at->triggers[t].trigger.source);
             }
         }
     }

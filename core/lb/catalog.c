@@ -655,8 +655,8 @@ void catalog_cancel(struct catalog_query *q)
 
 /* ---- fn.yaml --------------------------------------------------------------------------------- */
 
-static int add_fixed(struct catalog *c, const struct app *app, const struct fn_def *fn,
-                     const struct catalog_trigger_def *t, struct fn_error *reterr)
+int catalog_add(struct catalog *c, const struct app *app, const struct fn_def *fn,
+                const struct trigger *t, struct fn_error *reterr)
 {
     const char *key =
         t ? catalog_key_of(c, NULL, app->name, t->source) : catalog_key_of(c, fn->id, NULL, NULL);
@@ -674,63 +674,6 @@ static int add_fixed(struct catalog *c, const struct app *app, const struct fn_d
     e->fixed = true;
     e->fn = catalog_fn_create(app, fn, t ? t->id : "");
     return e->fn ? 0 : err_set(reterr, FN_E_EXHAUSTED, "out of memory");
-}
-
-/* Copies into k; the texts themselves are borrowed until the functions are made. */
-static int take_kvs(struct kvs *k, const struct fn_kv *items, uint32_t n)
-{
-    int r = 0;
-
-    for (uint32_t i = 0; r == 0 && i < n; i++) {
-        r = kvs_set(k, items[i].key, items[i].value);
-    }
-    return r;
-}
-
-static int add_fn(struct catalog *c, struct arena *a, const struct app *app,
-                  const struct catalog_fn_def *def, struct fn_error *reterr)
-{
-    struct fn_def fn;
-    int r;
-
-    fn_def_init(&fn, a);
-    fn.id = def->id;
-    fn.app_id = app->id;
-    fn.image = def->image;
-    fn.mem_mb = def->mem_mb;
-    fn.timeout_s = def->timeout_s;
-    fn.idle_timeout_s = def->idle_timeout_s;
-    if (take_kvs(&fn.config, def->config, def->n_config) < 0 ||
-        take_kvs(&fn.annotations, def->annotations, def->n_annotations) < 0) {
-        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
-    }
-    r = add_fixed(c, app, &fn, NULL, reterr);
-    for (uint32_t i = 0; r == 0 && i < def->n_triggers; i++) {
-        r = add_fixed(c, app, &fn, &def->triggers[i], reterr);
-    }
-    return r;
-}
-
-int catalog_add_app(struct catalog *c, const struct catalog_app_def *def, struct fn_error *reterr)
-{
-    struct arena a;
-    struct app app;
-    int r = 0;
-
-    arena_init(&a, 0);
-    app_init(&app, &a);
-    app.id = def->id;
-    app.name = def->name;
-    app.syslog_url = def->syslog_url;
-    if (take_kvs(&app.config, def->config, def->n_config) < 0 ||
-        take_kvs(&app.annotations, def->annotations, def->n_annotations) < 0) {
-        r = err_set(reterr, FN_E_EXHAUSTED, "out of memory");
-    }
-    for (uint32_t i = 0; r == 0 && i < def->n_fns; i++) {
-        r = add_fn(c, &a, &app, &def->fns[i], reterr);
-    }
-    arena_finish(&a);
-    return r;
 }
 
 /* The entry of fn.yaml is no more; a running load goes on for those who wait for it. */

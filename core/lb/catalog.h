@@ -60,39 +60,6 @@ struct catalog_source {
     void *impl;
 };
 
-/* ---- functions of fn.yaml -------------------------------------------------------------------- */
-
-struct catalog_trigger_def {
-    const char *id;
-    const char *source; /* begins with '/' */
-};
-
-struct catalog_fn_def {
-    const char *id;
-    const char *image;
-    uint64_t mem_mb;
-    int32_t timeout_s;
-    int32_t idle_timeout_s;
-    const struct fn_kv *config;
-    uint32_t n_config;
-    const struct fn_kv *annotations;
-    uint32_t n_annotations;
-    const struct catalog_trigger_def *triggers;
-    uint32_t n_triggers;
-};
-
-struct catalog_app_def {
-    const char *id;
-    const char *name;
-    const char *syslog_url;
-    const struct fn_kv *config;
-    uint32_t n_config;
-    const struct fn_kv *annotations;
-    uint32_t n_annotations;
-    const struct catalog_fn_def *fns;
-    uint32_t n_fns;
-};
-
 #define CATALOG_ENTRIES_MAX 100000u
 
 /* Part of `lb:`, but for the last one; see catalog_options.c for defaults and limits. */
@@ -110,8 +77,10 @@ extern const struct opt_table catalog_opt_table;
 int catalog_create(struct env *env, const struct catalog_options *options,
                    const struct catalog_source *source, struct catalog **ret,
                    struct fn_error *reterr);
-/* [init] Copies. FN_E_EXISTS when an id, name or source stands twice. */
-int catalog_add_app(struct catalog *c, const struct catalog_app_def *app, struct fn_error *reterr);
+/* [init] Copies a function of fn.yaml: t NULL = as its id finds it, else as that trigger does.
+ * FN_E_EXISTS when the id or the source stands twice. */
+int catalog_add(struct catalog *c, const struct app *app, const struct fn_def *fn,
+                const struct trigger *t, struct fn_error *reterr);
 /* [loop] Other functions of fn.yaml: those of `given` (made without a source, destroyed here)
  * instead of the present ones. Calls that have a function keep it; what the API node told stays. */
 void catalog_replace(struct catalog *c, struct catalog *given);

@@ -47,63 +47,28 @@ static int api_get(void *impl, const char *path_and_query,
 
 /* ---- functions of fn.yaml -------------------------------------------------------------------- */
 
-static const struct catalog_trigger_def *copy_triggers(struct arena *a, const struct config_fn *f)
+static int add_fn(struct catalog *catalog, const struct app *app, const struct config_fn *f,
+                  struct fn_error *reterr)
 {
-    struct catalog_trigger_def *t = arena_alloc(a, (f->n_triggers + 1) * sizeof(*t));
+    int r = catalog_add(catalog, app, &f->fn, NULL, reterr);
 
-    for (uint32_t i = 0; t && i < f->n_triggers; i++) {
-        t[i] = (struct catalog_trigger_def){ f->triggers[i].id, f->triggers[i].source };
+    for (uint32_t i = 0; i < f->n_triggers && r == 0; i++) {
+        r = catalog_add(catalog, app, &f->fn, &f->triggers[i].trigger, reterr);
     }
-    return t;
-}
-
-static const struct catalog_fn_def *copy_fns(struct arena *a, const struct config_app *app)
-{
-    struct catalog_fn_def *fns = arena_alloc(a, (app->n_fns + 1) * sizeof(*fns));
-
-    for (uint32_t i = 0; fns && i < app->n_fns; i++) {
-        const struct config_fn *f = &app->fns[i];
-
-        fns[i] = (struct catalog_fn_def){
-            .id = f->id,
-            .image = f->image,
-            .mem_mb = (uint64_t)f->memory_mb,
-            .timeout_s = (int32_t)f->timeout_s,
-            .idle_timeout_s = (int32_t)f->idle_timeout_s,
-            .config = f->config,
-            .n_config = f->n_config,
-            .annotations = f->annotations,
-            .n_annotations = f->n_annotations,
-            .triggers = copy_triggers(a, f),
-            .n_triggers = f->n_triggers,
-        };
-    }
-    return fns;
+    return r;
 }
 
 static int add_apps(struct catalog *catalog, const struct config *c, struct fn_error *reterr)
 {
-    struct arena a;
     int r = 0;
 
-    arena_init(&a, 0);
-    for (uint32_t i = 0; i < c->n_apps && r == 0; i++) {
-        const struct config_app *app = &c->apps[i];
-        const struct catalog_app_def def = {
-            .id = app->id,
-            .name = app->name,
-            .syslog_url = app->syslog_url,
-            .config = app->config,
-            .n_config = app->n_config,
-            .annotations = app->annotations,
-            .n_annotations = app->n_annotations,
-            .fns = copy_fns(&a, app),
-            .n_fns = app->n_fns,
-        };
+    for (uint32_t i = 0; i < c->n_apps; i++) {
+        const struct config_app *a = &c->apps[i];
 
-        r = catalog_add_app(catalog, &def, reterr);
+        for (uint32_t k = 0; k < a->n_fns && r == 0; k++) {
+            r = add_fn(catalog, &a->app, &a->fns[k], reterr);
+        }
     }
-    arena_finish(&a);
     return r;
 }
 

@@ -334,7 +334,8 @@ END_TEST
 START_TEST(test_apps_become_data)
 {
     const struct config_app *app;
-    const struct config_fn *f;
+    const struct config_fn *at;
+    const struct fn_def *f;
 
     ck_assert_str_eq(
         load(LB "apps:\n  - name: demo\n    config: { A: 1, B: \"two words\" }\n    functions:\n"
@@ -347,17 +348,18 @@ START_TEST(test_apps_become_data)
     ck_assert_uint_eq(config->n_apps, 1);
     app = &config->apps[0];
     ck_assert_uint_eq(app->n_fns, 2);
-    ck_assert_str_eq(app->config[1].value, "two words");
-    f = &app->fns[0];
+    ck_assert_str_eq(app->app.config.items[1].value, "two words");
+    at = &app->fns[0];
+    f = &at->fn;
     ck_assert_uint_eq(strlen(f->id), 26);
     ck_assert_int_eq(f->timeout_s, 7);
-    ck_assert_int_eq(f->memory_mb, 128);
-    ck_assert_str_eq(f->annotations[0].value, "[1,\"x\",{\"k\":true}]");
-    ck_assert_str_eq(f->annotations[1].value, "\"3\"");
-    ck_assert_str_eq(f->annotations[2].value, "3");
-    ck_assert_str_eq(f->triggers[0].source, "/f");
-    ck_assert_str_eq(app->fns[1].id, "MINE");
-    ck_assert_str_ne(f->id, app->id);
+    ck_assert_int_eq(f->mem_mb, 128);
+    ck_assert_str_eq(f->annotations.items[0].value, "[1,\"x\",{\"k\":true}]");
+    ck_assert_str_eq(f->annotations.items[1].value, "\"3\"");
+    ck_assert_str_eq(f->annotations.items[2].value, "3");
+    ck_assert_str_eq(at->triggers[0].trigger.source, "/f");
+    ck_assert_str_eq(app->fns[1].fn.id, "MINE");
+    ck_assert_str_ne(f->id, app->app.id);
 }
 END_TEST
 
@@ -365,7 +367,7 @@ END_TEST
 START_TEST(test_made_ids_stay)
 {
     load(APP FN " }\n", NULL);
-    ck_assert_str_eq(config->apps[0].fns[0].id, "78NN4PPBZFK7N0PW082096R1GK");
+    ck_assert_str_eq(config->apps[0].fns[0].fn.id, "78NN4PPBZFK7N0PW082096R1GK");
 }
 END_TEST
 

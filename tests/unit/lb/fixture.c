@@ -94,29 +94,32 @@ void api_answer(int i, uint32_t status, const char *body)
 
 static void add_functions(void)
 {
-    static const struct fn_kv app_config[] = { { "A", "app" }, { "B", "app" } };
-    static const struct fn_kv fn_config[] = { { "B", "fn" }, { "FN_TYPE", "mine" } };
-    static const struct fn_kv annotations[] = { { "k", "{\"a\":1}" } };
-    static const struct catalog_trigger_def triggers[] = {
-        { "T1", "/hello" }, { "T2", "/" }, { "T3", "/a b%" },
+    static struct fn_kv app_config[] = { { "A", "app" }, { "B", "app" } };
+    static struct fn_kv fn_config[] = { { "B", "fn" }, { "FN_TYPE", "mine" } };
+    static struct fn_kv annotations[] = { { "k", "{\"a\":1}" } };
+    static const struct trigger triggers[] = {
+        { .id = "T1", .source = "/hello" },
+        { .id = "T2", .source = "/" },
+        { .id = "T3", .source = "/a b%" },
     };
-    static const struct catalog_fn_def fns[] = { {
-        .id = FN_HELLO, .image = "fnd/hello:1", .mem_mb = 64, .timeout_s = 10, .idle_timeout_s = 30,
-        .config = fn_config, .n_config = 2, .annotations = annotations, .n_annotations = 1,
-        .triggers = triggers, .n_triggers = 3,
-    } };
-    static const struct catalog_app_def app = { .id = "APP", .name = "demo", .config = app_config,
-                                                .n_config = 2, .fns = fns, .n_fns = 1 };
-    static const struct catalog_fn_def other_fns[] = { {
-        .id = FN_OTHER, .image = "fnd/hello:1", .mem_mb = 64, .timeout_s = 10, .idle_timeout_s = 30,
-    } };
-    static const struct catalog_app_def other_app = { .id = "OTHER", .name = "other",
-                                                      .fns = other_fns, .n_fns = 1 };
+    static const struct fn_def fn = { .id = FN_HELLO, .image = "fnd/hello:1", .mem_mb = 64,
+                                      .timeout_s = 10, .idle_timeout_s = 30,
+                                      .config = { .items = fn_config, .n = 2 },
+                                      .annotations = { .items = annotations, .n = 1 } };
+    static const struct app app = { .id = "APP", .name = "demo",
+                                    .config = { .items = app_config, .n = 2 } };
+    static const struct fn_def other_fn = { .id = FN_OTHER, .image = "fnd/hello:1", .mem_mb = 64,
+                                            .timeout_s = 10, .idle_timeout_s = 30 };
+    static const struct app other_app = { .id = "OTHER", .name = "other" };
     struct fn_error e = ERR_INIT;
 
-    ck_assert_int_eq(catalog_add_app(catalog, &other_app, &e), 0);
-    ck_assert_int_eq(catalog_add_app(catalog, &app, &e), 0);
-    ck_assert_int_eq(catalog_add_app(catalog, &app, &e), FN_E_EXISTS);
+    ck_assert_int_eq(catalog_add(catalog, &other_app, &other_fn, NULL, &e), 0);
+    ck_assert_int_eq(catalog_add(catalog, &app, &fn, NULL, &e), 0);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(catalog_add(catalog, &app, &fn, &triggers[i], &e), 0);
+        ck_assert_int_eq(catalog_add(catalog, &app, &fn, &triggers[i], &e), FN_E_EXISTS);
+    }
+    ck_assert_int_eq(catalog_add(catalog, &app, &fn, NULL, &e), FN_E_EXISTS);
 }
 
 void lb_setup(void)

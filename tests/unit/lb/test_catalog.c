@@ -301,17 +301,18 @@ END_TEST
 static struct catalog *of_file(const char *id, const char *image)
 {
     const struct catalog_options o = { .ttl_ns = ENV_S, .stale_ns = ENV_S, .entries_max = 100 };
-    const struct catalog_trigger_def trigger = { "t", "/x" };
-    const struct catalog_fn_def fn = { .id = id, .image = image, .mem_mb = 64, .timeout_s = 5,
-                                       .idle_timeout_s = 5, .triggers = &trigger,
-                                       .n_triggers = 1 };
-    const struct catalog_app_def app = { .id = "A", .name = "demo", .fns = &fn,
-                                         .n_fns = id != NULL };
+    const struct trigger trigger = { .id = "t", .source = "/x" };
+    const struct fn_def fn = { .id = id, .image = image, .mem_mb = 64, .timeout_s = 5,
+                               .idle_timeout_s = 5 };
+    const struct app app = { .id = "A", .name = "demo" };
     struct fn_error e = ERR_INIT;
     struct catalog *c = NULL;
 
     ck_assert_int_eq(catalog_create(&env->env, &o, NULL, &c, &e), 0);
-    ck_assert_int_eq(catalog_add_app(c, &app, &e), 0);
+    if (id) {
+        ck_assert_int_eq(catalog_add(c, &app, &fn, NULL, &e), 0);
+        ck_assert_int_eq(catalog_add(c, &app, &fn, &trigger, &e), 0);
+    }
     return c;
 }
 
