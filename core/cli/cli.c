@@ -45,8 +45,8 @@ static const char usage_text[] =
     "  containers shows containers of a runner: state, age, what each waits for\n"
     "  peers      shows the runners that this node connects to, and why one is down\n"
     "  shadow     compares the shadow placer with the one in use; swaps them, and back\n"
-    "  runners    shows the runners of a node pool manager, and why there are so many; drains one,\n"
-    "             takes that back, replaces or removes one; roll replaces all, N at a time\n"
+    "  runners    shows the runners of a node pool manager, and why there are so many; drains\n"
+    "             one, takes that back, replaces or removes one; roll replaces all, N at a time\n"
     "  reload     makes the running node read its configuration again; mistakes change nothing\n"
     "  certs      makes a CA and certificates for a trial of TLS; issues further certificates\n"
     "             with the files ca.pem and ca.key of a directory\n"
@@ -58,7 +58,7 @@ static const char usage_text[] =
     "  --supervise  a parent process restarts the node after a crash\n"
     "  --reference  prints the reference of fn.yaml\n"
     "\n"
-    "exit codes: 64 command line, 69 something needed is not available, 70 crash, 78 configuration\n";
+    "exit codes: 64 command line, 69 something needed is missing, 70 crash, 78 configuration\n";
 
 static int usage(const char *text)
 {

@@ -3,7 +3,8 @@ import { writeFileSync } from 'node:fs'
 import { Elastic } from '../../tests/e2e/lib/elastic.mjs'
 import { fnId } from '../../tests/e2e/lib/cluster.mjs'
 import { invoke } from '../../tests/e2e/lib/http.mjs'
-import { borrow, buildImage, impossible, socketPath } from '../../tests/e2e/lib/swarm.mjs'
+import { borrow, buildImage, impossible } from '../../tests/e2e/lib/swarm.mjs'
+import { socketPath } from '../../tests/e2e/lib/docker.mjs'
 
 const STATES = ['active', 'booting', 'draining', 'removing']
 const SAMPLE_MS = 500
