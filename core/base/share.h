@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <uthash.h>
 
 #define SHARE_OF_FREE 4u
 
@@ -18,5 +19,17 @@ static inline bool share_allows(uint64_t limit, uint64_t used, uint64_t own, uin
 
     return limit == 0 || (want <= free && own / SHARE_OF_FREE < free);
 }
+
+/* Those of many who hold some now, by name. NULL is the empty list. */
+struct share_holder {
+    UT_hash_handle hh;
+    uint64_t bytes; /* the owner's to count */
+    uint32_t users;
+    char name[];
+};
+
+/* Counts one more user in; NULL: no memory. */
+struct share_holder *share_join(struct share_holder **list, const char *name);
+void share_leave(struct share_holder **list, struct share_holder *h);
 
 #endif

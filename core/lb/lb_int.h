@@ -94,7 +94,7 @@ struct lb {
     struct chain *chain; /* of new calls; NULL = no plugins */
     TAILQ_HEAD(, lb_call) calls;
     struct walks walks; /* over calls */
-    struct lb_bodies *bodies; /* of apps that hold some (bodies.c) */
+    struct share_holder *bodies; /* of apps that hold some (bodies.c) */
     struct why *why;
     struct buf json; /* scratch: the model that is being written */
     struct lb_counts counts;
@@ -116,7 +116,7 @@ struct lb_call {
     const struct lb_reply *reply;
     void *reply_ud; /* meaningless when client_gone */
     struct body *body;
-    struct lb_bodies *bodies; /* that its body counts with; NULL = none */
+    struct share_holder *bodies; /* that its body counts with; NULL = none */
     struct route route;
     char id[CALL_ID_LEN + 1];
     struct catalog_query *query;

@@ -198,7 +198,7 @@ struct rcall {
     struct engage_session *session; /* NULL once finished or gone */
     struct arena arena;
     size_t charged; /* of r->calls_bytes */
-    struct app_memory *memory; /* that it counts with; NULL = it holds little */
+    struct share_holder *memory; /* that it counts with; NULL = it holds little */
     struct call call;
     const char *request_id; /* the caller's, for log lines; NULL = none */
     struct kvs extensions;
@@ -334,7 +334,7 @@ struct runner {
     struct rcall_list awaiting; /* RC_BODY, in order of arrival */
     struct rcall_list calls;
     uint64_t calls_bytes; /* that those which wait hold */
-    struct app_memory *memories; /* of apps that hold some (memory.c) */
+    struct share_holder *memories; /* of apps that hold some (memory.c) */
     struct env_timer awaiting_timer;
     struct endpoint endpoints[ENDPOINTS_MAX];
     uint32_t n_endpoints;

@@ -6,40 +6,14 @@
 #include <runner/internal.h>
 
 #include <base/share.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define COUNTED_BYTES (16u << 10) /* calls that hold less have no share to keep */
-
-struct app_memory {
-    UT_hash_handle hh;
-    uint64_t bytes;
-    uint32_t calls;
-    char app_id[];
-};
-
-static struct app_memory *memory_of(struct runner *r, const char *app_id)
-{
-    size_t len = strlen(app_id);
-    struct app_memory *m;
-
-    HASH_FIND(hh, r->memories, app_id, len, m);
-    if (!m) {
-        m = calloc(1, sizeof(*m) + len + 1);
-        if (m) {
-            memcpy(m->app_id, app_id, len);
-            HASH_ADD(hh, r->memories, app_id, len, m);
-        }
-    }
-    return m;
-}
 
 /* What it holds counts with its app from now on, until it is over. */
 static bool join(struct rcall *rc)
 {
-    rc->memory = memory_of(rc->r, rc->call.app_id ? rc->call.app_id : "");
+    rc->memory = share_join(&rc->r->memories, rc->call.app_id ? rc->call.app_id : "");
     if (rc->memory) {
-        rc->memory->calls++;
         rc->memory->bytes += rc->charged;
     }
     return rc->memory != NULL;
@@ -75,12 +49,9 @@ void rcall_uncharge(struct rcall *rc, size_t bytes)
 
 void rcall_leave_memory(struct rcall *rc)
 {
-    struct app_memory *m = rc->memory;
-
     rcall_uncharge(rc, rc->charged);
-    if (m && --m->calls == 0) {
-        HASH_DEL(rc->r->memories, m);
-        free(m);
+    if (rc->memory) {
+        share_leave(&rc->r->memories, rc->memory);
     }
     rc->memory = NULL;
 }

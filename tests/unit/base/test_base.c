@@ -6,6 +6,7 @@
 #include <base/headers.h>
 #include <base/log.h>
 #include <base/metric.h>
+#include <base/share.h>
 #include <base/utf8.h>
 #include <base/view.h>
 #include <check.h>
@@ -658,6 +659,27 @@ static const struct {
     { "\xff", 0, 0 },
 };
 
+START_TEST(test_share_holders_live_while_they_are_used)
+{
+    struct share_holder *list = NULL;
+    struct share_holder *a = share_join(&list, "a");
+    struct share_holder *none = share_join(&list, "");
+
+    ck_assert_ptr_eq(share_join(&list, "a"), a);
+    ck_assert_ptr_ne(none, a);
+    a->bytes = 7;
+    share_leave(&list, a);
+    ck_assert_uint_eq(share_join(&list, "a")->bytes, 7);
+    share_leave(&list, a);
+    share_leave(&list, a);
+    a = share_join(&list, "a");
+    ck_assert_uint_eq(a->bytes, 0);
+    share_leave(&list, a);
+    share_leave(&list, none);
+    ck_assert_ptr_null(list);
+}
+END_TEST
+
 START_TEST(test_utf8_is_the_rfc_s)
 {
     const char *text = sequences[_i].text;
@@ -712,6 +734,7 @@ int main(void)
     tcase_add_test(t, test_metric_histogram_text_and_scale);
     tcase_add_test(t, test_metric_series_are_bounded);
     tcase_add_test(t, test_metric_values_do_not_run_together);
+    tcase_add_test(t, test_share_holders_live_while_they_are_used);
     tcase_add_test(t, test_metric_without_events_prints_nothing);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
