@@ -19,6 +19,10 @@
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
+/* The text of a default that is a number elsewhere, such as METRIC_SUBJECTS_DEFAULT. */
+#define NUMBER_TEXT(name_)  NUMBER_TEXT_(name_)
+#define NUMBER_TEXT_(text_) #text_
+
 /* A type with what its field is. */
 #define OPT_TYPE(type_)  ((type_) & 0xffu)
 #define OPT_FLAGS(type_) ((type_) & ~0xffu)

@@ -34,11 +34,12 @@ const struct fn_opt config_fn_opts[] = {
     OPT_ABSENT("id", STR, AT(fn.id), 1, 64,
                "Id of the function, as in /invoke/<id>. When absent: derived from the names of "
                "app and function, the same on every node."),
-    OPT_COUNT("memory", INT, AT(fn.mem_mb), "128", 1, MODEL_MEM_MB_MAX, "MB",
-              "Memory of a container."),
-    OPT_COUNT("timeout", INT32, AT(fn.timeout_s), "30", 1, MODEL_TIMEOUT_S_MAX, "seconds",
-              "Time for one call of the function."),
-    OPT_COUNT("idle_timeout", INT32, AT(fn.idle_timeout_s), "30", 1, MODEL_IDLE_S_MAX, "seconds",
+    OPT_COUNT("memory", INT, AT(fn.mem_mb), NUMBER_TEXT(MODEL_MEM_MB_DEFAULT), 1,
+              MODEL_MEM_MB_MAX, "MB", "Memory of a container."),
+    OPT_COUNT("timeout", INT32, AT(fn.timeout_s), NUMBER_TEXT(MODEL_TIMEOUT_S_DEFAULT), 1,
+              MODEL_TIMEOUT_S_MAX, "seconds", "Time for one call of the function."),
+    OPT_COUNT("idle_timeout", INT32, AT(fn.idle_timeout_s), NUMBER_TEXT(MODEL_IDLE_S_DEFAULT), 1,
+              MODEL_IDLE_S_MAX, "seconds",
               "Time after which an idle container of the function is removed."),
     { .key = NULL },
 };

@@ -206,8 +206,9 @@ const char *config_source_of(const struct config *c, enum config_section section
     return i < v->n_opts && v->source[i] ? v->source[i] : "default";
 }
 
-void config_refuse(const struct config *c, enum config_section section, const char *key,
-                   const char *got, const char *rule, struct conf_problems *p)
+/* The value of an option is refused, under the code and the place of who gave it. */
+static void config_refuse(const struct config *c, enum config_section section, const char *key,
+                          const char *got, const char *rule, struct conf_problems *p)
 {
     const char *source = config_source_of(c, section, key);
 
@@ -619,7 +620,7 @@ static void add_tls_of_variables(struct config *c, struct config_tls *tls, struc
     }
 }
 
-void config_tls_read(struct config *c, struct conf_problems *p)
+static void read_tls(struct config *c, struct conf_problems *p)
 {
     struct conf_node *map = conf_get(conf_root(c->priv->file), "tls");
     struct config_tls *tls;
@@ -690,7 +691,7 @@ int config_load(const char *path, char *const *environ_, struct config **ret,
     if (!config_is_complete(c)) {
         return FN_E_INVALID; /* what the file would have said is unknown: no further sentences */
     }
-    config_tls_read(c, p);
+    read_tls(c, p);
     config_apps_read(c, p);
     config_plugins_read(c, p);
     check_values(c, p);

@@ -143,13 +143,9 @@ struct config_plugin *config_plugin_one(const struct config *c, const struct con
 struct config_list_plugin *config_plugin_list(const struct config *c,
                                               const struct config_plugin_key *k);
 void config_apps_read(struct config *c, struct conf_problems *p);
-void config_tls_read(struct config *c, struct conf_problems *p);
 
 /* A line that begins with its own code, "PLG915 name: text", with the position behind the code. */
 void config_tell(struct conf_problems *p, const char *where, const char *line);
-/* The value of an option is refused, under the code and the place of who gave it. */
-void config_refuse(const struct config *c, enum config_section section, const char *key,
-                   const char *got, const char *rule, struct conf_problems *p);
 /* "fn.yaml:7:5", "FN_PORT" or "default". */
 const char *config_source_of(const struct config *c, enum config_section section, const char *key);
 

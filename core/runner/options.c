@@ -1,6 +1,7 @@
 /* What a runner takes from `runner:`, and what nobody can set. */
 #include <runner/runner.h>
 
+#include <base/metric.h>
 #include <conf/opts.h>
 
 #define AT(field) offsetof(struct runner_options, field)
@@ -97,7 +98,8 @@ static const struct fn_opt rows[] = {
 
 #define AT(field) offsetof(struct runner_metrics_options, field)
 static const struct fn_opt metrics_rows[] = {
-    LIVE("metrics_functions_max", INT32, AT(functions_max), "32", 0, 10000,
+    LIVE("metrics_functions_max", INT32, AT(functions_max),
+         NUMBER_TEXT(METRIC_SUBJECTS_DEFAULT), 0, 10000,
          "Number of functions, the most used ones, that have series of their own in /metrics; all "
          "others share the label value other. One function takes about 24 KB of the page."),
     { .key = NULL },
