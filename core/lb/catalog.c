@@ -296,8 +296,8 @@ static void load_failed(struct entry *e, const char *text, const char *why)
         load_end(e);
         return;
     }
-    log_stranger(FN_LOG_WARN, "the API node cannot tell about a function", "key", e->key, "error",
-                 why, "stale", e->fn ? "true" : "false");
+    log_stranger(FN_LOG_WARN, "the lookup of a function at the API node failed", "key", e->key,
+                 "error", why, "stale", e->fn ? "true" : "false");
     if (e->fn && e->stale_until_ns <= now_ns) {
         catalog_fn_unref(e->fn);
         e->fn = NULL;

@@ -17,8 +17,8 @@ extern const struct opt_table watchdog_opt_table; /* part of `plugins:`, options
 
 struct watchdog_config {
     int64_t limit_ns; /* 0 = not watched */
-    /* On the watchdog's thread. over: the loop moves again. stuck_ns is right within a quarter of
-     * limit_ns. */
+    /* On the watchdog's thread. over: the event loop runs again. stuck_ns is right within a quarter
+     * of limit_ns. */
     void (*report)(void *ud, int64_t stuck_ns, bool over);
     int64_t chore_ns; /* 0 = never */
     void (*chore)(void *ud); /* every chore_ns, on the watchdog's thread */

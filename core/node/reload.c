@@ -280,7 +280,7 @@ void reload_ask(struct reload *r, void (*done)(void *ud, const struct reload_res
 void reload_signal(struct reload *r)
 {
     if (r->busy) {
-        log_info("SIGHUP during a reload: done again after it", "generation",
+        log_info("SIGHUP during a reload: another reload follows", "generation",
                  log_num((int64_t)r->node->gen->number + 1));
         r->again = true;
         return;

@@ -40,9 +40,9 @@ static void open_it(struct place *p, const char *why)
     b->n_strikes = 0;
     b->main->distrusted = true;
     metric_add(opened(), 1);
-    log_error("the placer is put aside after bad or slow decisions; its fallback decides", "plugin",
-              plugin_name(b->main->placer), "fallback", plugin_name(b->fallback->placer), "last",
-              why, "again_in_s", log_num(b->pause_ns / ENV_S));
+    log_error("the placer is out of use after bad or slow decisions; the fallback placer decides",
+              "plugin", plugin_name(b->main->placer), "fallback", plugin_name(b->fallback->placer),
+              "last", why, "again_in_s", log_num(b->pause_ns / ENV_S));
     env_timer_set(p->deps.env, &b->timer, env_now_ns(p->deps.env) + b->pause_ns);
     b->pause_ns = b->pause_ns * 2 < PAUSE_MAX_NS ? b->pause_ns * 2 : PAUSE_MAX_NS;
     if (policy_use(p, b->fallback) < 0) {

@@ -71,7 +71,8 @@ static void keep_load(struct npm_keep *k)
 
     if (fd < 0) {
         if (fd != FN_E_NOT_FOUND) {
-            log_error("what operators want of runners is not known", "error", e.msg);
+            log_error("the file of operators' commands about runners cannot be read", "error",
+                      e.msg);
         }
         return;
     }
@@ -79,8 +80,9 @@ static void keep_load(struct npm_keep *k)
     close(fd);
     bad = r < 0 ? 0 : npm_wishes_read(k->wishes, buf_text(&text), env_now_ns(k->env));
     if (r < 0 || bad > 0) {
-        log_error("what operators want of runners is not known to the last line", "file", k->path,
-                  "bad_lines", log_num(bad), "error", r < 0 ? "it cannot be read" : NULL);
+        log_error("the file of operators' commands about runners has lines that cannot be read",
+                  "file", k->path, "bad_lines", log_num(bad), "error",
+                  r < 0 ? "it cannot be read" : NULL);
     }
     buf_finish(&text);
 }
@@ -130,7 +132,9 @@ static void on_written(struct env_work *w)
     k->writing = false;
     buf_finish(&k->text);
     if (k->failed.code < 0) {
-        log_error("a restart would forget what operators want of runners", "error", k->failed.msg);
+        log_error("operators' commands about runners cannot be written to their file: a restart "
+                  "would forget them",
+                  "error", k->failed.msg);
     }
     if (k->again) {
         start_write(k);
@@ -153,7 +157,9 @@ static void start_write(struct npm_keep *k)
         k->writing = false;
         buf_finish(&k->text);
         err_set(&k->failed, FN_E_EXHAUSTED, "%s: out of memory", k->path);
-        log_error("a restart would forget what operators want of runners", "error", k->failed.msg);
+        log_error("operators' commands about runners cannot be written to their file: a restart "
+                  "would forget them",
+                  "error", k->failed.msg);
     }
 }
 

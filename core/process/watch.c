@@ -55,8 +55,8 @@ static struct metric *lost_operations(void)
 
 static void came_back(struct watch *w, int64_t stuck_ns)
 {
-    log_warn("the loop moves again", "after_ms", log_num(stuck_ns / ENV_MS), "plugin", w->busy.name,
-             "kind", w->busy.name ? w->busy.kind : NULL, "method",
+    log_warn("the event loop runs again", "after_ms", log_num(stuck_ns / ENV_MS), "plugin",
+             w->busy.name, "kind", w->busy.name ? w->busy.kind : NULL, "method",
              w->busy.name ? w->busy.method : NULL);
     w->busy.name = NULL;
 }

@@ -49,8 +49,8 @@ int rpc_stream_send(struct rpc_stream *st, const void *data, size_t len)
 
 void rpc_log_calm(const char *peer, const char *why)
 {
-    log_stranger(FN_LOG_WARN, "connection ended, its peer does too much", "peer", peer, "error",
-                 why);
+    log_stranger(FN_LOG_WARN, "connection closed: the peer exceeded a rate limit", "peer", peer,
+                 "error", why);
 }
 
 static void log_library(uint32_t level, const char *text)

@@ -98,7 +98,7 @@ static void arm(struct runner *r, int64_t at_ns)
 void engine_tell_overdue(struct runner *r, const char *method, const struct container *c,
                          int64_t for_ns)
 {
-    log_error("driver does not return from a method; calls are given back", "plugin",
+    log_error("driver does not return from a method; its calls are handed back", "plugin",
               plugin_name(r->deps.driver), "method", method, "for_ms", log_num(for_ns / ENV_MS),
               "app_id", c->task.app_id, "fn_id", c->task.fn_id, "container_id", c->id);
 }

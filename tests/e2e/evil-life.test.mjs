@@ -89,7 +89,7 @@ describe('crashes are attributed', () => {
 
 describe('the fallback placer', () => {
   const fallback = 'fallback: { use: naive }'
-  const opened = /put aside after bad or slow decisions; its fallback decides.*plugin=(e\d+) fallback=naive last="decide/
+  const opened = /out of use after bad or slow decisions; the fallback placer decides.*plugin=(e\d+) fallback=naive last="decide/
 
   for (const name of ['e07_call_sleeps', 'e15_index', 'e15_wait', 'e15_verdict', 'e15_code', 'e15_give_up', 'e25_random']) {
     it(`takes over from ${name}; no call fails`, async () => {
@@ -138,7 +138,7 @@ describe('the watchdog', () => {
       const answer = await evil(lb)
       assert.equal(answer.status, 200, answer.text)
       assert.match(lb.log, new RegExp(`loop stuck: a plugin has not returned.*plugin=${use} kind=placer method=decide for_ms=\\d+`))
-      await until('it moves again', () => /the loop moves again.*plugin=e0/.test(lb.log))
+      await until('it moves again', () => /the event loop runs again.*plugin=e0/.test(lb.log))
       assert.equal(await lb.metric('fn_loop_stuck'), 1)
       const metrics = await lb.metrics()
       assert.equal(metrics.get('fn_node_degraded{reason="loop-stuck"}'), 1)
