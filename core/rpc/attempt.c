@@ -158,6 +158,16 @@ static void attempt_on_ended(void *ud, int status, const char *text, bool refuse
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
+/* A newer runner's, as Go Fn does; proofs do not rest on it. */
+static const char *attempt_pass_over(struct engage_attempt *a)
+{
+    if (a->unknown++ == 0) {
+        log_stranger(FN_LOG_INFO, "a runner sent a message of an unknown kind, which is passed over",
+                     "runner", a->link->peer.address);
+    }
+    return a->unknown <= WIRE_UNKNOWN_MAX ? NULL : "too many messages of unknown kind came";
+}
+
 /* Hands one message to the owner; the reason if it is not a legal one. */
 static const char *attempt_deliver(struct engage_attempt *a, const struct wire_runner_msg *m)
 {
@@ -183,8 +193,8 @@ static const char *attempt_deliver(struct engage_attempt *a, const struct wire_r
                       env_now_ns(a->rpc->env) + a->rpc->config.end_timeout_ns);
         a->cb->on_finished(a->ud, &m->finished);
         return NULL;
-    case WIRE_UNKNOWN: /* a newer runner's */
-        return a->unknown++ < WIRE_UNKNOWN_MAX ? NULL : "too many messages of unknown kind came";
+    case WIRE_UNKNOWN:
+        return attempt_pass_over(a);
     case WIRE_TOO_MUCH:
         return "a message of too many fields came";
     default:
