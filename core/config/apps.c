@@ -366,14 +366,7 @@ static void read_fn(struct config *c, struct conf_node *map, const struct config
 static void check_syslog(const struct config *c, const struct conf_node *map,
                          const struct config_app *app, struct conf_problems *p)
 {
-    static const char *const schemes[] = { "udp://",      "tcp://",     "unix://",
-                                           "unixgram://", "tcp+tls://", NULL };
-    const char *const *s = schemes;
-
-    while (app->app.syslog_url && *s && strncmp(app->app.syslog_url, *s, strlen(*s)) != 0) {
-        s++;
-    }
-    if (!*s) {
+    if (app->app.syslog_url && !app_syslog_is_known(app->app.syslog_url)) {
         apps_refuse(c, conf_get(map, "syslog_url"), "syslog_url", app->app.syslog_url,
                     "udp, tcp, unix, unixgram or tcp+tls://...", p);
     }

@@ -237,18 +237,23 @@ static int bad(struct fn_error *reterr, const char *text)
     return err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_USER, "%s", text);
 }
 
-static int check_syslog(const char *url, struct fn_error *reterr)
+bool app_syslog_is_known(const char *url)
 {
     static const char *const schemes[] = { "udp://", "tcp://", "unix://", "unixgram://",
                                            "tcp+tls://" };
 
-    if (!*url) {
-        return 0;
-    }
     for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
         if (strncmp(url, schemes[i], strlen(schemes[i])) == 0) {
-            return 0;
+            return true;
         }
+    }
+    return false;
+}
+
+static int check_syslog(const char *url, struct fn_error *reterr)
+{
+    if (!*url || app_syslog_is_known(url)) {
+        return 0;
     }
     return err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_USER,
                         "invalid syslog url: \"%.64s\" invalid scheme, only [tcp, udp, unix, "

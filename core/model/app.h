@@ -60,6 +60,7 @@ const char *api_message(struct arena *arena, const char *json, size_t len);
 
 /* Go Fn's rules for apps, functions and triggers, with its sentences. */
 int app_check(const struct app *a, struct fn_error *reterr);
+bool app_syslog_is_known(const char *url); /* its scheme is one of those that Go Fn takes */
 int fn_def_check(const struct fn_def *f, struct fn_error *reterr);
 int trigger_check(const struct trigger *t, struct fn_error *reterr);
 
