@@ -111,6 +111,9 @@ struct engage_status {
     int32_t active;
     uint64_t received;
     uint64_t handled;
+    bool failed; /* no container can be started here */
+    int32_t error_code; /* HTTP status; 0 = none */
+    char error_text[FN_ERROR_TEXT_MAX]; /* "" = none */
 };
 
 struct engage_server_cb {

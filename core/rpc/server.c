@@ -183,7 +183,7 @@ static void server_on_status(void *ud, struct rpc_incoming *in, const void *data
     if (s->cb->on_status) {
         s->cb->on_status(s->ud, &st);
     }
-    r = wire_encode_status(&st, &out);
+    r = wire_encode_status(&s->rpc->out, &st, &out);
     if (r == 0) {
         r = rpc_incoming_send(in, out.data + WIRE_PREFIX_BYTES, out.len - WIRE_PREFIX_BYTES);
     }

@@ -253,13 +253,17 @@ int wire_encode_finished(struct scratch *s, const struct engage_finished *f, str
     return pack(&msg.base, out);
 }
 
-int wire_encode_status(const struct engage_status *st, struct buf *out)
+int wire_encode_status(struct scratch *s, const struct engage_status *st, struct buf *out)
 {
     RunnerStatus msg = RUNNER_STATUS__INIT;
 
+    scratch_reset(s);
     msg.active = st->active;
     msg.requestsreceived = st->received;
     msg.requestshandled = st->handled;
+    msg.failed = st->failed;
+    msg.errorcode = st->error_code;
+    msg.errorstr = clean(s, st->error_text);
     return pack(&msg.base, out);
 }
 

@@ -34,7 +34,7 @@ int wire_encode_client_data(const void *data, size_t len, bool eof, struct buf *
 int wire_encode_start(struct scratch *s, const struct engage_start *start, struct buf *out);
 int wire_encode_runner_data(const void *data, size_t len, struct buf *out);
 int wire_encode_finished(struct scratch *s, const struct engage_finished *f, struct buf *out);
-int wire_encode_status(const struct engage_status *st, struct buf *out);
+int wire_encode_status(struct scratch *s, const struct engage_status *st, struct buf *out);
 
 enum wire_kind {
     WIRE_BAD,      /* not protobuf, or a text with a NUL in it */

@@ -371,6 +371,7 @@ static void rcall_on_status(void *server_ud, struct engage_status *ret)
     ret->active = (int32_t)ep->r->counts.active;
     ret->received = ep->r->counts.received;
     ret->handled = ep->r->counts.handled;
+    engine_status(ep->r, ret);
 }
 
 void calls_cb(struct engage_server_cb *ret)

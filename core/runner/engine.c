@@ -5,6 +5,10 @@
  *   DOWN     the probe failed, or the driver said so: waiting operations fail at once, except
  *            removals, which wait; probed every probe_interval_ns
  *
+ *   UP to SUSPECT        go_suspect()
+ *   UP, SUSPECT to DOWN  go_down(): the status of the runner says so
+ *   SUSPECT, DOWN to UP  go_up(): what waited begins
+ *
  * A gate bounds how many lane threads a hung engine can hold, and how many of them one app: a
  * start may hang for what only its app is to blame for, such as a log server that does not answer.
  * Such a start says nothing about the engine while that answers the probe. Starts go before
@@ -15,6 +19,7 @@
 #include <runner/internal.h>
 
 #include <assert.h>
+#include <stdio.h>
 
 #define PROBE_TIMEOUT_NS      ENV_S
 #define PROBE_OVERDUE_NS      (PROBE_TIMEOUT_NS + ENV_S / 2)
@@ -23,6 +28,19 @@
 #define SWEEP_TIMEOUT_NS      (60 * ENV_S)
 #define SWEEP_BACKOFF_MAX_NS  (60 * ENV_S)
 #define SWEEP_AGAIN_NS        (10 * ENV_S) /* other runners may die any time */
+
+static const uint32_t follows[ENGINE_STATES_N] = {
+    [ENGINE_UP] = STATE(ENGINE_SUSPECT) | STATE(ENGINE_DOWN),
+    [ENGINE_SUSPECT] = STATE(ENGINE_UP) | STATE(ENGINE_DOWN),
+    [ENGINE_DOWN] = STATE(ENGINE_UP),
+};
+static const char *const state_names[ENGINE_STATES_N] = { "up", "suspect", "down" };
+const struct states engine_states = { "engine", state_names, follows, ENGINE_STATES_N };
+
+static void engine_enter(struct engine *e, enum engine_state state)
+{
+    e->state = (enum engine_state)states_next(&engine_states, e->state, state);
+}
 
 static void engine_send_probe(struct runner *r);
 
@@ -234,7 +252,8 @@ static void go_down(struct runner *r, const struct fn_error *why)
     e->why.http_status = 503;
     e->why.blame = FN_BLAME_PLATFORM;
     if (e->state != ENGINE_DOWN) {
-        e->state = ENGINE_DOWN;
+        engine_enter(e, ENGINE_DOWN);
+        e->down_since_ns = env_now_ns(r->env);
         metric_set(r->metrics.engine_up, 0);
         log_error("container engine does not answer; new containers are refused until it does",
                   "error", why->msg);
@@ -251,7 +270,9 @@ static void go_up(struct runner *r)
     struct engine *e = &r->engine;
     bool was_down = e->state == ENGINE_DOWN;
 
-    e->state = ENGINE_UP;
+    if (e->state != ENGINE_UP) {
+        engine_enter(e, ENGINE_UP);
+    }
     metric_set(r->metrics.engine_up, 1);
     if (was_down) {
         log_warn("container engine answers again", "version", e->version);
@@ -260,10 +281,23 @@ static void go_up(struct runner *r)
     set_shut(e, false);
 }
 
+void engine_status(const struct runner *r, struct engage_status *ret)
+{
+    const struct engine *e = &r->engine;
+
+    if (e->state == ENGINE_DOWN) {
+        ret->failed = true;
+        ret->error_code = 503;
+        snprintf(ret->error_text, sizeof(ret->error_text),
+                 "container engine does not answer for %lld s: %.160s",
+                 (long long)((env_now_ns(r->env) - e->down_since_ns) / ENV_S), e->why.msg);
+    }
+}
+
 static void go_suspect(struct runner *r)
 {
     if (r->engine.state == ENGINE_UP) {
-        r->engine.state = ENGINE_SUSPECT;
+        engine_enter(&r->engine, ENGINE_SUSPECT);
         set_shut(&r->engine, true);
         engine_send_probe(r);
     }

@@ -147,7 +147,8 @@ struct engine_op {
 TAILQ_HEAD(container_list, container);
 TAILQ_HEAD(rcall_list, rcall);
 
-enum engine_state { ENGINE_UP, ENGINE_SUSPECT, ENGINE_DOWN };
+enum engine_state { ENGINE_UP, ENGINE_SUSPECT, ENGINE_DOWN, ENGINE_STATES_N };
+extern const struct states engine_states;
 
 struct engine {
     enum engine_state state;
@@ -158,6 +159,7 @@ struct engine {
     int64_t last_done_ns;
     struct env_timer timer; /* lazy: stalls, probes */
     struct fn_error why;    /* why it is down */
+    int64_t down_since_ns;
     struct env_work probe;
     bool probing;
     int64_t probe_begun_ns;
@@ -183,6 +185,7 @@ void engine_call(struct container *c, enum engine_op_kind kind);
 bool engine_uncall(struct container *c);
 void engine_set(struct runner *r, bool up, const struct fn_error *why);
 bool engine_accepts(const struct runner *r);
+void engine_status(const struct runner *r, struct engage_status *ret); /* adds why it failed */
 /* Something began at begun_ns; while it runs longer than stall_ns, the engine is probed. */
 void engine_watch(struct runner *r, int64_t begun_ns);
 /* Judges the result of any engine operation: opens the circuit when the engine is unreachable. */

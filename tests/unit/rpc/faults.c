@@ -507,13 +507,16 @@ START_TEST(test_server_closed_under_load)
 }
 END_TEST
 
+static char status_error[64];
+
 static void on_status(void *ud, const struct rpc_status_result *r)
 {
     struct rpc_status_result *to = ud;
 
     *to = *r;
     to->text = NULL;
-    to->error_text = NULL;
+    snprintf(status_error, sizeof(status_error), "%s", r->error_text ? r->error_text : "");
+    to->error_text = status_error;
     f->drained = true;
     fixture_notify(f);
 }
@@ -535,6 +538,9 @@ START_TEST(test_status)
     WAIT(f, answered, NULL);
     ck_assert_int_eq(r.grpc_status, 0);
     ck_assert_int_eq(r.active, 3);
+    ck_assert(r.failed);
+    ck_assert_int_eq(r.error_code, 503);
+    ck_assert_str_eq(r.error_text, "no engine \xc3\xa4");
     f->drained = false;
     fixture_server_close(f);
     loop_enter(f->loop);

@@ -325,7 +325,9 @@ static void on_status(void *ud, struct engage_status *ret)
 {
     struct fixture *f = ud;
 
-    *ret = (struct engage_status){ .active = 3, .received = f->tries, .handled = f->finished };
+    *ret = (struct engage_status){ .active = 3, .received = f->tries, .handled = f->finished,
+                                   .failed = true, .error_code = 503,
+                                   .error_text = "no engine \xe4" };
 }
 
 static const struct engage_server_cb server_cb = { on_try, on_body, on_writable, on_gone,

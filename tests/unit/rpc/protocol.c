@@ -291,9 +291,12 @@ struct unary_case {
     size_t answer_len;
 };
 
+/* active 3, failed, errorCode 503, errorStr: fixture.c's status. */
+#define STATUS "\x10\x03\x18\x01\x30\xf7\x03\x3a\x0c" "no engine \xc3\xa4"
+
 static const struct unary_case unaries[] = {
-    { "/RunnerProtocol/Status", 0, "", "\x10\x03", 2 },
-    { "/RunnerProtocol/Status2", 0, "", "\x10\x03", 2 },
+    { "/RunnerProtocol/Status", 0, "", STATUS, sizeof(STATUS) - 1 },
+    { "/RunnerProtocol/Status2", 0, "", STATUS, sizeof(STATUS) - 1 },
     { "/RunnerProtocol/ConfigureRunner", 0, "", "", 0 },
     { "/RunnerProtocol/StreamLogs", 2, "runner not configured with logStreamer", NULL, 0 },
     { "/RunnerProtocol/Nope", 12, "unknown method Nope for service RunnerProtocol", NULL, 0 },
