@@ -13,6 +13,7 @@
 
 struct auth {
     json_t *entries; /* host -> entry */
+    bool parents;
 };
 
 static const char *const hub_names[] = { "index.docker.io", "docker.io", "hub.docker.com",
@@ -48,6 +49,11 @@ int auth_parse(const char *text, struct auth **ret, struct fn_error *reterr)
                              "registry credentials: \"auths\" is not a JSON object");
 }
 
+void auth_allow_parents(struct auth *a)
+{
+    a->parents = true;
+}
+
 void auth_destroy(struct auth *a)
 {
     if (a) {
@@ -74,17 +80,36 @@ static bool same_host(const char *key, const char *registry)
     return len == strlen(registry) && strncasecmp(host, registry, len) == 0;
 }
 
-static json_t *find(const struct auth *a, const char *registry)
+static bool is_parent(const char *key, const char *registry)
+{
+    size_t parent = strlen(registry);
+    const char *host;
+    size_t len;
+
+    key_host(key, &host, &len);
+    return strchr(registry, '.') && len > parent + 1 && host[len - parent - 1] == '.' &&
+           strncasecmp(host + len - parent, registry, parent) == 0;
+}
+
+static json_t *find_by(const struct auth *a, const char *registry,
+                       bool (*fits)(const char *key, const char *registry))
 {
     const char *key;
     json_t *entry;
 
     json_object_foreach (a->entries, key, entry) {
-        if (json_is_object(entry) && same_host(key, registry)) {
+        if (json_is_object(entry) && fits(key, registry)) {
             return entry;
         }
     }
     return NULL;
+}
+
+static json_t *find(const struct auth *a, const char *registry)
+{
+    json_t *entry = find_by(a, registry, same_host);
+
+    return entry || !a->parents ? entry : find_by(a, registry, is_parent);
 }
 
 static bool is_hub(const char *registry)

@@ -70,7 +70,7 @@ static int check_syslog(const struct fn_task *t, struct fn_error *e)
         }
     }
     return fail_user(e, FN_E_INVALID, 400,
-                     "syslog URL, got \"%.60s\"; expected tcp, udp, tcp+tls, unix or unixgram://...",
+                     "syslog URL, got \"%.60s\"; expected tcp, udp, tcp+tls, unix or unixgram://",
                      t->syslog_url);
 }
 

@@ -53,6 +53,7 @@ struct docker_conf {
     const char *docker_host;
     const char *auth;
     const char *auth_file;
+    bool auth_parents;
     const char *load_file;
     const char *label_tag;
     const char *freeze_by;

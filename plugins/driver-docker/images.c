@@ -237,7 +237,7 @@ static char *default_file(void)
     return text;
 }
 
-int images_read_auth(struct docker *d, struct fn_error *reterr)
+static int find_auth(struct docker *d, struct fn_error *reterr)
 {
     const char *file = d->conf->auth_file;
     struct fn_error why = { .size = sizeof(why) };
@@ -261,4 +261,14 @@ int images_read_auth(struct docker *d, struct fn_error *reterr)
     }
     free(text);
     return 0;
+}
+
+int images_read_auth(struct docker *d, struct fn_error *reterr)
+{
+    int r = find_auth(d, reterr);
+
+    if (r == 0 && d->auth && d->conf->auth_parents) {
+        auth_allow_parents(d->auth);
+    }
+    return r;
 }

@@ -206,6 +206,12 @@ static const struct fn_opt opts[] = {
      .type = FN_OPT_STR,
      .offset = offsetof(struct docker_conf, auth_file),
      .flags = FN_OPT_MAY_BE_ABSENT},
+    {.key = "auth_parents",
+     .doc = "Use the credentials of a registry for its parent domains too, as Go Fn does: those of "
+            "eu.registry.example.com for registry.example.com. The parents then learn them.",
+     .dflt = "false",
+     .type = FN_OPT_BOOL,
+     .offset = offsetof(struct docker_conf, auth_parents)},
     {.key = "networks",
      .doc = "Docker networks over which containers are spread; `bridge` = the engine's default "
             "network. When absent: a network named fnd that the node creates, on which containers "

@@ -135,6 +135,32 @@ START_TEST(credentials_go_to_their_own_registry_only)
 }
 END_TEST
 
+START_TEST(credentials_go_to_parent_domains_where_the_operator_says_so)
+{
+    static const struct {
+        const char *registry;
+        bool sent;
+    } rows[] = { { "b.example:5000", true },      { "a.b.example:5000", true },
+                 { "B.EXAMPLE:5000", true },      { "example:5000", false }, /* no dot */
+                 { "b.example", false },          { ".example:5000", false },
+                 { "x.a.b.example:5000", false }, { "bb.example:5000", false },
+                 { "xb.example:5000", false } };
+    struct auth *a;
+
+    ck_assert_int_eq(
+        auth_parse("{\"https://a.b.example:5000/v1/\":{\"auth\":\"dTpw\"}}", &a, &err), 0);
+    auth_allow_parents(a);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char *got = NULL;
+
+        ck_assert_int_eq(auth_header(a, rows[i].registry, NULL, &got), 0);
+        ck_assert_msg(!!got == rows[i].sent, "%s", rows[i].registry);
+        free(got);
+    }
+    auth_destroy(a);
+}
+END_TEST
+
 START_TEST(a_token_of_the_call_wins)
 {
     expect_header("{\"r.x\":{\"auth\":\"dTpw\"}}", "r.x", "t", "eyJyZWdpc3RyeXRva2VuIjoidCJ9");
@@ -737,6 +763,7 @@ int main(void)
     tcase_add_test(t, a_digest_wins_over_a_tag);
     tcase_add_test(t, bad_image_names_are_refused);
     tcase_add_test(t, credentials_go_to_their_own_registry_only);
+    tcase_add_test(t, credentials_go_to_parent_domains_where_the_operator_says_so);
     tcase_add_test(t, a_token_of_the_call_wins);
     tcase_add_test(t, broken_credentials_are_refused_without_being_shown);
     tcase_add_test(t, the_create_body_has_the_limits);
