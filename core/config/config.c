@@ -303,6 +303,7 @@ static void check_cors(struct config *c, struct conf_problems *p)
 static void check_proxies(struct config *c, struct conf_problems *p)
 {
     const struct fn_strlist *proxies = &c->http_limits->proxies;
+    const char *from = c->http_limits->client_from;
     struct net_network network;
 
     for (uint64_t i = 0; i < proxies->n; i++) {
@@ -312,6 +313,10 @@ static void check_proxies(struct config *c, struct conf_problems *p)
                           "address",
                           p);
         }
+    }
+    if (proxies->n == 0 && from && strcmp(from, "connection") != 0) {
+        config_refuse(c, SECTION_HTTP, "client_from", from,
+                      "connection, as long as http.proxies names nobody whose word counts", p);
     }
 }
 

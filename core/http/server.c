@@ -212,6 +212,7 @@ void http_server_set_limits(struct http_server *s, const struct http_limits *lim
     s->parse_limits.head_bytes_max = (size_t)limits->header_bytes_max;
     s->parse_limits.line_bytes_max = (size_t)limits->request_line_max;
     s->parse_limits.fields_max = (uint32_t)limits->headers_max;
+    client_header_set(s, limits->client_from);
     if (peers_set_proxies(s) < 0) {
         log_warn("no memory for http.proxies; the old ones stay");
     }

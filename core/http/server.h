@@ -31,6 +31,8 @@ struct http_limits {
     int64_t connections_per_ip_max; /* of IPv6 a /64 is one */
     struct fn_strlist proxies; /* networks that are not held to it; borrowed by
                                   http_server_set_limits() while that runs */
+    const char *client_from; /* "connection", or the header in which they name their client;
+                                borrowed the same way; NULL = connection */
     int64_t requests_per_connection_max;
     int64_t out_bytes_high;        /* answer bytes buffered per connection before on_writable is
                                       needed */

@@ -5,6 +5,7 @@
  *   server_turns.c whose requests are served when many came at once
  *   server_conn.c  one connection: reading, time limits, the way from request to request
  *   server_shake.c the handshake before its first request
+ *   forwarded.c    whom a proxy brought a request from
  *   answer.c       the http_answer_* calls and the answers that the server gives itself
  *
  * A connection's states:
@@ -144,6 +145,7 @@ struct http_server {
     struct peer_count *peers;
     struct net_network *proxies; /* of config.limits.proxies */
     uint32_t proxies_n;
+    const char *client_header; /* in which they name their client, or NULL */
     struct conn_list ring; /* connections that wait for their turn */
     uint32_t ring_n;
     struct env_timer turn;
@@ -190,11 +192,17 @@ void conn_have_turn(struct conn *c);
 
 /* server_peers.c */
 int peers_set_proxies(struct http_server *s); /* those of its limits */
+bool peers_is_proxy(const struct http_server *s, const struct net_address *a);
 /* One more connection of this address; NULL: no memory. */
 struct peer_count *peer_count_take(struct http_server *s, const struct sockaddr *addr);
 void peer_count_release(struct http_server *s, struct peer_count *p); /* NULL ok */
 /* Whether connections of this address may bring so many more bytes of bodies. */
 bool peer_may_bring(const struct http_server *s, const struct peer_count *p, uint64_t bytes);
+
+/* forwarded.c */
+void client_header_set(struct http_server *s, const char *word); /* http.client_from */
+/* Whom a request came from, that one of our proxies brought; false: it does not say. */
+bool client_behind(const struct http_server *s, const struct headers *h, struct net_address *ret);
 
 /* server_shake.c */
 int conn_shake(struct conn *c); /* goes on with conn_begin(), or destroys it */

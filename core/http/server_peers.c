@@ -22,7 +22,7 @@ int peers_set_proxies(struct http_server *s)
     return 0;
 }
 
-static bool is_proxy(const struct http_server *s, const struct net_address *a)
+bool peers_is_proxy(const struct http_server *s, const struct net_address *a)
 {
     for (uint32_t i = 0; i < s->proxies_n; i++) {
         if (net_network_has(&s->proxies[i], a)) {
@@ -35,7 +35,7 @@ static bool is_proxy(const struct http_server *s, const struct net_address *a)
 struct peer_count *peer_count_take(struct http_server *s, const struct sockaddr *addr)
 {
     struct net_address key = net_address_of(addr);
-    bool proxy = is_proxy(s, &key);
+    bool proxy = peers_is_proxy(s, &key);
     struct peer_count *p;
 
     key = proxy ? key : net_customer_of(addr);

@@ -25,14 +25,24 @@ struct net_address net_address_of(const struct sockaddr *addr)
     return a;
 }
 
-struct net_address net_customer_of(const struct sockaddr *addr)
+struct net_address net_customer(struct net_address a)
 {
-    struct net_address a = net_address_of(addr);
-
     if (memcmp(a.bytes, v4_prefix, sizeof(v4_prefix)) != 0) {
         memset(a.bytes + 8, 0, 8);
     }
     return a;
+}
+
+struct net_address net_customer_of(const struct sockaddr *addr)
+{
+    return net_customer(net_address_of(addr));
+}
+
+void net_address_print(const struct net_address *a, char *ret, size_t cap)
+{
+    bool v4 = memcmp(a->bytes, v4_prefix, sizeof(v4_prefix)) == 0;
+
+    inet_ntop(v4 ? AF_INET : AF_INET6, a->bytes + (v4 ? 12 : 0), ret, (socklen_t)cap);
 }
 
 static bool bit(const struct net_address *a, uint32_t i)

@@ -108,6 +108,15 @@ static void on_turn(struct env_timer *t)
     fx.in_turn = 0;
 }
 
+static void name_client(struct http_request *req)
+{
+    char held[INET6_ADDRSTRLEN], text[128];
+
+    net_address_print(&req->client, held, sizeof(held));
+    snprintf(text, sizeof(text), "%s held with %s", req->peer, held);
+    http_answer(req, 200, NULL, text, strlen(text));
+}
+
 /* A timer that is due in a moment has its turn with the loop's next one. */
 static void count_in_turn(void)
 {
@@ -161,6 +170,8 @@ static void on_request(void *ud, struct http_request *req)
         http_answer(req, 200, NULL, "ok", 2);
     } else if (strcmp(req->path, "/plain") == 0) {
         http_answer(req, 200, NULL, "ok", 2);
+    } else if (strcmp(req->path, "/client") == 0) {
+        name_client(req);
     } else if (strcmp(req->path, "/abort") == 0) {
         if (!req->query) {
             http_answer_head(req, 200, NULL, -1);

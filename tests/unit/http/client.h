@@ -12,6 +12,7 @@
 /* What the handler of the test server does is said by the path:
  *   /echo    answers at once with what it understood, a blank line and the body
  *   /plain   answers 200 "ok"
+ *   /client  answers who the client is, and whom limits hold
  *   /later   answers the same as /plain 5 ms later
  *   /park    never answers
  *   /turn    answers the same as /plain, and counts how many come in one turn of the loop

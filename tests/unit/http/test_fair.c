@@ -211,6 +211,89 @@ START_TEST(proxies_are_not_held_to_the_limit_of_one_address)
 }
 END_TEST
 
+/* header, its fields (a NULL ends them) and who is the client, NULL = it is not said. */
+static const struct {
+    const char *word;
+    const char *fields[3];
+    const char *client;
+} behind[] = {
+    { "connection", { "203.0.113.7" }, NULL },
+    { "x-forwarded-for", { "203.0.113.7" }, "203.0.113.7" },
+    { "x-forwarded-for", { "198.51.100.1, 203.0.113.7" }, "203.0.113.7" },
+    { "x-forwarded-for", { "198.51.100.1,203.0.113.7 ,\t10.1.0.9, 10.1.0.8" }, "203.0.113.7" },
+    { "x-forwarded-for", { "198.51.100.1", "203.0.113.7", "10.1.0.9" }, "203.0.113.7" },
+    { "x-forwarded-for", { "203.0.113.7:51234" }, "203.0.113.7" },
+    { "x-forwarded-for", { "2001:db8::7" }, "2001:db8::7" },
+    { "x-forwarded-for", { "[2001:db8::7]:443" }, "2001:db8::7" },
+    { "x-forwarded-for", { "::ffff:203.0.113.7" }, "203.0.113.7" },
+    { "x-forwarded-for", { "10.1.0.9, 10.1.0.8" }, NULL },
+    { "x-forwarded-for", { "203.0.113.7, unknown" }, NULL },
+    { "x-forwarded-for", { "203.0.113.7," }, NULL },
+    { "x-forwarded-for", { "203.0.113.0/24" }, NULL },
+    { "x-forwarded-for", { "203.0.113.7, 10.1.0.1,10.1.0.1,10.1.0.1,10.1.0.1,10.1.0.1,10.1.0.1,"
+                           "10.1.0.1,10.1.0.1,10.1.0.1,10.1.0.1,10.1.0.1,10.1.0.1,10.1.0.1,"
+                           "10.1.0.1,10.1.0.1,10.1.0.1,10.1.0.1" }, NULL },
+    { "x-forwarded-for", { "" }, NULL },
+    { "x-forwarded-for", { "[" }, NULL },
+    { "x-forwarded-for", { "[]" }, NULL },
+    { "x-forwarded-for", { "\"" }, NULL },
+    { "forwarded", { "for=203.0.113.7" }, "203.0.113.7" },
+    { "forwarded", { "by=10.1.0.8;proto=https; For=\"203.0.113.7:1\"" }, "203.0.113.7" },
+    { "forwarded", { "for=198.51.100.1, for=\"[2001:db8::7]:4711\", for=10.1.0.9" },
+      "2001:db8::7" },
+    { "forwarded", { "for=_hidden" }, NULL },
+    { "forwarded", { "proto=https" }, NULL },
+    { "forwarded", { "for=" }, NULL },
+    { "forwarded", { "203.0.113.7" }, NULL },
+};
+
+START_TEST(a_proxy_says_who_its_client_is)
+{
+    static const char *const networks[] = { "10.1.0.0/16" };
+    struct http_server s = { .config.limits.proxies = { networks, 1 } };
+    struct net_address client = { { 0 } };
+    struct headers h;
+    struct arena arena;
+    char text[64] = "";
+
+    arena_init(&arena, 0);
+    headers_init(&h, &arena);
+    headers_add(&h, "Host", "x");
+    for (int i = 0; i < 3 && behind[_i].fields[i]; i++) {
+        headers_add(&h, behind[_i].word[0] == 'f' ? "Forwarded" : "X-Forwarded-For",
+                    behind[_i].fields[i]);
+    }
+    headers_add(&h, "X-Forwarded-Host", "10.9.9.9");
+    ck_assert_int_eq(peers_set_proxies(&s), 0);
+    client_header_set(&s, behind[_i].word);
+    if (client_behind(&s, &h, &client)) {
+        net_address_print(&client, text, sizeof(text));
+    }
+    ck_assert_str_eq(text, behind[_i].client ? behind[_i].client : "");
+    free(s.proxies);
+    arena_finish(&arena);
+}
+END_TEST
+
+/* What the handler is told of a client, whose proxy is the test itself. */
+START_TEST(a_client_is_named_as_its_proxy_does)
+{
+    static const char *const networks[] = { "127.0.0.0/8" };
+    static const char get[] = "GET /client HTTP/1.1\r\nHost: a\r\n"
+                              "X-Forwarded-For: 192.0.2.9, 2001:db8::1:2:3:4\r\n\r\n";
+    int fd;
+
+    limits.proxies = (struct fn_strlist){ networks, 1 };
+    limits.client_from = "x-forwarded-for";
+    server_start("127.0.0.1:0", &limits);
+    fd = dial();
+    send_text(fd, get);
+    expect_answer(fd, "200", "2001:db8::1:2:3:4 held with 2001:db8::");
+    close(fd);
+    server_stop();
+}
+END_TEST
+
 static uint64_t used_bytes(void)
 {
     uint64_t n;
@@ -289,6 +372,8 @@ void add_fair(Suite *s)
     tcase_add_test(t, addresses_are_counted_as_customers_have_them);
     tcase_add_test(t, who_comes_near_the_limit_of_one_address_is_told);
     tcase_add_test(t, proxies_are_not_held_to_the_limit_of_one_address);
+    tcase_add_loop_test(t, a_proxy_says_who_its_client_is, 0, sizeof(behind) / sizeof(behind[0]));
+    tcase_add_test(t, a_client_is_named_as_its_proxy_does);
     tcase_add_loop_test(t, bodies_of_one_address_have_a_share_of_the_memory, 0, 2);
     suite_add_tcase(s, t);
 }
