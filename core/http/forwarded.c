@@ -118,7 +118,9 @@ static int walk_field(const struct http_server *s, const char *value, uint32_t *
     return 0;
 }
 
-bool client_behind(const struct http_server *s, const struct headers *h, struct net_address *ret)
+/* Whom a request came from, that one of our proxies brought; false: it does not say. */
+static bool client_behind(const struct http_server *s, const struct headers *h,
+                          struct net_address *ret)
 {
     uint32_t hops = 0;
 
@@ -133,4 +135,20 @@ bool client_behind(const struct http_server *s, const struct headers *h, struct 
         }
     }
     return false;
+}
+
+void client_name(const struct conn *c, struct request *q)
+{
+    struct net_address client;
+
+    memccpy(q->pub.peer, net_io_peer(c->io), '\0', sizeof(q->pub.peer) - 1);
+    if (!c->peer_count) {
+        return;
+    }
+    if (!c->peer_count->is_proxy) {
+        q->pub.client = c->peer_count->address;
+    } else if (client_behind(c->s, &q->pub.headers, &client)) {
+        net_address_print(&client, q->pub.peer, sizeof(q->pub.peer));
+        q->pub.client = net_customer(client);
+    }
 }

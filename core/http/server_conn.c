@@ -554,23 +554,6 @@ static struct request *request_create(struct conn *c)
     return q;
 }
 
-/* Who is told in logs, and whom limits per address hold. */
-static void name_client(const struct conn *c, struct request *q)
-{
-    struct net_address client;
-
-    memccpy(q->pub.peer, net_io_peer(c->io), '\0', sizeof(q->pub.peer) - 1);
-    if (!c->peer_count) {
-        return;
-    }
-    if (!c->peer_count->is_proxy) {
-        q->pub.client = c->peer_count->address;
-    } else if (client_behind(c->s, &q->pub.headers, &client)) {
-        net_address_print(&client, q->pub.peer, sizeof(q->pub.peer));
-        q->pub.client = net_customer(client);
-    }
-}
-
 /* A complete head of `len` bytes; `more` bytes are there behind it. */
 static void on_head(struct conn *c, const char *data, size_t len, size_t more)
 {
@@ -603,7 +586,7 @@ static void on_head(struct conn *c, const char *data, size_t len, size_t more)
     q->pub.host = parsed.host;
     q->pub.headers = parsed.headers;
     q->pub.received_ns = conn_now_ns(c);
-    name_client(c, q);
+    client_name(c, q);
     q->http10 = parsed.http10;
     q->head_only = strcmp(parsed.method, "HEAD") == 0;
     q->keep_alive = parsed.framing.keep_alive;

@@ -201,8 +201,8 @@ bool peer_may_bring(const struct http_server *s, const struct peer_count *p, uin
 
 /* forwarded.c */
 void client_header_set(struct http_server *s, const char *word); /* http.client_from */
-/* Whom a request came from, that one of our proxies brought; false: it does not say. */
-bool client_behind(const struct http_server *s, const struct headers *h, struct net_address *ret);
+/* Sets who is told in logs, and whom limits per address hold. */
+void client_name(const struct conn *c, struct request *q);
 
 /* server_shake.c */
 int conn_shake(struct conn *c); /* goes on with conn_begin(), or destroys it */
