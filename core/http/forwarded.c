@@ -118,9 +118,7 @@ static int walk_field(const struct http_server *s, const char *value, uint32_t *
     return 0;
 }
 
-/* Whom a request came from, that one of our proxies brought; false: it does not say. */
-static bool client_behind(const struct http_server *s, const struct headers *h,
-                          struct net_address *ret)
+bool client_behind(const struct http_server *s, const struct headers *h, struct net_address *ret)
 {
     uint32_t hops = 0;
 

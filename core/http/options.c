@@ -46,10 +46,12 @@ static const struct fn_opt limits_rows[] = {
                 "Networks of reverse proxies in front of this node, such as 10.1.0.0/16 or "
                 "fd00::/8. The limits per client address do not apply to them. Absent = none."),
     LIVE_CHOICE("client_from", AT(client_from), "connection",
-                "connection|forwarded|x-forwarded-for",
+                "connection|forwarded|x-forwarded-for|proxy-protocol",
                 "Where the address of a client stands when one of `proxies` brings its request: "
-                "the header that your proxies write, Forwarded (RFC 7239) or X-Forwarded-For. "
-                "Choose only what they write or append to, since clients can send both. "
+                "the header that your proxies write, Forwarded (RFC 7239) or X-Forwarded-For, or "
+                "the PROXY protocol before everything else, which each of their connections then "
+                "must begin with. Choose only what they write or append to, since clients can "
+                "send such headers too. "
                 "connection = the clients of a proxy are not told apart."),
     LIVE("requests_per_connection_max", INT, AT(requests_per_connection_max), "10000", 1,
          1000000000, "A keep-alive connection is closed after this many requests."),

@@ -72,10 +72,34 @@ static bool has_too_many(struct http_server *s, const struct peer_count *p, cons
     return false;
 }
 
+void server_admit_client(struct http_server *s, int fd, const struct sockaddr_storage *addr)
+{
+    struct peer_count *p = NULL;
+    char peer[64];
+
+    net_peer_text((const struct sockaddr *)addr, peer, sizeof(peer));
+    if (addr->ss_family != AF_UNIX) {
+        p = peer_count_take(s, (const struct sockaddr *)addr);
+        if (!p || has_too_many(s, p, peer)) {
+            turn_away(s, fd, 429, "HTTP116 too many connections from this address");
+            peer_count_release(s, p);
+            return;
+        }
+    }
+    conn_create(s, fd, peer, p);
+}
+
+/* Whether it is a connection of a proxy that has to say first whom it speaks for. */
+static bool must_be_introduced(const struct http_server *s, const struct sockaddr_storage *addr)
+{
+    struct net_address a = net_address_of((const struct sockaddr *)addr);
+
+    return s->introduced && addr->ss_family != AF_UNIX && peers_is_proxy(s, &a);
+}
+
 static void server_admit(struct http_server *s, int fd, const struct sockaddr_storage *addr)
 {
     const struct http_limits *limits = &s->config.limits;
-    struct peer_count *p = NULL;
     char peer[64];
 
     net_peer_text((const struct sockaddr *)addr, peer, sizeof(peer));
@@ -90,20 +114,16 @@ static void server_admit(struct http_server *s, int fd, const struct sockaddr_st
         turn_away(s, fd, 403, "HTTP120 this port is not for functions");
         return;
     }
-    if (limits->connections_max && s->conns_n >= limits->connections_max) {
+    if (limits->connections_max && s->conns_n + s->introductions_n >= limits->connections_max) {
         log_gated(s, &s->full_gate, "too many connections", peer, NULL, NULL);
         turn_away(s, fd, 503, "HTTP116 too many connections to this node");
         return;
     }
-    if (addr->ss_family != AF_UNIX) {
-        p = peer_count_take(s, (const struct sockaddr *)addr);
-        if (!p || has_too_many(s, p, peer)) {
-            turn_away(s, fd, 429, "HTTP116 too many connections from this address");
-            peer_count_release(s, p);
-            return;
-        }
+    if (!must_be_introduced(s, addr)) {
+        server_admit_client(s, fd, addr);
+    } else if (introduction_await(s, fd, addr) < 0) {
+        turn_away(s, fd, 503, "HTTP116 this node is out of memory");
     }
-    conn_create(s, fd, peer, p);
 }
 
 static void listen_pause(struct http_server *s)
@@ -213,6 +233,7 @@ void http_server_set_limits(struct http_server *s, const struct http_limits *lim
     s->parse_limits.line_bytes_max = (size_t)limits->request_line_max;
     s->parse_limits.fields_max = (uint32_t)limits->headers_max;
     client_header_set(s, limits->client_from);
+    s->introduced = limits->client_from && strcmp(limits->client_from, "proxy-protocol") == 0;
     if (peers_set_proxies(s) < 0) {
         log_warn("no memory for http.proxies; the old ones stay");
     }
@@ -236,6 +257,7 @@ int http_server_create(struct loop *loop, const struct http_server_config *confi
     http_server_set_limits(s, &config->limits);
     s->resume.cb = on_resume;
     TAILQ_INIT(&s->conns);
+    TAILQ_INIT(&s->introductions);
     turns_init(s);
     r = net_interfaces_copy(&config->refuse_interfaces, &s->config.refuse_interfaces);
     r = r < 0 ? r
@@ -291,7 +313,7 @@ bool http_server_is_calm(const struct http_server *s)
             return false;
         }
     }
-    return true;
+    return s->introductions_n == 0;
 }
 
 uint32_t http_server_connections(const struct http_server *s)
@@ -313,6 +335,7 @@ void http_server_destroy(struct http_server *s)
     }
     s->draining = true;
     listen_stop(s);
+    introductions_close(s);
     while ((c = TAILQ_FIRST(&s->conns))) {
         assert(c->busy == 0); /* not from inside on_request() */
         conn_gone(c);

@@ -146,10 +146,14 @@ struct http_server {
     struct net_network *proxies; /* of config.limits.proxies */
     uint32_t proxies_n;
     const char *client_header; /* in which they name their client, or NULL */
+    bool introduced;           /* they do so before everything else: introduction.c */
+    TAILQ_HEAD(, introduction) introductions;
+    uint32_t introductions_n;
     struct conn_list ring; /* connections that wait for their turn */
     uint32_t ring_n;
     struct env_timer turn;
     struct log_gate full_gate, half_gate, starved_gate, tls_gate, foreign_gate, stranger_gate;
+    struct log_gate introduction_gate;
     int64_t date_until_ns;
     char date[DATE_BYTES];
     struct buf head; /* scratch of answer heads */
@@ -157,6 +161,8 @@ struct http_server {
 };
 
 /* server.c */
+/* Takes fd, a connection of the client at addr, if that may have one more. */
+void server_admit_client(struct http_server *s, int fd, const struct sockaddr_storage *addr);
 void server_conn_closed(struct http_server *s); /* a descriptor became free */
 /* An answer in plain text to a connection that gets no struct request; what the client sent is read
  * and thrown away: closing over unread input would turn the answer into a reset. */
@@ -201,8 +207,15 @@ bool peer_may_bring(const struct http_server *s, const struct peer_count *p, uin
 
 /* forwarded.c */
 void client_header_set(struct http_server *s, const char *word); /* http.client_from */
+/* Whom a request came from, that one of our proxies brought; false: it does not say. */
+bool client_behind(const struct http_server *s, const struct headers *h, struct net_address *ret);
 /* Sets who is told in logs, and whom limits per address hold. */
 void client_name(const struct conn *c, struct request *q);
+
+/* introduction.c */
+/* Takes fd, a connection of a proxy; goes on with server_admit_client(), or closes it. */
+int introduction_await(struct http_server *s, int fd, const struct sockaddr_storage *proxy);
+void introductions_close(struct http_server *s);
 
 /* server_shake.c */
 int conn_shake(struct conn *c); /* goes on with conn_begin(), or destroys it */

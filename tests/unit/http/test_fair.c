@@ -294,6 +294,105 @@ START_TEST(a_client_is_named_as_its_proxy_does)
 }
 END_TEST
 
+#define V2 "\r\n\r\n\0\r\nQUIT\n"
+#define SAID(text) text, sizeof(text) - 1
+
+/* What a proxy says before everything else, and who the client is then; NULL: hung up. */
+static const struct {
+    const char *said;
+    size_t len;
+    const char *client;
+} introductions[] = {
+    { SAID("PROXY TCP4 192.0.2.9 10.1.0.1 51234 80\r\n"), "192.0.2.9:51234 held with 192.0.2.9" },
+    { SAID("PROXY TCP6 2001:db8::1:2:3:4 ::1 51234 80\r\n"),
+      "[2001:db8::1:2:3:4]:51234 held with 2001:db8::" },
+    { SAID("PROXY UNKNOWN\r\n"), "127.0.0.1:" },
+    { SAID("PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n"), "127.0.0.1:" },
+    { SAID(V2 "\x21\x11\0\x0c\xc0\0\x02\x09\x0a\1\0\1\xc8\x22\0\x50"),
+      "192.0.2.9:51234 held with 192.0.2.9" },
+    { SAID(V2 "\x21\x11\0\x10\xc0\0\x02\x09\x0a\1\0\1\xc8\x22\0\x50" "\4\0\1x"), /* more */
+      "192.0.2.9:51234 held with 192.0.2.9" },
+    { SAID(V2 "\x21\x21\0\x24" "\x20\1\x0d\xb8\0\0\0\0\0\1\0\2\0\3\0\4"
+           "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1" "\xc8\x22\0\x50"),
+      "[2001:db8::1:2:3:4]:51234 held with 2001:db8::" },
+    { SAID(V2 "\x20\0\0\0"), "127.0.0.1:" },     /* LOCAL */
+    { SAID(V2 "\x21\x31\0\3abc"), "127.0.0.1:" }, /* a unix socket's */
+    { SAID(V2 "\x21\x11\0\4abcd"), NULL },       /* too short for two addresses */
+    { SAID(V2 "\x31\x11\0\0"), NULL },           /* version 3 */
+    { SAID(V2 "\x21\x11\x7f\0"), NULL },          /* longer than anybody's */
+    { SAID("\r\n\r\nabc"), NULL },
+    { SAID("PROXY TCP4 192.0.2.9 10.1.0.1 51234\r\n"), NULL },
+    { SAID("PROXY TCP4 2001:db8::1 ::1 51234 80\r\n"), NULL },
+    { SAID("PROXY TCP4 192.0.2.9 10.1.0.1 70000 80\r\n"), NULL },
+    { SAID("PROXY TCP4 192.0.2.9 10.1.0.1 1 80 and more\r\n"), NULL },
+    { SAID("PROXY TCP4 192.0.2.9 10.1.0.1                                                        "
+           "                                   1 2\r\n"), NULL },
+    { SAID(""), NULL }, /* the request at once */
+};
+
+static void start_introduced(void)
+{
+    static const char *const networks[] = { "127.0.0.0/8" };
+
+    limits.proxies = (struct fn_strlist){ networks, 1 };
+    limits.client_from = "proxy-protocol";
+    server_start("127.0.0.1:0", &limits);
+}
+
+/* Whole, and then byte by byte. */
+START_TEST(a_proxy_introduces_its_client)
+{
+    char *head, *body;
+    size_t len;
+
+    start_introduced();
+    for (size_t piece = 256; piece > 0; piece /= 256) {
+        size_t n = introductions[_i].len;
+        int fd = dial();
+
+        for (size_t at = 0; at < n; at += piece) {
+            send_all(fd, introductions[_i].said + at, n - at < piece ? n - at : piece);
+        }
+        send_text(fd, GET("/client"));
+        if (introductions[_i].client) {
+            ck_assert(read_answer(fd, &head, &body, &len));
+            ck_assert_msg(strncmp(body, introductions[_i].client,
+                                  strlen(introductions[_i].client)) == 0, "%s", body);
+            free(head);
+        } else {
+            body = read_to_end(fd, &len);
+            ck_assert_uint_eq(len, 0);
+        }
+        free(body);
+        close(fd);
+    }
+    server_stop();
+}
+END_TEST
+
+START_TEST(who_is_not_introduced_in_time_is_hung_up_on)
+{
+    size_t len;
+    char *answer;
+    int fd, other;
+
+    limits.header_timeout_ns = 50 * ENV_MS;
+    start_introduced();
+    fd = dial();
+    send_text(fd, "PROXY ");
+    answer = read_to_end(fd, &len);
+    ck_assert_uint_eq(len, 0);
+    free(answer);
+    close(fd);
+    fd = dial();
+    other = dial();
+    send_text(other, "PROXY ");
+    server_stop(); /* nothing of the two is left: sanitizers and descriptors say so */
+    close(fd);
+    close(other);
+}
+END_TEST
+
 static uint64_t used_bytes(void)
 {
     uint64_t n;
@@ -374,6 +473,9 @@ void add_fair(Suite *s)
     tcase_add_test(t, proxies_are_not_held_to_the_limit_of_one_address);
     tcase_add_loop_test(t, a_proxy_says_who_its_client_is, 0, sizeof(behind) / sizeof(behind[0]));
     tcase_add_test(t, a_client_is_named_as_its_proxy_does);
+    tcase_add_loop_test(t, a_proxy_introduces_its_client, 0,
+                        sizeof(introductions) / sizeof(introductions[0]));
+    tcase_add_test(t, who_is_not_introduced_in_time_is_hung_up_on);
     tcase_add_loop_test(t, bodies_of_one_address_have_a_share_of_the_memory, 0, 2);
     suite_add_tcase(s, t);
 }
