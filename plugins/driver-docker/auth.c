@@ -13,6 +13,8 @@
 
 struct auth {
     json_t *entries; /* host -> entry */
+    json_t *helpers; /* host -> name of a program; NULL = none */
+    json_t *store;   /* name of a program for all others; NULL = none */
     bool parents;
 };
 
@@ -41,6 +43,8 @@ int auth_parse(const char *text, struct auth **ret, struct fn_error *reterr)
     a = json_is_object(entries) ? calloc(1, sizeof(*a)) : NULL;
     if (a) {
         a->entries = json_incref(entries);
+        a->helpers = json_incref(json_object_get(root, "credHelpers"));
+        a->store = json_incref(json_object_get(root, "credsStore"));
         *ret = a;
     }
     json_decref(root);
@@ -58,6 +62,8 @@ void auth_destroy(struct auth *a)
 {
     if (a) {
         json_decref(a->entries);
+        json_decref(a->helpers);
+        json_decref(a->store);
         free(a);
     }
 }
@@ -207,17 +213,11 @@ static char *encode(const char *text)
     return out;
 }
 
-int auth_header(const struct auth *a, const char *registry, const char *registry_token, char **ret)
+/* Takes cred; NULL = there is none. */
+static int header_of(json_t *cred, char **ret)
 {
-    json_t *cred = NULL;
-    json_t *entry;
-    char *text = NULL;
+    char *text;
 
-    if (registry_token && *registry_token) {
-        cred = json_pack("{s:s}", "registrytoken", registry_token);
-    } else if (a && (entry = entry_for(a, registry))) {
-        cred = credentials(entry, registry);
-    }
     *ret = NULL;
     if (!cred) {
         return 0;
@@ -230,4 +230,66 @@ int auth_header(const struct auth *a, const char *registry, const char *registry
         free(text);
     }
     return *ret ? 0 : FN_E_EXHAUSTED;
+}
+
+int auth_header(const struct auth *a, const char *registry, const char *registry_token, char **ret)
+{
+    json_t *cred = NULL;
+    json_t *entry;
+
+    if (registry_token && *registry_token) {
+        cred = json_pack("{s:s}", "registrytoken", registry_token);
+    } else if (a && (entry = entry_for(a, registry))) {
+        cred = credentials(entry, registry);
+    }
+    return header_of(cred, ret);
+}
+
+/* ---- programs that know credentials ---------------------------------------------------------- */
+
+const char *auth_helper_question(const char *registry)
+{
+    return is_hub(registry) ? "https://index.docker.io/v1/" : registry;
+}
+
+static bool same_question(const char *key, const char *registry)
+{
+    return is_hub(registry) ? strcmp(key, auth_helper_question(registry)) == 0 || is_hub(key)
+                            : same_host(key, registry);
+}
+
+void auth_helper(const struct auth *a, const char *registry, char ret[AUTH_HELPER_MAX + 1])
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    const char *name = a ? json_string_value(a->store) : NULL;
+    const char *key;
+    json_t *helper;
+
+    if (a && a->helpers) {
+        json_object_foreach (a->helpers, key, helper) {
+            name = same_question(key, registry) ? json_string_value(helper) : name;
+        }
+    }
+    ret[0] = '\0';
+    if (name && strspn(name, plain) == strlen(name) && strlen(name) <= AUTH_HELPER_MAX) {
+        memcpy(ret, name, strlen(name) + 1);
+    }
+}
+
+int auth_helper_header(const char *answer, const char *registry, char **ret)
+{
+    json_t *root = json_loads(answer, JSON_REJECT_DUPLICATES, NULL);
+    const char *user = json_string_value(json_object_get(root, "Username"));
+    const char *secret = json_string_value(json_object_get(root, "Secret"));
+    int r = FN_E_INVALID;
+
+    if (user && secret && strcmp(user, "<token>") == 0) {
+        r = header_of(json_pack("{s:s}", "identitytoken", secret), ret);
+    } else if (user && secret) {
+        r = header_of(json_pack("{s:s, s:s, s:s}", "username", user, "password", secret,
+                                "serveraddress", *registry ? registry : hub_names[0]),
+                      ret);
+    }
+    json_decref(root);
+    return r;
 }

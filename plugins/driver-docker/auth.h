@@ -21,4 +21,14 @@ void auth_destroy(struct auth *a); /* NULL ok */
  * are no credentials. A registry_token wins over the configured entries. a may be NULL. */
 int auth_header(const struct auth *a, const char *registry, const char *registry_token, char **ret);
 
+#define AUTH_HELPER_MAX 64
+
+/* The program that is asked instead, docker-credential-<name>: credHelpers of the exact registry,
+ * else credsStore. "" = none, or a name that is no plain file name. a may be NULL. */
+void auth_helper(const struct auth *a, const char *registry, char ret[AUTH_HELPER_MAX + 1]);
+/* What such a program reads. */
+const char *auth_helper_question(const char *registry);
+/* The same value out of what it answered to `get`. FN_E_INVALID when that is no credential. */
+int auth_helper_header(const char *answer, const char *registry, char **ret);
+
 #endif

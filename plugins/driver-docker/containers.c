@@ -63,6 +63,7 @@ static struct ctr *ctr_new(struct docker *d, const struct fn_task *task)
     if (c) {
         c->d = d;
         c->handle = task->handle;
+        c->task = task;
         c->privileged_user = (task->flags & FN_TASK_PRIVILEGED_USER) != 0;
         c->network = task->flags & FN_TASK_NO_NETWORK ? -1 : network_take(d);
         snprintf(c->name, sizeof(c->name), "%s", task->id);
@@ -266,6 +267,7 @@ int ctr_close(struct ctr *c, struct fn_op *op, struct fn_error *reterr)
         freezer_write(d, c->id, false);
         c->frozen = FROZEN_NOT;
     }
+    cleaner_use(d, c->task->image, NULL);
     r = engine_remove(d, op, c->id, NULL, reterr);
     if (r == 0) {
         ctr_drop(c);

@@ -58,6 +58,8 @@ struct docker_conf {
     const char *label_tag;
     const char *freeze_by;
     struct fn_strlist networks;
+    struct fn_strlist images_exempt;
+    int64_t images_max; /* bytes, 0 = any number */
     uint32_t output;
 };
 
@@ -76,6 +78,7 @@ struct ctr {
     char name[API_NAME_MAX + 1];
     char id[API_ID_MAX + 1];
     uint64_t handle;
+    const struct fn_task *task; /* the host's, until close */
     int network;         /* index in the option, -1 = none of them */
     bool own_network;    /* ours */
     int64_t started_ns;  /* 0 = not yet */
@@ -113,6 +116,7 @@ struct docker {
     const struct fn_http_if *http;
     const struct fn_driver_if *driver;
     const struct fn_op_if *op;
+    const struct fn_exec_if *exec;
     const struct docker_conf *conf;
     char unix_path[108]; /* "" = TCP */
     char base[256];      /* "http://localhost" */
@@ -125,6 +129,9 @@ struct docker {
     struct orphan orphans[ORPHANS_MAX];
     struct events events;
     struct question_list questions;
+    struct used_image *used_images; /* cleaner.c, by name */
+    bool clean_wanted;
+    int64_t clean_next_ns; /* not before */
     bool stopping;
     char instance[64]; /* of this runner; "" = not told yet */
     bool info_known, load_done;
@@ -183,6 +190,15 @@ int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *tas
                    struct fn_error *reterr);
 int images_load_file(struct docker *d, struct fn_op *op, struct fn_error *reterr);
 int images_read_auth(struct docker *d, struct fn_error *reterr);
+
+/* ---- cleaner.c ------------------------------------------------------------------------------- */
+
+/* An image is used now. id NULL: only if its name is known. */
+void cleaner_use(struct docker *d, const char *name, const char *id);
+void cleaner_pulled(struct docker *d); /* there is one more */
+/* Removes what exceeds images_max; waits for the engine, and says in the log what it did. */
+void cleaner_run(struct docker *d, struct fn_op *op);
+void cleaner_finish(struct docker *d);
 
 /* ---- events.c -------------------------------------------------------------------------------- */
 

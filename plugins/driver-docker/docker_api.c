@@ -145,6 +145,7 @@ int api_parse_image(const char *body, size_t len, struct api_image *ret, struct 
     int r = 0;
 
     if (*engine_text(root, "Id") && (json_is_object(config) || json_is_null(config))) {
+        snprintf(ret->id, sizeof(ret->id), "%s", engine_text(root, "Id"));
         ret->has_volumes = json_object_size(json_object_get(config, "Volumes")) > 0;
         ret->label_bytes = label_bytes(json_object_get(config, "Labels"));
     } else {
@@ -152,6 +153,80 @@ int api_parse_image(const char *body, size_t len, struct api_image *ret, struct 
     }
     json_decref(root);
     return r;
+}
+
+/* ---- what images take ------------------------------------------------------------------------ */
+
+static int64_t engine_number(const json_t *object, const char *key)
+{
+    const json_t *n = json_object_get(object, key);
+
+    return json_is_integer(n) ? json_integer_value(n) : -1;
+}
+
+static struct api_stored stored_of(const json_t *image)
+{
+    int64_t size = engine_number(image, "Size"), shared = engine_number(image, "SharedSize");
+
+    return (struct api_stored){
+        .id = engine_text(image, "Id"),
+        .tags = json_object_get(image, "RepoTags"),
+        .digests = json_object_get(image, "RepoDigests"),
+        .created_s = engine_number(image, "Created"),
+        .own_bytes = size > 0 && shared > 0 && shared <= size ? size - shared : size,
+        .containers = engine_number(image, "Containers"),
+    };
+}
+
+int api_parse_usage(const char *body, size_t len, struct api_usage *ret, struct fn_error *reterr)
+{
+    struct api_usage u = { .root = json_loadb(body, len, 0, NULL) };
+    json_t *images = json_object_get(u.root, "Images");
+    json_t *image;
+    size_t i;
+
+    u.layers_bytes = engine_number(u.root, "LayersSize");
+    u.n = json_array_size(images);
+    u.images = calloc(u.n + 1, sizeof(*u.images));
+    if (u.layers_bytes < 0 || !u.images || !(json_is_array(images) || json_is_null(images))) {
+        api_usage_finish(&u);
+        return malformed("disk usage", reterr);
+    }
+    json_array_foreach (images, i, image) {
+        u.images[i] = stored_of(image);
+    }
+    *ret = u;
+    return 0;
+}
+
+void api_usage_finish(struct api_usage *u)
+{
+    json_decref(u->root);
+    free(u->images);
+}
+
+size_t api_stored_names(const struct api_stored *image)
+{
+    return json_array_size(image->tags) + json_array_size(image->digests);
+}
+
+const char *api_stored_name(const struct api_stored *image, size_t i)
+{
+    size_t tags = json_array_size(image->tags);
+    const char *name = json_string_value(i < tags ? json_array_get(image->tags, i)
+                                                  : json_array_get(image->digests, i - tags));
+
+    return name ? name : "";
+}
+
+bool api_stored_has_name(const struct api_stored *image, const char *name)
+{
+    for (size_t i = 0; i < api_stored_names(image); i++) {
+        if (strcmp(api_stored_name(image, i), name) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- pull ------------------------------------------------------------------------------------ */

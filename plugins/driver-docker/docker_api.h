@@ -24,6 +24,7 @@
 #define API_ENV_BYTES_MAX (1024 * 1024)
 #define API_NAME_MAX      64
 #define API_ID_MAX        64
+#define API_IMAGE_ID_MAX  71 /* "sha256:" and 64 hex digits */
 #define API_VERSION_MIN   140 /* 1.40 */
 #define API_LOCK_MAX      1300
 #define API_LABELS_MAX    (16 * 1024) /* of an image: its containers carry them in every list */
@@ -76,10 +77,33 @@ int api_parse_info(const char *body, size_t len, struct api_info *ret, struct fn
 
 /* Of GET /images/{name}/json. */
 struct api_image {
+    char id[API_IMAGE_ID_MAX + 1];
     bool has_volumes;
     size_t label_bytes; /* keys and values */
 };
 int api_parse_image(const char *body, size_t len, struct api_image *ret, struct fn_error *reterr);
+
+/* One image of GET /system/df; id and names are borrowed from the usage. */
+struct api_stored {
+    const char *id;
+    const json_t *tags, *digests; /* arrays of names, or no arrays */
+    int64_t created_s;
+    int64_t own_bytes;  /* of layers that no other image has */
+    int64_t containers; /* of any state; -1 = not known */
+    int64_t used_ns;    /* the caller's */
+};
+struct api_usage {
+    int64_t layers_bytes; /* of all images, each layer once */
+    struct api_stored *images;
+    size_t n;
+    json_t *root;
+};
+int api_parse_usage(const char *body, size_t len, struct api_usage *ret, struct fn_error *reterr);
+void api_usage_finish(struct api_usage *u);
+/* Tags, then digests; an image may have neither. */
+size_t api_stored_names(const struct api_stored *image);
+const char *api_stored_name(const struct api_stored *image, size_t i); /* "" = not a text */
+bool api_stored_has_name(const struct api_stored *image, const char *name);
 
 /* The progress stream of a pull: 0, or the error it ends with. */
 int api_parse_pull(const char *image, const char *body, size_t len, struct fn_error *reterr);

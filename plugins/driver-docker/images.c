@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define AUTH_FILE_MAX (1024 * 1024)
+#define AUTH_FILE_MAX     (1024 * 1024)
+#define HELPER_TIMEOUT_MS 30000
 
 static int check_image(const struct fn_task *task, const struct api_image *it,
                        struct fn_error *reterr)
@@ -46,7 +47,10 @@ static int inspect(struct docker *d, struct fn_op *op, const struct fn_task *tas
     if (r == 0 && a.status == 200) {
         r = api_parse_image(a.body, a.body_len, &it, reterr);
         r = r == 0 ? check_image(task, &it, reterr) : r;
-        r = r == 0 ? 1 : r;
+        if (r == 0) {
+            cleaner_use(d, task->image, it.id);
+            r = 1;
+        }
     } else if (r == 0 && a.status != 404) {
         r = api_failure("image", a.status, a.body, a.body_len, reterr);
     }
@@ -67,6 +71,56 @@ static int pull_path(const struct image_name *image, char *ret, size_t cap)
     return 0;
 }
 
+/* Asks docker-credential-<name>. *ret is NULL when it knows none. What it prints is not shown: it
+ * may be a secret. */
+static int ask_helper(struct docker *d, struct fn_op *op, const char *name, const char *registry,
+                      char **ret, struct fn_error *reterr)
+{
+    char program[sizeof("docker-credential-") + AUTH_HELPER_MAX];
+    const char *const argv[] = { program, "get", NULL };
+    const struct fn_exec_request rq = { .size = sizeof(rq), .timeout_ms = HELPER_TIMEOUT_MS,
+                                        .argv = argv, .env = (const char *const *)environ,
+                                        .stdin_text = auth_helper_question(registry) };
+    struct fn_exec_result result = { .size = sizeof(result) };
+    int r;
+
+    snprintf(program, sizeof(program), "docker-credential-%s", name);
+    r = d->exec->run(d->host, op, &rq, &result, reterr);
+    if (r < 0) {
+        return fail_retry(reterr, r);
+    }
+    *ret = NULL;
+    if (result.exit_code == 0) {
+        r = auth_helper_header(result.out, registry, ret);
+    } else if (!strstr(result.out, "credentials not found")) {
+        r = FN_E_UNAVAILABLE;
+    }
+    if (r < 0) {
+        fail_platform(reterr, FN_E_UNAVAILABLE,
+                      "%s has no answer for %.80s: exit code %d; expected a credential as JSON",
+                      program, *registry ? registry : "Docker Hub", result.exit_code);
+        r = fail_retry(reterr, FN_E_UNAVAILABLE);
+    }
+    d->exec->free_result(&result);
+    return r;
+}
+
+static int find_credential(struct docker *d, struct fn_op *op, const struct fn_task *task,
+                           const char *registry, char **ret, struct fn_error *reterr)
+{
+    char helper[AUTH_HELPER_MAX + 1];
+    bool token = task->registry_token && *task->registry_token;
+
+    auth_helper(d->auth, registry, helper);
+    if (!token && *helper) {
+        return ask_helper(d, op, helper, registry, ret, reterr);
+    }
+    if (auth_header(d->auth, registry, task->registry_token, ret) < 0) {
+        return fail_platform(reterr, FN_E_EXHAUSTED, "registry credentials: out of memory");
+    }
+    return 0;
+}
+
 static int pull(struct docker *d, struct fn_op *op, const struct fn_task *task,
                 const struct image_name *image, struct fn_error *reterr)
 {
@@ -80,8 +134,11 @@ static int pull(struct docker *d, struct fn_op *op, const struct fn_task *task,
     if (pull_path(image, path, sizeof(path)) < 0) {
         return fail_user(reterr, FN_E_INVALID, 400, "RUN406 image name is too long");
     }
-    r = auth_header(d->auth, image->registry, task->registry_token, &cred);
-    if (r == 0 && cred && asprintf(&header, "X-Registry-Auth: %s", cred) < 0) {
+    r = find_credential(d, op, task, image->registry, &cred, reterr);
+    if (r < 0) {
+        return r;
+    }
+    if (cred && asprintf(&header, "X-Registry-Auth: %s", cred) < 0) {
         header = NULL;
         r = FN_E_EXHAUSTED;
     }
@@ -121,6 +178,7 @@ int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *tas
     engine_log(d, FN_LOG_INFO, "pulling image %s", task->image);
     r = pull(d, op, task, &image, reterr);
     if (r == 0) {
+        cleaner_pulled(d);
         r = inspect(d, op, task, &image, reterr);
         if (r == 0) {
             fail(reterr, FN_E_UNAVAILABLE, 503, FN_BLAME_PLATFORM,

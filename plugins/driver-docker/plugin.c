@@ -53,7 +53,10 @@ static int op_close(void *inst, struct fn_op *op, void *ctr, struct fn_error *re
 static int op_sweep(void *inst, struct fn_op *op, const char *owner, const char *instance,
                     uint32_t *ret_removed, struct fn_error *reterr)
 {
-    return ctr_sweep(inst, op, owner, instance, ret_removed, reterr);
+    int r = ctr_sweep(inst, op, owner, instance, ret_removed, reterr);
+
+    cleaner_run(inst, op);
+    return r;
 }
 
 static int op_probe(void *inst, struct fn_op *op, char *ret_version, size_t cap,
@@ -136,6 +139,7 @@ static void destroy(void *inst)
     HASH_ITER(hh, d->ctrs, c, next) {
         ctr_drop(c);
     }
+    cleaner_finish(d);
     auth_destroy(d->auth);
     pthread_mutex_destroy(&d->lock);
     pthread_mutex_destroy(&d->load_lock);
@@ -157,7 +161,9 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     d->http = host->get(host, "fn.http", 1);
     d->driver = host->get(host, "fn.driver", 1);
     d->op = host->get(host, "fn.op", 1);
+    d->exec = host->get(host, "fn.exec", 1);
     d->events.tried_ns = engine_now_ns(d) - EVENTS_RETRY_NS;
+    d->clean_wanted = true;
     LIST_INIT(&d->questions);
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->load_lock, NULL);
@@ -184,6 +190,7 @@ static const struct fn_need needs[] = {
     { .iface = "fn.http", .major = 1, .minor_min = 0 },
     { .iface = "fn.driver", .major = 1, .minor_min = 0 },
     { .iface = "fn.op", .major = 1, .minor_min = 0 },
+    { .iface = "fn.exec", .major = 1, .minor_min = 0 },
     { .iface = NULL },
 };
 
@@ -196,7 +203,8 @@ static const struct fn_opt opts[] = {
      .max = 250,
      .offset = offsetof(struct docker_conf, docker_host)},
     {.key = "auth",
-     .doc = "Registry credentials: the text of a Docker config.json.",
+     .doc = "Registry credentials: the text of a Docker config.json. Its credHelpers and credsStore "
+            "name programs that are asked, docker-credential-<name> in PATH.",
      .type = FN_OPT_STR,
      .offset = offsetof(struct docker_conf, auth),
      .flags = FN_OPT_MAY_BE_ABSENT | FN_OPT_MAY_BE_SECRET},
@@ -224,6 +232,19 @@ static const struct fn_opt opts[] = {
      .doc = "Tar file of images that is loaded into the engine at the start, as by `docker load`.",
      .type = FN_OPT_STR,
      .offset = offsetof(struct docker_conf, load_file),
+     .flags = FN_OPT_MAY_BE_ABSENT},
+    {.key = "images_max",
+     .doc = "Disk space for images, 0 = no limit. Beyond it those that were not used for longest "
+            "are removed, of all images of the engine, unless a container has them. For engines "
+            "that serve one runner alone.",
+     .dflt = "0",
+     .type = FN_OPT_BYTES,
+     .offset = offsetof(struct docker_conf, images_max)},
+    {.key = "images_exempt",
+     .doc = "Images that `images_max` never removes, each with its tag, as the engine lists them. "
+            "Those of `load_file` belong here.",
+     .type = FN_OPT_STRLIST,
+     .offset = offsetof(struct docker_conf, images_exempt),
      .flags = FN_OPT_MAY_BE_ABSENT},
     {.key = "label_tag",
      .doc = "Value of the label fn-agent-classifier, which containers then carry together with "

@@ -161,6 +161,31 @@ START_TEST(credentials_go_to_parent_domains_where_the_operator_says_so)
 }
 END_TEST
 
+START_TEST(programs_are_asked_for_registries)
+{
+    static const char config[] = "{\"auths\":{},\"credsStore\":\"all\",\"credHelpers\":{"
+                                 "\"reg.example:5000\":\"one\",\"evil.example\":\"../../bin/sh\","
+                                 "\"odd.example\":7,\"https://index.docker.io/v1/\":\"hub\"}}";
+    static const char *const rows[][2] = {
+        { "reg.example:5000", "one" }, { "reg.example", "all" }, { "evil.example", "" },
+        { "odd.example", "" },         { "", "hub" },            { "docker.io", "hub" },
+    };
+    char name[AUTH_HELPER_MAX + 1];
+    struct auth *a;
+
+    ck_assert_int_eq(auth_parse(config, &a, &err), 0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        auth_helper(a, rows[i][0], name);
+        ck_assert_str_eq(name, rows[i][1]);
+    }
+    auth_destroy(a);
+    auth_helper(NULL, "x", name);
+    ck_assert_str_eq(name, "");
+    ck_assert_str_eq(auth_helper_question("docker.io"), "https://index.docker.io/v1/");
+    ck_assert_str_eq(auth_helper_question("reg.example:5000"), "reg.example:5000");
+}
+END_TEST
+
 START_TEST(a_token_of_the_call_wins)
 {
     expect_header("{\"r.x\":{\"auth\":\"dTpw\"}}", "r.x", "t", "eyJyZWdpc3RyeXRva2VuIjoidCJ9");
@@ -397,6 +422,7 @@ START_TEST(garbage_is_an_error_everywhere)
     struct api_version v;
     struct api_state st;
     struct api_image image;
+    struct api_usage usage;
     struct told told = { .n = 0 };
     struct api_events events = { .each = see_event, .ud = &told };
     int n = 0;
@@ -412,6 +438,7 @@ START_TEST(garbage_is_an_error_everywhere)
         ck_assert_int_lt(api_parse_version(b, len, &v, &err), 0);
         ck_assert_int_lt(api_parse_state(b, len, &st, &err), 0);
         ck_assert_int_lt(api_parse_image(b, len, &image, &err), 0);
+        ck_assert_int_lt(api_parse_usage(b, len, &usage, &err), 0);
         api_events_feed(&events, b, len);
         api_events_feed(&events, "\n", 1);
         if (strcmp(b, "[]") != 0) {
@@ -764,6 +791,7 @@ int main(void)
     tcase_add_test(t, bad_image_names_are_refused);
     tcase_add_test(t, credentials_go_to_their_own_registry_only);
     tcase_add_test(t, credentials_go_to_parent_domains_where_the_operator_says_so);
+    tcase_add_test(t, programs_are_asked_for_registries);
     tcase_add_test(t, a_token_of_the_call_wins);
     tcase_add_test(t, broken_credentials_are_refused_without_being_shown);
     tcase_add_test(t, the_create_body_has_the_limits);

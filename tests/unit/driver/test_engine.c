@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -379,6 +380,59 @@ START_TEST(a_pull_sends_its_credentials_and_never_shows_them)
 }
 END_TEST
 
+/* What the program prints and how it ends; the header of the pull, NULL: there is none; and the
+ * failure, NULL = that of the registry. */
+static const struct {
+    const char *script;
+    const char *header;
+    const char *error;
+} helpers[] = {
+    { "read r; echo '{\"ServerURL\":\"'$r'\",\"Username\":\"u\",\"Secret\":\"s3cret\"}'",
+      "X-Registry-Auth: eyJ1c2VybmFtZSI6InUiLCJwYXNzd29yZCI6InMzY3JldCIsInNlcnZlcmFkZHJlc3MiOiJyZWcueDo1"
+      "In0=", NULL },
+    { "[ $1 = get ] && echo '{\"Username\":\"<token>\",\"Secret\":\"s3cret\"}'",
+      "X-Registry-Auth: eyJpZGVudGl0eXRva2VuIjoiczNjcmV0In0=", NULL },
+    { "echo credentials not found in native keychain; exit 1", NULL, NULL },
+    { "echo s3cret; exit 3", NULL,
+      "docker-credential-test has no answer for reg.x:5: exit code 3; expected a credential as JSON" },
+    { "echo s3cret", NULL,
+      "docker-credential-test has no answer for reg.x:5: exit code 0; expected a credential as JSON" },
+};
+
+START_TEST(a_credential_helper_is_asked)
+{
+    char dir[] = "/tmp/test-engine-helper-XXXXXX", file[64], path[512], iofs[64];
+    struct fn_task t;
+    FILE *f;
+
+    routes[0] = (struct route){ "/images/create",
+                                "HTTP/1.1 401 X\r\nContent-Length: 16\r\n\r\n{\"message\":\"no\"}",
+                                false, NULL };
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(file, sizeof(file), "%s/docker-credential-test", dir);
+    f = fopen(file, "w");
+    fprintf(f, "#!/bin/sh\n%s\n", helpers[_i].script);
+    fchmod(fileno(f), 0700);
+    fclose(f);
+    snprintf(path, sizeof(path), "%s:%s", dir, getenv("PATH"));
+    setenv("PATH", path, 1);
+    engine_start();
+    driver_start(socket_path, "auth", "{\"auths\":{},\"credsStore\":\"test\"}");
+    ck_assert_msg(node != NULL, "%s", err.msg);
+    node_task(&t, "reg.x:5/fnd/hello", 1, iofs);
+    ck_assert_int_lt(node_prepare(node, &t, &err), 0);
+    ck_assert_str_eq(err.msg, helpers[_i].error ? helpers[_i].error
+                                                : "Failed to pull image 'reg.x:5/fnd/hello': no");
+    pthread_mutex_lock(&lock);
+    ck_assert(!strstr(last_post, "X-Registry-Auth") == !helpers[_i].header);
+    ck_assert(!helpers[_i].header || strstr(last_post, helpers[_i].header));
+    pthread_mutex_unlock(&lock);
+    unlink(file);
+    rmdir(dir);
+    rmdir(iofs);
+}
+END_TEST
+
 START_TEST(a_pull_that_hangs_ends_at_the_deadline)
 {
     struct fn_task t;
@@ -412,6 +466,50 @@ START_TEST(images_with_volumes_need_permission)
     ck_assert_int_eq(err.http_status, 400);
     t.flags |= FN_TASK_ALLOW_VOLUMES;
     ck_assert_int_eq(node_prepare(node, &t, &err), 0);
+    rmdir(dir);
+}
+END_TEST
+
+/* Of six images only the one may go that nobody uses, names as exempt or has a container of. */
+START_TEST(images_that_nobody_uses_are_removed)
+{
+    static atomic_int wrong, right, asked;
+    static const char usage[] =
+        "{\"LayersSize\":1000,\"Images\":["
+        "{\"Id\":\"sha256:a\",\"RepoTags\":[\"fnd/hello:latest\"],\"Size\":9,\"Containers\":0},"
+        "{\"Id\":\"sha256:b\",\"RepoTags\":[\"b:1\",\"kept:1\"],\"Size\":9,\"Containers\":0},"
+        "{\"Id\":\"sha256:c\",\"RepoTags\":[\"c:1\"],\"Size\":9,\"Containers\":1},"
+        "{\"Id\":\"sha256:d\",\"RepoTags\":[\"d:1\"],\"Size\":9},"
+        "{\"Id\":\"sha256:e\",\"RepoTags\":null,\"Size\":9,\"Containers\":0},"
+        "7]}";
+    static char answer[1024];
+    const char *options[] = { "docker_host", NULL, "images_max", "999", "images_exempt", "kept:1",
+                              NULL };
+    char file[512], address[128], dir[64];
+    uint32_t removed;
+    struct fn_task t;
+
+    snprintf(answer, sizeof(answer), "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s",
+             strlen(usage), usage);
+    routes[0] = (struct route){ "/images/fnd/hello:latest/json",
+                                OK(29, "{\"Id\":\"sha256:a\",\"Config\":{}}"), false, NULL };
+    routes[1] = (struct route){ "/system/df", answer, false, &asked };
+    routes[2] = (struct route){ "/containers/json", OK(2, "[]"), true, NULL };
+    routes[3] = (struct route){ "DELETE /images/sha256%3Ae", OK(2, "[]"), false, &right };
+    routes[4] = (struct route){ "DELETE", OK(2, "[]"), false, &wrong };
+    engine_start();
+    snprintf(file, sizeof(file), "%s/driver-docker.so", getenv("FND_PLUGINS"));
+    snprintf(address, sizeof(address), "unix://%s", socket_path);
+    options[1] = address;
+    node = node_start(file, "docker", options, &err);
+    ck_assert_msg(node != NULL, "%s", err.msg);
+    node_task(&t, "fnd/hello", 1, dir);
+    ck_assert_int_eq(node_prepare(node, &t, &err), 0);
+    ck_assert_msg(node_sweep(node, "me", "this", &removed, &err) == 0, "%s", err.msg);
+    ck_assert_int_gt(atomic_load(&right), 0);
+    ck_assert_int_eq(atomic_load(&wrong), 0);
+    ck_assert_int_eq(node_sweep(node, "me", "this", &removed, &err), 0);
+    ck_assert_int_eq(atomic_load(&asked), 8); /* over it after all rounds: again a minute later */
     rmdir(dir);
 }
 END_TEST
@@ -639,8 +737,10 @@ int main(void)
     tcase_add_test(t, an_orphan_is_removed_without_a_call);
     tcase_add_test(t, an_image_that_went_away_is_not_found);
     tcase_add_test(t, a_pull_sends_its_credentials_and_never_shows_them);
+    tcase_add_loop_test(t, a_credential_helper_is_asked, 0, sizeof(helpers) / sizeof(helpers[0]));
     tcase_add_test(t, a_pull_that_hangs_ends_at_the_deadline);
     tcase_add_test(t, images_with_volumes_need_permission);
+    tcase_add_test(t, images_that_nobody_uses_are_removed);
     tcase_add_test(t, images_with_large_labels_are_refused);
     tcase_add_test(t, a_list_that_stalls_ends_at_the_deadline);
     tcase_add_test(t, a_hung_engine_fails_fast_after_one_deadline);

@@ -1,0 +1,84 @@
+// The image cleaner with a real engine, which belongs to this file alone.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import http from 'node:http'
+import path from 'node:path'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { Ledger, startRunner } from './lib/cluster.mjs'
+import { driver } from './lib/docker.mjs'
+import { impossible, startEngine } from './lib/engines.mjs'
+import { tempDir, until } from './lib/node.mjs'
+
+const skip = impossible() || false
+const MIB = 1 << 20
+
+describe('images_max', { skip }, () => {
+  const ledger = new Ledger()
+  let engine
+  let runner
+
+  const images = () => engine.docker('images', '--format', '{{.Repository}}:{{.Tag}}').split('\n').filter(Boolean).sort()
+  const layersSize = () => new Promise((resolve, reject) => {
+    http.get({ socketPath: engine.socket, path: '/system/df' }, (answer) => {
+      let text = ''
+      answer.on('data', (d) => { text += d })
+      answer.on('end', () => resolve(JSON.parse(text).LayersSize))
+    }).on('error', reject)
+  })
+  // An image of a layer of its own.
+  function make(name, bytes = 3 * MIB) {
+    const dir = tempDir()
+    mkdirSync(path.join(dir, 'root'))
+    writeFileSync(path.join(dir, 'root/data'), randomBytes(bytes))
+    execFileSync('tar', ['-C', path.join(dir, 'root'), '-cf', path.join(dir, 'tar'), '.'])
+    engine.docker('import', path.join(dir, 'tar'), name)
+  }
+  // Several of one layer.
+  function derive(name, base) {
+    const dir = tempDir()
+    writeFileSync(path.join(dir, 'Dockerfile'), `FROM ${base}\nLABEL name=${name}\n`)
+    engine.docker('build', '-q', '-t', name, dir)
+  }
+  async function start(max) {
+    runner = await startRunner({
+      driver: driver(engine.socket, `, images_max: ${max}, images_exempt: [kept:1]`),
+      runner: `owner: images-${process.pid}`,
+    })
+  }
+
+  before(async () => {
+    engine = await startEngine({ images: ['fnd/hello:latest'], ledger })
+    engine.docker('create', '--name', 'user', 'fnd/hello:latest')
+    make('old:1')
+    engine.docker('tag', 'old:1', 'old:again')
+    const second = Math.floor(Date.now() / 1000) // in which an engine tells ages
+    await until('old:1 is older than the others', () => Math.floor(Date.now() / 1000) > second)
+    for (const name of ['kept:1', 'old:2', 'base:1']) make(name)
+    derive('derived:1', 'base:1')
+    derive('derived:2', 'base:1')
+  })
+  afterEach(() => runner?.stop())
+  after(() => engine?.stop())
+
+  it('removes the oldest, with all its names, and no more than is needed', async () => {
+    const max = await layersSize() - MIB
+    await start(max)
+    await until('there is room', async () => await layersSize() <= max)
+    assert.deepEqual(images(), ['base:1', 'derived:1', 'derived:2', 'fnd/hello:latest', 'kept:1', 'old:2'])
+  })
+
+  it('frees the layers that several images share with the last of them', async () => {
+    const max = await layersSize() - 4 * MIB // old:2 is not enough
+    await start(max)
+    await until('there is room', async () => await layersSize() <= max)
+    assert.deepEqual(images(), ['fnd/hello:latest', 'kept:1'])
+  })
+
+  it('says that none of the rest may go', async () => {
+    await start(1)
+    await until('it says so', () => /images take \d+ bytes, more than images_max, and none may go/.test(runner.log))
+    assert.deepEqual(images(), ['fnd/hello:latest', 'kept:1'])
+  })
+})
