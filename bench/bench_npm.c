@@ -49,10 +49,10 @@ static int on_try(void *ud, struct engage_session *s, const struct engage_try *t
     return FN_E_UNAVAILABLE;
 }
 
-static void on_status(void *ud, struct engage_status *ret)
+static void on_status(void *ud, struct engage_ask *ask)
 {
     (void)ud;
-    ret->active = 0;
+    ask->answer(ask, &(struct engage_status){ 0 });
 }
 
 static int run_runner(const char *address)

@@ -130,6 +130,7 @@ void config_lb_plugins(struct config *c, struct conf_problems *p); /* plugins.c 
 void config_runner_plugins(struct config *c, struct conf_problems *p);
 void config_npm_plugins(struct config *c, struct conf_problems *p);
 void config_lb_effect(const struct config *c, struct conf_problems *p); /* effect.c */
+void config_runner_effect(const struct config *c, struct conf_problems *p);
 void config_npm_effect(const struct config *c, struct conf_problems *p);
 
 /* ---- parts of the file ----------------------------------------------------------------------- */

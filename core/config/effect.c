@@ -7,6 +7,7 @@
 
 #include <lb/catalog.h>
 #include <rpc/rpc.h>
+#include <runner/runner.h>
 #include <string.h>
 
 static void check_key(const struct config *c, const struct conf_node *map, const char *key,
@@ -107,6 +108,23 @@ void config_lb_effect(const struct config *c, struct conf_problems *p)
     check_functions(c, p);
     check_lb_id(c, p);
     check_pool_tls(c, p);
+}
+
+static void check_status_key(const struct config *c, const char *key, const char *why,
+                             struct conf_problems *p)
+{
+    conf_warning(p, "CFG710", config_source_of(c, SECTION_RUNNER, key),
+                 "runner.%s: has no effect: %s", key, why);
+}
+
+void config_runner_effect(const struct config *c, struct conf_problems *p)
+{
+    if (c->runner->status_network_file && !c->runner->status_image) {
+        check_status_key(c, "status_network_file", "there is no runner.status_image", p);
+    }
+    if (c->runner->status_image && c->type->inside) {
+        check_status_key(c, "status_image", "a full node has no gRPC port that could be asked", p);
+    }
 }
 
 void config_effect_check(const struct config *c, struct conf_problems *p)

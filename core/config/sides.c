@@ -27,7 +27,7 @@ static const struct {
     void (*effect)(const struct config *c, struct conf_problems *p);
 } sides[SIDES_N] = {
     [SIDE_LB] = { config_lb_plugins, config_lb_effect },
-    [SIDE_RUNNER] = { config_runner_plugins, NULL },
+    [SIDE_RUNNER] = { config_runner_plugins, config_runner_effect },
     [SIDE_NPM] = { config_npm_plugins, config_npm_effect },
 };
 

@@ -15,6 +15,7 @@
 #include <fn/driver.h>
 #include <model/grpc.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 
 /* TryCall. Client side: borrowed until attempt() returned. Server side: until on_try() returned. */
 struct engage_try {
@@ -107,14 +108,37 @@ struct engage_client {
 
 struct engage_session;
 
+/* RunnerStatus; texts may be NULL, times are RFC 3339 text or NULL, durations in ns. */
 struct engage_status {
     int32_t active;
     uint64_t received;
     uint64_t handled;
     bool failed; /* no container can be started here */
+    bool cached; /* somebody was told of this run before */
+    bool network_disabled;
     int32_t error_code; /* HTTP status; 0 = none */
-    char error_text[FN_ERROR_TEXT_MAX]; /* "" = none */
+    const char *error_text;
+    const char *id;      /* of the run of the status image */
+    const char *details; /* what it answered */
+    const char *created_at;
+    const char *started_at;
+    const char *completed_at;
+    int64_t scheduler_ns;
+    int64_t execution_ns;
+    int64_t image_pull_wait_ns;
+    int64_t ctr_prep_ns;
+    int64_t ctr_create_ns;
+    int64_t init_start_ns;
 };
+
+/* A peer asks for the status: who implements the server owns it, who answers may queue it. */
+struct engage_ask {
+    const char *request; /* JSON, borrowed until on_status() returned */
+    size_t request_len;
+    void (*answer)(struct engage_ask *, const struct engage_status *); /* once; the ask is gone */
+    TAILQ_ENTRY(engage_ask) link; /* of who answers */
+};
+TAILQ_HEAD(engage_asks, engage_ask);
 
 struct engage_server_cb {
     /* A TryCall came. Return 0 and own the session until finish() or gone; `*ret_ud` is given to
@@ -129,7 +153,10 @@ struct engage_server_cb {
     /* The peer went away; the session must not be used after this returned. Never called after
      * finish(). */
     void (*on_gone)(void *ud);
-    void (*on_status)(void *server_ud, struct engage_status *ret);
+    /* To be answered, now or later. */
+    void (*on_status)(void *server_ud, struct engage_ask *ask);
+    /* It is not to be answered any more. */
+    void (*on_status_gone)(void *server_ud, struct engage_ask *ask);
 };
 
 struct engage_server {

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PROBE_TIMEOUT_NS (5 * ENV_S)
@@ -82,6 +83,13 @@ static int side_read_file(void *ud, const char *path, char *ret, size_t cap)
     }
     ret[len] = '\0';
     return (int)len;
+}
+
+static bool side_file_exists(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0;
 }
 
 static struct runner_options options_of(const struct node *n)
@@ -154,6 +162,7 @@ static int runner_open(struct node *n, struct fn_error *reterr)
         .ids = &n->ids,
         .reader = { side_read_file, NULL },
         .leads_home = net_url_leads_home,
+        .file_exists = side_file_exists,
     };
     int r = name_self(n, reterr);
 

@@ -11,6 +11,7 @@
 #define HANDSHAKE_MS      5000
 #define SILENCE_MS        2000 /* of who wants to shake hands */
 #define HANDSHAKES_MAX    256
+#define STATUS_REQUEST_MAX (1u << 20) /* as JSON, for the status image */
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
@@ -170,25 +171,74 @@ void rpc_server_close(struct rpc_server *s)
 
 /* ---- small methods of RunnerProtocol --------------------------------------------------------- */
 
-/* Appends to what is sent; the message has its prefix. */
-static void server_on_status(void *ud, struct rpc_incoming *in, const void *data, size_t len)
-{
-    struct rpc_server *s = ud;
-    struct engage_status st = { 0 };
-    struct buf out = BUF_INIT(0);
-    int r;
+struct status_call {
+    struct engage_ask ask; /* first */
+    struct rpc_incoming *in;
+    struct rpc *rpc;
+};
 
-    (void)data;
-    (void)len;
-    if (s->cb->on_status) {
-        s->cb->on_status(s->ud, &st);
-    }
-    r = wire_encode_status(&s->rpc->out, &st, &out);
+/* Appends to what is sent; the message has its prefix. */
+static void status_answer(struct engage_ask *ask, const struct engage_status *st)
+{
+    struct status_call *call = container_of(ask, struct status_call, ask);
+    struct buf out = BUF_INIT(0);
+    int r = wire_encode_status(&call->rpc->out, st, &out);
+
     if (r == 0) {
-        r = rpc_incoming_send(in, out.data + WIRE_PREFIX_BYTES, out.len - WIRE_PREFIX_BYTES);
+        r = rpc_incoming_send(call->in, out.data + WIRE_PREFIX_BYTES, out.len - WIRE_PREFIX_BYTES);
     }
     buf_finish(&out);
-    rpc_incoming_end(in, r < 0 ? GRPC_EXHAUSTED : GRPC_OK, r < 0 ? "out of memory" : NULL);
+    rpc_incoming_end(call->in, r < 0 ? GRPC_EXHAUSTED : GRPC_OK, r < 0 ? "out of memory" : NULL);
+    free(call);
+}
+
+static void status_ask(struct rpc_server *s, struct rpc_incoming *in, const char *request,
+                       size_t len)
+{
+    struct status_call *call = calloc(1, sizeof(*call));
+
+    if (!call) {
+        rpc_incoming_end(in, GRPC_EXHAUSTED, "out of memory");
+        return;
+    }
+    *call = (struct status_call){
+        .ask = { .request = request, .request_len = len, .answer = status_answer },
+        .in = in,
+        .rpc = s->rpc,
+    };
+    rpc_incoming_set(in, call);
+    s->cb->on_status(s->ud, &call->ask);
+}
+
+static void server_on_status(void *ud, struct rpc_incoming *in, const void *data, size_t len)
+{
+    (void)data;
+    (void)len;
+    status_ask(ud, in, "{}", 2);
+}
+
+static void on_status2(void *ud, struct rpc_incoming *in, const void *data, size_t len)
+{
+    struct buf json = BUF_INIT(STATUS_REQUEST_MAX);
+    int r = wire_struct_to_json(data, len, &json);
+
+    if (r < 0) {
+        rpc_incoming_end(in, r == FN_E_EXHAUSTED ? GRPC_EXHAUSTED : GRPC_INVALID,
+                         r == FN_E_EXHAUSTED ? "RUN412 the request is larger than 1 MiB"
+                                             : "RUN403 the request is not a Struct");
+    } else {
+        status_ask(ud, in, json.data, json.len);
+    }
+    buf_finish(&json);
+}
+
+static void on_status_gone(void *ud, struct rpc_incoming *in)
+{
+    struct rpc_server *s = ud;
+    struct status_call *call = rpc_incoming_get(in);
+
+    s->cb->on_status_gone(s->ud, &call->ask);
+    free(call);
 }
 
 static void on_configure(void *ud, struct rpc_incoming *in, const void *data, size_t len)
@@ -202,7 +252,7 @@ static void on_configure(void *ud, struct rpc_incoming *in, const void *data, si
 
 static const struct rpc_method runner_methods[] = {
     { RPC_METHOD_STATUS, server_on_status },
-    { RPC_METHOD_STATUS2, server_on_status },
+    { RPC_METHOD_STATUS2, on_status2 },
     { RPC_METHOD_CONFIGURE, on_configure },
     { NULL, NULL },
 };
@@ -259,9 +309,8 @@ static void server_on_request(void *ud, struct rpc_stream *st, const struct rpc_
         session_begin(s, st, head->request_id[0] ? head->request_id : NULL);
     } else if (s->cb && strcmp(head->path, RPC_METHOD_LOGS) == 0) {
         rpc_stream_finish(st, GRPC_UNKNOWN, "runner not configured with logStreamer");
-    } else if (!(s->cb && incoming_begin(s, st, head->path, runner_methods, s)) &&
-               !(s->service &&
-                 incoming_begin(s, st, head->path, s->service->methods, s->service->ud))) {
+    } else if (!(s->cb && incoming_begin(s, st, head->path, &s->runner)) &&
+               !(s->service && incoming_begin(s, st, head->path, s->service))) {
         refuse_unknown(st, head->path);
     }
 }
@@ -339,6 +388,7 @@ int rpc_server_open(struct rpc *r, const char *address, const struct engage_serv
     s->rpc = r;
     s->cb = cb;
     s->ud = ud;
+    s->runner = (struct rpc_service){ runner_methods, on_status_gone, s };
     s->drained_task.cb = on_drained;
     s->cancel_task.cb = on_cancel;
     s->cancel_timer.cb = on_cancel_timer;

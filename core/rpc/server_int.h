@@ -46,7 +46,8 @@ struct rpc_server {
     uint32_t refs; /* sessions, incoming calls, our own frames */
     LIST_HEAD(, server_conn) conns;
     LIST_HEAD(, engage_session) sessions;
-    const struct rpc_service *service; /* methods beside RunnerProtocol's, or NULL */
+    struct rpc_service runner;         /* RunnerProtocol's but for Engage; of cb */
+    const struct rpc_service *service; /* methods beside these, or NULL */
     LIST_HEAD(, rpc_incoming) incoming;
 };
 
@@ -59,9 +60,9 @@ void server_wait_end(struct rpc_server *s, struct server_wait *w); /* also when 
 
 /* Takes the stream over. */
 void session_begin(struct rpc_server *s, struct rpc_stream *st, const char *request_id);
-/* The methods of a table; takes the stream over if one of them has this path. ud: for called(). */
+/* Takes the stream over if one of the service's methods has this path. */
 bool incoming_begin(struct rpc_server *s, struct rpc_stream *st, const char *path,
-                    const struct rpc_method *methods, void *ud);
+                    const struct rpc_service *service);
 
 /* Ends the calls of all owners: with a word to both sides, or silently. */
 void sessions_cancel(struct rpc_server *s, const char *text);

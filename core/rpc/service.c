@@ -11,8 +11,8 @@
 
 struct rpc_incoming {
     struct rpc_server *server;
+    const struct rpc_service *service;
     const struct rpc_method *method;
-    void *ud; /* of the method's table */
     LIST_ENTRY(rpc_incoming) entry;
     struct rpc_stream *stream; /* NULL: over */
     uint64_t ends[RPC_QUEUE_MAX]; /* where messages end that may wait, in bytes sent */
@@ -44,13 +44,9 @@ static void service_leave(struct rpc_incoming *in)
 
 static void service_gone(struct rpc_incoming *in)
 {
-    const struct rpc_service *service = in->server->service;
-
     if (in->owned) {
         in->owned = false;
-        if (service) {
-            service->gone(service->ud, in);
-        }
+        in->service->gone(in->service->ud, in);
     }
 }
 
@@ -61,6 +57,9 @@ void incoming_forget(struct rpc_server *s)
     for (in = LIST_FIRST(&s->incoming); in; in = next) {
         next = LIST_NEXT(in, entry);
         service_enter(in);
+        if (in->owned && in->service == &s->runner) {
+            free(in->owner); /* a question for the status, which nobody answers any more */
+        }
         in->owned = false;
         if (in->stream) {
             rpc_stream_close(in->stream);
@@ -129,7 +128,7 @@ static void call(struct rpc_incoming *in, const void *data, size_t len)
         in->called = in->owned = true;
         server_wait_end(in->server, &in->wait);
         service_enter(in);
-        in->method->called(in->ud, in, data, len);
+        in->method->called(in->service->ud, in, data, len);
         service_leave(in);
     }
 }
@@ -176,9 +175,9 @@ static void on_wait_expired(struct server_wait *w)
 }
 
 bool incoming_begin(struct rpc_server *s, struct rpc_stream *st, const char *path,
-                    const struct rpc_method *methods, void *ud)
+                    const struct rpc_service *service)
 {
-    const struct rpc_method *m = methods;
+    const struct rpc_method *m = service->methods;
     struct rpc_incoming *in;
 
     while (m->path && strcmp(m->path, path) != 0) {
@@ -193,8 +192,8 @@ bool incoming_begin(struct rpc_server *s, struct rpc_stream *st, const char *pat
         return true;
     }
     in->server = s;
+    in->service = service;
     in->method = m;
-    in->ud = ud;
     in->stream = st;
     server_ref(s);
     LIST_INSERT_HEAD(&s->incoming, in, entry);

@@ -264,6 +264,19 @@ int wire_encode_status(struct scratch *s, const struct engage_status *st, struct
     msg.failed = st->failed;
     msg.errorcode = st->error_code;
     msg.errorstr = clean(s, st->error_text);
+    msg.id = clean(s, st->id);
+    msg.details = clean(s, st->details);
+    msg.createdat = clean(s, st->created_at);
+    msg.startedat = clean(s, st->started_at);
+    msg.completedat = clean(s, st->completed_at);
+    msg.cached = st->cached;
+    msg.isnetworkdisabled = st->network_disabled;
+    msg.schedulerduration = st->scheduler_ns;
+    msg.executionduration = st->execution_ns;
+    msg.imagepullwaitduration = st->image_pull_wait_ns;
+    msg.ctrprepduration = st->ctr_prep_ns;
+    msg.ctrcreateduration = st->ctr_create_ns;
+    msg.initstarttime = st->init_start_ns;
     return pack(&msg.base, out);
 }
 

@@ -15,6 +15,7 @@
 #define WIRE_PREFIX_BYTES    5u          /* compressed flag, length */
 #define WIRE_FRAME_BYTES     10240u      /* data per frame that we send */
 #define WIRE_FRAME_MAX_BYTES (64u << 10) /* data per frame that we accept */
+#define WIRE_STRUCT_DEPTH_MAX 32u
 #define WIRE_UNKNOWN_MAX     16u /* messages of a newer peer that one call may bring, passed over */
 
 struct scratch_more;
@@ -64,6 +65,10 @@ struct wire_runner_msg {
     struct wire_data data;
     struct engage_finished finished;
 };
+
+/* A google.protobuf.Struct as JSON, behind what is in `out`. FN_E_INVALID: it is none, is nested
+ * deeper than WIRE_STRUCT_DEPTH_MAX, or has numbers that JSON has not; FN_E_EXHAUSTED. */
+int wire_struct_to_json(const void *data, size_t len, struct buf *out);
 
 /* data: one message without its prefix. */
 void wire_decode_client(struct scratch *s, const void *data, size_t len,

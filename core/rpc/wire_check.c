@@ -2,20 +2,12 @@
  * bytes not at all. */
 #include <rpc/wire_check.h>
 
-#include <stdbool.h>
 #include <string.h>
-
-enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
 #define VARINT_BYTES_MAX 10
 #define FIELD_BYTES_MIN  2u /* a tag, and a number or a length */
 
-struct cursor {
-    const uint8_t *at;
-    const uint8_t *end;
-};
-
-static bool take_varint(struct cursor *c, uint64_t *ret)
+static bool take_varint(struct wire_cursor *c, uint64_t *ret)
 {
     uint64_t v = 0;
 
@@ -31,49 +23,51 @@ static bool take_varint(struct cursor *c, uint64_t *ret)
     return false;
 }
 
-/* The content of a field; only that of WIRE_BYTES is of interest. */
-static bool take_content(struct cursor *c, unsigned type, struct cursor *ret)
+bool wire_next(struct wire_cursor *c, struct wire_field *ret)
 {
-    uint64_t n = type == WIRE_64 ? 8 : 4;
-    uint64_t unused;
+    uint64_t tag, n;
 
-    if (type == WIRE_VARINT) {
-        return take_varint(c, &unused);
+    if (!take_varint(c, &tag) || tag > UINT32_MAX) {
+        return false;
     }
-    if (type == WIRE_BYTES ? !take_varint(c, &n) : type != WIRE_64 && type != WIRE_32) {
+    ret->number = (uint32_t)(tag >> 3);
+    ret->type = tag & 7;
+    if (ret->type == WIRE_VARINT) {
+        return take_varint(c, &ret->value);
+    }
+    n = ret->type == WIRE_64 ? 8 : 4;
+    if (ret->type == WIRE_BYTES ? !take_varint(c, &n)
+                                : ret->type != WIRE_64 && ret->type != WIRE_32) {
         return false;
     }
     if (n > (uint64_t)(c->end - c->at)) {
         return false;
     }
-    *ret = (struct cursor){ c->at, c->at + n };
+    ret->content = (struct wire_cursor){ c->at, c->at + n };
     c->at += n;
     return true;
 }
 
-static int wire_check_message(const ProtobufCMessageDescriptor *type, struct cursor c,
+static int wire_check_message(const ProtobufCMessageDescriptor *type, struct wire_cursor c,
                               uint32_t *fields_left)
 {
     int r = 0;
 
     while (r == 0 && c.at < c.end) {
         const ProtobufCFieldDescriptor *f;
-        struct cursor content;
-        uint64_t tag;
+        struct wire_field is;
 
-        if (!take_varint(&c, &tag) || tag > UINT32_MAX || !take_content(&c, tag & 7, &content)) {
+        if (!wire_next(&c, &is)) {
             return FN_E_INVALID;
         }
         if (--*fields_left == 0) {
             return FN_E_EXHAUSTED;
         }
-        f = (tag & 7) == WIRE_BYTES
-                ? protobuf_c_message_descriptor_get_field(type, (unsigned)(tag >> 3))
-                : NULL;
+        f = is.type == WIRE_BYTES ? protobuf_c_message_descriptor_get_field(type, is.number) : NULL;
         if (f && f->type == PROTOBUF_C_TYPE_MESSAGE) {
-            r = wire_check_message(f->descriptor, content, fields_left);
+            r = wire_check_message(f->descriptor, is.content, fields_left);
         } else if (f && f->type == PROTOBUF_C_TYPE_STRING &&
-                   memchr(content.at, 0, (size_t)(content.end - content.at))) {
+                   memchr(is.content.at, 0, (size_t)(is.content.end - is.content.at))) {
             return FN_E_INVALID;
         }
     }
@@ -93,6 +87,6 @@ int wire_check(const ProtobufCMessageDescriptor *type, const void *data, size_t 
     if (len == 0 || is_plain(data, len)) {
         return 0;
     }
-    return wire_check_message(type, (struct cursor){ data, (const uint8_t *)data + len },
+    return wire_check_message(type, (struct wire_cursor){ data, (const uint8_t *)data + len },
                               &fields_left);
 }

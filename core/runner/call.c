@@ -63,6 +63,11 @@ static void arm_awaiting(struct runner *r)
 
 static int check_image(const struct runner *r, const struct call *c, struct fn_error *err)
 {
+    if (r->opt.status_image && strcmp(c->image, r->opt.status_image) == 0) {
+        return err_set_http(err, FN_E_INVALID, 400, FN_BLAME_PLATFORM,
+                            "RUN411 image, got \"%.64s\"; expected another one than "
+                            "runner.status_image (Invalid Fn image)", c->image);
+    }
     if (r->opt.images_allowed.n == 0) {
         return 0;
     }
@@ -226,33 +231,58 @@ void rcall_drop_body(struct rcall *rc)
 
 /* ---- sessions ------------------------------------------------------------------------------ */
 
-static int on_try(void *server_ud, struct engage_session *s, const struct engage_try *t,
-                  int64_t deadline_ns, void **ret_ud)
+struct rcall *rcall_begin(struct runner *r, const struct engage_server *server,
+                          struct engage_session *s)
 {
-    struct endpoint *ep = server_ud;
-    struct runner *r = ep->r;
-    struct fn_error err = ERR_INIT;
     struct arena arena;
     struct rcall *rc;
 
     arena_init(&arena, r->opt.call_json_arena_max);
     rc = arena_alloc_owner(&arena, sizeof(*rc), RCALL_BYTES_USUAL);
     if (!rc) {
-        return FN_E_EXHAUSTED;
+        return NULL;
     }
     rc->arena = arena;
     rc->r = r;
-    rc->chain = r->chain ? chain_ref(r->chain) : NULL;
-    rc->server = ep->server;
+    rc->server = server;
     rc->session = s;
     rc->body_complete = true;
-    rc->stream_deadline_ns = deadline_ns;
     rc->task.cb = rcall_end_task;
     rc->created_ns = env_now_ns(r->env);
     call_init(&rc->call, &rc->arena);
-    rc->request_id = t->request_id ? arena_strdup(&rc->arena, t->request_id) : NULL;
     kvs_init(&rc->extensions, &rc->arena);
     TAILQ_INSERT_TAIL(&r->calls, rc, all);
+    return rc;
+}
+
+/* Nothing is wrong with it: its body comes next. False: it is refused. */
+static bool await_body(struct rcall *rc)
+{
+    if (!rcall_charge(rc, rc->arena.used_bytes)) {
+        rcall_nack(rc, TEXT_NO_ROOM);
+        return false;
+    }
+    rc->call.created_wall_ns = env_wall_ns(rc->r->env);
+    rc->call.started_wall_ns = 0;
+    rc->call.completed_wall_ns = 0;
+    TAILQ_INSERT_TAIL(&rc->r->awaiting, rc, link);
+    return true;
+}
+
+static int on_try(void *server_ud, struct engage_session *s, const struct engage_try *t,
+                  int64_t deadline_ns, void **ret_ud)
+{
+    struct endpoint *ep = server_ud;
+    struct runner *r = ep->r;
+    struct fn_error err = ERR_INIT;
+    struct rcall *rc = rcall_begin(r, ep->server, s);
+
+    if (!rc) {
+        return FN_E_EXHAUSTED;
+    }
+    rc->chain = r->chain ? chain_ref(r->chain) : NULL;
+    rc->stream_deadline_ns = deadline_ns;
+    rc->request_id = t->request_id ? arena_strdup(&rc->arena, t->request_id) : NULL;
     r->counts.received++;
     r->counts.in_flight++;
     r->counts.active++;
@@ -264,13 +294,7 @@ static int on_try(void *server_ud, struct engage_session *s, const struct engage
         rcall_refuse(rc, &err);
     } else if (r->draining) {
         rcall_nack(rc, "shutting down");
-    } else if (!rcall_charge(rc, rc->arena.used_bytes)) {
-        rcall_nack(rc, TEXT_NO_ROOM);
-    } else {
-        rc->call.created_wall_ns = env_wall_ns(r->env);
-        rc->call.started_wall_ns = 0;
-        rc->call.completed_wall_ns = 0;
-        TAILQ_INSERT_TAIL(&r->awaiting, rc, link);
+    } else if (await_body(rc)) {
         arm_awaiting(r);
         rc->server->session_more(s);
     }
@@ -350,6 +374,13 @@ static void rcall_on_body(void *ud, const void *data, size_t len, bool eof)
     }
 }
 
+void rcall_submit(struct rcall *rc, const void *body, size_t len)
+{
+    if (await_body(rc)) {
+        rcall_on_body(rc, body, len, true);
+    }
+}
+
 static void on_session_writable(void *ud)
 {
     struct rcall *rc = ud;
@@ -364,20 +395,10 @@ static void rcall_on_gone(void *ud)
     rcall_gone(ud);
 }
 
-static void rcall_on_status(void *server_ud, struct engage_status *ret)
-{
-    struct endpoint *ep = server_ud;
-
-    ret->active = (int32_t)ep->r->counts.active;
-    ret->received = ep->r->counts.received;
-    ret->handled = ep->r->counts.handled;
-    engine_status(ep->r, ret);
-}
-
 void calls_cb(struct engage_server_cb *ret)
 {
     *ret = (struct engage_server_cb){ on_try, rcall_on_body, on_session_writable, rcall_on_gone,
-                                      rcall_on_status };
+                                      status_on_ask, status_on_gone };
 }
 
 void calls_awaiting_tick(struct env_timer *t)

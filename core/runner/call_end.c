@@ -55,6 +55,9 @@ static void count_outcome(struct rcall *rc, int http)
     struct runner *r = rc->r;
     struct runner_metrics *m = &r->metrics;
 
+    if (rc->own) {
+        return;
+    }
     r->counts.in_flight--;
     metric_add(m->in_flight, -1);
     metric_add(m->outcome[rc->outcome], 1);
@@ -141,7 +144,7 @@ static void rcall_tell(struct rcall *rc, int http, const char *text)
     f.ctr_prep_ns = rc->prep_ns;
     f.ctr_create_ns = rc->create_ns;
     f.init_start_ns = rc->init_ns;
-    if (http) {
+    if (http && !rc->own) {
         log_failure(rc, http, text);
     }
     listeners_after(rc, http);
@@ -161,7 +164,7 @@ void rcall_free(struct rcall *rc)
 
     assert(!rc->session && !rc->ex && !rc->c);
     env_undefer(r->env, &rc->task);
-    r->counts.active--;
+    r->counts.active -= !rc->own;
     walks_skip(&r->call_walks, rc, TAILQ_NEXT(rc, all));
     TAILQ_REMOVE(&r->calls, rc, all);
     chain_unref(rc->chain);
@@ -260,6 +263,10 @@ void rcall_launch_failed(struct rcall *rc, const struct fn_error *why)
     bool user = why->blame == FN_BLAME_USER;
     int http = err_http_status(why);
 
+    if (rc->own) {
+        rcall_refuse(rc, why); /* to be told what it is */
+        return;
+    }
     rc->why = "container not started";
     if (is_transient(why)) {
         rcall_nack(rc, "container not started");

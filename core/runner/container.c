@@ -180,6 +180,7 @@ static int fill_task(struct container *c, struct rcall *rc)
 
     *t = (struct fn_task){ .hdr = FN_HDR(struct fn_task, FN_MAGIC_TASK) };
     fill_limits(t, &c->r->opt);
+    t->flags |= rc->no_network ? FN_TASK_NO_NETWORK : 0;
     t->id = c->id;
     t->handle = c->handle;
     t->fn_id = arena_strdup(a, call->fn_id ? call->fn_id : "");

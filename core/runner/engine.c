@@ -281,15 +281,15 @@ static void go_up(struct runner *r)
     set_shut(e, false);
 }
 
-void engine_status(const struct runner *r, struct engage_status *ret)
+void engine_status(const struct runner *r, struct engage_status *ret, char text[FN_ERROR_TEXT_MAX])
 {
     const struct engine *e = &r->engine;
 
     if (e->state == ENGINE_DOWN) {
         ret->failed = true;
         ret->error_code = 503;
-        snprintf(ret->error_text, sizeof(ret->error_text),
-                 "container engine does not answer for %lld s: %.160s",
+        ret->error_text = text;
+        snprintf(text, FN_ERROR_TEXT_MAX, "container engine does not answer for %lld s: %.160s",
                  (long long)((env_now_ns(r->env) - e->down_since_ns) / ENV_S), e->why.msg);
     }
 }

@@ -220,6 +220,8 @@ struct rcall {
     bool began;           /* listeners before() passed */
     bool own_launch;      /* a container was started for it */
     bool tainted;         /* the container must not be used again */
+    bool own;             /* this runner's, not a peer's: counted nowhere */
+    bool no_network;      /* of the container that is started for it */
     bool ended;           /* on_end came */
     bool waits_exit;      /* the connection ended; the container's exit may say why */
     bool exit_seen;       /* the container exited; the answer may still be in the socket */
@@ -246,6 +248,11 @@ extern const struct states rcall_states;
 /* The only one that writes rc->state. */
 void rcall_enter(struct rcall *rc, enum rcall_state state);
 void calls_cb(struct engage_server_cb *ret);
+/* A call of `s`, in r->calls; more is to be filled in. NULL when out of memory. */
+struct rcall *rcall_begin(struct runner *r, const struct engage_server *server,
+                          struct engage_session *s);
+/* Its model and key are complete, and this is its whole body. */
+void rcall_submit(struct rcall *rc, const void *body, size_t len);
 void calls_awaiting_tick(struct env_timer *t);
 void rcall_drop_body(struct rcall *rc);
 
@@ -295,6 +302,7 @@ struct runner_metrics {
     struct metric *outcome[OUTCOMES_N];
     struct metric *in_flight, *received;
     struct metric *engine_up, *replays, *retried_inside, *close_failures;
+    struct metric *status_ms;
 };
 
 void metrics_init(struct runner_metrics *m, bool go_names);
@@ -302,6 +310,8 @@ void metrics_queue(struct slot_queue *q);
 void metrics_queue_gone(struct slot_queue *q);
 void metrics_evicted(const struct slot_queue *q, enum ctr_state state);
 void metrics_account(struct runner *r);
+/* Somebody asked for the status; st NULL: and left before there was one. */
+void metrics_status(const struct engage_status *st);
 
 /* ---- the runner ---------------------------------------------------------------------------- */
 
@@ -342,6 +352,7 @@ struct runner {
     struct seen seen;
     struct keys keys;
     struct engine engine;
+    struct status status;
     struct runner_counts counts;
     struct runner_metrics metrics;
     bool draining;

@@ -10,6 +10,8 @@ static const char *const evict_labels[] = { "container_state", "app_id", "fn_id"
 static const char *const init_labels[] = { "container_uds_state", "app_id", "fn_id", "image_name",
                                            NULL };
 static const char *const outcome_labels[] = { "outcome", NULL };
+static const char *const status_labels[] = { "cached", "success", "network", NULL };
+static const double bounds_s[] = { 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 10, 60, 120 };
 
 static struct metric *counter(const char *name, const char *help)
 {
@@ -64,6 +66,15 @@ static void init_agent(struct runner_metrics *m, bool own)
     }
 }
 
+static const struct metric_def status_def = {
+    .name = "fn_runner_status_seconds",
+    .help = "Time from the question to the end of a run of runner.status_image, seconds.",
+    .kind = METRIC_HISTOGRAM,
+    .bounds = bounds_s,
+    .n_bounds = sizeof(bounds_s) / sizeof(bounds_s[0]),
+    .scale = 0.001,
+};
+
 void metrics_init(struct runner_metrics *m, bool go_names)
 {
     init_agent(m, go_names);
@@ -80,6 +91,26 @@ void metrics_init(struct runner_metrics *m, bool go_names)
     m->close_failures = counter("fn_runner_remove_failures_total",
                                 "Attempts to remove a container that failed.");
     init_outcomes(m);
+    m->status_ms = metric_series(metric_declare(&status_def), NULL);
+}
+
+void metrics_status(const struct engage_status *st)
+{
+    static const struct metric_def def = {
+        .name = "fn_status_call",
+        .help = "Answers to Status of a runner with a runner.status_image.",
+        .kind = METRIC_COUNTER,
+        .labels = status_labels,
+    };
+    static const char *const words[] = { "false", "true" };
+    const char *values[] = { "error", "error", "error" };
+
+    if (st) {
+        values[0] = words[st->cached];
+        values[1] = words[!st->failed];
+        values[2] = words[!st->network_disabled];
+    }
+    metric_add(metric_series(metric_declare(&def), values), 1);
 }
 
 /* Go Fn's states; container.c's states map to these. */
@@ -99,8 +130,6 @@ static const struct {
     { "fn_container_busy_total", "fn_container_busy_duration_seconds",
       "fn_runner_container_busy_seconds" },
 };
-
-static const double bounds_s[] = { 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 10, 60, 120 };
 
 static struct metric *metrics_series(const char *name, const char *help, enum metric_kind kind,
                                      const char *const *labels, const char *const *values,

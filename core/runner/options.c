@@ -63,6 +63,15 @@ static const struct fn_opt rows[] = {
     LIVE_ABSENT("images_allowed", STRLIST, AT(images_allowed), 0, 0,
                 "Patterns (with *) of the images that may run on this runner. When absent: all "
                 "images."),
+    LIVE_ABSENT("status_image", STR, AT(status_image), 1, 511,
+                "Image of a function that a `Status` of this runner starts, without accounting of "
+                "memory and CPU: the status has failed when that does, and its details are what the "
+                "function answers. At most one runs at a time, and its answer serves 1.5 s. Calls of "
+                "functions with this image are refused. When absent: the status says whether the "
+                "container engine answers."),
+    LIVE_ABSENT("status_network_file", STR, AT(status_network_file), 1, 4095,
+                "Path of a file without which the status image runs without network; the status then "
+                "says so. When absent: it has network."),
     LIVE("fs_size_max", BYTES, AT(fs_bytes), "0", 0, INT64_MAX,
          "Maximum size of a container's root file system, 0 = no limit. Driver docker only."),
     LIVE("tmpfs_inodes_max", INT, AT(tmpfs_inodes), "0", 0, INT64_MAX,

@@ -5,6 +5,7 @@
 #include <base/log.h>
 #include <base/metric.h>
 #include <model/call.h>
+#include <model/time_text.h>
 #include <runner/gate.h>
 #include <runner/runner.h>
 #include <sys/queue.h>
@@ -185,7 +186,8 @@ void engine_call(struct container *c, enum engine_op_kind kind);
 bool engine_uncall(struct container *c);
 void engine_set(struct runner *r, bool up, const struct fn_error *why);
 bool engine_accepts(const struct runner *r);
-void engine_status(const struct runner *r, struct engage_status *ret); /* adds why it failed */
+/* Adds why it is down; `text` is for that. */
+void engine_status(const struct runner *r, struct engage_status *ret, char text[FN_ERROR_TEXT_MAX]);
 /* Something began at begun_ns; while it runs longer than stall_ns, the engine is probed. */
 void engine_watch(struct runner *r, int64_t begun_ns);
 /* Judges the result of any engine operation: opens the circuit when the engine is unreachable. */
@@ -195,5 +197,28 @@ void engine_tell_overdue(struct runner *r, const char *method, const struct cont
                          int64_t for_ns);
 void engine_sweep(struct runner *r);
 bool engine_is_quiet(const struct runner *r); /* no lane works for this runner */
+
+/* ---- status (status.c) --------------------------------------------------------------------- */
+
+#define STATUS_RUN_MAX_NS (60 * ENV_S) /* from the question to the end of the run; Go Fn's */
+
+struct status {
+    struct rcall *run;       /* of the status image; NULL = none runs */
+    struct engage_asks asks; /* that wait for it */
+    bool offline;            /* it has no network */
+    bool too_much;           /* was answered */
+    struct buf details;
+    int64_t fresh_until_ns;
+    struct engage_status last; /* the last run; its texts are these: */
+    char text[FN_ERROR_TEXT_MAX];
+    char id[CALL_ID_LEN + 1];
+    char created[TIME_TEXT_MAX], started[TIME_TEXT_MAX], completed[TIME_TEXT_MAX];
+};
+
+void status_init(struct runner *r);
+void status_finish(struct runner *r); /* those who wait are not told */
+void status_forget(struct runner *r); /* what was cached */
+void status_on_ask(void *endpoint, struct engage_ask *ask);
+void status_on_gone(void *endpoint, struct engage_ask *ask);
 
 #endif

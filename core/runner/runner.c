@@ -44,6 +44,7 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
     }
     engine_init(r);
     images_init(r);
+    status_init(r);
     metrics_init(&r->metrics, r->opt.count_calls);
     metric_set(r->metrics.engine_up, 1);
     metrics_account(r);
@@ -70,6 +71,7 @@ void runner_set_options(struct runner *r, const struct runner_options *options)
     r->opt = o;
     engine_set_options(r);
     images_set_options(r);
+    status_forget(r);
 }
 
 int runner_attach(struct runner *r, const struct engage_server *server,
@@ -269,6 +271,7 @@ void runner_destroy(struct runner *r)
     env_timer_clear(r->env, &r->awaiting_timer);
     env_timer_clear(r->env, &r->drain_timer);
     env_undefer(r->env, &r->drain_task);
+    status_finish(r);
     seen_finish(&r->seen);
     keys_finish(&r->keys);
     chain_unref(r->chain);

@@ -77,6 +77,8 @@ struct runner_options {
     uint32_t detached;                /* detached calls are accepted; Go Fn's stock runner: no */
     uint32_t syslog_own_networks;     /* functions may log to servers beside this node */
     struct fn_strlist images_allowed; /* patterns with '*'; n 0 = all */
+    const char *status_image;         /* NULL = none */
+    const char *status_network_file;  /* without it the status image has no network; NULL = has */
 
     /* Limits of containers, as in fn_task. */
     uint32_t writable_root; /* FN_TASK_WRITABLE_ROOT */
@@ -117,6 +119,7 @@ struct runner_deps {
     struct account_totals totals; /* see account_detect() */
     struct account_reader reader; /* see account_cpu_spare(); zero = not known */
     bool (*leads_home)(const char *url); /* [worker] see net/home.h; NULL = not asked */
+    bool (*file_exists)(const char *path);
     struct runner_options options;
 };
 

@@ -527,17 +527,19 @@ static void give_up_unwanted(struct slot_queue *q)
 
 static void refuse_overdue(struct slot_queue *q)
 {
-    int64_t limit_ns = q->r->opt.start_wait_ns;
     int64_t now = env_now_ns(q->r->env);
     struct rcall *rc, *next;
 
     for (rc = TAILQ_FIRST(&q->waiters); rc; rc = next) {
+        int64_t limit_ns = rc->own ? STATUS_RUN_MAX_NS : q->r->opt.start_wait_ns;
+
         next = TAILQ_NEXT(rc, link);
         if (now - rc->queued_ns < limit_ns) {
             arm_queue(q, rc->queued_ns + limit_ns);
             return;
         }
-        slots_refuse(rc, "no container within runner.start_wait");
+        slots_refuse(rc, rc->own ? "no container in time"
+                                 : "no container within runner.start_wait");
     }
 }
 

@@ -76,6 +76,7 @@ export const advice = {
   fn_util_cpu_avail: 'Near 0: the runner is full by CPU.',
   fn_util_mem_avail: 'Near 0: the runner is full by memory.',
   fn_runner_engine_up: 'Alert on 0. Look at the container engine.',
+  fn_status_call: 'Growing with `success="false"`: containers cannot be started there. The log says why: [monitoring.md](monitoring.md#the-status-of-a-runner).',
   fn_runner_replays_total: 'Should be 0. A call came twice; the second one was refused.',
   fn_runner_retried_inside_total: 'Growing: containers end before their calls. Look at the functions that restart often.',
   fn_runner_remove_failures_total: 'Growing: containers stay. Look at the container engine.',

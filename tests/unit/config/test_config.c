@@ -278,6 +278,11 @@ static const struct {
     { "node: lb\ngrpc: { tls: n }\ntls: { n: { cert: /c, key: /k, ca: /a } }\n"
       "plugins: { pool: { use: npm, address: \"a:1\" } }\napps: [{ name: a }]\n",
       NULL, "fn.yaml:4:18: pool npm: lb_id is missing" },
+    { "node: pure-runner\nrunner: { status_network_file: /run/up }\n", NULL,
+      "fn.yaml:2:32: runner.status_network_file: has no effect: there is no runner.status_image" },
+    { "node: full\nrunner: { status_image: a/b }\napps: [{ name: a }]\n", NULL,
+      "fn.yaml:2:25: runner.status_image: has no effect: a full node has no gRPC port" },
+    { "node: pure-runner\nrunner: { status_image: a/b, status_network_file: /run/up }\n", NULL, NULL },
     { "node: lb\nrunner: {}\nnpm: {}\nplugins: { driver: docker }\n", "FN_NODE_TYPE=pure-runner", NULL },
     { "runner: {}\nlb: {}\ngrpc: {}\napps: [{ name: a }]\n", NULL, NULL },
 };

@@ -114,14 +114,14 @@ static void on_gone(void *ud)
     session_free(ud);
 }
 
-static void on_status(void *ud, struct engage_status *ret)
+static void on_status(void *ud, struct engage_ask *ask)
 {
     (void)ud;
-    *ret = (struct engage_status){ 0 };
+    ask->answer(ask, &(struct engage_status){ 0 });
 }
 
 static const struct engage_server_cb server_cb = { on_try, on_body, on_writable, on_gone,
-                                                   on_status };
+                                                   on_status, NULL };
 
 /* A method beside Engage: its calls are all the first one's. */
 static void on_call(void *ud, struct rpc_incoming *in, const void *data, size_t len)

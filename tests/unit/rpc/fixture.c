@@ -321,17 +321,46 @@ static void on_gone(void *ud)
     fixture_notify(f);
 }
 
-static void on_status(void *ud, struct engage_status *ret)
+void fixture_answer(struct fixture *fx, struct engage_ask *ask)
+{
+    const struct engage_status st = { .active = 3, .received = fx->tries, .handled = fx->finished,
+                                      .failed = true, .cached = true, .network_disabled = true,
+                                      .error_code = 503, .error_text = "no engine \xe4",
+                                      .id = "01", .details = "{}",
+                                      .created_at = "2026-11-21T04:17:24.501Z",
+                                      .scheduler_ns = 1, .execution_ns = 2,
+                                      .image_pull_wait_ns = 3, .ctr_prep_ns = 4,
+                                      .ctr_create_ns = 5, .init_start_ns = 6 };
+
+    ask->answer(ask, &st);
+}
+
+static void on_status(void *ud, struct engage_ask *ask)
 {
     struct fixture *f = ud;
 
-    *ret = (struct engage_status){ .active = 3, .received = f->tries, .handled = f->finished,
-                                   .failed = true, .error_code = 503,
-                                   .error_text = "no engine \xe4" };
+    snprintf(f->last_ask, sizeof(f->last_ask), "%.*s", (int)ask->request_len, ask->request);
+    f->asks++;
+    if (f->holds_asks) {
+        f->asked = ask;
+        fixture_notify(f);
+    } else {
+        fixture_answer(f, ask);
+    }
+}
+
+static void on_status_gone(void *ud, struct engage_ask *ask)
+{
+    struct fixture *f = ud;
+
+    ck_assert_ptr_eq(f->asked, ask);
+    f->asked = NULL;
+    f->asks_gone++;
+    fixture_notify(f);
 }
 
 static const struct engage_server_cb server_cb = { on_try, on_body, on_writable, on_gone,
-                                                   on_status };
+                                                   on_status, on_status_gone };
 
 /* ---- the client ----------------------------------------------------------------------------- */
 

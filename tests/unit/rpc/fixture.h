@@ -41,6 +41,10 @@ struct fixture {
     char last_ext[64];
     int64_t last_deadline_ns;
     struct served *held; /* the last one that holds its call */
+    bool holds_asks;     /* the next question for the status is kept, */
+    struct engage_ask *asked; /* here */
+    uint32_t asks, asks_gone;
+    char last_ask[256]; /* its request */
     LIST_HEAD(, served) served;
 };
 
@@ -54,6 +58,7 @@ struct fixture *fixture_create_with(enum over t, const struct rpc_config *config
 void fixture_destroy(struct fixture *f);
 void fixture_server_open(struct fixture *f);
 void fixture_server_close(struct fixture *f);
+void fixture_answer(struct fixture *f, struct engage_ask *ask);
 void fixture_link_open(struct fixture *f, const char *address);
 void fixture_link_open_named(struct fixture *f, const char *address, const char *tls_name);
 void fixture_notify(struct fixture *f);

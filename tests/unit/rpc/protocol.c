@@ -291,8 +291,13 @@ struct unary_case {
     size_t answer_len;
 };
 
-/* active 3, failed, errorCode 503, errorStr: fixture.c's status. */
-#define STATUS "\x10\x03\x18\x01\x30\xf7\x03\x3a\x0c" "no engine \xc3\xa4"
+/* fixture_answer()'s, in the order of their numbers: active, failed, id, details, errorCode, errorStr,
+ * createdAt, cached, schedulerDuration, executionDuration, isNetworkDisabled, imagePullWaitDuration,
+ * ctrPrepDuration, ctrCreateDuration, initStartTime. */
+#define STATUS                                                                                     \
+    "\x10\x03\x18\x01\x22\x02" "01\x2a\x02{}\x30\xf7\x03\x3a\x0c" "no engine \xc3\xa4\x42\x18"       \
+    "2026-11-21T04:17:24.501Z\x58\x01\x78\x01\x80\x01\x02\x88\x01\x01\x98\x01\x03\xa0\x01\x04"        \
+    "\xa8\x01\x05\xb0\x01\x06"
 
 static const struct unary_case unaries[] = {
     { "/RunnerProtocol/Status", 0, "", STATUS, sizeof(STATUS) - 1 },
@@ -320,6 +325,126 @@ START_TEST(test_unary)
     if (u->answer) {
         ck_assert_uint_eq(r.answer_len, u->answer_len);
         ck_assert_int_eq(memcmp(r.answer, u->answer, u->answer_len), 0);
+    }
+    raw_close(&r);
+    fixture_destroy(f);
+}
+END_TEST
+
+/* Of Status2: a Struct, and the JSON that the status image gets of it. */
+static const struct request {
+    const char *bytes;
+    size_t len;
+    const char *json; /* NULL: refused */
+} requests[] = {
+#define REQUEST(bytes_, json_) { bytes_, sizeof(bytes_) - 1, json_ }
+    REQUEST("", "{}"),
+    REQUEST("\x0a\x0e\x0a\x01" "a\x12\x09\x11\0\0\0\0\0\0\xf8\x3f", "{\"a\":1.5}"),
+    REQUEST("\x0a\x0e\x0a\x01" "a\x12\x09\x11\x9a\x99\x99\x99\x99\x99\xb9\x3f", "{\"a\":0.1}"),
+    REQUEST("\x0a\x03\x0a\x01" "a\x0a\x07\x0a\x01" "b\x12\x02\x1a\0", "{\"a\":null,\"b\":\"\"}"),
+    REQUEST("\x0a\x1e\x0a\x01l\x12\x19\x32\x17\x0a\x02\x20\x01\x0a\x02\x08\0\x0a\x0d\x2a\x0b\x0a\x09"
+            "\x0a\x01k\x12\x04\x1a\x02v<", "{\"l\":[true,null,{\"k\":\"v\\u003c\"}]}"),
+    REQUEST("\x12\x01x\x0a\x07\x0a\x01" "b\x12\x02\x20\0", "{\"b\":false}"), /* 2: unknown */
+    REQUEST("\x0a\x05\x0a", NULL),
+    REQUEST("\x0a\x0e\x0a\x01" "a\x12\x09\x11\0\0\0\0\0\0\xf8\x7f", NULL), /* not a number */
+    REQUEST("\x0a\x0e\x0a\x01" "a\x12\x09\x11\0\0\0\0", NULL),
+};
+
+static void ask_status2(struct raw *r, const void *data, size_t len)
+{
+    raw_open(r, "/RunnerProtocol/Status2");
+    raw_send(r, data, len);
+    raw_half_close(r);
+    raw_end(r);
+}
+
+START_TEST(test_status2)
+{
+    const struct request *q = &requests[_i];
+    struct raw r;
+
+    f = fixture_create(OVER_UNIX);
+    ask_status2(&r, q->bytes, q->len);
+    ck_assert_int_eq((int)r.status, q->json ? 0 : 3);
+    ck_assert_str_eq(r.text, q->json ? "" : "RUN403 the request is not a Struct");
+    ck_assert_str_eq(f->last_ask, q->json ? q->json : "");
+    raw_close(&r);
+    fixture_destroy(f);
+}
+END_TEST
+
+/* m is a field's content: puts the tag and the length before it. */
+static size_t wrap(unsigned char *m, size_t len, unsigned char tag)
+{
+    memmove(m + 4, m, len);
+    m[0] = tag;
+    m[1] = (unsigned char)(0x80 | (len & 0x7f));
+    m[2] = (unsigned char)(0x80 | (len >> 7 & 0x7f));
+    m[3] = (unsigned char)(len >> 14);
+    return len + 4;
+}
+
+/* Lists in lists, beneath the Struct. */
+START_TEST(test_status2_depth)
+{
+    static unsigned char m[40000];
+    const int levels[] = { 31, 32, 4000 };
+    struct raw r;
+    size_t len = 0;
+
+    f = fixture_create(OVER_UNIX);
+    for (int i = 0; i < levels[_i]; i++) {
+        len = wrap(m, wrap(m, len, 0x0a), 0x32); /* a Value of a ListValue of it */
+    }
+    len = wrap(m, wrap(m, len, 0x12), 0x0a);
+    ask_status2(&r, m, len);
+    ck_assert_int_eq((int)r.status, _i == 0 ? 0 : 3);
+    ck_assert_uint_eq(f->asks, _i == 0);
+    raw_close(&r);
+    fixture_destroy(f);
+}
+END_TEST
+
+static bool is_asked(void *ud)
+{
+    (void)ud;
+    return f->asked != NULL;
+}
+
+static bool has_left(void *ud)
+{
+    (void)ud;
+    return f->asks_gone > 0;
+}
+
+/* Kept: the answer comes later, or who asked leaves, or the server ends. */
+START_TEST(test_status_later)
+{
+    struct raw r;
+
+    f = fixture_create(OVER_UNIX);
+    f->holds_asks = true;
+    raw_open(&r, "/RunnerProtocol/Status");
+    raw_send(&r, "", 0);
+    raw_half_close(&r);
+    WAIT(f, is_asked, NULL);
+    ck_assert_str_eq(f->last_ask, "{}");
+    if (_i == 0) {
+        loop_enter(f->loop);
+        fixture_answer(f, f->asked);
+        loop_leave(f->loop);
+        raw_end(&r);
+        ck_assert_int_eq((int)r.status, 0);
+        ck_assert_uint_eq(r.answer_len, sizeof(STATUS) - 1);
+        ck_assert_uint_eq(f->asks_gone, 0);
+    } else if (_i == 1) {
+        grpc_call_cancel(r.call, NULL);
+        WAIT(f, has_left, NULL);
+        raw_end(&r);
+    } else {
+        fixture_server_close(f);
+        raw_end(&r);
+        ck_assert_int_ne((int)r.status, 0);
     }
     raw_close(&r);
     fixture_destroy(f);
@@ -387,6 +512,9 @@ TCase *protocol_case(void)
     tcase_add_test(tc, test_big_try);
     tcase_add_test(tc, test_huge_message);
     tcase_add_loop_test(tc, test_unary, 0, (int)(sizeof(unaries) / sizeof(unaries[0])));
+    tcase_add_loop_test(tc, test_status2, 0, (int)(sizeof(requests) / sizeof(requests[0])));
+    tcase_add_loop_test(tc, test_status2_depth, 0, 3);
+    tcase_add_loop_test(tc, test_status_later, 0, 3);
     tcase_add_test(tc, test_wire_bytes);
     tcase_add_test(tc, test_garbage_at_the_port);
     return tc;

@@ -9,5 +9,6 @@ TCase *slots_tests(void);
 TCase *gate_tests(void);
 TCase *neighbours_tests(void);
 TCase *random_tests(void);
+TCase *status_tests(void);
 
 #endif

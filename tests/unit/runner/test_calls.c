@@ -813,12 +813,12 @@ START_TEST(status)
 
     world_call(w, (struct call_spec){ .what = "ms-100" });
     world_run_ms(w, 50);
-    w->cb.on_status(w->cb_ud, &st);
+    st = world_status(w);
     ck_assert_int_eq(st.active, 1);
     ck_assert_uint_eq(st.received, 1);
     ck_assert_uint_eq(st.handled, 0);
     world_run_ms(w, 300);
-    w->cb.on_status(w->cb_ud, &st);
+    st = world_status(w);
     ck_assert_int_eq(st.active, 0);
     ck_assert_uint_eq(st.handled, 1);
     world_destroy(w);
@@ -836,11 +836,11 @@ START_TEST(a_call_without_a_caller_is_active_while_it_runs)
     s = world_call(w, (struct call_spec){ .what = "ms-500", .detached = _i == 1 });
     world_run_ms(w, 100);
     world_gone(w, s);
-    w->cb.on_status(w->cb_ud, &st);
+    st = world_status(w);
     ck_assert_int_eq(st.active, 1);
     ck_assert_uint_eq(world_counts(w).in_flight, 0);
     world_run_ms(w, 1000);
-    w->cb.on_status(w->cb_ud, &st);
+    st = world_status(w);
     ck_assert_int_eq(st.active, 0);
     world_destroy(w);
 }

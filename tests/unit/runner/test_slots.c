@@ -644,10 +644,10 @@ START_TEST(engine_down)
 {
     struct world *w = world_create(NULL);
     struct engage_session *hot, *cold;
-    struct engage_status st = { 0 };
+    struct engage_status st;
 
     w->r->opt.freeze_idle_ns = -1;
-    w->cb.on_status(w->cb_ud, &st);
+    st = world_status(w);
     ck_assert(!st.failed);
     world_call(w, (struct call_spec){ .fn = "a", .what = "ok" });
     world_run_ms(w, 200);
@@ -662,15 +662,14 @@ START_TEST(engine_down)
     world_run_ms(w, 10);
     ck_assert(hot->success);
     world_run_ms(w, 10000);
-    w->cb.on_status(w->cb_ud, &st);
+    st = world_status(w);
     ck_assert(st.failed);
     ck_assert_int_eq(st.error_code, 503);
     ck_assert_ptr_nonnull(strstr(st.error_text, "container engine does not answer for 1"));
     w->engine_dead = false;
     world_run_ms(w, 5000);
     ck_assert(world_counts(w).engine_up);
-    st = (struct engage_status){ 0 };
-    w->cb.on_status(w->cb_ud, &st);
+    st = world_status(w);
     ck_assert(!st.failed);
     cold = world_call(w, (struct call_spec){ .fn = "b", .what = "ok" });
     world_run_ms(w, 300);

@@ -290,6 +290,7 @@ static int d_create(void *inst, struct fn_op *op, const struct fn_task *task, vo
         the->image_missing = false;
         return err_set(e, FN_E_NOT_FOUND, "No such image");
     }
+    the->last_task = *task;
     the->last_env[0] = '\0';
     for (uint32_t i = 0; i < task->n_env; i++) {
         size_t at = strlen(the->last_env);
@@ -541,7 +542,7 @@ static void answer(struct fnsock_exchange *x, int status)
     headers_add(&h, "Connection", "keep-alive");
     x->cb.on_head(x->ud, status, &h);
     arena_finish(&a);
-    if (!x->ended) {
+    for (uint32_t i = 0; i < the->hellos && !x->ended; i++) {
         x->cb.on_data(x->ud, "hello", 5);
     }
 }
@@ -650,6 +651,11 @@ static struct engage_session *session_of(const char *id)
 
     for (s = the->sessions; s && strcmp(s->id, id) != 0; s = s->next) {
     }
+    if (!s) {
+        s = &the->own;
+        *s = (struct engage_session){ 0 };
+        snprintf(s->id, sizeof(s->id), "%s", id);
+    }
     return s;
 }
 
@@ -667,8 +673,9 @@ static struct fnsock_exchange *s_request(struct fnsock *s, const struct fnsock_r
     x->cb = *cb;
     x->ud = ud;
     x->timer.cb = act;
-    snprintf(x->what, sizeof(x->what), "%s", what ? what : "ok");
     x->session = session_of(headers_get(req->headers, "Fn-Call-Id"));
+    what = x->session == &the->own ? the->own_what : what;
+    snprintf(x->what, sizeof(x->what), "%s", what ? what : "ok");
     the->last_headers[0] = '\0';
     for (uint32_t i = 0; i < req->headers->n; i++) {
         size_t at = strlen(the->last_headers);
@@ -704,7 +711,7 @@ static struct fnsock_exchange *s_request(struct fnsock *s, const struct fnsock_r
 
 static int s_send(struct fnsock_exchange *x, const void *data, size_t len, bool eof)
 {
-    (void)data;
+    snprintf(the->last_body, sizeof(the->last_body), "%.*s", (int)len, len ? (char *)data : "");
     ck_assert(!x->eof);
     x->eof = eof;
     if (x->full || x->ended) {
@@ -891,6 +898,49 @@ void world_gone(struct world *w, struct engage_session *s)
     fake_env_settle(w->f);
 }
 
+static const char *told(char *to, size_t cap, const char *text)
+{
+    copy(to, cap, text);
+    return to;
+}
+
+static void asked_answer(struct engage_ask *ask, const struct engage_status *st)
+{
+    struct asked *a = container_of(ask, struct asked, ask);
+
+    ck_assert_int_eq(a->answers++, 0);
+    a->st = *st;
+    a->st.error_text = told(a->text, sizeof(a->text), st->error_text);
+    a->st.id = told(a->id, sizeof(a->id), st->id);
+    a->st.details = told(a->details, sizeof(a->details), st->details);
+    a->st.created_at = told(a->created, sizeof(a->created), st->created_at);
+    a->st.started_at = told(a->started, sizeof(a->started), st->started_at);
+    a->st.completed_at = told(a->completed, sizeof(a->completed), st->completed_at);
+}
+
+void world_ask(struct world *w, struct asked *to, const char *request)
+{
+    *to = (struct asked){ .ask = { .request = request,
+                                   .request_len = strlen(request),
+                                   .answer = asked_answer } };
+    w->cb.on_status(w->cb_ud, &to->ask);
+}
+
+void world_leave(struct world *w, struct asked *to)
+{
+    ck_assert_int_eq(to->answers, 0);
+    w->cb.on_status_gone(w->cb_ud, &to->ask);
+}
+
+struct engage_status world_status(struct world *w)
+{
+    static struct asked a;
+
+    world_ask(w, &a, "{}");
+    ck_assert_int_eq(a.answers, 1);
+    return a.st;
+}
+
 void world_run_ms(struct world *w, int64_t ms)
 {
     fake_env_advance(w->f, ms * ENV_MS);
@@ -973,6 +1023,12 @@ static const struct fn_listener_ops listener_ops = {
     FN_HDR(struct fn_listener_ops, FN_MAGIC_LISTENER), l_before, l_after
 };
 
+static bool file_exists(const char *path)
+{
+    ck_assert_int_eq(path[0], '/');
+    return !the->no_file;
+}
+
 struct world *world_create(void (*tune)(struct world *w))
 {
     struct world *w = calloc(1, sizeof(*w));
@@ -992,6 +1048,7 @@ struct world *world_create(void (*tune)(struct world *w))
     w->slow_ns = 20 * ENV_MS;
     w->fast_ns = 2 * ENV_MS;
     w->boot_ns = 5 * ENV_MS;
+    w->hellos = 1;
     w->totals = (struct account_totals){ 1024 * ACCOUNT_MIB, 4000 };
     w->driver = (struct plugin){ "fake", &driver_ops, w };
     w->listener = (struct plugin){ "listener", &listener_ops, w };
@@ -1012,6 +1069,7 @@ struct world *world_create(void (*tune)(struct world *w))
     d.totals = w->totals;
     d.options = w->opt;
     d.leads_home = w->leads_home;
+    d.file_exists = file_exists;
     ck_assert_int_eq(runner_create(&d, &w->r, &err), 0);
     chain = (struct chain){ .listeners = kept, .n_listeners = w->with_listener };
     runner_set_plugins(w->r, &chain);

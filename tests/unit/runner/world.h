@@ -38,6 +38,14 @@ struct engage_session {
     struct engage_session *next;
 };
 
+/* Who asks for the status. */
+struct asked {
+    struct engage_ask ask;
+    int answers;
+    struct engage_status st; /* its texts are the ones below */
+    char text[512], id[40], details[64], created[40], started[40], completed[40];
+};
+
 struct world {
     struct fake_env *f;
     struct runner *r;
@@ -87,7 +95,21 @@ struct world {
     char last_headers[2048];      /* of the last request */
     char last_env[1024];
     uint32_t executions;
+
+    /* functions that the runner itself calls */
+    struct engage_session own; /* the last call */
+    const char *own_what;      /* their X-Do */
+    uint32_t hellos;           /* in an answer */
+    bool no_file;              /* none exists */
+    char last_body[128];
+    struct fn_task last_task;  /* without its texts */
 };
+
+/* Asks; `to` must live until it was answered or leaves. */
+void world_ask(struct world *w, struct asked *to, const char *request);
+void world_leave(struct world *w, struct asked *to);
+/* What is answered at once. */
+struct engage_status world_status(struct world *w);
 
 struct world *world_create(void (*tune)(struct world *w));
 /* Ends everything and checks that nothing is left and every call was counted once. */

@@ -1,0 +1,245 @@
+/* Status: how this runner is, for who asks.
+ *
+ * With runner.status_image the answer is a call of that image's function through everything that
+ * calls of others go through: image, container, function socket. It is a call of the runner's own:
+ * this file is both ends of its session. One runs at a time, those who ask meanwhile wait for it,
+ * and what it ended with serves for STATUS_FRESH_NS. It goes on when nobody waits any more. Its
+ * container is not used again, so that each run starts one.
+ *
+ * Without an image, and where none can be started, the answer is what the runner knows. */
+#include <runner/internal.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#define STATUS_FRESH_NS     (1500 * ENV_MS) /* Go Fn's, as the two below */
+#define STATUS_TIMEOUT_S    5
+#define STATUS_IDLE_S       1
+#define STATUS_DETAILS_MAX  (64u << 10) /* bytes of an answer; Go Fn: those of any function */
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* st is all but the counts, which are never cached. */
+static void tell(struct runner *r, struct engage_ask *ask, struct engage_status *st)
+{
+    st->active = (int32_t)r->counts.active;
+    st->received = r->counts.received;
+    st->handled = r->counts.handled;
+    if (r->opt.status_image) {
+        metrics_status(st);
+    }
+    ask->answer(ask, st);
+}
+
+static void tell_known(struct runner *r, struct engage_ask *ask)
+{
+    struct engage_status st = { 0 };
+    char text[FN_ERROR_TEXT_MAX];
+
+    engine_status(r, &st, text);
+    tell(r, ask, &st);
+}
+
+static void tell_last(struct runner *r, struct engage_ask *ask)
+{
+    struct engage_status st = r->status.last;
+
+    r->status.last.cached = true;
+    tell(r, ask, &st);
+}
+
+static void tell_all(struct runner *r)
+{
+    struct engage_ask *ask;
+
+    while ((ask = TAILQ_FIRST(&r->status.asks))) {
+        TAILQ_REMOVE(&r->status.asks, ask, link);
+        tell_last(r, ask);
+    }
+}
+
+/* ---- the end of a run ------------------------------------------------------------------------ */
+
+static void log_change(const struct engage_status *was, const struct engage_status *is)
+{
+    if (is->failed && !was->failed) {
+        log_warn("the status of this runner fails", "code", log_num(is->error_code), "error",
+                 is->error_text, "call_id", is->id);
+    } else if (!is->failed && was->failed) {
+        log_info("the status of this runner is good again", "call_id", is->id);
+    }
+}
+
+static const char *keep(char *to, size_t cap, const char *text)
+{
+    snprintf(to, cap, "%s", text ? text : "");
+    return to;
+}
+
+static void note_failure(struct status *s, const struct engage_finished *f, const char *why)
+{
+    s->last.failed = true;
+    s->last.error_code = f->error_code;
+    s->last.error_text = s->text;
+    snprintf(s->text, sizeof(s->text), "%s%s%s", f->error_text, why ? ": " : "", why ? why : "");
+}
+
+static void note_times(struct status *s, const struct engage_finished *f)
+{
+    s->last.created_at = keep(s->created, sizeof(s->created), f->created_at);
+    s->last.started_at = keep(s->started, sizeof(s->started), f->started_at);
+    s->last.completed_at = keep(s->completed, sizeof(s->completed), f->completed_at);
+    s->last.scheduler_ns = f->scheduler_ns;
+    s->last.execution_ns = f->execution_ns;
+    s->last.image_pull_wait_ns = f->image_pull_wait_ns;
+    s->last.ctr_prep_ns = f->ctr_prep_ns;
+    s->last.ctr_create_ns = f->ctr_create_ns;
+    s->last.init_start_ns = f->init_start_ns;
+}
+
+static void run_over(struct runner *r, const struct engage_finished *f)
+{
+    struct status *s = &r->status;
+    struct engage_status was = s->last;
+    int64_t now_ns = env_now_ns(r->env);
+
+    s->last = (struct engage_status){ .network_disabled = s->offline };
+    s->last.id = keep(s->id, sizeof(s->id), s->run->call.id);
+    note_times(s, f);
+    if (!f->success) {
+        note_failure(s, f, s->run->why);
+    } else if (s->too_much) {
+        s->last.failed = true;
+        s->last.error_code = 502;
+        s->last.error_text = "the status image answered more than 64 KiB";
+    } else {
+        s->last.details = buf_text(&s->details);
+    }
+    metric_observe(r->metrics.status_ms, (now_ns - s->run->created_ns) / ENV_MS);
+    log_change(&was, &s->last);
+    s->fresh_until_ns = now_ns + STATUS_FRESH_NS;
+    s->run = NULL;
+    tell_all(r);
+}
+
+/* ---- the session of a run: the runner itself ------------------------------------------------- */
+
+static struct runner *runner_of(struct engage_session *s)
+{
+    return (struct runner *)(void *)s;
+}
+
+static void own_more(struct engage_session *s)
+{
+    (void)s; /* it has the whole body */
+}
+
+static void own_start(struct engage_session *s, const struct engage_start *start)
+{
+    (void)s;
+    (void)start;
+}
+
+static int own_data(struct engage_session *session, const void *data, size_t len)
+{
+    struct status *s = &runner_of(session)->status;
+
+    s->too_much = s->too_much || buf_add(&s->details, data, len) < 0;
+    return 0;
+}
+
+static void own_finish(struct engage_session *s, const struct engage_finished *f)
+{
+    run_over(runner_of(s), f);
+}
+
+static const struct engage_server own_server = { own_more, own_start, own_data, own_finish, NULL };
+
+/* ---- the beginning of a run ------------------------------------------------------------------ */
+
+static int fill_model(struct rcall *rc)
+{
+    struct runner *r = rc->r;
+    struct call *c = &rc->call;
+    char *id = arena_alloc(&rc->arena, CALL_ID_LEN + 1);
+
+    c->image = arena_strdup(&rc->arena, r->opt.status_image);
+    if (!id || !c->image) {
+        return FN_E_EXHAUSTED;
+    }
+    id_make(r->deps.ids, env_wall_ns(r->env), id);
+    c->id = id;
+    c->method = "GET";
+    c->url = "/";
+    c->timeout_s = STATUS_TIMEOUT_S;
+    c->idle_timeout_s = STATUS_IDLE_S;
+    return call_add_contract(c);
+}
+
+static int status_run(struct runner *r, const struct engage_ask *ask)
+{
+    struct status *s = &r->status;
+    struct rcall *rc = rcall_begin(r, &own_server, (struct engage_session *)(void *)r);
+
+    if (!rc) {
+        return FN_E_EXHAUSTED;
+    }
+    s->offline = r->opt.status_network_file && !r->deps.file_exists(r->opt.status_network_file);
+    rc->own = rc->tainted = true;
+    rc->no_network = s->offline;
+    rc->stream_deadline_ns = rc->created_ns + STATUS_RUN_MAX_NS;
+    if (fill_model(rc) < 0 ||
+        keys_find(&r->keys, &rc->call, s->offline ? "status, no network" : "status", rc->key) < 0) {
+        rc->session = NULL;
+        rcall_free(rc);
+        return FN_E_EXHAUSTED;
+    }
+    s->run = rc;
+    s->too_much = false;
+    buf_clear(&s->details);
+    rcall_submit(rc, ask->request, ask->request_len);
+    return 0;
+}
+
+/* ---- who asks -------------------------------------------------------------------------------- */
+
+void status_on_ask(void *endpoint, struct engage_ask *ask)
+{
+    struct runner *r = ((struct endpoint *)endpoint)->r;
+    struct status *s = &r->status;
+
+    if (!r->opt.status_image || r->draining || !engine_accepts(r)) {
+        tell_known(r, ask);
+    } else if (env_now_ns(r->env) < s->fresh_until_ns) {
+        tell_last(r, ask);
+    } else if (s->run || status_run(r, ask) == 0) {
+        TAILQ_INSERT_TAIL(&s->asks, ask, link);
+    } else {
+        tell(r, ask, &(struct engage_status){ .failed = true, .error_code = 503,
+                                              .error_text = "out of memory" });
+    }
+}
+
+void status_on_gone(void *endpoint, struct engage_ask *ask)
+{
+    struct runner *r = ((struct endpoint *)endpoint)->r;
+
+    TAILQ_REMOVE(&r->status.asks, ask, link);
+    metrics_status(NULL);
+}
+
+void status_forget(struct runner *r)
+{
+    r->status.fresh_until_ns = 0;
+}
+
+void status_init(struct runner *r)
+{
+    TAILQ_INIT(&r->status.asks);
+    buf_init(&r->status.details, STATUS_DETAILS_MAX);
+}
+
+void status_finish(struct runner *r)
+{
+    buf_finish(&r->status.details);
+}

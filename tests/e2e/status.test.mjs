@@ -1,0 +1,84 @@
+// Status of a runner that has a status image: a real container, over gRPC.
+import assert from 'node:assert/strict'
+import { rmSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { fnId, startCluster } from './lib/cluster.mjs'
+import { docker, driver, noEngine as skip } from './lib/docker.mjs'
+import { Client, fields, message } from './lib/grpc.mjs'
+import { invoke, request } from './lib/http.mjs'
+import { tempDir, until } from './lib/node.mjs'
+
+const owner = `e2e-status-${process.pid}`
+const containers = () => docker('ps', '-aq', '--filter', `label=io.fnd.owner=${owner}`).split('\n').filter(Boolean)
+const names = { 2: 'active', 3: 'failed', 4: 'id', 5: 'details', 6: 'code', 7: 'text', 8: 'created', 9: 'started', 10: 'completed', 11: 'cached', 16: 'execution', 17: 'offline', 21: 'create' }
+const text = (v) => (typeof v === 'bigint' ? Number(v) : v.toString())
+
+describe('the status of a runner with a status image', { skip }, () => {
+  const file = path.join(tempDir(), 'network-is-up')
+  let cluster
+  let client
+  const ask = async (method = 'Status', body = Buffer.alloc(0)) => {
+    const answer = await client.call(`/RunnerProtocol/${method}`, body)
+    assert.equal(answer.status, 0, answer.text)
+    return Object.fromEntries(fields(answer.messages[0]).map(([no, v]) => [names[no] ?? no, text(v)]))
+  }
+  // The next answer that no earlier run gave.
+  const fresh = async (...how) => {
+    let status
+    await until('the cached answer is old', async () => !(status = await ask(...how)).cached, 30_000)
+    return status
+  }
+
+  before(async () => {
+    writeFileSync(file, '')
+    cluster = await startCluster({
+      functions: { echo: { image: 'fnd/echo:latest', memory: 64 }, hello: { image: 'fnd/hello:latest', memory: 64 } },
+      runnerOptions: { driver: driver(), runner: `owner: ${owner}\nstatus_image: "fnd/echo:latest"\nstatus_network_file: ${file}` },
+    })
+    client = new Client(`http://127.0.0.1:${cluster.runners[0].grpcPort}`)
+  })
+  after(async () => {
+    client?.close()
+    await cluster?.stop()
+    assert.deepEqual(containers(), [])
+  })
+
+  it('runs a container for all who ask at a time, and a new one later', async () => {
+    const answers = await Promise.all(Array.from({ length: 10 }, () => ask()))
+    for (const a of answers) {
+      assert.equal(a.failed, undefined, a.text)
+      assert.equal(a.id, answers[0].id)
+      assert.equal(a.details, '{}')
+      assert.ok(a.execution > 0 && a.create > 0)
+      for (const time of ['created', 'started', 'completed']) assert.match(a[time], /^20\d\d-.*Z$/)
+    }
+    assert.equal(answers.filter((a) => !a.cached).length, 1)
+    assert.notEqual((await fresh()).id, answers[0].id)
+    assert.equal((await ask()).cached, 1)
+  })
+
+  it('gives the request of Status2 to the function', async () => {
+    const entry = message([1, 'deep'], [2, message([4, 1])])
+    assert.equal((await fresh('Status2', message([1, entry]))).details, '{"deep":true}')
+  })
+
+  it('has no network without its file', async () => {
+    rmSync(file)
+    const status = await fresh()
+    assert.equal(status.offline, 1)
+    assert.equal(status.failed, undefined, status.text)
+    writeFileSync(file, '')
+    assert.equal((await fresh()).offline, undefined)
+  })
+
+  it('is no function, and counts as none', async () => {
+    const answer = await invoke(cluster.lb, fnId('echo'), 'x')
+    assert.equal(answer.status, 400, answer.text)
+    assert.match(answer.text, /Invalid Fn image/)
+    assert.equal((await invoke(cluster.lb, fnId('hello'))).status, 200)
+    const { text: page } = await request(cluster.runners[0].url('/metrics'))
+    assert.match(page, /fn_status_call\{cached="false",success="true",network="true"\} [1-9]/)
+    assert.match(page, /fn_runner_calls_received_total 2\n/)
+  })
+})

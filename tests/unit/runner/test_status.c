@@ -1,0 +1,347 @@
+/* The status of a runner: what it knows, and what a run of its status image says. */
+#include "suites.h"
+#include "world.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IMAGE "health:1"
+
+static void with_image(struct world *w)
+{
+    w->opt.status_image = IMAGE;
+}
+
+static void with_network_file(struct world *w)
+{
+    with_image(w);
+    w->opt.status_network_file = "/run/network-is-up";
+}
+
+static int64_t counted(const char *cached, const char *success, const char *network)
+{
+    static const char *const labels[] = { "cached", "success", "network", NULL };
+    const struct metric_def def = { .name = "fn_status_call",
+                                    .kind = METRIC_COUNTER,
+                                    .labels = labels };
+    const char *const values[] = { cached, success, network };
+
+    return metric_value(metric_series(metric_declare(&def), values));
+}
+
+/* The whole path, and what it leaves: nothing, least of all in the books of calls. */
+START_TEST(runs_the_image)
+{
+    struct world *w = world_create(with_image);
+    struct asked a;
+
+    world_ask(w, &a, "{\"a\":1}");
+    ck_assert_int_eq(a.answers, 0);
+    world_run_ms(w, 50);
+    ck_assert_uint_eq(world_counts(w).received, 0);
+    ck_assert_uint_eq(world_counts(w).active, 0);
+    ck_assert_uint_eq(world_counts(w).used.mem_bytes, 0);
+    world_run_ms(w, 200);
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert(!a.st.failed && !a.st.cached && !a.st.network_disabled);
+    ck_assert_int_eq(a.st.error_code, 0);
+    ck_assert_uint_eq(strlen(a.id), CALL_ID_LEN);
+    ck_assert_str_eq(a.details, "hello");
+    ck_assert_str_eq(w->last_body, "{\"a\":1}");
+    ck_assert_uint_eq(strlen(a.created), 24);
+    ck_assert_uint_eq(strlen(a.started), 24);
+    ck_assert_uint_eq(strlen(a.completed), 24);
+    ck_assert_int_eq(a.st.image_pull_wait_ns, 20 * ENV_MS);
+    ck_assert_int_eq(a.st.ctr_create_ns, 40 * ENV_MS);
+    ck_assert_int_eq(a.st.init_start_ns, 5 * ENV_MS);
+    ck_assert_int_eq(a.st.scheduler_ns, 65 * ENV_MS);
+    ck_assert_int_eq(a.st.execution_ns, ENV_MS);
+    ck_assert_uint_eq(w->last_task.mem_bytes + w->last_task.cpu_milli + w->last_task.tmpfs_bytes,
+                      0);
+    ck_assert_uint_eq(w->last_task.flags & FN_TASK_NO_NETWORK, 0);
+    ck_assert_ptr_nonnull(strstr(w->last_env, "FN_LISTENER=unix:/tmp/iofs/lsnr.sock;"));
+    ck_assert_uint_eq(w->live, 0); /* its container is not kept */
+    ck_assert_uint_eq(world_counts(w).received, 0);
+    ck_assert_uint_eq(world_counts(w).handled, 0);
+    world_destroy(w);
+}
+END_TEST
+
+/* One run for all who come while it runs, and its answer for 1.5 s. The counts are always new. */
+START_TEST(is_shared_and_cached)
+{
+    struct world *w = world_create(with_image);
+    struct asked a[4];
+    char id[40];
+
+    for (int i = 0; i < 3; i++) {
+        world_ask(w, &a[i], "{}");
+        world_run_ms(w, 10);
+    }
+    world_run_ms(w, 200);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(a[i].answers, 1);
+        ck_assert(a[i].st.cached == (i > 0));
+        ck_assert_str_eq(a[i].id, a[0].id);
+    }
+    snprintf(id, sizeof(id), "%s", a[0].id);
+    world_call(w, (struct call_spec){ .what = "ms-10000" });
+    world_run_ms(w, 1200);
+    world_ask(w, &a[3], "{}");
+    ck_assert_int_eq(a[3].answers, 1);
+    ck_assert(a[3].st.cached);
+    ck_assert_str_eq(a[3].id, id);
+    ck_assert_int_eq(a[3].st.active, 1);
+    ck_assert_uint_eq(a[3].st.received, 1);
+    world_run_ms(w, 300);
+    world_ask(w, &a[3], "{}");
+    ck_assert_int_eq(a[3].answers, 0);
+    world_run_ms(w, 200);
+    ck_assert(!a[3].st.cached);
+    ck_assert_str_ne(a[3].id, id);
+    ck_assert_uint_eq(w->creates, 3);
+    ck_assert_int_eq(counted("false", "true", "true"), 2);
+    ck_assert_int_eq(counted("true", "true", "true"), 3);
+    world_destroy(w);
+}
+END_TEST
+
+/* Who asked may leave: the run goes on, for others and for the cache. */
+START_TEST(outlives_who_asked)
+{
+    struct world *w = world_create(with_image);
+    struct asked a, b;
+
+    world_ask(w, &a, "{}");
+    world_run_ms(w, 30);
+    world_ask(w, &b, "{}");
+    world_leave(w, &a);
+    world_run_ms(w, 200);
+    ck_assert_int_eq(a.answers, 0);
+    ck_assert_int_eq(b.answers, 1);
+    ck_assert(!b.st.cached);
+    world_run_ms(w, 2000);
+    world_ask(w, &a, "{}");
+    world_leave(w, &a);
+    world_run_ms(w, 200);
+    ck_assert(world_status(w).id[0] != '\0');
+    ck_assert_uint_eq(w->creates, 2);
+    ck_assert_int_eq(counted("error", "error", "error"), 2);
+    world_destroy(w);
+}
+END_TEST
+
+static const struct {
+    const char *what, *method; /* of the function; of the engine, which fails */
+    int code;
+    const char *text;
+} failures[] = {
+    { "status-502", NULL, 502, "function failed" },
+    { "status-504", NULL, 504, "Timed out" },
+    { "crash", NULL, 502, "error receiving function response: container exit code 2" },
+    { "never", NULL, 504, "Timed out" },
+    { "ok", "prepare_image", 500, "disk full" },
+    { "ok", "create", 500, "disk full" },
+    { "ok", "start", 500, "disk full" },
+};
+
+START_TEST(tells_why_it_fails)
+{
+    struct world *w = world_create(with_image);
+    struct asked a;
+
+    w->own_what = failures[_i].what;
+    w->fail_method = failures[_i].method;
+    w->fails = 10;
+    err_set(&w->next_error, FN_E_INTERNAL, "disk full");
+    world_ask(w, &a, "{}");
+    world_run_ms(w, 10000);
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert(a.st.failed);
+    ck_assert_msg(a.st.error_code == failures[_i].code, "%d %s", a.st.error_code, a.text);
+    ck_assert_msg(strstr(a.text, failures[_i].text) != NULL, "%s", a.text);
+    ck_assert_uint_eq(strlen(a.created), 24);
+    ck_assert_str_eq(a.details, "");
+    ck_assert_int_eq(counted("false", "false", "true"), 1);
+    w->own_what = "ok";
+    w->fail_method = NULL;
+    world_ask(w, &a, "{}"); /* of itself */
+    world_run_ms(w, 1000);
+    ck_assert(!a.st.failed);
+    ck_assert_str_eq(a.text, "");
+    world_destroy(w);
+}
+END_TEST
+
+/* A function that never listens ends with its container; one whose image is pulled for ever, after
+ * a minute, whatever runner.start_wait says. */
+START_TEST(ends_in_time)
+{
+    struct world *w = world_create(with_image);
+    struct asked a;
+
+    w->hang_app = "";
+    w->hang_method = "prepare_image";
+    world_ask(w, &a, "{}");
+    world_run_ms(w, 59000);
+    ck_assert_int_eq(a.answers, 0);
+    world_run_ms(w, 2000);
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert_int_eq(a.st.error_code, 503);
+    ck_assert_str_eq(a.text, "Timed out - server too busy: no container in time");
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(answer_has_a_limit)
+{
+    struct world *w = world_create(with_image);
+    struct asked a;
+
+    w->hellos = (64 << 10) / 5 + 1;
+    world_ask(w, &a, "{}");
+    world_run_ms(w, 200);
+    ck_assert_int_eq(a.st.error_code, 502);
+    ck_assert_str_eq(a.text, "the status image answered more than 64 KiB");
+    world_destroy(w);
+}
+END_TEST
+
+/* Calls hold all memory: it needs none. */
+START_TEST(needs_no_room)
+{
+    struct world *w = world_create(with_image);
+    struct asked a;
+
+    for (int i = 0; i < 8; i++) {
+        world_call(w, (struct call_spec){ .what = "ms-5000", .mem_mb = 128 });
+    }
+    world_run_ms(w, 300);
+    ck_assert_uint_eq(world_counts(w).used.mem_bytes, w->totals.mem_bytes);
+    world_ask(w, &a, "{}");
+    world_run_ms(w, 300);
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert(!a.st.failed);
+    ck_assert_int_eq(a.st.active, 8);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(network_follows_the_file)
+{
+    struct world *w = world_create(with_network_file);
+    struct asked a;
+
+    w->no_file = true;
+    world_ask(w, &a, "{}");
+    world_run_ms(w, 200);
+    ck_assert(!a.st.failed);
+    ck_assert(a.st.network_disabled);
+    ck_assert_uint_ne(w->last_task.flags & FN_TASK_NO_NETWORK, 0);
+    ck_assert_int_eq(counted("false", "true", "false"), 1);
+    w->no_file = false;
+    world_run_ms(w, 2000);
+    world_ask(w, &a, "{}");
+    world_run_ms(w, 200);
+    ck_assert(!a.st.network_disabled);
+    ck_assert_uint_eq(w->last_task.flags & FN_TASK_NO_NETWORK, 0);
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(is_no_function)
+{
+    struct world *w = world_create(with_image);
+    struct engage_session *s = world_call(w, (struct call_spec){ .image = IMAGE });
+
+    ck_assert_int_eq(s->code, 400);
+    ck_assert(!s->user);
+    ck_assert_ptr_nonnull(strstr(s->text, "RUN411"));
+    ck_assert_ptr_nonnull(strstr(s->text, "Invalid Fn image"));
+    world_run_ms(w, 200);
+    ck_assert_uint_eq(w->prepares, 0);
+    world_destroy(w);
+}
+END_TEST
+
+/* Nothing is tried where nothing can be started. */
+START_TEST(says_what_it_knows)
+{
+    struct world *w = world_create(with_image);
+    struct asked a;
+
+    w->engine_dead = true;
+    world_call(w, (struct call_spec){ 0 });
+    world_run_ms(w, 3000);
+    ck_assert(world_status(w).failed);
+    ck_assert_ptr_nonnull(strstr(world_status(w).error_text, "container engine does not answer"));
+    w->engine_dead = false;
+    world_run_ms(w, 5000);
+    world_ask(w, &a, "{}");
+    w->engine_dead = true; /* while it runs */
+    world_run_ms(w, 10000);
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert(a.st.failed);
+    ck_assert_int_eq(a.st.error_code, 503);
+    world_destroy(w);
+}
+END_TEST
+
+/* A drain tells those who wait, and starts nothing. */
+START_TEST(ends_with_a_drain)
+{
+    struct world *w = world_create(with_image);
+    struct asked a;
+
+    world_ask(w, &a, "{}");
+    world_run_ms(w, 30);
+    world_destroy(w);
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert_int_eq(a.st.error_code, 503);
+    ck_assert_ptr_nonnull(strstr(a.text, "shutting down"));
+}
+END_TEST
+
+START_TEST(follows_a_reload)
+{
+    struct world *w = world_create(NULL);
+    struct asked a;
+
+    ck_assert_str_eq(world_status(w).id, "");
+    w->opt.status_image = IMAGE;
+    runner_set_options(w->r, &w->opt);
+    world_ask(w, &a, "{}");
+    world_run_ms(w, 200);
+    ck_assert_str_ne(a.id, "");
+    runner_set_options(w->r, &w->opt); /* perhaps with another image */
+    world_ask(w, &a, "{}");
+    ck_assert_int_eq(a.answers, 0);
+    w->opt.status_image = NULL;
+    runner_set_options(w->r, &w->opt);
+    world_run_ms(w, 200);
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert_str_eq(world_status(w).id, "");
+    world_destroy(w);
+}
+END_TEST
+
+TCase *status_tests(void)
+{
+    TCase *tc = tcase_create("status");
+
+    tcase_add_test(tc, runs_the_image);
+    tcase_add_test(tc, is_shared_and_cached);
+    tcase_add_test(tc, outlives_who_asked);
+    tcase_add_loop_test(tc, tells_why_it_fails, 0, sizeof(failures) / sizeof(failures[0]));
+    tcase_add_test(tc, ends_in_time);
+    tcase_add_test(tc, answer_has_a_limit);
+    tcase_add_test(tc, needs_no_room);
+    tcase_add_test(tc, network_follows_the_file);
+    tcase_add_test(tc, is_no_function);
+    tcase_add_test(tc, says_what_it_knows);
+    tcase_add_test(tc, ends_with_a_drain);
+    tcase_add_test(tc, follows_a_reload);
+    return tc;
+}
