@@ -43,7 +43,7 @@ static const char usage_text[] =
     "  why        shows what a recent call met: runners, refusals, waits\n"
     "  calls      shows current calls: state, age, what each waits for\n"
     "  containers shows containers of a runner: state, age, what each waits for\n"
-    "  peers      shows the runners that this node connects to, and why one is down\n"
+    "  peers      shows the runners that this node connects to, and why one is down or fails\n"
     "  shadow     compares the shadow placer with the one in use; swaps them, and back\n"
     "  runners    shows the runners of a node pool manager, and why there are so many; drains\n"
     "             one, takes that back, replaces or removes one; roll replaces all, N at a time\n"

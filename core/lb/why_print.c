@@ -29,6 +29,9 @@ static const char *how_name(uint32_t how)
     if (how == TRACE_HOW_DRAINING) {
         return "draining";
     }
+    if (how == TRACE_HOW_FAILING) {
+        return "failing";
+    }
     return how >= TRACE_HOW_OWN && how - TRACE_HOW_OWN < SEEN_N ? seen[how - TRACE_HOW_OWN]
                                                                 : "open";
 }

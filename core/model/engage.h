@@ -76,9 +76,18 @@ struct engage_client_cb {
                    bool legal);
 };
 
-/* Told when a link becomes usable or unusable. */
+/* How a runner says that it is, now and then. */
+struct engage_health {
+    bool failing;    /* no container can be started there */
+    int32_t code;    /* HTTP status of the failure; 0 = none was told, 504 = it does not answer */
+    const char *why; /* "" when it is not failing */
+};
+
+/* Told when a link becomes usable or unusable, and, if somebody wants to know, whenever the runner
+ * of one that is up begins or ceases to fail; that stays true while it is down. */
 struct engage_link_cb {
     void (*on_state)(void *ud, bool up);
+    void (*on_health)(void *ud, const struct engage_health *h); /* NULL: it is not asked */
 };
 
 struct engage_client {

@@ -6,6 +6,7 @@
  * order of the lists. A runner whose link is not open yet is one that cannot be reached. */
 #include <place/place_int.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,19 +20,70 @@ bool runner_is_up(const struct place_runner *r)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* When most fail, what they are asked is more likely the cause than they are; and calls of
+ * functions that have containers still run there. */
+bool runner_is_failing(const struct place_runner *r)
+{
+    return r->failing && r->group->failing_n * 2 <= r->group->up_n;
+}
+
+static void count_failing(struct place_runner *r, int n)
+{
+    if (r->failing) {
+        r->group->failing_n += (uint32_t)n;
+        metric_add(r->failing, n);
+    }
+}
+
+static void count_up(struct place_runner *r, int n)
+{
+    metric_add(r->group->place->metrics.runners_up, n);
+    r->group->up_n += (uint32_t)n;
+    count_failing(r, n);
+}
+
 static void on_link_state(void *ud, bool up)
 {
     struct place_runner *r = ud;
 
-    metric_add(r->group->place->metrics.runners_up, up ? 1 : -1);
+    count_up(r, up ? 1 : -1);
     if (up) {
+        group_wake(r->group, 64, FN_WAKE_POOL);
+    }
+}
+
+static struct metric *failing_metric(int32_t code)
+{
+    static const char *const labels[] = { "code", NULL };
+    static const struct metric_def def = {
+        .name = "fn_lb_runners_failing",
+        .help = "Connected runners whose status fails, by the code that it tells.",
+        .kind = METRIC_GAUGE,
+        .labels = labels,
+    };
+    char text[16];
+    const char *const values[] = { text };
+
+    snprintf(text, sizeof(text), "%d", code >= 400 && code <= 599 ? code : 0);
+    return metric_series(metric_declare(&def), values);
+}
+
+static void on_link_health(void *ud, const struct engage_health *h)
+{
+    struct place_runner *r = ud;
+    bool up = runner_is_up(r);
+
+    count_failing(r, up ? -1 : 0);
+    r->failing = h->failing ? failing_metric(h->code) : NULL;
+    count_failing(r, up ? 1 : 0);
+    if (!h->failing) {
         group_wake(r->group, 64, FN_WAKE_POOL);
     }
 }
 
 static bool open_link(struct place_runner *r)
 {
-    static const struct engage_link_cb cb = { on_link_state };
+    static const struct engage_link_cb cb = { on_link_state, on_link_health };
     struct engage_client *client = r->group->place->deps.client;
 
     r->link = client->link_open(client, runner_address(r), r->tls_name, &cb, r);
@@ -148,7 +200,7 @@ bool runner_unref(struct place_runner *r)
         return false;
     }
     if (runner_is_up(r)) {
-        metric_add(p->metrics.runners_up, -1);
+        count_up(r, -1);
     }
     if (r->link) {
         p->deps.client->link_close(r->link);

@@ -201,11 +201,15 @@ static void count_in_window(struct place_call *pc)
     pc->window_attempts++;
 }
 
-static void trace_down(struct place_call *pc, int64_t now_ns, bool draining)
+/* TRACE_HOW_OPEN, or why the runner cannot be tried now. */
+static uint8_t obstacle(const struct place_call *pc, uint32_t index)
 {
-    if (pc->trace) {
-        trace_end(pc->trace, now_ns, draining ? TRACE_HOW_DRAINING : TRACE_HOW_DOWN, 0, NULL);
-    }
+    const struct place_runner *r = pc->snap->runners[index];
+
+    return pc->snap->list[index].flags & FN_RUNNER_DRAINING ? TRACE_HOW_DRAINING
+           : !runner_is_up(r)                               ? TRACE_HOW_DOWN
+           : runner_is_failing(r)                           ? TRACE_HOW_FAILING
+                                                            : TRACE_HOW_OPEN;
 }
 
 /* Takes the runner that the placer named; false when it cannot be tried now. */
@@ -214,7 +218,7 @@ static bool take_runner(struct place_call *pc, const struct fn_answer *answer)
     struct place *p = pc->place;
     uint32_t index = answer->index;
     struct place_runner *r = pc->snap->runners[index];
-    bool draining = pc->snap->list[index].flags & FN_RUNNER_DRAINING;
+    uint8_t how = obstacle(pc, index);
     int64_t now_ns = env_now_ns(p->deps.env);
 
     pc->attempts++;
@@ -224,8 +228,10 @@ static bool take_runner(struct place_call *pc, const struct fn_answer *answer)
     if (pc->trace) {
         trace_begin(pc->trace, pc->snap->list[index].address, answer->note, now_ns, pc->round);
     }
-    if (draining || !runner_is_up(r)) {
-        trace_down(pc, now_ns, draining);
+    if (how != TRACE_HOW_OPEN) {
+        if (pc->trace) {
+            trace_end(pc->trace, now_ns, how, 0, NULL);
+        }
         pc->unreachable++;
         pc->last_code = FN_E_UNAVAILABLE;
         pc->why = FN_WHY_UNREACHABLE;

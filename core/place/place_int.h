@@ -25,6 +25,7 @@ struct place_runner {
     uint32_t refs;
     struct seat seats[2]; /* by the parity of a listing's number */
     int64_t since_ns; /* first listed */
+    struct metric *failing; /* its status does: counted here while it is up; NULL = it does not */
     int64_t refused_ns; /* when it refused a call last; 0 = never */
     TAILQ_ENTRY(place_runner) link_unopened; /* while there is no link */
     UT_hash_handle hh;
@@ -150,6 +151,7 @@ struct place_group {
     struct fn_snap_builder *next; /* waits for it to end; NULL = none */
     uint64_t published_by; /* source.seq of its list; 0 = none */
     struct place_runner *runners;
+    uint32_t up_n, failing_n; /* of these: connected; and their status fails */
     TAILQ_HEAD(place_queue, place_call) waiting; /* parked once and not over, in that order */
     struct turn_app *apps; /* of these calls (turns.c) */
     TAILQ_HEAD(, turn_app) turns; /* apps with calls that wait for capacity */
@@ -277,6 +279,8 @@ void links_finish(struct place *p);
 /* Opens links of new runners, now and in portions later. */
 void links_open(struct place *p);
 bool runner_is_up(const struct place_runner *r);
+/* It says that it cannot start containers, and not so many others do that this is no reason. */
+bool runner_is_failing(const struct place_runner *r);
 /* The group's runner for an entry, new or known; the caller gets a reference. guess: may be it,
  * which saves the search; NULL = none. NULL: no memory. */
 struct place_runner *runner_get(struct place_group *g, struct place_runner *guess,

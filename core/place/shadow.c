@@ -218,7 +218,8 @@ static void note_pick(struct place_call *pc, enum place_role role, uint32_t inde
     int64_t now_ns = env_now_ns(p->deps.env);
     enum place_pick pick = PLACE_PICK_FREE;
 
-    if ((pc->snap->list[index].flags & FN_RUNNER_DRAINING) || !runner_is_up(r)) {
+    if ((pc->snap->list[index].flags & FN_RUNNER_DRAINING) || !runner_is_up(r) ||
+        runner_is_failing(r)) {
         pick = PLACE_PICK_DOWN;
     } else if (r->refused_ns && now_ns - r->refused_ns < REFUSED_NS) {
         pick = PLACE_PICK_REFUSED;

@@ -22,6 +22,7 @@
 #define TRACE_HOW_OPEN 0u     /* not over, or over without an answer */
 #define TRACE_HOW_DOWN 1u     /* no connection: not sent */
 #define TRACE_HOW_DRAINING 2u /* the pool says that it takes no calls: not sent */
+#define TRACE_HOW_FAILING 3u  /* its status fails: not sent */
 #define TRACE_HOW_OWN 16u
 
 struct trace_try {

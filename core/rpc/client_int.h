@@ -55,6 +55,13 @@ void peer_break(struct peer *p, const char *why);
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
+/* What the runner of a link says of itself (health.c). */
+struct health {
+    struct env_timer timer; /* asks; not set while a question is under way */
+    bool failing;
+    char why[192];
+};
+
 /* A link lives until its owner closed it and the last attempt and unary call that name it are
  * gone. */
 struct engage_link {
@@ -68,8 +75,13 @@ struct engage_link {
     int64_t probe_started_ns;
     enum { PROBE_NONE, PROBE_CALL, PROBE_PING } probing;
     struct env_timer probe_timer;
+    struct health health;
     LIST_HEAD(, engage_attempt) attempts;
 };
+
+void health_init(struct engage_link *l);
+void health_ask_soon(struct engage_link *l); /* it is up */
+void health_finish(struct engage_link *l);   /* it is closed */
 
 void link_ref(struct engage_link *l);
 void link_unref(struct engage_link *l);

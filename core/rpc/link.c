@@ -18,6 +18,9 @@ static void on_changed(struct peer *p, bool up)
 {
     struct engage_link *l = container_of(p, struct engage_link, peer);
 
+    if (up && !l->closed) {
+        health_ask_soon(l);
+    }
     if (l->cb && l->cb->on_state && !l->closed) {
         l->cb->on_state(l->ud, up);
     }
@@ -151,6 +154,7 @@ static struct engage_link *link_open(struct engage_client *client, const char *a
     }
     LIST_INSERT_HEAD(&r->links, l, entry);
     l->probe_timer.cb = on_probe_timer;
+    health_init(l);
     probe_again(l, env_now_ns(r->env) + r->config.probe_interval_ns);
     return l;
 }
@@ -160,6 +164,7 @@ static void link_close(struct engage_link *l)
     assert(!l->closed);
     l->closed = true;
     env_timer_clear(l->rpc->env, &l->probe_timer);
+    health_finish(l);
     walks_skip(&l->rpc->walks, l, LIST_NEXT(l, entry));
     LIST_REMOVE(l, entry);
     peer_close(&l->peer);

@@ -26,7 +26,9 @@ bool rpc_walk_next_peer(struct rpc *r, struct walk *w, struct rpc_peer_row *ret)
     *ret = (struct rpc_peer_row){ .address = p->address,
                                   .state = peer_states.names[p->state],
                                   .waits_for = waits[p->state],
-                                  .why = p->state == PEER_UP ? NULL : p->why,
+                                  .why = p->state != PEER_UP ? p->why
+                                         : l->health.failing ? l->health.why
+                                                             : NULL,
                                   .age_ns = env_now_ns(r->env) - p->state_ns };
     return true;
 }

@@ -50,6 +50,9 @@ static const struct fn_opt rows[] = {
         "A runner that has sent nothing for this long is pinged by its load balancer, 0 = never."),
     OPT("probe_timeout", DURATION, AT(probe_timeout_ns), "2s", 10 * MS, MIN,
         "Time to answer such a ping before the connection is closed."),
+    OPT("status_interval", DURATION, AT(status_interval_ns), "5s", 0, H,
+        "A load balancer asks each of its runners for its status this often, 0 = never. One whose "
+        "status fails gets no calls until it is good again."),
     OPT("client_silence", DURATION, AT(client_silence_ns), "10s", 0, H,
         "A load balancer that has sent nothing for this long is pinged by its runner, 0 = never."),
     OPT("send_queue", BYTES32, AT(send_queue_bytes), "64KiB", 4 * KIB, 16 * MIB,

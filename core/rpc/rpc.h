@@ -42,6 +42,7 @@ struct rpc_config {
     int64_t connect_timeout_ns;   /* one dial, with handshakes */
     int64_t probe_interval_ns;    /* silence after which a link is probed; 0 = never */
     int64_t probe_timeout_ns;     /* no answer for that long = dead */
+    int64_t status_interval_ns;   /* a link's owner is told of its runner's health; 0 = never */
     int64_t client_silence_ns;    /* a server pings a client after that; 0 = never */
     int64_t answer_ns;            /* * of a peer to a ping, and to a connection */
     int64_t first_message_ns;     /* * a stream of a server that brings none ends */
@@ -106,7 +107,7 @@ struct rpc_peer_row {
     const char *address;
     const char *state;     /* of peer_states */
     const char *waits_for;
-    const char *why;       /* it is down; NULL: it is up */
+    const char *why;       /* it is down, or its status fails; NULL: neither */
     int64_t age_ns;        /* of its state */
 };
 void rpc_walk_peers(struct rpc *r, struct walk *w);

@@ -60,6 +60,7 @@ export const advice = {
   fn_lb_waiting: 'Above 0 for long: add runners.',
   fn_lb_runners: '0: no call can be placed.',
   fn_lb_runners_up: 'Alert when lower than `fn_lb_runners` for long: runners or networks are down.',
+  fn_lb_runners_failing: 'Above 0: those runners get no calls; `fnd peers` says why: [monitoring.md](monitoring.md#the-status-of-a-runner).',
   fn_lb_new_runner_latency: 'How long a cold pool makes a call wait: [elastic-pools.md](elastic-pools.md).',
   fn_lb_shadow_on: '0 although a shadow is configured: it was turned off; the log says why. `fnd reload` starts it again.',
   fn_lb_shadow_strikes: 'Growing: do not let this placer serve.',

@@ -1,13 +1,14 @@
-// Status of a runner that has a status image: a real container, over gRPC.
+// Status of a runner that has a status image: a real container, over gRPC; and what a load balancer makes of it.
 import assert from 'node:assert/strict'
-import { rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { fnId, startCluster } from './lib/cluster.mjs'
+import { fnId, startCluster, startLb, startRunner } from './lib/cluster.mjs'
 import { docker, driver, noEngine as skip } from './lib/docker.mjs'
 import { Client, fields, message } from './lib/grpc.mjs'
 import { invoke, request } from './lib/http.mjs'
-import { tempDir, until } from './lib/node.mjs'
+import { build, tempDir, until } from './lib/node.mjs'
 
 const owner = `e2e-status-${process.pid}`
 const containers = () => docker('ps', '-aq', '--filter', `label=io.fnd.owner=${owner}`).split('\n').filter(Boolean)
@@ -80,5 +81,43 @@ describe('the status of a runner with a status image', { skip }, () => {
     const { text: page } = await request(cluster.runners[0].url('/metrics'))
     assert.match(page, /fn_status_call\{cached="false",success="true",network="true"\} [1-9]/)
     assert.match(page, /fn_runner_calls_received_total 2\n/)
+  })
+})
+
+describe('a runner whose status fails', () => {
+  let bad
+  let good
+  let lb
+  const peers = () => JSON.parse(execFileSync(path.join(build, 'fnd'), ['peers', '--json', '--config', path.join(lb.dir, 'fn.yaml')], { encoding: 'utf8' })).peers
+  const received = () => bad.metric('fn_runner_calls_received_total')
+
+  before(async () => {
+    bad = await startRunner({ name: 'bad', runner: 'status_image: absent' })
+    good = await startRunner({ name: 'good' })
+    lb = await startLb({ addresses: [bad.address, good.address], functions: { hello: {} }, more: 'grpc: { status_interval: 100ms }' })
+  })
+  after(() => Promise.all([lb, bad, good].map((n) => n?.stop())))
+
+  it('gets no calls, and is told with its reason', async () => {
+    await until('its status was asked', async () => (await lb.metric('fn_lb_runners_failing')) === 1)
+    const before = await received()
+    for (let i = 0; i < 10; i++) assert.equal((await invoke(lb, fnId('hello'))).status, 200)
+    assert.equal(await received(), before)
+    const row = peers().find((p) => p.address === bad.address)
+    assert.equal(row.state, 'up')
+    assert.match(row.why, /absent/)
+    assert.match(lb.log, /the status of a runner fails/)
+    assert.match(bad.log, /the status of this runner fails/)
+  })
+
+  it('gets calls again when it is good again', async () => {
+    const file = path.join(bad.dir, 'fn.yaml')
+    writeFileSync(file, readFileSync(file, 'utf8').replace('status_image: absent', 'status_image: echo'))
+    bad.signal('SIGHUP')
+    await until('it is good again', async () => (await lb.metric('fn_lb_runners_failing')) === 0)
+    const before = await received()
+    for (let i = 0; i < 10; i++) assert.equal((await invoke(lb, fnId('hello'))).status, 200)
+    assert.ok(await received() > before)
+    assert.equal(peers().find((p) => p.address === bad.address).why ?? null, null)
   })
 })

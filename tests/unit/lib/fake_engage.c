@@ -126,6 +126,14 @@ void fake_engage_up(struct fake_engage *fe, const char *address, bool up)
     }
 }
 
+void fake_engage_health(struct fake_engage *fe, const char *address, bool failing, int32_t code)
+{
+    struct engage_link *l = fake_engage_link(fe, address);
+
+    assert(l);
+    l->cb->on_health(l->ud, &(struct engage_health){ failing, code, failing ? "disk full" : "" });
+}
+
 struct engage_attempt *fake_engage_last(struct fake_engage *fe)
 {
     struct engage_attempt *a;

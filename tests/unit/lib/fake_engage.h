@@ -46,6 +46,7 @@ void fake_engage_init(struct fake_engage *fe);
 void fake_engage_finish(struct fake_engage *fe); /* asserts that nothing is open */
 struct engage_link *fake_engage_link(struct fake_engage *fe, const char *address); /* or NULL */
 void fake_engage_up(struct fake_engage *fe, const char *address, bool up);
+void fake_engage_health(struct fake_engage *fe, const char *address, bool failing, int32_t code);
 /* The newest open attempt that has not ended, or NULL. */
 struct engage_attempt *fake_engage_last(struct fake_engage *fe);
 

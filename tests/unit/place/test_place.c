@@ -1,6 +1,9 @@
 /* Placement: rounds, groups, stacks, random walks; with scripted plugins. */
 #include "world.h"
 
+#include <base/metric.h>
+#include <stdio.h>
+
 
 START_TEST(tries_in_order_and_counts)
 {
@@ -68,6 +71,88 @@ START_TEST(groups_are_apart)
 END_TEST
 
 /* Random walks: counts always come back to zero, and nothing is asked from inside. */
+static int64_t failing_metric(const char *code)
+{
+    static const char *const labels[] = { "code", NULL };
+    const struct metric_def def = { .name = "fn_lb_runners_failing",
+                                    .kind = METRIC_GAUGE,
+                                    .labels = labels };
+
+    return metric_value(metric_series(metric_declare(&def), &code));
+}
+
+static const char *placed_at(void)
+{
+    static char address[64];
+    struct place_call *c = begin();
+
+    ck_assert_int_eq(place_next(c), PLACE_TRY);
+    snprintf(address, sizeof(address), "%s", c->address);
+    end(c);
+    return address;
+}
+
+/* One whose status fails gets no calls, and gets them again; unless most fail. */
+START_TEST(failing_runners_are_left_out)
+{
+    static const char *const all[] = { "r1:1", "r2:1", "r3:1" };
+    struct place_call *c;
+
+    fe.up_at_once = false;
+    PUBLISH("r1:1", "r2:1", "r3:1");
+    for (int i = 0; i < 3; i++) {
+        fake_engage_up(&fe, all[i], true);
+    }
+    ck_assert_str_eq(placed_at(), "r1:1");
+    fake_engage_health(&fe, "r1:1", true, 503);
+    ck_assert_int_eq(failing_metric("503"), 1);
+    c = begin();
+    ck_assert_int_eq(place_next(c), PLACE_TRY);
+    ck_assert_str_eq(c->address, "r2:1");
+    ck_assert_uint_eq(t.last_why, FN_WHY_UNREACHABLE);
+    fake_engage_health(&fe, "r2:1", true, 502); /* most of them: all are used */
+    ck_assert_str_eq(placed_at(), "r1:1");
+    end(c);
+    fake_engage_health(&fe, "r2:1", false, 0);
+    ck_assert_str_eq(placed_at(), "r2:1");
+    fake_engage_up(&fe, "r2:1", false);
+    ck_assert_str_eq(placed_at(), "r3:1");
+    fake_engage_up(&fe, "r1:1", false); /* it stays what it was */
+    ck_assert_int_eq(failing_metric("503"), 0);
+    fake_engage_up(&fe, "r1:1", true);
+    ck_assert_int_eq(failing_metric("503"), 1);
+    ck_assert_str_eq(placed_at(), "r3:1");
+    fake_engage_up(&fe, "r3:1", false); /* the last one that is connected is used */
+    ck_assert_str_eq(placed_at(), "r1:1");
+    fake_engage_health(&fe, "r1:1", false, 0);
+    ck_assert_int_eq(failing_metric("503"), 0);
+    fake_engage_health(&fe, "r1:1", true, 7); /* no HTTP status */
+    ck_assert_int_eq(failing_metric("0"), 1);
+    PUBLISH("r2:1", "r3:1");
+    ck_assert_int_eq(failing_metric("0"), 0);
+}
+END_TEST
+
+/* Calls that wait are asked again. */
+START_TEST(a_runner_that_is_good_again_wakes)
+{
+    struct place_call *c;
+
+    PUBLISH("r1:1", "r2:1");
+    fake_engage_health(&fe, "r1:1", true, 503);
+    t.fixed = (struct fn_answer){ .verdict = FN_WAIT, .wake_mask = FN_WAKE_POOL };
+    c = begin();
+    ck_assert_int_eq(place_next(c), PLACE_PARKED);
+    woken = 0;
+    fake_env_advance(env, 1);
+    ck_assert_int_eq(woken, 0);
+    fake_engage_health(&fe, "r1:1", false, 0);
+    fake_env_advance(env, 1);
+    ck_assert_int_eq(woken, 1);
+    leave(c);
+}
+END_TEST
+
 START_TEST(random_walks)
 {
     enum { N = 40 };
@@ -170,7 +255,9 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        tries_in_order_and_counts, give_up_with_a_code, groups_are_apart, random_walks,
+        tries_in_order_and_counts,
+        failing_runners_are_left_out,
+        a_runner_that_is_good_again_wakes, give_up_with_a_code, groups_are_apart, random_walks,
         stack_of_placers,
     };
     Suite *s = suite_create("place");

@@ -552,6 +552,92 @@ START_TEST(test_status)
 }
 END_TEST
 
+static struct {
+    int changes;
+    bool failing;
+    int32_t code;
+    char why[64];
+} health;
+
+static void on_health(void *ud, const struct engage_health *h)
+{
+    (void)ud;
+    health.changes++;
+    health.failing = h->failing;
+    health.code = h->code;
+    snprintf(health.why, sizeof(health.why), "%s", h->why);
+    fixture_notify(f);
+}
+
+static bool has_changed(void *ud)
+{
+    return health.changes == *(int *)ud;
+}
+
+static bool is_asked_again(void *ud)
+{
+    return f->asks >= *(uint32_t *)ud;
+}
+
+static const char *why_of_peers(void)
+{
+    struct rpc_peer_row row;
+    struct walk w;
+    const char *why = NULL;
+
+    rpc_walk_peers(f->rpc, &w);
+    while (rpc_walk_next_peer(f->rpc, &w, &row)) {
+        ck_assert_str_eq(row.state, "up");
+        why = row.why ? row.why : why;
+    }
+    walk_end(&w);
+    return why;
+}
+
+/* A link whose owner wants to know asks, and tells changes only; others do not ask. */
+START_TEST(test_health)
+{
+    static const struct engage_link_cb cb = { NULL, on_health };
+    struct rpc_config config = RPC_CONFIG_INIT;
+    struct engage_link *l;
+    uint32_t asks;
+    int changes = 1;
+
+    config.status_interval_ns = 20 * ENV_MS;
+    memset(&health, 0, sizeof(health));
+    f = fixture_create_with(OVER_UNIX, &config);
+    fixture_server_open(f);
+    fixture_link_open(f, f->address);
+    WAIT(f, is_up, f);
+    ck_assert_uint_eq(f->asks, 0);
+    loop_enter(f->loop);
+    l = f->client->link_open(f->client, f->address, NULL, &cb, NULL);
+    loop_leave(f->loop);
+    WAIT(f, has_changed, &changes);
+    loop_enter(f->loop);
+    ck_assert(health.failing);
+    ck_assert_int_eq(health.code, 503);
+    ck_assert_str_eq(health.why, "no engine \xc3\xa4");
+    ck_assert_str_eq(why_of_peers(), "no engine \xc3\xa4");
+    asks = f->asks + 3;
+    loop_leave(f->loop);
+    WAIT(f, is_asked_again, &asks);
+    loop_enter(f->loop);
+    ck_assert_int_eq(health.changes, 1);
+    f->well = true;
+    loop_leave(f->loop);
+    changes = 2;
+    WAIT(f, has_changed, &changes);
+    loop_enter(f->loop);
+    ck_assert(!health.failing);
+    ck_assert_str_eq(health.why, "");
+    ck_assert_ptr_null(why_of_peers());
+    f->client->link_close(l);
+    loop_leave(f->loop);
+    fixture_destroy(f);
+}
+END_TEST
+
 /* A link that is closed leaves its attempts running. */
 START_TEST(test_link_closed_under_a_call)
 {
@@ -673,6 +759,7 @@ TCase *faults_case(void)
     tcase_add_test(tc, test_a_full_link_is_probed);
     tcase_add_test(tc, test_server_closed_under_load);
     tcase_add_test(tc, test_status);
+    tcase_add_test(tc, test_health);
     tcase_add_test(tc, test_link_closed_under_a_call);
     tcase_add_test(tc, test_addresses);
     tcase_add_loop_test(tc, test_tls, 0, (int)(sizeof(tls_cases) / sizeof(tls_cases[0])));

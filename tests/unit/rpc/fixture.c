@@ -324,7 +324,7 @@ static void on_gone(void *ud)
 void fixture_answer(struct fixture *fx, struct engage_ask *ask)
 {
     const struct engage_status st = { .active = 3, .received = fx->tries, .handled = fx->finished,
-                                      .failed = true, .cached = true, .network_disabled = true,
+                                      .failed = !fx->well, .cached = true, .network_disabled = true,
                                       .error_code = 503, .error_text = "no engine \xe4",
                                       .id = "01", .details = "{}",
                                       .created_at = "2026-11-21T04:17:24.501Z",
@@ -343,10 +343,10 @@ static void on_status(void *ud, struct engage_ask *ask)
     f->asks++;
     if (f->holds_asks) {
         f->asked = ask;
-        fixture_notify(f);
     } else {
         fixture_answer(f, ask);
     }
+    fixture_notify(f);
 }
 
 static void on_status_gone(void *ud, struct engage_ask *ask)
@@ -525,7 +525,7 @@ static void on_state(void *ud, bool up)
     fixture_notify(f);
 }
 
-static const struct engage_link_cb link_cb = { on_state };
+static const struct engage_link_cb link_cb = { on_state, NULL };
 
 static void *run(void *arg)
 {

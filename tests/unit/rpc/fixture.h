@@ -41,6 +41,7 @@ struct fixture {
     char last_ext[64];
     int64_t last_deadline_ns;
     struct served *held; /* the last one that holds its call */
+    bool well;           /* what its answers say */
     bool holds_asks;     /* the next question for the status is kept, */
     struct engage_ask *asked; /* here */
     uint32_t asks, asks_gone;
