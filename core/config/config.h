@@ -127,6 +127,7 @@ struct config {
                                              outermost and decides */
     struct config_plugin cplane;          /* npm */
     struct config_plugin predictor;       /* npm; use NULL = demand as it is */
+    struct config_plugin operator_;       /* pure-runner, full; use NULL = none */
     struct config_plugin pool;            /* lb; full: static with the runner inside ("local:") */
     struct config_list_plugin drivers;    /* pure-runner, full: in order of creation; the last one
                                              is the outermost */
@@ -185,9 +186,9 @@ bool config_plugin_same_options(const struct config *c, const struct config_plug
 /* What `next` changes but a running node cannot take over: a problem for each setting. */
 void config_check_live(const struct config *running, const struct config *next,
                        struct conf_problems *p);
-/* The same for plugins that live as long as the node (drivers, control plane, predictor), given
- * their instances in order. Their files are not looked at: a new one is used by the next
- * process. */
+/* The same for plugins that live as long as the node (drivers, control plane, predictor,
+ * operator), given their instances in order. Their files are not looked at: a new one is used by
+ * the next process. */
 void config_check_kept(const struct config *running, const struct config *next,
                        struct plugin *const *plugins, uint32_t n, struct conf_problems *p);
 /* Binds every plugin of this node, tells what is wrong, and takes away those that are, with what

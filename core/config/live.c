@@ -139,7 +139,7 @@ static uint32_t kept_sections(const struct config *c, const struct config_plugin
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < c->drivers.n && n < KEPT_MAX - 2; i++) {
+    for (uint32_t i = 0; i < c->drivers.n && n < KEPT_MAX - 3; i++) {
         ret[n++] = &c->drivers.items[i];
     }
     if (c->cplane.use) {
@@ -147,6 +147,9 @@ static uint32_t kept_sections(const struct config *c, const struct config_plugin
     }
     if (c->predictor.use) {
         ret[n++] = &c->predictor;
+    }
+    if (c->operator_.use) {
+        ret[n++] = &c->operator_;
     }
     return n;
 }

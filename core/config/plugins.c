@@ -29,6 +29,7 @@ const struct config_plugin_key config_plugin_keys[] = {
     { "driver", FN_KIND_DRIVER, SHAPE_STACK, AT(drivers), .sides = RUNNER },
     { "control_plane", FN_KIND_CONTROL_PLANE, SHAPE_ONE, AT(cplane), .sides = NPM },
     { "predictor", FN_KIND_PREDICTOR, SHAPE_ONE, AT(predictor), .sides = NPM },
+    { "operator", FN_KIND_OPERATOR, SHAPE_ONE, AT(operator_), .sides = RUNNER },
     { "overriders", FN_KIND_OVERRIDER, SHAPE_LIST, AT(overriders), .sides = LB | RUNNER },
     { "listeners", FN_KIND_LISTENER, SHAPE_LIST, AT(listeners), .sides = LB | RUNNER },
     { NULL, NULL, SHAPE_ONE, 0, 0 },

@@ -282,6 +282,8 @@ int config_print_reference(struct plugin_host *h, const char *plugin_dir, struct
                      "([control-planes.md](control-planes.md)) |\n"
                      "| `predictor` | npm | a plugin | turns demand into wanted capacity "
                      "([elastic-pools.md](elastic-pools.md)) |\n"
+                     "| `operator` | pure-runner, full | a plugin | adds to the runner's status, "
+                     "takes keys of the operator's own |\n"
                      "| `overriders` | lb, pure-runner, full | a list, in order | change calls "
                      "before they "
                      "are placed or run |\n"

@@ -132,6 +132,8 @@ struct engage_status {
     const char *created_at;
     const char *started_at;
     const char *completed_at;
+    const struct fn_kv *custom; /* the operator's own */
+    uint32_t n_custom;
     int64_t scheduler_ns;
     int64_t execution_ns;
     int64_t image_pull_wait_ns;

@@ -175,6 +175,10 @@ static int runner_open(struct node *n, struct fn_error *reterr)
     deps.options = options_of(n);
     deps.hub = n->hub;
     deps.driver = n->driver;
+    r = node_plugin(n, &n->config->operator_, &deps.operator_, reterr);
+    if (r < 0) {
+        return r;
+    }
     set_lanes(n, &deps.options);
     metric_set_subjects(n->config->metrics->functions_max);
     r = runner_create(&deps, &n->runner, reterr);
@@ -310,7 +314,7 @@ static void runner_close(struct node *n)
 static void runner_try_plugins(struct node *n)
 {
     const struct config_list_plugin *list = &n->config->drivers;
-    struct plugin *driver = NULL;
+    struct plugin *driver = NULL, *operator_ = NULL;
     struct fn_error e = ERR_INIT;
 
     for (uint32_t i = 0; i < list->n && node_plugin(n, &list->items[i], &driver, &e) == 0; i++) {
@@ -318,6 +322,7 @@ static void runner_try_plugins(struct node *n)
             conf_problem(n->problems, "CFG712", list->items[i].where, "%s", e.msg);
         }
     }
+    node_plugin(n, &n->config->operator_, &operator_, &e);
 }
 
 /* ---- what operators see ---------------------------------------------------------------------- */

@@ -283,6 +283,31 @@ bool plugin_answer_output(struct plugin *p, uint32_t fd, const void *data, size_
     return false;
 }
 
+/* ---- operators ------------------------------------------------------------------------------- */
+
+static bool is_pair_text(const char *text)
+{
+    return text && strnlen(text, FN_OPERATOR_TEXT_MAX + 1) <= FN_OPERATOR_TEXT_MAX;
+}
+
+int plugin_answer_pairs(struct plugin *p, const char *method, const struct fn_kv *pairs,
+                        uint32_t n)
+{
+    if (n > FN_OPERATOR_PAIRS_MAX || (n > 0 && !pairs)) {
+        bad(p, "%s: got %u pairs%s; expected at most %u", method, n, pairs ? "" : " at NULL",
+            FN_OPERATOR_PAIRS_MAX);
+        return FN_E_INTERNAL;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is_pair_text(pairs[i].key) || !is_pair_text(pairs[i].value) || !pairs[i].key[0]) {
+            bad(p, "%s: pair %u; expected a key and a value of at most %u bytes", method, i,
+                FN_OPERATOR_TEXT_MAX);
+            return FN_E_INTERNAL;
+        }
+    }
+    return 0;
+}
+
 /* ---- predictors ------------------------------------------------------------------------------ */
 
 int plugin_answer_desired(struct plugin *p, int r, uint64_t mb)

@@ -57,6 +57,10 @@ struct fn_exit plugin_answer_exit(struct plugin *p, const struct fn_exit *said);
 /* false: not output */
 bool plugin_answer_output(struct plugin *p, uint32_t fd, const void *data, size_t len);
 
+/* What an operator adds to a status. 0, or FN_E_INTERNAL: then nothing of it is used. */
+int plugin_answer_pairs(struct plugin *p, const char *method, const struct fn_kv *pairs,
+                        uint32_t n);
+
 /* What a predictor wants. 0 or FN_E_INTERNAL. */
 int plugin_answer_desired(struct plugin *p, int r, uint64_t mb);
 

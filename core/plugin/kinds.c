@@ -54,6 +54,11 @@ static const struct plugin_slot predictor_slots[] = {
     SLOT(fn_predictor_ops, predict, true),
 };
 
+static const struct plugin_slot operator_slots[] = {
+    SLOT(fn_operator_ops, status, false),
+    SLOT(fn_operator_ops, configure, false),
+};
+
 static void no_flags(struct plugin_check *c, const char *who, uint32_t flags)
 {
     if (flags != 0) {
@@ -114,6 +119,8 @@ static const struct plugin_kind kinds[] = {
     { FN_KIND_PREDICTOR, "predictor-", FN_PREDICTOR_MAJOR, FN_PREDICTOR_MINOR,
       FN_MAGIC_PREDICTOR, sizeof(struct fn_predictor_ops), 24, SLOTS(predictor_slots),
       predictor_limits },
+    { FN_KIND_OPERATOR, "operator-", FN_OPERATOR_MAJOR, FN_OPERATOR_MINOR, FN_MAGIC_OPERATOR,
+      sizeof(struct fn_operator_ops), 24, SLOTS(operator_slots), NULL },
 };
 
 #define KINDS_N (sizeof(kinds) / sizeof(kinds[0]))
@@ -132,7 +139,7 @@ const struct plugin_kind *plugin_kind_find(const char *name)
 
 const char *plugin_kind_names(void)
 {
-    return "placer, pool, control-plane, overrider, driver, predictor, listener";
+    return "placer, pool, control-plane, overrider, driver, predictor, listener, operator";
 }
 
 static const struct plugin_iface ifaces[] = {

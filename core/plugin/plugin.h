@@ -15,6 +15,7 @@
 #include <fn/cplane.h>
 #include <fn/driver.h>
 #include <fn/listener.h>
+#include <fn/operator.h>
 #include <fn/override.h>
 #include <fn/placer.h>
 #include <fn/pool.h>

@@ -134,6 +134,7 @@ union plugin_ops_copy {
     struct fn_driver_ops driver;
     struct fn_cplane_ops cplane;
     struct fn_predictor_ops predictor;
+    struct fn_operator_ops operator_;
 };
 
 struct plugin_slot {

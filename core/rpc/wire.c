@@ -253,6 +253,23 @@ int wire_encode_finished(struct scratch *s, const struct engage_finished *f, str
     return pack(&msg.base, out);
 }
 
+/* 0 without memory: they are left out then, as what they add is no proof of anything. */
+static size_t custom_status(struct scratch *s, const struct engage_status *st,
+                            RunnerStatus__CustomStatusEntry ***ret)
+{
+    RunnerStatus__CustomStatusEntry *all = scratch_alloc(s, st->n_custom * sizeof(*all));
+    RunnerStatus__CustomStatusEntry **list = scratch_alloc(s, st->n_custom * sizeof(*list));
+
+    for (uint32_t i = 0; all && list && i < st->n_custom; i++) {
+        runner_status__custom_status_entry__init(&all[i]);
+        all[i].key = clean(s, st->custom[i].key);
+        all[i].value = clean(s, st->custom[i].value);
+        list[i] = &all[i];
+    }
+    *ret = list;
+    return all && list ? st->n_custom : 0;
+}
+
 int wire_encode_status(struct scratch *s, const struct engage_status *st, struct buf *out)
 {
     RunnerStatus msg = RUNNER_STATUS__INIT;
@@ -277,6 +294,7 @@ int wire_encode_status(struct scratch *s, const struct engage_status *st, struct
     msg.ctrprepduration = st->ctr_prep_ns;
     msg.ctrcreateduration = st->ctr_create_ns;
     msg.initstarttime = st->init_start_ns;
+    msg.n_customstatus = custom_status(s, st, &msg.customstatus);
     return pack(&msg.base, out);
 }
 

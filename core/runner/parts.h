@@ -202,7 +202,25 @@ bool engine_is_quiet(const struct runner *r); /* no lane works for this runner *
 
 #define STATUS_RUN_MAX_NS (60 * ENV_S) /* from the question to the end of the run; Go Fn's */
 
+/* What the operator's plugin says (operator.c). */
+struct operator_question {
+    struct runner *r;
+    struct env_work work;
+    bool asking; /* a lane has it */
+    int result;
+    struct fn_error error;
+    struct arena arena; /* of the pairs */
+    struct fn_kv *pairs;
+    uint32_t n;
+};
+
+bool operator_says_status(const struct runner *r);
+/* status_on_operator() follows. FN_E_EXHAUSTED: nobody was asked. */
+int operator_ask(struct runner *r);
+
 struct status {
+    struct operator_question question;
+    struct buf request; /* of who asked first, for the status image */
     struct rcall *run;       /* of the status image; NULL = none runs */
     struct engage_asks asks; /* that wait for it */
     bool offline;            /* it has no network */
@@ -220,5 +238,6 @@ void status_finish(struct runner *r); /* those who wait are not told */
 void status_forget(struct runner *r); /* what was cached */
 void status_on_ask(void *endpoint, struct engage_ask *ask);
 void status_on_gone(void *endpoint, struct engage_ask *ask);
+void status_on_operator(struct runner *r); /* the operator's plugin has answered */
 
 #endif

@@ -116,9 +116,14 @@ void runner_count(const struct runner *r, struct runner_counts *ret)
 
 /* ---- drain --------------------------------------------------------------------------------- */
 
+static bool is_quiet(const struct runner *r)
+{
+    return engine_is_quiet(r) && !r->status.question.asking;
+}
+
 static bool is_clean(const struct runner *r)
 {
-    return TAILQ_EMPTY(&r->calls) && !r->containers && engine_is_quiet(r);
+    return TAILQ_EMPTY(&r->calls) && !r->containers && is_quiet(r);
 }
 
 static void drain_tell(struct env_task *t)
@@ -254,7 +259,7 @@ void runner_destroy(struct runner *r)
     driver_hub_set_runner(r->deps.hub, NULL);
     r->drain_done = NULL;
     drop_calls(r);
-    if (!engine_is_quiet(r)) { /* lane threads still use it: stays, as the process ends */
+    if (!is_quiet(r)) { /* lane threads still use it: stays, as the process ends */
         log_warn("container engine still busy at the end; the next start removes what is left");
         r->abandoned = true;
         forget_timers(r);

@@ -115,6 +115,7 @@ struct runner_deps {
     const struct fnsock_if *fnsock;
     struct driver_hub *hub;
     struct plugin *driver;            /* the outermost one */
+    struct plugin *operator_;         /* NULL = none */
     struct id_maker *ids;         /* container ids */
     struct account_totals totals; /* see account_detect() */
     struct account_reader reader; /* see account_cpu_spare(); zero = not known */

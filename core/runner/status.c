@@ -6,7 +6,8 @@
  * and what it ended with serves for STATUS_FRESH_NS. It goes on when nobody waits any more. Its
  * container is not used again, so that each run starts one.
  *
- * Without an image, and where none can be started, the answer is what the runner knows. */
+ * The operator's plugin is asked first, and its failure is the status. Without both, and where no
+ * container can be started, the answer is what the runner knows. */
 #include <runner/internal.h>
 
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #define STATUS_FRESH_NS     (1500 * ENV_MS) /* Go Fn's, as the two below */
 #define STATUS_TIMEOUT_S    5
 #define STATUS_IDLE_S       1
+#define STATUS_REQUEST_MAX  (1u << 20)  /* bytes of a Status2 */
 #define STATUS_DETAILS_MAX  (64u << 10) /* bytes of an answer; Go Fn: those of any function */
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -97,13 +99,23 @@ static void note_times(struct status *s, const struct engage_finished *f)
     s->last.init_start_ns = f->init_start_ns;
 }
 
+/* `last` is the answer for all who wait and for who comes soon. */
+static void status_conclude(struct runner *r, const struct engage_status *was)
+{
+    log_change(was, &r->status.last);
+    r->status.fresh_until_ns = env_now_ns(r->env) + STATUS_FRESH_NS;
+    tell_all(r);
+}
+
 static void run_over(struct runner *r, const struct engage_finished *f)
 {
     struct status *s = &r->status;
     struct engage_status was = s->last;
     int64_t now_ns = env_now_ns(r->env);
 
-    s->last = (struct engage_status){ .network_disabled = s->offline };
+    s->last = (struct engage_status){ .network_disabled = s->offline,
+                                      .custom = s->question.pairs,
+                                      .n_custom = s->question.n };
     s->last.id = keep(s->id, sizeof(s->id), s->run->call.id);
     note_times(s, f);
     if (!f->success) {
@@ -116,10 +128,8 @@ static void run_over(struct runner *r, const struct engage_finished *f)
         s->last.details = buf_text(&s->details);
     }
     metric_observe(r->metrics.status_ms, (now_ns - s->run->created_ns) / ENV_MS);
-    log_change(&was, &s->last);
-    s->fresh_until_ns = now_ns + STATUS_FRESH_NS;
     s->run = NULL;
-    tell_all(r);
+    status_conclude(r, &was);
 }
 
 /* ---- the session of a run: the runner itself ------------------------------------------------- */
@@ -176,7 +186,7 @@ static int fill_model(struct rcall *rc)
     return call_add_contract(c);
 }
 
-static int status_run(struct runner *r, const struct engage_ask *ask)
+static int status_run(struct runner *r, const void *request, size_t len)
 {
     struct status *s = &r->status;
     struct rcall *rc = rcall_begin(r, &own_server, (struct engage_session *)(void *)r);
@@ -197,8 +207,47 @@ static int status_run(struct runner *r, const struct engage_ask *ask)
     s->run = rc;
     s->too_much = false;
     buf_clear(&s->details);
-    rcall_submit(rc, ask->request, ask->request_len);
+    rcall_submit(rc, request, len);
     return 0;
+}
+
+/* ---- the operator's plugin ------------------------------------------------------------------- */
+
+static int status_begin(struct runner *r, const struct engage_ask *ask)
+{
+    struct status *s = &r->status;
+
+    if (!operator_says_status(r)) {
+        return status_run(r, ask->request, ask->request_len);
+    }
+    buf_clear(&s->request);
+    return buf_add(&s->request, ask->request, ask->request_len) < 0 ? FN_E_EXHAUSTED
+                                                                     : operator_ask(r);
+}
+
+void status_on_operator(struct runner *r)
+{
+    struct status *s = &r->status;
+    struct operator_question *q = &s->question;
+    struct engage_status was = s->last;
+    struct engage_status is = { .custom = q->pairs, .n_custom = q->n };
+
+    if (q->result < 0) {
+        is.failed = true;
+        is.error_code = q->error.http_status ? q->error.http_status : 503;
+        is.error_text = keep(s->text, sizeof(s->text), q->error.msg);
+    } else if (r->opt.status_image && !r->draining && engine_accepts(r)) {
+        if (status_run(r, s->request.data, s->request.len) == 0) {
+            return;
+        }
+        is.failed = true;
+        is.error_code = 503;
+        is.error_text = "out of memory";
+    } else {
+        engine_status(r, &is, s->text);
+    }
+    s->last = is;
+    status_conclude(r, &was);
 }
 
 /* ---- who asks -------------------------------------------------------------------------------- */
@@ -208,11 +257,11 @@ void status_on_ask(void *endpoint, struct engage_ask *ask)
     struct runner *r = ((struct endpoint *)endpoint)->r;
     struct status *s = &r->status;
 
-    if (!r->opt.status_image || r->draining || !engine_accepts(r)) {
+    if (!(r->opt.status_image || operator_says_status(r)) || r->draining || !engine_accepts(r)) {
         tell_known(r, ask);
     } else if (env_now_ns(r->env) < s->fresh_until_ns) {
         tell_last(r, ask);
-    } else if (s->run || status_run(r, ask) == 0) {
+    } else if (s->run || s->question.asking || status_begin(r, ask) == 0) {
         TAILQ_INSERT_TAIL(&s->asks, ask, link);
     } else {
         tell(r, ask, &(struct engage_status){ .failed = true, .error_code = 503,
@@ -237,9 +286,13 @@ void status_init(struct runner *r)
 {
     TAILQ_INIT(&r->status.asks);
     buf_init(&r->status.details, STATUS_DETAILS_MAX);
+    buf_init(&r->status.request, STATUS_REQUEST_MAX);
+    arena_init(&r->status.question.arena, 0);
 }
 
 void status_finish(struct runner *r)
 {
     buf_finish(&r->status.details);
+    buf_finish(&r->status.request);
+    arena_finish(&r->status.question.arena);
 }

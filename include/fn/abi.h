@@ -3,9 +3,10 @@
  * A plugin is one shared object with one exported symbol, fn_plugin_v1(). It returns a constant
  * manifest that lists factories ("placer named naive"). fn.yaml makes instances of factories; each
  * instance is given a host table (host.h) and is called through the ops table of its kind
- * (placer.h, pool.h, override.h, listener.h, driver.h, cplane.h, predictor.h).
+ * (placer.h, pool.h, override.h, listener.h, driver.h, cplane.h, predictor.h, operator.h).
  *
  * Change log, newest first. tests/abi of the source tree keeps the headers of each released minor.
+ *   1.1  operator.h: the kind "operator".
  *   1.0  first version.
  *
  * Growth rule. Every table and view that crosses the border starts with its size as the filling
@@ -59,7 +60,7 @@ extern "C" {
 #endif
 
 #define FN_ABI_MAJOR 1
-#define FN_ABI_MINOR 0
+#define FN_ABI_MINOR 1
 
 /* First member of every table. `magic` differs per table type, so that a wrong cast is caught at
  * load. */
@@ -171,6 +172,7 @@ struct fn_opt {
 #define FN_KIND_DRIVER        "driver"
 #define FN_KIND_PREDICTOR     "predictor"
 #define FN_KIND_LISTENER      "listener"
+#define FN_KIND_OPERATOR      "operator" /* since 1.1 */
 
 struct fn_factory {
     struct fn_hdr hdr; /* FN_MAGIC_FACTORY */

@@ -9,7 +9,7 @@ import { fixedSize } from './headers.mjs';
 
 const [from, to] = process.argv.slice(2);
 const kinds = new Set(['fn_placer_ops', 'fn_pool_ops', 'fn_override_ops', 'fn_listener_ops',
-  'fn_driver_ops', 'fn_cplane_ops', 'fn_predictor_ops']);
+  'fn_driver_ops', 'fn_cplane_ops', 'fn_predictor_ops', 'fn_operator_ops']);
 
 fs.mkdirSync(to, { recursive: true });
 for (const file of fs.readdirSync(from).filter((f) => f.endsWith('.h'))) {

@@ -9,6 +9,7 @@
 #include <fn/driver.h>
 #include <fn/host.h>
 #include <fn/listener.h>
+#include <fn/operator.h>
 #include <fn/override.h>
 #include <fn/placer.h>
 #include <fn/pool.h>
@@ -287,6 +288,10 @@ PIN_SIZE(struct fn_listener_ops, 24);
 PIN(struct fn_listener_ops, hdr, 0, 8);
 PIN(struct fn_listener_ops, before, 8, 8);
 PIN(struct fn_listener_ops, after, 16, 8);
+PIN_SIZE(struct fn_operator_ops, 24);
+PIN(struct fn_operator_ops, hdr, 0, 8);
+PIN(struct fn_operator_ops, status, 8, 8);
+PIN(struct fn_operator_ops, configure, 16, 8);
 PIN_SIZE(struct fn_edit_if, 80);
 PIN(struct fn_edit_if, hdr, 0, 8);
 PIN(struct fn_edit_if, text, 8, 8);
@@ -504,6 +509,10 @@ PIN_VALUE(FN_PROC_HAS_NAMESPACES, 1LL);
 PIN_VALUE(FN_PROC_HAS_CGROUP, 2LL);
 PIN_VALUE(FN_LISTENER_MAJOR, 1LL);
 PIN_VALUE(FN_MAGIC_LISTENER, 1179521793LL);
+PIN_VALUE(FN_OPERATOR_MAJOR, 1LL);
+PIN_VALUE(FN_MAGIC_OPERATOR, 1179522817LL);
+PIN_VALUE(FN_OPERATOR_PAIRS_MAX, 64LL);
+PIN_VALUE(FN_OPERATOR_TEXT_MAX, 4096LL);
 PIN_VALUE(FN_OVERRIDE_MAJOR, 1LL);
 PIN_VALUE(FN_MAGIC_OVERRIDE, 1179521537LL);
 PIN_VALUE(FN_MAGIC_EDIT, 1179521538LL);

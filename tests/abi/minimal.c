@@ -321,6 +321,29 @@ static const struct fn_predictor_ops predictor_ops = {
     .state_size = sizeof(uint64_t), .predict = predict, SLOT
 };
 
+/* ---- operator, since 1.1 ------------------------------------------------------------------------- */
+
+#ifdef FN_KIND_OPERATOR
+#include <fn/operator.h>
+
+static int status(void *inst, struct fn_op *op, const struct fn_kv **ret_pairs, uint32_t *ret_n,
+                  struct fn_error *reterr)
+{
+    static const struct fn_kv pair = { "custom", "works" };
+
+    (void)inst;
+    (void)op;
+    (void)reterr;
+    *ret_pairs = &pair;
+    *ret_n = 1;
+    return 0;
+}
+
+static const struct fn_operator_ops operator_ops = {
+    .hdr = FN_HDR(struct fn_operator_ops, FN_MAGIC_OPERATOR), .status = status, SLOT
+};
+#endif
+
 /* ---- manifest ------------------------------------------------------------------------------------ */
 
 static const struct fn_need needs[] = { { "fn.op", 1, OP_MINOR, OP_FLAGS }, { NULL, 0, 0, 0 } };
@@ -353,10 +376,17 @@ FACTORY(listener, FN_KIND_LISTENER, LISTENER)
 FACTORY(driver, FN_KIND_DRIVER, DRIVER)
 FACTORY(cplane, FN_KIND_CONTROL_PLANE, CPLANE)
 FACTORY(predictor, FN_KIND_PREDICTOR, PREDICTOR)
+#ifdef FN_KIND_OPERATOR
+FACTORY(operator, FN_KIND_OPERATOR, OPERATOR)
+#endif
 
 static const struct fn_factory *const factories[] = {
     &placer_factory, &pool_factory, &override_factory, &listener_factory, &driver_factory,
-    &cplane_factory, &predictor_factory, NULL
+    &cplane_factory, &predictor_factory,
+#ifdef FN_KIND_OPERATOR
+    &operator_factory,
+#endif
+    NULL
 };
 
 static const struct fn_manifest manifest = {

@@ -272,14 +272,28 @@ static void use_predictor(const void *table, void *inst, char how)
     EXTRA(ops, inst, how);
 }
 
+static void use_operator(const void *table, void *inst, char how)
+{
+    const struct fn_operator_ops *ops = table;
+    const struct fn_kv *pairs = NULL;
+    uint32_t n = 0;
+
+    ck_assert_int_eq(ops->status(inst, NULL, &pairs, &n, NULL), 0);
+    ck_assert_uint_eq(n, 1);
+    ck_assert_str_eq(pairs[0].key, "custom");
+    ck_assert_ptr_null(ops->configure);
+    EXTRA(ops, inst, how);
+}
+
 static const struct {
     const char *name;
     void (*use)(const void *ops, void *inst, char how);
+    uint16_t since; /* minor of the ABI that brought it */
 } kinds[] = {
-    { FN_KIND_PLACER, use_placer },           { FN_KIND_POOL, use_pool },
-    { FN_KIND_OVERRIDER, use_overrider },     { FN_KIND_LISTENER, use_listener },
-    { FN_KIND_DRIVER, use_driver },           { FN_KIND_CONTROL_PLANE, use_cplane },
-    { FN_KIND_PREDICTOR, use_predictor },
+    { FN_KIND_PLACER, use_placer, 0 },       { FN_KIND_POOL, use_pool, 0 },
+    { FN_KIND_OVERRIDER, use_overrider, 0 }, { FN_KIND_LISTENER, use_listener, 0 },
+    { FN_KIND_DRIVER, use_driver, 0 },       { FN_KIND_CONTROL_PLANE, use_cplane, 0 },
+    { FN_KIND_PREDICTOR, use_predictor, 0 }, { FN_KIND_OPERATOR, use_operator, 1 },
 };
 
 #define KINDS_N (sizeof(kinds) / sizeof(kinds[0]))
@@ -292,6 +306,9 @@ static void works(const struct cell *c, char how)
 
     ck_assert_msg(open_plugin(c->plugin, NULL, &e) == 0, "%s: %s", c->plugin, e.msg);
     for (i = 0; i < KINDS_N; i++) {
+        if (plugin_file_manifest(file)->abi_minor < kinds[i].since) {
+            continue;
+        }
         p = make(kinds[i].name, "minimal");
         /* The host's own copy: what it knows, whatever the plugin knew. */
         ck_assert_uint_eq(((const struct fn_hdr *)plugin_ops(p))->size % 8, 0);

@@ -11,7 +11,7 @@ void contract_cases(const char *kind, struct contract_list ret[CONTRACT_LISTS])
         {FN_KIND_PLACER, placer_cases},        {FN_KIND_POOL, pool_cases},
         {FN_KIND_CONTROL_PLANE, cplane_cases}, {FN_KIND_OVERRIDER, overrider_cases},
         {FN_KIND_LISTENER, listener_cases},    {FN_KIND_DRIVER, driver_cases},
-        {FN_KIND_PREDICTOR, predictor_cases},
+        {FN_KIND_PREDICTOR, predictor_cases},  {FN_KIND_OPERATOR, operator_cases},
     };
 
     ret[0] = (struct contract_list){NULL, 0};

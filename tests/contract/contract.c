@@ -593,7 +593,7 @@ exercise_fn exercise_of(const char *kind)
         {FN_KIND_PLACER, placer_exercise},        {FN_KIND_POOL, pool_exercise},
         {FN_KIND_CONTROL_PLANE, cplane_exercise}, {FN_KIND_OVERRIDER, overrider_exercise},
         {FN_KIND_LISTENER, listener_exercise},    {FN_KIND_DRIVER, driver_exercise},
-        {FN_KIND_PREDICTOR, predictor_exercise},
+        {FN_KIND_PREDICTOR, predictor_exercise},  {FN_KIND_OPERATOR, operator_exercise},
     };
     size_t i;
 

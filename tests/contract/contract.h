@@ -203,6 +203,7 @@ void overrider_exercise(struct instance *in, bool tolerant);
 void listener_exercise(struct instance *in, bool tolerant);
 void driver_exercise(struct instance *in, bool tolerant);
 void predictor_exercise(struct instance *in, bool tolerant);
+void operator_exercise(struct instance *in, bool tolerant);
 
 /* ---- clock.c: virtual time ------------------------------------------------------------------- */
 

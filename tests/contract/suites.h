@@ -14,5 +14,6 @@ struct contract_list overrider_cases(void);
 struct contract_list listener_cases(void);
 struct contract_list driver_cases(void);
 struct contract_list predictor_cases(void);
+struct contract_list operator_cases(void);
 
 #endif

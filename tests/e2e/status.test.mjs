@@ -12,11 +12,12 @@ import { build, tempDir, until } from './lib/node.mjs'
 
 const owner = `e2e-status-${process.pid}`
 const containers = () => docker('ps', '-aq', '--filter', `label=io.fnd.owner=${owner}`).split('\n').filter(Boolean)
-const names = { 2: 'active', 3: 'failed', 4: 'id', 5: 'details', 6: 'code', 7: 'text', 8: 'created', 9: 'started', 10: 'completed', 11: 'cached', 16: 'execution', 17: 'offline', 21: 'create' }
+const names = { 18: 'custom', 2: 'active', 3: 'failed', 4: 'id', 5: 'details', 6: 'code', 7: 'text', 8: 'created', 9: 'started', 10: 'completed', 11: 'cached', 16: 'execution', 17: 'offline', 21: 'create' }
 const text = (v) => (typeof v === 'bigint' ? Number(v) : v.toString())
 
 describe('the status of a runner with a status image', { skip }, () => {
   const file = path.join(tempDir(), 'network-is-up')
+  const down = path.join(tempDir(), 'down')
   let cluster
   let client
   const ask = async (method = 'Status', body = Buffer.alloc(0)) => {
@@ -35,7 +36,7 @@ describe('the status of a runner with a status image', { skip }, () => {
     writeFileSync(file, '')
     cluster = await startCluster({
       functions: { echo: { image: 'fnd/echo:latest', memory: 64 }, hello: { image: 'fnd/hello:latest', memory: 64 } },
-      runnerOptions: { driver: driver(), runner: `owner: ${owner}\nstatus_image: "fnd/echo:latest"\nstatus_network_file: ${file}` },
+      runnerOptions: { driver: driver(), plugins: `operator: { use: file, down_file: ${down}, down_code: 450, words: [custom=works] }`, runner: `owner: ${owner}\nstatus_image: "fnd/echo:latest"\nstatus_network_file: ${file}` },
     })
     client = new Client(`http://127.0.0.1:${cluster.runners[0].grpcPort}`)
   })
@@ -71,6 +72,15 @@ describe('the status of a runner with a status image', { skip }, () => {
     assert.equal(status.failed, undefined, status.text)
     writeFileSync(file, '')
     assert.equal((await fresh()).offline, undefined)
+  })
+
+  it('has what the operator adds, and fails when he says so', async () => {
+    assert.equal((await fresh()).custom, message([1, 'custom'], [2, 'works']).toString())
+    writeFileSync(down, 'disk is to be changed\n')
+    const status = await fresh()
+    assert.deepEqual([status.failed, status.code, status.text, status.details], [1, 450, 'disk is to be changed', undefined])
+    rmSync(down)
+    assert.equal((await fresh()).failed, undefined)
   })
 
   it('is no function, and counts as none', async () => {

@@ -224,7 +224,7 @@ static int list_rules(void)
 {
     static const char *const kinds[] = { FN_KIND_PLACER,    FN_KIND_POOL,     FN_KIND_CONTROL_PLANE,
                                          FN_KIND_OVERRIDER, FN_KIND_LISTENER, FN_KIND_DRIVER,
-                                         FN_KIND_PREDICTOR };
+                                         FN_KIND_PREDICTOR, FN_KIND_OPERATOR };
     struct contract_list lists[CONTRACT_LISTS];
     size_t k;
     size_t i;

@@ -81,7 +81,7 @@ static void only_loop(void *ud, const struct fn_factory *f)
     bool *only = ud;
 
     if (strcmp(f->kind, FN_KIND_DRIVER) == 0 || strcmp(f->kind, FN_KIND_CONTROL_PLANE) == 0 ||
-        strcmp(f->kind, FN_KIND_POOL) == 0) {
+        strcmp(f->kind, FN_KIND_POOL) == 0 || strcmp(f->kind, FN_KIND_OPERATOR) == 0) {
         *only = false;
     }
 }

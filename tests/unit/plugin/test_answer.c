@@ -302,6 +302,32 @@ START_TEST(predictions)
 }
 END_TEST
 
+START_TEST(pairs_of_operators)
+{
+    static char longest[FN_OPERATOR_TEXT_MAX + 2];
+    struct fn_kv pair = { "k", "" };
+
+    ck_assert_int_eq(plugin_answer_pairs(&p, "status", NULL, 0), 0);
+    ck_assert_int_eq(plugin_answer_pairs(&p, "status", &pair, 1), 0);
+    memset(longest, 'x', FN_OPERATOR_TEXT_MAX);
+    pair.value = longest;
+    ck_assert_int_eq(plugin_answer_pairs(&p, "status", &pair, 1), 0);
+    ck_assert_uint_eq(p.bad, 0);
+    longest[FN_OPERATOR_TEXT_MAX] = 'x';
+    ck_assert_int_eq(plugin_answer_pairs(&p, "status", &pair, 1), FN_E_INTERNAL);
+    told("status: pair 0; expected a key and a value of at most 4096 bytes");
+    ck_assert_int_eq(plugin_answer_pairs(&p, "status", NULL, 1), FN_E_INTERNAL);
+    told("status: got 1 pairs at NULL; expected at most 64");
+    ck_assert_int_eq(plugin_answer_pairs(&p, "status", &pair, 65), FN_E_INTERNAL);
+    told("status: got 65 pairs; expected at most 64");
+    for (int i = 0; i < 3; i++) {
+        pair = (struct fn_kv){ i == 0 ? NULL : i == 1 ? "" : "k", i == 2 ? NULL : "x" };
+        ck_assert_int_eq(plugin_answer_pairs(&p, "status", &pair, 1), FN_E_INTERNAL);
+        told("status: pair 0; expected a key and a value of at most 4096 bytes");
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("answer");
@@ -321,6 +347,7 @@ int main(void)
     tcase_add_test(t, ends_of_containers);
     tcase_add_test(t, output_of_containers);
     tcase_add_test(t, predictions);
+    tcase_add_test(t, pairs_of_operators);
     suite_add_tcase(s, t);
     srunner_run_all(sr, CK_ENV);
     failed = srunner_ntests_failed(sr);

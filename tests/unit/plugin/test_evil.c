@@ -41,7 +41,7 @@ static const struct refusal refusals[] = {
       "exports no fn_plugin_v1; expected FN_PLUGIN_DEFINE in one of its source files" },
     { "e04_wrong_kind", FN_E_UNIMPLEMENTED, "PLG907",
       "teapot/e04: unknown kind; expected one of placer, pool, control-plane, overrider, driver, "
-      "predictor, listener" },
+      "predictor, listener, operator" },
     { "l01_needs_library", FN_E_PERMISSION, "PLG906",
       "needs library \"libevil-helper.so\"; expected the C library, libstdc++, libcrypto, "
       "libjansson, or a name in plugins.libraries" },

@@ -270,8 +270,8 @@ struct refusal {
 
 /* Refused by the note, before any code ran. */
 static const struct refusal unrun[] = {
-    { "note-major", FN_E_UNIMPLEMENTED, "PLG904", "needs plugin ABI 2.0; host offers 1.0 to 1.0" },
-    { "note-newer", FN_E_UNIMPLEMENTED, "PLG904", "needs plugin ABI 1.7; host offers 1.0 to 1.0" },
+    { "note-major", FN_E_UNIMPLEMENTED, "PLG904", "needs plugin ABI 2.0; host offers 1.0 to 1.1" },
+    { "note-newer", FN_E_UNIMPLEMENTED, "PLG904", "needs plugin ABI 1.7; host offers 1.0 to 1.1" },
     { "note-missing", FN_E_INVALID, "PLG907",
       "has no note of owner \"fnd\"; expected a plugin built with FN_PLUGIN_DEFINE" },
 };
@@ -327,12 +327,12 @@ static const struct refusal tables[] = {
     { "ops-huge", FN_E_INVALID, "PLG910",
       P "table size, got 2147483648 bytes; expected at most 4096 inside the plugin's own data" },
     { "manifest-major", FN_E_UNIMPLEMENTED, "PLG904",
-      "manifest: needs plugin ABI 2.0; host offers 1.0 to 1.0" },
+      "manifest: needs plugin ABI 2.0; host offers 1.0 to 1.1" },
     { "manifest-newer", FN_E_UNIMPLEMENTED, "PLG904",
-      "manifest: needs plugin ABI 1.3; host offers 1.0 to 1.0" },
+      "manifest: needs plugin ABI 1.3; host offers 1.0 to 1.1" },
     { "manifest-flags", FN_E_UNIMPLEMENTED, "PLG904",
-      "manifest: flags, got 0x8; expected 0 or FN_PLUGIN_HAS_THREADS, built for plugin ABI 1.0; host "
-      "offers 1.0" },
+      "manifest: flags, got 0x8; expected 0 or FN_PLUGIN_HAS_THREADS, built for plugin ABI 1.1; host "
+      "offers 1.1" },
     { "manifest-name-null", FN_E_INVALID, "PLG909", "manifest: name is NULL; expected a text" },
     { "manifest-name-wild", FN_E_INVALID, "PLG909",
       "manifest: name is not a terminated text of at most 1024 bytes" },
@@ -350,7 +350,7 @@ static const struct refusal tables[] = {
       "factory 0: table too small, got 95 bytes; expected at least 96" },
     { "factory-kind", FN_E_UNIMPLEMENTED, "PLG907",
       "gizmo/sample: unknown kind; expected one of placer, pool, control-plane, overrider, driver, "
-      "predictor, listener" },
+      "predictor, listener, operator" },
     { "factory-kind-null", FN_E_INVALID, "PLG909", "factory 0: kind is NULL; expected a text" },
     { "factory-kind-major", FN_E_UNIMPLEMENTED, "PLG904",
       P "needs interface placer 2.0; host offers 1.0 to 1.0" },

@@ -323,10 +323,12 @@ static void on_gone(void *ud)
 
 void fixture_answer(struct fixture *fx, struct engage_ask *ask)
 {
+    static const struct fn_kv custom = { "custom", "works" };
     const struct engage_status st = { .active = 3, .received = fx->tries, .handled = fx->finished,
                                       .failed = !fx->well, .cached = true, .network_disabled = true,
                                       .error_code = 503, .error_text = "no engine \xe4",
                                       .id = "01", .details = "{}",
+                                      .custom = &custom, .n_custom = 1,
                                       .created_at = "2026-11-21T04:17:24.501Z",
                                       .scheduler_ns = 1, .execution_ns = 2,
                                       .image_pull_wait_ns = 3, .ctr_prep_ns = 4,

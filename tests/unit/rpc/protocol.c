@@ -292,11 +292,12 @@ struct unary_case {
 };
 
 /* fixture_answer()'s, in the order of their numbers: active, failed, id, details, errorCode, errorStr,
- * createdAt, cached, schedulerDuration, executionDuration, isNetworkDisabled, imagePullWaitDuration,
- * ctrPrepDuration, ctrCreateDuration, initStartTime. */
+ * createdAt, cached, schedulerDuration, executionDuration, isNetworkDisabled, customStatus,
+ * imagePullWaitDuration, ctrPrepDuration, ctrCreateDuration, initStartTime. */
 #define STATUS                                                                                     \
     "\x10\x03\x18\x01\x22\x02" "01\x2a\x02{}\x30\xf7\x03\x3a\x0c" "no engine \xc3\xa4\x42\x18"       \
-    "2026-11-21T04:17:24.501Z\x58\x01\x78\x01\x80\x01\x02\x88\x01\x01\x98\x01\x03\xa0\x01\x04"        \
+    "2026-11-21T04:17:24.501Z\x58\x01\x78\x01\x80\x01\x02\x88\x01\x01\x92\x01\x0f\x0a\x06"        \
+    "custom\x12\x05" "works\x98\x01\x03\xa0\x01\x04"                                               \
     "\xa8\x01\x05\xb0\x01\x06"
 
 static const struct unary_case unaries[] = {

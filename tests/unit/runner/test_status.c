@@ -327,6 +327,135 @@ START_TEST(follows_a_reload)
 }
 END_TEST
 
+/* ---- the operator's plugin ------------------------------------------------------------------- */
+
+/* How the plugin answers; `asked` counts. */
+static struct {
+    int asked;
+    int result;
+    int http_status;
+    uint32_t n;
+    struct fn_kv pairs[2];
+} says;
+
+static int operator_status(void *inst, struct fn_op *op, const struct fn_kv **ret_pairs,
+                           uint32_t *ret_n, struct fn_error *reterr)
+{
+    (void)inst;
+    (void)op;
+    says.asked++;
+    if (says.result < 0) {
+        return err_set_http(reterr, says.result, says.http_status, FN_BLAME_PLATFORM,
+                            "Custom healthcheck failed");
+    }
+    *ret_pairs = says.pairs;
+    *ret_n = says.n;
+    return 0;
+}
+
+static const struct fn_operator_ops operator_ops = {
+    .hdr = FN_HDR(struct fn_operator_ops, FN_MAGIC_OPERATOR), .status = operator_status
+};
+
+static void with_operator(struct world *w)
+{
+    memset(&says, 0, sizeof(says));
+    says.n = 1;
+    says.pairs[0] = (struct fn_kv){ "custom", "works" };
+    w->operator_ = (struct plugin){ "operator", &operator_ops, w };
+}
+
+static void with_both(struct world *w)
+{
+    with_operator(w);
+    with_image(w);
+}
+
+START_TEST(operator_adds_to_the_status)
+{
+    struct world *w = world_create(_i ? with_both : with_operator);
+    struct asked a, b;
+
+    world_ask(w, &a, "{\"a\":1}");
+    ck_assert_int_eq(a.answers, 0);
+    ck_assert_int_eq(says.asked, 0); /* on a lane */
+    world_run_ms(w, 1);
+    world_ask(w, &b, "{}");
+    world_run_ms(w, 250);
+    ck_assert_int_eq(a.answers + b.answers, 2);
+    ck_assert_int_eq(says.asked, 1);
+    ck_assert(!a.st.failed);
+    ck_assert_uint_eq(a.st.n_custom, 1);
+    ck_assert_str_eq(a.st.custom[0].key, "custom");
+    ck_assert_str_eq(a.st.custom[0].value, "works");
+    ck_assert_ptr_ne(a.st.custom[0].value, says.pairs[0].value); /* a copy */
+    ck_assert_str_eq(a.details, _i ? "hello" : "");
+    ck_assert_str_eq(w->last_body, _i ? "{\"a\":1}" : "");
+    world_run_ms(w, 1600);
+    says.n = 0;
+    world_ask(w, &a, "{}");
+    world_run_ms(w, 250);
+    ck_assert_uint_eq(a.st.n_custom, 0);
+    ck_assert_int_eq(says.asked, 2);
+    world_destroy(w);
+}
+END_TEST
+
+/* Its failure is the status, and no image runs. */
+START_TEST(operator_fails_the_status)
+{
+    struct world *w = world_create(with_both);
+    struct asked a;
+
+    says.result = FN_E_INTERNAL;
+    says.http_status = 450;
+    world_ask(w, &a, "{}");
+    world_run_ms(w, 250);
+    ck_assert(a.st.failed);
+    ck_assert_int_eq(a.st.error_code, 450);
+    ck_assert_str_eq(a.text, "Custom healthcheck failed");
+    ck_assert_uint_eq(a.st.n_custom, 0);
+    ck_assert_str_eq(w->last_body, "");
+    says.result = 0;
+    world_run_ms(w, 1600);
+    world_ask(w, &a, "{}");
+    world_run_ms(w, 250);
+    ck_assert(!a.st.failed);
+    world_destroy(w);
+}
+END_TEST
+
+/* A drain waits for the lane; who asked is told. */
+START_TEST(operator_is_asked_while_a_drain_begins)
+{
+    struct world *w = world_create(with_both);
+    struct asked a;
+
+    world_ask(w, &a, "{}");
+    world_destroy(w); /* looks whether anything is left */
+    ck_assert_int_eq(says.asked, 1);
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert_str_eq(a.details, "");
+}
+END_TEST
+
+START_TEST(operator_finds_the_lanes_full)
+{
+    struct world *w = world_create(with_operator);
+    struct asked a;
+
+    w->lanes_full = 1;
+    world_ask(w, &a, "{}");
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert(a.st.failed);
+    ck_assert_int_eq(a.st.error_code, 503);
+    world_ask(w, &a, "{}");
+    world_run_ms(w, 250);
+    ck_assert(!a.st.failed);
+    world_destroy(w);
+}
+END_TEST
+
 TCase *status_tests(void)
 {
     TCase *tc = tcase_create("status");
@@ -343,5 +472,9 @@ TCase *status_tests(void)
     tcase_add_test(tc, says_what_it_knows);
     tcase_add_test(tc, ends_with_a_drain);
     tcase_add_test(tc, follows_a_reload);
+    tcase_add_loop_test(tc, operator_adds_to_the_status, 0, 2);
+    tcase_add_test(tc, operator_fails_the_status);
+    tcase_add_test(tc, operator_is_asked_while_a_drain_begins);
+    tcase_add_test(tc, operator_finds_the_lanes_full);
     return tc;
 }

@@ -1065,6 +1065,7 @@ struct world *world_create(void (*tune)(struct world *w))
     d.fnsock = &fnsock_if;
     d.hub = w->hub;
     d.driver = &w->driver;
+    d.operator_ = w->operator_.ops ? &w->operator_ : NULL;
     d.ids = &w->ids;
     d.totals = w->totals;
     d.options = w->opt;

@@ -55,6 +55,7 @@ struct world {
     struct plugin driver;
     struct plugin listener;
     bool with_listener;
+    struct plugin operator_; /* ops NULL = none */
     struct id_maker ids;
     struct engage_server_cb cb;
     void *cb_ud;

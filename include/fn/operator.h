@@ -1,0 +1,38 @@
+/* Operator: what the operator of a runner adds to it: words in its status, or its failure, and
+ * configuration keys of his own. Go Fn: PureRunnerWithCustomHealthCheckerFunc and
+ * PureRunnerWithConfigFunc. Since ABI 1.1. */
+#ifndef FN_OPERATOR_H
+#define FN_OPERATOR_H
+
+#include <fn/driver.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FN_OPERATOR_MAJOR 1
+#define FN_OPERATOR_MINOR 0
+#define FN_MAGIC_OPERATOR 0x464e1701u
+
+#define FN_OPERATOR_PAIRS_MAX 64u  /* that status() may add */
+#define FN_OPERATOR_TEXT_MAX 4096u /* bytes of a key or value of them */
+
+/* One call at a time per instance; each may block until the deadline of its operation. */
+struct fn_operator_ops {
+    struct fn_hdr hdr; /* FN_MAGIC_OPERATOR */
+    /* [worker] optional: 0 with pairs for the status (n 0: none), which stay as they are until the
+     * next call of this instance; keys are not empty. < 0: the runner has failed, load balancers
+     * leave it, with the status, code and text of *reterr. The answer is kept for a while, as that
+     * of the status image. */
+    int (*status)(void *inst, struct fn_op *, const struct fn_kv **ret_pairs, uint32_t *ret_n,
+                  struct fn_error *reterr);
+    /* [worker] optional: the keys of a ConfigureRunner that no setting of the host has. < 0 refuses
+     * all of them, those of the host too, with *reterr; nothing of them is in use then. */
+    int (*configure)(void *inst, struct fn_op *, const struct fn_kv *borrowed, uint32_t n,
+                     struct fn_error *reterr);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* FN_OPERATOR_H */

@@ -1,0 +1,170 @@
+/* Suite "operator": fn/operator.h. */
+#include "outside.h"
+#include "suites.h"
+
+#include <string.h>
+
+#define TIMEOUT (5 * ENV_S)
+
+/* One call of a method, with its arguments and answers. */
+struct call {
+    struct instance *in;
+    const struct fn_kv *pairs; /* asked, or answered */
+    uint32_t n;
+    int result;
+    struct fn_error error;
+};
+
+static void call_status(void *ud, struct fn_op *op)
+{
+    const struct fn_operator_ops *ops = subject.factory->ops;
+    struct call *c = ud;
+
+    c->result = ops->status(c->in->inst, op, &c->pairs, &c->n, &c->error);
+}
+
+static void call_configure(void *ud, struct fn_op *op)
+{
+    const struct fn_operator_ops *ops = subject.factory->ops;
+    struct call *c = ud;
+
+    c->result = ops->configure(c->in->inst, op, c->pairs, c->n, &c->error);
+}
+
+static void check_text(const char *text, const char *what, uint32_t i)
+{
+    must(text != NULL, "status() answered pair %u without a %s", i, what);
+    must(strnlen(text, FN_OPERATOR_TEXT_MAX + 1) <= FN_OPERATOR_TEXT_MAX,
+         "status() answered pair %u with a %s of more than %u bytes", i, what,
+         FN_OPERATOR_TEXT_MAX);
+    trace_text(text);
+}
+
+static void check_pairs(const struct call *c)
+{
+    must(c->n <= FN_OPERATOR_PAIRS_MAX, "status() answered %u pairs; expected at most %u", c->n,
+         FN_OPERATOR_PAIRS_MAX);
+    must(c->n == 0 || c->pairs, "status() answered %u pairs at NULL", c->n);
+    for (uint32_t i = 0; i < c->n; i++) {
+        check_text(c->pairs[i].key, "key", i);
+        check_text(c->pairs[i].value, "value", i);
+        must(c->pairs[i].key[0], "status() answered pair %u with an empty key", i);
+    }
+}
+
+static void check_in_time(const char *method, const struct fn_op *op)
+{
+    int64_t end = op->cancel_at_ns < op->deadline_ns ? op->cancel_at_ns : op->deadline_ns;
+
+    must(clock_now() <= end + ENV_S,
+         "%s() came back %lld s after its operation had ended; expected an end at the deadline or "
+         "on cancel",
+         method, (long long)((clock_now() - end) / ENV_S));
+}
+
+static int status(struct instance *in, struct fn_op op)
+{
+    const struct fn_operator_ops *ops = instance_ops(in);
+    static const struct fn_kv untouched[1];
+    struct call c = { .in = in, .pairs = untouched, .n = 77, .error = ERR_INIT };
+
+    if (!ops->status) {
+        return 0;
+    }
+    on_worker(in, "status", &op, call_status, &c);
+    must_be_result("status", c.result, &c.error);
+    check_in_time("status", &op);
+    must(c.result == 0 || (c.pairs == untouched && c.n == 77),
+         "status() failed and wrote ret_pairs or ret_n; ret_* parameters are written only on "
+         "success");
+    must(c.result < 0 || c.n != 77, "status() returned 0 without a number in ret_n");
+    if (c.result == 0) {
+        check_pairs(&c);
+    }
+    trace_u64((uint64_t)(int64_t)c.result);
+    return c.result;
+}
+
+static int configure(struct instance *in, struct fn_op op, const struct fn_kv *pairs, uint32_t n)
+{
+    const struct fn_operator_ops *ops = instance_ops(in);
+    struct fn_kv *asked = fence_alloc((n + 1) * sizeof(*asked), 8, "the keys of a configuration",
+                                      "configure() had returned");
+    struct call c = { .in = in, .pairs = asked, .n = n, .error = ERR_INIT };
+
+    if (n > 0) {
+        memcpy(asked, pairs, n * sizeof(*asked));
+    }
+    fence_read_only(asked);
+    if (ops->configure) {
+        on_worker(in, "configure", &op, call_configure, &c);
+        must_be_result("configure", c.result, &c.error);
+        check_in_time("configure", &op);
+    }
+    fence_free(asked);
+    trace_u64((uint64_t)(int64_t)c.result);
+    return c.result;
+}
+
+void operator_exercise(struct instance *in, bool tolerant)
+{
+    static const struct fn_kv pairs[] = { { "domain", "unix" }, { "company", "fn" } };
+
+    (void)tolerant;
+    for (int i = 0; i < 20; i++) {
+        status(in, op_for(TIMEOUT));
+        configure(in, op_for(TIMEOUT), pairs, (uint32_t)(chance() % 3));
+    }
+}
+
+static void test_status(void)
+{
+    struct instance *in = instance_new();
+
+    for (int i = 0; i < 50; i++) {
+        status(in, op_for(TIMEOUT));
+        clock_jump(ENV_S);
+    }
+    instance_destroy(in);
+}
+
+static void test_odd_keys(void)
+{
+    static const struct fn_kv odd[] = {
+        { "", "" },         { "=", "=" },          { "a\nb", "c\nd" }, { "\x01\xff", "\xfe" },
+        { "same", "first" }, { "same", "second" }, { "../../x", "%s%n" },
+    };
+    struct instance *in = instance_new();
+
+    step("keys and values of all kinds, alone and together");
+    for (uint32_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        configure(in, op_for(TIMEOUT), &odd[i], 1);
+    }
+    configure(in, op_for(TIMEOUT), odd, sizeof(odd) / sizeof(odd[0]));
+    configure(in, op_for(TIMEOUT), NULL, 0);
+    status(in, op_for(TIMEOUT));
+    instance_destroy(in);
+}
+
+static void test_cancel(void)
+{
+    struct instance *in = instance_new();
+    struct fn_op over = op_for(TIMEOUT);
+
+    step("an operation that is cancelled already");
+    over.cancel_at_ns = clock_now();
+    status(in, over);
+    configure(in, over, NULL, 0);
+    instance_destroy(in);
+}
+
+static const struct contract_case cases[] = {
+    { "operator", "status", "status() answers pairs, or a failure", test_status, ALSO_REAL },
+    { "operator", "odd-keys", "any key and value may come", test_odd_keys, 0 },
+    { "operator", "cancel", "an operation ends when its caller gives up", test_cancel, 0 },
+};
+
+struct contract_list operator_cases(void)
+{
+    return (struct contract_list){ cases, sizeof(cases) / sizeof(cases[0]) };
+}
