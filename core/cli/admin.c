@@ -341,18 +341,22 @@ int cli_why(const struct cli_options *o, int argc, char **argv)
 static const char *state_of(const json_t *runner)
 {
     if (!json_is_true(json_object_get(runner, "operator_drain"))) {
-        return admin_text(runner, "state");
+        const char *state = admin_text(runner, "state");
+
+        return json_object_get(runner, "fault") && strcmp(state, "active") == 0 ? "failing" : state;
     }
     return number(runner, "active") == 0 ? "drained, empty" : "drained";
 }
 
-/* Why it drains, or what the operator wants of it. */
+/* Why it drains, what the operator wants of it, or why it starts no containers. */
 static const char *reason_of(const json_t *runner)
 {
     if (json_object_get(runner, "why")) {
         return admin_text(runner, "why");
     }
-    return json_object_get(runner, "wish") ? admin_text(runner, "wish") : "";
+    return json_object_get(runner, "wish")    ? admin_text(runner, "wish")
+           : json_object_get(runner, "fault") ? admin_text(runner, "fault")
+                                              : "";
 }
 
 static void print_group(const json_t *o)

@@ -21,14 +21,22 @@ struct ask {
     uint64_t ticket;
 };
 
+/* One that takes connections is alive: what takes its time is the status. */
 static void side_on_status(void *ud, const struct rpc_status_result *r)
 {
     struct ask *a = ud;
     struct engage_client *client = rpc_client(a->node->rpc);
+    struct npm_answer answer = { .answered = r->grpc_status == GRPC_OK };
 
+    if (answer.answered) {
+        answer.active = r->active > 0 ? (uint32_t)r->active : 0;
+        answer.fault = !r->failed ? NULL : r->error_text[0] ? r->error_text : "its status fails";
+    } else if (r->grpc_status == GRPC_DEADLINE && client->link_is_up(a->link)) {
+        answer.answered = answer.mute = true;
+        answer.fault = "no answer to Status in time";
+    }
     client->link_close(a->link);
-    npm_manager_reported(a->node->npm, a->ticket, r->grpc_status == GRPC_OK,
-                         r->active > 0 ? (uint32_t)r->active : 0);
+    npm_manager_reported(a->node->npm, a->ticket, &answer);
     free(a);
 }
 
@@ -78,6 +86,9 @@ static json_t *host_json(const char *group, const struct npm_host *h, int64_t no
     }
     if (o && h->state == NPM_DRAINING) {
         json_object_set_new(o, "why", json_string(npm_reason_text(h->reason)));
+    }
+    if (o && h->fault[0]) {
+        json_object_set_new(o, "fault", json_string(h->fault));
     }
     if (o && h->silent_ns != 0) {
         json_object_set_new(o, "silent_s", json_integer((now_ns - h->silent_ns) / ENV_S));

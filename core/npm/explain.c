@@ -74,6 +74,9 @@ void npm_explain(const struct npm_group *g, int64_t now_ns, char *ret, size_t ca
     if (f.leaving_n > 0) {
         explain_say(&t, false, "%u serve until others replace them", f.leaving_n);
     }
+    if (f.failing_n > 0) {
+        explain_say(&t, false, "the status of %u fails", f.failing_n);
+    }
     if (f.at_max) {
         explain_say(&t, false, "the maximum of runners is reached");
     }

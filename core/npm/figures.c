@@ -80,6 +80,8 @@ void figures_declare(struct figures *f, const char *group)
                                "Calls to the control plane that failed, in a row.", group);
     f->stillborn = gauge("fn_npm_stillborn",
                          "Pauses in a row, because new runners did not live.", group);
+    f->failing = gauge("fn_npm_runners_failing",
+                       "Active runners whose status fails: they start no containers.", group);
     f->drain_losses = counter("fn_npm_drain_losses",
                               "Calls that ran on a runner when its drain was cut.", group);
     for (int i = 0; i < NPM_STATES_N; i++) {
@@ -103,6 +105,7 @@ void figures_show(const struct figures *x, const struct npm_group *group)
     metric_set(x->at_max, f.at_max);
     metric_set(x->cplane_failures, f.cplane_failures);
     metric_set(x->stillborn, f.stillborn);
+    metric_set(x->failing, f.failing_n);
     for (int i = 0; i < NPM_STATES_N; i++) {
         metric_set(x->runners[i], f.state_n[i]);
         metric_set(x->capacity_mb[i], (int64_t)f.state_mb[i]);

@@ -2,6 +2,7 @@
 #include <npm/npm_int.h>
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,8 @@ static const struct {
                             true },
     [NPM_NOTE_REPLACING] = { "runner is to be replaced: it serves until others can", "calls",
                              false },
+    [NPM_NOTE_FAILING] = { "the status of a runner fails", "calls", true },
+    [NPM_NOTE_WELL] = { "the status of a runner is good again", "calls", false },
 };
 
 static const uint32_t follows[NPM_STATES_N] = {
@@ -163,6 +166,18 @@ static bool leaves(const struct npm_host *h)
     return h->wish == NPM_WISH_REPLACE && (h->state == NPM_ACTIVE || h->state == NPM_BOOTING);
 }
 
+static bool fails(const struct npm_host *h)
+{
+    return h->fault[0] && h->state == NPM_ACTIVE && !leaves(h);
+}
+
+/* When most hosts fail, what they are asked is more likely the cause than they are: a group that
+ * counts none of them would grow to its maximum. */
+uint64_t failing_mb(const struct npm_group *g)
+{
+    return g->failing_n <= 1 || g->failing_n * 2 <= g->state_n[NPM_ACTIVE] ? g->failing_mb : 0;
+}
+
 static void group_count(struct npm_group *g, const struct npm_host *h, int sign)
 {
     if (sign > 0) {
@@ -170,12 +185,16 @@ static void group_count(struct npm_group *g, const struct npm_host *h, int sign)
         g->state_mb[h->state] += h->capacity_mb;
         g->leaving_n += leaves(h);
         g->leaving_mb += leaves(h) ? h->capacity_mb : 0;
+        g->failing_n += fails(h);
+        g->failing_mb += fails(h) ? h->capacity_mb : 0;
         g->budget->runners += owned(h->state);
     } else {
         g->state_n[h->state]--;
         g->state_mb[h->state] -= h->capacity_mb;
         g->leaving_n -= leaves(h);
         g->leaving_mb -= leaves(h) ? h->capacity_mb : 0;
+        g->failing_n -= fails(h);
+        g->failing_mb -= fails(h) ? h->capacity_mb : 0;
         g->budget->runners -= owned(h->state);
     }
     learn_typical(g);
@@ -255,6 +274,13 @@ void host_set_capacity(struct npm_group *g, struct npm_host *h, uint64_t mb)
     g->published |= npm_is_listed(h);
     group_count(g, h, -1);
     h->capacity_mb = mb;
+    group_count(g, h, 1);
+}
+
+void host_set_fault(struct npm_group *g, struct npm_host *h, const char *fault)
+{
+    group_count(g, h, -1);
+    snprintf(h->fault, sizeof(h->fault), "%s", fault);
     group_count(g, h, 1);
 }
 
@@ -399,6 +425,7 @@ void npm_figures(const struct npm_group *g, struct npm_figures *ret)
                                  .stillborn = g->stillborn,
                                  .lbs_twice = g->lbs_twice,
                                  .leaving_n = g->leaving_n,
+                                 .failing_n = g->failing_n,
                                  .listed_ns = g->listed_ns,
                                  .stillborn_until_ns = g->stillborn_next_ns,
                                  .provision_until_ns = g->provision_next_ns,

@@ -9,10 +9,33 @@ static bool may_stay(const struct npm_host *h)
     return h->state == NPM_REMOVING && h->emptied && !h->ordered;
 }
 
+#define FAULT_QUESTIONS 5 /* times status_busy, between questions to one that fails */
+
 /* What happens next to it depends on its answer. */
 static bool is_busy(const struct npm_host *h)
 {
     return h->state == NPM_BOOTING || h->state == NPM_DRAINING || may_stay(h);
+}
+
+/* Not so often that a fleet that fails is asked all the time. */
+static int64_t next_question_ns(const struct npm_group *g, const struct npm_host *h)
+{
+    return is_busy(h)    ? g->o.status_busy_ns
+           : h->fault[0] ? g->o.status_busy_ns * FAULT_QUESTIONS
+                         : g->o.status_idle_ns;
+}
+
+static void note_fault(struct npm_group *g, struct npm_host *h, const char *fault)
+{
+    bool failed = h->fault[0];
+
+    if (!failed && !fault) {
+        return;
+    }
+    host_set_fault(g, h, fault ? fault : "");
+    if (failed != (fault != NULL)) {
+        note(g, fault ? NPM_NOTE_FAILING : NPM_NOTE_WELL, h->id, h->active);
+    }
 }
 
 void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
@@ -31,6 +54,11 @@ void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
         return;
     }
     h->silent_ns = 0;
+    note_fault(g, h, e->fault);
+    if (e->mute) {
+        h->status_ns = now_ns + next_question_ns(g, h);
+        return;
+    }
     h->active = e->active;
     h->reported_ns = now_ns;
     h->told_ns = h->asked_ns;
@@ -49,7 +77,7 @@ void hosts_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns)
         host_set_state(g, h, NPM_DRAINING, now_ns);
         note(g, NPM_NOTE_DRAINING, h->id, h->active);
     }
-    h->status_ns = now_ns + (is_busy(h) ? g->o.status_busy_ns : g->o.status_idle_ns);
+    h->status_ns = now_ns + next_question_ns(g, h);
 }
 
 /* Hosts that fail within one pause came together and fail together: they are one failure. */

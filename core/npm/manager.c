@@ -357,7 +357,7 @@ static void manager_ask(struct mgroup *g, const struct npm_action *a)
     ask_next(m);
 }
 
-void npm_manager_reported(struct npm_manager *m, uint64_t ticket, bool answered, uint32_t active)
+void npm_manager_reported(struct npm_manager *m, uint64_t ticket, const struct npm_answer *answer)
 {
     struct question *q;
     struct npm_event e;
@@ -368,8 +368,11 @@ void npm_manager_reported(struct npm_manager *m, uint64_t ticket, bool answered,
     }
     HASH_DEL(m->under_way, q);
     m->n_silent -= q->urgency != ASK_AT_ONCE;
-    e = (struct npm_event){
-        .kind = answered ? NPM_REPORTED : NPM_SILENT, .id = q->about.host, .active = active };
+    e = (struct npm_event){ .kind = answer->answered ? NPM_REPORTED : NPM_SILENT,
+                            .id = q->about.host,
+                            .active = answer->active,
+                            .mute = answer->mute,
+                            .fault = answer->fault };
     if (!m->stopping) {
         manager_step(q->about.group, &e);
     }
@@ -404,10 +407,17 @@ static void time_provision(struct mgroup *g, const struct npm_action *a)
     }
 }
 
+static const char *why_of(const struct npm_action *a, const struct npm_host *h)
+{
+    return !h                                                               ? NULL
+           : a->note == NPM_NOTE_DRAINING && h->state == NPM_DRAINING ? npm_reason_text(h->reason)
+           : a->note == NPM_NOTE_FAILING                              ? h->fault
+                                                                      : NULL;
+}
+
 static void manager_tell(struct mgroup *g, const struct npm_action *a)
 {
     const struct npm_host *h = a->id ? npm_host_find(g->group, a->id) : NULL;
-    bool drains = a->note == NPM_NOTE_DRAINING && h && h->state == NPM_DRAINING;
     const char *key = npm_note_key(a->note);
 
     g->lb_refused |= a->note == NPM_NOTE_LBS_FULL;
@@ -418,7 +428,7 @@ static void manager_tell(struct mgroup *g, const struct npm_action *a)
         return;
     }
     log_write(npm_note_is_warning(a->note) ? FN_LOG_WARN : FN_LOG_INFO, npm_note_text(a->note),
-              "group", g->name, "id", a->id, "why", drains ? npm_reason_text(h->reason) : NULL,
+              "group", g->name, "id", a->id, "why", why_of(a, h),
               key ? key : "", key ? log_num((int64_t)a->value) : NULL, (char *)NULL);
     if (a->note == NPM_NOTE_DRAIN_CUT) {
         metric_add(g->figures.drain_losses, (int64_t)a->value);

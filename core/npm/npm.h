@@ -40,6 +40,7 @@
 
 #define NPM_ID_MAX 255u
 #define NPM_ADDRESS_MAX 255u
+#define NPM_FAULT_MAX 127u
 #define NPM_LB_ID_MAX 39u
 #define NPM_REQUESTS_MAX 16u /* provisions that have not arrived */
 #define NPM_ACTIONS_MAX 64u  /* of one step */
@@ -127,6 +128,8 @@ struct npm_event {
     uint64_t mb;      /* DEMAND */
     uint64_t waiting; /* DEMAND: calls without a runner */
     uint32_t active;  /* REPORTED: calls that run */
+    bool mute;        /* REPORTED: it is there, and did not say how many in time */
+    const char *fault; /* REPORTED: why it starts no containers; NULL = it does */
     uint32_t n;       /* LISTED: machines; PROVISIONED: accepted */
     bool unknown;     /* PROVISION_FAILED */
     const struct fn_machine *machines; /* LISTED; borrowed */
@@ -172,6 +175,8 @@ enum npm_note {
     NPM_NOTE_NONE_ACCEPTED, /* value: runners of the request */
     NPM_NOTE_LB_TWICE,      /* value: that many use the id */
     NPM_NOTE_REPLACING,
+    NPM_NOTE_FAILING, /* it says that it starts no containers: npm_host.fault */
+    NPM_NOTE_WELL,    /* it does again */
     NPM_NOTES_N
 };
 
@@ -261,6 +266,7 @@ struct npm_host {
     int64_t remove_ns;    /* next try */
     uint32_t tries;       /* removals */
     uint64_t order;       /* by time of adoption: the order of members */
+    char fault[NPM_FAULT_MAX + 1]; /* why it starts no containers; "" = it does */
 };
 
 struct npm_group;
@@ -301,6 +307,7 @@ struct npm_figures {
     uint32_t stillborn;       /* pauses in a row because hosts did not live */
     uint32_t lbs_twice;       /* whose id another LB uses as well */
     uint32_t leaving_n;       /* active or booting, to be replaced */
+    uint32_t failing_n;       /* active, and start no containers */
     int64_t asked_since_ns;   /* oldest of asked_n; 0 = none */
     int64_t listed_ns;        /* last complete list; 0 = none */
     /* Nothing is asked for, nothing is listed before: */

@@ -97,6 +97,8 @@ struct npm_group {
     uint64_t typical_mb; /* mean of active and draining hosts */
     uint64_t leaving_mb; /* of active and booting hosts that are to be replaced */
     uint32_t leaving_n;
+    uint64_t failing_mb; /* of active hosts with a fault that are not among those */
+    uint32_t failing_n;
 
     /* Ids that the cloud lists as gone: told apart from new ones. */
     struct {
@@ -155,6 +157,8 @@ void host_set_state(struct npm_group *g, struct npm_host *h, enum npm_host_state
 bool host_set_address(struct npm_group *g, struct npm_host *h, const char *address);
 void host_set_capacity(struct npm_group *g, struct npm_host *h, uint64_t mb);
 void host_set_wish(struct npm_group *g, struct npm_host *h, enum npm_wish wish);
+void host_set_fault(struct npm_group *g, struct npm_host *h, const char *fault);
+uint64_t failing_mb(const struct npm_group *g); /* that is no supply */
 static inline struct npm_host *host_at(const struct npm_group *g, uint32_t i)
 {
     return &g->hosts[g->slots[i]];

@@ -5,7 +5,8 @@
  * newest first, because the cluster still has them warm.
  *
  * A host that is to be replaced is no supply, so that another is asked for, and serves until that
- * one does. */
+ * one does. Neither is one that says that it starts no containers: load balancers pass it over. It
+ * is supply again when it is well, or goes when the others have been enough for the cool-down. */
 #include <npm/npm_int.h>
 
 static void predict(struct npm_group *g, int64_t now_ns)
@@ -31,7 +32,7 @@ static void predict(struct npm_group *g, int64_t now_ns)
 static uint64_t supply_mb(const struct npm_group *g)
 {
     return g->state_mb[NPM_ACTIVE] + g->state_mb[NPM_BOOTING] - g->leaving_mb +
-           g->asked_n * g->typical_mb;
+           g->asked_n * g->typical_mb - failing_mb(g);
 }
 
 /* ---- up -------------------------------------------------------------------------------------- */
@@ -44,6 +45,7 @@ static bool reactivate(struct npm_group *g, int64_t now_ns)
         struct npm_host *h = host_at(g, i);
 
         if (h->state == NPM_DRAINING && h->wish == NPM_WISH_NONE && h->silent_ns == 0 &&
+            !h->fault[0] &&
             h->missing == 0 && (!newest || h->since_ns >= newest->since_ns)) {
             newest = h;
         }
@@ -154,11 +156,15 @@ static void forget_requests(struct npm_group *g)
  * go while an older one is not. */
 static struct npm_host *find_surplus(struct npm_group *g, uint64_t needed_mb)
 {
+    uint64_t failing = failing_mb(g);
+    uint64_t not_supply_mb = g->leaving_mb + failing;
+
     for (uint32_t i = g->n_hosts; i > 0 && g->state_n[NPM_ACTIVE] > g->o.runners_min; i--) {
         struct npm_host *h = host_at(g, i - 1);
+        uint64_t loss_mb = failing > 0 && h->fault[0] ? 0 : h->capacity_mb;
 
         if (h->state == NPM_ACTIVE && h->wish == NPM_WISH_NONE &&
-            needed_mb + g->leaving_mb + h->capacity_mb <= g->state_mb[NPM_ACTIVE]) {
+            needed_mb + not_supply_mb + loss_mb <= g->state_mb[NPM_ACTIVE]) {
             return h;
         }
     }
@@ -211,7 +217,8 @@ static void replace(struct npm_group *g, int64_t now_ns)
 {
     for (uint32_t i = 0; g->leaving_n > 0 && i < g->n_hosts; i++) {
         struct npm_host *h = host_at(g, i);
-        bool others_can = g->state_mb[NPM_ACTIVE] >= g->desired_mb + h->capacity_mb;
+        bool others_can =
+            g->state_mb[NPM_ACTIVE] >= g->desired_mb + h->capacity_mb + failing_mb(g);
 
         if (h->state == NPM_ACTIVE && h->wish == NPM_WISH_REPLACE &&
             (others_can || (room(g) == 0 && !is_moving(g)))) {

@@ -86,6 +86,7 @@ export const advice = {
 
   // node pool manager
   fn_npm_provision_latency: 'How long the control plane takes for a runner.',
+  fn_npm_runners_failing: 'Above 0: `fnd runners list` says which, and why: [elastic-pools.md](elastic-pools.md#faults).',
   fn_npm_stillborn: 'Above 0: new runners do not live. The log says why, where the control plane does.',
   fn_npm_stillborns: 'See `fn_npm_stillborn`.',
   fn_npm_expired: 'Growing: the control plane promises runners that do not come.',

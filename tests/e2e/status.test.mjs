@@ -1,11 +1,14 @@
-// Status of a runner that has a status image: a real container, over gRPC; and what a load balancer makes of it.
+// Status of a runner that has a status image: a real container, over gRPC; and what load
+// balancers and managers make of it.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { after, before, describe, it } from 'node:test'
+import { after, before, describe, it, test } from 'node:test'
+import { promisify } from 'node:util'
 import { fnId, startCluster, startLb, startRunner } from './lib/cluster.mjs'
 import { docker, driver, noEngine as skip } from './lib/docker.mjs'
+import { Elastic } from './lib/elastic.mjs'
 import { Client, fields, message } from './lib/grpc.mjs'
 import { invoke, request } from './lib/http.mjs'
 import { build, tempDir, until } from './lib/node.mjs'
@@ -130,4 +133,21 @@ describe('a runner whose status fails', () => {
     assert.ok(await received() > before)
     assert.equal(peers().find((p) => p.address === bad.address).why ?? null, null)
   })
+})
+
+test('a manager tells which runner fails, and why; a group of which most fail goes on', async () => {
+  const e = await Elastic.start({ functions: { hello: { memory: 128 } } })
+  try {
+    writeFileSync(e.base, readFileSync(e.base, 'utf8').replace('runner: {', 'runner: { status_image: absent,'))
+    await until('a runner is there', async () => (await invoke(e.lbs[0], fnId('hello'))).status === 200, 20_000)
+    await until('the manager has heard', async () => (await e.runners()).runners.some((r) => /absent/.test(r.fault)))
+    const { stdout } = await promisify(execFile)(path.join(build, 'fnd'), ['runners', '--socket', e.socket, 'list'])
+    assert.match(stdout, /^\S+ +default +failing .*absent/m)
+    assert.match(stdout, /^group default: .*the status of [12] fails/m)
+    assert.match(e.npm.log, /the status of a runner fails/)
+    assert.ok(await e.npm.metric('fn_npm_runners_failing') >= 1)
+    assert.equal((await invoke(e.lbs[0], fnId('hello'))).status, 200)
+  } finally {
+    await e.stop()
+  }
 })

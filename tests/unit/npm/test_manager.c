@@ -225,7 +225,7 @@ START_TEST(what_cannot_be_asked_is_asked_again)
     }
     ck_assert_uint_eq(asks, MACHINES_N);
     for (int i = 0; i < MACHINES_N; i++) {
-        npm_manager_reported(m, tickets[i], true, 0);
+        npm_manager_reported(m, tickets[i], &(struct npm_answer){ .answered = true });
     }
     ck_assert_uint_eq(active_n(), MACHINES_N);
 }
@@ -236,7 +236,7 @@ static void answer(int machine, bool answered)
     uint64_t ticket = tickets[machine];
 
     tickets[machine] = 0;
-    npm_manager_reported(m, ticket, answered, 0);
+    npm_manager_reported(m, ticket, &(struct npm_answer){ .answered = answered });
 }
 
 /* Runners that went without a word hold their places for as long as nobody says that they did; a

@@ -25,6 +25,7 @@ static struct {
     uint32_t n, named, removes;
     uint32_t asked;
     bool unborn, refuses; /* new machines; requests */
+    bool fails[MACHINES_N], mute; /* runners: start nothing; do not say how many calls run */
     uint64_t last_request;
 } cloud;
 
@@ -71,7 +72,11 @@ static void answer(const struct npm_action *a)
         step((struct npm_event){ .kind = NPM_REMOVED });
         break;
     case NPM_DO_STATUS:
-        step((struct npm_event){ .kind = NPM_REPORTED, .id = a->id, .active = active });
+        step((struct npm_event){ .kind = NPM_REPORTED,
+                                 .id = a->id,
+                                 .active = active,
+                                 .mute = cloud.mute,
+                                 .fault = cloud.fails[atoi(a->id + 1)] ? "disk full" : NULL });
         break;
     case NPM_DO_NOTE:
         notes[a->note]++;
@@ -440,6 +445,87 @@ START_TEST(one_to_be_removed_goes_when_it_is_empty_and_does_not_come_back)
 }
 END_TEST
 
+/* ---- runners that start nothing ---------------------------------------------------------------- */
+
+/* It gets no calls: another one comes, and it goes when that has been enough for the cool-down. */
+START_TEST(one_that_fails_is_no_supply)
+{
+    demand_mb = 3 * RUNNER_MB;
+    pass(20);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 3);
+    cloud.fails[0] = true;
+    pass(62);
+    ck_assert_uint_eq(notes[NPM_NOTE_FAILING], 1);
+    ck_assert_str_eq(npm_host_find(group, "m0")->fault, "disk full");
+    ck_assert_uint_eq(cloud.asked, 4);
+    ck_assert_uint_eq(figures().failing_n, 1);
+    ck_assert_int_eq(state_of("m0"), NPM_ACTIVE); /* what runs there goes on */
+    pass(80);
+    ck_assert_uint_eq(cloud.removes, 1);
+    ck_assert_ptr_null(npm_host_find(group, "m0"));
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 3);
+    ck_assert_uint_eq(figures().failing_n, 0);
+    ck_assert_uint_eq(cloud.asked, 4);
+}
+END_TEST
+
+START_TEST(one_that_is_well_again_is_supply)
+{
+    demand_mb = 3 * RUNNER_MB;
+    pass(20);
+    cloud.fails[0] = true;
+    pass(62);
+    cloud.fails[0] = false;
+    pass(6);
+    ck_assert_uint_eq(notes[NPM_NOTE_WELL], 1);
+    ck_assert_str_eq(npm_host_find(group, "m0")->fault, "");
+    pass(80);
+    ck_assert_int_eq(state_of("m0"), NPM_ACTIVE);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 3); /* the newest one went */
+    ck_assert_ptr_null(npm_host_find(group, "m3"));
+}
+END_TEST
+
+/* Most fail, new ones too: a group does not grow to its maximum by that. */
+START_TEST(most_that_fail_are_not_believed)
+{
+    uint32_t asked;
+
+    demand_mb = 2 * RUNNER_MB;
+    pass(20);
+    for (int i = 0; i < MACHINES_N; i++) {
+        cloud.fails[i] = true;
+    }
+    pass(200);
+    ck_assert_uint_le(cloud.asked, 4); /* before the second one said so */
+    asked = cloud.asked;
+    pass(600);
+    ck_assert_uint_eq(cloud.asked, asked);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 2);
+    ck_assert_uint_eq(figures().failing_n, 2);
+}
+END_TEST
+
+/* One whose status does not end is alive, and nobody knows whether it is empty. */
+START_TEST(one_that_is_mute_is_neither_silent_nor_empty)
+{
+    demand_mb = RUNNER_MB;
+    pass(20);
+    active = 1;
+    order(NPM_RETIRE, "m0");
+    tick(2);
+    cloud.mute = cloud.fails[0] = true;
+    active = 0;
+    pass(30);
+    ck_assert_int_eq(state_of("m0"), NPM_DRAINING);
+    ck_assert_uint_eq(npm_host_find(group, "m0")->silent_ns, 0);
+    ck_assert_uint_eq(npm_host_find(group, "m0")->active, 1);
+    cloud.mute = false;
+    pass(6);
+    ck_assert_uint_eq(cloud.removes, 1);
+}
+END_TEST
+
 /* ---- wishes over a restart ------------------------------------------------------------------- */
 
 static bool count_drains(void *ud, const char *id, enum npm_wish wish)
@@ -528,6 +614,10 @@ int main(void)
     tcase_add_test(t, without_a_new_one_the_old_one_serves);
     tcase_add_test(t, at_the_maximum_they_go_one_after_the_other);
     tcase_add_test(t, one_to_be_removed_goes_when_it_is_empty_and_does_not_come_back);
+    tcase_add_test(t, one_that_fails_is_no_supply);
+    tcase_add_test(t, one_that_is_well_again_is_supply);
+    tcase_add_test(t, most_that_fail_are_not_believed);
+    tcase_add_test(t, one_that_is_mute_is_neither_silent_nor_empty);
     tcase_add_test(t, wishes_are_written_and_read);
     tcase_add_test(t, wishes_are_bounded);
     tcase_add_test(t, a_group_says_what_it_waits_for);
