@@ -709,6 +709,15 @@ static int check_size(const struct lb_call *c, struct fn_error *reterr)
                         (unsigned long long)bytes, (unsigned long long)max);
 }
 
+static int check_type(const struct lb_call *c, struct fn_error *reterr)
+{
+    if (c->route.detached && !c->options.detached) {
+        return err_set_http(reterr, FN_E_UNIMPLEMENTED, 501, FN_BLAME_PLATFORM,
+                            "Detach call functions are not supported on this server");
+    }
+    return 0;
+}
+
 static int prepare(struct lb_call *c, struct fn_error *reterr)
 {
     struct call m;
@@ -721,8 +730,10 @@ static int prepare(struct lb_call *c, struct fn_error *reterr)
     c->slot_hash_id = c->fn->slot_hash_id;
     if (c->chain && c->chain->n_overriders > 0) {
         c->slot_hash_id = ""; /* the call may be another one now: the runner makes its key */
-        r = override_apply(c->chain->overriders, c->chain->n_overriders, &m, &c->extensions,
-                           reterr);
+        r = override_apply(c->chain->overriders, c->chain->n_overriders, OVERRIDE_AT_LB, &m,
+                           &c->extensions, reterr);
+        c->route.detached = m.detached;
+        r = r < 0 ? r : check_type(c, reterr);
     }
     if (r < 0) {
         return r;
@@ -747,13 +758,7 @@ static void on_found(void *ud, struct catalog_fn *given, const struct fn_error *
         return;
     }
     c->fn = given;
-    if (c->route.detached && !c->options.detached) {
-        err_set_http(&e, FN_E_UNIMPLEMENTED, 501, FN_BLAME_PLATFORM,
-                     "Detach call functions are not supported on this server");
-        call_refuse(c, &e);
-        return;
-    }
-    if (bodies_take(c, &e) < 0 || prepare(c, &e) < 0) {
+    if (check_type(c, &e) < 0 || bodies_take(c, &e) < 0 || prepare(c, &e) < 0) {
         call_refuse(c, &e);
         return;
     }

@@ -458,7 +458,7 @@ int call_from_json(struct call *c, const char *json, size_t len, struct fn_error
 
 /* What engines take as a name: parts of letters, digits and . _ - divided by /, a registry's port,
  * one tag, one digest. */
-static bool image_is_name(const char *image)
+bool call_image_is_name(const char *image)
 {
     static const char first[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
     size_t len = strlen(image);
@@ -483,7 +483,7 @@ static bool image_is_name(const char *image)
 
 int call_check(const struct call *c, struct fn_error *reterr)
 {
-    if (!image_is_name(c->image)) {
+    if (!call_image_is_name(c->image)) {
         return err_set(reterr, FN_E_INVALID,
                        "RUN406 image name, got \"%.64s\"; expected registry/name:tag", c->image);
     }

@@ -2,18 +2,26 @@
  * over when every overrider has agreed. */
 #include <override/override.h>
 
+#include <model/app.h>
+#include <model/header_rules.h>
+#include <model/json.h>
 #include <plugin/answer.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #define HEADER_NAME_MAX 256
+#define TYPE_SYNC       "sync"
+#define TYPE_DETACHED   "detached"
 
 struct fn_edit {
     struct call call;      /* scratch; shares what was not edited with the original */
     struct kvs extensions; /* the same */
     bool own_config;       /* config was copied and may be changed in place */
     bool own_extensions;
+    bool own_annotations;
+    bool own_headers;
+    enum override_side side;
 };
 
 /* The fields that may be set, with ranges; what a node can really give is its own check. */
@@ -68,6 +76,12 @@ static const char *edit_text(const struct fn_edit *e, uint32_t text_id)
         break;
     case FN_TEXT_URL:
         text = c->url;
+        break;
+    case FN_TEXT_SYSLOG_URL:
+        text = c->syslog_url;
+        break;
+    case FN_TEXT_TYPE:
+        text = c->detached ? TYPE_DETACHED : TYPE_SYNC;
         break;
     default:
         break;
@@ -176,6 +190,106 @@ static int edit_set_extension(struct fn_edit *e, const char *key, const char *co
     return edit_kvs(e, &e->extensions, &e->own_extensions, key, copied);
 }
 
+/* ---- texts, headers, annotations: since 1.1 -------------------------------------------------- */
+
+static int set_type(struct fn_edit *e, const char *type)
+{
+    if (e->side != OVERRIDE_AT_LB) {
+        return FN_E_PRECONDITION;
+    }
+    if (strcmp(type, TYPE_SYNC) != 0 && strcmp(type, TYPE_DETACHED) != 0) {
+        return FN_E_RANGE;
+    }
+    e->call.detached = strcmp(type, TYPE_DETACHED) == 0;
+    return 0;
+}
+
+static int set_copy(struct fn_edit *e, const char **text, const char *value, bool good)
+{
+    const char *copy = good ? arena_strdup(e->call.arena, value) : NULL;
+
+    if (!copy) {
+        return good ? FN_E_EXHAUSTED : FN_E_RANGE;
+    }
+    *text = copy;
+    return 0;
+}
+
+static int edit_set_text(struct fn_edit *e, uint32_t text_id, const char *copied)
+{
+    PLUGIN_HOST_CALL("fn.edit.set_text");
+    if (!copied) {
+        return FN_E_INVALID;
+    }
+    switch (text_id) {
+    case FN_TEXT_IMAGE:
+        return set_copy(e, &e->call.image, copied, call_image_is_name(copied));
+    case FN_TEXT_SYSLOG_URL:
+        return set_copy(e, &e->call.syslog_url, copied, !*copied || app_syslog_is_known(copied));
+    case FN_TEXT_TYPE:
+        return set_type(e, copied);
+    default:
+        return FN_E_INVALID;
+    }
+}
+
+static int own_headers(struct fn_edit *e)
+{
+    struct headers copy;
+
+    if (e->own_headers) {
+        return 0;
+    }
+    headers_init(&copy, e->call.arena);
+    for (uint32_t i = 0; i < e->call.headers.n; i++) {
+        const struct header *h = &e->call.headers.items[i];
+
+        if (headers_add_borrowed(&copy, h->name, h->value) < 0) {
+            return FN_E_EXHAUSTED;
+        }
+    }
+    e->call.headers = copy;
+    e->own_headers = true;
+    return 0;
+}
+
+static int edit_set_header(struct fn_edit *e, const char *name, const char *copied)
+{
+    PLUGIN_HOST_CALL("fn.edit.set_header");
+    if (!name || !header_name_is_token(name)) {
+        return FN_E_INVALID;
+    }
+    if (header_is_framing(name) || header_is_reserved(name) ||
+        header_is_hop_by_hop(name, copied ? copied : "") ||
+        (copied && !header_value_is_clean(copied))) {
+        return FN_E_RANGE;
+    }
+    if (own_headers(e) < 0) {
+        return FN_E_EXHAUSTED;
+    }
+    if (!copied) {
+        headers_remove(&e->call.headers, name);
+        return 0;
+    }
+    return headers_set(&e->call.headers, name, copied);
+}
+
+static int edit_set_annotation(struct fn_edit *e, const char *key, const char *json)
+{
+    const char *value = NULL;
+    struct jr reader;
+
+    PLUGIN_HOST_CALL("fn.edit.set_annotation");
+    if (json) {
+        jr_init(&reader, json, strlen(json), e->call.arena);
+        if (jr_raw(&reader, &value) < 0 || jr_peek(&reader) != JR_NOTHING ||
+            reader.p != reader.end) {
+            return FN_E_RANGE;
+        }
+    }
+    return edit_kvs(e, &e->call.annotations, &e->own_annotations, key, value);
+}
+
 static const struct fn_edit_if edit_if = {
     FN_HDR(struct fn_edit_if, FN_MAGIC_EDIT),
     edit_text,
@@ -187,17 +301,20 @@ static const struct fn_edit_if edit_if = {
     edit_set_u64,
     edit_set_config,
     edit_set_extension,
+    edit_set_text,
+    edit_set_header,
+    edit_set_annotation,
 };
 
 void override_offer(struct plugin_host *host)
 {
-    plugin_host_offer(host, "fn.edit", 1, 0, &edit_if, NULL);
+    plugin_host_offer(host, "fn.edit", 1, 1, &edit_if, NULL);
 }
 
-int override_apply(struct plugin *const *overriders, uint32_t n, struct call *call,
-                   struct kvs *extensions, struct fn_error *reterr)
+int override_apply(struct plugin *const *overriders, uint32_t n, enum override_side side,
+                   struct call *call, struct kvs *extensions, struct fn_error *reterr)
 {
-    struct fn_edit e = { .call = *call, .extensions = *extensions };
+    struct fn_edit e = { .call = *call, .extensions = *extensions, .side = side };
     struct fn_error err = ERR_INIT;
     struct plugin_crumb crumb;
     int r;

@@ -11,8 +11,11 @@
 /* [init] Offers "fn.edit"; before overrider instances are made. */
 void override_offer(struct plugin_host *host);
 
+/* Where the chain is: at a runner the caller waits for the type of call that it sent. */
+enum override_side { OVERRIDE_AT_LB, OVERRIDE_AT_RUNNER };
+
 /* 0, or the first rejection with its error. `extensions` is edited like the call. */
-int override_apply(struct plugin *const *overriders, uint32_t n, struct call *call,
-                   struct kvs *extensions, struct fn_error *reterr);
+int override_apply(struct plugin *const *overriders, uint32_t n, enum override_side side,
+                   struct call *call, struct kvs *extensions, struct fn_error *reterr);
 
 #endif

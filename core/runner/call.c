@@ -174,8 +174,8 @@ static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_er
         result = kvs_fill(&rc->extensions, t->extensions, t->n_extensions, "extensions", err);
     }
     if (result == 0 && rc->chain) {
-        result = override_apply(rc->chain->overriders, rc->chain->n_overriders, c, &rc->extensions,
-                                err);
+        result = override_apply(rc->chain->overriders, rc->chain->n_overriders,
+                                OVERRIDE_AT_RUNNER, c, &rc->extensions, err);
     }
     if (result == 0) {
         result = call_check(c, err);

@@ -29,14 +29,16 @@ extern "C" {
 #define FN_FIELD_TIMEOUT_S      4u /* 1 .. 300 */
 #define FN_FIELD_IDLE_TIMEOUT_S 5u /* 1 .. 3600 */
 
-/* Texts of a call that may be read. */
+/* Texts of a call that may be read; those with a rule may be set, since 1.1. */
 #define FN_TEXT_CALL_ID 1u
 #define FN_TEXT_FN_ID   2u
 #define FN_TEXT_APP_ID  3u
 #define FN_TEXT_APP_NAME 4u
-#define FN_TEXT_IMAGE   5u
+#define FN_TEXT_IMAGE   5u /* registry/name:tag */
 #define FN_TEXT_METHOD  6u
 #define FN_TEXT_URL     7u
+#define FN_TEXT_SYSLOG_URL 8u /* since 1.1; udp, tcp, tcp+tls, unix or unixgram, "" = none */
+#define FN_TEXT_TYPE    9u /* since 1.1; "sync" or "detached", set at a load balancer only */
 
 struct fn_edit; /* one call being edited; borrowed, opaque */
 
@@ -54,6 +56,13 @@ struct fn_edit_if {
     int (*set_u64)(struct fn_edit *, uint32_t field, uint64_t v);
     int (*set_config)(struct fn_edit *, const char *key, const char *copied);    /* NULL deletes */
     int (*set_extension)(struct fn_edit *, const char *key, const char *copied); /* NULL deletes */
+    /* Since 1.1. set_text(): FN_E_RANGE for a text that a user could not have set, FN_E_PRECONDITION
+     * for a type at a runner. */
+    int (*set_text)(struct fn_edit *, uint32_t text_id, const char *copied);
+    /* One field that the function sees, instead of all of that name; NULL deletes. FN_E_RANGE: no
+     * name or value of a field, or one that the platform or the connection owns. */
+    int (*set_header)(struct fn_edit *, const char *name, const char *copied);
+    int (*set_annotation)(struct fn_edit *, const char *key, const char *json); /* NULL deletes */
 };
 
 struct fn_override_ops {

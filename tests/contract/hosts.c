@@ -254,7 +254,7 @@ static bool editable(const struct fn_edit *e, const char *what)
 static const char *edit_text(const struct fn_edit *e, uint32_t id)
 {
     HOST_CALL();
-    if (!editable(e, "fn.edit text") || id == 0 || id >= 8) {
+    if (!editable(e, "fn.edit text") || id == 0 || id >= EDIT_TEXTS) {
         return "";
     }
     return e->texts[id] ? e->texts[id] : "";
@@ -384,6 +384,38 @@ static int edit_set_extension(struct fn_edit *e, const char *key, const char *va
     return set_text(e, "fn.edit set_extension", key, value);
 }
 
+/* Texts are refused that a node may refuse, whatever they are: a plugin goes on with what is. */
+static int edit_set_text(struct fn_edit *e, uint32_t id, const char *copied)
+{
+    int r;
+
+    HOST_CALL();
+    r = may_set(e, "fn.edit set_text");
+    if (r == 0 && (!copied || (id != FN_TEXT_IMAGE && id != FN_TEXT_SYSLOG_URL &&
+                               id != FN_TEXT_TYPE))) {
+        violation("fn.edit set_text was called with text %u%s; expected the image, the syslog URL "
+                  "or the type", id, copied ? "" : " and NULL");
+        return FN_E_INVALID;
+    }
+    if (r == 0) {
+        e->sets++;
+        trace_text(copied);
+    }
+    return r;
+}
+
+static int edit_set_header(struct fn_edit *e, const char *name, const char *copied)
+{
+    HOST_CALL();
+    return set_text(e, "fn.edit set_header", name, copied);
+}
+
+static int edit_set_annotation(struct fn_edit *e, const char *key, const char *json)
+{
+    HOST_CALL();
+    return set_text(e, "fn.edit set_annotation", key, json);
+}
+
 const struct fn_edit_if edit_table = {
     FN_HDR(struct fn_edit_if, FN_MAGIC_EDIT),
     edit_text,
@@ -395,4 +427,7 @@ const struct fn_edit_if edit_table = {
     edit_set_u64,
     edit_set_config,
     edit_set_extension,
+    edit_set_text,
+    edit_set_header,
+    edit_set_annotation,
 };

@@ -90,6 +90,7 @@ void published_reset(void);
 /* ---- fn.edit --------------------------------------------------------------------------------- */
 
 #define EDIT_FIELDS 6u
+#define EDIT_TEXTS 10u
 #define EDIT_KVS 64u
 
 extern const struct fn_edit *edit_open; /* the one whose apply() runs, or NULL */
@@ -97,7 +98,7 @@ struct fn_edit {
     uint32_t sets;
     uint32_t refuse_sets; /* that many sets fail first */
     uint64_t fields[EDIT_FIELDS];
-    const char *texts[8];
+    const char *texts[EDIT_TEXTS];
     const char *header_value; /* of every header, or NULL */
     const char *config_value;
     const char *annotation_value;

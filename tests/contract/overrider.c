@@ -13,7 +13,7 @@ static struct fn_edit *edit_new(uint32_t salt)
     *e = (struct fn_edit){
         .fields = {0, 128, 1000, 64, 30, 30},
         .texts = {NULL, "01CALL", "01FN", "01APP", "app", "fnproject/hello:0.0.1", "GET",
-                  "/invoke/01FN"},
+                  "/invoke/01FN", "", "sync"},
         .header_value = values[salt % 7],
         .config_value = values[salt / 7 % 7],
         .annotation_value = values[salt / 49 % 7],

@@ -37,6 +37,71 @@ static void set_all(const struct fn_edit_if *e, struct fn_edit *edit)
     ck_assert_uint_eq(e->u64(edit, 99), 0);
 }
 
+static const char *type; /* that the second overrider sets; NULL = none */
+
+/* What a user could not have set is refused, and leaves what was. */
+static void set_texts(const struct fn_edit_if *e, struct fn_edit *edit)
+{
+    static const struct {
+        uint32_t id;
+        const char *text;
+        int result;
+    } texts[] = {
+        { FN_TEXT_IMAGE, "no image !", FN_E_RANGE },
+        { FN_TEXT_IMAGE, "", FN_E_RANGE },
+        { FN_TEXT_IMAGE, "fnd/other:2", 0 },
+        { FN_TEXT_SYSLOG_URL, "http://log", FN_E_RANGE },
+        { FN_TEXT_SYSLOG_URL, "tcp://log:514", 0 },
+        { FN_TEXT_TYPE, "async", FN_E_RANGE },
+        { FN_TEXT_CALL_ID, "01", FN_E_INVALID },
+        { FN_TEXT_IMAGE, NULL, FN_E_INVALID },
+        { 0, "x", FN_E_INVALID },
+        { 99, "x", FN_E_INVALID },
+    };
+    static const struct {
+        const char *name, *value;
+        int result;
+    } fields[] = {
+        { "X-Plan", "gold", 0 },          { "X-Plan", NULL, 0 },
+        { "X-Plan", "silver", 0 },        { "X-Tenant", "green", 0 },
+        { "X Plan", "x", FN_E_INVALID },  { NULL, "x", FN_E_INVALID },
+        { "X-Plan", "a\r\nb", FN_E_RANGE }, { "Content-Length", "1", FN_E_RANGE },
+        { "Connection", "x", FN_E_RANGE }, { "Fn-Call-Id", "x", FN_E_RANGE },
+    };
+    static const struct {
+        const char *key, *json;
+        int result;
+    } notes[] = {
+        { "acme/zone", "{ \"a\": [1, 2] }", 0 }, { "acme/zone", "{", FN_E_RANGE },
+        { "acme/zone", "1 2", FN_E_RANGE },        { "acme/zone", "", FN_E_RANGE },
+        { "", "1", FN_E_INVALID },                 { "acme/gone", "1", 0 },
+        { "acme/gone", NULL, 0 },
+    };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        ck_assert_msg(e->set_text(edit, texts[i].id, texts[i].text) == texts[i].result, "%s",
+                      texts[i].text);
+    }
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        ck_assert_msg(e->set_header(edit, fields[i].name, fields[i].value) == fields[i].result,
+                      "%s", fields[i].name);
+    }
+    for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
+        ck_assert_msg(e->set_annotation(edit, notes[i].key, notes[i].json) == notes[i].result, "%s",
+                      notes[i].json);
+    }
+    ck_assert_str_eq(e->text(edit, FN_TEXT_IMAGE), "fnd/other:2");
+    ck_assert_str_eq(e->text(edit, FN_TEXT_SYSLOG_URL), "tcp://log:514");
+    ck_assert_str_eq(e->text(edit, FN_TEXT_TYPE), "sync");
+    ck_assert_str_eq(e->header(edit, "x-plan"), "silver");
+    ck_assert_str_eq(e->annotation(edit, "acme/zone"), "{\"a\":[1,2]}");
+    ck_assert_ptr_null(e->annotation(edit, "acme/gone"));
+    if (type) {
+        ck_assert_int_eq(e->set_text(edit, FN_TEXT_TYPE, type), 0);
+        ck_assert_str_eq(e->text(edit, FN_TEXT_TYPE), type);
+    }
+}
+
 static int apply(void *inst, struct fn_edit *edit, struct fn_error *reterr)
 {
     const struct fn_edit_if *e = fake_plugin_table("fn.edit");
@@ -53,6 +118,9 @@ static int apply(void *inst, struct fn_edit *edit, struct fn_error *reterr)
     ck_assert_int_eq(e->set_config(edit, "B", NULL), 0);
     ck_assert_int_eq(e->set_extension(edit, me ? "two" : "one", "x"), 0);
     ck_assert_int_eq(e->set_u64(edit, FN_FIELD_MEM_MB, 256), 0);
+    if (me) {
+        set_texts(e, edit);
+    }
     if (refuse_at == me) {
         return err_set_http(reterr, FN_E_PERMISSION, 403, FN_BLAME_USER, "not today");
     }
@@ -106,6 +174,7 @@ static void setup(void)
     lb_set_plugins(lb, &chain);
     method = "POST";
     refuse_at = -1;
+    type = NULL;
     befores = afters = 0;
 }
 
@@ -124,6 +193,12 @@ START_TEST(edits_travel)
     ck_assert_ptr_nonnull(strstr(a->json, "\"memory\":256"));
     ck_assert_ptr_nonnull(strstr(a->json, "\"A\":\"edited\""));
     ck_assert_ptr_null(strstr(a->json, "\"B\":"));
+    ck_assert_ptr_nonnull(strstr(a->json, "\"image\":\"fnd/other:2\""));
+    ck_assert_ptr_nonnull(strstr(a->json, "\"syslog_url\":\"tcp://log:514\""));
+    ck_assert_ptr_nonnull(strstr(a->json, "\"type\":\"sync\""));
+    ck_assert_ptr_nonnull(strstr(a->json, "\"X-Plan\":[\"silver\"]"));
+    ck_assert_ptr_nonnull(strstr(a->json, "\"X-Tenant\":[\"green\"]"));
+    ck_assert_ptr_nonnull(strstr(a->json, "\"acme/zone\":{\"a\":[1,2]}"));
     ck_assert_int_eq(befores, 2);
     ck_assert_int_eq(afters, 0);
     fake_attempt_finished(a, true, 0, false, NULL);
@@ -161,6 +236,28 @@ static void on_chain_gone(struct chain *c)
 
 /* A reload in the middle of a call: it ends with the listeners and limits that it began with. */
 /* The client's headers have the same names for an overrider, whichever way the call came. */
+/* The client of a call that became detached is answered when a runner has taken it. */
+START_TEST(an_overrider_detaches)
+{
+    struct client *c;
+
+    type = "detached";
+    lb_opts.detached = _i;
+    lb_set_options(lb, &lb_opts);
+    c = invoke();
+    if (!_i) {
+        ck_assert_int_eq(c->status, 501);
+        ck_assert_uint_eq(fe.attempts_made, 0);
+    } else {
+        ck_assert_ptr_nonnull(strstr(fake_engage_last(&fe)->json, "\"type\":\"detached\""));
+        fake_attempt_finished(fake_engage_last(&fe), true, 0, false, NULL);
+        fake_attempt_end(fake_engage_last(&fe), 0, ENGAGE_PROOF_NONE, true);
+        ck_assert_int_eq(c->status, 202);
+    }
+    client_free(c);
+}
+END_TEST
+
 START_TEST(triggers_have_their_headers)
 {
     struct client *c;
@@ -249,6 +346,7 @@ Suite *plugin_suite(void)
 
     tcase_add_checked_fixture(tc, setup, lb_teardown);
     tcase_add_test(tc, edits_travel);
+    tcase_add_loop_test(tc, an_overrider_detaches, 0, 2);
     tcase_add_test(tc, triggers_have_their_headers);
     tcase_add_test(tc, one_refusal_refuses);
     tcase_add_test(tc, a_call_keeps_its_chain);
