@@ -1,6 +1,8 @@
 /* The first byte says how long a sequence is; what it encodes must need that length. */
 #include <base/utf8.h>
 
+#include <string.h>
+
 uint32_t utf8_sequence(const char *p, const char *end)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -34,4 +36,21 @@ uint32_t utf8_code(const char *p, uint32_t n)
         code = code << 6 | ((unsigned char)p[i] & 0x3f);
     }
     return code;
+}
+
+void utf8_copy(char *to, size_t cap, const char *text)
+{
+    const char *end = text + strlen(text);
+    char *stop = to + cap - 1;
+    uint32_t n;
+
+    for (; text < end; text += n ? n : 1) {
+        n = utf8_sequence(text, end);
+        if ((size_t)(stop - to) < (n ? n : 1)) {
+            break;
+        }
+        memcpy(to, n ? text : "?", n ? n : 1);
+        to += n ? n : 1;
+    }
+    *to = '\0';
 }

@@ -2,6 +2,7 @@
 #include <node/node.h>
 
 #include <base/log.h>
+#include <base/utf8.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,10 +28,12 @@ static void side_on_status(void *ud, const struct rpc_status_result *r)
     struct ask *a = ud;
     struct engage_client *client = rpc_client(a->node->rpc);
     struct npm_answer answer = { .answered = r->grpc_status == GRPC_OK };
+    char fault[NPM_FAULT_MAX + 1];
 
     if (answer.answered) {
         answer.active = r->active > 0 ? (uint32_t)r->active : 0;
-        answer.fault = !r->failed ? NULL : r->error_text[0] ? r->error_text : "its status fails";
+        utf8_copy(fault, sizeof(fault), r->error_text[0] ? r->error_text : "its status fails");
+        answer.fault = r->failed ? fault : NULL;
     } else if (r->grpc_status == GRPC_DEADLINE && client->link_is_up(a->link)) {
         answer.answered = answer.mute = true;
         answer.fault = "no answer to Status in time";

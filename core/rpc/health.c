@@ -7,7 +7,7 @@
 #include <rpc/client_int.h>
 
 #include <base/log.h>
-#include <stdio.h>
+#include <base/utf8.h>
 
 #define HEALTH_FIRST_NS  ENV_S        /* after it came up, at most */
 #define HEALTH_ANSWER_NS (10 * ENV_S) /* a status may start a container */
@@ -33,7 +33,7 @@ static void set_health(struct engage_link *l, bool failing, int32_t code, const 
     bool changed = h->failing != failing;
 
     h->failing = failing;
-    snprintf(h->why, sizeof(h->why), "%s", failing ? why : "");
+    utf8_copy(h->why, sizeof(h->why), failing ? why : "");
     if (!changed) {
         return;
     }

@@ -680,6 +680,21 @@ START_TEST(test_share_holders_live_while_they_are_used)
 }
 END_TEST
 
+START_TEST(test_utf8_copy)
+{
+    char to[8];
+
+    utf8_copy(to, sizeof(to), "caf\xc3\xa9");
+    ck_assert_str_eq(to, "caf\xc3\xa9");
+    utf8_copy(to, sizeof(to), "123456\xc3\xa9"); /* would be cut in its middle */
+    ck_assert_str_eq(to, "123456");
+    utf8_copy(to, sizeof(to), "a\xffz\xc3");
+    ck_assert_str_eq(to, "a?z?");
+    utf8_copy(to, 1, "a");
+    ck_assert_str_eq(to, "");
+}
+END_TEST
+
 START_TEST(test_utf8_is_the_rfc_s)
 {
     const char *text = sequences[_i].text;
@@ -714,6 +729,7 @@ int main(void)
     tcase_add_test(t, test_no_error_is_a_success);
     tcase_add_test(t, test_view_takes_what_both_sides_know);
     tcase_add_test(t, test_view_gives_no_byte_beyond_the_size);
+    tcase_add_test(t, test_utf8_copy);
     tcase_add_loop_test(t, test_utf8_is_the_rfc_s, 0,
                         (int)(sizeof(sequences) / sizeof(sequences[0])));
     suite_add_tcase(s, t);
