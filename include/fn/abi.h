@@ -7,7 +7,7 @@
  *
  * Change log, newest first. tests/abi of the source tree keeps the headers of each released minor.
  *   1.1  operator.h: the kind "operator". override.h: fn.edit 1.1 sets image, syslog URL, type,
- *        headers and annotations.
+ *        headers and annotations. driver.h: tasks have CPU shares and labels.
  *   1.0  first version.
  *
  * Growth rule. Every table and view that crosses the border starts with its size as the filling

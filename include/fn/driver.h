@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 #define FN_DRIVER_MAJOR 1
-#define FN_DRIVER_MINOR 0
+#define FN_DRIVER_MINOR 1
 #define FN_MAGIC_DRIVER     0x464e1401u
 #define FN_MAGIC_TASK       0x464e1402u
 #define FN_MAGIC_DRIVER_IF  0x464e1403u
@@ -65,6 +65,12 @@ struct fn_task {
     uint32_t flags;          /* FN_TASK_* */
     uint32_t reserved0;
     uint64_t handle;         /* names the container in fn_driver_if calls */
+    /* Since 1.1; only if hdr.size says that they are there. The host leaves them 0, wrappers set
+     * them. */
+    uint64_t cpu_shares;         /* weight against other containers, 2 to 262144; 0 = the engine's */
+    const struct fn_kv *labels;  /* n_labels; of the container, beside the driver's own */
+    uint32_t n_labels;
+    uint32_t reserved1;
 };
 
 /* fn_exit.reason */

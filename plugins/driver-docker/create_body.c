@@ -6,6 +6,10 @@
 #include <stdlib.h>
 
 #define CPU_PERIOD_US 100000
+#define OWN_LABELS    "io.fnd."
+/* Wrappers that were built for an earlier minor hand on a shorter task. */
+#define HAS(task, field)                                                                           \
+    ((task)->hdr.size >= offsetof(struct fn_task, field) + sizeof((task)->field))
 
 static bool has_char(const char *s, const char *set)
 {
@@ -83,6 +87,39 @@ static int check_limits(const struct fn_task *t, struct fn_error *e)
     return 0;
 }
 
+static int check_label(const struct fn_kv *label, size_t *bytes, struct fn_error *e)
+{
+    if (!label->key || !*label->key || !label->value ||
+        strncmp(label->key, OWN_LABELS, strlen(OWN_LABELS)) == 0) {
+        return fail_platform(e, FN_E_INVALID,
+                             "label of the task, got \"%.60s\"; expected a name that does not begin "
+                             "with " OWN_LABELS, label->key ? label->key : "");
+    }
+    *bytes += strlen(label->key) + strlen(label->value);
+    return 0;
+}
+
+/* Set by drivers that wrap this one. */
+static int check_extras(const struct fn_task *t, struct fn_error *e)
+{
+    size_t bytes = 0;
+    int r = 0;
+
+    if (HAS(t, cpu_shares) && t->cpu_shares > 0 &&
+        (t->cpu_shares < API_SHARES_MIN || t->cpu_shares > API_SHARES_MAX)) {
+        return fail_platform(e, FN_E_INVALID, "cpu_shares, got %" PRIu64 "; expected %d..%d",
+                             t->cpu_shares, API_SHARES_MIN, API_SHARES_MAX);
+    }
+    for (uint32_t i = 0; HAS(t, n_labels) && i < t->n_labels && r == 0; i++) {
+        r = check_label(&t->labels[i], &bytes, e);
+    }
+    if (r == 0 && bytes > API_LABELS_MAX) {
+        r = fail_platform(e, FN_E_INVALID, "labels of %zu bytes; expected at most %d", bytes,
+                          API_LABELS_MAX);
+    }
+    return r;
+}
+
 static json_t *env_list(const struct fn_task *t)
 {
     json_t *list = json_array();
@@ -111,6 +148,9 @@ static json_t *labels(const struct fn_task *t, const struct api_settings *s)
     if (s->label_tag && *s->label_tag) {
         json_object_set_new(o, "fn-agent-classifier", json_string(s->label_tag));
         json_object_set_new(o, "fn-agent-instance", json_string(t->instance));
+    }
+    for (uint32_t i = 0; HAS(t, n_labels) && i < t->n_labels; i++) {
+        json_object_set_new(o, t->labels[i].key, json_string(t->labels[i].value));
     }
     return o;
 }
@@ -184,6 +224,9 @@ static void add_limits(json_t *host, const struct fn_task *t)
         json_object_set_new(host, "CpuPeriod", json_integer(CPU_PERIOD_US));
         json_object_set_new(host, "CpuQuota",
                             json_integer((json_int_t)(t->cpu_milli * (CPU_PERIOD_US / 1000))));
+    }
+    if (HAS(t, cpu_shares) && t->cpu_shares > 0) {
+        json_object_set_new(host, "CpuShares", json_integer((json_int_t)t->cpu_shares));
     }
     if (t->pids_max > 0) {
         json_object_set_new(host, "PidsLimit", json_integer((json_int_t)t->pids_max));
@@ -261,6 +304,9 @@ int api_create_body(const struct fn_task *task, const struct api_settings *setti
     }
     if (r == 0) {
         r = check_limits(task, reterr);
+    }
+    if (r == 0) {
+        r = check_extras(task, reterr);
     }
     if (r < 0) {
         return r;

@@ -27,6 +27,8 @@
 #define API_IMAGE_ID_MAX  71 /* "sha256:" and 64 hex digits */
 #define API_VERSION_MIN   140 /* 1.40 */
 #define API_LOCK_MAX      1300
+#define API_SHARES_MIN    2 /* as the engine has it */
+#define API_SHARES_MAX    262144
 #define API_LABELS_MAX    (16 * 1024) /* of an image: its containers carry them in every list */
 
 /* What the node decides about a container, beside its task. */

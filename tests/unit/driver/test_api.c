@@ -239,7 +239,7 @@ static void check_predicate(json_t *body, const struct fn_task *t)
     static const char *const allowed[] = { "Binds", "CapDrop", "SecurityOpt", "Init",
                                            "ReadonlyRootfs", "LogConfig", "NetworkMode", "Tmpfs",
                                            "Memory", "MemorySwap", "MemorySwappiness", "CpuPeriod",
-                                           "CpuQuota", "PidsLimit", "StorageOpt", "Ulimits", NULL };
+                                           "CpuQuota", "CpuShares", "PidsLimit", "StorageOpt", "Ulimits", NULL };
     json_t *host = json_object_get(body, "HostConfig");
     json_t *binds = json_object_get(host, "Binds");
     const char *mode = json_string_value(json_object_get(host, "NetworkMode"));
@@ -272,6 +272,41 @@ static void check_predicate(json_t *body, const struct fn_task *t)
     ck_assert_ptr_null(json_object_get(body, "Entrypoint"));
     ck_assert_ptr_null(json_object_get(body, "Volumes"));
 }
+
+/* What wrappers of ABI 1.1 set; one of 1.0 hands on a shorter task, behind which lies anything. */
+START_TEST(wrappers_add_shares_and_labels)
+{
+    static const struct fn_kv labels[] = { { "team", "blue" }, { "io.fnd.owner", "me" } };
+    struct fn_task t = base_task();
+    struct api_settings s = { .hostname = true };
+    char *text = NULL;
+    json_t *body;
+
+    t.cpu_shares = 512;
+    t.labels = labels;
+    t.n_labels = 1;
+    body = body_of(&t, &s);
+    ck_assert_int_eq(json_integer_value(json_object_get(json_object_get(body, "HostConfig"),
+                                                        "CpuShares")), 512);
+    ck_assert_str_eq(json_string_value(json_object_get(json_object_get(body, "Labels"), "team")),
+                     "blue");
+    json_decref(body);
+    t.n_labels = 2;
+    ck_assert_int_eq(api_create_body(&t, &s, &text, &err), FN_E_INVALID);
+    ck_assert_str_eq(err.msg, "label of the task, got \"io.fnd.owner\"; expected a name that does "
+                              "not begin with io.fnd.");
+    t.n_labels = 0;
+    t.cpu_shares = 1;
+    ck_assert_int_eq(api_create_body(&t, &s, &text, &err), FN_E_INVALID);
+    t.cpu_shares = 262145;
+    ck_assert_int_eq(api_create_body(&t, &s, &text, &err), FN_E_INVALID);
+    t.n_labels = UINT32_MAX;
+    t.hdr.size = offsetof(struct fn_task, cpu_shares);
+    body = body_of(&t, &s);
+    ck_assert_ptr_null(json_object_get(json_object_get(body, "HostConfig"), "CpuShares"));
+    json_decref(body);
+}
+END_TEST
 
 START_TEST(the_create_body_has_the_limits)
 {
@@ -794,6 +829,7 @@ int main(void)
     tcase_add_test(t, programs_are_asked_for_registries);
     tcase_add_test(t, a_token_of_the_call_wins);
     tcase_add_test(t, broken_credentials_are_refused_without_being_shown);
+    tcase_add_test(t, wrappers_add_shares_and_labels);
     tcase_add_test(t, the_create_body_has_the_limits);
     tcase_add_loop_test(t, any_task_keeps_the_predicate, 0, 500);
     tcase_add_test(t, tasks_that_reach_for_the_host_are_refused);
