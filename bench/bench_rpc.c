@@ -122,7 +122,8 @@ static int choose_transport(struct rpc_config *config, struct fn_error *reterr)
 
 static int serve(const char *address, int ready_fd)
 {
-    static const struct engage_server_cb cb = { on_try, on_body, on_writable, on_gone, NULL, NULL };
+    static const struct engage_server_cb cb = { .on_try = on_try, .on_body = on_body,
+                                                .on_writable = on_writable, .on_gone = on_gone };
     struct rpc_config config = RPC_CONFIG_INIT;
     struct fn_error err = ERR_INIT;
     struct rpc_server *server;

@@ -151,6 +151,14 @@ struct engage_ask {
 };
 TAILQ_HEAD(engage_asks, engage_ask);
 
+/* A peer configures the runner; owned as an ask is. */
+struct engage_config {
+    const struct fn_kv *keys; /* borrowed until on_configure() returned */
+    uint32_t n;
+    /* Once; the config is gone. grpc_status 0 = all of them are in use, else none, and why. */
+    void (*answer)(struct engage_config *, int grpc_status, const char *text);
+};
+
 struct engage_server_cb {
     /* A TryCall came. Return 0 and own the session until finish() or gone; `*ret_ud` is given to
      * the other callbacks. deadline_ns: the stream's, 0 = none. < 0: ends the stream with that gRPC
@@ -168,6 +176,9 @@ struct engage_server_cb {
     void (*on_status)(void *server_ud, struct engage_ask *ask);
     /* It is not to be answered any more. */
     void (*on_status_gone)(void *server_ud, struct engage_ask *ask);
+    /* The same for a configuration. */
+    void (*on_configure)(void *server_ud, struct engage_config *config);
+    void (*on_configure_gone)(void *server_ud, struct engage_config *config);
 };
 
 struct engage_server {

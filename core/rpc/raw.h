@@ -63,6 +63,7 @@ void rpc_incoming_end(struct rpc_incoming *in, int status, const char *text);
 /* The owner's own pointer. */
 void rpc_incoming_set(struct rpc_incoming *in, void *owner);
 void *rpc_incoming_get(const struct rpc_incoming *in);
+const char *rpc_incoming_path(const struct rpc_incoming *in); /* of its method */
 /* The name that the peer's certificate proves: its first URI SAN, else its common name; "" when it
  * has neither, which is nobody's name. False on a connection without a certificate of the peer. */
 bool rpc_incoming_identity(const struct rpc_incoming *in, char *ret, size_t cap);

@@ -171,10 +171,16 @@ void rpc_server_close(struct rpc_server *s)
 
 /* ---- small methods of RunnerProtocol --------------------------------------------------------- */
 
+/* Both are freed as what they begin with, in incoming_forget() too. */
 struct status_call {
     struct engage_ask ask; /* first */
     struct rpc_incoming *in;
     struct rpc *rpc;
+};
+
+struct config_call {
+    struct engage_config config; /* first */
+    struct rpc_incoming *in;
 };
 
 /* Appends to what is sent; the message has its prefix. */
@@ -232,22 +238,47 @@ static void on_status2(void *ud, struct rpc_incoming *in, const void *data, size
     buf_finish(&json);
 }
 
-static void on_status_gone(void *ud, struct rpc_incoming *in)
+static void config_answer(struct engage_config *config, int grpc_status, const char *text)
 {
-    struct rpc_server *s = ud;
-    struct status_call *call = rpc_incoming_get(in);
+    struct config_call *call = container_of(config, struct config_call, config);
 
-    s->cb->on_status_gone(s->ud, &call->ask);
+    if (grpc_status == GRPC_OK) {
+        rpc_incoming_send(call->in, "", 0); /* ConfigStatus has no fields */
+    }
+    rpc_incoming_end(call->in, grpc_status, text);
     free(call);
 }
 
 static void on_configure(void *ud, struct rpc_incoming *in, const void *data, size_t len)
 {
-    (void)ud;
-    (void)data;
-    (void)len;
-    rpc_incoming_send(in, "", 0);
-    rpc_incoming_end(in, GRPC_OK, NULL);
+    struct rpc_server *s = ud;
+    struct config_call *call = calloc(1, sizeof(*call));
+    struct fn_kv *keys = NULL;
+    uint32_t n = 0;
+    int r = call ? wire_decode_config(&s->rpc->in, data, len, &keys, &n) : FN_E_EXHAUSTED;
+
+    if (r < 0) {
+        rpc_incoming_end(in, r == FN_E_EXHAUSTED ? GRPC_EXHAUSTED : GRPC_INVALID,
+                         r == FN_E_EXHAUSTED ? "out of memory" : "RUN403 not a ConfigMsg");
+        free(call);
+        return;
+    }
+    *call = (struct config_call){ { keys, n, config_answer }, in };
+    rpc_incoming_set(in, call);
+    s->cb->on_configure(s->ud, &call->config);
+}
+
+static void server_on_gone(void *ud, struct rpc_incoming *in)
+{
+    struct rpc_server *s = ud;
+    void *call = rpc_incoming_get(in);
+
+    if (strcmp(rpc_incoming_path(in), RPC_METHOD_CONFIGURE) == 0) {
+        s->cb->on_configure_gone(s->ud, &((struct config_call *)call)->config);
+    } else {
+        s->cb->on_status_gone(s->ud, &((struct status_call *)call)->ask);
+    }
+    free(call);
 }
 
 static const struct rpc_method runner_methods[] = {
@@ -388,7 +419,7 @@ int rpc_server_open(struct rpc *r, const char *address, const struct engage_serv
     s->rpc = r;
     s->cb = cb;
     s->ud = ud;
-    s->runner = (struct rpc_service){ runner_methods, on_status_gone, s };
+    s->runner = (struct rpc_service){ runner_methods, server_on_gone, s };
     s->drained_task.cb = on_drained;
     s->cancel_task.cb = on_cancel;
     s->cancel_timer.cb = on_cancel_timer;

@@ -58,7 +58,7 @@ void incoming_forget(struct rpc_server *s)
         next = LIST_NEXT(in, entry);
         service_enter(in);
         if (in->owned && in->service == &s->runner) {
-            free(in->owner); /* a question for the status, which nobody answers any more */
+            free(in->owner); /* a question that nobody answers any more */
         }
         in->owned = false;
         if (in->stream) {
@@ -213,6 +213,11 @@ void rpc_server_serve(struct rpc_server *s, const struct rpc_service *service)
 void rpc_incoming_set(struct rpc_incoming *in, void *owner)
 {
     in->owner = owner;
+}
+
+const char *rpc_incoming_path(const struct rpc_incoming *in)
+{
+    return in->method->path;
 }
 
 void *rpc_incoming_get(const struct rpc_incoming *in)

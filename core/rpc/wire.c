@@ -348,6 +348,24 @@ static bool decode_try(struct scratch *s, const TryCall *call, struct engage_try
     return true;
 }
 
+int wire_decode_config(struct scratch *s, const void *data, size_t len, struct fn_kv **ret,
+                       uint32_t *ret_n)
+{
+    enum wire_kind kind;
+    ConfigMsg *msg = unpack(s, data, len, &config_msg__descriptor, &kind);
+    struct fn_kv *keys = msg ? scratch_alloc(s, (msg->n_config + 1) * sizeof(*keys)) : NULL;
+
+    if (!keys) {
+        return !msg && kind == WIRE_BAD ? FN_E_INVALID : FN_E_EXHAUSTED;
+    }
+    for (size_t i = 0; i < msg->n_config; i++) {
+        keys[i] = (struct fn_kv){ msg->config[i]->key, msg->config[i]->value };
+    }
+    *ret = keys;
+    *ret_n = (uint32_t)msg->n_config;
+    return 0;
+}
+
 void wire_decode_client(struct scratch *s, const void *data, size_t len,
                         struct wire_client_msg *ret)
 {

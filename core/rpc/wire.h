@@ -76,6 +76,9 @@ void wire_decode_client(struct scratch *s, const void *data, size_t len,
 void wire_decode_runner(struct scratch *s, const void *data, size_t len,
                         struct wire_runner_msg *ret);
 /* FN_E_INTERNAL when it is not a RunnerStatus, or too much of one. */
+/* The keys of a ConfigMsg, in the scratch. FN_E_INVALID, FN_E_EXHAUSTED. */
+int wire_decode_config(struct scratch *s, const void *data, size_t len, struct fn_kv **ret,
+                       uint32_t *ret_n);
 int wire_decode_status(struct scratch *s, const void *data, size_t len,
                        struct rpc_status_result *ret);
 

@@ -398,7 +398,8 @@ static void rcall_on_gone(void *ud)
 void calls_cb(struct engage_server_cb *ret)
 {
     *ret = (struct engage_server_cb){ on_try, rcall_on_body, on_session_writable, rcall_on_gone,
-                                      status_on_ask, status_on_gone };
+                                      status_on_ask, status_on_gone, operator_on_configure,
+                                      operator_on_configure_gone };
 }
 
 void calls_awaiting_tick(struct env_timer *t)

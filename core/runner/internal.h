@@ -353,6 +353,7 @@ struct runner {
     struct keys keys;
     struct engine engine;
     struct status status;
+    struct operator_change change;
     struct runner_counts counts;
     struct runner_metrics metrics;
     bool draining;

@@ -1,13 +1,18 @@
 /* Operator: the plugin of a runner's operator, asked on a lane.
  *
- * It is asked before the status image runs. What it answers is copied there and then: its texts are
- * its own again when it is asked the next time. One question at a time. */
+ * For the status it is asked before the image runs. What it answers is copied there and then: its
+ * texts are its own again when it is asked the next time. A configuration goes to it as it came; it
+ * takes all keys or none. One question of each kind at a time, and one of them on a lane: an
+ * instance has one call at a time. */
 #include <runner/internal.h>
 
 #include <string.h>
 
 #define OPERATOR_TIMEOUT_NS (5 * ENV_S)
+#define OPERATOR_CHANGE_NS  (10 * ENV_S)
 #define OPERATOR_TEXTS_MAX  (256u << 10) /* bytes of all pairs together */
+
+static void take_turn(struct runner *r);
 
 static const struct fn_operator_ops *ops_of(const struct runner *r)
 {
@@ -59,6 +64,13 @@ static void run_question(struct env_work *w, struct fn_op *op)
     }
 }
 
+static void question_tell(struct runner *r)
+{
+    r->status.question.asking = false;
+    status_on_operator(r);
+    runner_drain_check(r);
+}
+
 static void question_done(struct env_work *w)
 {
     struct operator_question *q = container_of(w, struct operator_question, work);
@@ -66,12 +78,12 @@ static void question_done(struct env_work *w)
     if (q->r->abandoned) {
         return;
     }
-    q->asking = false;
-    status_on_operator(q->r);
-    runner_drain_check(q->r);
+    q->running = false;
+    question_tell(q->r);
+    take_turn(q->r);
 }
 
-int operator_ask(struct runner *r)
+void operator_ask(struct runner *r)
 {
     struct operator_question *q = &r->status.question;
 
@@ -82,11 +94,167 @@ int operator_ask(struct runner *r)
     q->n = 0;
     q->error = ERR_INIT;
     q->work = (struct env_work){ .run = run_question, .done = question_done,
-                                 .lane = ENV_LANE_FAST,
-                                 .deadline_ns = env_now_ns(r->env) + OPERATOR_TIMEOUT_NS };
-    if (env_submit(r->env, &q->work) < 0) {
-        return FN_E_EXHAUSTED;
-    }
+                                 .lane = ENV_LANE_FAST };
     q->asking = true;
+    take_turn(r);
+}
+
+/* ---- configuration --------------------------------------------------------------------------- */
+
+static void run_change(struct env_work *w, struct fn_op *op)
+{
+    struct operator_change *c = container_of(w, struct operator_change, work);
+    struct plugin *plugin = c->r->deps.operator_;
+    struct plugin_crumb crumb;
+
+    plugin_enter(&crumb, plugin, PLUGIN_WORKER, "configure");
+    c->result = ops_of(c->r)->configure(plugin_inst(plugin), op, c->keys.items, c->keys.n,
+                                        &c->error);
+    plugin_leave(&crumb);
+    c->result = plugin_answer_result(plugin, "configure", c->result, 0, &c->error);
+}
+
+static void change_tell(struct runner *r)
+{
+    struct operator_change *c = &r->change;
+    struct engage_config *from = c->from;
+
+    c->asking = false;
+    c->from = NULL;
+    if (c->result < 0) {
+        log_stranger(FN_LOG_WARN, "a configuration of this runner was refused", "error",
+                     c->error.msg);
+    } else {
+        log_stranger(FN_LOG_INFO, "this runner was configured", "keys", log_num(c->keys.n));
+    }
+    if (from) {
+        from->answer(from, -c->result, c->result < 0 ? c->error.msg : NULL);
+    }
+    runner_drain_check(r);
+}
+
+static void change_done(struct env_work *w)
+{
+    struct operator_change *c = container_of(w, struct operator_change, work);
+
+    if (c->r->abandoned) {
+        return;
+    }
+    c->running = false;
+    change_tell(c->r);
+    take_turn(c->r);
+}
+
+static int change_begin(struct runner *r, struct engage_config *config, struct fn_error *reterr)
+{
+    struct operator_change *c = &r->change;
+    int result;
+
+    arena_finish(&c->arena);
+    arena_init(&c->arena, 0);
+    kvs_init(&c->keys, &c->arena);
+    result = kvs_fill(&c->keys, config->keys, config->n, "keys", reterr);
+    if (result < 0) {
+        return result;
+    }
+    c->r = r;
+    c->from = config;
+    c->error = ERR_INIT;
+    c->work = (struct env_work){ .run = run_change, .done = change_done, .lane = ENV_LANE_FAST };
+    c->asking = true;
+    take_turn(r);
     return 0;
+}
+
+static int take_config(struct runner *r, struct engage_config *config, struct fn_error *reterr)
+{
+    const struct fn_operator_ops *ops = ops_of(r);
+
+    if (config->n == 0) {
+        return 0;
+    }
+    if (r->change.asking) {
+        return err_set(reterr, FN_E_UNAVAILABLE, "another configuration is being taken over");
+    }
+    if (!ops || !ops->configure) {
+        return err_set(reterr, FN_E_INVALID,
+                       "RUN413 key \"%.80s\": this runner has no operator plugin that takes keys",
+                       config->keys[0].key);
+    }
+    return change_begin(r, config, reterr);
+}
+
+void operator_on_configure(void *endpoint, struct engage_config *config)
+{
+    struct runner *r = ((struct endpoint *)endpoint)->r;
+    struct fn_error err = ERR_INIT;
+    int result = take_config(r, config, &err);
+
+    if (result < 0 || config->n == 0) {
+        config->answer(config, -result, result < 0 ? err.msg : NULL);
+    }
+}
+
+void operator_on_configure_gone(void *endpoint, struct engage_config *config)
+{
+    struct runner *r = ((struct endpoint *)endpoint)->r;
+
+    if (r->change.from == config) {
+        r->change.from = NULL; /* the plugin goes on */
+    }
+}
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+static bool begin_work(struct runner *r, struct env_work *work, int64_t timeout_ns, int *ret_result,
+                       struct fn_error *ret_error)
+{
+    work->deadline_ns = env_now_ns(r->env) + timeout_ns;
+    if (env_submit(r->env, work) == 0) {
+        return true;
+    }
+    *ret_result = err_set(ret_error, FN_E_UNAVAILABLE, "no worker has room for the operator plugin");
+    return false;
+}
+
+/* The next question gets its lane, or learns that there is none. */
+static void take_turn(struct runner *r)
+{
+    struct operator_question *q = &r->status.question;
+    struct operator_change *c = &r->change;
+
+    if (q->running || c->running) {
+        return;
+    }
+    if (c->asking) {
+        c->running = begin_work(r, &c->work, OPERATOR_CHANGE_NS, &c->result, &c->error);
+        if (!c->running) {
+            change_tell(r);
+        }
+    }
+    if (q->asking && !c->running) {
+        q->running = begin_work(r, &q->work, OPERATOR_TIMEOUT_NS, &q->result, &q->error);
+        if (!q->running) {
+            question_tell(r);
+        }
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+bool operator_is_asked(const struct runner *r)
+{
+    return r->status.question.asking || r->change.asking;
+}
+
+void operator_init(struct runner *r)
+{
+    arena_init(&r->status.question.arena, 0);
+    arena_init(&r->change.arena, 0);
+}
+
+void operator_finish(struct runner *r)
+{
+    arena_finish(&r->status.question.arena);
+    arena_finish(&r->change.arena);
 }

@@ -206,7 +206,8 @@ bool engine_is_quiet(const struct runner *r); /* no lane works for this runner *
 struct operator_question {
     struct runner *r;
     struct env_work work;
-    bool asking; /* a lane has it */
+    bool asking;  /* from operator_ask() to status_on_operator() */
+    bool running; /* a lane has it */
     int result;
     struct fn_error error;
     struct arena arena; /* of the pairs */
@@ -214,9 +215,26 @@ struct operator_question {
     uint32_t n;
 };
 
+/* Keys of a ConfigureRunner on their way to the plugin. */
+struct operator_change {
+    struct env_work work;
+    bool asking;                /* from the question to the answer */
+    bool running;               /* a lane has it */
+    struct engage_config *from; /* NULL: gone */
+    struct runner *r;
+    struct kvs keys;
+    struct arena arena;
+    int result;
+    struct fn_error error;
+};
+
+void operator_init(struct runner *r);
+void operator_finish(struct runner *r);
+bool operator_is_asked(const struct runner *r); /* a lane has a question */
+void operator_on_configure(void *endpoint, struct engage_config *config);
+void operator_on_configure_gone(void *endpoint, struct engage_config *config);
 bool operator_says_status(const struct runner *r);
-/* status_on_operator() follows. FN_E_EXHAUSTED: nobody was asked. */
-int operator_ask(struct runner *r);
+void operator_ask(struct runner *r); /* status_on_operator() follows, perhaps from inside */
 
 struct status {
     struct operator_question question;

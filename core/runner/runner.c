@@ -45,6 +45,7 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
     engine_init(r);
     images_init(r);
     status_init(r);
+    operator_init(r);
     metrics_init(&r->metrics, r->opt.count_calls);
     metric_set(r->metrics.engine_up, 1);
     metrics_account(r);
@@ -118,7 +119,7 @@ void runner_count(const struct runner *r, struct runner_counts *ret)
 
 static bool is_quiet(const struct runner *r)
 {
-    return engine_is_quiet(r) && !r->status.question.asking;
+    return engine_is_quiet(r) && !operator_is_asked(r);
 }
 
 static bool is_clean(const struct runner *r)
@@ -277,6 +278,7 @@ void runner_destroy(struct runner *r)
     env_timer_clear(r->env, &r->drain_timer);
     env_undefer(r->env, &r->drain_task);
     status_finish(r);
+    operator_finish(r);
     seen_finish(&r->seen);
     keys_finish(&r->keys);
     chain_unref(r->chain);

@@ -221,8 +221,11 @@ static int status_begin(struct runner *r, const struct engage_ask *ask)
         return status_run(r, ask->request, ask->request_len);
     }
     buf_clear(&s->request);
-    return buf_add(&s->request, ask->request, ask->request_len) < 0 ? FN_E_EXHAUSTED
-                                                                     : operator_ask(r);
+    if (buf_add(&s->request, ask->request, ask->request_len) < 0) {
+        return FN_E_EXHAUSTED;
+    }
+    operator_ask(r);
+    return 0;
 }
 
 void status_on_operator(struct runner *r)
@@ -261,11 +264,13 @@ void status_on_ask(void *endpoint, struct engage_ask *ask)
         tell_known(r, ask);
     } else if (env_now_ns(r->env) < s->fresh_until_ns) {
         tell_last(r, ask);
-    } else if (s->run || s->question.asking || status_begin(r, ask) == 0) {
-        TAILQ_INSERT_TAIL(&s->asks, ask, link);
     } else {
-        tell(r, ask, &(struct engage_status){ .failed = true, .error_code = 503,
-                                              .error_text = "out of memory" });
+        TAILQ_INSERT_TAIL(&s->asks, ask, link);
+        if (!s->run && !s->question.asking && status_begin(r, ask) < 0) {
+            TAILQ_REMOVE(&s->asks, ask, link);
+            tell(r, ask, &(struct engage_status){ .failed = true, .error_code = 503,
+                                                  .error_text = "out of memory" });
+        }
     }
 }
 
@@ -287,12 +292,10 @@ void status_init(struct runner *r)
     TAILQ_INIT(&r->status.asks);
     buf_init(&r->status.details, STATUS_DETAILS_MAX);
     buf_init(&r->status.request, STATUS_REQUEST_MAX);
-    arena_init(&r->status.question.arena, 0);
 }
 
 void status_finish(struct runner *r)
 {
     buf_finish(&r->status.details);
     buf_finish(&r->status.request);
-    arena_finish(&r->status.question.arena);
 }

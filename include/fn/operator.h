@@ -26,8 +26,8 @@ struct fn_operator_ops {
      * of the status image. */
     int (*status)(void *inst, struct fn_op *, const struct fn_kv **ret_pairs, uint32_t *ret_n,
                   struct fn_error *reterr);
-    /* [worker] optional: the keys of a ConfigureRunner that no setting of the host has. < 0 refuses
-     * all of them, those of the host too, with *reterr; nothing of them is in use then. */
+    /* [worker] optional: the keys of a ConfigureRunner, in the order of their bytes. < 0 refuses all
+     * of them with *reterr; nothing of them is in use then. */
     int (*configure)(void *inst, struct fn_op *, const struct fn_kv *borrowed, uint32_t n,
                      struct fn_error *reterr);
 };

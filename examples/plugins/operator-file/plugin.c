@@ -191,7 +191,7 @@ static const struct fn_opt opts[] = {
     { .key = "words", .doc = "What stands in each status, as key=value.", .type = FN_OPT_STRLIST,
       .offset = offsetof(struct conf, words), .flags = FN_OPT_MAY_BE_ABSENT },
     { .key = "keys_file", .doc = "File for the keys of a ConfigureRunner, KEY=VALUE in each line. "
-                                 "When absent: keys that no setting has are refused.",
+                                 "When absent: such keys are refused.",
       .min = 1, .max = 4095, .type = FN_OPT_STR, .offset = offsetof(struct conf, keys_file),
       .flags = FN_OPT_MAY_BE_ABSENT },
     { .key = NULL },

@@ -361,8 +361,34 @@ static void on_status_gone(void *ud, struct engage_ask *ask)
     fixture_notify(f);
 }
 
+/* The last value says why not. */
+static void on_configure(void *ud, struct engage_config *config)
+{
+    struct fixture *f = ud;
+    bool empty = config->n == 0;
+
+    if (!empty && strcmp(config->keys[0].key, "hold") == 0) {
+        f->configuring = config;
+        fixture_notify(f);
+        return;
+    }
+    config->answer(config, empty ? GRPC_OK : GRPC_INVALID,
+                   empty ? NULL : config->keys[config->n - 1].value);
+}
+
+static void on_configure_gone(void *ud, struct engage_config *config)
+{
+    struct fixture *f = ud;
+
+    ck_assert_ptr_eq(f->configuring, config);
+    f->configuring = NULL;
+    f->asks_gone++;
+    fixture_notify(f);
+}
+
 static const struct engage_server_cb server_cb = { on_try, on_body, on_writable, on_gone,
-                                                   on_status, on_status_gone };
+                                                   on_status, on_status_gone, on_configure,
+                                                   on_configure_gone };
 
 /* ---- the client ----------------------------------------------------------------------------- */
 

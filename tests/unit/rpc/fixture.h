@@ -45,6 +45,7 @@ struct fixture {
     bool holds_asks;     /* the next question for the status is kept, */
     struct engage_ask *asked; /* here */
     uint32_t asks, asks_gone;
+    struct engage_config *configuring; /* kept: its first key was "hold" */
     char last_ask[256]; /* its request */
     LIST_HEAD(, served) served;
 };

@@ -452,6 +452,48 @@ START_TEST(test_status_later)
 }
 END_TEST
 
+static bool is_configuring(void *ud)
+{
+    (void)ud;
+    return f->configuring != NULL;
+}
+
+/* Refused with the reason, answered later, left, and not even a ConfigMsg. */
+START_TEST(test_configure)
+{
+    static const char *const messages[] = {
+        "\x0a\x08\x0a\x01" "a\x12\x03" "why",
+        "\x0a\x09\x0a\x04" "hold\x12\x01" "x",
+        "\x0a\x09\x0a\x04" "hold\x12\x01" "x",
+        "\x0a\x09\x0a\x04" "hold",
+    };
+    struct raw r;
+
+    f = fixture_create(OVER_UNIX);
+    raw_open(&r, "/RunnerProtocol/ConfigureRunner");
+    raw_send(&r, messages[_i], strlen(messages[_i]));
+    raw_half_close(&r);
+    if (_i == 1 || _i == 2) {
+        WAIT(f, is_configuring, NULL);
+    }
+    if (_i == 1) {
+        loop_enter(f->loop);
+        f->configuring->answer(f->configuring, GRPC_OK, NULL);
+        loop_leave(f->loop);
+    } else if (_i == 2) {
+        grpc_call_cancel(r.call, NULL);
+        WAIT(f, has_left, NULL);
+    }
+    raw_end(&r);
+    ck_assert_int_eq((int)r.status, _i == 1 ? GRPC_OK : _i == 2 ? GRPC_CANCELLED : GRPC_INVALID);
+    if (_i != 2) {
+        ck_assert_str_eq(r.text, _i == 0 ? "why" : _i == 1 ? "" : "RUN403 not a ConfigMsg");
+    }
+    raw_close(&r);
+    fixture_destroy(f);
+}
+END_TEST
+
 /* Exact bytes, as Go reads them: ResultStart, Data, Finished. */
 START_TEST(test_wire_bytes)
 {
@@ -512,6 +554,7 @@ TCase *protocol_case(void)
     tcase_add_test(tc, test_big_messages);
     tcase_add_test(tc, test_big_try);
     tcase_add_test(tc, test_huge_message);
+    tcase_add_loop_test(tc, test_configure, 0, 4);
     tcase_add_loop_test(tc, test_unary, 0, (int)(sizeof(unaries) / sizeof(unaries[0])));
     tcase_add_loop_test(tc, test_status2, 0, (int)(sizeof(requests) / sizeof(requests[0])));
     tcase_add_loop_test(tc, test_status2_depth, 0, 3);

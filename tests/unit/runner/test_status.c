@@ -425,6 +425,141 @@ START_TEST(operator_fails_the_status)
 }
 END_TEST
 
+/* ---- configuration --------------------------------------------------------------------------- */
+
+struct configured {
+    struct engage_config config; /* first */
+    int answers, status;
+    char text[FN_ERROR_TEXT_MAX];
+};
+
+static void config_answered(struct engage_config *config, int grpc_status, const char *text)
+{
+    struct configured *c = container_of(config, struct configured, config);
+
+    c->answers++;
+    c->status = grpc_status;
+    snprintf(c->text, sizeof(c->text), "%s", text ? text : "");
+}
+
+static void configure(struct world *w, struct configured *c, const struct fn_kv *keys, uint32_t n)
+{
+    *c = (struct configured){ .config = { keys, n, config_answered } };
+    w->cb.on_configure(w->cb_ud, &c->config);
+}
+
+static char last_keys[64];
+
+static int operator_configure(void *inst, struct fn_op *op, const struct fn_kv *keys, uint32_t n,
+                              struct fn_error *reterr)
+{
+    (void)inst;
+    (void)op;
+    last_keys[0] = '\0';
+    for (uint32_t i = 0; i < n; i++) {
+        snprintf(last_keys + strlen(last_keys), sizeof(last_keys) - strlen(last_keys), "%s=%s;",
+                 keys[i].key, keys[i].value);
+    }
+    return says.result < 0 ? err_set(reterr, says.result, "no such key") : 0;
+}
+
+static const struct fn_operator_ops taking_ops = {
+    .hdr = FN_HDR(struct fn_operator_ops, FN_MAGIC_OPERATOR), .configure = operator_configure
+};
+
+static void with_taker(struct world *w)
+{
+    with_operator(w);
+    w->operator_.ops = &taking_ops;
+}
+
+START_TEST(operator_takes_keys)
+{
+    static const struct fn_kv keys[] = { { "domain", "unix" }, { "company", "fn" } };
+    struct world *w = world_create(with_taker);
+    struct configured a, b;
+
+    last_keys[0] = '\0';
+    configure(w, &a, keys, 0);
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert_int_eq(a.status, 0);
+    configure(w, &a, keys, 2);
+    configure(w, &b, keys, 1);
+    ck_assert_int_eq(a.answers, 0);
+    ck_assert_int_eq(b.status, GRPC_UNAVAILABLE);
+    world_run_ms(w, 50);
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert_int_eq(a.status, 0);
+    ck_assert_str_eq(last_keys, "company=fn;domain=unix;");
+    says.result = FN_E_INVALID;
+    configure(w, &a, keys, 1);
+    world_run_ms(w, 50);
+    ck_assert_int_eq(a.status, GRPC_INVALID);
+    ck_assert_str_eq(a.text, "no such key");
+    configure(w, &a, keys, 1);
+    w->cb.on_configure_gone(w->cb_ud, &a.config);
+    world_run_ms(w, 50);
+    ck_assert_int_eq(a.answers, 0);
+    w->lanes_full = 1;
+    configure(w, &a, keys, 1);
+    ck_assert_int_eq(a.status, GRPC_UNAVAILABLE);
+    configure(w, &a, keys, 1);
+    world_destroy(w); /* waits for the lane */
+    ck_assert_int_eq(a.answers, 1);
+}
+END_TEST
+
+START_TEST(keys_without_a_taker_are_refused)
+{
+    static const struct fn_kv key = { "domain", "unix" };
+    struct world *w = world_create(_i ? with_operator : NULL);
+    struct configured a;
+
+    configure(w, &a, &key, 1);
+    ck_assert_int_eq(a.status, GRPC_INVALID);
+    ck_assert_str_eq(a.text, "RUN413 key \"domain\": this runner has no operator plugin that takes "
+                             "keys");
+    configure(w, &a, &key, 0);
+    ck_assert_int_eq(a.status, 0);
+    world_destroy(w);
+}
+END_TEST
+
+/* An instance has one call at a time. */
+START_TEST(operator_is_asked_for_one_thing_at_a_time)
+{
+    static const struct fn_operator_ops both = {
+        .hdr = FN_HDR(struct fn_operator_ops, FN_MAGIC_OPERATOR), .status = operator_status,
+        .configure = operator_configure
+    };
+    static const struct fn_kv key = { "domain", "unix" };
+    struct world *w = world_create(with_operator);
+    struct configured c;
+    struct asked a;
+
+    w->operator_.ops = &both;
+    last_keys[0] = '\0';
+    world_ask(w, &a, "{}");
+    configure(w, &c, &key, 1);
+    ck_assert_int_eq(w->in_flight, 1);
+    world_run_ms(w, 3);
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert_int_eq(c.answers, 0);
+    ck_assert_int_eq(w->in_flight, 1);
+    world_run_ms(w, 3);
+    ck_assert_int_eq(c.answers, 1);
+    configure(w, &c, &key, 1);
+    world_run_ms(w, 1600);
+    configure(w, &c, &key, 1);
+    world_ask(w, &a, "{}");
+    ck_assert_int_eq(w->in_flight, 1);
+    world_run_ms(w, 6);
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert_int_eq(c.answers, 1);
+    world_destroy(w);
+}
+END_TEST
+
 /* A drain waits for the lane; who asked is told. */
 START_TEST(operator_is_asked_while_a_drain_begins)
 {
@@ -449,6 +584,7 @@ START_TEST(operator_finds_the_lanes_full)
     ck_assert_int_eq(a.answers, 1);
     ck_assert(a.st.failed);
     ck_assert_int_eq(a.st.error_code, 503);
+    world_run_ms(w, 1600);
     world_ask(w, &a, "{}");
     world_run_ms(w, 250);
     ck_assert(!a.st.failed);
@@ -476,5 +612,8 @@ TCase *status_tests(void)
     tcase_add_test(tc, operator_fails_the_status);
     tcase_add_test(tc, operator_is_asked_while_a_drain_begins);
     tcase_add_test(tc, operator_finds_the_lanes_full);
+    tcase_add_test(tc, operator_takes_keys);
+    tcase_add_test(tc, operator_is_asked_for_one_thing_at_a_time);
+    tcase_add_loop_test(tc, keys_without_a_taker_are_refused, 0, 2);
     return tc;
 }
