@@ -2,6 +2,7 @@
  * told when nobody answers. The loop runs in a thread, the client in the test. */
 #include <admin/admin.h>
 #include <check.h>
+#include <fcntl.h>
 
 #include <pthread.h>
 #include <signal.h>
@@ -300,15 +301,16 @@ START_TEST(only_the_nodes_user_and_root_may_speak)
 }
 END_TEST
 
-/* Until it is killed. */
-static void listen_as(uid_t uid)
+/* Until it is killed. Whoever waits at `ready` is told when others may connect: between bind() and
+ * chmod() they are refused by the file's mode, which is another sentence. */
+static void listen_as(uid_t uid, int ready)
 {
     struct sockaddr_un addr = { .sun_family = AF_UNIX };
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     memcpy(addr.sun_path, path, strlen(path));
     if (setresuid(uid, uid, uid) < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ||
-        chmod(path, 0666) < 0 || listen(fd, 1) < 0) {
+        chmod(path, 0666) < 0 || listen(fd, 1) < 0 || write(ready, "r", 1) != 1) {
         _exit(1);
     }
     for (;;) {
@@ -325,25 +327,28 @@ static int ask_as(uid_t uid)
     if (setresuid(uid, uid, uid) < 0) {
         return 1;
     }
-    do {
-        r = admin_call(path, "GET", "/status", 100, &status, &body, &e);
-    } while (r == FN_E_UNAVAILABLE); /* not there yet */
+    r = admin_call(path, "GET", "/status", 100, &status, &body, &e);
     return r == FN_E_PERMISSION && strstr(e.msg, "a process of user 65534 listens there") ? 2 : 3;
 }
 
 START_TEST(a_client_does_not_speak_to_a_stranger)
 {
+    int status, ready[2];
     pid_t server, client;
-    int status;
+    char byte;
 
     if (geteuid() != 0) {
         return; /* cannot become somebody else */
     }
     ck_assert_int_eq(chmod(dir, 0777), 0);
+    ck_assert_int_eq(pipe2(ready, O_CLOEXEC), 0);
     server = fork();
     if (server == 0) {
-        listen_as(NOBODY);
+        listen_as(NOBODY, ready[1]);
     }
+    close(ready[1]);
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
     client = fork();
     if (client == 0) {
         _exit(ask_as(NOBODY - 1));
