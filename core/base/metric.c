@@ -12,6 +12,7 @@ const double metric_latency_bounds_ms[10] = {
 
 pthread_mutex_t metric_lock = PTHREAD_MUTEX_INITIALIZER;
 struct metric_family *metric_families;
+uint32_t metric_bank;
 static struct metric_family **families_end = &metric_families;
 
 static void *must(void *p)
@@ -121,9 +122,11 @@ static struct metric *series_add(struct metric_family *f, const char *key, size_
     memcpy(m->key, key, len);
     m->key_len = len;
     if (buckets) {
-        m->counts = must(calloc(f->n_subject_labels ? 3 * buckets : buckets, sizeof(*m->counts)));
-        m->told_counts = f->n_subject_labels ? m->counts + buckets : NULL;
-        m->own_counts = f->n_subject_labels ? m->counts + 2 * buckets : NULL;
+        m->counts = must(calloc(buckets, sizeof(*m->counts)));
+    }
+    if (buckets && f->n_subject_labels) {
+        m->told_counts = must(calloc(2 * buckets, sizeof(*m->told_counts)));
+        m->own_counts = m->told_counts + buckets;
     }
     m->other = other;
     m->subject = other ? metric_subject_get(subject, len - (size_t)(subject - key)) : NULL;
@@ -132,6 +135,19 @@ static struct metric *series_add(struct metric_family *f, const char *key, size_
     f->last = m;
     f->n_series++;
     return m;
+}
+
+static void hand_over(struct metric *m)
+{
+    struct metric *other = m->other;
+
+    if (m->family->kind == METRIC_GAUGE) {
+        return; /* nothing has the state that it counted */
+    }
+    metric_banked_add(&other->value, m->value.bank[0] + m->value.bank[1]);
+    for (uint32_t i = 0; m->counts && i <= m->family->n_bounds; i++) {
+        metric_banked_add(&other->counts[i], m->counts[i].bank[0] + m->counts[i].bank[1]);
+    }
 }
 
 bool metric_drop(struct metric *m, struct metric *before)
@@ -152,7 +168,9 @@ bool metric_drop(struct metric *m, struct metric *before)
     if (held) {
         return false;
     }
+    hand_over(m);
     free(m->counts);
+    free(m->told_counts);
     free(m->key);
     free(m);
     return true;
@@ -218,12 +236,19 @@ struct metric *metric_simple(const char *name, enum metric_kind kind, const char
 
 void metric_add(struct metric *m, int64_t n)
 {
-    __atomic_fetch_add(&m->value, n, __ATOMIC_RELAXED);
+    metric_banked_add(&m->value, n);
+}
+
+static void banked_set(struct metric_banked *v, int64_t n)
+{
+    __atomic_store_n(&v->bank[0], 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&v->bank[1], 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&v->settled, n, __ATOMIC_RELAXED);
 }
 
 void metric_set(struct metric *m, int64_t n)
 {
-    __atomic_store_n(&m->value, n, __ATOMIC_RELAXED);
+    banked_set(&m->value, n);
 }
 
 void metric_observe(struct metric *m, int64_t v)
@@ -234,8 +259,8 @@ void metric_observe(struct metric *m, int64_t v)
     while (i < f->n_bounds && v > f->limits[i]) {
         i++;
     }
-    __atomic_fetch_add(&m->counts[i], 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&m->value, v, __ATOMIC_RELAXED);
+    metric_banked_add(&m->counts[i], 1);
+    metric_banked_add(&m->value, v);
 }
 
 int64_t metric_value(const struct metric *m)
@@ -243,10 +268,10 @@ int64_t metric_value(const struct metric *m)
     int64_t count = 0;
 
     if (m->family->kind != METRIC_HISTOGRAM) {
-        return __atomic_load_n(&m->value, __ATOMIC_RELAXED);
+        return metric_banked_now(&m->value);
     }
     for (uint32_t i = 0; i <= m->family->n_bounds; i++) {
-        count += __atomic_load_n(&m->counts[i], __ATOMIC_RELAXED);
+        count += metric_banked_now(&m->counts[i]);
     }
     return count;
 }
@@ -254,7 +279,7 @@ int64_t metric_value(const struct metric *m)
 void metric_histogram_set(struct metric *m, const int64_t *counts, int64_t sum)
 {
     for (uint32_t i = 0; i <= m->family->n_bounds; i++) {
-        __atomic_store_n(&m->counts[i], counts[i], __ATOMIC_RELAXED);
+        banked_set(&m->counts[i], counts[i]);
     }
-    __atomic_store_n(&m->value, sum, __ATOMIC_RELAXED);
+    banked_set(&m->value, sum);
 }

@@ -5,6 +5,9 @@
  * read "other". Values are updated without locks (atomics), series are looked up under a mutex and
  * should be kept by the caller.
  *
+ * A page shows one moment: what is counted after metric_moment() is not on it, however long it takes
+ * to make, so that figures which change together on the loop agree on every page.
+ *
  * Labels that name something of a tenant (an app, a function, its image) are subject labels: there
  * may be thousands, so a page shows the METRIC_SUBJECTS_DEFAULT that are used most, and the others
  * as one whose labels read "other". No series ever counts backwards by that. Whoever looked such a
@@ -48,6 +51,7 @@ void metric_set_subjects(uint32_t max);
 struct metric *metric_simple(const char *name, enum metric_kind kind, const char *help);
 
 void metric_add(struct metric *m, int64_t n);
+/* A gauge, by one thread at a time; a page may show what is set while it is made. */
 void metric_set(struct metric *m, int64_t n);
 void metric_observe(struct metric *m, int64_t v); /* METRIC_HISTOGRAM */
 int64_t metric_value(const struct metric *m);     /* histogram: count */
@@ -64,6 +68,10 @@ struct metric_source {
 void metric_source_add(struct metric_source *s);
 void metric_source_remove(struct metric_source *s); /* no refresh() runs after this */
 
+/* [loop] The next page shows what was counted until now; costs nothing. No page is made meanwhile.
+ * Without it a page shows the moment at which metric_print() begins. */
+void metric_moment(void);
+void metric_moment_undo(void); /* [loop] at once: there will be no page */
 /* Appends the Prometheus text of all families. Takes milliseconds for a long page: in a node it
  * runs on a worker, and those who count meanwhile do not wait for it. */
 int metric_print(struct buf *out);

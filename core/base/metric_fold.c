@@ -61,13 +61,39 @@ int64_t metric_told_value(const struct metric *m)
     if (m->subject && m->family->kind != METRIC_GAUGE) {
         return m->own;
     }
-    return __atomic_load_n(&m->value, __ATOMIC_RELAXED) + m->folded;
+    return metric_settled(&m->value) + m->folded;
 }
 
 int64_t metric_told_count(const struct metric *m, uint32_t bucket)
 {
-    return m->subject ? m->own_counts[bucket]
-                      : __atomic_load_n(&m->counts[bucket], __ATOMIC_RELAXED);
+    return m->subject ? m->own_counts[bucket] : metric_settled(&m->counts[bucket]);
+}
+
+/* ---- the moment ------------------------------------------------------------------------------ */
+
+static void settle_value(struct metric_banked *v, uint32_t still)
+{
+    int64_t n = __atomic_load_n(&v->bank[still], __ATOMIC_RELAXED);
+
+    if (n != 0) {
+        __atomic_fetch_sub(&v->bank[still], n, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&v->settled, n, __ATOMIC_RELAXED);
+    }
+}
+
+void metric_settle(void)
+{
+    uint32_t still = !__atomic_load_n(&metric_bank, __ATOMIC_RELAXED);
+
+    for (struct metric_family *f = metric_next_family(&metric_families); f;
+         f = metric_next_family(&f->next)) {
+        for (struct metric *m = metric_next(&f->first); m; m = metric_next(&m->next)) {
+            settle_value(&m->value, still);
+            for (uint32_t i = 0; m->counts && i <= f->n_bounds; i++) {
+                settle_value(&m->counts[i], still);
+            }
+        }
+    }
 }
 
 /* ---- who is shown ---------------------------------------------------------------------------- */
@@ -97,10 +123,10 @@ static bool measure(struct metric *m, struct metric *before)
         return false;
     }
     if (m->family->kind == METRIC_COUNTER) {
-        events = metric_value(m) - m->told;
+        events = metric_settled(&m->value) - m->told;
     }
     for (uint32_t i = 0; m->counts && i <= m->family->n_bounds; i++) {
-        events += __atomic_load_n(&m->counts[i], __ATOMIC_RELAXED) - m->told_counts[i];
+        events += metric_settled(&m->counts[i]) - m->told_counts[i];
     }
     m->subject->fresh += (uint64_t)events;
     return false;
@@ -158,19 +184,22 @@ static void choose(void)
 
 /* ---- what they did --------------------------------------------------------------------------- */
 
-static void settle_one(int64_t now, int64_t *told, int64_t *own, int64_t *others, bool shown)
+static void fold_value(const struct metric_banked *v, int64_t *told, int64_t *own,
+                       struct metric_banked *others, bool shown)
 {
+    int64_t now = metric_settled(v);
+
     if (shown) {
         *own += now - *told;
     } else {
-        __atomic_fetch_add(others, now - *told, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&others->settled, now - *told, __ATOMIC_RELAXED);
     }
     *told = now;
 }
 
 static int64_t n_folded;
 
-static bool fold_settle(struct metric *m, struct metric *before)
+static bool fold_series(struct metric *m, struct metric *before)
 {
     bool shown = m->subject && m->subject->shown;
 
@@ -178,14 +207,13 @@ static bool fold_settle(struct metric *m, struct metric *before)
         return false;
     }
     if (m->family->kind == METRIC_GAUGE) {
-        m->other->folded += shown ? 0 : __atomic_load_n(&m->value, __ATOMIC_RELAXED);
+        m->other->folded += shown ? 0 : metric_settled(&m->value);
     } else {
-        settle_one(__atomic_load_n(&m->value, __ATOMIC_RELAXED), &m->told, &m->own,
-                   &m->other->value, shown);
+        fold_value(&m->value, &m->told, &m->own, &m->other->value, shown);
     }
     for (uint32_t i = 0; m->counts && i <= m->family->n_bounds; i++) {
-        settle_one(__atomic_load_n(&m->counts[i], __ATOMIC_RELAXED), &m->told_counts[i],
-                   &m->own_counts[i], &m->other->counts[i], shown);
+        fold_value(&m->counts[i], &m->told_counts[i], &m->own_counts[i], &m->other->counts[i],
+                   shown);
     }
     if (!shown && metric_drop(m, before)) {
         return true;
@@ -199,7 +227,7 @@ void metric_fold(void)
     n_folded = 0;
     for_all(measure);
     choose();
-    for_all(fold_settle);
+    for_all(fold_series);
     if (last_seq > 0) {
         metric_set(folded_series(), n_folded);
     }

@@ -24,6 +24,16 @@ struct metric_subject {
     bool shown;     /* has series of its own on the page */
 };
 
+/* Two banks of a value: everybody adds to the one that metric_bank names, and the other one stands
+ * still. metric_moment() changes their parts in one store, so that all values are cut off at the
+ * same moment without a look at any of them; whoever makes the page then has time to bring what
+ * stands still to the settled part. A thread beside the loop that had chosen its bank just before
+ * may still add to it: that is told on a later page, never lost. */
+struct metric_banked {
+    int64_t settled; /* by the maker of pages, metric_set() and metric_histogram_set() */
+    int64_t bank[2];
+};
+
 /* What happened while a subject is folded belongs to `other` for ever, so that neither of the two
  * ever counts backwards: `told` is what pages have told of the values so far, `own` the part of it
  * that was told under the series' own labels. */
@@ -33,14 +43,14 @@ struct metric {
     size_t key_len;
     struct metric *next; /* in order of creation */
     UT_hash_handle hh;
-    int64_t value;   /* histogram: sum */
-    int64_t *counts; /* histogram: per bucket, n_bounds + 1 */
+    struct metric_banked value;   /* histogram: sum */
+    struct metric_banked *counts; /* histogram: per bucket, n_bounds + 1 */
     /* of a family with subjects: */
     struct metric_subject *subject; /* NULL: it is an `other` */
     struct metric *other;           /* where it is folded to */
     uint32_t refs;
     int64_t told, own;
-    int64_t *told_counts, *own_counts; /* behind counts */
+    int64_t *told_counts, *own_counts; /* one block */
     int64_t folded; /* `other` of a gauge: what is folded on this page */
 };
 
@@ -66,6 +76,26 @@ struct metric_family {
  * their ends, what stands in them does not change, and he alone takes series out (with it). */
 extern pthread_mutex_t metric_lock;
 extern struct metric_family *metric_families;
+extern uint32_t metric_bank; /* 0 or 1 */
+
+static inline void metric_banked_add(struct metric_banked *v, int64_t n)
+{
+    uint32_t bank = __atomic_load_n(&metric_bank, __ATOMIC_RELAXED);
+
+    __atomic_fetch_add(&v->bank[bank], n, __ATOMIC_RELAXED);
+}
+
+static inline int64_t metric_banked_now(const struct metric_banked *v)
+{
+    return __atomic_load_n(&v->settled, __ATOMIC_RELAXED) +
+           __atomic_load_n(&v->bank[0], __ATOMIC_RELAXED) +
+           __atomic_load_n(&v->bank[1], __ATOMIC_RELAXED);
+}
+
+static inline int64_t metric_settled(const struct metric_banked *v)
+{
+    return __atomic_load_n(&v->settled, __ATOMIC_RELAXED);
+}
 
 static inline struct metric_family *metric_next_family(struct metric_family *const *at)
 {
@@ -80,12 +110,16 @@ static inline struct metric *metric_next(struct metric *const *at)
 /* Under the lock. The subject of a new series: found or made. */
 struct metric_subject *metric_subject_get(const char *key, size_t len);
 void metric_subject_put(struct metric_subject *s); /* one series less */
-/* Takes a series that nobody holds out of its family and frees it; false: somebody does. `before`
- * is its neighbour, NULL = it is the first. By the maker of pages. */
+/* Takes a series that nobody holds out of its family and frees it; false: somebody does. What it
+ * counted since the moment goes to its other-series. `before` is its neighbour, NULL = it is the
+ * first. By the maker of pages. */
 bool metric_drop(struct metric *m, struct metric *before);
 
-/* By the maker of pages, one at a time, without the lock: who is shown from now on, and what the
- * others did since the last page is put under `other`. */
+/* By the maker of pages, one at a time, without the lock: brings what stood still since the moment
+ * to the settled parts. */
+void metric_settle(void);
+/* After it: who is shown from now on, and what the others did since the last page is put under
+ * `other`. */
 void metric_fold(void);
 /* What the page says of a series of any family. */
 int64_t metric_told_value(const struct metric *m);

@@ -8,6 +8,7 @@
 static pthread_mutex_t pages_lock = PTHREAD_MUTEX_INITIALIZER; /* one page at a time */
 static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before metric_lock */
 static struct metric_source *sources;
+static bool moment_taken; /* for the next page */
 
 static int print_number(struct buf *out, const struct metric_family *f, int64_t v)
 {
@@ -102,13 +103,23 @@ static int print_histogram(struct buf *out, const struct metric *m)
     return r < 0 ? r : buf_printf(out, " %" PRId64 "\n", count);
 }
 
+static bool has_counted(const struct metric *m)
+{
+    bool any = metric_told_value(m) != 0;
+
+    for (uint32_t i = 0; m->counts && i <= m->family->n_bounds && !any; i++) {
+        any = metric_told_count(m, i) != 0;
+    }
+    return any;
+}
+
 /* Without its other-series until something was folded into it. */
 static bool is_on_page(const struct metric *m)
 {
     if (m->family->n_subject_labels == 0) {
         return true;
     }
-    return m->subject ? m->subject->shown : metric_value(m) != 0 || m->folded != 0;
+    return m->subject ? m->subject->shown : has_counted(m);
 }
 
 static int print_series(struct buf *out, const struct metric *m)
@@ -171,11 +182,34 @@ static void refresh_sources(void)
     pthread_mutex_unlock(&sources_lock);
 }
 
+static void change_banks(bool taken)
+{
+    __atomic_store_n(&metric_bank, !__atomic_load_n(&metric_bank, __ATOMIC_RELAXED),
+                     __ATOMIC_RELEASE);
+    moment_taken = taken;
+}
+
+void metric_moment(void)
+{
+    change_banks(true);
+}
+
+/* What stood still goes on: after two changes without a page its part would be on none for long. */
+void metric_moment_undo(void)
+{
+    change_banks(false);
+}
+
 int metric_print(struct buf *out)
 {
     int r = 0;
 
     pthread_mutex_lock(&pages_lock);
+    if (!moment_taken) {
+        metric_moment();
+    }
+    moment_taken = false;
+    metric_settle();
     refresh_sources();
     metric_fold();
     for (struct metric_family *f = metric_next_family(&metric_families); f && r == 0;

@@ -100,7 +100,9 @@ static bool page_submit(struct metrics_pages *all)
     TAILQ_INIT(&p->readers);
     all->making = p;
     all->work = (struct env_work){ .run = make_page, .done = page_made, .lane = ENV_LANE_FAST };
+    metric_moment();
     if (env_submit(all->env, &all->work) < 0) {
+        metric_moment_undo();
         all->making = NULL;
         page_free(p);
         return false;

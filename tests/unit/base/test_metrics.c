@@ -1,8 +1,10 @@
 /* Subjects: which functions have series of their own on a page, and that nothing is lost or counted
- * backwards by it. */
+ * backwards by it. Moments: that a page shows one. */
 #include <base/metric.h>
 
 #include <check.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +182,156 @@ START_TEST(one_who_is_called_other)
 }
 END_TEST
 
+/* ---- the moment of a page -------------------------------------------------------------------- */
+
+/* Figures that change together, as the loop's do. */
+static struct {
+    struct metric *received, *ended, *in_flight, *took;
+} books;
+
+static void books_open(void)
+{
+    const struct metric_def took = { .name = "fn_took",
+                                     .help = "How long.",
+                                     .kind = METRIC_HISTOGRAM,
+                                     .bounds = bounds,
+                                     .n_bounds = 5 };
+
+    books.received = metric_simple("fn_received", METRIC_COUNTER, "Came.");
+    books.ended = metric_simple("fn_ended", METRIC_COUNTER, "Went.");
+    books.in_flight = metric_simple("fn_in_flight", METRIC_GAUGE, "Here.");
+    books.took = metric_series(metric_declare(&took), NULL);
+}
+
+static void one_comes(void)
+{
+    metric_add(books.received, 1);
+    metric_add(books.in_flight, 1);
+}
+
+static void one_goes(void)
+{
+    metric_add(books.ended, 1);
+    metric_add(books.in_flight, -1);
+    metric_observe(books.took, 5);
+}
+
+static void check_books(const char *text, int64_t received, int64_t ended)
+{
+    ck_assert_int_eq(value_of(text, "fn_received"), received);
+    ck_assert_int_eq(value_of(text, "fn_ended"), ended);
+    ck_assert_int_eq(value_of(text, "fn_in_flight"), received - ended);
+    ck_assert_int_eq(value_of(text, "fn_took_count"), ended);
+    ck_assert_int_eq(value_of(text, "fn_took_sum"), 5 * ended);
+}
+
+START_TEST(a_page_shows_its_moment)
+{
+    books_open();
+    for (int64_t i = 0; i < 10; i++) {
+        one_comes();
+        metric_moment();
+        one_comes(); /* the loop goes on before the worker begins */
+        one_goes();
+        one_goes();
+        check_books(page(), 2 * i + 1, 2 * i);
+        check_books(page(), 2 * i + 2, 2 * i + 2); /* without a moment: now */
+        ck_assert_int_eq(metric_value(books.received), 2 * i + 2);
+        ck_assert_int_eq(metric_value(books.took), 2 * i + 2);
+    }
+}
+END_TEST
+
+START_TEST(a_moment_without_a_page_loses_nothing)
+{
+    books_open();
+    one_comes();
+    metric_moment();
+    metric_moment_undo();
+    one_comes();
+    metric_moment();
+    one_goes();
+    check_books(page(), 2, 0);
+    check_books(page(), 2, 1);
+}
+END_TEST
+
+/* What a function counted after the moment is told although it is gone when the page is made. */
+START_TEST(one_that_goes_after_the_moment_is_counted)
+{
+    struct metric_family *f = family("fn_x", METRIC_COUNTER);
+    struct metric_family *h = family("fn_y", METRIC_HISTOGRAM);
+    struct metric *a = of_app(f, "s", "a");
+    struct metric *y = of_app(h, "s", "a");
+
+    metric_set_subjects(0);
+    metric_add(a, 1);
+    metric_moment();
+    metric_add(a, 2);
+    metric_observe(y, 7);
+    metric_release(a);
+    metric_release(y);
+    ck_assert_int_eq(value_of(page(), OTHER), 1);
+    ck_assert_int_eq(value_of(page(), OTHER), 3);
+    ck_assert_int_eq(value_of(page(), "fn_y_sum{state=\"s\",app=\"other\",fn=\"other\"}"), 7);
+}
+END_TEST
+
+/* The loop, which takes a moment now and then, and counts without a pause while pages are made. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool asked, over;
+} loop = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+static void *run_loop(void *ud)
+{
+    bool over = false;
+
+    (void)ud;
+    while (!over) {
+        one_comes();
+        one_goes();
+        one_comes();
+        pthread_mutex_lock(&loop.lock);
+        if (loop.asked) {
+            metric_moment();
+            loop.asked = false;
+            pthread_cond_signal(&loop.changed);
+        }
+        over = loop.over;
+        pthread_mutex_unlock(&loop.lock);
+        one_goes();
+    }
+    return NULL;
+}
+
+START_TEST(pages_agree_while_the_loop_counts)
+{
+    pthread_t thread;
+
+    books_open();
+    ck_assert_int_eq(pthread_create(&thread, NULL, run_loop, NULL), 0);
+    for (int i = 0; i < 200; i++) {
+        const char *text;
+
+        pthread_mutex_lock(&loop.lock);
+        loop.asked = true;
+        while (loop.asked) {
+            pthread_cond_wait(&loop.changed, &loop.lock);
+        }
+        pthread_mutex_unlock(&loop.lock);
+        text = page();
+        ck_assert_int_gt(value_of(text, "fn_received"), 0);
+        check_books(text, value_of(text, "fn_received"), value_of(text, "fn_received") - 1);
+    }
+    pthread_mutex_lock(&loop.lock);
+    loop.over = true;
+    pthread_mutex_unlock(&loop.lock);
+    pthread_join(thread, NULL);
+}
+END_TEST
+
 /* What a runner has of each function: 5 gauges, 13 histograms. */
 START_TEST(a_page_of_a_thousand_functions_is_short)
 {
@@ -221,6 +373,10 @@ int main(void)
     tcase_add_test(t, histograms_are_summed);
     tcase_add_test(t, functions_that_are_gone_take_no_room);
     tcase_add_test(t, one_who_is_called_other);
+    tcase_add_test(t, a_page_shows_its_moment);
+    tcase_add_test(t, a_moment_without_a_page_loses_nothing);
+    tcase_add_test(t, one_that_goes_after_the_moment_is_counted);
+    tcase_add_test(t, pages_agree_while_the_loop_counts);
     tcase_add_test(t, a_page_of_a_thousand_functions_is_short);
     suite_add_tcase(s, t);
     r = srunner_create(s);

@@ -206,6 +206,37 @@ START_TEST(no_worker_is_an_answer)
 }
 END_TEST
 
+/* The worker begins late and the loop counts on: what changes together is together on the page. */
+START_TEST(a_page_shows_the_moment_at_which_it_was_asked_for)
+{
+    struct metric *received = metric_simple("fn_test_received", METRIC_COUNTER, "Came.");
+    struct metric *in_flight = metric_simple("fn_test_in_flight", METRIC_GAUGE, "Here.");
+    struct reader a, b;
+
+    metric_add(received, 1);
+    metric_add(in_flight, 1);
+    world.full = true;
+    ask(&a); /* an attempt that fails is no moment */
+    world.full = false;
+    metric_add(received, 1);
+    metric_add(in_flight, 1);
+    ask(&a);
+    metric_add(received, 1);
+    metric_add(in_flight, -2);
+    ask(&b);
+    work();
+    read_all(&a, "\nfn_test_received 2\n");
+    pause_over();
+    work();
+    read_all(&b, "\nfn_test_received 3\n");
+    world.now_ns += METRICS_PAUSE_NS;
+    ask(&a);
+    metric_add(in_flight, 5);
+    work();
+    read_all(&a, "\nfn_test_in_flight 0\n");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("metrics page");
@@ -218,6 +249,7 @@ int main(void)
     tcase_add_test(t, pages_are_made_apart);
     tcase_add_test(t, readers_that_stand_still_are_cut);
     tcase_add_test(t, no_worker_is_an_answer);
+    tcase_add_test(t, a_page_shows_the_moment_at_which_it_was_asked_for);
     suite_add_tcase(s, t);
     r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
