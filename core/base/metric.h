@@ -5,8 +5,8 @@
  * read "other". Values are updated without locks (atomics), series are looked up under a mutex and
  * should be kept by the caller.
  *
- * A page shows one moment: what is counted after metric_moment() is not on it, however long it takes
- * to make, so that figures which change together on the loop agree on every page.
+ * A page shows one moment: what is counted after metric_moment() is not on it, however long it is
+ * in the making, so that figures which change together on the loop agree on every page.
  *
  * Labels that name something of a tenant (an app, a function, its image) are subject labels: there
  * may be thousands, so a page shows the METRIC_SUBJECTS_DEFAULT that are used most, and the others
