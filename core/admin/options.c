@@ -6,8 +6,9 @@
 #define AT(field) offsetof(struct admin_options, field)
 static const struct fn_opt rows[] = {
     OPT_ABSENT("socket", STR, AT(socket), 1, 107,
-               "Absolute path of the admin socket, or `off`. When absent: a file named after "
-               "http.listen in /run/fnd (root), $XDG_RUNTIME_DIR/fnd or /tmp/fnd-<uid>."),
+               "Absolute path of the admin socket, which `fnd status` and other commands use; "
+               "off = none. When absent: a file named after http.listen in /run/fnd (root), "
+               "$XDG_RUNTIME_DIR/fnd or /tmp/fnd-<uid>."),
     { .key = NULL },
 };
 

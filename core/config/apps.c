@@ -18,10 +18,15 @@
 
 #define AT(field) offsetof(struct config_app, field)
 const struct fn_opt config_app_opts[] = {
-    OPT("name", STR, AT(app.name), NULL, 1, 255, "Name of the app: letters, digits, _ and -."),
-    OPT_ABSENT("id", STR, AT(app.id), 1, 64, "Id of the app. When absent: derived from its name."),
+    OPT("name", STR, AT(app.name), NULL, 1, 255,
+        "Name of the app, unique in the file, of letters, digits, _ and -. It is part of the "
+        "URLs of triggers."),
+    OPT_ABSENT("id", STR, AT(app.id), 1, 64,
+               "Id of the app. When absent: derived from its name, so it is the same on every "
+               "node."),
     OPT_ABSENT("syslog_url", STR, AT(app.syslog_url), 1, 1024,
-               "Log server for the output of the app's functions, such as udp://host:port."),
+               "Log server that gets what the app's functions print, such as udp://host:port "
+               "(driver docker only). When absent: none does; see runner.user_logs."),
     { .key = NULL },
 };
 #undef AT
@@ -30,28 +35,35 @@ const struct fn_opt config_app_opts[] = {
 const struct fn_opt config_fn_opts[] = {
     OPT("name", STR, AT(fn.name), NULL, 1, 255, "Name of the function, unique in its app."),
     OPT("image", STR, AT(fn.image), NULL, 1, 1024,
-        "Image of the function; for driver process the name of its executable."),
+        "Image of the function; for driver process the name of its executable, whose registry, "
+        "path and tag do not matter."),
     OPT_ABSENT("id", STR, AT(fn.id), 1, 64,
                "Id of the function, as in /invoke/<id>. When absent: derived from the names of "
-               "app and function, the same on every node."),
+               "app and function, so it is the same on every node."),
     OPT_COUNT("memory", INT, AT(fn.mem_mb), NUMBER_TEXT(MODEL_MEM_MB_DEFAULT), 1,
-              MODEL_MEM_MB_MAX, "MB", "Memory of a container."),
+              MODEL_MEM_MB_MAX, "MB",
+              "Memory of a container of the function; a function that uses more is killed, and "
+              "its call fails with 502. It is also what the call counts as demand for runners."),
     OPT_COUNT("timeout", INT32, AT(fn.timeout_s), NUMBER_TEXT(MODEL_TIMEOUT_S_DEFAULT), 1,
-              MODEL_TIMEOUT_S_MAX, "seconds", "Time for one call of the function."),
+              MODEL_TIMEOUT_S_MAX, "seconds",
+              "Time for one call of the function; then it fails with 504, and the container is "
+              "removed."),
     OPT_COUNT("idle_timeout", INT32, AT(fn.idle_timeout_s), NUMBER_TEXT(MODEL_IDLE_S_DEFAULT), 1,
               MODEL_IDLE_S_MAX, "seconds",
-              "Time after which an idle container of the function is removed."),
+              "Time after its last call when a container of the function is removed. A longer "
+              "time means fewer cold starts and more memory in use."),
     { .key = NULL },
 };
 #undef AT
 
 #define AT(field) offsetof(struct config_trigger, field)
 const struct fn_opt config_trigger_opts[] = {
-    OPT("name", STR, AT(trigger.name), NULL, 1, 255, "Name of the trigger."),
+    OPT("name", STR, AT(trigger.name), NULL, 1, 255,
+        "Name of the trigger, unique in its app."),
     OPT("source", STR, AT(trigger.source), NULL, 1, 1024,
-        "Path of the trigger below /t/<app>; begins with /."),
+        "Path of the trigger, which begins with / and follows /t/<app> in its URL."),
     OPT_ABSENT("id", STR, AT(trigger.id), 1, 64,
-               "Id of the trigger. When absent: derived from the names."),
+               "Id of the trigger. When absent: derived from the names of app and trigger."),
     { .key = NULL },
 };
 #undef AT

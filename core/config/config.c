@@ -537,22 +537,24 @@ static void check_values(struct config *c, struct conf_problems *p)
 #define AT(field) offsetof(struct config_tls, field)
 const struct fn_opt config_tls_opts[] = {
     OPT_ABSENT("cert", STR, AT(cert), 1, 1024,
-               "PEM file with this node's certificate, followed by its intermediate certificates."),
+               "PEM file with this node's certificate, followed by its intermediate "
+               "certificates. A changed file is used for new connections within five seconds."),
     OPT_ABSENT("key", STR, AT(key), 1, 1024,
                "PEM file with the private key, readable by its owner only."),
     OPT_ABSENT("ca", STR, AT(ca), 1, 1024,
-               "PEM file with the CA certificates that sign peers. A server that has it requires "
-               "a client certificate (mutual TLS)."),
+               "PEM file with the certificates of the CAs that sign peers. A server that has it "
+               "accepts only clients with such a certificate (mutual TLS)."),
     OPT_ABSENT("crl", STR, AT(crl), 1, 1024,
-               "PEM file with the current revocation lists (CRLs) of all CAs in `ca`. Revoked "
-               "peers are refused, and once a list has expired, all peers."),
+               "PEM file with the revocation lists (CRLs) of all CAs in `ca`. Revoked peers are "
+               "refused, and once a list has expired, all peers. When absent: nothing is revoked."),
     OPT_ABSENT("server_name", STR, AT(server_name), 1, 253,
-               "Host name that a server's certificate is checked for, instead of the name in its "
-               "address."),
+               "Name that a server's certificate must have. When absent: the host in the "
+               "server's address. Set it if servers are reached by addresses that are not in "
+               "their certificates."),
     OPT_ABSENT("peers", STRLIST, AT(peers), 0, 0,
-               "Patterns of the names that a peer's certificate must match, compared with its "
-               "URI, DNS and common names; * stands for any text without a slash. When absent: "
-               "every certificate that `ca` signed is accepted."),
+               "Patterns of which a peer's certificate must match one, by its URI, DNS or common "
+               "name; * stands for any text without a slash. When absent: every certificate that "
+               "`ca` signed is accepted."),
     { .key = NULL },
 };
 

@@ -32,12 +32,14 @@ void config_print_live(enum config_section section, struct buf *out)
     uint32_t n_taken = list_keys(section, true, &taken);
 
     buf_add_str(out, "\nA reload takes over ");
-    if (n_fixed == 0 || n_taken == 0) {
-        buf_add_str(out, n_taken ? "all of them.\n" : "none of them.\n");
+    if (n_taken == 0) {
+        buf_add_str(out, "none of these keys: a change needs a restart.\n");
+    } else if (n_fixed == 0) {
+        buf_add_str(out, "all of these keys.\n");
     } else if (n_fixed <= n_taken) {
-        buf_printf(out, "all but %s.\n", buf_text(&fixed));
+        buf_printf(out, "all of these keys but %s.\n", buf_text(&fixed));
     } else {
-        buf_printf(out, "%s.\n", buf_text(&taken));
+        buf_printf(out, "%s; a change of the other keys needs a restart.\n", buf_text(&taken));
     }
     buf_finish(&fixed);
     buf_finish(&taken);

@@ -30,17 +30,17 @@
 #define AT(field) offsetof(struct config_top, field)
 static const struct fn_opt top_rows[] = {
     OPT_CHOICE("node", AT(node), "full", "full|lb|pure-runner|npm",
-               "What this process is: full = load balancer and runner in one process, lb = load "
+               "Kind of this node: full = load balancer and runner in one process, lb = load "
                "balancer, pure-runner = runner, npm = node pool manager."),
     LIVE_ABSENT("plugin_dir", STR, AT(plugin_dir), 1, 1024,
                 "Directory of the plugin files that `use:` names. When absent: `plugins` beside "
                 "the program, else ../lib/fnd/plugins from there, else /usr/lib/fnd/plugins."),
     LIVE("drain_timeout", DURATION, AT(drain_timeout_ns), "60s", 0, H,
-         "After SIGTERM, time for running calls to end before they are cut. Go Fn waits without "
-         "limit."),
+         "After SIGTERM or SIGINT, time for running calls to end; then they are cut and the "
+         "process ends. Set it above the longest call. Go Fn waits without limit."),
     OPT("supervise", BOOL, AT(supervise), "false", 0, 0,
         "Run the node under a small parent process that restarts it after a crash, like `fnd run "
-        "--supervise`. Leave it off where systemd or a container platform restarts the node."),
+        "--supervise`. Leave it off if systemd or a container platform restarts the node."),
     { .key = NULL },
 };
 #undef AT

@@ -8,21 +8,27 @@
 #define AT(field) offsetof(struct plugin_policy, field)
 static const struct fn_opt policy_rows[] = {
     LIVE_ABSENT("keys", STRLIST, AT(keys), 0, 0,
-                "PEM files with Ed25519 public keys. If there are any, each plugin file needs a "
-                "signature by one of them, in a file of the same name with `.sig` appended."),
+                "PEM files with Ed25519 public keys. If there are any, each plugin file, also "
+                "one that comes with fnd, needs a signature by one of them, in a file of the "
+                "same name with `.sig` appended (plugin-security.md). When absent: no signature "
+                "is needed."),
     LIVE_CHOICE("unsigned", AT(unsigned_files), "refuse", "refuse|allow",
-                "What to do with a plugin without signature when there are keys; allow loads it "
-                "and marks the node as tainted."),
+                "What happens to a plugin file without signature if there are keys: refuse = the "
+                "node does not start, allow = the file is loaded and the node is marked as "
+                "tainted."),
     LIVE_ABSENT("libraries", STRLIST, AT(libraries), 0, 0,
-                "Shared libraries that plugins may link, such as libcurl.so.4, beside the C and "
-                "C++ run-time libraries, libcrypto and libjansson."),
+                "Shared libraries that plugin files may need beside the C and C++ run-time "
+                "libraries, libcrypto and libjansson, such as libcurl.so.4. A file that needs "
+                "another one is refused."),
     LIVE("trial", BOOL, AT(trial), "true", 0, 0,
-         "Load each plugin file in a child process first, so that one that crashes, hangs or exits "
-         "while it is loaded does not take the node with it."),
+         "Load each plugin file in a child process first, so that one that crashes, hangs or "
+         "exits while it is loaded does not take the node with it. It takes about 1 ms for each "
+         "file."),
     LIVE("trial_timeout", DURATION, AT(trial_timeout_ns), "5s", 10 * MS, 5 * MIN,
-         "Time for that trial."),
+         "Time for a plugin file to be loaded in that child process; then it is refused (PLG912)."),
     LIVE("start_timeout", DURATION, AT(start_timeout_ns), "5s", 10 * MS, 5 * MIN,
-         "Time for a plugin instance to start; one that takes longer is refused."),
+         "Time for a plugin instance to be created; then the node does not start, or the reload "
+         "is refused (PLG914)."),
     { .key = NULL },
 };
 #undef AT
@@ -30,8 +36,9 @@ static const struct fn_opt policy_rows[] = {
 #define AT(field) offsetof(struct plugin_audit_options, field)
 static const struct fn_opt audit_rows[] = {
     OPT("audit", DURATION, AT(interval_ns), "10s", 0, H,
-        "Interval of a check for changes to the process that only plugins can have made: open "
-        "files, threads, signal handlers, working directory and the like. 0 = never."),
+        "Interval at which the node looks for changes to its process that only plugins can have "
+        "made: open files, threads, signal handlers, working directory and others. They are "
+        "alarms in the log, and some are undone. 0 = never."),
     { .key = NULL },
 };
 #undef AT

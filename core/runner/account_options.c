@@ -6,9 +6,13 @@
 #define AT(field) offsetof(struct account_limits, field)
 static const struct fn_opt rows[] = {
     OPT("memory_total", BYTES, AT(mem_bytes_max), "0", 0, INT64_MAX,
-        "Memory for all containers together, 0 = what the machine offers."),
+        "Memory that this runner gives to all containers together, 0 = what the machine offers. "
+        "When it is used up, idle containers are removed; if that is not enough, calls are "
+        "handed back to the load balancer."),
     OPT_COUNT("cpu_total", INT, AT(cpu_milli_max), "0", 0, 1000000000, "thousandths of a CPU",
-              "CPU for all containers together, 0 = what the machine offers."),
+              "CPU that this runner gives to all functions with a CPU limit together, 0 = what "
+              "the machine offers. When it is used up, calls are handed back to the load "
+              "balancer."),
     { .key = NULL },
 };
 

@@ -17,7 +17,7 @@
 
 #define PLACER_OPT_TRIES(options, least)                                                           \
     { .key = "tries",                                                                              \
-      .doc = "Number of runners that may refuse a call before it waits.",                          \
+      .doc = "Number of runners that may refuse a call in one round before it waits.",             \
       .dflt = "16",                                                                                \
       .min = least,                                                                                \
       .max = TRIES_MAX,                                                                            \

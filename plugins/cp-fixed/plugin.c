@@ -90,27 +90,30 @@ static const struct fn_cplane_ops ops = {
 
 static const struct fn_opt opts[] = {
     {.key = "addresses",
-     .doc = "Addresses of the machines' gRPC ports: host:port for group default, or "
-            "group=host:port. Each belongs to one group.",
+     .doc = "Addresses of the machines' gRPC ports: host:port for the group default, or "
+            "group=host:port. Each address belongs to one group.",
      .type = FN_OPT_STRLIST,
      .offset = offsetof(struct conf, addresses)},
     {.key = "delay",
-     .doc = "Time after which a requested machine is listed, to imitate a slow cloud.",
+     .doc = "Time after which a machine that was requested is listed. It imitates a slow cloud in "
+            "tests; leave it at 0s otherwise.",
      .dflt = "0s",
      .min = 0,
      .max = 3600000000000,
      .type = FN_OPT_DURATION,
      .offset = offsetof(struct conf, delay_ns)},
     {.key = "capacity",
-     .doc = "Memory of a machine for functions, in MB; 0 = npm.runner_mb.",
+     .doc = "Memory of a machine for functions, in MB, until its runner has reported it; 0 = "
+            "npm.runner_mb.",
      .dflt = "0",
      .min = 0,
      .max = 16 << 20,
      .type = FN_OPT_INT,
      .offset = offsetof(struct conf, capacity_mb)},
     {.key = "adopted",
-     .doc = "What is in use after a start of the manager: all = every machine, until the manager "
-            "removes it, so that running ones are not lost; none = no machine.",
+     .doc = "Which machines count as in use after a start of the manager: all = every machine, "
+            "until the manager finds that it does not answer or is not needed; none = no machine, "
+            "so runners of before are forgotten (for tests).",
      .dflt = "all",
      .choices = "all|none",
      .type = FN_OPT_CHOICE,

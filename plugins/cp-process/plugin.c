@@ -233,24 +233,24 @@ static const struct fn_need needs[] = {
 
 static const struct fn_opt opts[] = {
     {.key = "state",
-     .doc = "Directory in which each runner gets a directory with its files. Keep the path short: "
-            "it holds unix sockets, whose paths are limited to 107 bytes.",
+     .doc = "Directory in which each runner gets a directory for its fn.yaml, log and sockets. "
+            "Keep the path short: paths of unix sockets are limited to 107 bytes.",
      .dflt = "/tmp/fnd-runners",
      .min = 1,
      .max = 48,
      .type = FN_OPT_STR,
      .offset = offsetof(struct conf, state)},
     {.key = "program",
-     .doc = "The fnd program that runners run. When absent: the manager's own.",
+     .doc = "Path of the fnd program that runners run. When absent: the manager's own.",
      .min = 1,
      .max = 1024,
      .type = FN_OPT_STR,
      .offset = offsetof(struct conf, program),
      .flags = FN_OPT_MAY_BE_ABSENT},
     {.key = "base",
-     .doc = "File that is appended to each runner's fn.yaml. It may have all sections but node, "
-            "admin, http and grpc, and should set runner.memory_total to the same value as "
-            "capacity.",
+     .doc = "File that is appended to each runner's fn.yaml, for its driver and limits. It may "
+            "have all sections but node, admin, http and grpc, and should set runner.memory_total "
+            "to the value of capacity.",
      .min = 1,
      .max = 1024,
      .type = FN_OPT_STR,

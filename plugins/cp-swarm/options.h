@@ -14,19 +14,20 @@ static const struct fn_opt swarm_opts[] = {
     SWARM_OPTION("docker_host", docker_host, FN_OPT_STR, .dflt = "unix:///var/run/docker.sock",
                  .min = 1, .max = 256,
                  .doc = "API of a Docker Engine that is a manager node of the Swarm: unix:///path "
-                        "or tcp://host:port."),
+                        "or tcp://host:port (plain HTTP)."),
     SWARM_OPTION("image", image, FN_OPT_STR, .dflt = "fnd/runner:latest", .min = 1, .max = 255,
                  .doc = "Image of a runner; images/build-runner makes one. Every Swarm node must "
                         "have it or be able to pull it. An image given by its id (sha256:...) is "
                         "never pulled."),
     SWARM_OPTION("owner", owner, FN_OPT_STR, .dflt = "fnd", .min = 1, .max = 16,
-                 .doc = "Label that marks the runners of this manager. Managers that share a Swarm "
-                        "need different ones."),
+                 .doc = "Label that marks the runners of this manager; services with another one "
+                        "are never touched. Managers that share a Swarm need different ones."),
     SWARM_OPTION("network", network, FN_OPT_STR, .min = 1, .max = 128,
                  .flags = FN_OPT_MAY_BE_ABSENT,
-                 .doc = "Overlay network of the runners, to which the load balancers are attached "
-                        "too; or host = the network of the Swarm node, one runner per node. When "
-                        "absent: each runner is published on a free port of its node."),
+                 .doc = "Name of the overlay network of the runners, to which load balancers and "
+                        "manager must be attached too; or host = the network of the Swarm node, so "
+                        "one runner per node. When absent: each runner is published on a free port "
+                        "of its node."),
     SWARM_OPTION("grpc_port", grpc_port, FN_OPT_INT, .dflt = "9190", .min = 1, .max = 65535,
                  .doc = "The runner's gRPC port in its container, or on its node with network: "
                         "host."),
@@ -38,7 +39,8 @@ static const struct fn_opt swarm_opts[] = {
                         "keeps for itself: a tenth, at least 256 MB."),
     SWARM_OPTION("stop_grace", stop_grace_ns, FN_OPT_DURATION, .dflt = "330s",
                  .max = 86400000000000,
-                 .doc = "Time that Swarm gives a runner to end its calls when it is stopped."),
+                 .doc = "Time that the Swarm gives a runner to end its calls when it is stopped; "
+                        "then it is killed. Keep it above npm.drain_timeout."),
     SWARM_OPTION("constraints", constraints, FN_OPT_STRLIST, .flags = FN_OPT_MAY_BE_ABSENT,
                  .doc = "Swarm placement constraints of the runners, such as node.labels.zone==a "
                         "or node.role!=manager."),

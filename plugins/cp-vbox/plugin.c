@@ -130,7 +130,8 @@ static const struct fn_opt opts[] = {
     TEXT("work", work, 1024, FN_OPT_MAY_BE_ABSENT, NULL,
          "Directory in which each machine gets a directory of its own. Mode vagrant only."),
     TEXT("home", home, 1024, FN_OPT_MAY_BE_ABSENT, NULL,
-         "HOME for VBoxManage and vagrant, which decides whose machines they see."),
+         "Value of HOME for VBoxManage and vagrant, which decides whose machines they see. When "
+         "absent: that of the manager's user."),
     TEXT("prefix", prefix, VBOX_PREFIX_MAX, 0, "fnd-",
          "Prefix of the machines' names. Each manager needs its own; machines with other names are "
          "never touched."),
@@ -141,7 +142,7 @@ static const struct fn_opt opts[] = {
            "Memory of a runner for functions, in MB; 0 = npm.runner_mb."),
     {.key = "stop_timeout",
      .doc = "Time for a machine to shut down before it is powered off; 0s = it is powered off at "
-            "once.",
+            "once. Keep it below npm.cplane_timeout.",
      .dflt = "0s",
      .min = 0,
      .max = 3600000000000,

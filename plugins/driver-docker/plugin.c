@@ -196,7 +196,7 @@ static const struct fn_need needs[] = {
 
 static const struct fn_opt opts[] = {
     {.key = "docker_host",
-     .doc = "Address of the Docker Engine API: unix:///path or tcp://host:port.",
+     .doc = "Address of the Docker Engine API: unix:///path or tcp://host:port (plain HTTP).",
      .dflt = "unix:///var/run/docker.sock",
      .type = FN_OPT_STR,
      .min = 1,
@@ -215,8 +215,8 @@ static const struct fn_opt opts[] = {
      .offset = offsetof(struct docker_conf, auth_file),
      .flags = FN_OPT_MAY_BE_ABSENT},
     {.key = "auth_parents",
-     .doc = "Use the credentials of a registry for its parent domains too, as Go Fn does: those of "
-            "eu.registry.example.com for registry.example.com. The parents then learn them.",
+     .doc = "Use the credentials of a registry's parent domain too, as Go Fn does: those of "
+            "example.com for eu.registry.example.com.",
      .dflt = "false",
      .type = FN_OPT_BOOL,
      .offset = offsetof(struct docker_conf, auth_parents)},
@@ -234,9 +234,9 @@ static const struct fn_opt opts[] = {
      .offset = offsetof(struct docker_conf, load_file),
      .flags = FN_OPT_MAY_BE_ABSENT},
     {.key = "images_max",
-     .doc = "Disk space for images, 0 = no limit. Beyond it those that were not used for longest "
-            "are removed, of all images of the engine, unless a container has them. For engines "
-            "that serve one runner alone.",
+     .doc = "Disk space for images, 0 = no limit. Beyond it, the images that were not used for "
+            "longest are removed, of all images of the engine, unless a container has them. Use it "
+            "only if the engine serves this runner alone.",
      .dflt = "0",
      .type = FN_OPT_BYTES,
      .offset = offsetof(struct docker_conf, images_max)},
@@ -253,7 +253,8 @@ static const struct fn_opt opts[] = {
      .offset = offsetof(struct docker_conf, label_tag),
      .flags = FN_OPT_MAY_BE_ABSENT},
     {.key = "output",
-     .doc = "Read what functions print to standard output and standard error.",
+     .doc = "Read what functions print to standard output and standard error. false = nothing of "
+            "it is logged, also not when a function fails.",
      .dflt = "true",
      .type = FN_OPT_BOOL,
      .offset = offsetof(struct docker_conf, output)},

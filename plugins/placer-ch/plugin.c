@@ -77,8 +77,8 @@ static const struct fn_placer_ops ops = {
 static const struct fn_opt opts[] = {
     PLACER_OPT_RETRY_DELAY(struct conf, "every runner refused"),
     { .key = "go_variant",
-      .doc = "Choose runners by the hash of Go Fn, which never picks the second runner first. Only "
-             "for clusters with load balancers of both kinds.",
+      .doc = "Choose runners by the hash of Go Fn, which never picks the second runner first. Set "
+             "it only in clusters that also have Go Fn's load balancers.",
       .dflt = "false",
       .type = FN_OPT_BOOL,
       .offset = offsetof(struct conf, go_variant) },

@@ -123,15 +123,17 @@ static const struct fn_opt opts[] = {
      .type = FN_OPT_STR,
      .offset = offsetof(struct link_conf, address)},
     {.key = "lb_id",
-     .doc = "Name of this load balancer at the manager; with TLS it must be the name in its "
-            "certificate. When absent: a new random name at each start.",
+     .doc = "Name of this load balancer at the manager; no other load balancer may have it, and "
+            "with TLS it must be the name in its certificate. When absent: a new random name at "
+            "each start.",
      .min = 1,
      .max = LINK_ID_MAX,
      .type = FN_OPT_STR,
      .offset = offsetof(struct link_conf, lb_id),
      .flags = FN_OPT_MAY_BE_ABSENT},
     {.key = "tls",
-     .doc = "Entry of `tls:` for the connection to the manager. When absent: that of grpc.tls.",
+     .doc = "Name of the entry of `tls:` for the connection to the manager. When absent: that of "
+            "the other gRPC connections.",
      .min = 1,
      .max = 64,
      .type = FN_OPT_STR,
@@ -145,22 +147,24 @@ static const struct fn_opt opts[] = {
      .type = FN_OPT_CHOICE,
      .offset = offsetof(struct link_conf, protocol)},
     {.key = "interval",
-     .doc = "Time between two reports of demand.",
+     .doc = "Time between two reports of demand to the manager. Keep it well below npm.demand_life "
+            "of the manager.",
      .dflt = "1s",
      .min = 10 * MS,
      .max = MIN,
      .type = FN_OPT_DURATION,
      .offset = offsetof(struct link_conf, interval_ns)},
     {.key = "poll",
-     .doc = "Time between two requests for a group's list of runners; with a historic manager "
-            "only.",
+     .doc = "Time between two requests for a group's list of runners. Only with the historic "
+            "protocol; otherwise the manager sends each change at once.",
      .dflt = "500ms",
      .min = 10 * MS,
      .max = MIN,
      .type = FN_OPT_DURATION,
      .offset = offsetof(struct link_conf, poll_ns)},
     {.key = "timeout",
-     .doc = "Time for one request to the manager. Go Fn has no limit.",
+     .doc = "Time for one request to the manager; then the list of runners that is known stays in "
+            "use. Go Fn has no limit.",
      .dflt = "2s",
      .min = 10 * MS,
      .max = MIN,

@@ -122,8 +122,8 @@ static const struct fn_need needs[] = {
 
 static const struct fn_opt opts[] = {
     { .key = "runners",
-      .doc = "Addresses of the runners' gRPC ports, host:port. Use the same order in all load "
-             "balancers.",
+      .doc = "Addresses of the runners' gRPC ports, host:port. List them in the same order in all "
+             "load balancers, so that placers that hash choose the same runner everywhere.",
       .type = FN_OPT_STRLIST,
       .offset = offsetof(struct conf, runners) },
     { .key = NULL },

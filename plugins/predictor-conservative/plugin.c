@@ -47,7 +47,8 @@ static const struct fn_predictor_ops ops = {
 
 static const struct fn_opt opts[] = {
     {.key = "spare",
-     .doc = "Spare capacity beyond demand, in percent. Go Fn: 0.",
+     .doc = "Capacity to keep beyond the demand, in percent of it, so that new calls find a runner "
+            "at once. Go Fn: 0.",
      .dflt = "0",
      .max = 1000,
      .type = FN_OPT_INT,

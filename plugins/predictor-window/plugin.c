@@ -40,7 +40,8 @@ static const struct fn_predictor_ops ops = {
 
 static const struct fn_opt opts[] = {
     {.key = "stable",
-     .doc = "Window over which demand is averaged, in whole seconds.",
+     .doc = "Time over which demand is averaged, in whole seconds. A longer one reacts more slowly "
+            "to peaks.",
      .dflt = "60s",
      .min = S,
      .max = WINDOW_SECONDS_MAX * S,

@@ -183,15 +183,21 @@ static int configure(void *inst, struct fn_op *op, const struct fn_kv *keys, uin
 /* ---- manifest -------------------------------------------------------------------------------- */
 
 static const struct fn_opt opts[] = {
-    { .key = "down_file", .doc = "While this file exists, the status fails with its first line.",
+    { .key = "down_file", .doc = "Path of a file. While it exists, the status of the runner fails "
+                                 "with the first line of the file, and load balancers send it no "
+                                 "calls. When absent: the status is not touched.",
       .min = 1, .max = 4095, .type = FN_OPT_STR, .offset = offsetof(struct conf, down_file),
       .flags = FN_OPT_MAY_BE_ABSENT },
-    { .key = "down_code", .doc = "Error code of that status, an HTTP status.", .dflt = "503",
+    { .key = "down_code", .doc = "Error code of a status that fails because of down_file, as an "
+                                 "HTTP status.", .dflt = "503",
       .min = 400, .max = 599, .type = FN_OPT_INT, .offset = offsetof(struct conf, down_code) },
-    { .key = "words", .doc = "What stands in each status, as key=value.", .type = FN_OPT_STRLIST,
+    { .key = "words",
+      .doc = "Pairs, as key=value, that are added to each status (`customStatus`).",
+      .type = FN_OPT_STRLIST,
       .offset = offsetof(struct conf, words), .flags = FN_OPT_MAY_BE_ABSENT },
-    { .key = "keys_file", .doc = "File for the keys of a ConfigureRunner, KEY=VALUE in each line. "
-                                 "When absent: such keys are refused.",
+    { .key = "keys_file", .doc = "Path of the file that keeps what a `ConfigureRunner` request "
+                                 "sets, KEY=VALUE in each line. When absent: such requests are "
+                                 "refused.",
       .min = 1, .max = 4095, .type = FN_OPT_STR, .offset = offsetof(struct conf, keys_file),
       .flags = FN_OPT_MAY_BE_ABSENT },
     { .key = NULL },

@@ -76,12 +76,18 @@ static const struct fn_need needs[] = {
 };
 
 static const struct fn_opt opts[] = {
-    { .key = "key", .doc = "Name of the extension.", .dflt = "tag", .min = 1, .max = 64,
+    { .key = "key",
+      .doc = "Name of the extension (metadata of the call) that is set.",
+      .dflt = "tag",
+      .min = 1,
+      .max = 64,
       .type = FN_OPT_STR, .offset = offsetof(struct conf, key) },
-    { .key = "header", .doc = "Request header whose value is used, if the request has it.",
+    { .key = "header", .doc = "Request header whose value becomes the extension's. When absent, or "
+                              "if a request lacks it: `value`.",
       .min = 1, .max = 128, .type = FN_OPT_STR, .offset = offsetof(struct conf, header),
       .flags = FN_OPT_MAY_BE_ABSENT },
-    { .key = "value", .doc = "Value for calls without that header.", .min = 1, .max = 1024,
+    { .key = "value", .doc = "Value of the extension for calls without that header. When absent: "
+                             "they get no extension.", .min = 1, .max = 1024,
       .type = FN_OPT_STR, .offset = offsetof(struct conf, value), .flags = FN_OPT_MAY_BE_ABSENT },
     { .key = NULL },
 };
