@@ -266,7 +266,13 @@ int node_serve(struct node *n, struct fn_error *reterr)
     node_tls_watch(&n->tls, n->rpc);
     warn_plain(n);
     warn_core(n);
-    return r < 0 ? r : node_admin_open(n, reterr);
+    r = r < 0 ? r : node_admin_open(n, reterr);
+    for (uint32_t i = n->n_sides; i-- > 0 && r == 0;) {
+        if (n->sides[i]->begin) {
+            n->sides[i]->begin(n);
+        }
+    }
+    return r;
 }
 
 void node_close(struct node *n)

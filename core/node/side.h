@@ -1,6 +1,6 @@
 /* Side: what a node is made of, as a table of functions.
  *
- *   open ──▶ prepare ──▶ serve ──▶ apply, at each reload ──▶ drain ──▶ close
+ *   open ──▶ prepare ──▶ serve ──▶ begin ──▶ apply, at each reload ──▶ drain ──▶ close
  *
  * A type of node (config/config.h) has one side or several: `full` is the load balancer and the
  * runner. The other files of core/node walk the sides of their node and never ask which ones they
@@ -45,7 +45,10 @@ struct node_side {
      * done() with NULL, or with why not, perhaps from inside. */
     int (*prepare)(struct node *n, void (*done)(void *ud, const struct fn_error *why_not), void *ud,
                    struct fn_error *reterr);
-    int (*serve)(struct node *n, struct fn_error *reterr);
+    int (*serve)(struct node *n, struct fn_error *reterr); /* opens its port, if it has one */
+    /* All ports are open, so no other node has them: what would harm a node that is this one's
+     * double waits until here. */
+    void (*begin)(struct node *n);
     void (*apply)(struct node *n); /* takes over the settings of the current generation */
     /* Once. No new work has come since node.draining; done() when none is left, perhaps from
      * inside. */

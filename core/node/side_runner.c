@@ -23,10 +23,12 @@
 /* ---- who this runner is ---------------------------------------------------------------------- */
 
 /* "<hostname>-<port>", with a unix socket "<hostname>-<hash of its path>", in the letters of an
- * owner; the same after a restart, and of no other runner of this machine. */
+ * owner; the same after a restart, and of no other runner of this machine, because only one can
+ * have that port. */
 static void derive_owner(struct node *n)
 {
-    const char *listen = n->config->grpc->listen;
+    const char *listen = n->config->type->inside ? n->config->http->listen
+                                                 : n->config->grpc->listen;
     const char *colon = strrchr(listen, ':');
     size_t len;
 
@@ -257,7 +259,6 @@ static int runner_serve(struct node *n, struct fn_error *reterr)
     void *ud;
     int r;
 
-    runner_start(n->runner);
     if (n->local) {
         return 0;
     }
@@ -265,6 +266,12 @@ static int runner_serve(struct node *n, struct fn_error *reterr)
     return r < 0 ? r
                  : rpc_server_open(n->rpc, n->config->grpc->listen, &n->rpc_cb, ud, &n->rpc_server,
                                    reterr);
+}
+
+/* Removes what an earlier process of this owner left, which would be another one's that runs. */
+static void runner_begin(struct node *n)
+{
+    runner_start(n->runner);
 }
 
 static void on_runner_drained(void *ud, bool clean)
@@ -365,6 +372,7 @@ const struct node_side node_side_runner = {
     .open = runner_open,
     .prepare = runner_prepare,
     .serve = runner_serve,
+    .begin = runner_begin,
     .apply = runner_apply,
     .drain = runner_drain_calls,
     .close = runner_close,

@@ -191,7 +191,7 @@ runner: { iofs_path: ${tempDir()} }
     asked.signal('SIGTERM')
     assert.deepEqual(await asked.ended, { code: 0, signal: null }, asked.log)
     engine.signal('SIGCONT')
-    // The engine answers the probe and hangs in the list of leftovers, while the port turns out to be taken.
+    // The port turns out to be taken. The engine would hang in the list of leftovers, which are the other runner's.
     const proxy = await Proxy.start({ path: engine.socket }, { path: path.join(tempDir(), 'docker.sock') })
     proxy.match = { text: 'io.fnd.owner%3D', fault: { kind: 'stall', from: 'client', after: 0 } }
     const taken = net.createServer().listen(0, '127.0.0.1')
@@ -199,6 +199,7 @@ runner: { iofs_path: ${tempDir()} }
     const portless = await launch(proxy.path, { grpcPort: taken.address().port })
     assert.deepEqual(await portless.ended, { code: 69, signal: null }, portless.log)
     assert.match(portless.log, /GRPC|address|in use/i)
+    assert.equal(proxy.matched, 0, 'who has no port asks for no leftovers')
     taken.close()
     await proxy.stop()
   })

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { copyFileSync, existsSync, readFileSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { describe, it } from 'node:test'
-import { fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { appsYaml, fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { docker, driver, noEngine } from './lib/docker.mjs'
 import { invoke } from './lib/http.mjs'
-import { build, tempDir, until } from './lib/node.mjs'
+import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
 
 const WITHIN_MS = 30_000
 const notRoot = process.getuid() === 0 ? false : 'functions have no cgroups without root'
@@ -64,5 +64,35 @@ describe('what a killed runner leaves', () => {
     for (const lb of lbs.slice(1)) assert.equal((await invoke(lb, fnId('hello'))).status, 200)
     for (const node of [...lbs, living, stopped]) await node.stop()
     for (const owner of ['living', 'stopped']) assert.deepEqual(containers(owner), [])
+  })
+})
+
+describe('what a living node has is not left over', () => {
+  const full = (port, functions) => `
+node: full
+http: { listen: "127.0.0.1:${port}" }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins:
+  driver: { use: process, root: ${functions} }
+runner: { iofs_path: ${tempDir()} }
+${appsYaml({ hello: {} })}`
+
+  it('a second start of its configuration ends, and a neighbour on another port serves, beside its function', async () => {
+    const functions = tempDir()
+    copyFileSync(path.join(build, 'functions/hello'), path.join(functions, 'hello'))
+    const program = path.join(functions, 'hello')
+    const port = await freePort()
+    const node = await Fnd.start('first', port, full(port, functions))
+    assert.equal((await invoke(node, fnId('hello'))).status, 200)
+    const [function_] = processes(program)
+    const double = await Fnd.start('double', port, full(port, functions), { wait: false })
+    assert.equal((await double.ended).code, 69, double.log)
+    assert.match(double.log, /CFG707/)
+    const other = await freePort()
+    const neighbour = await Fnd.start('neighbour', other, full(other, functions))
+    assert.equal((await invoke(neighbour, fnId('hello'))).status, 200)
+    assert.ok(processes(program).includes(function_), 'the function of the first node lives')
+    assert.doesNotMatch(node.log, /hot function terminated/)
+    for (const one of [neighbour, node]) await one.stop()
   })
 })
