@@ -5,6 +5,7 @@
 #include <admin/admin.h>
 
 #include <assert.h>
+#include <base/addr.h>
 #include <base/arena.h>
 #include <errno.h>
 #include <stdio.h>
@@ -77,13 +78,16 @@ static void default_dir(char *ret, size_t size)
 /* "127.0.0.1:8080" becomes "127.0.0.1-8080": nodes that can listen side by side get other names. */
 static void name_of(const char *listen, uint16_t port, char *ret, size_t size)
 {
-    const char *colon = strrchr(listen, ':');
+    struct addr a;
     size_t n;
 
-    snprintf(ret, size, "%s", listen + (listen[0] == ':'));
-    if (port > 0 && strncmp(listen, "unix:", 5) != 0 && colon && strcmp(colon, ":0") == 0) {
-        snprintf(ret, size, "%.*s%s%u", (int)(colon - listen), listen, colon > listen ? ":" : "",
-                 (unsigned)port);
+    if (addr_parse(listen, &a) < 0 || a.path) {
+        snprintf(ret, size, "%s", listen);
+    } else {
+        char host[ADDR_HOST_MAX + 3];
+
+        addr_print_host(&a, host);
+        snprintf(ret, size, "%s%s%u", host, *host ? ":" : "", port > 0 ? port : addr_port(&a));
     }
     while (
         ret[n = strspn(ret, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")]) {

@@ -2,6 +2,7 @@
 #include <config/config_int.h>
 
 #include <admin/admin.h>
+#include <base/addr.h>
 #include <base/log.h>
 #include <conf/opts.h>
 #include <inttypes.h>
@@ -107,12 +108,13 @@ static void bind_sections(struct config *c, struct conf_problems *p)
 static void set_port(struct config *c, enum config_section section, const char *listen,
                      const char *port, const char *variable, struct conf_problems *p)
 {
-    const char *colon = strrchr(listen, ':');
-    size_t host = colon && strncmp(listen, "unix:", 5) != 0 ? (size_t)(colon - listen) : 0;
+    char host[ADDR_HOST_MAX + 3];
     const char *text;
+    struct addr a;
 
-    if (port) {
-        text = arena_printf(&c->priv->arena, "%.*s:%s", (int)host, listen, port);
+    if (port && addr_parse(listen, &a) == 0) { /* else it is refused as it stands in the file */
+        addr_print_host(&a, host);
+        text = arena_printf(&c->priv->arena, "%s:%s", host, port);
         conf_override(c->priv->values[section], "listen", variable, text, p);
     }
 }
@@ -224,51 +226,26 @@ void config_transport_tell(const struct config *c, const char *sentence, struct 
     config_tell(p, config_source_of(c, SECTION_GRPC, "transport"), sentence);
 }
 
-static bool is_listen(const char *text)
-{
-    const char *port = strrchr(text, ':');
-    int64_t n;
-
-    if (strncmp(text, "unix:", 5) == 0) {
-        return text[5] == '/' && text[6] != '\0';
-    }
-    if (!port || conf_parse_int(port + 1, &n) < 0 || n < 0 || n > 65535) {
-        return false;
-    }
-    if (text[0] == '[') {
-        return port > text + 2 && port[-1] == ']';
-    }
-    return memchr(text, ':', (size_t)(port - text)) == NULL && text[strcspn(text, " /")] == '\0';
-}
-
 static void check_listen(struct config *c, struct conf_problems *p)
 {
-    if (!is_listen(c->http->listen)) {
+    struct addr a;
+
+    if (addr_parse(c->http->listen, &a) < 0) {
         config_refuse(c, SECTION_HTTP, "listen", c->http->listen, RULE_LISTEN, p);
     }
-    if (!is_listen(c->grpc->listen)) {
+    if (addr_parse(c->grpc->listen, &a) < 0) {
         config_refuse(c, SECTION_GRPC, "listen", c->grpc->listen, RULE_LISTEN, p);
     }
 }
 
-/* ":80", "0.0.0.0:80" and "[::]:80" are every address of the machine. */
-static bool is_everywhere(const char *listen)
+/* Port 0 is another one for each. */
+static bool is_same_place(const struct addr *a, const struct addr *b)
 {
-    return listen[0] == ':' || strncmp(listen, "0.0.0.0:", 8) == 0 ||
-           strncmp(listen, "[::]:", 5) == 0;
-}
-
-static bool is_same_port(const char *a, const char *b)
-{
-    const char *port_a = strrchr(a, ':');
-    const char *port_b = strrchr(b, ':');
-
-    if (strcmp(a, b) == 0) {
-        return strcmp(port_a, ":0") != 0;
+    if (a->path || b->path) {
+        return a->path && b->path && strcmp(a->path, b->path) == 0;
     }
-    return strncmp(a, "unix:", 5) != 0 && strncmp(b, "unix:", 5) != 0 &&
-           strcmp(port_a, port_b) == 0 && strcmp(port_a, ":0") != 0 &&
-           (is_everywhere(a) || is_everywhere(b));
+    return addr_port(a) != 0 && addr_port(a) == addr_port(b) &&
+           (strcmp(a->host, b->host) == 0 || addr_is_everywhere(a) || addr_is_everywhere(b));
 }
 
 /* The second one to listen would find the address in use, by this very node. */
@@ -277,8 +254,10 @@ static void check_own_ports(struct config *c, struct conf_problems *p)
     const char *http = c->http->listen;
     const char *grpc = c->grpc->listen;
     bool by_default = strcmp(config_source_of(c, SECTION_GRPC, "listen"), "default") == 0;
+    struct addr a, b;
 
-    if (!c->type->has_port || !is_listen(http) || !is_listen(grpc) || !is_same_port(http, grpc)) {
+    if (!c->type->has_port || addr_parse(http, &a) < 0 || addr_parse(grpc, &b) < 0 ||
+        !is_same_place(&a, &b)) {
         return;
     }
     config_refuse(c, by_default ? SECTION_HTTP : SECTION_GRPC, "listen", by_default ? http : grpc,

@@ -2,6 +2,7 @@
  * keeping the rest of a line that was sent in part. */
 #include <loop/remote_log.h>
 
+#include <base/addr.h>
 #include <base/log.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -39,39 +40,20 @@ static struct {
 /* ---- addresses ------------------------------------------------------------------------------- */
 
 struct dest {
-    int family; /* AF_UNIX, or AF_UNSPEC for a host */
-    int type;
-    char host[256];
-    char port[16];
-    const char *path;
+    int type;         /* of the socket */
+    const char *path; /* of a unix socket, or NULL */
+    struct addr addr; /* of a host */
 };
 
 static int parse_host(const char *text, struct dest *d)
 {
-    const char *colon = strrchr(text, ':');
-    size_t len = colon ? (size_t)(colon - text) : 0;
-    size_t digits = colon ? strlen(colon + 1) : 0;
-
-    if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
-        text++;
-        len -= 2;
-    } else if (memchr(text, ':', len)) {
-        return FN_E_INVALID;
-    }
-    if (len == 0 || len >= sizeof(d->host) || digits == 0 || digits > 5 ||
-        strspn(colon + 1, "0123456789") != digits || memchr(text, '/', len)) {
-        return FN_E_INVALID;
-    }
-    snprintf(d->host, sizeof(d->host), "%.*s", (int)len, text);
-    snprintf(d->port, sizeof(d->port), "%s", colon + 1);
-    return 0;
+    return addr_parse(text, &d->addr) == 0 && *d->addr.host ? 0 : FN_E_INVALID;
 }
 
 static int parse(const char *dest, struct dest *d)
 {
-    *d = (struct dest){ .family = AF_UNSPEC, .type = SOCK_DGRAM };
+    *d = (struct dest){ .type = SOCK_DGRAM };
     if (strncmp(dest, "unix:///", 8) == 0) {
-        d->family = AF_UNIX;
         d->path = dest + 7;
         return d->path[1] && strlen(d->path) < sizeof(((struct sockaddr_un *)0)->sun_path)
                    ? 0
@@ -98,13 +80,13 @@ static int remote_resolve(const struct dest *d, const char *dest, struct fn_erro
     struct addrinfo *list = NULL;
     int r;
 
-    if (d->family == AF_UNIX) {
+    if (d->path) {
         un->sun_family = AF_UNIX;
         memcpy(un->sun_path, d->path, strlen(d->path) + 1);
         remote.addr_len = sizeof(*un);
         return 0;
     }
-    r = getaddrinfo(d->host, d->port, &hints, &list);
+    r = getaddrinfo(d->addr.host, d->addr.port, &hints, &list);
     if (r != 0) {
         return err_set(reterr, FN_E_UNAVAILABLE, "log.dest %.100s: %s", dest, gai_strerror(r));
     }
@@ -180,7 +162,7 @@ int remote_log_open(const char *dest, const char *tag, struct fn_error *reterr)
     remote.type = d.type;
     remote.redial_ns = 0;
     remote.host[0] = '\0';
-    if (d.family != AF_UNIX) {
+    if (!d.path) {
         gethostname(remote.host, sizeof(remote.host) - 1);
     }
     snprintf(remote.tag, sizeof(remote.tag), "%s", tag);

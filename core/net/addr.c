@@ -1,39 +1,11 @@
-/* Addresses as text. */
+/* Addresses of sockets, and their text. */
 #include <net/net_int.h>
 
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
-
-int addr_split(const char *text, char *host, size_t host_cap, char *port, size_t port_cap)
-{
-    const char *colon = strrchr(text, ':');
-    size_t len = colon ? (size_t)(colon - text) : 0;
-    char *end;
-    unsigned long n;
-
-    if (!colon || len >= host_cap || strlen(colon + 1) >= port_cap) {
-        return FN_E_INVALID;
-    }
-    n = strtoul(colon + 1, &end, 10);
-    if (!isdigit((unsigned char)colon[1]) || *end || n > 65535) {
-        return FN_E_INVALID;
-    }
-    if (len >= 2 && text[0] == '[' && text[len - 1] == ']') {
-        text++;
-        len -= 2;
-    } else if (memchr(text, ':', len)) {
-        return FN_E_INVALID;
-    }
-    memcpy(host, text, len);
-    host[len] = '\0';
-    snprintf(port, port_cap, "%s", colon + 1);
-    return 0;
-}
 
 void net_peer_text(const struct sockaddr *addr, char *ret, size_t cap)
 {
@@ -56,7 +28,7 @@ void net_peer_text(const struct sockaddr *addr, char *ret, size_t cap)
     }
 }
 
-int addr_unix(const char *path, struct sockaddr_storage *ret, socklen_t *ret_len)
+int net_unix_addr(const char *path, struct sockaddr_storage *ret, socklen_t *ret_len)
 {
     struct sockaddr_un *un = (void *)ret;
     size_t len = strlen(path);

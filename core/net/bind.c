@@ -142,7 +142,7 @@ static int listen_unix(const char *path, bool owner_only, int *ret_fd, char **re
     int fd;
     int r;
 
-    if (addr_unix(path, &addr, &len) < 0) {
+    if (net_unix_addr(path, &addr, &len) < 0) {
         return err_set(reterr, FN_E_INVALID,
                        "listen: path, got %zu characters; expected 1..%zu: unix:%s", strlen(path),
                        sizeof(((struct sockaddr_un *)0)->sun_path) - 1, path);
@@ -203,24 +203,18 @@ static uint16_t bound_port(int fd)
                                             : ((struct sockaddr_in *)&addr)->sin_port);
 }
 
-static int listen_tcp(const char *listen_text, int *ret_fd, uint16_t *ret_port,
-                      struct fn_error *reterr)
+static int listen_tcp(const char *listen_text, const struct addr *at, int *ret_fd,
+                      uint16_t *ret_port, struct fn_error *reterr)
 {
     struct addrinfo hints = { .ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM };
     struct addrinfo *list = NULL;
-    char host[256];
-    char port[8];
+    const char *host = at->host;
     char owner[80];
     int fd = -1;
     int err;
 
-    if (addr_split(listen_text, host, sizeof(host), port, sizeof(port)) < 0) {
-        return err_set(reterr, FN_E_INVALID,
-                       "listen: address, got \"%.64s\"; expected host:port, :port or unix:/path",
-                       listen_text);
-    }
     /* without a host: both families through one IPv6 socket where there is IPv6 */
-    err = getaddrinfo(*host ? host : "::", port, &hints, &list);
+    err = getaddrinfo(*host ? host : "::", at->port, &hints, &list);
     if (err == 0) {
         fd = listen_at(list);
         err = errno;
@@ -228,13 +222,14 @@ static int listen_tcp(const char *listen_text, int *ret_fd, uint16_t *ret_port,
     } else if (*host) {
         return err_set(reterr, FN_E_NOT_FOUND, "listen: %s: %s", host, gai_strerror(err));
     }
-    if (fd < 0 && !*host && err != EADDRINUSE && getaddrinfo("0.0.0.0", port, &hints, &list) == 0) {
+    if (fd < 0 && !*host && err != EADDRINUSE &&
+        getaddrinfo("0.0.0.0", at->port, &hints, &list) == 0) {
         fd = listen_at(list);
         err = errno;
         freeaddrinfo(list);
     }
     if (fd < 0 && err == EADDRINUSE) {
-        port_owner((unsigned)atoi(port), owner, sizeof(owner));
+        port_owner(addr_port(at), owner, sizeof(owner));
         return err_set(reterr, FN_E_UNAVAILABLE, "CFG707 %s%s is in use%s", *host ? "" : "0.0.0.0",
                        listen_text, owner);
     }
@@ -249,13 +244,20 @@ static int listen_tcp(const char *listen_text, int *ret_fd, uint16_t *ret_port,
 int net_bind(const char *address, bool owner_only, int *ret_fd, char **ret_unix_path,
              uint16_t *ret_port, struct fn_error *reterr)
 {
+    struct addr at;
+
     *ret_unix_path = NULL;
     *ret_port = 0;
-    if (strncmp(address, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0) {
-        return listen_unix(address + strlen(UNIX_PREFIX), owner_only, ret_fd, ret_unix_path,
-                           reterr);
+    if (addr_parse(address, &at) < 0) {
+        return err_set(reterr, FN_E_INVALID,
+                       "listen: address, got \"%.64s\"; expected host:port, :port or "
+                       "unix:/absolute/path",
+                       address);
     }
-    return listen_tcp(address, ret_fd, ret_port, reterr);
+    if (at.path) {
+        return listen_unix(at.path, owner_only, ret_fd, ret_unix_path, reterr);
+    }
+    return listen_tcp(address, &at, ret_fd, ret_port, reterr);
 }
 
 bool net_is_of_last_tenth(int fd)

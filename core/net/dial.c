@@ -18,14 +18,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HOST_BYTES 256
-#define PORT_BYTES 8
 #define TEXT_BYTES 512
 
 /* Of the thread that asks and the lane together: whoever comes last frees it. */
 struct question {
-    char host[HOST_BYTES];
-    char port[PORT_BYTES];
+    char host[ADDR_HOST_MAX + 1];
+    char port[ADDR_PORT_MAX + 1];
     struct addrinfo *list;
     int error;
     atomic_bool one_left; /* one of the two is done with it */
@@ -49,8 +47,8 @@ struct net_dial {
     char *address;
     char *expected; /* in the certificate */
     char *alpn;
-    char host[HOST_BYTES];
-    char port[PORT_BYTES];
+    char host[ADDR_HOST_MAX + 1];
+    char port[ADDR_PORT_MAX + 1];
     int64_t timeout_ms;
     int64_t deadline_ns;
     void (*done)(void *ud, struct net_io *io, const char *error);
@@ -363,28 +361,32 @@ static int dial_find(struct net_dial *d, struct fn_error *reterr)
 {
     static const struct addrinfo literal = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
                                              .ai_socktype = SOCK_STREAM };
-    const char *path = d->address + strlen(UNIX_PREFIX);
+    struct addr at;
 
-    if (strncmp(d->address, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0) {
-        d->single.ai_family = AF_UNIX;
-        d->single.ai_addr = (struct sockaddr *)&d->unix_addr;
-        if (addr_unix(path, &d->unix_addr, &d->single.ai_addrlen) < 0) {
-            return err_set(reterr, FN_E_INVALID,
-                           "dial: path, got %zu characters; expected 1..107: %.120s", strlen(path),
-                           d->address);
-        }
-        snprintf(d->host, sizeof(d->host), "localhost");
-        d->at = &d->single;
-    } else if (addr_split(d->address, d->host, sizeof(d->host), d->port, sizeof(d->port)) < 0 ||
-               !*d->host) {
+    if (addr_parse(d->address, &at) < 0 || (!at.path && !*at.host)) {
         return err_set(reterr, FN_E_INVALID,
                        "dial: address, got \"%.120s\"; expected host:port, [ipv6]:port or "
                        "unix:/path", d->address);
-    } else if (getaddrinfo(d->host, d->port, &literal, &d->list) == 0) {
-        d->at = d->list;
-    } else {
+    }
+    if (at.path) {
+        d->single.ai_family = AF_UNIX;
+        d->single.ai_addr = (struct sockaddr *)&d->unix_addr;
+        if (net_unix_addr(at.path, &d->unix_addr, &d->single.ai_addrlen) < 0) {
+            return err_set(reterr, FN_E_INVALID,
+                           "dial: path, got %zu characters; expected 1..107: %.120s",
+                           strlen(at.path), d->address);
+        }
+        snprintf(d->host, sizeof(d->host), "localhost");
+        d->at = &d->single;
+        env_defer(d->env, &d->step);
+        return 0;
+    }
+    memcpy(d->host, at.host, sizeof(d->host));
+    memcpy(d->port, at.port, sizeof(d->port));
+    if (getaddrinfo(d->host, d->port, &literal, &d->list) != 0) {
         return dial_resolve(d, reterr);
     }
+    d->at = d->list;
     env_defer(d->env, &d->step);
     return 0;
 }

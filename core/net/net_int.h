@@ -15,6 +15,7 @@
 #ifndef NET_NET_INT_H
 #define NET_NET_INT_H
 
+#include <base/addr.h>
 #include <net/bind.h>
 #include <net/io.h>
 #include <net/visitors.h>
@@ -26,7 +27,6 @@
 #define NET_NAME_BYTES 256  /* longer names are nobody's */
 #define NET_TEXT_BYTES 256  /* one sentence */
 #define NET_STAGE_MAX  16384 /* one record */
-#define UNIX_PREFIX    "unix:"
 
 /* PEM texts are not kept: the contexts hold what was read from them. */
 struct net_identity {
@@ -91,9 +91,7 @@ void io_watch(struct net_io *io); /* sets what is waited for */
 void shaking_cancel(struct net_io *io);
 
 /* addr.c */
-/* "host:port", ":port", "[v6]:port" into its parts. FN_E_INVALID. */
-int addr_split(const char *text, char *host, size_t host_cap, char *port, size_t port_cap);
 /* FN_E_INVALID: empty or too long. */
-int addr_unix(const char *path, struct sockaddr_storage *ret, socklen_t *ret_len);
+int net_unix_addr(const char *path, struct sockaddr_storage *ret, socklen_t *ret_len);
 
 #endif

@@ -5,6 +5,7 @@
 #include <process/crash.h>
 
 #include <arpa/inet.h>
+#include <base/addr.h>
 #include <base/log.h>
 #include <ifaddrs.h>
 #include <loop/exec.h>
@@ -65,11 +66,13 @@ static void own_ipv4(unsigned char ret[4])
     freeifaddrs(list);
 }
 
-static uint16_t port_of(const char *listen)
+/* Of an option that was checked. */
+static struct addr addr_of(const char *listen)
 {
-    const char *colon = strrchr(listen, ':');
+    struct addr a;
 
-    return colon ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
+    addr_parse(listen, &a);
+    return a;
 }
 
 int node_find_transport(const struct config *c, const struct rpc_transport **ret,
@@ -108,6 +111,7 @@ static void close_streams(void *impl, const struct fn_host *host)
 
 int node_offer(struct node *n, struct fn_error *reterr)
 {
+    struct addr http = addr_of(n->config->http->listen);
     unsigned char ipv4[4];
     int r;
 
@@ -116,7 +120,7 @@ int node_offer(struct node *n, struct fn_error *reterr)
     plugin_host_deadline(n->host, loop_aside, n->config->plugins->start_timeout_ns);
     plugin_host_waits(n->host, loop_waited_ns);
     own_ipv4(ipv4);
-    id_maker_init(&n->ids, ipv4, port_of(n->config->http->listen));
+    id_maker_init(&n->ids, ipv4, addr_port(&http));
     set_budget(n);
     r = fetch_create(n->env, &n->fetch, reterr);
     r = r < 0 ? r : proc_create(&n->proc, reterr);
@@ -217,10 +221,9 @@ void node_apply(struct node *n)
 static void warn_plain(const struct node *n)
 {
     const char *listen = n->config->grpc->listen;
+    struct addr at = addr_of(listen);
 
-    if (n->rpc_server && !n->tls.server.config && strncmp(listen, "unix:", 5) != 0 &&
-        strncmp(listen, "127.", 4) != 0 && strncmp(listen, "[::1]", 5) != 0 &&
-        strncmp(listen, "localhost:", 10) != 0) {
+    if (n->rpc_server && !n->tls.server.config && !addr_is_local(&at)) {
         log_warn(n->front->exposed, "grpc", listen);
     }
 }
@@ -229,9 +232,9 @@ static void warn_plain(const struct node *n)
 static void warn_core(const struct node *n)
 {
     const char *listen = n->config->grpc->listen;
+    struct addr at = addr_of(listen);
 
-    if (n->rpc_server && strcmp(n->config->grpc->transport, "core") == 0 &&
-        strncmp(listen, "unix:", 5) != 0 &&
+    if (n->rpc_server && strcmp(n->config->grpc->transport, "core") == 0 && !at.path &&
         (!n->tls.server.config || !n->tls.server.config->ca)) {
         log_warn("gRPC C core reads the bytes of whoever reaches this port; expected grpc.tls with "
                  "ca, so that only peers with a certificate do, or transport: nghttp2",

@@ -1,6 +1,7 @@
 /* The runner side of a node: driver, function sockets, slots, the gRPC port. */
 #include <node/node.h>
 
+#include <base/addr.h>
 #include <base/hash.h>
 #include <base/log.h>
 #include <base/metric.h>
@@ -29,14 +30,14 @@ static void derive_owner(struct node *n)
 {
     const char *listen = n->config->type->inside ? n->config->http->listen
                                                  : n->config->grpc->listen;
-    const char *colon = strrchr(listen, ':');
+    struct addr a;
     size_t len;
 
-    if (strncmp(listen, "unix:", 5) == 0) {
+    if (addr_parse(listen, &a) < 0 || a.path) {
         snprintf(n->owner, sizeof(n->owner), "%.40s-%016llx", n->hostname,
                  (unsigned long long)hash_text(HASH_INIT, listen));
     } else {
-        snprintf(n->owner, sizeof(n->owner), "%.40s-%.16s", n->hostname, colon ? colon + 1 : "0");
+        snprintf(n->owner, sizeof(n->owner), "%.40s-%.16s", n->hostname, a.port);
     }
     len = strlen(n->owner);
     for (size_t i = 0; i < len; i++) {

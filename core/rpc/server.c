@@ -394,10 +394,6 @@ static int listen_at(struct rpc_server *s, const char *address, struct fn_error 
     struct fn_error e = ERR_INIT;
     int r;
 
-    if (strncmp(address, "unix:", 5) == 0 && address[5] != '/') {
-        return err_set(reterr, FN_E_INVALID,
-                       "grpc listen address, got \"%.64s\"; expected unix:/absolute/path", address);
-    }
     r = net_listen(s->rpc->loop, &config, on_accepted, s, &s->listener, &e);
     if (r == FN_E_UNAVAILABLE) {
         r = FN_E_EXISTS; /* somebody else listens there */

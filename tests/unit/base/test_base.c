@@ -1,4 +1,5 @@
 /* The base room: memory, texts, headers, bodies, errors, log lines, metrics. */
+#include <base/addr.h>
 #include <base/arena.h>
 #include <base/body.h>
 #include <base/buf.h>
@@ -16,6 +17,75 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+static const struct {
+    const char *text;
+    const char *host; /* as it is printed */
+    int port;
+    const char *path;
+    bool everywhere, local;
+} good[] = {
+    { ":8080", "", 8080, NULL, true, false },
+    { "0.0.0.0:80", "0.0.0.0", 80, NULL, true, false },
+    { "[::]:0", "[::]", 0, NULL, true, false },
+    { "[::1]:65535", "[::1]", 65535, NULL, false, true },
+    { "[fe80::1%eth0]:9190", "[fe80::1%eth0]", 9190, NULL, false, false },
+    { "127.0.0.2:1", "127.0.0.2", 1, NULL, false, true },
+    { "localhost:08", "localhost", 8, NULL, false, true },
+    { "runner-1.example:9190", "runner-1.example", 9190, NULL, false, false },
+    { "unix:/run/fnd/a:b.sock", "", 0, "/run/fnd/a:b.sock", false, true },
+};
+
+START_TEST(test_addr_has_four_forms)
+{
+    char host[ADDR_HOST_MAX + 3];
+    struct addr a;
+
+    ck_assert_int_eq(addr_parse(good[_i].text, &a), 0);
+    addr_print_host(&a, host);
+    ck_assert_str_eq(host, good[_i].host);
+    ck_assert_uint_eq(addr_port(&a), good[_i].port);
+    ck_assert_pstr_eq(a.path, good[_i].path);
+    ck_assert_int_eq(addr_is_everywhere(&a), good[_i].everywhere);
+    ck_assert_int_eq(addr_is_local(&a), good[_i].local);
+}
+END_TEST
+
+#define LABEL "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static const char *const bad[] = {
+    "",
+    "80",
+    "host",
+    "host:",
+    "host:x",
+    "host:1x",
+    "host:-1",
+    "host:65536",
+    "host:999999",
+    "a:b:80",
+    "::1:80",
+    "[::1]",
+    "[]:80",
+    "[::1:80",
+    "::1]:80",
+    "a b:80",
+    "a/b:80",
+    "host: 80",
+    "unix:",
+    "unix:/",
+    "unix:here",
+    "tcp://a:80",
+    LABEL LABEL LABEL LABEL ":80",
+};
+
+START_TEST(test_addr_is_refused)
+{
+    struct addr a;
+
+    ck_assert_int_eq(addr_parse(bad[_i], &a), FN_E_INVALID);
+}
+END_TEST
 
 START_TEST(test_arena_allocations_are_zeroed_aligned_and_stay)
 {
@@ -732,6 +802,10 @@ int main(void)
     tcase_add_test(t, test_utf8_copy);
     tcase_add_loop_test(t, test_utf8_is_the_rfc_s, 0,
                         (int)(sizeof(sequences) / sizeof(sequences[0])));
+    suite_add_tcase(s, t);
+    t = tcase_create("addr");
+    tcase_add_loop_test(t, test_addr_has_four_forms, 0, (int)(sizeof(good) / sizeof(good[0])));
+    tcase_add_loop_test(t, test_addr_is_refused, 0, (int)(sizeof(bad) / sizeof(bad[0])));
     suite_add_tcase(s, t);
     t = tcase_create("log");
     tcase_add_test(t, test_log_text_line);

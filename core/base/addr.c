@@ -1,0 +1,75 @@
+/* Addresses as text. */
+#include <base/addr.h>
+
+#include <base/err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNIX_PREFIX "unix:"
+#define PORT_LAST 65535
+
+/* "host", "[ipv6]" or nothing. */
+static int parse_host(const char *text, size_t len, char ret[ADDR_HOST_MAX + 1])
+{
+    if (len > 2 && text[0] == '[' && text[len - 1] == ']') {
+        text++;
+        len -= 2;
+    } else if (memchr(text, ':', len)) {
+        return FN_E_INVALID;
+    }
+    if (len > ADDR_HOST_MAX) {
+        return FN_E_INVALID;
+    }
+    memcpy(ret, text, len);
+    ret[len] = '\0';
+    return ret[strcspn(ret, " /[]")] ? FN_E_INVALID : 0;
+}
+
+static int parse_port(const char *text, char ret[ADDR_PORT_MAX + 1])
+{
+    size_t len = strlen(text);
+
+    if (len == 0 || len > ADDR_PORT_MAX || strspn(text, "0123456789") != len ||
+        strtoul(text, NULL, 10) > PORT_LAST) {
+        return FN_E_INVALID;
+    }
+    memcpy(ret, text, len + 1);
+    return 0;
+}
+
+int addr_parse(const char *text, struct addr *ret)
+{
+    const char *colon = strrchr(text, ':');
+
+    *ret = (struct addr){ 0 };
+    if (strncmp(text, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0) {
+        ret->path = text + strlen(UNIX_PREFIX);
+        return ret->path[0] == '/' && ret->path[1] ? 0 : FN_E_INVALID;
+    }
+    if (!colon || parse_port(colon + 1, ret->port) < 0) {
+        return FN_E_INVALID;
+    }
+    return parse_host(text, (size_t)(colon - text), ret->host);
+}
+
+uint16_t addr_port(const struct addr *a)
+{
+    return (uint16_t)strtoul(a->port, NULL, 10);
+}
+
+bool addr_is_everywhere(const struct addr *a)
+{
+    return !a->path && (!*a->host || strcmp(a->host, "0.0.0.0") == 0 || strcmp(a->host, "::") == 0);
+}
+
+bool addr_is_local(const struct addr *a)
+{
+    return a->path || strncmp(a->host, "127.", 4) == 0 || strcmp(a->host, "::1") == 0 ||
+           strcmp(a->host, "localhost") == 0;
+}
+
+void addr_print_host(const struct addr *a, char ret[ADDR_HOST_MAX + 3])
+{
+    snprintf(ret, ADDR_HOST_MAX + 3, strchr(a->host, ':') ? "[%s]" : "%s", a->host);
+}
