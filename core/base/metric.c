@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const double metric_latency_bounds_ms[10] = {
-    1, 10, 50, 100, 250, 500, 1000, 10000, 60000, 120000
-};
-
 pthread_mutex_t metric_lock = PTHREAD_MUTEX_INITIALIZER;
 struct metric_family *metric_families;
 uint32_t metric_bank;
@@ -33,6 +29,19 @@ static struct metric_family *family_find(const char *name)
     return NULL;
 }
 
+static void set_bounds(struct metric_family *f, const struct metric_def *def)
+{
+    if (def->latency) {
+        f->n_bounds = metric_buckets_get(def->name, f->scale, f->bounds);
+    }
+    for (uint32_t i = 0; i < def->n_bounds; i++) {
+        f->bounds[f->n_bounds++] = def->bounds[i];
+    }
+    for (uint32_t i = 0; i < f->n_bounds; i++) {
+        f->limits[i] = llround(f->bounds[i] / f->scale);
+    }
+}
+
 static struct metric_family *family_create(const struct metric_def *def)
 {
     struct metric_family *f = must(calloc(1, sizeof(*f)));
@@ -47,15 +56,12 @@ static struct metric_family *family_create(const struct metric_def *def)
         }
         f->labels[f->n_labels++] = must(strdup(*l));
     }
-    if (def->n_bounds > METRIC_BOUNDS_MAX || def->n_subject_labels > f->n_labels) {
+    if (def->n_bounds > METRIC_BOUNDS_MAX || def->n_subject_labels > f->n_labels ||
+        (def->latency && def->n_bounds > 0)) {
         abort();
     }
     f->n_subject_labels = def->n_subject_labels;
-    f->n_bounds = def->n_bounds;
-    for (uint32_t i = 0; i < def->n_bounds; i++) {
-        f->bounds[i] = def->bounds[i];
-        f->limits[i] = llround(def->bounds[i] / f->scale);
-    }
+    set_bounds(f, def);
     return f;
 }
 

@@ -16,11 +16,12 @@
 #define BASE_METRIC_H
 
 #include <base/buf.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define METRIC_SERIES_MAX 1000
 #define METRIC_LABELS_MAX 6
-#define METRIC_BOUNDS_MAX 16
+#define METRIC_BOUNDS_MAX 32
 #define METRIC_SUBJECTS_DEFAULT 32
 
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
@@ -36,6 +37,7 @@ struct metric_def {
     uint32_t n_subject_labels; /* how many of them, at the end, are subject labels */
     const double *bounds;      /* METRIC_HISTOGRAM: upper bounds, ascending, n_bounds of them */
     uint32_t n_bounds;
+    bool latency; /* a METRIC_HISTOGRAM of ms whose bounds operators set: metric_buckets_set() */
     double scale; /* printed value = stored integer * scale; 0 = 1 */
 };
 
@@ -76,7 +78,18 @@ void metric_moment_undo(void); /* [loop] at once: there will be no page */
  * runs on a worker, and those who count meanwhile do not wait for it. */
 int metric_print(struct buf *out);
 
-/* Go Fn's latency bounds, in ms: 1, 10, 50, 100, 250, 500, 1000, 10000, 60000, 120000. */
-extern const double metric_latency_bounds_ms[10];
+/* Bounds of latencies in ms: Go Fn's, and some between 1 s and 10 s, where a placement that is slow
+ * differs from one that is hopeless. */
+#define METRIC_LATENCY_BUCKETS                                                                     \
+    "1, 10, 50, 100, 250, 500, 1000, 1500, 2000, 2500, 3000, 5000, 7500, 10000, 60000, 120000"
+#define METRIC_BUCKET_MS_MAX 1e12 /* more than anything lasts */
+
+/* Numbers that ascend, in one or more texts. */
+bool metric_buckets_good(const char *const *items, uint64_t n);
+/* "fn_lb_placer_latency=1,10,100": the bounds of one histogram of latencies. */
+bool metric_buckets_of_good(const char *item);
+/* [init] Once, before any histogram of latencies is declared; what is not good is left out. */
+void metric_buckets_set(const char *const *items, uint64_t n, const char *const *own_items,
+                        uint64_t n_own);
 
 #endif

@@ -5,7 +5,6 @@
 #include <base/metric.h>
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <uthash.h>
 
 #define VALUE_BYTES_MAX    256 /* of one label value; longer ones are cut */
@@ -106,6 +105,9 @@ static inline struct metric *metric_next(struct metric *const *at)
 {
     return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }
+
+/* The bounds of a histogram of latencies; aborts for one that metric_buckets.c does not know. */
+uint32_t metric_buckets_get(const char *name, double scale, double ret[METRIC_BOUNDS_MAX]);
 
 /* Under the lock. The subject of a new series: found or made. */
 struct metric_subject *metric_subject_get(const char *key, size_t len);

@@ -4,6 +4,7 @@
 #include <admin/admin.h>
 #include <base/addr.h>
 #include <base/log.h>
+#include <base/metric.h>
 #include <conf/opts.h>
 #include <inttypes.h>
 #include <http/cors.h>
@@ -312,6 +313,42 @@ static void check_log(struct config *c, struct conf_problems *p)
     }
 }
 
+/* The value of an option as it is printed. */
+static const char *value_of(const struct config *c, enum config_section section, const char *key)
+{
+    const struct conf_values *v = c->priv->values[section];
+    struct buf text = BUF_INIT(256);
+    uint32_t i = option_of(v, key);
+    const char *ret;
+
+    if (i < v->n_opts) {
+        conf_print_option(v, i, &text);
+    }
+    ret = arena_strdup(&c->priv->arena, buf_text(&text));
+    buf_finish(&text);
+    return ret;
+}
+
+static void check_buckets(struct config *c, struct conf_problems *p)
+{
+    const struct fn_strlist *all = &c->buckets->latency;
+    const struct fn_strlist *own = &c->buckets->own;
+
+    if (!metric_buckets_good(all->items, all->n)) {
+        config_refuse(c, SECTION_METRICS, "latency_buckets",
+                      value_of(c, SECTION_METRICS, "latency_buckets"),
+                      "numbers of milliseconds that ascend, 32 at most", p);
+    }
+    for (uint64_t i = 0; i < own->n; i++) {
+        if (!metric_buckets_of_good(own->items[i])) {
+            config_refuse(c, SECTION_METRICS, "buckets", own->items[i],
+                          "a histogram of latencies, = and numbers of milliseconds that ascend, 32 "
+                          "at most",
+                          p);
+        }
+    }
+}
+
 /* Like Go Fn the path of the address is dropped. */
 static void check_api_url(struct config *c, struct conf_problems *p)
 {
@@ -330,22 +367,6 @@ static void check_api_url(struct config *c, struct conf_problems *p)
         return;
     }
     c->catalog->api_url = arena_strndup(&c->priv->arena, url, scheme + host);
-}
-
-/* The value of an option as it is printed. */
-static const char *value_of(const struct config *c, enum config_section section, const char *key)
-{
-    const struct conf_values *v = c->priv->values[section];
-    struct buf text = BUF_INIT(256);
-    uint32_t i = option_of(v, key);
-    const char *ret;
-
-    if (i < v->n_opts) {
-        conf_print_option(v, i, &text);
-    }
-    ret = arena_strdup(&c->priv->arena, buf_text(&text));
-    buf_finish(&text);
-    return ret;
 }
 
 /* Told where the one stands that somebody wrote. */
@@ -496,6 +517,7 @@ static void check_values(struct config *c, struct conf_problems *p)
     check_cors(c, p);
     check_proxies(c, p);
     check_log(c, p);
+    check_buckets(c, p);
     if (c->admin->socket && c->admin->socket[0] != '/' && strcmp(c->admin->socket, "off") != 0) {
         config_refuse(c, SECTION_ADMIN, "socket", c->admin->socket, "an absolute path, or off", p);
     }

@@ -37,6 +37,11 @@ struct config_top {
     uint32_t supervise;
 };
 
+struct config_buckets {
+    struct fn_strlist latency;
+    struct fn_strlist own; /* "fn_lb_placer_latency=1,10" */
+};
+
 struct config_tls {
     const char *name;
     const char *cert;
@@ -99,6 +104,7 @@ struct config {
     const struct config_top *top;
     const struct awake_options *awake;
     const struct log_options *log;
+    const struct config_buckets *buckets;
     struct http_port *http;
     const struct http_limits *http_limits;
     const struct cors *cors;

@@ -9,6 +9,7 @@
 enum config_section {
     SECTION_TOP,
     SECTION_LOG,
+    SECTION_METRICS,
     SECTION_HTTP,
     SECTION_GRPC,
     SECTION_LB,

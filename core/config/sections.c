@@ -7,6 +7,7 @@
 
 #include <admin/admin.h>
 #include <assert.h>
+#include <base/metric.h>
 #include <conf/opts.h>
 #include <http/cors.h>
 #include <http/fnsock.h>
@@ -45,16 +46,33 @@ static const struct fn_opt top_rows[] = {
 };
 #undef AT
 
+#define AT(field) offsetof(struct config_buckets, field)
+static const struct fn_opt buckets_rows[] = {
+    OPT("latency_buckets", STRLIST, AT(latency), METRIC_LATENCY_BUCKETS, 1, METRIC_BOUNDS_MAX,
+        "Upper bounds of the buckets of all histograms of latencies, in milliseconds (those whose "
+        "name says seconds show them in seconds). Go Fn's are 1, 10, 50, 100, 250, 500, 1000, 10000, "
+        "60000, 120000. More buckets make /metrics longer."),
+    OPT_ABSENT("buckets", STRLIST, AT(own), 1, METRIC_BOUNDS_MAX,
+               "Bounds of single histograms of latencies, also in milliseconds, each as "
+               "`name=bound,bound,...`, such as `fn_lb_placer_latency=1,10,100,1000,10000`."),
+    { .key = NULL },
+};
+#undef AT
+
+static const struct opt_table buckets_table = { buckets_rows, sizeof(struct config_buckets) };
 static const struct opt_table top_table = { top_rows, sizeof(struct config_top) };
 
-const char *const config_top_others[] = { "log", "http", "grpc", "lb", "runner", "npm",
-                                          "admin", "tls",  "apps", "plugins", NULL };
+const char *const config_top_others[] = { "log", "metrics", "http", "grpc", "lb",
+                                          "runner", "npm", "admin", "tls", "apps",
+                                          "plugins", NULL };
 
 #define FILLS(table_, field) { &table_, offsetof(struct config, field) }
 const struct config_section_def config_sections[SECTIONS_N] = {
     [SECTION_TOP] = { "", "Top level.",
                       { FILLS(top_table, top), FILLS(awake_opt_table, awake) } },
     [SECTION_LOG] = { "log", "What the node writes about itself.", { FILLS(log_opt_table, log) } },
+    [SECTION_METRICS] = { "metrics", "What the metrics page shows, every node.",
+                          { FILLS(buckets_table, buckets) } },
     [SECTION_HTTP] = { "http", "The HTTP port and its limits, every node.",
                        { FILLS(http_port_table, http), FILLS(http_limits_table, http_limits),
                          FILLS(cors_opt_table, cors) } },

@@ -70,19 +70,19 @@ static void count_end(struct lb_call *c, enum outcome outcome, int status)
     uint64_t *counts[OUTCOMES_N] = { &c->lb->counts.ok, &c->lb->counts.failed,
                                      &c->lb->counts.not_executed, &c->lb->counts.unknown,
                                      &c->lb->counts.aborted };
-    struct metric *ended = outcome == OUTCOME_OK        ? m->completed
-                           : outcome == OUTCOME_ABORTED ? m->canceled
-                           : status == 504              ? m->timeouts
-                           : status == 503              ? m->busy
-                                                        : m->errors;
+    enum lb_end end = outcome == OUTCOME_OK        ? LB_COMPLETED
+                      : outcome == OUTCOME_ABORTED ? LB_CANCELED
+                      : status == 504              ? LB_TIMEOUTS
+                      : status == 503              ? LB_SERVER_BUSY
+                                                   : LB_ERRORS;
     int64_t ms = (env_now_ns(c->lb->deps.env) - c->created_ns - c->finished.execution_ns) / ENV_MS;
 
     ++*counts[outcome];
     metric_add(m->outcomes[outcome], 1);
     metric_add(m->in_flight, -1);
-    metric_add(ended, 1);
+    metric_add(m->ended[end], 1);
     metric_add(c->state == LB_RECEIVED || c->state == LB_PLACING ? m->queued : m->running, -1);
-    metric_observe(m->call_latency, ms > 0 ? ms : 0);
+    metric_observe(m->call_latency[end], ms > 0 ? ms : 0);
     if (c->finished.scheduler_ns) {
         metric_observe(m->sched_latency, c->finished.scheduler_ns / ENV_MS);
     }
@@ -142,6 +142,7 @@ static void call_finish(struct lb_call *c, enum outcome outcome, int status,
     if (c->place.runner && outcome != OUTCOME_ABORTED) {
         place_ended(&c->place, outcome == OUTCOME_OK ? FN_DONE_OK : FN_DONE_FAILED);
     } else if (c->place.place) {
+        c->place.answered = outcome != OUTCOME_ABORTED;
         place_leave(&c->place);
     }
     if (c->answered && c->route.detached && outcome != OUTCOME_OK) {
@@ -506,6 +507,7 @@ static void end_as(struct lb_call *c, enum seen seen, const char *transport_text
     if (seen == SEEN_MALFORMED || seen == SEEN_NACK_LATE) {
         metric_add(c->lb->metrics.strikes, 1);
     }
+    c->place.overdue = seen == SEEN_DEADLINE;
     if (seen == SEEN_BROKEN || seen == SEEN_ABORTED || !known) {
         log_stranger(FN_LOG_WARN, "the runner's stream ended without a proof", "call_id", c->id,
                      "runner_addr", c->place.address, "error", known ? transport_text : text);
@@ -585,6 +587,7 @@ void call_end_overdue(struct lb_call *c)
 
     err_set_http(&e, FN_E_DEADLINE, 504, FN_BLAME_PLATFORM,
                  "LB315 the runner did not end the call in time; the call may have run once");
+    c->place.overdue = true;
     call_fail(c, OUTCOME_UNKNOWN, 504, &e);
 }
 

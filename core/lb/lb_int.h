@@ -81,12 +81,18 @@ enum lb_state {
 };
 extern const struct states lb_states;
 
+/* How Go Fn counts the end of a call. */
+enum lb_end { LB_COMPLETED, LB_CANCELED, LB_TIMEOUTS, LB_ERRORS, LB_SERVER_BUSY, LB_ENDS_N };
+
+extern const char *const lb_end_names[LB_ENDS_N]; /* values of call_status */
+
 struct lb_metrics {
     struct metric *calls, *in_flight, *queued, *running;
-    struct metric *completed, *canceled, *timeouts, *errors, *busy;
+    struct metric *ended[LB_ENDS_N];
     struct metric *outcomes[OUTCOMES_N];
     struct metric *reserved_dropped, *detached_broken, *strikes;
-    struct metric *call_latency, *sched_latency, *exec_latency;
+    struct metric *call_latency[LB_ENDS_N];
+    struct metric *sched_latency, *exec_latency;
 };
 
 struct lb {

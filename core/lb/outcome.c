@@ -27,17 +27,35 @@ const struct rule outcome_rules[SEEN_N] = {
                       "the connection to the runner was lost; the call may have run once" },
 };
 
+const char *const lb_end_names[LB_ENDS_N] = { "completed", "canceled", "timeouts", "errors",
+                                              "server_busy" };
+
 static struct metric *latency(const char *name, const char *help)
 {
     const struct metric_def def = {
         .name = name,
         .help = help,
         .kind = METRIC_HISTOGRAM,
-        .bounds = metric_latency_bounds_ms,
-        .n_bounds = 10,
+        .latency = true,
     };
 
     return metric_series(metric_declare(&def), NULL);
+}
+
+static void declare_call_latency(struct lb_metrics *m)
+{
+    static const char *const label[] = { "call_status", NULL };
+    static const struct metric_def def = {
+        .name = "fn_lb_call_latency",
+        .help = "Milliseconds of a call without the execution that the runner reported.",
+        .kind = METRIC_HISTOGRAM,
+        .labels = label,
+        .latency = true,
+    };
+
+    for (int i = 0; i < LB_ENDS_N; i++) {
+        m->call_latency[i] = metric_series(metric_declare(&def), &lb_end_names[i]);
+    }
 }
 
 void metrics_declare(struct lb_metrics *m)
@@ -57,20 +75,23 @@ void metrics_declare(struct lb_metrics *m)
     m->in_flight = metric_simple("fn_calls_in_flight", METRIC_GAUGE, "Calls without an outcome.");
     m->queued = metric_simple("fn_queued", METRIC_GAUGE, "Calls that are not placed yet.");
     m->running = metric_simple("fn_running", METRIC_GAUGE, "Calls at a runner.");
-    m->completed = metric_simple("fn_completed", METRIC_COUNTER, "Calls that ended well.");
-    m->canceled = metric_simple("fn_canceled", METRIC_COUNTER, "Calls whose client went away.");
-    m->timeouts = metric_simple("fn_timeouts", METRIC_COUNTER, "Calls that ended by a time limit.");
-    m->errors = metric_simple("fn_errors", METRIC_COUNTER, "Calls that failed.");
-    m->busy = metric_simple("fn_server_busy", METRIC_COUNTER, "Calls that no runner took.");
+    m->ended[LB_COMPLETED] =
+        metric_simple("fn_completed", METRIC_COUNTER, "Calls that ended well.");
+    m->ended[LB_CANCELED] =
+        metric_simple("fn_canceled", METRIC_COUNTER, "Calls whose client went away.");
+    m->ended[LB_TIMEOUTS] =
+        metric_simple("fn_timeouts", METRIC_COUNTER, "Calls that ended by a time limit.");
+    m->ended[LB_ERRORS] =
+        metric_simple("fn_errors", METRIC_COUNTER, "Calls that failed.");
+    m->ended[LB_SERVER_BUSY] =
+        metric_simple("fn_server_busy", METRIC_COUNTER, "Calls that no runner took.");
     m->reserved_dropped = metric_simple("fn_reserved_header_dropped", METRIC_COUNTER,
                                         "Reserved request headers of clients that were dropped.");
     m->detached_broken = metric_simple("fn_detached_broken", METRIC_COUNTER,
                                        "Detached calls that failed after their 202.");
     m->strikes = metric_simple("fn_lb_runner_strikes", METRIC_COUNTER,
                                "Answers of runners that broke the protocol.");
-    m->call_latency =
-        latency("fn_lb_call_latency",
-                "Milliseconds of a call without the execution that the runner reported.");
+    declare_call_latency(m);
     m->sched_latency = latency("fn_lb_runner_sched_latency",
                                "Milliseconds from arrival to start at the runner, as it reported.");
     m->exec_latency = latency("fn_lb_runner_exec_latency",

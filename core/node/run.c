@@ -437,7 +437,7 @@ int run_node(struct config *config, const struct start *o)
     }
     crash_install();
     plugin_guard_forks();
-    process_metrics_declare();
+    process_metrics_declare(config->buckets);
     if (open_node(&run, config, &problems, &e) < 0) {
         run.exit_code = tell_refusal(o, &problems, &e);
         signals_end_within(END_NS);

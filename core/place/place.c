@@ -54,6 +54,25 @@ static int decide(struct place_call *pc, struct fn_answer *answer)
     return r;
 }
 
+/* What this call costs until here; committed: a runner took it. */
+static void count_over(struct place_call *pc, bool committed)
+{
+    struct place_metrics *m = &pc->place->metrics;
+    int64_t end_ns = committed ? pc->attempt_ns : env_now_ns(pc->place->deps.env);
+
+    pc->begun = false;
+    metric_observe(m->attempts, pc->attempts);
+    metric_observe(m->latency, (end_ns - pc->begun_ns) / ENV_MS);
+}
+
+static void count_pool_failure(struct place_call *pc)
+{
+    if (!pc->pool_failed) {
+        pc->pool_failed = true;
+        metric_add(pc->place->metrics.pool_error, 1);
+    }
+}
+
 /* What the last round met, in the words of the caller's error. */
 static void name_reason(struct place_call *pc, int code)
 {
@@ -78,6 +97,7 @@ static void name_reason(struct place_call *pc, int code)
 /* why is the error's text; NULL = what the last round met. */
 static enum place_verdict place_give_up(struct place_call *pc, int code, const char *why)
 {
+    pc->answered = true;
     if (why) {
         err_set_http(&pc->error, code, 503, FN_BLAME_PLATFORM, "%s", why);
     } else {
@@ -255,6 +275,7 @@ static enum place_verdict bad_answer(struct place_call *pc, const char *what)
     if (breaker_strike(pc->policy, what)) {
         return park(pc, &(struct fn_answer){ .wake_mask = FN_WAKE_POOL | FN_WAKE_CAPACITY });
     }
+    pc->answered = true;
     err_set_http(&pc->error, FN_E_INTERNAL, 500, FN_BLAME_PLUGIN,
                  "the placer gave an answer that the host cannot use");
     return PLACE_GIVE_UP;
@@ -289,6 +310,9 @@ static void round_begin(struct place_call *pc)
         pc->snap = pc->group->snap;
         pc->snap->refs++;
         pc->busy = pc->unreachable = 0;
+        if (pc->snap->view.err_code < 0) {
+            count_pool_failure(pc);
+        }
         session_begin(pc);
         if (pc->trace) {
             pc->trace->runners = pc->snap->view.n;
@@ -305,6 +329,7 @@ enum place_verdict place_next(struct place_call *pc)
 
     assert(!pc->runner && !pc->parked);
     if (!pc->group) {
+        count_pool_failure(pc);
         return place_give_up(pc, FN_E_EXHAUSTED, pc->no_group);
     }
     round_begin(pc);
@@ -366,6 +391,7 @@ void place_begin(struct place *p, struct place_call *pc)
     pc->timer.cb = place_on_timer;
     pc->why = FN_WHY_START;
     pc->begun_ns = env_now_ns(p->deps.env);
+    pc->begun = true;
     if (pc->group) {
         pc->group->mem_mb += pc->view.mem_mb;
         pc->group->calls++;
@@ -461,9 +487,12 @@ void place_ended(struct place_call *pc, uint32_t outcome)
     if (outcome == FN_DONE_OK) {
         shadow_attempt_ended(pc);
     }
-    metric_observe(m->attempts, pc->attempts);
-    metric_observe(m->latency, (pc->attempt_ns - pc->begun_ns) / ENV_MS);
-    metric_add(outcome == FN_DONE_OK ? m->placed_ok : m->placed_error, 1);
+    count_over(pc, true);
+    metric_add(m->client_timeout, pc->overdue);
+    metric_add(outcome == FN_DONE_OK ? m->placed_ok
+               : pc->overdue         ? m->placed_abort
+                                     : m->placed_error,
+               1);
     group_placed(pc->group, pc);
     release_runner(pc);
     group_wake(pc->group, 2, FN_WAKE_CAPACITY);
@@ -473,8 +502,11 @@ void place_ended(struct place_call *pc, uint32_t outcome)
 void place_leave(struct place_call *pc)
 {
     unpark(pc);
+    if (pc->begun) {
+        metric_add(pc->place->metrics.client_gone, !pc->answered);
+        count_over(pc, pc->runner != NULL);
+    }
     if (pc->runner) {
-        metric_add(pc->place->metrics.client_gone, 1);
         metric_add(pc->place->metrics.placed_abort, 1);
         release_runner(pc);
         group_wake(pc->group, 2, FN_WAKE_CAPACITY);
@@ -516,10 +548,9 @@ static struct metric *latency_histogram(void)
     static const struct metric_def def = {
         .name = "fn_lb_placer_latency",
         .help = "Milliseconds from the start of placement to the start of the attempt that "
-                "counted.",
+                "counted, or to the end of a call that no runner took.",
         .kind = METRIC_HISTOGRAM,
-        .bounds = metric_latency_bounds_ms,
-        .n_bounds = 10,
+        .latency = true,
     };
 
     return metric_series(metric_declare(&def), NULL);
@@ -530,7 +561,7 @@ static struct metric *attempts_histogram(void)
     static const double bounds[] = { 0, 2, 3, 4, 8, 16, 32, 64, 128, 256 };
     static const struct metric_def def = {
         .name = "fn_lb_placer_attempt_count",
-        .help = "Attempts per placed call.",
+        .help = "Attempts per call, placed or not.",
         .kind = METRIC_HISTOGRAM,
         .bounds = bounds,
         .n_bounds = 10,
@@ -546,11 +577,17 @@ static void declare_metrics(struct place_metrics *m)
     m->empty = metric_simple("fn_lb_placer_rp_empty_count", METRIC_COUNTER,
                              "Calls given up because their group had no runner.");
     m->pool_error = metric_simple("fn_lb_placer_rp_error_count", METRIC_COUNTER,
-                                  "Failed refreshes of a runner pool.");
+                                  "Calls whose pool could not tell its runners; it used the last "
+                                  "list, if there was one.");
+    m->refresh_failed = metric_simple("fn_lb_pool_refresh_failures_total", METRIC_COUNTER,
+                                      "Failed refreshes of a runner pool.");
     m->timeout = metric_simple("fn_lb_placer_timeout_count", METRIC_COUNTER,
                                "Calls whose placement deadline passed.");
     m->client_gone = metric_simple("fn_lb_placer_client_cancelled_count", METRIC_COUNTER,
-                                   "Calls that left during an attempt.");
+                                   "Calls whose client left while they waited or ran.");
+    m->client_timeout = metric_simple("fn_lb_placer_client_timeout_count", METRIC_COUNTER,
+                                      "Calls that a runner did not end within all the time that "
+                                      "they had.");
     m->placed_ok = metric_simple("fn_lb_placer_placed_ok_count", METRIC_COUNTER,
                                  "Attempts that ended well.");
     m->placed_error = metric_simple("fn_lb_placer_placed_error_count", METRIC_COUNTER,

@@ -147,6 +147,9 @@ struct place_call {
     struct trace *trace; /* NULL = none is kept; lives as long as this */
     /* set by the caller before place_ended(): */
     int64_t execution_ns; /* that the runner reported; 0 = unknown */
+    bool overdue;         /* the call's own time is over, not the function's */
+    /* set by the caller before place_leave(): */
+    bool answered; /* the call has its error: its client did not leave */
     /* set by the caller before place_refused(): */
     const char *refusal; /* the runner's reason; NULL = none; lives as long as this */
     /* read by the caller: */
@@ -182,6 +185,8 @@ struct place_call {
     bool queued;
     bool has_turn; /* waits for capacity */
     bool counted;
+    bool begun; /* and not over */
+    bool pool_failed; /* counted as one whose pool did not tell its runners */
     bool class_known;         /* of this attempt */
     struct waits_class class; /* at its begin */
     _Alignas(16) unsigned char session[FN_PLACER_SESSION_MAX];

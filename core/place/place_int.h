@@ -174,6 +174,7 @@ struct place_group {
 
 struct place_metrics {
     struct metric *attempts, *latency, *empty, *pool_error, *timeout, *client_gone;
+    struct metric *client_timeout, *refresh_failed;
     struct metric *placed_ok, *placed_error, *placed_abort, *retry_busy, *retry_error;
     struct metric *waiting, *runners, *runners_up;
 };

@@ -2,6 +2,7 @@
 #include <process/metrics.h>
 
 #include <base/metric.h>
+#include <config/config.h>
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -59,7 +60,7 @@ static void metrics_refresh(struct metric_source *s)
     read_limits();
 }
 
-void process_metrics_declare(void)
+void process_metrics_declare(const struct config_buckets *buckets)
 {
     static const struct metric_def cpu = {
         .name = "fn_process_cpu_seconds_total",
@@ -68,6 +69,8 @@ void process_metrics_declare(void)
         .scale = 1e-6,
     };
 
+    metric_buckets_set(buckets->latency.items, buckets->latency.n, buckets->own.items,
+                       buckets->own.n);
     process.cpu_us = metric_series(metric_declare(&cpu), NULL);
     process.resident = metric_simple("fn_process_resident_memory_bytes", METRIC_GAUGE,
                                      "Bytes of memory that are resident.");

@@ -5,7 +5,10 @@
 #ifndef PROCESS_METRICS_H
 #define PROCESS_METRICS_H
 
-/* Once per process; read anew whenever somebody asks for metrics. */
-void process_metrics_declare(void);
+struct config_buckets;
+
+/* Once per process, before anybody else declares a metric; read anew whenever somebody asks for
+ * them. */
+void process_metrics_declare(const struct config_buckets *buckets);
 
 #endif

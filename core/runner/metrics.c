@@ -11,7 +11,6 @@ static const char *const init_labels[] = { "container_uds_state", "app_id", "fn_
                                            NULL };
 static const char *const outcome_labels[] = { "outcome", NULL };
 static const char *const status_labels[] = { "cached", "success", "network", NULL };
-static const double bounds_s[] = { 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 10, 60, 120 };
 
 static struct metric *counter(const char *name, const char *help)
 {
@@ -70,8 +69,7 @@ static const struct metric_def status_def = {
     .name = "fn_runner_status_seconds",
     .help = "Time from the question to the end of a run of runner.status_image, seconds.",
     .kind = METRIC_HISTOGRAM,
-    .bounds = bounds_s,
-    .n_bounds = sizeof(bounds_s) / sizeof(bounds_s[0]),
+    .latency = true,
     .scale = 0.001,
 };
 
@@ -135,17 +133,14 @@ static struct metric *metrics_series(const char *name, const char *help, enum me
                                      const char *const *labels, const char *const *values,
                                      double scale)
 {
-    struct metric_def def = { .name = name,
-                              .help = help,
-                              .kind = kind,
-                              .labels = labels,
-                              .n_subject_labels = SUBJECT_LABELS };
+    const struct metric_def def = { .name = name,
+                                    .help = help,
+                                    .kind = kind,
+                                    .labels = labels,
+                                    .n_subject_labels = SUBJECT_LABELS,
+                                    .latency = kind == METRIC_HISTOGRAM,
+                                    .scale = scale };
 
-    if (kind == METRIC_HISTOGRAM) {
-        def.bounds = scale > 0 ? bounds_s : metric_latency_bounds_ms;
-        def.n_bounds = 10;
-        def.scale = scale;
-    }
     return metric_series(metric_declare(&def), values);
 }
 

@@ -137,8 +137,7 @@ static void declare_metrics(struct web *w)
         .help = "Milliseconds from the complete request to the end of its answer.",
         .kind = METRIC_HISTOGRAM,
         .labels = answer_labels,
-        .bounds = metric_latency_bounds_ms,
-        .n_bounds = 10,
+        .latency = true,
     };
 
     w->requests = metric_declare(&requests);

@@ -54,6 +54,7 @@ export const advice = {
   fn_lb_placer_attempt_count: 'Above 1: runners refuse calls. See `fn_lb_placer_retry_busy_count`.',
   fn_lb_placer_rp_empty_count: 'Look at the pool: why does it list no runner?',
   fn_lb_placer_rp_error_count: 'The pool does not answer. The old list is used meanwhile; the log has the reason.',
+  fn_lb_pool_refresh_failures_total: 'As `fn_lb_placer_rp_error_count`, also while no calls come.',
   fn_lb_placer_timeout_count: 'The fleet is too small, or runners are not reachable.',
   fn_lb_placer_retry_busy_count: 'Some are normal. Growing with the calls: the fleet is nearly full.',
   fn_lb_placer_retry_error_count: 'Look at `fn_lb_runners_up`, and at the network between the nodes.',

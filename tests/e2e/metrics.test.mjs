@@ -75,6 +75,24 @@ describe('metrics', () => {
     await lb.stop()
   })
 
+  it('latencies have buckets between 1 s and 10 s, or those of fn.yaml', async () => {
+    const bounds = (text, name) => [...new Set([...text.matchAll(new RegExp(`^${name}_bucket\\{.*le="([^"]+)"`, 'gm'))].map((m) => m[1]))].join(' ')
+    const standard = await startLb({ addresses: ['127.0.0.1:1'], functions: {} })
+    const chosen = await startLb({ addresses: ['127.0.0.1:1'], functions: {},
+      more: 'metrics: { latency_buckets: [5, 50], buckets: ["fn_lb_placer_latency=1,2.5,10000"] }' })
+    const text = await page(standard)
+    assert.equal(bounds(text, 'fn_lb_placer_latency'),
+      '1 10 50 100 250 500 1000 1500 2000 2500 3000 5000 7500 10000 60000 120000 +Inf')
+    assert.equal(bounds(text, 'fn_lb_call_latency'), bounds(text, 'fn_lb_placer_latency'))
+    const own = await page(chosen)
+    assert.equal(bounds(own, 'fn_lb_call_latency'), '5 50 +Inf')
+    assert.equal(bounds(own, 'fn_lb_placer_latency'), '1 2.5 10000 +Inf')
+    assert.equal(bounds(own, 'fn_lb_placer_attempt_count'), '0 2 3 4 8 16 32 64 128 256 +Inf')
+    closeIdle(standard.port)
+    closeIdle(chosen.port)
+    await Promise.all([standard.stop(), chosen.stop()])
+  })
+
   it('functions beyond runner.metrics_functions_max are one, and the page adds up', async () => {
     const names = ['one', 'two', 'three', 'four']
     const runner = await startRunner({ runner: 'metrics_functions_max: 2' })

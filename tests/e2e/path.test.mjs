@@ -96,6 +96,7 @@ describe('lb and runner', () => {
     const before = await lb.metric('fn_canceled')
     await raw(lb.port, `POST /invoke/${fnId('sleeper')} HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n1500`, { waitMs: 300 })
     await until('the call is counted as cancelled', async () => (await lb.metric('fn_canceled')) === before + 1)
+    assert.ok((await lb.metrics()).get('fn_lb_call_latency_count{call_status="canceled"}') > 0)
   })
 
   it('serves /, /version and /metrics', async () => {
@@ -113,7 +114,7 @@ describe('lb and runner', () => {
     assert.equal((await request(lb.url('/t/demo/hello'))).status, 200)
     const families = [
       [lb, 'counter', ['fn_api_request_count', 'fn_api_response_count', 'fn_calls', 'fn_completed', 'fn_canceled', 'fn_timeouts', 'fn_errors',
-        'fn_server_busy', 'fn_lb_placer_rp_error_count', 'fn_lb_placer_rp_empty_count', 'fn_lb_placer_client_cancelled_count',
+        'fn_server_busy', 'fn_lb_placer_rp_error_count', 'fn_lb_placer_client_timeout_count', 'fn_lb_placer_rp_empty_count', 'fn_lb_placer_client_cancelled_count',
         'fn_lb_placer_timeout_count', 'fn_lb_placer_placed_ok_count', 'fn_lb_placer_placed_error_count', 'fn_lb_placer_placed_abort_count',
         'fn_lb_placer_retry_busy_count', 'fn_lb_placer_retry_error_count', 'fn_process_cpu_seconds_total']],
       [lb, 'gauge', ['fn_queued', 'fn_running', 'fn_process_resident_memory_bytes']],

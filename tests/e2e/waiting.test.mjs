@@ -98,6 +98,7 @@ describe('2000 calls at a full runner', () => {
     const head = `POST /invoke/${fnId('ledger')} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n0`
     await Promise.all(Array.from({ length: 200 }, () => raw(lb.port, head, { waitMs: 500 })))
     await until('only the holder is left', async () => (await lb.metric('fn_calls_in_flight')) <= 1)
+    assert.equal(await lb.metric('fn_lb_placer_client_cancelled_count'), 200)
     assert.equal((await holder).status, 200)
     assert.equal((await invoke(lb, fnId('ledger'), '0 next')).status, 200)
     await stop()

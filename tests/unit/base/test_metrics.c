@@ -332,6 +332,100 @@ START_TEST(pages_agree_while_the_loop_counts)
 }
 END_TEST
 
+/* ---- buckets --------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *text;
+    bool good;
+} lists[] = {
+    { "1, 10 100", true },
+    { "0.5,1", true },
+    { " 7 ", true },
+    { "", false },
+    { " , ", false },
+    { "1,1", false },
+    { "10, 5", false },
+    { "1,x", false },
+    { "-1,2", false },
+    { "1,2,0x10", false },
+    { "1e3", false },
+    { "1.2.3", false },
+    { "9999999999999", false },
+    { "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32", true },
+    { "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33",
+      false },
+};
+
+START_TEST(buckets_are_checked)
+{
+    char own[200];
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        ck_assert_msg(metric_buckets_good(&lists[i].text, 1) == lists[i].good, "%s",
+                      lists[i].text);
+        snprintf(own, sizeof(own), "fn_api_latency=%s", lists[i].text);
+        ck_assert_msg(metric_buckets_of_good(own) == lists[i].good, "%s", own);
+    }
+    ck_assert(metric_buckets_good((const char *const[]){ "1", "2,3", "4" }, 3));
+    ck_assert(!metric_buckets_good((const char *const[]){ "1", "3", "2" }, 3));
+    ck_assert(!metric_buckets_of_good("fn_api_latency"));
+    ck_assert(!metric_buckets_of_good("fn_api_latency 1,2"));
+    ck_assert(!metric_buckets_of_good("fn_calls=1,2"));
+    ck_assert(!metric_buckets_of_good("=1"));
+}
+END_TEST
+
+static struct metric *latency(const char *name, double scale)
+{
+    const struct metric_def def = { .name = name,
+                                    .help = "How long.",
+                                    .kind = METRIC_HISTOGRAM,
+                                    .latency = true,
+                                    .scale = scale };
+
+    return metric_series(metric_declare(&def), NULL);
+}
+
+START_TEST(between_one_and_ten_seconds_there_are_buckets)
+{
+    struct metric *m = latency("fn_lb_placer_latency", 0);
+    const char *text;
+
+    metric_observe(m, 1400);
+    metric_observe(m, 1600);
+    metric_observe(m, 9000);
+    text = page();
+    ck_assert_int_eq(value_of(text, "fn_lb_placer_latency_bucket{le=\"1000\"}"), 0);
+    ck_assert_int_eq(value_of(text, "fn_lb_placer_latency_bucket{le=\"1500\"}"), 1);
+    ck_assert_int_eq(value_of(text, "fn_lb_placer_latency_bucket{le=\"2000\"}"), 2);
+    ck_assert_int_eq(value_of(text, "fn_lb_placer_latency_bucket{le=\"2500\"}"), 2);
+    ck_assert_int_eq(value_of(text, "fn_lb_placer_latency_bucket{le=\"7500\"}"), 2);
+    ck_assert_int_eq(value_of(text, "fn_lb_placer_latency_bucket{le=\"10000\"}"), 3);
+    ck_assert_int_eq(value_of(text, "fn_lb_placer_latency_bucket{le=\"120000\"}"), 3);
+}
+END_TEST
+
+START_TEST(operators_choose_buckets)
+{
+    static const char *const all[] = { "5", "50" };
+    static const char *const own[] = { "fn_api_latency=1, 2000", "fn_calls=1" };
+    const char *text;
+
+    metric_buckets_set(all, 2, own, 2);
+    metric_observe(latency("fn_lb_call_latency", 0), 50);
+    metric_observe(latency("fn_api_latency", 0), 1999);
+    metric_observe(latency("fn_runner_status_seconds", 0.001), 6);
+    text = page();
+    ck_assert_int_eq(value_of(text, "fn_lb_call_latency_bucket{le=\"5\"}"), 0);
+    ck_assert_int_eq(value_of(text, "fn_lb_call_latency_bucket{le=\"50\"}"), 1);
+    ck_assert_ptr_null(strstr(text, "fn_lb_call_latency_bucket{le=\"1000\"}"));
+    ck_assert_int_eq(value_of(text, "fn_api_latency_bucket{le=\"1\"}"), 0);
+    ck_assert_int_eq(value_of(text, "fn_api_latency_bucket{le=\"2000\"}"), 1);
+    ck_assert_int_eq(value_of(text, "fn_runner_status_seconds_bucket{le=\"0.005\"}"), 0);
+    ck_assert_int_eq(value_of(text, "fn_runner_status_seconds_bucket{le=\"0.05\"}"), 1);
+}
+END_TEST
+
 /* What a runner has of each function: 5 gauges, 13 histograms. */
 START_TEST(a_page_of_a_thousand_functions_is_short)
 {
@@ -377,6 +471,9 @@ int main(void)
     tcase_add_test(t, a_moment_without_a_page_loses_nothing);
     tcase_add_test(t, one_that_goes_after_the_moment_is_counted);
     tcase_add_test(t, pages_agree_while_the_loop_counts);
+    tcase_add_test(t, buckets_are_checked);
+    tcase_add_test(t, between_one_and_ten_seconds_there_are_buckets);
+    tcase_add_test(t, operators_choose_buckets);
     tcase_add_test(t, a_page_of_a_thousand_functions_is_short);
     suite_add_tcase(s, t);
     r = srunner_create(s);

@@ -107,6 +107,14 @@ static const struct {
       "api_url, got \"localhost:80\"; expected http://host:port (no host "
       "specified for client)\n" },
     { LB "lb: { api_url: \"http:///v2\" }\n", "(no host specified for client)\n" },
+    { LB "metrics: { latency_buckets: [1, 5, 2] }\n",
+      "fn.yaml:3:29: latency_buckets, got \"[\\\"1\\\", \\\"5\\\", \\\"2\\\"]\"; expected numbers of "
+      "milliseconds that ascend, 32 at most\n" },
+    { LB "metrics: { buckets: [\"fn_calls=1\"] }\n",
+      "fn.yaml:3:21: buckets, got \"fn_calls=1\"; expected a histogram of latencies, = and numbers of "
+      "milliseconds that ascend, 32 at most\n" },
+    { LB "metrics: { buckets: { fn_api_latency: [1] } }\n",
+      "fn.yaml:3:21: buckets, got a map; expected a list of 1 to 32 texts\n" },
     { LB "lb: { retry_min: 2s }\n", 
       "fn.yaml:3:18: retry_min, got \"2s\"; expected at most retry_max, which is 1s\n" },
     { LB "lb: { retry_min: 2s, retry_max: 1500ms }\n",

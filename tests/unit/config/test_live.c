@@ -76,6 +76,12 @@ static const struct {
     { NPM, NPM "npm: { lbs_max: 7 }\n", "npm.lbs_max cannot change while the node runs" },
     { LB, "node: full\n",
       ":1:7: node cannot change while the node runs, got full, running lb; restart the node\n" },
+    { LB, LB "metrics: { latency_buckets: [1, 2] }\n",
+      "metrics.latency_buckets cannot change while the node runs, got [\"1\", \"2\"], "
+      "running [\"1\", \"10\"," },
+    { LB "metrics: { buckets: [fn_api_latency=1] }\n",
+      LB "metrics: { buckets: [fn_api_latency=2] }\n",
+      "metrics.buckets cannot change while the node runs, got [\"fn_api_latency=2\"]" },
     { LB, LB "log: { format: json }\n",
       "log.format cannot change while the node runs, got json, running text; restart the node\n" },
     { LB, LB "grpc: { message_max: 1MiB }\n",

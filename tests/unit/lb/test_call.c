@@ -648,6 +648,56 @@ START_TEST(client_goes)
 }
 END_TEST
 
+/* ---- how Go Fn counts the end of a call ------------------------------------------------------ */
+
+static int64_t ended(const char *as)
+{
+    static const char *const label[] = { "call_status", NULL };
+    const struct metric_def def = { .name = "fn_lb_call_latency", .help = "", .labels = label };
+
+    return metric_value(metric_series(metric_declare(&def), &as));
+}
+
+static int64_t counted(const char *as)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "fn_%s", as);
+    return metric_value(metric_simple(name, METRIC_COUNTER, ""));
+}
+
+START_TEST(each_end_has_its_call_status)
+{
+    static const char *const all[] = { "completed", "canceled", "timeouts", "errors",
+                                       "server_busy" };
+    struct client *c;
+
+    c = INVOKE("");
+    fake_env_advance(env, 31 * ENV_S);
+    ck_assert_int_eq(c->status, 503);
+    client_free(c);
+    PUBLISH("r1:1");
+    c = INVOKE("");
+    fake_attempt_start(fake_engage_last(&fe), 200, NULL);
+    finish_ok(fake_engage_last(&fe));
+    client_free(c);
+    c = INVOKE("");
+    client_gone(c);
+    client_free(c);
+    c = INVOKE("");
+    fake_attempt_end(fake_engage_last(&fe), 4, ENGAGE_PROOF_NONE, true); /* DEADLINE_EXCEEDED */
+    ck_assert_int_eq(c->status, 504);
+    client_free(c);
+    c = send_request("POST", "/invoke/none", "", NULL);
+    ck_assert_int_eq(c->status, 404);
+    client_free(c);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        ck_assert_int_eq(ended(all[i]), 1);
+        ck_assert_int_eq(counted(all[i]), 1);
+    }
+}
+END_TEST
+
 /* ---- drain ----------------------------------------------------------------------------------- */
 
 static void note(void *ud)
@@ -747,7 +797,7 @@ Suite *call_suite(void)
         invoke_ok, empty_success, no_runner_until_the_deadline, all_busy_then_free,
         no_memory_for_an_attempt, a_call_that_is_too_large, streams_beyond_the_buffer, too_few_bytes, response_limits,
         bodies_of_an_app_have_a_share_of_the_memory, detached_ack, detached_breaks_after_ack, detached_client_goes, detached_error_before_ack,
-        client_goes, drains, cuts_what_a_drain_leaves, parked_memory,
+        client_goes, each_end_has_its_call_status, drains, cuts_what_a_drain_leaves, parked_memory,
     };
     Suite *s = suite_create("lb call");
     TCase *tc = tcase_create("call");

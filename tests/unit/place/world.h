@@ -53,5 +53,6 @@ TCase *long_lists_tests(void);
 TCase *waiting_tests(void);
 TCase *groups_tests(void);
 TCase *distrust_tests(void);
+TCase *counts_tests(void);
 
 #endif
