@@ -348,7 +348,7 @@ static void client_end(pthread_t thread, struct rpc *rpc)
 
 static int drive(const char *address, double seconds, int argc, char **argv, pid_t server)
 {
-    static const struct engage_link_cb link_cb = { on_state, NULL };
+    static const struct engage_link_cb link_cb = { .on_state = on_state };
     pthread_t thread;
     struct rpc *rpc;
     int defaults[] = { 1, 8, 64 };
@@ -436,7 +436,7 @@ static double rss_kib(pid_t pid)
 /* Opens links until n are up; false when they are not in time. */
 static bool links_open(const char *address, int n)
 {
-    static const struct engage_link_cb link_cb = { on_link, NULL };
+    static const struct engage_link_cb link_cb = { .on_state = on_link };
     int64_t end = clock_ns() + LINKS_LATE_NS;
 
     for (int opened = 0; atomic_load(&links_up) < n && clock_ns() < end; nap(ENV_MS / 10)) {

@@ -39,7 +39,7 @@ static int list(void *inst, struct fn_op *op, const char *group, const struct fn
     for (uint32_t i = 0; i < (uint32_t)c->per_group && r == 0; i++) {
         uint32_t h = first + i;
         char id[32], address[32];
-        const struct fn_machine m = { sizeof(m), FN_MACHINE_READY, id, address, 4096 };
+        const struct fn_machine m = { sizeof(m), FN_MACHINE_READY, id, address, 4096, NULL };
 
         snprintf(id, sizeof(id), "machine-%u", h);
         snprintf(address, sizeof(address), "127.%u.%u.%u:%u", h >> 16 & 255, h >> 8 & 255, h & 255,

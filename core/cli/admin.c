@@ -394,10 +394,11 @@ static void print_runners(const json_t *root)
                "calls", "MB", "for", "address");
     }
     json_array_foreach((json_t *)(uintptr_t)runners, i, o) {
-        printf("%-*s  %-*s  %-14s  %5lld  %8lld  %4lld s  %s%s%s\n", id, admin_text(o, "id"), group,
-               admin_text(o, "group"), state_of(o), number(o, "active"), number(o, "capacity_mb"),
-               number(o, "since_s"), admin_text(o, "address"), reason_of(o)[0] ? "  " : "",
-               reason_of(o));
+        printf("%-*s  %-*s  %-14s  %5lld  %8lld  %4lld s  %s%s%s%s%s\n", id, admin_text(o, "id"),
+               group, admin_text(o, "group"), state_of(o), number(o, "active"),
+               number(o, "capacity_mb"), number(o, "since_s"), admin_text(o, "address"),
+               admin_text(o, "labels")[0] ? "  " : "", admin_text(o, "labels"),
+               reason_of(o)[0] ? "  " : "", reason_of(o));
     }
 }
 

@@ -29,6 +29,7 @@ static const struct column peer_columns[] = {
     { "SINCE", "age_ms" },
     { "WAITS FOR", "waits_for" },
     { "WHY", "why" },
+    { "LABELS", "labels" },
 };
 
 static const char *span(long long ms, char ret[CELL_MAX])

@@ -88,6 +88,8 @@ struct engage_health {
 struct engage_link_cb {
     void (*on_state)(void *ud, bool up);
     void (*on_health)(void *ud, const struct engage_health *h); /* NULL: it is not asked */
+    /* The runner's labels, for people who look; borrowed until the loop goes on. NULL: none. */
+    const char *(*labels)(void *ud);
 };
 
 struct engage_client {

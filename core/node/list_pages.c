@@ -288,8 +288,9 @@ static json_t *peers_next(struct node *n, struct walk *w)
     if (!rpc_walk_next_peer(n->rpc, w, &p)) {
         return NULL;
     }
-    return json_pack("{s:s, s:s, s:I, s:s, s:s*}", "address", p.address, "state", p.state, "age_ms",
-                     ms(p.age_ns), "waits_for", p.waits_for, "why", p.why);
+    return json_pack("{s:s, s:s, s:I, s:s, s:s*, s:s*}", "address", p.address, "state", p.state,
+                     "age_ms", ms(p.age_ns), "waits_for", p.waits_for, "why", p.why, "labels",
+                     p.labels);
 }
 
 const struct node_list node_lb_lists[] = { { "calls", lb_calls_begin, lb_calls_next },

@@ -76,7 +76,8 @@ static void on_wishes_changed(void *ud)
 
 /* ---- admin socket ---------------------------------------------------------------------------- */
 
-static json_t *host_json(const char *group, const struct npm_host *h, int64_t now_ns)
+static json_t *host_json(const struct npm_group *g, const char *group, const struct npm_host *h,
+                         int64_t now_ns)
 {
     json_t *o = json_pack(
         "{s:s, s:s, s:s, s:s, s:i, s:I, s:b, s:I}", "group", group, "id", h->id, "address",
@@ -84,6 +85,9 @@ static json_t *host_json(const char *group, const struct npm_host *h, int64_t no
         (json_int_t)h->capacity_mb, "operator_drain", h->wish == NPM_WISH_DRAIN, "since_s",
         (json_int_t)((now_ns - h->since_ns) / ENV_S));
 
+    if (o && h->labels_1 != 0) {
+        json_object_set_new(o, "labels", json_string(npm_labels(g, h)));
+    }
     if (o && h->wish != NPM_WISH_NONE) {
         json_object_set_new(o, "wish", json_string(npm_wish_name(h->wish)));
     }
@@ -148,7 +152,8 @@ static void on_runners(void *ud, struct admin_request *rq)
 
         json_array_append_new(groups, group_json(n, name, g));
         for (uint32_t k = 0; k < npm_host_count(g); k++) {
-            json_array_append_new(runners, host_json(name, npm_host_at(g, k), env_now_ns(n->env)));
+            json_array_append_new(runners,
+                                  host_json(g, name, npm_host_at(g, k), env_now_ns(n->env)));
         }
     }
     root = json_pack("{s:o, s:o, s:s}", "groups", groups, "runners", runners, "wishes_error",

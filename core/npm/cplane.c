@@ -164,6 +164,7 @@ static void take_machine(struct npm_group *g, const struct fn_machine *m, uint32
             note(g, NPM_NOTE_MOVED, h->id, 0);
         }
     }
+    host_set_labels(g, h, m->labels);
     if (m->capacity_mb != 0 && m->capacity_mb != h->capacity_mb) {
         host_set_capacity(g, h, m->capacity_mb);
     }

@@ -247,6 +247,7 @@ void host_drop(struct npm_group *g, struct npm_host *h)
     g->published |= npm_is_listed(h);
     group_count(g, h, -1);
     host_set_address(g, h, "");
+    host_set_labels(g, h, NULL);
     index_remove(&g->host_index, slot);
     while (g->slots[i] != slot) {
         i++;
@@ -324,6 +325,7 @@ static int allocate(struct npm_group *g)
         !g->free_spares ||
         index_create(&g->host_index, g->hosts_max, g->hosts[0].id, sizeof(*g->hosts)) < 0 ||
         index_create(&g->address_index, g->hosts_max, g->hosts[0].address, sizeof(*g->hosts)) < 0 ||
+        labels_create(g) < 0 ||
         index_create(&g->lb_index, g->o.lbs_max, g->lbs[0].id, sizeof(*g->lbs)) < 0) {
         return FN_E_EXHAUSTED;
     }
@@ -374,6 +376,7 @@ void npm_group_destroy(struct npm_group *g)
     index_finish(&g->host_index);
     index_finish(&g->address_index);
     index_finish(&g->lb_index);
+    labels_finish(g);
     free(g->hosts);
     free(g->slots);
     free(g->calm_ns);

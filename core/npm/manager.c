@@ -6,6 +6,7 @@
 #include <base/arena.h>
 #include <base/log.h>
 #include <base/metric.h>
+#include <model/labels.h>
 #include <plugin/answer.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +96,14 @@ static void renew_wishes(struct mgroup *g);
 static const char *const call_names[] = {
     [NPM_DO_LIST] = "list", [NPM_DO_PROVISION] = "provision", [NPM_DO_REMOVE] = "remove" };
 
+static const char *sorted_copy(struct arena *a, const char *labels)
+{
+    char sorted[LABELS_BYTES];
+
+    labels_sort(labels, sorted);
+    return arena_strdup(a, sorted);
+}
+
 static int machine_add(void *ud, const struct fn_machine *copied)
 {
     struct mgroup *g = ud;
@@ -122,7 +131,8 @@ static int machine_add(void *ud, const struct fn_machine *copied)
     *m = said;
     m->id = said.id ? arena_strdup(&g->arena, said.id) : NULL;
     m->address = said.address ? arena_strdup(&g->arena, said.address) : NULL;
-    if ((said.id && !m->id) || (said.address && !m->address)) {
+    m->labels = said.labels ? sorted_copy(&g->arena, said.labels) : NULL;
+    if ((said.id && !m->id) || (said.address && !m->address) || (said.labels && !m->labels)) {
         return FN_E_EXHAUSTED;
     }
     g->n_machines++;

@@ -41,6 +41,7 @@
 #define NPM_ID_MAX 255u
 #define NPM_ADDRESS_MAX 255u
 #define NPM_FAULT_MAX 127u
+#define NPM_LABELS_MAX FN_LABELS_TEXT_MAX
 #define NPM_LB_ID_MAX 39u
 #define NPM_REQUESTS_MAX 16u /* provisions that have not arrived */
 #define NPM_ACTIONS_MAX 64u  /* of one step */
@@ -132,7 +133,7 @@ struct npm_event {
     const char *fault; /* REPORTED: why it starts no containers; NULL = it does */
     uint32_t n;       /* LISTED: machines; PROVISIONED: accepted */
     bool unknown;     /* PROVISION_FAILED */
-    const struct fn_machine *machines; /* LISTED; borrowed */
+    const struct fn_machine *machines; /* LISTED; borrowed; labels sorted by key */
 };
 
 /* ---- actions --------------------------------------------------------------------------------- */
@@ -265,6 +266,7 @@ struct npm_host {
     int64_t told_ns;      /* when that answer was asked for */
     int64_t remove_ns;    /* next try */
     uint32_t tries;       /* removals */
+    uint32_t labels_1;    /* its set of labels + 1; 0 = none: npm_labels() */
     uint64_t order;       /* by time of adoption: the order of members */
     char fault[NPM_FAULT_MAX + 1]; /* why it starts no containers; "" = it does */
 };
@@ -291,6 +293,14 @@ const struct npm_host *npm_host_find(const struct npm_group *g, const char *id);
 static inline bool npm_is_listed(const struct npm_host *h)
 {
     return (h->state == NPM_ACTIVE || h->state == NPM_DRAINING) && h->address[0];
+}
+
+/* Sets of labels are kept once, at places 0 to npm_labels_n() - 1; a place that is free is "". */
+uint32_t npm_labels_n(const struct npm_group *g);
+const char *npm_labels_at(const struct npm_group *g, uint32_t i);
+static inline const char *npm_labels(const struct npm_group *g, const struct npm_host *h)
+{
+    return h->labels_1 ? npm_labels_at(g, h->labels_1 - 1) : "";
 }
 
 struct npm_figures {

@@ -74,6 +74,12 @@ struct npm_request {
     int64_t expires_ns;
 };
 
+/* Labels that hosts have in common. As many as hosts, and one while a host changes its own. */
+struct npm_label_set {
+    uint32_t hosts; /* that have it; 0 = free */
+    char text[NPM_LABELS_MAX + 1];
+};
+
 #define NPM_GONE_KEPT 128u
 
 enum npm_cplane_call { NPM_CALL_NONE, NPM_CALL_LIST, NPM_CALL_PROVISION, NPM_CALL_REMOVE };
@@ -90,6 +96,11 @@ struct npm_group {
     uint32_t hosts_max, n_hosts;
     int64_t *calm_ns; /* hosts[i]: nothing is due before; 0 = look (hosts_watch) */
     struct index host_index, address_index;
+    struct npm_label_set *label_sets; /* labels.c */
+    uint32_t *free_label_sets;        /* [0..n_free_label_sets) */
+    uint32_t n_free_label_sets;
+    uint32_t label_sets_n; /* places of which some were ever taken */
+    struct index label_index;
     uint64_t list_no;
     int64_t listed_ns;
     uint64_t state_mb[NPM_STATES_N];
@@ -181,6 +192,11 @@ void note(struct npm_group *g, enum npm_note what, const char *id, uint64_t valu
 int64_t backoff_ns(int64_t min_ns, int64_t max_ns, uint32_t failures);
 void asked_add(struct npm_group *g, struct npm_request *r, uint32_t n);
 void asked_take(struct npm_group *g, struct npm_request *r, uint32_t n);
+
+/* labels.c */
+int labels_create(struct npm_group *g); /* hosts_max is set */
+void labels_finish(struct npm_group *g);
+void host_set_labels(struct npm_group *g, struct npm_host *h, const char *labels); /* NULL: none */
 
 /* demand.c */
 void demand_heard(struct npm_group *g, const struct npm_event *e, int64_t now_ns);

@@ -6,6 +6,7 @@
 #include <place/place_int.h>
 
 #include <base/log.h>
+#include <model/labels.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ struct fn_snap_builder *builder_create(struct place *p, const char *group)
 void builder_free(struct fn_snap_builder *b)
 {
     if (b) {
+        HASH_CLEAR(hh, b->label_sets);
         arena_finish(&b->arena);
         free(b->block);
         free(b);
@@ -96,6 +98,28 @@ static int builder_grow(struct fn_snap_builder *b)
     return 0;
 }
 
+/* The one text of this list for these labels; NULL: no memory. */
+static const char *builder_labels(struct fn_snap_builder *b, const char *labels)
+{
+    char text[LABELS_BYTES];
+    struct label_set *set;
+    size_t len;
+
+    labels_sort(labels, text);
+    len = strlen(text);
+    HASH_FIND(hh, b->label_sets, text, len, set);
+    if (set) {
+        return set->text;
+    }
+    set = arena_alloc(&b->arena, sizeof(*set) + len + 1);
+    if (!set) {
+        return NULL;
+    }
+    memcpy(set->text, text, len + 1);
+    HASH_ADD_KEYPTR(hh, b->label_sets, set->text, len, set);
+    return set->text;
+}
+
 static int builder_add(struct fn_snap_builder *b, const struct fn_runner *copied)
 {
     struct fn_runner r = *copied;
@@ -104,6 +128,9 @@ static int builder_add(struct fn_snap_builder *b, const struct fn_runner *copied
         return FN_E_EXHAUSTED;
     }
     r.since_ns = 0;
+    if (r.labels && !(r.labels = builder_labels(b, r.labels))) {
+        return FN_E_EXHAUSTED;
+    }
     r.address = arena_strdup(&b->arena, copied->address);
     r.tls_name = copied->tls_name ? arena_strdup(&b->arena, copied->tls_name) : NULL;
     if (!r.address || (copied->tls_name && !r.tls_name)) {

@@ -81,9 +81,14 @@ static void on_link_health(void *ud, const struct engage_health *h)
     }
 }
 
+static const char *link_labels(void *ud)
+{
+    return runner_labels(ud);
+}
+
 static bool open_link(struct place_runner *r)
 {
-    static const struct engage_link_cb cb = { on_link_state, on_link_health };
+    static const struct engage_link_cb cb = { on_link_state, on_link_health, link_labels };
     struct engage_client *client = r->group->place->deps.client;
 
     r->link = client->link_open(client, runner_address(r), r->tls_name, &cb, r);

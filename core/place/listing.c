@@ -118,6 +118,13 @@ void runner_set_inflight(struct place_runner *r, uint32_t n)
     r->inflight = n;
 }
 
+const char *runner_labels(struct place_runner *r)
+{
+    const struct listing *now = r->group->snap->listing;
+
+    return sits_in(r, now) ? now->list[seat_of(r, now)->index].labels : NULL;
+}
+
 /* ---- binding --------------------------------------------------------------------------------- */
 
 static uint64_t next_number(struct place_group *g)

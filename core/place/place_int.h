@@ -98,6 +98,12 @@ struct runner_block {
     struct fn_runner runners[];
 };
 
+/* Labels that runners of one list have, once. */
+struct label_set {
+    UT_hash_handle hh;
+    char text[];
+};
+
 /* A list under construction; may be filled by a worker. Then the memory of a listing. */
 struct fn_snap_builder {
     struct place *place;
@@ -105,6 +111,7 @@ struct fn_snap_builder {
     char group[FN_GROUP_NAME_MAX + 1];
     struct arena arena;
     struct runner_block *block;
+    struct label_set *label_sets; /* in the arena; an entry's labels are one of these texts */
     uint32_t n, cap;
     TAILQ_ENTRY(fn_snap_builder) link_held;
 };
@@ -306,6 +313,7 @@ void listing_forget(struct place_group *g);
 /* Lets go of all runners of listings that ended; before a group is freed. */
 void listings_finish(struct place *p);
 void runner_set_inflight(struct place_runner *r, uint32_t n);
+const char *runner_labels(struct place_runner *r); /* in the current list; NULL: none */
 
 /* snapshot.c */
 /* The group's current snapshot from now on is one over this listing. */

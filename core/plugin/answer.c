@@ -115,6 +115,17 @@ static bool is_word(const char *s)
     return n > 0 && n <= PLUGIN_ANSWER_WORD_MAX && s[n] == '\0';
 }
 
+/* They stay with whoever said them; NULL: there are none that can be used. */
+static const char *labels_or_none(struct plugin *p, const char *method, const char *labels)
+{
+    const char *fault = fn_labels_fault(labels);
+
+    if (fault) {
+        bad(p, "%s: labels, got \"%.64s\"; expected %s", method, labels, fault);
+    }
+    return fault || !labels || !labels[0] ? NULL : labels;
+}
+
 /* ---- placers --------------------------------------------------------------------------------- */
 
 const char *plugin_answer_decision(int r, const struct fn_answer *a, uint32_t n)
@@ -160,6 +171,7 @@ int plugin_answer_runner(struct plugin *p, const struct fn_runner *said, uint32_
         bad(p, "fn.snap.add: unknown bits in flags");
         return FN_E_INVALID;
     }
+    ret->labels = labels_or_none(p, "fn.snap.add", ret->labels);
     return 0;
 }
 
@@ -199,6 +211,7 @@ int plugin_answer_machine(struct plugin *p, const struct fn_machine *said, struc
     if (ret->state < FN_MACHINE_STARTING || ret->state > FN_MACHINE_GONE) {
         bad(p, "list: state, got %u; expected FN_MACHINE_*", ret->state);
     }
+    ret->labels = labels_or_none(p, "list", ret->labels);
     if (ret->capacity_mb > PLUGIN_ANSWER_MB_MAX) {
         bad(p, "list: capacity_mb, got %llu; expected at most %llu",
             (unsigned long long)ret->capacity_mb, PLUGIN_ANSWER_MB_MAX);

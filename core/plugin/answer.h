@@ -36,7 +36,8 @@ bool plugin_answer_text(struct plugin *p, const char *method, char *text, size_t
 /* [loop] Pure: what is wrong with an answer of decide() about n runners, or NULL. */
 const char *plugin_answer_decision(int r, const struct fn_answer *a, uint32_t n);
 
-/* An entry of a pool's list. 0 with a copy whose texts are the plugin's, or FN_E_INVALID. */
+/* An entry of a pool's list. 0 with a copy whose texts are the plugin's, or FN_E_INVALID. Labels
+ * that are none are NULL. */
 int plugin_answer_runner(struct plugin *p, const struct fn_runner *said, uint32_t size,
                          struct fn_runner *ret);
 /* The name of a group: 1 to FN_GROUP_NAME_MAX bytes. */

@@ -31,6 +31,7 @@ struct npm_service {
     LIST_HEAD(, watch) watches;
     uint32_t n_watches;
     struct log_gate strangers;
+    struct log_gate label_bytes; /* too many */
 };
 
 /* ---- encoding -------------------------------------------------------------------------------- */
@@ -76,6 +77,31 @@ static bool is_learnt(const struct npm_group *g)
     return f.version > 0;
 }
 
+/* Labels that are beyond it are left out: runners without labels are better than no list. */
+#define LABEL_SETS_BYTES_MAX (1u << 20)
+
+/* The texts of all sets of labels; members say the place of theirs. The array is the caller's. */
+static char **label_sets_of(const struct npm_group *g, struct log_gate *gate)
+{
+    uint32_t n = npm_labels_n(g);
+    char **list = calloc(n + 1, sizeof(*list));
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; list && i < n; i++) {
+        const char *text = npm_labels_at(g, i);
+
+        bytes += strlen(text);
+        list[i] = (char *)(uintptr_t)(bytes <= LABEL_SETS_BYTES_MAX ? text : "");
+    }
+    if (bytes > LABEL_SETS_BYTES_MAX) {
+        log_write_gated(gate, 1, FN_LOG_WARN,
+                        "runners have more than 1 MiB of different labels: load balancers are not "
+                        "told of all",
+                        "bytes", log_num((int64_t)bytes), (char *)NULL);
+    }
+    return list;
+}
+
 /* False: the watcher is gone. */
 static bool send_membership(struct npm_service *s, struct watch *w, const char *group)
 {
@@ -83,6 +109,7 @@ static bool send_membership(struct npm_service *s, struct watch *w, const char *
     Fnd__Membership m = FND__MEMBERSHIP__INIT;
     const struct npm_host **hosts;
     Fnd__Member *members, **list;
+    char **label_sets;
     struct npm_figures f;
     uint8_t *data = NULL;
     uint32_t n;
@@ -92,13 +119,15 @@ static bool send_membership(struct npm_service *s, struct watch *w, const char *
     hosts = members_of(g, true, &n);
     members = calloc(n + 1, sizeof(*members));
     list = calloc(n + 1, sizeof(Fnd__Member *));
-    if (hosts && members && list) {
+    label_sets = label_sets_of(g, &s->label_bytes);
+    if (hosts && members && list && label_sets) {
         for (uint32_t i = 0; i < n; i++) {
             fnd__member__init(&members[i]);
             members[i].id = (char *)(uintptr_t)hosts[i]->id;
             members[i].address = (char *)(uintptr_t)hosts[i]->address;
             members[i].capacity_mb = hosts[i]->capacity_mb;
             members[i].draining = hosts[i]->state == NPM_DRAINING;
+            members[i].labels = hosts[i]->labels_1;
             list[i] = &members[i];
         }
         m.epoch = npm_manager_epoch(s->manager);
@@ -106,12 +135,15 @@ static bool send_membership(struct npm_service *s, struct watch *w, const char *
         m.group = (char *)(uintptr_t)group;
         m.members = list;
         m.n_members = n;
+        m.label_sets = label_sets;
+        m.n_label_sets = npm_labels_n(g);
         data = malloc(fnd__membership__get_packed_size(&m) + 1);
     }
     if (data) {
         r = rpc_incoming_send(w->in, data, fnd__membership__pack(&m, data));
     }
     free(data);
+    free(label_sets);
     free(list);
     free(members);
     free(hosts);

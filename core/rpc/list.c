@@ -16,6 +16,7 @@ bool rpc_walk_next_peer(struct rpc *r, struct walk *w, struct rpc_peer_row *ret)
         [PEER_CLOSED] = "nothing",
     };
     const struct engage_link *l = w->next;
+    const char *(*labels)(void *ud);
     const struct peer *p;
 
     if (!l) {
@@ -23,12 +24,14 @@ bool rpc_walk_next_peer(struct rpc *r, struct walk *w, struct rpc_peer_row *ret)
     }
     p = &l->peer;
     w->next = LIST_NEXT(l, entry);
+    labels = l->cb && !l->closed ? l->cb->labels : NULL;
     *ret = (struct rpc_peer_row){ .address = p->address,
                                   .state = peer_states.names[p->state],
                                   .waits_for = waits[p->state],
                                   .why = p->state != PEER_UP ? p->why
                                          : l->health.failing ? l->health.why
                                                              : NULL,
+                                  .labels = labels ? labels(l->ud) : NULL,
                                   .age_ns = env_now_ns(r->env) - p->state_ns };
     return true;
 }

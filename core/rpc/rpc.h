@@ -108,6 +108,7 @@ struct rpc_peer_row {
     const char *state;     /* of peer_states */
     const char *waits_for;
     const char *why;       /* it is down, or its status fails; NULL: neither */
+    const char *labels;    /* of the runner; NULL: none */
     int64_t age_ns;        /* of its state */
 };
 void rpc_walk_peers(struct rpc *r, struct walk *w);

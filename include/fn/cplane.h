@@ -8,6 +8,7 @@
 #define FN_CPLANE_H
 
 #include <fn/host.h>
+#include <fn/labels.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,6 +30,7 @@ struct fn_machine {
     const char *id;       /* the cloud's, stable; 1..255 printable characters */
     const char *address;  /* "host:port" of the runner's gRPC port; NULL while starting */
     uint64_t capacity_mb; /* 0 = unknown, the runner reports it */
+    const char *labels;   /* of its runner (labels.h), may change; NULL = none */
 };
 
 struct fn_machine_sink {

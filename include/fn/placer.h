@@ -9,6 +9,7 @@
 #define FN_PLACER_H
 
 #include <fn/host.h>
+#include <fn/labels.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,6 +53,7 @@ struct fn_runner {
     uint32_t weight;      /* 1 = normal */
     uint32_t flags;       /* FN_RUNNER_* */
     int64_t since_ns;     /* when the group first listed it; set by the host, pools leave 0 */
+    const char *labels;   /* what kind of machine it is (labels.h); NULL = nothing is known */
 };
 
 /* fn_snapshot.flags; may change while the list is in use, as err_code does */
@@ -74,6 +76,14 @@ static inline const struct fn_runner *fn_snapshot_at(const struct fn_snapshot *s
 {
     return (const struct fn_runner *)(const void *)((const char *)s->runners +
                                                     (size_t)i * s->stride);
+}
+
+/* Labels of runner i, or NULL: none, or the host knows no labels. */
+static inline const char *fn_snapshot_labels(const struct fn_snapshot *s, uint32_t i)
+{
+    return s->stride >= offsetof(struct fn_runner, labels) + sizeof(const char *)
+               ? fn_snapshot_at(s, i)->labels
+               : NULL;
 }
 
 /* fn_call.kind; one that a plugin does not know is treated as FN_CALL_SYNC */

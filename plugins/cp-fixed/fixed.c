@@ -2,6 +2,7 @@
 
 #include "address.h"
 #include "fail.h"
+#include "labelled.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 struct entry {
     const char *address; /* its id too: stable, and what an operator types */
+    const char *labels;  /* NULL: none */
     uint32_t group;
     int given;
     int64_t ready_ns;
@@ -36,6 +38,8 @@ struct fixed {
     uint32_t n;
     struct group *groups;
     uint32_t n_groups;
+    char *text; /* of all entries */
+    char *free; /* the rest of it */
 };
 
 /* ---- the list of the configuration ----------------------------------------------------------- */
@@ -62,16 +66,20 @@ static int take_item(struct fixed *f, const char *item, int adopted, struct fn_e
     size_t len = strcspn(item, "=:/[");
     const char *name = item[len] == '=' ? item : "default";
     struct entry *e = &f->entries[f->n];
+    struct labelled said;
     const char *fault;
     struct group *g;
     char text[FIXED_GROUP_MAX + 1];
 
-    e->address = item[len] == '=' ? item + len + 1 : item;
+    f->free = labelled_split(&said, item[len] == '=' ? item + len + 1 : item, f->free);
+    e->address = said.text;
+    e->labels = said.labels;
     len = item[len] == '=' ? len : strlen(name);
     if (len == 0 || len > FIXED_GROUP_MAX || strspn(name, GROUP_BYTES) < len) {
         return refuse(reterr, f->n, item, "a group of 1 to 63 letters, digits, - _ . before =");
     }
     fault = address_fault(e->address);
+    fault = fault ? fault : said.fault;
     if (fault) {
         return refuse(reterr, f->n, item, fault);
     }
@@ -136,7 +144,8 @@ int fixed_create(const struct fn_strlist *items, int adopted, struct fixed **ret
     }
     f->entries = calloc(items->n, sizeof(*f->entries));
     f->groups = calloc(items->n, sizeof(*f->groups));
-    r = f->entries && f->groups ? 0 : FN_E_EXHAUSTED;
+    f->text = f->free = malloc(labelled_bytes(items));
+    r = f->entries && f->groups && f->text ? 0 : FN_E_EXHAUSTED;
     for (uint64_t i = 0; r == 0 && i < items->n; i++) {
         r = take_item(f, items->items[i], adopted, reterr);
     }
@@ -154,6 +163,7 @@ void fixed_destroy(struct fixed *f)
     if (f) {
         free(f->entries);
         free(f->groups);
+        free(f->text);
         free(f);
     }
 }
@@ -168,7 +178,10 @@ int fixed_list(struct fixed *f, const char *group, int64_t now_ns, uint64_t capa
 
     for (uint32_t i = 0; g && r == 0 && i < f->n; i++) {
         const struct entry *e = &f->entries[i];
-        struct fn_machine m = { .size = sizeof(m), .id = e->address, .capacity_mb = capacity_mb };
+        struct fn_machine m = { .size = sizeof(m),
+                                .id = e->address,
+                                .capacity_mb = capacity_mb,
+                                .labels = e->labels };
 
         if (&f->groups[e->group] != g || !e->given) {
             continue;

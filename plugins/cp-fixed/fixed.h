@@ -22,8 +22,8 @@
 
 struct fixed;
 
-/* items: "host:port" for group "default", or "group=host:port". adopted: all are given out from the
- * start. 0, or FN_E_INVALID with a sentence, FN_E_EXHAUSTED. */
+/* items: "host:port" for group "default", or "group=host:port", labels behind it. adopted: all are
+ * given out from the start. 0, or FN_E_INVALID with a sentence, FN_E_EXHAUSTED. */
 int fixed_create(const struct fn_strlist *items, int adopted, struct fixed **ret,
                  struct fn_error *reterr);
 void fixed_destroy(struct fixed *f); /* NULL ok */

@@ -33,7 +33,8 @@ int take_line(const struct fn_host *host, char *line, const char *group, uint64_
         tell_end(host, group, m.id, rest);
     } else if (strcmp(state, "ready") == 0) {
         m.state = FN_MACHINE_READY;
-        m.address = rest;
+        m.address = strtok_r(NULL, " ", &rest);
+        m.labels = rest;
     } else {
         m.state = FN_MACHINE_STARTING;
     }

@@ -1,11 +1,11 @@
 /* control-plane/process: runners as local processes of fnd. The embedded default for trials, demos
  * and tests: what a cloud does in minutes it does in a second, with the same protocol. Runners live
  * on when the manager dies, and are found again. */
+#include "conf.h"
 #include "lines.h"
 #include "script.h"
 #include "shipped.h"
 
-#include <errno.h>
 #include <fn/cplane.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,66 +13,25 @@
 
 #define ID_MAX 64
 #define RUNNERS_MAX 64 /* of one provision call */
+#define WORD_MAX (ID_MAX + CONF_LABELS_BYTES)
 #define OUTPUT_MAX (256 * 1024)
 #define GROUP_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
-
-struct conf {
-    const char *state;
-    const char *program;
-    const char *base;
-    int64_t capacity_mb;
-};
 
 struct cp {
     const struct fn_host *host;
     const struct fn_exec_if *exec;
     const struct conf *conf;
+    char (*labels)[CONF_LABELS_BYTES]; /* conf->labels.n sets */
 };
 
-static int refuse(struct fn_error *e, const char *key, const char *got, const char *why)
+static void destroy(void *inst)
 {
-    if (e) {
-        e->code = FN_E_INVALID;
-        snprintf(e->msg, sizeof(e->msg), "%.8s, got \"%.64s\"%.130s", key, got, why);
-    }
-    return FN_E_INVALID;
-}
+    struct cp *cp = inst;
 
-/* Each runner gets these from the script: a second one would end it at its start. */
-static const char *own_key(const char *line)
-{
-    static const char *const keys[] = { "node:", "admin:", "http:", "grpc:" };
-
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        if (strncmp(line, keys[i], strlen(keys[i])) == 0) {
-            return keys[i];
-        }
+    if (cp) {
+        free(cp->labels);
+        free(cp);
     }
-    return NULL;
-}
-
-static int check_base(const char *path, struct fn_error *reterr)
-{
-    FILE *f = path[0] == '/' ? fopen(path, "re") : NULL;
-    const char *key = NULL;
-    char line[256], why[160];
-
-    if (!f) {
-        snprintf(why, sizeof(why), "%s%.80s; expected the absolute path of a file",
-                 path[0] == '/' ? ": " : "", path[0] == '/' ? strerror(errno) : "");
-        return refuse(reterr, "base", path, why);
-    }
-    while (!key && fgets(line, sizeof(line), f)) {
-        key = own_key(line);
-    }
-    fclose(f);
-    if (key) {
-        snprintf(why, sizeof(why),
-                 " with %s; expected no node, admin, http and grpc, which each runner gets of its "
-                 "own", key);
-        return refuse(reterr, "base", path, why);
-    }
-    return 0;
 }
 
 static int create(const struct fn_host *host, const void *conf, void **ret_inst,
@@ -80,12 +39,11 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
 {
     const struct conf *c = conf;
     struct cp *cp;
+    int r;
 
-    if (c->state[0] != '/') {
-        return refuse(reterr, "state", c->state, "; expected an absolute path");
-    }
-    if (c->base && check_base(c->base, reterr) < 0) {
-        return FN_E_INVALID;
+    r = conf_check(c, reterr);
+    if (r < 0) {
+        return r;
     }
     cp = calloc(1, sizeof(*cp));
     if (!cp) {
@@ -94,13 +52,13 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     cp->host = host;
     cp->exec = host->get(host, "fn.exec", 1);
     cp->conf = c;
+    r = conf_labels(c, &cp->labels, reterr);
+    if (r < 0) {
+        destroy(cp);
+        return r;
+    }
     *ret_inst = cp;
     return 0;
-}
-
-static void destroy(void *inst)
-{
-    free(inst);
 }
 
 /* The group becomes a folder. */
@@ -170,11 +128,17 @@ static int list(void *inst, struct fn_op *op, const char *group, const struct fn
     return r;
 }
 
+/* Those of a repeated request are the same. */
+static const char *labels_of(const struct cp *cp, uint64_t turn)
+{
+    return cp->conf->labels.n > 0 ? cp->labels[turn % cp->conf->labels.n] : "";
+}
+
 static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n,
                      uint64_t request_id, uint32_t *ret_accepted, struct fn_error *reterr)
 {
     struct cp *cp = inst;
-    char ids[RUNNERS_MAX][ID_MAX];
+    char ids[RUNNERS_MAX][WORD_MAX];
     char memory[24];
     const char *words[6 + RUNNERS_MAX] = { "provision",
                                            cp->conf->state,
@@ -188,7 +152,8 @@ static int provision(void *inst, struct fn_op *op, const char *group, uint32_t n
     n = n < RUNNERS_MAX ? n : RUNNERS_MAX;
     snprintf(memory, sizeof(memory), "%lld", (long long)cp->conf->capacity_mb);
     for (uint32_t i = 0; i < n; i++) {
-        snprintf(ids[i], sizeof(ids[i]), "r%llx-%u", (unsigned long long)request_id, i);
+        snprintf(ids[i], sizeof(ids[i]), "r%llx-%u %s", (unsigned long long)request_id, i,
+                 labels_of(cp, request_id + i));
         words[6 + i] = ids[i];
     }
     r = r < 0 ? r : run(cp, op, words, 6 + n, &result, reterr);
@@ -263,6 +228,12 @@ static const struct fn_opt opts[] = {
      .max = 16 << 20,
      .type = FN_OPT_INT,
      .offset = offsetof(struct conf, capacity_mb)},
+    {.key = "labels",
+     .doc = "Sets of labels that new runners get in turn, such as [\"zone=a class=gpu\", zone=b], to "
+            "try what differs between machines.",
+     .type = FN_OPT_STRLIST,
+     .offset = offsetof(struct conf, labels),
+     .flags = FN_OPT_MAY_BE_ABSENT},
     {.key = NULL},
 };
 

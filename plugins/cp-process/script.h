@@ -1,7 +1,7 @@
 /* What the control plane has the shell do. State is the file system's: a folder per runner, so that
  * a restarted manager finds its runners again.
  *
- *   <state>/<group>/<id>/   fn.yaml, log, pid, grpc.sock, http.sock
+ *   <state>/<group>/<id>/   fn.yaml, log, pid, labels, grpc.sock, http.sock
  *   <state>/<group>/<id>/log.1   what was in the log before it had 8 MiB
  *   <state>/<group>/last.log   of the runner that ended last without being asked
  *
@@ -41,11 +41,12 @@
     "        if [ -n \"$(find \"$d/log\" -size +16384 2>/dev/null)\" ]; then\n"                    \
     "            cp \"$d/log\" \"$d/log.1\"\n"                                                     \
     "            : >\"$d/log\"\n"                                                                  \
-    "        fi\n"                                                                                \
-    "        if [ -S \"$d/grpc.sock\" ]; then echo \"ready ${d##*/} unix:$d/grpc.sock\"\n"         \
+    "        fi\n"                                                                                 \
+    "        if [ -S \"$d/grpc.sock\" ]; then\n"                                                   \
+    "            echo \"ready ${d##*/} unix:$d/grpc.sock $(cat \"$d/labels\" 2>/dev/null)\"\n"     \
     "        else echo \"starting ${d##*/} -\"; fi\n"                                              \
     "    done ;;\n"                                                                                \
-    /* provision <program> <base> <memory> <id>... */                                              \
+    /* provision <program> <base> <memory> "<id> <labels>"... */                                   \
     "provision)\n"                                                                                 \
     "    program=$4 base=$5 memory=$6\n"                                                           \
     "    [ -n \"$program\" ] || program=$(readlink \"/proc/$PPID/exe\")\n"                         \
@@ -54,8 +55,8 @@
     "    shift 6\n"                                                                                \
     "    mkdir -p \"$home\" || exit 1\n"                                                           \
     "    [ -O \"${home%/*}\" ] || { echo \"${home%/*} belongs to another user\" >&2; exit 1; }\n"  \
-    "    for id; do\n"                                                                             \
-    "        d=$home/$id\n"                                                                        \
+    "    for word; do\n"                                                                           \
+    "        id=${word%% *} labels=${word#* } d=$home/${word%% *}\n"                               \
     /* A folder without fn.yaml is of a try that was cut short. */                                 \
     "        [ ! -e \"$d/fn.yaml\" ] || { echo \"started $id\"; continue; }\n"                     \
     "        mkdir -p \"$d\" || exit 1\n"                                                          \
@@ -64,7 +65,8 @@
     "          printf 'grpc: { listen: \"unix:%s/grpc.sock\" }\\n' \"$d\" &&\n"                    \
     "          if [ -n \"$base\" ]; then cat \"$base\"; else\n"                                    \
     "              printf 'runner: { memory_total: %sMiB }\\n' \"$memory\"; fi\n"                  \
-    "        } >\"$d/fn.yaml.new\" && mv \"$d/fn.yaml.new\" \"$d/fn.yaml\" ||\n"                   \
+    "        } >\"$d/fn.yaml.new\" && echo \"$labels\" >\"$d/labels\" &&\n"                        \
+    "            mv \"$d/fn.yaml.new\" \"$d/fn.yaml\" ||\n"                                        \
     "            { rm -rf \"$d\"; echo \"$d: fn.yaml cannot be written\" >&2; exit 1; }\n"         \
     /* The host ends this process group at a deadline: the runner writes its pid in a session of */\
     /* its own, so that it is known, or ends because its folder is gone. */                        \

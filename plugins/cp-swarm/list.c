@@ -72,7 +72,8 @@ static int take_runner(void *ud, const struct swarm_runner *r)
                             .state = r->state,
                             .id = r->name,
                             .address = r->address,
-                            .capacity_mb = r->capacity_mb };
+                            .capacity_mb = r->capacity_mb,
+                            .labels = r->labels };
     char line[LINE_MAX];
 
     if (r->ended && is_held(l->cp, r)) {
@@ -104,8 +105,8 @@ int swarm_list(void *inst, struct fn_op *op, const char *group, const struct fn_
     r = r < 0 ? r : swarm_get(cp, op, "list of tasks", path, &tasks, reterr);
     r = r < 0 ? r : swarm_get(cp, op, "list of nodes", "/nodes", &nodes, reterr);
     r = r < 0 ? r
-              : swarm_join(swarm_text_of(&services), swarm_text_of(&tasks), swarm_text_of(&nodes),
-                           take_runner, &l, reterr);
+              : swarm_join(cp->conf, swarm_text_of(&services), swarm_text_of(&tasks),
+                           swarm_text_of(&nodes), take_runner, &l, reterr);
     cp->http->free_answer(&services);
     cp->http->free_answer(&tasks);
     cp->http->free_answer(&nodes);

@@ -55,6 +55,12 @@ static const struct fn_opt swarm_opts[] = {
     SWARM_OPTION("capabilities", capabilities, FN_OPT_STRLIST, .flags = FN_OPT_MAY_BE_ABSENT,
                  .doc = "Linux capabilities that are added to the engine's default ones, such as "
                         "CAP_SYS_ADMIN for driver process with namespaces."),
+    SWARM_OPTION("labels", labels, FN_OPT_STR, .min = 1, .max = 255,
+                 .flags = FN_OPT_MAY_BE_ABSENT,
+                 .doc = "Labels of each new runner, such as \"class=gpu disk=ssd\"."),
+    SWARM_OPTION("node_labels", node_labels, FN_OPT_STRLIST, .flags = FN_OPT_MAY_BE_ABSENT,
+                 .doc = "Keys of labels of the Swarm nodes that the runners there have, too, such as "
+                        "zone. They may change while the runner lives."),
     {.key = NULL},
 };
 

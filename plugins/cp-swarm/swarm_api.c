@@ -3,6 +3,7 @@
 #include "engine_json.h"
 #include "fail.h"
 #include "hash.h"
+#include "labelled.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -21,6 +22,8 @@
 #define LABEL_REQUEST "fnd.request"
 #define LABEL_PORT "fnd.port"
 #define LABEL_CAPACITY "fnd.capacity_mb"
+#define LABEL_LABELS "fnd.labels"
+#define LABELS_BYTES (FN_LABELS_TEXT_MAX + 1)
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -45,6 +48,13 @@ static bool constraint_ok(const char *text)
     return strstr(text, "==") || strstr(text, "!=");
 }
 
+static bool label_key_ok(const char *text)
+{
+    uint32_t n = fn_label_word(text);
+
+    return n > 0 && n <= FN_LABEL_MAX && text[n] == '\0';
+}
+
 static int check_list(const char *key, const struct fn_strlist *list, bool (*ok)(const char *),
                       const char *expected, struct fn_error *reterr)
 {
@@ -55,6 +65,19 @@ static int check_list(const char *key, const struct fn_strlist *list, bool (*ok)
         }
     }
     return 0;
+}
+
+static int check_labels(const struct swarm_conf *conf, struct fn_error *reterr)
+{
+    char text[LABELS_BYTES];
+    const char *fault = labels_of_option(conf->labels, text);
+
+    if (fault) {
+        return fail_platform(reterr, FN_E_INVALID, "labels, got \"%.80s\"; expected %s",
+                             conf->labels, fault);
+    }
+    return check_list("node_labels", &conf->node_labels, label_key_ok,
+                      "the key of a label, 1 to 63 letters, digits, . _ - /", reterr);
 }
 
 int swarm_check(const struct swarm_conf *conf, struct fn_error *reterr)
@@ -77,7 +100,7 @@ int swarm_check(const struct swarm_conf *conf, struct fn_error *reterr)
         r = check_list("constraints", &conf->constraints, constraint_ok,
                        "an expression such as node.labels.zone==a or node.role!=manager", reterr);
     }
-    return r;
+    return r < 0 ? r : check_labels(conf, reterr);
 }
 
 int swarm_address(const char *docker_host, const char **ret_unix_path,
@@ -256,11 +279,13 @@ static json_t *endpoint_of(const struct swarm_conf *conf)
 int swarm_create_body(const struct swarm_conf *conf, const char *name, const char *group,
                       uint64_t request_id, char **ret, struct fn_error *reterr)
 {
+    char labels[LABELS_BYTES];
     json_t *body;
 
-    body = json_pack("{s:s, s:{s:s, s:s, s:o, s:o, s:o}, s:o, s:{s:{s:i}}, s:o}", "Name", name,
-                     "Labels", LABEL_OWNER, conf->owner, LABEL_GROUP, group, LABEL_REQUEST,
-                     json_sprintf("%" PRIx64, request_id), LABEL_PORT,
+    (void)labels_of_option(conf->labels, labels); /* checked at the start */
+    body = json_pack("{s:s, s:{s:s, s:s, s:s, s:o, s:o, s:o}, s:o, s:{s:{s:i}}, s:o}", "Name", name,
+                     "Labels", LABEL_LABELS, labels, LABEL_OWNER, conf->owner, LABEL_GROUP, group,
+                     LABEL_REQUEST, json_sprintf("%" PRIx64, request_id), LABEL_PORT,
                      json_sprintf("%" PRId64, conf->grpc_port), LABEL_CAPACITY,
                      json_sprintf("%" PRId64, conf->capacity_mb), "TaskTemplate", task_of(conf),
                      "Mode", "Replicated", "Replicas", 1, "EndpointSpec", endpoint_of(conf));
@@ -448,12 +473,11 @@ static int64_t lived_s(const json_t *task)
            seconds_of(engine_text(task, "CreatedAt"));
 }
 
-static void judge(struct swarm_runner *r, const json_t *task, const json_t *nodes,
+static void judge(struct swarm_runner *r, const json_t *task, const json_t *node,
                   const char *label_port, char address[SWARM_ADDRESS_MAX])
 {
     const json_t *status = json_object_get(task, "Status");
     const char *state = engine_text(status, "State");
-    const json_t *node = json_object_get(nodes, engine_text(task, "NodeID"));
 
     r->state = FN_MACHINE_STARTING;
     r->address = NULL;
@@ -474,8 +498,34 @@ static void judge(struct swarm_runner *r, const json_t *task, const json_t *node
     }
 }
 
-static int tell(const json_t *services, const json_t *tasks, const json_t *nodes,
-                int (*cb)(void *ud, const struct swarm_runner *r), void *ud,
+/* Adds the label unless it is there, or makes of the set something that is none. */
+static void add_label(char labels[LABELS_BYTES], const char *key, const char *value)
+{
+    size_t len = strlen(labels);
+    int n = snprintf(labels + len, LABELS_BYTES - len, "%s%s=%s", len > 0 ? "," : "", key, value);
+
+    if ((size_t)n >= LABELS_BYTES - len || fn_labels_fault(labels)) {
+        labels[len] = '\0';
+    }
+}
+
+/* What the service says, then what the node of its task has. */
+static const char *labels_of(const struct swarm_conf *conf, const json_t *service_labels,
+                             const json_t *node, char ret[LABELS_BYTES])
+{
+    const json_t *node_labels = json_object_get(json_object_get(node, "Spec"), "Labels");
+    const char *own = engine_text(service_labels, LABEL_LABELS);
+
+    snprintf(ret, LABELS_BYTES, "%s", fn_labels_fault(own) ? "" : own);
+    for (uint64_t i = 0; i < conf->node_labels.n; i++) {
+        add_label(ret, conf->node_labels.items[i],
+                  engine_text(node_labels, conf->node_labels.items[i]));
+    }
+    return ret[0] ? ret : NULL;
+}
+
+static int tell(const struct swarm_conf *conf, const json_t *services, const json_t *tasks,
+                const json_t *nodes, int (*cb)(void *ud, const struct swarm_runner *r), void *ud,
                 struct fn_error *reterr)
 {
     json_t *service;
@@ -486,7 +536,8 @@ static int tell(const json_t *services, const json_t *tasks, const json_t *nodes
         const json_t *spec = json_object_get(service, "Spec");
         const json_t *labels = json_object_get(spec, "Labels");
         const json_t *task = json_object_get(tasks, engine_text(service, "ID"));
-        char address[SWARM_ADDRESS_MAX];
+        const json_t *node = json_object_get(nodes, engine_text(task, "NodeID"));
+        char address[SWARM_ADDRESS_MAX], text[LABELS_BYTES];
         struct swarm_runner r = { .name = engine_text(spec, "Name") };
         int rc;
 
@@ -494,7 +545,8 @@ static int tell(const json_t *services, const json_t *tasks, const json_t *nodes
             return engine_malformed("list of services", reterr);
         }
         r.capacity_mb = strtoull(engine_text(labels, LABEL_CAPACITY), NULL, 10);
-        judge(&r, task, nodes, engine_text(labels, LABEL_PORT), address);
+        r.labels = labels_of(conf, labels, node, text);
+        judge(&r, task, node, engine_text(labels, LABEL_PORT), address);
         rc = cb(ud, &r);
         if (rc < 0) {
             return rc;
@@ -503,7 +555,8 @@ static int tell(const json_t *services, const json_t *tasks, const json_t *nodes
     return 0;
 }
 
-int swarm_join(struct swarm_text services, struct swarm_text tasks, struct swarm_text nodes,
+int swarm_join(const struct swarm_conf *conf, struct swarm_text services, struct swarm_text tasks,
+               struct swarm_text nodes,
                int (*cb)(void *ud, const struct swarm_runner *r), void *ud, struct fn_error *reterr)
 {
     json_t *s = json_loadb(services.body, services.len, 0, NULL);
@@ -520,7 +573,7 @@ int swarm_join(struct swarm_text services, struct swarm_text tasks, struct swarm
     } else if (!node_of_id) {
         r = engine_malformed("list of nodes", reterr);
     } else {
-        r = tell(s, task_of_service, node_of_id, cb, ud, reterr);
+        r = tell(conf, s, task_of_service, node_of_id, cb, ud, reterr);
     }
     json_decref(task_of_service);
     json_decref(node_of_id);

@@ -31,6 +31,8 @@ struct swarm_conf {
     struct fn_strlist env;
     struct fn_strlist mounts;
     struct fn_strlist capabilities;
+    struct fn_strlist node_labels; /* keys of Swarm nodes' labels that runners there have, too */
+    const char *labels;            /* of each runner; NULL: none */
     int64_t grpc_port;
     int64_t capacity_mb;
     int64_t overhead_mb;
@@ -63,6 +65,7 @@ struct swarm_runner {
     uint32_t state;       /* FN_MACHINE_* */
     const char *address;  /* NULL unless READY */
     uint64_t capacity_mb; /* 0 = the label is gone */
+    const char *labels;   /* NULL: none */
     const char *why;      /* what the Swarm says of a runner that waits or ended; may be "" */
     bool stillborn;       /* it never ran, or ended within SWARM_STILLBORN_S */
     bool ended;           /* nothing of it runs: the service may be taken away */
@@ -76,7 +79,8 @@ struct swarm_text {
 /* The three lists joined: GET /services and /tasks as above, GET /nodes. Calls cb for each service;
  * stops when it returns < 0 and returns that. Nothing was told of a malformed list's end: the
  * caller uses what cb got only when 0 was returned. */
-int swarm_join(struct swarm_text services, struct swarm_text tasks, struct swarm_text nodes,
+int swarm_join(const struct swarm_conf *conf, struct swarm_text services, struct swarm_text tasks,
+               struct swarm_text nodes,
                int (*cb)(void *ud, const struct swarm_runner *r), void *ud,
                struct fn_error *reterr);
 

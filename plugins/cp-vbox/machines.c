@@ -124,7 +124,8 @@ static int add(struct vbox *v, struct fn_op *op, const struct vbox_vm *vm, const
     struct fn_machine m = { .size = sizeof(m),
                             .state = FN_MACHINE_STARTING,
                             .id = id,
-                            .capacity_mb = (uint64_t)v->conf->capacity_mb };
+                            .capacity_mb = (uint64_t)v->conf->capacity_mb,
+                            .labels = v->labels };
     struct fn_exec_result result;
     char key[64];
     char address[32];

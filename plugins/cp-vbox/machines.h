@@ -15,6 +15,7 @@ struct vbox_conf {
     const char *prefix;
     const char *vboxmanage;
     const char *vagrant;
+    const char *labels;
     int64_t adapter;
     int64_t port;
     int64_t capacity_mb;
@@ -29,6 +30,7 @@ struct vbox {
     int vagrant;                  /* mode */
     const char *env[4];
     char home[1024 + 8];
+    char labels[FN_LABELS_TEXT_MAX + 1]; /* of each machine */
 };
 
 int machines_list(struct vbox *v, struct fn_op *op, const char *group,

@@ -1,6 +1,7 @@
 /* control-plane/vbox: runners in VirtualBox machines, cloned by VBoxManage or made by Vagrant.
  * Go Fn (2018): the Vagrant control plane, without its defects. */
 #include "fail.h"
+#include "labelled.h"
 #include "machines.h"
 #include "shipped.h"
 #include "vbox.h"
@@ -20,11 +21,18 @@ static int needs_path(const char *key, const char *value, struct fn_error *reter
 
 static int check(const struct vbox_conf *c, struct fn_error *reterr)
 {
+    char labels[FN_LABELS_TEXT_MAX + 1];
+    const char *fault;
     int r = vbox_check_group(c->prefix, NULL);
 
     if (r < 0) {
         return fail_platform(reterr, r, "prefix, got \"%.64s\"; expected letters, digits, - _ .",
                              c->prefix);
+    }
+    fault = labels_of_option(c->labels, labels);
+    if (fault) {
+        return fail_platform(reterr, FN_E_INVALID, "labels, got \"%.80s\"; expected %s", c->labels,
+                             fault);
     }
     if (c->template_[0] == '-') {
         return fail_platform(reterr, FN_E_INVALID,
@@ -58,6 +66,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     v->op = host->get(host, "fn.op", 1);
     v->conf = c;
     v->vagrant = strcmp(c->mode, "vagrant") == 0;
+    (void)labels_of_option(c->labels, v->labels);
     v->env[0] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     v->env[1] = "LC_ALL=C";
     if (c->home) {
@@ -140,6 +149,8 @@ static const struct fn_opt opts[] = {
     NUMBER("port", port, 1, 65535, "9190", "gRPC port of the runners."),
     NUMBER("capacity", capacity_mb, 0, 16 << 20, "0",
            "Memory of a runner for functions, in MB; 0 = npm.runner_mb."),
+    TEXT("labels", labels, FN_LABELS_TEXT_MAX, FN_OPT_MAY_BE_ABSENT, NULL,
+         "Labels of each runner, such as \"zone=a class=gpu\"."),
     {.key = "stop_timeout",
      .doc = "Time for a machine to shut down before it is powered off; 0s = it is powered off at "
             "once. Keep it below npm.cplane_timeout.",

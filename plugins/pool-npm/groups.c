@@ -64,6 +64,7 @@ void groups_finish(struct groups *gs)
         words_free(&gs->list[i]->words);
         words_free(&gs->list[i]->new_words);
         free(gs->list[i]->members);
+        free(gs->list[i]->label_sets);
         free(gs->list[i]->cells);
         free(gs->list[i]);
     }
@@ -108,7 +109,7 @@ int group_is_news(const struct group *g, uint64_t epoch, uint64_t version)
 
 void group_list_begin(struct group *g)
 {
-    g->unusable = g->listed = 0;
+    g->unusable = g->listed = g->n_label_sets = 0;
     g->list_no++;
     words_join(&g->words, &g->new_words); /* of a list that was given up half way */
 }
@@ -170,10 +171,43 @@ static int is_word(const char *s)
     return n > 0 && s[n] == '\0';
 }
 
+int group_labels(struct group *g, const char *labels)
+{
+    if (g->n_label_sets == GROUPS_MEMBERS_MAX) {
+        return FN_E_EXHAUSTED;
+    }
+    if (g->n_label_sets == g->cap_label_sets) {
+        uint32_t cap = g->cap_label_sets ? g->cap_label_sets * 2 : 16;
+        const char **sets = realloc(g->label_sets, cap * sizeof(*sets));
+
+        if (!sets) {
+            return FN_E_EXHAUSTED;
+        }
+        g->label_sets = sets;
+        g->cap_label_sets = cap;
+    }
+    labels = words_add(&g->new_words, labels);
+    if (!labels) {
+        return FN_E_EXHAUSTED;
+    }
+    g->label_sets[g->n_label_sets++] = labels;
+    return 0;
+}
+
+static const char *labels_of(const struct group *g, const struct wire_member *m)
+{
+    const char *labels = m->labels > 0 && m->labels <= g->n_label_sets
+                             ? g->label_sets[m->labels - 1]
+                             : "";
+
+    return labels[0] ? labels : NULL;
+}
+
 int group_member(struct group *g, const struct wire_member *m)
 {
     struct member set = { .key = text_hash(m->id),
                           .capacity_mb = m->capacity_mb,
+                          .labels = labels_of(g, m),
                           .draining = m->draining,
                           .list_no = g->list_no };
     uint32_t *cell;
@@ -245,19 +279,21 @@ static void renew_words(struct group *g)
 {
     for (uint32_t i = 0; i < g->n; i++) {
         struct member *m = &g->members[i];
-        const char *id, *address;
+        const char *id, *address, *labels;
 
         if (is_listed(g, m)) {
             continue;
         }
         id = words_add(&g->new_words, m->id);
         address = words_add(&g->new_words, m->address);
-        if (!id || !address) {
+        labels = m->labels ? words_add(&g->new_words, m->labels) : NULL;
+        if (!id || !address || (m->labels && !labels)) {
             words_join(&g->words, &g->new_words);
             return;
         }
         m->id = id;
         m->address = address;
+        m->labels = labels;
     }
     words_free(&g->words);
     words_join(&g->words, &g->new_words);

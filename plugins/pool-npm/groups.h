@@ -19,6 +19,7 @@
 
 struct member {
     const char *id, *address; /* in the group's words */
+    const char *labels;       /* the same; NULL: none */
     uint64_t capacity_mb;
     uint64_t key;        /* text_hash() of the id */
     uint64_t list_no;    /* the last list that has it */
@@ -39,6 +40,8 @@ struct group {
     uint32_t *cells; /* by key, open addressing: place in members + 1; 2 * cap */
     int known;       /* a list was taken */
     int fresh;       /* the stream is new: its first list is what the manager knows now */
+    const char **label_sets; /* of the list that is taken, in the group's words */
+    uint32_t n_label_sets, cap_label_sets;
     uint32_t n_vanished; /* members in their grace */
     uint32_t listed, unusable; /* entries of the last list; those that no call could go to */
 };
@@ -53,9 +56,10 @@ struct group *groups_find(struct groups *gs, const char *name);
 /* NULL: too many, or no memory. */
 struct group *groups_get(struct groups *gs, const char *name);
 
-/* Between begin and end, group_member() is called for each member; one without an id or address
- * that can be used is only counted. */
+/* Between begin and end, group_labels() is called for each set of labels, then group_member() for
+ * each member; one without an id or address that can be used is only counted. */
 void group_list_begin(struct group *g);
+int group_labels(struct group *g, const char *labels);          /* < 0: the same */
 int group_member(struct group *g, const struct wire_member *m); /* < 0: no memory, too many */
 void group_list_end(struct group *g, int64_t now_ns);
 /* Members whose grace is over go. 1 = the members changed. */

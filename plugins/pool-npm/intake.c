@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum step { STEP_CHECK, STEP_TAKE, STEP_LIST };
+enum step { STEP_CHECK, STEP_LABELS, STEP_TAKE, STEP_LIST };
 
 struct intake_task {
     struct intake_task *next;
@@ -51,8 +51,32 @@ static int check(struct intake *in, struct intake_task *t, uint32_t *portion)
         }
         if (r == 0) {
             group_list_begin(t->group);
+            enter(t, STEP_LABELS);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int too_large(const struct intake *in)
+{
+    say(in->host, FN_LOG_WARN, "membership", "too large, it is left out");
+    return FN_E_EXHAUSTED;
+}
+
+static int take_labels(struct intake *in, struct intake_task *t, uint32_t *portion)
+{
+    char labels[FN_LABELS_TEXT_MAX + 1];
+
+    for (; *portion > 0; (*portion)--) {
+        int r = wire_next_labels(&t->at, labels);
+
+        if (r <= 0) { /* what is not readable has no labels */
             enter(t, STEP_TAKE);
             return 1;
+        }
+        if (group_labels(t->group, labels) < 0) {
+            return too_large(in);
         }
     }
     return 0;
@@ -86,8 +110,7 @@ static int take(struct intake *in, struct intake_task *t, uint32_t *portion)
             return 1;
         }
         if (group_member(t->group, &m) < 0) {
-            say(in->host, FN_LOG_WARN, "membership", "too large, it is left out");
-            return FN_E_EXHAUSTED;
+            return too_large(in);
         }
     }
     return 0;
@@ -100,7 +123,8 @@ static int add(const struct intake *in, struct intake_task *t)
                                       .address = m->address,
                                       .capacity_mb = m->capacity_mb,
                                       .weight = 1,
-                                      .flags = m->draining ? FN_RUNNER_DRAINING : 0 };
+                                      .flags = m->draining ? FN_RUNNER_DRAINING : 0,
+                                      .labels = m->labels };
 
     return in->snap->add(t->list, &runner, sizeof(runner));
 }
@@ -160,7 +184,11 @@ static int begin(struct intake_task *t)
 static int step(struct intake *in, struct intake_task *t, uint32_t *portion)
 {
     static int (*const steps[])(struct intake *, struct intake_task *, uint32_t *) = {
-        [STEP_CHECK] = check, [STEP_TAKE] = take, [STEP_LIST] = list};
+        [STEP_CHECK] = check,
+        [STEP_LABELS] = take_labels,
+        [STEP_TAKE] = take,
+        [STEP_LIST] = list,
+    };
 
     return !t->begun && begin(t) < 0 ? TASK_OVER : steps[t->step](in, t, portion);
 }

@@ -2,7 +2,7 @@
  *
  * One task after the other, each for one group:
  *
- *   CHECK ──readable to its end──▶ TAKE ──▶ LIST ──published──▶ done
+ *   CHECK ──readable to its end──▶ LABELS ──▶ TAKE ──▶ LIST ──published──▶ done
  *     └──not readable: left out──▶ done
  *
  * A list of ten thousand members takes milliseconds, and calls wait for the loop: so at most

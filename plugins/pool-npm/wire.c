@@ -218,7 +218,7 @@ static int read_member(struct reader in, struct wire_member *m)
     int r = 1;
 
     m->id[0] = m->address[0] = '\0'; /* the rest of the texts is left as it is: half a KiB */
-    m->capacity_mb = 0;
+    m->capacity_mb = m->labels = 0;
     m->draining = 0;
     while (r > 0 && (r = next_field(&in, &f)) > 0) {
         if (f.number == 1) {
@@ -229,6 +229,8 @@ static int read_member(struct reader in, struct wire_member *m)
             m->capacity_mb = f.value;
         } else if (f.number == 4 && f.type == TYPE_VARINT) {
             m->draining = f.value != 0;
+        } else if (f.number == 5 && f.type == TYPE_VARINT) {
+            m->labels = f.value;
         }
     }
     return r;
@@ -259,7 +261,7 @@ static int read_runner(struct reader in, struct wire_member *m)
     int r = 1;
 
     m->address[0] = '\0';
-    m->capacity_mb = 0;
+    m->capacity_mb = m->labels = 0;
     m->draining = 0;
     while (r > 0 && (r = next_field(&in, &f)) > 0) {
         if (f.number == 1) {
@@ -275,21 +277,37 @@ struct wire_members wire_members(const void *data, size_t len, int historic)
     return (struct wire_members){ data, (const unsigned char *)data + len, historic };
 }
 
-int wire_next_member(struct wire_members *in, struct wire_member *ret)
+/* The next field with that number, which is a message or a text: 1, 0 at the end, -1. */
+static int find_field(struct wire_members *in, uint32_t number, struct field *ret)
 {
-    const uint32_t number = in->historic ? 2 : 4;
     struct reader r = { in->at, in->end };
-    struct field f;
     int found;
 
-    while ((found = next_field(&r, &f)) > 0 && f.number != number) {
+    while ((found = next_field(&r, ret)) > 0 && ret->number != number) {
     }
     in->at = r.at;
+    return found > 0 && ret->type != TYPE_BYTES ? -1 : found;
+}
+
+int wire_next_labels(struct wire_members *in, char ret[FN_LABELS_TEXT_MAX + 1])
+{
+    struct field f;
+    int found = in->historic ? 0 : find_field(in, 5, &f);
+
+    if (found > 0) {
+        take_part(&f, ret, FN_LABELS_TEXT_MAX + 1);
+        ret[0] = fn_labels_fault(ret) ? '\0' : ret[0];
+    }
+    return found;
+}
+
+int wire_next_member(struct wire_members *in, struct wire_member *ret)
+{
+    struct field f;
+    int found = find_field(in, in->historic ? 2 : 4, &f);
+
     if (found <= 0) {
         return found;
-    }
-    if (f.type != TYPE_BYTES) {
-        return -1;
     }
     return (in->historic ? read_runner(f.in, ret) : read_member(f.in, ret)) < 0 ? -1 : 1;
 }

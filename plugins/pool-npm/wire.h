@@ -6,8 +6,7 @@
 #ifndef POOL_NPM_WIRE_H
 #define POOL_NPM_WIRE_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <fn/labels.h>
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
@@ -44,6 +43,7 @@ struct wire_member {
     char id[WIRE_ID_MAX + 1];
     char address[WIRE_ADDRESS_MAX + 1];
     uint64_t capacity_mb;
+    uint64_t labels; /* place of its set in the message, from 1; 0: none */
     int draining;
 };
 
@@ -65,6 +65,9 @@ int wire_read_head(const void *data, size_t len, struct wire_head *ret);
 struct wire_members wire_members(const void *data, size_t len, int historic);
 /* The next member in order: 1, 0 after the last, -1 when it is no member or a text is too long. */
 int wire_next_member(struct wire_members *in, struct wire_member *ret);
+/* The next set of labels of the same message, which has a place of its own: 1, 0 after the last, -1
+ * when it is none. What is no set of labels is "". */
+int wire_next_labels(struct wire_members *in, char ret[FN_LABELS_TEXT_MAX + 1]);
 /* The first one of a kind of notes in a DemandAnswer; "" when there is none. */
 struct wire_note {
     char group[WIRE_GROUP_MAX + 1];

@@ -1,6 +1,7 @@
 #include "list.h"
 
 #include "address.h"
+#include "labelled.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,43 +26,58 @@ static int fail(struct fn_error *e, uint64_t index, const char *address, const c
     return FN_E_INVALID;
 }
 
-struct entry {
-    const char *address;
-    uint64_t index;
-};
-
 static int by_address(const void *a, const void *b)
 {
-    return strcmp(((const struct entry *)a)->address, ((const struct entry *)b)->address);
+    return strcmp((*(const struct list_entry *const *)a)->address,
+                  (*(const struct list_entry *const *)b)->address);
 }
 
-static int check_twice(const struct fn_strlist *runners, struct fn_error *reterr)
+static int check_twice(const struct list *l, struct fn_error *reterr)
 {
-    struct entry *sorted = calloc(runners->n, sizeof(*sorted));
-    uint64_t i;
+    const struct list_entry **sorted = calloc(l->n, sizeof(*sorted));
     int r = 0;
 
     if (!sorted) {
         return FN_E_EXHAUSTED;
     }
-    for (i = 0; i < runners->n; i++) {
-        sorted[i] = (struct entry){ runners->items[i], i };
+    for (uint32_t i = 0; i < l->n; i++) {
+        sorted[i] = &l->entries[i];
     }
-    qsort(sorted, runners->n, sizeof(*sorted), by_address);
-    for (i = 1; r == 0 && i < runners->n; i++) {
-        if (strcmp(sorted[i].address, sorted[i - 1].address) == 0) {
-            r = fail(reterr, sorted[i].index, sorted[i].address, "each runner once");
+    qsort(sorted, l->n, sizeof(*sorted), by_address);
+    for (uint32_t i = 1; r == 0 && i < l->n; i++) {
+        if (strcmp(sorted[i]->address, sorted[i - 1]->address) == 0) {
+            r = fail(reterr, (uint64_t)(sorted[i] - l->entries), sorted[i]->address,
+                     "each runner once");
         }
     }
     free(sorted);
     return r;
 }
 
-int list_check(const struct fn_strlist *runners, struct fn_error *reterr)
+/* Where the next item may be stored, or NULL. */
+static char *take_item(struct list *l, const char *item, char *store, struct fn_error *reterr)
 {
+    struct labelled said;
     const char *fault;
-    uint64_t i;
 
+    store = labelled_split(&said, item, store);
+    /* "local:" is the runner inside a full node. */
+    fault = strcmp(said.text, "local:") ? address_fault(said.text) : NULL;
+    fault = fault ? fault : said.fault;
+    if (fault) {
+        fail(reterr, l->n, item, fault);
+        return NULL;
+    }
+    l->entries[l->n++] = (struct list_entry){ said.text, said.labels };
+    return store;
+}
+
+int list_init(struct list *l, const struct fn_strlist *runners, struct fn_error *reterr)
+{
+    char *at;
+    int r;
+
+    *l = (struct list){ 0 };
     if (runners->n == 0 || runners->n > LIST_RUNNERS_MAX) {
         if (reterr) {
             reterr->code = FN_E_INVALID;
@@ -71,12 +87,24 @@ int list_check(const struct fn_strlist *runners, struct fn_error *reterr)
         }
         return FN_E_INVALID;
     }
-    for (i = 0; i < runners->n; i++) {
-        /* "local:" is the runner inside a full node. */
-        fault = strcmp(runners->items[i], "local:") ? address_fault(runners->items[i]) : NULL;
-        if (fault) {
-            return fail(reterr, i, runners->items[i], fault);
-        }
+    l->entries = calloc(runners->n, sizeof(*l->entries));
+    l->text = malloc(labelled_bytes(runners));
+    r = l->entries && l->text ? 0 : FN_E_EXHAUSTED;
+    at = l->text;
+    for (uint64_t i = 0; r == 0 && i < runners->n; i++) {
+        at = take_item(l, runners->items[i], at, reterr);
+        r = at ? 0 : FN_E_INVALID;
     }
-    return check_twice(runners, reterr);
+    r = r < 0 ? r : check_twice(l, reterr);
+    if (r < 0) {
+        list_finish(l);
+    }
+    return r;
+}
+
+void list_finish(struct list *l)
+{
+    free(l->entries);
+    free(l->text);
+    *l = (struct list){ 0 };
 }

@@ -14,7 +14,7 @@ struct conf {
 struct pool {
     const struct fn_host *host;
     const struct fn_snap_if *snap;
-    const struct conf *conf; /* lives as long as the instance */
+    struct list list;
     void (*stopped)(void *ud);
     void *stopped_ud;
 };
@@ -26,16 +26,16 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     struct pool *p;
     int r;
 
-    r = list_check(&c->runners, reterr);
-    if (r < 0) {
-        return r;
-    }
     p = calloc(1, sizeof(*p));
     if (!p) {
         return FN_E_EXHAUSTED;
     }
+    r = list_init(&p->list, &c->runners, reterr);
+    if (r < 0) {
+        free(p);
+        return r;
+    }
     p->host = host;
-    p->conf = c;
     p->snap = host->get(host, "fn.snap", 1);
     *ret_inst = p;
     return 0;
@@ -43,22 +43,28 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
 
 static void destroy(void *inst)
 {
-    free(inst);
+    struct pool *p = inst;
+
+    if (p) {
+        list_finish(&p->list);
+        free(p);
+    }
 }
 
 static int start(void *inst, struct fn_error *reterr)
 {
     struct pool *p = inst;
     struct fn_snap_builder *b = NULL;
-    uint64_t i;
     int r;
 
     r = p->snap->begin(p->host, FN_GROUP_DEFAULT, &b);
-    for (i = 0; r == 0 && i < p->conf->runners.n; i++) {
+    for (uint32_t i = 0; r == 0 && i < p->list.n; i++) {
+        const struct list_entry *e = &p->list.entries[i];
         struct fn_runner runner = {
-            .id = text_hash(p->conf->runners.items[i]),
-            .address = p->conf->runners.items[i],
+            .id = text_hash(e->address),
+            .address = e->address,
             .weight = 1,
+            .labels = e->labels,
         };
 
         r = p->snap->add(b, &runner, sizeof(runner));
@@ -71,8 +77,8 @@ static int start(void *inst, struct fn_error *reterr)
     }
     if (r < 0 && reterr) {
         reterr->code = r;
-        snprintf(reterr->msg, sizeof(reterr->msg), "the list of %llu runners was not taken",
-                 (unsigned long long)p->conf->runners.n);
+        snprintf(reterr->msg, sizeof(reterr->msg), "the list of %u runners was not taken",
+                 p->list.n);
     }
     return r;
 }
@@ -122,8 +128,9 @@ static const struct fn_need needs[] = {
 
 static const struct fn_opt opts[] = {
     { .key = "runners",
-      .doc = "Addresses of the runners' gRPC ports, host:port. List them in the same order in all "
-             "load balancers, so that placers that hash choose the same runner everywhere.",
+      .doc = "Addresses of the runners' gRPC ports, host:port, each with labels behind it if it "
+             "has some: \"10.0.0.1:9190 zone=a class=gpu\". List them in the same order in all load "
+             "balancers, so that placers that hash choose the same runner everywhere.",
       .type = FN_OPT_STRLIST,
       .offset = offsetof(struct conf, runners) },
     { .key = NULL },

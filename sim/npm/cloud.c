@@ -257,6 +257,16 @@ void cloud_sample(struct world *w, struct pool *p, uint32_t place, uint32_t addr
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
+#define RELABEL_NS (600 * NPM_S) /* machines change their labels that often */
+
+/* Every third machine has none. */
+static const char *cloud_labels(const struct machine *m, int64_t now_ns)
+{
+    static const char *const labels[] = { NULL, "zone=a", "class=gpu,zone=b" };
+
+    return labels[((uint64_t)(now_ns / RELABEL_NS) + (uint64_t)m->id[5]) % 3];
+}
+
 static void list_add(struct pool *p, const struct machine *m, int64_t now_ns)
 {
     bool named = now_ns >= m->named_ns;
@@ -267,7 +277,7 @@ static void list_add(struct pool *p, const struct machine *m, int64_t now_ns)
                                                     : named   ? FN_MACHINE_READY
                                                               : FN_MACHINE_STARTING,
                                                     m->id, named ? m->address : NULL,
-                                                    m->capacity_mb };
+                                                    m->capacity_mb, cloud_labels(m, now_ns) };
     }
 }
 

@@ -8,6 +8,7 @@
 #include <fn/cplane.h>
 #include <fn/driver.h>
 #include <fn/host.h>
+#include <fn/labels.h>
 #include <fn/listener.h>
 #include <fn/operator.h>
 #include <fn/override.h>
@@ -97,12 +98,13 @@ PIN(struct fn_note, abi_major, 16, 2);
 PIN(struct fn_note, abi_minor, 18, 2);
 PIN(struct fn_note, host_minor_min, 20, 2);
 PIN(struct fn_note, reserved0, 22, 2);
-PIN_SIZE(struct fn_machine, 32);
+PIN_SIZE(struct fn_machine, 40);
 PIN(struct fn_machine, size, 0, 4);
 PIN(struct fn_machine, state, 4, 4);
 PIN(struct fn_machine, id, 8, 8);
 PIN(struct fn_machine, address, 16, 8);
 PIN(struct fn_machine, capacity_mb, 24, 8);
+PIN(struct fn_machine, labels, 32, 8);
 PIN_SIZE(struct fn_machine_sink, 24);
 PIN(struct fn_machine_sink, hdr, 0, 8);
 PIN(struct fn_machine_sink, add, 8, 8);
@@ -280,6 +282,11 @@ PIN(struct fn_proc_if, spawn, 16, 8);
 PIN(struct fn_proc_if, kill, 24, 8);
 PIN(struct fn_proc_if, freeze, 32, 8);
 PIN(struct fn_proc_if, sweep, 40, 8);
+PIN_FIXED(struct fn_label, 24);
+PIN(struct fn_label, key, 0, 8);
+PIN(struct fn_label, value, 8, 8);
+PIN(struct fn_label, key_len, 16, 4);
+PIN(struct fn_label, value_len, 20, 4);
 PIN_SIZE(struct fn_call_end, 40);
 PIN(struct fn_call_end, size, 0, 4);
 PIN(struct fn_call_end, code, 4, 4);
@@ -313,7 +320,7 @@ PIN(struct fn_edit_if, set_annotation, 96, 8);
 PIN_SIZE(struct fn_override_ops, 16);
 PIN(struct fn_override_ops, hdr, 0, 8);
 PIN(struct fn_override_ops, apply, 8, 8);
-PIN_SIZE(struct fn_runner, 48);
+PIN_SIZE(struct fn_runner, 56);
 PIN(struct fn_runner, id, 0, 8);
 PIN(struct fn_runner, address, 8, 8);
 PIN(struct fn_runner, tls_name, 16, 8);
@@ -321,6 +328,7 @@ PIN(struct fn_runner, capacity_mb, 24, 8);
 PIN(struct fn_runner, weight, 32, 4);
 PIN(struct fn_runner, flags, 36, 4);
 PIN(struct fn_runner, since_ns, 40, 8);
+PIN(struct fn_runner, labels, 48, 8);
 PIN_SIZE(struct fn_snapshot, 64);
 PIN(struct fn_snapshot, hdr, 0, 8);
 PIN(struct fn_snapshot, epoch, 8, 8);
@@ -514,6 +522,9 @@ PIN_VALUE(FN_PROC_NO_NEW_PRIVS, 32LL);
 PIN_VALUE(FN_PROC_READONLY, 64LL);
 PIN_VALUE(FN_PROC_HAS_NAMESPACES, 1LL);
 PIN_VALUE(FN_PROC_HAS_CGROUP, 2LL);
+PIN_VALUE(FN_LABELS_MAX, 16LL);
+PIN_VALUE(FN_LABELS_TEXT_MAX, 255LL);
+PIN_VALUE(FN_LABEL_MAX, 63LL);
 PIN_VALUE(FN_LISTENER_MAJOR, 1LL);
 PIN_VALUE(FN_MAGIC_LISTENER, 1179521793LL);
 PIN_VALUE(FN_OPERATOR_MAJOR, 1LL);

@@ -22,6 +22,7 @@ struct listing {
 static int take(void *ud, const struct fn_machine *m)
 {
     struct listing *l = ud;
+    const char *labels = NULL;
 
     HOST_CALL();
     must_be_in(IN_WORKER, "the list's add");
@@ -38,11 +39,18 @@ static int take(void *ud, const struct fn_machine *m)
                       (unsigned char)*c);
         }
     }
+    if (m->size >= offsetof(struct fn_machine, labels) + sizeof(m->labels)) {
+        labels = m->labels;
+    }
     if (m->state < FN_MACHINE_STARTING || m->state > FN_MACHINE_GONE) {
         violation("list() reported machine %.40s in state %u; expected 1 to 3", m->id, m->state);
     }
     if (m->state == FN_MACHINE_READY && (!m->address || !m->address[0])) {
         violation("list() reported machine %.40s as ready without an address", m->id);
+    }
+    if (fn_labels_fault(labels)) {
+        violation("list() reported machine %.40s with labels %.64s; expected %s", m->id, labels,
+                  fn_labels_fault(labels));
     }
     for (uint32_t i = 0; i < l->n && i < MACHINES_MAX; i++) {
         if (strcmp(l->ids[i], m->id) == 0) {

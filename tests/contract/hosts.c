@@ -134,6 +134,9 @@ static bool numbers_ok(const struct fn_runner *said, uint32_t size)
     } else if (r.capacity_mb > PLUGIN_ANSWER_MB_MAX) {
         violation("fn.snap add was given capacity_mb %llu; expected at most %llu, or 0 = unknown",
                   (unsigned long long)r.capacity_mb, (unsigned long long)PLUGIN_ANSWER_MB_MAX);
+    } else if (fn_labels_fault(r.labels)) {
+        violation("fn.snap add was given labels %.64s; expected %s", r.labels,
+                  fn_labels_fault(r.labels));
     } else {
         return true;
     }

@@ -40,6 +40,8 @@ static uint32_t next_epoch;
 
 static void fill_runner(struct list *l, const struct shape *s, uint32_t i, uint32_t stride)
 {
+    /* Equal sets are one text, as a node has them. */
+    static const char *const labels[] = {NULL, "zone=a", "class=gpu,zone=b"};
     uint32_t k = s->reversed ? s->n - 1 - i : i;
     uint64_t id = (s->first_id ? s->first_id : 1) + k;
     char *address = l->addresses + (size_t)i * 32;
@@ -52,7 +54,8 @@ static void fill_runner(struct list *l, const struct shape *s, uint32_t i, uint3
                             .address = address,
                             .capacity_mb = 1024 * (1 + id % 7),
                             .weight = 1,
-                            .since_ns = clock_now() - (int64_t)(id % 100) * ENV_S};
+                            .since_ns = clock_now() - (int64_t)(id % 100) * ENV_S,
+                            .labels = labels[id % 3]};
     if (s->all_draining || (s->draining_mod && k % s->draining_mod == 0)) {
         r->flags = FN_RUNNER_DRAINING;
     }

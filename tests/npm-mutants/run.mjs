@@ -14,7 +14,7 @@ const [folder, cc, ...rest] = process.argv.slice(2);
 const root = path.resolve(folder ?? '.');
 const only = rest.filter((x) => !x.startsWith('--'));
 const invariants = [...Array(18).keys()].map((i) => `S${i + 1}`).concat(['L1', 'L2', 'L3', 'L4', 'L5']);
-const step = ['cplane.c', 'demand.c', 'explain.c', 'group.c', 'hosts.c', 'index.c', 'scale.c', 'step.c'].map((f) => `core/npm/${f}`);
+const step = ['cplane.c', 'demand.c', 'explain.c', 'group.c', 'hosts.c', 'index.c', 'labels.c', 'scale.c', 'step.c'].map((f) => `core/npm/${f}`);
 const sim = ['books.c', 'books_demand.c', 'cloud.c', 'heap.c', 'lb.c', 'main.c', 'node.c', 'quiet.c', 'run.c'].map((f) => `sim/npm/${f}`);
 const sources = [...step, ...sim, 'plugins/pool-npm/groups.c'];
 const work = mkdtempSync(path.join(tmpdir(), 'npm-mutants-'));

@@ -15,13 +15,13 @@ static void add_nonsense(const struct fn_machine_sink *out)
 {
     const uint32_t size = sizeof(struct fn_machine);
     const struct fn_machine list[] = {
-        { size, FN_MACHINE_STARTING, NULL, NULL, 0 },
-        { size, FN_MACHINE_STARTING, large, NULL, 0 },
-        { size, FN_MACHINE_READY, "no-address", NULL, 0 },
-        { size, FN_MACHINE_READY, "bad-address", "two words", 0 },
-        { size, 4711, "bad-state", NULL, UINT64_MAX },
-        { size, FN_MACHINE_READY, "twice", "127.0.0.1:1", 0 },
-        { size, FN_MACHINE_READY, "twice", "127.0.0.1:1", 0 },
+        { size, FN_MACHINE_STARTING, NULL, NULL, 0, NULL },
+        { size, FN_MACHINE_STARTING, large, NULL, 0, NULL },
+        { size, FN_MACHINE_READY, "no-address", NULL, 0, NULL },
+        { size, FN_MACHINE_READY, "bad-address", "two words", 0, NULL },
+        { size, 4711, "bad-state", NULL, UINT64_MAX, NULL },
+        { size, FN_MACHINE_READY, "twice", "127.0.0.1:1", 0, NULL },
+        { size, FN_MACHINE_READY, "twice", "127.0.0.1:1", 0, NULL },
     };
 
     memset(large, 'x', sizeof(large) - 1);
@@ -33,7 +33,7 @@ static void add_nonsense(const struct fn_machine_sink *out)
 static int list_machines(void *inst, struct fn_op *op, const char *group,
                          const struct fn_machine_sink *out, struct fn_error *reterr)
 {
-    struct fn_machine m = { sizeof(m), FN_MACHINE_STARTING, "m-1", NULL, 0 };
+    struct fn_machine m = { sizeof(m), FN_MACHINE_STARTING, "m-1", NULL, 0, NULL };
 
     (void)op;
     (void)group;

@@ -19,6 +19,7 @@ static struct env_work *ran;  /* and not done */
 static struct env_work *ran2; /* of the second group */
 static uint32_t runs;
 static int machines_n;
+static const char *labels;
 
 /* A worker that is as fast as can be: the call has run before the loop goes on. */
 static int submit(struct env *env, struct env_work *w)
@@ -38,7 +39,7 @@ static int list(void *inst, struct fn_op *op, const char *group, const struct fn
                 struct fn_error *reterr)
 {
     char id[32], address[32];
-    struct fn_machine m = { sizeof(m), FN_MACHINE_READY, id, address, 1024 };
+    struct fn_machine m = { sizeof(m), FN_MACHINE_READY, id, address, 1024, labels };
 
     (void)inst;
     (void)op;

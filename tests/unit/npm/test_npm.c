@@ -22,6 +22,7 @@ static int64_t now_ns, next_ns;
 static struct {
     struct fn_machine list[MACHINES_N];
     char ids[MACHINES_N][16], addresses[MACHINES_N][32];
+    const char *labels[MACHINES_N]; /* of the machines to come; sorted by key */
     uint32_t n, named;
     uint32_t lists, provisions, removes, publishes;
     uint32_t asked;
@@ -43,7 +44,7 @@ static void cloud_add(void)
     snprintf(cloud.ids[i], sizeof(cloud.ids[i]), "m%u", i);
     snprintf(cloud.addresses[i], sizeof(cloud.addresses[i]), "10.0.0.%u:9190", i);
     *m = (struct fn_machine){ sizeof(*m), FN_MACHINE_READY, cloud.ids[i], cloud.addresses[i],
-                              RUNNER_MB };
+                              RUNNER_MB, cloud.labels[i] };
 }
 
 static void cloud_take(const char *id)
@@ -457,15 +458,15 @@ START_TEST(bad_machines_are_refused)
 {
     static char long_id[300];
     const struct fn_machine bad[] = {
-        { sizeof(bad[0]), FN_MACHINE_READY, "", "a:1", 1 },
-        { sizeof(bad[0]), FN_MACHINE_READY, NULL, "a:1", 1 },
-        { sizeof(bad[0]), FN_MACHINE_READY, "x y", "a:1", 1 },
-        { sizeof(bad[0]), FN_MACHINE_READY, long_id, "a:1", 1 },
-        { sizeof(bad[0]), FN_MACHINE_READY, "b", NULL, 1 },
-        { sizeof(bad[0]), FN_MACHINE_READY, "c", "a:1", UINT64_MAX },
-        { sizeof(bad[0]), 77, "d", "a:1", 1 },
-        { sizeof(bad[0]), FN_MACHINE_READY, "d\x7f", "a:1", 1 },
-        { sizeof(bad[0]), FN_MACHINE_READY, "e", "a 1", 1 },
+        { sizeof(bad[0]), FN_MACHINE_READY, "", "a:1", 1, NULL },
+        { sizeof(bad[0]), FN_MACHINE_READY, NULL, "a:1", 1, NULL },
+        { sizeof(bad[0]), FN_MACHINE_READY, "x y", "a:1", 1, NULL },
+        { sizeof(bad[0]), FN_MACHINE_READY, long_id, "a:1", 1, NULL },
+        { sizeof(bad[0]), FN_MACHINE_READY, "b", NULL, 1, NULL },
+        { sizeof(bad[0]), FN_MACHINE_READY, "c", "a:1", UINT64_MAX, NULL },
+        { sizeof(bad[0]), 77, "d", "a:1", 1, NULL },
+        { sizeof(bad[0]), FN_MACHINE_READY, "d\x7f", "a:1", 1, NULL },
+        { sizeof(bad[0]), FN_MACHINE_READY, "e", "a 1", 1, NULL },
     };
 
     memset(long_id, 'x', sizeof(long_id) - 1);
@@ -484,6 +485,64 @@ START_TEST(bad_machines_are_refused)
     ck_assert_uint_eq(npm_host_count(group), 2);
     ck_assert_str_eq(npm_host_find(group, "other")->address, "");
     ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 1);
+}
+END_TEST
+
+static const char *labels_of(const char *id)
+{
+    return npm_labels(group, npm_host_find(group, id));
+}
+
+/* Equal ones once; another set is another list for load balancers. */
+START_TEST(machines_have_labels)
+{
+    uint32_t publishes;
+    uint64_t version;
+
+    cloud.labels[0] = cloud.labels[1] = "class=gpu,zone=a";
+    pass(20, 3 * RUNNER_MB);
+    ck_assert_uint_eq(figures().state_n[NPM_ACTIVE], 3);
+    ck_assert_str_eq(labels_of("m0"), "class=gpu,zone=a");
+    ck_assert_ptr_eq(labels_of("m0"), labels_of("m1"));
+    ck_assert_str_eq(labels_of("m2"), "");
+    ck_assert_uint_eq(npm_labels_n(group), 1);
+    publishes = cloud.publishes;
+    version = figures().version;
+    pass(5, 3 * RUNNER_MB);
+    ck_assert_uint_eq(cloud.publishes, publishes);
+    cloud.list[1].labels = "zone=b";
+    pass(5, 3 * RUNNER_MB);
+    ck_assert_uint_eq(cloud.publishes, publishes + 1);
+    ck_assert_uint_eq(figures().version, version + 1);
+    ck_assert_str_eq(labels_of("m0"), "class=gpu,zone=a");
+    ck_assert_str_eq(labels_of("m1"), "zone=b");
+    cloud.list[0].labels = NULL;
+    cloud.list[2].labels = "zone=c";
+    pass(5, 3 * RUNNER_MB);
+    ck_assert_str_eq(labels_of("m0"), "");
+    ck_assert_str_eq(labels_of("m1"), "zone=b");
+    ck_assert_str_eq(labels_of("m2"), "zone=c");
+    ck_assert_uint_le(npm_labels_n(group), 3);
+}
+END_TEST
+
+/* Places of sets come back, however often labels change. */
+START_TEST(labels_may_change_for_ever)
+{
+    static char texts[MACHINES_N][16];
+
+    pass(20, 3 * RUNNER_MB);
+    for (int round = 0; round < 1000; round++) {
+        for (uint32_t i = 0; i < cloud.n; i++) {
+            snprintf(texts[i], sizeof(texts[i]), "k=%u", (unsigned)(round * (i + 1)) % 17);
+            cloud.list[i].labels = texts[i];
+        }
+        pass(2, 3 * RUNNER_MB);
+        for (uint32_t i = 0; i < cloud.n; i++) {
+            ck_assert_str_eq(labels_of(cloud.list[i].id), texts[i]);
+        }
+    }
+    ck_assert_uint_le(npm_labels_n(group), npm_host_count(group) + 1);
 }
 END_TEST
 
@@ -948,6 +1007,8 @@ int main(void)
     tcase_add_test(t, garbage_demand_is_clamped_and_hurts_nobody);
     tcase_add_test(t, an_overtaken_word_is_dropped);
     tcase_add_test(t, bad_machines_are_refused);
+    tcase_add_test(t, machines_have_labels);
+    tcase_add_test(t, labels_may_change_for_ever);
     tcase_add_test(t, an_operator_drains_and_takes_back);
     tcase_add_test(t, a_long_stop_is_a_new_start);
     tcase_add_test(t, a_silent_runner_is_replaced_but_not_all_of_them);

@@ -39,7 +39,7 @@ static void cloud_add(bool gone)
     snprintf(cloud.addresses[i], sizeof(cloud.addresses[i]), "10.0.0.%u:9190", i);
     cloud.list[cloud.n++] =
         (struct fn_machine){ sizeof(struct fn_machine), gone ? FN_MACHINE_GONE : FN_MACHINE_READY,
-                             cloud.ids[i], gone ? NULL : cloud.addresses[i], RUNNER_MB };
+                             cloud.ids[i], gone ? NULL : cloud.addresses[i], RUNNER_MB, NULL };
 }
 
 static void cloud_take(const char *id)

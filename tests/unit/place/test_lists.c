@@ -38,6 +38,52 @@ START_TEST(draining_runners_are_refused)
 }
 END_TEST
 
+static void publish_labelled(const char *first, const char *second)
+{
+    const struct fn_snap_if *snap = fake_plugin_table("fn.snap");
+    struct fn_runner r = { .id = 1, .address = "r1:1", .weight = 1, .labels = first };
+    struct fn_snap_builder *b;
+
+    ck_assert_int_eq(snap->begin(&pool.host, "default", &b), 0);
+    ck_assert_int_eq(snap->add(b, &r, sizeof(r)), 0);
+    r = (struct fn_runner){ .id = 2, .address = "r2:1", .weight = 1, .labels = second };
+    ck_assert_int_eq(snap->add(b, &r, sizeof(r)), 0);
+    r = (struct fn_runner){ .id = 3, .address = "r3:1", .weight = 1 };
+    ck_assert_int_eq(snap->add(b, &r, offsetof(struct fn_runner, labels)), 0);
+    ck_assert_int_eq(snap->publish(b), 0);
+}
+
+static const char *fe_labels(const struct engage_link *l)
+{
+    return l->cb->labels(l->ud);
+}
+
+/* Sorted, equal sets once; they may change while the runner stays. */
+START_TEST(labels_reach_the_placer)
+{
+    struct engage_link *l;
+    struct place_call *a;
+
+    publish_labelled("zone=a,class=gpu", "class=gpu,zone=a");
+    l = fake_engage_link(&fe, "r1:1");
+    ck_assert_str_eq(fe_labels(l), "class=gpu,zone=a");
+    a = begin();
+    ck_assert_int_eq(place_next(a), PLACE_TRY);
+    ck_assert_str_eq(t.labels[0], "class=gpu,zone=a");
+    ck_assert_ptr_eq(t.labels[0], t.labels[1]);
+    ck_assert_ptr_null(t.labels[2]);
+    end(a);
+    publish_labelled("zone=b", "");
+    ck_assert_ptr_eq(fake_engage_link(&fe, "r1:1"), l);
+    ck_assert_str_eq(fe_labels(l), "zone=b");
+    a = begin();
+    ck_assert_int_eq(place_next(a), PLACE_TRY);
+    ck_assert_str_eq(t.labels[0], "zone=b");
+    ck_assert_ptr_null(t.labels[1]);
+    end(a);
+}
+END_TEST
+
 /* Counts follow a runner over snapshots; a link is kept while anything uses it. */
 START_TEST(snapshots_carry_links)
 {
@@ -113,7 +159,7 @@ START_TEST(builders_check)
     r.flags = 1u << 7;
     ck_assert_int_eq(snap->add(b, &r, sizeof(r)), FN_E_INVALID);
     r.flags = FN_RUNNER_DRAINING;
-    ck_assert_int_eq(snap->add(b, &r, sizeof(r) - 1), FN_E_INVALID);
+    ck_assert_int_eq(snap->add(b, &r, offsetof(struct fn_runner, labels) - 1), FN_E_INVALID);
     ck_assert_int_eq(snap->add(b, &r, sizeof(r)), 0);
     snap->discard(b);
     snap->discard(NULL);
@@ -279,7 +325,7 @@ END_TEST
 TCase *lists_tests(void)
 {
     const TTest *const tests[] = {
-        down_links_are_not_tried, draining_runners_are_refused, snapshots_carry_links,
+        down_links_are_not_tried, draining_runners_are_refused, snapshots_carry_links, labels_reach_the_placer,
         restarted_elsewhere, failing_pool_keeps_its_list, builders_check,
         empty_group_waits_for_the_pool, a_group_that_nobody_named_before,
         link_that_comes_up_wakes, new_runners_are_timed, links_are_opened_in_portions,

@@ -23,6 +23,7 @@ static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
     t.last_code = ask->last_code;
     for (uint32_t i = 0; i < ask->snap->n && i < 8; i++) {
         t.inflight[i] = ask->inflight[i];
+        t.labels[i] = fn_snapshot_labels(ask->snap, i);
     }
     if (t.fixed.verdict || t.result) {
         uint32_t size = ret->size;

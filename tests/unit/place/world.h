@@ -17,6 +17,7 @@ struct seen {
     uint32_t last_why;
     int32_t last_code;
     uint32_t inflight[8];
+    const char *labels[8]; /* the last list's texts, which it has */
     uint32_t observed[8];
     int indexes;
     uint32_t wants;

@@ -164,6 +164,18 @@ START_TEST(runners)
              "spaces");
     }
     r.address = "a:1";
+    r.labels = "zone=a,class=gpu";
+    r.tls_name = NULL;
+    ck_assert_int_eq(plugin_answer_runner(&p, &r, sizeof(r), &copy), 0);
+    ck_assert_ptr_eq(copy.labels, r.labels);
+    ck_assert_int_eq(
+        plugin_answer_runner(&p, &r, offsetof(struct fn_runner, labels), &copy), 0);
+    ck_assert_ptr_null(copy.labels);
+    r.labels = "zone";
+    ck_assert_int_eq(plugin_answer_runner(&p, &r, sizeof(r), &copy), 0);
+    ck_assert_ptr_null(copy.labels);
+    told("fn.snap.add: labels, got \"zone\"; expected labels such as zone=a: a key and a value of 1 "
+         "to 63 letters, digits, . _ - /");
     r.tls_name = "";
     ck_assert_int_eq(plugin_answer_runner(&p, &r, sizeof(r), &copy), FN_E_INVALID);
 }
@@ -171,7 +183,7 @@ END_TEST
 
 START_TEST(machines)
 {
-    struct fn_machine m = { sizeof(m), FN_MACHINE_READY, "m-1", "10.0.0.1:9190", 4096 };
+    struct fn_machine m = { sizeof(m), FN_MACHINE_READY, "m-1", "10.0.0.1:9190", 4096, NULL };
     struct fn_machine copy;
     char large[1024];
 
@@ -215,11 +227,11 @@ END_TEST
 START_TEST(lists_of_machines)
 {
     struct fn_machine list[] = {
-        { sizeof(list[0]), FN_MACHINE_READY, "m-1", "a:1", 0 },
-        { sizeof(list[0]), FN_MACHINE_GONE, "m-1", "a:1", 0 },
-        { sizeof(list[0]), FN_MACHINE_READY, "m-2", "a:2", 0 },
-        { sizeof(list[0]), FN_MACHINE_STARTING, NULL, NULL, 0 },
-        { sizeof(list[0]), FN_MACHINE_STARTING, NULL, NULL, 0 },
+        { sizeof(list[0]), FN_MACHINE_READY, "m-1", "a:1", 0, NULL },
+        { sizeof(list[0]), FN_MACHINE_GONE, "m-1", "a:1", 0, NULL },
+        { sizeof(list[0]), FN_MACHINE_READY, "m-2", "a:2", 0, NULL },
+        { sizeof(list[0]), FN_MACHINE_STARTING, NULL, NULL, 0, NULL },
+        { sizeof(list[0]), FN_MACHINE_STARTING, NULL, NULL, 0, NULL },
     };
     const char *scratch[5];
 

@@ -34,8 +34,8 @@ static int add(void *ud, const struct fn_machine *m)
     struct seen *s = ud;
     size_t len = strlen(s->text);
 
-    snprintf(s->text + len, sizeof(s->text) - len, "%s %u %s;", m->id, m->state,
-             m->address ? m->address : "-");
+    snprintf(s->text + len, sizeof(s->text) - len, "%s %u %s%s%s;", m->id, m->state,
+             m->address ? m->address : "-", m->labels ? " " : "", m->labels ? m->labels : "");
     return ++s->n == s->refuse_at ? FN_E_EXHAUSTED : 0;
 }
 
@@ -85,6 +85,9 @@ static const struct {
     { "blue=a:0", "expected a port" },
     { "http://a:1", "without a scheme" },
     { "local:", "expected a port" },
+    { "blue=a:1 zone", "addresses[1]: got \"blue=a:1 zone\"; expected labels such as zone=a" },
+    { "a:1 zone=a zone=b", "expected each label once" },
+    { "ok:1 zone=a", "got \"ok:1\" twice; expected each address once" },
     { "ok:1", "got \"ok:1\" twice; expected each address once" },
     { "blue=ok:1", "got \"ok:1\" twice; expected each address once" },
 };
@@ -99,6 +102,16 @@ START_TEST(bad_addresses_are_refused)
     ck_assert_int_eq(fixed_create(&l, 0, &f, &e), FN_E_INVALID);
     ck_assert_ptr_null(f);
     ck_assert_msg(strstr(e.msg, bad[_i].expected) != NULL, "%s", e.msg);
+}
+END_TEST
+
+START_TEST(labels_stand_behind_addresses)
+{
+    struct fixed *f = MAKE(1, "a:1 zone=a class=gpu", "blue=b:1 zone=b", "unix:/s k=v", "c:1");
+
+    assert_list(f, "default", NOW, "a:1 2 a:1 zone=a,class=gpu;unix:/s 2 unix:/s k=v;c:1 2 c:1;");
+    assert_list(f, "blue", NOW, "b:1 2 b:1 zone=b;");
+    fixed_destroy(f);
 }
 END_TEST
 
@@ -275,6 +288,7 @@ int main(void)
     int failed;
 
     tcase_add_loop_test(tc, bad_addresses_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
+    tcase_add_test(tc, labels_stand_behind_addresses);
     tcase_add_test(tc, an_empty_list_is_refused);
     tcase_add_test(tc, one_address_per_runner_after_the_delay);
     tcase_add_test(tc, no_more_than_there_are);

@@ -20,6 +20,8 @@ static struct swarm_conf conf(void)
                                 .stop_grace_ns = 330000000000 };
 }
 
+static const struct swarm_conf plain; /* for lists, which ask it for labels only */
+
 static struct swarm_text text(const char *s)
 {
     return (struct swarm_text){ s, strlen(s) };
@@ -351,10 +353,58 @@ START_TEST(lists_are_joined)
 {
     struct seen s = { .stop = 0 };
 
-    ck_assert_int_eq(swarm_join(text(joins[_i].services), text(joins[_i].tasks),
+    ck_assert_int_eq(swarm_join(&plain, text(joins[_i].services), text(joins[_i].tasks),
                                 text(joins[_i].nodes), see, &s, &err),
                      0);
     ck_assert_str_eq(s.line, joins[_i].expected);
+}
+END_TEST
+
+static int see_labels(void *ud, const struct swarm_runner *r)
+{
+    strcat(ud, r->labels ? r->labels : "-");
+    strcat(ud, ";");
+    return 0;
+}
+
+#define LABELLED(id, name, labels)                                                                 \
+    "{\"ID\":\"" id "\",\"Spec\":{\"Name\":\"" name "\",\"Labels\":{\"fnd.labels\":\"" labels "\"}}}"
+
+/* A runner's own come first; what of a node's makes no label is left out. */
+START_TEST(runners_have_labels)
+{
+    static const char *const keys[] = { "zone", "class", "rack", "os" };
+    static const char services[] =
+        "[" LABELLED("s1", "a", "class=gpu,disk=ssd") "," LABELLED("s2", "b", "nonsense") "]";
+    static const char tasks[] = "[" TASK("s1", 1, "running", PUBLISHED, "") "]";
+    static const char nodes[] = "[{\"ID\":\"n1\",\"Spec\":{\"Labels\":{\"zone\":\"a\","
+                                "\"class\":\"cpu\",\"rack\":\"7 left\"}}}]";
+    const struct swarm_conf c = { .node_labels = { keys, 4 } };
+    char seen[256] = "";
+
+    ck_assert_int_eq(
+        swarm_join(&c, text(services), text(tasks), text(nodes), see_labels, seen, &err), 0);
+    ck_assert_str_eq(seen, "class=gpu,disk=ssd,zone=a;-;");
+    seen[0] = '\0';
+    ck_assert_int_eq(
+        swarm_join(&plain, text(services), text("[]"), text("[]"), see_labels, seen, &err), 0);
+    ck_assert_str_eq(seen, "class=gpu,disk=ssd;-;");
+}
+END_TEST
+
+START_TEST(labels_are_judged)
+{
+    static const char *const key = "zone a";
+    struct swarm_conf c = conf();
+
+    c.labels = "zone=a zone=b";
+    ck_assert_int_eq(swarm_check(&c, &err), FN_E_INVALID);
+    ck_assert_str_eq(err.msg, "labels, got \"zone=a zone=b\"; expected each label once");
+    c.labels = "zone=a class=gpu";
+    ck_assert_int_eq(swarm_check(&c, &err), 0);
+    c.node_labels = (struct fn_strlist){ &key, 1 };
+    ck_assert_int_eq(swarm_check(&c, &err), FN_E_INVALID);
+    ck_assert_msg(strstr(err.msg, "node_labels, got \"zone a\"") != NULL, "%s", err.msg);
 }
 END_TEST
 
@@ -378,7 +428,7 @@ START_TEST(broken_lists_are_errors)
 {
     struct seen s = { .stop = 0 };
 
-    ck_assert_int_eq(swarm_join(text(broken[_i].services), text(broken[_i].tasks),
+    ck_assert_int_eq(swarm_join(&plain, text(broken[_i].services), text(broken[_i].tasks),
                                 text(broken[_i].nodes), see, &s, &err),
                      FN_E_UNAVAILABLE);
     ck_assert_msg(strstr(err.msg, broken[_i].expected) != NULL, "%s", err.msg);
@@ -392,11 +442,11 @@ START_TEST(lists_cut_anywhere_are_errors)
     struct seen s = { .stop = 0 };
 
     for (size_t len = 0; len + 1 < sizeof(services); len++) {
-        ck_assert_int_lt(swarm_join((struct swarm_text){ services, len }, text(tasks),
+        ck_assert_int_lt(swarm_join(&plain, (struct swarm_text){ services, len }, text(tasks),
                                     text(NODES), see, &s, NULL), 0);
     }
     for (size_t len = 0; len + 1 < sizeof(tasks); len++) {
-        ck_assert_int_lt(swarm_join(text(services), (struct swarm_text){ tasks, len },
+        ck_assert_int_lt(swarm_join(&plain, text(services), (struct swarm_text){ tasks, len },
                                     text(NODES), see, &s, NULL), 0);
     }
     ck_assert_uint_eq(s.n, 0);
@@ -407,7 +457,7 @@ START_TEST(who_listens_can_stop)
 {
     struct seen s = { .stop = FN_E_EXHAUSTED };
 
-    ck_assert_int_eq(swarm_join(text("[" SERVICE("s1", "a") "," SERVICE("s2", "b") "]"), text("[]"),
+    ck_assert_int_eq(swarm_join(&plain, text("[" SERVICE("s1", "a") "," SERVICE("s2", "b") "]"), text("[]"),
                                 text("[]"), see, &s, &err),
                      FN_E_EXHAUSTED);
     ck_assert_uint_eq(s.n, 1);
@@ -439,7 +489,7 @@ START_TEST(who_ends_at_once)
         "\"Status\":{\"Timestamp\":\"%s\",\"State\":\"failed\"}}]",
         lives[_i].created, lives[_i].ended);
     ck_assert_int_eq(
-        swarm_join(text("[" SERVICE("s1", "a") "]"), text(tasks), text("[]"), see, &s, &err), 0);
+        swarm_join(&plain, text("[" SERVICE("s1", "a") "]"), text(tasks), text("[]"), see, &s, &err), 0);
     ck_assert_str_eq(s.line, lives[_i].stillborn ? "a gone!~ - 256 ;" : "a gone! - 256 ;");
 }
 END_TEST
@@ -542,6 +592,8 @@ int main(void)
     tcase_add_test(t, groups_in_paths);
     tcase_add_test(t, a_group_that_is_no_text);
     tcase_add_loop_test(t, lists_are_joined, 0, ROWS(joins));
+    tcase_add_test(t, runners_have_labels);
+    tcase_add_test(t, labels_are_judged);
     tcase_add_loop_test(t, broken_lists_are_errors, 0, ROWS(broken));
     tcase_add_loop_test(t, who_ends_at_once, 0, ROWS(lives));
     tcase_add_test(t, the_stillborn_are_held);

@@ -8,9 +8,15 @@
 static int check(const char *const *items, uint64_t n, struct fn_error *e)
 {
     struct fn_strlist l = { items, n };
+    struct list list;
+    int r;
 
     memset(e, 0, sizeof(*e));
-    return list_check(&l, e);
+    r = list_init(&list, &l, e);
+    if (r == 0) {
+        list_finish(&list);
+    }
+    return r;
 }
 
 static const char *const good[] = {
@@ -41,6 +47,14 @@ static const struct {
     { "ho\nst:80", "got \"ho?st:80\"" },
     { "unix:r.sock", "expected an absolute path" },
     { "unix:", "expected an absolute path" },
+    { "host:80 zone", "expected labels such as zone=a" },
+    { "host:80 zone=", "expected labels such as zone=a" },
+    { "host:80 =a", "expected labels such as zone=a" },
+    { "host:80 zone=a zone=b", "expected each label once" },
+    { "host:80 zone=\"a\"", "expected labels such as zone=a" },
+    { "host:80,zone=a", "expected a port" },
+    { "h:1 a=1 b=1 c=1 d=1 e=1 f=1 g=1 h=1 i=1 j=1 k=1 l=1 m=1 n=1 o=1 p=1 q=1",
+      "expected at most 16 labels" },
 };
 
 START_TEST(good_addresses)
@@ -62,9 +76,29 @@ START_TEST(bad_addresses)
 }
 END_TEST
 
+START_TEST(labels_stand_behind_addresses)
+{
+    static const char *const items[] = { "a:1 zone=a  class=gpu", "b:1", "c:1 zone=a,class=cpu ",
+                                         "unix:/r.sock x/y.z=1-2_3" };
+    static const char *const expected[] = { "zone=a,class=gpu", NULL, "zone=a,class=cpu",
+                                            "x/y.z=1-2_3" };
+    const struct fn_strlist l = { items, 4 };
+    struct fn_error e = FN_ERROR_INIT;
+    struct list list;
+
+    ck_assert_int_eq(list_init(&list, &l, &e), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        ck_assert_pstr_eq(list.entries[i].labels, expected[i]);
+    }
+    ck_assert_str_eq(list.entries[2].address, "c:1");
+    ck_assert_str_eq(list.entries[3].address, "unix:/r.sock");
+    list_finish(&list);
+}
+END_TEST
+
 START_TEST(empty_and_twice)
 {
-    const char *twice[] = { "b:1", "a:1", "b:1" };
+    const char *twice[] = { "b:1", "a:1", "b:1 zone=a" };
     struct fn_error e;
 
     ck_assert_int_eq(check(NULL, 0, &e), FN_E_INVALID);
@@ -91,6 +125,7 @@ int main(void)
 
     tcase_add_test(t, good_addresses);
     tcase_add_loop_test(t, bad_addresses, 0, (int)(sizeof(bad) / sizeof(bad[0])));
+    tcase_add_test(t, labels_stand_behind_addresses);
     tcase_add_test(t, empty_and_twice);
     tcase_add_test(t, ids_are_stable);
     suite_add_tcase(s, t);

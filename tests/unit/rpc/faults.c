@@ -597,7 +597,7 @@ static const char *why_of_peers(void)
 /* A link whose owner wants to know asks, and tells changes only; others do not ask. */
 START_TEST(test_health)
 {
-    static const struct engage_link_cb cb = { NULL, on_health };
+    static const struct engage_link_cb cb = { .on_health = on_health };
     struct rpc_config config = RPC_CONFIG_INIT;
     struct engage_link *l;
     uint32_t asks;

@@ -553,7 +553,7 @@ static void on_state(void *ud, bool up)
     fixture_notify(f);
 }
 
-static const struct engage_link_cb link_cb = { on_state, NULL };
+static const struct engage_link_cb link_cb = { .on_state = on_state };
 
 static void *run(void *arg)
 {
