@@ -89,9 +89,25 @@ static int find_inner(const struct fn_host *host, const char *name,
                    "inner driver, got \"%s\"; expected the name of a driver above it", name);
 }
 
+static const struct fn_task *find_task(const struct fn_host *host, uint64_t handle)
+{
+    PLUGIN_HOST_CALL("fn.driver.task");
+    struct driver_hub *hub = hub_of(host);
+    const struct fn_task *task = NULL;
+    struct container *c;
+
+    hub->env->enter(hub->env);
+    c = hub_find(hub, handle);
+    if (c) {
+        task = &c->task;
+    }
+    hub->env->leave(hub->env);
+    return task;
+}
+
 static const struct fn_driver_if table = { FN_HDR(struct fn_driver_if, FN_MAGIC_DRIVER_IF),
                                            report_exited, report_output, report_engine,
-                                           find_inner };
+                                           find_inner, find_task };
 
 struct driver_hub *driver_hub_create(struct env *env, struct plugin_host *host)
 {

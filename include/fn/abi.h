@@ -7,8 +7,9 @@
  *
  * Change log, newest first. tests/abi of the source tree keeps the headers of each released minor.
  *   1.1  operator.h: the kind "operator". override.h: fn.edit 1.1 sets image, syslog URL, type,
- *        headers and annotations. driver.h: tasks have CPU shares and labels. labels.h:
- *        runners of snapshots and machines of control planes have labels.
+ *        headers and annotations. driver.h: tasks have CPU shares, labels, mounts, devices, limits,
+ *        capabilities, DNS, runtime, network, log driver and extra JSON; fn.driver 1.1 has task().
+ *        labels.h: runners of snapshots and machines of control planes have labels.
  *   1.0  first version.
  *
  * Growth rule. Every table and view that crosses the border starts with its size as the filling
@@ -18,8 +19,8 @@
  * passes may be larger than the plugin knows; the plugin never reads past `size`. A struct that one
  * side fills for the other (ret_*, *ret) has its size set by the owner before the call, and nothing
  * is written past it. Fixed for the whole major, because they stand in plain arrays, inside other
- * structs or on stacks: fn_hdr, fn_error, fn_need, fn_opt, fn_strlist, fn_kv (driver.h), fn_note, fn_label
- * (labels.h).
+ * structs or on stacks: fn_hdr, fn_error, fn_need, fn_opt, fn_strlist, fn_note, fn_label (labels.h),
+ * and of driver.h fn_kv, fn_mount, fn_device, fn_ulimit.
  *
  * New values. Fields named reserved must be 0. A flag, type or verdict of a plugin that the host
  * does not know is refused. A flag, reason or `why` of the host that a plugin does not know is

@@ -31,6 +31,35 @@ struct fn_kv {
 #define FN_TASK_PRIVILEGED_USER (1u << 2) /* run as the image's user with default capabilities */
 #define FN_TASK_ALLOW_VOLUMES  (1u << 3)
 
+/* fn_mount.type */
+#define FN_MOUNT_BIND   1u
+#define FN_MOUNT_TMPFS  2u
+#define FN_MOUNT_VOLUME 3u
+
+#define FN_MOUNT_READ_ONLY (1u << 0) /* fn_mount.flags */
+
+struct fn_mount {
+    const char *source;  /* bind: absolute path as the engine sees it; volume: its name; tmpfs: NULL */
+    const char *target;  /* absolute path inside */
+    uint64_t size_bytes; /* of a tmpfs; 0 = the engine's default */
+    uint32_t type;       /* FN_MOUNT_* */
+    uint32_t flags;
+    uint64_t reserved[2]; /* 0 */
+};
+
+struct fn_device {
+    const char *source; /* on the engine's machine, "/dev/kvm" */
+    const char *target; /* inside; NULL = the same */
+    const char *access; /* letters of "rwm"; NULL = "rw" */
+    uint64_t reserved[2]; /* 0 */
+};
+
+struct fn_ulimit {
+    const char *name; /* "core", "nproc"; one that the node sets is set instead of it */
+    uint64_t soft;
+    uint64_t hard;
+};
+
 /* What to run; immutable, lives until close() of the container returned. A driver that wraps
  * another copies the struct (no more than hdr.size bytes), changes fields and passes its copy. */
 struct fn_task {
@@ -66,11 +95,34 @@ struct fn_task {
     uint32_t reserved0;
     uint64_t handle;         /* names the container in fn_driver_if calls */
     /* Since 1.1; only if hdr.size says that they are there. The host leaves them 0, wrappers set
-     * them. */
+     * them; what depends on a call's extensions belongs into slot_key() too. */
     uint64_t cpu_shares;         /* weight against other containers, 2 to 262144; 0 = the engine's */
     const struct fn_kv *labels;  /* n_labels; of the container, beside the driver's own */
     uint32_t n_labels;
+    uint32_t n_mounts;
+    /* What goes beyond this needs a word of the operator; a driver refuses what it was not allowed
+     * and what it cannot do. See docs/abi.md, "What a container may get". Lists of texts end with
+     * NULL; everything may be NULL. */
+    const struct fn_mount *mounts;   /* n_mounts; beside the socket's directory */
+    const struct fn_device *devices; /* n_devices */
+    const struct fn_ulimit *ulimits; /* n_ulimits */
+    uint32_t n_devices;
+    uint32_t n_ulimits;
+    uint32_t n_log_options;
     uint32_t reserved1;
+    const char *const *cap_add;      /* "NET_ADMIN" */
+    const char *const *cap_drop;
+    const char *const *dns;          /* addresses of servers */
+    const char *const *dns_search;
+    const char *const *dns_options;
+    const char *const *extra_hosts;  /* "name:address" */
+    const char *runtime;             /* "runsc" */
+    const char *network;             /* instead of the node's; "none" */
+    const char *log_driver;          /* instead of what syslog_url says */
+    const struct fn_kv *log_options; /* n_log_options; of log_driver */
+    /* A JSON object that is merged into the engine's create request, objects member by member, for
+     * an engine that knows more than this struct. */
+    const char *extra_json;
 };
 
 /* fn_exit.reason */
@@ -104,6 +156,9 @@ struct fn_driver_if {
      * optional slots may be NULL. */
     int (*inner)(const struct fn_host *, const char *name, const struct fn_driver_ops **ret_ops,
                  void **ret_inst, struct fn_error *reterr);
+    /* Since 1.1. [worker] The task as the host made it, whatever wrappers changed in their copies;
+     * NULL for a handle that names no container. Borrowed until close() of the container returned. */
+    const struct fn_task *(*task)(const struct fn_host *, uint64_t handle);
 };
 
 struct fn_driver_ops {

@@ -2,6 +2,7 @@
  *
  * A container is in the map from before it is started until it is removed, so that no event of it
  * is missed. */
+#include "create_body.h"
 #include "docker.h"
 #include "engine_json.h"
 #include "fail.h"
@@ -56,6 +57,12 @@ static void output_open(struct ctr *c)
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
+/* Neither without a network nor with one that a wrapper names. */
+static bool picks_network(const struct fn_task *task)
+{
+    return !(task->flags & FN_TASK_NO_NETWORK) && !(TASK_HAS(task, network) && task->network);
+}
+
 static struct ctr *ctr_new(struct docker *d, const struct fn_task *task)
 {
     struct ctr *c = calloc(1, sizeof(*c));
@@ -65,7 +72,7 @@ static struct ctr *ctr_new(struct docker *d, const struct fn_task *task)
         c->handle = task->handle;
         c->task = task;
         c->privileged_user = (task->flags & FN_TASK_PRIVILEGED_USER) != 0;
-        c->network = task->flags & FN_TASK_NO_NETWORK ? -1 : network_take(d);
+        c->network = picks_network(task) ? network_take(d) : -1;
         snprintf(c->name, sizeof(c->name), "%s", task->id);
         pthread_mutex_lock(&d->lock);
         HASH_ADD_STR(d->ctrs, name, c);
@@ -140,7 +147,7 @@ static void choose_network(struct ctr *c, struct fn_op *op, const struct fn_task
 {
     if (c->network >= 0) {
         settings->network = c->d->conf->networks.items[c->network];
-    } else if (!(task->flags & FN_TASK_NO_NETWORK)) {
+    } else if (picks_network(task)) {
         settings->network = network_own(c->d, op);
         settings->hostname = true;
         c->own_network = settings->network != NULL;
@@ -155,13 +162,45 @@ static bool name_ok(const char *s)
     return n > 0 && n <= API_NAME_MAX && strspn(s, set) == n;
 }
 
+static bool is_same(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+/* What the host asked for. Wrappers change much of their copy; what the node finds its containers
+ * and their sockets by is not theirs. *ret NULL: a host that does not say. */
+static int find_own(struct docker *d, const struct fn_task *t, const struct fn_task **ret,
+                    struct fn_error *reterr)
+{
+    const struct fn_task *own;
+
+    *ret = NULL;
+    if (d->driver->hdr.size < offsetof(struct fn_driver_if, task) + sizeof(d->driver->task) ||
+        !d->driver->task) {
+        return 0;
+    }
+    own = d->driver->task(d->host, t->handle);
+    if (!own || !is_same(own->id, t->id) || !is_same(own->owner, t->owner) ||
+        !is_same(own->instance, t->instance) || !is_same(own->iofs_dir, t->iofs_dir) ||
+        !is_same(own->iofs_engine_dir, t->iofs_engine_dir) ||
+        !is_same(own->iofs_inside, t->iofs_inside)) {
+        return fail_platform(reterr, FN_E_PERMISSION,
+                             "DOC1003 fn_task of %.40s; expected the host's own handle, id, owner, "
+                             "instance and iofs directories", t->id);
+    }
+    *ret = own;
+    return 0;
+}
+
 int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, struct ctr **ret,
                struct fn_error *reterr)
 {
     char lock[API_LOCK_MAX];
     struct api_settings settings = { .label_tag = d->conf->label_tag,
                                      .lock = lock,
-                                     .attach_output = d->conf->output != 0 };
+                                     .attach_output = d->conf->output != 0,
+                                     .rules = &d->conf->allow,
+                                     .engine_socket = d->unix_path };
     struct ctr *c;
     char *body = NULL;
     int r;
@@ -170,6 +209,10 @@ int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, s
         return fail_platform(reterr, FN_E_INVALID,
                              "container id, got \"%.70s\"; expected [A-Za-z0-9-]",
                              task->id ? task->id : "");
+    }
+    r = find_own(d, task, &settings.own, reterr);
+    if (r < 0) {
+        return r;
     }
     orphans_remove_one(d, op);
     lock_label(task->iofs_dir, lock, sizeof(lock));

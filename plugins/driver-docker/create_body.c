@@ -1,15 +1,10 @@
-/* The create request: the one place that decides what a container may do. */
-#include "docker_api.h"
+/* The create request of a task: its body, which create_rules.c judges before anybody gets it. */
+#include "create_body.h"
+#include "create_rules.h"
 #include "fail.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-#define CPU_PERIOD_US 100000
-#define OWN_LABELS    "io.fnd."
-/* Wrappers that were built for an earlier minor hand on a shorter task. */
-#define HAS(task, field)                                                                           \
-    ((task)->hdr.size >= offsetof(struct fn_task, field) + sizeof((task)->field))
 
 static bool has_char(const char *s, const char *set)
 {
@@ -90,10 +85,10 @@ static int check_limits(const struct fn_task *t, struct fn_error *e)
 static int check_label(const struct fn_kv *label, size_t *bytes, struct fn_error *e)
 {
     if (!label->key || !*label->key || !label->value ||
-        strncmp(label->key, OWN_LABELS, strlen(OWN_LABELS)) == 0) {
+        strncmp(label->key, API_OWN_LABELS, strlen(API_OWN_LABELS)) == 0) {
         return fail_platform(e, FN_E_INVALID,
                              "label of the task, got \"%.60s\"; expected a name that does not begin "
-                             "with " OWN_LABELS, label->key ? label->key : "");
+                             "with " API_OWN_LABELS, label->key ? label->key : "");
     }
     *bytes += strlen(label->key) + strlen(label->value);
     return 0;
@@ -105,12 +100,12 @@ static int check_extras(const struct fn_task *t, struct fn_error *e)
     size_t bytes = 0;
     int r = 0;
 
-    if (HAS(t, cpu_shares) && t->cpu_shares > 0 &&
+    if (TASK_HAS(t, cpu_shares) && t->cpu_shares > 0 &&
         (t->cpu_shares < API_SHARES_MIN || t->cpu_shares > API_SHARES_MAX)) {
         return fail_platform(e, FN_E_INVALID, "cpu_shares, got %" PRIu64 "; expected %d..%d",
                              t->cpu_shares, API_SHARES_MIN, API_SHARES_MAX);
     }
-    for (uint32_t i = 0; HAS(t, n_labels) && i < t->n_labels && r == 0; i++) {
+    for (uint32_t i = 0; TASK_HAS(t, n_labels) && i < t->n_labels && r == 0; i++) {
         r = check_label(&t->labels[i], &bytes, e);
     }
     if (r == 0 && bytes > API_LABELS_MAX) {
@@ -149,32 +144,43 @@ static json_t *labels(const struct fn_task *t, const struct api_settings *s)
         json_object_set_new(o, "fn-agent-classifier", json_string(s->label_tag));
         json_object_set_new(o, "fn-agent-instance", json_string(t->instance));
     }
-    for (uint32_t i = 0; HAS(t, n_labels) && i < t->n_labels; i++) {
+    for (uint32_t i = 0; TASK_HAS(t, n_labels) && i < t->n_labels; i++) {
         json_object_set_new(o, t->labels[i].key, json_string(t->labels[i].value));
     }
     return o;
 }
 
-static void add_ulimit(json_t *list, const char *name, uint64_t value)
+const char *const create_ulimit_names[] = { "nofile", "memlock", "sigpending", "msgqueue", NULL };
+
+uint64_t create_ulimit(const struct fn_task *t, const char *name)
 {
-    if (value > 0 && value <= INT64_MAX) {
-        json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "Name", name, "Soft",
-                                              (json_int_t)value, "Hard", (json_int_t)value));
+    const uint64_t values[] = { t->nofile_max, t->memlock_max, t->sigpending_max,
+                                t->msgqueue_max };
+
+    for (size_t i = 0; create_ulimit_names[i]; i++) {
+        if (strcmp(create_ulimit_names[i], name) == 0) {
+            return values[i] <= INT64_MAX ? values[i] : 0;
+        }
     }
+    return 0;
 }
 
 static json_t *ulimits(const struct fn_task *t)
 {
     json_t *list = json_array();
 
-    add_ulimit(list, "nofile", t->nofile_max);
-    add_ulimit(list, "memlock", t->memlock_max);
-    add_ulimit(list, "sigpending", t->sigpending_max);
-    add_ulimit(list, "msgqueue", t->msgqueue_max);
+    for (const char *const *name = create_ulimit_names; *name; name++) {
+        json_int_t value = (json_int_t)create_ulimit(t, *name);
+
+        if (value > 0) {
+            json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "Name", *name, "Soft", value,
+                                                  "Hard", value));
+        }
+    }
     return list;
 }
 
-static json_t *log_config(const struct fn_task *t)
+json_t *create_log_config(const struct fn_task *t)
 {
     json_t *config;
 
@@ -189,20 +195,33 @@ static json_t *log_config(const struct fn_task *t)
     return json_pack("{s:s, s:o}", "Type", "syslog", "Config", config);
 }
 
+void create_tmpfs_options(const struct fn_task *t, char *ret, size_t cap)
+{
+    int n = 0;
+
+    ret[0] = '\0';
+    if (t->tmpfs_bytes > 0) {
+        n = snprintf(ret, cap, "size=%" PRIu64 "k", (t->tmpfs_bytes + 1023) / 1024);
+    }
+    if (t->tmpfs_bytes > 0 && t->tmpfs_inodes > 0) {
+        snprintf(ret + n, cap - (size_t)n, ",nr_inodes=%" PRIu64, t->tmpfs_inodes);
+    }
+}
+
 static json_t *tmpfs(const struct fn_task *t)
 {
-    char options[96] = "";
+    char options[CREATE_TMPFS_MAX];
 
-    if (t->tmpfs_bytes > 0) {
-        int n =
-            snprintf(options, sizeof(options), "size=%" PRIu64 "k", (t->tmpfs_bytes + 1023) / 1024);
-
-        if (t->tmpfs_inodes > 0) {
-            snprintf(options + n, sizeof(options) - (size_t)n, ",nr_inodes=%" PRIu64,
-                     t->tmpfs_inodes);
-        }
-    }
+    create_tmpfs_options(t, options, sizeof(options));
     return json_pack("{s:s}", "/tmp", options);
+}
+
+void create_storage_size(const struct fn_task *t, char *ret, size_t cap)
+{
+    ret[0] = '\0';
+    if (t->fs_bytes > 0) {
+        snprintf(ret, cap, "%" PRIu64 "M", (t->fs_bytes + 1048575) / 1048576);
+    }
 }
 
 static void add_memory(json_t *host, const struct fn_task *t, const struct api_settings *s)
@@ -220,22 +239,23 @@ static void add_memory(json_t *host, const struct fn_task *t, const struct api_s
 
 static void add_limits(json_t *host, const struct fn_task *t)
 {
+    char size[32];
+
     if (t->cpu_milli > 0) {
-        json_object_set_new(host, "CpuPeriod", json_integer(CPU_PERIOD_US));
-        json_object_set_new(host, "CpuQuota",
-                            json_integer((json_int_t)(t->cpu_milli * (CPU_PERIOD_US / 1000))));
+        json_object_set_new(host, "CpuPeriod", json_integer(CREATE_CPU_PERIOD_US));
+        json_object_set_new(
+            host, "CpuQuota",
+            json_integer((json_int_t)(t->cpu_milli * (CREATE_CPU_PERIOD_US / 1000))));
     }
-    if (HAS(t, cpu_shares) && t->cpu_shares > 0) {
+    if (TASK_HAS(t, cpu_shares) && t->cpu_shares > 0) {
         json_object_set_new(host, "CpuShares", json_integer((json_int_t)t->cpu_shares));
     }
     if (t->pids_max > 0) {
         json_object_set_new(host, "PidsLimit", json_integer((json_int_t)t->pids_max));
     }
-    if (t->fs_bytes > 0) {
-        json_object_set_new(host, "StorageOpt",
-                            json_pack("{s:o}", "size",
-                                      json_sprintf("%" PRIu64 "M",
-                                                   (t->fs_bytes + 1048575) / 1048576)));
+    create_storage_size(t, size, sizeof(size));
+    if (*size) {
+        json_object_set_new(host, "StorageOpt", json_pack("{s:s}", "size", size));
     }
     json_object_set_new(host, "Ulimits", ulimits(t));
 }
@@ -248,12 +268,12 @@ static json_t *host_config(const struct fn_task *t, const struct api_settings *s
     json_object_set_new(
         host, "Binds", json_pack("[o]", json_sprintf("%s:%s", t->iofs_engine_dir, t->iofs_inside)));
     if (!(t->flags & FN_TASK_PRIVILEGED_USER)) {
-        json_object_set_new(host, "CapDrop", json_pack("[s]", "ALL"));
-        json_object_set_new(host, "SecurityOpt", json_pack("[s]", "no-new-privileges"));
+        json_object_set_new(host, "CapDrop", json_pack("[s]", CREATE_CAP_DROP));
+        json_object_set_new(host, "SecurityOpt", json_pack("[s]", CREATE_SECURITY));
     }
     json_object_set_new(host, "Init", json_true());
     json_object_set_new(host, "ReadonlyRootfs", json_boolean(read_only));
-    json_object_set_new(host, "LogConfig", log_config(t));
+    json_object_set_new(host, "LogConfig", create_log_config(t));
     if (t->flags & FN_TASK_NO_NETWORK) {
         json_object_set_new(host, "NetworkMode", json_string("none"));
     } else if (s->network) {
@@ -276,7 +296,7 @@ static json_t *container_body(const struct fn_task *t, const struct api_settings
         json_object_set_new(body, "Hostname", json_string(t->hostname));
     }
     if (!(t->flags & FN_TASK_PRIVILEGED_USER)) {
-        json_object_set_new(body, "User", json_string("1000:1000"));
+        json_object_set_new(body, "User", json_string(CREATE_USER));
     }
     json_object_set_new(body, "AttachStdout", json_boolean(s->attach_output));
     json_object_set_new(body, "AttachStderr", json_boolean(s->attach_output));
@@ -286,28 +306,27 @@ static json_t *container_body(const struct fn_task *t, const struct api_settings
     return body;
 }
 
+static int check_task(const struct fn_task *task, struct fn_error *reterr)
+{
+    static int (*const checks[])(const struct fn_task *, struct fn_error *) = {
+        check_mount, check_env, check_syslog, check_limits, check_extras
+    };
+    struct image_name image;
+    int r = image_parse(task->image, &image, reterr);
+
+    for (size_t i = 0; r == 0 && i < sizeof(checks) / sizeof(checks[0]); i++) {
+        r = checks[i](task, reterr);
+    }
+    return r;
+}
+
 int api_create_body(const struct fn_task *task, const struct api_settings *settings, char **ret,
                     struct fn_error *reterr)
 {
-    struct image_name image;
     json_t *body;
-    int r = image_parse(task->image, &image, reterr);
+    char *text;
+    int r = check_task(task, reterr);
 
-    if (r == 0) {
-        r = check_mount(task, reterr);
-    }
-    if (r == 0) {
-        r = check_env(task, reterr);
-    }
-    if (r == 0) {
-        r = check_syslog(task, reterr);
-    }
-    if (r == 0) {
-        r = check_limits(task, reterr);
-    }
-    if (r == 0) {
-        r = check_extras(task, reterr);
-    }
     if (r < 0) {
         return r;
     }
@@ -317,7 +336,19 @@ int api_create_body(const struct fn_task *task, const struct api_settings *setti
         json_decref(body);
         return fail_user(reterr, FN_E_INVALID, 400, "config: a value is not UTF-8");
     }
-    *ret = json_dumps(body, JSON_COMPACT);
+    r = create_add_extras(body, task, reterr);
+    text = r == 0 ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
-    return *ret ? 0 : fail_platform(reterr, FN_E_EXHAUSTED, "create: out of memory");
+    if (r == 0 && !text) {
+        r = fail_platform(reterr, FN_E_EXHAUSTED, "create: out of memory");
+    }
+    if (r == 0) {
+        r = rules_judge(text, task, settings, reterr); /* the text that is sent, and no other */
+    }
+    if (r < 0) {
+        free(text);
+        return r;
+    }
+    *ret = text;
+    return 0;
 }

@@ -8,6 +8,7 @@
 #define DRIVER_DOCKER_H
 
 #include "auth.h"
+#include "create_rules.h"
 #include "docker_api.h"
 
 #include <fn/driver.h>
@@ -59,6 +60,7 @@ struct docker_conf {
     const char *freeze_by;
     struct fn_strlist networks;
     struct fn_strlist images_exempt;
+    struct create_rules allow;
     int64_t images_max; /* bytes, 0 = any number */
     uint32_t output;
 };
@@ -145,6 +147,8 @@ struct docker {
     uint64_t timer;            /* [loop] */
     int freezer;               /* index of the cgroup layout that worked last; racy on purpose */
 };
+
+extern const struct fn_opt docker_options[]; /* options.c */
 
 /* ---- engine.c: calls ------------------------------------------------------------------------- */
 

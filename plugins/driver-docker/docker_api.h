@@ -3,7 +3,8 @@
  * Everything that an engine may answer is untrusted: malformed, truncated and oversized answers end
  * in an error with one sentence. What a task may ask of the engine is fixed here: api_create_body()
  * never asks for privileges, other mounts than the socket directory, capabilities, or the host's
- * network and process namespaces, whatever the task says: its author may be another tenant. */
+ * network and process namespaces, whatever the task says: its author may be another tenant. What
+ * the operator allows beyond that is in create_rules.h. */
 #ifndef DRIVER_DOCKER_API_H
 #define DRIVER_DOCKER_API_H
 
@@ -14,6 +15,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#define API_OWN_LABELS     "io.fnd." /* and what follows it */
 #define API_OWNER_LABEL    "io.fnd.owner"
 #define API_INSTANCE_LABEL "io.fnd.instance"
 #define API_FN_LABEL       "io.fnd.fn_id"
@@ -30,6 +32,10 @@
 #define API_SHARES_MIN    2 /* as the engine has it */
 #define API_SHARES_MAX    262144
 #define API_LABELS_MAX    (16 * 1024) /* of an image: its containers carry them in every list */
+#define API_EXTRAS_MAX    64 /* mounts, devices, names of a task, each */
+#define API_EXTRA_JSON_MAX (64 * 1024)
+
+struct create_rules; /* create_rules.h */
 
 /* What the node decides about a container, beside its task. */
 struct api_settings {
@@ -39,10 +45,13 @@ struct api_settings {
     const char *lock;      /* where this runner's lock is, "" = nobody could judge */
     bool attach_output;
     bool swappiness; /* the engine understands MemorySwappiness (cgroup v1) */
+    const struct fn_task *own; /* the host's, whatever wrappers made of it; NULL = the task */
+    const struct create_rules *rules; /* what the operator allows; NULL = nothing beyond the task */
+    const char *engine_socket;        /* path; "" or NULL = none */
 };
 
-/* Body of POST /containers/create; given: free(). FN_E_INVALID for a task that cannot be
- * expressed. */
+/* Body of POST /containers/create, which holds to the rules; given: free(). FN_E_INVALID for a task
+ * that cannot be expressed, FN_E_PERMISSION for one that asks for what nobody allowed. */
 int api_create_body(const struct fn_task *task, const struct api_settings *settings, char **ret,
                     struct fn_error *reterr);
 

@@ -262,4 +262,7 @@ const void *tables_find(const char *iface);
 /* Needs of the factory that may be absent are absent from now on. */
 void tables_withhold(bool optional);
 
+/* Suite "driver": the task of a container that is being made or was, NULL = none. */
+const struct fn_task *contract_task(uint64_t handle);
+
 #endif

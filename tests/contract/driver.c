@@ -21,6 +21,18 @@ struct container {
     bool made;
 };
 
+#define TASKS 256
+
+/* Between create() and the end of close(), by handle. */
+static const struct fn_task *tasks[TASKS];
+
+const struct fn_task *contract_task(uint64_t handle)
+{
+    const struct fn_task *t = tasks[handle % TASKS];
+
+    return t && t->handle == handle ? t : NULL;
+}
+
 /* Of this run of fnkit: another one beside it must not sweep its containers. */
 static const char *owner(void)
 {
@@ -207,8 +219,10 @@ static int make(struct instance *in, struct container *c, struct fn_op op)
 {
     static char untouched;
     struct call call = {.in = in, .task = c->task, .ctr = &untouched};
-    int r = run("create", &call, &op, call_create);
+    int r;
 
+    tasks[c->task->handle % TASKS] = c->task;
+    r = run("create", &call, &op, call_create);
     c->ctr = call.ctr;
     must(r == 0 || c->ctr == &untouched,
          "create() of a container failed and wrote ret_ctr; ret_* parameters are written only on "
@@ -229,6 +243,7 @@ static int method(struct instance *in, const char *name, method_fn fn, struct co
 /* The folder of its socket is the case's own. */
 static void task_free(struct fn_task *t)
 {
+    tasks[t->handle % TASKS] = NULL;
     if (subject.world) {
         world_remove_dir(t->iofs_dir);
         free((void *)(uintptr_t)t->iofs_dir);

@@ -361,6 +361,14 @@ static int driver_inner(const struct fn_host *host, const char *name,
     return 0;
 }
 
+static const struct fn_task *driver_task(const struct fn_host *host, uint64_t handle)
+{
+    HOST_CALL();
+    (void)host;
+    must_be_in(IN_WORKER, "fn.driver task");
+    return contract_task(handle);
+}
+
 const struct fn_driver_if driver_table = {FN_HDR(struct fn_driver_if, FN_MAGIC_DRIVER_IF),
                                           driver_exited, driver_output, driver_engine,
-                                          driver_inner};
+                                          driver_inner, driver_task};

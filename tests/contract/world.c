@@ -79,9 +79,15 @@ static int driver_inner(const struct fn_host *host, const char *name,
     return err_set(reterr, FN_E_NOT_FOUND, "there is no other driver here, got \"%.60s\"", name);
 }
 
+static const struct fn_task *driver_task(const struct fn_host *host, uint64_t handle)
+{
+    (void)host;
+    return contract_task(handle);
+}
+
 static const struct fn_driver_if driver_if = {FN_HDR(struct fn_driver_if, FN_MAGIC_DRIVER_IF),
                                               driver_exited, driver_output, driver_engine,
-                                              driver_inner};
+                                              driver_inner, driver_task};
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 

@@ -47,6 +47,7 @@ struct node {
     char output[3][OUTPUT_MAX];
     size_t output_len[3];
     int engine; /* -1 = no report yet */
+    struct fn_task own[EXITS_MAX]; /* the host's tasks by handle, id NULL = none */
 };
 
 
@@ -103,8 +104,22 @@ static int on_inner(const struct fn_host *host, const char *name, const struct f
     return err_set(reterr, FN_E_NOT_FOUND, "inner driver \"%s\"", name);
 }
 
+static const struct fn_task *on_task(const struct fn_host *host, uint64_t handle)
+{
+    struct node *n = plugin_impl(host, "fn.driver");
+    const struct fn_task *own = NULL;
+
+    pthread_mutex_lock(&n->lock);
+    if (n->own[handle % EXITS_MAX].id && n->own[handle % EXITS_MAX].handle == handle) {
+        own = &n->own[handle % EXITS_MAX];
+    }
+    pthread_mutex_unlock(&n->lock);
+    return own;
+}
+
 static const struct fn_driver_if driver_if = { FN_HDR(struct fn_driver_if, FN_MAGIC_DRIVER_IF),
-                                               on_exited, on_output, on_engine, on_inner };
+                                               on_exited, on_output, on_engine, on_inner,
+                                               on_task };
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -308,13 +323,23 @@ int node_prepare(struct node *n, const struct fn_task *task, struct fn_error *re
     return job(n, &j, reterr);
 }
 
-int node_create(struct node *n, const struct fn_task *task, void **ret_ctr, struct fn_error *reterr)
+int node_create_wrapped(struct node *n, const struct fn_task *own, const struct fn_task *task,
+                        void **ret_ctr, struct fn_error *reterr)
 {
     struct job j = { .what = CREATE, .task = task };
-    int r = job(n, &j, reterr);
+    int r;
 
+    pthread_mutex_lock(&n->lock);
+    n->own[own->handle % EXITS_MAX] = *own;
+    pthread_mutex_unlock(&n->lock);
+    r = job(n, &j, reterr);
     *ret_ctr = j.ctr;
     return r;
+}
+
+int node_create(struct node *n, const struct fn_task *task, void **ret_ctr, struct fn_error *reterr)
+{
+    return node_create_wrapped(n, task, task, ret_ctr, reterr);
 }
 
 int node_start_ctr(struct node *n, void *ctr, struct fn_error *reterr)

@@ -20,6 +20,9 @@ int node_probe(struct node *n, char *version, size_t cap, struct fn_error *reter
 int node_prepare(struct node *n, const struct fn_task *task, struct fn_error *reterr);
 int node_create(struct node *n, const struct fn_task *task, void **ret_ctr,
                 struct fn_error *reterr);
+/* As if a driver that wraps this one had made `task` of the host's `own`. */
+int node_create_wrapped(struct node *n, const struct fn_task *own, const struct fn_task *task,
+                        void **ret_ctr, struct fn_error *reterr);
 int node_start_ctr(struct node *n, void *ctr, struct fn_error *reterr);
 int node_freeze(struct node *n, void *ctr, bool on, struct fn_error *reterr);
 int node_close(struct node *n, void *ctr, struct fn_error *reterr);

@@ -243,6 +243,34 @@ START_TEST(bad_create_answers_can_be_tried_elsewhere)
 }
 END_TEST
 
+/* A wrapper's copy is held against what the host asked for. */
+START_TEST(a_wrapper_cannot_pass_for_the_host)
+{
+    struct fn_task own, t;
+    char dir[64];
+    void *ctr;
+
+    routes[0] = (struct route){ "/containers/create", CREATED, false, NULL };
+    both();
+    node_task(&own, "fnd/hello", 1, dir);
+    t = own;
+    t.iofs_engine_dir = "/var/run";
+    ck_assert_int_eq(node_create_wrapped(node, &own, &t, &ctr, &err), FN_E_PERMISSION);
+    ck_assert_ptr_nonnull(strstr(err.msg, "DOC1003 fn_task of "));
+    t = own;
+    t.handle = 2;
+    ck_assert_int_eq(node_create_wrapped(node, &own, &t, &ctr, &err), FN_E_PERMISSION);
+    t = own;
+    t.flags = FN_TASK_PRIVILEGED_USER;
+    ck_assert_int_eq(node_create_wrapped(node, &own, &t, &ctr, &err), FN_E_PERMISSION);
+    ck_assert_ptr_nonnull(strstr(err.msg, "DOC1003 fn_task.flags"));
+    t = own;
+    t.mem_bytes = 32 << 20;
+    ck_assert_int_eq(node_create_wrapped(node, &own, &t, &ctr, &err), 0);
+    rmdir(dir);
+}
+END_TEST
+
 /* ---- the network of functions ---------------------------------------------------------------- */
 
 static bool last_create_has(const char *text)
@@ -732,6 +760,7 @@ int main(void)
     tcase_add_test(t, an_old_api_is_refused);
     tcase_add_test(t, bad_options_are_refused);
     tcase_add_loop_test(t, bad_create_answers_can_be_tried_elsewhere, 0, 5);
+    tcase_add_test(t, a_wrapper_cannot_pass_for_the_host);
     tcase_add_loop_test(t, functions_have_a_network_of_their_own, 0, 3);
     tcase_add_test(t, a_network_that_went_away_is_made_again);
     tcase_add_test(t, an_orphan_is_removed_without_a_call);

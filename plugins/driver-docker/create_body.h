@@ -1,0 +1,29 @@
+/* Private to the create request: what its body (create_body.c), what wrappers add to it
+ * (create_extras.c) and the predicate (create_rules.c) have in common. */
+#ifndef DRIVER_DOCKER_CREATE_BODY_H
+#define DRIVER_DOCKER_CREATE_BODY_H
+
+#include "docker_api.h"
+
+#define CREATE_USER          "1000:1000"
+#define CREATE_CAP_DROP      "ALL"
+#define CREATE_SECURITY      "no-new-privileges"
+#define CREATE_CPU_PERIOD_US 100000
+#define CREATE_TMPFS_MAX     96
+
+/* Wrappers that were built for an earlier minor hand on a shorter task. */
+#define TASK_HAS(task, field)                                                                      \
+    ((task)->hdr.size >= offsetof(struct fn_task, field) + sizeof((task)->field))
+
+void create_tmpfs_options(const struct fn_task *t, char *ret, size_t cap);
+void create_storage_size(const struct fn_task *t, char *ret, size_t cap); /* "" = no limit */
+/* The node's limit of that name, 0 = none. */
+uint64_t create_ulimit(const struct fn_task *t, const char *name);
+extern const char *const create_ulimit_names[]; /* NULL ends */
+json_t *create_log_config(const struct fn_task *t); /* of the app's syslog URL */
+
+/* Adds to the body what drivers that wrap this one asked for. FN_E_INVALID for what cannot be
+ * expressed; whether it may be is not decided here. */
+int create_add_extras(json_t *body, const struct fn_task *t, struct fn_error *reterr);
+
+#endif
