@@ -165,6 +165,9 @@ static int cli_check(const struct cli_options *o)
     if (WIFEXITED(status) && WEXITSTATUS(status) & CHECK_ENDED) {
         return WEXITSTATUS(status) & ~CHECK_ENDED;
     }
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) {
+        raise(SIGPIPE); /* `fnd check | head`: whoever reads has read enough */
+    }
     fprintf(stderr, "fnd: the check was ended by a plugin, got %s %d; expected plugins that leave "
             "their process alone\n", WIFSIGNALED(status) ? "signal" : "exit code",
             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));

@@ -2,7 +2,7 @@
 // sentence each and the right exit code; the shipped files are sound.
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, copyFileSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, closeSync, constants, copyFileSync, mkdirSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
 import { describe, it } from 'node:test'
@@ -165,6 +165,19 @@ describe('fnd', () => {
     mkdirSync(node)
     for (const end of ['pem', 'key']) copyFileSync(`${dir}/lb-2.${end}`, `${node}/ca.${end}`)
     assert.match(run(['certs', 'issue', node, 'lb-7']).stderr, /got the certificate of a node; expected that of an authority/)
+  })
+
+  it('check whose reader has gone ends by SIGPIPE, and says nothing of plugins', () => {
+    const dir = tempDir()
+    writeFileSync(path.join(dir, 'fn.yaml'), base)
+    execFileSync('mkfifo', [path.join(dir, 'pipe')])
+    const reader = openSync(path.join(dir, 'pipe'), constants.O_RDONLY | constants.O_NONBLOCK)
+    const writer = openSync(path.join(dir, 'pipe'), 'w')
+    closeSync(reader)
+    const result = spawnSync(fnd, ['check', '--config', path.join(dir, 'fn.yaml')], { stdio: ['ignore', writer, 'pipe'], encoding: 'utf8' })
+    closeSync(writer)
+    assert.equal(result.signal, 'SIGPIPE')
+    assert.doesNotMatch(result.stderr, /plugin/)
   })
 
   it('a port in use: exit 69', async () => {
