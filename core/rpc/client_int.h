@@ -28,7 +28,8 @@ struct peer {
     /* It came up or went down; the last touch, the peer may be closed inside. */
     void (*changed)(struct peer *p, bool up);
     bool eager;
-    bool told_down; /* that the eager one cannot be reached; said once until it is up */
+    bool told;      /* in the log, when it comes and goes */
+    bool told_down; /* that it cannot be reached; said once until it is up */
     struct net_dial *dial;
     struct rpc_conn *conn;
     struct env_timer timer;
@@ -39,9 +40,13 @@ struct peer {
     char why[256];       /* the last failure */
 };
 
-/* tls_name NULL ok; texts copied, identity: ref taken. FN_E_EXHAUSTED. */
+#define PEER_EAGER 1u
+#define PEER_TOLD  2u
+
+/* tls_name NULL ok; texts copied, identity: ref taken; flags PEER_*. FN_E_EXHAUSTED. */
 int peer_open(struct peer *p, struct rpc *r, const char *address, const char *tls_name,
-              struct net_identity *identity, bool eager, void (*changed)(struct peer *p, bool up));
+              struct net_identity *identity, uint32_t flags,
+              void (*changed)(struct peer *p, bool up));
 /* No callback. What runs on its connection goes on. */
 void peer_close(struct peer *p);
 void peer_finish(struct peer *p); /* after that: frees its texts */

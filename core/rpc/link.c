@@ -148,7 +148,9 @@ static struct engage_link *link_open(struct engage_client *client, const char *a
     l->cb = cb;
     l->ud = ud;
     LIST_INIT(&l->attempts);
-    if (peer_open(&l->peer, r, address, tls_name, r->identity, true, on_changed) < 0) {
+    /* A link that nobody watches is for a question, of which there may be thousands a second. */
+    if (peer_open(&l->peer, r, address, tls_name, r->identity, PEER_EAGER | (cb ? PEER_TOLD : 0),
+                  on_changed) < 0) {
         free(l);
         return NULL;
     }

@@ -72,7 +72,7 @@ static void peer_tell(struct peer *p, bool up, const char *why)
     uint32_t level = up ? FN_LOG_INFO : FN_LOG_WARN;
     uint32_t suppressed;
 
-    if (!p->eager || (!up && p->told_down)) {
+    if (!p->told || (!up && p->told_down)) {
         return;
     }
     p->told_down = !up;
@@ -237,10 +237,12 @@ void peer_break(struct peer *p, const char *why)
 }
 
 int peer_open(struct peer *p, struct rpc *r, const char *address, const char *tls_name,
-              struct net_identity *identity, bool eager, void (*changed)(struct peer *p, bool up))
+              struct net_identity *identity, uint32_t flags,
+              void (*changed)(struct peer *p, bool up))
 {
     *p = (struct peer){ .rpc = r,
-                        .eager = eager,
+                        .eager = (flags & PEER_EAGER) != 0,
+                        .told = (flags & PEER_TOLD) != 0,
                         .changed = changed,
                         .timer.cb = peer_on_timer,
                         .pause_ns = r->config.reconnect_first_ns,
@@ -253,7 +255,7 @@ int peer_open(struct peer *p, struct rpc *r, const char *address, const char *tl
     }
     p->identity = net_identity_ref(identity);
     snprintf(p->why, sizeof(p->why), "not connected");
-    if (eager) {
+    if (p->eager) {
         dial(p);
     }
     return 0;

@@ -47,7 +47,7 @@ int rpc_channel_open(struct rpc *r, const char *address, struct net_identity *id
     }
     ch->rpc = r;
     ch->identity = net_identity_ref(identity ? identity : r->identity);
-    if (peer_open(&ch->peer, r, address, tls_name, ch->identity, false, NULL) < 0) {
+    if (peer_open(&ch->peer, r, address, tls_name, ch->identity, 0, NULL) < 0) {
         net_identity_unref(ch->identity);
         free(ch);
         return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");

@@ -39,6 +39,7 @@ test('elastic pools', async (t) => {
       }
       assertOnce(ledger, answers)
       assert.equal(await e.npm.metric('fn_npm_drain_losses'), 0)
+      assert.doesNotMatch(e.npm.log, /runner connected/, 'a line for each of its questions to a runner')
       assert.ok(await e.npm.metric('fn_npm_provision_latency_count') >= 3 * ROUNDS)
       const waits = await Promise.all(e.lbs.map((lb) => lb.metric('fn_lb_new_runner_latency_count')))
       assert.deepEqual(waits, waits.map(() => ROUNDS))
