@@ -9,94 +9,116 @@
 
 #define AT(field) offsetof(struct scenario_top, field)
 static const struct fn_opt top_opts[] = {
-    OPT("summary", STR, AT(summary), "", 0, 200, "One line for the report."),
+    OPT("summary", STR, AT(summary), "", 0, 200,
+        "One line about the scenario, printed above the report."),
     OPT("duration", DURATION, AT(duration_ns), "60s", MS, 1000 * H,
         "Virtual time during which calls arrive."),
     OPT("warm_up", DURATION, AT(warm_up_ns), "0", 0, 1000 * H,
         "Calls that arrive before this are not counted."),
     OPT("calls_max", INT, AT(calls_max), "0", 0, 1000000000,
-        "Calls after which no more arrive, 0 = no limit."),
+        "Number of calls after which no more arrive, 0 = no limit."),
     OPT("lbs", INT, AT(lbs), "1", 1, 64,
-        "Load balancers, each with a placer instance and in-flight counts of its own."),
+        "Number of load balancers, each with its own placer instance and its own counts of "
+        "running calls."),
     { .key = NULL },
 };
 #undef AT
 #define AT(field) offsetof(struct scenario_runners, field)
 static const struct fn_opt runner_opts[] = {
-    OPT("count", INT, AT(count), "10", 1, 10000, "Runners at the start."),
-    OPT("memory", BYTES, AT(memory), "4GiB", MIB, 4096 * GIB, "Memory of each for containers."),
+    OPT("count", INT, AT(count), "10", 1, 10000,
+        "Number of runners at the start."),
+    OPT("memory", BYTES, AT(memory), "4GiB", MIB, 4096 * GIB,
+        "Memory of each runner for containers."),
     OPT("containers_per_function", INT, AT(containers_per_function), "0", 0, 10000,
-        "Containers that one function may have on one runner, 0 = no limit but memory."),
+        "Maximum number of containers of one function on one runner, 0 = as many as the memory "
+        "allows."),
     OPT("cpus", INT, AT(cpus), "0", 0, 1024,
-        "Processors that running calls share: a call that starts among more calls than these runs "
-        "longer in proportion; 0 = calls do not slow each other."),
+        "Number of processors of a runner. If more calls run at the same time, a call that "
+        "starts then runs longer in proportion. 0 = calls do not slow each other down."),
     OPT("queue", INT, AT(queue), "0", 0, 100000,
-        "Calls that may wait at a runner that is full; with 0 it refuses at once, as Go Fn does."),
+        "Maximum number of calls that wait at a full runner; a further one is refused. 0 = a "
+        "full runner refuses at once, as Go Fn's does."),
     OPT("idle_timeout", DURATION, AT(idle_timeout_ns), "30s", 0, 24 * H,
-        "Time after which an idle container is removed."),
+        "Time after its last call when a container is removed."),
     OPT("cold_start", DURATION, AT(cold_start_ns), "400ms", 0, H,
-        "Time to make a container for a function that has none idle."),
+        "Time to start a container for a call whose function has no idle one."),
     OPT("cold_spread", INT, AT(cold_spread), "20", 0, 100,
-        "Percent by which that time varies, uniformly both ways."),
+        "Percent by which cold_start varies, uniformly in both directions."),
     { .key = NULL },
 };
 #undef AT
 #define AT(field) offsetof(struct scenario_functions, field)
 static const struct fn_opt function_opts[] = {
-    OPT("count", INT, AT(count), "20", 1, 100000, "Functions."),
+    OPT("count", INT, AT(count), "20", 1, 100000,
+        "Number of functions."),
     OPT_CHOICE("popularity", AT(popularity), "equal", "equal|zipf|azure",
-               "How calls spread over functions; azure: log-normal with sigma 3.6, the top fifth "
-               "gets 99.6 % of the calls."),
-    OPT("skew", INT, AT(skew), "100", 0, 300, "zipf: exponent in percent."),
-    OPT("memory", BYTES, AT(memory), "128MiB", MIB, 1024 * GIB, "Memory of a container."),
+               "How calls are distributed over functions: equal; zipf, with the exponent skew; "
+               "azure = log-normal with sigma 3.6, where the top fifth of the functions gets "
+               "99.6 % of the calls."),
+    OPT("skew", INT, AT(skew), "100", 0, 300,
+        "With popularity zipf: the exponent, in percent."),
+    OPT("memory", BYTES, AT(memory), "128MiB", MIB, 1024 * GIB,
+        "Memory of a container. With memory_shape azure: its median."),
     OPT_CHOICE("memory_shape", AT(memory_shape), "same", "same|azure",
-               "same for all functions, or log-normal around it with sigma 0.6, from 32MiB to "
-               "4GiB."),
+               "Memory of the functions: same = memory for all; azure = log-normal around memory "
+               "with sigma 0.6, from 32MiB to 4GiB."),
     OPT_CHOICE("duration_shape", AT(duration_shape), "constant",
                "constant|exponential|lognormal|azure",
-               "How long calls run; azure: a median per function that is log-normal with sigma "
-               "2.36, and calls log-normal around it with sigma 0.5."),
+               "Distribution of run times. azure = each function has a median, drawn "
+               "log-normally with sigma 2.36, and its calls are log-normal around it with sigma "
+               "0.5."),
     OPT("duration", DURATION, AT(duration_ns), "50ms", 1000, H,
-        "Constant, mean or median of it."),
-    OPT("spread", INT, AT(spread), "100", 0, 400, "lognormal: sigma in percent."),
+        "Run time of calls: the constant, mean or median of duration_shape."),
+    OPT("spread", INT, AT(spread), "100", 0, 400,
+        "With duration_shape lognormal: sigma, in percent."),
     { .key = NULL },
 };
 #undef AT
 #define AT(field) offsetof(struct scenario_arrivals, field)
 static const struct fn_opt arrival_opts[] = {
     OPT_CHOICE("shape", AT(shape), "poisson", "constant|poisson|burst|diurnal|azure",
-               "When calls arrive; azure: a third of the functions by timer, a third Poisson, a "
-               "third in bursts."),
-    OPT("rate", INT, AT(rate), "100", 1, 100000000, "Calls per second, mean over time."),
+               "When calls arrive. azure = a third of the functions is called at regular "
+               "intervals, a third by Poisson, a third in bursts."),
+    OPT("rate", INT, AT(rate), "100", 1, 100000000,
+        "Calls per second of all functions together, averaged over time."),
     OPT("burst_factor", INT, AT(burst_factor), "10", 1, 1000,
-        "burst: rate during a burst in times of the mean."),
+        "With shape burst: rate during a burst, as a multiple of the average."),
     OPT("burst_every", DURATION, AT(burst_every_ns), "30s", MS, 24 * H,
-        "burst: time from start to start."),
-    OPT("burst_length", DURATION, AT(burst_length_ns), "2s", MS, 24 * H, "burst: how long."),
-    OPT("period", DURATION, AT(period_ns), "10m", S, 1000 * H, "diurnal: length of a day."),
-    OPT("low", INT, AT(low), "20", 0, 100, "diurnal: rate at night in percent of the mean."),
+        "With shape burst: time from the start of one burst to the start of the next."),
+    OPT("burst_length", DURATION, AT(burst_length_ns), "2s", MS, 24 * H,
+        "With shape burst: length of a burst."),
+    OPT("period", DURATION, AT(period_ns), "10m", S, 1000 * H,
+        "With shape diurnal: length of a day."),
+    OPT("low", INT, AT(low), "20", 0, 100,
+        "With shape diurnal: rate at night, in percent of the average."),
     { .key = NULL },
 };
 #undef AT
 #define AT(field) offsetof(struct scenario_network, field)
 static const struct fn_opt network_opts[] = {
     OPT("delay", DURATION, AT(delay_ns), "100us", 0, 10 * S,
-        "One way between load balancer and runner."),
+        "Time of a message between load balancer and runner, one way."),
     OPT("detect", DURATION, AT(detect_ns), "3s", 0, H,
-        "Time until a load balancer notices that a runner's machine vanished."),
+        "Time until a load balancer notices that the machine of a runner vanished."),
     OPT("publish", DURATION, AT(publish_ns), "500ms", 0, H,
-        "Longest time until a pool publishes a change of membership; drawn per load balancer."),
+        "Longest time until a load balancer hears of a runner that came or went; drawn for each "
+        "load balancer."),
     { .key = NULL },
 };
 #undef AT
 #define AT(field) offsetof(struct scenario_placement, field)
 static const struct fn_opt placement_opts[] = {
-    OPT("timeout", DURATION, AT(timeout_ns), "30s", MS, H, "As lb.placement_timeout of fn.yaml."),
-    OPT("retry_min", DURATION, AT(retry_min_ns), "10ms", MS, 10 * S, "As lb.retry_min."),
-    OPT("retry_max", DURATION, AT(retry_max_ns), "1s", MS, 60 * S, "As lb.retry_max."),
-    OPT("waiting_max", INT, AT(waiting_max), "20000", 1, 10000000, "As lb.waiting_calls_max."),
+    OPT("timeout", DURATION, AT(timeout_ns), "30s", MS, H,
+        "Time for a call to be placed, as lb.placement_timeout in fn.yaml."),
+    OPT("retry_min", DURATION, AT(retry_min_ns), "10ms", MS, 10 * S,
+        "Shortest pause before a refused call is offered again, as lb.retry_min in fn.yaml."),
+    OPT("retry_max", DURATION, AT(retry_max_ns), "1s", MS, 60 * S,
+        "Longest pause before a refused call is offered again, as lb.retry_max in fn.yaml."),
+    OPT("waiting_max", INT, AT(waiting_max), "20000", 1, 10000000,
+        "Maximum number of waiting calls, as lb.waiting_calls_max in fn.yaml."),
     OPT("decision_cost", DURATION, AT(decision_cost_ns), "0", 0, S,
-        "Virtual time that a load balancer spends on each decision, one after the other."),
+        "Virtual time that each decision takes; a load balancer makes one decision after the "
+        "other."),
     { .key = NULL },
 };
 #undef AT
@@ -107,31 +129,36 @@ static const struct fn_opt placement_opts[] = {
     }
 static const struct fn_opt expect_opts[] = {
     EXPECT("wait_p99_max", DURATION, wait_p99_max_ns, H, NULL,
-           "Longest wait of 99 % of the calls."),
+           "Longest wait that 99 % of the calls may have."),
     EXPECT("slowdown_p99_max", INT, slowdown_p99_max, 1000000, "times",
-           "Largest slowdown of 99 % of the calls."),
+           "Largest slowdown that 99 % of the calls may have."),
     EXPECT("refused_max", INT, refused_max, 100, "percent", "Share of calls that may be refused."),
     EXPECT("cold_max", INT, cold_max, 100, "percent", "Share of placed calls that may start cold."),
-    EXPECT("lost_max", INT, lost_max, 1000000000, "calls", "Calls that may be lost with a runner."),
+    EXPECT("lost_max", INT, lost_max, 1000000000, "calls",
+           "Number of calls that may be lost with a runner."),
     EXPECT("collateral_max", INT, collateral_max, 100, "percent",
-           "Share of unaffected functions that a change of membership may move; a placer without "
-           "homes does not keep it."),
+           "Share of unaffected functions that may move when runners come or go. A placer without "
+           "homes never meets this."),
     { .key = NULL },
 };
 #define AT(field) offsetof(struct scenario_event, field)
 static const struct fn_opt event_opts[] = {
-    OPT("at", DURATION, AT(at_ns), NULL, 0, 1000 * H, "a time from the start, such as 10s."),
+    OPT("at", DURATION, AT(at_ns), NULL, 0, 1000 * H,
+        "When it happens: a time from the start, such as 10s."),
     { .key = "what",
-      .doc = "what happens; crash: the process dies and its connections are reset; vanish: the machine is gone "
-             "and nobody says so; leave: taken out of the pool, running calls end; drain: listed "
-             "as draining; join: new runners.",
+      .doc = "What happens to runners: crash = their processes die and connections are reset; "
+             "vanish = their machines are gone and nobody is told; leave = they are taken out of "
+             "the pool and running calls end; drain = they are listed as draining; join = new "
+             "runners come.",
       .choices = "crash|vanish|leave|drain|join",
       .type = FN_OPT_CHOICE,
       .offset = AT(what) },
-    OPT("runner", INT, AT(runner), "0", 0, 9999, "The first runner it is about, from 0."),
-    OPT("count", INT, AT(count), "1", 1, 10000, "How many, in order."),
+    OPT("runner", INT, AT(runner), "0", 0, 9999,
+        "Number of the first runner that is concerned, from 0."),
+    OPT("count", INT, AT(count), "1", 1, 10000,
+        "Number of runners that are concerned, from the first one on."),
     OPT("back_after", DURATION, AT(back_after_ns), "0", 0, 1000 * H,
-        "Time after which they are as before, 0 = never."),
+        "Time after which these runners are as before, 0 = never."),
     { .key = NULL },
 };
 #undef AT
