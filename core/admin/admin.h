@@ -75,5 +75,10 @@ void admin_stream_cut(struct admin_request *rq); /* it must not look whole */
  * FN_E_UNAVAILABLE "no node answers at ...", FN_E_PERMISSION, FN_E_DEADLINE. */
 int admin_call(const char *socket, const char *method, const char *path, int64_t timeout_ms,
                int *ret_status, struct buf *ret_body, struct fn_error *reterr);
+/* GET of an answer that may go on for ever, also one that says no: data() gets it piece by piece
+ * and ends it by < 0. [init], blocks. 0 when it has ended; else as above. */
+int admin_read(const char *socket, const char *path,
+               int (*data)(void *ud, const char *data, size_t len), void *ud,
+               struct fn_error *reterr);
 
 #endif

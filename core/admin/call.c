@@ -118,3 +118,12 @@ int admin_call(const char *socket, const char *method, const char *path, int64_t
 
     return r < 0 ? r : fetch_unix(socket, method, path, timeout_ms, ret_status, ret_body, reterr);
 }
+
+int admin_read(const char *socket, const char *path,
+               int (*data)(void *ud, const char *data, size_t len), void *ud,
+               struct fn_error *reterr)
+{
+    int r = call_probe(socket, reterr);
+
+    return r < 0 ? r : fetch_unix_read(socket, path, data, ud, reterr);
+}

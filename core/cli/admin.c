@@ -12,7 +12,7 @@
 #define RELOAD_TIMEOUT_MS 120000 /* plugins have a deadline each */
 
 /* --socket, or what the configuration says; its mistakes matter only when it cannot be read. */
-static int find_socket(const struct cli_options *o, char ret[ADMIN_PATH_MAX + 1])
+int cli_socket(const struct cli_options *o, char ret[ADMIN_PATH_MAX + 1])
 {
     struct fn_error e = ERR_INIT;
     struct conf_problems p;
@@ -44,7 +44,7 @@ static int ask_status(const struct cli_options *o, const char *method, const cha
     char socket[ADMIN_PATH_MAX + 1];
     struct fn_error e = ERR_INIT;
     struct buf body = BUF_INIT(0);
-    int r = find_socket(o, socket);
+    int r = cli_socket(o, socket);
 
     *ret = NULL;
     if (r != EXIT_OK) {

@@ -29,6 +29,7 @@ static const char usage_text[] =
     "       fnd status [--json] [--socket PATH|--config FILE]\n"
     "       fnd why [--json] [--socket PATH|--config FILE] CALL-ID\n"
     "       fnd calls|containers|peers [--json] [--socket PATH|--config FILE] [--at-most N]\n"
+    "       fnd logs [-f] [-n N] [--json] [--socket PATH|--config FILE] APP/FUNCTION|FUNCTION-ID\n"
     "       fnd shadow [--json] [--socket PATH|--config FILE] status|swap|back\n"
     "       fnd runners [--json] [--socket PATH|--config FILE] list|drain ID|undrain ID|\n"
     "                   replace ID|remove [--force] ID|roll [--group NAME] [--at-most N]\n"
@@ -44,6 +45,7 @@ static const char usage_text[] =
     "  calls      shows current calls: state, age, what each waits for\n"
     "  containers shows containers of a runner: state, age, what each waits for\n"
     "  peers      shows the runners that this node connects to, and why one is down or fails\n"
+    "  logs       shows what a function prints, from all runners: time, call, stream, line\n"
     "  shadow     compares the shadow placer with the one in use; swaps them, and back\n"
     "  runners    shows the runners of a node pool manager, and why there are so many; drains\n"
     "             one, takes that back, replaces or removes one; roll replaces all, N at a time\n"
@@ -52,7 +54,9 @@ static const char usage_text[] =
     "             with the files ca.pem and ca.key of a directory\n"
     "  --config   fn.yaml of the node; the commands that ask a running node find its socket by it\n"
     "  --socket   the node's admin socket itself\n"
-    "  --at-most  rows of a list (1000, up to 10000); of roll: runners at a time\n"
+    "  --at-most  or -n: rows of a list (1000, up to 10000), last lines of logs (1000, up to 100000);\n"
+    "             of roll: runners at a time\n"
+    "  --follow   or -f: goes on with what comes\n"
     "  --json     prints the node's answer as JSON\n"
     "  --strict   makes warnings errors\n"
     "  --supervise  a parent process restarts the node after a crash\n"
@@ -325,7 +329,8 @@ enum flag {
     FLAG_SOCKET = 'S',
     FLAG_JSON = 'j',
     FLAG_SUPERVISE = 'p',
-    FLAG_FORCE = 'f',
+    FLAG_FORCE = 'F',
+    FLAG_FOLLOW = 'f',
     FLAG_GROUP = 'g',
     FLAG_AT_MOST = 'n',
     FLAG_HELP = 'h'
@@ -361,6 +366,7 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
         { "supervise", no_argument, NULL, FLAG_SUPERVISE },
         { "json", no_argument, NULL, FLAG_JSON },
         { "force", no_argument, NULL, FLAG_FORCE },
+        { "follow", no_argument, NULL, FLAG_FOLLOW },
         { "group", required_argument, NULL, FLAG_GROUP },
         { "at-most", required_argument, NULL, FLAG_AT_MOST },
         { "help", no_argument, NULL, FLAG_HELP },
@@ -374,7 +380,7 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
         return usage(NULL);
     }
     optind = 1;
-    while ((c = getopt_long(argc, argv, "hc:", options, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "hc:fn:", options, NULL)) != -1) {
         if (c == FLAG_HELP) {
             fputs(usage_text, stdout);
             exit(EXIT_OK);
@@ -396,6 +402,8 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
             o->json = true;
         } else if (c == FLAG_FORCE) {
             o->force = true;
+        } else if (c == FLAG_FOLLOW) {
+            o->follow = true;
         } else if (c == FLAG_GROUP) {
             o->group = optarg;
         } else if (c == FLAG_AT_MOST) {
@@ -445,8 +453,9 @@ static const struct command commands[] = {
     { "calls", "cjSn", 0, 0, NULL, cli_calls },
     { "containers", "cjSn", 0, 0, NULL, cli_containers },
     { "peers", "cjSn", 0, 0, NULL, cli_peers },
+    { "logs", "cjSfn", 1, 1, "APP/FUNCTION, or a function's id", cli_logs },
     { "reload", "cjS", 0, 0, NULL, cli_reload },
-    { "runners", "cjSfgn", 1, 2, "list, roll, or drain, undrain, replace or remove and an id",
+    { "runners", "cjSFgn", 1, 2, "list, roll, or drain, undrain, replace or remove and an id",
       cli_runners },
     { "shadow", "cjS", 1, 1, "status, swap or back", cli_shadow },
     { "certs", "", 2, INT_MAX, "demo or issue, and a directory", cli_certs },

@@ -2,6 +2,7 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
+#include <admin/admin.h>
 #include <config/config.h>
 #include <jansson.h>
 #include <process/start.h>
@@ -13,9 +14,10 @@ struct cli_options {
     bool markdown;           /* plugins: as Markdown */
     const char *socket;      /* of a running node; NULL = the configuration's */
     bool json;               /* answers of a running node as they came */
+    bool follow;             /* logs: what comes, too */
     bool force;              /* runners remove: whatever runs on it */
     const char *group;       /* runners roll; NULL = all */
-    const char *at_most;     /* text of a number; NULL: runners roll 1, lists 1000 */
+    const char *at_most;     /* text of a number; NULL: runners roll 1, lists and logs 1000 */
 };
 
 /* Parses argv and does what it says. */
@@ -30,6 +32,10 @@ int cli_runners(const struct cli_options *o, int argc, char **argv);
 /* The node's JSON in *ret (given), or an exit code and a sentence on stderr. */
 int cli_ask(const struct cli_options *o, const char *method, const char *path, json_t **ret);
 int cli_print_json(const json_t *root);
+/* The path of the node's admin socket: --socket, or what the configuration says. */
+int cli_socket(const struct cli_options *o, char ret[ADMIN_PATH_MAX + 1]);
+/* logs.c */
+int cli_logs(const struct cli_options *o, int argc, char **argv);
 /* lists.c */
 int cli_calls(const struct cli_options *o, int argc, char **argv);
 int cli_containers(const struct cli_options *o, int argc, char **argv);

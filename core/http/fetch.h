@@ -54,5 +54,10 @@ int fetch_get(struct fetch *f, const char *base_url, const char *path_and_query,
  * is the caller's to finish, also after an error. */
 int fetch_unix(const char *socket, const char *method, const char *path, int64_t timeout_ms,
                int *ret_status, struct buf *ret_body, struct fn_error *reterr);
+/* [init] GET of an answer that may go on for ever; data() gets it piece by piece and ends it by
+ * < 0. 0: it has ended, whole or not. */
+int fetch_unix_read(const char *socket, const char *path,
+                    int (*data)(void *ud, const char *data, size_t len), void *ud,
+                    struct fn_error *reterr);
 
 #endif

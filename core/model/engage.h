@@ -61,10 +61,22 @@ enum engage_proof {
     ENGAGE_PROOF_REFUSED,  /* the transport says that it was not processed */
 };
 
+/* A line that a function printed, in StreamLogs; texts that nobody knows are "". */
+struct engage_line {
+    const char *app_id, *fn_id, *container_id;
+    const char *call_id;
+    const char *data; /* without its newline */
+    size_t len;
+    int64_t wall_ms;
+    uint64_t lost; /* > 0: no function's; so many are missing here, as `data` says in words */
+    bool of_stderr;
+};
+
 /* ---- client side: one link per runner address, one attempt per try ------------------------- */
 
 struct engage_link;
 struct engage_attempt;
+struct engage_reader;
 
 struct engage_client_cb {
     void (*on_start)(void *ud, const struct engage_start *start); /* borrowed; at most once */
@@ -92,6 +104,13 @@ struct engage_link_cb {
     const char *(*labels)(void *ud);
 };
 
+/* What the functions of a runner print (StreamLogs). */
+struct engage_reader_cb {
+    void (*on_lines)(void *ud, const struct engage_line *lines, uint32_t n); /* borrowed */
+    /* Last callback, exactly once unless closed. */
+    void (*on_end)(void *ud, int grpc_status, const char *text);
+};
+
 struct engage_client {
     /* A link dials at once and keeps dialling (back-off <= 1 s, so that a restarted runner is used
      * again within a second). cb may be NULL. NULL when out of memory. */
@@ -113,6 +132,14 @@ struct engage_client {
     /* Releases the attempt: cancels the stream if it has not ended; no callback after this. Must be
      * called exactly once, also after on_end. */
     void (*attempt_close)(struct engage_attempt *);
+    /* Reads lines of a runner; the keys say which (docs/logs.md) and are copied. It ends with its
+     * link. NULL when out of memory. */
+    struct engage_reader *(*reader_open)(struct engage_link *, const struct fn_kv *keys, uint32_t n,
+                                         const struct engage_reader_cb *, void *ud);
+    /* Asks for the next message, which may be long in coming. Once before each. */
+    void (*reader_more)(struct engage_reader *);
+    /* No callback after this. Must be called exactly once, also after on_end. */
+    void (*reader_close)(struct engage_reader *);
 };
 
 /* ---- server side: one session per call ------------------------------------------------------ */
@@ -161,6 +188,18 @@ struct engage_config {
     void (*answer)(struct engage_config *, int grpc_status, const char *text);
 };
 
+/* A peer reads what functions print. Owned by who answers from on_logs() until end() or
+ * on_logs_gone(). */
+struct engage_logs {
+    const struct fn_kv *keys; /* borrowed until on_logs() returned */
+    uint32_t n;
+    bool wanted; /* the peer asks for a message, and gets one */
+    /* That message. FN_E_EXHAUSTED: no memory, the stream must be ended. */
+    int (*send)(struct engage_logs *, const struct engage_line *lines, uint32_t n);
+    void (*end)(struct engage_logs *, int grpc_status, const char *text); /* the logs are gone */
+    void *owner; /* of who answers */
+};
+
 struct engage_server_cb {
     /* A TryCall came. Return 0 and own the session until finish() or gone; `*ret_ud` is given to
      * the other callbacks. deadline_ns: the stream's, 0 = none. < 0: ends the stream with that gRPC
@@ -181,6 +220,11 @@ struct engage_server_cb {
     /* The same for a configuration. */
     void (*on_configure)(void *server_ud, struct engage_config *config);
     void (*on_configure_gone)(void *server_ud, struct engage_config *config);
+    /* A peer wants to read lines, and on_logs() may end them; `wanted` became true; it reads no
+     * more. */
+    void (*on_logs)(void *server_ud, struct engage_logs *logs);
+    void (*on_logs_wanted)(void *server_ud, struct engage_logs *logs);
+    void (*on_logs_gone)(void *server_ud, struct engage_logs *logs);
 };
 
 struct engage_server {

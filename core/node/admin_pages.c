@@ -1,4 +1,5 @@
 /* What a node shows on its admin socket. */
+#include <node/logs.h>
 #include <node/node.h>
 
 #include <base/log.h>
@@ -106,6 +107,7 @@ int node_admin_open(struct node *n, struct fn_error *reterr)
     admin_route(n->admin, "GET", "/status", page_on_status, n);
     reload_routes(n->reload, n->admin);
     node_lists_open(n);
+    admin_route(n->admin, "GET", "/logs/", node_logs, n);
     open_routes(n);
     return 0;
 }

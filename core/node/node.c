@@ -1,5 +1,6 @@
 /* A node's parts in the order of their making: gRPC, TLS, sides, ports. node_open() makes what
  * needs no peer, node_serve() opens the ports, node_close() undoes both. */
+#include <node/logs.h>
 #include <node/node.h>
 #include <node/ready.h>
 #include <process/crash.h>
@@ -286,6 +287,7 @@ void node_close(struct node *n)
         return;
     }
     loop_enter(n->loop); /* lane threads still deliver */
+    node_logs_close(n);
     admin_destroy(n->admin);
     web_destroy(n->web);
     for (uint32_t i = 0; i < n->n_sides; i++) {

@@ -60,6 +60,8 @@ struct node {
     struct rpc_server *rpc_server;
     struct local *local;
     struct engage_server_cb rpc_cb, local_cb;
+    struct local *log_local; /* by which `fnd logs` reads a node that is no load balancer */
+    struct engage_link *log_link;
     char owner[64];
     char instance[33];
     char hostname[256];
@@ -80,6 +82,7 @@ struct node {
     void (*drained)(void *ud);
     void *drained_ud;
 
+    LIST_HEAD(, log_page) log_pages;
     struct admin *admin; /* NULL = off */
     char admin_path[ADMIN_PATH_MAX + 1];
     int64_t opened_ns;

@@ -145,7 +145,7 @@ static int open_drivers(struct node *n, struct fn_error *reterr)
     return r;
 }
 
-static int open_local(struct node *n, struct fn_error *reterr)
+static int open_local(struct node *n, struct local **ret, struct fn_error *reterr)
 {
     void *ud;
     int r = runner_attach(n->runner, local_server_table(), &n->local_cb, &ud, reterr);
@@ -153,8 +153,8 @@ static int open_local(struct node *n, struct fn_error *reterr)
     if (r < 0) {
         return r;
     }
-    n->local = local_create(n->env, &n->local_cb, ud);
-    return n->local ? 0 : err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    *ret = local_create(n->env, &n->local_cb, ud);
+    return *ret ? 0 : err_set(reterr, FN_E_EXHAUSTED, "out of memory");
 }
 
 static int runner_open(struct node *n, struct fn_error *reterr)
@@ -185,7 +185,7 @@ static int runner_open(struct node *n, struct fn_error *reterr)
     set_lanes(n, &deps.options);
     metric_set_subjects(n->config->metrics->functions_max);
     r = runner_create(&deps, &n->runner, reterr);
-    return r < 0 || !n->config->type->inside ? r : open_local(n, reterr);
+    return r < 0 ? r : open_local(n, n->config->type->inside ? &n->local : &n->log_local, reterr);
 }
 
 static void runner_apply(struct node *n)
@@ -263,6 +263,11 @@ static int runner_serve(struct node *n, struct fn_error *reterr)
     if (n->local) {
         return 0;
     }
+    n->log_link = local_client(n->log_local)->link_open(local_client(n->log_local), "local:", NULL,
+                                                        NULL, NULL);
+    if (!n->log_link) {
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    }
     r = runner_attach(n->runner, rpc_server_table(), &n->rpc_cb, &ud, reterr);
     return r < 0 ? r
                  : rpc_server_open(n->rpc, n->config->grpc->listen, &n->rpc_cb, ud, &n->rpc_server,
@@ -309,9 +314,11 @@ static void runner_close(struct node *n)
     if (n->rpc_server) {
         rpc_server_close(n->rpc_server);
     }
-    if (n->local) {
-        local_destroy(n->local);
+    if (n->log_link) {
+        local_client(n->log_local)->link_close(n->log_link);
     }
+    local_destroy(n->log_local);
+    local_destroy(n->local);
     runner_destroy(n->runner);
     fnsock_destroy(&n->fnsock);
 }

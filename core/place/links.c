@@ -166,6 +166,23 @@ static struct place_runner *runner_create(struct place_group *g, const struct fn
     return r;
 }
 
+bool place_each_runner(struct place *p,
+                       bool (*seen)(void *ud, struct engage_link *link, const char *address),
+                       void *ud)
+{
+    struct place_group *g, *next_group;
+    struct place_runner *r, *next;
+
+    HASH_ITER(hh, p->groups, g, next_group) {
+        HASH_ITER(hh, g->runners, r, next) {
+            if (r->link && !seen(ud, r->link, runner_address(r))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static bool is_runner_of(const struct place_runner *r, const struct fn_runner *e)
 {
     return memcmp(r->key, &e->id, sizeof(e->id)) == 0 && strcmp(runner_address(r), e->address) == 0;

@@ -203,6 +203,13 @@ void place_ended(struct place_call *pc, uint32_t outcome);
 /* Gives the call up in any state; no on_wake() after this. Needed also after PLACE_GIVE_UP. */
 void place_leave(struct place_call *pc);
 
+/* [loop] The runners of all groups whose links are open, one after the other, until seen() says
+ * false, which is returned. One of several groups comes several times. Borrowed until the loop goes
+ * on. */
+bool place_each_runner(struct place *p,
+                       bool (*seen)(void *ud, struct engage_link *link, const char *address),
+                       void *ud);
+
 struct place_counts {
     uint32_t waiting;
     uint32_t trying; /* attempts under way */

@@ -98,12 +98,25 @@ struct engage_attempt *attempt_open(struct engage_link *, const struct engage_tr
 void attempt_pause(struct engage_attempt *a, bool paused);
 void attempt_close(struct engage_attempt *a);
 
+/* ---- readers of logs (logs_client.c) --------------------------------------------------------- */
+
+struct engage_reader *reader_open(struct engage_link *l, const struct fn_kv *keys, uint32_t n,
+                                  const struct engage_reader_cb *cb, void *ud);
+void reader_more(struct engage_reader *rd);
+void reader_close(struct engage_reader *rd);
+void readers_leave(struct engage_link *l); /* it is being closed */
+
 /* ---- raw calls ------------------------------------------------------------------------------- */
 
 /* rpc_raw_start() for any peer. */
 int raw_start(struct peer *p, const char *method, const void *message, size_t len,
               int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud, struct rpc_raw **ret,
               struct fn_error *reterr);
+/* The same with messages that are framed already, and without a deadline; more may follow. NULL: no
+ * memory. */
+struct rpc_raw *raw_open(struct peer *p, const char *method, const struct buf *messages,
+                         const struct rpc_raw_cb *cb, void *ud);
+int raw_more(struct rpc_raw *c, const struct buf *messages); /* FN_E_EXHAUSTED: not sent */
 /* For peer.c: calls that wait for it begin, or end with UNAVAILABLE. No callback from inside. */
 void raws_begin(struct peer *p);
 void raws_fail(struct peer *p, const char *why);

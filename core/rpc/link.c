@@ -167,6 +167,7 @@ static void link_close(struct engage_link *l)
     l->closed = true;
     env_timer_clear(l->rpc->env, &l->probe_timer);
     health_finish(l);
+    readers_leave(l);
     walks_skip(&l->rpc->walks, l, LIST_NEXT(l, entry));
     LIST_REMOVE(l, entry);
     peer_close(&l->peer);
@@ -187,6 +188,9 @@ void rpc_client_init(struct rpc *r)
         .attempt = attempt_open,
         .attempt_pause = attempt_pause,
         .attempt_close = attempt_close,
+        .reader_open = reader_open,
+        .reader_more = reader_more,
+        .reader_close = reader_close,
     };
 }
 

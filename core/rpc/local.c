@@ -9,7 +9,7 @@
  *   OWNED to GONE    session_lose(): the client's half is closed; the task says on_gone()
  *   to OVER          session_end(): its owner finished it, or was told; nothing is called then */
 #include <rpc/exchange.h>
-#include <rpc/local.h>
+#include <rpc/local_int.h>
 
 #include <assert.h>
 #include <base/arena.h>
@@ -29,15 +29,6 @@ struct event {
         struct engage_finished finished;
     };
     char data[];
-};
-
-struct engage_link {
-    LIST_ENTRY(engage_link) entry;
-    struct local *local;
-    const struct engage_link_cb *cb;
-    void *ud;
-    struct env_task task;
-    bool up; /* what the owner was told */
 };
 
 struct engage_attempt {
@@ -78,19 +69,6 @@ struct pair {
     struct arena arena;
     struct engage_attempt attempt;
     struct engage_session session;
-};
-
-struct local {
-    struct engage_client client; /* first */
-    struct env *env;
-    const struct engage_server_cb *cb;
-    void *ud;
-    LIST_HEAD(, pair) pairs;
-    LIST_HEAD(, engage_link) links;
-    bool draining;
-    struct env_task drain_task;
-    void (*drained)(void *ud);
-    void *drained_ud;
 };
 
 static struct pair *of_attempt(struct engage_attempt *a)
@@ -324,6 +302,7 @@ static struct engage_link *link_open(struct engage_client *client, const char *a
 static void link_close(struct engage_link *k)
 {
     env_undefer(k->local->env, &k->task);
+    local_readers_leave(k);
     LIST_REMOVE(k, entry);
     free(k);
 }
@@ -615,6 +594,9 @@ struct local *local_create(struct env *env, const struct engage_server_cb *cb, v
         .attempt = attempt_open,
         .attempt_pause = attempt_pause,
         .attempt_close = attempt_close,
+        .reader_open = local_reader_open,
+        .reader_more = local_reader_more,
+        .reader_close = local_reader_close,
     };
     l->env = env;
     l->cb = cb;
@@ -622,6 +604,7 @@ struct local *local_create(struct env *env, const struct engage_server_cb *cb, v
     l->drain_task.cb = on_drain_task;
     LIST_INIT(&l->pairs);
     LIST_INIT(&l->links);
+    LIST_INIT(&l->readers);
     return l;
 }
 
@@ -665,5 +648,6 @@ void local_destroy(struct local *l)
     }
     assert(LIST_EMPTY(&l->pairs) && LIST_EMPTY(&l->links));
     env_undefer(l->env, &l->drain_task);
+    local_readers_forget(l);
     free(l);
 }

@@ -80,6 +80,7 @@ void rpc_config_fix(struct rpc_config *c)
     c->memory_max_bytes = 256 * MIB;
     c->answer_ns = 5 * S;
     c->first_message_ns = 10 * S;
+    c->ack_ns = 5 * MIN;
     c->end_timeout_ns = 2 * S;
 }
 

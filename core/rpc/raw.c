@@ -30,7 +30,8 @@ struct rpc_raw {
     struct env_timer timer; /* the deadline while waiting */
     int64_t deadline_ns;
     char *method;
-    struct buf message;
+    struct buf messages; /* framed, until the stream begins */
+    bool stays_open;     /* more messages may follow: raw_more() */
     int status;
     char text[TEXT_MAX];
 };
@@ -94,7 +95,7 @@ void rpc_raw_close(struct rpc_raw *c)
     stop(c);
     env_undefer(c->rpc->env, &c->task);
     LIST_REMOVE(c, entry);
-    buf_finish(&c->message);
+    buf_finish(&c->messages);
     free(c->method);
     free(c);
 }
@@ -159,12 +160,16 @@ static void raw_begin(struct rpc_raw *c)
         return;
     }
     c->stream = rpc_stream_open(c->peer->conn, &call, &stream_cb, c);
-    if (!c->stream || rpc_stream_send(c->stream, c->message.data, c->message.len) < 0) {
+    if (!c->stream ||
+        buf_add(rpc_stream_out(c->stream), c->messages.data, c->messages.len) < 0) {
         raw_fail(c, GRPC_EXHAUSTED, "out of memory");
         return;
     }
-    rpc_stream_half_close(c->stream);
-    buf_finish(&c->message);
+    rpc_stream_wrote(c->stream);
+    if (!c->stays_open) {
+        rpc_stream_half_close(c->stream);
+    }
+    buf_finish(&c->messages);
 }
 
 void raws_begin(struct peer *p)
@@ -200,20 +205,13 @@ void raws_leave(struct peer *p)
     }
 }
 
-static bool raw_fill(struct rpc_raw *c, const char *method, const void *message, size_t len)
-{
-    c->method = strdup(method);
-    return c->method && buf_add(&c->message, message, len) == 0;
-}
-
-int raw_start(struct peer *p, const char *method, const void *message, size_t len,
-              int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud, struct rpc_raw **ret,
-              struct fn_error *reterr)
+static struct rpc_raw *raw_create(struct peer *p, const char *method, int64_t deadline_ns,
+                                  const struct rpc_raw_cb *cb, void *ud)
 {
     struct rpc_raw *c = calloc(1, sizeof(*c));
 
     if (!c) {
-        return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
+        return NULL;
     }
     *c = (struct rpc_raw){ .rpc = p->rpc,
                            .peer = p,
@@ -223,22 +221,73 @@ int raw_start(struct peer *p, const char *method, const void *message, size_t le
                            .timer.cb = raw_on_timer,
                            .deadline_ns = deadline_ns };
     LIST_INSERT_HEAD(&p->rpc->raws, c, entry);
-    if (!raw_fill(c, method, message, len)) {
+    c->method = strdup(method);
+    if (!c->method) {
         rpc_raw_close(c);
-        return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
+        return NULL;
     }
+    return c;
+}
+
+/* Begins, or waits for the peer; its messages are there. */
+static void raw_go(struct rpc_raw *c)
+{
+    struct peer *p = c->peer;
+
     if (!peer_want(p)) {
         raw_fail(c, GRPC_UNAVAILABLE, p->why);
     } else if (peer_takes_calls(p)) {
         raw_begin(c);
     } else {
         c->waiting = true;
-        if (deadline_ns) {
-            env_timer_set(p->rpc->env, &c->timer, deadline_ns);
+        if (c->deadline_ns) {
+            env_timer_set(p->rpc->env, &c->timer, c->deadline_ns);
         }
     }
+}
+
+int raw_start(struct peer *p, const char *method, const void *message, size_t len,
+              int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud, struct rpc_raw **ret,
+              struct fn_error *reterr)
+{
+    struct rpc_raw *c = raw_create(p, method, deadline_ns, cb, ud);
+
+    if (!c || rpc_frame(&c->messages, message, len) < 0) {
+        if (c) {
+            rpc_raw_close(c);
+        }
+        return err_set(reterr, FN_E_EXHAUSTED, "grpc: out of memory");
+    }
+    raw_go(c);
     *ret = c;
     return 0;
+}
+
+struct rpc_raw *raw_open(struct peer *p, const char *method, const struct buf *messages,
+                         const struct rpc_raw_cb *cb, void *ud)
+{
+    struct rpc_raw *c = raw_create(p, method, 0, cb, ud);
+
+    if (!c || buf_add(&c->messages, messages->data, messages->len) < 0) {
+        if (c) {
+            rpc_raw_close(c);
+        }
+        return NULL;
+    }
+    c->stays_open = true;
+    raw_go(c);
+    return c;
+}
+
+int raw_more(struct rpc_raw *c, const struct buf *messages)
+{
+    struct buf *out = c->stream ? rpc_stream_out(c->stream) : &c->messages;
+    int r = buf_add(out, messages->data, messages->len);
+
+    if (r == 0 && c->stream) {
+        rpc_stream_wrote(c->stream);
+    }
+    return r;
 }
 
 int rpc_raw_start(struct rpc_channel *ch, const char *method, const void *message, size_t len,

@@ -107,6 +107,7 @@ int rpc_create(struct loop *loop, const struct rpc_config *config, struct rpc **
     LIST_INIT(&r->channels);
     LIST_INIT(&r->raws);
     LIST_INIT(&r->unaries);
+    LIST_INIT(&r->readers);
     rpc_client_init(r);
     result = prepare(r, config, reterr);
     if (result < 0) {
@@ -144,6 +145,7 @@ void rpc_destroy(struct rpc *r)
         rpc_channel_close(ch);
     }
     unary_close_all(r);
+    readers_close_all(r);
     rpc_client_close_all(r);
     rpc_release(r);
     loop_leave(loop);

@@ -46,6 +46,7 @@ struct rpc_config {
     int64_t client_silence_ns;    /* a server pings a client after that; 0 = never */
     int64_t answer_ns;            /* * of a peer to a ping, and to a connection */
     int64_t first_message_ns;     /* * a stream of a server that brings none ends */
+    int64_t ack_ns;               /* * a stream of logs whose reader asks for none ends */
     uint32_t connections_max;     /* at a server's port; 0 = any number */
     uint32_t connections_per_ip_max;
     struct fn_strlist refuse_interfaces; /* of a server's port; borrowed until the server is open */

@@ -32,6 +32,7 @@ struct rpc {
     LIST_HEAD(, rpc_channel) channels;
     LIST_HEAD(, rpc_raw) raws;
     LIST_HEAD(, unary) unaries;
+    LIST_HEAD(, engage_reader) readers;
     struct log_gate peers_gate; /* lines about peers that come and go */
 };
 
@@ -47,5 +48,6 @@ void rpc_transport_host_init(struct rpc_transport_host *host, struct loop *loop)
 void rpc_client_init(struct rpc *r);
 void rpc_client_close_all(struct rpc *r);
 void unary_close_all(struct rpc *r);
+void readers_close_all(struct rpc *r);
 
 #endif

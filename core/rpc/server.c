@@ -24,7 +24,8 @@ void server_unref(struct rpc_server *s)
 {
     assert(s->refs > 0);
     if (--s->refs == 0 && s->closed) {
-        assert(LIST_EMPTY(&s->sessions) && LIST_EMPTY(&s->incoming) && LIST_EMPTY(&s->conns));
+        assert(LIST_EMPTY(&s->sessions) && LIST_EMPTY(&s->incoming) && LIST_EMPTY(&s->logs) &&
+               LIST_EMPTY(&s->conns));
         free(s);
     }
 }
@@ -116,6 +117,7 @@ static void on_cancel(struct env_task *t)
                   env_now_ns(s->rpc->env) + 2 * RPC_PART_MS * ENV_MS);
     sessions_cancel(s, "shutting down");
     incoming_cancel(s, "shutting down");
+    logs_cancel(s, "shutting down");
     server_unref(s);
 }
 
@@ -160,6 +162,7 @@ void rpc_server_close(struct rpc_server *s)
     net_listener_close(s->listener);
     sessions_forget(s);
     incoming_forget(s);
+    logs_forget(s);
     while ((sc = LIST_FIRST(&s->conns))) {
         struct rpc_conn *c = sc->conn;
 
@@ -339,7 +342,7 @@ static void server_on_request(void *ud, struct rpc_stream *st, const struct rpc_
     } else if (s->cb && strcmp(head->path, RPC_METHOD_ENGAGE) == 0) {
         session_begin(s, st, head->request_id[0] ? head->request_id : NULL);
     } else if (s->cb && strcmp(head->path, RPC_METHOD_LOGS) == 0) {
-        rpc_stream_finish(st, GRPC_UNKNOWN, "runner not configured with logStreamer");
+        logs_begin(s, st);
     } else if (!(s->cb && incoming_begin(s, st, head->path, &s->runner)) &&
                !(s->service && incoming_begin(s, st, head->path, s->service))) {
         refuse_unknown(st, head->path);
@@ -424,6 +427,7 @@ int rpc_server_open(struct rpc *r, const char *address, const struct engage_serv
     LIST_INIT(&s->conns);
     LIST_INIT(&s->sessions);
     LIST_INIT(&s->incoming);
+    LIST_INIT(&s->logs);
     result = listen_at(s, address, reterr);
     if (result < 0) {
         free(s);

@@ -1,5 +1,5 @@
-/* Server side of this room: listening and dispatch (server.c), Engage sessions (session.c), all
- * other methods (service.c). */
+/* Server side of this room: listening and dispatch (server.c), Engage sessions (session.c),
+ * StreamLogs (logs_server.c), all other methods (service.c). */
 #ifndef RPC_SERVER_INT_H
 #define RPC_SERVER_INT_H
 
@@ -8,6 +8,7 @@
 #include <rpc/rpc_int.h>
 
 struct engage_session;
+struct log_call;
 
 /* A stream whose first message has yet to come, in order of arrival. */
 struct server_wait {
@@ -49,6 +50,7 @@ struct rpc_server {
     struct rpc_service runner;         /* RunnerProtocol's but for Engage; of cb */
     const struct rpc_service *service; /* methods beside these, or NULL */
     LIST_HEAD(, rpc_incoming) incoming;
+    LIST_HEAD(, log_call) logs;
 };
 
 void server_ref(struct rpc_server *s);
@@ -60,6 +62,7 @@ void server_wait_end(struct rpc_server *s, struct server_wait *w); /* also when 
 
 /* Takes the stream over. */
 void session_begin(struct rpc_server *s, struct rpc_stream *st, const char *request_id);
+void logs_begin(struct rpc_server *s, struct rpc_stream *st);
 /* Takes the stream over if one of the service's methods has this path. */
 bool incoming_begin(struct rpc_server *s, struct rpc_stream *st, const char *path,
                     const struct rpc_service *service);
@@ -67,7 +70,9 @@ bool incoming_begin(struct rpc_server *s, struct rpc_stream *st, const char *pat
 /* Ends the calls of all owners: with a word to both sides, or silently. */
 void sessions_cancel(struct rpc_server *s, const char *text);
 void incoming_cancel(struct rpc_server *s, const char *text);
+void logs_cancel(struct rpc_server *s, const char *text);
 void sessions_forget(struct rpc_server *s);
 void incoming_forget(struct rpc_server *s);
+void logs_forget(struct rpc_server *s);
 
 #endif

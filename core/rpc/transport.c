@@ -24,9 +24,8 @@ struct buf *rpc_stream_out(struct rpc_stream *st)
     return &out->bytes;
 }
 
-int rpc_stream_send(struct rpc_stream *st, const void *data, size_t len)
+int rpc_frame(struct buf *out, const void *data, size_t len)
 {
-    struct buf *out = rpc_stream_out(st);
     char *p = buf_reserve(out, RPC_PREFIX_BYTES + len);
 
     if (!p) {
@@ -41,8 +40,17 @@ int rpc_stream_send(struct rpc_stream *st, const void *data, size_t len)
         memcpy(p + RPC_PREFIX_BYTES, data, len);
     }
     out->len += RPC_PREFIX_BYTES + len;
-    rpc_stream_wrote(st);
     return 0;
+}
+
+int rpc_stream_send(struct rpc_stream *st, const void *data, size_t len)
+{
+    int r = rpc_frame(rpc_stream_out(st), data, len);
+
+    if (r == 0) {
+        rpc_stream_wrote(st);
+    }
+    return r;
 }
 
 /* ---- what a transport may use ---------------------------------------------------------------- */

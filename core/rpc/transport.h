@@ -347,6 +347,7 @@ void rpc_log_calm(const char *peer, const char *why);
 /* Where framed messages are appended; then rpc_stream_wrote(). */
 struct buf *rpc_stream_out(struct rpc_stream *st);
 /* One message: its prefix and its bytes. FN_E_EXHAUSTED. */
+int rpc_frame(struct buf *out, const void *data, size_t len);
 int rpc_stream_send(struct rpc_stream *st, const void *data, size_t len);
 
 #endif

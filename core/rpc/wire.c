@@ -26,7 +26,7 @@ int scratch_init(struct scratch *s)
     return s->block ? 0 : FN_E_EXHAUSTED;
 }
 
-static void scratch_reset(struct scratch *s)
+void scratch_reset(struct scratch *s)
 {
     while (s->more) {
         struct scratch_more *next = s->more->next;
@@ -44,7 +44,7 @@ void scratch_finish(struct scratch *s)
     s->block = NULL;
 }
 
-static void *scratch_alloc(void *ud, size_t size)
+void *scratch_alloc(void *ud, size_t size)
 {
     struct scratch *s = ud;
     struct scratch_more *more;
@@ -94,8 +94,7 @@ static bool utf8_valid(const char *text)
     return n > 0;
 }
 
-/* text itself, or each of its bytes as a Latin-1 character; never NULL. */
-static char *clean(struct scratch *s, const char *text)
+char *wire_text(struct scratch *s, const char *text)
 {
     unsigned char *out;
     unsigned char *copy;
@@ -124,8 +123,7 @@ static char *clean(struct scratch *s, const char *text)
 
 /* ---- encoding ------------------------------------------------------------------------------- */
 
-/* Appends the message behind its prefix: a byte for "not compressed" and the length. */
-static int pack(const ProtobufCMessage *m, struct buf *out)
+int wire_pack(const ProtobufCMessage *m, struct buf *out)
 {
     size_t len = protobuf_c_message_get_packed_size(m);
     uint8_t *p = (uint8_t *)buf_reserve(out, WIRE_PREFIX_BYTES + len);
@@ -151,8 +149,8 @@ int wire_encode_try(struct scratch *s, const struct engage_try *t, struct buf *o
 
     assert(strlen(t->call_json) == t->call_json_len);
     scratch_reset(s);
-    call.models_call_json = clean(s, t->call_json);
-    call.slot_hash_id = clean(s, t->slot_hash_id);
+    call.models_call_json = wire_text(s, t->call_json);
+    call.slot_hash_id = wire_text(s, t->slot_hash_id);
     if (t->n_extensions > 0) {
         entries = scratch_alloc(s, t->n_extensions * sizeof(*entries));
         call.extensions = scratch_alloc(s, t->n_extensions * sizeof(*call.extensions));
@@ -161,15 +159,15 @@ int wire_encode_try(struct scratch *s, const struct engage_try *t, struct buf *o
         }
         for (uint32_t i = 0; i < t->n_extensions; i++) {
             try_call__extensions_entry__init(&entries[i]);
-            entries[i].key = clean(s, t->extensions[i].key);
-            entries[i].value = clean(s, t->extensions[i].value);
+            entries[i].key = wire_text(s, t->extensions[i].key);
+            entries[i].value = wire_text(s, t->extensions[i].value);
             call.extensions[i] = &entries[i];
         }
         call.n_extensions = t->n_extensions;
     }
     msg.body_case = CLIENT_MSG__BODY_TRY;
     msg.try_ = &call;
-    return pack(&msg.base, out);
+    return wire_pack(&msg.base, out);
 }
 
 int wire_encode_client_data(const void *data, size_t len, bool eof, struct buf *out)
@@ -182,7 +180,7 @@ int wire_encode_client_data(const void *data, size_t len, bool eof, struct buf *
     frame.eof = eof;
     msg.body_case = CLIENT_MSG__BODY_DATA;
     msg.data = &frame;
-    return pack(&msg.base, out);
+    return wire_pack(&msg.base, out);
 }
 
 int wire_encode_start(struct scratch *s, const struct engage_start *start, struct buf *out)
@@ -202,8 +200,8 @@ int wire_encode_start(struct scratch *s, const struct engage_start *start, struc
         }
         for (uint32_t i = 0; i < start->n_headers; i++) {
             http_header__init(&headers[i]);
-            headers[i].key = clean(s, start->headers[i].name);
-            headers[i].value = clean(s, start->headers[i].value);
+            headers[i].key = wire_text(s, start->headers[i].name);
+            headers[i].value = wire_text(s, start->headers[i].value);
             http.headers[i] = &headers[i];
         }
         http.n_headers = start->n_headers;
@@ -212,7 +210,7 @@ int wire_encode_start(struct scratch *s, const struct engage_start *start, struc
     result.http = &http;
     msg.body_case = RUNNER_MSG__BODY_RESULT_START;
     msg.result_start = &result;
-    return pack(&msg.base, out);
+    return wire_pack(&msg.base, out);
 }
 
 int wire_encode_runner_data(const void *data, size_t len, struct buf *out)
@@ -224,7 +222,7 @@ int wire_encode_runner_data(const void *data, size_t len, struct buf *out)
     frame.data.len = len;
     msg.body_case = RUNNER_MSG__BODY_DATA;
     msg.data = &frame;
-    return pack(&msg.base, out);
+    return wire_pack(&msg.base, out);
 }
 
 int wire_encode_finished(struct scratch *s, const struct engage_finished *f, struct buf *out)
@@ -236,12 +234,12 @@ int wire_encode_finished(struct scratch *s, const struct engage_finished *f, str
     fin.success = f->success;
     fin.erroruser = f->error_user;
     fin.errorcode = f->error_code;
-    fin.errorstr = clean(s, f->error_text);
-    fin.details = clean(s, f->details);
-    fin.image = clean(s, f->image);
-    fin.createdat = clean(s, f->created_at);
-    fin.startedat = clean(s, f->started_at);
-    fin.completedat = clean(s, f->completed_at);
+    fin.errorstr = wire_text(s, f->error_text);
+    fin.details = wire_text(s, f->details);
+    fin.image = wire_text(s, f->image);
+    fin.createdat = wire_text(s, f->created_at);
+    fin.startedat = wire_text(s, f->started_at);
+    fin.completedat = wire_text(s, f->completed_at);
     fin.schedulerduration = f->scheduler_ns;
     fin.executionduration = f->execution_ns;
     fin.imagepullwaitduration = f->image_pull_wait_ns;
@@ -250,7 +248,7 @@ int wire_encode_finished(struct scratch *s, const struct engage_finished *f, str
     fin.initstarttime = f->init_start_ns;
     msg.body_case = RUNNER_MSG__BODY_FINISHED;
     msg.finished = &fin;
-    return pack(&msg.base, out);
+    return wire_pack(&msg.base, out);
 }
 
 /* 0 without memory: they are left out then, as what they add is no proof of anything. */
@@ -262,8 +260,8 @@ static size_t custom_status(struct scratch *s, const struct engage_status *st,
 
     for (uint32_t i = 0; all && list && i < st->n_custom; i++) {
         runner_status__custom_status_entry__init(&all[i]);
-        all[i].key = clean(s, st->custom[i].key);
-        all[i].value = clean(s, st->custom[i].value);
+        all[i].key = wire_text(s, st->custom[i].key);
+        all[i].value = wire_text(s, st->custom[i].value);
         list[i] = &all[i];
     }
     *ret = list;
@@ -280,12 +278,12 @@ int wire_encode_status(struct scratch *s, const struct engage_status *st, struct
     msg.requestshandled = st->handled;
     msg.failed = st->failed;
     msg.errorcode = st->error_code;
-    msg.errorstr = clean(s, st->error_text);
-    msg.id = clean(s, st->id);
-    msg.details = clean(s, st->details);
-    msg.createdat = clean(s, st->created_at);
-    msg.startedat = clean(s, st->started_at);
-    msg.completedat = clean(s, st->completed_at);
+    msg.errorstr = wire_text(s, st->error_text);
+    msg.id = wire_text(s, st->id);
+    msg.details = wire_text(s, st->details);
+    msg.createdat = wire_text(s, st->created_at);
+    msg.startedat = wire_text(s, st->started_at);
+    msg.completedat = wire_text(s, st->completed_at);
     msg.cached = st->cached;
     msg.isnetworkdisabled = st->network_disabled;
     msg.schedulerduration = st->scheduler_ns;
@@ -295,14 +293,13 @@ int wire_encode_status(struct scratch *s, const struct engage_status *st, struct
     msg.ctrcreateduration = st->ctr_create_ns;
     msg.initstarttime = st->init_start_ns;
     msg.n_customstatus = custom_status(s, st, &msg.customstatus);
-    return pack(&msg.base, out);
+    return wire_pack(&msg.base, out);
 }
 
 /* ---- decoding ------------------------------------------------------------------------------- */
 
-/* NULL: *ret_kind says why. */
-static void *unpack(struct scratch *s, const void *data, size_t len,
-                    const ProtobufCMessageDescriptor *type, enum wire_kind *ret_kind)
+void *wire_unpack(struct scratch *s, const void *data, size_t len,
+                  const ProtobufCMessageDescriptor *type, enum wire_kind *ret_kind)
 {
     ProtobufCAllocator allocator = { scratch_alloc, scratch_free, s };
     void *msg;
@@ -352,7 +349,7 @@ int wire_decode_config(struct scratch *s, const void *data, size_t len, struct f
                        uint32_t *ret_n)
 {
     enum wire_kind kind;
-    ConfigMsg *msg = unpack(s, data, len, &config_msg__descriptor, &kind);
+    ConfigMsg *msg = wire_unpack(s, data, len, &config_msg__descriptor, &kind);
     struct fn_kv *keys = msg ? scratch_alloc(s, (msg->n_config + 1) * sizeof(*keys)) : NULL;
 
     if (!keys) {
@@ -369,7 +366,7 @@ int wire_decode_config(struct scratch *s, const void *data, size_t len, struct f
 void wire_decode_client(struct scratch *s, const void *data, size_t len,
                         struct wire_client_msg *ret)
 {
-    ClientMsg *msg = unpack(s, data, len, &client_msg__descriptor, &ret->kind);
+    ClientMsg *msg = wire_unpack(s, data, len, &client_msg__descriptor, &ret->kind);
 
     if (!msg) {
         return;
@@ -431,7 +428,7 @@ static void decode_finished(const CallFinished *f, struct engage_finished *ret)
 void wire_decode_runner(struct scratch *s, const void *data, size_t len,
                         struct wire_runner_msg *ret)
 {
-    RunnerMsg *msg = unpack(s, data, len, &runner_msg__descriptor, &ret->kind);
+    RunnerMsg *msg = wire_unpack(s, data, len, &runner_msg__descriptor, &ret->kind);
 
     if (!msg) {
         return;
@@ -457,7 +454,7 @@ int wire_decode_status(struct scratch *s, const void *data, size_t len,
                        struct rpc_status_result *ret)
 {
     enum wire_kind kind;
-    RunnerStatus *msg = unpack(s, data, len, &runner_status__descriptor, &kind);
+    RunnerStatus *msg = wire_unpack(s, data, len, &runner_status__descriptor, &kind);
 
     if (!msg) {
         return FN_E_INTERNAL;

@@ -28,6 +28,8 @@ struct scratch {
 
 int scratch_init(struct scratch *s); /* FN_E_EXHAUSTED */
 void scratch_finish(struct scratch *s);
+void scratch_reset(struct scratch *s);
+void *scratch_alloc(void *s, size_t size); /* NULL: no memory */
 
 /* Appends one message. FN_E_EXHAUSTED: nothing was appended. */
 int wire_encode_try(struct scratch *s, const struct engage_try *t, struct buf *out);
@@ -36,6 +38,12 @@ int wire_encode_start(struct scratch *s, const struct engage_start *start, struc
 int wire_encode_runner_data(const void *data, size_t len, struct buf *out);
 int wire_encode_finished(struct scratch *s, const struct engage_finished *f, struct buf *out);
 int wire_encode_status(struct scratch *s, const struct engage_status *st, struct buf *out);
+/* Lines of one container, or of one call, that follow each other share its message. */
+int wire_encode_lines(struct scratch *s, const struct engage_line *lines, uint32_t n,
+                      struct buf *out);
+int wire_encode_logs_start(struct scratch *s, const struct fn_kv *keys, uint32_t n,
+                           struct buf *out);
+int wire_encode_logs_ack(struct buf *out);
 
 enum wire_kind {
     WIRE_BAD,      /* not protobuf, or a text with a NUL in it */
@@ -44,8 +52,19 @@ enum wire_kind {
     WIRE_TRY,
     WIRE_DATA,
     WIRE_START,
-    WIRE_FINISHED
+    WIRE_FINISHED,
+    WIRE_LOGS_START,
+    WIRE_LOGS_MORE /* Ack, or Ready */
 };
+
+/* For wire.c and wire_logs.c. Text itself, or each of its bytes as a Latin-1 character; never
+ * NULL. */
+char *wire_text(struct scratch *s, const char *text);
+/* Appends the message behind its prefix: a byte for "not compressed" and the length. */
+int wire_pack(const ProtobufCMessage *m, struct buf *out);
+/* NULL: *ret_kind says why, BAD or TOO_MUCH; else it is UNKNOWN. */
+void *wire_unpack(struct scratch *s, const void *data, size_t len,
+                  const ProtobufCMessageDescriptor *type, enum wire_kind *ret_kind);
 
 struct wire_data {
     const void *data;
@@ -66,6 +85,12 @@ struct wire_runner_msg {
     struct engage_finished finished;
 };
 
+struct wire_logs_msg {
+    enum wire_kind kind; /* BAD, TOO_MUCH, UNKNOWN, LOGS_START, LOGS_MORE */
+    struct fn_kv *keys;
+    uint32_t n;
+};
+
 /* A google.protobuf.Struct as JSON, behind what is in `out`. FN_E_INVALID: it is none, is nested
  * deeper than WIRE_STRUCT_DEPTH_MAX, or has numbers that JSON has not; FN_E_EXHAUSTED. */
 int wire_struct_to_json(const void *data, size_t len, struct buf *out);
@@ -75,10 +100,14 @@ void wire_decode_client(struct scratch *s, const void *data, size_t len,
                         struct wire_client_msg *ret);
 void wire_decode_runner(struct scratch *s, const void *data, size_t len,
                         struct wire_runner_msg *ret);
-/* FN_E_INTERNAL when it is not a RunnerStatus, or too much of one. */
 /* The keys of a ConfigMsg, in the scratch. FN_E_INVALID, FN_E_EXHAUSTED. */
 int wire_decode_config(struct scratch *s, const void *data, size_t len, struct fn_kv **ret,
                        uint32_t *ret_n);
+void wire_decode_logs(struct scratch *s, const void *data, size_t len, struct wire_logs_msg *ret);
+/* FN_E_INVALID: no LogResponseMsg, or too much of one; FN_E_EXHAUSTED. */
+int wire_decode_lines(struct scratch *s, const void *data, size_t len, struct engage_line **ret,
+                      uint32_t *ret_n);
+/* FN_E_INTERNAL when it is not a RunnerStatus, or too much of one. */
 int wire_decode_status(struct scratch *s, const void *data, size_t len,
                        struct rpc_status_result *ret);
 

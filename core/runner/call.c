@@ -399,7 +399,8 @@ void calls_cb(struct engage_server_cb *ret)
 {
     *ret = (struct engage_server_cb){ on_try, rcall_on_body, on_session_writable, rcall_on_gone,
                                       status_on_ask, status_on_gone, operator_on_configure,
-                                      operator_on_configure_gone };
+                                      operator_on_configure_gone, logs_on_open, logs_on_wanted,
+                                      logs_on_gone };
 }
 
 void calls_awaiting_tick(struct env_timer *t)
@@ -591,6 +592,7 @@ void rcall_dispatch(struct rcall *rc)
     int64_t now = env_now_ns(r->env);
 
     rcall_enter(rc, RC_RUN);
+    output_of_call(rc->c, rc->call.id);
     rcall_uncharge(rc, rc->charged - rc->body.len);
     rc->started_ns = rc->started_ns ? rc->started_ns : now;
     rc->run_ns = now;

@@ -95,7 +95,7 @@ static void log_failure(struct rcall *rc, int http, const char *text)
         "code", log_num(http), "error", text, "reason", rc->why, "user",
         rc->end_user ? "true" : "false", "outcome", outcome_names[rc->outcome], "bytes_to_function",
         log_num((int64_t)rc->bytes_to_function), "fn_request_id", rc->request_id, "output",
-        c && c->output.ring.len ? output_tail(&c->output, TAIL_BYTES) : NULL, (char *)NULL);
+        c ? output_tail(&c->output, TAIL_BYTES) : NULL, (char *)NULL);
 }
 
 /* ---- the finish message -------------------------------------------------------------------- */

@@ -232,12 +232,11 @@ struct container *container_launch(struct slot_queue *q, struct rcall *rc)
     c->task_gone.cb = container_gone;
     arena_init(&c->arena, 0);
     id_make(r->deps.ids, env_wall_ns(r->env), c->id);
-    if (fill_task(c, rc) < 0) {
+    if (fill_task(c, rc) < 0 || output_init(c) < 0) {
         arena_finish(&c->arena);
         free(c);
         return NULL;
     }
-    output_init(&c->output, &r->opt);
     c->launched_ns = c->state_ns = env_now_ns(r->env);
     HASH_ADD(hh, r->containers, handle, sizeof(c->handle), c);
     TAILQ_INSERT_TAIL(&q->containers, c, link);
@@ -648,7 +647,7 @@ void container_free(struct container *c)
     HASH_DELETE(hh, r->containers, c);
     TAILQ_REMOVE(&c->q->containers, c, link);
     c->q->n_all--;
-    output_finish(&c->output);
+    output_finish(c);
     arena_finish(&c->arena);
     free(c);
 }
@@ -686,7 +685,7 @@ void container_fail(struct container *c, const struct fn_error *why)
                  ctr_state_name(c->state), "app_id", c->task.app_id, "fn_id", c->task.fn_id,
                  "image", c->task.image, "container_id", c->id, "call_id",
                  c->for_call ? c->for_call->call.id : NULL, "output",
-                 c->output.ring.len ? output_tail(&c->output, TAIL_BYTES) : NULL);
+                 output_tail(&c->output, TAIL_BYTES));
     slots_launch_failed(q, c, &err);
 }
 
@@ -762,6 +761,7 @@ void container_exited(struct container *c, const struct fn_exit *what)
     }
     c->exited = true;
     c->exit = *what;
+    output_flush(c);
     if (c->state < CTR_CLOSE) {
         char text[FN_ERROR_TEXT_MAX];
 

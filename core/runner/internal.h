@@ -303,6 +303,7 @@ struct runner_metrics {
     struct metric *in_flight, *received;
     struct metric *engine_up, *replays, *retried_inside, *close_failures;
     struct metric *status_ms;
+    struct metric *log_streams, *log_lines_lost;
 };
 
 void metrics_init(struct runner_metrics *m, bool go_names);
@@ -354,6 +355,7 @@ struct runner {
     struct engine engine;
     struct status status;
     struct operator_change change;
+    struct log_store logs;
     struct runner_counts counts;
     struct runner_metrics metrics;
     bool draining;

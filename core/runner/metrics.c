@@ -88,6 +88,9 @@ void metrics_init(struct runner_metrics *m, bool go_names)
                                 "Calls given to another container because nothing was sent.");
     m->close_failures = counter("fn_runner_remove_failures_total",
                                 "Attempts to remove a container that failed.");
+    m->log_streams = gauge("fn_runner_log_streams", "Streams of function output that are read.");
+    m->log_lines_lost = counter("fn_runner_log_lines_lost_total",
+                                "Lines of functions that readers of log streams have missed.");
     init_outcomes(m);
     m->status_ms = metric_series(metric_declare(&status_def), NULL);
 }

@@ -1,94 +1,111 @@
-/* What functions print: the newest bytes per container, and lines for the node's log. */
+/* What functions print: cut into lines, which go to the container's ring and to the node's log. */
 #include <runner/internal.h>
 
 #include <string.h>
 
 #define LINE_BYTES_MAX 4096
 
-/* Half as much again, so that a third is moved at a time and not something for each piece. */
-static size_t ring_limit(const struct runner_options *opt)
+int output_init(struct container *c)
 {
-    return opt->log_ring_bytes + opt->log_ring_bytes / 2;
-}
+    struct output *o = &c->output;
 
-void output_init(struct output *o, const struct runner_options *opt)
-{
-    *o = (struct output){ .ring = BUF_INIT(ring_limit(opt)) };
+    *o = (struct output){ .ring = ring_create(c) };
     buf_init(&o->line[0], LINE_BYTES_MAX);
     buf_init(&o->line[1], LINE_BYTES_MAX);
+    return o->ring ? 0 : FN_E_EXHAUSTED;
 }
 
-void output_finish(struct output *o)
+void output_finish(struct container *c)
 {
-    buf_finish(&o->ring);
+    struct output *o = &c->output;
+
+    output_flush(c);
+    ring_keep(o->ring);
     buf_finish(&o->line[0]);
     buf_finish(&o->line[1]);
+    buf_finish(&o->tail);
 }
 
 const char *output_tail(struct output *o, size_t max)
 {
-    const char *text = buf_text(&o->ring);
+    size_t extra;
 
-    return o->ring.len > max ? text + (o->ring.len - max) : text;
+    buf_clear(&o->tail);
+    if (ring_tail(o->ring, max, &o->tail) < 0 ||
+        buf_add(&o->tail, o->line[0].data, o->line[0].len) < 0 ||
+        buf_add(&o->tail, o->line[1].data, o->line[1].len) < 0 || o->tail.len == 0) {
+        return NULL;
+    }
+    extra = o->tail.len > max ? o->tail.len - max : 0;
+    return buf_text(&o->tail) + extra;
 }
 
-static void output_write_line(struct container *c, uint32_t fd, const char *line)
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+static void log_line(struct container *c, uint32_t fd, const char *line)
 {
     const struct runner_options *opt = &c->r->opt;
+    const char *call_id = c->output.call_id;
     uint32_t suppressed;
 
-    if (!log_gate_open(&c->output.gate, env_now_ns(c->r->env), ENV_S, opt->user_log_lines_per_s,
+    if (!opt->user_logs || FN_LOG_INFO > log_level() ||
+        !log_gate_open(&c->output.gate, env_now_ns(c->r->env), ENV_S, opt->user_log_lines_per_s,
                        &suppressed)) {
         return;
     }
     log_write(FN_LOG_INFO, line, "user_log", "true", "stream",
               fd == 2 ? "stderr" : "stdout", "app_id", c->task.app_id, "fn_id", c->task.fn_id,
-              "container_id", c->id, "call_id", c->call ? c->call->call.id : NULL, "suppressed",
+              "container_id", c->id, "call_id", call_id[0] ? call_id : NULL, "suppressed",
               suppressed ? log_num(suppressed) : NULL, (char *)NULL);
 }
 
-static void add_lines(struct container *c, uint32_t fd, const char *data, size_t len)
+static void end_line(struct container *c, uint32_t fd)
 {
     struct buf *line = &c->output.line[fd == 2];
 
-    while (len > 0) {
-        const char *end = memchr(data, '\n', len);
-        size_t n = end ? (size_t)(end - data) : len;
-        size_t room = LINE_BYTES_MAX - 1 - line->len;
-        size_t now = n < room ? n : room;
+    ring_add(c->output.ring, fd == 2, c->output.call_id, buf_text(line), line->len);
+    if (line->len) {
+        log_line(c, fd, buf_text(line));
+    }
+    buf_clear(line);
+}
 
-        buf_add(line, data, now);
-        data += now;
-        len -= now;
-        if (now < n || end) {
-            if (now == n) {
-                data++;
-                len--;
-            }
-            if (line->len) {
-                output_write_line(c, fd, buf_text(line));
-            }
-            buf_clear(line);
+void output_flush(struct container *c)
+{
+    for (uint32_t fd = 1; fd <= 2; fd++) {
+        if (c->output.line[fd == 2].len) {
+            end_line(c, fd);
         }
     }
 }
 
+void output_of_call(struct container *c, const char *call_id)
+{
+    output_flush(c);
+    memcpy(c->output.call_id, call_id, strnlen(call_id, CALL_ID_LEN));
+    c->output.call_id[strnlen(call_id, CALL_ID_LEN)] = '\0';
+}
+
 void container_output(struct container *c, uint32_t fd, const void *data, size_t len)
 {
-    const struct runner_options *opt = &c->r->opt;
-    struct buf *ring = &c->output.ring;
+    struct buf *line = &c->output.line[fd == 2];
     const char *p = data;
 
-    if (opt->user_logs && FN_LOG_INFO <= log_level()) {
-        add_lines(c, fd, p, len);
+    while (len > 0) {
+        const char *end = memchr(p, '\n', len);
+        size_t n = end ? (size_t)(end - p) : len;
+        size_t room = LINE_BYTES_MAX - 1 - line->len;
+        size_t now = n < room ? n : room;
+
+        buf_add(line, p, now);
+        p += now;
+        len -= now;
+        if (now < n || end) {
+            if (now == n) {
+                p++;
+                len--;
+            }
+            end_line(c, fd);
+        }
     }
-    if (len > opt->log_ring_bytes) {
-        p += len - opt->log_ring_bytes;
-        len = opt->log_ring_bytes;
-    }
-    ring->limit = ring_limit(opt); /* a reload may have changed it */
-    if (ring->len + len > ring->limit) {
-        buf_consume(ring, ring->len + len - opt->log_ring_bytes);
-    }
-    buf_add(ring, p, len);
 }

@@ -5,6 +5,8 @@
 #include <base/log.h>
 #include <base/metric.h>
 #include <model/call.h>
+#include <model/engage.h>
+#include <model/ids.h>
 #include <model/time_text.h>
 #include <runner/gate.h>
 #include <runner/runner.h>
@@ -15,18 +17,82 @@ struct slot_queue;
 struct container;
 struct rcall;
 
-/* ---- output kept of a container (output.c) ------------------------------------------------- */
+/* ---- lines kept of a container (rings.c) --------------------------------------------------- */
+
+struct log_tap;
+
+/* Of one container; outlives it for a while. */
+struct log_ring {
+    struct runner *r;
+    TAILQ_ENTRY(log_ring) link; /* logs.rings, or logs.kept once it has ended */
+    bool ended;
+    const char *app_id, *fn_id; /* in texts */
+    char container_id[CALL_ID_LEN + 1];
+    struct buf records;
+    uint64_t begin;             /* position of the first record; positions only grow */
+    uint64_t first_no, next_no; /* numbers of the first line, and of the next to come */
+    LIST_HEAD(, log_tap) taps;  /* of who reads it */
+    char texts[];
+};
+
+TAILQ_HEAD(log_rings, log_ring);
+
+void rings_init(struct runner *r);
+void rings_finish(struct runner *r); /* containers are gone */
+void rings_set_options(struct runner *r); /* r->opt changed */
+struct log_ring *ring_create(struct container *c); /* NULL: no memory */
+void ring_keep(struct log_ring *g); /* its container goes */
+void ring_add(struct log_ring *g, bool of_stderr, const char *call_id, const char *text,
+              size_t len);
+uint64_t ring_end(const struct log_ring *g); /* behind the last record */
+/* The line at *pos, which is before ring_end(), and moves behind it; borrowed until the next
+ * ring_add(). */
+void ring_read(const struct log_ring *g, uint64_t *pos, struct engage_line *ret);
+/* Adds the last lines, at most `max` bytes. FN_E_EXHAUSTED. */
+int ring_tail(const struct log_ring *g, size_t max, struct buf *out);
+
+/* ---- streams of lines (logs.c) ------------------------------------------------------------- */
+
+struct log_stream;
+
+struct log_store {
+    struct log_rings rings; /* of containers that there are */
+    struct log_rings kept;  /* of others, oldest first */
+    uint64_t kept_bytes;
+    uint32_t kept_n;
+    LIST_HEAD(, log_stream) streams;
+    uint32_t streams_n;
+    bool closed; /* no further stream begins */
+};
+
+void logs_finish(struct runner *r);  /* who reads is not told */
+void logs_end_all(struct runner *r); /* the runner stops */
+void logs_forget_timers(struct runner *r);
+/* For rings.c. */
+void logs_ring_begins(struct log_ring *g);
+void logs_ring_grew(struct log_ring *g);
+void logs_ring_ends(struct log_ring *g);
+/* For sessions. */
+void logs_on_open(void *endpoint, struct engage_logs *logs);
+void logs_on_wanted(void *endpoint, struct engage_logs *logs);
+void logs_on_gone(void *endpoint, struct engage_logs *logs);
+
+/* ---- what a container prints (output.c) ---------------------------------------------------- */
 
 struct output {
-    struct buf ring;    /* the newest bytes of both streams */
+    struct log_ring *ring;
     struct buf line[2]; /* unfinished lines of fd 1 and 2 */
+    struct buf tail;    /* given by output_tail() */
+    char call_id[CALL_ID_LEN + 1]; /* of the call that runs, or ran last; "" before the first */
     struct log_gate gate;
 };
 
-void output_init(struct output *o, const struct runner_options *opt);
-void output_finish(struct output *o);
-/* The last `max` bytes as text, borrowed until the next change; "" when there are none. */
+int output_init(struct container *c); /* FN_E_EXHAUSTED */
+void output_finish(struct container *c);
+/* The last `max` bytes as text, borrowed until the next change; NULL: there are none. */
 const char *output_tail(struct output *o, size_t max);
+void output_of_call(struct container *c, const char *call_id); /* what comes now is of this call */
+void output_flush(struct container *c); /* unfinished lines are lines */
 void container_output(struct container *c, uint32_t fd, const void *data, size_t len);
 
 /* ---- replay table (seen.c) ----------------------------------------------------------------- */

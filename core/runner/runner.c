@@ -46,6 +46,7 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
     images_init(r);
     status_init(r);
     operator_init(r);
+    rings_init(r);
     metrics_init(&r->metrics, r->opt.count_calls);
     metric_set(r->metrics.engine_up, 1);
     metrics_account(r);
@@ -72,6 +73,7 @@ void runner_set_options(struct runner *r, const struct runner_options *options)
     r->opt = o;
     engine_set_options(r);
     images_set_options(r);
+    rings_set_options(r);
     status_forget(r);
 }
 
@@ -135,6 +137,7 @@ static void drain_tell(struct env_task *t)
     if (done) {
         r->drain_done = NULL;
         env_timer_clear(r->env, &r->drain_timer);
+        logs_end_all(r);
         done(r->drain_ud, is_clean(r));
     }
 }
@@ -244,6 +247,7 @@ static void forget_timers(struct runner *r)
         env_undefer(r->env, &q->kick);
     }
     images_forget_timers(r);
+    logs_forget_timers(r);
     engine_finish(r);
     env_timer_clear(r->env, &r->awaiting_timer);
     env_timer_clear(r->env, &r->drain_timer);
@@ -279,6 +283,8 @@ void runner_destroy(struct runner *r)
     env_undefer(r->env, &r->drain_task);
     status_finish(r);
     operator_finish(r);
+    logs_finish(r);
+    rings_finish(r);
     seen_finish(&r->seen);
     keys_finish(&r->keys);
     chain_unref(r->chain);

@@ -68,6 +68,8 @@ struct runner_options {
     uint64_t calls_bytes_max;         /* models and bodies of all that wait: 256 MiB */
     uint64_t mem_mb_min;              /* smallest memory of a function: 16 */
     uint64_t log_ring_bytes;          /* stdout and stderr kept per container: 64 KiB .. 1 MiB */
+    uint64_t log_kept_bytes;          /* the same of all that have gone: 4 MiB */
+    uint32_t log_streams_max;         /* who reads them: 16; 0 = nobody */
     uint32_t user_logs;               /* lines that functions print go to the log */
     uint32_t user_log_lines_per_s;    /* per container: 200 */
     uint32_t seen_max;                /* * call ids remembered against replay: 100 000; 0 = off */

@@ -77,6 +77,8 @@ export const advice = {
   'runner fn_server_busy': 'Some are normal: the load balancer asks another runner, or asks again.',
   fn_util_cpu_avail: 'Near 0: the runner is full by CPU.',
   fn_util_mem_avail: 'Near 0: the runner is full by memory.',
+  fn_runner_log_lines_lost_total: 'A reader of StreamLogs is slower than the functions: let it read faster, or raise `runner.log_ring`.',
+  fn_runner_log_streams: 'Near `runner.log_streams_max`, further readers are refused.',
   fn_runner_engine_up: 'Alert on 0. Look at the container engine.',
   fn_status_call: 'Growing with `success="false"`: containers cannot be started there. The log says why: [monitoring.md](monitoring.md#the-status-of-a-runner).',
   fn_runner_replays_total: 'Should be 0. A call came twice; the second one was refused.',

@@ -50,7 +50,7 @@ export const demand = (lb, seq, ...groups) => message([1, lb], [2, seq],
 export const membership = ({ epoch, version, group = 'default', members = [] }) => message([1, epoch], [2, version], [3, group],
   ...members.map((m) => [4, message([1, m.id], [2, m.address], [3, m.mb ?? 256], [4, m.draining ? 1 : 0])]))
 
-const frame = (bytes) => Buffer.concat([Buffer.from([0, bytes.length >>> 24, (bytes.length >> 16) & 255, (bytes.length >> 8) & 255, bytes.length & 255]), bytes])
+export const frame = (bytes) => Buffer.concat([Buffer.from([0, bytes.length >>> 24, (bytes.length >> 16) & 255, (bytes.length >> 8) & 255, bytes.length & 255]), bytes])
 
 // ---- client -----------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ export class Client {
   }
 }
 
-function messagesOf(bytes) {
+export function messagesOf(bytes) {
   const out = []
   for (let at = 0; at + 5 <= bytes.length;) {
     const len = bytes.readUInt32BE(at + 1)

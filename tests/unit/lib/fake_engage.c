@@ -91,8 +91,14 @@ static void attempt_close(struct engage_attempt *a)
 void fake_engage_init(struct fake_engage *fe)
 {
     *fe = (struct fake_engage){ .up_at_once = true };
-    fe->client = (struct engage_client){ link_open, link_close, link_is_up, attempt, attempt_pause,
-                                         attempt_close };
+    fe->client = (struct engage_client){
+        .link_open = link_open,
+        .link_close = link_close,
+        .link_is_up = link_is_up,
+        .attempt = attempt,
+        .attempt_pause = attempt_pause,
+        .attempt_close = attempt_close,
+    };
     TAILQ_INIT(&fe->links);
     TAILQ_INIT(&fe->attempts);
 }

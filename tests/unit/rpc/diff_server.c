@@ -121,7 +121,7 @@ static void on_status(void *ud, struct engage_ask *ask)
 }
 
 static const struct engage_server_cb server_cb = { on_try, on_body, on_writable, on_gone,
-                                                   on_status, NULL, NULL, NULL };
+                                                   on_status, NULL, NULL, NULL, NULL, NULL, NULL };
 
 /* A method beside Engage: its calls are all the first one's. */
 static void on_call(void *ud, struct rpc_incoming *in, const void *data, size_t len)

@@ -386,9 +386,49 @@ static void on_configure_gone(void *ud, struct engage_config *config)
     fixture_notify(f);
 }
 
+/* "refuse" says why not. */
+static void on_logs(void *ud, struct engage_logs *logs)
+{
+    struct fixture *f = ud;
+    size_t at = 0;
+
+    f->logs_keys[0] = '\0';
+    for (uint32_t i = 0; i < logs->n; i++) {
+        at += (size_t)snprintf(f->logs_keys + at, sizeof(f->logs_keys) - at, "%s=%s;",
+                               logs->keys[i].key, logs->keys[i].value);
+    }
+    f->logs = logs;
+    if (logs->n > 0 && strcmp(logs->keys[0].key, "refuse") == 0) {
+        f->logs = NULL;
+        logs->end(logs, GRPC_NOT_FOUND, logs->keys[0].value);
+    }
+    fixture_notify(f);
+}
+
+static void on_logs_wanted(void *ud, struct engage_logs *logs)
+{
+    struct fixture *f = ud;
+
+    ck_assert_ptr_eq(f->logs, logs);
+    ck_assert(logs->wanted);
+    f->logs_wanted++;
+    fixture_notify(f);
+}
+
+static void on_logs_gone(void *ud, struct engage_logs *logs)
+{
+    struct fixture *f = ud;
+
+    ck_assert_ptr_eq(f->logs, logs);
+    f->logs = NULL;
+    f->logs_gone++;
+    fixture_notify(f);
+}
+
 static const struct engage_server_cb server_cb = { on_try, on_body, on_writable, on_gone,
                                                    on_status, on_status_gone, on_configure,
-                                                   on_configure_gone };
+                                                   on_configure_gone, on_logs, on_logs_wanted,
+                                                   on_logs_gone };
 
 /* ---- the client ----------------------------------------------------------------------------- */
 

@@ -47,6 +47,9 @@ struct fixture {
     uint32_t asks, asks_gone;
     struct engage_config *configuring; /* kept: its first key was "hold" */
     char last_ask[256]; /* its request */
+    struct engage_logs *logs; /* that are read; one at a time */
+    char logs_keys[128];      /* "k=v;" */
+    uint32_t logs_wanted, logs_gone;
     LIST_HEAD(, served) served;
 };
 

@@ -304,7 +304,8 @@ static const struct unary_case unaries[] = {
     { "/RunnerProtocol/Status", 0, "", STATUS, sizeof(STATUS) - 1 },
     { "/RunnerProtocol/Status2", 0, "", STATUS, sizeof(STATUS) - 1 },
     { "/RunnerProtocol/ConfigureRunner", 0, "", "", 0 },
-    { "/RunnerProtocol/StreamLogs", 2, "runner not configured with logStreamer", NULL, 0 },
+    { "/RunnerProtocol/StreamLogs", 3, "RUN401 expected Start first (expected start session)", NULL,
+      0 },
     { "/RunnerProtocol/Nope", 12, "unknown method Nope for service RunnerProtocol", NULL, 0 },
     { "/Other/Engage", 12, "unknown service Other", NULL, 0 },
     { "/NoSlash", 12, "malformed method name: /NoSlash", NULL, 0 },
@@ -327,6 +328,85 @@ START_TEST(test_unary)
         ck_assert_uint_eq(r.answer_len, u->answer_len);
         ck_assert_int_eq(memcmp(r.answer, u->answer, u->answer_len), 0);
     }
+    raw_close(&r);
+    fixture_destroy(f);
+}
+END_TEST
+
+/* Start{}, Ack{}, Ready{}. */
+static const char logs_start[] = "\x0a\0", logs_ack[] = "\x12\0", logs_ready[] = "\x1a\0";
+
+static const struct script log_scripts[] = {
+    { "ack first", { logs_ack }, { 2 }, false, 3, "RUN401 expected Start first" },
+    { "half-close first", { NULL }, { 0 }, true, 3, "RUN401 expected Start first" },
+    { "not protobuf", { broken }, { sizeof(broken) - 1 }, false, 3, "RUN403" },
+    { "start twice", { logs_start, logs_start }, { 2, 2 }, false, 3, "RUN401 a second Start" },
+    { "half-close after start", { logs_start }, { 2 }, true, 0, "" },
+    { "broken ack", { logs_start, broken }, { 2, sizeof(broken) - 1 }, false, 3, "RUN403" },
+};
+
+static bool no_logs(void *ud)
+{
+    (void)ud;
+    return !f->logs;
+}
+
+START_TEST(test_logs_protocol)
+{
+    const struct script *s = &log_scripts[_i];
+    struct raw r;
+
+    f = fixture_create(OVER_UNIX);
+    raw_open(&r, "/RunnerProtocol/StreamLogs");
+    for (int i = 0; i < 3 && s->message[i]; i++) {
+        raw_send(&r, s->message[i], s->len[i]);
+    }
+    if (s->half_close) {
+        raw_half_close(&r);
+    }
+    raw_end(&r);
+    ck_assert_msg((int)r.status == s->status, "%s: status %d %s", s->what, r.status, r.text);
+    ck_assert_msg(strncmp(r.text, s->text, strlen(s->text)) == 0, "%s: %s", s->what, r.text);
+    WAIT(f, no_logs, NULL);
+    raw_close(&r);
+    fixture_destroy(f);
+}
+END_TEST
+
+static bool logs_are_wanted(void *ud)
+{
+    (void)ud;
+    return f->logs && f->logs->wanted;
+}
+
+/* Bytes of the message that anybody's collector gets. */
+START_TEST(test_logs_message)
+{
+    static const char expected[] =
+        "\x0a\x36\x0a\x03" "app\x12\x02" "fn\x1a\x01" "c\x22\x1a\x0a\x01" "1\x12\x08\x08\x05"
+        "\x1a\x04line\x12\x0b\x08\x06\x10\x01\x1a\x05\xff oth\x22\x0c\x0a\x01" "2\x12\x07\x08"
+        "\x07\x10\x01\xa0\x06\x03";
+    const struct engage_line lines[] = {
+        { "app", "fn", "c", "1", "line", 4, 5, 0, false },
+        { "app", "fn", "c", "1", "\xff oth", 5, 6, 0, true },
+        { "app", "fn", "c", "2", "", 0, 7, 3, true },
+    };
+    struct raw r;
+
+    f = fixture_create(OVER_UNIX);
+    raw_open(&r, "/RunnerProtocol/StreamLogs");
+    raw_send(&r, logs_start, 2);
+    raw_send(&r, _i ? logs_ready : logs_ack, 2);
+    WAIT(f, logs_are_wanted, NULL);
+    loop_enter(f->loop);
+    ck_assert_int_eq(f->logs->send(f->logs, lines, 3), 0);
+    f->logs->end(f->logs, 0, NULL);
+    f->logs = NULL;
+    loop_leave(f->loop);
+    raw_end(&r);
+    ck_assert_int_eq((int)r.status, 0);
+    ck_assert_uint_eq(r.answer_len, sizeof(expected) - 1);
+    ck_assert_int_eq(memcmp(r.answer, expected, r.answer_len), 0);
     raw_close(&r);
     fixture_destroy(f);
 }
@@ -569,6 +649,9 @@ TCase *protocol_case(void)
     tcase_add_test(tc, test_big_try);
     tcase_add_test(tc, test_huge_message);
     tcase_add_loop_test(tc, test_configure, 0, 4);
+    tcase_add_loop_test(tc, test_logs_protocol, 0,
+                        (int)(sizeof(log_scripts) / sizeof(log_scripts[0])));
+    tcase_add_loop_test(tc, test_logs_message, 0, 2);
     tcase_add_loop_test(tc, test_unary, 0, (int)(sizeof(unaries) / sizeof(unaries[0])));
     tcase_add_loop_test(tc, test_status2, 0, (int)(sizeof(requests) / sizeof(requests[0])));
     tcase_add_loop_test(tc, test_status2_depth, 0, 3);

@@ -6,6 +6,7 @@
 TCase *contract_case(void);
 TCase *faults_case(void);
 TCase *protocol_case(void);
+TCase *logs_case(void);
 TCase *raw_case(void);
 TCase *hostile_case(void);
 

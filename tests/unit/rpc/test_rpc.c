@@ -11,6 +11,7 @@ int main(void)
     suite_add_tcase(suite, contract_case());
     suite_add_tcase(suite, faults_case());
     suite_add_tcase(suite, protocol_case());
+    suite_add_tcase(suite, logs_case());
     suite_add_tcase(suite, raw_case());
     suite_add_tcase(suite, hostile_case());
     add_machines(suite);

@@ -10,5 +10,6 @@ TCase *gate_tests(void);
 TCase *neighbours_tests(void);
 TCase *random_tests(void);
 TCase *status_tests(void);
+TCase *logs_tests(void);
 
 #endif
