@@ -2,6 +2,7 @@
 #include <config/config_int.h>
 
 #include <admin/admin.h>
+#include <api/api.h>
 #include <base/addr.h>
 #include <base/log.h>
 #include <base/metric.h>
@@ -18,12 +19,18 @@
 #include <rpc/rpc.h>
 #include <runner/account.h>
 #include <runner/runner.h>
+#include <store/store.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define INSTALLED_DIR "/usr/lib/fnd"
+#define API_LISTEN  "127.0.0.1:8080"
+#define API_CLIENTS "127.0.0.0/8,::1"
+#define STORE_URL   "sqlite3://data/fn.db"
+#define RULE_NETWORK                                                                               \
+    "a network such as 10.1.0.0/16, with no bits behind its length, or an address"
 #define RULE_LISTEN          "host:port, [ipv6]:port, :port or unix:/path"
 
 struct config_kept {
@@ -157,8 +164,29 @@ static bool node_is_known(const struct config *c)
                   (!n->text[0] || strcmp(n->text, c->top->node) == 0));
 }
 
+/* An API node has a database as Go Fn's, and without a word a port for this machine alone: whoever
+ * names a port means all addresses, as there. Where the port is for callers too, the API is for the
+ * machine. */
+static void set_api(struct config *c, struct conf_problems *p)
+{
+    if (c->type->front != SIDE_API) {
+        if (c->api->clients.n == 0) {
+            conf_override(c->priv->values[SECTION_API], "clients", "default", API_CLIENTS, p);
+        }
+        return;
+    }
+    if (!c->store->url) {
+        conf_override(c->priv->values[SECTION_STORE], "url", "default", STORE_URL, p);
+    }
+    if (!c->priv->port && strcmp(config_source_of(c, SECTION_HTTP, "listen"), "default") == 0) {
+        conf_override(c->priv->values[SECTION_HTTP], "listen", "default", API_LISTEN, p);
+    }
+}
+
 static void set_derived(struct config *c, struct conf_problems *p)
 {
+    c->type = config_type_of(c->top->node);
+    set_api(c, p);
     set_port(c, SECTION_HTTP, c->http->listen, c->priv->port, "FN_PORT", p);
     set_port(c, SECTION_GRPC, c->grpc->listen, c->priv->grpc_port, "FN_GRPC_PORT", p);
     if (!c->top->plugin_dir) {
@@ -167,7 +195,6 @@ static void set_derived(struct config *c, struct conf_problems *p)
     }
     c->transport_dir = find_dir(c, "transports");
     c->priv->node_unknown = !node_is_known(c);
-    c->type = config_type_of(c->top->node);
 }
 
 /* The sentence behind the code; *code is "" when there is none. */
@@ -288,10 +315,7 @@ static void check_proxies(struct config *c, struct conf_problems *p)
 
     for (uint64_t i = 0; i < proxies->n; i++) {
         if (net_network_parse(proxies->items[i], &network) < 0) {
-            config_refuse(c, SECTION_HTTP, "proxies", proxies->items[i],
-                          "a network such as 10.1.0.0/16, with no bits behind its length, or an "
-                          "address",
-                          p);
+            config_refuse(c, SECTION_HTTP, "proxies", proxies->items[i], RULE_NETWORK, p);
         }
     }
     if (proxies->n == 0 && from && strcmp(from, "connection") != 0) {
@@ -349,24 +373,49 @@ static void check_buckets(struct config *c, struct conf_problems *p)
     }
 }
 
-/* Like Go Fn the path of the address is dropped. */
+/* "http://host:port" of a URL, whose path is dropped as by Go Fn; NULL: it has no host. */
+static const char *origin_of(struct config *c, const char *url)
+{
+    size_t scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
+    size_t host = scheme ? strcspn(url + scheme, "/?#") : 0;
+
+    return host == 0 || url[scheme] == ':' ? NULL
+                                           : arena_strndup(&c->priv->arena, url, scheme + host);
+}
+
 static void check_api_url(struct config *c, struct conf_problems *p)
 {
     const char *url = c->catalog->api_url;
-    size_t scheme;
-    size_t host;
+    const char *origin = url ? origin_of(c, url) : NULL;
 
-    if (!url) {
-        return;
-    }
-    scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
-    host = scheme ? strcspn(url + scheme, "/?#") : 0;
-    if (host == 0 || url[scheme] == ':') {
+    if (url && !origin) {
         config_refuse(c, SECTION_LB, "api_url", url,
                       "http://host:port (no host specified for client)", p);
-        return;
+    } else if (url) {
+        c->catalog->api_url = origin;
     }
-    c->catalog->api_url = arena_strndup(&c->priv->arena, url, scheme + host);
+}
+
+/* Of another kind of database only the kind is shown: the rest has its password. */
+static void check_store(struct config *c, struct conf_problems *p)
+{
+    const char *url = c->store->url;
+    struct fn_error e = ERR_INIT;
+    struct net_network network;
+
+    if (url && config_has(c, SIDE_API) && store_check_url(url, &e) < 0) {
+        config_refuse(c, SECTION_STORE, "url",
+                      arena_printf(&c->priv->arena, "%.*s", (int)strcspn(url, ":"), url), e.msg,
+                      p);
+    }
+    for (uint64_t i = 0; i < c->api->clients.n; i++) {
+        if (net_network_parse(c->api->clients.items[i], &network) < 0) {
+            config_refuse(c, SECTION_API, "clients", c->api->clients.items[i], RULE_NETWORK, p);
+        }
+    }
+    if (c->api->public_url && !origin_of(c, c->api->public_url)) {
+        config_refuse(c, SECTION_API, "public_url", c->api->public_url, "http://host:port", p);
+    }
 }
 
 /* Told where the one stands that somebody wrote. */
@@ -522,6 +571,7 @@ static void check_values(struct config *c, struct conf_problems *p)
         config_refuse(c, SECTION_ADMIN, "socket", c->admin->socket, "an absolute path, or off", p);
     }
     check_api_url(c, p);
+    check_store(c, p);
     check_order(c, SECTION_LB, "retry_min", place->retry_min_ns, "retry_max",
                 place->retry_max_ns, p);
     check_order(c, SECTION_GRPC, "reconnect_first", rpc->reconnect_first_ns, "reconnect_max",

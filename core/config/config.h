@@ -17,11 +17,11 @@
 #include <stdint.h>
 
 /* What a node is made of, in the way of a call. */
-enum config_side { SIDE_LB, SIDE_RUNNER, SIDE_NPM, SIDES_N };
+enum config_side { SIDE_LB, SIDE_RUNNER, SIDE_NPM, SIDE_API, SIDES_N };
 
 /* A type of node: what `node:` says (sides.c has all). */
 struct config_type {
-    const char *word;       /* "full", "lb", "pure-runner", "npm" */
+    const char *word;       /* "full", "lb", "pure-runner", "npm", "api" */
     uint32_t sides;         /* bits of enum config_side */
     enum config_side front; /* where its work comes in */
     bool inside;            /* its sides meet in this process: it uses no gRPC between nodes */
@@ -120,6 +120,8 @@ struct config {
     const struct runner_metrics_options *metrics;
     struct npm_settings *npm;
     const struct npm_options *npm_groups; /* of each */
+    struct api_options *api;
+    const struct store_options *store; /* url NULL: this node has no API */
     const struct admin_options *admin;
     const struct plugin_policy *plugins;
     const struct watchdog_options *watchdog;

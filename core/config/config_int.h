@@ -15,6 +15,8 @@ enum config_section {
     SECTION_LB,
     SECTION_RUNNER,
     SECTION_NPM,
+    SECTION_API,
+    SECTION_STORE,
     SECTION_ADMIN,
     SECTION_PLUGINS,
     SECTIONS_N,
@@ -133,6 +135,7 @@ void config_npm_plugins(struct config *c, struct conf_problems *p);
 void config_lb_effect(const struct config *c, struct conf_problems *p); /* effect.c */
 void config_runner_effect(const struct config *c, struct conf_problems *p);
 void config_npm_effect(const struct config *c, struct conf_problems *p);
+void config_api_effect(const struct config *c, struct conf_problems *p);
 
 /* ---- parts of the file ----------------------------------------------------------------------- */
 

@@ -5,9 +5,13 @@
  * others are what the file is for. */
 #include <config/config_int.h>
 
+#include <api/api.h>
+#include <base/addr.h>
+#include <http/server.h>
 #include <lb/catalog.h>
 #include <rpc/rpc.h>
 #include <runner/runner.h>
+#include <store/store.h>
 #include <string.h>
 
 static void check_key(const struct config *c, const struct conf_node *map, const char *key,
@@ -90,7 +94,8 @@ static void check_pool_tls(const struct config *c, struct conf_problems *p)
 /* Without a file a node that cannot know any function is a mistake, as for Go Fn. */
 static void check_functions(const struct config *c, struct conf_problems *p)
 {
-    if (c->catalog->api_url || c->n_apps > 0) {
+    if (c->catalog->api_url || c->n_apps > 0 ||
+        (c->store->url && config_has(c, SIDE_API))) {
         return;
     }
     if (!c->type->inside && !c->path) {
@@ -124,6 +129,25 @@ void config_runner_effect(const struct config *c, struct conf_problems *p)
     }
     if (c->runner->status_image && c->type->inside) {
         check_status_key(c, "status_image", "a full node has no gRPC port that could be asked", p);
+    }
+}
+
+/* Somebody who asked for nothing gets a port of this machine; somebody who asked is told what a
+ * stranger may do there. */
+void config_api_effect(const struct config *c, struct conf_problems *p)
+{
+    struct addr at;
+
+    if (c->store->url && c->api->clients.n == 0 && addr_parse(c->http->listen, &at) == 0 &&
+        addr_is_everywhere(&at)) {
+        conf_note(p, "CFG710", c->path,
+                  "http.listen %s: whoever reaches this port may change apps and functions; "
+                  "expected api.clients, a firewall or a listen address of a trusted network",
+                  c->http->listen);
+    }
+    if (!c->store->url && c->api->public_url) {
+        conf_warning(p, "CFG710", config_source_of(c, SECTION_API, "public_url"),
+                     "public_url: has no effect: without store.url this node has no API");
     }
 }
 

@@ -6,6 +6,7 @@
 #include <config/config_int.h>
 
 #include <admin/admin.h>
+#include <api/api.h>
 #include <assert.h>
 #include <base/metric.h>
 #include <conf/opts.h>
@@ -23,6 +24,7 @@
 #include <rpc/rpc.h>
 #include <runner/account.h>
 #include <runner/runner.h>
+#include <store/store.h>
 #include <stdalign.h>
 
 #define ROWS_MAX 64u /* of a section, with the end */
@@ -30,9 +32,10 @@
 /* What no room below has: which sides there are, and what the whole process does. */
 #define AT(field) offsetof(struct config_top, field)
 static const struct fn_opt top_rows[] = {
-    OPT_CHOICE("node", AT(node), "full", "full|lb|pure-runner|npm",
+    OPT_CHOICE("node", AT(node), "full", "full|lb|pure-runner|npm|api",
                "Kind of this node: full = load balancer and runner in one process, lb = load "
-               "balancer, pure-runner = runner, npm = node pool manager."),
+               "balancer, pure-runner = runner, npm = node pool manager, api = apps, functions "
+               "and triggers."),
     LIVE_ABSENT("plugin_dir", STR, AT(plugin_dir), 1, 1024,
                 "Directory of the plugin files that `use:` names. When absent: `plugins` beside "
                 "the program, else ../lib/fnd/plugins from there, else /usr/lib/fnd/plugins."),
@@ -63,8 +66,8 @@ static const struct opt_table buckets_table = { buckets_rows, sizeof(struct conf
 static const struct opt_table top_table = { top_rows, sizeof(struct config_top) };
 
 const char *const config_top_others[] = { "log", "metrics", "http", "grpc", "lb",
-                                          "runner", "npm", "admin", "tls", "apps",
-                                          "plugins", NULL };
+                                          "runner", "npm", "api", "store", "admin",
+                                          "tls", "apps", "plugins", NULL };
 
 #define FILLS(table_, field) { &table_, offsetof(struct config, field) }
 const struct config_section_def config_sections[SECTIONS_N] = {
@@ -90,6 +93,12 @@ const struct config_section_def config_sections[SECTIONS_N] = {
     [SECTION_NPM] = { "npm", "Node pool manager: node `npm`.",
                       { FILLS(npm_settings_table, npm), FILLS(npm_opt_table, npm_groups) },
                       1u << SIDE_NPM },
+    [SECTION_API] = { "api", "The management API: node `api`, and node `full` with `store.url`.",
+                      { FILLS(api_opt_table, api) },
+                      1u << SIDE_API },
+    [SECTION_STORE] = { "store", "Where the API keeps what it is told: nodes `api` and `full`.",
+                        { FILLS(store_opt_table, store) },
+                        1u << SIDE_API },
     [SECTION_ADMIN] = { "admin", "The admin socket, every node: `fnd status`, `fnd why`.",
                         { FILLS(admin_opt_table, admin) } },
     [SECTION_PLUGINS] = { "plugins", "How plugin files are judged, every node.",

@@ -14,14 +14,15 @@ static const struct config_type types[] = {
     { .word = "pure-runner", .sides = BIT(SIDE_RUNNER), .front = SIDE_RUNNER, .has_port = true },
     { .word = "npm", .sides = BIT(SIDE_NPM), .front = SIDE_NPM, .has_port = true },
     { .word = "full",
-      .sides = BIT(SIDE_LB) | BIT(SIDE_RUNNER),
+      .sides = BIT(SIDE_LB) | BIT(SIDE_RUNNER) | BIT(SIDE_API),
       .front = SIDE_LB,
       .inside = true },
+    { .word = "api", .sides = BIT(SIDE_API), .front = SIDE_API },
 };
 #define TYPES_N (sizeof(types) / sizeof(types[0]))
 
 static const struct {
-    /* What nobody said about its plugins, and what may not stand together. */
+    /* What nobody said about its plugins, and what may not stand together; NULL: it has none. */
     void (*plugins)(struct config *c, struct conf_problems *p);
     /* What has no effect, or one that nobody means. */
     void (*effect)(const struct config *c, struct conf_problems *p);
@@ -29,6 +30,7 @@ static const struct {
     [SIDE_LB] = { config_lb_plugins, config_lb_effect },
     [SIDE_RUNNER] = { config_runner_plugins, config_runner_effect },
     [SIDE_NPM] = { config_npm_plugins, config_npm_effect },
+    [SIDE_API] = { NULL, config_api_effect },
 };
 
 const struct config_type *config_type_of(const char *word)
@@ -70,7 +72,7 @@ bool config_section_applies(const struct config *c, int section)
 void config_sides_plugins(struct config *c, struct conf_problems *p)
 {
     for (int i = 0; i < SIDES_N; i++) {
-        if (config_has(c, (enum config_side)i)) {
+        if (sides[i].plugins && config_has(c, (enum config_side)i)) {
             sides[i].plugins(c, p);
         }
     }

@@ -45,6 +45,7 @@ enum load_step { LOAD_FN, LOAD_APP, LOAD_APP_BY_NAME, LOAD_TRIGGER };
 struct load {
     struct lookup lookup;
     struct entry *entry;
+    uint64_t epoch;            /* of the catalog when it began */
     struct env_timer patience; /* set while an old value could serve; begun_ns + PATIENCE_NS */
     int64_t begun_ns;
     struct arena arena;
@@ -66,6 +67,7 @@ struct entry {
     struct fn_error missing;
     bool is_stranger;      /* in the catalog's list: no function, not loading */
     TAILQ_ENTRY(entry) stranger_link;
+    uint64_t epoch;        /* of its last load: of an earlier one than the catalog's it is old */
     int64_t refresh_at_ns; /* the next load; <= fresh_until_ns */
     int64_t fresh_until_ns;
     int64_t stale_until_ns;
@@ -83,6 +85,7 @@ struct catalog {
     struct catalog_options options;
     const struct catalog_source *source;
     struct entry *entries;
+    uint64_t epoch; /* changes of the source that it told of */
     struct lookups lookups;
     TAILQ_HEAD(, entry) strangers; /* the oldest first */
     uint32_t strangers_n;
@@ -247,6 +250,7 @@ static void load_free(struct entry *e)
     struct catalog *c = e->catalog;
 
     e->load = NULL;
+    e->epoch = l->epoch;
     lookups_end(&c->lookups, &l->lookup);
     if (env_timer_is_set(&l->patience)) {
         env_timer_clear(c->env, &l->patience);
@@ -520,10 +524,11 @@ static int load_start(struct entry *e, const unsigned char *address)
                                  .late = on_late };
     l->patience.cb = on_patience;
     l->begun_ns = env_now_ns(c->env);
+    l->epoch = c->epoch;
     arena_init(&l->arena, 4 * 1024 * 1024);
     app_init(&l->app, &l->arena);
     fn_def_init(&l->fn, &l->arena);
-    trigger_init(&l->trigger);
+    trigger_init(&l->trigger, &l->arena);
     l->step = e->fn_id ? LOAD_FN : LOAD_APP_BY_NAME;
     stranger_forget(e);
     e->load = l;
@@ -572,6 +577,9 @@ static struct catalog_query *catalog_ask(struct entry *e, const unsigned char *a
     int64_t now_ns = env_now_ns(e->catalog->env);
     int r = 0;
 
+    if (e->epoch != e->catalog->epoch && !e->load) {
+        e->refresh_at_ns = e->fresh_until_ns = now_ns;
+    }
     if (!e->fixed && now_ns >= e->refresh_at_ns && !e->load) {
         r = load_start(e, address);
     }
@@ -750,6 +758,11 @@ int catalog_create(struct env *env, const struct catalog_options *options,
     catalog_set_options(c, options, source);
     *ret = c;
     return 0;
+}
+
+void catalog_expire(struct catalog *c)
+{
+    c->epoch++;
 }
 
 void catalog_destroy(struct catalog *c)

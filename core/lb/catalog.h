@@ -87,6 +87,8 @@ void catalog_replace(struct catalog *c, struct catalog *given);
 /* [loop] source NULL = only fn.yaml from now on; borrowed. */
 void catalog_set_options(struct catalog *c, const struct catalog_options *options,
                          const struct catalog_source *source);
+/* [loop] The source has changed something: what it told before is asked for again. */
+void catalog_expire(struct catalog *c);
 void catalog_destroy(struct catalog *c); /* queries must have ended or been cancelled; NULL ok */
 
 /* cb gets a pinned function (given: catalog_fn_unref()) or an error: FN_E_NOT_FOUND with 404 and

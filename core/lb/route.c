@@ -2,6 +2,7 @@
  * which no caller or function can forge or break. */
 #include <lb/lb_int.h>
 
+#include <base/percent.h>
 #include <ctype.h>
 #include <model/header_rules.h>
 #include <stdlib.h>
@@ -22,40 +23,6 @@ static int not_found(const struct lb_request *rq, struct fn_error *reterr)
 {
     return err_set_http(reterr, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "Path not found: %.16s %.128s",
                         rq->method, rq->path);
-}
-
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c = (char)tolower((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Percent-decoded copy of `len` bytes, or NULL when it is malformed, holds a NUL or has no
- * memory. */
-static char *route_decode(struct arena *a, const char *s, size_t len)
-{
-    char *to = arena_alloc(a, len + 1);
-    size_t n = 0;
-
-    for (size_t i = 0; to && i < len; i++) {
-        int c = (unsigned char)s[i];
-
-        if (c == '%') {
-            if (i + 2 >= len || hex(s[i + 1]) < 0 || hex(s[i + 2]) < 0) {
-                return NULL;
-            }
-            c = hex(s[i + 1]) * 16 + hex(s[i + 2]);
-            i += 2;
-        }
-        if (c == '\0') {
-            return NULL;
-        }
-        to[n++] = (char)c;
-    }
-    return to;
 }
 
 /* Whether a segment of a path is "." or "..": in the API node's URL it would name something that
@@ -111,7 +78,7 @@ static int match_invoke(const struct lb_request *rq, struct route *ret, struct f
         return err_set_http(reterr, FN_E_INVALID, 405, FN_BLAME_USER,
                             "Method not allowed: %.16s %.128s", rq->method, rq->path);
     }
-    ret->fn_id = route_decode(rq->arena, rest, strlen(rest));
+    ret->fn_id = percent_decode(rq->arena, rest, strlen(rest), false);
     if (!ret->fn_id || !is_plain(ret->fn_id, ROUTE_ID_MAX)) {
         return err_set_http(reterr, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "Fn not found");
     }
@@ -132,8 +99,9 @@ static int match_trigger(const struct lb_request *rq, struct route *ret, struct 
         return not_found(rq, reterr);
     }
     ret->is_trigger = true;
-    ret->app = route_decode(rq->arena, app, len);
-    ret->source = app[len] ? route_decode(rq->arena, app + len, strlen(app + len)) : "/";
+    ret->app = percent_decode(rq->arena, app, len, false);
+    ret->source =
+        app[len] ? percent_decode(rq->arena, app + len, strlen(app + len), false) : "/";
     if (!ret->app || !is_plain(ret->app, ROUTE_NAME_MAX)) {
         return err_set_http(reterr, FN_E_NOT_FOUND, 404, FN_BLAME_USER, "App not found");
     }

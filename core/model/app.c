@@ -1,219 +1,37 @@
-/* Reads apps, functions and triggers from JSON by one table of fields each, and checks them by
- * Go Fn's rules, with its sentences. */
+/* Apps, functions and triggers: what they are made with, Go Fn's rules for them with its sentences,
+ * and how a change is merged into one. */
 #include <model/app.h>
-#include <model/json.h>
 
 #include <string.h>
-#include <strings.h>
 
 void app_init(struct app *a, struct arena *arena)
 {
-    *a = (struct app){ .id = "", .name = "", .syslog_url = "" };
+    *a = (struct app){ .id = "", .name = "", .syslog_url = "", .shape = "" };
     kvs_init(&a->config, arena);
     kvs_init(&a->annotations, arena);
 }
 
 void fn_def_init(struct fn_def *f, struct arena *arena)
 {
-    *f = (struct fn_def){ .id = "", .name = "", .app_id = "", .image = "" };
-    f->mem_mb = MODEL_MEM_MB_DEFAULT;
-    f->timeout_s = MODEL_TIMEOUT_S_DEFAULT;
-    f->idle_timeout_s = MODEL_IDLE_S_DEFAULT;
+    *f = (struct fn_def){ .id = "", .name = "", .app_id = "", .image = "", .shape = "" };
+    fn_def_defaults(f);
     kvs_init(&f->config, arena);
     kvs_init(&f->annotations, arena);
 }
 
-void trigger_init(struct trigger *t)
+void fn_def_defaults(struct fn_def *f)
 {
-    *t = (struct trigger){ .id = "", .name = "", .app_id = "", .fn_id = "", .source = "" };
+    f->mem_mb = f->mem_mb ? f->mem_mb : MODEL_MEM_MB_DEFAULT;
+    f->timeout_s = f->timeout_s ? f->timeout_s : MODEL_TIMEOUT_S_DEFAULT;
+    f->idle_timeout_s = f->idle_timeout_s ? f->idle_timeout_s : MODEL_IDLE_S_DEFAULT;
 }
 
-/* ---- decoding -------------------------------------------------------------------------------- */
-
-enum type { T_TEXT, T_I32, T_U64, T_CONFIG, T_ANNOTATIONS };
-
-struct field {
-    const char *key;
-    enum type type;
-    size_t at;
-};
-
-static const struct field app_fields[] = {
-    { "id", T_TEXT, offsetof(struct app, id) },
-    { "name", T_TEXT, offsetof(struct app, name) },
-    { "config", T_CONFIG, offsetof(struct app, config) },
-    { "annotations", T_ANNOTATIONS, offsetof(struct app, annotations) },
-    { "syslog_url", T_TEXT, offsetof(struct app, syslog_url) },
-    { NULL, T_TEXT, 0 },
-};
-
-static const struct field fn_fields[] = {
-    { "id", T_TEXT, offsetof(struct fn_def, id) },
-    { "name", T_TEXT, offsetof(struct fn_def, name) },
-    { "app_id", T_TEXT, offsetof(struct fn_def, app_id) },
-    { "image", T_TEXT, offsetof(struct fn_def, image) },
-    { "memory", T_U64, offsetof(struct fn_def, mem_mb) },
-    { "timeout", T_I32, offsetof(struct fn_def, timeout_s) },
-    { "idle_timeout", T_I32, offsetof(struct fn_def, idle_timeout_s) },
-    { "config", T_CONFIG, offsetof(struct fn_def, config) },
-    { "annotations", T_ANNOTATIONS, offsetof(struct fn_def, annotations) },
-    { NULL, T_TEXT, 0 },
-};
-
-static const struct field trigger_fields[] = {
-    { "id", T_TEXT, offsetof(struct trigger, id) },
-    { "name", T_TEXT, offsetof(struct trigger, name) },
-    { "app_id", T_TEXT, offsetof(struct trigger, app_id) },
-    { "fn_id", T_TEXT, offsetof(struct trigger, fn_id) },
-    { "source", T_TEXT, offsetof(struct trigger, source) },
-    { NULL, T_TEXT, 0 },
-};
-
-/* A null value stands for nothing and must not reach a Go runner. */
-static int read_map(struct jr *r, struct kvs *to, bool raw)
+void trigger_init(struct trigger *t, struct arena *arena)
 {
-    const char *key;
-    const char *value;
-    int more = jr_open(r, JR_OBJECT);
-
-    while (more >= 0 && (more = jr_member(r, &key)) == 1) {
-        if (jr_peek(r) == JR_NULL) {
-            more = jr_null(r);
-            continue;
-        }
-        more = raw ? jr_raw(r, &value) : jr_string(r, &value);
-        if (more == 0 && kvs_set(to, key, value) < 0) {
-            return FN_E_EXHAUSTED;
-        }
-    }
-    return more;
-}
-
-static int read_field(struct jr *r, const struct field *f, char *at)
-{
-    int64_t v;
-    int e;
-
-    if (jr_peek(r) == JR_NULL) {
-        return jr_null(r);
-    }
-    switch (f->type) {
-    case T_TEXT: return jr_string(r, (const char **)(void *)at);
-    case T_CONFIG: return read_map(r, (struct kvs *)(void *)at, false);
-    case T_ANNOTATIONS: return read_map(r, (struct kvs *)(void *)at, true);
-    default: break;
-    }
-    e = jr_integer(r, &v);
-    if (e == FN_E_RANGE || (e == 0 && (v < 0 || v > INT32_MAX))) {
-        return jr_fail(r, "number out of range");
-    }
-    if (e == 0 && f->type == T_I32) {
-        *(int32_t *)(void *)at = (int32_t)v;
-    } else if (e == 0) {
-        *(uint64_t *)(void *)at = (uint64_t)v;
-    }
-    return e;
-}
-
-static int read_object(struct jr *r, const struct field *fields, void *to)
-{
-    const struct field *f;
-    const char *key;
-    int more = jr_open(r, JR_OBJECT);
-
-    while (more >= 0 && (more = jr_member(r, &key)) == 1) {
-        for (f = fields; f->key && strcasecmp(f->key, key) != 0; f++) {
-        }
-        more = f->key ? read_field(r, f, (char *)to + f->at) : jr_skip(r);
-    }
-    return more;
-}
-
-static int app_finish(struct jr *r, int code, const char *what, struct fn_error *reterr)
-{
-    uint32_t line;
-    uint32_t column;
-
-    if (code >= 0) {
-        return code;
-    }
-    jr_where(r, &line, &column);
-    return err_set(reterr, code, "%s: %u:%u %s", what, line, column,
-                   r->problem ? r->problem : "too large");
-}
-
-int app_from_json(struct app *a, struct arena *arena, const char *json, size_t len,
-                  struct fn_error *reterr)
-{
-    struct jr r;
-
-    app_init(a, arena);
-    jr_init(&r, json, len, arena);
-    return app_finish(&r, read_object(&r, app_fields, a), "app", reterr);
-}
-
-int fn_def_from_json(struct fn_def *f, struct arena *arena, const char *json, size_t len,
-                     struct fn_error *reterr)
-{
-    struct jr r;
-
-    fn_def_init(f, arena);
-    jr_init(&r, json, len, arena);
-    return app_finish(&r, read_object(&r, fn_fields, f), "function", reterr);
-}
-
-int trigger_from_json(struct trigger *t, struct arena *arena, const char *json, size_t len,
-                      struct fn_error *reterr)
-{
-    struct jr r;
-
-    trigger_init(t);
-    jr_init(&r, json, len, arena);
-    return app_finish(&r, read_object(&r, trigger_fields, t), "trigger", reterr);
-}
-
-int app_list_first(struct app *a, struct arena *arena, const char *json, size_t len,
-                   struct fn_error *reterr)
-{
-    struct jr r;
-    const char *key;
-    bool found = false;
-    int more;
-
-    app_init(a, arena);
-    jr_init(&r, json, len, arena);
-    more = jr_open(&r, JR_OBJECT);
-    while (more >= 0 && (more = jr_member(&r, &key)) == 1) {
-        if (found || strcasecmp(key, "items") != 0 || jr_peek(&r) != JR_ARRAY) {
-            more = jr_skip(&r);
-            continue;
-        }
-        more = jr_open(&r, JR_ARRAY);
-        while (more >= 0 && (more = jr_element(&r)) == 1) {
-            more = found ? jr_skip(&r) : read_object(&r, app_fields, a);
-            found = true;
-        }
-    }
-    return more < 0 ? app_finish(&r, more, "apps", reterr) : !found;
-}
-
-const char *api_message(struct arena *arena, const char *json, size_t len)
-{
-    struct jr r;
-    const char *key;
-    const char *text = NULL;
-    int more;
-
-    jr_init(&r, json, len, arena);
-    more = jr_open(&r, JR_OBJECT);
-    while (more >= 0 && (more = jr_member(&r, &key)) == 1) {
-        if (strcmp(key, "message") == 0 && jr_peek(&r) == JR_STRING) {
-            more = jr_string(&r, &text);
-        } else {
-            more = jr_skip(&r);
-        }
-    }
-    return more == 0 ? text : NULL;
+    *t = (struct trigger){
+        .id = "", .name = "", .app_id = "", .fn_id = "", .type = "", .source = ""
+    };
+    kvs_init(&t->annotations, arena);
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -252,7 +70,7 @@ bool app_syslog_is_known(const char *url)
 
 static int check_syslog(const char *url, struct fn_error *reterr)
 {
-    if (!*url || app_syslog_is_known(url)) {
+    if (!url || !*url || app_syslog_is_known(url)) {
         return 0;
     }
     return err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_USER,
@@ -293,6 +111,27 @@ static int check_annotations(const struct kvs *k, struct fn_error *reterr)
     return 0;
 }
 
+/* What a runner would refuse of a call is refused before it is kept. */
+static int check_config(const struct kvs *k, struct fn_error *reterr)
+{
+    return k->n <= KVS_MAX ? 0
+                           : err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_USER,
+                                          "Invalid config, got %u keys; expected at most %d", k->n,
+                                          KVS_MAX);
+}
+
+static bool is_shape(const char *shape)
+{
+    static const char *const shapes[] = { "", "GENERIC_X86", "GENERIC_ARM", "GENERIC_X86_ARM" };
+
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        if (strcmp(shape, shapes[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int app_check(const struct app *a, struct fn_error *reterr)
 {
     if (!*a->name) {
@@ -304,10 +143,16 @@ int app_check(const struct app *a, struct fn_error *reterr)
     if (!is_plain_name(a->name)) {
         return bad(reterr, "Invalid app name");
     }
-    if (check_syslog(a->syslog_url, reterr) < 0) {
+    if (check_annotations(&a->annotations, reterr) < 0 ||
+        check_syslog(a->syslog_url, reterr) < 0 || check_config(&a->config, reterr) < 0) {
         return FN_E_INVALID;
     }
-    return check_annotations(&a->annotations, reterr);
+    return is_shape(a->shape) ? 0 : bad(reterr, "Invalid app shape");
+}
+
+int app_check_new(const struct app *a, struct fn_error *reterr)
+{
+    return *a->id ? bad(reterr, "App ID cannot be supplied on create") : app_check(a, reterr);
 }
 
 int fn_def_check(const struct fn_def *f, struct fn_error *reterr)
@@ -339,11 +184,23 @@ int fn_def_check(const struct fn_def *f, struct fn_error *reterr)
     if (f->idle_timeout_s < 1 || f->idle_timeout_s > MODEL_IDLE_S_MAX) {
         return bad(reterr, "idle_timeout value is out of range, must be between 0 and 3600");
     }
-    return check_annotations(&f->annotations, reterr);
+    return check_annotations(&f->annotations, reterr) < 0 ? FN_E_INVALID
+                                                          : check_config(&f->config, reterr);
+}
+
+int fn_def_check_new(const struct fn_def *f, struct fn_error *reterr)
+{
+    if (*f->id) {
+        return bad(reterr, "ID cannot be provided for Fn creation");
+    }
+    return *f->app_id ? fn_def_check(f, reterr) : bad(reterr, "Missing AppID on Fn");
 }
 
 int trigger_check(const struct trigger *t, struct fn_error *reterr)
 {
+    if (!*t->app_id) {
+        return bad(reterr, "Missing App ID on Trigger");
+    }
     if (!*t->name) {
         return bad(reterr, "Missing name on Trigger");
     }
@@ -353,11 +210,125 @@ int trigger_check(const struct trigger *t, struct fn_error *reterr)
     if (!is_plain_name(t->name)) {
         return bad(reterr, "Invalid name for Trigger");
     }
-    if (!*t->app_id || !*t->fn_id) {
-        return bad(reterr, *t->app_id ? "Missing Fn ID on Trigger" : "Missing App ID on Trigger");
+    if (!*t->fn_id) {
+        return bad(reterr, "Missing Fn ID on Trigger");
+    }
+    if (strcmp(t->type, TRIGGER_HTTP) != 0) {
+        return bad(reterr, "Trigger Type Not Supported");
     }
     if (!*t->source) {
         return bad(reterr, "Missing Trigger Source");
     }
-    return *t->source == '/' ? 0 : bad(reterr, "Missing Trigger Source Prefix '/'");
+    if (*t->source != '/') {
+        return bad(reterr, "Missing Trigger Source Prefix '/'");
+    }
+    return check_annotations(&t->annotations, reterr);
+}
+
+int trigger_check_new(const struct trigger *t, struct fn_error *reterr)
+{
+    if (*t->id) {
+        return bad(reterr, "ID cannot be provided for Trigger creation");
+    }
+    if (t->created_ns || t->updated_ns) {
+        return bad(reterr, t->created_ns ? "Trigger Created At Provided for Create"
+                                         : "Trigger ID Provided for Create");
+    }
+    return trigger_check(t, reterr);
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+static bool is_nothing(const char *annotation)
+{
+    return strcmp(annotation, "\"\"") == 0 || strcmp(annotation, "null") == 0;
+}
+
+/* One key of a change. 1: something else than before. */
+static int merge_pair(struct kvs *to, const char *key, const char *value, bool remove)
+{
+    const char *old = kvs_get(to, key);
+
+    if (remove) {
+        kvs_remove(to, key);
+        return old != NULL;
+    }
+    if (old && strcmp(old, value) == 0) {
+        return 0;
+    }
+    return kvs_set(to, key, value) < 0 ? FN_E_EXHAUSTED : 1;
+}
+
+static int merge_pairs(struct kvs *to, const struct kvs *change, bool annotations)
+{
+    int changed = 0;
+    int r = 0;
+
+    for (uint32_t i = 0; i < change->n && r >= 0; i++) {
+        const struct fn_kv *kv = &change->items[i];
+
+        r = merge_pair(to, kv->key, kv->value,
+                       annotations ? is_nothing(kv->value) : !*kv->value);
+        changed |= r > 0;
+    }
+    return r < 0 ? r : changed;
+}
+
+/* Both parts, of which each is 0, 1 or < 0. */
+static int both(int a, int b)
+{
+    return a < 0 ? a : b < 0 ? b : a | b;
+}
+
+static int merge_text(const char **to, const char *text)
+{
+    if (!*text || strcmp(*to, text) == 0) {
+        return 0;
+    }
+    *to = text;
+    return 1;
+}
+
+static int merge_i32(int32_t *to, int32_t n)
+{
+    if (n == 0 || *to == n) {
+        return 0;
+    }
+    *to = n;
+    return 1;
+}
+
+int app_merge(struct app *a, const struct app *change)
+{
+    int r = 0;
+
+    if (change->syslog_url && strcmp(a->syslog_url, change->syslog_url) != 0) {
+        a->syslog_url = change->syslog_url;
+        r = 1;
+    }
+    r = both(r, merge_pairs(&a->config, &change->config, false));
+    return both(r, merge_pairs(&a->annotations, &change->annotations, true));
+}
+
+int fn_def_merge(struct fn_def *f, const struct fn_def *change)
+{
+    int r = merge_text(&f->image, change->image);
+
+    if (change->mem_mb && f->mem_mb != change->mem_mb) {
+        f->mem_mb = change->mem_mb;
+        r = 1;
+    }
+    r |= merge_i32(&f->timeout_s, change->timeout_s);
+    r |= merge_i32(&f->idle_timeout_s, change->idle_timeout_s);
+    r = both(r, merge_pairs(&f->config, &change->config, false));
+    return both(r, merge_pairs(&f->annotations, &change->annotations, true));
+}
+
+int trigger_merge(struct trigger *t, const struct trigger *change)
+{
+    int r = merge_text(&t->name, change->name);
+
+    r |= merge_text(&t->fn_id, change->fn_id);
+    r |= merge_text(&t->source, change->source);
+    return both(r, merge_pairs(&t->annotations, &change->annotations, true));
 }

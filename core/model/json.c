@@ -614,6 +614,15 @@ int jr_skip(struct jr *r)
     return walk(r, NULL);
 }
 
+int jr_end(struct jr *r)
+{
+    if (r->failed) {
+        return r->failed;
+    }
+    blanks(r);
+    return r->p == r->end ? 0 : jr_fail(r, "text behind the end");
+}
+
 int jr_raw(struct jr *r, const char **ret)
 {
     struct buf out = BUF_INIT(0);

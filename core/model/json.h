@@ -57,6 +57,7 @@ int jr_integer(struct jr *r, int64_t *ret);    /* FN_E_RANGE beyond int64, not s
 int jr_bool(struct jr *r, bool *ret);
 int jr_null(struct jr *r);
 int jr_skip(struct jr *r); /* checks and skips any value */
+int jr_end(struct jr *r);  /* nothing but blanks may follow */
 /* Any value, checked, in the arena as it was written, but without blanks between tokens and with
  * the escapes of jw_string() for what these are needed for: what Go sends of a json.RawMessage. */
 int jr_raw(struct jr *r, const char **ret);

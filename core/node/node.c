@@ -213,6 +213,7 @@ void node_apply(struct node *n)
     set_budget(n);
     web_set_limits(n->web, n->config->http_limits);
     web_set_cors(n->web, n->config->cors);
+    web_set_api_clients(n->web, &n->config->api->clients);
     for (uint32_t i = n->n_sides; i-- > 0;) {
         n->sides[i]->apply(n);
     }
@@ -256,6 +257,8 @@ int node_serve(struct node *n, struct fn_error *reterr)
                               .bodies = &n->bodies,
                               .identity = n->tls.web.identity,
                               .lb = n->lb,
+                              .api = n->management,
+                              .api_clients = n->config->api->clients,
                               .unready = unready,
                               .ud = n };
     int r = 0;

@@ -6,6 +6,7 @@
 #ifndef NODE_NODE_H
 #define NODE_NODE_H
 
+#include <api/api.h>
 #include <http/fetch.h>
 #include <lb/lb.h>
 #include <admin/admin.h>
@@ -21,6 +22,7 @@
 #include <rpc/plugin_rpc.h>
 #include <rpc/rpc.h>
 #include <runner/runner.h>
+#include <store/store.h>
 
 struct node {
     const struct config *config; /* of the current generation */
@@ -73,6 +75,10 @@ struct node {
     struct lb *lb;
     struct web *web;
 
+    /* API side; both NULL: without a store there is no API */
+    struct store *store;
+    struct api *management;
+
     /* node pool manager side */
     struct npm_manager *npm;
     struct npm_service *npm_service;
@@ -112,6 +118,11 @@ void node_close(struct node *n);
 /* admin_pages.c: the admin socket and GET /status. A default path that cannot be used is logged,
  * one of fn.yaml and one in use are errors. */
 int node_admin_open(struct node *n, struct fn_error *reterr);
+/* side_api.c: a catalog's source without a network, of the struct node. */
+int node_ask_api(void *impl, const char *path_and_query,
+                 void (*cb)(void *ud, uint32_t status, const char *body, size_t len,
+                            const struct fn_error *err),
+                 void *ud);
 /* list_pages.c: pages of what there is now. */
 extern const struct node_list node_lb_lists[], node_runner_lists[], node_npm_lists[];
 void node_lists_open(struct node *n);

@@ -90,7 +90,7 @@ struct node_side {
     uint32_t files_slack; /* descriptors */
 };
 
-extern const struct node_side node_side_lb, node_side_runner, node_side_npm;
+extern const struct node_side node_side_lb, node_side_runner, node_side_npm, node_side_api;
 extern const struct node_side *const node_sides[SIDES_N];
 
 #endif

@@ -81,15 +81,21 @@ static int load_functions(struct node *n, const struct config *c, struct catalog
     return r < 0 ? r : add_apps(*ret, c, reterr);
 }
 
+/* Another node's API where one is named, else this node's own. */
+static const struct catalog_source *source_of(struct node *n)
+{
+    n->api = (struct catalog_source){ n->config->catalog->api_url ? api_get : node_ask_api, n };
+    return n->config->catalog->api_url || n->management ? &n->api : NULL;
+}
+
 static int open_catalog(struct node *n, struct fn_error *reterr)
 {
-    const struct catalog_options *options = n->config->catalog;
+    uint32_t threads = LOOKUPS_THREADS + OTHER_THREADS + (n->store ? STORE_THREADS : 0);
 
-    n->api = (struct catalog_source){ api_get, n };
-    if (loop_set_threads(n->loop, ENV_LANE_CONTROL, LOOKUPS_THREADS + OTHER_THREADS) < 0) {
+    if (loop_set_threads(n->loop, ENV_LANE_CONTROL, threads) < 0) {
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory for the catalog's threads");
     }
-    return catalog_create(n->env, options, options->api_url ? &n->api : NULL, &n->catalog, reterr);
+    return catalog_create(n->env, n->config->catalog, source_of(n), &n->catalog, reterr);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -140,7 +146,7 @@ static void lb_apply(struct node *n)
 
     place_set_options(n->place, c->place);
     lb_set_options(n->lb, &lb);
-    catalog_set_options(n->catalog, c->catalog, c->catalog->api_url ? &n->api : NULL);
+    catalog_set_options(n->catalog, c->catalog, source_of(n));
 }
 
 static int lb_serve(struct node *n, struct fn_error *reterr)

@@ -1,16 +1,17 @@
-/* Web: service pages and the way between core/http and core/lb.
+/* Web: service pages, and the way between core/http and core/lb or core/api.
  *
  * One struct exchange per call, in the request's arena: it exists until the answer ended or the
- * client went away. The load balancer never calls back after lb_call_gone(). */
+ * client went away. Neither room calls back after it was told of that. */
 #include <web/web.h>
 
 #include <base/metric.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <web/manage.h>
 #include <web/metrics_page.h>
 
-#define SERIES_KEPT 32 /* beyond that a series is looked up each time */
+#define SERIES_KEPT 64 /* beyond that a series is looked up each time */
 
 /* route and method point to the constants of this file. */
 struct answer_series {
@@ -35,6 +36,7 @@ struct exchange {
     struct web *web;
     struct http_request *req;
     struct lb_call *call;
+    struct api_call *asked;
     struct metrics_reader reader;
     const char *route;
     const char *origin; /* of a page that may read the answer, or NULL */
@@ -66,7 +68,7 @@ static const char *route_of(const char *path)
             return routes[i].route;
         }
     }
-    return "invalid";
+    return api_owns_path(path) ? api_route_of(path) : "invalid";
 }
 
 /* Methods are the client's text: only known ones become labels. */
@@ -220,6 +222,9 @@ static void web_on_gone(struct http_request *req)
     count_answer(x, STATUS_CLIENT_GONE);
     if (x->call) {
         lb_call_gone(x->call);
+    }
+    if (x->asked) {
+        api_call_gone(x->asked);
     }
     http_answer_abort(req); /* releases the request */
 }
@@ -380,6 +385,34 @@ static void web_submit(struct exchange *x)
     }
 }
 
+static void web_ask(struct exchange *x)
+{
+    static const struct api_reply api_reply = { reply_whole, reply_error };
+    struct http_request *req = x->req;
+    struct fn_error e = ERR_INIT;
+    struct api_call *asked;
+    const struct api_request rq = {
+        .method = req->method,
+        .path = req->path,
+        .query = req->query,
+        .scheme = x->web->config.identity ? "https" : "http",
+        .host = req->host,
+        .body = req->body->bytes.data ? req->body->bytes.data : "",
+        .body_len = req->body->bytes.len,
+        .peer = req->peer,
+    };
+
+    if (manage_check(&x->web->config.api_clients, &x->web->config.cors, req, &e) < 0) {
+        reply_error(x, e.http_status, NULL, e.msg);
+        return;
+    }
+    req->on_gone = web_on_gone;
+    asked = api_submit(x->web->config.api, &rq, &api_reply, x);
+    if (asked) { /* else it was answered, and x went with the answer */
+        x->asked = asked;
+    }
+}
+
 /* True when the request ends here: a preflight, or an origin that is not allowed. */
 static bool answer_cors(struct exchange *x)
 {
@@ -430,6 +463,8 @@ static void web_on_request(void *ud, struct http_request *req)
     }
     if (w->config.lb && lb_owns_path(req->path)) {
         web_submit(x);
+    } else if (w->config.api && api_owns_path(req->path)) {
+        web_ask(x);
     } else {
         serve_page(x);
     }
@@ -477,6 +512,11 @@ void web_set_limits(struct web *w, const struct http_limits *limits)
 void web_set_cors(struct web *w, const struct cors *cors)
 {
     w->config.cors = *cors;
+}
+
+void web_set_api_clients(struct web *w, const struct fn_strlist *clients)
+{
+    w->config.api_clients = *clients;
 }
 
 void web_drain(struct web *w, int64_t grace_ns)

@@ -1,9 +1,11 @@
-/* Web: the HTTP surface of a node: service pages, and calls handed to the load balancer.
+/* Web: the HTTP surface of a node: service pages, calls handed to the load balancer, and requests
+ * handed to the API.
  *
- * Translates between core/http's requests and core/lb's, and counts requests. [loop] */
+ * Translates between core/http's requests and theirs, and counts requests. [loop] */
 #ifndef WEB_WEB_H
 #define WEB_WEB_H
 
+#include <api/api.h>
 #include <http/cors.h>
 #include <http/server.h>
 #include <lb/lb.h>
@@ -18,6 +20,8 @@ struct web_config {
     struct net_identity *identity; /* NULL: plain HTTP; the server takes a ref */
     struct fn_strlist refuse_interfaces; /* see net_came_by(); copied */
     struct lb *lb;          /* NULL: the node takes no calls */
+    struct api *api;        /* NULL: the node has no API */
+    struct fn_strlist api_clients; /* see manage.h; borrowed until the next web_set_api_clients() */
     /* Why GET /ready is 503, or NULL; `text` may hold the sentence. */
     const char *(*unready)(void *ud, char *text, size_t cap);
     void *ud;
@@ -27,6 +31,7 @@ int web_create(struct loop *loop, const struct web_config *config, struct web **
                struct fn_error *reterr);
 void web_set_limits(struct web *w, const struct http_limits *limits);
 void web_set_cors(struct web *w, const struct cors *cors); /* also for answers under way */
+void web_set_api_clients(struct web *w, const struct fn_strlist *clients);
 /* Stops accepting; connections end with their running request. */
 void web_drain(struct web *w, int64_t grace_ns);
 bool web_is_calm(const struct web *w); /* draining: nobody can bring a call any more */

@@ -25,19 +25,22 @@ allowed() {
     place) echo "base conf model plugin place" ;;
     override) echo "base model plugin override" ;;
     lb) echo "base conf model plugin override place lb" ;;
+    store) echo "base conf model store" ;;
+    api) echo "base conf model store api" ;;
     runner) echo "base conf model plugin override runner" ;;
     npm) echo "base conf model plugin npm" ;;
     loop) echo "base conf plugin loop" ;;
     net) echo "base loop net" ;;
     http) echo "base conf model plugin loop net http" ;;
     rpc) echo "base conf model plugin loop net rpc" ;;
-    config) echo "base conf model plugin place lb runner npm loop net http rpc admin config" ;;
-    web) echo "base model lb loop net http web" ;;
+    config) echo "base conf model plugin place lb runner npm store api loop net http rpc admin \
+        config" ;;
+    web) echo "base model lb store api loop net http web" ;;
     admin) echo "base conf loop net http admin" ;;
     poolserver) echo "base model npm rpc poolserver" ;;
     tls) echo "base net http rpc config tls" ;;
     process) echo "base conf plugin loop config process" ;;
-    node) echo "base conf model plugin place override lb runner npm loop net http rpc config web \
+    node) echo "base conf model plugin place override lb runner npm store api loop net http rpc config web \
         admin poolserver tls process node" ;;
     cli) echo "base conf plugin config admin tls process node cli" ;;
     main) echo "cli main" ;;
@@ -47,7 +50,7 @@ allowed() {
     esac
 }
 
-rooms="base conf model plugin place override lb runner npm loop net http rpc config web admin \
+rooms="base conf model plugin place override lb runner npm store api loop net http rpc config web admin \
 poolserver tls process node cli main sim npm_sim"
 
 # Lines "file room/header" of all #include lines that name a room.
@@ -149,13 +152,16 @@ for room in $rooms; do
             [ "$room" = conf ] || complain "$file includes <$name>; only core/conf may" ;;
         sys/epoll.h | sys/timerfd.h | sys/signalfd.h | sys/eventfd.h)
             [ "$room" = loop ] || complain "$file includes <$name>; only core/loop may" ;;
+        sqlite3.h)
+            [ "$file" = "$root/core/store/sqlite.c" ] ||
+                complain "$file includes <$name>; only core/store/sqlite.c may" ;;
         http_parser.h) complain "$file includes <$name>; only tests/unit/http may" ;;
         curl/*)
             [ "$room" = http ] || complain "$file includes <$name>; only core/http may" ;;
         esac
         # State machines and the simulator have no outside of their own.
         case $room in
-        override | place | lb | runner | npm | sim)
+        override | place | lb | runner | npm | api | sim)
             case $name in
             sys/socket.h | netinet/* | arpa/* | pthread.h | time.h | sys/time.h | poll.h | netdb.h)
                 complain "$file includes <$name>; room $room gets its outside as tables" ;;
@@ -193,14 +199,14 @@ done
 
 # Which type of node it is: asked of tables. A side's own file may say what is peculiar to it.
 n=$((n + 1))
-out=$(grep -nE 'SIDE_(LB|RUNNER|NPM)\b|type->(word|inside|sides) *[=!]=|strcmp\([^)]*type->word' \
+out=$(grep -nE 'SIDE_(LB|RUNNER|NPM|API)\b|type->(word|inside|sides) *[=!]=|strcmp\([^)]*type->word' \
     "$root"/core/node/*.[ch] "$root"/core/cli/*.[ch] "$root"/core/admin/*.[ch] "$root"/core/web/*.[ch] \
     "$root"/core/process/*.[ch] "$root"/core/tls/*.[ch] | grep -v '^[^:]*/node/side')
 [ -z "$out" ] || complain "$out; expected a column of core/node/side.h or of config/config.h"
 
 # What the state machines really call. A forbidden name shows up as an undefined symbol.
 forbidden='clock_gettime|gettimeofday|time|nanosleep|usleep|sleep|pthread_create|socket|connect|bind|listen|accept4?|epoll_(create1?|ctl|wait)|poll|select|fork|execve?|rand|random|rand_r|getrandom|read|write|open|openat'
-for room in override place lb runner npm sim; do
+for room in override place lb runner npm api sim; do
     lib=$build/core/$room/libfnd_$room.a
     [ "$room" = sim ] && lib=$build/sim/libfnd_sim.a
     [ -f "$lib" ] || continue

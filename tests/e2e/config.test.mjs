@@ -42,7 +42,7 @@ const rows = [
   ['a quote that is not closed', 'node: "lb\n', 'CFG701 fn.yaml:1:7: quote is not closed; expected one more behind the text'],
   ['lines that end as on Windows', `${LB}http: { listen: 7 }\n`.replaceAll('\n', '\r\n'),
     'CFG704 fn.yaml:5:17: listen, got "7"; expected host:port, [ipv6]:port, :port or unix:/path'],
-  ['a node in capitals', `node: LB\n${POOL}  driver: docker\n${APPS}`, 'CFG704 fn.yaml:1:7: node, got "LB"; expected full, lb, pure-runner or npm'],
+  ['a node in capitals', `node: LB\n${POOL}  driver: docker\n${APPS}`, 'CFG704 fn.yaml:1:7: node, got "LB"; expected full, lb, pure-runner, npm or api'],
   ['a misspelt placer', `node: lb\n${APPS}${POOL}  placer: { use: pc2 }\n`, 'CFG712 fn.yaml:5:18: placer, got "pc2"; did you mean "p2c"?'],
   ['a placer that nobody has', `node: lb\n${APPS}${POOL}  placer: roundrobin\n`,
     'CFG712 fn.yaml:5:11: placer, got "roundrobin"; expected the name of a file PLUGINS/placer-roundrobin.so'],

@@ -81,7 +81,7 @@ static const struct {
     const char *yaml;
     const char *sentence;
 } bad_files[] = {
-    { "node: npmm\n", "fn.yaml:1:7: node, got \"npmm\"; expected full, lb, pure-runner or npm\n" },
+    { "node: npmm\n", "fn.yaml:1:7: node, got \"npmm\"; expected full, lb, pure-runner, npm or api\n" },
     { "node: npm\nnpm: { groups: [red, blue, blue] }\n",
       "fn.yaml:2:28: group \"blue\" is named twice; expected each group once\n" },
     { "node: pure-runner\nhttp: { listen: \"h:7\" }\ngrpc: { listen: \"h:7\" }\n",
@@ -245,7 +245,7 @@ static const struct {
     const char *all;
 } one_sentence[] = {
     { "node: LB\nplugins: { pool: { use: static, runners: [\"a:1\"] } }\n",
-      "fn.yaml:1:7: node, got \"LB\"; expected full, lb, pure-runner or npm\n" },
+      "fn.yaml:1:7: node, got \"LB\"; expected full, lb, pure-runner, npm or api\n" },
     { "node: lb\nplugin: { pool: { use: static, runners: [\"a:1\"] } }\napps: [{ name: a }]\n",
       "fn.yaml:2:1: unknown key \"plugin\"; did you mean \"plugins\"?\n" },
     { "node: lb\nplugins: { pol: { use: static, runners: [\"a:1\"] } }\napps: [{ name: a }]\n",
@@ -331,9 +331,9 @@ START_TEST(test_shipped_file_loads)
 {
     static const char *const names[] = { "fn",     "full-docker", "lb",
                                          "lb-tls", "runner",      "runner-process",
-                                         "lb-slowstart", "lb-npm", "npm" };
+                                         "lb-slowstart", "lb-npm", "npm",         "api" };
     static const char *const nodes[] = { "full",        "full", "lb", "lb",  "pure-runner",
-                                         "pure-runner", "lb",   "lb", "npm" };
+                                         "pure-runner", "lb",   "lb", "npm", "api" };
     static char *const none[] = { NULL };
     char path[512];
 
@@ -449,7 +449,7 @@ static const struct {
     { { "FN_PORT=" }, "CFG706 FN_PORT, got \"\"; expected 1..65535\n", 1 },
     { { "FN_GRPC_PORT=0" }, "CFG706 FN_GRPC_PORT, got \"0\"; expected 1..65535\n", 1 },
     { { "FN_NODE_TYPE=runner" },
-      "CFG706 FN_NODE_TYPE, got \"runner\"; expected full, lb, pure-runner or npm\n",
+      "CFG706 FN_NODE_TYPE, got \"runner\"; expected full, lb, pure-runner, npm or api\n",
       1 },
     { { "FN_NODE_TYPE=lb", "FN_RUNNER_ADDRESSES=a:1" },
       "CFG711 FN_RUNNER_API_URL is missing; expected the address of an API node",
@@ -509,9 +509,18 @@ static const struct {
     { { "FN_FREEZE_IDLE_MSECS_FILE=/x" },
       "CFG708 unknown variable \"FN_FREEZE_IDLE_MSECS_FILE\"",
       0 },
-    { { "FN_DB_URL=sqlite3:///x" },
-      "CFG710 FN_DB_URL has no effect: only the API node has a database\n",
+    { { "FN_DS_DB_PING_MAX_RETRIES=3" },
+      "CFG710 FN_DS_DB_PING_MAX_RETRIES has no effect: the store is a file\n",
       0 },
+    { { "FN_DB_URL=mysql://root:secret@tcp(db)/fn" },
+      "CFG706 FN_DB_URL, got \"mysql\"; expected sqlite3://<path of a file>\n",
+      1 },
+    { { "FN_NODE_TYPE=api", "FN_PORT=8081" },
+      "CFG710 http.listen :8081: whoever reaches this port may change apps and functions; ",
+      0 },
+    { { "FN_NODE_TYPE=api", "FN_PUBLIC_LB_URL=lb:8080" },
+      "CFG706 FN_PUBLIC_LB_URL, got \"lb:8080\"; expected http://host:port\n",
+      1 },
 };
 
 START_TEST(test_bad_variable_gets_its_sentence)
@@ -705,7 +714,7 @@ int main(void)
     tcase_add_loop_test(t, test_one_mistake_is_told_once, 0, ROWS(one_sentence));
     tcase_add_loop_test(t, test_what_has_no_effect_is_told, 0, ROWS(effects));
     tcase_add_test(t, test_apps_without_names);
-    tcase_add_loop_test(t, test_shipped_file_loads, 0, 9);
+    tcase_add_loop_test(t, test_shipped_file_loads, 0, 10);
     tcase_add_test(t, test_apps_become_data);
     tcase_add_test(t, test_made_ids_stay);
     tcase_add_test(t, test_plugins_become_data);

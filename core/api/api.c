@@ -1,0 +1,294 @@
+/* The life of a request: its route, its operation, its answer.
+ *
+ * A call has an arena of its own, not the request's: when whoever asked goes away, the store still
+ * reads there. */
+#include <api/api_int.h>
+
+#include <base/log.h>
+#include <base/percent.h>
+#include <model/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JSON_TYPE "application/json; charset=utf-8"
+#define TEXT_TYPE "text/plain; charset=utf-8"
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void call_free(struct api_call *c)
+{
+    struct arena arena = c->arena;
+
+    arena_finish(&arena);
+}
+
+static void reply_typed(struct api_call *c, int status, const char *type, const void *body,
+                        size_t len)
+{
+    struct headers h;
+
+    headers_init(&h, &c->arena);
+    if (type && headers_add_borrowed(&h, "Content-Type", type) < 0) {
+        c->reply.error(c->ud, 503, NULL, "API1101 out of memory");
+        return;
+    }
+    c->reply.whole(c->ud, status, &h, body, len);
+}
+
+/* {"message":"Invalid JSON","fields":"1:5 expected an object"} and a line end */
+static void reply_not_json(struct api_call *c, const struct fn_error *e)
+{
+    static const char what[] = "body: ";
+    const char *detail = strncmp(e->msg, what, strlen(what)) == 0 ? e->msg + strlen(what) : e->msg;
+    struct buf out = BUF_INIT(0);
+    int r = buf_add_str(&out, "{\"message\":\"Invalid JSON\",\"fields\":");
+
+    r = r < 0 ? r : jw_string(&out, detail);
+    r = r < 0 ? r : buf_add_str(&out, "}\n");
+    if (r < 0) {
+        c->reply.error(c->ud, 400, NULL, "Invalid JSON");
+    } else {
+        reply_typed(c, 400, JSON_TYPE, out.data, out.len);
+    }
+    buf_finish(&out);
+}
+
+/* What is no client's mistake and has no status of its own is for the log alone. */
+static void reply_failed(struct api_call *c, int code, const struct fn_error *e)
+{
+    struct headers h;
+
+    if (c->not_json) {
+        reply_not_json(c, e);
+        return;
+    }
+    headers_init(&h, &c->arena);
+    if (e->http_status == 503) {
+        headers_add_borrowed(&h, "Retry-After", "1"); /* without it the answer is still right */
+    }
+    if (e->http_status) {
+        c->reply.error(c->ud, e->http_status, &h, e->msg);
+    } else if (code == FN_E_EXHAUSTED) {
+        c->reply.error(c->ud, 503, NULL, "API1101 out of memory");
+    } else {
+        c->reply.error(c->ud, 500, NULL, "internal server error");
+    }
+}
+
+static void reply_result(struct api_call *c)
+{
+    struct buf out = BUF_INIT(0);
+
+    if (!c->route->tell) {
+        reply_typed(c, 204, TEXT_TYPE, NULL, 0);
+        return;
+    }
+    if (c->route->tell(c, &out) < 0) {
+        c->reply.error(c->ud, 503, NULL, "API1101 out of memory");
+    } else {
+        reply_typed(c, 200, JSON_TYPE, out.data, out.len);
+    }
+    buf_finish(&out);
+}
+
+static void on_stored(struct store_op *op)
+{
+    struct api_call *c = container_of(op, struct api_call, op);
+
+    if (!c->gone && op->result < 0) {
+        reply_failed(c, op->result, &op->error);
+    } else if (!c->gone) {
+        reply_result(c);
+    }
+    call_free(c);
+}
+
+/* ---- routes ---------------------------------------------------------------------------------- */
+
+static const struct api_route *find_route(struct api_call *c, const char *method, const char *path,
+                                          bool *ret_other_method)
+{
+    *ret_other_method = false;
+    for (const struct api_route *r = api_routes; r->method; r++) {
+        if (!route_matches(r->pattern, path, &c->arena, c->params)) {
+            continue;
+        }
+        if (strcmp(r->method, method) == 0) {
+            return r;
+        }
+        *ret_other_method = true;
+    }
+    return NULL;
+}
+
+/* The same path with the slash behind it that is too much or missing. */
+static const char *other_path(struct api_call *c, const char *path)
+{
+    size_t len = strlen(path);
+
+    return path[len - 1] == '/' ? arena_strndup(&c->arena, path, len - 1)
+                                : arena_join(&c->arena, path, "/", (char *)NULL);
+}
+
+/* As Go Fn's router: where a slash is all that is wrong, the client is sent on. */
+static bool redirect(struct api_call *c, const char *path)
+{
+    const struct api_request *rq = c->rq;
+    const char *other = other_path(c, path);
+    const char *location = other_path(c, rq->path);
+    bool get = strcmp(rq->method, "GET") == 0;
+    struct headers h;
+    bool ignored;
+
+    headers_init(&h, &c->arena);
+    if (!other || !location || !find_route(c, rq->method, other, &ignored)) {
+        return false;
+    }
+    location = rq->query ? arena_join(&c->arena, location, "?", rq->query, (char *)NULL) : location;
+    if (!location || headers_add_borrowed(&h, "Location", location) < 0) {
+        return false;
+    }
+    c->reply.whole(c->ud, get ? 301 : 307, &h, NULL, 0);
+    return true;
+}
+
+static int no_route(const struct api_request *rq, bool other_method, struct fn_error *reterr)
+{
+    return err_set_http(reterr, other_method ? FN_E_INVALID : FN_E_NOT_FOUND,
+                        other_method ? 405 : 404, FN_BLAME_USER, "%s: %.16s %.512s",
+                        other_method ? "Method not allowed" : "Path not found", rq->method,
+                        rq->path);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* "http://host:port" of what callers use. */
+static const char *base_of(struct api_call *c)
+{
+    const char *url = c->api->options->public_url;
+    size_t len = url ? strlen(url) : 0;
+
+    if (url) {
+        return arena_strndup(&c->arena, url, len - (len > 0 && url[len - 1] == '/'));
+    }
+    return arena_join(&c->arena, c->rq->scheme, "://", c->rq->host ? c->rq->host : "",
+                      (char *)NULL);
+}
+
+static int check_body(const struct api_request *rq, struct fn_error *reterr)
+{
+    return rq->body_len <= API_BODY_MAX
+               ? 0
+               : err_set_http(reterr, FN_E_RANGE, 413, FN_BLAME_USER,
+                              "Content-Length too large for this server, %zu > max %u",
+                              rq->body_len, API_BODY_MAX);
+}
+
+static int ask_store(struct api_call *c, struct fn_error *reterr)
+{
+    struct api *a = c->api;
+    int r = check_body(c->rq, reterr);
+
+    c->base = base_of(c);
+    c->op.verb = c->route->verb;
+    c->op.arena = &c->arena;
+    c->op.now_ns = env_wall_ns(a->deps.env);
+    c->op.done = on_stored;
+    if (r == 0 && !c->base) {
+        r = err_set(reterr, FN_E_EXHAUSTED, "API1101 out of memory");
+    }
+    r = r < 0 ? r : c->route->ask(c, reterr);
+    return r < 0 ? r : store_submit(a->deps.store, &c->op, reterr);
+}
+
+/* 1: answered, 0: asked, or < 0. */
+static int call_begin(struct api_call *c, struct fn_error *reterr)
+{
+    const struct api_request *rq = c->rq;
+    const char *path = percent_decode(&c->arena, rq->path, strlen(rq->path), false);
+    bool other_method;
+
+    if (!path) {
+        return err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_USER, "Path malformed");
+    }
+    c->route = find_route(c, rq->method, path, &other_method);
+    if (!c->route) {
+        return redirect(c, path) ? 1 : no_route(rq, other_method, reterr);
+    }
+    if (!c->route->verb) {
+        c->reply.whole(c->ud, 410, NULL, NULL, 0);
+        return 1;
+    }
+    return ask_store(c, reterr);
+}
+
+static struct api_call *request_open(struct api *a, const struct api_request *rq)
+{
+    struct arena arena;
+    struct api_call *c;
+
+    arena_init(&arena, 0);
+    c = arena_alloc_owner(&arena, sizeof(*c), rq->body_len + 1024);
+    if (c) {
+        *c = (struct api_call){ .api = a, .arena = arena, .rq = rq };
+        app_init(&c->op.app, &c->arena);
+        fn_def_init(&c->op.fn, &c->arena);
+        trigger_init(&c->op.trigger, &c->arena);
+    }
+    return c;
+}
+
+struct api_call *api_submit(struct api *a, const struct api_request *rq,
+                            const struct api_reply *reply, void *ud)
+{
+    struct api_call *c = request_open(a, rq);
+    struct fn_error e = ERR_INIT;
+    int r;
+
+    if (!c) {
+        reply->error(ud, 503, NULL, "API1101 out of memory");
+        return NULL;
+    }
+    c->reply = *reply;
+    c->ud = ud;
+    r = call_begin(c, &e);
+    c->rq = NULL;
+    if (r == 0) {
+        return c;
+    }
+    if (r < 0) {
+        reply_failed(c, r, &e);
+    }
+    call_free(c);
+    return NULL;
+}
+
+void api_call_gone(struct api_call *c)
+{
+    c->gone = true;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int api_create(const struct api_deps *deps, struct api **ret, struct fn_error *reterr)
+{
+    struct api *a = calloc(1, sizeof(*a));
+
+    if (!a) {
+        return err_set(reterr, FN_E_EXHAUSTED, "api: out of memory");
+    }
+    *a = (struct api){ .deps = *deps, .options = deps->options };
+    *ret = a;
+    return 0;
+}
+
+void api_set_options(struct api *a, const struct api_options *options)
+{
+    a->options = options;
+}
+
+void api_destroy(struct api *a)
+{
+    free(a);
+}

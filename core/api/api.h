@@ -1,0 +1,66 @@
+/* Api: Fn's management API, version 2, over the store.
+ *
+ * A request becomes one operation of the store (ask.c), its result the answer (tell.c); what routes
+ * there are, and what each asks and tells, is one table (routes.c). No sockets, no database.
+ * [loop] Go Fn: api/server. */
+#ifndef API_API_H
+#define API_API_H
+
+#include <base/env.h>
+#include <base/headers.h>
+#include <model/ids.h>
+#include <fn/abi.h>
+#include <store/store.h>
+
+#define API_BODY_MAX (1u << 20) /* bytes of JSON; an app's or a function's configuration is in it */
+
+struct api;
+struct api_call;
+
+/* `api:`; see options.c for defaults and limits. */
+struct api_options {
+    const char *public_url; /* where functions are called, without a path; NULL: where the API is */
+    struct fn_strlist clients; /* networks whose clients may use it; n 0 = all */
+};
+extern const struct opt_table api_opt_table;
+
+struct api_deps {
+    struct env *env;
+    struct store *store;
+    struct id_maker *ids;
+    const struct api_options *options; /* borrowed until api_set_options() */
+};
+
+/* Texts are borrowed until the answer. */
+struct api_request {
+    const char *method;
+    const char *path;  /* not decoded */
+    const char *query; /* or NULL */
+    const char *scheme, *host;
+    const void *body;
+    size_t body_len;
+    const char *peer;  /* for the log */
+};
+
+struct api_reply {
+    /* h NULL = none; everything is borrowed until it returns. */
+    void (*whole)(void *ud, int status, const struct headers *h, const void *body, size_t len);
+    void (*error)(void *ud, int status, const struct headers *h, const char *text);
+};
+
+/* [init] */
+int api_create(const struct api_deps *deps, struct api **ret, struct fn_error *reterr);
+void api_set_options(struct api *a, const struct api_options *options);
+void api_destroy(struct api *a); /* no call is left; NULL ok */
+
+bool api_owns_path(const char *path);
+/* The route as Go Fn names it in metrics, or "invalid". */
+const char *api_route_of(const char *path);
+
+/* Answers once, perhaps from inside: then NULL is returned. */
+struct api_call *api_submit(struct api *a, const struct api_request *rq,
+                            const struct api_reply *reply, void *ud);
+/* Whoever asked is not there any more; what he asked for is done all the same. */
+void api_call_gone(struct api_call *c);
+
+#endif

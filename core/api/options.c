@@ -1,0 +1,20 @@
+/* What the API takes from `api:`. */
+#include <api/api.h>
+
+#include <conf/opts.h>
+
+#define AT(field) offsetof(struct api_options, field)
+static const struct fn_opt rows[] = {
+    LIVE_ABSENT("public_url", STR, AT(public_url), 1, 1024,
+                "Where callers reach the functions, as http://host:port: the beginning of the URLs "
+                "that functions and triggers are shown with. When absent: the address by which the "
+                "API itself was asked."),
+    LIVE_ABSENT("clients", STRLIST, AT(clients), 0, 0,
+                "Networks whose clients may use the API, such as 10.1.0.0/16. When absent: in a "
+                "`full` node, whose port is for callers too, those of this machine; in an `api` "
+                "node everybody who reaches the port. Those of a proxy in http.proxies need "
+                "http.client_from."),
+    { .key = NULL },
+};
+
+const struct opt_table api_opt_table = { rows, sizeof(struct api_options) };

@@ -1,0 +1,73 @@
+/* Every route of the API. */
+#include <api/api_int.h>
+
+#include <base/percent.h>
+#include <string.h>
+
+/* Answers of PUT and of a lookup by source have no URLs, as Go Fn's. */
+const struct api_route api_routes[] = {
+    { "GET", "/v2/apps", &store_app_list, ask_apps, tell_apps },
+    { "POST", "/v2/apps", &store_app_add, ask_new_app, tell_app },
+    { "GET", "/v2/apps/:app_id", &store_app_get, ask_app, tell_app },
+    { "PUT", "/v2/apps/:app_id", &store_app_change, ask_app_change, tell_app },
+    { "DELETE", "/v2/apps/:app_id", &store_app_remove, ask_app, NULL },
+
+    { "GET", "/v2/fns", &store_fn_list, ask_fns, tell_fns },
+    { "POST", "/v2/fns", &store_fn_add, ask_new_fn, tell_fn },
+    { "GET", "/v2/fns/:fn_id", &store_fn_get, ask_fn, tell_fn },
+    { "PUT", "/v2/fns/:fn_id", &store_fn_change, ask_fn_change, tell_plain_fn },
+    { "DELETE", "/v2/fns/:fn_id", &store_fn_remove, ask_fn, NULL },
+    { "GET", "/v2/fns/:fn_id/calls", NULL, NULL, NULL },
+    { "GET", "/v2/fns/:fn_id/calls/:call_id", NULL, NULL, NULL },
+    { "GET", "/v2/fns/:fn_id/calls/:call_id/log", NULL, NULL, NULL },
+
+    { "GET", "/v2/triggers", &store_trigger_list, ask_triggers, tell_triggers },
+    { "POST", "/v2/triggers", &store_trigger_add, ask_new_trigger, tell_trigger },
+    { "GET", "/v2/triggers/:trigger_id", &store_trigger_get, ask_trigger, tell_trigger },
+    { "PUT", "/v2/triggers/:trigger_id", &store_trigger_change, ask_trigger_change,
+      tell_plain_trigger },
+    { "DELETE", "/v2/triggers/:trigger_id", &store_trigger_remove, ask_trigger, NULL },
+
+    { "GET", "/v2/runner/apps/:app_id/triggerBySource/:trigger_type/*trigger_source",
+      &store_trigger_by_source, ask_source, tell_plain_trigger },
+
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+/* A parameter has at least a byte. */
+bool route_matches(const char *pattern, const char *path, struct arena *arena,
+                   const char **ret_params)
+{
+    uint32_t n = 0;
+
+    while (*pattern == '/' && *path == '/') {
+        size_t want = strcspn(pattern + 1, "/");
+        size_t have = pattern[1] == '*' ? strlen(path + 1) : strcspn(path + 1, "/");
+
+        if (pattern[1] == '*' || (pattern[1] == ':' && have > 0)) {
+            if (ret_params && !(ret_params[n++] = arena_strndup(arena, path + 1, have))) {
+                return false;
+            }
+        } else if (want != have || memcmp(pattern + 1, path + 1, have) != 0) {
+            return false;
+        }
+        pattern += 1 + want;
+        path += 1 + have;
+    }
+    return !*pattern && !*path;
+}
+
+bool api_owns_path(const char *path)
+{
+    return strncmp(path, "/v2/", 4) == 0;
+}
+
+const char *api_route_of(const char *path)
+{
+    for (const struct api_route *r = api_routes; r->method; r++) {
+        if (route_matches(r->pattern, path, NULL, NULL)) {
+            return r->pattern;
+        }
+    }
+    return "invalid";
+}

@@ -1,0 +1,12 @@
+/* Percent: the escapes of URLs. */
+#ifndef BASE_PERCENT_H
+#define BASE_PERCENT_H
+
+#include <base/arena.h>
+#include <stdbool.h>
+
+/* A decoded copy of `len` bytes; plus: '+' is a blank, as in queries. NULL when it is malformed,
+ * holds a NUL or has no memory. */
+char *percent_decode(struct arena *a, const char *s, size_t len, bool plus);
+
+#endif

@@ -1,0 +1,39 @@
+/* Sql: one connection to a database, as a table. core/store speaks SQL that all of them understand.
+ *
+ * Statements are constants of the program, known by their address, so that a connection prepares
+ * each of them once. Their arguments are $1, $2 ..., used in that order, and texts, as are the
+ * cells of rows: columns have types, and each database turns texts into them. One thread at a time.
+ * [worker] */
+#ifndef STORE_SQL_H
+#define STORE_SQL_H
+
+#include <base/err.h>
+#include <stdint.h>
+
+struct sql;
+
+#define SQL_ARGS_MAX  16u
+#define SQL_CELLS_MAX 16u
+
+/* Cells are borrowed until it returns; NULL is SQL's. < 0 ends the statement. */
+typedef int sql_row(void *ud, const char *const *cells);
+
+struct sql_ops {
+    /* FN_E_EXISTS: a rule of uniqueness; FN_E_UNAVAILABLE: locked by others, or away;
+     * FN_E_EXHAUSTED: no room; FN_E_INTERNAL: it failed; else what row() returned. After these the
+     * transaction may be gone. *ret_changed: rows that were written, unless NULL. */
+    int (*run)(struct sql *db, const char *statement, const char *const *args, uint32_t n_args,
+               sql_row *row, void *ud, uint32_t *ret_changed, struct fn_error *reterr);
+    const char *begin_read, *begin_write; /* statements */
+    const char *has_apps;                 /* one with a row if there is such a table */
+    void (*close)(struct sql *db);
+};
+
+struct sql {
+    const struct sql_ops *ops;
+};
+
+/* sqlite.c: opens the file, and makes it and its folders when there are none. [init] */
+int sqlite_open(const char *path, struct sql **ret, struct fn_error *reterr);
+
+#endif

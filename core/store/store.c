@@ -1,0 +1,297 @@
+/* Two queues, of what reads and of what changes, each with a connection and at most one batch on a
+ * worker: what comes meanwhile is the next one. */
+#include <store/store_int.h>
+
+#include <assert.h>
+#include <base/log.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCHEME     "sqlite3://"
+#define RETRY_NS   (10 * ENV_MS) /* when the workers' queue is full */
+#define TIMEOUT_NS (60 * ENV_S)  /* a batch that takes longer has lost its disk */
+
+TAILQ_HEAD(op_list, store_op);
+
+struct queue {
+    struct store *store;
+    struct sql *db;
+    bool writes;
+    struct op_list waiting;
+    uint32_t waiting_n;
+    struct op_list running; /* the worker's, while `busy` */
+    uint32_t running_n;
+    bool busy;
+    struct env_work work;
+    struct env_timer retry;
+};
+
+struct store {
+    struct env *env;
+    struct queue reads, changes;
+    void (*changed)(void *ud);
+    void *changed_ud;
+    void (*idle)(void *ud); /* draining */
+    void *idle_ud;
+};
+
+/* ---- a batch, on a worker -------------------------------------------------------------------- */
+
+int sql_change(struct sql *db, const char *statement, const char *const *args, uint32_t n_args,
+               uint32_t *ret_changed, struct fn_error *reterr)
+{
+    return db->ops->run(db, statement, args, n_args, NULL, NULL, ret_changed, reterr);
+}
+
+/* A change stands alone: what it began and did not end is taken back. < 0: nothing of the
+ * transaction is left. */
+static int run_change(struct sql *db, struct store_op *op)
+{
+    int r = sql_do(db, "SAVEPOINT op", &op->error);
+
+    if (r < 0) {
+        op->result = r;
+        return r;
+    }
+    op->result = op->verb->run(db, op, &op->error);
+    if (op->result < 0 && (r = sql_do(db, "ROLLBACK TO op", NULL)) < 0) {
+        return r;
+    }
+    return sql_do(db, "RELEASE op", op->result < 0 ? NULL : &op->error);
+}
+
+static int run_ops(struct queue *q, struct fn_error *reterr)
+{
+    struct store_op *op;
+    int r = 0;
+
+    TAILQ_FOREACH(op, &q->running, link) {
+        if (!q->writes) {
+            op->result = op->verb->run(q->db, op, &op->error);
+        } else if ((r = run_change(q->db, op)) < 0) {
+            *reterr = op->error;
+            break;
+        }
+    }
+    return r;
+}
+
+/* Nothing of the batch is in the database: none of it may be told as done. */
+static void fail_all(struct queue *q, int code, const struct fn_error *e)
+{
+    struct store_op *op;
+
+    TAILQ_FOREACH(op, &q->running, link) {
+        op->result = code;
+        op->error = *e;
+    }
+}
+
+static void queue_run(struct env_work *w, struct fn_op *fn_op)
+{
+    struct queue *q = container_of(w, struct queue, work);
+    const struct sql_ops *ops = q->db->ops;
+    struct fn_error e = ERR_INIT;
+    int r = sql_do(q->db, q->writes ? ops->begin_write : ops->begin_read, &e);
+
+    (void)fn_op;
+    if (r == 0) {
+        r = run_ops(q, &e);
+        r = r < 0 ? r : sql_do(q->db, "COMMIT", &e);
+        if (r < 0) {
+            sql_do(q->db, "ROLLBACK", NULL);
+        }
+    }
+    if (r < 0) {
+        fail_all(q, r, &e);
+    }
+}
+
+/* ---- queues ---------------------------------------------------------------------------------- */
+
+static void queue_start(struct queue *q);
+
+static bool is_idle(const struct store *s)
+{
+    return store_waiting(s) == 0;
+}
+
+static void look_idle(struct store *s)
+{
+    void (*idle)(void *ud) = s->idle;
+
+    if (idle && is_idle(s)) {
+        s->idle = NULL;
+        idle(s->idle_ud);
+    }
+}
+
+/* What a database says is for the log; a client's mistake is not. */
+static void tell_failure(const struct store_op *op)
+{
+    if (op->result < 0 && op->error.blame != FN_BLAME_USER) {
+        log_stranger(FN_LOG_ERROR, "an operation of the store failed", "error", op->error.msg);
+    }
+}
+
+static void queue_done(struct env_work *w)
+{
+    struct queue *q = container_of(w, struct queue, work);
+    struct store *s = q->store;
+    struct op_list done = TAILQ_HEAD_INITIALIZER(done);
+    struct store_op *op;
+
+    TAILQ_CONCAT(&done, &q->running, link);
+    q->busy = false;
+    queue_start(q);
+    while ((op = TAILQ_FIRST(&done))) {
+        TAILQ_REMOVE(&done, op, link);
+        q->running_n--;
+        tell_failure(op);
+        if (q->writes && op->result == 0 && s->changed) {
+            s->changed(s->changed_ud);
+        }
+        op->done(op);
+    }
+    look_idle(s);
+}
+
+static void on_retry(struct env_timer *t)
+{
+    queue_start(container_of(t, struct queue, retry));
+}
+
+static void queue_start(struct queue *q)
+{
+    struct env *env = q->store->env;
+    struct store_op *op;
+
+    if (q->busy || q->waiting_n == 0) {
+        return;
+    }
+    for (uint32_t n = 0; n < STORE_BATCH_MAX && (op = TAILQ_FIRST(&q->waiting)); n++) {
+        TAILQ_REMOVE(&q->waiting, op, link);
+        TAILQ_INSERT_TAIL(&q->running, op, link);
+        q->waiting_n--;
+        q->running_n++;
+    }
+    q->work = (struct env_work){ .run = queue_run,
+                                 .done = queue_done,
+                                 .lane = ENV_LANE_CONTROL,
+                                 .timeout_ns = TIMEOUT_NS };
+    q->busy = env_submit(env, &q->work) == 0;
+    if (!q->busy) {
+        q->waiting_n += q->running_n;
+        q->running_n = 0;
+        TAILQ_CONCAT(&q->running, &q->waiting, link);
+        TAILQ_CONCAT(&q->waiting, &q->running, link);
+        env_timer_set(env, &q->retry, env_now_ns(env) + RETRY_NS);
+    }
+}
+
+int store_submit(struct store *s, struct store_op *op, struct fn_error *reterr)
+{
+    struct queue *q = op->verb->writes ? &s->changes : &s->reads;
+
+    if (q->waiting_n == STORE_QUEUED_MAX) {
+        return err_set_http(reterr, FN_E_EXHAUSTED, 503, FN_BLAME_PLATFORM,
+                            "API1106 too much waits for the store");
+    }
+    op->result = 0;
+    op->error = ERR_INIT;
+    TAILQ_INSERT_TAIL(&q->waiting, op, link);
+    q->waiting_n++;
+    queue_start(q);
+    return 0;
+}
+
+void store_on_change(struct store *s, void (*changed)(void *ud), void *ud)
+{
+    s->changed = changed;
+    s->changed_ud = ud;
+}
+
+uint32_t store_waiting(const struct store *s)
+{
+    return s->reads.waiting_n + s->reads.running_n + s->changes.waiting_n + s->changes.running_n;
+}
+
+void store_drain(struct store *s, void (*idle)(void *ud), void *ud)
+{
+    s->idle = idle;
+    s->idle_ud = ud;
+    look_idle(s);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int store_check_url(const char *url, struct fn_error *reterr)
+{
+    if (strncmp(url, SCHEME, strlen(SCHEME)) != 0 || !url[strlen(SCHEME)] || strchr(url, '?')) {
+        return err_set(reterr, FN_E_INVALID, "sqlite3://<path of a file>");
+    }
+    return 0;
+}
+
+static void queue_init(struct queue *q, struct store *s, struct sql *db, bool writes)
+{
+    q->store = s;
+    q->db = db;
+    q->writes = writes;
+    TAILQ_INIT(&q->waiting);
+    TAILQ_INIT(&q->running);
+    q->retry.cb = on_retry;
+}
+
+int store_create(struct env *env, struct sql *reads, struct sql *changes, struct store **ret,
+                 struct fn_error *reterr)
+{
+    struct store *s = calloc(1, sizeof(*s));
+
+    if (!s) {
+        reads->ops->close(reads);
+        changes->ops->close(changes);
+        return err_set(reterr, FN_E_EXHAUSTED, "API1105 store: out of memory");
+    }
+    s->env = env;
+    queue_init(&s->reads, s, reads, false);
+    queue_init(&s->changes, s, changes, true);
+    *ret = s;
+    return 0;
+}
+
+int store_open(struct env *env, const struct store_options *options, struct store **ret,
+               struct fn_error *reterr)
+{
+    const char *path = options->url + strlen(SCHEME);
+    struct sql *changes;
+    struct sql *reads;
+    int r = sqlite_open(path, &changes, reterr);
+
+    if (r < 0) {
+        return r;
+    }
+    r = schema_prepare(changes, path, reterr);
+    r = r < 0 ? r : sqlite_open(path, &reads, reterr);
+    if (r < 0) {
+        changes->ops->close(changes);
+        return r;
+    }
+    return store_create(env, reads, changes, ret, reterr);
+}
+
+static void queue_close(struct queue *q)
+{
+    assert(!q->busy);
+    env_timer_clear(q->store->env, &q->retry);
+    q->db->ops->close(q->db);
+}
+
+void store_close(struct store *s)
+{
+    if (s) {
+        queue_close(&s->reads);
+        queue_close(&s->changes);
+        free(s);
+    }
+}

@@ -1,0 +1,276 @@
+/* The API on a fake clock over a real store: pages, URLs, clients that go away. What each route
+ * answers is tests/e2e/lib/api-table.mjs. */
+#include <api/api.h>
+
+#include <check.h>
+#include <fake_env.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct fake_env *env;
+static struct store *store;
+static struct api *api;
+static struct id_maker ids;
+static struct api_options options;
+static char dir[] = "/tmp/fnd-api-XXXXXX";
+static char path[64];
+
+/* ---- what was answered ----------------------------------------------------------------------- */
+
+static struct {
+    uint32_t n;
+    int status;
+    char body[65536];
+    char location[256];
+} said;
+
+static void on_whole(void *ud, int status, const struct headers *h, const void *body, size_t len)
+{
+    const char *location = h ? headers_get(h, "Location") : NULL;
+
+    (void)ud;
+    said.n++;
+    said.status = status;
+    ck_assert_uint_lt(len, sizeof(said.body));
+    memcpy(said.body, len ? body : "", len);
+    said.body[len] = '\0';
+    snprintf(said.location, sizeof(said.location), "%s", location ? location : "");
+}
+
+static void on_error(void *ud, int status, const struct headers *h, const char *text)
+{
+    on_whole(ud, status, h, text, strlen(text));
+}
+
+static struct api_call *submit(const char *method, const char *target, const char *body)
+{
+    static const struct api_reply reply = { on_whole, on_error };
+    char copy[512];
+    char *query;
+    struct api_request rq = { .method = method, .path = copy, .scheme = "http", .host = "node:1",
+                              .body = body, .body_len = strlen(body), .peer = "test" };
+
+    snprintf(copy, sizeof(copy), "%s", target);
+    query = strchr(copy, '?');
+    if (query) {
+        *query = '\0';
+        rq.query = query + 1;
+    }
+    said.n = 0;
+    return api_submit(api, &rq, &reply, NULL);
+}
+
+static int ask(const char *method, const char *target, const char *body)
+{
+    if (submit(method, target, body)) {
+        ck_assert_uint_eq(said.n, 0);
+        fake_env_work_all(env);
+    }
+    ck_assert_uint_eq(said.n, 1);
+    return said.status;
+}
+
+/* The text of a member, as it stands in the answer. */
+static const char *member(const char *name)
+{
+    static char text[2][512];
+    static int turn;
+    char key[64];
+    const char *at;
+
+    snprintf(key, sizeof(key), "\"%s\":\"", name);
+    at = strstr(said.body, key);
+    if (!at) {
+        return "";
+    }
+    turn = !turn;
+    snprintf(text[turn], sizeof(text[turn]), "%.*s", (int)strcspn(at + strlen(key), "\""),
+             at + strlen(key));
+    return text[turn];
+}
+
+static void setup(void)
+{
+    static const unsigned char ipv4[4] = { 192, 0, 2, 2 };
+    struct api_deps deps;
+    struct store_options where;
+    char url[80];
+
+    memcpy(dir + strlen(dir) - 6, "XXXXXX", 6);
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/fn.db", dir);
+    snprintf(url, sizeof(url), "sqlite3://%s", path);
+    where = (struct store_options){ url };
+    env = fake_env_create();
+    ck_assert_int_eq(store_open(&env->env, &where, &store, NULL), 0);
+    id_maker_init(&ids, ipv4, 28180);
+    options = (struct api_options){ NULL, { NULL, 0 } };
+    deps = (struct api_deps){ &env->env, store, &ids, &options };
+    ck_assert_int_eq(api_create(&deps, &api, NULL), 0);
+}
+
+static void teardown(void)
+{
+    char file[80];
+
+    api_destroy(api);
+    store_close(store);
+    fake_env_destroy(env);
+    unlink(path);
+    snprintf(file, sizeof(file), "%s-wal", path);
+    unlink(file);
+    snprintf(file, sizeof(file), "%s-shm", path);
+    unlink(file);
+    rmdir(dir);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+START_TEST(ids_sort_by_time)
+{
+    char first[64];
+
+    ck_assert_int_eq(ask("POST", "/v2/apps", "{\"name\":\"a\"}"), 200);
+    snprintf(first, sizeof(first), "%s", member("id"));
+    ck_assert_str_eq(first, "01M7Y55GGNR00040KE2G000001");
+    ck_assert_str_eq(member("created_at"), "2026-11-21T04:17:24.501Z");
+    fake_env_advance(env, 5 * ENV_MS);
+    env->wall += 5 * ENV_MS;
+    ck_assert_int_eq(ask("POST", "/v2/apps", "{\"name\":\"b\"}"), 200);
+    ck_assert_int_gt(strcmp(member("id"), first), 0);
+}
+END_TEST
+
+/* Every item once, in order, and a cursor as long as pages are full. */
+START_TEST(pages_are_walked)
+{
+    char target[256];
+    char app[64];
+    char body[128];
+    char cursor[128] = "";
+    uint32_t seen = 0;
+
+    ck_assert_int_eq(ask("POST", "/v2/apps", "{\"name\":\"a\"}"), 200);
+    snprintf(app, sizeof(app), "%s", member("id"));
+    for (int i = 0; i < 10; i++) {
+        snprintf(body, sizeof(body), "{\"app_id\":\"%s\",\"name\":\"f%d\",\"image\":\"i\"}", app, 9 - i);
+        ck_assert_int_eq(ask("POST", "/v2/fns", body), 200);
+    }
+    do {
+        snprintf(target, sizeof(target), "/v2/fns?app_id=%s&per_page=4&cursor=%s", app, cursor);
+        ck_assert_int_eq(ask("GET", target, ""), 200);
+        snprintf(cursor, sizeof(cursor), "%s", member("next_cursor"));
+        for (const char *at = said.body; (at = strstr(at, "\"name\":\"f")); at++) {
+            ck_assert_int_eq(at[9], '0' + (int)seen++);
+        }
+    } while (*cursor);
+    ck_assert_uint_eq(seen, 10);
+}
+END_TEST
+
+START_TEST(urls_begin_where_they_are_told_to)
+{
+    char body[128];
+
+    ck_assert_int_eq(ask("POST", "/v2/apps", "{\"name\":\"a\"}"), 200);
+    snprintf(body, sizeof(body), "{\"app_id\":\"%s\",\"name\":\"f\",\"image\":\"i\"}", member("id"));
+    ck_assert_int_eq(ask("POST", "/v2/fns", body), 200);
+    snprintf(body, sizeof(body), "http://node:1/invoke/%s", member("id"));
+    ck_assert_str_eq(member("fnproject.io/fn/invokeEndpoint"), body);
+    snprintf(body, sizeof(body), "/v2/fns/%s", member("id"));
+    options.public_url = "https://fn.example/";
+    ck_assert_int_eq(ask("GET", body, ""), 200);
+    ck_assert_ptr_nonnull(strstr(member("fnproject.io/fn/invokeEndpoint"), "https://fn.example/invoke/0"));
+}
+END_TEST
+
+START_TEST(a_client_that_is_gone_hears_nothing)
+{
+    struct api_call *c = submit("POST", "/v2/apps", "{\"name\":\"a\"}");
+
+    ck_assert_ptr_nonnull(c);
+    api_call_gone(c);
+    fake_env_work_all(env);
+    ck_assert_uint_eq(said.n, 0);
+    ck_assert_int_eq(ask("GET", "/v2/apps?name=a", ""), 200);
+    ck_assert_ptr_nonnull(strstr(said.body, "\"name\":\"a\"")); /* it was done */
+}
+END_TEST
+
+START_TEST(a_slash_too_much_is_redirected)
+{
+    ck_assert_int_eq(ask("GET", "/v2/fns/?app_id=%20x", ""), 301);
+    ck_assert_str_eq(said.location, "/v2/fns?app_id=%20x");
+    ck_assert_int_eq(ask("PUT", "/v2/fns/a/", ""), 307);
+    ck_assert_str_eq(said.location, "/v2/fns/a");
+    ck_assert_int_eq(ask("DELETE", "/v2/fns/", ""), 404);
+}
+END_TEST
+
+/* Bytes of queries and cursors are strangers'. */
+START_TEST(odd_queries_are_survived)
+{
+    static const struct {
+        const char *target;
+        int status;
+    } rows[] = {
+        { "/v2/apps?", 200 },
+        { "/v2/apps?name", 200 },
+        { "/v2/apps?name=%zz", 200 },
+        { "/v2/apps?name=%00", 200 },
+        { "/v2/apps?&&&=&name=", 200 },
+        { "/v2/apps?per_page=99999999999999999999", 200 },
+        { "/v2/apps?per_page=-1&per_page=2", 200 },
+        { "/v2/apps?per_page=1x", 200 },
+        { "/v2/apps?cursor=A", 400 },
+        { "/v2/apps?cursor=AA==", 400 },
+        { "/v2/apps?cursor=AA", 200 },
+        { "/v2/apps?cursor=AAAA", 200 },
+        { "/v2/apps?cursor=____", 200 },
+        { "/v2/triggers?app_id=a&cursor=YQBi", 200 },
+        { "/v2/triggers?app_id=%27%3B--&fn_id=%22", 200 },
+        { "/v2/fns?app_id=", 400 },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ck_assert_msg(ask("GET", rows[i].target, "") == rows[i].status, "%s: %d %s",
+                      rows[i].target, said.status, said.body);
+    }
+}
+END_TEST
+
+START_TEST(routes_have_names)
+{
+    ck_assert_str_eq(api_route_of("/v2/apps"), "/v2/apps");
+    ck_assert_str_eq(api_route_of("/v2/apps/x"), "/v2/apps/:app_id");
+    ck_assert_str_eq(api_route_of("/v2/fns/x/calls/y/log"), "/v2/fns/:fn_id/calls/:call_id/log");
+    ck_assert_str_eq(api_route_of("/v2/runner/apps/x/triggerBySource/http//a/b"),
+                     "/v2/runner/apps/:app_id/triggerBySource/:trigger_type/*trigger_source");
+    ck_assert_str_eq(api_route_of("/v2/apps/"), "invalid");
+    ck_assert_str_eq(api_route_of("/v2/nothing"), "invalid");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("api");
+    TCase *t = tcase_create("api");
+    SRunner *r = srunner_create(s);
+    int failed;
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, ids_sort_by_time);
+    tcase_add_test(t, pages_are_walked);
+    tcase_add_test(t, urls_begin_where_they_are_told_to);
+    tcase_add_test(t, a_client_that_is_gone_hears_nothing);
+    tcase_add_test(t, a_slash_too_much_is_redirected);
+    tcase_add_test(t, odd_queries_are_survived);
+    tcase_add_test(t, routes_have_names);
+    suite_add_tcase(s, t);
+    srunner_run_all(r, CK_NORMAL);
+    failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed > 0;
+}
