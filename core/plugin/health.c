@@ -20,7 +20,7 @@ static const double bounds_s[] = { 250e-9, 1e-6,  4e-6,  16e-6, 64e-6, 250e-6, 1
 
 static const struct metric_def calls_def = {
     .name = "fn_plugin_call_seconds",
-    .help = "Calls into plugins by the time they took, right within a quarter.",
+    .help = "Calls into plugins by the time they took, accurate to a quarter.",
     .kind = METRIC_HISTOGRAM,
     .labels = method_labels,
     .bounds = bounds_s,
