@@ -1,32 +1,17 @@
-/* Answers: heads, framing and the http_answer_* calls.
+/* The http_answer_* calls, and what is in each answer whatever the protocol.
  *
  * Framing belongs to the server: fields of the handler that speak of it are dropped, and so is any
  * field whose name or value could be read as something else than one field. */
 #include <http/server_int.h>
 
 #include <base/utf8.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
 
-#define STATUS_MAX  599
-#define JSON_TYPE   "application/json; charset=utf-8"
-#define RETRY_AFTER "1"
-
-void request_free(struct request *q)
-{
-    struct arena arena = q->arena;
-
-    body_unref(q->pub.body);
-    arena_finish(&arena);
-}
-
 /* ---- heads ---------------------------------------------------------------------------------- */
 
-static const char *date(struct http_server *s)
+const char *answer_date_line(struct http_server *s)
 {
     int64_t now = env_now_ns(s->env);
     int64_t wall;
@@ -43,78 +28,7 @@ static const char *date(struct http_server *s)
     return s->date;
 }
 
-/* RFC 9110 and those that are registered beside it; nobody acts upon them. */
-static const char *reason(int status)
-{
-    static const char *const texts[STATUS_MAX + 1] = {
-        [100] = "Continue",
-        [101] = "Switching Protocols",
-        [102] = "Processing",
-        [200] = "OK",
-        [201] = "Created",
-        [202] = "Accepted",
-        [203] = "Non-Authoritative Information",
-        [204] = "No Content",
-        [205] = "Reset Content",
-        [206] = "Partial Content",
-        [207] = "Multi-Status",
-        [208] = "Already Reported",
-        [226] = "IM Used",
-        [300] = "Multiple Choices",
-        [301] = "Moved Permanently",
-        [302] = "Found",
-        [303] = "See Other",
-        [304] = "Not Modified",
-        [305] = "Use Proxy",
-        [307] = "Temporary Redirect",
-        [308] = "Permanent Redirect",
-        [400] = "Bad Request",
-        [401] = "Unauthorized",
-        [402] = "Payment Required",
-        [403] = "Forbidden",
-        [404] = "Not Found",
-        [405] = "Method Not Allowed",
-        [406] = "Not Acceptable",
-        [407] = "Proxy Authentication Required",
-        [408] = "Request Timeout",
-        [409] = "Conflict",
-        [410] = "Gone",
-        [411] = "Length Required",
-        [412] = "Precondition Failed",
-        [413] = "Payload Too Large",
-        [414] = "URI Too Long",
-        [415] = "Unsupported Media Type",
-        [416] = "Range Not Satisfiable",
-        [417] = "Expectation Failed",
-        [421] = "Misdirected Request",
-        [422] = "Unprocessable Entity",
-        [423] = "Locked",
-        [424] = "Failed Dependency",
-        [426] = "Upgrade Required",
-        [428] = "Precondition Required",
-        [429] = "Too Many Requests",
-        [431] = "Request Header Fields Too Large",
-        [451] = "Unavailable For Legal Reasons",
-        [500] = "Internal Server Error",
-        [501] = "Not Implemented",
-        [502] = "Bad Gateway",
-        [503] = "Service Unavailable",
-        [504] = "Gateway Timeout",
-        [505] = "HTTP Version Not Supported",
-        [506] = "Variant Also Negotiates",
-        [507] = "Insufficient Storage",
-        [508] = "Loop Detected",
-        [510] = "Not Extended",
-        [511] = "Network Authentication Required",
-    };
-    const char *text = status >= 0 && status <= STATUS_MAX ? texts[status] : NULL;
-
-    return text ? text : "Status";
-}
-
-enum field_kind { FIELD_PASS, FIELD_DROP, FIELD_DATE, FIELD_CONNECTION };
-
-static enum field_kind classify(const struct header *f, size_t name_len, size_t value_len)
+enum field_kind answer_field_kind(const struct header *f, size_t name_len, size_t value_len)
 {
     static const struct {
         struct header_name name;
@@ -139,90 +53,19 @@ static enum field_kind classify(const struct header *f, size_t name_len, size_t 
                                                                                     : FIELD_DROP;
 }
 
-static int add_fields(struct buf *b, const struct headers *h, bool *ret_dated, bool *ret_close)
+int answer_status(int status)
 {
-    int r = 0;
-
-    for (uint32_t i = 0; h && i < h->n; i++) {
-        const struct header *f = &h->items[i];
-        size_t name_len = strlen(f->name);
-        size_t value_len = strlen(f->value);
-        enum field_kind kind = classify(f, name_len, value_len);
-
-        if (kind == FIELD_CONNECTION) {
-            *ret_close |= strcasecmp(f->value, "close") == 0;
-        }
-        if (kind != FIELD_PASS && (kind != FIELD_DATE || *ret_dated)) {
-            continue;
-        }
-        *ret_dated |= kind == FIELD_DATE;
-        r |= buf_add(b, f->name, name_len);
-        r |= buf_add(b, ": ", 2);
-        r |= buf_add(b, f->value, value_len);
-        r |= buf_add(b, "\r\n", 2);
-    }
-    return r;
+    return status >= 200 && status <= 999 ? status : 500;
 }
 
-static int add_number(struct buf *b, const char *before, uint64_t n)
-{
-    char text[24];
-    char *p = text + sizeof(text);
-
-    do {
-        *--p = (char)('0' + n % 10);
-        n /= 10;
-    } while (n > 0);
-    return buf_add_str(b, before) | buf_add(b, p, (size_t)(text + sizeof(text) - p));
-}
-
-static int add_status_line(struct buf *b, int status)
-{
-    int r = add_number(b, "HTTP/1.1 ", (uint64_t)status);
-
-    return r | buf_add(b, " ", 1) | buf_add_str(b, reason(status)) | buf_add(b, "\r\n", 2);
-}
-
-static bool has_no_body(int status)
+bool answer_has_no_body(int status)
 {
     return status == 204 || status == 304;
 }
 
-/* The head of q's answer in the server's scratch. content_length < 0 = not known. */
-static struct buf *compose(struct request *q, int status, const struct headers *h,
-                           int64_t content_length)
+bool answer_asks_to_retry(int status)
 {
-    struct http_server *s = q->c->s;
-    struct buf *b = &s->head;
-    bool dated = false;
-    bool close = false;
-    int r;
-
-    status = status >= 200 && status <= 999 ? status : 500;
-    q->no_body = q->head_only || has_no_body(status);
-    q->left = content_length;
-    q->chunked = content_length < 0 && !q->http10 && !q->no_body;
-    buf_clear(b);
-    r = add_status_line(b, status);
-    r |= add_fields(b, h, &dated, &close);
-    if (!dated) {
-        r |= buf_add_str(b, date(s));
-    }
-    if (q->chunked) {
-        r |= buf_add_str(b, "Transfer-Encoding: chunked\r\n");
-    } else if (content_length >= 0 && !has_no_body(status)) {
-        r |= add_number(b, "Content-Length: ", (uint64_t)content_length) | buf_add(b, "\r\n", 2);
-    } else if (!q->no_body) {
-        q->keep_alive = false; /* HTTP/1.0: the end of the connection is the end of the body */
-    }
-    q->keep_alive = q->keep_alive && !close && !s->draining;
-    if (!q->keep_alive) {
-        r |= buf_add_str(b, "Connection: close\r\n");
-    } else if (q->http10) {
-        r |= buf_add_str(b, "Connection: keep-alive\r\n");
-    }
-    r |= buf_add(b, "\r\n", 2);
-    return r == 0 ? b : NULL;
+    return status == 503 || status == 429;
 }
 
 /* ---- error bodies --------------------------------------------------------------------------- */
@@ -252,29 +95,12 @@ static int add_json(struct buf *b, const char *text)
     return r;
 }
 
-static int error_body(struct buf *b, const char *text)
+int answer_error_body(struct buf *b, const char *text)
 {
     int r = buf_add_str(b, "{\"message\":\"");
 
     r |= add_json(b, text);
     return r | buf_add_str(b, "\"}\n");
-}
-
-void answer_refusal(struct http_server *s, struct buf *b, const struct refusal *r)
-{
-    struct buf body = BUF_INIT(0);
-
-    error_body(&body, r->text);
-    add_status_line(b, r->status);
-    buf_add_str(b, "Content-Type: " JSON_TYPE "\r\n");
-    if (r->status == 503 || r->status == 429) {
-        buf_add_str(b, "Retry-After: " RETRY_AFTER "\r\n");
-    }
-    buf_add_str(b, date(s));
-    add_number(b, "Content-Length: ", body.len);
-    buf_add_str(b, "\r\nConnection: close\r\n\r\n");
-    buf_add(b, body.data, body.len);
-    buf_finish(&body);
 }
 
 /* ---- the calls ------------------------------------------------------------------------------ */
@@ -284,33 +110,12 @@ static struct request *answer_request_of(struct http_request *req)
     return container_of(req, struct request, pub);
 }
 
-/* The last byte of q's answer is in the connection's hands. */
-static void answer_finish(struct request *q)
-{
-    struct conn *c = q->c;
-
-    c->close = c->close || !q->keep_alive;
-    conn_answered(c);
-    request_free(q);
-}
-
 void http_answer(struct http_request *req, int status, const struct headers *h, const void *body,
                  size_t len)
 {
     struct request *q = answer_request_of(req);
-    struct buf *head;
 
-    if (!q->c) {
-        request_free(q);
-        return;
-    }
-    head = compose(q, status, h, (int64_t)len);
-    if (!head) {
-        http_answer_abort(req);
-        return;
-    }
-    conn_push(q->c, head->data, head->len, body, q->no_body ? 0 : len);
-    answer_finish(q);
+    q->ops->whole(q, status, h, body, len);
 }
 
 void http_answer_error(struct http_request *req, int status, const struct headers *h,
@@ -322,13 +127,13 @@ void http_answer_error(struct http_request *req, int status, const struct header
     int r = 0;
 
     headers_init(&with_type, &q->arena);
-    r |= headers_add(&with_type, "Content-Type", JSON_TYPE);
+    r |= headers_add(&with_type, "Content-Type", ANSWER_JSON_TYPE);
     for (uint32_t i = 0; h && i < h->n; i++) {
         if (strcasecmp(h->items[i].name, "Content-Type") != 0) {
             r |= headers_add(&with_type, h->items[i].name, h->items[i].value);
         }
     }
-    r |= error_body(&body, text);
+    r |= answer_error_body(&body, text);
     if (r != 0) {
         buf_clear(&body);
     }
@@ -340,100 +145,27 @@ void http_answer_head(struct http_request *req, int status, const struct headers
                       int64_t content_length)
 {
     struct request *q = answer_request_of(req);
-    struct buf *head;
 
-    if (!q->c || q->head_sent) {
-        return;
-    }
-    q->head_sent = true;
-    head = compose(q, status, h, content_length);
-    if (head) {
-        conn_put(q->c, head->data, head->len);
-        env_defer(q->c->s->env, &q->c->later); /* the first data usually come along before that */
-    } else {
-        q->c->broken = true;
-        env_defer(q->c->s->env, &q->c->later);
-    }
-}
-
-/* Small pieces wait in `out` for the end of the turn, large ones go out at once. */
-static void send_piece(struct conn *c, const void *data, size_t len)
-{
-    if (conn_pending(c) + len < CORK_BYTES) {
-        conn_put(c, data, len);
-        env_defer(c->s->env, &c->later);
-    } else {
-        conn_push(c, data, len, NULL, 0);
-    }
+    q->ops->head(q, status, h, content_length);
 }
 
 int http_answer_data(struct http_request *req, const void *data, size_t len)
 {
     struct request *q = answer_request_of(req);
-    struct conn *c = q->c;
-    char line[CHUNK_LINE_BYTES];
 
-    if (!c || c->broken || q->no_body || len == 0) {
-        return 0;
-    }
-    if (q->left >= 0) {
-        len = (uint64_t)len < (uint64_t)q->left ? len : (size_t)q->left;
-        q->left -= (int64_t)len;
-    }
-    if (q->chunked) {
-        conn_put(c, line, chunked_line(line, len));
-    }
-    send_piece(c, data, len);
-    if (q->chunked) {
-        conn_put(c, "\r\n", 2);
-        env_defer(c->s->env, &c->later);
-    }
-    if (c->full && (int64_t)conn_pending(c) > c->s->config.limits.out_bytes_high) {
-        q->wants_writable = true;
-        return 1;
-    }
-    return 0;
+    return q->ops->data(q, data, len);
 }
 
 void http_answer_end(struct http_request *req)
 {
     struct request *q = answer_request_of(req);
 
-    if (!q->c) {
-        request_free(q);
-        return;
-    }
-    if (!q->head_sent || (q->left > 0 && !q->no_body)) {
-        http_answer_abort(req);
-        return;
-    }
-    if (q->chunked) {
-        conn_put(q->c, "0\r\n\r\n", 5);
-    }
-    answer_finish(q);
+    q->ops->end(q);
 }
 
 void http_answer_abort(struct http_request *req)
 {
     struct request *q = answer_request_of(req);
-    struct conn *c = q->c;
-    bool looks_cut;
 
-    if (!c) {
-        request_free(q);
-        return;
-    }
-    /* Only a missing end chunk or missing bytes show that the answer was cut; the client may then
-     * have what was written so far. In all other cases a reset has to say so. */
-    looks_cut = q->head_sent && !q->no_body && (q->chunked || q->left > 0);
-    q->c = NULL;
-    c->req = NULL;
-    request_free(q);
-    if (!looks_cut) {
-        conn_reset(c);
-    } else {
-        c->close = true;
-        c->linger = true;
-        conn_answered(c);
-    }
+    q->ops->abort(q);
 }

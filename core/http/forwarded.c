@@ -135,17 +135,18 @@ bool client_behind(const struct http_server *s, const struct headers *h, struct 
     return false;
 }
 
-void client_name(const struct conn *c, struct request *q)
+void client_name(const struct http_server *s, const struct net_io *io, const struct peer_count *p,
+                 struct request *q)
 {
     struct net_address client;
 
-    memccpy(q->pub.peer, net_io_peer(c->io), '\0', sizeof(q->pub.peer) - 1);
-    if (!c->peer_count) {
+    memccpy(q->pub.peer, net_io_peer(io), '\0', sizeof(q->pub.peer) - 1);
+    if (!p) {
         return;
     }
-    if (!c->peer_count->is_proxy) {
-        q->pub.client = c->peer_count->address;
-    } else if (client_behind(c->s, &q->pub.headers, &client)) {
+    if (!p->is_proxy) {
+        q->pub.client = p->address;
+    } else if (client_behind(s, &q->pub.headers, &client)) {
         net_address_print(&client, q->pub.peer, sizeof(q->pub.peer));
         q->pub.client = net_customer(client);
     }

@@ -1,5 +1,5 @@
 /* Life of the server, accepting and connection limits. */
-#include <http/server_int.h>
+#include <http/conn.h>
 
 #include <assert.h>
 #include <errno.h>
@@ -89,6 +89,41 @@ void server_admit_client(struct http_server *s, int fd, const struct sockaddr_st
     conn_create(s, fd, peer, p);
 }
 
+static bool has_no_room(const struct http_server *s)
+{
+    int64_t max = s->config.limits.connections_max;
+
+    return max && s->conns_n + s->introductions_n + s->beside_n >= max;
+}
+
+bool server_admit_beside(struct http_server *s, struct peer_count *p, const char *peer,
+                         struct refusal *r)
+{
+    if (has_no_room(s)) {
+        log_gated(s, &s->full_gate, "too many connections", peer, NULL, NULL);
+        refuse(r, 503, "HTTP116 too many requests at once to this node");
+        return false;
+    }
+    if (p) {
+        p->n++;
+        if (has_too_many(s, p, peer)) {
+            p->n--;
+            refuse(r, 429, "HTTP116 too many requests at once from this address");
+            return false;
+        }
+    }
+    s->beside_n++;
+    return true;
+}
+
+void server_leave_beside(struct http_server *s, struct peer_count *p)
+{
+    s->beside_n--;
+    if (p) {
+        p->n--; /* the connection itself is still counted */
+    }
+}
+
 /* Whether it is a connection of a proxy that has to say first whom it speaks for. */
 static bool must_be_introduced(const struct http_server *s, const struct sockaddr_storage *addr)
 {
@@ -99,7 +134,6 @@ static bool must_be_introduced(const struct http_server *s, const struct sockadd
 
 static void server_admit(struct http_server *s, int fd, const struct sockaddr_storage *addr)
 {
-    const struct http_limits *limits = &s->config.limits;
     char peer[64];
 
     net_peer_text((const struct sockaddr *)addr, peer, sizeof(peer));
@@ -114,7 +148,7 @@ static void server_admit(struct http_server *s, int fd, const struct sockaddr_st
         turn_away(s, fd, 403, "HTTP120 this port is not for functions");
         return;
     }
-    if (limits->connections_max && s->conns_n + s->introductions_n >= limits->connections_max) {
+    if (has_no_room(s)) {
         log_gated(s, &s->full_gate, "too many connections", peer, NULL, NULL);
         turn_away(s, fd, 503, "HTTP116 too many connections to this node");
         return;
@@ -198,8 +232,10 @@ static void on_accept(struct loop_fd *w, uint32_t events)
     }
 }
 
-void server_conn_closed(struct http_server *s)
+void server_conn_closed(struct http_server *s, struct peer_count *p)
 {
+    s->conns_n--;
+    peer_count_release(s, p);
     if (s->reserve_fd < 0) {
         s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }
@@ -274,8 +310,9 @@ int http_server_create(struct loop *loop, const struct http_server_config *confi
     s->listen.cb = on_accept;
     s->listening = true;
     s->config.listen = strdup(config->listen);
+    s->h2 = config->h2 ? config->h2->open(s) : NULL;
     r = loop_fd_add(loop, &s->listen, LOOP_READ, reterr);
-    if (r < 0 || !s->config.listen) {
+    if (r < 0 || !s->config.listen || (config->h2 && !s->h2)) {
         close(s->listen.fd);
         s->listen.fd = -1;
         http_server_destroy(s);
@@ -299,6 +336,9 @@ void http_server_drain(struct http_server *s, int64_t grace_ns)
         next = TAILQ_NEXT(c, link);
         conn_drain(c);
     }
+    if (s->h2) {
+        s->config.h2->drain(s->h2);
+    }
 }
 
 bool http_server_is_calm(const struct http_server *s)
@@ -313,7 +353,7 @@ bool http_server_is_calm(const struct http_server *s)
             return false;
         }
     }
-    return s->introductions_n == 0;
+    return s->introductions_n == 0 && (!s->h2 || s->config.h2->is_calm(s->h2));
 }
 
 uint32_t http_server_connections(const struct http_server *s)
@@ -339,6 +379,9 @@ void http_server_destroy(struct http_server *s)
     while ((c = TAILQ_FIRST(&s->conns))) {
         assert(c->busy == 0); /* not from inside on_request() */
         conn_gone(c);
+    }
+    if (s->h2) {
+        s->config.h2->close(s->h2);
     }
     if (s->reserve_fd >= 0) {
         close(s->reserve_fd);

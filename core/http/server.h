@@ -1,4 +1,4 @@
-/* HTTP/1.1 server: strict parsing under limits, bodies buffered under a budget, answers streamed.
+/* HTTP server: strict parsing under limits, bodies buffered under a budget, answers streamed.
  *
  * One struct http_request per request, owned by the server; the handler gets it when the whole body
  * is there and answers with the http_answer_* calls. Refusals of bad requests, time limits and
@@ -15,6 +15,7 @@
 
 struct http_server;
 struct http_request;
+struct http_protocol;
 
 /* Part of `http:`; see options.c for defaults and bounds. */
 struct http_limits {
@@ -34,8 +35,10 @@ struct http_limits {
     const char *client_from; /* "connection", or the header in which they name their client;
                                 borrowed the same way; NULL = connection */
     int64_t requests_per_connection_max;
-    int64_t out_bytes_high;        /* answer bytes buffered per connection before on_writable is
+    int64_t out_bytes_high;        /* answer bytes buffered per request before on_writable is
                                       needed */
+    bool h2;                       /* HTTP/2 for clients that offer it */
+    int64_t h2_streams_max;        /* requests at a time on a connection of HTTP/2 */
 };
 
 /* Where the node's HTTP port is. */
@@ -51,6 +54,7 @@ struct http_server_config {
     struct budget *bodies; /* borrowed; memory of all bodies */
     bool owner_only; /* "unix:" only: mode 0600, and peers are this user or root (SO_PEERCRED) */
     struct net_identity *identity; /* ref taken; NULL or plain: HTTP, else HTTPS */
+    const struct http_protocol *h2; /* of core/http/h2; NULL: HTTP/1.1 alone */
     struct fn_strlist refuse_interfaces; /* see net_came_by(); copied */
     /* A complete request. The handler sets req->ud and req callbacks, answers now or later. */
     void (*on_request)(void *ud, struct http_request *req);
@@ -59,6 +63,7 @@ struct http_server_config {
 
 /* What the handler may read and set. */
 struct http_request {
+    bool h2;             /* it came by HTTP/2 */
     const char *method;  /* "GET" */
     const char *target;  /* as sent, "/t/app/x?q=1" */
     const char *path;    /* without query, not decoded */

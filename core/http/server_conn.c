@@ -20,7 +20,7 @@
  * End of input while a call runs counts as "client gone", as in Go's server, also when only one
  * direction was shut down: the two look alike and an abandoned call must not hold a container.
  * Requests that were read ahead are still served first. */
-#include <http/server_int.h>
+#include <http/conn.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,10 +28,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define RATE_GRACE_PART 6 /* of the body deadline passes before the rate counts: 10 s of 60 s */
-#define RATE_GRACE_NS   (10 * ENV_S) /* without a body deadline */
-#define RATE_CHECK_NS   ENV_S
-#define TLS_HANDSHAKE   0x16
+#define TLS_HANDSHAKE 0x16
 
 static const uint32_t follows[CONN_STATES_N] = {
     [CONN_SHAKE] = STATE(CONN_HEAD) | STATE(CONN_DEAD),
@@ -96,37 +93,24 @@ static void wait_briefly(struct conn *c)
     }
 }
 
-static void refuse_late(struct conn *c, const char *what, int64_t limit_ns)
-{
-    struct refusal r;
-
-    if (limit_ns % ENV_S == 0) {
-        refuse(&r, 408, "%s not complete in %lld s", what, limit_ns / ENV_S);
-    } else {
-        refuse(&r, 408, "%s not complete in %lld ms", what, limit_ns / ENV_MS);
-    }
-    conn_refuse(c, &r);
-}
-
-/* The body is late when its absolute deadline is over or, after a grace time, its mean rate is
- * below the limit. */
 static void check_body_time(struct conn *c)
 {
-    const struct http_limits *limits = &c->s->config.limits;
-    int64_t now = conn_now_ns(c);
-    int64_t elapsed_ms = (now - c->req->pub.received_ns) / ENV_MS + 1;
-    int64_t rate = (int64_t)c->req->pub.body->bytes.len * 1000 / elapsed_ms;
-    int64_t next = now + RATE_CHECK_NS;
     struct refusal r;
+    int64_t next = intake_look(c->s, &c->intake, &c->req->pub, &r);
 
-    if (now >= c->body_deadline_ns) {
-        refuse_late(c, "HTTP114 body", limits->body_timeout_ns);
-    } else if (limits->body_rate_min && rate < limits->body_rate_min) {
-        refuse(&r, 408, "HTTP115 body slower than %" PRId64 " bytes/s", limits->body_rate_min);
+    if (next == 0) {
         conn_refuse(c, &r);
     } else {
-        set_deadline(c, next < c->body_deadline_ns ? next : c->body_deadline_ns);
+        set_deadline(c, next);
     }
+}
+
+static void refuse_late_head(struct conn *c)
+{
+    struct refusal r;
+
+    refuse_late(&r, "HTTP111 header", c->s->config.limits.header_timeout_ns);
+    conn_refuse(c, &r);
 }
 
 static void conn_on_timer(struct env_timer *t)
@@ -148,7 +132,7 @@ static void conn_on_timer(struct env_timer *t)
     switch (c->state) {
     case CONN_HEAD:
         if (c->in.len > 0) {
-            refuse_late(c, "HTTP111 header", c->s->config.limits.header_timeout_ns);
+            refuse_late_head(c);
         } else {
             conn_destroy(c);
         }
@@ -187,23 +171,14 @@ static void server_conn_free(struct conn *c)
     free(c);
 }
 
-/* The bytes of a body no longer count as its address's: it is complete, or thrown away. */
-static void release_body(struct conn *c)
-{
-    if (c->peer_count) {
-        c->peer_count->body_bytes -= c->body_counted;
-    }
-    c->body_counted = 0;
-}
-
 /* cut: with a reset, so that nothing looks whole. */
 static void conn_end(struct conn *c, bool cut)
 {
     struct http_server *s = c->s;
 
     conn_let_go(c);
-    release_body(c);
-    turn_leave(c);
+    intake_end(&c->intake);
+    turn_leave(s, &c->turn);
     env_timer_clear(s->env, &c->timer);
     env_undefer(s->env, &c->later);
     if (cut) {
@@ -213,9 +188,7 @@ static void conn_end(struct conn *c, bool cut)
     }
     c->io = NULL;
     TAILQ_REMOVE(&s->conns, c, link);
-    s->conns_n--;
-    peer_count_release(s, c->peer_count);
-    server_conn_closed(s);
+    server_conn_closed(s, c->peer_count);
     conn_enter(c, CONN_DEAD);
     if (c->busy == 0) {
         server_conn_free(c);
@@ -251,7 +224,7 @@ void conn_reset(struct conn *c)
 
 static void want_events(struct conn *c)
 {
-    bool behind = c->state == CONN_CALL || c->state == CONN_FLUSH || c->waits_turn;
+    bool behind = c->state == CONN_CALL || c->state == CONN_FLUSH || c->turn.waits;
 
     c->reading = !c->eof && !(behind && c->in.len >= PIPELINE_MAX);
     net_io_want_read(c->io, c->reading);
@@ -382,7 +355,7 @@ static void next_request(struct conn *c)
     }
     if (c->busy == 0) {
         if (c->in.len > 0) {
-            turn_await(c);
+            turn_await(c->s, &c->turn);
         }
         want_events(c);
     }
@@ -446,8 +419,8 @@ void conn_refuse(struct conn *c, const struct refusal *r)
         c->req->c = NULL;
         request_free(c->req);
     }
-    release_body(c);
-    turn_leave(c);
+    intake_end(&c->intake);
+    turn_leave(c->s, &c->turn);
     answer_refusal(c->s, &b, r);
     c->close = true;
     c->linger = true;
@@ -460,30 +433,6 @@ void conn_refuse(struct conn *c, const struct refusal *r)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static void refuse_for_memory(struct conn *c)
-{
-    struct refusal r;
-
-    refuse(&r, 503, "HTTP118 no memory left for request bodies");
-    conn_refuse(c, &r);
-}
-
-static void refuse_for_share(struct conn *c)
-{
-    struct refusal r;
-
-    refuse(&r, 503, "HTTP118 request bodies of this address use its share of the memory for them");
-    conn_refuse(c, &r);
-}
-
-static void refuse_big_body(struct conn *c)
-{
-    struct refusal r;
-
-    refuse(&r, 413, "HTTP110 body > %" PRId64 " bytes", c->s->config.limits.body_bytes_max);
-    conn_refuse(c, &r);
-}
-
 static void start_call(struct conn *c)
 {
     struct http_server *s = c->s;
@@ -492,7 +441,7 @@ static void start_call(struct conn *c)
 
     conn_enter(c, CONN_CALL);
     c->deadline_ns = 0;
-    release_body(c);
+    intake_end(&c->intake);
     c->requests_n++;
     if ((max && c->requests_n >= max) || s->draining) {
         q->keep_alive = false;
@@ -503,93 +452,51 @@ static void start_call(struct conn *c)
 static void start_body(struct conn *c, const struct parsed_request *parsed, size_t more)
 {
     static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    const struct http_limits *limits = &c->s->config.limits;
-    const struct budget *budget = c->s->config.bodies;
-    int64_t grace_ns = limits->body_timeout_ns / RATE_GRACE_PART;
-    uint64_t length = parsed->framing.length;
+    struct refusal r;
 
-    if (limits->body_bytes_max && length > (uint64_t)limits->body_bytes_max) {
-        refuse_big_body(c);
-        return;
-    }
-    if (budget && budget->limit_bytes && budget->used_bytes + length > budget->limit_bytes) {
-        refuse_for_memory(c);
-        return;
-    }
-    if (!peer_may_bring(c->s, c->peer_count, length)) {
-        refuse_for_share(c);
+    if (!intake_begin(c->s, &c->intake, c->peer_count, parsed->framing.length, &c->deadline_ns,
+                      &r)) {
+        conn_refuse(c, &r);
         return;
     }
     conn_enter(c, CONN_BODY);
     c->framing = parsed->framing;
     c->chunked = (struct chunked){ 0 };
-    c->body_left = length;
-    c->body_deadline_ns =
-        limits->body_timeout_ns ? conn_now_ns(c) + limits->body_timeout_ns : INT64_MAX;
-    c->deadline_ns = conn_now_ns(c) + (grace_ns > 0 ? grace_ns : RATE_GRACE_NS);
+    c->body_left = parsed->framing.length;
     if (parsed->expects_continue && more == 0) {
         conn_push(c, go_on, sizeof(go_on) - 1, NULL, 0);
     }
 }
 
-static struct request *request_create(struct conn *c)
-{
-    const struct http_server_config *config = &c->s->config;
-    struct arena arena;
-    struct request *q;
-
-    arena_init(&arena, 0);
-    q = arena_alloc(&arena, sizeof(*q));
-    if (!q) {
-        return NULL;
-    }
-    q->arena = arena;
-    q->pub.arena = &q->arena;
-    q->pub.body = body_create(config->bodies, (uint64_t)config->limits.body_bytes_max);
-    if (!q->pub.body) {
-        arena_finish(&arena);
-        return NULL;
-    }
-    q->c = c;
-    return q;
-}
-
 /* A complete head of `len` bytes; `more` bytes are there behind it. */
 static void on_head(struct conn *c, const char *data, size_t len, size_t more)
 {
-    struct request *q = c->req = request_create(c);
+    struct request *q = c->req = request_create(c->s, &conn_answer_ops);
     struct parsed_request parsed;
     struct refusal r;
-    int e = FN_E_EXHAUSTED;
+    int e;
 
-    if (!q || (e = parse_request(&q->arena, data, len, &c->s->parse_limits, &parsed, &r)) < 0) {
-        if (e == FN_E_EXHAUSTED) {
-            refuse_for_memory(c);
-        } else {
-            if (data[0] == TLS_HANDSHAKE) {
-                log_gated(c->s, &c->s->tls_gate, "TLS on a plain port", net_io_peer(c->io), NULL,
-                          NULL);
-            }
-            conn_refuse(c, &r);
-        }
-        return;
-    }
-    if (c->stranger) {
-        refuse(&r, 403, "TLS805 your certificate names none of the peers that are allowed here");
+    if (!q) {
+        refuse_for_memory(&r);
         conn_refuse(c, &r);
         return;
     }
-    q->pub.method = parsed.method;
-    q->pub.target = parsed.target;
-    q->pub.path = parsed.path;
-    q->pub.query = parsed.query;
-    q->pub.host = parsed.host;
-    q->pub.headers = parsed.headers;
-    q->pub.received_ns = conn_now_ns(c);
-    client_name(c, q);
-    q->http10 = parsed.http10;
-    q->head_only = strcmp(parsed.method, "HEAD") == 0;
-    q->keep_alive = parsed.framing.keep_alive;
+    q->c = c;
+    e = parse_request(&q->arena, data, len, &c->s->parse_limits, &parsed, &r);
+    if (e == FN_E_EXHAUSTED) {
+        refuse_for_memory(&r);
+    } else if (e < 0 && data[0] == TLS_HANDSHAKE) {
+        log_gated(c->s, &c->s->tls_gate, "TLS on a plain port", net_io_peer(c->io), NULL, NULL);
+    } else if (e == 0 && c->stranger) {
+        e = FN_E_PERMISSION;
+        refuse_stranger(&r);
+    }
+    if (e < 0) {
+        conn_refuse(c, &r);
+        return;
+    }
+    request_fill(c->s, q, &parsed);
+    client_name(c->s, c->io, c->peer_count, q);
     c->fresh = false;
     if (parsed.framing.chunked || parsed.framing.length > 0) {
         start_body(c, &parsed, more);
@@ -621,22 +528,13 @@ static size_t feed_head(struct conn *c, const char *data, size_t len)
 /* false: refused. */
 static bool add_body(struct conn *c, const char *data, size_t len)
 {
-    int e;
+    struct refusal r;
 
-    if (c->framing.chunked && !peer_may_bring(c->s, c->peer_count, len)) {
-        refuse_for_share(c);
+    if (!intake_add(c->s, &c->intake, c->req->pub.body, data, len, !c->framing.chunked, &r)) {
+        conn_refuse(c, &r);
         return false;
     }
-    e = body_append(c->req->pub.body, data, len);
-    if (e == FN_E_RANGE) {
-        refuse_big_body(c);
-    } else if (e < 0) {
-        refuse_for_memory(c);
-    } else if (c->peer_count) {
-        c->peer_count->body_bytes += len;
-        c->body_counted += len;
-    }
-    return e == 0;
+    return true;
 }
 
 static size_t feed_chunked(struct conn *c, const char *data, size_t len)
@@ -705,7 +603,7 @@ static void conn_settle(struct conn *c, bool head_was_waiting)
     }
     arm(c);
     want_events(c);
-    if (c->eof && !c->waits_turn &&
+    if (c->eof && !c->turn.waits &&
         (c->state == CONN_HEAD || c->state == CONN_BODY ||
          (c->state == CONN_CALL && c->in.len == 0))) {
         conn_gone(c);
@@ -723,7 +621,7 @@ static size_t eat(struct conn *c, const char *data, size_t len)
         size_t n;
 
         if (is_head && heads == TURN_REQUESTS_MAX) {
-            turn_await(c);
+            turn_await(c->s, &c->turn);
             break;
         }
         n = feed_once(c, data + used, len - used);
@@ -748,7 +646,7 @@ static void feed(struct conn *c, const char *data, size_t len)
         conn_gone(c);
         return;
     }
-    if (c->waits_turn) {
+    if (c->turn.waits) {
         want_events(c);
         return;
     }
@@ -774,8 +672,10 @@ static void feed(struct conn *c, const char *data, size_t len)
     conn_settle(c, head_was_waiting);
 }
 
-void conn_have_turn(struct conn *c)
+static void conn_have_turn(struct turn *t)
 {
+    struct conn *c = container_of(t, struct conn, turn);
+
     if (c->state == CONN_HEAD && c->in.len > 0) {
         feed(c, NULL, 0);
     }
@@ -792,7 +692,7 @@ static void linger(struct conn *c, ssize_t n)
 static void on_eof(struct conn *c)
 {
     c->eof = true;
-    if (c->state == CONN_FLUSH || c->waits_turn ||
+    if (c->state == CONN_FLUSH || c->turn.waits ||
         (c->state == CONN_CALL && c->in.len > 0)) {
         want_events(c);
     } else {
@@ -834,7 +734,7 @@ static void conn_on_writable(void *ud)
         return;
     }
     if (c->state == CONN_HEAD && c->in.len > 0) {
-        turn_await(c);
+        turn_await(c->s, &c->turn);
     }
     want_events(c);
 }
@@ -849,6 +749,15 @@ void conn_begin(struct conn *c)
     c->reading = true;
     net_io_set(c->io, &cb, c);
     set_deadline(c, after(c, c->s->config.limits.header_timeout_ns));
+}
+
+void conn_hand_over(struct conn *c, struct net_io **ret_io, struct peer_count **ret_peer_count)
+{
+    *ret_io = c->io;
+    *ret_peer_count = c->peer_count;
+    TAILQ_REMOVE(&c->s->conns, c, link);
+    env_timer_clear(c->s->env, &c->timer);
+    free(c);
 }
 
 void conn_create(struct http_server *s, int fd, const char *peer, struct peer_count *peer_count)
@@ -868,6 +777,7 @@ void conn_create(struct http_server *s, int fd, const char *peer, struct peer_co
     c->io = io;
     c->timer.cb = conn_on_timer;
     c->later.cb = on_later;
+    c->turn.have = conn_have_turn;
     c->fresh = true;
     c->peer_count = peer_count;
     if (s->config.identity && conn_shake(c) < 0) {

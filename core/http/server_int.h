@@ -1,32 +1,27 @@
-/* Private to the server: its objects and what its files call in each other.
+/* Private to the server and its protocols: its objects, and what its files call in each other.
  *
  *   server.c       life of the server, accepting, connection limits
  *   server_peers.c what connections of one address hold together
  *   server_turns.c whose requests are served when many came at once
+ *   server_body.c  requests, and what a body may take while it comes
+ *   answer.c       the http_answer_* calls, and what is in each answer whatever the protocol
+ *   forwarded.c    whom a proxy brought a request from
+ *   introduction.c what a proxy says in front of its connection
+ *
+ * HTTP/1.1 (conn.h):
+ *
  *   server_conn.c  one connection: reading, time limits, the way from request to request
  *   server_shake.c the handshake before its first request
- *   forwarded.c    whom a proxy brought a request from
- *   answer.c       the http_answer_* calls and the answers that the server gives itself
+ *   conn_answer.c  its answers
  *
- * A connection's states:
- *
- *   SHAKE -> HEAD -> BODY -> CALL -> FLUSH -> HEAD | LINGER | gone
- *
- *   SHAKE   under TLS: the handshake runs
- *   HEAD    waits for, or has part of, a request head; idle when `in` is empty
- *   BODY    the head was good, the body is being read; req exists, the handler does not know it yet
- *   CALL    the handler has the request; the answer may be streaming
- *   FLUSH   the answer is complete, its last bytes wait for the socket
- *   LINGER  nothing more will be read as a request; input is thrown away until the client closes,
- *           so that unread input does not turn our close into a reset that eats the answer
- *   DEAD    closed while one of our functions is still using it; freed when that one returns
+ * HTTP/2 is a room of its own, core/http/h2, which is reached by struct http_protocol and struct
+ * answer_ops alone.
  *
  * Everything is [loop]. Handlers are called from events and tasks, never from inside answer calls:
- * a write error there only marks the connection as broken and queues `later`. */
+ * a write error there only marks the connection as broken and queues a task. */
 #ifndef HTTP_SERVER_INT_H
 #define HTTP_SERVER_INT_H
 
-#include <base/states.h>
 #include <http/parse.h>
 #include <http/server.h>
 #include <net/io.h>
@@ -35,8 +30,6 @@
 #include <uthash.h>
 
 #define SCRATCH_BYTES  65536
-#define PIPELINE_MAX   65536 /* bytes read ahead while a call runs */
-#define CORK_BYTES     16384 /* smaller pieces of an answer wait for the end of the turn */
 #define LINGER_NS      (2 * ENV_S)
 #define LINGER_BYTES   (16 << 20)
 #define DATE_BYTES     40
@@ -50,26 +43,43 @@
 /* Reads of SCRATCH_BYTES from a connection that is turned away, all in one go. */
 #define LAST_READS_MAX 4
 
-enum conn_state {
-    CONN_SHAKE,
-    CONN_HEAD,
-    CONN_BODY,
-    CONN_CALL,
-    CONN_FLUSH,
-    CONN_LINGER,
-    CONN_DEAD,
-    CONN_STATES_N
-};
-extern const struct states conn_states;
-
 struct conn;
+struct mux_stream;
+struct peer_count;
+struct request;
+
+/* How a protocol carries an answer; see http_answer() and its kin, which call these. */
+struct answer_ops {
+    void (*whole)(struct request *q, int status, const struct headers *h, const void *body,
+                  size_t len);
+    void (*head)(struct request *q, int status, const struct headers *h, int64_t content_length);
+    int (*data)(struct request *q, const void *data, size_t len);
+    void (*end)(struct request *q);
+    void (*abort)(struct request *q);
+};
+
+/* A protocol that clients choose in the handshake (ALPN); HTTP/1.1 is what they get else. */
+struct http_protocol {
+    const char *alpn;
+    /* What it has of a server, or NULL: no memory. */
+    void *(*open)(struct http_server *s);
+    void (*close)(void *part); /* ends its connections and tells handlers */
+    /* Takes io and peer_count of a connection whose handshake chose it. */
+    void (*adopt)(void *part, struct net_io *io, struct peer_count *peer_count, bool stranger);
+    void (*drain)(void *part);            /* s->draining is set */
+    bool (*is_calm)(const void *part);    /* nothing that is to be served can come any more */
+};
 
 /* A request from its head to the end of its answer. The handler may keep it after the connection
- * went away (c == NULL); the call that ends the answer frees it. */
+ * went away (c or stream is NULL); the call that ends the answer frees it. */
 struct request {
     struct http_request pub; /* first: the handler's view */
     struct arena arena; /* in which it lives */
-    struct conn *c;
+    const struct answer_ops *ops;
+    union {
+        struct conn *c;            /* HTTP/1.1 */
+        struct mux_stream *stream; /* HTTP/2 */
+    };
     bool http10;
     bool head_only; /* HEAD */
     bool keep_alive;
@@ -84,45 +94,24 @@ struct request {
 /* The connections of one address; of IPv6 it is the first half, which is what one customer has. */
 struct peer_count {
     struct net_address address;
-    uint32_t n;
+    uint32_t n; /* connections, and requests that run beside another one on the same */
     bool is_proxy; /* of http.proxies: many clients, who are not told apart */
     uint64_t body_bytes; /* of bodies that are not complete */
     UT_hash_handle hh;
 };
 
-struct conn {
-    struct net_io *io;
-    struct http_server *s;
-    TAILQ_ENTRY(conn) link;
-    TAILQ_ENTRY(conn) turn_link; /* while it waits for its turn */
+/* A place in the ring of those who have read more than they were served. */
+struct turn {
+    TAILQ_ENTRY(turn) link;
+    bool waits;
+    void (*have)(struct turn *t); /* serves up to TURN_REQUESTS_MAX */
+};
+
+/* A body while it comes, and what it takes. */
+struct intake {
     struct peer_count *peer_count; /* NULL for unix sockets */
-    struct env_timer timer;
-    struct env_task later;
-    enum conn_state state;
-    uint32_t busy;     /* our functions on the stack that use it after calling out */
-    bool reading;      /* wants to read */
-    bool stranger;     /* its certificate names no peer */
-    bool broken;       /* a write failed */
-    bool full;         /* the socket took less than it was given */
-    bool eof;          /* the client sends nothing more */
-    bool close;        /* after the running answer */
-    bool linger;       /* ... and there may be unread input */
-    bool fresh;        /* no request yet */
-    bool waits_turn;   /* in the ring; there is something in `in` */
-    uint32_t requests_n;
-    int64_t deadline_ns; /* of the state; 0 = none */
-    int64_t stall_ns;    /* of pending output; 0 = none pending */
-    struct parse_seek seek;
-    struct buf in;  /* read and not yet consumed */
-    struct buf out; /* from out_off on: not yet written */
-    size_t out_off;
-    struct request *req;
-    struct parse_framing framing;
-    struct chunked chunked;
-    uint64_t body_left;
-    uint64_t body_counted; /* bytes of it that peer_count has */
-    int64_t body_deadline_ns;
-    uint64_t lingered_bytes;
+    uint64_t counted;    /* bytes of it that peer_count has */
+    int64_t deadline_ns; /* INT64_MAX = none */
 };
 
 TAILQ_HEAD(conn_list, conn);
@@ -140,8 +129,10 @@ struct http_server {
     struct env_timer resume;
     char *unix_path; /* to be removed, or NULL */
     uint16_t port;
-    struct conn_list conns;
-    uint32_t conns_n;
+    struct conn_list conns; /* of HTTP/1.1, and those that shake hands */
+    uint32_t conns_n; /* of each protocol */
+    uint32_t beside_n; /* requests that run beside another one of their connection */
+    void *h2; /* config.h2's part; NULL: HTTP/1.1 alone */
     struct peer_count *peers;
     struct net_network *proxies; /* of config.limits.proxies */
     uint32_t proxies_n;
@@ -149,11 +140,11 @@ struct http_server {
     bool introduced;           /* they do so before everything else: introduction.c */
     TAILQ_HEAD(, introduction) introductions;
     uint32_t introductions_n;
-    struct conn_list ring; /* connections that wait for their turn */
+    TAILQ_HEAD(, turn) ring; /* who waits for a turn */
     uint32_t ring_n;
     struct env_timer turn;
     struct log_gate full_gate, half_gate, starved_gate, tls_gate, foreign_gate, stranger_gate;
-    struct log_gate introduction_gate;
+    struct log_gate introduction_gate, calm_gate;
     int64_t date_until_ns;
     char date[DATE_BYTES];
     struct buf head; /* scratch of answer heads */
@@ -163,38 +154,19 @@ struct http_server {
 /* server.c */
 /* Takes fd, a connection of the client at addr, if that may have one more. */
 void server_admit_client(struct http_server *s, int fd, const struct sockaddr_storage *addr);
-void server_conn_closed(struct http_server *s); /* a descriptor became free */
+/* One more request beside those that run on its connection already: it counts as a connection of
+ * its own would. false: refused. */
+bool server_admit_beside(struct http_server *s, struct peer_count *p, const char *peer,
+                         struct refusal *r);
+void server_leave_beside(struct http_server *s, struct peer_count *p);
+/* A connection is gone, and its descriptor is free. */
+void server_conn_closed(struct http_server *s, struct peer_count *p);
 /* An answer in plain text to a connection that gets no struct request; what the client sent is read
  * and thrown away: closing over unread input would turn the answer into a reset. */
 void server_send_last(struct http_server *s, int fd, const struct buf *answer);
 /* At most one line in 10 s. peer, key and value may be NULL. */
 void log_gated(struct http_server *s, struct log_gate *g, const char *text, const char *peer,
                const char *key, const char *value);
-
-/* server_conn.c */
-/* Takes the descriptor; closes it when out of memory. */
-void conn_create(struct http_server *s, int fd, const char *peer, struct peer_count *peer_count);
-void conn_begin(struct conn *c); /* waits for its first request */
-void conn_drain(struct conn *c);   /* nothing runs on it: closes now, or when no request comes */
-void conn_destroy(struct conn *c); /* closes; a running request is not told */
-void conn_gone(struct conn *c);    /* closes and tells the handler */
-void conn_reset(struct conn *c);   /* the same, with RST */
-void conn_answered(struct conn *c);       /* the answer is complete and in `out` */
-void conn_put(struct conn *c, const void *data, size_t len);  /* into `out` */
-void conn_push(struct conn *c, const void *a, size_t a_len, const void *b, size_t b_len);
-void conn_flush(struct conn *c);
-void conn_refuse(struct conn *c, const struct refusal *r);
-static inline size_t conn_pending(const struct conn *c)
-{
-    return c->out.len - c->out_off;
-}
-/* Everything is the kernel's. */
-static inline bool conn_is_flushed(const struct conn *c)
-{
-    return conn_pending(c) == 0 && !c->full;
-}
-/* Serves up to TURN_REQUESTS_MAX of the requests that were read ahead. */
-void conn_have_turn(struct conn *c);
 
 /* server_peers.c */
 int peers_set_proxies(struct http_server *s); /* those of its limits */
@@ -205,28 +177,61 @@ void peer_count_release(struct http_server *s, struct peer_count *p); /* NULL ok
 /* Whether connections of this address may bring so many more bytes of bodies. */
 bool peer_may_bring(const struct http_server *s, const struct peer_count *p, uint64_t bytes);
 
+/* server_body.c */
+/* NULL: no memory. */
+struct request *request_create(struct http_server *s, const struct answer_ops *ops);
+void request_free(struct request *q);
+/* What the head says. */
+void request_fill(struct http_server *s, struct request *q, const struct parsed_request *parsed);
+void refuse_for_memory(struct refusal *r);
+void refuse_stranger(struct refusal *r); /* its certificate names no peer */
+/* A body of `length` bytes, 0 where that is not known, begins to come; ret_look_ns: when to look at
+ * its time first. false: refused. */
+bool intake_begin(struct http_server *s, struct intake *in, struct peer_count *p, uint64_t length,
+                  int64_t *ret_look_ns, struct refusal *r);
+/* The next bytes of b; `promised`: intake_begin() knew the length. false: refused. */
+bool intake_add(struct http_server *s, struct intake *in, struct body *b, const char *data,
+                size_t len, bool promised, struct refusal *r);
+/* The body is late when its absolute deadline is over or, after a grace time, its mean rate is
+ * below the limit. When to look again; 0: refused. */
+int64_t intake_look(struct http_server *s, const struct intake *in, const struct http_request *req,
+                    struct refusal *r);
+/* Its bytes no longer count as its address's: it is complete, or thrown away. */
+void intake_end(struct intake *in);
+void refuse_late(struct refusal *r, const char *what, int64_t limit_ns);
+
 /* forwarded.c */
 void client_header_set(struct http_server *s, const char *word); /* http.client_from */
 /* Whom a request came from, that one of our proxies brought; false: it does not say. */
 bool client_behind(const struct http_server *s, const struct headers *h, struct net_address *ret);
 /* Sets who is told in logs, and whom limits per address hold. */
-void client_name(const struct conn *c, struct request *q);
+void client_name(const struct http_server *s, const struct net_io *io, const struct peer_count *p,
+                 struct request *q);
 
 /* introduction.c */
 /* Takes fd, a connection of a proxy; goes on with server_admit_client(), or closes it. */
 int introduction_await(struct http_server *s, int fd, const struct sockaddr_storage *proxy);
 void introductions_close(struct http_server *s);
 
-/* server_shake.c */
-int conn_shake(struct conn *c); /* goes on with conn_begin(), or destroys it */
-
 /* server_turns.c */
 void turns_init(struct http_server *s);
-void turn_await(struct conn *c); /* nothing happens when it waits already */
-void turn_leave(struct conn *c); /* the same when it does not wait */
+void turn_await(struct http_server *s, struct turn *t); /* nothing happens when it waits already */
+void turn_leave(struct http_server *s, struct turn *t); /* the same when it does not wait */
 
 /* answer.c */
-void request_free(struct request *q);
+#define ANSWER_JSON_TYPE   "application/json; charset=utf-8"
+#define ANSWER_RETRY_AFTER "1" /* of refusals for want of room */
+
+enum field_kind { FIELD_PASS, FIELD_DROP, FIELD_DATE, FIELD_CONNECTION };
+/* What becomes of a field that a handler wants to send: framing is the server's. */
+enum field_kind answer_field_kind(const struct header *f, size_t name_len, size_t value_len);
+const char *answer_date_line(struct http_server *s); /* "Date: ...\r\n" */
+int answer_error_body(struct buf *b, const char *text);
+int answer_status(int status); /* one that can be sent as a final one */
+bool answer_has_no_body(int status);
+bool answer_asks_to_retry(int status); /* a refusal gets Retry-After */
+
+/* conn_answer.c */
 /* Appends head and JSON body of an error to b; the connection closes after it. */
 void answer_refusal(struct http_server *s, struct buf *b, const struct refusal *r);
 

@@ -1,5 +1,5 @@
 /* The TLS handshake before a connection's first request. */
-#include <http/server_int.h>
+#include <http/conn.h>
 
 #define SHAKE_NS (10 * ENV_S) /* without a limit for headers */
 
@@ -15,6 +15,22 @@ static void tell_plain(struct conn *c)
     buf_finish(&b);
 }
 
+/* On to the first request, in the protocol that was chosen. */
+static void speak(struct conn *c)
+{
+    struct http_server *s = c->s;
+    bool stranger = c->stranger;
+    struct peer_count *peer_count;
+    struct net_io *io;
+
+    if (!s->h2 || !net_io_chose(c->io, s->config.h2->alpn)) {
+        conn_begin(c);
+        return;
+    }
+    conn_hand_over(c, &io, &peer_count);
+    s->config.h2->adopt(s->h2, io, peer_count, stranger);
+}
+
 static void conn_on_shaken(void *ud, const char *error)
 {
     struct conn *c = ud;
@@ -27,7 +43,7 @@ static void conn_on_shaken(void *ud, const char *error)
                       "TLS805 a client's certificate names none of the peers that are allowed",
                       net_io_peer(c->io), "name", name);
         }
-        conn_begin(c);
+        speak(c);
         return;
     }
     if (net_io_shake_failure(c->io) == NET_SHAKE_HUNG_UP) {
@@ -45,7 +61,7 @@ int conn_shake(struct conn *c)
 {
     int64_t limit_ns = c->s->config.limits.header_timeout_ns;
     struct net_shake config = { .identity = c->s->config.identity,
-                                .alpn = "http/1.1",
+                                .alpn = c->s->h2 && c->s->config.limits.h2 ? "h2,http/1.1" : "http/1.1",
                                 .alpn_optional = true,
                                 .timeout_ms = (limit_ns ? limit_ns : SHAKE_NS) / ENV_MS + 1 };
 

@@ -14,10 +14,10 @@ static void turns_on_turn(struct env_timer *t)
 
     /* Those who join again stand behind the n of this turn; who leaves makes it shorter. */
     while (n-- > 0 && s->ring_n > 0) {
-        struct conn *c = TAILQ_FIRST(&s->ring);
+        struct turn *next = TAILQ_FIRST(&s->ring);
 
-        turn_leave(c);
-        conn_have_turn(c);
+        turn_leave(s, next);
+        next->have(next);
     }
     if (s->ring_n > 0) {
         env_timer_set(s->env, t, env_now_ns(s->env) + 1);
@@ -31,24 +31,22 @@ void turns_init(struct http_server *s)
 }
 
 /* The timer is due with the next turn of the loop, not in this one, as a task would be. */
-void turn_await(struct conn *c)
+void turn_await(struct http_server *s, struct turn *t)
 {
-    struct http_server *s = c->s;
-
-    if (!c->waits_turn) {
-        c->waits_turn = true;
-        TAILQ_INSERT_TAIL(&s->ring, c, turn_link);
+    if (!t->waits) {
+        t->waits = true;
+        TAILQ_INSERT_TAIL(&s->ring, t, link);
         if (s->ring_n++ == 0 && !env_timer_is_set(&s->turn)) {
             env_timer_set(s->env, &s->turn, env_now_ns(s->env) + 1);
         }
     }
 }
 
-void turn_leave(struct conn *c)
+void turn_leave(struct http_server *s, struct turn *t)
 {
-    if (c->waits_turn) {
-        c->waits_turn = false;
-        TAILQ_REMOVE(&c->s->ring, c, turn_link);
-        c->s->ring_n--;
+    if (t->waits) {
+        t->waits = false;
+        TAILQ_REMOVE(&s->ring, t, link);
+        s->ring_n--;
     }
 }

@@ -67,7 +67,8 @@ struct net_shake {
     struct net_identity *identity; /* ref taken; not plain */
     const char *name; /* of the server, expected in its certificate; NULL: we are the server */
     const char *alpn; /* as in net_dial, borrowed until done; NULL = none */
-    bool alpn_optional; /* chosen where it is offered, and not demanded */
+    bool alpn_optional; /* chosen where it is offered, and not demanded; a server may then have
+                           several, "h2,http/1.1", the first that is offered is chosen */
     int64_t timeout_ms;
 };
 /* Shakes hands on a stream whose owner has not used it yet; done(ud, error) once, never from
@@ -76,6 +77,8 @@ struct net_shake {
  * FN_E_EXHAUSTED; FN_E_INVALID: the identity has no certificate for a server. */
 int net_io_shake(struct net_io *io, const struct net_shake *shake,
                  void (*done)(void *ud, const char *error), void *ud, struct fn_error *reterr);
+/* Whether the handshake agreed on this protocol. */
+bool net_io_chose(const struct net_io *io, const char *alpn);
 /* What a handshake that failed tells about the peer. */
 enum net_shake_failure {
     NET_SHAKE_REFUSED,    /* one of the two does not want the other */

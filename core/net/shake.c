@@ -40,17 +40,21 @@ static void shake_finish(struct shaking *s, const char *error)
     done(ud, error);
 }
 
-/* ALPN is demanded where it is offered: a peer that did not choose speaks something else. */
-static bool chose_alpn(const struct net_io *io)
+bool net_io_chose(const struct net_io *io, const char *alpn)
 {
     const unsigned char *chosen = NULL;
     unsigned len = 0;
 
-    if (!io->alpn || io->alpn_optional) {
-        return true;
+    if (io->ssl) {
+        SSL_get0_alpn_selected(io->ssl, &chosen, &len);
     }
-    SSL_get0_alpn_selected(io->ssl, &chosen, &len);
-    return len == strlen(io->alpn) && memcmp(chosen, io->alpn, len) == 0;
+    return len == strlen(alpn) && memcmp(chosen, alpn, len) == 0;
+}
+
+/* ALPN is demanded where it is offered: a peer that did not choose speaks something else. */
+static bool chose_alpn(const struct net_io *io)
+{
+    return !io->alpn || io->alpn_optional || net_io_chose(io, io->alpn);
 }
 
 static void shake_step(struct shaking *s)

@@ -140,21 +140,34 @@ static int verify_server(X509_STORE_CTX *chain, void *ud)
     return r;
 }
 
-/* The protocol that the stream wants, if the client offers it. */
+/* Where the protocol stands in what the client offers; NULL: nowhere. */
+static const unsigned char *find_alpn(const char *name, size_t len, const unsigned char *offered,
+                                      unsigned offered_len)
+{
+    for (unsigned i = 0; i < offered_len; i += 1u + offered[i]) {
+        if (offered[i] == len && memcmp(offered + i + 1, name, len) == 0) {
+            return offered + i + 1;
+        }
+    }
+    return NULL;
+}
+
+/* The first of the protocols that the stream wants which the client offers. */
 static int choose_alpn(SSL *ssl, const unsigned char **ret, unsigned char *ret_len,
                        const unsigned char *offered, unsigned offered_len, void *ud)
 {
     const struct net_io *io = SSL_get_app_data(ssl);
-    size_t len = io->alpn ? strlen(io->alpn) : 0;
+    size_t len;
 
     (void)ud;
     if (!io->alpn) {
         return SSL_TLSEXT_ERR_NOACK;
     }
-    for (unsigned i = 0; i < offered_len; i += 1u + offered[i]) {
-        if (offered[i] == len && memcmp(offered + i + 1, io->alpn, len) == 0) {
-            *ret = offered + i + 1;
-            *ret_len = offered[i];
+    for (const char *name = io->alpn; *name; name += len + (name[len] == ',')) {
+        len = strcspn(name, ",");
+        *ret = find_alpn(name, len, offered, offered_len);
+        if (*ret) {
+            *ret_len = (unsigned char)len;
             return SSL_TLSEXT_ERR_OK;
         }
     }

@@ -3,7 +3,7 @@
 #include "../lib/machine.h"
 
 #include <http/fnsock_int.h>
-#include <http/server_int.h>
+#include <http/conn.h>
 
 #include <stdlib.h>
 
