@@ -68,6 +68,13 @@ static const struct fn_opt limits_rows[] = {
     LIVE("output_buffer", BYTES, AT(out_bytes_high), "64KiB", 4 * KIB, 16 * MIB,
          "Bytes of a response that are buffered for a client that reads slowly. When the buffer "
          "is full, the function is read more slowly, so memory stays bounded."),
+    LIVE("h2", BOOL, AT(h2), "true", 0, 0,
+         "HTTP/2 on an HTTPS port, for clients that offer it (ALPN); others get HTTP/1.1, as from "
+         "Go Fn. Open connections stay when this changes."),
+    LIVE("h2_streams_max", INT, AT(h2_streams_max), "250", 1, 10000,
+         "Maximum number of requests at a time on one HTTP/2 connection; clients let more wait. "
+         "All but the first count for connections_max and connections_per_ip_max as connections "
+         "do. As Go Fn."),
     { .key = NULL },
 };
 #undef AT

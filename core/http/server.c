@@ -275,6 +275,12 @@ void http_server_set_limits(struct http_server *s, const struct http_limits *lim
     }
 }
 
+/* It is chosen in the handshake. */
+static bool may_speak_h2(const struct http_server *s)
+{
+    return s->config.h2 && s->config.identity;
+}
+
 int http_server_create(struct loop *loop, const struct http_server_config *config,
                        struct http_server **ret, struct fn_error *reterr)
 {
@@ -310,9 +316,9 @@ int http_server_create(struct loop *loop, const struct http_server_config *confi
     s->listen.cb = on_accept;
     s->listening = true;
     s->config.listen = strdup(config->listen);
-    s->h2 = config->h2 ? config->h2->open(s) : NULL;
+    s->h2 = may_speak_h2(s) ? config->h2->open(s) : NULL;
     r = loop_fd_add(loop, &s->listen, LOOP_READ, reterr);
-    if (r < 0 || !s->config.listen || (config->h2 && !s->h2)) {
+    if (r < 0 || !s->config.listen || (may_speak_h2(s) && !s->h2)) {
         close(s->listen.fd);
         s->listen.fd = -1;
         http_server_destroy(s);

@@ -5,6 +5,7 @@
 #include <web/web.h>
 
 #include <base/metric.h>
+#include <http/h2/h2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ struct web {
     struct http_server *server;
     struct metrics_pages *pages;
     struct metric_family *requests, *answers, *latency;
+    struct metric *by_protocol[2]; /* HTTP/1.1, HTTP/2 */
     struct answer_series series[SERIES_KEPT + 1]; /* the last one is not kept */
     uint32_t n_series;
 };
@@ -121,6 +123,7 @@ static void count_answer(struct exchange *x, int status)
 static void declare_metrics(struct web *w)
 {
     static const char *const request_labels[] = { "path", "method", NULL };
+    static const char *const protocol_labels[] = { "protocol", NULL };
     static const char *const answer_labels[] = { "path", "method", "status", NULL };
     const struct metric_def requests = {
         .name = "fn_api_request_count",
@@ -142,6 +145,18 @@ static void declare_metrics(struct web *w)
         .latency = true,
     };
 
+    const struct metric_def protocols = {
+        .name = "fn_http_protocol_requests",
+        .help = "HTTP requests by the protocol in which they came.",
+        .kind = METRIC_COUNTER,
+        .labels = protocol_labels,
+    };
+
+    for (int h2 = 0; h2 < 2; h2++) {
+        const char *value[] = { h2 ? "HTTP/2" : "HTTP/1.1" };
+
+        w->by_protocol[h2] = metric_series(metric_declare(&protocols), value);
+    }
     w->requests = metric_declare(&requests);
     w->answers = metric_declare(&answers);
     w->latency = metric_declare(&latency);
@@ -458,6 +473,7 @@ static void web_on_request(void *ud, struct http_request *req)
                             .begun_ns = env_now_ns(loop_env(w->loop)) };
     req->ud = x;
     metric_add(series_of(w, x->route, method_label(req->method), 0)->count, 1);
+    metric_add(w->by_protocol[req->h2], 1);
     if (answer_cors(x)) {
         return;
     }
@@ -489,6 +505,7 @@ int web_create(struct loop *loop, const struct web_config *config, struct web **
                                           .limits = config->limits,
                                           .bodies = config->bodies,
                                           .identity = config->identity,
+                                          .h2 = &http_h2,
                                           .refuse_interfaces = config->refuse_interfaces,
                                           .on_request = web_on_request,
                                           .ud = w };
