@@ -60,8 +60,9 @@ static void conn_on_shaken(void *ud, const char *error)
 int conn_shake(struct conn *c)
 {
     int64_t limit_ns = c->s->config.limits.header_timeout_ns;
+    bool h2 = c->s->h2 && c->s->config.limits.h2;
     struct net_shake config = { .identity = c->s->config.identity,
-                                .alpn = c->s->h2 && c->s->config.limits.h2 ? "h2,http/1.1" : "http/1.1",
+                                .alpn = h2 ? "h2,http/1.1" : "http/1.1",
                                 .alpn_optional = true,
                                 .timeout_ms = (limit_ns ? limit_ns : SHAKE_NS) / ENV_MS + 1 };
 

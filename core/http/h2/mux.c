@@ -95,7 +95,7 @@ static void mux_end(struct mux *m, bool cut)
 }
 
 /* What runs is lost; the socket may still carry what says so. */
-static void linger(struct mux *m)
+static void mux_linger(struct mux *m)
 {
     struct mux_stream *st;
 
@@ -244,7 +244,7 @@ static void mux_flush(struct mux *m)
     }
     tell_roomy(m);
     if (is_over(m)) {
-        linger(m);
+        mux_linger(m);
     }
 }
 
@@ -276,7 +276,7 @@ static bool owes_too_much(const struct mux *m)
                              MUX_QUEUE_MAX + 4u * m->streams_n;
 }
 
-static void take_input(struct mux *m, const char *data, size_t len)
+static void mux_take(struct mux *m, const char *data, size_t len)
 {
     if (nghttp2_session_mem_recv(m->session, (const uint8_t *)data, len) < 0 ||
         owes_too_much(m)) {
@@ -308,7 +308,7 @@ static void mux_on_readable(void *ud)
             mux_end(m, false);
         }
     } else {
-        take_input(m, s->scratch, (size_t)n);
+        mux_take(m, s->scratch, (size_t)n);
     }
 }
 

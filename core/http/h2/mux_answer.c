@@ -161,7 +161,7 @@ static void mux_answer_abort(struct request *q)
         request_free(q);
         return;
     }
-    /* The client may have what was written so far, if a reset can say behind it that it is not all. */
+    /* The client may have what was written so far, if a reset behind it says that it is not all. */
     st->cut = true;
     if (!q->head_sent || q->no_body || q->left == 0) {
         mux_stream_reset(st, NGHTTP2_INTERNAL_ERROR);
@@ -170,7 +170,7 @@ static void mux_answer_abort(struct request *q)
 }
 
 /* What nghttp2 took is dropped when it is more than what is left. */
-static void make_room(struct mux_stream *st)
+static void answer_make_room(struct mux_stream *st)
 {
     if (st->out_off > SMALL_BUF_KEPT && st->out_off > st->out.len / 2) {
         buf_consume(&st->out, st->out_off);
@@ -181,7 +181,7 @@ static void make_room(struct mux_stream *st)
 /* false: without memory. */
 static bool put(struct mux_stream *st, const void *data, size_t len)
 {
-    make_room(st);
+    answer_make_room(st);
     if (buf_add(&st->out, data, len) < 0) {
         mux_stream_reset(st, NGHTTP2_INTERNAL_ERROR);
         return false;

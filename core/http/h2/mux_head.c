@@ -1,10 +1,10 @@
-/* Heads: fields are put together to the text that HTTP/1.1 has for the same request, and read by the
- * reader of HTTP/1.1, under its limits. So both protocols take the same requests, refuse the others
- * with the same sentences, and no handler can tell them apart.
+/* Heads: fields are put together to the text that HTTP/1.1 has for the same request, and read by
+ * the reader of HTTP/1.1, under its limits. So both protocols take the same requests, refuse the
+ * others with the same sentences, and no handler can tell them apart.
  *
  * What could be read as something else than it was (blanks in the path, line ends in a value) is
- * not put in but refused. nghttp2 has ended requests before that break rules of HTTP/2 itself: names
- * in capitals, fields of the connection, pseudo-header fields in the wrong place. */
+ * not put in but refused. nghttp2 has reset requests before that break rules of HTTP/2 itself:
+ * names in capitals, fields of the connection, pseudo-header fields in the wrong place. */
 #include <http/h2/mux_int.h>
 
 #include <stdio.h>

@@ -71,7 +71,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
 
 /* ---- headers -------------------------------------------------------------------------------- */
 
-static struct mux_stream *stream_at(nghttp2_session *session, int32_t id)
+static struct mux_stream *mux_stream_at(nghttp2_session *session, int32_t id)
 {
     return nghttp2_session_get_stream_user_data(session, id);
 }
@@ -118,7 +118,7 @@ static int take_field(struct mux *m, const uint8_t *name, size_t name_len, const
     return 0;
 }
 
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+static int recv_on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_len, const uint8_t *value, size_t len, uint8_t flags, void *ud)
 {
     (void)session;
@@ -141,7 +141,7 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
 
 static void recv_on_headers(struct mux *m, nghttp2_session *session, const nghttp2_frame *frame)
 {
-    struct mux_stream *st = stream_at(session, frame->hd.stream_id);
+    struct mux_stream *st = mux_stream_at(session, frame->hd.stream_id);
     bool last = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
 
     mux_wait(m, WAIT_BLOCK, 0);
@@ -163,7 +163,7 @@ static int recv_on_frame(nghttp2_session *session, const nghttp2_frame *frame, v
         recv_on_headers(m, session, frame);
         break;
     case NGHTTP2_DATA:
-        st = stream_at(session, frame->hd.stream_id);
+        st = mux_stream_at(session, frame->hd.stream_id);
         if (st && last) {
             mux_stream_on_end(st);
         }
@@ -189,7 +189,7 @@ static int recv_on_frame(nghttp2_session *session, const nghttp2_frame *frame, v
 static int recv_on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data,
                         size_t len, void *ud)
 {
-    struct mux_stream *st = stream_at(session, id);
+    struct mux_stream *st = mux_stream_at(session, id);
 
     (void)flags;
     (void)ud;
@@ -202,7 +202,7 @@ static int recv_on_data(nghttp2_session *session, uint8_t flags, int32_t id, con
 static int recv_on_close(nghttp2_session *session, int32_t id, uint32_t code, void *ud)
 {
     struct mux *m = ud;
-    struct mux_stream *st = stream_at(session, id);
+    struct mux_stream *st = mux_stream_at(session, id);
 
     (void)code;
     if (m->head.id == id) {
@@ -250,7 +250,7 @@ nghttp2_session_callbacks *mux_callbacks(void)
     }
     nghttp2_session_callbacks_set_on_begin_frame_callback(cb, on_begin_frame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
-    nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
+    nghttp2_session_callbacks_set_on_header_callback(cb, recv_on_header);
     nghttp2_session_callbacks_set_on_invalid_header_callback(cb, on_invalid_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(cb, recv_on_frame);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, recv_on_data);

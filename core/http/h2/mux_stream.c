@@ -234,7 +234,7 @@ void mux_stream_gone(struct mux_stream *st)
 
 /* ---- the request ---------------------------------------------------------------------------- */
 
-static bool has_place(struct mux *m, struct refusal *r)
+static bool stream_has_place(struct mux *m, struct refusal *r)
 {
     if (m->beside_n + 1 < m->streams_n) {
         if (!server_admit_beside(m->s, m->peer_count, net_io_peer(m->io), r)) {
@@ -256,7 +256,7 @@ static bool judge(struct mux_stream *st, struct parsed_request *parsed, struct r
         refuse_stranger(r);
         return false;
     }
-    return has_place(m, r);
+    return stream_has_place(m, r);
 }
 
 static void begin_body(struct mux_stream *st, const struct parsed_request *parsed)
