@@ -1,55 +1,14 @@
 // HTTPS on the web port: who believes whom, plain text at that port, renewed and revoked certificates.
 import assert from 'node:assert/strict'
-import { copyFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import https from 'node:https'
 import path from 'node:path'
 import { test } from 'node:test'
 import tls from 'node:tls'
-import { Pki } from './lib/certs.mjs'
-import { appsYaml, fnId } from './lib/cluster.mjs'
+import { fnId } from './lib/cluster.mjs'
 import { raw } from './lib/http.mjs'
-import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
-
-const pki = new Pki()
-const ca = readFileSync(pki.ca.cert)
-const leaf = (cn, { by = pki.ca, key } = {}) => pki.issue({ cn, by, key, ext: [`subjectAltName=URI:spiffe://fnd/${cn},DNS:localhost,IP:127.0.0.1`] })
-const files = (c) => ({ cert: readFileSync(c.cert), key: readFileSync(c.key) })
-
-// entry: further lines of the entry of tls:; the files are the node's own, to be replaced.
-async function start({ name = 'web', entry = [], http = `tls: ${name}`, wait = true } = {}) {
-  const dir = tempDir()
-  const port = await freePort()
-  const own = leaf('web-1')
-  copyFileSync(own.cert, path.join(dir, 'cert.pem'))
-  copyFileSync(own.key, path.join(dir, 'key.pem'))
-  const node = await Fnd.start('full', port, `
-http: { listen: "127.0.0.1:${port}"${http ? `, ${http}` : ''} }
-admin: { socket: ${dir}/admin.sock }
-plugin_dir: ${path.join(build, 'plugins')}
-plugins: { driver: { use: process, root: ${path.join(build, 'functions')} } }
-runner: { iofs_path: ${tempDir()}, writable_root: true }
-tls:
-  ${name}:
-    cert: ${dir}/cert.pem
-    key: ${dir}/key.pem
-${entry.map((l) => `    ${l.replace('DIR', dir)}`).join('\n')}
-${appsYaml({ hello: {} })}`, { wait: false, env: wait ? {} : { ASAN_OPTIONS: 'detect_leaks=0' } }) // one that does not start frees nothing
-  node.files = dir
-  node.replace = (file, text) => {
-    writeFileSync(path.join(dir, `${file}.new`), text, { mode: 0o600 })
-    renameSync(path.join(dir, `${file}.new`), path.join(dir, file))
-  }
-  if (wait) {
-    const listening = () => new Promise((resolve) => {
-      const s = tls.connect({ port, host: '127.0.0.1', rejectUnauthorized: false })
-      s.on('error', () => resolve(!!node.exit))
-      s.on('secureConnect', () => { s.destroy(); resolve(true) })
-    })
-    await until('the node listens', listening, 20_000)
-    assert.equal(node.exit, null, node.log)
-  }
-  return node
-}
+import { ca, files, leaf, pki, startHttps } from './lib/https.mjs'
+import { tempDir, until } from './lib/node.mjs'
 
 function ask(node, { p = '/version', method = 'GET', body, ...options } = {}) {
   return new Promise((resolve, reject) => {
@@ -67,13 +26,13 @@ const call = (node, options) => ask(node, { p: `/invoke/${fnId('hello')}`, metho
 
 test('HTTPS', async (t) => {
   await t.test('a function is called; strangers are not believed, plain text is told so', async () => {
-    const node = await start()
+    const node = await startHttps()
     try {
       assert.equal((await call(node)).status, 200)
       await assert.rejects(call(node, { ca: readFileSync(pki.other.cert) }), /certificate|signature/)
       await assert.rejects(ask(node, { servername: 'elsewhere.test', checkServerIdentity: tls.checkServerIdentity }), /elsewhere/)
       for (const maxVersion of ['TLSv1', 'TLSv1.1']) await assert.rejects(ask(node, { minVersion: maxVersion, maxVersion, ciphers: 'DEFAULT@SECLEVEL=0' }))
-      for (const [offered, chosen] of [[['h2', 'http/1.1'], 'http/1.1'], [['h2'], false], [undefined, false]]) {
+      for (const [offered, chosen] of [[['http/1.1', 'h2'], 'h2'], [['h2'], 'h2'], [['http/1.1'], 'http/1.1'], [['spdy/3'], false], [undefined, false]]) {
         const s = tls.connect({ port: node.port, host: '127.0.0.1', ca, ALPNProtocols: offered })
         await new Promise((resolve, reject) => s.on('secureConnect', resolve).on('error', reject))
         assert.equal(s.alpnProtocol, chosen)
@@ -92,7 +51,7 @@ test('HTTPS', async (t) => {
   })
 
   await t.test('TLSWebServer needs no mention; with ca clients show certificates, with peers the right ones', async () => {
-    const node = await start({ name: 'TLSWebServer', http: '', entry: [`ca: ${pki.ca.cert}`, 'peers: ["spiffe://fnd/client-*"]'] })
+    const node = await startHttps({ name: 'TLSWebServer', http: '', entry: [`ca: ${pki.ca.cert}`, 'peers: ["spiffe://fnd/client-*"]'] })
     try {
       assert.equal((await call(node, files(leaf('client-1')))).status, 200)
       await assert.rejects(call(node))
@@ -106,7 +65,7 @@ test('HTTPS', async (t) => {
   })
 
   await t.test('renewed certificates are for new connections, the old ones live on', async () => {
-    const node = await start()
+    const node = await startHttps()
     const agent = new https.Agent({ keepAlive: true, maxSockets: 1 })
     try {
       assert.equal((await call(node, { agent })).peer, 'web-1')
@@ -131,7 +90,7 @@ test('HTTPS', async (t) => {
     const bad = leaf('client-2')
     const crl = path.join(tempDir(), 'crl.pem')
     writeFileSync(crl, pki.list())
-    const node = await start({ entry: [`ca: ${pki.ca.cert}`, `crl: ${crl}`] })
+    const node = await startHttps({ entry: [`ca: ${pki.ca.cert}`, `crl: ${crl}`] })
     try {
       for (const c of [good, bad]) assert.equal((await call(node, files(c))).status, 200)
       writeFileSync(crl, pki.list(pki.ca, [], -1))
@@ -156,7 +115,7 @@ test('HTTPS', async (t) => {
       [{ http: 'tls: wed' }, /tls, got "wed"; expected the name of an entry of tls:, such as web/],
       [{ entry: [`ca: ${pki.ca.cert}`, `crl: ${old}`] }, /TLS807 .*ended 2025-01-02/],
     ]) {
-      const node = await start({ ...options, wait: false })
+      const node = await startHttps({ ...options, wait: false })
       await node.ended
       assert.equal(node.exit.code, 78, node.log)
       assert.match(node.log, text)

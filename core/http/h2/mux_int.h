@@ -162,6 +162,7 @@ struct mux_stream {
     bool asleep;    /* nghttp2 waits for more to send */
     bool ended;     /* nothing comes behind `out` */
     bool cut;       /* ... and a reset says that the answer is not whole */
+    uint64_t lingered_bytes;
 };
 
 /* mux.c */
@@ -202,6 +203,9 @@ void mux_stream_on_end(struct mux_stream *st);
 /* It is closed: whoever has the request is told, unless the answer is complete. */
 void mux_stream_gone(struct mux_stream *st);
 void mux_stream_reset(struct mux_stream *st, uint32_t code);
+/* The answer is out, and more of the request may come: it is thrown away for a while. A reset that
+ * says that no more is wanted eats the answer in front of it in clients such as curl. */
+void mux_stream_linger(struct mux_stream *st);
 /* Output waits for the client from now on. */
 void mux_stream_await_client(struct mux_stream *st);
 void mux_serve(struct mux *m); /* what is ready, as far as its turn goes */

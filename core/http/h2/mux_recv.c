@@ -225,6 +225,7 @@ static int recv_on_sent(nghttp2_session *session, const nghttp2_frame *frame, vo
 {
     struct mux *m = ud;
     int32_t id = frame->hd.stream_id;
+    struct mux_stream *st;
 
     if (frame->hd.type == NGHTTP2_GOAWAY) {
         m->terminated = m->terminated || frame->goaway.error_code != NGHTTP2_NO_ERROR;
@@ -235,8 +236,10 @@ static int recv_on_sent(nghttp2_session *session, const nghttp2_frame *frame, vo
     } else if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
                frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
                nghttp2_session_get_stream_remote_close(session, id) == 0) {
-        /* answered before all of the request came: no more of it is needed */
-        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
+        st = mux_stream_at(session, id);
+        if (st) {
+            mux_stream_linger(st); /* answered before all of the request came */
+        }
     }
     return 0;
 }

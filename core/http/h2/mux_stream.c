@@ -147,7 +147,14 @@ static void stream_on_timer(struct env_timer *t)
     } else if (mux_stream_pending(st) > 0) {
         st->deadline_ns = 0;
         look_at_output(st);
+    } else if (st->state == STREAM_FLUSH) {
+        mux_stream_reset(st, NGHTTP2_NO_ERROR); /* it lingered long enough */
     }
+}
+
+void mux_stream_linger(struct mux_stream *st)
+{
+    stream_look_at(st, mux_after(st->m, LINGER_NS));
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -297,13 +304,16 @@ void mux_stream_on_head(struct mux_stream *st, bool last)
     }
 }
 
-/* What comes behind a refusal is thrown away. */
 void mux_stream_on_data(struct mux_stream *st, const char *data, size_t len)
 {
     struct refusal r;
 
-    if (st->state == STREAM_BODY && !intake_add(st->m->s, &st->intake, st->q->pub.body, data, len,
-                                                st->promised, &r)) {
+    if (st->state != STREAM_BODY) {
+        st->lingered_bytes += len;
+        if (st->lingered_bytes > LINGER_BYTES && st->lingered_bytes - len <= LINGER_BYTES) {
+            mux_stream_reset(st, NGHTTP2_NO_ERROR);
+        }
+    } else if (!intake_add(st->m->s, &st->intake, st->q->pub.body, data, len, st->promised, &r)) {
         make_refused(st, &r);
     }
 }

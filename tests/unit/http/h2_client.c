@@ -5,6 +5,7 @@
 #include <http/h2/h2.h>
 #include <http/server_int.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -158,6 +159,25 @@ void h2_close(struct h2_client *c)
         buf_finish(&c->answers[i].head);
         buf_finish(&c->answers[i].body);
     }
+}
+
+static bool holds_nothing(void)
+{
+    bool nothing;
+
+    loop_enter(fx.loop);
+    nothing = fx.server->conns_n == 0 && fx.server->beside_n == 0 && !fx.server->peers &&
+              fx.server->ring_n == 0 && fx.bodies.used_bytes == 0;
+    loop_leave(fx.loop);
+    return nothing;
+}
+
+void h2_stop(void)
+{
+    while (!holds_nothing()) {
+        sched_yield();
+    }
+    server_stop();
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */

@@ -40,6 +40,8 @@ void h2_serve(void);
  * streams; 0 = the usual one. */
 void h2_open(struct h2_client *c, const char *address, uint32_t window);
 void h2_close(struct h2_client *c);
+/* When all are closed: waits until the server has counted everything out, and stops it. */
+void h2_stop(void);
 
 /* Pairs of names and values, ended by NULL; a body with NULL len -1: the head is not the end. The
  * id. Nothing is sent yet. */

@@ -32,7 +32,7 @@ void h2_begin(void)
 static void end(void)
 {
     h2_close(&c);
-    server_stop();
+    h2_stop();
 }
 
 START_TEST(a_request_is_understood_as_in_http_1_1)

@@ -12,7 +12,7 @@ static struct h2_client c, other;
 static void end(void)
 {
     h2_close(&c);
-    server_stop();
+    h2_stop();
 }
 
 /* ---- refusals -------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ static const struct {
 
 START_TEST(heads_have_limits)
 {
-    static char path[10000], value[1100], names[120][8];
+    static char path[10000], value[1100], names[120][24];
     const char *fields[300] = { REQUEST("GET", path) };
     int32_t id;
 
@@ -220,7 +220,6 @@ START_TEST(requests_count_as_connections_of_their_address)
     ck_assert_int_eq(a->status, 429);
     h2_close(&other);
     end();
-    ck_assert_ptr_null(fx.server->peers);
 }
 END_TEST
 
