@@ -2,6 +2,7 @@
 // "room name" where two rooms show one name; a name that stands in for another one has the other's text.
 export const advice = {
   // every node
+  fn_http_protocol_requests: 'HTTP/2 comes at an HTTPS port only, by ALPN: [tls.md](tls.md#http2).',
   fn_node_restarts: 'Any increase is a crash: read the crash report on standard error. Only with `fnd run --supervise`.',
   fn_loop_stuck: 'Should be 0. The labels name the plugin: [plugin-faults.md](plugin-faults.md).',
   fn_loop_turn_seconds: 'Nobody else is served during a turn. Turns of 5 ms and more are in the log: `a turn of the loop was long`.',
