@@ -92,10 +92,26 @@ static void reply_result(struct api_call *c)
     buf_finish(&out);
 }
 
+/* Each change leaves a line, of which none may be missing: no gate. */
+static void audit(const struct api_call *c)
+{
+    const struct store_op *op = &c->op;
+    const char *id = *op->trigger.id ? op->trigger.id : *op->fn.id ? op->fn.id : op->app.id;
+    const char *name = *op->trigger.id ? op->trigger.name : *op->fn.id ? op->fn.name : op->app.name;
+
+    if (strcmp(c->route->method, "GET") != 0) {
+        log_info("changed by the API", "method", c->route->method, "route", c->route->pattern, "id",
+                 id, "name", *name ? name : NULL, "client", c->peer);
+    }
+}
+
 static void on_stored(struct store_op *op)
 {
     struct api_call *c = container_of(op, struct api_call, op);
 
+    if (op->result == 0) {
+        audit(c);
+    }
     if (!c->gone && op->result < 0) {
         reply_failed(c, op->result, &op->error);
     } else if (!c->gone) {
@@ -191,11 +207,12 @@ static int ask_store(struct api_call *c, struct fn_error *reterr)
     int r = check_body(c->rq, reterr);
 
     c->base = base_of(c);
+    c->peer = arena_strdup(&c->arena, c->rq->peer);
     c->op.verb = c->route->verb;
     c->op.arena = &c->arena;
     c->op.now_ns = env_wall_ns(a->deps.env);
     c->op.done = on_stored;
-    if (r == 0 && !c->base) {
+    if (r == 0 && (!c->base || !c->peer)) {
         r = err_set(reterr, FN_E_EXHAUSTED, "API1101 out of memory");
     }
     r = r < 0 ? r : c->route->ask(c, reterr);

@@ -20,6 +20,7 @@ struct api_call {
     const struct api_request *rq;       /* while it is asked; NULL later */
     struct api_reply reply;
     void *ud;
+    const char *peer; /* whose change it is, for the log */
     bool gone;
     bool not_json; /* what is wrong with the body is a detail of "Invalid JSON" */
     struct store_op op;

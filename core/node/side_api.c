@@ -66,7 +66,8 @@ int node_ask_api(void *impl, const char *path_and_query,
                                     .path = path,
                                     .query = path_and_query[len] ? path_and_query + len + 1 : NULL,
                                     .scheme = "http",
-                                    .body = "" };
+                                    .body = "",
+                                    .peer = "" };
 
     if (q) {
         *q = (struct own_question){ .cb = cb, .ud = ud, .asking = true, .env = n->env };
