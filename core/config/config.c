@@ -556,7 +556,7 @@ static void check_npm(struct config *c, struct conf_problems *p)
                 c->npm_groups->runners_max, p);
 }
 
-static void check_values(struct config *c, struct conf_problems *p)
+void config_check_values(struct config *c, struct conf_problems *p)
 {
     const struct place_options *place = c->place;
     const struct rpc_config *rpc = c->rpc;
@@ -752,6 +752,6 @@ int config_load(const char *path, char *const *environ_, struct config **ret,
     read_tls(c, p);
     config_apps_read(c, p);
     config_plugins_read(c, p);
-    check_values(c, p);
+    config_check_values(c, p);
     return p->n > 0 ? FN_E_INVALID : 0;
 }

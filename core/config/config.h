@@ -199,6 +199,15 @@ void config_check_live(const struct config *running, const struct config *next,
  * the next process. */
 void config_check_kept(const struct config *running, const struct config *next,
                        struct plugin *const *plugins, uint32_t n, struct conf_problems *p);
+/* Single values of a configuration in use, while nobody else reads it: names as in fn.yaml,
+ * "runner.freeze_idle", all of them or none. *ret takes them back, for config_undo(), which frees
+ * it, or config_undo_free(). FN_E_INVALID: the sentence that fn.yaml would get. (set.c) */
+struct config_undo;
+bool config_is_setting(const char *name); /* [any] there is such a section */
+int config_set(struct config *c, const struct fn_kv *keys, uint32_t n, struct config_undo **ret,
+               struct fn_error *reterr);
+void config_undo(struct config *c, struct config_undo *given);
+void config_undo_free(struct config_undo *u); /* NULL ok */
 /* Binds every plugin of this node, tells what is wrong, and takes away those that are, with what
  * may stand on them. */
 void config_plugins_check(struct config *c, struct plugin_host *h, struct conf_problems *p);

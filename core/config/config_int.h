@@ -72,6 +72,7 @@ struct config_private {
     struct conf_values *values[SECTIONS_N];
     /* What the variables say, per section; key NULL ends. */
     struct conf_override overrides[SECTION_NOWHERE][CONFIG_SECTION_OVERRIDES_MAX + 1];
+    uint32_t sets_n;  /* keys that config_set() was given */
     const char *port; /* FN_PORT, checked */
     const char *grpc_port;
     const char *placer;       /* FN_PLACER: name of the plugin */
@@ -136,6 +137,9 @@ void config_lb_effect(const struct config *c, struct conf_problems *p); /* effec
 void config_runner_effect(const struct config *c, struct conf_problems *p);
 void config_npm_effect(const struct config *c, struct conf_problems *p);
 void config_api_effect(const struct config *c, struct conf_problems *p);
+
+/* Options against each other (config.c). */
+void config_check_values(struct config *c, struct conf_problems *p);
 
 /* ---- parts of the file ----------------------------------------------------------------------- */
 

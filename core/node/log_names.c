@@ -1,7 +1,7 @@
 /* Who is meant by "app/function" or by an id.
  *
- * Load balancers know: fn.yaml names both, else the API node is asked, first for the app, then for
- * its function. A runner knows ids alone, and takes whatever it is given. */
+ * Load balancers know: fn.yaml names both, else the API node is asked, another one or this one,
+ * first for the app, then for its function. A runner knows ids alone, and takes whatever it is given. */
 #include <node/logs.h>
 #include <node/node.h>
 
@@ -148,7 +148,7 @@ static void find_name(struct log_name *q)
                     c->type->word, q->app, q->fn);
     } else if (fn) {
         name_tell(q, fn->id, NULL);
-    } else if (c->catalog->api_url) {
+    } else if (c->catalog->api_url || q->node->management) {
         name_ask(q);
     } else {
         name_refuse(q, FN_E_NOT_FOUND, "no function %.200s/%.200s in this node's fn.yaml", q->app,

@@ -297,6 +297,7 @@ void node_close(struct node *n)
         n->sides[i]->close(n);
     }
     loop_leave(n->loop);
+    config_undo_free(n->settings_undo);
     generations_close(n);
     reload_destroy(n->reload);
     while (n->n_plugins > 0) {

@@ -88,6 +88,8 @@ struct node {
     void (*drained)(void *ud);
     void *drained_ud;
 
+    struct config_undo *settings_undo; /* of a ConfigureRunner that is not decided yet */
+
     LIST_HEAD(, log_page) log_pages;
     struct admin *admin; /* NULL = off */
     char admin_path[ADMIN_PATH_MAX + 1];
@@ -110,6 +112,9 @@ int node_find_transport(const struct config *c, const struct rpc_transport **ret
 void node_check(struct config *config, struct buf *out, struct conf_problems *p);
 /* [loop] The parts take the settings of the current generation over. */
 void node_apply(struct node *n);
+extern const struct runner_settings node_settings; /* settings.c; ud: the node */
+/* [loop] A reload begins: what a ConfigureRunner has set and nobody has decided is taken back. */
+void node_settings_undo(struct node *n);
 /* [loop] Opens the ports. */
 int node_serve(struct node *n, struct fn_error *reterr);
 /* [init] The loop must have ended and everything must have been drained. */

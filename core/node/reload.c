@@ -237,6 +237,7 @@ static bool reload_begin(struct reload *r)
 {
     struct node *n = r->node;
 
+    node_settings_undo(n);
     r->busy = true;
     r->begun_ns = env_now_ns(n->env);
     r->running = n->config;
@@ -413,6 +414,11 @@ void reload_destroy(struct reload *r)
 void reload_stop(struct reload *r)
 {
     r->stopped = true;
+}
+
+bool reload_is_busy(const struct reload *r)
+{
+    return r->busy;
 }
 
 bool reload_is_quiet(const struct reload *r)

@@ -166,6 +166,8 @@ static int runner_open(struct node *n, struct fn_error *reterr)
         .reader = { side_read_file, NULL },
         .leads_home = net_url_leads_home,
         .file_exists = side_file_exists,
+        .settings = &node_settings,
+        .settings_ud = n,
     };
     int r = name_self(n, reterr);
 

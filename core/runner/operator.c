@@ -1,11 +1,13 @@
 /* Operator: the plugin of a runner's operator, asked on a lane.
  *
  * For the status it is asked before the image runs. What it answers is copied there and then: its
- * texts are its own again when it is asked the next time. A configuration goes to it as it came; it
- * takes all keys or none. One question of each kind at a time, and one of them on a lane: an
+ * texts are its own again when it is asked the next time. Of a configuration, names of settings are
+ * the node's, which has them in use until the plugin has said what it makes of the others: all keys
+ * are taken or none. One question of each kind at a time, and one of them on a lane: an
  * instance has one call at a time. */
 #include <runner/internal.h>
 
+#include <fnmatch.h>
 #include <string.h>
 
 #define OPERATOR_TIMEOUT_NS (5 * ENV_S)
@@ -114,6 +116,14 @@ static void run_change(struct env_work *w, struct fn_op *op)
     c->result = plugin_answer_result(plugin, "configure", c->result, 0, &c->error);
 }
 
+static void log_settings(const struct kvs *settings)
+{
+    for (uint32_t i = 0; i < settings->n; i++) {
+        log_stranger(FN_LOG_INFO, "a setting was changed by ConfigureRunner, until the next reload",
+                     "key", settings->items[i].key, "value", settings->items[i].value);
+    }
+}
+
 static void change_tell(struct runner *r)
 {
     struct operator_change *c = &r->change;
@@ -121,11 +131,16 @@ static void change_tell(struct runner *r)
 
     c->asking = false;
     c->from = NULL;
+    if (c->settings.n > 0) {
+        r->deps.settings->keep(r->deps.settings_ud, c->result >= 0);
+    }
     if (c->result < 0) {
         log_stranger(FN_LOG_WARN, "a configuration of this runner was refused", "error",
                      c->error.msg);
     } else {
-        log_stranger(FN_LOG_INFO, "this runner was configured", "keys", log_num(c->keys.n));
+        log_settings(&c->settings);
+        log_stranger(FN_LOG_INFO, "this runner was configured", "keys",
+                     log_num(c->keys.n + c->settings.n));
     }
     if (from) {
         from->answer(from, -c->result, c->result < 0 ? c->error.msg : NULL);
@@ -145,50 +160,101 @@ static void change_done(struct env_work *w)
     take_turn(c->r);
 }
 
-static int change_begin(struct runner *r, struct engage_config *config, struct fn_error *reterr)
+/* Which keys are whose. */
+static int change_fill(struct runner *r, const struct engage_config *config,
+                       struct fn_error *reterr)
 {
     struct operator_change *c = &r->change;
+    struct kvs all;
     int result;
 
     arena_finish(&c->arena);
     arena_init(&c->arena, 0);
+    kvs_init(&all, &c->arena);
     kvs_init(&c->keys, &c->arena);
-    result = kvs_fill(&c->keys, config->keys, config->n, "keys", reterr);
-    if (result < 0) {
-        return result;
+    kvs_init(&c->settings, &c->arena);
+    result = kvs_fill(&all, config->keys, config->n, "keys", reterr);
+    for (uint32_t i = 0; i < all.n && result == 0; i++) {
+        bool is_setting = r->deps.settings && r->deps.settings->is_setting(all.items[i].key);
+
+        result = kvs_add_borrowed(is_setting ? &c->settings : &c->keys, all.items[i].key,
+                                  all.items[i].value);
     }
+    return result == FN_E_EXHAUSTED ? err_set(reterr, result, "out of memory") : result;
+}
+
+static bool may_set(const struct runner *r, const char *key)
+{
+    const struct fn_strlist *list = &r->opt.configurable;
+    bool may = false;
+
+    for (uint64_t i = 0; i < list->n && !may; i++) {
+        may = fnmatch(list->items[i], key, 0) == 0;
+    }
+    return may && strcmp(key, "runner.configurable") != 0;
+}
+
+/* What can be judged without the plugin; the settings are in use then. */
+static int change_check(struct runner *r, struct fn_error *reterr)
+{
+    const struct fn_operator_ops *ops = ops_of(r);
+    struct operator_change *c = &r->change;
+
+    if (c->keys.n > 0 && (!ops || !ops->configure)) {
+        return err_set(reterr, FN_E_INVALID,
+                       "RUN413 key \"%.80s\": this runner has no operator plugin that takes keys",
+                       c->keys.items[0].key);
+    }
+    for (uint32_t i = 0; i < c->settings.n; i++) {
+        if (!may_set(r, c->settings.items[i].key)) {
+            return err_set(reterr, FN_E_PERMISSION,
+                           "RUN417 key \"%.80s\": expected one that runner.configurable lets be "
+                           "changed",
+                           c->settings.items[i].key);
+        }
+    }
+    return c->settings.n > 0 ? r->deps.settings->set(r->deps.settings_ud, c->settings.items,
+                                                     c->settings.n, reterr)
+                             : 0;
+}
+
+static void change_begin(struct runner *r, struct engage_config *config)
+{
+    struct operator_change *c = &r->change;
+
     c->r = r;
     c->from = config;
+    c->result = 0;
     c->error = ERR_INIT;
     c->work = (struct env_work){ .run = run_change, .done = change_done, .lane = ENV_LANE_FAST };
+    if (c->keys.n == 0) {
+        change_tell(r);
+        return;
+    }
     c->asking = true;
     take_turn(r);
-    return 0;
 }
 
 static int take_config(struct runner *r, struct engage_config *config, struct fn_error *reterr)
 {
-    const struct fn_operator_ops *ops = ops_of(r);
+    int result;
 
-    if (config->n == 0) {
-        return 0;
-    }
     if (r->change.asking) {
         return err_set(reterr, FN_E_UNAVAILABLE, "another configuration is being taken over");
     }
-    if (!ops || !ops->configure) {
-        return err_set(reterr, FN_E_INVALID,
-                       "RUN413 key \"%.80s\": this runner has no operator plugin that takes keys",
-                       config->keys[0].key);
+    result = change_fill(r, config, reterr);
+    result = result < 0 ? result : change_check(r, reterr);
+    if (result == 0) {
+        change_begin(r, config);
     }
-    return change_begin(r, config, reterr);
+    return result;
 }
 
 void operator_on_configure(void *endpoint, struct engage_config *config)
 {
     struct runner *r = ((struct endpoint *)endpoint)->r;
     struct fn_error err = ERR_INIT;
-    int result = take_config(r, config, &err);
+    int result = config->n > 0 ? take_config(r, config, &err) : 0;
 
     if (result < 0 || config->n == 0) {
         config->answer(config, -result, result < 0 ? err.msg : NULL);

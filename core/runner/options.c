@@ -82,6 +82,11 @@ static const struct fn_opt rows[] = {
     LIVE_ABSENT("images_allowed", STRLIST, AT(images_allowed), 0, 0,
                 "Patterns (with *) of the images that may run on this runner; calls of functions "
                 "with other images are answered 403 (RUN407). When absent: all images."),
+    LIVE_ABSENT("configurable", STRLIST, AT(configurable), 0, 0,
+                "Patterns (with *) of the settings that a `ConfigureRunner` request may change "
+                "while this runner runs, such as `runner.freeze_idle` or `log.*`; others are "
+                "refused (RUN417). Whoever reaches the gRPC port may send such a request. When "
+                "absent: none."),
     LIVE_ABSENT("status_image", STR, AT(status_image), 1, 511,
                 "Image of a function that is run whenever this runner is asked for its status. "
                 "The status fails if the run does (monitoring.md). Calls of functions with this "

@@ -288,7 +288,8 @@ struct operator_change {
     bool running;               /* a lane has it */
     struct engage_config *from; /* NULL: gone */
     struct runner *r;
-    struct kvs keys;
+    struct kvs keys;     /* for the plugin */
+    struct kvs settings; /* for the node, which has them already */
     struct arena arena;
     int result;
     struct fn_error error;

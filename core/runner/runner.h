@@ -79,6 +79,7 @@ struct runner_options {
     uint32_t detached;                /* detached calls are accepted; Go Fn's stock runner: no */
     uint32_t syslog_own_networks;     /* functions may log to servers beside this node */
     struct fn_strlist images_allowed; /* patterns with '*'; n 0 = all */
+    struct fn_strlist configurable;   /* the same, of names of settings; n 0 = none */
     const char *status_image;         /* NULL = none */
     const char *status_network_file;  /* without it the status image has no network; NULL = has */
 
@@ -111,6 +112,15 @@ uint32_t runner_slow_operations_max(const struct runner_options *o);
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
+/* Settings of the node that a ConfigureRunner may change. [loop] */
+struct runner_settings {
+    bool (*is_setting)(const char *name);
+    /* All of them or none, in use when it returns 0; FN_E_INVALID, FN_E_UNAVAILABLE. Then keep(),
+     * which takes them back when it is false. runner_set_options() may be called from inside. */
+    int (*set)(void *ud, const struct fn_kv *keys, uint32_t n, struct fn_error *reterr);
+    void (*keep)(void *ud, bool keep);
+};
+
 /* Everything is borrowed and outlives the runner; the struct itself is copied. */
 struct runner_deps {
     struct env *env;
@@ -123,6 +133,8 @@ struct runner_deps {
     struct account_reader reader; /* see account_cpu_spare(); zero = not known */
     bool (*leads_home)(const char *url); /* [worker] see net/home.h; NULL = not asked */
     bool (*file_exists)(const char *path);
+    const struct runner_settings *settings; /* NULL = none can be changed */
+    void *settings_ud;
     struct runner_options options;
 };
 

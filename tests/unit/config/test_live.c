@@ -2,6 +2,8 @@
  * it does not. */
 #include <check.h>
 #include <config/config.h>
+#include <loop/log_dest.h>
+#include <runner/runner.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,6 +148,88 @@ START_TEST(all_at_once)
 }
 END_TEST
 
+/* ---- single values --------------------------------------------------------------------------- */
+
+static int set(struct config *c, struct config_undo **ret, char text[FN_ERROR_TEXT_MAX],
+               const char *a, const char *a_value, const char *b, const char *b_value)
+{
+    const struct fn_kv keys[] = { { a, a_value }, { b, b_value } };
+    struct fn_error err = { .size = sizeof(err) };
+    int r = config_set(c, keys, b ? 2 : 1, ret, &err);
+
+    snprintf(text, FN_ERROR_TEXT_MAX, "%s", r < 0 ? err.msg : "");
+    ck_assert(r < 0 ? !*ret : *ret != NULL);
+    return r;
+}
+
+START_TEST(single_values)
+{
+    struct config *c = load('a', RUNNER "runner: { freeze_idle: 2s }\n");
+    char text[FN_ERROR_TEXT_MAX];
+    struct config_undo *undo;
+
+    ck_assert(config_is_setting("runner.any"));
+    ck_assert(!config_is_setting("runner") && !config_is_setting("runners.x"));
+    ck_assert(!config_is_setting(".x") && !config_is_setting("drain_timeout"));
+    ck_assert_int_eq(set(c, &undo, text, "runner.freeze_idle", "100ms", "log.level", "debug"), 0);
+    ck_assert_int_eq(c->runner->freeze_idle_ns, 100000000);
+    ck_assert_str_eq(c->log->level, "debug");
+    config_undo(c, undo);
+    ck_assert_int_eq(c->runner->freeze_idle_ns, 2000000000);
+    ck_assert_str_eq(c->log->level, "info");
+    ck_assert_int_eq(set(c, &undo, text, "runner.images_allowed", "a*, b", NULL, NULL), 0);
+    config_undo_free(undo);
+    ck_assert_uint_eq(c->runner->images_allowed.n, 2);
+    ck_assert_str_eq(c->runner->images_allowed.items[1], "b");
+    config_destroy(c);
+}
+END_TEST
+
+static const struct {
+    const char *key, *value, *text;
+} bad_values[] = {
+    { "runner.freeze_idle", "soon",
+      "CFG706 runner.freeze_idle, got \"soon\"; expected a duration such as 10ms, 2s or 5m, from 0s "
+      "to 24h, or never" },
+    { "runner.freeze", "1s", "CFG706 ConfigureRunner: no setting \"runner.freeze\" of this node" },
+    { "lb.retry_min", "1s", "CFG706 ConfigureRunner: no setting \"lb.retry_min\" of this node" },
+    { "runner.owner", "me", "CFG720 ConfigureRunner: runner.owner cannot change while the node runs" },
+    { "http.cors_origins", "nonsense", "CFG704 http.cors_origins: cors_origins, got \"nonsense\"; expected http://" },
+    { "other.key", "1", "CFG706 ConfigureRunner: no setting \"other.key\"" },
+};
+
+/* One bad value, and none of the others is set. */
+START_TEST(bad_single_values)
+{
+    struct config *c = load('a', RUNNER);
+    char text[FN_ERROR_TEXT_MAX];
+    struct config_undo *undo;
+
+    ck_assert_int_lt(set(c, &undo, text, "runner.pids_max", "7", bad_values[_i].key,
+                         bad_values[_i].value), 0);
+    ck_assert_msg(strncmp(text, bad_values[_i].text, strlen(bad_values[_i].text)) == 0, "%s", text);
+    ck_assert_uint_eq(c->runner->pids_max, 50);
+    config_destroy(c);
+}
+END_TEST
+
+/* What peers set is kept in memory until the next reload. */
+START_TEST(values_are_counted)
+{
+    struct config *c = load('a', RUNNER);
+    char text[FN_ERROR_TEXT_MAX];
+    struct config_undo *undo;
+
+    for (int i = 0; i < 10000; i++) {
+        ck_assert_int_eq(set(c, &undo, text, "runner.pids_max", "7", NULL, NULL), 0);
+        config_undo_free(undo);
+    }
+    ck_assert_int_lt(set(c, &undo, text, "runner.pids_max", "8", NULL, NULL), 0);
+    ck_assert_ptr_nonnull(strstr(text, "10000 settings since the last reload"));
+    config_destroy(c);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("live");
@@ -156,6 +240,9 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, taken_or_told, 0, ROWS(cases));
     tcase_add_test(t, all_at_once);
+    tcase_add_test(t, single_values);
+    tcase_add_loop_test(t, bad_single_values, 0, ROWS(bad_values));
+    tcase_add_test(t, values_are_counted);
     suite_add_tcase(s, t);
     srunner_run_all(sr, CK_ENV);
     failed = srunner_ntests_failed(sr);

@@ -525,6 +525,111 @@ START_TEST(keys_without_a_taker_are_refused)
 }
 END_TEST
 
+/* The node, as a table: what is set, and whether it stays. */
+static struct {
+    char text[64];
+    int sets, kept, undone;
+    int result;
+} node;
+
+static bool node_has(const char *name)
+{
+    return strncmp(name, "runner.", 7) == 0;
+}
+
+static int node_set(void *ud, const struct fn_kv *keys, uint32_t n, struct fn_error *reterr)
+{
+    (void)ud;
+    node.sets++;
+    node.text[0] = '\0';
+    for (uint32_t i = 0; i < n; i++) {
+        snprintf(node.text + strlen(node.text), sizeof(node.text) - strlen(node.text), "%s=%s;",
+                 keys[i].key, keys[i].value);
+    }
+    return node.result < 0 ? err_set(reterr, node.result, "not such a value") : 0;
+}
+
+static void node_keep(void *ud, bool keep)
+{
+    (void)ud;
+    node.kept += keep;
+    node.undone += !keep;
+}
+
+static const struct runner_settings node_settings = { node_has, node_set, node_keep };
+
+static struct world *world_with_settings(void (*tune)(struct world *w))
+{
+    static const char *const patterns[] = { "runner.f*", "runner.configurable" };
+    struct world *w = world_create(tune);
+
+    memset(&node, 0, sizeof(node));
+    w->r->deps.settings = &node_settings;
+    w->r->opt.configurable = (struct fn_strlist){ patterns, 2 };
+    return w;
+}
+
+START_TEST(settings_need_no_plugin)
+{
+    static const struct fn_kv keys[] = { { "runner.freeze_idle", "1s" }, { "runner.fs", "2" } };
+    static const struct fn_kv bad[] = { { "runner.pids_max", "1" }, { "runner.configurable", "*" } };
+    struct world *w = world_with_settings(NULL);
+    struct configured a;
+
+    configure(w, &a, keys, 2);
+    ck_assert_int_eq(a.answers, 1);
+    ck_assert_int_eq(a.status, 0);
+    ck_assert_str_eq(node.text, "runner.freeze_idle=1s;runner.fs=2;");
+    ck_assert_int_eq(node.kept, 1);
+    for (int i = 0; i < 2; i++) {
+        configure(w, &a, &bad[i], 1);
+        ck_assert_int_eq(a.status, GRPC_PERMISSION);
+        ck_assert_ptr_nonnull(strstr(a.text, "RUN417 key \"runner."));
+    }
+    node.result = FN_E_INVALID;
+    configure(w, &a, keys, 1);
+    ck_assert_int_eq(a.status, GRPC_INVALID);
+    ck_assert_str_eq(a.text, "not such a value");
+    ck_assert_int_eq(node.sets, 2);
+    ck_assert_int_eq(node.kept + node.undone, 1);
+    world_destroy(w);
+}
+END_TEST
+
+/* All keys of a request, or none. */
+START_TEST(settings_and_the_keys_of_a_plugin)
+{
+    static const struct fn_kv keys[] = { { "domain", "unix" }, { "runner.freeze_idle", "1s" } };
+    struct world *w = world_with_settings(with_taker);
+    struct configured a;
+
+    configure(w, &a, keys, 2);
+    ck_assert_int_eq(a.answers, 0);
+    ck_assert_int_eq(node.sets, 1);
+    world_run_ms(w, 50);
+    ck_assert_int_eq(a.status, 0);
+    ck_assert_str_eq(last_keys, "domain=unix;");
+    ck_assert_int_eq(node.kept, 1);
+    says.result = FN_E_INVALID;
+    configure(w, &a, keys, 2);
+    world_run_ms(w, 50);
+    ck_assert_int_eq(a.status, GRPC_INVALID);
+    ck_assert_int_eq(node.undone, 1);
+    node.result = FN_E_UNAVAILABLE;
+    last_keys[0] = '\0';
+    configure(w, &a, keys, 2);
+    world_run_ms(w, 50);
+    ck_assert_int_eq(a.status, GRPC_UNAVAILABLE);
+    ck_assert_str_eq(last_keys, "");
+    world_destroy(w);
+    w = world_with_settings(NULL);
+    configure(w, &a, keys, 2);
+    ck_assert_ptr_nonnull(strstr(a.text, "RUN413"));
+    ck_assert_int_eq(node.sets, 0);
+    world_destroy(w);
+}
+END_TEST
+
 /* An instance has one call at a time. */
 START_TEST(operator_is_asked_for_one_thing_at_a_time)
 {
@@ -613,6 +718,8 @@ TCase *status_tests(void)
     tcase_add_test(tc, operator_is_asked_while_a_drain_begins);
     tcase_add_test(tc, operator_finds_the_lanes_full);
     tcase_add_test(tc, operator_takes_keys);
+    tcase_add_test(tc, settings_need_no_plugin);
+    tcase_add_test(tc, settings_and_the_keys_of_a_plugin);
     tcase_add_test(tc, operator_is_asked_for_one_thing_at_a_time);
     tcase_add_loop_test(tc, keys_without_a_taker_are_refused, 0, 2);
     return tc;
