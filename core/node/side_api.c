@@ -113,10 +113,12 @@ static int api_open(struct node *n, struct fn_error *reterr)
 
 static int api_serve(struct node *n, struct fn_error *reterr)
 {
+    char name[STORE_NAME_BYTES];
+
     (void)reterr;
     if (n->store) {
-        log_info("the API serves", "store", n->config->store->url, "http",
-                 n->config->http->listen);
+        store_print_name(n->config->store->url, name);
+        log_info("the API serves", "store", name, "http", n->config->http->listen);
     }
     return 0;
 }

@@ -5,10 +5,16 @@
 
 #define AT(field) offsetof(struct store_options, field)
 static const struct fn_opt rows[] = {
-    OPT_ABSENT("url", STR, AT(url), 1, 1024,
-               "Where apps, functions and triggers are kept: sqlite3://<path of a file>, which is "
-               "made when it is missing. When absent: node `api` uses data/fn.db in its working "
-               "directory, as Go Fn; node `full` has no API."),
+    { .key = "url",
+      .doc = "Where apps, functions and triggers are kept: sqlite3://<path of a file>, which is "
+             "made when it is missing, or postgres://<user>:<password>@<host>:<port>/<database>, as "
+             "libpq takes it, for several API nodes with one database. When absent: node `api` uses "
+             "data/fn.db in its working directory, as Go Fn; node `full` has no API.",
+      .type = FN_OPT_STR,
+      .offset = AT(url),
+      .min = 1,
+      .max = 1024,
+      .flags = FN_OPT_MAY_BE_ABSENT | FN_OPT_MAY_BE_SECRET },
     { .key = NULL },
 };
 

@@ -35,5 +35,11 @@ struct sql {
 
 /* sqlite.c: opens the file, and makes it and its folders when there are none. [init] */
 int sqlite_open(const char *path, struct sql **ret, struct fn_error *reterr);
+int sqlite_check(const char *path, struct fn_error *reterr);
+
+/* postgres.c: "postgres://user:password@host:port/database?sslmode=...", as libpq takes it. [init] */
+int postgres_open(const char *url, struct sql **ret, struct fn_error *reterr);
+/* Without connecting; the sentence says what a URL should be, and has no password. */
+int postgres_check(const char *url, struct fn_error *reterr);
 
 #endif

@@ -188,6 +188,12 @@ static int set_up(struct sqlite *s, const char *path, struct fn_error *reterr)
     return r < 0 ? err_set(reterr, r, "API1105 store: %s cannot be used: %s", path, e.msg) : 0;
 }
 
+int sqlite_check(const char *path, struct fn_error *reterr)
+{
+    return *path && !strchr(path, '?') ? 0
+                                       : err_set(reterr, FN_E_INVALID, "sqlite3://<path of a file>");
+}
+
 int sqlite_open(const char *path, struct sql **ret, struct fn_error *reterr)
 {
     struct sqlite *s = calloc(1, sizeof(*s));

@@ -4,10 +4,10 @@
 
 #include <assert.h>
 #include <base/log.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SCHEME     "sqlite3://"
 #define RETRY_NS   (10 * ENV_MS) /* when the workers' queue is full */
 #define TIMEOUT_NS (60 * ENV_S)  /* a batch that takes longer has lost its disk */
 
@@ -225,12 +225,48 @@ void store_drain(struct store *s, void (*idle)(void *ud), void *ud)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static const struct kind {
+    const char *scheme;
+    bool whole; /* the scheme is part of what open() and check() get */
+    int (*open)(const char *where, struct sql **ret, struct fn_error *reterr);
+    int (*check)(const char *where, struct fn_error *reterr);
+} kinds[] = {
+    { "sqlite3://", false, sqlite_open, sqlite_check },
+    { "postgres://", true, postgres_open, postgres_check },
+    { "postgresql://", true, postgres_open, postgres_check },
+};
+
+static const struct kind *kind_of(const char *url, const char **ret_where)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        size_t len = strlen(kinds[i].scheme);
+
+        if (strncmp(url, kinds[i].scheme, len) == 0) {
+            *ret_where = kinds[i].whole ? url : url + len;
+            return &kinds[i];
+        }
+    }
+    return NULL;
+}
+
 int store_check_url(const char *url, struct fn_error *reterr)
 {
-    if (strncmp(url, SCHEME, strlen(SCHEME)) != 0 || !url[strlen(SCHEME)] || strchr(url, '?')) {
-        return err_set(reterr, FN_E_INVALID, "sqlite3://<path of a file>");
-    }
-    return 0;
+    const char *where;
+    const struct kind *kind = kind_of(url, &where);
+
+    return kind ? kind->check(where, reterr)
+                : err_set(reterr, FN_E_INVALID,
+                          "sqlite3://<path of a file> or postgres://<user>@<host>/<database>");
+}
+
+/* Without user, password and settings. */
+void store_print_name(const char *url, char ret[STORE_NAME_BYTES])
+{
+    const char *at = strncmp(url, "postgres", 8) == 0 ? strrchr(url, '@') : NULL;
+    int scheme = at ? (int)(strstr(url, "://") + 3 - url) : 0;
+    const char *rest = at ? at + 1 : url;
+
+    snprintf(ret, STORE_NAME_BYTES, "%.*s%.*s", scheme, url, (int)strcspn(rest, "?"), rest);
 }
 
 static void queue_init(struct queue *q, struct store *s, struct sql *db, bool writes)
@@ -263,16 +299,19 @@ int store_create(struct env *env, struct sql *reads, struct sql *changes, struct
 int store_open(struct env *env, const struct store_options *options, struct store **ret,
                struct fn_error *reterr)
 {
-    const char *path = options->url + strlen(SCHEME);
+    const char *where;
+    const struct kind *kind = kind_of(options->url, &where);
+    char name[STORE_NAME_BYTES];
     struct sql *changes;
     struct sql *reads;
-    int r = sqlite_open(path, &changes, reterr);
+    int r = kind->open(where, &changes, reterr);
 
     if (r < 0) {
         return r;
     }
-    r = schema_prepare(changes, path, reterr);
-    r = r < 0 ? r : sqlite_open(path, &reads, reterr);
+    store_print_name(options->url, name);
+    r = schema_prepare(changes, name, reterr);
+    r = r < 0 ? r : kind->open(where, &reads, reterr);
     if (r < 0) {
         changes->ops->close(changes);
         return r;

@@ -23,10 +23,11 @@ struct store;
 #define STORE_QUEUED_MAX 8192u /* operations that wait, of each kind */
 #define STORE_BATCH_MAX  256u  /* operations in one transaction */
 #define STORE_PAGE_MAX   100u  /* items of a list */
+#define STORE_NAME_BYTES 256u
 
 /* `store:`; see options.c for defaults and limits. */
 struct store_options {
-    const char *url; /* "sqlite3://<path>"; NULL: this node has none */
+    const char *url; /* "sqlite3://<path>", "postgres://..."; NULL: this node has none */
 };
 extern const struct opt_table store_opt_table;
 
@@ -77,6 +78,8 @@ int store_open(struct env *env, const struct store_options *options, struct stor
                struct fn_error *reterr);
 /* [init] A URL that store_open() would take, without opening anything. */
 int store_check_url(const char *url, struct fn_error *reterr);
+/* [any] What may stand in a log: where it is, without user, password and settings. */
+void store_print_name(const char *url, char ret[STORE_NAME_BYTES]);
 /* done() not from inside. FN_E_EXHAUSTED: too much waits already. */
 int store_submit(struct store *s, struct store_op *op, struct fn_error *reterr);
 /* changed() after each change, before its done(). */
