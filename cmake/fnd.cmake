@@ -77,6 +77,22 @@ function(fnd_room name)
     fnd_count_lines(fnd_${name})
 endfunction()
 
+# fnd_embed(var file ...): sources that hold the files' bytes, as constants named by folder and file:
+# ui/app.js is ui_app_js, of length ui_app_js_len.
+function(fnd_embed var)
+    set(made)
+    foreach(file ${ARGN})
+        string(REGEX REPLACE "[^a-z0-9]" "_" name ${file})
+        set(out ${CMAKE_CURRENT_BINARY_DIR}/${name}.c)
+        add_custom_command(OUTPUT ${out}
+            COMMAND ${CMAKE_COMMAND} -DIN=${CMAKE_CURRENT_SOURCE_DIR}/${file} -DOUT=${out}
+                -DNAME=${name} -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+            DEPENDS ${file} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+        list(APPEND made ${out})
+    endforeach()
+    set(${var} ${made} PARENT_SCOPE)
+endfunction()
+
 # fnd_plugin(name SOURCES ...): build/plugins/<name>.so, include/fn only, one exported symbol.
 function(fnd_plugin name)
     cmake_parse_arguments(PLUGIN "" "" "SOURCES;LIBS" ${ARGN})

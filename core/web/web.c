@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <web/author.h>
 #include <web/manage.h>
 #include <web/metrics_page.h>
 
@@ -60,6 +61,7 @@ static const char *route_of(const char *path)
         { "/metrics", "/metrics" },
         { "/version", "/version" },
         { "/ready", "/ready" },
+        { "/ui/", AUTHOR_ROUTE },
     };
 
     if (strcmp(path, "/") == 0) {
@@ -354,16 +356,38 @@ static const struct {
     { "/ready", page_ready },
 };
 
+static void answer_file(struct exchange *x, const struct author_file *f)
+{
+    struct headers h;
+
+    headers_init(&h, x->req->arena);
+    if (author_headers(f, &h) < 0) {
+        reply_error(x, 503, NULL, "out of memory");
+        return;
+    }
+    reply_whole(x, 200, &h, f->data, *f->len);
+}
+
+static bool is_read(const struct http_request *req)
+{
+    return strcmp(req->method, "GET") == 0 || strcmp(req->method, "HEAD") == 0;
+}
+
 static void serve_page(struct exchange *x)
 {
+    const struct author_file *file = x->web->config.api ? author_find(x->req) : NULL;
     const char *text = "Path not found";
     int status = 404;
 
+    if (file && is_read(x->req)) {
+        answer_file(x, file);
+        return;
+    }
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
         if (strcmp(x->req->path, pages[i].path) != 0) {
             continue;
         }
-        if (strcmp(x->req->method, "GET") == 0 || strcmp(x->req->method, "HEAD") == 0) {
+        if (is_read(x->req)) {
             pages[i].page(x);
             return;
         }
