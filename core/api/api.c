@@ -76,7 +76,7 @@ static void reply_failed(struct api_call *c, int code, const struct fn_error *e)
     }
 }
 
-static void reply_result(struct api_call *c)
+void api_call_reply(struct api_call *c)
 {
     struct buf out = BUF_INIT(0);
 
@@ -114,8 +114,16 @@ static void on_stored(struct store_op *op)
     }
     if (!c->gone && op->result < 0) {
         reply_failed(c, op->result, &op->error);
-    } else if (!c->gone) {
-        reply_result(c);
+        call_free(c);
+        return;
+    }
+    api_call_end(c);
+}
+
+void api_call_end(struct api_call *c)
+{
+    if (!c->gone) {
+        api_call_reply(c);
     }
     call_free(c);
 }
@@ -233,11 +241,11 @@ static int call_begin(struct api_call *c, struct fn_error *reterr)
     if (!c->route) {
         return redirect(c, path) ? 1 : no_route(rq, other_method, reterr);
     }
-    if (!c->route->verb) {
+    if (!c->route->ask) {
         c->reply.whole(c->ud, 410, NULL, NULL, 0);
         return 1;
     }
-    return ask_store(c, reterr);
+    return c->route->verb ? ask_store(c, reterr) : c->route->ask(c, reterr);
 }
 
 static struct api_call *request_open(struct api *a, const struct api_request *rq)
@@ -284,6 +292,10 @@ struct api_call *api_submit(struct api *a, const struct api_request *rq,
 void api_call_gone(struct api_call *c)
 {
     c->gone = true;
+    if (changes_has(c)) {
+        changes_leave(c);
+        call_free(c);
+    }
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -296,6 +308,7 @@ int api_create(const struct api_deps *deps, struct api **ret, struct fn_error *r
         return err_set(reterr, FN_E_EXHAUSTED, "api: out of memory");
     }
     *a = (struct api){ .deps = *deps, .options = deps->options };
+    changes_init(&a->changes, deps->env, deps->ids);
     *ret = a;
     return 0;
 }

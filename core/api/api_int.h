@@ -5,10 +5,27 @@
 #include <api/api.h>
 
 #define API_PARAMS_MAX 3u
+#define CHANGES_KEPT   1024u /* whoever missed more asks for everything again */
+#define WATCHERS_MAX   4096u /* load balancers that wait at a time */
+
+TAILQ_HEAD(api_calls, api_call);
+
+/* The last changes, numbered from 1, of this process. */
+struct changes {
+    struct env *env;
+    char process[CALL_ID_LEN + 1];
+    uint64_t n; /* the newest one's number */
+    char ids[CHANGES_KEPT][CALL_ID_LEN + 1];
+    struct api_calls waiting; /* for the next one */
+    uint32_t waiting_n;
+    struct env_task tell; /* those who wait, of all that changed in one turn */
+    bool draining;
+};
 
 struct api {
     struct api_deps deps;
     const struct api_options *options;
+    struct changes changes;
 };
 
 struct api_call {
@@ -23,13 +40,17 @@ struct api_call {
     const char *peer; /* whose change it is, for the log */
     bool gone;
     bool not_json; /* what is wrong with the body is a detail of "Invalid JSON" */
+    uint64_t seen; /* of a watcher: the newest change that it knows */
+    struct env_timer patience; /* of one that waits */
+    TAILQ_ENTRY(api_call) link;
     struct store_op op;
 };
 
 struct api_route {
     const char *method;
     const char *pattern; /* ":x" is a segment, "*x" all that is left, with its slash */
-    const struct store_verb *verb; /* NULL: gone for good, 410 */
+    const struct store_verb *verb; /* NULL: not for the store */
+    /* NULL: gone for good, 410. 1: answered. */
     int (*ask)(struct api_call *c, struct fn_error *reterr);
     int (*tell)(struct api_call *c, struct buf *out); /* NULL: 204 without a body */
 };
@@ -39,6 +60,19 @@ extern const struct api_route api_routes[]; /* routes.c; method NULL ends */
 /* Whether a path is one of the pattern; params may be NULL. */
 bool route_matches(const char *pattern, const char *path, struct arena *arena,
                    const char **ret_params);
+
+/* ---- api.c ------------------------------------------------------------------------------------ */
+
+void api_call_reply(struct api_call *c); /* with what tell() of its route writes */
+void api_call_end(struct api_call *c);   /* the same, if somebody is there; the call is over */
+
+/* ---- what changed (changes.c) ---------------------------------------------------------------- */
+
+void changes_init(struct changes *s, struct env *env, struct id_maker *ids);
+int ask_changes(struct api_call *c, struct fn_error *reterr);
+int tell_changes(struct api_call *c, struct buf *out);
+void changes_leave(struct api_call *c); /* it waits no more */
+bool changes_has(const struct api_call *c); /* it waits */
 
 /* ---- requests (ask.c) ------------------------------------------------------------------------ */
 

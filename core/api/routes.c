@@ -30,6 +30,7 @@ const struct api_route api_routes[] = {
 
     { "GET", "/v2/runner/apps/:app_id/triggerBySource/:trigger_type/*trigger_source",
       &store_trigger_by_source, ask_source, tell_plain_trigger },
+    { "GET", "/v2/runner/changes", NULL, ask_changes, tell_changes }, /* fnd's own */
 
     { NULL, NULL, NULL, NULL, NULL },
 };

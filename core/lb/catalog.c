@@ -26,6 +26,7 @@
 #define STRANGERS_MAX     4096u
 #define SWEEP_INTERVAL_NS (60 * ENV_S)
 #define SWEEP_FULL_NS     (1 * ENV_S) /* at most so often because there are too many entries */
+#define CHANGES_MAX       4096u       /* that are remembered; beyond, everything is old */
 
 typedef void catalog_cb(void *ud, struct catalog_fn *given, const struct fn_error *err);
 
@@ -67,7 +68,7 @@ struct entry {
     struct fn_error missing;
     bool is_stranger;      /* in the catalog's list: no function, not loading */
     TAILQ_ENTRY(entry) stranger_link;
-    uint64_t epoch;        /* of its last load: of an earlier one than the catalog's it is old */
+    uint64_t epoch;        /* up to which it is known to be of no change */
     int64_t refresh_at_ns; /* the next load; <= fresh_until_ns */
     int64_t fresh_until_ns;
     int64_t stale_until_ns;
@@ -80,12 +81,23 @@ struct entry {
     UT_hash_handle hh;
 };
 
+/* An id that the source has changed. Entries that were loaded before are old; after their ttl they
+ * are so without it. */
+struct change {
+    UT_hash_handle hh; /* in the order of their last change */
+    uint64_t epoch;
+    int64_t until_ns;
+    char id[];
+};
+
 struct catalog {
     struct env *env;
     struct catalog_options options;
     const struct catalog_source *source;
     struct entry *entries;
-    uint64_t epoch; /* changes of the source that it told of */
+    uint64_t epoch;         /* changes of the source that it told of */
+    uint64_t expired_epoch; /* the last one that was of everything */
+    struct change *changes;
     struct lookups lookups;
     TAILQ_HEAD(, entry) strangers; /* the oldest first */
     uint32_t strangers_n;
@@ -571,6 +583,78 @@ static bool serves_old(const struct entry *e, int64_t now_ns)
     return old_may_serve(e) && (e->failing || now_ns >= e->load->begun_ns + PATIENCE_NS);
 }
 
+/* ---- changes --------------------------------------------------------------------------------- */
+
+static bool was_changed(const struct entry *e, const char *id)
+{
+    struct change *ch = NULL;
+
+    HASH_FIND_STR(e->catalog->changes, id, ch);
+    return ch && ch->epoch > e->epoch;
+}
+
+/* Whatever changed may be what was missing. */
+static bool is_outdated(const struct entry *e)
+{
+    return e->epoch < e->catalog->expired_epoch || !e->fn || was_changed(e, e->fn->fn_id) ||
+           was_changed(e, e->fn->app_id) || was_changed(e, e->fn->trigger_id);
+}
+
+static void look_changed(struct entry *e, int64_t now_ns)
+{
+    if (is_outdated(e)) {
+        e->refresh_at_ns = e->fresh_until_ns = now_ns;
+    }
+    e->epoch = e->catalog->epoch;
+}
+
+static void change_free(struct catalog *c, struct change *ch)
+{
+    HASH_DEL(c->changes, ch);
+    free(ch);
+}
+
+static void changes_drop(struct catalog *c, int64_t before_ns)
+{
+    struct change *ch, *next;
+
+    HASH_ITER(hh, c->changes, ch, next) {
+        if (ch->until_ns > before_ns) {
+            break;
+        }
+        change_free(c, ch);
+    }
+}
+
+void catalog_changed(struct catalog *c, const char *id)
+{
+    struct change *ch = NULL;
+    size_t len = strlen(id);
+
+    changes_drop(c, env_now_ns(c->env));
+    HASH_FIND_STR(c->changes, id, ch);
+    if (ch) {
+        change_free(c, ch);
+    }
+    ch = HASH_COUNT(c->changes) < CHANGES_MAX ? malloc(sizeof(*ch) + len + 1) : NULL;
+    if (!ch) {
+        catalog_expire(c);
+        return;
+    }
+    ch->epoch = ++c->epoch;
+    ch->until_ns = env_now_ns(c->env) + c->options.ttl_ns;
+    memcpy(ch->id, id, len + 1);
+    HASH_ADD_STR(c->changes, id, ch);
+}
+
+void catalog_expire(struct catalog *c)
+{
+    c->expired_epoch = ++c->epoch;
+    changes_drop(c, INT64_MAX);
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
 static struct catalog_query *catalog_ask(struct entry *e, const unsigned char *address,
                                          catalog_cb *cb, void *ud)
 {
@@ -578,7 +662,7 @@ static struct catalog_query *catalog_ask(struct entry *e, const unsigned char *a
     int r = 0;
 
     if (e->epoch != e->catalog->epoch && !e->load) {
-        e->refresh_at_ns = e->fresh_until_ns = now_ns;
+        look_changed(e, now_ns);
     }
     if (!e->fixed && now_ns >= e->refresh_at_ns && !e->load) {
         r = load_start(e, address);
@@ -760,11 +844,6 @@ int catalog_create(struct env *env, const struct catalog_options *options,
     return 0;
 }
 
-void catalog_expire(struct catalog *c)
-{
-    c->epoch++;
-}
-
 void catalog_destroy(struct catalog *c)
 {
     struct entry *e, *next;
@@ -782,6 +861,7 @@ void catalog_destroy(struct catalog *c)
         entry_destroy(e);
     }
     lookups_finish(&c->lookups);
+    changes_drop(c, INT64_MAX);
     buf_finish(&c->key);
     free(c);
 }

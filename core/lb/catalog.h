@@ -87,7 +87,10 @@ void catalog_replace(struct catalog *c, struct catalog *given);
 /* [loop] source NULL = only fn.yaml from now on; borrowed. */
 void catalog_set_options(struct catalog *c, const struct catalog_options *options,
                          const struct catalog_source *source);
-/* [loop] The source has changed something: what it told before is asked for again. */
+/* [loop] The source has changed this app, function or trigger, or has it now: what it told of it
+ * before is asked for again by the next call that needs it. */
+void catalog_changed(struct catalog *c, const char *id);
+/* [loop] The same of everything. */
 void catalog_expire(struct catalog *c);
 void catalog_destroy(struct catalog *c); /* queries must have ended or been cancelled; NULL ok */
 

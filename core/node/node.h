@@ -71,6 +71,7 @@ struct node {
     /* load balancer side */
     struct place *place;
     struct catalog *catalog;
+    struct follow *follow;
     struct catalog_source api;
     struct lb *lb;
     struct web *web;

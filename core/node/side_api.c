@@ -82,12 +82,13 @@ int node_ask_api(void *impl, const char *path_and_query,
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void on_change(void *ud)
+static void on_change(void *ud, const char *id)
 {
     struct node *n = ud;
 
+    api_changed(n->management, id);
     if (n->catalog) {
-        catalog_expire(n->catalog);
+        catalog_changed(n->catalog, id);
     }
 }
 
@@ -133,6 +134,7 @@ static void api_apply(struct node *n)
 static void api_drain(struct node *n, void (*done)(void *ud), void *ud)
 {
     if (n->store) {
+        api_end_watching(n->management);
         store_drain(n->store, done, ud);
     } else {
         done(ud);

@@ -2,6 +2,7 @@
 #include <node/node.h>
 
 #include <base/log.h>
+#include <lb/follow.h>
 #include <lb/lookups.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,12 +91,23 @@ static const struct catalog_source *source_of(struct node *n)
 
 static int open_catalog(struct node *n, struct fn_error *reterr)
 {
-    uint32_t threads = LOOKUPS_THREADS + OTHER_THREADS + (n->store ? STORE_THREADS : 0);
+    uint32_t threads = LOOKUPS_THREADS + FOLLOW_THREADS + OTHER_THREADS +
+                       (n->store ? STORE_THREADS : 0);
+    int r;
 
     if (loop_set_threads(n->loop, ENV_LANE_CONTROL, threads) < 0) {
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory for the catalog's threads");
     }
-    return catalog_create(n->env, n->config->catalog, source_of(n), &n->catalog, reterr);
+    r = catalog_create(n->env, n->config->catalog, source_of(n), &n->catalog, reterr);
+    return r < 0 ? r : follow_create(n->env, n->catalog, &n->follow, reterr);
+}
+
+/* What changes in the node's own store it hears from that. */
+static void follow_source(struct node *n)
+{
+    const struct catalog_options *o = n->config->catalog;
+
+    follow_set_source(n->follow, o->api_url ? &n->api : NULL, o->api_timeout_ns);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -147,10 +159,12 @@ static void lb_apply(struct node *n)
     place_set_options(n->place, c->place);
     lb_set_options(n->lb, &lb);
     catalog_set_options(n->catalog, c->catalog, source_of(n));
+    follow_source(n);
 }
 
 static int lb_serve(struct node *n, struct fn_error *reterr)
 {
+    follow_source(n);
     return place_start(n->place, n->gen->pool, reterr);
 }
 
@@ -170,6 +184,7 @@ static void lb_drain_calls(struct node *n, void (*done)(void *ud), void *ud)
 {
     n->drained = done;
     n->drained_ud = ud;
+    follow_set_source(n->follow, NULL, 0);
     lb_drain(n->lb, on_lb_drained, n);
 }
 
@@ -189,6 +204,7 @@ static void lb_cut_calls(struct node *n)
 static void lb_close(struct node *n)
 {
     lb_destroy(n->lb);
+    follow_destroy(n->follow);
     catalog_destroy(n->catalog);
     place_destroy(n->place);
 }

@@ -29,7 +29,7 @@ struct queue {
 struct store {
     struct env *env;
     struct queue reads, changes;
-    void (*changed)(void *ud);
+    void (*changed)(void *ud, const char *id);
     void *changed_ud;
     void (*idle)(void *ud); /* draining */
     void *idle_ud;
@@ -149,7 +149,7 @@ static void queue_done(struct env_work *w)
         q->running_n--;
         tell_failure(op);
         if (q->writes && op->result == 0 && s->changed) {
-            s->changed(s->changed_ud);
+            s->changed(s->changed_ud, op->verb->changed(op));
         }
         op->done(op);
     }
@@ -191,7 +191,7 @@ static void queue_start(struct queue *q)
 
 int store_submit(struct store *s, struct store_op *op, struct fn_error *reterr)
 {
-    struct queue *q = op->verb->writes ? &s->changes : &s->reads;
+    struct queue *q = op->verb->changed ? &s->changes : &s->reads;
 
     if (q->waiting_n == STORE_QUEUED_MAX) {
         return err_set_http(reterr, FN_E_EXHAUSTED, 503, FN_BLAME_PLATFORM,
@@ -205,7 +205,7 @@ int store_submit(struct store *s, struct store_op *op, struct fn_error *reterr)
     return 0;
 }
 
-void store_on_change(struct store *s, void (*changed)(void *ud), void *ud)
+void store_on_change(struct store *s, void (*changed)(void *ud, const char *id), void *ud)
 {
     s->changed = changed;
     s->changed_ud = ud;

@@ -82,8 +82,9 @@ int store_check_url(const char *url, struct fn_error *reterr);
 void store_print_name(const char *url, char ret[STORE_NAME_BYTES]);
 /* done() not from inside. FN_E_EXHAUSTED: too much waits already. */
 int store_submit(struct store *s, struct store_op *op, struct fn_error *reterr);
-/* changed() after each change, before its done(). */
-void store_on_change(struct store *s, void (*changed)(void *ud), void *ud);
+/* changed() after each change by this node, before its done(), with the id of the app, function or
+ * trigger. What else uses the database is not told of. */
+void store_on_change(struct store *s, void (*changed)(void *ud, const char *id), void *ud);
 uint32_t store_waiting(const struct store *s); /* operations that are not done */
 /* idle() when none is left, perhaps from inside; nothing may be submitted any more. */
 void store_drain(struct store *s, void (*idle)(void *ud), void *ud);

@@ -7,8 +7,23 @@
 
 struct store_verb {
     int (*run)(struct sql *db, struct store_op *op, struct fn_error *reterr); /* [worker] */
-    bool writes;
+    const char *(*changed)(const struct store_op *op); /* the id; NULL: it only reads */
 };
+
+static inline const char *changed_app(const struct store_op *op)
+{
+    return op->app.id;
+}
+
+static inline const char *changed_fn(const struct store_op *op)
+{
+    return op->fn.id;
+}
+
+static inline const char *changed_trigger(const struct store_op *op)
+{
+    return op->trigger.id;
+}
 
 /* store.c: over connections that are open; closes them also when it fails. [init] */
 int store_create(struct env *env, struct sql *reads, struct sql *changes, struct store **ret,

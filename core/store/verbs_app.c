@@ -102,8 +102,8 @@ static int app_list(struct sql *db, struct store_op *op, struct fn_error *reterr
     return r < 0 ? r : 0;
 }
 
-const struct store_verb store_app_add = { app_add, true };
-const struct store_verb store_app_get = { app_get, false };
-const struct store_verb store_app_change = { app_change, true };
-const struct store_verb store_app_remove = { app_remove, true };
-const struct store_verb store_app_list = { app_list, false };
+const struct store_verb store_app_add = { app_add, changed_app };
+const struct store_verb store_app_get = { app_get, NULL };
+const struct store_verb store_app_change = { app_change, changed_app };
+const struct store_verb store_app_remove = { app_remove, changed_app };
+const struct store_verb store_app_list = { app_list, NULL };

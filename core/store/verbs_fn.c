@@ -109,8 +109,8 @@ static int fn_list(struct sql *db, struct store_op *op, struct fn_error *reterr)
     return r < 0 ? r : 0;
 }
 
-const struct store_verb store_fn_add = { fn_add, true };
-const struct store_verb store_fn_get = { fn_get, false };
-const struct store_verb store_fn_change = { fn_change, true };
-const struct store_verb store_fn_remove = { fn_remove, true };
-const struct store_verb store_fn_list = { fn_list, false };
+const struct store_verb store_fn_add = { fn_add, changed_fn };
+const struct store_verb store_fn_get = { fn_get, NULL };
+const struct store_verb store_fn_change = { fn_change, changed_fn };
+const struct store_verb store_fn_remove = { fn_remove, changed_fn };
+const struct store_verb store_fn_list = { fn_list, NULL };

@@ -201,9 +201,9 @@ static int trigger_by_source(struct sql *db, struct store_op *op, struct fn_erro
     return r == 1 ? trigger_not_found(reterr) : r;
 }
 
-const struct store_verb store_trigger_add = { trigger_add, true };
-const struct store_verb store_trigger_get = { trigger_get, false };
-const struct store_verb store_trigger_change = { trigger_change, true };
-const struct store_verb store_trigger_remove = { trigger_remove, true };
-const struct store_verb store_trigger_list = { trigger_list, false };
-const struct store_verb store_trigger_by_source = { trigger_by_source, false };
+const struct store_verb store_trigger_add = { trigger_add, changed_trigger };
+const struct store_verb store_trigger_get = { trigger_get, NULL };
+const struct store_verb store_trigger_change = { trigger_change, changed_trigger };
+const struct store_verb store_trigger_remove = { trigger_remove, changed_trigger };
+const struct store_verb store_trigger_list = { trigger_list, NULL };
+const struct store_verb store_trigger_by_source = { trigger_by_source, NULL };
