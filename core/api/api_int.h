@@ -68,7 +68,7 @@ void api_call_end(struct api_call *c);   /* the same, if somebody is there; the 
 
 /* ---- what changed (changes.c) ---------------------------------------------------------------- */
 
-void changes_init(struct changes *s, struct env *env, struct id_maker *ids);
+void changes_init(struct changes *s, struct env *env, const struct id_maker *ids);
 int ask_changes(struct api_call *c, struct fn_error *reterr);
 int tell_changes(struct api_call *c, struct buf *out);
 void changes_leave(struct api_call *c); /* it waits no more */

@@ -26,12 +26,14 @@ static void on_tell(struct env_task *t)
     }
 }
 
-void changes_init(struct changes *s, struct env *env, struct id_maker *ids)
+void changes_init(struct changes *s, struct env *env, const struct id_maker *ids)
 {
+    struct id_maker own = *ids; /* the ids of what is made here begin where they would without us */
+
     *s = (struct changes){ .env = env };
     s->tell.cb = on_tell;
     TAILQ_INIT(&s->waiting);
-    id_make(ids, env_wall_ns(env), s->process);
+    id_make(&own, env_wall_ns(env), s->process);
 }
 
 void api_changed(struct api *a, const char *id)

@@ -253,6 +253,93 @@ START_TEST(routes_have_names)
 }
 END_TEST
 
+/* ---- what changed ---------------------------------------------------------------------------- */
+
+static void on_change(void *ud, const char *id)
+{
+    (void)ud;
+    api_changed(api, id);
+}
+
+/* "<target>?after=<where the last answer was>&wait_ms=1000" */
+static const char *after(void)
+{
+    static char text[160];
+
+    snprintf(text, sizeof(text), "/v2/runner/changes?after=%s&wait_ms=1000", member("cursor"));
+    return text;
+}
+
+START_TEST(changes_are_told_to_those_who_wait)
+{
+    char told[256];
+    char id[64];
+
+    store_on_change(store, on_change, NULL);
+    ck_assert_int_eq(ask("GET", "/v2/runner/changes?wait_ms=1000", ""), 200);
+    ck_assert_ptr_nonnull(strstr(said.body, "\"all\":true"));
+    ck_assert_ptr_nonnull(submit("GET", after(), ""));
+    fake_env_advance(env, 999 * ENV_MS);
+    ck_assert_uint_eq(said.n, 0);
+    submit("POST", "/v2/apps", "{\"name\":\"a\"}");
+    fake_env_work_all(env);
+    ck_assert_uint_eq(said.n, 2); /* the client of the new app, then the watcher */
+    snprintf(told, sizeof(told), "%.200s", said.body);
+    ask("GET", "/v2/apps", "");
+    snprintf(id, sizeof(id), "\"ids\":[\"%s\"]", member("id"));
+    ck_assert_msg(strstr(told, id), "%s: %s", id, told);
+}
+END_TEST
+
+START_TEST(who_waits_for_nothing_is_told_so)
+{
+    char place[64];
+
+    ask("GET", "/v2/runner/changes", "");
+    snprintf(place, sizeof(place), "%s", member("cursor"));
+    ck_assert_ptr_nonnull(submit("GET", after(), ""));
+    fake_env_advance(env, 1000 * ENV_MS);
+    ck_assert_uint_eq(said.n, 1);
+    ck_assert_str_eq(member("cursor"), place);
+    ck_assert_ptr_nonnull(strstr(said.body, "\"ids\":[]"));
+}
+END_TEST
+
+START_TEST(who_waits_may_go_and_is_let_go)
+{
+    struct api_call *c;
+
+    ask("GET", "/v2/runner/changes", "");
+    c = submit("GET", after(), "");
+    api_call_gone(c);
+    fake_env_advance(env, 2000 * ENV_MS);
+    ck_assert_uint_eq(said.n, 0);
+    ask("GET", "/v2/runner/changes", "");
+    ck_assert_ptr_nonnull(submit("GET", after(), ""));
+    api_end_watching(api);
+    fake_env_settle(env);
+    ck_assert_uint_eq(said.n, 1);
+    ck_assert_int_eq(ask("GET", after(), ""), 200); /* at once */
+}
+END_TEST
+
+START_TEST(who_missed_too_much_asks_for_everything)
+{
+    char first[160];
+
+    ask("GET", "/v2/runner/changes", "");
+    snprintf(first, sizeof(first), "%s", after());
+    for (int i = 0; i < 1024; i++) {
+        api_changed(api, "x");
+    }
+    ck_assert_int_eq(ask("GET", first, ""), 200);
+    ck_assert_ptr_null(strstr(said.body, "\"all\""));
+    api_changed(api, "y");
+    ck_assert_int_eq(ask("GET", first, ""), 200);
+    ck_assert_ptr_nonnull(strstr(said.body, "\"all\":true"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("api");
@@ -268,6 +355,10 @@ int main(void)
     tcase_add_test(t, a_slash_too_much_is_redirected);
     tcase_add_test(t, odd_queries_are_survived);
     tcase_add_test(t, routes_have_names);
+    tcase_add_test(t, changes_are_told_to_those_who_wait);
+    tcase_add_test(t, who_waits_for_nothing_is_told_so);
+    tcase_add_test(t, who_waits_may_go_and_is_let_go);
+    tcase_add_test(t, who_missed_too_much_asks_for_everything);
     suite_add_tcase(s, t);
     srunner_run_all(r, CK_NORMAL);
     failed = srunner_ntests_failed(r);

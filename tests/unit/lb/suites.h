@@ -6,6 +6,7 @@
 Suite *call_suite(void);
 Suite *header_suite(void);
 Suite *catalog_suite(void);
+Suite *follow_suite(void);
 Suite *lookups_suite(void);
 Suite *plugin_suite(void);
 Suite *random_suite(void);

@@ -19,6 +19,7 @@ int main(void)
 
     srunner_add_suite(sr, header_suite());
     srunner_add_suite(sr, catalog_suite());
+    srunner_add_suite(sr, follow_suite());
     srunner_add_suite(sr, lookups_suite());
     srunner_add_suite(sr, plugin_suite());
     srunner_add_suite(sr, random_suite());
