@@ -61,7 +61,7 @@ extern const struct api_route api_routes[]; /* routes.c; method NULL ends */
 bool route_matches(const char *pattern, const char *path, struct arena *arena,
                    const char **ret_params);
 
-/* ---- api.c ------------------------------------------------------------------------------------ */
+/* ---- api.c ----------------------------------------------------------------------------------- */
 
 void api_call_reply(struct api_call *c); /* with what tell() of its route writes */
 void api_call_end(struct api_call *c);   /* the same, if somebody is there; the call is over */
