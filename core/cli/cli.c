@@ -1,5 +1,6 @@
 /* Parses the command line and runs what it names. Commands that only print or check are here,
  * those that ask a running node in admin.c, lists.c and roll.c. */
+#include <base/addr.h>
 #include <cli/cli.h>
 #include <node/node.h>
 #include <node/run.h>
@@ -90,6 +91,21 @@ static int print_out(struct buf *out)
 
 /* ---- run and check --------------------------------------------------------------------------- */
 
+/* Whoever started a node with nothing but its name reads how to use it. */
+static void print_welcome(const struct config *c)
+{
+    char host[ADDR_HOST_MAX + 3];
+    struct addr at;
+
+    if (c->path || !c->store->url || addr_parse(c->http->listen, &at) < 0 || at.path) {
+        return;
+    }
+    addr_print_host(&at, host);
+    printf("fnd: FN_API_URL=http://%s:%s fn list apps\n",
+           addr_is_everywhere(&at) ? "localhost" : host, at.port);
+    fflush(stdout);
+}
+
 static int cli_run(const struct cli_options *o, int argc, char **argv)
 {
     struct conf_problems p;
@@ -107,6 +123,7 @@ static int cli_run(const struct cli_options *o, int argc, char **argv)
     }
     conf_problems_finish(&p);
     if (r == EXIT_OK) {
+        print_welcome(c);
         r = o->supervise || c->top->supervise ? supervise(c, &o->start, run_node)
                                            : run_node(c, &o->start);
     }

@@ -129,7 +129,7 @@ static void set_port(struct config *c, enum config_section section, const char *
 
 /* Beside the program in a build tree, else what is installed with it: /opt/fnd/bin and
  * /opt/fnd/lib/fnd; else where packages put them. */
-static const char *find_dir(struct config *c, const char *name)
+const char *config_find_dir(struct config *c, const char *name)
 {
     static const char *const folders[2] = { "", "/lib/fnd" };
     char exe[PATH_MAX];
@@ -166,17 +166,19 @@ static bool node_is_known(const struct config *c)
 
 /* An API node has a database as Go Fn's, and without a word a port for this machine alone: whoever
  * names a port means all addresses, as there. Where the port is for callers too, the API is for the
- * machine. */
+ * machine. A full node without a file is what `fn start` starts. */
 static void set_api(struct config *c, struct conf_problems *p)
 {
+    bool start = c->type->inside && !c->path;
+
+    if ((start || c->type->front == SIDE_API) && !c->store->url) {
+        conf_override(c->priv->values[SECTION_STORE], "url", "default", STORE_URL, p);
+    }
     if (c->type->front != SIDE_API) {
         if (c->api->clients.n == 0) {
             conf_override(c->priv->values[SECTION_API], "clients", "default", API_CLIENTS, p);
         }
         return;
-    }
-    if (!c->store->url) {
-        conf_override(c->priv->values[SECTION_STORE], "url", "default", STORE_URL, p);
     }
     if (!c->priv->port && strcmp(config_source_of(c, SECTION_HTTP, "listen"), "default") == 0) {
         conf_override(c->priv->values[SECTION_HTTP], "listen", "default", API_LISTEN, p);
@@ -191,9 +193,9 @@ static void set_derived(struct config *c, struct conf_problems *p)
     set_port(c, SECTION_GRPC, c->grpc->listen, c->priv->grpc_port, "FN_GRPC_PORT", p);
     if (!c->top->plugin_dir) {
         conf_override(c->priv->values[SECTION_TOP], "plugin_dir", "default",
-                      find_dir(c, "plugins"), p);
+                      config_find_dir(c, "plugins"), p);
     }
-    c->transport_dir = find_dir(c, "transports");
+    c->transport_dir = config_find_dir(c, "transports");
     c->priv->node_unknown = !node_is_known(c);
 }
 

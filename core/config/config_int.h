@@ -175,4 +175,7 @@ extern const struct fn_opt config_fn_opts[];
 extern const struct fn_opt config_trigger_opts[];
 extern const struct fn_opt config_tls_opts[];
 
+/* Where files of the product are that lie beside the program, by the name of their folder. */
+const char *config_find_dir(struct config *c, const char *name);
+
 #endif

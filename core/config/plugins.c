@@ -240,8 +240,8 @@ static bool is_socket(const char *path)
     return stat(path, &st) == 0 && S_ISSOCK(st.st_mode) && access(path, R_OK | W_OK) == 0;
 }
 
-/* Docker where it is to be had, else child processes; without a file always Docker, as the node of
- * Go has it that this one stands in for. */
+/* Docker where it is to be had, else child processes; a runner without a file always has Docker, as
+ * the node of Go has it that this one stands in for. */
 static const char *default_driver(const struct config *c)
 {
     for (const struct conf_override *o = c->priv->overrides[SECTION_DRIVER]; o->key; o++) {
@@ -249,7 +249,7 @@ static const char *default_driver(const struct config *c)
             return "docker";
         }
     }
-    return !c->path || is_socket(DOCKER_SOCKET) ? "docker" : "process";
+    return is_socket(DOCKER_SOCKET) || (!c->path && !c->type->inside) ? "docker" : "process";
 }
 
 static void add_overrides(struct config_plugin *plugin, const struct conf_override *from)
@@ -343,11 +343,22 @@ static void set_pool(struct config *c, struct conf_problems *p)
     c->pool.incomplete = !given && !c->pool.overrides[0].key;
 }
 
+/* A node that was started in a build tree has its sample functions. */
+static void set_functions(struct config *c, struct config_plugin *driver)
+{
+    const struct conf_override root = { "root", "default", config_find_dir(c, "functions") };
+
+    if (strcmp(driver->use, "process") == 0) {
+        add_overrides(driver, (const struct conf_override[]){ root, { NULL } });
+    }
+}
+
 void config_runner_plugins(struct config *c, struct conf_problems *p)
 {
     (void)p;
     if (c->drivers.n == 0 && !c->drivers.items) {
         set_only(c, &c->drivers, plugin_default(FN_KIND_DRIVER, default_driver(c), "default"));
+        set_functions(c, &c->drivers.items[0]);
     }
     for (uint32_t i = 0; i < c->drivers.n; i++) {
         add_overrides(&c->drivers.items[i], c->priv->overrides[SECTION_DRIVER]);
