@@ -35,6 +35,8 @@ static const char usage_text[] =
     "       fnd runners [--json] [--socket PATH|--config FILE] list|drain ID|undrain ID|\n"
     "                   replace ID|remove [--force] ID|roll [--group NAME] [--at-most N]\n"
     "       fnd reload [--json] [--socket PATH|--config FILE]\n"
+    "       fnd api [--url URL] export [APP...]\n"
+    "       fnd api [--url URL] [--dry-run] [--prune] import FILE\n"
     "       fnd certs demo DIRECTORY | issue DIRECTORY NAME[,HOST...]...\n"
     "       fnd version\n"
     "\n"
@@ -51,6 +53,8 @@ static const char usage_text[] =
     "  runners    shows the runners of a node pool manager, and why there are so many; drains\n"
     "             one, takes that back, replaces or removes one; roll replaces all, N at a time\n"
     "  reload     makes the running node read its configuration again; mistakes change nothing\n"
+    "  api        prints what an API node keeps as a file with apps:, or makes it as in such a\n"
+    "             file, by the differences\n"
     "  certs      makes a CA and certificates for a trial of TLS; issues further certificates\n"
     "             with the files ca.pem and ca.key of a directory\n"
     "  --config   fn.yaml of the node; the commands that ask a running node find its socket by it\n"
@@ -58,6 +62,9 @@ static const char usage_text[] =
     "  --at-most  or -n: rows of a list (1000, up to 10000), last lines of logs (1000, up to 100000);\n"
     "             of roll: runners at a time\n"
     "  --follow   or -f: goes on with what comes\n"
+    "  --url      the API node (FN_API_URL, else http://localhost:8080)\n"
+    "  --dry-run  prints the differences only\n"
+    "  --prune    what the file does not name goes\n"
     "  --json     prints the node's answer as JSON\n"
     "  --strict   makes warnings errors\n"
     "  --supervise  a parent process restarts the node after a crash\n"
@@ -350,6 +357,9 @@ enum flag {
     FLAG_FOLLOW = 'f',
     FLAG_GROUP = 'g',
     FLAG_AT_MOST = 'n',
+    FLAG_URL = 'u',
+    FLAG_DRY_RUN = 'd',
+    FLAG_PRUNE = 'P',
     FLAG_HELP = 'h'
 };
 
@@ -386,6 +396,9 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
         { "follow", no_argument, NULL, FLAG_FOLLOW },
         { "group", required_argument, NULL, FLAG_GROUP },
         { "at-most", required_argument, NULL, FLAG_AT_MOST },
+        { "url", required_argument, NULL, FLAG_URL },
+        { "dry-run", no_argument, NULL, FLAG_DRY_RUN },
+        { "prune", no_argument, NULL, FLAG_PRUNE },
         { "help", no_argument, NULL, FLAG_HELP },
         { NULL, 0, NULL, 0 },
     };
@@ -423,6 +436,12 @@ static int parse(int argc, char **argv, const char *allowed, struct cli_options 
             o->follow = true;
         } else if (c == FLAG_GROUP) {
             o->group = optarg;
+        } else if (c == FLAG_URL) {
+            o->url = optarg;
+        } else if (c == FLAG_DRY_RUN) {
+            o->dry_run = true;
+        } else if (c == FLAG_PRUNE) {
+            o->prune = true;
         } else if (c == FLAG_AT_MOST) {
             o->at_most = optarg;
         } else {
@@ -475,6 +494,7 @@ static const struct command commands[] = {
     { "runners", "cjSFgn", 1, 2, "list, roll, or drain, undrain, replace or remove and an id",
       cli_runners },
     { "shadow", "cjS", 1, 1, "status, swap or back", cli_shadow },
+    { "api", "udP", 1, INT_MAX, "export, or import and a file", cli_api },
     { "certs", "", 2, INT_MAX, "demo or issue, and a directory", cli_certs },
     { "version", "", 0, 0, NULL, run_version },
 };

@@ -17,6 +17,9 @@ struct cli_options {
     bool follow;             /* logs: what comes, too */
     bool force;              /* runners remove: whatever runs on it */
     const char *group;       /* runners roll; NULL = all */
+    const char *url;         /* api: of the API node; NULL = FN_API_URL, or this machine's */
+    bool dry_run;            /* api import: only tell */
+    bool prune;              /* api import: what the file has not goes */
     const char *at_most;     /* text of a number; NULL: runners roll 1, lists and logs 1000 */
 };
 
@@ -25,6 +28,9 @@ int cli_main(int argc, char **argv);
 
 /* certs.c: `certs demo DIRECTORY`, `certs issue DIRECTORY NAME...`. */
 int cli_certs(const struct cli_options *o, int argc, char **argv);
+
+/* api.c: `api export [APP...]`, `api import FILE`. */
+int cli_api(const struct cli_options *o, int argc, char **argv);
 
 /* admin.c: commands that ask a running node. argv: the operands. */
 int cli_shadow(const struct cli_options *o, int argc, char **argv);

@@ -50,6 +50,17 @@ int fetch_get(struct fetch *f, const char *base_url, const char *path_and_query,
               uint32_t timeout_ms, void (*cb)(void *ud, const struct fetch_result *borrowed),
               void *ud, struct fn_error *reterr);
 
+/* [init] For programs that ask one question after the other, over one connection: to a server on a
+ * unix socket (base_url names a host of no meaning then), or at "http://host:port". */
+struct fetch_client;
+int fetch_client_create(const char *socket, const char *base_url, struct fetch_client **ret,
+                        struct fn_error *reterr);
+void fetch_client_destroy(struct fetch_client *c); /* NULL ok */
+/* body NULL = none. The answer's body is the caller's to finish, also after an error. */
+int fetch_client_ask(struct fetch_client *c, const char *method, const char *path,
+                     const char *body, int64_t timeout_ms, int *ret_status, struct buf *ret_body,
+                     struct fn_error *reterr);
+
 /* [init] One question to a server on a unix socket; waits for the answer up to timeout_ms. The body
  * is the caller's to finish, also after an error. */
 int fetch_unix(const char *socket, const char *method, const char *path, int64_t timeout_ms,

@@ -380,10 +380,16 @@ static int write_date(struct buf *out, int64_t wall_ns)
     return jw_string(out, text);
 }
 
+/* What a file leaves out is NULL there. */
+static int write_text(struct buf *out, const char *text)
+{
+    return jw_string(out, text ? text : "");
+}
+
 static int write_value(const struct field *f, const char *at, struct buf *out)
 {
     switch (f->type) {
-    case T_TEXT: return jw_string(out, *(const char *const *)(const void *)at);
+    case T_TEXT: return write_text(out, *(const char *const *)(const void *)at);
     case T_I32: return jw_int(out, *(const int32_t *)(const void *)at);
     case T_SIZE: return jw_int(out, (int64_t) * (const uint64_t *)(const void *)at);
     case T_DATE: return write_date(out, *(const int64_t *)(const void *)at);

@@ -1,0 +1,358 @@
+/* `fnd api export`, `fnd api import`: what an API node keeps, as a file with `apps:`, and back.
+ *
+ * An import compares the file with what is there and asks for the difference alone: it can be done
+ * again after it broke off, and --dry-run prints what it would do. What the file does not name stays,
+ * unless --prune is given. */
+#include <cli/cli.h>
+#include <cli/api_tree.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define URL_DEFAULT "http://localhost:8080"
+
+struct import {
+    struct fetch_client *client;
+    bool dry_run;
+    uint32_t n; /* changes */
+    struct fn_error error;
+};
+
+static const char *name_of(const json_t *item)
+{
+    return json_string_value(json_object_get(item, "name"));
+}
+
+static const char *id_of(const json_t *item)
+{
+    return json_string_value(json_object_get(item, "id"));
+}
+
+/* ---- one change ------------------------------------------------------------------------------ */
+
+/* "+ function shop/price" */
+static void tell(struct import *im, char sign, const char *kind, const char *within,
+                 const json_t *item, const json_t *change)
+{
+    const char *comma = ": ";
+
+    im->n++;
+    printf("%c %s %s%s%s", sign, kind, within ? within : "", within ? "/" : "", name_of(item));
+    for (void *i = json_object_iter((json_t *)(uintptr_t)change); i;
+         i = json_object_iter_next((json_t *)(uintptr_t)change, i)) {
+        printf("%s%s", comma, json_object_iter_key(i));
+        comma = ", ";
+    }
+    printf("\n");
+}
+
+static int import_ask(struct import *im, const char *method, const char *list, const char *id,
+                      const json_t *body, json_t **ret)
+{
+    struct buf path = BUF_INIT(0);
+    int r = buf_printf(&path, "/v2/%s%s%s", list, id ? "/" : "", id ? id : "");
+
+    *ret = NULL;
+    r = r < 0 ? r : api_ask(im->client, method, buf_text(&path), body, ret, &im->error);
+    buf_finish(&path);
+    return r;
+}
+
+/* A PUT merges maps: what is to go is named with an empty value. */
+static json_t *map_change(const json_t *have, const json_t *want)
+{
+    json_t *change = json_object();
+    const char *key;
+    json_t *v;
+
+    json_object_foreach((json_t *)(uintptr_t)want, key, v) {
+        if (!json_equal(json_object_get(have, key), v)) {
+            json_object_set(change, key, v);
+        }
+    }
+    json_object_foreach((json_t *)(uintptr_t)have, key, v) {
+        if (!json_object_get(want, key)) {
+            json_object_set_new(change, key, json_string(""));
+        }
+    }
+    return change;
+}
+
+/* What a PUT has to say; given, an empty one for nothing. */
+static json_t *change_of(const json_t *have, const json_t *want)
+{
+    static const char *const plain[] = { "image", "memory", "timeout", "idle_timeout", "source",
+                                         "syslog_url" };
+    static const char *const maps[] = { "config", "annotations" };
+    json_t *change = json_object();
+
+    for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+        const json_t *v = json_object_get(want, plain[i]);
+
+        if (v && !json_equal(v, json_object_get(have, plain[i]))) {
+            json_object_set(change, plain[i], (json_t *)(uintptr_t)v);
+        }
+    }
+    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
+        json_t *map = map_change(json_object_get(have, maps[i]), json_object_get(want, maps[i]));
+
+        if (json_object_size(map) > 0) {
+            json_object_set(change, maps[i], map);
+        }
+        json_decref(map);
+    }
+    return change;
+}
+
+/* Makes or changes one; its id in *ret_id (given), NULL in a dry run. parents: members that say
+ * where it belongs. */
+static int import_item(struct import *im, const char *list, const char *kind, const char *within,
+                       const json_t *have, const json_t *want, json_t *parents, char **ret_id)
+{
+    json_t *body = have ? change_of(have, want) : json_deep_copy(want);
+    json_t *answer = NULL;
+    int r = 0;
+
+    *ret_id = have ? strdup(id_of(have)) : NULL;
+    json_object_del(body, "functions");
+    json_object_del(body, "triggers");
+    if (json_object_size(body) > 0) {
+        tell(im, have ? '~' : '+', kind, within, want, have ? body : NULL);
+        json_object_update(body, have ? NULL : parents);
+        if (!im->dry_run) {
+            r = import_ask(im, have ? "PUT" : "POST", list, have ? id_of(have) : NULL, body,
+                           &answer);
+        }
+    }
+    if (r == 0 && answer && !have) {
+        *ret_id = strdup(id_of(answer) ? id_of(answer) : "");
+    }
+    json_decref(answer);
+    json_decref(body);
+    json_decref(parents);
+    return r;
+}
+
+static int import_remove(struct import *im, const char *list, const char *kind, const char *within,
+                         const json_t *have)
+{
+    json_t *answer;
+
+    tell(im, '-', kind, within, have, NULL);
+    return im->dry_run ? 0 : import_ask(im, "DELETE", list, id_of(have), NULL, &answer);
+}
+
+/* ---- what goes, first, so that its names and sources are free -------------------------------- */
+
+static int prune_triggers(struct import *im, const char *app, const json_t *have, const json_t *want)
+{
+    json_t *triggers = json_object_get(want, "triggers");
+    json_t *trigger;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(json_object_get(have, "triggers"), i, trigger) {
+        if (r == 0 && !api_tree_find(triggers, name_of(trigger))) {
+            r = import_remove(im, "triggers", "trigger", app, trigger);
+        }
+    }
+    return r;
+}
+
+static int prune_fns(struct import *im, const json_t *have, const json_t *want)
+{
+    json_t *fns = json_object_get(want, "functions");
+    json_t *fn;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(json_object_get(have, "functions"), i, fn) {
+        const json_t *wanted = api_tree_find(fns, name_of(fn));
+
+        if (r == 0) {
+            r = wanted ? prune_triggers(im, name_of(have), fn, wanted)
+                       : import_remove(im, "fns", "function", name_of(have), fn);
+        }
+    }
+    return r;
+}
+
+static int prune_apps(struct import *im, const json_t *have, const json_t *want)
+{
+    json_t *app;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(have, i, app) {
+        const json_t *wanted = api_tree_find(want, name_of(app));
+
+        if (r == 0) {
+            r = wanted ? prune_fns(im, app, wanted) : import_remove(im, "apps", "app", NULL, app);
+        }
+    }
+    return r;
+}
+
+/* ---- what comes and changes ------------------------------------------------------------------ */
+
+static int import_triggers(struct import *im, const char *app, const char *app_id,
+                           const char *fn_id, const json_t *have, const json_t *want)
+{
+    json_t *trigger;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(json_object_get(want, "triggers"), i, trigger) {
+        const json_t *there = api_tree_find(json_object_get(have, "triggers"), name_of(trigger));
+        char *id = NULL;
+
+        if (r == 0) {
+            r = import_item(im, "triggers", "trigger", app, there, trigger,
+                            json_pack("{s:s*, s:s*, s:s}", "app_id", app_id, "fn_id", fn_id,
+                                      "type", "http"), &id);
+        }
+        free(id);
+    }
+    return r;
+}
+
+static int import_fns(struct import *im, const char *app_id, const json_t *have,
+                      const json_t *want)
+{
+    json_t *fn;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(json_object_get(want, "functions"), i, fn) {
+        const json_t *there = api_tree_find(json_object_get(have, "functions"), name_of(fn));
+        char *id = NULL;
+
+        if (r == 0) {
+            r = import_item(im, "fns", "function", name_of(want), there, fn,
+                            json_pack("{s:s*}", "app_id", app_id), &id);
+        }
+        r = r < 0 ? r : import_triggers(im, name_of(want), app_id, id, there, fn);
+        free(id);
+    }
+    return r;
+}
+
+static int import_apps(struct import *im, const json_t *have, const json_t *want)
+{
+    json_t *app;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(want, i, app) {
+        const json_t *there = api_tree_find(have, name_of(app));
+        char *id = NULL;
+
+        if (r == 0) {
+            r = import_item(im, "apps", "app", NULL, there, app, json_object(), &id);
+        }
+        r = r < 0 ? r : import_fns(im, id, there, app);
+        free(id);
+    }
+    return r;
+}
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+static int say(const struct fn_error *e)
+{
+    fflush(stdout);
+    fprintf(stderr, "fnd: %s\n", e->msg);
+    return EXIT_UNAVAILABLE;
+}
+
+static int connect_api(const struct cli_options *o, struct fetch_client **ret, struct fn_error *e)
+{
+    const char *variable = getenv("FN_API_URL");
+
+    return fetch_client_create(NULL, o->url ? o->url : variable ? variable : URL_DEFAULT, ret, e);
+}
+
+static int api_export(const struct cli_options *o, int argc, char **argv)
+{
+    struct fetch_client *client = NULL;
+    struct fn_error e = ERR_INIT;
+    struct buf out = BUF_INIT(0);
+    json_t *tree = NULL;
+    int r = connect_api(o, &client, &e);
+
+    r = r < 0 ? r : api_tree_of_node(client, &tree, &e);
+    for (int i = 0; i < argc && r == 0; i++) {
+        if (!api_tree_find(tree, argv[i])) {
+            r = err_set(&e, FN_E_NOT_FOUND, "there is no app %.200s", argv[i]);
+        }
+    }
+    if (r == 0) {
+        api_tree_keep(tree, argv, argc);
+        r = api_tree_print(tree, &out);
+    }
+    r = r < 0 ? say(&e) : fwrite(buf_text(&out), 1, out.len, stdout) == out.len ? EXIT_OK
+                                                                                : EXIT_UNAVAILABLE;
+    buf_finish(&out);
+    json_decref(tree);
+    fetch_client_destroy(client);
+    return r;
+}
+
+static int import_tree(const struct cli_options *o, const json_t *want)
+{
+    struct import im = { .dry_run = o->dry_run, .error = ERR_INIT };
+    json_t *have = NULL;
+    int r = connect_api(o, &im.client, &im.error);
+
+    r = r < 0 ? r : api_tree_of_node(im.client, &have, &im.error);
+    r = r < 0 || !o->prune ? r : prune_apps(&im, have, want);
+    r = r < 0 ? r : import_apps(&im, have, want);
+    json_decref(have);
+    fetch_client_destroy(im.client);
+    if (r < 0) {
+        return say(&im.error);
+    }
+    printf(im.n == 0 ? "nothing to change\n"
+           : o->dry_run ? "%u changes, not made\n"
+                        : "%u changes\n", im.n);
+    return EXIT_OK;
+}
+
+/* Only what it says of apps is looked at. */
+static int api_import(const struct cli_options *o, const char *path)
+{
+    static char *const nothing[] = { NULL };
+    struct conf_problems p;
+    struct config *c = NULL;
+    json_t *tree;
+    int r = EXIT_OK;
+
+    conf_problems_init(&p);
+    config_load(path, nothing, &c, &p);
+    if (p.n > 0) {
+        fputs(buf_text(&p.text), stderr);
+        r = EXIT_CONFIG;
+    }
+    conf_problems_finish(&p);
+    if (r == EXIT_OK) {
+        tree = api_tree_of_file(c);
+        r = import_tree(o, tree);
+        json_decref(tree);
+    }
+    config_destroy(c);
+    return r;
+}
+
+int cli_api(const struct cli_options *o, int argc, char **argv)
+{
+    if (strcmp(argv[0], "export") == 0) {
+        return api_export(o, argc - 1, argv + 1);
+    }
+    if (strcmp(argv[0], "import") == 0 && argc == 2) {
+        return api_import(o, argv[1]);
+    }
+    fprintf(stderr, "fnd: api, got %s; expected export [APP...], or import and a file\n", argv[0]);
+    return EXIT_USAGE;
+}

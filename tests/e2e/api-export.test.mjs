@@ -1,0 +1,99 @@
+// `fnd api export` and `import`: what comes out goes in, only differences are asked for, mistakes and
+// nodes that are not there are told.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { request } from './lib/http.mjs'
+import { build, Fnd, freePort, tempDir } from './lib/node.mjs'
+
+const FILE = `
+apps:
+  - name: shop
+    config: { CURRENCY: EUR, Q: "a \\"b\\" ä: #1" }
+    annotations: { team: { size: 3 }, "with/slash": "yes" }
+    syslog_url: udp://127.0.0.1:514
+    functions:
+      - name: price
+        image: me/price:1
+        memory: 64
+        timeout: 7
+        config: { RATE: "1.19" }
+        triggers:
+          - { name: price, source: /price }
+      - { name: other, image: "me/other:1" }
+  - name: empty
+`
+
+describe('fnd api', () => {
+  const dir = tempDir()
+  let a, b
+
+  const start = async (name) => {
+    const port = await freePort()
+    return Fnd.start(name, port, `node: api\nhttp: { listen: "127.0.0.1:${port}" }\nstore: { url: "sqlite3://${dir}/${name}.db" }\n`)
+  }
+  const fnd = (node, ...args) => new Promise((resolve) => execFile(path.join(build, 'fnd'), ['api', ...args],
+    { env: { PATH: process.env.PATH, FN_API_URL: node.url('') } }, (error, out, err) => resolve({ code: error?.code ?? 0, out, err })))
+  const file = (name, text) => {
+    writeFileSync(path.join(dir, name), text)
+    return path.join(dir, name)
+  }
+  const count = async (node, what) => JSON.parse((await request(node.url(`/v2/${what}`))).text).items.length
+
+  before(async () => { [a, b] = await Promise.all([start('a'), start('b')]) })
+  after(() => Promise.all([a?.stop(), b?.stop()]))
+
+  test('a dry run tells, and makes nothing', async () => {
+    const { code, out } = await fnd(a, '--dry-run', 'import', file('in.yaml', FILE))
+    assert.equal(code, 0)
+    assert.equal(out, '+ app shop\n+ function shop/price\n+ trigger shop/price\n+ function shop/other\n+ app empty\n5 changes, not made\n')
+    assert.equal(await count(a, 'apps'), 0)
+  })
+
+  test('what comes out of one node goes into another one', async () => {
+    assert.match((await fnd(a, 'import', path.join(dir, 'in.yaml'))).out, /^5 changes$/m)
+    assert.equal((await fnd(a, 'import', path.join(dir, 'in.yaml'))).out, 'nothing to change\n')
+    const first = await fnd(a, 'export')
+    assert.match((await fnd(b, 'import', file('out.yaml', first.out))).out, /^5 changes$/m)
+    assert.equal((await fnd(b, 'export')).out, first.out)
+    assert.match(first.out, /"Q": "a \\"b\\" ä: #1"/)
+    assert.match(first.out, /syslog_url: "udp:\/\/127.0.0.1:514"/)
+  })
+
+  test('more than a page of functions', async () => {
+    const names = Array.from({ length: 150 }, (_, i) => `      - { name: f${i}, image: i }`)
+    assert.match((await fnd(a, 'import', file('many.yaml', `apps:\n  - name: many\n    functions:\n${names.join('\n')}\n`))).out, /^151 changes$/m)
+    assert.equal((await fnd(a, 'import', path.join(dir, 'many.yaml'))).out, 'nothing to change\n')
+    assert.equal((await fnd(a, 'export', 'many')).out.match(/- name/g).length, 151)
+  })
+
+  test('differences, and what goes', async () => {
+    const changed = file('next.yaml', `
+apps:
+  - name: shop
+    config: { Q: new }
+    functions:
+      - { name: price, image: "me/price:2", memory: 64, timeout: 7, triggers: [{ name: cost, source: /price }] }
+`)
+    const kept = await fnd(b, '--dry-run', 'import', changed)
+    assert.doesNotMatch(kept.out, /^-/m)
+    const { code, out } = await fnd(b, '--prune', 'import', changed)
+    assert.equal(code, 0)
+    assert.equal(out, '- app empty\n- function shop/other\n- trigger shop/price\n' +
+      '~ app shop: config, annotations\n~ function shop/price: image, config\n+ trigger shop/cost\n6 changes\n')
+    assert.equal((await fnd(b, '--prune', 'import', changed)).out, 'nothing to change\n')
+  })
+
+  test('mistakes change nothing', async () => {
+    const bad = await fnd(a, 'import', file('bad.yaml', 'apps:\n  - { name: "a b" }\n  - { name: good }\n'))
+    assert.equal(bad.code, 78)
+    assert.match(bad.err, /bad.yaml:2:.*name, got "a b"/)
+    assert.equal((await fnd(a, 'export', 'good')).code, 69)
+    assert.match((await fnd(a, 'export', 'good')).err, /there is no app good/)
+    assert.equal((await fnd(a, 'nonsense')).code, 64)
+    const port = await freePort()
+    assert.match((await fnd(a, '--url', `http://127.0.0.1:${port}`, 'export')).err, /no node answers at/)
+  })
+})
