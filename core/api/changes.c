@@ -2,9 +2,9 @@
  * used no longer than it is true.
  *
  * A watcher says how far it knows (process and number, "<id>-17"), and is answered when there is
- * more: with the ids of what changed, or with "all" when it is of another process, or more changed
- * than is kept. Without anything new it gets its own place back after `wait_ms`. Changes of one turn
- * of the loop are told together. Ours alone: Go Fn's load balancers look every 5 s. */
+ * more: with the ids of what changed, or with "all" when it is of another process, or missed more
+ * than is kept. Without anything new it gets its own place back after `wait_ms`. Changes of one
+ * turn of the loop are told together. Ours alone: Go Fn's load balancers look every 5 s. */
 #include <api/api_int.h>
 
 #include <ctype.h>
