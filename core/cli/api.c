@@ -1,8 +1,8 @@
 /* `fnd api export`, `fnd api import`: what an API node keeps, as a file with `apps:`, and back.
  *
  * An import compares the file with what is there and asks for the difference alone: it can be done
- * again after it broke off, and --dry-run prints what it would do. What the file does not name stays,
- * unless --prune is given. */
+ * again after it broke off, and --dry-run prints what it would do. What the file does not name
+ * stays, unless --prune is given. */
 #include <cli/cli.h>
 #include <cli/api_tree.h>
 
@@ -146,7 +146,8 @@ static int import_remove(struct import *im, const char *list, const char *kind, 
 
 /* ---- what goes, first, so that its names and sources are free -------------------------------- */
 
-static int prune_triggers(struct import *im, const char *app, const json_t *have, const json_t *want)
+static int prune_triggers(struct import *im, const char *app, const json_t *have,
+                          const json_t *want)
 {
     json_t *triggers = json_object_get(want, "triggers");
     json_t *trigger;

@@ -2,8 +2,8 @@
  * file with `apps:`, and printed as such a file.
  *
  *     [{"name", "config", "annotations", "syslog_url",
- *       "functions": [{"name", "image", "memory", "timeout", "idle_timeout", "config", "annotations",
- *                      "triggers": [{"name", "source", "annotations"}]}]}]
+ *       "functions": [{"name", "image", "memory", "timeout", "idle_timeout", "config",
+ *                      "annotations", "triggers": [{"name", "source", "annotations"}]}]}]
  *
  * Members that say nothing are left out. What comes from a node has ids too. [init] */
 #ifndef CLI_API_TREE_H
@@ -14,8 +14,8 @@
 #include <http/fetch.h>
 #include <jansson.h>
 
-/* A question to the API. NULL in *ret for an answer without a body; given. 0, or FN_E_* with what the
- * node said. */
+/* A question to the API. NULL in *ret for an answer without a body; given. 0, or FN_E_* with what
+ * the node said. */
 int api_ask(struct fetch_client *client, const char *method, const char *path, const json_t *body,
             json_t **ret, struct fn_error *reterr);
 

@@ -1,9 +1,9 @@
-/* Follow: hears from the API node what changed, so that a function is used as it is now and not as it
- * was up to `cache_ttl` ago.
+/* Follow: hears from the API node what changed, so that a function is used as it is now and not as
+ * it was up to `cache_ttl` ago.
  *
- * One question at a time waits there for the next change (core/api/changes.c). A Go API node does not
- * know the question: then it is asked again now and then, and what is cached grows old by its time, as
- * without a follower. [loop] */
+ * One question at a time waits there for the next change (core/api/changes.c). A Go API node does
+ * not know the question: then it is asked again now and then, and what is cached grows old by its
+ * time, as without a follower. [loop] */
 #ifndef LB_FOLLOW_H
 #define LB_FOLLOW_H
 

@@ -2,8 +2,8 @@
  *
  * All changes of fnd's nodes take turns: a transaction that changes locks a table that nobody else
  * writes before it looks at anything, so that none sees what another one is about to change. A Go
- * API node takes no such lock. What it changes in between ends our transaction, which is told as one
- * to be tried again, never as done.
+ * API node takes no such lock. What it changes in between ends our transaction, which is told as
+ * one to be tried again, never as done.
  *
  * A connection that broke is made again when the next transaction begins. Whether a COMMIT arrived
  * whose answer was lost cannot be known: that change is told as failed, and may be there. */
@@ -66,7 +66,7 @@ static const struct {
     { "57014", FN_E_UNAVAILABLE, 503, "API1103 the store took too long" },
     { "53", FN_E_EXHAUSTED, 503, "API1103 the store has no room" },
     { "57P", FN_E_UNAVAILABLE, 503, "API1103 the store is not ready" },
-    { "25P02", FN_E_UNAVAILABLE, 503, "API1103 what was done at the same time failed in the store" },
+    { "25P02", FN_E_UNAVAILABLE, 503, "API1103 what was done together failed in the store" },
     { "25P03", FN_E_UNAVAILABLE, 503, "API1103 the store took too long" },
     { "08", FN_E_UNAVAILABLE, 503, "API1103 the store is not ready" },
 };
@@ -113,7 +113,7 @@ static int connected(struct postgres *s, struct fn_error *reterr)
                                               : unavailable(reterr, PQerrorMessage(s->conn));
 }
 
-/* Where a transaction begins: a broken connection, or one in which another was left, starts anew. */
+/* Where a transaction begins: a connection that broke, or has an old one in it, starts anew. */
 static int refresh(struct postgres *s, struct fn_error *reterr)
 {
     if (PQstatus(s->conn) == CONNECTION_OK && PQtransactionStatus(s->conn) == PQTRANS_IDLE) {

@@ -37,7 +37,7 @@ struct sql {
 int sqlite_open(const char *path, struct sql **ret, struct fn_error *reterr);
 int sqlite_check(const char *path, struct fn_error *reterr);
 
-/* postgres.c: "postgres://user:password@host:port/database?sslmode=...", as libpq takes it. [init] */
+/* postgres.c: "postgres://user:password@host:port/database?...", as libpq takes it. [init] */
 int postgres_open(const char *url, struct sql **ret, struct fn_error *reterr);
 /* Without connecting; the sentence says what a URL should be, and has no password. */
 int postgres_check(const char *url, struct fn_error *reterr);

@@ -190,8 +190,10 @@ static int set_up(struct sqlite *s, const char *path, struct fn_error *reterr)
 
 int sqlite_check(const char *path, struct fn_error *reterr)
 {
-    return *path && !strchr(path, '?') ? 0
-                                       : err_set(reterr, FN_E_INVALID, "sqlite3://<path of a file>");
+    if (!*path || strchr(path, '?')) {
+        return err_set(reterr, FN_E_INVALID, "sqlite3://<path of a file>");
+    }
+    return 0;
 }
 
 int sqlite_open(const char *path, struct sql **ret, struct fn_error *reterr)
