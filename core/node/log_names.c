@@ -1,7 +1,8 @@
 /* Who is meant by "app/function" or by an id.
  *
  * Load balancers know: fn.yaml names both, else the API node is asked, another one or this one,
- * first for the app, then for its function. A runner knows ids alone, and takes whatever it is given. */
+ * first for the app, then for its function. A runner knows ids alone, and takes whatever it is
+ * given. */
 #include <node/logs.h>
 #include <node/node.h>
 
