@@ -90,7 +90,8 @@ static void name_reason(struct place_call *pc, int code)
         err_set_http(e, code, 503, FN_BLAME_PLATFORM, "LB303 down: %u of %u unreachable",
                      pc->unreachable, n);
     } else {
-        err_set_http(e, code, 503, FN_BLAME_PLATFORM, "LB302 busy: the placer tried none of %u", n);
+        err_set_http(e, code, 503, FN_BLAME_PLATFORM, "LB302 busy: the placer tried none of %u%s%s",
+                     n, pc->note[0] ? ": " : "", pc->note);
     }
 }
 
@@ -352,6 +353,7 @@ enum place_verdict place_next(struct place_call *pc)
             continue;
         }
         trace_answer(pc, &answer);
+        trace_text(answer.note, FN_NOTE_MAX, pc->note, sizeof(pc->note));
         return answer.verdict == FN_WAIT
                    ? park(pc, &answer)
                    : place_give_up(pc, answer.code < 0 ? answer.code : FN_E_UNAVAILABLE, NULL);

@@ -156,6 +156,7 @@ struct place_call {
     struct engage_link *link; /* PLACE_TRY: where to send it */
     const char *address;      /* of that runner; borrowed until the attempt ended */
     struct fn_error error;    /* PLACE_GIVE_UP */
+    char note[FN_NOTE_MAX];   /* the placer's at its last WAIT or GIVE_UP; printable or "" */
     uint32_t attempts;        /* made so far, unreachable ones included */
     /* its own: */
     struct place *place;

@@ -174,7 +174,8 @@ struct fn_placer_ops {
 /* "fn.placer": for placers that wrap another one. The wrapper calls the inner ops itself, from its
  * own methods of the same name, and gives it a part of its session and of its index: the inner
  * placer must see `size` set, a zeroed session of its session_size at FN_WHY_START and its own
- * index. */
+ * index. A wrapper may show it a part of a list as a list of its own, the same one for a whole
+ * round; it builds and frees indexes of such parts whenever it is on the loop. */
 struct fn_placer_if {
     struct fn_hdr hdr; /* FN_MAGIC_PLACERS */
     /* [init] Another placer of this node by its name in fn.yaml. Its factory's create() has

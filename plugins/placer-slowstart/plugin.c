@@ -1,9 +1,7 @@
 /* placer/slowstart: wraps another placer. */
-#include "fail.h"
 #include "shipped.h"
 #include "slow.h"
 #include "placer.h"
-#include "view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,24 +13,6 @@ struct slowstart {
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */
-
-static int find_inner(struct slowstart *s, struct fn_error *reterr)
-{
-    const struct fn_placer_if *placers = s->host->get(s->host, "fn.placer", FN_PLACER_MAJOR);
-    const char *name = s->options.inner;
-    int r;
-
-    if (!placers) {
-        return fail_platform(reterr, FN_E_PRECONDITION, "this node offers no fn.placer");
-    }
-    r = placers->inner(s->host, name, &s->wrapped.ops, &s->wrapped.inst, reterr);
-    if (r == 0 && s->wrapped.ops->session_size > SLOW_INNER_MAX) {
-        r = fail_platform(reterr, FN_E_RANGE,
-                          "inner placer \"%.64s\" keeps %u bytes per call; expected at most %u",
-                          name, s->wrapped.ops->session_size, SLOW_INNER_MAX);
-    }
-    return r;
-}
 
 static int create(const struct fn_host *host, const void *conf, void **ret_inst,
                   struct fn_error *reterr)
@@ -48,7 +28,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     s->wrapped.options = &s->options;
     s->wrapped.u64 = placer_draw;
     s->wrapped.ud = (void *)(uintptr_t)host;
-    r = find_inner(s, reterr);
+    r = wrap_find(host, s->options.inner, SLOW_INNER_MAX, &s->wrapped.inner, reterr);
     if (r < 0) {
         free(s);
         return r;
@@ -78,13 +58,8 @@ static void observe(void *inst, const struct fn_placed *what)
 {
     const struct slowstart *s = inst;
     const struct fn_snapshot view = slow_view(what->snap);
-    struct fn_placed placed;
 
-    if (s->wrapped.ops->observe) {
-        view_copy(&placed, sizeof(placed), what);
-        placed.snap = &view;
-        s->wrapped.ops->observe(s->wrapped.inst, &placed);
-    }
+    wrap_observe(&s->wrapped.inner, what, &view, what->index);
 }
 
 static int index_build(void *inst, const struct fn_snapshot *snap, void **ret_index)
@@ -103,11 +78,7 @@ static int index_build(void *inst, const struct fn_snapshot *snap, void **ret_in
             ix->oldest_ns = r->since_ns;
         }
     }
-    /* An inner placer without its index is slower, not wrong. */
-    if (s->wrapped.ops->index_build &&
-        s->wrapped.ops->index_build(s->wrapped.inst, snap, &ix->inner) < 0) {
-        ix->inner = NULL;
-    }
+    ix->inner = wrap_index_build(&s->wrapped.inner, snap);
     *ret_index = ix;
     return 0;
 }
@@ -117,9 +88,7 @@ static void index_free(void *inst, void *index)
     const struct slowstart *s = inst;
     struct slow_index *ix = index;
 
-    if (ix->inner) {
-        s->wrapped.ops->index_free(s->wrapped.inst, ix->inner);
-    }
+    wrap_index_free(&s->wrapped.inner, ix->inner);
     free(ix);
 }
 
@@ -135,12 +104,7 @@ static const struct fn_placer_ops ops = {
 /* ---- manifest -------------------------------------------------------------------------------- */
 
 static const struct fn_opt opts[] = {
-    { .key = "inner",
-      .doc = "Name of the placer that decides. It must stand above this one in the list.",
-      .min = 1,
-      .max = 64,
-      .type = FN_OPT_STR,
-      .offset = offsetof(struct slow_options, inner) },
+    WRAP_OPT_INNER(struct slow_options),
     { .key = "window",
       .doc = "Time after which a new runner gets its full share of calls.",
       .dflt = "30s",

@@ -1,7 +1,6 @@
 #include "slow.h"
 
 #include "note.h"
-#include "view.h"
 
 uint32_t slow_chance(const struct slow_options *o, int64_t age_ns, int64_t oldest_ns)
 {
@@ -18,11 +17,8 @@ uint32_t slow_chance(const struct slow_options *o, int64_t age_ns, int64_t oldes
 struct fn_snapshot slow_view(const struct fn_snapshot *snap)
 {
     const struct slow_index *ix = snap->index;
-    struct fn_snapshot view;
 
-    view_copy(&view, sizeof(view), snap);
-    view.index = ix ? ix->inner : NULL;
-    return view;
+    return wrap_view(snap, ix ? ix->inner : NULL);
 }
 
 static int is_accepted(const struct slow *w, const struct fn_ask *ask, uint32_t index)
@@ -57,7 +53,7 @@ static int ask_inner(const struct slow *w, struct slow_session *s, const struct 
     inner.attempts += s->refused;
     for (;;) {
         answer_clear(ret);
-        r = w->ops->decide(w->inst, &inner, ret);
+        r = w->inner.ops->decide(w->inner.inst, &inner, ret);
         if (r < 0) {
             return r;
         }

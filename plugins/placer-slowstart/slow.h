@@ -9,7 +9,7 @@
 #ifndef PLACER_SLOWSTART_SLOW_H
 #define PLACER_SLOWSTART_SLOW_H
 
-#include <fn/placer.h>
+#include "wrap.h"
 
 #define SLOW_SKIPS_MAX 8u /* runners passed over in one round */
 
@@ -43,8 +43,7 @@ struct slow_index {
 
 struct slow {
     const struct slow_options *options;
-    const struct fn_placer_ops *ops; /* of the inner placer */
-    void *inst;
+    struct wrapped inner;
     uint64_t (*u64)(void *ud);
     void *ud;
 };

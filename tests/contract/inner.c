@@ -90,9 +90,7 @@ static int inner_index_build(void *inst, const struct fn_snapshot *snap, void **
 
     HOST_CALL();
     (void)inst;
-    if (!called_from("index_build")) {
-        violation("the inner placer's index_build() was called from %s()", shared->method);
-    }
+    must_be_in(IN_LOOP, "the inner placer's index_build()");
     x = outside_refuses("index_build") ? NULL : malloc(sizeof(*x));
     if (!x) {
         return FN_E_EXHAUSTED;

@@ -29,6 +29,28 @@ START_TEST(bad_answers)
 }
 END_TEST
 
+/* Why none was tried is told to the caller: at once, or when its time is over. */
+START_TEST(the_placer_s_reason)
+{
+    struct place_call *a;
+
+    PUBLISH("r1:1", "r2:1");
+    t.fixed = (struct fn_answer){ .verdict = FN_GIVE_UP, .note = "no runner has\tits labels" };
+    a = begin();
+    ck_assert_int_eq(place_next(a), PLACE_GIVE_UP);
+    ck_assert_str_eq(a->error.msg,
+                     "LB302 busy: the placer tried none of 2: no runner has?its labels");
+    leave(a);
+    t.fixed = (struct fn_answer){ .verdict = FN_WAIT, .wait_ns = INT64_MAX, .note = "patience" };
+    a = begin();
+    ck_assert_int_eq(place_next(a), PLACE_PARKED);
+    fake_env_advance(env, 60 * ENV_S);
+    ck_assert_int_eq(place_next(a), PLACE_GIVE_UP);
+    ck_assert_str_eq(a->error.msg, "LB302 busy: the placer tried none of 2: patience");
+    leave(a);
+}
+END_TEST
+
 /* ---- the breaker: `second` decides when `placer` was put aside ------------------------------- */
 
 static struct plugin second;
@@ -160,7 +182,7 @@ END_TEST
 TCase *distrust_tests(void)
 {
     const TTest *const tests[] = {
-        bad_answers, breaker_saves_the_call, breaker_opens_for_slow_decisions_and_closes,
+        bad_answers, the_placer_s_reason, breaker_saves_the_call, breaker_opens_for_slow_decisions_and_closes,
         breaker_ends_with_its_placer, stubborn_placer,
     };
 

@@ -42,7 +42,8 @@ make_one() {
     xargs -P "$jobs" -d '\n' -I{} sh -c '{}' <"$out/commands"
     # shellcheck disable=SC2046
     $cc -o "$out/repeat" "$out"/*.o "$build/core/plugin/libfnd_plugin.a" \
-        "$build/core/conf/libfnd_conf.a" "$build/core/base/libfnd_base.a" \
+        "$build/core/conf/libfnd_conf.a" "$build/core/model/libfnd_model.a" \
+        "$build/core/base/libfnd_base.a" \
         $(pkg-config --libs yaml-0.1 libcrypto) -lpthread -ldl -lm
     for p in $placers; do
         for f in "$root/plugins/$p"/*.c "$root"/plugins/common/sip.c; do
