@@ -52,11 +52,11 @@ static const struct fn_opt top_rows[] = {
 #define AT(field) offsetof(struct config_buckets, field)
 static const struct fn_opt buckets_rows[] = {
     OPT("latency_buckets", STRLIST, AT(latency), METRIC_LATENCY_BUCKETS, 1, METRIC_BOUNDS_MAX,
-        "Upper bounds of the buckets of all histograms of latencies, in milliseconds (those whose "
-        "name says seconds show them in seconds). Go Fn's are 1, 10, 50, 100, 250, 500, 1000, 10000, "
-        "60000, 120000. More buckets make /metrics longer."),
+        "Upper bounds of the buckets of all latency histograms, in milliseconds. (Histograms "
+        "whose name says seconds show them in seconds.) More buckets make /metrics longer. Go "
+        "Fn's are 1, 10, 50, 100, 250, 500, 1000, 10000, 60000, 120000."),
     OPT_ABSENT("buckets", STRLIST, AT(own), 1, METRIC_BOUNDS_MAX,
-               "Bounds of single histograms of latencies, also in milliseconds, each as "
+               "Bounds for single latency histograms instead, in milliseconds, each as "
                "`name=bound,bound,...`, such as `fn_lb_placer_latency=1,10,100,1000,10000`."),
     { .key = NULL },
 };

@@ -72,9 +72,9 @@ static const struct fn_opt limits_rows[] = {
          "HTTP/2 on an HTTPS port, for clients that offer it (ALPN); others get HTTP/1.1, as from "
          "Go Fn. Open connections stay when this changes."),
     LIVE("h2_streams_max", INT, AT(h2_streams_max), "250", 1, 10000,
-         "Maximum number of requests at a time on one HTTP/2 connection; clients let more wait. "
-         "All but the first count for connections_max and connections_per_ip_max as connections "
-         "do. As Go Fn."),
+         "Maximum number of requests at a time on one HTTP/2 connection; further ones wait in "
+         "the client. Each request beyond the first counts as a connection for connections_max "
+         "and connections_per_ip_max. As Go Fn."),
     { .key = NULL },
 };
 #undef AT

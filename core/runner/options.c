@@ -60,16 +60,17 @@ static const struct fn_opt rows[] = {
          "Maximum size of a function's response, 0 = no limit (as Go Fn); a larger one becomes "
          "502. Raise lb.response_max too."),
     LIVE("log_ring", BYTES, AT(log_ring_bytes), "64KiB", 1 * KIB, 64 * MIB,
-         "Last bytes of a container's output that are kept in memory, for `fnd logs`, for "
-         "`StreamLogs` and to explain its failure in the log. Each container takes that much, and "
-         "each line some 40 bytes of it. Go Fn keeps 1 MiB per call."),
+         "Last bytes of a container's output that are kept in memory, for `fnd logs`, "
+         "`StreamLogs` and to explain its failure in the log. Each container takes that much, "
+         "and each line about 40 bytes of it. Raise it if readers miss lines. Go Fn keeps 1 MiB "
+         "per call."),
     LIVE("log_kept", BYTES, AT(log_kept_bytes), "4MiB", 0, 16 * GIB,
-         "Memory for the output of containers that have gone, of all together, for `fnd logs` and "
-         "`StreamLogs`; the oldest goes first. 0 = none is kept."),
+         "Memory for the output of containers that were removed, all together, for `fnd logs` "
+         "and `StreamLogs`; the oldest is dropped first. 0 = none is kept."),
     LIVE("log_streams_max", INT32, AT(log_streams_max), "16", 0, 1000,
          "Maximum number of readers of function output (`StreamLogs`, `fnd logs`) at a time; "
-         "further ones are refused (RUN416). 0 = nobody reads it, and `StreamLogs` is answered as "
-         "by Go Fn's stock runner."),
+         "further ones are refused (RUN416). 0 = output cannot be read this way, and "
+         "`StreamLogs` is answered as by an unmodified runner of Go Fn."),
     LIVE("user_logs", BOOL, AT(user_logs), "true", 0, 0,
          "Write the lines that functions print to standard output and standard error into the "
          "node's log, with the ids of call, function and app."),

@@ -229,8 +229,8 @@ static const struct fn_opt opts[] = {
      .type = FN_OPT_INT,
      .offset = offsetof(struct conf, capacity_mb)},
     {.key = "labels",
-     .doc = "Sets of labels that new runners get in turn, such as [\"zone=a class=gpu\", zone=b], to "
-            "try what differs between machines.",
+     .doc = "Sets of labels that new runners get in turn, such as [\"zone=a class=gpu\", zone=b] "
+            "(labels.md). Useful to try placement by labels on one machine.",
      .type = FN_OPT_STRLIST,
      .offset = offsetof(struct conf, labels),
      .flags = FN_OPT_MAY_BE_ABSENT},

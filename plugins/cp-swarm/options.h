@@ -57,10 +57,10 @@ static const struct fn_opt swarm_opts[] = {
                         "CAP_SYS_ADMIN for driver process with namespaces."),
     SWARM_OPTION("labels", labels, FN_OPT_STR, .min = 1, .max = 255,
                  .flags = FN_OPT_MAY_BE_ABSENT,
-                 .doc = "Labels of each new runner, such as \"class=gpu disk=ssd\"."),
+                 .doc = "Labels of each new runner, such as \"class=gpu disk=ssd\" (labels.md)."),
     SWARM_OPTION("node_labels", node_labels, FN_OPT_STRLIST, .flags = FN_OPT_MAY_BE_ABSENT,
-                 .doc = "Keys of labels of the Swarm nodes that the runners there have, too, such as "
-                        "zone. They may change while the runner lives."),
+                 .doc = "Keys of labels of Swarm nodes, such as zone. A runner also has the labels "
+                        "of its node with these keys, and follows their changes."),
     {.key = NULL},
 };
 

@@ -70,23 +70,35 @@ const struct fn_opt docker_options[] = {
       .flags = FN_OPT_MAY_BE_ABSENT },
     ALLOW(
         "mounts", mounts,
-        "Mounts that driver wrappers may add: /dir, /dir/* for what is directly below, "
-        "volume:name, each with :ro if only for reading, and tmpfs. What leads to the engine, the "
-        "node's sockets or the kernel is always refused."),
-    ALLOW("devices", devices, "Devices that driver wrappers may add, as /dev/kvm."),
-    ALLOW("capabilities", capabilities, "Capabilities that driver wrappers may add, as NET_ADMIN."),
-    ALLOW("runtimes", runtimes, "Container runtimes that driver wrappers may choose, as runsc."),
-    ALLOW("networks", networks, "Engine networks that driver wrappers may choose."),
+          "Mounts that driver wrappers may add to containers: /dir, /dir/* (each directory "
+          "directly below), volume:name or tmpfs; with :ro at the end they may be read only. "
+          "When absent: none. Paths to the engine, the node's sockets or the kernel are always "
+          "refused."),
+    ALLOW("devices", devices,
+          "Devices that driver wrappers may add to containers, such as /dev/kvm. When absent: "
+          "none."),
+    ALLOW("capabilities", capabilities,
+          "Linux capabilities that driver wrappers may add to containers, such as NET_ADMIN. "
+          "When absent: none."),
+    ALLOW("runtimes", runtimes,
+          "Container runtimes of the engine that driver wrappers may choose, such as runsc. When "
+          "absent: none."),
+    ALLOW("networks", networks,
+          "Networks of the engine that driver wrappers may choose. When absent: only those of "
+          "`networks`."),
     ALLOW("log_drivers", log_drivers,
           "Log drivers of the engine that driver wrappers may choose, with any options but unix "
-          "sockets."),
-    ALLOW("ulimits", ulimits, "Names of limits that driver wrappers may set beyond the node's."),
+          "sockets. When absent: none."),
+    ALLOW("ulimits", ulimits,
+          "Names of limits (ulimits) that driver wrappers may set higher than the node does. "
+          "When absent: none."),
     ALLOW("rights", rights,
-          "Rights that driver wrappers may give beyond the runner's options: network, "
-          "privileged-user, writable-root."),
+          "Rights that driver wrappers may give to containers although the runner's options do "
+          "not: network, privileged-user, writable-root. When absent: none."),
     ALLOW("extra", extra,
-          "Further members of the engine's create request that driver wrappers may set, with any "
-          "value: WorkingDir, HostConfig.Dns, HostConfig.OomScoreAdj."),
+          "Further members of the engine's create request that driver wrappers may set to any "
+          "value, such as WorkingDir, HostConfig.Dns or HostConfig.OomScoreAdj. When absent: "
+          "none."),
     { .key = "output",
       .doc = "Read what functions print to standard output and standard error. false = nothing of "
              "it is logged, also not when a function fails.",
