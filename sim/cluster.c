@@ -5,6 +5,7 @@
  * the end of a call it hears at once: the way back is counted in the times, not played. */
 #include <sim/cluster_int.h>
 
+#include <model/view.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -340,6 +341,7 @@ int lb_open_plugins(struct lb *lb, struct fn_error *reterr)
         return err_set(reterr, FN_E_EXHAUSTED, "simulator: out of memory");
     }
     plugin_host_budget(lb->host, 0);
+    plugin_host_offer(lb->host, "fn.view", FN_VIEW_MAJOR, FN_VIEW_MINOR, view_if(), NULL);
     deps.host = lb->host;
     r = place_create(&deps, &lb->place, reterr);
     if (r < 0) {

@@ -4,6 +4,7 @@
 
 #include <sim/cluster.h>
 
+#include <base/arena.h>
 #include <place/place.h>
 #include <sim/fixed.h>
 #include <sim/sim_int.h>
@@ -129,6 +130,7 @@ struct cluster {
     /* traffic.c */
     struct function *functions;
     uint32_t n_functions;
+    struct arena mores; /* what functions' views have behind them */
     uint64_t gap_q10; /* mean time between calls, 1/1024 ns */
     uint64_t next_q10;
     struct env_timer arrival;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* As core/node makes them for a runner with default options. */
-static const uint32_t lane_width[ENV_LANES_N] = { 4, 10, 4, 2 };
+static const uint32_t lane_width[ENV_LANES_N] = { 4, 10, 4, 2, 4 };
 #define LANE_QUEUE_MAX 1024u
 
 /* Lives on the heap from start to end of the operation. */

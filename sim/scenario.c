@@ -1,4 +1,6 @@
 #include <sim/scenario.h>
+
+#include <sim/call_more.h>
 #include <base/env.h>
 #include <conf/opts.h>
 
@@ -71,6 +73,11 @@ static const struct fn_opt function_opts[] = {
         "Run time of calls: the constant, mean or median of duration_shape."),
     OPT("spread", INT, AT(spread), "100", 0, 400,
         "With duration_shape lognormal: sigma, in percent."),
+    OPT_ABSENT("config", STRLIST, AT(config), 0, 0,
+               "Configuration of the functions, for placers that read it: function i has the i-th "
+               "entry, key=value, beginning again behind the last one; an empty entry gives none."),
+    OPT_ABSENT("annotations", STRLIST, AT(annotations), 0, 0,
+               "The same for annotations, whose values are JSON: [zone=\"a\", zone=\"b\"]."),
     { .key = NULL },
 };
 #undef AT
@@ -333,6 +340,17 @@ static void read_events(struct scenario *s, struct conf_problems *p)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+static void check_pairs(const char *key, const struct fn_strlist *pairs, bool are_annotations,
+                        struct conf_problems *p)
+{
+    for (uint64_t i = 0; i < pairs->n; i++) {
+        if (!call_more_is_pair(pairs->items[i], are_annotations)) {
+            conf_problem(p, "CFG704", NULL, "functions.%s, got %s; expected key=%s", key,
+                         conf_quote(pairs->items[i]), are_annotations ? "JSON" : "value");
+        }
+    }
+}
+
 /* What holds between options. */
 static void check(struct scenario *s, struct conf_problems *p)
 {
@@ -343,6 +361,8 @@ static void check(struct scenario *s, struct conf_problems *p)
                      "runners x functions, got %llu; expected at most %u to fit into memory",
                      (unsigned long long)cells, SCENARIO_CELLS_MAX);
     }
+    check_pairs("config", &s->functions->config, false, p);
+    check_pairs("annotations", &s->functions->annotations, true, p);
     if (s->functions->memory > s->runners->memory) {
         conf_problem(p, "CFG704", NULL,
                      "functions.memory is larger than runners.memory; expected that a container "

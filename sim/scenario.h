@@ -38,6 +38,7 @@ struct scenario_functions {
     const char *duration_shape;
     int64_t duration_ns;
     int64_t spread; /* percent: sigma of lognormal */
+    struct fn_strlist config, annotations; /* of functions in turn */
 };
 
 struct scenario_arrivals {

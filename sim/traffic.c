@@ -9,6 +9,7 @@
  * our choice. It is a shape, not their data. */
 #include <sim/cluster_int.h>
 
+#include <sim/call_more.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,11 @@ static void describe(struct cluster *c, struct function *f, uint32_t i, struct s
                                 .lb_group = FN_GROUP_DEFAULT,
                                 .mem_mb = f->memory / MIB,
                                 .deadline_ns = INT64_MAX };
+}
+
+static const char *in_turn(const struct fn_strlist *list, uint32_t i)
+{
+    return list->n ? list->items[i % list->n] : "";
 }
 
 uint64_t traffic_service_ns(struct cluster *c, const struct function *f)
@@ -269,9 +275,11 @@ static void on_end(struct env_timer *t)
 
 int traffic_create(struct cluster *c)
 {
+    const struct scenario_functions *o = c->sc->functions;
     struct sim_rng r = sim_rng_make(c->o->seed, 10);
 
     fixed_init();
+    arena_init(&c->mores, 0);
     c->rng_arrive = sim_rng_make(c->o->seed, 11);
     c->rng_serve = sim_rng_make(c->o->seed, 12);
     c->n_functions = (uint32_t)c->sc->functions->count;
@@ -281,6 +289,10 @@ int traffic_create(struct cluster *c)
     }
     for (uint32_t i = 0; i < c->n_functions; i++) {
         describe(c, &c->functions[i], i, &r);
+        if (call_more_make(&c->mores, &c->functions[i].view, in_turn(&o->config, i),
+                           in_turn(&o->annotations, i)) < 0) {
+            return FN_E_EXHAUSTED;
+        }
     }
     c->gap_q10 = ((uint64_t)ENV_S << 10) / (uint64_t)c->sc->arrivals->rate;
     return alias_build(c);
@@ -300,5 +312,6 @@ void traffic_start(struct cluster *c)
 
 void traffic_destroy(struct cluster *c)
 {
+    arena_finish(&c->mores);
     free(c->functions);
 }

@@ -48,6 +48,15 @@ static bool is_acked(const struct lb_call *c)
     return c->client_gone || c->answered;
 }
 
+/* Its memory is the client's from now on: plugins that ask for more of the call get it from the
+ * text that travels. */
+static void forget_request(struct lb_call *c)
+{
+    if (c->more.call == &c->model) {
+        c->more.call = NULL;
+    }
+}
+
 /* ---- the end --------------------------------------------------------------------------------- */
 
 static void tell_listeners(struct lb_call *c, enum outcome outcome, int status,
@@ -136,6 +145,7 @@ static void call_finish(struct lb_call *c, enum outcome outcome, int status,
         c->lb->deps.client->attempt_close(c->attempt);
         c->attempt = NULL;
     }
+    forget_request(c);
     log_end(c, outcome, status, e); /* while the runner's address lives */
     note_end(c, outcome, status, e);
     c->place.execution_ns = c->has_finished ? c->finished.execution_ns : 0;
@@ -372,6 +382,7 @@ static void on_start(void *ud, const struct engage_start *start)
         note_first_byte(c);
         c->reply->whole(c->reply_ud, start->status > 0 ? start->status : 202, &h, NULL, 0);
         c->answered = true;
+        forget_request(c);
     }
 }
 
@@ -672,7 +683,13 @@ static void set_view(struct lb_call *c, const struct call *m)
 
     c->mem_mb = m->mem_mb;
     c->timeout_s = m->timeout_s;
-    c->place.view = call_view(m, INT64_MAX);
+    c->more = (struct fn_call_more){ .call = m,
+                                     .extensions = &c->extensions,
+                                     .json = c->json,
+                                     .json_len = c->json_len,
+                                     .slot_hash = c->slot_hash_id,
+                                     .arena = &c->arena };
+    c->place.view = call_view(m, INT64_MAX, &c->more);
     c->place.deadline_ns = c->created_ns + (c->route.detached ? o->detached_placement_timeout_ns
                                                               : o->placement_timeout_ns);
     c->place.on_wake = on_wake;
@@ -721,33 +738,42 @@ static int check_type(const struct lb_call *c, struct fn_error *reterr)
     return 0;
 }
 
+static int run_overriders(struct lb_call *c, struct call *m, struct fn_error *reterr)
+{
+    int r;
+
+    if (!c->chain || c->chain->n_overriders == 0) {
+        return 0;
+    }
+    c->slot_hash_id = ""; /* the call may be another one now: the runner makes its key */
+    r = override_apply(c->chain->overriders, c->chain->n_overriders, OVERRIDE_AT_LB, m,
+                       &c->extensions, reterr);
+    c->route.detached = m->detached;
+    return r;
+}
+
 static int prepare(struct lb_call *c, struct fn_error *reterr)
 {
-    struct call m;
-    int r = build_model(c, &m);
+    struct call *m = &c->model;
+    int r = build_model(c, m);
 
     if (r < 0) {
         return err_set(reterr, r, "out of memory");
     }
     kvs_init(&c->extensions, &c->arena);
     c->slot_hash_id = c->fn->slot_hash_id;
-    if (c->chain && c->chain->n_overriders > 0) {
-        c->slot_hash_id = ""; /* the call may be another one now: the runner makes its key */
-        r = override_apply(c->chain->overriders, c->chain->n_overriders, OVERRIDE_AT_LB, &m,
-                           &c->extensions, reterr);
-        c->route.detached = m.detached;
-        r = r < 0 ? r : check_type(c, reterr);
-    }
+    r = run_overriders(c, m, reterr);
+    r = r < 0 ? r : check_type(c, reterr);
     if (r < 0) {
         return r;
     }
-    set_view(c, &m);
+    r = write_model(c, m);
+    if (r < 0) {
+        return err_set(reterr, r, "out of memory");
+    }
+    set_view(c, m);
     r = chain_before(c->chain, &c->place.view, &c->listeners_passed, reterr);
-    if (r < 0) {
-        return r;
-    }
-    r = write_model(c, &m);
-    return r < 0 ? err_set(reterr, r, "out of memory") : check_size(c, reterr);
+    return r < 0 ? r : check_size(c, reterr);
 }
 
 static void on_found(void *ud, struct catalog_fn *given, const struct fn_error *err)
@@ -761,7 +787,7 @@ static void on_found(void *ud, struct catalog_fn *given, const struct fn_error *
         return;
     }
     c->fn = given;
-    if (check_type(c, &e) < 0 || bodies_take(c, &e) < 0 || prepare(c, &e) < 0) {
+    if (bodies_take(c, &e) < 0 || prepare(c, &e) < 0) {
         call_refuse(c, &e);
         return;
     }
@@ -809,6 +835,7 @@ void call_cut(struct lb_call *c)
 void lb_call_gone(struct lb_call *c)
 {
     c->client_gone = true;
+    forget_request(c);
     if (c->route.detached && c->state > LB_RECEIVED) {
         return; /* accepted work goes on */
     }

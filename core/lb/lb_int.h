@@ -6,7 +6,8 @@
 #include <base/states.h>
 #include <lb/lb.h>
 #include <lb/why.h>
-#include <model/kvs.h>
+#include <model/call.h>
+#include <model/view.h>
 #include <sys/queue.h>
 #include <uthash.h>
 
@@ -130,9 +131,11 @@ struct lb_call {
     const char *slot_hash_id;
     uint64_t mem_mb;
     int32_t timeout_s;
-    const char *json; /* the model as it travels */
+    struct call model; /* of the request's memory too: forget_request() */
+    const char *json;  /* the model as it travels */
     size_t json_len;
     struct kvs extensions;
+    struct fn_call_more more; /* what plugins may ask of the model */
     const char *request_id;
 
     struct place_call place;

@@ -171,8 +171,8 @@ void lanes_cancel(struct lanes *lanes, struct env_work *w)
 int lanes_create(struct loop *l, const struct loop_lanes *config, struct lanes **ret,
                  struct fn_error *reterr)
 {
-    static const struct loop_lanes defaults = { { 4, 8, 4, 2 },
-                                                { 1024, 1024, 1024, 1024 } };
+    static const struct loop_lanes defaults = { { 4, 8, 4, 2, 4 },
+                                                { 1024, 1024, 1024, 1024, 1024 } };
     struct lanes *lanes = calloc(1, sizeof(*lanes));
 
     if (!lanes) {

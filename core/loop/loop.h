@@ -14,7 +14,7 @@
 struct loop;
 
 struct loop_lanes {
-    uint32_t threads_max[ENV_LANES_N]; /* defaults: 4, 8, 4, 2 */
+    uint32_t threads_max[ENV_LANES_N]; /* defaults: 4, 8, 4, 2, 4 */
     uint32_t queue_max[ENV_LANES_N];   /* defaults: 1024 each */
 };
 

@@ -31,7 +31,7 @@ void call_init(struct call *c, struct arena *arena)
     headers_init(&c->headers, arena);
 }
 
-struct fn_call call_view(const struct call *c, int64_t deadline_ns)
+struct fn_call call_view(const struct call *c, int64_t deadline_ns, struct fn_call_more *more)
 {
     const char *group = kvs_get(&c->config, "FN_LB_GROUP_ID");
 
@@ -44,6 +44,7 @@ struct fn_call call_view(const struct call *c, int64_t deadline_ns)
         .mem_mb = c->mem_mb,
         .deadline_ns = deadline_ns,
         .kind = c->detached ? FN_CALL_DETACHED : FN_CALL_SYNC,
+        .more = more,
     };
 }
 
@@ -567,6 +568,17 @@ int call_add_contract(struct call *c)
                : 0;
 }
 
+void call_key_hex(const unsigned char key[SLOT_KEY_BYTES], char ret[SLOT_HEX_BYTES])
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (int i = 0; i < SLOT_KEY_BYTES; i++) {
+        ret[2 * i] = digits[key[i] >> 4];
+        ret[2 * i + 1] = digits[key[i] & 15];
+    }
+    ret[SLOT_HEX_BYTES - 1] = '\0';
+}
+
 static int make_slot_hex(struct call *c, struct buf *identity, char ret[SLOT_HEX_BYTES])
 {
     unsigned char key[SLOT_KEY_BYTES];
@@ -575,9 +587,7 @@ static int make_slot_hex(struct call *c, struct buf *identity, char ret[SLOT_HEX
         return FN_E_EXHAUSTED;
     }
     call_slot_key(identity, key);
-    for (int i = 0; i < SLOT_KEY_BYTES; i++) {
-        snprintf(ret + 2 * i, 3, "%02x", key[i]);
-    }
+    call_key_hex(key, ret);
     return 0;
 }
 

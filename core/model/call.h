@@ -40,8 +40,9 @@ struct call {
 };
 
 void call_init(struct call *c, struct arena *arena);
-/* What placers and listeners are shown; its texts are the call's. deadline_ns: INT64_MAX = none. */
-struct fn_call call_view(const struct call *c, int64_t deadline_ns);
+/* What placers and listeners are shown; its texts are the call's. deadline_ns: INT64_MAX = none.
+ * `more` (view.h) is borrowed. */
+struct fn_call call_view(const struct call *c, int64_t deadline_ns, struct fn_call_more *more);
 /* models.Call as JSON; key order and escapes as Go writes them. 0 or FN_E_EXHAUSTED. */
 int call_to_json(const struct call *c, struct buf *out);
 /* Accepts what Go accepts (case-insensitive keys, unknown keys ignored, null = unset, cpus as text)
@@ -61,8 +62,9 @@ void call_slot_key(const struct buf *identity, unsigned char ret[SLOT_KEY_BYTES]
 /* What a runner adds to the config of every call, before its identity is taken. 0 or
  * FN_E_EXHAUSTED. */
 int call_add_contract(struct call *c);
-/* The key in hex that a runner would make of `c` without extensions. 0 or FN_E_EXHAUSTED. */
 #define SLOT_HEX_BYTES (2 * SLOT_KEY_BYTES + 1)
+void call_key_hex(const unsigned char key[SLOT_KEY_BYTES], char ret[SLOT_HEX_BYTES]);
+/* The key in hex that a runner would make of `c` without extensions. 0 or FN_E_EXHAUSTED. */
 int call_slot_hex(const struct call *c, char ret[SLOT_HEX_BYTES]);
 
 #endif

@@ -106,6 +106,23 @@ static struct plugin **load_list(struct generation *g, const struct config_list_
     return first;
 }
 
+static void on_chain_gone(struct chain *c)
+{
+    generation_unref(container_of(c, struct generation, chain));
+}
+
+static void make_chain(struct generation *g, struct conf_problems *p)
+{
+    g->chain = (struct chain){ .overriders = g->overriders,
+                               .n_overriders = g->config->overriders.n,
+                               .listeners = g->listeners,
+                               .n_listeners = g->config->listeners.n,
+                               .gone = on_chain_gone };
+    if (chain_open(&g->chain, g->node->env) < 0) {
+        conf_problem(p, "CFG703", NULL, "listeners: out of memory");
+    }
+}
+
 int generation_load(struct generation *g, struct plugin *running, struct conf_problems *p)
 {
     const struct node *n = g->node;
@@ -117,6 +134,9 @@ int generation_load(struct generation *g, struct plugin *running, struct conf_pr
         if (n->sides[i]->load) {
             n->sides[i]->load(g, running, p);
         }
+    }
+    if (p->n == told) {
+        make_chain(g, p);
     }
     return p->n > told ? FN_E_INVALID : 0;
 }
@@ -140,6 +160,7 @@ static void free_generation(struct generation *g)
         metric_add(stuck_metric(), -1);
         log_info("a stuck generation has ended", "generation", log_num((int64_t)g->number));
     }
+    chain_close(&g->chain);
     free(g->plugins);
     free(g);
 }
@@ -232,20 +253,10 @@ static void on_stuck(struct env_timer *t)
 
 /* ---- use ------------------------------------------------------------------------------------- */
 
-static void on_chain_gone(struct chain *c)
-{
-    generation_unref(container_of(c, struct generation, chain));
-}
-
 static void use_chain(struct generation *g)
 {
     struct node *n = g->node;
 
-    g->chain = (struct chain){ .overriders = g->overriders,
-                               .n_overriders = g->config->overriders.n,
-                               .listeners = g->listeners,
-                               .n_listeners = g->config->listeners.n,
-                               .gone = on_chain_gone };
     if (n->front->set_chain) {
         g->refs++;
         n->front->set_chain(n, &g->chain);
@@ -311,6 +322,7 @@ static void replace(struct generation *old)
 
     generation_enter(old, GENERATION_DRAINING);
     old->replaced_ns = env_now_ns(env);
+    chain_retire(&old->chain);
     env_timer_set(env, &old->stuck_timer, old->replaced_ns + GENERATION_STUCK_NS);
     generation_unref(old);
 }
@@ -351,6 +363,19 @@ uint32_t generations_alive(const struct node *n)
         alive++;
     }
     return alive;
+}
+
+bool generations_are_told(const struct node *n)
+{
+    const struct generation *g;
+
+    LIST_FOREACH(g, &n->generations, link)
+    {
+        if (!chain_is_told(&g->chain)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool generations_are_ending(const struct node *n)

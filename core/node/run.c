@@ -91,6 +91,7 @@ static _Noreturn void leave(int code)
 static void drain_step(struct run *run)
 {
     if (run->sides_drained && run->draining && reload_is_quiet(run->node.reload) &&
+        generations_are_told(&run->node) &&
         (!run->node.web || web_connections(run->node.web) == 0)) {
         run->clean = true;
         loop_stop(run->node.loop);
@@ -172,6 +173,7 @@ static void begin_drain(struct run *run)
              log_num(n->config->top->drain_timeout_ns / ENV_MS));
     run->draining = n->draining = true;
     reload_stop(n->reload);
+    chain_retire(&n->gen->chain);
     run->drain_poll.cb = on_drain_poll;
     run->drain_deadline.cb = on_drain_deadline;
     env_timer_set(n->env, &run->drain_poll, env_now_ns(n->env));

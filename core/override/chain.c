@@ -2,7 +2,9 @@
  * let the call pass. */
 #include <override/chain.h>
 
+#include <override/late.h>
 #include <plugin/answer.h>
+#include <stdlib.h>
 
 const char *const outcome_names[OUTCOMES_N] = { "ok", "failed", "not-executed", "unknown",
                                                 "aborted" };
@@ -56,5 +58,58 @@ void chain_after(const struct chain *c, uint32_t passed, const struct fn_call *c
                 plugin_was_slow(listener);
             }
         }
+        if (c->late && c->late[i]) {
+            late_add(c->late[i], call, end);
+        }
     }
+}
+
+/* ---- listeners that may be slow -------------------------------------------------------------- */
+
+int chain_open(struct chain *c, struct env *env)
+{
+    const struct fn_listener_ops *ops;
+
+    for (uint32_t i = 0; i < c->n_listeners; i++) {
+        ops = plugin_ops(c->listeners[i]);
+        if (!ops->after_worker) {
+            continue;
+        }
+        if (!c->late && !(c->late = calloc(c->n_listeners, sizeof(struct late *)))) {
+            return FN_E_EXHAUSTED;
+        }
+        c->late[i] = late_create(env, c, c->listeners[i]);
+        if (!c->late[i]) {
+            return FN_E_EXHAUSTED;
+        }
+    }
+    return 0;
+}
+
+void chain_retire(struct chain *c)
+{
+    for (uint32_t i = 0; c->late && i < c->n_listeners; i++) {
+        if (c->late[i]) {
+            late_retire(c->late[i]);
+        }
+    }
+}
+
+bool chain_is_told(const struct chain *c)
+{
+    for (uint32_t i = 0; c->late && i < c->n_listeners; i++) {
+        if (c->late[i] && !late_is_over(c->late[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void chain_close(struct chain *c)
+{
+    for (uint32_t i = 0; c->late && i < c->n_listeners; i++) {
+        late_destroy(c->late[i]);
+    }
+    free(c->late);
+    c->late = NULL;
 }

@@ -7,6 +7,7 @@
 #ifndef OVERRIDE_CHAIN_H
 #define OVERRIDE_CHAIN_H
 
+#include <base/env.h>
 #include <fn/listener.h>
 #include <plugin/plugin.h>
 
@@ -25,7 +26,17 @@ struct chain {
     uint32_t refs;
     void (*gone)(
         struct chain *c); /* the last pin went; from inside the end of a call; may be NULL */
+    struct late **late;   /* lines of listeners with after_worker(), by their index; chain_open() */
 };
+
+/* Lines for listeners that may be slow; without them after_worker() is not called. 0 or
+ * FN_E_EXHAUSTED. [init] */
+int chain_open(struct chain *c, struct env *env);
+/* Another chain serves, or the node ends: what waits for slow listeners has FN_LISTENER_DRAIN_S. */
+void chain_retire(struct chain *c);
+/* No slow listener has anything to do, or will come back from it. */
+bool chain_is_told(const struct chain *c);
+void chain_close(struct chain *c); /* nobody counts it, or the loop has ended. [init] */
 
 static inline struct chain *chain_ref(struct chain *c)
 {
@@ -53,8 +64,8 @@ static inline void chain_set(struct chain **at, struct chain *next)
  * counts those that let the call through. `c` may be NULL. */
 int chain_before(const struct chain *c, const struct fn_call *call, uint32_t *ret_passed,
                  struct fn_error *reterr);
-/* after() of the first `passed` listeners; fills size and outcome of *end, and all that is said of
- * an aborted call but its times. */
+/* after() of the first `passed` listeners, and later after_worker(); fills size and outcome of
+ * *end, and all that is said of an aborted call but its times. */
 void chain_after(const struct chain *c, uint32_t passed, const struct fn_call *call,
                  enum outcome outcome, struct fn_call_end *end);
 

@@ -3,16 +3,12 @@
 #include <override/override.h>
 
 #include <model/app.h>
+#include <model/fields.h>
 #include <model/header_rules.h>
 #include <model/json.h>
+#include <model/view.h>
 #include <plugin/answer.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <string.h>
-
-#define HEADER_NAME_MAX 256
-#define TYPE_SYNC       "sync"
-#define TYPE_DETACHED   "detached"
 
 struct fn_edit {
     struct call call;      /* scratch; shares what was not edited with the original */
@@ -24,83 +20,21 @@ struct fn_edit {
     enum override_side side;
 };
 
-/* The fields that may be set, with ranges; what a node can really give is its own check. */
-#define FIELD(id, member, min, max) \
-    { id, offsetof(struct call, member), sizeof(((struct call *)NULL)->member), min, max }
-static const struct field {
-    uint32_t id;
-    size_t offset, size; /* 4 or 8 bytes of struct call */
-    uint64_t min, max;
-} fields[] = {
-    FIELD(FN_FIELD_MEM_MB, mem_mb, 1, 1u << 20),
-    FIELD(FN_FIELD_CPU_MILLI, cpu_milli, 0, MODEL_CPU_MILLI_MAX),
-    FIELD(FN_FIELD_TMPFS_MB, tmpfs_mb, 0, 1u << 20),
-    FIELD(FN_FIELD_TIMEOUT_S, timeout_s, 1, MODEL_TIMEOUT_S_MAX),
-    FIELD(FN_FIELD_IDLE_TIMEOUT_S, idle_timeout_s, 1, MODEL_IDLE_S_MAX),
-};
-#undef FIELD
-
-static const struct field *find_field(uint32_t id)
-{
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-        if (fields[i].id == id) {
-            return &fields[i];
-        }
-    }
-    return NULL;
-}
-
 static const char *edit_text(const struct fn_edit *e, uint32_t text_id)
 {
-    const struct call *c = &e->call;
-    const char *text = NULL;
+    char *made;
 
-    switch (text_id) {
-    case FN_TEXT_CALL_ID:
-        text = c->id;
-        break;
-    case FN_TEXT_FN_ID:
-        text = c->fn_id;
-        break;
-    case FN_TEXT_APP_ID:
-        text = c->app_id;
-        break;
-    case FN_TEXT_APP_NAME:
-        text = c->app_name;
-        break;
-    case FN_TEXT_IMAGE:
-        text = c->image;
-        break;
-    case FN_TEXT_METHOD:
-        text = c->method;
-        break;
-    case FN_TEXT_URL:
-        text = c->url;
-        break;
-    case FN_TEXT_SYSLOG_URL:
-        text = c->syslog_url;
-        break;
-    case FN_TEXT_TYPE:
-        text = c->detached ? TYPE_DETACHED : TYPE_SYNC;
-        break;
-    default:
-        break;
+    if (text_id != FN_TEXT_SLOT_HASH) {
+        return call_text(&e->call, text_id);
     }
-    return text ? text : "";
+    PLUGIN_HOST_CALL("fn.edit.text");
+    made = arena_alloc(e->call.arena, SLOT_HEX_BYTES);
+    return made && call_slot_hex(&e->call, made) == 0 ? made : "";
 }
 
-/* A trigger's call has the client's headers under longer names, which overriders need not know. */
 static const char *edit_header(const struct fn_edit *e, const char *name)
 {
-    char prefixed[HEADER_NAME_MAX];
-    const char *value = headers_get(&e->call.headers, name);
-    int n;
-
-    if (value) {
-        return value;
-    }
-    n = snprintf(prefixed, sizeof(prefixed), "Fn-Http-H-%s", name);
-    return n < (int)sizeof(prefixed) ? headers_get(&e->call.headers, prefixed) : NULL;
+    return call_header(&e->call, name);
 }
 
 static const char *edit_config(const struct fn_edit *e, const char *key)
@@ -120,38 +54,17 @@ static const char *edit_extension(const struct fn_edit *e, const char *key)
 
 static uint64_t edit_u64(const struct fn_edit *e, uint32_t field)
 {
-    const struct field *f = find_field(field);
-    uint64_t wide;
-    uint32_t narrow;
-
-    if (!f) {
-        return 0;
-    }
-    if (f->size == sizeof(narrow)) {
-        memcpy(&narrow, (const char *)&e->call + f->offset, sizeof(narrow));
-        return narrow;
-    }
-    memcpy(&wide, (const char *)&e->call + f->offset, sizeof(wide));
-    return wide;
+    return call_u64(&e->call, field);
 }
 
 static int edit_set_u64(struct fn_edit *e, uint32_t field, uint64_t v)
 {
-    const struct field *f = find_field(field);
-    uint32_t narrow = (uint32_t)v;
+    return call_set_u64(&e->call, field, v);
+}
 
-    if (!f) {
-        return FN_E_INVALID;
-    }
-    if (v < f->min || v > f->max) {
-        return FN_E_RANGE;
-    }
-    if (f->size == sizeof(narrow)) {
-        memcpy((char *)&e->call + f->offset, &narrow, sizeof(narrow));
-    } else {
-        memcpy((char *)&e->call + f->offset, &v, sizeof(v));
-    }
-    return 0;
+static int edit_pair(const struct fn_edit *e, uint32_t pairs, uint32_t i, struct fn_kv *ret)
+{
+    return call_pair(&e->call, &e->extensions, pairs, i, ret);
 }
 
 /* Sets or deletes in `k`, which is copied before its first change. */
@@ -197,10 +110,10 @@ static int set_type(struct fn_edit *e, const char *type)
     if (e->side != OVERRIDE_AT_LB) {
         return FN_E_PRECONDITION;
     }
-    if (strcmp(type, TYPE_SYNC) != 0 && strcmp(type, TYPE_DETACHED) != 0) {
+    if (strcmp(type, CALL_TYPE_SYNC) != 0 && strcmp(type, CALL_TYPE_DETACHED) != 0) {
         return FN_E_RANGE;
     }
-    e->call.detached = strcmp(type, TYPE_DETACHED) == 0;
+    e->call.detached = strcmp(type, CALL_TYPE_DETACHED) == 0;
     return 0;
 }
 
@@ -304,11 +217,13 @@ static const struct fn_edit_if edit_if = {
     edit_set_text,
     edit_set_header,
     edit_set_annotation,
+    edit_pair,
 };
 
 void override_offer(struct plugin_host *host)
 {
     plugin_host_offer(host, "fn.edit", 1, 1, &edit_if, NULL);
+    plugin_host_offer(host, "fn.view", FN_VIEW_MAJOR, FN_VIEW_MINOR, view_if(), NULL);
 }
 
 int override_apply(struct plugin *const *overriders, uint32_t n, enum override_side side,

@@ -8,7 +8,7 @@
 #include <model/call.h>
 #include <plugin/plugin.h>
 
-/* [init] Offers "fn.edit"; before overrider instances are made. */
+/* [init] Offers "fn.edit" and "fn.view", which read the same; before instances are made. */
 void override_offer(struct plugin_host *host);
 
 /* Where the chain is: at a runner the caller waits for the type of call that it sent. */

@@ -29,6 +29,7 @@ static const struct plugin_slot override_slots[] = {
 static const struct plugin_slot listener_slots[] = {
     SLOT(fn_listener_ops, before, false),
     SLOT(fn_listener_ops, after, false),
+    SLOT(fn_listener_ops, after_worker, false),
 };
 
 static const struct plugin_slot driver_slots[] = {
@@ -145,7 +146,7 @@ const char *plugin_kind_names(void)
 static const struct plugin_iface ifaces[] = {
     { "fn.op", 1, 0 },   { "fn.wake", 1, 0 }, { "fn.snap", 1, 0 },   { "fn.edit", 1, 1 },
     { "fn.http", 1, 0 }, { "fn.exec", 1, 0 }, { "fn.proc", 1, 0 }, { "fn.driver", 1, 1 },
-    { "fn.placer", 1, 0 }, { "fn.rpc", 1, 0 },
+    { "fn.placer", 1, 0 }, { "fn.rpc", 1, 0 }, { "fn.view", 1, 0 },
 };
 
 const struct plugin_iface *plugin_iface_find(const char *name)

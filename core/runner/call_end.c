@@ -11,9 +11,16 @@
 
 /* ---- listeners ----------------------------------------------------------------------------- */
 
-static struct fn_call listener_view(const struct rcall *rc)
+static struct fn_call listener_view(struct rcall *rc)
 {
-    return call_view(&rc->call, rc->stream_deadline_ns ? rc->stream_deadline_ns : INT64_MAX);
+    if (!rc->more.call) {
+        rc->more = (struct fn_call_more){ .call = &rc->call,
+                                          .extensions = &rc->extensions,
+                                          .slot_key = rc->key,
+                                          .arena = &rc->arena };
+    }
+    return call_view(&rc->call, rc->stream_deadline_ns ? rc->stream_deadline_ns : INT64_MAX,
+                     &rc->more);
 }
 
 int listeners_before(struct rcall *rc, struct fn_error *reterr)

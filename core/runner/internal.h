@@ -13,6 +13,7 @@
 #define RUNNER_INTERNAL_H
 
 #include <base/states.h>
+#include <model/view.h>
 #include <plugin/answer.h>
 #include <runner/parts.h>
 
@@ -200,6 +201,7 @@ struct rcall {
     size_t charged; /* of r->calls_bytes */
     struct share_holder *memory; /* that it counts with; NULL = it holds little */
     struct call call;
+    struct fn_call_more more; /* what listeners may ask of it; filled when there are any */
     const char *request_id; /* the caller's, for log lines; NULL = none */
     struct kvs extensions;
     unsigned char key[SLOT_KEY_BYTES];

@@ -7,9 +7,11 @@
  *
  * Change log, newest first. tests/abi of the source tree keeps the headers of each released minor.
  *   1.1  operator.h: the kind "operator". override.h: fn.edit 1.1 sets image, syslog URL, type,
- *        headers and annotations. driver.h: tasks have CPU shares, labels, mounts, devices, limits,
- *        capabilities, DNS, runtime, network, log driver and extra JSON; fn.driver 1.1 has task().
- *        labels.h: runners of snapshots and machines of control planes have labels.
+ *        headers and annotations, and lists them. driver.h: tasks have CPU shares, labels, mounts,
+ *        devices, limits, capabilities, DNS, runtime, network, log driver and extra JSON; fn.driver
+ *        1.1 has task(). labels.h: runners of snapshots and machines of control planes have labels.
+ *        view.h: whoever is shown a call can ask for all of it. listener.h: after_worker(), for
+ *        listeners that may be slow.
  *   1.0  first version.
  *
  * Growth rule. Every table and view that crosses the border starts with its size as the filling

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 #define FN_LISTENER_MAJOR 1
-#define FN_LISTENER_MINOR 0
+#define FN_LISTENER_MINOR 1
 #define FN_MAGIC_LISTENER 0x464e1301u
 
 /* A call whose client went away is "aborted" on both sides: FN_E_CANCELLED, status 444, blame
@@ -34,7 +34,21 @@ struct fn_listener_ops {
     /* [loop] optional; exactly once for each call that before() let through, also when a later
      * listener refused it. */
     void (*after)(void *inst, const struct fn_call *call, const struct fn_call_end *end);
+    /* Since 1.1. [worker] optional, beside after() or instead of it: for listeners that may be slow.
+     * One at a time per instance, in the order in which calls ended, with views that are the
+     * listener's until it returns; the call is long over. At most once for each call that before()
+     * let through: ends that come while FN_LISTENER_WAITING_* wait are left out and counted, and
+     * those that still wait FN_LISTENER_DRAIN_S after a reload or the begin of a shutdown are, too.
+     * The deadline of `op` is FN_LISTENER_TIME_S away or little less; what runs at such an end is
+     * cancelled. < 0 is counted, and logged with *reterr. */
+    int (*after_worker)(void *inst, struct fn_op *op, const struct fn_call *call,
+                        const struct fn_call_end *end, struct fn_error *reterr);
 };
+
+#define FN_LISTENER_WAITING_MAX   1024u       /* ends of calls, per instance, */
+#define FN_LISTENER_WAITING_BYTES (16u << 20) /* and what they hold together */
+#define FN_LISTENER_TIME_S        5
+#define FN_LISTENER_DRAIN_S       10
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,7 @@
 #ifndef FN_OVERRIDE_H
 #define FN_OVERRIDE_H
 
+#include <fn/driver.h>
 #include <fn/host.h>
 
 #ifdef __cplusplus
@@ -39,6 +40,17 @@ extern "C" {
 #define FN_TEXT_URL     7u
 #define FN_TEXT_SYSLOG_URL 8u /* since 1.1; udp, tcp, tcp+tls, unix or unixgram, "" = none */
 #define FN_TEXT_TYPE    9u /* since 1.1; "sync" or "detached", set at a load balancer only */
+#define FN_TEXT_TRIGGER_ID 10u /* since 1.1 */
+/* Since 1.1: calls with the same one share containers; 64 hex digits, made at each question by
+ * fn.edit, of the call as it is then. A load balancer's does not know what the runner's driver and
+ * overriders add. */
+#define FN_TEXT_SLOT_HASH 11u
+
+/* Sets of pairs that a call has; one that a host does not know is empty. Since 1.1. */
+#define FN_PAIRS_CONFIG      1u
+#define FN_PAIRS_ANNOTATIONS 2u /* values are JSON texts */
+#define FN_PAIRS_EXTENSIONS  3u
+#define FN_PAIRS_HEADERS     4u /* a name may come more than once */
 
 struct fn_edit; /* one call being edited; borrowed, opaque */
 
@@ -63,6 +75,9 @@ struct fn_edit_if {
      * name or value of a field, or one that the platform or the connection owns. */
     int (*set_header)(struct fn_edit *, const char *name, const char *copied);
     int (*set_annotation)(struct fn_edit *, const char *key, const char *json); /* NULL deletes */
+    /* Since 1.1. The i-th pair of FN_PAIRS_*, from 0; FN_E_RANGE behind the last one. In no promised
+     * order; setting and deleting moves pairs. */
+    int (*pair)(const struct fn_edit *, uint32_t pairs, uint32_t i, struct fn_kv *ret_borrowed);
 };
 
 struct fn_override_ops {

@@ -90,7 +90,9 @@ static inline const char *fn_snapshot_labels(const struct fn_snapshot *s, uint32
 #define FN_CALL_SYNC     0u
 #define FN_CALL_DETACHED 1u
 
-/* Borrowed view of one call. */
+struct fn_call_more; /* the host's own */
+
+/* Borrowed view of one call. What else there is to know of it is told by "fn.view" (view.h). */
 struct fn_call {
     struct fn_hdr hdr; /* FN_MAGIC_CALL */
     const char *id;
@@ -101,6 +103,7 @@ struct fn_call {
     int64_t deadline_ns; /* the client's; INT64_MAX = none */
     uint32_t kind;       /* FN_CALL_* */
     uint32_t reserved0;
+    struct fn_call_more *more; /* since 1.1; for "fn.view" alone; NULL = nothing else is known */
 };
 
 /* Host to placer; everything borrowed. */

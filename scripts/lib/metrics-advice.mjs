@@ -23,6 +23,8 @@ export const advice = {
   fn_config_generation: 'It grows with each reload that succeeds.',
   fn_config_generations: '1 is normal, and more for a while after a reload.',
   fn_config_generations_stuck: 'Above 0: calls or plugins hold an old configuration: [reload.md](reload.md). Absent until the first.',
+  fn_listener_ends: '`dropped` growing: the listener is too slow for the calls, or hangs. `late`: it took more than 5 s for one end. `failed`: the log has its reason.',
+  fn_listener_waiting: 'At 1024 ends are dropped: see `fn_listener_ends`.',
   fn_plugin_call_seconds: 'Shows what a plugin costs. Compare it before and after an update of the plugin.',
   fn_plugin_budget_misses: 'Growing: the plugin blocks the event loop. Tell its vendor, or use another one. Absent until the first.',
   fn_plugin_bad_answers: 'Should be 0. The log says what was wrong: [plugin-faults.md](plugin-faults.md).',

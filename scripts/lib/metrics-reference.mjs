@@ -14,7 +14,7 @@ const RUNNER = ['full', 'pure-runner']
 const SECTIONS = [
   { title: 'Process and loop', rooms: ['process'], nodes: ALL },
   { title: 'Log and configuration', rooms: ['base', 'loop', 'node'], nodes: ALL },
-  { title: 'Plugins', rooms: ['plugin'], nodes: ALL },
+  { title: 'Plugins', rooms: ['plugin', 'override'], nodes: ALL },
   { title: 'HTTP, gRPC, TLS', rooms: ['web', 'rpc', 'tls'], nodes: ALL },
   { title: 'Load balancer: calls', rooms: ['lb'], nodes: LB },
   { title: 'Load balancer: placement', rooms: ['place'], nodes: LB },
@@ -28,7 +28,8 @@ const SECTIONS = [
   },
   { title: 'Node pool manager', rooms: ['npm'], nodes: ['npm'], text: 'See [elastic-pools.md](elastic-pools.md).' },
 ]
-const NODES = { fn_metrics_folded_series: RUNNER } // where the room does not say it
+const CALLS = ['full', 'lb', 'pure-runner']
+const NODES = { fn_metrics_folded_series: RUNNER, fn_listener_ends: CALLS, fn_listener_waiting: CALLS } // where the room does not say it
 
 const UNITS = [ // the first that fits
   [/^1 (while|when|of)\b/, '0 or 1'],

@@ -16,6 +16,7 @@
 #include <fn/pool.h>
 #include <fn/predictor.h>
 #include <fn/rpc.h>
+#include <fn/view.h>
 
 #ifdef __cplusplus
 #define PIN_THAT(what) static_assert(what, #what)
@@ -330,15 +331,16 @@ PIN(struct fn_call_end, blame, 12, 4);
 PIN(struct fn_call_end, started_ns, 16, 8);
 PIN(struct fn_call_end, ended_ns, 24, 8);
 PIN(struct fn_call_end, outcome, 32, 8);
-PIN_SIZE(struct fn_listener_ops, 24);
+PIN_SIZE(struct fn_listener_ops, 32);
 PIN(struct fn_listener_ops, hdr, 0, 8);
 PIN(struct fn_listener_ops, before, 8, 8);
 PIN(struct fn_listener_ops, after, 16, 8);
+PIN(struct fn_listener_ops, after_worker, 24, 8);
 PIN_SIZE(struct fn_operator_ops, 24);
 PIN(struct fn_operator_ops, hdr, 0, 8);
 PIN(struct fn_operator_ops, status, 8, 8);
 PIN(struct fn_operator_ops, configure, 16, 8);
-PIN_SIZE(struct fn_edit_if, 104);
+PIN_SIZE(struct fn_edit_if, 112);
 PIN(struct fn_edit_if, hdr, 0, 8);
 PIN(struct fn_edit_if, text, 8, 8);
 PIN(struct fn_edit_if, header, 16, 8);
@@ -352,6 +354,7 @@ PIN(struct fn_edit_if, set_extension, 72, 8);
 PIN(struct fn_edit_if, set_text, 80, 8);
 PIN(struct fn_edit_if, set_header, 88, 8);
 PIN(struct fn_edit_if, set_annotation, 96, 8);
+PIN(struct fn_edit_if, pair, 104, 8);
 PIN_SIZE(struct fn_override_ops, 16);
 PIN(struct fn_override_ops, hdr, 0, 8);
 PIN(struct fn_override_ops, apply, 8, 8);
@@ -375,7 +378,7 @@ PIN(struct fn_snapshot, err_code, 36, 4);
 PIN(struct fn_snapshot, group, 40, 8);
 PIN(struct fn_snapshot, runners, 48, 8);
 PIN(struct fn_snapshot, index, 56, 8);
-PIN_SIZE(struct fn_call, 64);
+PIN_SIZE(struct fn_call, 72);
 PIN(struct fn_call, hdr, 0, 8);
 PIN(struct fn_call, id, 8, 8);
 PIN(struct fn_call, fn_id, 16, 8);
@@ -385,6 +388,7 @@ PIN(struct fn_call, mem_mb, 40, 8);
 PIN(struct fn_call, deadline_ns, 48, 8);
 PIN(struct fn_call, kind, 56, 4);
 PIN(struct fn_call, reserved0, 60, 4);
+PIN(struct fn_call, more, 64, 8);
 PIN_SIZE(struct fn_ask, 80);
 PIN(struct fn_ask, size, 0, 4);
 PIN(struct fn_ask, why, 4, 4);
@@ -476,6 +480,15 @@ PIN(struct fn_rpc_if, open, 8, 8);
 PIN(struct fn_rpc_if, close, 16, 8);
 PIN(struct fn_rpc_if, call, 24, 8);
 PIN(struct fn_rpc_if, cancel, 32, 8);
+PIN_SIZE(struct fn_view_if, 64);
+PIN(struct fn_view_if, hdr, 0, 8);
+PIN(struct fn_view_if, text, 8, 8);
+PIN(struct fn_view_if, u64, 16, 8);
+PIN(struct fn_view_if, header, 24, 8);
+PIN(struct fn_view_if, config, 32, 8);
+PIN(struct fn_view_if, annotation, 40, 8);
+PIN(struct fn_view_if, extension, 48, 8);
+PIN(struct fn_view_if, pair, 56, 8);
 PIN_VALUE(FN_ABI_MAJOR, 1LL);
 PIN_VALUE(FN_MAGIC_MANIFEST, 1179536710LL);
 PIN_VALUE(FN_MAGIC_FACTORY, 1179534915LL);
@@ -566,6 +579,10 @@ PIN_VALUE(FN_LABELS_TEXT_MAX, 255LL);
 PIN_VALUE(FN_LABEL_MAX, 63LL);
 PIN_VALUE(FN_LISTENER_MAJOR, 1LL);
 PIN_VALUE(FN_MAGIC_LISTENER, 1179521793LL);
+PIN_VALUE(FN_LISTENER_WAITING_MAX, 1024LL);
+PIN_VALUE(FN_LISTENER_WAITING_BYTES, 16777216LL);
+PIN_VALUE(FN_LISTENER_TIME_S, 5LL);
+PIN_VALUE(FN_LISTENER_DRAIN_S, 10LL);
 PIN_VALUE(FN_OPERATOR_MAJOR, 1LL);
 PIN_VALUE(FN_MAGIC_OPERATOR, 1179522817LL);
 PIN_VALUE(FN_OPERATOR_PAIRS_MAX, 64LL);
@@ -589,6 +606,12 @@ PIN_VALUE(FN_TEXT_METHOD, 6LL);
 PIN_VALUE(FN_TEXT_URL, 7LL);
 PIN_VALUE(FN_TEXT_SYSLOG_URL, 8LL);
 PIN_VALUE(FN_TEXT_TYPE, 9LL);
+PIN_VALUE(FN_TEXT_TRIGGER_ID, 10LL);
+PIN_VALUE(FN_TEXT_SLOT_HASH, 11LL);
+PIN_VALUE(FN_PAIRS_CONFIG, 1LL);
+PIN_VALUE(FN_PAIRS_ANNOTATIONS, 2LL);
+PIN_VALUE(FN_PAIRS_EXTENSIONS, 3LL);
+PIN_VALUE(FN_PAIRS_HEADERS, 4LL);
 PIN_VALUE(FN_PLACER_MAJOR, 1LL);
 PIN_VALUE(FN_MAGIC_PLACER, 1179521025LL);
 PIN_VALUE(FN_MAGIC_SNAPSHOT, 1179521026LL);
@@ -627,5 +650,7 @@ PIN_VALUE(FN_MAGIC_RPC, 1179516939LL);
 PIN_VALUE(FN_RPC_CHANNELS_MAX, 16LL);
 PIN_VALUE(FN_RPC_CALLS_MAX, 1024LL);
 PIN_VALUE(FN_RPC_MESSAGE_MAX, 4194304LL);
+PIN_VALUE(FN_VIEW_MAJOR, 1LL);
+PIN_VALUE(FN_MAGIC_VIEW, 1179523073LL);
 
 #endif

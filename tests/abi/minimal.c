@@ -183,9 +183,26 @@ static void after(void *inst, const struct fn_call *call, const struct fn_call_e
     i->ended = strcmp(end->outcome, "ok") == 0;
 }
 
+#ifdef FN_LISTENER_TIME_S /* since 1.1 */
+static int after_worker(void *inst, struct fn_op *op, const struct fn_call *call,
+                        const struct fn_call_end *end, struct fn_error *reterr)
+{
+    struct inst *i = inst;
+
+    (void)op;
+    (void)call;
+    (void)reterr;
+    i->ended = strcmp(end->outcome, "ok") != 0;
+    return i->ended ? FN_E_INTERNAL : 0;
+}
+#define AFTER_WORKER .after_worker = after_worker,
+#else
+#define AFTER_WORKER
+#endif
+
 static const struct fn_listener_ops listener_ops = {
     .hdr = FN_HDR(struct fn_listener_ops, FN_MAGIC_LISTENER),
-    .before = before, .after = after, SLOT
+    .before = before, .after = after, AFTER_WORKER SLOT
 };
 
 /* ---- driver -------------------------------------------------------------------------------------- */

@@ -202,6 +202,12 @@ static void use_listener(const void *table, void *inst, char how)
     ops->after(inst, &call, &end);
     ck_assert_int_eq(ops->before(inst, &call, &e), FN_E_EXHAUSTED);
     ck_assert_int_eq(e.http_status, 429);
+    if (plugin_file_manifest(file)->abi_minor > 0) {
+        ck_assert_int_eq(ops->after_worker(inst, NULL, &call, &end, &e), 0);
+        ck_assert_int_eq(ops->before(inst, &call, &e), 0);
+    } else {
+        ck_assert_ptr_null(ops->after_worker);
+    }
     EXTRA(ops, inst, how);
 }
 

@@ -71,17 +71,6 @@ static struct fn_op op_default(void)
     return op_for(TIMEOUT);
 }
 
-static void check_in_time(const char *method, const struct fn_op *op)
-{
-    int64_t end = op->cancel_at_ns < op->deadline_ns ? op->cancel_at_ns : op->deadline_ns;
-
-    must(clock_now() <= end + ENV_S,
-         "%s() came back %lld s after its operation had ended; expected an end at the deadline or "
-         "on "
-         "cancel",
-         method, (long long)((clock_now() - end) / ENV_S));
-}
-
 /* One call of a method, with its arguments and answers. */
 struct call {
     struct instance *in;
@@ -149,7 +138,7 @@ static int list(struct instance *in, struct fn_op *op, const char *group, struct
          "list() returned %d although add() had failed with %d; expected list() to return that: a "
          "list is complete or an error",
          l->result, FN_E_EXHAUSTED);
-    check_in_time("list", op);
+    must_be_in_time("list", op);
     trace_u64((uint64_t)(int64_t)l->result);
     return l->result;
 }
@@ -172,7 +161,7 @@ static int provision(struct instance *in, struct fn_op *op, const char *group, u
          n);
     must(r == 0 || c.error.msg[0] || r == FN_E_EXHAUSTED,
          "provision() failed without a text; expected one sentence in reterr");
-    check_in_time("provision", op);
+    must_be_in_time("provision", op);
     trace_u64((uint64_t)(int64_t)r);
     trace_u64(r == 0 ? accepted : 0);
     *ret = r == 0 ? accepted : 0;
@@ -189,7 +178,7 @@ static int removal(struct instance *in, struct fn_op *op, const char *group, con
     must_be_result("remove", r, &c.error);
     must(r == 0 || c.error.msg[0] || r == FN_E_EXHAUSTED,
          "remove() failed without a text; expected one sentence in reterr");
-    check_in_time("remove", op);
+    must_be_in_time("remove", op);
     trace_u64((uint64_t)(int64_t)r);
     return r;
 }

@@ -111,17 +111,6 @@ static void must_succeed(const char *method, int r, const struct fn_error *e)
          method, err_name(r), e->msg);
 }
 
-static void check_in_time(const char *method, const struct fn_op *op)
-{
-    int64_t end = op->cancel_at_ns < op->deadline_ns ? op->cancel_at_ns : op->deadline_ns;
-
-    must(end == INT64_MAX || clock_now() <= end + ENV_S,
-         "%s() came back %lld s after its operation had ended; expected an end at the deadline or "
-         "on "
-         "cancel",
-         method, (long long)((clock_now() - end) / ENV_S));
-}
-
 static void check_error(const char *method, int r, const struct fn_error *e)
 {
     must_be_result(method, r, e);
@@ -201,7 +190,7 @@ static int run(const char *name, struct call *c, struct fn_op *op,
     c->error = ERR_INIT;
     on_worker(c->in, name, op, call, c);
     check_error(name, c->result, &c->error);
-    check_in_time(name, op);
+    must_be_in_time(name, op);
     if (op->cancel_at_ns == INT64_MAX) {
         must_succeed(name, c->result, &c->error);
     }

@@ -305,6 +305,26 @@ static uint64_t edit_u64(const struct fn_edit *e, uint32_t field)
     return editable(e, "fn.edit u64") && field > 0 && field < EDIT_FIELDS ? e->fields[field] : 0;
 }
 
+/* One pair of each set, if there is any. */
+static int edit_pair(const struct fn_edit *e, uint32_t pairs, uint32_t i, struct fn_kv *ret)
+{
+    const char *value = NULL;
+
+    HOST_CALL();
+    if (editable(e, "fn.edit pair")) {
+        value = pairs == FN_PAIRS_CONFIG        ? e->config_value
+                : pairs == FN_PAIRS_ANNOTATIONS ? e->annotation_value
+                : pairs == FN_PAIRS_EXTENSIONS  ? e->extension_value
+                : pairs == FN_PAIRS_HEADERS     ? e->header_value
+                                                : NULL;
+    }
+    if (!value || i > 0) {
+        return FN_E_RANGE;
+    }
+    *ret = (struct fn_kv){"X-Key", value};
+    return 0;
+}
+
 static int may_set(struct fn_edit *e, const char *what)
 {
     if (!editable(e, what)) {
@@ -433,4 +453,5 @@ const struct fn_edit_if edit_table = {
     edit_set_text,
     edit_set_header,
     edit_set_annotation,
+    edit_pair,
 };

@@ -2,35 +2,15 @@
 #include "outside.h"
 #include "suites.h"
 
-#include <stdio.h>
 #include <string.h>
 
-/* Views that are gone after the call of a method. */
-static struct fn_call *call_new(uint32_t i, uint32_t growth)
-{
-    struct fn_call *c =
-        fence_alloc(sizeof(*c) + growth + 32, 8, "a call", "the listener had heard of it");
-    char *id = (char *)(c + 1) + growth;
-
-    memset(c, 0xa5, sizeof(*c) + growth + 32);
-    snprintf(id, 32, "01CALL%020u", i);
-    *c = (struct fn_call){.hdr = {(uint32_t)sizeof(*c) + growth, FN_MAGIC_CALL},
-                          .id = id,
-                          .fn_id = id,
-                          .app_id = "01APP",
-                          .lb_group = "default",
-                          .mem_mb = 128,
-                          .deadline_ns = INT64_MAX,
-                          .kind = i % 5 ? FN_CALL_SYNC : FN_CALL_DETACHED};
-    fence_read_only(c);
-    return c;
-}
+#define TIMEOUT (FN_LISTENER_TIME_S * ENV_S)
 
 static int before(struct instance *in, uint32_t i, uint32_t growth, bool with_reterr)
 {
     const struct fn_listener_ops *ops = instance_ops(in);
     struct fn_error e = ERR_INIT;
-    struct fn_call *c = call_new(i, growth);
+    struct fn_call *c = call_make(i, growth);
     int r = 0;
 
     if (ops->before) {
@@ -39,18 +19,15 @@ static int before(struct instance *in, uint32_t i, uint32_t growth, bool with_re
         leave();
         must_be_result("before", r, with_reterr ? &e : NULL);
     }
-    fence_free(c);
+    call_end(c);
     trace_u64((uint64_t)(int64_t)r);
     return r;
 }
 
-static void after(struct instance *in, uint32_t i, uint32_t growth)
+static struct fn_call_end *end_new(uint32_t i, uint32_t growth, const char *gone)
 {
     static const char *const outcomes[] = {"ok", "failed", "not-executed", "unknown", "aborted"};
-    const struct fn_listener_ops *ops = instance_ops(in);
-    struct fn_call *c = call_new(i, growth);
-    struct fn_call_end *end =
-        fence_alloc(sizeof(*end) + growth, 8, "the end of a call", "after() had returned");
+    struct fn_call_end *end = fence_alloc(sizeof(*end) + growth, 8, "the end of a call", gone);
 
     memset(end, 0xa5, sizeof(*end) + growth);
     *end = (struct fn_call_end){.size = (uint32_t)sizeof(*end) + growth,
@@ -61,13 +38,61 @@ static void after(struct instance *in, uint32_t i, uint32_t growth)
                                 .ended_ns = clock_now(),
                                 .outcome = outcomes[i % 5]};
     fence_read_only(end);
+    return end;
+}
+
+struct late {
+    struct instance *in;
+    const struct fn_call *call;
+    const struct fn_call_end *end;
+    int result;
+    struct fn_error error;
+};
+
+static void call_after_worker(void *ud, struct fn_op *op)
+{
+    const struct fn_listener_ops *ops = subject.factory->ops;
+    struct late *l = ud;
+
+    l->result = ops->after_worker(l->in->inst, op, l->call, l->end, &l->error);
+}
+
+/* The host's copies are gone when it returns. */
+static int after_worker(struct instance *in, struct fn_op op, uint32_t i, uint32_t growth)
+{
+    const struct fn_listener_ops *ops = instance_ops(in);
+    struct fn_call *c;
+    struct fn_call_end *end;
+    struct late l = {.in = in, .error = ERR_INIT};
+
+    if (!ops->after_worker) {
+        return 0;
+    }
+    l.call = c = call_make(i, growth);
+    l.end = end = end_new(i, growth, "after_worker() had returned");
+    on_worker(in, "after_worker", &op, call_after_worker, &l);
+    must_be_result("after_worker", l.result, &l.error);
+    must_be_in_time("after_worker", &op);
+    fence_free(end);
+    call_end(c);
+    trace_u64((uint64_t)(int64_t)l.result);
+    return l.result;
+}
+
+static void after(struct instance *in, uint32_t i, uint32_t growth)
+{
+    const struct fn_listener_ops *ops = instance_ops(in);
+    struct fn_call *c = call_make(i, growth);
+    struct fn_call_end *end = end_new(i, growth, "after() had returned");
+
     if (ops->after) {
         enter(in, LOOP, "after");
         ops->after(in->inst, c, end);
         leave();
     }
     fence_free(end);
-    fence_free(c);
+    call_end(c);
+    after_worker(in, op_for(TIMEOUT), i, growth);
 }
 
 static void run_calls(struct instance *in, uint32_t n, uint32_t growth)
@@ -144,11 +169,34 @@ static void test_odd_ends(void)
     instance_destroy(in);
 }
 
+/* Its time is over before it begins, or somebody wants it to end: it may leave the end out. */
+static void test_hurried(void)
+{
+    struct instance *in = instance_new();
+    struct fn_op op;
+
+    if (!((const struct fn_listener_ops *)instance_ops(in))->after_worker) {
+        skip("it has no after_worker()");
+    }
+    for (uint32_t i = 0; i < 60; i++) {
+        op = op_for(TIMEOUT);
+        op.deadline_ns = i % 3 == 0 ? clock_now() : op.deadline_ns;
+        op.cancel_at_ns = i % 3 == 1 ? clock_now() : op.cancel_at_ns;
+        step("after_worker() of call %u, %s", i,
+             i % 3 == 0 ? "at its deadline" : i % 3 == 1 ? "cancelled" : "with all its time");
+        before(in, i, 0, true);
+        after_worker(in, op, i, 0);
+    }
+    instance_destroy(in);
+}
+
 static const struct contract_case cases[] = {
     { "listener", "calls", "before() and after() of many calls, views gone after each", test_calls,
       ALSO_REAL },
     { "listener", "forgets", "ended calls leave no memory behind", test_forgets, 0 },
     { "listener", "growth", "views of a later host are larger", test_growth, 0 },
+    { "listener", "hurried", "after_worker() comes back at its deadline and when it is cancelled",
+      test_hurried, ALSO_WORLD },
     { "listener", "odd-ends", "calls end in every way, at any time", test_odd_ends, 0 },
 };
 

@@ -66,6 +66,16 @@ struct fn_op op_for(int64_t timeout_ns)
                           .cancel_at_ns = INT64_MAX};
 }
 
+void must_be_in_time(const char *method, const struct fn_op *op)
+{
+    int64_t end = op->cancel_at_ns < op->deadline_ns ? op->cancel_at_ns : op->deadline_ns;
+
+    must(clock_now() - ENV_S <= end,
+         "%s() came back %lld s after its operation had ended; expected an end at the deadline or "
+         "on cancel",
+         method, (long long)((clock_now() - end) / ENV_S));
+}
+
 static int64_t op_deadline(const struct fn_op *op)
 {
     HOST_CALL();

@@ -6,6 +6,7 @@
 #include "contract.h"
 
 #include <fn/rpc.h>
+#include <fn/view.h>
 
 extern const struct fn_op_if op_table;
 extern const struct fn_wake_if wake_table;
@@ -15,6 +16,7 @@ extern const struct fn_proc_if proc_table;
 extern const struct fn_rpc_if rpc_table;
 extern const struct fn_snap_if snap_table;
 extern const struct fn_edit_if edit_table;
+extern const struct fn_view_if view_table;
 extern const struct fn_driver_if driver_table;
 extern const struct fn_placer_if placers_table;
 
@@ -33,6 +35,7 @@ struct fn_op {
     uint32_t asked;       /* sleeps, programs, exchanges */
 };
 struct fn_op op_for(int64_t timeout_ns);
+void must_be_in_time(const char *method, const struct fn_op *op);
 
 /* ---- programs, HTTP: how the world answers --------------------------------------------------- */
 
@@ -90,7 +93,7 @@ void published_reset(void);
 /* ---- fn.edit --------------------------------------------------------------------------------- */
 
 #define EDIT_FIELDS 6u
-#define EDIT_TEXTS 10u
+#define EDIT_TEXTS 12u
 #define EDIT_KVS 64u
 
 extern const struct fn_edit *edit_open; /* the one whose apply() runs, or NULL */
@@ -104,6 +107,14 @@ struct fn_edit {
     const char *annotation_value;
     const char *extension_value;
 };
+
+/* ---- calls.c: calls as they are shown, and fn.view ------------------------------------------- */
+
+/* Read-only, gone with call_end(), and so is what fn.view told of it. growth: bytes that a later
+ * host appends; the kind is one that nobody knows then. */
+struct fn_call *call_make(uint32_t salt, uint32_t growth);
+#define CALL_PLAIN 15u /* one of which fn.view knows nothing */
+void call_end(struct fn_call *c);
 
 /* ---- fn.driver ------------------------------------------------------------------------------- */
 

@@ -34,6 +34,7 @@ struct shape {
     bool all_draining;
     uint32_t draining_mod; /* each so-manieth drains; 0 = none */
     uint64_t epoch;
+    bool plain; /* the call: nothing of it names a runner */
 };
 
 static uint32_t next_epoch;
@@ -84,29 +85,6 @@ static void build_index(struct instance *in, struct list *l, bool tolerant)
     l->index = r == 0 ? l->index : NULL;
 }
 
-static struct fn_call *make_call(uint32_t growth, uint32_t salt)
-{
-    static char ids[8][40];
-    static uint32_t turn;
-    char *id = ids[turn++ % 8];
-    struct fn_call *c = fence_alloc(sizeof(*c) + growth, 8, "a call", "it had ended");
-
-    snprintf(id, 40, "01FN%022u", salt);
-    memset(c, 0xa5, sizeof(*c) + growth);
-    *c = (struct fn_call){.hdr = {(uint32_t)sizeof(*c) + growth, FN_MAGIC_CALL},
-                          .id = id,
-                          .fn_id = id,
-                          .app_id = "01APP00000000000000000000A",
-                          .lb_group = "default",
-                          .mem_mb = 128,
-                          .deadline_ns = clock_now() + 30 * ENV_S,
-                          .kind = growth     ? 77
-                                  : salt % 5 ? FN_CALL_SYNC
-                                             : FN_CALL_DETACHED};
-    fence_read_only(c);
-    return c;
-}
-
 static struct list list_make(struct instance *in, const struct shape *s, bool index, bool tolerant)
 {
     uint32_t stride = (uint32_t)sizeof(struct fn_runner) + s->growth;
@@ -138,7 +116,7 @@ static struct list list_make(struct instance *in, const struct shape *s, bool in
     l.snap->index = l.index;
     l.snap->flags = s->growth ? 1u << 31 : 0;
     fence_read_only(l.snap);
-    l.call = make_call(s->growth, 7);
+    l.call = call_make(s->plain ? CALL_PLAIN : 7, s->growth);
     return l;
 }
 
@@ -155,7 +133,7 @@ static void list_free(struct instance *in, struct list *l)
     fence_free(l->addresses);
     fence_free(l->inflight);
     fence_free(l->snap);
-    fence_free(l->call);
+    call_end(l->call);
 }
 
 /* ---- questions
@@ -436,8 +414,8 @@ void placer_exercise(struct instance *in, bool tolerant)
 
             asking_start(&a, in, &l, 0);
             a.tolerant = tolerant;
-            fence_free(l.call);
-            l.call = make_call(0, calls);
+            call_end(l.call);
+            l.call = call_make(calls, 0);
             a.ask.call = l.call;
             place_call(&a, 4, calls % 3 ? as_chance_wills : all_busy);
             asking_end(&a);
@@ -514,7 +492,8 @@ static void test_finds_free(void)
 
     for (n = 1; n <= 12; n++) {
         struct list l =
-            list_make(in, &(struct shape){.n = n, .draining_mod = n > 3 ? 3 : 0}, true, false);
+            list_make(in, &(struct shape){.n = n, .draining_mod = n > 3 ? 3 : 0, .plain = true},
+                      true, false);
 
         for (lucky_index = 0; lucky_index < n; lucky_index++) {
             struct asking a;

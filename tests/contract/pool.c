@@ -89,13 +89,7 @@ static void stop(struct instance *in, struct ending *e)
 static void route(struct instance *in, bool tolerant)
 {
     const struct fn_pool_ops *ops = instance_ops(in);
-    const struct fn_call call = {.hdr = {sizeof(call), FN_MAGIC_CALL},
-                                 .id = "01CALL",
-                                 .fn_id = "01FN",
-                                 .app_id = "01APP",
-                                 .lb_group = "blue",
-                                 .mem_mb = 128,
-                                 .deadline_ns = INT64_MAX};
+    struct fn_call *call = call_make(4, 0);
     size_t caps[] = {FN_GROUP_NAME_MAX + 1, 3, 1};
     char twice[FN_GROUP_NAME_MAX + 1];
     size_t i;
@@ -106,7 +100,7 @@ static void route(struct instance *in, bool tolerant)
 
         memset(name, 'z', caps[i]);
         enter(in, LOOP, "route");
-        r = ops->route(in->inst, &call, name, caps[i]);
+        r = ops->route(in->inst, call, name, caps[i]);
         leave();
         must_be_result("route", r, NULL);
         must(r < 0 || memchr(name, '\0', caps[i]),
@@ -116,7 +110,7 @@ static void route(struct instance *in, bool tolerant)
         if (i == 0 && r == 0) {
             trace_text(name);
             enter(in, LOOP, "route");
-            ops->route(in->inst, &call, twice, sizeof(twice));
+            ops->route(in->inst, call, twice, sizeof(twice));
             leave();
             must(strcmp(name, twice) == 0,
                  "route() named \"%.40s\" and then \"%.40s\" for the same call; expected it to be "
@@ -125,6 +119,7 @@ static void route(struct instance *in, bool tolerant)
         }
         fence_free(name);
     }
+    call_end(call);
 }
 
 void pool_exercise(struct instance *in, bool tolerant)

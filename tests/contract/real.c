@@ -23,7 +23,7 @@ static void must_work(int r, const char *what, const struct fn_error *e)
 /* What of a node can be had here. */
 static bool offered(const char *iface)
 {
-    static const char *const names[] = {"fn.wake", "fn.snap", "fn.edit", "fn.placer"};
+    static const char *const names[] = {"fn.wake", "fn.snap", "fn.edit", "fn.placer", "fn.view"};
     size_t i;
 
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

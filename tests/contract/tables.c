@@ -249,7 +249,7 @@ const void *tables_find(const char *iface)
         {"fn.op", &op_table},     {"fn.wake", &wake_table},     {"fn.snap", &snap_table},
         {"fn.edit", &edit_table}, {"fn.http", &http_table},     {"fn.exec", &exec_table},
         {"fn.proc", &proc_table}, {"fn.driver", &driver_table}, {"fn.placer", &placers_table},
-        {"fn.rpc", &rpc_table},
+        {"fn.rpc", &rpc_table},   {"fn.view", &view_table},
     };
     size_t i;
 

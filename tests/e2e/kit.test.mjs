@@ -10,7 +10,7 @@ import { invoke } from './lib/http.mjs'
 import { Fnd, build, freePort, root, tempDir, until } from './lib/node.mjs'
 import { Room, noRoom } from './lib/room.mjs'
 
-const samples = ['placer-p2c', 'cp-exec', 'driver-site', 'override-deadline', 'override-shares', 'driver-shares']
+const samples = ['placer-p2c', 'cp-exec', 'driver-site', 'override-deadline', 'override-shares', 'driver-shares', 'placer-pin', 'listener-lines']
 const dir = tempDir()
 const kit = '/usr'
 const operator = path.join(dir, 'fnd') // what an operator has: the program and its plugins

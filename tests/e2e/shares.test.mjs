@@ -1,25 +1,17 @@
 // samples/override-shares and samples/driver-shares, after Go Fn's example of an overrider and a driver.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { chmodSync } from 'node:fs'
-import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId, startCluster } from './lib/cluster.mjs'
 import { docker, noEngine as skip, socketPath } from './lib/docker.mjs'
 import { invoke } from './lib/http.mjs'
-import { root, tempDir } from './lib/node.mjs'
+import { tempDir } from './lib/node.mjs'
+import { buildSample } from './lib/samples.mjs'
 
 const owner = `e2e-shares-${process.pid}`
 const image = 'fnd/hello:latest'
 
 describe('CPU shares for the functions of one app', { skip }, () => {
   const dir = tempDir()
-  const build = (name, source) => {
-    const file = path.join(dir, `${name}.so`)
-    execFileSync('cc', ['-std=c11', '-shared', '-fPIC', '-fvisibility=hidden', '-O2', '-I', path.join(root, 'include'), path.join(root, 'samples', name, source), '-o', file])
-    chmodSync(file, 0o755)
-    return file
-  }
   let cluster
   const shares = (fn) => docker('ps', '-aq', '--filter', `label=io.fnd.owner=${owner}`, '--filter', `label=io.fnd.fn_id=${fnId(fn)}`)
     .split('\n').filter(Boolean).map((id) => JSON.parse(docker('inspect', id))[0].HostConfig.CpuShares)
@@ -28,10 +20,10 @@ describe('CPU shares for the functions of one app', { skip }, () => {
     cluster = await startCluster({
       functions: { gold: { image, memory: 64, app: 'gold' }, plain: { image, memory: 64 } },
       runnerOptions: {
-        driver: `driver:\n  - { use: docker, name: engine, docker_host: "unix://${socketPath}" }\n  - { use: shares, file: ${build('driver-shares', 'driver.c')}, inner: engine }`,
+        driver: `driver:\n  - { use: docker, name: engine, docker_host: "unix://${socketPath}" }\n  - { use: shares, file: ${buildSample(dir, 'driver-shares')}, inner: engine }`,
         runner: `owner: ${owner}`,
       },
-      lbOptions: { plugins: `overriders:\n  - { use: shares, file: ${build('override-shares', 'override.c')}, app: gold, shares: 512 }` },
+      lbOptions: { plugins: `overriders:\n  - { use: shares, file: ${buildSample(dir, 'override-shares')}, app: gold, shares: 512 }` },
     })
   })
   after(() => cluster?.stop())

@@ -10,7 +10,7 @@ export const fnId = (name) => `01FN${name.toUpperCase().replace(/[^A-Z0-9]/g, ''
 
 const indent = (text, n) => text.trim().split('\n').map((l) => ' '.repeat(n) + l).join('\n')
 
-// functions: { name: { image?, memory?, timeout?, config?, triggers?, app? } }; apps: { name: 'yaml' }
+// functions: { name: { image?, memory?, timeout?, config?, annotations?, triggers?, app? } }; apps: { name: 'yaml' }
 export function appsYaml(functions, apps = {}) {
   let out = 'apps:\n'
   let app
@@ -26,6 +26,10 @@ export function appsYaml(functions, apps = {}) {
     if (f.config) {
       out += '        config:\n'
       for (const [k, v] of Object.entries(f.config)) out += `          ${k}: "${v}"\n`
+    }
+    if (f.annotations) {
+      out += '        annotations:\n'
+      for (const [k, v] of Object.entries(f.annotations)) out += `          ${k}: ${JSON.stringify(v)}\n`
     }
     if (f.triggers) {
       out += '        triggers:\n'

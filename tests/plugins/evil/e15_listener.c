@@ -12,7 +12,7 @@ static int before(void *inst, const struct fn_call *call, struct fn_error *reter
 }
 
 static const struct fn_listener_ops ops = { FN_HDR(struct fn_listener_ops, FN_MAGIC_LISTENER),
-                                            before, NULL };
+                                            before, NULL, NULL };
 EVIL_FACTORY(evil, FN_KIND_LISTENER, FN_LISTENER, NULL, &ops, evil_turns_create, free);
 
 #define EVIL_FACTORIES &evil

@@ -1,10 +1,13 @@
 #include <fn/listener.h>
+#include <fn/view.h>
 
 #include "mutant.h"
 
 struct count {
     const struct fn_host *host;
+    const struct fn_view_if *view;
     const struct fn_call *kept;
+    const char *kept_text;
     uint32_t ok;
     uint32_t codes[17];
 };
@@ -19,6 +22,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
         return fail(reterr, FN_E_EXHAUSTED, "out of memory");
     }
     c->host = host;
+    c->view = host->get(host, "fn.view", FN_VIEW_MAJOR);
     *ret_inst = c;
     return 0;
 }
@@ -62,10 +66,33 @@ static void after(void *inst, const struct fn_call *call, const struct fn_call_e
     c->codes[end->code <= 0 && end->code >= -16 ? -end->code : 0]++;
 }
 
+static int after_worker(void *inst, struct fn_op *op, const struct fn_call *call,
+                        const struct fn_call_end *end, struct fn_error *reterr)
+{
+    struct count *c = inst;
+    const char *zone = c->view->annotation(call, M(8) ? NULL : "zone");
+
+    (void)op;
+    if (M(7)) {
+        if (c->kept_text && c->kept_text[0] == '!') {
+            abort();
+        }
+        c->kept_text = zone;
+    }
+    if (M(9) && end->code < 0) {
+        reterr->code = -1;
+        return -77;
+    }
+    return 0;
+}
+
+static const struct fn_need needs[] = { { "fn.view", 1, 0, 0 }, { NULL, 0, 0, 0 } };
+
 static const struct fn_listener_ops ops = {
     .hdr = FN_HDR(struct fn_listener_ops, FN_MAGIC_LISTENER),
     .before = before,
     .after = after,
+    .after_worker = after_worker,
 };
 
-MUTANT_PLUGIN(mutant, FN_KIND_LISTENER, LISTENER, 0, NULL, NULL, ops)
+MUTANT_PLUGIN(mutant, FN_KIND_LISTENER, LISTENER, 0, NULL, needs, ops)

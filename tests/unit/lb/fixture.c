@@ -46,8 +46,14 @@ static int pool_start(void *inst, struct fn_error *reterr)
     return 0;
 }
 
+static void pool_stop(void *inst, void (*done)(void *ud), void *ud)
+{
+    (void)inst;
+    done(ud);
+}
+
 static const struct fn_pool_ops pool_ops = { FN_HDR(struct fn_pool_ops, FN_MAGIC_POOL), pool_start,
-                                             NULL, NULL, NULL };
+                                             NULL, NULL, pool_stop };
 
 void publish(const char *const *addresses)
 {

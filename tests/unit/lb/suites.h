@@ -12,5 +12,6 @@ Suite *plugin_suite(void);
 Suite *random_suite(void);
 Suite *why_suite(void);
 Suite *list_suite(void);
+Suite *view_suite(void);
 
 #endif

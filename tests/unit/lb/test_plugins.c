@@ -37,6 +37,7 @@ static void set_all(const struct fn_edit_if *e, struct fn_edit *edit)
     ck_assert_uint_eq(e->u64(edit, 99), 0);
 }
 
+static bool came_detached;
 static const char *type; /* that the second overrider sets; NULL = none */
 
 /* What a user could not have set is refused, and leaves what was. */
@@ -92,7 +93,7 @@ static void set_texts(const struct fn_edit_if *e, struct fn_edit *edit)
     }
     ck_assert_str_eq(e->text(edit, FN_TEXT_IMAGE), "fnd/other:2");
     ck_assert_str_eq(e->text(edit, FN_TEXT_SYSLOG_URL), "tcp://log:514");
-    ck_assert_str_eq(e->text(edit, FN_TEXT_TYPE), "sync");
+    ck_assert_str_eq(e->text(edit, FN_TEXT_TYPE), came_detached ? "detached" : "sync");
     ck_assert_str_eq(e->header(edit, "x-plan"), "silver");
     ck_assert_str_eq(e->annotation(edit, "acme/zone"), "{\"a\":[1,2]}");
     ck_assert_ptr_null(e->annotation(edit, "acme/gone"));
@@ -156,7 +157,7 @@ static void after(void *inst, const struct fn_call *call, const struct fn_call_e
 }
 
 static const struct fn_listener_ops listener_ops = { FN_HDR(struct fn_listener_ops,
-                                                            FN_MAGIC_LISTENER), before, after };
+                                                            FN_MAGIC_LISTENER), before, after, NULL };
 
 static void setup(void)
 {
@@ -170,11 +171,13 @@ static void setup(void)
         fake_plugin_init(&other[i], "other",
                          i < 2 ? (const void *)&override_ops : (const void *)&listener_ops, &me[i]);
     }
-    chain = (struct chain){ overriders, 2, listeners, 2, 0, NULL };
+    chain = (struct chain){ .overriders = overriders, .n_overriders = 2, .listeners = listeners,
+                            .n_listeners = 2 };
     lb_set_plugins(lb, &chain);
     method = "POST";
     refuse_at = -1;
     type = NULL;
+    came_detached = false;
     befores = afters = 0;
 }
 
@@ -254,6 +257,24 @@ START_TEST(an_overrider_detaches)
         fake_attempt_end(fake_engage_last(&fe), 0, ENGAGE_PROOF_NONE, true);
         ck_assert_int_eq(c->status, 202);
     }
+    client_free(c);
+}
+END_TEST
+
+/* What counts is what the overriders made of it. */
+START_TEST(an_overrider_makes_it_sync)
+{
+    struct client *c;
+
+    came_detached = true;
+    type = "sync";
+    c = send_request("POST", "/invoke/" FN_HELLO, "", "X-Tenant", "blue", "Fn-Invoke-Type",
+                     "detached", NULL);
+    ck_assert_ptr_nonnull(strstr(fake_engage_last(&fe)->json, "\"type\":\"sync\""));
+    fake_attempt_start(fake_engage_last(&fe), 200, NULL);
+    fake_attempt_finished(fake_engage_last(&fe), true, 0, false, NULL);
+    fake_attempt_end(fake_engage_last(&fe), 0, ENGAGE_PROOF_NONE, true);
+    ck_assert_int_eq(c->status, 200);
     client_free(c);
 }
 END_TEST
@@ -347,6 +368,7 @@ Suite *plugin_suite(void)
     tcase_add_checked_fixture(tc, setup, lb_teardown);
     tcase_add_test(tc, edits_travel);
     tcase_add_loop_test(tc, an_overrider_detaches, 0, 2);
+    tcase_add_test(tc, an_overrider_makes_it_sync);
     tcase_add_test(tc, triggers_have_their_headers);
     tcase_add_test(tc, one_refusal_refuses);
     tcase_add_test(tc, a_call_keeps_its_chain);

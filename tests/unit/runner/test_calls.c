@@ -614,6 +614,35 @@ START_TEST(listeners)
 }
 END_TEST
 
+/* The hash is that of the containers, which the driver's extensions are part of. */
+START_TEST(listeners_see_the_call)
+{
+    struct world *w = world_create(with_listener);
+    static const struct fn_kv plan = { "plan", "gold" };
+    struct engage_session *s;
+    char first[72];
+
+    w->extensions = &plan;
+    w->n_extensions = 1;
+    s = world_call(w, (struct call_spec){ .extra = ", \"annotations\": {\"zone\": [1, 2]}" });
+    world_run_ms(w, 200);
+    ck_assert(s->success);
+    ck_assert_uint_eq(w->after, 1);
+    ck_assert_str_eq(w->last_zone, "[1,2]");
+    ck_assert_str_eq(w->last_plan, "gold");
+    ck_assert_uint_eq(strlen(w->last_slot), 64);
+    snprintf(first, sizeof(first), "%s", w->last_slot);
+    w->n_extensions = 0;
+    world_call(w, (struct call_spec){ .mem_mb = 256 });
+    world_run_ms(w, 200);
+    ck_assert_uint_eq(w->after, 2);
+    ck_assert_str_eq(w->last_zone, "");
+    ck_assert_str_eq(w->last_plan, "");
+    ck_assert_str_ne(w->last_slot, first);
+    world_destroy(w);
+}
+END_TEST
+
 /* As the load balancer says it. */
 START_TEST(listeners_of_an_aborted_call)
 {
@@ -949,6 +978,7 @@ TCase *calls_tests(void)
     tcase_add_test(t, caller_gone_with_half_a_body);
     tcase_add_test(t, caller_gone_while_waiting);
     tcase_add_test(t, listeners);
+    tcase_add_test(t, listeners_see_the_call);
     tcase_add_test(t, listeners_of_an_aborted_call);
     tcase_add_test(t, detached_call);
     tcase_add_test(t, detached_calls_are_acknowledged_with_the_first_byte);

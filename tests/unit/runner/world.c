@@ -1,6 +1,7 @@
 #include "world.h"
 
 #include <check.h>
+#include <model/view.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -997,10 +998,26 @@ void world_check(struct world *w)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
+/* What a listener may read of the call. */
+static void world_look(struct world *w, const struct fn_call *call)
+{
+    const struct fn_view_if *v = view_if();
+    const char *zone = v->annotation(call, "zone");
+    const char *plan = v->extension(call, "plan");
+
+    ck_assert_str_eq(v->text(call, FN_TEXT_CALL_ID), call->id);
+    ck_assert_uint_eq(v->u64(call, FN_FIELD_MEM_MB), call->mem_mb);
+    ck_assert_str_eq(v->text(call, FN_TEXT_TYPE), call->kind == FN_CALL_SYNC ? "sync" : "detached");
+    snprintf(w->last_zone, sizeof(w->last_zone), "%s", zone ? zone : "");
+    snprintf(w->last_plan, sizeof(w->last_plan), "%s", plan ? plan : "");
+    snprintf(w->last_slot, sizeof(w->last_slot), "%s", v->text(call, FN_TEXT_SLOT_HASH));
+}
+
 static int l_before(void *inst, const struct fn_call *call, struct fn_error *reterr)
 {
     struct world *w = inst;
 
+    world_look(w, call);
     snprintf(w->last_before, sizeof(w->last_before), "%s", call->id);
     snprintf(w->last_group, sizeof(w->last_group), "%s", call->lb_group);
     if (w->listener_refuses) {
@@ -1014,13 +1031,13 @@ static void l_after(void *inst, const struct fn_call *call, const struct fn_call
 {
     struct world *w = inst;
 
-    (void)call;
+    world_look(w, call);
     w->last_end = *end_;
     w->after++;
 }
 
 static const struct fn_listener_ops listener_ops = {
-    FN_HDR(struct fn_listener_ops, FN_MAGIC_LISTENER), l_before, l_after
+    FN_HDR(struct fn_listener_ops, FN_MAGIC_LISTENER), l_before, l_after, NULL
 };
 
 static bool file_exists(const char *path)

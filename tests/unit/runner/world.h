@@ -92,6 +92,7 @@ struct world {
     bool listener_refuses;
     char last_before[40];
     char last_group[40];
+    char last_zone[40], last_plan[40], last_slot[72]; /* annotation, extension, slot hash */
     struct fn_call_end last_end;  /* its outcome is a constant */
     char last_headers[2048];      /* of the last request */
     char last_env[1024];

@@ -1,6 +1,8 @@
 /* Scenario files: shipped ones are accepted, mistakes get a line each. */
 #include "suites.h"
 
+#include <model/view.h>
+#include <sim/call_more.h>
 #include <sim/scenario.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,6 +111,42 @@ START_TEST(what_does_not_fit_together_is_refused)
 }
 END_TEST
 
+START_TEST(functions_have_pairs_in_turn)
+{
+    struct fn_call view = { .hdr = FN_HDR(struct fn_call, FN_MAGIC_CALL), .id = "1", .fn_id = "F",
+                            .app_id = "A", .lb_group = "default", .mem_mb = 256 };
+    const struct fn_view_if *v = view_if();
+    struct arena arena;
+
+    ck_assert_int_eq(load("functions: {config: ['A=b=c', ''], annotations: ['zone=[1, \"a\"]']}\n",
+                          NULL), 0);
+    ck_assert_uint_eq(sc->functions->config.n, 2);
+    arena_init(&arena, 0);
+    ck_assert_int_eq(call_more_make(&arena, &view, sc->functions->config.items[0],
+                                    sc->functions->annotations.items[0]), 0);
+    ck_assert_str_eq(v->config(&view, "A"), "b=c");
+    ck_assert_str_eq(v->annotation(&view, "zone"), "[1, \"a\"]");
+    ck_assert_uint_eq(v->u64(&view, FN_FIELD_MEM_MB), 256);
+    ck_assert_str_eq(v->text(&view, FN_TEXT_FN_ID), "F");
+    ck_assert_uint_eq(strlen(v->text(&view, FN_TEXT_SLOT_HASH)), 64);
+    ck_assert_int_eq(call_more_make(&arena, &view, sc->functions->config.items[1], ""), 0);
+    ck_assert_ptr_null(v->config(&view, "A"));
+    ck_assert_ptr_null(v->annotation(&view, "zone"));
+    arena_finish(&arena);
+}
+END_TEST
+
+START_TEST(pairs_are_checked)
+{
+    ck_assert_int_lt(load("functions: {config: [A, '=b'], annotations: [zone=a, 'z=\"a\" b', z=]}\n",
+                          NULL), 0);
+    expect("functions.config, got \"A\"; expected key=value");
+    expect("functions.config, got \"=b\"; expected key=value");
+    expect("functions.annotations, got \"zone=a\"; expected key=JSON");
+    ck_assert_uint_eq(problems.n, 5);
+}
+END_TEST
+
 START_TEST(events_are_about_runners_that_exist)
 {
     ck_assert_int_lt(load("runners: {count: 3}\nevents:\n- {at: 1s, what: crash, runner: 2, count: 2}\n",
@@ -184,6 +222,8 @@ TCase *scenario_tests(void)
     tcase_add_test(t, defaults_and_values);
     tcase_add_test(t, all_mistakes_are_told_with_their_place);
     tcase_add_test(t, what_does_not_fit_together_is_refused);
+    tcase_add_test(t, functions_have_pairs_in_turn);
+    tcase_add_test(t, pairs_are_checked);
     tcase_add_test(t, events_are_about_runners_that_exist);
     tcase_add_test(t, set_overrides_the_file);
     tcase_add_test(t, mistakes_in_set_are_told);
