@@ -81,6 +81,14 @@ static void link_follows(struct runner *r, int64_t after_ns)
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
+static const char *labels_of(const struct cluster *c, uint32_t runner)
+{
+    const struct fn_strlist *sets = &c->sc->runners->labels;
+    const char *labels = sets->n > 0 ? sets->items[runner % sets->n] : "";
+
+    return labels[0] ? labels : NULL;
+}
+
 static void publish(struct lb *lb)
 {
     struct cluster *c = lb->cluster;
@@ -100,6 +108,7 @@ static void publish(struct lb *lb)
                 .capacity_mb = (uint64_t)c->sc->runners->memory >> 20,
                 .weight = 1,
                 .flags = r->listing == LIST_DRAINING ? FN_RUNNER_DRAINING : 0,
+                .labels = labels_of(c, i),
             };
         }
     }

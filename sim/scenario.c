@@ -46,6 +46,8 @@ static const struct fn_opt runner_opts[] = {
         "Time to start a container for a call whose function has no idle one."),
     OPT("cold_spread", INT, AT(cold_spread), "20", 0, 100,
         "Percent by which cold_start varies, uniformly in both directions."),
+    OPT_ABSENT("labels", STRLIST, AT(labels), 0, 0,
+               "Sets of labels that runners have in turn: [\"class=gpu,zone=a\", zone=b, \"\"]."),
     { .key = NULL },
 };
 #undef AT
@@ -351,6 +353,18 @@ static void check_pairs(const char *key, const struct fn_strlist *pairs, bool ar
     }
 }
 
+static void check_labels(const struct fn_strlist *sets, struct conf_problems *p)
+{
+    for (uint64_t i = 0; i < sets->n; i++) {
+        const char *fault = fn_labels_fault(sets->items[i]);
+
+        if (fault) {
+            conf_problem(p, "CFG704", NULL, "runners.labels, got %s; expected %s",
+                         conf_quote(sets->items[i]), fault);
+        }
+    }
+}
+
 /* What holds between options. */
 static void check(struct scenario *s, struct conf_problems *p)
 {
@@ -363,6 +377,7 @@ static void check(struct scenario *s, struct conf_problems *p)
     }
     check_pairs("config", &s->functions->config, false, p);
     check_pairs("annotations", &s->functions->annotations, true, p);
+    check_labels(&s->runners->labels, p);
     if (s->functions->memory > s->runners->memory) {
         conf_problem(p, "CFG704", NULL,
                      "functions.memory is larger than runners.memory; expected that a container "

@@ -27,6 +27,7 @@ struct scenario_runners {
     int64_t idle_timeout_ns;
     int64_t cold_start_ns;
     int64_t cold_spread; /* percent */
+    struct fn_strlist labels; /* sets that runners have in turn */
 };
 
 struct scenario_functions {

@@ -23,9 +23,10 @@ static const char *const texts[TEXTS_N] = {
     "blue", "", "0", "A long text, with \xc3\xa9 and , in it", "-1", "18446744073709551616", "a=b",
     "/\\\"'%s%n",
 };
+/* Two of them ask for labels that runners of lists have. */
 static const char *const notes[TEXTS_N] = {
-    "\"blue\"", "null", "7", "{\"zone\":[\"a\",{}]}", "[]", "false", "1.5e300",
-    "\"\\u00e9\\\"\"",
+    "\"blue\"", "null", "7", "{\"zone\":[\"a\",{}]}", "[]", "{\"zone\":\"a\"}",
+    "\"zone=b class=gpu\"", "\"\\u00e9\\\"\"",
 };
 
 struct fn_call *call_make(uint32_t salt, uint32_t growth)

@@ -2,7 +2,7 @@
 // the rules of the simulated host, wrapped placers, two runs with equal traces.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, it } from 'node:test'
 import { build, root, tempDir } from './lib/node.mjs'
@@ -46,6 +46,22 @@ describe('fnkit sim', () => {
       'placer.window=10s', placer('slowstart'))
     assert.equal(r.status, 0, r.stderr)
     assert.match(r.stdout, /slowstart/)
+  })
+
+  it('simulates labels: functions that all ask for a GPU use no other runner', () => {
+    const file = path.join(tempDir(), 'gpu.yaml')
+    writeFileSync(file, readFileSync(scenario('labels'), 'utf8').replace(", '']", ']').replace('duration: 60s', 'duration: 20s'))
+    const used = (...args) => {
+      const r = sim('--scenario', file, '--json', ...args)
+      assert.equal(r.status, 0, r.stderr)
+      return JSON.parse(r.stdout).runs[0].rows.find((row) => row.name === 'runners used').value
+    }
+    assert.equal(used('--inner', placer('chbl'), '--set', 'placer.inner=chbl', placer('labels')), 5)
+    const wrong = path.join(tempDir(), 'wrong.yaml')
+    writeFileSync(wrong, 'runners: { labels: ["zone=a", zone] }\n')
+    const r = sim('--scenario', wrong, placer('naive'))
+    assert.equal(r.status, 78)
+    assert.match(r.stderr, /runners\.labels, got "zone"; expected labels such as zone=a/)
   })
 
   it('tells all mistakes of a scenario with their places', () => {

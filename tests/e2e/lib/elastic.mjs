@@ -15,7 +15,7 @@ export class Elastic {
   // groups: names; functions as for startLb; npm: further options of npm:; cplane: another control plane,
   // text or what makes it when everything but the nodes is there; env: of manager and load balancers, lbEnv: of
   // these; program: the manager's.
-  static async start({ lbs = 1, groups = ['default'], functions, npm = '', cooldown = '1s', pool = '', cplane = processes, env, lbEnv = env, program }) {
+  static async start({ lbs = 1, groups = ['default'], functions, npm = '', cooldown = '1s', pool = '', placer, cplane = processes, env, lbEnv = env, program }) {
     const e = new Elastic()
     e.state = mkdtempSync('/tmp/fnr-') // short: sockets are in it
     e.base = path.join(tempDir(), 'base.yaml')
@@ -47,7 +47,7 @@ plugins:
 `, { env, program })
     e.lbs = []
     for (let i = 0; i < lbs; i++) {
-      e.lbs.push(await startLb({ name: `lb${i}`, functions, pool: `{ use: npm, address: "127.0.0.1:${e.grpc}", interval: 200ms${pool} }`, env: lbEnv }))
+      e.lbs.push(await startLb({ name: `lb${i}`, functions, pool: `{ use: npm, address: "127.0.0.1:${e.grpc}", interval: 200ms${pool} }`, placer, env: lbEnv }))
     }
     await until('the manager has learnt', async () => (await e.runners()).groups.every((g) => g.settled))
     return e

@@ -60,10 +60,56 @@ static const struct fn_clock_if clock_if = { FN_HDR(struct fn_clock_if, FN_MAGIC
 static const struct fn_placer_if placer_if = { FN_HDR(struct fn_placer_if, FN_MAGIC_PLACERS),
                                                find_inner };
 
+static struct kit *kit_of_call;
+
+static const char *view_annotation(const struct fn_call *call, const char *key)
+{
+    ck_assert_ptr_nonnull(call);
+    ck_assert_str_eq(key, "fnd/runner-labels");
+    return kit_of_call->annotation;
+}
+
+static const struct fn_view_if view_table = { .hdr = FN_HDR(struct fn_view_if, FN_MAGIC_VIEW),
+                                              .annotation = view_annotation };
+
+static int timer_arm(const struct fn_host *host, int64_t at_ns, void (*cb)(void *ud), void *ud,
+                     uint64_t *ret_id)
+{
+    must(!of(host)->timer && at_ns > of(host)->now_ns);
+    of(host)->timer = cb;
+    of(host)->timer_ud = ud;
+    *ret_id = 7;
+    return 0;
+}
+
+static int timer_cancel(const struct fn_host *host, uint64_t id)
+{
+    must(id == 7);
+    of(host)->timer = NULL;
+    return 0;
+}
+
+static const struct fn_timer_if timer_if = { FN_HDR(struct fn_timer_if, FN_MAGIC_TIMER), timer_arm,
+                                             timer_cancel };
+
+int kit_tick(struct kit *k)
+{
+    void (*cb)(void *ud) = k->timer;
+
+    k->timer = NULL;
+    if (cb) {
+        cb(k->timer_ud);
+    }
+    return cb != NULL;
+}
+
 static const void *get(const struct fn_host *host, const char *iface, uint32_t major)
 {
     (void)host;
-    return strcmp(iface, "fn.placer") == 0 && major == 1 ? &placer_if : NULL;
+    return major != 1                        ? NULL
+           : strcmp(iface, "fn.placer") == 0 ? (const void *)&placer_if
+           : strcmp(iface, "fn.view") == 0   ? (const void *)&view_table
+                                             : NULL;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -90,16 +136,24 @@ static void bind(struct kit *k, const char *const *options)
 int kit_open(struct kit *k, const struct fn_placer_ops *inner_ops, void *inner,
              const char *const *options, struct fn_error *reterr)
 {
+    return kit_open_plugin(k, fn_plugin_v1(), inner_ops, inner, options, reterr);
+}
+
+int kit_open_plugin(struct kit *k, const struct fn_manifest *plugin,
+                    const struct fn_placer_ops *inner_ops, void *inner, const char *const *options,
+                    struct fn_error *reterr)
+{
     int r;
 
     *k = (struct kit){ .seed = 42,
                        .now_ns = 1000000000000,
-                       .factory = fn_plugin_v1()->factories[0],
+                       .factory = plugin->factories[0],
                        .inner_ops = inner_ops,
                        .inner = inner };
     k->host = (struct fn_host){ .hdr = FN_HDR(struct fn_host, FN_MAGIC_HOST),
                                 .priv = k,
                                 .clock = &clock_if,
+                                .timer = &timer_if,
                                 .rng = &rng_if,
                                 .get = get };
     k->ops = k->factory->ops;
@@ -190,6 +244,7 @@ static void observe(struct kit *k, const char *fn_id, uint32_t index, uint32_t o
                                 .index = index };
 
     call.fn_id = fn_id;
+    kit_of_call = k;
     /* An attempt over an older list is told with that list, which the kit does not keep. */
     if (k->ops->observe && index < k->snap.n) {
         k->ops->observe(k->inst, &placed);
@@ -213,6 +268,7 @@ uint32_t kit_ask(struct kit *k, uint32_t why)
     } else if (why != FN_WHY_START) {
         a->round++;
     }
+    kit_of_call = k;
     a->why = why;
     a->now_ns = k->now_ns;
     a->deadline_ns = k->now_ns + 30000000000;
@@ -230,10 +286,11 @@ uint32_t kit_ask(struct kit *k, uint32_t why)
     if (k->answer.verdict == FN_TRY) {
         must(k->answer.index < k->snap.n);
         must(!(k->runners[k->answer.index].flags & FN_RUNNER_DRAINING));
-    } else {
-        must(k->answer.verdict == FN_WAIT);
+    } else if (k->answer.verdict == FN_WAIT) {
         must(k->answer.wait_ns > 0);
-        must(k->answer.wake_mask == (FN_WAKE_POOL | FN_WAKE_CAPACITY));
+        must(k->answer.wake_mask & FN_WAKE_POOL);
+    } else {
+        must(k->annotation && k->answer.verdict == FN_GIVE_UP);
     }
     return k->answer.verdict;
 }

@@ -6,7 +6,7 @@
 #define TESTS_PLACER_KIT_H
 
 #include <conf/conf.h>
-#include <fn/placer.h>
+#include <fn/view.h>
 
 #define KIT_RUNNERS_MAX 10000
 
@@ -30,12 +30,22 @@ struct kit {
     /* what stands in for "fn.placer" */
     const struct fn_placer_ops *inner_ops;
     void *inner;
+    const char *annotation; /* what "fn.view" says, whatever it is asked for */
+    /* the timer that is set, if any: kit_tick() */
+    void (*timer)(void *ud);
+    void *timer_ud;
 };
 
 /* options: "key=value" ..., NULL ends. 0 or what create() said (k is closed then). */
 int kit_open(struct kit *k, const struct fn_placer_ops *inner_ops, void *inner,
              const char *const *options, struct fn_error *reterr);
+/* The same for another plugin than the one of this test. */
+int kit_open_plugin(struct kit *k, const struct fn_manifest *plugin,
+                    const struct fn_placer_ops *inner_ops, void *inner, const char *const *options,
+                    struct fn_error *reterr);
 void kit_close(struct kit *k);
+/* The timer fires; 0: none is set. */
+int kit_tick(struct kit *k);
 #define KIT_OPEN(k, ...) kit_open((k), NULL, NULL, (const char *const[]){ __VA_ARGS__, NULL }, NULL)
 
 /* A list of n runners with ids of their own, weight 1, no calls; a new epoch. */
