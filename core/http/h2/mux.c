@@ -397,7 +397,7 @@ static int settle(struct mux *m)
     const uint64_t list_bytes =
         (uint64_t)limits->header_bytes_max + MUX_FIELD_BYTES * (uint64_t)limits->headers_max;
     const nghttp2_settings_entry settings[] = {
-        { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, (uint32_t)limits->h2_streams_max },
+        { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, (uint32_t)m->streams_max },
         { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, MUX_STREAM_WINDOW_BYTES },
         { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)list_bytes },
         { NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1 },
@@ -427,6 +427,7 @@ static void mux_adopt(void *part, struct net_io *io, struct peer_count *peer_cou
     m->io = io;
     m->peer_count = peer_count;
     m->stranger = stranger;
+    m->streams_max = p->s->config.limits.h2_streams_max;
     m->timer.cb = mux_on_timer;
     m->flush.cb = mux_on_flush;
     m->turn.have = mux_have_turn;

@@ -122,7 +122,6 @@ static bool submit_head(struct request *q, int status, const struct headers *h,
         }
     }
     mux_touch(m);
-    st->answering = true;
     if (!nv || nghttp2_submit_response(m->session, st->id, nv, n,
                                        q->no_body || content_length == 0 ? NULL : &provider)) {
         mux_stream_reset(st, NGHTTP2_INTERNAL_ERROR);

@@ -131,6 +131,7 @@ struct mux {
     struct turn turn;
     struct mux_streams streams, ready;
     struct mux_streams roomy; /* whose handler may send more */
+    int64_t streams_max; /* as the client was told */
     uint32_t streams_n;
     uint32_t beside_n; /* streams that are counted beside the connection itself */
     int64_t requests_n;
@@ -158,7 +159,6 @@ struct mux_stream {
     int64_t deadline_ns; /* when to look at it; 0 = none */
     struct buf out; /* from out_off on: not yet given to nghttp2 */
     size_t out_off;
-    bool answering; /* the head is submitted */
     bool asleep;    /* nghttp2 waits for more to send */
     bool ended;     /* nothing comes behind `out` */
     bool cut;       /* ... and a reset says that the answer is not whole */

@@ -25,8 +25,7 @@ static void count_control(struct mux *m)
 
 static void count_reset(struct mux *m)
 {
-    if (counts_too_many(m, &m->resets,
-                        MUX_RESETS_PER_STREAM * m->s->config.limits.h2_streams_max)) {
+    if (counts_too_many(m, &m->resets, MUX_RESETS_PER_STREAM * m->streams_max)) {
         mux_calm(m, "resets");
     }
 }

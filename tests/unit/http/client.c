@@ -207,6 +207,7 @@ void server_start(const char *listen, const struct http_limits *limits)
                                          .limits = *limits,
                                          .bodies = &fx.bodies,
                                          .identity = fx.identity,
+                                         .h2 = fx.h2,
                                          .on_request = on_request };
     struct fn_error err = ERR_INIT;
     char address[80];
@@ -287,6 +288,12 @@ int dial_tls(const char *ca, const struct pair *mine)
     }
     ssl = SSL_new(ctx);
     SSL_set_fd(ssl, fd);
+    if (fx.alpn) {
+        unsigned char offer[16] = { (unsigned char)strlen(fx.alpn) };
+
+        memcpy(offer + 1, fx.alpn, offer[0]);
+        ck_assert_int_eq(SSL_set_alpn_protos(ssl, offer, offer[0] + 1u), 0);
+    }
     ssl_of[fd] = ssl;
     if (SSL_connect(ssl) != 1) {
         hang_up(fd);

@@ -29,6 +29,8 @@ struct fixture {
     pthread_t thread;
     char unix_path[64];
     struct net_identity *identity; /* NULL: plain HTTP */
+    const struct http_protocol *h2; /* NULL: HTTP/1.1 alone */
+    const char *alpn; /* what dial_tls() offers, or NULL */
     atomic_int requests;
     atomic_int gone;
     atomic_int ended; /* streams that came to their end */

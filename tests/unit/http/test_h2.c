@@ -1,5 +1,6 @@
 /* HTTP/2: requests and answers, at every cut, and how connections end. */
 #include "../lib/machine.h"
+#include "../net/certs.h"
 #include "h2_suites.h"
 
 #include <http/h2/mux_int.h>
@@ -295,6 +296,50 @@ START_TEST(a_client_that_gives_up_is_noticed)
 }
 END_TEST
 
+/* ---- how connections begin ------------------------------------------------------------------- */
+
+/* GET /plain in frames; what comes back is a head, "ok", and the end of a connection that says that
+ * it leaves. */
+START_TEST(a_handshake_chooses_it)
+{
+    static const unsigned char asked[] =
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+        "\0\0\x0d\1\5\0\0\0\1\x82\x87\x04\x06/plain\x01\x01" "a"
+        "\0\0\x08\7\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    struct authority ca;
+    struct pair node;
+    struct net_tls tls;
+    char *text;
+    size_t len;
+    int fd;
+
+    authority_make(&ca, "test-ca");
+    node = pair_make(&ca, "node-1", "IP:127.0.0.1", -1, 10);
+    tls = (struct net_tls){ .cert_pem = node.cert, .key_pem = node.key };
+    ck_assert_int_eq(net_identity_create(&tls, &fx.identity, NULL), 0);
+    fx.h2 = &http_h2;
+    server_start("127.0.0.1:0", &h2_limits);
+    fx.alpn = "h2";
+    fd = dial_tls(ca.pem, NULL);
+    send_all(fd, asked, sizeof(asked) - 1);
+    text = read_to_end(fd, &len);
+    ck_assert_uint_gt(len, 50);
+    ck_assert_uint_eq(text[3], 4); /* SETTINGS */
+    ck_assert_ptr_nonnull(memmem(text, len, "ok", 2));
+    free(text);
+    hang_up(fd);
+    fx.alpn = "http/1.1";
+    fd = dial_tls(ca.pem, NULL);
+    send_text(fd, GET("/plain"));
+    expect_answer(fd, "200", "ok");
+    hang_up(fd);
+    h2_stop();
+    net_identity_unref(fx.identity);
+    pair_free(&node);
+    authority_free(&ca);
+}
+END_TEST
+
 /* ---- how connections end --------------------------------------------------------------------- */
 
 START_TEST(draining_loses_no_request)
@@ -415,6 +460,7 @@ void add_h2_requests(Suite *s)
     tcase_add_loop_test(t, streams_wait_for_slow_readers, 0, 2);
     tcase_add_test(t, an_aborted_answer_never_looks_whole);
     tcase_add_test(t, a_client_that_gives_up_is_noticed);
+    tcase_add_test(t, a_handshake_chooses_it);
     tcase_add_test(t, draining_loses_no_request);
     tcase_add_test(t, draining_at_once_ends_what_is_idle);
     tcase_add_test(t, enough_requests_end_a_connection);

@@ -250,6 +250,29 @@ START_TEST(requests_count_as_connections_of_the_node)
 }
 END_TEST
 
+/* Requests of a proxy are its clients', each with an address of its own. */
+START_TEST(proxies_speak_for_their_clients)
+{
+    static const char *networks[] = { "10.9.0.0/16" };
+
+    h2_limits.connections_per_ip_max = 2;
+    h2_limits.proxies = (struct fn_strlist){ networks, 1 };
+    h2_limits.client_from = "x-forwarded-for";
+    h2_begin();
+    h2_open(&c, "10.9.0.1", 0);
+    park(&c, 5);
+    h2_expect(&c, h2_submit(&c, FIELDS(REQUEST("GET", "/client"), "x-forwarded-for",
+                                       "192.0.2.1, 203.0.113.7"), NULL, 0),
+              200, "203.0.113.7 held with 203.0.113.7");
+    h2_open(&other, "10.0.0.2", 0);
+    h2_expect(&other, h2_submit(&other, FIELDS(REQUEST("GET", "/client"), "x-forwarded-for",
+                                               "203.0.113.7"), NULL, 0),
+              200, "10.0.0.2 held with 10.0.0.2");
+    h2_close(&other);
+    end();
+}
+END_TEST
+
 START_TEST(streams_of_a_connection_have_a_limit)
 {
     h2_limits.h2_streams_max = 3;
@@ -478,6 +501,7 @@ void add_h2_limits(Suite *s)
     tcase_add_test(t, strangers_are_told_so);
     tcase_add_test(t, requests_count_as_connections_of_their_address);
     tcase_add_test(t, requests_count_as_connections_of_the_node);
+    tcase_add_test(t, proxies_speak_for_their_clients);
     tcase_add_test(t, streams_of_a_connection_have_a_limit);
     tcase_add_test(t, more_streams_than_were_allowed_are_refused);
     tcase_add_test(t, bodies_of_one_address_have_a_share_of_the_memory);
