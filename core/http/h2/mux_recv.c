@@ -48,7 +48,9 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
     struct mux *m = ud;
 
     (void)session;
-    mux_wait(m, WAIT_BLOCK, 0); /* the one before is complete, or was refused */
+    if (hd->type != NGHTTP2_CONTINUATION) {
+        mux_wait(m, WAIT_BLOCK, 0); /* the one before is complete, or was refused */
+    }
     switch (hd->type) {
     case NGHTTP2_HEADERS:
     case NGHTTP2_WINDOW_UPDATE:
