@@ -1,11 +1,12 @@
-/* driver/site: wraps another driver, whose containers get one more environment variable. */
+/* driver/site: wraps another driver, whose containers get one more environment variable, and those
+ * of one app a directory for reading. The inner driver has to allow it: allow_mounts. */
 #include <fn/driver.h>
 
 #include <stdlib.h>
 #include <string.h>
 
 struct conf {
-    const char *inner, *variable, *value;
+    const char *inner, *variable, *value, *directory, *app;
 };
 struct site {
     const struct conf *conf;
@@ -17,6 +18,7 @@ struct site {
 struct container {
     void *inner;
     struct fn_task task;
+    struct fn_mount mount;
     struct fn_kv env[];
 };
 
@@ -56,12 +58,18 @@ static int make(void *inst, struct fn_op *op, const struct fn_task *task, void *
         return FN_E_EXHAUSTED;
     }
     memcpy(&c->task, task, known); /* a newer host's task is longer: hand on what we know */
-    c->task.hdr.size = (uint32_t)known;
+    c->task.hdr.size = sizeof(c->task); /* what an older host does not have is 0 */
     if (task->n_env > 0) {
         memcpy(c->env, task->env, task->n_env * sizeof(c->env[0]));
     }
     c->env[c->task.n_env++] = (struct fn_kv){ s->conf->variable, s->conf->value };
     c->task.env = c->env;
+    if (s->conf->directory && strcmp(task->app_id, s->conf->app) == 0) {
+        c->mount = (struct fn_mount){ .source = s->conf->directory, .target = "/site",
+                                      .type = FN_MOUNT_BIND, .flags = FN_MOUNT_READ_ONLY };
+        c->task.mounts = &c->mount;
+        c->task.n_mounts = 1;
+    }
     r = s->ops->create(s->inner, op, &c->task, &c->inner, reterr);
     if (r < 0) {
         free(c);
@@ -127,11 +135,14 @@ static const struct fn_opt opts[] = {
     { .key = "variable", .doc = "Environment variable of every container.", .dflt = "FN_SITE",
       .type = FN_OPT_STR, .min = 1, .max = 64, AT(variable) },
     { .key = "value", .doc = "Its value.", .dflt = "", .type = FN_OPT_STR, AT(value) },
+    { .key = "directory", .doc = "Directory that functions of `app` have at /site.",
+      .type = FN_OPT_STR, AT(directory), .flags = FN_OPT_MAY_BE_ABSENT },
+    { .key = "app", .doc = "Id of that app.", .dflt = "", .type = FN_OPT_STR, AT(app) },
     { .key = NULL },
 };
 static const struct fn_factory factory = {
     .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
-    .kind = FN_KIND_DRIVER, .name = "site", .summary = "Gives containers a variable.",
+    .kind = FN_KIND_DRIVER, .name = "site", .summary = "Gives containers a variable and a directory.",
     .kind_major = FN_DRIVER_MAJOR, .kind_minor = FN_DRIVER_MINOR,
     .conf_size = sizeof(struct conf), .needs = needs, .opts = opts, .ops = &ops,
     .create = create, .destroy = destroy,
