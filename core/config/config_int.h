@@ -91,6 +91,7 @@ enum config_form {
     FORM_MB,      /* whole MB */
     FORM_BOOL,    /* 1, t, true, 0, f, false in the usual cases */
     FORM_NOT,     /* the same, inverted */
+    FORM_SAID,    /* any text = true, as Docker's programs have it */
     FORM_PORT,    /* 1..65535 */
     FORM_NONE     /* accepted without effect */
 };

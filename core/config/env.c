@@ -78,8 +78,8 @@ const struct config_variable config_variables[] = {
     { "FN_IMAGE_CLEAN_EXEMPT_TAGS", SECTION_DRIVER, "images_exempt", FORM_AS_IS, 0, NULL },
     { "FN_DOCKER_AUTH", SECTION_DRIVER, "auth", FORM_AS_IS, 0, NULL },
     { "DOCKER_HOST", SECTION_DRIVER, "docker_host", FORM_AS_IS, 0, NULL },
-    NONE("DOCKER_TLS_VERIFY", "the engine is reached by its socket or by plain HTTP"),
-    NONE("DOCKER_CERT_PATH", "the engine is reached by its socket or by plain HTTP"),
+    { "DOCKER_TLS_VERIFY", SECTION_DRIVER, "tls_verify", FORM_SAID, 0, NULL },
+    { "DOCKER_CERT_PATH", SECTION_DRIVER, "cert_path", FORM_AS_IS, 0, NULL },
     NONE("FN_DS_DB_PING_MAX_RETRIES", "the store is a file"),
     NONE("FN_ZIPKIN_URL", "there is no trace export"),
     NONE("FN_JAEGER_URL", "there is no trace export"),
@@ -196,6 +196,8 @@ static const char *form_text(struct config *c, const struct config_variable *v, 
             return NULL;
         }
         return flag == (v->form == FORM_BOOL) ? "true" : "false";
+    case FORM_SAID:
+        return "true";
     case FORM_PORT:
         if (conf_parse_int(text, &n) < 0 || n < 1 || n > 65535) {
             env_refuse(p, name, text, "1..65535");

@@ -67,7 +67,7 @@ int fetch_check_request(const struct fn_http_request *rq, struct fn_error *reter
                            FN_HTTP_HEADERS_MAX);
         }
     }
-    return 0;
+    return fetch_tls_check(rq, reterr);
 }
 
 static bool has_header(const struct fn_http_request *rq, const char *name)
@@ -126,6 +126,7 @@ int fetch_setup(CURL *easy, const struct fn_http_request *rq, struct curl_slist 
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "fnd/" FND_VERSION);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)FETCH_CONNECT_MS);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+    fetch_tls_setup(easy, rq);
     if (rq->unix_path) {
         curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, rq->unix_path);
         curl_easy_setopt(easy, CURLOPT_PROXY, "");
@@ -178,7 +179,11 @@ int fetch_failure(CURL *easy, CURLcode code, const char *detail, const struct fn
 {
     const char *why = detail && *detail ? detail : curl_easy_strerror(code);
     const char *where = rq->unix_path ? rq->unix_path : rq->url;
+    int r = fetch_tls_failure(code, why, rq, reterr);
 
+    if (r < 0) {
+        return r;
+    }
     switch (code) {
     case CURLE_COULDNT_CONNECT:
     case CURLE_COULDNT_RESOLVE_HOST:

@@ -27,7 +27,7 @@ int fetch_create(struct env *env, struct fetch **ret, struct fn_error *reterr);
 /* [init] NULL ok. No exchange and no fetch_get() may be under way; open streams end silently. */
 void fetch_destroy(struct fetch *f);
 
-/* Table for plugin_host_offer(h, "fn.http", 1, 0, fetch_if(), f). Its functions find f with
+/* Table for plugin_host_offer(h, "fn.http", 1, 1, fetch_if(), f). Its functions find f with
  * plugin_impl(). */
 const struct fn_http_if *fetch_if(void);
 

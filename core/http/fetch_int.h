@@ -36,6 +36,13 @@ int fetch_setup(CURL *easy, const struct fn_http_request *rq, struct curl_slist 
 int fetch_failure(CURL *easy, CURLcode code, const char *detail, const struct fn_http_request *rq,
                   struct fn_error *reterr);
 
+/* fetch_tls.c: are the TLS files of a request what they must be; set them; and what a failed
+ * transfer means, 0 = it is not about TLS. */
+int fetch_tls_check(const struct fn_http_request *rq, struct fn_error *reterr);
+void fetch_tls_setup(CURL *easy, const struct fn_http_request *rq);
+int fetch_tls_failure(CURLcode code, const char *why, const struct fn_http_request *rq,
+                      struct fn_error *reterr);
+
 /* What the exchange of fn.http does; op may be NULL. */
 int fetch_exchange(struct fetch *f, struct fn_op *op, const struct fn_http_request *rq,
                    struct fn_http_answer *ret, struct fn_error *reterr);

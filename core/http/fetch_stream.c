@@ -68,6 +68,9 @@ static void stream_free(struct stream *s)
     free((void *)(uintptr_t)s->rq.url);
     free((void *)(uintptr_t)s->rq.unix_path);
     free((void *)(uintptr_t)s->rq.body);
+    free((void *)(uintptr_t)s->rq.tls_ca);
+    free((void *)(uintptr_t)s->rq.tls_cert);
+    free((void *)(uintptr_t)s->rq.tls_key);
     free(s);
 }
 
@@ -259,6 +262,13 @@ static int copy_headers(struct stream *s, const char *const *headers)
     return 0;
 }
 
+/* false: no memory for it */
+static bool copy_text(const char **to, const char *from)
+{
+    *to = from ? strdup(from) : NULL;
+    return !from || *to;
+}
+
 static struct stream *stream_copy(const struct fn_http_request *rq)
 {
     struct stream *s = calloc(1, sizeof(*s));
@@ -268,10 +278,9 @@ static struct stream *stream_copy(const struct fn_http_request *rq)
         return NULL;
     }
     s->rq = (struct fn_http_request){ .size = sizeof(s->rq), .body_len = rq->body_len };
-    s->rq.method = strdup(rq->method);
-    s->rq.url = strdup(rq->url);
-    s->rq.unix_path = rq->unix_path ? strdup(rq->unix_path) : NULL;
-    if (!s->rq.method || !s->rq.url || (rq->unix_path && !s->rq.unix_path) ||
+    if (!copy_text(&s->rq.method, rq->method) || !copy_text(&s->rq.url, rq->url) ||
+        !copy_text(&s->rq.unix_path, rq->unix_path) || !copy_text(&s->rq.tls_ca, rq->tls_ca) ||
+        !copy_text(&s->rq.tls_cert, rq->tls_cert) || !copy_text(&s->rq.tls_key, rq->tls_key) ||
         copy_headers(s, rq->headers) < 0) {
         stream_free(s);
         return NULL;

@@ -118,6 +118,10 @@ struct fn_http_request {
     const void *body;        /* may be NULL */
     uint64_t body_len;
     uint64_t answer_max;     /* bytes; a longer answer fails with FN_E_EXHAUSTED; 0 = 1 MiB */
+    /* Since 1.1, for https: files of PEM, read again for each new connection. */
+    const char *tls_ca;      /* who may have signed the server's certificate; NULL = the system's */
+    const char *tls_cert;    /* the client's certificate and key: both or neither */
+    const char *tls_key;
 };
 
 struct fn_http_answer {

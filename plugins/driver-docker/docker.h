@@ -44,6 +44,7 @@
 #define NETWORK_NAME       "fnd"
 #define NETWORK_BRIDGE     "fnd0"            /* as in the default of grpc.refuse_interfaces */
 #define NETWORK_AGAIN_NS   (60 * SECOND_NS)  /* between two tries to make it */
+#define ENGINE_FILE_MAX    1100             /* path of a file in cert_path */
 #define ORPHANS_MAX        256
 #define ORPHANS_ASKED_MAX  4
 #define ORPHAN_ASIDE_NS    (2 * SECOND_NS)  /* left to the next calls for so long */
@@ -52,6 +53,8 @@
 
 struct docker_conf {
     const char *docker_host;
+    const char *cert_path;
+    uint32_t tls_verify;
     const char *auth;
     const char *auth_file;
     bool auth_parents;
@@ -121,7 +124,8 @@ struct docker {
     const struct fn_exec_if *exec;
     const struct docker_conf *conf;
     char unix_path[108]; /* "" = TCP */
-    char base[256];      /* "http://localhost" */
+    char base[256];      /* "http://localhost", "https://host:2376" */
+    char tls_ca[ENGINE_FILE_MAX], tls_cert[ENGINE_FILE_MAX], tls_key[ENGINE_FILE_MAX]; /* "" = none */
     struct auth *auth;
 
     pthread_mutex_t lock;
@@ -150,9 +154,13 @@ struct docker {
 
 extern const struct fn_opt docker_options[]; /* options.c */
 
-/* ---- engine.c: calls ------------------------------------------------------------------------- */
+/* ---- tls.c --------------------------------------------------------------------------------- */
 
+/* Understands docker_host and the options of TLS. */
 int engine_address(struct docker *d, const char *docker_host, struct fn_error *reterr);
+void engine_request_tls(const struct docker *d, struct fn_http_request *rq);
+
+/* ---- engine.c: calls ------------------------------------------------------------------------- */
 
 struct engine_call {
     const char *method;

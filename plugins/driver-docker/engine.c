@@ -32,32 +32,6 @@ void engine_log(struct docker *d, uint32_t level, const char *fmt, ...)
                         n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1);
 }
 
-int engine_address(struct docker *d, const char *docker_host, struct fn_error *reterr)
-{
-    static const char unix_scheme[] = "unix://";
-    static const char tcp_scheme[] = "tcp://";
-    const char *rest;
-
-    if (strncmp(docker_host, unix_scheme, sizeof(unix_scheme) - 1) == 0) {
-        rest = docker_host + sizeof(unix_scheme) - 1;
-        if (rest[0] == '/' && strlen(rest) < sizeof(d->unix_path)) {
-            memcpy(d->unix_path, rest, strlen(rest) + 1);
-            snprintf(d->base, sizeof(d->base), "http://localhost");
-            return 0;
-        }
-    } else if (strncmp(docker_host, tcp_scheme, sizeof(tcp_scheme) - 1) == 0) {
-        rest = docker_host + sizeof(tcp_scheme) - 1;
-        if (*rest && strlen(rest) < 200 && !strpbrk(rest, "/ ?#@")) {
-            snprintf(d->base, sizeof(d->base), "http://%s", rest);
-            return 0;
-        }
-    }
-    return fail_platform(reterr, FN_E_INVALID,
-                         "docker_host, got \"%.80s\"; expected unix:///path (at most 107 bytes) or "
-                         "tcp://host:port",
-                         docker_host);
-}
-
 /* ---- breaker --------------------------------------------------------------------------------- */
 
 static bool breaker_enter(struct docker *d, const struct engine_call *c)
@@ -123,6 +97,7 @@ int engine_call(struct docker *d, struct fn_op *op, const struct engine_call *c,
                              sizeof(url));
     }
     rq.unix_path = *d->unix_path ? d->unix_path : NULL;
+    engine_request_tls(d, &rq);
     if (c->body) {
         snprintf(type, sizeof(type), "Content-Type: %s", c->type ? c->type : "application/json");
         headers[n++] = type;
@@ -154,6 +129,7 @@ int engine_stream(struct docker *d, const char *method, const char *path, uint32
                              sizeof(url));
     }
     rq.unix_path = *d->unix_path ? d->unix_path : NULL;
+    engine_request_tls(d, &rq);
     return d->http->stream_open(d->host, &rq, cb, ud, ret_id, reterr);
 }
 

@@ -10,12 +10,31 @@
 
 const struct fn_opt docker_options[] = {
     { .key = "docker_host",
-      .doc = "Address of the Docker Engine API: unix:///path or tcp://host:port (plain HTTP).",
+      .doc = "Address of the Docker Engine API: unix:///path or tcp://host:port, which is plain "
+             "HTTP unless "
+             "`tls_verify`. Without a port 2375, with TLS 2376.",
       .dflt = "unix:///var/run/docker.sock",
       .type = FN_OPT_STR,
       .min = 1,
       .max = 250,
       .offset = offsetof(struct docker_conf, docker_host) },
+    { .key = "tls_verify",
+      .doc =
+          "Speak TLS with an engine at tcp://, as Docker's own programs do if the variable has any "
+          "text: its certificate must be signed by ca.pem of `cert_path` and name the host, and "
+          "the node shows cert.pem.",
+      .dflt = "false",
+      .type = FN_OPT_BOOL,
+      .offset = offsetof(struct docker_conf, tls_verify) },
+    { .key = "cert_path",
+      .doc =
+          "Directory of ca.pem, cert.pem and key.pem for `tls_verify`; new files are used for new "
+          "connections. When absent: $DOCKER_CONFIG or $HOME/.docker.",
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = 1024,
+      .offset = offsetof(struct docker_conf, cert_path),
+      .flags = FN_OPT_MAY_BE_ABSENT },
     { .key = "auth",
       .doc =
           "Registry credentials: the text of a Docker config.json. Its credHelpers and credsStore "

@@ -2,16 +2,19 @@
 #include "docker.h"
 #include "fail.h"
 
+/* What servers written in Go answer to plain HTTP. */
+#define WANTS_TLS "HTTP request to an HTTPS server"
+
 /* Sentences for what an operator has to repair. */
 static int name_fault(struct docker *d, int r, struct fn_error *reterr)
 {
     struct fn_error why;
 
-    if (!reterr || !*d->unix_path) {
+    if (!reterr) {
         return r;
     }
     why = *reterr;
-    if (r == FN_E_PERMISSION) {
+    if (r == FN_E_PERMISSION && *d->unix_path) {
         fail_platform(reterr, r, "DOC1001 unix://%s: Permission denied (need group docker)",
                       d->unix_path);
     } else if (r == FN_E_NOT_FOUND || r == FN_E_PRECONDITION || r == FN_E_UNAVAILABLE) {
@@ -29,6 +32,11 @@ static int get(struct docker *d, struct fn_op *op, const char *path, uint32_t ti
 
     if (r < 0) {
         return name_fault(d, r, reterr);
+    }
+    if (a->status == 400 && memmem(a->body, a->body_len, WANTS_TLS, strlen(WANTS_TLS))) {
+        fail_platform(reterr, FN_E_PRECONDITION,
+                      "DOC1001 %s: the engine speaks TLS; set tls_verify and cert_path", d->base);
+        return fail_retry(reterr, FN_E_PRECONDITION);
     }
     return a->status == 200 ? 0 : api_failure(path + 1, a->status, a->body, a->body_len, reterr);
 }

@@ -116,7 +116,7 @@ void world_open(struct plugin_host *host, struct env *env)
     must(fetch_create(env, &fetch, &e) == 0 && proc_create(&proc, &e) == 0,
          "the machine gives no tables: %.200s", e.msg);
     plugin_host_offer(host, "fn.op", 1, 0, loop_op_if(), NULL);
-    plugin_host_offer(host, "fn.http", 1, 0, fetch_if(), fetch);
+    plugin_host_offer(host, "fn.http", 1, 1, fetch_if(), fetch);
     plugin_host_on_release(host, "fn.http", false, close_streams);
     plugin_host_offer(host, "fn.exec", 1, 0, exec_if(), NULL);
     plugin_host_offer(host, "fn.proc", 1, 0, proc_if(), proc);

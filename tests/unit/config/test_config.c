@@ -584,7 +584,9 @@ START_TEST(test_variables_alone_make_a_runner)
                           "FN_MAX_LOG_SIZE_BYTES=",
                           "FN_IOFS_PATH=/io",
                           "FN_DOCKER_NETWORKS=n1 n2",
-                          "DOCKER_HOST=unix:///d.sock",
+                          "DOCKER_HOST=tcp://d",
+                          "DOCKER_TLS_VERIFY=0", /* any text, as in Docker's own programs */
+                          "DOCKER_CERT_PATH=/certs",
                           NULL };
     const struct runner_options *r;
 
@@ -609,6 +611,9 @@ START_TEST(test_variables_alone_make_a_runner)
     ck_assert_uint_eq(config->drivers.n, 1);
     ck_assert_str_eq(config->drivers.items[0].use, "docker");
     ck_assert_str_eq(config->drivers.items[0].overrides[0].text, "n1 n2");
+    ck_assert_str_eq(config->drivers.items[0].overrides[2].key, "tls_verify");
+    ck_assert_str_eq(config->drivers.items[0].overrides[2].text, "true");
+    ck_assert_str_eq(config->drivers.items[0].overrides[3].text, "/certs");
 }
 END_TEST
 

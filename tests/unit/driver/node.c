@@ -182,7 +182,7 @@ struct node *node_start(const char *file, const char *driver, const char *const 
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&n->changed, &attr);
-    plugin_host_offer(n->host, "fn.http", 1, 0, fetch_if(), n->fetch);
+    plugin_host_offer(n->host, "fn.http", 1, 1, fetch_if(), n->fetch);
     plugin_host_offer(n->host, "fn.exec", 1, 0, exec_if(), NULL);
     plugin_host_offer(n->host, "fn.proc", 1, 0, proc_if(), n->proc);
     plugin_host_offer(n->host, "fn.op", 1, 0, loop_op_if(), NULL);

@@ -194,6 +194,21 @@ START_TEST(an_old_api_is_refused)
 }
 END_TEST
 
+START_TEST(an_engine_that_wants_tls_says_so)
+{
+    char version[64];
+
+    routes[0] = (struct route){
+        "/_ping",
+        "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n", true, NULL
+    };
+    both();
+    ck_assert_int_eq(node_probe(node, version, sizeof(version), &err), FN_E_PRECONDITION);
+    ck_assert_str_eq(err.msg, "DOC1001 http://localhost: the engine speaks TLS; set tls_verify and "
+                              "cert_path");
+}
+END_TEST
+
 START_TEST(bad_options_are_refused)
 {
     driver_start("relative", NULL, NULL);
@@ -758,6 +773,7 @@ int main(void)
     tcase_add_checked_fixture(t, NULL, teardown);
     tcase_add_test(t, an_engine_that_is_not_there_is_named);
     tcase_add_test(t, an_old_api_is_refused);
+    tcase_add_test(t, an_engine_that_wants_tls_says_so);
     tcase_add_test(t, bad_options_are_refused);
     tcase_add_loop_test(t, bad_create_answers_can_be_tried_elsewhere, 0, 5);
     tcase_add_test(t, a_wrapper_cannot_pass_for_the_host);

@@ -329,6 +329,28 @@ START_TEST(requests_that_smuggle_are_refused)
 }
 END_TEST
 
+START_TEST(tls_files_are_what_they_must_be)
+{
+    char ca[] = "/tmp/test-fetch-ca-XXXXXX";
+    int fd = mkstemp(ca);
+
+    server_start(false);
+    ck_assert_int_eq(exchange(RQ(.url = "https://x/", .tls_cert = ca)), FN_E_INVALID);
+    ck_assert_int_eq(exchange(RQ(.url = "https://x/", .tls_key = ca)), FN_E_INVALID);
+    ck_assert_int_eq(exchange(RQ(.url = "http://x/", .tls_ca = ca)), FN_E_INVALID);
+    ck_assert_int_eq(atomic_load(&server.connections), 0);
+    ck_assert_int_eq(exchange(RQ(.url = "https://x/", .tls_ca = "/no/ca.pem")), FN_E_PRECONDITION);
+    ck_assert_str_eq(err.msg, "/no/ca.pem: expected a readable file of certificates (PEM)");
+    ck_assert_int_eq(exchange(RQ(.url = "https://x/", .tls_ca = ca)), FN_E_PRECONDITION);
+    ck_assert_int_eq(exchange(RQ(.url = "https://x/", .tls_cert = "/no/cert.pem",
+                                 .tls_key = "/no/key.pem")), FN_E_PRECONDITION);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/no/cert.pem, /no/key.pem: expected a certificate and "
+                                          "its key"));
+    close(fd);
+    unlink(ca);
+}
+END_TEST
+
 /* ---- cancelling ------------------------------------------------------------------------------ */
 
 struct job {
@@ -687,6 +709,7 @@ int main(void)
     tcase_add_test(t, a_silent_server_ends_at_the_deadline);
     tcase_add_test(t, sockets_that_cannot_be_reached_say_why);
     tcase_add_test(t, requests_that_smuggle_are_refused);
+    tcase_add_test(t, tls_files_are_what_they_must_be);
     tcase_add_test(t, a_cancelled_operation_ends_its_exchange);
     tcase_add_test(t, a_stream_delivers_pieces_and_ends_once);
     tcase_add_test(t, a_closed_stream_says_nothing_more);
