@@ -501,5 +501,5 @@ void sim_script_offer(struct sim *s, struct plugin_host *h)
     plugin_host_offer(h, "fn.op", 1, 0, &sim_op_if, s);
     plugin_host_offer(h, "fn.exec", 1, 0, &exec_if, s);
     plugin_host_offer(h, "fn.http", 1, 1, &http_if, s);
-    plugin_host_offer(h, "fn.proc", 1, 0, &proc_if, s);
+    plugin_host_offer(h, "fn.proc", 1, 1, &proc_if, s);
 }

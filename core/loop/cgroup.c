@@ -168,6 +168,15 @@ static bool has_file(const char *dir, const char *file)
     return access(path, F_OK) == 0;
 }
 
+#define WEIGHT_MAX 10000u
+
+/* As container engines translate them, so that 1024 is the same beside their containers. */
+static uint64_t weight_of(uint64_t shares)
+{
+    return 1 + (shares - CGROUP_SHARES_MIN) * (WEIGHT_MAX - 1) /
+                   (CGROUP_SHARES_MAX - CGROUP_SHARES_MIN);
+}
+
 static int set_v1(struct cgroup *g, const struct fn_proc_spec *s)
 {
     int r = 0;
@@ -183,6 +192,9 @@ static int set_v1(struct cgroup *g, const struct fn_proc_spec *s)
     if (r == 0 && g->dir[CGROUP_CPU][0] && s->cpu_milli) {
         put_u64(g->dir[CGROUP_CPU], "cpu.cfs_period_us", CPU_PERIOD_US);
         r = put_u64(g->dir[CGROUP_CPU], "cpu.cfs_quota_us", s->cpu_milli * (CPU_PERIOD_US / 1000));
+    }
+    if (r == 0 && g->dir[CGROUP_CPU][0] && s->cpu_shares) {
+        r = put_u64(g->dir[CGROUP_CPU], "cpu.shares", s->cpu_shares);
     }
     return r;
 }
@@ -203,6 +215,9 @@ static int set_v2(struct cgroup *g, const struct fn_proc_spec *s)
         snprintf(text, sizeof(text), "%" PRIu64 " %d", s->cpu_milli * (CPU_PERIOD_US / 1000),
                  CPU_PERIOD_US);
         r = cgroup_put(g->dir[0], "cpu.max", text);
+    }
+    if (r == 0 && s->cpu_shares && has_file(g->dir[0], "cpu.weight")) {
+        r = put_u64(g->dir[0], "cpu.weight", weight_of(s->cpu_shares));
     }
     return r;
 }

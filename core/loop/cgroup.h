@@ -18,6 +18,8 @@
 
 #define CGROUP_DIRS_MAX 4
 #define CGROUP_PATH_MAX 512
+#define CGROUP_SHARES_MIN 2u /* as the kernel has them in v1 */
+#define CGROUP_SHARES_MAX 262144u
 
 enum cgroup_controller { CGROUP_FREEZER, CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU };
 

@@ -11,6 +11,7 @@
 #include <plugin/plugin.h>
 
 #include <errno.h>
+#include <inttypes.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -198,6 +199,12 @@ static int check_spec(const struct fn_proc_spec *s, const struct fn_proc_cb *cb,
     if (s->flags & ~FLAGS_KNOWN) {
         return err_set(reterr, FN_E_UNIMPLEMENTED, "fn.proc: flags, got 0x%x; expected bits of 0x%x",
                        s->flags, FLAGS_KNOWN);
+    }
+    if (s->cpu_shares &&
+        (s->cpu_shares < CGROUP_SHARES_MIN || s->cpu_shares > CGROUP_SHARES_MAX)) {
+        return err_set(reterr, FN_E_INVALID,
+                       "fn.proc: cpu_shares, got %" PRIu64 "; expected %u..%u", s->cpu_shares,
+                       CGROUP_SHARES_MIN, CGROUP_SHARES_MAX);
     }
     if (!cb->output || !cb->exited) {
         return err_set(reterr, FN_E_INVALID, "fn.proc: callbacks are missing");

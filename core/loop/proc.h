@@ -15,7 +15,7 @@ int proc_create(struct proc **ret, struct fn_error *reterr);
 /* [init] NULL ok. Kills what still runs, without callbacks. */
 void proc_destroy(struct proc *p);
 
-/* Table for plugin_host_offer(h, "fn.proc", 1, 0, proc_if(), p). Its functions find p with
+/* Table for plugin_host_offer(h, "fn.proc", 1, 1, proc_if(), p). Its functions find p with
  * plugin_impl(). A child dies with the thread that spawned it (PR_SET_PDEATHSIG), which is what
  * ends functions when a node is killed: spawn from threads that live as long as the node. */
 const struct fn_proc_if *proc_if(void);

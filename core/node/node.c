@@ -135,7 +135,7 @@ int node_offer(struct node *n, struct fn_error *reterr)
     plugin_host_offer(n->host, "fn.http", 1, 1, fetch_if(), n->fetch);
     plugin_host_on_release(n->host, "fn.http", false, close_streams);
     plugin_host_offer(n->host, "fn.exec", 1, 0, exec_if(), NULL);
-    plugin_host_offer(n->host, "fn.proc", 1, 0, proc_if(), n->proc);
+    plugin_host_offer(n->host, "fn.proc", 1, 1, proc_if(), n->proc);
     override_offer(n->host);
     return 0;
 }

@@ -214,6 +214,7 @@ struct fn_proc_spec {
     uint64_t pids_max;       /* 0 = no limit */
     uint64_t nofile_max;     /* 0 = unchanged */
     const char *cgroup_name; /* name of its own cgroup, [a-z0-9-]; NULL = none */
+    uint64_t cpu_shares;     /* since 1.1: weight against others, 2 to 262144; 0 = none; cgroup only */
 };
 
 /* Both run on a thread of the host's own, one at a time per instance, never inside the loop; they

@@ -2,10 +2,10 @@
  *
  * A container is in the map from before it is started until it is removed, so that no event of it
  * is missed. */
-#include "create_body.h"
 #include "docker.h"
 #include "engine_json.h"
 #include "fail.h"
+#include "task.h"
 
 #include <stdlib.h>
 

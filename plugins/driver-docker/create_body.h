@@ -4,16 +4,13 @@
 #define DRIVER_DOCKER_CREATE_BODY_H
 
 #include "docker_api.h"
+#include "task.h"
 
 #define CREATE_USER          "1000:1000"
 #define CREATE_CAP_DROP      "ALL"
 #define CREATE_SECURITY      "no-new-privileges"
 #define CREATE_CPU_PERIOD_US 100000
 #define CREATE_TMPFS_MAX     96
-
-/* Wrappers that were built for an earlier minor hand on a shorter task. */
-#define TASK_HAS(task, field)                                                                      \
-    ((task)->hdr.size >= offsetof(struct fn_task, field) + sizeof((task)->field))
 
 void create_tmpfs_options(const struct fn_task *t, char *ret, size_t cap);
 void create_storage_size(const struct fn_task *t, char *ret, size_t cap); /* "" = no limit */

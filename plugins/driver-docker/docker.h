@@ -125,7 +125,8 @@ struct docker {
     const struct docker_conf *conf;
     char unix_path[108]; /* "" = TCP */
     char base[256];      /* "http://localhost", "https://host:2376" */
-    char tls_ca[ENGINE_FILE_MAX], tls_cert[ENGINE_FILE_MAX], tls_key[ENGINE_FILE_MAX]; /* "" = none */
+    char tls_ca[ENGINE_FILE_MAX]; /* "" = no TLS */
+    char tls_cert[ENGINE_FILE_MAX], tls_key[ENGINE_FILE_MAX];
     struct auth *auth;
 
     pthread_mutex_t lock;

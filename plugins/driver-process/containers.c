@@ -5,8 +5,8 @@
 #include "process.h"
 #include "fail.h"
 #include "process_spec.h"
+#include "task.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,6 +46,24 @@ __attribute__((format(printf, 2, 3))) static void log_line(struct process_driver
                         n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1);
 }
 
+static void tell_once(struct process_driver *d, atomic_bool *told, const char *line)
+{
+    if (!atomic_exchange(told, true)) {
+        log_line(d, "%s", line);
+    }
+}
+
+/* What changes nothing of what a function does may be left out, but not in silence. */
+static void tell_unused(struct process_driver *d, const struct fn_task *t)
+{
+    if (TASK_HAS(t, cpu_shares) && t->cpu_shares > 0 && !has(d, FN_PROC_HAS_CGROUP)) {
+        tell_once(d, &d->told_shares, "cpu_shares of tasks have no effect: there is no cgroup");
+    }
+    if (TASK_HAS(t, n_labels) && t->n_labels > 0) {
+        tell_once(d, &d->told_labels, "labels of tasks have no effect: processes have none");
+    }
+}
+
 /* ---- images and containers ------------------------------------------------------------------- */
 
 static int prepare_image(void *inst, struct fn_op *op, const struct fn_task *task,
@@ -73,13 +91,18 @@ static int create(void *inst, struct fn_op *op, const struct fn_task *task, void
                   struct fn_error *reterr)
 {
     struct process_driver *d = inst;
-    struct ctr *c = calloc(1, sizeof(*c));
-    int r;
+    struct ctr *c;
+    int r = spec_check(task, reterr);
 
     (void)op;
+    if (r < 0) {
+        return r;
+    }
+    c = calloc(1, sizeof(*c));
     if (!c) {
         return fail_platform(reterr, FN_E_EXHAUSTED, "driver process: out of memory");
     }
+    tell_unused(d, task);
     c->d = d;
     c->task = task;
     c->handle = task->handle;
@@ -119,7 +142,7 @@ static uint32_t isolation_flags(struct process_driver *d, const struct fn_task *
 {
     uint32_t flags = FN_PROC_NEW_PID | FN_PROC_NEW_MOUNT | FN_PROC_NEW_IPC | FN_PROC_NO_NEW_PRIVS;
 
-    if (task->flags & FN_TASK_NO_NETWORK) {
+    if (spec_no_network(task)) {
         flags |= FN_PROC_NEW_NET;
     }
     if (!(task->flags & FN_TASK_WRITABLE_ROOT)) {
@@ -163,6 +186,7 @@ static int start(void *inst, struct fn_op *op, void *ctr, struct fn_error *reter
         return r;
     }
     spec.env = (const char *const *)env;
+    spec.cpu_shares = TASK_HAS(t, cpu_shares) ? t->cpu_shares : 0;
     if (private_mount) {
         spec.bind_from = t->iofs_dir;
         spec.bind_to = t->iofs_inside;

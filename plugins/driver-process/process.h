@@ -3,6 +3,7 @@
 #define DRIVER_PROCESS_H
 
 #include <fn/driver.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct process_conf {
@@ -19,6 +20,7 @@ struct process_driver {
     const struct fn_driver_if *driver;
     char *root; /* absolute, without links */
     bool as_root;
+    atomic_bool told_shares, told_labels; /* once each */
 };
 
 extern const struct fn_driver_ops process_ops;

@@ -1,6 +1,7 @@
 #include "process_spec.h"
 #include "fail.h"
 #include "image.h"
+#include "task.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -89,6 +90,60 @@ static bool has_key(const struct fn_task *t, const char *key)
     }
     return false;
 }
+
+/* ---- what wrappers set ----------------------------------------------------------------------- */
+
+bool spec_no_network(const struct fn_task *t)
+{
+    return t->flags & FN_TASK_NO_NETWORK ||
+           (TASK_HAS(t, network) && t->network && strcmp(t->network, "none") == 0);
+}
+
+static bool is_set(const char *const *list)
+{
+    return list && *list;
+}
+
+/* cap_drop is not among them: a process has no capabilities to drop. */
+static const char *impossible(const struct fn_task *t)
+{
+    const struct {
+        bool set;
+        const char *field;
+    } rows[] = {
+        { t->n_mounts > 0, "mounts" },
+        { t->n_devices > 0, "devices" },
+        { t->n_ulimits > 0, "ulimits" },
+        { is_set(t->cap_add), "cap_add" },
+        { is_set(t->dns), "dns" },
+        { is_set(t->dns_search), "dns_search" },
+        { is_set(t->dns_options), "dns_options" },
+        { is_set(t->extra_hosts), "extra_hosts" },
+        { t->runtime, "runtime" },
+        { t->network && strcmp(t->network, "none") != 0, "network" },
+        { t->log_driver || t->n_log_options > 0, "log_driver" },
+        { t->extra_json, "extra_json" },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].set) {
+            return rows[i].field;
+        }
+    }
+    return NULL;
+}
+
+int spec_check(const struct fn_task *t, struct fn_error *reterr)
+{
+    const char *field = TASK_HAS(t, extra_json) ? impossible(t) : NULL;
+
+    return !field ? 0
+                  : fail_platform(reterr, FN_E_UNIMPLEMENTED,
+                                  "fn_task.%s is set, and processes cannot have it; expected a "
+                                  "driver of containers", field);
+}
+
+/* ---- the environment ------------------------------------------------------------------------- */
 
 static int add(char **env, uint32_t *n, const char *key, const char *value)
 {

@@ -23,6 +23,12 @@ int spec_cgroup(const char *owner, const char *instance, const char *id, char *r
  * FN_PROC_HAS_*; own_user: they run as another user than the node. */
 bool spec_lacks(uint32_t isolation, bool own_user, char ret[SPEC_LACKS_MAX]);
 
+/* What wrappers ask for and a process cannot have: FN_E_UNIMPLEMENTED with the field's name, since
+ * it would run otherwise than it was meant to. */
+int spec_check(const struct fn_task *task, struct fn_error *reterr);
+/* FN_TASK_NO_NETWORK, or "none" as the network's name. */
+bool spec_no_network(const struct fn_task *task);
+
 /* Environment, NULL-terminated, given: spec_env_free(). The listener is always ours: inside the
  * private mount at task->iofs_inside, else at the directory itself. */
 int spec_env(const struct fn_task *task, const char *path, bool private_mount, char ***ret,

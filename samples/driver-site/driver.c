@@ -142,7 +142,8 @@ static const struct fn_opt opts[] = {
 };
 static const struct fn_factory factory = {
     .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
-    .kind = FN_KIND_DRIVER, .name = "site", .summary = "Gives containers a variable and a directory.",
+    .kind = FN_KIND_DRIVER, .name = "site",
+    .summary = "Gives containers a variable and a directory.",
     .kind_major = FN_DRIVER_MAJOR, .kind_minor = FN_DRIVER_MINOR,
     .conf_size = sizeof(struct conf), .needs = needs, .opts = opts, .ops = &ops,
     .create = create, .destroy = destroy,

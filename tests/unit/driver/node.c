@@ -184,7 +184,7 @@ struct node *node_start(const char *file, const char *driver, const char *const 
     pthread_cond_init(&n->changed, &attr);
     plugin_host_offer(n->host, "fn.http", 1, 1, fetch_if(), n->fetch);
     plugin_host_offer(n->host, "fn.exec", 1, 0, exec_if(), NULL);
-    plugin_host_offer(n->host, "fn.proc", 1, 0, proc_if(), n->proc);
+    plugin_host_offer(n->host, "fn.proc", 1, 1, proc_if(), n->proc);
     plugin_host_offer(n->host, "fn.op", 1, 0, loop_op_if(), NULL);
     plugin_host_offer(n->host, "fn.driver", FN_DRIVER_MAJOR, FN_DRIVER_MINOR, &driver_if, n);
     r = load(n, file, driver, options, reterr);

@@ -787,6 +787,42 @@ START_TEST(the_listener_is_always_ours)
 }
 END_TEST
 
+/* What would change what a function does is refused by name; the rest is left out. */
+START_TEST(a_process_is_no_container)
+{
+    static const struct fn_mount mount = { .source = "/x", .target = "/x", .type = FN_MOUNT_BIND };
+    static const char *const one[] = { "x", NULL };
+    struct fn_task tasks[] = { base_task(), base_task(), base_task(), base_task(), base_task() };
+    static const char *const fields[] = { "mounts", "dns", "runtime", "network", "extra_json" };
+    struct fn_task t = base_task();
+
+    tasks[0].mounts = &mount;
+    tasks[0].n_mounts = 1;
+    tasks[1].dns = one;
+    tasks[2].runtime = "runsc";
+    tasks[3].network = "blue";
+    tasks[4].extra_json = "{}";
+    for (size_t i = 0; i < sizeof(tasks) / sizeof(tasks[0]); i++) {
+        char expected[120];
+
+        clear();
+        snprintf(expected, sizeof(expected), "fn_task.%s is set, and processes cannot have it; "
+                 "expected a driver of containers", fields[i]);
+        ck_assert_int_eq(spec_check(&tasks[i], &err), FN_E_UNIMPLEMENTED);
+        ck_assert_str_eq(err.msg, expected);
+        tasks[i].hdr.size = offsetof(struct fn_task, cpu_shares);
+        ck_assert_int_eq(spec_check(&tasks[i], &err), 0);
+    }
+    ck_assert(!spec_no_network(&t));
+    t.cpu_shares = 512;
+    t.n_labels = 1;
+    t.cap_drop = one;
+    t.network = "none";
+    ck_assert_int_eq(spec_check(&t, &err), 0);
+    ck_assert(spec_no_network(&t));
+}
+END_TEST
+
 START_TEST(cgroup_names_are_of_the_safe_alphabet)
 {
     char name[SPEC_NAME_MAX];
@@ -845,6 +881,7 @@ int main(void)
     tcase_add_test(t, a_senseless_frame_ends_the_output);
     tcase_add_test(t, images_become_programs);
     tcase_add_test(t, the_listener_is_always_ours);
+    tcase_add_test(t, a_process_is_no_container);
     tcase_add_test(t, cgroup_names_are_of_the_safe_alphabet);
     tcase_add_test(t, what_a_machine_cannot_give_is_named);
     suite_add_tcase(s, t);

@@ -293,6 +293,28 @@ START_TEST(the_number_of_processes_is_limited)
 }
 END_TEST
 
+START_TEST(a_child_has_a_share_of_the_processors)
+{
+    struct cgroup_base base;
+    char script[CGROUP_PATH_MAX + 64];
+    uint64_t id;
+
+    ck_assert_int_eq(spawn("", SPEC(.cpu_shares = 1), &id), FN_E_INVALID);
+    ck_assert_int_eq(spawn("", SPEC(.cpu_shares = CGROUP_SHARES_MAX + 1), &id), FN_E_INVALID);
+    cgroup_detect(&base);
+    if (!has(FN_PROC_HAS_CGROUP) || !base.dir[base.v2 ? 0 : CGROUP_CPU][0]) {
+        return;
+    }
+    snprintf(script, sizeof(script), "cat %s/test-shares/%s",
+             base.dir[base.v2 ? 0 : CGROUP_CPU], base.v2 ? "cpu.weight" : "cpu.shares");
+    run(script, SPEC(.cpu_shares = 512, .cgroup_name = "test-shares"));
+    if (base.v2 && !*seen.out[1]) {
+        return; /* the controller is not ours to give */
+    }
+    ck_assert_str_eq(seen.out[1], base.v2 ? "20\n" : "512\n");
+}
+END_TEST
+
 START_TEST(errors_name_the_step)
 {
     static const char *const missing[] = { "/no/such", NULL };
@@ -471,6 +493,7 @@ int main(void)
     tcase_add_test(t, a_kill_is_not_taken_for_a_lack_of_memory);
     tcase_add_test(t, the_child_sees_its_own_world);
     tcase_add_test(t, the_number_of_processes_is_limited);
+    tcase_add_test(t, a_child_has_a_share_of_the_processors);
     tcase_add_test(t, errors_name_the_step);
     tcase_add_loop_test(t, a_child_that_cannot_be_watched_is_killed, 1, 4);
     tcase_add_test(t, nothing_is_inherited);
