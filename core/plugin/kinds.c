@@ -145,7 +145,7 @@ const char *plugin_kind_names(void)
 
 static const struct plugin_iface ifaces[] = {
     { "fn.op", 1, 0 },   { "fn.wake", 1, 0 }, { "fn.snap", 1, 0 },   { "fn.edit", 1, 1 },
-    { "fn.http", 1, 0 }, { "fn.exec", 1, 0 }, { "fn.proc", 1, 0 }, { "fn.driver", 1, 1 },
+    { "fn.http", 1, 1 }, { "fn.exec", 1, 0 }, { "fn.proc", 1, 1 }, { "fn.driver", 1, 1 },
     { "fn.placer", 1, 0 }, { "fn.rpc", 1, 0 }, { "fn.view", 1, 0 },
 };
 
