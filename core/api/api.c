@@ -64,8 +64,10 @@ static void reply_failed(struct api_call *c, int code, const struct fn_error *e)
         return;
     }
     headers_init(&h, &c->arena);
-    if (e->http_status == 503) {
-        headers_add_borrowed(&h, "Retry-After", "1"); /* without it the answer is still right */
+    if (e->http_status == 503) { /* without these the answer is still right */
+        headers_add_borrowed(&h, "Retry-After", "1");
+    } else if (e->http_status == 401) {
+        headers_add_borrowed(&h, "WWW-Authenticate", "Bearer");
     }
     if (e->http_status) {
         c->reply.error(c->ud, e->http_status, &h, e->msg);
@@ -101,7 +103,7 @@ static void audit(const struct api_call *c)
 
     if (strcmp(c->route->method, "GET") != 0) {
         log_info("changed by the API", "method", c->route->method, "route", c->route->pattern, "id",
-                 id, "name", *name ? name : NULL, "client", c->peer);
+                 id, "name", *name ? name : NULL, "client", c->peer, "token", c->who);
     }
 }
 
@@ -233,6 +235,7 @@ static int call_begin(struct api_call *c, struct fn_error *reterr)
     const struct api_request *rq = c->rq;
     const char *path = percent_decode(&c->arena, rq->path, strlen(rq->path), false);
     bool other_method;
+    int r;
 
     if (!path) {
         return err_set_http(reterr, FN_E_INVALID, 400, FN_BLAME_USER, "Path malformed");
@@ -244,6 +247,10 @@ static int call_begin(struct api_call *c, struct fn_error *reterr)
     if (!c->route->ask) {
         c->reply.whole(c->ud, 410, NULL, NULL, 0);
         return 1;
+    }
+    r = token_check(c, reterr);
+    if (r < 0) {
+        return r;
     }
     return c->route->verb ? ask_store(c, reterr) : c->route->ask(c, reterr);
 }

@@ -9,6 +9,7 @@
 #include <base/env.h>
 #include <base/headers.h>
 #include <model/ids.h>
+#include <stdbool.h>
 #include <fn/abi.h>
 #include <store/store.h>
 
@@ -21,6 +22,8 @@ struct api_call;
 struct api_options {
     const char *public_url; /* where functions are called, without a path; NULL: where the API is */
     struct fn_strlist clients; /* networks whose clients may use it; n 0 = all */
+    struct fn_strlist tokens;  /* see api_check_token(); n 0 = nobody is asked for one */
+    uint32_t read_without_token;
 };
 extern const struct opt_table api_opt_table;
 
@@ -40,6 +43,8 @@ struct api_request {
     const void *body;
     size_t body_len;
     const char *peer;  /* for the log */
+    const char *authorization; /* the header, or NULL */
+    bool trusted;              /* the node itself asks */
 };
 
 struct api_reply {
@@ -52,6 +57,9 @@ struct api_reply {
 int api_create(const struct api_deps *deps, struct api **ret, struct fn_error *reterr);
 void api_set_options(struct api *a, const struct api_options *options);
 void api_destroy(struct api *a); /* no call is left; NULL ok */
+
+/* "<name> <role> <sha256>". FN_E_INVALID with the rule. [any] */
+int api_check_token(const char *text, struct fn_error *reterr);
 
 bool api_owns_path(const char *path);
 /* The route as Go Fn names it in metrics, or "invalid". */

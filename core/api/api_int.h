@@ -38,6 +38,7 @@ struct api_call {
     struct api_reply reply;
     void *ud;
     const char *peer; /* whose change it is, for the log */
+    const char *who;  /* the name of his token; NULL: none was asked for */
     bool gone;
     bool not_json; /* what is wrong with the body is a detail of "Invalid JSON" */
     uint64_t seen; /* of a watcher: the newest change that it knows */
@@ -46,9 +47,13 @@ struct api_call {
     struct store_op op;
 };
 
+/* Each may what the one before it may. */
+enum api_role { ROLE_READ, ROLE_DEPLOY, ROLE_ADMIN };
+
 struct api_route {
     const char *method;
     const char *pattern; /* ":x" is a segment, "*x" all that is left, with its slash */
+    enum api_role needs;
     const struct store_verb *verb; /* NULL: not for the store */
     /* NULL: gone for good, 410. 1: answered. */
     int (*ask)(struct api_call *c, struct fn_error *reterr);
@@ -60,6 +65,9 @@ extern const struct api_route api_routes[]; /* routes.c; method NULL ends */
 /* Whether a path is one of the pattern; params may be NULL. */
 bool route_matches(const char *pattern, const char *path, struct arena *arena,
                    const char **ret_params);
+
+/* token.c: whether who sent the request may. FN_E_* with 401 or 403. */
+int token_check(struct api_call *c, struct fn_error *reterr);
 
 /* ---- api.c ----------------------------------------------------------------------------------- */
 

@@ -271,8 +271,13 @@ static int say(const struct fn_error *e)
 static int connect_api(const struct cli_options *o, struct fetch_client **ret, struct fn_error *e)
 {
     const char *variable = getenv("FN_API_URL");
+    const char *token = getenv("FN_TOKEN"); /* not an argument: those are seen by everybody */
+    int r = fetch_client_create(NULL, o->url ? o->url : variable ? variable : URL_DEFAULT, ret, e);
 
-    return fetch_client_create(NULL, o->url ? o->url : variable ? variable : URL_DEFAULT, ret, e);
+    if (r == 0 && token && fetch_client_set_token(*ret, token) < 0) {
+        return err_set(e, FN_E_EXHAUSTED, "out of memory");
+    }
+    return r;
 }
 
 static int api_export(const struct cli_options *o, int argc, char **argv)

@@ -415,6 +415,11 @@ static void check_store(struct config *c, struct conf_problems *p)
             config_refuse(c, SECTION_API, "clients", c->api->clients.items[i], RULE_NETWORK, p);
         }
     }
+    for (uint64_t i = 0; i < c->api->tokens.n; i++) {
+        if (api_check_token(c->api->tokens.items[i], &e) < 0) {
+            config_refuse(c, SECTION_API, "tokens", "an entry that is something else", e.msg, p);
+        }
+    }
     if (c->api->public_url && !origin_of(c, c->api->public_url)) {
         config_refuse(c, SECTION_API, "public_url", c->api->public_url, "http://host:port", p);
     }

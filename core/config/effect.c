@@ -137,12 +137,14 @@ void config_runner_effect(const struct config *c, struct conf_problems *p)
 void config_api_effect(const struct config *c, struct conf_problems *p)
 {
     struct addr at;
+    bool for_all = c->api->clients.n == 0 && c->api->tokens.n == 0;
 
-    if (c->store->url && c->api->clients.n == 0 && addr_parse(c->http->listen, &at) == 0 &&
+    if (c->store->url && for_all && addr_parse(c->http->listen, &at) == 0 &&
         addr_is_everywhere(&at)) {
         conf_note(p, "CFG710", c->path,
                   "http.listen %s: whoever reaches this port may change apps and functions; "
-                  "expected api.clients, a firewall or a listen address of a trusted network",
+                  "expected api.tokens, api.clients, a firewall or a listen address of a trusted "
+                  "network",
                   c->http->listen);
     }
     if (!c->store->url && c->api->public_url) {

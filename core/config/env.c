@@ -97,6 +97,7 @@ const struct config_variable config_variables[] = {
     NONE("FN_MQ_URL", "Go Fn does not read it either"),
     NONE("FN_LOGSTORE_URL", "Go Fn does not read it either"),
     NONE("FN_API_URL", "only the fn command line reads it"),
+    NONE("FN_TOKEN", "only command lines read it"),
     NONE("FN_EJECT_IDLE_MSECS", "Go Fn does not read it either"),
     NONE("FN_API_CORS", "Go Fn does not read it either"),
     { NULL, SECTION_NOWHERE, NULL, FORM_NONE, 0, NULL },

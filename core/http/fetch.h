@@ -55,6 +55,8 @@ int fetch_get(struct fetch *f, const char *base_url, const char *path_and_query,
 struct fetch_client;
 int fetch_client_create(const char *socket, const char *base_url, struct fetch_client **ret,
                         struct fn_error *reterr);
+/* Questions carry this token from now on. 0 or FN_E_EXHAUSTED. */
+int fetch_client_set_token(struct fetch_client *c, const char *token);
 void fetch_client_destroy(struct fetch_client *c); /* NULL ok */
 /* body NULL = none. The answer's body is the caller's to finish, also after an error. */
 int fetch_client_ask(struct fetch_client *c, const char *method, const char *path,

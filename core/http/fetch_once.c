@@ -13,6 +13,7 @@ struct fetch_client {
     CURL *curl; /* keeps its connection */
     char *socket; /* NULL: TCP */
     char *base_url;
+    char *token; /* NULL: none */
 };
 
 int fetch_client_create(const char *socket, const char *base_url, struct fetch_client **ret,
@@ -33,9 +34,19 @@ int fetch_client_create(const char *socket, const char *base_url, struct fetch_c
     return 0;
 }
 
+int fetch_client_set_token(struct fetch_client *c, const char *token)
+{
+    char *copy = strdup(token);
+
+    free(c->token);
+    c->token = copy;
+    return copy ? 0 : FN_E_EXHAUSTED;
+}
+
 void fetch_client_destroy(struct fetch_client *c)
 {
     if (c) {
+        free(c->token);
         curl_easy_cleanup(c->curl);
         free(c->socket);
         free(c->base_url);
@@ -67,6 +78,10 @@ static void once_prepare(struct fetch_client *c, const char *path)
     curl_easy_setopt(c->curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(c->curl, CURLOPT_URL, url);
     curl_easy_setopt(c->curl, CURLOPT_NOSIGNAL, 1L);
+    if (c->token) {
+        curl_easy_setopt(c->curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
+        curl_easy_setopt(c->curl, CURLOPT_XOAUTH2_BEARER, c->token);
+    }
 }
 
 int fetch_client_ask(struct fetch_client *c, const char *method, const char *path,

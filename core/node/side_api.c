@@ -67,7 +67,8 @@ int node_ask_api(void *impl, const char *path_and_query,
                                     .query = path_and_query[len] ? path_and_query + len + 1 : NULL,
                                     .scheme = "http",
                                     .body = "",
-                                    .peer = "" };
+                                    .peer = "",
+                                    .trusted = true };
 
     if (q) {
         *q = (struct own_question){ .cb = cb, .ud = ud, .asking = true, .env = n->env };

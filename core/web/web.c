@@ -439,6 +439,7 @@ static void web_ask(struct exchange *x)
         .body = req->body->bytes.data ? req->body->bytes.data : "",
         .body_len = req->body->bytes.len,
         .peer = req->peer,
+        .authorization = headers_get(&req->headers, "Authorization"),
     };
 
     if (manage_check(&x->web->config.api_clients, &x->web->config.cors, req, &e) < 0) {

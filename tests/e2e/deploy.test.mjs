@@ -1,11 +1,14 @@
 // Functions that are made by HTTP and called: an api node, a load balancer and a runner, and a full node by itself;
 // who may make them; what is left of changes when the node is killed in the middle of them.
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { promisify } from 'node:util'
 import { startLb, startRunner } from './lib/cluster.mjs'
 import { request } from './lib/http.mjs'
-import { Fnd, build, freePort, tempDir } from './lib/node.mjs'
+import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
 
 const ask = async (node, method, target, body, headers) => {
   const answer = await request(node.url(target), { method, headers, body: body && JSON.stringify(body) })
@@ -17,12 +20,13 @@ const done = async (...args) => {
   return answer.said
 }
 
-async function startApi({ http = '' } = {}) {
+async function startApi({ http = '', api = '' } = {}) {
   const port = await freePort()
   return Fnd.start('api', port, `
 node: api
 http: { listen: "127.0.0.1:${port}"${http} }
 store: { url: "sqlite3://${path.join(tempDir(), 'fn.db')}" }
+${api}
 `)
 }
 
@@ -144,6 +148,39 @@ describe('who may use the API', () => {
         await api.stop()
       }
     }
+  })
+})
+
+describe('tokens', () => {
+  const hash = (token) => createHash('sha256').update(token).digest('hex')
+  const bearer = (token) => ({ Authorization: `Bearer ${token}` })
+  let api
+  before(async () => {
+    api = await startApi({ api: `api:
+  tokens: ["ci deploy ${hash('of-ci')}", "ops admin ${hash('of-ops')}"]
+  read_without_token: false` })
+  })
+  after(() => api?.stop())
+
+  it('who has none is told so, and each may what its role may', async () => {
+    const without = await request(api.url('/v2/apps'))
+    assert.equal(without.status, 401)
+    assert.equal(without.headers['www-authenticate'], 'Bearer')
+    assert.match(JSON.parse(without.text).message, /^API1108 /)
+    const refused = await ask(api, 'POST', '/v2/apps', { name: 'shop' }, bearer('of-ci'))
+    assert.equal(refused.status, 403)
+    assert.match(refused.said.message, /^API1109 the token ci .* admin$/)
+    const app = await done(api, 'POST', '/v2/apps', { name: 'shop' }, bearer('of-ops'))
+    await done(api, 'POST', '/v2/fns', { app_id: app.id, name: 'f', image: 'i' }, bearer('of-ci'))
+    await until('the change is in the log', () => /msg="changed by the API" method=POST route="?\/v2\/fns"? .*token=ci/.test(api.log))
+    assert.ok(!api.log.includes('of-ci'), 'no token is in the log')
+  })
+
+  it('fnd api takes one from FN_TOKEN', async () => {
+    const fnd = (env) => promisify(execFile)(path.join(build, 'fnd'), ['api', 'export', '--url', api.url('')],
+      { env: { PATH: process.env.PATH, ...env } })
+    assert.match((await fnd({ FN_TOKEN: 'of-ci' })).stdout, /name: "?shop/)
+    await assert.rejects(fnd({}), /API1108/)
   })
 })
 

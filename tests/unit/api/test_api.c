@@ -44,13 +44,16 @@ static void on_error(void *ud, int status, const struct headers *h, const char *
     on_whole(ud, status, h, text, strlen(text));
 }
 
+static const char *authorization; /* what requests carry */
+
 static struct api_call *submit(const char *method, const char *target, const char *body)
 {
     static const struct api_reply reply = { on_whole, on_error };
     char copy[512];
     char *query;
     struct api_request rq = { .method = method, .path = copy, .scheme = "http", .host = "node:1",
-                              .body = body, .body_len = strlen(body), .peer = "test" };
+                              .body = body, .body_len = strlen(body), .peer = "test",
+                              .authorization = authorization };
 
     snprintf(copy, sizeof(copy), "%s", target);
     query = strchr(copy, '?');
@@ -106,7 +109,8 @@ static void setup(void)
     env = fake_env_create();
     ck_assert_int_eq(store_open(&env->env, &where, &store, NULL), 0);
     id_maker_init(&ids, ipv4, 28180);
-    options = (struct api_options){ NULL, { NULL, 0 } };
+    options = (struct api_options){ .read_without_token = 1 };
+    authorization = NULL;
     deps = (struct api_deps){ &env->env, store, &ids, &options };
     ck_assert_int_eq(api_create(&deps, &api, NULL), 0);
 }
@@ -241,6 +245,69 @@ START_TEST(odd_queries_are_survived)
 }
 END_TEST
 
+/* Of the texts "look", "ci" and "root". */
+static const char *const tokens[] = {
+    "looker read 3c01eba119e00d79c82b6f65d70bc5f1044d568618bf41377e6d1432023fc2b8",
+    "ci deploy 1b158839f8aa339e89bb50b1603e90ec68e0fd5565fe10a7cb32729fddf7070a",
+    "ops admin 4813494d137e1631bba301d5acab6e7bb7aa74ce1185d456565ef51d737677b2",
+};
+
+START_TEST(a_token_may_what_its_role_may)
+{
+    static const struct {
+        const char *sent, *method, *target;
+        int status, without; /* read_without_token false */
+    } rows[] = {
+        { NULL, "GET", "/v2/apps", 200, 401 },
+        { NULL, "POST", "/v2/apps", 401, 401 },
+        { NULL, "DELETE", "/v2/fns/x", 401, 401 },
+        { "Bearer", "POST", "/v2/apps", 401, 401 },
+        { "Bearer ", "POST", "/v2/apps", 401, 401 },
+        { "Bearer rootx", "POST", "/v2/apps", 401, 401 },
+        { "Basic root", "POST", "/v2/apps", 401, 401 },
+        { "Bearer look", "GET", "/v2/apps", 200, 200 },
+        { "Bearer look", "PUT", "/v2/fns/x", 403, 403 },
+        { "Bearer ci", "GET", "/v2/apps", 200, 200 },
+        { "Bearer ci", "PUT", "/v2/fns/x", 404, 404 },
+        { "bearer ci", "DELETE", "/v2/triggers/x", 404, 404 },
+        { "Bearer ci", "PUT", "/v2/apps/x", 404, 404 },
+        { "Bearer ci", "POST", "/v2/apps", 403, 403 },
+        { "Bearer ci", "DELETE", "/v2/apps/x", 403, 403 },
+        { "Bearer root", "DELETE", "/v2/apps/x", 404, 404 },
+        { "Bearer root", "POST", "/v2/apps", 400, 400 },
+        { NULL, "GET", "/v2/nothing", 404, 404 },
+    };
+
+    options.tokens = (struct fn_strlist){ tokens, 3 };
+    for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+        options.read_without_token = i % 2 == 0;
+        authorization = rows[i / 2].sent;
+        ck_assert_msg(ask(rows[i / 2].method, rows[i / 2].target, "{}") ==
+                          (i % 2 ? rows[i / 2].without : rows[i / 2].status),
+                      "%zu %s %s: %d %s", i / 2, rows[i / 2].method, rows[i / 2].target,
+                      said.status, said.body);
+    }
+}
+END_TEST
+
+START_TEST(tokens_are_checked)
+{
+    static const char *const bad[] = { "", "ci", "ci deploy", "ci deploy 12", "ci owner 00",
+                                       " deploy 00" };
+    char text[128];
+    struct fn_error e = ERR_INIT;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        ck_assert_int_eq(api_check_token(bad[i], &e), FN_E_INVALID);
+    }
+    snprintf(text, sizeof(text), "%s0", tokens[0]);
+    ck_assert_int_eq(api_check_token(text, &e), FN_E_INVALID);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(api_check_token(tokens[i], &e), 0);
+    }
+}
+END_TEST
+
 START_TEST(routes_have_names)
 {
     ck_assert_str_eq(api_route_of("/v2/apps"), "/v2/apps");
@@ -354,6 +421,8 @@ int main(void)
     tcase_add_test(t, a_client_that_is_gone_hears_nothing);
     tcase_add_test(t, a_slash_too_much_is_redirected);
     tcase_add_test(t, odd_queries_are_survived);
+    tcase_add_test(t, a_token_may_what_its_role_may);
+    tcase_add_test(t, tokens_are_checked);
     tcase_add_test(t, routes_have_names);
     tcase_add_test(t, changes_are_told_to_those_who_wait);
     tcase_add_test(t, who_waits_for_nothing_is_told_so);

@@ -520,6 +520,7 @@ static const struct {
     { { "FN_NODE_TYPE=api", "FN_PORT=8081" },
       "CFG710 http.listen :8081: whoever reaches this port may change apps and functions; ",
       0 },
+    { { "FN_NODE_TYPE=api", "FN_PORT=8081" }, "expected api.tokens, api.clients, a firewall", 0 },
     { { "FN_NODE_TYPE=api", "FN_PUBLIC_LB_URL=lb:8080" },
       "CFG706 FN_PUBLIC_LB_URL, got \"lb:8080\"; expected http://host:port\n",
       1 },
