@@ -33,6 +33,7 @@ static const char *const names[] = {
     "fn_runner_container_busy_seconds",
     "fn_container_uds_init_latency",
     "fn_runner_status_seconds",
+    "fn_docker_api_latency",
 };
 
 #define NAMES_N (sizeof(names) / sizeof(names[0]))

@@ -440,16 +440,22 @@ static int if_exchange(const struct fn_host *host, struct fn_op *op,
                        struct fn_error *reterr)
 {
     PLUGIN_HOST_CALL("fn.http.exchange");
+    struct fetch *f = of_host(host);
     struct fn_http_request known;
     struct fn_http_answer got = { .size = sizeof(got) };
     int r = view_take(&known, sizeof(known), rq, REQUEST_MIN);
+    int64_t begun_ns;
 
     if (r < 0 || view_can_give(ret, ANSWER_MIN) < 0) {
         return err_set(reterr, r < 0 ? r : FN_E_INVALID,
                        "fn.http: size of the %s is none that this host knows",
                        r < 0 ? "request" : "answer");
     }
-    r = fetch_exchange(of_host(host), op, &known, &got, reterr);
+    begun_ns = env_now_ns(f->env);
+    r = fetch_exchange(f, op, &known, &got, reterr);
+    if (f->seen && r != FN_E_INVALID) {
+        f->seen(&known, r, got.status, env_now_ns(f->env) - begun_ns);
+    }
     if (r == 0) {
         view_give(ret, &got, sizeof(got));
     }
@@ -489,6 +495,12 @@ const struct fn_http_if *fetch_if(void)
                                              fetch_free_answer, if_stream_open, if_stream_close };
 
     return &table;
+}
+
+void fetch_watch(struct fetch *f, void (*seen)(const struct fn_http_request *rq, int result,
+                                               uint32_t status, int64_t took_ns))
+{
+    f->seen = seen;
 }
 
 void fetch_close_all(struct fetch *f, const struct fn_host *host)

@@ -9,6 +9,7 @@
 #include <base/buf.h>
 #include <base/env.h>
 #include <base/err.h>
+#include <fn/host.h>
 
 #define FETCH_POLL_MS         100
 #define FETCH_ANSWER_MAX      (1024 * 1024) /* when a request names no limit */
@@ -30,6 +31,11 @@ void fetch_destroy(struct fetch *f);
 /* Table for plugin_host_offer(h, "fn.http", 1, 1, fetch_if(), f). Its functions find f with
  * plugin_impl(). */
 const struct fn_http_if *fetch_if(void);
+
+/* [init] seen() is told of each exchange that a plugin had, on the worker that had it, several at a
+ * time. result < 0 and status 0: no answer came. */
+void fetch_watch(struct fetch *f, void (*seen)(const struct fn_http_request *rq, int result,
+                                               uint32_t status, int64_t took_ns));
 
 /* Closes every stream of an instance that is being destroyed. [init] */
 void fetch_close_all(struct fetch *f, const struct fn_host *host);

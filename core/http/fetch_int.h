@@ -25,6 +25,7 @@ struct fetch {
     SLIST_HEAD(, fetch_handle) idle;
     uint32_t idle_n;
     struct fetch_streams *streams;
+    void (*seen)(const struct fn_http_request *rq, int result, uint32_t status, int64_t took_ns);
 };
 
 int fetch_check_request(const struct fn_http_request *rq, struct fn_error *reterr);

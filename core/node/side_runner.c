@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <http/fnsock.h>
 #include <net/home.h>
+#include <node/engine_calls.h>
 #include <plugin/answer.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,6 +186,7 @@ static int runner_open(struct node *n, struct fn_error *reterr)
         return r;
     }
     set_lanes(n, &deps.options);
+    engine_calls_watch(n->fetch);
     metric_set_subjects(n->config->metrics->functions_max);
     r = runner_create(&deps, &n->runner, reterr);
     return r < 0 ? r : open_local(n, n->config->type->inside ? &n->local : &n->log_local, reterr);

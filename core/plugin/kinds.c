@@ -43,6 +43,7 @@ static const struct plugin_slot driver_slots[] = {
     SLOT(fn_driver_ops, sweep, true),
     SLOT(fn_driver_ops, probe, true),
     SLOT(fn_driver_ops, uid, true),
+    SLOT(fn_driver_ops, usage, false),
 };
 
 static const struct plugin_slot cplane_slots[] = {

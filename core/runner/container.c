@@ -579,6 +579,9 @@ void container_close(struct container *c)
     }
     env_undefer(r->env, &c->task_fail);
     c->for_call = NULL;
+    if (c->started && !c->exited) {
+        metrics_ended(NULL);
+    }
     ctr_enter(c, CTR_CLOSE);
     container_arm(c, DUE_NEVER);
     c->q->n_containers--;
@@ -765,6 +768,7 @@ void container_exited(struct container *c, const struct fn_exit *what)
     if (c->state < CTR_CLOSE) {
         char text[FN_ERROR_TEXT_MAX];
 
+        metrics_ended(what);
         log_stranger(FN_LOG_INFO, "hot function terminated", "reason",
                      container_exit_text(c, text, sizeof(text)), "app_id", c->task.app_id, "fn_id",
                      c->task.fn_id, "container_id", c->id, "call_id",

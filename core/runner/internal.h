@@ -82,6 +82,7 @@ struct container {
     struct rcall *for_call; /* started for it, while it waits */
     struct output output;
     int64_t launched_ns, image_ns, create_ns, started_ns, ready_ns; /* for durations */
+    struct usage_of usage;
 };
 
 /* Starts making a container for `rc` (borrowed). NULL when out of memory. */
@@ -313,6 +314,8 @@ void metrics_queue(struct slot_queue *q);
 void metrics_queue_gone(struct slot_queue *q);
 void metrics_evicted(const struct slot_queue *q, enum ctr_state state);
 void metrics_account(struct runner *r);
+void metrics_ended(const struct fn_exit *what); /* of a container; NULL: the runner removes it */
+void metrics_instance(const char *instance);
 /* Somebody asked for the status; st NULL: and left before there was one. */
 void metrics_status(const struct engage_status *st);
 
@@ -356,6 +359,7 @@ struct runner {
     struct keys keys;
     struct engine engine;
     struct status status;
+    struct usage usage;
     struct operator_change change;
     struct log_store logs;
     struct runner_counts counts;

@@ -2,6 +2,10 @@
  * name promises what its value is not. */
 #include <runner/internal.h>
 
+#include <base/hash.h>
+#include <stdio.h>
+#include <string.h>
+
 #define SUBJECT_LABELS 3 /* app_id, fn_id, image_name */
 
 static const char *const container_labels[] = { "app_id", "fn_id", "image_name", NULL };
@@ -200,6 +204,43 @@ void metrics_evicted(const struct slot_queue *q, enum ctr_state state)
 
     metric_add(m, 1);
     metric_release(m);
+}
+
+/* Codes as a shell has them. */
+static int exit_code(const struct fn_exit *what)
+{
+    return what->reason == FN_EXIT_CODE     ? what->status & 0xff
+           : what->reason == FN_EXIT_SIGNAL ? 128 + (what->status & 0x7f)
+                                            : 128 + 9;
+}
+
+void metrics_ended(const struct fn_exit *what)
+{
+    static const char *const labels[] = { "api_name", "exit_status", NULL };
+    static const struct metric_def def = {
+        .name = "fn_docker_exits",
+        .help = "Containers that ended, by their exit status; ctx_canceled: the runner removed it.",
+        .kind = METRIC_COUNTER,
+        .labels = labels,
+    };
+    char status[24] = "ctx_canceled";
+    const char *values[] = { "docker_wait_container", status };
+
+    if (what && what->reason != FN_EXIT_REMOVED) {
+        snprintf(status, sizeof(status), "exit_%d", exit_code(what));
+    }
+    metric_add(metric_series(metric_declare(&def), values), 1);
+}
+
+void metrics_instance(const char *instance)
+{
+    uint64_t hash = hash_text(HASH_INIT, instance);
+    int64_t value;
+
+    memcpy(&value, &hash, sizeof(value));
+    metric_set(gauge("fn_docker_instance_id",
+                     "Hash of this process's identity, which its containers carry as a label."),
+               value);
 }
 
 void metrics_account(struct runner *r)

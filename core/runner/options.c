@@ -131,6 +131,9 @@ static const struct fn_opt rows[] = {
          "Let apps send their output (`syslog_url`) to log servers in this machine's own "
          "networks: the machine itself, link-local addresses, and the networks of its "
          "interfaces. false = calls of such apps are answered 400 (RUN410). Go Fn allows it."),
+    LIVE("container_stats", BOOL, AT(container_stats), "true", 0, 0,
+         "Sample what containers use of processors, memory, network and disks, once a second "
+         "(`fn_docker_stats_*`; 64 containers at a time, in turns). Driver docker only."),
     LIVE("no_network", BOOL, AT(no_network), "false", 0, 0,
          "Start containers without network access."),
     { .key = NULL },

@@ -16,6 +16,7 @@
 struct slot_queue;
 struct container;
 struct rcall;
+struct runner;
 
 /* ---- lines kept of a container (rings.c) --------------------------------------------------- */
 
@@ -324,5 +325,37 @@ void status_forget(struct runner *r); /* what was cached */
 void status_on_ask(void *endpoint, struct engage_ask *ask);
 void status_on_gone(void *endpoint, struct engage_ask *ask);
 void status_on_operator(struct runner *r); /* the operator's plugin has answered */
+
+/* ---- what containers use (usage.c) --------------------------------------------------------- */
+
+#define USAGE_BATCH 64u /* containers of a sample: a second's worth of work for few processors */
+
+/* Of a container at its last sample (usage.c). */
+struct usage_of {
+    int64_t at_ns; /* 0 = none yet */
+    uint64_t cpu_ns, cpu_user_ns, cpu_kernel_ns;
+};
+
+struct usage_metrics {
+    struct metric *cpu_total, *cpu_user, *cpu_kernel, *mem_usage, *mem_limit;
+    struct metric *net_rx, *net_tx, *disk_read, *disk_write;
+};
+
+struct usage {
+    struct env_timer timer;
+    struct env_work work;
+    bool busy;
+    uint64_t last; /* handle that was chosen last */
+    uint32_t n;
+    struct fn_usage items[USAGE_BATCH];
+    int result;
+    int64_t at_ns; /* of the sample */
+    struct usage_metrics metrics;
+};
+
+/* After r->ops is set. */
+void usage_init(struct runner *r);
+bool usage_is_asked(const struct runner *r);
+void usage_finish(struct runner *r);
 
 #endif

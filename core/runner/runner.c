@@ -6,10 +6,12 @@
 
 #define DRAIN_GRACE_NS (3 * ENV_S) /* after the deadline, for removals */
 #define SWEEPS_MAX     1u              /* engine_sweep() lets one run */
+#define SAMPLES_MAX    1u              /* usage.c too */
 
 uint32_t runner_slow_operations_max(const struct runner_options *o)
 {
-    return 2 * o->parallel_starts_max + o->pulls_max + LOOKS_MAX + SWEEPS_MAX;
+    return 2 * o->parallel_starts_max + o->pulls_max + LOOKS_MAX + SWEEPS_MAX +
+           SAMPLES_MAX;
 }
 
 static void drain_over(struct env_timer *t);
@@ -47,7 +49,9 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
     status_init(r);
     operator_init(r);
     rings_init(r);
+    usage_init(r);
     metrics_init(&r->metrics, r->opt.count_calls);
+    metrics_instance(r->opt.instance);
     metric_set(r->metrics.engine_up, 1);
     metrics_account(r);
     driver_hub_set_runner(deps->hub, r);
@@ -121,7 +125,7 @@ void runner_count(const struct runner *r, struct runner_counts *ret)
 
 static bool is_quiet(const struct runner *r)
 {
-    return engine_is_quiet(r) && !operator_is_asked(r);
+    return engine_is_quiet(r) && !operator_is_asked(r) && !usage_is_asked(r);
 }
 
 static bool is_clean(const struct runner *r)
@@ -249,6 +253,7 @@ static void forget_timers(struct runner *r)
     images_forget_timers(r);
     logs_forget_timers(r);
     engine_finish(r);
+    usage_finish(r);
     env_timer_clear(r->env, &r->awaiting_timer);
     env_timer_clear(r->env, &r->drain_timer);
     env_undefer(r->env, &r->drain_task);
@@ -278,6 +283,7 @@ void runner_destroy(struct runner *r)
     slots_finish(r);
     images_finish(r);
     engine_finish(r);
+    usage_finish(r);
     env_timer_clear(r->env, &r->awaiting_timer);
     env_timer_clear(r->env, &r->drain_timer);
     env_undefer(r->env, &r->drain_task);

@@ -87,6 +87,7 @@ struct runner_options {
     uint32_t writable_root; /* FN_TASK_WRITABLE_ROOT */
     uint32_t privileged;    /* FN_TASK_PRIVILEGED_USER */
     uint32_t volumes;       /* FN_TASK_ALLOW_VOLUMES */
+    uint32_t container_stats;
     uint32_t no_network;    /* FN_TASK_NO_NETWORK */
     uint64_t fs_bytes;
     uint64_t pids_max;

@@ -13,6 +13,7 @@
  *        view.h: whoever is shown a call can ask for all of it. listener.h: after_worker(), for
  *        listeners that may be slow. host.h: requests of fn.http 1.1 name TLS files, children of
  *        fn.proc 1.1 have CPU shares.
+ *        usage() of drivers tells what containers use.
  *   1.0  first version.
  *
  * Growth rule. Every table and view that crosses the border starts with its size as the filling
@@ -23,7 +24,7 @@
  * side fills for the other (ret_*, *ret) has its size set by the owner before the call, and nothing
  * is written past it. Fixed for the whole major, because they stand in plain arrays, inside other
  * structs or on stacks: fn_hdr, fn_error, fn_need, fn_opt, fn_strlist, fn_note, fn_label (labels.h),
- * and of driver.h fn_kv, fn_mount, fn_device, fn_ulimit.
+ * and of driver.h fn_kv, fn_mount, fn_device, fn_ulimit, fn_usage.
  *
  * New values. Fields named reserved must be 0. A flag, type or verdict of a plugin that the host
  * does not know is refused. A flag, reason or `why` of the host that a plugin does not know is

@@ -161,6 +161,26 @@ struct fn_driver_if {
     const struct fn_task *(*task)(const struct fn_host *, uint64_t handle);
 };
 
+/* fn_usage.flags */
+#define FN_USAGE_KNOWN (1u << 0) /* the driver filled it in */
+
+/* What a container used of the machine since its start. Since 1.1. */
+struct fn_usage {
+    uint64_t handle; /* fn_task.handle; set by the host */
+    uint32_t flags;  /* FN_USAGE_*; 0 = there is no such container, or it has no figures */
+    uint32_t reserved0;
+    uint64_t cpu_ns; /* of all processors together; cpu_user_ns + cpu_kernel_ns may differ a little */
+    uint64_t cpu_user_ns;
+    uint64_t cpu_kernel_ns;
+    uint64_t mem_bytes;       /* now */
+    uint64_t mem_limit_bytes; /* what it may have; the machine's where there is no limit */
+    uint64_t net_rx_bytes;
+    uint64_t net_tx_bytes;
+    uint64_t disk_read_bytes;
+    uint64_t disk_write_bytes;
+    uint64_t reserved1[4];
+};
+
 struct fn_driver_ops {
     struct fn_hdr hdr; /* FN_MAGIC_DRIVER */
     uint32_t flags;    /* 0 */
@@ -196,6 +216,11 @@ struct fn_driver_ops {
     /* [any] required: the uid that the processes of a container have on the node, for the check of
      * socket peers; UINT32_MAX = unknown. */
     uint32_t (*uid)(void *inst, void *ctr);
+    /* [worker slow] optional, since 1.1: figures of n containers, for metrics, once a second and never
+     * on the way of a call. Runs beside calls for these containers, which may be gone: it finds them
+     * by handle. The host has zeroed all but the handles. What takes long is left out. */
+    int (*usage)(void *inst, struct fn_op *, struct fn_usage *items, uint32_t n,
+                 struct fn_error *reterr);
 };
 
 #ifdef __cplusplus

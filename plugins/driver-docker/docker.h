@@ -204,6 +204,11 @@ int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *tas
 int images_load_file(struct docker *d, struct fn_op *op, struct fn_error *reterr);
 int images_read_auth(struct docker *d, struct fn_error *reterr);
 
+/* ---- usage.c --------------------------------------------------------------------------------- */
+
+int usage_tell(struct docker *d, struct fn_op *op, struct fn_usage *items, uint32_t n,
+               struct fn_error *reterr);
+
 /* ---- cleaner.c ------------------------------------------------------------------------------- */
 
 /* An image is used now. id NULL: only if its name is known. */

@@ -77,6 +77,12 @@ static uint32_t op_uid(void *inst, void *ctr)
     return uid;
 }
 
+static int op_usage(void *inst, struct fn_op *op, struct fn_usage *items, uint32_t n,
+                    struct fn_error *reterr)
+{
+    return usage_tell(inst, op, items, n, reterr);
+}
+
 static const struct fn_driver_ops ops = {
     .hdr = FN_HDR(struct fn_driver_ops, FN_MAGIC_DRIVER),
     .prepare_image = prepare_image,
@@ -88,6 +94,7 @@ static const struct fn_driver_ops ops = {
     .sweep = op_sweep,
     .probe = op_probe,
     .uid = op_uid,
+    .usage = op_usage,
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */

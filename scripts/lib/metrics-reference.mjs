@@ -26,6 +26,11 @@ const SECTIONS = [
     title: 'Runner', rooms: ['runner'], nodes: RUNNER,
     text: 'On a full node the load balancer has `fn_calls` and its like; the runner counts under `fn_runner_calls` and its like.',
   },
+  {
+    title: 'Containers and their engine', prefix: 'fn_docker_', rooms: ['node', 'runner'], nodes: RUNNER,
+    text: 'Names, views and labels are Go Fn\'s. `fn_docker_api_latency` has requests of drivers to a Docker engine, ' +
+      '`fn_docker_stats_*` what driver docker can read of a container on this machine, once a second (`runner.container_stats`).',
+  },
   { title: 'Node pool manager', rooms: ['npm'], nodes: ['npm'], text: 'See [elastic-pools.md](elastic-pools.md).' },
 ]
 const CALLS = ['full', 'lb', 'pure-runner']
@@ -36,6 +41,7 @@ const UNITS = [ // the first that fits
   [/^0: .*\b1: .*\b2: /, '0, 1 or 2'],
   [/\bmilliseconds\b/i, 'ms'],
   [/\bbytes\b/i, 'bytes'],
+  [/\bpercent\b/, 'percent'],
   [/\bin MB\b/, 'MB'],
   [/\bmilli CPU\b/, 'milli CPU'],
   [/^days\b/i, 'days'],

@@ -64,4 +64,4 @@ export function headers(dir) {
 // Structs whose size is fixed for the whole major: they stand in plain arrays, in other structs or
 // on the stacks of plugins (abi.h, growth rule).
 export const fixedSize = new Set(['fn_hdr', 'fn_error', 'fn_need', 'fn_opt', 'fn_strlist', 'fn_kv',
-  'fn_mount', 'fn_device', 'fn_ulimit', 'fn_note', 'fn_label']);
+  'fn_mount', 'fn_device', 'fn_ulimit', 'fn_usage', 'fn_note', 'fn_label']);

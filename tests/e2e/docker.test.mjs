@@ -62,6 +62,21 @@ describe('functions in containers', { skip }, () => {
     assert.equal(spec.HostConfig.Binds.length, 1)
   })
 
+  it('counts what containers use and what the engine is asked, under Go Fn\'s names', async () => {
+    const runner = cluster.runners[0]
+    const before = await runner.metrics()
+    assert.equal((await invoke(lb, fnId('hello'))).status, 200)
+    await until('two samples', async () => (await runner.metric('fn_docker_stats_mem_usage_count')) >= (before.get('fn_docker_stats_mem_usage_count') ?? 0) + 2)
+    const m = await runner.metrics()
+    const mean = (name) => m.get(`fn_docker_stats_${name}_sum`) / m.get(`fn_docker_stats_${name}_count`)
+    assert.ok(mean('mem_limit') >= 64 << 20, `${mean('mem_limit')}`)
+    assert.ok(mean('mem_usage') > 64 << 10 && mean('mem_usage') < mean('mem_limit'), `${mean('mem_usage')}`)
+    for (const name of ['net_rx', 'net_tx', 'disk_read', 'disk_write', 'cpu_user', 'cpu_total', 'cpu_kernel']) assert.ok(mean(name) >= 0, name)
+    for (const name of ['create_container', 'start_container', 'inspect_image']) {
+      assert.ok(m.get(`fn_docker_api_latency_count{api_name="docker_${name}",api_status="ok"}`) > 0, name)
+    }
+  })
+
   it('F46 names memory as the cause of a kill', async () => {
     const answer = await invoke(lb, fnId('misbehave'), 'oom 512')
     assert.equal(answer.status, 502)

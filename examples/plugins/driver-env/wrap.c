@@ -131,6 +131,14 @@ static uint32_t uid(void *inst, void *ctr)
     return e->ops->uid(e->inner, ((struct container *)ctr)->inner);
 }
 
+static int usage(void *inst, struct fn_op *op, struct fn_usage *items, uint32_t n,
+                 struct fn_error *reterr)
+{
+    const struct env *e = inst;
+
+    return e->ops->usage ? e->ops->usage(e->inner, op, items, n, reterr) : 0;
+}
+
 const struct fn_driver_ops env_ops = {
     .hdr = FN_HDR(struct fn_driver_ops, FN_MAGIC_DRIVER),
     .slot_key = slot_key,
@@ -143,4 +151,5 @@ const struct fn_driver_ops env_ops = {
     .sweep = sweep,
     .probe = probe,
     .uid = uid,
+    .usage = usage,
 };

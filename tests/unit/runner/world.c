@@ -430,9 +430,38 @@ static int d_slot_key(void *inst, const struct fn_kv *ext, uint32_t n, char *ret
     return 0;
 }
 
+/* The figures of the script for each container that runs. */
+static int d_usage(void *inst, struct fn_op *op, struct fn_usage *items, uint32_t n,
+                   struct fn_error *e)
+{
+    (void)inst;
+    (void)op;
+    the->samples++;
+    the->sampled_max = n > the->sampled_max ? n : the->sampled_max;
+    for (uint32_t i = 0; i < n; i++) {
+        struct fctr *c;
+
+        for (c = fctrs; c && c->handle != items[i].handle; c = c->next) {
+        }
+        if (c && c->started) {
+            uint64_t handle = items[i].handle;
+
+            ck_assert_uint_eq(items[i].flags, 0);
+            items[i] = the->use;
+            items[i].handle = handle;
+            the->sampled++;
+        }
+    }
+    return engine_answer("usage", e);
+}
+
 static const struct fn_driver_ops driver_ops = {
     FN_HDR(struct fn_driver_ops, FN_MAGIC_DRIVER), 0, 0, d_slot_key, d_prepare, d_create, d_start,
-    d_freeze, d_thaw, d_close, d_sweep, d_probe, d_uid
+    d_freeze, d_thaw, d_close, d_sweep, d_probe, d_uid, NULL
+};
+static const struct fn_driver_ops telling_ops = {
+    FN_HDR(struct fn_driver_ops, FN_MAGIC_DRIVER), 0, 0, d_slot_key, d_prepare, d_create, d_start,
+    d_freeze, d_thaw, d_close, d_sweep, d_probe, d_uid, d_usage
 };
 
 void world_exit(struct world *w, const char *container_id, uint32_t reason, int status)
@@ -1073,6 +1102,9 @@ struct world *world_create(void (*tune)(struct world *w))
     w->opt.user_logs = 0;
     if (tune) {
         tune(w);
+    }
+    if (w->with_usage) {
+        w->driver.ops = &telling_ops;
     }
     id_maker_init(&w->ids, ip, 8080);
     w->hub = driver_hub_create(&w->f->env, NULL);

@@ -78,12 +78,15 @@ struct world {
     bool hang_for_ever;       /* or not even then */
     bool image_missing;       /* next create says so */
     int64_t pull_ns;
+    bool with_usage;     /* the driver tells what containers use: */
+    struct fn_usage use; /* each of them this */
 
     /* what happened */
     uint32_t lost_creates; /* given up while the engine worked: it made a container all the same */
     uint32_t prepares, creates, starts, freezes, thaws, closes, probes, sweeps;
     uint32_t live, live_max;      /* containers of the engine */
     uint32_t in_flight, in_flight_max;
+    uint32_t samples, sampled, sampled_max; /* questions, containers in all, in one of them */
     uint32_t socks;               /* open directories */
     uint32_t exchanges;
     char closed_ids[512][28];     /* order of removal */
