@@ -159,10 +159,11 @@ grep ':key:' "$told" | sort -u | while IFS=: read -r page _ key _; do
 done >"$names.wrong"
 [ ! -s "$names.wrong" ] || complain "keys that docs/fn-yaml.md does not have: $(tr '\n' ';' <"$names.wrong")"
 
-# Metrics: rows of docs/metrics.md. abi.md has names of C, compatibility.md metrics of Go Fn alone.
+# Metrics: rows of docs/metrics.md. abi.md has names of C, compatibility.md and fn-metrics.md
+# metrics of Go Fn alone.
 count ':metric:'
 grep -oE '^\| `[a-z_0-9]+`' "$root/docs/metrics.md" | tr -d '|` ' | sort -u >"$names"
-grep ':metric:' "$told" | sort -u | grep -v '^docs/abi.md\|^docs/compatibility.md\|:`fn_id`' | while IFS=: read -r page _ metric; do
+grep ':metric:' "$told" | sort -u | grep -v '^docs/abi.md\|^docs/compatibility.md\|^docs/fn-metrics.md\|:`fn_id`' | while IFS=: read -r page _ metric; do
     metric=$(echo "$metric" | tr -d '`{')
     grep -qx "$metric" "$names" || echo "$page: $metric"
 done >"$names.wrong"

@@ -1,5 +1,6 @@
 // GET /metrics on real nodes: scrapes share pages, and hold nobody up.
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, it } from 'node:test'
@@ -39,6 +40,39 @@ function assertKnown(node, text) {
     assert.equal(help, row.help, name)
     if (labels.length > 0 || row.labels.length === 0) assert.deepEqual(labels, row.labels, name)
   }
+}
+
+// What promtool may say: names that are Go Fn's, or follow its style, and the units of five of our own.
+const LINTS = [
+  /^fn_\w+ counter metrics should have "_total" suffix$/,
+  /^fn_(api_request|api_response|lb_placer_\w+)_count non-histogram and non-summary metrics should not have "_count" suffix$/,
+  /^fn_container_\w+_total non-counter metrics should not have "_total" suffix$/,
+  /^fn_lb_shadow_\w+_milliseconds use base unit "seconds" instead of "milliseconds"$/,
+  /^fn_npm_\w+_mb metric names should not contain abbreviated units$/,
+]
+
+function assertClean(node, text) {
+  const { status, stdout, stderr, error } = spawnSync('promtool', ['check', 'metrics'], { input: text, encoding: 'utf8' })
+  assert.ifError(error)
+  assert.ok(status === 0 || status === 3, `${node}: promtool: ${stderr}`) // 3: it dislikes names
+  const said = `${stdout}${stderr}`.split('\n').filter(Boolean)
+  assert.deepEqual(said.filter((line) => !LINTS.some((l) => l.test(line))), [], node)
+}
+
+// Go Fn's names (docs/fn-metrics.md) that docs/metrics.md has for this type of node are on its page. What only an engine,
+// a status image or an eviction brings is not here.
+function assertGo(node, text) {
+  const go = readFileSync(path.join(root, 'tests/arrows/go-metrics.txt'), 'utf8').split('\n').filter((l) => l.startsWith('fn_')).map((l) => l.split(' ')[0])
+  const names = reference(node).map((r) => r.name).filter((n) => go.includes(n) && !/^fn_(docker_(api|stats|exits)|status_call|container_evictions)/.test(n))
+  const families = shown(text).map((f) => f.name)
+  assert.ok(names.length >= 7, `${names}`)
+  assert.deepEqual(names.filter((n) => !families.includes(n)), [], node)
+}
+
+function assertPage(node, text) {
+  assertKnown(node, text)
+  assertGo(node, text)
+  assertClean(node, text)
 }
 
 const page = async (node) => (await request(node.url('/metrics'))).text
@@ -119,8 +153,8 @@ describe('metrics', () => {
     const text = await page(c.lb)
     assert.match(text, /^fn_lb_shadow_asked 1$/m)
     assert.match(text, /^fn_plugin_listener_count_\w+\{instance=/m)
-    assertKnown('lb', text)
-    assertKnown('pure-runner', await page(c.runners[0]))
+    assertPage('lb', text)
+    assertPage('pure-runner', await page(c.runners[0]))
     await c.stop()
   })
 
@@ -134,7 +168,18 @@ runner: { iofs_path: ${tempDir()}, writable_root: true }
 apps: [{ name: demo, functions: [{ name: hello, id: ${fnId('hello')}, image: hello }] }]
 `)
     assert.equal((await invoke(node, fnId('hello'))).status, 200)
-    assertKnown('full', await page(node))
+    assertPage('full', await page(node))
+    await node.stop()
+  })
+
+  it('an api node shows what docs/metrics.md says of it', async () => {
+    const port = await freePort()
+    const node = await Fnd.start('api', port, `node: api\nhttp: { listen: "127.0.0.1:${port}" }\nstore: { url: "sqlite3://${tempDir()}/fn.db" }\n`)
+    assert.equal((await request(node.url('/v2/apps'))).status, 200)
+    const text = await page(node)
+    assertClean('api', text)
+    assert.ok(shown(text).some(({ name }) => name === 'fn_api_response_count'))
+    closeIdle(node.port)
     await node.stop()
   })
 
@@ -142,7 +187,7 @@ apps: [{ name: demo, functions: [{ name: hello, id: ${fnId('hello')}, image: hel
     const e = await Elastic.start({ functions: { hello: { memory: 128 } } })
     try {
       assert.equal((await invoke(e.lbs[0], fnId('hello'))).status, 200)
-      assertKnown('npm', await page(e.npm))
+      assertPage('npm', await page(e.npm))
     } finally {
       await e.stop()
     }
