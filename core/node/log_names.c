@@ -27,6 +27,7 @@ struct log_name {
     bool inside; /* log_name_find() has not returned */
     bool told;
     char app[LOG_NAME_MAX + 1];
+    char app_id[LOG_NAME_MAX + 1];
     char fn[LOG_NAME_MAX + 1];
 };
 
@@ -82,7 +83,7 @@ static void name_take(struct log_name *q, const char *id)
         name_tell(q, id, NULL);
     } else {
         q->has_app = true;
-        snprintf(q->app, sizeof(q->app), "%s", id);
+        snprintf(q->app_id, sizeof(q->app_id), "%s", id);
         name_ask(q);
     }
 }
@@ -111,7 +112,7 @@ static void name_ask(struct log_name *q)
     char path[PATH_MAX_BYTES];
 
     if (q->has_app) {
-        snprintf(path, sizeof(path), "/v2/fns?app_id=%s&name=%s", q->app, q->fn);
+        snprintf(path, sizeof(path), "/v2/fns?app_id=%s&name=%s", q->app_id, q->fn);
     } else {
         snprintf(path, sizeof(path), "/v2/apps?name=%s", q->app);
     }

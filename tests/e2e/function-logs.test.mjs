@@ -5,6 +5,7 @@ import { execFile, spawn } from 'node:child_process'
 import http2 from 'node:http2'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { APP, ApiNode } from './lib/api.mjs'
 import { appsYaml, fnId, startCluster, startLb, startRunner } from './lib/cluster.mjs'
 import { docker, driver, noEngine } from './lib/docker.mjs'
 import { fields, frame, message, messagesOf } from './lib/grpc.mjs'
@@ -197,6 +198,23 @@ describe('who is meant', () => {
     const runner = await logs(cluster.runners[0], 'demo/one')
     assert.equal(runner.code, 69)
     assert.match(runner.err, /a pure-runner node knows functions by id alone: ask a load balancer for demo\/one/)
+  })
+
+  it('names of an API node', async () => {
+    const api = await ApiNode.start()
+    const lb = await startLb({ addresses: [cluster.runners[0].address], lb: `api_url: "http://127.0.0.1:${api.port}"\napi_timeout: 1s` })
+    await until('it is connected', async () => (await lb.metric('fn_lb_runners_up')) === 1)
+    const ask = async (what) => { const { code, err } = await logs(lb, what); return { code, err } }
+    assert.match((await ask('demo/hello')).err, /no output of demo\/hello is kept/)
+    assert.deepEqual(api.counts(), { '/v2/apps?name=demo': 1, [`/v2/fns?app_id=${APP}&name=hello`]: 1 })
+    assert.deepEqual(await ask('demo/none'), { code: 69, err: 'fnd: no function demo/none: the API node knows none\n' })
+    assert.deepEqual(await ask('none/hello'), { code: 69, err: 'fnd: no app none: the API node knows none\n' })
+    api.fault = 'hang'
+    const asked = ask('demo/hello')
+    await until('it is asked', () => api.hanging.size === 1)
+    assert.match((await asked).err, /the API node cannot say which function this is/)
+    await lb.stop()
+    await api.stop()
   })
 
   it('no runner can say', async () => {

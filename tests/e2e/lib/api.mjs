@@ -45,6 +45,9 @@ export class ApiNode {
     if ((m = part(/^\/v2\/apps\?name=([^&]+)$/))) {
       return [200, { next_cursor: '', items: Object.values(this.apps).filter((a) => a.name === m[0]) }]
     }
+    if ((m = part(/^\/v2\/fns\?app_id=([^&]+)&name=([^&]+)$/))) {
+      return [200, { next_cursor: '', items: Object.values(this.fns).filter((f) => f.app_id === m[0] && f.name === m[1]) }]
+    }
     // The source begins with a slash of its own.
     if ((m = part(/^\/v2\/runner\/apps\/([^/]+)\/triggerBySource\/http\/(\/.*)$/))) {
       return m[0] === APP ? found(this.triggers[m[1]], 'Trigger') : missing('App')
