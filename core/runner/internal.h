@@ -361,6 +361,7 @@ struct runner {
     struct status status;
     struct usage usage;
     struct operator_change change;
+    struct operator_feed feed;
     struct log_store logs;
     struct runner_counts counts;
     struct runner_metrics metrics;

@@ -412,9 +412,36 @@ static struct log_stream *stream_create(struct runner *r, struct engage_logs *lo
     return st;
 }
 
+static int stream_begin(struct runner *r, struct engage_logs *logs, struct fn_error *reterr)
+{
+    struct log_stream *st = stream_create(r, logs);
+    int result;
+
+    if (!st) {
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    }
+    result = stream_fill(st, reterr);
+    if (result < 0) {
+        stream_free(st);
+    }
+    return result;
+}
+
+int logs_open_own(struct runner *r, struct engage_logs *logs)
+{
+    return stream_begin(r, logs, NULL);
+}
+
+bool logs_are_behind(const struct engage_logs *logs)
+{
+    const struct log_stream *st = logs->owner;
+
+    return !TAILQ_EMPTY(&st->ready) || st->lost > 0;
+}
+
 static int stream_open(struct runner *r, struct engage_logs *logs, struct fn_error *reterr)
 {
-    struct log_stream *st;
+    const struct log_stream *st;
     int result;
 
     if (r->opt.log_streams_max == 0) {
@@ -429,15 +456,11 @@ static int stream_open(struct runner *r, struct engage_logs *logs, struct fn_err
                        "runner.log_streams_max",
                        r->logs.streams_n);
     }
-    st = stream_create(r, logs);
-    if (!st) {
-        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
-    }
-    result = stream_fill(st, reterr);
+    result = stream_begin(r, logs, reterr);
     if (result < 0) {
-        stream_free(st);
         return result;
     }
+    st = logs->owner;
     log_stranger(FN_LOG_INFO, "the output of functions is read", "app_id", st->app_id, "fn_id",
                  st->fn_id, "call_id", st->call_id, "follow", st->follow ? "true" : "false");
     return 0;

@@ -12,6 +12,8 @@
 
 #define OPERATOR_TIMEOUT_NS (5 * ENV_S)
 #define OPERATOR_CHANGE_NS  (10 * ENV_S)
+#define OPERATOR_LOG_NS     (10 * ENV_S)
+#define OPERATOR_PAUSE_NS   ENV_S /* after lines that the plugin did not take */
 #define OPERATOR_TEXTS_MAX  (256u << 10) /* bytes of all pairs together */
 
 static void take_turn(struct runner *r);
@@ -270,6 +272,134 @@ void operator_on_configure_gone(void *endpoint, struct engage_config *config)
     }
 }
 
+/* ---- what functions print -------------------------------------------------------------------- */
+
+static void run_feed(struct env_work *w, struct fn_op *op)
+{
+    struct operator_feed *f = container_of(w, struct operator_feed, work);
+    struct plugin *plugin = f->r->deps.operator_;
+    struct plugin_crumb crumb;
+
+    plugin_enter(&crumb, plugin, PLUGIN_WORKER, "log");
+    f->result = ops_of(f->r)->log(plugin_inst(plugin), op, f->lines, f->n, &f->error);
+    plugin_leave(&crumb);
+    f->result = plugin_answer_result(plugin, "log", f->result, 0, &f->error);
+}
+
+static void feed_want(struct operator_feed *f)
+{
+    if (f->on) {
+        f->logs.wanted = true;
+        logs_on_wanted(NULL, &f->logs);
+    }
+}
+
+static void feed_on_pause(struct env_timer *t)
+{
+    feed_want(container_of(t, struct operator_feed, pause));
+}
+
+/* Who drains has no time for a pause. */
+static void feed_tell(struct runner *r)
+{
+    struct operator_feed *f = &r->feed;
+
+    f->asking = false;
+    if (f->result < 0) {
+        metric_add(r->metrics.log_lines_lost, f->n);
+        log_stranger(FN_LOG_WARN, "the operator's plugin did not take the output of functions",
+                     "lines", log_num(f->n), "error", f->error.msg);
+    }
+    if (f->result < 0 && !r->draining) {
+        env_timer_set(r->env, &f->pause, env_now_ns(r->env) + OPERATOR_PAUSE_NS);
+    } else {
+        feed_want(f);
+    }
+    runner_drain_check(r);
+}
+
+static void feed_done(struct env_work *w)
+{
+    struct operator_feed *f = container_of(w, struct operator_feed, work);
+
+    if (f->r->abandoned) {
+        return;
+    }
+    f->running = false;
+    feed_tell(f->r);
+    take_turn(f->r);
+}
+
+/* NULL: no memory. */
+static const struct fn_log_line *feed_copy(struct arena *a, const struct engage_line *l)
+{
+    struct fn_log_line *to = arena_alloc(a, sizeof(*to));
+
+    if (!to) {
+        return NULL;
+    }
+    *to = (struct fn_log_line){ .size = sizeof(*to),
+                                .fd = l->of_stderr ? 2 : 1,
+                                .wall_ms = l->wall_ms,
+                                .app_id = arena_strdup(a, l->app_id),
+                                .fn_id = arena_strdup(a, l->fn_id),
+                                .container_id = arena_strdup(a, l->container_id),
+                                .call_id = arena_strdup(a, l->call_id),
+                                .data = arena_strndup(a, l->data, l->len),
+                                .len = l->len,
+                                .lost = l->lost };
+    return to->app_id && to->fn_id && to->container_id && to->call_id && to->data ? to : NULL;
+}
+
+static int feed_send(struct engage_logs *logs, const struct engage_line *lines, uint32_t n)
+{
+    struct operator_feed *f = container_of(logs, struct operator_feed, logs);
+
+    arena_finish(&f->arena);
+    arena_init(&f->arena, 0);
+    f->lines = arena_alloc(&f->arena, n * sizeof(*f->lines));
+    for (f->n = 0; f->n < n; f->n++) {
+        if (!f->lines || !(f->lines[f->n] = feed_copy(&f->arena, &lines[f->n]))) {
+            return FN_E_EXHAUSTED;
+        }
+    }
+    logs->wanted = false;
+    f->error = ERR_INIT;
+    f->work = (struct env_work){ .run = run_feed, .done = feed_done, .lane = ENV_LANE_FAST };
+    f->asking = true;
+    take_turn(f->r);
+    return 0;
+}
+
+/* The runner stops, or has no memory for it. */
+static void feed_end(struct engage_logs *logs, int grpc_status, const char *text)
+{
+    struct operator_feed *f = container_of(logs, struct operator_feed, logs);
+
+    f->on = false;
+    if (grpc_status != GRPC_UNAVAILABLE) {
+        log_stranger(FN_LOG_ERROR, "the operator's plugin gets no more output of functions",
+                     "error", text);
+    }
+}
+
+void operator_start(struct runner *r)
+{
+    const struct fn_operator_ops *ops = ops_of(r);
+    struct operator_feed *f = &r->feed;
+
+    if (ops && ops->log) {
+        f->logs = (struct engage_logs){ .send = feed_send, .end = feed_end };
+        f->on = logs_open_own(r, &f->logs) == 0;
+        feed_want(f);
+    }
+}
+
+void operator_forget_timers(struct runner *r)
+{
+    env_timer_clear(r->env, &r->feed.pause);
+}
+
 /* ---- turns ----------------------------------------------------------------------------------- */
 
 static bool begin_work(struct runner *r, struct env_work *work, int64_t timeout_ns, int *ret_result,
@@ -288,8 +418,9 @@ static void take_turn(struct runner *r)
 {
     struct operator_question *q = &r->status.question;
     struct operator_change *c = &r->change;
+    struct operator_feed *f = &r->feed;
 
-    if (q->running || c->running) {
+    if (q->running || c->running || f->running) {
         return;
     }
     if (c->asking) {
@@ -304,23 +435,38 @@ static void take_turn(struct runner *r)
             question_tell(r);
         }
     }
+    if (f->asking && !c->running && !q->running) {
+        f->running = begin_work(r, &f->work, OPERATOR_LOG_NS, &f->result, &f->error);
+        if (!f->running) {
+            feed_tell(r);
+        }
+    }
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
 bool operator_is_asked(const struct runner *r)
 {
-    return r->status.question.asking || r->change.asking;
+    return r->status.question.asking || r->change.asking || r->feed.asking;
+}
+
+bool operator_has_lines(const struct runner *r)
+{
+    return r->feed.on && logs_are_behind(&r->feed.logs);
 }
 
 void operator_init(struct runner *r)
 {
     arena_init(&r->status.question.arena, 0);
     arena_init(&r->change.arena, 0);
+    arena_init(&r->feed.arena, 0);
+    r->feed.r = r;
+    r->feed.pause.cb = feed_on_pause;
 }
 
 void operator_finish(struct runner *r)
 {
     arena_finish(&r->status.question.arena);
     arena_finish(&r->change.arena);
+    arena_finish(&r->feed.arena);
 }

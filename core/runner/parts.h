@@ -66,6 +66,9 @@ struct log_store {
     bool closed; /* no further stream begins */
 };
 
+/* A reader of this node's own, whatever runner.log_streams_max says. FN_E_EXHAUSTED. */
+int logs_open_own(struct runner *r, struct engage_logs *logs);
+bool logs_are_behind(const struct engage_logs *logs); /* there are lines that it has not read */
 void logs_finish(struct runner *r);  /* who reads is not told */
 void logs_end_all(struct runner *r); /* the runner stops */
 void logs_forget_timers(struct runner *r);
@@ -296,9 +299,28 @@ struct operator_change {
     struct fn_error error;
 };
 
+/* Lines of functions on their way to the plugin: a reader as others are. */
+struct operator_feed {
+    struct runner *r;
+    struct engage_logs logs;
+    struct env_work work;
+    struct env_timer pause; /* after lines that it did not take */
+    bool on;      /* it reads */
+    bool asking;  /* from the lines to the plugin's answer */
+    bool running; /* a lane has them */
+    struct arena arena;
+    const struct fn_log_line **lines;
+    uint32_t n;
+    int result;
+    struct fn_error error;
+};
+
 void operator_init(struct runner *r);
+void operator_start(struct runner *r);
+void operator_forget_timers(struct runner *r);
 void operator_finish(struct runner *r);
 bool operator_is_asked(const struct runner *r); /* a lane has a question */
+bool operator_has_lines(const struct runner *r); /* that the plugin has not got yet */
 void operator_on_configure(void *endpoint, struct engage_config *config);
 void operator_on_configure_gone(void *endpoint, struct engage_config *config);
 bool operator_says_status(const struct runner *r);

@@ -101,6 +101,7 @@ int runner_attach(struct runner *r, const struct engage_server *server,
 void runner_start(struct runner *r)
 {
     engine_sweep(r);
+    operator_start(r);
 }
 
 struct container *runner_container(struct runner *r, uint64_t handle)
@@ -130,7 +131,8 @@ static bool is_quiet(const struct runner *r)
 
 static bool is_clean(const struct runner *r)
 {
-    return TAILQ_EMPTY(&r->calls) && !r->containers && is_quiet(r);
+    return TAILQ_EMPTY(&r->calls) && !r->containers && is_quiet(r) &&
+           !operator_has_lines(r);
 }
 
 static void drain_tell(struct env_task *t)
@@ -252,6 +254,7 @@ static void forget_timers(struct runner *r)
     }
     images_forget_timers(r);
     logs_forget_timers(r);
+    operator_forget_timers(r);
     engine_finish(r);
     usage_finish(r);
     env_timer_clear(r->env, &r->awaiting_timer);
@@ -288,6 +291,7 @@ void runner_destroy(struct runner *r)
     env_timer_clear(r->env, &r->drain_timer);
     env_undefer(r->env, &r->drain_task);
     status_finish(r);
+    operator_forget_timers(r);
     operator_finish(r);
     logs_finish(r);
     rings_finish(r);

@@ -1,6 +1,7 @@
-/* Operator: what the operator of a runner adds to it: words in its status, or its failure, and
- * configuration keys of his own. Go Fn: PureRunnerWithCustomHealthCheckerFunc and
- * PureRunnerWithConfigFunc. Since ABI 1.1. */
+/* Operator: what the operator of a runner adds to it: words in its status, or its failure,
+ * configuration keys of his own, and a destination of what functions print. Go Fn:
+ * PureRunnerWithCustomHealthCheckerFunc, PureRunnerWithConfigFunc and, in part,
+ * PureRunnerWithLogStreamer. Since ABI 1.1. */
 #ifndef FN_OPERATOR_H
 #define FN_OPERATOR_H
 
@@ -17,6 +18,22 @@ extern "C" {
 #define FN_OPERATOR_PAIRS_MAX 64u  /* that status() may add */
 #define FN_OPERATOR_TEXT_MAX 4096u /* bytes of a key or value of them */
 
+#define FN_OPERATOR_LINES_MAX 128u /* that log() is given at once */
+
+/* A line that a function printed; texts that nobody knows are "". */
+struct fn_log_line {
+    uint32_t size;
+    uint32_t fd; /* 1 or 2 */
+    int64_t wall_ms; /* since 1970 */
+    const char *app_id;
+    const char *fn_id;
+    const char *container_id;
+    const char *call_id;
+    const char *data; /* without its newline; any bytes; NUL-terminated after len bytes */
+    uint64_t len;
+    uint64_t lost; /* > 0: no function's line: so many are missing here, as data says in words */
+};
+
 /* One call at a time per instance; each may block until the deadline of its operation. */
 struct fn_operator_ops {
     struct fn_hdr hdr; /* FN_MAGIC_OPERATOR */
@@ -30,6 +47,12 @@ struct fn_operator_ops {
      * of them with *reterr; nothing of them is in use then. */
     int (*configure)(void *inst, struct fn_op *, const struct fn_kv *borrowed, uint32_t n,
                      struct fn_error *reterr);
+    /* [worker] optional: takes the next lines of all functions, 1 to FN_OPERATOR_LINES_MAX, those of
+     * a container in their order. While it runs, further ones wait where they were printed; those
+     * that find no room there are lost, and a line says so. < 0: these lines are lost; it is given
+     * the next ones after a pause. */
+    int (*log)(void *inst, struct fn_op *, const struct fn_log_line *const *borrowed, uint32_t n,
+               struct fn_error *reterr);
 };
 
 #ifdef __cplusplus

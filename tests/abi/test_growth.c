@@ -288,6 +288,7 @@ static void use_operator(const void *table, void *inst, char how)
     ck_assert_uint_eq(n, 1);
     ck_assert_str_eq(pairs[0].key, "custom");
     ck_assert_ptr_null(ops->configure);
+    ck_assert_ptr_null(ops->log);
     EXTRA(ops, inst, how);
 }
 

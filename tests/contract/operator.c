@@ -31,6 +31,23 @@ static void call_configure(void *ud, struct fn_op *op)
     c->result = ops->configure(c->in->inst, op, c->pairs, c->n, &c->error);
 }
 
+/* Lines of all kinds, which are gone when log() has returned. */
+struct lines {
+    struct instance *in;
+    const struct fn_log_line **list;
+    uint32_t n;
+    int result;
+    struct fn_error error;
+};
+
+static void call_log(void *ud, struct fn_op *op)
+{
+    const struct fn_operator_ops *ops = subject.factory->ops;
+    struct lines *c = ud;
+
+    c->result = ops->log(c->in->inst, op, c->list, c->n, &c->error);
+}
+
 static void check_text(const char *text, const char *what, uint32_t i)
 {
     must(text != NULL, "status() answered pair %u without a %s", i, what);
@@ -96,6 +113,47 @@ static int configure(struct instance *in, struct fn_op op, const struct fn_kv *p
     return c.result;
 }
 
+static struct fn_log_line line_of(uint32_t i)
+{
+    static const struct {
+        const char *data;
+        uint64_t len;
+    } texts[] = { { "plain", 5 },   { "", 0 },       { "a\0b", 3 },
+                  { "\x1b[31m", 5 }, { "\xff\xfe", 2 }, { "%s%n\r\n", 6 } };
+    uint32_t k = i % (sizeof(texts) / sizeof(texts[0]));
+
+    return (struct fn_log_line){ .size = sizeof(struct fn_log_line), .fd = 1 + i % 2,
+                                 .wall_ms = 1795234644501 + i, .app_id = "app",
+                                 .fn_id = i % 7 ? "fn" : "", .container_id = "ctr",
+                                 .call_id = i % 3 ? "call" : "", .data = texts[k].data,
+                                 .len = texts[k].len, .lost = i % 5 ? 0 : i };
+}
+
+static int put_lines(struct instance *in, struct fn_op op, uint32_t n)
+{
+    const struct fn_operator_ops *ops = instance_ops(in);
+    struct fn_log_line *lines = fence_alloc(n * sizeof(*lines), 8, "a line", "log() had returned");
+    const struct fn_log_line **list = fence_alloc(n * sizeof(*list), 8, "the list of lines",
+                                                  "log() had returned");
+    struct lines c = { .in = in, .list = list, .n = n, .error = ERR_INIT };
+
+    for (uint32_t i = 0; i < n; i++) {
+        lines[i] = line_of(i);
+        list[i] = &lines[i];
+    }
+    fence_read_only(lines);
+    fence_read_only(list);
+    if (ops->log) {
+        on_worker(in, "log", &op, call_log, &c);
+        must_be_result("log", c.result, &c.error);
+        must_be_in_time("log", &op);
+    }
+    fence_free(list);
+    fence_free(lines);
+    trace_u64((uint64_t)(int64_t)c.result);
+    return c.result;
+}
+
 void operator_exercise(struct instance *in, bool tolerant)
 {
     static const struct fn_kv pairs[] = { { "domain", "unix" }, { "company", "fn" } };
@@ -104,6 +162,7 @@ void operator_exercise(struct instance *in, bool tolerant)
     for (int i = 0; i < 20; i++) {
         status(in, op_for(TIMEOUT));
         configure(in, op_for(TIMEOUT), pairs, (uint32_t)(chance() % 3));
+        put_lines(in, op_for(TIMEOUT), 1 + (uint32_t)(chance() % FN_OPERATOR_LINES_MAX));
     }
 }
 
@@ -136,6 +195,17 @@ static void test_odd_keys(void)
     instance_destroy(in);
 }
 
+static void test_lines(void)
+{
+    struct instance *in = instance_new();
+
+    step("one line, and as many as there may be");
+    put_lines(in, op_for(TIMEOUT), 1);
+    put_lines(in, op_for(TIMEOUT), FN_OPERATOR_LINES_MAX);
+    status(in, op_for(TIMEOUT));
+    instance_destroy(in);
+}
+
 static void test_cancel(void)
 {
     struct instance *in = instance_new();
@@ -145,12 +215,14 @@ static void test_cancel(void)
     over.cancel_at_ns = clock_now();
     status(in, over);
     configure(in, over, NULL, 0);
+    put_lines(in, over, 3);
     instance_destroy(in);
 }
 
 static const struct contract_case cases[] = {
     { "operator", "status", "status() answers pairs, or a failure", test_status, ALSO_REAL },
     { "operator", "odd-keys", "any key and value may come", test_odd_keys, 0 },
+    { "operator", "lines", "any line of a function may come", test_lines, 0 },
     { "operator", "cancel", "an operation ends when its caller gives up", test_cancel, 0 },
 };
 

@@ -630,6 +630,114 @@ START_TEST(settings_and_the_keys_of_a_plugin)
 }
 END_TEST
 
+/* ---- what functions print -------------------------------------------------------------------- */
+
+static struct {
+    char text[4096];
+    uint32_t calls, lines;
+    uint64_t lost;
+    int result;
+} logged;
+
+static int operator_log(void *inst, struct fn_op *op, const struct fn_log_line *const *lines,
+                        uint32_t n, struct fn_error *reterr)
+{
+    (void)inst;
+    (void)op;
+    ck_assert_uint_gt(n, 0);
+    ck_assert_uint_le(n, FN_OPERATOR_LINES_MAX);
+    logged.calls++;
+    for (uint32_t i = 0; i < n && logged.result == 0; i++) {
+        size_t at = strlen(logged.text);
+
+        ck_assert_uint_eq(lines[i]->size, sizeof(*lines[i]));
+        ck_assert_uint_eq(strlen(lines[i]->data), lines[i]->len);
+        logged.lost += lines[i]->lost;
+        logged.lines++;
+        if (at < sizeof(logged.text) - 200) {
+            snprintf(logged.text + at, 200, "%s/%s/%u:%s\n", lines[i]->fn_id, lines[i]->call_id,
+                     lines[i]->fd, lines[i]->data);
+        }
+    }
+    return logged.result < 0 ? err_set(reterr, logged.result, "the disk is full") : 0;
+}
+
+static const struct fn_operator_ops logging_ops = {
+    .hdr = FN_HDR(struct fn_operator_ops, FN_MAGIC_OPERATOR), .log = operator_log
+};
+
+static void with_logger(struct world *w)
+{
+    with_operator(w);
+    w->operator_.ops = &logging_ops;
+    memset(&logged, 0, sizeof(logged));
+}
+
+static struct world *world_with_logger(struct container **ret)
+{
+    struct world *w = world_create(with_logger);
+
+    runner_start(w->r);
+    world_call(w, (struct call_spec){ .id = "CALLLLLLLLLLLLLLLLLLLLLLLL", .what = "ms-3000" });
+    world_run_ms(w, 200);
+    *ret = world_container(w, CTR_BUSY);
+    return w;
+}
+
+/* One call of the plugin at a time; what comes meanwhile waits in the ring. */
+START_TEST(operator_gets_lines)
+{
+    struct container *c;
+    struct world *w = world_with_logger(&c);
+
+    container_output(c, 1, "one\ntwo\n", 8);
+    container_output(c, 2, "three\n", 6);
+    world_run_ms(w, 50);
+    ck_assert_str_eq(logged.text, "f1/CALLLLLLLLLLLLLLLLLLLLLLLL/1:one\n"
+                                  "f1/CALLLLLLLLLLLLLLLLLLLLLLLL/1:two\n"
+                                  "f1/CALLLLLLLLLLLLLLLLLLLLLLLL/2:three\n");
+    for (int i = 0; i < 5000; i++) {
+        container_output(c, 1, "much of it\n", 11);
+    }
+    world_run_ms(w, 500);
+    ck_assert_uint_gt(logged.lost, 0);
+    ck_assert_uint_eq(logged.lines - 1 + logged.lost, 5003);
+    container_output(c, 1, "the end", 7);
+    world_run_ms(w, 4000);
+    world_destroy(w); /* drains: the last line is not left */
+    ck_assert_uint_ge(logged.lines - 1 + logged.lost, 5004);
+}
+END_TEST
+
+/* Lines that it does not take are lost, and the next ones come after a pause. */
+START_TEST(operator_refuses_lines)
+{
+    struct container *c;
+    struct world *w = world_with_logger(&c);
+
+    logged.result = FN_E_UNAVAILABLE;
+    container_output(c, 1, "one\n", 4);
+    world_run_ms(w, 50);
+    ck_assert_uint_eq(logged.calls, 1);
+    logged.result = 0;
+    container_output(c, 1, "two\n", 4);
+    world_run_ms(w, 500);
+    ck_assert_uint_eq(logged.calls, 1);
+    world_run_ms(w, 1000);
+    ck_assert_uint_eq(logged.calls, 2);
+    ck_assert_str_eq(logged.text, "f1/CALLLLLLLLLLLLLLLLLLLLLLLL/1:two\n");
+    w->lanes_full = 1;
+    container_output(c, 1, "three\n", 6);
+    world_run_ms(w, 1500);
+    container_output(c, 1, "four\n", 5);
+    world_run_ms(w, 50);
+    ck_assert_ptr_nonnull(strstr(logged.text, "two\nf1/CALLLLLLLLLLLLLLLLLLLLLLLL/1:four\n"));
+    logged.result = FN_E_UNAVAILABLE;
+    container_output(c, 1, "five\n", 5);
+    world_destroy(w);
+}
+END_TEST
+
 /* An instance has one call at a time. */
 START_TEST(operator_is_asked_for_one_thing_at_a_time)
 {
@@ -718,6 +826,8 @@ TCase *status_tests(void)
     tcase_add_test(tc, operator_is_asked_while_a_drain_begins);
     tcase_add_test(tc, operator_finds_the_lanes_full);
     tcase_add_test(tc, operator_takes_keys);
+    tcase_add_test(tc, operator_gets_lines);
+    tcase_add_test(tc, operator_refuses_lines);
     tcase_add_test(tc, settings_need_no_plugin);
     tcase_add_test(tc, settings_and_the_keys_of_a_plugin);
     tcase_add_test(tc, operator_is_asked_for_one_thing_at_a_time);
