@@ -7,7 +7,7 @@ import { describe, it } from 'node:test'
 import { fnId, startCluster } from './lib/cluster.mjs'
 import { docker, noEngine as skip, socketPath } from './lib/docker.mjs'
 import { invoke } from './lib/http.mjs'
-import { root, tempDir } from './lib/node.mjs'
+import { root, tempDir, until } from './lib/node.mjs'
 
 const owner = `e2e-mounts-${process.pid}`
 const image = 'fnd/hello:latest'
@@ -53,7 +53,7 @@ describe('a directory for the functions of one app', { skip }, () => {
       assert.equal(answer.status, 500, answer.text)
       assert.doesNotMatch(answer.text, new RegExp(data), 'callers learn no paths')
       assert.deepEqual(mounts('gold'), [])
-      assert.match(cluster.runners[0].log, /DOC1003 fn_task\.mounts, got HostConfig\.Mounts .*expected what allow_mounts names/)
+      await until('the reason in the log', () => /DOC1003 fn_task\.mounts, got HostConfig\.Mounts .*expected what allow_mounts names/.test(cluster.runners[0].log))
       assert.equal((await invoke(cluster.lb, fnId('plain'))).status, 200)
     } finally {
       await cluster.stop()
