@@ -118,7 +118,10 @@ describe('a listener that takes two seconds for each call', () => {
     const lb = await start('')
     const began = Date.now()
     const workers = Array.from({ length: 8 }, async () => {
-      for (let i = 0; i < 25; i++) assert.equal((await invoke(lb, fnId('hello'))).status, 200)
+      for (let i = 0; i < 25; i++) {
+        const answer = await invoke(lb, fnId('hello'))
+        assert.equal(answer.status, 200, answer.text)
+      }
     })
     await Promise.all(workers)
     // It alone needs 400 s for them.
