@@ -11,7 +11,7 @@ fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 sources="$root/plugins/pool-npm/groups.c"
-for f in cplane demand explain group hosts index scale step; do
+for f in cplane demand explain group hosts index labels scale step; do
     sources="$sources $root/core/npm/$f.c"
 done
 for f in books books_demand cloud heap lb main node quiet run; do
