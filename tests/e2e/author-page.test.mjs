@@ -2,6 +2,7 @@
 // when something is wrong, and that nothing of a tenant becomes part of the page.
 // FND_SHOTS=<folder> keeps a picture of each view.
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { Browser, noBrowser } from './lib/browser.mjs'
@@ -122,6 +123,29 @@ plugins: { driver: { use: process, root: "${path.join(build, 'functions')}" } }
     await node.start()
     await browser.click('main button')
     await shown('main', /App not found/)
+  })
+
+  test('an API that asks for a token gets it from a field', async () => {
+    const port = await freePort()
+    const hash = createHash('sha256').update('sesame').digest('hex')
+    const api = await Fnd.start('api', port, `
+node: api
+http: { listen: "127.0.0.1:${port}" }
+store: { url: "sqlite3://${path.join(tempDir(), 'fn.db')}" }
+api: { tokens: ["me admin ${hash}"], read_without_token: false }
+`)
+    try {
+      await browser.open(api.url('/'))
+      await shown('main', /asks for a token/)
+      await browser.type('#token', 'wrong')
+      await browser.click('main button')
+      await shown('main', /does not know this token/)
+      await browser.type('#token', 'sesame')
+      await browser.click('main button')
+      await shown('main', /There is no app yet/)
+    } finally {
+      await api.stop()
+    }
   })
 
   test('it fits a phone, and the dark', async () => {

@@ -74,13 +74,20 @@ const shell = (text) => `'${String(text).replaceAll("'", "'\\''")}'`
 
 class ApiError extends Error {}
 
+// A token is for this tab alone, and sent to the API alone.
+const TOKEN = 'fnd-token'
+class TokenError extends ApiError {}
+
 async function api(path, query = {}) {
   const search = new URLSearchParams(Object.entries(query).filter(([, v]) => v))
   const url = `/v2/${path}${search.size ? `?${search}` : ''}`
-  const answer = await fetch(url, { headers: { accept: 'application/json' } }).catch(() => {
+  const token = sessionStorage.getItem(TOKEN)
+  const headers = { accept: 'application/json', ...(token ? { authorization: `Bearer ${token}` } : {}) }
+  const answer = await fetch(url, { headers }).catch(() => {
     throw new ApiError('The API does not answer.')
   })
   const body = await answer.json().catch(() => ({}))
+  if (answer.status === 401) throw new TokenError(token ? 'The API does not know this token.' : 'This API asks for a token.')
   if (!answer.ok) throw new ApiError(body.message ?? `${url} answered ${answer.status}.`)
   return body
 }
@@ -201,9 +208,18 @@ const views = [
   [/^#\/fns\/([^/]+)$/, showFn],
 ]
 
+function tokenForm() {
+  const token = h('input', { id: 'token', type: 'password', autocomplete: 'off', size: 40 })
+  return h('form', { onsubmit: (event) => {
+    event.preventDefault()
+    sessionStorage.setItem(TOKEN, token.value.trim())
+    show()
+  } }, h('label', { for: 'token' }, 'Token'), token, ' ', h('button', { type: 'submit' }, 'Use it'))
+}
+
 function fail(error) {
   main.replaceChildren(h('h1', {}, 'This cannot be shown'), h('p', { class: 'bad' }, error.message),
-    h('button', { type: 'button', onclick: show }, 'Try again'))
+    error instanceof TokenError ? tokenForm() : h('button', { type: 'button', onclick: show }, 'Try again'))
 }
 
 function setTrail(steps) {
