@@ -4,6 +4,7 @@
  * them are compared, and whole, so that time says nothing about them. */
 #include <api/api_int.h>
 
+#include <ctype.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ struct token {
 static int hex_digit(char c)
 {
     static const char digits[] = "0123456789abcdef";
-    const char *at = c ? strchr(digits, c | 0x20) : NULL;
+    const char *at = isxdigit((unsigned char)c) ? strchr(digits, tolower((unsigned char)c)) : NULL;
 
     return at ? (int)(at - digits) : -1;
 }

@@ -302,6 +302,9 @@ START_TEST(tokens_are_checked)
     }
     snprintf(text, sizeof(text), "%s0", tokens[0]);
     ck_assert_int_eq(api_check_token(text, &e), FN_E_INVALID);
+    snprintf(text, sizeof(text), "%s", tokens[0]);
+    text[strlen(text) - 1] = '\x12'; /* '2' with a bit less */
+    ck_assert_int_eq(api_check_token(text, &e), FN_E_INVALID);
     for (size_t i = 0; i < 3; i++) {
         ck_assert_int_eq(api_check_token(tokens[i], &e), 0);
     }
