@@ -27,7 +27,7 @@ foreach(folder tests/scenario)
 endforeach()
 # All pages, because they name each other, but those about the making of fnd itself.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION share/doc/fnd-dev COMPONENT fnd-dev
-    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg"
+    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png"
     PATTERN "architecture.md" EXCLUDE PATTERN "decisions" EXCLUDE
     PATTERN "dependencies.md" EXCLUDE)
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION share/doc/fnd-dev RENAME copyright

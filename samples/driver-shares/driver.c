@@ -115,17 +115,11 @@ static uint32_t uid(void *inst, void *ctr)
 {
     return S->ops->uid(S->inner, ((struct container *)ctr)->inner);
 }
-static int usage(void *inst, struct fn_op *op, struct fn_usage *items, uint32_t n,
-                 struct fn_error *e)
-{
-    return S->ops->usage ? S->ops->usage(S->inner, op, items, n, e) : 0;
-}
 
 static const struct fn_driver_ops ops = {
     .hdr = FN_HDR(struct fn_driver_ops, FN_MAGIC_DRIVER),
     .slot_key = slot_key, .prepare_image = prepare_image, .create = make, .start = start,
     .freeze = freeze, .thaw = thaw, .close = drop, .sweep = sweep, .probe = probe, .uid = uid,
-    .usage = usage,
 };
 
 static const struct fn_need needs[] = { { "fn.driver", 1, 0, 0 }, { NULL, 0, 0, 0 } };

@@ -41,11 +41,6 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     return r;
 }
 
-static void destroy(void *inst)
-{
-    free(inst);
-}
-
 static int make(void *inst, struct fn_op *op, const struct fn_task *task, void **ret_ctr,
                 struct fn_error *reterr)
 {
@@ -81,19 +76,16 @@ static int make(void *inst, struct fn_op *op, const struct fn_task *task, void *
 
 /* The rest goes straight to the inner driver. What cannot freeze answers as frozen. */
 #define S ((const struct site *)inst)
+#define INNER(ctr) ((struct container *)ctr)->inner
 #define FORWARD(slot)                                                                              \
     static int slot(void *inst, struct fn_op *op, void *ctr, struct fn_error *e)                  \
     {                                                                                              \
-        void *inner = ((struct container *)ctr)->inner;                                            \
-        return S->ops->slot ? S->ops->slot(S->inner, op, inner, e) : 0;                            \
+        return S->ops->slot ? S->ops->slot(S->inner, op, INNER(ctr), e) : 0;                       \
     }
-FORWARD(start)
-FORWARD(freeze)
-FORWARD(thaw)
-
+FORWARD(start) FORWARD(freeze) FORWARD(thaw)
 static int drop(void *inst, struct fn_op *op, void *ctr, struct fn_error *e)
 {
-    int r = S->ops->close(S->inner, op, ((struct container *)ctr)->inner, e);
+    int r = S->ops->close(S->inner, op, INNER(ctr), e);
     if (r == 0) { /* not before: on failure the host calls again with it */
         free(ctr);
     }
@@ -119,27 +111,18 @@ static int probe(void *inst, struct fn_op *op, char *ret_version, size_t cap, st
 }
 static uint32_t uid(void *inst, void *ctr)
 {
-    return S->ops->uid(S->inner, ((struct container *)ctr)->inner);
+    return S->ops->uid(S->inner, INNER(ctr));
 }
-static int usage(void *inst, struct fn_op *op, struct fn_usage *items, uint32_t n,
-                 struct fn_error *e)
-{
-    return S->ops->usage ? S->ops->usage(S->inner, op, items, n, e) : 0;
-}
-
 static const struct fn_driver_ops ops = {
     .hdr = FN_HDR(struct fn_driver_ops, FN_MAGIC_DRIVER),
     .slot_key = slot_key, .prepare_image = prepare_image, .create = make, .start = start,
     .freeze = freeze, .thaw = thaw, .close = drop, .sweep = sweep, .probe = probe, .uid = uid,
-    .usage = usage,
 };
 static const struct fn_need needs[] = { { "fn.driver", 1, 0, 0 }, { NULL, 0, 0, 0 } };
 #define AT(field) .offset = offsetof(struct conf, field)
 static const struct fn_opt opts[] = {
-    { .key = "inner", .doc = "Name of the driver that this one wraps.", .type = FN_OPT_STR,
-      .min = 1, .max = 64, AT(inner) },
-    { .key = "variable", .doc = "Environment variable of every container.", .dflt = "FN_SITE",
-      .type = FN_OPT_STR, .min = 1, .max = 64, AT(variable) },
+    { .key = "inner", .doc = "Wrapped driver.", .type = FN_OPT_STR, .max = 64, AT(inner) },
+    { .key = "variable", .doc = "Variable.", .dflt = "FN_SITE", .type = FN_OPT_STR, AT(variable) },
     { .key = "value", .doc = "Its value.", .dflt = "", .type = FN_OPT_STR, AT(value) },
     { .key = "directory", .doc = "Directory that functions of `app` have at /site.",
       .type = FN_OPT_STR, AT(directory), .flags = FN_OPT_MAY_BE_ABSENT },
@@ -148,11 +131,10 @@ static const struct fn_opt opts[] = {
 };
 static const struct fn_factory factory = {
     .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
-    .kind = FN_KIND_DRIVER, .name = "site",
-    .summary = "Gives containers a variable and a directory.",
+    .kind = FN_KIND_DRIVER, .name = "site", .summary = "Adds a variable and a directory.",
     .kind_major = FN_DRIVER_MAJOR, .kind_minor = FN_DRIVER_MINOR,
     .conf_size = sizeof(struct conf), .needs = needs, .opts = opts, .ops = &ops,
-    .create = create, .destroy = destroy,
+    .create = create, .destroy = free,
 };
 static const struct fn_factory *const factories[] = { &factory, NULL };
 static const struct fn_manifest manifest = {

@@ -21,6 +21,10 @@ struct session {
     uint32_t first; /* where a round begins */
     uint32_t tried; /* runners of this round */
 };
+struct place { /* the index of a list: its addresses in order, so that long ones are no scan */
+    const char *address; /* lives as long as the list */
+    uint32_t at;
+};
 
 static int create(const struct fn_host *host, const void *conf, void **ret_inst,
                   struct fn_error *reterr)
@@ -31,57 +35,66 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
     if (!p) {
         return FN_E_EXHAUSTED;
     }
-    p->host = host;
-    p->view = host->get(host, "fn.view", FN_VIEW_MAJOR);
-    p->conf = conf;
+    *p = (struct pin){ host, host->get(host, "fn.view", FN_VIEW_MAJOR), conf };
     *ret_inst = p;
     return 0;
 }
 
-static void destroy(void *inst)
+static int by_address(const void *a, const void *b)
 {
-    free(inst);
+    return strcmp(((const struct place *)a)->address, ((const struct place *)b)->address);
 }
 
-static int wait_for(struct fn_answer *ret, const char *note)
+static int index_build(void *inst, const struct fn_snapshot *snap, void **ret_index)
 {
-    ret->verdict = FN_WAIT;
-    ret->wait_ns = AGAIN_NS;
+    struct place *index = malloc((snap->n + 1) * sizeof(*index));
+
+    (void)inst;
+    if (!index) {
+        return FN_E_EXHAUSTED;
+    }
+    for (uint32_t i = 0; i < snap->n; i++) {
+        index[i] = (struct place){ fn_snapshot_at(snap, i)->address, i };
+    }
+    qsort(index, snap->n, sizeof(*index), by_address);
+    *ret_index = index;
+    return 0;
+}
+
+static void index_free(void *inst, void *index)
+{
+    (void)inst;
+    free(index);
+}
+
+static int answer(struct fn_answer *ret, uint32_t verdict, uint32_t index, const char *note)
+{
+    ret->verdict = verdict;
+    ret->index = index;
+    ret->wait_ns = AGAIN_NS; /* of FN_WAIT, as is the mask */
     ret->wake_mask = FN_WAKE_POOL | FN_WAKE_CAPACITY;
     strncpy(ret->note, note, sizeof(ret->note) - 1);
     return 0;
 }
 
-static int try(struct fn_answer *ret, uint32_t index, const char *note)
-{
-    ret->verdict = FN_TRY;
-    ret->index = index;
-    strncpy(ret->note, note, sizeof(ret->note) - 1);
-    return 0;
-}
-
 /* `json` is "text" with its quotes; a text with escapes names no runner. */
-static int is_named(const char *json, const char *address)
-{
-    size_t len = strlen(address);
-
-    return json[0] == '"' && strncmp(json + 1, address, len) == 0 &&
-           strcmp(json + 1 + len, "\"") == 0;
-}
-
 static int decide_pinned(const struct fn_ask *ask, const char *json, struct fn_answer *ret)
 {
-    if (ask->why == FN_WHY_BUSY || ask->why == FN_WHY_UNREACHABLE) {
-        return wait_for(ret, "pinned, busy");
-    }
-    for (uint32_t i = 0; i < ask->snap->n; i++) {
-        const struct fn_runner *r = fn_snapshot_at(ask->snap, i);
+    char address[256] = "";
+    const struct place named = { address, 0 }, *found = NULL;
+    size_t len = strlen(json);
 
-        if (is_named(json, r->address) && !(r->flags & FN_RUNNER_DRAINING)) {
-            return try(ret, i, "pinned");
-        }
+    if (ask->why == FN_WHY_BUSY || ask->why == FN_WHY_UNREACHABLE) {
+        return answer(ret, FN_WAIT, 0, "pinned, busy");
     }
-    return wait_for(ret, "pinned, not listed");
+    if (json[0] == '"' && len > 2 && len < sizeof(address) && ask->snap->index) {
+        memcpy(address, json + 1, len - 2);
+        found = bsearch(&named, ask->snap->index, ask->snap->n, sizeof(named), by_address);
+    }
+    if (!found || fn_snapshot_at(ask->snap, found->at)->flags & FN_RUNNER_DRAINING) {
+        return answer(ret, FN_WAIT, 0, "pinned, not listed");
+    }
+    return answer(ret, FN_TRY, found->at, "pinned");
 }
 
 static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
@@ -98,14 +111,14 @@ static int decide(void *inst, const struct fn_ask *ask, struct fn_answer *ret)
         s->tried = 0;
     }
     if (s->tried >= ask->snap->n) {
-        return wait_for(ret, "all busy");
+        return answer(ret, FN_WAIT, 0, "all busy");
     }
-    return try(ret, (s->first + s->tried++) % ask->snap->n, "by chance");
+    return answer(ret, FN_TRY, (s->first + s->tried++) % ask->snap->n, "by chance");
 }
 
 static const struct fn_placer_ops ops = {
-    .hdr = FN_HDR(struct fn_placer_ops, FN_MAGIC_PLACER),
-    .session_size = sizeof(struct session), .decide = decide,
+    .hdr = FN_HDR(struct fn_placer_ops, FN_MAGIC_PLACER), .decide = decide,
+    .session_size = sizeof(struct session), .index_build = index_build, .index_free = index_free,
 };
 static const struct fn_need needs[] = { { "fn.view", 1, 0, 0 }, { NULL, 0, 0, 0 } };
 static const struct fn_opt opts[] = {
@@ -118,7 +131,7 @@ static const struct fn_factory factory = {
     .kind = FN_KIND_PLACER, .name = "pin", .summary = "Keeps functions to a runner that is named.",
     .kind_major = FN_PLACER_MAJOR, .kind_minor = FN_PLACER_MINOR,
     .conf_size = sizeof(struct conf), .needs = needs, .opts = opts,
-    .ops = &ops, .create = create, .destroy = destroy,
+    .ops = &ops, .create = create, .destroy = free,
 };
 static const struct fn_factory *const factories[] = { &factory, NULL };
 static const struct fn_manifest manifest = {

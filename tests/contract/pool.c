@@ -310,10 +310,10 @@ static const struct contract_case cases[] = {
     { "pool", "order", "the same options give the same order and ids", test_order, 0 },
     { "pool", "stop-once", "stop() leads to done() exactly once", test_stop_once, 0 },
     { "pool", "silence", "nothing is published after done()", test_silence, 0 },
-    { "pool", "refused", "begin(), add() and publish() may fail; builders are given back",
+    { "pool", "refused", "begin(), add() and publish() may fail; the plugin gives its builders back",
       test_refused, 0 },
     { "pool", "want", "want() takes any group and demand", test_wants, 0 },
-    { "pool", "outside", "its service is down, slow, silent or talks garbage", test_outside, 0 },
+    { "pool", "outside", "its service may be down, slow, silent or answer garbage", test_outside, 0 },
     { "pool", "route", "route() is pure, ends its text within cap", test_route, 0 },
 };
 

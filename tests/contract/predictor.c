@@ -173,7 +173,7 @@ static void test_growth(void)
 }
 
 static const struct contract_case cases[] = {
-    { "predictor", "bounds", "any load, from nothing to 2^64", test_bounds, ALSO_REAL },
+    { "predictor", "bounds", "the load may be anything from 0 to 2^64", test_bounds, ALSO_REAL },
     { "predictor", "groups-apart", "predict() is pure but for its state", test_groups_apart, 0 },
     { "predictor", "growth", "views of a later host are larger", test_growth, 0 },
 };

@@ -82,7 +82,7 @@ describe('tools/gdb/fnd.py on core files', { skip }, () => {
     assert.match(text, /^containers: 1$/m)
     assert.match(text, new RegExp(`^ +\\S+ +busy +[0-9.]+s +[0-9A-Z]{26} +none +${fnId('ledger')} `, 'm'))
     assert.match(text, new RegExp(`^ +${fnId('ledger')} +\\S+ +0 +0 +0 +1 `, 'm'))
-    assert.match(text, /^lanes: 4$/m)
+    assert.match(text, /^lanes: 5$/m)
     assert.match(onCore(cores.lb, 'fnd-queues'), /^ +default +1 +1 +1 +0 /m)
     assert.match(onCore(cores.lb, 'fnd-queues'), /^loop: \d+ tasks, \d+ timers$/m)
   })

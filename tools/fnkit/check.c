@@ -230,10 +230,11 @@ static int list_rules(void)
     size_t i;
     size_t c;
 
-    puts("file/load: the file can be loaded and its tables keep the rules of fn/abi.h\n"
-         "file/imports: nothing is imported that the host does for its plugins\n"
+    puts("file/load: the file can be loaded, and its tables keep the rules of fn/abi.h\n"
+         "file/imports: the file imports no function for which plugins must use the host (time, "
+         "random numbers, programs, sockets)\n"
          "file/statics: no variable outlives an instance\n"
-         "file/exports: fn_plugin_v1 is all that the file shows\n"
+         "file/exports: the file exports fn_plugin_v1() and nothing else\n"
          "file/undefined: the file names the libraries that it uses");
     for (k = 0; k < 7; k++) {
         contract_cases(kinds[k], lists);

@@ -226,11 +226,13 @@ void check_lint(const char *path, const struct plugin_file *file,
     judge_exports(&s, &exports);
     judge_undefined(&s, &missing);
     sanitized = s.sanitized ? "the file was built with a sanitizer" : NULL;
-    conclude("imports", "nothing is imported that the host does for its plugins",
+    conclude("imports",
+             "the file imports no function for which plugins must use the host (time, random "
+             "numbers, programs, sockets)",
              "the host's tables instead", &imports, sanitized, add, ud);
     conclude("statics", "no variable outlives an instance", "everything to hang off the instance",
              &statics, not_its_own(&s), add, ud);
-    conclude("exports", "fn_plugin_v1 is all that the file shows",
+    conclude("exports", "the file exports fn_plugin_v1() and nothing else",
              "-fvisibility=hidden: two plugins may use the same names", &exports, sanitized, add,
              ud);
     conclude("undefined", "the file names the libraries that it uses",

@@ -366,7 +366,7 @@ static bool load(struct worker *w, struct plugin_host *h)
                                  .factory = "file",
                                  .suite = "file",
                                  .name = "load",
-                                 .rule = "the file can be loaded and its tables keep the rules of "
+                                 .rule = "the file can be loaded, and its tables keep the rules of "
                                          "fn/abi.h" };
     struct buf lines = BUF_INIT(0);
     struct fn_error e = ERR_INIT;
