@@ -66,13 +66,6 @@ static int take_version(void *ud, const char *const *cells)
     return 0;
 }
 
-static int count_row(void *ud, const char *const *cells)
-{
-    (void)cells;
-    ++*(uint32_t *)ud;
-    return 0;
-}
-
 static int write_version(struct sql *db, struct fn_error *reterr)
 {
     char text[24];
@@ -129,7 +122,7 @@ static int check_version(struct sql *db, const char *name, bool *ret_current,
 static int make_tables(struct sql *db, const char *name, struct fn_error *reterr)
 {
     uint32_t apps = 0;
-    int r = db->ops->run(db, db->ops->has_apps, NULL, 0, count_row, &apps, NULL, reterr);
+    int r = sql_count(db, db->ops->has_apps, NULL, 0, &apps, reterr);
     bool current = false;
 
     r = r < 0 ? r : sql_do(db, tables[0], reterr);

@@ -10,21 +10,6 @@ struct store_verb {
     const char *(*changed)(const struct store_op *op); /* the id; NULL: it only reads */
 };
 
-static inline const char *changed_app(const struct store_op *op)
-{
-    return op->app.id;
-}
-
-static inline const char *changed_fn(const struct store_op *op)
-{
-    return op->fn.id;
-}
-
-static inline const char *changed_trigger(const struct store_op *op)
-{
-    return op->trigger.id;
-}
-
 /* store.c: over connections that are open; closes them also when it fails. [init] */
 int store_create(struct env *env, struct sql *reads, struct sql *changes, struct store **ret,
                  struct fn_error *reterr);
@@ -34,6 +19,9 @@ int schema_prepare(struct sql *db, const char *name, struct fn_error *reterr);
 
 /* A statement without arguments and rows. */
 int sql_do(struct sql *db, const char *statement, struct fn_error *reterr);
+/* How many rows it gives. */
+int sql_count(struct sql *db, const char *statement, const char *const *args, uint32_t n_args,
+              uint32_t *ret, struct fn_error *reterr);
 /* One that changes rows, and how many. */
 int sql_change(struct sql *db, const char *statement, const char *const *args, uint32_t n_args,
                uint32_t *ret_changed, struct fn_error *reterr);

@@ -102,6 +102,11 @@ static int app_list(struct sql *db, struct store_op *op, struct fn_error *reterr
     return r < 0 ? r : 0;
 }
 
+static const char *changed_app(const struct store_op *op)
+{
+    return op->app.id;
+}
+
 const struct store_verb store_app_add = { app_add, changed_app };
 const struct store_verb store_app_get = { app_get, NULL };
 const struct store_verb store_app_change = { app_change, changed_app };

@@ -109,6 +109,11 @@ static int fn_list(struct sql *db, struct store_op *op, struct fn_error *reterr)
     return r < 0 ? r : 0;
 }
 
+static const char *changed_fn(const struct store_op *op)
+{
+    return op->fn.id;
+}
+
 const struct store_verb store_fn_add = { fn_add, changed_fn };
 const struct store_verb store_fn_get = { fn_get, NULL };
 const struct store_verb store_fn_change = { fn_change, changed_fn };

@@ -8,13 +8,6 @@
 #define BY_SOURCE "SELECT " TRIGGER_COLUMNS " FROM triggers WHERE app_id = $1 AND type = $2 "      \
                   "AND source = $3"
 
-static int count_row(void *ud, const char *const *cells)
-{
-    (void)cells;
-    ++*(uint32_t *)ud;
-    return 0;
-}
-
 static int trigger_not_found(struct fn_error *reterr)
 {
     return store_refuse(reterr, FN_E_NOT_FOUND, 404, "Trigger not found");
@@ -46,9 +39,9 @@ static int check_source(struct sql *db, const struct trigger *t, struct fn_error
 {
     const char *const args[] = { t->app_id, t->type, t->source, t->id };
     uint32_t n = 0;
-    int r = db->ops->run(db, "SELECT 1 FROM triggers WHERE app_id = $1 AND type = $2 AND "
-                             "source = $3 AND id <> $4",
-                         args, 4, count_row, &n, NULL, reterr);
+    int r = sql_count(db, "SELECT 1 FROM triggers WHERE app_id = $1 AND type = $2 AND "
+                          "source = $3 AND id <> $4",
+                      args, 4, &n, reterr);
 
     return r < 0 || n == 0 ? r
                            : store_refuse(reterr, FN_E_EXISTS, 409,
@@ -199,6 +192,11 @@ static int trigger_by_source(struct sql *db, struct store_op *op, struct fn_erro
     int r = row_trigger(db, BY_SOURCE, args, 3, op, reterr);
 
     return r == 1 ? trigger_not_found(reterr) : r;
+}
+
+static const char *changed_trigger(const struct store_op *op)
+{
+    return op->trigger.id;
 }
 
 const struct store_verb store_trigger_add = { trigger_add, changed_trigger };
