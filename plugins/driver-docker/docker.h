@@ -127,7 +127,6 @@ struct docker {
     char base[256];      /* "http://localhost", "https://host:2376" */
     char tls_ca[ENGINE_FILE_MAX]; /* "" = no TLS */
     char tls_cert[ENGINE_FILE_MAX], tls_key[ENGINE_FILE_MAX];
-    struct auth *auth;
 
     pthread_mutex_t lock;
     struct ctr *ctrs;
@@ -202,7 +201,9 @@ int engine_probe(struct docker *d, struct fn_op *op, char *ret_version, size_t c
 int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *task,
                    struct fn_error *reterr);
 int images_load_file(struct docker *d, struct fn_op *op, struct fn_error *reterr);
-int images_read_auth(struct docker *d, struct fn_error *reterr);
+/* [init, worker] What the configuration says now, given; NULL = there are no credentials. Read for
+ * each pull: a new login is used at once. */
+int images_read_auth(struct docker *d, struct auth **ret, struct fn_error *reterr);
 
 /* ---- usage.c --------------------------------------------------------------------------------- */
 

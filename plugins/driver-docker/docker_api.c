@@ -14,6 +14,18 @@ void api_message(const char *body, size_t len, char *ret, size_t cap)
     json_decref(root);
 }
 
+/* Not the image's fault, and other machines have disks of their own. */
+static int disk_full(const char *what, const char *message, struct fn_error *reterr)
+{
+    fail_platform(reterr, FN_E_EXHAUSTED, "%s: the engine's disk is full: %s", what, message);
+    return fail_retry(reterr, FN_E_EXHAUSTED);
+}
+
+static bool is_disk_full(const char *message)
+{
+    return strstr(message, "no space left on device") != NULL;
+}
+
 int api_failure(const char *what, uint32_t status, const char *body, size_t len,
                 struct fn_error *reterr)
 {
@@ -32,9 +44,8 @@ int api_failure(const char *what, uint32_t status, const char *body, size_t len,
     if (strstr(message, "failed to initialize logging driver")) {
         return fail_user(reterr, FN_E_INVALID, 500, "Syslog Unavailable");
     }
-    if (strstr(message, "no space left on device")) {
-        fail_platform(reterr, FN_E_EXHAUSTED, "%s: the engine's disk is full: %s", what, message);
-        return fail_retry(reterr, FN_E_EXHAUSTED);
+    if (is_disk_full(message)) {
+        return disk_full(what, message, reterr);
     }
     fail_platform(reterr, FN_E_UNAVAILABLE, "%s: engine error %u: %s", what, status, message);
     return fail_retry(reterr, FN_E_UNAVAILABLE);
@@ -231,18 +242,52 @@ bool api_stored_has_name(const struct api_stored *image, const char *name)
 
 /* ---- pull ------------------------------------------------------------------------------------ */
 
+#define PULL_TEXT_MAX 512 /* of the engine's text that is looked at */
+#define DIGEST_DIGITS 64
+#define DIGEST_SHOWN  12
+
+/* A digest by its first digits, so that what stands behind it is not cut off. */
+static void shorten_digests(char *text)
+{
+    static const char prefix[] = "sha256:", hex[] = "0123456789abcdef", dots[] = "...";
+    char *p = text;
+
+    while ((p = strstr(p, prefix))) {
+        const char *rest = (p += sizeof(prefix) - 1) + DIGEST_DIGITS;
+
+        if (strspn(p, hex) == DIGEST_DIGITS) {
+            memcpy(p + DIGEST_SHOWN, dots, sizeof(dots) - 1);
+            memmove(p + DIGEST_SHOWN + sizeof(dots) - 1, rest, strlen(rest) + 1);
+        }
+    }
+}
+
+static int pull_failed(const char *image, int code, uint32_t status, const char *why,
+                       struct fn_error *reterr)
+{
+    char name[PULL_TEXT_MAX], message[PULL_TEXT_MAX];
+
+    snprintf(name, sizeof(name), "%s", image);
+    snprintf(message, sizeof(message), "%s", why);
+    shorten_digests(name);
+    shorten_digests(message);
+    if (is_disk_full(message)) {
+        return disk_full(name, message, reterr);
+    }
+    return fail_user(reterr, code, (int)status, "Failed to pull image '%.80s': %s", name, message);
+}
+
 int api_pull_failure(const char *image, uint32_t status, const char *body, size_t len,
                      struct fn_error *reterr)
 {
-    char message[128];
+    char message[PULL_TEXT_MAX];
 
     api_message(body, len, message, sizeof(message));
     if (status >= 400 && status < 500) {
-        return fail_user(reterr, status == 404 ? FN_E_NOT_FOUND : FN_E_INVALID, (int)status,
-                         "Failed to pull image '%.80s': %s", image, message);
+        return pull_failed(image, status == 404 ? FN_E_NOT_FOUND : FN_E_INVALID, status, message,
+                           reterr);
     }
-    return fail_user(reterr, FN_E_UNAVAILABLE, 502, "Failed to pull image '%.80s': %s", image,
-                     message);
+    return pull_failed(image, FN_E_UNAVAILABLE, 502, message, reterr);
 }
 
 int api_parse_pull(const char *image, const char *body, size_t len, struct fn_error *reterr)
@@ -264,12 +309,10 @@ int api_parse_pull(const char *image, const char *body, size_t len, struct fn_er
         line = json_loadb(body, (size_t)(nl - body), 0, &why);
         text = engine_text(line, "error");
         if (!line) {
-            r = fail_user(reterr, FN_E_UNAVAILABLE, 502,
-                          "Failed to pull image '%.80s': the engine's progress report is malformed",
-                          image);
+            r = pull_failed(image, FN_E_UNAVAILABLE, 502,
+                            "the engine's progress report is malformed", reterr);
         } else if (*text) {
-            r = fail_user(reterr, FN_E_UNAVAILABLE, 502, "Failed to pull image '%.80s': %s", image,
-                          text);
+            r = pull_failed(image, FN_E_UNAVAILABLE, 502, text, reterr);
         }
         json_decref(line);
         if (r < 0) {

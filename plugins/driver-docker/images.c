@@ -105,20 +105,32 @@ static int ask_helper(struct docker *d, struct fn_op *op, const char *name, cons
     return r;
 }
 
+/* *ret is the value of X-Registry-Auth, NULL = there are no credentials. */
 static int find_credential(struct docker *d, struct fn_op *op, const struct fn_task *task,
                            const char *registry, char **ret, struct fn_error *reterr)
 {
     char helper[AUTH_HELPER_MAX + 1];
     bool token = task->registry_token && *task->registry_token;
+    struct auth *auth = NULL;
+    int r = token ? 0 : images_read_auth(d, &auth, reterr);
 
-    auth_helper(d->auth, registry, helper);
-    if (!token && *helper) {
-        return ask_helper(d, op, helper, registry, ret, reterr);
+    if (r < 0) {
+        return fail_retry(reterr, r);
     }
-    if (auth_header(d->auth, registry, task->registry_token, ret) < 0) {
-        return fail_platform(reterr, FN_E_EXHAUSTED, "registry credentials: out of memory");
+    auth_helper(auth, registry, helper);
+    if (*helper) {
+        r = ask_helper(d, op, helper, registry, ret, reterr);
+    } else if (auth_header(auth, registry, task->registry_token, ret) < 0) {
+        r = fail_platform(reterr, FN_E_EXHAUSTED, "registry credentials: out of memory");
     }
-    return 0;
+    auth_destroy(auth);
+    if (r == 0) {
+        engine_log(d, FN_LOG_INFO, "pulling image %s %s", task->image,
+                   token  ? "with the call's token"
+                   : *ret ? "with credentials"
+                          : "without credentials");
+    }
+    return r;
 }
 
 static int pull(struct docker *d, struct fn_op *op, const struct fn_task *task,
@@ -175,7 +187,6 @@ int images_prepare(struct docker *d, struct fn_op *op, const struct fn_task *tas
     if (r != 0) {
         return r < 0 ? r : 0;
     }
-    engine_log(d, FN_LOG_INFO, "pulling image %s", task->image);
     r = pull(d, op, task, &image, reterr);
     if (r == 0) {
         cleaner_pulled(d);
@@ -295,7 +306,7 @@ static char *default_file(void)
     return text;
 }
 
-static int find_auth(struct docker *d, struct fn_error *reterr)
+static int find_auth(struct docker *d, struct auth **ret, struct fn_error *reterr)
 {
     const char *file = d->conf->auth_file;
     struct fn_error why = { .size = sizeof(why) };
@@ -303,30 +314,32 @@ static int find_auth(struct docker *d, struct fn_error *reterr)
     int r = 0;
 
     if (d->conf->auth && *d->conf->auth) {
-        return auth_parse(d->conf->auth, &d->auth, reterr);
+        return auth_parse(d->conf->auth, ret, reterr);
     }
     if (file && *file) {
         text = read_file(file);
-        r = text ? auth_parse(text, &d->auth, reterr)
+        r = text ? auth_parse(text, ret, reterr)
                  : fail_platform(reterr, FN_E_PRECONDITION, "auth_file %.100s: %s", file,
                                  strerror(errno));
         free(text);
         return r;
     }
     text = default_file();
-    if (text && auth_parse(text, &d->auth, &why) < 0) {
+    if (text && auth_parse(text, ret, &why) < 0) {
         engine_log(d, FN_LOG_WARN, "docker's config.json is not used: %s", why.msg);
     }
     free(text);
     return 0;
 }
 
-int images_read_auth(struct docker *d, struct fn_error *reterr)
+int images_read_auth(struct docker *d, struct auth **ret, struct fn_error *reterr)
 {
-    int r = find_auth(d, reterr);
+    int r;
 
-    if (r == 0 && d->auth && d->conf->auth_parents) {
-        auth_allow_parents(d->auth);
+    *ret = NULL;
+    r = find_auth(d, ret, reterr);
+    if (r == 0 && *ret && d->conf->auth_parents) {
+        auth_allow_parents(*ret);
     }
     return r;
 }

@@ -43,8 +43,8 @@ const struct fn_opt docker_options[] = {
       .offset = offsetof(struct docker_conf, auth),
       .flags = FN_OPT_MAY_BE_ABSENT | FN_OPT_MAY_BE_SECRET },
     { .key = "auth_file",
-      .doc = "File with registry credentials. When absent: $DOCKER_CONFIG/config.json or "
-             "$HOME/.docker/config.json.",
+      .doc = "File with registry credentials, read at each pull. When absent: "
+             "$DOCKER_CONFIG/config.json or $HOME/.docker/config.json.",
       .type = FN_OPT_STR,
       .offset = offsetof(struct docker_conf, auth_file),
       .flags = FN_OPT_MAY_BE_ABSENT },

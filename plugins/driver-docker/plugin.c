@@ -147,7 +147,6 @@ static void destroy(void *inst)
         ctr_drop(c);
     }
     cleaner_finish(d);
-    auth_destroy(d->auth);
     pthread_mutex_destroy(&d->lock);
     pthread_mutex_destroy(&d->load_lock);
     pthread_mutex_destroy(&d->network_lock);
@@ -158,6 +157,7 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
                   struct fn_error *reterr)
 {
     struct docker *d = calloc(1, sizeof(*d));
+    struct auth *auth = NULL; /* only looked at */
     int r;
 
     if (!d) {
@@ -183,8 +183,9 @@ static int create(const struct fn_host *host, const void *conf, void **ret_inst,
         r = rules_check(&d->conf->allow, d->unix_path, reterr);
     }
     if (r == 0) {
-        r = images_read_auth(d, reterr);
+        r = images_read_auth(d, &auth, reterr);
     }
+    auth_destroy(auth);
     if (r == 0) {
         r = host->timer->arm(host, engine_now_ns(d), tick, d, &d->timer);
     }

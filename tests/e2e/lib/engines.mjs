@@ -19,6 +19,7 @@ class Engine {
     this.namespace = namespace
     this.dir = mkdtempSync('/var/lib/fnd-engine-')
     this.socket = path.join(this.dir, 'docker.sock')
+    this.forwarders = []
     sh('ip', 'netns', 'add', namespace)
     this.inside('ip', 'link', 'set', 'lo', 'up')
   }
@@ -29,6 +30,13 @@ class Engine {
 
   docker(...argv) {
     return sh('docker', '--host', `unix://${this.socket}`, ...argv)
+  }
+
+  // Makes a server that listens on a Unix socket a port of this engine's loopback.
+  async forward(port, socket) {
+    const child = spawn('nsenter', [`--net=/run/netns/${this.namespace}`, process.execPath, '-e', FORWARDER, port, socket])
+    this.forwarders.push(child)
+    await once(child.stdout, 'data')
   }
 
   // Also after kill(). more: further options of dockerd.
@@ -83,7 +91,7 @@ class Engine {
   }
 
   async stop() {
-    this.background?.kill('SIGKILL')
+    for (const child of [...this.forwarders, this.background]) child?.kill('SIGKILL')
     if (this.alive()) this.wake()
     if (this.child && !this.alive()) await this.restart?.().catch(() => {})
     if (this.alive()) {
@@ -128,6 +136,16 @@ require('net').createServer((s) => {
   })
 }).listen(Number(port), '0.0.0.0', () => console.log('ready'))`
 const KEEPER_PORT = 7777
+const FORWARDER = `
+const net = require('net')
+const [port, path] = process.argv.slice(1)
+net.createServer((s) => {
+  const up = net.connect(path)
+  for (const [one, other] of [[s, up], [up, s]]) {
+    one.pipe(other)
+    one.on('error', () => {}).on('close', () => other.destroy())
+  }
+}).listen(Number(port), '127.0.0.1', () => console.log('ready'))`
 let engines = 0
 
 // One engine for a test to hurt, with images of the engine of the tests. Its containers write to the ledger at

@@ -547,6 +547,38 @@ START_TEST(pulls_end_in_success_or_one_sentence)
     ck_assert_int_eq(err.http_status, 401);
     ck_assert_int_lt(api_pull_failure("i", 500, "", 0, &err), 0);
     ck_assert_int_eq(err.http_status, 502);
+    ck_assert_uint_eq(err.blame, FN_BLAME_USER);
+}
+END_TEST
+
+#define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
+
+START_TEST(a_failed_pull_names_its_cause_behind_long_digests)
+{
+    static const char image[] = "registry.example:5000/team/a@sha256:" ZEROS;
+    static const char body[] = "{\"message\":\"manifest for registry.example:5000/team/a@sha256:" ZEROS
+                               " not found: manifest unknown: sha256:0123 sha256:" ZEROS "\"}";
+
+    ck_assert_int_eq(api_pull_failure(image, 404, body, sizeof(body) - 1, &err), FN_E_NOT_FOUND);
+    ck_assert_str_eq(err.msg, "Failed to pull image 'registry.example:5000/team/a@sha256:"
+                              "000000000000...': manifest for registry.example:5000/team/a@sha256:"
+                              "000000000000... not found: manifest unknown: sha256:0123 sha256:"
+                              "000000000000...");
+}
+END_TEST
+
+START_TEST(a_pull_onto_a_full_disk_may_be_tried_elsewhere)
+{
+    static const char line[] = "{\"error\":\"failed to register layer: no space left on device\"}";
+    static const char body[] = "{\"message\":\"mkdir /var/lib/docker/x: no space left on device\"}";
+
+    ck_assert_int_eq(api_parse_pull("i", line, sizeof(line) - 1, &err), FN_E_EXHAUSTED);
+    ck_assert_str_eq(err.msg, "i: the engine's disk is full: failed to register layer: no space left "
+                              "on device");
+    ck_assert_uint_eq(err.blame, FN_BLAME_PLATFORM);
+    ck_assert_uint_eq(err.flags, FN_ERR_RETRY);
+    ck_assert_int_eq(api_pull_failure("i", 500, body, sizeof(body) - 1, &err), FN_E_EXHAUSTED);
+    ck_assert_uint_eq(err.flags, FN_ERR_RETRY);
 }
 END_TEST
 
@@ -873,6 +905,8 @@ int main(void)
     tcase_add_test(t, engine_failures_have_codes_and_sentences);
     tcase_add_test(t, the_api_version_is_checked);
     tcase_add_test(t, pulls_end_in_success_or_one_sentence);
+    tcase_add_test(t, a_failed_pull_names_its_cause_behind_long_digests);
+    tcase_add_test(t, a_pull_onto_a_full_disk_may_be_tried_elsewhere);
     tcase_add_test(t, events_are_recognised);
     tcase_add_test(t, events_of_any_size_are_learnt);
     tcase_add_test(t, lists_are_read_at_any_cut_and_of_any_size);
