@@ -32,9 +32,9 @@ class Engine {
     return sh('docker', '--host', `unix://${this.socket}`, ...argv)
   }
 
-  // Makes a server that listens on a Unix socket a port of this engine's loopback.
-  async forward(port, socket) {
-    const child = spawn('nsenter', [`--net=/run/netns/${this.namespace}`, process.execPath, '-e', FORWARDER, port, socket])
+  // Makes a server that listens on a Unix socket a port of this engine's namespace.
+  async forward(port, socket, host = '127.0.0.1') {
+    const child = spawn('nsenter', [`--net=/run/netns/${this.namespace}`, process.execPath, '-e', FORWARDER, host, port, socket])
     this.forwarders.push(child)
     await once(child.stdout, 'data')
   }
@@ -138,14 +138,14 @@ require('net').createServer((s) => {
 const KEEPER_PORT = 7777
 const FORWARDER = `
 const net = require('net')
-const [port, path] = process.argv.slice(1)
+const [host, port, path] = process.argv.slice(1)
 net.createServer((s) => {
   const up = net.connect(path)
   for (const [one, other] of [[s, up], [up, s]]) {
     one.pipe(other)
     one.on('error', () => {}).on('close', () => other.destroy())
   }
-}).listen(Number(port), '127.0.0.1', () => console.log('ready'))`
+}).listen(Number(port), host, () => console.log('ready'))`
 let engines = 0
 
 // One engine for a test to hurt, with images of the engine of the tests. Its containers write to the ledger at

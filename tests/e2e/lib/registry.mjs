@@ -1,5 +1,5 @@
 // A container registry (HTTP API V2) of our own making, which does wrong when it is told to. It listens on a
-// socket; Engine.forward() makes it a port of the loopback of an engine.
+// socket; Engine.forward() makes it a port of an engine's own machine.
 import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -70,12 +70,17 @@ export const faults = {
   otherBytes: () => ({ res, bytes, type }) => {
     res.writeHead(200, { 'content-type': type, 'content-length': bytes.length }).end(Buffer.alloc(bytes.length, 'x'))
   },
-  // Nothing until open() is called.
+  // Of one kind of blob: 'config' or 'layer'.
+  only: (kind, fault) => (answer) => ((answer.bytes[0] === 0x7b) === (kind === 'config') ? fault(answer) : answer.send()),
+  // Nothing until open() is called, and everything from then on.
   closed: () => {
     const waiting = []
-    const fault = (answer) => waiting.push(answer)
-    fault.waiting = waiting
-    fault.open = () => { for (const answer of waiting) answer.send() }
+    let isOpen = false
+    const fault = (answer) => (isOpen ? answer.send() : waiting.push(answer))
+    fault.open = () => {
+      isOpen = true
+      for (const answer of waiting) answer.send()
+    }
     return fault
   },
 }
@@ -104,7 +109,7 @@ export class Registry {
     return digest
   }
 
-  // what: 'manifests', 'blobs', or 'token' for every repository.
+  // what: 'manifests' or 'blobs'.
   fail(repository, what, fault) {
     this.faults.set(`${repository} ${what}`, fault)
     return fault
@@ -119,8 +124,8 @@ export class Registry {
     const chunks = []
     req.on('data', (c) => chunks.push(c))
     req.on('end', () => {
-      const { pathname, searchParams } = new URL(req.url, 'http://registry')
-      if (pathname === '/token') return this.#token(req, res, searchParams, new URLSearchParams(Buffer.concat(chunks).toString()))
+      const { pathname } = new URL(req.url, 'http://registry')
+      if (pathname === '/token') return this.#token(req, res, new URLSearchParams(Buffer.concat(chunks).toString()))
       const [, repository, what, ref] = /^\/v2\/(.+)\/(manifests|blobs)\/([^/]+)$/.exec(pathname) ?? []
       this.asked.push({ repository, what, ref, authorization: req.headers.authorization })
       if (!this.#admits(req)) return this.#challenge(req, res, repository)
@@ -161,10 +166,8 @@ export class Registry {
   }
 
   // A password, or a refresh token (Docker's identity token), becomes a token.
-  #token(req, res, query, form) {
-    this.asked.push({ what: 'token', scope: query.get('scope') ?? form.get('scope') })
-    const fault = this.faults.get(' token')
-    if (fault) return fault({ res })
+  #token(req, res, form) {
+    this.asked.push({ what: 'token', authorization: req.headers.authorization })
     const known = form.get('grant_type') === 'refresh_token' ? this.users['<refresh>'] === form.get('refresh_token') : this.#isUser(req.headers.authorization)
     if (!known) return faults.status(401, { code: 'UNAUTHORIZED', message: 'incorrect username or password' })({ res })
     const token = randomBytes(16).toString('hex')
