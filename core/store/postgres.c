@@ -20,8 +20,9 @@
 #define STATEMENTS_MAX 64u
 #define STATE_LEN      5u /* characters of an SQLSTATE */
 
-/* Every wait has an end, and a node that hangs in the middle does not hold the others. */
-static const char session[] = "SET statement_timeout = '10s'; SET lock_timeout = '10s'; "
+/* Every wait has an end, and a node that hangs in the middle does not hold the others. Who waits
+ * for a lock is told so before the statement takes too long. */
+static const char session[] = "SET statement_timeout = '10s'; SET lock_timeout = '5s'; "
                               "SET idle_in_transaction_session_timeout = '20s'; "
                               "SET client_min_messages = warning";
 

@@ -33,6 +33,11 @@ static int sqlite_fail(struct sqlite *s, int code, struct fn_error *reterr)
 {
     const char *text = sqlite3_errmsg(s->db);
 
+    /* A quota, the process's limit on its files, a broken disk: it may be well again. */
+    if (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_FSYNC) {
+        return err_set_http(reterr, FN_E_UNAVAILABLE, 503, FN_BLAME_PLATFORM,
+                            "API1103 the store cannot be written: %s (%d)", text, code);
+    }
     switch (code & 0xff) {
     case SQLITE_CONSTRAINT: return err_set(reterr, FN_E_EXISTS, "%s", text);
     case SQLITE_BUSY:

@@ -310,6 +310,18 @@ int store_create(struct env *env, struct sql *reads, struct sql *changes, struct
     return 0;
 }
 
+/* What is wrong with the schema is said already; anything else is told with the database's name. */
+static int prepare_schema(struct sql *db, const char *name, struct fn_error *reterr)
+{
+    struct fn_error e = ERR_INIT;
+    int r = schema_prepare(db, name, &e);
+
+    if (r < 0 && r != FN_E_INVALID) {
+        return err_set(reterr, r, "API1105 store: %s cannot be used: %s", name, e.msg);
+    }
+    return r < 0 ? err_set(reterr, r, "%s", e.msg) : 0;
+}
+
 int store_open(struct env *env, const struct store_options *options, struct store **ret,
                struct fn_error *reterr)
 {
@@ -324,7 +336,7 @@ int store_open(struct env *env, const struct store_options *options, struct stor
         return r;
     }
     store_print_name(options->url, name);
-    r = schema_prepare(changes, name, reterr);
+    r = prepare_schema(changes, name, reterr);
     r = r < 0 ? r : kind->open(where, &reads, reterr);
     if (r < 0) {
         changes->ops->close(changes);

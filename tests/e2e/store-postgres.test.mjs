@@ -62,27 +62,55 @@ describe('API nodes with one PostgreSQL database', { skip: noPostgres }, () => {
     assert.deepEqual(made.map((m) => m.status).sort(), [...Array(20).fill(200), ...Array(20).fill(409)])
   })
 
-  test('a restart is told, and every change that was told as done is there', async () => {
+  for (const way of ['crash', 'stop']) test(`a restart after a ${way} is told, and every change that was told as done is there`, async () => {
     const done = []
     let stop = false
     const client = async (node, name) => {
       for (let i = 0; !stop; i++) {
-        const { status, message } = await ask(node, 'POST', '/v2/apps', { name: `${name}${i}` })
-        if (status === 200) done.push(`${name}${i}`)
+        const { status, message } = await ask(node, 'POST', '/v2/apps', { name: `${way}-${name}${i}` })
+        if (status === 200) done.push(`${way}-${name}${i}`)
         else assert.match(`${status} ${message}`, /^503 API1103 the store /)
       }
     }
     const clients = [client(a, 'ra'), client(b, 'rb'), client(a, 'rc')]
     await until('some changes are done', () => done.length > 100)
-    await pg.crash()
+    await pg[way]()
     const before = done.length
     await until('the store is missed', async () => (await ask(a, 'GET', '/v2/apps')).status === 503)
     await pg.run()
     await until('changes are done again', () => done.length > before + 100)
     stop = true
     await Promise.all(clients)
-    const there = new Set(pg.sql("SELECT name FROM apps WHERE name LIKE 'r%'").split('\n'))
+    const there = new Set(pg.sql(`SELECT name FROM apps WHERE name LIKE '${way}-%'`).split('\n'))
     assert.deepEqual(done.filter((name) => !there.has(name)), [])
+  })
+
+  test('who holds the database is waited for, and for too long is told', async () => {
+    const other = pg.session()
+    await other.say('BEGIN; LOCK TABLE schema_migrations IN EXCLUSIVE MODE')
+    const waits = ask(a, 'POST', '/v2/apps', { name: 'waits' })
+    await until('a node waits', () => pg.sql('SELECT count(*) FROM pg_locks WHERE NOT granted') === '1')
+    await other.say('ROLLBACK')
+    assert.equal((await waits).status, 200)
+    await other.say('BEGIN; LOCK TABLE schema_migrations IN EXCLUSIVE MODE')
+    const refused = await ask(b, 'POST', '/v2/apps', { name: 'refused' })
+    assert.deepEqual(refused, { status: 503, message: 'API1103 the store is locked by another process' })
+    assert.equal((await ask(b, 'GET', '/v2/apps?name=refused')).items.length, 0)
+    await other.say('ROLLBACK')
+    other.end()
+    assert.equal((await ask(b, 'POST', '/v2/apps', { name: 'refused' })).status, 200)
+  })
+
+  test('what another program changes at once is not overwritten', async () => {
+    const app = await ask(a, 'POST', '/v2/apps', { name: 'theirs', config: { K: 'old' } })
+    const other = pg.session()
+    await other.say(`BEGIN; UPDATE apps SET config = '{"K":"theirs"}' WHERE id = '${app.id}'`)
+    const ours = ask(a, 'PUT', `/v2/apps/${app.id}`, { config: { OURS: '1' } })
+    await until('the node waits for the row', () => pg.sql('SELECT count(*) FROM pg_locks WHERE NOT granted') === '1')
+    await other.say('COMMIT')
+    other.end()
+    assert.deepEqual(await ours, { status: 503, message: 'API1103 another process changed the same in the store' })
+    assert.deepEqual((await ask(b, 'PUT', `/v2/apps/${app.id}`, { config: { OURS: '1' } })).config, { K: 'theirs', OURS: '1' })
   })
 
   test('a text that the columns do not hold is the client\'s mistake', async () => {

@@ -1,6 +1,7 @@
 // A PostgreSQL server of the tests' own: below /tmp, on a port of loopback, and as the user that
 // Debian's package has for it, because it does not run as root.
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { chownSync, existsSync, readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { temporary } from './leftovers.mjs'
@@ -44,8 +45,26 @@ export class Postgres {
     await this.ended
   }
 
+  // As an operator stops it: transactions are taken back, clients are told.
+  async stop() {
+    this.child.kill('SIGINT')
+    await this.ended
+  }
+
   get url() {
     return `postgres://fn:${PASSWORD}@127.0.0.1:${this.port}/postgres?sslmode=disable`
+  }
+
+  // A client whose transaction stays open; say() resolves when the server has done it.
+  session() {
+    const child = spawn(tool('psql'), ['-qAtX', this.url], { stdio: ['pipe', 'pipe', 'inherit'] })
+    return {
+      say: async (text) => {
+        child.stdin.write(`${text};\n\\echo done\n`)
+        await once(child.stdout, 'data')
+      },
+      end: () => child.stdin.end(),
+    }
   }
 
   sql(text) {
