@@ -68,6 +68,10 @@ bool route_matches(const char *pattern, const char *path, struct arena *arena,
 
 /* token.c: whether who sent the request may. FN_E_* with 401 or 403. */
 int token_check(struct api_call *c, struct fn_error *reterr);
+/* Behind it, of a token that is bound to apps: FN_E_PERMISSION with 403 for an app of another name
+ * that is to be made, and for what is about all apps. */
+int token_check_app(const struct api_call *c, const char *name, struct fn_error *reterr);
+int token_check_all(const struct api_call *c, struct fn_error *reterr);
 
 /* ---- api.c ----------------------------------------------------------------------------------- */
 

@@ -125,6 +125,7 @@ int ask_new_app(struct api_call *c, struct fn_error *reterr)
     int r = read_app(c, reterr);
 
     r = r < 0 ? r : app_check_new(a, reterr);
+    r = r < 0 ? r : token_check_app(c, a->name, reterr);
     return r < 0 ? r : name_new(c, &a->id, &a->created_ns, &a->updated_ns, reterr);
 }
 

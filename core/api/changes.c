@@ -98,6 +98,9 @@ int ask_changes(struct api_call *c, struct fn_error *reterr)
     const char *wait = query_get(&c->arena, c->rq->query, "wait_ms");
     long wait_ms = strtol(wait, NULL, 10);
 
+    if (token_check_all(c, reterr) < 0) {
+        return FN_E_PERMISSION;
+    }
     c->seen = seen_of(s, query_get(&c->arena, c->rq->query, "after"));
     if (c->seen != s->n || wait_ms <= 0 || s->draining) {
         api_call_reply(c);

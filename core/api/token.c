@@ -13,12 +13,16 @@
 
 #define SCHEME       "Bearer "
 #define NAME_MAX_LEN 63
-#define RULE         "a name, read, deploy or admin, and 64 hex digits of the token's SHA-256"
+#define APPS_MAX     64u /* patterns of one token */
+#define RULE                                                                                       \
+    "a name, read, deploy or admin, 64 hex digits of the token's SHA-256, and perhaps names of "    \
+    "apps, such as shop or shop-*"
 
 struct token {
     char name[NAME_MAX_LEN + 1];
     enum api_role role;
     unsigned char hash[SHA256_DIGEST_LENGTH];
+    const char *apps; /* patterns between spaces, in its text; "": of all */
 };
 
 static int hex_digit(char c)
@@ -29,6 +33,7 @@ static int hex_digit(char c)
     return at ? (int)(at - digits) : -1;
 }
 
+/* Behind it is the end, or a space. */
 static bool parse_hash(const char *text, unsigned char *ret)
 {
     for (size_t i = 0; i < SHA256_DIGEST_LENGTH; i++) {
@@ -40,7 +45,7 @@ static bool parse_hash(const char *text, unsigned char *ret)
         }
         ret[i] = (unsigned char)(high << 4 | low);
     }
-    return text[2 * SHA256_DIGEST_LENGTH] == '\0';
+    return strchr(" ", text[2 * SHA256_DIGEST_LENGTH]) != NULL;
 }
 
 static bool parse_role(const char *text, size_t len, enum api_role *ret)
@@ -56,7 +61,28 @@ static bool parse_role(const char *text, size_t len, enum api_role *ret)
     return false;
 }
 
-/* "<name> <role> <hash>" */
+/* Patterns of the shell, of what names of apps are made of. */
+static bool check_apps(const char *text)
+{
+    uint32_t n = 0;
+
+    for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
+        size_t len = strcspn(text, " ");
+
+        for (size_t i = 0; i < len; i++) {
+            unsigned char c = (unsigned char)text[i];
+
+            if (c < 0x80 && !isalnum(c) && !strchr("_-*?[]!", c)) {
+                return false;
+            }
+        }
+        text += len;
+        n++;
+    }
+    return n <= APPS_MAX;
+}
+
+/* "<name> <role> <hash> <app> ..." */
 static bool token_parse(const char *text, struct token *ret)
 {
     size_t name_len = strcspn(text, " ");
@@ -68,7 +94,12 @@ static bool token_parse(const char *text, struct token *ret)
         return false;
     }
     snprintf(ret->name, sizeof(ret->name), "%.*s", (int)name_len, text);
-    return parse_role(role, role_len, &ret->role) && parse_hash(hash, ret->hash);
+    if (!parse_role(role, role_len, &ret->role) || !parse_hash(hash, ret->hash)) {
+        return false;
+    }
+    ret->apps = hash + 2 * SHA256_DIGEST_LENGTH;
+    ret->apps += strspn(ret->apps, " ");
+    return check_apps(ret->apps);
 }
 
 int api_check_token(const char *text, struct fn_error *reterr)
@@ -101,21 +132,67 @@ static bool token_find(const struct fn_strlist *texts, const char *authorization
     return found;
 }
 
+/* A copy of its patterns for the operation: options may be others when the store looks at them. */
+static int bind_to(struct api_call *c, const char *apps)
+{
+    const char **list = arena_alloc(&c->arena, (APPS_MAX + 1) * sizeof(*list));
+    uint32_t n = 0;
+
+    for (; list && *apps; apps += strspn(apps, " ")) {
+        size_t len = strcspn(apps, " ");
+
+        list[n] = arena_strndup(&c->arena, apps, len);
+        if (!list[n++]) {
+            return FN_E_EXHAUSTED;
+        }
+        apps += len;
+    }
+    if (!list) {
+        return FN_E_EXHAUSTED;
+    }
+    list[n] = NULL;
+    c->op.sees = list;
+    return 0;
+}
+
+int token_check_app(const struct api_call *c, const char *name, struct fn_error *reterr)
+{
+    return store_sees(&c->op, name)
+               ? 0
+               : err_set_http(reterr, FN_E_PERMISSION, 403, FN_BLAME_USER,
+                              "API1110 the token %s may not make an app of this name; expected one "
+                              "that api.tokens has behind it", c->who);
+}
+
+int token_check_all(const struct api_call *c, struct fn_error *reterr)
+{
+    return c->op.sees ? err_set_http(reterr, FN_E_PERMISSION, 403, FN_BLAME_USER,
+                                     "API1110 the token %s is for some apps; expected one for all "
+                                     "of them", c->who)
+                      : 0;
+}
+
 int token_check(struct api_call *c, struct fn_error *reterr)
 {
     const struct api_options *o = c->api->options;
     enum api_role needs = c->route->needs;
     struct token t;
 
-    if (o->tokens.n == 0 || c->rq->trusted || (needs == ROLE_READ && o->read_without_token)) {
+    if (o->tokens.n == 0 || c->rq->trusted) {
         return 0;
     }
     if (!token_find(&o->tokens, c->rq->authorization, &t)) {
+        if (needs == ROLE_READ && o->read_without_token) {
+            return 0;
+        }
         return err_set_http(reterr, FN_E_UNAUTHENTICATED, 401, FN_BLAME_USER,
                             "API1108 this needs one of api.tokens; expected Authorization: Bearer "
                             "<token>");
     }
     c->who = arena_strdup(&c->arena, t.name);
+    if (!c->who || (*t.apps && bind_to(c, t.apps) < 0)) {
+        return err_set(reterr, FN_E_EXHAUSTED, "API1101 out of memory");
+    }
     return t.role >= needs ? 0
                            : err_set_http(reterr, FN_E_PERMISSION, 403, FN_BLAME_USER,
                                           "API1109 the token %s may not do this; expected one with "

@@ -52,6 +52,8 @@ struct store_op {
     struct fn_def fn;
     struct trigger trigger;
     struct store_filter filter;
+    const char *const *sees; /* patterns of names of apps, then NULL: of others nothing is there, and
+                                none is changed. NULL: all are seen */
     int64_t now_ns; /* since 1970, for updated_at */
     /* A list's results: */
     struct app *apps;
@@ -80,6 +82,8 @@ int store_open(struct env *env, const struct store_options *options, struct stor
 int store_check_url(const char *url, struct fn_error *reterr);
 /* [any] What may stand in a log: where it is, without user, password and settings. */
 void store_print_name(const char *url, char ret[STORE_NAME_BYTES]);
+/* Whether the operation sees an app of that name. [any] */
+bool store_sees(const struct store_op *op, const char *app_name);
 /* done() not from inside. FN_E_EXHAUSTED: too much waits already. */
 int store_submit(struct store *s, struct store_op *op, struct fn_error *reterr);
 /* changed() after each change by this node, before its done(), with the id of the app, function or

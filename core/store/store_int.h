@@ -72,6 +72,13 @@ int row_fn(struct sql *db, const char *statement, struct store_op *op, const cha
 int row_trigger(struct sql *db, const char *statement, const char *const *args, uint32_t n_args,
                 struct store_op *op, struct fn_error *reterr);
 
+/* ---- what is seen (scope.c) ------------------------------------------------------------------ */
+
+/* Into op->app. 1: it is not there, or not for this operation. */
+int scope_app(struct sql *db, struct store_op *op, const char *id, struct fn_error *reterr);
+/* The same about the app of what is asked for: it is only read where some are not seen. */
+int scope_check(struct sql *db, struct store_op *op, const char *id, struct fn_error *reterr);
+
 /* Refusals in Go Fn's words. */
 int store_refuse(struct fn_error *reterr, int code, int http_status, const char *text);
 int app_not_found(struct fn_error *reterr);

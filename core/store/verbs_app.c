@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+/* Rows that are read at a time for somebody who does not see all of them. */
+#define PORTION      1000u
+#define PORTION_TEXT "1000"
+
 static int app_add(struct sql *db, struct store_op *op, struct fn_error *reterr)
 {
     const char *args[APP_CELLS];
@@ -17,7 +21,7 @@ static int app_add(struct sql *db, struct store_op *op, struct fn_error *reterr)
 
 static int app_get(struct sql *db, struct store_op *op, struct fn_error *reterr)
 {
-    int r = row_app(db, sql_app_by_id, op, op->app.id, reterr);
+    int r = scope_app(db, op, op->app.id, reterr);
 
     return r == 1 ? app_not_found(reterr) : r;
 }
@@ -63,10 +67,11 @@ static int app_change(struct sql *db, struct store_op *op, struct fn_error *rete
 static int app_remove(struct sql *db, struct store_op *op, struct fn_error *reterr)
 {
     const char *const id[] = { op->app.id };
-    uint32_t n;
-    int r = sql_change(db, "DELETE FROM apps WHERE id = $1", id, 1, &n, reterr);
+    uint32_t n = 0;
+    int r = scope_check(db, op, id[0], reterr);
 
-    if (r == 0 && n == 0) {
+    r = r != 0 ? r : sql_change(db, "DELETE FROM apps WHERE id = $1", id, 1, &n, reterr);
+    if (r >= 0 && n == 0) {
         return app_not_found(reterr);
     }
     r = r < 0 ? r : sql_change(db, "DELETE FROM fns WHERE app_id = $1", id, 1, NULL, reterr);
@@ -74,32 +79,58 @@ static int app_remove(struct sql *db, struct store_op *op, struct fn_error *rete
                  : sql_change(db, "DELETE FROM triggers WHERE app_id = $1", id, 1, NULL, reterr);
 }
 
+/* A list that is being filled. */
+struct walk {
+    struct store_op *op;
+    struct fn_error *reterr;
+    uint32_t looked_n;  /* rows of this portion, */
+    const char *after;  /* and the name behind which the next one begins */
+};
+
 static int add_app(void *ud, const char *const *cells)
 {
-    struct row_to *to = ud;
+    struct walk *w = ud;
+    struct store_op *op = w->op;
 
-    to->found = true;
-    return app_from_row(&to->op->apps[to->op->n++], to->op->arena, cells, to->reterr);
+    if (++w->looked_n == PORTION && !(w->after = arena_strdup(op->arena, cells[1]))) {
+        return err_set(w->reterr, FN_E_EXHAUSTED, "API1101 out of memory for a list");
+    }
+    return op->n == op->filter.limit || !store_sees(op, cells[1])
+               ? 0
+               : app_from_row(&op->apps[op->n++], op->arena, cells, w->reterr);
+}
+
+/* Where some are not seen, portions are looked through until the page is full or nothing is left. */
+static int list_all(struct sql *db, struct walk *w, const char *limit, struct fn_error *reterr)
+{
+    struct store_op *op = w->op;
+    int r;
+
+    do {
+        w->looked_n = 0;
+        r = db->ops->run(db,
+                         "SELECT " APP_COLUMNS " FROM apps WHERE name > $1 ORDER BY name LIMIT $2",
+                         (const char *[]){ w->after, op->sees ? PORTION_TEXT : limit }, 2, add_app,
+                         w, NULL, reterr);
+    } while (r == 0 && op->sees && w->looked_n == PORTION && op->n < op->filter.limit);
+    return r;
 }
 
 static int app_list(struct sql *db, struct store_op *op, struct fn_error *reterr)
 {
     const struct store_filter *f = &op->filter;
+    struct walk w = { .op = op, .reterr = reterr, .after = f->after };
     const char *limit;
-    int r;
 
     op->apps = rows_page(op, sizeof(*op->apps), &limit, reterr);
     if (!op->apps) {
         return FN_E_EXHAUSTED;
     }
-    if (*f->name) {
-        r = rows_take(db, "SELECT " APP_COLUMNS " FROM apps WHERE name > $1 AND name = $2",
-                      (const char *[]){ f->after, f->name }, 2, add_app, op, reterr);
-    } else {
-        r = rows_take(db, "SELECT " APP_COLUMNS " FROM apps WHERE name > $1 ORDER BY name LIMIT $2",
-                      (const char *[]){ f->after, limit }, 2, add_app, op, reterr);
-    }
-    return r < 0 ? r : 0;
+    return *f->name ? db->ops->run(db, "SELECT " APP_COLUMNS " FROM apps WHERE name > $1 "
+                                       "AND name = $2",
+                                   (const char *[]){ f->after, f->name }, 2, add_app, &w, NULL,
+                                   reterr)
+                    : list_all(db, &w, limit, reterr);
 }
 
 static const char *changed_app(const struct store_op *op)

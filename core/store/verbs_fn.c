@@ -7,7 +7,7 @@
 static int fn_add(struct sql *db, struct store_op *op, struct fn_error *reterr)
 {
     const char *args[FN_CELLS];
-    int r = row_app(db, sql_app_by_id, op, op->fn.app_id, reterr);
+    int r = scope_app(db, op, op->fn.app_id, reterr);
 
     if (r != 0) {
         return r == 1 ? app_not_found(reterr) : r;
@@ -27,6 +27,7 @@ static int fn_get(struct sql *db, struct store_op *op, struct fn_error *reterr)
 {
     int r = row_fn(db, sql_fn_by_id, op, op->fn.id, reterr);
 
+    r = r != 0 ? r : scope_check(db, op, op->fn.app_id, reterr);
     return r == 1 ? fn_not_found(reterr) : r;
 }
 
@@ -71,8 +72,9 @@ static int fn_remove(struct sql *db, struct store_op *op, struct fn_error *reter
 {
     const char *const id[] = { op->fn.id };
     uint32_t n;
-    int r = sql_change(db, "DELETE FROM fns WHERE id = $1", id, 1, &n, reterr);
+    int r = op->sees ? fn_get(db, op, reterr) : 0;
 
+    r = r < 0 ? r : sql_change(db, "DELETE FROM fns WHERE id = $1", id, 1, &n, reterr);
     if (r == 0 && n == 0) {
         return fn_not_found(reterr);
     }
@@ -96,6 +98,10 @@ static int fn_list(struct sql *db, struct store_op *op, struct fn_error *reterr)
     op->fns = rows_page(op, sizeof(*op->fns), &limit, reterr);
     if (!op->fns) {
         return FN_E_EXHAUSTED;
+    }
+    r = scope_check(db, op, f->app_id, reterr);
+    if (r != 0) {
+        return r < 0 ? r : 0;
     }
     if (*f->name) {
         r = rows_take(db, "SELECT " FN_COLUMNS " FROM fns WHERE app_id = $1 AND name > $2 "

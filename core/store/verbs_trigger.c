@@ -16,7 +16,7 @@ static int trigger_not_found(struct fn_error *reterr)
 /* op->app for its name. */
 static int with_app(struct sql *db, struct store_op *op, struct fn_error *reterr)
 {
-    int r = row_app(db, sql_app_by_id, op, op->trigger.app_id, reterr);
+    int r = scope_app(db, op, op->trigger.app_id, reterr);
 
     return r == 1 ? app_not_found(reterr) : r;
 }
@@ -25,12 +25,14 @@ static int check_fn(struct sql *db, struct store_op *op, struct fn_error *reterr
 {
     int r = row_fn(db, sql_fn_by_id, op, op->trigger.fn_id, reterr);
 
+    if (r == 0 && strcmp(op->fn.app_id, op->trigger.app_id) == 0) {
+        return 0;
+    }
+    r = r != 0 ? r : scope_check(db, op, op->fn.app_id, reterr);
     if (r != 0) {
         return r == 1 ? fn_not_found(reterr) : r;
     }
-    return strcmp(op->fn.app_id, op->trigger.app_id) == 0
-               ? 0
-               : store_refuse(reterr, FN_E_INVALID, 400,
+    return store_refuse(reterr, FN_E_INVALID, 400,
                               "Invalid Fn ID - not owned by specified app");
 }
 
@@ -78,6 +80,7 @@ static int trigger_find(struct sql *db, struct store_op *op, struct fn_error *re
 {
     int r = row_trigger(db, BY_ID, &op->trigger.id, 1, op, reterr);
 
+    r = r != 0 ? r : scope_check(db, op, op->trigger.app_id, reterr);
     return r == 1 ? trigger_not_found(reterr) : r;
 }
 
@@ -130,8 +133,10 @@ static int trigger_change(struct sql *db, struct store_op *op, struct fn_error *
 static int trigger_remove(struct sql *db, struct store_op *op, struct fn_error *reterr)
 {
     uint32_t n;
-    int r = sql_change(db, "DELETE FROM triggers WHERE id = $1", &op->trigger.id, 1, &n, reterr);
+    int r = op->sees ? trigger_find(db, op, reterr) : 0;
 
+    r = r < 0 ? r : sql_change(db, "DELETE FROM triggers WHERE id = $1", &op->trigger.id, 1, &n,
+                               reterr);
     return r < 0 || n > 0 ? r : trigger_not_found(reterr);
 }
 
@@ -159,18 +164,13 @@ static const char *trigger_statement(const struct store_filter *f)
 #undef ORDER
 }
 
-static int trigger_list(struct sql *db, struct store_op *op, struct fn_error *reterr)
+static int list_rows(struct sql *db, struct store_op *op, const char *limit,
+                     struct fn_error *reterr)
 {
     const struct store_filter *f = &op->filter;
     const char *args[6] = { f->app_id, f->after, f->after_fn };
-    const char *limit;
     uint32_t n = 3;
-    int r;
 
-    op->triggers = rows_page(op, sizeof(*op->triggers), &limit, reterr);
-    if (!op->triggers) {
-        return FN_E_EXHAUSTED;
-    }
     if (*f->fn_id) {
         args[n++] = f->fn_id;
     }
@@ -178,19 +178,33 @@ static int trigger_list(struct sql *db, struct store_op *op, struct fn_error *re
         args[n++] = f->name;
     }
     args[n++] = limit;
-    r = rows_take(db, trigger_statement(f), args, n, add_trigger, op, reterr);
+    return rows_take(db, trigger_statement(f), args, n, add_trigger, op, reterr);
+}
+
+static int trigger_list(struct sql *db, struct store_op *op, struct fn_error *reterr)
+{
+    const char *app_id = op->filter.app_id;
+    const char *limit;
+    int r = scope_check(db, op, app_id, reterr);
+
+    op->triggers = rows_page(op, sizeof(*op->triggers), &limit, reterr);
+    if (!op->triggers) {
+        return FN_E_EXHAUSTED;
+    }
+    r = r != 0 ? r : list_rows(db, op, limit, reterr);
     if (r != 0) {
         return r < 0 ? r : 0;
     }
-    op->trigger.app_id = f->app_id;
+    op->trigger.app_id = app_id;
     return with_app(db, op, reterr);
 }
 
 static int trigger_by_source(struct sql *db, struct store_op *op, struct fn_error *reterr)
 {
     const char *const args[] = { op->filter.app_id, TRIGGER_HTTP, op->filter.source };
-    int r = row_trigger(db, BY_SOURCE, args, 3, op, reterr);
+    int r = scope_check(db, op, op->filter.app_id, reterr);
 
+    r = r != 0 ? r : row_trigger(db, BY_SOURCE, args, 3, op, reterr);
     return r == 1 ? trigger_not_found(reterr) : r;
 }
 
