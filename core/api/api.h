@@ -58,7 +58,8 @@ int api_create(const struct api_deps *deps, struct api **ret, struct fn_error *r
 void api_set_options(struct api *a, const struct api_options *options);
 void api_destroy(struct api *a); /* no call is left; NULL ok */
 
-/* "<name> <role> <sha256>", perhaps with patterns of names of apps behind it. FN_E_INVALID with the rule. [any] */
+/* "<name> <role> <sha256>", perhaps with patterns of names of apps behind it. FN_E_INVALID with the
+ * rule. [any] */
 int api_check_token(const char *text, struct fn_error *reterr);
 
 bool api_owns_path(const char *path);

@@ -19,7 +19,8 @@ static const struct fn_opt rows[] = {
                 "`ci deploy 5e88...`. read = look; deploy = also make, change and remove functions "
                 "and triggers, and change apps; admin = also make and remove apps. Behind the hash "
                 "may stand names or patterns of apps, as `shop-*`: to him there are no others. "
-                "Clients send `Authorization: Bearer <token>`. When absent: whoever reaches the API may do all."),
+                "Clients send `Authorization: Bearer <token>`. When absent: whoever reaches the "
+                "API may do all."),
     LIVE("read_without_token", BOOL, AT(read_without_token), "true", 0, 0,
          "Whether looking needs no token, also where `tokens` is given. Load balancers look and "
          "have none; with false their functions must come from elsewhere."),

@@ -15,8 +15,8 @@
 #define NAME_MAX_LEN 63
 #define APPS_MAX     64u /* patterns of one token */
 #define RULE                                                                                       \
-    "a name, read, deploy or admin, 64 hex digits of the token's SHA-256, and perhaps names of "    \
-    "apps, such as shop or shop-*"
+    "a name, read, deploy or admin, 64 hex digits of the token's SHA-256, and perhaps names "      \
+    "of apps, such as shop or shop-*"
 
 struct token {
     char name[NAME_MAX_LEN + 1];

@@ -52,8 +52,8 @@ struct store_op {
     struct fn_def fn;
     struct trigger trigger;
     struct store_filter filter;
-    const char *const *sees; /* patterns of names of apps, then NULL: of others nothing is there, and
-                                none is changed. NULL: all are seen */
+    const char *const *sees; /* patterns of names of apps, then NULL: of others nothing is there.
+                                NULL: all are seen */
     int64_t now_ns; /* since 1970, for updated_at */
     /* A list's results: */
     struct app *apps;

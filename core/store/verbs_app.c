@@ -100,7 +100,7 @@ static int add_app(void *ud, const char *const *cells)
                : app_from_row(&op->apps[op->n++], op->arena, cells, w->reterr);
 }
 
-/* Where some are not seen, portions are looked through until the page is full or nothing is left. */
+/* Where some are not seen, portions are looked through until the page is full or all was seen. */
 static int list_all(struct sql *db, struct walk *w, const char *limit, struct fn_error *reterr)
 {
     struct store_op *op = w->op;

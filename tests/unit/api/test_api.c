@@ -290,6 +290,189 @@ START_TEST(a_token_may_what_its_role_may)
 }
 END_TEST
 
+/* ---- tokens that are bound to apps ----------------------------------------------------------- */
+
+/* An app with a function and a trigger, made by a token for all. */
+struct family {
+    char app[32], fn[32], trigger[32];
+};
+
+static void make_family(const char *name, struct family *ret)
+{
+    char body[200];
+
+    snprintf(body, sizeof(body), "{\"name\":\"%s\"}", name);
+    ck_assert_int_eq(ask("POST", "/v2/apps", body), 200);
+    snprintf(ret->app, sizeof(ret->app), "%s", member("id"));
+    snprintf(body, sizeof(body), "{\"app_id\":\"%s\",\"name\":\"f\",\"image\":\"i\"}", ret->app);
+    ck_assert_int_eq(ask("POST", "/v2/fns", body), 200);
+    snprintf(ret->fn, sizeof(ret->fn), "%s", member("id"));
+    snprintf(body, sizeof(body), "{\"app_id\":\"%s\",\"fn_id\":\"%s\",\"name\":\"t\",\"type\":\"http\","
+             "\"source\":\"/s\"}", ret->app, ret->fn);
+    ck_assert_int_eq(ask("POST", "/v2/triggers", body), 200);
+    snprintf(ret->trigger, sizeof(ret->trigger), "%s", member("id"));
+}
+
+static const char *const bound[] = {
+    "ops admin 4813494d137e1631bba301d5acab6e7bb7aa74ce1185d456565ef51d737677b2",
+    "team admin 1b158839f8aa339e89bb50b1603e90ec68e0fd5565fe10a7cb32729fddf7070a shop shop-*",
+};
+
+static void bind_tokens(void)
+{
+    options.tokens = (struct fn_strlist){ bound, 2 };
+    authorization = "Bearer root";
+}
+
+/* "%a", "%f" and "%t" of a text become ids of the family. */
+static const char *with_ids(const char *text, const struct family *of, char ret[512])
+{
+    size_t n = 0;
+
+    for (; *text; text++) {
+        const char *id = *text != '%' ? NULL : *++text == 'a' ? of->app
+                         : *text == 'f' ? of->fn : of->trigger;
+
+        n += (size_t)(id ? snprintf(ret + n, 512 - n, "%s", id) : (ret[n] = *text, 1));
+    }
+    ret[n] = '\0';
+    return ret;
+}
+
+/* What a token does not see is answered word for word as what is not there. */
+START_TEST(what_is_not_seen_is_not_there)
+{
+    static const struct family none = { "none", "none", "none" };
+    static const struct {
+        const char *method, *target, *body;
+    } rows[] = {
+        { "GET", "/v2/apps/%a", "" },
+        { "PUT", "/v2/apps/%a", "{\"name\":\"shop\",\"config\":{\"A\":\"1\"}}" },
+        { "DELETE", "/v2/apps/%a", "" },
+        { "GET", "/v2/fns?app_id=%a", "" },
+        { "GET", "/v2/fns?app_id=%a&name=f", "" },
+        { "POST", "/v2/fns", "{\"app_id\":\"%a\",\"name\":\"f\",\"image\":\"i\"}" },
+        { "GET", "/v2/fns/%f", "" },
+        { "PUT", "/v2/fns/%f", "{\"memory\":256}" },
+        { "DELETE", "/v2/fns/%f", "" },
+        { "GET", "/v2/triggers?app_id=%a", "" },
+        { "GET", "/v2/triggers?app_id=%a&fn_id=%f&name=t", "" },
+        { "POST", "/v2/triggers", "{\"app_id\":\"%a\",\"fn_id\":\"%f\",\"name\":\"t\","
+                                  "\"type\":\"http\",\"source\":\"/s\"}" },
+        { "GET", "/v2/triggers/%t", "" },
+        { "PUT", "/v2/triggers/%t", "{\"source\":\"/u\"}" },
+        { "DELETE", "/v2/triggers/%t", "" },
+        { "GET", "/v2/runner/apps/%a/triggerBySource/http//s", "" },
+    };
+    struct family hidden;
+    char target[512];
+    char body[512];
+    char said_then[1024];
+    int status;
+
+    bind_tokens();
+    make_family("bank", &hidden);
+    authorization = "Bearer ci";
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        status = ask(rows[i].method, with_ids(rows[i].target, &none, target),
+                     with_ids(rows[i].body, &none, body));
+        snprintf(said_then, sizeof(said_then), "%.1000s", said.body);
+        ask(rows[i].method, with_ids(rows[i].target, &hidden, target),
+            with_ids(rows[i].body, &hidden, body));
+        ck_assert_msg(status == said.status && strcmp(said_then, said.body) == 0, "%s %s: %d %s",
+                      rows[i].method, target, said.status, said.body);
+    }
+    authorization = "Bearer root";
+    ck_assert_int_eq(ask("GET", with_ids("/v2/triggers/%t", &hidden, target), ""), 200);
+    ck_assert_str_eq(member("source"), "/s");
+    ck_assert_int_eq(ask("GET", with_ids("/v2/fns/%f", &hidden, target), ""), 200);
+    ck_assert_ptr_nonnull(strstr(said.body, "\"memory\":128"));
+}
+END_TEST
+
+START_TEST(what_is_seen_can_be_used)
+{
+    struct family own, hidden;
+    char target[512];
+    char body[512];
+
+    bind_tokens();
+    make_family("bank", &hidden);
+    authorization = "Bearer ci";
+    make_family("shop-1", &own);
+    make_family("shop", &own);
+    ck_assert_int_eq(ask("POST", "/v2/apps", "{\"name\":\"bank\"}"), 403);
+    ck_assert_ptr_nonnull(strstr(said.body, "API1110 the token team "));
+    ck_assert_int_eq(ask("POST", "/v2/apps", "{\"name\":\"shopper\"}"), 403);
+    ck_assert_int_eq(ask("GET", "/v2/runner/changes", ""), 403);
+    ck_assert_ptr_nonnull(strstr(said.body, "API1110 "));
+    ck_assert_int_eq(ask("GET", with_ids("/v2/runner/apps/%a/triggerBySource/http//s", &own, target),
+                         ""), 200);
+    /* a trigger does not find out whether there is such a function */
+    snprintf(body, sizeof(body), "{\"fn_id\":\"%s\"}", hidden.fn);
+    ck_assert_int_eq(ask("PUT", with_ids("/v2/triggers/%t", &own, target), body), 404);
+    ck_assert_str_eq(member("message"), "");
+    ck_assert_str_eq(said.body, "Fn not found");
+    ck_assert_int_eq(ask("PUT", with_ids("/v2/fns/%f", &own, target), "{\"memory\":256}"), 200);
+    ck_assert_int_eq(ask("DELETE", with_ids("/v2/triggers/%t", &own, target), ""), 204);
+    ck_assert_int_eq(ask("DELETE", with_ids("/v2/fns/%f", &own, target), ""), 204);
+    ck_assert_int_eq(ask("DELETE", with_ids("/v2/apps/%a", &own, target), ""), 204);
+}
+END_TEST
+
+/* Pages are full although most of what lies between is not seen, more than one portion of it. */
+START_TEST(lists_leave_out_what_is_not_seen)
+{
+    char body[64];
+    char target[256];
+    char cursor[128] = "";
+    uint32_t seen = 0;
+    uint32_t pages = 0;
+
+    bind_tokens();
+    for (uint32_t i = 0; i < 2200; i++) {
+        snprintf(body, sizeof(body), "{\"name\":\"%s%04u\"}", i < 1100 ? "hid" : "shop-", i);
+        if (i < 1105 || i > 2195) {
+            ck_assert_int_eq(ask("POST", "/v2/apps", body), 200);
+        }
+    }
+    authorization = "Bearer ci";
+    do {
+        snprintf(target, sizeof(target), "/v2/apps?per_page=4&cursor=%s", cursor);
+        ck_assert_int_eq(ask("GET", target, ""), 200);
+        snprintf(cursor, sizeof(cursor), "%s", member("next_cursor"));
+        ck_assert_ptr_null(strstr(said.body, "hid"));
+        for (const char *at = said.body; (at = strstr(at, "\"name\":\"shop-")); at++) {
+            seen++;
+        }
+        ck_assert_uint_eq(seen, ++pages < 3 ? 4 * pages : 9);
+    } while (*cursor);
+    ck_assert_uint_eq(pages, 3);
+    ck_assert_int_eq(ask("GET", "/v2/apps?name=hid0001", ""), 200);
+    ck_assert_str_eq(said.body, "{\"items\":[]}");
+    ck_assert_int_eq(ask("GET", "/v2/apps?name=shop-1101", ""), 200);
+    ck_assert_str_eq(member("name"), "shop-1101");
+}
+END_TEST
+
+/* With read_without_token whoever sends none sees all; who sends one is held to it. */
+START_TEST(a_token_that_need_not_be_there_still_binds)
+{
+    struct family hidden;
+    char target[512];
+
+    bind_tokens();
+    make_family("bank", &hidden);
+    with_ids("/v2/apps/%a", &hidden, target);
+    authorization = "Bearer ci";
+    ck_assert_int_eq(ask("GET", target, ""), 404);
+    authorization = NULL;
+    ck_assert_int_eq(ask("GET", target, ""), 200);
+    options.read_without_token = 0;
+    ck_assert_int_eq(ask("GET", target, ""), 401);
+}
+END_TEST
+
 START_TEST(tokens_are_checked)
 {
     static const char *const bad[] = { "", "ci", "ci deploy", "ci deploy 12", "ci owner 00",
@@ -308,6 +491,9 @@ START_TEST(tokens_are_checked)
     for (size_t i = 0; i < 3; i++) {
         ck_assert_int_eq(api_check_token(tokens[i], &e), 0);
     }
+    ck_assert_int_eq(api_check_token(bound[1], &e), 0);
+    snprintf(text, sizeof(text), "%s shop/x", tokens[0]);
+    ck_assert_int_eq(api_check_token(text, &e), FN_E_INVALID);
 }
 END_TEST
 
@@ -425,6 +611,10 @@ int main(void)
     tcase_add_test(t, a_slash_too_much_is_redirected);
     tcase_add_test(t, odd_queries_are_survived);
     tcase_add_test(t, a_token_may_what_its_role_may);
+    tcase_add_test(t, what_is_not_seen_is_not_there);
+    tcase_add_test(t, what_is_seen_can_be_used);
+    tcase_add_test(t, lists_leave_out_what_is_not_seen);
+    tcase_add_test(t, a_token_that_need_not_be_there_still_binds);
     tcase_add_test(t, tokens_are_checked);
     tcase_add_test(t, routes_have_names);
     tcase_add_test(t, changes_are_told_to_those_who_wait);
