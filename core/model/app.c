@@ -1,5 +1,6 @@
 /* Apps, functions and triggers: what they are made with, Go Fn's rules for them with its sentences,
  * and how a change is merged into one. */
+#include <base/utf8.h>
 #include <model/app.h>
 
 #include <string.h>
@@ -36,14 +37,42 @@ void trigger_init(struct trigger *t, struct arena *arena)
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-/* Letters, digits, _ and -; bytes of other scripts stand for letters. */
+/* Controls, blanks, and what is not seen but turns or joins what is beside it: two names that look
+ * alike are one name. */
+static bool is_unseen(uint32_t code)
+{
+    static const struct {
+        uint32_t first, last;
+    } unseen[] = {
+        { 0x80, 0xa0 },     { 0xad, 0xad },     { 0x34f, 0x34f },   { 0x61c, 0x61c },
+        { 0x1680, 0x1680 }, { 0x180e, 0x180e }, { 0x2000, 0x200f }, { 0x2028, 0x202f },
+        { 0x205f, 0x206f }, { 0x3000, 0x3000 }, { 0xfeff, 0xfeff }, { 0xfff0, 0xffff },
+        { 0xe0000, 0x10ffff },
+    };
+
+    for (size_t i = 0; i < sizeof(unseen) / sizeof(unseen[0]); i++) {
+        if (code >= unseen[i].first && code <= unseen[i].last) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_name_ascii(char c)
+{
+    return ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+}
+
+/* Letters, digits, _ and -; whatever is seen of other scripts stands for letters. */
 static bool is_plain_name(const char *s)
 {
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
+    const char *end = s + strlen(s);
+    uint32_t n;
 
-        if (c < 0x80 && !((c | 0x20) >= 'a' && (c | 0x20) <= 'z') && !(c >= '0' && c <= '9') &&
-            c != '_' && c != '-') {
+    for (; s < end; s += n) {
+        n = utf8_sequence(s, end);
+        if (n == 0 || (n == 1 ? !is_name_ascii(*s) : is_unseen(utf8_code(s, n)))) {
             return false;
         }
     }
@@ -164,8 +193,7 @@ int fn_def_check(const struct fn_def *f, struct fn_error *reterr)
         return bad(reterr, "Fn name must be 255 characters or less");
     }
     for (const char *p = f->name; *p; p++) {
-        if (!((*p | 0x20) >= 'a' && (*p | 0x20) <= 'z') && !(*p >= '0' && *p <= '9') &&
-            !strchr("-_.~$&+:=@", *p)) {
+        if (!is_name_ascii(*p) && !strchr(".~$&+:=@", *p)) {
             return bad(reterr, "name must be a valid string");
         }
     }

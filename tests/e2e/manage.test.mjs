@@ -44,6 +44,7 @@ function check(what, answer, status, expected, kept, more = {}) {
   if (expected instanceof RegExp) return assert.match(said.message, expected, where)
   if (typeof expected !== 'string') return compare(said, expected, kept, where)
   assert.equal(said.message, fill(expected, kept), where)
+  if (more.exact) assert.deepEqual(Object.keys(said), expected === 'Invalid JSON' ? ['message', 'fields'] : ['message'], where)
   assert.ok(answer.text.endsWith('}\n'), `${where}: an error ends its line`)
 }
 
@@ -61,7 +62,7 @@ describe('the management API', () => {
     const kept = { url: `http://127.0.0.1:${node.port}` }
     for (const [what, body, status, expected, more] of rows) {
       const answer = await ask(kept.url, what, body, kept)
-      check(what, answer, status, expected, kept, more)
+      check(what, answer, status, expected, kept, { exact: true, ...more })
       if (expected !== undefined) assert.equal(answer.headers['content-type'], JSON_TYPE, what)
       if (status === 204) assert.equal(answer.headers['content-type'], 'text/plain; charset=utf-8')
     }

@@ -684,6 +684,33 @@ START_TEST(rules)
 }
 END_TEST
 
+/* Names of apps and triggers: whatever can be seen, of any script, but nothing that is not. */
+START_TEST(names_can_be_seen)
+{
+    static const struct {
+        const char *name;
+        bool good;
+    } rows[] = {
+        { "a", true },           { "Z-9_", true },
+        { "\u00fcber", true },   { "\u65e5\u672c", true },
+        { "\U0001f600", true },  { "a b", false },
+        { "a.b", false },        { "a\u00a0b", false },     /* a blank that does not break */
+        { "a\xc2\x85", false },  { "a\u00ad", false },      /* controls, soft hyphen */
+        { "a\u200b", false },    { "a\u202eb", false },     /* no width, right to left */
+        { "\ufeffa", false },    { "\U000e0041", false },   /* byte order mark, tags */
+        { "a\xff", false },      { "a\xc3", false },        /* no UTF-8 */
+    };
+    struct fn_error e = ERR_INIT;
+    struct app a;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        app_init(&a, &arena);
+        a.name = rows[i].name;
+        ck_assert_msg((app_check(&a, &e) == 0) == rows[i].good, "row %zu", i);
+    }
+}
+END_TEST
+
 /* In any order, of one key the last one, and no more than the limits. */
 START_TEST(sets_are_filled)
 {
@@ -716,6 +743,7 @@ int main(void)
         both_sides_make_one_slot_key,
         jansson_agrees, times, ids, header_tables, api_objects,
         annotations_keep_their_spelling, rules,
+        names_can_be_seen,
         sets_are_filled,
     };
     Suite *s = suite_create("model");
