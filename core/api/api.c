@@ -23,12 +23,21 @@ static void call_free(struct api_call *c)
     arena_finish(&arena);
 }
 
+/* With the request's id; without memory for it the answer is still right. */
+static void begin_headers(struct api_call *c, struct headers *h)
+{
+    headers_init(h, &c->arena);
+    if (c->request_id) {
+        headers_add_borrowed(h, API_REQUEST_ID, c->request_id);
+    }
+}
+
 static void reply_typed(struct api_call *c, int status, const char *type, const void *body,
                         size_t len)
 {
     struct headers h;
 
-    headers_init(&h, &c->arena);
+    begin_headers(c, &h);
     if (type && headers_add_borrowed(&h, "Content-Type", type) < 0) {
         c->reply.error(c->ud, 503, NULL, "API1101 out of memory");
         return;
@@ -63,7 +72,7 @@ static void reply_failed(struct api_call *c, int code, const struct fn_error *e)
         reply_not_json(c, e);
         return;
     }
-    headers_init(&h, &c->arena);
+    begin_headers(c, &h);
     if (e->http_status == 503) { /* without these the answer is still right */
         headers_add_borrowed(&h, "Retry-After", "1");
     } else if (e->http_status == 401) {
@@ -103,7 +112,8 @@ static void audit(const struct api_call *c)
 
     if (strcmp(c->route->method, "GET") != 0) {
         log_info("changed by the API", "method", c->route->method, "route", c->route->pattern, "id",
-                 id, "name", *name ? name : NULL, "client", c->peer, "token", c->who);
+                 id, "name", *name ? name : NULL, "client", c->peer, "token", c->who,
+                 "fn_request_id", c->request_id);
     }
 }
 
@@ -167,7 +177,7 @@ static bool redirect(struct api_call *c, const char *path)
     struct headers h;
     bool ignored;
 
-    headers_init(&h, &c->arena);
+    begin_headers(c, &h);
     if (!other || !location || !find_route(c, rq->method, other, &ignored)) {
         return false;
     }
@@ -219,6 +229,7 @@ static int ask_store(struct api_call *c, struct fn_error *reterr)
     c->base = base_of(c);
     c->peer = arena_strdup(&c->arena, c->rq->peer);
     c->op.verb = c->route->verb;
+    c->op.request_id = c->request_id;
     c->op.arena = &c->arena;
     c->op.now_ns = env_wall_ns(a->deps.env);
     c->op.done = on_stored;
@@ -245,7 +256,7 @@ static int call_begin(struct api_call *c, struct fn_error *reterr)
         return redirect(c, path) ? 1 : no_route(rq, other_method, reterr);
     }
     if (!c->route->ask) {
-        c->reply.whole(c->ud, 410, NULL, NULL, 0);
+        reply_typed(c, 410, NULL, NULL, 0);
         return 1;
     }
     r = token_check(c, reterr);
@@ -253,6 +264,30 @@ static int call_begin(struct api_call *c, struct fn_error *reterr)
         return r;
     }
     return c->route->verb ? ask_store(c, reterr) : c->route->ask(c, reterr);
+}
+
+static bool is_request_id(const char *text)
+{
+    size_t len = text ? strlen(text) : 0;
+
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] <= ' ' || text[i] > '~') {
+            return false;
+        }
+    }
+    return len > 0 && len <= API_REQUEST_ID_BYTES;
+}
+
+/* The client's, or one of ours. */
+static const char *request_id_of(struct api *a, const struct api_request *rq, struct arena *arena)
+{
+    char id[CALL_ID_LEN + 1];
+
+    if (is_request_id(rq->request_id)) {
+        return arena_strdup(arena, rq->request_id);
+    }
+    id_make(a->deps.ids, env_wall_ns(a->deps.env), id);
+    return arena_strdup(arena, id);
 }
 
 static struct api_call *request_open(struct api *a, const struct api_request *rq)
@@ -267,6 +302,7 @@ static struct api_call *request_open(struct api *a, const struct api_request *rq
         app_init(&c->op.app, &c->arena);
         fn_def_init(&c->op.fn, &c->arena);
         trigger_init(&c->op.trigger, &c->arena);
+        c->request_id = rq->trusted ? NULL : request_id_of(a, rq, &c->arena);
     }
     return c;
 }

@@ -15,6 +15,10 @@
 
 #define API_BODY_MAX (1u << 20) /* bytes of JSON; an app's or a function's configuration is in it */
 
+/* A client's name for its request, or ours: in the answer, and in what the log says about it. */
+#define API_REQUEST_ID       "Fn-Request-Id"
+#define API_REQUEST_ID_BYTES 128u /* one that is longer, or not printable, is not taken */
+
 struct api;
 struct api_call;
 
@@ -43,7 +47,8 @@ struct api_request {
     const void *body;
     size_t body_len;
     const char *peer;  /* for the log */
-    const char *authorization; /* the header, or NULL */
+    const char *authorization; /* headers, or NULL */
+    const char *request_id;    /* API_REQUEST_ID */
     bool trusted;              /* the node itself asks */
 };
 

@@ -38,6 +38,7 @@ struct api_call {
     struct api_reply reply;
     void *ud;
     const char *peer; /* whose change it is, for the log */
+    const char *request_id; /* NULL: the node itself asks */
     const char *who;  /* the name of his token; NULL: none was asked for */
     bool gone;
     bool not_json; /* what is wrong with the body is a detail of "Invalid JSON" */

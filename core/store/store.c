@@ -144,7 +144,8 @@ static void look_idle(struct store *s)
 static void tell_failure(const struct store_op *op)
 {
     if (op->result < 0 && op->error.blame != FN_BLAME_USER) {
-        log_stranger(FN_LOG_ERROR, "an operation of the store failed", "error", op->error.msg);
+        log_stranger(FN_LOG_ERROR, "an operation of the store failed", "error", op->error.msg,
+                     "fn_request_id", op->request_id);
     }
 }
 

@@ -54,6 +54,7 @@ struct store_op {
     struct store_filter filter;
     const char *const *sees; /* patterns of names of apps, then NULL: of others nothing is there.
                                 NULL: all are seen */
+    const char *request_id; /* of whoever asked, for the log; NULL ok */
     int64_t now_ns; /* since 1970, for updated_at */
     /* A list's results: */
     struct app *apps;

@@ -440,6 +440,7 @@ static void web_ask(struct exchange *x)
         .body_len = req->body->bytes.len,
         .peer = req->peer,
         .authorization = headers_get(&req->headers, "Authorization"),
+        .request_id = headers_get(&req->headers, API_REQUEST_ID),
     };
 
     if (manage_check(&x->web->config.api_clients, &x->web->config.cors, req, &e) < 0) {

@@ -176,6 +176,16 @@ describe('tokens', () => {
     assert.ok(!api.log.includes('of-ci'), 'no token is in the log')
   })
 
+  it('each change is in the log with the id of its request', async () => {
+    const send = (name, id) => request(api.url('/v2/apps'), { method: 'POST', headers: { ...bearer('of-ops'), ...id }, body: JSON.stringify({ name }) })
+    const named = await send('named', { 'Fn-Request-Id': 'mine-7' })
+    assert.equal(named.headers['fn-request-id'], 'mine-7')
+    await until('it is there', () => /msg="changed by the API" .*name=named .*fn_request_id=mine-7/.test(api.log))
+    const ours = (await send('ours')).headers['fn-request-id']
+    assert.match(ours, /^[0-9A-Z]{26}$/)
+    await until('it is there', () => new RegExp(`msg="changed by the API" .*name=ours .*fn_request_id=${ours}`).test(api.log))
+  })
+
   it('fnd api takes one from FN_TOKEN', async () => {
     const fnd = (env) => promisify(execFile)(path.join(build, 'fnd'), ['api', 'export', '--url', api.url('')],
       { env: { PATH: process.env.PATH, ...env } })

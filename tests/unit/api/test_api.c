@@ -24,6 +24,7 @@ static struct {
     int status;
     char body[65536];
     char location[256];
+    char request_id[256];
 } said;
 
 static void on_whole(void *ud, int status, const struct headers *h, const void *body, size_t len)
@@ -37,6 +38,8 @@ static void on_whole(void *ud, int status, const struct headers *h, const void *
     memcpy(said.body, len ? body : "", len);
     said.body[len] = '\0';
     snprintf(said.location, sizeof(said.location), "%s", location ? location : "");
+    location = h ? headers_get(h, "Fn-Request-Id") : NULL;
+    snprintf(said.request_id, sizeof(said.request_id), "%s", location ? location : "");
 }
 
 static void on_error(void *ud, int status, const struct headers *h, const char *text)
@@ -45,6 +48,7 @@ static void on_error(void *ud, int status, const struct headers *h, const char *
 }
 
 static const char *authorization; /* what requests carry */
+static const char *request_id;
 
 static struct api_call *submit(const char *method, const char *target, const char *body)
 {
@@ -53,7 +57,7 @@ static struct api_call *submit(const char *method, const char *target, const cha
     char *query;
     struct api_request rq = { .method = method, .path = copy, .scheme = "http", .host = "node:1",
                               .body = body, .body_len = strlen(body), .peer = "test",
-                              .authorization = authorization };
+                              .authorization = authorization, .request_id = request_id };
 
     snprintf(copy, sizeof(copy), "%s", target);
     query = strchr(copy, '?');
@@ -111,6 +115,7 @@ static void setup(void)
     id_maker_init(&ids, ipv4, 28180);
     options = (struct api_options){ .read_without_token = 1 };
     authorization = NULL;
+    request_id = NULL;
     deps = (struct api_deps){ &env->env, store, &ids, &options };
     ck_assert_int_eq(api_create(&deps, &api, NULL), 0);
 }
@@ -138,7 +143,7 @@ START_TEST(ids_sort_by_time)
 
     ck_assert_int_eq(ask("POST", "/v2/apps", "{\"name\":\"a\"}"), 200);
     snprintf(first, sizeof(first), "%s", member("id"));
-    ck_assert_str_eq(first, "01M7Y55GGNR00040KE2G000001");
+    ck_assert_str_eq(first, "01M7Y55GGNR00040KE2G000002");
     ck_assert_str_eq(member("created_at"), "2026-11-21T04:17:24.501Z");
     fake_env_advance(env, 5 * ENV_MS);
     env->wall += 5 * ENV_MS;
@@ -200,6 +205,45 @@ START_TEST(a_client_that_is_gone_hears_nothing)
     ck_assert_uint_eq(said.n, 0);
     ck_assert_int_eq(ask("GET", "/v2/apps?name=a", ""), 200);
     ck_assert_ptr_nonnull(strstr(said.body, "\"name\":\"a\"")); /* it was done */
+}
+END_TEST
+
+/* The client's, where it can stand in a log; else one of ours; in every kind of answer. */
+START_TEST(requests_have_ids)
+{
+    static const struct {
+        const char *method, *target, *body;
+        int status;
+    } kinds[] = {
+        { "GET", "/v2/apps", "", 200 },       { "POST", "/v2/apps", "[", 400 },
+        { "GET", "/v2/apps/x", "", 404 },     { "GET", "/v2/nothing", "", 404 },
+        { "GET", "/v2/apps/", "", 301 },      { "GET", "/v2/fns/x/calls", "", 410 },
+        { "GET", "/v2/runner/changes", "", 200 }, { "GET", "/v2/apps/%zz", "", 400 },
+    };
+    static const char *const not_taken[] = { "", "two words", "tab\there", "\x7f", "\xc3\xa4" };
+    char text[sizeof(said.request_id)] = "";
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        request_id = "mine-7";
+        ck_assert_int_eq(ask(kinds[i].method, kinds[i].target, kinds[i].body), kinds[i].status);
+        ck_assert_str_eq(said.request_id, "mine-7");
+    }
+    for (size_t i = 0; i < sizeof(not_taken) / sizeof(not_taken[0]); i++) {
+        request_id = not_taken[i];
+        ask("GET", "/v2/apps", "");
+        ck_assert_uint_eq(strlen(said.request_id), CALL_ID_LEN);
+        ck_assert_str_ne(said.request_id, text); /* each its own */
+        snprintf(text, sizeof(text), "%s", said.request_id);
+    }
+    memset(text, 'x', API_REQUEST_ID_BYTES);
+    text[API_REQUEST_ID_BYTES] = '\0';
+    request_id = text;
+    ask("GET", "/v2/apps", "");
+    ck_assert_str_eq(said.request_id, text);
+    text[API_REQUEST_ID_BYTES] = 'x';
+    text[API_REQUEST_ID_BYTES + 1] = '\0';
+    ask("GET", "/v2/apps", "");
+    ck_assert_uint_eq(strlen(said.request_id), CALL_ID_LEN);
 }
 END_TEST
 
@@ -608,6 +652,7 @@ int main(void)
     tcase_add_test(t, pages_are_walked);
     tcase_add_test(t, urls_begin_where_they_are_told_to);
     tcase_add_test(t, a_client_that_is_gone_hears_nothing);
+    tcase_add_test(t, requests_have_ids);
     tcase_add_test(t, a_slash_too_much_is_redirected);
     tcase_add_test(t, odd_queries_are_survived);
     tcase_add_test(t, a_token_may_what_its_role_may);
