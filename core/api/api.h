@@ -77,7 +77,8 @@ struct api_call *api_submit(struct api *a, const struct api_request *rq,
 /* Whoever asked is not there any more; what he asked for is done all the same. */
 void api_call_gone(struct api_call *c);
 
-/* The store has changed an app, a function or a trigger: those who wait for that are told. */
+/* The store has changed an app, a function or a trigger (NULL: any of them): those who wait for
+ * that are told. */
 void api_changed(struct api *a, const char *id);
 /* Nobody waits for changes any more. */
 void api_end_watching(struct api *a);

@@ -40,7 +40,11 @@ void api_changed(struct api *a, const char *id)
 {
     struct changes *s = &a->changes;
 
-    snprintf(s->ids[s->n++ % CHANGES_KEPT], sizeof(s->ids[0]), "%s", id);
+    if (id) {
+        snprintf(s->ids[s->n++ % CHANGES_KEPT], sizeof(s->ids[0]), "%s", id);
+    } else {
+        s->n += CHANGES_KEPT + 1; /* everybody has missed more than is kept */
+    }
     if (s->waiting_n > 0) {
         env_defer(s->env, &s->tell);
     }

@@ -88,8 +88,10 @@ static void on_change(void *ud, const char *id)
     struct node *n = ud;
 
     api_changed(n->management, id);
-    if (n->catalog) {
+    if (n->catalog && id) {
         catalog_changed(n->catalog, id);
+    } else if (n->catalog) {
+        catalog_expire(n->catalog);
     }
 }
 
@@ -125,6 +127,13 @@ static int api_serve(struct node *n, struct fn_error *reterr)
     return 0;
 }
 
+static void api_begin(struct node *n)
+{
+    if (n->store) {
+        store_listen(n->store);
+    }
+}
+
 static void api_apply(struct node *n)
 {
     if (n->management) {
@@ -157,6 +166,7 @@ const struct node_side node_side_api = {
     .name = "api",
     .open = api_open,
     .serve = api_serve,
+    .begin = api_begin,
     .apply = api_apply,
     .drain = api_drain,
     .close = api_close,

@@ -7,10 +7,10 @@
  *
  * A connection that broke is made again when the next transaction begins. Whether a COMMIT arrived
  * whose answer was lost cannot be known: that change is told as failed, and may be there. */
+#include <store/postgres.h>
 #include <store/sql.h>
 
 #include <assert.h>
-#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static int line_len(const char *text)
     return (int)strcspn(text, "\n");
 }
 
-static int unavailable(struct fn_error *reterr, const char *text)
+int postgres_unavailable(struct fn_error *reterr, const char *text)
 {
     return err_set_http(reterr, FN_E_UNAVAILABLE, 503, FN_BLAME_PLATFORM,
                         "API1103 the store does not answer: %.*s", line_len(text), text);
@@ -78,7 +78,7 @@ static int failed(struct postgres *s, const PGresult *result, struct fn_error *r
     const char *text = PQerrorMessage(s->conn);
 
     if (PQstatus(s->conn) == CONNECTION_BAD || !state || strlen(state) != STATE_LEN) {
-        return unavailable(reterr, text);
+        return postgres_unavailable(reterr, text);
     }
     for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
         if (strncmp(state, meanings[i].state, strlen(meanings[i].state)) == 0) {
@@ -110,8 +110,9 @@ static int finish(struct postgres *s, PGresult *result, struct fn_error *reterr)
 static int connected(struct postgres *s, struct fn_error *reterr)
 {
     s->n_prepared = 0;
-    return PQstatus(s->conn) == CONNECTION_OK ? finish(s, PQexec(s->conn, session), reterr)
-                                              : unavailable(reterr, PQerrorMessage(s->conn));
+    return PQstatus(s->conn) == CONNECTION_OK
+               ? finish(s, PQexec(s->conn, session), reterr)
+               : postgres_unavailable(reterr, PQerrorMessage(s->conn));
 }
 
 /* Where a transaction begins: a connection that broke, or has an old one in it, starts anew. */
@@ -242,17 +243,24 @@ static const struct sql_ops ops = {
     .begin_write = "BEGIN ISOLATION LEVEL REPEATABLE READ; "
                    "LOCK TABLE schema_migrations IN EXCLUSIVE MODE",
     .has_apps = "SELECT 1 WHERE to_regclass('apps') IS NOT NULL",
+    .tell = "SELECT pg_notify('" EARS_CHANNEL "', $1)",
     .close = postgres_close,
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-int postgres_open(const char *url, struct sql **ret, struct fn_error *reterr)
+PGconn *postgres_connect(const char *url)
 {
     /* What the URL says comes last, and counts. */
     static const char *const keys[] = { "application_name", "connect_timeout", "tcp_user_timeout",
                                         "dbname", NULL };
     const char *const values[] = { "fnd", CONNECT_S, SILENCE_MS, url, NULL };
+
+    return PQconnectdbParams(keys, values, 1);
+}
+
+int postgres_open(const char *url, struct sql **ret, struct fn_error *reterr)
+{
     struct postgres *s = calloc(1, sizeof(*s));
     int r;
 
@@ -260,7 +268,7 @@ int postgres_open(const char *url, struct sql **ret, struct fn_error *reterr)
         return err_set(reterr, FN_E_EXHAUSTED, "API1105 store: out of memory");
     }
     s->sql.ops = &ops;
-    s->conn = PQconnectdbParams(keys, values, 1);
+    s->conn = postgres_connect(url);
     r = connected(s, NULL);
     r = r < 0 ? r : finish(s, PQexec(s->conn, first_table), NULL);
     if (r < 0) {

@@ -26,11 +26,31 @@ struct sql_ops {
                sql_row *row, void *ud, uint32_t *ret_changed, struct fn_error *reterr);
     const char *begin_read, *begin_write; /* statements */
     const char *has_apps;                 /* one with a row if there is such a table */
+    const char *tell; /* others of $1, with the transaction; NULL: there are none who hear it */
     void (*close)(struct sql *db);
 };
 
 struct sql {
     const struct sql_ops *ops;
+};
+
+/* What other processes tell of their changes. */
+struct ears;
+
+#define EARS_CHANNEL "fnd_changed"
+
+/* What was told, borrowed; NULL: something may have been missed. */
+typedef void ears_heard(void *ud, const char *text);
+
+struct ears_ops {
+    /* Until something is told, or for a while; makes the connection where there is none. */
+    int (*wait)(struct ears *e, ears_heard *heard, void *ud, struct fn_error *reterr);
+    void (*wake)(struct ears *e); /* [any] wait() returns at once, from now on */
+    void (*close)(struct ears *e);
+};
+
+struct ears {
+    const struct ears_ops *ops;
 };
 
 /* sqlite.c: opens the file, and makes it and its folders when there are none. [init] */
@@ -39,6 +59,8 @@ int sqlite_check(const char *path, struct fn_error *reterr);
 
 /* postgres.c: "postgres://user:password@host:port/database?...", as libpq takes it. [init] */
 int postgres_open(const char *url, struct sql **ret, struct fn_error *reterr);
+/* postgres_ears.c: connects later. [init] */
+int postgres_ears_open(const char *url, struct ears **ret, struct fn_error *reterr);
 /* Without connecting; the sentence says what a URL should be, and has no password. */
 int postgres_check(const char *url, struct fn_error *reterr);
 

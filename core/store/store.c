@@ -10,6 +10,7 @@
 
 #define RETRY_NS   (10 * ENV_MS) /* when the workers' queue is full */
 #define TIMEOUT_NS (60 * ENV_S)  /* a batch that takes longer has lost its disk */
+#define TEXT_BYTES (STORE_PROCESS_BYTES + 512u) /* of what is told to others; ids have 256 */
 
 TAILQ_HEAD(op_list, store_op);
 
@@ -31,6 +32,8 @@ struct store {
     struct queue reads, changes;
     void (*changed)(void *ud, const char *id);
     void *changed_ud;
+    struct listen *listen; /* NULL: nobody else tells */
+    char process[STORE_PROCESS_BYTES];
     void (*idle)(void *ud); /* draining */
     void *idle_ud;
 };
@@ -57,10 +60,24 @@ int sql_change(struct sql *db, const char *statement, const char *const *args, u
     return db->ops->run(db, statement, args, n_args, NULL, NULL, ret_changed, reterr);
 }
 
+/* Others hear of it when the transaction is done, and only then. */
+static int tell_others(struct queue *q, const struct store_op *op, struct fn_error *reterr)
+{
+    char text[TEXT_BYTES];
+    const char *const args[] = { text };
+
+    if (!q->db->ops->tell) {
+        return 0;
+    }
+    snprintf(text, sizeof(text), "%s %s", q->store->process, op->verb->changed(op));
+    return sql_change(q->db, q->db->ops->tell, args, 1, NULL, reterr);
+}
+
 /* A change stands alone: what it began and did not end is taken back. < 0: nothing of the
  * transaction is left. */
-static int run_change(struct sql *db, struct store_op *op)
+static int run_change(struct queue *q, struct store_op *op)
 {
+    struct sql *db = q->db;
     int r = sql_do(db, "SAVEPOINT op", &op->error);
 
     if (r < 0) {
@@ -68,6 +85,7 @@ static int run_change(struct sql *db, struct store_op *op)
         return r;
     }
     op->result = op->verb->run(db, op, &op->error);
+    op->result = op->result < 0 ? op->result : tell_others(q, op, &op->error);
     if (op->result < 0 && (r = sql_do(db, "ROLLBACK TO op", NULL)) < 0) {
         return r;
     }
@@ -82,7 +100,7 @@ static int run_ops(struct queue *q, struct fn_error *reterr)
     TAILQ_FOREACH(op, &q->running, link) {
         if (!q->writes) {
             op->result = op->verb->run(q->db, op, &op->error);
-        } else if ((r = run_change(q->db, op)) < 0) {
+        } else if ((r = run_change(q, op)) < 0) {
             *reterr = op->error;
             break;
         }
@@ -127,7 +145,7 @@ static void queue_start(struct queue *q);
 
 static bool is_idle(const struct store *s)
 {
-    return store_waiting(s) == 0;
+    return store_waiting(s) == 0 && !(s->listen && listen_is_busy(s->listen));
 }
 
 static void look_idle(struct store *s)
@@ -235,7 +253,40 @@ void store_drain(struct store *s, void (*idle)(void *ud), void *ud)
 {
     s->idle = idle;
     s->idle_ud = ud;
+    if (s->listen) {
+        listen_stop(s->listen);
+    }
     look_idle(s);
+}
+
+/* ---- what others changed --------------------------------------------------------------------- */
+
+static void on_others_change(void *ud, const char *id)
+{
+    struct store *s = ud;
+
+    if (s->changed) {
+        s->changed(s->changed_ud, id);
+    }
+}
+
+static void on_listen_stopped(void *ud)
+{
+    look_idle(ud);
+}
+
+int store_set_ears(struct store *s, struct ears *ears, struct fn_error *reterr)
+{
+    const struct listen_to to = { on_others_change, on_listen_stopped, s };
+
+    return listen_create(s->env, ears, s->process, &to, &s->listen, reterr);
+}
+
+void store_listen(struct store *s)
+{
+    if (s->listen) {
+        listen_start(s->listen);
+    }
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -245,10 +296,11 @@ static const struct kind {
     bool whole; /* the scheme is part of what open() and check() get */
     int (*open)(const char *where, struct sql **ret, struct fn_error *reterr);
     int (*check)(const char *where, struct fn_error *reterr);
+    int (*ears)(const char *where, struct ears **ret, struct fn_error *reterr); /* NULL: none */
 } kinds[] = {
-    { "sqlite3://", false, sqlite_open, sqlite_check },
-    { "postgres://", true, postgres_open, postgres_check },
-    { "postgresql://", true, postgres_open, postgres_check },
+    { "sqlite3://", false, sqlite_open, sqlite_check, NULL },
+    { "postgres://", true, postgres_open, postgres_check, postgres_ears_open },
+    { "postgresql://", true, postgres_open, postgres_check, postgres_ears_open },
 };
 
 static const struct kind *kind_of(const char *url, const char **ret_where)
@@ -305,6 +357,7 @@ int store_create(struct env *env, struct sql *reads, struct sql *changes, struct
         return err_set(reterr, FN_E_EXHAUSTED, "API1105 store: out of memory");
     }
     s->env = env;
+    snprintf(s->process, sizeof(s->process), "%016llx", (unsigned long long)env_random_u64(env));
     queue_init(&s->reads, s, reads, false);
     queue_init(&s->changes, s, changes, true);
     *ret = s;
@@ -321,6 +374,15 @@ static int prepare_schema(struct sql *db, const char *name, struct fn_error *ret
         return err_set(reterr, r, "API1105 store: %s cannot be used: %s", name, e.msg);
     }
     return r < 0 ? err_set(reterr, r, "%s", e.msg) : 0;
+}
+
+static int open_ears(struct store *s, const struct kind *kind, const char *where,
+                     struct fn_error *reterr)
+{
+    struct ears *ears;
+    int r = kind->ears ? kind->ears(where, &ears, reterr) : 1;
+
+    return r == 0 ? store_set_ears(s, ears, reterr) : r < 0 ? r : 0;
 }
 
 int store_open(struct env *env, const struct store_options *options, struct store **ret,
@@ -343,7 +405,14 @@ int store_open(struct env *env, const struct store_options *options, struct stor
         changes->ops->close(changes);
         return r;
     }
-    return store_create(env, reads, changes, ret, reterr);
+    *ret = NULL;
+    r = store_create(env, reads, changes, ret, reterr);
+    r = r < 0 ? r : open_ears(*ret, kind, where, reterr);
+    if (r < 0) {
+        store_close(*ret);
+        *ret = NULL;
+    }
+    return r;
 }
 
 static void queue_close(struct queue *q)
@@ -356,6 +425,9 @@ static void queue_close(struct queue *q)
 void store_close(struct store *s)
 {
     if (s) {
+        if (s->listen) {
+            listen_destroy(s->listen);
+        }
         queue_close(&s->reads);
         queue_close(&s->changes);
         free(s);

@@ -19,11 +19,12 @@
 
 struct store;
 
-#define STORE_THREADS    2u    /* that it needs of ENV_LANE_CONTROL */
+#define STORE_THREADS    3u    /* that it needs of ENV_LANE_CONTROL */
 #define STORE_QUEUED_MAX 8192u /* operations that wait, of each kind */
 #define STORE_BATCH_MAX  256u  /* operations in one transaction */
 #define STORE_PAGE_MAX   100u  /* items of a list */
 #define STORE_NAME_BYTES 256u
+#define STORE_PROCESS_BYTES 17u /* what tells processes apart that share a database */
 
 /* `store:`; see options.c for defaults and limits. */
 struct store_options {
@@ -88,8 +89,11 @@ bool store_sees(const struct store_op *op, const char *app_name);
 /* done() not from inside. FN_E_EXHAUSTED: too much waits already. */
 int store_submit(struct store *s, struct store_op *op, struct fn_error *reterr);
 /* changed() after each change by this node, before its done(), with the id of the app, function or
- * trigger. What else uses the database is not told of. */
+ * trigger, and after those by other nodes of fnd with the same database; NULL: anything may have
+ * changed. Go Fn's nodes do not tell. */
 void store_on_change(struct store *s, void (*changed)(void *ud, const char *id), void *ud);
+/* Hears of other nodes' changes from now on, until store_drain(). */
+void store_listen(struct store *s);
 uint32_t store_waiting(const struct store *s); /* operations that are not done */
 /* idle() when none is left, perhaps from inside; nothing may be submitted any more. */
 void store_drain(struct store *s, void (*idle)(void *ud), void *ud);

@@ -13,6 +13,26 @@ struct store_verb {
 /* store.c: over connections that are open; closes them also when it fails. [init] */
 int store_create(struct env *env, struct sql *reads, struct sql *changes, struct store **ret,
                  struct fn_error *reterr);
+/* Takes the ears, also when it fails. [init] */
+int store_set_ears(struct store *s, struct ears *ears, struct fn_error *reterr);
+
+/* ---- what others changed (listen.c) ---------------------------------------------------------- */
+
+struct listen;
+
+struct listen_to {
+    void (*changed)(void *ud, const char *id); /* NULL: anything */
+    void (*stopped)(void *ud);                 /* after listen_stop(), when it was busy */
+    void *ud;
+};
+
+/* Takes the ears, also when it fails. What begins with `process` this one told itself. [init] */
+int listen_create(struct env *env, struct ears *ears, const char *process,
+                  const struct listen_to *to, struct listen **ret, struct fn_error *reterr);
+void listen_start(struct listen *l);
+void listen_stop(struct listen *l); /* for good */
+bool listen_is_busy(const struct listen *l);
+void listen_destroy(struct listen *l);
 
 /* schema.c: makes Go Fn's tables in an empty database, or brings them up to version 26. [init] */
 int schema_prepare(struct sql *db, const char *name, struct fn_error *reterr);

@@ -2,7 +2,8 @@
 // is restarted, locked, of another version, or not there.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { request } from './lib/http.mjs'
+import { startLb, startRunner } from './lib/cluster.mjs'
+import { invoke, request } from './lib/http.mjs'
 import { Fnd, freePort, until } from './lib/node.mjs'
 import { noPostgres, Postgres } from './lib/postgres.mjs'
 
@@ -111,6 +112,43 @@ describe('API nodes with one PostgreSQL database', { skip: noPostgres }, () => {
     other.end()
     assert.deepEqual(await ours, { status: 503, message: 'API1103 another process changed the same in the store' })
     assert.deepEqual((await ask(b, 'PUT', `/v2/apps/${app.id}`, { config: { OURS: '1' } })).config, { K: 'theirs', OURS: '1' })
+  })
+
+  // The load balancers' cache is an hour: what they hear of a change is all that they go by.
+  test('a change through one node is used at once by the load balancer of the other one, also after a restart', async (t) => {
+    const HEARD_MS = 2000 // a busy machine of tests gets more than the 50 ms that are promised
+    const app = await ask(a, 'POST', '/v2/apps', { name: 'heard', config: { K: 'one' } })
+    const fn = await ask(b, 'POST', '/v2/fns', { app_id: app.id, name: 'echo', image: 'fnd/echo', memory: 64 })
+    const runner = await startRunner()
+    const lb = await startLb({ addresses: [runner.address], lb: `api_url: "${a.url('')}"\ncache_ttl: 1h` })
+    t.after(() => Promise.all([lb.stop(), runner.stop()]))
+    const used = (value, ms) => until(`${value} is used`, async () =>
+      (await invoke(lb, fn.id, '', { 'Echo-Env': 'K' })).text.trim().split(' ')[1] === value, ms)
+    const put = async (node, value) => (await ask(node, 'PUT', `/v2/fns/${fn.id}`, { config: { K: value } })).status
+    await used('one')
+    for (const [node, value] of [[b, 'two'], [a, 'three'], [b, 'four']]) {
+      assert.equal(await put(node, value), 200)
+      await used(value, HEARD_MS)
+    }
+    await pg.crash()
+    await until('it is told', () => /changes by other API nodes are not heard of/.test(a.log))
+    await pg.run()
+    await until('a change is done', async () => await put(b, 'five') === 200) // perhaps before A listens again
+    await used('five', 10_000)
+    assert.equal(await put(b, 'six'), 200)
+    await used('six', HEARD_MS)
+  })
+
+  test('who makes a change has it told once', async () => {
+    const { cursor } = await ask(a, 'GET', '/v2/runner/changes')
+    const app = await ask(a, 'POST', '/v2/apps', { name: 'once' })
+    const other = await ask(b, 'POST', '/v2/apps', { name: 'once-more' })
+    let told
+    await until('both are told', async () => {
+      told = (await ask(a, 'GET', `/v2/runner/changes?after=${cursor}`)).ids
+      return told.includes(other.id)
+    })
+    assert.deepEqual(told, [app.id, other.id])
   })
 
   test('a text that the columns do not hold is the client\'s mistake', async () => {

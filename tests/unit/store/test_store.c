@@ -511,6 +511,189 @@ START_TEST(a_broken_row_is_told)
 }
 END_TEST
 
+/* ---- what others changed --------------------------------------------------------------------- */
+
+/* What the next wait hears; its end is NULL. */
+static struct {
+    struct ears ears;
+    const char *const *texts;
+    bool deaf; /* it fails */
+    bool again; /* a new connection */
+    bool woken, closed;
+} other;
+
+static int other_wait(struct ears *e, ears_heard *heard, void *ud, struct fn_error *reterr)
+{
+    (void)e;
+    if (other.deaf) {
+        return err_set(reterr, FN_E_UNAVAILABLE, "away");
+    }
+    if (other.again) {
+        heard(ud, NULL);
+    }
+    for (; other.texts && *other.texts; other.texts++) {
+        heard(ud, *other.texts);
+    }
+    return 0;
+}
+
+static void other_wake(struct ears *e)
+{
+    (void)e;
+    other.woken = true;
+}
+
+static void other_close(struct ears *e)
+{
+    (void)e;
+    other.closed = true;
+}
+
+static char heard_ids[256];
+
+static void on_heard_change(void *ud, const char *id)
+{
+    (void)ud;
+    strncat(heard_ids, id ? id : "all", sizeof(heard_ids) - strlen(heard_ids) - 1);
+    strcat(heard_ids, ",");
+}
+
+static void on_ears_stopped(void *ud)
+{
+    ++*(uint32_t *)ud;
+}
+
+static struct listen *make_listen(uint32_t *stopped)
+{
+    static const struct ears_ops ops = { other_wait, other_wake, other_close };
+    const struct listen_to to = { on_heard_change, on_ears_stopped, stopped };
+    struct listen *l;
+
+    memset(&other, 0, sizeof(other));
+    other.ears.ops = &ops;
+    heard_ids[0] = '\0';
+    *stopped = 0;
+    ck_assert_int_eq(listen_create(&env->env, &other.ears, "me", &to, &l, &error), 0);
+    listen_start(l);
+    return l;
+}
+
+static const struct {
+    const char *texts[4];
+    const char *heard;
+} told_by_others[] = {
+    { { "other 1", "me 2", "other 3" }, "1,3," },
+    { { "me 1" }, "" },
+    { { "mean 1", "m 2" }, "1,2," },
+    { { "other 1", "what" }, "all," },
+    { { "" }, "all," },
+    { { "other 123456789012345678901234567" }, "all," },
+};
+
+START_TEST(others_tell_what_they_changed)
+{
+    uint32_t stopped;
+    struct listen *l = make_listen(&stopped);
+
+    other.texts = told_by_others[_i].texts;
+    fake_env_work_one(env);
+    ck_assert_str_eq(heard_ids, told_by_others[_i].heard);
+    listen_stop(l);
+    ck_assert(other.woken);
+    ck_assert_uint_eq(stopped, 0);
+    fake_env_work_one(env);
+    ck_assert_uint_eq(stopped, 1);
+    ck_assert_uint_eq(env->n_work, 0);
+    listen_destroy(l);
+    ck_assert(other.closed);
+}
+END_TEST
+
+START_TEST(more_than_is_kept_of_others_is_anything)
+{
+    static const char *texts[300];
+    uint32_t stopped;
+    struct listen *l = make_listen(&stopped);
+
+    for (size_t i = 0; i + 1 < sizeof(texts) / sizeof(texts[0]); i++) {
+        texts[i] = "other 1";
+    }
+    other.texts = texts;
+    fake_env_work_one(env);
+    ck_assert_str_eq(heard_ids, "all,");
+    listen_destroy(l); /* while it waits: the worker's end is the last */
+    ck_assert(!other.closed);
+    fake_env_work_one(env);
+    ck_assert(other.closed);
+}
+END_TEST
+
+/* 0.1 s, twice that ... 5 s, and from the beginning after a success. */
+START_TEST(a_lost_connection_is_tried_later_each_time)
+{
+    static const int64_t pauses_ms[] = { 100, 200, 400, 800, 1600, 3200, 5000, 5000 };
+    uint32_t stopped;
+    struct listen *l = make_listen(&stopped);
+
+    other.deaf = true;
+    fake_env_work_one(env);
+    for (size_t i = 0; i < sizeof(pauses_ms) / sizeof(pauses_ms[0]); i++) {
+        fake_env_advance(env, pauses_ms[i] * ENV_MS - 1);
+        ck_assert_uint_eq(env->n_work, 0);
+        fake_env_advance(env, 1);
+        other.deaf = i + 1 < sizeof(pauses_ms) / sizeof(pauses_ms[0]);
+        other.again = !other.deaf;
+        ck_assert_int_eq(fake_env_work_one(env), 1);
+    }
+    ck_assert_str_eq(heard_ids, "all,");
+    other.deaf = true;
+    fake_env_work_one(env);
+    fake_env_advance(env, 100 * ENV_MS);
+    ck_assert_uint_eq(env->n_work, 1);
+    env->submit_fails = 1; /* the lane is full: later */
+    fake_env_work_one(env);
+    fake_env_advance(env, 200 * ENV_MS);
+    ck_assert_uint_eq(env->n_work, 0);
+    fake_env_advance(env, 400 * ENV_MS);
+    ck_assert_uint_eq(env->n_work, 1);
+    fake_env_work_one(env);
+    listen_destroy(l);
+    ck_assert(other.closed);
+}
+END_TEST
+
+/* With the transaction, after the change, and not of one that was refused. */
+static char told_texts[128];
+
+static int telling_run(struct sql *db, const char *statement, const char *const *args,
+                       uint32_t n_args, sql_row *row, void *ud, uint32_t *ret_changed,
+                       struct fn_error *reterr)
+{
+    if (strcmp(statement, "tell") == 0) {
+        strcat(strcat(told_texts, strchr(args[0], ' ') + 1), ",");
+        return 0;
+    }
+    return wrapped_run(db, statement, args, n_args, row, ud, ret_changed, reterr);
+}
+
+START_TEST(changes_are_told_to_others)
+{
+    static struct sql_ops ops;
+
+    open_wrapped();
+    ops = *wrapped.sql.ops;
+    ops.run = telling_run;
+    ops.tell = "tell";
+    wrapped.sql.ops = &ops;
+    told_texts[0] = '\0';
+    run(make_app("1", "one"));
+    run(make_app("2", "one"));
+    run(make_app("3", "three"));
+    get_app("3");
+    ck_assert_str_eq(told_texts, "1,3,");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("store");
@@ -533,6 +716,11 @@ int main(void)
     tcase_add_loop_test(t, other_databases_are_refused, 0, 4);
     tcase_add_test(t, what_is_no_database_is_refused);
     tcase_add_test(t, a_broken_row_is_told);
+    tcase_add_loop_test(t, others_tell_what_they_changed, 0,
+                        sizeof(told_by_others) / sizeof(told_by_others[0]));
+    tcase_add_test(t, more_than_is_kept_of_others_is_anything);
+    tcase_add_test(t, a_lost_connection_is_tried_later_each_time);
+    tcase_add_test(t, changes_are_told_to_others);
     suite_add_tcase(s, t);
     srunner_run_all(r, CK_NORMAL);
     failed = srunner_ntests_failed(r);
