@@ -3,10 +3,18 @@
 #define PLUGINS_TASK_H
 
 #include <fn/driver.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Wrappers that were built for an earlier minor hand on a shorter task. */
 #define TASK_HAS(task, field)                                                                      \
     ((task)->hdr.size >= offsetof(struct fn_task, field) + sizeof((task)->field))
+
+
+/* The first field by which a wrapper asks for what only an engine has, or NULL. cap_drop is not
+ * among them: there is nothing to drop. Only if TASK_HAS(task, extra_json). */
+const char *task_wants(const struct fn_task *task);
+/* FN_TASK_NO_NETWORK, or "none" as the network's name. */
+bool task_no_network(const struct fn_task *task);
 
 #endif

@@ -195,7 +195,7 @@ static int find_own(struct docker *d, const struct fn_task *t, const struct fn_t
 int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, struct ctr **ret,
                struct fn_error *reterr)
 {
-    char lock[API_LOCK_MAX];
+    char lock[LOCK_LABEL_MAX];
     struct api_settings settings = { .label_tag = d->conf->label_tag,
                                      .lock = lock,
                                      .attach_output = d->conf->output != 0,

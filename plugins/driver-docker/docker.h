@@ -265,13 +265,6 @@ void ctr_drop(struct ctr *c);
 int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char *instance,
               uint32_t *ret_removed, struct fn_error *reterr);
 
-/* ---- lock.c ---------------------------------------------------------------------------------- */
-
-/* Value of API_LOCK_LABEL for a container with that directory of its socket; "" = none. */
-void lock_label(const char *iofs_dir, char *ret, size_t cap);
-/* true: its runner is proven to be dead. */
-bool lock_is_dead(const char *label);
-
 /* ---- freezer.c ------------------------------------------------------------------------------- */
 
 /* 1 when the container's cgroup was found and written, 0 when not. */

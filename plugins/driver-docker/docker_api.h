@@ -10,6 +10,7 @@
 
 #include "image.h"
 #include "json_scan.h"
+#include "runner_lock.h"
 
 #include <fn/driver.h>
 #include <jansson.h>
@@ -28,7 +29,6 @@
 #define API_ID_MAX        64
 #define API_IMAGE_ID_MAX  71 /* "sha256:" and 64 hex digits */
 #define API_VERSION_MIN   140 /* 1.40 */
-#define API_LOCK_MAX      1300
 #define API_SHARES_MIN    2 /* as the engine has it */
 #define API_SHARES_MAX    262144
 #define API_LABELS_MAX    (16 * 1024) /* of an image: its containers carry them in every list */
@@ -138,7 +138,7 @@ struct api_list {
     int (*each)(void *ud, const struct api_listed *c); /* borrowed; < 0: not called any more */
     void *ud;
     struct json_scan scan;
-    char id[API_ID_MAX + 1], name[API_NAME_MAX + 1], owner[256], instance[128], lock[API_LOCK_MAX];
+    char id[API_ID_MAX + 1], name[API_NAME_MAX + 1], owner[256], instance[128], lock[LOCK_LABEL_MAX];
     bool running, done, malformed;
     int r;
 };

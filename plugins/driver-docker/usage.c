@@ -1,9 +1,14 @@
 /* Figures of many containers at once. They may go meanwhile: their ids are copied first. */
 #include "docker.h"
 #include "fail.h"
-#include "usage_files.h"
+#include "cgroup_usage.h"
 
 #include <stdlib.h>
+
+/* Where the engine puts the cgroup of a container, below the root of a hierarchy. */
+static const char *const places[] = { "docker/%s", "system.slice/docker-%s.scope" };
+
+#define PLACES_N (sizeof(places) / sizeof(places[0]))
 
 struct known {
     char id[API_ID_MAX + 1]; /* "" = no such container */
@@ -36,7 +41,7 @@ int usage_tell(struct docker *d, struct fn_op *op, struct fn_usage *items, uint3
     find_ids(d, items, n, known);
     for (uint32_t i = 0; i < n && !d->op->cancelled(op); i++) {
         if (known[i].id[0]) {
-            usage_read("", known[i].id, &items[i]);
+            usage_read("", places, PLACES_N, known[i].id, &items[i]);
         }
     }
     free(known);

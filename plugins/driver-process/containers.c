@@ -3,6 +3,7 @@
  * Its end is reported on the host's thread; close() waits for it, so that nothing refers to a
  * container after its close() returned. */
 #include "process.h"
+#include "ctr_name.h"
 #include "fail.h"
 #include "process_spec.h"
 #include "task.h"
@@ -23,7 +24,7 @@ struct ctr {
     uint64_t proc;
     atomic_int state;
     char program[SPEC_PATH_MAX];
-    char cgroup[SPEC_NAME_MAX];
+    char cgroup[CTR_NAME_MAX];
 };
 
 static bool has(struct process_driver *d, uint32_t what)
@@ -108,8 +109,8 @@ static int create(void *inst, struct fn_op *op, const struct fn_task *task, void
     c->handle = task->handle;
     atomic_init(&c->state, CTR_CREATED);
     r = spec_program(d->root, task->image, c->program, sizeof(c->program), reterr);
-    if (r == 0 && spec_cgroup(task->owner, task->instance, task->id, c->cgroup,
-                              sizeof(c->cgroup)) < 0) {
+    if (r == 0 && ctr_name(task->owner, task->instance, task->id, c->cgroup,
+                           sizeof(c->cgroup)) < 0) {
         r = fail_platform(reterr, FN_E_INVALID, "driver process: owner or id is too long");
     }
     if (r < 0) {
@@ -142,7 +143,7 @@ static uint32_t isolation_flags(struct process_driver *d, const struct fn_task *
 {
     uint32_t flags = FN_PROC_NEW_PID | FN_PROC_NEW_MOUNT | FN_PROC_NEW_IPC | FN_PROC_NO_NEW_PRIVS;
 
-    if (spec_no_network(task)) {
+    if (task_no_network(task)) {
         flags |= FN_PROC_NEW_NET;
     }
     if (!(task->flags & FN_TASK_WRITABLE_ROOT)) {
@@ -247,14 +248,12 @@ static int sweep(void *inst, struct fn_op *op, const char *owner, const char *in
                  uint32_t *ret_removed, struct fn_error *reterr)
 {
     struct process_driver *d = inst;
-    char prefix[SPEC_NAME_MAX], keep[SPEC_NAME_MAX];
+    char prefix[CTR_NAME_MAX], keep[CTR_NAME_MAX];
 
     (void)op;
-    if (spec_cgroup(owner, "", "", prefix, sizeof(prefix)) < 0 ||
-        spec_cgroup(owner, instance, "", keep, sizeof(keep)) < 0) {
+    if (ctr_prefixes(owner, instance, prefix, keep) < 0) {
         return fail_platform(reterr, FN_E_INVALID, "driver process: owner is too long");
     }
-    prefix[strlen(prefix) - 1] = '\0'; /* "<owner>--": the instance follows */
     return d->proc->sweep(d->host, prefix, keep, ret_removed, reterr);
 }
 

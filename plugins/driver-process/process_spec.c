@@ -3,10 +3,7 @@
 #include "image.h"
 #include "task.h"
 
-#include <ctype.h>
 #include <stdlib.h>
-
-#define INSTANCE_SHOWN 12
 
 int spec_program(const char *root, const char *image, char *ret, size_t cap,
                  struct fn_error *reterr)
@@ -24,32 +21,6 @@ int spec_program(const char *root, const char *image, char *ret, size_t cap,
         return fail_user(reterr, FN_E_INVALID, 400,
                          "RUN406 image name is too long for a file name");
     }
-    return 0;
-}
-
-static void append_lower(char *ret, size_t cap, const char *text, size_t max)
-{
-    size_t n = strlen(ret);
-
-    for (size_t i = 0; text[i] && i < max && n + 1 < cap; i++) {
-        char c = (char)tolower((unsigned char)text[i]);
-
-        ret[n++] = isalnum((unsigned char)c) ? c : '-';
-    }
-    ret[n] = '\0';
-}
-
-int spec_cgroup(const char *owner, const char *instance, const char *id, char *ret, size_t cap)
-{
-    if (strlen(owner) + INSTANCE_SHOWN + strlen(id) + 4 > cap) {
-        return FN_E_RANGE;
-    }
-    ret[0] = '\0';
-    append_lower(ret, cap, owner, cap);
-    append_lower(ret, cap, "--", 2); /* two: no owner is the start of another's names */
-    append_lower(ret, cap, instance, INSTANCE_SHOWN);
-    append_lower(ret, cap, "-", 1);
-    append_lower(ret, cap, id, cap);
     return 0;
 }
 
@@ -93,49 +64,9 @@ static bool has_key(const struct fn_task *t, const char *key)
 
 /* ---- what wrappers set ----------------------------------------------------------------------- */
 
-bool spec_no_network(const struct fn_task *t)
-{
-    return t->flags & FN_TASK_NO_NETWORK ||
-           (TASK_HAS(t, network) && t->network && strcmp(t->network, "none") == 0);
-}
-
-static bool is_set(const char *const *list)
-{
-    return list && *list;
-}
-
-/* cap_drop is not among them: a process has no capabilities to drop. */
-static const char *impossible(const struct fn_task *t)
-{
-    const struct {
-        bool set;
-        const char *field;
-    } rows[] = {
-        { t->n_mounts > 0, "mounts" },
-        { t->n_devices > 0, "devices" },
-        { t->n_ulimits > 0, "ulimits" },
-        { is_set(t->cap_add), "cap_add" },
-        { is_set(t->dns), "dns" },
-        { is_set(t->dns_search), "dns_search" },
-        { is_set(t->dns_options), "dns_options" },
-        { is_set(t->extra_hosts), "extra_hosts" },
-        { t->runtime, "runtime" },
-        { t->network && strcmp(t->network, "none") != 0, "network" },
-        { t->log_driver || t->n_log_options > 0, "log_driver" },
-        { t->extra_json, "extra_json" },
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (rows[i].set) {
-            return rows[i].field;
-        }
-    }
-    return NULL;
-}
-
 int spec_check(const struct fn_task *t, struct fn_error *reterr)
 {
-    const char *field = TASK_HAS(t, extra_json) ? impossible(t) : NULL;
+    const char *field = TASK_HAS(t, extra_json) ? task_wants(t) : NULL;
 
     return !field ? 0
                   : fail_platform(reterr, FN_E_UNIMPLEMENTED,

@@ -8,16 +8,12 @@
 #define SPEC_ENV_MAX       4096
 #define SPEC_ENV_BYTES_MAX (1024 * 1024)
 #define SPEC_PATH_MAX      1200
-#define SPEC_NAME_MAX      160
 #define SPEC_LACKS_MAX     256
 
 /* Path of the executable: <root>/<last part of the image's path>, tag and digest left out. An image
  * name that is not one is refused, so that no path leads out of root. */
 int spec_program(const char *root, const char *image, char *ret, size_t cap,
                  struct fn_error *reterr);
-
-/* "<owner>-<start of instance>-<id>" in the alphabet of cgroup names. */
-int spec_cgroup(const char *owner, const char *instance, const char *id, char *ret, size_t cap);
 
 /* The line for the log that names what functions lack here; false: nothing. `isolation`:
  * FN_PROC_HAS_*; own_user: they run as another user than the node. */
@@ -26,8 +22,6 @@ bool spec_lacks(uint32_t isolation, bool own_user, char ret[SPEC_LACKS_MAX]);
 /* What wrappers ask for and a process cannot have: FN_E_UNIMPLEMENTED with the field's name, since
  * it would run otherwise than it was meant to. */
 int spec_check(const struct fn_task *task, struct fn_error *reterr);
-/* FN_TASK_NO_NETWORK, or "none" as the network's name. */
-bool spec_no_network(const struct fn_task *task);
 
 /* Environment, NULL-terminated, given: spec_env_free(). The listener is always ours: inside the
  * private mount at task->iofs_inside, else at the directory itself. */

@@ -1,9 +1,11 @@
 /* Pure parts of the drivers: image names, credentials, the create body, answers of an engine good
  * and bad, output frames, process environments. */
 #include "auth.h"
+#include "ctr_name.h"
 #include "docker.h"
 #include "docker_api.h"
 #include "process_spec.h"
+#include "task.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -695,7 +697,7 @@ END_TEST
 START_TEST(a_runner_lives_as_long_as_its_lock_is_held)
 {
     char base[] = "/tmp/fnd-test-XXXXXX";
-    char instance[64], file[80], iofs[80], label[API_LOCK_MAX], other[API_LOCK_MAX];
+    char instance[64], file[80], iofs[80], label[LOCK_LABEL_MAX], other[LOCK_LABEL_MAX];
     int fd;
 
     ck_assert_ptr_nonnull(mkdtemp(base));
@@ -845,21 +847,21 @@ START_TEST(a_process_is_no_container)
         tasks[i].hdr.size = offsetof(struct fn_task, cpu_shares);
         ck_assert_int_eq(spec_check(&tasks[i], &err), 0);
     }
-    ck_assert(!spec_no_network(&t));
+    ck_assert(!task_no_network(&t));
     t.cpu_shares = 512;
     t.n_labels = 1;
     t.cap_drop = one;
     t.network = "none";
     ck_assert_int_eq(spec_check(&t, &err), 0);
-    ck_assert(spec_no_network(&t));
+    ck_assert(task_no_network(&t));
 }
 END_TEST
 
 START_TEST(cgroup_names_are_of_the_safe_alphabet)
 {
-    char name[SPEC_NAME_MAX];
+    char name[CTR_NAME_MAX];
 
-    ck_assert_int_eq(spec_cgroup("node-1", "0123456789abcdef", "01ABC/..", name, sizeof(name)), 0);
+    ck_assert_int_eq(ctr_name("node-1", "0123456789abcdef", "01ABC/..", name, sizeof(name)), 0);
     ck_assert_str_eq(name, "node-1--0123456789ab-01abc---");
 }
 END_TEST

@@ -1,5 +1,5 @@
 /* What a container uses, from a tree of files as the kernel would show them. */
-#include "usage_files.h"
+#include "cgroup_usage.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -10,6 +10,8 @@
 
 #define ID  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define MIB 1048576u
+
+static const char *const places[] = { "docker/%s", "system.slice/docker-%s.scope" };
 
 static char root[] = "/tmp/fnd-usage-XXXXXX";
 
@@ -90,7 +92,7 @@ START_TEST(unified_hierarchy)
     struct fn_usage u = { .handle = 3 };
 
     put_v2(_i ? "docker/" ID : "system.slice/docker-" ID ".scope");
-    ck_assert(usage_read(root, ID, &u));
+    ck_assert(usage_read(root, places, 2, ID, &u));
     check_common(&u);
     ck_assert_uint_eq(u.handle, 3);
     ck_assert_uint_eq(u.cpu_ns, 1500000);
@@ -113,7 +115,7 @@ START_TEST(hierarchies_of_controllers)
         "8:0 Read 4096\n8:0 Write 8192\n8:0 Sync 1\n8:0 Async 2\n8:0 Discard 3\n8:0 Total 12291\n"
         "8:16 Read 100\n8:16 Write 200\nTotal 12591\n");
     put_network();
-    ck_assert(usage_read(root, ID, &u));
+    ck_assert(usage_read(root, places, 2, ID, &u));
     check_common(&u);
     ck_assert_uint_eq(u.cpu_ns, 1500000);
     ck_assert_uint_eq(u.cpu_user_ns, 1000000);
@@ -127,12 +129,12 @@ START_TEST(parts_may_be_missing)
     uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     struct fn_usage u = { .handle = 3 };
 
-    ck_assert(!usage_read(root, ID, &u));
+    ck_assert(!usage_read(root, places, 2, ID, &u));
     ck_assert_uint_eq(u.flags, 0);
     put("sys/fs/cgroup/docker/" ID "/cpu.stat", "usage_usec 7\n");
     put("sys/fs/cgroup/docker/" ID "/memory.max", "max\n");
     put("sys/fs/cgroup/docker/" ID "/cgroup.procs", "");
-    ck_assert(usage_read(root, ID, &u));
+    ck_assert(usage_read(root, places, 2, ID, &u));
     ck_assert_uint_eq(u.cpu_ns, 7000);
     ck_assert_uint_eq(u.cpu_user_ns, 0);
     ck_assert_uint_eq(u.mem_limit_bytes, machine);

@@ -1,8 +1,8 @@
 /* What a container uses, read from its cgroup and its network: some microseconds, and the engine is
  * not asked. Where that runs on another machine there is nothing to read.
  *
- * Ids are the engine's 64 hex digits, so a path cannot lead anywhere else. */
-#include "usage_files.h"
+ * Ids are 64 hex digits or names of containers (ctr_name.h): a path cannot lead anywhere else. */
+#include "cgroup_usage.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,17 +12,12 @@
 
 #define CGROUPS    "/sys/fs/cgroup/"
 #define TEXT_MAX   8192 /* of a file: io.stat has a line for each disk */
-#define PATH_BYTES 320
-
-/* Where the engine puts the cgroup of a container, below the root of a hierarchy. */
-static const char *const places[] = { "docker/%s", "system.slice/docker-%s.scope" };
-
-#define PLACES_N (sizeof(places) / sizeof(places[0]))
+#define PATH_BYTES 400
 
 struct group {
     const char *root; /* of everything: "" but in tests */
     bool v1;
-    char place[128]; /* below the root */
+    char place[256]; /* below the root */
 };
 
 /* False: it cannot be read. */
@@ -49,16 +44,17 @@ static bool read_file(const struct group *g, const char *controller, const char 
     return read_path(path, text);
 }
 
-static bool group_find(const char *root, const char *id, struct group *ret)
+static bool group_find(const char *root, const char *const *places, size_t n, const char *id,
+                       struct group *ret)
 {
     char text[TEXT_MAX];
 
     ret->root = root;
-    for (size_t i = 0; i < 2 * PLACES_N; i++) {
-        ret->v1 = i >= PLACES_N;
+    for (size_t i = 0; i < 2 * n; i++) {
+        ret->v1 = i >= n;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-        snprintf(ret->place, sizeof(ret->place), places[i % PLACES_N], id);
+        snprintf(ret->place, sizeof(ret->place), places[i % n], id);
 #pragma GCC diagnostic pop
         if (read_file(ret, "cpuacct", ret->v1 ? "cpuacct.usage" : "cpu.stat", text)) {
             return true;
@@ -156,11 +152,12 @@ static void read_network(const struct group *g, struct fn_usage *ret)
     }
 }
 
-bool usage_read(const char *root, const char *id, struct fn_usage *ret)
+bool usage_read(const char *root, const char *const *places, size_t n, const char *id,
+                struct fn_usage *ret)
 {
     struct group g;
 
-    if (!group_find(root, id, &g)) {
+    if (!group_find(root, places, n, id, &g)) {
         return false;
     }
     read_cpu(&g, ret);

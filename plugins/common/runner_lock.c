@@ -3,11 +3,12 @@
  * machine (by its boot), the file system and directory (by their numbers), and the path. Whoever
  * finds the same directory at that path on the same machine can judge; nobody else does, since a
  * path means something else in another container or on another machine. */
-#include "docker.h"
+#include "runner_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,8 +44,8 @@ static bool up(char *path)
 
 void lock_label(const char *iofs_dir, char *ret, size_t cap)
 {
-    char path[API_LOCK_MAX], base[API_LOCK_MAX], boot[BOOT_MAX];
-    char file[API_LOCK_MAX + sizeof(LOCK_NAME)];
+    char path[LOCK_LABEL_MAX], base[LOCK_LABEL_MAX], boot[BOOT_MAX];
+    char file[LOCK_LABEL_MAX + sizeof(LOCK_NAME)];
     struct stat st;
 
     *ret = '\0';
@@ -65,7 +66,7 @@ void lock_label(const char *iofs_dir, char *ret, size_t cap)
 /* true when nobody holds the lock in the directory `path`. */
 static bool is_free(const char *path)
 {
-    char file[API_LOCK_MAX + sizeof(LOCK_NAME)];
+    char file[LOCK_LABEL_MAX + sizeof(LOCK_NAME)];
     bool free_now;
     int fd;
 
@@ -82,7 +83,7 @@ static bool is_free(const char *path)
 
 bool lock_is_dead(const char *label)
 {
-    char boot[BOOT_MAX], theirs[BOOT_MAX], path[API_LOCK_MAX], base[API_LOCK_MAX];
+    char boot[BOOT_MAX], theirs[BOOT_MAX], path[LOCK_LABEL_MAX], base[LOCK_LABEL_MAX];
     unsigned long long dev, ino;
     struct stat st;
     int at = 0;

@@ -1,0 +1,42 @@
+#include "task.h"
+
+#include <string.h>
+
+static bool is_set(const char *const *list)
+{
+    return list && *list;
+}
+
+const char *task_wants(const struct fn_task *t)
+{
+    const struct {
+        bool set;
+        const char *field;
+    } rows[] = {
+        { t->n_mounts > 0, "mounts" },
+        { t->n_devices > 0, "devices" },
+        { t->n_ulimits > 0, "ulimits" },
+        { is_set(t->cap_add), "cap_add" },
+        { is_set(t->dns), "dns" },
+        { is_set(t->dns_search), "dns_search" },
+        { is_set(t->dns_options), "dns_options" },
+        { is_set(t->extra_hosts), "extra_hosts" },
+        { t->runtime, "runtime" },
+        { t->network && strcmp(t->network, "none") != 0, "network" },
+        { t->log_driver || t->n_log_options > 0, "log_driver" },
+        { t->extra_json, "extra_json" },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].set) {
+            return rows[i].field;
+        }
+    }
+    return NULL;
+}
+
+bool task_no_network(const struct fn_task *t)
+{
+    return t->flags & FN_TASK_NO_NETWORK ||
+           (TASK_HAS(t, network) && t->network && strcmp(t->network, "none") == 0);
+}
