@@ -5,11 +5,11 @@
 
 deps_build="gcc cmake ninja-build pkg-config ccache libc6-dev libnghttp2-dev libprotobuf-c-dev
     protobuf-c-compiler libyaml-dev libcurl4-openssl-dev libjansson-dev
-    libssl-dev libsqlite3-dev libpq-dev uthash-dev check libsubunit-dev"
+    libssl-dev libarchive-dev libsqlite3-dev libpq-dev uthash-dev check libsubunit-dev"
 deps_kit="dpkg-dev"
 deps_run="curl ca-certificates"
 deps_test="libgrpc-dev libhttp-parser-dev abigail-tools binutils g++ make clang libclang-rt-14-dev openssl dpkg-dev
-    docker.io iptables iproute2 xz-utils procps gdb prometheus postgresql sqlite3 chromium chromium-driver"
+    docker.io runc crun iptables iproute2 xz-utils procps gdb prometheus postgresql sqlite3 chromium chromium-driver"
 deps_tidy="clang-tidy"
 deps_bench="wrk procps"
 

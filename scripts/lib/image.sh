@@ -1,4 +1,26 @@
-# Sourced by bash: images without a registry. What is in the directory $stage becomes the image.
+# Sourced by bash: images without a registry. What is in the directory $stage becomes the image: of
+# the container engine, or with FND_OCI_STORE of that store of driver-oci, which needs no engine.
+
+# image_store IMAGE CHANGE...: what is in $stage.tar into the store, as an archive of docker save.
+image_store() {
+    local image=$1 change entry= env= diff
+    shift
+    for change in "$@"; do
+        case $change in
+        "ENTRYPOINT "*) entry=${change#ENTRYPOINT } ;;
+        "ENV "*) env="$env,\"${change#ENV }\"" ;;
+        esac
+    done
+    diff=$(sha256sum <"$stage.tar" | cut -d' ' -f1)
+    mkdir "$stage/archive"
+    mv "$stage.tar" "$stage/archive/layer.tar"
+    echo "{\"config\":{\"Entrypoint\":$entry,\"Env\":[${env#,}]},\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"sha256:$diff\"]}}" \
+        >"$stage/archive/config.json"
+    echo "[{\"Config\":\"config.json\",\"RepoTags\":[\"$image\"],\"Layers\":[\"layer.tar\"]}]" \
+        >"$stage/archive/manifest.json"
+    tar -C "$stage/archive" -c . | "$build/fnd-oci" load --store "$FND_OCI_STORE" - >/dev/null
+    echo "$image"
+}
 
 # image_import NAME CHANGE...: an image of what is staged. Its digest is kept as a label, and the
 # tar carries no times or owners, so that equal content is recognised.
@@ -10,6 +32,11 @@ image_import() {
         changes+=(--change "$change")
     done
     tar -C "$stage" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -c . >"$stage.tar"
+    if [ -n "${FND_OCI_STORE:-}" ]; then
+        image_store "$image" "$@"
+        rm -rf "${stage:?}"/*
+        return
+    fi
     digest=$( (cat "$stage.tar" && echo "$*") | sha256sum | cut -d' ' -f1)
     old=$(docker image inspect --format '{{.Id}} {{index .Config.Labels "fnd.digest"}}' "$image" \
         2>/dev/null || true)

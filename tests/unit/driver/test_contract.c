@@ -1,4 +1,5 @@
-/* The driver contract, run against a real engine: FND_DRIVER is "docker" or "process". */
+/* The driver contract, run against what really runs functions: FND_DRIVER is "docker", "process" or
+ * "oci" (with-store.sh). */
 #include "node.h"
 
 #include <check.h>
@@ -27,6 +28,21 @@ static const char *engine_address(void)
     return host && strncmp(host, UNIX_SCHEME, strlen(UNIX_SCHEME)) == 0 ? host : ENGINE_DEFAULT;
 }
 
+/* Images, containers and programs of driver-oci, as with-store.sh made them. */
+static struct node *start_oci(const char *file, struct fn_error *err)
+{
+    const char *dir = getenv("FND_OCI_DIR");
+    char store[256], state[256];
+    const char *const options[] = { "store", store, "state", state, "runtime",
+                                    getenv("FND_OCI_RUNTIME"), "programs", getenv("FND_BUILD"),
+                                    NULL };
+
+    ck_assert_ptr_nonnull(dir);
+    snprintf(store, sizeof(store), "%s/store", dir);
+    snprintf(state, sizeof(state), "%s/state", dir);
+    return node_start(file, driver, options, err);
+}
+
 static void setup(void)
 {
     char file[512];
@@ -35,8 +51,11 @@ static void setup(void)
     const char *const docker_options[] = { "docker_host", engine_address(), NULL };
 
     snprintf(file, sizeof(file), "%s/driver-%s.so", plugins, driver);
-    node = node_start(file, driver,
-                      strcmp(driver, "process") == 0 ? process_options : docker_options, &err);
+    node = strcmp(driver, "oci") == 0
+               ? start_oci(file, &err)
+               : node_start(file, driver,
+                            strcmp(driver, "process") == 0 ? process_options : docker_options,
+                            &err);
     ck_assert_msg(node != NULL, "%s", err.msg);
 }
 

@@ -1,0 +1,384 @@
+/* driver/oci: functions in containers that runc or crun start, without an engine.
+ *
+ * The shortest way to a container: an image is a list of folders that are there already, a container
+ * one program of the machine that runs once. Images come into the store by fnd-oci. */
+#include "cgroup_usage.h"
+#include "fail.h"
+#include "oci.h"
+#include "shipped.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void oci_log(struct oci *d, uint32_t level, const char *fmt, ...)
+{
+    char line[1024];
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(line, sizeof(line), fmt, ap);
+    va_end(ap);
+    d->host->log->write(d->host, level, line,
+                        n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static int op_prepare(void *inst, struct fn_op *op, const struct fn_task *task,
+                      struct fn_error *reterr)
+{
+    return images_prepare(inst, op, task, reterr);
+}
+
+static int op_create(void *inst, struct fn_op *op, const struct fn_task *task, void **ret_ctr,
+                     struct fn_error *reterr)
+{
+    struct ctr *c = NULL;
+    int r = ctr_create(inst, task, &c, reterr);
+
+    (void)op;
+    if (r == 0) {
+        *ret_ctr = c;
+    }
+    return r;
+}
+
+static int op_start(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
+{
+    (void)inst;
+    return ctr_start(ctr, op, reterr);
+}
+
+static int op_freeze(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
+{
+    (void)inst;
+    (void)op;
+    return ctr_freeze(ctr, true, reterr);
+}
+
+static int op_thaw(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
+{
+    (void)inst;
+    (void)op;
+    return ctr_freeze(ctr, false, reterr);
+}
+
+static int op_close(void *inst, struct fn_op *op, void *ctr, struct fn_error *reterr)
+{
+    (void)inst;
+    return ctr_close(ctr, op, reterr);
+}
+
+static int op_sweep(void *inst, struct fn_op *op, const char *owner, const char *instance,
+                    uint32_t *ret_removed, struct fn_error *reterr)
+{
+    return ctr_sweep(inst, op, owner, instance, ret_removed, reterr);
+}
+
+/* The first line of what it says of itself: "runc version 1.1.5". */
+static int ask_version(struct oci *d, struct fn_op *op, struct fn_error *reterr)
+{
+    const char *const argv[] = { d->runtime, "--version", NULL };
+    const struct fn_exec_request rq = { .size = sizeof(rq), .timeout_ms = VERSION_TIMEOUT_MS,
+                                        .argv = argv };
+    struct fn_exec_result result = { .size = sizeof(result) };
+    int r = d->exec->run(d->host, op, &rq, &result, reterr);
+
+    if (r < 0) {
+        return fail_retry(reterr, r);
+    }
+    if (result.exit_code != 0 || !result.out || !*result.out) {
+        r = fail_platform(reterr, FN_E_PRECONDITION, "runtime %.200s --version: exit code %d",
+                          d->runtime, result.exit_code);
+    } else {
+        pthread_mutex_lock(&d->lock);
+        snprintf(d->version, sizeof(d->version), "%.*s", (int)strcspn(result.out, "\n"),
+                 result.out);
+        pthread_mutex_unlock(&d->lock);
+    }
+    d->exec->free_result(&result);
+    return r;
+}
+
+static int op_probe(void *inst, struct fn_op *op, char *ret_version, size_t cap,
+                    struct fn_error *reterr)
+{
+    struct oci *d = inst;
+    bool known;
+    int r = 0;
+
+    pthread_mutex_lock(&d->lock);
+    known = d->version[0] != '\0';
+    pthread_mutex_unlock(&d->lock);
+    if (!known) {
+        r = ask_version(d, op, reterr);
+    } else if (access(d->runtime, X_OK) < 0) {
+        r = fail_platform(reterr, FN_E_PRECONDITION, "runtime %.200s: %s", d->runtime,
+                          strerror(errno));
+    }
+    if (r == 0) {
+        pthread_mutex_lock(&d->lock);
+        snprintf(ret_version, cap, "%s", d->version);
+        pthread_mutex_unlock(&d->lock);
+    }
+    return r;
+}
+
+static uint32_t op_uid(void *inst, void *ctr)
+{
+    (void)inst;
+    return ((struct ctr *)ctr)->uid;
+}
+
+/* Files of this machine: some microseconds for each. Under the lock, so that none goes meanwhile. */
+static int op_usage(void *inst, struct fn_op *op, struct fn_usage *items, uint32_t n,
+                    struct fn_error *reterr)
+{
+    static const char *const places[] = { CGROUP_PARENT "/%s" };
+    struct oci *d = inst;
+    struct ctr *c;
+
+    (void)reterr;
+    for (uint32_t i = 0; i < n && !d->op->cancelled(op); i++) {
+        char name[CTR_NAME_MAX] = "";
+
+        pthread_mutex_lock(&d->lock);
+        LIST_FOREACH(c, &d->ctrs, all) {
+            if (c->handle == items[i].handle) {
+                memcpy(name, c->name, sizeof(name));
+                break;
+            }
+        }
+        pthread_mutex_unlock(&d->lock);
+        if (*name) {
+            usage_read("", places, 1, name, &items[i]);
+        }
+    }
+    return 0;
+}
+
+static const struct fn_driver_ops ops = {
+    .hdr = FN_HDR(struct fn_driver_ops, FN_MAGIC_DRIVER),
+    .prepare_image = op_prepare,
+    .create = op_create,
+    .start = op_start,
+    .freeze = op_freeze,
+    .thaw = op_thaw,
+    .close = op_close,
+    .sweep = op_sweep,
+    .probe = op_probe,
+    .uid = op_uid,
+    .usage = op_usage,
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static bool try_file(const char *dir, size_t dir_len, const char *name, char ret[OCI_PATH_MAX])
+{
+    return snprintf(ret, OCI_PATH_MAX, "%.*s/%s", (int)dir_len, dir, name) < OCI_PATH_MAX &&
+           access(ret, X_OK) == 0;
+}
+
+/* An absolute path, or a name that is looked for in PATH. */
+static int find_runtime(struct oci *d, struct fn_error *reterr)
+{
+    const char *name = d->conf->runtime;
+    const char *path = getenv("PATH");
+
+    if (*name == '/' && try_file("", 0, name + 1, d->runtime)) {
+        return 0;
+    }
+    for (const char *p = path && *path ? path : "/usr/sbin:/usr/bin"; *name != '/' && *p;) {
+        size_t n = strcspn(p, ":");
+
+        if (!strchr(name, '/') && try_file(p, n, name, d->runtime)) {
+            return 0;
+        }
+        p += n + (p[n] == ':');
+    }
+    return fail_platform(reterr, FN_E_PRECONDITION,
+                         "runtime, got \"%.100s\"; expected runc, crun or another one in PATH, or "
+                         "its path", name);
+}
+
+/* Beside the node's program, or where packages put it. */
+static int find_program(struct oci *d, const char *name, char ret[OCI_PATH_MAX],
+                        struct fn_error *reterr)
+{
+    const char *own = d->conf->programs;
+    char exe[PATH_MAX];
+    ssize_t n;
+    char *slash;
+
+    if (own && *own) {
+        return try_file(own, strlen(own), name, ret)
+                   ? 0
+                   : fail_platform(reterr, FN_E_PRECONDITION,
+                                   "programs, got \"%.200s\"; expected a folder with %s", own,
+                                   name);
+    }
+    n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    exe[n > 0 ? n : 0] = '\0';
+    slash = strrchr(exe, '/');
+    if (slash) {
+        static const char libexec[] = "/../libexec/fnd";
+
+        if (try_file(exe, (size_t)(slash - exe), name, ret)) {
+            return 0;
+        }
+        if ((size_t)(slash - exe) + sizeof(libexec) <= sizeof(exe)) {
+            memcpy(slash, libexec, sizeof(libexec));
+            if (try_file(exe, strlen(exe), name, ret)) {
+                return 0;
+            }
+        }
+    }
+    return fail_platform(reterr, FN_E_PRECONDITION,
+                         "%s is not beside the node's program; expected programs to name its folder",
+                         name);
+}
+
+static bool is_plain_path(const char *path)
+{
+    return path[0] == '/' && path[1] && !strstr(path, "/..") && path[strcspn(path, "\n\t\\\"")] == '\0';
+}
+
+static int check_options(struct oci *d, struct fn_error *reterr)
+{
+    if (!is_plain_path(d->conf->store) || !is_plain_path(d->conf->state)) {
+        return fail_platform(reterr, FN_E_INVALID, "store and state, got \"%.100s\" and "
+                             "\"%.100s\"; expected absolute paths", d->conf->store,
+                             d->conf->state);
+    }
+    if (geteuid() != 0 || !(d->proc->isolation(d->host) & FN_PROC_HAS_NAMESPACES)) {
+        return fail_platform(reterr, FN_E_PERMISSION, "driver oci makes namespaces and mounts; "
+                             "expected a node that runs as root");
+    }
+    if (find_runtime(d, reterr) < 0 || find_program(d, "fnd-oci-shim", d->shim, reterr) < 0) {
+        return FN_E_PRECONDITION;
+    }
+    return d->conf->load_file && *d->conf->load_file
+               ? find_program(d, "fnd-oci", d->loader, reterr)
+               : 0;
+}
+
+static int inst_create(const struct fn_host *host, const void *conf, void **ret_inst,
+                       struct fn_error *reterr)
+{
+    struct oci *d = calloc(1, sizeof(*d));
+    int r;
+
+    if (!d) {
+        return fail_platform(reterr, FN_E_EXHAUSTED, "driver oci: out of memory");
+    }
+    d->host = host;
+    d->conf = conf;
+    d->proc = host->get(host, "fn.proc", 1);
+    d->exec = host->get(host, "fn.exec", 1);
+    d->op = host->get(host, "fn.op", 1);
+    d->driver = host->get(host, "fn.driver", 1);
+    r = check_options(d, reterr);
+    if (r < 0) {
+        free(d);
+        return r;
+    }
+    d->cgroup_v2 = cgroup_is_v2();
+    d->swap_limits = cgroup_limits_swap(d->cgroup_v2);
+    LIST_INIT(&d->ctrs);
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->load_lock, NULL);
+    if (strcmp(d->conf->network, "host") == 0) {
+        oci_log(d, FN_LOG_WARN, "network: host: functions reach every service of this machine; see "
+                "docs/drivers.md");
+    }
+    *ret_inst = d;
+    return 0;
+}
+
+static void inst_destroy(void *inst)
+{
+    struct oci *d = inst;
+
+    if (d) {
+        pthread_mutex_destroy(&d->lock);
+        pthread_mutex_destroy(&d->load_lock);
+        free(d);
+    }
+}
+
+static const struct fn_need needs[] = {
+    { .iface = "fn.proc", .major = 1, .minor_min = 0 },
+    { .iface = "fn.exec", .major = 1, .minor_min = 0 },
+    { .iface = "fn.op", .major = 1, .minor_min = 0 },
+    { .iface = "fn.driver", .major = 1, .minor_min = 0 },
+    { .iface = NULL },
+};
+
+static const struct fn_opt opts[] = {
+    { .key = "store",
+      .doc = "Folder of the images, which fnd-oci fills.",
+      .dflt = STORE_DEFAULT,
+      .type = FN_OPT_STR,
+      .min = 2,
+      .max = OCI_ROOT_MAX,
+      .offset = offsetof(struct oci_conf, store) },
+    { .key = "state",
+      .doc = "Folder of the containers that there are. Runners of one machine may share it.",
+      .dflt = "/run/fnd-oci",
+      .type = FN_OPT_STR,
+      .min = 2,
+      .max = OCI_ROOT_MAX,
+      .offset = offsetof(struct oci_conf, state) },
+    { .key = "runtime",
+      .doc = "The program that starts containers: runc, crun or one that takes the same arguments, "
+             "in PATH or as a path.",
+      .dflt = "runc",
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = OCI_ROOT_MAX,
+      .offset = offsetof(struct oci_conf, runtime) },
+    { .key = "programs",
+      .doc = "Folder of fnd-oci-shim and fnd-oci. Default: beside the node's program, or "
+             "../libexec/fnd from there.",
+      .flags = FN_OPT_MAY_BE_ABSENT,
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = OCI_ROOT_MAX,
+      .offset = offsetof(struct oci_conf, programs) },
+    { .key = "network",
+      .doc = "What functions that may have a network get: none, or host, that of the machine with "
+             "all its services.",
+      .dflt = "none",
+      .type = FN_OPT_CHOICE,
+      .choices = "none|host",
+      .offset = offsetof(struct oci_conf, network) },
+    { .key = "load_file",
+      .doc = "Archive of images that is loaded into the store before the first one is looked for, as "
+             "docker save writes it.",
+      .flags = FN_OPT_MAY_BE_ABSENT,
+      .type = FN_OPT_STR,
+      .min = 1,
+      .max = OCI_ROOT_MAX,
+      .offset = offsetof(struct oci_conf, load_file) },
+    { .key = NULL },
+};
+
+static const struct fn_factory factory = {
+    .hdr = FN_HDR(struct fn_factory, FN_MAGIC_FACTORY),
+    .kind = FN_KIND_DRIVER,
+    .name = "oci",
+    .summary = "Functions in containers of runc or crun, without an engine.",
+    .kind_major = FN_DRIVER_MAJOR,
+    .kind_minor = FN_DRIVER_MINOR,
+    .conf_size = sizeof(struct oci_conf),
+    .needs = needs,
+    .opts = opts,
+    .ops = &ops,
+    .create = inst_create,
+    .destroy = inst_destroy,
+};
+
+SHIPPED_PLUGIN(driver_oci, "driver-oci", &factory)

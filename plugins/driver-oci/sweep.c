@@ -1,0 +1,91 @@
+/* What a dead node left: folders of containers, their cgroups, and processes if they were frozen
+ * when it died. The kernel has ended all others with their shim, and taken the mounts away. */
+#include "fail.h"
+#include "oci.h"
+#include "runner_lock.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define GONE_POLL_NS 5000000LL
+
+int ctr_remove(struct oci *d, struct fn_op *op, const char *name, struct fn_error *reterr)
+{
+    char dir[OCI_PATH_MAX];
+    int r = 0;
+
+    snprintf(dir, sizeof(dir), "%s/%s", d->conf->state, name);
+    cgroup_kill(d->cgroup_v2, name);
+    while (r == 0 && !cgroup_remove(d->cgroup_v2, name)) {
+        r = d->op->sleep_until(op, d->host->clock->now_ns(d->host) + GONE_POLL_NS);
+        cgroup_kill(d->cgroup_v2, name);
+    }
+    if (r < 0) {
+        return fail_platform(reterr, r, "container %.160s: killed, but its cgroups are not empty",
+                             name);
+    }
+    return tree_remove(dir) ? 0
+                            : fail_platform(reterr, FN_E_UNAVAILABLE, "%.200s: %s", dir,
+                                            strerror(errno));
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Ours of an earlier process, or of a runner that is proven to be dead. */
+static bool is_left(struct oci *d, const char *name, const char *prefix, const char *keep)
+{
+    char dir[OCI_PATH_MAX], label[LOCK_LABEL_MAX];
+
+    if (begins(name, prefix)) {
+        return !begins(name, keep);
+    }
+    snprintf(dir, sizeof(dir), "%s/%s", d->conf->state, name);
+    return file_read(dir, "lock", label, sizeof(label)) && lock_is_dead(label);
+}
+
+/* A name with another alphabet than ctr_name()'s is not ours. */
+static bool is_name(const char *name)
+{
+    size_t n = strlen(name);
+
+    return n > 0 && n < CTR_NAME_MAX &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
+}
+
+int ctr_sweep(struct oci *d, struct fn_op *op, const char *owner, const char *instance,
+              uint32_t *ret_removed, struct fn_error *reterr)
+{
+    char prefix[CTR_NAME_MAX], keep[CTR_NAME_MAX];
+    struct dirent *e;
+    uint32_t n = 0;
+    int r = 0;
+    DIR *all;
+
+    if (ctr_prefixes(owner, instance, prefix, keep) < 0) {
+        return fail_platform(reterr, FN_E_INVALID, "driver oci: owner is too long");
+    }
+    all = opendir(d->conf->state);
+    if (!all && errno != ENOENT) {
+        return fail_platform(reterr, FN_E_PRECONDITION, "state %.100s: %s", d->conf->state,
+                             strerror(errno));
+    }
+    while (all && (e = readdir(all))) {
+        if (is_name(e->d_name) && is_left(d, e->d_name, prefix, keep)) {
+            int one = ctr_remove(d, op, e->d_name, reterr);
+
+            n += one == 0;
+            r = r < 0 ? r : one; /* one that does not go keeps no other */
+        }
+    }
+    if (all) {
+        closedir(all);
+    }
+    if (r == 0) {
+        *ret_removed = n;
+    }
+    return r;
+}
