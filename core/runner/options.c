@@ -98,11 +98,11 @@ static const struct fn_opt rows[] = {
                 "and the status says so. When absent: the status image has network."),
     LIVE("fs_size_max", BYTES, AT(fs_bytes), "0", 0, INT64_MAX,
          "Maximum size of a container's root file system, 0 = no limit; beyond it, the "
-         "function's writes fail. Driver docker only, and only with storage drivers of the "
-         "engine that can limit a container's size."),
+         "function's writes fail. Drivers docker and oci only; with docker, only for storage "
+         "drivers of the engine that can limit a container's size."),
     LIVE("tmpfs_inodes_max", INT, AT(tmpfs_inodes), "0", 0, INT64_MAX,
          "Maximum number of files in a container's /tmp, 0 = the engine's default; beyond it, "
-         "creating a file fails. Driver docker only."),
+         "creating a file fails. Drivers docker and oci only."),
     LIVE("pids_max", INT, AT(pids_max), "50", 0, 4194304,
          "Maximum number of processes and threads in a container, 0 = no limit; beyond it, "
          "starting one fails. Raise it for runtimes with many threads."),
@@ -111,29 +111,30 @@ static const struct fn_opt rows[] = {
          "fails. Raise it for functions with many connections."),
     LIVE("memlock_max", BYTES, AT(memlock_max), "64KiB", 0, INT64_MAX,
          "Maximum memory that a process in a container may lock into RAM (mlock); beyond it, "
-         "locking fails. Driver docker only."),
+         "locking fails. Drivers docker and oci only."),
     LIVE("sigpending_max", INT, AT(sigpending_max), "5000", 0, 1000000,
-         "Maximum number of signals that may be pending in a container. Driver docker only."),
+         "Maximum number of signals that may be pending in a container. Drivers docker and oci "
+         "only."),
     LIVE("msgqueue_max", BYTES, AT(msgqueue_max), "819200", 0, INT64_MAX,
          "Maximum number of bytes in POSIX message queues of a container; beyond it, creating a "
-         "queue fails. Driver docker only."),
+         "queue fails. Drivers docker and oci only."),
     LIVE("writable_root", BOOL, AT(writable_root), "false", 0, 0,
          "Let functions write to the root file system of their container. What they write is "
          "gone with the container. false = only /tmp is writable."),
     OPT("privileged_user", BOOL, AT(privileged), "false", 0, 0,
         "Run functions as the user that their image names, with the engine's default "
         "capabilities. false = as an unprivileged user without capabilities. Set it only for "
-        "images that do not run otherwise. Driver docker only."),
+        "images that do not run otherwise. Drivers docker and oci only."),
     LIVE("volumes", BOOL, AT(volumes), "false", 0, 0,
          "Run images that declare volumes (VOLUME in a Dockerfile). false = calls of such "
-         "functions are refused. Driver docker only."),
+         "functions are refused. Drivers docker and oci only."),
     LIVE("syslog_own_networks", BOOL, AT(syslog_own_networks), "false", 0, 0,
          "Let apps send their output (`syslog_url`) to log servers in this machine's own "
          "networks: the machine itself, link-local addresses, and the networks of its "
          "interfaces. false = calls of such apps are answered 400 (RUN410). Go Fn allows it."),
     LIVE("container_stats", BOOL, AT(container_stats), "true", 0, 0,
          "Sample what containers use of processors, memory, network and disks, once a second "
-         "(`fn_docker_stats_*`; 64 containers at a time, in turns). Driver docker only."),
+         "(`fn_docker_stats_*`; 64 containers at a time, in turns). Drivers docker and oci only."),
     LIVE("no_network", BOOL, AT(no_network), "false", 0, 0,
          "Start containers without network access."),
     { .key = NULL },

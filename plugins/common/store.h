@@ -21,7 +21,7 @@
 #define STORE_LAYERS_MAX 128
 #define STORE_NAME_MAX   (3 * IMAGE_NAME_MAX + 8)
 
-/* The one name of an image that may be written in several ways: "docker.io/library/x" is "x:latest". */
+/* One name for an image that may be written in several ways: "docker.io/library/x" is x:latest. */
 void store_canonical(const struct image_name *image, char ret[STORE_NAME_MAX]);
 /* Name of its file in names/. */
 void store_name_file(const struct image_name *image, char ret[STORE_HEX + 1]);

@@ -1,6 +1,7 @@
 #include "task.h"
+#include "fail.h"
 
-#include <string.h>
+#include <inttypes.h>
 
 static bool is_set(const char *const *list)
 {
@@ -39,4 +40,30 @@ bool task_no_network(const struct fn_task *t)
 {
     return t->flags & FN_TASK_NO_NETWORK ||
            (TASK_HAS(t, network) && t->network && strcmp(t->network, "none") == 0);
+}
+
+int task_check_env(const struct fn_task *t, struct fn_error *e)
+{
+    size_t bytes = 0;
+
+    if (t->n_env > TASK_ENV_MAX) {
+        return fail_user(e, FN_E_INVALID, 400,
+                         "config, got %" PRIu32 " entries; expected at most %d", t->n_env,
+                         TASK_ENV_MAX);
+    }
+    for (uint32_t i = 0; i < t->n_env; i++) {
+        const struct fn_kv *kv = &t->env[i];
+
+        if (!kv->key || !*kv->key || strchr(kv->key, '=') || !kv->value) {
+            return fail_user(e, FN_E_INVALID, 400,
+                             "config key, got \"%.60s\"; expected a name without \"=\"",
+                             kv->key ? kv->key : "");
+        }
+        bytes += strlen(kv->key) + strlen(kv->value) + 2;
+    }
+    if (bytes > TASK_ENV_BYTES_MAX) {
+        return fail_user(e, FN_E_INVALID, 400, "config of %zu bytes; expected at most %d", bytes,
+                         TASK_ENV_BYTES_MAX);
+    }
+    return 0;
 }

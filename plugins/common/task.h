@@ -14,6 +14,11 @@
 /* The first field by which a wrapper asks for what only an engine has, or NULL. cap_drop is not
  * among them: there is nothing to drop. Only if TASK_HAS(task, extra_json). */
 const char *task_wants(const struct fn_task *task);
+#define TASK_ENV_MAX       4096
+#define TASK_ENV_BYTES_MAX (1024 * 1024)
+
+/* Whether the function's configuration can be an environment: 0 or FN_E_INVALID, blame user. */
+int task_check_env(const struct fn_task *task, struct fn_error *reterr);
 /* FN_TASK_NO_NETWORK, or "none" as the network's name. */
 bool task_no_network(const struct fn_task *task);
 

@@ -27,32 +27,6 @@ static int check_mount(const struct fn_task *t, struct fn_error *e)
     return 0;
 }
 
-static int check_env(const struct fn_task *t, struct fn_error *e)
-{
-    size_t bytes = 0;
-
-    if (t->n_env > API_ENV_MAX) {
-        return fail_user(e, FN_E_INVALID, 400,
-                         "config, got %" PRIu32 " entries; expected at most %d", t->n_env,
-                         API_ENV_MAX);
-    }
-    for (uint32_t i = 0; i < t->n_env; i++) {
-        const struct fn_kv *kv = &t->env[i];
-
-        if (!kv->key || !*kv->key || strchr(kv->key, '=') || !kv->value) {
-            return fail_user(e, FN_E_INVALID, 400,
-                             "config key, got \"%.60s\"; expected a name without \"=\"",
-                             kv->key ? kv->key : "");
-        }
-        bytes += strlen(kv->key) + strlen(kv->value) + 2;
-    }
-    if (bytes > API_ENV_BYTES_MAX) {
-        return fail_user(e, FN_E_INVALID, 400, "config of %zu bytes; expected at most %d", bytes,
-                         API_ENV_BYTES_MAX);
-    }
-    return 0;
-}
-
 /* What the engine's log driver dials. Whether an app may name a socket or network of this machine
  * has the host decided before (runner.syslog_own_networks). */
 static int check_syslog(const struct fn_task *t, struct fn_error *e)
@@ -309,7 +283,7 @@ static json_t *container_body(const struct fn_task *t, const struct api_settings
 static int check_task(const struct fn_task *task, struct fn_error *reterr)
 {
     static int (*const checks[])(const struct fn_task *, struct fn_error *) = {
-        check_mount, check_env, check_syslog, check_limits, check_extras
+        check_mount, task_check_env, check_syslog, check_limits, check_extras
     };
     struct image_name image;
     int r = image_parse(task->image, &image, reterr);

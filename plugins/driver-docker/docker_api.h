@@ -23,8 +23,6 @@
 #define API_APP_LABEL      "io.fnd.app_id"
 #define API_LOCK_LABEL     "io.fnd.lock" /* lock.c */
 
-#define API_ENV_MAX       4096
-#define API_ENV_BYTES_MAX (1024 * 1024)
 #define API_NAME_MAX      64
 #define API_ID_MAX        64
 #define API_IMAGE_ID_MAX  71 /* "sha256:" and 64 hex digits */
@@ -138,7 +136,8 @@ struct api_list {
     int (*each)(void *ud, const struct api_listed *c); /* borrowed; < 0: not called any more */
     void *ud;
     struct json_scan scan;
-    char id[API_ID_MAX + 1], name[API_NAME_MAX + 1], owner[256], instance[128], lock[LOCK_LABEL_MAX];
+    char id[API_ID_MAX + 1], name[API_NAME_MAX + 1], owner[256], instance[128];
+    char lock[LOCK_LABEL_MAX];
     bool running, done, malformed;
     int r;
 };

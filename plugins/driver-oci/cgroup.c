@@ -5,20 +5,17 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define ROOT       "/sys/fs/cgroup"
-#define PATH_BYTES 512
-#define PROCS_MAX  65536 /* of a list of processes; more are killed in the next round */
+#define ROOT "/sys/fs/cgroup"
 
 static void path_of(bool v2, const char *controller, const char *name, const char *file,
-                    char ret[PATH_BYTES])
+                    char ret[CGROUP_PATH_MAX])
 {
-    snprintf(ret, PATH_BYTES, ROOT "%s%s/" CGROUP_PARENT "/%s%s%s", v2 ? "" : "/",
+    snprintf(ret, CGROUP_PATH_MAX, ROOT "%s%s/" CGROUP_PARENT "/%s%s%s", v2 ? "" : "/",
              v2 ? "" : controller, name, *file ? "/" : "", file);
 }
 
@@ -48,7 +45,7 @@ bool cgroup_limits_swap(bool v2)
 int cgroup_freeze(bool v2, const char *name, bool on)
 {
     const char *text = v2 ? (on ? "1" : "0") : on ? "FROZEN" : "THAWED";
-    char path[PATH_BYTES];
+    char path[CGROUP_PATH_MAX];
     ssize_t n;
     int fd;
 
@@ -64,7 +61,7 @@ int cgroup_freeze(bool v2, const char *name, bool on)
 
 bool cgroup_oom_killed(bool v2, const char *name)
 {
-    char path[PATH_BYTES], text[1024];
+    char path[CGROUP_PATH_MAX], text[1024];
     const char *word;
 
     path_of(v2, "memory", name, v2 ? "memory.events" : "memory.oom_control", path);
@@ -72,26 +69,9 @@ bool cgroup_oom_killed(bool v2, const char *name)
     return word && strtol(word + strlen("oom_kill "), NULL, 10) > 0;
 }
 
-/* Frozen processes of v1 die only when thawed. */
-void cgroup_kill(bool v2, const char *name)
+void cgroup_procs(bool v2, const char *name, char ret[CGROUP_PATH_MAX])
 {
-    char path[PATH_BYTES];
-    char *text = malloc(PROCS_MAX);
-    char *end;
-
-    path_of(v2, "freezer", name, "cgroup.procs", path);
-    if (text && cgroup_get(path, text, PROCS_MAX)) {
-        for (char *p = text;; p = end) {
-            long pid = strtol(p, &end, 10);
-
-            if (pid <= 0 || end == p) {
-                break;
-            }
-            kill((pid_t)pid, SIGKILL);
-        }
-    }
-    free(text);
-    cgroup_freeze(v2, name, false);
+    path_of(v2, "freezer", name, "cgroup.procs", ret);
 }
 
 static bool remove_at(const char *path)
@@ -101,7 +81,7 @@ static bool remove_at(const char *path)
 
 bool cgroup_remove(bool v2, const char *name)
 {
-    char path[PATH_BYTES];
+    char path[CGROUP_PATH_MAX];
     DIR *d = v2 ? NULL : opendir(ROOT);
     struct dirent *e;
     bool gone = true;

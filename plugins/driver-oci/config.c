@@ -19,9 +19,9 @@ static const char *const capabilities[] = {
 };
 
 static const char *const masked[] = {
-    "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug",
-    "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware", "/sys/devices/virtual/powercap",
-    NULL
+    "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+    "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware",
+    "/sys/devices/virtual/powercap", NULL
 };
 
 static const char *const read_only[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
@@ -47,30 +47,6 @@ static int check_extras(const struct fn_task *t, struct fn_error *e)
                   : fail_platform(e, FN_E_UNIMPLEMENTED,
                                   "fn_task.%s is set, and driver oci cannot give it; expected "
                                   "driver docker", field);
-}
-
-static int check_env(const struct fn_task *t, struct fn_error *e)
-{
-    size_t bytes = 0;
-
-    if (t->n_env > CONFIG_ENV_MAX) {
-        return fail_user(e, FN_E_INVALID, 400, "config, got %" PRIu32 " entries; expected at most %d",
-                         t->n_env, CONFIG_ENV_MAX);
-    }
-    for (uint32_t i = 0; i < t->n_env; i++) {
-        const struct fn_kv *kv = &t->env[i];
-
-        if (!kv->key || !*kv->key || strchr(kv->key, '=') || !kv->value) {
-            return fail_user(e, FN_E_INVALID, 400,
-                             "config key, got \"%.60s\"; expected a name without \"=\"",
-                             kv->key ? kv->key : "");
-        }
-        bytes += strlen(kv->key) + strlen(kv->value) + 2;
-    }
-    return bytes <= CONFIG_ENV_BYTES_MAX
-               ? 0
-               : fail_user(e, FN_E_INVALID, 400, "config of %zu bytes; expected at most %d", bytes,
-                           CONFIG_ENV_BYTES_MAX);
 }
 
 static int check_paths(const struct fn_task *t, struct fn_error *e)
@@ -190,7 +166,8 @@ static json_t *make_rlimits(const struct fn_task *t, const struct config_setting
         const char *type;
         uint64_t value;
     } rows[] = { { "RLIMIT_NOFILE", t->nofile_max }, { "RLIMIT_MEMLOCK", t->memlock_max },
-                 { "RLIMIT_SIGPENDING", t->sigpending_max }, { "RLIMIT_MSGQUEUE", t->msgqueue_max } };
+                 { "RLIMIT_SIGPENDING", t->sigpending_max },
+                 { "RLIMIT_MSGQUEUE", t->msgqueue_max } };
     json_t *ret = json_array();
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -385,7 +362,7 @@ int config_make(const struct fn_task *t, const struct oci_image *image,
                 const struct config_settings *s, char **ret, uint32_t *ret_uid, struct fn_error *e)
 {
     static int (*const checks[])(const struct fn_task *, struct fn_error *) = {
-        check_extras, check_env, check_paths, check_limits
+        check_extras, task_check_env, check_paths, check_limits
     };
     bool host = s->host_network && !task_no_network(t);
     char root[OCI_PATH_MAX + 16];

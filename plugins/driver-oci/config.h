@@ -4,9 +4,7 @@
 
 #include "oci.h"
 
-#define CONFIG_UID           1000u /* of functions, and their group */
-#define CONFIG_ENV_MAX       4096
-#define CONFIG_ENV_BYTES_MAX (1024 * 1024)
+#define CONFIG_UID 1000u /* of functions, and their group */
 
 struct config_settings {
     const char *name;    /* of the container and its cgroups */

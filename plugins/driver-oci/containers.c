@@ -1,8 +1,8 @@
 /* A container: its folder with config.json, and a shim that the host runs.
  *
- * The shim's end is reported on the host's thread; close() waits for it, so that nothing refers to a
- * container after its close() returned. With the shim the kernel ends everything in its PID
- * namespace, so that then only empty cgroups and the folder are left to remove. */
+ * The shim's end is reported on the host's thread; close() waits for it, so that nothing refers to
+ * a container after its close() returned. With the shim the kernel ends everything in its PID
+ * namespace: only empty cgroups and the folder are left to remove. */
 #include "config.h"
 #include "fail.h"
 #include "runner_lock.h"
@@ -278,7 +278,7 @@ int ctr_close(struct ctr *c, struct fn_op *op, struct fn_error *reterr)
 
     if (atomic_load(&c->state) == CTR_RUNNING) {
         r = d->proc->kill(d->host, c->proc, reterr);
-        cgroup_kill(d->cgroup_v2, c->name); /* thaws it too */
+        cgroup_freeze(d->cgroup_v2, c->name, false); /* what is frozen in v1 does not die */
     }
     while (r == 0 && atomic_load(&c->state) == CTR_RUNNING) {
         r = d->op->sleep_until(op, d->host->clock->now_ns(d->host) + END_POLL_NS);

@@ -23,6 +23,7 @@
 #define END_POLL_NS       1000000LL
 #define LOAD_TIMEOUT_MS   600000
 #define VERSION_TIMEOUT_MS 5000
+#define KILL_TIMEOUT_MS   5000
 #define VERSION_MAX       64
 
 struct oci_conf {
@@ -81,6 +82,12 @@ struct oci {
 void oci_log(struct oci *d, uint32_t level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* ---- options.c ------------------------------------------------------------------------------- */
+
+extern const struct fn_opt oci_options[];
+/* Finds the programs; 0, or the sentence that says what is missing. */
+int options_check(struct oci *d, struct fn_error *reterr);
+
 /* ---- images.c -------------------------------------------------------------------------------- */
 
 int images_prepare(struct oci *d, struct fn_op *op, const struct fn_task *task,
@@ -104,20 +111,22 @@ int ctr_close(struct ctr *c, struct fn_op *op, struct fn_error *reterr);
 
 int ctr_sweep(struct oci *d, struct fn_op *op, const char *owner, const char *instance,
               uint32_t *ret_removed, struct fn_error *reterr);
-/* Kills what runs in the cgroups of that name, removes them and the folder; again until nothing is
- * left or the operation's time is over. */
+/* Removes the cgroups of that name and the folder, and ends what still runs in them; again until
+ * nothing is left or the operation's time is over. */
 int ctr_remove(struct oci *d, struct fn_op *op, const char *name, struct fn_error *reterr);
 
 /* ---- cgroup.c: cgroups by the container's name ----------------------------------------------- */
 
-#define CGROUP_PARENT "fnd-oci"
+#define CGROUP_PARENT   "fnd-oci"
+#define CGROUP_PATH_MAX 512
 
 bool cgroup_is_v2(void);
 bool cgroup_limits_swap(bool v2);
 /* 0 or FN_E_NOT_FOUND. */
 int cgroup_freeze(bool v2, const char *name, bool on);
 bool cgroup_oom_killed(bool v2, const char *name);
-void cgroup_kill(bool v2, const char *name);
+/* The file that lists its processes. */
+void cgroup_procs(bool v2, const char *name, char ret[CGROUP_PATH_MAX]);
 /* True when none is left. */
 bool cgroup_remove(bool v2, const char *name);
 

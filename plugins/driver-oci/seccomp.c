@@ -1,5 +1,5 @@
 /* The system calls that a function may make: what container engines allow a container without
- * capabilities. Everything else fails with EPERM; of other machines' calls (32 bits) there are none. */
+ * capabilities. All else fails with EPERM; calls of another word size are none. */
 #include "config.h"
 
 #define NAMESPACE_FLAGS 0x7e020000 /* of clone(): CLONE_NEW... */
@@ -7,8 +7,8 @@
 #define ERR_NOSYS       38
 
 static const char *const allowed[] = {
-    "accept", "accept4", "access", "adjtimex", "alarm", "arch_prctl", "bind", "brk", "capget", "capset",
-    "chdir", "chmod", "chown", "chroot", "clock_adjtime", "clock_getres", "clock_gettime",
+    "accept", "accept4", "access", "adjtimex", "alarm", "arch_prctl", "bind", "brk", "capget",
+    "capset", "chdir", "chmod", "chown", "chroot", "clock_adjtime", "clock_getres", "clock_gettime",
     "clock_nanosleep", "close", "close_range", "connect", "copy_file_range", "creat", "dup", "dup2",
     "dup3", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_ctl_old", "epoll_pwait",
     "epoll_pwait2", "epoll_wait", "epoll_wait_old", "eventfd", "eventfd2", "execve", "execveat",

@@ -10,16 +10,36 @@
 
 #define GONE_POLL_NS 5000000LL
 
+/* What frozen processes of v1 were sent they meet when they are thawed. What was sent nothing, as
+ * when its node is not dead, the shim's program ends: a plugin sends no signals. */
+static int end_processes(struct oci *d, struct fn_op *op, const char *name,
+                         struct fn_error *reterr)
+{
+    char procs[CGROUP_PATH_MAX];
+    const char *const argv[] = { d->shim, "--kill", procs, NULL };
+    const struct fn_exec_request rq = { .size = sizeof(rq), .timeout_ms = KILL_TIMEOUT_MS,
+                                        .argv = argv };
+    struct fn_exec_result result = { .size = sizeof(result) };
+    int r;
+
+    cgroup_freeze(d->cgroup_v2, name, false);
+    cgroup_procs(d->cgroup_v2, name, procs);
+    r = d->exec->run(d->host, op, &rq, &result, reterr);
+    if (r == 0) {
+        d->exec->free_result(&result);
+        r = d->op->sleep_until(op, d->host->clock->now_ns(d->host) + GONE_POLL_NS);
+    }
+    return r;
+}
+
 int ctr_remove(struct oci *d, struct fn_op *op, const char *name, struct fn_error *reterr)
 {
     char dir[OCI_PATH_MAX];
     int r = 0;
 
     snprintf(dir, sizeof(dir), "%s/%s", d->conf->state, name);
-    cgroup_kill(d->cgroup_v2, name);
     while (r == 0 && !cgroup_remove(d->cgroup_v2, name)) {
-        r = d->op->sleep_until(op, d->host->clock->now_ns(d->host) + GONE_POLL_NS);
-        cgroup_kill(d->cgroup_v2, name);
+        r = end_processes(d, op, name, reterr);
     }
     if (r < 0) {
         return fail_platform(reterr, r, "container %.160s: killed, but its cgroups are not empty",

@@ -86,33 +86,13 @@ static int add(char **env, uint32_t *n, const char *key, const char *value)
     return 0;
 }
 
-static int check(const struct fn_task *t, struct fn_error *e)
-{
-    size_t bytes = 0;
-
-    for (uint32_t i = 0; i < t->n_env && i < SPEC_ENV_MAX; i++) {
-        if (!t->env[i].key || !*t->env[i].key || strchr(t->env[i].key, '=') || !t->env[i].value) {
-            return fail_user(e, FN_E_INVALID, 400,
-                             "config key, got \"%.60s\"; expected a name without \"=\"",
-                             t->env[i].key ? t->env[i].key : "");
-        }
-        bytes += strlen(t->env[i].key) + strlen(t->env[i].value) + 2;
-    }
-    if (t->n_env > SPEC_ENV_MAX || bytes > SPEC_ENV_BYTES_MAX) {
-        return fail_user(e, FN_E_INVALID, 400,
-                         "config, got %u entries of %zu bytes; expected at most %d and %d",
-                         t->n_env, bytes, SPEC_ENV_MAX, SPEC_ENV_BYTES_MAX);
-    }
-    return 0;
-}
-
 int spec_env(const struct fn_task *t, const char *path, bool private_mount, char ***ret,
              struct fn_error *reterr)
 {
     char listener[256];
     char **env;
     uint32_t n = 0;
-    int r = check(t, reterr);
+    int r = task_check_env(t, reterr);
 
     if (r < 0) {
         return r;

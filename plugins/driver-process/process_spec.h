@@ -5,8 +5,6 @@
 #include <fn/driver.h>
 #include <stdbool.h>
 
-#define SPEC_ENV_MAX       4096
-#define SPEC_ENV_BYTES_MAX (1024 * 1024)
 #define SPEC_PATH_MAX      1200
 #define SPEC_LACKS_MAX     256
 

@@ -1,6 +1,6 @@
 /* fnd-oci: images for driver-oci.
  *
- *   fnd-oci load [--store DIR] [--name NAME] FILE    a docker save archive, an OCI layout or its tar
+ *   fnd-oci load [--store DIR] [--name NAME] FILE    an archive of docker save, or an OCI layout
  *   fnd-oci list [--store DIR]                       names of the images in the store */
 #include "oci.h"
 

@@ -31,14 +31,14 @@ struct archive_files *files_open(const char *path, int tmp);
 void files_close(struct archive_files *f);
 /* A descriptor to be closed; -1 with errno when there is no such file. */
 int files_get(struct archive_files *f, const char *name);
-/* Text of a file of JSON, NULL: not there, too long or no JSON; *ret_hash: of its bytes, may be
+/* A file of JSON; NULL: it is not there, too long or no JSON. *ret_hash: of its bytes, may be
  * NULL. */
 json_t *files_json(struct archive_files *f, const char *name, char ret_hash[STORE_HEX + 1]);
 
 /* ---- unpack.c -------------------------------------------------------------------------------- */
 
-/* Unpacks the layer that can be read from fd, compressed or not, into the new folder `name` of
- * `tmp`. Its bytes, uncompressed, must have the SHA-256 `diff_id`. On the disk when it returns 0. */
+/* Unpacks the layer that fd reads, compressed or not, into the new folder `name` of `tmp`.
+ * Its bytes, uncompressed, must have the SHA-256 `diff_id`. On the disk when it returns 0. */
 int unpack_layer(int fd, int tmp, const char *name, const char *diff_id);
 
 /* ---- load.c ---------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* fnd-oci-shim: process 1 of a container's outer PID namespace, between the node and the runtime.
  *
  *   fnd-oci-shim DIR RUNTIME NAME BYTES LAYER...
+ *   fnd-oci-shim --kill CGROUP.PROCS    ends the processes that the file lists
  *
  * The node starts it in a new PID namespace and ties it to itself. Mounts are made in a mount
  * namespace of its own, and everything that the runtime starts is in that PID namespace: whatever
@@ -15,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,7 +108,8 @@ static void make_root(const struct shim *s)
     char fs[PATH_BYTES], lower[LOWER_MAX], options[LOWER_MAX + 128];
 
     snprintf(fs, sizeof(fs), "%s/fs", s->dir);
-    snprintf(options, sizeof(options), "mode=755,size=%s", strcmp(s->bytes, "0") ? s->bytes : "50%");
+    snprintf(options, sizeof(options), "mode=755,size=%s",
+             strcmp(s->bytes, "0") ? s->bytes : "50%");
     must_mount(s, "fnd-oci", fs, "tmpfs", MS_NOSUID | MS_NODEV, options);
     if (chdir(fs) < 0) {
         fail(s, "shim: %s: %s", fs, strerror(errno));
@@ -215,10 +218,29 @@ static void run(struct shim *s)
     note(s, "exit", text);
 }
 
+static int kill_all(const char *file)
+{
+    FILE *f = fopen(file, "re");
+    int pid;
+
+    while (f && fscanf(f, "%d", &pid) == 1) {
+        if (pid > 1) {
+            kill(pid, SIGKILL);
+        }
+    }
+    if (f) {
+        fclose(f);
+    }
+    return 0; /* whoever asks looks again */
+}
+
 int main(int argc, char **argv)
 {
     struct shim s = { .dir = argc > 5 ? argv[1] : NULL };
 
+    if (argc == 3 && strcmp(argv[1], "--kill") == 0) {
+        return kill_all(argv[2]);
+    }
     if (argc < 6 || argc > 5 + LAYERS_MAX || getpid() != 1) {
         fprintf(stderr, "fnd-oci-shim: driver-oci starts it, as process 1 of a PID namespace\n");
         return 64;

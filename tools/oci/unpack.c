@@ -1,7 +1,7 @@
 /* A layer becomes a folder, as an overlay wants it.
  *
- * The parent decompresses and hashes; a child whose root is the folder, without rights over anything
- * else of the machine, reads the tar from a pipe and writes. Whatever paths, links or sizes a layer
+ * The parent decompresses and hashes; a child whose root is the folder, without rights over what
+ * else the machine has, reads the tar from a pipe and writes. Whatever paths or links a layer
  * names, they end in that folder, and its bytes count against LAYER_MAX on their way through the
  * pipe and when they are written (a sparse file is larger than its bytes). */
 #include "oci.h"

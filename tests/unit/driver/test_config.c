@@ -1,5 +1,6 @@
 /* config.json of driver-oci, and what it reads of images. */
 #include "config.h"
+#include "task.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -204,7 +205,7 @@ START_TEST(an_environment_that_cannot_be_is_refused)
     ck_assert_ptr_null(made(&t, &settings, &uid));
     ck_assert_ptr_nonnull(strstr(err.msg, "not UTF-8"));
     t = base_task();
-    t.n_env = CONFIG_ENV_MAX + 1;
+    t.n_env = TASK_ENV_MAX + 1;
     ck_assert_ptr_null(made(&t, &settings, &uid));
 }
 END_TEST
