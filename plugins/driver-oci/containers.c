@@ -102,6 +102,7 @@ int ctr_create(struct oci *d, const struct fn_task *task, struct ctr **ret, stru
     c->task = task;
     c->handle = task->handle;
     atomic_init(&c->state, CTR_CREATED);
+    atomic_init(&c->runs, false);
     if (ctr_name(task->owner, task->instance, task->id, c->name, sizeof(c->name)) < 0) {
         r = fail_platform(reterr, FN_E_INVALID, "driver oci: owner or id is too long");
     }
@@ -150,7 +151,7 @@ static void on_exited(void *ud, int32_t code, uint32_t oom)
         what.reason = FN_EXIT_OOM;
         what.status += 128;
     }
-    if (file_exists(c->dir, "running")) { /* else start() says why it never ran */
+    if (atomic_load(&c->runs) || file_exists(c->dir, "running")) { /* else start() says why not */
         c->d->driver->exited(c->d->host, c->handle, &what);
     }
     atomic_store(&c->state, CTR_ENDED); /* the last touch: close() may free it now */
@@ -244,6 +245,7 @@ int ctr_start(struct ctr *c, struct fn_op *op, struct fn_error *reterr)
         bool ended = atomic_load(&c->state) == CTR_ENDED;
 
         if (file_exists(c->dir, "running")) {
+            atomic_store(&c->runs, true);
             return 0;
         }
         if (ended) {

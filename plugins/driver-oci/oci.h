@@ -51,6 +51,7 @@ struct ctr {
     uint64_t handle;
     uint64_t proc;
     atomic_int state;
+    atomic_bool runs; /* start() saw it run: a sweep may take its folder away */
     uint32_t uid;
     bool frozen;
     char name[CTR_NAME_MAX];
