@@ -1,5 +1,6 @@
 // HTTPS on the web port: who believes whom, plain text at that port, renewed and revoked certificates.
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import https from 'node:https'
 import path from 'node:path'
@@ -59,6 +60,34 @@ test('HTTPS', async (t) => {
       const stranger = await call(node, files(leaf('runner-1')))
       assert.equal(stranger.status, 403)
       assert.match(stranger.text, /TLS805/)
+    } finally {
+      await node.stop()
+    }
+  })
+
+  await t.test('the management API asks for a certificate and a token', async () => {
+    const token = 'of-ops'
+    const node = await startHttps({
+      entry: [`ca: ${pki.ca.cert}`, 'peers: ["spiffe://fnd/client-*"]'],
+      more: `store: { url: "sqlite3://${path.join(tempDir(), 'fn.db')}" }
+api: { tokens: ["ops admin ${createHash('sha256').update(token).digest('hex')}"], read_without_token: false }`,
+    })
+    const make = (headers, options) => ask(node, { p: '/v2/apps', method: 'POST', body: '{"name":"made"}', headers, ...options })
+    const bearer = { Authorization: `Bearer ${token}` }
+    try {
+      await assert.rejects(make(bearer))
+      await assert.rejects(make(bearer, files(leaf('client-1', { by: pki.other }))))
+      const stranger = await make(bearer, files(leaf('runner-1')))
+      assert.equal(stranger.status, 403)
+      assert.match(stranger.text, /TLS805/)
+      const nameless = await make({}, files(leaf('client-1')))
+      assert.equal(nameless.status, 401)
+      assert.match(nameless.text, /API1108/)
+      const client = files(leaf('client-1'))
+      const list = async () => JSON.parse((await ask(node, { p: '/v2/apps', headers: bearer, ...client })).text).items.map((a) => a.name)
+      assert.deepEqual(await list(), [])
+      assert.equal((await make(bearer, client)).status, 200)
+      assert.deepEqual(await list(), ['made'])
     } finally {
       await node.stop()
     }
