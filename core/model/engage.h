@@ -173,7 +173,7 @@ struct engage_status {
 
 /* A peer asks for the status: who implements the server owns it, who answers may queue it. */
 struct engage_ask {
-    const char *request; /* JSON, borrowed until on_status() returned */
+    const char *request; /* JSON; lives as long as the ask */
     size_t request_len;
     void (*answer)(struct engage_ask *, const struct engage_status *); /* once; the ask is gone */
     TAILQ_ENTRY(engage_ask) link; /* of who answers */

@@ -182,6 +182,7 @@ static int runner_open(struct node *n, struct fn_error *reterr)
     deps.hub = n->hub;
     deps.driver = n->driver;
     r = node_plugin(n, &n->config->operator_, &deps.operator_, reterr);
+    r = r < 0 ? r : runner_check_operator(&deps.options, deps.operator_, reterr);
     if (r < 0) {
         return r;
     }
@@ -341,7 +342,14 @@ static void runner_try_plugins(struct node *n)
             conf_problem(n->problems, "CFG712", list->items[i].where, "%s", e.msg);
         }
     }
-    node_plugin(n, &n->config->operator_, &operator_, &e);
+    if (node_plugin(n, &n->config->operator_, &operator_, &e) == 0) {
+        const struct runner_options options = options_of(n);
+
+        if (runner_check_operator(&options, operator_, &e) < 0) {
+            conf_problem(n->problems, "CFG712", n->config->operator_.where, "%s",
+                         e.msg);
+        }
+    }
 }
 
 /* ---- what operators see ---------------------------------------------------------------------- */

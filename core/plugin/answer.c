@@ -12,9 +12,11 @@
 #define RUNNER_SIZE_MIN  (offsetof(struct fn_runner, since_ns) + sizeof(int64_t))
 #define MACHINE_SIZE_MIN (offsetof(struct fn_machine, capacity_mb) + sizeof(uint64_t))
 #define EXIT_SIZE_MIN    (offsetof(struct fn_exit, status) + sizeof(int32_t))
+#define LINE_SIZE_MIN    (offsetof(struct fn_log_line, lost) + sizeof(uint64_t)) /* of 1.1 */
 #define FLAGS_KNOWN      FN_ERR_RETRY
 #define STATUS_MIN       300 /* of a failure: a redirection may be one */
 #define STATUS_MAX       599
+#define LINE_ID_MAX      255 /* fn/operator.h */
 
 static void bad(struct plugin *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -315,6 +317,36 @@ int plugin_answer_pairs(struct plugin *p, const char *method, const struct fn_kv
         if (!is_pair_text(pairs[i].key) || !is_pair_text(pairs[i].value) || !pairs[i].key[0]) {
             bad(p, "%s: pair %u; expected a key and a value of at most %u bytes", method, i,
                 FN_OPERATOR_TEXT_MAX);
+            return FN_E_INTERNAL;
+        }
+    }
+    return 0;
+}
+
+static bool is_line_id(const char *text)
+{
+    return text && strnlen(text, LINE_ID_MAX + 1) <= LINE_ID_MAX;
+}
+
+static bool is_line(const struct fn_log_line *l)
+{
+    return l && l->size >= LINE_SIZE_MIN && (l->fd == 1 || l->fd == 2) && is_line_id(l->app_id) &&
+           is_line_id(l->fn_id) && is_line_id(l->container_id) && is_line_id(l->call_id) &&
+           l->data && l->len <= FN_OPERATOR_LINE_MAX;
+}
+
+int plugin_answer_lines(struct plugin *p, const char *method,
+                        const struct fn_log_line *const *lines, uint32_t n)
+{
+    if (n > FN_OPERATOR_LINES_MAX || (n > 0 && !lines)) {
+        bad(p, "%s: got %u lines%s; expected at most %u", method, n, lines ? "" : " at NULL",
+            FN_OPERATOR_LINES_MAX);
+        return FN_E_INTERNAL;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is_line(lines[i])) {
+            bad(p, "%s: line %u; expected fd 1 or 2, ids of at most %u bytes and at most %u bytes",
+                method, i, LINE_ID_MAX, FN_OPERATOR_LINE_MAX);
             return FN_E_INTERNAL;
         }
     }

@@ -62,6 +62,10 @@ bool plugin_answer_output(struct plugin *p, uint32_t fd, const void *data, size_
 int plugin_answer_pairs(struct plugin *p, const char *method, const struct fn_kv *pairs,
                         uint32_t n);
 
+/* Lines that an operator has; the same. */
+int plugin_answer_lines(struct plugin *p, const char *method,
+                        const struct fn_log_line *const *lines, uint32_t n);
+
 /* What a predictor wants. 0 or FN_E_INTERNAL. */
 int plugin_answer_desired(struct plugin *p, int r, uint64_t mb);
 

@@ -59,6 +59,8 @@ static const struct plugin_slot predictor_slots[] = {
 static const struct plugin_slot operator_slots[] = {
     SLOT(fn_operator_ops, status, false),
     SLOT(fn_operator_ops, configure, false),
+    SLOT(fn_operator_ops, log, false),
+    SLOT(fn_operator_ops, read, false),
 };
 
 static void no_flags(struct plugin_check *c, const char *who, uint32_t flags)

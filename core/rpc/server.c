@@ -179,6 +179,7 @@ struct status_call {
     struct engage_ask ask; /* first */
     struct rpc_incoming *in;
     struct rpc *rpc;
+    char request[];
 };
 
 struct config_call {
@@ -204,17 +205,18 @@ static void status_answer(struct engage_ask *ask, const struct engage_status *st
 static void status_ask(struct rpc_server *s, struct rpc_incoming *in, const char *request,
                        size_t len)
 {
-    struct status_call *call = calloc(1, sizeof(*call));
+    struct status_call *call = malloc(sizeof(*call) + len);
 
     if (!call) {
         rpc_incoming_end(in, GRPC_EXHAUSTED, "out of memory");
         return;
     }
     *call = (struct status_call){
-        .ask = { .request = request, .request_len = len, .answer = status_answer },
+        .ask = { .request = call->request, .request_len = len, .answer = status_answer },
         .in = in,
         .rpc = s->rpc,
     };
+    memcpy(call->request, request, len);
     rpc_incoming_set(in, call);
     s->cb->on_status(s->ud, &call->ask);
 }

@@ -362,6 +362,8 @@ struct runner {
     struct usage usage;
     struct operator_change change;
     struct operator_feed feed;
+    struct operator_read read;
+    struct history history;
     struct log_store logs;
     struct runner_counts counts;
     struct runner_metrics metrics;

@@ -13,6 +13,7 @@
 #define OPERATOR_TIMEOUT_NS (5 * ENV_S)
 #define OPERATOR_CHANGE_NS  (10 * ENV_S)
 #define OPERATOR_LOG_NS     (10 * ENV_S)
+#define OPERATOR_READ_NS    (5 * ENV_S)
 #define OPERATOR_PAUSE_NS   ENV_S /* after lines that the plugin did not take */
 #define OPERATOR_TEXTS_MAX  (256u << 10) /* bytes of all pairs together */
 
@@ -315,6 +316,7 @@ static void feed_tell(struct runner *r)
     } else {
         feed_want(f);
     }
+    history_on_lines(r);
     runner_drain_check(r);
 }
 
@@ -400,6 +402,108 @@ void operator_forget_timers(struct runner *r)
     env_timer_clear(r->env, &r->feed.pause);
 }
 
+/* ---- lines that the plugin has --------------------------------------------------------------- */
+
+static bool wants_history(const struct runner_options *opt)
+{
+    return strcmp(opt->log_source, "operator") == 0;
+}
+
+bool operator_has_history(const struct runner *r)
+{
+    const struct fn_operator_ops *ops = ops_of(r);
+
+    return ops && ops->read && wants_history(&r->opt);
+}
+
+int runner_check_operator(const struct runner_options *opt, const struct plugin *operator_,
+                          struct fn_error *reterr)
+{
+    const struct fn_operator_ops *ops = operator_ ? plugin_ops(operator_) : NULL;
+
+    if (wants_history(opt) && !(ops && ops->read)) {
+        return err_set(reterr, FN_E_INVALID,
+                       "runner.log_source, got operator; expected plugins.operator to name a "
+                       "plugin that has lines of its own");
+    }
+    return 0;
+}
+
+static void run_read(struct env_work *w, struct fn_op *op)
+{
+    struct operator_read *rd = container_of(w, struct operator_read, work);
+    struct plugin *plugin = rd->r->deps.operator_;
+    struct plugin_crumb crumb;
+
+    rd->lines = NULL;
+    rd->n = 0;
+    plugin_enter(&crumb, plugin, PLUGIN_WORKER, "read");
+    rd->result = ops_of(rd->r)->read(plugin_inst(plugin), op, &rd->query, &rd->cursor, &rd->lines,
+                                     &rd->n, &rd->error);
+    plugin_leave(&crumb);
+    rd->result = plugin_answer_result(plugin, "read", rd->result, 0, &rd->error);
+    if (rd->result == 0 && plugin_answer_lines(plugin, "read", rd->lines, rd->n) < 0) {
+        rd->result = err_set(&rd->error, FN_E_INTERNAL, "plugin %s: its lines cannot be used",
+                             plugin_name(plugin));
+    }
+}
+
+static void read_tell(struct runner *r)
+{
+    r->read.asking = false;
+    history_on_read(r);
+    runner_drain_check(r);
+}
+
+/* It runs until its lines have been looked at: the next call of the plugin may change them. */
+static void read_done(struct env_work *w)
+{
+    struct operator_read *rd = container_of(w, struct operator_read, work);
+
+    if (rd->r->abandoned) {
+        return;
+    }
+    read_tell(rd->r);
+    rd->running = false;
+    runner_drain_check(rd->r);
+    take_turn(rd->r);
+}
+
+static const char *copy_id(struct operator_read *rd, const char *id)
+{
+    const char *copy = id ? arena_strdup(&rd->arena, id) : NULL;
+
+    if (id && !copy) {
+        rd->result = err_set(&rd->error, FN_E_EXHAUSTED, "out of memory");
+    }
+    return copy;
+}
+
+void operator_read(struct runner *r, const struct log_query *q, uint64_t cursor)
+{
+    struct operator_read *rd = &r->read;
+
+    arena_finish(&rd->arena);
+    arena_init(&rd->arena, 0);
+    rd->error = ERR_INIT;
+    rd->result = 0;
+    rd->cursor = cursor;
+    rd->query = (struct fn_log_query){ .size = sizeof(rd->query),
+                                       .since_ms = q->since_ms,
+                                       .tail = q->tail,
+                                       .app_id = copy_id(rd, q->app_id),
+                                       .fn_id = copy_id(rd, q->fn_id),
+                                       .container_id = copy_id(rd, q->container_id),
+                                       .call_id = copy_id(rd, q->call_id) };
+    rd->work = (struct env_work){ .run = run_read, .done = read_done, .lane = ENV_LANE_FAST };
+    rd->asking = true;
+    if (rd->result < 0) {
+        read_tell(r);
+    } else {
+        take_turn(r);
+    }
+}
+
 /* ---- turns ----------------------------------------------------------------------------------- */
 
 static bool begin_work(struct runner *r, struct env_work *work, int64_t timeout_ns, int *ret_result,
@@ -419,8 +523,9 @@ static void take_turn(struct runner *r)
     struct operator_question *q = &r->status.question;
     struct operator_change *c = &r->change;
     struct operator_feed *f = &r->feed;
+    struct operator_read *rd = &r->read;
 
-    if (q->running || c->running || f->running) {
+    if (q->running || c->running || f->running || rd->running) {
         return;
     }
     if (c->asking) {
@@ -441,13 +546,20 @@ static void take_turn(struct runner *r)
             feed_tell(r);
         }
     }
+    if (rd->asking && !c->running && !q->running && !f->running) {
+        rd->running = begin_work(r, &rd->work, OPERATOR_READ_NS, &rd->result, &rd->error);
+        if (!rd->running) {
+            read_tell(r);
+        }
+    }
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
 bool operator_is_asked(const struct runner *r)
 {
-    return r->status.question.asking || r->change.asking || r->feed.asking;
+    return r->status.question.asking || r->change.asking || r->feed.asking ||
+           r->read.asking || r->read.running;
 }
 
 bool operator_has_lines(const struct runner *r)
@@ -460,7 +572,9 @@ void operator_init(struct runner *r)
     arena_init(&r->status.question.arena, 0);
     arena_init(&r->change.arena, 0);
     arena_init(&r->feed.arena, 0);
+    arena_init(&r->read.arena, 0);
     r->feed.r = r;
+    r->read.r = r;
     r->feed.pause.cb = feed_on_pause;
 }
 
@@ -469,4 +583,5 @@ void operator_finish(struct runner *r)
     arena_finish(&r->status.question.arena);
     arena_finish(&r->change.arena);
     arena_finish(&r->feed.arena);
+    arena_finish(&r->read.arena);
 }

@@ -71,6 +71,10 @@ static const struct fn_opt rows[] = {
          "Maximum number of readers of function output (`StreamLogs`, `fnd logs`) at a time; "
          "further ones are refused (RUN416). 0 = output cannot be read this way, and "
          "`StreamLogs` is answered as by an unmodified runner of Go Fn."),
+    LIVE_CHOICE("log_source", AT(log_source), "containers", "containers|operator",
+                "Where readers of function output get their lines from: the containers' output "
+                "in the memory of this runner, or plugins.operator, if that plugin has lines of "
+                "its own, which may go back further."),
     LIVE("user_logs", BOOL, AT(user_logs), "true", 0, 0,
          "Write the lines that functions print to standard output and standard error into the "
          "node's log, with the ids of call, function and app."),

@@ -9,6 +9,7 @@
 #include <model/ids.h>
 #include <model/time_text.h>
 #include <runner/gate.h>
+#include <runner/lines.h>
 #include <runner/runner.h>
 #include <sys/queue.h>
 #include <uthash.h>
@@ -17,69 +18,6 @@ struct slot_queue;
 struct container;
 struct rcall;
 struct runner;
-
-/* ---- lines kept of a container (rings.c) --------------------------------------------------- */
-
-struct log_tap;
-
-/* Of one container; outlives it for a while. */
-struct log_ring {
-    struct runner *r;
-    TAILQ_ENTRY(log_ring) link; /* logs.rings, or logs.kept once it has ended */
-    bool ended;
-    const char *app_id, *fn_id; /* in texts */
-    char container_id[CALL_ID_LEN + 1];
-    struct buf records;
-    uint64_t begin;             /* position of the first record; positions only grow */
-    uint64_t first_no, next_no; /* numbers of the first line, and of the next to come */
-    LIST_HEAD(, log_tap) taps;  /* of who reads it */
-    char texts[];
-};
-
-TAILQ_HEAD(log_rings, log_ring);
-
-void rings_init(struct runner *r);
-void rings_finish(struct runner *r); /* containers are gone */
-void rings_set_options(struct runner *r); /* r->opt changed */
-struct log_ring *ring_create(struct container *c); /* NULL: no memory */
-void ring_keep(struct log_ring *g); /* its container goes */
-void ring_add(struct log_ring *g, bool of_stderr, const char *call_id, const char *text,
-              size_t len);
-uint64_t ring_end(const struct log_ring *g); /* behind the last record */
-/* The line at *pos, which is before ring_end(), and moves behind it; borrowed until the next
- * ring_add(). */
-void ring_read(const struct log_ring *g, uint64_t *pos, struct engage_line *ret);
-/* Adds the last lines, at most `max` bytes. FN_E_EXHAUSTED. */
-int ring_tail(const struct log_ring *g, size_t max, struct buf *out);
-
-/* ---- streams of lines (logs.c) ------------------------------------------------------------- */
-
-struct log_stream;
-
-struct log_store {
-    struct log_rings rings; /* of containers that there are */
-    struct log_rings kept;  /* of others, oldest first */
-    uint64_t kept_bytes;
-    uint32_t kept_n;
-    LIST_HEAD(, log_stream) streams;
-    uint32_t streams_n;
-    bool closed; /* no further stream begins */
-};
-
-/* A reader of this node's own, whatever runner.log_streams_max says. FN_E_EXHAUSTED. */
-int logs_open_own(struct runner *r, struct engage_logs *logs);
-bool logs_are_behind(const struct engage_logs *logs); /* there are lines that it has not read */
-void logs_finish(struct runner *r);  /* who reads is not told */
-void logs_end_all(struct runner *r); /* the runner stops */
-void logs_forget_timers(struct runner *r);
-/* For rings.c. */
-void logs_ring_begins(struct log_ring *g);
-void logs_ring_grew(struct log_ring *g);
-void logs_ring_ends(struct log_ring *g);
-/* For sessions. */
-void logs_on_open(void *endpoint, struct engage_logs *logs);
-void logs_on_wanted(void *endpoint, struct engage_logs *logs);
-void logs_on_gone(void *endpoint, struct engage_logs *logs);
 
 /* ---- what a container prints (output.c) ---------------------------------------------------- */
 
@@ -315,12 +253,30 @@ struct operator_feed {
     struct fn_error error;
 };
 
+/* Lines of the plugin for one reader (history.c). */
+struct operator_read {
+    struct env_work work;
+    struct runner *r;
+    struct arena arena; /* of the query: its reader may go */
+    struct fn_log_query query;
+    uint64_t cursor;
+    bool asking;  /* from operator_read() to history_on_read() */
+    bool running; /* a lane has it */
+    const struct fn_log_line *const *lines; /* the plugin's, until its next call */
+    uint32_t n;
+    int result;
+    struct fn_error error;
+};
+
 void operator_init(struct runner *r);
 void operator_start(struct runner *r);
 void operator_forget_timers(struct runner *r);
 void operator_finish(struct runner *r);
 bool operator_is_asked(const struct runner *r); /* a lane has a question */
 bool operator_has_lines(const struct runner *r); /* that the plugin has not got yet */
+bool operator_has_history(const struct runner *r);
+/* While r->read is not asking; history_on_read() follows, perhaps from inside. */
+void operator_read(struct runner *r, const struct log_query *q, uint64_t cursor);
 void operator_on_configure(void *endpoint, struct engage_config *config);
 void operator_on_configure_gone(void *endpoint, struct engage_config *config);
 bool operator_says_status(const struct runner *r);
@@ -328,7 +284,8 @@ void operator_ask(struct runner *r); /* status_on_operator() follows, perhaps fr
 
 struct status {
     struct operator_question question;
-    struct buf request; /* of who asked first, for the status image */
+    struct buf request;   /* what the last run was asked */
+    struct env_task next; /* the run of who asked something else */
     struct rcall *run;       /* of the status image; NULL = none runs */
     struct engage_asks asks; /* that wait for it */
     bool offline;            /* it has no network */
@@ -344,6 +301,7 @@ struct status {
 void status_init(struct runner *r);
 void status_finish(struct runner *r); /* those who wait are not told */
 void status_forget(struct runner *r); /* what was cached */
+void status_forget_tasks(struct runner *r);
 void status_on_ask(void *endpoint, struct engage_ask *ask);
 void status_on_gone(void *endpoint, struct engage_ask *ask);
 void status_on_operator(struct runner *r); /* the operator's plugin has answered */

@@ -48,6 +48,7 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
     images_init(r);
     status_init(r);
     operator_init(r);
+    history_init(r);
     rings_init(r);
     usage_init(r);
     metrics_init(&r->metrics, r->opt.count_calls);
@@ -252,6 +253,7 @@ static void forget_timers(struct runner *r)
         env_timer_clear(r->env, &q->timer);
         env_undefer(r->env, &q->kick);
     }
+    status_forget_tasks(r);
     images_forget_timers(r);
     logs_forget_timers(r);
     operator_forget_timers(r);

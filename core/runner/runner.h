@@ -70,6 +70,7 @@ struct runner_options {
     uint64_t log_ring_bytes;          /* stdout and stderr kept per container: 64 KiB .. 1 MiB */
     uint64_t log_kept_bytes;          /* the same of all that have gone: 4 MiB */
     uint32_t log_streams_max;         /* who reads them: 16; 0 = nobody */
+    const char *log_source;           /* "containers" or "operator" */
     uint32_t user_logs;               /* lines that functions print go to the log */
     uint32_t user_log_lines_per_s;    /* per container: 200 */
     uint32_t seen_max;                /* * call ids remembered against replay: 100 000; 0 = off */
@@ -139,6 +140,9 @@ struct runner_deps {
     struct runner_options options;
 };
 
+/* FN_E_INVALID: the options want lines of a plugin that has none; operator_ may be NULL. */
+int runner_check_operator(const struct runner_options *opt, const struct plugin *operator_,
+                          struct fn_error *reterr);
 int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn_error *reterr);
 /* [loop] or [init]: for calls that come from now on; NULL = none. Running calls keep theirs. */
 void runner_set_plugins(struct runner *r, struct chain *chain);

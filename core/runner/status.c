@@ -2,9 +2,10 @@
  *
  * With runner.status_image the answer is a call of that image's function through everything that
  * calls of others go through: image, container, function socket. It is a call of the runner's own:
- * this file is both ends of its session. One runs at a time, those who ask meanwhile wait for it,
- * and what it ended with serves for STATUS_FRESH_NS. It goes on when nobody waits any more. Its
- * container is not used again, so that each run starts one.
+ * this file is both ends of its session. One runs at a time, those who ask the same meanwhile wait
+ * for it, and what it ended with serves them for STATUS_FRESH_NS. Who sends the image another body
+ * asks something else, and gets a run of his own after it. A run goes on when nobody waits any
+ * more. Its container is not used again, so that each run starts one.
  *
  * The operator's plugin is asked first, and its failure is the status. Without both, and where no
  * container can be started, the answer is what the runner knows. */
@@ -17,6 +18,7 @@
 #define STATUS_TIMEOUT_S    5
 #define STATUS_IDLE_S       1
 #define STATUS_REQUEST_MAX  (1u << 20)  /* bytes of a Status2 */
+#define STATUS_OTHERS_MAX   64u         /* questions that wait for a run of their own */
 #define STATUS_DETAILS_MAX  (64u << 10) /* bytes of an answer; Go Fn: those of any function */
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -50,13 +52,36 @@ static void tell_last(struct runner *r, struct engage_ask *ask)
     tell(r, ask, &st);
 }
 
+static bool can_run(const struct runner *r)
+{
+    return (r->opt.status_image || operator_says_status(r)) && !r->draining && engine_accepts(r);
+}
+
+static void tell_failure(struct runner *r, struct engage_ask *ask, const char *text)
+{
+    tell(r, ask, &(struct engage_status){ .failed = true, .error_code = 503, .error_text = text });
+}
+
+/* Without an image nobody reads what is asked. */
+static bool asks_the_same(const struct runner *r, const struct engage_ask *ask)
+{
+    const struct buf *last = &r->status.request;
+
+    return !r->opt.status_image || (last->len == ask->request_len &&
+                                    memcmp(last->data, ask->request, last->len) == 0);
+}
+
+/* The others wait for the next run, if there can be one. */
 static void tell_all(struct runner *r)
 {
-    struct engage_ask *ask;
+    struct engage_ask *ask, *next;
 
-    while ((ask = TAILQ_FIRST(&r->status.asks))) {
-        TAILQ_REMOVE(&r->status.asks, ask, link);
-        tell_last(r, ask);
+    for (ask = TAILQ_FIRST(&r->status.asks); ask; ask = next) {
+        next = TAILQ_NEXT(ask, link);
+        if (asks_the_same(r, ask) || !can_run(r)) {
+            TAILQ_REMOVE(&r->status.asks, ask, link);
+            tell_last(r, ask);
+        }
     }
 }
 
@@ -105,6 +130,9 @@ static void status_conclude(struct runner *r, const struct engage_status *was)
     log_change(was, &r->status.last);
     r->status.fresh_until_ns = env_now_ns(r->env) + STATUS_FRESH_NS;
     tell_all(r);
+    if (!TAILQ_EMPTY(&r->status.asks)) {
+        env_defer(r->env, &r->status.next);
+    }
 }
 
 static void run_over(struct runner *r, const struct engage_finished *f)
@@ -186,7 +214,7 @@ static int fill_model(struct rcall *rc)
     return call_add_contract(c);
 }
 
-static int status_run(struct runner *r, const void *request, size_t len)
+static int status_run(struct runner *r)
 {
     struct status *s = &r->status;
     struct rcall *rc = rcall_begin(r, &own_server, (struct engage_session *)(void *)r);
@@ -207,7 +235,7 @@ static int status_run(struct runner *r, const void *request, size_t len)
     s->run = rc;
     s->too_much = false;
     buf_clear(&s->details);
-    rcall_submit(rc, request, len);
+    rcall_submit(rc, s->request.data, s->request.len);
     return 0;
 }
 
@@ -217,12 +245,13 @@ static int status_begin(struct runner *r, const struct engage_ask *ask)
 {
     struct status *s = &r->status;
 
-    if (!operator_says_status(r)) {
-        return status_run(r, ask->request, ask->request_len);
-    }
+    s->fresh_until_ns = 0; /* the last answer was to another question */
     buf_clear(&s->request);
     if (buf_add(&s->request, ask->request, ask->request_len) < 0) {
         return FN_E_EXHAUSTED;
+    }
+    if (!operator_says_status(r)) {
+        return status_run(r);
     }
     operator_ask(r);
     return 0;
@@ -240,7 +269,7 @@ void status_on_operator(struct runner *r)
         is.error_code = q->error.http_status ? q->error.http_status : 503;
         is.error_text = keep(s->text, sizeof(s->text), q->error.msg);
     } else if (r->opt.status_image && !r->draining && engine_accepts(r)) {
-        if (status_run(r, s->request.data, s->request.len) == 0) {
+        if (status_run(r) == 0) {
             return;
         }
         is.failed = true;
@@ -255,22 +284,48 @@ void status_on_operator(struct runner *r)
 
 /* ---- who asks -------------------------------------------------------------------------------- */
 
+/* Who waits longest decides what is asked next. */
+static void serve_first(struct runner *r)
+{
+    struct status *s = &r->status;
+    struct engage_ask *ask = TAILQ_FIRST(&s->asks);
+
+    if (ask && !s->run && !s->question.asking && status_begin(r, ask) < 0) {
+        TAILQ_REMOVE(&s->asks, ask, link);
+        tell_failure(r, ask, "out of memory");
+    }
+}
+
+static void on_next(struct env_task *t)
+{
+    serve_first(container_of(t, struct runner, status.next));
+}
+
+static bool is_asked_too_much(const struct runner *r, const struct engage_ask *ask)
+{
+    const struct engage_ask *a;
+    uint32_t n = 0;
+
+    TAILQ_FOREACH(a, &r->status.asks, link) {
+        n += !asks_the_same(r, a);
+    }
+    return n >= STATUS_OTHERS_MAX && !asks_the_same(r, ask);
+}
+
 void status_on_ask(void *endpoint, struct engage_ask *ask)
 {
     struct runner *r = ((struct endpoint *)endpoint)->r;
     struct status *s = &r->status;
 
-    if (!(r->opt.status_image || operator_says_status(r)) || r->draining || !engine_accepts(r)) {
+    if (!can_run(r)) {
         tell_known(r, ask);
-    } else if (env_now_ns(r->env) < s->fresh_until_ns) {
+    } else if (env_now_ns(r->env) < s->fresh_until_ns && asks_the_same(r, ask)) {
         tell_last(r, ask);
+    } else if (is_asked_too_much(r, ask)) {
+        tell_failure(r, ask, "RUN418 64 other questions about this status wait; expected fewer");
     } else {
         TAILQ_INSERT_TAIL(&s->asks, ask, link);
-        if (!s->run && !s->question.asking && status_begin(r, ask) < 0) {
-            TAILQ_REMOVE(&s->asks, ask, link);
-            tell(r, ask, &(struct engage_status){ .failed = true, .error_code = 503,
-                                                  .error_text = "out of memory" });
-        }
+        serve_first(r);
     }
 }
 
@@ -290,12 +345,19 @@ void status_forget(struct runner *r)
 void status_init(struct runner *r)
 {
     TAILQ_INIT(&r->status.asks);
+    r->status.next.cb = on_next;
     buf_init(&r->status.details, STATUS_DETAILS_MAX);
     buf_init(&r->status.request, STATUS_REQUEST_MAX);
 }
 
+void status_forget_tasks(struct runner *r)
+{
+    env_undefer(r->env, &r->status.next);
+}
+
 void status_finish(struct runner *r)
 {
+    status_forget_tasks(r);
     buf_finish(&r->status.details);
     buf_finish(&r->status.request);
 }

@@ -13,7 +13,7 @@
  *        view.h: whoever is shown a call can ask for all of it. listener.h: after_worker(), for
  *        listeners that may be slow. host.h: requests of fn.http 1.1 name TLS files, children of
  *        fn.proc 1.1 have CPU shares.
- *        usage() of drivers tells what containers use.
+ *        usage() of drivers tells what containers use. read() of operators is a source of lines.
  *   1.0  first version.
  *
  * Growth rule. Every table and view that crosses the border starts with its size as the filling

@@ -1,7 +1,7 @@
 /* Operator: what the operator of a runner adds to it: words in its status, or its failure,
- * configuration keys of his own, and a destination of what functions print. Go Fn:
- * PureRunnerWithCustomHealthCheckerFunc, PureRunnerWithConfigFunc and, in part,
- * PureRunnerWithLogStreamer. Since ABI 1.1. */
+ * configuration keys of his own, and a destination and a source of what functions print. Go Fn:
+ * PureRunnerWithCustomHealthCheckerFunc, PureRunnerWithConfigFunc, PureRunnerWithLogStreamer. Since
+ * ABI 1.1. */
 #ifndef FN_OPERATOR_H
 #define FN_OPERATOR_H
 
@@ -18,7 +18,8 @@ extern "C" {
 #define FN_OPERATOR_PAIRS_MAX 64u  /* that status() may add */
 #define FN_OPERATOR_TEXT_MAX 4096u /* bytes of a key or value of them */
 
-#define FN_OPERATOR_LINES_MAX 128u /* that log() is given at once */
+#define FN_OPERATOR_LINES_MAX 128u  /* that log() is given and read() gives at once */
+#define FN_OPERATOR_LINE_MAX  4095u /* bytes of a line; of an id: 255 */
 
 /* A line that a function printed; texts that nobody knows are "". */
 struct fn_log_line {
@@ -32,6 +33,18 @@ struct fn_log_line {
     const char *data; /* without its newline; any bytes; NUL-terminated after len bytes */
     uint64_t len;
     uint64_t lost; /* > 0: no function's line: so many are missing here, as data says in words */
+};
+
+/* What somebody who reads lines asked for; an id that is NULL: all. */
+struct fn_log_query {
+    uint32_t size;
+    uint32_t reserved0;
+    int64_t since_ms; /* no older lines; since 1970 */
+    uint64_t tail;    /* of the lines that are there already, only so many of the last */
+    const char *app_id;
+    const char *fn_id;
+    const char *container_id;
+    const char *call_id;
 };
 
 /* One call at a time per instance; each may block until the deadline of its operation. */
@@ -53,6 +66,15 @@ struct fn_operator_ops {
      * the next ones after a pause. */
     int (*log)(void *inst, struct fn_op *, const struct fn_log_line *const *borrowed, uint32_t n,
                struct fn_error *reterr);
+    /* [worker] optional: the next lines for somebody who reads them (StreamLogs, `fnd logs`), who
+     * gets these instead of what the runner keeps. *inout_cursor is 0 at a reader's first call, then
+     * what the call before left there. 0 with 0 to FN_OPERATOR_LINES_MAX lines, which stay as they
+     * are until the next call of this instance. None: it is asked again after the next log(), or
+     * some 250 ms later. The host leaves out lines that the query does not want; `tail` is up to the
+     * plugin. < 0: ends this reader's stream with the text of *reterr. */
+    int (*read)(void *inst, struct fn_op *, const struct fn_log_query *borrowed,
+                uint64_t *inout_cursor, const struct fn_log_line *const **ret_lines,
+                uint32_t *ret_n, struct fn_error *reterr);
 };
 
 #ifdef __cplusplus

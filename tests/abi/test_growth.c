@@ -289,6 +289,7 @@ static void use_operator(const void *table, void *inst, char how)
     ck_assert_str_eq(pairs[0].key, "custom");
     ck_assert_ptr_null(ops->configure);
     ck_assert_ptr_null(ops->log);
+    ck_assert_ptr_null(ops->read);
     EXTRA(ops, inst, how);
 }
 

@@ -48,6 +48,25 @@ static void call_log(void *ud, struct fn_op *op)
     c->result = ops->log(c->in->inst, op, c->list, c->n, &c->error);
 }
 
+/* A reader's next lines. */
+struct reading {
+    struct instance *in;
+    const struct fn_log_query *query;
+    uint64_t cursor;
+    const struct fn_log_line *const *list;
+    uint32_t n;
+    int result;
+    struct fn_error error;
+};
+
+static void call_read(void *ud, struct fn_op *op)
+{
+    const struct fn_operator_ops *ops = subject.factory->ops;
+    struct reading *c = ud;
+
+    c->result = ops->read(c->in->inst, op, c->query, &c->cursor, &c->list, &c->n, &c->error);
+}
+
 static void check_text(const char *text, const char *what, uint32_t i)
 {
     must(text != NULL, "status() answered pair %u without a %s", i, what);
@@ -154,6 +173,64 @@ static int put_lines(struct instance *in, struct fn_op op, uint32_t n)
     return c.result;
 }
 
+static void check_id(const char *id, const char *what, uint32_t i)
+{
+    must(id != NULL && strnlen(id, 256) <= 255,
+         "read() answered line %u without a %s of at most 255 bytes; unknown ones are \"\"", i, what);
+}
+
+static void check_line(const struct fn_log_line *l, uint32_t i)
+{
+    must(l != NULL, "read() answered no line %u", i);
+    must(l->size == sizeof(*l), "read() answered line %u with size %u; expected %zu", i, l->size,
+         sizeof(*l));
+    must(l->fd == 1 || l->fd == 2, "read() answered line %u with fd %u; expected 1 or 2", i, l->fd);
+    must(l->data && l->len <= FN_OPERATOR_LINE_MAX,
+         "read() answered line %u with %llu bytes; expected at most %u", i,
+         (unsigned long long)l->len, FN_OPERATOR_LINE_MAX);
+    check_id(l->app_id, "app_id", i);
+    check_id(l->fn_id, "fn_id", i);
+    check_id(l->container_id, "container_id", i);
+    check_id(l->call_id, "call_id", i);
+    trace_text(l->fn_id);
+}
+
+/* -> whether there may be more */
+static bool read_some(struct instance *in, struct fn_op op, const struct fn_log_query *q,
+                      uint64_t *cursor)
+{
+    struct fn_log_query *asked = fence_alloc(sizeof(*asked), 8, "what a reader asked for",
+                                             "read() had returned");
+    struct reading c = { .in = in, .query = asked, .cursor = *cursor, .n = 0, .error = ERR_INIT };
+
+    *asked = *q;
+    fence_read_only(asked);
+    on_worker(in, "read", &op, call_read, &c);
+    fence_free(asked);
+    must_be_result("read", c.result, &c.error);
+    must_be_in_time("read", &op);
+    must(c.result < 0 || c.n <= FN_OPERATOR_LINES_MAX, "read() answered %u lines; expected at most %u",
+         c.n, FN_OPERATOR_LINES_MAX);
+    must(c.result < 0 || c.n == 0 || c.list, "read() answered %u lines at NULL", c.n);
+    for (uint32_t i = 0; c.result == 0 && i < c.n; i++) {
+        check_line(c.list[i], i);
+    }
+    must(c.n == 0 || c.result < 0 || c.cursor != *cursor,
+         "read() answered lines and left the cursor where it was");
+    *cursor = c.cursor;
+    trace_u64((uint64_t)(int64_t)c.result);
+    return c.result == 0 && c.n > 0;
+}
+
+static void read_all(struct instance *in, struct fn_op op, const struct fn_log_query *q)
+{
+    const struct fn_operator_ops *ops = instance_ops(in);
+    uint64_t cursor = 0;
+
+    for (int i = 0; ops->read && i < 100 && read_some(in, op, q, &cursor); i++) {
+    }
+}
+
 void operator_exercise(struct instance *in, bool tolerant)
 {
     static const struct fn_kv pairs[] = { { "domain", "unix" }, { "company", "fn" } };
@@ -163,6 +240,8 @@ void operator_exercise(struct instance *in, bool tolerant)
         status(in, op_for(TIMEOUT));
         configure(in, op_for(TIMEOUT), pairs, (uint32_t)(chance() % 3));
         put_lines(in, op_for(TIMEOUT), 1 + (uint32_t)(chance() % FN_OPERATOR_LINES_MAX));
+        read_all(in, op_for(TIMEOUT), &(struct fn_log_query){ .size = sizeof(struct fn_log_query),
+                                                              .tail = chance() % 300 });
     }
 }
 
@@ -206,6 +285,26 @@ static void test_lines(void)
     instance_destroy(in);
 }
 
+static void test_readers(void)
+{
+    static const struct fn_log_query queries[] = {
+        { .size = sizeof(queries[0]), .tail = UINT64_MAX },
+        { .size = sizeof(queries[0]), .tail = 0 },
+        { .size = sizeof(queries[0]), .tail = 1, .fn_id = "fn", .app_id = "app" },
+        { .size = sizeof(queries[0]), .tail = UINT64_MAX, .container_id = "", .call_id = "%s" },
+        { .size = sizeof(queries[0]), .tail = UINT64_MAX, .since_ms = INT64_MAX },
+    };
+    struct instance *in = instance_new();
+
+    step("readers of all kinds, before there are lines and after");
+    for (uint32_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
+        read_all(in, op_for(TIMEOUT), &queries[i]);
+        put_lines(in, op_for(TIMEOUT), FN_OPERATOR_LINES_MAX);
+        read_all(in, op_for(TIMEOUT), &queries[i]);
+    }
+    instance_destroy(in);
+}
+
 static void test_cancel(void)
 {
     struct instance *in = instance_new();
@@ -223,6 +322,7 @@ static const struct contract_case cases[] = {
     { "operator", "status", "status() answers pairs, or a failure", test_status, ALSO_REAL },
     { "operator", "odd-keys", "any key and value may come", test_odd_keys, 0 },
     { "operator", "lines", "any line of a function may come", test_lines, 0 },
+    { "operator", "readers", "whoever reads lines may ask for any of them", test_readers, 0 },
     { "operator", "cancel", "an operation ends when its caller gives up", test_cancel, 0 },
 };
 

@@ -2,7 +2,7 @@
 // full node, and a load balancer of several runners.
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import http2 from 'node:http2'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -274,9 +274,36 @@ it('the operator\'s plugin gets all lines, to the last one', async () => {
   await flood(cluster.lb, 'two', 5)
   await cluster.stop()
   const lines = readFileSync(file, 'latin1').split('\n').filter(Boolean)
-  const one = lines.filter((l) => l.includes(` ${fnId('one')} ${a.headers['fn-call-id']} `))
+  const one = lines.filter((l) => l.includes(` ${fnId('one')} `) && l.includes(` ${a.headers['fn-call-id']} `))
   assert.deepEqual(one.map((l) => Number(/ (?:out|err) line (\d+) /.exec(l)[1])).sort((x, y) => x - y), upTo(300))
   assert.equal(lines.length, 305)
+})
+
+// What the plugin keeps, a restart of the runner does not forget.
+it('readers get the lines of the operator\'s plugin, if it is the source', async () => {
+  const file = path.join(tempDir(), 'functions.log')
+  writeFileSync(file, '1795593675214 app1 fun1 container1 101 out made elsewhere\nno line\n')
+  const cluster = await startCluster({ functions, runnerOptions: { plugins: `operator: { use: file, log_file: ${file} }`, runner: 'log_source: operator' } })
+  const [runner] = cluster.runners
+  const c = new Collector(runner, {})
+  c.ack()
+  await until('the first line', () => c.messages() === 1)
+  assert.deepEqual(c.lines(), [{ app: 'app1', fn: 'fun1', container: 'container1', call: '101', ms: 1795593675214, stderr: false, line: 'made elsewhere', lost: 0 }])
+  c.ack()
+  const follow = new Follow(cluster.lb, fnId('two'), '-n', '0')
+  await until('two readers', async () => (await runner.metric('fn_runner_log_streams')) === 3) // and the plugin
+  await flood(cluster.lb, 'one', 300)
+  await flood(cluster.lb, 'two', 5)
+  await until('the collector has a new one', () => c.messages() === 2)
+  await until('those of one function', () => follow.rows.length === 5)
+  assert.ok(follow.rows.every((r) => r.fn_id === fnId('two')))
+  await follow.stop()
+  await runner.kill()
+  await runner.start()
+  await until('it is back', async () => (await cluster.lb.metric('fn_lb_runners_up')) === 1)
+  assert.deepEqual(numbered((await logs(cluster.lb, '--json', fnId('one'))).rows), upTo(300))
+  assert.equal((await logs(cluster.lb, '--json', '-n', '7', fnId('one'))).rows.length, 7)
+  await cluster.stop()
 })
 
 describe('a collector', () => {

@@ -1,8 +1,10 @@
 /* operator/file: files as the operator's side of a runner. While down_file exists the status fails,
  * with what is written in it, and load balancers leave the runner; `words` stand in the status; the
  * keys of a ConfigureRunner are kept in keys_file, for whatever else runs on the machine; what
- * functions print is appended to log_file, which may be moved away at any time. */
-#include <fn/operator.h>
+ * functions print is appended to log_file, which may be moved away at any time. With
+ * `runner.log_source: operator` whoever reads the output gets it from there, so that a restart of
+ * the runner forgets nothing. */
+#include "operator.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -12,23 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct conf {
-    const char *down_file; /* NULL = none */
-    int64_t down_code;
-    struct fn_strlist words;
-    const char *keys_file; /* NULL = none */
-    const char *log_file;  /* the same */
-};
-
-struct operator {
-    const struct conf *conf; /* lives as long as the instance */
-    char *texts;             /* the words, cut at their '=' */
-    uint32_t n;
-    struct fn_kv pairs[FN_OPERATOR_PAIRS_MAX];
-};
-
-__attribute__((format(printf, 4, 5))) static int fail(struct fn_error *e, int code, int status,
-                                                      const char *fmt, ...)
+int fail(struct fn_error *e, int code, int status, const char *fmt, ...)
 {
     va_list ap;
 
@@ -182,44 +168,6 @@ static int configure(void *inst, struct fn_op *op, const struct fn_kv *keys, uin
     return 0;
 }
 
-/* ---- what functions print -------------------------------------------------------------------- */
-
-/* Milliseconds, function, call, stream, line: the bytes of a line but those that would end it. */
-static bool write_line(FILE *f, const struct fn_log_line *l)
-{
-    bool good = fprintf(f, "%lld %s %s %s ", (long long)l->wall_ms, *l->fn_id ? l->fn_id : "-",
-                        *l->call_id ? l->call_id : "-", l->fd == 2 ? "err" : "out") > 0;
-
-    for (uint64_t i = 0; i < l->len && good; i++) {
-        char c = l->data[i];
-
-        good = fputc(c == '\n' || c == '\0' ? '?' : c, f) != EOF;
-    }
-    return good && fputc('\n', f) != EOF;
-}
-
-static int put_log(void *inst, struct fn_op *op, const struct fn_log_line *const *lines, uint32_t n,
-                   struct fn_error *reterr)
-{
-    const struct operator *o = inst;
-    FILE *f = o->conf->log_file ? fopen(o->conf->log_file, "ae") : NULL;
-    bool good = f != NULL;
-
-    (void)op;
-    if (!o->conf->log_file) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < n && good; i++) {
-        good = write_line(f, lines[i]);
-    }
-    if (f) {
-        good = fclose(f) == 0 && good;
-    }
-    return good ? 0
-                : fail(reterr, FN_E_UNAVAILABLE, 0, "log_file %.100s: %s", o->conf->log_file,
-                       strerror(errno));
-}
-
 /* ---- manifest -------------------------------------------------------------------------------- */
 
 static const struct fn_opt opts[] = {
@@ -241,9 +189,9 @@ static const struct fn_opt opts[] = {
       .min = 1, .max = 4095, .type = FN_OPT_STR, .offset = offsetof(struct conf, keys_file),
       .flags = FN_OPT_MAY_BE_ABSENT },
     { .key = "log_file", .doc = "Path of a file to which the lines that functions print are "
-                                "appended: milliseconds since 1970, function, call, stream, line. "
-                                "It is opened anew each time, so it may be moved away. When "
-                                "absent: none.",
+                                "appended: milliseconds since 1970, app, function, container, "
+                                "call, stream, line. It is opened anew each time, so it may be "
+                                "moved away. When absent: none.",
       .min = 1, .max = 4095, .type = FN_OPT_STR, .offset = offsetof(struct conf, log_file),
       .flags = FN_OPT_MAY_BE_ABSENT },
     { .key = NULL },
@@ -254,6 +202,7 @@ static const struct fn_operator_ops ops = {
     .status = status,
     .configure = configure,
     .log = put_log,
+    .read = read_log,
 };
 
 static const struct fn_factory factory = {

@@ -340,6 +340,37 @@ START_TEST(pairs_of_operators)
 }
 END_TEST
 
+START_TEST(lines_of_operators)
+{
+    static char longest[258];
+    const struct fn_log_line good = { .size = sizeof(good), .fd = 2, .app_id = "", .fn_id = "",
+                                      .container_id = "", .call_id = "", .data = "",
+                                      .len = FN_OPERATOR_LINE_MAX };
+    struct fn_log_line bad[] = { good, good, good, good, good, good };
+    const struct fn_log_line *line = &good;
+
+    ck_assert_int_eq(plugin_answer_lines(&p, "read", NULL, 0), 0);
+    ck_assert_int_eq(plugin_answer_lines(&p, "read", &line, 1), 0);
+    ck_assert_uint_eq(p.bad, 0);
+    ck_assert_int_eq(plugin_answer_lines(&p, "read", NULL, 1), FN_E_INTERNAL);
+    told("read: got 1 lines at NULL; expected at most 128");
+    ck_assert_int_eq(plugin_answer_lines(&p, "read", &line, 129), FN_E_INTERNAL);
+    told("read: got 129 lines; expected at most 128");
+    memset(longest, 'x', sizeof(longest) - 2);
+    bad[0].size = 8;
+    bad[1].fd = 3;
+    bad[2].app_id = NULL;
+    bad[3].fn_id = longest;
+    bad[4].data = NULL;
+    bad[5].len++;
+    for (int i = 0; i < 7; i++) {
+        line = i < 6 ? &bad[i] : NULL;
+        ck_assert_int_eq(plugin_answer_lines(&p, "read", &line, 1), FN_E_INTERNAL);
+        told("read: line 0; expected fd 1 or 2, ids of at most 255 bytes and at most 4095 bytes");
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("answer");
@@ -360,6 +391,7 @@ int main(void)
     tcase_add_test(t, output_of_containers);
     tcase_add_test(t, predictions);
     tcase_add_test(t, pairs_of_operators);
+    tcase_add_test(t, lines_of_operators);
     suite_add_tcase(s, t);
     srunner_run_all(sr, CK_ENV);
     failed = srunner_ntests_failed(sr);

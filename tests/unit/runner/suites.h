@@ -11,6 +11,7 @@ TCase *neighbours_tests(void);
 TCase *random_tests(void);
 TCase *status_tests(void);
 TCase *logs_tests(void);
+TCase *history_tests(void);
 TCase *usage_tests(void);
 
 #endif

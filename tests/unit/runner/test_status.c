@@ -108,6 +108,56 @@ START_TEST(is_shared_and_cached)
 }
 END_TEST
 
+/* What one peer sends the image is nobody else's question, and its answer nobody else's: Fn's system
+ * tests met the answer to a load balancer there. */
+START_TEST(is_kept_apart_by_what_is_asked)
+{
+    struct world *w = world_create(with_image);
+    struct asked plain, own, same;
+
+    world_ask(w, &plain, "{}");
+    world_run_ms(w, 10);
+    world_ask(w, &own, "{\"a\":1}");
+    world_ask(w, &same, "{}");
+    world_run_ms(w, 70);
+    ck_assert_int_eq(plain.answers + same.answers, 2);
+    ck_assert_int_eq(own.answers, 0);
+    ck_assert_str_eq(w->last_body, "{}");
+    world_run_ms(w, 70);
+    ck_assert_int_eq(own.answers, 1);
+    ck_assert(!own.st.cached);
+    ck_assert_str_ne(own.id, plain.id);
+    ck_assert_str_eq(w->last_body, "{\"a\":1}");
+    world_ask(w, &own, "{\"a\":1}");
+    ck_assert(own.st.cached);
+    world_ask(w, &plain, "{}");
+    ck_assert_int_eq(plain.answers, 0);
+    world_ask(w, &own, "{\"b\":1}");
+    world_destroy(w);
+    ck_assert_int_eq(plain.answers + own.answers, 2);
+    ck_assert_ptr_nonnull(strstr(own.text, "shutting down"));
+}
+END_TEST
+
+START_TEST(other_questions_have_a_limit)
+{
+    struct world *w = world_create(with_image);
+    struct asked same[2], other[65];
+
+    world_ask(w, &same[0], "{}");
+    for (int i = 0; i < 65; i++) {
+        world_ask(w, &other[i], "{\"a\":1}");
+        ck_assert_int_eq(other[i].answers, i == 64);
+    }
+    ck_assert_ptr_nonnull(strstr(other[64].text, "RUN418"));
+    world_ask(w, &same[1], "{}");
+    world_run_ms(w, 500);
+    ck_assert_int_eq(same[1].answers + other[0].answers + other[63].answers, 3);
+    ck_assert_uint_eq(w->creates, 2);
+    world_destroy(w);
+}
+END_TEST
+
 /* Who asked may leave: the run goes on, for others and for the cache. */
 START_TEST(outlives_who_asked)
 {
@@ -380,7 +430,7 @@ START_TEST(operator_adds_to_the_status)
     ck_assert_int_eq(a.answers, 0);
     ck_assert_int_eq(says.asked, 0); /* on a lane */
     world_run_ms(w, 1);
-    world_ask(w, &b, "{}");
+    world_ask(w, &b, "{\"a\":1}");
     world_run_ms(w, 250);
     ck_assert_int_eq(a.answers + b.answers, 2);
     ck_assert_int_eq(says.asked, 1);
@@ -811,6 +861,8 @@ TCase *status_tests(void)
 
     tcase_add_test(tc, runs_the_image);
     tcase_add_test(tc, is_shared_and_cached);
+    tcase_add_test(tc, is_kept_apart_by_what_is_asked);
+    tcase_add_test(tc, other_questions_have_a_limit);
     tcase_add_test(tc, outlives_who_asked);
     tcase_add_loop_test(tc, tells_why_it_fails, 0, sizeof(failures) / sizeof(failures[0]));
     tcase_add_test(tc, ends_in_time);
