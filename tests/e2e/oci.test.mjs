@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { gzipSync } from 'node:zlib'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { invoke } from './lib/http.mjs'
 import { Fnd, build, freePort, root, tempDir, until } from './lib/node.mjs'
@@ -128,6 +129,30 @@ function archive() {
   return file
 }
 
+// A layout of two compressed layers: the upper one has the function, and hides a file of the lower one.
+function layout() {
+  const dir = tempDir()
+  const blobs = path.join(dir, 'blobs/sha256')
+  mkdirSync(blobs, { recursive: true })
+  const sha256 = (bytes) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`
+  const blob = (bytes) => {
+    writeFileSync(path.join(blobs, sha256(bytes).slice(7)), bytes)
+    return { digest: sha256(bytes), size: bytes.length }
+  }
+  const layer = (files) => {
+    const from = tempDir()
+    mkdirSync(path.join(from, 'tmp'))
+    for (const [name, bytes] of Object.entries(files)) writeFileSync(path.join(from, name), bytes, { mode: 0o755 })
+    const tar = execFileSync('tar', ['-C', from, '-c', '.'], { maxBuffer: 1 << 28 })
+    return { diff: sha256(tar), blob: blob(gzipSync(tar)) }
+  }
+  const layers = [layer({ function: 'no program', hidden: 'x' }), layer({ function: readFileSync(path.join(build, 'functions/hello')), '.wh.hidden': '' })]
+  const config = blob(Buffer.from(JSON.stringify({ config: { Entrypoint: ['/function'] }, rootfs: { type: 'layers', diff_ids: layers.map((l) => l.diff) } })))
+  const manifest = blob(Buffer.from(JSON.stringify({ schemaVersion: 2, config, layers: layers.map((l) => l.blob) })))
+  writeFileSync(path.join(dir, 'index.json'), JSON.stringify({ manifests: [{ ...manifest, annotations: { 'org.opencontainers.image.ref.name': '1.0' } }] }))
+  return dir
+}
+
 describe('the options of driver-oci', { skip: hasNot('runc') }, () => {
   it('load_file fills the store before the first call', async () => {
     const runner = await startRunner({ driver: `driver: { use: oci, store: ${path.join(tempDir(), 's')}, state: ${path.join(tempDir(), 's')}, load_file: ${archive()} }` })
@@ -135,6 +160,21 @@ describe('the options of driver-oci', { skip: hasNot('runc') }, () => {
     const answer = await invoke(lb, fnId('hello'), '{"name":"c"}')
     assert.equal(answer.status, 200, answer.text)
     assert.match(answer.text, /Hello c/)
+    for (const node of [lb, runner]) await node.stop()
+  })
+
+  it('an OCI layout of several layers is loaded by a name, and its upper layer wins', async () => {
+    const own = path.join(tempDir(), 'store')
+    const state = path.join(tempDir(), 's')
+    const loaded = (...name) => spawnSync(path.join(build, 'fnd-oci'), ['load', '--store', own, ...name, layout()], { encoding: 'utf8' })
+    assert.match(loaded().stderr, /the layout has no name for an image; name it with --name/)
+    assert.match(loaded('--name', 'site/two').stdout, /^site\/two:latest sha256:[0-9a-f]{64}\n$/)
+    const runner = await startRunner({ driver: `driver: { use: oci, store: ${own}, state: ${state} }`, runner: 'freeze_idle: never' })
+    const lb = await startLb({ addresses: [runner.address], functions: { two: { image: 'site/two', memory: 64 } } })
+    const answer = await invoke(lb, fnId('two'), '{"name":"d"}')
+    assert.equal(answer.status, 200, answer.text)
+    const files = shims(state).flatMap((pid) => readdirSync(`/proc/${pid}/root${state}/${folders(state)[0]}/fs/root`))
+    assert.ok(files.includes('function') && !files.includes('hidden'), files.join())
     for (const node of [lb, runner]) await node.stop()
   })
 
