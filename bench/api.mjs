@@ -17,6 +17,7 @@ const ITEMS = Number(process.env.FND_BENCH_ITEMS ?? 100_000)
 const CLIENTS = 8
 const FILLERS = 128
 const PAGE = 100
+const PAIRS = 5 // in each round, of calls by id and by trigger: many short ones, for a ratio of a few percent
 const CHANGES = 50
 const CHANGE_MS_MAX = 10_000 // what is not seen by then is a failure, not a figure
 
@@ -156,8 +157,10 @@ async function triggerAgainstId(lb, fnd, fn) {
   const urls = { id: lb.url(`/invoke/${fn.id}`), trigger: lb.url('/t/calls/t') }
   const loads = { id: [], trigger: [] }
   for (const url of Object.values(urls)) await load(url, CLIENTS, call, 1)
-  for (let round = 0; round < ROUNDS; round++) {
-    for (const by of round % 2 ? ['id', 'trigger'] : ['trigger', 'id']) loads[by].push(await load(urls[by], CLIENTS, call))
+  for (let pair = 0; pair < PAIRS * ROUNDS; pair++) {
+    for (const by of pair % 2 ? ['id', 'trigger'] : ['trigger', 'id']) {
+      loads[by].push(await load(urls[by], CLIENTS, call, Math.max(1, Math.floor(SECONDS / PAIRS))))
+    }
   }
   const [id, trigger] = [summary(loads.id), summary(loads.trigger)]
   const ratio = median(loads.trigger.map((l, i) => l.rate / loads.id[i].rate))
