@@ -2,7 +2,7 @@
 #ifndef BASE_METRIC_INT_H
 #define BASE_METRIC_INT_H
 
-#include <base/metric.h>
+#include <base/metric_names.h>
 
 #include <pthread.h>
 #include <uthash.h>
@@ -64,6 +64,7 @@ struct metric_family {
     int64_t limits[METRIC_BOUNDS_MAX]; /* bounds in stored units */
     uint32_t n_bounds;
     double scale;
+    struct metric_shown shown; /* on the page that is being made */
     struct metric *by_key;
     struct metric *first;
     struct metric *last;

@@ -9,13 +9,16 @@ static pthread_mutex_t pages_lock = PTHREAD_MUTEX_INITIALIZER; /* one page at a 
 static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before metric_lock */
 static struct metric_source *sources;
 static bool moment_taken; /* for the next page */
+static int names = METRIC_NAMES_FN;
 
 static int print_number(struct buf *out, const struct metric_family *f, int64_t v)
 {
-    if (f->scale == 1) {
+    double scale = f->scale * f->shown.factor;
+
+    if (scale == 1) {
         return buf_printf(out, " %" PRId64 "\n", v);
     }
-    return buf_printf(out, " %.15g\n", (double)v * f->scale);
+    return buf_printf(out, " %.15g\n", (double)v * scale);
 }
 
 static int print_escaped(struct buf *out, const char *text)
@@ -65,7 +68,7 @@ static int print_labels(struct buf *out, const struct metric *m, const char *le)
 
 static int print_line(struct buf *out, const struct metric *m, const char *suffix, const char *le)
 {
-    int r = buf_printf(out, "%s%s", m->family->name, suffix);
+    int r = buf_printf(out, "%s%s", m->family->shown.name, suffix);
 
     return r < 0 ? r : print_labels(out, m, le);
 }
@@ -82,7 +85,7 @@ static int print_histogram(struct buf *out, const struct metric *m)
     for (uint32_t i = 0; i <= f->n_bounds && r == 0; i++) {
         count += metric_told_count(m, i);
         if (i < f->n_bounds) {
-            snprintf(le, sizeof(le), "%.15g", f->bounds[i]);
+            snprintf(le, sizeof(le), "%.15g", f->bounds[i] * f->shown.factor);
         } else {
             snprintf(le, sizeof(le), "+Inf");
         }
@@ -141,9 +144,10 @@ static int print_family(struct buf *out, struct metric_family *f)
     struct metric *m = metric_next(&f->first);
     int r = 0;
 
+    metric_names_show(__atomic_load_n(&names, __ATOMIC_RELAXED), f->kind, f->name, &f->shown);
     if (m) {
-        r = buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", f->name, f->help, f->name,
-                       kinds[f->kind]);
+        r = buf_printf(out, "# HELP %s %s%s\n# TYPE %s %s\n", f->shown.name, f->help,
+                       f->shown.note, f->shown.name, kinds[f->kind]);
     }
     for (; m && r == 0; m = metric_next(&m->next)) {
         if (is_on_page(m)) {
@@ -198,6 +202,11 @@ void metric_moment(void)
 void metric_moment_undo(void)
 {
     change_banks(false);
+}
+
+void metric_names_set(enum metric_names which)
+{
+    __atomic_store_n(&names, which, __ATOMIC_RELAXED);
 }
 
 int metric_print(struct buf *out)

@@ -40,6 +40,7 @@ struct config_top {
 struct config_buckets {
     struct fn_strlist latency;
     struct fn_strlist own; /* "fn_lb_placer_latency=1,10" */
+    const char *names;     /* "fn" or "prometheus" */
 };
 
 struct config_tls {

@@ -58,6 +58,9 @@ static const struct fn_opt buckets_rows[] = {
     OPT_ABSENT("buckets", STRLIST, AT(own), 1, METRIC_BOUNDS_MAX,
                "Bounds for single latency histograms instead, in milliseconds, each as "
                "`name=bound,bound,...`, such as `fn_lb_placer_latency=1,10,100,1000,10000`."),
+    OPT_CHOICE("names", AT(names), "fn", "fn|prometheus",
+               "Names on /metrics: those of Go Fn, which its dashboards expect, or names that "
+               "follow Prometheus' conventions (monitoring.md)."),
     { .key = NULL },
 };
 #undef AT

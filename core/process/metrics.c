@@ -1,7 +1,7 @@
 /* What this process uses. There is one process, so what it is known by is static. */
 #include <process/metrics.h>
 
-#include <base/metric.h>
+#include <base/metric_names.h>
 #include <config/config.h>
 
 #include <fcntl.h>
@@ -71,6 +71,8 @@ void process_metrics_declare(const struct config_buckets *buckets)
 
     metric_buckets_set(buckets->latency.items, buckets->latency.n, buckets->own.items,
                        buckets->own.n);
+    metric_names_set(strcmp(buckets->names, "prometheus") == 0 ? METRIC_NAMES_PROMETHEUS
+                                                               : METRIC_NAMES_FN);
     process.cpu_us = metric_series(metric_declare(&cpu), NULL);
     process.resident = metric_simple("fn_process_resident_memory_bytes", METRIC_GAUGE,
                                      "Bytes of memory that are resident.");

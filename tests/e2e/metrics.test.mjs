@@ -192,4 +192,46 @@ apps: [{ name: demo, functions: [{ name: hello, id: ${fnId('hello')}, image: hel
       await e.stop()
     }
   })
+
+  it('with Prometheus\' names promtool has nothing to say, at any type of node', async () => {
+    const more = 'metrics: { names: prometheus }'
+    const spotless = (node, text) => {
+      const { status, stdout, stderr, error } = spawnSync('promtool', ['check', 'metrics'], { input: text, encoding: 'utf8' })
+      assert.ifError(error)
+      assert.deepEqual([status, stdout, stderr], [0, '', ''], node)
+      const names = shown(text).map(({ name }) => name)
+      assert.equal(new Set(names).size, names.length, `${node}: two metrics have one name`)
+    }
+    const c = await startCluster({ functions: { hello: { image: 'hello' } }, runnerOptions: { more }, lbOptions: { plugins: 'shadow: { use: ch }\nlisteners: [count]', more } })
+    assert.equal((await invoke(c.lb, fnId('hello'))).status, 200)
+    const text = await page(c.lb)
+    assert.match(text, /^fn_calls_total 1$/m)
+    assert.match(text, /^fn_lb_shadow_predicted_wait_seconds_bucket\{.*le="0.001"\} /m)
+    spotless('lb', text)
+    spotless('pure-runner', await page(c.runners[0]))
+    await c.stop()
+    const e = await Elastic.start({ functions: { hello: { memory: 128 } }, npm: more })
+    try {
+      assert.equal((await invoke(e.lbs[0], fnId('hello'))).status, 200)
+      spotless('npm', await page(e.npm))
+    } finally {
+      await e.stop()
+    }
+    const [port, apiPort] = [await freePort(), await freePort()]
+    const full = await Fnd.start('full', port, `
+${more}
+http: { listen: "127.0.0.1:${port}" }
+plugin_dir: ${path.join(build, 'plugins')}
+plugins: { driver: { use: process, root: ${path.join(build, 'functions')} } }
+runner: { iofs_path: ${tempDir()}, writable_root: true }
+apps: [{ name: demo, functions: [{ name: hello, id: ${fnId('hello')}, image: hello }] }]
+`)
+    assert.equal((await invoke(full, fnId('hello'))).status, 200)
+    spotless('full', await page(full))
+    const api = await Fnd.start('api', apiPort, `node: api\n${more}\nhttp: { listen: "127.0.0.1:${apiPort}" }\nstore: { url: "sqlite3://${tempDir()}/fn.db" }\n`)
+    assert.equal((await request(api.url('/v2/apps'))).status, 200)
+    spotless('api', await page(api))
+    closeIdle(api.port)
+    await Promise.all([full.stop(), api.stop()])
+  })
 })

@@ -1,6 +1,6 @@
 /* Subjects: which functions have series of their own on a page, and that nothing is lost or counted
  * backwards by it. Moments: that a page shows one. */
-#include <base/metric.h>
+#include <base/metric_names.h>
 
 #include <check.h>
 #include <pthread.h>
@@ -356,6 +356,56 @@ static const struct {
       false },
 };
 
+static const struct {
+    enum metric_kind kind;
+    const char *name, *shown;
+    double factor;
+} names[] = {
+    { METRIC_COUNTER, "fn_calls", "fn_calls_total", 1 },
+    { METRIC_COUNTER, "fn_lb_stale_total", "fn_lb_stale_total", 1 },
+    { METRIC_COUNTER, "fn_api_request_count", "fn_api_request_total", 1 },
+    { METRIC_COUNTER, "fn_runner_calls", "fn_runner_invocations_total", 1 },
+    { METRIC_COUNTER, "fn_runner_calls_total", "fn_runner_calls_total", 1 },
+    { METRIC_GAUGE, "fn_queued", "fn_queued", 1 },
+    { METRIC_GAUGE, "fn_container_wait_total", "fn_container_wait", 1 },
+    { METRIC_GAUGE, "fn_npm_wanted_mb", "fn_npm_wanted_bytes", 1048576 },
+    { METRIC_HISTOGRAM, "fn_wait_milliseconds", "fn_wait_seconds", 0.001 },
+    { METRIC_HISTOGRAM, "fn_lb_call_latency", "fn_lb_call_latency", 1 },
+};
+
+START_TEST(names_follow_prometheus)
+{
+    struct metric_shown shown;
+
+    metric_names_show(METRIC_NAMES_PROMETHEUS, names[_i].kind, names[_i].name, &shown);
+    ck_assert_str_eq(shown.name, names[_i].shown);
+    ck_assert(shown.factor == names[_i].factor);
+    metric_names_show(METRIC_NAMES_FN, names[_i].kind, names[_i].name, &shown);
+    ck_assert_str_eq(shown.name, names[_i].name);
+    ck_assert(shown.factor == 1);
+}
+END_TEST
+
+/* Values and bounds are in the unit of the name. */
+START_TEST(names_bring_their_unit)
+{
+    const struct metric_def def = { .name = "fn_odd_milliseconds", .help = "Odd waits.",
+                                    .kind = METRIC_HISTOGRAM, .bounds = bounds, .n_bounds = 5 };
+
+    metric_observe(metric_series(metric_declare(&def), NULL), 250);
+    metric_set(metric_simple("fn_odd_mb", METRIC_GAUGE, "Odd memory, in MB."), 3);
+    metric_names_set(METRIC_NAMES_PROMETHEUS);
+    ck_assert_ptr_nonnull(strstr(page(), "# HELP fn_odd_seconds Odd waits. Shown in seconds.\n"
+                                         "# TYPE fn_odd_seconds histogram\n"));
+    ck_assert_ptr_nonnull(strstr(page(), "fn_odd_seconds_bucket{le=\"0.001\"} 0\n"));
+    ck_assert_ptr_nonnull(strstr(page(), "fn_odd_seconds_bucket{le=\"1\"} 1\n"));
+    ck_assert_ptr_nonnull(strstr(page(), "fn_odd_seconds_sum 0.25\nfn_odd_seconds_count 1\n"));
+    ck_assert_ptr_nonnull(strstr(page(), "\nfn_odd_bytes 3145728\n"));
+    metric_names_set(METRIC_NAMES_FN);
+    ck_assert_ptr_nonnull(strstr(page(), "\nfn_odd_mb 3\n"));
+}
+END_TEST
+
 START_TEST(buckets_are_checked)
 {
     char own[200];
@@ -471,6 +521,8 @@ int main(void)
     tcase_add_test(t, a_moment_without_a_page_loses_nothing);
     tcase_add_test(t, one_that_goes_after_the_moment_is_counted);
     tcase_add_test(t, pages_agree_while_the_loop_counts);
+    tcase_add_loop_test(t, names_follow_prometheus, 0, (int)(sizeof(names) / sizeof(names[0])));
+    tcase_add_test(t, names_bring_their_unit);
     tcase_add_test(t, buckets_are_checked);
     tcase_add_test(t, between_one_and_ten_seconds_there_are_buckets);
     tcase_add_test(t, operators_choose_buckets);
