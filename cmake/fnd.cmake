@@ -8,6 +8,14 @@ add_compile_definitions(_GNU_SOURCE FND_VERSION="${PROJECT_VERSION}")
 add_compile_options(-Wall -Wextra -Wshadow -Wvla -Wformat=2 -Werror -fno-strict-aliasing
                     $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
                     $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>)
+if(FND_FUZZ)
+    # Everything is built for libFuzzer, which goes by the edges of all rooms (tests/fuzz).
+    if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang" OR NOT FND_SANITIZE STREQUAL "address")
+        message(FATAL_ERROR "FND_FUZZ needs CMAKE_C_COMPILER=clang and FND_SANITIZE=address")
+    endif()
+    # The rows of tables leave out what is 0, which gcc takes from macros without a word.
+    add_compile_options(-fsanitize=fuzzer-no-link -Wno-missing-field-initializers)
+endif()
 if(FND_SANITIZE STREQUAL "address")
     add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined
                         -fno-omit-frame-pointer -O1)
