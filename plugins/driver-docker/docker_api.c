@@ -175,6 +175,7 @@ static int64_t engine_number(const json_t *object, const char *key)
     return json_is_integer(n) ? json_integer_value(n) : -1;
 }
 
+/* One whose size the engine does not say, or says to be below 0, makes no room when it goes. */
 static struct api_stored stored_of(const json_t *image)
 {
     int64_t size = engine_number(image, "Size"), shared = engine_number(image, "SharedSize");
@@ -184,7 +185,7 @@ static struct api_stored stored_of(const json_t *image)
         .tags = json_object_get(image, "RepoTags"),
         .digests = json_object_get(image, "RepoDigests"),
         .created_s = engine_number(image, "Created"),
-        .own_bytes = size > 0 && shared > 0 && shared <= size ? size - shared : size,
+        .own_bytes = size <= 0 ? 0 : shared > 0 && shared <= size ? size - shared : size,
         .containers = engine_number(image, "Containers"),
     };
 }

@@ -125,6 +125,17 @@ static void line_end(struct api_events *e)
     e->is_container = e->has_action = e->whole = e->any = false;
 }
 
+/* Of a line end alone there may be a part. */
+static bool is_more_than_cr(const char *data, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (data[i] != '\r') {
+            return true;
+        }
+    }
+    return false;
+}
+
 void api_events_feed(struct api_events *e, const char *data, size_t len)
 {
     static const struct json_scan_cb cb = { event_value, event_closed };
@@ -134,7 +145,7 @@ void api_events_feed(struct api_events *e, const char *data, size_t len)
     while (len > 0) {
         nl = memchr(data, '\n', len);
         n = nl ? (size_t)(nl - data) : len;
-        e->any |= n > 0 && !(n == 1 && *data == '\r');
+        e->any = e->any || is_more_than_cr(data, n);
         json_scan_feed(&e->scan, data, n, &cb, e);
         if (!nl) {
             return;

@@ -491,6 +491,24 @@ START_TEST(garbage_is_an_error_everywhere)
 }
 END_TEST
 
+START_TEST(images_take_no_less_than_nothing)
+{
+    static const char body[] =
+        "{\"LayersSize\":9,\"Images\":[{\"Id\":\"a\"},{\"Id\":\"b\",\"Size\":-9223372036854775808},"
+        "{\"Id\":\"c\",\"Size\":7,\"SharedSize\":-1},{\"Id\":\"d\",\"Size\":7,\"SharedSize\":3}]}";
+    static const int64_t own[] = { 0, 0, 7, 4 };
+    struct api_usage usage;
+
+    ck_assert_int_eq(api_parse_usage(body, strlen(body), &usage, &err), 0);
+    ck_assert_int_eq(usage.layers_bytes, 9);
+    ck_assert_uint_eq(usage.n, 4);
+    for (size_t i = 0; i < usage.n; i++) {
+        ck_assert_int_eq(usage.images[i].own_bytes, own[i]);
+    }
+    api_usage_finish(&usage);
+}
+END_TEST
+
 START_TEST(engine_failures_have_codes_and_sentences)
 {
     static const struct {
@@ -610,6 +628,22 @@ START_TEST(events_are_recognised)
         api_events_feed(&e, "\n", 1);
         ck_assert_int_eq(told.malformed, cut > 0 && cut < len - 1);
         ck_assert_int_eq(told.n, cut == len - 1 ? 3 : 2);
+    }
+}
+END_TEST
+
+/* However they are cut. */
+START_TEST(lines_of_line_ends_are_no_events)
+{
+    static const char ends[] = "\r\r\r\n\n\r\n";
+
+    for (size_t cut = 0; cut < sizeof(ends); cut++) {
+        struct told told = { .n = 0 };
+        struct api_events e = { .each = see_event, .ud = &told };
+
+        api_events_feed(&e, ends, cut);
+        api_events_feed(&e, ends + cut, sizeof(ends) - 1 - cut);
+        ck_assert_int_eq(told.n + told.malformed, 0);
     }
 }
 END_TEST
@@ -904,12 +938,14 @@ int main(void)
     tcase_add_loop_test(t, any_task_keeps_the_predicate, 0, 500);
     tcase_add_test(t, tasks_that_reach_for_the_host_are_refused);
     tcase_add_test(t, garbage_is_an_error_everywhere);
+    tcase_add_test(t, images_take_no_less_than_nothing);
     tcase_add_test(t, engine_failures_have_codes_and_sentences);
     tcase_add_test(t, the_api_version_is_checked);
     tcase_add_test(t, pulls_end_in_success_or_one_sentence);
     tcase_add_test(t, a_failed_pull_names_its_cause_behind_long_digests);
     tcase_add_test(t, a_pull_onto_a_full_disk_may_be_tried_elsewhere);
     tcase_add_test(t, events_are_recognised);
+    tcase_add_test(t, lines_of_line_ends_are_no_events);
     tcase_add_test(t, events_of_any_size_are_learnt);
     tcase_add_test(t, lists_are_read_at_any_cut_and_of_any_size);
     tcase_add_test(t, a_runner_lives_as_long_as_its_lock_is_held);
