@@ -44,6 +44,18 @@ static const char *skip_blanks(struct line l)
     return l.at;
 }
 
+/* Where a mark's column begins: it counts characters. libyaml ends lines also at a CR alone and at
+ * some characters beyond ASCII, so that the column may lie behind the line that is meant here. */
+static const char *column_of(struct line l, size_t column)
+{
+    for (size_t i = 0; i < column && l.at < l.end; i++) {
+        uint32_t n = utf8_sequence(l.at, l.end);
+
+        l.at += n ? n : 1;
+    }
+    return l.at;
+}
+
 static bool says_nothing(struct line l)
 {
     const char *at = skip_blanks(l);
@@ -179,7 +191,7 @@ static void explain_stray_key(const struct conf_text *t, const yaml_mark_t *mark
     struct line here = line_of(t, mark->line);
     size_t before = line_before(t, mark->line);
 
-    if (has_key((struct line){ here.at, here.at + mark->column })) {
+    if (has_key((struct line){ here.at, column_of(here, mark->column) })) {
         explain_say(f, mark->line, mark->column,
                     "a second colon in one line, got %s; expected one, or quotes around the value",
                     words_of(here));
@@ -204,9 +216,9 @@ static void explain_rest(const struct conf_text *t, const yaml_parser_t *p, stru
     size_t line = p->context_mark.line + 1;
     size_t column = p->context_mark.column + 1;
     struct line here = line_of(t, p->problem_mark.line);
+    const char *at = column_of(here, p->problem_mark.column);
 
-    if (is(p->context, "flow") && p->problem_mark.column < (size_t)(here.end - here.at) &&
-        here.at[p->problem_mark.column] == ':') {
+    if (is(p->context, "flow") && at < here.end && *at == ':') {
         explain_stray_key(t, &p->problem_mark, f);
     } else if (is(p->context, "flow mapping") || is(p->context, "flow sequence")) {
         explain_say(f, p->problem_mark.line, p->problem_mark.column,
@@ -233,16 +245,10 @@ static void explain_character(const struct conf_text *t, const yaml_mark_t *mark
                               struct conf_fault *f)
 {
     struct line l = line_of(t, mark->line);
-    const char *at = l.at;
 
-    for (size_t i = 0; i < mark->column && at < l.end; i++) {
-        uint32_t n = utf8_sequence(at, l.end);
-
-        at += n ? n : 1;
-    }
     explain_say(f, mark->line, mark->column,
                 "a value cannot begin so, got %s; expected it in quotes",
-                words_of((struct line){ at, l.end }));
+                words_of((struct line){ column_of(l, mark->column), l.end }));
 }
 
 /* Bytes that no YAML may have: the reader knows their offset only. */

@@ -132,6 +132,10 @@ static const struct {
       "CFG701 fn.yaml:1:8: a second colon in one line, got \"name: a: b\"; expected one, or quotes "
       "around the value\n" },
     { "other: { mode: a: b }\n", 0, "CFG701 fn.yaml:1:17: a second colon in one line, got" },
+    /* A line for libyaml, none for us: nothing behind the text is looked at. */
+    { "name\r a: b: c\n", 0, "CFG701 fn.yaml:2:" },
+    { "other\r {x: 0, x:e ", 0, "CFG701 fn.yaml:2:" },
+    { "\xc3\xa4: a: b\n", 0, "CFG701 fn.yaml:1:5: a second colon in one line, got" },
     { "name abc\n", 0, "CFG701 fn.yaml:1:1: got \"name abc\"; expected key: value\n" },
     { "- name\n", 0, "CFG701 fn.yaml:1:1: got a list; expected key: value\n" },
     { "name: @x\n", 0,
