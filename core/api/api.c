@@ -73,7 +73,7 @@ static void reply_failed(struct api_call *c, int code, const struct fn_error *e)
         return;
     }
     begin_headers(c, &h);
-    if (e->http_status == 503) { /* without these the answer is still right */
+    if (e->http_status == 503 || e->http_status == 429) { /* right without these, too */
         headers_add_borrowed(&h, "Retry-After", "1");
     } else if (e->http_status == 401) {
         headers_add_borrowed(&h, "WWW-Authenticate", "Bearer");
@@ -351,6 +351,7 @@ int api_create(const struct api_deps *deps, struct api **ret, struct fn_error *r
         return err_set(reterr, FN_E_EXHAUSTED, "api: out of memory");
     }
     *a = (struct api){ .deps = *deps, .options = deps->options };
+    limits_init(&a->limits, deps->env);
     changes_init(&a->changes, deps->env, deps->ids);
     *ret = a;
     return 0;

@@ -18,6 +18,10 @@
 /* A client's name for its request, or ours: in the answer, and in what the log says about it. */
 #define API_REQUEST_ID       "Fn-Request-Id"
 #define API_REQUEST_ID_BYTES 128u /* one that is longer, or not printable, is not taken */
+/* Of the answer: what a page of another origin may read, where it may ask at all. */
+#define API_EXPOSED_HEADERS API_REQUEST_ID ", Retry-After"
+
+#define API_ADDRESS_BYTES 16u
 
 struct api;
 struct api_call;
@@ -28,6 +32,8 @@ struct api_options {
     struct fn_strlist clients; /* networks whose clients may use it; n 0 = all */
     struct fn_strlist tokens;  /* see api_check_token(); n 0 = nobody is asked for one */
     uint32_t read_without_token;
+    uint32_t requests_max, changes_max; /* a second, of a token or an address; 0 = no limit */
+    uint32_t failures_max; /* wrong tokens of an address, then one a second; 0 = no limit */
 };
 extern const struct opt_table api_opt_table;
 
@@ -47,6 +53,8 @@ struct api_request {
     const void *body;
     size_t body_len;
     const char *peer;  /* for the log */
+    const unsigned char *client; /* API_ADDRESS_BYTES: whom limits of one address hold; NULL or all
+                                    zero: those of whom no address is known, as one */
     const char *authorization; /* headers, or NULL */
     const char *request_id;    /* API_REQUEST_ID */
     bool trusted;              /* the node itself asks */

@@ -3,10 +3,17 @@
 #define API_API_INT_H
 
 #include <api/api.h>
+#include <base/metric.h>
 
 #define API_PARAMS_MAX 3u
 #define CHANGES_KEPT   1024u /* whoever missed more asks for everything again */
 #define WATCHERS_MAX   4096u /* load balancers that wait at a time */
+
+#define TOKEN_HASH_BYTES   32u /* SHA-256 */
+#define LIMIT_SECRET_BYTES 16u
+#define LIMIT_SETS         256u /* with their entries 32 KiB: 2048 that ask at a time */
+#define LIMIT_WAYS         8u
+#define LIMIT_REASONS_N    3u
 
 TAILQ_HEAD(api_calls, api_call);
 
@@ -22,9 +29,21 @@ struct changes {
     bool draining;
 };
 
+struct limit_entry {
+    uint64_t tag;     /* hash of whose it is, and of what it counts */
+    int64_t until_ns; /* it says nothing from then on */
+};
+
+struct limits {
+    unsigned char secret[LIMIT_SECRET_BYTES];
+    struct limit_entry entries[LIMIT_SETS][LIMIT_WAYS];
+    struct metric *refused[LIMIT_REASONS_N];
+};
+
 struct api {
     struct api_deps deps;
     const struct api_options *options;
+    struct limits limits;
     struct changes changes;
 };
 
@@ -67,12 +86,21 @@ extern const struct api_route api_routes[]; /* routes.c; method NULL ends */
 bool route_matches(const char *pattern, const char *path, struct arena *arena,
                    const char **ret_params);
 
-/* token.c: whether who sent the request may. FN_E_* with 401 or 403. */
+/* token.c: whether who sent the request may. FN_E_* with 401, 403 or 429. */
 int token_check(struct api_call *c, struct fn_error *reterr);
 /* Behind it, of a token that is bound to apps: FN_E_PERMISSION with 403 for an app of another name
  * that is to be made, and for what is about all apps. */
 int token_check_app(const struct api_call *c, const char *name, struct fn_error *reterr);
 int token_check_all(const struct api_call *c, struct fn_error *reterr);
+
+/* ---- how often (limit.c) --------------------------------------------------------------------- */
+
+void limits_init(struct limits *l, struct env *env);
+/* One more, of a token (its hash) or with NULL of the address. FN_E_EXHAUSTED with 429. */
+int limit_request(struct api_call *c, const unsigned char *token, struct fn_error *reterr);
+/* Before anybody looks whether a token is right: FN_E_EXHAUSTED with 429. Then what it was. */
+int limit_guess(struct api_call *c, const unsigned char *token, struct fn_error *reterr);
+void limit_guessed(struct api_call *c, const unsigned char *token, bool right);
 
 /* ---- api.c ----------------------------------------------------------------------------------- */
 

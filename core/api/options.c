@@ -24,6 +24,19 @@ static const struct fn_opt rows[] = {
     LIVE("read_without_token", BOOL, AT(read_without_token), "true", 0, 0,
          "Whether looking needs no token, also where `tokens` is given. Load balancers look and "
          "have none; with false their functions must come from elsewhere."),
+    LIVE("requests_max", INT32, AT(requests_max), "0", 0, 1000000,
+         "Requests a second of one token, or of one client address where no token is sent or "
+         "needed; as many may come at once. Beyond it, 429. 0 = no limit, the default because load "
+         "balancers ask for what is called, without a token and often many from one address: where "
+         "they are refused, calls fail."),
+    LIVE("changes_max", INT32, AT(changes_max), "0", 0, 1000000,
+         "The same for requests other than GET alone, which cost a store most and no load balancer "
+         "sends. 0 = no limit, the default because an import or a deployment of many functions may "
+         "be as fast as the store is."),
+    LIVE("failures_max", INT32, AT(failures_max), "10", 0, 10000,
+         "Wrong tokens that may come from one client address at once, then one a second. Beyond it, "
+         "429: no token from there is looked at, except those that were right from that address in "
+         "the last hour. 0 = no limit."),
     { .key = NULL },
 };
 

@@ -21,7 +21,7 @@
 struct token {
     char name[NAME_MAX_LEN + 1];
     enum api_role role;
-    unsigned char hash[SHA256_DIGEST_LENGTH];
+    unsigned char hash[TOKEN_HASH_BYTES];
     const char *apps; /* patterns between spaces, in its text; "": of all */
 };
 
@@ -36,7 +36,7 @@ static int hex_digit(char c)
 /* Behind it is the end, or a space. */
 static bool parse_hash(const char *text, unsigned char *ret)
 {
-    for (size_t i = 0; i < SHA256_DIGEST_LENGTH; i++) {
+    for (size_t i = 0; i < TOKEN_HASH_BYTES; i++) {
         int high = hex_digit(text[2 * i]);
         int low = high < 0 ? -1 : hex_digit(text[2 * i + 1]);
 
@@ -45,7 +45,7 @@ static bool parse_hash(const char *text, unsigned char *ret)
         }
         ret[i] = (unsigned char)(high << 4 | low);
     }
-    return strchr(" ", text[2 * SHA256_DIGEST_LENGTH]) != NULL;
+    return strchr(" ", text[2 * TOKEN_HASH_BYTES]) != NULL;
 }
 
 static bool parse_role(const char *text, size_t len, enum api_role *ret)
@@ -97,7 +97,7 @@ static bool token_parse(const char *text, struct token *ret)
     if (!parse_role(role, role_len, &ret->role) || !parse_hash(hash, ret->hash)) {
         return false;
     }
-    ret->apps = hash + 2 * SHA256_DIGEST_LENGTH;
+    ret->apps = hash + 2 * TOKEN_HASH_BYTES;
     ret->apps += strspn(ret->apps, " ");
     return check_apps(ret->apps);
 }
@@ -109,22 +109,27 @@ int api_check_token(const char *text, struct fn_error *reterr)
     return token_parse(text, &t) ? 0 : err_set(reterr, FN_E_INVALID, "%s", RULE);
 }
 
-/* The one that was sent, or false. */
-static bool token_find(const struct fn_strlist *texts, const char *authorization,
-                       struct token *ret)
+/* Of the one that was sent; false: there is none. */
+static bool token_hash(const char *authorization, unsigned char ret[TOKEN_HASH_BYTES])
 {
-    unsigned char hash[SHA256_DIGEST_LENGTH];
-    struct token t;
-    bool found = false;
-
     if (!authorization || strncasecmp(authorization, SCHEME, strlen(SCHEME)) != 0) {
         return false;
     }
     authorization += strlen(SCHEME);
-    SHA256((const unsigned char *)authorization, strlen(authorization), hash);
+    SHA256((const unsigned char *)authorization, strlen(authorization), ret);
+    return true;
+}
+
+/* Whose it is, or false. */
+static bool token_find(const struct fn_strlist *texts, const unsigned char *hash,
+                       struct token *ret)
+{
+    struct token t;
+    bool found = false;
+
     for (uint64_t i = 0; i < texts->n; i++) {
         if (token_parse(texts->items[i], &t) &&
-            CRYPTO_memcmp(t.hash, hash, sizeof(hash)) == 0) {
+            CRYPTO_memcmp(t.hash, hash, sizeof(t.hash)) == 0) {
             *ret = t;
             found = true;
         }
@@ -172,30 +177,70 @@ int token_check_all(const struct api_call *c, struct fn_error *reterr)
                       : 0;
 }
 
-int token_check(struct api_call *c, struct fn_error *reterr)
+/* Whose token came with the request: 1; nobody's: 0; or FN_E_EXHAUSTED with 429. */
+static int token_holder(struct api_call *c, struct token *ret, struct fn_error *reterr)
 {
-    const struct api_options *o = c->api->options;
-    enum api_role needs = c->route->needs;
-    struct token t;
+    unsigned char hash[TOKEN_HASH_BYTES];
+    bool found;
+    int r;
 
-    if (o->tokens.n == 0 || c->rq->trusted) {
+    if (!token_hash(c->rq->authorization, hash)) {
         return 0;
     }
-    if (!token_find(&o->tokens, c->rq->authorization, &t)) {
-        if (needs == ROLE_READ && o->read_without_token) {
-            return 0;
-        }
-        return err_set_http(reterr, FN_E_UNAUTHENTICATED, 401, FN_BLAME_USER,
-                            "API1108 this needs one of api.tokens; expected Authorization: Bearer "
-                            "<token>");
+    r = limit_guess(c, hash, reterr);
+    if (r < 0) {
+        return r;
     }
-    c->who = arena_strdup(&c->arena, t.name);
-    if (!c->who || (*t.apps && bind_to(c, t.apps) < 0)) {
+    found = token_find(&c->api->options->tokens, hash, ret);
+    limit_guessed(c, hash, found);
+    return found;
+}
+
+/* Who sends no token, or a wrong one. */
+static int check_nobody(struct api_call *c, struct fn_error *reterr)
+{
+    int r = limit_request(c, NULL, reterr);
+
+    if (r < 0 || (c->route->needs == ROLE_READ && c->api->options->read_without_token)) {
+        return r;
+    }
+    return err_set_http(reterr, FN_E_UNAUTHENTICATED, 401, FN_BLAME_USER,
+                        "API1108 this needs one of api.tokens; expected Authorization: Bearer "
+                        "<token>");
+}
+
+static int check_holder(struct api_call *c, const struct token *t, struct fn_error *reterr)
+{
+    enum api_role needs = c->route->needs;
+    int r;
+
+    c->who = arena_strdup(&c->arena, t->name);
+    if (!c->who || (*t->apps && bind_to(c, t->apps) < 0)) {
         return err_set(reterr, FN_E_EXHAUSTED, "API1101 out of memory");
     }
-    return t.role >= needs ? 0
-                           : err_set_http(reterr, FN_E_PERMISSION, 403, FN_BLAME_USER,
-                                          "API1109 the token %s may not do this; expected one with "
-                                          "the role %s",
-                                          t.name, needs == ROLE_ADMIN ? "admin" : "deploy");
+    r = limit_request(c, t->hash, reterr);
+    if (r < 0 || t->role >= needs) {
+        return r;
+    }
+    return err_set_http(reterr, FN_E_PERMISSION, 403, FN_BLAME_USER,
+                        "API1109 the token %s may not do this; expected one with the role %s",
+                        t->name, needs == ROLE_ADMIN ? "admin" : "deploy");
+}
+
+int token_check(struct api_call *c, struct fn_error *reterr)
+{
+    struct token t;
+    int r;
+
+    if (c->rq->trusted) {
+        return 0;
+    }
+    if (c->api->options->tokens.n == 0) {
+        return limit_request(c, NULL, reterr);
+    }
+    r = token_holder(c, &t, reterr);
+    if (r < 0) {
+        return r;
+    }
+    return r ? check_holder(c, &t, reterr) : check_nobody(c, reterr);
 }

@@ -4,8 +4,10 @@
 #include <model/app.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define TIMEOUT_MS 30000
+#define ROOM_TRIES 60 /* a node that limits its clients has room again each second */
 #define PAGE       "per_page=100"
 
 /* What an API node adds when it is asked. */
@@ -16,6 +18,24 @@ static const char *const own_members[] = { "created_at", "updated_at", "shape", 
 
 /* ---- the API --------------------------------------------------------------------------------- */
 
+/* 429 is waited out: nothing was done. */
+static int ask_patiently(struct fetch_client *client, const char *method, const char *path,
+                         const char *text, int *ret_status, struct buf *ret_body,
+                         struct fn_error *reterr)
+{
+    static const struct timespec second = { 1, 0 };
+    int r;
+
+    for (uint32_t tries = 0;; tries++) {
+        r = fetch_client_ask(client, method, path, text, TIMEOUT_MS, ret_status, ret_body, reterr);
+        if (r < 0 || *ret_status != 429 || tries == ROOM_TRIES) {
+            return r;
+        }
+        buf_clear(ret_body);
+        nanosleep(&second, NULL);
+    }
+}
+
 int api_ask(struct fetch_client *client, const char *method, const char *path, const json_t *body,
             json_t **ret, struct fn_error *reterr)
 {
@@ -23,7 +43,7 @@ int api_ask(struct fetch_client *client, const char *method, const char *path, c
     struct buf answer = BUF_INIT(0);
     const char *message;
     int status = 0;
-    int r = fetch_client_ask(client, method, path, text, TIMEOUT_MS, &status, &answer, reterr);
+    int r = ask_patiently(client, method, path, text, &status, &answer, reterr);
 
     free(text);
     *ret = r == 0 ? json_loadb(answer.data, answer.len, 0, NULL) : NULL;

@@ -181,7 +181,11 @@ static const struct headers *with_cors(const struct exchange *x, const struct he
     for (uint32_t i = 0; h && i < h->n && r == 0; i++) {
         r = headers_add(all, h->items[i].name, h->items[i].value);
     }
-    return r == 0 && cors_add(c, CORS_ALLOWED, x->origin, all) == 0 ? all : h;
+    r = r < 0 ? r : cors_add(c, CORS_ALLOWED, x->origin, all);
+    if (r == 0 && x->web->config.api && api_owns_path(x->req->path)) {
+        r = headers_add_borrowed(all, "Access-Control-Expose-Headers", API_EXPOSED_HEADERS);
+    }
+    return r == 0 ? all : h;
 }
 
 static void reply_whole(void *ud, int status, const struct headers *h, const void *data, size_t len)
@@ -439,6 +443,7 @@ static void web_ask(struct exchange *x)
         .body = req->body->bytes.data ? req->body->bytes.data : "",
         .body_len = req->body->bytes.len,
         .peer = req->peer,
+        .client = req->client.bytes,
         .authorization = headers_get(&req->headers, "Authorization"),
         .request_id = headers_get(&req->headers, API_REQUEST_ID),
     };

@@ -38,6 +38,9 @@ export const advice = {
   fn_api_response_count: 'Watch the share of `status` 5xx.',
   fn_api_latency: 'It includes the time of the function. `fn_lb_call_latency` does not.',
 
+  // management API
+  fn_api_limited: '`failures` growing: somebody guesses tokens, or a client has an old one; the log has its address. `requests`, `changes`: [api.md](api.md#how-often).',
+
   // load balancer
   'lb fn_calls': 'At each scrape, it is the sum of `fn_call_outcomes` plus `fn_calls_in_flight`.',
   fn_call_outcomes: 'Growing with `unknown`: runners or networks fail during calls. What each outcome means: [outcomes.md](outcomes.md).',

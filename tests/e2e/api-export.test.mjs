@@ -30,9 +30,9 @@ describe('fnd api', () => {
   const dir = tempDir()
   let a, b
 
-  const start = async (name) => {
+  const start = async (name, more = '') => {
     const port = await freePort()
-    return Fnd.start(name, port, `node: api\nhttp: { listen: "127.0.0.1:${port}" }\nstore: { url: "sqlite3://${dir}/${name}.db" }\n`)
+    return Fnd.start(name, port, `node: api\nhttp: { listen: "127.0.0.1:${port}" }\nstore: { url: "sqlite3://${dir}/${name}.db" }\n${more}`)
   }
   const fnd = (node, ...args) => new Promise((resolve) => execFile(path.join(build, 'fnd'), ['api', ...args],
     { env: { PATH: process.env.PATH, FN_API_URL: node.url('') } }, (error, out, err) => resolve({ code: error?.code ?? 0, out, err })))
@@ -50,6 +50,16 @@ describe('fnd api', () => {
     assert.equal(code, 0)
     assert.equal(out, '+ app shop\n+ function shop/price\n+ trigger shop/price\n+ function shop/other\n+ app empty\n5 changes, not made\n')
     assert.equal(await count(a, 'apps'), 0)
+  })
+
+  test('an import waits where changes are limited', async () => {
+    const slow = await start('slow', 'api: { changes_max: 1 }\n')
+    try {
+      assert.match((await fnd(slow, 'import', path.join(dir, 'in.yaml'))).out, /^5 changes$/m)
+      assert.ok(await slow.metric('fn_api_limited{reason="changes"}') > 0)
+    } finally {
+      await slow.stop()
+    }
   })
 
   test('what comes out of one node goes into another one', async () => {

@@ -12,7 +12,7 @@ import { Fnd, build, freePort, tempDir, until } from './lib/node.mjs'
 
 const ask = async (node, method, target, body, headers) => {
   const answer = await request(node.url(target), { method, headers, body: body && JSON.stringify(body) })
-  return { status: answer.status, said: answer.text && JSON.parse(answer.text) }
+  return { status: answer.status, headers: answer.headers, said: answer.text && JSON.parse(answer.text) }
 }
 const done = async (...args) => {
   const answer = await ask(...args)
@@ -140,6 +140,7 @@ describe('who may use the API', () => {
       try {
         const answer = await ask(api, 'POST', '/v2/apps', { name: 'made' }, page)
         assert.equal(answer.status, status)
+        assert.equal(answer.headers['access-control-expose-headers'], status === 200 ? 'Fn-Request-Id, Retry-After' : undefined)
         if (status === 403) assert.match(answer.said.message, /^API1107 .*another origin/)
         assert.equal((await done(api, 'GET', '/v2/apps')).items.length, status === 200 ? 1 : 0)
         const own = { Origin: `http://127.0.0.1:${api.port}` }

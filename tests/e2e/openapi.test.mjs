@@ -40,6 +40,7 @@ describe('docs/openapi.json', () => {
     const answer = await request(node.url(at + query), { method: method.toUpperCase(), body: body && JSON.stringify(body) })
     const said = operation.responses[answer.status]
     assert.ok(said, `${method} ${pattern}: ${answer.status} ${answer.text}`)
+    if (said.headers?.['Fn-Request-Id']) assert.ok(answer.headers['fn-request-id'], `${method} ${pattern}: ${answer.status} without an id`)
     used.add(`${method} ${pattern}`)
     const schema = said.content?.['application/json']?.schema
     if (!schema) return {}
