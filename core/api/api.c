@@ -16,10 +16,12 @@
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void call_free(struct api_call *c)
+void api_call_free(struct api_call *c)
 {
-    struct arena arena = c->arena;
+    struct arena arena;
 
+    hooks_leave(c);
+    arena = c->arena;
     arena_finish(&arena);
 }
 
@@ -64,7 +66,7 @@ static void reply_not_json(struct api_call *c, const struct fn_error *e)
 }
 
 /* What is no client's mistake and has no status of its own is for the log alone. */
-static void reply_failed(struct api_call *c, int code, const struct fn_error *e)
+void api_call_fail(struct api_call *c, int code, const struct fn_error *e)
 {
     struct headers h;
 
@@ -124,9 +126,12 @@ static void on_stored(struct store_op *op)
     if (op->result == 0) {
         audit(c);
     }
+    if (op->result == 0 && hooks_tell(c)) {
+        return;
+    }
     if (!c->gone && op->result < 0) {
-        reply_failed(c, op->result, &op->error);
-        call_free(c);
+        api_call_fail(c, op->result, &op->error);
+        api_call_free(c);
         return;
     }
     api_call_end(c);
@@ -137,7 +142,7 @@ void api_call_end(struct api_call *c)
     if (!c->gone) {
         api_call_reply(c);
     }
-    call_free(c);
+    api_call_free(c);
 }
 
 /* ---- routes ---------------------------------------------------------------------------------- */
@@ -237,7 +242,7 @@ static int ask_store(struct api_call *c, struct fn_error *reterr)
         r = err_set(reterr, FN_E_EXHAUSTED, "API1101 out of memory");
     }
     r = r < 0 ? r : c->route->ask(c, reterr);
-    return r < 0 ? r : store_submit(a->deps.store, &c->op, reterr);
+    return r < 0 ? r : hooks_submit(c, reterr);
 }
 
 /* 1: answered, 0: asked, or < 0. */
@@ -326,9 +331,9 @@ struct api_call *api_submit(struct api *a, const struct api_request *rq,
         return c;
     }
     if (r < 0) {
-        reply_failed(c, r, &e);
+        api_call_fail(c, r, &e);
     }
-    call_free(c);
+    api_call_free(c);
     return NULL;
 }
 
@@ -337,7 +342,7 @@ void api_call_gone(struct api_call *c)
     c->gone = true;
     if (changes_has(c)) {
         changes_leave(c);
-        call_free(c);
+        api_call_free(c);
     }
 }
 
@@ -352,6 +357,7 @@ int api_create(const struct api_deps *deps, struct api **ret, struct fn_error *r
     }
     *a = (struct api){ .deps = *deps, .options = deps->options };
     limits_init(&a->limits, deps->env);
+    LIST_INIT(&a->all_hooks);
     changes_init(&a->changes, deps->env, deps->ids);
     *ret = a;
     return 0;
@@ -364,5 +370,9 @@ void api_set_options(struct api *a, const struct api_options *options)
 
 void api_destroy(struct api *a)
 {
-    free(a);
+    if (a) {
+        api_set_chain(a, NULL);
+        env_timer_clear(a->deps.env, &a->idle_timer);
+        free(a);
+    }
 }

@@ -25,6 +25,7 @@
 
 struct api;
 struct api_call;
+struct chain;
 
 /* `api:`; see options.c for defaults and limits. */
 struct api_options {
@@ -90,5 +91,12 @@ void api_call_gone(struct api_call *c);
 void api_changed(struct api *a, const char *id);
 /* Nobody waits for changes any more. */
 void api_end_watching(struct api *a);
+
+/* Whose listeners hear of changes that begin from now on; NULL: nobody's. Counted, until they have
+ * heard of those that began with it. FN_E_EXHAUSTED: it stays as it was. */
+int api_set_chain(struct api *a, struct chain *chain);
+/* idle() when no listener has to hear of a change, perhaps from inside; what a slow one has not
+ * heard of in FN_LISTENER_DRAIN_S is left out. Once; no change comes any more. */
+void api_drain(struct api *a, void (*idle)(void *ud), void *ud);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <api/api.h>
 #include <base/metric.h>
+#include <fn/listener.h>
 
 #define API_PARAMS_MAX 3u
 #define CHANGES_KEPT   1024u /* whoever missed more asks for everything again */
@@ -40,11 +41,32 @@ struct limits {
     struct metric *refused[LIMIT_REASONS_N];
 };
 
+struct hooks; /* hooks.c: a line of changes in front of the listeners of one chain */
+
 struct api {
     struct api_deps deps;
     const struct api_options *options;
     struct limits limits;
     struct changes changes;
+    struct hooks *hooks;          /* for what begins now; NULL: nobody hears of it */
+    LIST_HEAD(, hooks) all_hooks; /* and those before it, whose listeners have not heard of all */
+    uint32_t heard; /* changes that listeners hear of, from before_change() to after_change() */
+    void (*idle)(void *ud);
+    void *idle_ud;
+    struct env_timer idle_timer;
+};
+
+/* A change's way past listeners. */
+struct hook {
+    struct hooks *line; /* NULL: none is interested */
+    struct fn_change change;
+    struct buf json;
+    bool made;     /* the store has it: after_change() */
+    bool given_up; /* the client was told so, while a listener still has it */
+    int64_t due_ns;
+    struct env_timer due;
+    int result; /* of before_change() */
+    struct fn_error error;
 };
 
 struct api_call {
@@ -63,7 +85,8 @@ struct api_call {
     bool not_json; /* what is wrong with the body is a detail of "Invalid JSON" */
     uint64_t seen; /* of a watcher: the newest change that it knows */
     struct env_timer patience; /* of one that waits */
-    TAILQ_ENTRY(api_call) link;
+    TAILQ_ENTRY(api_call) link; /* of one that waits: for changes, or for listeners */
+    struct hook hook;
     struct store_op op;
 };
 
@@ -106,6 +129,17 @@ void limit_guessed(struct api_call *c, const unsigned char *token, bool right);
 
 void api_call_reply(struct api_call *c); /* with what tell() of its route writes */
 void api_call_end(struct api_call *c);   /* the same, if somebody is there; the call is over */
+
+void api_call_fail(struct api_call *c, int code, const struct fn_error *e); /* with an error */
+void api_call_free(struct api_call *c);
+
+/* ---- listeners of changes (hooks.c) ---------------------------------------------------------- */
+
+/* store_submit(), behind listeners where one wants to be asked. */
+int hooks_submit(struct api_call *c, struct fn_error *reterr);
+/* The change is made. True: listeners hear of it, the answer was given, and the call is theirs. */
+bool hooks_tell(struct api_call *c);
+void hooks_leave(struct api_call *c); /* the call is over */
 
 /* ---- what changed (changes.c) ---------------------------------------------------------------- */
 

@@ -35,7 +35,7 @@ enum env_lane {
     ENV_LANE_SLOW,    /* pull, create, start, remove: seconds to minutes */
     ENV_LANE_CONTROL, /* control planes, API node: own threads */
     ENV_LANE_NAMES,   /* names of hosts, which a resolver may take its time for */
-    ENV_LANE_ENDS,    /* listeners that may be slow hear of calls that ended */
+    ENV_LANE_ENDS,    /* listeners that may be slow hear of ended calls, and of changes */
     ENV_LANES_N
 };
 

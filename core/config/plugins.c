@@ -21,6 +21,7 @@ static const char *const plugin_keys[] = { "use", "file", "name", "sha256", NULL
 #define LB     (1u << SIDE_LB)
 #define RUNNER (1u << SIDE_RUNNER)
 #define NPM    (1u << SIDE_NPM)
+#define API    (1u << SIDE_API)
 const struct config_plugin_key config_plugin_keys[] = {
     { "placer", FN_KIND_PLACER, SHAPE_STACK, AT(placers), .sides = LB },
     { "fallback", FN_KIND_PLACER, SHAPE_ONE, AT(fallback), .sides = LB },
@@ -31,13 +32,14 @@ const struct config_plugin_key config_plugin_keys[] = {
     { "predictor", FN_KIND_PREDICTOR, SHAPE_ONE, AT(predictor), .sides = NPM },
     { "operator", FN_KIND_OPERATOR, SHAPE_ONE, AT(operator_), .sides = RUNNER },
     { "overriders", FN_KIND_OVERRIDER, SHAPE_LIST, AT(overriders), .sides = LB | RUNNER },
-    { "listeners", FN_KIND_LISTENER, SHAPE_LIST, AT(listeners), .sides = LB | RUNNER },
+    { "listeners", FN_KIND_LISTENER, SHAPE_LIST, AT(listeners), .sides = LB | RUNNER | API },
     { NULL, NULL, SHAPE_ONE, 0, 0 },
 };
 #undef AT
 #undef LB
 #undef RUNNER
 #undef NPM
+#undef API
 
 struct plugin_words {
     const char *use;

@@ -106,6 +106,32 @@ static struct plugin **load_list(struct generation *g, const struct config_list_
     return first;
 }
 
+/* What a node has for listeners to hear of: calls, changes, or both. */
+static void warn_deaf(const struct generation *g, struct conf_problems *p)
+{
+    const struct node *n = g->node;
+    bool calls = n->front->set_chain != NULL;
+    bool changes = false;
+
+    for (uint32_t i = 0; i < n->n_sides; i++) {
+        changes = changes || (n->sides[i]->hears_changes && g->config->store->url);
+    }
+    for (uint32_t i = 0; i < g->config->listeners.n; i++) {
+        const struct fn_listener_ops *ops = plugin_ops(g->listeners[i]);
+        bool of_calls = ops->before || ops->after || ops->after_worker;
+        bool of_changes = ops->before_change || ops->after_change;
+
+        if ((of_calls || of_changes) && !(of_calls && calls) && !(of_changes && changes)) {
+            conf_warning(p, "CFG710", g->config->listeners.items[i].where,
+                         "listener %s: has no effect: it hears of %s, and this node has none",
+                         plugin_name(g->listeners[i]),
+                         of_calls && of_changes ? "calls and changes"
+                         : of_calls             ? "calls"
+                                                : "changes");
+        }
+    }
+}
+
 static void on_chain_gone(struct chain *c)
 {
     generation_unref(container_of(c, struct generation, chain));
@@ -136,6 +162,7 @@ int generation_load(struct generation *g, struct plugin *running, struct conf_pr
         }
     }
     if (p->n == told) {
+        warn_deaf(g, p);
         make_chain(g, p);
     }
     return p->n > told ? FN_E_INVALID : 0;
@@ -253,16 +280,6 @@ static void on_stuck(struct env_timer *t)
 
 /* ---- use ------------------------------------------------------------------------------------- */
 
-static void use_chain(struct generation *g)
-{
-    struct node *n = g->node;
-
-    if (n->front->set_chain) {
-        g->refs++;
-        n->front->set_chain(n, &g->chain);
-    }
-}
-
 static void become_current(struct generation *g)
 {
     struct node *n = g->node;
@@ -292,17 +309,25 @@ static int generation_take(struct generation *g, struct generation *old, struct 
     return r;
 }
 
+/* Parts that use the chain count it, and it counts the generation; here for the time when none has
+ * it yet. */
 static int use(struct generation *g)
 {
     struct node *n = g->node;
     int r = 0;
 
+    g->refs++;
+    chain_ref(&g->chain);
     for (uint32_t i = 0; i < n->n_sides; i++) {
         if (n->sides[i]->use && n->sides[i]->use(g) < 0) {
             r = FN_E_EXHAUSTED;
         }
     }
-    use_chain(g);
+    if (n->front->set_chain) {
+        n->front->set_chain(n, &g->chain);
+    }
+    g->lent = g->chain.refs - 1;
+    chain_unref(&g->chain);
     return r;
 }
 

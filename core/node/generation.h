@@ -60,6 +60,7 @@ struct generation {
     bool keeps_pool;         /* takes the pool of the one before */
     struct catalog *catalog; /* functions of fn.yaml until they are switched in */
     struct chain chain;
+    uint32_t lent; /* parts that count it while it is the current one; all other counts are calls */
 
     struct env_timer stuck_timer;
     struct env_task end_task;

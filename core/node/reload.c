@@ -363,7 +363,7 @@ static void on_generations(void *ud, struct admin_request *rq)
             list, json_pack("{s:I, s:s, s:s, s:i, s:i}", "generation", (json_int_t)g->number,
                             "from", g->loaded_at, "state",
                             g->stuck ? "stuck" : generation_states.names[g->state],
-                            "calls", g == n->gen ? (int)g->chain.refs - 1 : (int)g->chain.refs,
+                            "calls", (int)(g->chain.refs - (g == n->gen ? g->lent : 0)),
                             "plugins", (int)(g->n_plugins + (g->pool != NULL))));
     }
     answer(rq, 200, json_pack("{s:o}", "generations", list));

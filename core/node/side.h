@@ -74,6 +74,7 @@ struct node_side {
     /* Strangers come by HTTP: no interface is refused, and they may send their last requests when
      * the node drains. */
     bool serves_clients;
+    bool hears_changes;  /* with a store: of apps, functions and triggers */
     const char *exposed; /* what whoever reaches gRPC in plain text may do */
 
     /* What operators see. */

@@ -141,14 +141,31 @@ static void api_apply(struct node *n)
     }
 }
 
-static void api_drain(struct node *n, void (*done)(void *ud), void *ud)
+/* Listeners of changes hear of those that the store has made, and of nothing behind that. */
+static void on_heard(void *ud)
+{
+    struct node *n = ud;
+
+    store_drain(n->store, n->drained, n->drained_ud);
+}
+
+static void api_side_drain(struct node *n, void (*done)(void *ud), void *ud)
 {
     if (n->store) {
         api_end_watching(n->management);
-        store_drain(n->store, done, ud);
+        n->drained = done;
+        n->drained_ud = ud;
+        api_drain(n->management, on_heard, n);
     } else {
         done(ud);
     }
+}
+
+static int api_use(struct generation *g)
+{
+    struct api *a = g->node->management;
+
+    return a ? api_set_chain(a, &g->chain) : 0;
 }
 
 static void api_close(struct node *n)
@@ -168,8 +185,10 @@ const struct node_side node_side_api = {
     .serve = api_serve,
     .begin = api_begin,
     .apply = api_apply,
-    .drain = api_drain,
+    .drain = api_side_drain,
     .close = api_close,
+    .use = api_use,
     .serves_clients = true,
+    .hears_changes = true,
     .status = api_status,
 };

@@ -30,6 +30,8 @@ static const struct plugin_slot listener_slots[] = {
     SLOT(fn_listener_ops, before, false),
     SLOT(fn_listener_ops, after, false),
     SLOT(fn_listener_ops, after_worker, false),
+    SLOT(fn_listener_ops, before_change, false),
+    SLOT(fn_listener_ops, after_change, false),
 };
 
 static const struct plugin_slot driver_slots[] = {

@@ -11,7 +11,7 @@
  *        devices, limits, capabilities, DNS, runtime, network, log driver and extra JSON; fn.driver
  *        1.1 has task(). labels.h: runners of snapshots and machines of control planes have labels.
  *        view.h: whoever is shown a call can ask for all of it. listener.h: after_worker(), for
- *        listeners that may be slow. host.h: requests of fn.http 1.1 name TLS files, children of
+ *        listeners that may be slow; before_change() and after_change(). host.h: requests of fn.http 1.1 name TLS files, children of
  *        fn.proc 1.1 have CPU shares.
  *        usage() of drivers tells what containers use. read() of operators is a source of lines.
  *   1.0  first version.

@@ -195,7 +195,25 @@ static int after_worker(void *inst, struct fn_op *op, const struct fn_call *call
     i->ended = strcmp(end->outcome, "ok") != 0;
     return i->ended ? FN_E_INTERNAL : 0;
 }
-#define AFTER_WORKER .after_worker = after_worker,
+
+static int before_change(void *inst, struct fn_op *op, const struct fn_change *change,
+                         struct fn_error *reterr)
+{
+    (void)inst;
+    (void)op;
+    reterr->http_status = 422;
+    return strcmp(change->name, "good") == 0 ? 0 : FN_E_PERMISSION;
+}
+
+static void after_change(void *inst, struct fn_op *op, const struct fn_change *change)
+{
+    struct inst *i = inst;
+
+    (void)op;
+    i->ended = change->verb == FN_CHANGE_DELETE && !change->json;
+}
+#define AFTER_WORKER                                                                               \
+    .after_worker = after_worker, .before_change = before_change, .after_change = after_change,
 #else
 #define AFTER_WORKER
 #endif

@@ -196,6 +196,8 @@ static void use_listener(const void *table, void *inst, char how)
     const struct fn_listener_ops *ops = table;
     const struct fn_call call = { .hdr = FN_HDR(struct fn_call, FN_MAGIC_CALL) };
     const struct fn_call_end end = { .size = sizeof(end), .outcome = "ok" };
+    const struct fn_change change = { .size = sizeof(change), .kind = FN_CHANGE_APP,
+                                      .verb = FN_CHANGE_DELETE, .name = "bad" };
     struct fn_error e = FN_ERROR_INIT;
 
     ck_assert_int_eq(ops->before(inst, &call, &e), 0);
@@ -205,8 +207,14 @@ static void use_listener(const void *table, void *inst, char how)
     if (plugin_file_manifest(file)->abi_minor > 0) {
         ck_assert_int_eq(ops->after_worker(inst, NULL, &call, &end, &e), 0);
         ck_assert_int_eq(ops->before(inst, &call, &e), 0);
+        ck_assert_int_eq(ops->before_change(inst, NULL, &change, &e), FN_E_PERMISSION);
+        ck_assert_int_eq(e.http_status, 422);
+        ops->after_change(inst, NULL, &change);
+        ck_assert_int_eq(ops->before(inst, &call, &e), FN_E_EXHAUSTED);
     } else {
         ck_assert_ptr_null(ops->after_worker);
+        ck_assert_ptr_null(ops->before_change);
+        ck_assert_ptr_null(ops->after_change);
     }
     EXTRA(ops, inst, how);
 }

@@ -26,7 +26,7 @@ allowed() {
     override) echo "base model plugin override" ;;
     lb) echo "base conf model plugin override place lb" ;;
     store) echo "base conf model store" ;;
-    api) echo "base conf model store api" ;;
+    api) echo "base conf model plugin override store api" ;;
     runner) echo "base conf model plugin override runner" ;;
     npm) echo "base conf model plugin npm" ;;
     loop) echo "base conf plugin loop" ;;
