@@ -4,9 +4,9 @@
  *                  └─ refused, or late ──▶ answer
  *
  * One line of changes per chain of listeners, one change at a time: a listener is asked and told one
- * after the other, and a reload begins a line of its own, so that one that hangs holds up no change
- * that comes behind it. Nothing of the store is held while listeners think. While a change is on
- * the lane its hook belongs to the worker; everything else belongs to the loop. */
+ * after the other. A reload begins a line of its own, so that a listener that hangs holds up no
+ * change behind it. Nothing of the store is held while listeners think. While a change is on the lane
+ * its hook belongs to the worker; everything else belongs to the loop. */
 #include <api/api_int.h>
 
 #include <base/log.h>
@@ -35,7 +35,7 @@ struct hooks {
     struct env_timer again;
 };
 
-static void look(struct hooks *h);
+static void hooks_look(struct hooks *h);
 
 static void hooks_unref(struct hooks *h)
 {
@@ -66,7 +66,7 @@ static const struct change_kind change_kinds[] = {
     { &store_trigger_remove, FN_CHANGE_TRIGGER, FN_CHANGE_DELETE },
 };
 
-static const struct change_kind *kind_of(const struct store_verb *verb)
+static const struct change_kind *change_kind_of(const struct store_verb *verb)
 {
     for (size_t i = 0; i < sizeof(change_kinds) / sizeof(change_kinds[0]); i++) {
         if (change_kinds[i].verb == verb) {
@@ -119,7 +119,7 @@ static void name_change(const struct store_op *op, struct fn_change *ch)
 /* As it is to be, or as it is now. 0 or FN_E_EXHAUSTED. */
 static int describe(struct api_call *c)
 {
-    const struct change_kind *k = kind_of(c->op.verb);
+    const struct change_kind *k = change_kind_of(c->op.verb);
     struct hook *hook = &c->hook;
     int r = 0;
 
@@ -143,7 +143,7 @@ static int describe(struct api_call *c)
 static void is_late(struct hook *hook, const char *listener)
 {
     hook->result = err_set_http(&hook->error, FN_E_DEADLINE, 503, FN_BLAME_PLUGIN,
-                                "API1112 the listener %s did not answer within %d s; nothing was "
+                                "API1114 the listener %s did not answer within %d s; nothing was "
                                 "changed", listener, FN_CHANGE_TIME_S);
 }
 
@@ -158,7 +158,7 @@ static void is_refused(struct hook *hook, const char *listener, int r)
     }
     if (!e->msg[0]) {
         err_set_http(e, r, e->http_status, FN_BLAME_USER,
-                     "API1111 the listener %s refused the change", listener);
+                     "API1113 the listener %s refused the change", listener);
     }
 }
 
@@ -190,7 +190,7 @@ static void tell_one(struct hook *hook, struct plugin *p, struct fn_op *op)
     plugin_leave(&crumb);
 }
 
-static void run_change(struct env_work *w, struct fn_op *op)
+static void hooks_run(struct env_work *w, struct fn_op *op)
 {
     struct hooks *h = container_of(w, struct hooks, work);
     struct hook *hook = &h->running->hook;
@@ -248,11 +248,11 @@ static void on_change_done(struct env_work *w)
     } else {
         pass(c);
     }
-    look(h);
+    hooks_look(h);
     hooks_unref(h);
 }
 
-static void begin(struct hooks *h)
+static void hooks_begin(struct hooks *h)
 {
     struct api_call *c = TAILQ_FIRST(&h->waiting);
     struct env_work *w = &h->work;
@@ -268,16 +268,16 @@ static void begin(struct hooks *h)
     }
 }
 
-static void look(struct hooks *h)
+static void hooks_look(struct hooks *h)
 {
     if (!h->running && !TAILQ_EMPTY(&h->waiting) && !env_timer_is_set(&h->again)) {
-        begin(h);
+        hooks_begin(h);
     }
 }
 
 static void on_again(struct env_timer *t)
 {
-    look(container_of(t, struct hooks, again));
+    hooks_look(container_of(t, struct hooks, again));
 }
 
 /* The client has waited long enough: whatever becomes of the question, nothing is changed. */
@@ -293,7 +293,7 @@ static void on_due(struct env_timer *t)
         return;
     }
     err_set_http(&e, FN_E_DEADLINE, 503, FN_BLAME_PLUGIN,
-                 "API1112 the listeners of changes did not answer within %d s; nothing was changed",
+                 "API1114 the listeners of changes did not answer within %d s; nothing was changed",
                  FN_CHANGE_TIME_S);
     log_stranger(FN_LOG_WARN, "a change was given up: its listeners are too slow", "method",
                  c->route->method, "route", c->route->pattern, "id", c->hook.change.id);
@@ -306,12 +306,12 @@ static void on_due(struct env_timer *t)
     }
 }
 
-static void queue(struct api_call *c)
+static void hooks_queue(struct api_call *c)
 {
     struct hooks *h = c->hook.line;
 
     TAILQ_INSERT_TAIL(&h->waiting, c, link);
-    look(h);
+    hooks_look(h);
 }
 
 static int queue_question(struct api_call *c, struct fn_error *reterr)
@@ -324,21 +324,21 @@ static int queue_question(struct api_call *c, struct fn_error *reterr)
     c->hook.due_ns = env_now_ns(h->env) + TIME_NS;
     c->hook.due.cb = on_due;
     env_timer_set(h->env, &c->hook.due, c->hook.due_ns);
-    queue(c);
+    hooks_queue(c);
     return 0;
 }
 
 int hooks_submit(struct api_call *c, struct fn_error *reterr)
 {
     struct api *a = c->api;
-    struct hooks *h = kind_of(c->op.verb) ? a->hooks : NULL;
+    struct hooks *h = change_kind_of(c->op.verb) ? a->hooks : NULL;
 
     if (!h) {
         return store_submit(a->deps.store, &c->op, reterr);
     }
     if (a->heard >= FN_CHANGES_MAX) {
         return err_set_http(reterr, FN_E_EXHAUSTED, 503, FN_BLAME_PLATFORM,
-                            "API1113 %u changes are in front of listeners already", a->heard);
+                            "API1115 %u changes are in front of listeners already", a->heard);
     }
     a->heard++;
     h->refs++;
@@ -362,7 +362,7 @@ bool hooks_tell(struct api_call *c)
         api_call_reply(c);
     }
     c->gone = true;
-    queue(c);
+    hooks_queue(c);
     return true;
 }
 
@@ -412,7 +412,7 @@ static int hooks_create(struct api *a, struct chain *chain, struct hooks **ret)
     if (!*ret) {
         return want.work.owner ? FN_E_EXHAUSTED : 0;
     }
-    want.work.run = run_change;
+    want.work.run = hooks_run;
     want.work.done = on_change_done;
     want.work.lane = ENV_LANE_ENDS;
     want.again.cb = on_again;

@@ -86,6 +86,32 @@ static int after_worker(void *inst, struct fn_op *op, const struct fn_call *call
     return 0;
 }
 
+static int before_change(void *inst, struct fn_op *op, const struct fn_change *change,
+                         struct fn_error *reterr)
+{
+    (void)inst;
+    (void)op;
+    if (M(10) && change->verb == FN_CHANGE_DELETE) {
+        reterr->code = FN_E_PERMISSION;
+        reterr->http_status = 302;
+        return FN_E_PERMISSION;
+    }
+    return M(11) && strlen(change->json) == 0 ? FN_E_INTERNAL : 0; /* of a delete there is none */
+}
+
+static void after_change(void *inst, struct fn_op *op, const struct fn_change *change)
+{
+    struct count *c = inst;
+
+    (void)op;
+    if (M(12)) {
+        if (c->kept_text && c->kept_text[0] == '!') {
+            abort();
+        }
+        c->kept_text = change->name[0] ? change->request_id : change->json;
+    }
+}
+
 static const struct fn_need needs[] = { { "fn.view", 1, 0, 0 }, { NULL, 0, 0, 0 } };
 
 static const struct fn_listener_ops ops = {
@@ -93,6 +119,8 @@ static const struct fn_listener_ops ops = {
     .before = before,
     .after = after,
     .after_worker = after_worker,
+    .before_change = before_change,
+    .after_change = after_change,
 };
 
 MUTANT_PLUGIN(mutant, FN_KIND_LISTENER, LISTENER, 0, NULL, needs, ops)

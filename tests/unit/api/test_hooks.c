@@ -303,7 +303,7 @@ START_TEST(a_refusal_is_an_answer_of_the_api)
     ck_assert_uint_ge(second.bad_answers, 2);
     answer = FN_E_PERMISSION;
     ask("POST", "/v2/apps", "{\"name\":\"shop\"}");
-    ck_assert_str_eq(said.body, "API1111 the listener second refused the change");
+    ck_assert_str_eq(said.body, "API1113 the listener second refused the change");
 }
 END_TEST
 
@@ -344,7 +344,7 @@ START_TEST(one_that_answers_too_late_refuses)
     takes_ns = 6 * ENV_S;
     ck_assert_int_eq(ask("POST", "/v2/apps", "{\"name\":\"shop\"}"), 503);
     ck_assert_str_eq(said.body,
-                     "API1112 the listener first did not answer within 5 s; nothing was changed");
+                     "API1114 the listener first did not answer within 5 s; nothing was changed");
     ck_assert(!was_heard("second"));
     ck_assert_int_eq(ask("GET", "/v2/apps", ""), 200);
     ck_assert_str_eq(said.body, "{\"items\":[]}");
@@ -403,7 +403,7 @@ START_TEST(only_so_many_are_let_in)
     }
     ck_assert_ptr_null(submit("POST", "/v2/apps", "{\"name\":\"more\"}"));
     ck_assert_int_eq(said.status, 503);
-    ck_assert_str_eq(said.body, "API1113 1024 changes are in front of listeners already");
+    ck_assert_str_eq(said.body, "API1115 1024 changes are in front of listeners already");
     ck_assert_ptr_nonnull(submit("GET", "/v2/apps", "")); /* who reads is not in front of them */
     fake_env_work_all(env);
     ck_assert_int_eq(ask("POST", "/v2/apps", "{\"name\":\"more\"}"), 200);

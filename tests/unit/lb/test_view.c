@@ -140,9 +140,11 @@ static void after(void *inst, const struct fn_call *call, const struct fn_call_e
     after_n++;
 }
 
-static const struct fn_listener_ops listener_ops = { FN_HDR(struct fn_listener_ops,
-                                                            FN_MAGIC_LISTENER),
-                                                     before, after, NULL };
+static const struct fn_listener_ops listener_ops = {
+    .hdr = FN_HDR(struct fn_listener_ops, FN_MAGIC_LISTENER),
+    .before = before,
+    .after = after,
+};
 
 static int pool_start(void *inst, struct fn_error *reterr)
 {

@@ -1066,7 +1066,9 @@ static void l_after(void *inst, const struct fn_call *call, const struct fn_call
 }
 
 static const struct fn_listener_ops listener_ops = {
-    FN_HDR(struct fn_listener_ops, FN_MAGIC_LISTENER), l_before, l_after, NULL
+    .hdr = FN_HDR(struct fn_listener_ops, FN_MAGIC_LISTENER),
+    .before = l_before,
+    .after = l_after,
 };
 
 static bool file_exists(const char *path)
