@@ -3,10 +3,10 @@
  *   request ──▶ before_change() of each ──▶ store ──▶ answer ──▶ after_change() of each
  *                  └─ refused, or late ──▶ answer
  *
- * One line of changes per chain of listeners, one change at a time: a listener is asked and told one
- * after the other. A reload begins a line of its own, so that a listener that hangs holds up no
- * change behind it. Nothing of the store is held while listeners think. While a change is on the lane
- * its hook belongs to the worker; everything else belongs to the loop. */
+ * One line of changes per chain of listeners, one change at a time: a listener is asked and told
+ * one after the other. A reload begins a line of its own, so that a listener that hangs holds up
+ * no change behind it. Nothing of the store is held while listeners think. While a change is on
+ * the lane its hook belongs to the worker; everything else belongs to the loop. */
 #include <api/api_int.h>
 
 #include <base/log.h>

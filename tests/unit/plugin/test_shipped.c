@@ -445,6 +445,35 @@ START_TEST(listener_count)
 }
 END_TEST
 
+/* Names of apps that are made; all other changes pass. */
+START_TEST(listener_count_names)
+{
+    struct plugin *p = make("listener", "count", "{names_must_match: team-*}\n");
+    const struct fn_listener_ops *ops = plugin_ops(p);
+    struct fn_change change = { .size = sizeof(change), .kind = FN_CHANGE_APP,
+                                .verb = FN_CHANGE_CREATE, .name = "team-a" };
+    struct buf out = BUF_INIT(0);
+    struct fn_error e = ERR_INIT;
+
+    ck_assert_int_eq(ops->before_change(plugin_inst(p), NULL, &change, &e), 0);
+    change.name = "shop";
+    ck_assert_int_eq(ops->before_change(plugin_inst(p), NULL, &change, &e), FN_E_PERMISSION);
+    ck_assert_int_eq(e.http_status, 422);
+    ck_assert_str_eq(e.msg, "name, got \"shop\"; expected one like team-*");
+    change.verb = FN_CHANGE_UPDATE;
+    ck_assert_int_eq(ops->before_change(plugin_inst(p), NULL, &change, &e), 0);
+    change.kind = FN_CHANGE_FUNCTION;
+    change.verb = FN_CHANGE_CREATE;
+    ck_assert_int_eq(ops->before_change(plugin_inst(p), NULL, &change, &e), 0);
+    ops->after_change(plugin_inst(p), NULL, &change);
+    ck_assert_int_eq(metric_print(&out), 0);
+    ck_assert_ptr_nonnull(
+        strstr(buf_text(&out), "fn_plugin_listener_count_changes{instance=\"count\"} 1\n"));
+    buf_finish(&out);
+    plugin_destroy(p);
+}
+END_TEST
+
 TCase *shipped_tests(void)
 {
     TCase *t = tcase_create("shipped");
@@ -457,5 +486,6 @@ TCase *shipped_tests(void)
     tcase_add_test(t, driver_env_keys);
     tcase_add_test(t, driver_env_container);
     tcase_add_test(t, listener_count);
+    tcase_add_test(t, listener_count_names);
     return t;
 }
