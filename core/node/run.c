@@ -451,6 +451,7 @@ int run_node(struct config *config, const struct start *o)
         log_writer_flush(LOG_FLUSH_MS);
         return run.exit_code;
     }
+    fputs(buf_text(&problems.text), stderr); /* warnings */
     conf_problems_finish(&problems);
     loop_enter(run.node.loop);
     prepare_next(&run);
