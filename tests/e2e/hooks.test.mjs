@@ -8,6 +8,7 @@ import { request } from './lib/http.mjs'
 import { build, Fnd, freePort, tempDir, until } from './lib/node.mjs'
 
 const late = path.join(build, 'tests/plugins/late.so')
+const veto = path.join(build, 'tests/plugins/veto.so')
 
 const nodes = {
   api: (port, dir, listeners) => `
@@ -82,12 +83,35 @@ for (const [type, yaml] of Object.entries(nodes)) {
   })
 }
 
+describe('a listener that is too slow', () => {
+  for (const [deaf, sentence] of [[false, 'the listener late'], [true, 'the listeners of changes']]) {
+    it(`${deaf ? 'and deaf' : 'but listens'}: the change is refused in time, a reload helps, and the node ends`, async () => {
+      const port = await freePort()
+      const dir = tempDir()
+      const node = await Fnd.start('api', port, nodes.api(port, dir, `{ use: late, file: "${late}", time: 9s, deaf: ${deaf} }`))
+      try {
+        const ask = (name) => request(node.url('/v2/apps'), { method: 'POST', body: JSON.stringify({ name }) })
+        const answer = await ask('a')
+        assert.equal(answer.status, 503)
+        assert.equal(JSON.parse(answer.text).message, `API1114 ${sentence} did not answer within 5 s; nothing was changed`)
+        assert.deepEqual(JSON.parse((await request(node.url('/v2/apps'))).text), { items: [] })
+        writeFileSync(path.join(node.dir, 'fn.yaml'), nodes.api(port, dir, '{ use: count }'), { mode: 0o600 })
+        node.signal('SIGHUP')
+        await until('the reload is done', () => node.log.includes('the configuration was taken'))
+        assert.equal((await ask('b')).status, 200)
+      } finally {
+        assert.deepEqual(await node.stop(), { code: 0, signal: null })
+      }
+    })
+  }
+})
+
 describe('listeners that hear of nothing', () => {
   it('one of calls at an API node is told as without effect', async () => {
     const port = await freePort()
-    const node = await Fnd.start('api', port, nodes.api(port, tempDir(), `{ use: late, file: "${late}" }`))
+    const node = await Fnd.start('api', port, nodes.api(port, tempDir(), `{ use: veto, file: "${veto}", fn_id: x }`))
     try {
-      assert.match(node.log, /CFG710 .*listener late: has no effect: it hears of calls, and this node has none/)
+      assert.match(node.log, /CFG710 .*listener veto: has no effect: it hears of calls, and this node has none/)
     } finally {
       await node.stop()
     }

@@ -1,4 +1,4 @@
-/* A listener that takes its time over each end of a call, for the end-to-end tests: asleep as it
+/* A listener that takes its time over each end of a call and before each change, for the end-to-end tests: asleep as it
  * should be, or deaf to its deadline and to being cancelled. */
 #include <fn/listener.h>
 
@@ -37,15 +37,10 @@ static void destroy(void *inst)
     free(inst);
 }
 
-static int after_worker(void *inst, struct fn_op *op, const struct fn_call *call,
-                        const struct fn_call_end *end, struct fn_error *reterr)
+static int take_time(const struct late *l, struct fn_op *op)
 {
-    const struct late *l = inst;
     const struct timespec ts = { l->conf->time_ns / 1000000000, l->conf->time_ns % 1000000000 };
 
-    (void)call;
-    (void)end;
-    (void)reterr;
     if (l->conf->deaf) {
         nanosleep(&ts, NULL);
         return 0;
@@ -53,9 +48,27 @@ static int after_worker(void *inst, struct fn_op *op, const struct fn_call *call
     return l->op->sleep_until(op, l->host->clock->now_ns(l->host) + l->conf->time_ns);
 }
 
+static int after_worker(void *inst, struct fn_op *op, const struct fn_call *call,
+                        const struct fn_call_end *end, struct fn_error *reterr)
+{
+    (void)call;
+    (void)end;
+    (void)reterr;
+    return take_time(inst, op);
+}
+
+static int before_change(void *inst, struct fn_op *op, const struct fn_change *change,
+                         struct fn_error *reterr)
+{
+    (void)change;
+    (void)reterr;
+    return take_time(inst, op);
+}
+
 static const struct fn_listener_ops ops = {
     .hdr = FN_HDR(struct fn_listener_ops, FN_MAGIC_LISTENER),
     .after_worker = after_worker,
+    .before_change = before_change,
 };
 
 static const struct fn_need needs[] = { { "fn.op", 1, 0, 0 }, { NULL, 0, 0, 0 } };

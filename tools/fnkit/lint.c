@@ -77,17 +77,19 @@ static void add_static(void *ud, const char *symbol, uint64_t bytes)
 }
 
 /* The host's copy of a table is as large as the host knows it. */
-static bool has_after_worker(const struct fn_factory *f)
+static bool hears_on_workers(const struct fn_factory *f)
 {
+    const struct fn_listener_ops *ops = f->ops;
+
     return strcmp(f->kind, FN_KIND_LISTENER) == 0 &&
-           ((const struct fn_listener_ops *)f->ops)->after_worker;
+           (ops->after_worker || ops->before_change || ops->after_change);
 }
 
 static void only_loop(void *ud, const struct fn_factory *f)
 {
     bool *only = ud;
 
-    if (has_after_worker(f) || strcmp(f->kind, FN_KIND_DRIVER) == 0 ||
+    if (hears_on_workers(f) || strcmp(f->kind, FN_KIND_DRIVER) == 0 ||
         strcmp(f->kind, FN_KIND_CONTROL_PLANE) == 0 || strcmp(f->kind, FN_KIND_POOL) == 0 ||
         strcmp(f->kind, FN_KIND_OPERATOR) == 0) {
         *only = false;

@@ -301,6 +301,8 @@ START_TEST(a_refusal_is_an_answer_of_the_api)
     }
     ck_assert_str_eq(said.body, "a plugin gave an answer that cannot be used");
     ck_assert_uint_ge(second.bad_answers, 2);
+    answer = FN_E_DEADLINE; /* it gave up by itself */
+    ck_assert_int_eq(ask("POST", "/v2/apps", "{\"name\":\"shop\"}"), 503);
     answer = FN_E_PERMISSION;
     ask("POST", "/v2/apps", "{\"name\":\"shop\"}");
     ck_assert_str_eq(said.body, "API1113 the listener second refused the change");
