@@ -207,7 +207,7 @@ static void away_begin(struct plugin_host *h, struct plugin_crumb *c)
     c->away_next = h->away;
     c->away_prev = &h->away;
     if (h->away) {
-        h->away->away_prev = &c->away_next;
+        __atomic_store_n(&h->away->away_prev, &c->away_next, __ATOMIC_RELAXED);
     }
     h->away = c;
     pthread_mutex_unlock(&h->away_lock);
@@ -218,7 +218,7 @@ static void away_end(struct plugin_host *h, struct plugin_crumb *c)
     pthread_mutex_lock(&h->away_lock);
     *c->away_prev = c->away_next;
     if (c->away_next) {
-        c->away_next->away_prev = c->away_prev;
+        __atomic_store_n(&c->away_next->away_prev, c->away_prev, __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&h->away_lock);
 }
@@ -323,7 +323,8 @@ void plugin_leave(struct plugin_crumb *c)
         left_loop(c, took);
         return;
     }
-    if (c->away_prev) {
+    /* Neighbours move it, under the lock; that it is in the list does not change. */
+    if (__atomic_load_n(&c->away_prev, __ATOMIC_RELAXED)) {
         away_end(c->plugin->owner, c);
     }
     m = method_of(c->plugin->health->other, c->method);
