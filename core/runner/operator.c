@@ -517,6 +517,11 @@ static bool begin_work(struct runner *r, struct env_work *work, int64_t timeout_
     return false;
 }
 
+static bool has_lane(const struct runner *r)
+{
+    return r->status.question.running || r->change.running || r->feed.running || r->read.running;
+}
+
 /* The next question gets its lane, or learns that there is none. */
 static void take_turn(struct runner *r)
 {
@@ -525,28 +530,25 @@ static void take_turn(struct runner *r)
     struct operator_feed *f = &r->feed;
     struct operator_read *rd = &r->read;
 
-    if (q->running || c->running || f->running || rd->running) {
-        return;
-    }
-    if (c->asking) {
+    if (c->asking && !has_lane(r)) {
         c->running = begin_work(r, &c->work, OPERATOR_CHANGE_NS, &c->result, &c->error);
         if (!c->running) {
             change_tell(r);
         }
     }
-    if (q->asking && !c->running) {
+    if (q->asking && !has_lane(r)) {
         q->running = begin_work(r, &q->work, OPERATOR_TIMEOUT_NS, &q->result, &q->error);
         if (!q->running) {
             question_tell(r);
         }
     }
-    if (f->asking && !c->running && !q->running) {
+    if (f->asking && !has_lane(r)) {
         f->running = begin_work(r, &f->work, OPERATOR_LOG_NS, &f->result, &f->error);
         if (!f->running) {
             feed_tell(r);
         }
     }
-    if (rd->asking && !c->running && !q->running && !f->running) {
+    if (rd->asking && !has_lane(r)) {
         rd->running = begin_work(r, &rd->work, OPERATOR_READ_NS, &rd->result, &rd->error);
         if (!rd->running) {
             read_tell(r);

@@ -254,6 +254,34 @@ START_TEST(fails)
 }
 END_TEST
 
+/* Lines that found no lane wake a reader from inside of the turn in which that is noticed: his
+ * question must not be submitted twice. */
+START_TEST(woken_by_lines_without_a_lane)
+{
+    struct world *w = world_with_book(1);
+    struct container *c;
+    struct log_read rd;
+    uint32_t calls;
+
+    read_open(w, &rd, "");
+    ck_assert(next(&rd));
+    ck_assert(!next(&rd)); /* it pauses */
+    world_call(w, (struct call_spec){ .id = "CALLLLLLLLLLLLLLLLLLLLLLLL", .what = "ms-3000" });
+    world_run_ms(w, 200);
+    c = world_container(w, CTR_BUSY);
+    world_run_ms(w, 100);
+    calls = book.calls;
+    w->lanes_full = 1;
+    container_output(c, 1, "lost\n", 5);
+    world_run_ms(w, 20);
+    ck_assert_int_eq(w->lanes_full, 0);
+    ck_assert_uint_eq(book.calls, calls + 1);
+    read_leave(&rd);
+    world_run_ms(w, 4000);
+    world_destroy(w);
+}
+END_TEST
+
 /* A drain waits for no reader, and a reader for no drain that has begun. */
 START_TEST(drains)
 {
@@ -282,6 +310,7 @@ TCase *history_tests(void)
     tcase_add_test(t, in_turn);
     tcase_add_test(t, leaves);
     tcase_add_test(t, fails);
+    tcase_add_test(t, woken_by_lines_without_a_lane);
     tcase_add_test(t, drains);
     return t;
 }
