@@ -9,7 +9,8 @@
  * its first container it has none. The engine has the last word: it keeps what a container needs.
  *
  * The engine is asked beside the sweep, and only when something was pulled since it was last below
- * the limit. Go Fn: api/agent/drivers/docker/image_cacher.go, which adds up the images' sizes. */
+ * the limit. An engine that answers with an error is asked at the next sweep: one that counts for
+ * somebody else at that moment refuses (500, "a disk usage operation is already running"). Go Fn: api/agent/drivers/docker/image_cacher.go, which adds up the images' sizes. */
 #include "docker.h"
 #include "engine_json.h"
 #include "fail.h"
@@ -288,7 +289,7 @@ void cleaner_run(struct docker *d, struct fn_op *op)
     if (r != CLEAN_ENOUGH) {
         pthread_mutex_lock(&d->lock);
         d->clean_wanted = true;
-        d->clean_next_ns = engine_now_ns(d) + AGAIN_NS;
+        d->clean_next_ns = r < 0 && r != FN_E_EXHAUSTED ? 0 : engine_now_ns(d) + AGAIN_NS;
         pthread_mutex_unlock(&d->lock);
     }
 }

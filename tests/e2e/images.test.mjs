@@ -20,13 +20,16 @@ describe('images_max', { skip }, () => {
   let runner
 
   const images = () => engine.docker('images', '--format', '{{.Repository}}:{{.Tag}}').split('\n').filter(Boolean).sort()
-  const layersSize = () => new Promise((resolve, reject) => {
+  const usage = () => new Promise((resolve, reject) => {
     http.get({ socketPath: engine.socket, path: '/system/df' }, (answer) => {
       let text = ''
       answer.on('data', (d) => { text += d })
-      answer.on('end', () => resolve(JSON.parse(text).LayersSize))
+      answer.on('end', () => resolve(JSON.parse(text)))
     }).on('error', reject)
   })
+  // An engine refuses to count for two at a time: what waits for the cleaner does not ask it this.
+  const layersSize = () => until('the engine counts', async () => (await usage()).LayersSize)
+  const untilLeft = (left) => until(`${left} are left`, () => images().join() === left.join())
   // An image of a layer of its own.
   function make(name, bytes = 3 * MIB) {
     const dir = tempDir()
@@ -65,15 +68,17 @@ describe('images_max', { skip }, () => {
   it('removes the oldest, with all its names, and no more than is needed', async () => {
     const max = await layersSize() - MIB
     await start(max)
-    await until('there is room', async () => await layersSize() <= max)
-    assert.deepEqual(images(), ['base:1', 'derived:1', 'derived:2', 'fnd/hello:latest', 'kept:1', 'old:2'])
+    const left = ['base:1', 'derived:1', 'derived:2', 'fnd/hello:latest', 'kept:1', 'old:2']
+    await untilLeft(left)
+    assert.ok(await layersSize() <= max)
+    assert.deepEqual(images(), left)
   })
 
   it('frees the layers that several images share with the last of them', async () => {
     const max = await layersSize() - 4 * MIB // old:2 is not enough
     await start(max)
-    await until('there is room', async () => await layersSize() <= max)
-    assert.deepEqual(images(), ['fnd/hello:latest', 'kept:1'])
+    await untilLeft(['fnd/hello:latest', 'kept:1'])
+    assert.ok(await layersSize() <= max)
   })
 
   it('says that none of the rest may go', async () => {

@@ -513,10 +513,8 @@ START_TEST(images_with_volumes_need_permission)
 }
 END_TEST
 
-/* Of six images only the one may go that nobody uses, names as exempt or has a container of. */
-START_TEST(images_that_nobody_uses_are_removed)
+static const char *images_usage(void)
 {
-    static atomic_int wrong, right, asked;
     static const char usage[] =
         "{\"LayersSize\":1000,\"Images\":["
         "{\"Id\":\"sha256:a\",\"RepoTags\":[\"fnd/hello:latest\"],\"Size\":9,\"Containers\":0},"
@@ -526,26 +524,42 @@ START_TEST(images_that_nobody_uses_are_removed)
         "{\"Id\":\"sha256:e\",\"RepoTags\":null,\"Size\":9,\"Containers\":0},"
         "7]}";
     static char answer[1024];
-    const char *options[] = { "docker_host", NULL, "images_max", "999", "images_exempt", "kept:1",
-                              NULL };
-    char file[512], address[128], dir[64];
-    uint32_t removed;
-    struct fn_task t;
 
     snprintf(answer, sizeof(answer), "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s",
              strlen(usage), usage);
-    routes[0] = (struct route){ "/images/fnd/hello:latest/json",
-                                OK(29, "{\"Id\":\"sha256:a\",\"Config\":{}}"), false, NULL };
-    routes[1] = (struct route){ "/system/df", answer, false, &asked };
-    routes[2] = (struct route){ "/containers/json", OK(2, "[]"), true, NULL };
-    routes[3] = (struct route){ "DELETE /images/sha256%3Ae", OK(2, "[]"), false, &right };
-    routes[4] = (struct route){ "DELETE", OK(2, "[]"), false, &wrong };
+    return answer;
+}
+
+/* A driver that keeps images below 999 bytes, of which there are 1000 in images_usage(). */
+static void start_cleaning(void)
+{
+    const char *options[] = { "docker_host", NULL, "images_max", "999", "images_exempt", "kept:1",
+                              NULL };
+    char file[512], address[128];
+
     engine_start();
     snprintf(file, sizeof(file), "%s/driver-docker.so", getenv("FND_PLUGINS"));
     snprintf(address, sizeof(address), "unix://%s", socket_path);
     options[1] = address;
     node = node_start(file, "docker", options, &err);
     ck_assert_msg(node != NULL, "%s", err.msg);
+}
+
+/* Of six images only the one may go that nobody uses, names as exempt or has a container of. */
+START_TEST(images_that_nobody_uses_are_removed)
+{
+    static atomic_int wrong, right, asked;
+    char dir[64];
+    uint32_t removed;
+    struct fn_task t;
+
+    routes[0] = (struct route){ "/images/fnd/hello:latest/json",
+                                OK(29, "{\"Id\":\"sha256:a\",\"Config\":{}}"), false, NULL };
+    routes[1] = (struct route){ "/system/df", images_usage(), false, &asked };
+    routes[2] = (struct route){ "/containers/json", OK(2, "[]"), true, NULL };
+    routes[3] = (struct route){ "DELETE /images/sha256%3Ae", OK(2, "[]"), false, &right };
+    routes[4] = (struct route){ "DELETE", OK(2, "[]"), false, &wrong };
+    start_cleaning();
     node_task(&t, "fnd/hello", 1, dir);
     ck_assert_int_eq(node_prepare(node, &t, &err), 0);
     ck_assert_msg(node_sweep(node, "me", "this", &removed, &err) == 0, "%s", err.msg);
@@ -554,6 +568,31 @@ START_TEST(images_that_nobody_uses_are_removed)
     ck_assert_int_eq(node_sweep(node, "me", "this", &removed, &err), 0);
     ck_assert_int_eq(atomic_load(&asked), 8); /* over it after all rounds: again a minute later */
     rmdir(dir);
+}
+END_TEST
+
+/* An engine counts for one client at a time, and refuses another's question meanwhile. */
+START_TEST(a_busy_engine_is_asked_at_the_next_sweep)
+{
+    static atomic_int removals;
+    uint32_t removed;
+
+    routes[0] = (struct route){
+        "/system/df",
+        "HTTP/1.1 500 X\r\nContent-Length: 55\r\n\r\n"
+        "{\"message\":\"a disk usage operation is already running\"}",
+        false, NULL
+    };
+    routes[1] = (struct route){ "/containers/json", OK(2, "[]"), true, NULL };
+    routes[2] = (struct route){ "DELETE /images/sha256%3Ae", OK(2, "[]"), false, &removals };
+    start_cleaning();
+    ck_assert_int_eq(node_sweep(node, "me", "this", &removed, &err), 0);
+    ck_assert_int_eq(atomic_load(&removals), 0);
+    pthread_mutex_lock(&lock);
+    routes[0].answer = images_usage();
+    pthread_mutex_unlock(&lock);
+    ck_assert_int_eq(node_sweep(node, "me", "this", &removed, &err), 0);
+    ck_assert_int_gt(atomic_load(&removals), 0);
 }
 END_TEST
 
@@ -786,6 +825,7 @@ int main(void)
     tcase_add_test(t, a_pull_that_hangs_ends_at_the_deadline);
     tcase_add_test(t, images_with_volumes_need_permission);
     tcase_add_test(t, images_that_nobody_uses_are_removed);
+    tcase_add_test(t, a_busy_engine_is_asked_at_the_next_sweep);
     tcase_add_test(t, images_with_large_labels_are_refused);
     tcase_add_test(t, a_list_that_stalls_ends_at_the_deadline);
     tcase_add_test(t, a_hung_engine_fails_fast_after_one_deadline);
