@@ -5,7 +5,7 @@ import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { invoke, request } from './lib/http.mjs'
-import { build } from './lib/node.mjs'
+import { build, until } from './lib/node.mjs'
 
 const functions = { echo: { triggers: ['/echo'] }, hello: {}, misbehave: {}, sleeper: {} }
 const driver = `driver:
@@ -122,6 +122,7 @@ describe('placer ch', () => {
   it('keeps one function on one runner', async () => {
     const runners = [await startRunner(), await startRunner(), await startRunner()]
     const lb = await startLb({ addresses: runners.map((r) => `127.0.0.1:${r.grpcPort}`), functions, placer: '{ use: ch }' })
+    await until('all are connected', async () => (await lb.metric('fn_lb_runners_up')) === 3)
     for (const name of ['hello', 'echo', 'sleeper']) {
       const before = await Promise.all(runners.map((r) => r.metric('fn_runner_calls_received_total')))
       for (let i = 0; i < 10; i++) assert.equal((await invoke(lb, fnId(name), '0')).status, 200)
