@@ -10,7 +10,9 @@
  *
  * The engine is asked beside the sweep, and only when something was pulled since it was last below
  * the limit. An engine that answers with an error is asked at the next sweep: one that counts for
- * somebody else at that moment refuses (500, "a disk usage operation is already running"). Go Fn: api/agent/drivers/docker/image_cacher.go, which adds up the images' sizes. */
+ * somebody else at that moment refuses (500, "a disk usage operation is already running").
+ *
+ * Go Fn: api/agent/drivers/docker/image_cacher.go, which adds up the images' sizes. */
 #include "docker.h"
 #include "engine_json.h"
 #include "fail.h"
