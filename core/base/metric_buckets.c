@@ -32,6 +32,7 @@ static const char *const names[] = {
     "fn_runner_container_paused_seconds",
     "fn_runner_container_busy_seconds",
     "fn_container_uds_init_latency",
+    "fn_runner_start_phase_seconds",
     "fn_runner_status_seconds",
     "fn_docker_api_latency",
 };

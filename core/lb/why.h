@@ -16,6 +16,9 @@
 #define WHY_ID_MAX 64u
 #define WHY_ERROR_MAX 96u
 
+/* What a runner's wait was made of, as far as a container was started meanwhile. */
+enum why_start { WHY_PULL, WHY_PREPARE, WHY_CREATE, WHY_INIT, WHY_START_N };
+
 struct why;
 
 /* Times are monotonic ns; 0 = did not come to that. */
@@ -34,6 +37,7 @@ struct why_entry {
     int64_t ended_ns;
     int64_t scheduler_ns; /* reported by the runner: its own queue and start */
     int64_t execution_ns; /* reported by the runner */
+    int64_t start_ns[WHY_START_N]; /* reported by the runner, part of scheduler_ns */
     char fn_id[WHY_ID_MAX];
     char error[WHY_ERROR_MAX]; /* "" = none, or the function's */
     struct trace trace;

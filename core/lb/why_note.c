@@ -66,6 +66,10 @@ void note_end(struct lb_call *c, enum outcome outcome, int status, const struct 
     w->ended_ns = env_now_ns(c->lb->deps.env);
     w->scheduler_ns = c->finished.scheduler_ns;
     w->execution_ns = c->finished.execution_ns;
+    w->start_ns[WHY_PULL] = c->finished.image_pull_wait_ns;
+    w->start_ns[WHY_PREPARE] = c->finished.ctr_prep_ns;
+    w->start_ns[WHY_CREATE] = c->finished.ctr_create_ns;
+    w->start_ns[WHY_INIT] = c->finished.init_start_ns;
     if (!w->fn_id[0]) {
         trace_copy(w->fn_id, sizeof(w->fn_id), c->fn ? c->fn->fn_id : c->route.fn_id);
     }

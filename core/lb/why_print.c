@@ -84,6 +84,24 @@ static int64_t last_begun_ns(const struct why_entry *e)
     return n ? t->tries[n - 1].begun_ns : 0;
 }
 
+/* What the runner says that it spent: nothing of what it did not come to. */
+static int add_runner(const struct why_entry *e, struct buf *out)
+{
+    static const char *const starts[WHY_START_N] = { "pull", "prepare", "create", "init" };
+    int r = 0;
+
+    if (e->scheduler_ns || e->execution_ns) {
+        r |= buf_printf(out, ",\"runner_wait\":%lld,\"execution\":%lld",
+                        (long long)(e->scheduler_ns / 1000), (long long)(e->execution_ns / 1000));
+    }
+    for (int i = 0; i < WHY_START_N; i++) {
+        if (e->start_ns[i] > 0) {
+            r |= buf_printf(out, ",\"%s\":%lld", starts[i], (long long)(e->start_ns[i] / 1000));
+        }
+    }
+    return r;
+}
+
 static int add_phases(const struct why_entry *e, int64_t now_ns, struct buf *out)
 {
     int64_t end_ns = e->ended ? e->ended_ns : now_ns;
@@ -97,10 +115,7 @@ static int add_phases(const struct why_entry *e, int64_t now_ns, struct buf *out
         r |= buf_printf(out, ",\"queue\":%lld", (long long)(e->trace.parked_ns / 1000));
         r |= add_us(out, "attempt", last_ns, end_ns);
     }
-    if (e->scheduler_ns || e->execution_ns) {
-        r |= buf_printf(out, ",\"runner_wait\":%lld,\"execution\":%lld",
-                        (long long)(e->scheduler_ns / 1000), (long long)(e->execution_ns / 1000));
-    }
+    r |= add_runner(e, out);
     r |= add_us(out, "first_byte", e->received_ns ? e->received_ns : e->created_ns,
                 e->first_byte_ns);
     r |= add_us(out, "total", e->received_ns ? e->received_ns : e->created_ns, end_ns);

@@ -147,10 +147,10 @@ static void rcall_tell(struct rcall *rc, int http, const char *text)
         f.scheduler_ns = rc->started_ns - rc->created_ns;
         f.execution_ns = rc->ended_ns - rc->started_ns;
     }
-    f.image_pull_wait_ns = rc->pull_ns;
-    f.ctr_prep_ns = rc->prep_ns;
-    f.ctr_create_ns = rc->create_ns;
-    f.init_start_ns = rc->init_ns;
+    f.image_pull_wait_ns = rc->phase_ns[PHASE_PULL];
+    f.ctr_prep_ns = rc->phase_ns[PHASE_PREPARE];
+    f.ctr_create_ns = rc->phase_ns[PHASE_CREATE];
+    f.init_start_ns = rc->phase_ns[PHASE_INIT];
     if (http && !rc->own) {
         log_failure(rc, http, text);
     }

@@ -434,16 +434,9 @@ static void to_idle(struct container *c)
 
 static void initialized(struct container *c)
 {
-    struct rcall *rc = c->for_call;
-
     c->ready_ns = env_now_ns(c->r->env);
     metric_observe(c->q->metrics.init_ms[0], (c->ready_ns - c->started_ns) / ENV_MS);
-    if (rc) {
-        rc->pull_ns = c->image_ns - c->launched_ns;
-        rc->prep_ns = c->create_ns - c->image_ns;
-        rc->create_ns = c->started_ns - c->create_ns;
-        rc->init_ns = c->ready_ns - c->started_ns;
-    }
+    phases_count(c);
     to_idle(c);
 }
 
@@ -467,6 +460,7 @@ void container_take(struct container *c, struct rcall *rc)
     slots_idle_remove(c);
     c->call = rc;
     rc->c = c;
+    phases_note(c, rc);
     rcall_enter(rc, RC_TAKEN);
     container_arm(c, DUE_NEVER);
     if (c->state == CTR_IDLE || (c->state == CTR_FREEZE && engine_uncall(c))) {

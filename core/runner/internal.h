@@ -81,7 +81,7 @@ struct container {
     struct rcall *call;     /* CTR_THAW, CTR_BUSY, CTR_FREEZE */
     struct rcall *for_call; /* started for it, while it waits */
     struct output output;
-    int64_t launched_ns, image_ns, create_ns, started_ns, ready_ns; /* for durations */
+    int64_t launched_ns, image_ns, create_ns, started_ns, ready_ns; /* see phases.c */
     struct usage_of usage;
 };
 
@@ -111,6 +111,20 @@ void container_unhold(struct container *c);
 const char *container_exit_text(const struct container *c, char *ret, size_t cap);
 extern const struct states ctr_states;
 const char *ctr_state_name(enum ctr_state s); /* as Go Fn's metrics call it */
+
+/* ---- phases of a start (phases.c) ---------------------------------------------------------- */
+
+enum phase {
+    PHASE_PULL,    /* until the image is there */
+    PHASE_PREPARE, /* until memory and CPU are */
+    PHASE_CREATE,  /* until the engine has started it */
+    PHASE_INIT,    /* until the function has published its socket */
+    PHASES_N
+};
+extern const char *const phase_names[PHASES_N];
+void phases_count(const struct container *c); /* all of them are over */
+/* Of each, the part during which `rc` waited here. A later container's replace those before. */
+void phases_note(const struct container *c, struct rcall *rc);
 
 /* ---- slot queues (slots.c) ----------------------------------------------------------------- */
 
@@ -244,7 +258,7 @@ struct rcall {
     bool end_user;
     const char *end_text;
     const char *why; /* for the log */
-    int64_t pull_ns, prep_ns, create_ns, init_ns;
+    int64_t phase_ns[PHASES_N]; /* of the start that it waited for */
 };
 
 extern const struct states rcall_states;
@@ -307,6 +321,7 @@ struct runner_metrics {
     struct metric *engine_up, *replays, *retried_inside, *close_failures;
     struct metric *status_ms;
     struct metric *log_streams, *log_lines_lost;
+    struct metric *phases[PHASES_N];
 };
 
 void metrics_init(struct runner_metrics *m, bool go_names);

@@ -39,6 +39,25 @@ static void init_outcomes(struct runner_metrics *m)
     }
 }
 
+static void init_phases(struct runner_metrics *m)
+{
+    static const char *const labels[] = { "phase", NULL };
+    static const struct metric_def def = {
+        .name = "fn_runner_start_phase_seconds",
+        .help = "Time of each phase of a container's start, seconds: pull, until its image is "
+                "there; prepare, until memory and CPU are; create, until the engine has started "
+                "it; init, until the function has published its socket.",
+        .kind = METRIC_HISTOGRAM,
+        .labels = labels,
+        .latency = true,
+        .scale = 0.001,
+    };
+
+    for (int i = 0; i < PHASES_N; i++) {
+        m->phases[i] = metric_series(metric_declare(&def), &phase_names[i]);
+    }
+}
+
 /* Go Fn's agent counters; under names of our own where somebody else in the process has them. */
 static void init_agent(struct runner_metrics *m, bool own)
 {
@@ -96,6 +115,7 @@ void metrics_init(struct runner_metrics *m, bool go_names)
     m->log_lines_lost = counter("fn_runner_log_lines_lost_total",
                                 "Lines of functions that readers of log streams have missed.");
     init_outcomes(m);
+    init_phases(m);
     m->status_ms = metric_series(metric_declare(&status_def), NULL);
 }
 

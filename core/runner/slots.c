@@ -617,6 +617,7 @@ void slots_launch_failed(struct slot_queue *q, struct container *c, const struct
         struct rcall *rc = first ? first : TAILQ_FIRST(&q->waiters);
 
         first = NULL;
+        phases_note(c, rc);
         slots_unwait(rc);
         rcall_launch_failed(rc, why);
     }

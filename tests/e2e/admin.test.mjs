@@ -118,12 +118,16 @@ describe('fnd why', () => {
     const { phases } = why
     assert.ok(phases.placement <= phases.total && phases.attempt <= phases.total, JSON.stringify(phases))
     assert.ok(phases.execution > 0)
+    assert.ok(phases.create > 0, JSON.stringify(phases)) // the third had no container
+    const started = (phases.pull ?? 0) + (phases.prepare ?? 0) + phases.create + (phases.init ?? 0)
+    assert.ok(started <= phases.runner_wait, JSON.stringify(phases))
 
     const text = ask(lb, 'why', id)
     assert.equal(text.status, 0, text.stderr)
     assert.match(text.stdout, new RegExp(`call +${id}`))
     assert.match(text.stdout, /1 +127\.0\.0\.1:\d+ .* busy +503 +home +\w/)
     assert.match(text.stdout, /3 +127\.0\.0\.1:\d+ .* ok +- +after home, 2/)
+    assert.match(text.stdout, /\n +create +[\d.]+ (us|ms|s) +of that: /)
 
     const all = JSON.stringify(why) + text.stdout
     assert.ok(!all.includes('third'), 'no byte of the body')

@@ -321,6 +321,12 @@ START_TEST(a_detached_call_and_one_whose_client_left)
 }
 END_TEST
 
+static const char *id_of(const struct engage_attempt *a, char ret[CALL_ID_LEN + 1])
+{
+    snprintf(ret, CALL_ID_LEN + 1, "%.26s", strstr(a->json, "\"id\":\"") + 6);
+    return ret;
+}
+
 static void refuse_with_details(struct engage_attempt *a, const char *details)
 {
     const struct engage_finished f = { .error_code = 503,
@@ -340,12 +346,35 @@ START_TEST(a_runner_tells_its_reason_in_details)
     PUBLISH("r1:1", "r2:1", "r3:1");
     c = INVOKE("");
     a = fake_engage_last(&fe);
-    snprintf(id, sizeof(id), "%.26s", strstr(a->json, "\"id\":\"") + 6);
+    id_of(a, id);
     refuse_with_details(a, "memory or CPU is used up");
     refuse_with_details(fake_engage_last(&fe), id); /* as Go's runner does */
     end_ok();
     expect(id, "\"said\":\"memory or CPU is used up\"", "\"said\":\"Timed out - server too busy\"",
            "\"how\":\"ok\"", NULL);
+    client_free(c);
+}
+END_TEST
+
+START_TEST(the_phases_of_a_start_are_told)
+{
+    const struct engage_finished cold = { .success = true, .scheduler_ns = 100 * ENV_MS,
+                                          .execution_ns = ENV_MS,
+                                          .image_pull_wait_ns = 60 * ENV_MS, .ctr_prep_ns = 7000,
+                                          .ctr_create_ns = 20 * ENV_MS,
+                                          .init_start_ns = -1 }; /* told wrong */
+    char id[CALL_ID_LEN + 1];
+    struct engage_attempt *a;
+    struct client *c;
+
+    PUBLISH("r1:1");
+    c = INVOKE("");
+    a = fake_engage_last(&fe);
+    id_of(a, id);
+    a->cb->on_finished(a->ud, &cold);
+    fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
+    expect(id, "\"runner_wait\":100000,\"execution\":1000,\"pull\":60000,\"prepare\":7,"
+               "\"create\":20000,\"first_byte\"", NULL);
     client_free(c);
 }
 END_TEST
@@ -386,6 +415,7 @@ Suite *why_suite(void)
     tcase_add_test(calls, calls_without_an_answer_are_known_too);
     tcase_add_test(calls, a_detached_call_and_one_whose_client_left);
     tcase_add_test(calls, a_runner_tells_its_reason_in_details);
+    tcase_add_test(calls, the_phases_of_a_start_are_told);
     tcase_add_test(calls, what_a_function_said_stays_out);
     suite_add_tcase(s, calls);
     return s;

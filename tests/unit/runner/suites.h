@@ -8,6 +8,7 @@ TCase *calls_tests(void);
 TCase *slots_tests(void);
 TCase *gate_tests(void);
 TCase *neighbours_tests(void);
+TCase *phases_tests(void);
 TCase *random_tests(void);
 TCase *status_tests(void);
 TCase *logs_tests(void);

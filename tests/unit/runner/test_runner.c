@@ -31,6 +31,7 @@ int main(void)
     suite_add_tcase(s, slots_tests());
     suite_add_tcase(s, gate_tests());
     suite_add_tcase(s, neighbours_tests());
+    suite_add_tcase(s, phases_tests());
     suite_add_tcase(s, random_tests());
     suite_add_tcase(s, status_tests());
     suite_add_tcase(s, logs_tests());

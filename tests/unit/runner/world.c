@@ -845,6 +845,9 @@ static void e_finish(struct engage_session *s, const struct engage_finished *f)
     s->create_ns = f->ctr_create_ns;
     s->init_ns = f->init_start_ns;
     s->pull_ns = f->image_pull_wait_ns;
+    s->prepare_ns = f->ctr_prep_ns;
+    ck_assert(!s->scheduler_ns ||
+              s->pull_ns + s->prepare_ns + s->create_ns + s->init_ns <= s->scheduler_ns);
     if (!f->success) {
         ck_assert_int_ge(s->code, 400); /* never 0, never 2xx */
         ck_assert_int_lt(s->code, 600);
