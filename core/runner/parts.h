@@ -312,8 +312,9 @@ void status_on_operator(struct runner *r); /* the operator's plugin has answered
 
 /* Of a container at its last sample (usage.c). */
 struct usage_of {
-    int64_t at_ns; /* 0 = none yet */
-    uint64_t cpu_ns, cpu_user_ns, cpu_kernel_ns;
+    int64_t at_ns;    /* 0 = none yet */
+    int64_t asked_ns; /* when the driver was asked for it */
+    struct fn_usage last;
 };
 
 struct usage_metrics {
@@ -329,7 +330,7 @@ struct usage {
     uint32_t n;
     struct fn_usage items[USAGE_BATCH];
     int result;
-    int64_t at_ns; /* of the sample */
+    int64_t asked_ns, at_ns; /* of the sample */
     struct usage_metrics metrics;
 };
 

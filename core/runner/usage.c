@@ -2,7 +2,8 @@
  * container in each sample.
  *
  * Once a second a worker asks the driver for a batch of those that run; when there are more than a
- * batch, they take turns. Calls never wait for it, and an engine that is down is left alone. */
+ * batch, they take turns. What is frozen uses nothing: its last sample counts again, and the driver
+ * is not asked. Calls never wait for it, and an engine that is down is left alone. */
 #include <runner/internal.h>
 
 #include <stdlib.h>
@@ -84,25 +85,26 @@ static void observe_bytes(struct metric *m, uint64_t bytes)
     metric_observe(m, bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes);
 }
 
-static void observe_cpu(struct metric *m, uint64_t now_ns, uint64_t *was_ns, int64_t elapsed_ns)
+static void observe_cpu(struct metric *m, uint64_t now_ns, uint64_t was_ns, int64_t elapsed_ns)
 {
-    uint64_t spent_ns = now_ns > *was_ns ? now_ns - *was_ns : 0;
+    uint64_t spent_ns = now_ns > was_ns ? now_ns - was_ns : 0;
 
-    *was_ns = now_ns;
     metric_observe(m, (int64_t)((double)spent_ns * 100 / (double)elapsed_ns));
 }
 
-static void take_sample(struct usage *u, struct container *c, const struct fn_usage *s)
+static void take_sample(struct usage *u, struct container *c, const struct fn_usage *s,
+                        int64_t at_ns)
 {
     struct usage_metrics *m = &u->metrics;
     struct usage_of *of = &c->usage;
-    int64_t elapsed_ns = u->at_ns - (of->at_ns ? of->at_ns : c->started_ns);
+    int64_t elapsed_ns = at_ns - (of->at_ns ? of->at_ns : c->started_ns);
 
     if (elapsed_ns > 0) {
-        of->at_ns = u->at_ns;
-        observe_cpu(m->cpu_total, s->cpu_ns, &of->cpu_ns, elapsed_ns);
-        observe_cpu(m->cpu_user, s->cpu_user_ns, &of->cpu_user_ns, elapsed_ns);
-        observe_cpu(m->cpu_kernel, s->cpu_kernel_ns, &of->cpu_kernel_ns, elapsed_ns);
+        of->at_ns = at_ns;
+        observe_cpu(m->cpu_total, s->cpu_ns, of->last.cpu_ns, elapsed_ns);
+        observe_cpu(m->cpu_user, s->cpu_user_ns, of->last.cpu_user_ns, elapsed_ns);
+        observe_cpu(m->cpu_kernel, s->cpu_kernel_ns, of->last.cpu_kernel_ns, elapsed_ns);
+        of->last = *s;
     }
     observe_bytes(m->mem_usage, s->mem_bytes);
     observe_bytes(m->mem_limit, s->mem_limit_bytes);
@@ -146,24 +148,40 @@ static void done_usage(struct env_work *w)
         struct container *c = runner_container(r, u->items[i].handle);
 
         if (c && c->state < CTR_CLOSE && u->items[i].flags & FN_USAGE_KNOWN) {
-            take_sample(u, c, &u->items[i]);
+            c->usage.asked_ns = u->asked_ns;
+            take_sample(u, c, &u->items[i], u->at_ns);
         }
     }
     runner_drain_check(r);
 }
 
+/* Frozen since before its last sample, which is as good as another one. */
+static bool is_still(const struct container *c)
+{
+    return c->state == CTR_FROZEN && c->usage.asked_ns > c->state_ns;
+}
+
 /* The next of them, after the one that was looked at last. */
-static void choose_batch(struct runner *r)
+static void choose_batch(struct runner *r, int64_t now)
 {
     struct usage *u = &r->usage;
     struct container *c = runner_container(r, u->last);
+    uint32_t looked = 0;
 
     u->n = 0;
-    for (uint32_t left = HASH_COUNT(r->containers); left > 0 && u->n < USAGE_BATCH; left--) {
+    for (uint32_t left = HASH_COUNT(r->containers); left > 0 && looked < USAGE_BATCH; left--) {
         c = c && c->hh.next ? c->hh.next : r->containers;
-        if (c->started && c->state < CTR_CLOSE) {
+        if (!c->started || c->state >= CTR_CLOSE) {
+            continue;
+        }
+        looked++;
+        u->last = c->handle;
+        if (is_still(c)) {
+            struct fn_usage same = c->usage.last;
+
+            take_sample(u, c, &same, now);
+        } else {
             u->items[u->n++] = (struct fn_usage){ .handle = c->handle };
-            u->last = c->handle;
         }
     }
 }
@@ -175,12 +193,13 @@ static void ask_driver(struct runner *r)
     if (u->busy || r->engine.state != ENGINE_UP) {
         return;
     }
-    choose_batch(r);
+    u->asked_ns = env_now_ns(r->env);
+    choose_batch(r, u->asked_ns);
     u->work = (struct env_work){ .run = run_usage,
                                  .done = done_usage,
                                  .lane = ENV_LANE_SLOW,
                                  .owner = plugin_name(r->deps.driver),
-                                 .deadline_ns = env_now_ns(r->env) + TIMEOUT_NS };
+                                 .deadline_ns = u->asked_ns + TIMEOUT_NS };
     u->busy = u->n > 0 && env_submit(r->env, &u->work) == 0;
 }
 

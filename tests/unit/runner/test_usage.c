@@ -124,6 +124,33 @@ START_TEST(many_containers_take_turns)
 }
 END_TEST
 
+static void freezing(struct world *w)
+{
+    telling(w);
+    w->opt.freeze_idle_ns = 50 * ENV_MS;
+}
+
+/* The driver is asked once after the freeze; then each sample has the same figures and no processor
+ * time, until a call thaws it. */
+START_TEST(what_is_frozen_is_asked_once)
+{
+    struct world *w = world_create(freezing);
+
+    world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 5500);
+    ck_assert_uint_eq(w->samples, 1);
+    check("fn_docker_stats_mem_usage", 5, 5 * 200LL * (int64_t)ACCOUNT_MIB);
+    check("fn_docker_stats_disk_write", 5, 1000000);
+    check("fn_docker_stats_cpu_total", 5, 0);
+    world_call(w, (struct call_spec){ .what = "ok" });
+    w->use.cpu_ns = 515 * ENV_MS; /* the driver takes its time */
+    world_run_ms(w, 2000);
+    ck_assert_uint_eq(w->samples, 2);
+    check("fn_docker_stats_cpu_total", 7, 50);
+    world_destroy(w);
+}
+END_TEST
+
 /* One that hangs is not asked again until it is back, and calls do not notice. */
 START_TEST(a_driver_that_is_slow_is_asked_once)
 {
@@ -208,6 +235,7 @@ TCase *usage_tests(void)
     tcase_add_test(tc, each_container_is_in_each_sample);
     tcase_add_test(tc, processor_time_is_of_the_interval);
     tcase_add_test(tc, many_containers_take_turns);
+    tcase_add_test(tc, what_is_frozen_is_asked_once);
     tcase_add_test(tc, a_driver_that_is_slow_is_asked_once);
     tcase_add_test(tc, failures_and_strangers_are_no_samples);
     tcase_add_test(tc, ends_of_containers_are_counted);
