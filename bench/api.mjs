@@ -10,6 +10,7 @@ import path from 'node:path'
 import { startLb, startRunner } from '../tests/e2e/lib/cluster.mjs'
 import { invoke, request } from '../tests/e2e/lib/http.mjs'
 import { Fnd, freePort, until } from '../tests/e2e/lib/node.mjs'
+import { median } from './lib/figures.mjs'
 
 const ROUNDS = Number(process.env.FND_BENCH_ROUNDS ?? 3)
 const SECONDS = Number(process.env.FND_BENCH_SECONDS ?? 4)
@@ -21,7 +22,6 @@ const PAIRS = 5 // in each round, of calls by id and by trigger: many short ones
 const CHANGES = 50
 const CHANGE_MS_MAX = 10_000 // what is not seen by then is a failure, not a figure
 
-const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)]
 const dir = mkdtempSync(path.join(process.env.FND_BENCH_DIR ?? '/var/tmp', 'fnd-bench-api-'))
 const name = (n) => `f${String(n).padStart(9, '0')}`
 let named = 0 // names that were given away, a block for each load

@@ -3,12 +3,12 @@
 // Figures: calls/s and latency from wrk; CPU from /proc/PID/schedstat of the load balancer and the
 // runner; memory from /proc/PID/status. Everything runs on one machine, load generator included.
 import { execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import http from 'node:http'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Fnd, build, freePort, tempDir, until } from '../tests/e2e/lib/node.mjs'
 import { request } from '../tests/e2e/lib/http.mjs'
+import { cpuMicros, median, rssMB } from './lib/figures.mjs'
 
 const ROUNDS = Number(process.env.FND_BENCH_ROUNDS ?? 5)
 const SECONDS = Number(process.env.FND_BENCH_SECONDS ?? 4)
@@ -18,21 +18,6 @@ const QUIET_IDLE = 0.9
 const QUIET_WAIT_MS = 15_000
 const IMAGE = 'fnd/hello:latest'
 const MEMORY_MB = 64
-
-const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)]
-
-// CPU time of a process and its threads in microseconds.
-function cpuMicros(pid) {
-  let ns = 0
-  for (const tid of readdirSync(`/proc/${pid}/task`)) {
-    ns += Number(readFileSync(`/proc/${pid}/task/${tid}/schedstat`, 'utf8').split(' ')[0])
-  }
-  return ns / 1000
-}
-
-function rssMB(pid) {
-  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) / 1024
-}
 
 // Of all processors; what niced programs use counts as idle.
 function idleTicks() {
@@ -104,7 +89,6 @@ async function settle(url) {
 }
 
 // The engine that scripts/bench started, else the machine's own.
-const ENGINE_SOCKET = (process.env.DOCKER_HOST ?? 'unix:///var/run/docker.sock').replace('unix://', '')
 const DRIVER = process.env.DOCKER_HOST ? `{ use: docker, docker_host: "${process.env.DOCKER_HOST}" }` : '{ use: docker }'
 
 // ---- the two systems ------------------------------------------------------------------------
@@ -249,53 +233,6 @@ async function measureMemory() {
   }
 }
 
-// One call of the Docker Engine API.
-function engineCall(method, p, body) {
-  return new Promise((resolve, reject) => {
-    const req = http.request({ socketPath: ENGINE_SOCKET, method, path: p,
-      headers: body ? { 'Content-Type': 'application/json' } : {} }, (res) => {
-      let text = ''
-      res.on('data', (d) => { text += d })
-      res.on('end', () => (res.statusCode < 300 ? resolve(text && JSON.parse(text)) : reject(new Error(`engine: ${text}`))))
-    })
-    req.on('error', reject)
-    req.end(body && JSON.stringify(body))
-  })
-}
-
-// The engine alone: create and start of the same image with the options that a function gets.
-async function engineStart() {
-  const begin = process.hrtime.bigint()
-  const { Id } = await engineCall('POST', '/containers/create', { Image: IMAGE, User: '1000:1000', HostConfig: {
-    CapDrop: ['ALL'], SecurityOpt: ['no-new-privileges'], Init: true, ReadonlyRootfs: true, PidsLimit: 50,
-    Memory: MEMORY_MB << 20, MemorySwap: MEMORY_MB << 20, LogConfig: { Type: 'none' }, Tmpfs: { '/tmp': '' } } })
-  await engineCall('POST', `/containers/${Id}/start`)
-  const ms = Number(process.hrtime.bigint() - begin) / 1e6
-  await engineCall('DELETE', `/containers/${Id}?force=1`)
-  return ms
-}
-
-async function measureCold() {
-  const s = await startFnd()
-  const engine = []
-  const calls = []
-  try {
-    for (let i = 0; i < Math.max(ROUNDS, 5); i++) {
-      engine.push(await engineStart())
-      removeContainers()
-      await new Promise((r) => setTimeout(r, 300))
-      const begin = process.hrtime.bigint()
-      const answer = await request(s.url, { method: 'POST', body: '{}' })
-      if (answer.status !== 200) throw new Error(`cold call: ${answer.status} ${answer.text}`)
-      calls.push(Number(process.hrtime.bigint() - begin) / 1e6)
-    }
-    row('cold call, Docker, bridge', 'engine + 10 ms', [s], () =>
-      `${median(calls).toFixed(0)} ms (engine's create+start alone ${median(engine).toFixed(0)} ms)`)
-  } finally {
-    await s.stop()
-  }
-}
-
 // 10 000 calls wait at a load balancer; its only runner has room for one container, which is taken.
 async function measureParked() {
   const [port, runnerPort, grpcPort] = [await freePort(), await freePort(), await freePort()]
@@ -362,10 +299,10 @@ function measurePlace() {
   for (const line of out.trim().split('\n')) rows.push([line, '', ''])
 }
 
-const measurements = { path: measurePath, cold: measureCold, parked: measureParked, memory: measureMemory, place: measurePlace }
+const measurements = { path: measurePath, parked: measureParked, memory: measureMemory, place: measurePlace }
 const wanted = process.argv.slice(2).length ? process.argv.slice(2) : Object.keys(measurements)
 for (const name of wanted) {
-  if (!measurements[name]) throw new Error(`unknown measurement "${name}"; known: ${Object.keys(measurements).join(" ")}, and plugins alone`)
+  if (!measurements[name]) throw new Error(`unknown measurement "${name}"; known: ${Object.keys(measurements).join(" ")}, and plugins, npm, api, runner, mixed alone`)
   process.stderr.write(`measuring: ${name}\n`)
   await measurements[name]()
 }
