@@ -1,6 +1,7 @@
 // One tenant, and peers and clients that are with it, do for a minute what outside testers stopped whole nodes with;
 // another tenant goes on as if it were alone. What each attack meets by itself is in docs/security.md with a test of
 // its own; this is all of them at once, beside somebody who must not notice.
+// Alone: it measures what an app notices of another.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,5 +1,6 @@
 // What a client may take from the others at a load balancer: nothing that they notice. One asks for random ids at an API
 // node that takes its time, one sends requests by the thousand without waiting for answers; a quiet one goes on.
+// Alone: it measures what a client notices of another.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

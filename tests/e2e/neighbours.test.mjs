@@ -1,5 +1,6 @@
 // What one app may do to another on the same runner and engine: nothing. A registry and a log server that accept and are
 // silent, or drip, hold up the engine's pulls, starts and removals of one app; the cold starts of a quiet one go on.
+// Alone: it measures what an app notices of another.
 import assert from 'node:assert/strict'
 import net from 'node:net'
 import { after, before, describe, it } from 'node:test'

@@ -1,4 +1,5 @@
 // Control plane swarm on a real Docker Swarm: runners are services, one for each.
+// Alone: it makes the engine that all files share a member of a swarm.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import path from 'node:path'
