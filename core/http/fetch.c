@@ -179,7 +179,7 @@ int fetch_failure(CURL *easy, CURLcode code, const char *detail, const struct fn
 {
     const char *why = detail && *detail ? detail : curl_easy_strerror(code);
     const char *where = rq->unix_path ? rq->unix_path : rq->url;
-    int r = fetch_tls_failure(code, why, rq, reterr);
+    int r = fetch_tls_failure(easy, code, why, rq, reterr);
 
     if (r < 0) {
         return r;

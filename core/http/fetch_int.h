@@ -41,7 +41,7 @@ int fetch_failure(CURL *easy, CURLcode code, const char *detail, const struct fn
  * transfer means, 0 = it is not about TLS. */
 int fetch_tls_check(const struct fn_http_request *rq, struct fn_error *reterr);
 void fetch_tls_setup(CURL *easy, const struct fn_http_request *rq);
-int fetch_tls_failure(CURLcode code, const char *why, const struct fn_http_request *rq,
+int fetch_tls_failure(CURL *easy, CURLcode code, const char *why, const struct fn_http_request *rq,
                       struct fn_error *reterr);
 
 /* What the exchange of fn.http does; op may be NULL. */

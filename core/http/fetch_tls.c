@@ -77,7 +77,28 @@ static int not_connected(const char *why, const struct fn_http_request *rq, stru
                    reason_in(why));
 }
 
-int fetch_tls_failure(CURLcode code, const char *why, const struct fn_http_request *rq,
+/* With TLS 1.3 a server says after the handshake that it does not want this client, if it says so:
+ * some close, which is a reset where the request was not read. */
+static int not_accepted(CURL *easy, const char *why, const struct fn_http_request *rq,
+                        struct fn_error *reterr)
+{
+    long head_bytes = 0;
+
+    if (strstr(why, "alert")) {
+        return err_set(reterr, FN_E_UNAVAILABLE,
+                       "%.80s: does not accept this node's certificate: %.60s", rq->url,
+                       reason_in(why));
+    }
+    curl_easy_getinfo(easy, CURLINFO_HEADER_SIZE, &head_bytes);
+    if (!rq->tls_cert || head_bytes > 0) {
+        return 0;
+    }
+    return err_set(reterr, FN_E_UNAVAILABLE,
+                   "%.80s: ended the connection without a word; does it accept %.60s?", rq->url,
+                   rq->tls_cert);
+}
+
+int fetch_tls_failure(CURL *easy, CURLcode code, const char *why, const struct fn_http_request *rq,
                       struct fn_error *reterr)
 {
     switch (code) {
@@ -95,19 +116,8 @@ int fetch_tls_failure(CURLcode code, const char *why, const struct fn_http_reque
         return not_connected(why, rq, reterr);
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:
-        /* With TLS 1.3 a server says after the handshake that it does not want this client. */
-        if (strstr(why, "alert")) {
-            return err_set(reterr, FN_E_UNAVAILABLE,
-                           "%.80s: does not accept this node's certificate: %.60s", rq->url,
-                           reason_in(why));
-        }
-        return 0;
     case CURLE_GOT_NOTHING:
-        return !rq->tls_cert
-                   ? 0
-                   : err_set(reterr, FN_E_UNAVAILABLE,
-                             "%.80s: ended the connection without a word; does it accept %.60s?",
-                             rq->url, rq->tls_cert);
+        return not_accepted(easy, why, rq, reterr);
     default:
         return 0;
     }
