@@ -12,6 +12,7 @@
         .hdr = FN_HDR(struct fn_manifest, FN_MAGIC_MANIFEST),                                      \
         .abi_major = FN_ABI_MAJOR,                                                                 \
         .abi_minor = FN_ABI_MINOR,                                                                 \
+        .host_minor_min = FN_HOST_MINOR_MIN,                                                       \
         .name = (plugin_name),                                                                     \
         .version = FND_VERSION,                                                                    \
         .license = "Apache-2.0",                                                                   \

@@ -80,6 +80,7 @@ describe('rules', () => {
     assert.match(refused.stdout + refused.stderr, /rules\[3\]: got "memory<=lots"; expected megabytes/)
     assert.equal(await variable('echo', 'FN_MEMORY'), '128')
     assert.equal(reload(text.replace('memory<=128', 'memory<=64')).status, 0)
+    await until('the log has both', () => / method=POST path=\/reload status=4\d\d\n.* method=POST path=\/reload status=200\n/s.test(lb.log))
     await until('the new rules are used', async () => await variable('echo', 'FN_MEMORY') === '64')
   })
 })
