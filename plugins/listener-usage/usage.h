@@ -78,4 +78,45 @@ void file_close(struct file *f);
 int file_write(struct file *f, const char *lines, size_t len, uint64_t *ret_lines,
                struct fn_error *reterr);
 
+/* ---- an instance: plugin.c ------------------------------------------------------------------- */
+
+struct conf {
+    const char *path;
+    const char *url;
+    const char *socket;
+    int64_t rotate_bytes;
+    int64_t keep;
+    int64_t queue;
+    uint32_t sync;
+};
+
+struct instance {
+    const struct fn_host *host;
+    const struct fn_view_if *view;
+    const struct fn_op_if *op;
+    const struct fn_http_if *http;
+    const struct conf *conf;
+    char stream[STREAM_BYTES];
+    struct queue queue;
+    uint32_t metric_written, metric_dropped, metric_failed, metric_waiting;
+
+    /* the loop's */
+    uint64_t seq; /* of the last call that ended */
+    uint64_t dropped;
+    int64_t told_ns;
+
+    /* the worker's */
+    struct file file;
+    int64_t again_ns;
+    char lines[BATCH_BYTES];
+};
+
+/* ---- on a worker: write.c -------------------------------------------------------------------- */
+
+/* after_worker(): the records of all calls that have ended, of which this is one. */
+int usage_write(void *inst, struct fn_op *op, const struct fn_call *call,
+                const struct fn_call_end *end, struct fn_error *reterr);
+/* The records that are still there, and that there are no more; in a file only. */
+void usage_finish(struct instance *i);
+
 #endif
