@@ -1,0 +1,192 @@
+// Functions that attack their runner, with each driver: every call gets its sentence, the next call of that function gets
+// its own answer, nobody else notices, and the runner ends up with the memory and descriptors that it had.
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, readdirSync } from 'node:fs'
+import net from 'node:net'
+import path from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { after, before, describe, it } from 'node:test'
+import { fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { driver as docker, noEngine } from './lib/docker.mjs'
+import { invoke } from './lib/http.mjs'
+import { temporary } from './lib/leftovers.mjs'
+import { build, root, tempDir, until } from './lib/node.mjs'
+
+const SWAPS = 10_000
+const TEN_GB = 10_000_000_000
+const GROWN_MAX_KIB = 4 * 1024 // what allocators keep; one leaked answer has 6 MiB
+const AT_ONCE = 4
+const RESPONSE_MAX = 6 << 20
+const PIDS_MAX = 50 // runner.pids_max
+const SWAP_PAUSE_MS = 10
+const GONE_MS = 20_000
+const BODY = 'x'.repeat(5000)
+
+const SENTENCES = {
+  exit: (code) => new RegExp(`^error receiving function response: container exit code ${code}$`),
+  timedOut: /^Timed out$/,
+  tooLarge: /^function response body too large$/,
+}
+
+// [what, X-Evil, status (0: an answer that is cut), sentence]
+const inACall = [
+  ['dies with the head of the request', 'die head', 502, SENTENCES.exit(44)],
+  ['dies in the body of the request', 'die body', 502, SENTENCES.exit(45)],
+  ['dies with the whole request', 'die request', 502, SENTENCES.exit(46)],
+  ['dies behind its status line', 'die status', 502, SENTENCES.exit(47)],
+  ['dies in its answer', 'die answer', 502, SENTENCES.exit(48)],
+  ['drips', 'drip', 504, SENTENCES.timedOut],
+  ['sends 10 GB', `send ${TEN_GB}`, 502, SENTENCES.tooLarge],
+  ['sends 10 GB without a word of it', `send ${TEN_GB} unsaid`, 0],
+  ['ignores its caller and every signal', 'ignore', 504, SENTENCES.timedOut],
+]
+// The same with FN_MODE: each call of these fails, and the next one as the first.
+const atTheStart = [
+  ['dies before its socket is there', 'die unheard', 502, /^Container failed to initialize, .*: container exit code 41$/],
+  ['dies behind its socket', 'die listening', 502, /: container exit code 42$/],
+  ['dies when it is connected to', 'die accepted', 502, /: container exit code 43$/],
+  ['takes no connection and no signal', 'deaf', 504, SENTENCES.timedOut],
+]
+const name = (mode) => mode.replaceAll(' ', '-')
+
+function functionsOf(image) {
+  const one = { image, memory: 64, timeout: 2, idle_timeout: 1 }
+  const functions = {}
+  for (const mode of ['honest', 'twice', 'die answered', 'flood', 'forks', 'swap']) functions[name(mode)] = { ...one, timeout: 20 }
+  for (const [, mode] of inACall) functions[name(mode)] = one
+  for (const [, mode] of atTheStart) functions[name(mode)] = { ...one, config: { FN_MODE: mode } }
+  return functions
+}
+
+const notRoot = process.getuid() !== 0 && 'nothing limits its processes'
+
+const drivers = [
+  ['process', false, () => `driver: { use: process, root: ${path.join(build, 'functions')} }`, 'evil'],
+  ['docker', noEngine, () => docker(), 'fnd/evil:latest'],
+  ['oci', process.getuid() !== 0 ? 'only root can make containers' : spawnSync('runc', ['--version']).status !== 0 && 'no runc', () => {
+    const store = path.join(tempDir(), 'store')
+    execFileSync(path.join(root, 'scripts/build-images'), ['evil'], { env: { ...process.env, FND_BUILD: build, FND_OCI_STORE: store } })
+    return `driver: { use: oci, store: ${store}, state: ${path.join(tempDir(), 'state')}, runtime: runc }`
+  }, 'fnd/evil:latest'],
+]
+
+// A socket of somebody else's, which counts who comes.
+async function stranger() {
+  const dir = temporary('/var/tmp/fnd-stranger-')
+  const other = { path: path.join(dir, 'socket'), connections: 0 }
+  other.server = net.createServer((s) => {
+    other.connections++
+    s.destroy()
+  })
+  await new Promise((resolve) => { other.server.listen(other.path, resolve) })
+  for (const at of [dir, other.path]) chmodSync(at, 0o777)
+  return other
+}
+
+for (const [use, skip, driver, image] of drivers) {
+  describe(`functions that attack, in driver ${use}`, { skip }, () => {
+    let runner
+    let lb
+    let atFirst
+    let words = 0
+    const call = (mode, argument = '') => invoke(lb, fnId(name(mode)), BODY, { 'X-Evil': mode + argument })
+    // What nobody else can have said.
+    const answersFor = async (fn) => {
+      const word = `word ${++words} of ${fn}`
+      const answer = await invoke(lb, fnId(name(fn)), word)
+      assert.equal(answer.status, 200, answer.text)
+      assert.equal(answer.text, word)
+    }
+    const failed = (answer, status, sentence) => {
+      assert.equal(answer.status, status, answer.text)
+      assert.match(JSON.parse(answer.text).message, sentence)
+      assert.equal(answer.headers['fn-outcome'], 'failed')
+    }
+    const gone = (fn) => until(`containers of ${fn}`, async () => {
+      const m = await runner.metrics()
+      return ![...m].some(([key, n]) => n && /^fn_container_(start|idle|paused|busy)_total/.test(key) && key.includes(fn))
+    }, GONE_MS)
+    const descriptors = () => readdirSync(`/proc/${runner.pid}/fd`).length
+
+    before(async () => {
+      runner = await startRunner({ driver: driver(), runner: `owner: evil-${use}-${process.pid}\nfreeze_idle: never\nparallel_starts_max: ${AT_ONCE}` })
+      lb = await startLb({ addresses: [runner.address], functions: functionsOf(image) })
+      // As much at once as later: each thread that asks an engine keeps its connection to it.
+      await Promise.all(inACall.map(([, mode]) => answersFor(mode)))
+      await gone('')
+      atFirst = { kib: runner.rssKiB(), fds: descriptors() }
+    })
+    after(async () => { for (const node of [lb, runner]) await node?.stop() })
+
+    describe('one that', { concurrency: AT_ONCE }, () => {
+      for (const [what, mode, status, sentence] of inACall) {
+        it(what, async () => {
+          const answer = await call(mode)
+          if (status) failed(answer, status, sentence)
+          else assert.deepEqual([answer.status, answer.complete, answer.body.length <= RESPONSE_MAX], [200, false, true])
+          await answersFor(mode)
+          await answersFor('honest')
+        })
+      }
+
+      for (const [what, mode, status, sentence] of atTheStart) {
+        it(what, async () => {
+          for (let i = 0; i < 2; i++) failed(await call(mode), status, sentence)
+          await answersFor('honest')
+        })
+      }
+
+      for (const [what, mode] of [['answers twice', 'twice'], ['dies behind its answer', 'die answered']]) {
+        it(what, async () => {
+          const answer = await call(mode)
+          assert.equal(answer.status, 200, answer.text)
+          assert.equal(answer.text, BODY)
+          // What is sent while it dies is lost with it: 502 for that call, which may have been read.
+          if (mode === 'die answered') await gone(fnId(name(mode)))
+          await answersFor(mode)
+        })
+      }
+
+      it('floods its directory', async () => {
+        const [, files, bytes] = /^(\d+) files, (\d+) bytes$/.exec((await call('flood')).text)
+        assert.ok(files < 64 && bytes <= 1 << 20, `${files} files, ${bytes} bytes`)
+        await answersFor('flood')
+      })
+
+      it('forks', { skip: notRoot }, async () => {
+        const children = Number((await call('forks')).text)
+        assert.ok(children > 0 && children < PIDS_MAX, `${children} processes`)
+        await answersFor('forks')
+      })
+
+      it('swaps its socket 10 000 times: nobody else is connected to', async () => {
+        const other = await stranger()
+        let swaps = 0
+        let refused = 0
+        for (let last = 0; swaps < SWAPS || last; await wait(SWAP_PAUSE_MS)) { // ends behind a container that was refused
+          const answer = await call('swap', ` ${other.path}`)
+          if (answer.status === 200) {
+            swaps += Number(answer.text) - last
+            last = Number(answer.text)
+          } else {
+            failed(answer, 502, /^error receiving function response: FN604 socket leaves its directory/)
+            refused++
+            last = 0
+          }
+        }
+        assert.ok(refused > 0)
+        assert.equal(other.connections, 0)
+        await answersFor('swap')
+        other.server.close()
+      })
+    })
+
+    it('the runner has the memory and the descriptors that it had', async () => {
+      await gone('')
+      await until('its descriptors', () => descriptors() <= atFirst.fds)
+      const kib = runner.rssKiB()
+      assert.ok(kib - atFirst.kib < GROWN_MAX_KIB, `${atFirst.kib} KiB before, ${kib} KiB now`)
+    })
+  })
+}
