@@ -332,6 +332,11 @@ bool sim_run(struct sim *s, uint64_t events)
     return false;
 }
 
+int64_t sim_due_ns(const struct sim *s)
+{
+    return !TAILQ_EMPTY(&s->tasks) ? s->now_ns : s->n_due > 0 ? s->due[0].at_ns : INT64_MAX;
+}
+
 int64_t sim_now_ns(const struct sim *s)
 {
     return s->now_ns;

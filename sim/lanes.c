@@ -103,10 +103,9 @@ static void start_one(struct sim *s, struct env_work *w)
 static void on_start(struct env_timer *t)
 {
     struct sim_lane *lane = container_of(t, struct sim_lane, start);
-    uint32_t width = lane_width[lane - lane->sim->lanes];
     struct env_work *w;
 
-    while (lane->running < width && (w = TAILQ_FIRST(&lane->queue))) {
+    while (lane->running < lane->width && (w = TAILQ_FIRST(&lane->queue))) {
         TAILQ_REMOVE(&lane->queue, w, link);
         lane->queued--;
         start_one(lane->sim, w);
@@ -148,9 +147,15 @@ void sim_lanes_init(struct sim *s)
     LIST_INIT(&s->ops);
     for (int i = 0; i < ENV_LANES_N; i++) {
         s->lanes[i].sim = s;
+        s->lanes[i].width = lane_width[i];
         s->lanes[i].start.cb = on_start;
         TAILQ_INIT(&s->lanes[i].queue);
     }
+}
+
+void sim_lane_width(struct sim *s, enum env_lane lane, uint32_t width)
+{
+    s->lanes[lane].width = width;
 }
 
 void sim_lanes_finish(struct sim *s)

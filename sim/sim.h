@@ -60,6 +60,9 @@ void sim_destroy(struct sim *s); /* operations under way are dropped with their 
 struct env *sim_env(struct sim *s); /* now starts at 1000 s, wall at 2026-11-21T04:17:24.501Z */
 int64_t sim_now_ns(const struct sim *s);
 
+/* Operations that a lane runs at a time; as a node's with default options to begin with. */
+void sim_lane_width(struct sim *s, enum env_lane lane, uint32_t width);
+
 /* ---- letting time pass ---------------------------------------------------------------------- */
 
 /* Runs deferred tasks, then the next timer and the tasks after it. False when nothing is left. */
@@ -68,6 +71,9 @@ bool sim_step(struct sim *s);
 void sim_run_until(struct sim *s, int64_t at_ns);
 /* Steps until nothing is left or `events` were run (0 = no limit). True = nothing is left. */
 bool sim_run(struct sim *s, uint64_t events);
+/* When the next event is due; INT64_MAX: nothing is left. For worlds of several simulated hosts,
+ * which step whichever is next. */
+int64_t sim_due_ns(const struct sim *s);
 /* Moves `now` forward without running anything: the clock jumped while the node was stopped. */
 void sim_jump(struct sim *s, int64_t ns);
 
@@ -82,6 +88,8 @@ struct sim_op {
 };
 int sim_run_op(struct sim *s, const struct sim_op *op);
 uint32_t sim_ops_running(const struct sim *s); /* fibres that have not returned */
+/* Inside an operation: lets `ns` pass. 0, FN_E_CANCELLED or FN_E_DEADLINE. */
+int sim_op_pause(struct fn_op *op, int64_t ns);
 
 /* ---- exact events of models, and the trace --------------------------------------------------- */
 

@@ -30,7 +30,7 @@ struct sim_lane {
     struct sim *sim;
     TAILQ_HEAD(, env_work) queue;
     uint32_t queued;
-    uint32_t running;
+    uint32_t running, width;
     struct env_timer start;
 };
 
@@ -71,8 +71,6 @@ void sim_lanes_finish(struct sim *s);
 int sim_lanes_submit(struct env *e, struct env_work *w);
 void sim_lanes_cancel(struct env *e, struct env_work *w);
 extern const struct fn_op_if sim_op_if;
-/* Inside an operation: lets `ns` pass. 0, FN_E_CANCELLED or FN_E_DEADLINE. */
-int sim_op_pause(struct fn_op *op, int64_t ns);
 
 /* ---- fibre.c: one stack each, entered and left only by sim
  * ------------------------------------ */

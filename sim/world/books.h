@@ -1,0 +1,140 @@
+/* Books: what must hold between clients, load balancers, the network, runners and functions.
+ *
+ * Whoever sees something enters it here; the first entry that breaks a rule is kept and told. Knows
+ * nothing of the nodes and shares no code with them: a request is a number that clients give out and
+ * functions read from its body. What a function answers is a text made of that number. */
+#ifndef FND_SIM_BOOKS_H
+#define FND_SIM_BOOKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BOOKS_RULES(X)                                                                             \
+    X(RAN_ONCE, "B1", "a request runs once at most")                                               \
+    X(ONE_END, "B2", "a request gets exactly one end")                                             \
+    X(NOT_EXECUTED, "B3", "what is told as not-executed never runs")                               \
+    X(OK, "B4", "what is told as ok ran once, and its answer is whole and its own")                \
+    X(WHOLE, "B5", "an answer that looks whole is whole and belongs to its request")               \
+    X(PROOF, "B6", "a call is offered again only on a proof that nothing ran")                     \
+    X(NACK, "B7", "a runner refuses only what no function has a byte of")                          \
+    X(IN_TIME, "B8", "a request ends within its time")                                             \
+    X(ACKED, "B9", "202 is told when a function has accepted the call")                            \
+    X(BODY, "B10", "a function gets the bytes of its request, all and once")                       \
+    X(OWN, "B11", "a container runs calls of its own function, one at a time, while it may")       \
+    X(MEMORY, "B12", "containers fit into the memory of their machine")                            \
+    X(COUNTS_LB, "B13", "what a load balancer counts is what its clients saw")                     \
+    X(COUNTS_RUNNER, "B14", "what a runner counts is what it was asked and told")                  \
+    X(NOTHING_LEFT, "B15", "what is drained has nothing, and gives all memory back")               \
+    X(SERVES_AGAIN, "B16", "when nothing is wrong any more, every function answers again")         \
+    X(ORDER, "B17", "the messages of an exchange come in their order")
+
+enum books_rule {
+    BOOKS_SOUND,
+#define X(name, id, text) BOOKS_##name,
+    BOOKS_RULES(X)
+#undef X
+        BOOKS_RULES_END
+};
+const char *books_rule_id(enum books_rule rule);
+const char *books_rule_text(enum books_rule rule);
+
+/* How a client saw its request end. */
+enum books_seen {
+    BOOKS_TOLD_OK, /* by the answer's own word */
+    BOOKS_TOLD_FAILED,
+    BOOKS_TOLD_NOT_EXECUTED,
+    BOOKS_TOLD_UNKNOWN,
+    BOOKS_TOLD_ACK,    /* 202 */
+    BOOKS_STREAMED,    /* to its end; streams do not say how */
+    BOOKS_CUT,
+    BOOKS_LEFT,        /* the client went away */
+    BOOKS_NODE_LOST,   /* the load balancer died */
+    BOOKS_SEEN_N
+};
+
+struct books_request {
+    uint32_t lb; /* an incarnation of a load balancer */
+    uint32_t function;
+    bool detached;
+    uint32_t body_bytes, answer_bytes;
+    int64_t ends_by_ns;
+};
+
+struct books_answer {
+    enum books_seen how;
+    int status;
+    uint64_t bytes;
+    bool wrong; /* a byte is not the one of this request's answer */
+};
+
+struct books;
+
+struct books *books_create(void);
+void books_destroy(struct books *b);
+enum books_rule books_broken(const struct books *b); /* BOOKS_SOUND: none yet */
+const char *books_why(const struct books *b);
+/* The request that the first broken entry is about, 0 = none. */
+uint32_t books_of_request(const struct books *b);
+uint64_t books_hash(const struct books *b); /* of all entries, in their order */
+/* From whoever checks something that is not kept here. The first one counts. */
+void books_break(struct books *b, enum books_rule rule, uint32_t seq, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Breaks the rule unless they are equal. */
+void books_equal(struct books *b, enum books_rule rule, const char *what, uint64_t got,
+                 uint64_t expected);
+
+/* ---- clients ------------------------------------------------------------------------------- */
+
+uint32_t books_open(struct books *b, const struct books_request *rq); /* 1.. */
+void books_end(struct books *b, uint32_t seq, const struct books_answer *a, int64_t now_ns);
+bool books_ended(const struct books *b, uint32_t seq);
+/* How many requests of a load balancer ended so; `all`: those that were sent to it. */
+struct books_tally {
+    uint64_t all;
+    uint64_t seen[BOOKS_SEEN_N];
+};
+struct books_tally books_tally(const struct books *b, uint32_t lb);
+/* A load balancer was stopped so long: its requests have that much more time. */
+void books_delay(struct books *b, uint32_t lb, int64_t ns);
+/* Every request ended within its time. */
+void books_check_ends(struct books *b, int64_t now_ns);
+
+/* ---- the network --------------------------------------------------------------------------- */
+
+/* A load balancer offers it to a runner; the offer ends, with a proof that nothing ran or none. */
+void books_offer(struct books *b, uint32_t seq);
+void books_offer_end(struct books *b, uint32_t seq, bool proof);
+/* A runner says that it refuses it. */
+void books_nack(struct books *b, uint32_t seq);
+
+/* ---- functions ----------------------------------------------------------------------------- */
+
+/* The first byte was accepted, of a request of `function`. */
+void books_run(struct books *b, uint32_t seq, uint32_t function);
+/* So many bytes of the body came, up to the end; wrong: one is not the request's. */
+void books_body(struct books *b, uint32_t seq, uint64_t bytes, bool wrong);
+/* The function gave its whole answer. */
+void books_answered(struct books *b, uint32_t seq);
+
+/* Byte i of the answer to request seq. */
+static inline char books_byte(uint32_t seq, uint64_t i)
+{
+    return (char)('a' + (seq * 7u + i * 11u + i / 251u) % 26u);
+}
+/* Byte i of its body, which begins with its number in BOOKS_NUMBER_BYTES digits and blanks. */
+#define BOOKS_NUMBER_BYTES 8u
+static inline char books_body_byte(uint32_t seq, uint64_t i)
+{
+    uint32_t digits = seq;
+
+    if (i >= BOOKS_NUMBER_BYTES) {
+        return books_byte(seq + 1, i);
+    }
+    for (uint64_t k = i; k + 2 < BOOKS_NUMBER_BYTES; k++) {
+        digits /= 10;
+    }
+    return i + 1 == BOOKS_NUMBER_BYTES ? ' ' : (char)('0' + digits % 10);
+}
+
+#endif

@@ -1,0 +1,331 @@
+/* Clients: they send the requests of the plan, read what comes as slowly as it says, and enter in
+ * the books how each one ended. */
+#include "world.h"
+
+#include <base/arena.h>
+#include <lb/lookups.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define END_SLACK_NS (20 * ENV_S) /* above all limits of a call; slow readers have some of it */
+#define SLOW_READS_MAX 3
+
+struct client {
+    LIST_ENTRY(client) link;
+    struct clients *of;
+    const struct plan_event *e; /* NULL: a probe */
+    uint32_t function;
+    struct sim_rng rng;
+    uint32_t seq; /* 0: not sent yet */
+    struct arena arena;
+    struct headers headers;
+    struct lb_call *call; /* NULL: not sent, or over */
+    bool over, streamed, detached;
+    uint32_t slow_reads; /* that are left */
+    uint64_t answer_bytes; /* that the function will give */
+    struct books_answer answer;
+    struct env_timer send, leave, resume;
+};
+
+struct clients {
+    struct lb_node *lb;
+    struct budget bodies;
+    LIST_HEAD(, client) all;
+    uint32_t waiting;
+};
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+static void conclude(struct client *c, enum books_seen how)
+{
+    struct node *n = &c->of->lb->n;
+    static const char *const words[BOOKS_SEEN_N] = {
+        "ok", "failed", "not executed", "unknown", "202", "streamed", "cut", "left", "lost its node"
+    };
+
+    c->over = true;
+    c->call = NULL;
+    c->of->waiting--;
+    c->answer.how = how;
+    env_timer_clear(n->env, &c->leave);
+    env_timer_clear(n->env, &c->resume);
+    n->w->answers_ok += how == BOOKS_TOLD_OK || how == BOOKS_STREAMED;
+    tell(n, "request %u ends: %s %d, %llu bytes", c->seq, words[how], c->answer.status,
+         (unsigned long long)c->answer.bytes);
+    books_end(n->w->books, c->seq, &c->answer, n->w->now_ns);
+    arena_finish(&c->arena);
+}
+
+static enum books_seen told(const struct client *c, int status, const struct headers *h)
+{
+    const char *outcome = headers_get(h, "Fn-Outcome");
+
+    if (c->detached && status == 202) {
+        return BOOKS_TOLD_ACK;
+    }
+    return !outcome                               ? BOOKS_TOLD_UNKNOWN
+           : strcmp(outcome, "ok") == 0           ? BOOKS_TOLD_OK
+           : strcmp(outcome, "failed") == 0       ? BOOKS_TOLD_FAILED
+           : strcmp(outcome, "not-executed") == 0 ? BOOKS_TOLD_NOT_EXECUTED
+                                                  : BOOKS_TOLD_UNKNOWN;
+}
+
+static void read_answer(struct client *c, const char *data, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        c->answer.wrong |= data[i] != books_byte(c->seq, c->answer.bytes + i);
+    }
+    c->answer.bytes += len;
+}
+
+static void on_whole(void *ud, int status, const struct headers *h, const void *data, size_t len)
+{
+    struct client *c = ud;
+
+    c->answer.status = status;
+    read_answer(c, data, len);
+    conclude(c, told(c, status, h));
+}
+
+static void on_error(void *ud, int status, const struct headers *h, const char *text)
+{
+    struct client *c = ud;
+
+    c->answer.status = status;
+    tell(&c->of->lb->n, "request %u is told %d: %s", c->seq, status, text);
+    conclude(c, told(c, status, h));
+}
+
+static void on_head(void *ud, int status, const struct headers *h, int64_t content_length)
+{
+    struct client *c = ud;
+
+    (void)h;
+    (void)content_length;
+    c->streamed = true;
+    c->answer.status = status;
+}
+
+static int on_data(void *ud, const void *data, size_t len)
+{
+    struct client *c = ud;
+    struct node *n = &c->of->lb->n;
+
+    read_answer(c, data, len);
+    if (c->slow_reads == 0) {
+        return 0;
+    }
+    c->slow_reads--;
+    world_at(n, &c->resume,
+             n->w->now_ns + (int64_t)sim_rng_below(&c->rng, (uint64_t)(2 * ENV_S)));
+    return 1;
+}
+
+static void on_end(void *ud)
+{
+    conclude(ud, BOOKS_STREAMED);
+}
+
+static void on_cut(void *ud)
+{
+    conclude(ud, BOOKS_CUT);
+}
+
+static const struct lb_reply reply = { on_whole, on_error, on_head, on_data, on_end, on_cut };
+
+static void on_resume(struct env_timer *t)
+{
+    struct client *c = container_of(t, struct client, resume);
+
+    if (c->call) {
+        lb_call_writable(c->call);
+    }
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+static const char *draw_what(struct sim_rng *r)
+{
+    static const char *const odd[] = { "s502", "s504", "crash", "oom",   "cut",
+                                       "never", "invalid", "early", "drip", "extra" };
+
+    return sim_rng_below(r, 6) ? "ok" : odd[sim_rng_below(r, sizeof(odd) / sizeof(odd[0]))];
+}
+
+static uint64_t draw_size(struct sim_rng *r)
+{
+    switch (sim_rng_below(r, 8)) {
+    case 0:
+        return sim_rng_below(r, 100000);
+    case 1:
+        return sim_rng_below(r, 5000);
+    default:
+        return sim_rng_below(r, 100);
+    }
+}
+
+static int64_t draw_ms(struct sim_rng *r)
+{
+    return (int64_t)(sim_rng_below(r, 5) ? sim_rng_below(r, 20) : sim_rng_below(r, 1500));
+}
+
+static struct body *write_body(struct client *c, uint64_t bytes)
+{
+    struct body *b = body_create(&c->of->bodies, 0);
+
+    for (uint64_t i = 0; b && i < bytes; i++) {
+        char byte = books_body_byte(c->seq, i);
+
+        body_append(b, &byte, 1);
+    }
+    return b;
+}
+
+static void submit(struct client *c, const char *what, uint64_t body_bytes)
+{
+    static const unsigned char address[LOOKUPS_ADDRESS];
+    struct body *body = write_body(c, body_bytes);
+    struct lb_request rq = { .arena = &c->arena,
+                             .method = "POST",
+                             .scheme = "http",
+                             .host = "sim:8080",
+                             .headers = &c->headers,
+                             .body = body,
+                             .peer = "10.0.2.1:1",
+                             .client = address };
+    char text[80];
+    struct lb_call *call;
+
+    snprintf(text, sizeof(text), "%u %s %lld %llu", c->seq, what, (long long)draw_ms(&c->rng),
+             (unsigned long long)c->answer_bytes);
+    headers_add(&c->headers, "X-Do", text);
+    if (c->detached) {
+        headers_add(&c->headers, "Fn-Invoke-Type", "detached");
+    }
+    rq.path = rq.target = arena_printf(&c->arena, "/invoke/fn-%u", c->function);
+    call = lb_submit(c->of->lb->lb, &rq, &reply, c);
+    c->call = c->over ? NULL : call;
+    body_unref(body);
+}
+
+/* What kind of request, and of client, this is. */
+static const char *draw_request(struct client *c, struct books_request *rq)
+{
+    const char *what = "ok";
+
+    rq->body_bytes = BOOKS_NUMBER_BYTES;
+    if (c->e) {
+        what = draw_what(&c->rng);
+        rq->body_bytes += (uint32_t)draw_size(&c->rng);
+        c->answer_bytes = draw_size(&c->rng);
+        c->detached = c->of->lb->n.w->plan->detached && sim_rng_below(&c->rng, 6) == 0;
+        c->slow_reads = sim_rng_below(&c->rng, 6) ? 0 : SLOW_READS_MAX;
+    }
+    rq->answer_bytes = (uint32_t)c->answer_bytes;
+    rq->detached = c->detached;
+    return what;
+}
+
+static void on_send(struct env_timer *t)
+{
+    struct client *c = container_of(t, struct client, send);
+    struct node *n = &c->of->lb->n;
+    const struct plan *p = n->w->plan;
+    struct books_request rq = { .lb = n->life,
+                                .function = c->function,
+                                .ends_by_ns = n->w->now_ns + 2 * p->placement_timeout_ns +
+                                              p->function[c->function].timeout_s * ENV_S +
+                                              END_SLACK_NS };
+    const char *what = draw_request(c, &rq);
+
+    c->seq = books_open(n->w->books, &rq);
+    n->w->requests++;
+    c->of->waiting++;
+    arena_init(&c->arena, 0);
+    headers_init(&c->headers, &c->arena);
+    tell(n, "request %u (#%d) of function %u: %s, body %u, answer %u%s", c->seq,
+         c->e ? (int)(c->e - p->events) : -1, c->function, what, rq.body_bytes, rq.answer_bytes,
+         c->detached ? ", detached" : "");
+    if (c->e && sim_rng_below(&c->rng, 12) == 0) {
+        world_at(n, &c->leave, n->w->now_ns + c->e->ns / 4);
+    }
+    submit(c, what, rq.body_bytes);
+}
+
+static void leave(struct client *c, enum books_seen how)
+{
+    struct lb_call *call = c->call;
+
+    if (call) {
+        lb_call_gone(call);
+        conclude(c, how);
+    }
+}
+
+static void on_leave(struct env_timer *t)
+{
+    leave(container_of(t, struct client, leave), BOOKS_LEFT);
+}
+
+static void client_create(struct clients *of, const struct plan_event *e, uint32_t function)
+{
+    struct client *c = must_alloc(sizeof(*c));
+
+    c->of = of;
+    c->e = e;
+    c->function = function;
+    c->rng = sim_rng_make(e ? e->chance : function, 1);
+    c->send.cb = on_send;
+    c->leave.cb = on_leave;
+    c->resume.cb = on_resume;
+    LIST_INSERT_HEAD(&of->all, c, link);
+    world_at(&of->lb->n, &c->send, of->lb->n.w->now_ns);
+}
+
+void clients_request(struct clients *c, const struct plan_event *e)
+{
+    client_create(c, e, e->function);
+}
+
+void clients_probe(struct clients *c, uint32_t function)
+{
+    client_create(c, NULL, function);
+}
+
+void clients_lose(struct clients *of)
+{
+    struct client *c;
+
+    LIST_FOREACH(c, &of->all, link) {
+        env_timer_clear(of->lb->n.env, &c->send);
+        leave(c, BOOKS_NODE_LOST);
+    }
+}
+
+uint32_t clients_waiting(const struct clients *c)
+{
+    return c->waiting;
+}
+
+struct clients *clients_create(struct lb_node *l)
+{
+    struct clients *c = must_alloc(sizeof(*c));
+
+    c->lb = l;
+    LIST_INIT(&c->all);
+    return c;
+}
+
+void clients_destroy(struct clients *of)
+{
+    struct client *c;
+
+    books_equal(of->lb->n.w->books, BOOKS_NOTHING_LEFT, "bytes of bodies", of->bodies.used_bytes,
+                0);
+    while ((c = LIST_FIRST(&of->all))) {
+        LIST_REMOVE(c, link);
+        free(c);
+    }
+    free(of);
+}

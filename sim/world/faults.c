@@ -1,0 +1,160 @@
+/* What the plan says: requests, and everything that goes wrong. */
+#include "world.h"
+
+#include <stdlib.h>
+
+#define SLOW_NS (2 * ENV_S) /* of a slow network */
+
+void faults_start_lb(struct world *w, uint32_t index)
+{
+    if (!w->lbs[index]) {
+        lb_node_create(w, index);
+    }
+}
+
+void faults_start_runner(struct world *w, uint32_t index)
+{
+    if (!w->runners[index]) {
+        runner_node_create(w, index);
+    }
+}
+
+static void stop_node(struct world *w, struct node *n, int64_t ns)
+{
+    int64_t until_ns = w->now_ns + ns;
+
+    if (until_ns > n->frozen_until_ns) {
+        n->frozen_until_ns = until_ns;
+    }
+    books_delay(w->books, n->life, ns);
+}
+
+/* Also one that is stopped. */
+static void kill_node(struct world *w, struct node *n, struct env_timer *kill)
+{
+    n->frozen_until_ns = w->now_ns;
+    world_at(n, kill, w->now_ns);
+}
+
+static void happen_to_lb(struct world *w, const struct plan_event *e)
+{
+    struct lb_node *l = w->lbs[e->lb];
+
+    if (!l) {
+        return; /* dead: nobody answers */
+    }
+    switch (e->kind) {
+    case PLAN_REQUEST:
+        clients_request(l->clients, e);
+        break;
+    case PLAN_LB_KILL:
+        kill_node(w, &l->n, &l->kill);
+        break;
+    default:
+        stop_node(w, &l->n, e->ns);
+    }
+}
+
+static void happen_to_runner(struct world *w, const struct plan_event *e)
+{
+    struct runner_node *r = w->runners[e->runner];
+
+    if (!r) {
+        return;
+    }
+    if (e->kind == PLAN_RUNNER_KILL) {
+        kill_node(w, &r->n, &r->kill);
+    } else {
+        stop_node(w, &r->n, e->ns);
+    }
+}
+
+static void happen_to_net(struct world *w, const struct plan_event *e)
+{
+    int64_t until_ns = w->now_ns + e->ns;
+
+    switch (e->kind) {
+    case PLAN_BREAK:
+        net_break_after(w->net, e->lb, e->runner, e->n, e->chance % 2);
+        break;
+    case PLAN_PART_TO:
+        net_part(w->net, e->lb, e->runner, true, false, until_ns);
+        break;
+    case PLAN_PART_FROM:
+        net_part(w->net, e->lb, e->runner, false, true, until_ns);
+        break;
+    case PLAN_PART:
+        net_part(w->net, e->lb, e->runner, true, true, until_ns);
+        break;
+    case PLAN_VOID:
+        net_make_void(w->net, e->lb, e->runner);
+        break;
+    case PLAN_SLOW_NET:
+        net_slow(w->net, e->lb, e->runner, e->ns / 16, w->now_ns + SLOW_NS);
+        break;
+    default:
+        net_refuse(w->net, e->runner, e->n);
+    }
+}
+
+static void happen_to_engine(struct world *w, const struct plan_event *e)
+{
+    struct engine *engine = w->engines[e->runner];
+
+    switch (e->kind) {
+    case PLAN_ENGINE_FAILS:
+        engine_fail(engine, e->n, 1 + (uint32_t)(e->chance % 8), e->chance >> 8);
+        break;
+    case PLAN_EXIT:
+        engine_exit_one(engine, e->chance);
+        break;
+    case PLAN_SOCKETS_GONE:
+        engine_refuse_sockets(engine, e->n / 4);
+        break;
+    default:
+        engine_mode(engine, e->kind, w->now_ns + e->ns);
+    }
+}
+
+void faults_happen(struct world *w, const struct plan_event *e)
+{
+    switch (e->kind) {
+    case PLAN_REQUEST:
+    case PLAN_LB_KILL:
+    case PLAN_FREEZE_LB:
+        happen_to_lb(w, e);
+        break;
+    case PLAN_RUNNER_KILL:
+    case PLAN_FREEZE_RUNNER:
+        happen_to_runner(w, e);
+        break;
+    case PLAN_ENGINE_DEAD:
+    case PLAN_ENGINE_HANGS:
+    case PLAN_ENGINE_SLOW:
+    case PLAN_ENGINE_FAILS:
+    case PLAN_EXIT:
+    case PLAN_SOCKETS_GONE:
+        happen_to_engine(w, e);
+        break;
+    default:
+        happen_to_net(w, e);
+    }
+}
+
+void faults_heal(struct world *w)
+{
+    w->healed = true;
+    net_heal(w->net);
+    for (struct node *n = w->nodes; n; n = n->next) {
+        if (n->frozen_until_ns > w->now_ns) {
+            n->frozen_until_ns = w->now_ns;
+        }
+    }
+    for (uint32_t i = 0; i < w->plan->runners; i++) {
+        engine_heal(w->engines[i]);
+        faults_start_runner(w, i);
+    }
+    for (uint32_t i = 0; i < w->plan->lbs; i++) {
+        faults_start_lb(w, i);
+    }
+}

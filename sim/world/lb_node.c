@@ -1,0 +1,241 @@
+/* A load balancer: core/lb, core/place, a placer and pool-static, all real, on a host of its own. */
+#include "world.h"
+
+#include "plugins.h"
+
+#include <base/buf.h>
+#include <base/err.h>
+#include <lb/lookups.h>
+#include <model/view.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEADROOM_NS (15 * ENV_S) /* above the runner's start_wait */
+
+static void must_be(int r, const struct fn_error *e)
+{
+    if (r < 0) {
+        fprintf(stderr, "fnd_sim: %s\n", e->msg);
+        abort();
+    }
+}
+
+static void add_functions(struct lb_node *l)
+{
+    const struct plan *p = l->n.w->plan;
+    struct fn_error e = ERR_INIT;
+
+    for (uint32_t i = 0; i < p->functions; i++) {
+        const struct plan_function *f = &p->function[i];
+        char fn_id[16], app_id[16], image[24];
+        struct app app = { .id = app_id, .name = app_id };
+        struct fn_def fn = { .id = fn_id,
+                             .image = image,
+                             .mem_mb = f->mem_mb,
+                             .timeout_s = f->timeout_s,
+                             .idle_timeout_s = f->idle_timeout_s };
+
+        snprintf(fn_id, sizeof(fn_id), "fn-%u", i);
+        snprintf(app_id, sizeof(app_id), "app-%u", f->app);
+        snprintf(image, sizeof(image), "sim/function%u:1", i);
+        must_be(catalog_add(l->catalog, &app, &fn, NULL, &e), &e);
+    }
+}
+
+static void open_plugins(struct lb_node *l)
+{
+    const struct plan *p = l->n.w->plan;
+    struct buf runners = BUF_INIT(0);
+    struct fn_error e = ERR_INIT;
+    struct conf_override list[2] = { { "runners", "the world", NULL }, { NULL, NULL, NULL } };
+
+    for (uint32_t i = 0; i < p->runners; i++) {
+        buf_printf(&runners, "%s10.0.1.%u:9190", i ? "," : "", i);
+    }
+    list[0].text = buf_text(&runners);
+    place_stack_begin(l->place);
+    must_be(plugins_create(l->host, FN_KIND_PLACER, p->placer, NULL, &l->placer, &e), &e);
+    must_be(place_stack_add(l->place, l->placer, &e), &e);
+    must_be(place_set_placer(l->place, l->placer, NULL, NULL), &e);
+    must_be(plugins_create(l->host, FN_KIND_POOL, "static", list, &l->pool, &e), &e);
+    must_be(place_start(l->place, l->pool, &e), &e);
+    buf_finish(&runners);
+}
+
+static void open_place(struct lb_node *l)
+{
+    struct place_deps deps = { .env = l->n.env,
+                               .host = l->host,
+                               .client = l->client,
+                               .options = { .retry_min_ns = 10 * ENV_MS,
+                                            .retry_max_ns = ENV_S,
+                                            .waiting_max = 20000,
+                                            .pool_grace_ns = 10 * ENV_S } };
+    struct fn_error e = ERR_INIT;
+
+    must_be(place_create(&deps, &l->place, &e), &e);
+}
+
+static void open_lb(struct lb_node *l)
+{
+    const struct plan *p = l->n.w->plan;
+    struct lb_deps deps = { .env = l->n.env,
+                            .place = l->place,
+                            .client = l->client,
+                            .catalog = l->catalog,
+                            .ids = &l->ids,
+                            .options = { .placement_timeout_ns = p->placement_timeout_ns,
+                                         .detached_placement_timeout_ns = p->placement_timeout_ns,
+                                         .execution_headroom_ns = HEADROOM_NS,
+                                         .response_buffer_bytes = p->response_buffer_bytes,
+                                         .detached = p->detached,
+                                         .why_calls = 8 } };
+    struct fn_error e = ERR_INIT;
+
+    must_be(lb_create(&deps, &l->lb, &e), &e);
+}
+
+/* ---- its end ------------------------------------------------------------------------------- */
+
+static void on_stopped(void *ud)
+{
+    struct lb_node *l = ud;
+
+    l->stopped = true;
+}
+
+static void on_drained(void *ud)
+{
+    struct lb_node *l = ud;
+
+    l->drained = true;
+    place_stop(l->place, on_stopped, l);
+}
+
+void lb_node_drain(struct lb_node *l)
+{
+    lb_drain(l->lb, on_drained, l);
+}
+
+void lb_node_kill(struct lb_node *l)
+{
+    tell(&l->n, "is killed");
+    l->n.dead = true;
+    if (l->n.w->lbs[l->index] == l) {
+        l->n.w->lbs[l->index] = NULL;
+    }
+    clients_lose(l->clients);
+    net_lose_lb(l->n.w->net, l);
+    lb_node_drain(l);
+}
+
+static bool is_over(const struct node *n)
+{
+    const struct lb_node *l = (const struct lb_node *)(const void *)n;
+
+    return l->drained && l->stopped;
+}
+
+static void check_place(struct lb_node *l)
+{
+    struct books *b = l->n.w->books;
+    struct place_counts n;
+
+    place_count(l->place, &n);
+    books_equal(b, BOOKS_NOTHING_LEFT, "calls that wait in a drained load balancer", n.waiting, 0);
+    books_equal(b, BOOKS_NOTHING_LEFT, "attempts of a drained load balancer", n.trying, 0);
+}
+
+/* What its clients were told, as far as they were told; a detached call has two ends. */
+static void check_counts(struct lb_node *l)
+{
+    struct books *b = l->n.w->books;
+    struct books_tally t = books_tally(b, l->n.life);
+    struct lb_counts n;
+    uint64_t known = t.seen[BOOKS_TOLD_OK] + t.seen[BOOKS_TOLD_FAILED] +
+                     t.seen[BOOKS_TOLD_UNKNOWN] + t.seen[BOOKS_STREAMED] + t.seen[BOOKS_CUT] +
+                     t.seen[BOOKS_TOLD_ACK];
+
+    lb_count(l->lb, &n);
+    books_equal(b, BOOKS_COUNTS_LB, "received", n.received, t.all);
+    books_equal(b, BOOKS_COUNTS_LB, "outcomes in all",
+                n.ok + n.failed + n.not_executed + n.unknown + n.aborted, t.all);
+    books_equal(b, BOOKS_COUNTS_LB, "calls in flight", n.in_flight, 0);
+    if (l->n.w->plan->detached) {
+        return;
+    }
+    books_equal(b, BOOKS_COUNTS_LB, "not executed", n.not_executed,
+                t.seen[BOOKS_TOLD_NOT_EXECUTED]);
+    books_equal(b, BOOKS_COUNTS_LB, "ok, failed and unknown", n.ok + n.failed + n.unknown, known);
+    books_equal(b, BOOKS_COUNTS_LB, "aborted", n.aborted,
+                t.seen[BOOKS_LEFT] + t.seen[BOOKS_NODE_LOST]);
+    if (n.ok < t.seen[BOOKS_TOLD_OK] ||
+        n.ok > t.seen[BOOKS_TOLD_OK] + t.seen[BOOKS_STREAMED]) {
+        books_break(b, BOOKS_COUNTS_LB, 0, "%s counts %llu calls as ok; its clients %llu", l->n.name,
+                    (unsigned long long)n.ok, (unsigned long long)t.seen[BOOKS_TOLD_OK]);
+    }
+}
+
+static void destroy(struct node *n)
+{
+    struct lb_node *l = container_of(n, struct lb_node, n);
+    struct world *w = l->n.w;
+
+    if (!books_broken(w->books)) {
+        check_place(l);
+        check_counts(l);
+    }
+    lb_destroy(l->lb);
+    place_destroy(l->place);
+    plugin_destroy(l->placer);
+    plugin_destroy(l->pool);
+    catalog_destroy(l->catalog);
+    plugin_host_destroy(l->host);
+    net_client_destroy(l->client);
+    clients_destroy(l->clients);
+    net_forget(w->net, &l->n);
+    if (!books_broken(w->books) && sim_due_ns(l->n.sim) != INT64_MAX) {
+        books_break(w->books, BOOKS_NOTHING_LEFT, 0, "%s left a timer", l->n.name);
+    }
+    node_finish(&l->n);
+    free(l);
+}
+
+static void on_kill(struct env_timer *t)
+{
+    lb_node_kill(container_of(t, struct lb_node, kill));
+}
+
+static void on_drain(struct env_timer *t)
+{
+    lb_node_drain(container_of(t, struct lb_node, drain));
+}
+
+struct lb_node *lb_node_create(struct world *w, uint32_t index)
+{
+    struct lb_node *l = must_alloc(sizeof(*l));
+    struct catalog_options options = { .ttl_ns = 5 * ENV_S, .stale_ns = 60 * ENV_S };
+    struct fn_error e = ERR_INIT;
+    unsigned char ip[4] = { 10, 0, 0, (unsigned char)index };
+
+    node_init(&l->n, w, "lb", index);
+    l->n.over = is_over;
+    l->n.destroy = destroy;
+    l->index = index;
+    l->kill.cb = on_kill;
+    l->drain.cb = on_drain;
+    id_maker_init(&l->ids, ip, (uint16_t)(8080 + l->n.life));
+    l->client = net_client_create(w->net, l);
+    l->host = plugin_host_create(l->n.env);
+    plugin_host_budget(l->host, 0);
+    plugin_host_offer(l->host, "fn.view", FN_VIEW_MAJOR, FN_VIEW_MINOR, view_if(), NULL);
+    must_be(catalog_create(l->n.env, &options, NULL, &l->catalog, &e), &e);
+    add_functions(l);
+    open_place(l);
+    open_plugins(l);
+    open_lb(l);
+    l->clients = clients_create(l);
+    w->lbs[index] = l;
+    return l;
+}

@@ -1,0 +1,170 @@
+/* The plan of a world: its size, its requests and its faults, all drawn from the seed before
+ * anything runs. So a world can be run again with some events left out, which is how a failing one
+ * is shrunk. Swarm testing: each kind of fault is absent, rare or frequent in a world. */
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REQUESTS_MIN 40
+#define REQUESTS_MAX 400
+#define LENGTH_MIN_NS (2 * ENV_S)
+#define LENGTH_MAX_NS (20 * ENV_S)
+#define FREQUENT_MAX 12u /* faults of one kind in a world */
+#define RARE_MAX     2u
+
+static const char *const placers[] = { "naive", "ch", "p2c", "first", "chbl", "hybrid" };
+static const char *const names[PLAN_KINDS_N] = {
+#define X(name, text) [PLAN_##name] = text,
+    PLAN_KINDS(X)
+#undef X
+};
+
+const char *plan_kind_name(enum plan_kind kind)
+{
+    return names[kind];
+}
+
+const char *plan_placer(uint32_t i)
+{
+    return i < sizeof(placers) / sizeof(placers[0]) ? placers[i] : NULL;
+}
+
+static int64_t draw_between(struct sim_rng *r, int64_t low, int64_t high)
+{
+    return low + (int64_t)sim_rng_below(r, (uint64_t)(high - low + 1));
+}
+
+static uint32_t draw_of(struct sim_rng *r, const uint32_t *values, uint32_t n)
+{
+    return values[sim_rng_below(r, n)];
+}
+#define DRAW_OF(r, values) draw_of((r), (values), sizeof(values) / sizeof((values)[0]))
+
+static void draw_functions(struct plan *p, struct sim_rng *r)
+{
+    static const uint32_t mems[] = { 64, 64, 128, 256 };
+
+    p->functions = (uint32_t)draw_between(r, 1, FUNCTIONS_MAX);
+    for (uint32_t i = 0; i < p->functions; i++) {
+        p->function[i] = (struct plan_function){
+            .mem_mb = DRAW_OF(r, mems),
+            .timeout_s = (int32_t)draw_between(r, 1, 4),
+            .idle_timeout_s = (int32_t)draw_between(r, 1, 20),
+            .app = (uint32_t)sim_rng_below(r, 3),
+        };
+    }
+}
+
+static void draw_size(struct plan *p, struct sim_rng *r)
+{
+    static const uint32_t sockets[] = { 600, 4096, 65536, 65536 };
+    static const uint32_t streams[] = { 3, 20, 100, 100 };
+    static const uint32_t windows[] = { 500, 20000, 65536 };
+    static const uint32_t buffers[] = { 300, 4096, 65536 };
+    static const uint32_t mems[] = { 256, 384, 512, 1024 };
+
+    p->lbs = (uint32_t)draw_between(r, 1, 3);
+    p->runners = (uint32_t)draw_between(r, 1, 4);
+    p->placer = placers[sim_rng_below(r, sizeof(placers) / sizeof(placers[0]))];
+    p->runner_mem_mb = DRAW_OF(r, mems);
+    p->latency_ns = draw_between(r, 50 * ENV_US, 4 * ENV_MS);
+    p->jitter_ns = draw_between(r, 1, 4 * p->latency_ns);
+    p->socket_bytes = DRAW_OF(r, sockets);
+    p->streams_max = DRAW_OF(r, streams);
+    p->window_bytes = DRAW_OF(r, windows);
+    p->response_buffer_bytes = DRAW_OF(r, buffers);
+    p->placement_timeout_ns = draw_between(r, ENV_S, 6 * ENV_S);
+    p->detached = sim_rng_below(r, 2);
+    p->nasty = sim_rng_below(r, 3) == 0;
+    p->slow_ns = draw_between(r, 5 * ENV_MS, 300 * ENV_MS);
+    p->fast_ns = draw_between(r, ENV_MS, 10 * ENV_MS);
+    p->boot_ns = draw_between(r, ENV_MS, 200 * ENV_MS);
+    p->length_ns = draw_between(r, LENGTH_MIN_NS, LENGTH_MAX_NS);
+}
+
+/* How long a fault lasts: most are short, some outlast every patience. */
+static int64_t draw_length(struct sim_rng *r)
+{
+    switch (sim_rng_below(r, 4)) {
+    case 0:
+        return draw_between(r, ENV_MS, 100 * ENV_MS);
+    case 1:
+        return draw_between(r, 5 * ENV_S, 15 * ENV_S);
+    default:
+        return draw_between(r, 100 * ENV_MS, 4 * ENV_S);
+    }
+}
+
+static struct plan_event draw_event(const struct plan *p, struct sim_rng *r, enum plan_kind kind)
+{
+    return (struct plan_event){
+        .at_ns = draw_between(r, 0, p->length_ns),
+        .kind = kind,
+        .lb = (uint32_t)sim_rng_below(r, p->lbs),
+        .runner = (uint32_t)sim_rng_below(r, p->runners),
+        .function = (uint32_t)sim_rng_below(r, p->functions),
+        .n = (uint32_t)sim_rng_below(r, 30),
+        .ns = draw_length(r),
+        .chance = sim_rng_u64(r),
+    };
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct plan_event *x = a, *y = b;
+
+    if (x->at_ns != y->at_ns) {
+        return x->at_ns < y->at_ns ? -1 : 1;
+    }
+    return x->chance < y->chance ? -1 : x->chance > y->chance;
+}
+
+static void draw_events(struct plan *p, uint64_t seed)
+{
+    struct sim_rng requests = sim_rng_make(seed, 101);
+    struct sim_rng faults = sim_rng_make(seed, 102);
+    uint32_t n = (uint32_t)draw_between(&requests, REQUESTS_MIN, REQUESTS_MAX);
+
+    p->events = must_alloc((n + PLAN_KINDS_N * FREQUENT_MAX) * sizeof(*p->events));
+    for (uint32_t i = 0; i < n; i++) {
+        p->events[p->n_events++] = draw_event(p, &requests, PLAN_REQUEST);
+    }
+    for (uint32_t kind = PLAN_REQUEST + 1; kind < PLAN_KINDS_N; kind++) {
+        uint64_t how = sim_rng_below(&faults, 4);
+        uint64_t times = how < 2 ? 0 : sim_rng_below(&faults, how == 2 ? RARE_MAX : FREQUENT_MAX);
+
+        for (uint64_t i = 0; i <= times && how >= 2; i++) {
+            p->events[p->n_events++] = draw_event(p, &faults, (enum plan_kind)kind);
+        }
+    }
+    qsort(p->events, p->n_events, sizeof(*p->events), by_time);
+}
+
+void plan_draw(struct plan *p, uint64_t seed)
+{
+    struct sim_rng r = sim_rng_make(seed, 100);
+
+    *p = (struct plan){ .seed = seed };
+    draw_size(p, &r);
+    draw_functions(p, &r);
+    draw_events(p, seed);
+}
+
+void plan_free(struct plan *p)
+{
+    free(p->events);
+}
+
+void plan_tell_event(const struct plan *p, uint32_t i, char *ret, size_t cap)
+{
+    const struct plan_event *e = &p->events[i];
+
+    if (e->kind == PLAN_REQUEST) {
+        snprintf(ret, cap, "#%u request of function %u to lb%u", i, e->function, e->lb);
+    } else {
+        snprintf(ret, cap, "#%u %s: lb%u runner%u, n %u, %lld ms", i, names[e->kind], e->lb,
+                 e->runner, e->n, (long long)(e->ns / ENV_MS));
+    }
+}

@@ -1,0 +1,209 @@
+/* One world: its nodes start, requests and faults come as planned, the faults end, every function
+ * is asked once more, everything is drained, and the books are closed. */
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SETTLE_NS   (500 * ENV_MS) /* from the start to the first request */
+#define QUIET_NS    (45 * ENV_S)   /* all that was begun under faults has ended by then */
+#define PROBE_NS    (12 * ENV_S)   /* for one round of requests that must succeed */
+#define DRAIN_NS    (150 * ENV_S)
+#define CHECK_NS    (5 * ENV_S)    /* that requests end in time */
+
+struct happening {
+    struct world *w;
+    const struct plan_event *e;
+    struct env_timer timer, restart;
+};
+
+static void on_restart(struct env_timer *t)
+{
+    struct happening *h = container_of(t, struct happening, restart);
+
+    if (h->e->kind == PLAN_LB_KILL) {
+        faults_start_lb(h->w, h->e->lb);
+    } else {
+        faults_start_runner(h->w, h->e->runner);
+    }
+}
+
+static void on_happening(struct env_timer *t)
+{
+    struct happening *h = container_of(t, struct happening, timer);
+    struct world *w = h->w;
+    char text[120];
+
+    if (w->told && h->e->kind != PLAN_REQUEST) {
+        plan_tell_event(w->plan, (uint32_t)(h->e - w->plan->events), text, sizeof(text));
+        world_tell(w, NULL, "FAULT %s", text);
+    }
+    faults_happen(w, h->e);
+    if (h->e->kind == PLAN_LB_KILL || h->e->kind == PLAN_RUNNER_KILL) {
+        sim_at(w->outside, &h->restart, w->now_ns + 1 + h->e->ns);
+    }
+}
+
+static void world_create(struct world *w)
+{
+    const struct plan *p = w->plan;
+
+    w->books = books_create();
+    w->outside = sim_create(&(struct sim_options){ .seed = p->seed });
+    if (!w->outside) {
+        abort();
+    }
+    w->now_ns = sim_now_ns(w->outside);
+    w->net = net_create(w);
+    for (uint32_t i = 0; i < p->runners; i++) {
+        w->engines[i] = engine_create(w, i);
+        faults_start_runner(w, i);
+    }
+    for (uint32_t i = 0; i < p->lbs; i++) {
+        faults_start_lb(w, i);
+    }
+    w->happenings = must_alloc(p->n_events * sizeof(*w->happenings));
+    for (uint32_t i = 0; i < p->n_events; i++) {
+        struct happening *h = &w->happenings[i];
+
+        *h = (struct happening){ .w = w, .e = &p->events[i] };
+        h->timer.cb = on_happening;
+        h->restart.cb = on_restart;
+        if (!w->left_out || !w->left_out[i]) {
+            sim_at(w->outside, &h->timer, w->now_ns + SETTLE_NS + p->events[i].at_ns);
+        }
+    }
+}
+
+/* ---- the quiet end ------------------------------------------------------------------------- */
+
+/* Runs on and looks at the clocks of requests now and then. */
+static bool pass(struct world *w, int64_t ns)
+{
+    int64_t end_ns = w->now_ns + ns;
+
+    while (w->now_ns < end_ns && !books_broken(w->books)) {
+        int64_t next_ns = w->now_ns + CHECK_NS < end_ns ? w->now_ns + CHECK_NS : end_ns;
+
+        if (world_run_until(w, next_ns)) {
+            books_check_ends(w->books, w->now_ns);
+        }
+    }
+    return !books_broken(w->books);
+}
+
+static bool nobody_waits(const struct world *w)
+{
+    for (uint32_t i = 0; i < w->plan->lbs; i++) {
+        if (w->lbs[i] && clients_waiting(w->lbs[i]->clients) > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Each load balancer asks each function once. */
+static bool probe_all(struct world *w)
+{
+    uint64_t expected = w->answers_ok + (uint64_t)w->plan->lbs * w->plan->functions;
+
+    for (uint32_t f = 0; f < w->plan->functions; f++) {
+        for (uint32_t i = 0; i < w->plan->lbs; i++) {
+            clients_probe(w->lbs[i]->clients, f);
+        }
+        if (!pass(w, PROBE_NS)) {
+            return false;
+        }
+    }
+    books_equal(w->books, BOOKS_SERVES_AGAIN, "good answers to requests when nothing is wrong",
+                w->answers_ok, expected);
+    return !books_broken(w->books);
+}
+
+static bool all_over(const struct world *w)
+{
+    for (const struct node *n = w->nodes; n; n = n->next) {
+        if (!n->over(n)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void drain_all(struct world *w)
+{
+    int64_t end_ns = w->now_ns + DRAIN_NS;
+
+    for (uint32_t i = 0; i < w->plan->lbs; i++) {
+        world_at(&w->lbs[i]->n, &w->lbs[i]->drain, w->now_ns);
+    }
+    for (uint32_t i = 0; i < w->plan->runners; i++) {
+        world_at(&w->runners[i]->n, &w->runners[i]->drain, w->now_ns);
+    }
+    while (pass(w, ENV_S) && !all_over(w) && w->now_ns < end_ns) {
+    }
+    if (!all_over(w)) {
+        books_break(w->books, BOOKS_NOTHING_LEFT, 0, "a node does not end its drain");
+    }
+}
+
+static void conclude(struct world *w, struct run_result *ret)
+{
+    *ret = (struct run_result){
+        .broken = books_broken(w->books),
+        .request = books_of_request(w->books),
+        .at_ns = w->now_ns - w->begun_ns,
+        .hash = books_hash(w->books) ^ w->steps,
+        .requests = w->requests,
+        .ok = w->answers_ok,
+        .steps = w->steps,
+        .simulated_ns = w->now_ns - w->begun_ns,
+    };
+    snprintf(ret->why, sizeof(ret->why), "%s", books_why(w->books));
+}
+
+static void destroy_nodes(struct world *w, bool runners)
+{
+    struct node *n, *next;
+
+    for (n = w->nodes; n; n = next) {
+        next = n->next;
+        if (n->is_runner == runners) {
+            n->destroy(n);
+        }
+    }
+}
+
+/* What the nodes of a world with broken books still have is left behind. */
+static void world_destroy(struct world *w, struct run_result *ret)
+{
+    if (all_over(w)) {
+        destroy_nodes(w, false);
+        destroy_nodes(w, true);
+        net_destroy(w->net);
+        for (uint32_t i = 0; i < w->plan->runners; i++) {
+            engine_destroy(w->engines[i]);
+        }
+    }
+    conclude(w, ret); /* the last entries came from the nodes' ends */
+    sim_destroy(w->outside);
+    free(w->happenings);
+    books_destroy(w->books);
+}
+
+void run_world(const struct plan *p, const bool *left_out, bool told, struct run_result *ret)
+{
+    struct world w = { .plan = p, .left_out = left_out, .told = told };
+
+    world_create(&w);
+    w.begun_ns = w.now_ns;
+    pass(&w, SETTLE_NS + p->length_ns);
+    faults_heal(&w);
+    for (int64_t ns = 0; ns < QUIET_NS && (ns < CHECK_NS || !nobody_waits(&w)); ns += CHECK_NS) {
+        pass(&w, CHECK_NS);
+    }
+    if (!books_broken(w.books) && probe_all(&w)) {
+        drain_all(&w);
+    }
+    world_destroy(&w, ret);
+}

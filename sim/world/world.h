@@ -1,0 +1,273 @@
+/* World: real load balancers and real runners, each on a simulated host of its own, joined by a
+ * simulated network, with clients in front and container engines behind.
+ *
+ * Every node has its own struct sim: clock, timers, lanes. The world always steps the one whose next
+ * event is due first, so that one seed gives one run. A node is entered by its own timers alone:
+ * whoever wants something of another node sets a timer there (world_at()).
+ *
+ * A node that is killed is cut off: its connections break, its clients lose it, and what it still
+ * does nobody hears; it ends by itself, so that it gives back what it holds. A new one takes its
+ * place with no memory of it. */
+#ifndef FND_SIM_WORLD_H
+#define FND_SIM_WORLD_H
+
+#include "books.h"
+
+#include <lb/lb.h>
+#include <place/place.h>
+#include <runner/runner.h>
+#include <sim/sim.h>
+
+#define LBS_MAX       4u
+#define RUNNERS_MAX   6u
+#define FUNCTIONS_MAX 8u
+#define NODE_NAME_BYTES 16
+
+struct world;
+struct engine;
+
+/* ---- plan.c: what the seed says ------------------------------------------------------------ */
+
+#define PLAN_KINDS(X)                                                                              \
+    X(REQUEST, "request")                                                                          \
+    X(LB_KILL, "lb-kill")           /* the process dies, and starts again `ns` later */            \
+    X(RUNNER_KILL, "runner-kill")                                                                  \
+    X(FREEZE_LB, "lb-freeze")       /* stopped for `ns` (SIGSTOP, a slow machine) */               \
+    X(FREEZE_RUNNER, "runner-freeze")                                                              \
+    X(BREAK, "break")               /* a connection breaks after `n` more frames */                \
+    X(PART_TO, "cut-to-runner")     /* nothing reaches the runner for `ns` */                      \
+    X(PART_FROM, "cut-from-runner") /* nothing comes back for `ns` */                              \
+    X(PART, "cut")                  /* both */                                                     \
+    X(VOID, "half-open")            /* a connection whose packets vanish, for ever */              \
+    X(SLOW_NET, "slow-net")         /* `ns` of delay on top, for a second */                       \
+    X(REFUSE, "refuse-streams")     /* a runner's transport refuses `n` streams */                 \
+    X(ENGINE_DEAD, "engine-dead")   /* for `ns` */                                                 \
+    X(ENGINE_HANGS, "engine-hangs")                                                                \
+    X(ENGINE_SLOW, "engine-slow")                                                                  \
+    X(ENGINE_FAILS, "engine-fails") /* the next `n` calls of a method */                           \
+    X(EXIT, "container-exit")       /* of any container that runs */                               \
+    X(SOCKETS_GONE, "socket-refuses") /* the next `n` connections to functions */
+
+enum plan_kind {
+#define X(name, text) PLAN_##name,
+    PLAN_KINDS(X)
+#undef X
+        PLAN_KINDS_N
+};
+const char *plan_kind_name(enum plan_kind kind);
+
+struct plan_event {
+    int64_t at_ns; /* from the begin of the world */
+    enum plan_kind kind;
+    uint32_t lb, runner, function;
+    uint32_t n;
+    int64_t ns;
+    uint64_t chance; /* of what is drawn when it happens */
+};
+
+struct plan_function {
+    uint64_t mem_mb;
+    int32_t timeout_s, idle_timeout_s;
+    uint32_t app;
+};
+
+struct plan {
+    uint64_t seed;
+    uint32_t lbs, runners, functions;
+    struct plan_function function[FUNCTIONS_MAX];
+    const char *placer;
+    uint64_t runner_mem_mb;
+    int64_t latency_ns, jitter_ns;
+    uint32_t socket_bytes; /* that a connection takes before they have arrived */
+    uint32_t streams_max;  /* of a connection */
+    uint32_t window_bytes; /* of an answer that may be on its way */
+    uint32_t response_buffer_bytes;
+    int64_t placement_timeout_ns;
+    bool detached;
+    bool nasty; /* timers and lanes are as bad as the contract allows */
+    int64_t slow_ns, fast_ns, boot_ns; /* of the engine, and of functions until they listen */
+    int64_t length_ns; /* of the time with requests and faults */
+    struct plan_event *events; /* by time */
+    uint32_t n_events;
+};
+
+const char *plan_placer(uint32_t i); /* NULL: there are no more */
+void plan_draw(struct plan *p, uint64_t seed);
+void plan_free(struct plan *p);
+void plan_tell_event(const struct plan *p, uint32_t i, char *ret, size_t cap);
+
+/* ---- world.c ------------------------------------------------------------------------------- */
+
+/* One process of a node. */
+struct node {
+    struct world *w;
+    struct sim *sim;
+    struct env *env;
+    char name[NODE_NAME_BYTES]; /* "lb1", "runner2" */
+    uint32_t life;        /* of all nodes ever made; names it in the books */
+    bool dead;            /* killed: nobody hears of it */
+    int64_t frozen_until_ns; /* its process is stopped, and its clock goes on */
+    struct node *next;
+    bool is_runner; /* whom connections of load balancers lead to: it goes behind them */
+    /* Its drain has ended. */
+    bool (*over)(const struct node *n);
+    /* Checks what it should have left, then frees it. */
+    void (*destroy)(struct node *n);
+};
+
+struct world {
+    const struct plan *plan;
+    const bool *left_out; /* by event of the plan; NULL = none */
+    struct books *books;
+    struct node *nodes; /* also dead ones that still end */
+    struct sim *outside; /* the plan's own clock */
+    struct lb_node *lbs[LBS_MAX];             /* NULL while there is none */
+    struct runner_node *runners[RUNNERS_MAX]; /* the same */
+    struct engine *engines[RUNNERS_MAX];      /* outlive the processes of their runners */
+    struct net *net;
+    struct happening *happenings; /* by event of the plan */
+    uint32_t lives;
+    int64_t begun_ns, now_ns;
+    uint64_t steps;
+    bool healed; /* faults are over */
+    bool told;   /* the story goes to standard output */
+    uint64_t requests, answers_ok;
+};
+
+/* Makes a node's host; false: out of memory. */
+void node_init(struct node *n, struct world *w, const char *kind, uint32_t index);
+void node_finish(struct node *n);
+/* Steps until the world's clock stands at `at_ns` or a rule is broken. False: broken. */
+bool world_run_until(struct world *w, int64_t at_ns);
+/* From any node: `t` of node `n` fires at `at_ns`, or as soon as it can. */
+static inline void world_at(struct node *n, struct env_timer *t, int64_t at_ns)
+{
+    sim_at(n->sim, t, at_ns);
+}
+/* A line of the story: "12.345678 lb1: ...". */
+void world_tell(struct world *w, const struct node *n, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+#define tell(node_, ...)                                                                           \
+    do {                                                                                           \
+        if ((node_)->w->told) {                                                                    \
+            world_tell((node_)->w, (node_), __VA_ARGS__);                                          \
+        }                                                                                          \
+    } while (0)
+void *must_alloc(size_t size); /* zeroed; the simulator itself does not run out */
+
+/* ---- net.c, net_engage.c ------------------------------------------------------------------- */
+
+struct net *net_create(struct world *w);
+void net_destroy(struct net *net);
+/* The client table of a load balancer. */
+struct engage_client *net_client_create(struct net *net, struct lb_node *lb);
+void net_client_destroy(struct engage_client *client);
+struct engage_server *net_server_table(void);
+/* A runner's process takes connections, or its machine answers that nobody does. */
+void net_listen(struct net *net, struct runner_node *r);
+/* Its process is gone: its connections break. */
+void net_lose_runner(struct net *net, struct runner_node *r);
+void net_lose_lb(struct net *net, struct lb_node *lb);
+/* The node ends: what its connections still have is dropped. */
+void net_forget(struct net *net, const struct node *n);
+/* Faults; `to`, `from`: the directions seen from the load balancer. */
+void net_part(struct net *net, uint32_t lb, uint32_t runner, bool to, bool from, int64_t until_ns);
+void net_slow(struct net *net, uint32_t lb, uint32_t runner, int64_t more_ns, int64_t until_ns);
+void net_break_after(struct net *net, uint32_t lb, uint32_t runner, uint32_t frames, bool to);
+void net_make_void(struct net *net, uint32_t lb, uint32_t runner);
+void net_refuse(struct net *net, uint32_t runner, uint32_t streams);
+void net_heal(struct net *net);
+
+/* ---- engine.c, function.c ------------------------------------------------------------------ */
+
+struct engine *engine_create(struct world *w, uint32_t runner);
+void engine_destroy(struct engine *e);
+/* The factory of the driver; its options are a pointer to the node, made by engine_options(). */
+extern const struct fn_factory engine_driver;
+struct conf_values *engine_options(struct runner_node *r);
+struct fnsock_if *engine_sockets_create(struct runner_node *r); /* freed with free() */
+/* Faults. */
+void engine_mode(struct engine *e, enum plan_kind kind, int64_t until_ns);
+void engine_fail(struct engine *e, uint32_t method, uint32_t times, uint64_t chance);
+void engine_exit_one(struct engine *e, uint64_t chance);
+void engine_refuse_sockets(struct engine *e, uint32_t n);
+void engine_heal(struct engine *e);
+/* What it has of a process of its runner. */
+void engine_check_empty(struct engine *e, const struct runner_node *r);
+
+/* ---- lb_node.c, runner_node.c, client.c ------------------------------------------------------ */
+
+struct lb_node {
+    struct node n; /* first */
+    uint32_t index;
+    struct plugin_host *host;
+    struct plugin *placer, *pool;
+    struct place *place;
+    struct catalog *catalog;
+    struct lb *lb;
+    struct engage_client *client;
+    struct id_maker ids;
+    struct clients *clients;
+    struct env_timer kill, drain, freeze;
+    bool drained, stopped;
+};
+
+struct lb_node *lb_node_create(struct world *w, uint32_t index);
+void lb_node_kill(struct lb_node *l);  /* [its own timers] */
+void lb_node_drain(struct lb_node *l); /* [its own timers] */
+
+struct runner_node {
+    struct node n; /* first */
+    uint32_t index;
+    char address[32], instance[33];
+    struct plugin_host *host;
+    struct driver_hub *hub;
+    struct plugin *driver;
+    struct runner *r;
+    struct engage_server_cb cb;
+    void *cb_ud;
+    struct id_maker ids;
+    struct fnsock_if *sockets;
+    uint32_t open_sockets, exchanges, sessions;
+    uint64_t tried, told_ok, told_refused; /* by the network */
+    struct env_timer kill, drain, freeze;
+    bool drained, clean;
+};
+
+struct runner_node *runner_node_create(struct world *w, uint32_t index);
+void runner_node_kill(struct runner_node *r);
+void runner_node_drain(struct runner_node *r);
+
+struct clients *clients_create(struct lb_node *l);
+void clients_destroy(struct clients *c);
+/* From any node: a client sends this request when it is time. */
+void clients_request(struct clients *c, const struct plan_event *e);
+/* From any node: a client asks this function for a plain answer. */
+void clients_probe(struct clients *c, uint32_t function);
+void clients_lose(struct clients *c); /* their load balancer died. [its own timers] */
+uint32_t clients_waiting(const struct clients *c);
+
+/* ---- faults.c, run.c ----------------------------------------------------------------------- */
+
+/* Makes a process of the node at this place, if there is none. */
+void faults_start_lb(struct world *w, uint32_t index);
+void faults_start_runner(struct world *w, uint32_t index);
+/* What the plan says happens now. From the world's own timer. */
+void faults_happen(struct world *w, const struct plan_event *e);
+/* Everything that is wrong ends, and what is dead starts again. */
+void faults_heal(struct world *w);
+
+struct run_result {
+    enum books_rule broken;
+    char why[256];
+    uint32_t request; /* that it is about; 0 = none */
+    int64_t at_ns;
+    uint64_t hash;
+    uint64_t requests, ok, steps;
+    int64_t simulated_ns;
+};
+
+/* One world from its plan to its end. */
+void run_world(const struct plan *p, const bool *left_out, bool told, struct run_result *ret);
+
+#endif
