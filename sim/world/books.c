@@ -6,6 +6,8 @@
 #include <string.h>
 
 #define WHY_MAX 240
+#define RING    1021u /* letters that repeat; a prime */
+#define PIECE   1024u
 
 struct record {
     struct books_request rq;
@@ -317,4 +319,62 @@ void books_answered(struct books *b, uint32_t seq)
     if (r) {
         r->answered = true;
     }
+}
+
+/* ---- what requests and answers are made of ------------------------------------------------- */
+
+static const char *ring_at(uint64_t i)
+{
+    static char ring[RING + PIECE]; /* the first PIECE letters again at its end */
+
+    for (uint32_t k = 0; !ring[0] && k < RING + PIECE; k++) {
+        uint32_t j = RING + PIECE - 1 - k;
+
+        ring[j] = (char)('a' + (j % RING * j % RING * 31u + j % RING) % 26u);
+    }
+    return &ring[i % RING];
+}
+
+/* At most PIECE bytes; how many. */
+static size_t piece(uint32_t seq, bool body, uint64_t at, size_t n, char *to)
+{
+    char number[BOOKS_NUMBER_BYTES + 1];
+
+    if (body && at < BOOKS_NUMBER_BYTES) {
+        snprintf(number, sizeof(number), "%07u ", seq % 10000000u);
+        n = n < BOOKS_NUMBER_BYTES - at ? n : (size_t)(BOOKS_NUMBER_BYTES - at);
+        memcpy(to, number + at, n);
+    } else {
+        n = n < PIECE ? n : PIECE;
+        memcpy(to, ring_at(seq * 7u + (body ? 500u : 0u) + at), n);
+    }
+    return n;
+}
+
+void books_write(uint32_t seq, bool body, uint64_t at, char *to, size_t n)
+{
+    while (n > 0) {
+        size_t len = piece(seq, body, at, n, to);
+
+        at += len;
+        to += len;
+        n -= len;
+    }
+}
+
+bool books_differ(uint32_t seq, bool body, uint64_t at, const char *data, size_t n)
+{
+    char expected[PIECE];
+
+    while (n > 0) {
+        size_t len = piece(seq, body, at, n, expected);
+
+        if (memcmp(expected, data, len) != 0) {
+            return true;
+        }
+        at += len;
+        data += len;
+        n -= len;
+    }
+    return false;
 }

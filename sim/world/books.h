@@ -1,8 +1,8 @@
 /* Books: what must hold between clients, load balancers, the network, runners and functions.
  *
  * Whoever sees something enters it here; the first entry that breaks a rule is kept and told. Knows
- * nothing of the nodes and shares no code with them: a request is a number that clients give out and
- * functions read from its body. What a function answers is a text made of that number. */
+ * nothing of the nodes and shares no code with them: a request is a number that clients give out
+ * and functions read from its body. What a function answers is made of that number. */
 #ifndef FND_SIM_BOOKS_H
 #define FND_SIM_BOOKS_H
 
@@ -117,24 +117,13 @@ void books_body(struct books *b, uint32_t seq, uint64_t bytes, bool wrong);
 /* The function gave its whole answer. */
 void books_answered(struct books *b, uint32_t seq);
 
-/* Byte i of the answer to request seq. */
-static inline char books_byte(uint32_t seq, uint64_t i)
-{
-    return (char)('a' + (seq * 7u + i * 11u + i / 251u) % 26u);
-}
-/* Byte i of its body, which begins with its number in BOOKS_NUMBER_BYTES digits and blanks. */
-#define BOOKS_NUMBER_BYTES 8u
-static inline char books_body_byte(uint32_t seq, uint64_t i)
-{
-    uint32_t digits = seq;
+/* ---- what requests and answers are made of ------------------------------------------------- */
 
-    if (i >= BOOKS_NUMBER_BYTES) {
-        return books_byte(seq + 1, i);
-    }
-    for (uint64_t k = i; k + 2 < BOOKS_NUMBER_BYTES; k++) {
-        digits /= 10;
-    }
-    return i + 1 == BOOKS_NUMBER_BYTES ? ' ' : (char)('0' + digits % 10);
-}
+#define BOOKS_NUMBER_BYTES 8u /* a body begins with its request's number, as "0000017 " */
+
+/* `n` bytes from `at` on of the body of request seq, or of the answer to it. */
+void books_write(uint32_t seq, bool body, uint64_t at, char *to, size_t n);
+/* Whether these are other ones. */
+bool books_differ(uint32_t seq, bool body, uint64_t at, const char *data, size_t n);
 
 #endif

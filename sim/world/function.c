@@ -176,9 +176,7 @@ static bool give_piece(struct fnsock_exchange *x, uint64_t until)
     char piece[PIECE_BYTES];
     uint64_t n = until - x->given_bytes < PIECE_BYTES ? until - x->given_bytes : PIECE_BYTES;
 
-    for (uint64_t i = 0; i < n; i++) {
-        piece[i] = books_byte(x->seq, x->given_bytes + i);
-    }
+    books_write(x->seq, false, x->given_bytes, piece, (size_t)n);
     x->given_bytes += n;
     if (n > 0) {
         x->cb.on_data(x->ud, piece, (size_t)n);
@@ -321,14 +319,9 @@ static void accept_first(struct fnsock_exchange *x)
     soon(x, STEP_ACCEPTED);
 }
 
-/* The body begins with the request's number; behind its first line it is made of that number. */
 static void read_body(struct fnsock_exchange *x, const char *data, size_t len)
 {
-    for (size_t i = 0; i < len; i++) {
-        char expected = books_body_byte(x->seq, x->body_bytes + i);
-
-        x->wrong |= data[i] != expected;
-    }
+    x->wrong |= books_differ(x->seq, true, x->body_bytes, data, len);
     x->body_bytes += len;
 }
 

@@ -1,4 +1,4 @@
-/* A load balancer: core/lb, core/place, a placer and pool-static, all real, on a host of its own. */
+/* A load balancer: core/lb, core/place, a placer and pool-static, all real, on its own host. */
 #include "world.h"
 
 #include "plugins.h"
@@ -28,7 +28,7 @@ static void add_functions(struct lb_node *l)
 
     for (uint32_t i = 0; i < p->functions; i++) {
         const struct plan_function *f = &p->function[i];
-        char fn_id[16], app_id[16], image[24];
+        char fn_id[16], app_id[16], image[32];
         struct app app = { .id = app_id, .name = app_id };
         struct fn_def fn = { .id = fn_id,
                              .image = image,
@@ -172,8 +172,8 @@ static void check_counts(struct lb_node *l)
                 t.seen[BOOKS_LEFT] + t.seen[BOOKS_NODE_LOST]);
     if (n.ok < t.seen[BOOKS_TOLD_OK] ||
         n.ok > t.seen[BOOKS_TOLD_OK] + t.seen[BOOKS_STREAMED]) {
-        books_break(b, BOOKS_COUNTS_LB, 0, "%s counts %llu calls as ok; its clients %llu", l->n.name,
-                    (unsigned long long)n.ok, (unsigned long long)t.seen[BOOKS_TOLD_OK]);
+        books_break(b, BOOKS_COUNTS_LB, 0, "%s counts %llu calls as ok, its clients %llu",
+                    l->n.name, (unsigned long long)n.ok, (unsigned long long)t.seen[BOOKS_TOLD_OK]);
     }
 }
 
@@ -192,9 +192,9 @@ static void destroy(struct node *n)
     plugin_destroy(l->pool);
     catalog_destroy(l->catalog);
     plugin_host_destroy(l->host);
+    net_forget(w->net, &l->n);
     net_client_destroy(l->client);
     clients_destroy(l->clients);
-    net_forget(w->net, &l->n);
     if (!books_broken(w->books) && sim_due_ns(l->n.sim) != INT64_MAX) {
         books_break(w->books, BOOKS_NOTHING_LEFT, 0, "%s left a timer", l->n.name);
     }

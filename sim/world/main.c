@@ -40,8 +40,9 @@ static volatile uint64_t running; /* seed, for whoever aborts */
 static void on_crash(int sig)
 {
     char text[160];
-    int n = snprintf(text, sizeof(text), "seed %llu: crash (signal %d)\nrepeat: fnd_sim --seeds %llu "
-                     "--story\n", (unsigned long long)running, sig, (unsigned long long)running);
+    int n = snprintf(text, sizeof(text), "seed %llu: crash (signal %d)\n"
+                     "repeat: fnd_sim --seeds %llu --story\n", (unsigned long long)running, sig,
+                     (unsigned long long)running);
 
     if (write(STDOUT_FILENO, text, (size_t)n) < 0) {
         _exit(3);

@@ -470,10 +470,13 @@ void net_lose_lb(struct net *net, struct lb_node *lb)
     }
 }
 
+/* Its attempts and sessions have ended: what is still on its way keeps streams, nothing else. */
 static void drop_ended(struct conn *c)
 {
+    c->busy++;
     drop_frames(&c->to_runner, true);
     drop_frames(&c->to_lb, true);
+    assert(LIST_EMPTY(&c->streams));
     env_timer_clear(c->lb->n.env, &c->lb_probe);
     env_timer_clear(c->runner->n.env, &c->runner_probe);
     LIST_REMOVE(c, entry);
@@ -487,7 +490,6 @@ void net_forget(struct net *net, const struct node *n)
     for (c = LIST_FIRST(&net->conns); c; c = next) {
         next = LIST_NEXT(c, entry);
         if (&c->lb->n == n || &c->runner->n == n) {
-            streams_forget(c);
             drop_ended(c);
         }
     }

@@ -684,16 +684,3 @@ void streams_lose_runner(struct conn *c)
         stream_maybe_free(st);
     }
 }
-
-void streams_forget(struct conn *c)
-{
-    struct stream *st;
-
-    while ((st = LIST_FIRST(&c->streams))) {
-        assert(st->a.closed && st->s.over);
-        st->conn = NULL; /* which goes first */
-        LIST_REMOVE(st, entry);
-        arena_finish(&st->arena);
-        free(st);
-    }
-}

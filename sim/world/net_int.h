@@ -124,7 +124,6 @@ void frame_free(struct frame *f);
 /* The side of the connection is gone: its halves of all streams end. */
 void streams_lose_lb(struct conn *c, const char *why);
 void streams_lose_runner(struct conn *c);
-void streams_forget(struct conn *c); /* both sides have ended */
 void net_client_fill(struct engage_client *client);
 
 #endif

@@ -1,9 +1,9 @@
 /* World: real load balancers and real runners, each on a simulated host of its own, joined by a
  * simulated network, with clients in front and container engines behind.
  *
- * Every node has its own struct sim: clock, timers, lanes. The world always steps the one whose next
- * event is due first, so that one seed gives one run. A node is entered by its own timers alone:
- * whoever wants something of another node sets a timer there (world_at()).
+ * Every node has its own struct sim: clock, timers, lanes. The world always steps the one whose
+ * next event is due first, so that one seed gives one run. A node is entered by its own timers
+ * alone: whoever wants something of another node sets a timer there (world_at()).
  *
  * A node that is killed is cut off: its connections break, its clients lose it, and what it still
  * does nobody hears; it ends by itself, so that it gives back what it holds. A new one takes its

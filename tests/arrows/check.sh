@@ -46,12 +46,13 @@ allowed() {
     main) echo "cli main" ;;
     sim) echo "base conf model plugin place sim" ;;
     npm_sim) echo "npm" ;;
+    world_sim) echo "base conf model plugin place lb runner sim" ;;
     *) echo "" ;;
     esac
 }
 
 rooms="base conf model plugin place override lb runner npm store api loop net http rpc config web admin \
-poolserver tls process node cli main sim npm_sim"
+poolserver tls process node cli main sim npm_sim world_sim"
 
 # Lines "file room/header" of all #include lines that name a room.
 includes() {
@@ -137,10 +138,11 @@ for room in $rooms; do
     folder=$root/core/$room
     [ "$room" = sim ] && folder=$root/sim
     [ "$room" = npm_sim ] && folder=$root/sim/npm
+    [ "$room" = world_sim ] && folder=$root/sim/world
     [ -d "$folder" ] || continue
     may=" $(allowed "$room") fn "
     includes "$folder" >"$tmp"
-    [ "$room" = sim ] && sed -i "\\|^$root/sim/npm/|d" "$tmp" # a program of its own
+    [ "$room" = sim ] && sed -i "\\|^$root/sim/[a-z]*/|d" "$tmp" # programs of their own
     while read -r file kind name; do
         n=$((n + 1))
         top=${name%%/*}
