@@ -183,6 +183,8 @@ static int runner_open(struct node *n, struct fn_error *reterr)
     deps.driver = n->driver;
     r = node_plugin(n, &n->config->operator_, &deps.operator_, reterr);
     r = r < 0 ? r : runner_check_operator(&deps.options, deps.operator_, reterr);
+    r = r < 0 ? r : node_plugin(n, &n->config->predictor, &deps.predictor, reterr);
+    r = r < 0 ? r : runner_check_predictor(deps.predictor, reterr);
     if (r < 0) {
         return r;
     }

@@ -56,6 +56,7 @@ static const struct plugin_slot cplane_slots[] = {
 
 static const struct plugin_slot predictor_slots[] = {
     SLOT(fn_predictor_ops, predict, true),
+    SLOT(fn_predictor_ops, containers, false),
 };
 
 static const struct plugin_slot operator_slots[] = {

@@ -315,6 +315,9 @@ static void rcall_admit(struct rcall *rc)
         return;
     }
     rc->q = q;
+    if (r->opt.warm_max > 0 && !rc->own) {
+        warm_arrived(q, rc);
+    }
     c = q->n_waiters ? NULL : slots_idle(q);
     if (c) {
         container_take(c, rc);

@@ -33,7 +33,6 @@
 #define RESERVE_WAIT_NS      (10 * ENV_S)
 #define FREEZE_BACKLOG_MAX   16 /* in flight and waiting; beyond it containers stay as they are */
 #define TAIL_BYTES           2048
-#define SOCKET_INSIDE        "/tmp/iofs"
 #define HINT "please ensure you are using the latest fdk and check the logs"
 
 static void close_next(struct container *c);
@@ -122,83 +121,6 @@ const char *container_exit_text(const struct container *c, char *ret, size_t cap
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-static const struct fn_kv *copy_kvs(struct arena *a, const struct fn_kv *items, uint32_t n)
-{
-    struct fn_kv *copy = arena_alloc(a, (n ? n : 1) * sizeof(*copy));
-
-    for (uint32_t i = 0; copy && i < n; i++) {
-        copy[i].key = arena_strdup(a, items[i].key);
-        copy[i].value = arena_strdup(a, items[i].value);
-        if (!copy[i].key || !copy[i].value) {
-            return NULL;
-        }
-    }
-    return copy;
-}
-
-static void fill_limits(struct fn_task *t, const struct runner_options *o)
-{
-    t->owner = o->owner;
-    t->instance = o->instance;
-    t->hostname = o->hostname;
-    t->iofs_inside = SOCKET_INSIDE;
-    t->fs_bytes = o->fs_bytes;
-    t->pids_max = o->pids_max;
-    t->nofile_max = o->nofile_max;
-    t->memlock_max = o->memlock_max;
-    t->sigpending_max = o->sigpending_max;
-    t->msgqueue_max = o->msgqueue_max;
-    t->tmpfs_inodes = o->tmpfs_inodes;
-    t->flags = (o->writable_root ? FN_TASK_WRITABLE_ROOT : 0) |
-               (o->privileged ? FN_TASK_PRIVILEGED_USER : 0) |
-               (o->volumes ? FN_TASK_ALLOW_VOLUMES : 0) |
-               (o->no_network ? FN_TASK_NO_NETWORK : 0);
-}
-
-static const char *dup_or_null(struct arena *a, const char *s)
-{
-    return s && *s ? arena_strdup(a, s) : NULL;
-}
-
-/* Without the blanks around it, which the API node lets pass. NULL when nothing is left. */
-static const char *trim_or_null(struct arena *a, const char *s)
-{
-    static const char blanks[] = " \t\r\n\v\f";
-    size_t len;
-
-    s = s ? s + strspn(s, blanks) : "";
-    for (len = strlen(s); len > 0 && strchr(blanks, s[len - 1]); len--) {
-    }
-    return len > 0 ? arena_strndup(a, s, len) : NULL;
-}
-
-static int fill_task(struct container *c, struct rcall *rc)
-{
-    struct fn_task *t = &c->task;
-    const struct call *call = &rc->call;
-    struct arena *a = &c->arena;
-
-    *t = (struct fn_task){ .hdr = FN_HDR(struct fn_task, FN_MAGIC_TASK) };
-    fill_limits(t, &c->r->opt);
-    t->flags |= rc->no_network ? FN_TASK_NO_NETWORK : 0;
-    t->id = c->id;
-    t->handle = c->handle;
-    t->fn_id = arena_strdup(a, call->fn_id ? call->fn_id : "");
-    t->app_id = arena_strdup(a, call->app_id ? call->app_id : "");
-    t->image = arena_strdup(a, call->image ? call->image : "");
-    t->env = copy_kvs(a, call->config.items, call->config.n);
-    t->n_env = call->config.n;
-    t->extensions = copy_kvs(a, rc->extensions.items, rc->extensions.n);
-    t->n_extensions = rc->extensions.n;
-    t->registry_token = dup_or_null(a, kvs_get(&rc->extensions, "FN_REGISTRY_TOKEN"));
-    t->syslog_url = trim_or_null(a, call->syslog_url);
-    t->mem_bytes = call->mem_mb * ACCOUNT_MIB;
-    t->cpu_milli = call->cpu_milli;
-    t->tmpfs_bytes = (uint64_t)call->tmpfs_mb * ACCOUNT_MIB;
-    c->idle_timeout_ns = (int64_t)call->idle_timeout_s * ENV_S;
-    return t->fn_id && t->app_id && t->image && t->env && t->extensions ? 0 : FN_E_EXHAUSTED;
-}
-
 static void fail_now(struct env_task *t)
 {
     struct container *c = container_of(t, struct container, task_fail);
@@ -214,7 +136,7 @@ static void fail_soon(struct container *c, const struct fn_error *why)
 
 static void container_gone(struct env_task *t);
 
-struct container *container_launch(struct slot_queue *q, struct rcall *rc)
+static struct container *container_create(struct slot_queue *q, const struct mould *mould)
 {
     struct runner *r = q->r;
     struct container *c = calloc(1, sizeof(*c));
@@ -232,7 +154,7 @@ struct container *container_launch(struct slot_queue *q, struct rcall *rc)
     c->task_gone.cb = container_gone;
     arena_init(&c->arena, 0);
     id_make(r->deps.ids, env_wall_ns(r->env), c->id);
-    if (fill_task(c, rc) < 0 || output_init(c) < 0) {
+    if (task_fill(c, mould) < 0 || output_init(c) < 0) {
         arena_finish(&c->arena);
         free(c);
         return NULL;
@@ -244,11 +166,40 @@ struct container *container_launch(struct slot_queue *q, struct rcall *rc)
     q->n_all++;
     q->n_starting++;
     count_state(c, CTR_GONE, CTR_IMAGE, c->launched_ns);
-    c->for_call = rc;
-    rc->own_launch = true;
+    return c;
+}
+
+static void container_begin(struct container *c)
+{
     slots_plan(c, true);
     image_want(c);
+}
+
+struct container *container_launch(struct slot_queue *q, struct rcall *rc)
+{
+    const struct mould mould = mould_of_call(rc);
+    struct container *c = container_create(q, &mould);
+
+    if (c) {
+        c->for_call = rc;
+        rc->own_launch = true;
+        if (q->warm && !rc->own) {
+            warm_remember(q, rc);
+        }
+        container_begin(c);
+    }
     return c;
+}
+
+bool container_launch_warm(struct slot_queue *q, const struct mould *mould)
+{
+    struct container *c = container_create(q, mould);
+
+    if (c) {
+        warm_begins(c);
+        container_begin(c);
+    }
+    return c && c->warm;
 }
 
 void container_image_done(struct container *c, int result, const struct fn_error *err)
@@ -329,6 +280,7 @@ void container_reserved(struct container *c)
 
     c->charged = true;
     ctr_enter(c, CTR_CREATE);
+    slots_spare(c, c->warm);
     container_arm(c, DUE_NEVER);
     metrics_account(r);
     c->create_ns = env_now_ns(r->env);
@@ -356,6 +308,7 @@ static void create_failed(struct container *c)
     }
     c->image_retried = true;
     image_stale(c);
+    slots_spare(c, false);
     account_give(&c->r->account, &c->need);
     c->charged = false;
     ctr_enter(c, CTR_IMAGE);
@@ -378,7 +331,7 @@ static void exit_before_init(struct container *c)
  * container. */
 static void arm_init(struct container *c)
 {
-    int64_t limit_ns = c->r->opt.start_timeout_ns;
+    int64_t limit_ns = c->start_timeout_ns;
 
     container_arm(c, env_now_ns(c->r->env) + (limit_ns < 0 ? c->idle_timeout_ns : limit_ns));
 }
@@ -437,6 +390,7 @@ static void initialized(struct container *c)
     c->ready_ns = env_now_ns(c->r->env);
     metric_observe(c->q->metrics.init_ms[0], (c->ready_ns - c->started_ns) / ENV_MS);
     phases_count(c);
+    warm_started(c);
     to_idle(c);
 }
 
@@ -458,6 +412,9 @@ void container_take(struct container *c, struct rcall *rc)
 {
     assert(c->in_idle && !c->call);
     slots_idle_remove(c);
+    if (c->warm) {
+        warm_hit(c);
+    }
     c->call = rc;
     rc->c = c;
     phases_note(c, rc);
@@ -486,7 +443,15 @@ static bool may_freeze(const struct container *c)
     const struct engine *e = &c->r->engine;
 
     return c->r->opt.freeze_idle_ns >= 0 && c->r->ops->freeze && e->state == ENGINE_UP &&
-           e->freezes.waiting < FREEZE_BACKLOG_MAX;
+           e->freezes.waiting < FREEZE_BACKLOG_MAX && !warm_wants(c->q);
+}
+
+/* Nobody called it for its idle timeout. */
+static void idle_over(struct container *c)
+{
+    if (!warm_keep(c)) {
+        container_close(c);
+    }
 }
 
 static void idle_tick(struct container *c, int64_t now)
@@ -495,7 +460,7 @@ static void idle_tick(struct container *c, int64_t now)
     int64_t again = now + c->r->opt.freeze_idle_ns + ENV_S;
 
     if (now >= idle_end) {
-        container_close(c);
+        idle_over(c);
     } else if (may_freeze(c)) {
         ctr_enter(c, CTR_FREEZE);
         engine_call(c, OP_FREEZE);
@@ -570,6 +535,9 @@ void container_close(struct container *c)
     slots_unreserve(c);
     if (c->in_idle) {
         slots_idle_remove(c);
+    }
+    if (c->warm) {
+        warm_lost(c);
     }
     env_undefer(r->env, &c->task_fail);
     c->for_call = NULL;
@@ -683,7 +651,11 @@ void container_fail(struct container *c, const struct fn_error *why)
                  "image", c->task.image, "container_id", c->id, "call_id",
                  c->for_call ? c->for_call->call.id : NULL, "output",
                  output_tail(&c->output, TAIL_BYTES));
-    slots_launch_failed(q, c, &err);
+    if (c->warm) {
+        warm_failed(c);
+    } else {
+        slots_launch_failed(q, c, &err);
+    }
 }
 
 void container_op_done(struct container *c)
@@ -782,7 +754,7 @@ static void init_timeout(struct container *c)
     struct slot_queue *q = c->q;
     struct fn_error err = ERR_INIT;
 
-    if (c->r->opt.start_timeout_ns < 0) {
+    if (c->start_timeout_ns < 0 && !c->warm) {
         if (q->n_waiters) {
             arm_init(c);
         } else {
@@ -824,7 +796,7 @@ static void container_tick(struct env_timer *t)
         idle_tick(c, now);
         break;
     case CTR_FROZEN:
-        container_close(c);
+        idle_over(c);
         break;
     case CTR_BUSY:
         rcall_deadline(c->call);

@@ -44,12 +44,14 @@ static void engine_enter(struct engine *e, enum engine_state state)
 
 static void engine_send_probe(struct runner *r);
 
-static struct gate *gate_of(struct container *c)
+static struct gate *gate_for(struct container *c, enum engine_op_kind k)
 {
     struct engine *e = &c->r->engine;
-    enum engine_op_kind k = c->op.kind;
 
-    return k == OP_CLOSE ? &e->removals : k == OP_FREEZE || k == OP_THAW ? &e->freezes : &e->starts;
+    return k == OP_CLOSE                    ? &e->removals
+           : k == OP_FREEZE || k == OP_THAW ? &e->freezes
+           : c->warm                        ? &e->warm_starts
+                                            : &e->starts;
 }
 
 static const char *method_of(enum engine_op_kind k)
@@ -130,7 +132,7 @@ static void done_op(struct env_work *w)
 {
     struct container *c = container_of(w, struct container, op.work);
     struct runner *r = c->r;
-    struct gate *g = gate_of(c);
+    struct gate *g = c->op.gate;
 
     if (r->abandoned) {
         return;
@@ -160,7 +162,7 @@ static void engine_begin(struct gate_pass *p)
 {
     struct container *c = container_of(p, struct container, op.pass);
     struct runner *r = c->r;
-    struct gate *g = gate_of(c);
+    struct gate *g = c->op.gate;
     bool fast = g == &r->engine.freezes;
     struct fn_error err = ERR_INIT;
 
@@ -197,9 +199,10 @@ void engine_call(struct container *c, enum engine_op_kind kind)
         fail_soon(c, &r->engine.why);
         return;
     }
+    c->op.gate = gate_for(c, kind);
     c->op.pass.go = engine_begin;
     c->op.pass.urgent = kind == OP_START || kind == OP_THAW;
-    gate_enter(gate_of(c), &c->op.pass, c->q->app_id, NULL);
+    gate_enter(c->op.gate, &c->op.pass, c->q->app_id, NULL);
 }
 
 bool engine_uncall(struct container *c)
@@ -207,10 +210,20 @@ bool engine_uncall(struct container *c)
     if (c->op.submitted) {
         return false;
     }
-    gate_withdraw(gate_of(c), &c->op.pass);
+    gate_withdraw(c->op.gate, &c->op.pass);
     env_undefer(c->r->env, &c->op.task);
     c->op.kind = OP_NONE;
     return true;
+}
+
+void engine_hasten(struct container *c)
+{
+    enum engine_op_kind kind = c->op.kind;
+
+    if (c->op.pass.waits && (kind == OP_CREATE || kind == OP_START)) {
+        engine_uncall(c);
+        engine_call(c, kind);
+    }
 }
 
 bool engine_accepts(const struct runner *r)
@@ -222,11 +235,12 @@ bool engine_accepts(const struct runner *r)
 
 static void set_shut(struct engine *e, bool shut)
 {
-    e->starts.shut = e->removals.shut = e->freezes.shut = shut;
+    e->starts.shut = e->warm_starts.shut = e->removals.shut = e->freezes.shut = shut;
     if (!shut) {
         gate_let_in(&e->freezes);
         gate_let_in(&e->removals);
         gate_let_in(&e->starts);
+        gate_let_in(&e->warm_starts);
     }
 }
 
@@ -237,7 +251,7 @@ static void fail_waiting(struct runner *r, const struct fn_error *why)
 
     HASH_ITER(hh, r->containers, c, next) {
         if (c->op.pass.waits && c->op.kind != OP_CLOSE) {
-            gate_withdraw(gate_of(c), &c->op.pass);
+            gate_withdraw(c->op.gate, &c->op.pass);
             fail_soon(c, why);
         }
     }
@@ -529,6 +543,7 @@ void engine_init(struct runner *r)
     e->sweep_timer.cb = sweep_again;
     TAILQ_INIT(&e->flight);
     gate_init(&e->starts, r->opt.parallel_starts_max);
+    gate_init(&e->warm_starts, WARM_STARTS_MAX);
     gate_init(&e->removals, r->opt.parallel_starts_max);
     gate_init(&e->freezes, FREEZES_MAX);
     e->freezes.no_shares = true; /* nothing that an app can slow down */

@@ -16,6 +16,7 @@
 #include <model/view.h>
 #include <plugin/answer.h>
 #include <runner/parts.h>
+#include <runner/warm.h>
 
 #define DUE_NEVER INT64_MAX
 #define TEXT_BUSY "Timed out - server too busy"
@@ -56,6 +57,7 @@ struct container {
     struct image *image; /* waited for */
     struct account_need need;
     int64_t idle_timeout_ns;
+    int64_t start_timeout_ns; /* < 0 = never */
     void *ctr; /* the driver's */
     bool charged;
     bool reserving; /* in r->reserving_list */
@@ -68,6 +70,8 @@ struct container {
     bool exited;
     bool evicted;
     bool coming; /* its charge is in r->closing */
+    bool warm;   /* the pool wants it, no call does (warm.h) */
+    bool spare;  /* of a warm one that starts: in r->lru */
     struct fn_exit exit;
     struct fnsock *sock;
     struct engine_op op;
@@ -87,6 +91,8 @@ struct container {
 
 /* Starts making a container for `rc` (borrowed). NULL when out of memory. */
 struct container *container_launch(struct slot_queue *q, struct rcall *rc);
+/* The same for the pool. False: there will be none. */
+bool container_launch_warm(struct slot_queue *q, const struct mould *mould);
 void container_image_done(struct container *c, int result, const struct fn_error *err);
 void container_reserved(struct container *c);
 void container_op_done(struct container *c);
@@ -161,6 +167,7 @@ struct slot_queue {
     int64_t mean_ns; /* of all runs, the last 64 more than others; 0 = none yet */
     int64_t window_ns, window_run_ns, before_ns; /* what run_ns is made of */
     int64_t ran_ns; /* when a run ended last */
+    struct warm_queue *warm; /* NULL: no pool */
     double backlog; /* calls that wait when a run ends, at the last 64 more than at others */
     bool starved; /* in r->starving: a launch found no room */
     TAILQ_ENTRY(slot_queue) starving_link;
@@ -172,6 +179,7 @@ struct slot_queue *slots_queue(struct runner *r, const unsigned char key[SLOT_KE
 void slots_ran(struct slot_queue *q, int64_t ns); /* a call ran that long */
 /* An idle container that can be used now, or NULL. */
 struct container *slots_idle(struct slot_queue *q);
+struct rcall *slots_waiter(struct slot_queue *q, uint32_t i); /* the i-th, or NULL */
 void slots_wait(struct slot_queue *q, struct rcall *rc, bool first);
 void slots_unwait(struct rcall *rc);
 void slots_kick(struct slot_queue *q);     /* soon */
@@ -191,6 +199,8 @@ void slots_launch_failed(struct slot_queue *q, struct container *c, const struct
 void slots_engine_down(struct runner *r); /* waiting reservations end */
 void slots_idle_add(struct container *c);
 void slots_idle_remove(struct container *c);
+void slots_evict_first(struct container *c); /* of those that are idle */
+void slots_spare(struct container *c, bool on); /* may be evicted though it only starts */
 void slots_finish(struct runner *r);
 
 /* ---- calls (call.c) ------------------------------------------------------------------------ */
@@ -325,6 +335,7 @@ struct runner_metrics {
 };
 
 void metrics_init(struct runner_metrics *m, bool go_names);
+void metrics_warm(struct warm_metrics *m);
 void metrics_queue(struct slot_queue *q);
 void metrics_queue_gone(struct slot_queue *q);
 void metrics_evicted(const struct slot_queue *q, enum ctr_state state);
@@ -357,7 +368,7 @@ struct runner {
     struct account_need evictable; /* charged to r->lru */
     struct container_list reserving_list;
     TAILQ_HEAD(, slot_queue) starving;
-    struct container_list lru; /* idle and frozen, least recently used first */
+    struct container_list lru; /* that may be evicted: warm ones, idle ones, least recently used first */
     struct slot_queue *queues;
     struct container *containers;
     struct walks call_walks, container_walks; /* over calls and containers */
@@ -375,6 +386,7 @@ struct runner {
     struct engine engine;
     struct status status;
     struct usage usage;
+    struct warm warm;
     struct operator_change change;
     struct operator_feed feed;
     struct operator_read read;

@@ -47,7 +47,7 @@ bool runner_walk_next_call(struct runner *r, struct walk *w, struct runner_call_
     return true;
 }
 
-bool runner_walk_next_container(struct runner *r, struct walk *w, struct runner_container_row *ret)
+static const char *wait_of_container(const struct container *c)
 {
     static const char *const waits[CTR_STATES_N] = {
         [CTR_IMAGE] = "its image",
@@ -63,6 +63,12 @@ bool runner_walk_next_container(struct runner *r, struct walk *w, struct runner_
         [CTR_CLOSE] = "the engine to remove it",
         [CTR_GONE] = "nothing",
     };
+
+    return c->warm && c->in_idle ? "a call; it is kept ready" : waits[c->state];
+}
+
+bool runner_walk_next_container(struct runner *r, struct walk *w, struct runner_container_row *ret)
+{
     const struct container *c = w->next;
     int64_t now_ns = env_now_ns(r->env);
 
@@ -76,10 +82,11 @@ bool runner_walk_next_container(struct runner *r, struct walk *w, struct runner_
         .fn_id = c->task.fn_id,
         .image = c->task.image,
         .state = ctr_states.names[c->state],
-        .waits_for = waits[c->state],
+        .waits_for = wait_of_container(c),
         .call_id = c->call ? c->call->call.id : NULL,
         .age_ns = now_ns - c->launched_ns,
         .mem_bytes = c->charged ? c->need.mem_bytes : 0,
+        .warm = c->warm,
     };
     return true;
 }

@@ -226,6 +226,23 @@ void metrics_evicted(const struct slot_queue *q, enum ctr_state state)
     metric_release(m);
 }
 
+void metrics_warm(struct warm_metrics *m)
+{
+    m->now = gauge("fn_runner_warm_containers",
+                   "Containers that are only there to be ready (runner.warm_max), starting ones "
+                   "included.");
+    m->hits = counter("fn_runner_warm_hits_total",
+                      "Calls that got a container which was only there to be ready.");
+    m->misses = counter("fn_runner_warm_misses_total",
+                        "Calls that waited for the start of a container, with runner.warm_max.");
+    m->started = counter("fn_runner_warm_started_total", "Containers started to be ready.");
+    m->failed = counter("fn_runner_warm_failed_total", "Starts of such containers that failed.");
+    m->expired = counter("fn_runner_warm_expired_total",
+                         "Containers that were kept ready and are not wanted any more.");
+    m->evicted = counter("fn_runner_warm_evicted_total",
+                         "Containers that were kept ready, removed to make room.");
+}
+
 /* Codes as a shell has them. */
 static int exit_code(const struct fn_exit *what)
 {

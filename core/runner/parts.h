@@ -145,6 +145,7 @@ struct engine_op {
     bool submitted; /* a lane has it */
     bool overdue;   /* and does not give it back */
     bool log_home;  /* the task may log to servers in this node's own networks */
+    struct gate *gate;
     struct gate_pass pass;
     struct env_task task; /* reports a failure without a lane */
     int64_t begun_ns;
@@ -162,6 +163,7 @@ extern const struct states engine_states;
 struct engine {
     enum engine_state state;
     struct gate starts;   /* creates and starts */
+    struct gate warm_starts; /* those that no call waits for */
     struct gate removals; /* of their own: one that hangs keeps nobody from starting */
     struct gate freezes;  /* and thaws */
     struct container_list flight; /* in order of begin */
@@ -192,6 +194,7 @@ void engine_finish(struct runner *r);
 void engine_call(struct container *c, enum engine_op_kind kind);
 /* Takes a queued operation back; false when it already runs. */
 bool engine_uncall(struct container *c);
+void engine_hasten(struct container *c); /* a call waits for it now */
 void engine_set(struct runner *r, bool up, const struct fn_error *why);
 bool engine_accepts(const struct runner *r);
 /* Adds why it is down; `text` is for that. */

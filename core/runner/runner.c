@@ -10,8 +10,8 @@
 
 uint32_t runner_slow_operations_max(const struct runner_options *o)
 {
-    return 2 * o->parallel_starts_max + o->pulls_max + LOOKS_MAX + SWEEPS_MAX +
-           SAMPLES_MAX;
+    return 2 * o->parallel_starts_max + o->pulls_max + LOOKS_MAX + SWEEPS_MAX + SAMPLES_MAX +
+           (o->warm_max > 0 ? WARM_STARTS_MAX : 0);
 }
 
 static void drain_over(struct env_timer *t);
@@ -51,6 +51,7 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
     history_init(r);
     rings_init(r);
     usage_init(r);
+    warm_init(r);
     metrics_init(&r->metrics, r->opt.count_calls);
     metrics_instance(r->opt.instance);
     metric_set(r->metrics.engine_up, 1);
@@ -80,6 +81,7 @@ void runner_set_options(struct runner *r, const struct runner_options *options)
     images_set_options(r);
     rings_set_options(r);
     status_forget(r);
+    warm_set_options(r);
 }
 
 int runner_attach(struct runner *r, const struct engage_server *server,
@@ -121,6 +123,7 @@ void runner_count(const struct runner *r, struct runner_counts *ret)
     ret->used.mem_bytes = r->account.used.mem_bytes;
     ret->used.cpu_milli = r->account.used.cpu_milli;
     ret->engine_up = r->engine.state != ENGINE_DOWN;
+    ret->warm = r->warm.counts;
 }
 
 /* ---- drain --------------------------------------------------------------------------------- */
@@ -199,6 +202,7 @@ void runner_drain(struct runner *r, int64_t deadline_ns, void (*done)(void *ud, 
     r->drain_done = done;
     r->drain_ud = ud;
     env_timer_clear(r->env, &r->engine.sweep_timer);
+    warm_stop(r);
     for (rc = TAILQ_FIRST(&r->calls); rc; rc = next) {
         next = TAILQ_NEXT(rc, all);
         if (rc->state < RC_RUN) {
@@ -259,6 +263,7 @@ static void forget_timers(struct runner *r)
     operator_forget_timers(r);
     engine_finish(r);
     usage_finish(r);
+    warm_stop(r);
     env_timer_clear(r->env, &r->awaiting_timer);
     env_timer_clear(r->env, &r->drain_timer);
     env_undefer(r->env, &r->drain_task);
@@ -286,6 +291,7 @@ void runner_destroy(struct runner *r)
         container_free(c);
     }
     slots_finish(r);
+    warm_stop(r);
     images_finish(r);
     engine_finish(r);
     usage_finish(r);

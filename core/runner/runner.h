@@ -58,6 +58,10 @@ struct runner_options {
     int64_t exit_wait_ns;      /* * for the reason, when a function closed its connection: 300 ms */
     int64_t image_fresh_ns;    /* * an image is not looked up again for: 60 s */
 
+    int64_t warm_hold_ns;         /* 5 min; see warm_rule.c */
+
+    uint32_t warm_max;            /* containers of a function that are kept ready: 0 */
+    uint32_t warm_memory_percent; /* that they may hold together: 50 */
     uint32_t queue_factor;        /* waiting calls per container of a function: 2 */
     uint32_t parallel_starts_max; /* creates and starts at a time, and removals: 8; see gate.h */
     uint32_t pulls_max;           /* images pulled at a time: 8 */
@@ -130,6 +134,7 @@ struct runner_deps {
     struct driver_hub *hub;
     struct plugin *driver;            /* the outermost one */
     struct plugin *operator_;         /* NULL = none */
+    struct plugin *predictor;         /* NULL = none: warm_rule() */
     struct id_maker *ids;         /* container ids */
     struct account_totals totals; /* see account_detect() */
     struct account_reader reader; /* see account_cpu_spare(); zero = not known */
@@ -143,6 +148,8 @@ struct runner_deps {
 /* FN_E_INVALID: the options want lines of a plugin that has none; operator_ may be NULL. */
 int runner_check_operator(const struct runner_options *opt, const struct plugin *operator_,
                           struct fn_error *reterr);
+/* FN_E_INVALID: it cannot say how many containers to keep; NULL is good. */
+int runner_check_predictor(const struct plugin *predictor, struct fn_error *reterr);
 int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn_error *reterr);
 /* [loop] or [init]: for calls that come from now on; NULL = none. Running calls keep theirs. */
 void runner_set_plugins(struct runner *r, struct chain *chain);
@@ -181,11 +188,23 @@ struct runner_container_row {
     const char *call_id; /* NULL: it has none */
     int64_t age_ns;
     uint64_t mem_bytes; /* charged to the node */
+    bool warm;          /* only kept ready */
 };
 void runner_walk_calls(struct runner *r, struct walk *w);
 void runner_walk_containers(struct runner *r, struct walk *w);
 bool runner_walk_next_call(struct runner *r, struct walk *w, struct runner_call_row *ret);
 bool runner_walk_next_container(struct runner *r, struct walk *w, struct runner_container_row *ret);
+
+/* Containers that are kept ready; all but the first since the start. */
+struct runner_warm_counts {
+    uint32_t now;     /* that no call needs, starting ones included */
+    uint64_t hits;    /* calls that got one */
+    uint64_t misses;  /* calls that waited for a start */
+    uint64_t started;
+    uint64_t failed;  /* starts */
+    uint64_t expired; /* not wanted any more */
+    uint64_t evicted; /* somebody needed the room */
+};
 
 struct runner_counts {
     uint64_t received; /* = ok + failed + not_executed + unknown + aborted + in_flight */
@@ -203,6 +222,7 @@ struct runner_counts {
     uint32_t queues;
     struct account_need used;
     bool engine_up;
+    struct runner_warm_counts warm;
 };
 void runner_count(const struct runner *r, struct runner_counts *ret);
 

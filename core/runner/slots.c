@@ -49,22 +49,55 @@ static struct account_need sum(const struct account_need *a, const struct accoun
 
 /* ---- idle lists ---------------------------------------------------------------------------- */
 
+static void lru_add(struct container *c)
+{
+    if (c->warm) {
+        TAILQ_INSERT_HEAD(&c->r->lru, c, lru_link);
+    } else {
+        TAILQ_INSERT_TAIL(&c->r->lru, c, lru_link);
+    }
+    slots_add(&c->r->evictable, &c->need);
+}
+
+static void lru_remove(struct container *c)
+{
+    TAILQ_REMOVE(&c->r->lru, c, lru_link);
+    sub(&c->r->evictable, &c->need);
+}
+
 void slots_idle_add(struct container *c)
 {
     TAILQ_INSERT_HEAD(&c->q->idle, c, idle_link);
-    TAILQ_INSERT_TAIL(&c->r->lru, c, lru_link);
     c->in_idle = true;
     c->q->n_idle++;
-    slots_add(&c->r->evictable, &c->need);
+    lru_add(c);
 }
 
 void slots_idle_remove(struct container *c)
 {
     TAILQ_REMOVE(&c->q->idle, c, idle_link);
-    TAILQ_REMOVE(&c->r->lru, c, lru_link);
     c->in_idle = false;
     c->q->n_idle--;
-    sub(&c->r->evictable, &c->need);
+    lru_remove(c);
+}
+
+void slots_evict_first(struct container *c)
+{
+    TAILQ_REMOVE(&c->r->lru, c, lru_link);
+    TAILQ_INSERT_HEAD(&c->r->lru, c, lru_link);
+}
+
+void slots_spare(struct container *c, bool on)
+{
+    if (on == c->spare) {
+        return;
+    }
+    c->spare = on;
+    if (on) {
+        lru_add(c);
+    } else {
+        lru_remove(c);
+    }
 }
 
 struct container *slots_idle(struct slot_queue *q)
@@ -141,6 +174,9 @@ static bool helps(const struct container *c, const struct account_need *missing)
 static void evict(struct container *c)
 {
     metrics_evicted(c->q, c->state);
+    if (c->warm) {
+        warm_evicted(c);
+    }
     log_debug("container evicted", "app_id", c->task.app_id, "fn_id", c->task.fn_id,
               "container_id", c->id);
     container_close(c);
@@ -197,6 +233,9 @@ bool slots_reserve(struct container *c)
         account_take(&r->account, &c->need);
         container_reserved(c);
         return true;
+    }
+    if (c->warm) {
+        return false; /* it takes nothing from others */
     }
     missing = account_missing(&r->account, &c->need, &r->reserving, &r->closing);
     if (!account_is_zero(&missing) && !evict_for(r, c->q, missing)) {
@@ -301,8 +340,7 @@ static uint32_t covered(const struct slot_queue *q)
     return engine_accepts(q->r) ? q->n_starting : q->n_init;
 }
 
-/* The call at position i of the queue, or NULL. */
-static struct rcall *waiter_at(struct slot_queue *q, uint32_t i)
+struct rcall *slots_waiter(struct slot_queue *q, uint32_t i)
 {
     struct rcall *rc = TAILQ_FIRST(&q->waiters);
 
@@ -428,7 +466,7 @@ static void launch_missing(struct slot_queue *q)
     if (n == 0 || !engine_accepts(q->r)) {
         return;
     }
-    rc = waiter_at(q, q->n_starting);
+    rc = slots_waiter(q, q->n_starting);
     while (rc && n-- > 0) {
         if (!room_for(q)) {
             set_starved(q, true);
@@ -471,7 +509,7 @@ static void refuse_uncovered(struct slot_queue *q)
             slots_refuse(TAILQ_LAST(&q->waiters, rcall_list), full_reason(q));
         }
     }
-    for (rc = waiter_at(q, covered(q)); rc; rc = next) {
+    for (rc = slots_waiter(q, covered(q)); rc; rc = next) {
         next = TAILQ_NEXT(rc, link);
         if (now - rc->queued_ns >= r->opt.queue_wait_ns) {
             slots_refuse(rc, full_reason(q));
@@ -495,7 +533,7 @@ static void give_up_starts(struct slot_queue *q, uint64_t most)
 
     for (c = TAILQ_LAST(&q->containers, container_list); c && most > 0; c = before) {
         before = TAILQ_PREV(c, container_list, link);
-        if (c->state < CTR_CLOSE && not_begun(c)) {
+        if (c->state < CTR_CLOSE && not_begun(c) && !c->warm) {
             container_close(c);
             most--;
         }
@@ -520,8 +558,10 @@ static void give_up_surplus(struct slot_queue *q)
 /* Nobody is there for whom they would be. */
 static void give_up_unwanted(struct slot_queue *q)
 {
-    if (q->n_starting > q->n_waiters) {
-        give_up_starts(q, q->n_starting - q->n_waiters);
+    uint32_t n = q->n_starting - warm_starting(q);
+
+    if (n > q->n_waiters) {
+        give_up_starts(q, n - q->n_waiters);
     }
 }
 
@@ -555,6 +595,7 @@ static void kick(struct env_task *t)
         container_take(c, rc);
     }
     refuse_overdue(q);
+    warm_adopt(q);
     give_up_surplus(q);
     give_up_unwanted(q);
     if (q->n_waiters) {
@@ -680,12 +721,13 @@ static void queue_destroy(struct slot_queue *q)
     env_timer_clear(q->r->env, &q->timer);
     HASH_DELETE(hh, q->r->queues, q);
     metrics_queue_gone(q);
+    warm_forget(q);
     queue_free(q);
 }
 
 void slots_maybe_destroy(struct slot_queue *q)
 {
-    if (q->n_all > 0 || q->n_waiters > 0) {
+    if (q->n_all > 0 || q->n_waiters > 0 || warm_wants(q)) {
         return;
     }
     if (q->hung_until_ns && !q->r->draining) {

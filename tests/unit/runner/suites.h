@@ -14,5 +14,6 @@ TCase *status_tests(void);
 TCase *logs_tests(void);
 TCase *history_tests(void);
 TCase *usage_tests(void);
+TCase *warm_tests(void);
 
 #endif

@@ -104,9 +104,16 @@ static void with_detached(struct world *w)
     w->opt.detached = true;
 }
 
+static void with_pool(struct world *w)
+{
+    with_detached(w);
+    w->opt.warm_max = 3;
+    w->opt.warm_hold_ns = 10 * ENV_S;
+}
+
 START_TEST(anything)
 {
-    struct world *w = world_create(with_detached);
+    struct world *w = world_create(_i % 4 < 2 ? with_detached : with_pool);
     struct fn_error err = ERR_INIT;
 
     state = (uint64_t)_i * 7919 + 1;
@@ -119,6 +126,9 @@ START_TEST(anything)
             one_fault(w);
         } else if (what == 13 && _i % 2 && pick(20) == 0) {
             engine_set(w->r, pick(2), &err);
+        } else if (what == 14 && _i % 4 == 3 && pick(10) == 0) {
+            w->opt.warm_max = pick(3) ? pick(5) : 0;
+            runner_set_options(w->r, &w->opt);
         } else {
             fake_env_advance(w->f, (int64_t)pick(100) * ENV_MS);
         }
@@ -146,6 +156,6 @@ TCase *random_tests(void)
     TCase *t = tcase_create("random");
 
     tcase_set_timeout(t, 120);
-    tcase_add_loop_test(t, anything, 0, 20);
+    tcase_add_loop_test(t, anything, 0, 28);
     return t;
 }

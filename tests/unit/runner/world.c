@@ -1005,27 +1005,42 @@ void world_check(struct world *w)
     struct runner_counts n = world_counts(w);
     struct container *c, *next;
     struct slot_queue *q, *q_next;
-    uint64_t mem = 0;
+    uint64_t mem = 0, warm_mem = 0, evictable = 0;
+    uint32_t warm = 0, pool_starts = 0;
 
     ck_assert_uint_eq(n.received, n.ok + n.failed + n.not_executed + n.unknown + n.aborted +
                                       n.in_flight); /* P8 */
     HASH_ITER(hh, w->r->containers, c, next) {
         mem += c->charged ? c->need.mem_bytes : 0;
+        warm += c->warm;
+        warm_mem += c->warm ? c->need.mem_bytes : 0;
+        evictable += c->in_idle || c->spare ? c->need.mem_bytes : 0;
+        ck_assert(!c->warm || (!c->call && !c->for_call && c->state < CTR_CLOSE));
+        ck_assert(!c->spare || (c->warm && c->charged && c->state <= CTR_INIT));
     }
+    ck_assert_uint_eq(warm, n.warm.now);
+    ck_assert_uint_eq(warm_mem, w->r->warm.held_bytes);
+    ck_assert_uint_le(warm_mem * 100, w->totals.mem_bytes * w->r->opt.warm_memory_percent);
+    ck_assert_uint_eq(evictable, w->r->evictable.mem_bytes);
     ck_assert_uint_eq(mem, n.used.mem_bytes);
     ck_assert_uint_le(n.used.mem_bytes, w->totals.mem_bytes);
     HASH_ITER(hh, w->r->queues, q, q_next) {
-        uint32_t starting = 0, alive = 0, all = 0;
+        uint32_t starting = 0, alive = 0, all = 0, for_pool = 0;
 
         TAILQ_FOREACH(c, &q->containers, link) {
             starting += c->state <= CTR_INIT;
+            for_pool += c->warm && c->state <= CTR_INIT;
             alive += c->state < CTR_CLOSE;
             all++;
         }
         ck_assert_uint_eq(starting, q->n_starting);
         ck_assert_uint_eq(alive, q->n_containers);
         ck_assert_uint_eq(all, q->n_all);
+        ck_assert_uint_eq(for_pool, warm_starting(q));
+        pool_starts += for_pool;
     }
+    ck_assert_uint_eq(pool_starts, w->r->warm.starting);
+    ck_assert_uint_le(pool_starts, WARM_STARTS_MAX);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -1120,6 +1135,7 @@ struct world *world_create(void (*tune)(struct world *w))
     d.hub = w->hub;
     d.driver = &w->driver;
     d.operator_ = w->operator_.ops ? &w->operator_ : NULL;
+    d.predictor = w->predictor.ops ? &w->predictor : NULL;
     d.ids = &w->ids;
     d.totals = w->totals;
     d.options = w->opt;

@@ -56,6 +56,8 @@ struct world {
     struct plugin listener;
     bool with_listener;
     struct plugin operator_; /* ops NULL = none */
+    struct plugin predictor; /* the same */
+    void *predictor_data;    /* of the test */
     struct id_maker ids;
     struct engage_server_cb cb;
     void *cb_ud;
