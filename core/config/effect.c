@@ -130,6 +130,10 @@ void config_runner_effect(const struct config *c, struct conf_problems *p)
     if (c->runner->status_image && c->type->inside) {
         check_status_key(c, "status_image", "a full node has no gRPC port that could be asked", p);
     }
+    if (c->predictor.use && c->runner->warm_max == 0) {
+        conf_warning(p, "CFG710", c->predictor.where,
+                     "predictor: has no effect: runner.warm_max is 0");
+    }
 }
 
 /* Somebody who asked for nothing gets a port of this machine; somebody who asked is told what a

@@ -270,10 +270,10 @@ static json_t *containers_next(struct node *n, struct walk *w)
     if (!runner_walk_next_container(n->runner, w, &c)) {
         return NULL;
     }
-    return json_pack("{s:s, s:s, s:I, s:s, s:s*, s:s*, s:s*, s:s*, s:I}", "container_id",
+    return json_pack("{s:s, s:s, s:I, s:s, s:s*, s:s*, s:s*, s:s*, s:I, s:b}", "container_id",
                      c.container_id, "state", c.state, "age_ms", ms(c.age_ns), "waits_for",
                      c.waits_for, "app_id", c.app_id, "fn_id", c.fn_id, "image", c.image, "call_id",
-                     c.call_id, "mem_bytes", (json_int_t)c.mem_bytes);
+                     c.call_id, "mem_bytes", (json_int_t)c.mem_bytes, "warm", c.warm);
 }
 
 static void peers_begin(struct node *n, struct walk *w)

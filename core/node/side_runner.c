@@ -336,7 +336,7 @@ static void runner_close(struct node *n)
 static void runner_try_plugins(struct node *n)
 {
     const struct config_list_plugin *list = &n->config->drivers;
-    struct plugin *driver = NULL, *operator_ = NULL;
+    struct plugin *driver = NULL, *operator_ = NULL, *predictor = NULL;
     struct fn_error e = ERR_INIT;
 
     for (uint32_t i = 0; i < list->n && node_plugin(n, &list->items[i], &driver, &e) == 0; i++) {
@@ -352,21 +352,33 @@ static void runner_try_plugins(struct node *n)
                          e.msg);
         }
     }
+    if (node_plugin(n, &n->config->predictor, &predictor, &e) == 0 &&
+        runner_check_predictor(predictor, &e) < 0) {
+        conf_problem(n->problems, "CFG712", n->config->predictor.where, "%s", e.msg);
+    }
 }
 
 /* ---- what operators see ---------------------------------------------------------------------- */
+
+static json_t *warm_status(const struct runner_warm_counts *w)
+{
+    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I}", "containers", w->now, "hits",
+                     (json_int_t)w->hits, "misses", (json_int_t)w->misses, "started",
+                     (json_int_t)w->started, "failed", (json_int_t)w->failed, "expired",
+                     (json_int_t)w->expired, "evicted", (json_int_t)w->evicted);
+}
 
 static json_t *runner_status(const struct node *n)
 {
     struct runner_counts c;
 
     runner_count(n->runner, &c);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:b}", "received",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:b, s:o}", "received",
                      (json_int_t)c.received, "ok", (json_int_t)c.ok, "failed", (json_int_t)c.failed,
                      "not_executed", (json_int_t)c.not_executed, "unknown", (json_int_t)c.unknown,
                      "aborted", (json_int_t)c.aborted, "in_flight", (json_int_t)c.in_flight,
                      "waiting", c.waiting, "running", c.running, "containers", c.containers,
-                     "engine_up", c.engine_up);
+                     "engine_up", c.engine_up, "warm", warm_status(&c.warm));
 }
 
 static const char *runner_unready(const struct node *n, char *text, size_t cap)

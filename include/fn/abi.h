@@ -14,6 +14,7 @@
  *        listeners that may be slow; before_change() and after_change(). host.h: requests of fn.http 1.1 name TLS files, children of
  *        fn.proc 1.1 have CPU shares.
  *        usage() of drivers tells what containers use. read() of operators is a source of lines.
+ *        predictor.h: containers(), how many of them a runner keeps ready.
  *   1.0  first version.
  *
  * Growth rule. Every table and view that crosses the border starts with its size as the filling

@@ -283,6 +283,7 @@ static void use_predictor(const void *table, void *inst, char how)
     ck_assert_int_eq(ops->predict(inst, state, &load, &desired), 0);
     ck_assert_int_eq(ops->predict(inst, state, &load, &desired), 0);
     ck_assert_uint_eq(desired, 201);
+    ck_assert_ptr_null(ops->containers);
     EXTRA(ops, inst, how);
 }
 

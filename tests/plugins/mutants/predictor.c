@@ -51,10 +51,33 @@ static int predict(void *inst, void *state, const struct fn_load *load, uint64_t
     return M(4) ? FN_E_UNAVAILABLE : 0;
 }
 
+static int containers(void *inst, void *state, const struct fn_traffic *t, uint32_t *ret_n)
+{
+    struct predictor *p = inst;
+    struct state *s = state;
+    uint64_t last = M(8) ? p->last_mb : s->last_mb;
+
+    if (M(7)) {
+        s[1].last_mb = 1;
+    }
+    if (M(9) && t->calls / t->containers == 7) {
+        return FN_E_INTERNAL;
+    }
+    p->last_mb = s->last_mb = t->running_max;
+    if (M(12) && t->size > sizeof(*t)) {
+        return FN_E_INVALID;
+    }
+    if (!M(11)) {
+        *ret_n = (uint32_t)(last / 2 + t->running_max / 2);
+    }
+    return M(10) ? FN_E_UNAVAILABLE : 0;
+}
+
 static const struct fn_predictor_ops ops = {
     .hdr = FN_HDR(struct fn_predictor_ops, FN_MAGIC_PREDICTOR),
     .state_size = sizeof(struct state),
     .predict = predict,
+    .containers = containers,
 };
 
 MUTANT_PLUGIN(mutant, FN_KIND_PREDICTOR, PREDICTOR, 0, NULL, NULL, ops)
