@@ -368,7 +368,8 @@ struct runner {
     struct account_need evictable; /* charged to r->lru */
     struct container_list reserving_list;
     TAILQ_HEAD(, slot_queue) starving;
-    struct container_list lru; /* that may be evicted: warm ones, idle ones, least recently used first */
+    struct container_list lru; /* may be evicted: warm ones, then idle and frozen ones, those first
+                                  that were used longest ago */
     struct slot_queue *queues;
     struct container *containers;
     struct walks call_walks, container_walks; /* over calls and containers */
