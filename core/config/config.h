@@ -135,9 +135,9 @@ struct config {
     struct config_list_plugin placers;    /* lb, full: in order of creation; the last one is the
                                              outermost and decides */
     struct config_plugin cplane;          /* npm */
-    struct config_plugin predictor;       /* npm; use NULL = demand as it is; pure-runner, full:
-                                             use NULL = warm_rule() */
+    struct config_plugin predictor;       /* npm; use NULL = demand as it is */
     struct config_plugin operator_;       /* pure-runner, full; use NULL = none */
+    struct config_plugin warm;            /* a predictor, of the same; use NULL = warm_rule() */
     struct config_plugin pool;            /* lb; full: static with the runner inside ("local:") */
     struct config_list_plugin drivers;    /* pure-runner, full: in order of creation; the last one
                                              is the outermost */

@@ -130,9 +130,9 @@ void config_runner_effect(const struct config *c, struct conf_problems *p)
     if (c->runner->status_image && c->type->inside) {
         check_status_key(c, "status_image", "a full node has no gRPC port that could be asked", p);
     }
-    if (c->predictor.use && c->runner->warm_max == 0) {
-        conf_warning(p, "CFG710", c->predictor.where,
-                     "predictor: has no effect: runner.warm_max is 0");
+    if (c->warm.use && c->runner->warm_max == 0) {
+        conf_warning(p, "CFG710", c->warm.where,
+                     "warm: has no effect: runner.warm_max is 0");
     }
 }
 

@@ -141,7 +141,7 @@ static uint32_t kept_sections(const struct config *c, const struct config_plugin
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < c->drivers.n && n < KEPT_MAX - 3; i++) {
+    for (uint32_t i = 0; i < c->drivers.n && n < KEPT_MAX - 4; i++) {
         ret[n++] = &c->drivers.items[i];
     }
     if (c->cplane.use) {
@@ -152,6 +152,9 @@ static uint32_t kept_sections(const struct config *c, const struct config_plugin
     }
     if (c->operator_.use) {
         ret[n++] = &c->operator_;
+    }
+    if (c->warm.use) {
+        ret[n++] = &c->warm;
     }
     return n;
 }

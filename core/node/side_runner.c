@@ -183,7 +183,7 @@ static int runner_open(struct node *n, struct fn_error *reterr)
     deps.driver = n->driver;
     r = node_plugin(n, &n->config->operator_, &deps.operator_, reterr);
     r = r < 0 ? r : runner_check_operator(&deps.options, deps.operator_, reterr);
-    r = r < 0 ? r : node_plugin(n, &n->config->predictor, &deps.predictor, reterr);
+    r = r < 0 ? r : node_plugin(n, &n->config->warm, &deps.predictor, reterr);
     r = r < 0 ? r : runner_check_predictor(deps.predictor, reterr);
     if (r < 0) {
         return r;
@@ -352,9 +352,9 @@ static void runner_try_plugins(struct node *n)
                          e.msg);
         }
     }
-    if (node_plugin(n, &n->config->predictor, &predictor, &e) == 0 &&
+    if (node_plugin(n, &n->config->warm, &predictor, &e) == 0 &&
         runner_check_predictor(predictor, &e) < 0) {
-        conf_problem(n->problems, "CFG712", n->config->predictor.where, "%s", e.msg);
+        conf_problem(n->problems, "CFG712", n->config->warm.where, "%s", e.msg);
     }
 }
 

@@ -20,7 +20,7 @@ static const struct fn_opt rows[] = {
          "the thaw of the next call."),
     LIVE("warm_max", INT32, AT(warm_max), "0", 0, 1000,
          "Maximum number of containers of one function that are kept ready though no call needs "
-         "them, 0 = none. How many of them are kept is up to `plugins.predictor`; without one, a "
+         "them, 0 = none. How many of them are kept is up to `plugins.warm`; without it, a "
          "call that has to wait for a start makes this runner keep as many as there are then "
          "(tuning.md)."),
     LIVE("warm_memory", INT32, AT(warm_memory_percent), "50", 1, 100,
@@ -28,7 +28,7 @@ static const struct fn_opt rows[] = {
          "`warm_max` keeps. They are the first ones to be removed when a call needs the memory."),
     LIVE("warm_hold", DURATION, AT(warm_hold_ns), "5m", S, 24 * H,
          "Time that containers are kept for after they were last needed all at once; then a "
-         "quarter less each minute. Without effect when `plugins.predictor` is set."),
+         "quarter less each minute. Without effect when `plugins.warm` is set."),
     LIVE("pull_timeout", DURATION, AT(pull_timeout_ns), "10m", -1, 24 * H,
          "Time to pull and unpack an image; then the calls that wait for it fail with 504. A "
          "pull for which no call has waited during the last minute is cancelled earlier."),

@@ -36,7 +36,7 @@ int runner_check_predictor(const struct plugin *predictor, struct fn_error *rete
 
     if (ops && !ops->containers) {
         return err_set(reterr, FN_E_INVALID,
-                       "plugins.predictor, got \"%.64s\", which has no containers(); expected one "
+                       "plugins.warm, got \"%.64s\", which has no containers(); expected one "
                        "that says how many containers of a function to keep",
                        plugin_name(predictor));
     }

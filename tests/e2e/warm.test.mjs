@@ -95,7 +95,7 @@ for (const { name, functions: fns, skip, yaml, setup } of drivers) {
 
 describe('a plugin that says how many containers are kept', () => {
   it('has its number started, and no more than runner.warm_max', async () => {
-    const runner = await startRunner({ plugins: 'predictor: { use: spare, spare: 5, window: 1h }', runner: 'warm_max: 3' })
+    const runner = await startRunner({ plugins: 'warm: { use: spare, spare: 5, window: 1h }', runner: 'warm_max: 3' })
     const lb = await startLb({ addresses: [runner.address], functions: processes })
     await hello(lb)
     await isWarm(runner, 3)
@@ -107,17 +107,17 @@ describe('a plugin that says how many containers are kept', () => {
 
   it('is refused when it does not say that', () => {
     const file = path.join(tempDir(), 'fn.yaml')
-    writeFileSync(file, `node: pure-runner\nplugin_dir: ${path.join(build, 'plugins')}\nplugins: { driver: { use: process, root: ${path.join(build, 'functions')} }, predictor: { use: window } }\nrunner: { warm_max: 1 }\n`)
+    writeFileSync(file, `node: pure-runner\nplugin_dir: ${path.join(build, 'plugins')}\nplugins: { driver: { use: process, root: ${path.join(build, 'functions')} }, warm: { use: window } }\nrunner: { warm_max: 1 }\n`)
     const r = spawnSync(path.join(build, 'fnd'), ['check', '--config', file], { encoding: 'utf8' })
     assert.notEqual(r.status, 0)
-    assert.match(r.stderr, /CFG712 .*fn.yaml:3:.*plugins.predictor, got "window", which has no containers\(\)/)
+    assert.match(r.stderr, /CFG712 .*fn.yaml:3:.*plugins.warm, got "window", which has no containers\(\)/)
   })
 
   it('is told to have no effect without runner.warm_max', () => {
     const file = path.join(tempDir(), 'fn.yaml')
-    writeFileSync(file, `node: pure-runner\nplugin_dir: ${path.join(build, 'plugins')}\nplugins: { driver: { use: process, root: ${path.join(build, 'functions')} }, predictor: { use: spare } }\n`)
+    writeFileSync(file, `node: pure-runner\nplugin_dir: ${path.join(build, 'plugins')}\nplugins: { driver: { use: process, root: ${path.join(build, 'functions')} }, warm: { use: spare } }\n`)
     const r = spawnSync(path.join(build, 'fnd'), ['check', '--config', file], { encoding: 'utf8' })
     assert.equal(r.status, 0, r.stderr)
-    assert.match(r.stderr, /CFG710 .*predictor: has no effect: runner.warm_max is 0/)
+    assert.match(r.stderr, /CFG710 .*warm: has no effect: runner.warm_max is 0/)
   })
 })

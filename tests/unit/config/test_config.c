@@ -624,17 +624,19 @@ START_TEST(test_plugins_of_other_sides_are_forgotten)
     static const char shared[] =
         "plugins:\n  placer: [naive, first]\n  fallback: p2c\n  shadow: ch\n"
         "  pool: { use: npm, address: \"a:1\" }\n  driver: process\n"
-        "  control_plane: process\n  predictor: window\n  overriders: [tag]\n"
-        "  listeners: [count]\n";
+        "  control_plane: process\n  predictor: window\n  warm: spare\n  overriders: [tag]\n"
+        "  listeners: [count]\nrunner: { warm_max: 1 }\n";
 
     ck_assert_str_eq(load(shared, (char *[]){ "FN_NODE_TYPE=pure-runner", NULL }), "");
     ck_assert_uint_eq(config->placers.n + config->shadow.n, 0);
     ck_assert(!config->fallback.use && !config->pool.use);
     ck_assert(!config->cplane.use && !config->predictor.use);
+    ck_assert_str_eq(config->warm.use, "spare");
     ck_assert_uint_eq(config->drivers.n + config->overriders.n + config->listeners.n, 3);
     ck_assert_str_eq(load(shared, (char *[]){ "FN_NODE_TYPE=npm", NULL }), "");
     ck_assert_uint_eq(config->drivers.n + config->overriders.n + config->listeners.n, 0);
     ck_assert_str_eq(config->predictor.use, "window");
+    ck_assert(!config->warm.use);
 }
 END_TEST
 
