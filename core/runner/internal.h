@@ -118,20 +118,6 @@ const char *container_exit_text(const struct container *c, char *ret, size_t cap
 extern const struct states ctr_states;
 const char *ctr_state_name(enum ctr_state s); /* as Go Fn's metrics call it */
 
-/* ---- phases of a start (phases.c) ---------------------------------------------------------- */
-
-enum phase {
-    PHASE_PULL,    /* until the image is there */
-    PHASE_PREPARE, /* until memory and CPU are */
-    PHASE_CREATE,  /* until the engine has started it */
-    PHASE_INIT,    /* until the function has published its socket */
-    PHASES_N
-};
-extern const char *const phase_names[PHASES_N];
-void phases_count(const struct container *c); /* all of them are over */
-/* Of each, the part during which `rc` waited here. A later container's replace those before. */
-void phases_note(const struct container *c, struct rcall *rc);
-
 /* ---- slot queues (slots.c) ----------------------------------------------------------------- */
 
 struct queue_metrics {
@@ -321,18 +307,6 @@ void rcall_free(struct rcall *rc);
 void rcall_end_task(struct env_task *t);
 
 /* ---- metrics (metrics.c) ------------------------------------------------------------------- */
-
-struct runner_metrics {
-    struct metric *calls, *queued, *running, *completed, *canceled, *timeouts, *errors,
-        *server_busy;
-    struct metric *cpu_used, *cpu_avail, *mem_used, *mem_avail;
-    struct metric *outcome[OUTCOMES_N];
-    struct metric *in_flight, *received;
-    struct metric *engine_up, *replays, *retried_inside, *close_failures;
-    struct metric *status_ms;
-    struct metric *log_streams, *log_lines_lost;
-    struct metric *phases[PHASES_N];
-};
 
 void metrics_init(struct runner_metrics *m, bool go_names);
 void metrics_warm(struct warm_metrics *m);

@@ -342,4 +342,32 @@ void usage_init(struct runner *r);
 bool usage_is_asked(const struct runner *r);
 void usage_finish(struct runner *r);
 
+/* ---- phases of a start (phases.c) ---------------------------------------------------------- */
+
+enum phase {
+    PHASE_PULL,    /* until the image is there */
+    PHASE_PREPARE, /* until memory and CPU are */
+    PHASE_CREATE,  /* until the engine has started it */
+    PHASE_INIT,    /* until the function has published its socket */
+    PHASES_N
+};
+extern const char *const phase_names[PHASES_N];
+void phases_count(const struct container *c); /* all of them are over */
+/* Of each, the part during which `rc` waited here. A later container's replace those before. */
+void phases_note(const struct container *c, struct rcall *rc);
+
+/* ---- metrics (metrics.c) ------------------------------------------------------------------- */
+
+struct runner_metrics {
+    struct metric *calls, *queued, *running, *completed, *canceled, *timeouts, *errors,
+        *server_busy;
+    struct metric *cpu_used, *cpu_avail, *mem_used, *mem_avail;
+    struct metric *outcome[OUTCOMES_N];
+    struct metric *in_flight, *received;
+    struct metric *engine_up, *replays, *retried_inside, *close_failures;
+    struct metric *status_ms;
+    struct metric *log_streams, *log_lines_lost;
+    struct metric *phases[PHASES_N];
+};
+
 #endif
