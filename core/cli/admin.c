@@ -138,6 +138,35 @@ static void print_config(const json_t *o)
     }
 }
 
+static void print_words(const char *name, const json_t *list)
+{
+    json_t *word;
+    size_t i;
+
+    printf("%s", name);
+    json_array_foreach (list, i, word) {
+        printf(" %s", json_string_value(word) ? json_string_value(word) : "-");
+    }
+    printf("%s", json_array_size(list) == 0 ? " none" : "");
+}
+
+static void print_hardening(json_t *o)
+{
+    const char *step;
+    json_t *why;
+
+    if (!o) {
+        return; /* an older node */
+    }
+    printf("%-8s %s, uid %lld, ", "rights", admin_text(o, "mode"), number(o, "uid"));
+    print_words("capabilities:", json_object_get(o, "capabilities"));
+    print_words("; applied:", json_object_get(o, "applied"));
+    putchar('\n');
+    json_object_foreach (json_object_get(o, "missing"), step, why) {
+        printf("%-8s without %s: %s\n", "", step, json_string_value(why));
+    }
+}
+
 static void print_status(const json_t *root)
 {
     json_t *p;
@@ -156,6 +185,7 @@ static void print_status(const json_t *root)
                admin_text(p, "kind"), admin_text(p, "name"), admin_text(p, "use"),
                number(p, "calls"), number(p, "budget_misses"));
     }
+    print_hardening(json_object_get(root, "hardening"));
     if (number(root, "tainted") > 0) {
         printf("%-8s %lld plugin files are not signed\n", "tainted", number(root, "tainted"));
     }

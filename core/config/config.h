@@ -37,6 +37,14 @@ struct config_top {
     uint32_t supervise;
 };
 
+/* What the node may do on its machine (core/process/harden.h). */
+struct config_process {
+    const char *hardening; /* "basic", "strict", "off" */
+    const char *user;      /* name or number; NULL = whoever started it */
+    uint32_t core_files;
+    struct fn_strlist writable;
+};
+
 struct config_buckets {
     struct fn_strlist latency;
     struct fn_strlist own; /* "fn_lb_placer_latency=1,10" */
@@ -103,6 +111,7 @@ struct config {
     /* Sections and parts of them as their rooms want them, at any node (sections.c has which).
      * Those that are not const are completed while they are checked. */
     const struct config_top *top;
+    const struct config_process *process;
     const struct awake_options *awake;
     const struct log_options *log;
     const struct config_buckets *buckets;

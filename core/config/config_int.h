@@ -8,6 +8,7 @@
 
 enum config_section {
     SECTION_TOP,
+    SECTION_PROCESS,
     SECTION_LOG,
     SECTION_METRICS,
     SECTION_HTTP,

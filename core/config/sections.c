@@ -49,6 +49,27 @@ static const struct fn_opt top_rows[] = {
 };
 #undef AT
 
+#define AT(field) offsetof(struct config_process, field)
+static const struct fn_opt process_rows[] = {
+    OPT_CHOICE("hardening", AT(hardening), "basic", "basic|strict|off",
+               "What the node gives up at its start, before it loads plugins and for everything "
+               "that it starts (security.md). basic = what no node and no plugin of its kinds "
+               "needs; strict = everything but what this type of node and the plugins that come "
+               "with fnd need; off = nothing."),
+    OPT_ABSENT("user", STR, AT(user), 1, 63,
+               "User, by name or number, that a node which is started by root becomes before it "
+               "opens anything. It keeps no right of root but that to listen on ports below 1024; "
+               "what it reads and writes must be that user's. When absent: it stays who it is."),
+    OPT("core_files", BOOL, AT(core_files), "false", 0, 0,
+        "Let the node write core files, and other processes of its user read its memory. Keys, "
+        "credentials and requests are in it. Debuggers that root runs do not need this."),
+    OPT_ABSENT("writable", STRLIST, AT(writable), 0, 64,
+               "Directories in which a node with `hardening: strict` may write, beside those that "
+               "its other options name."),
+    { .key = NULL },
+};
+#undef AT
+
 #define AT(field) offsetof(struct config_buckets, field)
 static const struct fn_opt buckets_rows[] = {
     OPT("latency_buckets", STRLIST, AT(latency), METRIC_LATENCY_BUCKETS, 1, METRIC_BOUNDS_MAX,
@@ -67,8 +88,9 @@ static const struct fn_opt buckets_rows[] = {
 
 static const struct opt_table buckets_table = { buckets_rows, sizeof(struct config_buckets) };
 static const struct opt_table top_table = { top_rows, sizeof(struct config_top) };
+static const struct opt_table process_table = { process_rows, sizeof(struct config_process) };
 
-const char *const config_top_others[] = { "log", "metrics", "http", "grpc", "lb",
+const char *const config_top_others[] = { "process", "log", "metrics", "http", "grpc", "lb",
                                           "runner", "npm", "api", "store", "admin",
                                           "tls", "apps", "plugins", NULL };
 
@@ -76,6 +98,8 @@ const char *const config_top_others[] = { "log", "metrics", "http", "grpc", "lb"
 const struct config_section_def config_sections[SECTIONS_N] = {
     [SECTION_TOP] = { "", "Top level.",
                       { FILLS(top_table, top), FILLS(awake_opt_table, awake) } },
+    [SECTION_PROCESS] = { "process", "What the node may do on its machine, every node.",
+                          { FILLS(process_table, process) } },
     [SECTION_LOG] = { "log", "What the node writes about itself.", { FILLS(log_opt_table, log) } },
     [SECTION_METRICS] = { "metrics", "What the metrics page shows, every node.",
                           { FILLS(buckets_table, buckets) } },

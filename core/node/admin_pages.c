@@ -1,6 +1,7 @@
 /* What a node shows on its admin socket. */
 #include <node/logs.h>
 #include <node/node.h>
+#include <node/rights.h>
 
 #include <base/log.h>
 #include <jansson.h>
@@ -46,6 +47,7 @@ static void page_on_status(void *ud, struct admin_request *rq)
 
     if (root) {
         json_object_set_new(root, "config", reload_json(n->reload));
+        json_object_set_new(root, "hardening", rights_json(&n->hardening));
         json_object_set_new(root, "tainted", json_integer(plugin_tainted()));
         json_object_set_new(root, "lost", json_integer(plugin_lost()));
     }

@@ -13,6 +13,7 @@
 #include <config/config.h>
 #include <node/generation.h>
 #include <node/reload.h>
+#include <process/harden.h>
 #include <node/side.h>
 #include <poolserver/keep.h>
 #include <poolserver/service.h>
@@ -26,6 +27,7 @@
 
 struct node {
     const struct config *config; /* of the current generation */
+    struct harden_report hardening;
     const struct node_side *sides[SIDES_N]; /* along the way of a call */
     uint32_t n_sides;
     const struct node_side *front; /* where work comes in */

@@ -16,6 +16,7 @@
 #include <loop/watchdog.h>
 #include <malloc.h>
 #include <node/node.h>
+#include <node/rights.h>
 #include <process/crash.h>
 #include <process/metrics.h>
 #include <process/supervise.h>
@@ -246,6 +247,7 @@ static void serve(struct run *run)
              rpc_transport_library(n->rpc), "engine",
              n->engine_version[0] ? n->engine_version : NULL, "plugins",
              plugin_host_summary(n->host));
+    rights_tell(&n->hardening);
 }
 
 static void prepare_next(struct run *run);
@@ -433,9 +435,10 @@ int run_node(struct config *config, const struct start *o)
     reserve_descriptors();
     conf_problems_init(&problems);
     problems.strict = o->strict;
-    if (open_log(config->log, &e) < 0 || begin_signals(&run, &e) < 0) {
+    if (rights_give_up(config, &run.node.hardening, &e) < 0 || open_log(config->log, &e) < 0 ||
+        begin_signals(&run, &e) < 0) {
         fprintf(stderr, "%s\n", e.msg);
-        return EXIT_UNAVAILABLE;
+        return e.code == FN_E_INVALID ? EXIT_CONFIG : EXIT_UNAVAILABLE;
     }
     crash_install();
     plugin_guard_forks();

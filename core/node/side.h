@@ -22,6 +22,7 @@
 struct node;
 struct generation;
 struct chain;
+struct harden_plan;
 
 struct node_route {
     const char *method, *prefix; /* see admin_route() */
@@ -85,6 +86,11 @@ struct node_side {
     const struct node_list *lists;   /* name NULL ends */
     const char *elsewhere[2]; /* what other nodes answer there, around the word of their type */
     void (*with_admin)(struct node *n); /* the admin socket has its path */
+
+    /* What it needs of the machine (rights.h), added to the plan; and a file beside which it
+     * writes, or NULL. Before anything is there. [init] */
+    void (*rights)(const struct config *c, struct harden_plan *p);
+    const char *(*keeps)(const struct config *c);
 
     /* What it may fill, for the audit. */
     uint64_t (*memory)(const struct node *n);

@@ -179,6 +179,15 @@ static json_t *api_status(const struct node *n)
     return n->store ? json_pack("{s:i}", "waiting", (int)store_waiting(n->store)) : json_object();
 }
 
+static const char *api_keeps(const struct config *c)
+{
+    static const char file[] = "sqlite3://";
+
+    return c->store->url && strncmp(c->store->url, file, strlen(file)) == 0
+               ? c->store->url + strlen(file)
+               : NULL;
+}
+
 const struct node_side node_side_api = {
     .name = "api",
     .open = api_open,
@@ -191,4 +200,5 @@ const struct node_side node_side_api = {
     .serves_clients = true,
     .hears_changes = true,
     .status = api_status,
+    .keeps = api_keeps,
 };

@@ -1,5 +1,6 @@
 /* The node pool manager side of a node: control plane, manager, its service. */
 #include <node/node.h>
+#include <node/rights.h>
 
 #include <base/log.h>
 #include <base/utf8.h>
@@ -329,6 +330,16 @@ static void npm_try_plugins(struct node *n)
     node_plugin(n, &n->config->predictor, &made, &e);
 }
 
+static void npm_rights(const struct config *c, struct harden_plan *p)
+{
+    rights_add_cplane(p, &c->cplane);
+}
+
+static const char *npm_keeps(const struct config *c)
+{
+    return c->npm->wishes_file;
+}
+
 const struct node_side node_side_npm = {
     .name = "npm",
     .open = npm_open,
@@ -345,4 +356,6 @@ const struct node_side node_side_npm = {
     .elsewhere = { "this node is a ", ", and a node pool manager has the list of runners: fnd "
                                       "runners --config <the manager's fn.yaml>" },
     .with_admin = npm_with_admin,
+    .rights = npm_rights,
+    .keeps = npm_keeps,
 };

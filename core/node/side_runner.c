@@ -10,6 +10,7 @@
 #include <http/fnsock.h>
 #include <net/home.h>
 #include <node/engine_calls.h>
+#include <node/rights.h>
 #include <plugin/answer.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -401,6 +402,11 @@ static void runner_set_chain(struct node *n, struct chain *chain)
     runner_set_plugins(n->runner, chain);
 }
 
+static void runner_rights(const struct config *c, struct harden_plan *p)
+{
+    rights_add_drivers(p, &c->drivers);
+}
+
 const struct node_side node_side_runner = {
     .name = "runner",
     .open = runner_open,
@@ -420,6 +426,7 @@ const struct node_side node_side_runner = {
                "trusted network",
     .status = runner_status,
     .unready = runner_unready,
+    .rights = runner_rights,
     .memory = runner_memory,
     .files_slack = FILES_SLACK,
 };

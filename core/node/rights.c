@@ -1,0 +1,294 @@
+/* A node needs what its sides need, what its drivers or its control plane need, and what its
+ * options ask for. Drivers and control planes that do not come with fnd are strangers: `basic` lets
+ * them have what any of ours has, `strict` gives them nothing of their own. */
+#include <node/rights.h>
+
+#include <admin/admin.h>
+#include <base/addr.h>
+#include <base/buf.h>
+#include <base/log.h>
+#include <http/server.h>
+#include <linux/capability.h>
+#include <loop/awake.h>
+#include <loop/log_dest.h>
+#include <node/side.h>
+#include <rpc/rpc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PORTS_OF_ROOT 1024
+#define PATHS_MAX     80u /* process.writable has at most 64 */
+#define PATHS_BYTES   8192
+
+/* What no node and no child of one has to do: modules, raw devices, the clock, other policies. */
+#define CAPS_NEVER                                                                                 \
+    (HARDEN_CAP(SYS_MODULE) | HARDEN_CAP(SYS_RAWIO) | HARDEN_CAP(SYS_BOOT) |                       \
+     HARDEN_CAP(SYS_TIME) | HARDEN_CAP(SYS_PACCT) | HARDEN_CAP(SYS_TTY_CONFIG) |                   \
+     HARDEN_CAP(LINUX_IMMUTABLE) | HARDEN_CAP(MAC_ADMIN) | HARDEN_CAP(MAC_OVERRIDE) |              \
+     HARDEN_CAP(SYSLOG) | HARDEN_CAP(WAKE_ALARM) | HARDEN_CAP(BLOCK_SUSPEND) |                     \
+     HARDEN_CAP(AUDIT_CONTROL) | HARDEN_CAP(AUDIT_READ) | HARDEN_CAP(PERFMON))
+#define CAPS_WIDE (~CAPS_NEVER)
+
+/* The tmpfs of a container's socket directory, and what its function left in it. */
+#define CAPS_SOCKETS (HARDEN_CAP(SYS_ADMIN) | HARDEN_CAP(DAC_OVERRIDE) | HARDEN_CAP(FOWNER))
+/* A child's namespaces, its loopback, its limits, its user, and its end. */
+#define CAPS_PROCESS                                                                               \
+    (HARDEN_CAP(SYS_ADMIN) | HARDEN_CAP(NET_ADMIN) | HARDEN_CAP(SYS_RESOURCE) |                    \
+     HARDEN_CAP(SETUID) | HARDEN_CAP(SETGID) | HARDEN_CAP(KILL) | HARDEN_CAP(CHOWN))
+
+struct need {
+    const char *use; /* NULL: any other */
+    uint64_t capabilities;
+    uint32_t may;
+};
+
+static const struct need drivers[] = {
+    { "docker", 0, 0 },
+    { "process", CAPS_PROCESS, HARDEN_CHILDREN },
+    { "oci", CAPS_WIDE, HARDEN_CHILDREN },
+    { NULL, CAPS_WIDE, HARDEN_CHILDREN },
+};
+
+static const struct need cplanes[] = {
+    { "fixed", 0, 0 },
+    { "swarm", 0, 0 },
+    { "process", CAPS_WIDE, HARDEN_CHILDREN }, /* its runners are nodes with drivers */
+    { "vbox", CAPS_WIDE, HARDEN_CHILDREN | HARDEN_SETUID }, /* VirtualBox's programs are setuid */
+    { NULL, CAPS_WIDE, HARDEN_CHILDREN | HARDEN_SETUID },
+};
+
+static bool is_strict(const struct harden_plan *p)
+{
+    return strcmp(p->mode, "strict") == 0;
+}
+
+static void add_need(struct harden_plan *p, const struct need *rows, const char *use)
+{
+    const struct need *n = rows;
+
+    while (n->use && strcmp(n->use, use) != 0) {
+        n++;
+    }
+    if (n->use || !is_strict(p)) {
+        p->capabilities |= n->capabilities;
+        p->may |= n->may;
+    }
+}
+
+void rights_add_drivers(struct harden_plan *p, const struct config_list_plugin *list)
+{
+    p->capabilities |= CAPS_SOCKETS;
+    p->may |= HARDEN_MOUNT;
+    for (uint32_t i = 0; i < list->n; i++) {
+        add_need(p, drivers, list->items[i].use);
+    }
+}
+
+void rights_add_cplane(struct harden_plan *p, const struct config_plugin *cplane)
+{
+    if (cplane->use) {
+        add_need(p, cplanes, cplane->use);
+    }
+}
+
+static void add_port(const char *listen, struct harden_plan *p)
+{
+    struct addr a;
+
+    if (addr_parse(listen, &a) == 0 && !a.path && addr_port(&a) > 0 &&
+        addr_port(&a) < PORTS_OF_ROOT) {
+        p->capabilities |= HARDEN_CAP(NET_BIND_SERVICE);
+    }
+}
+
+/* ---- where a strict node writes -------------------------------------------------------------- */
+
+struct writable {
+    const char *list[PATHS_MAX]; /* NULL ends */
+    char paths[PATHS_BYTES];         /* that were made here */
+    size_t paths_len;
+};
+
+static void writable_add_path(struct writable *w, uint32_t *n, const char *path)
+{
+    if (path && *path && *n < PATHS_MAX - 1) {
+        w->list[(*n)++] = path;
+    }
+}
+
+static void writable_add_dir_of(struct writable *w, uint32_t *n, const char *file)
+{
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    size_t len = slash == file ? 1 : slash ? (size_t)(slash - file) : 1;
+    char *dir = w->paths + w->paths_len;
+
+    if (!file || len + 1 > sizeof(w->paths) - w->paths_len) {
+        return;
+    }
+    memcpy(dir, slash ? file : ".", len);
+    dir[len] = '\0';
+    w->paths_len += len + 1;
+    writable_add_path(w, n, dir);
+}
+
+static void add_unix(struct writable *w, uint32_t *n, const char *listen)
+{
+    struct addr a;
+
+    if (addr_parse(listen, &a) == 0 && a.path) {
+        writable_add_dir_of(w, n, a.path);
+    }
+}
+
+/* A folder that the node would make itself later must be there for a rule to name it. */
+static void make_dir(const char *dir)
+{
+    (void)mkdir(dir, 0700);
+}
+
+static void add_admin(const struct config *c, struct writable *w, uint32_t *n)
+{
+    char path[ADMIN_PATH_MAX + 1];
+    struct fn_error e = ERR_INIT;
+
+    /* Another port is another name in the same folder. */
+    if (admin_socket_path(c->admin, c->http->listen, 1, path, &e) == 0) {
+        writable_add_dir_of(w, n, path);
+        make_dir(w->list[*n - 1]);
+    }
+}
+
+static void find_writable(const struct config *c, struct writable *w)
+{
+    const char *tmp = getenv("TMPDIR");
+    bool to_file = strncmp(c->log->dest, "file://", 7) == 0;
+    uint32_t n = 0;
+
+    w->paths_len = 0;
+    writable_add_path(w, &n, "/dev/null");
+    writable_add_path(w, &n, AWAKE_DEVICE);
+    writable_add_path(w, &n, tmp ? tmp : "/tmp");
+    writable_add_dir_of(w, &n, to_file ? c->log->dest + 7 : NULL);
+    add_unix(w, &n, c->http->listen);
+    add_unix(w, &n, c->grpc->listen);
+    add_admin(c, w, &n);
+    for (int i = 0; i < SIDES_N; i++) {
+        const char *file = config_has(c, (enum config_side)i) && node_sides[i]->keeps
+                               ? node_sides[i]->keeps(c)
+                               : NULL;
+
+        if (file) {
+            writable_add_dir_of(w, &n, file);
+            make_dir(w->list[n - 1]);
+        }
+    }
+    for (uint64_t i = 0; i < c->process->writable.n; i++) {
+        writable_add_path(w, &n, c->process->writable.items[i]);
+    }
+    w->list[n] = NULL;
+}
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+struct harden_plan rights_plan(const struct config *c)
+{
+    struct harden_plan plan = { .mode = c->process->hardening,
+                                .user = c->process->user,
+                                .core_files = c->process->core_files != 0 };
+    struct harden_plan *p = &plan;
+
+    if (!is_strict(p)) {
+        p->capabilities |= HARDEN_CAP(DAC_OVERRIDE); /* files of other users, as root has them */
+    }
+    for (int i = 0; i < SIDES_N; i++) {
+        if (config_has(c, (enum config_side)i) && node_sides[i]->rights) {
+            node_sides[i]->rights(c, p);
+        }
+    }
+    if (p->user) {
+        p->capabilities = 0;
+    }
+    add_port(c->http->listen, p);
+    if (c->type->has_port) {
+        add_port(c->grpc->listen, p);
+    }
+    return plan;
+}
+
+int rights_give_up(const struct config *c, struct harden_report *ret, struct fn_error *reterr)
+{
+    struct harden_plan plan = rights_plan(c);
+    struct writable w;
+    int err = harden_user(&plan, ret, reterr);
+
+    if (err < 0) {
+        return err;
+    }
+    if (is_strict(&plan) && plan.may == 0) {
+        find_writable(c, &w); /* as this user, who makes some of it */
+        plan.writable = w.list;
+    }
+    return harden_apply(&plan, ret, reterr);
+}
+
+/* ---- what operators see ---------------------------------------------------------------------- */
+
+static json_t *capabilities_json(uint64_t caps)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < 64; i++) {
+        if (caps >> i & 1 && harden_capability_name(i)) {
+            json_array_append_new(list, json_string(harden_capability_name(i)));
+        }
+    }
+    return list;
+}
+
+json_t *rights_json(const struct harden_report *report)
+{
+    json_t *applied = json_array(), *missing = json_object();
+
+    for (int s = 0; s < HARDEN_STEPS_N; s++) {
+        const char *name = harden_step_name((enum harden_step)s);
+
+        if (report->steps[s].applied) {
+            json_array_append_new(applied, json_string(name));
+        } else {
+            json_object_set_new(missing, name, json_string(report->steps[s].why));
+        }
+    }
+    return json_pack("{s:s, s:I, s:o, s:o, s:o}", "mode", report->mode, "uid",
+                     (json_int_t)report->uid, "capabilities",
+                     capabilities_json(report->capabilities), "applied", applied, "missing",
+                     missing);
+}
+
+void rights_tell(const struct harden_report *report)
+{
+    struct buf caps = BUF_INIT(1024), applied = BUF_INIT(256), missing = BUF_INIT(2048);
+
+    for (uint32_t i = 0; i < 64; i++) {
+        if (report->capabilities >> i & 1 && harden_capability_name(i)) {
+            buf_printf(&caps, "%s%s", caps.len ? " " : "", harden_capability_name(i));
+        }
+    }
+    for (int s = 0; s < HARDEN_STEPS_N; s++) {
+        const char *name = harden_step_name((enum harden_step)s);
+
+        if (report->steps[s].applied) {
+            buf_printf(&applied, "%s%s", applied.len ? " " : "", name);
+        } else {
+            buf_printf(&missing, "%s%s (%s)", missing.len ? ", " : "", name, report->steps[s].why);
+        }
+    }
+    log_info("rights given up", "hardening", report->mode, "uid", log_num(report->uid),
+             "capabilities", caps.len ? buf_text(&caps) : "none", "applied",
+             applied.len ? buf_text(&applied) : "none", "missing",
+             missing.len ? buf_text(&missing) : NULL);
+    buf_finish(&caps);
+    buf_finish(&applied);
+    buf_finish(&missing);
+}
