@@ -25,6 +25,7 @@
 
 static const char usage_text[] =
     "usage: fnd run [--config FILE] [--strict] [--supervise]\n"
+    "       fnd init api|full|lb|npm|runner [FILE]\n"
     "       fnd check [--config FILE] [--strict] | --reference\n"
     "       fnd plugins [--markdown] [--config FILE] FILE|DIRECTORY...\n"
     "       fnd status [--json] [--socket PATH|--config FILE]\n"
@@ -41,6 +42,7 @@ static const char usage_text[] =
     "       fnd version\n"
     "\n"
     "  run        starts a node; without FILE its configuration is FN_ variables alone\n"
+    "  init       prints a commented configuration for a node, or writes it to a new FILE\n"
     "  check      prints every mistake, or else the effective configuration; opens no port\n"
     "  plugins    prints what plugin files offer, checked by the rules of FILE\n"
     "  status     shows what the running node is and does\n"
@@ -482,6 +484,7 @@ struct command {
 
 static const struct command commands[] = {
     { "run", "csp", 0, 0, NULL, cli_run },
+    { "init", "", 1, 2, "api, full, lb, npm or runner, and a new file", cli_init },
     { "check", "csr", 0, 0, NULL, run_check },
     { "plugins", "mc", 1, INT_MAX, "a file or directory", plugins },
     { "status", "cjS", 0, 0, NULL, cli_status },

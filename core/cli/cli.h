@@ -29,6 +29,9 @@ int cli_main(int argc, char **argv);
 /* certs.c: `certs demo DIRECTORY`, `certs issue DIRECTORY NAME...`. */
 int cli_certs(const struct cli_options *o, int argc, char **argv);
 
+/* init.c: `init NODE [FILE]`. */
+int cli_init(const struct cli_options *o, int argc, char **argv);
+
 /* api.c: `api export [APP...]`, `api import FILE`. */
 int cli_api(const struct cli_options *o, int argc, char **argv);
 

@@ -119,6 +119,33 @@ describe('fnd check', () => {
   })
 })
 
+describe('fnd init', () => {
+  it('gives a configuration for each node that check finds sound', () => {
+    const dir = tempDir()
+    for (const node of ['api', 'full', 'lb', 'npm', 'runner', 'pure-runner']) {
+      const file = path.join(dir, `${node}.yaml`)
+      assert.equal(run(['init', node, file]).status, 0)
+      const text = run(['init', node]).stdout
+      assert.equal(readFileSync(file, 'utf8'), text)
+      assert.match(text, new RegExp(`^node: ${node === 'runner' ? 'pure-runner' : node}$`, 'm'))
+      const result = run(['check', '--strict', '--config', file], {}, { cwd: root })
+      assert.equal(result.status, 0, `${node}: ${result.stderr}`)
+    }
+  })
+
+  it('leaves files alone that are there, and tells what there is', () => {
+    const file = path.join(tempDir(), 'fn.yaml')
+    writeFileSync(file, 'mine')
+    const there = run(['init', 'lb', file])
+    assert.equal(there.status, 69)
+    assert.match(there.stderr, /File exists; expected a path where no file is yet/)
+    assert.equal(readFileSync(file, 'utf8'), 'mine')
+    const wrong = run(['init', 'broker'])
+    assert.equal(wrong.status, 64)
+    assert.match(wrong.stderr, /init, got "broker"; expected api, full, lb, npm or runner/)
+  })
+})
+
 describe('fnd', () => {
   it('says how it is used and exits with 64', () => {
     for (const args of [[], ['dance'], ['run', '--colour']]) {
