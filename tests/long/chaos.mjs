@@ -16,6 +16,7 @@ import { Ledger, appsYaml, fnId } from '../e2e/lib/cluster.mjs'
 import { request } from '../e2e/lib/http.mjs'
 import { Fnd, build, freePort, root, until } from '../e2e/lib/node.mjs'
 import { resources } from '../e2e/lib/reload.mjs'
+import { mulberry, pick } from './draw.mjs'
 
 if (!process.env.FND_LONG) {
   console.log('not run: it takes minutes; set FND_LONG=1')
@@ -28,17 +29,7 @@ const WORKERS = Number(process.env.FND_CHAOS_WORKERS ?? 8)
 const RUNNER_MB = 256
 
 const sleep = (ms) => new Promise((r) => setTimeout(r, ms))
-function mulberry(seed) { // small and repeatable
-  let a = seed >>> 0
-  return () => {
-    a = (a + 0x6D2B79F5) >>> 0
-    let t = Math.imul(a ^ (a >>> 15), a | 1)
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61)
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
-}
 const draw = mulberry(SEED)
-const pick = (list, from = draw) => list[Math.floor(from() * list.length)]
 
 const dir = mkdtempSync('/tmp/fnc-')
 const problems = []
@@ -534,7 +525,7 @@ const workers = Array.from({ length: WORKERS }, (_, i) => worker(i))
 const memory = new Map() // pid -> [first, last]
 const end = Date.now() + SECONDS * 1000
 while (Date.now() < end) {
-  const name = pick(lots)
+  const name = pick(lots, draw)
   const [d, e, pause] = [draw(), draw(), draw()]
   say(`${name} ${acts[name](d, e, mulberry(Math.floor(draw() * 1e9)))}`)
   await sleep(200 + pause * 1500)

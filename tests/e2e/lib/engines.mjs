@@ -135,7 +135,7 @@ require('net').createServer((s) => {
     text = text.slice(end)
   })
 }).listen(Number(port), '0.0.0.0', () => console.log('ready'))`
-const KEEPER_PORT = 7777
+export const KEEPER_PORT = 7777
 const FORWARDER = `
 const net = require('net')
 const [host, port, path] = process.argv.slice(1)
