@@ -1,14 +1,16 @@
 // driver-oci: functions in containers of runc and crun, with images of a store of the test's own and no engine.
 import assert from 'node:assert/strict'
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFile, execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import net from 'node:net'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
 import { invoke } from './lib/http.mjs'
 import { Fnd, build, freePort, root, tempDir, until } from './lib/node.mjs'
+import { Registry } from './lib/registry.mjs'
 
 const WITHIN_MS = 30_000
 const functions = {
@@ -175,6 +177,37 @@ describe('the options of driver-oci', { skip: hasNot('runc') }, () => {
     assert.equal(answer.status, 200, answer.text)
     const files = shims(state).flatMap((pid) => readdirSync(`/proc/${pid}/root${state}/${folders(state)[0]}/fs/root`))
     assert.ok(files.includes('function') && !files.includes('hidden'), files.join())
+    for (const node of [lb, runner]) await node.stop()
+  })
+
+  // As docs/drivers.md has it, but for TLS: a registry of this machine.
+  it('an image of a registry comes by way of skopeo', { skip: spawnSync('skopeo', ['--version']).status !== 0 && 'no skopeo on this machine' }, async (t) => {
+    const registry = await Registry.start({ auth: 'basic', users: { fn: 'secret' } })
+    const door = net.createServer((socket) => {
+      const inside = net.connect(registry.socket)
+      for (const [one, other] of [[socket, inside], [inside, socket]]) one.pipe(other).on('error', () => {})
+    })
+    t.after(() => { door.close(); registry.stop() })
+    await new Promise((resolve) => door.listen(0, '127.0.0.1', resolve))
+    const host = `127.0.0.1:${door.address().port}`
+    const auth = path.join(tempDir(), 'auth.json')
+    const own = path.join(tempDir(), 'store')
+    registry.put('team/price', path.join(build, 'functions/hello'), '1.0')
+    const pull = () => new Promise((resolve) => execFile('bash', ['-o', 'pipefail', '-c',
+      `skopeo copy --quiet --insecure-policy --src-tls-verify=false --authfile ${auth} docker://${host}/team/price:1.0 docker-archive:/dev/stdout |
+        ${build}/fnd-oci load --store ${own} --name ${host}/team/price:1.0 -`], (error, out, err) => resolve({ code: error?.code ?? 0, out, err })))
+    writeFileSync(auth, JSON.stringify({ auths: { [host]: { auth: Buffer.from('fn:wrong').toString('base64') } } }))
+    const refused = await pull()
+    assert.notEqual(refused.code, 0)
+    assert.match(refused.err, /authentication required|unauthorized/i)
+    writeFileSync(auth, JSON.stringify({ auths: { [host]: { auth: Buffer.from('fn:secret').toString('base64') } } }))
+    const pulled = await pull()
+    assert.equal(pulled.code, 0, pulled.err)
+    const runner = await startRunner({ driver: `driver: { use: oci, store: ${own}, state: ${path.join(tempDir(), 's')}, runtime: runc }` })
+    const lb = await startLb({ addresses: [runner.address], functions: { price: { image: `${host}/team/price:1.0`, memory: 64 } } })
+    const answer = await invoke(lb, fnId('price'), '{"name":"e"}')
+    assert.equal(answer.status, 200, answer.text)
+    assert.match(answer.text, /Hello e/)
     for (const node of [lb, runner]) await node.stop()
   })
 
