@@ -19,7 +19,8 @@ const ROUNDS = Number(process.env.FND_BENCH_ROUNDS ?? 12)
 const REST_MS = 250 // between two starts: what the engine still does for the last one is over
 const FROZEN_CALLS = 100
 const FROZEN_REST_MS = 60
-const HOT_CALLS = 500
+const WARM = 20
+const WARM_ROUNDS = 15
 const AT_ONCE = 40
 const AT_ONCE_ROUNDS = 2
 const IDLE = Number(process.env.FND_BENCH_IDLE ?? 300)
@@ -52,8 +53,8 @@ function row(what, limit, met, figure, beside = '') {
 const name = (i) => `f${String(i).padStart(3, '0')}`
 const names = (n) => Array.from({ length: n }, (_, i) => name(i))
 // An app for each `perApp` functions: what one app may have started at a time is a share.
-const functionsOf = (n, memory, perApp) => Object.fromEntries(names(n).map((fn, i) =>
-  [fn, { image: 'fnd/hello', memory, idle_timeout: 600, app: `app${Math.floor(i / perApp)}` }]))
+const functionsOf = (n, memory, idle, perApp) => Object.fromEntries(names(n).map((fn, i) =>
+  [fn, { image: 'fnd/hello', memory, idle_timeout: idle, app: `app${Math.floor(i / perApp)}` }]))
 
 const drivers = {
   docker: () => dockerDriver(),
@@ -63,13 +64,13 @@ const drivers = {
 }
 
 // A runner and its load balancer with n functions, while `use` runs.
-async function nodes({ driver, n, memory = 64, perApp = n, runner = '' }, use) {
+async function nodes({ driver, n, memory = 64, idle = 600, perApp = n, runner = '' }, use) {
   const started = []
   const started1 = async (node) => started.unshift(await node) && started[0]
   const quiet = 'log: { level: warn }'
   try {
     const r = await started1(startRunner({ driver, runner: `owner: ${owner}\nmemory_total: 64GiB\n${runner}`, more: quiet, env: { HOME: dir } }))
-    const functions = functionsOf(n, memory, perApp)
+    const functions = functionsOf(n, memory, idle, perApp)
     const lb = await started1(startLb({ addresses: [r.address], functions, more: quiet }))
     await use(async (fn) => {
       const answer = await invoke(lb, fnId(fn), '{}')
@@ -170,9 +171,8 @@ async function coldOci() {
 function caller(lb) {
   const socket = net.connect(lb.port, '127.0.0.1')
   socket.setNoDelay(true)
-  const bytes = `POST /invoke/${fnId(name(0))} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}`
-  const call = () => timed(async () => {
-    socket.write(bytes)
+  const call = (fn) => timed(async () => {
+    socket.write(`POST /invoke/${fnId(fn)} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}`)
     const [data] = await once(socket, 'data')
     if (!data.toString().startsWith('HTTP/1.1 200')) throw new Error(data)
   })
@@ -185,18 +185,28 @@ async function callsAfter(lb, n, before) {
   const took = []
   for (let i = 0; i < n; i++) {
     await before()
-    took.push(await call())
+    took.push(await call(name(0)))
   }
   end()
   return took
 }
 
-async function waitingContainer() {
-  await nodes({ driver: drivers.docker(), n: 1, runner: 'freeze_idle: never' }, async (call, _, lb) => {
-    await call(name(0))
-    const took = await callsAfter(lb, HOT_CALLS, () => {})
+// Containers that are there only because runner.warm_max keeps them: beyond their idle timeout.
+async function warmContainers() {
+  const runner = 'warm_max: 1\nwarm_hold: 1h'
+  await nodes({ driver: drivers.docker(), n: WARM, idle: 1, runner }, async (first, r, lb) => {
+    for (const fn of names(WARM)) await first(fn)
+    const { call, end } = caller(lb)
+    const took = []
+    for (let round = 0; round < WARM_ROUNDS; round++) {
+      await until('all are kept ready', async () => await r.metric('fn_runner_warm_containers') === WARM)
+      for (const fn of names(WARM)) took.push(await call(fn))
+    }
+    const hits = await r.metric('fn_runner_warm_hits_total')
+    end()
     const p99 = quantile(took, 0.99)
-    row('call to a container that waits, driver docker', 'p99 2 ms', p99 <= 2, `p99 ${ms(p99)}`, `p50 ${ms(median(took))}`)
+    row('call that finds a container that is kept ready, driver docker', 'p99 2 ms', p99 <= 2 && hits === took.length, `p99 ${ms(p99)}`,
+      `p50 ${ms(median(took))}; ${hits} of ${took.length} calls found one`)
   })
 }
 
@@ -276,7 +286,7 @@ async function idleContainers() {
 // ---- all ----------------------------------------------------------------------------------------
 
 const runtimes = ['crun', 'runc'].filter((r) => spawnSync(r, ['--version']).status === 0)
-const parts = { cold: coldDocker, oci: coldOci, hot: waitingContainer, frozen: frozenContainer, burst: startsAtOnce, idle: idleContainers }
+const parts = { cold: coldDocker, oci: coldOci, warm: warmContainers, frozen: frozenContainer, burst: startsAtOnce, idle: idleContainers }
 try {
   execFileSync(path.join(root, 'scripts/build-images'), ['hello'], { env: { ...process.env, FND_BUILD: build, FND_OCI_STORE: store } })
   for (const part of process.argv.length > 2 ? process.argv.slice(2) : Object.keys(parts)) {
@@ -284,8 +294,8 @@ try {
     await parts[part]()
   }
 } finally {
-  for (const label of [LABEL, `io.fnd.owner=${owner}`]) await removeAll(label)
   rmSync(dir, { recursive: true, force: true })
+  for (const label of [LABEL, `io.fnd.owner=${owner}`]) await removeAll(label)
 }
 console.log('\n| what | at most | fnd | beside | |\n|---|---|---|---|---|')
 for (const cells of rows) console.log(`| ${cells.join(' | ')} |`)
