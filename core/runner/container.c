@@ -31,7 +31,6 @@
 #define CLOSE_BACKOFF_MAX_NS (30 * ENV_S)
 #define REMOVAL_USUAL_NS     (3 * ENV_S) /* nobody is promised the room of one that takes longer */
 #define RESERVE_WAIT_NS      (10 * ENV_S)
-#define FREEZE_BACKLOG_MAX   16 /* in flight and waiting; beyond it containers stay as they are */
 #define TAIL_BYTES           2048
 #define HINT "please ensure you are using the latest fdk and check the logs"
 
@@ -354,19 +353,21 @@ static void start_done(struct container *c)
     }
 }
 
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static void enter_idle(struct container *c)
 {
-    struct runner *r = c->r;
-    int64_t now = env_now_ns(r->env);
-    int64_t due = now + c->idle_timeout_ns;
+    int64_t now = env_now_ns(c->r->env);
+    int64_t freeze_ns;
 
     ctr_enter(c, CTR_IDLE);
     c->idle_since_ns = now;
     slots_idle_add(c);
-    if (r->opt.freeze_idle_ns >= 0 && r->ops->freeze && now + r->opt.freeze_idle_ns < due) {
-        due = now + r->opt.freeze_idle_ns;
-    }
-    container_arm(c, due);
+    freeze_ns = freeze_due_ns(c);
+    container_arm(c, earlier(freeze_ns, now + c->idle_timeout_ns));
 }
 
 static void to_idle(struct container *c)
@@ -412,6 +413,7 @@ void container_take(struct container *c, struct rcall *rc)
 {
     assert(c->in_idle && !c->call);
     slots_idle_remove(c);
+    freeze_taken(c);
     if (c->warm) {
         warm_hit(c);
     }
@@ -438,14 +440,6 @@ void container_release(struct container *c, bool keep)
     }
 }
 
-static bool may_freeze(const struct container *c)
-{
-    const struct engine *e = &c->r->engine;
-
-    return c->r->opt.freeze_idle_ns >= 0 && c->r->ops->freeze && e->state == ENGINE_UP &&
-           e->freezes.waiting < FREEZE_BACKLOG_MAX && !warm_wants(c->q);
-}
-
 /* Nobody called it for its idle timeout. */
 static void idle_over(struct container *c)
 {
@@ -457,15 +451,18 @@ static void idle_over(struct container *c)
 static void idle_tick(struct container *c, int64_t now)
 {
     int64_t idle_end = c->idle_since_ns + c->idle_timeout_ns;
-    int64_t again = now + c->r->opt.freeze_idle_ns + ENV_S;
+    int64_t freeze_ns;
 
     if (now >= idle_end) {
         idle_over(c);
-    } else if (may_freeze(c)) {
+        return;
+    }
+    freeze_ns = freeze_look_ns(c, now);
+    if (freeze_ns > now) {
+        container_arm(c, earlier(freeze_ns, idle_end));
+    } else {
         ctr_enter(c, CTR_FREEZE);
         engine_call(c, OP_FREEZE);
-    } else {
-        container_arm(c, c->r->opt.freeze_idle_ns >= 0 && again < idle_end ? again : idle_end);
     }
 }
 
@@ -487,6 +484,7 @@ static void freeze_done(struct container *c)
         }
         return;
     }
+    freeze_measured(c);
     ctr_enter(c, CTR_FROZEN);
     if (rc) {
         thaw(c);
@@ -511,7 +509,10 @@ static void thaw_done(struct container *c)
         if (rc) {
             rcall_again(rc, "container could not be thawed");
         }
-    } else if (rc) {
+        return;
+    }
+    freeze_measured(c);
+    if (rc) {
         run_call(c);
     } else {
         to_idle(c);

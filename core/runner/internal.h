@@ -154,6 +154,7 @@ struct slot_queue {
     int64_t window_ns, window_run_ns, before_ns; /* what run_ns is made of */
     int64_t ran_ns; /* when a run ended last */
     struct warm_queue *warm; /* NULL: no pool */
+    int64_t gap_ns; /* from a call's end to the next one in its container, of late; 0 = none yet */
     double backlog; /* calls that wait when a run ends, at the last 64 more than at others */
     bool starved; /* in r->starving: a launch found no room */
     TAILQ_ENTRY(slot_queue) starving_link;
@@ -362,6 +363,7 @@ struct runner {
     struct status status;
     struct usage usage;
     struct warm warm;
+    struct freezing freezing;
     struct operator_change change;
     struct operator_feed feed;
     struct operator_read read;

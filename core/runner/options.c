@@ -16,8 +16,12 @@ static const struct fn_opt rows[] = {
                "with less is answered 400 (RUN405). Go Fn: 1."),
     LIVE("freeze_idle", DURATION, AT(freeze_idle_ns), "50ms", -1, 24 * H,
          "Time after its last call when an idle container is frozen: its processes are suspended "
-         "and use no CPU, but keep their memory. never = containers keep running, which saves "
-         "the thaw of the next call."),
+         "and use no CPU, but keep their memory. Where the next call usually comes so soon that "
+         "freezing would not pay, this runner waits longer (tuning.md). never = containers keep "
+         "running, which saves the thaw of the next call."),
+    LIVE_CHOICE("freeze_when", AT(freeze_when), "always", "always|busy",
+                "Whether idle containers are frozen always, or only while less than a tenth of "
+                "the machine's processor time is spare."),
     LIVE("warm_max", INT32, AT(warm_max), "0", 0, 1000,
          "Maximum number of containers of one function that are kept ready though no call needs "
          "them, 0 = none. How many of them are kept is up to `plugins.warm`; without it, a "

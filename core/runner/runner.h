@@ -43,6 +43,7 @@ struct runner_options {
     const char *hostname; /* * of the containers; NULL = left to the engine */
 
     int64_t freeze_idle_ns;    /* FN_FREEZE_IDLE_MSECS, 50 ms; < 0 = never */
+    const char *freeze_when;   /* "always" or "busy" */
     int64_t pull_timeout_ns;   /* FN_HOT_PULL_TIMEOUT_MSECS, 600 s; < 0 = never */
     int64_t start_timeout_ns;  /* FN_HOT_START_TIMEOUT_MSECS, 5 s; socket, after start returned;
                                   < 0 = never */

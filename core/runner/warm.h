@@ -27,6 +27,17 @@ int mould_copy(struct mould *to, const struct mould *from, struct arena *arena);
 /* Fills c->task and its times. FN_E_EXHAUSTED. */
 int task_fill(struct container *c, const struct mould *mould);
 
+/* ---- when idle ones are frozen (freeze.c) -------------------------------------------------- */
+
+struct freezing {
+    int64_t freeze_ns, thaw_ns; /* what they take of late; 0 = not known */
+};
+
+void freeze_taken(struct container *c);                 /* a call takes it out of q->idle */
+void freeze_measured(struct container *c);              /* its operation, which is over */
+int64_t freeze_due_ns(const struct container *c);       /* idle: not before; INT64_MAX = never */
+int64_t freeze_look_ns(struct container *c, int64_t now); /* idle: `now`: freeze it, else later */
+
 /* ---- the pool (warm.c) --------------------------------------------------------------------- */
 
 #define WARM_STARTS_MAX 2u /* at a time, beside those that calls wait for */

@@ -6,6 +6,7 @@
 TCase *account_tests(void);
 TCase *calls_tests(void);
 TCase *slots_tests(void);
+TCase *freeze_tests(void);
 TCase *gate_tests(void);
 TCase *neighbours_tests(void);
 TCase *phases_tests(void);
