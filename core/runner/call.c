@@ -186,6 +186,9 @@ static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_er
     if (result == 0) {
         result = check_room(r, rc, err);
     }
+    if (result == 0) {
+        result = task_check_start_limit(rc, err);
+    }
     if (result == 0 && c->detached && !r->opt.detached) {
         result = err_set_http(err, FN_E_UNIMPLEMENTED, 501, FN_BLAME_PLATFORM,
                               "Detach call functions are not supported on this server");

@@ -330,7 +330,7 @@ static void exit_before_init(struct container *c)
  * container. */
 static void arm_init(struct container *c)
 {
-    int64_t limit_ns = c->start_timeout_ns;
+    int64_t limit_ns = c->start_limit_ns;
 
     container_arm(c, env_now_ns(c->r->env) + (limit_ns < 0 ? c->idle_timeout_ns : limit_ns));
 }
@@ -755,7 +755,7 @@ static void init_timeout(struct container *c)
     struct slot_queue *q = c->q;
     struct fn_error err = ERR_INIT;
 
-    if (c->start_timeout_ns < 0 && !c->warm) {
+    if (c->start_limit_ns < 0 && !c->warm) {
         if (q->n_waiters) {
             arm_init(c);
         } else {
@@ -766,7 +766,8 @@ static void init_timeout(struct container *c)
     }
     metric_observe(c->q->metrics.init_ms[2], (env_now_ns(c->r->env) - c->started_ns) / ENV_MS);
     err_set_http(&err, FN_E_DEADLINE, 504, FN_BLAME_USER,
-                 "Container initialization timed out, " HINT);
+                 "Container initialization timed out, " HINT ": no socket within %lld ms",
+                 (long long)(c->start_limit_ns / ENV_MS));
     container_fail(c, &err);
 }
 

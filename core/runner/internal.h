@@ -57,7 +57,7 @@ struct container {
     struct image *image; /* waited for */
     struct account_need need;
     int64_t idle_timeout_ns;
-    int64_t start_timeout_ns; /* < 0 = never */
+    int64_t start_limit_ns; /* < 0 = never */
     void *ctr; /* the driver's */
     bool charged;
     bool reserving; /* in r->reserving_list */
@@ -246,6 +246,7 @@ struct rcall {
     struct seen_mark seen_mark;
     int64_t stream_deadline_ns;
     int64_t deadline_ns; /* of the run */
+    int64_t start_limit_ns; /* of its function; 0 = the runner's */
     int64_t queued_ns;
     int64_t created_ns, started_ns, ended_ns;
     int64_t run_ns; /* since when its container runs it */

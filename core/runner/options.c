@@ -39,7 +39,11 @@ static const struct fn_opt rows[] = {
     LIVE("start_timeout", DURATION, AT(start_timeout_ns), "5s", -1, H,
          "Time from the start of a container until its function listens on its socket; then the "
          "calls that wait for it fail with 504. Raise it for functions that start slowly, such "
-         "as those on a JVM."),
+         "as those on a JVM. A function may have its own limit, by the annotation "
+         "`fnd/start-timeout` (functions.md)."),
+    LIVE("start_timeout_max", DURATION, AT(start_timeout_max_ns), "2m", 100 * MS, H,
+         "Longest time to start that a function may ask for with the annotation "
+         "`fnd/start-timeout`; a call of a function with more is answered 400 (RUN405)."),
     LIVE("engine_timeout", DURATION, AT(engine_timeout_ns), "20s", 100 * MS, H,
          "Time for the container engine to create, start or remove a container; then the call is "
          "handed back to the load balancer. Go Fn has no limit."),

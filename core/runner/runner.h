@@ -47,6 +47,7 @@ struct runner_options {
     int64_t pull_timeout_ns;   /* FN_HOT_PULL_TIMEOUT_MSECS, 600 s; < 0 = never */
     int64_t start_timeout_ns;  /* FN_HOT_START_TIMEOUT_MSECS, 5 s; socket, after start returned;
                                   < 0 = never */
+    int64_t start_timeout_max_ns; /* that a function may ask for: 2 min */
     int64_t engine_timeout_ns; /* create, start, remove: 20 s each */
     int64_t freeze_timeout_ns; /* freeze and thaw: 2 s each */
     int64_t probe_interval_ns; /* * of an engine that does not answer: 2 s */

@@ -5,7 +5,8 @@
  * missing ones are started together, as far as memory, CPU and evictable idle containers of others
  * reach. A waiting call that no starting container covers is refused at once when the function has
  * no container, else after queue_wait_ns; more than queue_factor such calls per container are
- * refused at once, and nobody waits longer than start_wait_ns, whatever is starting. A start that
+ * refused at once, and nobody waits longer than start_wait_ns, whatever is starting, unless its
+ * function says that its starts take longer. A start that
  * has not begun with the engine ends when nobody waits for it. A function with short calls gets
  * as many containers as serve them soon, not one for each call (enough(), more_help(),
  * give_up_surplus()). */
@@ -565,13 +566,19 @@ static void give_up_unwanted(struct slot_queue *q)
     }
 }
 
+/* A function that says how long its starts take is waited for as much longer. */
+static int64_t wait_limit_ns(const struct rcall *rc)
+{
+    return rc->own ? STATUS_RUN_MAX_NS : rc->r->opt.start_wait_ns + rc->start_limit_ns;
+}
+
 static void refuse_overdue(struct slot_queue *q)
 {
     int64_t now = env_now_ns(q->r->env);
     struct rcall *rc, *next;
 
     for (rc = TAILQ_FIRST(&q->waiters); rc; rc = next) {
-        int64_t limit_ns = rc->own ? STATUS_RUN_MAX_NS : q->r->opt.start_wait_ns;
+        int64_t limit_ns = wait_limit_ns(rc);
 
         next = TAILQ_NEXT(rc, link);
         if (now - rc->queued_ns < limit_ns) {

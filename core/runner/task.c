@@ -2,9 +2,52 @@
  * or from an earlier one of its function (struct mould), the other from the runner. */
 #include <runner/internal.h>
 
+#include <conf/conf.h>
+#include <stdio.h>
 #include <string.h>
 
-#define SOCKET_INSIDE "/tmp/iofs"
+#define SOCKET_INSIDE     "/tmp/iofs"
+#define START_LIMIT_NAME  "fnd/start-timeout"
+#define START_LIMIT_CHARS 24
+#define START_LIMIT_MIN_NS (100 * ENV_MS)
+
+/* What stands in an annotation: "30s", or 30, which is seconds. */
+static int parse_start_limit(const char *json, int64_t *ret_ns)
+{
+    size_t len = strlen(json);
+    char text[START_LIMIT_CHARS + 2];
+    bool quoted = len >= 2 && json[0] == '"' && json[len - 1] == '"';
+
+    if (len > START_LIMIT_CHARS) {
+        return FN_E_INVALID;
+    }
+    if (quoted) {
+        snprintf(text, sizeof(text), "%.*s", (int)len - 2, json + 1);
+    } else {
+        snprintf(text, sizeof(text), "%ss", json);
+    }
+    return conf_parse_duration(text, ret_ns);
+}
+
+int task_check_start_limit(struct rcall *rc, struct fn_error *err)
+{
+    const char *json = kvs_get(&rc->call.annotations, START_LIMIT_NAME);
+    int64_t most_ns = rc->r->opt.start_timeout_max_ns;
+    int64_t limit_ns;
+
+    if (!json) {
+        return 0;
+    }
+    if (parse_start_limit(json, &limit_ns) < 0 || limit_ns < START_LIMIT_MIN_NS ||
+        limit_ns > most_ns) {
+        return err_set_http(err, FN_E_INVALID, 400, FN_BLAME_USER,
+                            "RUN405 annotation " START_LIMIT_NAME ", got %.32s; expected a time "
+                            "such as \"30s\", from 100 ms to %lld ms (runner.start_timeout_max)",
+                            json, (long long)(most_ns / ENV_MS));
+    }
+    rc->start_limit_ns = limit_ns;
+    return 0;
+}
 
 struct mould mould_of_call(const struct rcall *rc)
 {
@@ -24,7 +67,7 @@ struct mould mould_of_call(const struct rcall *rc)
                   .tmpfs_bytes = (uint64_t)call->tmpfs_mb * ACCOUNT_MIB,
                   .flags = rc->no_network ? FN_TASK_NO_NETWORK : 0 },
         .idle_timeout_ns = (int64_t)call->idle_timeout_s * ENV_S,
-        .start_timeout_ns = rc->r->opt.start_timeout_ns,
+        .start_limit_ns = rc->start_limit_ns,
     };
 
     return m;
@@ -107,6 +150,6 @@ int task_fill(struct container *c, const struct mould *mould)
     c->task.handle = c->handle;
     fill_limits(&c->task, &c->r->opt);
     c->idle_timeout_ns = own.idle_timeout_ns;
-    c->start_timeout_ns = own.start_timeout_ns;
+    c->start_limit_ns = own.start_limit_ns ? own.start_limit_ns : c->r->opt.start_timeout_ns;
     return result;
 }

@@ -18,9 +18,11 @@ struct rcall;
 struct mould {
     struct fn_task task; /* its texts are the call's, or in the arena of who keeps it */
     int64_t idle_timeout_ns;
-    int64_t start_timeout_ns; /* < 0 = never */
+    int64_t start_limit_ns; /* of the function; 0 = the runner's */
 };
 
+/* Whether the function says how long a start may take, and how long. FN_E_INVALID. */
+int task_check_start_limit(struct rcall *rc, struct fn_error *err);
 struct mould mould_of_call(const struct rcall *rc); /* borrowed: what the call has */
 /* Copies the texts of `from`. FN_E_EXHAUSTED: *to is not to be used. */
 int mould_copy(struct mould *to, const struct mould *from, struct arena *arena);

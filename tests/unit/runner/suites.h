@@ -14,6 +14,7 @@ TCase *random_tests(void);
 TCase *status_tests(void);
 TCase *logs_tests(void);
 TCase *history_tests(void);
+TCase *task_tests(void);
 TCase *usage_tests(void);
 TCase *warm_tests(void);
 

@@ -37,6 +37,7 @@ int main(void)
     suite_add_tcase(s, status_tests());
     suite_add_tcase(s, logs_tests());
     suite_add_tcase(s, history_tests());
+    suite_add_tcase(s, task_tests());
     suite_add_tcase(s, usage_tests());
     suite_add_tcase(s, warm_tests());
     suite_add_tcase(s, machine_tests(&rcall_states, STATE(RC_BODY), STATE(RC_DONE)));
