@@ -353,7 +353,7 @@ static void start_done(struct container *c)
     }
 }
 
-static int64_t earlier(int64_t a, int64_t b)
+static int64_t whichever_first(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -367,7 +367,7 @@ static void enter_idle(struct container *c)
     c->idle_since_ns = now;
     slots_idle_add(c);
     freeze_ns = freeze_due_ns(c);
-    container_arm(c, earlier(freeze_ns, now + c->idle_timeout_ns));
+    container_arm(c, whichever_first(freeze_ns, now + c->idle_timeout_ns));
 }
 
 static void to_idle(struct container *c)
@@ -459,7 +459,7 @@ static void idle_tick(struct container *c, int64_t now)
     }
     freeze_ns = freeze_look_ns(c, now);
     if (freeze_ns > now) {
-        container_arm(c, earlier(freeze_ns, idle_end));
+        container_arm(c, whichever_first(freeze_ns, idle_end));
     } else {
         ctr_enter(c, CTR_FREEZE);
         engine_call(c, OP_FREEZE);

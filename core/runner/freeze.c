@@ -2,10 +2,11 @@
  *
  * Freezing and thawing take time of the node and of the next call, and save what an idle function
  * would use of the processors. So a container is frozen runner.freeze_idle after its last call, but
- * not while the calls of its function come so close together that it would be thawed soon: when they
- * usually come within FREEZE_WORTH times what freezing and thawing cost of late, twice that time is
- * waited, and only a container that they have left alone is frozen. With runner.freeze_when: busy
- * none is frozen while the processors have time to spare; frozen ones free no memory. */
+ * not while the calls of its function come so close together that it would be thawed soon: where
+ * they usually come within FREEZE_WORTH times what freezing and thawing cost of late, twice that
+ * time is waited, and only a container that they have left alone is frozen. With
+ * runner.freeze_when: busy none is frozen while the processors have time to spare; frozen ones free
+ * no memory. */
 #include <runner/internal.h>
 
 #include <string.h>
