@@ -17,6 +17,7 @@
 #include <malloc.h>
 #include <node/node.h>
 #include <node/rights.h>
+#include <process/notify.h>
 #include <process/crash.h>
 #include <process/metrics.h>
 #include <process/supervise.h>
@@ -172,6 +173,7 @@ static void begin_drain(struct run *run)
 
     log_info("draining: new calls are refused, running ones end", "timeout_ms",
              log_num(n->config->top->drain_timeout_ns / ENV_MS));
+    notify_tell("STOPPING=1");
     run->draining = n->draining = true;
     reload_stop(n->reload);
     chain_retire(&n->gen->chain);
@@ -240,6 +242,7 @@ static void serve(struct run *run)
         return;
     }
     run->node.serving = true;
+    notify_tell("READY=1");
     log_info("fnd serving", "type", n->config->top->node, "version", FND_VERSION, "http",
              n->config->http->listen, "http_tls", n->config->http->tls, "grpc",
              n->rpc_server ? n->config->grpc->listen : NULL, "admin",
@@ -457,6 +460,7 @@ int run_node(struct config *config, const struct start *o)
     fputs(buf_text(&problems.text), stderr); /* warnings */
     conf_problems_finish(&problems);
     loop_enter(run.node.loop);
+    notify_begin_watchdog(run.node.env);
     prepare_next(&run);
     loop_leave(run.node.loop);
     loop_run(run.node.loop);

@@ -1,0 +1,15 @@
+/* Notify: what the service manager is told (systemd, sd_notify(3)): that the node serves, that it
+ * ends, and that its loop still turns. Nothing happens where NOTIFY_SOCKET is not set. */
+#ifndef PROCESS_NOTIFY_H
+#define PROCESS_NOTIFY_H
+
+#include <base/env.h>
+
+/* The datagram, such as "READY=1". Never waits: one that has no place is lost. [any] */
+void notify_tell(const char *state);
+
+/* "WATCHDOG=1" from a timer of the loop, as often as WATCHDOG_USEC asks for; a loop that stands
+ * still says nothing, and the manager restarts the node. [loop] */
+void notify_begin_watchdog(struct env *env);
+
+#endif
