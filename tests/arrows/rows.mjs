@@ -1,9 +1,9 @@
-// docs/runner.md: each row W1 to W38 names tests, and these are there.
+// docs/runner.md: each row W1 to W38 and A1 to A26 names tests, and these are there.
 //   node tests/arrows/rows.mjs ROOT
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 
-const ROWS = 38
+const ROWS = 38 + 26
 const root = process.argv[2]
 const unit = readdirSync(path.join(root, 'tests/unit'), { recursive: true }).filter((f) => f.endsWith('.c'))
   .map((f) => readFileSync(path.join(root, 'tests/unit', f), 'utf8')).join('\n')
@@ -19,7 +19,7 @@ function checkEnd(row, name, titles) {
   for (const title of titles) if (!text.includes(title)) failed.push(`${row}: no test "${title}" in ${name}`)
 }
 
-const rows = readFileSync(path.join(root, 'docs/runner.md'), 'utf8').split('\n').filter((line) => /^\| W\d/.test(line))
+const rows = readFileSync(path.join(root, 'docs/runner.md'), 'utf8').split('\n').filter((line) => /^\| [WA]\d/.test(line))
 for (const line of rows) {
   const cells = line.slice(2, -2).split(' | ')
   for (const part of cells.at(-1).split('; ')) {

@@ -24,7 +24,8 @@ const GONE_MS = 20_000
 const BODY = 'x'.repeat(5000)
 
 const SENTENCES = {
-  exit: (code) => new RegExp(`^error receiving function response: container exit code ${code}$`),
+  // An engine that is busy may tell of an end later than a runner waits for its reason (300 ms).
+  exit: (code) => new RegExp(`: (container exit code ${code}|FN60[13] .*|function closed the connection at once)$`),
   timedOut: /^Timed out$/,
   tooLarge: /^function response body too large$/,
 }
@@ -32,7 +33,7 @@ const SENTENCES = {
 // [what, X-Evil, status (0: an answer that is cut), sentence]
 const inACall = [
   ['dies with the head of the request', 'die head', 502, SENTENCES.exit(44)],
-  ['dies in the body of the request', 'die body', 502, SENTENCES.exit(45)],
+  ['dies in the body of the request', 'die body', 502, new RegExp(`${SENTENCES.exit(45).source}|^function closed pipe while receiving request$`)],
   ['dies with the whole request', 'die request', 502, SENTENCES.exit(46)],
   ['dies behind its status line', 'die status', 502, SENTENCES.exit(47)],
   ['dies in its answer', 'die answer', 502, SENTENCES.exit(48)],
@@ -44,8 +45,8 @@ const inACall = [
 // The same with FN_MODE: each call of these fails, and the next one as the first.
 const atTheStart = [
   ['dies before its socket is there', 'die unheard', 502, /^Container failed to initialize, .*: container exit code 41$/],
-  ['dies behind its socket', 'die listening', 502, /: container exit code 42$/],
-  ['dies when it is connected to', 'die accepted', 502, /: container exit code 43$/],
+  ['dies behind its socket', 'die listening', 502, SENTENCES.exit(42)],
+  ['dies when it is connected to', 'die accepted', 502, SENTENCES.exit(43)],
   ['takes no connection and no signal', 'deaf', 504, SENTENCES.timedOut],
 ]
 const name = (mode) => mode.replaceAll(' ', '-')
@@ -90,7 +91,7 @@ for (const [use, skip, driver, image] of drivers) {
     let lb
     let atFirst
     let words = 0
-    const call = (mode, argument = '') => invoke(lb, fnId(name(mode)), BODY, { 'X-Evil': mode + argument })
+    const call = (fn, mode = fn) => invoke(lb, fnId(name(fn)), BODY, { 'X-Evil': mode })
     // What nobody else can have said.
     const answersFor = async (fn) => {
       const word = `word ${++words} of ${fn}`
@@ -132,7 +133,12 @@ for (const [use, skip, driver, image] of drivers) {
 
       for (const [what, mode, status, sentence] of atTheStart) {
         it(what, async () => {
-          for (let i = 0; i < 2; i++) failed(await call(mode), status, sentence)
+          for (let i = 0; i < 2; i++) {
+            const answer = await call(mode)
+            // Where containers end before a byte was sent to them, others are tried while the runner may wait.
+            if (answer.status === 503) assert.match(answer.text, /LB302 busy: 1 of 1 refused \(no container within runner.start_wait\)/)
+            else failed(answer, status, sentence)
+          }
           await answersFor('honest')
         })
       }
@@ -147,6 +153,18 @@ for (const [use, skip, driver, image] of drivers) {
           await answersFor(mode)
         })
       }
+
+      it('sends as much as it may, and a byte more', async () => {
+        const most = await call('honest', `send ${RESPONSE_MAX}`)
+        assert.deepEqual([most.status, most.complete, most.body.length], [200, true, RESPONSE_MAX])
+        failed(await call('honest', `send ${RESPONSE_MAX + 1}`), 502, SENTENCES.tooLarge)
+        await answersFor('honest')
+      })
+
+      it('answers with nothing', async () => {
+        const answer = await invoke(lb, fnId('honest'))
+        assert.deepEqual([answer.status, answer.text], [200, ''])
+      })
 
       it('floods its directory', async () => {
         const [, files, bytes] = /^(\d+) files, (\d+) bytes$/.exec((await call('flood')).text)
@@ -165,7 +183,7 @@ for (const [use, skip, driver, image] of drivers) {
         let swaps = 0
         let refused = 0
         for (let last = 0; swaps < SWAPS || last; await wait(SWAP_PAUSE_MS)) { // ends behind a container that was refused
-          const answer = await call('swap', ` ${other.path}`)
+          const answer = await call('swap', `swap ${other.path}`)
           if (answer.status === 200) {
             swaps += Number(answer.text) - last
             last = Number(answer.text)
