@@ -121,3 +121,27 @@ describe('a plugin that says how many containers are kept', () => {
     assert.match(r.stderr, /CFG710 .*warm: has no effect: runner.warm_max is 0/)
   })
 })
+
+describe('a function that says how long its starts may take', () => {
+  const slow = { never: { image: 'misbehave', memory: 64, config: { FN_MODE: 'never-listens' }, annotations: { 'fnd/start-timeout': '700ms' } },
+    wrong: { image: 'hello', memory: 64, annotations: { 'fnd/start-timeout': '1h' } } }
+  let runner
+  let lb
+  before(async () => {
+    runner = await startRunner({})
+    lb = await startLb({ addresses: [runner.address], functions: slow })
+  })
+  after(async () => { for (const node of [lb, runner]) await node?.stop() })
+
+  it('gets that time, and the sentence says so', async () => {
+    const answer = await invoke(lb, fnId('never'))
+    assert.equal(answer.status, 504, answer.text)
+    assert.match(answer.text, /Container initialization timed out, .*: no socket within 700 ms/)
+  })
+
+  it('gets no more than the operator allows', async () => {
+    const answer = await invoke(lb, fnId('wrong'))
+    assert.equal(answer.status, 400, answer.text)
+    assert.match(answer.text, /RUN405 annotation fnd\/start-timeout, got \\"1h\\"; expected a time such as \\"30s\\", from 100 ms to 120000 ms/)
+  })
+})
