@@ -140,8 +140,8 @@ static void on_exited(void *ud, int32_t code, uint32_t oom)
     struct fn_exit what = { .size = sizeof(what), .reason = FN_EXIT_SIGNAL, .status = 9 };
     char text[64];
 
-    (void)code;
     (void)oom;
+    c->shim_killed = code < 0;
     if (file_read(c->dir, "exit", text, sizeof(text))) {
         what.reason = strncmp(text, "code ", 5) == 0 ? FN_EXIT_CODE : FN_EXIT_SIGNAL;
         what.status = (int32_t)strtol(text + strcspn(text, " "), NULL, 10);
@@ -230,6 +230,14 @@ static int not_started(struct ctr *c, struct fn_error *reterr)
                      "started", c->task->image);
 }
 
+/* From outside: no fault of the image, and nothing was executed. */
+static int killed_at_start(const struct ctr *c, struct fn_error *reterr)
+{
+    fail(reterr, FN_E_ABORTED, 503, FN_BLAME_PLATFORM, "container %.30s: killed before it ran",
+         c->task->id);
+    return fail_retry(reterr, FN_E_ABORTED);
+}
+
 int ctr_start(struct ctr *c, struct fn_op *op, struct fn_error *reterr)
 {
     struct oci *d = c->d;
@@ -249,7 +257,7 @@ int ctr_start(struct ctr *c, struct fn_op *op, struct fn_error *reterr)
             return 0;
         }
         if (ended) {
-            return not_started(c, reterr);
+            return c->shim_killed ? killed_at_start(c, reterr) : not_started(c, reterr);
         }
         r = d->op->sleep_until(op, d->host->clock->now_ns(d->host) + START_POLL_NS);
         if (r < 0) {

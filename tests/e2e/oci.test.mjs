@@ -180,6 +180,25 @@ describe('the options of driver-oci', { skip: hasNot('runc') }, () => {
     for (const node of [lb, runner]) await node.stop()
   })
 
+  it('a start that somebody kills is nobody\'s failure: the call may go elsewhere', async () => {
+    const slow = path.join(tempDir(), 'slow')
+    const state = path.join(tempDir(), 's')
+    writeFileSync(slow, '#!/bin/sh\ncase "$*" in *run*) exec sleep 60 ;; esac\nexec runc "$@"\n', { mode: 0o755 })
+    images()
+    const runner = await startRunner({ driver: `driver: { use: oci, store: ${store}, state: ${state}, runtime: ${slow} }` })
+    const lb = await startLb({ addresses: [runner.address], functions: { hello: functions.hello }, lb: 'placement_timeout: 1s' })
+    const isShim = (pid) => { try { return readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith(path.join(build, 'fnd-oci-shim')) } catch { return false } }
+    let answer
+    invoke(lb, fnId('hello')).then((a) => { answer = a })
+    await until('the call is answered', () => {
+      for (const pid of shims(state).filter(isShim)) spawnSync('kill', ['-9', pid])
+      return answer
+    })
+    assert.equal(answer.status, 503, answer.text)
+    assert.equal(answer.headers['fn-outcome'], 'not-executed')
+    for (const node of [lb, runner]) await node.stop()
+  })
+
   // As docs/drivers.md has it, but for TLS: a registry of this machine.
   it('an image of a registry comes by way of skopeo', { skip: spawnSync('skopeo', ['--version']).status !== 0 && 'no skopeo on this machine' }, async (t) => {
     const registry = await Registry.start({ auth: 'basic', users: { fn: 'secret' } })
