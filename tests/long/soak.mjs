@@ -80,7 +80,7 @@ let engine
 const config = { LEDGER_ADDR: `${address}:${KEEPER_PORT}` }
 const one = { image: 'fnd/ledger:latest', memory: 64, timeout: 20, idle_timeout: 5, config }
 const functions = {
-  oom: { image: 'fnd/oom:latest', memory: 64, timeout: 10, idle_timeout: 2 },
+  oom: { image: 'fnd/misbehave:latest', memory: 64, timeout: 10, idle_timeout: 2 },
   misbehave: { image: 'fnd/misbehave:latest', memory: 64, timeout: 3, idle_timeout: 2 },
 }
 const hot = ['a', 'b', 'c', 'd'].map((c) => `hot-${c}`)
@@ -234,7 +234,7 @@ const faults = {
     return `${how} for ${Math.round(ms)} ms`
   },
   oom: async (from) => {
-    await call(pick(lbs(), from), 'oom', '')
+    await call(pick(lbs(), from), 'oom', 'oom')
     return ''
   },
   // Functions that need more than half of a runner, all at once.
@@ -366,12 +366,12 @@ async function round(calls, seed, withFaults) {
 
 async function main() {
   say(`seed ${SEED}, ${CALLS} calls a round, ${HOURS} hours, ${build}; logs in ${dir}`)
-  engine = await startEngine({ images: ['ledger', 'oom', 'misbehave'].map((name) => `fnd/${name}:latest`), ledger })
+  engine = await startEngine({ images: ['ledger', 'misbehave'].map((name) => `fnd/${name}:latest`), ledger })
   engine.inside('ip', 'addr', 'add', `${address}/32`, 'dev', 'lo')
   ip('addr', 'add', `${address}/32`, 'dev', 'lo')
   writeFileSync(ledger.file, '')
   await new Promise((resolve) => keeper.listen(KEEPER_PORT, address, resolve))
-  execFileSync(path.join(root, 'scripts/build-images'), ['ledger', 'oom', 'misbehave'], { env: { ...process.env, FND_BUILD: build, FND_OCI_STORE: store } })
+  execFileSync(path.join(root, 'scripts/build-images'), ['ledger', 'misbehave'], { env: { ...process.env, FND_BUILD: build, FND_OCI_STORE: store } })
   await startNodes()
   for (const r of runners()) r.own = new Set(childrenOf(r.pid).map(nameOf))
   await round(Math.min(WARM_CALLS, CALLS), SEED + 1, false)
