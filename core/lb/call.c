@@ -492,12 +492,15 @@ static enum seen classify(const struct lb_call *c, int grpc_status, enum engage_
                                              : SEEN_ABORTED;
 }
 
-static void try_again(struct lb_call *c, uint32_t why)
+static void try_again(struct lb_call *c, enum seen seen)
 {
+    uint32_t why = outcome_rules[seen].retry_why;
+
     c->lb->deps.client->attempt_close(c->attempt);
     c->attempt = NULL;
     if (c->has_finished) {
         c->place.refusal = c->finished.details;
+        c->place.told = seen == SEEN_NACK ? &c->finished.refusal : NULL;
     }
     c->has_finished = c->began = false;
     metric_add(c->lb->metrics.running, -1);
@@ -564,7 +567,7 @@ static void call_on_end(void *ud, int grpc_status, const char *text, enum engage
 
     note_attempt(c, seen, grpc_status, text);
     if (outcome_rules[seen].retry_why) {
-        try_again(c, outcome_rules[seen].retry_why);
+        try_again(c, seen);
     } else if (seen == SEEN_OK) {
         end_well(c, OUTCOME_OK);
     } else if ((seen == SEEN_BROKEN || seen == SEEN_ABORTED) && is_whole(c)) {

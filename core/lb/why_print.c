@@ -32,6 +32,9 @@ static const char *how_name(uint32_t how)
     if (how == TRACE_HOW_FAILING) {
         return "failing";
     }
+    if (how == TRACE_HOW_TOLD) {
+        return "told-before";
+    }
     return how >= TRACE_HOW_OWN && how - TRACE_HOW_OWN < SEEN_N ? seen[how - TRACE_HOW_OWN]
                                                                 : "open";
 }

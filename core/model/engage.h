@@ -34,6 +34,36 @@ struct engage_start {
     uint32_t n_headers;
 };
 
+/* Why a runner refuses a call. */
+enum engage_reason {
+    ENGAGE_REASON_NONE,     /* it does not say */
+    ENGAGE_REASON_ROOM,     /* no memory or CPU for a container of the function */
+    ENGAGE_REASON_QUEUE,    /* the function's containers are busy, and as many calls wait as may */
+    ENGAGE_REASON_MEMORY,   /* the runner's own, or the app's share of it, for calls that wait */
+    ENGAGE_REASON_DRAINING, /* it takes no calls any more */
+    ENGAGE_REASON_ENGINE,   /* the container engine does not answer */
+    ENGAGE_REASON_IMAGE,    /* the image did not come */
+    ENGAGE_REASON_START,    /* a container did not start, or not in time, or was lost */
+    ENGAGE_REASONS_N
+};
+
+static inline const char *engage_reason_name(enum engage_reason reason)
+{
+    static const char *const names[ENGAGE_REASONS_N] = { "none",     "room",   "queue", "memory",
+                                                         "draining", "engine", "image", "start" };
+
+    return names[reason];
+}
+
+/* With a NACK; what a peer says of itself. All 0 = nothing was told. */
+struct engage_refusal {
+    enum engage_reason reason;
+    int64_t retry_ns;        /* from now: not to be asked before, for what the reason covers */
+    uint64_t free_mem_bytes; /* for containers: unused, or held by idle ones */
+    uint64_t free_cpu_milli;
+    uint32_t idle; /* containers that wait for calls */
+};
+
 /* CallFinished; texts may be NULL, times are RFC 3339 text or NULL, durations in ns. */
 struct engage_finished {
     bool success;
@@ -51,6 +81,7 @@ struct engage_finished {
     int64_t ctr_prep_ns;
     int64_t ctr_create_ns;
     int64_t init_start_ns;
+    struct engage_refusal refusal; /* error_code 503 */
 };
 
 /* What is known about a failed attempt: only a proof lets the call be sent again. */

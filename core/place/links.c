@@ -47,6 +47,7 @@ static void on_link_state(void *ud, bool up)
     struct place_runner *r = ud;
 
     count_up(r, up ? 1 : -1);
+    hints_forget(r); /* it may be another process */
     if (up) {
         group_wake(r->group, 64, FN_WAKE_POOL);
     }
@@ -231,6 +232,7 @@ bool runner_unref(struct place_runner *r)
         TAILQ_REMOVE(&p->unopened, r, link_unopened);
     }
     HASH_DEL(r->group->runners, r);
+    hints_forget(r);
     free(r);
     return closes;
 }

@@ -95,6 +95,14 @@ static void name_reason(struct place_call *pc, int code)
     }
 }
 
+/* A second, or when the first runner would be asked again. */
+static int64_t retry_after_ns(const struct place_call *pc)
+{
+    int64_t ns = pc->hint_ns ? pc->hint_ns - env_now_ns(pc->place->deps.env) : 0;
+
+    return ns > ENV_S ? ns : ENV_S;
+}
+
 /* why is the error's text; NULL = what the last round met. */
 static enum place_verdict place_give_up(struct place_call *pc, int code, const char *why)
 {
@@ -105,7 +113,7 @@ static enum place_verdict place_give_up(struct place_call *pc, int code, const c
         name_reason(pc, code);
     }
     pc->error.flags |= FN_ERR_RETRY;
-    pc->error.retry_after_ns = 1 * ENV_S;
+    pc->error.retry_after_ns = retry_after_ns(pc);
     return PLACE_GIVE_UP;
 }
 
@@ -233,40 +241,94 @@ static uint8_t obstacle(const struct place_call *pc, uint32_t index)
                                                             : TRACE_HOW_OPEN;
 }
 
-/* Takes the runner that the placer named; false when it cannot be tried now. */
-static bool take_runner(struct place_call *pc, const struct fn_answer *answer)
+static void note_hint(struct place_call *pc, int64_t until_ns)
 {
-    struct place *p = pc->place;
-    uint32_t index = answer->index;
-    struct place_runner *r = pc->snap->runners[index];
-    uint8_t how = obstacle(pc, index);
-    int64_t now_ns = env_now_ns(p->deps.env);
+    pc->hint_ns = pc->hint_ns == 0 || until_ns < pc->hint_ns ? until_ns : pc->hint_ns;
+}
+
+/* It would refuse, as it said: it counts as busy, and costs nothing. */
+static void place_pass_over(struct place_call *pc, uint32_t index, int64_t until_ns)
+{
+    if (pc->passed == 0 || until_ns < pc->next_ns) {
+        pc->next_ns = until_ns;
+        pc->next_index = index;
+    }
+    pc->passed++;
+    pc->busy++;
+    pc->why = FN_WHY_BUSY;
+    note_hint(pc, until_ns);
+    metric_add(pc->place->metrics.passed_over, 1);
+}
+
+static void count_attempt(struct place_call *pc, const struct fn_answer *answer, uint32_t index,
+                          uint8_t how)
+{
+    int64_t now_ns = env_now_ns(pc->place->deps.env);
 
     pc->attempts++;
-    pc->round_attempts++;
-    count_in_window(pc);
+    if (how != TRACE_HOW_TOLD) {
+        pc->round_attempts++;
+        count_in_window(pc);
+    }
     pc->last_index = index;
+    pc->last_code = FN_E_UNAVAILABLE; /* unless it takes the call */
     if (pc->trace) {
         trace_begin(pc->trace, pc->snap->list[index].address, answer->note, now_ns, pc->round);
-    }
-    if (how != TRACE_HOW_OPEN) {
-        if (pc->trace) {
+        if (how != TRACE_HOW_OPEN) {
             trace_end(pc->trace, now_ns, how, 0, NULL);
         }
-        pc->unreachable++;
-        pc->last_code = FN_E_UNAVAILABLE;
-        pc->why = FN_WHY_UNREACHABLE;
-        metric_add(p->metrics.retry_error, 1);
-        return false;
     }
+}
+
+static void begin_attempt(struct place_call *pc, uint32_t index)
+{
+    struct place_runner *r = pc->snap->runners[index];
+
     r->refs++;
-    pc->attempt_ns = now_ns;
+    pc->attempt_ns = env_now_ns(pc->place->deps.env);
     shadow_attempt(pc, index);
     runner_set_inflight(r, r->inflight + 1);
     pc->runner = r;
     pc->link = r->link;
     pc->address = pc->snap->list[index].address;
     pc->group->trying_n++;
+}
+
+/* Takes the runner that the placer named; false when it cannot be tried now. */
+static bool take_runner(struct place_call *pc, const struct fn_answer *answer)
+{
+    uint32_t index = answer->index;
+    uint8_t how = obstacle(pc, index);
+    int64_t until_ns = how == TRACE_HOW_OPEN ? hints_until_ns(pc->snap->runners[index], pc) : 0;
+
+    how = until_ns ? TRACE_HOW_TOLD : how;
+    count_attempt(pc, answer, index, how);
+    if (how == TRACE_HOW_OPEN) {
+        begin_attempt(pc, index);
+        return true;
+    }
+    if (how == TRACE_HOW_TOLD) {
+        place_pass_over(pc, index, until_ns);
+    } else {
+        pc->unreachable++;
+        pc->why = FN_WHY_UNREACHABLE;
+        metric_add(pc->place->metrics.retry_error, 1);
+    }
+    return false;
+}
+
+/* The placer has nobody left, and no runner was asked but by their hints: the one whose hint ends
+ * first is asked all the same, once a round. Then the placer's answer holds. */
+static bool ask_one_passed(struct place_call *pc, const struct fn_answer *answer)
+{
+    if (pc->passed == 0 || pc->busy > pc->passed || pc->place->stopping ||
+        obstacle(pc, pc->next_index) != TRACE_HOW_OPEN) {
+        return false;
+    }
+    pc->last = *answer;
+    pc->has_last = true;
+    count_attempt(pc, answer, pc->next_index, TRACE_HOW_OPEN);
+    begin_attempt(pc, pc->next_index);
     return true;
 }
 
@@ -310,7 +372,8 @@ static void round_begin(struct place_call *pc)
     if (!pc->snap) {
         pc->snap = pc->group->snap;
         pc->snap->refs++;
-        pc->busy = pc->unreachable = 0;
+        pc->busy = pc->unreachable = pc->passed = 0;
+        pc->hint_ns = 0;
         if (pc->snap->view.err_code < 0) {
             count_pool_failure(pc);
         }
@@ -319,6 +382,16 @@ static void round_begin(struct place_call *pc)
             pc->trace->runners = pc->snap->view.n;
         }
     }
+}
+
+/* The placer's WAIT or GIVE_UP. */
+static enum place_verdict take_no(struct place_call *pc, const struct fn_answer *answer)
+{
+    trace_answer(pc, answer);
+    trace_text(answer->note, FN_NOTE_MAX, pc->note, sizeof(pc->note));
+    return answer->verdict == FN_WAIT
+               ? park(pc, answer)
+               : place_give_up(pc, answer->code < 0 ? answer->code : FN_E_UNAVAILABLE, NULL);
 }
 
 enum place_verdict place_next(struct place_call *pc)
@@ -332,6 +405,10 @@ enum place_verdict place_next(struct place_call *pc)
     if (!pc->group) {
         count_pool_failure(pc);
         return place_give_up(pc, FN_E_EXHAUSTED, pc->no_group);
+    }
+    if (pc->has_last) {
+        pc->has_last = false;
+        return take_no(pc, &pc->last);
     }
     round_begin(pc);
     for (turns = pc->snap->view.n + LOCAL_TRIES_SPARE; turns > 0; turns--) {
@@ -352,11 +429,7 @@ enum place_verdict place_next(struct place_call *pc)
             }
             continue;
         }
-        trace_answer(pc, &answer);
-        trace_text(answer.note, FN_NOTE_MAX, pc->note, sizeof(pc->note));
-        return answer.verdict == FN_WAIT
-                   ? park(pc, &answer)
-                   : place_give_up(pc, answer.code < 0 ? answer.code : FN_E_UNAVAILABLE, NULL);
+        return ask_one_passed(pc, &answer) ? PLACE_TRY : take_no(pc, &answer);
     }
     return park(pc, &(struct fn_answer){ .wake_mask = FN_WAKE_POOL | FN_WAKE_CAPACITY });
 }
@@ -442,6 +515,19 @@ static void observe(struct place_call *pc, uint32_t outcome)
     }
 }
 
+static void take_told(struct place_call *pc)
+{
+    static const struct engage_refusal nothing;
+    const struct engage_refusal *told = pc->told ? pc->told : &nothing;
+    int64_t until_ns = hints_take(pc->runner, pc, told);
+
+    metric_add(pc->place->metrics.refusals[told->reason], 1);
+    pc->told = NULL;
+    if (until_ns) {
+        note_hint(pc, until_ns);
+    }
+}
+
 void place_refused(struct place_call *pc, uint32_t why, int32_t code)
 {
     struct place_metrics *m = &pc->place->metrics;
@@ -451,6 +537,7 @@ void place_refused(struct place_call *pc, uint32_t why, int32_t code)
     observe(pc, busy ? FN_DONE_BUSY : FN_DONE_UNREACHABLE);
     if (busy) {
         pc->runner->refused_ns = env_now_ns(pc->place->deps.env);
+        take_told(pc);
     }
     pc->why = why;
     pc->last_code = code;
@@ -496,6 +583,7 @@ void place_ended(struct place_call *pc, uint32_t outcome)
                                      : m->placed_error,
                1);
     group_placed(pc->group, pc);
+    hints_ended(pc->runner, pc);
     release_runner(pc);
     group_wake(pc->group, 2, FN_WAKE_CAPACITY);
     uncount(pc);
@@ -572,8 +660,29 @@ static struct metric *attempts_histogram(void)
     return metric_series(metric_declare(&def), NULL);
 }
 
+static void declare_refusals(struct place_metrics *m)
+{
+    static const char *const labels[] = { "reason", NULL };
+    static const struct metric_def def = {
+        .name = "fn_lb_placer_refusals_total",
+        .help = "Attempts that a runner refused because it is full, by the reason that it told.",
+        .kind = METRIC_COUNTER,
+        .labels = labels,
+    };
+
+    for (int i = 0; i < ENGAGE_REASONS_N; i++) {
+        const char *name = engage_reason_name((enum engage_reason)i);
+
+        m->refusals[i] = metric_series(metric_declare(&def), &name);
+    }
+    m->passed_over = metric_simple("fn_lb_placer_passed_over_total", METRIC_COUNTER,
+                                   "Runners that a call did not ask, because they had said that "
+                                   "they would refuse it.");
+}
+
 static void declare_metrics(struct place_metrics *m)
 {
+    declare_refusals(m);
     m->attempts = attempts_histogram();
     m->latency = latency_histogram();
     m->empty = metric_simple("fn_lb_placer_rp_empty_count", METRIC_COUNTER,

@@ -152,6 +152,7 @@ struct place_call {
     bool answered; /* the call has its error: its client did not leave */
     /* set by the caller before place_refused(): */
     const char *refusal; /* the runner's reason; NULL = none; lives as long as this */
+    const struct engage_refusal *told; /* what it said of itself; NULL = nothing; until then */
     /* read by the caller: */
     struct engage_link *link; /* PLACE_TRY: where to send it */
     const char *address;      /* of that runner; borrowed until the attempt ended */
@@ -177,6 +178,12 @@ struct place_call {
     uint32_t round;
     uint32_t round_attempts;
     uint32_t busy, unreachable; /* of the last round */
+    uint32_t passed;            /* of those busy: not asked, as they had told so (hints.c) */
+    uint32_t next_index;        /* of these, the one that may be asked first, and when */
+    int64_t next_ns;
+    int64_t hint_ns;            /* when the first hint of the last round ends; 0 = none */
+    struct fn_answer last;      /* the placer's, to be done when it was asked in vain */
+    bool has_last;
     int64_t begun_ns;
     int64_t parked_ns; /* since when, while it is */
     int64_t attempt_ns;

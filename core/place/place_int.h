@@ -27,6 +27,7 @@ struct place_runner {
     int64_t since_ns; /* first listed */
     struct metric *failing; /* its status does: counted here while it is up; NULL = it does not */
     int64_t refused_ns; /* when it refused a call last; 0 = never */
+    struct hints *hints; /* what it said then; NULL = nothing */
     TAILQ_ENTRY(place_runner) link_unopened; /* while there is no link */
     UT_hash_handle hh;
     char key[]; /* id, address */
@@ -38,6 +39,7 @@ static inline const char *runner_address(const struct place_runner *r)
 }
 
 struct home;
+struct hints;
 struct waits;
 
 /* ---- waits.c --------------------------------------------------------------------------------- */
@@ -183,6 +185,7 @@ struct place_metrics {
     struct metric *attempts, *latency, *empty, *pool_error, *timeout, *client_gone;
     struct metric *client_timeout, *refresh_failed;
     struct metric *placed_ok, *placed_error, *placed_abort, *retry_busy, *retry_error;
+    struct metric *passed_over, *refusals[ENGAGE_REASONS_N];
     struct metric *waiting, *runners, *runners_up;
 };
 
@@ -294,6 +297,15 @@ bool runner_is_failing(const struct place_runner *r);
 struct place_runner *runner_get(struct place_group *g, struct place_runner *guess,
                                 const struct fn_runner *e);
 bool runner_unref(struct place_runner *r); /* true: that closed its link */
+
+/* hints.c */
+/* It refused the call and told so. When the hint ends; 0 = there is none. */
+int64_t hints_take(struct place_runner *r, const struct place_call *pc,
+                   const struct engage_refusal *told);
+/* Until when it is not to be asked about the call; 0 = it may be. */
+int64_t hints_until_ns(const struct place_runner *r, const struct place_call *pc);
+void hints_ended(struct place_runner *r, const struct place_call *pc); /* it ran the call */
+void hints_forget(struct place_runner *r);
 
 /* builder.c */
 extern const struct fn_snap_if place_snap_if;

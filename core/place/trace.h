@@ -23,6 +23,7 @@
 #define TRACE_HOW_DOWN 1u     /* no connection: not sent */
 #define TRACE_HOW_DRAINING 2u /* the pool says that it takes no calls: not sent */
 #define TRACE_HOW_FAILING 3u  /* its status fails: not sent */
+#define TRACE_HOW_TOLD 4u     /* it said that it takes no such call yet: not sent */
 #define TRACE_HOW_OWN 16u
 
 struct trace_try {

@@ -246,6 +246,7 @@ int wire_encode_finished(struct scratch *s, const struct engage_finished *f, str
     fin.ctrprepduration = f->ctr_prep_ns;
     fin.ctrcreateduration = f->ctr_create_ns;
     fin.initstarttime = f->init_start_ns;
+    wire_refusal_to(s, &f->refusal, &fin.refusal);
     msg.body_case = RUNNER_MSG__BODY_FINISHED;
     msg.finished = &fin;
     return wire_pack(&msg.base, out);
@@ -423,6 +424,7 @@ static void decode_finished(const CallFinished *f, struct engage_finished *ret)
         .ctr_create_ns = f->ctrcreateduration,
         .init_start_ns = f->initstarttime,
     };
+    wire_refusal_from(&f->refusal, &ret->refusal);
 }
 
 void wire_decode_runner(struct scratch *s, const void *data, size_t len,

@@ -62,6 +62,9 @@ enum wire_kind {
 char *wire_text(struct scratch *s, const char *text);
 /* Appends the message behind its prefix: a byte for "not compressed" and the length. */
 int wire_pack(const ProtobufCMessage *m, struct buf *out);
+/* For wire.c: the bytes in a CallFinished, in the scratch; of any bytes. */
+void wire_refusal_to(struct scratch *s, const struct engage_refusal *r, ProtobufCBinaryData *ret);
+void wire_refusal_from(const ProtobufCBinaryData *data, struct engage_refusal *ret);
 /* NULL: *ret_kind says why, BAD or TOO_MUCH; else it is UNKNOWN. */
 void *wire_unpack(struct scratch *s, const void *data, size_t len,
                   const ProtobufCMessageDescriptor *type, enum wire_kind *ret_kind);

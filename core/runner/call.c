@@ -262,7 +262,7 @@ struct rcall *rcall_begin(struct runner *r, const struct engage_server *server,
 static bool await_body(struct rcall *rc)
 {
     if (!rcall_charge(rc, rc->arena.used_bytes)) {
-        rcall_nack(rc, TEXT_NO_ROOM);
+        rcall_nack(rc, ENGAGE_REASON_MEMORY, TEXT_NO_ROOM);
         return false;
     }
     rc->call.created_wall_ns = env_wall_ns(rc->r->env);
@@ -296,7 +296,7 @@ static int on_try(void *server_ud, struct engage_session *s, const struct engage
     if (accept_try(rc, t, &err) < 0) {
         rcall_refuse(rc, &err);
     } else if (r->draining) {
-        rcall_nack(rc, "shutting down");
+        rcall_nack(rc, ENGAGE_REASON_DRAINING, "shutting down");
     } else if (await_body(rc)) {
         arm_awaiting(r);
         rc->server->session_more(s);
@@ -314,7 +314,7 @@ static void rcall_admit(struct rcall *rc)
     TAILQ_REMOVE(&r->awaiting, rc, link);
     q = slots_queue(r, rc->key, &rc->call);
     if (!q) {
-        rcall_nack(rc, "out of memory");
+        rcall_nack(rc, ENGAGE_REASON_MEMORY, "out of memory");
         return;
     }
     rc->q = q;
@@ -372,7 +372,7 @@ static void rcall_on_body(void *ud, const void *data, size_t len, bool eof)
     }
     why = add_body(rc, data, len);
     if (why) {
-        rcall_take_back(rc, why);
+        rcall_take_back(rc, ENGAGE_REASON_MEMORY, why);
         return;
     }
     if (rc->state == RC_BODY) {
@@ -579,7 +579,7 @@ static void start_run(struct rcall *rc)
     }
     if (!rc->ex) {
         rcall_unrun(rc, true);
-        rcall_nack(rc, "out of memory");
+        rcall_nack(rc, ENGAGE_REASON_MEMORY, "out of memory");
         return;
     }
     rc->ended = rc->waits_exit = rc->exit_seen = false; /* of an exchange before */
@@ -607,7 +607,7 @@ void rcall_dispatch(struct rcall *rc)
     fill_deadline(rc, now);
     if (rc->deadline_ns <= now) {
         rcall_unrun(rc, true);
-        rcall_nack(rc, "the stream's deadline passed");
+        rcall_nack(rc, ENGAGE_REASON_NONE, "the stream's deadline passed");
     } else if (!rc->began && listeners_before(rc, &err) < 0) {
         rc->started_ns = 0;
         rcall_unrun(rc, true);

@@ -132,6 +132,7 @@ static void rcall_tell(struct rcall *rc, int http, const char *text)
     }
     if (http == 503) {
         f.details = rc->why; /* the reason of a refusal; peers log it */
+        f.refusal = rc->refusal;
     }
     if (rc->call.created_wall_ns) {
         f.details = f.details ? f.details : rc->call.id;
@@ -223,8 +224,9 @@ static void end_soon(struct rcall *rc, enum outcome outcome, int http, bool user
     env_defer(rc->r->env, &rc->task);
 }
 
-void rcall_nack(struct rcall *rc, const char *why)
+void rcall_nack(struct rcall *rc, enum engage_reason reason, const char *why)
 {
+    refusal_fill(rc, reason);
     rc->why = why;
     rc->end_text = TEXT_BUSY;
     assert(rc->bytes_to_function == 0);
@@ -265,7 +267,7 @@ static bool is_transient(const struct fn_error *e)
             e->code == FN_E_ABORTED || (e->code == FN_E_NOT_FOUND && e->http_status == 0));
 }
 
-void rcall_launch_failed(struct rcall *rc, const struct fn_error *why)
+void rcall_launch_failed(struct rcall *rc, enum engage_reason reason, const struct fn_error *why)
 {
     bool user = why->blame == FN_BLAME_USER;
     int http = err_http_status(why);
@@ -276,7 +278,7 @@ void rcall_launch_failed(struct rcall *rc, const struct fn_error *why)
     }
     rc->why = "container not started";
     if (is_transient(why)) {
-        rcall_nack(rc, "container not started");
+        rcall_nack(rc, reason, "container not started");
         return;
     }
     if (http == 503) {
@@ -306,7 +308,7 @@ void rcall_again(struct rcall *rc, const char *why)
     assert(rc->bytes_to_function == 0 && !rc->start_sent);
     if (++rc->attempts >= rc->r->opt.attempts_max || (!rc->body_complete && rc->began) ||
         rc->r->draining) {
-        rcall_nack(rc, why);
+        rcall_nack(rc, rc->r->draining ? ENGAGE_REASON_DRAINING : ENGAGE_REASON_START, why);
         return;
     }
     metric_add(rc->r->metrics.retried_inside, 1);
@@ -413,10 +415,10 @@ static void run_again(struct rcall *rc)
 }
 
 /* Not a byte was accepted, and the container is not to blame. */
-static void hand_back(struct rcall *rc, const char *why)
+static void hand_back(struct rcall *rc, enum engage_reason reason, const char *why)
 {
     rcall_unrun(rc, true);
-    rcall_nack(rc, why);
+    rcall_nack(rc, reason, why);
 }
 
 /* Its exchange still runs, and the function has nothing of it. One that answers all the same was
@@ -433,7 +435,8 @@ void rcall_ended(struct rcall *rc)
     if (rc->end.end == FNSOCK_OK) {
         conclude_answered(rc);
     } else if (rc->end.end == FNSOCK_NO_ROOM) {
-        hand_back(rc, "no descriptor or memory for a connection to the function");
+        hand_back(rc, ENGAGE_REASON_MEMORY,
+                  "no descriptor or memory for a connection to the function");
     } else if (is_untouched(rc)) {
         run_again(rc);
     } else if (may_be_exit(rc->end.end) && !rc->c->exited && !rc->waits_exit) {
@@ -469,7 +472,7 @@ void rcall_deadline(struct rcall *rc)
         return;
     }
     if (is_unsent(rc)) {
-        hand_back(rc, "no connection to the function in time");
+        hand_back(rc, ENGAGE_REASON_START, "no connection to the function in time");
         return;
     }
     if (rc->waits_exit || rc->exit_seen) {
@@ -500,16 +503,16 @@ static void withdraw(struct rcall *rc)
     }
 }
 
-void rcall_take_back(struct rcall *rc, const char *why)
+void rcall_take_back(struct rcall *rc, enum engage_reason reason, const char *why)
 {
     withdraw(rc);
-    rcall_nack(rc, why);
+    rcall_nack(rc, reason, why);
 }
 
 void rcall_force(struct rcall *rc)
 {
     if (rc->state < RC_RUN) {
-        rcall_take_back(rc, "shutting down");
+        rcall_take_back(rc, ENGAGE_REASON_DRAINING, "shutting down");
     } else if (rc->state == RC_RUN) {
         rc->outcome = OUTCOME_UNKNOWN;
         conclude(rc, 502, "runner stopped before the function had answered", false);

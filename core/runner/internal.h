@@ -256,6 +256,7 @@ struct rcall {
     bool end_user;
     const char *end_text;
     const char *why; /* for the log */
+    struct engage_refusal refusal; /* of a NACK */
     int64_t phase_ns[PHASES_N]; /* of the start that it waited for */
 };
 
@@ -286,14 +287,14 @@ void rcall_dispatch(struct rcall *rc);
 /* call_end.c. Those marked (soon) end the call through its task. */
 int listeners_before(struct rcall *rc, struct fn_error *reterr);
 /* (soon) Not a byte was sent: refuse so that the load balancer tries elsewhere. `why`: literal. */
-void rcall_nack(struct rcall *rc, const char *why);
+void rcall_nack(struct rcall *rc, enum engage_reason reason, const char *why);
 /* (soon) Nothing will be run: the error of a check. */
 void rcall_refuse(struct rcall *rc, const struct fn_error *err);
 /* (soon) Fails and taints the container. */
 void rcall_fail(struct rcall *rc, int http_status, bool user, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* (soon) A waiting call, already out of its queue. */
-void rcall_launch_failed(struct rcall *rc, const struct fn_error *why);
+void rcall_launch_failed(struct rcall *rc, enum engage_reason reason, const struct fn_error *why);
 /* Lost its container with nothing sent: another one, or a refusal. */
 void rcall_again(struct rcall *rc, const char *why);
 void rcall_unrun(struct rcall *rc, bool keep); /* ends the exchange, gives the container back */
@@ -302,11 +303,14 @@ void rcall_deadline(struct rcall *rc);
 void rcall_container_exited(struct rcall *rc);
 void rcall_gone(struct rcall *rc);
 /* (soon) Not at a function yet: out of where it waits, and refused as by rcall_nack(). */
-void rcall_take_back(struct rcall *rc, const char *why);
+void rcall_take_back(struct rcall *rc, enum engage_reason reason, const char *why);
 void rcall_force(struct rcall *rc); /* drain deadline */
 void rcall_drop(struct rcall *rc);  /* runs, and nobody waits for it: ends it now */
 void rcall_free(struct rcall *rc);
 void rcall_end_task(struct env_task *t);
+
+/* refusal.c: rc->refusal says what there is now. Its queue, if it has one, is still there. */
+void refusal_fill(struct rcall *rc, enum engage_reason reason);
 
 /* ---- metrics (metrics.c) ------------------------------------------------------------------- */
 
@@ -346,6 +350,7 @@ struct runner {
     TAILQ_HEAD(, slot_queue) starving;
     struct container_list lru; /* may be evicted: warm ones, then idle and frozen ones, those first
                                   that were used longest ago */
+    uint32_t n_idle; /* idle and frozen, of all queues */
     struct slot_queue *queues;
     struct container *containers;
     struct walks call_walks, container_walks; /* over calls and containers */
@@ -375,6 +380,7 @@ struct runner {
     bool draining;
     bool drain_forced;
     bool abandoned; /* destroyed while operations ran: their ends are ignored */
+    int64_t drain_deadline_ns;
     struct env_timer drain_timer;
     struct env_task drain_task;
     void (*drain_done)(void *ud, bool clean);

@@ -39,6 +39,22 @@ static void init_outcomes(struct runner_metrics *m)
     }
 }
 
+static void init_refusals(struct runner_metrics *m)
+{
+    static const char *const labels[] = { "reason", NULL };
+    static const struct metric_def def = { .name = "fn_runner_refusals_total",
+                                           .help = "Calls handed back to their load balancers, by "
+                                                   "the reason that they were told.",
+                                           .kind = METRIC_COUNTER,
+                                           .labels = labels };
+
+    for (int i = 0; i < ENGAGE_REASONS_N; i++) {
+        const char *name = engage_reason_name((enum engage_reason)i);
+
+        m->refusals[i] = metric_series(metric_declare(&def), &name);
+    }
+}
+
 static void init_phases(struct runner_metrics *m)
 {
     static const char *const labels[] = { "phase", NULL };
@@ -116,6 +132,7 @@ void metrics_init(struct runner_metrics *m, bool go_names)
                                 "Lines of functions that readers of log streams have missed.");
     init_outcomes(m);
     init_phases(m);
+    init_refusals(m);
     m->status_ms = metric_series(metric_declare(&status_def), NULL);
 }
 

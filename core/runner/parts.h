@@ -368,6 +368,7 @@ struct runner_metrics {
     struct metric *status_ms;
     struct metric *log_streams, *log_lines_lost;
     struct metric *phases[PHASES_N];
+    struct metric *refusals[ENGAGE_REASONS_N];
 };
 
 #endif

@@ -199,6 +199,7 @@ void runner_drain(struct runner *r, int64_t deadline_ns, void (*done)(void *ud, 
     struct rcall *rc, *next;
 
     r->draining = true;
+    r->drain_deadline_ns = deadline_ns;
     r->drain_done = done;
     r->drain_ud = ud;
     env_timer_clear(r->env, &r->engine.sweep_timer);

@@ -72,6 +72,7 @@ void slots_idle_add(struct container *c)
     c->in_idle = true;
     c->q->n_idle++;
     lru_add(c);
+    c->r->n_idle++;
 }
 
 void slots_idle_remove(struct container *c)
@@ -80,6 +81,7 @@ void slots_idle_remove(struct container *c)
     c->in_idle = false;
     c->q->n_idle--;
     lru_remove(c);
+    c->r->n_idle--;
 }
 
 void slots_evict_first(struct container *c)
@@ -330,10 +332,10 @@ void slots_unwait(struct rcall *rc)
     }
 }
 
-static void slots_refuse(struct rcall *rc, const char *why)
+static void slots_refuse(struct rcall *rc, enum engage_reason reason, const char *why)
 {
     slots_unwait(rc);
-    rcall_nack(rc, why);
+    rcall_nack(rc, reason, why);
 }
 
 static uint32_t covered(const struct slot_queue *q)
@@ -480,11 +482,17 @@ static void launch_missing(struct slot_queue *q)
     }
 }
 
-static const char *full_reason(const struct slot_queue *q)
+static void refuse_full(struct slot_queue *q, struct rcall *rc)
 {
-    return q->r->draining          ? "shutting down"
-           : !engine_accepts(q->r) ? "container engine is down"
-                                   : "memory or CPU is used up";
+    if (q->r->draining) {
+        slots_refuse(rc, ENGAGE_REASON_DRAINING, "shutting down");
+    } else if (!engine_accepts(q->r)) {
+        slots_refuse(rc, ENGAGE_REASON_ENGINE, "container engine is down");
+    } else if (live(q) > 0) {
+        slots_refuse(rc, ENGAGE_REASON_QUEUE, "the function's containers are busy");
+    } else {
+        slots_refuse(rc, ENGAGE_REASON_ROOM, "memory or CPU is used up");
+    }
 }
 
 /* How many calls may wait: some per container, or as many as can be served in time. */
@@ -507,13 +515,13 @@ static void refuse_uncovered(struct slot_queue *q)
 
     if (q->n_waiters > most || r->draining) {
         while (q->n_waiters > (r->draining ? 0 : most)) {
-            slots_refuse(TAILQ_LAST(&q->waiters, rcall_list), full_reason(q));
+            refuse_full(q, TAILQ_LAST(&q->waiters, rcall_list));
         }
     }
     for (rc = slots_waiter(q, covered(q)); rc; rc = next) {
         next = TAILQ_NEXT(rc, link);
         if (now - rc->queued_ns >= r->opt.queue_wait_ns) {
-            slots_refuse(rc, full_reason(q));
+            refuse_full(q, rc);
         } else {
             arm_queue(q, rc->queued_ns + r->opt.queue_wait_ns);
             break;
@@ -585,8 +593,9 @@ static void refuse_overdue(struct slot_queue *q)
             arm_queue(q, rc->queued_ns + limit_ns);
             return;
         }
-        slots_refuse(rc, rc->own ? "no container in time"
-                                 : "no container within runner.start_wait");
+        slots_refuse(rc, ENGAGE_REASON_START,
+                     rc->own ? "no container in time"
+                             : "no container within runner.start_wait");
     }
 }
 
@@ -651,6 +660,9 @@ void slots_kick_all(struct runner *r)
  * fails everyone who waits within one start limit (F53). */
 void slots_launch_failed(struct slot_queue *q, struct container *c, const struct fn_error *why)
 {
+    enum engage_reason reason = !engine_accepts(q->r)    ? ENGAGE_REASON_ENGINE
+                                : c->state == CTR_IMAGE ? ENGAGE_REASON_IMAGE
+                                                        : ENGAGE_REASON_START;
     struct rcall *first = c->for_call;
     uint32_t n;
 
@@ -667,7 +679,7 @@ void slots_launch_failed(struct slot_queue *q, struct container *c, const struct
         first = NULL;
         phases_note(c, rc);
         slots_unwait(rc);
-        rcall_launch_failed(rc, why);
+        rcall_launch_failed(rc, reason, why);
     }
     slots_kick(q);
 }

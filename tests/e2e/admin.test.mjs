@@ -108,10 +108,10 @@ describe('fnd why', () => {
     assert.equal(why.placer, 'ch')
     assert.equal(why.runners, 3)
     assert.equal(why.tries_made, 3)
-    assert.deepEqual(why.tries.map((t) => t.how), ['busy', 'busy', 'ok'])
+    assert.match(why.tries.map((t) => t.how).join(' '), /^(busy|told-before) busy ok$/) // the first told the second holder when
     assert.deepEqual(why.tries.map((t) => t.note), ['home', 'after home, 1', 'after home, 2'])
     assert.equal(new Set(why.tries.map((t) => t.runner)).size, 3)
-    for (const t of why.tries.slice(0, 2)) {
+    for (const t of why.tries.filter((t) => t.how === 'busy')) {
       assert.equal(t.code, 503)
       assert.ok(t.said.length > 0, 'the runner gave a reason')
     }
@@ -125,7 +125,7 @@ describe('fnd why', () => {
     const text = ask(lb, 'why', id)
     assert.equal(text.status, 0, text.stderr)
     assert.match(text.stdout, new RegExp(`call +${id}`))
-    assert.match(text.stdout, /1 +127\.0\.0\.1:\d+ .* busy +503 +home +\w/)
+    assert.match(text.stdout, /2 +127\.0\.0\.1:\d+ .* busy +503 +after home, 1 +\w/)
     assert.match(text.stdout, /3 +127\.0\.0\.1:\d+ .* ok +- +after home, 2/)
     assert.match(text.stdout, /\n +create +[\d.]+ (us|ms|s) +of that: /)
 

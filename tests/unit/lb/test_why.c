@@ -356,6 +356,29 @@ START_TEST(a_runner_tells_its_reason_in_details)
 }
 END_TEST
 
+START_TEST(a_runner_tells_when_to_come_again)
+{
+    const struct engage_finished f = { .error_code = 503,
+                                       .refusal = { ENGAGE_REASON_QUEUE, 2 * ENV_S, 0, 0, 0 } };
+    char id[CALL_ID_LEN + 1];
+    struct engage_attempt *a;
+    struct client *c, *d;
+
+    PUBLISH("r1:1", "r2:1");
+    c = INVOKE("");
+    a = fake_engage_last(&fe);
+    a->cb->on_finished(a->ud, &f);
+    fake_attempt_end(a, 0, ENGAGE_PROOF_NONE, true);
+    d = INVOKE("");
+    id_of(fake_engage_last(&fe), id);
+    end_ok();
+    expect(id, "\"how\":\"told-before\"", "\"how\":\"ok\"", NULL);
+    client_free(d);
+    client_gone(c);
+    client_free(c);
+}
+END_TEST
+
 START_TEST(the_phases_of_a_start_are_told)
 {
     const struct engage_finished cold = { .success = true, .scheduler_ns = 100 * ENV_MS,
@@ -415,6 +438,7 @@ Suite *why_suite(void)
     tcase_add_test(calls, calls_without_an_answer_are_known_too);
     tcase_add_test(calls, a_detached_call_and_one_whose_client_left);
     tcase_add_test(calls, a_runner_tells_its_reason_in_details);
+    tcase_add_test(calls, a_runner_tells_when_to_come_again);
     tcase_add_test(calls, the_phases_of_a_start_are_told);
     tcase_add_test(calls, what_a_function_said_stays_out);
     suite_add_tcase(s, calls);

@@ -271,6 +271,7 @@ int main(void)
     suite_add_tcase(s, groups_tests());
     suite_add_tcase(s, distrust_tests());
     suite_add_tcase(s, counts_tests());
+    suite_add_tcase(s, hints_tests());
     sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);
     failed = srunner_ntests_failed(sr);

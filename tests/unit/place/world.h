@@ -55,5 +55,6 @@ TCase *waiting_tests(void);
 TCase *groups_tests(void);
 TCase *distrust_tests(void);
 TCase *counts_tests(void);
+TCase *hints_tests(void);
 
 #endif

@@ -109,6 +109,11 @@ START_TEST(test_nack)
         ck_assert(!t.finished.success);
         ck_assert_int_eq(t.finished.error_code, 503);
         ck_assert_str_eq(t.finished_text, "busy");
+        ck_assert_int_eq(t.finished.refusal.reason, ENGAGE_REASON_ROOM);
+        ck_assert_int_eq(t.finished.refusal.retry_ns, 250000000);
+        ck_assert_uint_eq(t.finished.refusal.free_mem_bytes, 64 << 20);
+        ck_assert_uint_eq(t.finished.refusal.free_cpu_milli, 500);
+        ck_assert_uint_eq(t.finished.refusal.idle, 3);
         ck_assert_uint_eq(t.starts, 0);
     }
     ck_assert_uint_eq(f->gone, 0);

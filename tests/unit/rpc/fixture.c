@@ -147,6 +147,9 @@ static void served_finish(struct served *v, bool success, int code, const char *
     };
     struct fixture *f = v->f;
 
+    if (code == 503) {
+        fin.refusal = (struct engage_refusal){ ENGAGE_REASON_ROOM, 250000000, 64 << 20, 500, 3 };
+    }
     f->finished++;
     f->table->finish(v->s, &fin);
     served_free(v);

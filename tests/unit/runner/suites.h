@@ -11,6 +11,7 @@ TCase *gate_tests(void);
 TCase *neighbours_tests(void);
 TCase *phases_tests(void);
 TCase *random_tests(void);
+TCase *refusals_tests(void);
 TCase *status_tests(void);
 TCase *logs_tests(void);
 TCase *history_tests(void);

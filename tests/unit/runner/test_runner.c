@@ -34,6 +34,7 @@ int main(void)
     suite_add_tcase(s, neighbours_tests());
     suite_add_tcase(s, phases_tests());
     suite_add_tcase(s, random_tests());
+    suite_add_tcase(s, refusals_tests());
     suite_add_tcase(s, status_tests());
     suite_add_tcase(s, logs_tests());
     suite_add_tcase(s, history_tests());

@@ -846,6 +846,8 @@ static void e_finish(struct engage_session *s, const struct engage_finished *f)
     s->init_ns = f->init_start_ns;
     s->pull_ns = f->image_pull_wait_ns;
     s->prepare_ns = f->ctr_prep_ns;
+    s->refusal = f->refusal;
+    ck_assert(s->code == 503 || s->refusal.reason == ENGAGE_REASON_NONE);
     ck_assert(!s->scheduler_ns ||
               s->pull_ns + s->prepare_ns + s->create_ns + s->init_ns <= s->scheduler_ns);
     if (!f->success) {

@@ -33,6 +33,7 @@ struct engage_session {
     char text[512];
     char created[40], started[40], completed[40], image[64], details[64];
     int64_t scheduler_ns, execution_ns, create_ns, init_ns, pull_ns, prepare_ns;
+    struct engage_refusal refusal;
     uint32_t executions; /* times a function accepted bytes of it */
     bool full;           /* send_data says wait */
     struct engage_session *next;
