@@ -101,6 +101,9 @@ class Engine {
       this.child.kill('SIGTERM')
       await this.ended
     }
+    // Of containers that were removed while the engine was killed: nobody else ends them.
+    const shims = spawnSync('pgrep', ['-f', `containerd-shim.* ${this.dir}/`], { encoding: 'utf8', timeout: COMMAND_TIMEOUT_MS }).stdout.split('\n').filter(Boolean)
+    if (shims.length) quietly('kill', '-9', ...shims)
     const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n').map((l) => l.split(' ')[4]).filter((p) => p?.startsWith(`${this.dir}/`))
     for (const point of mounts.sort().reverse()) quietly('umount', '-l', point)
     quietly('ip', 'netns', 'delete', this.namespace)
