@@ -281,6 +281,11 @@ void sim_jump(struct sim *s, int64_t ns)
     move_clock(s, s->now_ns + ns);
 }
 
+void sim_set_wall(struct sim *s, int64_t by_ns)
+{
+    s->wall_ns += by_ns;
+}
+
 static void fire(struct sim *s)
 {
     const struct sim_nasty *n = &s->nasty;

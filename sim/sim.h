@@ -77,6 +77,9 @@ int64_t sim_due_ns(const struct sim *s);
 /* Moves `now` forward without running anything: the clock jumped while the node was stopped. */
 void sim_jump(struct sim *s, int64_t ns);
 
+/* The wall clock is set, to either side; `now` goes on. */
+void sim_set_wall(struct sim *s, int64_t by_ns);
+
 /* Runs fn on a fibre as a blocking operation and steps until it returned. deadline_ns: absolute, 0
  * = none. cancel_at_ns: when the operation is cancelled, 0 = never. 0, or FN_E_ABORTED when nothing
  * was left that could have woken it. */

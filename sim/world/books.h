@@ -21,13 +21,14 @@
     X(IN_TIME, "B8", "a request ends within its time")                                             \
     X(ACKED, "B9", "202 is told when a function has accepted the call")                            \
     X(BODY, "B10", "a function gets the bytes of its request, all and once")                       \
-    X(OWN, "B11", "a container runs calls of its own function, one at a time, while it may")       \
+    X(OWN, "B11", "a container runs calls of its function, one at a time, while it may")         \
     X(MEMORY, "B12", "containers fit into the memory of their machine")                            \
     X(COUNTS_LB, "B13", "what a load balancer counts is what its clients saw")                     \
     X(COUNTS_RUNNER, "B14", "what a runner counts is what it was asked and told")                  \
     X(NOTHING_LEFT, "B15", "what is drained has nothing, and gives all memory back")               \
     X(SERVES_AGAIN, "B16", "when nothing is wrong any more, every function answers again")         \
-    X(ORDER, "B17", "the messages of an exchange come in their order")
+    X(ORDER, "B17", "the messages of an exchange come in their order")                             \
+    X(RUNNER_TIME, "B18", "a runner ends a call within its own limits")
 
 enum books_rule {
     BOOKS_SOUND,

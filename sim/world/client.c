@@ -10,6 +10,8 @@
 
 #define END_SLACK_NS (20 * ENV_S) /* above all limits of a call; slow readers have some of it */
 #define SLOW_READS_MAX 3
+#define PROBE_BODY_BYTES   25000u /* several frames */
+#define PROBE_ANSWER_BYTES 80000u /* more than any window */
 
 struct client {
     LIST_ENTRY(client) link;
@@ -218,11 +220,12 @@ static const char *draw_request(struct client *c, struct books_request *rq)
 {
     const char *what = "ok";
 
-    rq->body_bytes = BOOKS_NUMBER_BYTES;
+    rq->body_bytes = PROBE_BODY_BYTES;
+    c->answer_bytes = PROBE_ANSWER_BYTES;
     if (c->e) {
         what = draw_what(&c->rng);
-        rq->body_bytes += (uint32_t)draw_size(&c->rng);
-        c->answer_bytes = draw_size(&c->rng);
+        rq->body_bytes = BOOKS_NUMBER_BYTES + (uint32_t)draw_size(&c->rng);
+        c->answer_bytes = draw_size(&c->rng) + 2; /* there is something to cut */
         c->detached = c->of->lb->n.w->plan->detached && sim_rng_below(&c->rng, 6) == 0;
         c->slow_reads = sim_rng_below(&c->rng, 6) ? 0 : SLOW_READS_MAX;
     }
@@ -236,7 +239,7 @@ static void on_send(struct env_timer *t)
     struct client *c = container_of(t, struct client, send);
     struct node *n = &c->of->lb->n;
     const struct plan *p = n->w->plan;
-    struct books_request rq = { .lb = n->life,
+    struct books_request rq = { .lb = c->of->lb->draining ? 0 : n->life, /* it counts no more */
                                 .function = c->function,
                                 .ends_by_ns = n->w->now_ns + 2 * p->placement_timeout_ns +
                                               p->function[c->function].timeout_s * ENV_S +

@@ -234,6 +234,9 @@ static int sweep(void *inst, struct fn_op *op, const char *owner, const char *in
     struct box *b, *next;
 
     (void)owner;
+    if (d->runner->n.dead) {
+        return 0; /* it was killed: it does nothing any more that others see */
+    }
     for (b = r < 0 ? NULL : LIST_FIRST(&d->engine->boxes); b; b = next) {
         next = LIST_NEXT(b, link);
         if (b->lost && (b->by->n.dead || b->by == d->runner)) {

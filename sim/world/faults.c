@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-#define SLOW_NS (2 * ENV_S) /* of a slow network */
+#define SLOW_NS      (2 * ENV_S) /* of a slow network */
+#define CLOCK_FACTOR 10000 /* seconds become hours */
 
 void faults_start_lb(struct world *w, uint32_t index)
 {
@@ -26,6 +27,7 @@ static void stop_node(struct world *w, struct node *n, int64_t ns)
     if (until_ns > n->frozen_until_ns) {
         n->frozen_until_ns = until_ns;
     }
+    n->frozen_ns += ns;
     books_delay(w->books, n->life, ns);
 }
 
@@ -34,6 +36,11 @@ static void kill_node(struct world *w, struct node *n, struct env_timer *kill)
 {
     n->frozen_until_ns = w->now_ns;
     world_at(n, kill, w->now_ns);
+}
+
+static void set_clock(struct node *n, const struct plan_event *e)
+{
+    sim_set_wall(n->sim, e->chance % 2 ? e->ns * CLOCK_FACTOR : -e->ns * CLOCK_FACTOR);
 }
 
 static void happen_to_lb(struct world *w, const struct plan_event *e)
@@ -50,6 +57,16 @@ static void happen_to_lb(struct world *w, const struct plan_event *e)
     case PLAN_LB_KILL:
         kill_node(w, &l->n, &l->kill);
         break;
+    case PLAN_RELOAD:
+        lb_node_reload(l, e->chance | 1);
+        break;
+    case PLAN_CLOCK_LB:
+        set_clock(&l->n, e);
+        break;
+    case PLAN_LB_STOP:
+        l->leaving = true;
+        world_at(&l->n, &l->drain, w->now_ns);
+        break;
     default:
         stop_node(w, &l->n, e->ns);
     }
@@ -64,6 +81,11 @@ static void happen_to_runner(struct world *w, const struct plan_event *e)
     }
     if (e->kind == PLAN_RUNNER_KILL) {
         kill_node(w, &r->n, &r->kill);
+    } else if (e->kind == PLAN_RUNNER_STOP) {
+        r->leaving = true;
+        world_at(&r->n, &r->drain, w->now_ns);
+    } else if (e->kind == PLAN_CLOCK_RUNNER) {
+        set_clock(&r->n, e);
     } else {
         stop_node(w, &r->n, e->ns);
     }
@@ -121,10 +143,15 @@ void faults_happen(struct world *w, const struct plan_event *e)
     switch (e->kind) {
     case PLAN_REQUEST:
     case PLAN_LB_KILL:
+    case PLAN_LB_STOP:
+    case PLAN_RELOAD:
+    case PLAN_CLOCK_LB:
     case PLAN_FREEZE_LB:
         happen_to_lb(w, e);
         break;
     case PLAN_RUNNER_KILL:
+    case PLAN_RUNNER_STOP:
+    case PLAN_CLOCK_RUNNER:
     case PLAN_FREEZE_RUNNER:
         happen_to_runner(w, e);
         break;
@@ -155,6 +182,9 @@ void faults_heal(struct world *w)
         faults_start_runner(w, i);
     }
     for (uint32_t i = 0; i < w->plan->lbs; i++) {
+        if (w->lbs[i]) {
+            lb_node_reload(w->lbs[i], 0);
+        }
         faults_start_lb(w, i);
     }
 }

@@ -22,6 +22,7 @@ struct fnsock {
     void *ud;
     struct env_timer boot;
     struct fnsock_exchange *ex;
+    bool tainted; /* by a call that did not end cleanly */
     LIST_ENTRY(fnsock) link;
 };
 
@@ -151,6 +152,7 @@ static void end(struct fnsock_exchange *x, enum fnsock_end how, bool reusable, c
         return;
     }
     x->ended = true;
+    x->s->tainted |= x->accepted && !reusable;
     env_timer_clear(env_of(x->s), &x->timer);
     r.request_bytes = x->accepted ? REQUEST_HEAD_BYTES + x->body_bytes : 0;
     snprintf(r.text, sizeof(r.text), "%s", text);
@@ -161,10 +163,15 @@ static void give_head(struct fnsock_exchange *x, int status)
 {
     struct arena a;
     struct headers h;
+    char length[24];
 
     arena_init(&a, 0);
     headers_init(&h, &a);
     headers_add(&h, "Content-Type", "text/plain");
+    if (x->seq % 2 && status == 200) { /* else it does not say how much will come */
+        snprintf(length, sizeof(length), "%llu", (unsigned long long)x->answer_bytes);
+        headers_add(&h, "Content-Length", length);
+    }
     x->head_given = true;
     x->cb.on_head(x->ud, status, &h);
     arena_finish(&a);
@@ -264,6 +271,10 @@ static void check_container(struct fnsock *s, const struct box *b)
     if (s->ex) {
         books_break(books, BOOKS_OWN, 0, "two calls at a time in container %s", s->id);
     }
+    if (s->tainted) {
+        books_break(books, BOOKS_OWN, 0, "a call in container %s, whose last one did not end well",
+                    s->id);
+    }
     if (!b) {
         books_break(books, BOOKS_OWN, 0, "a call in container %s, which is removed", s->id);
     } else if (b->state == BOX_FROZEN) {
@@ -314,6 +325,10 @@ static void accept_first(struct fnsock_exchange *x)
     const struct box *b = box_of(x->s);
 
     x->accepted = true;
+    if (x->s->runner->drained) {
+        books_break(world_of(x->s)->books, BOOKS_NOTHING_LEFT, x->seq,
+                    "request %u runs at %s, which is drained", x->seq, x->s->runner->n.name);
+    }
     tell(&x->s->runner->n, "request %u runs in container %s: %s", x->seq, x->s->id + 20, x->what);
     books_run(world_of(x->s)->books, x->seq, b->function);
     soon(x, STEP_ACCEPTED);
@@ -364,6 +379,7 @@ static void sock_finish(struct fnsock_exchange *x)
 {
     env_timer_clear(env_of(x->s), &x->timer);
     env_undefer(env_of(x->s), &x->task);
+    x->s->tainted |= x->accepted && !x->ended;
     x->s->ex = NULL;
     x->s->runner->exchanges--;
     free(x);

@@ -43,24 +43,51 @@ static void add_functions(struct lb_node *l)
     }
 }
 
+static struct plugin *make_plugin(struct lb_node *l, const char *kind, const char *name,
+                                  const struct conf_override *set)
+{
+    struct fn_error e = ERR_INIT;
+    struct plugin *p = NULL;
+
+    must_be(plugins_create(l->host, kind, name, set, &p, &e), &e);
+    l->plugins[l->n_plugins++] = p;
+    return p;
+}
+
+/* Those whose bit is set, at least one. */
+static struct plugin *make_pool(struct lb_node *l, uint64_t runners)
+{
+    struct conf_override list[2] = { { "runners", "the world", NULL }, { NULL, NULL, NULL } };
+    struct buf text = BUF_INIT(0);
+    struct plugin *pool;
+
+    for (uint32_t i = 0; i < l->n.w->plan->runners; i++) {
+        if (runners >> i & 1) {
+            buf_printf(&text, "%s10.0.1.%u:9190", text.len ? "," : "", i);
+        }
+    }
+    list[0].text = buf_text(&text);
+    pool = make_plugin(l, FN_KIND_POOL, "static", list);
+    buf_finish(&text);
+    return pool;
+}
+
+static void use_placer(struct lb_node *l, const char *name)
+{
+    struct plugin *placer = make_plugin(l, FN_KIND_PLACER, name, NULL);
+    struct fn_error e = ERR_INIT;
+
+    place_stack_begin(l->place);
+    must_be(place_stack_add(l->place, placer, &e), &e);
+    must_be(place_set_placer(l->place, placer, NULL, NULL), &e);
+}
+
 static void open_plugins(struct lb_node *l)
 {
-    const struct plan *p = l->n.w->plan;
-    struct buf runners = BUF_INIT(0);
     struct fn_error e = ERR_INIT;
-    struct conf_override list[2] = { { "runners", "the world", NULL }, { NULL, NULL, NULL } };
 
-    for (uint32_t i = 0; i < p->runners; i++) {
-        buf_printf(&runners, "%s10.0.1.%u:9190", i ? "," : "", i);
-    }
-    list[0].text = buf_text(&runners);
-    place_stack_begin(l->place);
-    must_be(plugins_create(l->host, FN_KIND_PLACER, p->placer, NULL, &l->placer, &e), &e);
-    must_be(place_stack_add(l->place, l->placer, &e), &e);
-    must_be(place_set_placer(l->place, l->placer, NULL, NULL), &e);
-    must_be(plugins_create(l->host, FN_KIND_POOL, "static", list, &l->pool, &e), &e);
-    must_be(place_start(l->place, l->pool, &e), &e);
-    buf_finish(&runners);
+    use_placer(l, l->n.w->plan->placer);
+    must_be(place_start(l->place, make_pool(l, UINT64_MAX), &e), &e);
 }
 
 static void open_place(struct lb_node *l)
@@ -77,32 +104,92 @@ static void open_place(struct lb_node *l)
     must_be(place_create(&deps, &l->place, &e), &e);
 }
 
-static void open_lb(struct lb_node *l)
+static struct lb_options options_of(const struct lb_node *l)
 {
     const struct plan *p = l->n.w->plan;
+
+    return (struct lb_options){ .placement_timeout_ns = p->placement_timeout_ns,
+                                .detached_placement_timeout_ns = p->placement_timeout_ns,
+                                .execution_headroom_ns = HEADROOM_NS,
+                                .response_buffer_bytes = p->response_buffer_bytes,
+                                .detached = p->detached,
+                                .why_calls = 8 };
+}
+
+static void open_lb(struct lb_node *l)
+{
     struct lb_deps deps = { .env = l->n.env,
                             .place = l->place,
                             .client = l->client,
                             .catalog = l->catalog,
                             .ids = &l->ids,
-                            .options = { .placement_timeout_ns = p->placement_timeout_ns,
-                                         .detached_placement_timeout_ns = p->placement_timeout_ns,
-                                         .execution_headroom_ns = HEADROOM_NS,
-                                         .response_buffer_bytes = p->response_buffer_bytes,
-                                         .detached = p->detached,
-                                         .why_calls = 8 } };
+                            .options = options_of(l) };
     struct fn_error e = ERR_INIT;
 
     must_be(lb_create(&deps, &l->lb, &e), &e);
 }
 
+/* ---- reloads ------------------------------------------------------------------------------- */
+
+static uint32_t count_placers(void)
+{
+    uint32_t n = 0;
+
+    while (plan_placer(n)) {
+        n++;
+    }
+    return n;
+}
+
+/* Another placer, another list of runners, other limits, while calls run. */
+static void on_reload(struct env_timer *t)
+{
+    struct lb_node *l = container_of(t, struct lb_node, reload);
+    uint64_t chance = l->reload_chance, all = (1u << l->n.w->plan->runners) - 1;
+    struct lb_options o = options_of(l);
+    struct fn_error e = ERR_INIT;
+
+    if (l->draining || l->n_plugins + 2 > LB_PLUGINS_MAX) {
+        return;
+    }
+    use_placer(l, chance ? plan_placer((uint32_t)(chance % count_placers()))
+                         : l->n.w->plan->placer);
+    must_be(place_switch_pool(l->place, make_pool(l, chance ? 1 + (chance >> 8) % all : all), NULL,
+                              NULL, &e),
+            &e);
+    o.response_buffer_bytes = chance >> 40 & 1 ? 100 : o.response_buffer_bytes;
+    o.why_calls = chance >> 41 & 1 ? 0 : 8;
+    lb_set_options(l->lb, &o);
+    tell(&l->n, "has reloaded");
+}
+
+void lb_node_reload(struct lb_node *l, uint64_t chance)
+{
+    l->reload_chance = chance;
+    world_at(&l->n, &l->reload, l->n.w->now_ns);
+}
+
 /* ---- its end ------------------------------------------------------------------------------- */
+
+/* The process is gone. */
+static void leave(struct lb_node *l)
+{
+    l->n.dead = true;
+    if (l->n.w->lbs[l->index] == l) {
+        l->n.w->lbs[l->index] = NULL;
+    }
+    net_lose_lb(l->n.w->net, l);
+}
 
 static void on_stopped(void *ud)
 {
     struct lb_node *l = ud;
 
     l->stopped = true;
+    tell(&l->n, "is drained");
+    if (l->leaving && !l->n.dead) {
+        leave(l);
+    }
 }
 
 static void on_drained(void *ud)
@@ -115,19 +202,20 @@ static void on_drained(void *ud)
 
 void lb_node_drain(struct lb_node *l)
 {
-    lb_drain(l->lb, on_drained, l);
+    if (!l->draining) {
+        l->draining = true;
+        lb_drain(l->lb, on_drained, l);
+    }
 }
 
 void lb_node_kill(struct lb_node *l)
 {
-    tell(&l->n, "is killed");
-    l->n.dead = true;
-    if (l->n.w->lbs[l->index] == l) {
-        l->n.w->lbs[l->index] = NULL;
+    if (!l->n.dead) {
+        tell(&l->n, "is killed");
+        clients_lose(l->clients);
+        leave(l);
+        lb_node_drain(l);
     }
-    clients_lose(l->clients);
-    net_lose_lb(l->n.w->net, l);
-    lb_node_drain(l);
 }
 
 static bool is_over(const struct node *n)
@@ -188,8 +276,9 @@ static void destroy(struct node *n)
     }
     lb_destroy(l->lb);
     place_destroy(l->place);
-    plugin_destroy(l->placer);
-    plugin_destroy(l->pool);
+    while (l->n_plugins > 0) {
+        plugin_destroy(l->plugins[--l->n_plugins]);
+    }
     catalog_destroy(l->catalog);
     plugin_host_destroy(l->host);
     net_forget(w->net, &l->n);
@@ -225,6 +314,7 @@ struct lb_node *lb_node_create(struct world *w, uint32_t index)
     l->index = index;
     l->kill.cb = on_kill;
     l->drain.cb = on_drain;
+    l->reload.cb = on_reload;
     id_maker_init(&l->ids, ip, (uint16_t)(8080 + l->n.life));
     l->client = net_client_create(w->net, l);
     l->host = plugin_host_create(l->n.env);

@@ -1,6 +1,6 @@
 /* fnd_sim: worlds from seeds. Says which rule broke, when, and how to see it again. */
 #include "plugins.h"
-#include "world.h"
+#include "shrink.h"
 
 #include <base/log.h>
 #include <getopt.h>
@@ -16,14 +16,16 @@ static const char usage[] =
     "  --seeds A..B     seeds to run, or one (1)\n"
     "  --story          tell what happens, by request and fault\n"
     "  --only a,b-c     of the plan, these events alone\n"
+    "  --shrink         find the fewest events of one seed's plan with which it still fails\n"
     "  --plan           the plan's events, and nothing else\n"
+    "  --stop           at the first broken one\n"
     "  --hash           one line per seed: seed and hash\n"
     "  --plugins DIR    of placers and pools (plugins beside this program)\n"
     "  --log            what the nodes log, to standard error\n";
 
 struct options {
     uint64_t first, last;
-    bool story, hash, plan, log;
+    bool story, hash, plan, log, stop, shrink;
     const char *only;
     char plugins[4096];
 };
@@ -33,6 +35,8 @@ struct total {
     int64_t simulated_ns;
     uint64_t hash;
 };
+
+#define SEED_REAL_S 60 /* of real time; a world needs some hundredths of a second */
 
 static volatile uint64_t running; /* seed, for whoever aborts */
 
@@ -96,6 +100,43 @@ static void print_broken(const struct options *o, uint64_t seed, const struct ru
            o->only ? " --only " : "", o->only ? o->only : "");
 }
 
+/* "3,9-12" of what stays. */
+static void print_only(const struct plan *p, const bool *left_out)
+{
+    const char *sep = "";
+
+    for (uint32_t i = 0; i < p->n_events; i++) {
+        uint32_t from = i;
+
+        if (left_out[i]) {
+            continue;
+        }
+        while (i + 1 < p->n_events && !left_out[i + 1]) {
+            i++;
+        }
+        printf(i > from ? "%s%u-%u" : "%s%u", sep, from, i);
+        sep = ",";
+    }
+}
+
+static int shrink_seed(const struct plan *p, bool *left_out)
+{
+    uint32_t broken = shrink_try(p, left_out), left;
+
+    if (broken == BOOKS_SOUND) {
+        printf("seed %llu breaks no rule\n", (unsigned long long)p->seed);
+        return 0;
+    }
+    left = shrink(p, left_out, broken);
+    printf("seed %llu: %s with %u of %u events\nrepeat: fnd_sim --seeds %llu --only ",
+           (unsigned long long)p->seed,
+           broken == SHRINK_CRASH ? "a crash" : books_rule_id((enum books_rule)broken), left,
+           p->n_events, (unsigned long long)p->seed);
+    print_only(p, left_out);
+    puts(" --story");
+    return 1;
+}
+
 static void count(struct total *t, const struct run_result *r)
 {
     t->worlds++;
@@ -107,32 +148,40 @@ static void count(struct total *t, const struct run_result *r)
     t->hash = t->hash * 31 + r->hash;
 }
 
+static void run_and_tell(const struct options *o, const struct plan *p, const bool *left_out,
+                         struct total *t)
+{
+    struct run_result r;
+
+    alarm(SEED_REAL_S);
+    run_world(p, left_out, o->story, &r);
+    count(t, &r);
+    if (o->hash) {
+        printf("%llu %016llx\n", (unsigned long long)p->seed, (unsigned long long)r.hash);
+    }
+    if (r.broken) {
+        print_broken(o, p->seed, &r);
+    }
+}
+
 static int run_seed(const struct options *o, uint64_t seed, struct total *t)
 {
     struct plan p;
-    struct run_result r;
-    bool *left_out = NULL;
+    bool *left_out;
     int bad = 0;
 
     plan_draw(&p, seed);
     running = seed;
-    if (o->only) {
-        left_out = must_alloc(p.n_events * sizeof(*left_out));
-        bad = read_only(o->only, left_out, p.n_events) ? 0 : 64;
-    }
-    if (bad) {
+    left_out = must_alloc(p.n_events * sizeof(*left_out));
+    if (o->only && !read_only(o->only, left_out, p.n_events)) {
         fprintf(stderr, "fnd_sim: --only, got \"%s\"; expected events of --plan\n", o->only);
+        bad = 64;
     } else if (o->plan) {
         print_plan(&p);
+    } else if (o->shrink) {
+        bad = shrink_seed(&p, left_out);
     } else {
-        run_world(&p, left_out, o->story, &r);
-        count(t, &r);
-        if (o->hash) {
-            printf("%llu %016llx\n", (unsigned long long)seed, (unsigned long long)r.hash);
-        }
-        if (r.broken) {
-            print_broken(o, seed, &r);
-        }
+        run_and_tell(o, &p, left_out, t);
     }
     free(left_out);
     plan_free(&p);
@@ -187,7 +236,8 @@ static const struct option long_options[] = {
     { "seeds", required_argument, NULL, 's' }, { "story", no_argument, NULL, 't' },
     { "only", required_argument, NULL, 'o' },  { "plan", no_argument, NULL, 'p' },
     { "hash", no_argument, NULL, 'h' },        { "plugins", required_argument, NULL, 'd' },
-    { "log", no_argument, NULL, 'l' },         { NULL, 0, NULL, 0 },
+    { "log", no_argument, NULL, 'l' },         { "stop", no_argument, NULL, 'x' },
+    { "shrink", no_argument, NULL, 'k' },      { NULL, 0, NULL, 0 },
 };
 
 static bool read_options(int argc, char **argv, struct options *o)
@@ -213,6 +263,8 @@ static bool read_options(int argc, char **argv, struct options *o)
             *(c == 't'   ? &o->story
               : c == 'p' ? &o->plan
               : c == 'h' ? &o->hash
+              : c == 'x' ? &o->stop
+              : c == 'k' ? &o->shrink
                          : &o->log) = true;
         }
     }
@@ -235,15 +287,16 @@ int main(int argc, char **argv)
     log_set_level(o.log ? FN_LOG_DEBUG : 0);
     signal(SIGABRT, on_crash);
     signal(SIGSEGV, on_crash);
+    signal(SIGALRM, on_crash); /* an endless loop */
     if (plugins_open(o.plugins, &e) < 0) {
         fprintf(stderr, "fnd_sim: %s\n", e.msg);
         return 69;
     }
     begun_s = processor_s();
-    for (uint64_t seed = o.first; seed <= o.last && !bad; seed++) {
+    for (uint64_t seed = o.first; seed <= o.last && !bad && !(o.stop && t.broken); seed++) {
         bad = run_seed(&o, seed, &t);
     }
-    if (!bad && !o.plan) {
+    if (!bad && !o.plan && !o.shrink) {
         print_total(&t, processor_s() - begun_s);
     }
     plugins_close();

@@ -495,6 +495,15 @@ void net_forget(struct net *net, const struct node *n)
     }
 }
 
+void net_check_times(struct net *net)
+{
+    struct conn *c;
+
+    LIST_FOREACH(c, &net->conns, entry) {
+        streams_check_times(c);
+    }
+}
+
 /* ---- faults -------------------------------------------------------------------------------- */
 
 void net_part(struct net *net, uint32_t lb, uint32_t runner, bool to, bool from, int64_t until_ns)

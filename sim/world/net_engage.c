@@ -12,6 +12,8 @@
 #include <string.h>
 
 #define CHUNK_BYTES 10240u /* of bodies and answers in a frame */
+/* The first frame of the body, a container, the function, and what these take on top. */
+#define RUNNER_LIMIT_NS (25 * ENV_S)
 
 struct engage_attempt {
     const struct engage_client_cb *cb;
@@ -37,6 +39,7 @@ struct engage_session {
     bool full;     /* the runner was told to wait */
     bool writable; /* on_writable() is due */
     bool started, refused;
+    int64_t begun_ns, frozen_ns; /* when it began, and how long its node had stood still by then */
 };
 
 struct stream {
@@ -387,8 +390,32 @@ void net_client_fill(struct engage_client *client)
 
 /* ---- the runner's side --------------------------------------------------------------------- */
 
+static void check_time(struct stream *st)
+{
+    const struct node *n = &st->conn->runner->n;
+    int64_t for_ns = st->net->w->now_ns - st->s.begun_ns - (n->frozen_ns - st->s.frozen_ns);
+
+    if (for_ns > RUNNER_LIMIT_NS) {
+        books_break(st->net->w->books, BOOKS_RUNNER_TIME, st->seq,
+                    "%s has request %u for %lld ms", n->name, st->seq,
+                    (long long)(for_ns / ENV_MS));
+    }
+}
+
+void streams_check_times(struct conn *c)
+{
+    struct stream *st;
+
+    LIST_FOREACH(st, &c->streams, entry) {
+        if (st->s.owned) {
+            check_time(st);
+        }
+    }
+}
+
 static void session_leave(struct stream *st)
 {
+    check_time(st);
     st->s.owned = false;
     st->s.over = true;
     st->conn->runner->sessions--;
@@ -416,6 +443,8 @@ static void session_begin(struct stream *st)
     }
     st->s.owned = true;
     st->s.over = false;
+    st->s.begun_ns = st->net->w->now_ns;
+    st->s.frozen_ns = r->n.frozen_ns;
     r->sessions++;
     r->tried++;
     tell(&r->n, "gets request %u", st->seq);

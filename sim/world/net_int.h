@@ -124,6 +124,7 @@ void frame_free(struct frame *f);
 /* The side of the connection is gone: its halves of all streams end. */
 void streams_lose_lb(struct conn *c, const char *why);
 void streams_lose_runner(struct conn *c);
+void streams_check_times(struct conn *c);
 void net_client_fill(struct engage_client *client);
 
 #endif

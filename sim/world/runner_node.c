@@ -58,28 +58,43 @@ static void open_driver(struct runner_node *r)
 
 /* ---- its end ------------------------------------------------------------------------------- */
 
+/* The process is gone. */
+static void leave(struct runner_node *r)
+{
+    r->n.dead = true;
+    if (r->n.w->runners[r->index] == r) {
+        r->n.w->runners[r->index] = NULL;
+    }
+    net_lose_runner(r->n.w->net, r);
+}
+
 static void on_drained(void *ud, bool clean)
 {
     struct runner_node *r = ud;
 
     r->drained = true;
     r->clean = clean;
+    tell(&r->n, "is drained");
+    if (r->leaving && !r->n.dead) {
+        leave(r);
+    }
 }
 
 void runner_node_drain(struct runner_node *r)
 {
-    runner_drain(r->r, env_now_ns(r->n.env) + DRAIN_NS, on_drained, r);
+    if (!r->draining) {
+        r->draining = true;
+        runner_drain(r->r, env_now_ns(r->n.env) + DRAIN_NS, on_drained, r);
+    }
 }
 
 void runner_node_kill(struct runner_node *r)
 {
-    tell(&r->n, "is killed");
-    r->n.dead = true;
-    if (r->n.w->runners[r->index] == r) {
-        r->n.w->runners[r->index] = NULL;
+    if (!r->n.dead) {
+        tell(&r->n, "is killed");
+        leave(r);
+        runner_node_drain(r);
     }
-    net_lose_runner(r->n.w->net, r);
-    runner_node_drain(r);
 }
 
 static bool is_over(const struct node *n)

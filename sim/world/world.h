@@ -32,6 +32,11 @@ struct engine;
     X(REQUEST, "request")                                                                          \
     X(LB_KILL, "lb-kill")           /* the process dies, and starts again `ns` later */            \
     X(RUNNER_KILL, "runner-kill")                                                                  \
+    X(LB_STOP, "lb-stop")           /* drained, ends when it is, and starts again */               \
+    X(RUNNER_STOP, "runner-stop")                                                                  \
+    X(RELOAD, "reload")             /* a load balancer gets another placer, pool and options */    \
+    X(CLOCK_LB, "lb-clock")         /* its wall clock is set, up to days to either side */         \
+    X(CLOCK_RUNNER, "runner-clock")                                                                \
     X(FREEZE_LB, "lb-freeze")       /* stopped for `ns` (SIGSTOP, a slow machine) */               \
     X(FREEZE_RUNNER, "runner-freeze")                                                              \
     X(BREAK, "break")               /* a connection breaks after `n` more frames */                \
@@ -107,6 +112,7 @@ struct node {
     uint32_t life;        /* of all nodes ever made; names it in the books */
     bool dead;            /* killed: nobody hears of it */
     int64_t frozen_until_ns; /* its process is stopped, and its clock goes on */
+    int64_t frozen_ns;       /* so long in all, or less */
     struct node *next;
     bool is_runner; /* whom connections of load balancers lead to: it goes behind them */
     /* Its drain has ended. */
@@ -170,6 +176,8 @@ void net_lose_runner(struct net *net, struct runner_node *r);
 void net_lose_lb(struct net *net, struct lb_node *lb);
 /* The node ends: what its connections still have is dropped. */
 void net_forget(struct net *net, const struct node *n);
+/* Runners end their calls in time. */
+void net_check_times(struct net *net);
 /* Faults; `to`, `from`: the directions seen from the load balancer. */
 void net_part(struct net *net, uint32_t lb, uint32_t runner, bool to, bool from, int64_t until_ns);
 void net_slow(struct net *net, uint32_t lb, uint32_t runner, int64_t more_ns, int64_t until_ns);
@@ -197,24 +205,31 @@ void engine_check_empty(struct engine *e, const struct runner_node *r);
 
 /* ---- lb_node.c, runner_node.c, client.c ------------------------------------------------------ */
 
+#define LB_PLUGINS_MAX 64u /* of all its reloads */
+
 struct lb_node {
     struct node n; /* first */
     uint32_t index;
     struct plugin_host *host;
-    struct plugin *placer, *pool;
+    struct plugin *plugins[LB_PLUGINS_MAX]; /* also those that were replaced */
+    uint32_t n_plugins;
+    uint64_t reload_chance; /* of what the next one brings; 0 = what it began with */
     struct place *place;
     struct catalog *catalog;
     struct lb *lb;
     struct engage_client *client;
     struct id_maker ids;
     struct clients *clients;
-    struct env_timer kill, drain, freeze;
-    bool drained, stopped;
+    struct env_timer kill, drain, reload;
+    bool draining, drained, stopped;
+    bool leaving; /* it ends when it is drained */
 };
 
 struct lb_node *lb_node_create(struct world *w, uint32_t index);
 void lb_node_kill(struct lb_node *l);  /* [its own timers] */
 void lb_node_drain(struct lb_node *l); /* [its own timers] */
+/* From any node: it is configured anew; chance 0 = as it was at first. */
+void lb_node_reload(struct lb_node *l, uint64_t chance);
 
 struct runner_node {
     struct node n; /* first */
@@ -230,8 +245,9 @@ struct runner_node {
     struct fnsock_if *sockets;
     uint32_t open_sockets, exchanges, sessions;
     uint64_t tried, told_ok, told_refused; /* by the network */
-    struct env_timer kill, drain, freeze;
-    bool drained, clean;
+    struct env_timer kill, drain;
+    bool draining, drained, clean;
+    bool leaving;
 };
 
 struct runner_node *runner_node_create(struct world *w, uint32_t index);
