@@ -83,6 +83,9 @@ static void give_waiting(struct pipe *p)
         if (f->given) {
             continue;
         }
+        if (p->closed) {
+            return; /* it broke: what waits is lost with it */
+        }
         if (p->given_bytes + size_of(f) > p->conn->net->w->plan->socket_bytes &&
             p->given_bytes > 0) {
             return;
