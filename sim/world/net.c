@@ -83,9 +83,6 @@ static void give_waiting(struct pipe *p)
         if (f->given) {
             continue;
         }
-        if (p->closed) {
-            return; /* it broke: what waits is lost with it */
-        }
         if (p->given_bytes + size_of(f) > p->conn->net->w->plan->socket_bytes &&
             p->given_bytes > 0) {
             return;
@@ -130,6 +127,8 @@ static void conn_break(struct conn *c)
 {
     c->broken = true;
     c->to_runner.closed = c->to_lb.closed = true;
+    drop_frames(&c->to_runner, false); /* what waits is never sent */
+    drop_frames(&c->to_lb, false);
     if (c->lb_open) {
         world_at(&c->lb->n, &c->lb_probe, c->net->w->now_ns + latency_ns(c));
     }
