@@ -157,7 +157,7 @@ START_TEST(a_hint_of_years_lasts_five_seconds)
     be_refused("f", 128, ENGAGE_REASON_QUEUE, -1000, 0);
     expect_first("f", 128, "r1:1");
     for (int i = 0; i < 100; i++) { /* the newest are kept */
-        char fn[8];
+        char fn[16];
 
         snprintf(fn, sizeof(fn), "f%d", i);
         be_refused(fn, 128, ENGAGE_REASON_QUEUE, 1000, 0);

@@ -598,10 +598,13 @@ START_TEST(test_wire_bytes)
     raw_send(&r, "\x0a\x06\x0a\x04nack", 8);
     raw_end(&r);
     ck_assert_int_eq((int)r.status, 0);
-    /* Finished{details, errorCode 503, errorStr, createdAt, 8: 1111, 9: 2222, image}, no success */
-    static const char want[] = "\x1a\x38\x12\x08the-call\x18\xf7\x03\x22\x04" "busy"
+    /* Finished{details, errorCode 503, errorStr, createdAt, 8: 1111, 9: 2222, image, 100: Refusal},
+     * no success. Go passes over 100: {1: ROOM, 2: 250 ms, 3: 64 MiB, 4: 500, 5: 3}. */
+    static const char want[] = "\x1a\x4c\x12\x08the-call\x18\xf7\x03\x22\x04" "busy"
                                "\x2a\x18" "2026-11-21T04:17:24.501Z\x40\xd7\x08\x48\xae\x11"
-                               "\x5a\x03img";
+                               "\x5a\x03img"
+                               "\xa2\x06\x11\x08\x01\x10\x80\xe5\x9a\x77"
+                               "\x18\x80\x80\x80\x20\x20\xf4\x03\x28\x03";
     ck_assert_uint_eq(r.answer_len, sizeof(want) - 1);
     ck_assert_int_eq(memcmp(r.answer, want, sizeof(want) - 1), 0);
     raw_close(&r);
