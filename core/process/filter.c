@@ -9,6 +9,7 @@
 #include <seccomp.h>
 #include <stddef.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define STRICT (1u << 31) /* refused with hardening: strict alone */
 
@@ -51,7 +52,6 @@ static const struct {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     { "ptrace", HARDEN_CHILDREN },
 #endif
-    { "process_vm_readv", HARDEN_CHILDREN },
     { "process_vm_writev", HARDEN_CHILDREN },
     { "pidfd_getfd", HARDEN_CHILDREN },
     { "kcmp", HARDEN_CHILDREN },
@@ -99,6 +99,15 @@ static int refuse_calls(scmp_filter_ctx f, uint32_t may, bool strict)
         }
     }
     return r;
+}
+
+/* Of its own memory it may: the crash report reads a stack so that may end within a page. */
+static int refuse_reading_others(scmp_filter_ctx f, uint32_t may)
+{
+    return may & HARDEN_CHILDREN
+               ? 0
+               : seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(process_vm_readv), 1,
+                                  SCMP_A0(SCMP_CMP_NE, (uint64_t)getpid()));
 }
 
 /* clone3() has its flags in memory, where no filter looks: who gets ENOSYS takes clone(). */
@@ -154,6 +163,7 @@ int filter_apply(uint32_t may, bool strict)
         r = seccomp_arch_add(f, also[i]);
     }
     r = r < 0 ? r : refuse_calls(f, may, strict);
+    r = r < 0 ? r : refuse_reading_others(f, may);
     r = r < 0 ? r : refuse_namespaces(f, may);
     r = r < 0 || !strict ? r : refuse_families(f);
     r = r < 0 ? r : seccomp_load(f);

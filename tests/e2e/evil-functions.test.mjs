@@ -136,7 +136,7 @@ for (const [use, skip, driver, image] of drivers) {
           for (let i = 0; i < 2; i++) {
             const answer = await call(mode)
             // Where containers end before a byte was sent to them, others are tried while the runner may wait.
-            if (answer.status === 503) assert.match(answer.text, /LB302 busy: 1 of 1 refused \(no container within runner.start_wait\)/)
+            if (answer.status === 503) assert.match(answer.text, /LB302 busy: 1 of 1 refused \(no (container within runner.start_wait|connection to the function)\)/)
             else failed(answer, status, sentence)
           }
           await answersFor('honest')

@@ -74,6 +74,8 @@ static int basic(void)
     MUST(applied(&r, HARDEN_CAPABILITIES_STEP) && r.capabilities == 0);
     MUST(!applied(&r, HARDEN_USER_STEP) && !applied(&r, HARDEN_LANDLOCK_STEP));
     MUST(refused(syscall(SYS_bpf, 4711, NULL, 0)));
+    MUST(syscall(SYS_process_vm_readv, getpid(), NULL, 0, NULL, 0, 0) == 0);
+    MUST(refused(syscall(SYS_process_vm_readv, getppid(), NULL, 0, NULL, 0, 0)));
     MUST(refused(syscall(SYS_mount, NULL, NULL, NULL, 0, NULL)));
     MUST(refused(syscall(SYS_unshare, CLONE_NEWUSER)));
     MUST(refused(syscall(SYS_unshare, CLONE_FS | CLONE_NEWNET)));
