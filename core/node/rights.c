@@ -284,7 +284,7 @@ void rights_tell(const struct harden_report *report)
             buf_printf(&missing, "%s%s (%s)", missing.len ? ", " : "", name, report->steps[s].why);
         }
     }
-    log_info("rights given up", "hardening", report->mode, "uid", log_num(report->uid),
+    log_info("rights dropped", "hardening", report->mode, "uid", log_num(report->uid),
              "capabilities", caps.len ? buf_text(&caps) : "none", "applied",
              applied.len ? buf_text(&applied) : "none", "missing",
              missing.len ? buf_text(&missing) : NULL);

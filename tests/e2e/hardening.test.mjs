@@ -81,7 +81,7 @@ describe('basic, the default', { skip: notRoot }, () => {
     assert.deepEqual(hardening.applied, ['capabilities', 'no_new_privs', ...(sanitized ? [] : ['private_memory']), 'seccomp'])
     assert.match(hardening.missing.user, /process\.user is not set/)
     assert.match(hardening.missing.landlock, /only with process\.hardening: strict/)
-    assert.match(lb.log, /msg="rights given up" hardening=basic uid=0 capabilities=dac_override applied="capabilities no_new_privs [^"]*seccomp" missing="user \(/)
+    assert.match(lb.log, /msg="rights dropped" hardening=basic uid=0 capabilities=dac_override applied="capabilities no_new_privs [^"]*seccomp" missing="user \(/)
     const text = execFileSync(path.join(build, 'fnd'), ['status', '--socket', /admin=(\S+)/.exec(lb.log)[1]], { encoding: 'utf8' })
     assert.match(text, /^rights +basic, uid 0, capabilities: dac_override; applied: capabilities no_new_privs/m)
     assert.match(text, /^ +without landlock: only with/m)
