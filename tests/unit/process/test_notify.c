@@ -106,6 +106,7 @@ START_TEST(watchdog_of_another)
     setenv("WATCHDOG_PID", "1", 1);
     notify_begin_watchdog(&env->env);
     hears(NULL);
+    fake_env_destroy(env);
 }
 END_TEST
 
