@@ -2,7 +2,7 @@
 // that asks for more. Each promise of docs/security.md about it has its test here.
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, readFileSync } from 'node:fs'
+import { chmodSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId, startLb, startRunner } from './lib/cluster.mjs'
@@ -40,6 +40,7 @@ async function asked(lb) {
 before(async () => { runner = await startRunner() })
 after(async () => {
   await Promise.all(started.map((node) => node.exit ?? node.kill()))
+  rmSync(`/tmp/fnd-${nobody}`, { recursive: true, force: true }) // its admin sockets; killed nodes leave theirs
   await runner?.stop()
 })
 
