@@ -95,12 +95,17 @@ int64_t hints_until_ns(const struct place_runner *r, const struct place_call *pc
 
 void hints_ended(struct place_runner *r, const struct place_call *pc)
 {
-    if (r->hints) {
-        r->hints->room_until_ns = 0; /* its container is idle, and can make room */
-        for (uint32_t i = 0; i < HINT_FNS; i++) {
-            if (r->hints->fns[i].fn == fn_of(pc)) {
-                r->hints->fns[i].until_ns = 0;
-            }
+    struct hints *h = r->hints;
+    uint64_t fn;
+
+    if (!h) {
+        return;
+    }
+    fn = fn_of(pc);
+    h->room_until_ns = 0; /* its container is idle, and can make room */
+    for (uint32_t i = 0; i < HINT_FNS; i++) {
+        if (h->fns[i].fn == fn) {
+            h->fns[i].until_ns = 0;
         }
     }
 }
