@@ -3,6 +3,7 @@
  *
  * How a call ends does not depend on the pieces, nor do status, header and body of one that ends
  * well; and http-parser reads the same answer there. */
+#include "calm.h"
 #include "fuzz.h"
 
 #include <base/buf.h>
@@ -14,8 +15,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define CALM_TURNS      3 /* without news: nobody has anything left to do */
-#define TURNS_MAX       100000
 #define ANSWER_BODY_MAX 1024
 
 /* How a call ended, and what the caller got. */
@@ -27,15 +26,14 @@ struct told {
 };
 
 static struct rig {
-    struct loop *loop;
+    struct calm calm;
     struct fnsock_if io;
     struct fnsock *sock;
     char base[32];
     int listen_fd;
     int fd; /* the function's end of the connection, -1 = none */
     bool ready;
-    uint64_t calm, news, last_news;
-    struct env_timer watch;
+    uint64_t news;
 } rig = { .listen_fd = -1, .fd = -1 };
 
 /* ---- the runner's side ----------------------------------------------------------------------- */
@@ -87,11 +85,11 @@ static void on_end(void *ud, const struct fnsock_result *r)
 
 static void rig_end(void)
 {
-    loop_enter(rig.loop);
+    loop_enter(rig.calm.loop);
     rig.io.close(rig.sock);
     fnsock_destroy(&rig.io);
-    loop_leave(rig.loop);
-    loop_destroy(rig.loop);
+    loop_leave(rig.calm.loop);
+    loop_destroy(rig.calm.loop);
     rmdir(rig.base);
 }
 
@@ -134,25 +132,10 @@ static void function_read(void)
     }
 }
 
-static void on_watch(struct env_timer *watch)
+static uint64_t look(void)
 {
-    struct env *env = loop_env(rig.loop);
-
     function_read();
-    rig.calm = rig.news == rig.last_news ? rig.calm + 1 : 0;
-    rig.last_news = rig.news;
-    if (rig.calm >= CALM_TURNS) {
-        loop_stop(rig.loop);
-    } else {
-        env_timer_set(env, watch, env_now_ns(env) + 1);
-    }
-}
-
-static void run_until_calm(void)
-{
-    rig.calm = 0;
-    env_timer_set(loop_env(rig.loop), &rig.watch, 0);
-    loop_run(rig.loop);
+    return rig.news;
 }
 
 static void rig_begin(void)
@@ -164,17 +147,17 @@ static void rig_begin(void)
 
     snprintf(rig.base, sizeof(rig.base), "/tmp/fnd-fuzz-XXXXXX");
     fuzz_expect(mkdtemp(rig.base) != NULL, "%s", strerror(errno));
-    fuzz_expect(loop_create(NULL, &rig.loop, &err) == 0, "%s", err.msg);
-    fuzz_expect(fnsock_create(rig.loop, &config, &rig.io, &err) == 0, "%s", err.msg);
-    rig.watch.cb = on_watch;
-    loop_enter(rig.loop);
+    fuzz_expect(loop_create(NULL, &rig.calm.loop, &err) == 0, "%s", err.msg);
+    fuzz_expect(fnsock_create(rig.calm.loop, &config, &rig.io, &err) == 0, "%s", err.msg);
+    rig.calm.look = look;
+    loop_enter(rig.calm.loop);
     r = rig.io.open(rig.io.impl, "c", on_ready, NULL, &rig.sock, &err);
-    loop_leave(rig.loop);
+    loop_leave(rig.calm.loop);
     fuzz_expect(r == 0, "%s", err.msg);
     function_listen();
     atexit(rig_end);
     while (!rig.ready) {
-        run_until_calm();
+        calm_run(&rig.calm);
     }
 }
 
@@ -186,10 +169,10 @@ static struct fnsock_exchange *call_begin(struct told *t)
     struct fnsock_request q = { 0 };
     struct fnsock_exchange *x;
 
-    loop_enter(rig.loop);
+    loop_enter(rig.calm.loop);
     x = rig.io.request(rig.sock, &q, &callbacks, t);
     rig.io.send(x, "", 0, true);
-    loop_leave(rig.loop);
+    loop_leave(rig.calm.loop);
     return x;
 }
 
@@ -198,7 +181,7 @@ static void call(struct fuzz_pieces pieces, struct fuzz_in in, struct told *t)
     struct fnsock_exchange *x = call_begin(t);
     uint32_t turns = 0;
 
-    run_until_calm();
+    calm_run(&rig.calm);
     while (in.len > 0 && rig.fd >= 0) {
         ssize_t sent = send(rig.fd, in.at, fuzz_piece(&pieces, in.len), MSG_NOSIGNAL);
 
@@ -206,21 +189,21 @@ static void call(struct fuzz_pieces pieces, struct fuzz_in in, struct told *t)
             in.at += sent;
             in.len -= (size_t)sent;
         }
-        run_until_calm();
-        fuzz_expect(++turns < TURNS_MAX, "%zu bytes are never read", in.len);
+        calm_run(&rig.calm);
+        fuzz_expect(++turns < CALM_TRIES_MAX, "%zu bytes are never read", in.len);
     }
     if (rig.fd >= 0) {
         close(rig.fd);
         rig.fd = -1;
     }
     while (!t->ended) {
-        run_until_calm();
-        fuzz_expect(++turns < TURNS_MAX, "a call without an end");
+        calm_run(&rig.calm);
+        fuzz_expect(++turns < CALM_TRIES_MAX, "a call without an end");
     }
-    loop_enter(rig.loop);
+    loop_enter(rig.calm.loop);
     rig.io.finish(x);
-    loop_leave(rig.loop);
-    run_until_calm();
+    loop_leave(rig.calm.loop);
+    calm_run(&rig.calm);
 }
 
 /* ---- what must hold -------------------------------------------------------------------------- */
@@ -262,17 +245,6 @@ static void expect_oracle(struct fuzz_in in, const struct told *t)
     buf_finish(&body);
 }
 
-/* See tests/unit/http/test_oracle.c for what http-parser gets wrong. */
-static bool is_known(struct fuzz_in in)
-{
-    for (size_t i = 0; i < in.len; i++) {
-        if ((unsigned char)in.at[i] >= 0x80 || in.at[i] == '\t') {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is_same(const struct buf *a, const struct buf *b)
 {
     return a->len == b->len && (a->len == 0 || memcmp(a->data, b->data, a->len) == 0);
@@ -284,7 +256,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct fuzz_pieces pieces = fuzz_pieces(&in), one = { .state = 1, .fixed = SIZE_MAX };
     struct told whole = { 0 }, cut = { 0 };
 
-    if (!rig.loop) {
+    if (!rig.calm.loop) {
         rig_begin();
     }
     call(one, in, &whole);
@@ -297,7 +269,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         fuzz_expect(whole.status == cut.status && is_same(&whole.fields, &cut.fields) &&
                         is_same(&whole.body, &cut.body),
                     "%.*s", (int)in.len, in.at);
-        if (!is_known(in)) {
+        if (!fuzz_is_beyond_oracle(in)) {
             expect_oracle(in, &whole);
         }
     }

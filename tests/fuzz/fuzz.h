@@ -57,6 +57,17 @@ static inline struct fuzz_in fuzz_line(struct fuzz_in *in)
     return line;
 }
 
+/* Has it bytes that http-parser reads otherwise than it should? See tests/unit/http/test_oracle.c. */
+static inline bool fuzz_is_beyond_oracle(struct fuzz_in in)
+{
+    for (size_t i = 0; i < in.len; i++) {
+        if ((unsigned char)in.at[i] >= 0x80 || in.at[i] == '\t') {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A copy that ends where the memory does, so that one byte more is seen; free() it. */
 static inline char *fuzz_copy(const char *at, size_t len)
 {

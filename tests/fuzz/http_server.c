@@ -3,6 +3,7 @@
  *
  * The requests that the handler gets do not depend on the pieces. Each has one answer that
  * http-parser reads as one, a refusal is the last, and no memory of a body stays. */
+#include "calm.h"
 #include "fuzz.h"
 
 #include <errno.h>
@@ -15,8 +16,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define CALM_TURNS  3 /* without news: the server has nothing left to do */
-#define TURNS_MAX   100000
 #define ANSWERS_MAX (1 << 20)
 
 static const struct http_limits limits = { .header_bytes_max = 2048,
@@ -42,14 +41,11 @@ struct told {
 };
 
 static struct server {
-    struct loop *loop;
+    struct calm calm;
     struct http_server *http;
     struct budget bodies;
     char path[64];
-    struct env_timer watch;
     int fd;
-    uint32_t calm;
-    uint64_t news; /* what it was at the last turn */
     struct told *told;
 } sv;
 
@@ -103,40 +99,23 @@ static void take_answers(struct told *t)
     fuzz_expect(t->answers.len < ANSWERS_MAX, "%zu bytes of answers", t->answers.len);
 }
 
-static void on_watch(struct env_timer *watch)
+static uint64_t look(void)
 {
-    struct env *env = loop_env(sv.loop);
     int unread = 0;
-    uint64_t news;
 
     take_answers(sv.told);
     if (!sv.told->closed && ioctl(sv.fd, SIOCOUTQ, &unread) < 0) {
         unread = 0;
     }
-    news = (uint64_t)sv.told->requests * ANSWERS_MAX + sv.told->answers.len + (uint64_t)unread;
-    sv.calm = news == sv.news ? sv.calm + 1 : 0;
-    sv.news = news;
-    if (sv.calm >= CALM_TURNS) {
-        loop_stop(sv.loop);
-    } else {
-        env_timer_set(env, watch, env_now_ns(env) + 1);
-    }
-}
-
-static void run_until_calm(void)
-{
-    sv.calm = 0;
-    sv.watch.cb = on_watch;
-    env_timer_set(loop_env(sv.loop), &sv.watch, 0);
-    loop_run(sv.loop);
+    return (uint64_t)sv.told->requests * ANSWERS_MAX + sv.told->answers.len + (uint64_t)unread;
 }
 
 static void server_end(void)
 {
-    loop_enter(sv.loop);
+    loop_enter(sv.calm.loop);
     http_server_destroy(sv.http);
-    loop_leave(sv.loop);
-    loop_destroy(sv.loop);
+    loop_leave(sv.calm.loop);
+    loop_destroy(sv.calm.loop);
 }
 
 static void server_begin(void)
@@ -150,8 +129,9 @@ static void server_begin(void)
     snprintf(sv.path, sizeof(sv.path), "/tmp/fnd-fuzz-http-%d.sock", (int)getpid());
     snprintf(address, sizeof(address), "unix:%s", sv.path);
     config.listen = address;
-    fuzz_expect(loop_create(NULL, &sv.loop, &err) == 0, "%s", err.msg);
-    fuzz_expect(http_server_create(sv.loop, &config, &sv.http, &err) == 0, "%s", err.msg);
+    sv.calm.look = look;
+    fuzz_expect(loop_create(NULL, &sv.calm.loop, &err) == 0, "%s", err.msg);
+    fuzz_expect(http_server_create(sv.calm.loop, &config, &sv.http, &err) == 0, "%s", err.msg);
     atexit(server_end);
 }
 
@@ -170,7 +150,7 @@ static void talk(struct fuzz_pieces pieces, struct fuzz_in in, struct told *t)
 
     sv.told = t;
     dial();
-    run_until_calm();
+    calm_run(&sv.calm);
     while (in.len > 0 && !t->closed) {
         size_t n = fuzz_piece(&pieces, in.len);
         ssize_t sent = send(sv.fd, in.at, n, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -179,13 +159,13 @@ static void talk(struct fuzz_pieces pieces, struct fuzz_in in, struct told *t)
             in.at += sent;
             in.len -= (size_t)sent;
         }
-        run_until_calm();
-        fuzz_expect(++turns < TURNS_MAX, "%zu bytes are never read", in.len);
+        calm_run(&sv.calm);
+        fuzz_expect(++turns < CALM_TRIES_MAX, "%zu bytes are never read", in.len);
     }
     close(sv.fd);
     while (http_server_connections(sv.http) > 0) {
-        run_until_calm();
-        fuzz_expect(++turns < TURNS_MAX, "a connection stays");
+        calm_run(&sv.calm);
+        fuzz_expect(++turns < CALM_TRIES_MAX, "a connection stays");
     }
     fuzz_expect(sv.bodies.used_bytes == 0, "%llu bytes", (unsigned long long)sv.bodies.used_bytes);
 }
