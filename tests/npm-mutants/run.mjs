@@ -2,10 +2,10 @@
 // survives, when another invariant than those expected breaks, when a text is not found, when an
 // invariant is broken by no mutant at all, or when the unchanged sources break one.
 // usage: run.mjs <source folder> <C compiler> [--table] [names...]
-import { spawn } from 'node:child_process';
-import { mkdtempSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { endWith, huntAll, judge, line, run, wrongText } from '../lib/mutants.mjs';
 import { mutants } from './mutants.mjs';
 
 const SEEDS = 2000;
@@ -20,16 +20,6 @@ const sources = [...step, ...sim, 'plugins/pool-npm/groups.c'];
 const work = mkdtempSync(path.join(tmpdir(), 'npm-mutants-'));
 const objectOf = (dir, f) => path.join(dir, `${f.replaceAll('/', '_')}.o`);
 
-function run(command, args) {
-  return new Promise((resolve) => {
-    const p = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
-    let out = '';
-    p.stdout.on('data', (d) => { out += d; });
-    p.stderr.on('data', (d) => { out += d; });
-    p.on('close', (code, signal) => resolve({ code: code ?? signal, out }));
-  });
-}
-
 const flags = (from) => ['-O1', '-std=gnu11', '-D_GNU_SOURCE', `-I${path.join(work, 'rooms')}`, `-I${root}/include`,
   `-I${root}/plugins/pool-npm`, `-I${root}/plugins/common`, `-I${path.dirname(path.join(root, from))}`];
 
@@ -42,20 +32,13 @@ async function compile(from, text, object) {
 
 const read = (f) => readFileSync(path.join(root, f), 'utf8');
 
-function wrongText(m) {
-  const text = read(m.file);
-  const n = text.split(m.text).length - 1;
-  if (n !== 1) throw new Error(`${m.name}: the text occurs ${n} times in ${m.file}; expected once`);
-  return text.replace(m.text, () => m.wrong);
-}
-
 async function build(name, changed) {
   const dir = path.join(work, name);
   const objects = sources.map((f) => objectOf(path.join(work, 'base'), f));
   mkdirSync(dir, { recursive: true });
   if (changed) {
     const object = objectOf(dir, changed.file);
-    await compile(changed.file, wrongText(changed), object);
+    await compile(changed.file, wrongText(root, changed), object);
     objects[sources.indexOf(changed.file)] = object;
   }
   const r = await run(cc, ['-o', path.join(dir, 'npm_sim'), ...objects]);
@@ -75,7 +58,6 @@ async function hunt(m) {
 
 async function main() {
   const chosen = only.length ? mutants.filter((m) => only.includes(m.name)) : mutants;
-  const results = [];
   const failures = [];
   mkdirSync(path.join(work, 'base'));
   mkdirSync(path.join(work, 'rooms'));
@@ -84,30 +66,12 @@ async function main() {
   for (const f of sources) await compile(f, read(f), objectOf(path.join(work, 'base'), f));
   const sound = await run(await build('sound'), ['--seeds', '100', '--hours', '1']);
   if (sound.code !== 0) failures.push(`the unchanged sources break:\n${sound.out}`);
-  const queue = [...chosen];
-  await Promise.all(Array.from({ length: JOBS }, async () => {
-    for (let m = queue.shift(); m; m = queue.shift()) results.push(await hunt(m));
-  }));
-  for (const m of chosen) {
-    const r = results.find((x) => x.name === m.name);
-    console.log(`${r.name} ${r.broke ?? 'SURVIVED'} seed ${r.seed ?? '-'} ${r.ms} ms: ${r.what}`);
+  const results = await huntAll(chosen, JOBS, hunt);
+  for (const r of results) {
+    console.log(line(r));
     if (rest.includes('--table')) console.log(`| ${r.name} | ${r.what} | ${r.broke} | ${r.seed ?? '–'} | ${r.why} |`);
-    if (!r.broke) failures.push(`${r.name} survived ${SEEDS} seeds`);
-    else if (!r.by.includes(r.broke)) failures.push(`${r.name} broke ${r.broke} (${r.why}); expected ${r.by.join(' or ')}`);
   }
-  if (!only.length) {
-    for (const i of invariants.filter((x) => !results.some((r) => r.broke === x))) failures.push(`${i} is broken by no mutant`);
-  }
-  for (const f of failures) console.log(`FAILED: ${f}`);
-  console.log(`${results.length} mutants, ${results.filter((r) => r.broke).length} caught, ${failures.length} failures`);
-  return failures.length ? 1 : 0;
+  return judge(results, only.length ? [] : invariants, SEEDS, failures);
 }
 
-try {
-  process.exitCode = await main();
-} catch (e) {
-  console.log(`FAILED: ${e.message}`);
-  process.exitCode = 1;
-} finally {
-  rmSync(work, { recursive: true, force: true });
-}
+await endWith(main, work);

@@ -3,10 +3,11 @@
 // mutant, or when the unchanged sources break one. How a source is compiled and the program linked is
 // asked of the build folder: a mutated object goes before the archives, whose own is then not taken.
 // usage: run.mjs <source folder> <build folder> [--table] [names...]
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { endWith, huntAll, judge, line, run, wrongText } from '../lib/mutants.mjs';
 import { mutants } from './mutants.mjs';
 
 const SEEDS = 5000;
@@ -21,26 +22,11 @@ const commands = JSON.parse(readFileSync(path.join(buildDir, 'compile_commands.j
 const linkLine = execFileSync('ninja', ['-C', buildDir, '-t', 'commands', 'world_sim'], { encoding: 'utf8', maxBuffer: 1 << 26 })
   .trim().split('\n').findLast((l) => / -o fnd_sim /.test(l));
 
-function shell(command, cwd) {
-  return new Promise((resolve) => {
-    const p = spawn('sh', ['-c', command], { cwd, stdio: ['ignore', 'pipe', 'pipe'] });
-    let out = '';
-    p.stdout.on('data', (d) => { out += d; });
-    p.stderr.on('data', (d) => { out += d; });
-    p.on('close', (code, signal) => resolve({ code: code ?? signal, out }));
-  });
-}
+const shell = (command, cwd) => run('sh', ['-c', command], cwd);
 
 async function must(command, cwd, what) {
   const r = await shell(command, cwd);
   if (r.code !== 0) throw new Error(`${what}: ${r.out}`);
-}
-
-function wrongText(m) {
-  const text = readFileSync(path.join(root, m.file), 'utf8');
-  const n = text.split(m.text).length - 1;
-  if (n !== 1) throw new Error(`${m.name}: the text occurs ${n} times in ${m.file}; expected once`);
-  return text.replace(m.text, () => m.wrong);
 }
 
 async function build(m) {
@@ -49,7 +35,7 @@ async function build(m) {
   const object = path.join(work, `${m.name}.o`);
   const program = path.join(work, `${m.name}.fnd_sim`);
   if (!entry) throw new Error(`${m.name}: ${m.file} is not compiled in ${buildDir}`);
-  writeFileSync(copy, wrongText(m));
+  writeFileSync(copy, wrongText(root, m));
   await must(entry.command.replace(/ -Werror\b/, ' -w').replace(/ -MF \S+/, ' ').replace(/ -M[DT] (\S+\.o )?/g, ' ')
     .replace(/ -o \S+ -c \S+/, ` -o ${object} -c ${copy}`), entry.directory, m.name);
   await must(linkLine.replace(' -o fnd_sim ', ` ${object} -o ${program} `), buildDir, m.name);
@@ -67,42 +53,15 @@ async function hunt(m) {
     why: hit?.[4] ?? (crash ? /Assertion `(.*?)'/.exec(r.out)?.[1] ?? 'signal' : r.code), ms: Date.now() - begin };
 }
 
-const line = (r) => `${r.name} ${r.error ? 'ERROR' : r.broke ?? 'SURVIVED'} seed ${r.seed ?? '-'} ${r.ms} ms: ${r.what}: ${r.why}`;
-
 async function main() {
   const chosen = only.length ? mutants.filter((m) => only.includes(m.name)) : mutants;
-  const results = [];
   const failures = [];
   const sound = await shell(`${buildDir}/fnd_sim --seeds 1..100`, work);
   if (sound.code !== 0) failures.push(`the unchanged sources break:\n${sound.out}`);
-  const queue = [...chosen];
-  await Promise.all(Array.from({ length: JOBS }, async () => {
-    for (let m = queue.shift(); m; m = queue.shift()) {
-      const r = await hunt(m).catch((e) => ({ ...m, error: e.message }));
-      results.push(r);
-      if (!rest.includes('--table')) console.log(line(r));
-    }
-  }));
-  for (const m of chosen) {
-    const r = results.find((x) => x.name === m.name);
-    if (rest.includes('--table')) console.log(`| ${r.name} | ${r.what} | ${r.broke} | ${r.seed ?? '–'} |`);
-    if (r.error) failures.push(r.error);
-    else if (!r.broke) failures.push(`${r.name} survived ${SEEDS} seeds`);
-    else if (!r.by.includes(r.broke)) failures.push(`${r.name} broke ${r.broke} (${r.why}); expected ${r.by.join(' or ')}`);
-  }
-  if (!only.length) {
-    for (const b of rules.filter((x) => !results.some((r) => r.broke === x))) failures.push(`${b} is broken by no mutant`);
-  }
-  for (const f of failures) console.log(`FAILED: ${f}`);
-  console.log(`${results.length} mutants, ${results.filter((r) => r.broke).length} caught, ${failures.length} failures`);
-  return failures.length ? 1 : 0;
+  const table = rest.includes('--table');
+  const results = await huntAll(chosen, JOBS, hunt, (r) => { if (!table) console.log(`${line(r)}: ${r.why}`); });
+  for (const r of table ? results : []) console.log(`| ${r.name} | ${r.what} | ${r.broke} | ${r.seed ?? '–'} |`);
+  return judge(results, only.length ? [] : rules, SEEDS, failures);
 }
 
-try {
-  process.exitCode = await main();
-} catch (e) {
-  console.log(`FAILED: ${e.message}`);
-  process.exitCode = 1;
-} finally {
-  rmSync(work, { recursive: true, force: true });
-}
+await endWith(main, work);
