@@ -12,7 +12,7 @@ import { build, freePort, until } from './lib/node.mjs'
 test('a node of nothing but its name takes functions and calls them', async () => {
   const cwd = temporary('/tmp/fnd-e2e-')
   const port = await freePort()
-  const node = spawn(path.join(build, 'fnd'), ['run'], { cwd, env: { PATH: process.env.PATH, FN_PORT: String(port) }, stdio: ['ignore', 'pipe', 'pipe'] })
+  const node = spawn(path.join(build, 'fnd'), ['run'], { cwd, env: { PATH: process.env.PATH, TMPDIR: cwd, FN_PORT: String(port) }, stdio: ['ignore', 'pipe', 'pipe'] })
   const ended = new Promise((resolve) => node.once('close', resolve))
   let out = ''
   let log = ''

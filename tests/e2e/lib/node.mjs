@@ -87,7 +87,7 @@ export class Fnd {
   async #spawn([program, ...args], env, wait) {
     this.exit = null
     this.child = spawn(program, args, {
-      env: { PATH: process.env.PATH, TMPDIR: process.env.TMPDIR ?? '/tmp', ...transport, ...sanitizers, ...env },
+      env: { PATH: process.env.PATH, TMPDIR: this.dir, ...transport, ...sanitizers, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     this.pid = this.child.pid
