@@ -6,6 +6,8 @@
 TCase *account_tests(void);
 TCase *calls_tests(void);
 TCase *slots_tests(void);
+TCase *engine_tests(void);
+TCase *output_tests(void);
 TCase *freeze_tests(void);
 TCase *gate_tests(void);
 TCase *neighbours_tests(void);

@@ -29,6 +29,8 @@ int main(void)
     suite_add_tcase(s, account_tests());
     suite_add_tcase(s, calls_tests());
     suite_add_tcase(s, slots_tests());
+    suite_add_tcase(s, engine_tests());
+    suite_add_tcase(s, output_tests());
     suite_add_tcase(s, freeze_tests());
     suite_add_tcase(s, gate_tests());
     suite_add_tcase(s, neighbours_tests());
