@@ -27,6 +27,11 @@ static void generation_enter(struct generation *g, enum generation_state state)
 
 static void on_end_task(struct env_task *t);
 static void on_end_again(struct env_timer *t);
+void generation_abandon(struct generation *g)
+{
+    LIST_INSERT_HEAD(&g->node->generations, g, link);
+}
+
 static void on_stuck(struct env_timer *t);
 
 static struct metric *alive_metric(void)

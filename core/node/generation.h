@@ -85,6 +85,8 @@ int generation_adopt(struct generation *g, struct fn_error *reterr);
 int generation_switch(struct generation *g, struct fn_error *reterr);
 /* [loop] It was made and will not be used. */
 void generation_discard(struct generation *g);
+/* [init] The same in a node that does not open: generations_close() ends it. */
+void generation_abandon(struct generation *g);
 /* [init] Destroys all that are left; the loop has ended and no part uses them. */
 void generations_close(struct node *n);
 

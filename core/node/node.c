@@ -156,10 +156,13 @@ static int open_parts(struct node *n, struct config *config, struct fn_error *re
     if (!g) {
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
     }
-    if (generation_load(g, NULL, n->problems) < 0) {
-        return err_set(reterr, FN_E_INVALID, "a plugin could not be loaded");
+    r = generation_load(g, NULL, n->problems) < 0
+            ? err_set(reterr, FN_E_INVALID, "a plugin could not be loaded")
+            : generation_adopt(g, reterr);
+    if (r < 0 && n->gen != g) {
+        generation_abandon(g);
     }
-    return generation_adopt(g, reterr);
+    return r;
 }
 
 static void find_sides(struct node *n)

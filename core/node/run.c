@@ -426,6 +426,24 @@ static int begin_signals(struct run *run, struct fn_error *e)
     return signals_begin(&c, e);
 }
 
+/* Also what a refused start had made already: its directories are nobody's otherwise. */
+static int close_node(struct run *run)
+{
+    struct node *n = &run->node;
+
+    /* A hung engine holds workers inside of the driver, and a lost thread is inside of a plugin:
+     * neither could be destroyed under them. */
+    if (plugin_lost() > 0 ||
+        (n->loop && (loop_lost(n->loop) > 0 ||
+                     !loop_settle(n->loop, env_now_ns(n->env) + SETTLE_NS)))) {
+        leave(run->exit_code);
+    }
+    watch_destroy(run->watch);
+    node_close(n);
+    log_writer_flush(LOG_FLUSH_MS);
+    return run->exit_code;
+}
+
 int run_node(struct config *config, const struct start *o)
 {
     static struct run run; /* the signals' thread looks at it until the process ends */
@@ -450,12 +468,7 @@ int run_node(struct config *config, const struct start *o)
         run.exit_code = tell_refusal(o, &problems, &e);
         signals_end_within(END_NS);
         conf_problems_finish(&problems);
-        if (plugin_lost() > 0) {
-            /* A thread is inside of a plugin and uses what exit() tears down. */
-            leave(run.exit_code);
-        }
-        log_writer_flush(LOG_FLUSH_MS);
-        return run.exit_code;
+        return close_node(&run);
     }
     fputs(buf_text(&problems.text), stderr); /* warnings */
     conf_problems_finish(&problems);
@@ -468,13 +481,5 @@ int run_node(struct config *config, const struct start *o)
     if (run.draining && !run.clean) {
         leave(EXIT_OK); /* threads may still be inside plugins */
     }
-    /* A hung engine holds workers inside of the driver, which could not be destroyed under them. */
-    if (plugin_lost() > 0 || loop_lost(run.node.loop) > 0 ||
-        !loop_settle(run.node.loop, env_now_ns(run.node.env) + SETTLE_NS)) {
-        leave(run.exit_code);
-    }
-    watch_destroy(run.watch);
-    node_close(&run.node);
-    log_writer_flush(LOG_FLUSH_MS);
-    return run.exit_code;
+    return close_node(&run);
 }

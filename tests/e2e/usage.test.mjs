@@ -221,8 +221,9 @@ describe('records to a reader on a Unix socket', () => {
   })
 })
 
-it('wrong options are told', () => {
-  const file = path.join(tempDir(), 'fn.yaml')
+it('wrong options are told, and the refused start leaves nothing behind', () => {
+  const dir = tempDir()
+  const file = path.join(dir, 'fn.yaml')
   for (const [options, said] of [
     ['', /got neither path nor url; expected path or url/],
     [', path: calls.log', /path: got "calls\.log"; expected an absolute path/],
@@ -230,8 +231,9 @@ it('wrong options are told', () => {
     [', path: /tmp/x, socket: /tmp/y', /socket: got "\/tmp\/y"; expected an absolute path, beside url/],
   ]) {
     writeFileSync(file, `node: full\nplugin_dir: ${path.join(build, 'plugins')}\nplugins:\n  listeners:\n    - { use: usage${options} }\n`)
-    const run = spawnSync(fnd, ['run', '--config', file], { encoding: 'utf8', timeout: 20_000, env: { PATH: process.env.PATH } })
+    const run = spawnSync(fnd, ['run', '--config', file], { encoding: 'utf8', timeout: 20_000, env: { PATH: process.env.PATH, TMPDIR: dir } })
     assert.equal(run.status, 78, run.stderr)
     assert.match(run.stderr + run.stdout, said)
+    assert.deepEqual(readdirSync(dir), ['fn.yaml'])
   }
 })
