@@ -37,30 +37,44 @@
 static void close_next(struct container *c);
 static void container_tick(struct env_timer *t);
 
+static enum ctr_shown shown_of(enum ctr_state s)
+{
+    static const enum ctr_shown of[CTR_STATES_N] = {
+        [CTR_IMAGE] = CTR_SHOWN_WAIT,    [CTR_RESERVE] = CTR_SHOWN_WAIT,
+        [CTR_CREATE] = CTR_SHOWN_START,  [CTR_START] = CTR_SHOWN_START,
+        [CTR_INIT] = CTR_SHOWN_START,    [CTR_IDLE] = CTR_SHOWN_IDLE,
+        [CTR_FREEZE] = CTR_SHOWN_IDLE,   [CTR_FROZEN] = CTR_SHOWN_PAUSED,
+        [CTR_THAW] = CTR_SHOWN_PAUSED,   [CTR_BUSY] = CTR_SHOWN_BUSY,
+        [CTR_CLOSE] = CTR_SHOWN_N,       [CTR_GONE] = CTR_SHOWN_N,
+    };
+
+    return of[s];
+}
+
 const char *ctr_state_name(enum ctr_state s)
 {
-    static const char *const names[] = { "wait", "wait",   "start",  "start", "start", "idle",
-                                         "idle", "paused", "paused", "busy",  "done",  "done" };
+    static const char *const names[] = { "wait", "start", "idle", "paused", "busy", "done" };
 
-    return names[s];
+    return names[shown_of(s)];
 }
 
 /* Several states are one for Go Fn's metrics. */
 static void count_state(struct container *c, enum ctr_state was, enum ctr_state s, int64_t now)
 {
     struct queue_metrics *m = &c->q->metrics;
+    enum ctr_shown from = shown_of(was), to = shown_of(s);
     int64_t ms = (now - c->state_ns) / ENV_MS;
 
-    if (m->now[was] == m->now[s]) {
+    if (from == to) {
         return;
     }
-    if (m->now[was]) {
-        metric_add(m->now[was], -1);
-        metric_observe(m->ms[was], ms);
-        metric_observe(m->seconds[was], ms);
+    if (from != CTR_SHOWN_N) {
+        metric_add(m->shown[from].now, -1);
+        metric_observe(m->shown[from].ms, ms);
+        metric_observe(m->shown[from].seconds, ms);
     }
-    if (m->now[s]) {
-        metric_add(m->now[s], 1);
+    if (to != CTR_SHOWN_N) {
+        metric_add(m->shown[to].now, 1);
     }
     c->state_ns = now;
 }

@@ -121,9 +121,9 @@ const char *ctr_state_name(enum ctr_state s); /* as Go Fn's metrics call it */
 /* ---- slot queues (slots.c) ----------------------------------------------------------------- */
 
 struct queue_metrics {
-    struct metric *now[CTR_STATES_N]; /* gauge use; NULL where Go Fn has none */
-    struct metric *ms[CTR_STATES_N];
-    struct metric *seconds[CTR_STATES_N];
+    struct {
+        struct metric *now, *ms, *seconds;
+    } shown[CTR_SHOWN_N];
     struct metric *init_ms[3]; /* initialized, canceled, timedout */
 };
 

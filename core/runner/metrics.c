@@ -104,6 +104,57 @@ static void init_agent(struct runner_metrics *m, bool own)
     }
 }
 
+static struct metric_family *declare_subject(const char *name, const char *help,
+                                             enum metric_kind kind, const char *const *labels,
+                                             double scale)
+{
+    const struct metric_def def = { .name = name,
+                                    .help = help,
+                                    .kind = kind,
+                                    .labels = labels,
+                                    .n_subject_labels = SUBJECT_LABELS,
+                                    .latency = kind == METRIC_HISTOGRAM,
+                                    .scale = scale };
+
+    return metric_declare(&def);
+}
+
+static void init_families(struct runner_metrics *m)
+{
+    static const struct {
+        const char *now, *ms, *seconds;
+    } names[CTR_SHOWN_N] = {
+        { "fn_container_wait_total", "fn_container_wait_duration_seconds",
+          "fn_runner_container_wait_seconds" },
+        { "fn_container_start_total", "fn_container_start_duration_seconds",
+          "fn_runner_container_start_seconds" },
+        { "fn_container_idle_total", "fn_container_idle_duration_seconds",
+          "fn_runner_container_idle_seconds" },
+        { "fn_container_paused_total", "fn_container_paused_duration_seconds",
+          "fn_runner_container_paused_seconds" },
+        { "fn_container_busy_total", "fn_container_busy_duration_seconds",
+          "fn_runner_container_busy_seconds" },
+    };
+
+    for (int i = 0; i < CTR_SHOWN_N; i++) {
+        m->shown[i].now =
+            declare_subject(names[i].now, "Containers in the state that the name says.",
+                            METRIC_GAUGE, container_labels, 0);
+        m->shown[i].ms =
+            declare_subject(names[i].ms,
+                            "Time in the state that the name says, milliseconds (Go Fn's name).",
+                            METRIC_HISTOGRAM, container_labels, 0);
+        m->shown[i].seconds =
+            declare_subject(names[i].seconds, "Time in the state that the name says, seconds.",
+                            METRIC_HISTOGRAM, container_labels, 0.001);
+    }
+    m->init_ms = declare_subject("fn_container_uds_init_latency",
+                                 "From start to the function's socket, milliseconds.",
+                                 METRIC_HISTOGRAM, init_labels, 0);
+    m->evictions = declare_subject("fn_container_evictions", "Containers removed to make room.",
+                                   METRIC_COUNTER, evict_labels, 0);
+}
+
 static const struct metric_def status_def = {
     .name = "fn_runner_status_seconds",
     .help = "Time from the question to the end of a run of runner.status_image, seconds.",
@@ -133,6 +184,7 @@ void metrics_init(struct runner_metrics *m, bool go_names)
     init_outcomes(m);
     init_phases(m);
     init_refusals(m);
+    init_families(m);
     m->status_ms = metric_series(metric_declare(&status_def), NULL);
 }
 
@@ -155,66 +207,22 @@ void metrics_status(const struct engage_status *st)
     metric_add(metric_series(metric_declare(&def), values), 1);
 }
 
-/* Go Fn's states; container.c's states map to these. */
-enum shown { SHOWN_WAIT, SHOWN_START, SHOWN_IDLE, SHOWN_PAUSED, SHOWN_BUSY, SHOWN_N };
-
-static const struct {
-    const char *now, *ms, *seconds;
-} shown_names[SHOWN_N] = {
-    { "fn_container_wait_total", "fn_container_wait_duration_seconds",
-      "fn_runner_container_wait_seconds" },
-    { "fn_container_start_total", "fn_container_start_duration_seconds",
-      "fn_runner_container_start_seconds" },
-    { "fn_container_idle_total", "fn_container_idle_duration_seconds",
-      "fn_runner_container_idle_seconds" },
-    { "fn_container_paused_total", "fn_container_paused_duration_seconds",
-      "fn_runner_container_paused_seconds" },
-    { "fn_container_busy_total", "fn_container_busy_duration_seconds",
-      "fn_runner_container_busy_seconds" },
-};
-
-static struct metric *metrics_series(const char *name, const char *help, enum metric_kind kind,
-                                     const char *const *labels, const char *const *values,
-                                     double scale)
-{
-    const struct metric_def def = { .name = name,
-                                    .help = help,
-                                    .kind = kind,
-                                    .labels = labels,
-                                    .n_subject_labels = SUBJECT_LABELS,
-                                    .latency = kind == METRIC_HISTOGRAM,
-                                    .scale = scale };
-
-    return metric_series(metric_declare(&def), values);
-}
-
 void metrics_queue(struct slot_queue *q)
 {
-    static const enum shown of[] = { SHOWN_WAIT,   SHOWN_WAIT, SHOWN_START, SHOWN_START,
-                                     SHOWN_START,  SHOWN_IDLE, SHOWN_IDLE,  SHOWN_PAUSED,
-                                     SHOWN_PAUSED, SHOWN_BUSY };
     static const char *const init_names[] = { "initialized", "canceled", "timedout" };
     const char *const values[] = { q->app_id, q->fn_id, q->image };
+    const struct runner_metrics *all = &q->r->metrics;
     struct queue_metrics *m = &q->metrics;
 
-    for (int s = CTR_IMAGE; s <= CTR_BUSY; s++) {
-        m->now[s] =
-            metrics_series(shown_names[of[s]].now, "Containers in the state that the name says.",
-                           METRIC_GAUGE, container_labels, values, 0);
-        m->ms[s] =
-            metrics_series(shown_names[of[s]].ms,
-                           "Time in the state that the name says, milliseconds (Go Fn's name).",
-                           METRIC_HISTOGRAM, container_labels, values, 0);
-        m->seconds[s] = metrics_series(shown_names[of[s]].seconds,
-                                       "Time in the state that the name says, seconds.",
-                                       METRIC_HISTOGRAM, container_labels, values, 0.001);
+    for (int i = 0; i < CTR_SHOWN_N; i++) {
+        m->shown[i].now = metric_series(all->shown[i].now, values);
+        m->shown[i].ms = metric_series(all->shown[i].ms, values);
+        m->shown[i].seconds = metric_series(all->shown[i].seconds, values);
     }
     for (int i = 0; i < 3; i++) {
         const char *const init_values[] = { init_names[i], q->app_id, q->fn_id, q->image };
 
-        m->init_ms[i] = metrics_series("fn_container_uds_init_latency",
-                                       "From start to the function's socket, milliseconds.",
-                                       METRIC_HISTOGRAM, init_labels, init_values, 0);
+        m->init_ms[i] = metric_series(all->init_ms, init_values);
     }
 }
 
@@ -222,10 +230,10 @@ void metrics_queue_gone(struct slot_queue *q)
 {
     struct queue_metrics *m = &q->metrics;
 
-    for (int s = CTR_IMAGE; s <= CTR_BUSY; s++) {
-        metric_release(m->now[s]);
-        metric_release(m->ms[s]);
-        metric_release(m->seconds[s]);
+    for (int i = 0; i < CTR_SHOWN_N; i++) {
+        metric_release(m->shown[i].now);
+        metric_release(m->shown[i].ms);
+        metric_release(m->shown[i].seconds);
     }
     for (int i = 0; i < 3; i++) {
         metric_release(m->init_ms[i]);
@@ -235,9 +243,7 @@ void metrics_queue_gone(struct slot_queue *q)
 void metrics_evicted(const struct slot_queue *q, enum ctr_state state)
 {
     const char *const values[] = { ctr_state_name(state), q->app_id, q->fn_id, q->image };
-
-    struct metric *m = metrics_series("fn_container_evictions", "Containers removed to make room.",
-                                      METRIC_COUNTER, evict_labels, values, 0);
+    struct metric *m = metric_series(q->r->metrics.evictions, values);
 
     metric_add(m, 1);
     metric_release(m);

@@ -358,6 +358,16 @@ void phases_note(const struct container *c, struct rcall *rc);
 
 /* ---- metrics (metrics.c) ------------------------------------------------------------------- */
 
+/* Go Fn's states of containers. */
+enum ctr_shown {
+    CTR_SHOWN_WAIT,
+    CTR_SHOWN_START,
+    CTR_SHOWN_IDLE,
+    CTR_SHOWN_PAUSED,
+    CTR_SHOWN_BUSY,
+    CTR_SHOWN_N /* none: it is being removed, or gone */
+};
+
 struct runner_metrics {
     struct metric *calls, *queued, *running, *completed, *canceled, *timeouts, *errors,
         *server_busy;
@@ -369,6 +379,11 @@ struct runner_metrics {
     struct metric *log_streams, *log_lines_lost;
     struct metric *phases[PHASES_N];
     struct metric *refusals[ENGAGE_REASONS_N];
+    /* Each queue has series of these: */
+    struct {
+        struct metric_family *now, *ms, *seconds;
+    } shown[CTR_SHOWN_N];
+    struct metric_family *init_ms, *evictions;
 };
 
 #endif
