@@ -144,11 +144,16 @@ static void drain_tell(struct env_task *t)
     struct runner *r = container_of(t, struct runner, drain_task);
     void (*done)(void *, bool) = r->drain_done;
 
+    bool clean = is_clean(r);
+
     if (done) {
         r->drain_done = NULL;
         env_timer_clear(r->env, &r->drain_timer);
         logs_end_all(r);
-        done(r->drain_ud, is_clean(r));
+        if (clean) {
+            engine_finish(r); /* asks an engine that is down no more: a lane would need this */
+        }
+        done(r->drain_ud, clean);
     }
 }
 

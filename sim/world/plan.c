@@ -13,6 +13,17 @@
 #define LENGTH_MAX_NS (20 * ENV_S)
 #define FREQUENT_MAX 12u /* faults of one kind in a world */
 #define RARE_MAX     2u
+/* Slow worlds: nights in which hardly anybody comes, containers fall asleep and go, and what is
+ * tried again is tried with long pauses. */
+#define SLOW_ONE_IN 4u
+#define SLOW_LENGTH_MIN_NS (600 * ENV_S)
+#define SLOW_LENGTH_MAX_NS (2400 * ENV_S)
+#define SLOW_IDLE_MAX_S 400
+#define RUSHES_MAX 8u /* of slow worlds: times at which many come */
+#define RUSH_NS (3 * ENV_S)
+#define RARELY 6u /* one request in so many comes in no rush */
+#define LONG_MIN_NS (20 * ENV_S)
+#define LONG_MAX_NS (180 * ENV_S)
 
 static const char *const placers[] = { "naive", "ch", "p2c", "first", "chbl", "hybrid" };
 static const char *const names[PLAN_KINDS_N] = {
@@ -51,7 +62,7 @@ static void draw_functions(struct plan *p, struct sim_rng *r)
         p->function[i] = (struct plan_function){
             .mem_mb = DRAW_OF(r, mems),
             .timeout_s = (int32_t)draw_between(r, 1, 4),
-            .idle_timeout_s = (int32_t)draw_between(r, 1, 20),
+            .idle_timeout_s = (int32_t)draw_between(r, 1, p->slow ? SLOW_IDLE_MAX_S : 20),
             .app = (uint32_t)sim_rng_below(r, 3),
         };
     }
@@ -81,12 +92,16 @@ static void draw_size(struct plan *p, struct sim_rng *r)
     p->slow_ns = draw_between(r, 5 * ENV_MS, 300 * ENV_MS);
     p->fast_ns = draw_between(r, ENV_MS, 10 * ENV_MS);
     p->boot_ns = draw_between(r, ENV_MS, 200 * ENV_MS);
-    p->length_ns = draw_between(r, LENGTH_MIN_NS, LENGTH_MAX_NS);
+    p->length_ns = p->slow ? draw_between(r, SLOW_LENGTH_MIN_NS, SLOW_LENGTH_MAX_NS)
+                           : draw_between(r, LENGTH_MIN_NS, LENGTH_MAX_NS);
 }
 
 /* How long a fault lasts: most are short, some outlast every patience. */
-static int64_t draw_length(struct sim_rng *r)
+static int64_t draw_length(const struct plan *p, struct sim_rng *r)
 {
+    if (p->slow && sim_rng_below(r, 4) == 0) {
+        return draw_between(r, LONG_MIN_NS, LONG_MAX_NS);
+    }
     switch (sim_rng_below(r, 4)) {
     case 0:
         return draw_between(r, ENV_MS, 100 * ENV_MS);
@@ -106,9 +121,25 @@ static struct plan_event draw_event(const struct plan *p, struct sim_rng *r, enu
         .runner = (uint32_t)sim_rng_below(r, p->runners),
         .function = (uint32_t)sim_rng_below(r, p->functions),
         .n = (uint32_t)sim_rng_below(r, 30),
-        .ns = draw_length(r),
+        .ns = draw_length(p, r),
         .chance = sim_rng_u64(r),
     };
+}
+
+/* Most requests of a slow world come together, and between these times it rests. */
+static void draw_rushes(struct plan *p, struct sim_rng *r)
+{
+    int64_t at_ns[RUSHES_MAX];
+    uint64_t n = 1 + sim_rng_below(r, RUSHES_MAX);
+
+    for (uint64_t i = 0; i < n; i++) {
+        at_ns[i] = draw_between(r, 0, p->length_ns - RUSH_NS);
+    }
+    for (uint32_t i = 0; i < p->n_events; i++) {
+        if (sim_rng_below(r, RARELY) > 0) {
+            p->events[i].at_ns = at_ns[sim_rng_below(r, n)] + draw_between(r, 0, RUSH_NS);
+        }
+    }
 }
 
 static int by_time(const void *a, const void *b)
@@ -131,6 +162,9 @@ static void draw_events(struct plan *p, uint64_t seed)
     for (uint32_t i = 0; i < n; i++) {
         p->events[p->n_events++] = draw_event(p, &requests, PLAN_REQUEST);
     }
+    if (p->slow) {
+        draw_rushes(p, &requests);
+    }
     for (uint32_t kind = PLAN_REQUEST + 1; kind < PLAN_KINDS_N; kind++) {
         uint64_t how = sim_rng_below(&faults, 4);
         uint64_t times = how < 2 ? 0 : sim_rng_below(&faults, how == 2 ? RARE_MAX : FREQUENT_MAX);
@@ -146,7 +180,7 @@ void plan_draw(struct plan *p, uint64_t seed)
 {
     struct sim_rng r = sim_rng_make(seed, 100);
 
-    *p = (struct plan){ .seed = seed };
+    *p = (struct plan){ .seed = seed, .slow = seed % SLOW_ONE_IN == 0 };
     draw_size(p, &r);
     draw_functions(p, &r);
     draw_events(p, seed);

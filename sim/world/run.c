@@ -46,6 +46,14 @@ static void on_restart(struct env_timer *t)
     }
 }
 
+/* Nobody is dead for longer than there are faults. */
+static int64_t restart_ns(const struct world *w, const struct plan_event *e)
+{
+    int64_t at_ns = w->now_ns + 1 + e->ns;
+
+    return at_ns < w->heal_ns || w->heal_ns < w->now_ns ? at_ns : w->heal_ns + 1;
+}
+
 static void on_happening(struct env_timer *t)
 {
     struct happening *h = container_of(t, struct happening, timer);
@@ -58,7 +66,7 @@ static void on_happening(struct env_timer *t)
     }
     faults_happen(w, h->e);
     if (ends_process(h->e)) {
-        sim_at(w->outside, &h->restart, w->now_ns + 1 + h->e->ns);
+        sim_at(w->outside, &h->restart, restart_ns(w, h->e));
     }
 }
 
@@ -71,7 +79,8 @@ static void world_create(struct world *w)
     if (!w->outside) {
         abort();
     }
-    w->now_ns = sim_now_ns(w->outside);
+    w->begun_ns = w->now_ns = sim_now_ns(w->outside);
+    w->heal_ns = w->begun_ns + SETTLE_NS + p->length_ns;
     w->net = net_create(w);
     for (uint32_t i = 0; i < p->runners; i++) {
         w->engines[i] = engine_create(w, i);
@@ -264,8 +273,7 @@ void run_world(const struct plan *p, const bool *left_out, bool told, struct run
     struct world w = { .plan = p, .left_out = left_out, .told = told };
 
     world_create(&w);
-    w.begun_ns = w.now_ns;
-    pass(&w, SETTLE_NS + p->length_ns);
+    pass(&w, w.heal_ns - w.now_ns);
     faults_heal(&w);
     if (quieten(&w) && probe_all(&w)) {
         drain_all(&w);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DRAIN_NS  (60 * ENV_S)
+#define DRAIN_NS  (60 * ENV_S) /* and the time that an engine may still be dead */
 #define CPU_MILLI 8000
 #define SEEN_MAX  1024 /* more than a world has requests */
 
@@ -82,9 +82,11 @@ static void on_drained(void *ud, bool clean)
 
 void runner_node_drain(struct runner_node *r)
 {
+    int64_t now_ns = env_now_ns(r->n.env), heal_ns = r->n.w->heal_ns;
+
     if (!r->draining) {
         r->draining = true;
-        runner_drain(r->r, env_now_ns(r->n.env) + DRAIN_NS, on_drained, r);
+        runner_drain(r->r, (now_ns > heal_ns ? now_ns : heal_ns) + DRAIN_NS, on_drained, r);
     }
 }
 

@@ -78,6 +78,7 @@ struct plan_function {
 
 struct plan {
     uint64_t seed;
+    bool slow; /* it takes hours, and rests most of the time */
     uint32_t lbs, runners, functions;
     struct plan_function function[FUNCTIONS_MAX];
     const char *placer;
@@ -134,6 +135,7 @@ struct world {
     struct happening *happenings; /* by event of the plan */
     uint32_t lives;
     int64_t begun_ns, now_ns;
+    int64_t heal_ns; /* when faults end */
     uint64_t steps;
     bool healed; /* faults are over */
     bool told;   /* the story goes to standard output */

@@ -112,6 +112,26 @@ START_TEST(a_drain_refuses_until_its_deadline)
 }
 END_TEST
 
+/* A question to a dead engine would hold its runner when that is destroyed. */
+START_TEST(who_is_drained_asks_no_engine)
+{
+    struct world *w = world_create(NULL);
+    int state = 0;
+
+    w->engine_dead = true;
+    world_call(w, (struct call_spec){ .what = "ok" });
+    world_run_ms(w, 200);
+    ck_assert(!world_counts(w).engine_up);
+    runner_drain(w->r, w->f->now + 30 * ENV_S, on_drained, &state);
+    world_run_ms(w, 1000);
+    ck_assert_int_eq(state, 1);
+    w->probes = 0;
+    world_run_ms(w, 10000);
+    ck_assert_uint_eq(w->probes, 0);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(who_is_not_refused_is_told_nothing)
 {
     struct world *w = world_create(NULL);
@@ -132,6 +152,7 @@ TCase *refusals_tests(void)
     tcase_add_test(t, room_and_queue);
     tcase_add_test(t, image_start_and_engine);
     tcase_add_test(t, a_drain_refuses_until_its_deadline);
+    tcase_add_test(t, who_is_drained_asks_no_engine);
     tcase_add_test(t, who_is_not_refused_is_told_nothing);
     return t;
 }
