@@ -1,11 +1,12 @@
 /* No task, whatever wrappers make of it, becomes a request outside of the rules. The check knows
  * nothing of the rules' code: it reads a request as the engine does, which takes `privileged` for
  * `Privileged`. */
+#include "../lib/sanitized.h"
 #include "rules.h"
 
 #include <ctype.h>
 
-#define RANDOM_TASKS 100000 /* FND_RULES_N: more */
+#define RANDOM_TASKS RANDOM_ROUNDS(100000) /* FND_RULES_N: more */
 
 static const struct create_rules some_rules = {
     .mounts = LIST("/srv/apps/*"),

@@ -1,6 +1,7 @@
 /* Random scripts of events against many calls. Whatever happens: each request gets exactly one
  * terminal answer (the fixture checks it), an attempt follows another of the same call only when
  * the earlier one ended with a proof, and the books balance. */
+#include "../lib/sanitized.h"
 #include "fixture.h"
 #include "suites.h"
 
@@ -237,7 +238,7 @@ Suite *random_suite(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, lb_teardown);
-    tcase_add_loop_test(tc, random_scripts, 0, 12);
+    tcase_add_loop_test(tc, random_scripts, 0, RANDOM_ROUNDS(12));
     suite_add_tcase(s, tc);
     return s;
 }

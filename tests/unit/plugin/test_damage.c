@@ -1,6 +1,7 @@
 /* A real plugin, cut and bent in every place that the loader reads before code may run. Each
  * damaged file is opened in a child: it may be refused or load, but must not end the process by a
  * signal. */
+#include "../lib/sanitized.h"
 #include "testing.h"
 
 #include <elf.h>
@@ -17,11 +18,7 @@
 
 /* A sanitizer's own constructors read tables of the file, which no check of ours covers. There
  * only the reader of the file is tried, which is what the sanitizer should look at. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define READ_ONLY 1
-#else
-#define READ_ONLY 0
-#endif
+#define READ_ONLY SANITIZED
 
 static char *good;
 static size_t good_len;

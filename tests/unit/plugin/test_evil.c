@@ -1,5 +1,6 @@
 /* Files that must not reach this process: each is refused with its sentence, in the trial or before,
  * and none of its code ran here. Each test runs in a process of its own. */
+#include "../lib/sanitized.h"
 #include "testing.h"
 
 #include <elf.h>
@@ -11,12 +12,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
 
 struct refusal {
     const char *file;

@@ -1,5 +1,6 @@
 /* Clients that mean harm, with raw HTTP/2 frames: their own connection ends, or costs a bounded
  * amount; everybody else is served. docs/security.md has the table of the limits. */
+#include "../lib/sanitized.h"
 #include "suites.h"
 
 #include <errno.h>
@@ -493,14 +494,10 @@ static void wait_window(int fd, int64_t *window, int64_t len, uint32_t stream, b
 /* Of the process, at its peak; 0 where a sanitizer holds memory of its own. */
 static long peak_kb(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return 0;
-#else
     struct rusage used;
 
     getrusage(RUSAGE_SELF, &used);
-    return used.ru_maxrss;
-#endif
+    return SANITIZED ? 0 : used.ru_maxrss;
 }
 
 /* Many calls whose bodies nobody wants: what is held is bounded by all together, also when they are

@@ -1,5 +1,6 @@
 /* The table of a transport itself (rpc/transport.h), at both: owners that close in the middle of a
  * peer's bytes, and what a thousand connections leave behind. */
+#include "../lib/sanitized.h"
 #include "diff.h"
 
 #include <dirent.h>
@@ -451,11 +452,7 @@ static int descriptors(void)
 /* In use; 0 where a sanitizer has its own heap, which looks for leaks at the end. */
 static size_t heap_bytes(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return 0;
-#else
-    return mallinfo2().uordblks;
-#endif
+    return SANITIZED ? 0 : mallinfo2().uordblks;
 }
 
 static bool is_closed(void *ud)
