@@ -35,6 +35,7 @@ static const char usage_text[] =
     "       fnd shadow [--json] [--socket PATH|--config FILE] status|swap|back\n"
     "       fnd runners [--json] [--socket PATH|--config FILE] list|drain ID|undrain ID|\n"
     "                   replace ID|remove [--force] ID|roll [--group NAME] [--at-most N]\n"
+    "       fnd bundle [--socket PATH|--config FILE]\n"
     "       fnd reload [--json] [--socket PATH|--config FILE]\n"
     "       fnd api [--url URL] export [APP...]\n"
     "       fnd api [--url URL] [--dry-run] [--prune] import FILE\n"
@@ -54,6 +55,8 @@ static const char usage_text[] =
     "  shadow     compares the shadow placer with the one in use; swaps them, and back\n"
     "  runners    shows the runners of a node pool manager, and why there are so many; drains\n"
     "             one, takes that back, replaces or removes one; roll replaces all, N at a time\n"
+    "  bundle     prints what a report of a fault needs, without secrets: versions, machine,\n"
+    "             configuration, what the running node shows, metrics, the end of its log\n"
     "  reload     makes the running node read its configuration again; mistakes change nothing\n"
     "  api        prints what an API node keeps as a file with apps:, or makes it as in such a\n"
     "             file, by the differences\n"
@@ -175,7 +178,7 @@ static int check_here(const struct cli_options *o)
 }
 
 /* What plugins do to their process is not done to the one that tells of it. */
-static int cli_check(const struct cli_options *o)
+int cli_check(const struct cli_options *o)
 {
     int status = 0;
     pid_t pid;
@@ -493,6 +496,7 @@ static const struct command commands[] = {
     { "containers", "cjSn", 0, 0, NULL, cli_containers },
     { "peers", "cjSn", 0, 0, NULL, cli_peers },
     { "logs", "cjSfn", 1, 1, "APP/FUNCTION, or a function's id", cli_logs },
+    { "bundle", "cS", 0, 0, NULL, cli_bundle },
     { "reload", "cjS", 0, 0, NULL, cli_reload },
     { "runners", "cjSFgn", 1, 2, "list, roll, or drain, undrain, replace or remove and an id",
       cli_runners },

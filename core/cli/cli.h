@@ -32,6 +32,12 @@ int cli_certs(const struct cli_options *o, int argc, char **argv);
 /* init.c: `init NODE [FILE]`. */
 int cli_init(const struct cli_options *o, int argc, char **argv);
 
+/* bundle.c: `bundle`; prints what a report of a fault needs. */
+int cli_bundle(const struct cli_options *o, int argc, char **argv);
+
+/* Checks the configuration in a process of its own, which prints it or its mistakes. */
+int cli_check(const struct cli_options *o);
+
 /* api.c: `api export [APP...]`, `api import FILE`. */
 int cli_api(const struct cli_options *o, int argc, char **argv);
 
