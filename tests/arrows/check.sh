@@ -42,7 +42,7 @@ allowed() {
     process) echo "base conf plugin loop config process" ;;
     node) echo "base conf model plugin place override lb runner npm store api loop net http rpc config web \
         admin poolserver tls process node" ;;
-    cli) echo "base conf model plugin http config admin tls process node cli" ;;
+    cli) echo "base conf model plugin http loop config admin tls process node cli" ;;
     main) echo "cli main" ;;
     sim) echo "base conf model plugin place sim" ;;
     npm_sim) echo "npm" ;;
