@@ -2,7 +2,6 @@
  * containers take. */
 #include <runner/account.h>
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,6 +208,8 @@ int account_detect(const struct account_reader *reader, const struct account_lim
     found.mem_bytes -= headroom;
     at_most(&found.mem_bytes, limits->mem_bytes_max ? limits->mem_bytes_max : UINT64_MAX);
     at_most(&found.cpu_milli, limits->cpu_milli_max ? limits->cpu_milli_max : UINT64_MAX);
+    found.cpu_milli_default = limits->cpu_milli_default;
+    at_most(&found.cpu_milli_default, found.cpu_milli); /* one of them fits anywhere */
     *ret = found;
     return 0;
 }
@@ -261,15 +262,12 @@ bool account_fits(const struct account *a, const struct account_need *n)
 void account_take(struct account *a, const struct account_need *n)
 {
     assert(account_fits(a, n));
-    a->used.mem_bytes += n->mem_bytes;
-    a->used.cpu_milli += n->cpu_milli;
+    account_add(&a->used, n);
 }
 
 void account_give(struct account *a, const struct account_need *n)
 {
-    assert(a->used.mem_bytes >= n->mem_bytes && a->used.cpu_milli >= n->cpu_milli);
-    a->used.mem_bytes -= n->mem_bytes;
-    a->used.cpu_milli -= n->cpu_milli;
+    account_sub(&a->used, n);
 }
 
 static uint64_t gap(uint64_t total, uint64_t used, uint64_t want, uint64_t ahead, uint64_t coming)

@@ -5,6 +5,7 @@
 #ifndef RUNNER_ACCOUNT_H
 #define RUNNER_ACCOUNT_H
 
+#include <assert.h>
 #include <base/err.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,12 +26,14 @@ struct account_reader {
 struct account_limits {
     uint64_t mem_bytes_max; /* FN_MAX_TOTAL_MEMORY_BYTES; 0 = none */
     uint64_t cpu_milli_max; /* FN_MAX_TOTAL_CPU_MCPUS; 0 = none */
+    uint64_t cpu_milli_default; /* of a function without a limit */
 };
 extern const struct opt_table account_opt_table;
 
 struct account_totals {
     uint64_t mem_bytes;
     uint64_t cpu_milli;
+    uint64_t cpu_milli_default; /* what a function without a limit counts with */
 };
 
 /* [init] What containers may use together: available memory under the cgroup's limit (v1 and v2,
@@ -65,6 +68,20 @@ struct account_need {
     uint64_t mem_bytes;
     uint64_t cpu_milli; /* 0 = not limited and not counted */
 };
+
+static inline void account_add(struct account_need *to, const struct account_need *n)
+{
+    to->mem_bytes += n->mem_bytes;
+    to->cpu_milli += n->cpu_milli;
+}
+
+/* It has as much. */
+static inline void account_sub(struct account_need *from, const struct account_need *n)
+{
+    assert(from->mem_bytes >= n->mem_bytes && from->cpu_milli >= n->cpu_milli);
+    from->mem_bytes -= n->mem_bytes;
+    from->cpu_milli -= n->cpu_milli;
+}
 
 struct account {
     struct account_totals totals;

@@ -175,7 +175,7 @@ static struct container *container_create(struct slot_queue *q, const struct mou
     c->launched_ns = c->state_ns = env_now_ns(r->env);
     HASH_ADD(hh, r->containers, handle, sizeof(c->handle), c);
     TAILQ_INSERT_TAIL(&q->containers, c, link);
-    q->n_containers++;
+    fair_more(q);
     q->n_all++;
     q->n_starting++;
     count_state(c, CTR_GONE, CTR_IMAGE, c->launched_ns);
@@ -392,6 +392,9 @@ static void to_idle(struct container *c)
         container_close(c);
         return;
     }
+    if (r->fair.n_open > 0 && fair_takes(c)) {
+        return;
+    }
     enter_idle(c);
     if (c->q->n_waiters) {
         slots_kick(c->q);
@@ -561,7 +564,10 @@ void container_close(struct container *c)
     }
     ctr_enter(c, CTR_CLOSE);
     container_arm(c, DUE_NEVER);
-    c->q->n_containers--;
+    if (r->fair.n_open > 0 && c->charged && !c->evicted) {
+        fair_offer(c);
+    }
+    fair_less(c->q);
     if (c->charged) {
         slots_coming(c, true);
         container_arm(c, env_now_ns(r->env) + REMOVAL_USUAL_NS);

@@ -15,6 +15,7 @@
 #include <base/states.h>
 #include <model/view.h>
 #include <plugin/answer.h>
+#include <runner/fair.h>
 #include <runner/parts.h>
 #include <runner/warm.h>
 
@@ -70,6 +71,7 @@ struct container {
     bool exited;
     bool evicted;
     bool coming; /* its charge is in r->closing */
+    bool claimed; /* another one was closed to make room for it (fair.h) */
     bool warm;   /* the pool wants it, no call does (warm.h) */
     bool spare;  /* of a warm one that starts: in r->lru */
     struct fn_exit exit;
@@ -158,6 +160,8 @@ struct slot_queue {
     double backlog; /* calls that wait when a run ends, at the last 64 more than at others */
     bool starved; /* in r->starving: a launch found no room */
     TAILQ_ENTRY(slot_queue) starving_link;
+    struct fair_app *app;
+    struct claim claim;
 };
 
 /* Finds or makes the queue of a call. NULL when out of memory. */
@@ -177,6 +181,9 @@ void slots_kick_all(struct runner *r);
 void slots_room(struct runner *r);
 /* true = charged now (container_reserved() was called) or soon; false = no room. */
 bool slots_reserve(struct container *c);
+/* What one more container of q lacks when `coming` is given back. */
+struct account_need slots_missing(const struct slot_queue *q, const struct account_need *coming);
+bool slots_helps(const struct container *c, const struct account_need *missing);
 void slots_unreserve(struct container *c); /* waits for room: stops waiting */
 void slots_plan(struct container *c, bool on); /* will want room after its image */
 void slots_hung(struct slot_queue *q, bool hung); /* a start of q ran out of time, or one came up */
@@ -272,13 +279,6 @@ void rcall_submit(struct rcall *rc, const void *body, size_t len);
 void calls_awaiting_tick(struct env_timer *t);
 void rcall_drop_body(struct rcall *rc);
 
-/* ---- memory of calls that wait (memory.c) -------------------------------------------------- */
-
-/* False: all calls together, or those of its app, hold enough. */
-bool rcall_charge(struct rcall *rc, size_t bytes);
-void rcall_uncharge(struct rcall *rc, size_t bytes);
-void rcall_leave_memory(struct rcall *rc); /* it is over */
-
 /* ---- running (call.c) ---------------------------------------------------------------------- */
 
 /* The container is ready: run the call on it. */
@@ -344,7 +344,7 @@ struct runner {
     struct account account;
     struct account_cpu cpu;
     struct account_need closing;   /* charged to containers that will soon be removed */
-    struct account_need reserving; /* wanted by r->reserving_list */
+    struct account_need reserving; /* wanted by r->reserving_list, or promised to claims */
     struct account_need evictable; /* charged to r->lru */
     struct container_list reserving_list;
     TAILQ_HEAD(, slot_queue) starving;
@@ -369,6 +369,7 @@ struct runner {
     struct status status;
     struct usage usage;
     struct warm warm;
+    struct fair fair;
     struct freezing freezing;
     struct operator_change change;
     struct operator_feed feed;

@@ -342,6 +342,13 @@ void usage_init(struct runner *r);
 bool usage_is_asked(const struct runner *r);
 void usage_finish(struct runner *r);
 
+/* ---- memory of calls that wait (memory.c) -------------------------------------------------- */
+
+/* False: all calls together, or those of its app, hold enough. */
+bool rcall_charge(struct rcall *rc, size_t bytes);
+void rcall_uncharge(struct rcall *rc, size_t bytes);
+void rcall_leave_memory(struct rcall *rc); /* it is over */
+
 /* ---- phases of a start (phases.c) ---------------------------------------------------------- */
 
 enum phase {

@@ -52,6 +52,7 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
     rings_init(r);
     usage_init(r);
     warm_init(r);
+    fair_init(r);
     metrics_init(&r->metrics, r->opt.count_calls);
     metrics_instance(r->opt.instance);
     metric_set(r->metrics.engine_up, 1);
@@ -209,6 +210,7 @@ void runner_drain(struct runner *r, int64_t deadline_ns, void (*done)(void *ud, 
     r->drain_ud = ud;
     env_timer_clear(r->env, &r->engine.sweep_timer);
     warm_stop(r);
+    fair_stop(r);
     for (rc = TAILQ_FIRST(&r->calls); rc; rc = next) {
         next = TAILQ_NEXT(rc, all);
         if (rc->state < RC_RUN) {
@@ -270,6 +272,7 @@ static void forget_timers(struct runner *r)
     engine_finish(r);
     usage_finish(r);
     warm_stop(r);
+    fair_stop(r);
     env_timer_clear(r->env, &r->awaiting_timer);
     env_timer_clear(r->env, &r->drain_timer);
     env_undefer(r->env, &r->drain_task);

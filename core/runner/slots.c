@@ -27,24 +27,11 @@
  * 21 200 and 25 100. */
 #define RUNS_PER_PROCESSOR 4
 
-static void slots_add(struct account_need *to, const struct account_need *n)
-{
-    to->mem_bytes += n->mem_bytes;
-    to->cpu_milli += n->cpu_milli;
-}
-
-static void sub(struct account_need *to, const struct account_need *n)
-{
-    assert(to->mem_bytes >= n->mem_bytes && to->cpu_milli >= n->cpu_milli);
-    to->mem_bytes -= n->mem_bytes;
-    to->cpu_milli -= n->cpu_milli;
-}
-
 static struct account_need sum(const struct account_need *a, const struct account_need *b)
 {
     struct account_need s = *a;
 
-    slots_add(&s, b);
+    account_add(&s, b);
     return s;
 }
 
@@ -57,13 +44,13 @@ static void lru_add(struct container *c)
     } else {
         TAILQ_INSERT_TAIL(&c->r->lru, c, lru_link);
     }
-    slots_add(&c->r->evictable, &c->need);
+    account_add(&c->r->evictable, &c->need);
 }
 
 static void lru_remove(struct container *c)
 {
     TAILQ_REMOVE(&c->r->lru, c, lru_link);
-    sub(&c->r->evictable, &c->need);
+    account_sub(&c->r->evictable, &c->need);
 }
 
 void slots_idle_add(struct container *c)
@@ -127,9 +114,9 @@ struct container *slots_idle(struct slot_queue *q)
 void slots_plan(struct container *c, bool on)
 {
     if (on) {
-        slots_add(&c->q->planned, &c->need);
+        account_add(&c->q->planned, &c->need);
     } else {
-        sub(&c->q->planned, &c->need);
+        account_sub(&c->q->planned, &c->need);
     }
 }
 
@@ -140,28 +127,26 @@ void slots_coming(struct container *c, bool on)
     }
     c->coming = on;
     if (on) {
-        slots_add(&c->r->closing, &c->need);
+        account_add(&c->r->closing, &c->need);
     } else {
-        sub(&c->r->closing, &c->need);
+        account_sub(&c->r->closing, &c->need);
     }
+}
+
+struct account_need slots_missing(const struct slot_queue *q, const struct account_need *coming)
+{
+    struct account_need ahead = fair_ahead(q);
+
+    account_add(&ahead, &q->planned);
+    return account_missing(&q->r->account, &q->need, &ahead, coming);
 }
 
 /* Could one more container of q be made with what is free, and what is coming? */
 static bool room_with(const struct slot_queue *q, const struct account_need *coming)
 {
-    const struct runner *r = q->r;
-    struct account_need ahead = sum(&r->reserving, &q->planned);
-    struct account_need missing = account_missing(&r->account, &q->need, &ahead, coming);
+    struct account_need missing = slots_missing(q, coming);
 
     return account_is_zero(&missing);
-}
-
-/* If idle ones of others are evicted? */
-static bool room_for(const struct slot_queue *q)
-{
-    struct account_need coming = sum(&q->r->closing, &q->r->evictable);
-
-    return room_with(q, &coming);
 }
 
 static uint64_t minus_or_zero(uint64_t a, uint64_t b)
@@ -169,7 +154,7 @@ static uint64_t minus_or_zero(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-static bool helps(const struct container *c, const struct account_need *missing)
+bool slots_helps(const struct container *c, const struct account_need *missing)
 {
     return (missing->mem_bytes && c->need.mem_bytes) || (missing->cpu_milli && c->need.cpu_milli);
 }
@@ -185,40 +170,59 @@ static void evict(struct container *c)
     container_close(c);
 }
 
-/* Least recently used first, only those that help, and none without which the rest is enough.
- * Evicts nothing when all together would not do. */
-static bool evict_for(struct runner *r, const struct slot_queue *q, struct account_need missing)
+static void unmark_all(struct runner *r)
 {
-    struct account_need open = missing;
-    struct account_need freed = { 0, 0 };
-    struct container *c, *before;
+    struct container *c;
 
     TAILQ_FOREACH(c, &r->lru, lru_link) {
         c->evicted = false;
     }
+}
+
+/* Which idle ones to evict for one more container of q, which has `others`: least recently used
+ * first, only those that help, and none without which the rest is enough. False, and none: all
+ * together would not do. */
+static bool mark_for(const struct slot_queue *q, uint32_t others, struct account_need missing)
+{
+    struct runner *r = q->r;
+    struct account_need open = missing;
+    struct account_need freed = { 0, 0 };
+    struct container *c;
+
     TAILQ_FOREACH(c, &r->lru, lru_link) {
         if (account_is_zero(&open)) {
             break;
         }
-        if (c->q != q && helps(c, &open)) {
+        if (c->q != q && slots_helps(c, &open) && !fair_spares(c, others)) {
             c->evicted = true;
-            slots_add(&freed, &c->need);
+            account_add(&freed, &c->need);
             open.mem_bytes = minus_or_zero(open.mem_bytes, c->need.mem_bytes);
             open.cpu_milli = minus_or_zero(open.cpu_milli, c->need.cpu_milli);
         }
     }
     if (!account_is_zero(&open)) {
+        unmark_all(r);
         return false;
     }
     TAILQ_FOREACH_REVERSE(c, &r->lru, container_list, lru_link) {
         if (c->evicted && freed.mem_bytes - c->need.mem_bytes >= missing.mem_bytes &&
             freed.cpu_milli - c->need.cpu_milli >= missing.cpu_milli) {
             c->evicted = false;
-            sub(&freed, &c->need);
+            account_sub(&freed, &c->need);
         }
     }
-    for (c = TAILQ_FIRST(&r->lru); c; c = before) {
-        before = TAILQ_NEXT(c, lru_link);
+    return true;
+}
+
+static bool evict_for(struct slot_queue *q, struct account_need missing)
+{
+    struct container *c, *next;
+
+    if (!mark_for(q, q->n_containers - 1, missing)) {
+        return false;
+    }
+    for (c = TAILQ_FIRST(&q->r->lru); c; c = next) {
+        next = TAILQ_NEXT(c, lru_link);
         if (c->evicted) {
             evict(c);
         }
@@ -226,13 +230,30 @@ static bool evict_for(struct runner *r, const struct slot_queue *q, struct accou
     return true;
 }
 
+/* Could one more container of q be made, if idle ones of others are evicted? */
+static bool room_for(const struct slot_queue *q)
+{
+    struct runner *r = q->r;
+    struct account_need coming = sum(&r->closing, &r->evictable);
+    bool can;
+
+    if (room_with(q, &r->closing) || !room_with(q, &coming)) {
+        return room_with(q, &r->closing);
+    }
+    can = mark_for(q, q->n_containers, slots_missing(q, &r->closing));
+    unmark_all(r);
+    return can;
+}
+
 bool slots_reserve(struct container *c)
 {
     const struct account_need none = { 0, 0 };
     struct runner *r = c->r;
-    struct account_need missing = account_missing(&r->account, &c->need, &r->reserving, &none);
+    struct account_need ahead = c->warm ? r->reserving : fair_ahead(c->q);
+    struct account_need missing = account_missing(&r->account, &c->need, &ahead, &none);
 
     if (account_is_zero(&missing)) { /* beside those who wait */
+        c->claimed = !c->warm && fair_served(c->q);
         account_take(&r->account, &c->need);
         container_reserved(c);
         return true;
@@ -240,13 +261,14 @@ bool slots_reserve(struct container *c)
     if (c->warm) {
         return false; /* it takes nothing from others */
     }
-    missing = account_missing(&r->account, &c->need, &r->reserving, &r->closing);
-    if (!account_is_zero(&missing) && !evict_for(r, c->q, missing)) {
+    missing = account_missing(&r->account, &c->need, &ahead, &r->closing);
+    if (!account_is_zero(&missing) && !evict_for(c->q, missing)) {
         return false;
     }
+    c->claimed = fair_served(c->q);
     c->reserving = true;
     TAILQ_INSERT_TAIL(&r->reserving_list, c, reserve_link);
-    slots_add(&r->reserving, &c->need);
+    account_add(&r->reserving, &c->need);
     return true;
 }
 
@@ -255,7 +277,7 @@ void slots_unreserve(struct container *c)
     if (c->reserving) {
         c->reserving = false;
         TAILQ_REMOVE(&c->r->reserving_list, c, reserve_link);
-        sub(&c->r->reserving, &c->need);
+        account_sub(&c->r->reserving, &c->need);
     }
 }
 
@@ -473,6 +495,7 @@ static void launch_missing(struct slot_queue *q)
     while (rc && n-- > 0) {
         if (!room_for(q)) {
             set_starved(q, true);
+            fair_ask(q);
             return;
         }
         if (!container_launch(q, rc)) {
@@ -666,6 +689,9 @@ void slots_launch_failed(struct slot_queue *q, struct container *c, const struct
     struct rcall *first = c->for_call;
     uint32_t n;
 
+    if (c->claimed) {
+        fair_failed(q);
+    }
     container_close(c);
     if (q->n_containers == q->n_starting) {
         give_up_starts(q, UINT64_MAX);
@@ -721,10 +747,13 @@ struct slot_queue *slots_queue(struct runner *r, const unsigned char key[SLOT_KE
     q->timer.cb = wait_over;
     q->need.mem_bytes = (call->mem_mb + call->tmpfs_mb) * ACCOUNT_MIB;
     q->need.cpu_milli = call->cpu_milli;
+    if (q->need.cpu_milli == 0 && q->need.mem_bytes > 0) { /* the runner's own needs nothing */
+        q->need.cpu_milli = r->account.totals.cpu_milli_default;
+    }
     q->app_id = text_or_empty(call->app_id);
     q->fn_id = text_or_empty(call->fn_id);
     q->image = text_or_empty(call->image);
-    if (!q->app_id || !q->fn_id || !q->image) {
+    if (!q->app_id || !q->fn_id || !q->image || !fair_join(q)) {
         queue_free(q);
         return NULL;
     }
@@ -741,12 +770,13 @@ static void queue_destroy(struct slot_queue *q)
     HASH_DELETE(hh, q->r->queues, q);
     metrics_queue_gone(q);
     warm_forget(q);
+    fair_leave(q);
     queue_free(q);
 }
 
 void slots_maybe_destroy(struct slot_queue *q)
 {
-    if (q->n_all > 0 || q->n_waiters > 0 || warm_wants(q)) {
+    if (q->n_all > 0 || q->n_waiters > 0 || warm_wants(q) || q->claim.noted) {
         return;
     }
     if (q->hung_until_ns && !q->r->draining) {

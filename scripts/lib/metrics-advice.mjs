@@ -91,6 +91,7 @@ export const advice = {
   fn_runner_engine_up: 'Alert on 0. Look at the container engine.',
   fn_status_call: 'Growing with `success="false"`: containers cannot be started there. The log says why: [monitoring.md](monitoring.md#the-status-of-a-runner).',
   fn_runner_replays_total: 'Should be 0. Something sends calls twice; the second one was refused.',
+  fn_runner_fair_closed_total: 'Growing for long: more functions than this runner has room for take turns, and start again each time. Add runners or memory.',
   fn_runner_refusals_total: '`room`, `queue`: the runner is full. `memory`: see `runner.call_memory`. `engine`, `image`, `start`: the log says why. `draining`: it stops.',
   fn_lb_placer_refusals_total: '`none`: runners of Go Fn, which tell no reason. The others: see `fn_runner_refusals_total`.',
   fn_runner_start_phase_seconds: '`pull` high: images come slowly. `prepare`: the runner is full, and removes containers first. `create`: the engine is slow. `init`: functions start slowly.',

@@ -177,7 +177,8 @@ struct runner_node *runner_node_create(struct world *w, uint32_t index)
     deps.hub = r->hub;
     deps.driver = r->driver;
     deps.ids = &r->ids;
-    deps.totals = (struct account_totals){ w->plan->runner_mem_mb * ACCOUNT_MIB, CPU_MILLI };
+    deps.totals = (struct account_totals){ .mem_bytes = w->plan->runner_mem_mb * ACCOUNT_MIB,
+                                           .cpu_milli = CPU_MILLI };
     deps.options = options_of(r);
     must_be(runner_create(&deps, &r->r, &e), &e);
     must_be(runner_attach(r->r, net_server_table(), &r->cb, &r->cb_ud, &e), &e);

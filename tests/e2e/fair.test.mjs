@@ -1,5 +1,6 @@
 // What a client may take from the others at a load balancer: nothing that they notice. One asks for random ids at an API
 // node that takes its time, one sends requests by the thousand without waiting for answers; a quiet one goes on.
+// At a runner: a function that keeps all its containers busy leaves one to a function that has none.
 // Alone: it measures what a client notices of another.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -7,7 +8,8 @@ import { once } from 'node:events'
 import http from 'node:http'
 import { after, before, describe, it } from 'node:test'
 import { ApiNode } from './lib/api.mjs'
-import { fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { fnId, startCluster, startLb, startRunner } from './lib/cluster.mjs'
+import { docker, driver, noEngine as skip } from './lib/docker.mjs'
 import { invoke } from './lib/http.mjs'
 import { until } from './lib/node.mjs'
 
@@ -106,5 +108,52 @@ describe('a load balancer', () => {
       flood.kill('SIGKILL')
       await once(flood, 'exit')
     }
+  })
+})
+
+const PLACES = 4
+const RUN_MS = 300
+const BOUND_MS = 2000 + RUN_MS + 5000 // docs/runner.md; a removal and a start on a machine that is busy
+
+describe('a full runner', { skip }, () => {
+  const functions = {
+    sleeper: { image: 'fnd/sleeper:latest', memory: 64, app: 'greedy' },
+    hello: { image: 'fnd/hello:latest', memory: 64 },
+  }
+  const owner = `e2e-fair-${process.pid}`
+  let cluster
+  before(async () => {
+    cluster = await startCluster({ functions, runnerOptions: { driver: driver(), runner: `owner: ${owner}\nmemory_total: ${PLACES * 64}MiB` } })
+  })
+  after(async () => {
+    await cluster?.stop()
+    assert.equal(docker('ps', '-aq', '--filter', `label=io.fnd.owner=${owner}`), '')
+  })
+
+  it('with a function that keeps all its containers busy: another one gets its own, and no call is ended for it', async () => {
+    const [runner] = cluster.runners
+    const value = async (name) => (await runner.metrics()).get(name) ?? 0
+    let on = true
+    let ran = 0
+    const seen = new Set()
+    const greedy = async () => {
+      while (on) {
+        const answer = await invoke(cluster.lb, fnId('sleeper'), String(RUN_MS))
+        seen.add(`${answer.status} ${answer.headers['fn-outcome']}`)
+        ran++
+      }
+    }
+    const callers = Array.from({ length: 3 * PLACES }, greedy)
+    await until('it has the runner', async () => ran > 3 * PLACES && await value('fn_util_mem_avail') === 0, 30_000)
+    const at = Date.now()
+    assert.equal((await invoke(cluster.lb, fnId('hello'))).status, 200)
+    const firstMs = Date.now() - at
+    const longest = await quiet(cluster.lb, 'hello', 3000)
+    on = false
+    await Promise.all(callers)
+    assert.ok(firstMs < BOUND_MS, `its first call took ${firstMs} ms`)
+    assert.ok(longest < QUIET_MAX_MS, `a later one took ${longest} ms`)
+    assert.equal(await value('fn_runner_fair_closed_total'), 1)
+    for (const what of seen) assert.ok(what === '200 ok' || what === '503 not-executed', what)
   })
 })

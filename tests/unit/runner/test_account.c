@@ -30,7 +30,7 @@ static int detect(const struct file *files, uint64_t mem_max, uint64_t cpu_max,
                   struct account_totals *ret, struct fn_error *err)
 {
     struct account_reader reader = { read_fake, (void *)(uintptr_t)files };
-    struct account_limits limits = { mem_max, cpu_max };
+    struct account_limits limits = { mem_max, cpu_max, 1600 };
 
     return account_detect(&reader, &limits, ret, err);
 }
@@ -43,9 +43,11 @@ START_TEST(bare)
     ck_assert_int_eq(detect(files, 0, 0, &t, NULL), 0);
     ck_assert_uint_eq(t.mem_bytes, 10240 * ACCOUNT_MIB - 1024 * ACCOUNT_MIB);
     ck_assert_uint_eq(t.cpu_milli, 2000);
+    ck_assert_uint_eq(t.cpu_milli_default, 1600);
     ck_assert_int_eq(detect(files, 512 * ACCOUNT_MIB, 1500, &t, NULL), 0);
     ck_assert_uint_eq(t.mem_bytes, 512 * ACCOUNT_MIB);
     ck_assert_uint_eq(t.cpu_milli, 1500);
+    ck_assert_uint_eq(t.cpu_milli_default, 1500); /* or nothing would ever fit */
 }
 END_TEST
 

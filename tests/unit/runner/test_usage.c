@@ -97,7 +97,8 @@ END_TEST
 static void many(struct world *w)
 {
     telling(w);
-    w->totals = (struct account_totals){ 100000 * ACCOUNT_MIB, 400000 };
+    w->totals = (struct account_totals){ .mem_bytes = 100000 * ACCOUNT_MIB,
+                                           .cpu_milli = 400000 };
 }
 
 /* More than a batch take turns, and none is left out. */

@@ -287,7 +287,7 @@ void world_check(struct world *w)
     struct runner_counts n = world_counts(w);
     struct container *c, *next;
     struct slot_queue *q, *q_next;
-    uint64_t mem = 0, warm_mem = 0, evictable = 0;
+    uint64_t mem = 0, warm_mem = 0, evictable = 0, reserving = 0;
     uint32_t warm = 0, pool_starts = 0;
 
     ck_assert_uint_eq(n.received, n.ok + n.failed + n.not_executed + n.unknown + n.aborted +
@@ -297,6 +297,7 @@ void world_check(struct world *w)
         warm += c->warm;
         warm_mem += c->warm ? c->need.mem_bytes : 0;
         evictable += c->in_idle || c->spare ? c->need.mem_bytes : 0;
+        reserving += c->reserving ? c->need.mem_bytes : 0;
         ck_assert(!c->warm || (!c->call && !c->for_call && c->state < CTR_CLOSE));
         ck_assert(!c->spare || (c->warm && c->charged && c->state <= CTR_INIT));
     }
@@ -319,8 +320,11 @@ void world_check(struct world *w)
         ck_assert_uint_eq(alive, q->n_containers);
         ck_assert_uint_eq(all, q->n_all);
         ck_assert_uint_eq(for_pool, warm_starting(q));
+        reserving += q->claim.promised.mem_bytes;
+        ck_assert(!q->claim.open || q->claim.noted);
         pool_starts += for_pool;
     }
+    ck_assert_uint_eq(reserving, w->r->reserving.mem_bytes);
     ck_assert_uint_eq(pool_starts, w->r->warm.starting);
     ck_assert_uint_le(pool_starts, WARM_STARTS_MAX);
 }
@@ -394,7 +398,7 @@ struct world *world_create(void (*tune)(struct world *w))
     w->fast_ns = 2 * ENV_MS;
     w->boot_ns = 5 * ENV_MS;
     w->hellos = 1;
-    w->totals = (struct account_totals){ 1024 * ACCOUNT_MIB, 4000 };
+    w->totals = (struct account_totals){ .mem_bytes = 1024 * ACCOUNT_MIB, .cpu_milli = 4000 };
     w->driver = (struct plugin){ "fake", &world_driver_ops, w };
     w->listener = (struct plugin){ "listener", &listener_ops, w };
     runner_options_default(&w->opt);
