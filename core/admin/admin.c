@@ -170,8 +170,9 @@ static void json_headers(struct headers *h, struct arena *arena)
 static void admin_audit(const struct admin_request *rq, int status)
 {
     if (strcmp(rq->method, "GET") != 0) {
-        log_info("asked on the admin socket", "method", rq->method, "path", rq->path, "query",
-                 rq->query, "status", log_num(status));
+        log_info(rq->by ? "asked on the operator's page" : "asked on the admin socket", "method",
+                 rq->method, "path", rq->path, "query", rq->query, "by", rq->by, "status",
+                 log_num(status));
     }
 }
 
@@ -293,9 +294,8 @@ static void dispatch(struct admin *a, struct admin_request *rq)
 
 /* A client that leaves is not told to the handler: its answer goes nowhere and frees the
  * request. */
-static void admin_on_request(void *ud, struct http_request *http)
+void admin_take(struct admin *a, struct http_request *http, const char *path, const char *by)
 {
-    struct admin *a = ud;
     struct admin_exchange *x = arena_alloc(http->arena, sizeof(*x));
 
     if (!x) {
@@ -303,13 +303,19 @@ static void admin_on_request(void *ud, struct http_request *http)
         return;
     }
     *x = (struct admin_exchange){ .rq = { .method = http->method,
-                                          .path = http->path,
+                                          .path = path,
                                           .query = http->query,
+                                          .by = by,
                                           .body = http->body,
                                           .arena = http->arena,
                                           .http = http } };
     LIST_INSERT_HEAD(&a->open, x, link);
     dispatch(a, &x->rq);
+}
+
+static void admin_on_request(void *ud, struct http_request *http)
+{
+    admin_take(ud, http, http->path, NULL);
 }
 
 void admin_route(struct admin *a, const char *method, const char *prefix, admin_handler handler,
@@ -321,14 +327,25 @@ void admin_route(struct admin *a, const char *method, const char *prefix, admin_
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-int admin_create(struct loop *loop, const char *path, struct admin **ret, struct fn_error *reterr)
+static int admin_listen(struct admin *a, struct loop *loop, const char *path,
+                        struct fn_error *reterr)
 {
     char listen[ADMIN_PATH_MAX + 8];
-    struct http_server_config server = {
-        .listen = listen, .limits = limits, .owner_only = true, .on_request = admin_on_request
-    };
+    struct http_server_config server = { .listen = listen,
+                                         .limits = limits,
+                                         .owner_only = true,
+                                         .bodies = &a->bodies,
+                                         .on_request = admin_on_request,
+                                         .ud = a };
+
+    snprintf(listen, sizeof(listen), "unix:%s", path);
+    return http_server_create(loop, &server, &a->server, reterr);
+}
+
+int admin_create(struct loop *loop, const char *path, struct admin **ret, struct fn_error *reterr)
+{
     struct admin *a;
-    int r = check_dir(path, reterr);
+    int r = path ? check_dir(path, reterr) : 0;
 
     if (r < 0) {
         return r;
@@ -339,10 +356,7 @@ int admin_create(struct loop *loop, const char *path, struct admin **ret, struct
     }
     LIST_INIT(&a->open);
     a->bodies.limit_bytes = (uint64_t)(limits.body_bytes_max * limits.connections_max);
-    snprintf(listen, sizeof(listen), "unix:%s", path);
-    server.bodies = &a->bodies;
-    server.ud = a;
-    r = http_server_create(loop, &server, &a->server, reterr);
+    r = path ? admin_listen(a, loop, path, reterr) : 0;
     if (r < 0) {
         free(a);
         return r;

@@ -2,8 +2,8 @@
  *
  * HTTP/1.1 over a unix socket with mode 0600; peers must be the node's user or root, by the
  * credentials that the kernel gives. Parts of a node register routes; a handler answers with one of
- * the admin_answer calls, at once or later. Nothing here is reachable over the network. [loop]
- * unless marked. */
+ * the admin_answer calls, at once or later. Nothing here is reachable over the network: whoever
+ * brings requests from elsewhere (core/page) has asked who sends them. [loop] unless marked. */
 #ifndef ADMIN_ADMIN_H
 #define ADMIN_ADMIN_H
 
@@ -11,9 +11,12 @@
 #include <http/server.h>
 
 #define ADMIN_PATH_MAX 107u /* sun_path without its end */
+#define ADMIN_PAGE_DEFAULT "127.0.0.1:0"
 
 struct admin_options {
     const char *socket; /* absolute path, "off", NULL = admin_socket_path() */
+    const char *page;   /* address of the operator's page, "off" */
+    const char *page_tls; /* name of an entry of tls: for it, NULL = plain HTTP */
 };
 extern const struct opt_table admin_opt_table; /* `admin:`, options.c */
 
@@ -32,6 +35,7 @@ struct admin_request {
     const char *path;  /* without query */
     const char *rest;  /* of the path, behind the route's prefix */
     const char *query; /* or NULL */
+    const char *by;    /* who asks, when not over the socket; else NULL */
     struct body *body;
     struct arena *arena; /* lives until the answer */
     struct http_request *http;
@@ -40,7 +44,8 @@ struct admin_request {
 /* Must lead to exactly one admin_answer call. */
 typedef void (*admin_handler)(void *ud, struct admin_request *rq);
 
-/* Makes the folder of a default path (0700), takes over a dead node's socket and listens.
+/* Makes the folder of a default path (0700), takes over a dead node's socket and listens. path
+ * NULL: requests come by admin_take() alone.
  * FN_E_UNAVAILABLE: another node listens there. FN_E_PERMISSION: others may write to the folder. */
 int admin_create(struct loop *loop, const char *path, struct admin **ret, struct fn_error *reterr);
 /* Requests that were not answered end; nobody may answer them after this. NULL ok. */
@@ -50,6 +55,10 @@ void admin_destroy(struct admin *a);
 #define ADMIN_ROUTES_MAX 32u
 void admin_route(struct admin *a, const char *method, const char *prefix, admin_handler handler,
                  void *ud);
+
+/* A request that came over another port, from somebody who may ask: its path here, and a word for
+ * the log, both of the request's memory. Answered as the socket's are. */
+void admin_take(struct admin *a, struct http_request *http, const char *path, const char *by);
 
 /* Each ends the request. JSON texts get a newline. */
 void admin_answer_json(struct admin_request *rq, int status, const char *json);

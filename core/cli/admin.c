@@ -211,6 +211,26 @@ int cli_status(const struct cli_options *o, int argc, char **argv)
     return r;
 }
 
+/* ---- page ------------------------------------------------------------------------------------ */
+
+/* What is behind the # stays in the browser. */
+int cli_page(const struct cli_options *o, int argc, char **argv)
+{
+    json_t *root;
+    int r = cli_ask(o, "GET", "/page", &root);
+
+    (void)argc;
+    (void)argv;
+    if (r == EXIT_OK && o->json) {
+        r = cli_print_json(root);
+    } else if (r == EXIT_OK) {
+        printf("%s#token=%s\n", admin_text(root, "url"), admin_text(root, "token"));
+        r = fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
+    }
+    json_decref(root);
+    return r;
+}
+
 /* ---- why ------------------------------------------------------------------------------------- */
 
 /* "850 us", "12.3 ms", "4.56 s" into a buffer of the caller. */

@@ -59,6 +59,7 @@ int cli_peers(const struct cli_options *o, int argc, char **argv);
 int cli_roll(const struct cli_options *o);
 int cli_why(const struct cli_options *o, int argc, char **argv);
 int cli_status(const struct cli_options *o, int argc, char **argv);
+int cli_page(const struct cli_options *o, int argc, char **argv);
 int cli_reload(const struct cli_options *o, int argc, char **argv);
 
 #endif

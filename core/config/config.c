@@ -478,6 +478,31 @@ static void check_tls_name(struct config *c, enum config_section section, const 
            p);
 }
 
+/* Whoever reaches the page in plain text could read it and, with its token, act. */
+static void check_admin(struct config *c, struct conf_problems *p)
+{
+    const struct admin_options *o = c->admin;
+    const struct config_tls *tls = o->page_tls ? config_tls_find(c, o->page_tls) : NULL;
+    bool off = strcmp(o->page, "off") == 0;
+    struct addr a;
+
+    if (o->socket && o->socket[0] != '/' && strcmp(o->socket, "off") != 0) {
+        config_refuse(c, SECTION_ADMIN, "socket", o->socket, "an absolute path, or off", p);
+    }
+    check_tls_name(c, SECTION_ADMIN, "page_tls", o->page_tls, p);
+    if (tls && (!tls->cert || !tls->ca)) {
+        config_refuse(c, SECTION_ADMIN, "page_tls", o->page_tls,
+                      "an entry with cert, key and ca, so that operators need a certificate", p);
+    }
+    if (!off && (addr_parse(o->page, &a) < 0 || a.path)) {
+        config_refuse(c, SECTION_ADMIN, "page", o->page, "host:port, [ipv6]:port or off", p);
+    } else if (!off && !o->page_tls && !addr_is_local(&a)) {
+        config_refuse(c, SECTION_ADMIN, "page", o->page,
+                      "an address of the loopback such as 127.0.0.1:9080, or page_tls beside it",
+                      p);
+    }
+}
+
 /* The seed's names need no mention. */
 static const char *or_seed(const struct config *c, const char *name, const char *seed)
 {
@@ -574,9 +599,7 @@ void config_check_values(struct config *c, struct conf_problems *p)
     check_proxies(c, p);
     check_log(c, p);
     check_buckets(c, p);
-    if (c->admin->socket && c->admin->socket[0] != '/' && strcmp(c->admin->socket, "off") != 0) {
-        config_refuse(c, SECTION_ADMIN, "socket", c->admin->socket, "an absolute path, or off", p);
-    }
+    check_admin(c, p);
     check_api_url(c, p);
     check_store(c, p);
     check_order(c, SECTION_LB, "retry_min", place->retry_min_ns, "retry_max",

@@ -1,6 +1,7 @@
 /* Live: what a reload may not change, which is every option that is not marked OPT_IS_LIVE. */
 #include <config/config_int.h>
 
+#include <admin/admin.h>
 #include <conf/opts.h>
 #include <http/server.h>
 #include <rpc/rpc.h>
@@ -124,6 +125,7 @@ void config_check_live(const struct config *running, const struct config *next,
         }
     }
     check_entry(running, next, running->http->tls, next->http->tls, "http", p);
+    check_entry(running, next, running->admin->page_tls, next->admin->page_tls, "admin.page", p);
     if (config_section_applies(running, SECTION_GRPC)) {
         check_entry(running, next, running->grpc->server_tls, next->grpc->server_tls, "gRPC", p);
         check_entry(running, next, running->grpc->client_tls,

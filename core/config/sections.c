@@ -126,7 +126,9 @@ const struct config_section_def config_sections[SECTIONS_N] = {
     [SECTION_STORE] = { "store", "Where the API keeps what it is told: nodes `api` and `full`.",
                         { FILLS(store_opt_table, store) },
                         1u << SIDE_API },
-    [SECTION_ADMIN] = { "admin", "The admin socket, every node: `fnd status`, `fnd why`.",
+    [SECTION_ADMIN] = { "admin",
+                        "The admin socket and the operator's page, every node: `fnd status`, "
+                        "`fnd page`.",
                         { FILLS(admin_opt_table, admin) } },
     [SECTION_PLUGINS] = { "plugins", "How plugin files are judged, every node.",
                           { FILLS(plugin_policy_table, plugins),

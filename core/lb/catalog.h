@@ -26,6 +26,7 @@ struct catalog_fn {
     const char *fn_id;
     const char *app_id;
     const char *app_name;
+    const char *label; /* for people: app/function */
     const char *trigger_id; /* "" for an invoke */
     const char *image;
     const char *syslog_url; /* NULL = none */

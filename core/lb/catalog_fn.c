@@ -96,6 +96,7 @@ static int fn_fill(struct catalog_fn *f, struct arena *a, const struct app *app,
         .fn_id = arena_strdup(a, fn->id),
         .app_id = arena_strdup(a, app->id),
         .app_name = arena_strdup(a, app->name),
+        .label = arena_printf(a, "%s/%s", app->name ? app->name : "", fn->name ? fn->name : ""),
         .trigger_id = arena_strdup(a, trigger_id),
         .image = arena_strdup(a, fn->image),
         .syslog_url = app->syslog_url && app->syslog_url[0] ? arena_strdup(a, app->syslog_url)
@@ -109,7 +110,7 @@ static int fn_fill(struct catalog_fn *f, struct arena *a, const struct app *app,
         .n_annotations = annotations.n,
         .memory = a,
     };
-    if (!f->fn_id || !f->app_id || !f->app_name || !f->trigger_id || !f->image) {
+    if (!f->fn_id || !f->app_id || !f->app_name || !f->label || !f->trigger_id || !f->image) {
         return FN_E_EXHAUSTED;
     }
     return add_slot_hash_id(f, a);

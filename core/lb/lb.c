@@ -46,7 +46,9 @@ int lb_create(const struct lb_deps *deps, struct lb **ret, struct fn_error *rete
         return err_set(reterr, FN_E_EXHAUSTED, "lb: out of memory");
     }
     lb->deps = *deps;
-    if (why_create(deps->options.why_calls, &lb->why) < 0) {
+    lb->tally = tally_create(TALLY_MAX);
+    if (!lb->tally || why_create(deps->options.why_calls, &lb->why) < 0) {
+        tally_destroy(lb->tally);
         free(lb);
         return err_set(reterr, FN_E_EXHAUSTED, "lb: out of memory");
     }
@@ -81,6 +83,7 @@ void lb_destroy(struct lb *lb)
         env_timer_clear(lb->deps.env, &lb->overdue);
         chain_unref(lb->chain);
         why_destroy(lb->why);
+        tally_destroy(lb->tally);
         buf_finish(&lb->json);
         free(lb);
     }

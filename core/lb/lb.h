@@ -11,6 +11,7 @@
 #include <base/body.h>
 #include <base/env.h>
 #include <base/headers.h>
+#include <base/tally.h>
 #include <base/walk.h>
 #include <lb/catalog.h>
 #include <model/engage.h>
@@ -117,6 +118,20 @@ struct lb_call_row {
 };
 void lb_walk(struct lb *lb, struct walk *w);
 bool lb_walk_next(struct lb *lb, struct walk *w, struct lb_call_row *ret); /* false: none is left */
+
+/* [loop] What functions did lately. Borrowed; lives as long as the lb. */
+const struct tally *lb_tally(const struct lb *lb);
+
+/* [loop] The calls that ended and are still known, the last one first: i from 0. 1: *ret is one
+ * that did not end well; 0: it did; < 0: there are no more. Texts are borrowed until the loop goes
+ * on. */
+struct lb_error_row {
+    const char *call_id, *fn_id, *error, *outcome;
+    int32_t status;
+    int64_t wall_ns; /* when it came */
+    int64_t took_ns;
+};
+int lb_error_at(const struct lb *lb, uint32_t i, struct lb_error_row *ret);
 
 struct lb_counts {
     uint64_t received, ok, failed, not_executed, unknown, aborted;

@@ -4,6 +4,7 @@
 
 #include <base/metric.h>
 #include <base/states.h>
+#include <base/tally.h>
 #include <lb/lb.h>
 #include <lb/why.h>
 #include <model/call.h>
@@ -103,6 +104,7 @@ struct lb {
     struct walks walks; /* over calls */
     struct share_holder *bodies; /* of apps that hold some (bodies.c) */
     struct why *why;
+    struct tally *tally; /* of functions */
     struct buf json; /* scratch: the model that is being written */
     struct lb_counts counts;
     struct lb_metrics metrics;

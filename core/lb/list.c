@@ -1,4 +1,4 @@
-/* The calls of a load balancer, for people who look. */
+/* The calls of a load balancer, those that run and those that ended, for people who look. */
 #include <lb/lb_int.h>
 
 void lb_walk(struct lb *lb, struct walk *w)
@@ -42,4 +42,26 @@ bool lb_walk_next(struct lb *lb, struct walk *w, struct lb_call_row *ret)
         .offers = c->offers,
     };
     return true;
+}
+
+const struct tally *lb_tally(const struct lb *lb)
+{
+    return lb->tally;
+}
+
+int lb_error_at(const struct lb *lb, uint32_t i, struct lb_error_row *ret)
+{
+    const struct why_entry *e = why_at(lb->why, i);
+
+    if (!e) {
+        return FN_E_NOT_FOUND;
+    }
+    *ret = (struct lb_error_row){ .call_id = e->id,
+                                  .fn_id = e->fn_id,
+                                  .error = e->error,
+                                  .outcome = outcome_names[e->outcome],
+                                  .status = e->status,
+                                  .wall_ns = e->wall_ns,
+                                  .took_ns = e->ended_ns - e->created_ns };
+    return e->outcome != OUTCOME_OK;
 }

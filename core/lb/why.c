@@ -171,6 +171,11 @@ const struct why_entry *why_find(const struct why *w, const char *id)
     return NULL;
 }
 
+const struct why_entry *why_at(const struct why *w, uint32_t i)
+{
+    return i < kept(w) ? w->ring[slot_of(w, i)] : NULL;
+}
+
 int why_unknown(const struct why *w, const char *id, int64_t now_ns, struct fn_error *reterr)
 {
     uint32_t n = kept(w);

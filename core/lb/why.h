@@ -58,6 +58,8 @@ void why_end(struct why *w, struct why_entry *e);
 
 /* Among those that ended; NULL when it is not there. */
 const struct why_entry *why_find(const struct why *w, const char *id);
+/* The i-th newest of them; NULL: there are not so many. */
+const struct why_entry *why_at(const struct why *w, uint32_t i);
 /* "none of the last 4096 calls ...": for an id that is not there. */
 int why_unknown(const struct why *w, const char *id, int64_t now_ns, struct fn_error *reterr);
 

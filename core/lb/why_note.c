@@ -52,10 +52,27 @@ void note_first_byte(struct lb_call *c)
     }
 }
 
+/* Before a function is found, its id is a stranger's text. */
+static void tally_end(const struct lb_call *c, enum outcome outcome)
+{
+    const struct engage_finished *f = &c->finished;
+    int64_t now_ns = env_now_ns(c->lb->deps.env);
+    const struct tally_end end = {
+        .id = c->fn ? c->fn->fn_id : NULL,
+        .name = c->fn ? c->fn->label : NULL,
+        .took_ns = now_ns - c->created_ns,
+        .good = outcome == OUTCOME_OK,
+        .cold = f->ctr_create_ns > 0 || f->init_start_ns > 0,
+    };
+
+    tally_count(c->lb->tally, &end, now_ns);
+}
+
 void note_end(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e)
 {
     struct why_entry *w = c->why;
 
+    tally_end(c, outcome);
     if (!w) {
         return;
     }

@@ -32,9 +32,8 @@ static json_t *plugins_json(const struct node *n)
 }
 
 /* {s:o} takes the reference, also when packing fails. */
-static void page_on_status(void *ud, struct admin_request *rq)
+json_t *node_status(const struct node *n)
 {
-    const struct node *n = ud;
     int64_t up_s = (env_now_ns(n->env) - n->opened_ns) / ENV_S;
     json_t *root = json_pack(
         "{s:s, s:s, s:s, s:I, s:i, s:I, s:s, s:s, s:s, s:i, s:o}", "node", n->config->top->node,
@@ -43,20 +42,29 @@ static void page_on_status(void *ud, struct admin_request *rq)
         n->config->http->listen, "transport", rpc_transport_library(n->rpc), "summary",
         plugin_host_summary(n->host), "port",
         (int)web_port(n->web), "plugins", plugins_json(n));
-    char *text;
 
     if (root) {
         json_object_set_new(root, "config", reload_json(n->reload));
         json_object_set_new(root, "hardening", rights_json(&n->hardening));
         json_object_set_new(root, "tainted", json_integer(plugin_tainted()));
         json_object_set_new(root, "lost", json_integer(plugin_lost()));
+        if (n->config->path) {
+            json_object_set_new(root, "file", json_string(n->config->path));
+        }
     }
     for (uint32_t i = 0; root && i < n->n_sides; i++) {
         if (n->sides[i]->status) {
             json_object_set_new(root, n->sides[i]->name, n->sides[i]->status(n));
         }
     }
-    text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+    return root;
+}
+
+static void page_on_status(void *ud, struct admin_request *rq)
+{
+    json_t *root = node_status(ud);
+    char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+
     admin_answer_json(rq, 200, text);
     free(text);
     json_decref(root);
@@ -82,13 +90,14 @@ static void open_routes(struct node *n)
             admin_route(n->admin, r->method, r->prefix, here ? r->handler : on_elsewhere,
                         here ? (void *)n : &n->elsewhere[i]);
         }
-        if (here && side->with_admin) {
+        if (here && side->with_admin && n->admin_path[0]) {
             side->with_admin(n);
         }
     }
 }
 
-int node_admin_open(struct node *n, struct fn_error *reterr)
+/* n->admin_path is "" when there is no socket. */
+static int open_socket(struct node *n, struct fn_error *reterr)
 {
     struct fn_error e = ERR_INIT;
     int r = admin_socket_path(n->config->admin, n->config->http->listen, web_port(n->web),
@@ -104,12 +113,24 @@ int node_admin_open(struct node *n, struct fn_error *reterr)
     if (r < 0) {
         log_warn("no admin socket: set admin.socket to a path in a folder of this user, or to off",
                  "error", e.msg);
-        return 0;
+        n->admin_path[0] = '\0';
+    }
+    return 0;
+}
+
+/* The page asks the same handlers, also where there is no socket. */
+int node_admin_open(struct node *n, struct fn_error *reterr)
+{
+    int r = open_socket(n, reterr);
+
+    r = r == 0 && node_has_page(n) && !n->admin ? admin_create(n->loop, NULL, &n->admin, reterr) : r;
+    if (r < 0 || !n->admin) {
+        return r;
     }
     admin_route(n->admin, "GET", "/status", page_on_status, n);
     reload_routes(n->reload, n->admin);
     node_lists_open(n);
     admin_route(n->admin, "GET", "/logs/", node_logs, n);
     open_routes(n);
-    return 0;
+    return node_page_open(n, reterr);
 }

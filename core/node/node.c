@@ -294,7 +294,8 @@ void node_close(struct node *n)
     }
     loop_enter(n->loop); /* lane threads still deliver */
     node_logs_close(n);
-    admin_destroy(n->admin);
+    admin_destroy(n->admin); /* whose requests may be the page's */
+    page_destroy(n->page);
     web_destroy(n->web);
     for (uint32_t i = 0; i < n->n_sides; i++) {
         n->sides[i]->close(n);

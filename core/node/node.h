@@ -13,6 +13,8 @@
 #include <config/config.h>
 #include <node/generation.h>
 #include <node/reload.h>
+#include <page/history.h>
+#include <page/page.h>
 #include <process/harden.h>
 #include <node/side.h>
 #include <poolserver/keep.h>
@@ -95,7 +97,10 @@ struct node {
 
     LIST_HEAD(, log_page) log_pages;
     struct admin *admin; /* NULL = off */
-    char admin_path[ADMIN_PATH_MAX + 1];
+    char admin_path[ADMIN_PATH_MAX + 1]; /* "" = no socket */
+    struct page *page;   /* NULL = off */
+    const char *page_series[HISTORY_SERIES_MAX + 1];
+    char page_says[NPM_EXPLAIN_MAX]; /* of the group that its table shows last */
     int64_t opened_ns;
     bool serving, draining;
 };
@@ -126,6 +131,17 @@ void node_close(struct node *n);
 /* admin_pages.c: the admin socket and GET /status. A default path that cannot be used is logged,
  * one of fn.yaml and one in use are errors. */
 int node_admin_open(struct node *n, struct fn_error *reterr);
+struct json_t *node_status(const struct node *n); /* of GET /status; given */
+/* page_open.c: the operator's page. One of the default address that cannot be opened is logged. */
+bool node_has_page(const struct node *n);
+int node_page_open(struct node *n, struct fn_error *reterr);
+/* page_tables.c: what it shows of each side. */
+extern const struct page_table node_lb_tables[], node_runner_tables[], node_npm_tables[];
+extern const char *const node_lb_series[], *const node_runner_series[], *const node_npm_series[];
+void node_lb_sample(const struct node *n, int64_t *ret);
+void node_runner_sample(const struct node *n, int64_t *ret);
+void node_npm_sample(const struct node *n, int64_t *ret);
+struct json_t *node_shadow_json(const struct node *n); /* given; NULL: there is none */
 /* side_api.c: a catalog's source without a network, of the struct node. */
 int node_ask_api(void *impl, const char *path_and_query,
                  void (*cb)(void *ud, uint32_t status, const char *body, size_t len,

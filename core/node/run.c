@@ -246,7 +246,7 @@ static void serve(struct run *run)
     log_info("fnd serving", "type", n->config->top->node, "version", FND_VERSION, "http",
              n->config->http->listen, "http_tls", n->config->http->tls, "grpc",
              n->rpc_server ? n->config->grpc->listen : NULL, "admin",
-             n->admin ? n->admin_path : NULL, "transport",
+             n->admin_path[0] ? n->admin_path : NULL, "transport",
              rpc_transport_library(n->rpc), "engine",
              n->engine_version[0] ? n->engine_version : NULL, "plugins",
              plugin_host_summary(n->host));

@@ -57,14 +57,12 @@ static json_t *role_json(const struct place_shadow_counts *n, enum place_role ro
                      counts_json(homes, n->homes[role], PLACE_HOMES_N));
 }
 
-static void answer_status(const struct node *n, struct admin_request *rq)
+static json_t *shadow_json(const struct node *n)
 {
     struct place_shadow_status s;
-    json_t *root;
-    char *text;
 
     place_shadow_status(n->place, &s);
-    root = json_pack("{s:s, s:s*, s:s, s:s*, s:b, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
+    return json_pack("{s:s, s:s*, s:s, s:s*, s:b, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
                      "serving", s.serving, "shadow", s.shadow, "state",
                      !s.shadow   ? "none"
                      : s.off_why ? "off"
@@ -74,6 +72,24 @@ static void answer_status(const struct node *n, struct admin_request *rq)
                      "agree", (json_int_t)s.n.agree, "disagree", (json_int_t)s.n.disagree,
                      "answers", answers_json(&s.n), "serving_role", role_json(&s.n, PLACE_SERVING),
                      "shadow_role", role_json(&s.n, PLACE_SHADOW), "waits", waits_json(&s.n));
+}
+
+json_t *node_shadow_json(const struct node *n)
+{
+    struct place_shadow_status s;
+
+    if (!n->place) {
+        return NULL;
+    }
+    place_shadow_status(n->place, &s);
+    return s.shadow ? shadow_json(n) : NULL;
+}
+
+static void answer_status(const struct node *n, struct admin_request *rq)
+{
+    json_t *root = shadow_json(n);
+    char *text;
+
     text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     admin_answer_json(rq, 200, text);
     free(text);

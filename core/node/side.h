@@ -18,6 +18,7 @@
 #include <base/walk.h>
 #include <config/config.h>
 #include <jansson.h>
+#include <page/look.h>
 
 struct node;
 struct generation;
@@ -84,6 +85,9 @@ struct node_side {
     const char *(*unready)(const struct node *n, char *text, size_t cap);
     const struct node_route *routes; /* method NULL ends */
     const struct node_list *lists;   /* name NULL ends */
+    const struct page_table *tables; /* of the operator's page; name NULL ends; ud: the node */
+    const char *const *series;       /* names of its figures there, NULL ends */
+    void (*sample)(const struct node *n, int64_t *ret); /* as many */
     const char *elsewhere[2]; /* what other nodes answer there, around the word of their type */
     void (*with_admin)(struct node *n); /* the admin socket has its path */
 

@@ -403,5 +403,8 @@ const struct node_side node_side_lb = {
     .unready = lb_unready,
     .routes = lb_routes,
     .lists = node_lb_lists,
+    .tables = node_lb_tables,
+    .series = node_lb_series,
+    .sample = node_lb_sample,
     .elsewhere = { "a ", " places no calls: ask the load balancer that answered the call" },
 };

@@ -353,6 +353,9 @@ const struct node_side node_side_npm = {
     .unready = npm_unready,
     .routes = npm_routes,
     .lists = node_npm_lists,
+    .tables = node_npm_tables,
+    .series = node_npm_series,
+    .sample = node_npm_sample,
     .elsewhere = { "this node is a ", ", and a node pool manager has the list of runners: fnd "
                                       "runners --config <the manager's fn.yaml>" },
     .with_admin = npm_with_admin,

@@ -420,6 +420,9 @@ const struct node_side node_side_runner = {
     .try_plugins = runner_try_plugins,
     .set_chain = runner_set_chain,
     .lists = node_runner_lists,
+    .tables = node_runner_tables,
+    .series = node_runner_series,
+    .sample = node_runner_sample,
     .exposed = "gRPC is in plain text: whoever reaches it may run any image that "
                "runner.images_allowed lets in, as any app and with any settings, with this node's "
                "registry credentials; expected grpc.tls, a firewall or a listen address of a "

@@ -218,6 +218,25 @@ bool place_each_runner(struct place *p,
                        bool (*seen)(void *ud, struct engage_link *link, const char *address),
                        void *ud);
 
+/* [loop] The runners of all groups, also those without a link, for people who look; a list that is
+ * replaced meanwhile is shown as it was. place_walk_end() when done, before place_destroy(). Texts
+ * are borrowed until the loop goes on. */
+struct place_walk {
+    struct place_group *group;
+    struct snapshot *held; /* NULL: none is left */
+    uint32_t i;
+};
+struct place_runner_row {
+    const char *group, *address;
+    const char *labels; /* NULL: nothing is known */
+    const char *state;
+    uint32_t inflight; /* calls of this load balancer */
+    uint64_t capacity_mb; /* 0 = unknown */
+};
+void place_walk(struct place *p, struct place_walk *w);
+bool place_walk_next(struct place_walk *w, struct place_runner_row *ret); /* false: none is left */
+void place_walk_end(struct place_walk *w);
+
 struct place_counts {
     uint32_t waiting;
     uint32_t trying; /* attempts under way */

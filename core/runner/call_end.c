@@ -57,6 +57,18 @@ static void listeners_after(struct rcall *rc, int http)
 
 /* ---- counting ------------------------------------------------------------------------------ */
 
+static void tally_call(const struct rcall *rc)
+{
+    int64_t now_ns = env_now_ns(rc->r->env);
+    const struct tally_end end = { .id = rc->call.fn_id,
+                                   .name = rc->call.app_name,
+                                   .took_ns = now_ns - rc->created_ns,
+                                   .good = rc->outcome == OUTCOME_OK,
+                                   .cold = rc->phase_ns[PHASE_CREATE] > 0 };
+
+    tally_count(rc->r->tally, &end, now_ns);
+}
+
 static void count_outcome(struct rcall *rc, int http)
 {
     struct runner *r = rc->r;
@@ -74,6 +86,9 @@ static void count_outcome(struct rcall *rc, int http)
     r->counts.unknown += rc->outcome == OUTCOME_UNKNOWN;
     r->counts.aborted += rc->outcome == OUTCOME_ABORTED;
     r->counts.handled += http != 503;
+    if (http != 503) { /* else another runner has it */
+        tally_call(rc);
+    }
     if (rc->outcome == OUTCOME_ABORTED) {
         metric_add(m->canceled, 1);
     } else if (http == 0) {

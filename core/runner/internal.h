@@ -13,6 +13,7 @@
 #define RUNNER_INTERNAL_H
 
 #include <base/states.h>
+#include <base/tally.h>
 #include <model/view.h>
 #include <plugin/answer.h>
 #include <runner/fair.h>
@@ -377,6 +378,7 @@ struct runner {
     struct history history;
     struct log_store logs;
     struct runner_counts counts;
+    struct tally *tally; /* of functions */
     struct runner_metrics metrics;
     bool draining;
     bool drain_forced;

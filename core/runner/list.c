@@ -90,3 +90,8 @@ bool runner_walk_next_container(struct runner *r, struct walk *w, struct runner_
     };
     return true;
 }
+
+const struct tally *runner_tally(const struct runner *r)
+{
+    return r->tally;
+}

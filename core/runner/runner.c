@@ -40,7 +40,10 @@ int runner_create(const struct runner_deps *deps, struct runner **ret, struct fn
     r->awaiting_timer.cb = calls_awaiting_tick;
     r->drain_timer.cb = drain_over;
     r->drain_task.cb = drain_tell;
-    if (seen_init(&r->seen, r->opt.seen_max, r->opt.seen_ns, env_random_u64(r->env)) < 0) {
+    r->tally = tally_create(TALLY_MAX);
+    if (!r->tally ||
+        seen_init(&r->seen, r->opt.seen_max, r->opt.seen_ns, env_random_u64(r->env)) < 0) {
+        tally_destroy(r->tally);
         free(r);
         return err_set(reterr, FN_E_EXHAUSTED, "runner: out of memory");
     }
@@ -312,6 +315,7 @@ void runner_destroy(struct runner *r)
     operator_finish(r);
     logs_finish(r);
     rings_finish(r);
+    tally_destroy(r->tally);
     seen_finish(&r->seen);
     keys_finish(&r->keys);
     chain_unref(r->chain);

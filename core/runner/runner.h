@@ -13,6 +13,7 @@
 
 #include <base/env.h>
 #include <base/err.h>
+#include <base/tally.h>
 #include <base/walk.h>
 #include <model/engage.h>
 #include <model/fnsock.h>
@@ -196,6 +197,9 @@ void runner_walk_calls(struct runner *r, struct walk *w);
 void runner_walk_containers(struct runner *r, struct walk *w);
 bool runner_walk_next_call(struct runner *r, struct walk *w, struct runner_call_row *ret);
 bool runner_walk_next_container(struct runner *r, struct walk *w, struct runner_container_row *ret);
+
+/* [loop] What functions did lately here, without calls that were handed back. Borrowed. */
+const struct tally *runner_tally(const struct runner *r);
 
 /* Containers that are kept ready; all but the first since the start. */
 struct runner_warm_counts {

@@ -2,6 +2,7 @@
  * that uses them its new ones. */
 #include <tls/node_tls.h>
 
+#include <admin/admin.h>
 #include <base/log.h>
 #include <http/server.h>
 #include <rpc/rpc.h>
@@ -39,8 +40,8 @@ static int node_tls_load(struct node_tls_side *side, int64_t wall_ns, struct tls
                           reterr);
 }
 
-/* Both sides of gRPC and the port for HTTP, then what plugins named. */
-enum { SIDES_FIXED = 3 };
+/* Both sides of gRPC, the port for HTTP and the operator's page, then what plugins named. */
+enum { SIDES_FIXED = 4 };
 
 static uint32_t sides_n(const struct node_tls *t)
 {
@@ -49,7 +50,7 @@ static uint32_t sides_n(const struct node_tls *t)
 
 static struct node_tls_side *side_at(struct node_tls *t, uint32_t i)
 {
-    struct node_tls_side *fixed[SIDES_FIXED] = { &t->server, &t->client, &t->web };
+    struct node_tls_side *fixed[SIDES_FIXED] = { &t->server, &t->client, &t->web, &t->page };
 
     return i < SIDES_FIXED ? fixed[i] : &t->named[i - SIDES_FIXED];
 }
@@ -167,12 +168,14 @@ int node_tls_open(struct node_tls *t, struct env *env, const struct config *c,
     t->config = c;
     r = open_side(t, &t->server, c, c->grpc->server_tls, reterr);
     r = r < 0 ? r : open_side(t, &t->client, c, c->grpc->client_tls, reterr);
-    return r < 0 ? r : open_own(t, &t->web, c->http->tls, reterr);
+    r = r < 0 ? r : open_own(t, &t->web, c->http->tls, reterr);
+    return r < 0 ? r : open_own(t, &t->page, c->admin->page_tls, reterr);
 }
 
 void node_tls_check(const struct config *c, int64_t wall_ns, struct conf_problems *p)
 {
-    const char *names[] = { c->grpc->server_tls, c->grpc->client_tls, c->http->tls };
+    const char *names[] = { c->grpc->server_tls, c->grpc->client_tls, c->http->tls,
+                            c->admin->page_tls };
     struct tls_files files;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -28,7 +28,7 @@ struct node_tls_side {
 struct node_tls {
     struct env *env;
     struct rpc *rpc; /* NULL until node_tls_watch() */
-    struct node_tls_side server, client, web;
+    struct node_tls_side server, client, web, page;
     struct env_timer timer;
     struct node_tls_side named[NODE_TLS_NAMED_MAX]; /* what plugins asked for by name */
     uint32_t n_named;

@@ -360,12 +360,12 @@ static const struct {
     { "/ready", page_ready },
 };
 
-static void answer_file(struct exchange *x, const struct author_file *f)
+static void answer_file(struct exchange *x, const struct web_file *f)
 {
     struct headers h;
 
     headers_init(&h, x->req->arena);
-    if (author_headers(f, &h) < 0) {
+    if (web_file_headers(f, AUTHOR_CONNECT, &h) < 0) {
         reply_error(x, 503, NULL, "out of memory");
         return;
     }
@@ -379,7 +379,7 @@ static bool is_read(const struct http_request *req)
 
 static void serve_page(struct exchange *x)
 {
-    const struct author_file *file = x->web->config.api ? author_find(x->req) : NULL;
+    const struct web_file *file = x->web->config.api ? author_find(x->req) : NULL;
     const char *text = "Path not found";
     int status = 404;
 

@@ -38,10 +38,11 @@ allowed() {
     web) echo "base model lb store api loop net http web" ;;
     admin) echo "base conf loop net http admin" ;;
     poolserver) echo "base model npm rpc poolserver" ;;
-    tls) echo "base net http rpc config tls" ;;
+    tls) echo "base net http rpc config admin tls" ;;
+    page) echo "base model loop net http web admin page" ;;
     process) echo "base conf plugin loop config process" ;;
     node) echo "base conf model plugin place override lb runner npm store api loop net http rpc config web \
-        admin poolserver tls process node" ;;
+        admin poolserver tls process page node" ;;
     cli) echo "base conf model plugin http loop config admin tls process node cli" ;;
     main) echo "cli main" ;;
     sim) echo "base conf model plugin place sim" ;;
@@ -52,7 +53,7 @@ allowed() {
 }
 
 rooms="base conf model plugin place override lb runner npm store api loop net http rpc config web admin \
-poolserver tls process node cli main sim npm_sim world_sim"
+poolserver tls process page node cli main sim npm_sim world_sim"
 
 # Lines "file room/header" of all #include lines that name a room.
 includes() {
@@ -100,20 +101,20 @@ for transport in core nghttp2; do
 done
 
 # HTTP/2 is a room of its own inside core/http, above the server, whom it knows by one header; it is
-# reached by core/web alone, which hands it to the server.
+# reached by core/web and core/page alone, which hand it to their servers.
 for folder in "$root"/core/*; do
     includes "$folder" >"$tmp"
     while read -r file kind name; do
         n=$((n + 1))
         case $file:$name in
         "$root/core/http/h2/"*:http/h2/* | "$root/core/http/h2/"*:http/server.h | \
-            "$root/core/http/h2/"*:http/server_int.h | "$root/core/web/"*:http/h2/h2.h) ;;
+            "$root/core/http/h2/"*:http/server_int.h | "$root/core/web/"*:http/h2/h2.h | "$root/core/page/"*:http/h2/h2.h) ;;
         "$root/core/http/h2/"*:http/*)
             complain "$file includes <$name>; HTTP/2 may use <http/server_int.h>" ;;
         "$root/core/http/h2/"*:conf/* | "$root/core/http/h2/"*:plugin/*)
             complain "$file includes <$name>; HTTP/2 has no options of its own" ;;
         *:http/h2/*)
-            complain "$file includes <$name>; HTTP/2 is handed over by core/web, as <http/h2/h2.h>" ;;
+            complain "$file includes <$name>; HTTP/2 is handed over by core/web and core/page, as <http/h2/h2.h>" ;;
         esac
     done <"$tmp"
 done

@@ -2,6 +2,7 @@
 //
 // It shows what /v2 answers and keeps nothing. Where one is stands behind the # of its address: so
 // every view has a link, and the browser's Back works. Text of tenants only ever becomes text nodes.
+import { facts, h, link, table } from '/ui/dom.js'
 
 const PAGE = 100 // items of a list that are asked for at once, the API's own limit
 const SHOWN_BYTES = 64 * 1024 // of an answer
@@ -10,34 +11,6 @@ const HTTP_URL = 'fnproject.io/trigger/httpEndpoint'
 
 const main = document.getElementById('main')
 const trail = document.getElementById('trail')
-
-// ---- elements ------------------------------------------------------------------------------------
-
-// h('td', { class: 'number' }, 3): an element. Children are elements, text, or lists of them; what is
-// null is left out.
-function h(name, attributes = {}, ...children) {
-  const e = document.createElement(name)
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith('on')) e.addEventListener(key.slice(2), value)
-    else if (value != null && value !== false) e.setAttribute(key, value)
-  }
-  e.append(...children.flat(Infinity).filter((c) => c != null))
-  return e
-}
-
-const link = (href, text) => h('a', { href }, text)
-
-function table(columns, rows) {
-  const cell = (tag, at, content) => h(tag, { class: columns[at].startsWith('#') ? 'number' : null }, content)
-  return h('div', { class: 'scroll' },
-    h('table', {},
-      h('thead', {}, h('tr', {}, columns.map((c, i) => cell('th', i, c.replace('#', ''))))),
-      h('tbody', {}, rows.map((row) => h('tr', {}, row.map((c, i) => cell('td', i, c)))))))
-}
-
-// [['Memory', '128 MB'], …]
-const facts = (rows) => h('table', {}, h('tbody', {},
-  rows.map(([name, value]) => h('tr', {}, h('th', { scope: 'row' }, name), h('td', {}, value)))))
 
 function pairs(title, object) {
   const keys = Object.keys(object ?? {}).sort()
