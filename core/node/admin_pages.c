@@ -123,7 +123,9 @@ int node_admin_open(struct node *n, struct fn_error *reterr)
 {
     int r = open_socket(n, reterr);
 
-    r = r == 0 && node_has_page(n) && !n->admin ? admin_create(n->loop, NULL, &n->admin, reterr) : r;
+    if (r == 0 && node_has_page(n) && !n->admin) {
+        r = admin_create(n->loop, NULL, &n->admin, reterr);
+    }
     if (r < 0 || !n->admin) {
         return r;
     }
