@@ -71,6 +71,10 @@ static const struct fn_opt rows[] = {
     LIVE("body_wait", DURATION, AT(body_wait_ns), "10s", 10 * MS, H,
          "Time to receive the first part of a call's body from the load balancer; then the call "
          "is refused with 408 (RUN409)."),
+    LIVE("exit_wait", DURATION, AT(exit_wait_ns), "300ms", 10 * MS, MIN,
+         "Time for the driver to tell why a container ended, when its function closed the "
+         "connection in a call; then the caller is told only that it did. Raise it for an engine "
+         "that is slow to tell, such as Podman (2s)."),
     LIVE("call_memory", BYTES, AT(calls_bytes_max), "256MiB", 16 * MIB, INT64_MAX,
          "Maximum memory of calls that wait for their body or for a container; further calls are "
          "handed back to the load balancer. One app may use four times what is still free. Go Fn "
@@ -184,7 +188,6 @@ void runner_options_fix(struct runner_options *o)
     o->stall_ns = S;
     o->start_target_ns = 5 * MS;
     o->start_patience_ns = 50 * MS;
-    o->exit_wait_ns = 300 * MS;
     o->image_fresh_ns = MIN;
     o->attempts_max = 3;
     o->call_json_arena_max = 4 * MIB;

@@ -192,6 +192,44 @@ static int find_own(struct docker *d, const struct fn_task *t, const struct fn_t
     return 0;
 }
 
+void ctr_know_owner(struct docker *d, const char *owner, const char *instance)
+{
+    pthread_mutex_lock(&d->lock);
+    snprintf(d->owner, sizeof(d->owner), "%s", owner);
+    snprintf(d->instance, sizeof(d->instance), "%s", instance);
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* Of a host that has not swept yet. */
+static void know_owner_of(struct docker *d, const struct fn_task *task)
+{
+    bool known;
+
+    pthread_mutex_lock(&d->lock);
+    known = *d->owner != '\0';
+    pthread_mutex_unlock(&d->lock);
+    if (!known) {
+        ctr_know_owner(d, task->owner, task->instance);
+    }
+}
+
+/* What not every engine has. */
+static int heed_info(struct docker *d, const struct fn_task *task, struct api_settings *settings,
+                     struct fn_error *reterr)
+{
+    bool no_syslog;
+
+    pthread_mutex_lock(&d->lock);
+    settings->swappiness = d->info_known && d->info.cgroup_v1;
+    no_syslog = d->info_known && d->info.no_syslog;
+    pthread_mutex_unlock(&d->lock);
+    if (no_syslog && task->syslog_url && *task->syslog_url) {
+        return fail_user(reterr, FN_E_PRECONDITION, 400,
+                         "syslog_url of the app: the container engine has no log driver syslog");
+    }
+    return 0;
+}
+
 int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, struct ctr **ret,
                struct fn_error *reterr)
 {
@@ -214,17 +252,18 @@ int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, s
     if (r < 0) {
         return r;
     }
+    know_owner_of(d, task);
     orphans_remove_one(d, op);
     lock_label(task->iofs_dir, lock, sizeof(lock));
     c = ctr_new(d, task);
     if (!c) {
         return fail_platform(reterr, FN_E_EXHAUSTED, "create: out of memory");
     }
-    pthread_mutex_lock(&d->lock);
-    settings.swappiness = d->info_known && d->info.cgroup_v1;
-    pthread_mutex_unlock(&d->lock);
-    choose_network(c, op, task, &settings);
-    r = api_create_body(task, &settings, &body, reterr);
+    r = heed_info(d, task, &settings, reterr);
+    if (r == 0) {
+        choose_network(c, op, task, &settings);
+        r = api_create_body(task, &settings, &body, reterr);
+    }
     if (r == 0) {
         r = send_create(c, op, body, reterr);
     }

@@ -23,6 +23,8 @@
 
 /* Limits of engine calls. */
 #define PING_TIMEOUT_MS    1000
+#define LEARN_BRIEF_MS     500   /* within a probe, whose time is short */
+#define LEARN_TIMEOUT_MS   10000 /* of what an engine may ask other programs for */
 #define INSPECT_TIMEOUT_MS 5000
 #define CHANGE_TIMEOUT_MS  20000 /* create, start, remove */
 #define PAUSE_TIMEOUT_MS   2000
@@ -139,7 +141,9 @@ struct docker {
     bool clean_wanted;
     int64_t clean_next_ns; /* not before */
     bool stopping;
-    char instance[64]; /* of this runner; "" = not told yet */
+    char owner[128], instance[64]; /* of this runner; "" = not told yet */
+    char version[96];              /* of the engine; "" = not known yet */
+    bool version_asked;            /* since it came up */
     bool info_known, load_done;
     struct api_info info;
 
@@ -195,6 +199,8 @@ int64_t engine_now_ns(const struct docker *d);
  * DOC1002). */
 int engine_probe(struct docker *d, struct fn_op *op, char *ret_version, size_t cap,
                  struct fn_error *reterr);
+/* What no probe had the time for: an engine's version may take it seconds. */
+void engine_learn(struct docker *d, struct fn_op *op);
 
 /* ---- images.c -------------------------------------------------------------------------------- */
 
@@ -252,6 +258,8 @@ void network_forget(struct docker *d); /* it is gone */
 
 /* ---- containers.c ---------------------------------------------------------------------------- */
 
+/* Whose containers these are: the host says so with its first sweep or task. */
+void ctr_know_owner(struct docker *d, const char *owner, const char *instance);
 int ctr_create(struct docker *d, struct fn_op *op, const struct fn_task *task, struct ctr **ret,
                struct fn_error *reterr);
 int ctr_start(struct ctr *c, struct fn_op *op, struct fn_error *reterr);

@@ -121,6 +121,22 @@ static bool has_security_option(const json_t *root, const char *name)
     return false;
 }
 
+static bool lacks_log_driver(const json_t *root, const char *name)
+{
+    json_t *list = json_object_get(json_object_get(root, "Plugins"), "Log");
+    size_t i;
+    json_t *item;
+
+    json_array_foreach (list, i, item) {
+        const char *s = json_string_value(item);
+
+        if (s && strcmp(s, name) == 0) {
+            return false;
+        }
+    }
+    return json_array_size(list) > 0;
+}
+
 int api_parse_info(const char *body, size_t len, struct api_info *ret, struct fn_error *reterr)
 {
     json_t *root = json_loadb(body, len, 0, NULL);
@@ -128,8 +144,9 @@ int api_parse_info(const char *body, size_t len, struct api_info *ret, struct fn
 
     if (json_is_object(root)) {
         ret->cgroup_v1 = strcmp(engine_text(root, "CgroupVersion"), "1") == 0;
-        ret->userns = has_security_option(root, "userns");
+        ret->userns = has_security_option(root, "userns") || has_security_option(root, "rootless");
         ret->seccomp = has_security_option(root, "seccomp");
+        ret->no_syslog = lacks_log_driver(root, "syslog");
     } else {
         r = malformed("info", reterr);
     }

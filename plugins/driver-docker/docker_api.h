@@ -80,6 +80,7 @@ int api_parse_version(const char *body, size_t len, struct api_version *ret,
 struct api_info {
     bool cgroup_v1;
     bool userns;  /* uids on the node differ from those inside */
+    bool no_syslog; /* it has log drivers, and this is none of them */
     bool seccomp; /* the default profile is on */
 };
 int api_parse_info(const char *body, size_t len, struct api_info *ret, struct fn_error *reterr);
@@ -170,6 +171,9 @@ struct api_events {
     bool is_container, has_action, whole, any;
 };
 void api_events_feed(struct api_events *e, const char *data, size_t len);
+/* The request for those that feed understands, of an owner's containers, also of the past since
+ * since_s. */
+int api_events_path(const char *owner, int64_t since_s, char *ret, size_t cap);
 
 /* ---- output frames --------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* The event stream: how containers ended, for all of them at once.
  *
- * One GET /events, filtered by our label. When it breaks it is opened again at most every
+ * One GET /events, filtered by our owner's label. When it breaks it is opened again at most every
  * EVENTS_RETRY_NS, with the last EVENTS_OVERLAP_S seconds replayed (ids are never used twice, so a
  * replay is harmless), and all containers are listed: what ended meanwhile is reported from the
  * list. Exit 137 without an "oom" event is asked for, because the engine may send the two in
@@ -485,6 +485,7 @@ static void events_end(void *ud, uint32_t status, const struct fn_error *err)
     pthread_mutex_lock(&d->lock);
     was_up = d->events.engine_up;
     d->events.engine_up = false;
+    d->version_asked = false; /* the next one may be another */
     pthread_mutex_unlock(&d->lock);
     if (was_up) {
         engine_log(d, FN_LOG_WARN, "container engine: %s", why.msg);
@@ -502,16 +503,17 @@ static void open_events(struct docker *d)
     static const struct fn_http_stream_cb cb = { FN_HDR(struct fn_http_stream_cb, 0), events_data,
                                                  events_end };
     int64_t since_s = d->host->clock->wall_ns(d->host) / SECOND_NS - EVENTS_OVERLAP_S;
-    char path[512];
+    char owner[sizeof(d->owner)], path[1024];
     uint64_t id = 0;
     int r;
 
-    /* {"type":["container"],"event":["die","oom","destroy"],"label":["..."]} */
-    snprintf(path, sizeof(path),
-             "/events?since=%lld&filters=%%7B%%22type%%22%%3A%%5B%%22container%%22%%5D%%2C"
-             "%%22event%%22%%3A%%5B%%22die%%22%%2C%%22oom%%22%%2C%%22destroy%%22%%5D%%2C"
-             "%%22label%%22%%3A%%5B%%22" API_OWNER_LABEL "%%22%%5D%%7D",
-             (long long)since_s);
+    pthread_mutex_lock(&d->lock);
+    memcpy(owner, d->owner, sizeof(owner));
+    pthread_mutex_unlock(&d->lock);
+    if (api_events_path(owner, since_s, path, sizeof(path)) < 0) {
+        engine_log(d, FN_LOG_ERROR, "no events of owner %s: its name is too long", owner);
+        return;
+    }
     pthread_mutex_lock(&d->lock);
     d->events.open = true;
     d->events.feed = (struct api_events){ .each = on_event, .ud = d };
@@ -533,7 +535,8 @@ void events_tick(struct docker *d)
     bool open = false, list = false;
 
     pthread_mutex_lock(&d->lock);
-    if (!d->stopping && !d->events.open && now_ns - d->events.tried_ns >= EVENTS_RETRY_NS) {
+    if (!d->stopping && *d->owner && !d->events.open &&
+        now_ns - d->events.tried_ns >= EVENTS_RETRY_NS) {
         d->events.tried_ns = now_ns;
         open = true;
     } else if (!d->stopping && d->events.list_wanted && d->events.open && !d->events.list_running &&

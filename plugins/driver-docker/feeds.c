@@ -3,6 +3,7 @@
 #include "fail.h"
 #include "engine_json.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 static bool has_key(const struct json_scan *s, uint32_t level, const char *key)
@@ -83,6 +84,26 @@ int api_list_end(const struct api_list *l, struct fn_error *reterr)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+/* Engines differ in the names that a filter has for events, and in whether a label without a value
+ * matches any. */
+int api_events_path(const char *owner, int64_t since_s, char *ret, size_t cap)
+{
+    char escaped[768];
+    json_t *filters = json_pack("{s:[s], s:[s,s,s,s,s], s:[o]}", "type", "container", "event",
+                                "die", "died", "oom", "destroy", "remove", "label",
+                                json_sprintf(API_OWNER_LABEL "=%s", owner));
+    char *text = json_dumps(filters, JSON_COMPACT);
+    int r = text ? engine_escape(text, escaped, sizeof(escaped)) : FN_E_EXHAUSTED;
+
+    json_decref(filters);
+    free(text);
+    if (r < 0) {
+        return r;
+    }
+    r = snprintf(ret, cap, "/events?since=%" PRId64 "&filters=%s", since_s, escaped);
+    return r < (int)cap ? 0 : FN_E_RANGE;
+}
+
 /* { "Type": .., "Action": .., "Actor": { "Attributes": { "name": .., "exitCode": .. } } } */
 static void event_value(void *ud, const struct json_scan *s, const char *text)
 {
@@ -94,7 +115,8 @@ static void event_value(void *ud, const struct json_scan *s, const char *text)
         e->has_action = *text != '\0';
         e->event.type = strcmp(text, "die") == 0       ? API_EVENT_DIE
                         : strcmp(text, "oom") == 0     ? API_EVENT_OOM
-                        : strcmp(text, "destroy") == 0 ? API_EVENT_DESTROY
+                        : strcmp(text, "destroy") == 0 ||
+                                  strcmp(text, "remove") == 0 ? API_EVENT_DESTROY
                                                        : API_EVENT_OTHER;
     } else if (s->depth == 3 && has_key(s, 0, "Actor") && has_key(s, 1, "Attributes")) {
         if (has_key(s, 2, "name")) {

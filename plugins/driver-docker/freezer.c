@@ -16,6 +16,10 @@ static const struct {
     { "/sys/fs/cgroup/system.slice/docker-%s.scope/cgroup.freeze", false },
     { "/sys/fs/cgroup/docker/%s/cgroup.freeze", false },
     { "/sys/fs/cgroup/freezer/system.slice/docker-%s.scope/freezer.state", true },
+    { "/sys/fs/cgroup/machine.slice/libpod-%s.scope/cgroup.freeze", false },
+    { "/sys/fs/cgroup/libpod_parent/libpod-%s/cgroup.freeze", false },
+    { "/sys/fs/cgroup/freezer/machine.slice/libpod-%s.scope/freezer.state", true },
+    { "/sys/fs/cgroup/freezer/libpod_parent/libpod-%s/freezer.state", true },
 };
 
 #define LAYOUTS_N ((int)(sizeof(layouts) / sizeof(layouts[0])))

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 
 #define BRIDGE_OPTION "com.docker.network.bridge.name"
+#define ICC_OPTION    "com.docker.network.bridge.enable_icc"
+#define BRIDGE_LABEL  API_OWN_LABELS "bridge" /* for engines that do not tell the option again */
 
 enum { NETWORK_UNKNOWN, NETWORK_OWN, NETWORK_OPEN, NETWORK_DEFAULT };
 
@@ -44,9 +46,9 @@ int network_take(struct docker *d)
 
 static char *create_body(bool parted)
 {
-    json_t *body = json_pack("{s:s, s:s, s:b, s:{s:s, s:s}}", "Name", NETWORK_NAME, "Driver",
-                             "bridge", "CheckDuplicate", 1, "Options", BRIDGE_OPTION,
-                             NETWORK_BRIDGE, "com.docker.network.bridge.enable_icc",
+    json_t *body = json_pack("{s:s, s:s, s:b, s:{s:s}, s:{s:s, s:s}}", "Name", NETWORK_NAME,
+                             "Driver", "bridge", "CheckDuplicate", 1, "Labels", BRIDGE_LABEL,
+                             NETWORK_BRIDGE, "Options", BRIDGE_OPTION, NETWORK_BRIDGE, ICC_OPTION,
                              parted ? "false" : "true");
     char *text = json_dumps(body, JSON_COMPACT);
 
@@ -58,6 +60,8 @@ static bool is_ours(const struct fn_http_answer *a)
 {
     json_t *root = json_loadb(a->body ? a->body : "", a->body_len, 0, NULL);
     bool yes = strcmp(engine_text(json_object_get(root, "Options"), BRIDGE_OPTION),
+                      NETWORK_BRIDGE) == 0 ||
+               strcmp(engine_text(json_object_get(root, "Labels"), BRIDGE_LABEL),
                       NETWORK_BRIDGE) == 0;
 
     json_decref(root);
@@ -83,7 +87,17 @@ static int look(struct docker *d, struct fn_op *op, struct fn_error *reterr)
     return r;
 }
 
-/* Another node may have made it meanwhile. */
+/* Made, but without what it does not know. */
+static bool warns_of_icc(const struct fn_http_answer *a)
+{
+    json_t *root = json_loadb(a->body ? a->body : "", a->body_len, 0, NULL);
+    bool yes = strstr(engine_text(root, "Warning"), ICC_OPTION) != NULL;
+
+    json_decref(root);
+    return yes;
+}
+
+/* 1: made, but containers on it reach each other. Another node may have made it meanwhile. */
 static int make(struct docker *d, struct fn_op *op, bool parted, struct fn_error *reterr)
 {
     struct fn_http_answer a = { .size = sizeof(a) };
@@ -96,6 +110,9 @@ static int make(struct docker *d, struct fn_op *op, bool parted, struct fn_error
 
     if (r == 0 && a.status != 201 && a.status != 409) {
         r = api_failure("network", a.status, a.body, a.body_len, reterr);
+    } else if (r == 0 && parted && warns_of_icc(&a)) {
+        fail_platform(reterr, FN_E_UNIMPLEMENTED, "it does not know the option " ICC_OPTION);
+        r = 1;
     }
     d->http->free_answer(&a);
     free(body);
@@ -110,11 +127,12 @@ static int find_or_make(struct docker *d, struct fn_op *op)
     if (r != FN_E_NOT_FOUND) {
         return r == 0 ? NETWORK_OWN : NETWORK_UNKNOWN; /* an engine in trouble says so again */
     }
-    if (make(d, op, true, &err) == 0) {
+    r = make(d, op, true, &err);
+    if (r == 0) {
         engine_log(d, FN_LOG_INFO, "network " NETWORK_NAME " was made for functions");
         return NETWORK_OWN;
     }
-    if (make(d, op, false, NULL) == 0) {
+    if (r == 1 || make(d, op, false, NULL) == 0) {
         engine_log(d, FN_LOG_WARN, "the engine cannot keep containers apart (%s): functions reach "
                    "each other over network " NETWORK_NAME, err.msg);
         return NETWORK_OPEN;

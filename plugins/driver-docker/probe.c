@@ -23,11 +23,12 @@ static int name_fault(struct docker *d, int r, struct fn_error *reterr)
     return r < 0 ? fail_retry(reterr, r) : 0;
 }
 
-static int get(struct docker *d, struct fn_op *op, const char *path, uint32_t timeout_ms,
+/* slow: an engine that takes its time here is not one that hangs. */
+static int get(struct docker *d, struct fn_op *op, const char *path, uint32_t timeout_ms, bool slow,
                struct fn_http_answer *a, struct fn_error *reterr)
 {
     struct engine_call c = { .method = "GET", .path = path, .timeout_ms = timeout_ms,
-                             .probing = true };
+                             .probing = true, .slow = slow };
     int r = engine_call(d, op, &c, a, reterr);
 
     if (r < 0) {
@@ -41,20 +42,67 @@ static int get(struct docker *d, struct fn_op *op, const char *path, uint32_t ti
     return a->status == 200 ? 0 : api_failure(path + 1, a->status, a->body, a->body_len, reterr);
 }
 
-/* What the engine can do; asked once, and not needed for anything to work. */
-static void learn_info(struct docker *d, struct fn_op *op)
+/* Asked once for each time the engine is there. */
+static int learn_version(struct docker *d, struct fn_op *op, uint32_t timeout_ms,
+                         struct fn_error *reterr)
 {
     struct fn_http_answer a = { .size = sizeof(a) };
-    struct fn_error err = { .size = sizeof(err) };
-    struct api_info info = { .cgroup_v1 = false };
-    int r = get(d, op, "/info", INSPECT_TIMEOUT_MS, &a, &err);
+    struct api_version v;
+    bool asked;
+    int r;
 
+    pthread_mutex_lock(&d->lock);
+    asked = d->version_asked;
+    pthread_mutex_unlock(&d->lock);
+    if (asked) {
+        return 0;
+    }
+    r = get(d, op, "/version", timeout_ms, true, &a, reterr);
     if (r == 0) {
-        r = api_parse_info(a.body, a.body_len, &info, &err);
+        r = api_parse_version(a.body, a.body_len, &v, reterr);
     }
     d->http->free_answer(&a);
+    if (r == 0) {
+        pthread_mutex_lock(&d->lock);
+        snprintf(d->version, sizeof(d->version), "%s (API %s)", v.version, v.api);
+        d->version_asked = true;
+        pthread_mutex_unlock(&d->lock);
+    }
+    return r;
+}
+
+static int ask_info(struct docker *d, struct fn_op *op, uint32_t timeout_ms, struct api_info *ret,
+                    struct fn_error *reterr)
+{
+    struct fn_http_answer a = { .size = sizeof(a) };
+    int r = get(d, op, "/info", timeout_ms, true, &a, reterr);
+
+    if (r == 0) {
+        r = api_parse_info(a.body, a.body_len, ret, reterr);
+    }
+    d->http->free_answer(&a);
+    return r;
+}
+
+/* What the engine can do; asked once, and not needed for anything to work. */
+static void learn_info(struct docker *d, struct fn_op *op, uint32_t timeout_ms)
+{
+    struct fn_error err = { .size = sizeof(err) };
+    struct api_info info = { .cgroup_v1 = false };
+    bool known;
+    int r;
+
+    pthread_mutex_lock(&d->lock);
+    known = d->info_known;
+    pthread_mutex_unlock(&d->lock);
+    if (known) {
+        return;
+    }
+    r = ask_info(d, op, timeout_ms, &info, &err);
     if (r < 0) {
-        engine_log(d, FN_LOG_WARN, "container engine: %s", err.msg);
+        if (r != FN_E_DEADLINE || timeout_ms > LEARN_BRIEF_MS) {
+            engine_log(d, FN_LOG_WARN, "container engine: %s", err.msg);
+        }
         return;
     }
     if (!info.seccomp) {
@@ -67,31 +115,37 @@ static void learn_info(struct docker *d, struct fn_op *op)
     pthread_mutex_unlock(&d->lock);
 }
 
+void engine_learn(struct docker *d, struct fn_op *op)
+{
+    struct fn_error err = { .size = sizeof(err) };
+
+    if (learn_version(d, op, LEARN_TIMEOUT_MS, &err) < 0) {
+        engine_log(d, FN_LOG_WARN, "container engine: %s", err.msg);
+    }
+    learn_info(d, op, LEARN_TIMEOUT_MS);
+}
+
 int engine_probe(struct docker *d, struct fn_op *op, char *ret_version, size_t cap,
                  struct fn_error *reterr)
 {
     struct fn_http_answer a = { .size = sizeof(a) };
-    struct api_version v;
-    bool known;
-    int r = get(d, op, "/_ping", PING_TIMEOUT_MS, &a, reterr);
+    struct fn_error err = { .size = sizeof(err) };
+    int r = get(d, op, "/_ping", PING_TIMEOUT_MS, false, &a, &err);
 
     d->http->free_answer(&a);
     if (r == 0) {
-        r = get(d, op, "/version", INSPECT_TIMEOUT_MS, &a, reterr);
+        r = learn_version(d, op, LEARN_BRIEF_MS, &err);
+        r = r == FN_E_DEADLINE ? 0 : r; /* it is there, and is asked again */
     }
-    if (r == 0) {
-        r = api_parse_version(a.body, a.body_len, &v, reterr);
-    }
-    d->http->free_answer(&a);
     if (r < 0) {
+        if (reterr) {
+            *reterr = err;
+        }
         return r;
     }
+    learn_info(d, op, LEARN_BRIEF_MS);
     pthread_mutex_lock(&d->lock);
-    known = d->info_known;
+    snprintf(ret_version, cap, "%s", *d->version ? d->version : "version not told yet");
     pthread_mutex_unlock(&d->lock);
-    if (!known) {
-        learn_info(d, op);
-    }
-    snprintf(ret_version, cap, "%s (API %s)", v.version, v.api);
     return 0;
 }

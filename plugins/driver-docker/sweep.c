@@ -129,9 +129,7 @@ int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char 
     struct sweep *s = calloc(1, sizeof(*s));
     int r = FN_E_EXHAUSTED;
 
-    pthread_mutex_lock(&d->lock);
-    snprintf(d->instance, sizeof(d->instance), "%s", instance);
-    pthread_mutex_unlock(&d->lock);
+    ctr_know_owner(d, owner, instance);
     events_expire(d);
     if (s) {
         s->ids = calloc(SWEPT_MAX, sizeof(*s->ids));
@@ -147,6 +145,9 @@ int ctr_sweep(struct docker *d, struct fn_op *op, const char *owner, const char 
         r = list_all(s, op, reterr);
     }
     r = r < 0 ? r : remove_dead(s, op, ret_removed, reterr);
+    if (r == 0) {
+        engine_learn(d, op);
+    }
     if (s) {
         free(s->ids);
     }

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 
 /* Where the engine puts the cgroup of a container, below the root of a hierarchy. */
-static const char *const places[] = { "docker/%s", "system.slice/docker-%s.scope" };
+static const char *const places[] = { "docker/%s", "system.slice/docker-%s.scope",
+                                      "machine.slice/libpod-%s.scope", "libpod_parent/libpod-%s" };
 
 #define PLACES_N (sizeof(places) / sizeof(places[0]))
 

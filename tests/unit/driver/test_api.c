@@ -632,6 +632,68 @@ START_TEST(events_are_recognised)
 }
 END_TEST
 
+START_TEST(what_an_engine_has_is_understood)
+{
+    static const struct {
+        const char *info;
+        bool userns, seccomp, no_syslog;
+    } rows[] = {
+        { "{\"SecurityOptions\":[\"name=seccomp,profile=default\"]}", false, true, false },
+        { "{\"SecurityOptions\":[\"name=userns\"]}", true, false, false },
+        { "{\"SecurityOptions\":[\"name=seccomp\",\"name=rootless\"]}", true, true, false },
+        { "{\"SecurityOptions\":null,\"Plugins\":{\"Log\":[\"none\"]}}", false, false, true },
+        { "{\"Plugins\":{\"Log\":[\"local\",\"syslog\"]}}", false, false, false },
+        { "{\"Plugins\":{\"Log\":[]}}", false, false, false },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct api_info info = { .cgroup_v1 = true };
+
+        ck_assert_int_eq(api_parse_info(rows[i].info, strlen(rows[i].info), &info, NULL), 0);
+        ck_assert_int_eq(info.userns, rows[i].userns);
+        ck_assert_int_eq(info.seccomp, rows[i].seccomp);
+        ck_assert_int_eq(info.no_syslog, rows[i].no_syslog);
+        ck_assert(!info.cgroup_v1);
+    }
+}
+END_TEST
+
+/* One engine says "destroy", another "remove"; a network that is removed is no container. */
+START_TEST(a_removal_has_two_names)
+{
+    static const struct {
+        const char *line;
+        enum api_event_type type;
+    } rows[] = {
+        { "{\"Type\":\"container\",\"Action\":\"destroy\"}\n", API_EVENT_DESTROY },
+        { "{\"Type\":\"container\",\"Action\":\"remove\"}\n", API_EVENT_DESTROY },
+        { "{\"Type\":\"network\",\"Action\":\"remove\"}\n", API_EVENT_OTHER },
+    };
+    struct told told = { .n = 0 };
+    struct api_events e = { .each = see_event, .ud = &told };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        api_events_feed(&e, rows[i].line, strlen(rows[i].line));
+        ck_assert_int_eq(told.n, (int)i + 1);
+        ck_assert_int_eq(told.last.type, rows[i].type);
+    }
+}
+END_TEST
+
+START_TEST(events_are_asked_for_by_owner)
+{
+    static const char want[] =
+        "/events?since=-15&filters=%7B%22type%22%3A%5B%22container%22%5D%2C%22event%22%3A%5B%22die%22"
+        "%2C%22died%22%2C%22oom%22%2C%22destroy%22%2C%22remove%22%5D%2C%22label%22%3A%5B%22"
+        "io.fnd.owner%3Da%5C%22%26b%22%5D%7D";
+    char path[512];
+
+    ck_assert_int_eq(api_events_path("a\"&b", -15, path, sizeof(path)), 0);
+    ck_assert_str_eq(path, want);
+    ck_assert_int_eq(api_events_path("a\"&b", -15, path, strlen(want)), FN_E_RANGE);
+}
+END_TEST
+
 /* However they are cut. */
 START_TEST(lines_of_line_ends_are_no_events)
 {
@@ -945,6 +1007,9 @@ int main(void)
     tcase_add_test(t, a_failed_pull_names_its_cause_behind_long_digests);
     tcase_add_test(t, a_pull_onto_a_full_disk_may_be_tried_elsewhere);
     tcase_add_test(t, events_are_recognised);
+    tcase_add_test(t, what_an_engine_has_is_understood);
+    tcase_add_test(t, a_removal_has_two_names);
+    tcase_add_test(t, events_are_asked_for_by_owner);
     tcase_add_test(t, lines_of_line_ends_are_no_events);
     tcase_add_test(t, events_of_any_size_are_learnt);
     tcase_add_test(t, lists_are_read_at_any_cut_and_of_any_size);

@@ -194,6 +194,32 @@ START_TEST(an_old_api_is_refused)
 }
 END_TEST
 
+/* Some ask other programs for theirs: a probe does not wait for that, and no call is refused for it. */
+START_TEST(a_version_that_takes_long_is_told_later)
+{
+    static atomic_int asked;
+    char version[64];
+
+    routes[0] = (struct route){ "/_ping", OK(2, "OK"), false, NULL };
+    routes[1] = (struct route){ "/version", NULL, false, &asked };
+    routes[2] = (struct route){ "/info", OK(2, "{}"), false, NULL };
+    both();
+    for (int i = 1; i <= 2; i++) {
+        ck_assert_msg(node_probe(node, version, sizeof(version), &err) == 0, "%s", err.msg);
+        ck_assert_str_eq(version, "version not told yet");
+        ck_assert_int_eq(atomic_load(&asked), i);
+    }
+    pthread_mutex_lock(&lock);
+    routes[1].answer = OK(39, "{\"Version\":\"4.3.1\",\"ApiVersion\":\"1.41\"}");
+    pthread_mutex_unlock(&lock);
+    for (int i = 0; i < 2; i++) { /* and asked no more */
+        ck_assert_msg(node_probe(node, version, sizeof(version), &err) == 0, "%s", err.msg);
+        ck_assert_str_eq(version, "4.3.1 (API 1.41)");
+        ck_assert_int_eq(atomic_load(&asked), 3);
+    }
+}
+END_TEST
+
 START_TEST(an_engine_that_wants_tls_says_so)
 {
     char version[64];
@@ -309,15 +335,20 @@ static void create_ctr(uint64_t handle, void **ret)
     rmdir(dir);
 }
 
-/* There; made, with containers kept apart; not to be made: the engine's own. Asked for once. */
+/* There, as an option or a label says; made, with containers kept apart or, with a warning, not; not to
+ * be made: the engine's own. Asked for once. */
 START_TEST(functions_have_a_network_of_their_own)
 {
     static const char there[] =
         OK(53, "{\"Options\":{\"com.docker.network.bridge.name\":\"fnd0\"}}");
-    static const char *const looks[] = { there, NULL, NULL };
-    static const char *const makes[] = { NULL, CREATED,
+    static const char labelled[] = OK(35, "{\"Labels\":{\"io.fnd.bridge\":\"fnd0\"}}");
+    static const char warned[] =
+        "HTTP/1.1 201 Created\r\nContent-Length: 88\r\n\r\n"
+        "{\"Warning\":\"\\\"com.docker.network.bridge.enable_icc: false\\\" is not a recognized option\"}";
+    static const char *const looks[] = { there, labelled, NULL, NULL, NULL };
+    static const char *const makes[] = { NULL, NULL, CREATED, warned,
                                          "HTTP/1.1 403 X\r\nContent-Length: 2\r\n\r\n{}" };
-    static const int made[] = { 0, 1, 2 };
+    static const int made[] = { 0, 0, 1, 1, 2 };
     static atomic_int looked, posted;
     int n = 0;
     void *ctr;
@@ -331,10 +362,10 @@ START_TEST(functions_have_a_network_of_their_own)
     routes[n++] = (struct route){ "/containers/create", CREATED, false, NULL };
     both();
     create_ctr(1, &ctr);
-    ck_assert_int_eq(last_create_has("\"NetworkMode\":\"fnd\""), _i < 2);
-    ck_assert_int_eq(last_create_has("NetworkMode"), _i < 2);
+    ck_assert_int_eq(last_create_has("\"NetworkMode\":\"fnd\""), _i < 4);
+    ck_assert_int_eq(last_create_has("NetworkMode"), _i < 4);
     create_ctr(2, &ctr);
-    ck_assert_int_eq(atomic_load(&looked), _i == 0);
+    ck_assert_int_eq(atomic_load(&looked), _i < 2);
     ck_assert_int_eq(atomic_load(&posted), made[_i]);
 }
 END_TEST
@@ -794,9 +825,12 @@ END_TEST
 
 START_TEST(the_engine_is_reported_up_and_down)
 {
+    uint32_t removed;
+
     routes[0] = (struct route){ "/events", STREAM, false, NULL };
     routes[1] = (struct route){ "/containers/json", OK(2, "[]"), false, NULL };
     both();
+    ck_assert_int_eq(node_sweep(node, "owner", "instance", &removed, &err), 0);
     ck_assert(node_wait_engine(node, true));
 }
 END_TEST
@@ -812,11 +846,12 @@ int main(void)
     tcase_add_checked_fixture(t, NULL, teardown);
     tcase_add_test(t, an_engine_that_is_not_there_is_named);
     tcase_add_test(t, an_old_api_is_refused);
+    tcase_add_test(t, a_version_that_takes_long_is_told_later);
     tcase_add_test(t, an_engine_that_wants_tls_says_so);
     tcase_add_test(t, bad_options_are_refused);
     tcase_add_loop_test(t, bad_create_answers_can_be_tried_elsewhere, 0, 5);
     tcase_add_test(t, a_wrapper_cannot_pass_for_the_host);
-    tcase_add_loop_test(t, functions_have_a_network_of_their_own, 0, 3);
+    tcase_add_loop_test(t, functions_have_a_network_of_their_own, 0, 5);
     tcase_add_test(t, a_network_that_went_away_is_made_again);
     tcase_add_test(t, an_orphan_is_removed_without_a_call);
     tcase_add_test(t, an_image_that_went_away_is_not_found);
