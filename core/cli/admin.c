@@ -339,6 +339,9 @@ static void print_why(const json_t *root)
     } else {
         printf("ended     not yet, it runs or waits\n");
     }
+    if (json_object_get(root, "trace_id")) {
+        printf("trace     %s\n", admin_text(root, "trace_id"));
+    }
     if (json_object_get(root, "error")) {
         printf("error     %s\n", admin_text(root, "error"));
     }

@@ -20,6 +20,7 @@
 #include <runner/account.h>
 #include <runner/runner.h>
 #include <store/store.h>
+#include <trace/trace.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,6 +356,26 @@ static const char *value_of(const struct config *c, enum config_section section,
     return ret;
 }
 
+static void check_traces(struct config *c, struct conf_problems *p)
+{
+    const struct trace_options *o = c->traces;
+    const char *url = o->endpoint;
+
+    if (url && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) {
+        config_refuse(c, SECTION_TRACES, "endpoint", url, "http://... or https://...", p);
+    }
+    if (url && o->ca && strncmp(url, "https://", 8) != 0) {
+        config_refuse(c, SECTION_TRACES, "ca", o->ca, "an endpoint with https:// for it", p);
+    }
+    for (uint64_t i = 0; i < o->headers.n; i++) {
+        const char *rule = trace_header_refused(o->headers.items[i]);
+
+        if (rule) { /* what was got may be a secret */
+            config_refuse(c, SECTION_TRACES, "headers", "another form", rule, p);
+        }
+    }
+}
+
 static void check_buckets(struct config *c, struct conf_problems *p)
 {
     const struct fn_strlist *all = &c->buckets->latency;
@@ -598,6 +619,7 @@ void config_check_values(struct config *c, struct conf_problems *p)
     check_cors(c, p);
     check_proxies(c, p);
     check_log(c, p);
+    check_traces(c, p);
     check_buckets(c, p);
     check_admin(c, p);
     check_api_url(c, p);

@@ -115,6 +115,7 @@ struct config {
     const struct awake_options *awake;
     const struct log_options *log;
     const struct config_buckets *buckets;
+    const struct trace_options *traces;
     struct http_port *http;
     const struct http_limits *http_limits;
     const struct cors *cors;

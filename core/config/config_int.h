@@ -11,6 +11,7 @@ enum config_section {
     SECTION_PROCESS,
     SECTION_LOG,
     SECTION_METRICS,
+    SECTION_TRACES,
     SECTION_HTTP,
     SECTION_GRPC,
     SECTION_LB,

@@ -19,12 +19,14 @@
         name_, SECTION_NOWHERE, NULL, FORM_NONE, VARIABLE_MAY_BE_FILE, why                         \
     }
 
-/* The variables of Go Fn, and one of ours. */
+/* The variables of Go Fn, and some of ours. */
 const struct config_variable config_variables[] = {
     { "FN_NODE_TYPE", SECTION_TOP, "node", FORM_AS_IS, TEXT, NULL },
     { "FN_PORT", SECTION_HTTP, "listen", FORM_PORT, NUMBER, NULL },
     { "FN_GRPC_PORT", SECTION_GRPC, "listen", FORM_PORT, NUMBER, NULL },
     { "FND_TRANSPORT", SECTION_GRPC, "transport", FORM_AS_IS, 0, NULL },
+    { "FND_TRACES_ENDPOINT", SECTION_TRACES, "endpoint", FORM_AS_IS, TEXT, NULL },
+    { "FND_TRACES_HEADERS", SECTION_TRACES, "headers", FORM_AS_IS, TEXT, NULL },
     { "FN_RUNNER_API_URL", SECTION_LB, "api_url", FORM_AS_IS, TEXT, NULL },
     { "FN_RUNNER_ADDRESSES", SECTION_POOL, "runners", FORM_AS_IS, TEXT, NULL },
     { "FN_NPM_ADDRESS", SECTION_POOL, "address", FORM_AS_IS, TEXT, NULL },
@@ -363,7 +365,7 @@ void config_env_read(struct config *c, char *const *environ_, struct conf_proble
         const char *name;
 
         if (!eq || (strncmp(*e, "FN_", 3) != 0 && strncmp(*e, "DOCKER_", 7) != 0 &&
-                    strncmp(*e, "FND_TRANSPORT=", 14) != 0)) {
+                    strncmp(*e, "FND_TRACES_", 11) != 0 && strncmp(*e, "FND_TRANSPORT=", 14) != 0)) {
             continue;
         }
         name = arena_strndup(&c->priv->arena, *e, (size_t)(eq - *e));

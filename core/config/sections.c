@@ -25,6 +25,7 @@
 #include <runner/account.h>
 #include <runner/runner.h>
 #include <store/store.h>
+#include <trace/trace.h>
 #include <stdalign.h>
 
 #define ROWS_MAX 64u /* of a section, with the end */
@@ -90,7 +91,7 @@ static const struct opt_table buckets_table = { buckets_rows, sizeof(struct conf
 static const struct opt_table top_table = { top_rows, sizeof(struct config_top) };
 static const struct opt_table process_table = { process_rows, sizeof(struct config_process) };
 
-const char *const config_top_others[] = { "process", "log", "metrics", "http", "grpc", "lb",
+const char *const config_top_others[] = { "process", "log", "metrics", "traces", "http", "grpc", "lb",
                                           "runner", "npm", "api", "store", "admin",
                                           "tls", "apps", "plugins", NULL };
 
@@ -103,6 +104,10 @@ const struct config_section_def config_sections[SECTIONS_N] = {
     [SECTION_LOG] = { "log", "What the node writes about itself.", { FILLS(log_opt_table, log) } },
     [SECTION_METRICS] = { "metrics", "What the metrics page shows, every node.",
                           { FILLS(buckets_table, buckets) } },
+    [SECTION_TRACES] = { "traces", "Traces of calls for a collector: nodes `lb`, `pure-runner` "
+                                   "and `full` (tracing.md).",
+                         { FILLS(trace_opt_table, traces) },
+                         1u << SIDE_LB | 1u << SIDE_RUNNER },
     [SECTION_HTTP] = { "http", "The HTTP port and its limits, every node.",
                        { FILLS(http_port_table, http), FILLS(http_limits_table, http_limits),
                          FILLS(cors_opt_table, cors) } },

@@ -396,10 +396,11 @@ static int fetch_run(struct fetch *f, struct fetch_handle *h, struct fn_op *op,
     return r;
 }
 
-int fetch_exchange(struct fetch *f, struct fn_op *op, const struct fn_http_request *rq,
-                   struct fn_http_answer *ret, struct fn_error *reterr)
+int fetch_ask(struct fetch *f, struct fn_op *op, const struct fn_http_request *rq,
+              struct fn_http_answer *ret, uint32_t *ret_retry_after_s, struct fn_error *reterr)
 {
     struct fetch_handle *h;
+    curl_off_t retry_s = 0;
     int r = fetch_check_request(rq, reterr);
 
     if (r < 0) {
@@ -410,8 +411,18 @@ int fetch_exchange(struct fetch *f, struct fn_op *op, const struct fn_http_reque
         return err_set(reterr, FN_E_EXHAUSTED, "fn.http: out of memory");
     }
     r = fetch_run(f, h, op, rq, ret, reterr);
+    curl_easy_getinfo(h->easy, CURLINFO_RETRY_AFTER, &retry_s);
+    *ret_retry_after_s = retry_s > 0 && retry_s < UINT32_MAX ? (uint32_t)retry_s : 0;
     handle_give(f, h);
     return r;
+}
+
+int fetch_exchange(struct fetch *f, struct fn_op *op, const struct fn_http_request *rq,
+                   struct fn_http_answer *ret, struct fn_error *reterr)
+{
+    uint32_t retry_after_s;
+
+    return fetch_ask(f, op, rq, ret, &retry_after_s, reterr);
 }
 
 void fetch_free_answer(struct fn_http_answer *given)

@@ -114,8 +114,8 @@ static void log_end(struct lb_call *c, enum outcome outcome, int status, const s
                     "outcome", outcome_names[outcome], "status", log_num(status), "fn_id",
                     c->fn ? c->fn->fn_id : c->route.fn_id, "app_id", c->fn ? c->fn->app_id : NULL,
                     "runner_addr", c->place.address, "attempts", log_num(c->place.attempts),
-                    "error", e ? e->msg : NULL, "fn_request_id", c->request_id, "peer", c->rq.peer,
-                    (char *)NULL);
+                    "error", e ? e->msg : NULL, "fn_request_id", c->request_id, "trace_id",
+                    spans_trace_id(c->traced.spans), "peer", c->rq.peer, (char *)NULL);
 }
 
 void call_release(struct lb_call *c)
@@ -506,6 +506,7 @@ static void try_again(struct lb_call *c, enum seen seen)
     metric_add(c->lb->metrics.running, -1);
     metric_add(c->lb->metrics.queued, 1);
     call_enter(c, LB_PLACING);
+    traced_again(c);
     place_refused(&c->place, why, FN_E_UNAVAILABLE);
     call_step(c);
 }
@@ -524,7 +525,8 @@ static void end_as(struct lb_call *c, enum seen seen, const char *transport_text
     c->place.overdue = seen == SEEN_DEADLINE;
     if (seen == SEEN_BROKEN || seen == SEEN_ABORTED || !known) {
         log_stranger(FN_LOG_WARN, "the runner's stream ended without a proof", "call_id", c->id,
-                     "runner_addr", c->place.address, "error", known ? transport_text : text);
+                     "runner_addr", c->place.address, "trace_id", spans_trace_id(c->traced.spans),
+                     "error", known ? transport_text : text);
     }
     err_set_http(&e, FN_E_UNKNOWN, known ? status : 500,
                  seen == SEEN_FUNCTION_ERROR ? FN_BLAME_USER : FN_BLAME_PLATFORM, "%s",
@@ -618,6 +620,7 @@ static void call_offer(struct lb_call *c)
 
     call_enter(c, LB_OFFERED);
     c->offers++;
+    traced_offer(c);
     metric_add(c->lb->metrics.queued, -1);
     metric_add(c->lb->metrics.running, 1);
     c->attempt = c->lb->deps.client->attempt(c->place.link, &t, c->body, attempt_deadline_ns(c),
@@ -677,7 +680,7 @@ static int build_model(struct lb_call *c, struct call *m)
     if (dropped) {
         metric_add(c->lb->metrics.reserved_dropped, dropped);
     }
-    return r;
+    return r < 0 ? r : traced_headers(c, &m->headers);
 }
 
 static void set_view(struct lb_call *c, const struct call *m)
@@ -701,11 +704,16 @@ static void set_view(struct lb_call *c, const struct call *m)
 static int write_model(struct lb_call *c, const struct call *m)
 {
     struct buf *json = &c->lb->json;
+    char *text = NULL;
 
     buf_clear(json);
     if (call_to_json(m, json) == 0) {
-        c->json = arena_strndup(&c->arena, json->data, json->len);
+        text = arena_strndup(&c->arena, json->data, json->len);
+        c->json = text;
         c->json_len = json->len;
+    }
+    if (text) {
+        traced_written(c, text);
     }
     if (json->cap > JSON_KEPT_BYTES) {
         buf_finish(json);
@@ -743,14 +751,17 @@ static int check_type(const struct lb_call *c, struct fn_error *reterr)
 
 static int run_overriders(struct lb_call *c, struct call *m, struct fn_error *reterr)
 {
+    int64_t begun_wall_ns;
     int r;
 
     if (!c->chain || c->chain->n_overriders == 0) {
         return 0;
     }
+    begun_wall_ns = c->traced.spans ? env_wall_ns(c->lb->deps.env) : 0;
     c->slot_hash_id = ""; /* the call may be another one now: the runner makes its key */
     r = override_apply(c->chain->overriders, c->chain->n_overriders, OVERRIDE_AT_LB, m,
                        &c->extensions, reterr);
+    spans_overridden(c->traced.spans, begun_wall_ns, c->chain->n_overriders, r < 0 ? reterr : NULL);
     c->route.detached = m->detached;
     return r;
 }

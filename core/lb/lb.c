@@ -170,6 +170,7 @@ static struct lb_call *call_create(struct lb *lb, const struct lb_request *rq,
     c->request_id = rid ? arena_strdup(&c->arena, rid) : NULL;
     id_make(lb->deps.ids, c->started_wall_ns, c->id);
     note_begin(c);
+    traced_begin(c);
     TAILQ_INSERT_TAIL(&lb->calls, c, link);
     if (!env_timer_is_set(&lb->overdue)) {
         env_timer_set(lb->deps.env, &lb->overdue, c->created_ns + OVERDUE_LOOK_NS);

@@ -19,6 +19,7 @@
 #include <override/chain.h>
 #include <place/place.h>
 #include <plugin/plugin.h>
+#include <trace/trace.h>
 
 struct lb;
 struct lb_call;
@@ -52,6 +53,7 @@ struct lb_deps {
     struct engage_client *client;
     struct catalog *catalog;
     struct id_maker *ids;
+    struct tracer *tracer; /* NULL = calls are not traced */
     struct lb_options options;
 };
 

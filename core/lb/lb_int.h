@@ -10,6 +10,7 @@
 #include <model/call.h>
 #include <model/view.h>
 #include <sys/queue.h>
+#include <trace/trace.h>
 #include <uthash.h>
 
 /* ---- route.c: which function a request means, and the header contract ------------------------ */
@@ -114,6 +115,16 @@ struct lb {
     struct env_timer overdue; /* looks for calls that no runner ends; set while there are any */
 };
 
+/* What it writes of itself for a collector of traces (traced.c). */
+struct call_spans {
+    struct spans *spans;         /* NULL: it is not traced */
+    uint32_t placement, attempt; /* that are open, or SPAN_NONE */
+    uint32_t stretches;          /* of placement */
+    uint32_t tries_told;
+    struct spans_mark mark;
+    char *parent; /* traceparent in `json`, where the attempt's id goes; NULL = it is not there */
+};
+
 struct lb_call {
     struct lb *lb;
     TAILQ_ENTRY(lb_call) link;
@@ -143,6 +154,7 @@ struct lb_call {
     struct place_call place;
     uint32_t offers; /* attempts that were given to a transport */
     struct why_entry *why; /* NULL = not kept */
+    struct call_spans traced;
     struct engage_attempt *attempt;
     struct headers headers; /* of ResultStart */
     struct headers answer;  /* what the client gets */
@@ -170,6 +182,16 @@ void metrics_declare(struct lb_metrics *m);
 /* Counts the call's body with its app. FN_E_EXHAUSTED: the app holds its share. */
 int bodies_take(struct lb_call *c, struct fn_error *reterr);
 void bodies_give(struct lb_call *c);
+
+/* traced.c. Nothing is done for a call that is not traced. */
+void traced_begin(struct lb_call *c);
+int traced_headers(struct lb_call *c, struct headers *h); /* for what travels; FN_E_EXHAUSTED */
+void traced_written(struct lb_call *c, char *json);       /* those headers are in it */
+void traced_placing(struct lb_call *c); /* the function is known */
+void traced_again(struct lb_call *c);   /* placement goes on */
+void traced_offer(struct lb_call *c);
+void traced_attempt(struct lb_call *c, enum seen seen, int grpc_status, const char *words);
+void traced_end(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e);
 
 /* call.c */
 void call_run(struct lb_call *c); /* asks the catalog and goes on */

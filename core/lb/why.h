@@ -12,6 +12,7 @@
 #include <model/ids.h>
 #include <place/trace.h>
 #include <stdbool.h>
+#include <trace/trace.h>
 
 #define WHY_ID_MAX 64u
 #define WHY_ERROR_MAX 96u
@@ -38,6 +39,7 @@ struct why_entry {
     int64_t scheduler_ns; /* reported by the runner: its own queue and start */
     int64_t execution_ns; /* reported by the runner */
     int64_t start_ns[WHY_START_N]; /* reported by the runner, part of scheduler_ns */
+    char trace_id[TRACE_ID_HEX];   /* "" = it is not traced */
     char fn_id[WHY_ID_MAX];
     char error[WHY_ERROR_MAX]; /* "" = none, or the function's */
     struct trace trace;
@@ -63,6 +65,8 @@ const struct why_entry *why_at(const struct why *w, uint32_t i);
 /* "none of the last 4096 calls ...": for an id that is not there. */
 int why_unknown(const struct why *w, const char *id, int64_t now_ns, struct fn_error *reterr);
 
+/* A word for trace_try.how. */
+const char *why_how_name(uint32_t how);
 /* The entry as one JSON object. FN_E_EXHAUSTED */
 int why_print(const struct why_entry *e, int64_t now_ns, struct buf *out);
 

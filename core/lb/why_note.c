@@ -1,10 +1,11 @@
-/* What a call writes into its entry of the ring. */
+/* What a call writes into its entry of the ring, and into its trace. */
 #include <lb/lb_int.h>
 
 #include <string.h>
 
 void note_placing(struct lb_call *c)
 {
+    traced_placing(c);
     if (c->why) {
         c->why->placing_ns = env_now_ns(c->lb->deps.env);
         trace_copy(c->why->fn_id, sizeof(c->why->fn_id), c->fn->fn_id);
@@ -38,10 +39,12 @@ static const char *words_of(const struct lb_call *c, enum seen seen, const char 
 void note_attempt(struct lb_call *c, enum seen seen, int grpc_status, const char *text)
 {
     bool told = c->has_finished && !c->finished.success;
+    const char *words = words_of(c, seen, text);
 
-    if (c->why) {
-        trace_end(&c->why->trace, env_now_ns(c->lb->deps.env), TRACE_HOW_OWN + seen,
-                  told ? c->finished.error_code : grpc_status, words_of(c, seen, text));
+    traced_attempt(c, seen, grpc_status, words);
+    if (c->place.trace) {
+        trace_end(c->place.trace, env_now_ns(c->lb->deps.env), TRACE_HOW_OWN + seen,
+                  told ? c->finished.error_code : grpc_status, words);
     }
 }
 
@@ -73,11 +76,12 @@ void note_end(struct lb_call *c, enum outcome outcome, int status, const struct 
     struct why_entry *w = c->why;
 
     tally_end(c, outcome);
+    traced_end(c, outcome, status, e);
+    c->why = NULL;
+    c->place.trace = NULL;
     if (!w) {
         return;
     }
-    c->why = NULL;
-    c->place.trace = NULL;
     w->outcome = (uint8_t)outcome;
     w->status = status;
     w->ended_ns = env_now_ns(c->lb->deps.env);

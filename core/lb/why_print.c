@@ -4,7 +4,7 @@
 #include <model/json.h>
 #include <model/time_text.h>
 
-static const char *how_name(uint32_t how)
+const char *why_how_name(uint32_t how)
 {
     static const char *const seen[SEEN_N] = {
         [SEEN_OK] = "ok",
@@ -67,7 +67,7 @@ static int add_try(const struct why_entry *e, const struct trace_try *y, int64_t
 
     r |= jw_string(out, trace_text(y->address, sizeof(y->address), clean, sizeof(clean)));
     r |= buf_printf(out, ",\"how\":\"%s\",\"round\":%u",
-                    open && !e->ended ? "running" : how_name(y->how), (unsigned)y->round);
+                    open && !e->ended ? "running" : why_how_name(y->how), (unsigned)y->round);
     r |= add_us(out, "after_us", e->created_ns, y->begun_ns);
     r |= add_us(out, "took_us", y->begun_ns, !open ? y->ended_ns : e->ended ? e->ended_ns : now_ns);
     if (y->code) {
@@ -161,6 +161,7 @@ int why_print(const struct why_entry *e, int64_t now_ns, struct buf *out)
     }
     r |= add_text(out, "error", e->error, sizeof(e->error));
     r |= add_text(out, "fn_id", e->fn_id, sizeof(e->fn_id));
+    r |= add_text(out, "trace_id", e->trace_id, sizeof(e->trace_id));
     r |= buf_printf(out, ",\"generation\":%u", e->generation);
     r |= add_placement(e, now_ns, out);
     r |= add_phases(e, now_ns, out);

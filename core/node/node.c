@@ -3,6 +3,7 @@
 #include <node/logs.h>
 #include <node/node.h>
 #include <node/ready.h>
+#include <node/traces.h>
 #include <process/crash.h>
 
 #include <arpa/inet.h>
@@ -204,6 +205,7 @@ int node_open(struct node *n, struct config *config, struct fn_error *reterr)
     }
     r = node_tls_open(&n->tls, n->env, config, reterr);
     r = r < 0 ? r : node_offer(n, reterr);
+    r = r < 0 ? r : node_traces_open(n, reterr);
     return r < 0 ? r : open_parts(n, config, reterr);
 }
 
@@ -214,6 +216,7 @@ void node_apply(struct node *n)
     log_level_parse(n->config->log->level, &level);
     log_set_level(level);
     set_budget(n);
+    node_traces_apply(n);
     web_set_limits(n->web, n->config->http_limits);
     web_set_cors(n->web, n->config->cors);
     web_set_api_clients(n->web, &n->config->api->clients);
@@ -300,6 +303,7 @@ void node_close(struct node *n)
     for (uint32_t i = 0; i < n->n_sides; i++) {
         n->sides[i]->close(n);
     }
+    tracer_destroy(n->tracer);
     loop_leave(n->loop);
     config_undo_free(n->settings_undo);
     generations_close(n);

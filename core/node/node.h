@@ -26,6 +26,7 @@
 #include <rpc/rpc.h>
 #include <runner/runner.h>
 #include <store/store.h>
+#include <trace/trace.h>
 
 struct node {
     const struct config *config; /* of the current generation */
@@ -51,6 +52,8 @@ struct node {
     struct node_tls tls;
     struct id_maker ids;
     struct budget bodies;
+    struct tracer *tracer;
+    char hostname[256];
 
     struct plugin **plugins; /* drivers, in order of creation; the others belong to generations */
     uint32_t n_plugins;
@@ -70,7 +73,6 @@ struct node {
     struct engage_link *log_link;
     char owner[64];
     char instance[33];
-    char hostname[256];
 
     /* load balancer side */
     struct place *place;

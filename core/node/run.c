@@ -93,7 +93,7 @@ static _Noreturn void leave(int code)
 static void drain_step(struct run *run)
 {
     if (run->sides_drained && run->draining && reload_is_quiet(run->node.reload) &&
-        generations_are_told(&run->node) &&
+        generations_are_told(&run->node) && tracer_is_flushed(run->node.tracer) &&
         (!run->node.web || web_connections(run->node.web) == 0)) {
         run->clean = true;
         loop_stop(run->node.loop);
@@ -107,6 +107,7 @@ static void drain_next(void *ud)
 
     if (run->sides_draining == n->n_sides) {
         run->sides_drained = true;
+        tracer_flush(n->tracer);
         return;
     }
     n->sides[run->sides_draining++]->drain(n, drain_next, run);

@@ -91,7 +91,7 @@ static const struct catalog_source *source_of(struct node *n)
 
 static int open_catalog(struct node *n, struct fn_error *reterr)
 {
-    uint32_t threads = LOOKUPS_THREADS + FOLLOW_THREADS + OTHER_THREADS +
+    uint32_t threads = LOOKUPS_THREADS + FOLLOW_THREADS + OTHER_THREADS + TRACE_THREADS +
                        (n->store ? STORE_THREADS : 0);
     int r;
 
@@ -138,6 +138,7 @@ static int lb_open(struct node *n, struct fn_error *reterr)
         .env = n->env,
         .client = client_of(n),
         .ids = &n->ids,
+        .tracer = n->tracer,
         .options = lb_options_of(n->config, 1),
     };
     int r = place_create(&place, &n->place, reterr);

@@ -59,9 +59,6 @@ static int name_self(struct node *n, struct fn_error *reterr)
     for (size_t i = 0; i < sizeof(random); i++) {
         snprintf(n->instance + 2 * i, 3, "%02x", random[i]);
     }
-    if (gethostname(n->hostname, sizeof(n->hostname) - 1) < 0) {
-        snprintf(n->hostname, sizeof(n->hostname), "localhost");
-    }
     if (n->config->runner->owner) {
         snprintf(n->owner, sizeof(n->owner), "%s", n->config->runner->owner);
     } else {
@@ -165,6 +162,7 @@ static int runner_open(struct node *n, struct fn_error *reterr)
         .env = n->env,
         .fnsock = &n->fnsock,
         .ids = &n->ids,
+        .tracer = n->tracer,
         .reader = { side_read_file, NULL },
         .leads_home = net_url_leads_home,
         .file_exists = side_file_exists,

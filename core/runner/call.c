@@ -163,6 +163,22 @@ static int make_key(struct rcall *rc, const char *slot_hash_id, struct fn_error 
     return keys_find(&r->keys, &rc->call, text, rc->key);
 }
 
+static int run_overriders(struct rcall *rc, struct fn_error *err)
+{
+    int64_t begun_wall_ns;
+    int result;
+
+    if (!rc->chain || rc->chain->n_overriders == 0) {
+        return 0;
+    }
+    begun_wall_ns = rc->traced.spans ? env_wall_ns(rc->r->env) : 0;
+    result = override_apply(rc->chain->overriders, rc->chain->n_overriders, OVERRIDE_AT_RUNNER,
+                            &rc->call, &rc->extensions, err);
+    spans_overridden(rc->traced.spans, begun_wall_ns, rc->chain->n_overriders,
+                     result < 0 ? err : NULL);
+    return result;
+}
+
 /* Everything that can be wrong with a TryCall; err->http_status says what to answer. */
 static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_error *err)
 {
@@ -171,11 +187,11 @@ static int accept_try(struct rcall *rc, const struct engage_try *t, struct fn_er
     int result = call_from_json(c, t->call_json, t->call_json_len, err);
 
     if (result == 0) {
+        rspans_begin(rc);
         result = kvs_fill(&rc->extensions, t->extensions, t->n_extensions, "extensions", err);
     }
-    if (result == 0 && rc->chain) {
-        result = override_apply(rc->chain->overriders, rc->chain->n_overriders,
-                                OVERRIDE_AT_RUNNER, c, &rc->extensions, err);
+    if (result == 0) {
+        result = run_overriders(rc, err);
     }
     if (result == 0) {
         result = call_check(c, err);
@@ -552,7 +568,7 @@ static int fn_headers(struct rcall *rc, struct headers *ret)
     items[n++] = (struct header){ "Fn-Call-Id", rc->call.id ? rc->call.id : "" };
     items[n++] = (struct header){ "Fn-Deadline", deadline };
     *ret = (struct headers){ .arena = &rc->arena, .items = items, .n = n, .cap = n };
-    return 0;
+    return rspans_run(rc, ret);
 }
 
 static void fill_deadline(struct rcall *rc, int64_t now)

@@ -113,7 +113,7 @@ static void log_failure(struct rcall *rc, int http, const char *text)
     }
     log_write_gated(
         &kinds[rc->outcome][level], LOG_GATE_LINES, level, "call failed", "call_id", rc->call.id,
-        "app_id", rc->call.app_id, "fn_id", rc->call.fn_id, "container_id", c ? c->id : NULL,
+        "trace_id", spans_trace_id(rc->traced.spans), "app_id", rc->call.app_id, "fn_id", rc->call.fn_id, "container_id", c ? c->id : NULL,
         "code", log_num(http), "error", text, "reason", rc->why, "user",
         rc->end_user ? "true" : "false", "outcome", outcome_names[rc->outcome], "bytes_to_function",
         log_num((int64_t)rc->bytes_to_function), "fn_request_id", rc->request_id, "output",
@@ -167,6 +167,7 @@ static void rcall_tell(struct rcall *rc, int http, const char *text)
     f.ctr_prep_ns = rc->phase_ns[PHASE_PREPARE];
     f.ctr_create_ns = rc->phase_ns[PHASE_CREATE];
     f.init_start_ns = rc->phase_ns[PHASE_INIT];
+    rspans_told(rc, http, text);
     if (http && !rc->own) {
         log_failure(rc, http, text);
     }
@@ -186,6 +187,7 @@ void rcall_free(struct rcall *rc)
     struct arena arena = rc->arena;
 
     assert(!rc->session && !rc->ex && !rc->c);
+    rspans_end(rc);
     env_undefer(r->env, &rc->task);
     r->counts.active -= !rc->own;
     walks_skip(&r->call_walks, rc, TAILQ_NEXT(rc, all));
@@ -201,6 +203,7 @@ void rcall_unrun(struct rcall *rc, bool keep)
 {
     struct container *c = rc->c;
 
+    rspans_ran(rc);
     if (rc->ex) {
         rc->r->deps.fnsock->finish(rc->ex);
         rc->ex = NULL;

@@ -41,5 +41,6 @@ void phases_note(const struct container *c, struct rcall *rc)
         int64_t to = m.ns[i + 1] ? m.ns[i + 1] : now;
 
         rc->phase_ns[i] = m.ns[i] && to > from ? to - from : 0;
+        rc->phase_at_ns[i] = from;
     }
 }

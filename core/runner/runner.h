@@ -21,6 +21,7 @@
 #include <override/chain.h>
 #include <plugin/plugin.h>
 #include <runner/account.h>
+#include <trace/trace.h>
 
 struct runner;
 
@@ -139,6 +140,7 @@ struct runner_deps {
     struct plugin *operator_;         /* NULL = none */
     struct plugin *predictor;         /* NULL = none: warm_rule() */
     struct id_maker *ids;         /* container ids */
+    struct tracer *tracer;        /* NULL = calls are not traced */
     struct account_totals totals; /* see account_detect() */
     struct account_reader reader; /* see account_cpu_spare(); zero = not known */
     bool (*leads_home)(const char *url); /* [worker] see net/home.h; NULL = not asked */

@@ -20,20 +20,21 @@ allowed() {
     case $1 in
     base) echo "base" ;;
     conf) echo "base conf" ;;
+    trace) echo "base conf trace" ;;
     model) echo "base model" ;;
     plugin) echo "base conf plugin" ;;
     place) echo "base conf model plugin place" ;;
     override) echo "base model plugin override" ;;
-    lb) echo "base conf model plugin override place lb" ;;
+    lb) echo "base conf trace model plugin override place lb" ;;
     store) echo "base conf model store" ;;
     api) echo "base conf model plugin override store api" ;;
-    runner) echo "base conf model plugin override runner" ;;
+    runner) echo "base conf trace model plugin override runner" ;;
     npm) echo "base conf model plugin npm" ;;
     loop) echo "base conf plugin loop" ;;
     net) echo "base loop net" ;;
     http) echo "base conf model plugin loop net http" ;;
     rpc) echo "base conf model plugin loop net rpc" ;;
-    config) echo "base conf model plugin place lb runner npm store api loop net http rpc admin \
+    config) echo "base conf trace model plugin place lb runner npm store api loop net http rpc admin \
         config" ;;
     web) echo "base model lb store api loop net http web" ;;
     admin) echo "base conf loop net http admin" ;;
@@ -41,7 +42,7 @@ allowed() {
     tls) echo "base net http rpc config admin tls" ;;
     page) echo "base model loop net http web admin page" ;;
     process) echo "base conf plugin loop config process" ;;
-    node) echo "base conf model plugin place override lb runner npm store api loop net http rpc config web \
+    node) echo "base conf trace model plugin place override lb runner npm store api loop net http rpc config web \
         admin poolserver tls process page node" ;;
     cli) echo "base conf model plugin http loop config admin tls process node cli" ;;
     main) echo "cli main" ;;
@@ -52,7 +53,7 @@ allowed() {
     esac
 }
 
-rooms="base conf model plugin place override lb runner npm store api loop net http rpc config web admin \
+rooms="base conf trace model plugin place override lb runner npm store api loop net http rpc config web admin \
 poolserver tls process page node cli main sim npm_sim world_sim"
 
 # Lines "file room/header" of all #include lines that name a room.
@@ -184,7 +185,7 @@ for room in $rooms; do
         esac
         # State machines and the simulator have no outside of their own.
         case $room in
-        override | place | lb | runner | npm | api | sim)
+        trace | override | place | lb | runner | npm | api | sim)
             case $name in
             sys/socket.h | netinet/* | arpa/* | pthread.h | time.h | sys/time.h | poll.h | netdb.h)
                 complain "$file includes <$name>; room $room gets its outside as tables" ;;
@@ -229,7 +230,7 @@ out=$(grep -nE 'SIDE_(LB|RUNNER|NPM|API)\b|type->(word|inside|sides) *[=!]=|strc
 
 # What the state machines really call. A forbidden name shows up as an undefined symbol.
 forbidden='clock_gettime|gettimeofday|time|nanosleep|usleep|sleep|pthread_create|socket|connect|bind|listen|accept4?|epoll_(create1?|ctl|wait)|poll|select|fork|execve?|rand|random|rand_r|getrandom|read|write|open|openat'
-for room in override place lb runner npm api sim; do
+for room in trace override place lb runner npm api sim; do
     lib=$build/core/$room/libfnd_$room.a
     [ "$room" = sim ] && lib=$build/sim/libfnd_sim.a
     [ -f "$lib" ] || continue

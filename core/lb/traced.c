@@ -1,0 +1,265 @@
+/* The spans of a call at the load balancer:
+ *
+ *   POST /invoke/{fn}
+ *     lookup                the function in the catalogue
+ *     override              where there are overriders
+ *     placement, attempt    as often as a runner proved that nothing ran
+ *
+ * The model that travels is written once, while each attempt is a parent of its own: the place of
+ * traceparent in the written text is remembered, and the id of the attempt put there. */
+#include <lb/lb_int.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/* The first ones and the last one are kept, as in place/trace.h. */
+#define STRETCHES_KEPT 7u
+
+/* Methods are strangers' words, and names of spans are few. */
+static const char *method_of(const struct lb_call *c)
+{
+    static const char *const known[] = { "GET", "POST", "PUT", "DELETE", "HEAD", "PATCH",
+                                         "OPTIONS" };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strcmp(known[i], c->rq.method) == 0) {
+            return known[i];
+        }
+    }
+    return NULL;
+}
+
+static void add_request(struct lb_call *c, struct spans *s)
+{
+    const char *route = c->route.is_trigger ? "/t/{app}/{source}" : "/invoke/{fn}";
+    const char *method = method_of(c);
+
+    span_rename(s, SPAN_ROOT, "%s %s", method ? method : "HTTP", route);
+    span_text(s, SPAN_ROOT, "http.request.method", method ? method : "_OTHER");
+    span_text(s, SPAN_ROOT, "http.route", route);
+    span_text(s, SPAN_ROOT, "url.path", c->rq.path);
+    span_text(s, SPAN_ROOT, "url.scheme", c->rq.scheme);
+    span_text(s, SPAN_ROOT, "faas.trigger", "http");
+    span_text(s, SPAN_ROOT, "faas.invocation_id", c->id);
+}
+
+void traced_begin(struct lb_call *c)
+{
+    struct call_spans *t = &c->traced;
+
+    t->spans = spans_begin(c->lb->deps.tracer, c->rq.headers, "HTTP",
+                           c->rq.received_ns ? c->rq.received_ns : c->created_ns);
+    if (!t->spans) {
+        return;
+    }
+    t->placement = t->attempt = SPAN_NONE;
+    add_request(c, t->spans);
+    if (c->why) {
+        memcpy(c->why->trace_id, spans_trace_id(t->spans), sizeof(c->why->trace_id));
+    }
+    if (!c->place.trace) {
+        c->place.trace = arena_alloc(&c->arena, sizeof(*c->place.trace));
+    }
+}
+
+/* ---- the header ------------------------------------------------------------------------------ */
+
+int traced_headers(struct lb_call *c, struct headers *h)
+{
+    struct call_spans *t = &c->traced;
+    char *text = t->spans ? arena_alloc(&c->arena, TRACEPARENT_BYTES) : NULL;
+
+    if (!t->spans) {
+        return 0;
+    }
+    if (!text) {
+        return FN_E_EXHAUSTED;
+    }
+    span_print_parent(t->spans, SPAN_ROOT, text);
+    t->parent = text;
+    return spans_set_headers(t->spans, h, text);
+}
+
+/* Nobody but this node knows the id of its span: the text is found where it was put, unless an
+ * overrider took it away. */
+void traced_written(struct lb_call *c, char *json)
+{
+    struct call_spans *t = &c->traced;
+
+    if (t->parent) {
+        t->parent = strstr(json, t->parent);
+    }
+}
+
+static void put_parent(struct call_spans *t)
+{
+    char text[TRACEPARENT_BYTES];
+
+    if (t->parent && t->attempt != SPAN_NONE) {
+        span_print_parent(t->spans, t->attempt, text);
+        memcpy(t->parent, text, TRACEPARENT_BYTES - 1);
+    }
+}
+
+/* ---- what it meets --------------------------------------------------------------------------- */
+
+static void begin_placement(struct lb_call *c)
+{
+    struct call_spans *t = &c->traced;
+
+    if (t->stretches == STRETCHES_KEPT) {
+        t->mark = spans_mark(t->spans);
+    } else if (t->stretches > STRETCHES_KEPT) {
+        spans_rewind(t->spans, &t->mark);
+    }
+    t->stretches++;
+    t->attempt = SPAN_NONE;
+    t->placement = span_begin(t->spans, SPAN_ROOT, "placement", SPAN_INTERNAL,
+                              env_now_ns(c->lb->deps.env));
+}
+
+void traced_placing(struct lb_call *c)
+{
+    struct spans *s = c->traced.spans;
+    uint32_t span;
+
+    if (!s) {
+        return;
+    }
+    span = span_begin(s, SPAN_ROOT, "lookup", SPAN_INTERNAL, c->created_ns);
+    span_end(s, span, env_now_ns(c->lb->deps.env));
+    begin_placement(c);
+}
+
+void traced_again(struct lb_call *c)
+{
+    if (c->traced.spans) {
+        begin_placement(c);
+    }
+}
+
+/* Runners that were not asked, since the last stretch. */
+static void add_refusals(struct lb_call *c)
+{
+    struct call_spans *t = &c->traced;
+    const struct trace *met = c->place.trace;
+    uint32_t n = met->tries_n < TRACE_TRIES ? met->tries_n : TRACE_TRIES;
+    char clean[TRACE_ADDRESS_MAX];
+
+    for (uint32_t i = t->tries_told < n ? t->tries_told : n; i < n; i++) {
+        const struct trace_try *y = &met->tries[i];
+        uint32_t event;
+
+        if (y->how == TRACE_HOW_OPEN || y->how >= TRACE_HOW_OWN) {
+            continue;
+        }
+        event = span_event(t->spans, t->placement, "refused", y->begun_ns);
+        span_text(t->spans, event, "server.address",
+                  trace_text(y->address, sizeof(y->address), clean, sizeof(clean)));
+        span_text(t->spans, event, "fnd.reason", why_how_name(y->how));
+        span_text(t->spans, event, "fnd.note",
+                  trace_text(y->note, sizeof(y->note), clean, sizeof(clean)));
+        span_num(t->spans, event, "fnd.round", y->round);
+    }
+    t->tries_told = n;
+}
+
+static void end_placement(struct lb_call *c)
+{
+    struct call_spans *t = &c->traced;
+    const struct trace *met = c->place.trace;
+    uint32_t span = t->placement;
+    char clean[TRACE_ADDRESS_MAX];
+
+    if (span == SPAN_NONE) {
+        return;
+    }
+    if (met) {
+        add_refusals(c);
+        span_text(t->spans, span, "fnd.placer", met->placer);
+        span_text(t->spans, span, "fnd.group",
+                  trace_text(met->group, sizeof(met->group), clean, sizeof(clean)));
+        span_num(t->spans, span, "fnd.runners", met->runners);
+        if (met->waits_n > 0) {
+            span_num(t->spans, span, "fnd.waits", met->waits_n);
+            span_num(t->spans, span, "fnd.parked_ms", met->parked_ns / ENV_MS);
+        }
+        span_text(t->spans, span, "fnd.note",
+                  trace_text(met->note, sizeof(met->note), clean, sizeof(clean)));
+    }
+    span_end(t->spans, span, env_now_ns(c->lb->deps.env));
+    t->placement = SPAN_NONE;
+}
+
+void traced_offer(struct lb_call *c)
+{
+    struct call_spans *t = &c->traced;
+    struct spans *s = t->spans;
+
+    if (!s) {
+        return;
+    }
+    end_placement(c);
+    t->attempt = span_begin(s, SPAN_ROOT, "attempt", SPAN_CLIENT, env_now_ns(c->lb->deps.env));
+    span_text(s, t->attempt, "rpc.system", "grpc");
+    span_text(s, t->attempt, "rpc.service", "RunnerProtocol");
+    span_text(s, t->attempt, "rpc.method", "Engage");
+    span_text(s, t->attempt, "server.address", c->place.address);
+    span_num(s, t->attempt, "fnd.attempt", c->offers);
+    put_parent(t);
+}
+
+void traced_attempt(struct lb_call *c, enum seen seen, int grpc_status, const char *words)
+{
+    struct call_spans *t = &c->traced;
+    const char *how = t->spans ? why_how_name(TRACE_HOW_OWN + seen) : NULL;
+
+    if (!t->spans) {
+        return;
+    }
+    span_num(t->spans, t->attempt, "rpc.grpc.status_code", grpc_status);
+    if (seen != SEEN_OK) {
+        span_fail(t->spans, t->attempt, how, words);
+    }
+    span_end(t->spans, t->attempt, env_now_ns(c->lb->deps.env));
+    t->attempt = SPAN_NONE;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void end_attempt_open(struct lb_call *c, enum outcome outcome)
+{
+    struct call_spans *t = &c->traced;
+
+    if (t->attempt != SPAN_NONE) { /* the call ended before its stream did */
+        span_fail(t->spans, t->attempt, outcome == OUTCOME_ABORTED ? "cancelled" : "abandoned",
+                  NULL);
+        span_end(t->spans, t->attempt, env_now_ns(c->lb->deps.env));
+    }
+}
+
+void traced_end(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e)
+{
+    struct spans *s = c->traced.spans;
+    bool failed = status >= 500;
+    bool own_words = e && !(c->has_finished && c->finished.error_user);
+    char code[16];
+
+    if (!s) {
+        return;
+    }
+    c->traced.spans = NULL;
+    end_attempt_open(c, outcome);
+    end_placement(c);
+    snprintf(code, sizeof(code), "%d", status);
+    span_num(s, SPAN_ROOT, "http.response.status_code", status);
+    span_text(s, SPAN_ROOT, "fnd.outcome", outcome_names[outcome]);
+    span_text(s, SPAN_ROOT, "fnd.fn_id", c->fn ? c->fn->fn_id : c->route.fn_id);
+    span_text(s, SPAN_ROOT, "fnd.app_id", c->fn ? c->fn->app_id : NULL);
+    span_text(s, SPAN_ROOT, "faas.name", c->fn ? c->fn->fn_id : NULL);
+    span_num(s, SPAN_ROOT, "fnd.attempts", c->offers);
+    if (failed) {
+        span_fail(s, SPAN_ROOT, code, own_words ? e->msg : NULL);
+    }
+    spans_end(s, env_now_ns(c->lb->deps.env), failed);
+}

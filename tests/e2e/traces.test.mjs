@@ -1,0 +1,132 @@
+// Traces of calls: their trees at a collector, whose they are, and what a collector that fails costs.
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import net from 'node:net'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { Collector, tree } from './lib/collector.mjs'
+import { invoke, request } from './lib/http.mjs'
+import { build, until } from './lib/node.mjs'
+
+const TRACE = '0af7651916cd43dd8448eb211c80319c'
+const CALLER = 'b7ad6b7169203331'
+const traceparent = (flags = '01', trace = TRACE) => `00-${trace}-${CALLER}-${flags}`
+const traces = (url, more = '') => `traces: { endpoint: "${url}", ${more} }`
+
+const functions = {
+  echo: {},
+  hello: { triggers: ['/hello'] },
+  big: { memory: 400 },
+  misbehave: { timeout: 2 },
+  sleeper: {},
+}
+
+describe('a call over two nodes', () => {
+  let collector
+  let runner
+  let lb
+  before(async () => {
+    collector = await Collector.start()
+    const more = traces(collector.url, 'sample_permille: 0, slow: 400ms, headers: ["X-Key: sesame"]')
+    runner = await startRunner({ runner: 'memory_total: 512MiB\nqueue_wait: 0s', more })
+    lb = await startLb({ addresses: [runner.address], functions, more, lb: 'placement_timeout: 1s' })
+    await until('the runner is up', async () => (await lb.metric('fn_lb_runners_up')) === 1)
+  })
+  after(async () => {
+    await lb?.stop()
+    await runner?.stop()
+    await collector?.stop()
+  })
+
+  // The spans of a call once both nodes have told theirs.
+  const spansOf = (id, of = (all) => all.some((s) => s.name === 'engage') && all.some((s) => s.name.includes('/'))) =>
+    until(`the spans of ${id} are there`, () => { const all = collector.of(id); return of(all) && all })
+
+  it('that starts a container is one tree, and the function sees its parent', async () => {
+    const answer = await invoke(lb, fnId('echo'), '', { 'Echo-Headers': 'any', traceparent: traceparent(), tracestate: 'a=1, b@c=2' })
+    assert.equal(answer.status, 200, answer.text)
+    const spans = await spansOf(answer.headers['fn-call-id'])
+    assert.deepEqual(tree(spans), [
+      'fnd-lb POST /invoke/{fn}',
+      '  fnd-lb lookup',
+      '  fnd-lb placement',
+      '  fnd-lb attempt',
+      '    fnd-pure-runner engage',
+      '      fnd-pure-runner queue',
+      ...tree(spans).filter((l) => /image|prepare|create|init$/.test(l)),
+      '      fnd-pure-runner function',
+    ])
+    const by = Object.fromEntries(spans.map((s) => [s.name, s]))
+    const root = by['POST /invoke/{fn}']
+    assert.equal(root.traceId, TRACE)
+    assert.equal(root.parent, CALLER)
+    assert.deepEqual([root.kind, by.attempt.kind, by.engage.kind, by.function.kind, by.queue.kind], [2, 3, 2, 3, 1])
+    for (const s of spans) {
+      assert.ok(s.start <= s.end && s.start >= root.start, `${s.name} has its place`)
+      assert.equal(s.state, 'a=1,b@c=2')
+      assert.equal(s.by.name, 'fnd')
+      assert.match(s.resource['service.instance.id'], /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+    }
+    assert.ok(tree(spans).some((l) => l.endsWith('init')), 'the phases of the start')
+    assert.equal(by.engage.attributes['faas.coldstart'], true)
+    assert.equal(root.attributes['http.request.method'], 'POST')
+    assert.equal(root.attributes['http.response.status_code'], 200)
+    assert.equal(root.attributes['fnd.outcome'], 'ok')
+    assert.equal(root.attributes['fnd.sampled'], 'parent')
+    assert.equal(by.attempt.attributes['server.address'], runner.address)
+    assert.equal(by.function.attributes['container.image.name'], 'echo')
+    assert.equal(by.placement.attributes['fnd.placer'], 'naive')
+    assert.deepEqual(JSON.parse(answer.text).traceparent ?? JSON.parse(answer.text).Traceparent, [`00-${TRACE}-${by.function.id}-01`])
+    assert.deepEqual(JSON.parse(answer.text).Tracestate, ['a=1,b@c=2'])
+    assert.equal(collector.requests[0].headers['x-key'], 'sesame')
+    assert.equal(collector.requests[0].headers['content-type'], 'application/x-protobuf')
+    const why = spawnSync(path.join(build, 'fnd'), ['why', '--config', path.join(lb.dir, 'fn.yaml'), answer.headers['fn-call-id']], { encoding: 'utf8', env: { PATH: process.env.PATH } })
+    assert.match(why.stdout, new RegExp(`^trace +${TRACE}$`, 'm'))
+  })
+
+  it('that finds a container, by a trigger, has no start in it', async () => {
+    const url = lb.url('/t/demo/hello')
+    await request(url)
+    const answer = await request(url, { headers: { traceparent: traceparent() } })
+    assert.equal(answer.status, 200, answer.text)
+    const spans = await spansOf(answer.headers['fn-call-id'], (all) => all.some((s) => s.name === 'engage' && s.attributes['faas.invocation_id'] === answer.headers['fn-call-id']))
+    const mine = spans.find((s) => s.name === 'GET /t/{app}/{source}')
+    assert.equal(mine.attributes['url.path'], '/t/demo/hello')
+    assert.equal(spans.find((s) => s.name === 'engage' && s.attributes['faas.invocation_id'] === answer.headers['fn-call-id']).attributes['faas.coldstart'], false)
+  })
+
+
+  it('that fails is kept though nobody asked for it, at both nodes, with the error', async () => {
+    const answer = await invoke(lb, fnId('misbehave'), 'crash')
+    assert.equal(answer.status, 502)
+    const spans = await spansOf(answer.headers['fn-call-id'])
+    const lines = tree(spans)
+    assert.equal(lines[0], 'fnd-lb POST /invoke/{fn}!502')
+    assert.ok(lines.includes('  fnd-lb attempt!function-error'), lines.join('\n'))
+    assert.ok(lines.includes('    fnd-pure-runner engage!502'))
+    assert.ok(lines.some((l) => /function!connection$/.test(l)), lines.join('\n'))
+    assert.equal(spans[0].attributes['fnd.sampled'] ?? 'error', 'error')
+    assert.equal(spans.find((s) => s.name === 'engage').flags ?? 0, 0, 'it says that it was not sampled')
+    assert.match(runner.log, new RegExp(`call failed.*trace_id=${spans[0].traceId}`))
+  })
+
+  it('that is slow is kept, one that is neither is not', async () => {
+    const quick = await invoke(lb, fnId('echo'), 'x')
+    const unsampled = await invoke(lb, fnId('echo'), 'x', { traceparent: traceparent('00', 'ab'.repeat(16)) })
+    const slow = await invoke(lb, fnId('sleeper'), '500')
+    const spans = await spansOf(slow.headers['fn-call-id'])
+    assert.equal(spans.find((s) => s.name.startsWith('POST')).attributes['fnd.sampled'], 'slow')
+    assert.deepEqual([collector.of(quick.headers['fn-call-id']), collector.of(unsampled.headers['fn-call-id'])], [[], []])
+  })
+
+  it('with a traceparent that is none gets a trace of its own', async () => {
+    for (const [i, bad] of ['00-0-1-01', `00-${'0'.repeat(32)}-${CALLER}-01`, `ff-${TRACE}-${CALLER}-01`, `00-${TRACE.toUpperCase()}-${CALLER}-01`].entries()) {
+      const answer = await invoke(lb, fnId('echo'), '', { 'Echo-Headers': 'any', traceparent: bad, tracestate: 'a=1' })
+      const seen = JSON.parse(answer.text)
+      assert.match(seen.Traceparent[0], /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/, `row ${i}`)
+      assert.notEqual(seen.Traceparent[0].slice(3, 35), TRACE)
+      assert.equal(seen.Tracestate, undefined)
+    }
+  })
+})
