@@ -83,8 +83,8 @@ const struct config_variable config_variables[] = {
     { "DOCKER_TLS_VERIFY", SECTION_DRIVER, "tls_verify", FORM_SAID, 0, NULL },
     { "DOCKER_CERT_PATH", SECTION_DRIVER, "cert_path", FORM_AS_IS, 0, NULL },
     NONE("FN_DS_DB_PING_MAX_RETRIES", "the store is a file"),
-    NONE("FN_ZIPKIN_URL", "there is no trace export"),
-    NONE("FN_JAEGER_URL", "there is no trace export"),
+    NONE("FN_ZIPKIN_URL", "traces go to a collector by OTLP: traces.endpoint"),
+    NONE("FN_JAEGER_URL", "traces go to a collector by OTLP: traces.endpoint"),
     NONE("FN_PROCESS_COLLECTOR_LIST", "metrics of other processes are not collected"),
     NONE("FN_HOT_POLL_MSECS", "nothing is polled"),
     NONE("FN_HOT_LAUNCHER_TIMEOUT_MSECS",
@@ -365,7 +365,8 @@ void config_env_read(struct config *c, char *const *environ_, struct conf_proble
         const char *name;
 
         if (!eq || (strncmp(*e, "FN_", 3) != 0 && strncmp(*e, "DOCKER_", 7) != 0 &&
-                    strncmp(*e, "FND_TRACES_", 11) != 0 && strncmp(*e, "FND_TRANSPORT=", 14) != 0)) {
+                    strncmp(*e, "FND_TRACES_", 11) != 0 &&
+                    strncmp(*e, "FND_TRANSPORT=", 14) != 0)) {
             continue;
         }
         name = arena_strndup(&c->priv->arena, *e, (size_t)(eq - *e));

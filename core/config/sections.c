@@ -91,8 +91,8 @@ static const struct opt_table buckets_table = { buckets_rows, sizeof(struct conf
 static const struct opt_table top_table = { top_rows, sizeof(struct config_top) };
 static const struct opt_table process_table = { process_rows, sizeof(struct config_process) };
 
-const char *const config_top_others[] = { "process", "log", "metrics", "traces", "http", "grpc", "lb",
-                                          "runner", "npm", "api", "store", "admin",
+const char *const config_top_others[] = { "process", "log", "metrics", "traces", "http", "grpc",
+                                          "lb", "runner", "npm", "api", "store", "admin",
                                           "tls", "apps", "plugins", NULL };
 
 #define FILLS(table_, field) { &table_, offsetof(struct config, field) }

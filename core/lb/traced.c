@@ -16,7 +16,7 @@
 #define STRETCHES_KEPT 7u
 
 /* Methods are strangers' words, and names of spans are few. */
-static const char *method_of(const struct lb_call *c)
+static const char *traced_method(const struct lb_call *c)
 {
     static const char *const known[] = { "GET", "POST", "PUT", "DELETE", "HEAD", "PATCH",
                                          "OPTIONS" };
@@ -32,7 +32,7 @@ static const char *method_of(const struct lb_call *c)
 static void add_request(struct lb_call *c, struct spans *s)
 {
     const char *route = c->route.is_trigger ? "/t/{app}/{source}" : "/invoke/{fn}";
-    const char *method = method_of(c);
+    const char *method = traced_method(c);
 
     span_rename(s, SPAN_ROOT, "%s %s", method ? method : "HTTP", route);
     span_text(s, SPAN_ROOT, "http.request.method", method ? method : "_OTHER");

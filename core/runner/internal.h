@@ -19,7 +19,6 @@
 #include <runner/fair.h>
 #include <runner/parts.h>
 #include <runner/warm.h>
-#include <trace/trace.h>
 
 #define DUE_NEVER INT64_MAX
 #define TEXT_BUSY "Timed out - server too busy"
@@ -211,13 +210,6 @@ enum rcall_state {
     RC_STATES_N
 };
 
-/* What a call writes of itself for a collector of traces (rspans.c). */
-struct rcall_spans {
-    struct spans *spans; /* NULL: it is not traced */
-    uint32_t function;   /* that is open, or SPAN_NONE */
-    bool told, failed;
-};
-
 struct rcall {
     TAILQ_ENTRY(rcall) link; /* r->awaiting (RC_BODY) or q->waiters (RC_WAIT) */
     TAILQ_ENTRY(rcall) all;  /* r->calls */
@@ -319,13 +311,6 @@ void rcall_force(struct rcall *rc); /* drain deadline */
 void rcall_drop(struct rcall *rc);  /* runs, and nobody waits for it: ends it now */
 void rcall_free(struct rcall *rc);
 void rcall_end_task(struct env_task *t);
-
-/* rspans.c. Nothing is done for a call that is not traced. */
-void rspans_begin(struct rcall *rc); /* its model was read */
-int rspans_run(struct rcall *rc, struct headers *h); /* on a container; FN_E_EXHAUSTED */
-void rspans_ran(struct rcall *rc);                   /* and not any more */
-void rspans_told(struct rcall *rc, int http, const char *text);
-void rspans_end(struct rcall *rc);
 
 /* refusal.c: rc->refusal says what there is now. Its queue, if it has one, is still there. */
 void refusal_fill(struct rcall *rc, enum engage_reason reason);

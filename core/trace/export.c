@@ -26,7 +26,7 @@ static const uint32_t follows[EXPORT_STATES_N] = {
     [EXPORT_IDLE] = STATE(EXPORT_GATHER),
     [EXPORT_GATHER] = STATE(EXPORT_POST) | STATE(EXPORT_IDLE),
     [EXPORT_POST] = STATE(EXPORT_IDLE) | STATE(EXPORT_GATHER) | STATE(EXPORT_PAUSE),
-    [EXPORT_PAUSE] = STATE(EXPORT_POST) | STATE(EXPORT_IDLE) | STATE(EXPORT_GATHER),
+    [EXPORT_PAUSE] = STATE(EXPORT_POST),
 };
 static const char *const names[EXPORT_STATES_N] = { "idle", "gather", "post", "pause" };
 const struct states export_states = { "trace-export", names, follows, EXPORT_STATES_N };
@@ -101,7 +101,7 @@ static void target_unref(struct target *target)
     }
 }
 
-static const char *copy_text(struct target *target, const char *text)
+static const char *target_text(struct target *target, const char *text)
 {
     return text ? arena_strdup(&target->arena, text) : NULL;
 }
@@ -135,9 +135,9 @@ static struct target *target_create(const struct trace_options *o)
     target->arena = arena;
     target->refs = 1;
     target->options = *o;
-    target->options.endpoint = copy_text(target, o->endpoint);
-    target->options.ca = copy_text(target, o->ca);
-    target->options.service = copy_text(target, o->service);
+    target->options.endpoint = target_text(target, o->endpoint);
+    target->options.ca = target_text(target, o->ca);
+    target->options.service = target_text(target, o->service);
     if (!copy_headers(target) || !target->options.endpoint || !target->options.ca != !o->ca ||
         !target->options.service != !o->service) {
         target_unref(target);

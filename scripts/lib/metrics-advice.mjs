@@ -37,6 +37,8 @@ export const advice = {
   'fn_plugin_%s_%s_%s': 'See the documentation of the plugin.',
   fn_grpc_transport_info: 'Always 1; read the labels: [transport.md](transport.md).',
   fn_tls_days_left: 'Alert below 30. Renew the files and reload: [tls.md](tls.md). Only with TLS.',
+  fn_trace_spans: '`failed` growing: the collector is away or refuses; the log has its answer. `dropped` growing: it is too slow, raise `traces.queue` or sample less: [tracing.md](tracing.md).',
+  fn_trace_queue: 'At `traces.queue` what comes is dropped: see `fn_trace_spans`.',
   fn_api_response_count: 'Watch the share of `status` 5xx.',
   fn_api_latency: 'It includes the time of the function. `fn_lb_call_latency` does not.',
 

@@ -16,6 +16,7 @@ const SECTIONS = [
   { title: 'Log and configuration', rooms: ['base', 'loop', 'node'], nodes: ALL },
   { title: 'Plugins', rooms: ['plugin', 'override'], nodes: ALL },
   { title: 'HTTP, gRPC, TLS', rooms: ['web', 'page', 'rpc', 'tls'], nodes: ALL },
+  { title: 'Traces', rooms: ['trace'], nodes: ALL, text: 'See [tracing.md](tracing.md).' },
   { title: 'Management API', rooms: ['api'], nodes: ['full', 'api'], text: 'Requests to it are among those of HTTP.' },
   { title: 'Load balancer: calls', rooms: ['lb'], nodes: LB },
   { title: 'Load balancer: placement', rooms: ['place'], nodes: LB },
