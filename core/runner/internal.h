@@ -265,8 +265,7 @@ struct rcall {
     const char *end_text;
     const char *why; /* for the log */
     struct engage_refusal refusal; /* of a NACK */
-    int64_t phase_ns[PHASES_N]; /* of the start that it waited for */
-    int64_t phase_at_ns[PHASES_N]; /* when they began, for it */
+    int64_t phase_ns[PHASES_N], phase_at_ns[PHASES_N]; /* of the start that it waited for */
     struct rcall_spans traced;
 };
 

@@ -10,6 +10,7 @@
 #include <model/time_text.h>
 #include <runner/gate.h>
 #include <runner/lines.h>
+#include <runner/rspans.h>
 #include <runner/runner.h>
 #include <sys/queue.h>
 #include <uthash.h>
@@ -392,20 +393,5 @@ struct runner_metrics {
     } shown[CTR_SHOWN_N];
     struct metric_family *init_ms, *evictions;
 };
-
-/* ---- spans of a call (rspans.c) -------------------------------------------------------------- */
-
-struct rcall_spans {
-    struct spans *spans; /* NULL: it is not traced */
-    uint32_t function;   /* that is open, or SPAN_NONE */
-    bool told, failed;
-};
-
-/* Nothing is done for a call that is not traced. */
-void rspans_begin(struct rcall *rc); /* its model was read */
-int rspans_run(struct rcall *rc, struct headers *h); /* on a container; FN_E_EXHAUSTED */
-void rspans_ran(struct rcall *rc);                   /* and not any more */
-void rspans_told(struct rcall *rc, int http, const char *text);
-void rspans_end(struct rcall *rc);
 
 #endif
