@@ -1,5 +1,6 @@
 /* Listening sockets. */
 #include <net/bind.h>
+#include <net/inherit.h>
 #include <net/net_int.h>
 
 #include <ctype.h>
@@ -167,12 +168,17 @@ static int listen_unix(const char *path, bool owner_only, int *ret_fd, char **re
 
 /* ---- TCP ------------------------------------------------------------------------------------ */
 
-static int listen_at(const struct addrinfo *ai)
+static int listen_at(const struct addrinfo *ai, const char *listen_text)
 {
     int one = 1;
     int zero = 0;
-    int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = net_inherit_take(ai->ai_addr);
 
+    if (fd >= 0) {
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        return fd;
+    }
+    fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return -1;
     }
@@ -188,6 +194,7 @@ static int listen_at(const struct addrinfo *ai)
         errno = err;
         return -1;
     }
+    net_inherit_opened(fd, listen_text);
     return fd;
 }
 
@@ -216,7 +223,7 @@ static int listen_tcp(const char *listen_text, const struct addr *at, int *ret_f
     /* without a host: both families through one IPv6 socket where there is IPv6 */
     err = getaddrinfo(*host ? host : "::", at->port, &hints, &list);
     if (err == 0) {
-        fd = listen_at(list);
+        fd = listen_at(list, listen_text);
         err = errno;
         freeaddrinfo(list);
     } else if (*host) {
@@ -224,7 +231,7 @@ static int listen_tcp(const char *listen_text, const struct addr *at, int *ret_f
     }
     if (fd < 0 && !*host && err != EADDRINUSE &&
         getaddrinfo("0.0.0.0", at->port, &hints, &list) == 0) {
-        fd = listen_at(list);
+        fd = listen_at(list, listen_text);
         err = errno;
         freeaddrinfo(list);
     }

@@ -6,6 +6,7 @@
  *   dial.c   from an address to a stream
  *   listen.c from a port to streams
  *   bind.c   listening sockets
+ *   inherit.c  listening sockets that a service manager holds
  *   addr.c   addresses as text
  *   visitors.c  connections of a port, by address
  *   origin.c by which interface a connection came

@@ -3,6 +3,9 @@
  *   opening ──engine answers──▶ serving ──SIGTERM, SIGINT──▶ draining ──all gone──▶ ended
  *      └──no engine, port in use──▶ ended             second signal ──▶ exit at once
  *
+ * SIGUSR1 is a SIGTERM with a successor: who connects meanwhile waits for it at the port, where the
+ * service manager keeps that (net/inherit.h); after SIGTERM the port refuses.
+ *
  * SIGHUP opens the log file anew and reads the configuration again (reload.h). Draining: the HTTP
  * port closes, running calls end, then the runner side removes its containers. At drain_timeout
  * what is left is cut. */
@@ -15,6 +18,7 @@
 #include <loop/signals.h>
 #include <loop/watchdog.h>
 #include <malloc.h>
+#include <net/inherit.h>
 #include <node/node.h>
 #include <node/rights.h>
 #include <process/notify.h>
@@ -168,7 +172,7 @@ static void on_server_drained(void *ud)
     (void)ud; /* the drain of a side tells when its calls have ended */
 }
 
-static void begin_drain(struct run *run)
+static void begin_drain(struct run *run, bool has_successor)
 {
     struct node *n = &run->node;
 
@@ -185,6 +189,9 @@ static void begin_drain(struct run *run)
                   env_now_ns(n->env) + n->config->top->drain_timeout_ns);
     if (n->web) {
         web_drain(n->web, n->front->serves_clients ? LAST_REQUESTS_NS : 0);
+    }
+    if (!has_successor) {
+        net_inherit_end();
     }
     if (n->rpc_server) {
         rpc_server_drain(n->rpc_server, on_server_drained, run);
@@ -208,7 +215,7 @@ static void on_stop_signal(struct run *run, int signo)
         loop_stop(run->node.loop);
         return;
     }
-    begin_drain(run);
+    begin_drain(run, signo == SIGUSR1);
 }
 
 static void on_signal(void *ud, int signo)
@@ -233,12 +240,24 @@ static void run_fail(struct run *run, const struct fn_error *e)
     loop_stop(run->node.loop);
 }
 
+/* A runner's port is not kept: load balancers that are refused go on to the next one at once. */
+static int open_ports(struct node *n, struct fn_error *e)
+{
+    static const struct net_keeper manager = { notify_keep, notify_drop };
+    int r;
+
+    net_inherit_keep(n->front->serves_clients ? &manager : NULL);
+    r = node_serve(n, e);
+    net_inherit_settle();
+    return r;
+}
+
 static void serve(struct run *run)
 {
     struct node *n = &run->node;
     struct fn_error e = ERR_INIT;
 
-    if (node_serve(n, &e) < 0) {
+    if (open_ports(n, &e) < 0) {
         run_fail(run, &e);
         return;
     }
@@ -455,6 +474,7 @@ int run_node(struct config *config, const struct start *o)
     signals_block();
     raise_descriptors();
     reserve_descriptors();
+    net_inherit_begin(supervise_parent(), DESCRIPTORS_RESERVED);
     conf_problems_init(&problems);
     problems.strict = o->strict;
     if (rights_give_up(config, &run.node.hardening, &e) < 0 || open_log(config->log, &e) < 0 ||

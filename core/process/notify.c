@@ -2,6 +2,7 @@
 #include <process/notify.h>
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #define NS_PER_US 1000
+#define TEXT_BYTES 160 /* of a message with a name */
 #define PERIOD_US_MAX 3600000000LL /* longer ones are none */
 
 /* A path, or an abstract name behind an @. 0: there is none that can be used. */
@@ -28,16 +30,53 @@ static socklen_t notify_address(struct sockaddr_un *ret)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
 }
 
-void notify_tell(const char *state)
+/* With a descriptor, or -1. */
+static void notify_send(const char *state, int with_fd)
 {
     struct sockaddr_un at;
     socklen_t len = notify_address(&at);
     int fd = len ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+    struct iovec text = { (void *)(uintptr_t)state, strlen(state) };
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = { .bytes = { 0 } };
+    struct msghdr m = { .msg_name = &at, .msg_namelen = len, .msg_iov = &text, .msg_iovlen = 1 };
 
+    if (with_fd >= 0) {
+        m.msg_control = control.bytes;
+        m.msg_controllen = sizeof(control.bytes);
+        *CMSG_FIRSTHDR(&m) = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+                                               .cmsg_type = SCM_RIGHTS,
+                                               .cmsg_len = CMSG_LEN(sizeof(int)) };
+        memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), &with_fd, sizeof(int));
+    }
     if (fd >= 0) {
-        sendto(fd, state, strlen(state), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&at, len);
+        sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
         close(fd);
     }
+}
+
+void notify_tell(const char *state)
+{
+    notify_send(state, -1);
+}
+
+void notify_keep(int fd, const char *name)
+{
+    char text[TEXT_BYTES];
+
+    /* Not watched: the end of a socket is for its process to tell. */
+    snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
+    notify_send(text, fd);
+}
+
+void notify_drop(const char *name)
+{
+    char text[TEXT_BYTES];
+
+    snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
+    notify_send(text, -1);
 }
 
 /* ---- the watchdog ---------------------------------------------------------------------------- */

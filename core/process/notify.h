@@ -8,6 +8,11 @@
 /* The datagram, such as "READY=1". Never waits: one that has no place is lost. [any] */
 void notify_tell(const char *state);
 
+/* The manager holds a copy of a descriptor and hands it to the next process (FDSTORE=1); the name
+ * has no colon. Dropped: all that have the name. [any] */
+void notify_keep(int fd, const char *name);
+void notify_drop(const char *name);
+
 /* "WATCHDOG=1" from a timer of the loop, as often as WATCHDOG_USEC asks for; a loop that stands
  * still says nothing, and the manager restarts the node. [loop] */
 void notify_begin_watchdog(struct env *env);

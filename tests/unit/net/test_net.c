@@ -23,6 +23,7 @@
 
 Suite *peers_suite(void);
 Suite *listen_suite(void);
+Suite *inherit_suite(void);
 
 static struct authority ca;
 static struct pair node;
@@ -684,6 +685,7 @@ int main(void)
 
     srunner_add_suite(r, peers_suite());
     srunner_add_suite(r, listen_suite());
+    srunner_add_suite(r, inherit_suite());
     srunner_run_all(r, CK_ENV);
     failed = srunner_ntests_failed(r);
     srunner_free(r);

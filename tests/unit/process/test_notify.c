@@ -57,6 +57,29 @@ START_TEST(states)
 }
 END_TEST
 
+START_TEST(a_descriptor_is_kept_and_dropped)
+{
+    char name[64], text[64] = "", control[64];
+    struct iovec iov = { text, sizeof(text) - 1 };
+    struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+                        .msg_controllen = sizeof(control) };
+    int ends[2], got = -1;
+
+    snprintf(name, sizeof(name), "@fnd-test-notify-%d", (int)getpid());
+    listen_at(name);
+    ck_assert_int_eq(pipe(ends), 0);
+    notify_keep(ends[1], "fnd _80");
+    ck_assert_int_gt(recvmsg(manager, &m, 0), 0);
+    ck_assert_str_eq(text, "FDSTORE=1\nFDPOLL=0\nFDNAME=fnd _80");
+    ck_assert_ptr_nonnull(CMSG_FIRSTHDR(&m));
+    memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(got));
+    ck_assert_int_eq(write(got, "x", 1), 1);
+    ck_assert_int_eq(read(ends[0], text, 1), 1);
+    notify_drop("fnd _80");
+    hears("FDSTOREREMOVE=1\nFDNAME=fnd _80");
+}
+END_TEST
+
 START_TEST(nobody_asks)
 {
     static const char *const wrong[] = { "", "relative", "/" };
@@ -118,6 +141,7 @@ int main(void)
     int failed;
 
     tcase_add_loop_test(t, states, 0, 2);
+    tcase_add_test(t, a_descriptor_is_kept_and_dropped);
     tcase_add_test(t, nobody_asks);
     tcase_add_test(t, watchdog);
     tcase_add_test(t, watchdog_of_another);
