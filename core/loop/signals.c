@@ -28,7 +28,7 @@ static struct {
     void *ud;
 } signals;
 
-static const int for_loop[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1 };
+static const int for_loop[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR2 };
 #define FOR_LOOP_N (sizeof(for_loop) / sizeof(for_loop[0]))
 
 static sigset_t taken_set(void)

@@ -2,10 +2,10 @@
  *
  * The loop may be stuck when the node is asked to end, and a signal without a handler ends a
  * process without a word. So a thread of its own waits for signals: SIGTERM, SIGINT, SIGHUP and
- * SIGUSR1 go to the loop, every other one that would end the process is told and has no effect. When the loop
- * does not end the process after a second SIGTERM or SIGINT, or the process does not come to its
- * end in time, overdue() does. Signals of a thread's own mistakes, SIGQUIT and those of job control
- * stay as they are. One per process. */
+ * SIGUSR2 go to the loop, every other one that would end the process is told and has no effect.
+ * When the loop does not end the process after a second SIGTERM or SIGINT, or the process does not
+ * come to its end in time, overdue() does. Signals of a thread's own mistakes, SIGQUIT and those of
+ * job control stay as they are. One per process. */
 #ifndef LOOP_SIGNALS_H
 #define LOOP_SIGNALS_H
 
@@ -28,8 +28,8 @@ struct signals_config {
 void signals_block(void);
 /* [init] signals_block(), and the thread. FN_E_EXHAUSTED: none can be made. */
 int signals_begin(const struct signals_config *config, struct fn_error *reterr);
-/* [init] Once: cb is called for SIGTERM, SIGINT, SIGHUP and SIGUSR1, also for those that came before; two of
- * one kind that the loop has not taken are one. */
+/* [init] Once: cb is called for SIGTERM, SIGINT, SIGHUP and SIGUSR2, also for those that came
+ * before; two of one kind that the loop has not taken are one. */
 int signals_watch(struct loop *l, void (*cb)(void *ud, int signo), void *ud,
                   struct fn_error *reterr);
 /* [any] The process has so long to end; right within a second. */

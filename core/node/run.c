@@ -3,7 +3,7 @@
  *   opening ──engine answers──▶ serving ──SIGTERM, SIGINT──▶ draining ──all gone──▶ ended
  *      └──no engine, port in use──▶ ended             second signal ──▶ exit at once
  *
- * SIGUSR1 is a SIGTERM with a successor: who connects meanwhile waits for it at the port, where the
+ * SIGUSR2 is a SIGTERM with a successor: who connects meanwhile waits for it at the port, where the
  * service manager keeps that (net/inherit.h); after SIGTERM the port refuses.
  *
  * SIGHUP opens the log file anew and reads the configuration again (reload.h). Draining: the HTTP
@@ -215,7 +215,7 @@ static void on_stop_signal(struct run *run, int signo)
         loop_stop(run->node.loop);
         return;
     }
-    begin_drain(run, signo == SIGUSR1);
+    begin_drain(run, signo == SIGUSR2);
 }
 
 static void on_signal(void *ud, int signo)
