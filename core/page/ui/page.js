@@ -133,6 +133,7 @@ const span = (us) => !us ? '–' : us < 1000 ? `${us} µs` : us < 1e6 ? `${(us /
 const age = (ms) => ms < 1000 ? `${ms} ms` : ms < 100_000 ? `${Math.round(ms / 1000)} s`
   : ms < 7_200_000 ? `${Math.round(ms / 60_000)} min` : ms < 172_800_000 ? `${Math.round(ms / 3_600_000)} h` : `${Math.round(ms / 86_400_000)} days`
 const mb = (n) => n ? n >= 10_240 ? `${(n / 1024).toFixed(1)} GB` : `${n} MB` : '–'
+const size = (n) => n ? mb(n) : '0 MB' // where nothing is not unknown
 const clock = (ms) => new Date(ms).toLocaleTimeString()
 const code = (text) => text ? h('code', {}, text) : '–'
 const call = (id) => id ? link(`#/why/${encodeURIComponent(id)}`, id) : '–'
@@ -334,8 +335,8 @@ function tilesHere() {
     'running' in f && ['Running here', short(f.running)],
     'containers' in f && ['Containers', short(f.containers)],
     'hosts' in f && ['Runners of the pool', short(f.hosts)],
-    'wanted_mb' in f && ['Wanted', mb(f.wanted_mb)],
-    'active_mb' in f && ['Active', mb(f.active_mb)],
+    'wanted_mb' in f && ['Wanted', size(f.wanted_mb)],
+    'active_mb' in f && ['Active', size(f.active_mb)],
     a.api?.waiting !== undefined && ['Waiting for the store', short(a.api.waiting)],
     ['Up for', age(a.uptime_s * 1000)],
   ].filter(Boolean)
@@ -397,14 +398,14 @@ const errorsView = () => tableView('Errors', 'errors', 'call_id', errorColumns()
   'Of the last calls that ended here (lb.why_calls), the newest first.')
 
 function poolView() {
-  const groups = new Live((row) => row.name, [col('Group', 'name'), num('Wanted', 'wanted_mb', mb), num('Decided', 'desired_mb', mb), num('Active', 'active_mb', mb),
-    num('Booting', 'booting_mb', mb), num('Waiting calls', 'waiting'), num('Balancers', 'lbs'), col('It says', 'says', null, { wide: true }),
+  const groups = new Live((row) => row.name, [col('Group', 'name'), num('Wanted', 'wanted_mb', size), num('Decided', 'desired_mb', size), num('Active', 'active_mb', size),
+    num('Booting', 'booting_mb', size), num('Waiting calls', 'waiting'), num('Balancers', 'lbs'), col('It says', 'says', null, { wide: true }),
     col('Control plane', 'cplane_error', (e) => e ? h('span', { class: 'bad' }, e) : 'answers', { wide: true })], 'There is no group.')
   const [plot, of] = plotsHere().filter(([title]) => title === 'Pool: demand and size')
     .map(([title, lines, unit]) => [new Plot(title, lines.map(([name]) => name), unit), lines.map(([, f]) => f)])[0]
   const hosts = tableView('Runners', 'hosts', 'id', [
-    col('Runner', 'id', code), col('State', 'state', state), num('Calls', 'calls'), num('Capacity', 'capacity_mb', mb), col('Address', 'address', code),
-    col('Group', 'group'), num('For', 'since_ms', age), col('Why', 'why', null, { wide: true }), { name: '', show: hostActs }], 'The pool has no runner.')
+    col('Runner', 'id', code), col('State', 'state', state), { name: 'Acts', show: hostActs }, num('Calls', 'calls'), num('Capacity', 'capacity_mb', mb),
+    num('For', 'since_ms', age), col('Group', 'group'), col('Why', 'why', null, { wide: true }), col('Address', 'address', code)], 'The pool has no runner.')
   const [, ...rest] = hosts.nodes
   return { title: 'Pool', close: hosts.close, nodes: [h('h1', {}, 'Pool'), h('div', { class: 'plots' }, plot.figure), h('h2', {}, 'Groups'), groups.nodes, h('h2', {}, 'Runners'), told, rest],
     update() {
@@ -446,7 +447,7 @@ function shadowView() {
 function nodeView() {
   const box = h('div')
   let before
-  return { title: 'Node', nodes: [h('h1', {}, 'Node'), box, h('div', { class: 'row' }, reloadButton()), told], update() {
+  return { title: 'Node', nodes: [h('h1', {}, 'Node'), h('div', { class: 'row' }, reloadButton()), told, box], update() {
     const a = snapshot.about
     const c = a.config
     const rows = [['Type', a.node], ['Version', a.version], ['State', a.state], ['Process', String(a.pid)],
@@ -469,7 +470,7 @@ async function whyView(id) {
   const { unit, total, ...phases } = w.phases ?? {}
   let at = 0
   const rows = ['read', 'lookup', 'placement', 'attempt'].filter((p) => phases[p] !== undefined).map((p) => {
-    const row = [p, phases[p], span(phases[p]), at]
+    const row = [p, phases[p], phases[p] ? span(phases[p]) : '0', at]
     at += phases[p]
     return row
   })

@@ -72,6 +72,18 @@ export class Browser {
     return this.#ask('POST', `/element/${at}/value`, { text })
   }
 
+  // As on a device of that many CSS pixels, which may be less than a window's least, in the dark or not.
+  async emulate({ width, height, dark }) {
+    const cdp = (cmd, params) => this.#ask('POST', '/goog/cdp/execute', { cmd, params })
+    await cdp('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: true })
+    await cdp('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }] })
+  }
+
+  async plain() {
+    await this.#ask('POST', '/goog/cdp/execute', { cmd: 'Emulation.clearDeviceMetricsOverride', params: {} })
+    await this.#ask('POST', '/goog/cdp/execute', { cmd: 'Emulation.setEmulatedMedia', params: { features: [] } })
+  }
+
   back() {
     return this.#ask('POST', '/back', {})
   }
