@@ -50,6 +50,7 @@ pkg_check_modules(SSL REQUIRED IMPORTED_TARGET libssl)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(PQ REQUIRED IMPORTED_TARGET libpq)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
+pkg_check_modules(CURSES REQUIRED IMPORTED_TARGET ncursesw)
 pkg_check_modules(CHECK IMPORTED_TARGET check)
 # gRPC C core: a peer that is not ours for tests/unit/rpc, and a transport in a file of its own.
 if(FND_TESTS OR FND_TRANSPORT_CORE STREQUAL "ON")

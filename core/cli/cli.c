@@ -29,6 +29,7 @@ static const char usage_text[] =
     "       fnd check [--config FILE] [--strict] | --reference\n"
     "       fnd plugins [--markdown] [--config FILE] FILE|DIRECTORY...\n"
     "       fnd status [--json] [--socket PATH|--config FILE]\n"
+    "       fnd top [--socket PATH|--config FILE]\n"
     "       fnd page [--json] [--socket PATH|--config FILE]\n"
     "       fnd why [--json] [--socket PATH|--config FILE] CALL-ID\n"
     "       fnd calls|containers|peers [--json] [--socket PATH|--config FILE] [--at-most N]\n"
@@ -48,6 +49,7 @@ static const char usage_text[] =
     "  check      prints every mistake, or else the effective configuration; opens no port\n"
     "  plugins    prints what plugin files offer, checked by the rules of FILE\n"
     "  status     shows what the running node is and does\n"
+    "  top        shows calls, functions, runners and containers in a terminal, and goes on\n"
     "  page       prints the address of the node's page for operators, with the token that it needs\n"
     "  why        shows what a recent call met: runners, refusals, waits\n"
     "  calls      shows current calls: state, age, what each waits for\n"
@@ -493,6 +495,7 @@ static const struct command commands[] = {
     { "check", "csr", 0, 0, NULL, run_check },
     { "plugins", "mc", 1, INT_MAX, "a file or directory", plugins },
     { "status", "cjS", 0, 0, NULL, cli_status },
+    { "top", "cS", 0, 0, NULL, cli_top },
     { "page", "cjS", 0, 0, NULL, cli_page },
     { "why", "cjS", 1, 1, "a call id (the header Fn-Call-Id of the answer)", cli_why },
     { "calls", "cjSn", 0, 0, NULL, cli_calls },

@@ -32,6 +32,9 @@ int cli_certs(const struct cli_options *o, int argc, char **argv);
 /* init.c: `init NODE [FILE]`. */
 int cli_init(const struct cli_options *o, int argc, char **argv);
 
+/* top.c: figures and tables of a node, again each second. */
+int cli_top(const struct cli_options *o, int argc, char **argv);
+
 /* bundle.c: `bundle`; prints what a report of a fault needs. */
 int cli_bundle(const struct cli_options *o, int argc, char **argv);
 
@@ -52,6 +55,11 @@ int cli_socket(const struct cli_options *o, char ret[ADMIN_PATH_MAX + 1]);
 /* logs.c */
 int cli_logs(const struct cli_options *o, int argc, char **argv);
 /* lists.c */
+#define CLI_CELL_MAX 128
+/* "12 ms", "3.4 s", "5 min" */
+const char *cli_span(long long ms, char ret[CLI_CELL_MAX]);
+/* What a terminal may be given: it obeys control characters, and strangers choose names. */
+const char *cli_plain(const char *text, char ret[CLI_CELL_MAX]);
 int cli_calls(const struct cli_options *o, int argc, char **argv);
 int cli_containers(const struct cli_options *o, int argc, char **argv);
 int cli_peers(const struct cli_options *o, int argc, char **argv);

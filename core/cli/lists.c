@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define COLUMNS_MAX 8
-#define CELL_MAX    128
 
 struct column {
     const char *title;
@@ -32,33 +31,32 @@ static const struct column peer_columns[] = {
     { "LABELS", "labels" },
 };
 
-static const char *span(long long ms, char ret[CELL_MAX])
+const char *cli_span(long long ms, char ret[CLI_CELL_MAX])
 {
     if (ms < 1000) {
-        snprintf(ret, CELL_MAX, "%lld ms", ms);
+        snprintf(ret, CLI_CELL_MAX, "%lld ms", ms);
     } else if (ms < 120000) {
-        snprintf(ret, CELL_MAX, "%lld.%lld s", ms / 1000, ms % 1000 / 100);
+        snprintf(ret, CLI_CELL_MAX, "%lld.%lld s", ms / 1000, ms % 1000 / 100);
     } else if (ms < 7200000) {
-        snprintf(ret, CELL_MAX, "%lld min", ms / 60000);
+        snprintf(ret, CLI_CELL_MAX, "%lld min", ms / 60000);
     } else {
-        snprintf(ret, CELL_MAX, "%lld h", ms / 3600000);
+        snprintf(ret, CLI_CELL_MAX, "%lld h", ms / 3600000);
     }
     return ret;
 }
 
-/* A terminal obeys control characters, and strangers choose ids. */
-static const char *plain(const char *text, char ret[CELL_MAX])
+const char *cli_plain(const char *text, char ret[CLI_CELL_MAX])
 {
     size_t n = 0;
 
-    for (; text[n] && n < CELL_MAX - 1; n++) {
+    for (; text[n] && n < CLI_CELL_MAX - 1; n++) {
         ret[n] = (unsigned char)text[n] < ' ' || text[n] == 0x7f ? '?' : text[n];
     }
     ret[n] = '\0';
     return ret;
 }
 
-static const char *cell(const json_t *row, const char *key, char ret[CELL_MAX])
+static const char *cell(const json_t *row, const char *key, char ret[CLI_CELL_MAX])
 {
     const json_t *v = json_object_get(row, key);
 
@@ -67,14 +65,14 @@ static const char *cell(const json_t *row, const char *key, char ret[CELL_MAX])
         v = v ? v : json_object_get(row, "container_id");
     }
     if (json_is_integer(v)) {
-        return span((long long)json_integer_value(v), ret);
+        return cli_span((long long)json_integer_value(v), ret);
     }
-    return json_is_string(v) ? plain(json_string_value(v), ret) : "-";
+    return json_is_string(v) ? cli_plain(json_string_value(v), ret) : "-";
 }
 
 static void print_line(const struct column *columns, size_t n, const int *widths, const json_t *row)
 {
-    char text[CELL_MAX];
+    char text[CLI_CELL_MAX];
 
     for (size_t i = 0; i < n; i++) {
         const char *s = row ? cell(row, columns[i].key, text) : columns[i].title;
@@ -90,7 +88,7 @@ static void print_line(const struct column *columns, size_t n, const int *widths
 static void print_rows(const json_t *rows, const struct column *columns, size_t n)
 {
     int widths[COLUMNS_MAX];
-    char text[CELL_MAX];
+    char text[CLI_CELL_MAX];
     json_t *row;
     size_t k;
 

@@ -67,8 +67,15 @@ static bool is_token(const char *token, const char *given)
 
 int guard_token(const struct guard *g, const struct headers *h, struct fn_error *reterr)
 {
+    static const char bearer[] = "Bearer ";
     const char *given = headers_get(h, GUARD_HEADER);
 
+    if (!given) {
+        given = headers_get(h, "Authorization");
+        given = given && strncasecmp(given, bearer, sizeof(bearer) - 1) == 0
+                    ? given + sizeof(bearer) - 1
+                    : NULL;
+    }
     if (!given || !is_token(g->token, given)) {
         return err_set_http(reterr, FN_E_PERMISSION, 401, FN_BLAME_USER,
                             "ADM1303 the operator's page, got %s token; expected the one that "

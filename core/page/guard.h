@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #define GUARD_TOKEN_HEX 32u
-#define GUARD_HEADER "Fnd-Token"
+#define GUARD_HEADER "Fnd-Token" /* or Authorization, as a bearer token */
 
 struct guard {
     bool tls; /* the server's name is what its certificate proves: no Host is wrong */

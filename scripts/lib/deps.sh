@@ -5,7 +5,7 @@
 
 deps_build="gcc cmake ninja-build pkg-config ccache libc6-dev libnghttp2-dev libprotobuf-c-dev
     protobuf-c-compiler libyaml-dev libcurl4-openssl-dev libjansson-dev
-    libssl-dev libseccomp-dev libarchive-dev libsqlite3-dev libpq-dev uthash-dev check libsubunit-dev"
+    libssl-dev libseccomp-dev libarchive-dev libsqlite3-dev libpq-dev libncurses-dev uthash-dev check libsubunit-dev"
 deps_kit="dpkg-dev"
 deps_run="curl ca-certificates"
 deps_test="libgrpc-dev libhttp-parser-dev abigail-tools binutils g++ make clang libclang-rt-14-dev openssl dpkg-dev
