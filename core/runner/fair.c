@@ -6,7 +6,7 @@
  * container of somebody else ends a call, it is closed and its room promised to the poorest
  * claimant, if that makes their shares more equal: those of their apps, or within one app those of
  * the functions. A share is what the containers hold of memory or of processors, whichever is
- * more.
+ * more; idle ones are anybody's and count for nobody.
  *
  * What keeps it calm: calls that run are never ended; a container is taken after FAIR_TURN_NS at
  * the earliest; who has containers already gets one more only if the other one still has as much
@@ -35,8 +35,10 @@ static double fair_share(const struct runner *r, const struct account_need *held
 
 static struct account_need held_by(const struct slot_queue *q)
 {
-    return (struct account_need){ .mem_bytes = q->need.mem_bytes * q->n_containers,
-                                  .cpu_milli = q->need.cpu_milli * q->n_containers };
+    uint32_t n = q->n_containers - q->n_evictable;
+
+    return (struct account_need){ .mem_bytes = q->need.mem_bytes * n,
+                                  .cpu_milli = q->need.cpu_milli * n };
 }
 
 bool fair_join(struct slot_queue *q)
@@ -69,6 +71,17 @@ void fair_less(struct slot_queue *q)
 {
     q->n_containers--;
     account_sub(&q->app->held, &q->need);
+}
+
+void fair_rests(struct slot_queue *q, bool on)
+{
+    if (on) {
+        q->n_evictable++;
+        account_sub(&q->app->held, &q->need);
+    } else {
+        q->n_evictable--;
+        account_add(&q->app->held, &q->need);
+    }
 }
 
 /* ---- claims -------------------------------------------------------------------------------- */

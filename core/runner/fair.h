@@ -20,7 +20,7 @@ struct container;
 /* What the containers of an app hold. Lives while the app has queues. */
 struct fair_app {
     UT_hash_handle hh;
-    struct account_need held; /* without those that are being removed */
+    struct account_need held; /* without those that may be evicted, or are being removed */
     uint32_t queues, claims;
     char id[];
 };
@@ -51,6 +51,7 @@ bool fair_join(struct slot_queue *q); /* false: out of memory */
 void fair_leave(struct slot_queue *q);
 void fair_more(struct slot_queue *q); /* it has one more container */
 void fair_less(struct slot_queue *q);
+void fair_rests(struct slot_queue *q, bool on); /* one of them may be evicted */
 
 /* q would start a container, and there is no room. */
 void fair_ask(struct slot_queue *q);
@@ -58,7 +59,7 @@ void fair_ask(struct slot_queue *q);
 struct account_need fair_ahead(const struct slot_queue *q);
 /* A container of q has room: its claim ends. Whether some was made for it. */
 bool fair_served(struct slot_queue *q);
-void fair_failed(struct slot_queue *q); /* to start the container that it got so */
+void fair_failed(struct slot_queue *q); /* to start in room that was made for it, by its fault */
 
 /* Only while n_open > 0. `c` has ended a call: closes it if its room is another's. */
 bool fair_takes(struct container *c);

@@ -140,6 +140,7 @@ struct slot_queue {
     uint32_t n_waiters;
     uint32_t n_idle;
     uint32_t n_containers; /* without those being removed */
+    uint32_t n_evictable;  /* of them, in r->lru */
     uint32_t n_starting;
     uint32_t n_init;
     uint32_t n_all; /* with those being removed */

@@ -45,12 +45,14 @@ static void lru_add(struct container *c)
         TAILQ_INSERT_TAIL(&c->r->lru, c, lru_link);
     }
     account_add(&c->r->evictable, &c->need);
+    fair_rests(c->q, true);
 }
 
 static void lru_remove(struct container *c)
 {
     TAILQ_REMOVE(&c->r->lru, c, lru_link);
     account_sub(&c->r->evictable, &c->need);
+    fair_rests(c->q, false);
 }
 
 void slots_idle_add(struct container *c)
@@ -689,7 +691,7 @@ void slots_launch_failed(struct slot_queue *q, struct container *c, const struct
     struct rcall *first = c->for_call;
     uint32_t n;
 
-    if (c->claimed) {
+    if (c->claimed && why->blame == FN_BLAME_USER) {
         fair_failed(q);
     }
     container_close(c);

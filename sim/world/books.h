@@ -28,7 +28,8 @@
     X(NOTHING_LEFT, "B15", "what is drained has nothing, and gives all memory back")               \
     X(SERVES_AGAIN, "B16", "when nothing is wrong any more, every function answers again")         \
     X(ORDER, "B17", "the messages of an exchange come in their order")                             \
-    X(RUNNER_TIME, "B18", "a runner ends a call within its own limits")
+    X(RUNNER_TIME, "B18", "a runner ends a call within its own limits")                            \
+    X(FAIR, "B19", "a function gets a container in time beside one that never pauses")
 
 enum books_rule {
     BOOKS_SOUND,

@@ -12,11 +12,14 @@
 #define SLOW_READS_MAX 3
 #define PROBE_BODY_BYTES   25000u /* several frames */
 #define PROBE_ANSWER_BYTES 80000u /* more than any window */
+#define CROWD_RUN_MS       500    /* less than any limit of a function */
+#define CROWD_RETRY_NS     (100 * ENV_MS)
 
 struct client {
     LIST_ENTRY(client) link;
     struct clients *of;
-    const struct plan_event *e; /* NULL: a probe */
+    const struct plan_event *e; /* NULL: a probe, or one of a crowd */
+    bool of_crowd;
     uint32_t function;
     struct sim_rng rng;
     uint32_t seq; /* 0: not sent yet */
@@ -26,6 +29,7 @@ struct client {
     bool over, streamed, detached;
     uint32_t slow_reads; /* that are left */
     uint64_t answer_bytes; /* that the function will give */
+    int64_t run_ms;
     struct books_answer answer;
     struct env_timer send, leave, resume;
 };
@@ -37,11 +41,15 @@ struct clients {
     uint32_t waiting;
 };
 
+static struct client *client_create(struct clients *of, const struct plan_event *e,
+                                    uint32_t function);
+
 /* ---- answers ------------------------------------------------------------------------------- */
 
 static void conclude(struct client *c, enum books_seen how)
 {
     struct node *n = &c->of->lb->n;
+    bool ok = how == BOOKS_TOLD_OK || how == BOOKS_STREAMED;
     static const char *const words[BOOKS_SEEN_N] = {
         "ok", "failed", "not executed", "unknown", "202", "streamed", "cut", "left", "lost its node"
     };
@@ -52,11 +60,18 @@ static void conclude(struct client *c, enum books_seen how)
     c->answer.how = how;
     env_timer_clear(n->env, &c->leave);
     env_timer_clear(n->env, &c->resume);
-    n->w->answers_ok += how == BOOKS_TOLD_OK || how == BOOKS_STREAMED;
+    n->w->answers_ok += ok;
+    n->w->served[c->function] += ok;
     tell(n, "request %u ends: %s %d, %llu bytes", c->seq, words[how], c->answer.status,
          (unsigned long long)c->answer.bytes);
     books_end(n->w->books, c->seq, &c->answer, n->w->now_ns);
     arena_finish(&c->arena);
+    if (c->of_crowd && n->w->crowded) {
+        struct client *next = client_create(c->of, NULL, c->function);
+
+        next->of_crowd = true;
+        world_at(n, &next->send, n->w->now_ns + (ok ? 0 : CROWD_RETRY_NS));
+    }
 }
 
 static enum books_seen told(const struct client *c, int status, const struct headers *h)
@@ -203,7 +218,7 @@ static void submit(struct client *c, const char *what, uint64_t body_bytes)
     char text[80];
     struct lb_call *call;
 
-    snprintf(text, sizeof(text), "%u %s %lld %llu", c->seq, what, (long long)draw_ms(&c->rng),
+    snprintf(text, sizeof(text), "%u %s %lld %llu", c->seq, what, (long long)c->run_ms,
              (unsigned long long)c->answer_bytes);
     headers_add(&c->headers, "X-Do", text);
     if (c->detached) {
@@ -222,6 +237,12 @@ static const char *draw_request(struct client *c, struct books_request *rq)
 
     rq->body_bytes = PROBE_BODY_BYTES;
     c->answer_bytes = PROBE_ANSWER_BYTES;
+    c->run_ms = draw_ms(&c->rng);
+    if (c->of_crowd) {
+        rq->body_bytes = BOOKS_NUMBER_BYTES;
+        c->answer_bytes = 2;
+        c->run_ms = CROWD_RUN_MS;
+    }
     if (c->e) {
         what = draw_what(&c->rng);
         rq->body_bytes = BOOKS_NUMBER_BYTES + (uint32_t)draw_size(&c->rng);
@@ -275,7 +296,8 @@ static void on_leave(struct env_timer *t)
     leave(container_of(t, struct client, leave), BOOKS_LEFT);
 }
 
-static void client_create(struct clients *of, const struct plan_event *e, uint32_t function)
+static struct client *client_create(struct clients *of, const struct plan_event *e,
+                                    uint32_t function)
 {
     struct client *c = must_alloc(sizeof(*c));
 
@@ -288,6 +310,7 @@ static void client_create(struct clients *of, const struct plan_event *e, uint32
     c->resume.cb = on_resume;
     LIST_INSERT_HEAD(&of->all, c, link);
     world_at(&of->lb->n, &c->send, of->lb->n.w->now_ns);
+    return c;
 }
 
 void clients_request(struct clients *c, const struct plan_event *e)
@@ -298,6 +321,11 @@ void clients_request(struct clients *c, const struct plan_event *e)
 void clients_probe(struct clients *c, uint32_t function)
 {
     client_create(c, NULL, function);
+}
+
+void clients_crowd(struct clients *c, uint32_t function)
+{
+    client_create(c, NULL, function)->of_crowd = true;
 }
 
 void clients_lose(struct clients *of)

@@ -1,5 +1,6 @@
 /* One world: its nodes start, requests and faults come as planned, the faults end, every function
- * is asked once more, everything is drained, and the books are closed. */
+ * is asked once more, in some worlds a crowd comes (crowd.c), everything is drained, and the books
+ * are closed. */
 #include "world.h"
 
 #include <stdio.h>
@@ -104,8 +105,7 @@ static void world_create(struct world *w)
 
 /* ---- the quiet end ------------------------------------------------------------------------- */
 
-/* Runs on and looks at the clocks of requests now and then. */
-static bool pass(struct world *w, int64_t ns)
+bool run_on(struct world *w, int64_t ns)
 {
     int64_t end_ns = w->now_ns + ns;
 
@@ -120,7 +120,7 @@ static bool pass(struct world *w, int64_t ns)
     return !books_broken(w->books);
 }
 
-static bool nobody_waits(const struct world *w)
+bool run_is_idle(const struct world *w)
 {
     for (uint32_t i = 0; i < w->plan->lbs; i++) {
         if (w->lbs[i] && clients_waiting(w->lbs[i]->clients) > 0) {
@@ -150,7 +150,7 @@ static bool quieten(struct world *w)
 {
     int64_t end_ns = w->now_ns + QUIET_NS;
 
-    while (pass(w, CHECK_NS) && !(nobody_waits(w) && all_serve(w)) && w->now_ns < end_ns) {
+    while (run_on(w, CHECK_NS) && !(run_is_idle(w) && all_serve(w)) && w->now_ns < end_ns) {
     }
     if (!all_serve(w)) {
         books_break(w->books, BOOKS_NOTHING_LEFT, 0, "a node that stops does not end its drain");
@@ -165,7 +165,7 @@ static bool ask_once(struct world *w, uint32_t lb, uint32_t function)
     uint64_t ok = w->answers_ok;
 
     clients_probe(w->lbs[lb]->clients, function);
-    while (pass(w, PROBE_STEP_NS) && !nobody_waits(w) && w->now_ns < end_ns) {
+    while (run_on(w, PROBE_STEP_NS) && !run_is_idle(w) && w->now_ns < end_ns) {
     }
     return w->answers_ok > ok;
 }
@@ -217,7 +217,7 @@ static void drain_all(struct world *w)
     for (uint32_t i = 0; i < w->plan->runners; i++) {
         world_at(&w->runners[i]->n, &w->runners[i]->drain, w->now_ns);
     }
-    while (pass(w, ENV_S) && !all_over(w) && w->now_ns < end_ns) {
+    while (run_on(w, ENV_S) && !all_over(w) && w->now_ns < end_ns) {
     }
     if (!all_over(w)) {
         books_break(w->books, BOOKS_NOTHING_LEFT, 0, "a node does not end its drain");
@@ -273,9 +273,9 @@ void run_world(const struct plan *p, const bool *left_out, bool told, struct run
     struct world w = { .plan = p, .left_out = left_out, .told = told };
 
     world_create(&w);
-    pass(&w, w.heal_ns - w.now_ns);
+    run_on(&w, w.heal_ns - w.now_ns);
     faults_heal(&w);
-    if (quieten(&w) && probe_all(&w)) {
+    if (quieten(&w) && probe_all(&w) && crowd_comes(&w)) {
         drain_all(&w);
     }
     world_destroy(&w, ret);

@@ -140,6 +140,8 @@ struct world {
     bool healed; /* faults are over */
     bool told;   /* the story goes to standard output */
     uint64_t requests, answers_ok;
+    uint64_t served[FUNCTIONS_MAX]; /* good answers, by function */
+    bool crowded; /* crowds go on */
 };
 
 /* Makes a node's host; false: out of memory. */
@@ -262,6 +264,8 @@ void clients_destroy(struct clients *c);
 void clients_request(struct clients *c, const struct plan_event *e);
 /* From any node: a client asks this function for a plain answer. */
 void clients_probe(struct clients *c, uint32_t function);
+/* From any node: one asks again and again, while the world is crowded. */
+void clients_crowd(struct clients *c, uint32_t function);
 void clients_lose(struct clients *c); /* their load balancer died. [its own timers] */
 uint32_t clients_waiting(const struct clients *c);
 
@@ -274,6 +278,13 @@ void faults_start_runner(struct world *w, uint32_t index);
 void faults_happen(struct world *w, const struct plan_event *e);
 /* Everything that is wrong ends, and what is dead starts again. */
 void faults_heal(struct world *w);
+
+/* crowd.c: somebody comes while one function has endless calls. False: a rule is broken. */
+bool crowd_comes(struct world *w);
+
+/* Goes on and looks at the clocks of requests now and then. False: a rule is broken. */
+bool run_on(struct world *w, int64_t ns);
+bool run_is_idle(const struct world *w); /* no client waits */
 
 struct run_result {
     enum books_rule broken;

@@ -135,4 +135,10 @@ export const mutants = [
     text: '        slots_unwait(rc);\n        container_take(c, rc);', wrong: '        container_take(c, rc);' },
   { name: 'R41', what: 'a place is counted for who only waits', file: runner('gate.c'), by: ['B16', 'B18', 'B15', 'crash'],
     text: '    if (p->waits) {\n        unwait(g, p);', wrong: '    if (p->waits) {\n        g->held++;\n        unwait(g, p);' },
+  { name: 'R42', what: 'nobody gives a container to who has none', file: runner('container.c'), by: ['B19'],
+    text: 'if (r->fair.n_open > 0 && fair_takes(c)) {', wrong: 'if (r->fair.n_open > FAIR_CLAIMS_MAX && fair_takes(c)) {' },
+  { name: 'R43', what: 'room that was made for one is for everybody', file: runner('fair.c'), by: ['B19'],
+    text: '    promise(q, &all);\n', wrong: '' },
+  { name: 'R44', what: 'what was promised to who has gone stays promised', file: runner('fair.c'), by: ['B16', 'B19', 'B15', 'crash'],
+    text: '    promise(q, &none);\n', wrong: '' },
 ];

@@ -308,11 +308,12 @@ void world_check(struct world *w)
     ck_assert_uint_eq(mem, n.used.mem_bytes);
     ck_assert_uint_le(n.used.mem_bytes, w->totals.mem_bytes);
     HASH_ITER(hh, w->r->queues, q, q_next) {
-        uint32_t starting = 0, alive = 0, all = 0, for_pool = 0;
+        uint32_t starting = 0, alive = 0, all = 0, for_pool = 0, evictable_n = 0;
 
         TAILQ_FOREACH(c, &q->containers, link) {
             starting += c->state <= CTR_INIT;
             for_pool += c->warm && c->state <= CTR_INIT;
+            evictable_n += c->in_idle || c->spare;
             alive += c->state < CTR_CLOSE;
             all++;
         }
@@ -322,6 +323,7 @@ void world_check(struct world *w)
         ck_assert_uint_eq(for_pool, warm_starting(q));
         reserving += q->claim.promised.mem_bytes;
         ck_assert(!q->claim.open || q->claim.noted);
+        ck_assert_uint_eq(evictable_n, q->n_evictable);
         pool_starts += for_pool;
     }
     ck_assert_uint_eq(reserving, w->r->reserving.mem_bytes);
