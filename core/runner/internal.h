@@ -312,9 +312,6 @@ void rcall_drop(struct rcall *rc);  /* runs, and nobody waits for it: ends it no
 void rcall_free(struct rcall *rc);
 void rcall_end_task(struct env_task *t);
 
-/* refusal.c: rc->refusal says what there is now. Its queue, if it has one, is still there. */
-void refusal_fill(struct rcall *rc, enum engage_reason reason);
-
 /* ---- metrics (metrics.c) ------------------------------------------------------------------- */
 
 void metrics_init(struct runner_metrics *m, bool go_names);

@@ -350,6 +350,9 @@ bool rcall_charge(struct rcall *rc, size_t bytes);
 void rcall_uncharge(struct rcall *rc, size_t bytes);
 void rcall_leave_memory(struct rcall *rc); /* it is over */
 
+/* refusal.c: rc->refusal says what there is now. Its queue, if it has one, is still there. */
+void refusal_fill(struct rcall *rc, enum engage_reason reason);
+
 /* ---- phases of a start (phases.c) ---------------------------------------------------------- */
 
 enum phase {
