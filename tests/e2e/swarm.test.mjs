@@ -1,15 +1,16 @@
 // Control plane swarm on a real Docker Swarm: runners are services, one for each.
 // Alone: it makes the engine that all files share a member of a swarm.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId } from './lib/cluster.mjs'
 import { docker, socketPath } from './lib/docker.mjs'
 import { Elastic } from './lib/elastic.mjs'
 import { Fleet } from './lib/engines.mjs'
-import { invoke } from './lib/http.mjs'
-import { Fnd, build, freePort, until } from './lib/node.mjs'
+import { invoke, request } from './lib/http.mjs'
+import { Fnd, build, freePort, root, tempDir, until } from './lib/node.mjs'
 import { Gate, borrow, buildImage, impossible, services } from './lib/swarm.mjs'
 
 const functions = { hello: { memory: 128 }, sleeper: { memory: 128 } }
@@ -123,6 +124,32 @@ plugins: { control_plane: ${cplane()} }
     } finally {
       await e.stop()
       for (const s of services(owner)) docker('service', 'rm', s)
+    }
+  })
+
+  it('the stack of deploy/ is a cluster that answers', async () => {
+    const stack = `fnd-stack-${process.pid}`
+    const ports = { 8080: await freePort(), 8081: await freePort() }
+    const file = path.join(tempDir(), 'stack.yaml')
+    writeFileSync(file, readFileSync(path.join(root, 'deploy/stack.yaml'), 'utf8').replace(/published: (\d+)/g, (_, port) => `published: ${ports[port]}`))
+    const apps = path.join(path.dirname(file), 'apps.yaml')
+    writeFileSync(apps, 'apps: [{ name: demo, functions: [{ name: hello, image: fnd/hello, memory: 64, triggers: [{ name: hello, source: /hello }] }] }]')
+    execFileSync(path.join(root, 'images/build'), ['api', 'runner', 'lb'], { stdio: ['ignore', 'ignore', 'inherit'] })
+    docker('stack', 'deploy', '--detach=true', '--resolve-image', 'never', '-c', file, stack)
+    try {
+      await until('the API takes the function', () => spawnSync(path.join(build, 'fnd'),
+        ['api', '--url', `http://127.0.0.1:${ports[8081]}`, 'import', apps]).status === 0, 40_000)
+      const answer = await until('a call is answered', async () => {
+        const a = await request(`http://127.0.0.1:${ports[8080]}/t/demo/hello`, { method: 'POST', body: '{"name":"stack"}' }).catch(() => null)
+        return a?.status === 200 && a
+      }, 40_000)
+      assert.match(answer.text, /Hello stack/)
+    } finally {
+      const label = `label=com.docker.stack.namespace=${stack}`
+      docker('stack', 'rm', stack)
+      await until('its containers are gone', () => docker('ps', '-aq', '--filter', label) === '', 40_000)
+      docker('volume', 'rm', `${stack}_functions`)
+      await until('its network is gone', () => docker('network', 'ls', '-q', '--filter', label) === '', 20_000)
     }
   })
 
