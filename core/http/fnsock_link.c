@@ -93,6 +93,12 @@ enum link_outcome fnsock_link_check(const struct fnsock *f, char *text, size_t s
         return outcome; /* no link */
     }
     target[n] = '\0';
+    if (outcome == LINK_ABSENT) { /* the link may have come since */
+        outcome = link_resolve(f, &fd, text, size);
+        if (outcome == LINK_OK) {
+            close(fd);
+        }
+    }
     name = strncmp(target, "./", 2) == 0 ? target + 2 : target;
     if (outcome == LINK_ABSENT) {
         snprintf(text, size, FNSOCK_NAME " is a dangling link to \"%.60s\"", target);

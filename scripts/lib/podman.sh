@@ -131,6 +131,9 @@ conmon_path = ["$dir/conmon"]
 events_logger = "file"
 lock_type = "file"
 runtime = "$runtime"
+
+[network]
+network_backend = "cni"
 CONF
     # 4.3.1 starts conmon in the service's directory, and looks for what it says of memory in the
     # container's.
