@@ -23,11 +23,11 @@ export function short(n) {
   return Number.isInteger(n) ? String(n) : n.toPrecision(2)
 }
 
-// The next of 1, 2, 5, 10, … times LINES that is not below the highest value.
+// A round number that LINES divide, and that is not below the highest value.
 function top(highest) {
   const step = Math.max(highest, LINES) / LINES
   const ten = 10 ** Math.floor(Math.log10(step))
-  return LINES * ten * [1, 2, 5, 10].find((m) => m * ten >= step)
+  return LINES * ten * [1, 2, 2.5, 3, 4, 5, 10].find((m) => m * ten >= step)
 }
 
 const clock = (ms) => new Date(ms).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' })

@@ -280,6 +280,48 @@ START_TEST(what_is_too_long_is_cut)
 }
 END_TEST
 
+/* 5 000 functions: the n-th has been called n % 100 times. */
+#define FUNCTIONS 5000u
+
+static struct tally *functions;
+
+static bool next_function(void *ud, struct page_walk *w, struct page_row *ret)
+{
+    uint32_t *i = (void *)w->space;
+    struct tally_row f;
+
+    (void)ud;
+    if (!tally_at(functions, (*i)++, 100 * SECOND, &f)) {
+        return false;
+    }
+    *ret = (struct page_row){ .weight = f.per_hour, .texts = { f.id }, .numbers = { f.calls } };
+    return true;
+}
+
+START_TEST(the_busiest_of_five_thousand_functions_come_first)
+{
+    struct page_table busy = table;
+    json_t *root;
+    char id[16];
+
+    functions = tally_create(TALLY_MAX);
+    for (uint32_t i = 0; i < FUNCTIONS; i++) {
+        snprintf(id, sizeof(id), "f%u", i);
+        for (uint32_t k = 0; k < 1 + i % 100; k++) {
+            count(functions, id, 1, 100 * SECOND);
+        }
+    }
+    busy.next = next_function;
+    root = look_for("", 60, &busy);
+    ck_assert_int_eq(field(root, "seen"), FUNCTIONS);
+    for (size_t i = 0; i < 60; i++) {
+        ck_assert_int_eq(at(root, i, 2), i < 50 ? 100 : 99);
+    }
+    json_decref(root);
+    tally_destroy(functions);
+}
+END_TEST
+
 /* ---- history --------------------------------------------------------------------------------- */
 
 START_TEST(the_history_has_the_last_ones)
@@ -397,6 +439,7 @@ int main(void)
     tcase_add_test(t, what_is_long_ago_counts_no_more);
     tcase_add_test(t, a_function_that_idles_gives_its_place);
     tcase_add_test(t, the_heaviest_of_ten_thousand_come_first);
+    tcase_add_test(t, the_busiest_of_five_thousand_functions_come_first);
     tcase_add_test(t, words_find_the_others);
     tcase_add_test(t, a_sorted_table_is_left_when_there_is_enough);
     tcase_add_test(t, a_look_ends_in_the_middle);
