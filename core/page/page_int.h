@@ -21,6 +21,10 @@ struct feed {
     struct history history;
     struct buf text; /* the event that is being made, then the last one */
     uint32_t table;  /* that is looked at, or is next */
+    struct feed_table {
+        struct buf text;
+        uint32_t rests; /* snapshots for which it stays as it is */
+    } tables[PAGE_TABLES_MAX];
     bool making;
     struct page_look look;
     struct metric *readers, *dropped;
