@@ -360,6 +360,7 @@ static void check_traces(struct config *c, struct conf_problems *p)
 {
     const struct trace_options *o = c->traces;
     const char *url = o->endpoint;
+    const char *rule;
 
     if (url && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) {
         config_refuse(c, SECTION_TRACES, "endpoint", url, "http://... or https://...", p);
@@ -367,12 +368,10 @@ static void check_traces(struct config *c, struct conf_problems *p)
     if (url && o->ca && strncmp(url, "https://", 8) != 0) {
         config_refuse(c, SECTION_TRACES, "ca", o->ca, "an endpoint with https:// for it", p);
     }
-    for (uint64_t i = 0; i < o->headers.n; i++) {
-        const char *rule = trace_header_refused(o->headers.items[i]);
-
-        if (rule) { /* what was got may be a secret */
-            config_refuse(c, SECTION_TRACES, "headers", "another form", rule, p);
-        }
+    rule = o->headers ? trace_headers_refused(o->headers) : NULL;
+    if (rule) { /* the value may be a secret */
+        conf_problem(p, "CFG704", config_source_of(c, SECTION_TRACES, "headers"),
+                     "headers, got others; expected %s", rule);
     }
 }
 

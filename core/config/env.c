@@ -14,6 +14,7 @@
 
 #define TEXT   VARIABLE_MAY_BE_FILE
 #define NUMBER (VARIABLE_MAY_BE_FILE | VARIABLE_NUMBER)
+#define LINE   NUMBER /* a file of it ends with a newline that is no part */
 #define NONE(name_, why)                                                                           \
     {                                                                                              \
         name_, SECTION_NOWHERE, NULL, FORM_NONE, VARIABLE_MAY_BE_FILE, why                         \
@@ -25,8 +26,8 @@ const struct config_variable config_variables[] = {
     { "FN_PORT", SECTION_HTTP, "listen", FORM_PORT, NUMBER, NULL },
     { "FN_GRPC_PORT", SECTION_GRPC, "listen", FORM_PORT, NUMBER, NULL },
     { "FND_TRANSPORT", SECTION_GRPC, "transport", FORM_AS_IS, 0, NULL },
-    { "FND_TRACES_ENDPOINT", SECTION_TRACES, "endpoint", FORM_AS_IS, TEXT, NULL },
-    { "FND_TRACES_HEADERS", SECTION_TRACES, "headers", FORM_AS_IS, TEXT, NULL },
+    { "FND_TRACES_ENDPOINT", SECTION_TRACES, "endpoint", FORM_AS_IS, LINE, NULL },
+    { "FND_TRACES_HEADERS", SECTION_TRACES, "headers", FORM_AS_IS, LINE, NULL },
     { "FN_RUNNER_API_URL", SECTION_LB, "api_url", FORM_AS_IS, TEXT, NULL },
     { "FN_RUNNER_ADDRESSES", SECTION_POOL, "runners", FORM_AS_IS, TEXT, NULL },
     { "FN_NPM_ADDRESS", SECTION_POOL, "address", FORM_AS_IS, TEXT, NULL },

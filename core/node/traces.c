@@ -7,7 +7,7 @@
 #include <trace/trace.h>
 #include <unistd.h>
 
-#define HEADERS_MAX 17u /* 16 of an operator and the type */
+#define HEADERS_MAX (TRACE_HEADERS_MAX + 1) /* those of the operator and the type */
 
 static void post(void *impl, struct fn_op *op, const struct trace_parcel *parcel,
                  struct trace_answer *ret, struct fn_error *reterr)

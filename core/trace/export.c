@@ -106,26 +106,28 @@ static const char *target_text(struct target *target, const char *text)
     return text ? arena_strdup(&target->arena, text) : NULL;
 }
 
-static bool copy_headers(struct target *target)
+/* Checked before; `text` is the target's own. */
+static bool split_headers(struct target *target, char *text)
 {
-    struct fn_strlist *list = &target->options.headers;
-    const char **copy = arena_alloc(&target->arena, (list->n + 1) * sizeof(*copy));
+    uint32_t n = 0;
 
-    for (uint64_t i = 0; copy && i < list->n; i++) {
-        copy[i] = arena_strdup(&target->arena, list->items[i]);
-        if (!copy[i]) {
-            return false;
+    target->headers = arena_alloc(&target->arena,
+                                  (TRACE_HEADERS_MAX + 1) * sizeof(*target->headers));
+    while (target->headers && text && *text && n < TRACE_HEADERS_MAX) {
+        char *line = strsep(&text, "\n");
+
+        if (*line) {
+            target->headers[n++] = line;
         }
     }
-    target->headers = copy;
-    list->n = 0;
-    return copy != NULL;
+    return target->headers != NULL;
 }
 
 static struct target *target_create(const struct trace_options *o)
 {
     struct arena arena;
     struct target *target;
+    char *headers;
 
     arena_init(&arena, 0);
     target = arena_alloc_owner(&arena, sizeof(*target), 1024);
@@ -138,8 +140,10 @@ static struct target *target_create(const struct trace_options *o)
     target->options.endpoint = target_text(target, o->endpoint);
     target->options.ca = target_text(target, o->ca);
     target->options.service = target_text(target, o->service);
-    if (!copy_headers(target) || !target->options.endpoint || !target->options.ca != !o->ca ||
-        !target->options.service != !o->service) {
+    headers = o->headers ? arena_strdup(&target->arena, o->headers) : NULL;
+    target->options.headers = NULL; /* see target->headers */
+    if (!split_headers(target, headers) || !headers != !o->headers || !target->options.endpoint ||
+        !target->options.ca != !o->ca || !target->options.service != !o->service) {
         target_unref(target);
         return NULL;
     }

@@ -24,11 +24,12 @@ static const struct fn_opt rows[] = {
          "Traces that wait for the collector; more are dropped and counted. Each takes about 12 KB "
          "of memory while it waits."),
     { .key = "headers",
-      .doc = "Headers of each request to the collector, each as `Name: value`, such as a token.",
-      .type = FN_OPT_STRLIST,
+      .doc = "Headers of each request to the collector, such as a token, each as `Name: value`, "
+             "one a line.",
+      .type = FN_OPT_STR,
       .offset = AT(headers),
       .min = 1,
-      .max = 16,
+      .max = 4096,
       .flags = FN_OPT_MAY_BE_ABSENT | FN_OPT_MAY_BE_SECRET | OPT_IS_LIVE },
     LIVE_ABSENT("ca", STR, AT(ca), 1, 1024,
                 "File of certificates (PEM) of who may have signed the collector's, for https. "
@@ -41,17 +42,30 @@ static const struct fn_opt rows[] = {
 
 const struct opt_table trace_opt_table = { rows, sizeof(struct trace_options) };
 
-const char *trace_header_refused(const char *line)
+static bool is_header(const char *line, size_t n)
 {
-    size_t name = strcspn(line, ":");
+    size_t name = strcspn(line, ":\n");
 
-    if (line[name] != ':' || name == 0 || strcspn(line, " \t") < name) {
-        return "Name: value";
-    }
-    for (const char *at = line; *at; at++) {
-        if ((unsigned char)*at < 0x20 || *at == 0x7f) {
-            return "Name: value, without control characters";
+    for (size_t i = 0; i < n; i++) {
+        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f) {
+            return false;
         }
     }
-    return NULL;
+    return name > 0 && name < n && strcspn(line, " ") > name;
+}
+
+const char *trace_headers_refused(const char *text)
+{
+    uint32_t n = 0;
+
+    for (const char *at = text; *at;) {
+        size_t len = strcspn(at, "\n");
+
+        if (len > 0 && !is_header(at, len)) {
+            return "Name: value, without control characters";
+        }
+        n += len > 0;
+        at += len + (at[len] == '\n');
+    }
+    return n > TRACE_HEADERS_MAX ? "at most 16 of them" : NULL;
 }

@@ -50,7 +50,7 @@ bool trace_state_join(const struct headers *h, char ret[TRACESTATE_MAX + 1]);
 struct trace_options {
     const char *endpoint; /* NULL = off */
     const char *ca;       /* NULL = the system's authorities */
-    struct fn_strlist headers;
+    const char *headers;  /* for each request, one a line; NULL = none */
     const char *service;  /* NULL = "fnd-" and the type of node */
     uint32_t permille;    /* of the calls that bring no traceparent */
     uint32_t follow;      /* the caller's traceparent decides for the others */
@@ -59,8 +59,9 @@ struct trace_options {
     uint32_t queue_max;   /* traces that wait */
 };
 extern const struct opt_table trace_opt_table;
-/* What is wrong with a header of theirs, or NULL. */
-const char *trace_header_refused(const char *line);
+#define TRACE_HEADERS_MAX 16u
+/* The rule that one of the headers breaks, or NULL. */
+const char *trace_headers_refused(const char *text);
 
 /* ---- the node's part (export.c) -------------------------------------------------------------- */
 

@@ -107,7 +107,7 @@ describe('metrics', () => {
     const { text } = await request(lb.url('/metrics'))
     for (const name of ['fn_placer_breaker', 'fn_placer_breaker_opened', 'fn_plugin_bad_answers', 'fn_plugin_lost', 'fn_loop_stuck',
       'fn_lane_lost_total', 'fn_config_reloads', 'fn_config_reload_failed', 'fn_node_degraded', 'fn_log_lost_lines', 'fn_log_diverted_lines',
-      'fn_log_suppressed_lines', 'fn_lb_runner_strikes', 'fn_call_outcomes', 'fn_detached_broken']) {
+      'fn_log_suppressed_lines', 'fn_trace_spans', 'fn_lb_runner_strikes', 'fn_call_outcomes', 'fn_detached_broken']) {
       assert.match(text, new RegExp(`^${name}(\\{.*\\})? 0$`, 'm'))
     }
     closeIdle(lb.port)

@@ -122,6 +122,12 @@ static const struct {
       "fn.yaml:3:33: retry_max, got \"1500ms\"; expected at least retry_min, which is 2s\n" },
     { "node: npm\nnpm: { runners_min: 200 }\n",
       "fn.yaml:2:21: runners_min, got \"200\"; expected at most group_runners_max, which is 100\n" },
+    { LB "traces: { endpoint: \"collector:4318\" }\n",
+      "fn.yaml:3:21: endpoint, got \"collector:4318\"; expected http://... or https://...\n" },
+    { LB "traces: { endpoint: http://c, ca: /ca }\n",
+      "ca, got \"/ca\"; expected an endpoint with https:// for it\n" },
+    { LB "traces: { endpoint: http://c, headers: \"secret\" }\n",
+      "headers, got others; expected Name: value, without control characters\n" },
     { LB "grpc: { tls: nods }\ntls: { nodes: { ca: /ca } }\n",
       "tls, got \"nods\"; expected the name of an entry of "
       "tls:, such as nodes\n" },

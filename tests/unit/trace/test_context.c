@@ -140,12 +140,21 @@ END_TEST
 
 START_TEST(headers_for_a_collector_have_a_form)
 {
-    ck_assert_ptr_null(trace_header_refused("Authorization: Bearer x"));
-    ck_assert_ptr_null(trace_header_refused("X:"));
-    ck_assert_ptr_nonnull(trace_header_refused("no colon"));
-    ck_assert_ptr_nonnull(trace_header_refused(": value"));
-    ck_assert_ptr_nonnull(trace_header_refused("a b: value"));
-    ck_assert_ptr_nonnull(trace_header_refused("a: b\r\nc: d"));
+    char many[TRACE_HEADERS_MAX + 2][5];
+
+    ck_assert_ptr_null(trace_headers_refused("Authorization: Bearer x"));
+    ck_assert_ptr_null(trace_headers_refused("X:\n\nY: 1\n"));
+    ck_assert_ptr_nonnull(trace_headers_refused("no colon"));
+    ck_assert_ptr_nonnull(trace_headers_refused("a: b\nno colon\nc: d"));
+    ck_assert_ptr_nonnull(trace_headers_refused(": value"));
+    ck_assert_ptr_nonnull(trace_headers_refused("a b: value"));
+    ck_assert_ptr_nonnull(trace_headers_refused("a: b\r\nc: d"));
+    for (uint32_t i = 0; i < TRACE_HEADERS_MAX + 1; i++) {
+        memcpy(many[i], "a: b\n", 5);
+    }
+    many[TRACE_HEADERS_MAX + 1][0] = '\0';
+    ck_assert_ptr_nonnull(trace_headers_refused(many[0]));
+    ck_assert_ptr_null(trace_headers_refused(many[1]));
 }
 END_TEST
 
