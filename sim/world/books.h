@@ -29,7 +29,11 @@
     X(SERVES_AGAIN, "B16", "when nothing is wrong any more, every function answers again")         \
     X(ORDER, "B17", "the messages of an exchange come in their order")                             \
     X(RUNNER_TIME, "B18", "a runner ends a call within its own limits")                            \
-    X(FAIR, "B19", "a function gets a container in time beside one that never pauses")
+    X(FAIR, "B19", "a function gets a container in time beside one that never pauses")             \
+    X(SIZE, "B20", "a pool never has more machines than its maximum")                              \
+    X(SPARED, "B21", "a machine with calls on it is not removed")                                  \
+    X(FOLLOWS, "B22", "a pool follows demand, and load balancers know what it has")                \
+    X(IDLE, "B23", "a container that nobody uses goes when its time is over")
 
 enum books_rule {
     BOOKS_SOUND,

@@ -11,6 +11,7 @@
 enum method { PREPARE, CREATE, START, FREEZE, THAW, CLOSE, PROBE, SWEEP, METHODS_N };
 #define DEAD_NS     (2 * ENV_MS) /* until a refused connection is told */
 #define SLOW_FACTOR 20
+#define IDLE_SLACK_NS (20 * ENV_S) /* until an idle container is gone */
 
 static struct engine_driver *of(void *inst)
 {
@@ -362,6 +363,25 @@ void engine_heal(struct engine *e)
 {
     e->dead_until_ns = e->hung_until_ns = e->slow_until_ns = 0;
     e->fails = e->refuse_sockets = 0;
+}
+
+/* Looked at now and then. */
+void engine_check_idle(struct engine *e)
+{
+    const struct world *w = e->w;
+    bool upset = w->now_ns < w->upset_until_ns || e->fails > 0;
+    struct box *b;
+
+    LIST_FOREACH(b, &e->boxes, link) {
+        int64_t limit_ns = w->plan->function[b->function].idle_timeout_s * ENV_S + IDLE_SLACK_NS;
+
+        if (upset || b->idle_ns == 0 || b->lost || b->by->n.dead || function_is_used(b)) {
+            b->idle_ns = w->now_ns;
+        } else if (w->now_ns - b->idle_ns > limit_ns) {
+            books_break(w->books, BOOKS_IDLE, 0, "%s has container %s that nobody uses for %d s",
+                        b->by->n.name, b->id + 20, (int)((w->now_ns - b->idle_ns) / ENV_S));
+        }
+    }
 }
 
 void engine_check_empty(struct engine *e, const struct runner_node *r)

@@ -20,6 +20,7 @@ struct box {
     enum box_state state;
     bool lost; /* its runner was told that it could not be created */
     bool exiting;
+    int64_t idle_ns; /* since when nobody uses it, and nothing is wrong */
     struct env_timer exit_timer;
     struct fn_exit exit;
 };
@@ -51,5 +52,6 @@ void box_exit(struct box *b, uint32_t reason, int32_t status, int64_t ns);
 
 void function_begin(struct box *b); /* it runs, and will listen */
 void function_end(struct box *b);   /* its process is gone */
+bool function_is_used(const struct box *b);
 
 #endif

@@ -5,6 +5,7 @@
 
 #define SLOW_NS      (2 * ENV_S) /* of a slow network */
 #define CLOCK_FACTOR 10000 /* seconds become hours */
+#define UPSET_NS     (40 * ENV_S) /* until a pool has settled behind a fault */
 
 void faults_start_lb(struct world *w, uint32_t index)
 {
@@ -15,8 +16,15 @@ void faults_start_lb(struct world *w, uint32_t index)
 
 void faults_start_runner(struct world *w, uint32_t index)
 {
-    if (!w->runners[index]) {
+    if (!w->runners[index] && (!w->plan->managed || cloud_runs(w->cloud, index))) {
         runner_node_create(w, index);
+    }
+}
+
+void faults_start_npm(struct world *w)
+{
+    if (!w->npm) {
+        npm_node_create(w);
     }
 }
 
@@ -138,8 +146,42 @@ static void happen_to_engine(struct world *w, const struct plan_event *e)
     }
 }
 
+static void happen_to_pool(struct world *w, const struct plan_event *e)
+{
+    int64_t until_ns = w->now_ns + e->ns;
+
+    switch (e->kind) {
+    case PLAN_NPM_KILL:
+        if (w->npm) {
+            npm_node_kill(w->npm);
+        }
+        break;
+    case PLAN_NPM_FREEZE:
+        if (w->npm) {
+            stop_node(w, npm_node_base(w->npm), e->ns);
+        }
+        break;
+    case PLAN_NPM_CUT:
+        pool_net_cut(w, e->lb, until_ns);
+        break;
+    case PLAN_CLOUD_FAILS:
+        cloud_fail(w->cloud, 1 + e->n / 4);
+        break;
+    case PLAN_CLOUD_HANGS:
+        cloud_hang(w->cloud, until_ns);
+        break;
+    default:
+        cloud_lose(w->cloud, e->runner);
+    }
+}
+
 void faults_happen(struct world *w, const struct plan_event *e)
 {
+    int64_t upset_ns = w->now_ns + e->ns + UPSET_NS;
+
+    if (e->kind != PLAN_REQUEST && upset_ns > w->upset_until_ns) {
+        w->upset_until_ns = upset_ns;
+    }
     switch (e->kind) {
     case PLAN_REQUEST:
     case PLAN_LB_KILL:
@@ -163,6 +205,14 @@ void faults_happen(struct world *w, const struct plan_event *e)
     case PLAN_SOCKETS_GONE:
         happen_to_engine(w, e);
         break;
+    case PLAN_NPM_KILL:
+    case PLAN_NPM_FREEZE:
+    case PLAN_NPM_CUT:
+    case PLAN_CLOUD_FAILS:
+    case PLAN_CLOUD_HANGS:
+    case PLAN_MACHINE_LOST:
+        happen_to_pool(w, e);
+        break;
     default:
         happen_to_net(w, e);
     }
@@ -177,7 +227,12 @@ void faults_heal(struct world *w)
             n->frozen_until_ns = w->now_ns;
         }
     }
-    for (uint32_t i = 0; i < w->plan->runners; i++) {
+    if (w->plan->managed) {
+        pool_net_heal(w);
+        cloud_heal(w->cloud);
+        faults_start_npm(w);
+    }
+    for (uint32_t i = 0; i < world_slots(w); i++) {
         engine_heal(w->engines[i]);
         faults_start_runner(w, i);
     }

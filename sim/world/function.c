@@ -310,6 +310,9 @@ static struct fnsock_exchange *sock_request(struct fnsock *s, const struct fnsoc
     x->timer.cb = on_act;
     read_orders(x, rq->headers);
     s->ex = x;
+    if (b) {
+        b->idle_ns = 0;
+    }
     s->runner->exchanges++;
     if (e->refuse_sockets > 0) {
         e->refuse_sockets--;
@@ -397,6 +400,13 @@ void function_begin(struct box *b)
                  b->engine->w->now_ns +
                      (int64_t)sim_rng_below(&b->engine->rng, 2 * (uint64_t)p->boot_ns));
     }
+}
+
+bool function_is_used(const struct box *b)
+{
+    const struct fnsock *s = socket_of(b);
+
+    return s && s->ex;
 }
 
 void function_end(struct box *b)

@@ -54,13 +54,24 @@ static struct plugin *make_plugin(struct lb_node *l, const char *kind, const cha
     return p;
 }
 
-/* Those whose bit is set, at least one. */
+static struct plugin *make_managed_pool(struct lb_node *l)
+{
+    static const struct conf_override set[] = { { "address", "the world", "10.0.3.1:9191" },
+                                                { NULL, NULL, NULL } };
+
+    return make_plugin(l, FN_KIND_POOL, "npm", set);
+}
+
+/* Of a list: those whose bit is set, at least one. */
 static struct plugin *make_pool(struct lb_node *l, uint64_t runners)
 {
     struct conf_override list[2] = { { "runners", "the world", NULL }, { NULL, NULL, NULL } };
     struct buf text = BUF_INIT(0);
     struct plugin *pool;
 
+    if (l->pool_client) {
+        return make_managed_pool(l);
+    }
     for (uint32_t i = 0; i < l->n.w->plan->runners; i++) {
         if (runners >> i & 1) {
             buf_printf(&text, "%s10.0.1.%u:9190", text.len ? "," : "", i);
@@ -280,6 +291,7 @@ static void destroy(struct node *n)
         plugin_destroy(l->plugins[--l->n_plugins]);
     }
     catalog_destroy(l->catalog);
+    pool_client_destroy(l->pool_client);
     plugin_host_destroy(l->host);
     net_forget(w->net, &l->n);
     net_client_destroy(l->client);
@@ -320,6 +332,9 @@ struct lb_node *lb_node_create(struct world *w, uint32_t index)
     l->host = plugin_host_create(l->n.env);
     plugin_host_budget(l->host, 0);
     plugin_host_offer(l->host, "fn.view", FN_VIEW_MAJOR, FN_VIEW_MINOR, view_if(), NULL);
+    if (w->plan->managed) {
+        pool_client_create(l);
+    }
     must_be(catalog_create(l->n.env, &options, NULL, &l->catalog, &e), &e);
     add_functions(l);
     open_place(l);

@@ -435,7 +435,7 @@ void net_client_destroy(struct engage_client *client)
 
 /* ---- processes that come and go ------------------------------------------------------------ */
 
-void net_listen(struct net *net, struct runner_node *r)
+void net_serve(struct net *net, struct runner_node *r)
 {
     net->listening[r->index] = r;
 }

@@ -13,7 +13,7 @@
 
 #define CHUNK_BYTES 10240u /* of bodies and answers in a frame */
 /* The first frame of the body, a container, the function, and what these take on top. */
-#define RUNNER_LIMIT_NS (25 * ENV_S)
+#define RUNNER_LIMIT_NS (21 * ENV_S) /* beside the time of the function */
 
 struct engage_attempt {
     const struct engage_client_cb *cb;
@@ -395,7 +395,7 @@ static void check_time(struct stream *st)
     const struct node *n = &st->conn->runner->n;
     int64_t for_ns = st->net->w->now_ns - st->s.begun_ns - (n->frozen_ns - st->s.frozen_ns);
 
-    if (for_ns > RUNNER_LIMIT_NS) {
+    if (for_ns > RUNNER_LIMIT_NS + st->net->w->plan->timeout_max_s * ENV_S) {
         books_break(st->net->w->books, BOOKS_RUNNER_TIME, st->seq,
                     "%s has request %u for %lld ms", n->name, st->seq,
                     (long long)(for_ns / ENV_MS));

@@ -22,6 +22,11 @@
 #define RUSHES_MAX 8u /* of slow worlds: times at which many come */
 #define RUSH_NS (3 * ENV_S)
 #define RARELY 6u /* one request in so many comes in no rush */
+#define MANAGED_IN_8 3u /* of eight worlds this one is managed */
+#define MANAGED_LENGTH_MIN_NS (60 * ENV_S)
+#define MANAGED_LENGTH_MAX_NS (240 * ENV_S)
+#define TIMEOUT_MAX_S         4
+#define MANAGED_TIMEOUT_MAX_S 20
 #define LONG_MIN_NS (20 * ENV_S)
 #define LONG_MAX_NS (180 * ENV_S)
 
@@ -61,7 +66,7 @@ static void draw_functions(struct plan *p, struct sim_rng *r)
     for (uint32_t i = 0; i < p->functions; i++) {
         p->function[i] = (struct plan_function){
             .mem_mb = DRAW_OF(r, mems),
-            .timeout_s = (int32_t)draw_between(r, 1, 4),
+            .timeout_s = (int32_t)draw_between(r, 1, p->timeout_max_s),
             .idle_timeout_s = (int32_t)draw_between(r, 1, p->slow ? SLOW_IDLE_MAX_S : 20),
             .app = (uint32_t)sim_rng_below(r, 3),
         };
@@ -92,8 +97,9 @@ static void draw_size(struct plan *p, struct sim_rng *r)
     p->slow_ns = draw_between(r, 5 * ENV_MS, 300 * ENV_MS);
     p->fast_ns = draw_between(r, ENV_MS, 10 * ENV_MS);
     p->boot_ns = draw_between(r, ENV_MS, 200 * ENV_MS);
-    p->length_ns = p->slow ? draw_between(r, SLOW_LENGTH_MIN_NS, SLOW_LENGTH_MAX_NS)
-                           : draw_between(r, LENGTH_MIN_NS, LENGTH_MAX_NS);
+    p->length_ns = p->managed ? draw_between(r, MANAGED_LENGTH_MIN_NS, MANAGED_LENGTH_MAX_NS)
+                   : p->slow  ? draw_between(r, SLOW_LENGTH_MIN_NS, SLOW_LENGTH_MAX_NS)
+                              : draw_between(r, LENGTH_MIN_NS, LENGTH_MAX_NS);
 }
 
 /* How long a fault lasts: most are short, some outlast every patience. */
@@ -152,6 +158,12 @@ static int by_time(const void *a, const void *b)
     return x->chance < y->chance ? -1 : x->chance > y->chance;
 }
 
+/* A managed world is calm every second time: what a manager does unasked must be right. */
+static uint32_t last_kind(const struct plan *p)
+{
+    return !p->managed ? PLAN_NPM_KILL : p->seed / 8 % 2 ? PLAN_KINDS_N : PLAN_REQUEST;
+}
+
 static void draw_events(struct plan *p, uint64_t seed)
 {
     struct sim_rng requests = sim_rng_make(seed, 101);
@@ -162,10 +174,10 @@ static void draw_events(struct plan *p, uint64_t seed)
     for (uint32_t i = 0; i < n; i++) {
         p->events[p->n_events++] = draw_event(p, &requests, PLAN_REQUEST);
     }
-    if (p->slow) {
+    if (p->slow || p->managed) {
         draw_rushes(p, &requests);
     }
-    for (uint32_t kind = PLAN_REQUEST + 1; kind < PLAN_KINDS_N; kind++) {
+    for (uint32_t kind = PLAN_REQUEST + 1; kind < last_kind(p); kind++) {
         uint64_t how = sim_rng_below(&faults, 4);
         uint64_t times = how < 2 ? 0 : sim_rng_below(&faults, how == 2 ? RARE_MAX : FREQUENT_MAX);
 
@@ -180,7 +192,10 @@ void plan_draw(struct plan *p, uint64_t seed)
 {
     struct sim_rng r = sim_rng_make(seed, 100);
 
-    *p = (struct plan){ .seed = seed, .slow = seed % SLOW_ONE_IN == 0 };
+    *p = (struct plan){ .seed = seed,
+                        .slow = seed % SLOW_ONE_IN == 0,
+                        .managed = seed % 8 == MANAGED_IN_8 };
+    p->timeout_max_s = p->managed ? MANAGED_TIMEOUT_MAX_S : TIMEOUT_MAX_S;
     draw_size(p, &r);
     draw_functions(p, &r);
     draw_events(p, seed);

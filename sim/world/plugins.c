@@ -42,7 +42,8 @@ int plugins_open(const char *folder, struct fn_error *reterr)
     for (uint32_t i = 0; r == 0 && (name = plan_placer(i)); i++) {
         r = open_one(folder, FN_KIND_PLACER, name, reterr);
     }
-    return r < 0 ? r : open_one(folder, FN_KIND_POOL, "static", reterr);
+    r = r < 0 ? r : open_one(folder, FN_KIND_POOL, "static", reterr);
+    return r < 0 ? r : open_one(folder, FN_KIND_POOL, "npm", reterr);
 }
 
 void plugins_close(void)

@@ -11,6 +11,8 @@
 #define PROBE_NS    (12 * ENV_S)   /* for a request that must succeed */
 #define PROBE_STEP_NS (100 * ENV_MS)
 #define PROBE_TRIES 3
+#define PROBE_TRIES_MANAGED 40 /* a machine is rented meanwhile */
+#define REST_NS (240 * ENV_S)  /* until a pool that nobody needs is empty */
 #define DRAIN_NS    (150 * ENV_S)
 #define CHECK_NS    (5 * ENV_S)    /* that requests end in time */
 
@@ -27,7 +29,8 @@ static bool is_of_lb(const struct plan_event *e)
 
 static bool ends_process(const struct plan_event *e)
 {
-    return is_of_lb(e) || e->kind == PLAN_RUNNER_KILL || e->kind == PLAN_RUNNER_STOP;
+    return is_of_lb(e) || e->kind == PLAN_NPM_KILL || e->kind == PLAN_RUNNER_KILL ||
+           e->kind == PLAN_RUNNER_STOP;
 }
 
 /* Whoever still drains is waited for. */
@@ -40,6 +43,8 @@ static void on_restart(struct env_timer *t)
 
     if (is_of_lb(h->e) ? l && l->leaving : r && r->leaving) {
         sim_at(w->outside, t, w->now_ns + ENV_S);
+    } else if (h->e->kind == PLAN_NPM_KILL) {
+        faults_start_npm(w);
     } else if (is_of_lb(h->e)) {
         faults_start_lb(w, h->e->lb);
     } else {
@@ -83,7 +88,12 @@ static void world_create(struct world *w)
     w->begun_ns = w->now_ns = sim_now_ns(w->outside);
     w->heal_ns = w->begun_ns + SETTLE_NS + p->length_ns;
     w->net = net_create(w);
-    for (uint32_t i = 0; i < p->runners; i++) {
+    if (p->managed) {
+        w->pool_rng = sim_rng_make(p->seed, 104);
+        w->cloud = cloud_create(w);
+        npm_node_create(w);
+    }
+    for (uint32_t i = 0; i < world_slots(w); i++) {
         w->engines[i] = engine_create(w, i);
         faults_start_runner(w, i);
     }
@@ -105,6 +115,14 @@ static void world_create(struct world *w)
 
 /* ---- the quiet end ------------------------------------------------------------------------- */
 
+static void check_engines(struct world *w)
+{
+    for (uint32_t i = 0; i < world_slots(w); i++) {
+        engine_check_idle(w->engines[i]);
+    }
+}
+
+/* Runs on and looks at the clocks of requests now and then. */
 bool run_on(struct world *w, int64_t ns)
 {
     int64_t end_ns = w->now_ns + ns;
@@ -115,6 +133,7 @@ bool run_on(struct world *w, int64_t ns)
         if (world_run_until(w, next_ns)) {
             books_check_ends(w->books, w->now_ns);
             net_check_times(w->net);
+            check_engines(w);
         }
     }
     return !books_broken(w->books);
@@ -138,8 +157,10 @@ static bool all_serve(const struct world *w)
             return false;
         }
     }
-    for (uint32_t i = 0; i < w->plan->runners; i++) {
-        if (!w->runners[i] || w->runners[i]->leaving) {
+    for (uint32_t i = 0; i < world_slots(w); i++) {
+        const struct runner_node *r = w->runners[i];
+
+        if (r ? r->leaving : !w->plan->managed || cloud_runs(w->cloud, i)) {
             return false;
         }
     }
@@ -173,7 +194,9 @@ static bool ask_once(struct world *w, uint32_t lb, uint32_t function)
 /* Lanes may still be full now and then, so a client tries again. */
 static bool probe(struct world *w, uint32_t lb, uint32_t function)
 {
-    for (uint32_t i = 0; i < PROBE_TRIES && !books_broken(w->books); i++) {
+    uint32_t tries = w->plan->managed ? PROBE_TRIES_MANAGED : PROBE_TRIES;
+
+    for (uint32_t i = 0; i < tries && !books_broken(w->books); i++) {
         if (ask_once(w, lb, function)) {
             return !books_broken(w->books);
         }
@@ -197,6 +220,49 @@ static bool probe_all(struct world *w)
     return true;
 }
 
+static bool count_runner(void *ud, struct engage_link *link, const char *address)
+{
+    (void)link;
+    (void)address;
+    ++*(uint32_t *)ud;
+    return true;
+}
+
+/* Each load balancer is connected to the members that the manager has, and to no others. */
+static bool all_agree(struct world *w, uint32_t members)
+{
+    for (uint32_t i = 0; i < w->plan->lbs; i++) {
+        struct place_counts n;
+        uint32_t up = 0;
+
+        place_each_runner(w->lbs[i]->place, count_runner, &up);
+        place_count(w->lbs[i]->place, &n);
+        if (up != members || n.runners != members) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Nobody calls any more: the pool is given back, and meanwhile everybody knows what it has. */
+static bool rest(struct world *w)
+{
+    int64_t end_ns = w->now_ns + REST_NS;
+    uint32_t agreed = 0;
+
+    while (run_on(w, ENV_S) && w->now_ns < end_ns &&
+           !(cloud_count(w->cloud) == 0 && all_agree(w, 0))) {
+        agreed += all_agree(w, npm_node_members(w->npm)) && npm_node_members(w->npm) > 0;
+    }
+    if (cloud_count(w->cloud) > 0 || !all_agree(w, 0)) {
+        books_break(w->books, BOOKS_FOLLOWS, 0, "nobody needs %u machines that are there",
+                    cloud_count(w->cloud));
+    } else if (agreed == 0) {
+        books_break(w->books, BOOKS_FOLLOWS, 0, "no load balancers know what the pool has");
+    }
+    return !books_broken(w->books);
+}
+
 static bool all_over(const struct world *w)
 {
     for (const struct node *n = w->nodes; n; n = n->next) {
@@ -214,8 +280,13 @@ static void drain_all(struct world *w)
     for (uint32_t i = 0; i < w->plan->lbs; i++) {
         world_at(&w->lbs[i]->n, &w->lbs[i]->drain, w->now_ns);
     }
-    for (uint32_t i = 0; i < w->plan->runners; i++) {
-        world_at(&w->runners[i]->n, &w->runners[i]->drain, w->now_ns);
+    for (uint32_t i = 0; i < world_slots(w); i++) {
+        if (w->runners[i]) {
+            world_at(&w->runners[i]->n, &w->runners[i]->drain, w->now_ns);
+        }
+    }
+    if (w->npm) {
+        npm_node_drain(w->npm);
     }
     while (run_on(w, ENV_S) && !all_over(w) && w->now_ns < end_ns) {
     }
@@ -258,13 +329,14 @@ static void world_destroy(struct world *w, struct run_result *ret)
         destroy_nodes(w, false);
         destroy_nodes(w, true);
         net_destroy(w->net);
-        for (uint32_t i = 0; i < w->plan->runners; i++) {
+        for (uint32_t i = 0; i < world_slots(w); i++) {
             engine_destroy(w->engines[i]);
         }
     }
     conclude(w, ret); /* the last entries came from the nodes' ends */
     sim_destroy(w->outside);
     free(w->happenings);
+    cloud_destroy(w->cloud);
     books_destroy(w->books);
 }
 
@@ -275,7 +347,7 @@ void run_world(const struct plan *p, const bool *left_out, bool told, struct run
     world_create(&w);
     run_on(&w, w.heal_ns - w.now_ns);
     faults_heal(&w);
-    if (quieten(&w) && probe_all(&w) && crowd_comes(&w)) {
+    if (quieten(&w) && probe_all(&w) && (p->managed ? rest(&w) : crowd_comes(&w))) {
         drain_all(&w);
     }
     world_destroy(&w, ret);

@@ -184,6 +184,6 @@ struct runner_node *runner_node_create(struct world *w, uint32_t index)
     must_be(runner_attach(r->r, net_server_table(), &r->cb, &r->cb_ud, &e), &e);
     runner_start(r->r);
     w->runners[index] = r;
-    net_listen(w->net, r);
+    net_serve(w->net, r);
     return r;
 }

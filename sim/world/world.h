@@ -1,5 +1,6 @@
 /* World: real load balancers and real runners, each on a simulated host of its own, joined by a
- * simulated network, with clients in front and container engines behind.
+ * simulated network, with clients in front and container engines behind; in managed worlds with a
+ * real node pool manager before a simulated cloud.
  *
  * Every node has its own struct sim: clock, timers, lanes. The world always steps the one whose
  * next event is due first, so that one seed gives one run. A node is entered by its own timers
@@ -51,7 +52,13 @@ struct engine;
     X(ENGINE_SLOW, "engine-slow")                                                                  \
     X(ENGINE_FAILS, "engine-fails") /* the next `n` calls of a method */                           \
     X(EXIT, "container-exit")       /* of any container that runs */                               \
-    X(SOCKETS_GONE, "socket-refuses") /* the next `n` connections to functions */
+    X(SOCKETS_GONE, "socket-refuses") /* the next `n` connections to functions */                  \
+    X(NPM_KILL, "npm-kill") /* these in managed worlds only */                                     \
+    X(NPM_FREEZE, "npm-freeze")                                                                    \
+    X(NPM_CUT, "cut-from-npm") /* a load balancer */                                               \
+    X(CLOUD_FAILS, "cloud-fails") /* the next `n` calls */                                         \
+    X(CLOUD_HANGS, "cloud-hangs")                                                                  \
+    X(MACHINE_LOST, "machine-lost")
 
 enum plan_kind {
 #define X(name, text) PLAN_##name,
@@ -79,8 +86,10 @@ struct plan_function {
 struct plan {
     uint64_t seed;
     bool slow; /* it takes hours, and rests most of the time */
+    bool managed; /* a node pool manager rents the runners; at most `runners` */
     uint32_t lbs, runners, functions;
     struct plan_function function[FUNCTIONS_MAX];
+    int32_t timeout_max_s; /* of a function */
     const char *placer;
     uint64_t runner_mem_mb;
     int64_t latency_ns, jitter_ns;
@@ -132,6 +141,12 @@ struct world {
     struct runner_node *runners[RUNNERS_MAX]; /* the same */
     struct engine *engines[RUNNERS_MAX];      /* outlive the processes of their runners */
     struct net *net;
+    struct npm_node *npm; /* NULL while there is none; these in managed worlds */
+    struct cloud *cloud;
+    struct sim_rng pool_rng;
+    LIST_HEAD(, rpc_raw) pool_calls;
+    int64_t pool_cut_until_ns[LBS_MAX];
+    int64_t upset_until_ns; /* what managers and load balancers know may be wrong until then */
     struct happening *happenings; /* by event of the plan */
     uint32_t lives;
     int64_t begun_ns, now_ns;
@@ -174,7 +189,7 @@ struct engage_client *net_client_create(struct net *net, struct lb_node *lb);
 void net_client_destroy(struct engage_client *client);
 struct engage_server *net_server_table(void);
 /* A runner's process takes connections, or its machine answers that nobody does. */
-void net_listen(struct net *net, struct runner_node *r);
+void net_serve(struct net *net, struct runner_node *r);
 /* Its process is gone: its connections break. */
 void net_lose_runner(struct net *net, struct runner_node *r);
 void net_lose_lb(struct net *net, struct lb_node *lb);
@@ -190,6 +205,41 @@ void net_make_void(struct net *net, uint32_t lb, uint32_t runner);
 void net_refuse(struct net *net, uint32_t runner, uint32_t streams);
 void net_heal(struct net *net);
 
+/* ---- pool_net.c, npm_node.c, cloud.c: managed worlds --------------------------------------- */
+
+#define POOL_COOLDOWN_NS (15 * ENV_S)
+
+struct npm_node;
+struct rpc_service;
+struct pool_client;
+
+/* Offers fn.rpc to the plugins of a load balancer. */
+void pool_client_create(struct lb_node *l);
+void pool_client_destroy(struct pool_client *pc); /* its plugins are gone; NULL ok */
+void pool_net_lose(struct npm_node *npm); /* its process is gone */
+void pool_net_cut(struct world *w, uint32_t lb, int64_t until_ns);
+void pool_net_heal(struct world *w);
+
+void npm_node_create(struct world *w);
+struct node *npm_node_base(struct npm_node *m);
+const struct rpc_service *npm_node_service(const struct npm_node *m);
+uint32_t npm_node_members(const struct npm_node *m); /* that load balancers are told of */
+/* From any node. */
+void npm_node_kill(struct npm_node *m);
+void npm_node_drain(struct npm_node *m);
+
+struct cloud *cloud_create(struct world *w);
+void cloud_destroy(struct cloud *c);
+/* The factory of the control plane, and its options: the manager's node. */
+extern const struct fn_factory cloud_cplane;
+struct conf_values *cloud_options(struct node *npm);
+uint32_t cloud_count(const struct cloud *c); /* machines that are there */
+bool cloud_runs(const struct cloud *c, uint32_t runner);
+void cloud_fail(struct cloud *c, uint32_t times);
+void cloud_hang(struct cloud *c, int64_t until_ns);
+void cloud_lose(struct cloud *c, uint32_t runner); /* this machine dies */
+void cloud_heal(struct cloud *c);
+
 /* ---- engine.c, function.c ------------------------------------------------------------------ */
 
 struct engine *engine_create(struct world *w, uint32_t runner);
@@ -204,6 +254,8 @@ void engine_fail(struct engine *e, uint32_t method, uint32_t times, uint64_t cha
 void engine_exit_one(struct engine *e, uint64_t chance);
 void engine_refuse_sockets(struct engine *e, uint32_t n);
 void engine_heal(struct engine *e);
+/* No container is there that should be gone. */
+void engine_check_idle(struct engine *e);
 /* What it has of a process of its runner. */
 void engine_check_empty(struct engine *e, const struct runner_node *r);
 
@@ -222,6 +274,7 @@ struct lb_node {
     struct catalog *catalog;
     struct lb *lb;
     struct engage_client *client;
+    struct pool_client *pool_client; /* NULL: nobody manages its runners */
     struct id_maker ids;
     struct clients *clients;
     struct env_timer kill, drain, reload;
@@ -271,9 +324,16 @@ uint32_t clients_waiting(const struct clients *c);
 
 /* ---- faults.c, run.c ----------------------------------------------------------------------- */
 
-/* Makes a process of the node at this place, if there is none. */
+/* Places for runners; those that nobody rented are empty. */
+static inline uint32_t world_slots(const struct world *w)
+{
+    return w->plan->managed ? RUNNERS_MAX : w->plan->runners;
+}
+
+/* Makes a process of the node at this place, if there is none, and a machine for it. */
 void faults_start_lb(struct world *w, uint32_t index);
 void faults_start_runner(struct world *w, uint32_t index);
+void faults_start_npm(struct world *w);
 /* What the plan says happens now. From the world's own timer. */
 void faults_happen(struct world *w, const struct plan_event *e);
 /* Everything that is wrong ends, and what is dead starts again. */

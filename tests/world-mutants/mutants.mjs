@@ -1,8 +1,11 @@
 // One wrong line each: `text` occurs once in `file` and becomes `wrong`. `by`: the rules of fnd_sim that
-// may catch it ("crash": an assertion of the product does). L: load balancer, P: placement, R: runner.
+// may catch it ("crash": an assertion of the product does). L: load balancer, P: placement, R: runner,
+// N: node pool manager, Q: its pool plugin.
 const lb = (file) => `core/lb/${file}`;
 const place = (file) => `core/place/${file}`;
 const runner = (file) => `core/runner/${file}`;
+const npm = (file) => `core/npm/${file}`;
+const pool = (file) => `plugins/pool-npm/${file}`;
 
 export const mutants = [
   { name: 'L1', what: 'a call is sent again when its connection broke', file: lb('outcome.c'), by: ['B3', 'B6'],
@@ -15,6 +18,8 @@ export const mutants = [
     text: 'if (proof == ENGAGE_PROOF_NOT_SENT && c->state', wrong: 'if (proof <= ENGAGE_PROOF_NOT_SENT && c->state' },
   { name: 'L5', what: 'what a refusal said stays for the next attempt', file: lb('call.c'), by: ['B6'],
     text: '    c->has_finished = c->began = false;\n', wrong: '' },
+  { name: 'L6', what: 'a call that its runner did not end in time is told as not-executed', file: lb('call.c'), by: ['B3'],
+    text: 'call_fail(c, OUTCOME_UNKNOWN, 504, &e);', wrong: 'call_fail(c, OUTCOME_NOT_EXECUTED, 504, &e);' },
   { name: 'L7', what: 'an answer that is cut ends as if it were whole', file: lb('call.c'), by: ['B5'],
     text: 'c->reply->cut(c->reply_ud);', wrong: 'c->reply->end(c->reply_ud);' },
   { name: 'L8', what: 'the last piece of a stream stays behind', file: lb('call.c'), by: ['B5'],
@@ -35,6 +40,8 @@ export const mutants = [
     text: '    if (f->success) {\n        return SEEN_OK;', wrong: '    if (f->success || f->error_code == 502) {\n        return SEEN_OK;' },
   { name: 'L15', what: 'a refusal is final', file: lb('outcome.c'), by: ['B4', 'B16'],
     text: '[SEEN_NOT_SENT] = { FN_WHY_UNREACHABLE, OUTCOME_NOT_EXECUTED, 503', wrong: '[SEEN_NOT_SENT] = { 0, OUTCOME_OK, 503' },
+  { name: 'L16', what: 'a detached call is answered once more at its end', file: lb('call.c'), by: ['B2', 'B4', 'crash'],
+    text: '    if (is_acked(c)) {\n        call_finish(c, outcome, c->status, NULL);', wrong: '    if (c->client_gone) {\n        call_finish(c, outcome, c->status, NULL);' },
   { name: 'L17', what: 'the body that is sent is another call\'s, cut short', file: lb('call.c'), by: ['B10', 'crash'],
     text: '&t, c->body, attempt_deadline_ns(c),', wrong: '&t, (c->offers > 1 && c->body ? (c->body->bytes.len -= c->body->bytes.len > 8, c->body) : c->body), attempt_deadline_ns(c),' },
   { name: 'L18', what: 'the bytes of bodies are never given back', file: lb('call.c'), by: ['B15'],
@@ -83,6 +90,8 @@ export const mutants = [
     text: '        key[i / 2] |= (unsigned char)(i % 2 ? d : d << 4);\n', wrong: '' },
   { name: 'R12', what: 'half of the body is sent', file: runner('call.c'), by: ['B10'],
     text: 'send_body(rc, rc->body.data, rc->body.len);', wrong: 'send_body(rc, rc->body.data, rc->body.len / 2);' },
+  { name: 'R13', what: 'a container that was frozen stays', file: runner('container.c'), by: ['B23'],
+    text: '    container_arm(c, c->idle_since_ns + c->idle_timeout_ns);', wrong: '    container_arm(c, DUE_NEVER);' },
   { name: 'R14', what: 'memory is not looked at', file: runner('account.c'), by: ['B12', 'crash'],
     text: 'return n->mem_bytes <= a->totals.mem_bytes - a->used.mem_bytes &&', wrong: 'return' },
   { name: 'R15', what: 'room that is coming is taken before it is there', file: runner('slots.c'), by: ['B12', 'crash'],
@@ -103,6 +112,8 @@ export const mutants = [
     text: '    if (c->op.result < 0 || c->exited) {\n        log_stranger(FN_LOG_WARN, "container not thawed', wrong: '    if (c->exited) {\n        log_stranger(FN_LOG_WARN, "container not thawed' },
   { name: 'R23', what: 'a call takes a container that another one has', file: runner('container.c'), by: ['B11', 'crash'],
     text: '    slots_idle_remove(c);\n    c->call = rc;', wrong: '    c->call = rc;' },
+  { name: 'R24', what: 'a container that is removed can still be taken', file: runner('container.c'), by: ['B11', 'crash'],
+    text: '    if (c->in_idle) {\n        slots_idle_remove(c);', wrong: '    if (c->in_idle && !c->exited) {\n        slots_idle_remove(c);' },
   { name: 'R25', what: 'a waiting call that left counts as waiting', file: runner('slots.c'), by: ['B15'],
     text: '    q->r->counts.waiting--;', wrong: '    q->r->counts.waiting -= rc->outcome != OUTCOME_ABORTED;' },
   { name: 'R26', what: 'good calls are not counted', file: runner('call_end.c'), by: ['B14'],
@@ -121,6 +132,8 @@ export const mutants = [
     text: '    if (e->state != ENGINE_UP) {\n        engine_enter(e, ENGINE_UP);', wrong: '    if (e->state == ENGINE_SUSPECT) {\n        engine_enter(e, ENGINE_UP);' },
   { name: 'R33', what: 'doors stay shut when the engine is back', file: runner('engine.c'), by: ['B16', 'B15', 'B18'],
     text: '        slots_kick_all(r);\n    }\n    set_shut(e, false);', wrong: '        slots_kick_all(r);\n    }' },
+  { name: 'R34', what: 'nothing is evicted to make room', file: runner('slots.c'), by: ['B16', 'crash'],
+    text: 'if (!account_is_zero(&missing) && !evict_for(r, c->q, missing)) {', wrong: 'if (!account_is_zero(&missing)) {' },
   { name: 'R35', what: 'a container whose start failed is left', file: runner('container.c'), by: ['B15', 'B16'],
     text: '    if (c->ctr_made) {\n        engine_call(c, OP_CLOSE);', wrong: '    if (c->ctr_made && c->started) {\n        engine_call(c, OP_CLOSE);' },
   { name: 'R36', what: 'a second body frame is never asked for', file: runner('call.c'), by: ['B18', 'B16', 'B10'],
@@ -141,4 +154,34 @@ export const mutants = [
     text: '    promise(q, &all);\n', wrong: '' },
   { name: 'R44', what: 'what was promised to who has gone stays promised', file: runner('fair.c'), by: ['B16', 'B19', 'B15', 'crash'],
     text: '    promise(q, &none);\n', wrong: '' },
+  { name: 'N1', what: 'no limit of runners', file: npm('scale.c'), by: ['B20'],
+    text: 'uint32_t here = used < g->o.runners_max ? g->o.runners_max - used : 0;', wrong: 'uint32_t here = 1000 + 0 * used;' },
+  { name: 'N2', what: 'an answer of before the drain ends it', file: npm('hosts.c'), by: ['B21', 'B22'],
+    text: 'h->told_ns >= h->since_ns + g->o.drain_min_ns', wrong: 'h->told_ns > 0' },
+  { name: 'N3', what: 'a drain ends after 2 s', file: npm('hosts.c'), by: ['B21'],
+    text: 'now_ns - h->since_ns >= g->o.drain_max_ns', wrong: 'now_ns - h->since_ns >= 2 * NPM_S' },
+  { name: 'N4', what: 'a removal is never tried again', file: npm('cplane.c'), by: ['B22'],
+    text: 'h->missing == 0 && now_ns >= h->remove_ns', wrong: 'h->missing == 0 && h->tries == 0' },
+  { name: 'N5', what: 'runners that nobody needs are kept', file: npm('scale.c'), by: ['B22'],
+    text: '(victim = find_surplus(g, g->low_peak_mb))', wrong: '(victim = find_surplus(g, g->low_peak_mb + g->typical_mb))' },
+  { name: 'N7', what: 'a runner that became active is not published', file: npm('group.c'), by: ['B16', 'B22'],
+    text: '    g->published |= npm_is_listed(h);\n    h->since_ns', wrong: '    h->since_ns' },
+  { name: 'N9', what: 'answers of runners are lost', file: npm('manager.c'), by: ['B16', 'B22'],
+    text: '        manager_step(q->about.group, &e);\n    }\n    free(q);', wrong: '        (void)e;\n    }\n    free(q);' },
+  { name: 'N11', what: 'a call to the control plane that failed is under way for ever', file: npm('manager.c'), by: ['B16', 'B22', 'B15'],
+    text: '    if (!m->stopping) {\n        tell_answer(g);', wrong: '    if (!m->stopping && g->result >= 0) {\n        tell_answer(g);' },
+  { name: 'N12', what: 'each request has the id of the last one', file: npm('scale.c'), by: ['B16', 'B22'],
+    text: '.id = ++g->budget->request_last,', wrong: '.id = g->budget->request_last,' },
+  { name: 'N6', what: 'the capacity of a runner that vanished stays in the sums', file: npm('group.c'), by: ['B16', 'B22', 'B20'],
+    text: '    group_count(g, h, -1);\n    host_set_address(g, h, "");', wrong: '    host_set_address(g, h, "");' },
+  { name: 'N8', what: 'asked capacity that never comes is believed in for ever', file: npm('cplane.c'), by: ['B16', 'B22'],
+    text: 'if (r->n == 0 || now_ns < r->expires_ns) {', wrong: 'if (r->n == 0 || r->taken || now_ns < r->expires_ns) {' },
+  { name: 'N10', what: 'a failed list is an empty one', file: npm('cplane.c'), by: ['B20', 'B21', 'B16', 'B22'],
+    text: '} else if (e->kind == NPM_LISTED) {', wrong: '} else if (e->kind == NPM_LISTED || e->kind == NPM_LIST_FAILED) {' },
+  { name: 'Q1', what: 'members are not told apart from draining ones', file: pool('intake.c'), by: ['B21', 'B22'],
+    text: '.flags = m->draining ? FN_RUNNER_DRAINING : 0,', wrong: '.flags = 0,' },
+  { name: 'Q2', what: 'who is not listed any more stays', file: pool('groups.c'), by: ['B22', 'B16'],
+    text: 'return !is_listed(g, m) && m->vanished_ns == 0;', wrong: 'return !is_listed(g, m) && m->vanished_ns == 0 && 0;' },
+  { name: 'Q3', what: 'a list is taken and not handed on', file: pool('intake.c'), by: ['B16', 'B22'],
+    text: '            enter(t, STEP_LIST);\n            return 1;', wrong: '            return TASK_OVER;' },
 ];

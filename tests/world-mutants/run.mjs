@@ -4,7 +4,7 @@
 // asked of the build folder: a mutated object goes before the archives, whose own is then not taken.
 // usage: run.mjs <source folder> <build folder> [--table] [names...]
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { endWith, huntAll, judge, line, run, wrongText } from '../lib/mutants.mjs';
@@ -19,8 +19,9 @@ const only = rest.filter((x) => !x.startsWith('--'));
 const rules = [...readFileSync(path.join(root, 'sim/world/books.h'), 'utf8').matchAll(/X\(\w+, "(B\d+)"/g)].map((m) => m[1]);
 const work = mkdtempSync(path.join(tmpdir(), 'world-mutants-'));
 const commands = JSON.parse(readFileSync(path.join(buildDir, 'compile_commands.json'), 'utf8'));
-const linkLine = execFileSync('ninja', ['-C', buildDir, '-t', 'commands', 'world_sim'], { encoding: 'utf8', maxBuffer: 1 << 26 })
-  .trim().split('\n').findLast((l) => / -o fnd_sim /.test(l));
+const linkLineOf = (target, output) => execFileSync('ninja', ['-C', buildDir, '-t', 'commands', target], { encoding: 'utf8', maxBuffer: 1 << 26 })
+  .trim().split('\n').findLast((l) => l.includes(` -o ${output} `));
+const linkLine = linkLineOf('world_sim', 'fnd_sim');
 
 const shell = (command, cwd) => run('sh', ['-c', command], cwd);
 
@@ -29,26 +30,47 @@ async function must(command, cwd, what) {
   if (r.code !== 0) throw new Error(`${what}: ${r.out}`);
 }
 
-async function build(m) {
+async function compile(m) {
   const entry = commands.find((c) => path.resolve(c.directory, c.file) === path.join(root, m.file));
   const copy = path.join(work, `${m.name}.c`);
   const object = path.join(work, `${m.name}.o`);
-  const program = path.join(work, `${m.name}.fnd_sim`);
   if (!entry) throw new Error(`${m.name}: ${m.file} is not compiled in ${buildDir}`);
   writeFileSync(copy, wrongText(root, m));
   await must(entry.command.replace(/ -Werror\b/, ' -w').replace(/ -MF \S+/, ' ').replace(/ -M[DT] (\S+\.o )?/g, ' ')
-    .replace(/ -o \S+ -c \S+/, ` -o ${object} -c ${copy}`), entry.directory, m.name);
+    .replace(/ -o \S+ -c \S+/, ` -I${path.dirname(path.join(root, m.file))} -o ${object} -c ${copy}`), entry.directory, m.name);
+  return { object, own: / -o (\S+)/.exec(entry.command)[1] };
+}
+
+// The plugins, with the mutated one among them.
+async function buildPlugin(m) {
+  const name = path.basename(path.dirname(m.file));
+  const { object, own } = await compile(m);
+  const plugins = path.join(work, `${m.name}.plugins`);
+  mkdirSync(plugins, { mode: 0o700 });
+  for (const f of readdirSync(path.join(buildDir, 'plugins')).filter((x) => x.endsWith('.so') && x !== `${name}.so`)) {
+    copyFileSync(path.join(buildDir, 'plugins', f), path.join(plugins, f));
+  }
+  const link = linkLineOf(name, `plugins/${name}.so`).split(' && ').find((x) => x.includes(' -o '));
+  await must(`${link.replace(` -o plugins/${name}.so `, ` -o ${plugins}/${name}.so `).replace(` ${own} `, ` ${object} `)} && chmod go-w ${plugins}/${name}.so`,
+    buildDir, m.name);
+  return { program: `${buildDir}/fnd_sim`, plugins };
+}
+
+async function build(m) {
+  if (m.file.startsWith('plugins/')) return buildPlugin(m);
+  const { object } = await compile(m);
+  const program = path.join(work, `${m.name}.fnd_sim`);
   await must(linkLine.replace(' -o fnd_sim ', ` ${object} -o ${program} `), buildDir, m.name);
-  return program;
+  return { program, plugins: `${buildDir}/plugins` };
 }
 
 async function hunt(m) {
   const begin = Date.now();
-  const program = await build(m);
-  const r = await shell(`timeout 300 ${program} --plugins ${buildDir}/plugins --seeds 1..${SEEDS} --stop`, work);
+  const { program, plugins } = await build(m);
+  const r = await shell(`timeout 300 ${program} --plugins ${plugins} --seeds 1..${SEEDS} --stop`, work);
   const hit = /seed (\d+): (\w+) broken after ([\d.]+) s: (.*)/.exec(r.out);
   const crash = /seed (\d+): crash/.exec(r.out);
-  rmSync(program);
+  if (program.startsWith(work)) rmSync(program);
   return { ...m, seed: (hit ?? crash)?.[1], broke: hit?.[2] ?? (crash ? 'crash' : undefined),
     why: hit?.[4] ?? (crash ? /Assertion `(.*?)'/.exec(r.out)?.[1] ?? 'signal' : r.code), ms: Date.now() - begin };
 }

@@ -1,0 +1,272 @@
+/* The node pool manager: core/npm with its control plane and core/poolserver's wire service, on a
+ * host of its own. Runners are asked how many calls they run as a node does it. */
+#include "world.h"
+
+#include "plugins.h"
+
+#include <base/err.h>
+#include <poolserver/service.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ASK_TIMEOUT_NS (2 * ENV_S)
+
+struct npm_node {
+    struct node n; /* first */
+    struct plugin_host *host;
+    struct plugin *cplane;
+    struct npm_manager *m;
+    struct npm_service *service;
+    LIST_HEAD(, question) questions;
+    struct env_timer kill, drain;
+    bool stopping, stopped;
+};
+
+/* To a runner, and back; the answer is that of the moment at which it arrives. */
+struct question {
+    LIST_ENTRY(question) link;
+    struct npm_node *of;
+    struct runner_node *runner; /* NULL: nobody is there */
+    uint64_t ticket;
+    struct npm_answer answer;
+    struct env_timer arrive, back;
+};
+
+static void must_be(int r, const struct fn_error *e)
+{
+    if (r < 0) {
+        fprintf(stderr, "fnd_sim: %s\n", e->msg);
+        abort();
+    }
+}
+
+struct node *npm_node_base(struct npm_node *m)
+{
+    return &m->n;
+}
+
+const struct rpc_service *npm_node_service(const struct npm_node *m)
+{
+    return npm_service_table(m->service);
+}
+
+/* ---- questions ----------------------------------------------------------------------------- */
+
+static void question_free(struct question *q)
+{
+    env_timer_clear(q->of->n.env, &q->back);
+    if (q->runner) {
+        env_timer_clear(q->runner->n.env, &q->arrive);
+    }
+    LIST_REMOVE(q, link);
+    free(q);
+}
+
+static void on_back(struct env_timer *t)
+{
+    struct question *q = container_of(t, struct question, back);
+    struct npm_node *m = q->of;
+    struct npm_answer answer = q->answer;
+    uint64_t ticket = q->ticket;
+
+    question_free(q);
+    npm_manager_reported(m->m, ticket, &answer);
+}
+
+static void on_arrive(struct env_timer *t)
+{
+    struct question *q = container_of(t, struct question, arrive);
+    struct world *w = q->of->n.w;
+    struct runner_counts n;
+
+    if (q->runner->n.dead) {
+        return;
+    }
+    runner_count(q->runner->r, &n);
+    q->answer = (struct npm_answer){ .answered = true,
+                                     .active = (uint32_t)n.active,
+                                     .fault = n.engine_up ? NULL : "its engine is down" };
+    world_at(&q->of->n, &q->back, w->now_ns + w->plan->latency_ns);
+}
+
+static int ask(void *ud, const char *address, uint64_t ticket)
+{
+    struct npm_node *m = ud;
+    struct world *w = m->n.w;
+    struct question *q = must_alloc(sizeof(*q));
+    unsigned runner = RUNNERS_MAX;
+
+    if (sscanf(address, "10.0.1.%u", &runner) != 1 || runner >= RUNNERS_MAX) {
+        abort();
+    }
+    q->of = m;
+    q->runner = w->runners[runner];
+    q->ticket = ticket;
+    q->arrive.cb = on_arrive;
+    q->back.cb = on_back;
+    LIST_INSERT_HEAD(&m->questions, q, link);
+    world_at(&m->n, &q->back, w->now_ns + (q->runner ? ASK_TIMEOUT_NS : w->plan->latency_ns));
+    if (q->runner) {
+        world_at(&q->runner->n, &q->arrive, w->now_ns + w->plan->latency_ns);
+    }
+    return 0;
+}
+
+/* ---- the manager --------------------------------------------------------------------------- */
+
+static void published(void *ud, const char *group)
+{
+    struct npm_node *m = ud;
+
+    tell(&m->n, "publishes the members");
+    npm_service_published(m->service, group);
+}
+
+static void wishes_changed(void *ud)
+{
+    (void)ud; /* nobody commands it */
+}
+
+/* Short enough that a pool grows, shrinks and recovers within a world. */
+static struct npm_options options_of(const struct world *w)
+{
+    struct npm_options o = NPM_OPTIONS_INIT;
+
+    o.runners_max = w->plan->runners;
+    o.runner_mb = w->plan->runner_mem_mb;
+    o.cooldown_ns = POOL_COOLDOWN_NS;
+    o.settle_ns = 5 * ENV_S;
+    o.loss_brake_ns = 10 * ENV_S;
+    o.request_life_ns = 60 * ENV_S;
+    o.boot_max_ns = 30 * ENV_S;
+    o.silent_max_ns = 30 * ENV_S;
+    o.backoff_max_ns = 4 * ENV_S;
+    o.stillborn_backoff_max_ns = 4 * ENV_S;
+    return o;
+}
+
+static void open_manager(struct npm_node *m)
+{
+    static const char *groups[] = { FN_GROUP_DEFAULT };
+    struct npm_deps deps = {
+        .env = m->n.env,
+        .cplane = m->cplane,
+        .ask = ask,
+        .published = published,
+        .wishes_changed = wishes_changed,
+        .ud = m,
+        .options = options_of(m->n.w),
+        .settings = { .groups = { .items = groups, .n = 1 },
+                      .runners_max = 1000,
+                      .cplane_timeout_ns = 6 * ENV_S },
+    };
+    struct fn_error e = ERR_INIT;
+
+    must_be(npm_manager_create(&deps, &m->m, &e), &e);
+    must_be(npm_service_create(m->n.env, m->m, &m->service, &e), &e);
+}
+
+uint32_t npm_node_members(const struct npm_node *m)
+{
+    const struct npm_group *g = npm_manager_group(m->m, FN_GROUP_DEFAULT);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < npm_host_count(g); i++) {
+        n += npm_is_listed(npm_host_at(g, i));
+    }
+    return n;
+}
+
+/* ---- its end ------------------------------------------------------------------------------- */
+
+static void on_stopped(void *ud)
+{
+    struct npm_node *m = ud;
+
+    m->stopped = true;
+}
+
+static void npm_node_stop(struct npm_node *m)
+{
+    if (!m->stopping) {
+        m->stopping = true;
+        npm_service_close(m->service);
+        npm_manager_stop(m->m, on_stopped, m);
+    }
+}
+
+static void on_drain(struct env_timer *t)
+{
+    npm_node_stop(container_of(t, struct npm_node, drain));
+}
+
+static void on_kill(struct env_timer *t)
+{
+    struct npm_node *m = container_of(t, struct npm_node, kill);
+
+    if (!m->n.dead) {
+        tell(&m->n, "is killed");
+        m->n.dead = true;
+        if (m->n.w->npm == m) {
+            m->n.w->npm = NULL;
+        }
+        pool_net_lose(m);
+        npm_node_stop(m);
+    }
+}
+
+void npm_node_kill(struct npm_node *m)
+{
+    m->n.frozen_until_ns = m->n.w->now_ns;
+    world_at(&m->n, &m->kill, m->n.w->now_ns);
+}
+
+void npm_node_drain(struct npm_node *m)
+{
+    world_at(&m->n, &m->drain, m->n.w->now_ns);
+}
+
+static bool is_over(const struct node *n)
+{
+    return ((const struct npm_node *)(const void *)n)->stopped;
+}
+
+static void destroy(struct node *n)
+{
+    struct npm_node *m = container_of(n, struct npm_node, n);
+    struct world *w = n->w;
+    struct question *q;
+
+    while ((q = LIST_FIRST(&m->questions))) {
+        question_free(q);
+    }
+    pool_net_lose(m);
+    npm_service_destroy(m->service);
+    npm_manager_destroy(m->m);
+    plugin_destroy(m->cplane);
+    plugin_host_destroy(m->host);
+    if (!books_broken(w->books) && sim_due_ns(n->sim) != INT64_MAX) {
+        books_break(w->books, BOOKS_NOTHING_LEFT, 0, "%s left a timer", n->name);
+    }
+    node_finish(n);
+    free(m);
+}
+
+void npm_node_create(struct world *w)
+{
+    struct npm_node *m = must_alloc(sizeof(*m));
+    struct fn_error e = ERR_INIT;
+
+    node_init(&m->n, w, "npm", 0);
+    m->n.over = is_over;
+    m->n.destroy = destroy;
+    m->kill.cb = on_kill;
+    m->drain.cb = on_drain;
+    LIST_INIT(&m->questions);
+    m->host = plugin_host_create(m->n.env);
+    plugin_host_budget(m->host, 0);
+    must_be(plugins_create_own(m->host, &cloud_cplane, cloud_options(&m->n), &m->cplane, &e), &e);
+    open_manager(m);
+    w->npm = m;
+}
