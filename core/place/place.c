@@ -325,6 +325,8 @@ static bool ask_one_passed(struct place_call *pc, const struct fn_answer *answer
         obstacle(pc, pc->next_index) != TRACE_HOW_OPEN) {
         return false;
     }
+    pc->passed = 0;
+    pc->busy--; /* it answers for itself now */
     pc->last = *answer;
     pc->has_last = true;
     count_attempt(pc, answer, pc->next_index, TRACE_HOW_OPEN);

@@ -470,10 +470,13 @@ static void events_data(void *ud, uint32_t status, const void *data, size_t len)
     }
 }
 
+/* A stream that was never up may end for what says nothing of the engine, such as a filter before
+ * it that knows no events; one that reached nobody tells what the next call would meet. */
 static void events_end(void *ud, uint32_t status, const struct fn_error *err)
 {
     struct docker *d = ud;
     struct fn_error why = { .size = sizeof(why) };
+    bool unreached = err && status == 0 && err->code == FN_E_UNAVAILABLE;
     bool was_up;
 
     if (err) {
@@ -489,6 +492,8 @@ static void events_end(void *ud, uint32_t status, const struct fn_error *err)
     pthread_mutex_unlock(&d->lock);
     if (was_up) {
         engine_log(d, FN_LOG_WARN, "container engine: %s", why.msg);
+    }
+    if (was_up || unreached) {
         d->driver->engine(d->host, 0, &why);
     }
     /* Last: events_close() waits for no stream that it does not know. */

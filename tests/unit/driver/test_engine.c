@@ -835,6 +835,20 @@ START_TEST(the_engine_is_reported_up_and_down)
 }
 END_TEST
 
+/* It is told though no event stream was ever up; a host that has probed believes that it is there. */
+START_TEST(an_engine_that_goes_before_its_first_event_is_reported_down)
+{
+    uint32_t removed;
+
+    routes[0] = (struct route){ "instance", NULL, false, NULL }; /* the list that follows a stream */
+    routes[1] = (struct route){ "/containers/json", OK(2, "[]"), false, NULL };
+    routes[2] = (struct route){ "/events", NULL, true, NULL };
+    both();
+    ck_assert_int_eq(node_sweep(node, "owner", "instance", &removed, &err), 0);
+    ck_assert(node_wait_engine(node, false));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("docker driver, scripted engine");
@@ -868,6 +882,7 @@ int main(void)
     tcase_add_test(t, a_broken_event_stream_is_opened_again_and_the_list_is_asked);
     tcase_add_test(t, an_exit_is_told_though_its_inspection_failed);
     tcase_add_test(t, the_engine_is_reported_up_and_down);
+    tcase_add_test(t, an_engine_that_goes_before_its_first_event_is_reported_down);
     suite_add_tcase(s, t);
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -140,6 +140,7 @@ START_TEST(one_runner_is_always_asked)
         pc = begin_of("f", 128);
         expect_try(pc, "r1:1");
         refuse(pc, ENGAGE_REASON_DRAINING, 1000, 0);
+        ck_assert_uint_eq(pc->busy, 1); /* passed over, then asked: one runner */
         ck_assert_int_eq(place_next(pc), PLACE_PARKED);
         leave(pc);
     }
