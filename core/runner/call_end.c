@@ -419,6 +419,12 @@ static bool may_be_exit(enum fnsock_end end)
     return end == FNSOCK_CLOSED_EARLY || end == FNSOCK_WRITE_CLOSED || end == FNSOCK_CUT;
 }
 
+static void await_exit(struct rcall *rc)
+{
+    rc->waits_exit = true; /* the reason may be on its way */
+    container_arm(rc->c, env_now_ns(rc->r->env) + rc->r->opt.exit_wait_ns);
+}
+
 /* Not a byte was accepted and nothing came back: another container may have it. */
 static bool is_untouched(const struct rcall *rc)
 {
@@ -427,10 +433,23 @@ static bool is_untouched(const struct rcall *rc)
             rc->end.end == FNSOCK_WRITE_CLOSED);
 }
 
+/* Another container may have it, unless this function's end like that one after the other: then the
+ * caller is told how, as where a start fails. */
 static void run_again(struct rcall *rc)
 {
-    rcall_unrun(rc, false);
-    rcall_again(rc, "no connection to the function");
+    struct container *c = rc->c;
+    char text[FN_ERROR_TEXT_MAX];
+    bool vain = container_stillborn(c);
+
+    if (vain && container_ended_by_itself(c)) {
+        conclude_failed(rc, 502, true, "error receiving function response: %s",
+                        container_exit_text(c, text, sizeof(text)));
+    } else if (vain && !c->exited && !rc->waits_exit && rc->ended) {
+        await_exit(rc);
+    } else {
+        rcall_unrun(rc, false);
+        rcall_again(rc, "no connection to the function");
+    }
 }
 
 /* Not a byte was accepted, and the container is not to blame. */
@@ -449,8 +468,6 @@ static bool is_unsent(const struct rcall *rc)
 
 void rcall_ended(struct rcall *rc)
 {
-    struct runner *r = rc->r;
-
     if (rc->end.end == FNSOCK_OK) {
         conclude_answered(rc);
     } else if (rc->end.end == FNSOCK_NO_ROOM) {
@@ -459,8 +476,7 @@ void rcall_ended(struct rcall *rc)
     } else if (is_untouched(rc)) {
         run_again(rc);
     } else if (may_be_exit(rc->end.end) && !rc->c->exited && !rc->waits_exit) {
-        rc->waits_exit = true; /* the reason may be on its way */
-        container_arm(rc->c, env_now_ns(r->env) + r->opt.exit_wait_ns);
+        await_exit(rc);
     } else {
         conclude_broken(rc);
     }
@@ -471,7 +487,9 @@ void rcall_container_exited(struct rcall *rc)
     if (rc->state == RC_ENDING) {
         return;
     }
-    if (rc->waits_exit) {
+    if (rc->waits_exit && is_untouched(rc)) {
+        run_again(rc);
+    } else if (rc->waits_exit) {
         conclude_broken(rc);
     } else { /* an answer may still be in the socket */
         int64_t by = env_now_ns(rc->r->env) + rc->r->opt.exit_wait_ns;
@@ -486,7 +504,7 @@ void rcall_deadline(struct rcall *rc)
     if (rc->state == RC_ENDING) {
         return;
     }
-    if (is_unsent(rc) && rc->exit_seen) {
+    if ((is_unsent(rc) && rc->exit_seen) || (rc->waits_exit && is_untouched(rc))) {
         run_again(rc);
         return;
     }

@@ -23,6 +23,7 @@
 #include <runner/internal.h>
 
 #include <assert.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@
 #define CLOSE_BACKOFF_MAX_NS (30 * ENV_S)
 #define REMOVAL_USUAL_NS     (3 * ENV_S) /* nobody is promised the room of one that takes longer */
 #define RESERVE_WAIT_NS      (10 * ENV_S)
+#define STILLBORN_MAX        3 /* containers that end before a call; then its caller is told why */
 #define TAIL_BYTES           2048
 #define HINT "please ensure you are using the latest fdk and check the logs"
 
@@ -329,7 +331,23 @@ static void create_failed(struct container *c)
     image_want(c);
 }
 
-static void exit_before_init(struct container *c)
+bool container_stillborn(struct container *c)
+{
+    if (!c->served && !c->stillborn) {
+        c->stillborn = true;
+        c->q->stillborn++;
+    }
+    return !c->served && c->q->stillborn >= STILLBORN_MAX;
+}
+
+bool container_ended_by_itself(const struct container *c)
+{
+    return c->exited && (c->exit.reason == FN_EXIT_CODE ||
+                         (c->exit.reason == FN_EXIT_SIGNAL && c->exit.status != SIGKILL &&
+                          c->exit.status != SIGTERM));
+}
+
+static void fail_to_initialize(struct container *c)
 {
     struct fn_error err = ERR_INIT;
     char text[FN_ERROR_TEXT_MAX];
@@ -359,7 +377,7 @@ static void start_done(struct container *c)
     ctr_enter(c, CTR_INIT);
     r->deps.fnsock->expect_uid(c->sock, r->ops->uid(r->inst, c->ctr));
     if (c->exited) {
-        exit_before_init(c);
+        fail_to_initialize(c);
     } else if (c->ready) {
         initialized(c);
     } else {
@@ -450,6 +468,10 @@ void container_release(struct container *c, bool keep)
 {
     c->call = NULL;
     container_arm(c, DUE_NEVER);
+    if (keep) {
+        c->served = true;
+        c->q->stillborn = 0;
+    }
     if (keep && !c->exited) {
         to_idle(c);
     } else {
@@ -762,9 +784,11 @@ void container_exited(struct container *c, const struct fn_exit *what)
                      c->call ? c->call->call.id : NULL);
     }
     if (c->state == CTR_INIT) {
-        exit_before_init(c);
+        fail_to_initialize(c);
     } else if (c->state == CTR_BUSY) {
         rcall_container_exited(c->call);
+    } else if (c->in_idle && container_stillborn(c) && container_ended_by_itself(c)) {
+        fail_to_initialize(c);
     } else if (c->in_idle) {
         container_close(c);
     } /* an operation runs: its end looks at `exited` */

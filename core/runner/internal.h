@@ -67,9 +67,9 @@ struct container {
     bool in_idle;
     bool image_held; /* an image's preparation uses its task */
     bool image_retried;
-    bool ready;   /* the socket is there */
-    bool started; /* start() returned */
+    bool ready, started; /* the socket is there; start() returned */
     bool exited;
+    bool served, stillborn; /* a call was answered by it; it is counted in q->stillborn */
     bool evicted;
     bool coming; /* its charge is in r->closing */
     bool claimed; /* another one was closed to make room for it (fair.h) */
@@ -101,6 +101,9 @@ void container_reserved(struct container *c);
 void container_op_done(struct container *c);
 void container_op_overdue(struct container *c); /* the driver does not give it back */
 void container_exited(struct container *c, const struct fn_exit *what);
+/* It ended before it read a byte of a call. True: as those before it, so that another is vain. */
+bool container_stillborn(struct container *c);
+bool container_ended_by_itself(const struct container *c); /* nobody killed it */
 /* Gives it to a call: dispatches now, or after a thaw. The container is idle. */
 void container_take(struct container *c, struct rcall *rc);
 /* The call is over; keep = the function is idle and healthy. */
@@ -137,13 +140,12 @@ struct slot_queue {
     struct rcall_list waiters;
     struct container_list idle;
     struct container_list containers;
-    uint32_t n_waiters;
-    uint32_t n_idle;
+    uint32_t n_waiters, n_idle;
     uint32_t n_containers; /* without those being removed */
     uint32_t n_evictable;  /* of them, in r->lru */
-    uint32_t n_starting;
-    uint32_t n_init;
+    uint32_t n_starting, n_init;
     uint32_t n_all; /* with those being removed */
+    uint32_t stillborn; /* containers in a row that ended ready, but before they read of a call */
     struct account_need need;
     struct account_need planned; /* will be wanted after images are there; nobody else's limit */
     int64_t hung_until_ns; /* a start ran out of time: one at a time; 0 = no */

@@ -8,6 +8,7 @@ TCase *calls_tests(void);
 TCase *slots_tests(void);
 TCase *engine_tests(void);
 TCase *output_tests(void);
+TCase *exits_tests(void);
 TCase *fair_tests(void);
 TCase *freeze_tests(void);
 TCase *gate_tests(void);

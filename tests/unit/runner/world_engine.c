@@ -2,6 +2,7 @@
 #include "world_int.h"
 
 #include <check.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -517,6 +518,12 @@ static bool is(const struct fnsock_exchange *x, const char *what)
     return strcmp(x->what, what) == 0;
 }
 
+/* Its container ends whenever it is connected to. */
+static bool is_deadly(const struct fnsock_exchange *x)
+{
+    return is(x, "dies") || is(x, "dies-told-late") || is(x, "killed");
+}
+
 /* The function has the whole request. */
 static void act(struct env_timer *t)
 {
@@ -527,7 +534,7 @@ static void act(struct env_timer *t)
     if (is(x, "never") || (is(x, "exit-first") && !x->full)) {
         return;
     }
-    if (is(x, "exit-first")) {
+    if (is(x, "exit-first") || is_deadly(x)) {
         end(x, FNSOCK_CONNECT, false, "connection refused");
         return;
     }
@@ -652,7 +659,12 @@ static struct fnsock_exchange *s_request(struct fnsock *s, const struct fnsock_r
     the->exchanges++;
     first = !x->session->requested;
     x->session->requested = true;
-    if (is(x, "exit-first") && first) {
+    if (is_deadly(x)) {
+        exit_in(c, is(x, "killed") ? FN_EXIT_SIGNAL : FN_EXIT_CODE, is(x, "killed") ? SIGKILL : 43,
+                (is(x, "dies-told-late") ? 100 : 5) * ENV_MS);
+        env_timer_set(&the->f->env, &x->timer, the->f->now + 20 * ENV_MS);
+        x->full = true;
+    } else if (is(x, "exit-first") && first) {
         exit_in(c, FN_EXIT_CODE, 1, 5 * ENV_MS);
         env_timer_set(&the->f->env, &x->timer, the->f->now + 20 * ENV_MS);
         x->full = true;
