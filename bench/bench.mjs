@@ -4,6 +4,7 @@
 // runner; memory from /proc/PID/status. Everything runs on one machine, load generator included.
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import http from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Fnd, build, freePort, tempDir, until } from '../tests/e2e/lib/node.mjs'
@@ -125,6 +126,15 @@ apps:
   }
 }
 
+// What nodes send to a collector costs them; what it does there is nobody's here.
+async function startTracing(permille) {
+  const collector = http.createServer((req, res) => { req.resume().on('end', () => res.end()) })
+  await new Promise((resolve) => collector.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${collector.address().port}/v1/traces`
+  const s = await startFnd('tcp', `traces: { endpoint: "${url}", sample_permille: ${permille} }`)
+  return { ...s, stop: async () => { await s.stop(); collector.close() } }
+}
+
 async function startPeer(binary) {
   const dir = tempDir()
   const children = []
@@ -158,13 +168,21 @@ async function startPeer(binary) {
 
 // The table's columns, and how each of them starts; FND_BENCH_COLUMNS=0,3 measures these alone.
 const columns = process.env.FND_BENCH_COLUMNS?.split(',').map(Number)
-const systems = [
+const paths = [
   ['fnd', () => startFnd('tcp')],
   ['fnd, unix socket between the nodes', () => startFnd('unix')],
   ['fnd, processors_awake: false', () => startFnd('tcp', 'processors_awake: false')],
   ['fnd, transport: core', existsSync(path.join(build, 'transports', 'grpc-core.so')) && (() => startFnd('tcp', '', { FND_TRANSPORT: 'core' }))],
   ['Go Fn', process.env.FN_PEER && (() => startPeer(path.resolve(process.env.FN_PEER)))],
-].filter(([, start], i) => start && (!columns || columns.includes(i)))
+]
+// Their callers ask for no trace.
+const tracing = [
+  ['fnd, no traces', () => startFnd()],
+  ['one call in a hundred traced', () => startTracing(10)],
+  ['each call traced', () => startTracing(1000)],
+]
+const parts = process.argv.slice(2)
+const systems = (parts[0] === 'traces' ? tracing : paths).filter(([, start], i) => start && (!columns || columns.includes(i)))
 
 // ---- measurements ----------------------------------------------------------------------------
 
@@ -299,8 +317,8 @@ function measurePlace() {
   for (const line of out.trim().split('\n')) rows.push([line, '', ''])
 }
 
-const measurements = { path: measurePath, parked: measureParked, memory: measureMemory, place: measurePlace }
-const wanted = process.argv.slice(2).length ? process.argv.slice(2) : Object.keys(measurements)
+const measurements = { path: measurePath, traces: measurePath, parked: measureParked, memory: measureMemory, place: measurePlace }
+const wanted = parts.length ? parts : Object.keys(measurements).filter((name) => name !== 'traces')
 for (const name of wanted) {
   if (!measurements[name]) throw new Error(`unknown measurement "${name}"; known: ${Object.keys(measurements).join(" ")}, and plugins, npm, api, runner, mixed alone`)
   process.stderr.write(`measuring: ${name}\n`)

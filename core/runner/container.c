@@ -14,6 +14,7 @@
  *   IDLE, FREEZE to BUSY  container_take(); from FREEZE when the engine had not begun
  *   FREEZE to FROZEN      freeze_done(); a call that came meanwhile thaws it
  *   THAW to BUSY          thaw_done(); to IDLE when its call went away
+ *   THAW to FROZEN        thaw_failed(): the engine is away
  *   BUSY to IDLE          container_release(): the call is over
  *
  * At most one engine operation runs at a time; a container that is closed while one runs is removed
@@ -90,7 +91,7 @@ static const uint32_t follows[CTR_STATES_N] = {
     [CTR_IDLE] = STATE(CTR_BUSY) | STATE(CTR_FREEZE) | STATE(CTR_CLOSE),
     [CTR_FREEZE] = STATE(CTR_FROZEN) | STATE(CTR_BUSY) | STATE(CTR_CLOSE),
     [CTR_FROZEN] = STATE(CTR_THAW) | STATE(CTR_CLOSE),
-    [CTR_THAW] = STATE(CTR_BUSY) | STATE(CTR_IDLE) | STATE(CTR_CLOSE),
+    [CTR_THAW] = STATE(CTR_BUSY) | STATE(CTR_IDLE) | STATE(CTR_FROZEN) | STATE(CTR_CLOSE),
     [CTR_BUSY] = STATE(CTR_IDLE) | STATE(CTR_CLOSE),
     [CTR_CLOSE] = STATE(CTR_GONE),
     [CTR_GONE] = 0,
@@ -505,6 +506,15 @@ static void idle_tick(struct container *c, int64_t now)
     }
 }
 
+static void stay_frozen(struct container *c)
+{
+    ctr_enter(c, CTR_FROZEN);
+    if (!c->in_idle) {
+        slots_idle_add(c);
+    }
+    container_arm(c, c->idle_since_ns + c->idle_timeout_ns);
+}
+
 static void freeze_done(struct container *c)
 {
     struct rcall *rc = c->call;
@@ -524,15 +534,36 @@ static void freeze_done(struct container *c)
         return;
     }
     freeze_measured(c);
-    ctr_enter(c, CTR_FROZEN);
     if (rc) {
+        ctr_enter(c, CTR_FROZEN);
         thaw(c);
         return;
     }
-    if (!c->in_idle) {
-        slots_idle_add(c);
+    stay_frozen(c);
+}
+
+/* What the engine was not there for may work when it is. */
+static void thaw_failed(struct container *c)
+{
+    struct rcall *rc = c->call;
+    bool stays = !c->exited && !c->r->draining && !engine_accepts(c->r);
+
+    c->r->engine.thaws_need_it |= stays;
+
+    log_stranger(FN_LOG_WARN,
+                 stays ? "container not thawed; it stays frozen"
+                       : "container not thawed; it is removed",
+                 "error", c->exited ? "it exited" : c->op.err.msg, "app_id", c->task.app_id,
+                 "fn_id", c->task.fn_id, "container_id", c->id);
+    c->call = NULL;
+    if (stays) {
+        stay_frozen(c);
+    } else {
+        container_close(c);
     }
-    container_arm(c, c->idle_since_ns + c->idle_timeout_ns);
+    if (rc) {
+        rcall_again(rc, "container could not be thawed");
+    }
 }
 
 static void thaw_done(struct container *c)
@@ -540,14 +571,7 @@ static void thaw_done(struct container *c)
     struct rcall *rc = c->call;
 
     if (c->op.result < 0 || c->exited) {
-        log_stranger(FN_LOG_WARN, "container not thawed; it is removed", "error",
-                     c->op.result < 0 ? c->op.err.msg : "it exited", "app_id", c->task.app_id,
-                     "fn_id", c->task.fn_id, "container_id", c->id);
-        c->call = NULL;
-        container_close(c);
-        if (rc) {
-            rcall_again(rc, "container could not be thawed");
-        }
+        thaw_failed(c);
         return;
     }
     freeze_measured(c);

@@ -5,6 +5,9 @@
  *   DOWN     the probe failed, or the driver said so: waiting operations fail at once, except
  *            removals, which wait; probed every probe_interval_ns
  *
+ * Freezes and thaws go on in all of them, since a driver may do without its engine there; new
+ * freezes are wanted in UP alone (freeze.c).
+ *
  *   UP to SUSPECT        go_suspect()
  *   UP, SUSPECT to DOWN  go_down(): the status of the runner says so
  *   SUSPECT, DOWN to UP  go_up(): what waited begins
@@ -195,7 +198,7 @@ void engine_call(struct container *c, enum engine_op_kind kind)
     assert(c->op.kind == OP_NONE);
     c->op.kind = kind;
     c->op.task.cb = fail_task;
-    if (r->engine.state == ENGINE_DOWN && kind != OP_CLOSE) {
+    if (r->engine.state == ENGINE_DOWN && (kind == OP_CREATE || kind == OP_START)) {
         fail_soon(c, &r->engine.why);
         return;
     }
@@ -231,13 +234,17 @@ bool engine_accepts(const struct runner *r)
     return r->engine.state != ENGINE_DOWN;
 }
 
+bool engine_thaws(const struct runner *r)
+{
+    return engine_accepts(r) || !r->engine.thaws_need_it;
+}
+
 /* ---- the circuit --------------------------------------------------------------------------- */
 
 static void set_shut(struct engine *e, bool shut)
 {
-    e->starts.shut = e->warm_starts.shut = e->removals.shut = e->freezes.shut = shut;
+    e->starts.shut = e->warm_starts.shut = e->removals.shut = shut;
     if (!shut) {
-        gate_let_in(&e->freezes);
         gate_let_in(&e->removals);
         gate_let_in(&e->starts);
         gate_let_in(&e->warm_starts);
@@ -250,7 +257,7 @@ static void fail_waiting(struct runner *r, const struct fn_error *why)
     struct container *c, *next;
 
     HASH_ITER(hh, r->containers, c, next) {
-        if (c->op.pass.waits && c->op.kind != OP_CLOSE) {
+        if (c->op.pass.waits && (c->op.kind == OP_CREATE || c->op.kind == OP_START)) {
             gate_withdraw(c->op.gate, &c->op.pass);
             fail_soon(c, why);
         }
@@ -268,6 +275,7 @@ static void go_down(struct runner *r, const struct fn_error *why)
     if (e->state != ENGINE_DOWN) {
         engine_enter(e, ENGINE_DOWN);
         e->down_since_ns = env_now_ns(r->env);
+        e->thaws_need_it = false;
         metric_set(r->metrics.engine_up, 0);
         log_error("container engine does not answer; new containers are refused until it does",
                   "error", why->msg);

@@ -173,6 +173,7 @@ struct engine {
     struct env_timer timer; /* lazy: stalls, probes */
     struct fn_error why;    /* why it is down */
     int64_t down_since_ns;
+    bool thaws_need_it; /* one has failed since then */
     struct env_work probe;
     bool probing;
     int64_t probe_begun_ns;
@@ -199,6 +200,7 @@ bool engine_uncall(struct container *c);
 void engine_hasten(struct container *c); /* a call waits for it now */
 void engine_set(struct runner *r, bool up, const struct fn_error *why);
 bool engine_accepts(const struct runner *r);
+bool engine_thaws(const struct runner *r); /* or nothing says that a driver needs it for that */
 /* Adds why it is down; `text` is for that. */
 void engine_status(const struct runner *r, struct engage_status *ret, char text[FN_ERROR_TEXT_MAX]);
 /* Something began at begun_ns; while it runs longer than stall_ns, the engine is probed. */

@@ -104,7 +104,7 @@ struct container *slots_idle(struct slot_queue *q)
                 return any;
             }
         }
-        if (!engine_accepts(q->r)) {
+        if (!engine_thaws(q->r)) {
             return NULL;
         }
     }

@@ -250,6 +250,21 @@ runner: { iofs_path: ${tempDir()} }
     lb = runner = null
   })
 
+  it('F40 stopped: containers that the driver freezes by their cgroups answer meanwhile', async () => {
+    await start({ runner: 'freeze_idle: 10ms' })
+    const answers = [await first('hot'), await first('other')]
+    await until('both are frozen', async () => (await runner.metric('fn_container_paused_total')) === 2)
+    engine.signal('SIGSTOP')
+    answers.push((await refused(COLD[0])).answer)
+    await engineIs(0)
+    answers.push(await first('hot'), await first('other'))
+    engine.signal('SIGCONT')
+    await engineIs(1)
+    await served(COLD[0])
+    await checkLedger(answers, 'F40')
+    await endWithoutTrace()
+  })
+
   it('F41 slow: starts take longer, hot calls do not', async () => {
     const proxy = await Proxy.start({ path: engine.socket }, { path: path.join(tempDir(), 'docker.sock') })
     await start({ socket: proxy.path, placement: '10s' })

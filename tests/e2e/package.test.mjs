@@ -56,7 +56,7 @@ describe('the Debian package', { skip: noRoom() }, () => {
     lint.catch(() => {}) // it is asked for at the end
     room = await Room.boot(dir)
     others = traces()
-    ok('dpkg -i ./fnd_0*.deb')
+    ok('apt-get install -y ./fnd_0*.deb')
   })
   after(async () => {
     await room?.close()
@@ -114,7 +114,7 @@ describe('the Debian package', { skip: noRoom() }, () => {
     load.stdout.on('data', (d) => { ends += d })
     load.stderr.on('data', (d) => { first += d })
     await until('calls are answered', () => /200/.test(first))
-    ok('echo "# mine" >> /etc/fnd/lb.yaml && dpkg -i ./fnd_99.1.deb')
+    ok('echo "# mine" >> /etc/fnd/lb.yaml && apt-get install -y ./fnd_99.1.deb')
     for (const [node, pid] of Object.entries(before)) assert.notEqual(pidOf(node), pid, node)
     const after = call(8080)
     load.stdin.end()
@@ -145,7 +145,7 @@ describe('the Debian package', { skip: noRoom() }, () => {
     ok('systemctl enable fnd@lb fnd@api && systemctl start fnd@lb')
     ok('dpkg -r fnd && test -e /etc/fnd/lb.yaml && ! test -e /usr/bin/fnd')
     assert.equal(run('pgrep -x fnd').stdout, '')
-    ok('dpkg -P fnd')
+    ok('apt-get purge -y fnd')
     assert.equal(traces(), others)
     assert.notEqual(run('getent passwd fnd').status, 0)
   })

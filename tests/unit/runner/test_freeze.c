@@ -126,6 +126,58 @@ START_TEST(where_nothing_is_known_of_processors_none_is_frozen)
 }
 END_TEST
 
+/* ---- while the engine is down ---------------------------------------------------------------- */
+
+static struct engage_session *call_without_engine(struct world *w)
+{
+    struct engage_session *s;
+
+    call_and_wait(w, "a", 1000);
+    ck_assert_uint_eq(w->freezes, 1);
+    w->engine_dead = true;
+    world_call(w, (struct call_spec){ .fn = "b", .what = "ok" }); /* finds it out */
+    world_run_ms(w, 1000);
+    ck_assert(!world_counts(w).engine_up);
+    s = world_call(w, (struct call_spec){ .fn = "a", .what = "ok" });
+    world_run_ms(w, 1000);
+    return s;
+}
+
+START_TEST(a_driver_with_a_freezer_of_its_own_needs_no_engine)
+{
+    struct world *w = world_create(NULL);
+
+    w->own_freezer = true;
+    ck_assert(call_without_engine(w)->success);
+    ck_assert_uint_eq(w->thaws, 1);
+    ck_assert_uint_eq(w->freezes, 1); /* not again, until the engine is back */
+    world_destroy(w);
+}
+END_TEST
+
+START_TEST(what_an_absent_engine_cannot_thaw_is_kept)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s = call_without_engine(w);
+    uint32_t creates = w->creates;
+
+    ck_assert_int_eq(s->code, 503);
+    ck_assert_str_eq(s->details, "container engine is down");
+    ck_assert_uint_eq(s->executions, 0);
+    ck_assert_uint_eq(w->thaws, 1); /* the next call is not kept up by another try */
+    world_call(w, (struct call_spec){ .fn = "a", .what = "ok" });
+    world_run_ms(w, 1000);
+    ck_assert_uint_eq(w->thaws, 1);
+    w->engine_dead = false;
+    world_run_ms(w, 3000);
+    s = world_call(w, (struct call_spec){ .fn = "a", .what = "ok" });
+    world_run_ms(w, 100);
+    ck_assert(s->success);
+    ck_assert_uint_eq(w->creates, creates);
+    world_destroy(w);
+}
+END_TEST
+
 TCase *freeze_tests(void)
 {
     TCase *t = tcase_create("freeze");
@@ -136,5 +188,7 @@ TCase *freeze_tests(void)
     tcase_add_test(t, each_function_has_its_own_pace);
     tcase_add_test(t, none_is_frozen_while_processors_are_idle);
     tcase_add_test(t, where_nothing_is_known_of_processors_none_is_frozen);
+    tcase_add_test(t, a_driver_with_a_freezer_of_its_own_needs_no_engine);
+    tcase_add_test(t, what_an_absent_engine_cannot_thaw_is_kept);
     return t;
 }

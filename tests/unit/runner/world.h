@@ -69,6 +69,7 @@ struct world {
     /* engine script */
     int64_t slow_ns, fast_ns; /* how long operations take */
     bool engine_dead;         /* answers FN_E_UNAVAILABLE at once */
+    bool own_freezer;         /* the driver freezes without its engine */
     bool engine_hung;         /* nothing returns before its deadline */
     struct fn_error next_error; /* of the next `fail_method` */
     const char *fail_method;

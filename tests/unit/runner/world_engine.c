@@ -180,6 +180,11 @@ static struct fctr *fctr_of(const char *id)
     return c;
 }
 
+static bool is_freezing(const char *method)
+{
+    return strcmp(method, "freeze") == 0 || strcmp(method, "thaw") == 0;
+}
+
 static int engine_answer(const char *method, struct fn_error *reterr)
 {
     if (the->fail_method && strcmp(the->fail_method, method) == 0 && the->fails > 0) {
@@ -189,7 +194,7 @@ static int engine_answer(const char *method, struct fn_error *reterr)
         }
         return the->next_error.code;
     }
-    if (the->engine_dead) {
+    if (the->engine_dead && !(the->own_freezer && is_freezing(method))) {
         return err_set(reterr, FN_E_UNAVAILABLE, "engine: connection refused");
     }
     if (running && running->cancelled) {
