@@ -89,8 +89,8 @@ describe('a store without room', { skip: noSqlite }, () => {
 
   it('a full disk: refused, nothing lost, and it goes on when there is room', { skip: noRoot }, async () => {
     dir = tempDir()
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${2 * DISK}`, 'tmpfs', dir])
-    writeFileSync(path.join(dir, 'filler'), Buffer.alloc(DISK))
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${8 * DISK}`, 'tmpfs', dir])
+    writeFileSync(path.join(dir, 'filler'), Buffer.alloc(7 * DISK)) // the log of 50 changes one by one takes more than one
     const file = path.join(dir, 'fn.db')
     node = await start(file)
     await fillsAndGoesOn(node, file, 'API1103 the store has no room: database or disk is full', () => rmSync(path.join(dir, 'filler')))
