@@ -2,6 +2,7 @@
 
 #include "create_body.h"
 #include "fail.h"
+#include "rule_words.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,46 +36,9 @@ static bool lists(const struct fn_strlist *list, const char *word)
     return false;
 }
 
-static const char *text_of(const json_t *v)
-{
-    const char *s = json_string_value(v);
-
-    return s ? s : "";
-}
-
-static bool is_text(const json_t *v, const char *text)
-{
-    return json_is_string(v) && strcmp(json_string_value(v), text) == 0;
-}
-
 static bool is_number(const json_t *v, uint64_t n)
 {
     return n == 0 ? !v : json_is_integer(v) && (uint64_t)json_integer_value(v) == n;
-}
-
-static bool is_only_text(const json_t *list, const char *text)
-{
-    return json_array_size(list) == 1 && is_text(json_array_get(list, 0), text);
-}
-
-/* Every member has one of those names, which end with NULL. */
-static bool has_only(const json_t *object, const char *const *names)
-{
-    const char *key;
-    json_t *value;
-
-    json_object_foreach((json_t *)(uintptr_t)object, key, value)
-    {
-        const char *const *n = names;
-
-        while (*n && strcmp(*n, key) != 0) {
-            n++;
-        }
-        if (!*n) {
-            return false;
-        }
-    }
-    return json_is_object(object);
 }
 
 /* Each element of an array, or none of them if it is not there. */
@@ -94,24 +58,6 @@ static bool all(struct judge *j, const json_t *list, bool (*allows)(struct judge
 }
 
 /* ---- paths ----------------------------------------------------------------------------------- */
-
-/* Absolute, not the root, and one spelling alone. */
-static bool is_plain_path(const char *p)
-{
-    size_t n = strlen(p);
-
-    return n > 1 && n < 1024 && p[0] == '/' && p[n - 1] != '/' && !strstr(p, "//") &&
-           !strstr(p, "/./") && !strstr(p, "/../") && !(n > 1 && strcmp(p + n - 2, "/.") == 0) &&
-           !(n > 2 && strcmp(p + n - 3, "/..") == 0);
-}
-
-/* path is that directory, or below it */
-static bool is_within(const char *path, const char *dir)
-{
-    size_t n = strlen(dir);
-
-    return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
-}
 
 static bool overlap(const char *a, const char *b)
 {

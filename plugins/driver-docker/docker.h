@@ -43,8 +43,6 @@
 #define LIST_RETRY_MAX_NS  (30 * SECOND_NS)
 #define EVENTS_OVERLAP_S   15 /* events replayed after a reconnect */
 #define NETWORKS_MAX       64
-#define NETWORK_NAME       "fnd"
-#define NETWORK_BRIDGE     "fnd0"            /* as in the default of grpc.refuse_interfaces */
 #define NETWORK_AGAIN_NS   (60 * SECOND_NS)  /* between two tries to make it */
 #define ENGINE_FILE_MAX    1100             /* path of a file in cert_path */
 #define ORPHANS_MAX        256

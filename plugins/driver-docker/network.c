@@ -12,12 +12,9 @@
 #include "docker.h"
 #include "engine_json.h"
 #include "fail.h"
+#include "network_body.h"
 
 #include <stdlib.h>
-
-#define BRIDGE_OPTION "com.docker.network.bridge.name"
-#define ICC_OPTION    "com.docker.network.bridge.enable_icc"
-#define BRIDGE_LABEL  API_OWN_LABELS "bridge" /* for engines that do not tell the option again */
 
 enum { NETWORK_UNKNOWN, NETWORK_OWN, NETWORK_OPEN, NETWORK_DEFAULT };
 
@@ -43,18 +40,6 @@ int network_take(struct docker *d)
 }
 
 /* ---- our own --------------------------------------------------------------------------------- */
-
-static char *create_body(bool parted)
-{
-    json_t *body = json_pack("{s:s, s:s, s:b, s:{s:s}, s:{s:s, s:s}}", "Name", NETWORK_NAME,
-                             "Driver", "bridge", "CheckDuplicate", 1, "Labels", BRIDGE_LABEL,
-                             NETWORK_BRIDGE, "Options", BRIDGE_OPTION, NETWORK_BRIDGE, ICC_OPTION,
-                             parted ? "false" : "true");
-    char *text = json_dumps(body, JSON_COMPACT);
-
-    json_decref(body);
-    return text;
-}
 
 static bool is_ours(const struct fn_http_answer *a)
 {
@@ -101,7 +86,8 @@ static bool warns_of_icc(const struct fn_http_answer *a)
 static int make(struct docker *d, struct fn_op *op, bool parted, struct fn_error *reterr)
 {
     struct fn_http_answer a = { .size = sizeof(a) };
-    char *body = create_body(parted);
+    json_t *object = network_body(parted);
+    char *body = json_dumps(object, JSON_COMPACT);
     struct engine_call c = { .method = "POST", .path = "/networks/create", .body = body,
                              .body_len = body ? strlen(body) : 0,
                              .timeout_ms = CHANGE_TIMEOUT_MS };
@@ -116,6 +102,7 @@ static int make(struct docker *d, struct fn_op *op, bool parted, struct fn_error
     }
     d->http->free_answer(&a);
     free(body);
+    json_decref(object);
     return r;
 }
 
