@@ -24,3 +24,6 @@ endfunction()
 unit(fnd@.service fnd@.service)
 unit(fnd-worker.service fnd@runner.service) # runs functions
 unit(fnd-worker.service fnd@full.service)
+unit(fnd-docker-broker.service fnd-docker-broker.service)
+unit(fnd-docker-broker.socket fnd-docker-broker.socket)
+unit(run-fndiofs.mount run-fndiofs.mount)

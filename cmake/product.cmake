@@ -23,7 +23,7 @@ if(NOT FND_SANITIZE STREQUAL "" OR FND_COVERAGE)
     return()
 endif()
 get_property(plugins GLOBAL PROPERTY FND_PLUGINS_INSTALLED)
-set(pages ${made}/man/fnd.1 ${made}/man/fnd-oci.1 ${made}/man/fn.yaml.5)
+set(pages ${made}/man/fnd.1 ${made}/man/fnd-oci.1 ${made}/man/fnd-docker-broker.1 ${made}/man/fn.yaml.5)
 add_custom_command(OUTPUT ${pages} ${made}/completion/fnd
     COMMAND ${CMAKE_SOURCE_DIR}/scripts/man-pages ${made}/man $<TARGET_FILE:fnd> ${plugins}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${made}/completion
@@ -32,6 +32,7 @@ add_custom_command(OUTPUT ${pages} ${made}/completion/fnd
         etc/bash-completion.in
     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} VERBATIM)
 add_custom_target(pages ALL DEPENDS ${pages} ${made}/completion/fnd)
-install(FILES ${made}/man/fnd.1 ${made}/man/fnd-oci.1 DESTINATION share/man/man1 COMPONENT fnd)
+install(FILES ${made}/man/fnd.1 ${made}/man/fnd-oci.1 ${made}/man/fnd-docker-broker.1
+    DESTINATION share/man/man1 COMPONENT fnd)
 install(FILES ${made}/man/fn.yaml.5 DESTINATION share/man/man5 COMPONENT fnd)
 install(FILES ${made}/completion/fnd DESTINATION share/bash-completion/completions COMPONENT fnd)

@@ -36,19 +36,51 @@ static enum link_outcome outcome_of(int err)
     }
 }
 
-/* O_PATH descriptor of the socket. */
-static enum link_outcome link_resolve(const struct fnsock *f, int *ret_fd, char *text, size_t size)
+static int open_beneath(int dir_fd, const char *name, uint64_t resolve)
 {
     struct open_how how = { .flags = O_PATH | O_CLOEXEC,
-                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV };
-    struct stat st;
+                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV |
+                                       resolve };
     long fd = -1;
 
     for (int i = 0; i < RESOLVE_TRIES; i++) {
-        fd = syscall(SYS_openat2, f->d->fd, FNSOCK_NAME, &how, sizeof(how));
+        fd = syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
         if (fd >= 0 || errno != EAGAIN) {
             break;
         }
+    }
+    return (int)fd;
+}
+
+/* The name in a link; points into target, which the link's text was read into. */
+static const char *link_name(const char *target)
+{
+    return strncmp(target, "./", 2) == 0 ? target + 2 : target;
+}
+
+/* The contract's link, a name beside it, where the file system was mounted not to follow any
+ * (behind fnd-docker-broker). */
+static int open_target(int dir_fd)
+{
+    char target[108];
+    ssize_t n = readlinkat(dir_fd, FNSOCK_NAME, target, sizeof(target) - 1);
+
+    target[n > 0 ? n : 0] = '\0';
+    if (n <= 0 || strchr(link_name(target), '/')) {
+        errno = ELOOP;
+        return -1;
+    }
+    return open_beneath(dir_fd, link_name(target), RESOLVE_NO_SYMLINKS);
+}
+
+/* O_PATH descriptor of the socket. */
+static enum link_outcome link_resolve(const struct fnsock *f, int *ret_fd, char *text, size_t size)
+{
+    struct stat st;
+    int fd = open_beneath(f->d->fd, FNSOCK_NAME, 0);
+
+    if (fd < 0 && errno == ELOOP) {
+        fd = open_target(f->d->fd);
     }
     if (fd < 0) {
         int err = errno;
@@ -66,12 +98,12 @@ static enum link_outcome link_resolve(const struct fnsock *f, int *ret_fd, char 
             return outcome_of(err);
         }
     }
-    if (fstat((int)fd, &st) < 0 || !S_ISSOCK(st.st_mode)) {
+    if (fstat(fd, &st) < 0 || !S_ISSOCK(st.st_mode)) {
         snprintf(text, size, FNSOCK_NAME " is not a socket");
-        close((int)fd);
+        close(fd);
         return LINK_BAD;
     }
-    *ret_fd = (int)fd;
+    *ret_fd = fd;
     return LINK_OK;
 }
 
@@ -99,7 +131,7 @@ enum link_outcome fnsock_link_check(const struct fnsock *f, char *text, size_t s
             close(fd);
         }
     }
-    name = strncmp(target, "./", 2) == 0 ? target + 2 : target;
+    name = link_name(target);
     if (outcome == LINK_ABSENT) {
         snprintf(text, size, FNSOCK_NAME " is a dangling link to \"%.60s\"", target);
         return LINK_BAD;

@@ -33,7 +33,7 @@
 
 #define REQUEST_MS 10000 /* a head and its body */
 #define ASK_MS     5000
-#define ANSWER_MS  60000 /* the engine's first byte, and each further; a reader that does not read */
+#define ANSWER_MS  60000 /* until the engine, or a reader, takes the next step */
 #define PULL_MS    600000
 
 struct texts {
@@ -77,7 +77,8 @@ int table_judge(const struct broker_config *c, struct arena *arena,
                 const struct parsed_request *asked, struct request *ret, struct refusal *why);
 /* The head that the engine gets; name is the subject's. */
 int table_head(struct buf *to, const struct request *rq, const char *name, uint64_t body_bytes);
-bool table_image_ok(const struct broker_config *c, const char *image); /* an image that may be used */
+/* An image that may be used. */
+bool table_image_ok(const struct broker_config *c, const char *image);
 
 /* ---- judge.c: what a body may say ------------------------------------------------------------ */
 
@@ -85,7 +86,7 @@ bool table_image_ok(const struct broker_config *c, const char *image); /* an ima
 int judge_body(const struct broker_config *c, enum body what, const char *data, size_t len,
                char **ret, struct refusal *why);
 
-/* ---- known.c: whose containers ---------------------------------------------------------------- */
+/* ---- known.c: whose containers --------------------------------------------------------------- */
 
 struct known; /* names and ids of the owner's containers, the newest KNOWN_MAX */
 void known_add(struct known **k, const char *id, const char *name);
@@ -97,7 +98,7 @@ bool known_created(const char *answer, size_t len, char ret[ID_BYTES + 1]);
  * engine's status. */
 int known_inspected(const char *answer, size_t len, const char *owner, char ret[ID_BYTES + 1]);
 
-/* ---- link.c: connections ---------------------------------------------------------------------- */
+/* ---- link.c: connections --------------------------------------------------------------------- */
 
 struct broker;
 int broker_create(const struct broker_config *c, int listener, struct broker **ret);

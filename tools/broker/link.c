@@ -262,7 +262,8 @@ static void asked(struct conn *c)
         refuse(&why, 403, "container %.80s is of another owner", c->rq.name);
         turn_away(c, &why);
     } else {
-        say(c, status, status == 404 ? "No such container" : "the engine does not tell whose it is");
+        say(c, status,
+            status == 404 ? "No such container" : "the engine does not tell whose it is");
     }
 }
 

@@ -167,6 +167,7 @@ static bool may_clean(const struct broker_config *c)
 }
 
 static const struct row rows[] = {
+    { .method = "GET", .before = "/_ping" },
     { .method = "GET", .before = "/version" },
     { .method = "GET", .before = "/info" },
     { .method = "GET", .before = "/containers/json",
@@ -307,7 +308,8 @@ int table_judge(const struct broker_config *c, struct arena *arena,
         const struct row *row = &rows[i];
         const char *name;
 
-        if (strcmp(row->method, asked->method) != 0 || !is_path_of(arena, row, asked->path, &name)) {
+        if (strcmp(row->method, asked->method) != 0 ||
+            !is_path_of(arena, row, asked->path, &name)) {
             continue;
         }
         *ret = (struct request){ .row = row,

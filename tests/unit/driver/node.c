@@ -476,6 +476,13 @@ uint32_t node_exits(struct node *n)
 
 /* ---- tasks and calls ------------------------------------------------------------------------- */
 
+const char *node_owner(const char *otherwise)
+{
+    const char *owner = getenv("FND_OWNER");
+
+    return owner ? owner : otherwise;
+}
+
 void node_task(struct fn_task *t, const char *image, uint64_t handle, char iofs_dir[64])
 {
     static char ids[EXITS_MAX][40];
@@ -492,7 +499,8 @@ void node_task(struct fn_task *t, const char *image, uint64_t handle, char iofs_
     ck_assert_uint_lt(n_made, EXITS_MAX);
     memcpy(made[n_made++], iofs_dir, 64);
     ck_assert_int_eq(chmod(iofs_dir, 0777), 0);
-    *t = (struct fn_task){ .hdr = FN_HDR(struct fn_task, FN_MAGIC_TASK), .owner = "test-driver",
+    *t = (struct fn_task){ .hdr = FN_HDR(struct fn_task, FN_MAGIC_TASK),
+                           .owner = node_owner("test-driver"),
                            .instance = "0123456789abcdef0123456789abcdef", .fn_id = "fn-1",
                            .app_id = "app-1", .image = image, .env = env, .n_env = 3,
                            .iofs_dir = iofs_dir, .iofs_engine_dir = iofs_dir,

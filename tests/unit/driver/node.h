@@ -40,6 +40,8 @@ bool node_wait_output(struct node *n, uint32_t fd, const char *part);
 bool node_wait_engine(struct node *n, bool up);
 uint32_t node_exits(struct node *n);
 
+/* The owner that a broker before the engine knows (FND_OWNER), if there is one. */
+const char *node_owner(const char *otherwise);
 /* A task with the limits of a stock runner; the caller changes what it needs. iofs_dir is a fresh
  * directory. */
 void node_task(struct fn_task *t, const char *image, uint64_t handle, char iofs_dir[64]);

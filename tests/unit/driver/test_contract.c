@@ -271,7 +271,7 @@ START_TEST(a_sweep_removes_what_another_process_of_this_owner_left)
     snprintf(owner, sizeof(owner), "test-sweep-%d", (int)getpid());
     node_task(&t, "fnd/hello", 8, dir);
     t.instance = "ffffffffffffffffffffffffffffffff";
-    t.owner = owner;
+    t.owner = node_owner(owner);
     node_task(&mine, "fnd/hello", 9, dir_mine);
     mine.owner = t.owner;
     ctr = started(&t);
