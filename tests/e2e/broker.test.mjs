@@ -24,7 +24,7 @@ class Broker {
 
   async start() {
     this.child = spawn(program, ['--listen', this.socket, ...this.args], { stdio: ['ignore', 'ignore', 'pipe'] })
-    this.ended = new Promise((resolve) => this.child.once('close', resolve))
+    this.ended = new Promise((resolve) => this.child.once('error', resolve).once('close', resolve))
     this.child.stderr.on('data', (data) => { this.log += data })
     const from = this.log.length
     await until('the broker listens', () => {
@@ -89,8 +89,8 @@ describe('the broker before an engine of the test', () => {
     broker = await new Broker(dir, '--engine', path.join(dir, 'engine.sock'), '--iofs', dir, '--owner', 'me', '--user', String(process.getuid()), '--load').start()
   })
   after(async () => {
-    await broker.stop()
     engine.close()
+    await broker?.stop()
   })
 
   const ok = (body = '{}') => (s) => s.end(`HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n${body}`)

@@ -157,7 +157,7 @@ static int read_options(struct broker_config *c, int argc, char **argv)
 /* Nobody but root can put something else in the directory's place. */
 static bool is_roots_way(const char *dir)
 {
-    char path[1024];
+    char path[PATH_MAX];
     struct stat st;
 
     snprintf(path, sizeof(path), "%s", dir);
