@@ -78,7 +78,7 @@ describe('the Debian package', { skip: noRoom() }, () => {
 
   it('has pages without mistakes and completion for every command', () => {
     const pages = [1, 5].flatMap((n) => readdirSync(path.join(build, 'product/man')).filter((f) => f.endsWith(`.${n}`)).map((f) => `/usr/share/man/man${n}/${f}.gz`))
-    assert.equal(pages.length, 3)
+    assert.equal(pages.length, 4)
     for (const page of pages) {
       const said = spawnSync('mandoc', ['-T', 'lint', '-W', 'warning', path.join(room.root, page)], { encoding: 'utf8' })
       assert.equal(`${said.error ?? ''}${said.stdout}${said.stderr}`, '')
@@ -141,6 +141,19 @@ describe('the Debian package', { skip: noRoom() }, () => {
     assert.equal(stdout, '')
   })
 
+  it('has a broker before an engine, which takes what the driver asks for from user fnd alone', () => {
+    ok('groupadd -f docker')
+    ok('systemd-analyze verify fnd-docker-broker.service fnd-docker-broker.socket run-fndiofs.mount')
+    ok('systemctl start fnd-docker-broker.service')
+    assert.equal(ok('stat -c "%a %U %G" /run/fnd/docker.sock /run/fndiofs/runner').trim(), '660 root fnd\n711 fnd fnd')
+    assert.match(ok('findmnt -n -o OPTIONS /run/fndiofs'), /nosymfollow/)
+    const asked = (user) => run(`runuser -u ${user} -- curl -s --unix-socket /run/fnd/docker.sock http://d/containers/json`).stdout
+    assert.match(asked('fnd'), /"message":"GET \/containers\/json: the query is none that driver-docker makes"/)
+    assert.equal(asked('root'), '')
+    const score = /: ([\d.]+) OK/.exec(ok('systemd-analyze security --offline=yes fnd-docker-broker.service'))
+    assert.ok(Number(score?.[1]) <= 2, `${score}`)
+  })
+
   it('is removed but for its files, and purged without a trace', () => {
     ok('systemctl enable fnd@lb fnd@api && systemctl start fnd@lb')
     ok('dpkg -r fnd && test -e /etc/fnd/lb.yaml && ! test -e /usr/bin/fnd')
@@ -148,5 +161,6 @@ describe('the Debian package', { skip: noRoom() }, () => {
     ok('apt-get purge -y fnd')
     assert.equal(traces(), others)
     assert.notEqual(run('getent passwd fnd').status, 0)
+    assert.notEqual(run('getent passwd fnd-broker').status, 0)
   })
 })
