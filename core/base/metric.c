@@ -61,6 +61,7 @@ static struct metric_family *family_create(const struct metric_def *def)
         abort();
     }
     f->n_subject_labels = def->n_subject_labels;
+    f->latency = def->latency;
     set_bounds(f, def);
     return f;
 }
@@ -176,6 +177,7 @@ bool metric_drop(struct metric *m, struct metric *before)
     }
     hand_over(m);
     free(m->counts);
+    free(m->kept);
     free(m->told_counts);
     free(m->key);
     free(m);
@@ -257,7 +259,7 @@ void metric_set(struct metric *m, int64_t n)
     banked_set(&m->value, n);
 }
 
-void metric_observe(struct metric *m, int64_t v)
+uint32_t metric_bucket(const struct metric *m, int64_t v)
 {
     const struct metric_family *f = m->family;
     uint32_t i = 0;
@@ -265,6 +267,13 @@ void metric_observe(struct metric *m, int64_t v)
     while (i < f->n_bounds && v > f->limits[i]) {
         i++;
     }
+    return i;
+}
+
+void metric_observe(struct metric *m, int64_t v)
+{
+    uint32_t i = metric_bucket(m, v);
+
     metric_banked_add(&m->counts[i], 1);
     metric_banked_add(&m->value, v);
 }

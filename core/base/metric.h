@@ -1,4 +1,5 @@
-/* Metrics: counters, gauges and histograms with bounded label sets, printed as Prometheus text.
+/* Metrics: counters, gauges and histograms with bounded label sets, printed as Prometheus text or
+ * as OpenMetrics.
  *
  * A family is declared once; a series is one combination of label values. Series are made on first
  * use up to METRIC_SERIES_MAX per family, after which the values go to one series whose labels all
@@ -58,6 +59,15 @@ void metric_set(struct metric *m, int64_t n);
 void metric_observe(struct metric *m, int64_t v); /* METRIC_HISTOGRAM */
 int64_t metric_value(const struct metric *m);     /* histogram: count */
 
+/* The call whose observation it is, for an exemplar. */
+struct metric_exemplar {
+    const char *trace_id; /* METRIC_TRACE_ID characters of hex; longer ones are cut */
+    int64_t wall_ns;
+};
+#define METRIC_TRACE_ID 32u
+/* metric_observe(), and the bucket keeps `of` until the next one. NULL: it keeps what it has. */
+void metric_observe_of(struct metric *m, int64_t v, const struct metric_exemplar *of);
+
 /* Replaces what a histogram holds: n_bounds + 1 counts, and the sum in stored units. For values
  * that are counted elsewhere and brought here when somebody reads. */
 void metric_histogram_set(struct metric *m, const int64_t *counts, int64_t sum);
@@ -74,9 +84,15 @@ void metric_source_remove(struct metric_source *s); /* no refresh() runs after t
  * Without it a page shows the moment at which metric_print() begins. */
 void metric_moment(void);
 void metric_moment_undo(void); /* [loop] at once: there will be no page */
+
+enum metric_format { METRIC_TEXT, METRIC_OPENMETRICS, METRIC_FORMATS_N };
+
 /* Appends the Prometheus text of all families. Takes milliseconds for a long page: in a node it
  * runs on a worker, and those who count meanwhile do not wait for it. */
 int metric_print(struct buf *out);
+/* The same moment in each format that has a buffer, NULL = it is not wanted. OpenMetrics has the
+ * same names (metric_open.c). */
+int metric_print_formats(struct buf *const out[METRIC_FORMATS_N]);
 
 /* Bounds of latencies in ms: Go Fn's, and some between 1 s and 10 s, where a placement that is slow
  * differs from one that is hopeless. */

@@ -33,6 +33,13 @@ struct metric_banked {
     int64_t bank[2];
 };
 
+/* The last observation of a bucket that is of a call with a trace. */
+struct metric_kept {
+    char trace_id[METRIC_TRACE_ID + 1]; /* "" = there was none */
+    int64_t value;
+    int64_t wall_ns;
+};
+
 /* What happened while a subject is folded belongs to `other` for ever, so that neither of the two
  * ever counts backwards: `told` is what pages have told of the values so far, `own` the part of it
  * that was told under the series' own labels. */
@@ -44,6 +51,7 @@ struct metric {
     UT_hash_handle hh;
     struct metric_banked value;   /* histogram: sum */
     struct metric_banked *counts; /* histogram: per bucket, n_bounds + 1 */
+    struct metric_kept *kept;     /* the same; NULL until there is one */
     /* of a family with subjects: */
     struct metric_subject *subject; /* NULL: it is an `other` */
     struct metric *other;           /* where it is folded to */
@@ -64,7 +72,8 @@ struct metric_family {
     int64_t limits[METRIC_BOUNDS_MAX]; /* bounds in stored units */
     uint32_t n_bounds;
     double scale;
-    struct metric_shown shown; /* on the page that is being made */
+    bool latency;
+    struct metric_shown shown; /* on the page that is being made; "" = it came after its moment */
     struct metric *by_key;
     struct metric *first;
     struct metric *last;
@@ -107,6 +116,8 @@ static inline struct metric *metric_next(struct metric *const *at)
     return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }
 
+uint32_t metric_bucket(const struct metric *m, int64_t v); /* where it is counted */
+
 /* The bounds of a histogram of latencies; aborts for one that metric_buckets.c does not know. */
 uint32_t metric_buckets_get(const char *name, double scale, double ret[METRIC_BOUNDS_MAX]);
 
@@ -124,6 +135,15 @@ void metric_settle(void);
 /* After it: who is shown from now on, and what the others did since the last page is put under
  * `other`. */
 void metric_fold(void);
+/* ---- metric_open.c: what OpenMetrics has and Prometheus text has not; maker of pages --- */
+
+int metric_open_head(struct buf *out, const struct metric_family *f);
+#define METRIC_BOUND_BYTES 32u
+void metric_open_bound(double bound, char ret[METRIC_BOUND_BYTES]);
+/* " # {trace_id=...} value time", where the bucket has one. */
+int metric_open_exemplar(struct buf *out, const struct metric *m, uint32_t bucket);
+int metric_print_escaped(struct buf *out, const char *text); /* metric_print.c */
+
 /* What the page says of a series of any family. */
 int64_t metric_told_value(const struct metric *m);
 int64_t metric_told_count(const struct metric *m, uint32_t bucket);

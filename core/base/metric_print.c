@@ -1,4 +1,4 @@
-/* The page: what all series say, as Prometheus text. */
+/* The page: what all series say, as Prometheus text or OpenMetrics. */
 #include <base/metric_int.h>
 
 #include <inttypes.h>
@@ -11,6 +11,11 @@ static struct metric_source *sources;
 static bool moment_taken; /* for the next page */
 static int names = METRIC_NAMES_FN;
 
+struct page {
+    struct buf *out;
+    bool open; /* OpenMetrics */
+};
+
 static int print_number(struct buf *out, const struct metric_family *f, int64_t v)
 {
     double scale = f->scale * f->shown.factor;
@@ -21,7 +26,7 @@ static int print_number(struct buf *out, const struct metric_family *f, int64_t 
     return buf_printf(out, " %.15g\n", (double)v * scale);
 }
 
-static int print_escaped(struct buf *out, const char *text)
+int metric_print_escaped(struct buf *out, const char *text)
 {
     int r = 0;
 
@@ -53,7 +58,7 @@ static int print_labels(struct buf *out, const struct metric *m, const char *le)
     for (uint32_t i = 0; i < f->n_labels && r == 0; i++) {
         r = buf_printf(out, "%s%s=\"", i ? "," : "", f->labels[i]);
         if (r == 0) {
-            r = print_escaped(out, value);
+            r = metric_print_escaped(out, value);
         }
         if (r == 0) {
             r = buf_add_str(out, "\"");
@@ -73,26 +78,41 @@ static int print_line(struct buf *out, const struct metric *m, const char *suffi
     return r < 0 ? r : print_labels(out, m, le);
 }
 
-/* The count is the sum of the buckets that are printed, so that the text is consistent although
- * calls go on meanwhile. */
-static int print_histogram(struct buf *out, const struct metric *m)
+static int print_bucket(const struct page *p, const struct metric *m, uint32_t i, int64_t count)
 {
     const struct metric_family *f = m->family;
+    char le[METRIC_BOUND_BYTES];
+    int r;
+
+    if (i == f->n_bounds) {
+        snprintf(le, sizeof(le), "+Inf");
+    } else if (p->open) {
+        metric_open_bound(f->bounds[i] * f->shown.factor, le);
+    } else {
+        snprintf(le, sizeof(le), "%.15g", f->bounds[i] * f->shown.factor);
+    }
+    r = print_line(p->out, m, "_bucket", le);
+    if (r == 0) {
+        r = buf_printf(p->out, " %" PRId64, count);
+    }
+    if (r == 0 && p->open) {
+        r = metric_open_exemplar(p->out, m, i);
+    }
+    return r < 0 ? r : buf_add(p->out, "\n", 1);
+}
+
+/* The count is the sum of the buckets that are printed, so that the text is consistent although
+ * calls go on meanwhile. */
+static int print_histogram(const struct page *p, const struct metric *m)
+{
+    const struct metric_family *f = m->family;
+    struct buf *out = p->out;
     int64_t count = 0;
-    char le[32];
     int r = 0;
 
     for (uint32_t i = 0; i <= f->n_bounds && r == 0; i++) {
         count += metric_told_count(m, i);
-        if (i < f->n_bounds) {
-            snprintf(le, sizeof(le), "%.15g", f->bounds[i] * f->shown.factor);
-        } else {
-            snprintf(le, sizeof(le), "+Inf");
-        }
-        r = print_line(out, m, "_bucket", le);
-        if (r == 0) {
-            r = buf_printf(out, " %" PRId64 "\n", count);
-        }
+        r = print_bucket(p, m, i, count);
     }
     if (r == 0) {
         r = print_line(out, m, "_sum", NULL);
@@ -125,36 +145,60 @@ static bool is_on_page(const struct metric *m)
     return m->subject ? m->subject->shown : has_counted(m);
 }
 
-static int print_series(struct buf *out, const struct metric *m)
+static int print_series(const struct page *p, const struct metric *m)
 {
     int r;
 
     if (m->family->kind == METRIC_HISTOGRAM) {
-        return print_histogram(out, m);
+        return print_histogram(p, m);
     }
-    r = print_line(out, m, "", NULL);
-    return r < 0 ? r : print_number(out, m->family, metric_told_value(m));
+    r = print_line(p->out, m, "", NULL);
+    return r < 0 ? r : print_number(p->out, m->family, metric_told_value(m));
 }
 
-static int print_family(struct buf *out, struct metric_family *f)
+static int print_head(const struct page *p, const struct metric_family *f)
 {
     static const char *const kinds[] = {
         [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_HISTOGRAM] = "histogram"
     };
-    struct metric *m = metric_next(&f->first);
-    int r = 0;
 
-    metric_names_show(__atomic_load_n(&names, __ATOMIC_RELAXED), f->kind, f->name, &f->shown);
-    if (m) {
-        r = buf_printf(out, "# HELP %s %s%s\n# TYPE %s %s\n", f->shown.name, f->help,
-                       f->shown.note, f->shown.name, kinds[f->kind]);
+    if (p->open) {
+        return metric_open_head(p->out, f);
     }
+    return buf_printf(p->out, "# HELP %s %s%s\n# TYPE %s %s\n", f->shown.name, f->help,
+                      f->shown.note, f->shown.name, kinds[f->kind]);
+}
+
+static int print_family(const struct page *p, const struct metric_family *f)
+{
+    const struct metric *m = metric_next(&f->first);
+    int r = m ? print_head(p, f) : 0;
+
     for (; m && r == 0; m = metric_next(&m->next)) {
         if (is_on_page(m)) {
-            r = print_series(out, m);
+            r = print_series(p, m);
         }
     }
     return r;
+}
+
+static int print_all(const struct page *p)
+{
+    int r = 0;
+
+    for (struct metric_family *f = metric_next_family(&metric_families); f && r == 0;
+         f = metric_next_family(&f->next)) {
+        r = f->shown.name[0] ? print_family(p, f) : 0;
+    }
+    return r < 0 || !p->open ? r : buf_add_str(p->out, "# EOF\n");
+}
+
+static void name_all(void)
+{
+    for (struct metric_family *f = metric_next_family(&metric_families); f;
+         f = metric_next_family(&f->next)) {
+        metric_names_show(__atomic_load_n(&names, __ATOMIC_RELAXED), f->kind, f->name, &f->shown);
+    }
 }
 
 void metric_source_add(struct metric_source *s)
@@ -209,7 +253,7 @@ void metric_names_set(enum metric_names which)
     __atomic_store_n(&names, which, __ATOMIC_RELAXED);
 }
 
-int metric_print(struct buf *out)
+int metric_print_formats(struct buf *const out[METRIC_FORMATS_N])
 {
     int r = 0;
 
@@ -221,10 +265,19 @@ int metric_print(struct buf *out)
     metric_settle();
     refresh_sources();
     metric_fold();
-    for (struct metric_family *f = metric_next_family(&metric_families); f && r == 0;
-         f = metric_next_family(&f->next)) {
-        r = print_family(out, f);
+    name_all();
+    for (int i = 0; i < METRIC_FORMATS_N && r == 0; i++) {
+        const struct page p = { out[i], i == METRIC_OPENMETRICS };
+
+        r = p.out ? print_all(&p) : 0;
     }
     pthread_mutex_unlock(&pages_lock);
     return r;
+}
+
+int metric_print(struct buf *out)
+{
+    struct buf *const formats[METRIC_FORMATS_N] = { [METRIC_TEXT] = out };
+
+    return metric_print_formats(formats);
 }

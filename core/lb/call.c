@@ -85,18 +85,20 @@ static void count_end(struct lb_call *c, enum outcome outcome, int status)
                       : status == 503              ? LB_SERVER_BUSY
                                                    : LB_ERRORS;
     int64_t ms = (env_now_ns(c->lb->deps.env) - c->created_ns - c->finished.execution_ns) / ENV_MS;
+    struct metric_exemplar exemplar;
+    const struct metric_exemplar *of = traced_exemplar(c, &exemplar);
 
     ++*counts[outcome];
     metric_add(m->outcomes[outcome], 1);
     metric_add(m->in_flight, -1);
     metric_add(m->ended[end], 1);
     metric_add(c->state == LB_RECEIVED || c->state == LB_PLACING ? m->queued : m->running, -1);
-    metric_observe(m->call_latency[end], ms > 0 ? ms : 0);
+    metric_observe_of(m->call_latency[end], ms > 0 ? ms : 0, of);
     if (c->finished.scheduler_ns) {
-        metric_observe(m->sched_latency, c->finished.scheduler_ns / ENV_MS);
+        metric_observe_of(m->sched_latency, c->finished.scheduler_ns / ENV_MS, of);
     }
     if (c->finished.execution_ns) {
-        metric_observe(m->exec_latency, c->finished.execution_ns / ENV_MS);
+        metric_observe_of(m->exec_latency, c->finished.execution_ns / ENV_MS, of);
     }
 }
 

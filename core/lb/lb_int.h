@@ -122,6 +122,7 @@ struct call_spans {
     uint32_t stretches;          /* of placement */
     uint32_t tries_told;
     struct spans_mark mark;
+    char kept_id[TRACE_ID_HEX]; /* of its trace, once it has ended and is kept; else "" */
     char *parent; /* traceparent in `json`, where the attempt's id goes; NULL = it is not there */
 };
 
@@ -192,6 +193,9 @@ void traced_again(struct lb_call *c);   /* placement goes on */
 void traced_offer(struct lb_call *c);
 void traced_attempt(struct lb_call *c, enum seen seen, int grpc_status, const char *words);
 void traced_end(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e);
+/* After it, for the call's latencies: `room`, or NULL when its trace is not kept. */
+const struct metric_exemplar *traced_exemplar(const struct lb_call *c,
+                                              struct metric_exemplar *room);
 
 /* call.c */
 void call_run(struct lb_call *c); /* asks the catalog and goes on */

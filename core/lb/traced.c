@@ -243,10 +243,16 @@ void traced_end(struct lb_call *c, enum outcome outcome, int status, const struc
     struct spans *s = c->traced.spans;
     bool failed = status >= 500;
     bool own_words = e && !(c->has_finished && c->finished.error_user);
+    int64_t now_ns = env_now_ns(c->lb->deps.env);
+    const char *kept_id;
     char code[16];
 
     if (!s) {
         return;
+    }
+    kept_id = spans_kept_id(s, now_ns, failed);
+    if (kept_id) {
+        memcpy(c->traced.kept_id, kept_id, TRACE_ID_HEX);
     }
     c->traced.spans = NULL;
     end_attempt_open(c, outcome);
@@ -261,5 +267,15 @@ void traced_end(struct lb_call *c, enum outcome outcome, int status, const struc
     if (failed) {
         span_fail(s, SPAN_ROOT, code, own_words ? e->msg : NULL);
     }
-    spans_end(s, env_now_ns(c->lb->deps.env), failed);
+    spans_end(s, now_ns, failed);
+}
+
+const struct metric_exemplar *traced_exemplar(const struct lb_call *c,
+                                              struct metric_exemplar *room)
+{
+    if (!c->traced.kept_id[0]) {
+        return NULL;
+    }
+    *room = (struct metric_exemplar){ c->traced.kept_id, env_wall_ns(c->lb->deps.env) };
+    return room;
 }

@@ -211,6 +211,7 @@ void rcall_unrun(struct rcall *rc, bool keep)
     }
     if (c) {
         rc->c = NULL;
+        rspans_kept_id(rc, c->ran_trace);
         slots_ran(c->q, env_now_ns(rc->r->env) - rc->run_ns);
         rc->r->counts.running--;
         metric_add(rc->r->metrics.running, -1);

@@ -61,20 +61,35 @@ const char *ctr_state_name(enum ctr_state s)
     return names[shown_of(s)];
 }
 
+/* How long it was in that state. The trace of a call that leaves it is one of the time that it was
+ * busy with that call. */
+static void count_time(struct container *c, enum ctr_shown shown, int64_t ms)
+{
+    struct queue_metrics *m = &c->q->metrics;
+    struct metric_exemplar exemplar = { .trace_id = c->ran_trace };
+    const struct metric_exemplar *of = NULL;
+
+    if (c->ran_trace[0] && shown == CTR_SHOWN_BUSY) {
+        exemplar.wall_ns = env_wall_ns(c->r->env);
+        of = &exemplar;
+    }
+    metric_observe_of(m->shown[shown].ms, ms, of);
+    metric_observe_of(m->shown[shown].seconds, ms, of);
+    c->ran_trace[0] = '\0';
+}
+
 /* Several states are one for Go Fn's metrics. */
 static void count_state(struct container *c, enum ctr_state was, enum ctr_state s, int64_t now)
 {
     struct queue_metrics *m = &c->q->metrics;
     enum ctr_shown from = shown_of(was), to = shown_of(s);
-    int64_t ms = (now - c->state_ns) / ENV_MS;
 
     if (from == to) {
         return;
     }
     if (from != CTR_SHOWN_N) {
         metric_add(m->shown[from].now, -1);
-        metric_observe(m->shown[from].ms, ms);
-        metric_observe(m->shown[from].seconds, ms);
+        count_time(c, from, (now - c->state_ns) / ENV_MS);
     }
     if (to != CTR_SHOWN_N) {
         metric_add(m->shown[to].now, 1);

@@ -90,6 +90,7 @@ struct container {
     struct output output;
     int64_t launched_ns, image_ns, create_ns, started_ns, ready_ns; /* see phases.c */
     struct usage_of usage;
+    char ran_trace[TRACE_ID_HEX]; /* of the call that leaves it, if its trace is kept; else "" */
 };
 
 /* Starts making a container for `rc` (borrowed). NULL when out of memory. */

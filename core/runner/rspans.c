@@ -109,6 +109,17 @@ void rspans_told(struct rcall *rc, int http, const char *text)
     rc->traced.failed = http >= 500 && http != 503;
 }
 
+void rspans_kept_id(const struct rcall *rc, char ret[TRACE_ID_HEX])
+{
+    const struct spans *s = rc->traced.spans;
+    const char *id = s ? spans_kept_id(s, env_now_ns(rc->r->env), rc->traced.failed) : NULL;
+
+    ret[0] = '\0';
+    if (id) {
+        memcpy(ret, id, TRACE_ID_HEX);
+    }
+}
+
 void rspans_end(struct rcall *rc)
 {
     struct spans *s = rc->traced.spans;

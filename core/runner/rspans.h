@@ -17,6 +17,8 @@ void rspans_begin(struct rcall *rc); /* its model was read */
 int rspans_run(struct rcall *rc, struct headers *h); /* on a container; FN_E_EXHAUSTED */
 void rspans_ran(struct rcall *rc);                   /* and not any more */
 void rspans_told(struct rcall *rc, int http, const char *text);
+/* Its trace's id if that would be kept by now, else "". */
+void rspans_kept_id(const struct rcall *rc, char ret[TRACE_ID_HEX]);
 void rspans_end(struct rcall *rc); /* its memory goes */
 
 #endif

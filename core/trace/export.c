@@ -337,11 +337,16 @@ static void on_export_timer(struct env_timer *timer)
     }
 }
 
+bool tracer_has_room(const struct tracer *t)
+{
+    return t->queue_n < t->target->options.queue_max && !t->given_up;
+}
+
 void tracer_push(struct spans *s)
 {
     struct tracer *t = s->tracer;
 
-    if (t->queue_n >= t->target->options.queue_max || t->given_up) {
+    if (!tracer_has_room(t)) {
         metric_add(t->dropped, s->n_spans);
         tracer_give_block(s);
         return;

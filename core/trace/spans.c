@@ -274,8 +274,11 @@ int spans_set_headers(const struct spans *s, struct headers *h, const char *trac
 /* Why the trace is kept, or NULL. */
 static const char *verdict(const struct spans *s, int64_t took_ns, bool failed)
 {
-    const struct trace_options *o = &s->tracer->target->options;
+    const struct trace_options *o = s->tracer->target ? &s->tracer->target->options : NULL;
 
+    if (!o) {
+        return NULL; /* they were switched off */
+    }
     if (s->sampled) {
         return s->by_caller ? "parent" : "ratio";
     }
@@ -285,6 +288,14 @@ static const char *verdict(const struct spans *s, int64_t took_ns, bool failed)
     return o->slow_ns > 0 && took_ns >= o->slow_ns ? "slow" : NULL;
 }
 
+const char *spans_kept_id(const struct spans *s, int64_t at_ns, bool failed)
+{
+    bool kept = s && verdict(s, at_ns - s->spans[SPAN_ROOT].begun_ns, failed) &&
+                tracer_has_room(s->tracer);
+
+    return kept ? s->id_text : NULL;
+}
+
 void spans_end(struct spans *s, int64_t at_ns, bool failed)
 {
     const char *why;
@@ -292,7 +303,7 @@ void spans_end(struct spans *s, int64_t at_ns, bool failed)
     if (!s) {
         return;
     }
-    why = s->tracer->target ? verdict(s, at_ns - s->spans[SPAN_ROOT].begun_ns, failed) : NULL;
+    why = verdict(s, at_ns - s->spans[SPAN_ROOT].begun_ns, failed);
     if (!why) {
         tracer_give_block(s);
         return;

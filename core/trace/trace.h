@@ -152,6 +152,8 @@ void spans_rewind(struct spans *s, const struct spans_mark *m);
 
 /* Trace id for people; NULL without spans. Lives as long as `s`. */
 const char *spans_trace_id(const struct spans *s);
+/* The same, for exemplars, if the call's trace would be kept were it over now; else NULL. */
+const char *spans_kept_id(const struct spans *s, int64_t at_ns, bool failed);
 /* A traceparent that names the span as the parent of what comes. */
 void span_print_parent(const struct spans *s, uint32_t span, char ret[TRACEPARENT_BYTES]);
 /* In the place of what came: traceparent with that text (borrowed) and the caller's tracestate. 0

@@ -117,6 +117,7 @@ struct tracer {
 struct spans *tracer_take_block(struct tracer *t);
 void tracer_give_block(struct spans *s);
 void tracer_push(struct spans *s); /* kept: to the collector */
+bool tracer_has_room(const struct tracer *t); /* else it drops it */
 
 /* ---- encode.c [worker] ----------------------------------------------------------------------- */
 

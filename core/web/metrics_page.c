@@ -1,9 +1,8 @@
 /* `waiting` readers have asked since the last page was begun. When one is begun they become its
- * readers, and the worker alone has its text until done(). */
+ * readers, and the worker alone has its texts until done(). */
 #include <web/metrics_page.h>
 
 #include <base/buf.h>
-#include <base/metric.h>
 #include <stdlib.h>
 
 #define PIECE_BYTES (32 * 1024)
@@ -13,7 +12,8 @@ TAILQ_HEAD(readers, metrics_reader);
 struct metrics_page {
     struct metrics_pages *all;
     struct readers readers;
-    struct buf text;
+    struct buf texts[METRIC_FORMATS_N];
+    bool wanted[METRIC_FORMATS_N];
     int result;
     bool is_made; /* stands among the pages; goes with its last reader */
     TAILQ_ENTRY(metrics_page) link;
@@ -34,7 +34,9 @@ static void page_begin(struct metrics_pages *all);
 
 static void page_free(struct metrics_page *p)
 {
-    buf_finish(&p->text);
+    for (int i = 0; i < METRIC_FORMATS_N; i++) {
+        buf_finish(&p->texts[i]);
+    }
     free(p);
 }
 
@@ -66,9 +68,13 @@ static void hand_out(struct metrics_page *p)
 static void make_page(struct env_work *w, struct fn_op *op)
 {
     struct metrics_page *p = container_of(w, struct metrics_pages, work)->making;
+    struct buf *wanted[METRIC_FORMATS_N];
 
     (void)op;
-    p->result = metric_print(&p->text);
+    for (int i = 0; i < METRIC_FORMATS_N; i++) {
+        wanted[i] = p->wanted[i] ? &p->texts[i] : NULL;
+    }
+    p->result = metric_print_formats(wanted);
 }
 
 static void page_made(struct env_work *w)
@@ -91,12 +97,19 @@ static void page_made(struct env_work *w)
 static bool page_submit(struct metrics_pages *all)
 {
     struct metrics_page *p = calloc(1, sizeof(*p));
+    const struct metrics_reader *r;
 
     if (!p) {
         return false;
     }
     p->all = all;
-    buf_init(&p->text, 0);
+    for (int i = 0; i < METRIC_FORMATS_N; i++) {
+        buf_init(&p->texts[i], 0);
+    }
+    TAILQ_FOREACH(r, &all->waiting, link)
+    {
+        p->wanted[r->format] = true;
+    }
     TAILQ_INIT(&p->readers);
     all->making = p;
     all->work = (struct env_work){ .run = make_page, .done = page_made, .lane = ENV_LANE_FAST };
@@ -156,15 +169,16 @@ void metrics_read(struct metrics_pages *all, struct metrics_reader *r)
 
 size_t metrics_size(const struct metrics_reader *r)
 {
-    return r->page->text.len;
+    return r->page->texts[r->format].len;
 }
 
 size_t metrics_piece(struct metrics_reader *r, const void **ret_data)
 {
-    size_t left = r->page->text.len - r->at;
+    const struct buf *text = &r->page->texts[r->format];
+    size_t left = text->len - r->at;
     size_t n = left < PIECE_BYTES ? left : PIECE_BYTES;
 
-    *ret_data = r->page->text.data + r->at;
+    *ret_data = text->data + r->at;
     r->at += n;
     return n;
 }

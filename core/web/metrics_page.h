@@ -2,13 +2,15 @@
  *
  * Pages are made one at a time and METRICS_PAUSE_NS apart, each for all who asked before it was
  * begun: nobody reads a page that is older than his request, and a thousand scrapes cost no more
- * than ten a second. A page lives as long as somebody reads it. There are METRICS_PAGES_MAX at
- * most: the readers of the oldest are cut off for a new one. [loop] */
+ * than ten a second. It is printed in each format that one of them wants, and lives as long as
+ * somebody reads it. There are METRICS_PAGES_MAX at most: the readers of the oldest are cut off for
+ * a new one. [loop] */
 #ifndef WEB_METRICS_PAGE_H
 #define WEB_METRICS_PAGE_H
 
 #include <base/env.h>
 #include <base/err.h>
+#include <base/metric.h>
 
 #define METRICS_PAUSE_NS  (100 * ENV_MS)
 #define METRICS_PAGES_MAX 16
@@ -22,9 +24,10 @@ enum metrics_word {
     METRICS_CUT,    /* after METRICS_READY: too slow; the reader has left */
 };
 
-/* Embed it. tell() may run from inside metrics_read(). */
+/* Embed it, with tell and format. tell() may run from inside metrics_read(). */
 struct metrics_reader {
     void (*tell)(struct metrics_reader *r, enum metrics_word word);
+    enum metric_format format;
     struct metrics_pages *pages;
     struct metrics_page *page; /* NULL = waits, or has left */
     size_t at;

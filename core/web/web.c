@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <web/accept.h>
 #include <web/author.h>
 #include <web/manage.h>
 #include <web/metrics_page.h>
@@ -322,6 +323,11 @@ static void metrics_go_on(struct http_request *req)
     reply_end(x);
 }
 
+static const char *const metrics_types[METRIC_FORMATS_N] = {
+    [METRIC_TEXT] = "text/plain; version=0.0.4; charset=utf-8",
+    [METRIC_OPENMETRICS] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+};
+
 static void metrics_tell(struct metrics_reader *r, enum metrics_word word)
 {
     struct exchange *x = container_of(r, struct exchange, reader);
@@ -333,7 +339,8 @@ static void metrics_tell(struct metrics_reader *r, enum metrics_word word)
     }
     headers_init(&h, x->req->arena);
     if (word == METRICS_FAILED ||
-        headers_add(&h, "Content-Type", "text/plain; version=0.0.4; charset=utf-8") < 0) {
+        headers_add(&h, "Content-Type", metrics_types[r->format]) < 0 ||
+        headers_add(&h, "Vary", "Accept") < 0) {
         metrics_leave(r);
         reply_error(x, 503, NULL, "out of memory");
         return;
@@ -347,6 +354,7 @@ static void page_metrics(struct exchange *x)
     x->req->on_gone = metrics_gone;
     x->req->on_writable = metrics_go_on;
     x->reader.tell = metrics_tell;
+    x->reader.format = accept_metrics(&x->req->headers);
     metrics_read(x->web->pages, &x->reader);
 }
 

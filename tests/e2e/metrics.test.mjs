@@ -82,6 +82,21 @@ function assertPage(node, text) {
 
 const page = async (node) => (await request(node.url('/metrics'))).text
 
+// As Prometheus asks.
+const ACCEPT = 'application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1'
+
+// A strict parser takes its OpenMetrics, in which no sample is called otherwise than in text.
+async function openMetrics(node, text) {
+  const answer = await request(node.url('/metrics'), { headers: { accept: ACCEPT } })
+  assert.equal(answer.headers['content-type'], 'application/openmetrics-text; version=1.0.0; charset=utf-8')
+  assert.equal(answer.headers.vary, 'Accept')
+  const said = spawnSync('/usr/bin/python3', [path.join(root, 'tests/e2e/lib/openmetrics.py')], { input: answer.text, encoding: 'utf8' })
+  assert.equal(said.status, 0, said.stderr)
+  const names = (page) => [...new Set([...page.matchAll(/^\w+/gm)].map(String))].sort()
+  assert.deepEqual(names(answer.text), names(text))
+  return JSON.parse(said.stdout)
+}
+
 describe('metrics', () => {
   it('256 scrapes at once: each gets a whole page, and pages do not add up', async () => {
     const lb = await startLb({ addresses: ['127.0.0.1:1'], functions: {}, http: 'connections_per_ip_max: 1000' })
@@ -159,7 +174,15 @@ describe('metrics', () => {
     assert.match(text, /^fn_lb_shadow_asked 1$/m)
     assert.match(text, /^fn_plugin_listener_count_\w+\{instance=/m)
     assertPage('lb', text)
-    assertPage('pure-runner', await page(c.runners[0]))
+    const { families } = await openMetrics(c.lb, text)
+    assert.deepEqual(families.fn_calls, { type: 'unknown', unit: '' })
+    assert.deepEqual(families.fn_process_cpu_seconds, { type: 'counter', unit: 'seconds' })
+    assert.deepEqual([families.fn_lane_lost.type, families.fn_lane_lost_total.type], ['gauge', 'unknown'])
+    const ofRunner = await page(c.runners[0])
+    assertPage('pure-runner', ofRunner)
+    const { families: its } = await openMetrics(c.runners[0], ofRunner)
+    assert.deepEqual(its.fn_container_busy_duration_seconds, { type: 'histogram', unit: '' }) // milliseconds
+    assert.deepEqual(its.fn_runner_container_busy_seconds, { type: 'histogram', unit: 'seconds' })
     await c.stop()
   })
 
@@ -173,7 +196,9 @@ runner: { iofs_path: ${tempDir()}, writable_root: true }
 apps: [{ name: demo, functions: [{ name: hello, id: ${fnId('hello')}, image: hello }] }]
 `)
     assert.equal((await invoke(node, fnId('hello'))).status, 200)
-    assertPage('full', await page(node))
+    const text = await page(node)
+    assertPage('full', text)
+    await openMetrics(node, text)
     await node.stop()
   })
 
@@ -183,6 +208,7 @@ apps: [{ name: demo, functions: [{ name: hello, id: ${fnId('hello')}, image: hel
     assert.equal((await request(node.url('/v2/apps'))).status, 200)
     const text = await page(node)
     assertClean('api', text)
+    await openMetrics(node, text)
     assert.ok(shown(text).some(({ name }) => name === 'fn_api_response_count'))
     closeIdle(node.port)
     await node.stop()
@@ -192,7 +218,9 @@ apps: [{ name: demo, functions: [{ name: hello, id: ${fnId('hello')}, image: hel
     const e = await Elastic.start({ functions: { hello: { memory: 128 } } })
     try {
       assert.equal((await invoke(e.lbs[0], fnId('hello'))).status, 200)
-      assertPage('npm', await page(e.npm))
+      const text = await page(e.npm)
+      assertPage('npm', text)
+      await openMetrics(e.npm, text)
     } finally {
       await e.stop()
     }
@@ -211,6 +239,7 @@ apps: [{ name: demo, functions: [{ name: hello, id: ${fnId('hello')}, image: hel
     assert.match(text, /^fn_calls_total 1$/m)
     assert.match(text, /^fn_lb_shadow_predicted_wait_seconds_bucket\{.*le="0.001"\} /m)
     spotless('lb', text)
+    assert.equal((await openMetrics(c.lb, text)).families.fn_calls.type, 'counter')
     spotless('pure-runner', await page(c.runners[0]))
     await c.stop()
     const e = await Elastic.start({ functions: { hello: { memory: 128 } }, npm: more })
@@ -230,7 +259,9 @@ runner: { iofs_path: ${tempDir()}, writable_root: true }
 apps: [{ name: demo, functions: [{ name: hello, id: ${fnId('hello')}, image: hello }] }]
 `)
     assert.equal((await invoke(full, fnId('hello'))).status, 200)
-    spotless('full', await page(full))
+    const ofFull = await page(full)
+    spotless('full', ofFull)
+    await openMetrics(full, ofFull)
     const api = await Fnd.start('api', apiPort, `node: api\n${more}\nhttp: { listen: "127.0.0.1:${apiPort}" }\nstore: { url: "sqlite3://${tempDir()}/fn.db" }\n`)
     assert.equal((await request(api.url('/v2/apps'))).status, 200)
     spotless('api', await page(api))

@@ -1,11 +1,13 @@
 // deploy/prometheus and deploy/grafana: each alert fires for its fault and for nothing else, each query is of metrics
-// that there are, and in front of a real Prometheus that reads a cluster every one has an answer.
+// that there are, and in front of a real Prometheus that reads a cluster every one has an answer. It reads OpenMetrics, with
+// the traces of calls as exemplars.
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fnId, startCluster } from './lib/cluster.mjs'
+import { Collector } from './lib/collector.mjs'
 import { invoke, request } from './lib/http.mjs'
 import { freePort, root, tempDir, until } from './lib/node.mjs'
 
@@ -91,31 +93,35 @@ it('the dashboards are what their table says', () => {
 })
 
 describe('in front of a real Prometheus', () => {
-  let cluster, child, ended, ask
+  let cluster, collector, child, ended, ask, get
 
   before(async () => {
     const dir = tempDir()
     const port = await freePort()
-    cluster = await startCluster({ functions: { nap: { image: 'sleeper' } } })
+    collector = await Collector.start()
+    const more = `traces: { endpoint: "${collector.url}", sample_permille: 0 }`
+    cluster = await startCluster({ functions: { nap: { image: 'sleeper' } }, lbOptions: { more }, runnerOptions: { more } })
     const targets = [cluster.lb, ...cluster.runners].map((node) => `127.0.0.1:${node.port}`)
     const file = path.join(dir, 'prometheus.yml')
     writeFileSync(file, JSON.stringify({ global: { scrape_interval: '200ms', evaluation_interval: '500ms' }, rule_files: rules,
       scrape_configs: [{ job_name: 'fnd', static_configs: [{ targets }] }] }))
-    child = spawn('prometheus', [`--config.file=${file}`, `--storage.tsdb.path=${path.join(dir, 'data')}`, `--web.listen-address=127.0.0.1:${port}`], { stdio: ['ignore', 'ignore', 'pipe'] })
+    child = spawn('prometheus', [`--config.file=${file}`, `--storage.tsdb.path=${path.join(dir, 'data')}`, `--web.listen-address=127.0.0.1:${port}`, '--enable-feature=exemplar-storage'], { stdio: ['ignore', 'ignore', 'pipe'] })
     let log = ''
     child.stderr.on('data', (data) => { log += data })
     ended = new Promise((resolve) => child.once('close', resolve))
-    ask = async (expr) => {
-      const answer = await request(`http://127.0.0.1:${port}/api/v1/query?query=${encodeURIComponent(expr)}`).catch(() => null)
+    get = async (what) => {
+      const answer = await request(`http://127.0.0.1:${port}/api/v1/${what}`).catch(() => null)
       assert.equal(child.exitCode, null, log)
       return answer && (answer.status === 200 || answer.status === 400) ? JSON.parse(answer.text) : null
     }
+    ask = (expr) => get(`query?query=${encodeURIComponent(expr)}`)
   })
 
   after(async () => {
     child?.kill()
     await ended
     await cluster?.stop()
+    await collector?.stop()
   })
 
   it('every query of the dashboards and each recorded series has an answer', async () => {
@@ -133,6 +139,23 @@ describe('in front of a real Prometheus', () => {
       return silent.length === 0
     }, 20_000).catch((e) => { throw new Error(`${e.message}: ${silent.map(([what]) => what)}`) })
     assert.ok(wanted.length > 30)
+  })
+
+  it('has the trace of a sampled call with each of its latencies', async () => {
+    const trace = '0af7651916cd43dd8448eb211c80319c'
+    const traceparent = `00-${trace}-b7ad6b7169203331-01`
+    assert.equal((await invoke(cluster.lb, fnId('nap'), '30', { traceparent })).status, 200)
+    for (const name of ['fn_lb_call_latency', 'fn_lb_runner_exec_latency', 'fn_runner_container_busy_seconds', 'fn_container_busy_duration_seconds']) {
+      const found = await until(`an exemplar of ${name}`, async () => {
+        const now = Date.now() / 1000
+        const answer = await get(`query_exemplars?query=${name}_bucket&start=${now - 60}&end=${now + 60}`)
+        return answer?.data?.flatMap(({ seriesLabels, exemplars }) => exemplars.map((e) => ({ ...e, seriesLabels })))
+          .find(({ labels }) => labels.trace_id === trace)
+      })
+      assert.ok(found.seriesLabels.le === '+Inf' || Number(found.value) <= Number(found.seriesLabels.le), JSON.stringify(found))
+      assert.ok(Math.abs(found.timestamp - Date.now() / 1000) < 60)
+    }
+    await until('the collector has it', () => collector.spans.some((s) => s.traceId === trace))
   })
 
   it('sees all targets up, and an alert for a runner that is gone', async () => {

@@ -228,6 +228,34 @@ START_TEST(two_traceparents_are_none)
 }
 END_TEST
 
+START_TEST(exemplars_are_of_traces_that_are_kept)
+{
+    struct trace_options o = none;
+    struct spans *s, *quick;
+    struct rig r;
+
+    o.queue_max = 1;
+    rig_open(&r, &o);
+    ck_assert_ptr_null(spans_kept_id(NULL, 0, true));
+    s = rig_begin(&r, RIG_SAMPLED);
+    ck_assert_str_eq(spans_kept_id(s, r.fake->now, false), RIG_TRACE);
+    quick = rig_begin(&r, RIG_NOT);
+    ck_assert_ptr_null(spans_kept_id(quick, r.fake->now, false));
+    ck_assert_ptr_nonnull(spans_kept_id(quick, r.fake->now, true));
+    ck_assert_ptr_nonnull(spans_kept_id(quick, r.fake->now + o.slow_ns, false));
+    spans_end(s, r.fake->now, false);
+    ck_assert_ptr_null(spans_kept_id(quick, r.fake->now, true)); /* the queue is full */
+    spans_end(quick, r.fake->now, false);
+    rig_settle(&r);
+    o.endpoint = NULL;
+    s = rig_begin(&r, RIG_SAMPLED);
+    ck_assert_int_eq(tracer_set_options(r.t, &o), 0);
+    ck_assert_ptr_null(spans_kept_id(s, r.fake->now, true)); /* they were switched off */
+    spans_end(s, r.fake->now, false);
+    rig_close(&r);
+}
+END_TEST
+
 /* ---- on the wire ----------------------------------------------------------------------------- */
 
 static void write_tree(struct rig *r)
@@ -366,6 +394,7 @@ int main(void)
     tcase_add_test(t, chance_keeps_the_share_and_nodes_agree);
     tcase_add_test(t, off_keeps_nothing);
     tcase_add_test(t, two_traceparents_are_none);
+    tcase_add_test(t, exemplars_are_of_traces_that_are_kept);
     tcase_add_test(t, a_tree_on_the_wire);
     tcase_add_test(t, what_does_not_fit_is_counted);
     tcase_add_test(t, going_back_forgets_what_came_later);

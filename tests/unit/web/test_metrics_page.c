@@ -237,6 +237,31 @@ START_TEST(a_page_shows_the_moment_at_which_it_was_asked_for)
 }
 END_TEST
 
+START_TEST(formats_share_a_moment)
+{
+    struct reader text, open;
+
+    open = (struct reader){ .r.tell = tell, .r.format = METRIC_OPENMETRICS };
+    ask(&text);
+    metrics_read(pages, &open.r);
+    work();
+    read_all(&text, "# HELP fn_test A test.\n# TYPE fn_test gauge\nfn_test 1\n");
+    pause_over();
+    metric_set(metric_simple("fn_test", METRIC_GAUGE, ""), 2);
+    work();
+    read_all(&open, "# TYPE fn_test gauge\n# HELP fn_test A test.\nfn_test 2\n");
+    ask(&text);
+    open = (struct reader){ .r.tell = tell, .r.format = METRIC_OPENMETRICS };
+    metrics_read(pages, &open.r);
+    pause_over();
+    work();
+    ck_assert(text.ready && open.ready);
+    read_all(&text, "# TYPE fn_test gauge\nfn_test 2\n");
+    read_all(&open, "fn_test 2\n");
+    ck_assert_uint_eq(n_made, 3);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("metrics page");
@@ -249,6 +274,7 @@ int main(void)
     tcase_add_test(t, pages_are_made_apart);
     tcase_add_test(t, readers_that_stand_still_are_cut);
     tcase_add_test(t, no_worker_is_an_answer);
+    tcase_add_test(t, formats_share_a_moment);
     tcase_add_test(t, a_page_shows_the_moment_at_which_it_was_asked_for);
     suite_add_tcase(s, t);
     r = srunner_create(s);
