@@ -61,6 +61,7 @@ static struct metric_family *family_create(const struct metric_def *def)
         abort();
     }
     f->n_subject_labels = def->n_subject_labels;
+    f->group = def->group;
     f->latency = def->latency;
     set_bounds(f, def);
     return f;
@@ -136,7 +137,8 @@ static struct metric *series_add(struct metric_family *f, const char *key, size_
         m->own_counts = m->told_counts + buckets;
     }
     m->other = other;
-    m->subject = other ? metric_subject_get(subject, len - (size_t)(subject - key)) : NULL;
+    m->subject =
+        other ? metric_subject_get(f->group, subject, len - (size_t)(subject - key)) : NULL;
     HASH_ADD_KEYPTR(hh, f->by_key, m->key, m->key_len, m);
     __atomic_store_n(f->last ? &f->last->next : &f->first, m, __ATOMIC_RELEASE);
     f->last = m;
@@ -187,7 +189,7 @@ bool metric_drop(struct metric *m, struct metric *before)
 /* The series that stands for those which have none of their own. */
 static struct metric *other_of(struct metric_family *f, const char *const *values)
 {
-    char key[METRIC_LABELS_MAX * (VALUE_BYTES_MAX + 1)];
+    char key[KEY_BYTES_MAX];
     size_t len =
         key_write(f, values, f->n_subject_labels ? f->n_subject_labels : f->n_labels, key);
     struct metric *m = series_find(f, key, len);
@@ -197,7 +199,7 @@ static struct metric *other_of(struct metric_family *f, const char *const *value
 
 static struct metric *series_get(struct metric_family *f, const char *const *values)
 {
-    char key[METRIC_LABELS_MAX * (VALUE_BYTES_MAX + 1)];
+    char key[KEY_BYTES_MAX];
     size_t len = key_write(f, values, 0, key);
     uint32_t max = f->n_subject_labels ? SUBJECT_SERIES_MAX : METRIC_SERIES_MAX;
     struct metric *m = series_find(f, key, len);

@@ -10,9 +10,9 @@
  * in the making, so that figures which change together on the loop agree on every page.
  *
  * Labels that name something of a tenant (an app, a function, its image) are subject labels: there
- * may be thousands, so a page shows the METRIC_SUBJECTS_DEFAULT that are used most, and the others
- * as one whose labels read "other". No series ever counts backwards by that. Whoever looked such a
- * series up gives it back. [any] */
+ * may be thousands, so a page shows those that are used most, as many of each group as
+ * metric_set_subjects() says, and the others as one whose labels read "other". No series ever
+ * counts backwards by that. Whoever looked such a series up gives it back. [any] */
 #ifndef BASE_METRIC_H
 #define BASE_METRIC_H
 
@@ -25,6 +25,9 @@
 #define METRIC_BOUNDS_MAX 32
 #define METRIC_SUBJECTS_DEFAULT 32
 
+/* Who counts what of subjects: each chooses and limits those that it shows by itself. */
+enum metric_group { METRIC_OF_RUNNER, METRIC_OF_LB, METRIC_GROUPS_N };
+
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
 struct metric_family; /* declared once, lives for ever */
@@ -36,6 +39,7 @@ struct metric_def {
     enum metric_kind kind;
     const char *const *labels; /* names, NULL ends; may be NULL */
     uint32_t n_subject_labels; /* how many of them, at the end, are subject labels */
+    enum metric_group group;   /* of its subjects */
     const double *bounds;      /* METRIC_HISTOGRAM: upper bounds, ascending, n_bounds of them */
     uint32_t n_bounds;
     bool latency; /* a METRIC_HISTOGRAM of ms whose bounds operators set: metric_buckets_set() */
@@ -48,8 +52,8 @@ struct metric_family *metric_declare(const struct metric_def *def);
 struct metric *metric_series(struct metric_family *f, const char *const *values);
 /* Gives a series with subject labels back; it must not be used any more. */
 void metric_release(struct metric *m);
-/* How many subjects a page shows; fn_metrics_folded_series says what it does not. */
-void metric_set_subjects(uint32_t max);
+/* How many subjects of a group a page shows; fn_metrics_folded_series says what it does not. */
+void metric_set_subjects(enum metric_group group, uint32_t max);
 /* Declares a family without labels and returns its only series. */
 struct metric *metric_simple(const char *name, enum metric_kind kind, const char *help);
 

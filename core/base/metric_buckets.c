@@ -20,6 +20,7 @@ static const char *const names[] = {
     "fn_lb_call_latency",
     "fn_lb_runner_sched_latency",
     "fn_lb_runner_exec_latency",
+    "fn_lb_function_seconds",
     "fn_lb_placer_latency",
     "fn_container_wait_duration_seconds",
     "fn_container_start_duration_seconds",

@@ -13,7 +13,8 @@
 
 static struct metric_subject *subjects;
 static uint64_t last_seq;
-static _Atomic uint32_t shown_max = METRIC_SUBJECTS_DEFAULT;
+static _Atomic uint32_t shown_max[METRIC_GROUPS_N] = { METRIC_SUBJECTS_DEFAULT,
+                                                       METRIC_SUBJECTS_DEFAULT };
 
 static struct metric *folded_series(void)
 {
@@ -22,16 +23,18 @@ static struct metric *folded_series(void)
                          "more.");
 }
 
-void metric_set_subjects(uint32_t max)
+void metric_set_subjects(enum metric_group group, uint32_t max)
 {
-    shown_max = max;
+    shown_max[group] = max;
     folded_series(); /* it is there at zero */
 }
 
-struct metric_subject *metric_subject_get(const char *key, size_t len)
+struct metric_subject *metric_subject_get(enum metric_group group, const char *values, size_t len)
 {
+    char key[1 + KEY_BYTES_MAX] = { (char)group };
     struct metric_subject *s = NULL;
 
+    memcpy(key + 1, values, len++);
     HASH_FIND(hh, subjects, key, len, s);
     if (!s) {
         s = calloc(1, sizeof(*s));
@@ -40,6 +43,7 @@ struct metric_subject *metric_subject_get(const char *key, size_t len)
         }
         memcpy(s->key, key, len);
         s->key_len = len;
+        s->group = group;
         s->seq = ++last_seq;
         HASH_ADD_KEYPTR(hh, subjects, s->key, s->key_len, s);
     }
@@ -168,6 +172,7 @@ static void choose(void)
 {
     size_t n;
     struct metric_subject **list = all_subjects(&n);
+    uint32_t shown[METRIC_GROUPS_N] = { 0 };
 
     for (size_t i = 0; i < n; i++) {
         list[i]->score += EVENT_SCORE * list[i]->fresh - list[i]->score / 8;
@@ -177,7 +182,7 @@ static void choose(void)
         qsort(list, n, sizeof(struct metric_subject *), by_weight);
     }
     for (size_t i = 0; i < n; i++) {
-        list[i]->shown = i < shown_max;
+        list[i]->shown = shown[list[i]->group]++ < shown_max[list[i]->group];
     }
     free(list);
 }

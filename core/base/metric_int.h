@@ -8,13 +8,15 @@
 #include <uthash.h>
 
 #define VALUE_BYTES_MAX    256 /* of one label value; longer ones are cut */
+#define KEY_BYTES_MAX      (METRIC_LABELS_MAX * (VALUE_BYTES_MAX + 1)) /* of all of a series */
 #define SUBJECT_SERIES_MAX 8192 /* of a family with subjects, until the next page sweeps it */
 
-/* Whom the last labels of a series name, the same in all families: a function. The maker of pages
- * alone uses all but the key and the number of series. */
+/* Whom the last labels of a series name, the same in all families of a group: a function. The maker
+ * of pages alone uses all but the key and the number of series. */
 struct metric_subject {
-    char *key;
+    char *key; /* its group and the labels' values */
     size_t key_len;
+    enum metric_group group;
     UT_hash_handle hh;
     uint32_t n_series;
     uint64_t seq;
@@ -68,6 +70,7 @@ struct metric_family {
     char *labels[METRIC_LABELS_MAX];
     uint32_t n_labels;
     uint32_t n_subject_labels; /* of these, at the end */
+    enum metric_group group;
     double bounds[METRIC_BOUNDS_MAX];
     int64_t limits[METRIC_BOUNDS_MAX]; /* bounds in stored units */
     uint32_t n_bounds;
@@ -122,7 +125,7 @@ uint32_t metric_bucket(const struct metric *m, int64_t v); /* where it is counte
 uint32_t metric_buckets_get(const char *name, double scale, double ret[METRIC_BOUNDS_MAX]);
 
 /* Under the lock. The subject of a new series: found or made. */
-struct metric_subject *metric_subject_get(const char *key, size_t len);
+struct metric_subject *metric_subject_get(enum metric_group group, const char *values, size_t len);
 void metric_subject_put(struct metric_subject *s); /* one series less */
 /* Takes a series that nobody holds out of its family and frees it; false: somebody does. What it
  * counted since the moment goes to its other-series. `before` is its neighbour, NULL = it is the

@@ -100,6 +100,7 @@ static void count_end(struct lb_call *c, enum outcome outcome, int status)
     if (c->finished.execution_ns) {
         metric_observe_of(m->exec_latency, c->finished.execution_ns / ENV_MS, of);
     }
+    functions_count(c, outcome, of);
 }
 
 static void log_end(struct lb_call *c, enum outcome outcome, int status, const struct fn_error *e)

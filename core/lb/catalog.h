@@ -14,13 +14,14 @@
 #include <fn/driver.h>
 #include <model/app.h>
 #include <model/call.h>
+#include <override/chain.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct catalog;
 struct catalog_query;
 
-/* A function with what its app adds, ready to be called. Immutable, counted. */
+/* A function with what its app adds, ready to be called. Counted, immutable but for its metrics. */
 struct catalog_fn {
     uint32_t refs;
     const char *fn_id;
@@ -39,6 +40,7 @@ struct catalog_fn {
     uint32_t n_annotations;
     const char *slot_hash_id; /* of its calls, where no overrider changes them */
     void *memory;         /* everything above in one arena */
+    struct metric *ends[OUTCOMES_N], *took; /* of its calls (functions.c); NULL = not yet */
 };
 
 /* In an arena of its own. NULL when out of memory. */

@@ -2,6 +2,7 @@
 #include <lb/catalog.h>
 
 #include <base/arena.h>
+#include <base/metric.h>
 #include <stdlib.h>
 
 struct catalog_fn *catalog_fn_ref(struct catalog_fn *f)
@@ -10,11 +11,24 @@ struct catalog_fn *catalog_fn_ref(struct catalog_fn *f)
     return f;
 }
 
+static void metrics_give(struct catalog_fn *f)
+{
+    for (int i = 0; i < OUTCOMES_N; i++) {
+        if (f->ends[i]) {
+            metric_release(f->ends[i]);
+        }
+    }
+    if (f->took) {
+        metric_release(f->took);
+    }
+}
+
 void catalog_fn_unref(struct catalog_fn *f)
 {
     struct arena *arena;
 
     if (f && --f->refs == 0) {
+        metrics_give(f);
         arena = f->memory;
         arena_finish(arena);
         free(arena);

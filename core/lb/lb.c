@@ -57,6 +57,7 @@ int lb_create(const struct lb_deps *deps, struct lb **ret, struct fn_error *rete
     lb->drained_task.cb = on_drained;
     lb->overdue.cb = on_overdue;
     metrics_declare(&lb->metrics);
+    metric_set_subjects(METRIC_OF_LB, deps->options.functions_max);
     *ret = lb;
     return 0;
 }
@@ -67,6 +68,7 @@ void lb_set_options(struct lb *lb, const struct lb_options *options)
         why_resize(lb->why, options->why_calls) < 0) {
         log_warn("no memory for lb.why_calls; the old number stays");
     }
+    metric_set_subjects(METRIC_OF_LB, options->functions_max);
     lb->deps.options = *options;
 }
 

@@ -38,6 +38,7 @@ struct lb_options {
                                       these options are the current ones */
     int64_t message_bytes_max;     /* of a call without its body, as it travels; 0 = none */
     uint32_t generation;           /* of the configuration, for lb_why() */
+    uint32_t functions_max;        /* that have metrics of their own; of the node, not of a call */
 };
 
 /* For whoever holds the budget of bodies. */

@@ -96,6 +96,7 @@ struct lb_metrics {
     struct metric *reserved_dropped, *detached_broken, *strikes;
     struct metric *call_latency[LB_ENDS_N];
     struct metric *sched_latency, *exec_latency;
+    struct metric_family *fn_ends, *fn_took;
 };
 
 struct lb {
@@ -178,6 +179,12 @@ struct lb_call {
 };
 
 void metrics_declare(struct lb_metrics *m);
+
+/* functions.c: metrics of single functions */
+void functions_declare(struct lb_metrics *m);
+/* A call has ended; `of` may be NULL. */
+void functions_count(const struct lb_call *c, enum outcome outcome,
+                     const struct metric_exemplar *of);
 
 /* bodies.c */
 /* Counts the call's body with its app. FN_E_EXHAUSTED: the app holds its share. */

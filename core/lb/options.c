@@ -1,6 +1,7 @@
 /* What calls take from `lb:`. */
 #include <lb/lb.h>
 
+#include <base/metric.h>
 #include <conf/opts.h>
 
 #define AT(field) offsetof(struct lb_options, field)
@@ -33,6 +34,11 @@ static const struct fn_opt rows[] = {
     LIVE("why_calls", INT32, AT(why_calls), "1024", 0, 65536,
          "Number of ended calls that `fnd why` can explain; older ones are forgotten. Each takes "
          "about 1.6 KB of memory. 0 = none."),
+    LIVE("metrics_functions_max", INT32, AT(functions_max), NUMBER_TEXT(METRIC_SUBJECTS_DEFAULT), 0,
+         10000,
+         "Number of functions, the most used ones, that have fn_lb_function_* of their own in "
+         "/metrics; all others share the label value `other`. Each function adds about 3 KB to the "
+         "page."),
     { .key = NULL },
 };
 

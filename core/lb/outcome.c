@@ -92,6 +92,7 @@ void metrics_declare(struct lb_metrics *m)
     m->strikes = metric_simple("fn_lb_runner_strikes", METRIC_COUNTER,
                                "Answers of runners that broke the protocol.");
     declare_call_latency(m);
+    functions_declare(m);
     m->sched_latency = latency("fn_lb_runner_sched_latency",
                                "Milliseconds from arrival to start at the runner, as it reported.");
     m->exec_latency = latency("fn_lb_runner_exec_latency",

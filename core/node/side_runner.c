@@ -189,7 +189,7 @@ static int runner_open(struct node *n, struct fn_error *reterr)
     }
     set_lanes(n, &deps.options);
     engine_calls_watch(n->fetch);
-    metric_set_subjects(n->config->metrics->functions_max);
+    metric_set_subjects(METRIC_OF_RUNNER, n->config->metrics->functions_max);
     r = runner_create(&deps, &n->runner, reterr);
     return r < 0 ? r : open_local(n, n->config->type->inside ? &n->local : &n->log_local, reterr);
 }
@@ -202,7 +202,7 @@ static void runner_apply(struct node *n)
     limits.answer_bytes_max = options.answer_bytes_max;
     runner_set_options(n->runner, &options);
     set_lanes(n, &options);
-    metric_set_subjects(n->config->metrics->functions_max);
+    metric_set_subjects(METRIC_OF_RUNNER, n->config->metrics->functions_max);
     fnsock_set_limits(&n->fnsock, &limits);
 }
 

@@ -53,6 +53,11 @@ static struct metric *lost_operations(void)
                          "Worker operations that did not return within 5 s after their deadline.");
 }
 
+static struct metric *lost_threads(void)
+{
+    return metric_simple("fn_lane_lost", METRIC_GAUGE, "Worker threads that do not return.");
+}
+
 static void came_back(struct watch *w, int64_t stuck_ns)
 {
     log_warn("the event loop runs again", "after_ms", log_num(stuck_ns / ENV_MS), "plugin",
@@ -107,8 +112,7 @@ static void look_at_lanes(struct watch *w)
 
     loop_look_for_lost(w->config.loop, LOST_GRACE_NS, on_lost, w);
     lost = loop_lost(w->config.loop);
-    metric_set(metric_simple("fn_lane_lost", METRIC_GAUGE, "Worker threads that do not return."),
-               lost);
+    metric_set(lost_threads(), lost);
     plugin_degraded("worker-lost", lost > 0);
 }
 
@@ -230,6 +234,7 @@ int watch_create(const struct watch_config *config, struct watch **ret, struct f
     plugin_degraded("worker-lost", false);
     stuck_steps(&(struct plugin_busy){ NULL, NULL, NULL, 0 }); /* both are there at zero */
     lost_operations();
+    lost_threads();
     audit_begin(w);
     c.chore_ns = chore_ns(w);
     r = watchdog_create(config->loop, &c, &w->dog, reterr);

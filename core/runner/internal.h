@@ -63,8 +63,7 @@ struct container {
     void *ctr; /* the driver's */
     bool charged;
     bool reserving; /* in r->reserving_list */
-    bool ctr_made;
-    bool in_idle;
+    bool ctr_made, in_idle;
     bool image_held; /* an image's preparation uses its task */
     bool image_retried;
     bool ready, started; /* the socket is there; start() returned */

@@ -36,7 +36,7 @@ const SECTIONS = [
   { title: 'Node pool manager', rooms: ['npm'], nodes: ['npm'], text: 'See [elastic-pools.md](elastic-pools.md).' },
 ]
 const CALLS = ['full', 'lb', 'pure-runner']
-const NODES = { fn_metrics_folded_series: RUNNER, fn_listener_ends: CALLS, fn_listener_waiting: CALLS } // where the room does not say it
+const NODES = { fn_metrics_folded_series: CALLS, fn_listener_ends: CALLS, fn_listener_waiting: CALLS } // where the room does not say it
 
 const UNITS = [ // the first that fits
   [/^1 (while|when|of)\b/, '0 or 1'],
@@ -105,7 +105,7 @@ What to alert on first is in [monitoring.md](monitoring.md#metrics), what each m
 * A histogram has \`_bucket\`, \`_sum\` and \`_count\`; its unit is that of \`_sum\` and of \`le\`.
 * Absent until their first event are metrics whose row says so, and series whose labels nobody can know before.
 * A label that names an app, a function or an image reads \`other\` for those that are used least
-  (\`runner.metrics_functions_max\`).
+  (\`runner.metrics_functions_max\`, \`lb.metrics_functions_max\`).
 * Counters begin at 0 with the process. Use \`rate()\` or \`increase()\`.
 * Node: the type of node that shows it, \`node:\` in fn.yaml.
 ${[...rows].map(([s, lines]) => `

@@ -145,7 +145,7 @@ describe('in front of a real Prometheus', () => {
     const trace = '0af7651916cd43dd8448eb211c80319c'
     const traceparent = `00-${trace}-b7ad6b7169203331-01`
     assert.equal((await invoke(cluster.lb, fnId('nap'), '30', { traceparent })).status, 200)
-    for (const name of ['fn_lb_call_latency', 'fn_lb_runner_exec_latency', 'fn_runner_container_busy_seconds', 'fn_container_busy_duration_seconds']) {
+    for (const name of ['fn_lb_call_latency', 'fn_lb_runner_exec_latency', 'fn_lb_function_seconds', 'fn_runner_container_busy_seconds', 'fn_container_busy_duration_seconds']) {
       const found = await until(`an exemplar of ${name}`, async () => {
         const now = Date.now() / 1000
         const answer = await get(`query_exemplars?query=${name}_bucket&start=${now - 60}&end=${now + 60}`)

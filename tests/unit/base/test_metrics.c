@@ -62,7 +62,7 @@ START_TEST(those_used_most_are_shown)
     struct metric *a = of_app(f, "s", "a");
     struct metric *b = of_app(f, "s", "b");
 
-    metric_set_subjects(1);
+    metric_set_subjects(METRIC_OF_RUNNER, 1);
     metric_add(a, 10);
     metric_add(b, 3);
     ck_assert_int_eq(value_of(page(), A), 10);
@@ -77,7 +77,7 @@ START_TEST(those_used_most_are_shown)
 
     metric_add(a, 7);
     ck_assert_int_eq(value_of(page(), OTHER), 10);
-    metric_set_subjects(2);
+    metric_set_subjects(METRIC_OF_RUNNER, 2);
     metric_add(a, 1);
     ck_assert_int_eq(value_of(page(), A), 11); /* goes on where it was */
     ck_assert_int_eq(value_of(page(), B), 1000);
@@ -91,7 +91,7 @@ START_TEST(a_small_lead_changes_nothing)
     struct metric *a = of_app(f, "s", "a");
     struct metric *b = of_app(f, "s", "b");
 
-    metric_set_subjects(1);
+    metric_set_subjects(METRIC_OF_RUNNER, 1);
     metric_add(a, 100);
     page();
     for (int i = 0; i < 20; i++) {
@@ -108,13 +108,13 @@ START_TEST(gauges_are_summed)
     struct metric *a = of_app(f, "s", "a");
     struct metric *b = of_app(f, "s", "b");
 
-    metric_set_subjects(0);
+    metric_set_subjects(METRIC_OF_RUNNER, 0);
     metric_set(a, 5);
     metric_set(b, 2);
     ck_assert_int_eq(value_of(page(), OTHER), 7);
     metric_add(a, -5);
     ck_assert_int_eq(value_of(page(), OTHER), 2);
-    metric_set_subjects(2);
+    metric_set_subjects(METRIC_OF_RUNNER, 2);
     ck_assert_int_eq(value_of(page(), A), 0);
     ck_assert_int_eq(value_of(page(), B), 2);
     ck_assert_int_eq(value_of(page(), OTHER), -1);
@@ -126,7 +126,7 @@ START_TEST(histograms_are_summed)
     struct metric_family *f = family("fn_x", METRIC_HISTOGRAM);
     const char *text;
 
-    metric_set_subjects(0);
+    metric_set_subjects(METRIC_OF_RUNNER, 0);
     metric_observe(of_app(f, "s", "a"), 5);
     metric_observe(of_app(f, "s", "b"), 500);
     metric_observe(of_app(f, "t", "b"), 7);
@@ -136,7 +136,7 @@ START_TEST(histograms_are_summed)
     ck_assert_int_eq(value_of(text, "fn_x_count{state=\"s\",app=\"other\",fn=\"other\"}"), 2);
     ck_assert_int_eq(value_of(text, "fn_x_sum{state=\"s\",app=\"other\",fn=\"other\"}"), 505);
     ck_assert_int_eq(value_of(text, "fn_x_count{state=\"t\",app=\"other\",fn=\"other\"}"), 1);
-    metric_set_subjects(2);
+    metric_set_subjects(METRIC_OF_RUNNER, 2);
     metric_observe(of_app(f, "s", "a"), 5);
     text = page();
     ck_assert_int_eq(value_of(text, "fn_x_sum{state=\"s\",app=\"a\",fn=\"fn\"}"), 5);
@@ -150,7 +150,7 @@ START_TEST(functions_that_are_gone_take_no_room)
     struct metric_family *f = family("fn_x", METRIC_COUNTER);
     struct metric *last;
 
-    metric_set_subjects(1);
+    metric_set_subjects(METRIC_OF_RUNNER, 1);
     for (int i = 0; i < 20000; i++) {
         char app[32];
         struct metric *m;
@@ -177,7 +177,7 @@ START_TEST(one_who_is_called_other)
 
     metric_add(m, 2);
     metric_add(of_app(f, "s", "a"), 1);
-    metric_set_subjects(0);
+    metric_set_subjects(METRIC_OF_RUNNER, 0);
     ck_assert_int_eq(value_of(page(), OTHER), 3);
 }
 END_TEST
@@ -264,7 +264,7 @@ START_TEST(one_that_goes_after_the_moment_is_counted)
     struct metric *a = of_app(f, "s", "a");
     struct metric *y = of_app(h, "s", "a");
 
-    metric_set_subjects(0);
+    metric_set_subjects(METRIC_OF_RUNNER, 0);
     metric_add(a, 1);
     metric_moment();
     metric_add(a, 2);
@@ -498,7 +498,7 @@ START_TEST(a_page_of_a_thousand_functions_is_short)
         metric_observe(of_app(family("fn_container_uds_init_latency", METRIC_HISTOGRAM), "a", app), i);
     }
     ck_assert_uint_lt(strlen(page()), 1000 * 1000);
-    metric_set_subjects(2000);
+    metric_set_subjects(METRIC_OF_RUNNER, 2000);
     ck_assert_uint_gt(strlen(page()), 8 * 1000 * 1000);
 }
 END_TEST

@@ -169,13 +169,13 @@ START_TEST(folded_functions_keep_their_exemplars)
     struct metric *m = metric_series(metric_declare(&def), &name);
     const struct metric_exemplar one = { ONE, 1000000000 };
 
-    metric_set_subjects(0);
+    metric_set_subjects(METRIC_OF_RUNNER, 0);
     metric_observe_of(m, 1, &one);
     has(page(), "fn_of_bucket{fn=\"other\",le=\"1.0\"} 1\n");
-    metric_set_subjects(1);
+    metric_set_subjects(METRIC_OF_RUNNER, 1);
     metric_observe(m, 1);
     has(page(), "fn_of_bucket{fn=\"f\",le=\"1.0\"} 1 # {trace_id=\"" ONE "\"} 1 1.000\n");
-    metric_set_subjects(0);
+    metric_set_subjects(METRIC_OF_RUNNER, 0);
     metric_release(m);
     has(page(), "fn_of_bucket{fn=\"other\",le=\"1.0\"} 1\n");
     has_not(page(), "fn=\"f\"");

@@ -698,6 +698,63 @@ START_TEST(each_end_has_its_call_status)
 }
 END_TEST
 
+/* ---- metrics of functions --------------------------------------------------------------------- */
+
+static void call_well(const char *path)
+{
+    struct client *c = send_request("POST", path, "", NULL);
+
+    fake_env_advance(env, 20 * ENV_MS);
+    fake_attempt_start(fake_engage_last(&fe), 200, NULL);
+    finish_ok(fake_engage_last(&fe));
+    ck_assert_int_eq(c->status, 200);
+    client_free(c);
+}
+
+static void page_has(const char *line, bool expected)
+{
+    struct buf page = { 0 };
+    const char *at;
+
+    ck_assert_int_eq(metric_print(&page), 0);
+    at = strstr(buf_text(&page), line);
+    ck_assert_msg(!at == !expected && (!at || at[-1] == '\n'), "%s", line);
+    buf_finish(&page);
+}
+
+#define OF(fn) "app_id=\"APP\",fn_id=\"" fn "\""
+
+START_TEST(functions_have_metrics)
+{
+    struct client *c;
+
+    lb_opts.functions_max = 1;
+    lb_set_options(lb, &lb_opts);
+    PUBLISH("r1:1");
+    call_well("/invoke/" FN_HELLO);
+    call_well("/invoke/" FN_HELLO);
+    call_well("/t/demo/hello"); /* the same function by its trigger */
+    c = INVOKE("");
+    client_gone(c);
+    client_free(c);
+    client_free(send_request("POST", "/invoke/none", "", NULL)); /* is nobody's */
+    page_has("fn_lb_function_calls_total{outcome=\"ok\"," OF(FN_HELLO) "} 3\n", true);
+    page_has("fn_lb_function_calls_total{outcome=\"aborted\"," OF(FN_HELLO) "} 1\n", true);
+    page_has("fn_lb_function_seconds_bucket{" OF(FN_HELLO) ",le=\"0.01\"} 0\n", true);
+    page_has("fn_lb_function_seconds_bucket{" OF(FN_HELLO) ",le=\"0.05\"} 3\n", true);
+    page_has("fn_lb_function_seconds_sum{" OF(FN_HELLO) "} 0.06\n", true);
+    page_has("fn_lb_function_calls_total{outcome=\"not-executed\"", false);
+    call_well("/invoke/" FN_OTHER); /* less used than the one that is shown */
+    page_has("fn_lb_function_calls_total{outcome=\"ok\",app_id=\"other\",fn_id=\"other\"} 1\n", true);
+    page_has(FN_OTHER, false);
+    lb_opts.functions_max = 0;
+    lb_set_options(lb, &lb_opts);
+    call_well("/invoke/" FN_HELLO);
+    page_has("fn_lb_function_calls_total{outcome=\"ok\",app_id=\"other\",fn_id=\"other\"} 2\n", true);
+    page_has(FN_HELLO, false);
+}
+END_TEST
+
 /* ---- drain ----------------------------------------------------------------------------------- */
 
 static void note(void *ud)
@@ -797,7 +854,7 @@ Suite *call_suite(void)
         invoke_ok, empty_success, no_runner_until_the_deadline, all_busy_then_free,
         no_memory_for_an_attempt, a_call_that_is_too_large, streams_beyond_the_buffer, too_few_bytes, response_limits,
         bodies_of_an_app_have_a_share_of_the_memory, detached_ack, detached_breaks_after_ack, detached_client_goes, detached_error_before_ack,
-        client_goes, each_end_has_its_call_status, drains, cuts_what_a_drain_leaves, parked_memory,
+        client_goes, each_end_has_its_call_status, functions_have_metrics, drains, cuts_what_a_drain_leaves, parked_memory,
     };
     Suite *s = suite_create("lb call");
     TCase *tc = tcase_create("call");
