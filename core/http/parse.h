@@ -3,7 +3,7 @@
  * A head is scanned line by line, by rules that know what each refusal is called. http-parser is
  * the oracle of the tests (tests/unit/http/test_oracle.c): what is taken here it takes, too, with
  * the same framing. No I/O, no clock; the outcome depends on the bytes alone, not on how they were
- * split. Private to core/http. */
+ * split. Private to core/http, and to tools/broker, which compiles it in. */
 #ifndef HTTP_PARSE_H
 #define HTTP_PARSE_H
 

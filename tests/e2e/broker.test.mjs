@@ -219,6 +219,20 @@ describe('the broker before an engine of the test', () => {
     await until('it is told', () => closed)
   })
 
+  it('with as many connections as it has descriptors for, one more is closed, and then there is room again', async () => {
+    answer = ok()
+    const few = spawn('prlimit', ['--nofile=64:64', program, '--listen', path.join(dir, 'few.sock'), ...broker.args], { stdio: 'ignore' })
+    const at = path.join(dir, 'few.sock')
+    await until('it listens', () => say(at, request('GET /version')).then(({ status }) => status === 200, () => false))
+    let closed = 0
+    const idle = Array.from({ length: 40 }, () => net.connect(at).on('error', () => {}).on('close', () => { closed += 1 }))
+    await until('those beyond 16 are closed', () => closed === 24)
+    idle.forEach((s) => s.destroy())
+    await until('there is room', () => say(at, request('GET /version')).then(({ status }) => status === 200, () => false))
+    few.kill()
+    await new Promise((resolve) => few.once('close', resolve))
+  })
+
   it('has no rights left, and turns other users away', { skip: notRoot }, async () => {
     assert.match(broker.status(), /CapEff:\t0{16}\n[^]*NoNewPrivs:\t1/)
     chmodSync(dir, 0o755)

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/queue.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -26,10 +27,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define EVENTS_MAX 64
-#define TICK_MS    1000 /* deadlines are looked at */
-#define PIECE      (16 * 1024)
-#define TAP_BYTES  2048 /* of an answer to a creation: its id is in them */
+#define EVENTS_MAX  64
+#define TICK_MS     1000 /* deadlines are looked at */
+#define PIECE       (16 * 1024)
+#define FILES_OTHER 16 /* descriptors that are no connection */
+#define TAP_BYTES   2048 /* of an answer to a creation: its id is in them */
 
 enum state { HEAD, BODY, ASK, RELAY, END };
 
@@ -64,7 +66,7 @@ struct broker {
     const struct broker_config *config;
     int listener, epoll;
     struct conn_list conns, dead;
-    uint32_t n;
+    uint32_t n, max; /* connections */
     struct known *known;
 };
 
@@ -513,7 +515,7 @@ static void on_listener(struct broker *b)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || who.uid != b->config->user) {
         log_stranger(FN_LOG_WARN, "a user that may not connect", "uid", log_num(who.uid));
         close(fd);
-    } else if (b->n >= CONNS_MAX) {
+    } else if (b->n >= b->max) {
         log_stranger(FN_LOG_WARN, "too many connections: one more is closed");
         close(fd);
     } else {
@@ -538,6 +540,17 @@ static void end_late(struct broker *b)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
+/* Two descriptors each; without one the listener would never be quiet. */
+static uint32_t conns_max(void)
+{
+    struct rlimit l;
+
+    if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur / 2 > CONNS_MAX + FILES_OTHER) {
+        return CONNS_MAX;
+    }
+    return l.rlim_cur > 2 * FILES_OTHER ? (uint32_t)(l.rlim_cur / 2 - FILES_OTHER) : 1;
+}
+
 int broker_create(const struct broker_config *config, int listener, struct broker **ret)
 {
     struct broker *b = calloc(1, sizeof(*b));
@@ -548,6 +561,7 @@ int broker_create(const struct broker_config *config, int listener, struct broke
     }
     b->config = config;
     b->listener = listener;
+    b->max = conns_max();
     b->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (b->epoll < 0 || epoll_ctl(b->epoll, EPOLL_CTL_ADD, listener, &ev) < 0) {
         broker_destroy(b);

@@ -505,6 +505,42 @@ START_TEST(mount_options_may_be_long)
 }
 END_TEST
 
+#define NO_SYMLINKS 256 /* MS_NOSYMFOLLOW of Linux 5.10, which no header has */
+
+static const struct {
+    const char *target, *text;
+} unfollowed[] = {
+    { "real.sock", "" },
+    { "./real.sock", "" },
+    { "nowhere", "lsnr.sock is a dangling link to \"nowhere\"" },
+    { "../outside.sock", "FN604 socket leaves its directory" },
+    { "chain", "FN604 socket leaves its directory" },
+    { "lsnr.sock", "FN604 socket leaves its directory" },
+};
+
+START_TEST(the_contracts_link_is_read_where_none_is_followed)
+{
+    char path[200];
+    int fd;
+
+    if (geteuid() != 0) {
+        return;
+    }
+    config.tmpfs = FNSOCK_TMPFS_ON;
+    rig_open();
+    ck_assert_int_eq(mount(NULL, io.dir(sock), NULL, MS_REMOUNT | MS_BIND | NO_SYMLINKS, NULL), 0);
+    fd = bind_at(io.dir(sock), "real.sock", true);
+    snprintf(path, sizeof(path), "%s/chain", io.dir(sock));
+    ck_assert_int_eq(symlink("real.sock", path), 0);
+    ck_assert_int_eq(open(path, O_PATH | O_CLOEXEC), -1);
+    ck_assert_int_eq(errno, ELOOP);
+    link_to(unfollowed[_i].target);
+    rig_wait(&got.ready);
+    ck_assert_str_eq(got.ready_text, unfollowed[_i].text);
+    close(fd);
+}
+END_TEST
+
 START_TEST(a_tmpfs_bounds_what_a_function_can_write)
 {
     static char data[1 << 16];
@@ -591,6 +627,8 @@ void add_fnsock_dir(Suite *s)
     tcase_add_loop_test(t, a_directory_that_nothing_bounds_is_measured, 0, 3);
     tcase_add_test(t, functions_that_see_no_mounts_are_served_without);
     tcase_add_test(t, mount_options_may_be_long);
+    tcase_add_loop_test(t, the_contracts_link_is_read_where_none_is_followed, 0,
+                        (int)(sizeof(unfollowed) / sizeof(unfollowed[0])));
     tcase_add_test(t, a_tmpfs_bounds_what_a_function_can_write);
     tcase_add_test(t, the_sweep_takes_what_the_dead_left_and_nothing_else);
     suite_add_tcase(s, t);
