@@ -9,6 +9,8 @@
 pthread_mutex_t metric_lock = PTHREAD_MUTEX_INITIALIZER;
 struct metric_family *metric_families;
 uint32_t metric_bank;
+int64_t metric_refused;
+static uint32_t n_plain; /* series without subjects */
 static struct metric_family **families_end = &metric_families;
 
 static void *must(void *p)
@@ -143,6 +145,7 @@ static struct metric *series_add(struct metric_family *f, const char *key, size_
     __atomic_store_n(f->last ? &f->last->next : &f->first, m, __ATOMIC_RELEASE);
     f->last = m;
     f->n_series++;
+    n_plain += f->n_subject_labels == 0;
     return m;
 }
 
@@ -197,18 +200,28 @@ static struct metric *other_of(struct metric_family *f, const char *const *value
     return m ? m : series_add(f, key, len, NULL);
 }
 
+static bool metric_has_room(const struct metric_family *f)
+{
+    if (f->n_subject_labels) {
+        return f->n_series < SUBJECT_SERIES_MAX;
+    }
+    /* One without labels is all that its family has. */
+    return f->n_labels == 0 ||
+           (f->n_series < METRIC_SERIES_MAX && n_plain < METRIC_PAGE_SERIES_MAX);
+}
+
 static struct metric *series_get(struct metric_family *f, const char *const *values)
 {
     char key[KEY_BYTES_MAX];
     size_t len = key_write(f, values, 0, key);
-    uint32_t max = f->n_subject_labels ? SUBJECT_SERIES_MAX : METRIC_SERIES_MAX;
     struct metric *m = series_find(f, key, len);
     struct metric *other;
 
     if (m) {
         return m;
     }
-    if (f->n_series >= max) {
+    if (!metric_has_room(f)) {
+        __atomic_fetch_add(&metric_refused, 1, __ATOMIC_RELAXED);
         return other_of(f, values);
     }
     if (!f->n_subject_labels) {

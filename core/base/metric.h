@@ -2,9 +2,10 @@
  * as OpenMetrics.
  *
  * A family is declared once; a series is one combination of label values. Series are made on first
- * use up to METRIC_SERIES_MAX per family, after which the values go to one series whose labels all
- * read "other". Values are updated without locks (atomics), series are looked up under a mutex and
- * should be kept by the caller.
+ * use up to METRIC_SERIES_MAX per family and METRIC_PAGE_SERIES_MAX in all. After that the values
+ * go to one series of the family whose labels all read "other"; fn_metrics_refused_series_total
+ * counts. Values are updated without locks (atomics), series are looked up under a mutex and should
+ * be kept by the caller.
  *
  * A page shows one moment: what is counted after metric_moment() is not on it, however long it is
  * in the making, so that figures which change together on the loop agree on every page.
@@ -21,6 +22,7 @@
 #include <stdint.h>
 
 #define METRIC_SERIES_MAX 1000
+#define METRIC_PAGE_SERIES_MAX 20000 /* but for those of subjects, which are folded */
 #define METRIC_LABELS_MAX 6
 #define METRIC_BOUNDS_MAX 32
 #define METRIC_SUBJECTS_DEFAULT 32

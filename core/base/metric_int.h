@@ -89,6 +89,7 @@ struct metric_family {
 extern pthread_mutex_t metric_lock;
 extern struct metric_family *metric_families;
 extern uint32_t metric_bank; /* 0 or 1 */
+extern int64_t metric_refused; /* series that found no room; atomic */
 
 static inline void metric_banked_add(struct metric_banked *v, int64_t n)
 {

@@ -253,6 +253,16 @@ void metric_names_set(enum metric_names which)
     __atomic_store_n(&names, which, __ATOMIC_RELAXED);
 }
 
+/* Not counted where they are refused: that is under the lock. */
+static void tell_refused(void)
+{
+    struct metric *m = metric_simple("fn_metrics_refused_series_total", METRIC_COUNTER,
+                                     "Look-ups of a series beyond the limit of its metric or of "
+                                     "the page; they were counted under other.");
+
+    metric_set(m, __atomic_load_n(&metric_refused, __ATOMIC_RELAXED));
+}
+
 int metric_print_formats(struct buf *const out[METRIC_FORMATS_N])
 {
     int r = 0;
@@ -265,6 +275,7 @@ int metric_print_formats(struct buf *const out[METRIC_FORMATS_N])
     metric_settle();
     refresh_sources();
     metric_fold();
+    tell_refused();
     name_all();
     for (int i = 0; i < METRIC_FORMATS_N && r == 0; i++) {
         const struct page p = { out[i], i == METRIC_OPENMETRICS };

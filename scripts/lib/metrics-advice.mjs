@@ -18,6 +18,7 @@ export const advice = {
   fn_log_diverted_lines: 'Growing: `log.dest` does not take lines. Look at its disk or its syslog server.',
   fn_log_suppressed_lines: 'Growing fast: something fails often. The lines that are written say how many were left out.',
   fn_metrics_folded_series: 'Raise `runner.metrics_functions_max` or `lb.metrics_functions_max` to see more functions.',
+  fn_metrics_refused_series_total: 'Growing: something makes up labels. Look for `other` on the page and tell us, or the vendor of the plugin.',
   fn_page_readers: 'Open [pages for operators](operator-page.md); at most 64.',
   fn_page_readers_dropped: 'A browser that was suspended, or a slow network: the page opens its stream again.',
   fn_config_reload_failed: 'Alert on 1. The log has the reason; `fnd check` shows all mistakes.',

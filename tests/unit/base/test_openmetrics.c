@@ -58,11 +58,13 @@ START_TEST(types_and_names)
     metric_set(metric_simple("fn_wait_total", METRIC_GAUGE, "Now."), 5);
     has(page(), "# TYPE fn_a counter\n# HELP fn_a A counter.\nfn_a_total 3\n");
     has(page(), "# TYPE fn_calls unknown\n# HELP fn_calls Go Fn's.\nfn_calls 4\n");
-    has(page(), "# TYPE fn_lost gauge\n# HELP fn_lost Says \\\"now\\\" \\\\ here.\\nYes.\nfn_lost 1\n");
+    has(page(), "# TYPE fn_lost gauge\n"
+                "# HELP fn_lost Says \\\"now\\\" \\\\ here.\\nYes.\nfn_lost 1\n");
     has(page(), "# TYPE fn_lost_total unknown\n# HELP fn_lost_total Ever.\nfn_lost_total 2\n");
     has(page(), "# TYPE fn_wait_total gauge\n# HELP fn_wait_total Now.\nfn_wait_total 5\n");
     ck_assert_str_eq(strstr(page(), "# EOF"), "# EOF\n");
-    has(print(METRIC_TEXT), "# HELP fn_a_total A counter.\n# TYPE fn_a_total counter\nfn_a_total 3\n");
+    has(print(METRIC_TEXT), "# HELP fn_a_total A counter.\n"
+                            "# TYPE fn_a_total counter\nfn_a_total 3\n");
     has_not(print(METRIC_TEXT), "EOF");
     metric_names_set(METRIC_NAMES_PROMETHEUS);
     has(page(), "# TYPE fn_calls counter\n# HELP fn_calls Go Fn's.\nfn_calls_total 4\n");
@@ -87,7 +89,8 @@ START_TEST(units_are_true)
     metric_set(metric_simple("fn_x_bytes", METRIC_GAUGE, "Memory."), 7);
     metric_add(metric_simple("fn_cpu_seconds_total", METRIC_COUNTER, "Time."), 7);
     metric_set(metric_simple("seconds", METRIC_GAUGE, "No name before it."), 7);
-    has(page(), "# TYPE fn_runner_status_seconds histogram\n# UNIT fn_runner_status_seconds seconds\n"
+    has(page(), "# TYPE fn_runner_status_seconds histogram\n"
+                "# UNIT fn_runner_status_seconds seconds\n"
                 "# HELP fn_runner_status_seconds Ours.\n");
     has(page(), "# TYPE fn_container_wait_duration_seconds histogram\n# HELP ");
     has(page(), "# UNIT fn_x_bytes bytes\n");
@@ -130,11 +133,13 @@ START_TEST(exemplars_stand_in_their_bucket)
     metric_observe_of(m, 9, NULL);
     metric_observe_of(m, 5000, &one);
     metric_observe_of(m, 6000, &two);
-    has(page(), "fn_took_seconds_bucket{le=\"0.01\"} 3 # {trace_id=\"" ONE "\"} 0.007 1520879607.789\n"
+    has(page(), "fn_took_seconds_bucket{le=\"0.01\"} 3 # {trace_id=\"" ONE "\"} 0.007 "
+                "1520879607.789\n"
                 "fn_took_seconds_bucket{le=\"1.0\"} 3\n"
                 "fn_took_seconds_bucket{le=\"+Inf\"} 5 # {trace_id=\"" TWO "\"} 6 1520879608.000\n"
                 "fn_took_seconds_sum 11.021\nfn_took_seconds_count 5\n");
-    has(print(METRIC_TEXT), "fn_took_seconds_bucket{le=\"0.01\"} 3\nfn_took_seconds_bucket{le=\"1\"} 3\n"
+    has(print(METRIC_TEXT), "fn_took_seconds_bucket{le=\"0.01\"} 3\n"
+                            "fn_took_seconds_bucket{le=\"1\"} 3\n"
                             "fn_took_seconds_bucket{le=\"+Inf\"} 5\n");
 }
 END_TEST
@@ -182,6 +187,37 @@ START_TEST(folded_functions_keep_their_exemplars)
 }
 END_TEST
 
+/* One more than `max` makes up labels; pages stay bounded and say so. */
+START_TEST(series_are_limited)
+{
+    static const char *const labels[] = { "l", NULL };
+    char name[32], value[16];
+    const char *values[] = { value };
+    struct metric_def def = {
+        .name = name, .help = "H.", .kind = METRIC_COUNTER, .labels = labels
+    };
+
+    has(page(), "fn_metrics_refused_series_total 0\n");
+    for (int f = 0; f <= METRIC_PAGE_SERIES_MAX / METRIC_SERIES_MAX; f++) {
+        snprintf(name, sizeof(name), "fn_f%d_total", f);
+        for (int i = 0; i < METRIC_SERIES_MAX; i++) {
+            snprintf(value, sizeof(value), "%d", i);
+            metric_add(metric_series(metric_declare(&def), values), 1);
+        }
+        if (f == 0) {
+            snprintf(value, sizeof(value), "more");
+            metric_add(metric_series(metric_declare(&def), values), 7);
+            has(page(), "fn_f0_total{l=\"other\"} 7\n");
+            has(page(), "fn_metrics_refused_series_total 1\n");
+        }
+    }
+    has_not(page(), "more");
+    has(page(), "fn_f20_total{l=\"other\"} 1000\n"); /* the page is full */
+    metric_add(metric_simple("fn_one", METRIC_COUNTER, "Alone."), 3);
+    has(page(), "fn_one 3\n");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("openmetrics");
@@ -195,6 +231,7 @@ int main(void)
     tcase_add_test(t, exemplars_stand_in_their_bucket);
     tcase_add_test(t, an_exemplar_waits_for_its_count);
     tcase_add_test(t, folded_functions_keep_their_exemplars);
+    tcase_add_test(t, series_are_limited);
     suite_add_tcase(s, t);
     r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
