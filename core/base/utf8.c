@@ -38,19 +38,44 @@ uint32_t utf8_code(const char *p, uint32_t n)
     return code;
 }
 
-void utf8_copy(char *to, size_t cap, const char *text)
+/* How many bytes from p on are ASCII, at least: eight at a time. */
+static size_t ascii_run(const char *p, size_t n)
 {
-    const char *end = text + strlen(text);
-    char *stop = to + cap - 1;
+    size_t run = 0;
+    uint64_t eight;
+
+    for (; n - run >= sizeof(eight); run += sizeof(eight)) {
+        memcpy(&eight, p + run, sizeof(eight));
+        if (eight & UINT64_C(0x8080808080808080)) {
+            return run;
+        }
+    }
+    return run;
+}
+
+size_t utf8_copy(char *to, size_t cap, const char *text)
+{
+    size_t len = strlen(text);
+    const char *end = text + len;
+    const char *stop = to + cap - 1;
+    size_t run = ascii_run(text, len < cap - 1 ? len : cap - 1);
+    char *at = to + run;
     uint32_t n;
 
-    for (; text < end; text += n ? n : 1) {
+    memcpy(to, text, run);
+    for (text += run; text < end; text += n ? n : 1) {
+        if ((unsigned char)*text < 0x80 && at < stop) {
+            *at++ = *text;
+            n = 1;
+            continue;
+        }
         n = utf8_sequence(text, end);
-        if ((size_t)(stop - to) < (n ? n : 1)) {
+        if ((size_t)(stop - at) < (n ? n : 1)) {
             break;
         }
-        memcpy(to, n ? text : "?", n ? n : 1);
-        to += n ? n : 1;
+        memcpy(at, n ? text : "?", n ? n : 1);
+        at += n ? n : 1;
     }
-    *to = '\0';
+    *at = '\0';
+    return (size_t)(at - to);
 }

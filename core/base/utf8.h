@@ -10,7 +10,8 @@
 uint32_t utf8_sequence(const char *p, const char *end);
 /* The code point of the sequence of `n` bytes at p, which utf8_sequence() has seen. */
 uint32_t utf8_code(const char *p, uint32_t n);
-/* A text cut to what fits, between characters; bytes that are none become '?'. cap > 0. */
-void utf8_copy(char *to, size_t cap, const char *text);
+/* A text cut to what fits, between characters; bytes that are none become '?'. cap > 0. Its length
+ * in `to`. */
+size_t utf8_copy(char *to, size_t cap, const char *text);
 
 #endif

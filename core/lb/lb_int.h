@@ -124,7 +124,10 @@ struct call_spans {
     uint32_t tries_told;
     struct spans_mark mark;
     char kept_id[TRACE_ID_HEX]; /* of its trace, once it has ended and is kept; else "" */
-    char *parent; /* traceparent in `json`, where the attempt's id goes; NULL = it is not there */
+    const char *method; /* NULL: a word that no standard has */
+    unsigned char first_id[SPAN_ID_BYTES]; /* of the first attempt's span */
+    const char *parent; /* traceparent as it is in `json`, with the first attempt's id */
+    char *json;
 };
 
 struct lb_call {

@@ -5,8 +5,8 @@
  *     override              where there are overriders
  *     placement, attempt    as often as a runner proved that nothing ran
  *
- * The model that travels is written once, while each attempt is a parent of its own: the place of
- * traceparent in the written text is remembered, and the id of the attempt put there. */
+ * The model that travels is written once, while each attempt is a parent of its own: it is written
+ * with the id that the first one will have, which a further one finds and puts its own there. */
 #include <lb/lb_int.h>
 
 #include <stdio.h>
@@ -29,17 +29,24 @@ static const char *traced_method(const struct lb_call *c)
     return NULL;
 }
 
+/* What the request is gone with, which may be before the call ends. */
 static void add_request(struct lb_call *c, struct spans *s)
 {
-    const char *route = c->route.is_trigger ? "/t/{app}/{source}" : "/invoke/{fn}";
     const char *method = traced_method(c);
 
-    span_rename(s, SPAN_ROOT, "%s %s", method ? method : "HTTP", route);
-    span_text(s, SPAN_ROOT, "http.request.method", method ? method : "_OTHER");
-    span_text(s, SPAN_ROOT, "http.route", route);
+    c->traced.method = method;
+    span_word(s, SPAN_ROOT, "http.request.method", method ? method : "_OTHER");
     span_text(s, SPAN_ROOT, "url.path", c->rq.path);
     span_text(s, SPAN_ROOT, "url.scheme", c->rq.scheme);
-    span_text(s, SPAN_ROOT, "faas.trigger", "http");
+}
+
+static void add_route(struct lb_call *c, struct spans *s)
+{
+    const char *route = c->route.is_trigger ? "/t/{app}/{source}" : "/invoke/{fn}";
+
+    span_rename(s, SPAN_ROOT, "%s %s", c->traced.method ? c->traced.method : "HTTP", route);
+    span_word(s, SPAN_ROOT, "http.route", route);
+    span_word(s, SPAN_ROOT, "faas.trigger", "http");
     span_text(s, SPAN_ROOT, "faas.invocation_id", c->id);
 }
 
@@ -75,29 +82,35 @@ int traced_headers(struct lb_call *c, struct headers *h)
     if (!text) {
         return FN_E_EXHAUSTED;
     }
-    span_print_parent(t->spans, SPAN_ROOT, text);
+    span_draw_id(t->spans, t->first_id);
+    spans_print_parent(t->spans, t->first_id, text);
     t->parent = text;
     return spans_set_headers(t->spans, h, text);
 }
 
-/* Nobody but this node knows the id of its span: the text is found where it was put, unless an
- * overrider took it away. */
 void traced_written(struct lb_call *c, char *json)
 {
-    struct call_spans *t = &c->traced;
-
-    if (t->parent) {
-        t->parent = strstr(json, t->parent);
-    }
+    c->traced.json = json;
 }
 
-static void put_parent(struct call_spans *t)
+/* Nobody but this node knows the id of its span: the text is found where it was put, unless an
+ * overrider took it away. */
+static void put_parent(struct lb_call *c)
 {
+    struct call_spans *t = &c->traced;
     char text[TRACEPARENT_BYTES];
+    char *at;
 
-    if (t->parent && t->attempt != SPAN_NONE) {
-        span_print_parent(t->spans, t->attempt, text);
-        memcpy(t->parent, text, TRACEPARENT_BYTES - 1);
+    if (c->offers == 1) {
+        span_set_id(t->spans, t->attempt, t->first_id);
+        return;
+    }
+    at = t->parent && t->json ? memmem(t->json, c->json_len, t->parent, TRACEPARENT_BYTES - 1)
+                              : NULL;
+    if (at && t->attempt != SPAN_NONE) {
+        spans_print_parent(t->spans, span_id(t->spans, t->attempt), text);
+        memcpy(at, text, TRACEPARENT_BYTES - 1);
+        t->parent = at;
     }
 }
 
@@ -156,7 +169,7 @@ static void add_refusals(struct lb_call *c)
         event = span_event(t->spans, t->placement, "refused", y->begun_ns);
         span_text(t->spans, event, "server.address",
                   trace_text(y->address, sizeof(y->address), clean, sizeof(clean)));
-        span_text(t->spans, event, "fnd.reason", why_how_name(y->how));
+        span_word(t->spans, event, "fnd.reason", why_how_name(y->how));
         span_text(t->spans, event, "fnd.note",
                   trace_text(y->note, sizeof(y->note), clean, sizeof(clean)));
         span_num(t->spans, event, "fnd.round", y->round);
@@ -201,12 +214,12 @@ void traced_offer(struct lb_call *c)
     }
     end_placement(c);
     t->attempt = span_begin(s, SPAN_ROOT, "attempt", SPAN_CLIENT, env_now_ns(c->lb->deps.env));
-    span_text(s, t->attempt, "rpc.system", "grpc");
-    span_text(s, t->attempt, "rpc.service", "RunnerProtocol");
-    span_text(s, t->attempt, "rpc.method", "Engage");
+    span_word(s, t->attempt, "rpc.system", "grpc");
+    span_word(s, t->attempt, "rpc.service", "RunnerProtocol");
+    span_word(s, t->attempt, "rpc.method", "Engage");
     span_text(s, t->attempt, "server.address", c->place.address);
     span_num(s, t->attempt, "fnd.attempt", c->offers);
-    put_parent(t);
+    put_parent(c);
 }
 
 void traced_attempt(struct lb_call *c, enum seen seen, int grpc_status, const char *words)
@@ -244,22 +257,23 @@ void traced_end(struct lb_call *c, enum outcome outcome, int status, const struc
     bool failed = status >= 500;
     bool own_words = e && !(c->has_finished && c->finished.error_user);
     int64_t now_ns = env_now_ns(c->lb->deps.env);
-    const char *kept_id;
+    const char *kept_id = spans_kept_id(s, now_ns, failed);
     char code[16];
 
-    if (!s) {
-        return;
-    }
-    kept_id = spans_kept_id(s, now_ns, failed);
     if (kept_id) {
         memcpy(c->traced.kept_id, kept_id, TRACE_ID_HEX);
     }
-    c->traced.spans = NULL;
+    if (!spans_keep(s, now_ns, failed)) {
+        c->traced.spans = NULL;
+        return;
+    }
     end_attempt_open(c, outcome);
     end_placement(c);
+    c->traced.spans = NULL;
+    add_route(c, s);
     snprintf(code, sizeof(code), "%d", status);
     span_num(s, SPAN_ROOT, "http.response.status_code", status);
-    span_text(s, SPAN_ROOT, "fnd.outcome", outcome_names[outcome]);
+    span_word(s, SPAN_ROOT, "fnd.outcome", outcome_names[outcome]);
     span_text(s, SPAN_ROOT, "fnd.fn_id", c->fn ? c->fn->fn_id : c->route.fn_id);
     span_text(s, SPAN_ROOT, "fnd.app_id", c->fn ? c->fn->app_id : NULL);
     span_text(s, SPAN_ROOT, "faas.name", c->fn ? c->fn->fn_id : NULL);
@@ -267,7 +281,7 @@ void traced_end(struct lb_call *c, enum outcome outcome, int status, const struc
     if (failed) {
         span_fail(s, SPAN_ROOT, code, own_words ? e->msg : NULL);
     }
-    spans_end(s, now_ns, failed);
+    spans_end(s, now_ns);
 }
 
 const struct metric_exemplar *traced_exemplar(const struct lb_call *c,

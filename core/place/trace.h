@@ -51,13 +51,9 @@ struct trace {
 
 static inline void trace_copy(char *to, size_t cap, const char *from)
 {
-    size_t n = 0;
-
-    while (from && n < cap - 1 && from[n]) {
-        to[n] = from[n];
-        n++;
+    if (!from || !memccpy(to, from, '\0', cap - 1)) {
+        to[from ? cap - 1 : 0] = '\0';
     }
-    to[n] = '\0';
 }
 
 static inline void trace_init(struct trace *t)

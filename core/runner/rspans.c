@@ -18,10 +18,6 @@ void rspans_begin(struct rcall *rc)
 
     rc->traced.spans = s;
     rc->traced.function = SPAN_NONE;
-    span_text(s, SPAN_ROOT, "rpc.system", "grpc");
-    span_text(s, SPAN_ROOT, "rpc.service", "RunnerProtocol");
-    span_text(s, SPAN_ROOT, "rpc.method", "Engage");
-    span_text(s, SPAN_ROOT, "faas.invocation_id", rc->call.id);
 }
 
 /* ---- its run --------------------------------------------------------------------------------- */
@@ -42,7 +38,7 @@ int rspans_run(struct rcall *rc, struct headers *h)
     if (!text) {
         return FN_E_EXHAUSTED;
     }
-    span_print_parent(t->spans, t->function, text);
+    spans_print_parent(t->spans, span_id(t->spans, t->function), text);
     return spans_set_headers(t->spans, h, text);
 }
 
@@ -123,19 +119,24 @@ void rspans_kept_id(const struct rcall *rc, char ret[TRACE_ID_HEX])
 void rspans_end(struct rcall *rc)
 {
     struct spans *s = rc->traced.spans;
+    int64_t now_ns = env_now_ns(rc->r->env);
 
-    if (!s) {
+    rc->traced.spans = NULL;
+    if (!spans_keep(s, now_ns, rc->traced.failed)) {
         return;
     }
-    rc->traced.spans = NULL;
     if (!rc->traced.told) {
         span_fail(s, SPAN_ROOT, "cancelled", NULL);
     }
     add_queue(rc, s);
+    span_word(s, SPAN_ROOT, "rpc.system", "grpc");
+    span_word(s, SPAN_ROOT, "rpc.service", "RunnerProtocol");
+    span_word(s, SPAN_ROOT, "rpc.method", "Engage");
+    span_text(s, SPAN_ROOT, "faas.invocation_id", rc->call.id);
     span_text(s, SPAN_ROOT, "faas.name", rc->call.fn_id);
     span_text(s, SPAN_ROOT, "fnd.fn_id", rc->call.fn_id);
     span_text(s, SPAN_ROOT, "fnd.app_id", rc->call.app_id);
-    span_text(s, SPAN_ROOT, "fnd.outcome", outcome_names[rc->outcome]);
+    span_word(s, SPAN_ROOT, "fnd.outcome", outcome_names[rc->outcome]);
     span_num(s, SPAN_ROOT, "faas.max_memory", (int64_t)(rc->call.mem_mb << 20));
-    spans_end(s, env_now_ns(rc->r->env), rc->traced.failed);
+    spans_end(s, now_ns);
 }

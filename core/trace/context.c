@@ -1,5 +1,5 @@
 /* W3C Trace Context: the two header fields by which a trace goes on over nodes. */
-#include <trace/trace.h>
+#include <trace/trace_int.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +65,7 @@ bool trace_context_parse(const char *text, struct trace_context *ret)
            !is_zero(ret->trace_id, TRACE_ID_BYTES) && !is_zero(ret->span_id, SPAN_ID_BYTES);
 }
 
-static char *print_hex(const unsigned char *from, size_t n, char *to)
+char *hex_print(const unsigned char *from, size_t n, char *to)
 {
     static const char digits[] = "0123456789abcdef";
 
@@ -76,19 +76,18 @@ static char *print_hex(const unsigned char *from, size_t n, char *to)
     return to;
 }
 
-void trace_context_print(const struct trace_context *c, char ret[TRACEPARENT_BYTES])
+void traceparent_print(const char *trace_id, const unsigned char *span_id, uint8_t flags,
+                       char ret[TRACEPARENT_BYTES])
 {
     char *to = ret;
 
-    *to++ = '0';
-    *to++ = '0';
+    memcpy(to, "00-", 3);
+    memcpy(to + 3, trace_id, TRACE_ID_HEX - 1);
+    to += TRACEPARENT_SPAN;
+    to[-1] = '-';
+    to = hex_print(span_id, SPAN_ID_BYTES, to);
     *to++ = '-';
-    to = print_hex(c->trace_id, TRACE_ID_BYTES, to);
-    *to++ = '-';
-    to = print_hex(c->span_id, SPAN_ID_BYTES, to);
-    *to++ = '-';
-    to = print_hex(&c->flags, 1, to);
-    *to = '\0';
+    *hex_print(&flags, 1, to) = '\0';
 }
 
 /* ---- tracestate ------------------------------------------------------------------------------ */

@@ -49,7 +49,6 @@ static bool chance_says_so(const struct trace_context *c, uint32_t permille)
 static void take_context(struct spans *s, const struct headers *h)
 {
     const struct trace_options *o = &s->tracer->target->options;
-    char text[TRACEPARENT_BYTES];
 
     s->state[0] = '\0';
     if (find_parent(h, &s->context)) {
@@ -63,9 +62,7 @@ static void take_context(struct spans *s, const struct headers *h)
     s->sampled = s->by_caller ? s->context.flags & TRACE_SAMPLED
                               : chance_says_so(&s->context, o->permille);
     s->context.flags = s->sampled ? TRACE_SAMPLED : 0;
-    trace_context_print(&s->context, text);
-    memcpy(s->id_text, text + 3, TRACE_ID_HEX - 1);
-    s->id_text[TRACE_ID_HEX - 1] = '\0';
+    *hex_print(s->context.trace_id, TRACE_ID_BYTES, s->id_text) = '\0';
 }
 
 struct spans *spans_begin(struct tracer *t, const struct headers *h, const char *name,
@@ -77,7 +74,6 @@ struct spans *spans_begin(struct tracer *t, const struct headers *h, const char 
         return NULL;
     }
     s->n_spans = s->n_attrs = s->n_events = s->text_len = s->n_dropped = 0;
-    s->wall_ns = env_wall_ns(t->deps.env) - env_now_ns(t->deps.env);
     take_context(s, h);
     span_begin(s, SPAN_ROOT, name, SPAN_SERVER, at_ns);
     return s;
@@ -99,7 +95,7 @@ uint32_t span_begin(struct spans *s, uint32_t parent, const char *name, enum spa
     }
     p = &s->spans[s->n_spans];
     *p = (struct span){ .name = name, .begun_ns = at_ns, .parent = parent, .kind = (uint8_t)kind };
-    random_bytes(s->tracer->deps.env, p->id, SPAN_ID_BYTES);
+    span_draw_id(s, p->id);
     return s->n_spans++;
 }
 
@@ -111,18 +107,16 @@ void span_end(struct spans *s, uint32_t span, int64_t at_ns)
 }
 
 /* In the block, as UTF-8, cut to what is left of it; NULL when nothing is. */
-static const char *keep_text(struct spans *s, const char *text)
+static const char *keep_text(struct spans *s, uint32_t owner, const char *text)
 {
-    size_t room = TEXT_BYTES - s->text_len;
-    size_t n = strnlen(text, TEXT_VALUE_MAX - 1) + 1;
+    size_t room = (owner == SPAN_ROOT ? TEXT_BYTES : TEXT_BYTES - ROOT_TEXT_BYTES);
     char *to = s->text + s->text_len;
 
-    if (room < 2) {
+    if (room < s->text_len + 2) {
         return NULL;
     }
-    n = n < room ? n : room;
-    utf8_copy(to, n, text);
-    s->text_len += (uint32_t)strlen(to) + 1;
+    room -= s->text_len;
+    s->text_len += (uint32_t)utf8_copy(to, room < TEXT_VALUE_MAX ? room : TEXT_VALUE_MAX, text) + 1;
     return to;
 }
 
@@ -138,7 +132,7 @@ void span_rename(struct spans *s, uint32_t span, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(name, sizeof(name), fmt, ap);
     va_end(ap);
-    kept = keep_text(s, name);
+    kept = keep_text(s, span, name);
     s->spans[span].name = kept ? kept : s->spans[span].name;
 }
 
@@ -149,7 +143,7 @@ static struct attr *add_attr(struct spans *s, uint32_t owner, const char *key)
     if (!s || owner == SPAN_NONE) {
         return NULL;
     }
-    if (s->n_attrs == ATTRS_MAX) {
+    if (s->n_attrs >= (owner == SPAN_ROOT ? ATTRS_MAX : ATTRS_MAX - ROOT_ATTRS)) {
         s->n_dropped++;
         return NULL;
     }
@@ -165,11 +159,21 @@ void span_text(struct spans *s, uint32_t span, const char *key, const char *valu
 
     if (a) {
         a->type = ATTR_TEXT;
-        a->value.text = keep_text(s, value);
+        a->value.text = keep_text(s, span, value);
         if (!a->value.text) {
             s->n_attrs--;
             s->n_dropped++;
         }
+    }
+}
+
+void span_word(struct spans *s, uint32_t span, const char *key, const char *word)
+{
+    struct attr *a = add_attr(s, span, key);
+
+    if (a) {
+        a->type = ATTR_TEXT;
+        a->value.text = word;
     }
 }
 
@@ -197,7 +201,7 @@ void span_fail(struct spans *s, uint32_t span, const char *type, const char *mes
 {
     if (s && span < s->n_spans) {
         s->spans[span].failed = true;
-        s->spans[span].message = message && *message ? keep_text(s, message) : NULL;
+        s->spans[span].message = message && *message ? keep_text(s, span, message) : NULL;
         span_text(s, span, "error.type", type);
     }
 }
@@ -251,12 +255,27 @@ const char *spans_trace_id(const struct spans *s)
     return s ? s->id_text : NULL;
 }
 
-void span_print_parent(const struct spans *s, uint32_t span, char ret[TRACEPARENT_BYTES])
+const unsigned char *span_id(const struct spans *s, uint32_t span)
 {
-    struct trace_context c = s->context;
+    return s->spans[span < s->n_spans ? span : SPAN_ROOT].id;
+}
 
-    memcpy(c.span_id, s->spans[span < s->n_spans ? span : SPAN_ROOT].id, SPAN_ID_BYTES);
-    trace_context_print(&c, ret);
+void span_draw_id(struct spans *s, unsigned char ret[SPAN_ID_BYTES])
+{
+    random_bytes(s->tracer->deps.env, ret, SPAN_ID_BYTES);
+}
+
+void span_set_id(struct spans *s, uint32_t span, const unsigned char id[SPAN_ID_BYTES])
+{
+    if (s && span < s->n_spans) {
+        memcpy(s->spans[span].id, id, SPAN_ID_BYTES);
+    }
+}
+
+void spans_print_parent(const struct spans *s, const unsigned char id[SPAN_ID_BYTES],
+                        char ret[TRACEPARENT_BYTES])
+{
+    traceparent_print(s->id_text, id, s->context.flags, ret);
 }
 
 int spans_set_headers(const struct spans *s, struct headers *h, const char *traceparent)
@@ -296,22 +315,28 @@ const char *spans_kept_id(const struct spans *s, int64_t at_ns, bool failed)
     return kept ? s->id_text : NULL;
 }
 
-void spans_end(struct spans *s, int64_t at_ns, bool failed)
+bool spans_keep(struct spans *s, int64_t at_ns, bool failed)
 {
-    const char *why;
-
     if (!s) {
-        return;
+        return false;
     }
-    why = verdict(s, at_ns - s->spans[SPAN_ROOT].begun_ns, failed);
-    if (!why) {
+    s->kept_for = verdict(s, at_ns - s->spans[SPAN_ROOT].begun_ns, failed);
+    if (!s->kept_for) {
         tracer_give_block(s);
-        return;
+        return false;
     }
+    return true;
+}
+
+void spans_end(struct spans *s, int64_t at_ns)
+{
+    struct env *env = s->tracer->deps.env;
+
+    s->wall_ns = env_wall_ns(env) - env_now_ns(env);
     for (uint32_t i = 0; i < s->n_spans; i++) {
         span_end(s, i, at_ns);
     }
-    span_text(s, SPAN_ROOT, "fnd.sampled", why);
+    span_word(s, SPAN_ROOT, "fnd.sampled", s->kept_for);
     if (s->n_dropped > 0) {
         span_num(s, SPAN_ROOT, "fnd.dropped", s->n_dropped);
     }

@@ -8,8 +8,8 @@
  * it: a full queue drops and counts.
  *
  * Without traces.endpoint spans_begin() gives NULL, which every function takes: then nothing is
- * kept or allocated. Names and keys are literals, texts are copied and cut. Times are those of
- * env_now_ns(). Knows no sockets: parcels go out by a table. Everything is [loop] unless marked.
+ * kept or allocated. Names, keys and words are literals, texts are copied and cut. Times are those
+ * of env_now_ns(). Knows no sockets: parcels go out by a table. Everything is [loop] unless marked.
  *
  * W3C Trace Context, level 1; the protocol is proto/otlp.proto. */
 #ifndef TRACE_TRACE_H
@@ -39,7 +39,6 @@ struct trace_context {
 
 /* One field's value. False: it is malformed, and the trace begins anew. */
 bool trace_context_parse(const char *traceparent, struct trace_context *ret);
-void trace_context_print(const struct trace_context *c, char ret[TRACEPARENT_BYTES]);
 /* Members of all fields in their order, joined by ','. False: there are none, or one is
  * malformed. */
 bool trace_state_join(const struct headers *h, char ret[TRACESTATE_MAX + 1]);
@@ -120,8 +119,10 @@ struct spans;
  * NULL), or memory is out. */
 struct spans *spans_begin(struct tracer *t, const struct headers *h, const char *name,
                           int64_t at_ns);
-/* The call is over; `s` is gone. */
-void spans_end(struct spans *s, int64_t at_ns, bool failed);
+/* The call is over: is its trace kept? False: it is not, and `s` is gone. Else what only a trace
+ * that is read needs is written now, at no cost for all the others, and spans_end() sends it. */
+bool spans_keep(struct spans *s, int64_t at_ns, bool failed);
+void spans_end(struct spans *s, int64_t at_ns); /* `s` is gone */
 
 uint32_t span_begin(struct spans *s, uint32_t parent, const char *name, enum span_kind kind,
                     int64_t at_ns);
@@ -129,8 +130,10 @@ void span_end(struct spans *s, uint32_t span, int64_t at_ns);
 /* Another name than the literal that it began with. */
 void span_rename(struct spans *s, uint32_t span, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Attributes, of spans and of events. A text that is NULL is none. */
+/* Attributes, of spans and of events. A text that is NULL is none; a word is a literal, texts are
+ * copied. */
 void span_text(struct spans *s, uint32_t span, const char *key, const char *value);
+void span_word(struct spans *s, uint32_t span, const char *key, const char *word);
 void span_num(struct spans *s, uint32_t span, const char *key, int64_t value);
 void span_bool(struct spans *s, uint32_t span, const char *key, bool value);
 /* It failed: error.type, and for people a sentence or NULL. */
@@ -154,8 +157,13 @@ void spans_rewind(struct spans *s, const struct spans_mark *m);
 const char *spans_trace_id(const struct spans *s);
 /* The same, for exemplars, if the call's trace would be kept were it over now; else NULL. */
 const char *spans_kept_id(const struct spans *s, int64_t at_ns, bool failed);
-/* A traceparent that names the span as the parent of what comes. */
-void span_print_parent(const struct spans *s, uint32_t span, char ret[TRACEPARENT_BYTES]);
+/* The id of a span; one for a span that begins later, when what goes on names it already. */
+const unsigned char *span_id(const struct spans *s, uint32_t span);
+void span_draw_id(struct spans *s, unsigned char ret[SPAN_ID_BYTES]);
+void span_set_id(struct spans *s, uint32_t span, const unsigned char id[SPAN_ID_BYTES]);
+/* A traceparent that names that span as the parent of what comes. */
+void spans_print_parent(const struct spans *s, const unsigned char id[SPAN_ID_BYTES],
+                        char ret[TRACEPARENT_BYTES]);
 /* In the place of what came: traceparent with that text (borrowed) and the caller's tracestate. 0
  * or FN_E_EXHAUSTED. */
 int spans_set_headers(const struct spans *s, struct headers *h, const char *traceparent);

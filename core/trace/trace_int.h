@@ -12,6 +12,17 @@
 #define EVENTS_MAX     32u
 #define TEXT_BYTES     4096u
 #define TEXT_VALUE_MAX 256u /* of one attribute */
+/* The root's are written last: others leave them this much. */
+#define ROOT_ATTRS      24u
+#define ROOT_TEXT_BYTES 1536u
+
+/* ---- context.c [any] ------------------------------------------------------------------------- */
+
+/* Two digits a byte, no end; behind the last one. */
+char *hex_print(const unsigned char *from, size_t n, char *to);
+/* trace_id as hex. */
+void traceparent_print(const char *trace_id, const unsigned char *span_id, uint8_t flags,
+                       char ret[TRACEPARENT_BYTES]);
 
 /* ---- spans.c --------------------------------------------------------------------------------- */
 
@@ -52,6 +63,7 @@ struct spans {
     char id_text[TRACE_ID_HEX];
     bool sampled;
     bool by_caller;   /* the traceparent said so */
+    const char *kept_for; /* the verdict */
     int64_t wall_ns;  /* to be added to times */
     uint32_t n_spans, n_attrs, n_events, text_len, n_dropped;
     char state[TRACESTATE_MAX + 1];

@@ -19,6 +19,9 @@ struct budget fixture_bodies;
 struct api_request api[API_MAX];
 int n_api;
 static struct id_maker ids;
+static struct trace_deps trace_deps;
+static struct trace_options trace_options;
+static struct tracer *tracer;
 
 /* ---- plugins --------------------------------------------------------------------------------- */
 
@@ -128,6 +131,22 @@ static void add_functions(void)
     ck_assert_int_eq(catalog_add(catalog, &app, &fn, NULL, &e), FN_E_EXISTS);
 }
 
+void fixture_trace(const struct trace_deps *deps, const struct trace_options *o)
+{
+    trace_deps = *deps;
+    trace_options = *o;
+}
+
+static void tracer_setup(struct lb_deps *ld)
+{
+    if (trace_options.endpoint) {
+        trace_deps.env = &env->env;
+        ck_assert_int_eq(tracer_create(&trace_deps, &tracer, NULL), 0);
+        ck_assert_int_eq(tracer_set_options(tracer, &trace_options), 0);
+        ld->tracer = tracer;
+    }
+}
+
 void lb_setup(void)
 {
     static const struct catalog_source source = { api_get, NULL };
@@ -157,6 +176,7 @@ void lb_setup(void)
     ck_assert_int_eq(place_start(place, &pool, &e), 0);
     ld.place = place;
     ld.catalog = catalog;
+    tracer_setup(&ld);
     ck_assert_int_eq(lb_create(&ld, &lb, &e), 0);
 }
 
@@ -172,6 +192,9 @@ void lb_teardown(void)
     place_destroy(place);
     catalog_destroy(catalog);
     fake_engage_finish(&fe);
+    tracer_destroy(tracer);
+    tracer = NULL;
+    trace_options.endpoint = NULL;
     ck_assert_uint_eq(env->n_timers, 0);
     fake_env_destroy(env);
 }

@@ -54,6 +54,10 @@ extern struct api_request api[API_MAX];
 extern int n_api;
 void api_answer(int i, uint32_t status, const char *body);
 
+/* The next lb_setup() has a tracer; env is set there. */
+struct trace_deps;
+struct trace_options;
+void fixture_trace(const struct trace_deps *deps, const struct trace_options *o);
 void lb_setup(void);
 void lb_teardown(void);
 void publish(const char *const *addresses);

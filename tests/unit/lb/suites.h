@@ -13,5 +13,6 @@ Suite *random_suite(void);
 Suite *why_suite(void);
 Suite *list_suite(void);
 Suite *view_suite(void);
+Suite *traced_suite(void);
 
 #endif

@@ -68,11 +68,18 @@ struct spans *rig_begin(struct rig *r, const char *traceparent)
     return spans_begin(r->t, &h, "call", r->fake->now);
 }
 
+static void end_call(struct spans *s, int64_t at_ns, bool failed)
+{
+    if (spans_keep(s, at_ns, failed)) {
+        spans_end(s, at_ns);
+    }
+}
+
 void rig_call(struct rig *r, const char *traceparent, int64_t ms, bool failed)
 {
     struct spans *s = rig_begin(r, traceparent);
 
-    spans_end(s, r->fake->now + ms * ENV_MS, failed);
+    end_call(s, r->fake->now + ms * ENV_MS, failed);
 }
 
 void rig_settle(struct rig *r)
@@ -170,7 +177,7 @@ START_TEST(chance_keeps_the_share_and_nodes_agree)
         struct spans *s = rig_begin(&a, NULL), *other;
         char parent[TRACEPARENT_BYTES];
 
-        span_print_parent(s, SPAN_ROOT, parent);
+        spans_print_parent(s, span_id(s, SPAN_ROOT), parent);
         other = rig_begin(&b, parent);
         ck_assert_int_eq(s->sampled, other->sampled);
         ck_assert_str_eq(spans_trace_id(s), spans_trace_id(other));
@@ -199,7 +206,7 @@ START_TEST(off_keeps_nothing)
     span_text(NULL, SPAN_ROOT, "a", "b");
     span_fail(NULL, SPAN_ROOT, "a", "b");
     span_end(NULL, SPAN_ROOT, 1);
-    spans_end(NULL, 1, true);
+    end_call(NULL, 1, true);
     ck_assert_ptr_null(r.t->free);
     rig_close(&r);
 }
@@ -223,7 +230,7 @@ START_TEST(two_traceparents_are_none)
     ck_assert_int_eq(spans_set_headers(s, &h, RIG_NOT), 0);
     ck_assert_uint_eq(h.n, 1);
     ck_assert_str_eq(headers_get(&h, "Traceparent"), RIG_NOT);
-    spans_end(s, r.fake->now, false);
+    end_call(s, r.fake->now, false);
     rig_close(&r);
 }
 END_TEST
@@ -243,15 +250,15 @@ START_TEST(exemplars_are_of_traces_that_are_kept)
     ck_assert_ptr_null(spans_kept_id(quick, r.fake->now, false));
     ck_assert_ptr_nonnull(spans_kept_id(quick, r.fake->now, true));
     ck_assert_ptr_nonnull(spans_kept_id(quick, r.fake->now + o.slow_ns, false));
-    spans_end(s, r.fake->now, false);
+    end_call(s, r.fake->now, false);
     ck_assert_ptr_null(spans_kept_id(quick, r.fake->now, true)); /* the queue is full */
-    spans_end(quick, r.fake->now, false);
+    end_call(quick, r.fake->now, false);
     rig_settle(&r);
     o.endpoint = NULL;
     s = rig_begin(&r, RIG_SAMPLED);
     ck_assert_int_eq(tracer_set_options(r.t, &o), 0);
     ck_assert_ptr_null(spans_kept_id(s, r.fake->now, true)); /* they were switched off */
-    spans_end(s, r.fake->now, false);
+    end_call(s, r.fake->now, false);
     rig_close(&r);
 }
 END_TEST
@@ -276,7 +283,7 @@ static void write_tree(struct rig *r)
     span_rename(s, SPAN_ROOT, "%s /x", "GET");
     span_end(s, b, now + 5);
     span_end(s, b, now + 50); /* the first one counts */
-    spans_end(s, now + 9, false);
+    end_call(s, now + 9, false);
 }
 
 START_TEST(a_tree_on_the_wire)
@@ -347,12 +354,34 @@ START_TEST(what_does_not_fit_is_counted)
         span_event(s, span, "e", 1);
         span_end(s, span, 2);
     }
-    spans_end(s, r.fake->now, false);
+    ck_assert(spans_keep(s, r.fake->now, false));
+    span_text(s, SPAN_ROOT, "last", long_text); /* the root has room of its own */
+    spans_end(s, r.fake->now);
     rig_settle(&r);
     root = only_span(&r, 0);
+    ck_assert_uint_eq(strlen(text_of(root, "last")), TEXT_VALUE_MAX - 1);
     ck_assert_uint_eq(r.last->resource_spans[0]->scope_spans[0]->n_spans, SPANS_MAX);
     ck_assert_uint_lt(strlen(text_of(only_span(&r, 1), "k")), TEXT_VALUE_MAX);
     ck_assert_int_gt(value_of(root->attributes, root->n_attributes, "fnd.dropped")->int_value, 4);
+    rig_close(&r);
+}
+END_TEST
+
+/* More blocks than are kept for the next calls: the last ones go back to the system. */
+START_TEST(calls_at_once_that_are_not_kept)
+{
+    struct spans *s[100];
+    struct rig r;
+
+    rig_open(&r, &none);
+    for (int i = 0; i < 100; i++) {
+        s[i] = rig_begin(&r, NULL);
+    }
+    for (int i = 0; i < 100; i++) {
+        ck_assert(!spans_keep(s[i], r.fake->now, false));
+    }
+    rig_settle(&r);
+    ck_assert_uint_eq(r.posts, 0);
     rig_close(&r);
 }
 END_TEST
@@ -375,7 +404,7 @@ START_TEST(going_back_forgets_what_came_later)
         span_num(s, span, "n", i);
         span_text(s, span, "to", "10.0.0.1:9190");
     }
-    spans_end(s, r.fake->now, false);
+    end_call(s, r.fake->now, false);
     rig_settle(&r);
     ck_assert_uint_eq(r.last->resource_spans[0]->scope_spans[0]->n_spans, 2);
     ck_assert_int_eq(only_span(&r, 1)->attributes[0]->value->int_value, 999);
@@ -397,6 +426,7 @@ int main(void)
     tcase_add_test(t, exemplars_are_of_traces_that_are_kept);
     tcase_add_test(t, a_tree_on_the_wire);
     tcase_add_test(t, what_does_not_fit_is_counted);
+    tcase_add_test(t, calls_at_once_that_are_not_kept);
     tcase_add_test(t, going_back_forgets_what_came_later);
     suite_add_tcase(s, t);
     suite_add_tcase(s, context_tests());
