@@ -7,12 +7,6 @@
 
 #define FIRST_CAP 16
 
-/* Nearly all others differ in the first letter. */
-static bool same_name(const char *a, const char *b)
-{
-    return ((a[0] ^ b[0]) & ~('a' ^ 'A')) == 0 && strcasecmp(a, b) == 0;
-}
-
 void headers_init(struct headers *h, struct arena *arena)
 {
     *h = (struct headers){ .arena = arena };
@@ -64,7 +58,7 @@ int headers_set(struct headers *h, const char *name, const char *value)
 const char *headers_get(const struct headers *h, const char *name)
 {
     for (uint32_t i = 0; i < h->n; i++) {
-        if (same_name(h->items[i].name, name)) {
+        if (header_is(h->items[i].name, name)) {
             return h->items[i].value;
         }
     }
@@ -77,7 +71,7 @@ bool headers_remove(struct headers *h, const char *name)
     bool found;
 
     for (uint32_t i = 0; i < h->n; i++) {
-        if (!same_name(h->items[i].name, name)) {
+        if (!header_is(h->items[i].name, name)) {
             h->items[kept++] = h->items[i];
         }
     }

@@ -559,8 +559,8 @@ static int fn_headers(struct rcall *rc, struct headers *ret)
         const struct header *h = &in->items[i];
 
         if (!header_is_framing(h->name) && !header_is_hop_by_hop(h->name, h->value) &&
-            strcasecmp(h->name, "Host") != 0 && strcasecmp(h->name, "Fn-Call-Id") != 0 &&
-            strcasecmp(h->name, "Fn-Deadline") != 0) {
+            !header_is(h->name, "Host") && !header_is(h->name, "Fn-Call-Id") &&
+            !header_is(h->name, "Fn-Deadline")) {
             items[n++] = *h;
         }
     }

@@ -25,7 +25,7 @@ static bool find_parent(const struct headers *h, struct trace_context *ret)
     const char *found = NULL;
 
     for (uint32_t i = 0; i < h->n; i++) {
-        if (strcasecmp(h->items[i].name, "Traceparent") == 0) {
+        if (header_is(h->items[i].name, "Traceparent")) {
             if (found) {
                 return false;
             }
