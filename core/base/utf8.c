@@ -38,7 +38,7 @@ uint32_t utf8_code(const char *p, uint32_t n)
     return code;
 }
 
-/* How many bytes from p on are ASCII, at least: eight at a time. */
+/* How many bytes from p on are ASCII: eight at a time. */
 static size_t ascii_run(const char *p, size_t n)
 {
     size_t run = 0;
@@ -47,8 +47,11 @@ static size_t ascii_run(const char *p, size_t n)
     for (; n - run >= sizeof(eight); run += sizeof(eight)) {
         memcpy(&eight, p + run, sizeof(eight));
         if (eight & UINT64_C(0x8080808080808080)) {
-            return run;
+            break;
         }
+    }
+    while (run < n && (unsigned char)p[run] < 0x80) {
+        run++;
     }
     return run;
 }
@@ -64,11 +67,6 @@ size_t utf8_copy(char *to, size_t cap, const char *text)
 
     memcpy(to, text, run);
     for (text += run; text < end; text += n ? n : 1) {
-        if ((unsigned char)*text < 0x80 && at < stop) {
-            *at++ = *text;
-            n = 1;
-            continue;
-        }
         n = utf8_sequence(text, end);
         if ((size_t)(stop - at) < (n ? n : 1)) {
             break;

@@ -758,7 +758,8 @@ END_TEST
 
 START_TEST(test_utf8_copy)
 {
-    char to[8];
+    static const char whole[] = "0123456789ab\xc3\xa9 and as much again";
+    char to[8], text[sizeof(whole)];
 
     utf8_copy(to, sizeof(to), "caf\xc3\xa9");
     ck_assert_str_eq(to, "caf\xc3\xa9");
@@ -768,6 +769,13 @@ START_TEST(test_utf8_copy)
     ck_assert_str_eq(to, "a?z?");
     utf8_copy(to, 1, "a");
     ck_assert_str_eq(to, "");
+    for (size_t cut = 1; cut <= sizeof(whole); cut++) { /* eight at a time, and the rest */
+        size_t len = utf8_copy(text, cut, whole);
+
+        ck_assert_uint_eq(len, cut - 1 == 13 ? 12 : cut - 1);
+        ck_assert_uint_eq(strlen(text), len);
+        ck_assert_int_eq(memcmp(text, whole, len), 0);
+    }
 }
 END_TEST
 
