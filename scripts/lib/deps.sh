@@ -9,7 +9,8 @@ deps_build="gcc cmake ninja-build pkg-config ccache libc6-dev libnghttp2-dev lib
 deps_kit="dpkg-dev"
 deps_run="curl ca-certificates"
 deps_test="libgrpc-dev libhttp-parser-dev abigail-tools binutils g++ make clang libclang-rt-14-dev openssl dpkg-dev
-    docker.io podman catatonit containernetworking-plugins runc crun skopeo iptables iproute2 xz-utils procps gdb prometheus golang-go python3 python3-prometheus-client postgresql sqlite3 chromium chromium-driver"
+    docker.io podman catatonit containernetworking-plugins runc crun skopeo iptables iproute2 xz-utils procps gdb prometheus golang-go python3 python3-prometheus-client postgresql sqlite3 chromium chromium-driver
+    lintian mandoc"
 deps_tidy="clang-tidy"
 deps_bench="wrk procps"
 

@@ -150,6 +150,7 @@ describe('records in a file', () => {
 
 describe('records to a reader on a Unix socket', () => {
   const socket = path.join(tempDir(), 'reader.sock')
+  const queue = 1000 // far more than the calls that allThere() makes in the second between two tries
   let node
   let server
   let got = []
@@ -178,7 +179,7 @@ describe('records to a reader on a Unix socket', () => {
   })
   before(async () => {
     await listen()
-    node = await start(`url: "http://usage/calls", socket: "${socket}", queue: 100`)
+    node = await start(`url: "http://usage/calls", socket: "${socket}", queue: ${queue}`)
   })
   after(async () => {
     await node.stop()
@@ -204,7 +205,7 @@ describe('records to a reader on a Unix socket', () => {
   it('what has no place is dropped and counted, calls go on, and the gap is seen', async () => {
     got = []
     await vanish()
-    for (let i = 0; i < 8; i++) await call(node, 20)
+    for (let i = 0; i < queue + 60; i += 20) await call(node, 20)
     const dropped = await node.metric('fn_plugin_listener_usage_dropped')
     assert.ok(dropped >= 60, `${dropped}`)
     assert.match(node.log, /records of calls are dropped: the queue is full/)
