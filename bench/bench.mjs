@@ -98,7 +98,7 @@ const DRIVER = process.env.DOCKER_HOST ? `{ use: docker, docker_host: "${process
 async function startFnd(grpc = 'tcp', more = '', env = {}) {
   const [lbPort, runnerPort] = [await freePort(), await freePort()]
   const address = grpc === 'tcp' ? `127.0.0.1:${await freePort()}` : `unix:${path.join(tempDir(), 'grpc.sock')}`
-  const runner = await Fnd.start('runner', runnerPort, `
+  const runnerYaml = (more) => `
 node: pure-runner
 http: { listen: "127.0.0.1:${runnerPort}" }
 grpc: { listen: "${address}" }
@@ -106,8 +106,8 @@ plugin_dir: ${path.join(build, 'plugins')}
 ${more}
 plugins:
   driver: ${DRIVER}
-`, { env })
-  const lb = await Fnd.start('lb', lbPort, `
+`
+  const lbYaml = (more) => `
 node: lb
 http: { listen: "127.0.0.1:${lbPort}" }
 plugin_dir: ${path.join(build, 'plugins')}
@@ -119,20 +119,20 @@ apps:
   - name: bench
     functions:
       - { name: hello, id: 01BENCH0000000000000000000, image: "${IMAGE}", memory: ${MEMORY_MB}, idle_timeout: 600 }
-`, { env })
+`
+  const runner = await Fnd.start('runner', runnerPort, runnerYaml(more), { env })
+  const lb = await Fnd.start('lb', lbPort, lbYaml(more), { env })
   return {
     name: `fnd, ${grpc}`, pids: [lb.pid, runner.pid], url: lb.url('/invoke/01BENCH0000000000000000000'),
     stop: async () => { await lb.stop(); await runner.stop() },
+    reload: (more) => { reload(runner, runnerYaml(more)); reload(lb, lbYaml(more)) },
   }
 }
 
-// What nodes send to a collector costs them; what it does there is nobody's here.
-async function startTracing(permille) {
-  const collector = http.createServer((req, res) => { req.resume().on('end', () => res.end()) })
-  await new Promise((resolve) => collector.listen(0, '127.0.0.1', resolve))
-  const url = `http://127.0.0.1:${collector.address().port}/v1/traces`
-  const s = await startFnd('tcp', `traces: { endpoint: "${url}", sample_permille: ${permille} }`)
-  return { ...s, stop: async () => { await s.stop(); collector.close() } }
+function reload(node, yaml) {
+  const file = path.join(node.dir, 'fn.yaml')
+  writeFileSync(file, yaml, { mode: 0o600 })
+  execFileSync(path.join(build, 'fnd'), ['reload', '--config', file], { env: { PATH: process.env.PATH, TMPDIR: node.dir }, stdio: 'ignore' })
 }
 
 async function startPeer(binary) {
@@ -175,14 +175,14 @@ const paths = [
   ['fnd, transport: core', existsSync(path.join(build, 'transports', 'grpc-core.so')) && (() => startFnd('tcp', '', { FND_TRANSPORT: 'core' }))],
   ['Go Fn', process.env.FN_PEER && (() => startPeer(path.resolve(process.env.FN_PEER)))],
 ]
-// Their callers ask for no trace.
+// The same nodes with other lines in fn.yaml; their callers ask for no trace.
 const tracing = [
-  ['fnd, no traces', () => startFnd()],
-  ['one call in a hundred traced', () => startTracing(10)],
-  ['each call traced', () => startTracing(1000)],
+  ['fnd, no traces', () => ''],
+  ['one call in a hundred traced', (url) => `traces: { endpoint: "${url}", sample_permille: 10 }`],
+  ['each call traced', (url) => `traces: { endpoint: "${url}", sample_permille: 1000 }`],
 ]
 const parts = process.argv.slice(2)
-const systems = (parts[0] === 'traces' ? tracing : paths).filter(([, start], i) => start && (!columns || columns.includes(i)))
+const systems = (parts[0] === 'traces' ? tracing : paths).filter(([, make], i) => make && (!columns || columns.includes(i)))
 
 // ---- measurements ----------------------------------------------------------------------------
 
@@ -192,9 +192,7 @@ function row(what, target, list, figure) {
 }
 
 async function measureLoads(s, results) {
-  await warm(s)
-  await settle(s.url)
-  for (const c of [1, 8, 64]) {
+  for (const c of Object.keys(results)) {
     await quiet()
     const before = s.pids.map(cpuMicros)
     const r = await wrk(s.url, c, SECONDS)
@@ -211,6 +209,8 @@ async function measurePath() {
     for (const { start, results } of list) {
       const s = await start()
       try {
+        await warm(s)
+        await settle(s.url)
         await measureLoads(s, results)
       } finally {
         await s.stop()
@@ -218,19 +218,57 @@ async function measurePath() {
       }
     }
   }
+  rowsOfLoads(list)
+}
+
+const cpu = (r) => r.cpu[0] + r.cpu[1]
+
+function rowsOfLoads(list) {
   const of = (s, c, f) => median(s.results[c].map(f))
   for (const c of [8, 64]) {
     row(`calls/s, c=${c}`, c === 8 ? '>= 18000' : '>= 16000', list, (s) => of(s, c, (r) => r.rate).toFixed(0))
   }
   for (const c of [8, 64]) {
     row(`CPU per call, LB + runner, c=${c}`, c === 8 ? '' : '<= 80 us', list, (s) =>
-      `${of(s, c, (r) => r.cpu[0] + r.cpu[1]).toFixed(1)} us (${of(s, c, (r) => r.cpu[0]).toFixed(1)} + ${of(s, c, (r) => r.cpu[1]).toFixed(1)})`)
+      `${of(s, c, cpu).toFixed(1)} us (${of(s, c, (r) => r.cpu[0]).toFixed(1)} + ${of(s, c, (r) => r.cpu[1]).toFixed(1)})`)
   }
   for (const c of [1, 8, 64]) row(`p50, c=${c}`, c === 1 ? '<= 250 us' : '', list, (s) => `${of(s, c, (r) => r.p50)} us`)
   row('p99, c=8', '<= 3 ms', list, (s) => `${(of(s, 8, (r) => r.p99) / 1000).toFixed(2)} ms`)
   row('resident memory behind it, LB + runner', '', list, (s) =>
     `${of(s, 64, (r) => r.rss[0]).toFixed(1)} + ${of(s, 64, (r) => r.rss[1]).toFixed(1)} MB`)
   row('errors, all rounds', '0', list, (s) => Object.values(s.results).flat().reduce((n, r) => n + r.errors, 0))
+}
+
+// What one per cent costs is less than two starts of the same node differ by: one pair of nodes is
+// reloaded, in turns of alternating order, and each turn is compared with its own.
+async function measureTraces() {
+  const collector = http.createServer((req, res) => { req.resume().on('end', () => res.end()) })
+  await new Promise((resolve) => collector.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${collector.address().port}/v1/traces`
+  const list = systems.map(([, lines]) => ({ lines: lines(url), results: { 1: [], 8: [], 64: [] } }))
+  const s = await startFnd()
+  try {
+    await warm(s)
+    await settle(s.url)
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const { lines, results } of round % 2 ? [...list].reverse() : list) {
+        s.reload(lines)
+        await measureLoads(s, results)
+      }
+    }
+  } finally {
+    await s.stop()
+    removeContainers()
+    collector.close()
+  }
+  rowsOfLoads(list)
+  for (const c of [8, 64]) {
+    row(`CPU per call against the first column, c=${c}`, '', list, ({ results }) => {
+      const percent = results[c].map((r, i) => (cpu(r) / cpu(list[0].results[c][i]) - 1) * 100).sort((a, b) => a - b)
+      const at = (q) => percent[Math.floor(percent.length * q)].toFixed(1)
+      return `${median(percent).toFixed(1)} % (middle half: ${at(0.25)} to ${at(0.75)})`
+    })
+  }
 }
 
 async function measureMemory() {
@@ -317,7 +355,7 @@ function measurePlace() {
   for (const line of out.trim().split('\n')) rows.push([line, '', ''])
 }
 
-const measurements = { path: measurePath, traces: measurePath, parked: measureParked, memory: measureMemory, place: measurePlace }
+const measurements = { path: measurePath, traces: measureTraces, parked: measureParked, memory: measureMemory, place: measurePlace }
 const wanted = parts.length ? parts : Object.keys(measurements).filter((name) => name !== 'traces')
 for (const name of wanted) {
   if (!measurements[name]) throw new Error(`unknown measurement "${name}"; known: ${Object.keys(measurements).join(" ")}, and plugins, npm, api, runner, mixed alone`)

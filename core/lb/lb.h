@@ -77,7 +77,7 @@ struct lb_request {
     const char *method;
     const char *path;   /* not decoded, without query */
     const char *target; /* with query */
-    const char *scheme; /* "http" */
+    const char *scheme; /* "http" or "https", a literal */
     const char *host;
     const struct headers *headers; /* canonical names */
     struct body *body;

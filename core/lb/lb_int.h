@@ -118,15 +118,21 @@ struct lb {
 
 /* What it writes of itself for a collector of traces (traced.c). */
 struct call_spans {
-    struct spans *spans;         /* NULL: it is not traced */
-    uint32_t placement, attempt; /* that are open, or SPAN_NONE */
-    uint32_t stretches;          /* of placement */
+    struct spans *spans; /* NULL: it is not traced */
+    const char *method;  /* NULL: a word that no standard has */
+    const char *path, *scheme;
+    int64_t found_ns; /* when the function was known; 0 = not yet, or written */
+    /* The last stretch: a placement, and the attempt that it led to. */
+    int64_t placing_ns; /* 0 = none, or it is written */
+    int64_t offered_ns; /* 0 = no attempt yet */
+    int64_t ended_ns;   /* of the attempt; 0 = not over */
+    int grpc_status;
+    unsigned char id[SPAN_ID_BYTES]; /* of the attempt; drawn when it is sent on */
+    uint32_t stretches;
     uint32_t tries_told;
     struct spans_mark mark;
     char kept_id[TRACE_ID_HEX]; /* of its trace, once it has ended and is kept; else "" */
-    const char *method; /* NULL: a word that no standard has */
-    unsigned char first_id[SPAN_ID_BYTES]; /* of the first attempt's span */
-    const char *parent; /* traceparent as it is in `json`, with the first attempt's id */
+    const char *parent; /* traceparent as it is in `json`, with the last attempt's id */
     char *json;
 };
 

@@ -5,6 +5,10 @@
  *     override              where there are overriders
  *     placement, attempt    as often as a runner proved that nothing ran
  *
+ * Of a hundred calls ninety-nine are not kept, and most of them are placed once and well. So a call
+ * only notes its times; spans are written of a stretch when its attempt fails, and of the last one
+ * when it is known that the trace is kept, from what the call has anyway.
+ *
  * The model that travels is written once, while each attempt is a parent of its own: it is written
  * with the id that the first one will have, which a further one finds and puts its own there. */
 #include <lb/lb_int.h>
@@ -14,6 +18,7 @@
 
 /* The first ones and the last one are kept, as in place/trace.h. */
 #define STRETCHES_KEPT 7u
+#define PATH_KEPT      256u
 
 /* Methods are strangers' words, and names of spans are few. */
 static const char *traced_method(const struct lb_call *c)
@@ -30,24 +35,13 @@ static const char *traced_method(const struct lb_call *c)
 }
 
 /* What the request is gone with, which may be before the call ends. */
-static void add_request(struct lb_call *c, struct spans *s)
+static void keep_request(struct lb_call *c)
 {
-    const char *method = traced_method(c);
+    struct call_spans *t = &c->traced;
 
-    c->traced.method = method;
-    span_word(s, SPAN_ROOT, "http.request.method", method ? method : "_OTHER");
-    span_text(s, SPAN_ROOT, "url.path", c->rq.path);
-    span_text(s, SPAN_ROOT, "url.scheme", c->rq.scheme);
-}
-
-static void add_route(struct lb_call *c, struct spans *s)
-{
-    const char *route = c->route.is_trigger ? "/t/{app}/{source}" : "/invoke/{fn}";
-
-    span_rename(s, SPAN_ROOT, "%s %s", c->traced.method ? c->traced.method : "HTTP", route);
-    span_word(s, SPAN_ROOT, "http.route", route);
-    span_word(s, SPAN_ROOT, "faas.trigger", "http");
-    span_text(s, SPAN_ROOT, "faas.invocation_id", c->id);
+    t->method = traced_method(c);
+    t->path = arena_strndup(&c->arena, c->rq.path, strnlen(c->rq.path, PATH_KEPT));
+    t->scheme = c->rq.scheme;
 }
 
 void traced_begin(struct lb_call *c)
@@ -59,8 +53,7 @@ void traced_begin(struct lb_call *c)
     if (!t->spans) {
         return;
     }
-    t->placement = t->attempt = SPAN_NONE;
-    add_request(c, t->spans);
+    keep_request(c);
     if (c->why) {
         memcpy(c->why->trace_id, spans_trace_id(t->spans), sizeof(c->why->trace_id));
     }
@@ -82,8 +75,8 @@ int traced_headers(struct lb_call *c, struct headers *h)
     if (!text) {
         return FN_E_EXHAUSTED;
     }
-    span_draw_id(t->spans, t->first_id);
-    spans_print_parent(t->spans, t->first_id, text);
+    span_draw_id(t->spans, t->id);
+    spans_print_parent(t->spans, t->id, text);
     t->parent = text;
     return spans_set_headers(t->spans, h, text);
 }
@@ -98,17 +91,13 @@ void traced_written(struct lb_call *c, char *json)
 static void put_parent(struct lb_call *c)
 {
     struct call_spans *t = &c->traced;
+    char *at = t->parent && t->json ? memmem(t->json, c->json_len, t->parent, TRACEPARENT_BYTES - 1)
+                                    : NULL;
     char text[TRACEPARENT_BYTES];
-    char *at;
 
-    if (c->offers == 1) {
-        span_set_id(t->spans, t->attempt, t->first_id);
-        return;
-    }
-    at = t->parent && t->json ? memmem(t->json, c->json_len, t->parent, TRACEPARENT_BYTES - 1)
-                              : NULL;
-    if (at && t->attempt != SPAN_NONE) {
-        spans_print_parent(t->spans, span_id(t->spans, t->attempt), text);
+    span_draw_id(t->spans, t->id);
+    if (at) {
+        spans_print_parent(t->spans, t->id, text);
         memcpy(at, text, TRACEPARENT_BYTES - 1);
         t->parent = at;
     }
@@ -116,43 +105,45 @@ static void put_parent(struct lb_call *c)
 
 /* ---- what it meets --------------------------------------------------------------------------- */
 
-static void begin_placement(struct lb_call *c)
+static void begin_stretch(struct lb_call *c)
 {
     struct call_spans *t = &c->traced;
 
-    if (t->stretches == STRETCHES_KEPT) {
-        t->mark = spans_mark(t->spans);
-    } else if (t->stretches > STRETCHES_KEPT) {
-        spans_rewind(t->spans, &t->mark);
-    }
     t->stretches++;
-    t->attempt = SPAN_NONE;
-    t->placement = span_begin(t->spans, SPAN_ROOT, "placement", SPAN_INTERNAL,
-                              env_now_ns(c->lb->deps.env));
+    t->placing_ns = env_now_ns(c->lb->deps.env);
+    t->offered_ns = t->ended_ns = 0;
 }
 
 void traced_placing(struct lb_call *c)
 {
-    struct spans *s = c->traced.spans;
-    uint32_t span;
-
-    if (!s) {
-        return;
+    if (c->traced.spans) {
+        begin_stretch(c);
+        c->traced.found_ns = c->traced.placing_ns;
     }
-    span = span_begin(s, SPAN_ROOT, "lookup", SPAN_INTERNAL, c->created_ns);
-    span_end(s, span, env_now_ns(c->lb->deps.env));
-    begin_placement(c);
 }
 
 void traced_again(struct lb_call *c)
 {
     if (c->traced.spans) {
-        begin_placement(c);
+        begin_stretch(c);
     }
 }
 
+void traced_offer(struct lb_call *c)
+{
+    if (!c->traced.spans) {
+        return;
+    }
+    c->traced.offered_ns = env_now_ns(c->lb->deps.env);
+    if (c->offers > 1) {
+        put_parent(c);
+    }
+}
+
+/* ---- a stretch is written -------------------------------------------------------------------- */
+
 /* Runners that were not asked, since the last stretch. */
-static void add_refusals(struct lb_call *c)
+static void add_refusals(struct lb_call *c, uint32_t placement)
 {
     struct call_spans *t = &c->traced;
     const struct trace *met = c->place.trace;
@@ -166,7 +157,7 @@ static void add_refusals(struct lb_call *c)
         if (y->how == TRACE_HOW_OPEN || y->how >= TRACE_HOW_OWN) {
             continue;
         }
-        event = span_event(t->spans, t->placement, "refused", y->begun_ns);
+        event = span_event(t->spans, placement, "refused", y->begun_ns);
         span_text(t->spans, event, "server.address",
                   trace_text(y->address, sizeof(y->address), clean, sizeof(clean)));
         span_word(t->spans, event, "fnd.reason", why_how_name(y->how));
@@ -177,18 +168,15 @@ static void add_refusals(struct lb_call *c)
     t->tries_told = n;
 }
 
-static void end_placement(struct lb_call *c)
+static void write_placement(struct lb_call *c)
 {
     struct call_spans *t = &c->traced;
     const struct trace *met = c->place.trace;
-    uint32_t span = t->placement;
+    uint32_t span = span_begin(t->spans, SPAN_ROOT, "placement", SPAN_INTERNAL, t->placing_ns);
     char clean[TRACE_ADDRESS_MAX];
 
-    if (span == SPAN_NONE) {
-        return;
-    }
     if (met) {
-        add_refusals(c);
+        add_refusals(c, span);
         span_text(t->spans, span, "fnd.placer", met->placer);
         span_text(t->spans, span, "fnd.group",
                   trace_text(met->group, sizeof(met->group), clean, sizeof(clean)));
@@ -200,54 +188,100 @@ static void end_placement(struct lb_call *c)
         span_text(t->spans, span, "fnd.note",
                   trace_text(met->note, sizeof(met->note), clean, sizeof(clean)));
     }
-    span_end(t->spans, span, env_now_ns(c->lb->deps.env));
-    t->placement = SPAN_NONE;
+    span_end(t->spans, span, t->offered_ns ? t->offered_ns : env_now_ns(c->lb->deps.env));
 }
 
-void traced_offer(struct lb_call *c)
+static uint32_t write_attempt(struct lb_call *c)
 {
     struct call_spans *t = &c->traced;
     struct spans *s = t->spans;
+    uint32_t span = span_begin(s, SPAN_ROOT, "attempt", SPAN_CLIENT, t->offered_ns);
 
-    if (!s) {
-        return;
+    span_set_id(s, span, t->id);
+    span_word(s, span, "rpc.system", "grpc");
+    span_word(s, span, "rpc.service", "RunnerProtocol");
+    span_word(s, span, "rpc.method", "Engage");
+    span_text(s, span, "server.address", c->place.address);
+    span_num(s, span, "fnd.attempt", c->offers);
+    if (t->ended_ns) {
+        span_num(s, span, "rpc.grpc.status_code", t->grpc_status);
+        span_end(s, span, t->ended_ns);
     }
-    end_placement(c);
-    t->attempt = span_begin(s, SPAN_ROOT, "attempt", SPAN_CLIENT, env_now_ns(c->lb->deps.env));
-    span_word(s, t->attempt, "rpc.system", "grpc");
-    span_word(s, t->attempt, "rpc.service", "RunnerProtocol");
-    span_word(s, t->attempt, "rpc.method", "Engage");
-    span_text(s, t->attempt, "server.address", c->place.address);
-    span_num(s, t->attempt, "fnd.attempt", c->offers);
-    put_parent(c);
+    return span;
+}
+
+static void write_lookup(struct lb_call *c)
+{
+    struct call_spans *t = &c->traced;
+    uint32_t span;
+
+    if (t->found_ns) {
+        span = span_begin(t->spans, SPAN_ROOT, "lookup", SPAN_INTERNAL, c->created_ns);
+        span_end(t->spans, span, t->found_ns);
+        t->found_ns = 0;
+    }
+}
+
+/* While the runner's address lives. The attempt, or SPAN_NONE. */
+static uint32_t write_stretch(struct lb_call *c)
+{
+    struct call_spans *t = &c->traced;
+    uint32_t attempt = SPAN_NONE;
+
+    write_lookup(c);
+    if (!t->placing_ns) {
+        return SPAN_NONE;
+    }
+    if (t->stretches == STRETCHES_KEPT + 1) {
+        t->mark = spans_mark(t->spans);
+    } else if (t->stretches > STRETCHES_KEPT + 1) {
+        spans_rewind(t->spans, &t->mark);
+    }
+    write_placement(c);
+    if (t->offered_ns) {
+        attempt = write_attempt(c);
+    }
+    t->placing_ns = 0;
+    return attempt;
 }
 
 void traced_attempt(struct lb_call *c, enum seen seen, int grpc_status, const char *words)
 {
     struct call_spans *t = &c->traced;
-    const char *how = t->spans ? why_how_name(TRACE_HOW_OWN + seen) : NULL;
 
     if (!t->spans) {
         return;
     }
-    span_num(t->spans, t->attempt, "rpc.grpc.status_code", grpc_status);
+    t->ended_ns = env_now_ns(c->lb->deps.env);
+    t->grpc_status = grpc_status;
     if (seen != SEEN_OK) {
-        span_fail(t->spans, t->attempt, how, words);
+        span_fail(t->spans, write_stretch(c), why_how_name(TRACE_HOW_OWN + seen), words);
     }
-    span_end(t->spans, t->attempt, env_now_ns(c->lb->deps.env));
-    t->attempt = SPAN_NONE;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void end_attempt_open(struct lb_call *c, enum outcome outcome)
+static void write_request(struct lb_call *c, struct spans *s)
+{
+    const struct call_spans *t = &c->traced;
+    const char *route = c->route.is_trigger ? "/t/{app}/{source}" : "/invoke/{fn}";
+
+    span_rename(s, SPAN_ROOT, "%s %s", t->method ? t->method : "HTTP", route);
+    span_word(s, SPAN_ROOT, "http.request.method", t->method ? t->method : "_OTHER");
+    span_text(s, SPAN_ROOT, "url.path", t->path);
+    span_word(s, SPAN_ROOT, "url.scheme", t->scheme);
+    span_word(s, SPAN_ROOT, "http.route", route);
+    span_word(s, SPAN_ROOT, "faas.trigger", "http");
+    span_text(s, SPAN_ROOT, "faas.invocation_id", c->id);
+}
+
+static void write_last_stretch(struct lb_call *c, enum outcome outcome)
 {
     struct call_spans *t = &c->traced;
+    uint32_t attempt = write_stretch(c);
 
-    if (t->attempt != SPAN_NONE) { /* the call ended before its stream did */
-        span_fail(t->spans, t->attempt, outcome == OUTCOME_ABORTED ? "cancelled" : "abandoned",
-                  NULL);
-        span_end(t->spans, t->attempt, env_now_ns(c->lb->deps.env));
+    if (attempt != SPAN_NONE && !t->ended_ns) { /* the call ended before its stream did */
+        span_fail(t->spans, attempt, outcome == OUTCOME_ABORTED ? "cancelled" : "abandoned", NULL);
     }
 }
 
@@ -267,10 +301,9 @@ void traced_end(struct lb_call *c, enum outcome outcome, int status, const struc
         c->traced.spans = NULL;
         return;
     }
-    end_attempt_open(c, outcome);
-    end_placement(c);
+    write_last_stretch(c, outcome);
     c->traced.spans = NULL;
-    add_route(c, s);
+    write_request(c, s);
     snprintf(code, sizeof(code), "%d", status);
     span_num(s, SPAN_ROOT, "http.response.status_code", status);
     span_word(s, SPAN_ROOT, "fnd.outcome", outcome_names[outcome]);

@@ -14,10 +14,7 @@
 
 void rspans_begin(struct rcall *rc)
 {
-    struct spans *s = spans_begin(rc->r->deps.tracer, &rc->call.headers, "engage", rc->created_ns);
-
-    rc->traced.spans = s;
-    rc->traced.function = SPAN_NONE;
+    rc->traced.spans = spans_begin(rc->r->deps.tracer, &rc->call.headers, "engage", rc->created_ns);
 }
 
 /* ---- its run --------------------------------------------------------------------------------- */
@@ -30,37 +27,54 @@ int rspans_run(struct rcall *rc, struct headers *h)
     if (!t->spans) {
         return 0;
     }
-    t->function = span_begin(t->spans, SPAN_ROOT, "function", SPAN_CLIENT,
-                             env_now_ns(rc->r->env));
-    span_text(t->spans, t->function, "faas.name", rc->call.fn_id);
-    span_text(t->spans, t->function, "container.id", rc->c->id);
-    span_text(t->spans, t->function, "container.image.name", rc->call.image);
+    t->run_ns = env_now_ns(rc->r->env);
+    t->ran_ns = 0;
+    memcpy(t->container, rc->c->id, sizeof(t->container));
+    span_draw_id(t->spans, t->run_id);
     if (!text) {
         return FN_E_EXHAUSTED;
     }
-    spans_print_parent(t->spans, span_id(t->spans, t->function), text);
+    spans_print_parent(t->spans, t->run_id, text);
     return spans_set_headers(t->spans, h, text);
+}
+
+/* The span, or SPAN_NONE. */
+static uint32_t write_run(struct rcall *rc)
+{
+    struct rcall_spans *t = &rc->traced;
+    uint32_t span;
+
+    if (!t->run_ns) {
+        return SPAN_NONE;
+    }
+    span = span_begin(t->spans, SPAN_ROOT, "function", SPAN_CLIENT, t->run_ns);
+    span_set_id(t->spans, span, t->run_id);
+    span_text(t->spans, span, "faas.name", rc->call.fn_id);
+    span_text(t->spans, span, "container.id", t->container);
+    span_text(t->spans, span, "container.image.name", rc->call.image);
+    if (rc->head_seen) {
+        span_num(t->spans, span, "http.response.status_code", rc->fn_status);
+    }
+    span_end(t->spans, span, t->ran_ns);
+    t->run_ns = 0;
+    return span;
 }
 
 void rspans_ran(struct rcall *rc)
 {
     struct rcall_spans *t = &rc->traced;
 
-    if (!t->spans || t->function == SPAN_NONE) {
+    if (!t->spans || !t->run_ns || t->ran_ns) {
         return;
     }
-    if (rc->head_seen) {
-        span_num(t->spans, t->function, "http.response.status_code", rc->fn_status);
-    }
+    t->ran_ns = env_now_ns(rc->r->env);
     if (rc->ended && rc->end.end != FNSOCK_OK) {
-        span_fail(t->spans, t->function, "connection", rc->end.text);
+        span_fail(t->spans, write_run(rc), "connection", rc->end.text);
     } else if (!rc->ended) {
-        span_fail(t->spans, t->function, "abandoned", NULL);
+        span_fail(t->spans, write_run(rc), "abandoned", NULL);
     } else if (rc->fn_status >= 500) {
-        span_fail(t->spans, t->function, rc->fn_status == 504 ? "504" : "502", NULL);
+        span_fail(t->spans, write_run(rc), rc->fn_status == 504 ? "504" : "502", NULL);
     }
-    span_end(t->spans, t->function, env_now_ns(rc->r->env));
-    t->function = SPAN_NONE;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -94,8 +108,8 @@ void rspans_told(struct rcall *rc, int http, const char *text)
         return;
     }
     rc->traced.told = true;
+    rc->traced.http = http ? http : 200;
     rspans_ran(rc);
-    span_num(s, SPAN_ROOT, "http.response.status_code", http ? http : 200);
     if (http >= 400) {
         snprintf(code, sizeof(code), "%d", http);
         span_fail(s, SPAN_ROOT, rc->outcome == OUTCOME_NOT_EXECUTED && http == 503 ? "busy" : code,
@@ -121,11 +135,14 @@ void rspans_end(struct rcall *rc)
     struct spans *s = rc->traced.spans;
     int64_t now_ns = env_now_ns(rc->r->env);
 
-    rc->traced.spans = NULL;
     if (!spans_keep(s, now_ns, rc->traced.failed)) {
+        rc->traced.spans = NULL;
         return;
     }
-    if (!rc->traced.told) {
+    write_run(rc);
+    if (rc->traced.told) {
+        span_num(s, SPAN_ROOT, "http.response.status_code", rc->traced.http);
+    } else {
         span_fail(s, SPAN_ROOT, "cancelled", NULL);
     }
     add_queue(rc, s);
@@ -138,5 +155,6 @@ void rspans_end(struct rcall *rc)
     span_text(s, SPAN_ROOT, "fnd.app_id", rc->call.app_id);
     span_word(s, SPAN_ROOT, "fnd.outcome", outcome_names[rc->outcome]);
     span_num(s, SPAN_ROOT, "faas.max_memory", (int64_t)(rc->call.mem_mb << 20));
+    rc->traced.spans = NULL;
     spans_end(s, now_ns);
 }

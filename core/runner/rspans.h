@@ -3,13 +3,20 @@
 #ifndef RUNNER_RSPANS_H
 #define RUNNER_RSPANS_H
 
+#include <model/call.h>
 #include <trace/trace.h>
 
 struct rcall;
 
+/* Most traces are not kept: a run is noted here, and written when it fails or at the end of a call
+ * whose trace is kept. */
 struct rcall_spans {
     struct spans *spans; /* NULL: it is not traced */
-    uint32_t function;   /* that is open, or SPAN_NONE */
+    int64_t run_ns;      /* when the last run began; 0 = none, or it is written */
+    int64_t ran_ns;      /* when it ended; 0 = not over */
+    unsigned char run_id[SPAN_ID_BYTES];
+    char container[CALL_ID_LEN + 1];
+    int http; /* what the load balancer was told */
     bool told, failed;
 };
 

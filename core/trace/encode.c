@@ -12,6 +12,7 @@
 /* Out of memory is told once, at the end. */
 struct encoder {
     struct arena arena;
+    int64_t wall_ns; /* to be added to times */
     bool no_memory;
 };
 
@@ -105,7 +106,7 @@ static void put_events(struct encoder *e, const struct spans *s, uint32_t span,
             Fnd__Otlp__Event *event = to->events[to->n_events++];
 
             fnd__otlp__event__init(event);
-            event->time_unix_nano = (uint64_t)(s->events[i].at_ns + s->wall_ns);
+            event->time_unix_nano = (uint64_t)(s->events[i].at_ns + e->wall_ns);
             event->name = TEXT(s->events[i].name);
             event->n_attributes =
                 put_attrs(e, s->attrs, s->n_attrs, EVENT_OWNER | i, &event->attributes);
@@ -153,8 +154,8 @@ static void put_span(struct encoder *e, const struct spans *s, uint32_t i, Fnd__
     to->flags = s->context.flags;
     to->name = TEXT(p->name);
     to->kind = p->kind;
-    to->start_time_unix_nano = (uint64_t)(p->begun_ns + s->wall_ns);
-    to->end_time_unix_nano = (uint64_t)(p->ended_ns + s->wall_ns);
+    to->start_time_unix_nano = (uint64_t)(p->begun_ns + e->wall_ns);
+    to->end_time_unix_nano = (uint64_t)(p->ended_ns + e->wall_ns);
     to->n_attributes = put_attrs(e, s->attrs, s->n_attrs, i, &to->attributes);
     put_events(e, s, i, to);
     put_status(e, p, to);
@@ -228,7 +229,9 @@ static int encoder_pack(struct encoder *e, const struct tracer *t, const struct 
 
 int encode_batch(const struct tracer *t, const struct batch *b, void **ret, size_t *ret_len)
 {
-    struct encoder e = { .no_memory = false };
+    struct env *env = t->deps.env;
+    /* Taken here, since on the loop the time stands still while it works. */
+    struct encoder e = { .wall_ns = env_wall_ns(env) - env_now_ns(env) };
     int r;
 
     arena_init(&e.arena, 0);

@@ -255,11 +255,6 @@ const char *spans_trace_id(const struct spans *s)
     return s ? s->id_text : NULL;
 }
 
-const unsigned char *span_id(const struct spans *s, uint32_t span)
-{
-    return s->spans[span < s->n_spans ? span : SPAN_ROOT].id;
-}
-
 void span_draw_id(struct spans *s, unsigned char ret[SPAN_ID_BYTES])
 {
     random_bytes(s->tracer->deps.env, ret, SPAN_ID_BYTES);
@@ -330,9 +325,6 @@ bool spans_keep(struct spans *s, int64_t at_ns, bool failed)
 
 void spans_end(struct spans *s, int64_t at_ns)
 {
-    struct env *env = s->tracer->deps.env;
-
-    s->wall_ns = env_wall_ns(env) - env_now_ns(env);
     for (uint32_t i = 0; i < s->n_spans; i++) {
         span_end(s, i, at_ns);
     }

@@ -157,8 +157,7 @@ void spans_rewind(struct spans *s, const struct spans_mark *m);
 const char *spans_trace_id(const struct spans *s);
 /* The same, for exemplars, if the call's trace would be kept were it over now; else NULL. */
 const char *spans_kept_id(const struct spans *s, int64_t at_ns, bool failed);
-/* The id of a span; one for a span that begins later, when what goes on names it already. */
-const unsigned char *span_id(const struct spans *s, uint32_t span);
+/* For a span that is written later, when what goes on names it already. */
 void span_draw_id(struct spans *s, unsigned char ret[SPAN_ID_BYTES]);
 void span_set_id(struct spans *s, uint32_t span, const unsigned char id[SPAN_ID_BYTES]);
 /* A traceparent that names that span as the parent of what comes. */

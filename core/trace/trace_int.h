@@ -64,7 +64,6 @@ struct spans {
     bool sampled;
     bool by_caller;   /* the traceparent said so */
     const char *kept_for; /* the verdict */
-    int64_t wall_ns;  /* to be added to times */
     uint32_t n_spans, n_attrs, n_events, text_len, n_dropped;
     char state[TRACESTATE_MAX + 1];
     struct span spans[SPANS_MAX];
