@@ -8,85 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TIMEOUT_MS        5000
 #define RELOAD_TIMEOUT_MS 120000 /* plugins have a deadline each */
-
-/* --socket, or what the configuration says; its mistakes matter only when it cannot be read. */
-int cli_socket(const struct cli_options *o, char ret[ADMIN_PATH_MAX + 1])
-{
-    struct fn_error e = ERR_INIT;
-    struct conf_problems p;
-    struct config *c = NULL;
-    int r = EXIT_CONFIG;
-
-    if (o->socket) {
-        snprintf(ret, ADMIN_PATH_MAX + 1, "%s", o->socket);
-        return EXIT_OK;
-    }
-    conf_problems_init(&p);
-    config_load(o->start.config_path, environ, &c, &p);
-    if (!config_is_complete(c)) {
-        fputs(buf_text(&p.text), stderr);
-    } else if (admin_socket_path(c->admin, c->http->listen, 0, ret, &e) < 0) {
-        fprintf(stderr, "fnd: %s\n", e.msg);
-    } else {
-        r = EXIT_OK;
-    }
-    conf_problems_finish(&p);
-    config_destroy(c);
-    return r;
-}
-
-/* The node's JSON in *ret (given) and its status, or an exit code and a sentence on stderr. */
-static int ask_status(const struct cli_options *o, const char *method, const char *path,
-                      int64_t timeout_ms, int *ret_status, json_t **ret)
-{
-    char socket[ADMIN_PATH_MAX + 1];
-    struct fn_error e = ERR_INIT;
-    struct buf body = BUF_INIT(0);
-    int r = cli_socket(o, socket);
-
-    *ret = NULL;
-    if (r != EXIT_OK) {
-        return r;
-    }
-    if (admin_call(socket, method, path, timeout_ms, ret_status, &body, &e) < 0) {
-        fprintf(stderr, "fnd: %s\n", e.msg);
-        buf_finish(&body);
-        return EXIT_UNAVAILABLE;
-    }
-    *ret = json_loadb(body.data, body.len, 0, NULL);
-    if (!*ret) {
-        fprintf(stderr, "fnd: the node's answer is not JSON\n");
-        r = EXIT_UNAVAILABLE;
-    }
-    buf_finish(&body);
-    return r;
-}
-
-/* The same where only a good answer is of use. */
-int cli_ask(const struct cli_options *o, const char *method, const char *path, json_t **ret)
-{
-    int status = 0;
-    int r = ask_status(o, method, path, TIMEOUT_MS, &status, ret);
-    json_t *message = json_object_get(*ret, "message");
-
-    if (r == EXIT_OK && status >= 300) {
-        fprintf(stderr, "fnd: %s\n",
-                json_is_string(message) ? json_string_value(message) : "the node refused");
-        json_decref(*ret);
-        *ret = NULL;
-        r = EXIT_UNAVAILABLE;
-    }
-    return r;
-}
-
-int cli_print_json(const json_t *root)
-{
-    bool good = json_dumpf(root, stdout, JSON_INDENT(2)) == 0 && putchar('\n') != EOF;
-
-    return good && fflush(stdout) == 0 ? EXIT_OK : EXIT_UNAVAILABLE;
-}
 
 static long long number(const json_t *o, const char *key)
 {
@@ -669,7 +591,7 @@ int cli_reload(const struct cli_options *o, int argc, char **argv)
 {
     int status = 0;
     json_t *root;
-    int r = ask_status(o, "POST", "/reload", RELOAD_TIMEOUT_MS, &status, &root);
+    int r = cli_ask_status(o, "POST", "/reload", RELOAD_TIMEOUT_MS, &status, &root);
 
     (void)argc;
     (void)argv;

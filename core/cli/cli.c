@@ -1,5 +1,5 @@
-/* Parses the command line and runs what it names. Commands that only print or check are here,
- * those that ask a running node in admin.c, lists.c and roll.c. */
+/* Parses the command line and runs what it names. Commands that only print are here, those
+ * that ask a running node in admin.c, lists.c and roll.c. */
 #include <base/addr.h>
 #include <cli/cli.h>
 #include <node/node.h>
@@ -8,20 +8,13 @@
 #include <process/supervise.h>
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-#define CHECK_ENDED 0x80 /* with the exit code of a check that came to its end */
 
 static const char usage_text[] =
     "usage: fnd run [--config FILE] [--strict] [--supervise]\n"
@@ -90,22 +83,7 @@ static int usage(const char *text)
     return EXIT_USAGE;
 }
 
-static void print_problems(struct conf_problems *p)
-{
-    fputs(buf_text(&p->text), stderr);
-    if (p->n > CONF_PROBLEMS_MAX) {
-        fprintf(stderr, "... and %u more\n", p->n - CONF_PROBLEMS_MAX);
-    }
-}
-
-static int print_out(struct buf *out)
-{
-    bool good = fwrite(buf_text(out), 1, out->len, stdout) == out->len;
-
-    return fflush(stdout) == 0 && good ? EXIT_OK : EXIT_UNAVAILABLE;
-}
-
-/* ---- run and check --------------------------------------------------------------------------- */
+/* ---- run ------------------------------------------------------------------------------------- */
 
 /* Whoever started a node with nothing but its name reads how to use it. */
 static void print_welcome(const struct config *c)
@@ -135,7 +113,7 @@ static int cli_run(const struct cli_options *o, int argc, char **argv)
     config_load(o->start.config_path, environ, &c, &p);
     r = p.n > 0 ? EXIT_CONFIG : EXIT_OK;
     if (r == EXIT_OK || !start_check_tells(&o->start)) {
-        print_problems(&p);
+        cli_print_problems(&p);
     }
     conf_problems_finish(&p);
     if (r == EXIT_OK) {
@@ -145,70 +123,6 @@ static int cli_run(const struct cli_options *o, int argc, char **argv)
     }
     config_destroy(c);
     return r;
-}
-
-static void print_reference(struct config *c, struct buf *out, struct conf_problems *p)
-{
-    struct plugin_host *h = plugin_host_create(NULL);
-
-    conf_problems_finish(p);
-    conf_problems_init(p);
-    if (h && config_plugin_policy(c, h, p) == 0) {
-        config_print_reference(h, c->top->plugin_dir, out, p);
-    }
-    plugin_host_destroy(h);
-}
-
-static int check_here(const struct cli_options *o)
-{
-    struct buf out = BUF_INIT(0);
-    struct conf_problems p;
-    struct config *c = NULL;
-    int r = EXIT_OK;
-
-    conf_problems_init(&p);
-    p.strict = o->start.strict;
-    config_load(o->reference ? NULL : o->start.config_path, environ, &c, &p);
-    if (o->reference) {
-        print_reference(c, &out, &p);
-    } else if (config_is_complete(c)) {
-        node_check(c, &out, &p);
-    }
-    print_problems(&p);
-    if (p.n == 0 || o->reference) {
-        r = print_out(&out);
-    }
-    return p.n > 0 ? EXIT_CONFIG : r;
-}
-
-/* What plugins do to their process is not done to the one that tells of it. */
-int cli_check(const struct cli_options *o)
-{
-    int status = 0;
-    pid_t pid;
-
-    fflush(NULL);
-    pid = fork();
-    if (pid == 0) {
-        crash_install();
-        _exit(check_here(o) | CHECK_ENDED);
-    }
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (pid < 0) {
-        fprintf(stderr, "fnd: check: %s; expected a process for it\n", strerror(errno));
-        return EXIT_UNAVAILABLE;
-    }
-    if (WIFEXITED(status) && WEXITSTATUS(status) & CHECK_ENDED) {
-        return WEXITSTATUS(status) & ~CHECK_ENDED;
-    }
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) {
-        raise(SIGPIPE); /* `fnd check | head`: whoever reads has read enough */
-    }
-    fprintf(stderr, "fnd: the check was ended by a plugin, got %s %d; expected plugins that leave "
-            "their process alone\n", WIFSIGNALED(status) ? "signal" : "exit code",
-            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-    return EXIT_INTERNAL;
 }
 
 /* ---- plugins --------------------------------------------------------------------------------- */
@@ -319,7 +233,7 @@ static int take_rules(struct plugin_host *h, const struct cli_options *o)
         config_plugin_policy(c, h, &p);
     }
     if (p.n > 0) {
-        print_problems(&p);
+        cli_print_problems(&p);
     }
     r = p.n > 0 ? EXIT_CONFIG : EXIT_OK;
     conf_problems_finish(&p);
@@ -346,7 +260,7 @@ static int plugins(const struct cli_options *o, int n, char **paths)
 
         good = (dir ? list_directory(h, paths[i], &l) : list_file(h, paths[i], &l)) && good;
     }
-    r = r == EXIT_OK ? print_out(&out) : r;
+    r = r == EXIT_OK ? cli_print_out(&out) : r;
     buf_finish(&out);
     plugin_host_destroy(h);
     return good ? r : EXIT_CONFIG;

@@ -38,20 +38,26 @@ int cli_top(const struct cli_options *o, int argc, char **argv);
 /* bundle.c: `bundle`; prints what a report of a fault needs. */
 int cli_bundle(const struct cli_options *o, int argc, char **argv);
 
-/* Checks the configuration in a process of its own, which prints it or its mistakes. */
+/* check.c: the configuration, in a process of its own, which prints it or its mistakes. */
 int cli_check(const struct cli_options *o);
+void cli_print_problems(struct conf_problems *p); /* on stderr */
+int cli_print_out(struct buf *out);
 
 /* api.c: `api export [APP...]`, `api import FILE`. */
 int cli_api(const struct cli_options *o, int argc, char **argv);
 
+/* ask.c: the path of the node's admin socket: --socket, or what the configuration says. */
+int cli_socket(const struct cli_options *o, char ret[ADMIN_PATH_MAX + 1]);
+/* The node's JSON in *ret (given) and its status, or an exit code and a sentence on stderr. */
+int cli_ask_status(const struct cli_options *o, const char *method, const char *path,
+                   int64_t timeout_ms, int *ret_status, json_t **ret);
+/* The same where only a good answer is of use. */
+int cli_ask(const struct cli_options *o, const char *method, const char *path, json_t **ret);
+int cli_print_json(const json_t *root);
+
 /* admin.c: commands that ask a running node. argv: the operands. */
 int cli_shadow(const struct cli_options *o, int argc, char **argv);
 int cli_runners(const struct cli_options *o, int argc, char **argv);
-/* The node's JSON in *ret (given), or an exit code and a sentence on stderr. */
-int cli_ask(const struct cli_options *o, const char *method, const char *path, json_t **ret);
-int cli_print_json(const json_t *root);
-/* The path of the node's admin socket: --socket, or what the configuration says. */
-int cli_socket(const struct cli_options *o, char ret[ADMIN_PATH_MAX + 1]);
 /* logs.c */
 int cli_logs(const struct cli_options *o, int argc, char **argv);
 /* lists.c */

@@ -834,6 +834,8 @@ static void forget_query(struct lb_call *c)
     }
 }
 
+const char lb_stopping_text[] = "LB304 this load balancer is stopping";
+
 void call_cut(struct lb_call *c)
 {
     struct fn_error e;

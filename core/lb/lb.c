@@ -100,8 +100,6 @@ void lb_drain(struct lb *lb, void (*done)(void *ud), void *ud)
     }
 }
 
-const char lb_stopping_text[] = "LB304 this load balancer is stopping";
-
 void lb_cut(struct lb *lb)
 {
     struct lb_call *c;

@@ -301,12 +301,24 @@ static void check_life(struct plugin_check *c, const char *who, const struct fn_
     }
 }
 
+const struct fn_factory *plugin_factory_find(const struct plugin_file *f, const char *kind,
+                                             const char *name)
+{
+    for (uint32_t i = 0; i < f->n_factories; i++) {
+        if (strcmp(f->factories[i].pub.kind, kind) == 0 &&
+            strcmp(f->factories[i].pub.name, name) == 0) {
+            return &f->factories[i].pub;
+        }
+    }
+    return NULL;
+}
+
 static void check_duplicate(struct plugin_check *c, const char *who, const struct fn_factory *f)
 {
     const struct plugin_file *other;
 
     LIST_FOREACH(other, &c->host->files, link) {
-        if (other->round == c->host->round && plugin_file_factory(other, f->kind, f->name)) {
+        if (other->round == c->host->round && plugin_factory_find(other, f->kind, f->name)) {
             plugin_problem(c, FN_E_EXISTS, "PLG916", "%s: already offered by %s", who,
                            other->path);
         }

@@ -1,55 +1,17 @@
-/* Breadcrumbs: which plugin runs on this thread, since when.
- *
- * Time is taken with the processor's tick counter: two clock reads cost 43 ns here, two tick reads
- * 19, and a placer's decision is not much longer than that. Ticks become nanoseconds only for
- * calls that were long enough to be suspect, with the rate since the host was made; a processor
- * whose counter is not steady can only make a budget miss wrong, nothing else. */
-#include <plugin/plugin_int.h>
+/* Breadcrumbs: which plugin runs on this thread, since when. */
+#include <plugin/ticks.h>
 
 #include <stdlib.h>
 #include <string.h>
 
 #define TICKS_SURELY_SHORT 100000u /* 20 us even at 5 GHz */
-#define RATE_MIN_NS        (20 * ENV_MS)
-#define RATE_GUESS_NS      0.4 /* until then */
 #define LOG_INTERVAL_NS    (60 * ENV_S)
-
-static inline uint64_t ticks(void)
-{
-#if defined(__x86_64__)
-    return __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-    uint64_t t;
-
-    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
-    return t << 6; /* counts at 10 to 100 MHz; keeps the threshold above meaningful */
-#else
-    return 0;
-#endif
-}
-
-double plugin_tick_ns(const struct plugin_host *h, uint64_t at)
-{
-    int64_t since_ns = h->env && h->budget_loop_ns ? env_now_ns(h->env) - h->ticks0_ns : 0;
-
-    if (since_ns <= 0) {
-        return 0;
-    }
-    /* On the loop time stands still during a callback, so `at` should not be much later. */
-    return since_ns < RATE_MIN_NS || at <= h->ticks0 ? RATE_GUESS_NS
-                                                     : (double)since_ns / (double)(at - h->ticks0);
-}
-
-uint64_t plugin_ticks(void)
-{
-    return ticks();
-}
 
 bool plugin_host_busy(const struct plugin_host *h, struct plugin_busy *ret)
 {
     const struct plugin_health *hl = __atomic_load_n(&h->now.health, __ATOMIC_RELAXED);
     uint64_t entered = __atomic_load_n(&h->now.entered_ticks, __ATOMIC_RELAXED);
-    uint64_t now = ticks();
+    uint64_t now = plugin_ticks();
 
     if (!hl) {
         return false;
@@ -59,12 +21,6 @@ bool plugin_host_busy(const struct plugin_host *h, struct plugin_busy *ret)
                                  .method = __atomic_load_n(&h->now.method, __ATOMIC_RELAXED) };
     ret->for_ns = now > entered ? (int64_t)((double)(now - entered) * plugin_tick_ns(h, now)) : 0;
     return true;
-}
-
-void plugin_ticks_sample(struct plugin_host *h)
-{
-    h->ticks0 = ticks();
-    h->ticks0_ns = h->env ? env_now_ns(h->env) : 0;
 }
 
 static void missed(struct plugin *p, const char *method, int64_t took_ns)
@@ -153,7 +109,7 @@ bool plugin_last_call(struct plugin_last *ret)
                                  .kind = last_health->kind,
                                  .method = entered_last.method };
     if (left_ticks) {
-        ns = (double)(ticks() - left_ticks) * plugin_tick_ns(last_host, left_ticks);
+        ns = (double)(plugin_ticks() - left_ticks) * plugin_tick_ns(last_host, left_ticks);
         ret->ago_ns = (int64_t)ns;
     }
     return true;
@@ -227,7 +183,7 @@ bool plugin_host_away(struct plugin_host *h, const char *name, const char *metho
                       struct plugin_busy *ret)
 {
     const struct plugin_crumb *c, *found = NULL;
-    uint64_t now = ticks();
+    uint64_t now = plugin_ticks();
 
     pthread_mutex_lock(&h->away_lock);
     for (c = h->away; c; c = c->away_next) {
@@ -258,7 +214,7 @@ void plugin_enter(struct plugin_crumb *c, struct plugin *p, enum plugin_context 
     c->method = method;
     c->host_call = NULL;
     c->outer = plugin_crumb_now;
-    c->entered_ticks = ticks();
+    c->entered_ticks = plugin_ticks();
     if (context == PLUGIN_LOOP) {
         /* Only the loop writes these, others may read them: no locked add. */
         __atomic_store_n(&p->loop_calls, p->loop_calls + 1, __ATOMIC_RELAXED);
@@ -310,7 +266,7 @@ static void left_loop(struct plugin_crumb *c, uint64_t took)
 
 void plugin_leave(struct plugin_crumb *c)
 {
-    uint64_t now = ticks();
+    uint64_t now = plugin_ticks();
     uint64_t took = now - c->entered_ticks;
     struct plugin_method *m;
 

@@ -44,7 +44,7 @@ static bool inside(uint64_t at, uint64_t len, uint64_t limit)
     return at <= limit && len <= limit - at;
 }
 
-static int damaged(struct elf *e, const char *what, uint64_t got, uint64_t expected)
+int elf_beyond(struct elf *e, const char *what, uint64_t got, uint64_t expected)
 {
     return plugin_problem(e->c, FN_E_INVALID, "PLG906",
                           "damaged or truncated ELF file: %s, got %llu; expected at most %llu",
@@ -95,7 +95,7 @@ static int check_header(struct elf *e)
                               machine_name(OWN_MACHINE, own, sizeof(own)));
     }
     if (!elf_read_at(e, 0, &e->eh, sizeof(e->eh))) {
-        return damaged(e, "its header needs 64 bytes and ends early", sizeof(e->eh), e->size);
+        return elf_beyond(e, "its header needs 64 bytes and ends early", sizeof(e->eh), e->size);
     }
     if (h->e_ident[EI_DATA] == ELFDATA2MSB) {
         return plugin_problem(e->c, FN_E_UNIMPLEMENTED, "PLG905",
@@ -134,18 +134,18 @@ static int check_tables(struct elf *e)
         return elf_damaged(e, "its header gives wrong entry sizes");
     }
     if (h->e_phnum == 0 || h->e_phnum > PHDRS_MAX) {
-        return damaged(e, "number of program headers", h->e_phnum, PHDRS_MAX);
+        return elf_beyond(e, "number of program headers", h->e_phnum, PHDRS_MAX);
     }
     if (h->e_phoff < sizeof(Elf64_Ehdr) || h->e_phoff % 8 != 0 ||
         !inside(h->e_phoff, len, e->size)) {
-        return damaged(e, "end of the program headers", h->e_phoff + len, e->size);
+        return elf_beyond(e, "end of the program headers", h->e_phoff + len, e->size);
     }
     if (h->e_shoff != 0 && h->e_shentsize != sizeof(Elf64_Shdr)) {
         return elf_damaged(e, "its header gives wrong entry sizes");
     }
     if (h->e_shoff != 0 &&
         !inside(h->e_shoff, (uint64_t)h->e_shnum * sizeof(Elf64_Shdr), e->size)) {
-        return damaged(e, "end of the section headers",
+        return elf_beyond(e, "end of the section headers",
                        h->e_shoff + (uint64_t)h->e_shnum * sizeof(Elf64_Shdr), e->size);
     }
     if (!elf_read_at(e, h->e_phoff, e->ph, (size_t)len)) {
@@ -157,7 +157,7 @@ static int check_tables(struct elf *e)
 static int check_load(struct elf *e, const Elf64_Phdr *p, const Elf64_Phdr *before)
 {
     if (!inside(p->p_offset, p->p_filesz, e->size)) {
-        return damaged(e, "end of a segment", p->p_offset + p->p_filesz, e->size);
+        return elf_beyond(e, "end of a segment", p->p_offset + p->p_filesz, e->size);
     }
     if (p->p_filesz <= p->p_memsz && p->p_memsz > SEGMENT_MAX) {
         return plugin_problem(e->c, FN_E_INVALID, "PLG906",
@@ -210,7 +210,7 @@ static int check_inner(struct elf *e, const Elf64_Phdr *p, const char *what)
     const Elf64_Phdr *l = elf_segment_at(e, p->p_vaddr, mem ? p->p_filesz : p->p_memsz, mem);
 
     if (!inside(p->p_offset, p->p_filesz, e->size)) {
-        return damaged(e, what, p->p_offset + p->p_filesz, e->size);
+        return elf_beyond(e, what, p->p_offset + p->p_filesz, e->size);
     }
     if (!l || p->p_offset - l->p_offset != p->p_vaddr - l->p_vaddr) {
         return elf_damaged(e, what);
@@ -252,7 +252,7 @@ static int check_sections(struct elf *e)
     int r;
 
     if (e->eh.e_shoff == 0 || e->eh.e_shnum == 0 || e->eh.e_shnum > SHDRS_MAX) {
-        return damaged(e, "number of section headers", e->eh.e_shnum, SHDRS_MAX);
+        return elf_beyond(e, "number of section headers", e->eh.e_shnum, SHDRS_MAX);
     }
     if (!elf_read_at(e, e->eh.e_shoff, e->sh, e->eh.e_shnum * sizeof(e->sh[0]))) {
         return elf_damaged(e, "its section headers cannot be read");
@@ -586,7 +586,7 @@ static int check_dynamic(struct elf *e, const Elf64_Phdr *dynamic)
 
     if (n == 0 || n > DYNS_MAX || dynamic->p_vaddr % 8 != 0 ||
         !elf_read_at(e, dynamic->p_offset, e->dyn, (size_t)n * sizeof(Elf64_Dyn))) {
-        return damaged(e, "entries of its dynamic section", n, DYNS_MAX);
+        return elf_beyond(e, "entries of its dynamic section", n, DYNS_MAX);
     }
     while (e->n_dyn < n && e->dyn[e->n_dyn].d_tag != DT_NULL) {
         e->n_dyn++;
@@ -625,59 +625,6 @@ static int check_dynamic(struct elf *e, const Elf64_Phdr *dynamic)
     return r < 0 ? r : check_relocations(e, DT_JMPREL, DT_PLTRELSZ);
 }
 
-/* 1 = found, 0 = not here, < 0 = damaged. */
-static int scan_notes(struct elf *e, const Elf64_Phdr *p, struct fn_note *ret)
-{
-    uint64_t align = p->p_align == 8 ? 8 : 4;
-    uint64_t at = 0;
-    uint64_t name_len;
-    uint64_t desc_len;
-    Elf64_Nhdr nh;
-
-    if (p->p_filesz > NOTES_MAX) {
-        return damaged(e, "size of a note segment", p->p_filesz, NOTES_MAX);
-    }
-    while (p->p_filesz - at >= sizeof(nh)) {
-        if (!elf_read_at(e, p->p_offset + at, &nh, sizeof(nh))) {
-            return elf_damaged(e, "a note cannot be read");
-        }
-        name_len = ((uint64_t)nh.n_namesz + align - 1) & ~(align - 1);
-        desc_len = ((uint64_t)nh.n_descsz + align - 1) & ~(align - 1);
-        if (sizeof(nh) + name_len + nh.n_descsz > p->p_filesz - at) {
-            return damaged(e, "end of a note", at + sizeof(nh) + name_len + nh.n_descsz,
-                           p->p_filesz);
-        }
-        if (nh.n_namesz == 4 && nh.n_type == FN_NOTE_TYPE && nh.n_descsz >= 8 && align == 4 &&
-            elf_read_at(e, p->p_offset + at, ret, sizeof(*ret)) &&
-            memcmp(ret->name, FN_NOTE_OWNER, 4) == 0) {
-            return 1;
-        }
-        at += sizeof(nh) + name_len + desc_len;
-        if (at > p->p_filesz) {
-            return 0;
-        }
-    }
-    return 0;
-}
-
-static int find_note(struct elf *e, struct fn_note *ret)
-{
-    uint32_t i;
-    int r;
-
-    for (i = 0; i < e->eh.e_phnum; i++) {
-        if (e->ph[i].p_type == PT_NOTE) {
-            r = scan_notes(e, &e->ph[i], ret);
-            if (r != 0) {
-                return r < 0 ? r : 0;
-            }
-        }
-    }
-    return plugin_problem(e->c, FN_E_INVALID, "PLG907",
-                          "has no note of owner \"" FN_NOTE_OWNER "\"; expected a plugin built "
-                          "with FN_PLUGIN_DEFINE");
-}
-
 const char *elf_text_at(const struct elf *e, uint64_t at, uint64_t limit, char *ret, size_t cap)
 {
     size_t n = at < limit ? (limit - at < cap ? (size_t)(limit - at) : cap) : 0;
@@ -698,26 +645,4 @@ int plugin_elf_open(struct elf *e)
     r = r < 0 ? r : check_tables(e);
     r = r < 0 ? r : check_segments(e, &dynamic);
     return r < 0 ? r : check_dynamic(e, dynamic);
-}
-
-int plugin_elf_check(struct plugin_check *c, int fd, uint64_t size, struct fn_note *ret_note)
-{
-    struct elf *e = calloc(1, sizeof(*e));
-    struct fn_note note;
-    int r;
-
-    if (!e) {
-        return plugin_problem(c, FN_E_EXHAUSTED, "PLG901", "no memory to read it");
-    }
-    e->c = c;
-    e->fd = fd;
-    e->size = size;
-    r = plugin_elf_open(e);
-    r = r < 0 ? r : plugin_elf_check_names(e);
-    r = r < 0 ? r : find_note(e, &note);
-    free(e);
-    if (r == 0) {
-        *ret_note = note;
-    }
-    return r;
 }

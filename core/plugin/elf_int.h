@@ -1,5 +1,6 @@
 /* What the readers of ELF files share: elf.c judges what the dynamic linker looks at, elf_names.c
- * what the file asks of others, lint.c what a plugin should not do. */
+ * what the file asks of others, elf_note.c finds our note, lint.c says what a plugin should not
+ * do. */
 #ifndef PLUGIN_ELF_INT_H
 #define PLUGIN_ELF_INT_H
 
@@ -31,6 +32,8 @@ struct elf {
 bool elf_read_at(const struct elf *e, uint64_t at, void *ret, size_t len);
 /* PLG906 "damaged or truncated ELF file: <what>". */
 int elf_damaged(struct elf *e, const char *what);
+/* The same: got a number; expected at most. */
+int elf_beyond(struct elf *e, const char *what, uint64_t got, uint64_t expected);
 /* The loaded segment that holds [vaddr, vaddr + len), in the file (or in memory when mem), or
  * NULL. */
 const Elf64_Phdr *elf_segment_at(const struct elf *e, uint64_t vaddr, uint64_t len, bool mem);

@@ -9,54 +9,6 @@
 #include <strings.h>
 #include <unistd.h>
 
-int plugin_problem(struct plugin_check *c, int code, const char *id, const char *fmt, ...)
-{
-    char text[1024];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    if (c->n++ == 0) {
-        c->first_code = code;
-        err_set(c->first, code, "%s %s: %s", id, c->path, text);
-    }
-    if (c->lines) {
-        buf_printf(c->lines, "%s %s: %s\n", id, c->path, text);
-    }
-    return code;
-}
-
-static void escape(const void *bytes, size_t len, const char *also, char *ret, size_t cap)
-{
-    const unsigned char *s = bytes;
-    size_t at = 0;
-    size_t i;
-
-    for (i = 0; i < len && at + 8 < cap; i++) {
-        if (s[i] < 0x20 || s[i] > 0x7e || strchr(also, s[i])) {
-            at += (size_t)snprintf(ret + at, cap - at, "\\x%02x", s[i]);
-        } else {
-            ret[at++] = (char)s[i];
-        }
-    }
-    snprintf(ret + at, cap - at, "%s", i < len ? "..." : "");
-}
-
-const char *plugin_quote(const void *bytes, size_t len, char *ret, size_t cap)
-{
-    ret[0] = '"';
-    escape(bytes, len, "\"\\", ret + 1, cap - 2);
-    memcpy(ret + strlen(ret), "\"", 2);
-    return ret;
-}
-
-const char *plugin_clean(const char *text, char *ret, size_t cap)
-{
-    escape(text, strlen(text), "", ret, cap);
-    return ret;
-}
-
 static int check_symbol(struct plugin_check *c, void *handle,
                         const struct fn_manifest *(**ret_entry)(void))
 {
@@ -114,23 +66,6 @@ static const char *without_name(const char *why, const char *name)
         return "dlopen failed";
     }
     return strncmp(why, name, n) == 0 && strncmp(why + n, ": ", 2) == 0 ? why + n + 2 : why;
-}
-
-const char *plugin_linker_advice(const char *why)
-{
-    static const struct {
-        const char *part, *advice;
-    } known[] = {
-        { "failed to map segment", "it asks for more memory than a plugin may have" },
-        { "static TLS", "build it without -ftls-model=initial-exec" },
-    };
-
-    for (size_t i = 0; why && i < sizeof(known) / sizeof(known[0]); i++) {
-        if (strstr(why, known[i].part)) {
-            return known[i].advice;
-        }
-    }
-    return "try ldd on it";
 }
 
 /* A file that was mapped and is refused afterwards stays mapped: its constructors ran, and nobody
@@ -459,15 +394,7 @@ const struct fn_manifest *plugin_file_manifest(const struct plugin_file *f)
 const struct fn_factory *plugin_file_factory(const struct plugin_file *f, const char *kind,
                                              const char *name)
 {
-    uint32_t i;
-
-    for (i = 0; i < f->n_factories; i++) {
-        if (strcmp(f->factories[i].pub.kind, kind) == 0 &&
-            strcmp(f->factories[i].pub.name, name) == 0) {
-            return &f->factories[i].pub;
-        }
-    }
-    return NULL;
+    return plugin_factory_find(f, kind, name);
 }
 
 void plugin_file_each(const struct plugin_file *f,

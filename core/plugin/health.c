@@ -3,7 +3,7 @@
  * The loop counts into plain per-method buckets of ticks (crumb.c); here they become histograms in
  * seconds when somebody reads /metrics. A health outlives its instances: a reload that makes a new
  * instance of the same name goes on counting where the old one stopped. */
-#include <plugin/plugin_int.h>
+#include <plugin/ticks.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* The plugin host, and instances from create() to destroy(). create() runs on a thread of its
  * own, which is left behind when its deadline has passed. */
-#include <plugin/plugin_int.h>
-
+#include <plugin/ticks.h>
 
 #include <assert.h>
 #include <stdio.h>

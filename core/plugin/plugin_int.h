@@ -23,7 +23,7 @@
 #define PLUGIN_METRICS_MAX    32
 #define PLUGIN_LOG_MAX        2048
 
-/* ---- problems: every refusal is a line "PLG904 <path>: <text>" ------------------------------- */
+/* ---- problem.c: every refusal is a line "PLG904 <path>: <text>" ----------------------------- */
 
 struct plugin_check {
     struct plugin_host *host;
@@ -47,7 +47,7 @@ const char *plugin_quote(const void *bytes, size_t len, char *ret, size_t cap);
 /* A text of the plugin with all bytes printable, without quotes. */
 const char *plugin_clean(const char *text, char *ret, size_t cap);
 
-/* file.c: what helps against a reason of the dynamic linker. */
+/* What helps against a reason of the dynamic linker. */
 const char *plugin_linker_advice(const char *why);
 
 /* ---- path.c: who may have written the file --------------------------------------------------- */
@@ -187,6 +187,10 @@ int plugin_manifest_check(struct plugin_check *c, const void *manifest, struct f
 /* All factories; problems are collected. *ret_factories is malloc'd. */
 int plugin_factories_check(struct plugin_check *c, const struct fn_manifest *m,
                            struct plugin_factory **ret_factories, uint32_t *ret_n);
+struct plugin_file;
+/* Of those that were checked; NULL when it offers none such. */
+const struct fn_factory *plugin_factory_find(const struct plugin_file *f, const char *kind,
+                                             const char *name);
 /* options.c */
 void plugin_opts_check(struct plugin_check *c, const char *who, const struct fn_factory *f);
 bool plugin_name_ok(const char *s, size_t max);
@@ -354,10 +358,6 @@ extern _Thread_local bool plugin_thread_of_host;
 void plugin_opening_set(const char *path, const char *where);
 
 /* crumb.c */
-void plugin_ticks_sample(struct plugin_host *h);
-/* ns per tick since the host was made, seen at tick `at`; 0 = time is not real. */
-double plugin_tick_ns(const struct plugin_host *h, uint64_t at);
-uint64_t plugin_ticks(void);
 /* This thread's last call was one of this host, which goes. */
 void plugin_last_forget(const struct plugin_host *h);
 

@@ -52,11 +52,6 @@ struct version {
     bool dirty;
 };
 
-int sql_do(struct sql *db, const char *statement, struct fn_error *reterr)
-{
-    return db->ops->run(db, statement, NULL, 0, NULL, NULL, NULL, reterr);
-}
-
 static int take_version(void *ud, const char *const *cells)
 {
     struct version *v = ud;

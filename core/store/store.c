@@ -40,26 +40,6 @@ struct store {
 
 /* ---- a batch, on a worker -------------------------------------------------------------------- */
 
-static int count_row(void *ud, const char *const *cells)
-{
-    (void)cells;
-    ++*(uint32_t *)ud;
-    return 0;
-}
-
-int sql_count(struct sql *db, const char *statement, const char *const *args, uint32_t n_args,
-              uint32_t *ret, struct fn_error *reterr)
-{
-    *ret = 0;
-    return db->ops->run(db, statement, args, n_args, count_row, ret, NULL, reterr);
-}
-
-int sql_change(struct sql *db, const char *statement, const char *const *args, uint32_t n_args,
-               uint32_t *ret_changed, struct fn_error *reterr)
-{
-    return db->ops->run(db, statement, args, n_args, NULL, NULL, ret_changed, reterr);
-}
-
 /* Others hear of it when the transaction is done, and only then. */
 static int tell_others(struct queue *q, const struct store_op *op, struct fn_error *reterr)
 {

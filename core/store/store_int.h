@@ -37,7 +37,7 @@ void listen_destroy(struct listen *l);
 /* schema.c: makes Go Fn's tables in an empty database, or brings them up to version 26. [init] */
 int schema_prepare(struct sql *db, const char *name, struct fn_error *reterr);
 
-/* A statement without arguments and rows. */
+/* statement.c: without arguments and rows. */
 int sql_do(struct sql *db, const char *statement, struct fn_error *reterr);
 /* How many rows it gives. */
 int sql_count(struct sql *db, const char *statement, const char *const *args, uint32_t n_args,

@@ -85,6 +85,29 @@ out=$(for room in $rooms; do
 done | tsort 2>&1 >/dev/null | tr '\n' ' ')
 [ -z "$out" ] || complain "rooms stand on each other: $out"
 
+# The same of the files of these rooms, by what they call: each of them is read from the bottom up.
+layered="admin cli conf lb model npm override plugin poolserver process store tls trace web"
+
+file_circles() {
+    nm -A "$1" 2>/dev/null | awk -F: '
+        { split($NF, part, " "); file = $(NF - 1) }
+        part[1] == "U" { wants[file " " part[2]] = 1; next }
+        part[2] ~ /[A-TV-Z]/ { owner[part[3]] = file }
+        END {
+            for (want in wants) {
+                split(want, x, " ")
+                if (x[2] in owner && owner[x[2]] != x[1]) print x[1], owner[x[2]]
+            }
+        }' | tsort 2>&1 >/dev/null | grep -v 'a loop:$' | sort -u | tr '\n' ' '
+}
+
+for room in $layered; do
+    n=$((n + 1))
+    [ -f "$build/core/$room/libfnd_$room.a" ] || complain "libfnd_$room.a is not built"
+    out=$(file_circles "$build/core/$room/libfnd_$room.a")
+    [ -z "$out" ] || complain "files of core/$room stand on each other: $out"
+done
+
 # The transports of core/rpc are rooms of their own, behind one header, and have one file in common.
 for transport in core nghttp2; do
     includes "$root/core/rpc" >"$tmp"
