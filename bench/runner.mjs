@@ -12,7 +12,7 @@ import { fnId, startLb, startRunner } from '../tests/e2e/lib/cluster.mjs'
 import { driver as dockerDriver } from '../tests/e2e/lib/docker.mjs'
 import { invoke } from '../tests/e2e/lib/http.mjs'
 import { build, root, until } from '../tests/e2e/lib/node.mjs'
-import { bodyOf, containersWith, createAndStart, remove } from './lib/engine.mjs'
+import { bodyOf, containersWith, createAndStart, mountOf, remove } from './lib/engine.mjs'
 import { cpuMicros, median, quantile, rssMB, timed } from './lib/figures.mjs'
 
 const ROUNDS = Number(process.env.FND_BENCH_ROUNDS ?? 12)
@@ -244,7 +244,7 @@ function removeAll(label) {
 // Each app has a function, so that the runner starts as many at a time as it may.
 async function engineAtOnce(body) {
   const made = []
-  const bodies = names(AT_ONCE).map(() => ({ ...body, HostConfig: { ...body.HostConfig, Binds: [`${socketFolder()}:/tmp/iofs`] } }))
+  const bodies = names(AT_ONCE).map(() => ({ ...body, HostConfig: { ...body.HostConfig, Mounts: [mountOf(socketFolder())] } }))
   const took = await timed(() => inParallel(AT_ONCE, STARTS, async (i) => { made.push(await createAndStart(bodies[i])) }))
   await inParallel(AT_ONCE, STARTS, (i) => remove(made[i]))
   return took

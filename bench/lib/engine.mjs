@@ -17,10 +17,12 @@ export function engineCall(method, path, body) {
   })
 }
 
+export const mountOf = (iofs) => ({ Type: 'bind', Source: iofs, Target: '/tmp/iofs' })
+
 // What somebody would have to send to get this container again, but for the directory of its socket and its labels.
 export async function bodyOf(id, iofs, label) {
   const { Config, HostConfig } = await engineCall('GET', `/containers/${id}/json`)
-  return { ...Config, Labels: { [label]: '' }, HostConfig: { ...HostConfig, Binds: [`${iofs}:/tmp/iofs`] } }
+  return { ...Config, Labels: { [label]: '' }, HostConfig: { ...HostConfig, Mounts: [mountOf(iofs)] } }
 }
 
 export async function createAndStart(body) {

@@ -54,7 +54,7 @@ static char *dir_name(const char *container_id)
         id[n] = plain ? container_id[n] : '_';
     }
     id[n] = '\0';
-    if (random_hex(suffix, 8) < 0 || asprintf(&name, CONTAINER_PREFIX "%s.%s", id, suffix) < 0) {
+    if (random_hex(suffix, 8) < 0 || asprintf(&name, "iofs%s.%s", id, suffix) < 0) {
         return NULL;
     }
     return name;

@@ -18,7 +18,6 @@
 
 #define IOFS_LOCK_NAME  ".lock" /* fn_task.iofs_dir in include/fn/driver.h promises it */
 #define INSTANCE_PREFIX "fnd-iofs-" /* what begins so and holds a lock file is ours to remove */
-#define CONTAINER_PREFIX "iofs" /* of a container's directory in it */
 #define PATH_BYTES      4096
 #define ALL_ENTRIES     UINT64_MAX
 

@@ -12,29 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* An engine that hung carries out later what a dead process had asked it for, and makes the
- * directories of its binds anew where they were swept meanwhile: nothing else, and no lock. */
-static bool is_made_anew(int fd)
-{
-    int again_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = again_fd >= 0 ? fdopendir(again_fd) : NULL;
-    struct dirent *e = NULL;
-    bool only = d != NULL;
-
-    while (only && (e = readdir(d))) {
-        only = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-               strncmp(e->d_name, CONTAINER_PREFIX, strlen(CONTAINER_PREFIX)) == 0;
-    }
-    if (d) {
-        closedir(d);
-    } else if (again_fd >= 0) {
-        close(again_fd);
-    }
-    return only;
-}
-
-/* true when the directory belonged to a dead process of ours and is gone now. A live one has its
- * lock before it has its name; one without a lock and with more than sockets may be anybody's. */
+/* true when the directory belonged to a dead process of ours and is gone now. One without a lock
+ * file may be anybody's: it goes only when it is empty. */
 static bool sweep_one(const char *base, int base_fd, const char *name, const atomic_bool *stop)
 {
     char path[PATH_BYTES];
@@ -46,7 +25,7 @@ static bool sweep_one(const char *base, int base_fd, const char *name, const ato
     if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid()) {
         lock_fd = openat(fd, IOFS_LOCK_NAME, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         dead = lock_fd >= 0 ? flock(lock_fd, LOCK_EX | LOCK_NB) == 0
-                            : errno == ENOENT && is_made_anew(fd);
+                            : unlinkat(base_fd, name, AT_REMOVEDIR) == 0;
     }
     if (dead) {
         if (snprintf(path, sizeof(path), "%s/%s", base, name) < (int)sizeof(path)) {

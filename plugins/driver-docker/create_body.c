@@ -239,8 +239,6 @@ static json_t *host_config(const struct fn_task *t, const struct api_settings *s
     json_t *host = json_object();
     bool read_only = !(t->flags & FN_TASK_WRITABLE_ROOT);
 
-    json_object_set_new(
-        host, "Binds", json_pack("[o]", json_sprintf("%s:%s", t->iofs_engine_dir, t->iofs_inside)));
     if (!(t->flags & FN_TASK_PRIVILEGED_USER)) {
         json_object_set_new(host, "CapDrop", json_pack("[s]", CREATE_CAP_DROP));
         json_object_set_new(host, "SecurityOpt", json_pack("[s]", CREATE_SECURITY));
@@ -280,6 +278,23 @@ static json_t *container_body(const struct fn_task *t, const struct api_settings
     return body;
 }
 
+json_t *create_socket_mount(const struct fn_task *t)
+{
+    return json_pack("{s:s, s:s, s:s}", "Type", "bind", "Source", t->iofs_engine_dir, "Target",
+                     t->iofs_inside);
+}
+
+/* Behind what wrappers asked for, whose extra JSON takes the place of lists. */
+static void add_socket_mount(json_t *body, const struct fn_task *t)
+{
+    json_t *host = json_object_get(body, "HostConfig");
+
+    if (!json_object_get(host, "Mounts")) {
+        json_object_set_new(host, "Mounts", json_array());
+    }
+    json_array_append_new(json_object_get(host, "Mounts"), create_socket_mount(t));
+}
+
 static int check_task(const struct fn_task *task, struct fn_error *reterr)
 {
     static int (*const checks[])(const struct fn_task *, struct fn_error *) = {
@@ -311,6 +326,7 @@ int api_create_body(const struct fn_task *task, const struct api_settings *setti
         return fail_user(reterr, FN_E_INVALID, 400, "config: a value is not UTF-8");
     }
     r = create_add_extras(body, task, reterr);
+    add_socket_mount(body, task);
     text = r == 0 ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
     if (r == 0 && !text) {

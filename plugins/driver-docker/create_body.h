@@ -19,6 +19,11 @@ uint64_t create_ulimit(const struct fn_task *t, const char *name);
 extern const char *const create_ulimit_names[]; /* NULL ends */
 json_t *create_log_config(const struct fn_task *t); /* of the app's syslog URL */
 
+/* The directory of the function's socket. In Mounts, not in Binds as Go Fn has it: of a bind an
+ * engine makes the source where there is none, so that a start which it had kept waiting made
+ * directories anew that the runner had taken away. */
+json_t *create_socket_mount(const struct fn_task *t);
+
 /* Adds to the body what drivers that wrap this one asked for. FN_E_INVALID for what cannot be
  * expressed; whether it may be is not decided here. */
 int create_add_extras(json_t *body, const struct fn_task *t, struct fn_error *reterr);

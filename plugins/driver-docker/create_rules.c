@@ -163,7 +163,7 @@ static bool source_ok(struct judge *j, const char *type, const char *source, boo
     return false;
 }
 
-static bool allows_mount(struct judge *j, const json_t *m)
+static bool allows_other_mount(struct judge *j, const json_t *m)
 {
     static const char *const names[] = { "Type",     "Source",       "Target",
                                          "ReadOnly", "TmpfsOptions", NULL };
@@ -189,18 +189,25 @@ static bool allows_mount(struct judge *j, const json_t *m)
                      json_is_true(read_only));
 }
 
-static bool rule_mounts(struct judge *j, const json_t *v)
+static bool is_socket_mount(struct judge *j, const json_t *m)
 {
-    return all(j, v, allows_mount);
+    json_t *own = create_socket_mount(j->own);
+    bool is = own && json_equal(m, own);
+
+    json_decref(own);
+    return is;
 }
 
-static bool rule_binds(struct judge *j, const json_t *v)
+static bool allows_mount(struct judge *j, const json_t *m)
 {
-    char bind[2048];
+    return is_socket_mount(j, m) || allows_other_mount(j, m);
+}
 
-    return snprintf(bind, sizeof(bind), "%s:%s", j->own->iofs_engine_dir, j->own->iofs_inside) <
-               (int)sizeof(bind) &&
-           is_only_text(v, bind);
+/* The socket's is the last: an engine does not take it twice. */
+static bool rule_mounts(struct judge *j, const json_t *v)
+{
+    return all(j, v, allows_mount) &&
+           is_socket_mount(j, json_array_get(v, json_array_size(v) - 1));
 }
 
 static bool allows_device(struct judge *j, const json_t *d)
@@ -508,9 +515,8 @@ static bool rule_log(struct judge *j, const json_t *v)
 #define THE_NODES "what the node sets"
 
 static const struct rule host_rules[] = {
-    { "Binds", rule_binds, "iofs_engine_dir", "the socket's directory, and others in mounts" },
     { "Mounts", rule_mounts, "mounts",
-      "what allow_mounts names, outside of the node's directories" },
+      "what allow_mounts names, outside of the node's directories, and the socket's" },
     { "Devices", rule_devices, "devices", "devices of allow_devices" },
     { "CapAdd", rule_cap_add, "cap_add", "capabilities of allow_capabilities" },
     { "CapDrop", rule_cap_drop, "cap_drop", "ALL first (allow_rights: privileged-user)" },
@@ -572,6 +578,7 @@ static const char *field_of(const char *member)
 /* No option opens them: they undo what separates containers from the host and from each other, or
  * what the node does itself. */
 static const char *const never[] = {
+    HOST "Binds",
     HOST "Privileged",
     HOST "PidMode",
     HOST "IpcMode",

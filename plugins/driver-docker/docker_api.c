@@ -26,6 +26,12 @@ static bool is_disk_full(const char *message)
     return strstr(message, "no space left on device") != NULL;
 }
 
+/* The runner made it: the engine is in another mount namespace, or the container is of the past. */
+static bool is_no_directory(const char *message)
+{
+    return strstr(message, "bind source path does not exist") != NULL;
+}
+
 int api_failure(const char *what, uint32_t status, const char *body, size_t len,
                 struct fn_error *reterr)
 {
@@ -37,6 +43,9 @@ int api_failure(const char *what, uint32_t status, const char *body, size_t len,
     }
     if (status == 409) {
         return fail_platform(reterr, FN_E_EXISTS, "%s: %s", what, message);
+    }
+    if (is_no_directory(message)) {
+        return fail_platform(reterr, FN_E_UNAVAILABLE, "%s: %s", what, message);
     }
     if (status >= 400 && status < 500) {
         return fail_user(reterr, FN_E_INVALID, 400, "%s: the engine refuses it: %s", what, message);

@@ -59,9 +59,11 @@ function say(socket, bytes) {
 
 const request = (line, body = '', more = '') => `${line} HTTP/1.1\r\nHost: d\r\n${body ? `Content-Length: ${Buffer.byteLength(body)}\r\n` : ''}${more}\r\n${body}`
 
+const mount = (source) => ({ Type: 'bind', Source: source, Target: '/tmp/iofs' })
+
 const createBody = (iofs, owner, change = {}, host = {}) => JSON.stringify({
   Image: 'fnd/hello:latest', User: '1000:1000', AttachStdout: false, AttachStderr: false, Env: [], Labels: { 'io.fnd.owner': owner },
-  HostConfig: { Binds: [`${iofs}/a:/tmp/iofs`], CapDrop: ['ALL'], SecurityOpt: ['no-new-privileges'], Init: true, ReadonlyRootfs: true, LogConfig: { Type: 'none' }, NetworkMode: 'none', ...host },
+  HostConfig: { Mounts: [mount(`${iofs}/a`)], CapDrop: ['ALL'], SecurityOpt: ['no-new-privileges'], Init: true, ReadonlyRootfs: true, LogConfig: { Type: 'none' }, NetworkMode: 'none', ...host },
   ...change,
 })
 
@@ -102,8 +104,9 @@ describe('the broker before an engine of the test', () => {
     const create = (...args) => request('POST /containers/create?name=x', createBody(dir, 'me', ...args))
     const rows = {
       privileged: create({}, { Privileged: true }),
-      'a bind of /': create({}, { Binds: ['/:/host'] }),
-      'a bind of the directory itself': create({}, { Binds: [`${dir}:/host`] }),
+      'a bind of /': create({}, { Mounts: [mount('/')] }),
+      'a bind of the directory itself': create({}, { Mounts: [mount(dir)] }),
+      'a bind that the engine makes': create({}, { Binds: [`${dir}/a:/tmp/iofs`] }),
       'the network of the host': create({}, { NetworkMode: 'host' }),
       'another owner': create({ Labels: { 'io.fnd.owner': 'other' } }),
       exec: request('POST /containers/x/exec', '{"Cmd":["sh"]}'),

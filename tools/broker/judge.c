@@ -94,20 +94,16 @@ static bool are_labels(const struct broker_config *c, const json_t *v)
 
 /* One directory, below that of the sockets. Its path holds no link: the broker has seen that the
  * file system there follows none (main.c). */
-static bool is_bind(const struct broker_config *c, const json_t *v)
+static bool is_socket_mount(const struct broker_config *c, const json_t *v)
 {
-    const char *text = text_of(json_array_get(v, 0));
-    const char *colon = strchr(text, ':');
-    char source[1024];
+    static const char *const names[] = { "Type", "Source", "Target", NULL };
+    const json_t *mount = json_array_get(v, 0);
+    const char *source = text_of(json_object_get(mount, "Source"));
 
-    if (!is_only_text(v, text) || !colon || strchr(colon + 1, ':') ||
-        (size_t)(colon - text) >= sizeof(source)) {
-        return false;
-    }
-    memcpy(source, text, (size_t)(colon - text));
-    source[colon - text] = '\0';
-    return is_plain_path(source) && is_within(source, c->iofs) && strcmp(source, c->iofs) != 0 &&
-           is_plain_path(colon + 1);
+    return json_array_size(v) == 1 && has_only(mount, names) &&
+           is_text(json_object_get(mount, "Type"), "bind") && is_plain_path(source) &&
+           is_within(source, c->iofs) && strcmp(source, c->iofs) != 0 &&
+           is_plain_path(text_of(json_object_get(mount, "Target")));
 }
 
 static bool drops_all(const struct broker_config *c, const json_t *v)
@@ -239,7 +235,7 @@ static bool is_swappiness(const struct broker_config *c, const json_t *v)
 /* ---- the tables ------------------------------------------------------------------------------ */
 
 static const struct rule host_rules[] = {
-    { "Binds", is_bind, "one directory below --iofs, without options" },
+    { "Mounts", is_socket_mount, "one directory below --iofs, without options" },
     { "CapDrop", drops_all, "ALL first" },
     { "SecurityOpt", is_security, CREATE_SECURITY " alone" },
     { "NetworkMode", is_network, "none, " NETWORK_NAME " or one of --network" },

@@ -195,6 +195,13 @@ static bool listed(const struct fn_strlist *list, const char *word)
     return false;
 }
 
+static bool is_socket(json_t *m)
+{
+    return json_object_size(m) == 3 && strcmp(seen_text(m, "Type"), "bind") == 0 &&
+           strcmp(seen_text(m, "Source"), "/run/i/1/a") == 0 &&
+           strcmp(seen_text(m, "Target"), "/tmp/iofs") == 0;
+}
+
 static void check_mounts(json_t *host, const struct create_rules *r)
 {
     const json_t *mounts = seen(host, "Mounts");
@@ -204,6 +211,10 @@ static void check_mounts(json_t *host, const struct create_rules *r)
     ck_assert(!mounts || json_is_array(mounts));
     json_array_foreach(mounts, i, m)
     {
+        if (i == json_array_size(mounts) - 1) {
+            ck_assert(is_socket(m));
+            return;
+        }
         const char *type = seen_text(m, "Type"), *source = seen_text(m, "Source");
         bool ro = json_is_true(seen(m, "ReadOnly"));
         bool app = strcmp(source, "/srv/apps/a") == 0;
@@ -283,7 +294,6 @@ static void check_members(json_t *body, json_t *host, const struct create_rules 
                                          "Env",
                                          "Labels",
                                          "HostConfig",
-                                         "HostConfig.Binds",
                                          "HostConfig.Mounts",
                                          "HostConfig.Devices",
                                          "HostConfig.CapAdd",
@@ -320,7 +330,6 @@ static void check_body(const char *text, const struct fn_task *t, const struct f
                        const struct create_rules *r)
 {
     json_t *body, *host = rules_host_of(text, &body);
-    const json_t *binds = seen(host, "Binds");
     json_t *log = (json_t *)(uintptr_t)seen(host, "LogConfig");
     const char *type = seen_text(log, "Type");
 
@@ -330,8 +339,6 @@ static void check_body(const char *text, const struct fn_task *t, const struct f
     check_mounts(host, r);
     check_words(host, "CapAdd", &r->capabilities, NULL);
     check_words(host, "Devices", &r->devices, "PathOnHost");
-    ck_assert_uint_eq(json_array_size(binds), 1);
-    ck_assert_str_eq(json_string_value(json_array_get(binds, 0)), "/run/i/1/a:/tmp/iofs");
     ck_assert(!*seen_text(host, "Runtime") || listed(&r->runtimes, seen_text(host, "Runtime")));
     ck_assert(strcmp(type, "none") == 0 || listed(&r->log_drivers, type));
     ck_assert_str_eq(seen_text(body, "Image"), t->image);

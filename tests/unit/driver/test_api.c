@@ -238,15 +238,16 @@ static json_t *body_of(const struct fn_task *t, const struct api_settings *s)
 /* What holds for every container, whatever the task says. */
 static void check_predicate(json_t *body, const struct fn_task *t)
 {
-    static const char *const allowed[] = { "Binds", "CapDrop", "SecurityOpt", "Init",
+    static const char *const allowed[] = { "Mounts", "CapDrop", "SecurityOpt", "Init",
                                            "ReadonlyRootfs", "LogConfig", "NetworkMode", "Tmpfs",
                                            "Memory", "MemorySwap", "MemorySwappiness", "CpuPeriod",
                                            "CpuQuota", "CpuShares", "PidsLimit", "StorageOpt", "Ulimits", NULL };
     json_t *host = json_object_get(body, "HostConfig");
-    json_t *binds = json_object_get(host, "Binds");
+    json_t *mounts = json_object_get(host, "Mounts");
+    json_t *socket = json_pack("{s:s, s:s, s:s}", "Type", "bind", "Source", t->iofs_engine_dir,
+                               "Target", t->iofs_inside);
     const char *mode = json_string_value(json_object_get(host, "NetworkMode"));
-    const char *key, *bind;
-    char expected[256];
+    const char *key;
     json_t *value;
 
     json_object_foreach (host, key, value) {
@@ -257,10 +258,9 @@ static void check_predicate(json_t *body, const struct fn_task *t)
         }
         ck_assert_msg(known, "HostConfig.%s", key);
     }
-    ck_assert_uint_eq(json_array_size(binds), 1);
-    bind = json_string_value(json_array_get(binds, 0));
-    snprintf(expected, sizeof(expected), "%s:%s", t->iofs_engine_dir, t->iofs_inside);
-    ck_assert_str_eq(bind, expected);
+    ck_assert_uint_eq(json_array_size(mounts), 1);
+    ck_assert(json_equal(json_array_get(mounts, 0), socket));
+    json_decref(socket);
     ck_assert(!mode || (strcmp(mode, "host") != 0 && strncmp(mode, "container:", 10) != 0));
     if (!(t->flags & FN_TASK_PRIVILEGED_USER)) {
         ck_assert_str_eq(json_string_value(json_object_get(body, "User")), "1000:1000");
@@ -522,6 +522,9 @@ START_TEST(engine_failures_have_codes_and_sentences)
         { 404, "{\"message\":\"No such image\"}", FN_E_NOT_FOUND, 0, "No such image" },
         { 409, "{\"message\":\"in use\"}", FN_E_EXISTS, 0, "in use" },
         { 400, "{\"message\":\"Minimum memory\"}", FN_E_INVALID, 400, "Minimum memory" },
+        { 400,
+          "{\"message\":\"invalid mount config for type \\\"bind\\\": bind source path does not exist: /x\"}",
+          FN_E_UNAVAILABLE, 0, "does not exist: /x" },
         { 500, "{\"message\":\"write: no space left on device\"}", FN_E_EXHAUSTED, 0,
           "disk is full" },
         { 500, "{\"message\":\"failed to initialize logging driver: x\"}", FN_E_INVALID, 500,

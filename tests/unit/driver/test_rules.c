@@ -91,7 +91,8 @@ START_TEST(each_field_needs_its_option)
     } rows[] = {
         { set_mounts,
           "Mounts",
-          "[{\"ReadOnly\":true,\"Source\":\"/srv/data\",\"Target\":\"/data\",\"Type\":\"bind\"}]",
+          "[{\"ReadOnly\":true,\"Source\":\"/srv/data\",\"Target\":\"/data\",\"Type\":\"bind\"},"
+          "{\"Source\":\"/run/i/1/a\",\"Target\":\"/tmp/iofs\",\"Type\":\"bind\"}]",
           { "fn_task.mounts, got HostConfig.Mounts {", "allow_mounts" } },
         { set_devices,
           "Devices",

@@ -606,32 +606,6 @@ START_TEST(the_sweep_takes_what_the_dead_left_and_nothing_else)
 }
 END_TEST
 
-static void make(const char *name, bool dir)
-{
-    char path[200];
-
-    snprintf(path, sizeof(path), "%s/fnd-iofs-0123456789abcdef%s", base, name);
-    ck_assert_int_eq(dir ? mkdir(path, 0755) : mknod(path, S_IFREG | 0600, 0), 0);
-}
-
-/* What soak found: three directories of binds that the engine had made anew for a dead runner. */
-START_TEST(the_sweep_takes_what_an_engine_made_anew)
-{
-    char path[200];
-
-    make("", true);
-    make("/iofs01.a", true);
-    make("/iofs01.a/lsnr.sock", false);
-    make("/iofs02.b", true);
-    make("/notes", false);
-    ck_assert_int_eq(fnsock_sweep(&config), 0); /* more than sockets: it may be anybody's */
-    snprintf(path, sizeof(path), "%s/fnd-iofs-0123456789abcdef/notes", base);
-    ck_assert_int_eq(unlink(path), 0);
-    ck_assert_int_eq(fnsock_sweep(&config), 1);
-    ck_assert_int_eq(fnsock_sweep(&config), 0);
-}
-END_TEST
-
 void add_fnsock_dir(Suite *s)
 {
     TCase *t = tcase_create("fnsock directories");
@@ -657,6 +631,5 @@ void add_fnsock_dir(Suite *s)
                         (int)(sizeof(unfollowed) / sizeof(unfollowed[0])));
     tcase_add_test(t, a_tmpfs_bounds_what_a_function_can_write);
     tcase_add_test(t, the_sweep_takes_what_the_dead_left_and_nothing_else);
-    tcase_add_test(t, the_sweep_takes_what_an_engine_made_anew);
     suite_add_tcase(s, t);
 }
