@@ -156,10 +156,7 @@ static void insert(struct sim *s, struct env_timer *t, int64_t fire_ns, uint64_t
     timer_clear(&s->env, t);
     if (s->n_due == s->cap_due) {
         s->cap_due *= 2;
-        s->due = realloc(s->due, s->cap_due * sizeof(*s->due));
-        if (!s->due) {
-            abort();
-        }
+        s->due = sim_resize(s->due, s->cap_due * sizeof(*s->due));
     }
     t->seq = tie;
     sift_up(s, s->n_due++, (struct sim_due){ fire_ns, tie, t });

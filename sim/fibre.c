@@ -122,11 +122,8 @@ static void fibre_destroy(struct fibre *f)
 
 static struct fibre *fibre_create(struct sim *s)
 {
-    struct fibre *f = calloc(1, sizeof(*f));
+    struct fibre *f = sim_alloc(sizeof(*f));
 
-    if (!f) {
-        return NULL;
-    }
     f->sim = s;
     f->stack = mmap(NULL, GUARD_BYTES + STACK_BYTES, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -82,11 +82,8 @@ static void on_timer(struct env_timer *t)
 
 static void start_one(struct sim *s, struct env_work *w)
 {
-    struct fn_op *op = calloc(1, sizeof(*op));
+    struct fn_op *op = sim_alloc(sizeof(*op));
 
-    if (!op) {
-        abort();
-    }
     op->sim = s;
     op->work = w;
     op->timer.cb = on_timer;

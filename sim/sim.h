@@ -52,6 +52,14 @@ struct sim_options {
     void *still_ud;
 };
 
+/* Memory of the simulator itself: it does not run out, whatever that of the nodes does. A program
+ * that makes theirs fail spares what is allocated while sim_is_outside(). sim_alloc() zeroes. */
+void *sim_alloc(size_t size);
+void *sim_resize(void *p, size_t size);
+void sim_outside_begin(void); /* nest */
+void sim_outside_end(void);
+bool sim_is_outside(void);
+
 /* Draws each kind of nastiness for itself (none, rare, heavy), so that some seeds have only one. */
 struct sim_nasty sim_nasty_from_seed(uint64_t seed);
 

@@ -13,13 +13,15 @@ int64_t metric_refused;
 static uint32_t n_plain; /* series without subjects */
 static struct metric_family **families_end = &metric_families;
 
-static void *must(void *p)
-{
-    if (!p) {
-        abort();
-    }
-    return p;
-}
+/* What a family counts that found no memory, by kind; on no page. */
+static struct metric_banked nowhere_counts[1];
+static struct metric_family nowhere[] = {
+    [METRIC_COUNTER] = { .kind = METRIC_COUNTER, .lost.family = &nowhere[METRIC_COUNTER] },
+    [METRIC_GAUGE] = { .kind = METRIC_GAUGE, .lost.family = &nowhere[METRIC_GAUGE] },
+    [METRIC_HISTOGRAM] = { .kind = METRIC_HISTOGRAM,
+                           .lost.family = &nowhere[METRIC_HISTOGRAM],
+                           .lost.counts = nowhere_counts },
+};
 
 static struct metric_family *family_find(const char *name)
 {
@@ -44,28 +46,59 @@ static void set_bounds(struct metric_family *f, const struct metric_def *def)
     }
 }
 
-static struct metric_family *family_create(const struct metric_def *def)
+static void family_free(struct metric_family *f)
 {
-    struct metric_family *f = must(calloc(1, sizeof(*f)));
+    for (uint32_t i = 0; i < f->n_labels; i++) {
+        free(f->labels[i]);
+    }
+    free(f->lost.counts);
+    free(f->help);
+    free(f->name);
+    free(f);
+}
 
-    f->name = must(strdup(def->name));
-    f->help = must(strdup(def->help));
-    f->kind = def->kind;
-    f->scale = def->scale != 0 ? def->scale : 1;
+static bool family_fill(struct metric_family *f, const struct metric_def *def)
+{
     for (const char *const *l = def->labels; l && *l; l++) {
         if (f->n_labels == METRIC_LABELS_MAX) {
             abort();
         }
-        f->labels[f->n_labels++] = must(strdup(*l));
+        if (!(f->labels[f->n_labels] = strdup(*l))) {
+            return false;
+        }
+        f->n_labels++;
     }
     if (def->n_bounds > METRIC_BOUNDS_MAX || def->n_subject_labels > f->n_labels ||
         (def->latency && def->n_bounds > 0)) {
         abort();
     }
+    set_bounds(f, def);
+    if (f->kind == METRIC_HISTOGRAM) {
+        f->lost.counts = calloc(f->n_bounds + 1, sizeof(*f->lost.counts));
+    }
+    f->name = strdup(def->name);
+    f->help = strdup(def->help);
+    return f->name && f->help && (f->kind != METRIC_HISTOGRAM || f->lost.counts);
+}
+
+/* NULL when out of memory. */
+static struct metric_family *family_create(const struct metric_def *def)
+{
+    struct metric_family *f = calloc(1, sizeof(*f));
+
+    if (!f) {
+        return NULL;
+    }
+    f->kind = def->kind;
+    f->scale = def->scale != 0 ? def->scale : 1;
     f->n_subject_labels = def->n_subject_labels;
     f->group = def->group;
     f->latency = def->latency;
-    set_bounds(f, def);
+    f->lost.family = f;
+    if (!family_fill(f, def)) {
+        family_free(f);
+        return NULL;
+    }
     return f;
 }
 
@@ -77,11 +110,13 @@ struct metric_family *metric_declare(const struct metric_def *def)
     f = family_find(def->name);
     if (!f) {
         f = family_create(def);
-        __atomic_store_n(families_end, f, __ATOMIC_RELEASE);
-        families_end = &f->next;
+        if (f) {
+            __atomic_store_n(families_end, f, __ATOMIC_RELEASE);
+            families_end = &f->next;
+        }
     }
     pthread_mutex_unlock(&metric_lock);
-    return f;
+    return f ? f : &nowhere[def->kind];
 }
 
 /* Writes the label values as one key, the last `n_other` of them as "other". */
@@ -119,29 +154,73 @@ static struct metric *series_find(struct metric_family *f, const char *key, size
     return m;
 }
 
-/* `other` NULL: it has no subject. It is complete before the maker of pages can see it. */
+static void series_free(struct metric *m)
+{
+    free(m->counts);
+    free(m->kept);
+    free(m->told_counts);
+    free(m->key);
+    free(m);
+}
+
+/* `other` NULL: it has no subject. NULL when out of memory. */
+static struct metric *series_new(struct metric_family *f, const char *key, size_t len,
+                                 struct metric *other)
+{
+    struct metric *m = calloc(1, sizeof(*m));
+    size_t buckets = f->kind == METRIC_HISTOGRAM ? f->n_bounds + 1 : 0;
+
+    if (!m) {
+        return NULL;
+    }
+    m->family = f;
+    m->other = other;
+    m->key = malloc(len + 1);
+    m->counts = buckets ? calloc(buckets, sizeof(*m->counts)) : NULL;
+    m->told_counts =
+        buckets && f->n_subject_labels ? calloc(2 * buckets, sizeof(*m->told_counts)) : NULL;
+    if (!m->key || (buckets && !m->counts) ||
+        (buckets && f->n_subject_labels && !m->told_counts)) {
+        series_free(m);
+        return NULL;
+    }
+    m->own_counts = m->told_counts ? m->told_counts + buckets : NULL;
+    memcpy(m->key, key, len);
+    m->key_len = len;
+    return m;
+}
+
+/* Into the table and, if it has one, to its subject. */
+static bool series_join(struct metric_family *f, struct metric *m)
+{
+    const char *subject = m->other ? subject_key(f, m->key) : NULL;
+
+    if (subject) {
+        m->subject = metric_subject_get(f->group, subject, m->key_len - (size_t)(subject - m->key));
+        if (!m->subject) {
+            return false;
+        }
+    }
+    HASH_ADD_KEYPTR(hh, f->by_key, m->key, m->key_len, m);
+    if (!table_has(m) && m->subject) {
+        metric_subject_put(m->subject);
+    }
+    return table_has(m);
+}
+
+/* It is complete before the maker of pages can see it. NULL when out of memory. */
 static struct metric *series_add(struct metric_family *f, const char *key, size_t len,
                                  struct metric *other)
 {
-    const char *subject = other ? subject_key(f, key) : NULL;
-    struct metric *m = must(calloc(1, sizeof(*m)));
-    size_t buckets = f->kind == METRIC_HISTOGRAM ? f->n_bounds + 1 : 0;
+    struct metric *m = series_new(f, key, len, other);
 
-    m->family = f;
-    m->key = must(malloc(len + 1));
-    memcpy(m->key, key, len);
-    m->key_len = len;
-    if (buckets) {
-        m->counts = must(calloc(buckets, sizeof(*m->counts)));
+    if (!m || !series_join(f, m)) {
+        __atomic_fetch_add(&metric_refused, 1, __ATOMIC_RELAXED);
+        if (m) {
+            series_free(m);
+        }
+        return NULL;
     }
-    if (buckets && f->n_subject_labels) {
-        m->told_counts = must(calloc(2 * buckets, sizeof(*m->told_counts)));
-        m->own_counts = m->told_counts + buckets;
-    }
-    m->other = other;
-    m->subject =
-        other ? metric_subject_get(f->group, subject, len - (size_t)(subject - key)) : NULL;
-    HASH_ADD_KEYPTR(hh, f->by_key, m->key, m->key_len, m);
     __atomic_store_n(f->last ? &f->last->next : &f->first, m, __ATOMIC_RELEASE);
     f->last = m;
     f->n_series++;
@@ -181,15 +260,11 @@ bool metric_drop(struct metric *m, struct metric *before)
         return false;
     }
     hand_over(m);
-    free(m->counts);
-    free(m->kept);
-    free(m->told_counts);
-    free(m->key);
-    free(m);
+    series_free(m);
     return true;
 }
 
-/* The series that stands for those which have none of their own. */
+/* The series that stands for those which have none of their own; NULL when out of memory. */
 static struct metric *other_of(struct metric_family *f, const char *const *values)
 {
     char key[KEY_BYTES_MAX];
@@ -210,6 +285,7 @@ static bool metric_has_room(const struct metric_family *f)
            (f->n_series < METRIC_SERIES_MAX && n_plain < METRIC_PAGE_SERIES_MAX);
 }
 
+/* NULL when out of memory. */
 static struct metric *series_get(struct metric_family *f, const char *const *values)
 {
     char key[KEY_BYTES_MAX];
@@ -228,6 +304,9 @@ static struct metric *series_get(struct metric_family *f, const char *const *val
         return series_add(f, key, len, NULL);
     }
     other = other_of(f, values);
+    if (!other) {
+        return NULL;
+    }
     m = series_find(f, key, len); /* somebody is called like that */
     return m ? m : series_add(f, key, len, other);
 }
@@ -237,7 +316,8 @@ struct metric *metric_series(struct metric_family *f, const char *const *values)
     struct metric *m;
 
     pthread_mutex_lock(&metric_lock);
-    m = series_get(f, values);
+    m = f->name ? series_get(f, values) : NULL;
+    m = m ? m : &f->lost;
     m->refs++;
     pthread_mutex_unlock(&metric_lock);
     return m;

@@ -48,7 +48,8 @@ struct metric_def {
     double scale; /* printed value = stored integer * scale; 0 = 1 */
 };
 
-/* Same name again returns the first family. Never NULL (aborts when out of memory at start). */
+/* Same name again returns the first family. Never NULL: without memory what it counts
+ * is on no page. */
 struct metric_family *metric_declare(const struct metric_def *def);
 /* One value per label, in the order of the names. Never NULL. */
 struct metric *metric_series(struct metric_family *f, const char *const *values);

@@ -39,13 +39,19 @@ struct metric_subject *metric_subject_get(enum metric_group group, const char *v
     if (!s) {
         s = calloc(1, sizeof(*s));
         if (!s || !(s->key = malloc(len))) {
-            abort();
+            free(s);
+            return NULL;
         }
         memcpy(s->key, key, len);
         s->key_len = len;
         s->group = group;
-        s->seq = ++last_seq;
         HASH_ADD_KEYPTR(hh, subjects, s->key, s->key_len, s);
+        if (!table_has(s)) {
+            free(s->key);
+            free(s);
+            return NULL;
+        }
+        s->seq = ++last_seq;
     }
     s->n_series++;
     return s;

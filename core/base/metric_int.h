@@ -3,9 +3,9 @@
 #define BASE_METRIC_INT_H
 
 #include <base/metric_names.h>
+#include <base/table.h>
 
 #include <pthread.h>
-#include <uthash.h>
 
 #define VALUE_BYTES_MAX    256 /* of one label value; longer ones are cut */
 #define KEY_BYTES_MAX      (METRIC_LABELS_MAX * (VALUE_BYTES_MAX + 1)) /* of all of a series */
@@ -81,6 +81,7 @@ struct metric_family {
     struct metric *first;
     struct metric *last;
     uint32_t n_series;
+    struct metric lost; /* stands for series that found no memory; on no page */
     struct metric_family *next;
 };
 
@@ -125,7 +126,7 @@ uint32_t metric_bucket(const struct metric *m, int64_t v); /* where it is counte
 /* The bounds of a histogram of latencies; aborts for one that metric_buckets.c does not know. */
 uint32_t metric_buckets_get(const char *name, double scale, double ret[METRIC_BOUNDS_MAX]);
 
-/* Under the lock. The subject of a new series: found or made. */
+/* Under the lock. The subject of a new series: found or made; NULL when out of memory. */
 struct metric_subject *metric_subject_get(enum metric_group group, const char *values, size_t len);
 void metric_subject_put(struct metric_subject *s); /* one series less */
 /* Takes a series that nobody holds out of its family and frees it; false: somebody does. What it

@@ -17,6 +17,10 @@ struct share_holder *share_join(struct share_holder **list, const char *name)
         }
         memcpy(h->name, name, len);
         HASH_ADD(hh, *list, name, len, h);
+        if (!table_has(h)) {
+            free(h);
+            return NULL;
+        }
     }
     h->users++;
     return h;

@@ -6,9 +6,9 @@
 #ifndef BASE_SHARE_H
 #define BASE_SHARE_H
 
+#include <base/table.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <uthash.h>
 
 #define SHARE_OF_FREE 4u
 

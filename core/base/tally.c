@@ -2,10 +2,10 @@
  * the running slot of time and the one before it. */
 #include <base/tally.h>
 
+#include <base/table.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #define SECOND_NS   1000000000LL
 #define RATE_SLOT   (10 * SECOND_NS)
@@ -112,7 +112,9 @@ static struct tally_entry *oldest_of_some(struct tally *t)
 
         oldest = !oldest || e->last_ns < oldest->last_ns ? e : oldest;
     }
-    HASH_DEL(t->by_id, oldest);
+    if (table_has(oldest)) {
+        HASH_DEL(t->by_id, oldest);
+    }
     return oldest;
 }
 
@@ -130,7 +132,7 @@ static struct tally_entry *tally_add(struct tally *t, const char *id)
     memset(e, 0, sizeof(*e));
     snprintf(e->id, sizeof(e->id), "%s", id);
     HASH_ADD_STR(t->by_id, id, e);
-    return e;
+    return table_has(e) ? e : NULL; /* it is filled with another one soon, as the oldest of all */
 }
 
 static struct tally_entry *tally_find(struct tally *t, const char *id)

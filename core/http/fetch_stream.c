@@ -10,10 +10,10 @@
 #include <http/fetch_int.h>
 
 #include <assert.h>
+#include <base/table.h>
 #include <loop/thread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #define POLL_MAX_MS 60000
 
@@ -358,6 +358,11 @@ int fetch_stream_open(struct fetch_streams *all, const struct fn_host *host,
     s->id = ++all->last_id;
     *ret_id = s->id;
     HASH_ADD(hh, all->map, id, sizeof(s->id), s);
+    if (!table_has(s)) {
+        pthread_mutex_unlock(&all->lock);
+        stream_free(s);
+        return err_set(reterr, FN_E_EXHAUSTED, "fn.http: out of memory");
+    }
     TAILQ_INSERT_TAIL(&all->pending, s, link);
     pthread_mutex_unlock(&all->lock);
     curl_multi_wakeup(all->multi);

@@ -448,6 +448,12 @@ static int open_fnsock(void *impl, const char *container_id,
         return r;
     }
     HASH_ADD_INT(all->by_watch, watch, f);
+    if (!table_has(f)) {
+        inotify_rm_watch(all->inotify.fd, f->watch);
+        f->watch = -1;
+        close_fnsock(f);
+        return err_set(reterr, FN_E_EXHAUSTED, "iofs: out of memory");
+    }
     r = fnsock_dir_open(f, reterr);
     if (r < 0) {
         close_fnsock(f);

@@ -17,10 +17,10 @@
 #include <base/buf.h>
 #include <base/log.h>
 #include <base/states.h>
+#include <base/table.h>
 #include <http/fnsock.h>
 #include <http/fnsock_dirs.h>
 #include <http/parse.h>
-#include <uthash.h>
 
 #define FNSOCK_NAME          "lsnr.sock"
 #define FNSOCK_SCRATCH_BYTES 65536

@@ -22,12 +22,12 @@
 #ifndef HTTP_SERVER_INT_H
 #define HTTP_SERVER_INT_H
 
+#include <base/table.h>
 #include <http/parse.h>
 #include <http/server.h>
 #include <net/io.h>
 #include <net/network.h>
 #include <sys/uio.h>
-#include <uthash.h>
 
 #define SCRATCH_BYTES  65536
 #define LINGER_NS      (2 * ENV_S)

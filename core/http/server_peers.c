@@ -47,6 +47,10 @@ struct peer_count *peer_count_take(struct http_server *s, const struct sockaddr 
         }
         p->address = key;
         HASH_ADD(hh, s->peers, address, sizeof(key), p);
+        if (!table_has(p)) {
+            free(p);
+            return NULL;
+        }
     }
     p->is_proxy = proxy;
     p->n++;

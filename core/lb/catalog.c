@@ -12,12 +12,12 @@
 #include <assert.h>
 #include <base/arena.h>
 #include <base/log.h>
+#include <base/table.h>
 #include <model/app.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <uthash.h>
 
 #define MISSING_TTL_NS    (1 * ENV_S)
 #define RETRY_NS          (1 * ENV_S)
@@ -117,17 +117,23 @@ static void stranger_forget(struct entry *e)
     }
 }
 
-static void entry_destroy(struct entry *e)
+/* In no table. */
+static void entry_free(struct entry *e)
 {
-    assert(TAILQ_EMPTY(&e->waiting) && TAILQ_EMPTY(&e->answering) && !e->load && !e->pins);
-    stranger_forget(e);
-    HASH_DEL(e->catalog->entries, e);
     catalog_fn_unref(e->fn);
     free(e->fn_id);
     free(e->app);
     free(e->source);
     free(e->key);
     free(e);
+}
+
+static void entry_destroy(struct entry *e)
+{
+    assert(TAILQ_EMPTY(&e->waiting) && TAILQ_EMPTY(&e->answering) && !e->load && !e->pins);
+    stranger_forget(e);
+    HASH_DEL(e->catalog->entries, e);
+    entry_free(e);
 }
 
 static struct entry *entry_find(struct catalog *c, const char *key)
@@ -167,10 +173,14 @@ static struct entry *entry_create(struct catalog *c, const char *key, const char
     e->catalog = c;
     TAILQ_INIT(&e->waiting);
     TAILQ_INIT(&e->answering);
+    HASH_ADD_KEYPTR(hh, c->entries, e->key, strlen(e->key), e);
+    if (!table_has(e)) {
+        entry_free(e);
+        return NULL;
+    }
     e->fn_id = fn_id ? strdup(fn_id) : NULL;
     e->app = app ? strdup(app) : NULL;
     e->source = source ? strdup(source) : NULL;
-    HASH_ADD_KEYPTR(hh, c->entries, e->key, strlen(e->key), e);
     if ((fn_id && !e->fn_id) || (app && !e->app) || (source && !e->source)) {
         entry_destroy(e);
         return NULL;
@@ -645,6 +655,10 @@ void catalog_changed(struct catalog *c, const char *id)
     ch->until_ns = env_now_ns(c->env) + c->options.ttl_ns;
     memcpy(ch->id, id, len + 1);
     HASH_ADD_STR(c->changes, id, ch);
+    if (!table_has(ch)) {
+        free(ch);
+        catalog_expire(c);
+    }
 }
 
 void catalog_expire(struct catalog *c)
@@ -797,6 +811,11 @@ static void move_in(struct catalog *c, struct entry *given)
     HASH_DEL(given->catalog->entries, given);
     given->catalog = c;
     HASH_ADD_KEYPTR(hh, c->entries, given->key, strlen(given->key), given);
+    if (!table_has(given)) {
+        log_error("out of memory: a function of the configuration is not known until the next reload",
+                  "key", given->key);
+        entry_free(given);
+    }
 }
 
 void catalog_replace(struct catalog *c, struct catalog *given)

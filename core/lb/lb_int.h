@@ -4,6 +4,7 @@
 
 #include <base/metric.h>
 #include <base/states.h>
+#include <base/table.h>
 #include <base/tally.h>
 #include <lb/lb.h>
 #include <lb/why.h>
@@ -11,7 +12,6 @@
 #include <model/view.h>
 #include <sys/queue.h>
 #include <trace/trace.h>
-#include <uthash.h>
 
 /* ---- route.c: which function a request means, and the header contract ------------------------ */
 

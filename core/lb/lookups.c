@@ -29,6 +29,10 @@ static struct lookup_asker *asker_of(struct lookups *s, const unsigned char *add
         memcpy(a->address, address, LOOKUPS_ADDRESS);
         TAILQ_INIT(&a->lookups);
         HASH_ADD(hh, s->askers, address, LOOKUPS_ADDRESS, a);
+        if (!table_has(a)) {
+            free(a);
+            return NULL;
+        }
         TAILQ_INSERT_TAIL(&s->ring, a, link);
     }
     return a;

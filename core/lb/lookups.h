@@ -10,8 +10,8 @@
 #define LB_LOOKUPS_H
 
 #include <base/env.h>
+#include <base/table.h>
 #include <stdbool.h>
-#include <uthash.h>
 
 #define LOOKUPS_PLACES      8u /* of each kind */
 #define LOOKUPS_THREADS     (2u * LOOKUPS_PLACES) /* that ask at a time */

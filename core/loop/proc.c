@@ -10,6 +10,7 @@
 #include <base/view.h>
 #include <plugin/plugin.h>
 
+#include <base/table.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <fcntl.h>
@@ -21,7 +22,6 @@
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <uthash.h>
 
 #define READ_CHUNK      65536
 #define FLAGS_KNOWN                                                                                \
@@ -269,6 +269,13 @@ static int watch_add(struct proc *p, struct watch *w)
     return epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, w->fd, &ev);
 }
 
+static bool children_add(struct proc *p, struct child *c)
+{
+    c->id = ++p->last_id;
+    HASH_ADD(hh, p->children, id, sizeof(c->id), c);
+    return table_has(c);
+}
+
 /* From here on the thread may see its end. A child whose output cannot be watched is killed, and
  * that end reported like any other: once the thread knows it, it cannot be taken back. */
 static int child_watch(struct proc *p, struct child *c, uint64_t *ret_id, struct fn_error *reterr)
@@ -276,15 +283,15 @@ static int child_watch(struct proc *p, struct child *c, uint64_t *ret_id, struct
     int r = 0;
 
     pthread_mutex_lock(&p->lock);
-    if (HASH_COUNT(p->children) >= PROC_CHILDREN_MAX || proc_start_thread(p) < 0) {
+    if (HASH_COUNT(p->children) >= PROC_CHILDREN_MAX || proc_start_thread(p) < 0 ||
+        !children_add(p, c)) { /* the thread needs the lock for its end */
         r = err_set(reterr, FN_E_EXHAUSTED, "fn.proc: %d children run, or no thread to be had",
                     PROC_CHILDREN_MAX);
     } else if (watch_add(p, &c->end) < 0) {
+        HASH_DEL(p->children, c);
         r = err_set(reterr, FN_E_EXHAUSTED, "fn.proc: %s", strerror(errno));
     } else {
-        c->id = ++p->last_id;
         *ret_id = c->id;
-        HASH_ADD(hh, p->children, id, sizeof(c->id), c); /* the thread needs the lock for its end */
         if (watch_add(p, &c->out[0]) < 0 || watch_add(p, &c->out[1]) < 0) {
             log_stranger(FN_LOG_WARN, "fn.proc: a child's output cannot be watched, it is killed",
                          "error", strerror(errno));

@@ -2,8 +2,8 @@
  * connection. */
 #include <net/visitors.h>
 
+#include <base/table.h>
 #include <stdlib.h>
-#include <uthash.h>
 
 struct visitor {
     UT_hash_handle hh;
@@ -55,6 +55,10 @@ struct visitor *visitor_come(struct visitors *v, const struct sockaddr *addr)
         p->address = key;
         p->has_address = addr->sa_family == AF_INET || addr->sa_family == AF_INET6;
         HASH_ADD(hh, v->table, address, sizeof(key), p);
+        if (!table_has(p)) {
+            free(p);
+            return NULL;
+        }
     }
     p->n++;
     v->n++;

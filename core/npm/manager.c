@@ -6,12 +6,12 @@
 #include <base/arena.h>
 #include <base/log.h>
 #include <base/metric.h>
+#include <base/table.h>
 #include <model/labels.h>
 #include <plugin/answer.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 struct mgroup {
     char name[NPM_GROUP_NAME_MAX + 1];
@@ -339,12 +339,17 @@ static void ask_next(struct npm_manager *m)
             free(q); /* it went while its question waited */
             continue;
         }
+        HASH_ADD(hh, m->under_way, ticket, sizeof(q->ticket), q);
+        if (!table_has(q)) {
+            free(q);
+            continue;
+        }
         if (m->deps.ask(m->deps.ud, h->address, q->ticket) < 0) {
+            HASH_DEL(m->under_way, q);
             free(q);
             continue;
         }
         m->n_silent += q->urgency != ASK_AT_ONCE;
-        HASH_ADD(hh, m->under_way, ticket, sizeof(q->ticket), q);
     }
 }
 
@@ -363,6 +368,10 @@ static void manager_ask(struct mgroup *g, const struct npm_action *a)
     q->about = about;
     q->urgency = urgency_of(npm_host_find(g->group, a->id));
     HASH_ADD(hh, m->queued, about, sizeof(about), q);
+    if (!table_has(q)) {
+        free(q);
+        return;
+    }
     TAILQ_INSERT_TAIL(&m->waiting[q->urgency], q, link);
     ask_next(m);
 }
@@ -741,6 +750,9 @@ static int open_group(struct npm_manager *m, struct mgroup *g, const char *name)
         return FN_E_EXHAUSTED;
     }
     HASH_ADD_STR(m->by_name, name, g);
+    if (!table_has(g)) {
+        return FN_E_EXHAUSTED;
+    }
     env_timer_set(m->deps.env, &g->timer, now_ns);
     return 0;
 }

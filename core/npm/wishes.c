@@ -1,9 +1,9 @@
 /* A hash table by group and id, and its text form. */
 #include <npm/wishes.h>
 
+#include <base/table.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #define GROUP_MAX 63u /* NPM_GROUP_NAME_MAX */
 
@@ -77,6 +77,10 @@ int npm_wishes_set(struct npm_wishes *w, const char *group, const char *id, enum
     if (e->wish == NPM_WISH_NONE) {
         e->key = k;
         HASH_ADD(hh, w->entries, key, sizeof(e->key), e);
+        if (!table_has(e)) {
+            free(e);
+            return FN_E_EXHAUSTED;
+        }
     }
     e->wish = wish;
     e->seen_ns = now_ns;

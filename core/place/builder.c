@@ -116,7 +116,7 @@ static const char *builder_labels(struct fn_snap_builder *b, const char *labels)
         return NULL;
     }
     memcpy(set->text, text, len + 1);
-    HASH_ADD_KEYPTR(hh, b->label_sets, set->text, len, set);
+    HASH_ADD_KEYPTR(hh, b->label_sets, set->text, len, set); /* else it is not shared */
     return set->text;
 }
 

@@ -271,12 +271,17 @@ static struct place_group *group_create(struct place *p, const char *name, uint6
     TAILQ_INIT(&g->turns);
     g->wake_task.cb = on_wake_task;
     g->want_timer.cb = on_want;
-    g->new_runner = new_runner_histogram(g->name);
-    if (listing_clear(g) < 0) {
+    HASH_ADD_STR(p->groups, name, g);
+    if (!table_has(g)) {
         free(g);
         return NULL;
     }
-    HASH_ADD_STR(p->groups, name, g);
+    g->new_runner = new_runner_histogram(g->name);
+    if (listing_clear(g) < 0) {
+        HASH_DEL(p->groups, g);
+        free(g);
+        return NULL;
+    }
     if (p->source && p->source->ops->want && !p->stopping) {
         env_timer_set(p->deps.env, &g->want_timer, env_now_ns(p->deps.env));
     }

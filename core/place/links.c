@@ -162,8 +162,12 @@ static struct place_runner *runner_create(struct place_group *g, const struct fn
     r->group = g;
     r->since_ns = env_now_ns(g->place->deps.env);
     r->refs = 1;
-    TAILQ_INSERT_TAIL(&g->place->unopened, r, link_unopened);
     HASH_ADD_KEYPTR(hh, g->runners, r->key, key_len, r);
+    if (!table_has(r)) {
+        free(r);
+        return NULL;
+    }
+    TAILQ_INSERT_TAIL(&g->place->unopened, r, link_unopened);
     return r;
 }
 

@@ -2,12 +2,12 @@
 #ifndef PLACE_PLACE_INT_H
 #define PLACE_PLACE_INT_H
 
+#include <base/table.h>
 #include <place/place.h>
 
 #include <base/arena.h>
 #include <base/metric.h>
 #include <plugin/answer.h>
-#include <uthash.h>
 
 /* A runner's place in a listing. */
 struct seat {

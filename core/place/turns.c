@@ -100,6 +100,13 @@ static void heap_remove(struct turn_line *l, struct place_call *pc)
 
 /* ---- apps and lines -------------------------------------------------------------------------- */
 
+/* It found no memory in its table. */
+static void *lost(void *element)
+{
+    free(element);
+    return NULL;
+}
+
 static struct turn_app *app_get(struct place_group *g, const char *id)
 {
     size_t len = strlen(id);
@@ -115,7 +122,7 @@ static struct turn_app *app_get(struct place_group *g, const char *id)
             HASH_ADD(hh, g->apps, id, len, a);
         }
     }
-    return a;
+    return a && table_has(a) ? a : lost(a);
 }
 
 static void app_release(struct turn_app *a)
@@ -140,7 +147,7 @@ static struct turn_line *line_get(struct turn_app *a, const char *fn_id)
             HASH_ADD(hh, a->lines, fn_id, len, l);
         }
     }
-    return l;
+    return l && table_has(l) ? l : lost(l);
 }
 
 int turns_join(struct place_call *pc)

@@ -3,10 +3,10 @@
 #include <plugin/plugin_int.h>
 
 #include <base/hash.h>
+#include <base/table.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 static struct plugin *tables_of(const struct fn_host *host)
 {
@@ -109,6 +109,10 @@ static int timer_arm(const struct fn_host *host, int64_t at_ns, void (*cb)(void 
     t->ud = ud;
     t->timer.cb = timer_fired;
     HASH_ADD(hh, p->timers, id, sizeof(t->id), t);
+    if (!table_has(t)) {
+        free(t);
+        return FN_E_EXHAUSTED;
+    }
     p->n_timers++;
     t->at_ns = at_ns;
     if (!p->held) {

@@ -1,11 +1,11 @@
 /* Channels and calls of all instances, by id, so that a stale id is harmless. */
 #include <rpc/plugin_rpc.h>
 
+#include <base/table.h>
 #include <base/view.h>
 #include <rpc/rpc_int.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #define ADDRESS_MAX 255
 #define METHOD_MAX 127
@@ -125,14 +125,19 @@ static int open_channel(struct plugin_rpc *p, const struct fn_host *host, const 
     if (!ch) {
         return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
     }
-    r = rpc_channel_open(p->rpc, address, named, NULL, &ch->channel, reterr);
-    if (r < 0) {
-        free(ch);
-        return r;
-    }
     ch->id = ++p->id_last;
     ch->host = host;
     HASH_ADD(hh, p->channels, id, sizeof(ch->id), ch);
+    if (!table_has(ch)) {
+        free(ch);
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    }
+    r = rpc_channel_open(p->rpc, address, named, NULL, &ch->channel, reterr);
+    if (r < 0) {
+        HASH_DEL(p->channels, ch);
+        free(ch);
+        return r;
+    }
     *ret_channel = ch->id;
     return 0;
 }
@@ -240,14 +245,19 @@ static int start_call(const struct fn_host *host, const struct fn_rpc_call *what
     }
     *c = (struct call){
         .id = ++p->id_last, .owner = p, .host = host, .channel = ch->id, .cb = *cb, .ud = ud };
+    HASH_ADD(hh, p->calls, id, sizeof(c->id), c);
+    if (!table_has(c)) {
+        free(c);
+        return err_set(reterr, FN_E_EXHAUSTED, "out of memory");
+    }
     r = rpc_raw_start(ch->channel, what->method, what->message, what->len,
                       what->timeout_ms ? env_now_ns(p->env) + what->timeout_ms * ENV_MS : 0,
                       &raw_cb, c, &c->raw, reterr);
     if (r < 0) {
+        HASH_DEL(p->calls, c);
         free(c);
         return r;
     }
-    HASH_ADD(hh, p->calls, id, sizeof(c->id), c);
     *ret_id = c->id;
     return 0;
 }

@@ -53,10 +53,14 @@ static void take_field(const struct wire_field *f, struct engage_refusal *ret)
 
 void wire_refusal_from(const ProtobufCBinaryData *data, struct engage_refusal *ret)
 {
-    struct wire_cursor c = { data->data, data->data + data->len };
+    struct wire_cursor c;
     struct wire_field f;
 
     *ret = (struct engage_refusal){ 0 };
+    if (data->len == 0) {
+        return; /* and there is no address to count from */
+    }
+    c = (struct wire_cursor){ data->data, data->data + data->len };
     while (c.at < c.end) {
         if (!wire_next(&c, &f)) {
             *ret = (struct engage_refusal){ 0 };

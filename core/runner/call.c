@@ -296,18 +296,20 @@ static int on_try(void *server_ud, struct engage_session *s, const struct engage
     struct fn_error err = ERR_INIT;
     struct rcall *rc = rcall_begin(r, ep->server, s);
 
+    r->counts.received++;
+    metric_add(r->metrics.received, 1);
+    metric_add(r->metrics.calls, 1);
     if (!rc) {
+        r->counts.not_executed++;
+        metric_add(r->metrics.outcome[OUTCOME_NOT_EXECUTED], 1);
         return FN_E_EXHAUSTED;
     }
     rc->chain = r->chain ? chain_ref(r->chain) : NULL;
     rc->stream_deadline_ns = deadline_ns;
     rc->request_id = t->request_id ? arena_strdup(&rc->arena, t->request_id) : NULL;
-    r->counts.received++;
     r->counts.in_flight++;
     r->counts.active++;
-    metric_add(r->metrics.received, 1);
     metric_add(r->metrics.in_flight, 1);
-    metric_add(r->metrics.calls, 1);
     *ret_ud = rc;
     if (accept_try(rc, t, &err) < 0) {
         rcall_refuse(rc, &err);

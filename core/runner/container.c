@@ -167,6 +167,16 @@ static void fail_soon(struct container *c, const struct fn_error *why)
 
 static void container_gone(struct env_task *t);
 
+/* One that never was: there was no memory for it. */
+static void container_forget(struct container *c)
+{
+    if (table_has(c)) {
+        HASH_DELETE(hh, c->r->containers, c);
+    }
+    arena_finish(&c->arena);
+    free(c);
+}
+
 static struct container *container_create(struct slot_queue *q, const struct mould *mould)
 {
     struct runner *r = q->r;
@@ -185,13 +195,12 @@ static struct container *container_create(struct slot_queue *q, const struct mou
     c->task_gone.cb = container_gone;
     arena_init(&c->arena, 0);
     id_make(r->deps.ids, env_wall_ns(r->env), c->id);
-    if (task_fill(c, mould) < 0 || output_init(c) < 0) {
-        arena_finish(&c->arena);
-        free(c);
+    HASH_ADD(hh, r->containers, handle, sizeof(c->handle), c);
+    if (!table_has(c) || task_fill(c, mould) < 0 || output_init(c) < 0) {
+        container_forget(c);
         return NULL;
     }
     c->launched_ns = c->state_ns = env_now_ns(r->env);
-    HASH_ADD(hh, r->containers, handle, sizeof(c->handle), c);
     TAILQ_INSERT_TAIL(&q->containers, c, link);
     fair_more(q);
     q->n_all++;

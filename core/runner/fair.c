@@ -55,6 +55,10 @@ bool fair_join(struct slot_queue *q)
         }
         memcpy(a->id, q->app_id, len);
         HASH_ADD_KEYPTR(hh, f->apps, a->id, len, a);
+        if (!table_has(a)) {
+            free(a);
+            return false;
+        }
     }
     a->queues++;
     q->app = a;

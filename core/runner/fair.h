@@ -2,9 +2,9 @@
 #ifndef RUNNER_FAIR_H
 #define RUNNER_FAIR_H
 
+#include <base/table.h>
 #include <runner/account.h>
 #include <sys/queue.h>
-#include <uthash.h>
 
 #define FAIR_CLAIM_NS  (5 * ENV_S)    /* a claim lives for, after its function asked last */
 #define FAIR_RETURN_NS (50 * ENV_MS)  /* who asks again after that has found no other runner */

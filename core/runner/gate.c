@@ -41,6 +41,11 @@ static struct gate_party *party_of(struct gate *g, int kind, const char *name)
     }
     party_init(y);
     HASH_ADD_KEYPTR(hh, g->parties[kind], y->name, strlen(y->name), y);
+    if (!table_has(y)) {
+        free(y->name);
+        free(y);
+        return &g->rest[kind];
+    }
     return y;
 }
 

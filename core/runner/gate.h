@@ -11,10 +11,10 @@
 #ifndef RUNNER_GATE_H
 #define RUNNER_GATE_H
 
+#include <base/table.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
-#include <uthash.h>
 
 #define GATE_PARTIES 2
 

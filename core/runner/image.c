@@ -319,6 +319,11 @@ static struct image *image_get(struct container *c, bool make)
     im->timer.cb = image_tick;
     TAILQ_INIT(&im->waiters);
     HASH_ADD_KEYPTR(hh, r->images.by_key, im->key, strlen(im->key), im);
+    if (!table_has(im)) {
+        free(im->key);
+        free(im);
+        return NULL;
+    }
     return im;
 }
 

@@ -4,6 +4,7 @@
 
 #include <base/log.h>
 #include <base/metric.h>
+#include <base/table.h>
 #include <model/call.h>
 #include <model/engage.h>
 #include <model/ids.h>
@@ -14,7 +15,6 @@
 #include <runner/runner.h>
 #include <runner/usage.h>
 #include <sys/queue.h>
-#include <uthash.h>
 
 struct slot_queue;
 struct container;

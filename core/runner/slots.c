@@ -759,8 +759,13 @@ struct slot_queue *slots_queue(struct runner *r, const unsigned char key[SLOT_KE
         queue_free(q);
         return NULL;
     }
-    metrics_queue(q);
     HASH_ADD(hh, r->queues, key, SLOT_KEY_BYTES, q);
+    if (!table_has(q)) {
+        fair_leave(q);
+        queue_free(q);
+        return NULL;
+    }
+    metrics_queue(q);
     return q;
 }
 

@@ -1,5 +1,6 @@
 #include "books.h"
 
+#include <sim/sim.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,21 +51,13 @@ const char *books_rule_text(enum books_rule rule)
     return texts[rule];
 }
 
-static void *must(void *p)
-{
-    if (!p) {
-        abort();
-    }
-    return p;
-}
-
 struct books *books_create(void)
 {
-    struct books *b = must(calloc(1, sizeof(*b)));
+    struct books *b = sim_alloc(sizeof(*b));
 
     b->cap = 256;
     b->n = 1;
-    b->records = must(calloc(b->cap, sizeof(*b->records)));
+    b->records = sim_alloc(b->cap * sizeof(*b->records));
     return b;
 }
 
@@ -131,7 +124,7 @@ uint32_t books_open(struct books *b, const struct books_request *rq)
 {
     if (b->n == b->cap) {
         b->cap *= 2;
-        b->records = must(realloc(b->records, b->cap * sizeof(*b->records)));
+        b->records = sim_resize(b->records, b->cap * sizeof(*b->records));
     }
     b->records[b->n] = (struct record){ .rq = *rq };
     enter(b, 1, b->n, rq->function);

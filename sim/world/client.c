@@ -206,18 +206,19 @@ static struct body *write_body(struct client *c, uint64_t bytes)
 static void submit(struct client *c, const char *what, uint64_t body_bytes)
 {
     static const unsigned char address[LOOKUPS_ADDRESS];
-    struct body *body = write_body(c, body_bytes);
+    struct body *body;
     struct lb_request rq = { .arena = &c->arena,
                              .method = "POST",
                              .scheme = "http",
                              .host = "sim:8080",
                              .headers = &c->headers,
-                             .body = body,
                              .peer = "10.0.2.1:1",
                              .client = address };
     char text[80];
     struct lb_call *call;
 
+    sim_outside_begin();
+    rq.body = body = write_body(c, body_bytes);
     snprintf(text, sizeof(text), "%u %s %lld %llu", c->seq, what, (long long)c->run_ms,
              (unsigned long long)c->answer_bytes);
     headers_add(&c->headers, "X-Do", text);
@@ -225,6 +226,7 @@ static void submit(struct client *c, const char *what, uint64_t body_bytes)
         headers_add(&c->headers, "Fn-Invoke-Type", "detached");
     }
     rq.path = rq.target = arena_printf(&c->arena, "/invoke/fn-%u", c->function);
+    sim_outside_end();
     call = lb_submit(c->of->lb->lb, &rq, &reply, c);
     c->call = c->over ? NULL : call;
     body_unref(body);
@@ -299,7 +301,7 @@ static void on_leave(struct env_timer *t)
 static struct client *client_create(struct clients *of, const struct plan_event *e,
                                     uint32_t function)
 {
-    struct client *c = must_alloc(sizeof(*c));
+    struct client *c = sim_alloc(sizeof(*c));
 
     c->of = of;
     c->e = e;
@@ -345,7 +347,7 @@ uint32_t clients_waiting(const struct clients *c)
 
 struct clients *clients_create(struct lb_node *l)
 {
-    struct clients *c = must_alloc(sizeof(*c));
+    struct clients *c = sim_alloc(sizeof(*c));
 
     c->lb = l;
     LIST_INIT(&c->all);

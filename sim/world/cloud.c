@@ -301,7 +301,7 @@ static const struct fn_cplane_ops ops = {
 static int cplane_create(const struct fn_host *host, const void *conf, void **ret_inst,
                          struct fn_error *err)
 {
-    struct cloud_cplane_inst *i = must_alloc(sizeof(*i));
+    struct cloud_cplane_inst *i = sim_alloc(sizeof(*i));
 
     (void)host;
     (void)err;
@@ -324,9 +324,9 @@ const struct fn_factory cloud_cplane = {
 
 struct conf_values *cloud_options(struct node *npm)
 {
-    struct conf_values *v = must_alloc(sizeof(*v));
+    struct conf_values *v = sim_alloc(sizeof(*v));
 
-    v->data = must_alloc(sizeof(npm));
+    v->data = sim_alloc(sizeof(npm));
     memcpy(v->data, &npm, sizeof(npm));
     return v;
 }
@@ -358,7 +358,7 @@ void cloud_heal(struct cloud *c)
 
 struct cloud *cloud_create(struct world *w)
 {
-    struct cloud *c = must_alloc(sizeof(*c));
+    struct cloud *c = sim_alloc(sizeof(*c));
 
     c->w = w;
     c->rng = sim_rng_make(w->plan->seed, 105);

@@ -132,7 +132,7 @@ void box_exit(struct box *b, uint32_t reason, int32_t status, int64_t ns)
 
 static struct box *box_create(struct engine_driver *d, const struct fn_task *task)
 {
-    struct box *b = must_alloc(sizeof(*b));
+    struct box *b = sim_alloc(sizeof(*b));
 
     b->engine = d->engine;
     b->by = d->runner;
@@ -283,7 +283,7 @@ static const struct fn_driver_ops ops = {
 static int driver_create(const struct fn_host *host, const void *conf, void **ret_inst,
                          struct fn_error *err)
 {
-    struct engine_driver *d = must_alloc(sizeof(*d));
+    struct engine_driver *d = sim_alloc(sizeof(*d));
 
     (void)err;
     memcpy(&d->runner, conf, sizeof(d->runner));
@@ -311,9 +311,9 @@ const struct fn_factory engine_driver = {
 
 struct conf_values *engine_options(struct runner_node *r)
 {
-    struct conf_values *v = must_alloc(sizeof(*v));
+    struct conf_values *v = sim_alloc(sizeof(*v));
 
-    v->data = must_alloc(sizeof(r));
+    v->data = sim_alloc(sizeof(r));
     memcpy(v->data, &r, sizeof(r));
     return v;
 }
@@ -399,7 +399,7 @@ void engine_check_empty(struct engine *e, const struct runner_node *r)
 
 struct engine *engine_create(struct world *w, uint32_t runner)
 {
-    struct engine *e = must_alloc(sizeof(*e));
+    struct engine *e = sim_alloc(sizeof(*e));
 
     e->w = w;
     e->runner = runner;

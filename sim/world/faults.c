@@ -46,6 +46,15 @@ static void kill_node(struct world *w, struct node *n, struct env_timer *kill)
     world_at(n, kill, w->now_ns);
 }
 
+/* Seldom, often, or nearly all that it asks for. */
+static void make_scarce(struct world *w, struct node *n, const struct plan_event *e)
+{
+    static const uint32_t one_in[] = { 1000, 100, 10, 2 };
+
+    n->scarce_one_in = one_in[e->chance % (sizeof(one_in) / sizeof(one_in[0]))];
+    n->scarce_until_ns = w->now_ns + e->ns < w->heal_ns ? w->now_ns + e->ns : w->heal_ns;
+}
+
 static void set_clock(struct node *n, const struct plan_event *e)
 {
     sim_set_wall(n->sim, e->chance % 2 ? e->ns * CLOCK_FACTOR : -e->ns * CLOCK_FACTOR);
@@ -71,6 +80,9 @@ static void happen_to_lb(struct world *w, const struct plan_event *e)
     case PLAN_CLOCK_LB:
         set_clock(&l->n, e);
         break;
+    case PLAN_MEMORY_LB:
+        make_scarce(w, &l->n, e);
+        break;
     case PLAN_LB_STOP:
         l->leaving = true;
         world_at(&l->n, &l->drain, w->now_ns);
@@ -94,6 +106,8 @@ static void happen_to_runner(struct world *w, const struct plan_event *e)
         world_at(&r->n, &r->drain, w->now_ns);
     } else if (e->kind == PLAN_CLOCK_RUNNER) {
         set_clock(&r->n, e);
+    } else if (e->kind == PLAN_MEMORY_RUNNER) {
+        make_scarce(w, &r->n, e);
     } else {
         stop_node(w, &r->n, e->ns);
     }
@@ -161,6 +175,11 @@ static void happen_to_pool(struct world *w, const struct plan_event *e)
             stop_node(w, npm_node_base(w->npm), e->ns);
         }
         break;
+    case PLAN_MEMORY_NPM:
+        if (w->npm) {
+            make_scarce(w, npm_node_base(w->npm), e);
+        }
+        break;
     case PLAN_NPM_CUT:
         pool_net_cut(w, e->lb, until_ns);
         break;
@@ -189,12 +208,14 @@ void faults_happen(struct world *w, const struct plan_event *e)
     case PLAN_RELOAD:
     case PLAN_CLOCK_LB:
     case PLAN_FREEZE_LB:
+    case PLAN_MEMORY_LB:
         happen_to_lb(w, e);
         break;
     case PLAN_RUNNER_KILL:
     case PLAN_RUNNER_STOP:
     case PLAN_CLOCK_RUNNER:
     case PLAN_FREEZE_RUNNER:
+    case PLAN_MEMORY_RUNNER:
         happen_to_runner(w, e);
         break;
     case PLAN_ENGINE_DEAD:
@@ -211,6 +232,7 @@ void faults_happen(struct world *w, const struct plan_event *e)
     case PLAN_CLOUD_FAILS:
     case PLAN_CLOUD_HANGS:
     case PLAN_MACHINE_LOST:
+    case PLAN_MEMORY_NPM:
         happen_to_pool(w, e);
         break;
     default:

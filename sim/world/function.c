@@ -97,7 +97,7 @@ static int sock_open(void *impl, const char *container_id,
 {
     struct runner_node *r = impl;
     struct sockets *all = (struct sockets *)(void *)r->sockets;
-    struct fnsock *s = must_alloc(sizeof(*s));
+    struct fnsock *s = sim_alloc(sizeof(*s));
 
     (void)reterr;
     s->runner = r;
@@ -165,6 +165,7 @@ static void give_head(struct fnsock_exchange *x, int status)
     struct headers h;
     char length[24];
 
+    sim_outside_begin();
     arena_init(&a, 0);
     headers_init(&h, &a);
     headers_add(&h, "Content-Type", "text/plain");
@@ -172,6 +173,7 @@ static void give_head(struct fnsock_exchange *x, int status)
         snprintf(length, sizeof(length), "%llu", (unsigned long long)x->answer_bytes);
         headers_add(&h, "Content-Length", length);
     }
+    sim_outside_end();
     x->head_given = true;
     x->cb.on_head(x->ud, status, &h);
     arena_finish(&a);
@@ -298,7 +300,7 @@ static void read_orders(struct fnsock_exchange *x, const struct headers *h)
 static struct fnsock_exchange *sock_request(struct fnsock *s, const struct fnsock_request *rq,
                                             const struct fnsock_cb *cb, void *ud)
 {
-    struct fnsock_exchange *x = must_alloc(sizeof(*x));
+    struct fnsock_exchange *x = sim_alloc(sizeof(*x));
     struct engine *e = engine_of(s);
     struct box *b = box_of(s);
 
@@ -427,7 +429,7 @@ void function_end(struct box *b)
 
 struct fnsock_if *engine_sockets_create(struct runner_node *r)
 {
-    struct sockets *all = must_alloc(sizeof(*all));
+    struct sockets *all = sim_alloc(sizeof(*all));
 
     LIST_INIT(&all->open);
     all->table = (struct fnsock_if){ .impl = r,

@@ -163,6 +163,7 @@ static void on_reload(struct env_timer *t)
     if (l->draining || l->n_plugins + 2 > LB_PLUGINS_MAX) {
         return;
     }
+    sim_outside_begin(); /* what a reload makes is another test's */
     use_placer(l, chance ? plan_placer((uint32_t)(chance % count_placers()))
                          : l->n.w->plan->placer);
     must_be(place_switch_pool(l->place, make_pool(l, chance ? 1 + (chance >> 8) % all : all), NULL,
@@ -171,6 +172,7 @@ static void on_reload(struct env_timer *t)
     o.response_buffer_bytes = chance >> 40 & 1 ? 100 : o.response_buffer_bytes;
     o.why_calls = chance >> 41 & 1 ? 0 : 8;
     lb_set_options(l->lb, &o);
+    sim_outside_end();
     tell(&l->n, "has reloaded");
 }
 
@@ -315,7 +317,7 @@ static void on_drain(struct env_timer *t)
 
 struct lb_node *lb_node_create(struct world *w, uint32_t index)
 {
-    struct lb_node *l = must_alloc(sizeof(*l));
+    struct lb_node *l = sim_alloc(sizeof(*l));
     struct catalog_options options = { .ttl_ns = 5 * ENV_S, .stale_ns = 60 * ENV_S };
     struct fn_error e = ERR_INIT;
     unsigned char ip[4] = { 10, 0, 0, (unsigned char)index };

@@ -1,19 +1,21 @@
 /* fnd_sim: worlds from seeds. Says which rule broke, when, and how to see it again. */
+#include "apart.h"
 #include "plugins.h"
 #include "shrink.h"
 
 #include <base/log.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static const char usage[] =
     "usage: fnd_sim [options]\n"
     "  --seeds A..B     seeds to run, or one (1)\n"
+    "  --poor           the nodes' memory runs out, also in worlds where it does not\n"
+    "  --places         that asked for memory while it ran out, for addr2line\n"
     "  --story          tell what happens, by request and fault\n"
     "  --only a,b-c     of the plan, these events alone\n"
     "  --shrink         find the fewest events of one seed's plan with which it still fails\n"
@@ -25,35 +27,18 @@ static const char usage[] =
 
 struct options {
     uint64_t first, last;
-    bool story, hash, plan, log, stop, shrink;
+    bool story, hash, plan, log, stop, shrink, poor, places;
     const char *only;
     char plugins[4096];
 };
 
+#define TOGETHER_MAX 64u /* worlds of one process */
+
 struct total {
-    uint64_t worlds, broken, requests, ok, steps;
+    uint64_t worlds, broken, requests, ok, steps, refused;
     int64_t simulated_ns;
     uint64_t hash;
 };
-
-#define SEED_REAL_S 60 /* of real time; a world needs some hundredths of a second */
-
-static volatile uint64_t running; /* seed, for whoever aborts */
-
-/* A node's assertion: the seed is all that can still be said. */
-static void on_crash(int sig)
-{
-    char text[160];
-    int n = snprintf(text, sizeof(text), "seed %llu: crash (signal %d)\n"
-                     "repeat: fnd_sim --seeds %llu --story\n", (unsigned long long)running, sig,
-                     (unsigned long long)running);
-
-    if (write(STDOUT_FILENO, text, (size_t)n) < 0) {
-        _exit(3);
-    }
-    signal(sig, SIG_DFL);
-    raise(sig);
-}
 
 /* "3,17,40-52": the events that stay. */
 static bool read_only(const char *text, bool *left_out, uint32_t n)
@@ -96,8 +81,8 @@ static void print_broken(const struct options *o, uint64_t seed, const struct ru
     printf("seed %llu: %s broken after %.6f s: %s\n  %s: %s\n", (unsigned long long)seed,
            books_rule_id(r->broken), (double)r->at_ns / 1e9, r->why, books_rule_id(r->broken),
            books_rule_text(r->broken));
-    printf("repeat: fnd_sim --seeds %llu%s%s --story\n", (unsigned long long)seed,
-           o->only ? " --only " : "", o->only ? o->only : "");
+    printf("repeat: fnd_sim --seeds %llu%s%s%s --story\n", (unsigned long long)seed,
+           o->poor ? " --poor" : "", o->only ? " --only " : "", o->only ? o->only : "");
 }
 
 /* "3,9-12" of what stays. */
@@ -144,24 +129,64 @@ static void count(struct total *t, const struct run_result *r)
     t->requests += r->requests;
     t->ok += r->ok;
     t->steps += r->steps;
+    t->refused += r->refused;
     t->simulated_ns += r->simulated_ns;
     t->hash = t->hash * 31 + r->hash;
 }
 
-static void run_and_tell(const struct options *o, const struct plan *p, const bool *left_out,
-                         struct total *t)
-{
-    struct run_result r;
+struct telling {
+    const struct options *o;
+    struct total *t;
+};
 
-    alarm(SEED_REAL_S);
-    run_world(p, left_out, o->story, &r);
-    count(t, &r);
-    if (o->hash) {
-        printf("%llu %016llx\n", (unsigned long long)p->seed, (unsigned long long)r.hash);
+static bool tell_world(void *ud, uint64_t seed, const struct run_result *r)
+{
+    const struct telling *x = ud;
+
+    count(x->t, r);
+    if (x->o->hash) {
+        printf("%llu %016llx\n", (unsigned long long)seed, (unsigned long long)r->hash);
     }
-    if (r.broken) {
-        print_broken(o, p->seed, &r);
+    if (r->broken) {
+        print_broken(x->o, seed, r);
     }
+    return !(x->o->stop && r->broken);
+}
+
+/* How many worlds from this one on may share a process. */
+static uint64_t count_together(const struct options *o, uint64_t first)
+{
+    uint64_t n = 1;
+
+    if (o->poor || plan_is_poor(first)) {
+        return 1;
+    }
+    while (n < TOGETHER_MAX && first + n <= o->last && !plan_is_poor(first + n)) {
+        n++;
+    }
+    return n;
+}
+
+/* How many worlds are through. */
+static uint64_t run_worlds(const struct options *o, uint64_t first, uint64_t n,
+                           const bool *left_out, struct total *t)
+{
+    struct telling x = { o, t };
+    struct apart a = { .first = first,
+                       .n = n,
+                       .poor = o->poor,
+                       .left_out = left_out,
+                       .output = o->story ? APART_STORY : APART_ERRORS };
+    uint64_t broken = t->broken;
+    bool clean;
+    uint64_t ended = apart_run(&a, tell_world, &x, &clean);
+
+    if (clean || (o->stop && t->broken > broken)) {
+        return ended;
+    }
+    t->broken++; /* it crashed in the next one, or lost memory in any */
+    t->worlds += ended < n;
+    return ended < n ? ended + 1 : n;
 }
 
 static int run_seed(const struct options *o, uint64_t seed, struct total *t)
@@ -170,9 +195,8 @@ static int run_seed(const struct options *o, uint64_t seed, struct total *t)
     bool *left_out;
     int bad = 0;
 
-    plan_draw(&p, seed);
-    running = seed;
-    left_out = must_alloc(p.n_events * sizeof(*left_out));
+    plan_draw(&p, seed, o->poor);
+    left_out = sim_alloc(p.n_events * sizeof(*left_out));
     if (o->only && !read_only(o->only, left_out, p.n_events)) {
         fprintf(stderr, "fnd_sim: --only, got \"%s\"; expected events of --plan\n", o->only);
         bad = 64;
@@ -181,19 +205,48 @@ static int run_seed(const struct options *o, uint64_t seed, struct total *t)
     } else if (o->shrink) {
         bad = shrink_seed(&p, left_out);
     } else {
-        run_and_tell(o, &p, left_out, t);
+        run_worlds(o, seed, 1, left_out, t);
     }
     free(left_out);
     plan_free(&p);
     return bad;
 }
 
+/* Of the worlds' processes. */
 static double processor_s(void)
 {
-    struct timespec t;
+    struct rusage u;
 
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+    getrusage(RUSAGE_CHILDREN, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+/* For addr2line. */
+static void print_places(void)
+{
+    extern const char __executable_start[];
+    const struct scarce_place *p = NULL;
+
+    while ((p = scarce_next_place(p))) {
+        printf("%#lx: %llu of %llu refused\n",
+               (unsigned long)((uintptr_t)p->at - (uintptr_t)__executable_start),
+               (unsigned long long)p->refused, (unsigned long long)p->asked);
+    }
+}
+
+/* In how many of the places that allocate while memory is scarce. */
+static void print_refused(const struct total *t)
+{
+    const struct scarce_place *p = NULL;
+    uint32_t places = 0, refused = 0;
+
+    while ((p = scarce_next_place(p))) {
+        places++;
+        refused += p->refused > 0;
+    }
+    printf("%llu allocations refused, in %u of %u places\n", (unsigned long long)t->refused,
+           refused, places);
 }
 
 static void print_total(const struct total *t, double cpu_s)
@@ -203,6 +256,7 @@ static void print_total(const struct total *t, double cpu_s)
            (unsigned long long)t->worlds, (unsigned long long)t->broken,
            (double)t->simulated_ns / 3.6e12, (unsigned long long)t->requests,
            (unsigned long long)t->ok, (unsigned long long)t->steps, (unsigned long long)t->hash);
+    print_refused(t);
     printf("%.1f s of a processor, %.0f requests per second\n", cpu_s,
            cpu_s > 0 ? (double)t->requests / cpu_s : 0.0);
 }
@@ -237,7 +291,9 @@ static const struct option long_options[] = {
     { "only", required_argument, NULL, 'o' },  { "plan", no_argument, NULL, 'p' },
     { "hash", no_argument, NULL, 'h' },        { "plugins", required_argument, NULL, 'd' },
     { "log", no_argument, NULL, 'l' },         { "stop", no_argument, NULL, 'x' },
-    { "shrink", no_argument, NULL, 'k' },      { NULL, 0, NULL, 0 },
+    { "shrink", no_argument, NULL, 'k' },      { "poor", no_argument, NULL, 'm' },
+    { "places", no_argument, NULL, 'a' },
+    { NULL, 0, NULL, 0 },
 };
 
 static bool read_options(int argc, char **argv, struct options *o)
@@ -265,6 +321,8 @@ static bool read_options(int argc, char **argv, struct options *o)
               : c == 'h' ? &o->hash
               : c == 'x' ? &o->stop
               : c == 'k' ? &o->shrink
+              : c == 'm' ? &o->poor
+              : c == 'a' ? &o->places
                          : &o->log) = true;
         }
     }
@@ -285,19 +343,24 @@ int main(int argc, char **argv)
         return 64;
     }
     log_set_level(o.log ? FN_LOG_DEBUG : 0);
-    signal(SIGABRT, on_crash);
-    signal(SIGSEGV, on_crash);
-    signal(SIGALRM, on_crash); /* an endless loop */
     if (plugins_open(o.plugins, &e) < 0) {
         fprintf(stderr, "fnd_sim: %s\n", e.msg);
         return 69;
     }
+    scarce_open();
     begun_s = processor_s();
-    for (uint64_t seed = o.first; seed <= o.last && !bad && !(o.stop && t.broken); seed++) {
-        bad = run_seed(&o, seed, &t);
+    for (uint64_t seed = o.first; seed <= o.last && !bad && !(o.stop && t.broken);) {
+        if (o.only || o.plan || o.shrink) {
+            bad = run_seed(&o, seed++, &t);
+        } else {
+            seed += run_worlds(&o, seed, count_together(&o, seed), NULL, &t);
+        }
     }
     if (!bad && !o.plan && !o.shrink) {
         print_total(&t, processor_s() - begun_s);
+    }
+    if (o.places) {
+        print_places();
     }
     plugins_close();
     return bad ? bad : t.broken > 0;

@@ -36,7 +36,7 @@ static struct node *receiver(const struct pipe *p)
 
 struct frame *frame_new(struct stream *st, enum frame_kind kind, const void *data, size_t len)
 {
-    struct frame *f = must_alloc(sizeof(*f) + len);
+    struct frame *f = sim_alloc(sizeof(*f) + len);
 
     f->kind = kind;
     f->stream = st;
@@ -254,7 +254,7 @@ static void pipe_open(struct pipe *p, struct conn *c, bool to_runner)
 static void conn_create(struct engage_link *l)
 {
     struct net *net = l->of->net;
-    struct conn *c = must_alloc(sizeof(*c));
+    struct conn *c = sim_alloc(sizeof(*c));
 
     c->net = net;
     c->link = l;
@@ -373,7 +373,7 @@ static struct engage_link *link_open(struct engage_client *client, const char *a
                                      void *ud)
 {
     struct net_client *nc = (struct net_client *)(void *)client;
-    struct engage_link *l = must_alloc(sizeof(*l));
+    struct engage_link *l = sim_alloc(sizeof(*l));
     unsigned runner = RUNNERS_MAX;
 
     (void)tls_name;
@@ -412,7 +412,7 @@ static bool link_is_up(const struct engage_link *l)
 
 struct engage_client *net_client_create(struct net *net, struct lb_node *lb)
 {
-    struct net_client *nc = must_alloc(sizeof(*nc));
+    struct net_client *nc = sim_alloc(sizeof(*nc));
 
     nc->net = net;
     nc->lb = lb;
@@ -585,7 +585,7 @@ void net_heal(struct net *net)
 
 struct net *net_create(struct world *w)
 {
-    struct net *net = must_alloc(sizeof(*net));
+    struct net *net = sim_alloc(sizeof(*net));
 
     net->w = w;
     net->rng = sim_rng_make(w->plan->seed, 103);

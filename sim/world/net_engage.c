@@ -145,8 +145,11 @@ void stream_given(struct stream *st, const struct frame *f)
 
 static const char *kept(struct stream *st, const char *text)
 {
-    const char *copy = text ? arena_strdup(&st->arena, text) : NULL;
+    const char *copy;
 
+    sim_outside_begin();
+    copy = text ? arena_strdup(&st->arena, text) : NULL;
+    sim_outside_end();
     if (text && !copy) {
         abort();
     }
@@ -283,7 +286,7 @@ static uint32_t request_of(const struct body *body)
 static void keep_try(struct stream *st, const struct engage_try *t)
 {
     st->try_call = *t;
-    st->try_call.call_json = arena_strndup(&st->arena, t->call_json, t->call_json_len);
+    st->try_call.call_json = kept(st, t->call_json);
     st->try_call.slot_hash_id = kept(st, t->slot_hash_id);
     st->try_call.request_id = kept(st, t->request_id);
     st->try_call.extensions = NULL; /* nobody here overrides calls */
@@ -325,8 +328,12 @@ static struct engage_attempt *attempt_open(struct engage_link *l, const struct e
                                            const struct engage_client_cb *cb, void *ud)
 {
     struct net *net = l->of->net;
-    struct stream *st = must_alloc(sizeof(*st));
+    struct stream *st;
 
+    if (scarce_hits((const void *)(uintptr_t)attempt_open)) {
+        return NULL;
+    }
+    st = sim_alloc(sizeof(*st));
     st->net = net;
     st->client = l->of;
     st->seq = request_of(body);
@@ -510,8 +517,11 @@ static void send_start(struct engage_session *s, const struct engage_start *star
 {
     struct stream *st = of_session(s);
     struct frame *f = frame_new(st, FRAME_START, NULL, 0);
-    struct header *h = arena_alloc(&st->arena, (start->n_headers + 1) * sizeof(*h));
+    struct header *h;
 
+    sim_outside_begin();
+    h = arena_alloc(&st->arena, (start->n_headers + 1) * sizeof(*h));
+    sim_outside_end();
     must_be_owned(s, "CallResultStart");
     if (s->started) {
         books_break(st->net->w->books, BOOKS_ORDER, st->seq, "request %u starts twice", st->seq);

@@ -94,7 +94,7 @@ static int ask(void *ud, const char *address, uint64_t ticket)
 {
     struct npm_node *m = ud;
     struct world *w = m->n.w;
-    struct question *q = must_alloc(sizeof(*q));
+    struct question *q = sim_alloc(sizeof(*q));
     unsigned runner = RUNNERS_MAX;
 
     if (sscanf(address, "10.0.1.%u", &runner) != 1 || runner >= RUNNERS_MAX) {
@@ -255,7 +255,7 @@ static void destroy(struct node *n)
 
 void npm_node_create(struct world *w)
 {
-    struct npm_node *m = must_alloc(sizeof(*m));
+    struct npm_node *m = sim_alloc(sizeof(*m));
     struct fn_error e = ERR_INIT;
 
     node_init(&m->n, w, "npm", 0);

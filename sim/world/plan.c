@@ -27,6 +27,8 @@
 #define MANAGED_LENGTH_MAX_NS (240 * ENV_S)
 #define TIMEOUT_MAX_S         4
 #define MANAGED_TIMEOUT_MAX_S 20
+#define POOR_IN_8 5u
+#define POOR_MAX  16u /* times at which memory is scarce */
 #define LONG_MIN_NS (20 * ENV_S)
 #define LONG_MAX_NS (180 * ENV_S)
 
@@ -161,7 +163,19 @@ static int by_time(const void *a, const void *b)
 /* A managed world is calm every second time: what a manager does unasked must be right. */
 static uint32_t last_kind(const struct plan *p)
 {
-    return !p->managed ? PLAN_NPM_KILL : p->seed / 8 % 2 ? PLAN_KINDS_N : PLAN_REQUEST;
+    return !p->managed ? PLAN_NPM_KILL : p->seed / 8 % 2 ? PLAN_MEMORY_LB : PLAN_REQUEST;
+}
+
+static void draw_scarce(struct plan *p, uint64_t seed)
+{
+    struct sim_rng r = sim_rng_make(seed, 106);
+    uint64_t kinds = PLAN_KINDS_N - PLAN_MEMORY_LB, n = 1 + sim_rng_below(&r, POOR_MAX);
+
+    for (uint64_t i = 0; i < n; i++) {
+        enum plan_kind kind = (enum plan_kind)(PLAN_MEMORY_LB + sim_rng_below(&r, kinds));
+
+        p->events[p->n_events++] = draw_event(p, &r, kind);
+    }
 }
 
 static void draw_events(struct plan *p, uint64_t seed)
@@ -170,7 +184,7 @@ static void draw_events(struct plan *p, uint64_t seed)
     struct sim_rng faults = sim_rng_make(seed, 102);
     uint32_t n = (uint32_t)draw_between(&requests, REQUESTS_MIN, REQUESTS_MAX);
 
-    p->events = must_alloc((n + PLAN_KINDS_N * FREQUENT_MAX) * sizeof(*p->events));
+    p->events = sim_alloc((n + PLAN_KINDS_N * FREQUENT_MAX + POOR_MAX) * sizeof(*p->events));
     for (uint32_t i = 0; i < n; i++) {
         p->events[p->n_events++] = draw_event(p, &requests, PLAN_REQUEST);
     }
@@ -185,15 +199,24 @@ static void draw_events(struct plan *p, uint64_t seed)
             p->events[p->n_events++] = draw_event(p, &faults, (enum plan_kind)kind);
         }
     }
+    if (p->poor) {
+        draw_scarce(p, seed);
+    }
     qsort(p->events, p->n_events, sizeof(*p->events), by_time);
 }
 
-void plan_draw(struct plan *p, uint64_t seed)
+bool plan_is_poor(uint64_t seed)
+{
+    return seed % 8 == POOR_IN_8;
+}
+
+void plan_draw(struct plan *p, uint64_t seed, bool poor)
 {
     struct sim_rng r = sim_rng_make(seed, 100);
 
     *p = (struct plan){ .seed = seed,
                         .slow = seed % SLOW_ONE_IN == 0,
+                        .poor = poor || plan_is_poor(seed),
                         .managed = seed % 8 == MANAGED_IN_8 };
     p->timeout_max_s = p->managed ? MANAGED_TIMEOUT_MAX_S : TIMEOUT_MAX_S;
     draw_size(p, &r);

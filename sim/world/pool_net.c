@@ -103,7 +103,7 @@ static void way_send(struct rpc_raw *c, struct way *y, enum packet_kind kind, in
 {
     struct world *w = c->lb->n.w;
     const struct plan *plan = w->plan;
-    struct packet *p = must_alloc(sizeof(*p) + len);
+    struct packet *p = sim_alloc(sizeof(*p) + len);
     int64_t at_ns = w->now_ns + plan->latency_ns +
                     (int64_t)sim_rng_below(&w->pool_rng, (uint64_t)plan->jitter_ns);
 
@@ -241,7 +241,7 @@ static void on_up(struct env_timer *t)
 int rpc_channel_open(struct rpc *r, const char *address, struct net_identity *identity,
                      const char *tls_name, struct rpc_channel **ret, struct fn_error *reterr)
 {
-    struct rpc_channel *ch = must_alloc(sizeof(*ch));
+    struct rpc_channel *ch = sim_alloc(sizeof(*ch));
 
     (void)address;
     (void)identity;
@@ -261,7 +261,7 @@ int rpc_raw_start(struct rpc_channel *ch, const char *method, const void *messag
                   int64_t deadline_ns, const struct rpc_raw_cb *cb, void *ud, struct rpc_raw **ret,
                   struct fn_error *reterr)
 {
-    struct rpc_raw *c = must_alloc(sizeof(*c));
+    struct rpc_raw *c = sim_alloc(sizeof(*c));
     struct world *w = ch->lb->n.w;
 
     (void)reterr;
@@ -392,7 +392,7 @@ void pool_net_lose(struct npm_node *npm)
 
 void pool_client_create(struct lb_node *l)
 {
-    struct pool_client *pc = must_alloc(sizeof(*pc));
+    struct pool_client *pc = sim_alloc(sizeof(*pc));
     struct fn_error e = ERR_INIT;
 
     pc->rpc.env = l->n.env;

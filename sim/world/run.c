@@ -100,7 +100,7 @@ static void world_create(struct world *w)
     for (uint32_t i = 0; i < p->lbs; i++) {
         faults_start_lb(w, i);
     }
-    w->happenings = must_alloc(p->n_events * sizeof(*w->happenings));
+    w->happenings = sim_alloc(p->n_events * sizeof(*w->happenings));
     for (uint32_t i = 0; i < p->n_events; i++) {
         struct happening *h = &w->happenings[i];
 
@@ -305,6 +305,7 @@ static void conclude(struct world *w, struct run_result *ret)
         .requests = w->requests,
         .ok = w->answers_ok,
         .steps = w->steps,
+        .refused = scarce_refused(),
         .simulated_ns = w->now_ns - w->begun_ns,
     };
     snprintf(ret->why, sizeof(ret->why), "%s", books_why(w->books));
@@ -344,6 +345,7 @@ void run_world(const struct plan *p, const bool *left_out, bool told, struct run
 {
     struct world w = { .plan = p, .left_out = left_out, .told = told };
 
+    scarce_begin(p->seed);
     world_create(&w);
     run_on(&w, w.heal_ns - w.now_ns);
     faults_heal(&w);

@@ -156,7 +156,7 @@ static void on_drain(struct env_timer *t)
 
 struct runner_node *runner_node_create(struct world *w, uint32_t index)
 {
-    struct runner_node *r = must_alloc(sizeof(*r));
+    struct runner_node *r = sim_alloc(sizeof(*r));
     struct runner_deps deps = { .file_exists = file_exists };
     struct fn_error e = ERR_INIT;
     unsigned char ip[4] = { 10, 0, 1, (unsigned char)index };

@@ -1,57 +1,35 @@
 /* The shortest schedule that still fails: events of the plan are left out, first many at a time,
- * then one by one, as long as the same rule breaks. Each try is a process of its own, since a node
- * may stop on an assertion. */
+ * then one by one, as long as the same rule breaks. */
 #include "shrink.h"
 
-#include <stdio.h>
+#include "apart.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define TRIES_MAX 4000u /* some ten seconds */
 
-static void run_in_child(const struct plan *p, const bool *left_out, int to)
+static bool keep_result(void *ud, uint64_t seed, const struct run_result *r)
 {
-    struct run_result r;
-    uint32_t broken;
-
-    fflush(NULL);
-    if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)) {
-        _exit(1);
-    }
-    run_world(p, left_out, false, &r);
-    broken = r.broken;
-    _exit(write(to, &broken, sizeof(broken)) == (ssize_t)sizeof(broken) ? 0 : 1);
+    (void)seed;
+    *(uint32_t *)ud = r->broken;
+    return true;
 }
 
 uint32_t shrink_try(const struct plan *p, const bool *left_out)
 {
-    uint32_t broken = SHRINK_CRASH;
-    int ends[2];
-    pid_t child;
+    struct apart a = { .first = p->seed, .n = 1, .poor = p->poor, .left_out = left_out };
+    uint32_t broken;
+    bool clean;
 
-    fflush(NULL);
-    if (pipe(ends) < 0 || (child = fork()) < 0) {
-        abort();
-    }
-    if (child == 0) {
-        run_in_child(p, left_out, ends[1]);
-    }
-    close(ends[1]);
-    if (read(ends[0], &broken, sizeof(broken)) != (ssize_t)sizeof(broken)) {
-        broken = SHRINK_CRASH;
-    }
-    close(ends[0]);
-    waitpid(child, NULL, 0);
-    return broken;
+    return apart_run(&a, keep_result, &broken, &clean) == 1 && clean ? broken : SHRINK_CRASH;
 }
 
 /* Leaves out `n` of the events that are left, from the first-th on. True: it still fails so. */
 static bool leave_out(const struct plan *p, bool *left_out, uint32_t first, uint32_t n,
                       uint32_t broken)
 {
-    bool *less = must_alloc(p->n_events * sizeof(*less));
+    bool *less = sim_alloc(p->n_events * sizeof(*less));
     uint32_t k = 0;
     bool same;
 

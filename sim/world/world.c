@@ -9,16 +9,6 @@
 /* Of the threads of a real node, less those that only wait behind others. */
 #define SLOW_LANE_WIDTH 40u
 
-void *must_alloc(size_t size)
-{
-    void *p = calloc(1, size);
-
-    if (!p) {
-        abort();
-    }
-    return p;
-}
-
 static struct sim_nasty nasty_of(const struct world *w, uint32_t life)
 {
     struct sim_rng r = sim_rng_make(w->plan->seed, 200 + life);
@@ -72,36 +62,46 @@ static int64_t due_of(const struct node *n)
     return due_ns > n->frozen_until_ns ? due_ns : n->frozen_until_ns;
 }
 
-static struct sim *next_of(struct world *w, int64_t *ret_due_ns)
+/* NULL: the world's own clock. */
+static struct node *next_of(struct world *w, int64_t *ret_due_ns)
 {
-    struct sim *next = w->outside;
-    int64_t first_ns = sim_due_ns(next);
+    struct node *next = NULL;
+    int64_t first_ns = sim_due_ns(w->outside);
 
     for (struct node *n = w->nodes; n; n = n->next) {
         int64_t due_ns = due_of(n);
 
         if (due_ns < first_ns) {
             first_ns = due_ns;
-            next = n->sim;
+            next = n;
         }
     }
     *ret_due_ns = first_ns;
     return next;
 }
 
+static void step(struct world *w, struct node *n, int64_t due_ns)
+{
+    struct sim *s = n ? n->sim : w->outside;
+
+    w->now_ns = due_ns > w->now_ns ? due_ns : w->now_ns;
+    w->steps++;
+    if (w->now_ns > sim_now_ns(s)) {
+        sim_jump(s, w->now_ns - sim_now_ns(s)); /* what it should have done is late now */
+    }
+    scarce_enter(n);
+    sim_step(s);
+    scarce_enter(NULL);
+}
+
 bool world_run_until(struct world *w, int64_t at_ns)
 {
     int64_t due_ns;
-    struct sim *s = next_of(w, &due_ns);
+    struct node *n = next_of(w, &due_ns);
 
     while (due_ns <= at_ns && !books_broken(w->books)) {
-        w->now_ns = due_ns > w->now_ns ? due_ns : w->now_ns;
-        w->steps++;
-        if (w->now_ns > sim_now_ns(s)) {
-            sim_jump(s, w->now_ns - sim_now_ns(s)); /* what it should have done is late now */
-        }
-        sim_step(s);
-        s = next_of(w, &due_ns);
+        step(w, n, due_ns);
+        n = next_of(w, &due_ns);
     }
     if (!books_broken(w->books)) {
         w->now_ns = at_ns;

@@ -58,7 +58,10 @@ struct engine;
     X(NPM_CUT, "cut-from-npm") /* a load balancer */                                               \
     X(CLOUD_FAILS, "cloud-fails") /* the next `n` calls */                                         \
     X(CLOUD_HANGS, "cloud-hangs")                                                                  \
-    X(MACHINE_LOST, "machine-lost")
+    X(MACHINE_LOST, "machine-lost")                                                                \
+    X(MEMORY_LB, "lb-memory") /* for `ns` its allocations fail now and then; in poor worlds */     \
+    X(MEMORY_RUNNER, "runner-memory")                                                              \
+    X(MEMORY_NPM, "npm-memory")
 
 enum plan_kind {
 #define X(name, text) PLAN_##name,
@@ -86,6 +89,7 @@ struct plan_function {
 struct plan {
     uint64_t seed;
     bool slow; /* it takes hours, and rests most of the time */
+    bool poor; /* memory runs out */
     bool managed; /* a node pool manager rents the runners; at most `runners` */
     uint32_t lbs, runners, functions;
     struct plan_function function[FUNCTIONS_MAX];
@@ -107,7 +111,8 @@ struct plan {
 };
 
 const char *plan_placer(uint32_t i); /* NULL: there are no more */
-void plan_draw(struct plan *p, uint64_t seed);
+bool plan_is_poor(uint64_t seed);
+void plan_draw(struct plan *p, uint64_t seed, bool poor); /* poor: in any case */
 void plan_free(struct plan *p);
 void plan_tell_event(const struct plan *p, uint32_t i, char *ret, size_t cap);
 
@@ -123,6 +128,8 @@ struct node {
     bool dead;            /* killed: nobody hears of it */
     int64_t frozen_until_ns; /* its process is stopped, and its clock goes on */
     int64_t frozen_ns;       /* so long in all, or less */
+    int64_t scarce_until_ns; /* of its allocations one in so many fails */
+    uint32_t scarce_one_in;
     struct node *next;
     bool is_runner; /* whom connections of load balancers lead to: it goes behind them */
     /* Its drain has ended. */
@@ -178,7 +185,21 @@ void world_tell(struct world *w, const struct node *n, const char *fmt, ...)
             world_tell((node_)->w, (node_), __VA_ARGS__);                                          \
         }                                                                                          \
     } while (0)
-void *must_alloc(size_t size); /* zeroed; the simulator itself does not run out */
+
+/* ---- scarce.c ------------------------------------------------------------------------------ */
+
+void scarce_open(void); /* once */
+void scarce_begin(uint64_t seed); /* a world's */
+/* What is allocated now is this node's, NULL = nobody's. */
+void scarce_enter(const struct node *n);
+/* An allocation that happens now fails; `at`: where it is in the program. */
+bool scarce_hits(const void *at);
+struct scarce_place {
+    const void *at;
+    uint64_t asked, refused; /* while memory was scarce, in all worlds so far */
+};
+const struct scarce_place *scarce_next_place(const struct scarce_place *last); /* NULL = first */
+uint64_t scarce_refused(void); /* in this world */
 
 /* ---- net.c, net_engage.c ------------------------------------------------------------------- */
 
@@ -353,6 +374,7 @@ struct run_result {
     int64_t at_ns;
     uint64_t hash;
     uint64_t requests, ok, steps;
+    uint64_t refused; /* allocations */
     int64_t simulated_ns;
 };
 

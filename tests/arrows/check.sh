@@ -244,6 +244,11 @@ for folder in "$root"/plugins/* "$root"/examples/plugins/*; do
     done <"$tmp"
 done
 
+# Tables that end the process when memory is out.
+n=$((n + 1))
+out=$(grep -rn 'include <uthash.h>' "$root"/core | grep -v '/base/table.h:' || true)
+[ -z "$out" ] || complain "$out; expected <base/table.h>"
+
 # Which type of node it is: asked of tables. A side's own file may say what is peculiar to it.
 n=$((n + 1))
 out=$(grep -nE 'SIDE_(LB|RUNNER|NPM|API)\b|type->(word|inside|sides) *[=!]=|strcmp\([^)]*type->word' \

@@ -1,6 +1,6 @@
 // One wrong line each: `text` occurs once in `file` and becomes `wrong`. `by`: the rules of fnd_sim that
 // may catch it ("crash": an assertion of the product does). L: load balancer, P: placement, R: runner,
-// N: node pool manager, Q: its pool plugin.
+// N: node pool manager, Q: its pool plugin, M: memory that is not there.
 const lb = (file) => `core/lb/${file}`;
 const place = (file) => `core/place/${file}`;
 const runner = (file) => `core/runner/${file}`;
@@ -188,4 +188,12 @@ export const mutants = [
     text: 'return !is_listed(g, m) && m->vanished_ns == 0;', wrong: 'return !is_listed(g, m) && m->vanished_ns == 0 && 0;' },
   { name: 'Q3', what: 'a list is taken and not handed on', file: pool('intake.c'), by: ['B16', 'B22'],
     text: '            enter(t, STEP_LIST);\n            return 1;', wrong: '            return TASK_OVER;' },
+  { name: 'M1', what: 'a call for which there was no memory is not counted', file: lb('lb.c'), by: ['B13'],
+    text: '    lb->counts.received++;\n    lb->counts.not_executed++;', wrong: '    lb->counts.not_executed++;' },
+  { name: 'M2', what: 'a piece of a body for which there was no memory is left out', file: runner('call.c'), by: ['B10', 'B4', 'B15'],
+    text: '        rcall_uncharge(rc, len);\n        return "out of memory";', wrong: '        rcall_uncharge(rc, len);\n        return NULL;' },
+  { name: 'M3', what: 'a call without memory for its place in the line waits all the same', file: 'core/place/turns.c', by: ['crash', 'B8', 'B2'],
+    text: '        app_release(a);\n        return FN_E_EXHAUSTED;', wrong: '        app_release(a);\n        return 0;' },
+  { name: 'M4', what: 'a table without memory has what it has not', file: 'core/runner/slots.c', by: ['crash', 'B15'],
+    text: 'if (!table_has(q)) {', wrong: 'if (0) {' },
 ];

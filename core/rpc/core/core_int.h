@@ -12,11 +12,11 @@
 #ifndef RPC_CORE_CORE_INT_H
 #define RPC_CORE_CORE_INT_H
 
+#include <base/table.h>
 #include <grpc/grpc.h>
 #include <rpc/core/frames.h>
 #include <rpc/life.h>
 #include <sys/queue.h>
-#include <uthash.h>
 
 #define CORE_READ_BYTES (64u << 10)
 

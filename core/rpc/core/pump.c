@@ -172,6 +172,15 @@ static void pump_judge(struct core_conn *c)
     }
 }
 
+/* Without memory it stays without a name: what comes for it is judged by C core alone. */
+static void name_stream(struct core_conn *c, struct core_stream *st)
+{
+    HASH_ADD(hh, c->named, id, sizeof(st->id), st);
+    if (!table_has(st)) {
+        st->id = 0;
+    }
+}
+
 void pump_name_arrival(struct core_conn *c, struct core_stream *st)
 {
     struct core_arrival *a = TAILQ_FIRST(&c->arrivals);
@@ -189,7 +198,7 @@ void pump_name_arrival(struct core_conn *c, struct core_stream *st)
         st->bad_from = a->bad_from;
         st->closed_in = a->closed_in;
         c->t->held_bytes += st->fed_bytes;
-        HASH_ADD(hh, c->named, id, sizeof(st->id), st);
+        name_stream(c, st);
         free(a);
     }
 }
@@ -232,6 +241,9 @@ static void in_data(void *ud, const struct frame *f, const unsigned char *bytes,
     if (!p && now.have + now.left > 0 && (p = malloc(sizeof(*p)))) {
         *p = now;
         HASH_ADD(hh, c->prefixes, stream, sizeof(p->stream), p);
+        if (!table_has(p)) {
+            free(p);
+        }
     } else if (p && p->have + p->left == 0) {
         HASH_DEL(c->prefixes, p);
         free(p);
@@ -469,7 +481,7 @@ static void out_end(void *ud, const struct frame *f, const unsigned char *payloa
         c->last_named = f->stream;
         st->id = c->ids_lost ? 0 : f->stream;
         if (st->id) {
-            HASH_ADD(hh, c->named, id, sizeof(st->id), st);
+            name_stream(c, st);
         }
     }
 }
