@@ -72,31 +72,21 @@ void fnsock_disconnect(struct fnsock *f)
     if (f->w.fd < 0) {
         return;
     }
-    if (f->watched) {
-        loop_fd_remove(f->all->loop, &f->w);
-        f->watched = false;
-    }
+    loop_fd_remove(f->all->loop, &f->w);
     close(f->w.fd);
     f->w.fd = -1;
     f->used = false;
     f->full = false;
 }
 
-/* A descriptor that is not to be read is not watched: a hang-up would be told without end. */
+/* It stays watched while nothing is to be read: to watch it again could fail, and the call would
+ * wait for its timeout. */
 void fnsock_interest(struct fnsock *f)
 {
     uint32_t events = (f->x.paused ? 0 : LOOP_READ) | (f->full ? LOOP_WRITE : 0);
 
-    if (f->w.fd < 0) {
-        return;
-    }
-    if (events == 0 && f->watched) {
-        loop_fd_remove(f->all->loop, &f->w);
-        f->watched = false;
-    } else if (f->watched) {
-        loop_fd_set(f->all->loop, &f->w, events);
-    } else if (events != 0 && loop_fd_add(f->all->loop, &f->w, events, NULL) == 0) {
-        f->watched = true;
+    if (f->w.fd >= 0) {
+        loop_fd_set(f->all->loop, &f->w, events ? events : LOOP_QUIET);
     }
 }
 
@@ -123,7 +113,7 @@ static void fnsock_on_event(struct loop_fd *w, uint32_t events)
     if (events & LOOP_WRITE && f->full) {
         fnsock_exchange_writable(&f->x);
     }
-    if (events & LOOP_READ && f->w.fd >= 0 && !f->closed) {
+    if (events & LOOP_READ && f->w.fd >= 0 && !f->closed && !f->x.paused) {
         if (fnsock_exchange_active(&f->x)) {
             fnsock_exchange_readable(&f->x);
         } else {
@@ -142,7 +132,6 @@ int fnsock_adopt(struct fnsock *f, int fd)
         f->w.fd = -1;
         return FN_E_EXHAUSTED;
     }
-    f->watched = true;
     f->used = false;
     f->full = false;
     return 0;

@@ -258,7 +258,7 @@ static void push(struct fnsock_exchange *x, struct iovec *iov, size_t n_iov)
 {
     struct msghdr msg = { .msg_iov = iov, .msg_iovlen = n_iov };
     bool may_write = x->state != EXCHANGE_CONNECT && !x->f->full;
-    bool failed = false;
+    bool failed = false, poor = false;
     size_t of_out, n = 0;
     ssize_t r;
 
@@ -269,12 +269,13 @@ static void push(struct fnsock_exchange *x, struct iovec *iov, size_t n_iov)
     if (may_write && (iov[0].iov_len > 0 || n_iov > 1)) {
         r = sendmsg(x->f->w.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
         failed = r < 0 && errno != EAGAIN && errno != EINTR;
+        poor = r < 0 && (errno == ENOBUFS || errno == ENOMEM);
         n = r > 0 ? (size_t)r : 0;
     }
     of_out = n < iov[0].iov_len ? n : iov[0].iov_len;
-    if (buf_add_rest(&x->out, iov + 1, n_iov - 1, n - of_out) < 0) {
+    if (poor || buf_add_rest(&x->out, iov + 1, n_iov - 1, n - of_out) < 0) {
         x->result.request_bytes += n;
-        exchange_end(x, x->result.request_bytes ? FNSOCK_CLOSED_EARLY : FNSOCK_NO_ROOM,
+        exchange_end(x, x->result.request_bytes ? FNSOCK_LOST : FNSOCK_NO_ROOM,
                      "out of memory for the request");
         return;
     }
@@ -562,7 +563,7 @@ static int64_t feed_head(struct fnsock_exchange *x, const char *data, size_t len
     arena_init(&arena, 0);
     e = parse_answer(&arena, data, (size_t)used, limits, &a, &r);
     if (e == FN_E_EXHAUSTED) {
-        exchange_end(x, FNSOCK_INVALID, "out of memory for the answer");
+        exchange_end(x, FNSOCK_LOST, "out of memory for the answer");
     } else if (e < 0) {
         on_refusal(x, &r);
     } else if (a.status >= HTTP_OK) {
@@ -653,7 +654,7 @@ static void feed(struct fnsock_exchange *x, const char *data, size_t len)
     }
     if (x->in.len > 0) {
         if (buf_add(&x->in, data, len) < 0) {
-            exchange_end(x, FNSOCK_INVALID, "out of memory for the answer");
+            exchange_end(x, FNSOCK_LOST, "out of memory for the answer");
             return;
         }
         data = x->in.data;
@@ -673,7 +674,7 @@ static void feed(struct fnsock_exchange *x, const char *data, size_t len)
     }
     if (data == x->in.data || x->in.len == 0) {
         if (x->in.len == 0 && buf_add(&x->in, data, len) < 0) {
-            exchange_end(x, FNSOCK_INVALID, "out of memory for the answer");
+            exchange_end(x, FNSOCK_LOST, "out of memory for the answer");
         }
     } else {
         buf_consume(&x->in, x->in.len - len);

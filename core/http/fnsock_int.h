@@ -109,7 +109,6 @@ struct fnsock {
     int64_t no_room_ns; /* WAITING, PROBING: no descriptor for it since; 0 = there is one */
     /* the connection: */
     struct loop_fd w; /* fd -1 = none */
-    bool watched;
     bool full; /* the socket took less than it was given */
     bool used;     /* was kept for this request, so it may be stale */
     bool answered; /* the function has had a request */

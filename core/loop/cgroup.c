@@ -42,7 +42,9 @@ static int cgroup_put(const char *dir, const char *file, const char *text)
     if (fd < 0) {
         return -errno;
     }
-    n = write(fd, text, strlen(text));
+    do {
+        n = write(fd, text, strlen(text));
+    } while (n < 0 && errno == EINTR);
     err = errno;
     close(fd);
     return n < 0 ? -err : 0;
@@ -67,8 +69,9 @@ static void get(const char *path, char *ret, size_t cap)
     if (fd < 0) {
         return;
     }
-    while (len + 1 < cap && (n = read(fd, ret + len, cap - 1 - len)) > 0) {
-        len += (size_t)n;
+    while (len + 1 < cap &&
+           ((n = read(fd, ret + len, cap - 1 - len)) > 0 || (n < 0 && errno == EINTR))) {
+        len += n > 0 ? (size_t)n : 0;
     }
     ret[len] = '\0';
     close(fd);

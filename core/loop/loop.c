@@ -360,7 +360,8 @@ static void cancel(struct env *e, struct env_work *w)
 
 static uint32_t to_epoll(uint32_t events)
 {
-    return (events & LOOP_READ ? EPOLLIN | EPOLLRDHUP : 0) | (events & LOOP_WRITE ? EPOLLOUT : 0);
+    return (events & LOOP_READ ? EPOLLIN | EPOLLRDHUP : 0) | (events & LOOP_WRITE ? EPOLLOUT : 0) |
+           (events == LOOP_QUIET ? EPOLLET : 0);
 }
 
 /* Memory behind slots_n is not touched before it is needed: with ten thousand descriptors that

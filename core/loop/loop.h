@@ -87,6 +87,7 @@ void loop_altstack(void);
 
 #define LOOP_READ  1u
 #define LOOP_WRITE 2u
+#define LOOP_QUIET 4u /* alone: a hang-up is told once, not until the descriptor is closed */
 
 /* A watched descriptor, level-triggered; embed it. cb gets LOOP_READ | LOOP_WRITE
  * (errors and hang-ups set both). [loop] */
@@ -99,6 +100,7 @@ struct loop_fd {
 };
 
 int loop_fd_add(struct loop *l, struct loop_fd *w, uint32_t events, struct fn_error *reterr);
+/* Cannot fail. What is there already is told again. */
 void loop_fd_set(struct loop *l, struct loop_fd *w, uint32_t events);
 /* Stops watching; does not close. No callback after this, also not from the running batch. */
 void loop_fd_remove(struct loop *l, struct loop_fd *w);

@@ -28,6 +28,7 @@ enum fnsock_end {
     FNSOCK_BODY_TOO_LARGE,
     FNSOCK_CUT,          /* the answer's body ended too soon */
     FNSOCK_EARLY_ANSWER, /* answered before the whole request was handed over */
+    FNSOCK_LOST,         /* this node had no memory for the rest of the request or for the answer */
     FNSOCK_WRITE_CLOSED, /* the function closed its side while the request was being sent */
 };
 

@@ -354,6 +354,14 @@ static void conclude_failed(struct rcall *rc, int http, bool user, const char *f
     conclude(rc, http, text, false);
 }
 
+/* The function is not to blame, and may have done its work. */
+static void conclude_lost(struct rcall *rc)
+{
+    rc->outcome = OUTCOME_UNKNOWN;
+    rc->end_user = false;
+    conclude(rc, 502, "RUN424 no memory for the call at its runner; it may have run once", false);
+}
+
 /* Complete answer: what the function said decides; a healthy container is kept. */
 static void conclude_answered(struct rcall *rc)
 {
@@ -398,6 +406,9 @@ static void conclude_broken(struct rcall *rc)
         return;
     case FNSOCK_EARLY_ANSWER:
         conclude_failed(rc, 502, true, "%s", detail(rc));
+        return;
+    case FNSOCK_LOST:
+        conclude_lost(rc);
         return;
     default:
         break;

@@ -117,6 +117,12 @@ void mux_touch(struct mux *m)
     }
 }
 
+void mux_submitted(struct mux *m, int result)
+{
+    m->poor = m->poor || result == NGHTTP2_ERR_NOMEM;
+    mux_touch(m);
+}
+
 /* Bytes taken; fewer than len: the socket is full. < 0: it is broken. */
 static ssize_t write_some(struct mux *m, const void *data, size_t len)
 {
@@ -144,6 +150,9 @@ static int produce(struct mux *m)
     struct mux_part *p = m->part;
 
     p->out_len = 0;
+    if (m->poor) {
+        return NGHTTP2_ERR_NOMEM;
+    }
     while (p->out_len <= MUX_OUT_BYTES - MUX_FRAME_BYTES) {
         const uint8_t *data;
         ssize_t n = nghttp2_session_mem_send(m->session, &data);
@@ -319,9 +328,9 @@ void mux_part_soon(struct mux *m)
     if (m->state == MUX_OPEN) {
         mux_enter(m, MUX_PARTING);
         mux_wait(m, WAIT_PART, mux_after(m, PART_NS));
-        nghttp2_submit_shutdown_notice(m->session);
-        nghttp2_submit_ping(m->session, NGHTTP2_FLAG_NONE, (const uint8_t *)DRAIN_MARK);
-        mux_touch(m);
+        mux_submitted(m, nghttp2_submit_shutdown_notice(m->session));
+        mux_submitted(m, nghttp2_submit_ping(m->session, NGHTTP2_FLAG_NONE,
+                                             (const uint8_t *)DRAIN_MARK));
     }
 }
 
@@ -330,10 +339,9 @@ void mux_part_now(struct mux *m)
     if (m->state == MUX_OPEN || m->state == MUX_PARTING) {
         mux_enter(m, MUX_PARTED);
         mux_wait(m, WAIT_PART, 0);
-        nghttp2_submit_goaway(m->session, NGHTTP2_FLAG_NONE,
-                              nghttp2_session_get_last_proc_stream_id(m->session),
-                              NGHTTP2_NO_ERROR, NULL, 0);
-        mux_touch(m);
+        mux_submitted(m, nghttp2_submit_goaway(m->session, NGHTTP2_FLAG_NONE,
+                                               nghttp2_session_get_last_proc_stream_id(m->session),
+                                               NGHTTP2_NO_ERROR, NULL, 0));
     }
 }
 

@@ -83,7 +83,8 @@ static ssize_t give(nghttp2_session *session, int32_t id, uint8_t *to, size_t ro
     buf_clear(&st->out);
     if (st->cut) {
         *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-        nghttp2_submit_rst_stream(m->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_INTERNAL_ERROR);
+        mux_submitted(m, nghttp2_submit_rst_stream(m->session, NGHTTP2_FLAG_NONE, id,
+                                                   NGHTTP2_INTERNAL_ERROR));
     } else if (st->ended) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
     } else if (st->q->wants_writable && !st->in_roomy) {

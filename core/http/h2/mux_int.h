@@ -122,6 +122,7 @@ struct mux {
     bool stranger;   /* its certificate names no peer */
     bool dead;       /* is being freed */
     bool blocked;    /* the socket is full; writable() comes */
+    bool poor;       /* what it should send found no memory */
     bool calmed;     /* was told to be calm */
     bool terminated; /* GOAWAY with an error is out: nothing that comes counts */
     bool left;       /* the client sent GOAWAY */
@@ -167,6 +168,9 @@ struct mux_stream {
 
 /* mux.c */
 void mux_touch(struct mux *m); /* something may have to be written */
+/* The result of nghttp2_submit_...(). The connection ends soon if there was no memory for it: the
+ * client would wait for what was to be said. */
+void mux_submitted(struct mux *m, int result);
 void mux_wait(struct mux *m, enum mux_wait what, int64_t at_ns);
 void mux_part_now(struct mux *m); /* refuses new streams */
 void mux_part_soon(struct mux *m); /* says that it will */

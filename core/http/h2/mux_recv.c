@@ -97,7 +97,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
         st = mux_stream_create(m, id);
         if (!st) {
-            nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
+            mux_submitted(m, nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id,
+                                                       NGHTTP2_REFUSED_STREAM));
             return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
         }
         nghttp2_session_set_stream_user_data(session, id, st);

@@ -184,8 +184,8 @@ struct mux_stream *mux_stream_create(struct mux *m, int32_t id)
 
 void mux_stream_reset(struct mux_stream *st, uint32_t code)
 {
-    nghttp2_submit_rst_stream(st->m->session, NGHTTP2_FLAG_NONE, st->id, code);
-    mux_touch(st->m);
+    mux_submitted(st->m,
+                  nghttp2_submit_rst_stream(st->m->session, NGHTTP2_FLAG_NONE, st->id, code));
 }
 
 /* A connection has as many streams beside itself as it has more than one. */
@@ -282,7 +282,8 @@ static void begin_body(struct mux_stream *st, const struct parsed_request *parse
     mux_stream_enter(st, STREAM_BODY);
     stream_look_at(st, look_ns);
     if (parsed->expects_continue) {
-        nghttp2_submit_headers(m->session, NGHTTP2_FLAG_NONE, st->id, NULL, &go_on, 1, NULL);
+        mux_submitted(m, nghttp2_submit_headers(m->session, NGHTTP2_FLAG_NONE, st->id, NULL, &go_on,
+                                                1, NULL));
     }
 }
 

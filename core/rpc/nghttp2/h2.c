@@ -208,7 +208,11 @@ static void write_now(struct h2_conn *c)
 static void flush(struct h2_conn *c)
 {
     life_enter(&c->life);
-    write_now(c);
+    if (c->poor) {
+        life_fail(&c->life, "out of memory");
+    } else {
+        write_now(c);
+    }
     if (!c->life.dead && !c->life.doomed && (!c->life.draining || c->life.calmed) && !c->blocked &&
         !nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session)) {
         life_fail(&c->life, "the connection was ended by GOAWAY");
@@ -233,6 +237,12 @@ void conn_touch(struct h2_conn *c)
     if (!c->life.dead && !c->blocked) {
         env_defer(c->h->env, &c->flush);
     }
+}
+
+void conn_submitted(struct h2_conn *c, int result)
+{
+    c->poor = c->poor || result == NGHTTP2_ERR_NOMEM;
+    conn_touch(c);
 }
 
 static void h2_on_writable(void *ud)
@@ -298,8 +308,7 @@ static void ping(struct rpc_life *l)
 {
     struct h2_conn *c = container_of(l, struct h2_conn, life);
 
-    nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
-    conn_touch(c);
+    conn_submitted(c, nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL));
 }
 
 static void goaway(struct rpc_life *l, bool final)
@@ -308,14 +317,13 @@ static void goaway(struct rpc_life *l, bool final)
     static const uint8_t mark[8] = "drain";
 
     if (final) {
-        nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
-                              nghttp2_session_get_last_proc_stream_id(c->session),
-                              NGHTTP2_NO_ERROR, NULL, 0);
+        conn_submitted(c, nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
+                                                nghttp2_session_get_last_proc_stream_id(c->session),
+                                                NGHTTP2_NO_ERROR, NULL, 0));
     } else {
-        nghttp2_submit_shutdown_notice(c->session);
-        nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, mark);
+        conn_submitted(c, nghttp2_submit_shutdown_notice(c->session));
+        conn_submitted(c, nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, mark));
     }
-    conn_touch(c);
 }
 
 void conn_ids_used(struct h2_conn *c, int32_t id)

@@ -47,6 +47,7 @@ struct h2_conn {
     char *authority; /* client */
     bool tls;
     bool blocked;  /* the socket is full; writable() comes */
+    bool poor;     /* what it should send found no memory */
     bool flushing; /* second leg of a flush */
     bool out_full; /* `out` had no room for a frame */
     LIST_HEAD(, h2_stream) streams;
@@ -100,6 +101,9 @@ struct h2_stream {
 
 /* h2.c */
 void conn_touch(struct h2_conn *c); /* something may have to be written */
+/* The result of nghttp2_submit_...(). The connection ends soon if there was no memory for it: the
+ * peer would wait for what was to be said. */
+void conn_submitted(struct h2_conn *c, int result);
 void conn_ids_used(struct h2_conn *c, int32_t id); /* client: leaves it before they run out */
 
 /* h2_recv.c */

@@ -276,8 +276,8 @@ static int recv_on_sent(nghttp2_session *session, const nghttp2_frame *frame, vo
     if (c->life.server && frame->hd.type == NGHTTP2_HEADERS &&
         frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
         nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0) {
-        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
-                                  NGHTTP2_NO_ERROR);
+        conn_submitted(c, nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE,
+                                                    frame->hd.stream_id, NGHTTP2_NO_ERROR));
     }
     return 0;
 }

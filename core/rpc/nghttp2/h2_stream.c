@@ -61,8 +61,7 @@ static void reset(struct h2_stream *st, uint32_t code)
     struct h2_conn *c = st->conn;
 
     if (c && !c->life.dead && st->id > 0) {
-        nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, st->id, code);
-        conn_touch(c);
+        conn_submitted(c, nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, st->id, code));
     }
 }
 
@@ -433,7 +432,9 @@ static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *buf, size_
         char code[16], text[3 * TEXT_MAX];
         nghttp2_nv nv[2];
 
-        nghttp2_submit_trailer(session, id, nv, status_headers(st, nv, code, text));
+        if (nghttp2_submit_trailer(session, id, nv, status_headers(st, nv, code, text)) < 0) {
+            return NGHTTP2_ERR_CALLBACK_FAILURE; /* the peer would wait for it */
+        }
     }
     return n;
 }
@@ -457,7 +458,8 @@ static void send_headers(struct h2_stream *st)
         n += status_headers(st, nv + 2, code, text);
     }
     st->headers_out = true;
-    nghttp2_submit_response(st->conn->session, st->id, nv, n, only ? NULL : &provider);
+    conn_submitted(st->conn, nghttp2_submit_response(st->conn->session, st->id, nv, n,
+                                                     only ? NULL : &provider));
 }
 
 /* There is more to send, or the end. */
@@ -537,8 +539,8 @@ void stream_refuse(struct h2_stream *st, const char *http_status)
     assert(st->server && !st->headers_out);
     st->end_wanted = st->headers_out = true;
     if (is_live(st)) {
-        nghttp2_submit_response(st->conn->session, st->id, nv, 1, NULL);
-        conn_touch(st->conn);
+        conn_submitted(st->conn,
+                       nghttp2_submit_response(st->conn->session, st->id, nv, 1, NULL));
     }
     h2_stream_finish(&st->base, GRPC_OK, NULL);
 }

@@ -159,6 +159,22 @@ START_TEST(endings_of_functions)
 }
 END_TEST
 
+START_TEST(an_answer_without_memory_is_not_the_functions)
+{
+    struct world *w = world_create(NULL);
+    struct engage_session *s = world_call(w, (struct call_spec){ .what = "lost" });
+
+    world_run_ms(w, 1000);
+    ck_assert_int_eq(s->finishes, 1);
+    ck_assert_int_eq(s->code, 502);
+    ck_assert_ptr_nonnull(strstr(s->text, "RUN424"));
+    ck_assert(!s->user);
+    ck_assert_uint_eq(w->live, 0);
+    ck_assert_uint_eq(world_counts(w).unknown, 1);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(extra_bytes)
 {
     struct world *w = world_create(NULL);
@@ -844,6 +860,7 @@ TCase *calls_tests(void)
     tcase_add_test(t, hot_call_needs_no_lane);
     tcase_add_test(t, request_headers);
     tcase_add_loop_test(t, endings_of_functions, 0, (int)(sizeof(endings) / sizeof(endings[0])));
+    tcase_add_test(t, an_answer_without_memory_is_not_the_functions);
     tcase_add_test(t, extra_bytes);
     tcase_add_test(t, never_answers);
     tcase_add_test(t, slow_drip);

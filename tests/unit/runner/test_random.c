@@ -23,7 +23,7 @@ static void one_call(struct world *w)
 {
     static const char *const whats[] = { "ok", "ok", "ok", "ms-20", "ms-300", "status-502",
                                          "status-504", "status-201", "crash", "oom", "late-exit",
-                                         "invalid", "cut", "escape", "extra", "refuse",
+                                         "invalid", "lost", "cut", "escape", "extra", "refuse",
                                          "refuse-once", "never", "drip", "early", "body-large",
                                          "no-room", "unsent", "dies", "dies-told-late",
                                          "killed" };

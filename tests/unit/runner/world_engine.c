@@ -551,6 +551,8 @@ static void act(struct env_timer *t)
         }
     } else if (is(x, "invalid")) {
         end(x, FNSOCK_INVALID, false, "two Content-Length fields");
+    } else if (is(x, "lost")) {
+        end(x, FNSOCK_LOST, false, "out of memory for the answer");
     } else if (is(x, "header-large")) {
         end(x, FNSOCK_HEADERS_TOO_LARGE, false, "");
     } else if (is(x, "body-large")) {

@@ -1,0 +1,136 @@
+// Torture: memory and system calls of a node fail, one after the other, at each place that a few calls
+// reach. The node goes on, every request has an end, what it says is true, and the next call is answered.
+import assert from 'node:assert/strict'
+import { closeSync, openSync, readSync, readdirSync, writeFileSync, writeSync } from 'node:fs'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { Ledger, fnId, startLb, startRunner } from './lib/cluster.mjs'
+import { request } from './lib/http.mjs'
+import { build, tempDir, until } from './lib/node.mjs'
+
+const KINDS = ['none', 'malloc', 'read', 'write', 'recv', 'send', 'sendmsg', 'accept', 'socket', 'connect', 'epoll_ctl', 'epoll_wait',
+  'eventfd', 'open', 'pipe', 'mkdir', 'inotify', 'thread', 'mmap']
+const ERRORS = { short: 0, EINTR: 4, EAGAIN: 11, ENOMEM: 12, EMFILE: 24, ENOSPC: 28, ECONNABORTED: 103, ECONNRESET: 104, ENOBUFS: 105, ECONNREFUSED: 111 }
+const BIG = Buffer.alloc(100_000, 'x')
+const ANSWER_MS = 12_000 // above the limits of a call
+const AGAIN_MS = 10_000
+const MISSES = 3 // of the n-th call in a row: there is none
+
+// [call, error, how many in a row, then each so-manieth]. What one does with a descriptor that is none of its own, and
+// what the kernel cannot answer there, is left out.
+const rows = {
+  lb: [['malloc', 'ENOMEM', 400, 1], ['read', 'EINTR', 50, 1], ['recv', 'EINTR', 50, 1], ['recv', 'short', 50, 1], ['recv', 'ECONNRESET', 50, 1],
+    ['sendmsg', 'EINTR', 50, 1], ['sendmsg', 'short', 50, 1], ['sendmsg', 'ENOBUFS', 50, 1], ['accept', 'EMFILE', 10, 1], ['accept', 'ECONNABORTED', 10, 1],
+    ['epoll_ctl', 'ENOSPC', 50, 1], ['epoll_wait', 'EINTR', 50, 1], ['open', 'EMFILE', 20, 1]],
+  runner: [['malloc', 'ENOMEM', 60, 9], ['read', 'EINTR', 20, 9], ['write', 'EINTR', 20, 9], ['write', 'ENOSPC', 10, 9], ['recv', 'EINTR', 50, 1],
+    ['recv', 'short', 50, 1], ['recv', 'ECONNRESET', 50, 1], ['sendmsg', 'EINTR', 50, 1], ['sendmsg', 'short', 50, 1], ['sendmsg', 'ENOBUFS', 50, 1],
+    ['socket', 'EMFILE', 10, 1], ['connect', 'ECONNREFUSED', 10, 1], ['epoll_ctl', 'ENOSPC', 50, 1], ['epoll_wait', 'EINTR', 20, 5], ['open', 'EMFILE', 10, 19],
+    ['pipe', 'EMFILE', 10, 1], ['mkdir', 'ENOSPC', 10, 1], ['inotify', 'ENOSPC', 10, 1]],
+}
+
+// tests/e2e/torture/torture.c
+class Torture {
+  constructor() {
+    const file = path.join(tempDir(), 'torture')
+    writeFileSync(file, Buffer.alloc(24))
+    this.fd = openSync(file, 'r+')
+    this.env = { LD_PRELOAD: path.join(build, 'tests/test-torture.so'), FND_TORTURE: file }
+  }
+
+  fail(kind, nth, error) {
+    const b = Buffer.alloc(24)
+    b.writeUInt32LE(nth, 4)
+    b.writeUInt32LE(ERRORS[error], 8)
+    writeSync(this.fd, b, 0, 24, 0)
+    b.writeUInt32LE(KINDS.indexOf(kind), 0)
+    writeSync(this.fd, b, 0, 4, 0)
+  }
+
+  // Whether one failed.
+  end() {
+    const b = Buffer.alloc(24)
+    writeSync(this.fd, b, 0, 4, 0)
+    readSync(this.fd, b, 0, 24, 0)
+    return b.readUInt32LE(16) > 0
+  }
+
+  close() {
+    closeSync(this.fd)
+  }
+}
+
+for (const side of Object.keys(rows)) {
+  describe(`torture: ${side}`, () => {
+    const torture = new Torture()
+    const ledger = new Ledger()
+    let lb
+    let runner
+    let tortured
+    let descriptors
+    const open = () => readdirSync(`/proc/${tortured.pid}/fd`).length
+    const call = (fn, body, headers = {}, keepAlive = true) => request(lb.url(`/invoke/${fnId(fn)}`), { method: 'POST', body, headers, keepAlive, timeoutMs: ANSWER_MS })
+      .catch((e) => ({ status: 0, headers: {}, text: e.message }))
+
+    before(async () => {
+      const env = (name) => (name === side ? torture.env : {})
+      const config = { LEDGER_FILE: ledger.file }
+      // Two of three functions find room: each round ends a container and starts one.
+      runner = await startRunner({ runner: 'memory_total: 128MiB', env: env('runner'), more: 'log: { level: warn }' })
+      lb = await startLb({ addresses: [runner.address], lb: 'placement_timeout: 3s', env: env('lb'), more: 'log: { level: warn }',
+        functions: { one: { image: 'ledger', memory: 64, timeout: 5, config }, two: { image: 'ledger', memory: 64, timeout: 5, config }, echo: { memory: 64, timeout: 5 } } })
+      tortured = side === 'lb' ? lb : runner
+      for (let i = 0; i < 3; i++) await round()
+      descriptors = open()
+    })
+    after(async () => {
+      torture.close()
+      await lb?.stop()
+      await runner?.stop()
+    })
+
+    // -> [what, answer]; a connection that was cut has status 0.
+    async function round() {
+      return [['one', await call('one', '0 a')], ['two', await call('two', '0 b', {}, false)], ['echo', await call('echo', BIG)],
+        ['detached', await call('one', '0 c', { 'fn-invoke-type': 'detached' })],
+        ['page', await request(tortured.url('/metrics'), { timeoutMs: ANSWER_MS }).catch((e) => ({ status: 0, headers: {}, text: e.message }))]]
+    }
+
+    function check(what, name, answer) {
+      assert.doesNotMatch(answer.text, /no answer within/, `${what}, ${name}: ${tortured.log.slice(-1000)}`)
+      assert.ok(answer.status > 0 || side === 'lb' || name === 'page', `${what}, ${name}: the load balancer did not answer: ${answer.text}`)
+      if (name === 'echo' && answer.status === 200 && answer.complete) assert.ok(answer.body.equals(BIG), `${what}: another answer`)
+      assert.ok(!/fn|function/i.test(answer.text) || !/memory/i.test(answer.text) || answer.headers['fn-outcome'] !== 'failed', `${what}: the function is blamed: ${answer.text}`)
+    }
+
+    async function servesAgain(what) {
+      await until(`${what}: it serves again\n${tortured.log.slice(-1000)}`, async () => {
+        assert.equal(tortured.exit, null, `${what}: ended\n${tortured.log.slice(-2000)}`)
+        return (await call('one', '0 again', {}, false)).status === 200
+      }, AGAIN_MS)
+    }
+
+    for (const [kind, error, first, step] of rows[side]) {
+      it(`${kind}: ${error}`, async () => {
+        const answers = []
+        for (let n = 1, misses = 0; misses < MISSES && n < 1000; n += n < first ? 1 : step) {
+          const what = `${kind} ${error}, number ${n}`
+          torture.fail(kind, n, error)
+          const all = await round()
+          misses = torture.end() ? 0 : misses + 1
+          for (const [name, answer] of all) check(what, name, answer)
+          answers.push(...all.map(([name, answer]) => [what, name, answer]))
+          await servesAgain(what)
+        }
+        assert.ok(answers.length > 5 * MISSES, 'none of them failed')
+        const calls = ledger.read()
+        for (const [what, name, answer] of answers) if (['one', 'two'].includes(name) && answer.headers['fn-call-id']) ledger.check(answer, what, calls)
+      })
+    }
+
+    it('what it counts adds up, and it gives back what it opened', async () => {
+      await until('no call runs', async () => await tortured.metric('fn_calls_in_flight') === 0)
+      if (side === 'lb') assert.equal(await lb.metric('fn_calls'), await lb.metric('fn_call_outcomes'))
+      await until('descriptors', () => open() <= descriptors + 2)
+    })
+  })
+}
