@@ -141,7 +141,9 @@ static bool dress(struct net_io *io, const struct net_shake *shake, SSL_CTX *ctx
     BIO_set_data(bio, io);
     BIO_set_init(bio, 1);
     SSL_set_bio(io->ssl, bio, bio);
-    SSL_set_app_data(io->ssl, io);
+    if (SSL_set_app_data(io->ssl, io) != 1) {
+        return false;
+    }
     io->alpn = shake->alpn;
     io->alpn_optional = shake->alpn_optional;
     if (!shake->name) {

@@ -13,7 +13,7 @@ export const leaf = (cn, { by = pki.ca, key } = {}) => pki.issue({ cn, by, key, 
 export const files = (c) => ({ cert: readFileSync(c.cert), key: readFileSync(c.key) })
 
 // entry: further lines of the entry of tls:; the files are the node's own, to be replaced.
-export async function startHttps({ name = 'web', entry = [], http = `tls: ${name}`, functions = { hello: {} }, runner = '', more = '', wait = true } = {}) {
+export async function startHttps({ name = 'web', entry = [], http = `tls: ${name}`, functions = { hello: {} }, runner = '', more = '', wait = true, env } = {}) {
   const dir = tempDir()
   const port = await freePort()
   const own = leaf('web-1')
@@ -31,7 +31,7 @@ tls:
     cert: ${dir}/cert.pem
     key: ${dir}/key.pem
 ${entry.map((l) => `    ${l.replace('DIR', dir)}`).join('\n')}
-${appsYaml(functions)}`, { wait: false, env: wait ? {} : { ASAN_OPTIONS: 'detect_leaks=0' } }) // one that does not start frees nothing
+${appsYaml(functions)}`, { wait: false, env: env ?? (wait ? {} : { ASAN_OPTIONS: 'detect_leaks=0' }) }) // one that does not start frees nothing
   node.files = dir
   node.yaml = path.join(node.dir, 'fn.yaml')
   node.replace = (file, text) => {

@@ -1,0 +1,56 @@
+// One call of a node fails: its number among those of its kind is counted up until there is none.
+import { closeSync, openSync, readSync, writeFileSync, writeSync } from 'node:fs'
+import path from 'node:path'
+import { build, tempDir } from './node.mjs'
+
+const KINDS = ['none', 'malloc', 'read', 'write', 'recv', 'send', 'sendmsg', 'accept', 'socket', 'connect', 'epoll_ctl', 'epoll_wait',
+  'eventfd', 'open', 'pipe', 'mkdir', 'inotify', 'thread', 'mmap']
+const ERRORS = { short: 0, EINTR: 4, EAGAIN: 11, ENOMEM: 12, EMFILE: 24, ENOSPC: 28, ECONNABORTED: 103, ECONNRESET: 104, ENOBUFS: 105, ECONNREFUSED: 111 }
+const MISSES = 3 // of the n-th call in a row: there is none
+const MOST = 5000
+
+// tests/e2e/torture/torture.c
+export class Torture {
+  constructor() {
+    const file = path.join(tempDir(), 'torture')
+    writeFileSync(file, Buffer.alloc(24))
+    this.fd = openSync(file, 'r+')
+    this.env = { LD_PRELOAD: path.join(build, 'tests/test-torture.so'), FND_TORTURE: file }
+  }
+
+  fail(kind, nth, error) {
+    const b = Buffer.alloc(24)
+    b.writeUInt32LE(nth, 4)
+    b.writeUInt32LE(ERRORS[error], 8)
+    writeSync(this.fd, b, 0, 24, 0)
+    b.writeUInt32LE(KINDS.indexOf(kind), 0)
+    writeSync(this.fd, b, 0, 4, 0)
+  }
+
+  // Whether one failed.
+  end() {
+    const b = Buffer.alloc(24)
+    writeSync(this.fd, b, 0, 4, 0)
+    readSync(this.fd, b, 0, 24, 0)
+    return b.readUInt32LE(16) > 0
+  }
+
+  // Runs round(what) while the n-th call fails, then behind(what): for n = 1 to `first`, then for each `step`-th. -> how many failed
+  async each([kind, error, first, step], round, behind) {
+    let failed = 0
+    for (let n = 1, misses = 0; misses < MISSES && n < MOST; n += n < first ? 1 : step) {
+      const what = `${kind} ${error}, number ${n}`
+      this.fail(kind, n, error)
+      const seen = await round(what)
+      const hit = this.end()
+      misses = hit ? 0 : misses + 1
+      failed += hit
+      await behind(what, seen)
+    }
+    return failed
+  }
+
+  close() {
+    closeSync(this.fd)
+  }
+}
