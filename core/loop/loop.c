@@ -178,6 +178,24 @@ static void kick(struct loop *l)
     }
 }
 
+/* While a quarter is left, so that one moment without memory does no harm. */
+static void heap_make_room(struct loop *l)
+{
+    size_t cap = l->heap_cap ? l->heap_cap * 2 : 256;
+    struct env_timer **heap;
+
+    if (l->heap_cap - l->heap_n > l->heap_cap / 4) {
+        return;
+    }
+    heap = realloc(l->heap, cap * sizeof(*heap));
+    if (heap) {
+        l->heap = heap;
+        l->heap_cap = cap;
+    } else if (l->heap_n == l->heap_cap) {
+        abort(); /* a lost timer is a lost call */
+    }
+}
+
 static void timer_set(struct env *e, struct env_timer *t, int64_t at_ns)
 {
     struct loop *l = loop_of(e);
@@ -190,16 +208,7 @@ static void timer_set(struct env *e, struct env_timer *t, int64_t at_ns)
     if (t->heap_slot) {
         heap_move(l, t->heap_slot - 1, t);
     } else {
-        if (l->heap_n == l->heap_cap) {
-            size_t cap = l->heap_cap ? l->heap_cap * 2 : 256;
-            struct env_timer **heap = realloc(l->heap, cap * sizeof(*heap));
-
-            if (!heap) {
-                abort(); /* a lost timer is a lost call */
-            }
-            l->heap = heap;
-            l->heap_cap = cap;
-        }
+        heap_make_room(l);
         heap_up(l, l->heap_n++, t);
     }
     if (at_ns < l->sleeping_until_ns) {

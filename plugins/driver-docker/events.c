@@ -403,6 +403,12 @@ static void ask_list(struct docker *d)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+/* Killed, perhaps for its memory; or Podman, which says 0 when it does not know the status yet. */
+static bool is_doubtful(int exit_code)
+{
+    return exit_code == KILLED_EXIT || exit_code == 0;
+}
+
 static void on_die(struct docker *d, const struct api_event *ev)
 {
     struct ctr *c;
@@ -413,13 +419,13 @@ static void on_die(struct docker *d, const struct api_event *ev)
     if (c && !c->reported && !c->asking) {
         mine = true;
         oom = c->oom;
-        c->asking = ev->exit_code == KILLED_EXIT && !oom;
+        c->asking = !oom && is_doubtful(ev->exit_code);
     }
     pthread_mutex_unlock(&d->lock);
     if (!mine) {
         return;
     }
-    if (ev->exit_code == KILLED_EXIT && !oom) {
+    if (!oom && is_doubtful(ev->exit_code)) {
         ask_state(d, ev->name, ev->exit_code);
     } else {
         report_code(d, ev->name, ev->exit_code, oom && ev->exit_code == KILLED_EXIT);

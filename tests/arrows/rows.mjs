@@ -1,9 +1,11 @@
-// docs/runner.md: each row W1 to W38 and A1 to A26 names tests, and these are there.
+// docs/runner.md: each row W1 to W38 and A1 to A26 names tests, and these are there. docs/faults.md: it has each of
+// the catalogue's faults.
 //   node tests/arrows/rows.mjs ROOT
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 
 const ROWS = 38 + 26
+const FAULTS = 106
 const root = process.argv[2]
 const unit = readdirSync(path.join(root, 'tests/unit'), { recursive: true }).filter((f) => f.endsWith('.c'))
   .map((f) => readFileSync(path.join(root, 'tests/unit', f), 'utf8')).join('\n')
@@ -30,6 +32,11 @@ for (const line of rows) {
   }
 }
 if (rows.length !== ROWS) failed.push(`${rows.length} rows; expected ${ROWS}`)
-for (const f of failed) console.log(`FAILED: docs/runner.md: ${f}`)
+const faults = readFileSync(path.join(root, 'docs/faults.md'), 'utf8')
+for (let i = 1; i <= FAULTS; i++) {
+  const number = `F${String(i).padStart(2, '0')}`
+  if (!new RegExp(`\\b${number}\\b`).test(faults)) failed.push(`${number} is not in docs/faults.md`)
+}
+for (const f of failed) console.log(`FAILED: ${f}`)
 console.log(`${rows.length} rows, ${failed.length} failed`)
 process.exitCode = failed.length > 0 ? 1 : 0

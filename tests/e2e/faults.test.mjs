@@ -3,12 +3,15 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { readFileSync, readdirSync } from 'node:fs'
+import path from 'node:path'
 import { describe, it } from 'node:test'
 import net from 'node:net'
 import { Ledger, fnId, startCluster, startLb, startRunner } from './lib/cluster.mjs'
 import { invoke, raw, request } from './lib/http.mjs'
-import { freePort, until } from './lib/node.mjs'
+import { build, freePort, tempDir, until } from './lib/node.mjs'
 import { Proxy } from './lib/proxy.mjs'
+
+const FLIPS = 24 // in each direction of a call
 
 const withLedger = () => {
   const ledger = new Ledger()
@@ -187,6 +190,57 @@ describe('connections that are cut', () => {
     await lb.stop()
     await proxy.stop()
     await Promise.all(runners.map((r) => r.stop()))
+  })
+})
+
+describe('bytes that are flipped', () => {
+  const secure = (dir, name) => `tls: { node: { cert: ${dir}/${name}.pem, key: ${dir}/${name}.key, ca: ${dir}/ca.pem } }`
+  // check(ledger, answer, what): what must be true of each answer.
+  async function flipMany({ runnerOptions = {}, lbMore = 'grpc: { reconnect_max: 100ms }', check }) {
+    const ledger = new Ledger()
+    const functions = { ledger: { timeout: 2, config: { LEDGER_FILE: ledger.file } } }
+    const runner = await startRunner(runnerOptions)
+    const proxy = await Proxy.start({ port: runner.grpcPort, host: '127.0.0.1' })
+    const lb = await startLb({ addresses: [`127.0.0.1:${proxy.port}`], functions, lb: 'placement_timeout: 2s\nexecution_headroom: 1s', more: lbMore })
+    const one = (body) => invoke(lb, fnId('ledger'), body)
+    await until('the runner is connected', async () => (await one('0 warm')).status === 200)
+    const base = { ...proxy.passed }
+    await one('0 measured')
+    const cost = { client: proxy.passed.client - base.client, server: proxy.passed.server - base.server }
+    let broken = 0
+    for (const from of ['client', 'server']) {
+      for (let i = 0; i < FLIPS; i++) {
+        proxy.fault = null
+        await until('the link is back', async () => (await one('0 probe')).status === 200, 20_000)
+        const socket = [...proxy.sockets].find((s) => (from === 'client' ? s.localPort === proxy.port : s.remotePort === runner.grpcPort))
+        proxy.fault = { kind: 'flip', from, after: socket.bytesPassed + Math.floor(i * cost[from] / FLIPS), bit: 1 << i % 8 }
+        const answer = await one('0 flipped')
+        assert.ok(answer.headers['fn-outcome'], `an outcome is always named: ${answer.status} ${answer.text}`)
+        broken += answer.status !== 200
+        check(ledger, answer, `${from} ${i}: ${answer.status} ${answer.text}`)
+      }
+    }
+    assert.deepEqual([lb.exit, runner.exit], [null, null])
+    await lb.stop()
+    await proxy.stop()
+    await runner.stop()
+    return broken
+  }
+
+  it('F104 under TLS: the connection ends, its calls are told so, and no answer is another one', async () => {
+    const dir = path.join(tempDir(), 'certs')
+    execFileSync(path.join(build, 'fnd'), ['certs', 'demo', dir])
+    const broken = await flipMany({ runnerOptions: { grpcMore: 'tls: node', more: secure(dir, 'runner-1') },
+      lbMore: `grpc: { tls: node, reconnect_max: 100ms }\n${secure(dir, 'lb-1')}`, check: (ledger, answer, what) => ledger.check(answer, what) })
+    assert.ok(broken > FLIPS, `${broken} calls were broken`)
+  })
+
+  it('F104 without TLS: whatever is read, every call ends, once, and both nodes go on', async () => {
+    await flipMany({ check: (ledger, answer, what) => {
+      const entry = ledger.read().get(answer.headers['fn-call-id'])
+      assert.ok((entry?.starts ?? 0) <= 1, what)
+      if (answer.headers['fn-outcome'] === 'not-executed') assert.equal(entry, undefined, what)
+    } })
   })
 })
 

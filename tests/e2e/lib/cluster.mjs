@@ -42,14 +42,14 @@ export function appsYaml(functions, apps = {}) {
 // Function processes may write outside of /tmp: the ledger.
 const processDriver = () => `driver: { use: process, root: ${path.join(build, 'functions')} }`
 
-export async function startRunner({ name = 'runner', driver = processDriver(), runner = '', grpcPort, plugins = '', more = '', env, within, host = '127.0.0.1', iofs = tempDir() } = {}) {
+export async function startRunner({ name = 'runner', driver = processDriver(), runner = '', grpcPort, grpcMore = '', plugins = '', more = '', env, within, host = '127.0.0.1', iofs = tempDir() } = {}) {
   const port = await freePort()
   const grpc = grpcPort ?? await freePort()
   const node = await Fnd.start(name, port, `
 node: pure-runner
 ${more}
 http: { listen: "${host}:${port}" }
-grpc: { listen: "${host}:${grpc}" }
+grpc: { listen: "${host}:${grpc}"${grpcMore ? `, ${grpcMore}` : ''} }
 plugin_dir: ${path.join(build, 'plugins')}
 plugins:
 ${indent(driver, 2)}

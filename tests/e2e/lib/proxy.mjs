@@ -3,6 +3,7 @@
 // Each direction counts the bytes that passed on a connection; a fault acts at a byte offset:
 //   cut     reset both sides once `after` bytes went `from` a side ('client' or 'server')
 //   stall   stop forwarding there, keep the connection
+//   flip    change a bit of the next byte, and go on
 //   refuse  close new connections at once
 //   delay   hold every chunk for delayMs
 //   narrow  let bytesPerS pass in each direction, delayMs late
@@ -54,7 +55,8 @@ export class Proxy {
       this.fault = this.match.fault
     }
     const f = this.fault
-    const room = f && f.from === side && f.after !== undefined
+    if (f?.kind === 'flip' && f.from === side) this.#flip(f, data, f.after - from.bytesPassed)
+    const room = f && f.kind !== 'flip' && f.from === side && f.after !== undefined
       ? Math.max(0, f.after - from.bytesPassed) : Infinity
     const part = data.subarray(0, Math.min(room, data.length))
     from.bytesPassed += part.length
@@ -64,6 +66,12 @@ export class Proxy {
     else if (f?.kind === 'narrow') this.#narrow(f, from, write, part.length)
     else write()
     if (part.length < data.length) this.#act(f, from, to)
+  }
+
+  #flip(f, data, at) {
+    if (at < 0 || at >= data.length || f.hit) return
+    data[at] ^= f.bit ?? 0x10
+    f.hit = true
   }
 
   // The sender is held back, as by a link that takes no more.

@@ -206,26 +206,33 @@ int eventfd(unsigned count, int flags)
     return fails(EVENTFD) ? -1 : (int)syscall(SYS_eventfd2, count, flags);
 }
 
+static int open_at(int dir, const char *path, int flags, va_list more)
+{
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0;
+
+    return fails(OPEN) ? -1 : (int)syscall(SYS_openat, dir, path, flags, mode);
+}
+
 int openat(int dir, const char *path, int flags, ...)
 {
-    va_list ap;
-    mode_t mode;
+    va_list more;
+    int fd;
 
-    va_start(ap, flags);
-    mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(ap, mode_t) : 0;
-    va_end(ap);
-    return fails(OPEN) ? -1 : (int)syscall(SYS_openat, dir, path, flags, mode);
+    va_start(more, flags);
+    fd = open_at(dir, path, flags, more);
+    va_end(more);
+    return fd;
 }
 
 int open(const char *path, int flags, ...)
 {
-    va_list ap;
-    mode_t mode;
+    va_list more;
+    int fd;
 
-    va_start(ap, flags);
-    mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(ap, mode_t) : 0;
-    va_end(ap);
-    return fails(OPEN) ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+    va_start(more, flags);
+    fd = open_at(AT_FDCWD, path, flags, more);
+    va_end(more);
+    return fd;
 }
 
 int pipe2(int ret[2], int flags)

@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -200,19 +201,38 @@ struct node *node_start(const char *file, const char *driver, const char *const 
 static char made[EXITS_MAX][64];
 static uint32_t n_made;
 
+static void remove_dir(const char *path)
+{
+    DIR *d = opendir(path);
+    struct dirent *e;
+
+    while (d && (e = readdir(d))) {
+        unlinkat(dirfd(d), e->d_name, 0);
+    }
+    if (d) {
+        closedir(d);
+    }
+    rmdir(path);
+}
+
 static void remove_made(void)
 {
-    for (; n_made > 0; n_made--) {
-        DIR *d = opendir(made[n_made - 1]);
-        struct dirent *e;
+    while (n_made > 0) {
+        remove_dir(made[--n_made]);
+    }
+}
 
-        while (d && (e = readdir(d))) {
-            unlinkat(dirfd(d), e->d_name, 0);
+void node_tidy(void)
+{
+    char pattern[64];
+    glob_t found;
+
+    snprintf(pattern, sizeof(pattern), "/tmp/iofs-test-%d.*", (int)getpid());
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            remove_dir(found.gl_pathv[i]);
         }
-        if (d) {
-            closedir(d);
-        }
-        rmdir(made[n_made - 1]);
+        globfree(&found);
     }
 }
 
@@ -494,7 +514,7 @@ void node_task(struct fn_task *t, const char *image, uint64_t handle, char iofs_
     clock_gettime(CLOCK_REALTIME, &now);
     snprintf(ids[handle % EXITS_MAX], sizeof(ids[0]), "01FNDTEST%012llX%05X",
              (unsigned long long)(now.tv_sec * 1000000LL + now.tv_nsec / 1000), (unsigned)handle);
-    snprintf(iofs_dir, 64, "/tmp/iofs-test-XXXXXX");
+    snprintf(iofs_dir, 64, "/tmp/iofs-test-%d.XXXXXX", (int)getppid());
     ck_assert_ptr_nonnull(mkdtemp(iofs_dir));
     ck_assert_uint_lt(n_made, EXITS_MAX);
     memcpy(made[n_made++], iofs_dir, 64);

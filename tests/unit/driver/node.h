@@ -42,6 +42,8 @@ uint32_t node_exits(struct node *n);
 
 /* The owner that a broker before the engine knows (FND_OWNER), if there is one. */
 const char *node_owner(const char *otherwise);
+/* At the end of the program: the directories of tests that failed, each a process of its own. */
+void node_tidy(void);
 /* A task with the limits of a stock runner; the caller changes what it needs. iofs_dir is a fresh
  * directory. */
 void node_task(struct fn_task *t, const char *image, uint64_t handle, char iofs_dir[64]);

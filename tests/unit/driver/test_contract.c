@@ -338,6 +338,7 @@ int main(void)
     runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);
+    node_tidy();
     srunner_free(runner);
     return failed == 0 ? 0 : 1;
 }
