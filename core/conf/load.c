@@ -447,6 +447,9 @@ int conf_parse(const char *name, const char *text, size_t len, struct conf **ret
         b.text += 3;
         b.len -= 3;
     }
+    if (!c->name) {
+        conf_problem(p, "CFG705", name, "out of memory");
+    }
     if (!c->name || check_text(&b, c->name) < 0) {
         conf_destroy(c);
         return FN_E_INVALID;

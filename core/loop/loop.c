@@ -173,9 +173,8 @@ static void kick(struct loop *l)
 {
     uint64_t one = 1;
 
-    if (write(l->kick_fd, &one, sizeof(one)) < 0) {
-        assert(errno == EAGAIN); /* already kicked 2^64 times */
-    }
+    while (write(l->kick_fd, &one, sizeof(one)) < 0 && errno == EINTR) {
+    } /* EAGAIN: already kicked 2^64 times */
 }
 
 /* While a quarter is left, so that one moment without memory does no harm. */
