@@ -198,7 +198,7 @@ async function warmContainers() {
   const runner = 'warm_max: 1\nwarm_hold: 1h\nfreeze_idle: never'
   const isKept = (i) => i % 2 === 0
   const took = { kept: [], inUse: [] }
-  const hitsOf = async (r) => await r.metric('fn_runner_warm_hits_total') ?? 0
+  const hitsOf = (r) => r.metric('fn_runner_warm_hits_total')
   await nodes({ driver: drivers.docker(), n: WARM, idle: (i) => (isKept(i) ? 1 : 600), runner }, async (first, r, lb) => {
     for (const fn of names(WARM)) await first(fn)
     const { call, end } = caller(lb)

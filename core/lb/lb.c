@@ -211,14 +211,13 @@ static void redirect(const struct lb_request *rq, const struct lb_reply *reply, 
 }
 
 /* A call for which there was no memory at all. */
-static int count_unmade(struct lb *lb, struct fn_error *reterr)
+static void count_unmade(struct lb *lb)
 {
     lb->counts.received++;
     lb->counts.not_executed++;
     metric_add(lb->metrics.calls, 1);
     metric_add(lb->metrics.outcomes[OUTCOME_NOT_EXECUTED], 1);
     metric_add(lb->metrics.ended[LB_SERVER_BUSY], 1);
-    return err_set_http(reterr, FN_E_EXHAUSTED, 503, FN_BLAME_PLATFORM, "out of memory");
 }
 
 struct lb_call *lb_submit(struct lb *lb, const struct lb_request *rq, const struct lb_reply *reply,
@@ -236,7 +235,10 @@ struct lb_call *lb_submit(struct lb *lb, const struct lb_request *rq, const stru
     }
     c = r < 0 ? NULL : call_create(lb, rq, &route, reply, ud);
     if (!c) {
-        r = r < 0 ? r : count_unmade(lb, &e);
+        if (r == 0) {
+            count_unmade(lb);
+            err_set_http(&e, FN_E_EXHAUSTED, 503, FN_BLAME_PLATFORM, "out of memory");
+        }
         refuse_request(rq, reply, ud, &e);
         return NULL;
     }

@@ -412,20 +412,20 @@ static bool is_doubtful(int exit_code)
 static void on_die(struct docker *d, const struct api_event *ev)
 {
     struct ctr *c;
-    bool mine = false, oom = false;
+    bool mine = false, oom = false, asks = false;
 
     pthread_mutex_lock(&d->lock);
     HASH_FIND_STR(d->ctrs, ev->name, c);
     if (c && !c->reported && !c->asking) {
         mine = true;
         oom = c->oom;
-        c->asking = !oom && is_doubtful(ev->exit_code);
+        asks = c->asking = !oom && is_doubtful(ev->exit_code);
     }
     pthread_mutex_unlock(&d->lock);
     if (!mine) {
         return;
     }
-    if (!oom && is_doubtful(ev->exit_code)) {
+    if (asks) {
         ask_state(d, ev->name, ev->exit_code);
     } else {
         report_code(d, ev->name, ev->exit_code, oom && ev->exit_code == KILLED_EXIT);
