@@ -211,8 +211,7 @@ async function warmContainers() {
     end()
     const hits = await hitsOf(r) - before
     const [p99, beside] = [took.kept, took.inUse].map((all) => quantile(all, 0.99))
-    row('call that finds a container that is kept ready, driver docker', 'p99 2 ms, or of one in use + 0.5 ms',
-      (p99 <= 2 || p99 <= beside + 0.5) && hits === took.kept.length, `p99 ${ms(p99)}`,
+    row('call that finds a container that is kept ready, driver docker', 'p99 2 ms', p99 <= 2 && hits === took.kept.length, `p99 ${ms(p99)}`,
       `in use: p99 ${ms(beside)}; p50 ${ms(median(took.kept))} and ${ms(median(took.inUse))}; ${hits} of ${took.kept.length} calls found one`)
   })
 }
