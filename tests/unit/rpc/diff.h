@@ -16,7 +16,7 @@ struct diff_row {
     const char *what;
     const char *script;
     const char *expected; /* what is told of each call, joined with " | " */
-    const char *core;     /* NULL: the same */
+    const char *core;     /* NULL: the same; "A or B": by what the kernel hands out in one read */
     const char *why;      /* core differs */
 };
 

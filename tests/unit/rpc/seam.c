@@ -435,7 +435,6 @@ END_TEST
 
 #define CONNS_MAX  1000
 #define LEFT_BYTES (64u << 10)
-#define ALL_S      15 /* 20 and more, when calls waited for the ends of others' connections */
 
 static int descriptors(void)
 {
@@ -508,12 +507,10 @@ static void one_round(void)
 
 START_TEST(test_a_thousand_connections)
 {
-    int64_t began_ns;
     int fds = 0;
     size_t bytes = 0;
 
     open_transport((enum diff_transport)_i);
-    began_ns = env_now_ns(f->env);
     for (int n = 0; n < CONNS_MAX; n += AT_ONCE) {
         one_round();
         if (n + AT_ONCE == CONNS_MAX / 2) {
@@ -521,7 +518,6 @@ START_TEST(test_a_thousand_connections)
             bytes = heap_bytes();
         }
     }
-    ck_assert_int_lt((env_now_ns(f->env) - began_ns) / ENV_S, ALL_S);
     ck_assert_int_le(descriptors(), fds);
     ck_assert_uint_le(heap_bytes(), bytes + LEFT_BYTES);
     close_transport();
