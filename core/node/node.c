@@ -14,6 +14,7 @@
 #include <loop/log_dest.h>
 #include <loop/proc.h>
 #include <net/if.h>
+#include <net/inherit.h>
 #include <netinet/in.h>
 #include <override/override.h>
 #include <stdlib.h>
@@ -276,6 +277,7 @@ int node_serve(struct node *n, struct fn_error *reterr)
         r = n->sides[i]->serve(n, reterr);
     }
     r = r < 0 ? r : web_create(n->loop, &web, &n->web, reterr);
+    net_inherit_keep(NULL); /* the operator's page is of this node alone, to the end of its drain */
     node_tls_watch(&n->tls, n->rpc);
     warn_plain(n);
     warn_core(n);

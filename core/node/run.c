@@ -240,7 +240,8 @@ static void run_fail(struct run *run, const struct fn_error *e)
     loop_stop(run->node.loop);
 }
 
-/* A runner's port is not kept: load balancers that are refused go on to the next one at once. */
+/* The clients' port is kept. A runner's is not: load balancers that are refused go on to the next
+ * one at once. */
 static int open_ports(struct node *n, struct fn_error *e)
 {
     static const struct net_keeper manager = { notify_keep, notify_drop };

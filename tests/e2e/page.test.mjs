@@ -365,3 +365,19 @@ tls: { operators: { cert: ${own.cert}, key: ${own.key}, ca: ${pki.ca.cert} } }
     }
   })
 })
+
+describe('a node that drains', () => {
+  it('has its page to the end', async () => {
+    const runner = await startRunner()
+    const lb = await startLb({ addresses: [runner.address], functions: { slow: { image: 'sleeper' } } })
+    const page = pageOf(lb)
+    const running = invoke(lb, fnId('slow'), '2000')
+    await until('the call runs', async () => await lb.metric('fn_running') === 1)
+    lb.signal('SIGTERM')
+    await until('it drains', () => lb.log.includes('draining'))
+    const status = await request(`${page.url}admin/status`, { headers: page.headers, keepAlive: false })
+    assert.match(status.text, /"draining"/)
+    assert.equal((await running).status, 200)
+    await Promise.all([lb.stop(), runner.stop()])
+  })
+})
