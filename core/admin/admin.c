@@ -183,7 +183,7 @@ void admin_answer_json(struct admin_request *rq, int status, const char *json)
     struct headers h;
 
     if (!text) {
-        admin_refuse(rq, 500, "out of memory");
+        admin_refuse(rq, 500, "no memory for the answer; what was asked may have been done");
         return;
     }
     LIST_REMOVE(x, link);

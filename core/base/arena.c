@@ -38,11 +38,9 @@ static struct arena_chunk *arena_grow(struct arena *a, size_t size)
 {
     struct arena_chunk *c;
 
-    if (a->limit_bytes && a->used_bytes + size > a->limit_bytes) {
-        return NULL;
-    }
-    c = malloc(sizeof(*c) + size);
+    c = a->limit_bytes && a->used_bytes + size > a->limit_bytes ? NULL : malloc(sizeof(*c) + size);
     if (!c) {
+        a->failed = true;
         return NULL;
     }
     c->size = size;

@@ -5,8 +5,9 @@
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 
-#include <stddef.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 struct arena_chunk;
 
@@ -14,6 +15,7 @@ struct arena {
     struct arena_chunk *head;
     size_t used_bytes; /* of all chunks, for accounting */
     size_t limit_bytes; /* 0 = none */
+    bool failed; /* something was not allocated: what was built here may have holes */
 };
 
 void arena_init(struct arena *a, size_t limit_bytes);

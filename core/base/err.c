@@ -99,6 +99,11 @@ int err_from_errno(int err)
     }
 }
 
+bool err_passes(int err)
+{
+    return err == ENOMEM || err == EMFILE || err == ENFILE || err == EAGAIN;
+}
+
 static const struct {
     const char *name;
     int http_status;

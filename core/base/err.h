@@ -7,6 +7,7 @@
 
 #include <fn/abi.h>
 #include <stdarg.h>
+#include <stdbool.h>
 
 /* Fills *e (NULL is fine) with code and text and returns code. Text longer than the field is cut at
  * a character. [any] */
@@ -17,6 +18,9 @@ int err_set_http(struct fn_error *e, int code, int http_status, uint32_t blame, 
                  ...) __attribute__((format(printf, 5, 6)));
 /* FN_E_* for the current errno value `err`. */
 int err_from_errno(int err);
+/* Whether a moment without memory, descriptors or processes gave this errno value: it says nothing
+ * of what the machine can do. */
+bool err_passes(int err);
 /* "UNAVAILABLE" etc. */
 const char *err_name(int code);
 /* The HTTP status of *e: http_status, or the one that belongs to its code; never 2xx. */

@@ -50,13 +50,13 @@ static int check_here(const struct cli_options *o)
     conf_problems_init(&p);
     p.strict = o->start.strict;
     config_load(o->reference ? NULL : o->start.config_path, environ, &c, &p);
-    if (o->reference) {
+    if (o->reference && c) {
         print_reference(c, &out, &p);
     } else if (config_is_complete(c)) {
         node_check(c, &out, &p);
     }
     cli_print_problems(&p);
-    if (p.n == 0 || o->reference) {
+    if (p.n == 0 || (o->reference && c)) {
         r = cli_print_out(&out);
     }
     return p.n > 0 ? EXIT_CONFIG : r;

@@ -288,6 +288,11 @@ void conf_values_destroy(struct conf_values *v)
     free(v);
 }
 
+bool conf_values_whole(const struct conf_values *v)
+{
+    return !v->texts->arena.failed;
+}
+
 static void set_defaults(struct conf_values *v, const char *what, struct conf_problems *p)
 {
     for (uint32_t i = 0; i < v->n_opts; i++) {
@@ -400,6 +405,12 @@ static void check_required(const struct conf_values *v, const struct conf *c,
     }
 }
 
+static int no_memory(const char *what, struct conf_problems *p)
+{
+    conf_problem(p, "CFG709", NULL, "%s: out of memory", what);
+    return FN_E_EXHAUSTED;
+}
+
 int conf_bind_with(struct conf *c, struct conf_node *map, const char *what,
                    const struct fn_opt *opts, uint32_t conf_size, const char *const *skip,
                    const struct conf_override *overrides, struct conf_values **ret_values,
@@ -409,8 +420,7 @@ int conf_bind_with(struct conf *c, struct conf_node *map, const char *what,
 
     *ret_values = v;
     if (!v) {
-        conf_problem(p, "CFG709", NULL, "%s: out of memory", what);
-        return FN_E_EXHAUSTED;
+        return no_memory(what, p);
     }
     set_defaults(v, what, p);
     if (map && map->type == CONF_MAP) {
@@ -423,6 +433,11 @@ int conf_bind_with(struct conf *c, struct conf_node *map, const char *what,
         conf_override(v, overrides->key, overrides->where, overrides->text, p);
     }
     check_required(v, c, map, skip, what, p);
+    if (!conf_values_whole(v)) {
+        conf_values_destroy(v);
+        *ret_values = NULL;
+        return no_memory(what, p);
+    }
     return 0;
 }
 

@@ -35,7 +35,7 @@ void conf_warning(struct conf_problems *p, const char *code, const char *where, 
 /* The same for what is worth a line and never a mistake. */
 void conf_note(struct conf_problems *p, const char *code, const char *where, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* "text" with quotes, escaped, cut at 64 bytes; one of 4 rotating buffers. */
+/* "text" with quotes, escaped, cut at 64 bytes, NULL as ""; one of 4 rotating buffers. */
 const char *conf_quote(const char *text);
 
 enum conf_type { CONF_SCALAR, CONF_MAP, CONF_LIST };
@@ -102,6 +102,8 @@ int conf_bind_with(struct conf *c, struct conf_node *map, const char *what,
                    const struct conf_override *overrides, struct conf_values **ret_values,
                    struct conf_problems *p);
 void conf_values_destroy(struct conf_values *v); /* NULL ok */
+/* False: there was no memory for a text or a list in it. */
+bool conf_values_whole(const struct conf_values *v);
 /* Tells that nobody knows the key of `n`, with the nearest of `known` (NULL ends). */
 void conf_unknown_key(const struct conf *c, const struct conf_node *n, const char *const *known,
                       struct conf_problems *p);

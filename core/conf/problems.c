@@ -7,6 +7,7 @@
 
 #define QUOTE_BYTES_MAX 64
 #define QUOTE_BUFFERS   4
+#define LINE_BYTES      128 /* of most lines */
 
 void conf_problems_init(struct conf_problems *p)
 {
@@ -30,7 +31,7 @@ static bool was_told(struct conf_problems *p, struct buf *line)
     return false;
 }
 
-/* False: it is there already. */
+/* False: it is there already. What there is no memory to tell counts all the same. */
 static bool add_line(struct conf_problems *p, const char *code, const char *where, const char *fmt,
                      va_list ap) __attribute__((format(printf, 4, 0)));
 
@@ -38,19 +39,24 @@ static bool add_line(struct conf_problems *p, const char *code, const char *wher
                      va_list ap)
 {
     struct buf line = BUF_INIT(0);
+    int r = buf_reserve(&line, LINE_BYTES) ? 0 : FN_E_EXHAUSTED;
     bool fresh;
 
-    if (code) {
-        buf_printf(&line, "%s ", code);
+    if (r == 0 && code) {
+        r = buf_printf(&line, "%s ", code);
     }
-    if (where) {
-        buf_printf(&line, "%s: ", where);
+    if (r == 0 && where) {
+        r = buf_printf(&line, "%s: ", where);
     }
-    buf_vprintf(&line, fmt, ap);
-    buf_add_str(&line, "\n");
-    fresh = !was_told(p, &line);
-    if (fresh) {
-        buf_add_str(&p->text, buf_text(&line));
+    if (r == 0) {
+        r = buf_vprintf(&line, fmt, ap);
+    }
+    if (r == 0) {
+        r = buf_add_str(&line, "\n");
+    }
+    fresh = r < 0 || !was_told(p, &line);
+    if (fresh && (r < 0 || buf_add_str(&p->text, buf_text(&line)) < 0)) {
+        buf_add_str(&p->text, "out of memory for this line\n");
     }
     buf_finish(&line);
     return fresh;
@@ -109,6 +115,7 @@ const char *conf_quote(const char *text)
     char *at = ret;
     size_t n = 0;
 
+    text = text ? text : "";
     *at++ = '"';
     for (; text[n] && n < QUOTE_BYTES_MAX; n++) {
         unsigned char c = (unsigned char)text[n];

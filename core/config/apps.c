@@ -81,6 +81,9 @@ static const char *id_of(struct config *c, const char *kind, const char *a, cons
     char *id = config_alloc(c, ID_LEN + 1);
     unsigned char hash[SHA256_DIGEST_LENGTH];
 
+    if (!text || !id) {
+        return NULL;
+    }
     SHA256((const unsigned char *)text, strlen(text), hash);
     for (int i = 0; i < ID_LEN; i++) {
         id[i] = alphabet[hash[i] & (i == 0 ? 7 : 31)];
@@ -136,9 +139,7 @@ static const struct conf_node *pairs_of(const struct config *c, const struct con
 static void set_pair(struct config *c, struct kvs *k, const char *key, const char *value)
 {
     k->arena = &c->priv->arena;
-    if (kvs_set_borrowed(k, key, value) < 0) {
-        config_out_of_memory();
-    }
+    kvs_set_borrowed(k, key, value); /* the arena knows when it has no memory */
 }
 
 static void read_config(struct config *c, const struct conf_node *map, struct kvs *ret,
@@ -160,10 +161,14 @@ static void read_config(struct config *c, const struct conf_node *map, struct kv
 /* Plain words that are JSON stay what they are, all else is text. */
 static json_t *scalar_json(const struct conf_node *n)
 {
-    json_t *v = n->quoted ? NULL : json_loads(n->text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    json_error_t e = { .text = "" };
+    json_t *v = n->quoted ? NULL : json_loads(n->text, JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
 
     if (!n->quoted && !n->text[0]) {
         return json_null();
+    }
+    if (!n->quoted && !v && !e.text[0]) {
+        return NULL; /* out of memory, which has no text: a number would become one */
     }
     if (v && (json_is_number(v) || json_is_boolean(v))) {
         return v;
@@ -172,21 +177,23 @@ static json_t *scalar_json(const struct conf_node *n)
     return json_string(n->text);
 }
 
-/* Depth is bounded by the file's. */
+/* Depth is bounded by the file's. NULL: out of memory. */
 static json_t *node_json(const struct conf_node *n)
 {
     json_t *v;
+    int r = 0;
 
     if (n->type == CONF_SCALAR) {
         return scalar_json(n);
     }
     v = n->type == CONF_MAP ? json_object() : json_array();
-    for (const struct conf_node *i = n->first; i; i = i->next) {
-        if (n->type == CONF_MAP) {
-            json_object_set_new(v, i->key, node_json(i));
-        } else {
-            json_array_append_new(v, node_json(i));
-        }
+    for (const struct conf_node *i = n->first; i && r == 0; i = i->next) {
+        r = n->type == CONF_MAP ? json_object_set_new(v, i->key, node_json(i))
+                                : json_array_append_new(v, node_json(i));
+    }
+    if (r < 0) {
+        json_decref(v);
+        return NULL;
     }
     return v;
 }
@@ -216,14 +223,19 @@ static void read_annotations(struct config *c, const struct conf_node *map, stru
         json_t *json = node_json(n);
         char *text = json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
 
-        set_pair(c, ret, n->key, arena_strdup(&c->priv->arena, text ? text : "{}"));
+        if (!text) {
+            conf_problem(p, "CFG704", conf_where(c->priv->file, n), "%s: out of memory", n->key);
+            json_decref(json);
+            return;
+        }
+        set_pair(c, ret, n->key, arena_strdup(&c->priv->arena, text));
         if (!is_annotation_key(n->key)) {
             apps_refuse(c, n, "annotations", n->key, "a key of 1 to 128 printable ASCII characters",
                         p);
         }
-        if (!text || strlen(text) > ANNOTATION_BYTES_MAX || strcmp(text, "null") == 0 ||
+        if (strlen(text) > ANNOTATION_BYTES_MAX || strcmp(text, "null") == 0 ||
             strcmp(text, "\"\"") == 0) {
-            apps_refuse(c, n, n->key, text ? text : "no JSON",
+            apps_refuse(c, n, n->key, text,
                         "a value of at most 512 bytes as JSON, not "
                         "empty",
                         p);
@@ -258,7 +270,7 @@ static struct conf_node *items_of(const struct config *c, const struct conf_node
 
 static int line_of(const char *where)
 {
-    const char *column = strrchr(where, ':');
+    const char *column = where ? strrchr(where, ':') : NULL;
     const char *line = column;
 
     while (line && line > where && line[-1] != ':') {
@@ -287,7 +299,8 @@ static void read_triggers(struct config *c, const struct conf_node *map,
     struct config_trigger *t = config_alloc(c, (fn->n_triggers + 1) * sizeof(*t));
 
     fn->triggers = t;
-    for (uint32_t i = 0; n; n = n->next, i++) {
+    fn->n_triggers = t ? fn->n_triggers : 0;
+    for (uint32_t i = 0; n && t; n = n->next, i++) {
         config_bind_into(c, n, "trigger", config_trigger_opts, &t[i], sizeof(t[i]), NULL, p);
         t[i].where = config_where(c, n);
         check_name(c, n, "name", t[i].trigger.name, "_-", "letters, digits, _ and -", p);
@@ -402,7 +415,8 @@ static void read_app(struct config *c, struct conf_node *map, struct config_app 
     n = items_of(c, map, "functions", &app->n_fns, p);
     fns = config_alloc(c, (app->n_fns + 1) * sizeof(*fns));
     app->fns = fns;
-    for (; n; n = n->next) {
+    app->n_fns = fns ? app->n_fns : 0;
+    for (; n && fns; n = n->next) {
         read_fn(c, n, app, fns++, p);
     }
     for (const struct config_app *other = c->apps; other < app; other++) {
@@ -422,8 +436,8 @@ void config_apps_read(struct config *c, struct conf_problems *p)
     struct config_app *apps = config_alloc(c, (n_apps + 1) * sizeof(*apps));
 
     c->apps = apps;
-    c->n_apps = n_apps;
-    for (; n; n = n->next) {
+    c->n_apps = apps ? n_apps : 0;
+    for (; n && apps; n = n->next) {
         read_app(c, n, apps++, p);
     }
 }

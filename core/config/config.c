@@ -39,20 +39,9 @@ struct config_kept {
     struct config_kept *next;
 };
 
-_Noreturn void config_out_of_memory(void)
-{
-    log_error("out of memory for the configuration");
-    abort();
-}
-
 void *config_alloc(const struct config *c, size_t size)
 {
-    void *p = arena_alloc(&c->priv->arena, size);
-
-    if (!p) {
-        config_out_of_memory();
-    }
-    return p;
+    return arena_alloc(&c->priv->arena, size);
 }
 
 const char *config_where(const struct config *c, const struct conf_node *n)
@@ -66,6 +55,9 @@ void config_bind_into(struct config *c, struct conf_node *map, const char *what,
 {
     struct config_kept *kept = config_alloc(c, sizeof(*kept));
 
+    if (!kept) {
+        return;
+    }
     if (conf_bind(c->priv->file, map, what, opts, size, skip, &kept->values, p) == 0) {
         memcpy(ret, kept->values->data, size);
     }
@@ -92,6 +84,7 @@ void config_destroy(struct config *c)
 
 /* ---- sections -------------------------------------------------------------------------------- */
 
+/* Ends at the first section that there is no memory for. */
 static void bind_sections(struct config *c, struct conf_problems *p)
 {
     struct conf_node *root = conf_root(c->priv->file);
@@ -107,7 +100,7 @@ static void bind_sections(struct config *c, struct conf_problems *p)
                        config_rows(i), config_rows_size(i), others, c->priv->overrides[i],
                        &c->priv->values[i], p);
         if (!c->priv->values[i]) {
-            config_out_of_memory();
+            return;
         }
         config_give(c, i);
     }
@@ -124,7 +117,9 @@ static void set_port(struct config *c, enum config_section section, const char *
     if (port && addr_parse(listen, &a) == 0) { /* else it is refused as it stands in the file */
         addr_print_host(&a, host);
         text = arena_printf(&c->priv->arena, "%s:%s", host, port);
-        conf_override(c->priv->values[section], "listen", variable, text, p);
+        if (text) {
+            conf_override(c->priv->values[section], "listen", variable, text, p);
+        }
     }
 }
 
@@ -142,7 +137,7 @@ const char *config_find_dir(struct config *c, const char *name)
     for (size_t i = 0; i < 2 && (slash = strrchr(exe, '/')); i++) {
         *slash = '\0';
         dir = arena_printf(&c->priv->arena, "%s%s/%s", exe, folders[i], name);
-        if (access(dir, X_OK) == 0) {
+        if (dir && access(dir, X_OK) == 0) {
             return dir;
         }
     }
@@ -188,13 +183,15 @@ static void set_api(struct config *c, struct conf_problems *p)
 
 static void set_derived(struct config *c, struct conf_problems *p)
 {
+    const char *plugins;
+
     c->type = config_type_of(c->top->node);
     set_api(c, p);
     set_port(c, SECTION_HTTP, c->http->listen, c->priv->port, "FN_PORT", p);
     set_port(c, SECTION_GRPC, c->grpc->listen, c->priv->grpc_port, "FN_GRPC_PORT", p);
-    if (!c->top->plugin_dir) {
-        conf_override(c->priv->values[SECTION_TOP], "plugin_dir", "default",
-                      config_find_dir(c, "plugins"), p);
+    plugins = c->top->plugin_dir ? NULL : config_find_dir(c, "plugins");
+    if (plugins) {
+        conf_override(c->priv->values[SECTION_TOP], "plugin_dir", "default", plugins, p);
     }
     c->transport_dir = config_find_dir(c, "transports");
     c->priv->node_unknown = !node_is_known(c);
@@ -746,6 +743,9 @@ static void read_tls(struct config *c, struct conf_problems *p)
     }
     tls = config_alloc(c, n * sizeof(*tls));
     c->tls = tls;
+    if (!tls) {
+        return;
+    }
     for (struct conf_node *i = map ? map->first : NULL; i; i = i->next) {
         struct config_tls *t = &tls[c->n_tls++];
 
@@ -773,7 +773,8 @@ static struct config *config_create(const char *path)
     struct config *c = calloc(1, sizeof(*c));
 
     if (!c || !(c->priv = calloc(1, sizeof(*c->priv)))) {
-        config_out_of_memory();
+        free(c);
+        return NULL;
     }
     arena_init(&c->priv->arena, 0);
     c->path = path ? arena_strdup(&c->priv->arena, path) : NULL;
@@ -782,27 +783,57 @@ static struct config *config_create(const char *path)
 
 bool config_is_complete(const struct config *c)
 {
-    return !c->path || c->priv->file;
+    return c && (!c->path || c->priv->file);
+}
+
+/* Whether all that was read until now found memory. */
+static bool config_is_whole(const struct config *c)
+{
+    for (int i = 0; i < SECTIONS_N; i++) {
+        if (!c->priv->values[i] || !conf_values_whole(c->priv->values[i])) {
+            return false;
+        }
+    }
+    return !c->priv->arena.failed;
+}
+
+typedef void (*config_part)(struct config *c, struct conf_problems *p);
+
+/* Each relies on what those before it have read, to the last text. */
+static bool read_parts(struct config *c, const config_part *parts, struct conf_problems *p)
+{
+    bool whole = config_is_whole(c);
+
+    for (; *parts && whole; parts++) {
+        (*parts)(c, p);
+        whole = config_is_whole(c);
+    }
+    return whole;
 }
 
 int config_load(const char *path, char *const *environ_, struct config **ret,
                 struct conf_problems *p)
 {
+    /* Without its file a config has these alone: what it would have said is unknown. */
+    static const config_part first[] = { set_derived, NULL };
+    static const config_part rest[] = { read_tls, config_apps_read, config_plugins_read,
+                                        config_check_values, NULL };
     struct config *c = config_create(path);
+    bool whole = c != NULL;
 
-    if (path) {
-        conf_load(path, &c->priv->file, p);
+    if (whole) {
+        if (path) {
+            conf_load(path, &c->priv->file, p);
+        }
+        config_env_read(c, environ_, p);
+        bind_sections(c, p);
+        whole = read_parts(c, first, p) && (!config_is_complete(c) || read_parts(c, rest, p));
     }
-    config_env_read(c, environ_, p);
+    if (!whole) {
+        conf_problem(p, "CFG705", path, "out of memory for the configuration");
+        config_destroy(c);
+        c = NULL;
+    }
     *ret = c;
-    bind_sections(c, p);
-    set_derived(c, p);
-    if (!config_is_complete(c)) {
-        return FN_E_INVALID; /* what the file would have said is unknown: no further sentences */
-    }
-    read_tls(c, p);
-    config_apps_read(c, p);
-    config_plugins_read(c, p);
-    config_check_values(c, p);
-    return p->n > 0 ? FN_E_INVALID : 0;
+    return whole ? p->n > 0 ? FN_E_INVALID : 0 : FN_E_EXHAUSTED;
 }

@@ -164,7 +164,8 @@ static inline bool config_has(const struct config *c, enum config_side side)
 }
 
 /* Reads the file (NULL = none) and environ. Problems are collected in *p; *ret is set also when
- * there are some, so that plugins can be checked too. FN_E_INVALID when p->n > 0 afterwards. */
+ * there are some, so that plugins can be checked too. FN_E_INVALID when p->n > 0 afterwards;
+ * FN_E_EXHAUSTED: out of memory, which is a problem as well, and *ret is NULL. */
 int config_load(const char *path, char *const *environ_, struct config **ret,
                 struct conf_problems *p);
 /* False when the file could not be read: what is there are defaults. */

@@ -168,8 +168,8 @@ const char *config_where(const struct config *c, const struct conf_node *n);
 void config_bind_into(struct config *c, struct conf_node *map, const char *what,
                       const struct fn_opt *opts, void *ret, uint32_t size, const char *const *skip,
                       struct conf_problems *p);
-_Noreturn void config_out_of_memory(void); /* says so and aborts */
-/* Zeroed memory of the config, or config_out_of_memory(). */
+/* Zeroed memory of the config. NULL: there is none, which config_load() tells when the part that is
+ * being read has ended. The same holds of all texts in the config's arena. */
 void *config_alloc(const struct config *c, size_t size);
 
 /* Tables of the small maps, for the reference. */

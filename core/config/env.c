@@ -243,6 +243,9 @@ static void env_take(struct config *c, const struct config_variable *v, const ch
     struct config_private *priv = c->priv;
     int64_t n;
 
+    if (!text) {
+        return;
+    }
     if (v->form == FORM_NONE) {
         conf_note(p, "CFG710", NULL, "%s has no effect: %s", v->name, v->doc);
         return;
@@ -280,13 +283,13 @@ static char *read_value_file(struct config *c, const char *name, const char *pat
     struct stat st;
     ssize_t n = -1;
 
-    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+    if (fd >= 0 && text && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         n = read(fd, text, FILE_BYTES_MAX);
     }
     if (fd >= 0) {
         close(fd);
     }
-    if (n < 0 || n == FILE_BYTES_MAX || strlen(text) != (size_t)n) {
+    if (!text || n < 0 || n == FILE_BYTES_MAX || strlen(text) != (size_t)n) {
         env_refuse(p, name, path, "the path of a text file of less than 64KiB");
         return NULL;
     }

@@ -70,7 +70,7 @@ static const char *const *own_keys(struct config *c, const struct conf_node *map
     }
     keys = config_alloc(c, (n + 1) * sizeof(*keys));
     n = 0;
-    for (const struct conf_node *i = map->first; i; i = i->next) {
+    for (const struct conf_node *i = map->first; i && keys; i = i->next) {
         keys[n++] = i->key;
     }
     return keys;
@@ -132,7 +132,7 @@ static void read_list(struct config *c, struct conf_node *n, const char *kind,
         count++;
     }
     ret->items = config_alloc(c, (count + 1) * sizeof(*ret->items));
-    for (struct conf_node *i = list ? n->first : n; i; i = list ? i->next : NULL) {
+    for (struct conf_node *i = list ? n->first : n; i && ret->items; i = list ? i->next : NULL) {
         struct config_plugin *plugin = &ret->items[ret->n];
 
         read_plugin(c, i, kind, plugin, p);
@@ -183,7 +183,7 @@ const char *const *config_plugin_names(const struct config *c)
     const size_t n = sizeof(config_plugin_keys) / sizeof(config_plugin_keys[0]);
     const char **names = config_alloc(c, n * sizeof(*names));
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && names; i++) {
         names[i] = config_plugin_keys[i].key;
     }
     return names;
@@ -267,8 +267,10 @@ static void add_overrides(struct config_plugin *plugin, const struct conf_overri
 static void set_only(struct config *c, struct config_list_plugin *list, struct config_plugin plugin)
 {
     list->items = config_alloc(c, sizeof(*list->items));
-    list->items[0] = plugin;
-    list->n = 1;
+    if (list->items) {
+        list->items[0] = plugin;
+        list->n = 1;
+    }
 }
 
 static void set_placers(struct config *c)
@@ -310,9 +312,10 @@ static const char *where_of_plugins(struct config *c)
 static bool meant_pool(const struct config *c)
 {
     struct conf_node *root = conf_root(c->priv->file);
+    const char *const *names = config_plugin_names(c);
 
     return conf_is_misspelt(root, config_top_others, "plugins") ||
-           conf_is_misspelt(conf_get(root, "plugins"), config_plugin_names(c), "pool");
+           (names && conf_is_misspelt(conf_get(root, "plugins"), names, "pool"));
 }
 
 static void set_pool(struct config *c, struct conf_problems *p)
@@ -347,12 +350,12 @@ static void set_pool(struct config *c, struct conf_problems *p)
 }
 
 /* A node that was started in a build tree has its sample functions. */
-static void set_functions(struct config *c, struct config_plugin *driver)
+static void set_functions(struct config *c)
 {
     const struct conf_override root = { "root", "default", config_find_dir(c, "functions") };
 
-    if (strcmp(driver->use, "process") == 0) {
-        add_overrides(driver, (const struct conf_override[]){ root, { NULL } });
+    if (c->drivers.n > 0 && root.text && strcmp(c->drivers.items[0].use, "process") == 0) {
+        add_overrides(&c->drivers.items[0], (const struct conf_override[]){ root, { NULL } });
     }
 }
 
@@ -361,7 +364,7 @@ void config_runner_plugins(struct config *c, struct conf_problems *p)
     (void)p;
     if (c->drivers.n == 0 && !c->drivers.items) {
         set_only(c, &c->drivers, plugin_default(FN_KIND_DRIVER, default_driver(c), "default"));
-        set_functions(c, &c->drivers.items[0]);
+        set_functions(c);
     }
     for (uint32_t i = 0; i < c->drivers.n; i++) {
         add_overrides(&c->drivers.items[i], c->priv->overrides[SECTION_DRIVER]);
