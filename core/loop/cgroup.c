@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #define ROOT           "/sys/fs/cgroup"
-#define FILE_BYTES_MAX 65536
 #define CPU_PERIOD_US  100000
 #define KILL_ROUNDS    50
 #define MARK_WORD      "alive"
@@ -58,8 +57,8 @@ static int put_u64(const char *dir, const char *file, uint64_t value)
     return cgroup_put(dir, file, text);
 }
 
-/* The file's text, NUL-terminated; "" when it cannot be read. */
-static void get(const char *path, char *ret, size_t cap)
+/* The file's text, NUL-terminated; "" and -errno when it cannot be opened. */
+static int get(const char *path, char *ret, size_t cap)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t len = 0;
@@ -67,7 +66,7 @@ static void get(const char *path, char *ret, size_t cap)
 
     ret[0] = '\0';
     if (fd < 0) {
-        return;
+        return -errno;
     }
     while (len + 1 < cap &&
            ((n = read(fd, ret + len, cap - 1 - len)) > 0 || (n < 0 && errno == EINTR))) {
@@ -75,6 +74,7 @@ static void get(const char *path, char *ret, size_t cap)
     }
     ret[len] = '\0';
     close(fd);
+    return 0;
 }
 
 /* ---- what the machine offers ----------------------------------------------------------------- */
@@ -86,14 +86,15 @@ static bool is_dir(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The node's own cgroup in the hierarchy of a v1 controller: lines are "4:memory:/path". */
-static void own_path(const char *controller, char *ret, size_t cap)
+/* The node's own cgroup in the hierarchy of a v1 controller: lines are "4:memory:/path". "" is the
+ * root, where it is told nothing; -errno when it could not look. */
+static int own_path(const char *controller, char *ret, size_t cap)
 {
     char text[8192];
     char *line, *next, *names, *path, *word, *save;
+    int r = get("/proc/self/cgroup", text, sizeof(text));
 
     ret[0] = '\0';
-    get("/proc/self/cgroup", text, sizeof(text));
     for (line = text; *line; line = next) {
         next = line + strcspn(line, "\n");
         if (*next) {
@@ -108,19 +109,25 @@ static void own_path(const char *controller, char *ret, size_t cap)
         for (word = strtok_r(names + 1, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
             if (strcmp(word, controller) == 0) {
                 snprintf(ret, cap, "%s", strcmp(path, "/") == 0 ? "" : path);
-                return;
+                return r;
             }
         }
     }
+    return r;
 }
 
-static void detect_v1(struct cgroup_base *b)
+/* 0 or the -errno of a moment that cannot tell, as in detect_v2(). */
+static int detect_v1(struct cgroup_base *b)
 {
     char own[CGROUP_PATH_MAX - 64];
     char dir[CGROUP_PATH_MAX];
 
     for (int i = 0; i < CGROUP_DIRS_MAX; i++) {
-        own_path(controllers[i], own, sizeof(own));
+        int r = own_path(controllers[i], own, sizeof(own));
+
+        if (err_passes(-r)) {
+            return r;
+        }
         snprintf(dir, sizeof(dir), ROOT "/%s%s", controllers[i], own);
         if (!is_dir(dir)) {
             snprintf(dir, sizeof(dir), ROOT "/%s", controllers[i]);
@@ -128,37 +135,49 @@ static void detect_v1(struct cgroup_base *b)
         if (is_dir(dir)) {
             snprintf(b->dir[i], sizeof(b->dir[i]), "%.*s/fnd", CGROUP_PATH_MAX - 8, dir);
             if (mkdir(b->dir[i], 0755) < 0 && errno != EEXIST) {
+                if (err_passes(errno)) {
+                    return -errno;
+                }
                 b->dir[i][0] = '\0';
             }
         }
     }
     b->usable = b->dir[CGROUP_FREEZER][0] != '\0' && access(b->dir[CGROUP_FREEZER], W_OK) == 0;
+    return 0;
 }
 
-static void detect_v2(struct cgroup_base *b)
+static int detect_v2(struct cgroup_base *b)
 {
     static const char *const wanted[] = { "+memory", "+pids", "+cpu", NULL };
+    int r;
 
     b->v2 = true;
     snprintf(b->dir[0], sizeof(b->dir[0]), ROOT "/fnd");
     if (mkdir(b->dir[0], 0755) < 0 && errno != EEXIST) {
-        return;
+        return err_passes(errno) ? -errno : 0;
     }
     for (const char *const *w = wanted; *w; w++) {
-        cgroup_put(ROOT, "cgroup.subtree_control", *w);
-        cgroup_put(b->dir[0], "cgroup.subtree_control", *w);
+        r = cgroup_put(ROOT, "cgroup.subtree_control", *w);
+        if (!err_passes(-r)) {
+            r = cgroup_put(b->dir[0], "cgroup.subtree_control", *w);
+        }
+        if (err_passes(-r)) {
+            return r;
+        }
     }
     b->usable = access(b->dir[0], W_OK) == 0;
+    return 0;
 }
 
-void cgroup_detect(struct cgroup_base *ret)
+int cgroup_detect(struct cgroup_base *ret, struct fn_error *reterr)
 {
+    bool v2 = access(ROOT "/cgroup.controllers", F_OK) == 0;
+    int r;
+
     memset(ret, 0, sizeof(*ret));
-    if (access(ROOT "/cgroup.controllers", F_OK) == 0) {
-        detect_v2(ret);
-    } else {
-        detect_v1(ret);
-    }
+    r = v2 ? detect_v2(ret) : detect_v1(ret);
+    return r == 0 ? 0 : err_set(reterr, FN_E_EXHAUSTED, "cgroups: cannot look which there are: %s",
+                                strerror(-r));
 }
 
 /* ---- one cgroup ------------------------------------------------------------------------------ */
@@ -273,36 +292,48 @@ int cgroup_make(const struct cgroup_base *base, const char *name, const struct f
     return 0;
 }
 
-/* Sends SIGKILL to every process of a directory; returns how many there were. */
+/* Sends SIGKILL to every process of a directory; returns how many there were. Without memory of its
+ * own: what is not killed is never gone. */
 static int kill_all(const char *dir)
 {
     char path[CGROUP_PATH_MAX + 64];
-    char *text = malloc(FILE_BYTES_MAX);
-    char *p, *end;
-    long pid;
+    char text[4096];
+    pid_t pid = 0;
+    ssize_t len;
     int n = 0;
+    int fd;
 
-    if (!text) {
-        return 0;
-    }
     snprintf(path, sizeof(path), "%s/cgroup.procs", dir);
-    get(path, text, FILE_BYTES_MAX);
-    for (p = text; (pid = strtol(p, &end, 10)) > 0 && end != p; p = end) {
-        kill((pid_t)pid, SIGKILL);
-        n++;
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && ((len = read(fd, text, sizeof(text))) > 0 || (len < 0 && errno == EINTR))) {
+        for (ssize_t i = 0; i < len; i++) {
+            if (text[i] >= '0' && text[i] <= '9') {
+                pid = pid * 10 + (text[i] - '0');
+            } else if (pid > 0) {
+                kill(pid, SIGKILL);
+                n++;
+                pid = 0;
+            }
+        }
     }
-    free(text);
+    if (fd >= 0) {
+        close(fd);
+    }
     return n;
 }
 
-/* Frozen processes of v1 die only when thawed. A process may fork while we read: again until none
- * is left; those that are dying already count, so the rounds are bounded. */
+/* Frozen processes of v1 die only when thawed, also those that somebody else has killed. A process
+ * may fork while we read: again until none is left; those that are dying already count, so the
+ * rounds are bounded. */
 void cgroup_kill(const struct cgroup *g)
 {
+    int n = 1;
+
     if (g->v2 && cgroup_put(g->dir[0], "cgroup.kill", "1") == 0) {
         return;
     }
-    for (int i = 0; i < KILL_ROUNDS && kill_all(g->dir[0]) > 0; i++) {
+    for (int i = 0; i < KILL_ROUNDS && n > 0; i++) {
+        n = kill_all(g->dir[0]);
         cgroup_freeze(g, false, NULL);
     }
 }

@@ -36,7 +36,8 @@ struct cgroup {
     bool has_memory;
 };
 
-void cgroup_detect(struct cgroup_base *ret);
+/* FN_E_EXHAUSTED: this moment has not the means to look; what is not there is no error. */
+int cgroup_detect(struct cgroup_base *ret, struct fn_error *reterr);
 /* Makes the cgroup `name` with the limits of spec; a limit that cannot be set fails. */
 int cgroup_make(const struct cgroup_base *base, const char *name, const struct fn_proc_spec *spec,
                 struct cgroup *ret, struct fn_error *reterr);

@@ -177,10 +177,12 @@ static void kick(struct loop *l)
     } /* EAGAIN: already kicked 2^64 times */
 }
 
+#define TIMERS_FIRST 256 /* room that a loop begins with */
+
 /* While a quarter is left, so that one moment without memory does no harm. */
 static void heap_make_room(struct loop *l)
 {
-    size_t cap = l->heap_cap ? l->heap_cap * 2 : 256;
+    size_t cap = l->heap_cap * 2;
     struct env_timer **heap;
 
     if (l->heap_cap - l->heap_n > l->heap_cap / 4) {
@@ -494,9 +496,8 @@ static void on_kick(struct loop_fd *w, uint32_t events)
     uint64_t n;
 
     (void)events;
-    if (read(w->fd, &n, sizeof(n)) < 0) {
-        assert(errno == EAGAIN);
-    }
+    while (read(w->fd, &n, sizeof(n)) < 0 && errno == EINTR) {
+    } /* EAGAIN: another turn took it */
 }
 
 int loop_create(const struct loop_lanes *lanes, struct loop **ret, struct fn_error *reterr)
@@ -522,6 +523,12 @@ int loop_create(const struct loop_lanes *lanes, struct loop **ret, struct fn_err
     if (l->epoll_fd < 0 || l->kick_fd < 0 ||
         getrandom(l->random, sizeof(l->random), 0) != (ssize_t)sizeof(l->random)) {
         r = err_set(reterr, err_from_errno(errno), "loop: %s", strerror(errno));
+        goto fail;
+    }
+    l->heap_cap = TIMERS_FIRST;
+    l->heap = malloc(l->heap_cap * sizeof(*l->heap));
+    if (!l->heap) {
+        r = err_set(reterr, FN_E_EXHAUSTED, "loop: out of memory");
         goto fail;
     }
     l->kick_watch = (struct loop_fd){ .fd = l->kick_fd, .cb = on_kick };

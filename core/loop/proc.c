@@ -58,6 +58,7 @@ struct proc {
     pthread_t thread;
     int epoll_fd;
     struct watch stop;
+    char chunk[READ_CHUNK]; /* the thread's: what it has read */
     /* constant: */
     uint32_t isolation;
     struct cgroup_base cgroups;
@@ -80,7 +81,7 @@ static void watch_close(struct proc *p, struct watch *w)
 }
 
 /* Reads once and reports; false when there was nothing. */
-static bool read_output(struct proc *p, struct watch *w, char *chunk)
+static bool read_output(struct proc *p, struct watch *w)
 {
     struct child *c = w->child;
     ssize_t n;
@@ -88,9 +89,9 @@ static bool read_output(struct proc *p, struct watch *w, char *chunk)
     if (w->fd < 0) {
         return false;
     }
-    n = read(w->fd, chunk, READ_CHUNK);
+    n = read(w->fd, p->chunk, sizeof(p->chunk));
     if (n > 0) {
-        c->cb.output(c->ud, w->kind == WATCH_OUT ? 1 : 2, chunk, (size_t)n);
+        c->cb.output(c->ud, w->kind == WATCH_OUT ? 1 : 2, p->chunk, (size_t)n);
         return true;
     }
     if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -122,7 +123,7 @@ static int reap(struct child *c, bool *ret_oom)
     return info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
 }
 
-static void child_ended(struct proc *p, struct child *c, char *chunk)
+static void child_ended(struct proc *p, struct child *c)
 {
     bool oom = false;
     int code;
@@ -132,7 +133,7 @@ static void child_ended(struct proc *p, struct child *c, char *chunk)
     pthread_mutex_unlock(&p->lock);
     code = reap(c, &oom);
     for (int i = 0; i < 2; i++) {
-        for (int n = 0; n < LAST_READS_MAX && read_output(p, &c->out[i], chunk); n++) {
+        for (int n = 0; n < LAST_READS_MAX && read_output(p, &c->out[i]); n++) {
         }
     }
     c->cb.exited(c->ud, code, oom && code == -SIGKILL);
@@ -147,11 +148,7 @@ static void *watch_thread(void *arg)
     struct proc *p = arg;
     struct epoll_event ev;
     struct watch *w;
-    char *chunk = malloc(READ_CHUNK);
 
-    if (!chunk) {
-        abort();
-    }
     for (;;) {
         if (epoll_wait(p->epoll_fd, &ev, 1, -1) <= 0) {
             continue;
@@ -161,12 +158,11 @@ static void *watch_thread(void *arg)
             break;
         }
         if (w->kind == WATCH_END) {
-            child_ended(p, w->child, chunk);
+            child_ended(p, w->child);
         } else {
-            read_output(p, w, chunk);
+            read_output(p, w);
         }
     }
-    free(chunk);
     return NULL;
 }
 
@@ -478,6 +474,20 @@ const struct fn_proc_if *proc_if(void)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+/* A node that took a bad moment for a poor machine would run functions without their walls. */
+static int detect(struct proc *p, struct fn_error *reterr)
+{
+    bool namespaces = false;
+    int r = cgroup_detect(&p->cgroups, reterr);
+
+    if (r == 0) {
+        r = launch_can_namespaces(&namespaces, reterr);
+    }
+    p->isolation = (namespaces ? FN_PROC_HAS_NAMESPACES : 0) |
+                   (p->cgroups.usable ? FN_PROC_HAS_CGROUP : 0);
+    return r;
+}
+
 int proc_create(struct proc **ret, struct fn_error *reterr)
 {
     struct proc *p = calloc(1, sizeof(*p));
@@ -500,9 +510,11 @@ int proc_create(struct proc **ret, struct fn_error *reterr)
     for (int i = 0; i < MARKS_MAX; i++) {
         p->marks[i].fd = -1;
     }
-    cgroup_detect(&p->cgroups);
-    p->isolation = (launch_can_namespaces() ? FN_PROC_HAS_NAMESPACES : 0) |
-                   (p->cgroups.usable ? FN_PROC_HAS_CGROUP : 0);
+    r = detect(p, reterr);
+    if (r < 0) {
+        proc_destroy(p);
+        return r;
+    }
     *ret = p;
     return 0;
 }

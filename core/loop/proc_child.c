@@ -331,18 +331,23 @@ IN_CHILD static int do_nothing(void *arg)
     child_exit(child_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 ? 0 : 1);
 }
 
-bool launch_can_namespaces(void)
+int launch_can_namespaces(bool *ret, struct fn_error *reterr)
 {
     int pidfd = -1;
     int status = 1;
     pid_t pid = clone_child(do_nothing, NULL,
                             CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC, &pidfd);
 
+    *ret = false;
     if (pid < 0) {
-        return false;
+        return err_passes(-pid) ? err_set(reterr, FN_E_EXHAUSTED,
+                                          "namespaces: cannot start a process to try them: %s",
+                                          strerror(-pid))
+                                : 0;
     }
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     close(pidfd);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    *ret = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return 0;
 }

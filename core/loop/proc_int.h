@@ -28,7 +28,7 @@ struct launch {
 /* Starts the program; 0 with pid and pidfd, or FN_E_* with a sentence. The child is gone on
  * error. */
 int launch_run(struct launch *l, pid_t *ret_pid, int *ret_pidfd, struct fn_error *reterr);
-/* Whether namespaces can be made here. */
-bool launch_can_namespaces(void);
+/* Whether namespaces can be made here. FN_E_EXHAUSTED: this moment has not the means to try. */
+int launch_can_namespaces(bool *ret, struct fn_error *reterr);
 
 #endif

@@ -6,6 +6,7 @@
 #include <base/log.h>
 #include <base/metric.h>
 #include <ctype.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <http/fnsock.h>
 #include <net/home.h>
@@ -76,7 +77,7 @@ static int side_read_file(void *ud, const char *path, char *ret, size_t cap)
 
     (void)ud;
     if (fd < 0) {
-        return FN_E_NOT_FOUND;
+        return err_passes(errno) ? FN_E_EXHAUSTED : FN_E_NOT_FOUND;
     }
     len = read(fd, ret, cap - 1);
     close(fd);

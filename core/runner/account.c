@@ -11,12 +11,16 @@
 
 struct texts {
     const struct account_reader *reader;
+    bool missed; /* a file, which may be there */
     char text[FILE_BYTES_MAX];
 };
 
 static bool account_load(struct texts *t, const char *path)
 {
-    return t->reader->read(t->reader->ud, path, t->text, sizeof(t->text)) >= 0;
+    int r = t->reader->read(t->reader->ud, path, t->text, sizeof(t->text));
+
+    t->missed = t->missed || r == FN_E_EXHAUSTED;
+    return r >= 0;
 }
 
 /* "max" and absurdly large values mean no limit. */
@@ -49,7 +53,8 @@ static int mem_available(struct texts *t, uint64_t *ret, struct fn_error *reterr
     unsigned long long kib;
 
     if (!account_load(t, "/proc/meminfo")) {
-        return err_set(reterr, FN_E_PRECONDITION, "memory: cannot read /proc/meminfo");
+        return err_set(reterr, FN_E_PRECONDITION,
+                       "memory: cannot read /proc/meminfo, which says how much there is");
     }
     line = strstr(t->text, "MemAvailable:");
     if (!line || sscanf(line, "MemAvailable: %llu kB", &kib) != 1) {
@@ -188,10 +193,16 @@ int account_detect(const struct account_reader *reader, const struct account_lim
         return err_set(reterr, FN_E_EXHAUSTED, "memory: out of memory");
     }
     t->reader = reader;
+    t->missed = false;
     r = mem_available(t, &found.mem_bytes, reterr);
     if (r == 0) {
         found.cpu_milli = cpu_count(t) * 1000;
         apply_cgroups(t, &found);
+    }
+    if (t->missed) {
+        r = err_set(reterr, FN_E_EXHAUSTED,
+                    "memory: a limit of this process cannot be read for want of descriptors or "
+                    "memory");
     }
     free(t);
     if (r < 0) {

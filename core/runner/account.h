@@ -16,7 +16,8 @@
 #define ACCOUNT_HEADROOM_MIN_BYTES (256 * ACCOUNT_MIB)
 #define ACCOUNT_HEADROOM_MAX_BYTES (5120 * ACCOUNT_MIB)
 
-/* Reads a file into ret[cap], NUL-terminated, cut at cap - 1; bytes read, or < 0. */
+/* Reads a file into ret[cap], NUL-terminated, cut at cap - 1; bytes read, or < 0: FN_E_EXHAUSTED
+ * when this moment has not the means to open it. */
 struct account_reader {
     int (*read)(void *ud, const char *path, char *ret, size_t cap);
     void *ud;
@@ -38,7 +39,8 @@ struct account_totals {
 
 /* [init] What containers may use together: available memory under the cgroup's limit (v1 and v2,
  * also of parents) less headroom, CPUs under the cgroup's quota. FN_E_PRECONDITION when there is
- * too little memory. */
+ * too little memory; FN_E_EXHAUSTED when a file with a limit could not be opened for want of
+ * something: it may be the one that counts. */
 int account_detect(const struct account_reader *reader, const struct account_limits *limits,
                    struct account_totals *ret, struct fn_error *reterr);
 

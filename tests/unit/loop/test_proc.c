@@ -301,7 +301,7 @@ START_TEST(a_child_has_a_share_of_the_processors)
 
     ck_assert_int_eq(spawn("", SPEC(.cpu_shares = 1), &id), FN_E_INVALID);
     ck_assert_int_eq(spawn("", SPEC(.cpu_shares = CGROUP_SHARES_MAX + 1), &id), FN_E_INVALID);
-    cgroup_detect(&base);
+    ck_assert_int_eq(cgroup_detect(&base, NULL), 0);
     if (!has(FN_PROC_HAS_CGROUP) || !base.dir[base.v2 ? 0 : CGROUP_CPU][0]) {
         return;
     }
@@ -438,7 +438,7 @@ static const char *cgroup_path(const char *name)
     static char path[CGROUP_PATH_MAX + 64];
     static struct cgroup_base base;
 
-    cgroup_detect(&base);
+    ck_assert_int_eq(cgroup_detect(&base, NULL), 0);
     snprintf(path, sizeof(path), "%s/%s", base.dir[0], name);
     return path;
 }
