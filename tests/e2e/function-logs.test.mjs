@@ -317,10 +317,10 @@ describe('a collector', () => {
 
   it('gets one message for each Ack, framed by container and call', async () => {
     const a = await flood(cluster.lb, 'one', 4)
+    await until('all lines are there', async () => (await logs(runner, '--json', fnId('one'))).rows.length === 4)
     const c = new Collector(runner, { fn_id: fnId('one'), follow: 'false' })
     await until('the stream is open', async () => (await runner.metric('fn_runner_log_streams')) === 1)
     assert.equal(c.messages(), 0)
-    await until('all lines are there', async () => (await logs(runner, '--json', fnId('one'))).rows.length === 4)
     c.ack()
     await until('a message', () => c.messages() === 1)
     for (const l of c.lines()) assert.deepEqual([l.app.length > 0, l.fn, l.call], [true, fnId('one'), a.headers['fn-call-id']])

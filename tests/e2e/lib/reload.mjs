@@ -37,7 +37,7 @@ export class ReloadLb {
   static async start(options) {
     const lb = new ReloadLb()
     lb.options = { port: await freePort(), ...options }
-    lb.node = await Fnd.start('lb', lb.options.port, lbYaml(lb.options))
+    lb.node = await Fnd.start('lb', lb.options.port, lbYaml(lb.options), { env: options.env })
     lb.file = path.join(lb.node.dir, 'fn.yaml')
     return lb
   }

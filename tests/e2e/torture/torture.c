@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -42,6 +43,7 @@ enum kind {
     INOTIFY,
     THREAD,
     MMAP,
+    MALLOC_ASIDE, /* where none of `aside` itself asked for it */
 };
 
 struct torture {
@@ -49,8 +51,30 @@ struct torture {
     uint32_t traced; /* the failed one's callers go to standard error, for addr2line */
 };
 
+/* OpenSSL's own start crashes without memory, and libseccomp's making of a filter may not end. */
+static struct {
+    const char *name;
+    uintptr_t from, to; /* its code */
+} aside[] = { { "libcrypto", 0, 0 }, { "libseccomp", 0, 0 } };
 static struct torture off;
 static volatile struct torture *torture = &off;
+
+static int find_aside(struct dl_phdr_info *lib, size_t size, void *ud)
+{
+    (void)size;
+    (void)ud;
+    for (size_t a = 0; a < sizeof(aside) / sizeof(aside[0]); a++) {
+        for (int i = 0; strstr(lib->dlpi_name, aside[a].name) && i < lib->dlpi_phnum; i++) {
+            const ElfW(Phdr) *part = &lib->dlpi_phdr[i];
+
+            if (part->p_type == PT_LOAD && part->p_flags & PF_X) {
+                aside[a].from = lib->dlpi_addr + part->p_vaddr;
+                aside[a].to = aside[a].from + part->p_memsz;
+            }
+        }
+    }
+    return 0;
+}
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -60,6 +84,7 @@ __attribute__((constructor)) static void begin(void)
                                      MAP_SHARED, fd, 0);
 
     unsetenv("LD_PRELOAD"); /* functions are not meant */
+    dl_iterate_phdr(find_aside, NULL);
     if (mem != -1) {
         torture = (volatile struct torture *)mem;
     }
@@ -95,19 +120,31 @@ void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
 
+static bool no_memory(uintptr_t caller)
+{
+    for (size_t i = 0; torture->kind == MALLOC_ASIDE && i < sizeof(aside) / sizeof(aside[0]); i++) {
+        if (caller >= aside[i].from && caller < aside[i].to) {
+            return false;
+        }
+    }
+    return fails(MALLOC) || fails(MALLOC_ASIDE);
+}
+
+#define NO_MEMORY() no_memory((uintptr_t)__builtin_return_address(0))
+
 void *malloc(size_t n)
 {
-    return fails(MALLOC) ? NULL : __libc_malloc(n);
+    return NO_MEMORY() ? NULL : __libc_malloc(n);
 }
 
 void *calloc(size_t n, size_t size)
 {
-    return fails(MALLOC) ? NULL : __libc_calloc(n, size);
+    return NO_MEMORY() ? NULL : __libc_calloc(n, size);
 }
 
 void *realloc(void *p, size_t n)
 {
-    return fails(MALLOC) ? NULL : __libc_realloc(p, n);
+    return NO_MEMORY() ? NULL : __libc_realloc(p, n);
 }
 
 /* ---- system calls ---------------------------------------------------------------------------- */
