@@ -225,7 +225,7 @@ static int take_rules(struct plugin_host *h, const struct cli_options *o)
 
     conf_problems_init(&p);
     config_load(o->start.config_path, nothing, &c, &p);
-    if (!o->start.config_path) {
+    if (!o->start.config_path && c) {
         conf_problems_finish(&p); /* a configuration that nobody wrote has no mistakes */
         conf_problems_init(&p);
     }

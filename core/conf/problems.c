@@ -7,7 +7,6 @@
 
 #define QUOTE_BYTES_MAX 64
 #define QUOTE_BUFFERS   4
-#define LINE_BYTES      128 /* of most lines */
 
 void conf_problems_init(struct conf_problems *p)
 {
@@ -39,21 +38,12 @@ static bool add_line(struct conf_problems *p, const char *code, const char *wher
                      va_list ap)
 {
     struct buf line = BUF_INIT(0);
-    int r = buf_reserve(&line, LINE_BYTES) ? 0 : FN_E_EXHAUSTED;
     bool fresh;
+    int r = buf_printf(&line, "%s%s%s%s", code ? code : "", code ? " " : "", where ? where : "",
+                       where ? ": " : "");
 
-    if (r == 0 && code) {
-        r = buf_printf(&line, "%s ", code);
-    }
-    if (r == 0 && where) {
-        r = buf_printf(&line, "%s: ", where);
-    }
-    if (r == 0) {
-        r = buf_vprintf(&line, fmt, ap);
-    }
-    if (r == 0) {
-        r = buf_add_str(&line, "\n");
-    }
+    r = r < 0 ? r : buf_vprintf(&line, fmt, ap);
+    r = r < 0 ? r : buf_add_str(&line, "\n");
     fresh = r < 0 || !was_told(p, &line);
     if (fresh && (r < 0 || buf_add_str(&p->text, buf_text(&line)) < 0)) {
         buf_add_str(&p->text, "out of memory for this line\n");
