@@ -288,6 +288,21 @@ static bool await_body(struct rcall *rc)
     return true;
 }
 
+/* Without memory for the call itself nothing of it has begun, and another runner may have some. */
+static void nack_without_call(struct endpoint *ep, struct engage_session *s)
+{
+    static const struct engage_finished f = { .error_code = 503,
+                                              .error_text = TEXT_BUSY,
+                                              .details = "out of memory",
+                                              .refusal = { .reason = ENGAGE_REASON_MEMORY } };
+    struct runner *r = ep->r;
+
+    r->counts.not_executed++;
+    metric_add(r->metrics.outcome[OUTCOME_NOT_EXECUTED], 1);
+    metric_add(r->metrics.refusals[ENGAGE_REASON_MEMORY], 1);
+    ep->server->finish(s, &f);
+}
+
 static int on_try(void *server_ud, struct engage_session *s, const struct engage_try *t,
                   int64_t deadline_ns, void **ret_ud)
 {
@@ -300,9 +315,8 @@ static int on_try(void *server_ud, struct engage_session *s, const struct engage
     metric_add(r->metrics.received, 1);
     metric_add(r->metrics.calls, 1);
     if (!rc) {
-        r->counts.not_executed++;
-        metric_add(r->metrics.outcome[OUTCOME_NOT_EXECUTED], 1);
-        return FN_E_EXHAUSTED;
+        nack_without_call(ep, s);
+        return 0;
     }
     rc->chain = r->chain ? chain_ref(r->chain) : NULL;
     rc->stream_deadline_ns = deadline_ns;

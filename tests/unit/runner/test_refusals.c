@@ -132,6 +132,24 @@ START_TEST(who_is_drained_asks_no_engine)
 }
 END_TEST
 
+/* Nothing of it was begun: its load balancer may try another runner. */
+START_TEST(a_call_without_memory_for_itself_did_not_run)
+{
+    struct world *w = world_create(NULL);
+    int64_t counted = metric_value(w->r->metrics.refusals[ENGAGE_REASON_MEMORY]);
+    struct engage_session *s;
+
+    w->r->opt.call_json_arena_max = NO_CALL_BYTES;
+    s = world_call_json(w, "{}", NULL);
+    ck_assert_int_eq(s->code, 503);
+    ck_assert_int_eq(s->refusal.reason, ENGAGE_REASON_MEMORY);
+    ck_assert_int_eq(metric_value(w->r->metrics.refusals[ENGAGE_REASON_MEMORY]), counted + 1);
+    ck_assert_uint_eq(world_counts(w).not_executed, 1);
+    ck_assert_uint_eq(world_counts(w).in_flight, 0);
+    world_destroy(w);
+}
+END_TEST
+
 START_TEST(who_is_not_refused_is_told_nothing)
 {
     struct world *w = world_create(NULL);
@@ -153,6 +171,7 @@ TCase *refusals_tests(void)
     tcase_add_test(t, image_start_and_engine);
     tcase_add_test(t, a_drain_refuses_until_its_deadline);
     tcase_add_test(t, who_is_drained_asks_no_engine);
+    tcase_add_test(t, a_call_without_memory_for_itself_did_not_run);
     tcase_add_test(t, who_is_not_refused_is_told_nothing);
     return t;
 }

@@ -47,6 +47,8 @@ struct asked {
     char text[512], id[40], details[64], created[40], started[40], completed[40];
 };
 
+#define NO_CALL_BYTES 1u /* of opt.call_json_arena_max: no call finds memory */
+
 struct world {
     struct fake_env *f;
     struct runner *r;
