@@ -36,6 +36,16 @@ describe('torture of a node pool manager', () => {
     }, AGAIN_MS)
   }
 
+  it('while a first call waits for a runner', async () => {
+    const empty = () => until('the pool is empty', async () => JSON.parse((await e.cli('runners', 'list')).stdout).runners.length === 0, EMPTY_MS)
+    await empty()
+    const failed = await torture.each(['malloc', 'ENOMEM', 1, 61], () => called(), async (what) => {
+      await check(what)
+      await empty()
+    })
+    assert.ok(failed > 0)
+  })
+
   it('while its pool serves', async () => {
     // Meanwhile the load balancer reports, each 200 ms.
     const failed = await torture.each(['malloc', 'ENOMEM', 40, 13], async () => {
@@ -44,16 +54,6 @@ describe('torture of a node pool manager', () => {
         await page()
       }
     }, check)
-    assert.ok(failed > 0)
-  })
-
-  it('while a first call waits for a runner', async () => {
-    const empty = () => until('the pool is empty', async () => JSON.parse((await e.cli('runners', 'list')).stdout).runners.length === 0, EMPTY_MS)
-    await empty()
-    const failed = await torture.each(['malloc', 'ENOMEM', 1, 61], () => called(), async (what) => {
-      await check(what)
-      await empty()
-    })
     assert.ok(failed > 0)
   })
 })
