@@ -27,6 +27,7 @@ static struct {
     struct held kept[NET_INHERIT_MAX]; /* copies of what the manager keeps */
     uint32_t n_kept;
     const struct net_keeper *keeper; /* NULL: nobody keeps */
+    bool keeps_no_more;
 } inherited;
 
 static long number_of(const char *variable)
@@ -119,6 +120,13 @@ static void note_kept(const struct held *h)
     }
 }
 
+static void inherit_drop(const struct held *h)
+{
+    if (inherited.keeper) {
+        inherited.keeper->drop(h->name);
+    }
+}
+
 int net_inherit_take(const struct sockaddr *addr)
 {
     for (uint32_t i = 0; i < inherited.n_waiting; i++) {
@@ -127,7 +135,9 @@ int net_inherit_take(const struct sockaddr *addr)
         if (listens_at(h.fd, addr)) {
             inherited.waiting[i] = inherited.waiting[--inherited.n_waiting];
             fcntl(h.fd, F_SETFL, fcntl(h.fd, F_GETFL) | O_NONBLOCK);
-            if (is_ours(&h)) {
+            if (is_ours(&h) && inherited.keeps_no_more) {
+                inherit_drop(&h);
+            } else if (is_ours(&h)) {
                 note_kept(&h);
             }
             log_info("a port is taken over with who waits at it", "name", h.name);
@@ -141,7 +151,7 @@ void net_inherit_opened(int fd, const char *address)
 {
     struct held h = { .fd = fd };
 
-    if (inherited.keeper) {
+    if (inherited.keeper && !inherited.keeps_no_more) {
         snprintf(h.name, sizeof(h.name), NAME_OURS "%s", address);
         for (char *p = h.name; (p = strchr(p, ':'));) {
             *p = '_'; /* a colon ends a name */
@@ -149,6 +159,11 @@ void net_inherit_opened(int fd, const char *address)
         inherited.keeper->keep(fd, h.name);
         note_kept(&h);
     }
+}
+
+void net_inherit_keep_no_more(void)
+{
+    inherited.keeps_no_more = true;
 }
 
 void net_inherit_settle(void)
@@ -164,8 +179,8 @@ void net_inherit_settle(void)
         log_warn("the service manager holds a port that this node has not; who waits at it is let go",
                  "name", h->name, "address", text);
         close(h->fd);
-        if (inherited.keeper && is_ours(h)) {
-            inherited.keeper->drop(h->name);
+        if (is_ours(h)) {
+            inherit_drop(h);
         }
     }
 }

@@ -23,6 +23,9 @@ struct net_keeper {
 void net_inherit_begin(int above_pid, int fd_min);
 /* From now on every TCP port that is opened is given to the keeper. */
 void net_inherit_keep(const struct net_keeper *keeper);
+/* Ports that are opened from now on are not given, and those that are taken over are not left, to
+ * the keeper: they are this process's own, also behind net_inherit_end(). */
+void net_inherit_keep_no_more(void);
 /* All ports are open: sockets that have the address of none are closed, and dropped. */
 void net_inherit_settle(void);
 /* The ports that nodes gave to the keeper refuse from now on, whoever has them open. */

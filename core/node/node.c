@@ -277,7 +277,7 @@ int node_serve(struct node *n, struct fn_error *reterr)
         r = n->sides[i]->serve(n, reterr);
     }
     r = r < 0 ? r : web_create(n->loop, &web, &n->web, reterr);
-    net_inherit_keep(NULL); /* the operator's page is of this node alone, to the end of its drain */
+    net_inherit_keep_no_more(); /* the operator's page is this process's, to the end of its drain */
     node_tls_watch(&n->tls, n->rpc);
     warn_plain(n);
     warn_core(n);

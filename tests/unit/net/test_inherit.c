@@ -121,6 +121,32 @@ START_TEST(a_port_of_nobody_is_let_go)
 }
 END_TEST
 
+/* The operator's page: it goes on while its node drains, and opens anew in the next process. */
+START_TEST(a_port_behind_the_kept_ones_is_not_given)
+{
+    char address[64], own[64];
+    int caller;
+    int fd = moved(port_open("127.0.0.1:0", own, sizeof(own)));
+
+    hand_over(&fd, 1, "fnd own", (long)getpid());
+    close(fd);
+    net_inherit_begin(0, FD_MIN);
+    net_inherit_keep(&manager);
+    net_inherit_keep_no_more();
+    if (_i) { /* else nobody has it any more */
+        ck_assert_int_ge(port_open(own, address, sizeof(address)), FD_MIN);
+        ck_assert_str_eq(dropped, "fnd own");
+    }
+    port_open("127.0.0.1:0", address, sizeof(address));
+    ck_assert_str_eq(kept, "");
+    net_inherit_settle();
+    ck_assert_str_eq(dropped, "fnd own");
+    net_inherit_end();
+    ck_assert_int_eq(knock(own, &caller), _i ? 0 : ECONNREFUSED);
+    ck_assert_int_eq(knock(address, &caller), 0);
+}
+END_TEST
+
 /* A unit of a socket begins nodes by it: it outlives the end of one. */
 START_TEST(a_socket_of_a_unit_is_not_ended)
 {
@@ -182,6 +208,7 @@ Suite *inherit_suite(void)
 
     tcase_add_test(t, who_waits_meets_the_next_process);
     tcase_add_loop_test(t, a_port_of_nobody_is_let_go, 0, 2);
+    tcase_add_loop_test(t, a_port_behind_the_kept_ones_is_not_given, 0, 2);
     tcase_add_test(t, a_socket_of_a_unit_is_not_ended);
     tcase_add_loop_test(t, what_is_meant_for_others_stays, 0, 3);
     tcase_add_test(t, one_that_was_shut_down_is_opened_anew);
