@@ -31,6 +31,7 @@ struct rpc_life {
     bool going;  /* client: takes no more calls: GOAWAY came, or it has had as many as it may */
     bool left;   /* client: its owner let it go; it ends behind its last stream */
     bool draining, goaway_final; /* server: the first GOAWAY was sent; the one that refuses */
+    uint32_t served_max; /* behind the latter: the highest stream that it does not refuse */
     bool calmed; /* its peer did too much: it ends */
     bool dead;   /* of no use: `death` is queued or runs */
     bool doomed; /* freed as soon as nobody is inside of it */
@@ -51,7 +52,8 @@ struct rpc_life_ops {
     void (*ping)(struct rpc_life *l);
     /* Server. First one that refuses nothing, and a ping; what the client sent before it read that
      * is still served, and its answer to the ping says that it has read it: life_drain_heard().
-     * Then, `final`, the one that refuses. */
+     * Then, `final`, the one that refuses what is above served_max, which it sets: a client takes
+     * that for a proof, while more streams may come in before it is out. */
     void (*goaway)(struct rpc_life *l, bool final);
     void (*hang_up)(struct rpc_life *l); /* closes the socket */
     /* UNAVAILABLE and this text; why NULL: without a word. */
@@ -62,6 +64,12 @@ struct rpc_life_ops {
 static inline struct rpc_life *life_of(const struct rpc_conn *c)
 {
     return container_of(c, struct rpc_life, base);
+}
+
+/* Whether a server still takes this stream of its client. */
+static inline bool life_serves(const struct rpc_life *l, uint32_t stream)
+{
+    return l->cb && (!l->goaway_final || stream <= l->served_max);
 }
 
 /* In zeroed memory, without a listener (cb) yet. */

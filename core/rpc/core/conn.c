@@ -113,7 +113,8 @@ static void goaway(struct rpc_life *l, bool final)
     struct core_conn *c = container_of(l, struct core_conn, life);
     unsigned char frame[FRAMES_GOAWAY_BYTES];
 
-    pump_inject(c, frame, frames_make_goaway(frame, final ? c->last_stream : LAST_STREAM_MAX, 0));
+    l->served_max = c->last_stream;
+    pump_inject(c, frame, frames_make_goaway(frame, final ? l->served_max : LAST_STREAM_MAX, 0));
     if (!final) {
         send_ping(c, "drain\0\0");
     }
@@ -163,7 +164,7 @@ static void take_call(struct core_server *s)
     pump_name_arrival(c, st);
     head_of(s, &head);
     life_enter(&c->life);
-    if (c->life.cb) {
+    if (life_serves(&c->life, st->id)) {
         c->life.cb->request(c->life.ud, &st->base, &head);
     } else {
         core_stream_abort(&st->base, GRPC_UNAVAILABLE, "shutting down");

@@ -317,8 +317,10 @@ static void goaway(struct rpc_life *l, bool final)
     static const uint8_t mark[8] = "drain";
 
     if (final) {
-        conn_submitted(c, nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
-                                                nghttp2_session_get_last_proc_stream_id(c->session),
+        int32_t last = nghttp2_session_get_last_proc_stream_id(c->session);
+
+        l->served_max = (uint32_t)last;
+        conn_submitted(c, nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, last,
                                                 NGHTTP2_NO_ERROR, NULL, 0));
     } else {
         conn_submitted(c, nghttp2_submit_shutdown_notice(c->session));

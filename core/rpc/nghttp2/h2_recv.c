@@ -95,7 +95,7 @@ static void recv_on_request(struct h2_conn *c, struct h2_stream *st)
     const struct h2_head *head = &c->head;
 
     st->headers_in = true;
-    if (!c->life.cb) {
+    if (!life_serves(&c->life, (uint32_t)st->id)) {
         h2_stream_abort(&st->base, GRPC_UNAVAILABLE, "shutting down");
     } else if (head->too_big) {
         h2_stream_abort(&st->base, GRPC_EXHAUSTED, "RUN402 headers are larger than 32 KiB");

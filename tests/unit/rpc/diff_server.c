@@ -145,6 +145,8 @@ static bool all_gone(void *ud)
 struct client {
     struct raw_peer raw;
     bool slams;
+    bool late;       /* it answers a ping, and begins another call */
+    uint32_t goaway; /* the last stream that the server takes, as it says */
     char end[CALLS_MAX + 1][32]; /* grpc-status, or what came instead */
     char http[CALLS_MAX + 1][8];
     unsigned bytes[CALLS_MAX + 1];
@@ -167,12 +169,20 @@ static void on_field(void *ud, uint32_t stream, const char *name, const char *va
     }
 }
 
+static void begin_late(struct client *k);
+
 static void on_frame(void *ud, const struct raw_frame *f)
 {
     struct client *k = ud;
     char *end = f->stream > 0 ? k->end[call_at(f->stream)] : NULL;
 
-    if (f->type == RAW_DATA) {
+    if (f->type == RAW_GOAWAY) {
+        k->goaway = (uint32_t)f->payload[0] << 24 | (uint32_t)f->payload[1] << 16 |
+                    (uint32_t)f->payload[2] << 8 | f->payload[3];
+    } else if (f->type == RAW_PING && !(f->flags & RAW_ACK) && k->late) {
+        k->late = false;
+        begin_late(k);
+    } else if (f->type == RAW_DATA) {
         k->bytes[call_at(f->stream)] += (unsigned)f->len;
     } else if (f->type == RAW_RST && !end[0]) {
         snprintf(end, sizeof(k->end[0]), "reset %u", f->payload[3]);
@@ -310,6 +320,11 @@ static void act(void *ud, unsigned call, const char *what)
     }
 }
 
+static void begin_late(struct client *k)
+{
+    diff_play("2H 2Tn", act, k);
+}
+
 /* ---- one script ------------------------------------------------------------------------------ */
 
 static bool always(void *ud)
@@ -352,19 +367,25 @@ static void outcomes(const struct client *k, const struct served_by *by,
     }
 }
 
+static void client_open(struct client *k, struct fixture *f, struct served_by *by)
+{
+    *k = (struct client){ 0 };
+    memset(by->told, 0, sizeof(by->told));
+    raw_peer_init(&k->raw, raw_dial(f->address + strlen("unix:")), true);
+    k->raw.ud = k;
+    k->raw.frame = on_frame;
+    k->raw.field = on_field;
+    raw_put(&k->raw, RAW_SETTINGS, 0, 0, NULL, 0);
+    raw_sync(&k->raw);
+    raw_run(&k->raw, always, NULL);
+}
+
 static void play(struct fixture *f, struct served_by *by, const char *script,
                  struct outcome ret[CALLS_MAX])
 {
-    struct client k = { 0 };
+    struct client k;
 
-    memset(by->told, 0, sizeof(by->told));
-    raw_peer_init(&k.raw, raw_dial(f->address + strlen("unix:")), true);
-    k.raw.ud = &k;
-    k.raw.frame = on_frame;
-    k.raw.field = on_field;
-    raw_put(&k.raw, RAW_SETTINGS, 0, 0, NULL, 0);
-    raw_sync(&k.raw);
-    raw_run(&k.raw, always, NULL);
+    client_open(&k, f, by);
     loop_enter(f->loop); /* so that what fits into the socket is one read */
     diff_play(script, act, &k);
     if (k.raw.out.len < 100000) {
@@ -522,6 +543,58 @@ START_TEST(test_rows)
 }
 END_TEST
 
+/* ---- a drain --------------------------------------------------------------------------------- */
+
+static void on_drained(void *ud)
+{
+    struct fixture *f = ud;
+
+    f->drained = true;
+    fixture_notify(f);
+}
+
+static bool is_drained(void *ud)
+{
+    return ((struct fixture *)ud)->drained;
+}
+
+static bool says_its_last(void *ud)
+{
+    const struct client *k = ud;
+
+    return k->goaway > 0 && k->goaway < INT32_MAX;
+}
+
+/* A call that comes in one piece with what ends a drain's first part: the server has said by then,
+ * or says, which is its last stream, and for the client that is a proof. Once the server took such
+ * a call all the same. */
+START_TEST(test_drained_behind_its_last)
+{
+    struct served_by by;
+    struct fixture *f = server_fixture((enum diff_transport)_i, &by);
+    struct client k;
+
+    client_open(&k, f, &by);
+    diff_play("1H 1Th", act, &k);
+    raw_sync(&k.raw);
+    k.late = true;
+    f->drained = false;
+    loop_enter(f->loop);
+    rpc_server_drain(f->server, on_drained, f);
+    loop_leave(f->loop);
+    raw_run(&k.raw, says_its_last, &k);
+    raw_sync(&k.raw);
+    ck_assert_uint_eq(k.goaway, 1);
+    ck_assert_str_eq(by.told[2], "");
+    raw_close(&k.raw);
+    WAIT(f, all_gone, &by);
+    WAIT(f, is_drained, f);
+    raw_peer_finish(&k.raw);
+    fixture_server_close(f);
+    fixture_destroy(f);
+}
+END_TEST
+
 /* ---- by chance ------------------------------------------------------------------------------- */
 
 #define SEEDS        300
@@ -638,6 +711,7 @@ TCase *diff_server_case(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, test_rows, 0, DIFF_TRANSPORTS_N);
+    tcase_add_loop_test(tc, test_drained_behind_its_last, 0, DIFF_TRANSPORTS_N);
     tcase_add_test(tc, test_chance);
     return tc;
 }
